@@ -1,0 +1,69 @@
+/*
+ * The serving side of the RPC: unary calls of protobuf services over nng rep0 contexts.
+ *
+ * nng's threads only hand messages over (a queue and one wake-up); everything here runs on the loop's thread: handlers,
+ * replies, and all functions of this header. A call is answered exactly once, now or much later, by rpc_call_reply or
+ * rpc_call_fail; any number may be open at once.
+ */
+#ifndef REEVE_COMMON_RPC_SERVER_H
+#define REEVE_COMMON_RPC_SERVER_H
+
+#include "common/error.h"
+
+#include <event2/event.h>
+#include <protobuf-c/protobuf-c.h>
+#include <stdint.h>
+
+struct rpc_server;
+struct rpc_call;
+
+struct rpc_server_options {
+	size_t max_message_bytes; /* a longer frame closes its sender's pipe, nobody else's */
+	int max_open_calls;       /* over it a call is answered RESOURCE_EXHAUSTED at once */
+	int max_pipes;            /* over it new connections are closed */
+};
+
+/* Serves one method. `request` lives until the call is answered. */
+typedef void rpc_method(void *service, struct rpc_call *call, const ProtobufCMessage *request);
+
+/* Creates a server whose handlers run on `base`. */
+struct rpc_server *rpc_server_create(struct event_base *base, const struct rpc_server_options *options,
+    struct reeve_error *error);
+
+/* Stops listening, abandons open calls (their rpc_call_closed callbacks run) and frees everything. */
+void rpc_server_destroy(struct rpc_server *server);
+
+/* Serves a service: methods[i] is the descriptor's i-th method; `service` is passed to each. */
+void rpc_server_add(struct rpc_server *server, const ProtobufCServiceDescriptor *descriptor, rpc_method *const *methods,
+    void *service);
+
+/* Listens on an nng URL (tcp://host:port, ipc://path, inproc://name; port 0 takes a free one). False: *error says why
+ * ("tcp://…:7171: address in use"). */
+bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_error *error);
+
+/* The URL of the last listener with its real port; lives as long as the server. */
+const char *rpc_server_url(const struct rpc_server *server);
+
+/* Answers. The response is packed before the function returns. The call is gone afterwards. A response beyond
+ * max_message_bytes is replaced by INTERNAL. */
+void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *response);
+void rpc_call_fail(struct rpc_call *call, reeve_status code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void rpc_call_fail_error(struct rpc_call *call, const struct reeve_error *error);
+
+/* The call's envelope. Never NULL; the request id has 16 bytes or none (NULL). */
+const uint8_t *rpc_call_request_id(const struct rpc_call *call);
+const char *rpc_call_actor(const struct rpc_call *call);
+const char *rpc_call_token(const struct rpc_call *call);
+
+/* Milliseconds until the caller stops waiting, counted from the message's arrival; INT64_MAX: no limit. */
+int64_t rpc_call_remaining_ms(const struct rpc_call *call);
+
+/* Sets what is called if the server is destroyed with the call open; the call is gone when it returns. */
+void rpc_call_on_closed(struct rpc_call *call, void (*closed)(void *arg), void *arg);
+
+/* Calls open now, and calls since the start. */
+int rpc_server_open_calls(const struct rpc_server *server);
+int64_t rpc_server_calls(const struct rpc_server *server);
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * What a message must be before protobuf-c may unpack it. protobuf-c cuts a string at a NUL and takes any bytes for
+ * UTF-8; this walks the wire bytes by descriptor and finds what is wrong first.
+ */
+#ifndef REEVE_COMMON_RPC_WIRE_H
+#define REEVE_COMMON_RPC_WIRE_H
+
+#include "common/error.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+/* True if `bytes` is a well-formed message of the descriptor: known wire types, lengths inside, strings valid UTF-8
+ * without NUL, nesting at most 16 deep. Else false, *error is INVALID_ARGUMENT and names the field by its path
+ * ("tasks[3].details holds a NUL byte"). */
+bool wire_check(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length,
+    struct reeve_error *error);
+
+/* wire_check and unpack in one. The message is freed with protobuf_c_message_free_unpacked(message, NULL). */
+ProtobufCMessage *wire_unpack(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length,
+    struct reeve_error *error);
+
+#endif
