@@ -15,7 +15,9 @@
 #include <stdint.h>
 
 struct rpc_client;
-struct rpc_pending;
+
+/* Names a started call; never 0, never used twice. */
+typedef uint64_t rpc_call_id;
 
 struct rpc_client_options {
 	const char *urls;          /* "tcp://a:7171,tcp://b:7171" */
@@ -55,10 +57,10 @@ struct rpc_call_options {
  * until `done` was called. `done` may run before this returns. A manager that dies or stops answering pings while it has
  * the call, or answers UNAVAILABLE, is left for another (or awaited, if there is no other) until the time is over;
  * then the code is DEADLINE_EXCEEDED if the call was ever sent, else UNAVAILABLE.
- * The handle is valid until `done` has run; rpc_client_cancel makes `done` run soon with CANCELLED unless it runs anyway. */
-struct rpc_pending *rpc_client_start(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
+ * rpc_client_cancel makes `done` run soon with CANCELLED; for a call that is over it does nothing. */
+rpc_call_id rpc_client_start(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
     const char *method, ProtobufCMessage *request, const struct rpc_call_options *options, rpc_done *done, void *arg);
-void rpc_client_cancel(struct rpc_client *client, struct rpc_pending *pending);
+void rpc_client_cancel(struct rpc_client *client, rpc_call_id call);
 
 /* The same, waiting for the answer. The response is owned by the caller; NULL with *error set if it did not come. */
 ProtobufCMessage *rpc_client_call(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
