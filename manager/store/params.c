@@ -1,0 +1,206 @@
+/* Builds statement parameters in binary: scalars big-endian, arrays with PostgreSQL's one-dimensional header. */
+#include "manager/store/params.h"
+
+#include "manager/store/pgtime.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *reserve(struct params *p, size_t bytes)
+{
+	if (p->length + bytes > p->capacity) {
+		size_t capacity = p->capacity ? p->capacity : 4096;
+		while (capacity < p->length + bytes)
+			capacity *= 2;
+		p->data = realloc(p->data, capacity);
+		assert(p->data);
+		p->capacity = capacity;
+	}
+	char *at = p->data + p->length;
+	p->length += bytes;
+	return at;
+}
+
+static void put4(struct params *p, uint32_t value)
+{
+	value = htobe32(value);
+	memcpy(reserve(p, 4), &value, 4);
+}
+
+static void put8(struct params *p, uint64_t value)
+{
+	value = htobe64(value);
+	memcpy(reserve(p, 8), &value, 8);
+}
+
+static void put(struct params *p, const void *bytes, size_t length)
+{
+	memcpy(reserve(p, length), bytes, length);
+}
+
+void params_reset(struct params *p)
+{
+	p->length = 0;
+	p->count = 0;
+}
+
+void params_free(struct params *p)
+{
+	free(p->data);
+	*p = (struct params){0};
+}
+
+static void begin(struct params *p)
+{
+	assert(p->count < PARAMS_MAX);
+	p->start[p->count] = p->length;
+}
+
+static void end(struct params *p)
+{
+	p->size[p->count] = (int)(p->length - p->start[p->count]);
+	p->count++;
+}
+
+void params_null(struct params *p)
+{
+	begin(p);
+	p->size[p->count++] = -1;
+}
+
+void params_bool(struct params *p, bool value)
+{
+	begin(p);
+	put(p, value ? "\1" : "\0", 1);
+	end(p);
+}
+
+void params_int4(struct params *p, int32_t value)
+{
+	begin(p);
+	put4(p, (uint32_t)value);
+	end(p);
+}
+
+void params_int8(struct params *p, int64_t value)
+{
+	begin(p);
+	put8(p, (uint64_t)value);
+	end(p);
+}
+
+void params_time(struct params *p, int64_t us)
+{
+	params_int8(p, pgtime_from_us(us));
+}
+
+void params_text(struct params *p, const char *text)
+{
+	if (!text) {
+		params_null(p);
+		return;
+	}
+	begin(p);
+	put(p, text, strlen(text));
+	end(p);
+}
+
+void params_uuid(struct params *p, const uint8_t uuid[16])
+{
+	if (!uuid) {
+		params_null(p);
+		return;
+	}
+	begin(p);
+	put(p, uuid, 16);
+	end(p);
+}
+
+/* The header: dimensions, whether there are nulls, element type, length, lower bound. */
+enum { HEADER_NULLS = 4, HEADER_LENGTH = 12, HEADER_BYTES = 20 };
+
+void params_array_begin(struct params *p, enum params_type type)
+{
+	begin(p);
+	p->array = p->length;
+	put4(p, 1);
+	put4(p, 0);
+	put4(p, type);
+	put4(p, 0);
+	put4(p, 1);
+}
+
+static void counted(struct params *p)
+{
+	uint32_t n;
+	memcpy(&n, p->data + p->array + HEADER_LENGTH, 4);
+	n = htobe32(be32toh(n) + 1);
+	memcpy(p->data + p->array + HEADER_LENGTH, &n, 4);
+}
+
+void params_add_null(struct params *p)
+{
+	uint32_t one = htobe32(1);
+	put4(p, UINT32_MAX);
+	memcpy(p->data + p->array + HEADER_NULLS, &one, 4);
+	counted(p);
+}
+
+void params_add_bool(struct params *p, bool value)
+{
+	put4(p, 1);
+	put(p, value ? "\1" : "\0", 1);
+	counted(p);
+}
+
+void params_add_int4(struct params *p, int32_t value)
+{
+	put4(p, 4);
+	put4(p, (uint32_t)value);
+	counted(p);
+}
+
+void params_add_int8(struct params *p, int64_t value)
+{
+	put4(p, 8);
+	put8(p, (uint64_t)value);
+	counted(p);
+}
+
+void params_add_time(struct params *p, int64_t us)
+{
+	params_add_int8(p, pgtime_from_us(us));
+}
+
+void params_add_text(struct params *p, const char *text)
+{
+	if (!text) {
+		params_add_null(p);
+		return;
+	}
+	size_t length = strlen(text);
+	put4(p, (uint32_t)length);
+	put(p, text, length);
+	counted(p);
+}
+
+void params_add_uuid(struct params *p, const uint8_t uuid[16])
+{
+	put4(p, 16);
+	put(p, uuid, 16);
+	counted(p);
+}
+
+void params_array_end(struct params *p)
+{
+	/* PostgreSQL's empty array has no dimensions. */
+	uint32_t n, zero = 0;
+	memcpy(&n, p->data + p->array + HEADER_LENGTH, 4);
+	if (n == 0) {
+		memcpy(p->data + p->array, &zero, 4);
+		p->length = p->array + HEADER_LENGTH;
+	}
+	end(p);
+}

@@ -1,0 +1,18 @@
+-- Asks for a cancel, whatever the status; the token stays. Tasks that run get an order for their worker. One statement
+-- with an arm for each case would match neither while a task is just failing, so that ending those that wait is a
+-- statement of its own in the same transaction (cancel_waiting). $1 ids, $2 actor, $3 reason.
+with locked as materialized (
+  select id, status, worker_id, last_updated, cancel_requested_at
+  from tasks where id = any($1::bigint[]) order by id for no key update),
+ marked as (
+  update tasks t set cancel_requested_at = clock_timestamp()
+  from locked l where t.id = any(array[l.id]) and l.cancel_requested_at is null),
+ ordered as (
+  insert into orders (worker_id, task_id, token, kind)
+  select worker_id, id, last_updated, 'cancel' from locked
+  where status = 'executing' and cancel_requested_at is null
+  on conflict do nothing),
+ told as (
+  insert into task_events (task_id, version, event, actor, note)
+  select id, last_updated, 'cancel_requested', $2, $3 from locked where cancel_requested_at is null)
+select id, status, worker_id, last_updated, cancel_requested_at is null as marked from locked

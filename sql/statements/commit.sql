@@ -1,0 +1,2 @@
+-- Ends a transaction well.
+commit

@@ -1,0 +1,26 @@
+-- Ends attempts well: the task leaves `tasks` for the history, and its journal row's `open` is lowered. An attempt whose
+-- lock was lost does not match its token and is not in the answer.
+--   one element an attempt, in id order: $1 ids, $2 tokens, $3 results; $4 days the history keeps them
+with done as (
+  delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[]) u(id, token, result)
+  where t.id = any(array[u.id]) and t.last_updated = u.token and t.status = 'executing'
+  returning t.*, u.result),
+ history as (
+  insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
+    max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane, batch_id,
+    key, source, result, last_error, error_code, first_started, started, created, last_updated)
+  select (select (statement_timestamp() at time zone 'UTC')::date + 1 + $4::int), id, route_id, priority, queue, type,
+    details, 'completed', run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id,
+    assignment_id, last_updated, true, lane, batch_id, key, source, result, last_error, error_code,
+    coalesce(first_started, last_updated), last_updated, created,
+    greatest(clock_timestamp(), last_updated + interval '1us')
+  from done),
+ lowered as (
+  update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
+  from (select assignment_id, count(*)::int as n from done group by 1 order by 1) e
+  where a.id = any(array[e.assignment_id])),
+ kept_keys as (
+  update keys k set expires_at = clock_timestamp() + interval '1 day'
+  from (select queue, key, id from done where key is not null) d
+  where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null)
+select id from done

@@ -1,0 +1,13 @@
+-- Sets the next expiry of journal rows whose last one has passed. Answers those that are open with nothing running,
+-- which must not happen. $1 how many.
+with due as materialized (
+  select id, task_ids from assignments
+  where closed_at is null and next_expiry <= statement_timestamp() order by next_expiry limit $1),
+ next as materialized (
+  select d.id, (
+    select min(t.expiry) from unnest(d.task_ids) x(id) join tasks t on t.id = any(array[x.id])
+    where t.assignment_id = d.id and t.status = 'executing') as expiry
+  from due d order by d.id)
+update assignments a set next_expiry = n.expiry
+from next n where a.id = any(array[n.id]) and a.closed_at is null
+returning a.id, a.next_expiry is null as adrift

@@ -1,0 +1,13 @@
+-- Makes tasks that wait due now. $1 ids, $2 actor.
+with locked as materialized (
+  select id, status from tasks
+  where id = any($1::bigint[]) and status in ('queued', 'failed') and cancel_requested_at is null
+  order by id for no key update),
+ hurried as (
+  update tasks t set run_at = greatest(clock_timestamp(), t.last_updated + interval '1us'),
+    last_updated = greatest(clock_timestamp(), t.last_updated + interval '1us')
+  from locked l where t.id = any(array[l.id])
+  returning t.id, t.last_updated, t.run_at, t.route_id, t.priority),
+ told as (
+  insert into task_events (task_id, version, event, actor) select id, last_updated, 'retried', $2 from hurried)
+select id, last_updated, run_at, route_id, priority from hurried

@@ -1,0 +1,35 @@
+-- Makes the tasks of many submit calls at once. A call whose request id is known already makes nothing and has no row in
+-- the answer; a task whose key is taken is not made and has a null id.
+--   $1 the calls' request ids; then one element a task: $2 its call's place in $1, $3 route, $4 queue, $5 type,
+--   $6 details, $7 priority, $8 run_at or null for now, $9 delay in ms, $10 key or null, $11 the key's lifetime in ms or
+--   null, $12 max_attempts, $13 timeout_ms, $14 retry_base_ms, $15 retry_max_ms, $16 source
+with given as materialized (
+  select u.*, nextval('tasks_id_seq') as id
+  from unnest($2::int[], $3::int[], $4::text[], $5::text[], $6::text[], $7::int[], $8::timestamptz[], $9::bigint[],
+      $10::text[], $11::bigint[], $12::int[], $13::bigint[], $14::bigint[], $15::bigint[], $16::text[]) with ordinality
+    u(request, route_id, queue, type, details, priority, run_at, delay_ms, key, keep_ms, max_attempts, timeout_ms,
+      retry_base_ms, retry_max_ms, source, n)),
+ moment as materialized (select clock_timestamp() as at),
+ accepted as (
+  insert into requests (id, task_ids)
+  select ($1::uuid[])[request], array_agg(id order by n) from given group by request order by 1
+  on conflict do nothing
+  returning id),
+ fresh as materialized (
+  select g.*, m.at from given g join accepted a on a.id = ($1::uuid[])[g.request] cross join moment m),
+ taken as (
+  insert into keys (queue, key, task_id, keep_ms, expires_at)
+  select distinct on (queue, key) queue, key, id, keep_ms, at + interval '1ms' * keep_ms
+  from fresh where key is not null order by queue, key, n
+  on conflict do nothing
+  returning task_id),
+ made as (
+  insert into tasks (id, route_id, priority, queue, type, details, run_at, max_attempts, timeout_ms, retry_base_ms,
+    retry_max_ms, key, source, created, last_updated) overriding system value
+  select f.id, f.route_id, f.priority, f.queue, f.type, f.details,
+    greatest(f.run_at, f.at) + interval '1ms' * f.delay_ms, f.max_attempts, f.timeout_ms, f.retry_base_ms,
+    f.retry_max_ms, f.key, f.source, f.at, f.at
+  from fresh f left join taken k on k.task_id = f.id
+  where f.key is null or k.task_id is not null
+  returning id, last_updated, run_at)
+select f.request, f.n, m.id, m.last_updated, m.run_at from fresh f left join made m on m.id = f.id order by f.n

@@ -1,0 +1,24 @@
+-- Changes live tasks. Of an executing one only the priority and the attempts, its token untouched; a due time asked for
+-- then is refused (refused = true) and nothing of that task is changed.
+--   $1 ids, $2 priority or null, $3 run_at or null, $4 max_attempts or null, $5 actor
+with locked as materialized (
+  select id, status, priority, run_at, max_attempts,
+    status = 'executing' and $3::timestamptz is not null or coalesce($4::int < attempt, false) as refused
+  from tasks where id = any($1::bigint[]) order by id for no key update),
+ changed as (
+  update tasks t set priority = coalesce($2::int, t.priority),
+    run_at = case when $3::timestamptz is null then t.run_at else greatest($3, clock_timestamp()) end,
+    max_attempts = coalesce($4::int, t.max_attempts),
+    last_updated = case when l.status = 'executing' then t.last_updated
+      else greatest(clock_timestamp(), t.last_updated + interval '1us') end
+  from locked l where t.id = any(array[l.id]) and not l.refused
+  returning t.id, t.last_updated, t.run_at, t.route_id, t.priority),
+ told as (
+  insert into task_events (task_id, version, event, actor, note)
+  select c.id, c.last_updated, 'updated', $5, concat_ws(', ',
+    case when $2 is not null then format('priority %s -> %s', l.priority, $2) end,
+    case when $3 is not null then format('run_at %s -> %s', l.run_at, c.run_at) end,
+    case when $4 is not null then format('max_attempts %s -> %s', l.max_attempts, $4) end)
+  from changed c join locked l on l.id = c.id)
+select l.id, l.status, l.refused, c.last_updated, c.run_at, c.route_id, c.priority
+from locked l left join changed c on c.id = l.id

@@ -1,0 +1,2 @@
+-- Hears what the other managers say.
+listen reeve_wake

@@ -1,0 +1,2 @@
+-- Incarnations as they stand. $1 ids.
+select id, lost, hb_seq, name from workers where id = any($1::bigint[])
