@@ -9,8 +9,12 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+/* Bounds of one message, everything inside it counted together. Without them a few megabytes of two-byte fields would
+ * unpack to hundreds. Elements are those of repeated messages, strings and bytes. */
+enum { WIRE_MAX_DEPTH = 16, WIRE_MAX_ELEMENTS = 250000, WIRE_MAX_UNKNOWN = 10000 };
+
 /* True if `bytes` is a well-formed message of the descriptor: known wire types, lengths inside, strings valid UTF-8
- * without NUL, nesting at most 16 deep. Else false, *error is INVALID_ARGUMENT and names the field by its path
+ * without NUL, within the bounds above. Else false, *error is INVALID_ARGUMENT and names the field by its path
  * ("tasks[3].details holds a NUL byte"). */
 bool wire_check(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length,
     struct reeve_error *error);

@@ -1,0 +1,280 @@
+/*
+ * Walks the wire bytes of a message by its descriptor. Nothing is allocated and nothing is remembered of what was good:
+ * only when something is wrong are the fields before it counted again, to name it by its path.
+ */
+#include "common/rpc/wire.h"
+
+#include "common/rpc/varint.h"
+#include "common/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PATH_BYTES = 256, FIELD_MAX = (1 << 29) - 1, TAG_BYTES = 5, LENGTH_BYTES = 5 };
+
+/* What one check has seen so far, in all messages together. */
+struct tally {
+	unsigned elements, unknown;
+};
+
+/* A message being walked, and where it stands in the one around it. */
+struct frame {
+	const struct frame *parent;
+	const ProtobufCMessageDescriptor *descriptor;
+	const uint8_t *begin, *end;
+	const uint8_t *field_begin;             /* the field looked at: its tag */
+	const ProtobufCFieldDescriptor *field;  /* NULL: unknown */
+	uint32_t number;
+	int depth;
+	struct tally *tally;
+	struct reeve_error *error;
+};
+
+/* A field as it stands on the wire. */
+struct piece {
+	uint32_t number;
+	unsigned wire_type;
+	const uint8_t *value; /* of LENGTH: the bytes after the length */
+	size_t length;
+};
+
+/* Reads one field at *at and moves on. Returns NULL, or what is wrong with it. */
+static const char *read_piece(const uint8_t **at, const uint8_t *end, struct piece *piece)
+{
+	uint64_t tag, length;
+	size_t used = varint_read(*at, end, TAG_BYTES, &tag);
+
+	if (!used || tag > UINT32_MAX)
+		return "is followed by a broken tag";
+	piece->number = (uint32_t)(tag >> 3);
+	piece->wire_type = tag & 7;
+	if (piece->number == 0)
+		return "is followed by a field numbered 0";
+	*at += used;
+	piece->value = *at;
+	switch (piece->wire_type) {
+	case WIRE_VARINT:
+		used = varint_read(*at, end, VARINT_MAX_BYTES, &length);
+		if (!used)
+			return "holds a number that is cut off or too long";
+		piece->length = used;
+		break;
+	case WIRE_64:
+		piece->length = 8;
+		break;
+	case WIRE_32:
+		piece->length = 4;
+		break;
+	case WIRE_LENGTH:
+		used = varint_read(*at, end, LENGTH_BYTES, &length);
+		if (!used || length > INT32_MAX)
+			return "has a broken length";
+		piece->value += used;
+		piece->length = length;
+		break;
+	default:
+		return "has an unknown wire type";
+	}
+	if ((size_t)(end - piece->value) < piece->length)
+		return "is cut off";
+	*at = piece->value + piece->length;
+	return NULL;
+}
+
+/* How many fields with the frame's number stand before the one that is looked at. */
+static unsigned index_in(const struct frame *frame)
+{
+	unsigned index = 0;
+	const uint8_t *at = frame->begin;
+	struct piece piece;
+
+	while (at < frame->field_begin && !read_piece(&at, frame->end, &piece))
+		index += piece.number == frame->number;
+	return index;
+}
+
+/* Writes the path of the field that is looked at and returns its length. */
+static size_t write_path(const struct frame *frame, char *out, size_t size)
+{
+	size_t used = 0;
+
+	if (frame->parent) {
+		used = write_path(frame->parent, out, size);
+		used += snprintf(out + used, size - used, ".");
+	}
+	if (used >= size)
+		return size - 1;
+	if (!frame->field)
+		used += snprintf(out + used, size - used, "field %u", frame->number);
+	else if (frame->field->label == PROTOBUF_C_LABEL_REPEATED)
+		used += snprintf(out + used, size - used, "%s[%u]", frame->field->name, index_in(frame));
+	else
+		used += snprintf(out + used, size - used, "%s", frame->field->name);
+	return used < size ? used : size - 1;
+}
+
+/* Says what is wrong with the field looked at. */
+static bool fail(const struct frame *frame, const char *problem)
+{
+	char path[PATH_BYTES];
+
+	if (!frame->error)
+		return false;
+	write_path(frame, path, sizeof path);
+	return error_set(frame->error, STATUS(INVALID_ARGUMENT), "%s %s", path, problem);
+}
+
+static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *descriptor, uint32_t number)
+{
+	/* Nearly all messages number their fields 1, 2, 3 …, and the descriptor has them in this order. */
+	if (number <= descriptor->n_fields && descriptor->fields[number - 1].id == number)
+		return &descriptor->fields[number - 1];
+	return protobuf_c_message_descriptor_get_field(descriptor, number);
+}
+
+static unsigned wire_type_of(ProtobufCType type)
+{
+	switch (type) {
+	case PROTOBUF_C_TYPE_SFIXED32:
+	case PROTOBUF_C_TYPE_FIXED32:
+	case PROTOBUF_C_TYPE_FLOAT:
+		return WIRE_32;
+	case PROTOBUF_C_TYPE_SFIXED64:
+	case PROTOBUF_C_TYPE_FIXED64:
+	case PROTOBUF_C_TYPE_DOUBLE:
+		return WIRE_64;
+	case PROTOBUF_C_TYPE_STRING:
+	case PROTOBUF_C_TYPE_BYTES:
+	case PROTOBUF_C_TYPE_MESSAGE:
+		return WIRE_LENGTH;
+	default:
+		return WIRE_VARINT;
+	}
+}
+
+/* A repeated number may come packed, its values one after the other in one field. */
+static const char *check_packed(unsigned wire_type, const struct piece *piece)
+{
+	const uint8_t *at = piece->value, *end = at + piece->length;
+	uint64_t value;
+
+	if (wire_type == WIRE_32)
+		return piece->length % 4 ? "is cut off" : NULL;
+	if (wire_type == WIRE_64)
+		return piece->length % 8 ? "is cut off" : NULL;
+	while (at < end) {
+		size_t used = varint_read(at, end, VARINT_MAX_BYTES, &value);
+
+		if (!used)
+			return "holds a number that is cut off or too long";
+		at += used;
+	}
+	return NULL;
+}
+
+static const char *check_string(const struct piece *piece)
+{
+	if (utf8_valid((const char *)piece->value, piece->length))
+		return NULL;
+	return memchr(piece->value, 0, piece->length) ? "holds a NUL byte" : "is not valid UTF-8";
+}
+
+static bool check_message(struct frame *frame);
+
+static bool check_field(struct frame *frame, const struct piece *piece)
+{
+	const ProtobufCFieldDescriptor *field = frame->field;
+	const char *problem = NULL;
+	unsigned expected;
+
+	if (!field)
+		return ++frame->tally->unknown <= WIRE_MAX_UNKNOWN || fail(frame, "is one unknown field too many");
+	expected = wire_type_of(field->type);
+	if (piece->wire_type != expected) {
+		if (field->label != PROTOBUF_C_LABEL_REPEATED || piece->wire_type != WIRE_LENGTH)
+			return fail(frame, "has the wrong wire type");
+		problem = check_packed(expected, piece);
+		return !problem || fail(frame, problem);
+	}
+	if (expected == WIRE_LENGTH && field->label == PROTOBUF_C_LABEL_REPEATED &&
+	    ++frame->tally->elements > WIRE_MAX_ELEMENTS)
+		return fail(frame, "is one element too many for one message");
+	if (field->type == PROTOBUF_C_TYPE_STRING) {
+		problem = check_string(piece);
+		return !problem || fail(frame, problem);
+	}
+	if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+		struct frame inner = {
+			.parent = frame,
+			.descriptor = field->descriptor,
+			.begin = piece->value,
+			.end = piece->value + piece->length,
+			.depth = frame->depth + 1,
+			.tally = frame->tally,
+			.error = frame->error,
+		};
+
+		return inner.depth <= WIRE_MAX_DEPTH ? check_message(&inner) : fail(frame, "is nested too deep");
+	}
+	return true;
+}
+
+static bool check_message(struct frame *frame)
+{
+	const uint8_t *at = frame->begin;
+
+	while (at < frame->end) {
+		struct piece piece = {0};
+		const char *problem;
+
+		frame->field_begin = at;
+		problem = read_piece(&at, frame->end, &piece);
+		if (problem && piece.number == 0) {
+			/* No field to name: say after which one it stands, or in which message. */
+			if (frame->field)
+				return fail(frame, problem);
+			if (frame->parent)
+				return fail(frame->parent, "begins with a broken field");
+			return error_set(frame->error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s",
+			    frame->descriptor->short_name);
+		}
+		frame->number = piece.number;
+		frame->field = find_field(frame->descriptor, piece.number);
+		if (problem)
+			return fail(frame, problem);
+		if (!check_field(frame, &piece))
+			return false;
+	}
+	return true;
+}
+
+bool wire_check(
+    const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length, struct reeve_error *error)
+{
+	struct tally tally = {0};
+	struct frame frame = {
+		.descriptor = descriptor,
+		.begin = bytes,
+		.end = bytes + length,
+		.depth = 1,
+		.tally = &tally,
+		.error = error,
+	};
+
+	return check_message(&frame);
+}
+
+ProtobufCMessage *wire_unpack(
+    const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length, struct reeve_error *error)
+{
+	ProtobufCMessage *message;
+
+	if (!wire_check(descriptor, bytes, length, error))
+		return NULL;
+	message = protobuf_c_message_unpack(descriptor, NULL, length, bytes);
+	if (!message)
+		error_set(error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s",
+		    descriptor->short_name);
+	return message;
+}
