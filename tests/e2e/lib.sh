@@ -1,0 +1,433 @@
+# shellcheck shell=bash
+# The harness of the end-to-end stories: real programs, a real PostgreSQL, real sockets.
+#
+# How to write a story. A suite is a file tests/e2e/NAME.sh, executable, with one sentence on what it is about in its head.
+# `# quick` in the head takes it into `tests/run quick`; `# timeout 600` gives it that many seconds instead of 300.
+#
+#	#!/usr/bin/env bash
+#	# Tasks that fail: tried again, or not.
+#	# quick
+#	. "$(dirname "$0")/lib.sh"
+#
+#	story_a_fatal_error_is_not_tried_again() {
+#		start_postgres
+#		start_manager
+#		start_worker
+#		id=$(reeve submit sh 'exit 65')
+#		expect_fail 1 reeve wait "$id"
+#		expect_eq dead "$(reeve show "$id" --json | jq -r .status)"
+#		expect_eq 1 "$(sql "select attempt from task_history where id = $id")"
+#	}
+#
+#	run_stories
+#
+# Each function named story_… is one test, run in the order of the file, in a shell of its own with `set -eu`: the first
+# command that fails ends it, and everything it started is ended with it, last first. A story also fails if one of its
+# processes does not stop on SIGTERM within 30 s, leaves children behind, or gives a sanitizer's report; then its output and
+# the ends of all logs are shown. What is started at the top of the file, before run_stories, is there for all its stories;
+# a story that kills or restarts something starts its own.
+#
+# `tests/run NAME` runs one suite, `tests/run NAME/WORDS` its stories with those words in their names; so does running the
+# file itself.
+#
+# What there is, beside plain bash and jq:
+#	$DIR                         the story's own folder (removed afterwards); logs are in $DIR/log/NAME.log
+#	start_postgres [OPTION…]     a cluster with the database `reeve`, owned by the role `reeve`; its $CONNINFO. Started
+#	                             again after stop_postgres it is the same cluster
+#	stop_postgres [immediate]    pg_ctl -m fast, or the mode given
+#	sql 'select …'               psql as superuser on `reeve`: columns separated by |, one row a line
+#	start_manager [NAME] [OPTION…]   and waits until it answers; the NAME is `manager` unless given, and names its log
+#	                             and its port, so that the same name started again listens there again. Its URL is
+#	                             ${URL[NAME]}; REEVE_MANAGER is the one started last
+#	launch_manager …             the same without waiting
+#	start_worker [NAME] [OPTION…]    and waits until it is registered; `worker` unless given. Handlers come from
+#	                             $HANDLERS, at first: `sh` (the details are a shell script), `echo`, `sha256`, `nothing`
+#	launch_worker …              the same without waiting
+#	handlers <<END               replaces $HANDLERS
+#	start NAME COMMAND…          any other program, in the background
+#	pid NAME                     prints its process id
+#	signal NAME SIGNAL           sends it a signal
+#	stop NAME [SIGNAL]           sends SIGTERM (or another) and waits for its end; its exit code is $STATUS
+#	ended NAME [SECONDS]         waits for its end without sending anything; its exit code is $STATUS
+#	kill_manager [NAME]          stop NAME KILL; so does kill_worker [NAME]
+#	reeve …                      the command, on REEVE_MANAGER
+#	free_port                    prints a port that nobody has
+#	wait_until SECONDS 'CONDITION'   evaluates it again and again until it succeeds
+#	expect_eq WANT GOT [WHAT]    expect_match REGEX TEXT [WHAT]    expect_no_match …
+#	expect_fail CODE COMMAND…    the command exits with that code; what it wrote is $OUTPUT
+#	expect COMMAND…              the command succeeds (for conditions, where `set -e` says too little)
+#	fail MESSAGE                 ends the story
+#	note TEXT                    a line in the story's output
+#	as_user COMMAND…             as an ordinary user ($USER_NAME): `nobody` when the tests run as root
+
+if [ -z "${REEVE_TEST_RUN:-}" ]; then # started by hand: tests/run makes what a suite needs
+	exec "$(dirname "$0")/../run" "$(basename "$0" .sh)"
+fi
+set -eEuo pipefail
+shopt -s inherit_errexit
+
+SUITE=$(basename "$0" .sh)
+TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+CONNINFO='' OUTPUT='' STATUS='' PGDIR=''
+declare -A PIDS=() BORN=() PORT=() URL=()
+STARTED=() # names, in the order of starting
+if [ "$(id -u)" = 0 ]; then USER_NAME=nobody; else USER_NAME=$(id -un); fi
+
+new_folder() { # DIR: what follows happens there
+	DIR=$1
+	HANDLERS=$DIR/handlers.ini
+	REPORTS=$DIR/sanitizer # a file for each process that had something to report
+	mkdir -p "$DIR/log" "$DIR/home" "$REPORTS"
+	chmod 1777 "$REPORTS"
+	export HOME=$DIR/home REEVE_TEST_DIR=$DIR
+	# abort() is reported as well, so that a failed assertion cannot pass unseen.
+	export ASAN_OPTIONS="detect_leaks=1:handle_abort=1:exitcode=97:log_path=$REPORTS/report"
+	export UBSAN_OPTIONS="print_stacktrace=1:log_path=$REPORTS/report"
+	export TSAN_OPTIONS="exitcode=97:log_path=$REPORTS/report"
+}
+
+# ---- saying what is wrong ----
+
+note() {
+	printf '%s\n' "$*" >&2
+}
+
+where() { # where in the suite's own file we are
+	local i
+	for ((i = 1; i < ${#BASH_SOURCE[@]}; i++)); do
+		if [ "$(basename "${BASH_SOURCE[i]}")" = "$SUITE.sh" ]; then
+			printf '%s.sh:%s' "$SUITE" "${BASH_LINENO[i - 1]}"
+			return
+		fi
+	done
+}
+
+fail() {
+	note "$(where): $*"
+	trap - ERR
+	exit 1
+}
+
+on_error() { # STATUS COMMAND
+	note "$(where): exit code $1 of: $2"
+}
+
+expect_eq() { # WANT GOT [WHAT]
+	[ "$1" = "$2" ] || fail "${3:-not equal}: wanted '$1', got '$2'"
+}
+
+expect_match() { # REGEX TEXT [WHAT]
+	[[ $2 =~ $1 ]] || fail "${3:-no match}: nothing like '$1' in '$2'"
+}
+
+expect_no_match() { # REGEX TEXT [WHAT]
+	! [[ $2 =~ $1 ]] || fail "${3:-a match}: something like '$1' in '$2'"
+}
+
+expect_fail() { # CODE COMMAND…
+	local want=$1 got=0
+	shift
+	OUTPUT=$("$@" 2>&1) || got=$?
+	[ "$got" = "$want" ] || fail "exit code of '$*': wanted $want, got $got; it said: $OUTPUT"
+}
+
+expect() { # COMMAND…
+	"$@" || fail "exit code $? of: $*"
+}
+
+wait_until() { # SECONDS CONDITION
+	local end=$((SECONDS + $1 + 1))
+	until (trap - ERR && eval "$2") 2>/dev/null; do
+		[ "$SECONDS" -lt "$end" ] || fail "not within $1 s: $2"
+		sleep 0.05
+	done
+}
+
+# ---- processes ----
+
+birth() { # PID: when that process began, which tells it from a later one of the same number; empty if it has ended
+	local stat
+	stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
+	read -ra stat <<<"${stat##*) }"
+	case ${stat[0]} in Z | X) return 0 ;; esac
+	echo "${stat[19]}"
+}
+
+alive() { # NAME
+	[ -n "${BORN[$1]:-}" ] && [ "$(birth "${PIDS[$1]}")" = "${BORN[$1]}" ]
+}
+
+pid() { # NAME
+	echo "${PIDS[$1]}"
+}
+
+start() { # NAME COMMAND…
+	local name=$1
+	shift
+	! alive "$name" || fail "$name is running already"
+	"$@" >>"$DIR/log/$name.log" 2>&1 </dev/null &
+	PIDS[$name]=$!
+	BORN[$name]=$(birth $!)
+	STARTED+=("$name")
+}
+
+signal() { # NAME SIGNAL
+	alive "$1" || fail "$1 is not running; the end of its log: $(tail -n 5 "$DIR/log/$1.log")"
+	kill -s "$2" "${PIDS[$1]}"
+}
+
+ended() { # NAME [SECONDS]
+	local end=$((SECONDS + ${2:-30} + 1))
+	while alive "$1"; do
+		[ "$SECONDS" -lt "$end" ] || fail "$1 has not ended within ${2:-30} s"
+		sleep 0.02
+	done
+	STATUS=0
+	wait "${PIDS[$1]}" 2>/dev/null || STATUS=$?
+}
+
+stop() { # NAME [SIGNAL]
+	signal "$1" "${2:-TERM}"
+	ended "$1"
+}
+
+descendants() { # processes of this story: their environment names its folder, or they work there (PostgreSQL's)
+	{
+		grep -lzxF "REEVE_TEST_DIR=$DIR" /proc/[0-9]*/environ | cut -d/ -f3
+		find /proc -mindepth 2 -maxdepth 2 -name cwd \( -lname "$DIR" -o -lname "$DIR/*" \) | cut -d/ -f3
+	} 2>/dev/null | sort -u | while read -r p; do
+		[ -z "$(birth "$p")" ] || echo "$p"
+	done
+	return 0
+}
+
+end_everything() { # last first; what does not go as it should is said, and then the result is 1
+	local i name bad=0 end left p
+	for ((i = ${#STARTED[@]} - 1; i >= 0; i--)); do
+		name=${STARTED[i]}
+		alive "$name" || continue
+		case $name in # PostgreSQL's SIGINT is the fast shutdown; SIGTERM would wait for its clients
+		postgres) kill -s INT "${PIDS[$name]}" ;;
+		*) kill -s TERM "${PIDS[$name]}" && kill -s CONT "${PIDS[$name]}" ;;
+		esac 2>/dev/null || true
+		end=$((SECONDS + 31))
+		while alive "$name"; do
+			if [ "$SECONDS" -ge "$end" ]; then
+				note "$name has not ended within 30 s of SIGTERM"
+				kill -s KILL "${PIDS[$name]}" || true
+				bad=1
+				break
+			fi
+			sleep 0.02
+		done
+	done
+	STARTED=()
+	end=$((SECONDS + 6))
+	while left=$(descendants) && [ -n "$left" ]; do
+		if [ "$SECONDS" -ge "$end" ]; then
+			for p in $left; do
+				note "left behind: $p $(tr '\0' ' ' <"/proc/$p/cmdline" | cut -c1-200)"
+				kill -s KILL "$p" || true
+			done 2>&1
+			bad=1
+			break
+		fi
+		sleep 0.1
+	done
+	return $bad
+}
+
+free_port() { # out of the range that tests/run holds for this run; a port is given once
+	local port
+	for ((port = REEVE_TEST_PORTS; port < REEVE_TEST_PORTS + 500; port++)); do
+		mkdir "$REEVE_TEST_RUN/ports/$port" 2>/dev/null || continue
+		if ! cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qi "^ *[0-9]*: [0-9A-F]*:$(printf %04X "$port") "; then
+			echo "$port"
+			return
+		fi
+	done
+	fail "no free port left from $REEVE_TEST_PORTS on"
+}
+
+as() { # USER COMMAND…: becomes that user's command, if we may
+	local user=$1
+	shift
+	if [ "$(id -u)" = 0 ]; then
+		exec setpriv --reuid="$user" --regid="$(id -g "$user")" --clear-groups -- "$@"
+	fi
+	exec "$@"
+}
+
+as_user() {
+	(as "$USER_NAME" "$@")
+}
+
+# ---- PostgreSQL ----
+
+start_postgres() {
+	if [ -z "$PGDIR" ]; then
+		PGDIR=$DIR/postgres
+		cp -a --reflink=auto "$REEVE_TEST_RUN/template" "$PGDIR"
+		CONNINFO="host=$PGDIR user=reeve dbname=reeve"
+	fi
+	start postgres as "$REEVE_TEST_PG_USER" "$REEVE_TEST_PG_BIN/postgres" -D "$PGDIR" -k "$PGDIR" "$@"
+	wait_until 60 'sql "select 1"'
+}
+
+stop_postgres() { # [MODE]
+	(as "$REEVE_TEST_PG_USER" "$REEVE_TEST_PG_BIN/pg_ctl" -D "$PGDIR" -m "${1:-fast}" -w stop) >>"$DIR/log/pg_ctl.log"
+	ended postgres
+}
+
+sql() {
+	"$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -c "$1"
+}
+
+# ---- Reeve ----
+
+launch_manager() { # [NAME] [OPTION…]
+	local name=manager
+	case ${1:--} in -*) ;; *) name=$1 && shift ;; esac
+	PORT[$name]=${PORT[$name]:-$(free_port)}
+	URL[$name]=tcp://127.0.0.1:${PORT[$name]}
+	export REEVE_MANAGER=${URL[$name]}
+	start "$name" "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "${URL[$name]}" "$@"
+}
+
+start_manager() { # [NAME] [OPTION…]
+	local name=manager end=$((SECONDS + 61))
+	case ${1:--} in -*) ;; *) name=$1 ;; esac
+	launch_manager "$@"
+	until timeout 10 "$REEVE_BIN/reeve" --manager "${URL[$name]}" stats >/dev/null 2>&1; do
+		alive "$name" || fail "$name has ended; its log: $(tail -n 5 "$DIR/log/$name.log")"
+		[ "$SECONDS" -lt "$end" ] || fail "$name does not answer within 60 s"
+		sleep 0.05
+	done
+}
+
+kill_manager() { # [NAME]
+	stop "${1:-manager}" KILL
+}
+
+handlers() {
+	cat >"$HANDLERS"
+}
+
+launch_worker() { # [NAME] [OPTION…]
+	local name=worker
+	case ${1:--} in -*) ;; *) name=$1 && shift ;; esac
+	[ -e "$HANDLERS" ] || handlers <<-END
+		[handler sh]
+		exec = /bin/bash
+		[handler echo]
+		exec = /bin/cat
+		[handler sha256]
+		exec = /usr/bin/sha256sum
+		[handler nothing]
+		exec = /bin/true
+	END
+	start "$name" "$REEVE_BIN/reeve-worker" --manager "$REEVE_MANAGER" --handlers "$HANDLERS" --name "$name" "$@"
+}
+
+start_worker() { # [NAME] [OPTION…]
+	local name=worker end=$((SECONDS + 61)) before
+	case ${1:--} in -*) ;; *) name=$1 ;; esac
+	before=$(worker_incarnation "$name")
+	launch_worker "$@"
+	until [ "$(worker_incarnation "$name")" -gt "$before" ]; do
+		alive "$name" || fail "$name has ended; its log: $(tail -n 5 "$DIR/log/$name.log")"
+		[ "$SECONDS" -lt "$end" ] || fail "$name is not registered within 60 s"
+		sleep 0.1
+	done
+}
+
+worker_incarnation() { # NAME: its latest one, 0 if it was never there
+	sql "select coalesce(max(id), 0) from workers where name = '$1'"
+}
+
+kill_worker() { # [NAME]
+	stop "${1:-worker}" KILL
+}
+
+reeve() {
+	"$REEVE_BIN/reeve" "$@"
+}
+
+# ---- running the stories ----
+
+show_story() { # NAME: everything that helps to see why it failed
+	local file
+	note "---- $1: output"
+	cat "$DIR/output" >&2
+	for file in "$DIR"/log/*.log "$REPORTS"/*; do
+		[ -s "$file" ] || continue
+		note "---- $1: ${file#"$DIR"/}"
+		tail -n 60 "$file" >&2
+	done
+	note "----"
+}
+
+run_story() { # NAME
+	local status=0 begin=$SECONDS
+	new_folder "$SUITE_DIR/$((++STORY))"
+	set +e
+	trap - ERR
+	(
+		set -e
+		STARTED=()
+		# shellcheck disable=SC2154
+		trap 'status=$?; trap - EXIT ERR; end_everything || status=1; exit $status' EXIT
+		trap 'exit 143' TERM INT HUP
+		trap 'on_error $? "$BASH_COMMAND"' ERR
+		"$1"
+	) >"$DIR/output" 2>&1 </dev/null
+	status=$?
+	set -e
+	trap 'on_error $? "$BASH_COMMAND"' ERR
+	if [ "$(find "$REPORTS" -type f | wc -l)" -gt 0 ]; then
+		echo "a sanitizer reported something" >>"$DIR/output"
+		status=1
+	fi
+	if [ $status = 0 ]; then
+		echo "passed $1" >>"$SUITE_DIR/results"
+		note "  ok     $(tr _ ' ' <<<"${1#story_}") ($((SECONDS - begin)) s)"
+	else
+		echo "failed $1" >>"$SUITE_DIR/results"
+		FAILED=1
+		show_story "$1"
+		note "  FAILED $(tr _ ' ' <<<"${1#story_}") ($((SECONDS - begin)) s)"
+	fi
+	find "$DIR" -mindepth 1 -maxdepth 1 ! -name output ! -name log ! -name sanitizer -exec rm -rf {} +
+}
+
+run_stories() {
+	local name
+	for name in $(grep -oE '^story_[A-Za-z0-9_]+' "$0"); do
+		case $name in *"${REEVE_TEST_WORDS:-}"*) run_story "$name" ;; esac
+	done
+	exit $FAILED
+}
+
+end_suite() {
+	local status=$?
+	trap - EXIT ERR
+	new_folder "$SUITE_DIR"
+	end_everything || status=1
+	if [ "$(find "$REPORTS" -type f | wc -l)" -gt 0 ]; then
+		note "a sanitizer reported something"
+		status=1
+	fi
+	if [ $status != 0 ] && [ $FAILED = 0 ]; then # it was not a story that failed
+		touch "$DIR/output"
+		show_story "$SUITE"
+	fi
+	exit $status
+}
+
+STORY=0 FAILED=0
+unset XDG_DATA_HOME XDG_CONFIG_HOME REEVE_MANAGER
+SUITE_DIR=$REEVE_TEST_SUITE_DIR
+new_folder "$SUITE_DIR"
+trap end_suite EXIT
+trap 'exit 143' TERM INT HUP
+trap 'on_error $? "$BASH_COMMAND"' ERR
