@@ -1,8 +1,9 @@
 /*
  * Protobuf messages as JSON, driven by their descriptors, with the fields' own names. A field named …_us that holds a
  * time is shown without the suffix as RFC 3339 text ("created": "2026-01-14T08:00:00.000000Z"), or left out when 0;
- * enumerations are shown as their value's last word in lower case ("TASK_STATUS_QUEUED": "queued"); 64-bit numbers are
- * numbers. Reading takes what writing makes.
+ * enumerations are shown as their value's name in lower case, behind the prefix that all values share
+ * ("TASK_STATUS_QUEUED": "queued"); 64-bit numbers are numbers, bytes hexadecimal digits. Reading takes what writing
+ * makes.
  */
 #ifndef REEVE_COMMON_JSON_H
 #define REEVE_COMMON_JSON_H

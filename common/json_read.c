@@ -1,0 +1,261 @@
+/*
+ * JSON to protobuf messages. A message is filled field by field; on an error the part that is there is freed as any
+ * message is. Errors name the field by its path, "tasks[3].details", which is kept as a chain on the stack.
+ */
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/json_names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Where in the object we are: "tasks", then [3], then "details". */
+struct path {
+	const struct path *parent;
+	const char *name; /* NULL: an index */
+	size_t index;
+};
+
+static size_t write_path(const struct path *path, char *out, size_t size)
+{
+	size_t used;
+
+	if (!path) {
+		*out = '\0';
+		return 0;
+	}
+	used = write_path(path->parent, out, size);
+	if (path->name)
+		used += snprintf(out + used, size - used, "%s%s", used ? "." : "", path->name);
+	else
+		used += snprintf(out + used, size - used, "[%zu]", path->index);
+	return used < size ? used : size - 1;
+}
+
+static bool refuse(struct reeve_error *error, const struct path *path, const char *problem)
+{
+	char field[256];
+
+	write_path(path, field, sizeof field);
+	return error_set(error, STATUS(INVALID_ARGUMENT), "%s %s", *field ? field : "the value", problem);
+}
+
+static void *allocate(size_t count, size_t size)
+{
+	void *memory = calloc(count ? count : 1, size);
+
+	if (!memory)
+		abort();
+	return memory;
+}
+
+static ProtobufCMessage *read_message(const json_t *object, const ProtobufCMessageDescriptor *descriptor,
+    const struct path *path, struct reeve_error *error);
+
+static bool read_integer(const json_t *value, json_int_t low, json_int_t high, json_int_t *number,
+    const struct path *path, struct reeve_error *error)
+{
+	if (!json_is_integer(value))
+		return refuse(error, path, "must be a whole number");
+	*number = json_integer_value(value);
+	if (*number < low || *number > high)
+		return refuse(error, path, "is out of range");
+	return true;
+}
+
+static bool read_time(const json_t *value, int64_t *us, const struct path *path, struct reeve_error *error)
+{
+	const char *text = json_string_value(value);
+
+	if (!text || !time_parse(text, us))
+		return refuse(error, path, "must be a time like \"2026-01-14T08:00:00Z\"");
+	return true;
+}
+
+static bool read_text(const json_t *value, char **text, const struct path *path, struct reeve_error *error)
+{
+	if (!json_is_string(value))
+		return refuse(error, path, "must be a text");
+	if (strlen(json_string_value(value)) != json_string_length(value))
+		return refuse(error, path, "holds a NUL byte");
+	*text = strdup(json_string_value(value));
+	if (!*text)
+		abort();
+	return true;
+}
+
+static int hex_digit(char c)
+{
+	const char *digits = "0123456789abcdef";
+	const char *found = c ? strchr(digits, c) : NULL;
+
+	return found ? (int)(found - digits) : -1;
+}
+
+static bool read_bytes(const json_t *value, ProtobufCBinaryData *bytes, const struct path *path,
+    struct reeve_error *error)
+{
+	const char *hex = json_string_value(value);
+	size_t length = hex ? json_string_length(value) : 1;
+
+	if (length % 2)
+		return refuse(error, path, "must be bytes in hexadecimal digits");
+	bytes->data = allocate(length / 2, 1);
+	bytes->len = length / 2;
+	for (size_t i = 0; i < bytes->len; i++) {
+		int high = hex_digit(hex[2 * i]), low = hex_digit(hex[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return refuse(error, path, "must be bytes in hexadecimal digits");
+		bytes->data[i] = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
+
+static bool read_enum(const json_t *value, const ProtobufCEnumDescriptor *descriptor, int *number,
+    const struct path *path, struct reeve_error *error)
+{
+	const char *word = json_string_value(value);
+	char words[256], problem[300];
+
+	if (word && json_enum_number(descriptor, word, number))
+		return true;
+	snprintf(problem, sizeof problem, "must be one of: %s", json_enum_words(descriptor, words, sizeof words));
+	return refuse(error, path, problem);
+}
+
+/* Reads one value of a field into `at`. */
+static bool read_value(const json_t *value, const ProtobufCFieldDescriptor *field, void *at, const struct path *path,
+    struct reeve_error *error)
+{
+	json_int_t number;
+
+	switch (field->type) {
+	case PROTOBUF_C_TYPE_INT32:
+	case PROTOBUF_C_TYPE_SINT32:
+	case PROTOBUF_C_TYPE_SFIXED32:
+		if (!read_integer(value, INT32_MIN, INT32_MAX, &number, path, error))
+			return false;
+		*(int32_t *)at = (int32_t)number;
+		return true;
+	case PROTOBUF_C_TYPE_UINT32:
+	case PROTOBUF_C_TYPE_FIXED32:
+		if (!read_integer(value, 0, UINT32_MAX, &number, path, error))
+			return false;
+		*(uint32_t *)at = (uint32_t)number;
+		return true;
+	case PROTOBUF_C_TYPE_INT64:
+	case PROTOBUF_C_TYPE_SINT64:
+	case PROTOBUF_C_TYPE_SFIXED64:
+		if (json_is_time(field))
+			return read_time(value, at, path, error);
+		if (!read_integer(value, INT64_MIN, INT64_MAX, &number, path, error))
+			return false;
+		*(int64_t *)at = number;
+		return true;
+	case PROTOBUF_C_TYPE_UINT64:
+	case PROTOBUF_C_TYPE_FIXED64:
+		if (!read_integer(value, 0, INT64_MAX, &number, path, error))
+			return false;
+		*(uint64_t *)at = (uint64_t)number;
+		return true;
+	case PROTOBUF_C_TYPE_FLOAT:
+	case PROTOBUF_C_TYPE_DOUBLE:
+		if (!json_is_number(value))
+			return refuse(error, path, "must be a number");
+		if (field->type == PROTOBUF_C_TYPE_FLOAT)
+			*(float *)at = (float)json_number_value(value);
+		else
+			*(double *)at = json_number_value(value);
+		return true;
+	case PROTOBUF_C_TYPE_BOOL:
+		if (!json_is_boolean(value))
+			return refuse(error, path, "must be true or false");
+		*(protobuf_c_boolean *)at = json_is_true(value);
+		return true;
+	case PROTOBUF_C_TYPE_ENUM:
+		return read_enum(value, field->descriptor, at, path, error);
+	case PROTOBUF_C_TYPE_STRING:
+		return read_text(value, at, path, error);
+	case PROTOBUF_C_TYPE_BYTES:
+		return read_bytes(value, at, path, error);
+	case PROTOBUF_C_TYPE_MESSAGE:
+		*(ProtobufCMessage **)at = read_message(value, field->descriptor, path, error);
+		return *(ProtobufCMessage **)at != NULL;
+	}
+	return refuse(error, path, "is of a type that JSON cannot give");
+}
+
+static bool read_array(const json_t *array, const ProtobufCFieldDescriptor *field, void **elements, size_t *count,
+    const struct path *path, struct reeve_error *error)
+{
+	size_t size = json_element_size(field->type);
+
+	if (!json_is_array(array))
+		return refuse(error, path, "must be an array");
+	if (json_array_size(array) == 0)
+		return true;
+	*elements = allocate(json_array_size(array), size);
+	for (size_t i = 0; i < json_array_size(array); i++) {
+		struct path here = {.parent = path, .index = i};
+
+		/* Counted first: an element half read is freed with the message, one not begun is all zeroes. */
+		*count = i + 1;
+		if (!read_value(json_array_get(array, i), field, (char *)*elements + i * size, &here, error))
+			return false;
+	}
+	return true;
+}
+
+static bool read_field(const json_t *value, const ProtobufCFieldDescriptor *field, ProtobufCMessage *message,
+    const struct path *path, struct reeve_error *error)
+{
+	char *at = (char *)message + field->offset;
+	char *quantifier = (char *)message + field->quantifier_offset;
+
+	if (field->label == PROTOBUF_C_LABEL_REPEATED)
+		return read_array(value, field, (void **)at, (size_t *)quantifier, path, error);
+	if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) {
+		if (*(uint32_t *)quantifier != 0)
+			return refuse(error, path, "excludes another field that is given too");
+		memset(at, 0, json_element_size(field->type));
+		*(uint32_t *)quantifier = field->id;
+	} else if (field->label == PROTOBUF_C_LABEL_OPTIONAL && field->type != PROTOBUF_C_TYPE_STRING &&
+	    field->type != PROTOBUF_C_TYPE_MESSAGE) {
+		*(protobuf_c_boolean *)quantifier = true;
+	}
+	return read_value(value, field, at, path, error);
+}
+
+static ProtobufCMessage *read_message(const json_t *object, const ProtobufCMessageDescriptor *descriptor,
+    const struct path *path, struct reeve_error *error)
+{
+	ProtobufCMessage *message;
+	const char *key;
+	json_t *value;
+
+	if (!json_is_object(object)) {
+		refuse(error, path, "must be an object");
+		return NULL;
+	}
+	message = allocate(1, descriptor->sizeof_message);
+	protobuf_c_message_init(descriptor, message);
+	json_object_foreach((json_t *)object, key, value) {
+		const ProtobufCFieldDescriptor *field = json_field_by_name(descriptor, key);
+		struct path here = {.parent = path, .name = key};
+		bool read = field ? read_field(value, field, message, &here, error)
+		                  : refuse(error, &here, "is no field that is known here");
+
+		if (!read) {
+			protobuf_c_message_free_unpacked(message, NULL);
+			return NULL;
+		}
+	}
+	return message;
+}
+
+ProtobufCMessage *json_to_message(
+    const json_t *object, const ProtobufCMessageDescriptor *descriptor, struct reeve_error *error)
+{
+	return read_message(object, descriptor, NULL, error);
+}

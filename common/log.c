@@ -1,0 +1,110 @@
+/*
+ * The log. A line is put together in one buffer on the stack, escaped on the way, and written by one write(2), so that
+ * threads and processes sharing standard error do not mix theirs.
+ */
+#include "common/log.h"
+
+#include "common/clock.h"
+#include "common/text.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 4096 };
+
+/* Set once at start, before there are threads, and only read afterwards. */
+static const char *program_name = "reeve";
+static enum log_level least_urgent = LOG_LEVEL_INFO;
+static bool under_systemd;
+
+struct line {
+	char text[LINE_BYTES];
+	size_t used;
+	bool full;
+};
+
+void log_setup(const char *program, enum log_level level)
+{
+	program_name = program;
+	least_urgent = level;
+	under_systemd = getenv("JOURNAL_STREAM") != NULL;
+}
+
+/* Appends one character or escape, unless the line (with its newline) would grow too long. */
+static void append(struct line *line, const char *bytes, size_t length)
+{
+	line->full |= line->used + length > sizeof line->text - 1;
+	if (line->full)
+		return;
+	memcpy(line->text + line->used, bytes, length);
+	line->used += length;
+}
+
+/* Appends text from outside: characters as they are, controls and what is no UTF-8 as \xNN. */
+static void append_escaped(struct line *line, const char *text)
+{
+	while (*text) {
+		size_t length = 1;
+		char escape[8];
+
+		while (length < 4 && ((unsigned char)text[length] & 0xc0) == 0x80)
+			length++;
+		bool c1 = length == 2 && (unsigned char)text[0] == 0xc2 && (unsigned char)text[1] < 0xa0;
+		if (utf8_valid(text, length) && (unsigned char)*text >= 0x20 && *text != 0x7f && !c1) {
+			append(line, text, length);
+			text += length;
+		} else {
+			int written = snprintf(escape, sizeof escape, "\\x%02x", (unsigned char)*text++);
+			append(line, escape, written);
+		}
+	}
+}
+
+static void append_head(struct line *line, enum log_level level)
+{
+	static const struct {
+		const char *name;
+		int syslog;
+	} levels[] = {{"error", 3}, {"warn ", 4}, {"info ", 6}, {"debug", 7}};
+
+	if (under_systemd) {
+		line->used = snprintf(line->text, sizeof line->text, "<%d>%s: ", levels[level].syslog, program_name);
+		return;
+	}
+
+	char now[40];
+	time_format(clock_wall_us(), now, sizeof now);
+	/* Milliseconds are enough here. */
+	line->used = snprintf(line->text, sizeof line->text, "%.23sZ %s %s: ", now, levels[level].name, program_name);
+}
+
+void log_line(enum log_level level, const char *object, const char *format, ...)
+{
+	char text[LINE_BYTES];
+	struct line line = {.used = 0};
+	va_list arguments;
+	int saved = errno;
+
+	if (level > least_urgent)
+		return;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+
+	append_head(&line, level);
+	if (object) {
+		append_escaped(&line, object);
+		append(&line, ": ", 2);
+	}
+	append_escaped(&line, text);
+	line.text[line.used++] = '\n';
+	/* Nothing can be done about a log that cannot be written. */
+	if (write(STDERR_FILENO, line.text, line.used) < 0) {
+	}
+	errno = saved;
+}

@@ -1,0 +1,430 @@
+/*
+ * Reading options. Every source (default, file, environment, command line) hands its text to one function, set_value,
+ * which checks it by the option's type and stores it; the sources run from the weakest to the strongest, each writing
+ * over the one before. Help and documentation are options_help.c.
+ */
+#include "common/options.h"
+
+#include "common/clock.h"
+#include "common/options_internal.h"
+#include "common/text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <ini.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* The two tables of one call, and where complaints go. */
+struct reading {
+	const struct option_table *tables[2];
+	void *targets[2];
+	struct reeve_error *error;
+};
+
+/* A text read from a file, kept until exit: options point into it. */
+struct kept_text {
+	struct kept_text *next;
+	char text[];
+};
+
+static struct kept_text *kept_texts;
+
+static const char *keep(const char *text)
+{
+	size_t size = strlen(text) + 1;
+	struct kept_text *kept = malloc(sizeof *kept + size);
+
+	if (!kept)
+		abort();
+	memcpy(kept->text, text, size);
+	kept->next = kept_texts;
+	kept_texts = kept;
+	return kept->text;
+}
+
+bool size_parse(const char *text, int64_t *bytes)
+{
+	static const struct {
+		const char *name;
+		int shift;
+	} units[] = {{"", 0}, {"B", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}};
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	int64_t value = strtoll(text, &end, 10);
+	if (errno)
+		return false;
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+		if (strcasecmp(end, units[i].name) != 0)
+			continue;
+		if (value > INT64_MAX >> units[i].shift)
+			return false;
+		*bytes = value << units[i].shift;
+		return true;
+	}
+	return false;
+}
+
+static bool flag_parse(const char *text, bool *value)
+{
+	static const char *const words[][2] = {{"no", "yes"}, {"false", "true"}, {"off", "on"}, {"0", "1"}};
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		for (int j = 0; j < 2; j++) {
+			if (strcasecmp(text, words[i][j]) == 0) {
+				*value = j;
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static bool integer_parse(const char *text, int64_t *value)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)*text) && !((*text == '-' || *text == '+') && isdigit((unsigned char)text[1])))
+		return false;
+	errno = 0;
+	*value = strtoll(text, &end, 10);
+	return errno == 0 && *end == '\0';
+}
+
+/* "; it takes a whole number from 1 to 10" into `out`. */
+static const char *takes(const struct option_spec *spec, char *out, size_t size)
+{
+	static const char *const kinds[] = {
+	    [OPTION_FLAG] = "yes or no",
+	    [OPTION_TEXT] = "a text",
+	    [OPTION_INTEGER] = "a whole number",
+	    [OPTION_DURATION] = "a duration like 250ms, 5s, 1m30s or 2h",
+	    [OPTION_SIZE] = "a size like 512, 64KiB or 1MiB",
+	    [OPTION_TIME] = "a time like 2026-01-14T08:00:00Z, \"2026-01-14 08:00\", now, +5m or \"5m ago\"",
+	};
+	char low[64], high[64];
+
+	if (spec->type == OPTION_TEXT && spec->argument)
+		snprintf(out, size, "it takes %s", spec->argument);
+	else if (spec->min == 0 && spec->max == 0)
+		snprintf(out, size, "it takes %s", kinds[spec->type]);
+	else
+		snprintf(out, size, "it takes %s from %s to %s", kinds[spec->type],
+		    option_number(spec, spec->min, low, sizeof low), option_number(spec, spec->max, high, sizeof high));
+	return out;
+}
+
+/* "--delay: "-5s" is negative; it takes …". A long value is cut, a control character shown as '?'. */
+static bool complain(struct reeve_error *error, const struct option_spec *spec, const char *where, const char *text,
+    const char *problem)
+{
+	char shown[64], wants[256];
+	size_t length = strlen(text);
+
+	if (length > sizeof shown - 1)
+		length = utf8_cut(text, sizeof shown - 1);
+	for (size_t i = 0; i < length; i++)
+		shown[i] = iscntrl((unsigned char)text[i]) ? '?' : text[i];
+	shown[length] = '\0';
+	return error_set(error, STATUS(INVALID_ARGUMENT), "%s: \"%s\" %s; %s", where, shown, problem,
+	    takes(spec, wants, sizeof wants));
+}
+
+/* Reads a number of the option's type. NULL, or what is wrong with the text. */
+static const char *parse_number(const struct option_spec *spec, const char *text, int64_t *value)
+{
+	int64_t ignored;
+
+	switch (spec->type) {
+	case OPTION_INTEGER:
+		return integer_parse(text, value) ? NULL : "is no whole number";
+	case OPTION_DURATION:
+		if (duration_parse(text, value))
+			return NULL;
+		return *text == '-' && duration_parse(text + 1, &ignored) ? "is negative" : "is no duration";
+	case OPTION_SIZE:
+		if (size_parse(text, value))
+			return NULL;
+		return *text == '-' && size_parse(text + 1, &ignored) ? "is negative" : "is no size";
+	default:
+		return time_parse(text, value) ? NULL : "is no time";
+	}
+}
+
+/* Checks `text` and stores it. `where` names the option as its user wrote it. */
+static bool set_value(const struct option_spec *spec, void *target, const char *where, const char *text,
+    struct reeve_error *error)
+{
+	void *field = (char *)target + spec->offset;
+	const char *problem;
+	int64_t number;
+	bool flag;
+
+	if (spec->type == OPTION_TEXT) {
+		memcpy(field, &text, sizeof text);
+		return true;
+	}
+	if (spec->type == OPTION_FLAG) {
+		if (!flag_parse(text, &flag))
+			return complain(error, spec, where, text, "is neither yes nor no");
+		memcpy(field, &flag, sizeof flag);
+		return true;
+	}
+	problem = parse_number(spec, text, &number);
+	if (!problem && (spec->min != 0 || spec->max != 0) && (number < spec->min || number > spec->max))
+		problem = "is out of range";
+	if (problem)
+		return complain(error, spec, where, text, problem);
+	memcpy(field, &number, sizeof number);
+	return true;
+}
+
+/* Finds an option by its name's first `length` bytes, or by its letter when `name` is NULL. */
+static const struct option_spec *find(const struct reading *reading, const char *name, size_t length, char letter,
+    void **target)
+{
+	for (int i = 0; i < 2; i++) {
+		if (!reading->tables[i])
+			continue;
+		for (const struct option_spec *spec = reading->tables[i]->specs; spec->name; spec++) {
+			bool same = name ? strlen(spec->name) == length && memcmp(spec->name, name, length) == 0
+			                 : spec->letter == letter;
+			if (same) {
+				*target = reading->targets[i];
+				return spec;
+			}
+		}
+	}
+	return NULL;
+}
+
+static bool read_defaults_and_environment(const struct reading *reading, bool environment)
+{
+	for (int i = 0; i < 2; i++) {
+		if (!reading->tables[i])
+			continue;
+		for (const struct option_spec *spec = reading->tables[i]->specs; spec->name; spec++) {
+			const char *where = environment ? spec->environment : spec->name;
+			const char *text = spec->fallback;
+
+			if (environment)
+				text = where ? getenv(where) : NULL;
+			/* An empty variable counts as none: that is how shells unset one for a single command. */
+			if (!text || (environment && !*text))
+				continue;
+			if (!set_value(spec, reading->targets[i], where, text, reading->error))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* A file on its way through inih, which neither counts lines for its handler nor minds those it must cut. */
+struct ini_source {
+	const struct reading *reading;
+	FILE *file;
+	const char *path;
+	const char *section;
+	int line;
+	bool indented; /* the current line begins with a blank, and continues the one before for inih */
+	bool failed;
+};
+
+static int ini_fail(struct ini_source *source, const char *problem, const char *what)
+{
+	if (!source->failed)
+		error_set(source->reading->error, STATUS(INVALID_ARGUMENT), "%s:%d: %s%s", source->path, source->line,
+		    what, problem);
+	source->failed = true;
+	return 0;
+}
+
+static char *ini_read_line(char *line, int size, void *stream)
+{
+	struct ini_source *source = stream;
+
+	if (source->failed || !fgets(line, size, source->file))
+		return NULL;
+	source->line++;
+	source->indented = *line == ' ' || *line == '\t';
+	if (strlen(line) == (size_t)size - 1 && line[size - 2] != '\n' && !feof(source->file)) {
+		ini_fail(source, "the line is too long", "");
+		return NULL;
+	}
+	return line;
+}
+
+static int ini_set(void *user, const char *section, const char *name, const char *value)
+{
+	struct ini_source *source = user;
+	const struct option_spec *spec;
+	char where[512];
+	void *target;
+
+	if (strcmp(section, source->section) != 0)
+		return 1;
+	if (source->indented)
+		return ini_fail(source, "a setting must not begin with a blank", "");
+	spec = find(source->reading, name, strlen(name), 0, &target);
+	if (!spec || !spec->in_file)
+		return ini_fail(source, " is no setting of this section", name);
+	snprintf(where, sizeof where, "%s:%d: %s", source->path, source->line, name);
+	if (!set_value(spec, target, where, spec->type == OPTION_TEXT ? keep(value) : value, source->reading->error)) {
+		source->failed = true;
+		return 0;
+	}
+	return 1;
+}
+
+static bool read_file(const struct reading *reading, const char *path, const char *section)
+{
+	struct ini_source source = {.reading = reading, .path = path, .section = section};
+
+	source.file = fopen(path, "re");
+	if (!source.file)
+		return error_set(reading->error, STATUS(INVALID_ARGUMENT), "%s: %s", path, strerror(errno));
+
+	int result = ini_parse_stream(ini_read_line, &source, ini_set, &source);
+	if (ferror(source.file) && !source.failed) {
+		source.failed = true;
+		error_set(reading->error, STATUS(INVALID_ARGUMENT), "%s: cannot be read: %s", path, strerror(errno));
+	}
+	fclose(source.file);
+	if (result > 0 && !source.failed) {
+		source.line = result;
+		ini_fail(&source, "neither [section] nor name = value", "");
+	} else if (result < 0 && !source.failed) {
+		ini_fail(&source, "out of memory", "");
+	}
+	return !source.failed;
+}
+
+/* The command line, read either only for --help and --version (`store` false) or for good. */
+struct command_line {
+	const struct reading *reading;
+	int argc;
+	char **argv;
+	bool store;
+	char wants;
+};
+
+static bool unknown(const struct command_line *line, const char *text, int length)
+{
+	return error_set(line->reading->error, STATUS(INVALID_ARGUMENT), "unknown option %.*s (%s --help lists them)",
+	    length, text, line->reading->tables[0]->program);
+}
+
+/* Takes the option's value: `attached`, or the next argument, *at then moving on to it. */
+static bool take_value(struct command_line *line, const struct option_spec *spec, void *target, const char *where,
+    const char *attached, int *at)
+{
+	if (spec->type == OPTION_FLAG && !attached) {
+		attached = "yes";
+	} else if (!attached) {
+		if (*at + 1 >= line->argc) {
+			char wants[256];
+
+			return error_set(line->reading->error, STATUS(INVALID_ARGUMENT), "%s needs a value; %s", where,
+			    takes(spec, wants, sizeof wants));
+		}
+		attached = line->argv[++*at];
+	}
+	return !line->store || set_value(spec, target, where, attached, line->reading->error);
+}
+
+/* "--name", "--name=value" */
+static bool take_long(struct command_line *line, int *at)
+{
+	const char *name = line->argv[*at] + 2;
+	const char *equals = strchr(name, '=');
+	size_t length = equals ? (size_t)(equals - name) : strlen(name);
+	const struct option_spec *spec;
+	char where[128];
+	void *target;
+
+	spec = find(line->reading, name, length, 0, &target);
+	if (!spec && (strcmp(name, "help") == 0 || strcmp(name, "version") == 0)) {
+		line->wants = *name == 'h' ? 'h' : 'V';
+		return true;
+	}
+	if (!spec)
+		return unknown(line, name - 2, (int)length + 2);
+	snprintf(where, sizeof where, "--%s", spec->name);
+	return take_value(line, spec, target, where, equals ? equals + 1 : NULL, at);
+}
+
+/* "-a", "-ab" (flags), "-n5", "-n 5" */
+static bool take_letters(struct command_line *line, int *at)
+{
+	for (const char *letter = line->argv[*at] + 1; *letter; letter++) {
+		char where[] = {'-', *letter, '\0'};
+		const struct option_spec *spec;
+		void *target;
+
+		spec = find(line->reading, NULL, 0, *letter, &target);
+		if (!spec && (*letter == 'h' || *letter == 'V')) {
+			line->wants = *letter;
+			return true;
+		}
+		if (!spec)
+			return unknown(line, line->argv[*at], (int)strlen(line->argv[*at]));
+		if (spec->type != OPTION_FLAG)
+			return take_value(line, spec, target, where, letter[1] ? letter + 1 : NULL, at);
+		if (!take_value(line, spec, target, where, NULL, at))
+			return false;
+	}
+	return true;
+}
+
+/* Moves argv[from] down to argv[to], what lies between up by one. */
+static void move_down(char **argv, int from, int to)
+{
+	char *moved = argv[from];
+
+	memmove(&argv[to + 1], &argv[to], (size_t)(from - to) * sizeof *argv);
+	argv[to] = moved;
+}
+
+static bool read_command_line(struct command_line *line, int *operands)
+{
+	bool only_operands = false;
+
+	*operands = 0;
+	for (int at = 1; at < line->argc && !line->wants; at++) {
+		char *argument = line->argv[at];
+
+		if (only_operands || argument[0] != '-' || argument[1] == '\0') {
+			++*operands;
+			if (line->store)
+				move_down(line->argv, at, *operands);
+		} else if (strcmp(argument, "--") == 0) {
+			only_operands = true;
+		} else if (!(argument[1] == '-' ? take_long(line, &at) : take_letters(line, &at))) {
+			return false;
+		}
+	}
+	return true;
+}
+
+bool options_parse(const struct option_table *table, void *target, const struct option_table *extra, void *extra_target,
+    const char *file, const char *section, int argc, char **argv, int *operands, char *wants,
+    struct reeve_error *error)
+{
+	struct reading reading = {.tables = {table, extra}, .targets = {target, extra_target}, .error = error};
+	struct command_line line = {.reading = &reading, .argc = argc, .argv = argv};
+
+	*wants = 0;
+	/* Who asks for help gets it, whatever else is wrong further on. */
+	if (!read_command_line(&line, operands))
+		return false;
+	*wants = line.wants;
+	if (line.wants)
+		return true;
+	line.store = true;
+	return read_defaults_and_environment(&reading, false) && (!file || read_file(&reading, file, section)) &&
+	    read_defaults_and_environment(&reading, true) && read_command_line(&line, operands);
+}

@@ -1,0 +1,129 @@
+/*
+ * UTF-8 as RFC 3629 has it: one function knows which byte sequences are a character, everything else asks it. Runs of
+ * ASCII are passed eight bytes at a time.
+ */
+#include "common/text.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EACH_BYTE(value) (UINT64_C(0x0101010101010101) * (value))
+
+/* True for eight bytes that are all ASCII and none of them NUL. */
+static bool eight_plain(const unsigned char *at)
+{
+	uint64_t word;
+
+	memcpy(&word, at, sizeof word);
+	/* Without high bits no addition carries, and adding 0x7f raises the high bit of every byte but NUL. */
+	return (word & EACH_BYTE(0x80)) == 0 && ((word + EACH_BYTE(0x7f)) & EACH_BYTE(0x80)) == EACH_BYTE(0x80);
+}
+
+static bool is_tail(unsigned char c)
+{
+	return (c & 0xc0) == 0x80;
+}
+
+/* The length of the character that begins at `at`, before `end`; 0 if none does. NUL counts as none. */
+static size_t character_length(const unsigned char *at, const unsigned char *end)
+{
+	size_t left = end - at;
+	unsigned char first = at[0];
+
+	if (first < 0x80)
+		return first != 0;
+	if (first < 0xc2 || first > 0xf4 || left < 2 || !is_tail(at[1]))
+		return 0;
+	if (first < 0xe0)
+		return 2;
+	if (left < 3 || !is_tail(at[2]))
+		return 0;
+	if (first < 0xf0) {
+		bool overlong = first == 0xe0 && at[1] < 0xa0;
+		bool surrogate = first == 0xed && at[1] >= 0xa0;
+
+		return overlong || surrogate ? 0 : 3;
+	}
+	if (left < 4 || !is_tail(at[3]))
+		return 0;
+	return (first == 0xf0 && at[1] < 0x90) || (first == 0xf4 && at[1] >= 0x90) ? 0 : 4;
+}
+
+bool utf8_valid(const char *text, size_t length)
+{
+	const unsigned char *at = (const unsigned char *)text;
+	const unsigned char *end = at + length;
+
+	while (at < end) {
+		while (end - at >= 8 && eight_plain(at))
+			at += 8;
+		if (at == end)
+			break;
+
+		size_t step = character_length(at, end);
+		if (step == 0)
+			return false;
+		at += step;
+	}
+	return true;
+}
+
+size_t utf8_cut(const char *text, size_t length)
+{
+	const unsigned char *bytes = (const unsigned char *)text;
+
+	/* Only the last three bytes can begin a character that is not whole. */
+	for (size_t back = 1; back <= 3 && back <= length; back++) {
+		unsigned char c = bytes[length - back];
+
+		if (is_tail(c))
+			continue;
+		size_t needed = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+		return needed > back ? length - back : length;
+	}
+	return length;
+}
+
+const char *name_problem(const char *name, bool may_be_empty)
+{
+	size_t length = strlen(name);
+
+	if (length == 0)
+		return may_be_empty ? NULL : "is empty";
+	if (length > NAME_MAX_BYTES)
+		return "is longer than 255 bytes";
+	if (!utf8_valid(name, length))
+		return "is not UTF-8";
+	for (size_t i = 0; i < length; i++) {
+		unsigned char c = name[i];
+		/* U+0080 to U+009F are controls too. */
+		bool c1 = c == 0xc2 && (unsigned char)name[i + 1] < 0xa0;
+
+		if (c < 0x20 || c == 0x7f || c1)
+			return "holds a control character";
+	}
+	return NULL;
+}
+
+char *utf8_repair(const char *bytes, size_t length)
+{
+	static const char replacement[] = "\xef\xbf\xbd";
+	const unsigned char *at = (const unsigned char *)bytes;
+	const unsigned char *end = at + length;
+	char *text = malloc(3 * length + 1);
+	char *to = text;
+
+	if (!text)
+		abort();
+	while (at < end) {
+		size_t step = character_length(at, end);
+
+		memcpy(to, step ? (const char *)at : replacement, step ? step : 3);
+		to += step ? step : 3;
+		at += step ? step : 1;
+	}
+	*to++ = '\0';
+	char *fitted = realloc(text, to - text);
+	return fitted ? fitted : text;
+}

@@ -1,0 +1,85 @@
+/*
+ * Version 7 UUIDs: 48 bits of milliseconds, then 74 bits that begin at random in each millisecond and grow by random
+ * steps within it, so that ids of one process rise and ids of two do not meet.
+ */
+#include "common/uuid.h"
+
+#include <pthread.h>
+#include <sys/random.h>
+
+#define MS_MASK ((INT64_C(1) << 48) - 1)
+
+/* What was given out last: the time, and the 74 bits as 12 (rand_a) and 62 (rand_b). */
+static struct {
+	pthread_mutex_t lock;
+	int64_t ms;
+	uint64_t high, low;
+} last = {.lock = PTHREAD_MUTEX_INITIALIZER, .ms = -1};
+
+static uint64_t random_bits(int count)
+{
+	uint64_t value;
+
+	/* Up to 256 bytes come whole or not at all, and only an early boot can make this wait. */
+	while (getrandom(&value, sizeof value, 0) != sizeof value)
+		;
+	return value >> (64 - count);
+}
+
+void uuid7_make(int64_t unix_ms, uint8_t uuid[UUID_BYTES])
+{
+	if (unix_ms < 0)
+		unix_ms = 0;
+	pthread_mutex_lock(&last.lock);
+	if (unix_ms > last.ms) {
+		last.ms = unix_ms;
+		/* The top bit stays free: room for 2³³ steps within one millisecond. */
+		last.high = random_bits(11);
+		last.low = random_bits(62);
+	} else {
+		last.low += random_bits(40) + 1;
+		last.high += last.low >> 62;
+		last.low &= (UINT64_C(1) << 62) - 1;
+		if (last.high >> 12) {
+			last.ms++;
+			last.high = 0;
+		}
+	}
+	int64_t ms = last.ms & MS_MASK;
+	uint64_t high = last.high, low = last.low;
+	pthread_mutex_unlock(&last.lock);
+
+	for (int i = 0; i < 6; i++)
+		uuid[i] = (uint8_t)(ms >> (40 - 8 * i));
+	uuid[6] = (uint8_t)(0x70 | high >> 8);
+	uuid[7] = (uint8_t)high;
+	uuid[8] = (uint8_t)(0x80 | low >> 56);
+	for (int i = 0; i < 7; i++)
+		uuid[9 + i] = (uint8_t)(low >> (48 - 8 * i));
+}
+
+int64_t uuid7_time_ms(const uint8_t uuid[UUID_BYTES])
+{
+	int64_t ms = 0;
+
+	if (uuid[6] >> 4 != 7 || uuid[8] >> 6 != 2)
+		return -1;
+	for (int i = 0; i < 6; i++)
+		ms = ms << 8 | uuid[i];
+	return ms;
+}
+
+const char *uuid_format(const uint8_t uuid[UUID_BYTES], char out[UUID_TEXT])
+{
+	static const char digits[] = "0123456789abcdef";
+	char *to = out;
+
+	for (int i = 0; i < UUID_BYTES; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			*to++ = '-';
+		*to++ = digits[uuid[i] >> 4];
+		*to++ = digits[uuid[i] & 15];
+	}
+	*to = '\0';
+	return out;
+}
