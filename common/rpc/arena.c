@@ -1,0 +1,66 @@
+/* Chunks in a list, each at least twice as large as the one before. Single pieces are never given back. */
+#include "common/rpc/arena.h"
+
+#include <stdlib.h>
+
+struct arena_chunk {
+	struct arena_chunk *next;
+	_Alignas(max_align_t) char bytes[];
+};
+
+enum { ARENA_SMALL = 256, ARENA_ALIGN = _Alignof(max_align_t) };
+
+static void *take(void *data, size_t size)
+{
+	struct arena *arena = data;
+	void *piece;
+
+	size = (size + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+	if (!arena->chunks || arena->size - arena->used < size) {
+		size_t bytes = arena->chunks ? 2 * arena->size : arena->first;
+		struct arena_chunk *chunk;
+
+		if (bytes < ARENA_SMALL)
+			bytes = ARENA_SMALL;
+		if (bytes < size)
+			bytes = size;
+		chunk = malloc(sizeof *chunk + bytes);
+		if (!chunk)
+			return NULL;
+		chunk->next = arena->chunks;
+		arena->chunks = chunk;
+		arena->used = 0;
+		arena->size = bytes;
+		arena->total += bytes;
+	}
+	piece = arena->chunks->bytes + arena->used;
+	arena->used += size;
+	return piece;
+}
+
+static void leave(void *data, void *piece)
+{
+	(void)data;
+	(void)piece;
+}
+
+ProtobufCMessage *arena_unpack(
+    struct arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length)
+{
+	ProtobufCAllocator allocator = {.alloc = take, .free = leave, .allocator_data = arena};
+
+	/* Texts take what they take on the wire; structs, pointers and padding come on top. */
+	arena->first = descriptor->sizeof_message + 2 * length;
+	return protobuf_c_message_unpack(descriptor, &allocator, length, bytes);
+}
+
+void arena_clear(struct arena *arena)
+{
+	while (arena->chunks) {
+		struct arena_chunk *next = arena->chunks->next;
+
+		free(arena->chunks);
+		arena->chunks = next;
+	}
+	*arena = (struct arena){0};
+}
