@@ -1,0 +1,106 @@
+/* Messages as JSON and back, and what is said about JSON that is no message. */
+#include "common/json.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <reeve/v1/envelope.pb-c.h>
+#include <reeve/v1/task.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+Test(json, shows_every_field_but_unset_times)
+{
+	Reeve__V1__Task task = REEVE__V1__TASK__INIT;
+
+	task.id = INT64_C(9007199254740993);
+	task.queue = "caf\xc3\xa9";
+	task.type = "bad \xff byte";
+	task.status = REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING;
+	task.priority = -5;
+	task.created_us = INT64_C(1768377600000000);
+	json_t *object = json_from_message(&task.base);
+	char *text = json_dumps(object, JSON_COMPACT);
+	cr_assert(eq(str, text,
+	    "{\"id\":9007199254740993,\"queue\":\"caf\xc3\xa9\",\"type\":\"bad \xef\xbf\xbd "
+	    "byte\",\"status\":\"executing\","
+	    "\"priority\":-5,\"attempt\":0,\"max_attempts\":0,\"timeout_ms\":0,\"key\":\"\",\"source\":\"\","
+	    "\"details\":\"\",\"result\":\"\",\"last_error\":\"\",\"error_code\":\"\",\"worker\":\"\",\"token\":0,"
+	    "\"created\":\"2026-01-14T08:00:00.000000Z\",\"cancel_requested\":false}"));
+	free(text);
+	json_decref(object);
+}
+
+/* Reads, writes again and compares. */
+static void comes_back(const char *text, const ProtobufCMessageDescriptor *descriptor)
+{
+	struct reeve_error error = {0};
+	json_t *object = json_loads(text, 0, NULL);
+	cr_assert(ne(ptr, object, NULL), "%s", text);
+	ProtobufCMessage *message = json_to_message(object, descriptor, &error);
+
+	cr_assert(ne(ptr, message, NULL), "%s", error.message);
+	json_t *again = json_from_message(message);
+	ProtobufCMessage *second = json_to_message(again, descriptor, &error);
+	cr_assert(ne(ptr, second, NULL), "%s", error.message);
+
+	uint8_t one[1024], two[1024];
+	size_t length = protobuf_c_message_pack(message, one);
+	cr_assert(eq(sz, protobuf_c_message_pack(second, two), length));
+	cr_assert(eq(int, memcmp(one, two, length), 0), "%s", text);
+	json_decref(object);
+	json_decref(again);
+	protobuf_c_message_free_unpacked(message, NULL);
+	protobuf_c_message_free_unpacked(second, NULL);
+}
+
+Test(json, comes_back_as_it_went)
+{
+	comes_back(
+	    "{\"tasks\":[{\"queue\":\"q\",\"type\":\"t\",\"details\":\"{}\",\"priority\":-1000000,\"delay_ms\":5,"
+	    "\"retry\":{\"base_ms\":1,\"max_ms\":2},\"run_at\":\"2026-01-14T08:00:00.000001Z\"},{}]}",
+	    &reeve__v1__submit_request__descriptor);
+	comes_back("{\"ids\":[1,-2,9223372036854775807],\"priority\":{\"value\":-3},\"max_attempts\":4294967295}",
+	    &reeve__v1__update_request__descriptor);
+	comes_back(
+	    "{\"code\":\"invalid_argument\",\"message\":\"m\",\"body\":\"00ff7f\"}", &reeve__v1__reply__descriptor);
+	comes_back("{\"tasks\":[{\"id\":5,\"status\":\"dead\",\"changed\":true}],\"not_found\":[]}",
+	    &reeve__v1__cancel_response__descriptor);
+	comes_back("{}", &reeve__v1__task__descriptor);
+}
+
+static void refused(const char *text, const ProtobufCMessageDescriptor *descriptor, const char *message)
+{
+	struct reeve_error error = {0};
+	json_t *object = json_loads(text, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+
+	cr_assert(ne(ptr, object, NULL), "%s", text);
+	cr_assert(eq(ptr, json_to_message(object, descriptor, &error), NULL), "%s", text);
+	cr_assert(eq(str, error.message, (char *)message));
+	cr_assert(eq(int, error.code, STATUS(INVALID_ARGUMENT)));
+	json_decref(object);
+}
+
+Test(json, names_the_field_that_is_wrong)
+{
+	const ProtobufCMessageDescriptor *submit = &reeve__v1__submit_request__descriptor;
+	const ProtobufCMessageDescriptor *task = &reeve__v1__task__descriptor;
+
+	refused("[]", submit, "the value must be an object");
+	refused("{\"tasks\":{}}", submit, "tasks must be an array");
+	refused("{\"tasks\":[{},5]}", submit, "tasks[1] must be an object");
+	refused("{\"tasks\":[{},{},{\"details\":5}]}", submit, "tasks[2].details must be a text");
+	refused(
+	    "{\"tasks\":[{\"type\":\"a\",\"details\":\"a\\u0000b\"}]}", submit, "tasks[0].details holds a NUL byte");
+	refused("{\"tasks\":[{\"retry\":{\"base\":1}}]}", submit, "tasks[0].retry.base is no field that is known here");
+	refused("{\"tasks\":[{\"run_at_us\":1}]}", submit, "tasks[0].run_at_us is no field that is known here");
+	refused("{\"tasks\":[{\"run_at\":1}]}", submit, "tasks[0].run_at must be a time like \"2026-01-14T08:00:00Z\"");
+	refused("{\"tasks\":[{\"priority\":2147483648}]}", submit, "tasks[0].priority is out of range");
+	refused("{\"tasks\":[{\"max_attempts\":-1}]}", submit, "tasks[0].max_attempts is out of range");
+	refused("{\"tasks\":[{\"max_attempts\":1.5}]}", submit, "tasks[0].max_attempts must be a whole number");
+	refused("{\"tasks\":[{\"type\":null}]}", submit, "tasks[0].type must be a text");
+	refused("{\"status\":\"asleep\"}", task,
+	    "status must be one of: unspecified, queued, executing, failed, completed, dead, cancelled");
+	refused("{\"cancel_requested\":1}", task, "cancel_requested must be true or false");
+	refused("{\"body\":\"0g\"}", &reeve__v1__reply__descriptor, "body must be bytes in hexadecimal digits");
+	refused("{\"body\":\"000\"}", &reeve__v1__reply__descriptor, "body must be bytes in hexadecimal digits");
+}

@@ -1,0 +1,93 @@
+/* The log's lines, read back through a pipe in place of standard error. */
+#include "common/log.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int reader = -1;
+static int standard_error = -1;
+
+static void capture(void)
+{
+	int ends[2];
+
+	cr_assert(eq(int, pipe2(ends, O_NONBLOCK), 0));
+	standard_error = dup(STDERR_FILENO);
+	dup2(ends[1], STDERR_FILENO);
+	close(ends[1]);
+	reader = ends[0];
+}
+
+static const char *captured(void)
+{
+	static char text[16384];
+	ssize_t length = read(reader, text, sizeof text - 1);
+
+	text[length > 0 ? length : 0] = '\0';
+	return text;
+}
+
+static void restore(void)
+{
+	dup2(standard_error, STDERR_FILENO);
+	close(standard_error);
+	close(reader);
+}
+
+Test(log, writes_one_line_an_event, .init = capture, .fini = restore)
+{
+	unsetenv("JOURNAL_STREAM");
+	log_setup("tester", LOG_LEVEL_INFO);
+	log_info("task 5", "%s is %d", "answer", 42);
+	const char *line = captured();
+	cr_assert(
+	    eq(sz, strlen(line), strlen("2026-01-02T03:04:05.678Z info  tester: task 5: answer is 42\n")), "%s", line);
+	cr_assert(eq(str, (char *)line + 24, " info  tester: task 5: answer is 42\n"));
+	cr_assert(line[10] == 'T' && line[19] == '.' && line[23] == 'Z');
+	log_error(NULL, "no object");
+	cr_assert(eq(str, (char *)captured() + 24, " error tester: no object\n"));
+}
+
+Test(log, leaves_out_what_is_less_urgent, .init = capture, .fini = restore)
+{
+	log_setup("tester", LOG_LEVEL_WARN);
+	log_info(NULL, "not this");
+	log_debug(NULL, "nor this");
+	cr_assert(eq(str, (char *)captured(), ""));
+	log_warn(NULL, "but this");
+	cr_assert(ne(ptr, strstr(captured(), "but this\n"), NULL));
+}
+
+Test(log, nobody_forges_lines, .init = capture, .fini = restore)
+{
+	unsetenv("JOURNAL_STREAM");
+	log_setup("tester", LOG_LEVEL_INFO);
+	log_info("a\nb", "\x1b[31mred\r\n%s", "caf\xc3\xa9 \xff \xc2\x85");
+	cr_assert(eq(str, (char *)captured() + 24,
+	    " info  tester: a\\x0ab: \\x1b[31mred\\x0d\\x0acaf\xc3\xa9 \\xff \\xc2\\x85\n"));
+}
+
+Test(log, cuts_long_lines, .init = capture, .fini = restore)
+{
+	char text[9000];
+
+	memset(text, '\n', sizeof text);
+	text[sizeof text - 1] = '\0';
+	log_setup("tester", LOG_LEVEL_INFO);
+	log_info(NULL, "%s", text);
+	const char *line = captured();
+	cr_assert(lt(sz, strlen(line), 4097));
+	cr_assert(eq(sz, strcspn(line, "\n"), strlen(line) - 1));
+}
+
+Test(log, speaks_to_the_journal, .init = capture, .fini = restore)
+{
+	setenv("JOURNAL_STREAM", "8:1", 1);
+	log_setup("tester", LOG_LEVEL_INFO);
+	log_warn("worker 3", "late");
+	cr_assert(eq(str, (char *)captured(), "<4>tester: worker 3: late\n"));
+}

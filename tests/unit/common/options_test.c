@@ -1,0 +1,292 @@
+/* Options from every source, their order of strength, and what is said about wrong ones. */
+#include "common/options.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct values {
+	const char *queue;
+	int64_t priority, delay, limit, at;
+	bool json, verbose;
+};
+
+struct shared {
+	const char *manager;
+};
+
+#define FIELD(field) .offset = offsetof(struct values, field)
+
+static const struct option_spec specs[] = {
+    {.name = "queue",
+        .type = OPTION_TEXT,
+        FIELD(queue),
+        .fallback = "default",
+        .letter = 'q',
+        .argument = "NAME",
+        .sentence = "The queue.",
+        .environment = "TESTER_QUEUE",
+        .in_file = true},
+    {.name = "priority",
+        .type = OPTION_INTEGER,
+        FIELD(priority),
+        .fallback = "7",
+        .min = -10,
+        .max = 10,
+        .letter = 'p',
+        .argument = "N",
+        .sentence = "How urgent | how soon it runs.",
+        .environment = "TESTER_PRIORITY",
+        .in_file = true},
+    {.name = "delay", .type = OPTION_DURATION, FIELD(delay), .sentence = "Later."},
+    {.name = "limit",
+        .type = OPTION_SIZE,
+        FIELD(limit),
+        .fallback = "1MiB",
+        .min = 1,
+        .max = 1 << 30,
+        .sentence = "At most.",
+        .in_file = true},
+    {.name = "at", .type = OPTION_TIME, FIELD(at), .sentence = "When."},
+    {.name = "json", .type = OPTION_FLAG, FIELD(json), .letter = 'j', .sentence = "JSON.", .in_file = true},
+    {.name = "verbose", .type = OPTION_FLAG, FIELD(verbose), .letter = 'v', .sentence = "Say more."},
+    {0},
+};
+static const struct option_table table = {"tester", "[WORD]...", "Tests.", "Ends.", specs};
+
+static const struct option_spec shared_specs[] = {
+    {.name = "manager", .type = OPTION_TEXT, .offset = offsetof(struct shared, manager), .sentence = "Whom to ask."},
+    {0},
+};
+static const struct option_table shared_table = {"shared", "", "", NULL, shared_specs};
+
+static struct values values;
+static struct shared shared;
+static struct reeve_error error;
+static char *arguments[32];
+static int operands;
+static char wants;
+
+/* Parses the arguments up to NULL, with a configuration file or none. */
+static bool parse(const char *file, ...)
+{
+	va_list list;
+	int count = 1;
+
+	memset(&values, 0, sizeof values);
+	memset(&shared, 0, sizeof shared);
+	memset(&error, 0, sizeof error);
+	arguments[0] = "tester";
+	va_start(list, file);
+	while ((arguments[count] = va_arg(list, char *)))
+		count++;
+	va_end(list);
+	return options_parse(
+	    &table, &values, &shared_table, &shared, file, "tester", count, arguments, &operands, &wants, &error);
+}
+
+static const char *write_file(const char *text)
+{
+	static char path[64];
+	snprintf(path, sizeof path, "/tmp/reeve-options-XXXXXX");
+	int file = mkstemp(path);
+
+	cr_assert(ge(int, file, 0));
+	cr_assert(eq(sz, (size_t)write(file, text, strlen(text)), strlen(text)));
+	close(file);
+	return path;
+}
+
+Test(options, has_defaults)
+{
+	cr_assert(parse(NULL, NULL));
+	cr_assert(eq(str, (char *)values.queue, "default"));
+	cr_assert(eq(i64, values.priority, 7));
+	cr_assert(eq(i64, values.limit, 1 << 20));
+	cr_assert(eq(i64, values.delay, 0));
+	cr_assert(not(values.json));
+	cr_assert(eq(ptr, (void *)shared.manager, NULL));
+	cr_assert(eq(int, operands, 0));
+}
+
+Test(options, reads_every_way_of_writing)
+{
+	cr_assert(
+	    parse(NULL, "one", "--queue=mail", "-", "--priority", "-5", "-jv", "--delay=1m30s", "two", "--manager",
+	        "tcp://a:1", "--at", "2026-01-14T08:00:00Z", "--limit", "64KiB", "--", "--three", "-4", NULL),
+	    "%s", error.message);
+	cr_assert(eq(str, (char *)values.queue, "mail"));
+	cr_assert(eq(i64, values.priority, -5));
+	cr_assert(values.json && values.verbose);
+	cr_assert(eq(i64, values.delay, 90000));
+	cr_assert(eq(i64, values.at, INT64_C(1768377600000000)));
+	cr_assert(eq(i64, values.limit, 65536));
+	cr_assert(eq(str, (char *)shared.manager, "tcp://a:1"));
+	cr_assert(eq(int, operands, 5));
+	cr_assert(eq(str, arguments[1], "one"));
+	cr_assert(eq(str, arguments[2], "-"));
+	cr_assert(eq(str, arguments[3], "two"));
+	cr_assert(eq(str, arguments[4], "--three"));
+	cr_assert(eq(str, arguments[5], "-4"));
+
+	cr_assert(parse(NULL, "-qfast", "-jp", "3", "--verbose=no", "--queue=", NULL));
+	cr_assert(eq(str, (char *)values.queue, ""));
+	cr_assert(eq(i64, values.priority, 3));
+	cr_assert(not(values.verbose));
+}
+
+static void refused(const char *message)
+{
+	cr_assert(eq(str, error.message, (char *)message));
+	cr_assert(eq(int, error.code, STATUS(INVALID_ARGUMENT)));
+}
+
+Test(options, says_what_is_wrong)
+{
+	cr_assert(not(parse(NULL, "--priority", "high", NULL)));
+	refused("--priority: \"high\" is no whole number; it takes a whole number from -10 to 10");
+	cr_assert(not(parse(NULL, "--priority=11", NULL)));
+	refused("--priority: \"11\" is out of range; it takes a whole number from -10 to 10");
+	cr_assert(not(parse(NULL, "-p", "99999999999999999999", NULL)));
+	refused("-p: \"99999999999999999999\" is no whole number; it takes a whole number from -10 to 10");
+	cr_assert(not(parse(NULL, "--priority=", NULL)));
+	refused("--priority: \"\" is no whole number; it takes a whole number from -10 to 10");
+	cr_assert(not(parse(NULL, "--delay", "-5s", NULL)));
+	refused("--delay: \"-5s\" is negative; it takes a duration like 250ms, 5s, 1m30s or 2h");
+	cr_assert(not(parse(NULL, "--limit", "0", NULL)));
+	refused("--limit: \"0\" is out of range; it takes a size like 512, 64KiB or 1MiB from 1 to 1GiB");
+	cr_assert(not(parse(NULL, "--at", "soon", NULL)));
+	cr_assert(ne(ptr, strstr(error.message, "--at: \"soon\" is no time; it takes a time like"), NULL));
+	cr_assert(not(parse(NULL, "--json=maybe", NULL)));
+	refused("--json: \"maybe\" is neither yes nor no; it takes yes or no");
+	cr_assert(not(parse(NULL, "--queue", NULL)));
+	refused("--queue needs a value; it takes NAME");
+	cr_assert(not(parse(NULL, "--qeueu=x", NULL)));
+	refused("unknown option --qeueu (tester --help lists them)");
+	cr_assert(not(parse(NULL, "-jx", NULL)));
+	refused("unknown option -jx (tester --help lists them)");
+	cr_assert(not(parse(NULL, "--delay", "a\nb", NULL)));
+	cr_assert(ne(ptr, strstr(error.message, "\"a?b\""), NULL));
+}
+
+Test(options, stronger_sources_win)
+{
+	const char *path =
+	    write_file("; comment\n[other]\nnonsense = 1\n[tester]\nqueue = file ; inline\npriority = 1\njson = on\n");
+
+	cr_assert(parse(path, NULL), "%s", error.message);
+	cr_assert(eq(str, (char *)values.queue, "file"));
+	cr_assert(eq(i64, values.priority, 1));
+	cr_assert(values.json);
+	setenv("TESTER_QUEUE", "environment", 1);
+	setenv("TESTER_PRIORITY", "2", 1);
+	cr_assert(parse(path, "--priority", "3", NULL), "%s", error.message);
+	cr_assert(eq(str, (char *)values.queue, "environment"));
+	cr_assert(eq(i64, values.priority, 3));
+	setenv("TESTER_QUEUE", "", 1);
+	cr_assert(parse(path, NULL));
+	cr_assert(eq(str, (char *)values.queue, "file"));
+	setenv("TESTER_PRIORITY", "x", 1);
+	cr_assert(not(parse(path, NULL)));
+	refused("TESTER_PRIORITY: \"x\" is no whole number; it takes a whole number from -10 to 10");
+	unlink(path);
+}
+
+Test(options, a_bad_file_names_its_line)
+{
+	char text[4096], expected[512];
+	static const struct {
+		const char *text;
+		const char *message;
+	} cases[] = {
+	    {"[tester]\n\nqueue = a\npriority = x\n",
+	        "4: priority: \"x\" is no whole number; it takes a whole number from -10 to 10"},
+	    {"[tester]\nspeed = 5\n", "2: speed is no setting of this section"},
+	    {"[tester]\ndelay = 5s\n", "2: delay is no setting of this section"},
+	    {"[tester]\nqueue = a\n  priority = 5\n", "3: a setting must not begin with a blank"},
+	    {"[tester]\nqueue\n", "2: neither [section] nor name = value"},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const char *path = write_file(cases[i].text);
+
+		cr_assert(not(parse(path, NULL)), "case %zu", i);
+		snprintf(expected, sizeof expected, "%s:%s", path, cases[i].message);
+		refused(expected);
+		unlink(path);
+	}
+
+	memset(text, 'x', sizeof text);
+	memcpy(text, "[tester]\nqueue = ", 17);
+	text[sizeof text - 1] = '\0';
+	const char *path = write_file(text);
+	cr_assert(not(parse(path, NULL)));
+	snprintf(expected, sizeof expected, "%s:2: the line is too long", path);
+	refused(expected);
+	unlink(path);
+	cr_assert(not(parse("/nonexistent/reeve.ini", NULL)));
+	refused("/nonexistent/reeve.ini: No such file or directory");
+}
+
+Test(options, help_comes_first)
+{
+	setenv("TESTER_PRIORITY", "nonsense", 1);
+	cr_assert(parse(NULL, "--help", "--nonsense", NULL));
+	cr_assert(eq(chr, wants, 'h'));
+	cr_assert(parse(NULL, "-V", NULL));
+	cr_assert(eq(chr, wants, 'V'));
+	unsetenv("TESTER_PRIORITY");
+	cr_assert(parse(NULL, "--queue", "--help", NULL));
+	cr_assert(eq(chr, wants, 0));
+	cr_assert(eq(str, (char *)values.queue, "--help"));
+}
+
+Test(options, shows_itself)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	options_help(&table, &shared_table, out);
+	fclose(out);
+	cr_assert(eq(int, memcmp(text, "Usage: tester [WORD]...\n\nTests.\n", 31), 0), "%s", text);
+	cr_assert(
+	    ne(ptr, strstr(text, "  -p, --priority N          How urgent | how soon it runs. (default: 7;\n"), NULL),
+	    "%s", text);
+	cr_assert(ne(ptr, strstr(text, "\n                            TESTER_PRIORITY)\n"), NULL), "%s", text);
+	cr_assert(ne(ptr, strstr(text, "      --manager VALUE       Whom to ask.\n"), NULL), "%s", text);
+	cr_assert(ne(ptr, strstr(text, "  -h, --help                Show this and exit.\n"), NULL), "%s", text);
+	cr_assert(ne(ptr, strstr(text, "\nEnds.\n"), NULL), "%s", text);
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		cr_assert(le(sz, strlen(line), 80), "%s", line);
+	free(text);
+
+	out = open_memstream(&text, &size);
+	options_markdown(&table, out);
+	fclose(out);
+	cr_assert(
+	    ne(ptr,
+	        strstr(text, "| `--priority N` | `7` | `TESTER_PRIORITY` | yes | How urgent \\| how soon it runs. |\n"),
+	        NULL),
+	    "%s", text);
+	free(text);
+}
+
+Test(options, reads_sizes)
+{
+	int64_t bytes;
+
+	cr_assert(size_parse("512", &bytes) && bytes == 512);
+	cr_assert(size_parse("0", &bytes) && bytes == 0);
+	cr_assert(size_parse("64KiB", &bytes) && bytes == 65536);
+	cr_assert(size_parse("1mib", &bytes) && bytes == 1048576);
+	cr_assert(size_parse("3GiB", &bytes) && bytes == INT64_C(3221225472));
+	static const char *const bad[] = {
+	    "", "-1", "+1", "1K", "KiB", "1.5MiB", "1 MiB", "99999999999999999999", "9999999999TiB"};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		cr_assert(not(size_parse(bad[i], &bytes)), "%s", bad[i]);
+}
