@@ -1,0 +1,300 @@
+/*
+ * An embedded PostgreSQL's life: a new cluster is made beside its final place and renamed when it is complete, so that
+ * an initdb that was interrupted is never taken for a cluster; then the server runs as a child, and tells in its
+ * postmaster.pid when it is ready, as it tells pg_ctl.
+ */
+#include "manager/embedded/embedded.h"
+
+#include "common/clock.h"
+#include "manager/embedded/child.h"
+#include "manager/embedded/home.h"
+#include "manager/embedded/locate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	ORPHAN_WAIT_MS = 60000, /* for the server of a process that was killed: it is shutting down */
+	FAST_STOP_MS = 60000,   /* a fast shutdown writes a checkpoint */
+	IMMEDIATE_STOP_MS = 10000,
+};
+
+struct embedded {
+	struct home home;
+	struct locate_programs programs;
+	char conninfo[PATH_MAX + 64];
+	int log;
+	pid_t server;
+	bool ended;
+	int status; /* of the server, once it has ended */
+};
+
+/* What the cluster is told at every start; the rest is PostgreSQL's default. */
+static const char *const settings[] = {
+    "listen_addresses=",
+    "unix_socket_permissions=0700",
+    "port=5432",
+    "fsync=on",
+    "full_page_writes=on",
+    "synchronous_commit=on",
+    "shared_buffers=256MB",
+    "max_wal_size=4GB",
+    "checkpoint_timeout=15min",
+    "jit=off",
+    "log_line_prefix=%m [%p] ",
+    "log_checkpoints=off",
+    "logging_collector=off",
+    "log_destination=stderr",
+};
+
+enum { SETTINGS = sizeof settings / sizeof settings[0] };
+
+static bool cancelled(int stop_fd, struct reeve_error *error)
+{
+	struct pollfd stop = {.fd = stop_fd, .events = POLLIN};
+
+	if (stop_fd < 0 || poll(&stop, 1, 0) <= 0)
+		return false;
+	error_set(error, STATUS(CANCELLED), "stopped while PostgreSQL was starting");
+	return true;
+}
+
+static pid_t start_program(
+    struct embedded *embedded, const char *const *argv, int input, int death_signal, struct reeve_error *error)
+{
+	struct child_spec spec = {
+	    .argv = argv,
+	    .folder = "/",
+	    .change_user = embedded->home.change_user,
+	    .uid = embedded->home.uid,
+	    .gid = embedded->home.gid,
+	    .input = input,
+	    .output = embedded->log,
+	    .death_signal = death_signal,
+	};
+	return child_start(&spec, error);
+}
+
+/* Runs a program of PostgreSQL's to its end. */
+static bool run_program(
+    struct embedded *embedded, const char *const *argv, int input, int stop_fd, struct reeve_error *error)
+{
+	char ending[64];
+	int status;
+	pid_t pid = start_program(embedded, argv, input, SIGTERM, error);
+
+	if (pid < 0)
+		return false;
+	if (!child_wait(pid, -1, stop_fd, &status)) {
+		kill(pid, SIGTERM);
+		child_wait(pid, -1, -1, &status);
+		return !cancelled(stop_fd, error) && error_set(error, STATUS(CANCELLED), "%s was stopped", argv[0]);
+	}
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return true;
+	return error_set(error, STATUS(INTERNAL), "%s %s; its messages are in %s", argv[0],
+	    child_ending(status, ending, sizeof ending), embedded->home.log);
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *position)
+{
+	(void)status, (void)type, (void)position;
+	return remove(path);
+}
+
+/* The role and the database, made by a server of a single session before there is a socket. */
+static bool create_database(struct embedded *embedded, const char *cluster, int stop_fd, struct reeve_error *error)
+{
+	static const char commands[] = "create role reeve login;\n"
+	                               "create database reeve owner reeve;\n";
+	char program[PATH_MAX + 16];
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return error_set(error, STATUS(INTERNAL), "pipe: %s", strerror(errno));
+	bool written = write(ends[1], commands, sizeof commands - 1) == sizeof commands - 1;
+	close(ends[1]);
+	snprintf(program, sizeof program, "%s/postgres", embedded->programs.folder);
+	const char *argv[] = {program, "--single", "-c", "exit_on_error=on", "-D", cluster, "postgres", NULL};
+	bool done = written && run_program(embedded, argv, ends[0], stop_fd, error);
+	close(ends[0]);
+	return done;
+}
+
+static bool make_cluster(struct embedded *embedded, int stop_fd, struct reeve_error *error)
+{
+	const struct home *home = &embedded->home;
+	char program[PATH_MAX + 16], fresh[PATH_MAX + 32];
+
+	snprintf(program, sizeof program, "%s/initdb", embedded->programs.folder);
+	snprintf(fresh, sizeof fresh, "%s/postgres.new", home->folder);
+	nftw(fresh, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	if (!home_make_private(home, fresh, error))
+		return false;
+	const char *argv[] = {program, "-D", fresh, "-U", "postgres", "-E", "UTF8", "--locale=C", "-A", "trust", NULL};
+	if (!run_program(embedded, argv, -1, stop_fd, error) || !create_database(embedded, fresh, stop_fd, error))
+		return false;
+	if (rename(fresh, home->cluster) != 0)
+		return error_set(
+		    error, STATUS(INTERNAL), "cannot rename %s to %s: %s", fresh, home->cluster, strerror(errno));
+	return true;
+}
+
+/* The server of a process that was killed is told to shut down by the kernel, and may need a while. When nobody works
+ * in the cluster any more its pid file is stale, whoever has that number by now. */
+static bool await_orphans(struct embedded *embedded, int stop_fd, struct reeve_error *error)
+{
+	char path[PATH_MAX + 64];
+	int64_t end = clock_monotonic_ms() + ORPHAN_WAIT_MS;
+
+	while (home_in_use(&embedded->home)) {
+		if (cancelled(stop_fd, error))
+			return false;
+		if (clock_monotonic_ms() > end)
+			return error_set(error, STATUS(FAILED_PRECONDITION),
+			    "another PostgreSQL runs in %s (its process id is in postmaster.pid there): stop it",
+			    embedded->home.cluster);
+		poll(NULL, 0, 50);
+	}
+	snprintf(path, sizeof path, "%s/postmaster.pid", embedded->home.cluster);
+	if (unlink(path) != 0 && errno != ENOENT)
+		return error_set(error, STATUS(PERMISSION_DENIED), "cannot remove %s: %s", path, strerror(errno));
+	return true;
+}
+
+/* Whether the pid file is our server's and says that it takes connections: line 1 is its process id, line 8 its state.
+ */
+static bool is_ready(const struct embedded *embedded)
+{
+	char path[PATH_MAX + 64], line[PATH_MAX + 64];
+	bool ours = false, ready = false;
+
+	snprintf(path, sizeof path, "%s/postmaster.pid", embedded->home.cluster);
+	FILE *file = fopen(path, "re");
+	for (int number = 1; file && number <= 8 && fgets(line, sizeof line, file); number++) {
+		if (number == 1)
+			ours = atoi(line) == embedded->server;
+		ready = number == 8 && strncmp(line, "ready", 5) == 0;
+	}
+	if (file)
+		fclose(file);
+	return ours && ready;
+}
+
+static bool start_server(struct embedded *embedded, struct reeve_error *error)
+{
+	char program[PATH_MAX + 16];
+	const char *argv[6 + 2 * SETTINGS] = {program, "-D", embedded->home.cluster, "-k", embedded->home.socket};
+	int count = 5;
+
+	snprintf(program, sizeof program, "%s/postgres", embedded->programs.folder);
+	for (int i = 0; i < SETTINGS; i++) {
+		argv[count++] = "-c";
+		argv[count++] = settings[i];
+	}
+	argv[count] = NULL;
+	embedded->server = start_program(embedded, argv, -1, SIGINT, error);
+	return embedded->server > 0;
+}
+
+static bool await_server(struct embedded *embedded, int stop_fd, struct reeve_error *error)
+{
+	char ending[64];
+
+	while (!is_ready(embedded)) {
+		if (cancelled(stop_fd, error))
+			return false;
+		if (!embedded_alive(embedded))
+			return error_set(error, STATUS(INTERNAL),
+			    "PostgreSQL %s while starting; its messages are in %s",
+			    child_ending(embedded->status, ending, sizeof ending), embedded->home.log);
+		poll(NULL, 0, 10);
+	}
+	return true;
+}
+
+struct embedded *embedded_start(const char *folder, int stop_fd, struct reeve_error *error)
+{
+	struct embedded *embedded = calloc(1, sizeof *embedded);
+
+	if (!embedded) {
+		error_set(error, STATUS(INTERNAL), "out of memory");
+		return NULL;
+	}
+	embedded->log = -1;
+	if (!home_open(&embedded->home, folder, error)) {
+		free(embedded);
+		return NULL;
+	}
+	snprintf(embedded->conninfo, sizeof embedded->conninfo, "host=%s port=5432 user=reeve dbname=reeve",
+	    embedded->home.socket);
+	embedded->log = home_open_log(&embedded->home, error);
+	if (embedded->log >= 0 && locate_postgres(embedded->home.major, &embedded->programs, error) &&
+	    (embedded->home.exists || make_cluster(embedded, stop_fd, error)) &&
+	    await_orphans(embedded, stop_fd, error) && start_server(embedded, error) &&
+	    await_server(embedded, stop_fd, error))
+		return embedded;
+	embedded_stop(embedded, NULL);
+	return NULL;
+}
+
+const char *embedded_conninfo(const struct embedded *embedded)
+{
+	return embedded->conninfo;
+}
+
+const char *embedded_log(const struct embedded *embedded)
+{
+	return embedded->home.log;
+}
+
+pid_t embedded_pid(const struct embedded *embedded)
+{
+	return embedded->server;
+}
+
+bool embedded_alive(struct embedded *embedded)
+{
+	if (!embedded->ended)
+		embedded->ended = child_wait(embedded->server, 0, -1, &embedded->status);
+	return !embedded->ended;
+}
+
+/* Sends a signal and waits for the end. */
+static bool end_server(struct embedded *embedded, int number, int64_t timeout_ms)
+{
+	if (!embedded_alive(embedded))
+		return true;
+	kill(embedded->server, number);
+	embedded->ended = child_wait(embedded->server, timeout_ms, -1, &embedded->status);
+	return embedded->ended;
+}
+
+bool embedded_stop(struct embedded *embedded, struct reeve_error *error)
+{
+	char ending[64];
+	bool clean = true;
+
+	if (embedded->server > 0) {
+		if (!end_server(embedded, SIGINT, FAST_STOP_MS) && !end_server(embedded, SIGQUIT, IMMEDIATE_STOP_MS))
+			end_server(embedded, SIGKILL, -1);
+		clean = WIFEXITED(embedded->status) && WEXITSTATUS(embedded->status) == 0;
+		if (!clean)
+			error_set(error, STATUS(INTERNAL), "PostgreSQL %s; its messages are in %s",
+			    child_ending(embedded->status, ending, sizeof ending), embedded->home.log);
+	}
+	if (embedded->log >= 0)
+		close(embedded->log);
+	home_close(&embedded->home);
+	free(embedded);
+	return clean;
+}
