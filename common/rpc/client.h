@@ -28,10 +28,13 @@ struct rpc_client_options {
 	int64_t ping_limit_ms;     /* unanswered so long: not alive; 0: 1500 */
 };
 
-/* Copies the options and starts dialling. False URLs are INVALID_ARGUMENT; a manager that is away is no error. */
+/* Copies the options and starts dialling. False URLs are INVALID_ARGUMENT; a manager that is away is no error. It starts
+ * threads, nng's among them: a process that forks and goes on to make calls in the child must fork before the first
+ * client (or server) is created in the parent. */
 struct rpc_client *rpc_client_create(const struct rpc_client_options *options, struct reeve_error *error);
 
-/* Ends open calls with CANCELLED, waits for their callbacks, frees everything. */
+/* Ends open calls with CANCELLED, waits for their callbacks, frees everything. Calls that such a callback starts end with
+ * CANCELLED too: whoever starts the next call in a callback stops on that code. */
 void rpc_client_destroy(struct rpc_client *client);
 
 struct rpc_answer {

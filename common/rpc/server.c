@@ -403,10 +403,19 @@ int64_t rpc_server_calls(const struct rpc_server *server)
 	return server->n_calls;
 }
 
+/* Writes a view as a string and returns the place after it. */
+static char *copy_text(char *out, struct envelope_view text)
+{
+	if (text.length)
+		memcpy(out, text.bytes, text.length);
+	out[text.length] = 0;
+	return out + text.length + 1;
+}
+
 /* Copies what the accessors tell out of the message. False: no memory. */
 static bool keep_envelope(struct rpc_call *call, const struct envelope_request *envelope)
 {
-	char *end;
+	char *token;
 
 	call->deadline_ms = envelope->deadline_ms;
 	call->has_request_id = envelope->request_id;
@@ -415,11 +424,9 @@ static bool keep_envelope(struct rpc_call *call, const struct envelope_request *
 	call->texts = malloc(envelope->actor.length + envelope->token.length + 2);
 	if (!call->texts)
 		return false;
-	end = mempcpy(call->texts, envelope->actor.bytes, envelope->actor.length);
-	*end++ = 0;
-	call->token = end;
-	end = mempcpy(end, envelope->token.bytes, envelope->token.length);
-	*end = 0;
+	token = copy_text(call->texts, envelope->actor);
+	copy_text(token, envelope->token);
+	call->token = token;
 	return true;
 }
 

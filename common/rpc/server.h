@@ -18,19 +18,20 @@ struct rpc_server;
 struct rpc_call;
 
 struct rpc_server_options {
-	size_t max_message_bytes; /* a longer frame closes its sender's pipe, nobody else's */
-	int max_open_calls;       /* over it a call is answered RESOURCE_EXHAUSTED at once */
-	int max_pipes;            /* over it new connections are closed */
+	size_t max_message_bytes; /* a longer frame closes its sender's pipe, nobody else's; 0: 8 MiB */
+	int max_open_calls;       /* over it a call is answered RESOURCE_EXHAUSTED at once; 0: 20,000 */
+	int max_pipes;            /* over it new connections are closed; 0: 10,000 */
 };
 
-/* Serves one method. `request` lives until the call is answered. */
+/* Serves one method. `request` lives until the call is answered and belongs to the call. */
 typedef void rpc_method(void *service, struct rpc_call *call, const ProtobufCMessage *request);
 
-/* Creates a server whose handlers run on `base`. */
+/* Creates a server whose handlers run on `base`. Raises the process's limit of open files as far as it may. */
 struct rpc_server *rpc_server_create(struct event_base *base, const struct rpc_server_options *options,
     struct reeve_error *error);
 
-/* Stops listening, abandons open calls (their rpc_call_closed callbacks run) and frees everything. */
+/* Stops listening, abandons open calls (what rpc_call_on_closed has set runs), gives answers that are still on their way a
+ * second, and frees everything. Not from a handler. */
 void rpc_server_destroy(struct rpc_server *server);
 
 /* Serves a service: methods[i] is the descriptor's i-th method; `service` is passed to each. */

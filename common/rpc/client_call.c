@@ -1,0 +1,283 @@
+/*
+ * A call's life: packed, waiting for a manager, sent, perhaps moved to another one, answered or ended. Whoever takes it
+ * out of `calls` is the one that gives the answer, so `done` runs once.
+ */
+#include "common/rpc/client_internal.h"
+
+#include "common/clock.h"
+#include "common/rpc/wire.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+enum {
+	DEFAULT_TIMEOUT_MS = 30000,
+	PAUSE_LEAST_MS = 50, /* before a call that was answered UNAVAILABLE is sent again */
+	PAUSE_MOST_MS = 200,
+	PAUSE_LOST_MS = 20, /* before one that nng gave back is */
+};
+
+static struct envelope_request envelope_of(const struct call *call)
+{
+	const struct rpc_client *client = call->client;
+
+	return (struct envelope_request){
+		.method = {(const uint8_t *)call->name, call->name_length},
+		.token = {(const uint8_t *)client->token, strlen(client->token)},
+		.actor = {(const uint8_t *)client->actor, strlen(client->actor)},
+		.body = {call->body, call->body_length},
+		.request_id = call->request_id,
+	};
+}
+
+static bool pack(struct call *call, const ProtobufCMessage *request)
+{
+	size_t length = protobuf_c_message_get_packed_size(request);
+	uint8_t *body = realloc(call->body, length ? length : 1);
+	struct envelope_request envelope;
+
+	if (!body)
+		return false;
+	call->body = body;
+	call->body_length = protobuf_c_message_pack(request, body);
+	envelope = envelope_of(call);
+	call->size = envelope_request_size(&envelope);
+	return true;
+}
+
+static void call_free(struct call *call)
+{
+	free(call->body);
+	free(call->said);
+	free(call);
+}
+
+struct call *call_make(struct rpc_client *client, const ProtobufCServiceDescriptor *service, const char *method,
+    ProtobufCMessage *request, const struct rpc_call_options *options, rpc_done *done, void *arg)
+{
+	static const struct rpc_call_options defaults;
+	size_t name_length = strlen(service->name) + strlen(method) + 2;
+	struct call *call = calloc(1, sizeof *call + name_length + 1);
+
+	if (!call)
+		return NULL;
+	if (!options)
+		options = &defaults;
+	call->client = client;
+	call->method = protobuf_c_service_descriptor_get_method_by_name(service, method);
+	assert(call->method && call->method->input == request->descriptor);
+	call->name_length = name_length;
+	sprintf(call->name, "/%s/%s", service->name, method);
+	call->deadline_ms = clock_monotonic_ms() + (options->timeout_ms > 0 ? options->timeout_ms : DEFAULT_TIMEOUT_MS);
+	call->request = options->before_resend ? request : NULL;
+	call->before_resend = options->before_resend;
+	call->done = done;
+	call->arg = arg;
+	if (options->request_id) {
+		call->has_request_id = true;
+		memcpy(call->request_id, options->request_id, UUID_BYTES);
+	}
+	if (!pack(call, request)) {
+		call_free(call);
+		return NULL;
+	}
+	return call;
+}
+
+void call_finish(struct call *call)
+{
+	struct rpc_client *client = call->client;
+
+	call->done(call->arg, &call->answer);
+	call_free(call);
+	client_lock(client);
+	client->n_unfinished--;
+	if (client->closing)
+		client_wake_keeper(client);
+	client_unlock(client);
+}
+
+/* Takes the call out of its slot. */
+static void leave_slot(struct call *call)
+{
+	struct slot *slot = call->slot;
+
+	slot->manager->bytes_open -= call->size;
+	slot->call = NULL;
+	call->slot = NULL;
+}
+
+/* The call has ended: nobody else will find it any more. */
+static void take_out(struct call *call)
+{
+	struct rpc_client *client = call->client;
+
+	HASH_DEL(client->calls, call);
+	deadlines_remove(&client->timers, &call->timer);
+	call->state = CALL_ENDED;
+}
+
+/* Leaves the call, with its answer noted, to the keeper. */
+static void hand_to_keeper(struct call *call)
+{
+	take_out(call);
+	DL_APPEND(call->client->ended, call);
+	client_wake_keeper(call->client);
+}
+
+void call_end(struct call *call, reeve_status code, const char *format, ...)
+{
+	va_list args;
+
+	if (call->answer.code != STATUS(OK))
+		return;
+	call->answer.code = code;
+	va_start(args, format);
+	vsnprintf(call->answer.message, sizeof call->answer.message, format, args);
+	va_end(args);
+	if (call->state == CALL_PREPARING)
+		return;
+	if (call->state == CALL_WAITING)
+		DL_DELETE(call->client->waiting, call);
+	if (call->state == CALL_SENT) {
+		struct slot *slot = call->slot;
+
+		leave_slot(call);
+		slot_give_up(slot);
+	}
+	hand_to_keeper(call);
+}
+
+void call_expire(struct call *call)
+{
+	const char *said = call->said ? call->said : "";
+
+	if (!call->last)
+		call_end(call, STATUS(UNAVAILABLE), "no manager could be reached in time");
+	else
+		call_end(call, STATUS(DEADLINE_EXCEEDED), "no answer from %s in time%s%s", call->last->url,
+		    *said ? "; before, it was: " : "", said);
+}
+
+void call_wait(struct call *call)
+{
+	call->state = CALL_WAITING;
+	DL_APPEND(call->client->waiting, call);
+	client_wake_keeper(call->client);
+}
+
+static void pause_call(struct call *call, int64_t ms)
+{
+	struct rpc_client *client = call->client;
+
+	call->state = CALL_PAUSED;
+	call->wake_ms = clock_monotonic_ms() + ms;
+	deadlines_set(&client->timers, &call->timer,
+	    call->wake_ms < call->deadline_ms ? call->wake_ms : call->deadline_ms);
+	if (call->timer.at_ms < client->planned_ms)
+		client_wake_keeper(client);
+}
+
+/* Packs the call for sending, a first time or again. NULL: no memory. */
+static nng_msg *prepare(struct call *call)
+{
+	struct rpc_client *client = call->client;
+	struct envelope_request envelope;
+	int64_t left;
+
+	if (call->last && call->before_resend) {
+		call->before_resend(call->request, call->arg);
+		if (!pack(call, call->request))
+			return NULL;
+	}
+	if (!call->has_request_id) {
+		client_lock(client);
+		uuid7_make(client_now_ms(client), call->request_id);
+		client_unlock(client);
+		call->has_request_id = true;
+	}
+	envelope = envelope_of(call);
+	left = call->deadline_ms - clock_monotonic_ms();
+	envelope.deadline_ms = left < 1 ? 1 : left > UINT32_MAX ? UINT32_MAX : (uint32_t)left;
+	return envelope_write_request(&envelope);
+}
+
+void call_send(struct call *call, struct manager *manager)
+{
+	struct rpc_client *client = call->client;
+	nng_msg *msg = prepare(call);
+	struct slot *slot = NULL;
+
+	client_lock(client);
+	if (call->answer.code != STATUS(OK)) {
+		hand_to_keeper(call);
+	} else if (!manager->alive) {
+		call_wait(call);
+	} else if (manager->max_message && call->size > manager->max_message) {
+		/* Sent, it would cost the connection, and all calls on it with it. */
+		call->state = CALL_PAUSED;
+		call_end(call, STATUS(INVALID_ARGUMENT), "the call is %zu bytes long; the manager takes at most %u",
+		    call->size, manager->max_message);
+	} else if (!msg || !(slot = slot_take(manager))) {
+		pause_call(call, PAUSE_MOST_MS);
+	} else {
+		slot->call = call;
+		call->slot = slot;
+		call->state = CALL_SENT;
+		call->last = manager;
+		call->avoid_last = false;
+		call->answer.sends++;
+		manager->bytes_open += call->size;
+		deadlines_set(&client->timers, &call->timer, call->deadline_ms);
+	}
+	client_unlock(client);
+	if (slot)
+		slot_send(slot, msg);
+	else
+		nng_msg_free(msg);
+}
+
+struct call *call_answered(struct call *call, const struct envelope_reply *reply)
+{
+	leave_slot(call);
+	if (!reply) {
+		pause_call(call, PAUSE_LOST_MS);
+		return NULL;
+	}
+	if (reply->code == STATUS(UNAVAILABLE)) {
+		free(call->said);
+		call->said = strndup((const char *)reply->message.bytes, reply->message.length);
+		call->avoid_last = true;
+		/* Calls that follow go elsewhere too, if there is an elsewhere. */
+		if (call->client->current == call->last)
+			call->client->current = manager_choose(call->client, call->last);
+		pause_call(call, PAUSE_LEAST_MS + client_random(call->client, PAUSE_MOST_MS - PAUSE_LEAST_MS));
+		return NULL;
+	}
+	take_out(call);
+	return call;
+}
+
+void call_deliver(struct call *call, const struct envelope_reply *reply)
+{
+	struct rpc_answer *answer = &call->answer;
+	struct reeve_error error;
+
+	answer->code = (reeve_status)reply->code;
+	if (answer->code == STATUS(OK)) {
+		answer->response = wire_unpack(call->method->output, reply->body.bytes, reply->body.length, &error);
+		if (!answer->response) {
+			answer->code = STATUS(INTERNAL);
+			snprintf(answer->message, sizeof answer->message, "the manager's answer is broken: %.400s",
+			    error.message);
+		}
+	} else {
+		snprintf(answer->message, sizeof answer->message, "%.*s", (int)reply->message.length,
+		    (const char *)reply->message.bytes);
+	}
+	call_finish(call);
+}

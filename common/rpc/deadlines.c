@@ -1,0 +1,89 @@
+/* A binary heap in an array; members know their place, so that they can be moved and taken out. */
+#include "common/rpc/deadlines.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+bool deadlines_reserve(struct deadlines *heap)
+{
+	size_t room = heap->room ? 2 * heap->room : 64;
+	struct deadline **members;
+
+	if (heap->count < heap->room)
+		return true;
+	members = realloc(heap->members, room * sizeof(struct deadline *));
+	if (!members)
+		return false;
+	heap->members = members;
+	heap->room = room;
+	return true;
+}
+
+static void put(struct deadlines *heap, size_t place, struct deadline *member)
+{
+	heap->members[place - 1] = member;
+	member->place = place;
+}
+
+static struct deadline *get(const struct deadlines *heap, size_t place)
+{
+	return heap->members[place - 1];
+}
+
+/* Finds the right place for a member that may stand too high or too low. */
+static void settle(struct deadlines *heap, struct deadline *member)
+{
+	size_t place = member->place;
+
+	while (place > 1 && get(heap, place / 2)->at_ms > member->at_ms) {
+		put(heap, place, get(heap, place / 2));
+		place /= 2;
+	}
+	for (;;) {
+		size_t child = 2 * place;
+
+		if (child < heap->count && get(heap, child + 1)->at_ms < get(heap, child)->at_ms)
+			child++;
+		if (child > heap->count || get(heap, child)->at_ms >= member->at_ms)
+			break;
+		put(heap, place, get(heap, child));
+		place = child;
+	}
+	put(heap, place, member);
+}
+
+void deadlines_set(struct deadlines *heap, struct deadline *member, int64_t at_ms)
+{
+	member->at_ms = at_ms;
+	if (!member->place) {
+		assert(heap->count < heap->room);
+		put(heap, ++heap->count, member);
+	}
+	settle(heap, member);
+}
+
+void deadlines_remove(struct deadlines *heap, struct deadline *member)
+{
+	size_t place = member->place;
+	struct deadline *last;
+
+	if (!place)
+		return;
+	last = get(heap, heap->count--);
+	member->place = 0;
+	if (last == member)
+		return;
+	put(heap, place, last);
+	settle(heap, last);
+}
+
+struct deadline *deadlines_first(const struct deadlines *heap)
+{
+	return heap->count ? heap->members[0] : NULL;
+}
+
+void deadlines_free(struct deadlines *heap)
+{
+	free(heap->members);
+	*heap = (struct deadlines){0};
+}
