@@ -1,0 +1,430 @@
+/*
+ * `reeve dev`: everything on one machine, in the foreground, by one command. PostgreSQL comes first, then the manager
+ * and, once it answers, the workers; the end goes the other way round. All of them are children that the kernel ends
+ * when this process ends, so that nothing stays behind even when it is killed.
+ */
+#include "client/cmd/command.h"
+#include "client/cmd/dev_members.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "manager/embedded/child.h"
+#include "manager/embedded/embedded.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	MOST_WORKERS = 256,
+	ANSWER_MS = 60000,       /* how long the manager may take to answer for the first time */
+	WORKERS_STOP_MS = 60000, /* a worker gives its handlers 30 s, and needs a little more */
+	MANAGER_STOP_MS = 15000,
+};
+
+struct dev_options {
+	const char *data;
+	int64_t workers;
+	int64_t concurrency;
+	const char *handlers;
+	const char *listen;
+};
+
+static const struct option_spec specs[] = {
+    {.name = "data",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct dev_options, data),
+        .argument = "DIR",
+        .sentence = "where the data is kept; made if need be. Default: $XDG_DATA_HOME/reeve/dev, "
+                    "~/.local/share/reeve/dev, as root /var/lib/reeve/dev"},
+    {.name = "workers",
+        .type = OPTION_INTEGER,
+        .offset = offsetof(struct dev_options, workers),
+        .fallback = "1",
+        .min = 0,
+        .max = MOST_WORKERS,
+        .argument = "N",
+        .sentence = "how many worker processes"},
+    {.name = "concurrency",
+        .type = OPTION_INTEGER,
+        .offset = offsetof(struct dev_options, concurrency),
+        .fallback = "4",
+        .min = 1,
+        .max = 10000,
+        .argument = "N",
+        .sentence = "how many tasks each worker runs at once"},
+    {.name = "handlers",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct dev_options, handlers),
+        .argument = "FILE",
+        .sentence =
+            "what the workers run, as for reeve-worker. Default: DIR/handlers.ini, which is made with examples"},
+    {.name = "listen",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct dev_options, listen),
+        .fallback = "tcp://127.0.0.1:7171",
+        .argument = "URL",
+        .sentence = "where the manager listens"},
+    {.name = NULL},
+};
+
+static const struct option_table table = {
+    .program = "reeve dev",
+    .usage = "[--data DIR] [--workers N] [--concurrency N] [--handlers FILE] [--listen URL]",
+    .summary =
+        "Runs a whole Reeve in the foreground: a private PostgreSQL in DIR, a manager and workers. Ctrl-C ends it "
+        "all, in order; a second one does not wait for running tasks. What was submitted is there again at the next "
+        "start with the same DIR.",
+    .specs = specs,
+};
+
+static const char sample_handlers[] =
+    "# Which program runs a task, by the task's type. The task's details are its standard\n"
+    "# input; what it writes to standard output is the result. `reeve dev` reads this\n"
+    "# file when it starts.\n"
+    "\n"
+    "[handler echo]\n"
+    "exec = /bin/cat\n"
+    "\n"
+    "[handler sha256]\n"
+    "exec = /usr/bin/sha256sum\n";
+
+struct dev {
+	struct dev_options options;
+	char data[PATH_MAX];
+	char handlers[PATH_MAX + 16];
+	char url[256];       /* where clients and workers reach the manager */
+	char self[PATH_MAX]; /* this program */
+	char manager_path[PATH_MAX];
+	char worker_path[PATH_MAX];
+	char concurrency[24];
+	int stop_fd;  /* readable when we are to stop */
+	int child_fd; /* readable when a child has ended */
+	struct embedded *postgres;
+	struct member manager;
+	struct member workers[MOST_WORKERS];
+};
+
+/* Finds a program beside this one, or in PATH. */
+static bool find_program(const struct dev *dev, const char *name, char path[PATH_MAX], struct reeve_error *error)
+{
+	const char *slash = strrchr(dev->self, '/');
+	int folder = slash ? (int)(slash - dev->self) : 0;
+
+	if (snprintf(path, PATH_MAX, "%.*s/%s", folder, dev->self, name) < PATH_MAX && access(path, X_OK) == 0)
+		return true;
+	for (const char *at = getenv("PATH"); at; at = *at == ':' ? at + 1 : NULL) {
+		int length = (int)strcspn(at, ":");
+		if (length > 0 && snprintf(path, PATH_MAX, "%.*s/%s", length, at, name) < PATH_MAX &&
+		    access(path, X_OK) == 0)
+			return true;
+		at += length;
+	}
+	return error_set(error, STATUS(NOT_FOUND), "%s is neither beside %s nor in PATH", name, dev->self);
+}
+
+/* PostgreSQL runs as another user when root starts it, and that user cannot enter root's home. */
+static bool choose_data(struct dev *dev, struct reeve_error *error)
+{
+	const char *given = dev->options.data, *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+	int length;
+
+	if (given)
+		length = snprintf(dev->data, sizeof dev->data, "%s", given);
+	else if (xdg && xdg[0] == '/')
+		length = snprintf(dev->data, sizeof dev->data, "%s/reeve/dev", xdg);
+	else if (geteuid() == 0)
+		length = snprintf(dev->data, sizeof dev->data, "/var/lib/reeve/dev");
+	else if (home && home[0] == '/')
+		length = snprintf(dev->data, sizeof dev->data, "%s/.local/share/reeve/dev", home);
+	else
+		return error_set(
+		    error, STATUS(INVALID_ARGUMENT), "HOME is not set: say with --data where to keep the data");
+	if (length == 0 || (size_t)length >= sizeof dev->data)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "--data is empty or too long");
+	return true;
+}
+
+/* The first URL that the manager listens on, as others dial it: `*` stands for all addresses. */
+static bool choose_url(struct dev *dev, struct reeve_error *error)
+{
+	size_t length = strcspn(dev->options.listen, ",");
+	const char *star = memchr(dev->options.listen, '*', length);
+	size_t head = star ? (size_t)(star - dev->options.listen) : length;
+
+	if (length == 0 || length > sizeof dev->url - 16)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "--listen is empty or too long");
+	snprintf(dev->url, sizeof dev->url, "%.*s%s%.*s", (int)head, dev->options.listen, star ? "127.0.0.1" : "",
+	    star ? (int)(length - head - 1) : 0, star ? star + 1 : "");
+	return true;
+}
+
+static bool prepare(struct dev *dev, struct reeve_error *error)
+{
+	ssize_t length = readlink("/proc/self/exe", dev->self, sizeof dev->self - 1);
+
+	dev->self[length > 0 ? length : 0] = '\0';
+	snprintf(dev->concurrency, sizeof dev->concurrency, "%lld", (long long)dev->options.concurrency);
+	if (dev->options.handlers && access(dev->options.handlers, R_OK) != 0)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "--handlers: cannot read %s: %s",
+		    dev->options.handlers, strerror(errno));
+	return choose_data(dev, error) && choose_url(dev, error) &&
+	       find_program(dev, "reeve-manager", dev->manager_path, error) &&
+	       find_program(dev, "reeve-worker", dev->worker_path, error);
+}
+
+/* Children's ends and wishes to stop arrive as readable file descriptors. */
+static bool catch_signals(struct dev *dev, struct reeve_error *error)
+{
+	sigset_t stop, child, all;
+
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGINT);
+	sigaddset(&stop, SIGTERM);
+	sigaddset(&stop, SIGHUP);
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	all = stop;
+	sigaddset(&all, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	dev->stop_fd = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);
+	dev->child_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (dev->stop_fd < 0 || dev->child_fd < 0)
+		return error_set(error, STATUS(INTERNAL), "signalfd: %s", strerror(errno));
+	return true;
+}
+
+static bool stop_wanted(const struct dev *dev)
+{
+	struct pollfd stop = {.fd = dev->stop_fd, .events = POLLIN};
+
+	return poll(&stop, 1, 0) > 0;
+}
+
+/* Forgets signals that have arrived, so that the descriptor tells of later ones. */
+static void take_signals(int fd)
+{
+	struct signalfd_siginfo info;
+
+	while (read(fd, &info, sizeof info) == sizeof info)
+		continue;
+}
+
+static bool choose_handlers(struct dev *dev, struct reeve_error *error)
+{
+	if (dev->options.handlers) {
+		snprintf(dev->handlers, sizeof dev->handlers, "%s", dev->options.handlers);
+		return true;
+	}
+	snprintf(dev->handlers, sizeof dev->handlers, "%s/handlers.ini", dev->data);
+	int fd = open(dev->handlers, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (fd < 0 && errno == EEXIST)
+		return true;
+	bool written = fd >= 0 && write(fd, sample_handlers, sizeof sample_handlers - 1) == sizeof sample_handlers - 1;
+	if (!written)
+		error_set(error, STATUS(PERMISSION_DENIED), "cannot write %s: %s", dev->handlers, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return written;
+}
+
+/* What a member's end means before everything is up: starting it again would not help. */
+static int early_end(const struct member *member)
+{
+	char ending[64];
+
+	log_error(member->name, "%s", child_ending(member->status, ending, sizeof ending));
+	return WIFEXITED(member->status) && WEXITSTATUS(member->status) ? WEXITSTATUS(member->status)
+	                                                                : EXIT_TASK_FAILED;
+}
+
+/* Whether the manager answers a call. */
+static bool manager_answers(const struct dev *dev)
+{
+	const char *argv[] = {dev->self, "stats", "--manager", dev->url, "--connect-timeout", "2s", NULL};
+	int quiet = open("/dev/null", O_RDWR | O_CLOEXEC), status = -1;
+	struct child_spec spec = {.argv = argv, .input = quiet, .output = quiet, .death_signal = SIGKILL};
+	pid_t pid = child_start(&spec, NULL);
+
+	if (pid > 0 && !child_wait(pid, 10000, dev->stop_fd, &status)) {
+		kill(pid, SIGKILL);
+		child_wait(pid, -1, -1, &status);
+	}
+	if (quiet >= 0)
+		close(quiet);
+	return status == 0;
+}
+
+static int start_manager(struct dev *dev)
+{
+	int64_t end = clock_monotonic_ms() + ANSWER_MS;
+
+	dev->manager = (struct member){
+	    .name = "manager",
+	    .argv = {dev->manager_path, "--database", embedded_conninfo(dev->postgres), "--listen",
+	        dev->options.listen},
+	};
+	if (!member_start(&dev->manager))
+		return EXIT_TASK_FAILED;
+	while (!manager_answers(dev)) {
+		if (stop_wanted(dev))
+			return EXIT_OK;
+		if (member_ended(&dev->manager))
+			return early_end(&dev->manager);
+		if (clock_monotonic_ms() > end) {
+			log_error("manager", "it does not answer on %s", dev->url);
+			return EXIT_UNREACHABLE;
+		}
+		poll(NULL, 0, 50);
+	}
+	return EXIT_OK;
+}
+
+static int start_workers(struct dev *dev)
+{
+	for (int64_t i = 0; i < dev->options.workers; i++) {
+		struct member *worker = &dev->workers[i];
+		snprintf(worker->name, sizeof worker->name, "dev-%d", (int)i + 1);
+		const char *argv[] = {dev->worker_path, "--manager", dev->url, "--handlers", dev->handlers,
+		    "--concurrency", dev->concurrency, "--name", worker->name, NULL};
+		memcpy(worker->argv, argv, sizeof argv);
+		if (!member_start(worker))
+			return EXIT_TASK_FAILED;
+	}
+	return EXIT_OK;
+}
+
+static void say_how_to_use(const struct dev *dev)
+{
+	bool usual = strcmp(dev->url, "tcp://127.0.0.1:7171") == 0;
+
+	printf("\nReeve is up: a manager at %s, %lld worker%s, data in %s\n"
+	       "What the workers run stands in %s\n\n"
+	       "In another terminal:\n",
+	    dev->url, (long long)dev->options.workers, dev->options.workers == 1 ? "" : "s", dev->data, dev->handlers);
+	if (!usual)
+		printf("    export REEVE_MANAGER=%s\n", dev->url);
+	printf("    reeve submit sha256 'some text' --wait\n"
+	       "    reeve list\n"
+	       "    reeve audit\n\n"
+	       "Ctrl-C ends it all.\n");
+	fflush(stdout);
+}
+
+/* A worker that says its options or handlers are wrong will say so again. */
+static bool hopeless(const struct dev *dev)
+{
+	for (int64_t i = 0; i < dev->options.workers; i++) {
+		const struct member *worker = &dev->workers[i];
+		if (worker->pid == 0 && WIFEXITED(worker->status) && WEXITSTATUS(worker->status) == EXIT_USAGE)
+			return true;
+	}
+	return false;
+}
+
+/* Looks after the children until we are to stop, or cannot go on. */
+static int run(struct dev *dev)
+{
+	struct pollfd wake[] = {{.fd = dev->stop_fd, .events = POLLIN}, {.fd = dev->child_fd, .events = POLLIN}};
+
+	for (;;) {
+		int64_t manager_ms = members_tend(&dev->manager, 1);
+		int64_t workers_ms = members_tend(dev->workers, (size_t)dev->options.workers);
+		if (!embedded_alive(dev->postgres)) {
+			log_error(
+			    "postgres", "it has ended by itself; its messages are in %s", embedded_log(dev->postgres));
+			return EXIT_TASK_FAILED;
+		}
+		if (hopeless(dev)) {
+			log_error(NULL, "the workers cannot run with %s", dev->handlers);
+			return EXIT_USAGE;
+		}
+		/* As unsigned numbers, "never" is the longest time of all. */
+		int64_t next = (uint64_t)manager_ms < (uint64_t)workers_ms ? manager_ms : workers_ms;
+		poll(wake, 2, (int)next);
+		if (wake[0].revents)
+			return EXIT_OK;
+		take_signals(dev->child_fd);
+	}
+}
+
+/* Ends everything that was started, the last first. */
+static int stop(struct dev *dev, int code)
+{
+	struct reeve_error error = {0};
+
+	if (dev->manager.pid > 0)
+		log_info(NULL, "stopping");
+	take_signals(dev->stop_fd);
+	members_stop(dev->workers, (size_t)dev->options.workers, WORKERS_STOP_MS, dev->stop_fd);
+	members_stop(&dev->manager, 1, MANAGER_STOP_MS, -1);
+	if (!embedded_stop(dev->postgres, &error)) {
+		log_error("postgres", "%s", error.message);
+		code = code == EXIT_OK ? EXIT_TASK_FAILED : code;
+	}
+	return code;
+}
+
+static int start_and_run(struct dev *dev, struct reeve_error *error)
+{
+	log_info(NULL, "starting PostgreSQL in %s", dev->data);
+	dev->postgres = embedded_start(dev->data, dev->stop_fd, error);
+	if (!dev->postgres) {
+		if (error->code == STATUS(CANCELLED))
+			return EXIT_OK;
+		log_error("postgres", "%s", error->message);
+		return error->code == STATUS(INVALID_ARGUMENT) ? EXIT_USAGE : EXIT_UNREACHABLE;
+	}
+	int code = EXIT_OK;
+	if (!choose_handlers(dev, error)) {
+		log_error(NULL, "%s", error->message);
+		code = EXIT_REFUSED;
+	}
+	if (code == EXIT_OK)
+		code = start_manager(dev);
+	if (code == EXIT_OK && !stop_wanted(dev))
+		code = start_workers(dev);
+	if (code == EXIT_OK && !stop_wanted(dev)) {
+		say_how_to_use(dev);
+		code = run(dev);
+	}
+	return stop(dev, code);
+}
+
+int command_dev(int argc, char **argv)
+{
+	struct reeve_error error = {0};
+	struct shared_options shared = {0};
+	struct dev *dev = calloc(1, sizeof *dev);
+	int operands, code;
+
+	if (!dev)
+		abort();
+	dev->stop_fd = dev->child_fd = -1;
+	if (!command_options(&table, &dev->options, &shared, argc, argv, &operands, &code)) {
+		free(dev);
+		return code;
+	}
+	log_setup("reeve", LOG_LEVEL_INFO);
+	if (operands > 0)
+		code = command_usage(&table, "it takes no operands, and got \"%s\"", argv[1]);
+	else if (!prepare(dev, &error) || !catch_signals(dev, &error))
+		code = command_usage(&table, "%s", error.message);
+	else
+		code = start_and_run(dev, &error);
+	if (dev->stop_fd >= 0)
+		close(dev->stop_fd);
+	if (dev->child_fd >= 0)
+		close(dev->child_fd);
+	free(dev);
+	return code;
+}

@@ -1,0 +1,102 @@
+/* Starting, tending and ending the processes of `reeve dev`. */
+#include "client/cmd/dev_members.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "manager/embedded/child.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+enum {
+	REST_MS = 500, /* before a member that ended soon is started again; doubled each time */
+	LONGEST_REST_MS = 30000,
+	SOUND_MS = 60000, /* a member that ran so long ended for another reason than its start */
+};
+
+bool member_start(struct member *member)
+{
+	struct reeve_error error = {0};
+	struct child_spec spec = {
+	    .argv = member->argv,
+	    .input = -1,
+	    .output = -1,
+	    .death_signal = SIGKILL,
+	};
+	pid_t pid = child_start(&spec, &error);
+
+	member->pid = pid > 0 ? pid : 0;
+	member->started_ms = clock_monotonic_ms();
+	if (pid < 0)
+		log_error(member->name, "%s", error.message);
+	return pid > 0;
+}
+
+bool member_ended(struct member *member)
+{
+	if (member->pid > 0 && child_wait(member->pid, 0, -1, &member->status))
+		member->pid = 0;
+	return member->pid == 0;
+}
+
+/* How long a member that has just ended, or could not be started, rests. */
+static void plan_restart(struct member *member)
+{
+	int64_t now = clock_monotonic_ms();
+
+	if (now - member->started_ms >= SOUND_MS || member->rest_ms == 0)
+		member->rest_ms = REST_MS;
+	else
+		member->rest_ms = member->rest_ms * 2 < LONGEST_REST_MS ? member->rest_ms * 2 : LONGEST_REST_MS;
+	member->start_at_ms = now + member->rest_ms;
+}
+
+int64_t members_tend(struct member *members, size_t count)
+{
+	int64_t next = -1;
+	char ending[64], rest[32];
+
+	for (struct member *member = members; member < members + count; member++) {
+		bool ran = member->pid > 0;
+		if (!member_ended(member))
+			continue;
+		if (ran) {
+			plan_restart(member);
+			log_warn(member->name, "%s; starting it again in %s",
+			    child_ending(member->status, ending, sizeof ending),
+			    duration_format(member->rest_ms, rest, sizeof rest));
+		}
+		if (clock_monotonic_ms() >= member->start_at_ms && !member_start(member))
+			plan_restart(member);
+		if (member->pid > 0)
+			continue;
+		int64_t left = member->start_at_ms - clock_monotonic_ms();
+		if (left < 0)
+			left = 0;
+		if (next < 0 || left < next)
+			next = left;
+	}
+	return next;
+}
+
+void members_stop(struct member *members, size_t count, int64_t timeout_ms, int stop_fd)
+{
+	int64_t end = clock_monotonic_ms() + timeout_ms;
+	char ending[64];
+
+	for (struct member *member = members; member < members + count; member++)
+		if (!member_ended(member))
+			kill(member->pid, SIGTERM);
+	for (struct member *member = members; member < members + count; member++) {
+		if (member->pid == 0)
+			continue;
+		int64_t left = end - clock_monotonic_ms();
+		if (!child_wait(member->pid, left > 0 ? left : 0, stop_fd, &member->status)) {
+			kill(member->pid, SIGKILL);
+			child_wait(member->pid, -1, -1, &member->status);
+		}
+		member->pid = 0;
+		if (member->status != 0)
+			log_warn(member->name, "%s", child_ending(member->status, ending, sizeof ending));
+	}
+}
