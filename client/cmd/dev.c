@@ -374,15 +374,29 @@ static int stop(struct dev *dev, int code)
 	return code;
 }
 
+/* What it means for us that PostgreSQL could not be started. */
+static int exit_code_of(reeve_status code)
+{
+	switch (code) {
+	case STATUS(CANCELLED): /* it was asked for */
+		return EXIT_OK;
+	case STATUS(INVALID_ARGUMENT):
+		return EXIT_USAGE;
+	case STATUS(PERMISSION_DENIED):
+	case STATUS(FAILED_PRECONDITION):
+		return EXIT_REFUSED;
+	default:
+		return EXIT_UNREACHABLE;
+	}
+}
+
 static int start_and_run(struct dev *dev, struct reeve_error *error)
 {
 	log_info(NULL, "starting PostgreSQL in %s", dev->data);
 	dev->postgres = embedded_start(dev->data, dev->stop_fd, error);
 	if (!dev->postgres) {
-		if (error->code == STATUS(CANCELLED))
-			return EXIT_OK;
 		log_error("postgres", "%s", error->message);
-		return error->code == STATUS(INVALID_ARGUMENT) ? EXIT_USAGE : EXIT_UNREACHABLE;
+		return exit_code_of(error->code);
 	}
 	int code = EXIT_OK;
 	if (!choose_handlers(dev, error)) {

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2016
 # The harness of the end-to-end stories: real programs, a real PostgreSQL, real sockets.
 #
 # How to write a story. A suite is a file tests/e2e/NAME.sh, executable, with one sentence on what it is about in its head.
@@ -31,6 +31,7 @@
 # file itself.
 #
 # What there is, beside plain bash and jq:
+#	$TOP                         the project's folder
 #	$DIR                         the story's own folder (removed afterwards); logs are in $DIR/log/NAME.log
 #	start_postgres [OPTION…]     a cluster with the database `reeve`, owned by the role `reeve`; its $CONNINFO. Started
 #	                             again after stop_postgres it is the same cluster
@@ -192,6 +193,7 @@ stop() { # NAME [SIGNAL]
 }
 
 descendants() { # processes of this story: their environment names its folder, or they work there (PostgreSQL's)
+	local -x REEVE_TEST_DIR= # so that these commands do not find themselves
 	{
 		grep -lzxF "REEVE_TEST_DIR=$DIR" /proc/[0-9]*/environ | cut -d/ -f3
 		find /proc -mindepth 2 -maxdepth 2 -name cwd \( -lname "$DIR" -o -lname "$DIR/*" \) | cut -d/ -f3
@@ -313,9 +315,7 @@ handlers() {
 	cat >"$HANDLERS"
 }
 
-launch_worker() { # [NAME] [OPTION…]
-	local name=worker
-	case ${1:--} in -*) ;; *) name=$1 && shift ;; esac
+default_handlers() { # unless the story has its own
 	[ -e "$HANDLERS" ] || handlers <<-END
 		[handler sh]
 		exec = /bin/bash
@@ -326,6 +326,12 @@ launch_worker() { # [NAME] [OPTION…]
 		[handler nothing]
 		exec = /bin/true
 	END
+}
+
+launch_worker() { # [NAME] [OPTION…]
+	local name=worker
+	case ${1:--} in -*) ;; *) name=$1 && shift ;; esac
+	default_handlers
 	start "$name" "$REEVE_BIN/reeve-worker" --manager "$REEVE_MANAGER" --handlers "$HANDLERS" --name "$name" "$@"
 }
 
@@ -402,9 +408,9 @@ run_story() { # NAME
 
 run_stories() {
 	local name
-	for name in $(grep -oE '^story_[A-Za-z0-9_]+' "$0"); do
+	while read -r name; do
 		case $name in *"${REEVE_TEST_WORDS:-}"*) run_story "$name" ;; esac
-	done
+	done < <(grep -oE '^story_[A-Za-z0-9_]+' "$0")
 	exit $FAILED
 }
 

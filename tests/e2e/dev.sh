@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# `reeve dev`: everything up by one command, down by Ctrl-C, nothing left behind however it ends.
+# quick
+# shellcheck disable=SC1091,SC2016,SC2164
+. "$(dirname "$0")/lib.sh"
+
+# Starts it on $DIR/data (again) and waits until it is up.
+start_dev() { # [OPTION…]
+	local before
+	default_handlers
+	port=${port:-$(free_port)}
+	export REEVE_MANAGER=tcp://127.0.0.1:$port
+	before=$(times_up)
+	start dev "${AS[@]}" "$REEVE_BIN/reeve" dev --data "$DIR/data" --listen "$REEVE_MANAGER" --handlers "$HANDLERS" "$@"
+	wait_until 60 "[ \"\$(times_up)\" -gt $before ] || ! alive dev"
+	alive dev || fail "reeve dev has ended: $(cat "$DIR/log/dev.log")"
+}
+port=
+AS=()
+
+times_up() {
+	grep -c 'Reeve is up' "$DIR/log/dev.log" || true
+}
+
+result_of() { # ID
+	reeve show "$1" --json | jq -r .result
+}
+
+story_a_task_runs_and_ctrl_c_ends_it_all() {
+	start_dev --workers 2 --concurrency 2
+	id=$(reeve submit sha256 hello)
+	reeve wait "$id"
+	expect_eq 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824 "$(result_of "$id" | cut -d' ' -f1)"
+	wait_until 20 '[ "$(reeve workers --json | jq -s length)" = 2 ]'
+	stop dev INT
+	expect_eq 0 "$STATUS"
+	expect_eq '' "$(descendants)" 'processes left behind'
+}
+
+story_what_was_submitted_is_there_again() {
+	start_dev
+	done_before=$(reeve submit echo 'kept')
+	reeve wait "$done_before"
+	later=$(reeve submit echo 'later' --delay 1h)
+	stop dev
+	start_dev
+	expect_eq kept "$(result_of "$done_before")"
+	expect_eq queued "$(reeve show "$later" --json | jq -r .status)"
+}
+
+story_killed_it_leaves_nothing_and_starts_again() {
+	start_dev --concurrency 1
+	running=$(reeve submit sh "echo \$\$ >$DIR/handler.pid; exec sleep 1000" --timeout 5s)
+	waiting=$(reeve submit echo 'still here')
+	wait_until 20 '[ -s "$DIR/handler.pid" ]'
+	stop dev KILL
+	wait_until 20 '[ -z "$(descendants)" ]'
+	wait_until 5 '[ -z "$(birth "$(cat "$DIR/handler.pid")")" ]'
+
+	rm "$DIR/handler.pid"
+	start_dev --concurrency 2
+	reeve wait "$waiting"
+	expect_eq 'still here' "$(result_of "$waiting")"
+	reeve cancel "$running"
+}
+
+story_what_dies_is_started_again() {
+	start_dev --workers 2
+	wait_until 20 '[ "$(reeve workers --json | jq -s length)" = 2 ]'
+	before=$(reeve workers --json | jq -r 'select(.name == "dev-1").pid')
+	kill -s KILL "$before"
+	wait_until 20 "reeve workers --json | jq -e 'select(.name == \"dev-1\" and .pid != $before)'"
+	expect_match 'dev-1 *was killed by signal 9' "$(cat "$DIR/log/dev.log")"
+
+	manager=$(tr ' ' '\n' <"/proc/$(pid dev)/task/$(pid dev)/children" | while read -r child; do
+		[ "$(cat "/proc/$child/comm" 2>/dev/null)" != reeve-manager ] || echo "$child"
+	done)
+	kill -s KILL "$manager"
+	id=$(reeve submit echo 'by the new one')
+	reeve wait "$id"
+	expect_eq 'by the new one' "$(result_of "$id")"
+}
+
+story_an_ordinary_user_runs_it_too() {
+	mkdir "$DIR/data"
+	if [ "$(id -u)" = 0 ]; then
+		chown "$USER_NAME" "$DIR/data"
+		AS=(as "$USER_NAME")
+	fi
+	start_dev
+	expect_eq "$USER_NAME" "$(stat -c %U "$DIR/data/postgres")"
+	id=$(reeve submit sh 'id -un')
+	reeve wait "$id"
+	expect_eq "$USER_NAME" "$(result_of "$id")"
+	stop dev
+	expect_eq 0 "$STATUS"
+}
+
+story_its_folder_and_its_port_are_its_own() {
+	start_dev
+	expect_fail 4 reeve dev --data "$DIR/data" --listen "tcp://127.0.0.1:$(free_port)"
+	expect_match "in use by process $(pid dev)" "$OUTPUT"
+	code=0
+	OUTPUT=$(reeve dev --data "$DIR/other" --listen "$REEVE_MANAGER" 2>&1) || code=$?
+	[ "$code" != 0 ] || fail "a second one on the same port: $OUTPUT"
+	expect_match "$port" "$OUTPUT"
+	reeve stats >/dev/null
+}
+
+story_wrong_use_is_told() {
+	expect_fail 2 reeve dev --workers many
+	expect_match workers "$OUTPUT"
+	expect_fail 2 reeve dev --handlers /nowhere/handlers.ini
+	expect_match '/nowhere/handlers.ini' "$OUTPUT"
+	expect_fail 2 reeve dev something
+	expect_match something "$OUTPUT"
+	handlers <<<'[handler sh'
+	expect_fail 2 reeve dev --data "$DIR/data" --handlers "$HANDLERS" --listen "tcp://127.0.0.1:$(free_port)"
+	expect_match "$HANDLERS" "$OUTPUT"
+}
+
+story_without_handlers_it_makes_examples() {
+	port=$(free_port)
+	export REEVE_MANAGER=tcp://127.0.0.1:$port
+	start dev "$REEVE_BIN/reeve" dev --data "$DIR/data" --listen "$REEVE_MANAGER"
+	wait_until 60 'grep -q "Reeve is up" "$DIR/log/dev.log"'
+	expect_match "export REEVE_MANAGER=$REEVE_MANAGER" "$(cat "$DIR/log/dev.log")"
+	id=$(reeve submit echo 'hello')
+	reeve wait "$id"
+	expect_eq hello "$(result_of "$id")"
+	grep -q '^\[handler sha256\]' "$DIR/data/handlers.ini"
+}
+
+run_stories
