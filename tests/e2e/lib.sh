@@ -273,7 +273,7 @@ start_postgres() {
 		CONNINFO="host=$PGDIR user=reeve dbname=reeve"
 	fi
 	start postgres as "$REEVE_TEST_PG_USER" "$REEVE_TEST_PG_BIN/postgres" -D "$PGDIR" -k "$PGDIR" "$@"
-	wait_until 60 'sql "select 1"'
+	wait_until 60 'sql "select 1" >/dev/null'
 }
 
 stop_postgres() { # [MODE]
@@ -282,7 +282,7 @@ stop_postgres() { # [MODE]
 }
 
 sql() {
-	PGOPTIONS='-c search_path=reeve' "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -c "$1"
+	PGOPTIONS='-c search_path=reeve,public' "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -c "$1"
 }
 
 # ---- Reeve ----
