@@ -239,7 +239,7 @@ create view audit_log as
   from task_events;
 
 -- Makes the partitions of task_history for the days [first, first + days) that do not exist yet, each made apart and
--- then attached, so that nobody waits long. Returns how many it made.
+-- then attached, so that nobody waits long. What the default partition has of a day moves along. Returns how many it made.
 create function make_history_partitions(first date, days int) returns int language plpgsql as $$
 declare
   day date;
@@ -251,6 +251,8 @@ begin
     name := 'task_history_' || to_char(day, 'YYYYMMDD');
     if to_regclass('reeve.' || name) is null then
       execute format('create table reeve.%I (like reeve.task_history including all)', name);
+      execute format('with moved as (delete from reeve.task_history_default where keep_until = %L returning *)
+        insert into reeve.%I select * from moved', day, name);
       execute format('alter table reeve.task_history attach partition reeve.%I for values from (%L) to (%L)',
         name, day, day + 1);
       made := made + 1;

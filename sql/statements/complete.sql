@@ -23,4 +23,4 @@ with done as (
   update keys k set expires_at = clock_timestamp() + interval '1 day'
   from (select queue, key, id from done where key is not null) d
   where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null)
-select id from done
+select id, last_updated as token from done

@@ -1,15 +1,16 @@
 -- Reports that matched no lock: was the attempt ended by an earlier copy of the same report? If not, the lock had been
 -- lost, which the audit keeps. Reads what the statements before it could not see; in a statement of its own therefore.
---   one element a report: $1 ids, $2 tokens, $3 outcomes; $4 the reporting worker's incarnation
+--   one element a report: $1 ids, $2 tokens, $3 outcomes, $4 the reporting worker's incarnation
 with looked as materialized (
-  select u.n, u.id, u.token, u.outcome,
+  select u.n, u.id, u.token, u.outcome, u.incarnation,
     coalesce((select h.by_report from task_history h where h.task_id = u.id and h.token = u.token), false)
     or coalesce((select a.by_report from task_attempts a where a.task_id = u.id and a.token = u.token), false)
       as reported,
     exists (select from all_tasks t where t.id = u.id) as known
-  from unnest($1::bigint[], $2::timestamptz[], $3::text[]) with ordinality u(id, token, outcome, n)),
+  from unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::bigint[]) with ordinality
+    u(id, token, outcome, incarnation, n)),
  told as (
   insert into task_events (task_id, version, event, worker_id, note)
-  select id, token, 'late_result', $4, outcome || ' reported after the lock was lost; nothing changed'
+  select id, token, 'late_result', incarnation, outcome || ' reported after the lock was lost; nothing changed'
   from looked where known and not reported)
-select n, reported, known from looked
+select n, reported, known from looked order by n

@@ -1,15 +1,16 @@
--- The next candidates of one stream (route and priority) after a cursor, in the order they are due; then, with id 0, the
+-- The next candidates of one stream (route and priority) after a cursor, in the order they are due, with the length of their
+-- details, so that answers can be bounded; then, with id 0, the
 -- time at which the first task that is not due yet will be.
 --   $1 route, $2 priority, $3 and $4 the cursor (run_at, id), $5 the manager's reckoning of the time: the later of it
 --   and the database's clock counts, so that a clock stepped back hides nothing, $6 how many
-(select id, last_updated, run_at
+(select id, last_updated, run_at, octet_length(details) as bytes
  from tasks
  where lane is null and route_id = $1 and priority = $2 and (run_at, id + 0) > ($3, $4)
    and run_at <= greatest(statement_timestamp(), $5)
    and status in ('queued', 'failed') and cancel_requested_at is null
  order by priority desc, run_at, id + 0 limit $6)
 union all
-(select 0, last_updated, run_at
+(select 0, last_updated, run_at, 0
  from tasks
  where lane is null and route_id = $1 and priority = $2 and run_at > greatest(statement_timestamp(), $5)
    and run_at < 'infinity' and status in ('queued', 'failed') and cancel_requested_at is null

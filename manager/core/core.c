@@ -1,0 +1,73 @@
+/* Puts the parts together, and turns them when the alarm goes off. */
+#include "manager/core/core.h"
+
+#include "manager/core/dispatch.h"
+#include "manager/core/routes.h"
+#include "manager/core/sessions.h"
+#include "manager/core/upkeep.h"
+#include "manager/core/waits.h"
+#include "manager/core/wakes.h"
+#include "manager/core/window.h"
+
+#include <stdlib.h>
+
+struct core *core_create(struct store *store, const struct core_options *options, const struct core_host *host)
+{
+	struct core *core = calloc(1, sizeof *core);
+	core->store = store;
+	core->options = *options;
+	core->host = *host;
+	core->routes = routes_create(core);
+	core->sessions = sessions_create(core);
+	core->wakes = wakes_create(core);
+	core->waits = waits_create(core);
+	core->upkeep = upkeep_create(core);
+	core->window = window_create(core);
+	core->dispatch = dispatch_create(core);
+	core_alarm(core, core_now(core));
+	return core;
+}
+
+void core_destroy(struct core *core)
+{
+	dispatch_destroy(core->dispatch);
+	waits_destroy(core->waits);
+	window_destroy(core->window);
+	upkeep_destroy(core->upkeep);
+	wakes_destroy(core->wakes);
+	sessions_destroy(core->sessions);
+	routes_destroy(core->routes);
+	free(core);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+void core_turn(struct core *core)
+{
+	int64_t now = core_now(core);
+	int64_t next = upkeep_turn(core->upkeep, now);
+	next = earlier(next, window_turn(core->window, now));
+	next = earlier(next, dispatch_turn(core->dispatch, now));
+	next = earlier(next, waits_turn(core->waits, now));
+	next = earlier(next, wakes_turn(core->wakes, now));
+	core_alarm(core, next);
+}
+
+int64_t core_database_us(const struct core *core)
+{
+	return upkeep_database_us(core->upkeep);
+}
+
+void core_notified(struct core *core, const char *payload)
+{
+	wakes_hear(core->wakes, payload);
+}
+
+void core_listening(struct core *core)
+{
+	routes_reload(core->routes);
+	window_rewind_all(core->window);
+}

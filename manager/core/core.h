@@ -1,0 +1,89 @@
+/*
+ * The core: what tasks, workers and fetches may do, without a word of nng, libpq or HTTP. Services call it, it calls the
+ * store, and answers come back by callbacks. One thread owns all of it.
+ *
+ * Time is told to it (core_clock), and it tells when it wants to be called again (alarm), so that tests can drive it with
+ * a clock of their own.
+ */
+#ifndef REEVE_MANAGER_CORE_CORE_H
+#define REEVE_MANAGER_CORE_CORE_H
+
+#include "manager/store/store.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct routes;
+struct window;
+struct dispatch;
+struct waits;
+struct sessions;
+struct wakes;
+
+struct core_options {
+	int64_t lease_ms, heartbeat_ms;
+	int64_t buffer_ms;          /* an attempt's expiry beyond its time-out; longer than a lease */
+	int64_t park_limit_ms;      /* the longest a Fetch is parked */
+	int64_t max_details_bytes, max_result_bytes, max_answer_bytes;
+	int window_limit;           /* candidates kept in memory, over all streams */
+	int claim_limit;            /* candidates tried by one claim */
+};
+
+/* Totals since the start. */
+struct core_counters {
+	int64_t submitted, duplicates, claims_tried, claims_won, completed, failed, ended, returned, expired, late;
+	int64_t fetches, redelivered, pages, looks;
+};
+
+/* What the core asks of whoever runs it. */
+struct core_host {
+	int64_t (*now_ms)(void);                         /* the monotonic clock */
+	void (*alarm)(void *arg, int64_t at_ms);         /* call core_turn at this time or earlier */
+	void *arg;
+};
+
+struct core {
+	struct store *store;
+	struct core_options options;
+	struct core_host host;
+	struct core_counters counters;
+	struct routes *routes;
+	struct window *window;
+	struct dispatch *dispatch;
+	struct waits *waits;
+	struct sessions *sessions;
+	struct wakes *wakes;
+	struct upkeep *upkeep;
+};
+
+/* Creates the core on an open store (which must outlive it). */
+struct core *core_create(struct store *store, const struct core_options *options, const struct core_host *host);
+
+/* Frees it. The store must be closed before, so that no operation is under way. */
+void core_destroy(struct core *core);
+
+/* Does what is due: call it when the alarm goes off. */
+void core_turn(struct core *core);
+
+/* Now, on the monotonic clock. */
+static inline int64_t core_now(const struct core *core)
+{
+	return core->host.now_ms();
+}
+
+static inline void core_alarm(struct core *core, int64_t at_ms)
+{
+	core->host.alarm(core->host.arg, at_ms);
+}
+
+/* The database's time as reckoned here: its last reading plus the monotonic time since; never goes back. 0 before the
+ * first reading. */
+int64_t core_database_us(const struct core *core);
+
+/* Another manager has said something (see wakes.h). */
+void core_notified(struct core *core, const char *payload);
+
+/* The listen connection is up (again): what was said meanwhile was missed. */
+void core_listening(struct core *core);
+
+#endif

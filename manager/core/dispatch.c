@@ -1,0 +1,540 @@
+/*
+ * Fetches wait in one list, in the order they came. A claim takes candidates from the streams, highest priority first,
+ * and deals them to the Fetches that accept their routes; while it is under way its Fetches are `claiming`. A stream
+ * with unread rows is a barrier: nothing of a lower priority overtakes what has not been read yet.
+ */
+#include "manager/core/dispatch.h"
+
+#include "manager/core/routes.h"
+#include "manager/core/sessions.h"
+#include "manager/core/window.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+enum fetch_state { WAITING, CLAIMING, ASKING };
+
+struct fetch {
+	struct dispatch *dispatch;
+	struct fetch_request request;
+	enum fetch_state state;
+	bool parks;              /* may wait for work to come */
+	int64_t until_ms;        /* is answered by then, even if empty */
+	fetch_done *done;
+	void *arg;
+	signed char *accepts;    /* by route: 0 not looked at, 1 yes, −1 no */
+	int accepts_count;
+	int granted;             /* candidates tried for it by the claim under way */
+	int64_t granted_bytes;
+	int slot;                /* its place in the claim */
+	struct store_redeliver ask;
+	struct fetch *prev, *next;
+};
+
+struct grant {
+	struct candidate candidate;
+	struct fetch *fetch;
+	int slot;
+};
+
+struct dispatch {
+	struct core *core;
+	struct fetch *fetches;
+	int waiting;             /* of them in state WAITING */
+	bool claiming, running, again;
+	struct store_claim claim;
+	struct store_try *tries;
+	struct grant *grants;    /* what is tried, and for whom */
+	struct store_fetch *slots;
+	struct fetch **by_slot;
+	int slot_capacity;
+};
+
+struct dispatch *dispatch_create(struct core *core)
+{
+	struct dispatch *d = calloc(1, sizeof *d);
+	d->core = core;
+	d->tries = calloc((size_t)core->options.claim_limit, sizeof *d->tries);
+	d->grants = calloc((size_t)core->options.claim_limit, sizeof *d->grants);
+	return d;
+}
+
+/* --- one Fetch --------------------------------------------------------------------------------------------------- */
+
+static char **texts_copy(char *const *texts, int count)
+{
+	char **copy = calloc((size_t)count + 1, sizeof *copy);
+	for (int i = 0; i < count; i++)
+		copy[i] = strdup(texts[i]);
+	return copy;
+}
+
+static void texts_free(char *const *texts, int count)
+{
+	for (int i = 0; i < count; i++)
+		free(texts[i]);
+	free((void *)texts);
+}
+
+static void fetch_free(struct fetch *f)
+{
+	texts_free(f->request.queues, f->request.queue_count);
+	texts_free(f->request.types, f->request.type_count);
+	free((void *)f->request.exclude);
+	free(f->accepts);
+	free(f);
+}
+
+static void fetch_unlist(struct fetch *f)
+{
+	if (f->state == WAITING)
+		f->dispatch->waiting--;
+	DL_DELETE(f->dispatch->fetches, f);
+}
+
+/* Answers and frees it. */
+static void fetch_end(struct fetch *f, const struct fetch_answer *answer, const struct reeve_error *error)
+{
+	static const struct fetch_answer nothing = {0};
+	fetch_unlist(f);
+	f->done(f->arg, answer ? answer : &nothing, error);
+	fetch_free(f);
+}
+
+static void fetch_end_lost(struct fetch *f)
+{
+	struct reeve_error error;
+	error_set(&error, STATUS(FAILED_PRECONDITION), "incarnation %lld has ended; register again",
+	    (long long)f->request.incarnation);
+	fetch_end(f, NULL, &error);
+}
+
+static bool listed(char *const *texts, int count, const char *text)
+{
+	for (int i = 0; i < count; i++)
+		if (!strcmp(texts[i], text))
+			return true;
+	return count == 0;
+}
+
+static bool fetch_accepts(struct fetch *f, int id)
+{
+	const struct route *route = routes_get(f->dispatch->core->routes, id);
+	if (!route)
+		return false;
+	if (id >= f->accepts_count) {
+		int count = routes_last(f->dispatch->core->routes) + 1;
+		f->accepts = realloc(f->accepts, (size_t)count);
+		memset(f->accepts + f->accepts_count, 0, (size_t)(count - f->accepts_count));
+		f->accepts_count = count;
+	}
+	if (f->accepts[id] == 0) {
+		const struct fetch_request *r = &f->request;
+		bool yes = listed(r->queues, r->queue_count, route->queue) && listed(r->types, r->type_count, route->type);
+		f->accepts[id] = yes ? 1 : -1;
+	}
+	return f->accepts[id] > 0;
+}
+
+static bool fetch_excludes(const struct fetch *f, int64_t id)
+{
+	for (int i = 0; i < f->request.exclude_count; i++)
+		if (f->request.exclude[i] == id)
+			return true;
+	return false;
+}
+
+/* Whether one more candidate fits: slots, and bytes unless it is the first. */
+static bool fetch_has_room(const struct fetch *f, int32_t bytes)
+{
+	return f->granted < f->request.slots &&
+	    (f->granted == 0 || f->granted_bytes + bytes <= f->request.max_bytes);
+}
+
+/* --- the claim --------------------------------------------------------------------------------------------------- */
+
+static void answer_won(struct fetch *f, const struct store_claimed *won, int won_count, int slot)
+{
+	const struct store_claimed **mine = calloc((size_t)won_count + 1, sizeof *mine);
+	int n = 0;
+	for (int i = 0; i < won_count; i++)
+		if (won[i].slot == slot)
+			mine[n++] = &won[i];
+	struct fetch_answer answer = {.won = mine, .won_count = n};
+	fetch_end(f, &answer, NULL);
+	free(mine);
+}
+
+static void redeliver(struct fetch *f);
+
+static void on_looked(struct store_op *op, const struct reeve_error *error)
+{
+	struct store_look *look = (struct store_look *)op;
+	struct core *core = *(struct core **)(look + 1);
+	if (!error && look->lost)
+		sessions_lost(core->sessions, look->incarnation);
+	free(look);
+}
+
+/* Is the incarnation over? If so its Fetches end. */
+static void look_at_worker(struct dispatch *d, int64_t incarnation)
+{
+	struct store_look *look = calloc(1, sizeof *look + sizeof d->core);
+	look->op.done = on_looked;
+	look->incarnation = incarnation;
+	*(struct core **)(look + 1) = d->core;
+	store_look(d->core->store, look);
+}
+
+/* Gives each Fetch of the claim what it won. */
+static void claim_deal(struct dispatch *d)
+{
+	struct store_claim *claim = &d->claim;
+	int *counts = calloc((size_t)claim->fetch_count + 1, sizeof *counts);
+	for (int i = 0; i < claim->won_count; i++)
+		counts[claim->won[i].slot]++;
+	for (int slot = 0; slot < claim->fetch_count; slot++) {
+		struct fetch *f = d->by_slot[slot];
+		if (!f) /* given up meanwhile: what it won stays with its worker's Fetch id, to be asked for again */
+			continue;
+		if (counts[slot] || !f->parks) {
+			answer_won(f, claim->won, claim->won_count, slot);
+			continue;
+		}
+		/* All lost to others, or the worker is not alive any more. */
+		f->state = WAITING;
+		d->waiting++;
+		look_at_worker(d, f->request.incarnation);
+	}
+	free(counts);
+}
+
+static void on_claimed(struct store_op *op, const struct reeve_error *error)
+{
+	struct dispatch *d = (struct dispatch *)((char *)op - offsetof(struct dispatch, claim));
+	struct core *core = d->core;
+	struct store_claim *claim = &d->claim;
+	d->claiming = false;
+	if (error) {
+		/* Whether they were won is unknown: the rows are read again, and each Fetch asks what it was given. */
+		for (int i = 0; i < claim->count; i++)
+			window_release(core->window, &d->grants[i].candidate);
+		for (int slot = 0; slot < claim->fetch_count; slot++)
+			if (d->by_slot[slot])
+				redeliver(d->by_slot[slot]);
+		return;
+	}
+	core->counters.claims_tried += claim->count;
+	core->counters.claims_won += claim->won_count;
+	bool *won_any = calloc((size_t)claim->fetch_count + 1, sizeof *won_any);
+	for (int i = 0; i < claim->won_count; i++)
+		won_any[claim->won[i].slot] = true;
+	for (int i = 0; i < claim->count; i++) {
+		/* Single losses are somebody else's. Where a Fetch won nothing at all its worker may be lost, and the
+		 * tasks still wait. */
+		if (won_any[d->grants[i].slot])
+			window_forget(core->window, d->grants[i].candidate.id);
+		else
+			window_release(core->window, &d->grants[i].candidate);
+	}
+	free(won_any);
+	claim_deal(d);
+	dispatch_run(d);
+}
+
+/* The stream's first candidate that the Fetch does not leave out. */
+static const struct candidate *stream_first_for(const struct stream *s, const struct fetch *f)
+{
+	const struct candidate *c = stream_peek(s);
+	while (c && fetch_excludes(f, c->id))
+		c = stream_peek_next(c);
+	return c;
+}
+
+/* Deals one stream's candidates to the waiting Fetches that accept it, in turns of `share`. */
+static void stream_deal(struct dispatch *d, struct stream *s, int *tried, int share)
+{
+	struct fetch *f;
+	bool progress = true;
+	while (progress) {
+		progress = false;
+		DL_FOREACH (d->fetches, f) {
+			if (f->state != WAITING || !fetch_accepts(f, stream_route(s)))
+				continue;
+			for (int n = 0; n < share && *tried < d->core->options.claim_limit; n++) {
+				const struct candidate *c = stream_first_for(s, f);
+				if (!c || !fetch_has_room(f, c->bytes))
+					break;
+				f->granted++;
+				f->granted_bytes += c->bytes;
+				struct grant *grant = &d->grants[(*tried)++];
+				*grant = (struct grant){.candidate = window_take(d->core->window, c), .fetch = f};
+				progress = true;
+			}
+		}
+	}
+}
+
+/* How many more candidates the waiting Fetches that accept the route could take. */
+static int stream_demand(struct dispatch *d, const struct stream *s)
+{
+	struct fetch *f;
+	int demand = 0;
+	DL_FOREACH (d->fetches, f)
+		if (f->state == WAITING && f->granted < f->request.slots && fetch_accepts(f, stream_route(s)))
+			demand += f->request.slots - f->granted;
+	return demand;
+}
+
+/* Takes candidates for the waiting Fetches. Returns how many candidates are tried; *barred is set if a
+ * stream's rows are still being read. */
+static int claim_choose(struct dispatch *d, bool *barred)
+{
+	struct window *window = d->core->window;
+	struct fetch *f;
+	int tried = 0;
+	DL_FOREACH (d->fetches, f) {
+		f->granted = 0;
+		f->granted_bytes = 0;
+	}
+	for (struct stream *s = window_first(window), *next; s && tried < d->core->options.claim_limit; s = next) {
+		next = window_next(s);
+		int demand = stream_demand(d, s);
+		if (demand == 0)
+			continue;
+		int available = stream_count(s) < demand ? stream_count(s) : demand;
+		int share = (available + d->waiting - 1) / d->waiting;
+		stream_deal(d, s, &tried, share < 1 ? 1 : share);
+		if (stream_unread(s)) {
+			window_read_ahead(window, s, 2 * demand);
+			if (stream_count(s) == 0) { /* what is not read yet goes before anything lower */
+				*barred = true;
+				break;
+			}
+		}
+	}
+	return tried;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	int64_t x = ((const struct grant *)a)->candidate.id, y = ((const struct grant *)b)->candidate.id;
+	return (x > y) - (x < y);
+}
+
+/* Sends the claim for what was chosen, in id order; the Fetches that got something are its slots. */
+static void claim_send(struct dispatch *d, int tried)
+{
+	struct fetch *f;
+	int slots = 0;
+	if (d->waiting > d->slot_capacity) {
+		d->slot_capacity = d->waiting * 2;
+		d->slots = realloc(d->slots, sizeof *d->slots * (size_t)d->slot_capacity);
+		d->by_slot = realloc(d->by_slot, sizeof *d->by_slot * (size_t)d->slot_capacity);
+	}
+	DL_FOREACH (d->fetches, f) {
+		if (f->state != WAITING || !f->granted)
+			continue;
+		d->slots[slots] = (struct store_fetch){f->request.incarnation, f->request.fetch_id};
+		d->by_slot[slots] = f;
+		f->slot = slots++;
+		f->state = CLAIMING;
+		d->waiting--;
+	}
+	qsort(d->grants, (size_t)tried, sizeof *d->grants, by_id);
+	for (int i = 0; i < tried; i++) {
+		struct grant *grant = &d->grants[i];
+		grant->slot = grant->fetch->slot;
+		d->tries[i] = (struct store_try){grant->candidate.id, grant->candidate.version, grant->slot};
+	}
+	d->claiming = true;
+	d->claim = (struct store_claim){
+	    .op.done = on_claimed,
+	    .count = tried,
+	    .tries = d->tries,
+	    .fetch_count = slots,
+	    .fetches = d->slots,
+	    .buffer_ms = d->core->options.buffer_ms,
+	};
+	store_claim(d->core->store, &d->claim);
+}
+
+/* Fetches that do not wait for work to come are answered when nothing was at hand. */
+static void answer_unparked(struct dispatch *d)
+{
+	struct fetch *f, *tmp;
+	DL_FOREACH_SAFE (d->fetches, f, tmp)
+		if (f->state == WAITING && !f->parks)
+			fetch_end(f, NULL, NULL);
+}
+
+void dispatch_run(struct dispatch *d)
+{
+	if (d->running) { /* called from within: once more afterwards */
+		d->again = true;
+		return;
+	}
+	d->running = true;
+	do {
+		d->again = false;
+		if (d->claiming || !d->waiting)
+			break;
+		bool barred = !window_ready(d->core->window);
+		int tried = barred ? 0 : claim_choose(d, &barred);
+		if (tried)
+			claim_send(d, tried);
+		if (!barred)
+			answer_unparked(d);
+	} while (d->again);
+	d->running = false;
+}
+
+bool dispatch_waiting(const struct dispatch *d)
+{
+	return d->waiting > 0;
+}
+
+/* --- Fetches come ------------------------------------------------------------------------------------------------ */
+
+static void on_redelivered(struct store_op *op, const struct reeve_error *error)
+{
+	struct fetch *f = (struct fetch *)((char *)op - offsetof(struct fetch, ask));
+	struct dispatch *d = f->dispatch;
+	if (error) {
+		fetch_end(f, NULL, error);
+		return;
+	}
+	if (f->ask.won_count) {
+		d->core->counters.redelivered += f->ask.won_count;
+		for (int i = 0; i < f->ask.won_count; i++)
+			f->ask.won[i].slot = 0;
+		answer_won(f, f->ask.won, f->ask.won_count, 0);
+		return;
+	}
+	f->state = WAITING;
+	d->waiting++;
+	dispatch_run(d);
+}
+
+/* Asks the journal what this Fetch was given before. */
+static void redeliver(struct fetch *f)
+{
+	f->state = ASKING;
+	f->ask = (struct store_redeliver){
+	    .op.done = on_redelivered,
+	    .op.deadline_ms = f->until_ms,
+	    .fetch = {f->request.incarnation, f->request.fetch_id},
+	};
+	store_redeliver(f->dispatch->core->store, &f->ask);
+}
+
+/* The same Fetch, come again while an earlier copy is here: that one's caller is not listening any more. */
+static void supersede(struct dispatch *d, int64_t incarnation, int64_t fetch_id)
+{
+	struct fetch *f, *tmp;
+	struct reeve_error error;
+	error_set(&error, STATUS(ABORTED), "this Fetch was sent again");
+	DL_FOREACH_SAFE (d->fetches, f, tmp) {
+		if (f->request.incarnation != incarnation || f->request.fetch_id != fetch_id)
+			continue;
+		if (f->state == WAITING) {
+			fetch_end(f, NULL, &error);
+		} else if (f->state == CLAIMING) {
+			d->by_slot[f->slot] = NULL;
+			fetch_end(f, NULL, &error);
+		}
+	}
+}
+
+void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fetch_done *done, void *arg)
+{
+	struct core *core = d->core;
+	bool fresh;
+	struct session *session = sessions_get(core->sessions, request->incarnation, &fresh);
+	bool again = request->again || fresh || request->fetch_id <= session->highest_fetch;
+	if (request->fetch_id > session->highest_fetch)
+		session->highest_fetch = request->fetch_id;
+	core->counters.fetches++;
+	if (again)
+		supersede(d, request->incarnation, request->fetch_id);
+
+	struct fetch *f = calloc(1, sizeof *f);
+	f->dispatch = d;
+	f->request = *request;
+	f->request.queues = texts_copy(request->queues, request->queue_count);
+	f->request.types = texts_copy(request->types, request->type_count);
+	int64_t *exclude = calloc((size_t)request->exclude_count + 1, sizeof *exclude);
+	if (request->exclude_count)
+		memcpy(exclude, request->exclude, sizeof *exclude * (size_t)request->exclude_count);
+	f->request.exclude = exclude;
+	if (f->request.max_bytes <= 0 || f->request.max_bytes > core->options.max_answer_bytes)
+		f->request.max_bytes = core->options.max_answer_bytes;
+	f->parks = request->wait_ms > 0;
+	int64_t wait = request->wait_ms < core->options.park_limit_ms ? request->wait_ms : core->options.park_limit_ms;
+	f->until_ms = core_now(core) + (f->parks ? wait : core->options.park_limit_ms);
+	f->done = done;
+	f->arg = arg;
+	f->state = ASKING;
+	DL_APPEND(d->fetches, f);
+	core_alarm(core, f->until_ms);
+	if (session->lost) {
+		fetch_end_lost(f);
+	} else if (again) {
+		redeliver(f);
+	} else {
+		f->state = WAITING;
+		d->waiting++;
+		dispatch_run(d);
+	}
+}
+
+void dispatch_order(struct dispatch *d, int64_t incarnation, const struct store_order *order)
+{
+	struct fetch *f, *tmp;
+	DL_FOREACH_SAFE (d->fetches, f, tmp) {
+		if (f->request.incarnation != incarnation || f->state != WAITING)
+			continue;
+		struct fetch_answer answer = {.orders = order, .order_count = 1};
+		fetch_end(f, &answer, NULL);
+		return;
+	}
+}
+
+void dispatch_lost(struct dispatch *d, int64_t incarnation)
+{
+	struct fetch *f, *tmp;
+	DL_FOREACH_SAFE (d->fetches, f, tmp)
+		if (f->request.incarnation == incarnation && f->state == WAITING)
+			fetch_end_lost(f);
+}
+
+int64_t dispatch_turn(struct dispatch *d, int64_t now_ms)
+{
+	int64_t next = INT64_MAX;
+	struct fetch *f, *tmp;
+	DL_FOREACH_SAFE (d->fetches, f, tmp) {
+		if (f->state != WAITING)
+			continue;
+		if (f->until_ms <= now_ms)
+			fetch_end(f, NULL, NULL);
+		else if (f->until_ms < next)
+			next = f->until_ms;
+	}
+	return next;
+}
+
+void dispatch_destroy(struct dispatch *d)
+{
+	struct fetch *f, *tmp;
+	struct reeve_error error;
+	error_set(&error, STATUS(UNAVAILABLE), "the manager stops");
+	DL_FOREACH_SAFE (d->fetches, f, tmp)
+		fetch_end(f, NULL, &error);
+	free(d->tries);
+	free(d->grants);
+	free(d->slots);
+	free(d->by_slot);
+	free(d);
+}

@@ -1,0 +1,57 @@
+/*
+ * The dispatcher: brings parked Fetches and candidates together, and claims. One claim is under way at a time; what has
+ * gathered meanwhile makes up the next. A Fetch is answered when its claim is committed, when it has waited long enough,
+ * or when there is an order for its worker.
+ */
+#ifndef REEVE_MANAGER_CORE_DISPATCH_H
+#define REEVE_MANAGER_CORE_DISPATCH_H
+
+#include "manager/core/core.h"
+
+struct session;
+
+/* What a Fetch is answered. The pointers live during the callback. */
+struct fetch_answer {
+	const struct store_claimed *const *won;
+	int won_count;
+	const struct store_order *orders;
+	int order_count;
+};
+
+/* `error` not NULL: FAILED_PRECONDITION if the incarnation is lost, else why it cannot be answered. */
+typedef void fetch_done(void *arg, const struct fetch_answer *answer, const struct reeve_error *error);
+
+struct fetch_request {
+	int64_t incarnation, fetch_id;
+	int slots;
+	int queue_count, type_count; /* none: all */
+	char *const *queues, *const *types;
+	int exclude_count;
+	const int64_t *exclude;
+	int64_t wait_ms;             /* how long it may be parked; 0: answered with what is at hand */
+	bool again;
+	int64_t max_bytes;           /* 0: the core's own bound */
+};
+
+struct dispatch *dispatch_create(struct core *core);
+void dispatch_destroy(struct dispatch *dispatch);
+
+/* Takes a Fetch; the request is copied. `done` is called exactly once, perhaps before this returns. */
+void dispatch_fetch(struct dispatch *dispatch, const struct fetch_request *request, fetch_done *done, void *arg);
+
+/* Looks whether something can be claimed now. Cheap when not. */
+void dispatch_run(struct dispatch *dispatch);
+
+/* True if a Fetch is waiting for work. */
+bool dispatch_waiting(const struct dispatch *dispatch);
+
+/* An order stands for this incarnation: a Fetch that it has parked here is answered with it. */
+void dispatch_order(struct dispatch *dispatch, int64_t incarnation, const struct store_order *order);
+
+/* The incarnation is over: its Fetches are answered FAILED_PRECONDITION. */
+void dispatch_lost(struct dispatch *dispatch, int64_t incarnation);
+
+/* Answers Fetches that have waited long enough. Returns when the next one will have. */
+int64_t dispatch_turn(struct dispatch *dispatch, int64_t now_ms);
+
+#endif

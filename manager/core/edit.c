@@ -1,0 +1,58 @@
+/* What follows from a change: the window, waiters, orders to workers. */
+#include "manager/core/edit.h"
+
+#include "manager/core/dispatch.h"
+#include "manager/core/waits.h"
+#include "manager/core/wakes.h"
+#include "manager/core/window.h"
+
+#include <stdlib.h>
+
+struct edit {
+	struct core *core;
+	struct store_edit op;
+	struct store_edit *given;
+};
+
+static void settle(struct core *core, const struct store_edit *op)
+{
+	for (int i = 0; i < op->found; i++) {
+		const struct store_edited *t = &op->tasks[i];
+		if (t->ended) {
+			window_drop(core->window, t->id);
+			waits_ended(core->waits, t->id);
+		}
+		if (t->waits) {
+			window_note(core->window, t->route, t->priority, t->id, t->version, t->due_us, -1);
+			wakes_tell(core->wakes, t->route, t->priority, t->due_us);
+		}
+		if (t->ordered_worker) {
+			struct store_order order = {.kind = "cancel", .task_id = t->id, .token = t->token};
+			dispatch_order(core->dispatch, t->ordered_worker, &order);
+		}
+	}
+	dispatch_run(core->dispatch);
+}
+
+static void on_edited(struct store_op *op, const struct reeve_error *error)
+{
+	struct edit *e = (struct edit *)((char *)op - offsetof(struct edit, op));
+	e->given->tasks = e->op.tasks;
+	e->given->found = e->op.found;
+	e->given->missing = e->op.missing;
+	e->given->missing_count = e->op.missing_count;
+	e->given->op.done(&e->given->op, error);
+	if (!error)
+		settle(e->core, &e->op);
+	free(e);
+}
+
+void edit_tasks(struct core *core, struct store_edit *op)
+{
+	struct edit *e = calloc(1, sizeof *e);
+	e->core = core;
+	e->given = op;
+	e->op = *op;
+	e->op.op.done = on_edited;
+	store_edit(core->store, &e->op);
+}

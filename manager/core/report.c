@@ -1,0 +1,57 @@
+/* What follows from attempts' ends. */
+#include "manager/core/report.h"
+
+#include "common/log.h"
+#include "manager/core/dispatch.h"
+#include "manager/core/waits.h"
+#include "manager/core/wakes.h"
+#include "manager/core/window.h"
+
+#include <stdlib.h>
+
+void report_settle(struct core *core, const struct store_result *results, int count)
+{
+	for (int i = 0; i < count; i++) {
+		const struct store_result *r = &results[i];
+		if (r->verdict != STORE_ACCEPTED) {
+			core->counters.late += r->verdict == STORE_LATE;
+		} else if (r->ended) {
+			core->counters.ended++;
+			core->counters.completed += r->outcome == STORE_COMPLETED;
+			waits_ended(core->waits, r->id);
+		} else {
+			core->counters.failed += r->outcome == STORE_FAILED;
+			core->counters.returned += r->outcome == STORE_RETURNED;
+			window_note(core->window, r->route, r->priority, r->id, r->version, r->due_us, -1);
+			wakes_tell(core->wakes, r->route, r->priority, r->due_us);
+		}
+	}
+	dispatch_run(core->dispatch);
+}
+
+/* Stands before the caller's callback. */
+struct report {
+	struct core *core;
+	void (*done)(struct store_op *op, const struct reeve_error *error);
+	struct store_report op;
+	struct store_report *given;
+};
+
+static void on_reported(struct store_op *op, const struct reeve_error *error)
+{
+	struct report *r = (struct report *)((char *)op - offsetof(struct report, op));
+	if (!error)
+		report_settle(r->core, r->op.results, r->op.count);
+	r->given->op.done(&r->given->op, error); /* the results go with their owner */
+	free(r);
+}
+
+void report_results(struct core *core, struct store_report *op)
+{
+	struct report *r = calloc(1, sizeof *r);
+	r->core = core;
+	r->given = op;
+	r->op = *op;
+	r->op.op.done = on_reported;
+	store_report(core->store, &r->op);
+}

@@ -1,0 +1,14 @@
+/* Results of attempts: to the store, then to whoever waits, and back to the window what is due again. */
+#ifndef REEVE_MANAGER_CORE_REPORT_H
+#define REEVE_MANAGER_CORE_REPORT_H
+
+#include "manager/core/core.h"
+
+/* Commits the results; op->results has the verdicts then. The caller's `op->op.done` is called after the core has taken
+ * its part. Everything must live until then. */
+void report_results(struct core *core, struct store_report *op);
+
+/* Takes note of attempts that have been ended: for waiters, the window and the other managers. */
+void report_settle(struct core *core, const struct store_result *results, int count);
+
+#endif

@@ -1,0 +1,233 @@
+/* Routes by name (a hash) and by number (an array). */
+#include "manager/core/routes.h"
+
+#include "manager/core/window.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+struct entry {
+	struct route route;
+	char *name; /* queue, NUL, type, NUL: the hash's key */
+	UT_hash_handle hh;
+};
+
+struct names {
+	char *name;
+	UT_hash_handle hh;
+};
+
+struct routes {
+	struct core *core;
+	struct entry *by_name;
+	struct entry **by_id;
+	int capacity, last;
+	struct names *queues, *types;
+	bool loading;
+	struct store_routes load;
+};
+
+struct routes *routes_create(struct core *core)
+{
+	struct routes *routes = calloc(1, sizeof *routes);
+	routes->core = core;
+	return routes;
+}
+
+static void names_free(struct names **set)
+{
+	struct names *n, *tmp;
+	HASH_ITER (hh, *set, n, tmp) {
+		HASH_DEL(*set, n);
+		free(n->name);
+		free(n);
+	}
+}
+
+void routes_destroy(struct routes *routes)
+{
+	struct entry *e, *tmp;
+	HASH_ITER (hh, routes->by_name, e, tmp) {
+		HASH_DEL(routes->by_name, e);
+		free(e->route.queue);
+		free(e->route.type);
+		free(e->name);
+		free(e);
+	}
+	names_free(&routes->queues);
+	names_free(&routes->types);
+	free(routes->by_id);
+	free(routes);
+}
+
+/* Joins the two names with a NUL, which neither can hold. Returns the length. */
+static size_t name_join(char *out, const char *queue, const char *type)
+{
+	size_t a = strlen(queue) + 1, b = strlen(type) + 1;
+	memcpy(out, queue, a);
+	memcpy(out + a, type, b);
+	return a + b;
+}
+
+int routes_find(const struct routes *routes, const char *queue, const char *type)
+{
+	char name[1024];
+	struct entry *e;
+	if (strlen(queue) + strlen(type) + 2 > sizeof name)
+		return 0;
+	size_t length = name_join(name, queue, type);
+	HASH_FIND(hh, routes->by_name, name, length, e);
+	return e ? e->route.id : 0;
+}
+
+const struct route *routes_get(const struct routes *routes, int id)
+{
+	return id > 0 && id <= routes->last && routes->by_id[id] ? &routes->by_id[id]->route : NULL;
+}
+
+int routes_last(const struct routes *routes)
+{
+	return routes->last;
+}
+
+bool routes_have_queue(const struct routes *routes, const char *queue)
+{
+	struct names *n;
+	HASH_FIND_STR(routes->queues, queue, n);
+	return n != NULL;
+}
+
+bool routes_have_type(const struct routes *routes, const char *type)
+{
+	struct names *n;
+	HASH_FIND_STR(routes->types, type, n);
+	return n != NULL;
+}
+
+static void names_add(struct names **set, const char *name)
+{
+	struct names *n;
+	HASH_FIND_STR(*set, name, n);
+	if (n)
+		return;
+	n = calloc(1, sizeof *n);
+	n->name = strdup(name);
+	HASH_ADD_KEYPTR(hh, *set, n->name, strlen(n->name), n);
+}
+
+static void learn(struct routes *routes, const struct store_route *from)
+{
+	if (routes_get(routes, from->id))
+		return;
+	struct entry *e = calloc(1, sizeof *e);
+	e->route = (struct route){from->id, strdup(from->queue), strdup(from->type)};
+	e->name = malloc(strlen(from->queue) + strlen(from->type) + 2);
+	size_t length = name_join(e->name, from->queue, from->type);
+	HASH_ADD_KEYPTR(hh, routes->by_name, e->name, length, e);
+	if (from->id >= routes->capacity) {
+		int capacity = routes->capacity ? routes->capacity : 64;
+		while (capacity <= from->id)
+			capacity *= 2;
+		routes->by_id = realloc(routes->by_id, sizeof *routes->by_id * (size_t)capacity);
+		memset(routes->by_id + routes->capacity, 0,
+		    sizeof *routes->by_id * (size_t)(capacity - routes->capacity));
+		routes->capacity = capacity;
+	}
+	routes->by_id[from->id] = e;
+	if (from->id > routes->last)
+		routes->last = from->id;
+	names_add(&routes->queues, from->queue);
+	names_add(&routes->types, from->type);
+}
+
+/* --- making sure ----------------------------------------------------------------------------------------------- */
+
+struct ensure {
+	struct store_routes op;
+	struct routes *routes;
+	routes_done *done;
+	void *arg;
+};
+
+static void ensure_free(struct ensure *e)
+{
+	for (int i = 0; i < e->op.count; i++) {
+		free((char *)e->op.queues[i]);
+		free((char *)e->op.types[i]);
+	}
+	free(e->op.queues);
+	free(e->op.types);
+	free(e);
+}
+
+static void on_ensured(struct store_op *op, const struct reeve_error *error)
+{
+	struct ensure *e = (struct ensure *)op;
+	if (!error) {
+		for (int i = 0; i < e->op.found; i++)
+			learn(e->routes, &e->op.routes[i]);
+		window_routes_changed(e->routes->core->window);
+	}
+	e->done(e->arg, error);
+	ensure_free(e);
+}
+
+void routes_ensure(struct routes *routes, int count, const char *const *queues, const char *const *types,
+    int64_t deadline_ms, routes_done *done, void *arg)
+{
+	struct ensure *e = calloc(1, sizeof *e);
+	e->routes = routes;
+	e->done = done;
+	e->arg = arg;
+	e->op.op.done = on_ensured;
+	e->op.op.deadline_ms = deadline_ms;
+	e->op.queues = calloc((size_t)count + 1, sizeof *e->op.queues);
+	e->op.types = calloc((size_t)count + 1, sizeof *e->op.types);
+	for (int i = 0; i < count; i++) {
+		if (routes_find(routes, queues[i], types[i]))
+			continue;
+		e->op.queues[e->op.count] = strdup(queues[i]);
+		e->op.types[e->op.count] = strdup(types[i]);
+		e->op.count++;
+	}
+	if (e->op.count == 0) {
+		done(arg, NULL);
+		ensure_free(e);
+		return;
+	}
+	store_routes(routes->core->store, &e->op);
+}
+
+static void on_loaded(struct store_op *op, const struct reeve_error *error)
+{
+	struct routes *routes = (struct routes *)((char *)op - offsetof(struct routes, load));
+	routes->loading = false;
+	if (error)
+		return; /* the next tick asks again */
+	unsigned known = HASH_COUNT(routes->by_name);
+	for (int i = 0; i < routes->load.found; i++)
+		learn(routes, &routes->load.routes[i]);
+	if (HASH_COUNT(routes->by_name) != known)
+		window_routes_changed(routes->core->window);
+}
+
+static void load(struct routes *routes, int after)
+{
+	if (routes->loading)
+		return;
+	routes->loading = true;
+	routes->load = (struct store_routes){.op.done = on_loaded, .after = after};
+	store_routes(routes->core->store, &routes->load);
+}
+
+void routes_refresh(struct routes *routes, int newest)
+{
+	if (newest > routes->last)
+		load(routes, routes->last);
+}
+
+void routes_reload(struct routes *routes)
+{
+	load(routes, 0);
+}

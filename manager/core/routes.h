@@ -1,0 +1,42 @@
+/*
+ * The routes known here: a (queue, type) and its number. They are only ever added; a number means the same to every
+ * manager for ever.
+ */
+#ifndef REEVE_MANAGER_CORE_ROUTES_H
+#define REEVE_MANAGER_CORE_ROUTES_H
+
+#include "manager/core/core.h"
+
+struct route {
+	int id;
+	char *queue, *type;
+};
+
+struct routes *routes_create(struct core *core);
+void routes_destroy(struct routes *routes);
+
+/* The route's number, or 0 if it is not known here (yet). */
+int routes_find(const struct routes *routes, const char *queue, const char *type);
+
+/* By its number; NULL if not known here. Lives as long as the routes. */
+const struct route *routes_get(const struct routes *routes, int id);
+
+/* The highest number known; numbers run from 1, with gaps. */
+int routes_last(const struct routes *routes);
+
+/* Whether any route has this queue, or this type. */
+bool routes_have_queue(const struct routes *routes, const char *queue);
+bool routes_have_type(const struct routes *routes, const char *type);
+
+/* Makes sure that these routes exist: `done` gets NULL, or why not. The names are copied. */
+typedef void routes_done(void *arg, const struct reeve_error *error);
+void routes_ensure(struct routes *routes, int count, const char *const *queues, const char *const *types,
+    int64_t deadline_ms, routes_done *done, void *arg);
+
+/* Loads what others have added, up to `newest`; does nothing if that is known, or being loaded. */
+void routes_refresh(struct routes *routes, int newest);
+
+/* Loads all routes again: one whose number was taken before that of a known one may have been committed after it. */
+void routes_reload(struct routes *routes);
+
+#endif

@@ -1,0 +1,116 @@
+/* One submit call's way to its commit. */
+#include "manager/core/submit.h"
+
+#include "common/uuid.h"
+#include "manager/core/dispatch.h"
+#include "manager/core/routes.h"
+#include "manager/core/wakes.h"
+#include "manager/core/window.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEPT_MS = 24 * 3600 * 1000, AHEAD_MS = 3600 * 1000 };
+
+struct submit {
+	struct store_submit op;
+	struct core *core;
+	struct store_task *tasks;
+	submit_done *done;
+	void *arg;
+};
+
+bool request_id_timely(const struct core *core, const uint8_t *request_id, struct reeve_error *error)
+{
+	int64_t ms = uuid7_time_ms(request_id), now = core_database_us(core) / 1000;
+	if (ms < 0)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "the request id is not a UUID of version 7");
+	if (now == 0)
+		return true; /* just started: the database will know it or not */
+	if (ms < now - KEPT_MS)
+		return error_set(error, STATUS(FAILED_PRECONDITION),
+		    "the request id is more than a day old: whether it was carried out is not known any more");
+	if (ms > now + AHEAD_MS)
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "the request id is from the future; take its time from the manager's Ping");
+	return true;
+}
+
+/* Tells the window and the others. Before the answer: its caller's tasks go with it. */
+static void settle(const struct submit *s)
+{
+	struct core *core = s->core;
+	for (int i = 0; i < s->op.count; i++) {
+		const struct store_made *m = &s->op.made[i];
+		const struct store_task *t = &s->tasks[i];
+		if (!m->made) {
+			core->counters.duplicates++;
+			continue;
+		}
+		core->counters.submitted++;
+		window_note(
+		    core->window, t->route, t->priority, m->id, m->version, m->run_at_us, (int32_t)strlen(t->details));
+		wakes_tell(core->wakes, t->route, t->priority, m->run_at_us);
+	}
+	dispatch_run(core->dispatch);
+}
+
+static void on_submitted(struct store_op *op, const struct reeve_error *error)
+{
+	struct submit *s = (struct submit *)op;
+	struct reeve_error mismatch;
+	if (!error && s->op.made_count != s->op.count) {
+		if (s->op.made_count < 0)
+			error_set(&mismatch, STATUS(ABORTED), "the request id was forgotten meanwhile; use a new one");
+		else
+			error_set(&mismatch, STATUS(INVALID_ARGUMENT), "the request id was used for another call");
+		error = &mismatch;
+	}
+	if (!error)
+		settle(s);
+	s->done(s->arg, error ? NULL : s->op.made, error);
+	free(s);
+}
+
+static void on_routes(void *arg, const struct reeve_error *error)
+{
+	struct submit *s = arg;
+	if (error) {
+		s->done(s->arg, NULL, error);
+		free(s);
+		return;
+	}
+	for (int i = 0; i < s->op.count; i++)
+		s->tasks[i].route = routes_find(s->core->routes, s->tasks[i].queue, s->tasks[i].type);
+	store_submit(s->core->store, &s->op);
+}
+
+void submit_tasks(struct core *core, const uint8_t *request_id, struct store_task *tasks, int count,
+    int64_t deadline_ms, submit_done *done, void *arg)
+{
+	struct submit *s = calloc(1, sizeof *s);
+	s->core = core;
+	s->tasks = tasks;
+	s->done = done;
+	s->arg = arg;
+	s->op = (struct store_submit){
+	    .op.done = on_submitted, .op.deadline_ms = deadline_ms, .count = count, .tasks = tasks};
+	memcpy(s->op.request_id, request_id, sizeof s->op.request_id);
+	bool known = true;
+	for (int i = 0; i < count; i++)
+		known &= (tasks[i].route = routes_find(core->routes, tasks[i].queue, tasks[i].type)) != 0;
+	if (known) {
+		store_submit(core->store, &s->op);
+		return;
+	}
+	const char **names = calloc(2 * (size_t)count, sizeof *names);
+	int unknown = 0;
+	for (int i = 0; i < count; i++)
+		if (!tasks[i].route) {
+			names[unknown] = tasks[i].queue;
+			names[count + unknown] = tasks[i].type;
+			unknown++;
+		}
+	routes_ensure(core->routes, unknown, names, names + count, deadline_ms, on_routes, s);
+	free(names);
+}

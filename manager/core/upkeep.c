@@ -1,0 +1,162 @@
+/* A table of chores, each with its interval; one that is still under way is not begun again. */
+#include "manager/core/upkeep.h"
+
+#include "common/log.h"
+#include "manager/core/report.h"
+#include "manager/core/routes.h"
+#include "manager/core/sessions.h"
+#include "manager/core/wakes.h"
+
+#include <stdlib.h>
+
+enum { EXPIRE_ROWS = 200, AGAIN_MS = 10 };
+
+struct upkeep;
+
+struct chore {
+	void (*begin)(struct upkeep *upkeep);
+	int64_t every_ms;
+};
+
+enum chore_name { CHORE_TICK, CHORE_EXPIRE, CHORE_TABLES, CHORE_ROUTES, CHORE_DEADLINES, CHORE_SESSIONS, CHORES };
+
+struct upkeep {
+	struct core *core;
+	int64_t next_ms[CHORES];
+	bool busy[CHORES];
+	int64_t reading_us, reading_ms; /* the database's clock, and when it was read */
+	int64_t steady_ms;              /* since when ticks have come without a gap */
+	int64_t tick_ms;                /* when the last one came */
+	struct store_tick tick;
+	struct store_expire expire;
+	struct store_upkeep tables;
+};
+
+int64_t upkeep_database_us(const struct upkeep *u)
+{
+	if (!u->reading_us)
+		return 0;
+	return u->reading_us + (core_now(u->core) - u->reading_ms) * 1000;
+}
+
+static void on_tick(struct store_op *op, const struct reeve_error *error)
+{
+	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, tick));
+	int64_t now = core_now(u->core);
+	u->busy[CHORE_TICK] = false;
+	if (error)
+		return;
+	/* A gap longer than a heartbeat: the database was away, or this process was stopped. */
+	if (!u->steady_ms || now - u->tick_ms > u->core->options.heartbeat_ms)
+		u->steady_ms = now;
+	u->tick_ms = now;
+	/* Never back: what was due stays due when the clock is set back. */
+	if (u->tick.now_us > upkeep_database_us(u)) {
+		u->reading_us = u->tick.now_us;
+		u->reading_ms = now;
+	}
+	wakes_others(u->core->wakes, u->tick.others);
+	routes_refresh(u->core->routes, u->tick.newest_route);
+}
+
+static void tick_begin(struct upkeep *u)
+{
+	u->busy[CHORE_TICK] = true;
+	u->tick = (struct store_tick){.op.done = on_tick};
+	store_tick(u->core->store, &u->tick);
+}
+
+static void on_expired(struct store_op *op, const struct reeve_error *error)
+{
+	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, expire));
+	u->busy[CHORE_EXPIRE] = false;
+	if (error)
+		return;
+	u->core->counters.expired += u->expire.count;
+	for (int i = 0; i < u->expire.count; i++)
+		log_warn(NULL, "task %lld: its attempt expired and was taken back", (long long)u->expire.results[i].id);
+	report_settle(u->core, u->expire.results, u->expire.count);
+	if (u->expire.more) {
+		u->next_ms[CHORE_EXPIRE] = core_now(u->core) + AGAIN_MS;
+		core_alarm(u->core, u->next_ms[CHORE_EXPIRE]);
+	}
+}
+
+/* After an outage only when a fresh lease has passed: a worker that lives may be about to report. */
+static void expire_begin(struct upkeep *u)
+{
+	int64_t now = core_now(u->core);
+	if (!u->steady_ms || now - u->tick_ms > u->core->options.heartbeat_ms ||
+	    now - u->steady_ms < u->core->options.lease_ms)
+		return;
+	u->busy[CHORE_EXPIRE] = true;
+	u->expire = (struct store_expire){.op.done = on_expired, .limit = EXPIRE_ROWS};
+	store_expire(u->core->store, &u->expire);
+}
+
+static void on_tables(struct store_op *op, const struct reeve_error *error)
+{
+	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, tables));
+	u->busy[CHORE_TABLES] = false;
+	if (!error && u->tables.more) {
+		u->next_ms[CHORE_TABLES] = core_now(u->core) + 1000;
+		core_alarm(u->core, u->next_ms[CHORE_TABLES]);
+	}
+}
+
+static void tables_begin(struct upkeep *u)
+{
+	u->busy[CHORE_TABLES] = true;
+	u->tables = (struct store_upkeep){.op.done = on_tables};
+	store_upkeep(u->core->store, &u->tables);
+}
+
+static void routes_begin(struct upkeep *u)
+{
+	routes_reload(u->core->routes);
+}
+
+static void deadlines_begin(struct upkeep *u)
+{
+	store_expire_waiting(u->core->store);
+}
+
+static void sessions_begin(struct upkeep *u)
+{
+	sessions_turn(u->core->sessions, core_now(u->core));
+}
+
+static const struct chore chores[CHORES] = {
+    [CHORE_TICK] = {tick_begin, 1000},
+    [CHORE_EXPIRE] = {expire_begin, 500},
+    [CHORE_TABLES] = {tables_begin, 60 * 1000},
+    [CHORE_ROUTES] = {routes_begin, 60 * 1000},
+    [CHORE_DEADLINES] = {deadlines_begin, 100},
+    [CHORE_SESSIONS] = {sessions_begin, 60 * 1000},
+};
+
+struct upkeep *upkeep_create(struct core *core)
+{
+	struct upkeep *u = calloc(1, sizeof *u);
+	u->core = core;
+	return u;
+}
+
+void upkeep_destroy(struct upkeep *u)
+{
+	free(u);
+}
+
+int64_t upkeep_turn(struct upkeep *u, int64_t now_ms)
+{
+	int64_t next = INT64_MAX;
+	for (int i = 0; i < CHORES; i++) {
+		if (!u->busy[i] && now_ms >= u->next_ms[i]) {
+			u->next_ms[i] = now_ms + chores[i].every_ms;
+			chores[i].begin(u);
+		}
+		int64_t again = u->next_ms[i] > now_ms ? u->next_ms[i] : now_ms + chores[i].every_ms;
+		next = again < next ? again : next;
+	}
+	return next;
+}

@@ -1,0 +1,238 @@
+/*
+ * Each waited-for id has an entry that knows its waiters. A wait enters its ids first and looks in the database after
+ * that, so that an end in between is not missed.
+ */
+#include "manager/core/waits.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+#include <utlist.h>
+
+enum { LOOK_EVERY_MS = 500, LOOK_IDS = 10000 };
+
+struct waiter;
+
+/* One id of one waiter. */
+struct link {
+	struct waiter *waiter;
+	bool ended;
+	struct target *target;
+	struct link *prev, *next;
+};
+
+struct target {
+	int64_t id;
+	struct link *links;
+	UT_hash_handle hh;
+};
+
+struct waiter {
+	struct waits *waits;
+	struct link *links;
+	int count, open;
+	bool looked;
+	int64_t until_ms;
+	wait_done *done;
+	void *arg;
+	struct store_ended look;
+	int64_t *ids;
+	struct waiter *prev, *next;
+};
+
+struct waits {
+	struct core *core;
+	struct target *targets;
+	struct waiter *waiters;
+	bool looking;
+	int64_t look_ms;
+	int looked_to;
+	struct store_ended look;
+	int64_t *look_ids;
+};
+
+struct waits *waits_create(struct core *core)
+{
+	struct waits *w = calloc(1, sizeof *w);
+	w->core = core;
+	return w;
+}
+
+static void unlink_target(struct waits *waits, struct link *link)
+{
+	struct target *t = link->target;
+	if (!t)
+		return;
+	DL_DELETE(t->links, link);
+	link->target = NULL;
+	if (!t->links) {
+		HASH_DEL(waits->targets, t);
+		free(t);
+	}
+}
+
+static void waiter_end(struct waiter *w, const struct reeve_error *error)
+{
+	struct waits *waits = w->waits;
+	int64_t *ended = calloc((size_t)w->count + 1, sizeof *ended);
+	int n = 0;
+	for (int i = 0; i < w->count; i++) {
+		unlink_target(waits, &w->links[i]);
+		if (w->links[i].ended)
+			ended[n++] = w->ids[i];
+	}
+	DL_DELETE(waits->waiters, w);
+	w->done(w->arg, ended, n, error);
+	free(ended);
+	free(w->links);
+	free(w->ids);
+	free(w);
+}
+
+void waits_ended(struct waits *waits, int64_t id)
+{
+	struct target *t;
+	if (!waits->targets)
+		return;
+	HASH_FIND(hh, waits->targets, &id, sizeof id, t);
+	if (!t)
+		return;
+	struct link *link, *tmp;
+	DL_FOREACH_SAFE (t->links, link, tmp) {
+		struct waiter *w = link->waiter;
+		bool last = link->next == NULL; /* then the target goes with it */
+		link->ended = true;
+		unlink_target(waits, link);
+		if (--w->open == 0 && w->looked)
+			waiter_end(w, NULL);
+		if (last)
+			break;
+	}
+}
+
+static int by_number(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return (x > y) - (x < y);
+}
+
+static void on_first_look(struct store_op *op, const struct reeve_error *error)
+{
+	struct waiter *w = (struct waiter *)((char *)op - offsetof(struct waiter, look));
+	w->looked = true;
+	if (error) {
+		waiter_end(w, error);
+		return;
+	}
+	for (int i = 0; i < w->look.ended_count; i++) {
+		int64_t *at = bsearch(&w->look.ended[i], w->ids, (size_t)w->count, sizeof *w->ids, by_number);
+		struct link *link = at ? &w->links[at - w->ids] : NULL;
+		if (!link || link->ended)
+			continue;
+		link->ended = true;
+		unlink_target(w->waits, link);
+		w->open--;
+	}
+	if (w->open == 0 || w->until_ms <= core_now(w->waits->core))
+		waiter_end(w, NULL);
+}
+
+void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_ms, wait_done *done, void *arg)
+{
+	struct waiter *w = calloc(1, sizeof *w);
+	w->waits = waits;
+	w->done = done;
+	w->arg = arg;
+	w->until_ms = core_now(waits->core) + wait_ms;
+	w->ids = malloc(sizeof *w->ids * ((size_t)count + 1));
+	memcpy(w->ids, ids, sizeof *ids * (size_t)count);
+	qsort(w->ids, (size_t)count, sizeof *w->ids, by_number);
+	for (int i = 0; i < count; i++)
+		if (i == 0 || w->ids[i] != w->ids[i - 1])
+			w->ids[w->count++] = w->ids[i];
+	w->open = w->count;
+	w->links = calloc((size_t)w->count + 1, sizeof *w->links);
+	for (int i = 0; i < w->count; i++) {
+		struct target *t;
+		HASH_FIND(hh, waits->targets, &w->ids[i], sizeof w->ids[i], t);
+		if (!t) {
+			t = calloc(1, sizeof *t);
+			t->id = w->ids[i];
+			HASH_ADD(hh, waits->targets, id, sizeof t->id, t);
+		}
+		w->links[i].waiter = w;
+		w->links[i].target = t;
+		DL_APPEND(t->links, &w->links[i]);
+	}
+	DL_APPEND(waits->waiters, w);
+	core_alarm(waits->core, w->until_ms);
+	w->look = (struct store_ended){
+	    .op.done = on_first_look,
+	    .op.deadline_ms = w->until_ms + 5000,
+	    .count = w->count,
+	    .ids = w->ids,
+	};
+	store_ended(waits->core->store, &w->look);
+}
+
+static void on_look(struct store_op *op, const struct reeve_error *error)
+{
+	struct waits *waits = (struct waits *)((char *)op - offsetof(struct waits, look));
+	waits->looking = false;
+	for (int i = 0; !error && i < waits->look.ended_count; i++)
+		waits_ended(waits, waits->look.ended[i]);
+	free(waits->look_ids);
+	waits->look_ids = NULL;
+}
+
+/* What other managers have ended. */
+static void look(struct waits *waits)
+{
+	int n = 0, passed = 0, total = (int)HASH_COUNT(waits->targets);
+	struct target *t, *tmp;
+	int skip = waits->looked_to < total ? waits->looked_to : 0; /* more than one look can hold: in turns */
+	waits->look_ids = malloc(sizeof *waits->look_ids * LOOK_IDS);
+	HASH_ITER (hh, waits->targets, t, tmp) {
+		if (n == LOOK_IDS)
+			break;
+		if (passed++ < skip)
+			continue;
+		waits->look_ids[n++] = t->id;
+	}
+	waits->looked_to = skip + n;
+	waits->looking = true;
+	waits->look = (struct store_ended){.op.done = on_look, .count = n, .ids = waits->look_ids};
+	store_ended(waits->core->store, &waits->look);
+}
+
+int64_t waits_turn(struct waits *waits, int64_t now_ms)
+{
+	int64_t next = INT64_MAX;
+	struct waiter *w, *tmp;
+	DL_FOREACH_SAFE (waits->waiters, w, tmp) {
+		if (!w->looked)
+			continue;
+		if (w->until_ms <= now_ms)
+			waiter_end(w, NULL);
+		else if (w->until_ms < next)
+			next = w->until_ms;
+	}
+	if (waits->targets && !waits->looking && now_ms >= waits->look_ms) {
+		waits->look_ms = now_ms + LOOK_EVERY_MS;
+		look(waits);
+	}
+	if (waits->targets && waits->look_ms < next)
+		next = waits->look_ms;
+	return next;
+}
+
+void waits_destroy(struct waits *waits)
+{
+	struct waiter *w, *tmp;
+	struct reeve_error error;
+	error_set(&error, STATUS(UNAVAILABLE), "the manager stops");
+	DL_FOREACH_SAFE (waits->waiters, w, tmp)
+		waiter_end(w, &error);
+	free(waits->look_ids);
+	free(waits);
+}

@@ -1,0 +1,591 @@
+/*
+ * Streams hang in two places: in a hash by (route, priority), and, while they have or may have candidates, in one list
+ * ordered by priority. A candidate is in its stream's list, and in the hash `known` by its id until its claim has ended,
+ * so that pages which overlap bring nothing twice.
+ */
+#include "manager/core/window.h"
+
+#include "manager/core/dispatch.h"
+#include "manager/core/routes.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+#include <utlist.h>
+
+enum {
+	PAGE_SMALLEST = 100,
+	PAGE_LARGEST = 5000,
+	STREAMS_FOUND_AT_ONCE = 64,  /* priorities of a route */
+	TRAIL_US = 5 * 1000 * 1000,  /* how far back a trailing look goes */
+	TRAIL_EVERY_MS = 1000,
+	LOOKS_AT_ONCE = 20,          /* trailing looks begun by one turn */
+	ALL_EVERY_MS = 60 * 1000,
+	LOOK_SHARE = 100,            /* looks take at most this part of the time */
+	RETRY_MS = 200,              /* after a failed read */
+};
+
+struct known {
+	struct candidate c;
+	bool taken;
+	struct known *prev, *next;
+	UT_hash_handle hh;
+};
+
+struct stream_key {
+	int32_t route, priority;
+};
+
+struct stream {
+	struct stream_key key;
+	struct window *window;
+	struct known *candidates;
+	int count, taken;       /* candidates that wait, and that are being claimed */
+	int64_t cursor_run_at, cursor_id;
+	bool unread;            /* rows that are due may be behind the cursor's next step */
+	bool reading, reread;   /* reread: the cursor went back while a page was read */
+	bool listed;            /* in the list of active streams */
+	bool looking;           /* the page being read is a look, not progress */
+	int64_t next_due_us;    /* the first task that is not due yet */
+	int64_t trail_ms;       /* the next trailing look */
+	int64_t retry_ms;       /* a read failed: not before this */
+	int64_t read_began_ms;
+	struct store_page page;
+	struct stream *prev, *next;
+	UT_hash_handle hh;
+};
+
+/* What is known of a route's priorities. */
+struct scope {
+	bool complete;          /* every priority that had tasks has a stream */
+	bool once;              /* was complete at some time: it need not be waited for again */
+};
+
+struct window {
+	struct core *core;
+	struct stream *streams; /* hash */
+	struct stream *active;  /* list, highest priority first */
+	struct known *known;    /* hash */
+	struct scope *scopes;   /* by route */
+	int scope_count;
+	int size;               /* candidates not taken */
+	int reading;
+	int64_t all_ms;         /* the next reading of everything */
+	bool finding;
+	struct store_streams find;
+	int *find_routes;
+	int find_count;
+	int64_t find_retry_ms;
+	int ready_to;           /* every route up to this one was discovered once */
+	int32_t find_below;
+};
+
+struct window *window_create(struct core *core)
+{
+	struct window *w = calloc(1, sizeof *w);
+	w->core = core;
+	w->all_ms = core_now(core) + ALL_EVERY_MS;
+	return w;
+}
+
+void window_destroy(struct window *w)
+{
+	struct stream *s, *s_tmp;
+	struct known *k, *k_tmp;
+	HASH_ITER (hh, w->known, k, k_tmp) {
+		HASH_DEL(w->known, k);
+		free(k);
+	}
+	HASH_ITER (hh, w->streams, s, s_tmp) {
+		HASH_DEL(w->streams, s);
+		free(s);
+	}
+	free(w->scopes);
+	free(w->find_routes);
+	free(w);
+}
+
+/* --- streams --------------------------------------------------------------------------------------------------- */
+
+static struct stream *stream_find(struct window *w, int route, int32_t priority)
+{
+	struct stream_key key = {route, priority};
+	struct stream *s;
+	HASH_FIND(hh, w->streams, &key, sizeof key, s);
+	return s;
+}
+
+static int by_priority(const struct stream *a, const struct stream *b)
+{
+	if (a->key.priority != b->key.priority)
+		return a->key.priority > b->key.priority ? -1 : 1;
+	return 0;
+}
+
+/* Lists or unlists the stream by what it has. */
+static void stream_settle(struct stream *s)
+{
+	bool wanted = s->count > 0 || s->unread;
+	if (wanted && !s->listed)
+		DL_INSERT_INORDER(s->window->active, s, by_priority);
+	else if (!wanted && s->listed)
+		DL_DELETE(s->window->active, s);
+	s->listed = wanted;
+}
+
+static struct stream *stream_add(struct window *w, int route, int32_t priority)
+{
+	struct stream *s = calloc(1, sizeof *s);
+	s->key = (struct stream_key){route, priority};
+	s->window = w;
+	s->cursor_run_at = STORE_TIME_BEGIN;
+	s->next_due_us = STORE_TIME_NEVER;
+	s->unread = true;
+	HASH_ADD(hh, w->streams, key, sizeof s->key, s);
+	stream_settle(s);
+	return s;
+}
+
+static bool behind_cursor(const struct stream *s, int64_t run_at_us, int64_t id)
+{
+	return run_at_us < s->cursor_run_at || (run_at_us == s->cursor_run_at && id <= s->cursor_id);
+}
+
+static void cursor_back(struct stream *s, int64_t run_at_us, int64_t id)
+{
+	if (behind_cursor(s, run_at_us, id + 1)) {
+		s->cursor_run_at = run_at_us;
+		s->cursor_id = id;
+		s->reread = s->reading;
+	}
+	s->unread = true;
+	stream_settle(s);
+}
+
+/* --- candidates ------------------------------------------------------------------------------------------------ */
+
+/* Enters a candidate unless it is known. A newer version of a known one replaces it. */
+static void candidate_add(struct stream *s, const struct store_candidate *c)
+{
+	struct window *w = s->window;
+	struct known *k;
+	HASH_FIND(hh, w->known, &c->id, sizeof c->id, k);
+	if (k) {
+		if (!k->taken && c->version > k->c.version && k->c.stream == s)
+			k->c.version = c->version;
+		return;
+	}
+	k = calloc(1, sizeof *k);
+	k->c = (struct candidate){c->id, c->version, c->run_at_us, c->bytes, s};
+	HASH_ADD(hh, w->known, c.id, sizeof k->c.id, k);
+	DL_APPEND(s->candidates, k);
+	s->count++;
+	w->size++;
+}
+
+static void candidate_drop(struct window *w, struct known *k)
+{
+	if (!k->taken) {
+		DL_DELETE(k->c.stream->candidates, k);
+		k->c.stream->count--;
+		w->size--;
+		stream_settle(k->c.stream);
+	}
+	k->c.stream->taken -= k->taken;
+	HASH_DEL(w->known, k);
+	free(k);
+}
+
+/* True if a task of this version and time may be claimed now. The version counts too: it is the database's own time, and
+ * a little ahead of how it is reckoned here. */
+static bool is_due(const struct window *w, int64_t run_at_us, int64_t version)
+{
+	int64_t now_us = core_database_us(w->core);
+	return run_at_us <= now_us || run_at_us <= version || now_us == 0;
+}
+
+static void due_later(struct stream *s, int64_t run_at_us)
+{
+	struct core *core = s->window->core;
+	if (run_at_us >= s->next_due_us)
+		return;
+	s->next_due_us = run_at_us;
+	core_alarm(core, core_now(core) + (run_at_us - core_database_us(core)) / 1000 + 1);
+}
+
+void window_note(struct window *w, int route, int32_t priority, int64_t id, int64_t version, int64_t run_at_us,
+    int32_t bytes)
+{
+	struct stream *s = stream_find(w, route, priority);
+	struct known *k;
+	HASH_FIND(hh, w->known, &id, sizeof id, k);
+	if (k && !k->taken)
+		candidate_drop(w, k); /* an older version, perhaps of another priority */
+	if (!s) {
+		stream_add(w, route, priority); /* unread from its beginning */
+		return;
+	}
+	if (!is_due(w, run_at_us, version)) {
+		due_later(s, run_at_us);
+		return;
+	}
+	if ((k && k->taken) || s->unread || s->reading || bytes < 0 || w->size >= w->core->options.window_limit) {
+		/* The cursor will come by, or has to go back. */
+		if (behind_cursor(s, run_at_us, id))
+			cursor_back(s, run_at_us, id - 1);
+		else if (!s->unread) {
+			s->unread = true;
+			stream_settle(s);
+		}
+		return;
+	}
+	struct store_candidate c = {id, version, run_at_us, bytes};
+	candidate_add(s, &c);
+	if (!behind_cursor(s, run_at_us, id)) {
+		s->cursor_run_at = run_at_us;
+		s->cursor_id = id;
+	}
+	stream_settle(s);
+}
+
+void window_rewind(struct window *w, int route, int32_t priority, int64_t run_at_us)
+{
+	struct stream *s = stream_find(w, route, priority);
+	if (!s) {
+		stream_add(w, route, priority);
+		return;
+	}
+	if (is_due(w, run_at_us, 0))
+		cursor_back(s, run_at_us, 0);
+	else
+		due_later(s, run_at_us);
+}
+
+static void find_all(struct window *w);
+
+void window_rewind_all(struct window *w)
+{
+	struct stream *s, *tmp;
+	for (int i = 0; i < w->scope_count; i++)
+		w->scopes[i].complete = false;
+	/* Idle streams go; those that have tasks are found again. */
+	HASH_ITER (hh, w->streams, s, tmp) {
+		if (s->count || s->taken || s->reading) {
+			cursor_back(s, STORE_TIME_BEGIN, 0);
+			continue;
+		}
+		if (s->listed)
+			DL_DELETE(w->active, s);
+		HASH_DEL(w->streams, s);
+		free(s);
+	}
+	find_all(w);
+	w->all_ms = core_now(w->core) + ALL_EVERY_MS;
+	dispatch_run(w->core->dispatch);
+}
+
+/* --- reading ---------------------------------------------------------------------------------------------------- */
+
+static void look_charged(struct stream *s, int64_t took_ms)
+{
+	int64_t rest = took_ms * LOOK_SHARE;
+	s->trail_ms = core_now(s->window->core) + (rest > TRAIL_EVERY_MS ? rest : TRAIL_EVERY_MS);
+}
+
+static void on_page(struct store_op *op, const struct reeve_error *error)
+{
+	struct stream *s = (struct stream *)((char *)op - offsetof(struct stream, page));
+	struct window *w = s->window;
+	int64_t now = core_now(w->core);
+	s->reading = false;
+	w->reading--;
+	if (error) {
+		s->retry_ms = now + RETRY_MS;
+		core_alarm(w->core, s->retry_ms);
+		return;
+	}
+	w->core->counters.pages++;
+	bool ended = s->page.count < s->page.limit;
+	for (int i = 0; i < s->page.count; i++)
+		candidate_add(s, &s->page.candidates[i]);
+	if (!s->reread) {
+		if (s->page.count) {
+			s->cursor_run_at = s->page.candidates[s->page.count - 1].run_at_us;
+			s->cursor_id = s->page.candidates[s->page.count - 1].id;
+		}
+		s->unread = !ended;
+		s->next_due_us = ended ? s->page.next_due_us : s->next_due_us;
+		if (ended && s->looking)
+			look_charged(s, now - s->read_began_ms);
+		if (ended)
+			s->looking = false;
+	}
+	s->reread = false;
+	if (s->next_due_us != STORE_TIME_NEVER)
+		core_alarm(w->core, now + (s->next_due_us - core_database_us(w->core)) / 1000 + 1);
+	stream_settle(s);
+	dispatch_run(w->core->dispatch);
+}
+
+void window_read_ahead(struct window *w, struct stream *s, int wanted)
+{
+	int room = w->core->options.window_limit - w->size;
+	if (s->reading || !s->unread || s->count >= wanted || core_now(w->core) < s->retry_ms)
+		return;
+	int limit = 2 * (wanted - s->count);
+	limit = limit < PAGE_SMALLEST ? PAGE_SMALLEST : limit > PAGE_LARGEST ? PAGE_LARGEST : limit;
+	if (limit > room)
+		limit = room;
+	if (limit <= 0) {
+		if (s->count > 0)
+			return;
+		limit = PAGE_SMALLEST; /* a full window must not keep a higher priority out */
+	}
+	s->reading = true;
+	s->reread = false;
+	s->read_began_ms = core_now(w->core);
+	w->reading++;
+	s->page = (struct store_page){
+	    .op.done = on_page,
+	    .route = s->key.route,
+	    .priority = s->key.priority,
+	    .after_run_at_us = s->cursor_run_at,
+	    .after_id = s->cursor_id,
+	    .due_us = core_database_us(w->core),
+	    .limit = limit,
+	};
+	store_page(w->core->store, &s->page);
+}
+
+/* --- which streams there are ------------------------------------------------------------------------------------ */
+
+static struct scope *scope_of(struct window *w, int route)
+{
+	if (route >= w->scope_count) {
+		int count = routes_last(w->core->routes) + 1;
+		count = count > route ? count : route + 1;
+		w->scopes = realloc(w->scopes, sizeof *w->scopes * (size_t)count);
+		for (int i = w->scope_count; i < count; i++)
+			w->scopes[i] = (struct scope){0};
+		w->scope_count = count;
+	}
+	return &w->scopes[route];
+}
+
+static void find_start(struct window *w);
+
+static void on_found(struct store_op *op, const struct reeve_error *error)
+{
+	struct window *w = (struct window *)((char *)op - offsetof(struct window, find));
+	w->finding = false;
+	if (error) {
+		w->find_retry_ms = core_now(w->core) + RETRY_MS;
+		core_alarm(w->core, w->find_retry_ms);
+		return;
+	}
+	/* A route with as many streams as were asked for may have more below; those are asked for at once. */
+	int *found = calloc((size_t)w->find_count + 1, sizeof *found);
+	int32_t *lowest = calloc((size_t)w->find_count + 1, sizeof *lowest);
+	for (int i = 0; i < w->find.found; i++) {
+		const struct store_stream *f = &w->find.streams[i];
+		if (!stream_find(w, f->route, f->priority))
+			stream_add(w, f->route, f->priority);
+		for (int k = 0; k < w->find_count; k++)
+			if (w->find_routes[k] == f->route) {
+				if (!found[k]++ || f->priority < lowest[k])
+					lowest[k] = f->priority;
+			}
+	}
+	for (int k = 0; k < w->find_count; k++) {
+		struct scope *scope = scope_of(w, w->find_routes[k]);
+		scope->complete = scope->once = true;
+		if (found[k] >= STREAMS_FOUND_AT_ONCE && !w->finding) {
+			/* One route at a time goes on downwards. */
+			w->find_routes[0] = w->find_routes[k];
+			w->find_count = 1;
+			w->find_below = lowest[k];
+			scope->complete = scope->once = false;
+			find_start(w);
+			break;
+		}
+	}
+	free(found);
+	free(lowest);
+	dispatch_run(w->core->dispatch);
+}
+
+static void find_start(struct window *w)
+{
+	w->finding = true;
+	w->find = (struct store_streams){
+	    .op.done = on_found,
+	    .count = w->find_count,
+	    .routes = w->find_routes,
+	    .below = w->find_below,
+	    .most = STREAMS_FOUND_AT_ONCE,
+	};
+	store_streams(w->core->store, &w->find);
+}
+
+/* Looks for the streams of all routes whose scope is not complete. */
+static void find_all(struct window *w)
+{
+	int last = routes_last(w->core->routes);
+	if (w->finding || core_now(w->core) < w->find_retry_ms)
+		return;
+	w->find_routes = realloc(w->find_routes, sizeof *w->find_routes * (size_t)(last + 1));
+	w->find_count = 0;
+	for (int route = 1; route <= last && w->find_count < 1000; route++) {
+		if (!routes_get(w->core->routes, route) || scope_of(w, route)->complete)
+			continue;
+		w->find_routes[w->find_count++] = route;
+	}
+	w->find_below = INT32_MAX;
+	if (w->find_count)
+		find_start(w);
+}
+
+bool window_ready(struct window *w)
+{
+	int last = routes_last(w->core->routes);
+	for (; w->ready_to < last; w->ready_to++)
+		if (routes_get(w->core->routes, w->ready_to + 1) && !scope_of(w, w->ready_to + 1)->once) {
+			find_all(w);
+			return false;
+		}
+	return true;
+}
+
+void window_routes_changed(struct window *w)
+{
+	w->ready_to = 0;
+	dispatch_run(w->core->dispatch);
+}
+
+/* --- what the dispatcher uses ------------------------------------------------------------------------------------ */
+
+struct stream *window_first(struct window *w)
+{
+	return w->active;
+}
+
+struct stream *window_next(struct stream *s)
+{
+	return s->next;
+}
+
+int stream_route(const struct stream *s)
+{
+	return s->key.route;
+}
+
+int stream_count(const struct stream *s)
+{
+	return s->count;
+}
+
+bool stream_unread(const struct stream *s)
+{
+	return s->unread;
+}
+
+const struct candidate *stream_peek(const struct stream *s)
+{
+	return s->candidates ? &s->candidates->c : NULL;
+}
+
+const struct candidate *stream_peek_next(const struct candidate *c)
+{
+	const struct known *next = ((const struct known *)c)->next; /* the candidate is the struct's first member */
+	return next ? &next->c : NULL;
+}
+
+struct candidate window_take(struct window *w, const struct candidate *c)
+{
+	struct known *k;
+	HASH_FIND(hh, w->known, &c->id, sizeof c->id, k);
+	assert(k && !k->taken);
+	DL_DELETE(c->stream->candidates, k);
+	k->taken = true;
+	k->c.stream->taken++;
+	k->c.stream->count--;
+	w->size--;
+	return k->c;
+}
+
+void window_forget(struct window *w, int64_t id)
+{
+	struct known *k;
+	HASH_FIND(hh, w->known, &id, sizeof id, k);
+	if (k)
+		candidate_drop(w, k);
+}
+
+void window_drop(struct window *w, int64_t id)
+{
+	struct known *k;
+	HASH_FIND(hh, w->known, &id, sizeof id, k);
+	if (k && !k->taken)
+		candidate_drop(w, k);
+}
+
+void window_release(struct window *w, const struct candidate *c)
+{
+	struct stream *s = c->stream;
+	int64_t run_at = c->run_at_us, id = c->id;
+	window_forget(w, id);
+	cursor_back(s, run_at, id - 1);
+}
+
+static void active_settle(struct window *w)
+{
+	struct stream *s, *tmp;
+	DL_FOREACH_SAFE (w->active, s, tmp)
+		stream_settle(s);
+}
+
+int64_t window_turn(struct window *w, int64_t now_ms)
+{
+	int looks = 0, streams = (int)HASH_COUNT(w->streams);
+	int64_t trail_every = TRAIL_EVERY_MS * (1 + streams / LOOKS_AT_ONCE);
+	int64_t next = now_ms + TRAIL_EVERY_MS, now_us = core_database_us(w->core);
+	struct stream *s, *tmp;
+	bool wanted = dispatch_waiting(w->core->dispatch);
+	if (now_ms >= w->all_ms && now_us) {
+		window_rewind_all(w);
+		return next;
+	}
+	HASH_ITER (hh, w->streams, s, tmp) {
+		if (s->next_due_us <= now_us) {
+			s->next_due_us = STORE_TIME_NEVER;
+			s->unread = true;
+		} else if (s->next_due_us != STORE_TIME_NEVER) {
+			int64_t due = now_ms + (s->next_due_us - now_us) / 1000 + 1;
+			next = due < next ? due : next;
+		}
+		if (wanted && !s->unread && !s->reading && now_ms >= s->trail_ms && looks++ < LOOKS_AT_ONCE) {
+			/* The last seconds again, for what was committed late behind the cursor. */
+			s->trail_ms = now_ms + trail_every;
+			s->looking = true;
+			w->core->counters.looks++;
+			if (s->cursor_run_at > now_us - TRAIL_US)
+				cursor_back(s, now_us - TRAIL_US, 0);
+			s->unread = true;
+		}
+		stream_settle(s);
+	}
+	active_settle(w);
+	dispatch_run(w->core->dispatch);
+	return next;
+}
+
+int window_size(const struct window *w)
+{
+	return w->size;
+}
+
+int window_streams(const struct window *w)
+{
+	return (int)HASH_COUNT(w->streams);
+}

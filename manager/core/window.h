@@ -1,0 +1,80 @@
+/*
+ * The window: candidates in memory, read ahead in pages with a keyset cursor for each stream (a route and a priority),
+ * so that a claim locks rows by their ids and never walks the index's dead entries at its head.
+ *
+ * What can appear behind a cursor is brought in otherwise: this manager's own submits, failures and edits are told
+ * (window_note); other managers' come by wakes (window_rewind); a trailing look re-reads the last seconds, and now and
+ * then everything is read from the top again, never spending more than a hundredth of the time on it.
+ *
+ * Bounded: over its limit nothing is read ahead and notes only move a cursor back.
+ */
+#ifndef REEVE_MANAGER_CORE_WINDOW_H
+#define REEVE_MANAGER_CORE_WINDOW_H
+
+#include "manager/core/core.h"
+
+struct stream;
+
+struct candidate {
+	int64_t id, version, run_at_us;
+	int32_t bytes; /* of its details */
+	struct stream *stream;
+};
+
+struct window *window_create(struct core *core);
+void window_destroy(struct window *window);
+
+/* A task of this stream waits, from this version on. `bytes`: of its details, −1 if not known. */
+void window_note(struct window *window, int route, int32_t priority, int64_t id, int64_t version, int64_t run_at_us,
+    int32_t bytes);
+
+/* The stream may have tasks from run_at on that this manager has not seen. */
+void window_rewind(struct window *window, int route, int32_t priority, int64_t run_at_us);
+
+/* Anything may have changed: read all from the top. */
+void window_rewind_all(struct window *window);
+
+/* New routes are known. */
+void window_routes_changed(struct window *window);
+
+/* Streams that have candidates, or may have them, from the highest priority down. The list changes only in functions of
+ * the window. */
+struct stream *window_first(struct window *window);
+struct stream *window_next(struct stream *stream);
+int stream_route(const struct stream *stream);
+int stream_count(const struct stream *stream);
+
+/* True if rows that are due may still be unread: nothing below this stream may overtake it. */
+bool stream_unread(const struct stream *stream);
+
+/* Starts reading ahead if the stream has fewer than `wanted` candidates and more may be there. */
+void window_read_ahead(struct window *window, struct stream *stream, int wanted);
+
+/* Whether the streams of every known route have been looked for once; if not, looks for them, and runs the dispatcher
+ * when it has found them. */
+bool window_ready(struct window *window);
+
+/* The stream's candidates in order: the first, and the one after another. NULL: none. */
+const struct candidate *stream_peek(const struct stream *stream);
+const struct candidate *stream_peek_next(const struct candidate *candidate);
+
+/* Takes one of them out; it stays known (it is not read again) until window_forget or window_release. */
+struct candidate window_take(struct window *window, const struct candidate *candidate);
+
+/* A taken candidate has been claimed, or is somebody else's. */
+void window_forget(struct window *window, int64_t id);
+
+/* A task does not wait any more; if it is being claimed, that will find out. */
+void window_drop(struct window *window, int64_t id);
+
+/* A taken candidate's claim failed: it may still be there, to be read again. */
+void window_release(struct window *window, const struct candidate *candidate);
+
+/* The alarm: streams whose next task is due now; trailing looks. Returns when to be called again. */
+int64_t window_turn(struct window *window, int64_t now_ms);
+
+/* For statistics. */
+int window_size(const struct window *window);
+int window_streams(const struct window *window);
+
+#endif

@@ -1,0 +1,53 @@
+/* reeve-manager: reads its options, brings the schema up, and runs the loop until it is told to stop. */
+#include "common/log.h"
+#include "manager/manager.h"
+#include "manager/options.h"
+#include "manager/store/migrate.h"
+
+#include <stdio.h>
+
+static int exit_code_of(reeve_status code)
+{
+	switch (code) {
+	case STATUS(UNAVAILABLE):
+		return EXIT_UNREACHABLE;
+	case STATUS(PERMISSION_DENIED):
+	case STATUS(FAILED_PRECONDITION):
+		return EXIT_REFUSED;
+	case STATUS(INVALID_ARGUMENT):
+		return EXIT_USAGE;
+	default:
+		return EXIT_TASK_FAILED;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct manager_options options;
+	struct reeve_error error;
+	struct manager manager = {0};
+	char wants = 0;
+
+	if (!manager_options_read(&options, argc, argv, &wants, &error)) {
+		fprintf(stderr, "reeve-manager: %s\nreeve-manager --help tells more.\n", error.message);
+		return EXIT_USAGE;
+	}
+	if (wants == 'h') {
+		options_help(&manager_option_table, NULL, stdout);
+		return EXIT_OK;
+	}
+	if (wants == 'V') {
+		printf("reeve-manager %s\n", REEVE_VERSION);
+		return EXIT_OK;
+	}
+	if (!manager_log_setup(&options, &error) ||
+	    !migrate(options.database, options.no_migrate, (int)options.history_days, &error) ||
+	    !manager_open(&manager, &options, &error)) {
+		log_error(NULL, "%s", error.message);
+		manager_close(&manager);
+		return exit_code_of(error.code);
+	}
+	manager_run(&manager);
+	manager_close(&manager);
+	return EXIT_OK;
+}

@@ -1,0 +1,170 @@
+/* Opens the parts in their order and closes them in the reverse one. */
+#include "manager/manager.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ANSWER_BYTES = 4 << 20, ENVELOPE_BYTES = 64 << 10 };
+
+bool manager_log_setup(const struct manager_options *options, struct reeve_error *error)
+{
+	static const char *const names[] = {"error", "warn", "info", "debug"};
+	for (int i = 0; i < 4; i++)
+		if (!strcmp(options->log_level, names[i])) {
+			log_setup("reeve-manager", (enum log_level)i);
+			return true;
+		}
+	return error_set(error, STATUS(INVALID_ARGUMENT), "--log-level is \"%s\"; it must be error, warn, info or debug",
+	    options->log_level);
+}
+
+static void on_alarm(evutil_socket_t fd, short what, void *arg)
+{
+	struct manager *m = arg;
+	(void)fd, (void)what;
+	m->alarm_ms = INT64_MAX;
+	core_turn(m->core);
+}
+
+/* The core wants to be called at this time or earlier. */
+static void alarm_set(void *arg, int64_t at_ms)
+{
+	struct manager *m = arg;
+	if (at_ms >= m->alarm_ms)
+		return;
+	m->alarm_ms = at_ms;
+	int64_t wait = at_ms - clock_monotonic_ms();
+	wait = wait < 0 ? 0 : wait;
+	struct timeval tv = {.tv_sec = wait / 1000, .tv_usec = wait % 1000 * 1000};
+	event_add(m->alarm, &tv);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *arg)
+{
+	struct manager *m = arg;
+	(void)what;
+	log_info(NULL, "stopping: %s", strsignal(number));
+	event_base_loopbreak(m->base);
+}
+
+static void on_notified(void *arg, const char *payload)
+{
+	struct manager *m = arg;
+	core_notified(m->core, payload);
+}
+
+static void on_listening(void *arg)
+{
+	struct manager *m = arg;
+	core_listening(m->core);
+}
+
+static bool listen_all(struct manager *m, const char *urls, struct reeve_error *error)
+{
+	char *list = strdup(urls), *rest = NULL;
+	bool good = true;
+	for (char *url = strtok_r(list, ",", &rest); good && url; url = strtok_r(NULL, ",", &rest)) {
+		good = rpc_server_listen(m->server, url, error);
+		if (good)
+			log_info(NULL, "listening on %s", rpc_server_url(m->server));
+	}
+	free(list);
+	return good;
+}
+
+static void name_set(struct manager *m, const char *given)
+{
+	char host[128] = "localhost";
+	gethostname(host, sizeof host - 1);
+	if (given)
+		snprintf(m->name, sizeof m->name, "%s", given);
+	else
+		snprintf(m->name, sizeof m->name, "%s/%d", host, (int)getpid());
+}
+
+bool manager_open(struct manager *m, const struct manager_options *o, struct reeve_error *error)
+{
+	name_set(m, o->name);
+	signal(SIGPIPE, SIG_IGN);
+	m->base = event_base_new();
+	m->alarm = evtimer_new(m->base, on_alarm, m);
+	m->alarm_ms = INT64_MAX;
+	m->terminate = evsignal_new(m->base, SIGTERM, on_signal, m);
+	m->interrupt = evsignal_new(m->base, SIGINT, on_signal, m);
+	event_add(m->terminate, NULL);
+	event_add(m->interrupt, NULL);
+
+	const struct rpc_server_options server_options = {
+	    .max_message_bytes = (size_t)o->max_message,
+	    .max_open_calls = (int)o->max_calls,
+	    .max_pipes = (int)o->max_connections,
+	};
+	m->server = rpc_server_create(m->base, &server_options, error);
+	if (!m->server)
+		return false;
+
+	const struct store_options store_options = {
+	    .conninfo = o->database,
+	    .manager_name = m->name,
+	    .history_days = (int)o->history_days,
+	    .lease_ms = o->lease_ms,
+	    .buffer_ms = o->buffer_ms,
+	    .waiting_bytes = (size_t)o->waiting_bytes,
+	};
+	const struct store_listener store_listener = {on_notified, on_listening, m};
+	m->store = store_open(m->base, &store_options, &store_listener);
+
+	const struct core_options core_options = {
+	    .lease_ms = o->lease_ms,
+	    .heartbeat_ms = o->heartbeat_ms,
+	    .buffer_ms = o->buffer_ms,
+	    .park_limit_ms = o->park_ms,
+	    .max_details_bytes = o->max_details,
+	    .max_result_bytes = o->max_result,
+	    .max_answer_bytes = o->max_message - ENVELOPE_BYTES < ANSWER_BYTES ? o->max_message / 2 : ANSWER_BYTES,
+	    .window_limit = (int)o->window,
+	    .claim_limit = (int)o->claim_batch,
+	};
+	const struct core_host host = {clock_monotonic_ms, alarm_set, m};
+	m->core = core_create(m->store, &core_options, &host);
+
+	m->services = (struct services){
+	    .core = m->core,
+	    .server = m->server,
+	    .manager_name = m->name,
+	    .max_message_bytes = (size_t)o->max_message,
+	};
+	services_add(&m->services);
+	return listen_all(m, o->listen, error);
+}
+
+void manager_run(struct manager *m)
+{
+	event_base_dispatch(m->base);
+}
+
+void manager_close(struct manager *m)
+{
+	/* Operations under way end while the core and the calls they belong to still live. */
+	if (m->store)
+		store_close(m->store);
+	if (m->core)
+		core_destroy(m->core);
+	if (m->server)
+		rpc_server_destroy(m->server);
+	if (m->alarm)
+		event_free(m->alarm);
+	if (m->terminate)
+		event_free(m->terminate);
+	if (m->interrupt)
+		event_free(m->interrupt);
+	if (m->base)
+		event_base_free(m->base);
+}

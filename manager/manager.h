@@ -1,0 +1,33 @@
+/* The manager as a whole: the loop, and what hangs on it. */
+#ifndef REEVE_MANAGER_MANAGER_H
+#define REEVE_MANAGER_MANAGER_H
+
+#include "common/rpc/server.h"
+#include "manager/core/core.h"
+#include "manager/options.h"
+#include "manager/service/services.h"
+
+struct manager {
+	struct event_base *base;
+	struct event *alarm, *terminate, *interrupt;
+	int64_t alarm_ms;            /* when the alarm is set to go off; monotonic */
+	struct store *store;
+	struct core *core;
+	struct rpc_server *server;
+	struct services services;
+	char name[256];
+};
+
+/* Sets the log up by the options. */
+bool manager_log_setup(const struct manager_options *options, struct reeve_error *error);
+
+/* Opens everything and listens. */
+bool manager_open(struct manager *manager, const struct manager_options *options, struct reeve_error *error);
+
+/* Runs until SIGTERM or SIGINT. */
+void manager_run(struct manager *manager);
+
+/* Closes what is open; a zeroed or half-opened manager too. */
+void manager_close(struct manager *manager);
+
+#endif

@@ -1,0 +1,85 @@
+/* Every option of reeve-manager, once. */
+#include "manager/options.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define AT(field) offsetof(struct manager_options, field)
+
+static const struct option_spec specs[] = {
+    {"database", OPTION_TEXT, AT(database), NULL, 0, 0, "REEVE_DATABASE", "CONNINFO",
+        "the PostgreSQL database, as libpq takes it: \"host=… dbname=…\" or a postgresql:// URI", 'd', true},
+    {"listen", OPTION_TEXT, AT(listen), "tcp://127.0.0.1:7171", 0, 0, "REEVE_LISTEN", "URL[,URL]",
+        "where workers and submitters connect: tcp://host:port (port 0: a free one) or ipc:///path", 'l', true},
+    {"config", OPTION_TEXT, AT(config), NULL, 0, 0, "REEVE_MANAGER_CONFIG", "FILE",
+        "an INI file whose section [manager] has any of these options", 'c', false},
+    {"name", OPTION_TEXT, AT(name), NULL, 0, 0, NULL, "NAME", "what it is called in the log; host/pid unless given", 0,
+        true},
+    {"no-migrate", OPTION_FLAG, AT(no_migrate), NULL, 0, 0, NULL, NULL,
+        "leave the schema alone, and refuse to start on an old one", 0, true},
+    {"lease", OPTION_DURATION, AT(lease_ms), "15s", 500, 600000, NULL, "D",
+        "how long a worker counts as alive after a heartbeat", 0, true},
+    {"heartbeat", OPTION_DURATION, AT(heartbeat_ms), "4s", 100, 240000, NULL, "D",
+        "how often workers send one; at most 2/5 of the lease", 0, true},
+    {"expiry-buffer", OPTION_DURATION, AT(buffer_ms), "30s", 500, 3600000, NULL, "D",
+        "how long an attempt is kept beyond its time-out before it is taken back; longer than the lease", 0, true},
+    {"park", OPTION_DURATION, AT(park_ms), "15s", 100, 60000, NULL, "D",
+        "the longest a worker's Fetch waits for work before it is answered empty", 0, true},
+    {"history-days", OPTION_INTEGER, AT(history_days), "30", 1, 3650, NULL, "N",
+        "how many days finished tasks are kept", 0, true},
+    {"max-details", OPTION_SIZE, AT(max_details), "1MiB", 1, 64 << 20, NULL, "SIZE", "the longest details of a task",
+        0, true},
+    {"max-result", OPTION_SIZE, AT(max_result), "1MiB", 1, 64 << 20, NULL, "SIZE", "the longest result of a task", 0,
+        true},
+    {"max-message", OPTION_SIZE, AT(max_message), "8MiB", 65536, 256 << 20, NULL, "SIZE",
+        "the longest message; more than the two above", 0, true},
+    {"window", OPTION_INTEGER, AT(window), "20000", 100, 10000000, NULL, "N",
+        "how many waiting tasks are kept in memory, ready to be claimed", 0, true},
+    {"claim-batch", OPTION_INTEGER, AT(claim_batch), "1000", 1, 10000, NULL, "N", "how many tasks one claim locks at most",
+        0, true},
+    {"max-calls", OPTION_INTEGER, AT(max_calls), "20000", 10, 1000000, NULL, "N",
+        "calls open at once; over it they are refused", 0, true},
+    {"max-connections", OPTION_INTEGER, AT(max_connections), "10000", 1, 1000000, NULL, "N",
+        "connections open at once; over it new ones are closed", 0, true},
+    {"max-waiting", OPTION_SIZE, AT(waiting_bytes), "256MiB", 1 << 20, INT64_C(1) << 40, NULL, "SIZE",
+        "how much may wait for the database; over it calls are refused", 0, true},
+    {"log-level", OPTION_TEXT, AT(log_level), "info", 0, 0, "REEVE_LOG_LEVEL", "LEVEL", "error, warn, info or debug", 0,
+        true},
+    {0},
+};
+
+const struct option_table manager_option_table = {
+    .program = "reeve-manager",
+    .usage = "--database CONNINFO [--listen URL[,URL]] [OPTION...]",
+    .summary = "Keeps the tasks of a Reeve in PostgreSQL, hands them to workers and answers for them.\n"
+               "Any number of managers may share one database; all are equal.",
+    .epilogue = "Exit codes: 0 stopped by a signal, 1 failed while running, 2 wrong options, 3 no database reachable,\n"
+                "4 the database's schema, version or rights do not do.",
+    .specs = specs,
+};
+
+bool manager_options_read(struct manager_options *o, int argc, char **argv, char *wants, struct reeve_error *error)
+{
+	int operands;
+	/* Once for --config, then again with the file. */
+	if (!options_parse(&manager_option_table, o, NULL, NULL, NULL, "manager", argc, argv, &operands, wants, error))
+		return false;
+	if (*wants)
+		return true;
+	if (operands > 0)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "unexpected argument \"%s\"", argv[1]);
+	if (o->config &&
+	    !options_parse(&manager_option_table, o, NULL, NULL, o->config, "manager", argc, argv, &operands, wants, error))
+		return false;
+	if (!o->database || !*o->database)
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "--database is missing: say which PostgreSQL database, as in --database \"host=/run/postgresql dbname=reeve\"");
+	if (o->heartbeat_ms * 5 > o->lease_ms * 2)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "--heartbeat must be at most 2/5 of --lease");
+	if (o->buffer_ms <= o->lease_ms)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "--expiry-buffer must be longer than --lease");
+	if (o->max_message < o->max_details + 65536 || o->max_message < o->max_result + 65536)
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "--max-message must be at least 64KiB more than --max-details and --max-result");
+	return true;
+}

@@ -1,0 +1,23 @@
+/* The manager's options; the table is in options.c. */
+#ifndef REEVE_MANAGER_OPTIONS_H
+#define REEVE_MANAGER_OPTIONS_H
+
+#include "common/options.h"
+
+#include <stdbool.h>
+
+struct manager_options {
+	const char *database, *listen, *config, *name, *log_level;
+	bool no_migrate, help, version;
+	int64_t lease_ms, heartbeat_ms, buffer_ms, park_ms;
+	int64_t history_days;
+	int64_t max_details, max_result, max_message;
+	int64_t window, claim_batch, max_calls, max_connections, waiting_bytes;
+};
+
+extern const struct option_table manager_option_table;
+
+/* Reads command line, environment and file, and checks what depends on each other. False: *error says what is wrong. */
+bool manager_options_read(struct manager_options *options, int argc, char **argv, char *wants, struct reeve_error *error);
+
+#endif

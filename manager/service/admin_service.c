@@ -1,0 +1,147 @@
+/* AdminService: looking after it. */
+#include "manager/core/routes.h"
+#include "manager/core/window.h"
+#include "manager/service/check.h"
+#include "manager/service/services.h"
+
+#include <reeve/v1/admin.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct services *s = service;
+	Reeve__V1__PingResponse response = REEVE__V1__PING_RESPONSE__INIT;
+	(void)message;
+	response.now_us = core_database_us(s->core);
+	response.manager = (char *)s->manager_name;
+	response.version = (char *)REEVE_VERSION;
+	response.database_up = store_up(s->core->store);
+	response.max_details_bytes = (uint32_t)s->core->options.max_details_bytes;
+	response.max_message_bytes = (uint32_t)s->max_message_bytes;
+	rpc_call_reply(call, &response.base);
+}
+
+struct read_call {
+	struct store_read op;
+	struct rpc_call *call;
+	struct services *services;
+	ProtobufCMessage *response; /* on the heap */
+};
+
+static void read_end(struct read_call *c, const struct reeve_error *error)
+{
+	if (error)
+		rpc_call_fail_error(c->call, error);
+	else
+		rpc_call_reply(c->call, c->response);
+	protobuf_c_message_free_unpacked(c->response, NULL);
+	free(c);
+}
+
+static void on_read(struct store_op *op, const struct reeve_error *error)
+{
+	read_end((struct read_call *)op, error);
+}
+
+/* Reads into a new message of the descriptor. */
+static void read_begin(struct services *s, struct rpc_call *call, enum store_read_kind kind, const void *request,
+    const ProtobufCMessageDescriptor *descriptor, void (*done)(struct store_op *op, const struct reeve_error *error))
+{
+	struct read_call *c = calloc(1, sizeof *c);
+	c->call = call;
+	c->services = s;
+	c->response = malloc(descriptor->sizeof_message);
+	descriptor->message_init(c->response);
+	c->op = (struct store_read){
+	    .op.done = done,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .kind = kind,
+	    .request = request,
+	    .lease_ms = s->core->options.lease_ms,
+	    .response = c->response,
+	};
+	store_read(s->core->store, &c->op);
+}
+
+static void list_queues(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__ListQueuesRequest *request = (const Reeve__V1__ListQueuesRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	if (!check_name("queue", request->queue, true, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	if (*request->queue && !routes_have_queue(s->core->routes, request->queue)) {
+		rpc_call_fail(call, STATUS(NOT_FOUND), "queue: there has never been a task in queue \"%s\"", request->queue);
+		return;
+	}
+	read_begin(s, call, STORE_QUEUES, request, &reeve__v1__list_queues_response__descriptor, on_read);
+}
+
+static void list_workers(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	read_begin(service, call, STORE_WORKERS, message, &reeve__v1__list_workers_response__descriptor, on_read);
+}
+
+static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t value)
+{
+	Reeve__V1__Counter *c = malloc(sizeof *c);
+	reeve__v1__counter__init(c);
+	c->name = strdup(name);
+	c->value = value;
+	out->counters = realloc(out->counters, sizeof *out->counters * (out->n_counters + 1));
+	out->counters[out->n_counters++] = c;
+}
+
+static void on_stats(struct store_op *op, const struct reeve_error *error)
+{
+	struct read_call *c = (struct read_call *)op;
+	Reeve__V1__StatsResponse *out = (Reeve__V1__StatsResponse *)c->response;
+	const struct core *core = c->services->core;
+	const struct core_counters *n = &core->counters;
+	const struct {
+		const char *name;
+		int64_t value;
+	} counters[] = {
+	    {"submitted", n->submitted},
+	    {"duplicates", n->duplicates},
+	    {"claims_tried", n->claims_tried},
+	    {"claims_won", n->claims_won},
+	    {"completed", n->completed},
+	    {"ended", n->ended},
+	    {"failed", n->failed},
+	    {"returned", n->returned},
+	    {"expired", n->expired},
+	    {"late_results", n->late},
+	    {"fetches", n->fetches},
+	    {"redelivered", n->redelivered},
+	    {"pages_read", n->pages},
+	    {"trailing_looks", n->looks},
+	    {"window_size", window_size(core->window)},
+	    {"window_streams", window_streams(core->window)},
+	    {"calls", rpc_server_calls(c->services->server)},
+	    {"open_calls", rpc_server_open_calls(c->services->server)},
+	};
+	for (size_t i = 0; !error && i < sizeof counters / sizeof *counters; i++)
+		counter_add(out, counters[i].name, counters[i].value);
+	const char *role;
+	int64_t batches, operations;
+	for (int i = 0; !error && store_counters(core->store, i, &role, &batches, &operations); i++) {
+		char name[64];
+		snprintf(name, sizeof name, "%s_batches", role);
+		counter_add(out, name, batches);
+		snprintf(name, sizeof name, "%s_operations", role);
+		counter_add(out, name, operations);
+	}
+	read_end(c, error);
+}
+
+static void stats(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	read_begin(service, call, STORE_STATS, message, &reeve__v1__stats_response__descriptor, on_stats);
+}
+
+rpc_method *const admin_methods[] = {ping, list_queues, list_workers, stats};

@@ -1,0 +1,88 @@
+/* What a request must be. Bounds stand in the contract's comments. */
+#include "manager/service/check.h"
+
+#include "common/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool check_name(const char *field, const char *name, bool may_be_empty, struct reeve_error *error)
+{
+	const char *problem = name_problem(name, may_be_empty);
+	return !problem || error_set(error, STATUS(INVALID_ARGUMENT), "%s %s", field, problem);
+}
+
+bool check_names(const char *field, char *const *names, size_t count, struct reeve_error *error)
+{
+	char path[64];
+	if (count > 1000)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s has more than 1000 names", field);
+	for (size_t i = 0; i < count; i++) {
+		snprintf(path, sizeof path, "%s[%zu]", field, i);
+		if (!check_name(path, names[i], false, error))
+			return false;
+	}
+	return true;
+}
+
+bool check_range(const char *field, int64_t value, int64_t least, int64_t most, struct reeve_error *error)
+{
+	if (value >= least && value <= most)
+		return true;
+	return error_set(error, STATUS(INVALID_ARGUMENT), "%s is %lld; it must be from %lld to %lld", field,
+	    (long long)value, (long long)least, (long long)most);
+}
+
+bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error)
+{
+	char path[32];
+	if (count == 0)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "ids is empty");
+	if (count > IDS_MOST)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "ids has %zu elements; at most %d are taken", count, IDS_MOST);
+	for (size_t i = 0; i < count; i++) {
+		snprintf(path, sizeof path, "ids[%zu]", i);
+		if (!check_range(path, ids[i], 1, INT64_MAX, error))
+			return false;
+	}
+	return true;
+}
+
+static bool part_name(const char *field, const char *part, const char *name, bool may_be_empty,
+    struct reeve_error *error)
+{
+	char path[64];
+	snprintf(path, sizeof path, "%s.%s", field, part);
+	return check_name(path, name, may_be_empty, error);
+}
+
+static bool part_range(const char *field, const char *part, int64_t value, int64_t least, int64_t most,
+    struct reeve_error *error)
+{
+	char path[64];
+	snprintf(path, sizeof path, "%s.%s", field, part);
+	return check_range(path, value, least, most, error);
+}
+
+bool check_task(const char *field, const Reeve__V1__TaskSpec *t, int64_t max_details_bytes, struct reeve_error *error)
+{
+	if (!part_name(field, "queue", t->queue, true, error) || !part_name(field, "type", t->type, false, error) ||
+	    !part_name(field, "key", t->key, true, error) || !part_name(field, "source", t->source, true, error))
+		return false;
+	int64_t length = (int64_t)strlen(t->details);
+	if (length > max_details_bytes)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.details has %lld bytes; at most %lld are taken", field,
+		    (long long)length, (long long)max_details_bytes);
+	if (t->delay_ms && t->run_at_us)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s has both delay_ms and run_at_us", field);
+	if (t->key_ttl_ms && !*t->key)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.key_ttl_ms is given without a key", field);
+	return part_range(field, "priority", t->priority, -PRIORITY_MOST, PRIORITY_MOST, error) &&
+	    part_range(field, "delay_ms", t->delay_ms, 0, 36500 * DAY_MS, error) &&
+	    part_range(field, "run_at_us", t->run_at_us, 0, INT64_C(253402300799000000), error) &&
+	    part_range(field, "key_ttl_ms", t->key_ttl_ms, 0, 36500 * DAY_MS, error) &&
+	    part_range(field, "max_attempts", t->max_attempts, 0, ATTEMPTS_MOST, error) &&
+	    part_range(field, "timeout_ms", t->timeout_ms, 0, 30 * DAY_MS, error) &&
+	    (!t->retry || (part_range(field, "retry.base_ms", t->retry->base_ms, 0, 365 * DAY_MS, error) &&
+	                      part_range(field, "retry.max_ms", t->retry->max_ms, 0, 365 * DAY_MS, error)));
+}

@@ -1,0 +1,37 @@
+/* Checks of requests. Each returns false with *error naming the field. */
+#ifndef REEVE_MANAGER_SERVICE_CHECK_H
+#define REEVE_MANAGER_SERVICE_CHECK_H
+
+#include "common/error.h"
+
+#include <reeve/v1/task.pb-c.h>
+#include <stdint.h>
+
+enum {
+	IDS_MOST = 10000,
+	TASKS_MOST = 10000,
+	PRIORITY_MOST = 1000000,
+	ATTEMPTS_MOST = 10000,
+	DEFAULT_ATTEMPTS = 5,
+	DEFAULT_TIMEOUT_MS = 60000,
+	DEFAULT_RETRY_BASE_MS = 1000,
+	DEFAULT_RETRY_MAX_MS = 3600000,
+};
+
+#define DAY_MS INT64_C(86400000)
+
+/* One task of a submit. `field` is "tasks[3]" (or "task"). */
+bool check_task(const char *field, const Reeve__V1__TaskSpec *spec, int64_t max_details_bytes, struct reeve_error *error);
+
+/* A list of task ids: 1 to IDS_MOST, all positive. */
+bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error);
+
+/* A name: up to 255 bytes without control characters. */
+bool check_name(const char *field, const char *name, bool may_be_empty, struct reeve_error *error);
+
+/* Names in a list. */
+bool check_names(const char *field, char *const *names, size_t count, struct reeve_error *error);
+
+bool check_range(const char *field, int64_t value, int64_t least, int64_t most, struct reeve_error *error);
+
+#endif

@@ -1,0 +1,22 @@
+/* Where the services meet the server. */
+#include "manager/service/services.h"
+
+#include <reeve/v1/admin.pb-c.h>
+#include <reeve/v1/task.pb-c.h>
+#include <reeve/v1/worker.pb-c.h>
+
+enum { LONGEST_MS = 60000, MARGIN_MS = 50 };
+
+void services_add(struct services *s)
+{
+	rpc_server_add(s->server, &reeve__v1__task_service__descriptor, task_methods, s);
+	rpc_server_add(s->server, &reeve__v1__worker_service__descriptor, worker_methods, s);
+	rpc_server_add(s->server, &reeve__v1__admin_service__descriptor, admin_methods, s);
+}
+
+int64_t service_deadline(const struct services *s, const struct rpc_call *call)
+{
+	int64_t left = rpc_call_remaining_ms(call);
+	left = left > LONGEST_MS ? LONGEST_MS : left > MARGIN_MS ? left - MARGIN_MS : left;
+	return core_now(s->core) + left;
+}

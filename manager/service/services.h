@@ -1,0 +1,27 @@
+/*
+ * The services: each method checks its request, turns it into the core's terms, and the core's answer into a response.
+ * Nothing is decided here.
+ */
+#ifndef REEVE_MANAGER_SERVICE_SERVICES_H
+#define REEVE_MANAGER_SERVICE_SERVICES_H
+
+#include "common/rpc/server.h"
+#include "manager/core/core.h"
+
+struct services {
+	struct core *core;
+	struct rpc_server *server;
+	const char *manager_name;
+	size_t max_message_bytes;
+};
+
+/* Adds all services to the server. `services` must outlive it. */
+void services_add(struct services *services);
+
+/* The methods of each, in their descriptors' order. */
+extern rpc_method *const task_methods[], *const worker_methods[], *const admin_methods[];
+
+/* When an operation made for this call is to be given up: monotonic, a little before the caller gives up. */
+int64_t service_deadline(const struct services *services, const struct rpc_call *call);
+
+#endif

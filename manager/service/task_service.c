@@ -1,0 +1,490 @@
+/* TaskService: submitting tasks and following them. */
+#include "manager/core/edit.h"
+#include "manager/core/routes.h"
+#include "manager/core/submit.h"
+#include "manager/core/waits.h"
+#include "manager/service/check.h"
+#include "manager/service/services.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIST_DEFAULT = 100, LIST_MOST = 10000, AUDIT_DEFAULT = 1000, AUDIT_MOST = 100000, WAIT_MOST_MS = 60000 };
+
+/* --- Submit ------------------------------------------------------------------------------------------------------ */
+
+struct submit_call {
+	struct rpc_call *call;
+	int count;
+	struct store_task tasks[];
+};
+
+static void on_submitted(void *arg, const struct store_made *made, const struct reeve_error *error)
+{
+	struct submit_call *c = arg;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+		free(c);
+		return;
+	}
+	Reeve__V1__SubmitResponse response = REEVE__V1__SUBMIT_RESPONSE__INIT;
+	Reeve__V1__SubmittedTask *tasks = calloc((size_t)c->count, sizeof *tasks);
+	response.tasks = calloc((size_t)c->count, sizeof *response.tasks);
+	response.n_tasks = (size_t)c->count;
+	for (int i = 0; i < c->count; i++) {
+		reeve__v1__submitted_task__init(&tasks[i]);
+		tasks[i].id = made[i].id;
+		tasks[i].existing = made[i].existing;
+		response.tasks[i] = &tasks[i];
+	}
+	rpc_call_reply(c->call, &response.base);
+	free(response.tasks);
+	free(tasks);
+	free(c);
+}
+
+static int64_t or_default(int64_t value, int64_t fallback)
+{
+	return value ? value : fallback;
+}
+
+static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const char *actor)
+{
+	const Reeve__V1__RetryPolicy *retry = spec->retry;
+	return (struct store_task){
+	    .queue = *spec->queue ? spec->queue : "default",
+	    .type = spec->type,
+	    .details = spec->details,
+	    .priority = spec->priority,
+	    .run_at_us = spec->run_at_us ? spec->run_at_us : STORE_TIME_BEGIN,
+	    .delay_ms = spec->delay_ms,
+	    .key = *spec->key ? spec->key : NULL,
+	    .key_ttl_ms = spec->key_ttl_ms,
+	    .max_attempts = (int32_t)or_default(spec->max_attempts, DEFAULT_ATTEMPTS),
+	    .timeout_ms = or_default(spec->timeout_ms, DEFAULT_TIMEOUT_MS),
+	    .retry_base_ms = or_default(retry ? retry->base_ms : 0, DEFAULT_RETRY_BASE_MS),
+	    .retry_max_ms = or_default(retry ? retry->max_ms : 0, DEFAULT_RETRY_MAX_MS),
+	    .source = *spec->source ? spec->source : actor,
+	};
+}
+
+/* Changing calls must be repeatable: they need a request id. */
+static bool has_request_id(const struct services *s, const struct rpc_call *call, struct reeve_error *error)
+{
+	const uint8_t *id = rpc_call_request_id(call);
+	if (!id)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "request_id is missing: 16 bytes of a version 7 UUID");
+	return request_id_timely(s->core, id, error);
+}
+
+static void submit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct services *s = service;
+	const Reeve__V1__SubmitRequest *request = (const Reeve__V1__SubmitRequest *)message;
+	struct reeve_error error;
+	if (request->n_tasks == 0 || request->n_tasks > TASKS_MOST) {
+		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "tasks has %zu elements; from 1 to %d are taken", request->n_tasks,
+		    TASKS_MOST);
+		return;
+	}
+	if (!has_request_id(s, call, &error) || !check_name("actor", rpc_call_actor(call), true, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct submit_call *c = calloc(1, sizeof *c + sizeof *c->tasks * request->n_tasks);
+	c->call = call;
+	c->count = (int)request->n_tasks;
+	for (int i = 0; i < c->count; i++) {
+		char field[32];
+		snprintf(field, sizeof field, "tasks[%d]", i);
+		if (!check_task(field, request->tasks[i], s->core->options.max_details_bytes, &error)) {
+			rpc_call_fail_error(call, &error);
+			free(c);
+			return;
+		}
+		c->tasks[i] = task_from(request->tasks[i], rpc_call_actor(call));
+	}
+	submit_tasks(s->core, rpc_call_request_id(call), c->tasks, c->count, service_deadline(s, call), on_submitted, c);
+}
+
+/* --- reading ----------------------------------------------------------------------------------------------------- */
+
+/* A read in progress; the response is on the heap. */
+struct read_call {
+	struct store_read op;
+	struct rpc_call *call;
+	struct services *services;
+	Reeve__V1__ListResponse *tasks;
+	Reeve__V1__AuditResponse *audit;
+	Reeve__V1__ListRequest list;
+	Reeve__V1__AuditRequest audit_request;
+	int64_t *ids;
+	uint32_t asked; /* Wait: how many were asked for */
+};
+
+static void read_free(struct read_call *c)
+{
+	if (c->tasks)
+		reeve__v1__list_response__free_unpacked(c->tasks, NULL);
+	if (c->audit)
+		reeve__v1__audit_response__free_unpacked(c->audit, NULL);
+	free(c->ids);
+	free(c);
+}
+
+static struct read_call *read_begin(struct services *s, struct rpc_call *call, enum store_read_kind kind,
+    void (*done)(struct store_op *op, const struct reeve_error *error))
+{
+	struct read_call *c = calloc(1, sizeof *c);
+	c->call = call;
+	c->services = s;
+	c->op.kind = kind;
+	c->op.op.done = done;
+	c->op.op.deadline_ms = service_deadline(s, call);
+	if (kind == STORE_AUDIT) {
+		c->audit = malloc(sizeof *c->audit);
+		reeve__v1__audit_response__init(c->audit);
+		c->op.response = c->audit;
+	} else {
+		c->tasks = malloc(sizeof *c->tasks);
+		reeve__v1__list_response__init(c->tasks);
+		c->op.response = c->tasks;
+	}
+	return c;
+}
+
+static void on_got(struct store_op *op, const struct reeve_error *error)
+{
+	struct read_call *c = (struct read_call *)op;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+	} else if (c->tasks->n_tasks == 0) {
+		rpc_call_fail(c->call, STATUS(NOT_FOUND), "there is no task %lld", (long long)c->ids[0]);
+	} else {
+		Reeve__V1__GetResponse response = REEVE__V1__GET_RESPONSE__INIT;
+		response.task = c->tasks->tasks[0];
+		rpc_call_reply(c->call, &response.base);
+	}
+	read_free(c);
+}
+
+static void get(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__GetRequest *request = (const Reeve__V1__GetRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	if (!check_range("id", request->id, 1, INT64_MAX, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct read_call *c = read_begin(s, call, STORE_GET, on_got);
+	c->ids = malloc(sizeof *c->ids);
+	c->ids[0] = request->id;
+	c->op.ids = c->ids;
+	c->op.count = 1;
+	c->op.texts = true;
+	store_read(s->core->store, &c->op);
+}
+
+static void on_listed(struct store_op *op, const struct reeve_error *error)
+{
+	struct read_call *c = (struct read_call *)op;
+	if (error)
+		rpc_call_fail_error(c->call, error);
+	else
+		rpc_call_reply(c->call, &c->tasks->base);
+	read_free(c);
+}
+
+/* A filter by a name that was never used is a slip of the pen, not an empty list. */
+static bool known_filter(const struct services *s, const char *queue, const char *type, struct reeve_error *error)
+{
+	if (!check_name("queue", queue, true, error) || !check_name("type", type, true, error))
+		return false;
+	if (*queue && !routes_have_queue(s->core->routes, queue))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "queue: there has never been a task in queue \"%s\"", queue);
+	if (*type && !routes_have_type(s->core->routes, type))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "type: there has never been a task of type \"%s\"", type);
+	return true;
+}
+
+static void list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__ListRequest *request = (const Reeve__V1__ListRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	if (!check_range("status", request->status, 0, REEVE__V1__TASK_STATUS__TASK_STATUS_CANCELLED, &error) ||
+	    !check_range("limit", request->limit, 0, LIST_MOST, &error) ||
+	    !check_range("before_id", request->before_id, 0, INT64_MAX, &error) ||
+	    !known_filter(s, request->queue, request->type, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct read_call *c = read_begin(s, call, STORE_LIST, on_listed);
+	c->list = *request;
+	c->list.limit = (uint32_t)or_default(request->limit, LIST_DEFAULT);
+	c->op.request = &c->list;
+	store_read(s->core->store, &c->op);
+}
+
+static void on_audited(struct store_op *op, const struct reeve_error *error)
+{
+	struct read_call *c = (struct read_call *)op;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+	} else if (c->audit_request.task_id && !c->audit_request.since_us && c->audit->n_events == 0) {
+		rpc_call_fail(c->call, STATUS(NOT_FOUND), "there is no task %lld", (long long)c->audit_request.task_id);
+	} else {
+		size_t all = c->audit->n_events;
+		c->audit->more = all > c->audit_request.limit;
+		if (c->audit->more)
+			c->audit->n_events = c->audit_request.limit;
+		rpc_call_reply(c->call, &c->audit->base);
+		c->audit->n_events = all;
+	}
+	read_free(c);
+}
+
+static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__AuditRequest *request = (const Reeve__V1__AuditRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	if (!check_range("task_id", request->task_id, 0, INT64_MAX, &error) ||
+	    !check_range("since_us", request->since_us, 0, INT64_MAX, &error) ||
+	    !check_range("limit", request->limit, 0, AUDIT_MOST, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct read_call *c = read_begin(s, call, STORE_AUDIT, on_audited);
+	c->audit_request = *request;
+	c->audit_request.limit = (uint32_t)or_default(request->limit, AUDIT_DEFAULT);
+	c->op.request = &c->audit_request;
+	store_read(s->core->store, &c->op);
+}
+
+/* --- Wait -------------------------------------------------------------------------------------------------------- */
+
+/* What ended, as much as an answer holds; the rest counts as pending, and is asked for again. */
+static void on_wait_read(struct store_op *op, const struct reeve_error *error)
+{
+	struct read_call *c = (struct read_call *)op;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+		read_free(c);
+		return;
+	}
+	Reeve__V1__WaitResponse response = REEVE__V1__WAIT_RESPONSE__INIT;
+	size_t bytes = 0, n = 0, limit = (size_t)c->services->core->options.max_answer_bytes;
+	for (; n < c->tasks->n_tasks; n++) {
+		Reeve__V1__Task *t = c->tasks->tasks[n];
+		if (t->details != protobuf_c_empty_string)
+			free(t->details);
+		t->details = (char *)protobuf_c_empty_string;
+		bytes += reeve__v1__task__get_packed_size(t) + 8;
+		if (n > 0 && bytes > limit)
+			break;
+	}
+	response.ended = c->tasks->tasks;
+	response.n_ended = n;
+	response.pending = c->asked > n ? c->asked - (uint32_t)n : 0;
+	rpc_call_reply(c->call, &response.base);
+	read_free(c);
+}
+
+static void on_waited(void *arg, const int64_t *ended, int count, const struct reeve_error *error)
+{
+	struct read_call *c = arg;
+	if (error || count == 0) {
+		Reeve__V1__WaitResponse response = REEVE__V1__WAIT_RESPONSE__INIT;
+		response.pending = c->asked;
+		if (error)
+			rpc_call_fail_error(c->call, error);
+		else
+			rpc_call_reply(c->call, &response.base);
+		read_free(c);
+		return;
+	}
+	c->ids = malloc(sizeof *c->ids * (size_t)count);
+	memcpy(c->ids, ended, sizeof *c->ids * (size_t)count);
+	c->op.ids = c->ids;
+	c->op.count = count;
+	c->op.texts = true;
+	c->op.op.deadline_ms = core_now(c->services->core) + 10000;
+	store_read(c->services->core->store, &c->op);
+}
+
+static void wait_for(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__WaitRequest *request = (const Reeve__V1__WaitRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	if (!check_ids(request->ids, request->n_ids, &error) ||
+	    !check_range("wait_ms", request->wait_ms, 0, INT64_MAX, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct read_call *c = read_begin(s, call, STORE_GET, on_wait_read);
+	c->asked = (uint32_t)request->n_ids;
+	int64_t wait = request->wait_ms < WAIT_MOST_MS ? request->wait_ms : WAIT_MOST_MS;
+	waits_add(s->core->waits, request->ids, (int)request->n_ids, wait, on_waited, c);
+}
+
+/* --- changing ---------------------------------------------------------------------------------------------------- */
+
+struct edit_call {
+	struct store_edit op;
+	struct rpc_call *call;
+};
+
+static Reeve__V1__TaskStatus status_value(const char *name)
+{
+	const ProtobufCEnumDescriptor *d = &reeve__v1__task_status__descriptor;
+	char full[64] = "TASK_STATUS_";
+	size_t n = strlen(full);
+	for (; *name && n < sizeof full - 1; name++)
+		full[n++] = (char)(*name - 'a' + 'A');
+	full[n] = 0;
+	const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value_by_name(d, full);
+	return value ? (Reeve__V1__TaskStatus)value->value : REEVE__V1__TASK_STATUS__TASK_STATUS_UNSPECIFIED;
+}
+
+static const char *edit_note(const struct store_edit *op, const struct store_edited *t)
+{
+	bool executing = !strcmp(t->status, "executing");
+	if (t->refused)
+		return executing ? "it is executing: only its priority and attempts can be changed"
+		                 : "max_attempts is below the attempts already made";
+	if (t->changed)
+		return op->kind == STORE_CANCEL && executing ? "its worker is told to stop" : "";
+	switch (op->kind) {
+	case STORE_CANCEL:
+		return executing ? "a cancel has been asked for already" : "it has ended";
+	case STORE_RETRY:
+		return executing ? "it is executing" : "a cancel has been asked for";
+	case STORE_UPDATE:
+		return "it has ended";
+	}
+	return "";
+}
+
+static void on_edited(struct store_op *op, const struct reeve_error *error)
+{
+	struct edit_call *c = (struct edit_call *)op;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+		free(c);
+		return;
+	}
+	if (c->op.found == 0) {
+		rpc_call_fail(c->call, STATUS(NOT_FOUND), "there is no task %lld%s", (long long)c->op.missing[0],
+		    c->op.missing_count > 1 ? ", nor any other of those" : "");
+		free(c);
+		return;
+	}
+	/* The three responses have the same fields. */
+	Reeve__V1__CancelResponse response = REEVE__V1__CANCEL_RESPONSE__INIT;
+	Reeve__V1__ChangedTask *tasks = calloc((size_t)c->op.found, sizeof *tasks);
+	response.n_tasks = (size_t)c->op.found;
+	response.tasks = calloc(response.n_tasks, sizeof *response.tasks);
+	for (size_t i = 0; i < response.n_tasks; i++) {
+		const struct store_edited *t = &c->op.tasks[i];
+		reeve__v1__changed_task__init(&tasks[i]);
+		tasks[i].id = t->id;
+		tasks[i].status = status_value(t->status);
+		tasks[i].changed = t->changed;
+		tasks[i].note = (char *)edit_note(&c->op, t);
+		response.tasks[i] = &tasks[i];
+	}
+	response.n_not_found = (size_t)c->op.missing_count;
+	response.not_found = c->op.missing;
+	static const ProtobufCMessageDescriptor *const descriptors[] = {
+	    [STORE_CANCEL] = &reeve__v1__cancel_response__descriptor,
+	    [STORE_RETRY] = &reeve__v1__retry_response__descriptor,
+	    [STORE_UPDATE] = &reeve__v1__update_response__descriptor,
+	};
+	response.base.descriptor = descriptors[c->op.kind];
+	rpc_call_reply(c->call, &response.base);
+	free(response.tasks);
+	free(tasks);
+	free(c);
+}
+
+_Static_assert(sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__RetryResponse) &&
+        sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__UpdateResponse),
+    "the responses of changes have the same fields");
+
+/* Checks what all changes have in common; NULL: the call has been answered. */
+static struct edit_call *edit_begin(struct services *s, struct rpc_call *call, enum store_edit_kind kind,
+    const int64_t *ids, size_t count)
+{
+	struct reeve_error error;
+	if (!has_request_id(s, call, &error) || !check_name("actor", rpc_call_actor(call), true, &error) ||
+	    !check_ids(ids, count, &error)) {
+		rpc_call_fail_error(call, &error);
+		return NULL;
+	}
+	struct edit_call *c = calloc(1, sizeof *c);
+	c->call = call;
+	c->op = (struct store_edit){
+	    .op.done = on_edited,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .kind = kind,
+	    .count = (int)count,
+	    .ids = ids,
+	    .actor = rpc_call_actor(call),
+	    .reason = "",
+	    .run_at_us = STORE_TIME_BEGIN,
+	};
+	memcpy(c->op.request_id, rpc_call_request_id(call), sizeof c->op.request_id);
+	return c;
+}
+
+static void cancel(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__CancelRequest *request = (const Reeve__V1__CancelRequest *)message;
+	struct services *s = service;
+	struct edit_call *c = edit_begin(s, call, STORE_CANCEL, request->ids, request->n_ids);
+	if (!c)
+		return;
+	c->op.reason = request->reason;
+	edit_tasks(s->core, &c->op);
+}
+
+static void retry(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__RetryRequest *request = (const Reeve__V1__RetryRequest *)message;
+	struct services *s = service;
+	struct edit_call *c = edit_begin(s, call, STORE_RETRY, request->ids, request->n_ids);
+	if (c)
+		edit_tasks(s->core, &c->op);
+}
+
+static void update(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__UpdateRequest *request = (const Reeve__V1__UpdateRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	if (!check_range("run_at_us", request->run_at_us, 0, INT64_C(253402300799000000), &error) ||
+	    !check_range("max_attempts", request->max_attempts, 0, ATTEMPTS_MOST, &error) ||
+	    (request->priority &&
+	        !check_range("priority.value", request->priority->value, -PRIORITY_MOST, PRIORITY_MOST, &error))) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	if (!request->priority && !request->run_at_us && !request->max_attempts) {
+		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "nothing to change: give priority, run_at_us or max_attempts");
+		return;
+	}
+	struct edit_call *c = edit_begin(s, call, STORE_UPDATE, request->ids, request->n_ids);
+	if (!c)
+		return;
+	c->op.set_priority = request->priority != NULL;
+	c->op.priority = request->priority ? request->priority->value : 0;
+	c->op.run_at_us = request->run_at_us ? request->run_at_us : STORE_TIME_BEGIN;
+	c->op.max_attempts = (int32_t)request->max_attempts;
+	edit_tasks(s->core, &c->op);
+}
+
+rpc_method *const task_methods[] = {submit, get, list, wait_for, cancel, retry, update, audit};

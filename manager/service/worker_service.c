@@ -1,0 +1,468 @@
+/*
+ * WorkerService. A Report that carries a Fetch starts both at once, the commit of the results and the claim, and is
+ * answered when both are done.
+ */
+#include "common/text.h"
+#include "manager/core/dispatch.h"
+#include "manager/core/report.h"
+#include "manager/core/routes.h"
+#include "manager/core/sessions.h"
+#include "manager/service/check.h"
+#include "manager/service/services.h"
+
+#include <reeve/v1/worker.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RESULTS_MOST = 10000, SLOTS_MOST = 10000, CONCURRENCY_MOST = 10000, EXCLUDE_MOST = 10000 };
+
+/* --- Register ---------------------------------------------------------------------------------------------------- */
+
+struct register_call {
+	struct store_register op;
+	struct rpc_call *call;
+	struct services *services;
+};
+
+static void on_registered(struct store_op *op, const struct reeve_error *error)
+{
+	struct register_call *c = (struct register_call *)op;
+	const struct core *core = c->services->core;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+	} else {
+		Reeve__V1__RegisterResponse response = REEVE__V1__REGISTER_RESPONSE__INIT;
+		bool fresh;
+		sessions_get(core->sessions, c->op.incarnation, &fresh);
+		response.incarnation = c->op.incarnation;
+		response.lease_ms = (uint32_t)core->options.lease_ms;
+		response.heartbeat_ms = (uint32_t)core->options.heartbeat_ms;
+		response.max_result_bytes = (uint32_t)core->options.max_result_bytes;
+		rpc_call_reply(c->call, &response.base);
+	}
+	free(c);
+}
+
+static void register_worker(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__RegisterRequest *request = (const Reeve__V1__RegisterRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	if (!check_name("name", request->name, false, &error) || !check_name("host", request->host, true, &error) ||
+	    !check_name("version", request->version, true, &error) ||
+	    !check_range("concurrency", request->concurrency, 1, CONCURRENCY_MOST, &error) ||
+	    !check_names("queues", request->queues, request->n_queues, &error) ||
+	    !check_names("types", request->types, request->n_types, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct register_call *c = calloc(1, sizeof *c);
+	c->call = call;
+	c->services = s;
+	c->op = (struct store_register){
+	    .op.done = on_registered,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .name = request->name,
+	    .host = request->host,
+	    .version = request->version,
+	    .pid = request->pid,
+	    .concurrency = (int32_t)request->concurrency,
+	    .queue_count = (int)request->n_queues,
+	    .type_count = (int)request->n_types,
+	    .queues = request->queues,
+	    .types = request->types,
+	};
+	store_register(s->core->store, &c->op);
+}
+
+/* --- Fetch ------------------------------------------------------------------------------------------------------- */
+
+static bool check_fetch(const Reeve__V1__FetchRequest *r, struct reeve_error *error)
+{
+	return check_range("incarnation", r->incarnation, 1, INT64_MAX, error) &&
+	    check_range("fetch_id", r->fetch_id, 1, INT64_MAX, error) &&
+	    check_range("slots", r->slots, 1, SLOTS_MOST, error) &&
+	    check_names("queues", r->queues, r->n_queues, error) && check_names("types", r->types, r->n_types, error) &&
+	    check_range("exclude_ids", (int64_t)r->n_exclude_ids, 0, EXCLUDE_MOST, error);
+}
+
+static struct fetch_request fetch_from(const Reeve__V1__FetchRequest *r)
+{
+	return (struct fetch_request){
+	    .incarnation = r->incarnation,
+	    .fetch_id = r->fetch_id,
+	    .slots = (int)r->slots,
+	    .queue_count = (int)r->n_queues,
+	    .type_count = (int)r->n_types,
+	    .queues = r->queues,
+	    .types = r->types,
+	    .exclude_count = (int)r->n_exclude_ids,
+	    .exclude = r->exclude_ids,
+	    .wait_ms = r->wait_ms,
+	    .again = r->again,
+	    .max_bytes = r->max_bytes,
+	};
+}
+
+static Reeve__V1__OrderKind order_kind(const char *kind)
+{
+	return !strcmp(kind, "cancel") ? REEVE__V1__ORDER_KIND__ORDER_CANCEL : REEVE__V1__ORDER_KIND__ORDER_UNSPECIFIED;
+}
+
+static void order_fill(Reeve__V1__Order *out, const struct store_order *order)
+{
+	reeve__v1__order__init(out);
+	out->kind = order_kind(order->kind);
+	out->task_id = order->task_id;
+	out->token = order->token;
+}
+
+/* An answer as a message, in two blocks of memory. */
+struct fetch_message {
+	Reeve__V1__FetchResponse response;
+	Reeve__V1__Assignment *assignments;
+	Reeve__V1__Order *orders;
+};
+
+/* Borrows the answer's texts. */
+static void fetch_message_fill(struct fetch_message *m, const struct core *core, int64_t incarnation, int64_t fetch_id,
+    const struct fetch_answer *answer)
+{
+	reeve__v1__fetch_response__init(&m->response);
+	m->response.incarnation = incarnation;
+	m->response.fetch_id = fetch_id;
+	m->assignments = calloc((size_t)answer->won_count + 1, sizeof *m->assignments);
+	m->response.assignments = calloc((size_t)answer->won_count + 1, sizeof *m->response.assignments);
+	m->response.n_assignments = (size_t)answer->won_count;
+	for (int i = 0; i < answer->won_count; i++) {
+		const struct store_claimed *won = answer->won[i];
+		const struct route *route = routes_get(core->routes, won->route);
+		Reeve__V1__Assignment *a = m->response.assignments[i] = &m->assignments[i];
+		reeve__v1__assignment__init(a);
+		a->task_id = won->id;
+		a->token = won->token;
+		a->queue = route ? route->queue : (char *)protobuf_c_empty_string;
+		a->type = route ? route->type : (char *)protobuf_c_empty_string;
+		a->details = (char *)won->details;
+		a->key = (char *)won->key;
+		a->attempt = (uint32_t)won->attempt;
+		a->max_attempts = (uint32_t)won->max_attempts;
+		a->timeout_ms = won->timeout_ms;
+		a->expires_in_ms = won->expires_in_ms;
+		a->assignment_id = won->assignment_id;
+	}
+	m->orders = calloc((size_t)answer->order_count + 1, sizeof *m->orders);
+	m->response.orders = calloc((size_t)answer->order_count + 1, sizeof *m->response.orders);
+	m->response.n_orders = (size_t)answer->order_count;
+	for (int i = 0; i < answer->order_count; i++) {
+		m->response.orders[i] = &m->orders[i];
+		order_fill(&m->orders[i], &answer->orders[i]);
+	}
+}
+
+static void fetch_message_free(struct fetch_message *m)
+{
+	free(m->assignments);
+	free(m->response.assignments);
+	free(m->orders);
+	free(m->response.orders);
+}
+
+struct fetch_call {
+	struct rpc_call *call;
+	struct services *services;
+	int64_t incarnation, fetch_id;
+};
+
+static void on_fetched(void *arg, const struct fetch_answer *answer, const struct reeve_error *error)
+{
+	struct fetch_call *c = arg;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+	} else {
+		struct fetch_message m;
+		fetch_message_fill(&m, c->services->core, c->incarnation, c->fetch_id, answer);
+		rpc_call_reply(c->call, &m.response.base);
+		fetch_message_free(&m);
+	}
+	free(c);
+}
+
+static void fetch(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__FetchRequest *request = (const Reeve__V1__FetchRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	if (!check_fetch(request, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct fetch_call *c = calloc(1, sizeof *c);
+	*c = (struct fetch_call){call, s, request->incarnation, request->fetch_id};
+	struct fetch_request f = fetch_from(request);
+	dispatch_fetch(s->core->dispatch, &f, on_fetched, c);
+}
+
+/* --- Report ------------------------------------------------------------------------------------------------------ */
+
+struct report_call {
+	struct store_report op;
+	struct rpc_call *call;
+	struct services *services;
+	bool reported, fetched;     /* both must be before the answer */
+	bool refused;
+	struct reeve_error problem;
+	uint8_t *packed_fetch;      /* the Fetch's answer, packed while its texts lived */
+	size_t packed_length;
+	bool *too_long;             /* by result */
+	int64_t incarnation, fetch_id;
+	struct store_result results[];
+};
+
+static void report_answer(struct report_call *c)
+{
+	if (!c->reported || !c->fetched)
+		return;
+	if (c->refused) {
+		rpc_call_fail_error(c->call, &c->problem);
+	} else {
+		Reeve__V1__ReportResponse response = REEVE__V1__REPORT_RESPONSE__INIT;
+		Reeve__V1__Judged *judged = calloc((size_t)c->op.count + 1, sizeof *judged);
+		response.judged = calloc((size_t)c->op.count + 1, sizeof *response.judged);
+		response.n_judged = (size_t)c->op.count;
+		for (int i = 0; i < c->op.count; i++) {
+			const struct store_result *r = &c->results[i];
+			Reeve__V1__Judged *j = response.judged[i] = &judged[i];
+			reeve__v1__judged__init(j);
+			j->task_id = r->id;
+			j->token = r->token;
+			j->verdict = r->verdict == STORE_LATE ? REEVE__V1__VERDICT__VERDICT_LOST
+			    : c->too_long[i]                 ? REEVE__V1__VERDICT__VERDICT_REFUSED
+			                                     : REEVE__V1__VERDICT__VERDICT_ACCEPTED;
+			if (r->verdict == STORE_LATE)
+				j->note = (char *)"the lock had been lost; nothing was changed";
+			else if (c->too_long[i])
+				j->note = (char *)"the result is too long; the attempt was ended as fatal";
+		}
+		if (c->packed_fetch)
+			response.fetch =
+			    reeve__v1__fetch_response__unpack(NULL, c->packed_length, c->packed_fetch);
+		rpc_call_reply(c->call, &response.base);
+		if (response.fetch)
+			reeve__v1__fetch_response__free_unpacked(response.fetch, NULL);
+		free(response.judged);
+		free(judged);
+	}
+	free(c->packed_fetch);
+	free(c->too_long);
+	free(c);
+}
+
+static void on_reported(struct store_op *op, const struct reeve_error *error)
+{
+	struct report_call *c = (struct report_call *)op;
+	c->reported = true;
+	if (error) {
+		c->refused = true;
+		c->problem = *error;
+	}
+	report_answer(c);
+}
+
+static void on_report_fetched(void *arg, const struct fetch_answer *answer, const struct reeve_error *error)
+{
+	struct report_call *c = arg;
+	c->fetched = true;
+	/* A Fetch that fails leaves the verdicts as they are: the worker asks again by a Fetch of its own. */
+	if (!error) {
+		struct fetch_message m;
+		fetch_message_fill(&m, c->services->core, c->incarnation, c->fetch_id, answer);
+		c->packed_length = reeve__v1__fetch_response__get_packed_size(&m.response);
+		c->packed_fetch = malloc(c->packed_length + 1);
+		reeve__v1__fetch_response__pack(&m.response, c->packed_fetch);
+		fetch_message_free(&m);
+	}
+	report_answer(c);
+}
+
+static const enum store_outcome outcomes[] = {
+    [REEVE__V1__OUTCOME__OUTCOME_COMPLETED] = STORE_COMPLETED,
+    [REEVE__V1__OUTCOME__OUTCOME_FAILED] = STORE_FAILED,
+    [REEVE__V1__OUTCOME__OUTCOME_FATAL] = STORE_FATAL,
+    [REEVE__V1__OUTCOME__OUTCOME_RETURNED] = STORE_RETURNED,
+    [REEVE__V1__OUTCOME__OUTCOME_CANCELLED] = STORE_CANCELLED,
+    [REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED] = STORE_LEASE_ENDED,
+};
+
+static bool check_result(size_t i, const Reeve__V1__Result *r, struct reeve_error *error)
+{
+	char field[48];
+	snprintf(field, sizeof field, "results[%zu].outcome", i);
+	if (!check_range(field, r->outcome, REEVE__V1__OUTCOME__OUTCOME_COMPLETED,
+	        REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED, error))
+		return false;
+	snprintf(field, sizeof field, "results[%zu].task_id", i);
+	if (!check_range(field, r->task_id, 1, INT64_MAX, error))
+		return false;
+	snprintf(field, sizeof field, "results[%zu].error_code", i);
+	return check_name(field, r->error_code, true, error);
+}
+
+static void report(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__ReportRequest *request = (const Reeve__V1__ReportRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	bool bad = !check_range("incarnation", request->incarnation, 1, INT64_MAX, &error) ||
+	    !check_range("results", (int64_t)request->n_results, 1, RESULTS_MOST, &error) ||
+	    (request->fetch && !check_fetch(request->fetch, &error));
+	for (size_t i = 0; !bad && i < request->n_results; i++)
+		bad = !check_result(i, request->results[i], &error);
+	if (bad) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct report_call *c = calloc(1, sizeof *c + sizeof *c->results * request->n_results);
+	c->call = call;
+	c->services = s;
+	c->incarnation = request->incarnation;
+	c->too_long = calloc(request->n_results, sizeof *c->too_long);
+	size_t longest = (size_t)s->core->options.max_result_bytes;
+	for (size_t i = 0; i < request->n_results; i++) {
+		const Reeve__V1__Result *given = request->results[i];
+		struct store_result *r = &c->results[i];
+		r->id = given->task_id;
+		r->token = given->token;
+		r->outcome = outcomes[given->outcome];
+		c->too_long[i] = strlen(given->result) > longest || strlen(given->error) > longest;
+		if (c->too_long[i]) {
+			r->outcome = STORE_FATAL;
+			r->error = "the handler's result is longer than the manager takes (--max-result)";
+			r->error_code = "too_long";
+		} else if (r->outcome == STORE_COMPLETED) {
+			r->result = given->result;
+		} else {
+			r->error = given->error;
+			r->error_code = given->error_code;
+		}
+	}
+	c->op = (struct store_report){
+	    .op.done = on_reported,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .incarnation = request->incarnation,
+	    .count = (int)request->n_results,
+	    .results = c->results,
+	};
+	c->fetched = request->fetch == NULL;
+	if (request->fetch) {
+		struct fetch_request f = fetch_from(request->fetch);
+		f.wait_ms = 0; /* it never parks */
+		c->fetch_id = f.fetch_id;
+		c->incarnation = f.incarnation;
+		/* The answer must not come before the report has begun. */
+		report_results(s->core, &c->op);
+		dispatch_fetch(s->core->dispatch, &f, on_report_fetched, c);
+	} else {
+		report_results(s->core, &c->op);
+	}
+}
+
+/* --- Heartbeat and Leave ----------------------------------------------------------------------------------------- */
+
+struct heartbeat_call {
+	struct store_heartbeat op;
+	struct rpc_call *call;
+	struct services *services;
+};
+
+static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
+{
+	struct heartbeat_call *c = (struct heartbeat_call *)op;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+		free(c);
+		return;
+	}
+	Reeve__V1__HeartbeatResponse response = REEVE__V1__HEARTBEAT_RESPONSE__INIT;
+	Reeve__V1__Order *orders = calloc((size_t)c->op.order_count + 1, sizeof *orders);
+	response.lost = c->op.lost;
+	response.orders = calloc((size_t)c->op.order_count + 1, sizeof *response.orders);
+	response.n_orders = (size_t)c->op.order_count;
+	for (int i = 0; i < c->op.order_count; i++) {
+		response.orders[i] = &orders[i];
+		order_fill(&orders[i], &c->op.orders[i]);
+	}
+	rpc_call_reply(c->call, &response.base);
+	if (c->op.lost)
+		sessions_lost(c->services->core->sessions, c->op.incarnation);
+	free(response.orders);
+	free(orders);
+	free(c);
+}
+
+static void heartbeat(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__HeartbeatRequest *request = (const Reeve__V1__HeartbeatRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	bool fresh;
+	if (!check_range("incarnation", request->incarnation, 1, INT64_MAX, &error) ||
+	    !check_range("seq", request->seq, 1, INT64_MAX, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	sessions_get(s->core->sessions, request->incarnation, &fresh);
+	struct heartbeat_call *c = calloc(1, sizeof *c);
+	c->call = call;
+	c->services = s;
+	c->op = (struct store_heartbeat){
+	    .op.done = on_heartbeat,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .incarnation = request->incarnation,
+	    .seq = request->seq,
+	};
+	store_heartbeat(s->core->store, &c->op);
+}
+
+struct leave_call {
+	struct store_leave op;
+	struct rpc_call *call;
+	struct services *services;
+};
+
+static void on_left(struct store_op *op, const struct reeve_error *error)
+{
+	struct leave_call *c = (struct leave_call *)op;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+	} else {
+		Reeve__V1__LeaveResponse response = REEVE__V1__LEAVE_RESPONSE__INIT;
+		rpc_call_reply(c->call, &response.base);
+		sessions_lost(c->services->core->sessions, c->op.incarnation);
+	}
+	free(c);
+}
+
+static void leave(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__LeaveRequest *request = (const Reeve__V1__LeaveRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	if (!check_range("incarnation", request->incarnation, 1, INT64_MAX, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct leave_call *c = calloc(1, sizeof *c);
+	c->call = call;
+	c->services = s;
+	c->op = (struct store_leave){
+	    .op.done = on_left,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .incarnation = request->incarnation,
+	    .reason = request->reason,
+	};
+	store_leave(s->core->store, &c->op);
+}
+
+rpc_method *const worker_methods[] = {register_worker, fetch, report, heartbeat, leave};

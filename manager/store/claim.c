@@ -1,0 +1,106 @@
+/* Claiming, and delivering again what a claim gave. */
+#include "manager/store/internal.h"
+
+#include <stdlib.h>
+
+static int by_id(const void *a, const void *b)
+{
+	int64_t x = ((const struct store_try *)a)->id, y = ((const struct store_try *)b)->id;
+	return (x > y) - (x < y);
+}
+
+/* The columns that claim.sql and redeliver.sql have in common. */
+static struct store_claimed claimed_row(const PGresult *rows, int row)
+{
+	return (struct store_claimed){
+	    .id = row_int8(rows, row, 0),
+	    .token = row_time(rows, row, 1),
+	    .details = row_text(rows, row, 2),
+	    .attempt = row_int2(rows, row, 3),
+	    .max_attempts = row_int2(rows, row, 4),
+	    .timeout_ms = row_int8(rows, row, 5),
+	    .key = row_text(rows, row, 6),
+	    .route = row_int4(rows, row, 7),
+	    .assignment_id = row_int8(rows, row, 8),
+	};
+}
+
+static void on_claimed(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_claim *op = BATCH_OP(role, struct store_claim, 0);
+	op->won_count = PQntuples(result->rows);
+	role->state = malloc(sizeof *op->won * (size_t)(op->won_count + 1));
+	op->won = role->state;
+	for (int row = 0; row < op->won_count; row++) {
+		op->won[row] = claimed_row(result->rows, row);
+		op->won[row].slot = row_int4(result->rows, row, 9) - 1;
+		op->won[row].expires_in_ms = op->won[row].timeout_ms + op->buffer_ms;
+	}
+	role_done(role);
+}
+
+static void claim_start(struct role *role)
+{
+	struct store_claim *op = BATCH_OP(role, struct store_claim, 0);
+	struct params *p = &role->params;
+	qsort(op->tries, (size_t)op->count, sizeof *op->tries, by_id);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < op->count; i++)
+		params_add_int8(p, op->tries[i].id);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TIME);
+	for (int i = 0; i < op->count; i++)
+		params_add_time(p, op->tries[i].version);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT4);
+	for (int i = 0; i < op->count; i++)
+		params_add_int4(p, op->tries[i].slot + 1);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < op->fetch_count; i++)
+		params_add_int8(p, op->fetches[i].incarnation);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < op->fetch_count; i++)
+		params_add_int8(p, op->fetches[i].fetch_id);
+	params_array_end(p);
+	params_int8(p, op->buffer_ms);
+	role_run(role, SQL_CLAIM, on_claimed);
+}
+
+void store_claim(struct store *store, struct store_claim *op)
+{
+	static const struct op_kind kind = {"claim", claim_start, NULL, true};
+	store_give(store, ROLE_CLAIM, &kind, &op->op, 1, 0);
+}
+
+static void on_redelivered(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_redeliver *op = BATCH_OP(role, struct store_redeliver, 0);
+	op->won_count = PQntuples(result->rows);
+	role->state = malloc(sizeof *op->won * (size_t)(op->won_count + 1));
+	op->won = role->state;
+	for (int row = 0; row < op->won_count; row++) {
+		op->won[row] = claimed_row(result->rows, row);
+		op->won[row].expires_in_ms = (int64_t)row_float8(result->rows, row, 9);
+	}
+	role_done(role);
+}
+
+static void redeliver_start(struct role *role)
+{
+	struct store_redeliver *op = BATCH_OP(role, struct store_redeliver, 0);
+	params_int8(&role->params, op->fetch.incarnation);
+	params_int8(&role->params, op->fetch.fetch_id);
+	role_run(role, SQL_REDELIVER, on_redelivered);
+}
+
+void store_redeliver(struct store *store, struct store_redeliver *op)
+{
+	static const struct op_kind kind = {"redeliver", redeliver_start, NULL, false};
+	store_give(store, ROLE_CLAIM, &kind, &op->op, 1, 0);
+}

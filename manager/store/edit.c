@@ -1,0 +1,272 @@
+/*
+ * Changes by hand: cancel, retry, update. Each is one transaction that first takes its request id; a call that came
+ * before finds it taken, and is answered from what it noted then.
+ */
+#include "manager/store/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct edit {
+	int found, missing;
+	int64_t *missing_ids;
+	struct store_edited tasks[]; /* one for each id asked for, then packed */
+};
+
+static struct store_edited *find(struct edit *edit, const struct store_edit *op, int64_t id)
+{
+	for (int i = 0; i < op->count; i++)
+		if (edit->tasks[i].id == id)
+			return &edit->tasks[i];
+	return NULL;
+}
+
+static struct store_edit *the_op(struct role *role)
+{
+	return BATCH_OP(role, struct store_edit, 0);
+}
+
+static void add_ids(struct role *role)
+{
+	struct store_edit *op = the_op(role);
+	params_array_begin(&role->params, PARAMS_INT8);
+	for (int i = 0; i < op->count; i++)
+		params_add_int8(&role->params, op->ids[i]);
+	params_array_end(&role->params);
+}
+
+static void on_committed(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	role_done(role);
+}
+
+/* Packs the tasks that exist to the front and names those that don't. */
+static void on_states(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_edit *op = the_op(role);
+	struct edit *edit = role->state;
+	for (int row = 0; row < PQntuples(result->rows); row++) {
+		int64_t id = row_int8(result->rows, row, 0);
+		for (int i = 0; i < op->count; i++)
+			if (edit->tasks[i].id == id)
+				snprintf(edit->tasks[i].status, sizeof edit->tasks[i].status, "%s",
+				    row_text(result->rows, row, 1));
+	}
+	edit->missing_ids = (int64_t *)(edit->tasks + op->count);
+	for (int i = 0; i < op->count; i++) {
+		if (edit->tasks[i].status[0])
+			edit->tasks[edit->found++] = edit->tasks[i];
+		else
+			edit->missing_ids[edit->missing++] = op->ids[i];
+	}
+	op->tasks = edit->tasks;
+	op->found = edit->found;
+	op->missing = edit->missing_ids;
+	op->missing_count = edit->missing;
+	role_run(role, SQL_COMMIT, on_committed);
+}
+
+static void look(struct role *role)
+{
+	add_ids(role);
+	role_run(role, SQL_TASK_STATES, on_states);
+}
+
+static void on_noted(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	look(role);
+}
+
+static void note(struct role *role)
+{
+	struct store_edit *op = the_op(role);
+	struct edit *edit = role->state;
+	params_uuid(&role->params, op->request_id);
+	params_array_begin(&role->params, PARAMS_INT8);
+	for (int i = 0; i < op->count; i++)
+		if (edit->tasks[i].changed)
+			params_add_int8(&role->params, op->ids[i]);
+	params_array_end(&role->params);
+	role_run(role, SQL_REQUEST_AMEND, on_noted);
+}
+
+/* Rows (id, version, run_at, route, priority) of tasks that wait anew. */
+static void take_waiting(struct edit *edit, const struct store_edit *op, const PGresult *rows)
+{
+	for (int row = 0; row < PQntuples(rows); row++) {
+		struct store_edited *t = find(edit, op, row_int8(rows, row, 0));
+		if (!t)
+			continue;
+		t->changed = t->waits = true;
+		t->version = row_time(rows, row, 1);
+		t->due_us = row_time(rows, row, 2);
+		t->route = row_int4(rows, row, 3);
+		t->priority = row_int4(rows, row, 4);
+	}
+}
+
+static void on_waiting_cancelled(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct edit *edit = role->state;
+	for (int row = 0; row < PQntuples(result->rows); row++) {
+		struct store_edited *t = find(edit, the_op(role), row_int8(result->rows, row, 0));
+		if (t)
+			t->ended = t->changed = true;
+	}
+	note(role);
+}
+
+static void on_marked(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct edit *edit = role->state;
+	for (int row = 0; row < PQntuples(result->rows); row++) {
+		struct store_edited *t = find(edit, the_op(role), row_int8(result->rows, row, 0));
+		if (!t)
+			continue;
+		t->changed = row_bool(result->rows, row, 4);
+		if (!strcmp(row_text(result->rows, row, 1), "executing")) {
+			t->ordered_worker = row_int8(result->rows, row, 2);
+			t->token = row_time(result->rows, row, 3);
+		}
+	}
+	add_ids(role);
+	params_int4(&role->params, role->store->options.history_days);
+	role_run(role, SQL_CANCEL_WAITING, on_waiting_cancelled);
+}
+
+static void on_ended_retried(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	take_waiting(role->state, the_op(role), result->rows);
+	note(role);
+}
+
+static void on_waiting_retried(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	take_waiting(role->state, the_op(role), result->rows);
+	add_ids(role);
+	params_text(&role->params, the_op(role)->actor);
+	role_run(role, SQL_RETRY_ENDED, on_ended_retried);
+}
+
+static void on_updated(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct edit *edit = role->state;
+	for (int row = 0; row < PQntuples(result->rows); row++) {
+		struct store_edited *t = find(edit, the_op(role), row_int8(result->rows, row, 0));
+		if (!t)
+			continue;
+		t->refused = row_bool(result->rows, row, 2);
+		t->changed = !t->refused;
+		t->waits = t->changed && strcmp(row_text(result->rows, row, 1), "executing") != 0;
+		t->version = row_time(result->rows, row, 3);
+		t->due_us = row_time(result->rows, row, 4);
+		t->route = row_int4(result->rows, row, 5);
+		t->priority = row_int4(result->rows, row, 6);
+	}
+	note(role);
+}
+
+/* What an earlier copy of the call changed. */
+static void on_recalled(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	if (PQntuples(result->rows)) {
+		const char *ids = NULL;
+		int n = row_array(result->rows, 0, 1, &ids);
+		for (int i = 0; i < n; i++) {
+			int length;
+			uint64_t id;
+			memcpy(&id, row_array_next(&ids, &length), 8);
+			struct store_edited *t = find(role->state, the_op(role), (int64_t)be64toh(id));
+			if (t)
+				t->changed = true;
+		}
+	}
+	look(role);
+}
+
+static void on_remembered(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_edit *op = the_op(role);
+	struct params *p = &role->params;
+	if (PQntuples(result->rows) == 0) {
+		params_array_begin(p, PARAMS_UUID);
+		params_add_uuid(p, op->request_id);
+		params_array_end(p);
+		role_run(role, SQL_SUBMIT_RECALL, on_recalled);
+		return;
+	}
+	add_ids(role);
+	switch (op->kind) {
+	case STORE_CANCEL:
+		params_text(p, op->actor);
+		params_text(p, op->reason);
+		role_run(role, SQL_CANCEL_MARK, on_marked);
+		break;
+	case STORE_RETRY:
+		params_text(p, op->actor);
+		role_run(role, SQL_RETRY_WAITING, on_waiting_retried);
+		break;
+	case STORE_UPDATE:
+		if (op->set_priority)
+			params_int4(p, op->priority);
+		else
+			params_null(p);
+		if (op->run_at_us != STORE_TIME_BEGIN)
+			params_time(p, op->run_at_us);
+		else
+			params_null(p);
+		if (op->max_attempts)
+			params_int4(p, op->max_attempts);
+		else
+			params_null(p);
+		params_text(p, op->actor);
+		role_run(role, SQL_UPDATE_TASKS, on_updated);
+		break;
+	}
+}
+
+static void on_begun(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	params_uuid(&role->params, the_op(role)->request_id);
+	role_run(role, SQL_REQUEST_REMEMBER, on_remembered);
+}
+
+static void start(struct role *role)
+{
+	struct store_edit *op = the_op(role);
+	/* Room for the missing ids behind the tasks. */
+	struct edit *edit =
+	    calloc(1, sizeof *edit + (sizeof *edit->tasks + sizeof *edit->missing_ids) * (size_t)op->count);
+	for (int i = 0; i < op->count; i++)
+		edit->tasks[i].id = op->ids[i];
+	role->state = edit;
+	role_run(role, SQL_BEGIN, on_begun);
+}
+
+void store_edit(struct store *store, struct store_edit *op)
+{
+	static const struct op_kind kind = {"edit", start, NULL, false};
+	store_give(store, ROLE_EDIT, &kind, &op->op, 1, (size_t)op->count * 64);
+}

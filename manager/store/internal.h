@@ -1,0 +1,45 @@
+/* What the files of the store share: the struct itself, its roles, and small helpers. */
+#ifndef REEVE_MANAGER_STORE_INTERNAL_H
+#define REEVE_MANAGER_STORE_INTERNAL_H
+
+#include "manager/store/role.h"
+#include "manager/store/row.h"
+#include "manager/store/store.h"
+
+enum role_name {
+	ROLE_SUBMIT,
+	ROLE_WINDOW,
+	ROLE_CLAIM,
+	ROLE_REPORT,
+	ROLE_HEARTBEAT,
+	ROLE_EDIT,
+	ROLE_READ,
+	ROLE_UPKEEP,
+	ROLE_LISTEN,
+	ROLE_COUNT
+};
+
+struct store {
+	struct event_base *base;
+	struct store_options options;
+	struct store_listener listener;
+	struct role roles[ROLE_COUNT];
+	int64_t manager_id;
+	bool closing;
+};
+
+/* Gives an operation to a role: sets its weight and bytes, refuses it over the bound. */
+void store_give(struct store *store, enum role_name role, const struct op_kind *kind, struct store_op *op, int weight,
+    size_t bytes);
+
+/* For kinds: the i-th operation of the batch as its own type. */
+#define BATCH_OP(role, type, i) ((type *)(role)->batch[i])
+
+/* Used in a statement's callback: unless the result is good, hands it to role_refused and returns. */
+#define UNLESS_OK(role, result)                                                                                        \
+	if ((result)->kind != CONN_OK) {                                                                               \
+		role_refused(role, result);                                                                            \
+		return;                                                                                                \
+	}
+
+#endif

@@ -1,0 +1,147 @@
+/* Applies migrations. A database of a newer Reeve is refused, so that an old manager cannot harm it. */
+#include "manager/store/migrate.h"
+
+#include "common/log.h"
+
+#include <libpq-fe.h>
+#include <sql/sql.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OLDEST_SERVER = 140000 };
+
+static bool refused(PGconn *pg, const PGresult *result, const char *doing, struct reeve_error *error)
+{
+	const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+	char message[300];
+	snprintf(message, sizeof message, "%s", result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY)
+	                                                   ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY)
+	                                                   : ""
+	                                               : PQerrorMessage(pg));
+	message[strcspn(message, "\n")] = 0;
+	if (state && !strcmp(state, "42501"))
+		return error_set(error, STATUS(PERMISSION_DENIED),
+		    "the database role \"%s\" lacks a right for %s: %s; let its owner run "
+		    "GRANT CREATE ON DATABASE \"%s\" TO \"%s\", or migrate as the schema's owner and start with --no-migrate",
+		    PQuser(pg), doing, message, PQdb(pg), PQuser(pg));
+	if (!state || !strncmp(state, "08", 2) || !strncmp(state, "57P", 3))
+		return error_set(error, STATUS(UNAVAILABLE), "%s: %s", doing, message);
+	return error_set(error, STATUS(INTERNAL), "%s: %s (SQLSTATE %s)", doing, message, state);
+}
+
+static bool run(PGconn *pg, const char *sql, const char *doing, struct reeve_error *error)
+{
+	PGresult *result = PQexec(pg, sql);
+	ExecStatusType status = PQresultStatus(result);
+	bool good = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+	if (!good)
+		refused(pg, result, doing, error);
+	PQclear(result);
+	return good;
+}
+
+/* The newest migration the database has; 0: none. */
+static bool version_read(PGconn *pg, int *version, struct reeve_error *error)
+{
+	PGresult *result = PQexec(pg, sql_statements[SQL_SCHEMA_VERSION].text);
+	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	bool good = true;
+	*version = 0;
+	if (PQresultStatus(result) == PGRES_TUPLES_OK)
+		*version = atoi(PQgetvalue(result, 0, 0));
+	else if (!state || (strcmp(state, "42P01") && strcmp(state, "3F000"))) /* no such table, no such schema */
+		good = refused(pg, result, "reading the schema's version", error);
+	PQclear(result);
+	return good;
+}
+
+static bool apply_one(PGconn *pg, const struct sql_migration *m, struct reeve_error *error)
+{
+	char doing[128], number[16];
+	snprintf(doing, sizeof doing, "migration %s", m->name);
+	if (!run(pg, m->text, doing, error))
+		return false;
+	snprintf(number, sizeof number, "%d", m->version);
+	const char *values[2] = {number, m->name};
+	PGresult *result =
+	    PQexecParams(pg, sql_statements[SQL_SCHEMA_NOTE].text, 2, NULL, values, NULL, NULL, 0);
+	bool good = PQresultStatus(result) == PGRES_COMMAND_OK || refused(pg, result, doing, error);
+	PQclear(result);
+	if (good)
+		log_info("schema", "applied %s", m->name);
+	return good;
+}
+
+static bool apply(PGconn *pg, int newest, struct reeve_error *error)
+{
+	int have = 0;
+	if (!run(pg, sql_statements[SQL_BEGIN].text, "opening a transaction", error) ||
+	    !run(pg, sql_statements[SQL_SCHEMA_LOCK].text, "waiting for other managers", error) ||
+	    !version_read(pg, &have, error))
+		return false;
+	/* A look without the table has failed the transaction. */
+	if (PQtransactionStatus(pg) == PQTRANS_INERROR &&
+	    (!run(pg, sql_statements[SQL_ROLLBACK].text, "rolling back", error) ||
+	        !run(pg, sql_statements[SQL_BEGIN].text, "opening a transaction", error) ||
+	        !run(pg, sql_statements[SQL_SCHEMA_LOCK].text, "waiting for other managers", error)))
+		return false;
+	if (have >= newest)
+		return run(pg, sql_statements[SQL_COMMIT].text, "committing", error);
+	if (!run(pg, sql_statements[SQL_SCHEMA_BEGIN].text, "making the schema \"reeve\"", error) ||
+	    !version_read(pg, &have, error))
+		return false;
+	for (int i = 0; i < sql_migration_count; i++)
+		if (sql_migrations[i].version > have && !apply_one(pg, &sql_migrations[i], error))
+			return false;
+	return run(pg, sql_statements[SQL_COMMIT].text, "committing the migrations", error);
+}
+
+static void quiet(void *arg, const char *message)
+{
+	(void)arg, (void)message;
+}
+
+static void partitions_make(PGconn *pg, int history_days)
+{
+	char days[16];
+	snprintf(days, sizeof days, "%d", history_days);
+	const char *values[1] = {days};
+	PQclear(PQexec(pg, "set search_path = reeve"));
+	PGresult *result =
+	    PQexecParams(pg, sql_statements[SQL_HISTORY_MAKE_PARTITIONS].text, 1, NULL, values, NULL, NULL, 0);
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+		log_warn("schema", "cannot make partitions of the history: %s", PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+	PQclear(result);
+}
+
+bool migrate(const char *conninfo, bool check_only, int history_days, struct reeve_error *error)
+{
+	PGconn *pg = PQconnectdb(conninfo);
+	bool good = false;
+	int have, newest = sql_migrations[sql_migration_count - 1].version;
+	PQsetNoticeProcessor(pg, quiet, NULL);
+	if (PQstatus(pg) != CONNECTION_OK) {
+		char message[400];
+		snprintf(message, sizeof message, "%s", PQerrorMessage(pg));
+		message[strcspn(message, "\n")] = 0;
+		error_set(error, STATUS(UNAVAILABLE), "no database: %s", message);
+	} else if (PQserverVersion(pg) < OLDEST_SERVER) {
+		error_set(error, STATUS(FAILED_PRECONDITION), "PostgreSQL %d is too old; Reeve needs %d or newer",
+		    PQserverVersion(pg) / 10000, OLDEST_SERVER / 10000);
+	} else if (!version_read(pg, &have, error)) {
+		/* *error says it */
+	} else if (have > newest) {
+		error_set(error, STATUS(FAILED_PRECONDITION),
+		    "the database's schema is version %d, newer than this program's %d; use a newer reeve-manager", have, newest);
+	} else if (have < newest && check_only) {
+		error_set(error, STATUS(FAILED_PRECONDITION),
+		    "the database's schema is version %d, this program needs %d; start once without --no-migrate", have, newest);
+	} else {
+		good = have == newest || apply(pg, newest, error);
+	}
+	if (good)
+		partitions_make(pg, history_days);
+	PQfinish(pg);
+	return good;
+}

@@ -1,0 +1,296 @@
+/* Looking: rows straight into response messages. What the messages lead to is on the heap, as protobuf-c frees it. */
+#include "manager/store/internal.h"
+
+#include <reeve/v1/admin.pb-c.h>
+#include <reeve/v1/task.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *copy(const PGresult *rows, int row, int column)
+{
+	int length = PQgetlength(rows, row, column);
+	if (length == 0)
+		return (char *)protobuf_c_empty_string;
+	char *text = malloc((size_t)length + 1);
+	memcpy(text, PQgetvalue(rows, row, column), (size_t)length);
+	text[length] = 0;
+	return text;
+}
+
+static Reeve__V1__TaskStatus status_value(const char *name)
+{
+	static const struct {
+		const char *name;
+		Reeve__V1__TaskStatus value;
+	} all[] = {
+	    {"queued", REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED},
+	    {"executing", REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING},
+	    {"failed", REEVE__V1__TASK_STATUS__TASK_STATUS_FAILED},
+	    {"completed", REEVE__V1__TASK_STATUS__TASK_STATUS_COMPLETED},
+	    {"dead", REEVE__V1__TASK_STATUS__TASK_STATUS_DEAD},
+	    {"cancelled", REEVE__V1__TASK_STATUS__TASK_STATUS_CANCELLED},
+	};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (!strcmp(all[i].name, name))
+			return all[i].value;
+	return REEVE__V1__TASK_STATUS__TASK_STATUS_UNSPECIFIED;
+}
+
+/* Times that are infinite are shown as never. */
+static int64_t time_shown(const PGresult *rows, int row, int column)
+{
+	int64_t us = row_time(rows, row, column);
+	return us == INT64_MAX || us == INT64_MIN ? 0 : us;
+}
+
+/* The columns of get_tasks and list_tasks. */
+static Reeve__V1__Task *task_from(const PGresult *r, int row)
+{
+	Reeve__V1__Task *t = malloc(sizeof *t);
+	int c = 0;
+	reeve__v1__task__init(t);
+	t->id = row_int8(r, row, c++);
+	t->queue = copy(r, row, c++);
+	t->type = copy(r, row, c++);
+	t->status = status_value(row_text(r, row, c++));
+	t->priority = row_int4(r, row, c++);
+	t->run_at_us = time_shown(r, row, c++);
+	t->attempt = (uint32_t)row_int2(r, row, c++);
+	t->max_attempts = (uint32_t)row_int2(r, row, c++);
+	t->timeout_ms = row_int8(r, row, c++);
+	t->key = copy(r, row, c++);
+	t->source = copy(r, row, c++);
+	t->details = copy(r, row, c++);
+	t->result = copy(r, row, c++);
+	t->last_error = copy(r, row, c++);
+	t->error_code = copy(r, row, c++);
+	t->worker = copy(r, row, c++);
+	t->token = row_time(r, row, c++);
+	t->created_us = row_time(r, row, c++);
+	t->first_started_us = row_time(r, row, c++);
+	t->started_us = row_time(r, row, c++);
+	t->finished_us = row_time(r, row, c++);
+	t->expiry_us = row_time(r, row, c++);
+	t->cancel_requested = row_bool(r, row, c++);
+	return t;
+}
+
+static void take_tasks(const PGresult *rows, void *response)
+{
+	Reeve__V1__ListResponse *out = response;
+	out->n_tasks = (size_t)PQntuples(rows);
+	out->tasks = malloc(sizeof *out->tasks * (out->n_tasks + 1));
+	for (size_t i = 0; i < out->n_tasks; i++)
+		out->tasks[i] = task_from(rows, (int)i);
+}
+
+static void take_audit(const PGresult *rows, void *response)
+{
+	Reeve__V1__AuditResponse *out = response;
+	out->n_events = (size_t)PQntuples(rows);
+	out->events = malloc(sizeof *out->events * (out->n_events + 1));
+	for (size_t i = 0; i < out->n_events; i++) {
+		Reeve__V1__AuditEvent *e = out->events[i] = malloc(sizeof *e);
+		int row = (int)i;
+		reeve__v1__audit_event__init(e);
+		e->at_us = row_time(rows, row, 0);
+		e->task_id = row_int8(rows, row, 1);
+		e->token = row_time(rows, row, 2);
+		e->event = copy(rows, row, 3);
+		e->worker = copy(rows, row, 4);
+		e->worker_id = row_int8(rows, row, 5);
+		e->attempt = (uint32_t)row_int2(rows, row, 6);
+		e->actor = copy(rows, row, 7);
+		e->note = copy(rows, row, 8);
+	}
+}
+
+static void take_queues(const PGresult *rows, void *response)
+{
+	Reeve__V1__ListQueuesResponse *out = response;
+	out->n_queues = (size_t)PQntuples(rows);
+	out->queues = malloc(sizeof *out->queues * (out->n_queues + 1));
+	for (size_t i = 0; i < out->n_queues; i++) {
+		Reeve__V1__QueueCounts *q = out->queues[i] = malloc(sizeof *q);
+		int row = (int)i;
+		reeve__v1__queue_counts__init(q);
+		q->queue = copy(rows, row, 0);
+		q->type = copy(rows, row, 1);
+		q->queued = row_int8(rows, row, 2);
+		q->delayed = row_int8(rows, row, 3);
+		q->executing = row_int8(rows, row, 4);
+		q->failed = row_int8(rows, row, 5);
+		q->oldest_due_us = row_time(rows, row, 6);
+	}
+}
+
+static char **copy_array(const PGresult *rows, int row, int column, size_t *count)
+{
+	const char *data = NULL;
+	int n = row_array(rows, row, column, &data);
+	char **texts = malloc(sizeof *texts * (size_t)(n + 1));
+	for (int i = 0; i < n; i++) {
+		int length;
+		const char *value = row_array_next(&data, &length);
+		texts[i] = strndup(value, (size_t)length);
+	}
+	*count = (size_t)n;
+	return texts;
+}
+
+static void take_workers(const PGresult *rows, void *response)
+{
+	Reeve__V1__ListWorkersResponse *out = response;
+	out->n_workers = (size_t)PQntuples(rows);
+	out->workers = malloc(sizeof *out->workers * (out->n_workers + 1));
+	for (size_t i = 0; i < out->n_workers; i++) {
+		Reeve__V1__Worker *w = out->workers[i] = malloc(sizeof *w);
+		int row = (int)i;
+		reeve__v1__worker__init(w);
+		w->incarnation = row_int8(rows, row, 0);
+		w->name = copy(rows, row, 1);
+		w->host = copy(rows, row, 2);
+		w->pid = row_int4(rows, row, 3);
+		w->version = copy(rows, row, 4);
+		w->concurrency = (uint32_t)row_int4(rows, row, 5);
+		w->queues = copy_array(rows, row, 6, &w->n_queues);
+		w->types = copy_array(rows, row, 7, &w->n_types);
+		w->registered_us = row_time(rows, row, 8);
+		w->heartbeat_us = row_time(rows, row, 9);
+		w->state = copy(rows, row, 10);
+		w->holding = row_int8(rows, row, 11);
+	}
+}
+
+static void take_stats(const PGresult *rows, void *response)
+{
+	Reeve__V1__StatsResponse *out = response;
+	out->queued = row_int8(rows, 0, 0);
+	out->delayed = row_int8(rows, 0, 1);
+	out->executing = row_int8(rows, 0, 2);
+	out->failed = row_int8(rows, 0, 3);
+	out->completed = row_int8(rows, 0, 4);
+	out->dead = row_int8(rows, 0, 5);
+	out->cancelled = row_int8(rows, 0, 6);
+	out->workers_alive = row_int8(rows, 0, 7);
+}
+
+static const char *text_or_null(const char *text)
+{
+	return text && *text ? text : NULL;
+}
+
+static enum sql_id add_get(struct params *p, const struct store_read *op)
+{
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < op->count; i++)
+		params_add_int8(p, op->ids[i]);
+	params_array_end(p);
+	params_bool(p, op->texts);
+	return SQL_GET_TASKS;
+}
+
+static enum sql_id add_list(struct params *p, const struct store_read *op)
+{
+	static const char *const names[] = {NULL, "queued", "executing", "failed", "completed", "dead", "cancelled"};
+	const Reeve__V1__ListRequest *request = op->request;
+	params_text(p, names[request->status]);
+	params_text(p, text_or_null(request->queue));
+	params_text(p, text_or_null(request->type));
+	params_int8(p, request->before_id ? request->before_id : INT64_MAX);
+	params_int8(p, request->limit);
+	return SQL_LIST_TASKS;
+}
+
+static enum sql_id add_audit(struct params *p, const struct store_read *op)
+{
+	const Reeve__V1__AuditRequest *request = op->request;
+	if (request->task_id)
+		params_int8(p, request->task_id);
+	params_time(p, request->since_us ? request->since_us : STORE_TIME_BEGIN);
+	params_int8(p, (int64_t)request->limit + 1); /* one more tells whether there are more */
+	return request->task_id ? SQL_AUDIT_TASK : SQL_AUDIT_ALL;
+}
+
+static enum sql_id add_queues(struct params *p, const struct store_read *op)
+{
+	params_text(p, text_or_null(((const Reeve__V1__ListQueuesRequest *)op->request)->queue));
+	return SQL_QUEUE_COUNTS;
+}
+
+static enum sql_id add_workers(struct params *p, const struct store_read *op)
+{
+	params_bool(p, ((const Reeve__V1__ListWorkersRequest *)op->request)->all);
+	params_int8(p, op->lease_ms);
+	return SQL_WORKER_LIST;
+}
+
+static enum sql_id add_stats(struct params *p, const struct store_read *op)
+{
+	params_int8(p, op->lease_ms);
+	return SQL_STATS;
+}
+
+static const struct reading {
+	enum sql_id (*add)(struct params *p, const struct store_read *op);
+	void (*take)(const PGresult *rows, void *response);
+} readings[] = {
+    [STORE_GET] = {add_get, take_tasks},
+    [STORE_LIST] = {add_list, take_tasks},
+    [STORE_AUDIT] = {add_audit, take_audit},
+    [STORE_QUEUES] = {add_queues, take_queues},
+    [STORE_WORKERS] = {add_workers, take_workers},
+    [STORE_STATS] = {add_stats, take_stats},
+};
+
+static void on_read(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_read *op = BATCH_OP(role, struct store_read, 0);
+	readings[op->kind].take(result->rows, op->response);
+	role_done(role);
+}
+
+static void read_start(struct role *role)
+{
+	struct store_read *op = BATCH_OP(role, struct store_read, 0);
+	role_run(role, readings[op->kind].add(&role->params, op), on_read);
+}
+
+void store_read(struct store *store, struct store_read *op)
+{
+	static const struct op_kind kind = {"read", read_start, NULL, false};
+	store_give(store, ROLE_READ, &kind, &op->op, 1, 256);
+}
+
+/* --- which have ended ------------------------------------------------------------------------------------------ */
+
+static void on_ended(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_ended *op = BATCH_OP(role, struct store_ended, 0);
+	op->ended_count = PQntuples(result->rows);
+	role->state = malloc(sizeof *op->ended * (size_t)(op->ended_count + 1));
+	op->ended = role->state;
+	for (int row = 0; row < op->ended_count; row++)
+		op->ended[row] = row_int8(result->rows, row, 0);
+	role_done(role);
+}
+
+static void ended_start(struct role *role)
+{
+	struct store_ended *op = BATCH_OP(role, struct store_ended, 0);
+	params_array_begin(&role->params, PARAMS_INT8);
+	for (int i = 0; i < op->count; i++)
+		params_add_int8(&role->params, op->ids[i]);
+	params_array_end(&role->params);
+	role_run(role, SQL_ENDED_TASKS, on_ended);
+}
+
+void store_ended(struct store *store, struct store_ended *op)
+{
+	static const struct op_kind kind = {"ended", ended_start, NULL, false};
+	store_give(store, ROLE_READ, &kind, &op->op, 1, (size_t)op->count * 8);
+}

@@ -1,0 +1,390 @@
+/*
+ * Ending attempts. A batch of reports takes up to three statements, each its own transaction: those that completed, those
+ * that did not, and the question about those whose lock was not there any more. Each can be asked for again.
+ */
+#include "manager/store/internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+static const char *const outcome_names[STORE_OUTCOMES] = {
+    [STORE_COMPLETED] = "completed",
+    [STORE_FAILED] = "failed",
+    [STORE_FATAL] = "fatal",
+    [STORE_RETURNED] = "returned",
+    [STORE_CANCELLED] = "cancelled",
+    [STORE_LEASE_ENDED] = "lease_ended",
+    [STORE_EXPIRED] = "expired",
+};
+
+const char *store_outcome_name(enum store_outcome outcome)
+{
+	assert(outcome < STORE_OUTCOMES);
+	return outcome_names[outcome];
+}
+
+/* One reported attempt. The same attempt may be reported twice in one batch: the copies are chained, and share what
+ * becomes of the first. */
+struct entry {
+	struct store_result *result;
+	int64_t incarnation;
+	struct entry *copy;
+	bool settled;
+	UT_hash_handle hh;
+};
+
+struct batch {
+	int count;                /* distinct attempts */
+	struct entry **sorted;    /* those, by id and token */
+	struct entry *by_attempt; /* hash */
+	struct entry entries[];
+};
+
+static int by_attempt(const void *a, const void *b)
+{
+	const struct store_result *x = (*(struct entry *const *)a)->result, *y = (*(struct entry *const *)b)->result;
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return (x->token > y->token) - (x->token < y->token);
+}
+
+/* The hash's key: id and token stand side by side in the result. */
+enum { KEY_BYTES = 2 * sizeof(int64_t) };
+_Static_assert(offsetof(struct store_result, token) == offsetof(struct store_result, id) + sizeof(int64_t),
+    "id and token make one key");
+
+static void report_done(struct role *role)
+{
+	struct batch *batch = role->state;
+	for (int i = 0; i < batch->count; i++) {
+		struct entry *first = batch->sorted[i];
+		for (struct entry *copy = first->copy; copy; copy = copy->copy) {
+			copy->result->verdict =
+			    first->result->verdict == STORE_LATE ? STORE_LATE : STORE_REPEATED;
+			copy->result->ended = first->result->ended;
+		}
+	}
+	HASH_CLEAR(hh, batch->by_attempt);
+	free(batch->sorted);
+	batch->sorted = NULL;
+	role_done(role);
+}
+
+static void report_refused(struct role *role, const struct conn_result *result)
+{
+	struct batch *batch = role->state;
+	HASH_CLEAR(hh, batch->by_attempt);
+	free(batch->sorted);
+	role_refused(role, result);
+}
+
+static void on_late(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	struct batch *batch = role->state;
+	if (result->kind != CONN_OK) {
+		report_refused(role, result);
+		return;
+	}
+	int row = 0;
+	for (int i = 0; i < batch->count; i++) {
+		struct entry *e = batch->sorted[i];
+		if (e->settled)
+			continue;
+		assert(row < PQntuples(result->rows));
+		e->result->verdict = row_bool(result->rows, row, 1) ? STORE_REPEATED : STORE_LATE;
+		e->result->ended = true; /* whatever it is now, this attempt does not wait again because of us */
+		e->settled = true;
+		row++;
+	}
+	report_done(role);
+}
+
+/* Adds the attempts for which `wanted` holds, as ids and tokens. */
+static int add_attempts(struct params *p, const struct batch *batch, bool (*wanted)(const struct entry *))
+{
+	int n = 0;
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < batch->count; i++)
+		if (wanted(batch->sorted[i])) {
+			params_add_int8(p, batch->sorted[i]->result->id);
+			n++;
+		}
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TIME);
+	for (int i = 0; i < batch->count; i++)
+		if (wanted(batch->sorted[i]))
+			params_add_time(p, batch->sorted[i]->result->token);
+	params_array_end(p);
+	return n;
+}
+
+static void add_texts(struct params *p, const struct batch *batch, bool (*wanted)(const struct entry *),
+    const char *(*text)(const struct store_result *))
+{
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < batch->count; i++)
+		if (wanted(batch->sorted[i]))
+			params_add_text(p, text(batch->sorted[i]->result));
+	params_array_end(p);
+}
+
+static const char *text_outcome(const struct store_result *r)
+{
+	return outcome_names[r->outcome];
+}
+
+static const char *text_result(const struct store_result *r)
+{
+	return r->result;
+}
+
+static const char *text_error(const struct store_result *r)
+{
+	return r->error;
+}
+
+static const char *text_code(const struct store_result *r)
+{
+	return r->error_code;
+}
+
+static bool is_completed(const struct entry *e)
+{
+	return e->result->outcome == STORE_COMPLETED;
+}
+
+static bool is_other(const struct entry *e)
+{
+	return e->result->outcome != STORE_COMPLETED;
+}
+
+static bool is_open(const struct entry *e)
+{
+	return !e->settled;
+}
+
+static void ask_about_open(struct role *role)
+{
+	struct batch *batch = role->state;
+	struct params *p = &role->params;
+	params_reset(p);
+	if (!add_attempts(p, batch, is_open)) {
+		report_done(role);
+		return;
+	}
+	add_texts(p, batch, is_open, text_outcome);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < batch->count; i++)
+		if (is_open(batch->sorted[i]))
+			params_add_int8(p, batch->sorted[i]->incarnation);
+	params_array_end(p);
+	role_run(role, SQL_LATE_RESULTS, on_late);
+}
+
+static struct entry *find(struct batch *batch, int64_t id, int64_t token)
+{
+	int64_t key[2] = {id, token};
+	struct entry *e;
+	HASH_FIND(hh, batch->by_attempt, key, KEY_BYTES, e);
+	return e;
+}
+
+static void end_take(struct store_result *r, const PGresult *rows, int row)
+{
+	const char *becomes = row_text(rows, row, 2);
+	r->verdict = STORE_ACCEPTED;
+	r->ended = !strcmp(becomes, "dead") || !strcmp(becomes, "cancelled");
+	r->due_us = row_time(rows, row, 3);
+	r->version = row_time(rows, row, 4);
+	r->route = row_int4(rows, row, 5);
+	r->priority = row_int4(rows, row, 6);
+}
+
+static void on_ended(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	struct batch *batch = role->state;
+	if (result->kind != CONN_OK) {
+		report_refused(role, result);
+		return;
+	}
+	for (int row = 0; row < PQntuples(result->rows); row++) {
+		struct entry *e = find(batch, row_int8(result->rows, row, 0), row_time(result->rows, row, 1));
+		assert(e);
+		end_take(e->result, result->rows, row);
+		e->settled = true;
+	}
+	ask_about_open(role);
+}
+
+static void end_others(struct role *role)
+{
+	struct batch *batch = role->state;
+	struct params *p = &role->params;
+	params_reset(p);
+	if (!add_attempts(p, batch, is_other)) {
+		ask_about_open(role);
+		return;
+	}
+	add_texts(p, batch, is_other, text_outcome);
+	add_texts(p, batch, is_other, text_error);
+	add_texts(p, batch, is_other, text_code);
+	params_bool(p, true);
+	params_int4(p, role->store->options.history_days);
+	role_run(role, SQL_END_ATTEMPTS, on_ended);
+}
+
+static void on_completed(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	struct batch *batch = role->state;
+	if (result->kind != CONN_OK) {
+		report_refused(role, result);
+		return;
+	}
+	for (int row = 0; row < PQntuples(result->rows); row++) {
+		struct entry *e = find(batch, row_int8(result->rows, row, 0), row_time(result->rows, row, 1));
+		assert(e);
+		e->result->verdict = STORE_ACCEPTED;
+		e->result->ended = true;
+		e->settled = true;
+	}
+	end_others(role);
+}
+
+static void report_start(struct role *role)
+{
+	int total = 0, n = 0;
+	for (int i = 0; i < role->count; i++)
+		total += BATCH_OP(role, struct store_report, i)->count;
+	struct batch *batch = calloc(1, sizeof *batch + sizeof *batch->entries * (size_t)total);
+	batch->sorted = malloc(sizeof *batch->sorted * (size_t)(total + 1));
+	role->state = batch;
+	for (int i = 0; i < role->count; i++) {
+		struct store_report *op = BATCH_OP(role, struct store_report, i);
+		for (int k = 0; k < op->count; k++) {
+			struct entry *e = &batch->entries[n++], *before;
+			e->result = &op->results[k];
+			e->incarnation = op->incarnation;
+			HASH_FIND(hh, batch->by_attempt, &e->result->id, KEY_BYTES, before);
+			if (before) {
+				e->copy = before->copy;
+				before->copy = e;
+			} else {
+				HASH_ADD_KEYPTR(hh, batch->by_attempt, &e->result->id, KEY_BYTES, e);
+				batch->sorted[batch->count++] = e;
+			}
+		}
+	}
+	qsort(batch->sorted, (size_t)batch->count, sizeof *batch->sorted, by_attempt);
+	struct params *p = &role->params;
+	if (!add_attempts(p, batch, is_completed)) {
+		end_others(role);
+		return;
+	}
+	add_texts(p, batch, is_completed, text_result);
+	params_int4(p, role->store->options.history_days);
+	role_run(role, SQL_COMPLETE, on_completed);
+}
+
+void store_report(struct store *store, struct store_report *op)
+{
+	static const struct op_kind kind = {"report", report_start, NULL, false};
+	size_t bytes = 0;
+	for (int i = 0; i < op->count; i++) {
+		const struct store_result *r = &op->results[i];
+		bytes += 128 + (r->result ? strlen(r->result) : 0) + (r->error ? strlen(r->error) : 0);
+	}
+	store_give(store, ROLE_REPORT, &kind, &op->op, op->count, bytes);
+}
+
+/* --- expiry ---------------------------------------------------------------------------------------------------- */
+
+struct expired {
+	int count;
+	struct store_result results[];
+};
+
+static void on_advanced(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
+	op->more = PQntuples(result->rows) >= op->limit;
+	role_done(role);
+}
+
+static void advance(struct role *role)
+{
+	params_reset(&role->params);
+	params_int8(&role->params, BATCH_OP(role, struct store_expire, 0)->limit);
+	role_run(role, SQL_EXPIRED_ADVANCE, on_advanced);
+}
+
+static void on_expired_ended(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
+	struct expired *e = role->state;
+	e->count = 0;
+	for (int row = 0; row < PQntuples(result->rows); row++) {
+		struct store_result *r = &e->results[e->count++];
+		*r = (struct store_result){.id = row_int8(result->rows, row, 0), .token = row_time(result->rows, row, 1),
+		    .outcome = STORE_EXPIRED};
+		end_take(r, result->rows, row);
+	}
+	op->results = e->results;
+	op->count = e->count;
+	advance(role);
+}
+
+static void on_expired_found(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	int n = PQntuples(result->rows);
+	struct expired *e = calloc(1, sizeof *e + sizeof *e->results * (size_t)(n + 1));
+	role->state = e;
+	if (n == 0) {
+		advance(role);
+		return;
+	}
+	struct params *p = &role->params;
+	params_array_begin(p, PARAMS_INT8);
+	for (int row = 0; row < n; row++)
+		params_add_int8(p, row_int8(result->rows, row, 0));
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TIME);
+	for (int row = 0; row < n; row++)
+		params_add_time(p, row_time(result->rows, row, 1));
+	params_array_end(p);
+	const char *const texts[3] = {"expired", "the attempt ran past its expiry and was taken back", "expired"};
+	for (int column = 0; column < 3; column++) {
+		params_array_begin(p, PARAMS_TEXT);
+		for (int row = 0; row < n; row++)
+			params_add_text(p, texts[column]);
+		params_array_end(p);
+	}
+	params_bool(p, false);
+	params_int4(p, role->store->options.history_days);
+	role_run(role, SQL_END_ATTEMPTS, on_expired_ended);
+}
+
+static void expire_start(struct role *role)
+{
+	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
+	op->results = NULL;
+	op->count = 0;
+	params_int8(&role->params, op->limit);
+	role_run(role, SQL_EXPIRED_FIND, on_expired_found);
+}
+
+void store_expire(struct store *store, struct store_expire *op)
+{
+	static const struct op_kind kind = {"expire", expire_start, NULL, false};
+	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
+}

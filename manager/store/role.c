@@ -1,0 +1,270 @@
+/* The batching of operations on one connection. See role.h. */
+#include "manager/store/role.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "manager/store/internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+enum { TRIES_MOST = 20 };
+
+static void pump(struct role *role);
+
+static void unlink_waiting(struct role *role, struct store_op *op)
+{
+	DL_DELETE(role->waiting, op);
+	role->waiting_count--;
+	role->waiting_bytes -= op->bytes;
+}
+
+static void op_end(struct store_op *op, const struct reeve_error *error)
+{
+	op->done(op, error);
+}
+
+/* Chooses the next batch: operations of the first one's kind, in their order, as many as fit. */
+static void batch_choose(struct role *role)
+{
+	const struct op_kind *kind = role->waiting->kind;
+	struct store_op *op, *tmp;
+	int weight = 0, limit = ROLE_BATCH_OPS;
+	size_t bytes = 0;
+	DL_FOREACH_SAFE (role->waiting, op, tmp) {
+		if (role->count >= limit || role->count >= ROLE_BATCH_OPS)
+			break;
+		if (op->kind != kind || (kind->joins && role->count && !kind->joins(role, op)))
+			continue;
+		if (role->count && (weight + op->weight > role->weight_limit || bytes + op->bytes > STORE_BATCH_BYTES))
+			break;
+		if (op->batch_limit) {
+			if (role->count >= op->batch_limit)
+				break;
+			limit = op->batch_limit < limit ? op->batch_limit : limit;
+		}
+		weight += op->weight;
+		bytes += op->bytes;
+		unlink_waiting(role, op);
+		role->batch[role->count++] = op;
+	}
+}
+
+static void pump(struct role *role)
+{
+	if (role->count || !role->waiting || !conn_idle(role->conn))
+		return;
+	batch_choose(role);
+	role->batches++;
+	role->operations += role->count;
+	params_reset(&role->params);
+	role->batch[0]->kind->start(role);
+}
+
+void role_add(struct role *role, struct store_op *op)
+{
+	op->tries = 0;
+	op->batch_limit = 0;
+	op->again = false;
+	DL_APPEND(role->waiting, op);
+	role->waiting_count++;
+	role->waiting_bytes += op->bytes;
+	pump(role);
+}
+
+/* Takes the operations out of the role, which is then free for the next batch. *state is to be freed when they are done
+ * with: their results are in it. */
+static int batch_take(struct role *role, struct store_op **ops, void **state)
+{
+	int n = role->count;
+	memcpy(ops, role->batch, sizeof *ops * (size_t)n);
+	role->count = 0;
+	*state = role->state;
+	role->state = NULL;
+	return n;
+}
+
+void role_done(struct role *role)
+{
+	struct store_op *ops[ROLE_BATCH_OPS];
+	void *state;
+	int n = batch_take(role, ops, &state);
+	/* The next batch goes out first, so that PostgreSQL works while the answers are made. */
+	pump(role);
+	for (int i = 0; i < n; i++)
+		op_end(ops[i], NULL);
+	free(state);
+}
+
+/* Puts the batch back to the head of the list, in its order. */
+static void batch_requeue(struct role *role, int batch_limit, bool again)
+{
+	struct store_op *ops[ROLE_BATCH_OPS];
+	void *state;
+	int n = batch_take(role, ops, &state);
+	free(state);
+	for (int i = n - 1; i >= 0; i--) {
+		struct store_op *op = ops[i];
+		op->again |= again;
+		op->batch_limit = batch_limit;
+		DL_PREPEND(role->waiting, op);
+		role->waiting_count++;
+		role->waiting_bytes += op->bytes;
+	}
+}
+
+static void batch_fail(struct role *role, reeve_status code, const char *message)
+{
+	struct store_op *ops[ROLE_BATCH_OPS];
+	struct reeve_error error;
+	void *state;
+	int n = batch_take(role, ops, &state);
+	free(state);
+	error_set(&error, code, "%s", message);
+	for (int i = 0; i < n; i++)
+		op_end(ops[i], &error);
+	pump(role);
+}
+
+static reeve_status status_of_sqlstate(const char *state)
+{
+	if (!strncmp(state, "22", 2))
+		return STATUS(INVALID_ARGUMENT);
+	if (!strncmp(state, "53", 2) || !strncmp(state, "58", 2))
+		return STATUS(UNAVAILABLE); /* out of disk, of memory, of connections */
+	if (!strcmp(state, "57014"))
+		return STATUS(DEADLINE_EXCEEDED); /* statement_timeout */
+	if (!strcmp(state, "42501"))
+		return STATUS(UNAVAILABLE); /* the database's owner has to mend the rights */
+	return STATUS(INTERNAL);
+}
+
+/* After a refusal inside a transaction: the transaction is over, now see to the batch. */
+struct refusal {
+	reeve_status code;
+	bool retry;
+	char message[400];
+};
+
+static void refusal_settle(struct role *role, const struct refusal *refusal)
+{
+	int n = role->count;
+	if (refusal->retry && role->batch[0]->tries++ < TRIES_MOST) {
+		batch_requeue(role, 0, false);
+		pump(role);
+	} else if (n > 1) {
+		batch_requeue(role, (n + 1) / 2, false);
+		pump(role);
+	} else {
+		if (refusal->code == STATUS(INTERNAL))
+			log_error(role->name, "%s: %s", role->batch[0]->kind->name, refusal->message);
+		batch_fail(role, refusal->code, refusal->message);
+	}
+}
+
+static void after_rollback(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	if (result->kind == CONN_LOST) {
+		role_refused(role, result);
+		return;
+	}
+	struct refusal refusal = *(struct refusal *)role->state;
+	refusal_settle(role, &refusal);
+}
+
+void role_refused(struct role *role, const struct conn_result *result)
+{
+	assert(role->count > 0 && result->kind != CONN_OK);
+	if (result->kind == CONN_LOST) {
+		if (role->batch[0]->kind->tells_unknown)
+			batch_fail(role, STATUS(UNKNOWN), result->message);
+		else
+			batch_requeue(role, role->batch[0]->batch_limit, true);
+		return;
+	}
+	struct refusal refusal = {
+	    .code = status_of_sqlstate(result->sqlstate),
+	    .retry = !strcmp(result->sqlstate, "40P01") || !strcmp(result->sqlstate, "40001"),
+	};
+	memcpy(refusal.message, result->message, sizeof refusal.message);
+	if (!conn_in_transaction(role->conn)) {
+		refusal_settle(role, &refusal);
+		return;
+	}
+	free(role->state);
+	role->state = malloc(sizeof refusal);
+	*(struct refusal *)role->state = refusal;
+	params_reset(&role->params);
+	role_run(role, SQL_ROLLBACK, after_rollback);
+}
+
+void role_run(struct role *role, enum sql_id statement, conn_done *next)
+{
+	conn_run(role->conn, statement, &role->params, next, role);
+	params_reset(&role->params);
+}
+
+static void on_ready(void *arg)
+{
+	struct role *role = arg;
+	if (role == &role->store->roles[ROLE_LISTEN])
+		role->store->listener.listening(role->store->listener.arg);
+	pump(role);
+}
+
+static void on_lost(void *arg)
+{
+	(void)arg; /* the batch in flight has been told already; the rest waits for the next connection */
+}
+
+static void on_notified(void *arg, const char *payload)
+{
+	struct role *role = arg;
+	role->store->listener.notified(role->store->listener.arg, payload);
+}
+
+void role_open(struct role *role, struct store *store, const struct conn_settings *settings, int weight_limit)
+{
+	role->store = store;
+	role->name = settings->name;
+	role->weight_limit = weight_limit;
+	struct conn_listener listener = {on_ready, on_lost, on_notified, role};
+	role->conn = conn_create(store->base, settings, &listener);
+}
+
+void role_close(struct role *role)
+{
+	struct reeve_error error;
+	conn_destroy(role->conn);
+	error_set(&error, STATUS(UNAVAILABLE), "the manager stops");
+	struct store_op *op, *tmp;
+	for (int i = 0; i < role->count; i++)
+		op_end(role->batch[i], &error);
+	role->count = 0;
+	DL_FOREACH_SAFE (role->waiting, op, tmp) {
+		unlink_waiting(role, op);
+		op_end(op, &error);
+	}
+	free(role->state);
+	params_free(&role->params);
+}
+
+void role_expire(struct role *role, int64_t now_ms)
+{
+	struct store_op *op, *tmp;
+	DL_FOREACH_SAFE (role->waiting, op, tmp) {
+		if (!op->deadline_ms || op->deadline_ms > now_ms)
+			continue;
+		struct reeve_error error;
+		if (op->again)
+			error_set(&error, STATUS(DEADLINE_EXCEEDED),
+			    "the database went away while it worked on this; ask again with the same request id");
+		else
+			error_set(&error, STATUS(UNAVAILABLE), "no database: %s", conn_problem(role->conn));
+		unlink_waiting(role, op);
+		op_end(op, &error);
+	}
+}

@@ -1,0 +1,66 @@
+/*
+ * Roles: each has a connection and a list of waiting operations. Whatever has gathered while the last batch was in
+ * flight goes out as the next one: no timers, no tuned delays.
+ *
+ * An operation embeds struct store_op (store.h) and names its kind; a kind knows how a batch of its operations is turned
+ * into statements. The role sees to the rest: a batch refused because of one operation's data is split until that one
+ * stands alone; deadlocks and serialization failures are tried again; operations whose outcome became unknown with the
+ * connection are asked again on the next one, marked `again`.
+ */
+#ifndef REEVE_MANAGER_STORE_ROLE_H
+#define REEVE_MANAGER_STORE_ROLE_H
+
+#include "manager/store/conn.h"
+#include "manager/store/store.h"
+
+struct role;
+
+struct op_kind {
+	const char *name;
+	/* Sends the first statement of a batch: role->batch[0 … role->count). It goes on by role_run until it ends with
+	 * role_done or role_refused. */
+	void (*start)(struct role *role);
+	/* False if `op` must not be in one batch with those already chosen (may be NULL: all may). */
+	bool (*joins)(const struct role *role, const struct store_op *op);
+	/* An unknown outcome is not asked for again but told with error code UNKNOWN: its owner knows better what to do. */
+	bool tells_unknown;
+};
+
+enum { ROLE_BATCH_OPS = 2048 };
+
+struct role {
+	struct store *store;
+	struct conn *conn;
+	const char *name;
+	struct store_op *waiting;      /* utlist */
+	size_t waiting_count, waiting_bytes;
+	struct store_op *batch[ROLE_BATCH_OPS];
+	int count;
+	int weight_limit;              /* tasks a batch may hold */
+	struct params params;          /* for the statement that is being sent */
+	void *state;                   /* of the batch in flight, freed with free() when it ends */
+	conn_done *next;               /* what follows the statement in flight */
+	int64_t batches, operations;
+};
+
+/* Sets a role up. `settings` gives the connection's. */
+void role_open(struct role *role, struct store *store, const struct conn_settings *settings, int weight_limit);
+void role_close(struct role *role);
+
+/* Takes an operation in; sends it if the connection is free. */
+void role_add(struct role *role, struct store_op *op);
+
+/* Runs the next statement of the batch with role->params; `next` gets (role, result) and, unless it is CONN_OK, must
+ * call role_refused. */
+void role_run(struct role *role, enum sql_id statement, conn_done *next);
+
+/* The batch has succeeded: calls every operation's `done`. */
+void role_done(struct role *role);
+
+/* The batch's statement did not succeed: splits, tries again or fails it, as its result says. */
+void role_refused(struct role *role, const struct conn_result *result);
+
+/* Ends waiting operations whose deadline has passed. */
+void role_expire(struct role *role, int64_t now_ms);
+
+#endif

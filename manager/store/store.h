@@ -1,0 +1,412 @@
+/*
+ * The store: every durable thing the manager does, as asynchronous operations. The core knows only this header; behind
+ * it are the roles' connections to PostgreSQL.
+ *
+ * The caller owns an operation's struct and what its pointers lead to, fills in the first part, and gives it to its
+ * function; `op.done` is called exactly once, on the loop's thread, never from within the function that took it except
+ * where it says so. The results (second part) are valid during `done`, and are freed by the store when it returns.
+ * An error of code UNKNOWN means that it may or may not have happened (only where an operation says that it tells).
+ *
+ * Times are microseconds since 1970 of the database's clock, durations milliseconds.
+ */
+#ifndef REEVE_MANAGER_STORE_STORE_H
+#define REEVE_MANAGER_STORE_STORE_H
+
+#include "common/error.h"
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Points in time before and after all others. */
+#define STORE_TIME_BEGIN INT64_MIN
+#define STORE_TIME_NEVER INT64_MAX
+
+enum { STORE_BATCH_BYTES = 16 << 20 };
+
+struct store;
+struct op_kind;
+
+struct store_op {
+	void (*done)(struct store_op *op, const struct reeve_error *error); /* error NULL: it is committed */
+	int64_t deadline_ms; /* monotonic: not begun by then, it ends with UNAVAILABLE; 0: waits for ever */
+	int weight;          /* tasks in it; set by the store */
+	size_t bytes;        /* what it holds in memory; set by the store */
+
+	/* the role's own */
+	struct store_op *prev, *next;
+	const struct op_kind *kind;
+	bool again;
+	int batch_limit, tries;
+};
+
+/* --- submitting ------------------------------------------------------------------------------------------------ */
+
+struct store_task {
+	int route;
+	const char *queue, *type, *details;
+	int32_t priority;
+	int64_t run_at_us;      /* STORE_TIME_BEGIN: now */
+	int64_t delay_ms;
+	const char *key;        /* NULL: none */
+	int64_t key_ttl_ms;     /* 0: until a day after the task ended */
+	int32_t max_attempts;
+	int64_t timeout_ms, retry_base_ms, retry_max_ms;
+	const char *source;
+};
+
+struct store_made {
+	int64_t id;
+	bool existing;          /* a key's older task; nothing was made */
+	bool made;              /* by this very operation: the next two are there */
+	int64_t version, run_at_us;
+};
+
+struct store_submit {
+	struct store_op op;
+	uint8_t request_id[16];
+	int count;
+	const struct store_task *tasks;
+	/* results */
+	struct store_made *made; /* one a task, in order */
+	int made_count;          /* may differ from count only if the request id was used for another call */
+	bool keyed;              /* the store's own */
+};
+void store_submit(struct store *store, struct store_submit *op);
+
+/* --- routes ---------------------------------------------------------------------------------------------------- */
+
+struct store_route {
+	int id;
+	const char *queue, *type;
+};
+
+struct store_routes {
+	struct store_op op;
+	int count;                       /* make these, if need be, and answer them; 0: answer all above `after` */
+	const char **queues, **types;
+	int after;
+	/* results */
+	struct store_route *routes;
+	int found;
+};
+void store_routes(struct store *store, struct store_routes *op);
+
+/* --- the window ------------------------------------------------------------------------------------------------ */
+
+struct store_candidate {
+	int64_t id, version, run_at_us;
+	int32_t bytes; /* of its details */
+};
+
+struct store_page {
+	struct store_op op;
+	int route;
+	int32_t priority;
+	int64_t after_run_at_us, after_id;
+	int64_t due_us;                  /* the manager's reckoning of now */
+	int limit;
+	/* results */
+	struct store_candidate *candidates;
+	int count;
+	int64_t next_due_us;             /* when the first task that is not due yet will be; STORE_TIME_NEVER: none */
+};
+void store_page(struct store *store, struct store_page *op);
+
+struct store_stream {
+	int route;
+	int32_t priority;
+};
+
+struct store_streams {
+	struct store_op op;
+	int count;
+	const int *routes;
+	int32_t below;                   /* INT32_MAX: from the highest */
+	int most;                        /* for each route */
+	/* results */
+	struct store_stream *streams;
+	int found;
+};
+void store_streams(struct store *store, struct store_streams *op);
+
+/* --- claiming -------------------------------------------------------------------------------------------------- */
+
+struct store_try {
+	int64_t id, version;
+	int slot;                        /* place of its Fetch in `fetches`, from 0 */
+};
+
+struct store_fetch {
+	int64_t incarnation, fetch_id;
+};
+
+struct store_claimed {
+	int64_t id, token, assignment_id, timeout_ms;
+	int64_t expires_in_ms;
+	const char *details, *key;
+	int attempt, max_attempts, route, slot;
+};
+
+/* Tells UNKNOWN. */
+struct store_claim {
+	struct store_op op;
+	int count;
+	struct store_try *tries;         /* sorted by id by the store */
+	int fetch_count;
+	const struct store_fetch *fetches;
+	int64_t buffer_ms;               /* an attempt's expiry beyond its time-out */
+	/* results */
+	struct store_claimed *won;
+	int won_count;
+};
+void store_claim(struct store *store, struct store_claim *op);
+
+/* What a Fetch was given and still holds. */
+struct store_redeliver {
+	struct store_op op;
+	struct store_fetch fetch;
+	/* results */
+	struct store_claimed *won;
+	int won_count;
+};
+void store_redeliver(struct store *store, struct store_redeliver *op);
+
+/* --- ending attempts ------------------------------------------------------------------------------------------- */
+
+enum store_outcome {
+	STORE_COMPLETED,
+	STORE_FAILED,
+	STORE_FATAL,
+	STORE_RETURNED,
+	STORE_CANCELLED,
+	STORE_LEASE_ENDED,
+	STORE_EXPIRED,
+	STORE_OUTCOMES
+};
+
+/* "completed", "failed", …: as the tables say it. */
+const char *store_outcome_name(enum store_outcome outcome);
+
+enum store_verdict {
+	STORE_ACCEPTED,  /* this call ended the attempt */
+	STORE_REPEATED,  /* an earlier copy of the report had */
+	STORE_LATE,      /* the lock had been lost; nothing was changed, and the audit says so */
+};
+
+struct store_result {
+	int64_t id, token;
+	enum store_outcome outcome;
+	const char *result;              /* completed; NULL otherwise */
+	const char *error, *error_code;  /* NULL when completed */
+	/* results */
+	enum store_verdict verdict;
+	bool ended;                      /* the task is over; else it waits again: */
+	int route;
+	int32_t priority;
+	int64_t version, due_us;
+};
+
+struct store_report {
+	struct store_op op;
+	int64_t incarnation;
+	int count;
+	struct store_result *results;
+};
+void store_report(struct store *store, struct store_report *op);
+
+/* Ends attempts whose expiry has passed, a bounded number at a time. */
+struct store_expire {
+	struct store_op op;
+	int limit;                       /* journal rows to look into */
+	/* results */
+	struct store_result *results;    /* those ended here */
+	int count;
+	bool more;                       /* look again at once */
+};
+void store_expire(struct store *store, struct store_expire *op);
+
+/* --- changing by hand ------------------------------------------------------------------------------------------ */
+
+enum store_edit_kind { STORE_CANCEL, STORE_RETRY, STORE_UPDATE };
+
+struct store_edited {
+	int64_t id;
+	char status[12];                 /* afterwards */
+	bool changed;
+	bool refused;                    /* it runs, and that cannot be changed then */
+	bool ended;                      /* by this call */
+	bool waits;                      /* waits again or anew, since this call: */
+	int route;
+	int32_t priority;
+	int64_t version, due_us;
+	int64_t ordered_worker, token;   /* a worker is to be told to stop this attempt; 0: none */
+};
+
+struct store_edit {
+	struct store_op op;
+	enum store_edit_kind kind;
+	uint8_t request_id[16];
+	int count;
+	const int64_t *ids;
+	const char *actor, *reason;
+	bool set_priority;
+	int32_t priority;
+	int64_t run_at_us;               /* STORE_TIME_BEGIN: leave */
+	int32_t max_attempts;            /* 0: leave */
+	/* results */
+	struct store_edited *tasks;      /* those that exist, in the order asked */
+	int found;
+	int64_t *missing;
+	int missing_count;
+};
+void store_edit(struct store *store, struct store_edit *op);
+
+/* --- workers --------------------------------------------------------------------------------------------------- */
+
+struct store_register {
+	struct store_op op;
+	const char *name, *host, *version;
+	int32_t pid, concurrency;
+	int queue_count, type_count;
+	char *const *queues, *const *types;
+	/* result */
+	int64_t incarnation;
+};
+void store_register(struct store *store, struct store_register *op);
+
+struct store_leave {
+	struct store_op op;
+	int64_t incarnation;
+	const char *reason;
+};
+void store_leave(struct store *store, struct store_leave *op);
+
+/* Whether incarnations live. */
+struct store_look {
+	struct store_op op;
+	int64_t incarnation;
+	/* results */
+	bool lost;                       /* or unknown */
+};
+void store_look(struct store *store, struct store_look *op);
+
+struct store_order {
+	char kind[12];
+	int64_t task_id, token;
+};
+
+struct store_heartbeat {
+	struct store_op op;
+	int64_t incarnation, seq;
+	/* results */
+	bool renewed;                    /* it raised the sequence number */
+	bool lost;                       /* the incarnation has ended, or never was */
+	struct store_order *orders;
+	int order_count;
+};
+void store_heartbeat(struct store *store, struct store_heartbeat *op);
+
+/* --- looking --------------------------------------------------------------------------------------------------- */
+
+/* Which of some tasks have ended. */
+struct store_ended {
+	struct store_op op;
+	int count;
+	const int64_t *ids;
+	/* results */
+	int64_t *ended;
+	int ended_count;
+};
+void store_ended(struct store *store, struct store_ended *op);
+
+/* Reads straight into a response message, which the caller owns and has initialized; what it leads to is freed by
+ * protobuf_c_message_free_unpacked. */
+enum store_read_kind {
+	STORE_GET,      /* Task list in a ListResponse: ids, with details and results */
+	STORE_LIST,     /* ListResponse from a ListRequest */
+	STORE_AUDIT,    /* AuditResponse from an AuditRequest */
+	STORE_QUEUES,   /* ListQueuesResponse from a ListQueuesRequest */
+	STORE_WORKERS,  /* ListWorkersResponse from a ListWorkersRequest */
+	STORE_STATS,    /* StatsResponse */
+};
+
+struct store_read {
+	struct store_op op;
+	enum store_read_kind kind;
+	const void *request;             /* the request message */
+	int count;                       /* for STORE_GET */
+	const int64_t *ids;
+	bool texts;                      /* STORE_GET: with details and results */
+	int64_t lease_ms;
+	/* result */
+	void *response;
+};
+void store_read(struct store *store, struct store_read *op);
+
+/* --- upkeep ---------------------------------------------------------------------------------------------------- */
+
+/* Says that the manager lives, and reads the clock. */
+struct store_tick {
+	struct store_op op;
+	/* results */
+	int64_t now_us;
+	bool others;                     /* other managers live */
+	int newest_route;
+};
+void store_tick(struct store *store, struct store_tick *op);
+
+/* Tells the other managers of work. */
+struct store_wake {
+	struct store_op op;
+	char payload[96];
+};
+void store_wake(struct store *store, struct store_wake *op);
+
+/* One round of making partitions ahead, dropping old ones, forgetting what is too old. */
+struct store_upkeep {
+	struct store_op op;
+	/* result */
+	bool more;                       /* there was a full batch of something: come again soon */
+	int step;                        /* the store's own */
+};
+void store_upkeep(struct store *store, struct store_upkeep *op);
+
+/* --- the store itself ------------------------------------------------------------------------------------------ */
+
+struct store_options {
+	const char *conninfo;
+	const char *manager_name;
+	int history_days;
+	int64_t lease_ms;
+	int64_t buffer_ms;
+	size_t waiting_bytes; /* operations over it are refused with RESOURCE_EXHAUSTED at once */
+};
+
+struct store_listener {
+	void (*notified)(void *arg, const char *payload); /* another manager speaks */
+	void (*listening)(void *arg);                      /* the listen connection is (back) up: what was said may be missed */
+	void *arg;
+};
+
+/* Opens the roles' connections; the database need not be up. */
+struct store *store_open(
+    struct event_base *base, const struct store_options *options, const struct store_listener *listener);
+
+/* Closes the connections; waiting operations end with UNAVAILABLE. */
+void store_close(struct store *store);
+
+/* Ends operations that waited too long. Call it a few times a second. */
+void store_expire_waiting(struct store *store);
+
+/* True if the roles are connected. */
+bool store_up(const struct store *store);
+
+/* The manager's own number in the database; 0 before it is known. */
+int64_t store_manager_id(const struct store *store);
+
+/* Batches and operations of each role since the start; returns false when `role` is beyond the last. */
+bool store_counters(const struct store *store, int role, const char **name, int64_t *batches, int64_t *operations);
+
+#endif

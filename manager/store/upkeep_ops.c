@@ -1,0 +1,158 @@
+/* What keeps a manager and its tables going: the tick, waking the others, partitions, forgetting. */
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/uuid.h"
+#include "manager/store/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void on_ticked(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_tick *op = BATCH_OP(role, struct store_tick, 0);
+	op->now_us = row_time(result->rows, 0, 0);
+	op->others = row_bool(result->rows, 0, 1);
+	op->newest_route = row_int4(result->rows, 0, 2);
+	role_done(role);
+}
+
+static void tick(struct role *role)
+{
+	params_int8(&role->params, role->store->manager_id);
+	role_run(role, SQL_MANAGER_TICK, on_ticked);
+}
+
+static void on_started(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	role->store->manager_id = row_int8(result->rows, 0, 0);
+	tick(role);
+}
+
+static void tick_start(struct role *role)
+{
+	if (role->store->manager_id) {
+		tick(role);
+		return;
+	}
+	params_text(&role->params, role->store->options.manager_name);
+	role_run(role, SQL_MANAGER_START, on_started);
+}
+
+void store_tick(struct store *store, struct store_tick *op)
+{
+	static const struct op_kind kind = {"tick", tick_start, NULL, false};
+	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 0);
+}
+
+static void on_woken(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	role_done(role);
+}
+
+static void wake_start(struct role *role)
+{
+	params_text(&role->params, BATCH_OP(role, struct store_wake, 0)->payload);
+	role_run(role, SQL_WAKE_SEND, on_woken);
+}
+
+void store_wake(struct store *store, struct store_wake *op)
+{
+	static const struct op_kind kind = {"wake", wake_start, NULL, false};
+	store_give(store, ROLE_LISTEN, &kind, &op->op, 1, 0);
+}
+
+/* --- upkeep ---------------------------------------------------------------------------------------------------- */
+
+enum { REQUEST_KEPT_MS = 25 * 3600 * 1000 };
+
+/* The lowest request id of a time. */
+static void add_request_bound(struct role *role)
+{
+	uint8_t id[16] = {0};
+	int64_t ms = clock_wall_us() / 1000 - REQUEST_KEPT_MS;
+	for (int i = 0; i < 6; i++)
+		id[i] = (uint8_t)(ms >> (8 * (5 - i)));
+	params_uuid(&role->params, id);
+}
+
+static void add_days(struct role *role)
+{
+	params_int4(&role->params, role->store->options.history_days);
+}
+
+static void add_nothing(struct role *role)
+{
+	(void)role;
+}
+
+static const struct step {
+	enum sql_id statement;
+	void (*add)(struct role *role);
+	int full; /* so many rows: there may be more; 0: cannot be */
+} steps[] = {
+    {SQL_HISTORY_MAKE_PARTITIONS, add_days, 0},
+    {SQL_HISTORY_DROP_PARTITION, add_nothing, 0},
+    {SQL_PURGE_HISTORY_DEFAULT, add_nothing, 5000},
+    {SQL_PURGE_REQUESTS, add_request_bound, 20000},
+    {SQL_PURGE_KEYS, add_nothing, 5000},
+    {SQL_PURGE_ATTEMPTS, add_days, 5000},
+    {SQL_PURGE_EVENTS, add_days, 5000},
+    {SQL_PURGE_WORKER_EVENTS, add_days, 5000},
+    {SQL_PURGE_ASSIGNMENTS, add_days, 5000},
+    {SQL_PURGE_WORKERS, add_days, 0},
+    {SQL_PURGE_ORDERS, add_nothing, 0},
+};
+
+static void upkeep_step(struct role *role);
+
+static void on_step(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	struct store_upkeep *op = BATCH_OP(role, struct store_upkeep, 0);
+	if (result->kind == CONN_LOST) {
+		role_refused(role, result);
+		return;
+	}
+	const struct step *step = &steps[op->step];
+	if (result->kind == CONN_REFUSED) /* one that fails does not stop the others: it is tried again next time */
+		log_warn("upkeep", "%s: %s", sql_statements[step->statement].name, result->message);
+	else if (step->full && atoi(PQcmdTuples((PGresult *)result->rows)) >= step->full)
+		op->more = true;
+	else if (step->statement == SQL_HISTORY_DROP_PARTITION && !row_null(result->rows, 0, 0)) {
+		log_info("upkeep", "dropped the history's partition %s", row_text(result->rows, 0, 0));
+		op->more = true;
+	}
+	op->step++;
+	upkeep_step(role);
+}
+
+static void upkeep_step(struct role *role)
+{
+	struct store_upkeep *op = BATCH_OP(role, struct store_upkeep, 0);
+	if (op->step == sizeof steps / sizeof *steps) {
+		role_done(role);
+		return;
+	}
+	steps[op->step].add(role);
+	role_run(role, steps[op->step].statement, on_step);
+}
+
+static void upkeep_start(struct role *role)
+{
+	struct store_upkeep *op = BATCH_OP(role, struct store_upkeep, 0);
+	op->step = 0;
+	op->more = false;
+	upkeep_step(role);
+}
+
+void store_upkeep(struct store *store, struct store_upkeep *op)
+{
+	static const struct op_kind kind = {"upkeep", upkeep_start, NULL, false};
+	store_give(store, ROLE_UPKEEP, &kind, &op->op, 1, 0);
+}

@@ -1,0 +1,130 @@
+/* What the window reads: pages of candidates, the streams there are; and routes. */
+#include "manager/store/internal.h"
+
+#include <stdlib.h>
+
+static void on_page(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_page *op = BATCH_OP(role, struct store_page, 0);
+	int rows = PQntuples(result->rows);
+	role->state = malloc(sizeof *op->candidates * (size_t)(rows + 1));
+	op->candidates = role->state;
+	op->count = 0;
+	op->next_due_us = STORE_TIME_NEVER;
+	for (int row = 0; row < rows; row++) {
+		struct store_candidate c = {
+		    .id = row_int8(result->rows, row, 0),
+		    .version = row_time(result->rows, row, 1),
+		    .run_at_us = row_time(result->rows, row, 2),
+		    .bytes = row_int4(result->rows, row, 3),
+		};
+		if (c.id == 0)
+			op->next_due_us = c.run_at_us;
+		else
+			op->candidates[op->count++] = c;
+	}
+	role_done(role);
+}
+
+static void page_start(struct role *role)
+{
+	struct store_page *op = BATCH_OP(role, struct store_page, 0);
+	struct params *p = &role->params;
+	params_int4(p, op->route);
+	params_int4(p, op->priority);
+	params_time(p, op->after_run_at_us);
+	params_int8(p, op->after_id);
+	params_time(p, op->due_us);
+	params_int8(p, op->limit);
+	role_run(role, SQL_WINDOW_PAGE, on_page);
+}
+
+void store_page(struct store *store, struct store_page *op)
+{
+	static const struct op_kind kind = {"window page", page_start, NULL, false};
+	store_give(store, ROLE_WINDOW, &kind, &op->op, 1, 0);
+}
+
+static void on_streams(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_streams *op = BATCH_OP(role, struct store_streams, 0);
+	op->found = PQntuples(result->rows);
+	role->state = malloc(sizeof *op->streams * (size_t)(op->found + 1));
+	op->streams = role->state;
+	for (int row = 0; row < op->found; row++)
+		op->streams[row] = (struct store_stream){row_int4(result->rows, row, 0), row_int4(result->rows, row, 1)};
+	role_done(role);
+}
+
+static void streams_start(struct role *role)
+{
+	struct store_streams *op = BATCH_OP(role, struct store_streams, 0);
+	struct params *p = &role->params;
+	params_array_begin(p, PARAMS_INT4);
+	for (int i = 0; i < op->count; i++)
+		params_add_int4(p, op->routes[i]);
+	params_array_end(p);
+	params_int4(p, op->below);
+	params_int4(p, op->most);
+	role_run(role, SQL_WINDOW_STREAMS, on_streams);
+}
+
+void store_streams(struct store *store, struct store_streams *op)
+{
+	static const struct op_kind kind = {"window streams", streams_start, NULL, false};
+	store_give(store, ROLE_WINDOW, &kind, &op->op, 1, 0);
+}
+
+static void on_routes(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_routes *op = BATCH_OP(role, struct store_routes, 0);
+	op->found = PQntuples(result->rows);
+	role->state = malloc(sizeof *op->routes * (size_t)(op->found + 1));
+	op->routes = role->state;
+	for (int row = 0; row < op->found; row++)
+		op->routes[row] = (struct store_route){row_int4(result->rows, row, 0), row_text(result->rows, row, 1),
+		    row_text(result->rows, row, 2)};
+	role_done(role);
+}
+
+static void routes_names(struct params *p, const struct store_routes *op)
+{
+	for (int column = 0; column < 2; column++) {
+		params_array_begin(p, PARAMS_TEXT);
+		for (int i = 0; i < op->count; i++)
+			params_add_text(p, column ? op->types[i] : op->queues[i]);
+		params_array_end(p);
+	}
+}
+
+static void on_routes_added(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	routes_names(&role->params, BATCH_OP(role, struct store_routes, 0));
+	role_run(role, SQL_ROUTES_FIND, on_routes);
+}
+
+static void routes_start(struct role *role)
+{
+	struct store_routes *op = BATCH_OP(role, struct store_routes, 0);
+	if (op->count) {
+		routes_names(&role->params, op);
+		role_run(role, SQL_ROUTES_ADD, on_routes_added);
+	} else {
+		params_int4(&role->params, op->after);
+		role_run(role, SQL_ROUTES_LOAD, on_routes);
+	}
+}
+
+void store_routes(struct store *store, struct store_routes *op)
+{
+	static const struct op_kind kind = {"routes", routes_start, NULL, false};
+	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
+}

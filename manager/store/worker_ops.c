@@ -1,0 +1,204 @@
+/* Workers: registering, heartbeats, orders, leaving. */
+#include "manager/store/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void on_registered(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	BATCH_OP(role, struct store_register, 0)->incarnation = row_int8(result->rows, 0, 0);
+	role_done(role);
+}
+
+static void add_texts(struct params *p, char *const *texts, int count)
+{
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < count; i++)
+		params_add_text(p, texts[i]);
+	params_array_end(p);
+}
+
+static void register_start(struct role *role)
+{
+	struct store_register *op = BATCH_OP(role, struct store_register, 0);
+	struct params *p = &role->params;
+	params_text(p, op->name);
+	params_text(p, op->host);
+	params_int4(p, op->pid);
+	params_text(p, op->version);
+	params_int4(p, op->concurrency);
+	add_texts(p, op->queues, op->queue_count);
+	add_texts(p, op->types, op->type_count);
+	role_run(role, SQL_REGISTER, on_registered);
+}
+
+void store_register(struct store *store, struct store_register *op)
+{
+	static const struct op_kind kind = {"register", register_start, NULL, false};
+	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 1024);
+}
+
+static void on_left(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	role_done(role);
+}
+
+static void leave_start(struct role *role)
+{
+	struct params *p = &role->params;
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		params_add_int8(p, BATCH_OP(role, struct store_leave, i)->incarnation);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < role->count; i++)
+		params_add_text(p, BATCH_OP(role, struct store_leave, i)->reason);
+	params_array_end(p);
+	role_run(role, SQL_LEAVE, on_left);
+}
+
+void store_leave(struct store *store, struct store_leave *op)
+{
+	static const struct op_kind kind = {"leave", leave_start, NULL, false};
+	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 256);
+}
+
+static void on_looked(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_look *op = BATCH_OP(role, struct store_look, 0);
+	op->lost = PQntuples(result->rows) == 0 || row_bool(result->rows, 0, 1);
+	role_done(role);
+}
+
+static void look_start(struct role *role)
+{
+	params_array_begin(&role->params, PARAMS_INT8);
+	params_add_int8(&role->params, BATCH_OP(role, struct store_look, 0)->incarnation);
+	params_array_end(&role->params);
+	role_run(role, SQL_WORKER_LOOK, on_looked);
+}
+
+void store_look(struct store *store, struct store_look *op)
+{
+	static const struct op_kind kind = {"look", look_start, NULL, false};
+	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 64);
+}
+
+/* --- heartbeats ------------------------------------------------------------------------------------------------ */
+
+static struct store_heartbeat *heartbeat(struct role *role, int i)
+{
+	return BATCH_OP(role, struct store_heartbeat, i);
+}
+
+static struct store_heartbeat *heartbeat_of(struct role *role, int64_t incarnation)
+{
+	for (int i = 0; i < role->count; i++)
+		if (heartbeat(role, i)->incarnation == incarnation)
+			return heartbeat(role, i);
+	return NULL;
+}
+
+static int by_worker(const void *a, const void *b)
+{
+	const struct store_heartbeat *x = *(struct store_heartbeat *const *)a, *y = *(struct store_heartbeat *const *)b;
+	return (x->incarnation > y->incarnation) - (x->incarnation < y->incarnation);
+}
+
+static void on_orders(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	int rows = PQntuples(result->rows);
+	struct store_order *orders = calloc((size_t)rows + 1, sizeof *orders);
+	role->state = orders;
+	for (int i = 0; i < role->count; i++) {
+		struct store_heartbeat *op = heartbeat(role, i);
+		op->orders = orders;
+		op->order_count = 0;
+		for (int row = 0; row < rows; row++) {
+			if (row_int8(result->rows, row, 0) != op->incarnation)
+				continue;
+			snprintf(orders->kind, sizeof orders->kind, "%s", row_text(result->rows, row, 1));
+			orders->task_id = row_int8(result->rows, row, 2);
+			orders->token = row_time(result->rows, row, 3);
+			orders++;
+			op->order_count++;
+		}
+	}
+	role_done(role);
+}
+
+static void add_workers(struct role *role)
+{
+	params_array_begin(&role->params, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		params_add_int8(&role->params, heartbeat(role, i)->incarnation);
+	params_array_end(&role->params);
+}
+
+/* Those that were not renewed: lost, or late copies of older heartbeats? */
+static void on_unrenewed(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	for (int i = 0; i < role->count; i++)
+		heartbeat(role, i)->lost = !heartbeat(role, i)->renewed;
+	for (int row = 0; row < PQntuples(result->rows); row++) {
+		struct store_heartbeat *op = heartbeat_of(role, row_int8(result->rows, row, 0));
+		if (op && !op->renewed)
+			op->lost = row_bool(result->rows, row, 1);
+	}
+	add_workers(role);
+	role_run(role, SQL_ORDERS_STANDING, on_orders);
+}
+
+static void on_renewed(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	for (int i = 0; i < role->count; i++)
+		heartbeat(role, i)->renewed = heartbeat(role, i)->lost = false;
+	for (int row = 0; row < PQntuples(result->rows); row++) {
+		struct store_heartbeat *op = heartbeat_of(role, row_int8(result->rows, row, 0));
+		if (op)
+			op->renewed = true;
+	}
+	bool all = true;
+	for (int i = 0; i < role->count; i++)
+		all &= heartbeat(role, i)->renewed;
+	add_workers(role);
+	role_run(role, all ? SQL_ORDERS_STANDING : SQL_WORKER_LOOK, all ? on_orders : on_unrenewed);
+}
+
+static void heartbeat_start(struct role *role)
+{
+	qsort(role->batch, (size_t)role->count, sizeof *role->batch, by_worker);
+	add_workers(role);
+	params_array_begin(&role->params, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		params_add_int8(&role->params, heartbeat(role, i)->seq);
+	params_array_end(&role->params);
+	role_run(role, SQL_HEARTBEAT, on_renewed);
+}
+
+static bool heartbeat_joins(const struct role *role, const struct store_op *op)
+{
+	for (int i = 0; i < role->count; i++)
+		if (BATCH_OP(role, struct store_heartbeat, i)->incarnation ==
+		    ((const struct store_heartbeat *)op)->incarnation)
+			return false;
+	return true;
+}
+
+void store_heartbeat(struct store *store, struct store_heartbeat *op)
+{
+	static const struct op_kind kind = {"heartbeat", heartbeat_start, heartbeat_joins, false};
+	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 128);
+}

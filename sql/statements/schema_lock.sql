@@ -1,0 +1,2 @@
+-- One manager migrates at a time; held until the transaction ends.
+select pg_advisory_xact_lock(hashtext('reeve.schema_migrations'))
