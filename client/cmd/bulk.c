@@ -1,0 +1,253 @@
+/*
+ * Submitting a file. It is read twice: first every line is checked, and if one is wrong nothing is sent; then the tasks
+ * go out in chunks, each of them made whole or not at all. Memory holds the chunks under way and, for --wait, the ids.
+ */
+#include "client/cmd/bulk.h"
+
+#include "client/cmd/bulk_line.h"
+#include "client/cmd/command.h"
+#include "client/cmd/follow.h"
+#include "client/cmd/interrupts.h"
+#include "client/cmd/lines.h"
+#include "client/cmd/progress.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOLD = 10, MISSED = 16 };
+
+/* Tasks of a chunk that was not stored. */
+struct missed {
+	size_t first, count;
+	bool unsure; /* it may have been, after all */
+};
+
+struct bulk {
+	struct reeve_client *client;
+	const struct reeve_task_spec *defaults;
+	struct lines lines;
+	struct bulk_task task; /* given out last */
+	struct reeve_error error;
+	struct progress progress;
+	bool json, keep_ids, print;
+	size_t total, n_given, n_stored, n_existing;
+	struct missed missed[MISSED]; /* as many as can be in flight, and some */
+	int n_missed;
+	int64_t *ids;
+};
+
+/* Reads the line that lines_next has found. */
+static bool read_task(struct bulk *bulk, struct reeve_error *error)
+{
+	struct reeve_failure failure;
+
+	if (!bulk_task_read(&bulk->task, bulk->lines.text, bulk->lines.length, bulk->defaults, error))
+		return false;
+	if (!reeve_check(bulk->client, &bulk->task.spec, &failure))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s", failure.message);
+	return true;
+}
+
+/* Checks every line and counts the tasks. Returns the exit code. */
+static int check_all(struct bulk *bulk)
+{
+	struct reeve_error error = {0};
+	int64_t n_bad = 0;
+
+	progress_begin(&bulk->progress, "checking", bulk->lines.size, 0);
+	while (!interrupts_asked() && lines_next(&bulk->lines, &error)) {
+		struct reeve_error bad;
+
+		if (read_task(bulk, &bad)) {
+			bulk->total++;
+		} else if (n_bad++ < TOLD) {
+			progress_end(&bulk->progress);
+			command_say("%s:%" PRId64 ": %s", bulk->lines.name, bulk->lines.number, bad.message);
+		}
+		bulk_task_free(&bulk->task);
+		if (bulk->lines.number % 64 == 0)
+			progress_show(&bulk->progress, bulk->lines.offset);
+	}
+	progress_end(&bulk->progress);
+	if (error.code != STATUS(OK)) {
+		command_say("%s", error.message);
+		return EXIT_REFUSED;
+	}
+	if (interrupts_asked()) {
+		struct reeve_failure interrupted = {
+		    .code = REEVE_CANCELLED, .message = "interrupted; nothing was submitted"};
+
+		return command_failed(&interrupted);
+	}
+	if (n_bad > 0) {
+		command_say("%s: %" PRId64 " line%s cannot be submitted; nothing was", bulk->lines.name, n_bad,
+		    n_bad == 1 ? "" : "s");
+		return EXIT_REFUSED;
+	}
+	return EXIT_OK;
+}
+
+static bool next_task(void *arg, struct reeve_task_spec *spec)
+{
+	struct bulk *bulk = arg;
+
+	bulk_task_free(&bulk->task);
+	if (interrupts_asked() || !lines_next(&bulk->lines, &bulk->error))
+		return false;
+	if (!read_task(bulk, &bulk->error)) {
+		/* It was right when it was checked. */
+		struct reeve_error changed;
+
+		error_set(&changed, STATUS(INVALID_ARGUMENT), "%s:%" PRId64 " has changed while it was read: %s",
+		    bulk->lines.name, bulk->lines.number, bulk->error.message);
+		bulk->error = changed;
+		return false;
+	}
+	*spec = bulk->task.spec;
+	bulk->n_given++;
+	return true;
+}
+
+static void print_submitted(const struct bulk *bulk, const struct reeve_submitted *submitted)
+{
+	if (bulk->json)
+		printf("{\"id\":%" PRId64 ",\"existing\":%s}\n", submitted->id, submitted->existing ? "true" : "false");
+	else
+		printf("%" PRId64 "\n", submitted->id);
+}
+
+static void take_stored(void *arg, size_t first, const struct reeve_submitted *submitted, size_t count)
+{
+	struct bulk *bulk = arg;
+
+	(void)first;
+	if (bulk->keep_ids) {
+		bulk->ids = realloc(bulk->ids, (bulk->n_stored + count) * sizeof *bulk->ids);
+		if (!bulk->ids)
+			abort();
+	}
+	for (size_t i = 0; i < count; i++) {
+		bulk->n_existing += submitted[i].existing;
+		if (bulk->print)
+			print_submitted(bulk, &submitted[i]);
+		if (bulk->keep_ids)
+			bulk->ids[bulk->n_stored + i] = submitted[i].id;
+	}
+	bulk->n_stored += count;
+	fflush(stdout);
+	progress_show(&bulk->progress, (int64_t)bulk->n_stored);
+}
+
+static void take_missed(void *arg, size_t first, size_t count, const struct reeve_failure *failure)
+{
+	struct bulk *bulk = arg;
+
+	if (bulk->n_missed == MISSED)
+		return;
+	bulk->missed[bulk->n_missed++] = (struct missed){
+	    .first = first,
+	    .count = count,
+	    .unsure = failure->code == REEVE_DEADLINE_EXCEEDED || failure->code == REEVE_CANCELLED ||
+	              failure->code == REEVE_INTERNAL,
+	};
+}
+
+/* The number of the line in which the index-th task stands. */
+static int64_t line_of_task(struct bulk *bulk, size_t index)
+{
+	struct reeve_error error;
+
+	lines_rewind(&bulk->lines);
+	for (size_t i = 0; i <= index && lines_next(&bulk->lines, &error); i++)
+		;
+	return bulk->lines.number;
+}
+
+/* Says which lines have become tasks and which have not. */
+static void tell_missed(struct bulk *bulk)
+{
+	size_t n_missed = 0, end = bulk->n_stored;
+
+	for (int i = 0; i < bulk->n_missed; i++) {
+		const struct missed *missed = &bulk->missed[i];
+
+		command_say("%s: the tasks of lines %" PRId64 " to %" PRId64 " %s", bulk->lines.name,
+		    line_of_task(bulk, missed->first), line_of_task(bulk, missed->first + missed->count - 1),
+		    missed->unsure ? "may or may not have been stored" : "were not stored");
+		n_missed += missed->count;
+	}
+	end += n_missed;
+	if (end < bulk->total)
+		command_say(
+		    "%s: the tasks from line %" PRId64 " on were not sent", bulk->lines.name, line_of_task(bulk, end));
+	command_say("%zu of %zu tasks were stored", bulk->n_stored, bulk->total);
+}
+
+static int send_all(struct bulk *bulk)
+{
+	struct reeve_stream stream = {
+	    .next = next_task,
+	    .stored = take_stored,
+	    .missed = take_missed,
+	    .arg = bulk,
+	};
+	struct reeve_failure failure = {0};
+	int code = EXIT_OK;
+	bool done;
+
+	lines_rewind(&bulk->lines);
+	progress_begin(&bulk->progress, "submitting", (int64_t)bulk->total, 0);
+	progress_show(&bulk->progress, 0);
+	done = reeve_submit_stream(bulk->client, &stream, &failure);
+	bulk_task_free(&bulk->task);
+	progress_end(&bulk->progress);
+	if (!done) {
+		code = command_failed(&failure);
+	} else if (bulk->error.code != STATUS(OK)) {
+		command_say("%s", bulk->error.message);
+		code = EXIT_REFUSED;
+	} else if (interrupts_asked() && bulk->n_stored < bulk->total) {
+		failure = (struct reeve_failure){.code = REEVE_CANCELLED, .message = "interrupted"};
+		code = command_failed(&failure);
+	}
+	if (code != EXIT_OK)
+		tell_missed(bulk);
+	if (bulk->n_existing > 0 && !bulk->json)
+		command_say("%zu of the keys were known already: their tasks are the earlier ones", bulk->n_existing);
+	return code;
+}
+
+int bulk_submit(
+    struct reeve_client *client, const char *path, const struct reeve_task_spec *defaults, bool wait, bool json)
+{
+	struct bulk bulk = {
+	    .client = client,
+	    .defaults = defaults,
+	    .json = json,
+	    .keep_ids = wait,
+	    .print = !(wait && json),
+	};
+	struct reeve_error error = {0};
+	struct reeve_failure failure = {0};
+	int code;
+
+	if (!lines_open(&bulk.lines, path, &error)) {
+		command_say("--bulk: %s", error.message);
+		return EXIT_USAGE;
+	}
+	/* The managers' limit of details is part of the check. */
+	if (reeve_client_ready(client, &failure))
+		code = check_all(&bulk);
+	else
+		code = command_failed(&failure);
+	if (code == EXIT_OK)
+		code = send_all(&bulk);
+	lines_close(&bulk.lines);
+	if (code == EXIT_OK && wait && bulk.n_stored > 0) {
+		interrupts_watch(client, false);
+		code = follow_tasks(client, bulk.ids, bulk.n_stored, FOLLOW_SUMMARY, -1, json);
+	}
+	free(bulk.ids);
+	return code;
+}

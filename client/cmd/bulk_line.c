@@ -1,0 +1,232 @@
+/*
+ * A task as a JSON object: the fields of the contract's TaskSpec by their names, spans of time also as text ("delay":
+ * "5m" beside "delay_ms": 300000), details as any JSON. A table says which field is which; null counts as left out.
+ */
+#include "client/cmd/bulk_line.h"
+
+#include "common/clock.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind {
+	KIND_TEXT,
+	KIND_DETAILS,
+	KIND_INT32,
+	KIND_UINT32,
+	KIND_SPAN,    /* "5m" */
+	KIND_SPAN_MS, /* 300000 */
+	KIND_TIME,
+	KIND_RETRY, /* an object of its own */
+};
+
+struct field {
+	const char *name;
+	enum kind kind;
+	size_t offset;
+};
+
+#define FIELD(name, kind, member)                                                                                      \
+	{                                                                                                              \
+		name, kind, offsetof(struct reeve_task_spec, member)                                                   \
+	}
+
+static const struct field task_fields[] = {
+    FIELD("queue", KIND_TEXT, queue),
+    FIELD("type", KIND_TEXT, type),
+    FIELD("details", KIND_DETAILS, details),
+    FIELD("priority", KIND_INT32, priority),
+    FIELD("delay", KIND_SPAN, delay_ms),
+    FIELD("delay_ms", KIND_SPAN_MS, delay_ms),
+    FIELD("run_at", KIND_TIME, run_at_us),
+    FIELD("key", KIND_TEXT, key),
+    FIELD("key_ttl", KIND_SPAN, key_ttl_ms),
+    FIELD("key_ttl_ms", KIND_SPAN_MS, key_ttl_ms),
+    FIELD("max_attempts", KIND_UINT32, max_attempts),
+    FIELD("timeout", KIND_SPAN, timeout_ms),
+    FIELD("timeout_ms", KIND_SPAN_MS, timeout_ms),
+    {"retry", KIND_RETRY, 0},
+    FIELD("source", KIND_TEXT, source),
+    {NULL},
+};
+
+static const struct field retry_fields[] = {
+    FIELD("base", KIND_SPAN, retry_base_ms),
+    FIELD("base_ms", KIND_SPAN_MS, retry_base_ms),
+    FIELD("max", KIND_SPAN, retry_max_ms),
+    FIELD("max_ms", KIND_SPAN_MS, retry_max_ms),
+    {NULL},
+};
+
+static bool refuse(struct reeve_error *error, const char *prefix, const char *name, const char *problem)
+{
+	return error_set(error, STATUS(INVALID_ARGUMENT), "%s%.100s %s", prefix, name, problem);
+}
+
+/* NULL, or what is wrong with it. */
+static const char *read_text(const json_t *value, const char **text)
+{
+	*text = json_string_value(value);
+	if (!*text)
+		return "must be a text";
+	return strlen(*text) != json_string_length(value) ? "holds a NUL byte" : NULL;
+}
+
+static const char *read_details(struct bulk_task *task, const json_t *value)
+{
+	if (json_is_string(value)) {
+		const char *problem = read_text(value, &task->spec.details);
+
+		task->spec.details_length = 0;
+		return problem;
+	}
+	task->details = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+	if (!task->details)
+		return "cannot be written as text";
+	task->spec.details = task->details;
+	task->spec.details_length = 0;
+	return NULL;
+}
+
+static const char *read_whole(const json_t *value, json_int_t low, json_int_t high, json_int_t *number)
+{
+	if (!json_is_integer(value))
+		return "must be a whole number";
+	*number = json_integer_value(value);
+	if (*number < 0 && low == 0)
+		return "is negative";
+	return *number < low || *number > high ? "is out of range" : NULL;
+}
+
+static const char *read_span(const json_t *value, int64_t *ms)
+{
+	const char *text = json_string_value(value);
+	int64_t ignored;
+
+	if (text && duration_parse(text, ms))
+		return NULL;
+	if (text && *text == '-' && duration_parse(text + 1, &ignored))
+		return "is negative";
+	return "must be a duration like \"250ms\", \"5s\" or \"1m30s\"";
+}
+
+static const char *read_time(const json_t *value, int64_t *us)
+{
+	const char *text = json_string_value(value);
+
+	if (!text || !time_parse(text, us))
+		return "must be a time like \"2026-01-14T08:00:00Z\" or \"+5m\"";
+	/* Long ago is now; 0 would mean that no time was given. */
+	if (*us <= 0)
+		*us = 1;
+	return NULL;
+}
+
+static const char *read_value(struct bulk_task *task, const struct field *field, const json_t *value)
+{
+	void *at = (char *)&task->spec + field->offset;
+	const char *problem = NULL;
+	const char *text;
+	json_int_t number = 0;
+	int64_t span = 0;
+
+	switch (field->kind) {
+	case KIND_TEXT:
+		problem = read_text(value, &text);
+		memcpy(at, &text, sizeof text);
+		break;
+	case KIND_DETAILS:
+		return read_details(task, value);
+	case KIND_INT32:
+		problem = read_whole(value, INT32_MIN, INT32_MAX, &number);
+		*(int32_t *)at = (int32_t)number;
+		break;
+	case KIND_UINT32:
+		problem = read_whole(value, 0, UINT32_MAX, &number);
+		*(uint32_t *)at = (uint32_t)number;
+		break;
+	case KIND_SPAN:
+		problem = read_span(value, &span);
+		*(int64_t *)at = span;
+		break;
+	case KIND_SPAN_MS:
+		problem = read_whole(value, 0, INT64_MAX, &number);
+		*(int64_t *)at = number;
+		break;
+	case KIND_TIME:
+		problem = read_time(value, at);
+		break;
+	case KIND_RETRY:
+		break;
+	}
+	return problem;
+}
+
+static bool read_object(struct bulk_task *task, const json_t *object, const struct field *fields, const char *prefix,
+    struct reeve_error *error)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach((json_t *)object, name, value) {
+		const struct field *field = fields;
+		const char *problem;
+
+		while (field->name && strcmp(field->name, name) != 0)
+			field++;
+		if (!field->name)
+			return refuse(error, prefix, name, "is no field of a task");
+		if (json_is_null(value))
+			continue;
+		if (field->kind == KIND_RETRY) {
+			if (!json_is_object(value))
+				return refuse(error, prefix, name, "must be an object");
+			if (!read_object(task, value, retry_fields, "retry.", error))
+				return false;
+			continue;
+		}
+		problem = read_value(task, field, value);
+		if (problem)
+			return refuse(error, prefix, name, problem);
+	}
+	return true;
+}
+
+/* The default of one of two fields that exclude each other gives way to the other given in the line. */
+static void settle_due_time(struct bulk_task *task, const struct reeve_task_spec *defaults)
+{
+	bool own_delay = json_object_get(task->object, "delay") || json_object_get(task->object, "delay_ms");
+	bool own_time = json_object_get(task->object, "run_at") != NULL;
+
+	if (own_time && !own_delay && defaults->delay_ms)
+		task->spec.delay_ms = 0;
+	if (own_delay && !own_time && defaults->run_at_us)
+		task->spec.run_at_us = 0;
+}
+
+bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, const struct reeve_task_spec *defaults,
+    struct reeve_error *error)
+{
+	json_error_t problem;
+
+	*task = (struct bulk_task){.spec = *defaults};
+	task->object = json_loadb(line, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &problem);
+	if (!task->object)
+		return error_set(
+		    error, STATUS(INVALID_ARGUMENT), "is no JSON: %s (at byte %d)", problem.text, problem.position);
+	if (!json_is_object(task->object))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "must be a JSON object");
+	if (!read_object(task, task->object, task_fields, "", error))
+		return false;
+	settle_due_time(task, defaults);
+	return true;
+}
+
+void bulk_task_free(struct bulk_task *task)
+{
+	json_decref(task->object);
+	free(task->details);
+	*task = (struct bulk_task){0};
+}

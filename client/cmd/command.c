@@ -1,0 +1,192 @@
+/* The options that all subcommands take, task ids as operands, and what users are told when something fails. */
+#include "client/cmd/command.h"
+
+#include "client/cmd/terminal.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { INTERRUPTED = 128 + SIGINT };
+
+static const struct option_spec shared_specs[] = {
+    {.name = "manager",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct shared_options, manager),
+        .fallback = "tcp://127.0.0.1:7171",
+        .environment = "REEVE_MANAGER",
+        .argument = "URL[,URL]",
+        .sentence = "where the managers are"},
+    {.name = "connect-timeout",
+        .type = OPTION_DURATION,
+        .offset = offsetof(struct shared_options, connect_timeout_ms),
+        .fallback = "5s",
+        .min = 1,
+        .max = 24 * 3600 * 1000,
+        .argument = "TIME",
+        .sentence = "how long to look for a manager"},
+    {.name = "json",
+        .type = OPTION_FLAG,
+        .offset = offsetof(struct shared_options, json),
+        .sentence = "write one JSON object a line"},
+    {.name = NULL},
+};
+
+const struct option_table shared_options_table = {
+    .program = "reeve",
+    .usage = "[OPTION]... SUBCOMMAND [ARGUMENT]...",
+    .summary = "Submits tasks to Reeve, follows them and changes them.",
+    .specs = shared_specs,
+};
+
+bool command_options(const struct option_table *table, void *target, struct shared_options *shared, int argc,
+    char **argv, int *operands, int *code)
+{
+	struct reeve_error error = {0};
+	char wants;
+
+	if (!options_parse(
+	        table, target, &shared_options_table, shared, NULL, NULL, argc, argv, operands, &wants, &error)) {
+		*code = command_usage(table, "%s", error.message);
+		return false;
+	}
+	if (wants == 'h')
+		options_help(table, &shared_options_table, stdout);
+	else if (wants == 'V')
+		printf("reeve %s\n", REEVE_VERSION);
+	*code = EXIT_OK;
+	return !wants;
+}
+
+int command_usage(const struct option_table *table, const char *format, ...)
+{
+	char text[1024];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	fprintf(stderr, "%s: ", table->program);
+	terminal_write_clean(stderr, text);
+	fprintf(stderr, "\nUsage: %s %s\n", table->program, table->usage);
+	return EXIT_USAGE;
+}
+
+void command_say(const char *format, ...)
+{
+	char text[1024];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	fputs("reeve: ", stderr);
+	terminal_write_clean(stderr, text);
+	fputc('\n', stderr);
+}
+
+int command_exit_code(const struct reeve_failure *failure)
+{
+	switch (failure->code) {
+	case REEVE_UNAVAILABLE:
+	case REEVE_DEADLINE_EXCEEDED:
+		return EXIT_UNREACHABLE;
+	case REEVE_CANCELLED:
+		return INTERRUPTED;
+	default:
+		return EXIT_REFUSED;
+	}
+}
+
+int command_failed(const struct reeve_failure *failure)
+{
+	command_say("%s", failure->message);
+	return command_exit_code(failure);
+}
+
+struct reeve_client *command_connect(const struct shared_options *shared, int *code)
+{
+	struct reeve_client_options options = {
+	    .managers = shared->manager,
+	    .connect_timeout_ms = shared->connect_timeout_ms,
+	};
+	struct reeve_failure failure = {0};
+	struct reeve_client *client;
+
+	/* A reader of our output that goes away is noticed when writing (commands.c), not by a signal. */
+	signal(SIGPIPE, SIG_IGN);
+	client = reeve_client_create(&options, &failure);
+	if (!client) {
+		/* The URL is wrong: nobody was asked yet. */
+		command_say("--manager: %s", failure.message);
+		*code = EXIT_USAGE;
+	}
+	return client;
+}
+
+/* A list of ids that grows. */
+struct id_list {
+	int64_t *ids;
+	size_t count, capacity;
+};
+
+static void add_id(struct id_list *list, int64_t id)
+{
+	if (list->count == list->capacity) {
+		list->capacity = list->capacity ? 2 * list->capacity : 64;
+		list->ids = realloc(list->ids, list->capacity * sizeof *list->ids);
+		if (!list->ids)
+			abort();
+	}
+	list->ids[list->count++] = id;
+}
+
+static bool read_id(struct id_list *list, const char *text)
+{
+	char *end;
+
+	errno = 0;
+	long long id = isdigit((unsigned char)*text) ? strtoll(text, &end, 10) : 0;
+	if (id <= 0 || errno || *end != '\0')
+		return false;
+	add_id(list, id);
+	return true;
+}
+
+/* Reads ids up to the end of standard input. False: `word` is none. */
+static bool read_ids(struct id_list *list, char word[32])
+{
+	while (scanf("%31s", word) == 1) {
+		if (!read_id(list, word))
+			return false;
+	}
+	return true;
+}
+
+int64_t *command_ids(const struct option_table *table, int count, char **argv, size_t *n_ids, int *code)
+{
+	struct id_list list = {0};
+	char word[32];
+
+	for (int i = 1; i <= count; i++) {
+		bool from_input = strcmp(argv[i], "-") == 0;
+
+		if (from_input ? read_ids(&list, word) : read_id(&list, argv[i]))
+			continue;
+		*code = command_usage(
+		    table, "\"%s\" is no task id; ids are whole numbers from 1", from_input ? word : argv[i]);
+		free(list.ids);
+		return NULL;
+	}
+	if (list.count == 0) {
+		*code = command_usage(table, "which tasks?");
+		return NULL;
+	}
+	*n_ids = list.count;
+	return list.ids;
+}

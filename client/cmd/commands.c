@@ -1,0 +1,155 @@
+/*
+ * The table of subcommands: finds the one that is asked for, puts the options that stood before it behind it, and runs
+ * it. Everything else is theirs.
+ */
+#include "client/cmd/command.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int command_help(int argc, char **argv);
+
+static const struct command commands[] = {
+    {"submit", command_submit, "submit a task, or a file of them"},
+    {"wait", command_wait, "wait until tasks have ended"},
+    {"show", command_show, "show one task with its details and result"},
+    {"list", command_list, "list tasks, newest first"},
+    {"audit", command_audit, "tell what happened, in order"},
+    {"cancel", command_cancel, "cancel tasks"},
+    {"retry", command_retry, "run tasks again now"},
+    {"update", command_update, "change the priority, due time or attempts of tasks"},
+    {"queues", command_queues, "show what stands in the queues"},
+    {"workers", command_workers, "show the workers and what they hold"},
+    {"stats", command_stats, "show totals"},
+    {"dev", command_dev, "run everything on this machine, with a PostgreSQL of its own"},
+    {"help", command_help, "show this, or the help of a subcommand"},
+    {NULL},
+};
+
+static const struct command *find_command(const char *name)
+{
+	for (const struct command *command = commands; command->name; command++) {
+		if (strcmp(command->name, name) == 0)
+			return command;
+	}
+	return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+	fprintf(stderr, "reeve: \"%s\" is no subcommand; `reeve --help` lists them\n", name);
+	return EXIT_USAGE;
+}
+
+/* The help of `reeve` itself: the shared options' table under its name, with the subcommands listed at the end. */
+static void show_help(void)
+{
+	struct option_table table = shared_options_table;
+	char *list = NULL;
+	size_t size;
+	FILE *out = open_memstream(&list, &size);
+
+	if (!out)
+		abort();
+	fprintf(out, "Subcommands:\n");
+	for (const struct command *command = commands; command->name; command++)
+		fprintf(out, "  %-9s %s\n", command->name, command->summary);
+	fprintf(out, "\n`reeve help SUBCOMMAND` says what one takes. Options may stand before or after it.\n"
+	             "\n"
+	             "Exit codes: 0 done, 1 a task did not complete, 2 wrong usage, 3 no manager\n"
+	             "reachable, 4 refused.");
+	fclose(out);
+	table.epilogue = list;
+	options_help(&table, NULL, stdout);
+	free(list);
+}
+
+static int command_help(int argc, char **argv)
+{
+	static char help[] = "--help";
+	const struct command *command;
+
+	for (int i = 1; i < argc; i++) {
+		if (argv[i][0] == '-')
+			continue;
+		command = find_command(argv[i]);
+		if (!command)
+			return unknown_command(argv[i]);
+		if (command->run == command_help)
+			break;
+		return command->run(2, (char *[]){argv[i], help, NULL});
+	}
+	show_help();
+	return EXIT_OK;
+}
+
+/* The index of the subcommand's name, 0 if there is none. Only shared options may stand before it, and some of those
+ * take their value from the next argument. */
+static int find_name(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		const struct option_spec *spec = shared_options_table.specs;
+
+		if (argv[i][0] != '-')
+			return i;
+		while (spec->name && (strncmp(argv[i], "--", 2) != 0 || strcmp(argv[i] + 2, spec->name) != 0))
+			spec++;
+		if (spec->name && spec->type != OPTION_FLAG)
+			i++;
+	}
+	return 0;
+}
+
+static int run(int argc, char **argv)
+{
+	int name = find_name(argc, argv);
+	const struct command *command;
+	struct shared_options shared = {0};
+	int operands, code = EXIT_OK;
+
+	if (name == 0) {
+		struct reeve_error error = {0};
+		char wants;
+
+		if (!options_parse(
+		        &shared_options_table, &shared, NULL, NULL, NULL, NULL, argc, argv, &operands, &wants, &error))
+			return command_usage(&shared_options_table, "%s", error.message);
+		if (wants == 'V')
+			printf("reeve %s\n", REEVE_VERSION);
+		else if (wants == 'h')
+			show_help();
+		else
+			code = command_usage(&shared_options_table, "which subcommand?");
+		return code;
+	}
+	command = find_command(argv[name]);
+	if (!command)
+		return unknown_command(argv[name]);
+
+	/* "reeve --json list" becomes "list --json". */
+	char *text = argv[name];
+	memmove(&argv[2], &argv[1], (size_t)(name - 1) * sizeof *argv);
+	argv[1] = text;
+	return command->run(argc - 1, argv + 1);
+}
+
+/* What was printed must have arrived; a reader that has gone away (`reeve list | head`) is no failure. */
+static int finish(int code)
+{
+	struct pollfd out = {.fd = STDOUT_FILENO};
+
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return code;
+	if (poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)))
+		return code;
+	fprintf(stderr, "reeve: what was to be said could not be written to standard output\n");
+	return code ? code : EXIT_TASK_FAILED;
+}
+
+int command_main(int argc, char **argv)
+{
+	return finish(run(argc, argv));
+}

@@ -1,0 +1,67 @@
+/*
+ * Signals are held back in all threads and taken by one thread of their own, which may then call the client as any
+ * thread may; no handler runs anywhere.
+ */
+#include "client/cmd/interrupts.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+static struct {
+	sigset_t signals;
+	bool started;
+	atomic_int count;
+	pthread_mutex_t lock;
+	/* Behind the lock. */
+	struct reeve_client *client;
+	bool gently;
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void interrupts_hold(void)
+{
+	sigemptyset(&state.signals);
+	sigaddset(&state.signals, SIGINT);
+	sigaddset(&state.signals, SIGTERM);
+	pthread_sigmask(SIG_BLOCK, &state.signals, NULL);
+}
+
+static void *take_signals(void *arg)
+{
+	int signal;
+
+	(void)arg;
+	for (;;) {
+		if (sigwait(&state.signals, &signal) != 0)
+			continue;
+		pthread_mutex_lock(&state.lock);
+		int count = ++state.count;
+		if (state.client && (count > 1 || !state.gently))
+			reeve_client_interrupt(state.client);
+		/* Between two clients there is nothing to end in order. */
+		if (!state.client)
+			_Exit(128 + signal);
+		pthread_mutex_unlock(&state.lock);
+	}
+	return NULL;
+}
+
+void interrupts_watch(struct reeve_client *client, bool gently)
+{
+	pthread_t thread;
+
+	pthread_mutex_lock(&state.lock);
+	state.client = client;
+	state.gently = gently;
+	pthread_mutex_unlock(&state.lock);
+	if (!state.started && pthread_create(&thread, NULL, take_signals, NULL) == 0) {
+		pthread_detach(thread);
+		state.started = true;
+	}
+}
+
+bool interrupts_asked(void)
+{
+	return state.count > 0;
+}

@@ -1,0 +1,275 @@
+/* `reeve queues`, `reeve workers` and `reeve stats`: how things stand. */
+#include "client/cmd/command.h"
+#include "client/cmd/table.h"
+#include "client/cmd/terminal.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print_json(const void *wire)
+{
+	char *json = reeve_json(wire);
+
+	puts(json);
+	free(json);
+}
+
+/*
+ * queues
+ */
+
+struct queues_options {
+	const char *queue;
+};
+
+static const struct option_spec queues_specs[] = {
+    {.name = "queue",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct queues_options, queue),
+        .argument = "NAME",
+        .letter = 'q',
+        .sentence = "only this queue"},
+    {.name = NULL},
+};
+
+static const struct option_table queues_table = {
+    .program = "reeve queues",
+    .usage = "[--queue NAME] [--json]",
+    .summary = "Shows for each queue and task type how many tasks are due (and since when the oldest), wait for their "
+               "time, are executing, and have failed and will be tried again.",
+    .specs = queues_specs,
+};
+
+static const struct column queue_columns[] = {{"QUEUE", COLUMN_TEXT}, {"TYPE", COLUMN_TEXT}, {"QUEUED", COLUMN_NUMBER},
+    {"DELAYED", COLUMN_NUMBER}, {"EXECUTING", COLUMN_NUMBER}, {"FAILED", COLUMN_NUMBER}, {"OLDEST", COLUMN_NUMBER},
+    {0}};
+
+static void print_queues(const struct reeve_queues *queues, int64_t now_us)
+{
+	struct table *table = table_create(queue_columns);
+	char age[32];
+
+	for (size_t i = 0; i < queues->count; i++) {
+		const struct reeve_queue *queue = &queues->queues[i];
+
+		table_text(table, queue->queue);
+		table_text(table, queue->type);
+		table_number(table, queue->queued);
+		table_number(table, queue->delayed);
+		table_number(table, queue->executing);
+		table_number(table, queue->failed);
+		table_text(table, terminal_age(now_us, queue->oldest_due_us, age, sizeof age));
+	}
+	if (queues->count > 0)
+		table_print(table);
+	else
+		fprintf(stderr, "no queues\n");
+	table_destroy(table);
+}
+
+int command_queues(int argc, char **argv)
+{
+	struct queues_options options = {0};
+	struct shared_options shared = {0};
+	struct reeve_failure failure = {0};
+	struct reeve_queues *queues;
+	struct reeve_client *client;
+	int operands, code;
+
+	if (!command_options(&queues_table, &options, &shared, argc, argv, &operands, &code))
+		return code;
+	if (operands > 0)
+		return command_usage(&queues_table, "it takes no operands, and got \"%s\"", argv[1]);
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	queues = reeve_queues(client, options.queue, &failure);
+	if (queues && shared.json) {
+		for (size_t i = 0; i < queues->count; i++)
+			print_json(queues->queues[i].wire);
+	} else if (queues) {
+		print_queues(queues, reeve_client_now_us(client));
+	}
+	code = queues ? EXIT_OK : command_failed(&failure);
+	reeve_queues_free(queues);
+	reeve_client_destroy(client);
+	return code;
+}
+
+/*
+ * workers
+ */
+
+struct workers_options {
+	bool all;
+};
+
+static const struct option_spec workers_specs[] = {
+    {.name = "all",
+        .type = OPTION_FLAG,
+        .offset = offsetof(struct workers_options, all),
+        .letter = 'a',
+        .sentence = "also those that are gone"},
+    {.name = NULL},
+};
+
+static const struct option_table workers_table = {
+    .program = "reeve workers",
+    .usage = "[--all] [--json]",
+    .summary =
+        "Shows the workers: how many handlers each runs at once, how many tasks it holds, when it was last heard "
+        "of, and what it serves.",
+    .specs = workers_specs,
+};
+
+static const struct column worker_columns[] = {{"ID", COLUMN_NUMBER}, {"NAME", COLUMN_TEXT}, {"STATE", COLUMN_WORD},
+    {"SLOTS", COLUMN_NUMBER}, {"HOLDS", COLUMN_NUMBER}, {"SINCE", COLUMN_NUMBER}, {"HEARD", COLUMN_NUMBER},
+    {"QUEUES", COLUMN_TEXT}, {"TYPES", COLUMN_TEXT}, {"VERSION", COLUMN_WORD}, {0}};
+
+/* "a,b,c", or "all". free() it. */
+static char *join(const char *const *names, size_t count)
+{
+	size_t size = 4;
+	char *text, *to;
+
+	for (size_t i = 0; i < count; i++)
+		size += strlen(names[i]) + 1;
+	text = malloc(size);
+	if (!text)
+		abort();
+	strcpy(text, count ? "" : "all");
+	to = text;
+	for (size_t i = 0; i < count; i++)
+		to = stpcpy(i ? stpcpy(to, ",") : to, names[i]);
+	return text;
+}
+
+static void print_workers(const struct reeve_workers *workers, int64_t now_us)
+{
+	struct table *table = table_create(worker_columns);
+
+	for (size_t i = 0; i < workers->count; i++) {
+		const struct reeve_worker_info *worker = &workers->workers[i];
+		char *queues = join(worker->queues, worker->n_queues);
+		char *types = join(worker->types, worker->n_types);
+		const char *colour = strcmp(worker->state, "alive") == 0  ? "\x1b[32m"
+		                     : strcmp(worker->state, "late") == 0 ? "\x1b[33m"
+		                                                          : "\x1b[2m";
+		char age[32];
+
+		table_number(table, worker->incarnation);
+		table_text(table, worker->name);
+		table_coloured(table, worker->state, colour);
+		table_number(table, worker->concurrency);
+		table_number(table, worker->holding);
+		table_text(table, terminal_age(now_us, worker->registered_us, age, sizeof age));
+		table_text(table, terminal_age(now_us, worker->heartbeat_us, age, sizeof age));
+		table_text(table, queues);
+		table_text(table, types);
+		table_text(table, worker->version);
+		free(queues);
+		free(types);
+	}
+	if (workers->count > 0)
+		table_print(table);
+	else
+		fprintf(stderr, "no workers\n");
+	table_destroy(table);
+}
+
+int command_workers(int argc, char **argv)
+{
+	struct workers_options options = {0};
+	struct shared_options shared = {0};
+	struct reeve_failure failure = {0};
+	struct reeve_workers *workers;
+	struct reeve_client *client;
+	int operands, code;
+
+	if (!command_options(&workers_table, &options, &shared, argc, argv, &operands, &code))
+		return code;
+	if (operands > 0)
+		return command_usage(&workers_table, "it takes no operands, and got \"%s\"", argv[1]);
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	workers = reeve_workers(client, options.all, &failure);
+	if (workers && shared.json) {
+		for (size_t i = 0; i < workers->count; i++)
+			print_json(workers->workers[i].wire);
+	} else if (workers) {
+		print_workers(workers, reeve_client_now_us(client));
+	}
+	code = workers ? EXIT_OK : command_failed(&failure);
+	reeve_workers_free(workers);
+	reeve_client_destroy(client);
+	return code;
+}
+
+/*
+ * stats
+ */
+
+static const struct option_spec no_specs[] = {{.name = NULL}};
+
+static const struct option_table stats_table = {
+    .program = "reeve stats",
+    .usage = "[--json]",
+    .summary = "Shows totals: live tasks, finished ones that are kept, workers, and the manager's own counters.",
+    .specs = no_specs,
+};
+
+static void print_stats(const struct reeve_stats *stats)
+{
+	static const struct column columns[] = {{"WHAT", COLUMN_WORD}, {"NUMBER", COLUMN_NUMBER}, {0}};
+	const struct reeve_counter totals[] = {
+	    {"queued", stats->queued},
+	    {"delayed", stats->delayed},
+	    {"executing", stats->executing},
+	    {"failed", stats->failed},
+	    {"completed", stats->completed},
+	    {"dead", stats->dead},
+	    {"cancelled", stats->cancelled},
+	    {"workers alive", stats->workers_alive},
+	};
+	struct table *table = table_create(columns);
+
+	for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
+		table_text(table, totals[i].name);
+		table_number(table, totals[i].value);
+	}
+	for (size_t i = 0; i < stats->n_counters; i++) {
+		table_text(table, stats->counters[i].name);
+		table_number(table, stats->counters[i].value);
+	}
+	table_print(table);
+	table_destroy(table);
+}
+
+int command_stats(int argc, char **argv)
+{
+	struct shared_options shared = {0};
+	struct reeve_failure failure = {0};
+	struct reeve_stats *stats;
+	struct reeve_client *client;
+	int operands, code;
+
+	if (!command_options(&stats_table, NULL, &shared, argc, argv, &operands, &code))
+		return code;
+	if (operands > 0)
+		return command_usage(&stats_table, "it takes no operands, and got \"%s\"", argv[1]);
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	stats = reeve_stats(client, &failure);
+	if (stats && shared.json)
+		print_json(stats->wire);
+	else if (stats)
+		print_stats(stats);
+	code = stats ? EXIT_OK : command_failed(&failure);
+	reeve_stats_free(stats);
+	reeve_client_destroy(client);
+	return code;
+}

@@ -1,0 +1,403 @@
+/* `reeve show`, `reeve list` and `reeve audit`: reading what there is and what happened. */
+#include "client/cmd/command.h"
+#include "client/cmd/table.h"
+#include "client/cmd/terminal.h"
+#include "common/clock.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE = 1000, LONGEST_LIST = 10000000 };
+
+static void print_json(const void *wire)
+{
+	char *json = reeve_json(wire);
+
+	puts(json);
+	free(json);
+}
+
+/*
+ * show
+ */
+
+static const struct option_spec no_specs[] = {{.name = NULL}};
+
+static const struct option_table show_table = {
+    .program = "reeve show",
+    .usage = "ID [--json]",
+    .summary = "Shows one task, live or finished, with its details and its result.",
+    .epilogue = "Example: reeve show 17",
+    .specs = no_specs,
+};
+
+static void show_line(const char *name, const char *text)
+{
+	if (!*text)
+		return;
+	printf("%-12s ", name);
+	terminal_write_clean(stdout, text);
+	putchar('\n');
+}
+
+static void show_time(const char *name, int64_t us, int64_t now_us)
+{
+	bool future = us > now_us;
+	char time[40], age[32], line[96];
+
+	if (us == 0)
+		return;
+	snprintf(line, sizeof line, "%s (%s%s)", terminal_time(us, time, sizeof time),
+	    terminal_age(now_us, us, age, sizeof age), future ? "" : " ago");
+	show_line(name, line);
+}
+
+/* A text of any length under a heading; what stands in it must not steer a terminal. */
+static void show_text(const char *name, const char *text)
+{
+	size_t length = strlen(text);
+
+	if (length == 0)
+		return;
+	printf("\n%s:\n", name);
+	if (terminal_columns(stdout) > 0)
+		terminal_write_clean(stdout, text);
+	else
+		fwrite(text, 1, length, stdout);
+	if (text[length - 1] != '\n')
+		putchar('\n');
+}
+
+static void show_task(const struct reeve_task *task, int64_t now_us)
+{
+	const char *colour = terminal_has_colour(stdout) ? terminal_status_colour(task->status) : "";
+	char text[128], span[64];
+
+	printf("%-12s %" PRId64 "\n", "task", task->id);
+	printf("%-12s %s%s%s%s\n", "status", colour, reeve_task_status_name(task->status),
+	    *colour ? terminal_no_colour : "", task->cancel_requested ? " (a cancel was asked for)" : "");
+	show_line("queue", task->queue);
+	show_line("type", task->type);
+	show_line("key", task->key);
+	printf("%-12s %" PRId32 "\n", "priority", task->priority);
+	snprintf(text, sizeof text, "%" PRIu32 " of %" PRIu32 ", each up to %s", task->attempt, task->max_attempts,
+	    duration_format(task->timeout_ms, span, sizeof span));
+	show_line("attempts", text);
+	show_line("source", task->source);
+	show_time("submitted", task->created_us, now_us);
+	show_time("due", task->run_at_us, now_us);
+	show_time("started", task->started_us, now_us);
+	if (task->first_started_us != task->started_us)
+		show_time("first", task->first_started_us, now_us);
+	show_time("finished", task->finished_us, now_us);
+	if (task->finished_us && task->started_us)
+		show_line("ran", duration_format((task->finished_us - task->started_us) / 1000, span, sizeof span));
+	if (task->status == REEVE_TASK_EXECUTING)
+		show_time("expires", task->expiry_us, now_us);
+	show_line("worker", task->worker);
+	show_line("error code", task->error_code);
+	show_text("error", task->last_error);
+	show_text("details", task->details);
+	show_text("result", task->result);
+}
+
+int command_show(int argc, char **argv)
+{
+	struct shared_options shared = {0};
+	struct reeve_failure failure = {0};
+	struct reeve_client *client;
+	struct reeve_task *task = NULL;
+	int operands, code;
+	int64_t *ids;
+	size_t count;
+
+	if (!command_options(&show_table, NULL, &shared, argc, argv, &operands, &code))
+		return code;
+	if (operands > 1)
+		return command_usage(&show_table, "one task at a time");
+	ids = command_ids(&show_table, operands, argv, &count, &code);
+	if (!ids)
+		return code;
+	client = command_connect(&shared, &code);
+	if (client) {
+		code = EXIT_OK;
+		task = reeve_get(client, ids[0], &failure);
+		if (!task)
+			code = command_failed(&failure);
+		else if (shared.json)
+			print_json(task->wire);
+		else
+			show_task(task, reeve_client_now_us(client));
+	}
+	reeve_task_free(task);
+	reeve_client_destroy(client);
+	free(ids);
+	return code;
+}
+
+/*
+ * list
+ */
+
+struct list_options {
+	const char *status;
+	const char *queue;
+	const char *type;
+	int64_t limit;
+};
+
+static const struct option_spec list_specs[] = {
+    {.name = "status",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct list_options, status),
+        .argument = "STATUS",
+        .letter = 's',
+        .sentence = "only these: queued, executing, failed, completed, dead or cancelled"},
+    {.name = "queue",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct list_options, queue),
+        .argument = "NAME",
+        .letter = 'q',
+        .sentence = "only this queue's"},
+    {.name = "type",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct list_options, type),
+        .argument = "TYPE",
+        .letter = 't',
+        .sentence = "only this type's"},
+    {.name = "limit",
+        .type = OPTION_INTEGER,
+        .offset = offsetof(struct list_options, limit),
+        .fallback = "100",
+        .min = 1,
+        .max = LONGEST_LIST,
+        .argument = "N",
+        .letter = 'n',
+        .sentence = "at most so many"},
+    {.name = NULL},
+};
+
+static const struct option_table list_table = {
+    .program = "reeve list",
+    .usage = "[--status STATUS] [--queue NAME] [--type TYPE] [--limit N] [--json]",
+    .summary = "Lists tasks, live and finished, newest first.",
+    .epilogue = "Example: reeve list --status dead --queue mail --limit 20",
+    .specs = list_specs,
+};
+
+static const struct column list_columns[] = {{"ID", COLUMN_NUMBER}, {"STATUS", COLUMN_WORD}, {"QUEUE", COLUMN_TEXT},
+    {"TYPE", COLUMN_TEXT}, {"PRIO", COLUMN_NUMBER}, {"TRIES", COLUMN_NUMBER}, {"AGE", COLUMN_NUMBER},
+    {"WORKER", COLUMN_TEXT}, {"NOTE", COLUMN_TEXT}, {0}};
+
+/* What is worth saying about a task in a list: when it is due, or what went wrong. */
+static const char *note_of(const struct reeve_task *task, int64_t now_us, char *out, size_t size)
+{
+	const char *gap = *task->error_code && *task->last_error ? ": " : "";
+	char age[32];
+
+	*out = '\0';
+	if (task->status == REEVE_TASK_QUEUED && task->run_at_us > now_us)
+		snprintf(out, size, "due %s", terminal_age(now_us, task->run_at_us, age, sizeof age));
+	else if (task->status == REEVE_TASK_FAILED && task->run_at_us > now_us)
+		snprintf(out, size, "again %s, %s%s%s", terminal_age(now_us, task->run_at_us, age, sizeof age),
+		    task->error_code, gap, task->last_error);
+	else if (task->status != REEVE_TASK_COMPLETED)
+		snprintf(out, size, "%s%s%s", task->error_code, gap, task->last_error);
+	return out;
+}
+
+static void list_row(struct table *table, const struct reeve_task *task, int64_t now_us)
+{
+	char tries[32], age[32], note[512];
+
+	snprintf(tries, sizeof tries, "%" PRIu32 "/%" PRIu32, task->attempt, task->max_attempts);
+	table_number(table, task->id);
+	table_coloured(table, reeve_task_status_name(task->status), terminal_status_colour(task->status));
+	table_text(table, task->queue);
+	table_text(table, task->type);
+	table_number(table, task->priority);
+	table_text(table, tries);
+	table_text(table, terminal_age(now_us, task->created_us, age, sizeof age));
+	table_text(table, task->worker);
+	table_text(table, note_of(task, now_us, note, sizeof note));
+}
+
+/* Reads page after page and prints it; one table for people, so that its columns agree. */
+static int list(struct reeve_client *client, struct reeve_filter *filter, int64_t limit, bool json)
+{
+	struct table *table = table_create(list_columns);
+	struct reeve_failure failure = {0};
+	int64_t listed = 0;
+	bool more = true;
+	int code = EXIT_OK;
+
+	while (more && listed < limit && !ferror(stdout)) {
+		struct reeve_tasks *page;
+
+		filter->limit = (uint32_t)(limit - listed < PAGE ? limit - listed : PAGE);
+		page = reeve_list(client, filter, &failure);
+		if (!page) {
+			code = command_failed(&failure);
+			break;
+		}
+		for (size_t i = 0; i < page->count; i++) {
+			if (json)
+				print_json(page->tasks[i].wire);
+			else
+				list_row(table, &page->tasks[i], reeve_client_now_us(client));
+		}
+		listed += (int64_t)page->count;
+		/* An answer may be cut at its bytes: only an empty one is the end. */
+		more = page->count > 0;
+		if (more)
+			filter->before_id = page->tasks[page->count - 1].id;
+		reeve_tasks_free(page);
+	}
+	if (!json && listed > 0)
+		table_print(table);
+	else if (!json && code == EXIT_OK)
+		fprintf(stderr, "no tasks\n");
+	table_destroy(table);
+	return code;
+}
+
+int command_list(int argc, char **argv)
+{
+	struct list_options options = {0};
+	struct shared_options shared = {0};
+	struct reeve_filter filter = {0};
+	struct reeve_client *client;
+	int operands, code;
+
+	if (!command_options(&list_table, &options, &shared, argc, argv, &operands, &code))
+		return code;
+	if (operands > 0)
+		return command_usage(&list_table, "it takes no operands, and got \"%s\"", argv[1]);
+	if (options.status) {
+		filter.status = reeve_task_status_by_name(options.status);
+		if (filter.status == REEVE_TASK_ANY)
+			return command_usage(&list_table,
+			    "--status: \"%s\" is none; it takes queued, executing, failed, completed, dead or "
+			    "cancelled",
+			    options.status);
+	}
+	filter.queue = options.queue;
+	filter.type = options.type;
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	code = list(client, &filter, options.limit, shared.json);
+	reeve_client_destroy(client);
+	return code;
+}
+
+/*
+ * audit
+ */
+
+struct audit_options {
+	int64_t since_us;
+	int64_t limit;
+};
+
+static const struct option_spec audit_specs[] = {
+    {.name = "since",
+        .type = OPTION_TIME,
+        .offset = offsetof(struct audit_options, since_us),
+        .argument = "TIME",
+        .sentence = "only from this time on: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), \"5m ago\""},
+    {.name = "limit",
+        .type = OPTION_INTEGER,
+        .offset = offsetof(struct audit_options, limit),
+        .fallback = "1000",
+        .min = 1,
+        .max = 100000,
+        .argument = "N",
+        .letter = 'n',
+        .sentence = "at most so many events"},
+    {.name = NULL},
+};
+
+static const struct option_table audit_table = {
+    .program = "reeve audit",
+    .usage = "[ID] [--since TIME] [--limit N] [--json]",
+    .summary = "Tells what happened to one task, or to all, oldest first.",
+    .epilogue = "Examples:\n"
+                "  reeve audit 17\n"
+                "  reeve audit --since '5m ago'",
+    .specs = audit_specs,
+};
+
+static const struct column audit_columns[] = {{"TIME", COLUMN_WORD}, {"TASK", COLUMN_NUMBER}, {"EVENT", COLUMN_WORD},
+    {"ATTEMPT", COLUMN_NUMBER}, {"WORKER", COLUMN_TEXT}, {"ACTOR", COLUMN_TEXT}, {"NOTE", COLUMN_TEXT}, {0}};
+
+static void print_events(const struct reeve_events *events)
+{
+	struct table *table = table_create(audit_columns);
+
+	for (size_t i = 0; i < events->count; i++) {
+		const struct reeve_event *event = &events->events[i];
+		char text[40];
+
+		table_text(table, terminal_time(event->at_us, text, sizeof text));
+		snprintf(text, sizeof text, "%" PRId64, event->task_id);
+		table_text(table, event->task_id ? text : "");
+		table_text(table, event->event);
+		snprintf(text, sizeof text, "%" PRIu32, event->attempt);
+		table_text(table, event->attempt ? text : "");
+		table_text(table, event->worker);
+		table_text(table, event->actor);
+		table_text(table, event->note);
+	}
+	if (events->count > 0)
+		table_print(table);
+	else
+		fprintf(stderr, "no events\n");
+	table_destroy(table);
+}
+
+int command_audit(int argc, char **argv)
+{
+	struct audit_options options = {0};
+	struct shared_options shared = {0};
+	struct reeve_failure failure = {0};
+	struct reeve_events *events;
+	struct reeve_client *client;
+	int64_t id = 0;
+	int operands, code;
+
+	if (!command_options(&audit_table, &options, &shared, argc, argv, &operands, &code))
+		return code;
+	if (operands > 1)
+		return command_usage(&audit_table, "one task at a time");
+	if (operands == 1) {
+		size_t count;
+		int64_t *ids = command_ids(&audit_table, operands, argv, &count, &code);
+
+		if (!ids)
+			return code;
+		id = ids[0];
+		free(ids);
+	}
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	events = reeve_audit(client, id, options.since_us, (uint32_t)options.limit, &failure);
+	if (!events) {
+		code = command_failed(&failure);
+	} else {
+		code = EXIT_OK;
+		for (size_t i = 0; shared.json && i < events->count && !ferror(stdout); i++)
+			print_json(events->events[i].wire);
+		if (!shared.json)
+			print_events(events);
+		if (events->more)
+			command_say(
+			    "there are more events than the %zu shown; --since and --limit choose", events->count);
+	}
+	reeve_events_free(events);
+	reeve_client_destroy(client);
+	return code;
+}

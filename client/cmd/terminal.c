@@ -1,0 +1,166 @@
+/* Terminals: what they can do is asked of the system; widths are the C library's, by character. */
+#include "client/cmd/terminal.h"
+
+#include "common/clock.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <wchar.h>
+
+const char terminal_no_colour[] = "\x1b[0m";
+
+int terminal_columns(FILE *out)
+{
+	struct winsize size;
+
+	if (!isatty(fileno(out)))
+		return 0;
+	return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+bool terminal_has_colour(FILE *out)
+{
+	const char *no_colour = getenv("NO_COLOR");
+	const char *kind = getenv("TERM");
+
+	return isatty(fileno(out)) && !(no_colour && *no_colour) && kind && strcmp(kind, "dumb") != 0;
+}
+
+const char *terminal_status_colour(enum reeve_task_status status)
+{
+	switch (status) {
+	case REEVE_TASK_EXECUTING:
+		return "\x1b[36m";
+	case REEVE_TASK_FAILED:
+		return "\x1b[33m";
+	case REEVE_TASK_COMPLETED:
+		return "\x1b[32m";
+	case REEVE_TASK_DEAD:
+		return "\x1b[31m";
+	case REEVE_TASK_CANCELLED:
+		return "\x1b[2m";
+	default:
+		return "";
+	}
+}
+
+/* The bytes of the control character that begins here, 0 if it is none: C0, DEL, and U+0080 to U+009F. */
+static int control_length(const char *at)
+{
+	unsigned char c = (unsigned char)at[0];
+
+	if (c < 0x20 || c == 0x7f)
+		return 1;
+	return c == 0xc2 && (unsigned char)at[1] >= 0x80 && (unsigned char)at[1] < 0xa0 ? 2 : 0;
+}
+
+void terminal_write_clean(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\n' || *text == '\t' || !control_length(text))
+			fputc(*text, out);
+		else
+			fprintf(out, "\\x%02x", (unsigned char)*text);
+	}
+}
+
+char *terminal_one_line(const char *text)
+{
+	char *line = malloc(4 * strlen(text) + 1);
+	char *to = line;
+
+	if (!line)
+		abort();
+	for (; *text; text++) {
+		if (*text == '\n' || *text == '\t' || *text == '\r')
+			*to++ = ' ';
+		else if (control_length(text))
+			to += sprintf(to, "\\x%02x", (unsigned char)*text);
+		else
+			*to++ = *text;
+	}
+	/* What ends in a newline does not end in a blank. */
+	while (to > line && to[-1] == ' ')
+		to--;
+	*to = '\0';
+	return line;
+}
+
+/* The columns of the character at `text`, and its bytes. */
+static int character_width(const char *text, size_t *bytes)
+{
+	mbstate_t state = {0};
+	wchar_t character;
+	size_t length = mbrtowc(&character, text, strlen(text), &state);
+
+	if (length == (size_t)-1 || length == (size_t)-2) {
+		*bytes = 1;
+		return 1;
+	}
+	*bytes = length;
+	int width = wcwidth(character);
+	return width < 0 ? 1 : width;
+}
+
+int terminal_width(const char *text)
+{
+	int width = 0;
+	size_t bytes;
+
+	for (; *text; text += bytes)
+		width += character_width(text, &bytes);
+	return width;
+}
+
+size_t terminal_cut(const char *text, int columns, int *width)
+{
+	const char *at = text;
+	size_t bytes;
+
+	*width = 0;
+	for (; *at; at += bytes) {
+		int more = character_width(at, &bytes);
+
+		if (*width + more > columns)
+			break;
+		*width += more;
+	}
+	return at - text;
+}
+
+const char *terminal_age(int64_t now_us, int64_t then_us, char *out, size_t size)
+{
+	static const struct {
+		char unit;
+		int64_t seconds;
+	} units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+	bool future = then_us > now_us;
+	int64_t seconds = (future ? then_us - now_us : now_us - then_us) / 1000000;
+	size_t i = 0;
+
+	if (then_us == 0) {
+		snprintf(out, size, "-");
+		return out;
+	}
+	/* Two of a unit at least, but for seconds: "90s" says more than "1m". */
+	while (units[i].seconds > 1 && seconds < 2 * units[i].seconds)
+		i++;
+	snprintf(out, size, "%s%" PRId64 "%c", future ? "in " : "", seconds / units[i].seconds, units[i].unit);
+	return out;
+}
+
+const char *terminal_time(int64_t us, char *out, size_t size)
+{
+	char text[40];
+
+	if (us == 0) {
+		snprintf(out, size, "-");
+		return out;
+	}
+	time_format(us, text, sizeof text);
+	snprintf(out, size, "%.10s %.12sZ", text, text + 11);
+	return out;
+}

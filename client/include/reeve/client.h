@@ -1,0 +1,398 @@
+/*
+ * libreeve: submits tasks to Reeve and follows them.
+ *
+ *     struct reeve_failure failure;
+ *     struct reeve_client *client = reeve_client_create(NULL, &failure);
+ *     struct reeve_task_spec spec = {.type = "mail", .details = "{\"to\":\"ann\"}", .key = "order-17"};
+ *     struct reeve_submitted task;
+ *
+ *     if (!client || !reeve_submit(client, &spec, 1, NULL, &task, &failure))
+ *             fprintf(stderr, "%s\n", failure.message);
+ *     reeve_client_destroy(client);
+ *
+ * Points in time are int64 microseconds since 1970 UTC on the managers' clock, 0 for "never"; durations are int64
+ * milliseconds. All text is UTF-8, ends with NUL and holds no other.
+ *
+ * Errors: functions return false or NULL, and fill the failure they were given (NULL: not wanted) with a code and a
+ * sentence. A failure of theirs leaves the client as usable as before.
+ *
+ * Managers: a client knows one or several, equal to each other. A call whose manager dies or falls silent moves to
+ * another by itself, or waits for one to return until its time is over. Calls that make or change something carry a
+ * request id, so that being sent twice they do their work once.
+ *
+ * Threads: a client may be used from any number of threads at once; reeve_client_destroy is the last call. Functions
+ * block until they are answered. They start threads of the library's own; callbacks run on the caller's thread, inside
+ * the function that was given them, and may call the library.
+ */
+#ifndef REEVE_CLIENT_H
+#define REEVE_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What kind of failure it was: gRPC's codes, with their numbers. */
+enum reeve_code {
+	REEVE_OK = 0,
+	REEVE_CANCELLED = 1,           /* reeve_client_interrupt was called */
+	REEVE_INVALID_ARGUMENT = 3,    /* a field is wrong; the message names it */
+	REEVE_DEADLINE_EXCEEDED = 4,   /* sent, but not answered in time: it may have happened */
+	REEVE_NOT_FOUND = 5,           /* no such task */
+	REEVE_ALREADY_EXISTS = 6,      /* it exists, and differs */
+	REEVE_PERMISSION_DENIED = 7,   /* the token may not do this */
+	REEVE_RESOURCE_EXHAUSTED = 8,  /* a bound of the manager was reached; come back later */
+	REEVE_FAILED_PRECONDITION = 9, /* the task's state does not allow it */
+	REEVE_ABORTED = 10,            /* somebody else was faster; ask again */
+	REEVE_UNIMPLEMENTED = 12,      /* the manager is older than this library */
+	REEVE_INTERNAL = 13,           /* a fault of the manager; its log says more */
+	REEVE_UNAVAILABLE = 14,        /* no manager could be reached: nothing has happened */
+	REEVE_UNAUTHENTICATED = 16,    /* the token is missing or unknown */
+};
+
+struct reeve_failure {
+	enum reeve_code code;
+	char message[512]; /* for people: what, with which field or object; no final full stop or newline */
+};
+
+/* "NOT_FOUND" for REEVE_NOT_FOUND; "UNKNOWN" for a number that means nothing. A constant string. */
+const char *reeve_code_name(enum reeve_code code);
+
+/*
+ * The client.
+ */
+
+struct reeve_client;
+
+struct reeve_client_options {
+	const char *managers;       /* "tcp://a:7171,tcp://b:7171"; NULL: tcp://127.0.0.1:7171 */
+	const char *token;          /* proves who calls; NULL: none */
+	const char *actor;          /* how the audit is to name the caller; NULL: user@host */
+	int64_t connect_timeout_ms; /* how long the first call waits for some manager to be there; 0: 5 s */
+	int64_t call_timeout_ms;    /* how long a call may take, over every resend; 0: 30 s */
+};
+
+/* Copies the options (NULL: the defaults) and begins to connect; that no manager is there is found out by the first
+ * call. NULL if the options are wrong. reeve_client_destroy() it. */
+struct reeve_client *reeve_client_create(const struct reeve_client_options *options, struct reeve_failure *failure);
+
+/* Frees everything; NULL is allowed. */
+void reeve_client_destroy(struct reeve_client *client);
+
+/* Makes the calls that block now, and all further ones, fail with REEVE_CANCELLED. From any thread, though not from a
+ * signal handler. */
+void reeve_client_interrupt(struct reeve_client *client);
+
+/* Waits until some manager is there, as the first call would. */
+bool reeve_client_ready(struct reeve_client *client, struct reeve_failure *failure);
+
+/* The managers' time; this machine's before the first contact. */
+int64_t reeve_client_now_us(struct reeve_client *client);
+
+/* The longest details that the managers take, in bytes; 0 before the first contact. */
+size_t reeve_client_max_details(struct reeve_client *client);
+
+/*
+ * Submitting.
+ */
+
+/* A task to make. Only `type` must be given: everything left 0 has its default. */
+struct reeve_task_spec {
+	const char *queue;      /* up to 255 bytes without control characters; NULL or "": "default" */
+	const char *type;       /* chooses the handler; 1 to 255 bytes without control characters */
+	const char *details;    /* the handler's input, JSON by convention; NULL: "" */
+	size_t details_length;  /* its bytes; 0: up to the NUL */
+	int32_t priority;       /* higher goes first; −1,000,000 to 1,000,000 */
+	int64_t delay_ms;       /* due so long after the submit; not together with run_at_us */
+	int64_t run_at_us;      /* due at this time; 0 or in the past: now */
+	const char *key;        /* unique in the queue: a second submit with it answers the first's task; NULL: none */
+	int64_t key_ttl_ms;     /* how long the key is kept; 0: until a day after the task ended */
+	uint32_t max_attempts;  /* 1 to 10,000; 0: 5 */
+	int64_t timeout_ms;     /* of one attempt, up to 30 days; 0: 1 minute */
+	int64_t retry_base_ms;  /* the rest after the first failed attempt, doubled after each; 0: 1 second */
+	int64_t retry_max_ms;   /* the longest rest; 0: 1 hour */
+	const char *source;     /* who posted it, for the record; NULL: the actor */
+};
+
+struct reeve_submitted {
+	int64_t id;     /* the task's */
+	bool existing;  /* its key was known: this is the earlier task, and nothing was made */
+};
+
+enum {
+	REEVE_MAX_BATCH = 10000, /* tasks or ids in one call */
+	REEVE_REQUEST_ID = 16,   /* bytes of a request id */
+};
+
+/* Makes a request id, a time-ordered UUID, for reeve_submit. It is good for a day. */
+bool reeve_request_id(struct reeve_client *client, uint8_t request_id[REEVE_REQUEST_ID], struct reeve_failure *failure);
+
+/* Makes `count` tasks, 1 to REEVE_MAX_BATCH, all or none; true after they are safely stored, with submitted[i] telling
+ * of tasks[i]. After REEVE_DEADLINE_EXCEEDED they may or may not have been made; who must know gives a request id made
+ * (and kept) beforehand and calls again with the same tasks and id. NULL: one is made for each call. */
+bool reeve_submit(struct reeve_client *client, const struct reeve_task_spec *tasks, size_t count,
+    const uint8_t *request_id, struct reeve_submitted *submitted, struct reeve_failure *failure);
+
+/* Checks a task as reeve_submit does before it sends anything. True: nothing is wrong with it. The limit of details is
+ * known after the first contact. */
+bool reeve_check(struct reeve_client *client, const struct reeve_task_spec *task, struct reeve_failure *failure);
+
+/* How a long row of tasks is submitted: in chunks, each a call of its own, several under way at once. */
+struct reeve_stream {
+	/* Fills in the next task (zeroed); its text must live until `next` is called again. False: there is none. */
+	bool (*next)(void *arg, struct reeve_task_spec *task);
+	/* Told of each chunk that is safely stored, in the tasks' order; `first` counts tasks from 0. May be NULL. */
+	void (*stored)(void *arg, size_t first, const struct reeve_submitted *submitted, size_t count);
+	/* Told of each chunk that was not stored (or is not known to be, by the code), likewise. May be NULL. */
+	void (*missed)(void *arg, size_t first, size_t count, const struct reeve_failure *failure);
+	void *arg;
+	size_t chunk_tasks; /* at most so many tasks a chunk; 0: 1,000 */
+	size_t chunk_bytes; /* and about so many bytes (a single task may be longer); 0: 1 MiB */
+	int in_flight;      /* chunks under way at once; 0: 4 */
+};
+
+/* Submits what `next` gives until it gives no more. Memory is bounded by the chunks in flight. A task that is wrong, and
+ * a chunk that fails, end the stream: nothing further is sent, what is under way is waited for and told of. The failure
+ * is the first one's. */
+bool reeve_submit_stream(struct reeve_client *client, const struct reeve_stream *stream, struct reeve_failure *failure);
+
+/*
+ * Following tasks. What these functions return is the caller's, read-only, and freed as a whole.
+ *
+ * `wire` of every result is for reeve_json().
+ */
+
+enum reeve_task_status {
+	REEVE_TASK_ANY = 0,       /* in filters */
+	REEVE_TASK_QUEUED = 1,    /* waits for a worker, or for its time */
+	REEVE_TASK_EXECUTING = 2, /* a worker holds it */
+	REEVE_TASK_FAILED = 3,    /* the last attempt failed; it is tried again at run_at_us */
+	REEVE_TASK_COMPLETED = 4, /* ended well */
+	REEVE_TASK_DEAD = 5,      /* ended by a fatal error or with its attempts used up */
+	REEVE_TASK_CANCELLED = 6, /* ended by a cancel */
+};
+
+/* "queued", "executing", …; "" for REEVE_TASK_ANY and numbers that mean nothing. A constant string. */
+const char *reeve_task_status_name(enum reeve_task_status status);
+
+/* The status of that name; REEVE_TASK_ANY if there is none. */
+enum reeve_task_status reeve_task_status_by_name(const char *name);
+
+/* True for completed, dead and cancelled. */
+bool reeve_task_status_ended(enum reeve_task_status status);
+
+struct reeve_task {
+	int64_t id;
+	const char *queue;
+	const char *type;
+	enum reeve_task_status status;
+	int32_t priority;
+	int64_t run_at_us;        /* when it is due, or was */
+	uint32_t attempt;         /* attempts begun so far */
+	uint32_t max_attempts;
+	int64_t timeout_ms;
+	const char *key;          /* or "" */
+	const char *source;
+	const char *details;      /* "" in lists */
+	const char *result;       /* of a completed task; "" in lists */
+	const char *last_error;   /* what the last failed attempt said, or "" */
+	const char *error_code;   /* a short word for it: "exit:3", "timeout" */
+	const char *worker;       /* which holds or last held it */
+	int64_t token;            /* the running attempt's */
+	int64_t created_us;
+	int64_t first_started_us; /* when its first attempt began */
+	int64_t started_us;       /* when its latest attempt began */
+	int64_t finished_us;      /* when it ended */
+	int64_t expiry_us;        /* when a running attempt is taken back at the latest */
+	bool cancel_requested;
+	const void *wire;
+};
+
+/* Reads one task, live or finished; REEVE_NOT_FOUND if there is none. reeve_task_free() it. */
+struct reeve_task *reeve_get(struct reeve_client *client, int64_t id, struct reeve_failure *failure);
+void reeve_task_free(struct reeve_task *task);
+
+/* Which tasks a list is to hold: those that match all that is given. */
+struct reeve_filter {
+	enum reeve_task_status status;
+	const char *queue;  /* NULL or "": any */
+	const char *type;   /* NULL or "": any */
+	uint32_t limit;     /* at most REEVE_MAX_BATCH; 0: 100 */
+	int64_t before_id;  /* only ids below this one, to page on; 0: from the newest */
+};
+
+struct reeve_tasks {
+	size_t count;
+	struct reeve_task *tasks;
+};
+
+/* Reads tasks, newest first, without details and results. reeve_tasks_free() them. */
+struct reeve_tasks *reeve_list(struct reeve_client *client, const struct reeve_filter *filter,
+    struct reeve_failure *failure);
+void reeve_tasks_free(struct reeve_tasks *tasks);
+
+struct reeve_wait {
+	int64_t timeout_ms; /* in all; 0: only look; negative: until all have ended */
+	int64_t look_ms;    /* how long one look may take before `looked` is called; 0 or more than 20 s: 20 s */
+	/* Called once for each task that has ended; it has its result, not its details, and lives until then. */
+	void (*ended)(void *arg, const struct reeve_task *task);
+	/* Called after each look with the number of tasks not ended; false: wait no longer. */
+	bool (*looked)(void *arg, size_t pending);
+	void *arg;
+};
+
+/* Waits for tasks to end, any number of them; repeated ids count once. True: *pending (NULL: not wanted) says how many
+ * had not ended when the time was over. Functions left NULL are not called. */
+bool reeve_wait(struct reeve_client *client, const int64_t *ids, size_t count, const struct reeve_wait *wait,
+    size_t *pending, struct reeve_failure *failure);
+
+/*
+ * Changing tasks, 1 to REEVE_MAX_BATCH in one call. If none of them exists, the call fails with REEVE_NOT_FOUND.
+ */
+
+struct reeve_change {
+	int64_t id;
+	enum reeve_task_status status; /* after the call */
+	bool changed;                  /* whether this call changed anything */
+	const char *note;              /* why not, or "" */
+	const void *wire;
+};
+
+struct reeve_changes {
+	size_t count;
+	struct reeve_change *changes;  /* of the tasks that exist, in the order asked */
+	size_t n_not_found;
+	const int64_t *not_found;      /* ids that name no task */
+};
+
+/* Cancels: tasks that wait end at once, running ones are told to stop. `reason` is for the audit, NULL: none.
+ * reeve_changes_free() the answer. */
+struct reeve_changes *reeve_cancel(struct reeve_client *client, const int64_t *ids, size_t count, const char *reason,
+    struct reeve_failure *failure);
+
+/* Runs tasks again now: those that wait become due, ended ones start afresh under the same id. */
+struct reeve_changes *reeve_retry(struct reeve_client *client, const int64_t *ids, size_t count,
+    struct reeve_failure *failure);
+
+/* What is to change; what is left 0 stays. */
+struct reeve_update {
+	bool set_priority;
+	int32_t priority;      /* −1,000,000 to 1,000,000; also of executing tasks */
+	int64_t run_at_us;     /* of queued and failed tasks */
+	uint32_t max_attempts; /* 1 to 10,000; also of executing tasks */
+};
+
+struct reeve_changes *reeve_update(struct reeve_client *client, const int64_t *ids, size_t count,
+    const struct reeve_update *update, struct reeve_failure *failure);
+
+void reeve_changes_free(struct reeve_changes *changes);
+
+/*
+ * What happened.
+ */
+
+struct reeve_event {
+	int64_t at_us;
+	int64_t task_id;    /* 0: an event of a worker alone */
+	int64_t token;      /* the version of the task that the event made or met */
+	const char *event;  /* "submitted", "claimed", "completed", … */
+	const char *worker; /* its name, or "" */
+	int64_t worker_id;  /* its incarnation, or 0 */
+	uint32_t attempt;   /* or 0 */
+	const char *actor;  /* who asked for it, or "" */
+	const char *note;   /* the error, the reason, what changed */
+	const void *wire;
+};
+
+struct reeve_events {
+	size_t count;
+	struct reeve_event *events; /* oldest first */
+	bool more;                  /* the limit cut them off */
+};
+
+/* Reads events: of one task, or of all (task_id 0); from a time on, or all that are kept (since_us 0); at most `limit`,
+ * up to 100,000 (0: 1,000). reeve_events_free() them. */
+struct reeve_events *reeve_audit(struct reeve_client *client, int64_t task_id, int64_t since_us, uint32_t limit,
+    struct reeve_failure *failure);
+void reeve_events_free(struct reeve_events *events);
+
+/*
+ * The state of things.
+ */
+
+struct reeve_queue {
+	const char *queue;
+	const char *type;
+	int64_t queued;        /* due, waiting for a worker */
+	int64_t delayed;       /* waiting for their time */
+	int64_t executing;
+	int64_t failed;        /* waiting to be tried again */
+	int64_t oldest_due_us; /* since when the longest waiting due task is due */
+	const void *wire;
+};
+
+struct reeve_queues {
+	size_t count;
+	struct reeve_queue *queues; /* one for each queue and type */
+};
+
+/* Reads the queues; `queue` NULL or "": all. reeve_queues_free() them. */
+struct reeve_queues *reeve_queues(struct reeve_client *client, const char *queue, struct reeve_failure *failure);
+void reeve_queues_free(struct reeve_queues *queues);
+
+struct reeve_worker_info {
+	int64_t incarnation;
+	const char *name;
+	const char *host;
+	int32_t pid;
+	const char *state;         /* "alive", "late", "gone" */
+	uint32_t concurrency;      /* handlers it runs at once */
+	int64_t holding;           /* attempts assigned to it and open */
+	size_t n_queues;
+	const char *const *queues; /* none: all */
+	size_t n_types;
+	const char *const *types;  /* none: all */
+	int64_t registered_us;
+	int64_t heartbeat_us;      /* its last */
+	const char *version;
+	const void *wire;
+};
+
+struct reeve_workers {
+	size_t count;
+	struct reeve_worker_info *workers;
+};
+
+/* Reads the workers; `all`: also those that are gone. reeve_workers_free() them. */
+struct reeve_workers *reeve_workers(struct reeve_client *client, bool all, struct reeve_failure *failure);
+void reeve_workers_free(struct reeve_workers *workers);
+
+struct reeve_counter {
+	const char *name;
+	int64_t value;
+};
+
+struct reeve_stats {
+	int64_t queued, delayed, executing, failed; /* live tasks */
+	int64_t completed, dead, cancelled;         /* in history */
+	int64_t workers_alive;
+	size_t n_counters;
+	struct reeve_counter *counters;             /* the manager's own */
+	const void *wire;
+};
+
+/* Reads totals. reeve_stats_free() them. */
+struct reeve_stats *reeve_stats(struct reeve_client *client, struct reeve_failure *failure);
+void reeve_stats_free(struct reeve_stats *stats);
+
+/* A result as one JSON object on one line, with the names of docs/cli.md; its `wire` says which. free() it. */
+char *reeve_json(const void *wire);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

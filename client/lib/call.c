@@ -1,0 +1,144 @@
+/*
+ * Calls under way. Each stands in the client's list from its start to its end, so that an interrupt can cancel it; the
+ * answer is left in it by the RPC client's thread and awaited on its own condition.
+ */
+#include "client/lib/internal.h"
+
+#include "common/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <utlist.h>
+
+static void take_answer(void *arg, struct rpc_answer *answer)
+{
+	struct pending_call *call = arg;
+	struct reeve_client *client = call->client;
+
+	pthread_mutex_lock(&client->lock);
+	call->answer = *answer;
+	call->done = true;
+	/* Within the lock: once it is let go of, the one who waits may free the call. */
+	pthread_cond_signal(&call->changed);
+	pthread_mutex_unlock(&client->lock);
+}
+
+void pending_start(struct pending_call *call, struct reeve_client *client, const ProtobufCServiceDescriptor *service,
+    const char *method, ProtobufCMessage *request, const uint8_t *request_id, int64_t timeout_ms)
+{
+	struct rpc_call_options options = {.timeout_ms = timeout_ms, .request_id = request_id};
+	rpc_call_id id;
+
+	memset(call, 0, sizeof *call);
+	call->client = client;
+	pthread_cond_init(&call->changed, NULL);
+	id = rpc_client_start(client->rpc, service, method, request, &options, take_answer, call);
+
+	pthread_mutex_lock(&client->lock);
+	call->id = id;
+	DL_APPEND(client->calls, call);
+	bool interrupted = client->interrupted;
+	pthread_mutex_unlock(&client->lock);
+	if (interrupted)
+		rpc_client_cancel(client->rpc, id);
+}
+
+struct rpc_answer pending_end(struct pending_call *call)
+{
+	struct reeve_client *client = call->client;
+
+	pthread_mutex_lock(&client->lock);
+	while (!call->done)
+		pthread_cond_wait(&call->changed, &client->lock);
+	DL_DELETE(client->calls, call);
+	bool interrupted = client->interrupted;
+	pthread_mutex_unlock(&client->lock);
+	pthread_cond_destroy(&call->changed);
+	if (interrupted && call->answer.code == STATUS(CANCELLED))
+		strcpy(call->answer.message, "interrupted");
+	return call->answer;
+}
+
+void reeve_client_interrupt(struct reeve_client *client)
+{
+	struct pending_call *call;
+	rpc_call_id *ids;
+	size_t count, i = 0;
+
+	pthread_mutex_lock(&client->lock);
+	client->interrupted = true;
+	pthread_cond_broadcast(&client->interrupt);
+	DL_COUNT(client->calls, call, count);
+	ids = allocate(count, sizeof *ids);
+	DL_FOREACH(client->calls, call)
+	ids[i++] = call->id;
+	pthread_mutex_unlock(&client->lock);
+
+	/* Outside the lock, which the answers take. Ids are never used twice: one that is over does no harm. */
+	for (i = 0; i < count; i++)
+		rpc_client_cancel(client->rpc, ids[i]);
+	free(ids);
+}
+
+bool worth_another_try(reeve_status code)
+{
+	return code == STATUS(RESOURCE_EXHAUSTED) || code == STATUS(ABORTED);
+}
+
+int64_t rest_ms(int tries)
+{
+	int64_t longest = INT64_C(25) << (tries < 6 ? tries : 6);
+	uint16_t random = 0;
+
+	if (getrandom(&random, sizeof random, 0) != sizeof random)
+		random = 0;
+	return longest / 2 + longest * random / 65536 / 2;
+}
+
+bool client_rest(struct reeve_client *client, int64_t ms)
+{
+	int64_t until_us = clock_monotonic_us() + ms * 1000;
+	struct timespec until = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
+	int over = 0;
+
+	pthread_mutex_lock(&client->lock);
+	while (!client->interrupted && !over)
+		over = pthread_cond_timedwait(&client->interrupt, &client->lock, &until);
+	bool interrupted = client->interrupted;
+	pthread_mutex_unlock(&client->lock);
+	return !interrupted;
+}
+
+ProtobufCMessage *client_call(struct reeve_client *client, const ProtobufCServiceDescriptor *service,
+    const char *method, ProtobufCMessage *request, const uint8_t *request_id, int64_t timeout_ms,
+    struct reeve_failure *failure)
+{
+	int64_t budget = timeout_ms ? timeout_ms : client->call_timeout_ms;
+	uint8_t own_id[UUID_BYTES];
+	struct rpc_answer answer;
+	int64_t end;
+
+	if (!reeve_client_ready(client, failure))
+		return NULL;
+	if (!request_id) {
+		uuid7_make(rpc_client_now_ms(client->rpc), own_id);
+		request_id = own_id;
+	}
+	end = clock_monotonic_ms() + budget;
+	for (int tries = 0;; tries++) {
+		int64_t left = end - clock_monotonic_ms();
+		int64_t rest = rest_ms(tries);
+		struct pending_call call;
+
+		pending_start(&call, client, service, method, request, request_id, left > 1 ? left : 1);
+		answer = pending_end(&call);
+		if (answer.code == STATUS(OK))
+			return answer.response;
+		if (!worth_another_try(answer.code) || rest >= end - clock_monotonic_ms() || !client_rest(client, rest))
+			break;
+	}
+	fail(failure, answer.code, "%s", answer.message);
+	return NULL;
+}

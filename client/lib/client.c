@@ -1,0 +1,138 @@
+/* Creating a client, its first contact, its end, and the names of codes. */
+#include "client/lib/internal.h"
+
+#include "common/clock.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char default_managers[] = "tcp://127.0.0.1:7171";
+
+enum { CONNECT_TIMEOUT_MS = 5000, CALL_TIMEOUT_MS = 30000, LOOK_MS = 100 };
+
+bool fail(struct reeve_failure *failure, reeve_status code, const char *format, ...)
+{
+	va_list arguments;
+	char text[sizeof failure->message];
+
+	if (!failure)
+		return false;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	failure->code = (enum reeve_code)code;
+	memcpy(failure->message, text, sizeof text);
+	return false;
+}
+
+const char *reeve_code_name(enum reeve_code code)
+{
+	return status_name((reeve_status)code);
+}
+
+void *allocate(size_t count, size_t size)
+{
+	void *memory = calloc(count ? count : 1, size);
+
+	if (!memory)
+		abort();
+	return memory;
+}
+
+struct reeve_client *reeve_client_create(const struct reeve_client_options *options, struct reeve_failure *failure)
+{
+	static const struct reeve_client_options defaults;
+	const struct reeve_client_options *wanted = options ? options : &defaults;
+	struct rpc_client_options rpc_options = {
+	    .urls = wanted->managers ? wanted->managers : default_managers,
+	    .token = wanted->token,
+	    .actor = wanted->actor,
+	};
+	struct reeve_error error = {0};
+	pthread_condattr_t monotonic;
+	struct rpc_client *rpc;
+	struct reeve_client *client;
+
+	if (wanted->connect_timeout_ms < 0 || wanted->call_timeout_ms < 0) {
+		fail(failure, STATUS(INVALID_ARGUMENT), "a client's timeouts must not be negative");
+		return NULL;
+	}
+	rpc = rpc_client_create(&rpc_options, &error);
+	if (!rpc) {
+		fail(failure, error.code, "%s", error.message);
+		return NULL;
+	}
+	client = allocate(1, sizeof *client);
+	client->rpc = rpc;
+	client->managers = strdup(rpc_options.urls);
+	client->connect_timeout_ms = wanted->connect_timeout_ms ? wanted->connect_timeout_ms : CONNECT_TIMEOUT_MS;
+	client->call_timeout_ms = wanted->call_timeout_ms ? wanted->call_timeout_ms : CALL_TIMEOUT_MS;
+	pthread_mutex_init(&client->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&client->interrupt, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	return client;
+}
+
+void reeve_client_destroy(struct reeve_client *client)
+{
+	if (!client)
+		return;
+	rpc_client_destroy(client->rpc);
+	pthread_cond_destroy(&client->interrupt);
+	pthread_mutex_destroy(&client->lock);
+	free(client->managers);
+	free(client);
+}
+
+static bool is_interrupted(struct reeve_client *client)
+{
+	pthread_mutex_lock(&client->lock);
+	bool interrupted = client->interrupted;
+	pthread_mutex_unlock(&client->lock);
+	return interrupted;
+}
+
+bool reeve_client_ready(struct reeve_client *client, struct reeve_failure *failure)
+{
+	/* Who has met a manager knows that there is one, and gives it as long to return as a call may take. */
+	int64_t patience = client->met ? client->call_timeout_ms : client->connect_timeout_ms;
+	int64_t end = clock_monotonic_ms() + patience;
+	char text[32];
+
+	for (;;) {
+		int64_t left = end - clock_monotonic_ms();
+
+		if (is_interrupted(client))
+			return fail(failure, STATUS(CANCELLED), "interrupted");
+		if (rpc_client_alive(client->rpc, left < 0 ? 0 : left < LOOK_MS ? left : LOOK_MS)) {
+			client->met = true;
+			return true;
+		}
+		if (left <= 0)
+			return fail(failure, STATUS(UNAVAILABLE), "no manager reachable at %s (tried for %s)",
+			    client->managers, duration_format(patience, text, sizeof text));
+	}
+}
+
+int64_t reeve_client_now_us(struct reeve_client *client)
+{
+	return rpc_client_now_ms(client->rpc) * 1000;
+}
+
+size_t reeve_client_max_details(struct reeve_client *client)
+{
+	return rpc_client_max_details(client->rpc);
+}
+
+bool reeve_request_id(struct reeve_client *client, uint8_t request_id[REEVE_REQUEST_ID], struct reeve_failure *failure)
+{
+	/* The id holds the managers' time, which is known once one has answered. */
+	if (!reeve_client_ready(client, failure))
+		return false;
+	uuid7_make(rpc_client_now_ms(client->rpc), request_id);
+	return true;
+}

@@ -1,0 +1,79 @@
+/*
+ * The inside of libreeve, over common/rpc/client.h. call.c makes calls, blocking and under way, and ends them when the
+ * client is interrupted; client.c is creation and the first contact; check.c judges tasks and batch.c packs them;
+ * the other files are the public functions by group.
+ */
+#ifndef REEVE_CLIENT_INTERNAL_H
+#define REEVE_CLIENT_INTERNAL_H
+
+#include "common/rpc/client.h"
+
+#include <pthread.h>
+#include <reeve/client.h>
+#include <reeve/v1/admin.pb-c.h>
+#include <reeve/v1/task.pb-c.h>
+#include <stdatomic.h>
+
+struct reeve_client {
+	struct rpc_client *rpc;
+	char *managers;
+	int64_t connect_timeout_ms;
+	int64_t call_timeout_ms;
+	atomic_bool met; /* some manager has been there */
+	pthread_mutex_t lock;
+	/* Behind the lock. */
+	bool interrupted;
+	pthread_cond_t interrupt;   /* on the monotonic clock */
+	struct pending_call *calls; /* under way */
+};
+
+/* A call under way. */
+struct pending_call {
+	struct reeve_client *client;
+	rpc_call_id id;
+	bool done;
+	pthread_cond_t changed;
+	struct rpc_answer answer;
+	struct pending_call *prev, *next;
+};
+
+/* Fills *failure (which may be NULL) and returns false. */
+bool fail(struct reeve_failure *failure, reeve_status code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Starts a call; its request may go at once. It must be ended by pending_end. `call` must not move meanwhile. */
+void pending_start(struct pending_call *call, struct reeve_client *client, const ProtobufCServiceDescriptor *service,
+    const char *method, ProtobufCMessage *request, const uint8_t *request_id, int64_t timeout_ms);
+
+/* Waits for the answer, which is the caller's from then on, and lets go of the call. */
+struct rpc_answer pending_end(struct pending_call *call);
+
+/* True for answers after which the same call may be made again shortly. */
+bool worth_another_try(reeve_status code);
+
+/* How long to rest before the n-th further try (from 0), with a random part. */
+int64_t rest_ms(int tries);
+
+/* Rests; false if the client was interrupted. */
+bool client_rest(struct reeve_client *client, int64_t ms);
+
+/* Makes a call and waits for its answer; tries again where that helps. `request_id` NULL: one is made; timeout_ms 0:
+ * the client's. NULL: *failure says why. */
+ProtobufCMessage *client_call(struct reeve_client *client, const ProtobufCServiceDescriptor *service,
+    const char *method, ProtobufCMessage *request, const uint8_t *request_id, int64_t timeout_ms,
+    struct reeve_failure *failure);
+
+/* Says what is wrong with a task, as "details is not UTF-8", into `out`; NULL if nothing is. max_details 0: not
+ * known. */
+const char *spec_problem(const struct reeve_task_spec *spec, size_t max_details, char *out, size_t size);
+
+/* The length of the task's details. */
+size_t spec_details_length(const struct reeve_task_spec *spec);
+
+/* Fills in what is public of a task; its text points into the message. */
+void task_from_message(struct reeve_task *task, const Reeve__V1__Task *message);
+
+/* calloc() that does not fail. */
+void *allocate(size_t count, size_t size);
+
+#endif

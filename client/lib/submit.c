@@ -1,0 +1,225 @@
+/* Submitting: one call for a batch that is made whole, and a stream of calls for any number of tasks. */
+#include "client/lib/batch.h"
+
+#include "common/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+enum { CHUNK_TASKS = 1000, CHUNK_BYTES = 1024 * 1024, IN_FLIGHT = 4 };
+
+/* Hands over what was answered; an answer of another length than was asked is not to be believed. */
+static bool take_submitted(const Reeve__V1__SubmitResponse *response, size_t count, struct reeve_submitted *submitted,
+    struct reeve_failure *failure)
+{
+	if (response->n_tasks != count)
+		return fail(failure, STATUS(INTERNAL), "the manager answered %zu tasks to a submit of %zu",
+		    response->n_tasks, count);
+	for (size_t i = 0; i < count; i++)
+		submitted[i] = (struct reeve_submitted){response->tasks[i]->id, response->tasks[i]->existing};
+	return true;
+}
+
+bool reeve_submit(struct reeve_client *client, const struct reeve_task_spec *tasks, size_t count,
+    const uint8_t *request_id, struct reeve_submitted *submitted, struct reeve_failure *failure)
+{
+	Reeve__V1__SubmitResponse *response = NULL;
+	struct batch *batch;
+	char problem[256];
+	bool done;
+
+	if (count < 1 || count > REEVE_MAX_BATCH)
+		return fail(failure, STATUS(INVALID_ARGUMENT), "a submit takes 1 to %d tasks", REEVE_MAX_BATCH);
+	/* The first contact tells the limit of details. */
+	if (!reeve_client_ready(client, failure))
+		return false;
+	batch = batch_create(count);
+	for (size_t i = 0; i < count; i++) {
+		if (spec_problem(&tasks[i], reeve_client_max_details(client), problem, sizeof problem)) {
+			batch_destroy(batch);
+			if (count == 1)
+				return fail(failure, STATUS(INVALID_ARGUMENT), "%s", problem);
+			return fail(failure, STATUS(INVALID_ARGUMENT), "tasks[%zu].%s", i, problem);
+		}
+		batch_add(batch, &tasks[i]);
+	}
+	response = (Reeve__V1__SubmitResponse *)client_call(
+	    client, &reeve__v1__task_service__descriptor, "Submit", &batch->request.base, request_id, 0, failure);
+	done = response && take_submitted(response, count, submitted, failure);
+	if (response)
+		reeve__v1__submit_response__free_unpacked(response, NULL);
+	batch_destroy(batch);
+	return done;
+}
+
+/* A chunk of a stream, from its first sending until its answer has been told. */
+struct chunk {
+	struct pending_call call;
+	struct batch *batch;
+	uint8_t request_id[UUID_BYTES];
+	size_t first;
+	int64_t deadline_ms;
+	int tries;
+	struct chunk *prev, *next;
+};
+
+struct streaming {
+	struct reeve_client *client;
+	struct reeve_stream stream;     /* with defaults put in */
+	struct reeve_task_spec waiting; /* given by `next`, but for the next chunk */
+	bool has_waiting;
+	bool ended; /* `next` gives no more, or nothing more is to be sent */
+	size_t n_given;
+	struct chunk *chunks; /* in flight, in order */
+	int n_chunks;
+	bool failed;
+	struct reeve_failure failure; /* of the first that failed */
+};
+
+static void note_failure(struct streaming *streaming, const struct reeve_failure *failure)
+{
+	if (!streaming->failed)
+		streaming->failure = *failure;
+	streaming->failed = true;
+	streaming->ended = true;
+}
+
+/* Takes the next task, checked, into `waiting`. False: there is none. */
+static bool draw(struct streaming *streaming)
+{
+	struct reeve_failure failure;
+	char problem[256];
+
+	if (streaming->has_waiting)
+		return true;
+	if (streaming->ended)
+		return false;
+	streaming->waiting = (struct reeve_task_spec){0};
+	if (!streaming->stream.next(streaming->stream.arg, &streaming->waiting)) {
+		streaming->ended = true;
+		return false;
+	}
+	if (spec_problem(&streaming->waiting, reeve_client_max_details(streaming->client), problem, sizeof problem)) {
+		fail(&failure, STATUS(INVALID_ARGUMENT), "tasks[%zu].%s", streaming->n_given, problem);
+		note_failure(streaming, &failure);
+		return false;
+	}
+	streaming->has_waiting = true;
+	return true;
+}
+
+static struct batch *next_batch(struct streaming *streaming)
+{
+	struct batch *batch = batch_create(streaming->stream.chunk_tasks);
+
+	while (batch->request.n_tasks < batch->capacity && draw(streaming)) {
+		if (batch->bytes > 0 && batch->bytes + batch_cost(&streaming->waiting) > streaming->stream.chunk_bytes)
+			break;
+		batch_add(batch, &streaming->waiting);
+		streaming->has_waiting = false;
+		streaming->n_given++;
+	}
+	/* What was drawn before a bad one is not sent either: the failure came first. */
+	if (batch->request.n_tasks == 0 || streaming->failed) {
+		batch_destroy(batch);
+		return NULL;
+	}
+	return batch;
+}
+
+static void send_chunk(struct streaming *streaming, struct chunk *chunk)
+{
+	int64_t left = chunk->deadline_ms - clock_monotonic_ms();
+
+	pending_start(&chunk->call, streaming->client, &reeve__v1__task_service__descriptor, "Submit",
+	    &chunk->batch->request.base, chunk->request_id, left > 1 ? left : 1);
+}
+
+static void fill_flight(struct streaming *streaming)
+{
+	while (streaming->n_chunks < streaming->stream.in_flight) {
+		size_t first = streaming->n_given;
+		struct batch *batch = next_batch(streaming);
+		struct chunk *chunk;
+
+		if (!batch)
+			return;
+		chunk = allocate(1, sizeof *chunk);
+		chunk->batch = batch;
+		chunk->first = first;
+		chunk->deadline_ms = clock_monotonic_ms() + streaming->client->call_timeout_ms;
+		uuid7_make(rpc_client_now_ms(streaming->client->rpc), chunk->request_id);
+		send_chunk(streaming, chunk);
+		DL_APPEND(streaming->chunks, chunk);
+		streaming->n_chunks++;
+	}
+}
+
+/* Tells of a chunk that was answered. */
+static void tell(struct streaming *streaming, const struct chunk *chunk, const struct rpc_answer *answer)
+{
+	const struct reeve_stream *stream = &streaming->stream;
+	size_t count = chunk->batch->request.n_tasks;
+	struct reeve_submitted *submitted = allocate(count, sizeof *submitted);
+	struct reeve_failure failure;
+	bool stored = false;
+
+	if (answer->code == STATUS(OK))
+		stored = take_submitted((Reeve__V1__SubmitResponse *)answer->response, count, submitted, &failure);
+	else
+		fail(&failure, answer->code, "%s", answer->message);
+	if (stored && stream->stored)
+		stream->stored(stream->arg, chunk->first, submitted, count);
+	if (!stored) {
+		note_failure(streaming, &failure);
+		if (stream->missed)
+			stream->missed(stream->arg, chunk->first, count, &failure);
+	}
+	free(submitted);
+}
+
+/* Waits for the oldest chunk and tells of it, or sends it again after a rest if that may help. */
+static void await_oldest(struct streaming *streaming)
+{
+	struct chunk *chunk = streaming->chunks;
+	struct rpc_answer answer = pending_end(&chunk->call);
+	int64_t rest = rest_ms(chunk->tries);
+
+	if (worth_another_try(answer.code) && clock_monotonic_ms() + rest < chunk->deadline_ms &&
+	    client_rest(streaming->client, rest)) {
+		chunk->tries++;
+		send_chunk(streaming, chunk);
+		return;
+	}
+	tell(streaming, chunk, &answer);
+	if (answer.response)
+		protobuf_c_message_free_unpacked(answer.response, NULL);
+	DL_DELETE(streaming->chunks, chunk);
+	streaming->n_chunks--;
+	batch_destroy(chunk->batch);
+	free(chunk);
+}
+
+bool reeve_submit_stream(struct reeve_client *client, const struct reeve_stream *stream, struct reeve_failure *failure)
+{
+	struct streaming streaming = {.client = client, .stream = *stream};
+
+	if (streaming.stream.chunk_tasks == 0 || streaming.stream.chunk_tasks > REEVE_MAX_BATCH)
+		streaming.stream.chunk_tasks = CHUNK_TASKS;
+	if (streaming.stream.chunk_bytes == 0)
+		streaming.stream.chunk_bytes = CHUNK_BYTES;
+	if (streaming.stream.in_flight <= 0)
+		streaming.stream.in_flight = IN_FLIGHT;
+	if (!reeve_client_ready(client, failure))
+		return false;
+	for (;;) {
+		fill_flight(&streaming);
+		if (!streaming.chunks)
+			break;
+		await_oldest(&streaming);
+	}
+	if (streaming.failed && failure)
+		*failure = streaming.failure;
+	return !streaming.failed;
+}

@@ -1,0 +1,142 @@
+/*
+ * Waiting. The ids not ended stand in one sorted array without doubles; a look asks for its first ten thousand, and the
+ * manager answers when all of those have ended or the look's time is over. What has ended leaves the array.
+ */
+#include "client/lib/internal.h"
+
+#include "common/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST_LOOK_MS = 20000, REST_MS = 100 };
+
+struct waiting {
+	struct reeve_client *client;
+	const struct reeve_wait *wait;
+	int64_t *ids; /* 0 … count: those not known to have ended, rising */
+	size_t count;
+};
+
+static int compare_ids(const void *a, const void *b)
+{
+	int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
+
+	return (one > other) - (one < other);
+}
+
+static size_t drop_doubles(int64_t *ids, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (kept == 0 || ids[kept - 1] != ids[i])
+			ids[kept++] = ids[i];
+	}
+	return kept;
+}
+
+/* Tells of an ended task and marks its id, unless it was not asked for or stands in the answer twice. */
+static bool take_ended(struct waiting *waiting, size_t from, size_t n, bool *gone, const Reeve__V1__Task *message)
+{
+	const int64_t *found = bsearch(&message->id, waiting->ids + from, n, sizeof *found, compare_ids);
+	struct reeve_task task;
+
+	if (!found || gone[found - (waiting->ids + from)])
+		return false;
+	gone[found - (waiting->ids + from)] = true;
+	task_from_message(&task, message);
+	if (waiting->wait->ended)
+		waiting->wait->ended(waiting->wait->arg, &task);
+	return true;
+}
+
+/* Asks for up to REEVE_MAX_BATCH ids from index `from` on. *n_ended of them have ended and are gone from the array. */
+static bool look(struct waiting *waiting, size_t from, int64_t wait_ms, size_t *n_ended, struct reeve_failure *failure)
+{
+	size_t n = waiting->count - from < REEVE_MAX_BATCH ? waiting->count - from : REEVE_MAX_BATCH;
+	Reeve__V1__WaitRequest request = REEVE__V1__WAIT_REQUEST__INIT;
+	Reeve__V1__WaitResponse *response;
+	bool *gone;
+	size_t kept = from;
+
+	request.n_ids = n;
+	request.ids = waiting->ids + from;
+	request.wait_ms = wait_ms;
+	response = (Reeve__V1__WaitResponse *)client_call(waiting->client, &reeve__v1__task_service__descriptor, "Wait",
+	    &request.base, NULL, wait_ms + waiting->client->call_timeout_ms, failure);
+	if (!response)
+		return false;
+	*n_ended = 0;
+	gone = allocate(n, sizeof *gone);
+	for (size_t i = 0; i < response->n_ended; i++)
+		*n_ended += take_ended(waiting, from, n, gone, response->ended[i]);
+	for (size_t i = from; i < waiting->count; i++) {
+		if (i >= from + n || !gone[i - from])
+			waiting->ids[kept++] = waiting->ids[i];
+	}
+	waiting->count = kept;
+	free(gone);
+	reeve__v1__wait_response__free_unpacked(response, NULL);
+	return true;
+}
+
+/* Looks once at all ids, without waiting. An answer may be cut at its bytes: then the same place is asked again. */
+static bool look_over(struct waiting *waiting, struct reeve_failure *failure)
+{
+	size_t from = 0;
+
+	while (from < waiting->count) {
+		size_t n = waiting->count - from < REEVE_MAX_BATCH ? waiting->count - from : REEVE_MAX_BATCH;
+		size_t n_ended;
+
+		if (!look(waiting, from, 0, &n_ended, failure))
+			return false;
+		if (n_ended == 0)
+			from += n;
+	}
+	return true;
+}
+
+static bool look_until(struct waiting *waiting, int64_t end_ms, int64_t look_ms, struct reeve_failure *failure)
+{
+	while (waiting->count > 0) {
+		int64_t begin = clock_monotonic_ms();
+		int64_t left = end_ms - begin;
+		size_t n_ended;
+
+		if (left <= 0)
+			return look_over(waiting, failure);
+		if (!look(waiting, 0, left < look_ms ? left : look_ms, &n_ended, failure))
+			return false;
+		if (waiting->wait->looked && !waiting->wait->looked(waiting->wait->arg, waiting->count))
+			return true;
+		/* A manager may answer early with nothing; it must not be asked in a tight loop. */
+		if (n_ended == 0 && waiting->count > 0 && clock_monotonic_ms() - begin < REST_MS && left > REST_MS &&
+		    !client_rest(waiting->client, REST_MS))
+			return fail(failure, STATUS(CANCELLED), "interrupted");
+	}
+	return true;
+}
+
+bool reeve_wait(struct reeve_client *client, const int64_t *ids, size_t count, const struct reeve_wait *wait,
+    size_t *pending, struct reeve_failure *failure)
+{
+	int64_t look_ms = wait->look_ms > 0 && wait->look_ms < LONGEST_LOOK_MS ? wait->look_ms : LONGEST_LOOK_MS;
+	struct waiting waiting = {.client = client, .wait = wait, .count = count};
+	int64_t end_ms = INT64_MAX;
+	bool done;
+
+	waiting.ids = allocate(count, sizeof *waiting.ids);
+	if (count)
+		memcpy(waiting.ids, ids, count * sizeof *ids);
+	qsort(waiting.ids, count, sizeof *waiting.ids, compare_ids);
+	waiting.count = drop_doubles(waiting.ids, count);
+	if (wait->timeout_ms >= 0 && wait->timeout_ms < INT64_MAX / 2)
+		end_ms = clock_monotonic_ms() + wait->timeout_ms;
+	done = look_until(&waiting, end_ms, look_ms, failure);
+	if (done && pending)
+		*pending = waiting.count;
+	free(waiting.ids);
+	return done;
+}
