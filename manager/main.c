@@ -23,7 +23,7 @@ static int exit_code_of(reeve_status code)
 
 int main(int argc, char **argv)
 {
-	struct manager_options options;
+	struct manager_options options = {0};
 	struct reeve_error error;
 	struct manager manager = {0};
 	char wants = 0;

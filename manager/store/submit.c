@@ -60,27 +60,28 @@ static void on_recalled(void *arg, const struct conn_result *result)
 static void recall(struct role *role)
 {
 	bool needed = false;
+	for (int i = 0; i < role->count; i++)
+		needed |= BATCH_OP(role, struct store_submit, i)->made_count < 0;
+	if (!needed) {
+		commit(role);
+		return;
+	}
 	params_array_begin(&role->params, PARAMS_UUID);
 	for (int i = 0; i < role->count; i++) {
 		struct store_submit *op = BATCH_OP(role, struct store_submit, i);
-		needed |= op->made_count < 0;
 		if (op->made_count < 0)
 			params_add_uuid(&role->params, op->request_id);
 		else
 			params_add_null(&role->params);
 	}
 	params_array_end(&role->params);
-	if (needed)
-		role_run(role, SQL_SUBMIT_RECALL, on_recalled);
-	else
-		commit(role);
+	role_run(role, SQL_SUBMIT_RECALL, on_recalled);
 }
 
 static void on_amended(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	params_reset(&role->params);
 	recall(role);
 }
 
