@@ -1,5 +1,6 @@
 /* reeve-manager: reads its options, brings the schema up, and runs the loop until it is told to stop. */
 #include "common/log.h"
+#include "manager/core/states.h"
 #include "manager/manager.h"
 #include "manager/options.h"
 #include "manager/store/migrate.h"
@@ -38,6 +39,13 @@ int main(int argc, char **argv)
 	}
 	if (wants == 'V') {
 		printf("reeve-manager %s\n", REEVE_VERSION);
+		return EXIT_OK;
+	}
+	if (options.print_states || options.print_options) {
+		if (options.print_states)
+			states_print(stdout);
+		if (options.print_options)
+			options_markdown(&manager_option_table, stdout);
 		return EXIT_OK;
 	}
 	if (!manager_log_setup(&options, &error) ||

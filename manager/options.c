@@ -45,6 +45,10 @@ static const struct option_spec specs[] = {
         "how much may wait for the database; over it calls are refused", 0, true},
     {"log-level", OPTION_TEXT, AT(log_level), "info", 0, 0, "REEVE_LOG_LEVEL", "LEVEL", "error, warn, info or debug", 0,
         true},
+    {"print-states", OPTION_FLAG, AT(print_states), NULL, 0, 0, NULL, NULL,
+        "print the table of states and transitions, in Markdown, and exit", 0, false},
+    {"print-options", OPTION_FLAG, AT(print_options), NULL, 0, 0, NULL, NULL,
+        "print the table of these options, in Markdown, and exit", 0, false},
     {0},
 };
 
@@ -64,7 +68,7 @@ bool manager_options_read(struct manager_options *o, int argc, char **argv, char
 	/* Once for --config, then again with the file. */
 	if (!options_parse(&manager_option_table, o, NULL, NULL, NULL, "manager", argc, argv, &operands, wants, error))
 		return false;
-	if (*wants)
+	if (*wants || o->print_states || o->print_options)
 		return true;
 	if (operands > 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "unexpected argument \"%s\"", argv[1]);

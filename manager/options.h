@@ -8,7 +8,7 @@
 
 struct manager_options {
 	const char *database, *listen, *config, *name, *log_level;
-	bool no_migrate, help, version;
+	bool no_migrate, print_states, print_options;
 	int64_t lease_ms, heartbeat_ms, buffer_ms, park_ms;
 	int64_t history_days;
 	int64_t max_details, max_result, max_message;

@@ -1,0 +1,76 @@
+/* The table of transitions, and its page in the documentation. */
+#include "manager/core/states.h"
+
+#include <assert.h>
+
+static const char *const names[STATE_COUNT] = {"–", "queued", "executing", "failed", "completed", "dead", "cancelled"};
+
+const struct transition transitions[] = {
+    {STATE_NONE, "submit", STATE_QUEUED, "submitted", "submit",
+        "A submit was committed; the task waits for a worker or for its time."},
+    {STATE_QUEUED, "claim", STATE_EXECUTING, "claimed", "claim", "A worker was given the task; a new attempt begins."},
+    {STATE_FAILED, "claim", STATE_EXECUTING, "claimed", "claim", "The task is tried again; a new attempt begins."},
+    {STATE_EXECUTING, "complete", STATE_COMPLETED, "completed", "complete",
+        "The handler ended well; the task has its result. It wins over a cancel that came too late."},
+    {STATE_EXECUTING, "fail", STATE_FAILED, "failed", "end_attempts",
+        "The handler ended badly; the task rests and is tried again."},
+    {STATE_EXECUTING, "fail for the last time", STATE_DEAD, "dead", "end_attempts",
+        "The handler ended badly and the attempts are used up."},
+    {STATE_EXECUTING, "fail fatally", STATE_DEAD, "dead", "end_attempts",
+        "The handler said that trying again will not help."},
+    {STATE_EXECUTING, "return", STATE_QUEUED, "returned", "end_attempts",
+        "A draining worker gave the task back; the attempt does not count."},
+    {STATE_EXECUTING, "end with the lease", STATE_QUEUED, "lease_ended", "end_attempts",
+        "The worker stopped the handler because its own lease had ended; the attempt does not count."},
+    {STATE_EXECUTING, "expire", STATE_FAILED, "expired", "end_attempts",
+        "The attempt ran past its expiry and was taken back; the task is due at once."},
+    {STATE_EXECUTING, "expire for the last time", STATE_DEAD, "dead", "end_attempts",
+        "The attempt ran past its expiry and the attempts are used up."},
+    {STATE_EXECUTING, "end after a cancel", STATE_CANCELLED, "cancelled", "end_attempts",
+        "A cancel had been asked for, and the attempt ended in any way but well."},
+    {STATE_QUEUED, "cancel", STATE_CANCELLED, "cancelled", "cancel_waiting", "The task waited; a cancel ended it."},
+    {STATE_FAILED, "cancel", STATE_CANCELLED, "cancelled", "cancel_waiting",
+        "The task waited to be tried again; a cancel ended it."},
+    {STATE_EXECUTING, "cancel", STATE_EXECUTING, "cancel_requested", "cancel_mark",
+        "The worker is told to stop; the attempt decides."},
+    {STATE_QUEUED, "retry by hand", STATE_QUEUED, "retried", "retry_waiting", "The task is due now."},
+    {STATE_FAILED, "retry by hand", STATE_FAILED, "retried", "retry_waiting", "The task is due now."},
+    {STATE_COMPLETED, "retry by hand", STATE_QUEUED, "retried", "retry_ended",
+        "The task starts afresh under its id, with no attempts counted."},
+    {STATE_DEAD, "retry by hand", STATE_QUEUED, "retried", "retry_ended",
+        "The task starts afresh under its id, with no attempts counted."},
+    {STATE_CANCELLED, "retry by hand", STATE_QUEUED, "retried", "retry_ended",
+        "The task starts afresh under its id, with no attempts counted."},
+    {STATE_QUEUED, "update", STATE_QUEUED, "updated", "update_tasks", "Priority, due time or attempts were changed."},
+    {STATE_FAILED, "update", STATE_FAILED, "updated", "update_tasks", "Priority, due time or attempts were changed."},
+    {STATE_EXECUTING, "update", STATE_EXECUTING, "updated", "update_tasks",
+        "Priority or attempts were changed; the attempt's token stays."},
+    {0},
+};
+
+const char *state_name(enum task_state state)
+{
+	assert(state < STATE_COUNT);
+	return names[state];
+}
+
+void states_print(FILE *out)
+{
+	fputs(
+	    "# States\n\nMade by `reeve-manager --print-states` from `manager/core/states.c`; a test holds the table "
+	    "against the "
+	    "SQL.\n\nA task that is queued or failed waits: for a worker when it is due, else for its time (`run_at`). "
+	    "Completed, dead and\ncancelled tasks are in the history. Every change sets `last_updated`, the task's "
+	    "version and "
+	    "its running attempt's token,\nto a later value, except where the sentence says that the token stays.\n\n"
+	    "| from | event | to | in the audit | done by | |\n|---|---|---|---|---|---|\n",
+	    out);
+	for (const struct transition *t = transitions; t->event; t++)
+		fprintf(out, "| %s | %s | %s | `%s` | `sql/statements/%s.sql` | %s |\n", state_name(t->from), t->event,
+		    state_name(t->to), t->audit, t->statement, t->sentence);
+	fputs(
+	    "\nFurther events in the audit change no state: `late_result` (a result came after its attempt's lock had "
+	    "been "
+	    "lost;\nnothing was changed) and `reclaimed` (beside `expired`: why, with the worker's last heartbeat).\n",
+	    out);
+}
