@@ -402,6 +402,11 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 {
 	struct fetch *f = (struct fetch *)((char *)op - offsetof(struct fetch, ask));
 	struct dispatch *d = f->dispatch;
+	if (!f->done) { /* superseded */
+		fetch_unlist(f);
+		fetch_free(f);
+		return;
+	}
 	if (error) {
 		fetch_end(f, NULL, error);
 		return;
@@ -444,6 +449,10 @@ static void supersede(struct dispatch *d, int64_t incarnation, int64_t fetch_id)
 		} else if (f->state == CLAIMING) {
 			d->by_slot[f->slot] = NULL;
 			fetch_end(f, NULL, &error);
+		} else if (f->done) { /* its question to the journal is under way: it goes when that is answered */
+			fetch_done *ended = f->done;
+			f->done = NULL;
+			ended(f->arg, &(struct fetch_answer){0}, &error);
 		}
 	}
 }

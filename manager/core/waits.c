@@ -116,12 +116,40 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static void mark_known(const struct waiter *w, bool *known, const int64_t *ids, int count)
+{
+	for (int i = 0; i < count; i++) {
+		int64_t *at = bsearch(&ids[i], w->ids, (size_t)w->count, sizeof *w->ids, by_number);
+		if (at)
+			known[at - w->ids] = true;
+	}
+}
+
+/* Some of the ids name no task: says which is the first. */
+static void waiter_end_unknown(struct waiter *w)
+{
+	struct reeve_error error;
+	bool *known = calloc((size_t)w->count, sizeof *known);
+	int i = 0;
+	mark_known(w, known, w->look.ended, w->look.ended_count);
+	mark_known(w, known, w->look.live, w->look.live_count);
+	while (i < w->count - 1 && known[i])
+		i++;
+	error_set(&error, STATUS(NOT_FOUND), "there is no task %lld", (long long)w->ids[i]);
+	free(known);
+	waiter_end(w, &error);
+}
+
 static void on_first_look(struct store_op *op, const struct reeve_error *error)
 {
 	struct waiter *w = (struct waiter *)((char *)op - offsetof(struct waiter, look));
 	w->looked = true;
 	if (error) {
 		waiter_end(w, error);
+		return;
+	}
+	if (w->look.ended_count + w->look.live_count < w->count) {
+		waiter_end_unknown(w);
 		return;
 	}
 	for (int i = 0; i < w->look.ended_count; i++) {

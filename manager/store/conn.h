@@ -23,6 +23,7 @@ struct conn_settings {
 	bool hash_joins;          /* with hot: hash joins are allowed */
 	bool listens;             /* hears NOTIFY */
 	int statement_timeout_ms;
+	int lock_timeout_ms;      /* how long a statement waits for a lock; 0: as long as it may run */
 };
 
 /* How a statement came out. */

@@ -271,11 +271,20 @@ static void on_ended(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	struct store_ended *op = BATCH_OP(role, struct store_ended, 0);
-	op->ended_count = PQntuples(result->rows);
-	role->state = malloc(sizeof *op->ended * (size_t)(op->ended_count + 1));
+	int rows = PQntuples(result->rows);
+	role->state = malloc(sizeof *op->ended * (size_t)(rows + 1));
 	op->ended = role->state;
-	for (int row = 0; row < op->ended_count; row++)
-		op->ended[row] = row_int8(result->rows, row, 0);
+	op->live = op->ended + rows; /* filled from the end */
+	op->ended_count = op->live_count = 0;
+	for (int row = 0; row < rows; row++) {
+		int64_t id = row_int8(result->rows, row, 0);
+		if (row_bool(result->rows, row, 1)) {
+			op->ended[op->ended_count++] = id;
+		} else {
+			*--op->live = id;
+			op->live_count++;
+		}
+	}
 	role_done(role);
 }
 
@@ -286,7 +295,7 @@ static void ended_start(struct role *role)
 	for (int i = 0; i < op->count; i++)
 		params_add_int8(&role->params, op->ids[i]);
 	params_array_end(&role->params);
-	role_run(role, SQL_ENDED_TASKS, on_ended);
+	role_run(role, SQL_WAIT_LOOK, on_ended);
 }
 
 void store_ended(struct store *store, struct store_ended *op)

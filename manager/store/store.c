@@ -8,6 +8,9 @@
 
 enum { HOT_TIMEOUT_MS = 30000, READ_TIMEOUT_MS = 10000, UPKEEP_TIMEOUT_MS = 60000 };
 
+/* Upkeep locks whole tables for a moment: while it waits for that, everybody else waits behind it. */
+enum { UPKEEP_LOCK_MS = 300 };
+
 /* The roles. Heartbeats have their own connection, so that no long statement starves a lease. */
 static const struct role_spec {
 	const char *name;
@@ -41,6 +44,7 @@ struct store *store_open(
 		    .hash_joins = specs[i].hash_joins,
 		    .listens = specs[i].listens,
 		    .statement_timeout_ms = specs[i].statement_timeout_ms,
+		    .lock_timeout_ms = i == ROLE_UPKEEP ? UPKEEP_LOCK_MS : 0,
 		};
 		role_open(&store->roles[i], store, &settings, specs[i].weight_limit);
 	}

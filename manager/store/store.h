@@ -318,6 +318,8 @@ struct store_ended {
 	/* results */
 	int64_t *ended;
 	int ended_count;
+	int64_t *live;                   /* those that have not */
+	int live_count;
 };
 void store_ended(struct store *store, struct store_ended *op);
 
