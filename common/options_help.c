@@ -57,7 +57,7 @@ static void write_wrapped(const char *text, int column, int indent, FILE *out)
 	fputc('\n', out);
 }
 
-/* "Sentence. (default: 5; REEVE_MANAGER)" */
+/* "sentence (default: 5; REEVE_MANAGER)" */
 static void option_sentence(const struct option_spec *spec, char *out, size_t size)
 {
 	bool shows_default = spec->fallback && spec->type != OPTION_FLAG;
@@ -95,8 +95,8 @@ static void write_option(const struct option_spec *spec, FILE *out)
 void options_help(const struct option_table *table, const struct option_table *extra, FILE *out)
 {
 	static const struct option_spec standard[] = {
-	    {.name = "help", .type = OPTION_FLAG, .letter = 'h', .sentence = "Show this and exit."},
-	    {.name = "version", .type = OPTION_FLAG, .letter = 'V', .sentence = "Show the version and exit."},
+	    {.name = "help", .type = OPTION_FLAG, .letter = 'h', .sentence = "show this and exit"},
+	    {.name = "version", .type = OPTION_FLAG, .letter = 'V', .sentence = "show the version and exit"},
 	};
 
 	fprintf(out, "Usage: %s %s\n\n", table->program, table->usage);

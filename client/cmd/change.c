@@ -215,7 +215,7 @@ static const struct option_spec update_specs[] = {
     {.name = "delay",
         .type = OPTION_DURATION,
         .offset = offsetof(struct update_options, delay_ms),
-        .argument = "TIME",
+        .argument = "DURATION",
         .sentence = "due so much later than now: 30s, 5m, 2h"},
     {.name = "max-attempts",
         .type = OPTION_INTEGER,
@@ -229,7 +229,7 @@ static const struct option_spec update_specs[] = {
 
 static const struct option_table update_table = {
     .program = "reeve update",
-    .usage = "ID... [--priority N] [--at TIME | --delay TIME] [--max-attempts N] [--json]",
+    .usage = "ID... [--priority N] [--at TIME | --delay DURATION] [--max-attempts N] [--json]",
     .summary = "Changes tasks that have not ended. What is not given stays as it is.",
     .epilogue = "Example: reeve update 17 --priority 10 --delay 1h",
     .specs = update_specs,

@@ -249,14 +249,14 @@ static const struct option_spec wait_specs[] = {
     {.name = "timeout",
         .type = OPTION_DURATION,
         .offset = offsetof(struct wait_options, timeout_ms),
-        .argument = "TIME",
+        .argument = "DURATION",
         .sentence = "wait no longer than this; 0 only looks"},
     {.name = NULL},
 };
 
 static const struct option_table wait_table = {
     .program = "reeve wait",
-    .usage = "ID... [--timeout TIME] [--json]",
+    .usage = "ID... [--timeout DURATION] [--json]",
     .summary = "Waits until all the tasks have ended and shows how. An ID of - reads more from standard input.",
     .epilogue = "Exit codes: 0 all completed, 1 one did not (or not in time), 2 wrong usage,\n"
                 "3 no manager reachable, 4 refused (no such task).\n"

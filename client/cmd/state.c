@@ -223,7 +223,9 @@ static const struct option_table stats_table = {
 
 static void print_stats(const struct reeve_stats *stats)
 {
-	static const struct column columns[] = {{"WHAT", COLUMN_WORD}, {"NUMBER", COLUMN_NUMBER}, {0}};
+	static const struct column task_columns[] = {{"TASKS AND WORKERS", COLUMN_WORD}, {"NOW", COLUMN_NUMBER}, {0}};
+	static const struct column counter_columns[] = {
+	    {"THE MANAGER'S COUNTERS", COLUMN_WORD}, {"SINCE ITS START", COLUMN_NUMBER}, {0}};
 	const struct reeve_counter totals[] = {
 	    {"queued", stats->queued},
 	    {"delayed", stats->delayed},
@@ -234,12 +236,18 @@ static void print_stats(const struct reeve_stats *stats)
 	    {"cancelled", stats->cancelled},
 	    {"workers alive", stats->workers_alive},
 	};
-	struct table *table = table_create(columns);
+	struct table *table = table_create(task_columns);
 
 	for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
 		table_text(table, totals[i].name);
 		table_number(table, totals[i].value);
 	}
+	table_print(table);
+	table_destroy(table);
+	if (stats->n_counters == 0)
+		return;
+	putchar('\n');
+	table = table_create(counter_columns);
 	for (size_t i = 0; i < stats->n_counters; i++) {
 		table_text(table, stats->counters[i].name);
 		table_number(table, stats->counters[i].value);

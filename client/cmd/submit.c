@@ -44,7 +44,7 @@ static const struct option_spec specs[] = {
     {.name = "delay",
         .type = OPTION_DURATION,
         FIELD(delay_ms),
-        .argument = "TIME",
+        .argument = "DURATION",
         .sentence = "due so much later: 30s, 5m, 1h30m, 2d"},
     {.name = "at",
         .type = OPTION_TIME,
@@ -60,7 +60,7 @@ static const struct option_spec specs[] = {
     {.name = "key-ttl",
         .type = OPTION_DURATION,
         FIELD(key_ttl_ms),
-        .argument = "TIME",
+        .argument = "DURATION",
         .sentence = "how long the key is kept; without it until a day after the task ended"},
     {.name = "max-attempts",
         .type = OPTION_INTEGER,
@@ -74,17 +74,17 @@ static const struct option_spec specs[] = {
         FIELD(timeout_ms),
         .min = 1,
         .max = LONGEST_TIMEOUT_MS,
-        .argument = "TIME",
+        .argument = "DURATION",
         .sentence = "how long an attempt may run; without it 1m"},
     {.name = "retry-base",
         .type = OPTION_DURATION,
         FIELD(retry_base_ms),
-        .argument = "TIME",
+        .argument = "DURATION",
         .sentence = "the rest after the first failed attempt, doubled after each; without it 1s"},
     {.name = "retry-max",
         .type = OPTION_DURATION,
         FIELD(retry_max_ms),
-        .argument = "TIME",
+        .argument = "DURATION",
         .sentence = "the longest rest; without it 1h"},
     {.name = "source",
         .type = OPTION_TEXT,
@@ -110,9 +110,10 @@ static const struct option_table table = {
     .usage = "TYPE [DETAILS|-] [OPTION]... | --bulk FILE|- [TYPE] [OPTION]...",
     .summary = "Submits a task of TYPE and prints its id. DETAILS are the handler's input; - reads them from standard "
                "input. With --bulk a file is checked whole, then submitted in chunks; the ids come in its order.",
-    .epilogue = "A line of a bulk file has the fields queue, type, details (text, or any JSON), priority,\n"
-                "delay or delay_ms, run_at, key, key_ttl or key_ttl_ms, max_attempts, timeout or\n"
-                "timeout_ms, retry {base or base_ms, max or max_ms} and source; type must be there.\n"
+    .epilogue = "A line of a bulk file may have the fields queue, type, details (text, or any\n"
+                "JSON), priority, delay or delay_ms, run_at, key, key_ttl or key_ttl_ms,\n"
+                "max_attempts, timeout or timeout_ms, retry {base or base_ms, max or max_ms} and\n"
+                "source.\n"
                 "\n"
                 "Examples:\n"
                 "  reeve submit mail '{\"to\":\"ann@example.org\"}' --key order-17\n"

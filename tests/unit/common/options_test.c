@@ -259,7 +259,7 @@ Test(options, shows_itself)
 	    "%s", text);
 	cr_assert(ne(ptr, strstr(text, "\n                            TESTER_PRIORITY)\n"), NULL), "%s", text);
 	cr_assert(ne(ptr, strstr(text, "      --manager VALUE       Whom to ask.\n"), NULL), "%s", text);
-	cr_assert(ne(ptr, strstr(text, "  -h, --help                Show this and exit.\n"), NULL), "%s", text);
+	cr_assert(ne(ptr, strstr(text, "  -h, --help                show this and exit\n"), NULL), "%s", text);
 	cr_assert(ne(ptr, strstr(text, "\nEnds.\n"), NULL), "%s", text);
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
 		cr_assert(le(sz, strlen(line), 80), "%s", line);
