@@ -1,0 +1,318 @@
+/* libreeve against a stand-in over real sockets. */
+#include "common/clock.h"
+#include "tests/unit/client/standin.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <pthread.h>
+#include <reeve/client.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COMPLETED = REEVE_TASK_COMPLETED, DEAD = REEVE_TASK_DEAD };
+
+static struct standin *standin;
+static struct reeve_client *client;
+static struct reeve_failure failure;
+
+static void begin(void)
+{
+	standin = standin_start();
+	client = reeve_client_create(&(struct reeve_client_options){.managers = standin_url(standin)}, &failure);
+	cr_assert(client != NULL, "%s", failure.message);
+}
+
+static void finish(void)
+{
+	reeve_client_destroy(client);
+	standin_stop(standin);
+}
+
+/* Makes tasks of no interest with ids 1 to `count`. */
+static void make_tasks(size_t count)
+{
+	struct reeve_task_spec *specs = calloc(count, sizeof *specs);
+	struct reeve_submitted *submitted = calloc(count, sizeof *submitted);
+
+	for (size_t i = 0; i < count; i++)
+		specs[i].type = "t";
+	for (size_t i = 0; i < count; i += REEVE_MAX_BATCH) {
+		size_t n = count - i < REEVE_MAX_BATCH ? count - i : REEVE_MAX_BATCH;
+
+		cr_assert(reeve_submit(client, specs + i, n, NULL, submitted, &failure), "%s", failure.message);
+	}
+	free(specs);
+	free(submitted);
+}
+
+Test(client, submits_and_reads_back, .init = begin, .fini = finish)
+{
+	struct reeve_task_spec spec = {.queue = "mail",
+	    .type = "send",
+	    .details = "{\"to\":1}xxx",
+	    .details_length = 8,
+	    .priority = -7,
+	    .key = "k",
+	    .max_attempts = 9,
+	    .timeout_ms = 1234,
+	    .source = "me"};
+	struct reeve_submitted task;
+
+	cr_assert(reeve_submit(client, &spec, 1, NULL, &task, &failure), "%s", failure.message);
+	cr_assert(eq(i64, task.id, 1));
+	cr_assert(not(task.existing));
+	struct reeve_task *read = reeve_get(client, 1, &failure);
+	cr_assert(read != NULL, "%s", failure.message);
+	cr_assert(eq(str, (char *)read->queue, "mail"));
+	cr_assert(eq(str, (char *)read->type, "send"));
+	cr_assert(eq(str, (char *)read->details, "{\"to\":1}"));
+	cr_assert(eq(str, (char *)read->key, "k"));
+	cr_assert(eq(str, (char *)read->source, "me"));
+	cr_assert(eq(int, read->priority, -7));
+	cr_assert(eq(u32, read->max_attempts, 9));
+	cr_assert(eq(i64, read->timeout_ms, 1234));
+	cr_assert(eq(int, read->status, REEVE_TASK_QUEUED));
+	char *json = reeve_json(read->wire);
+	cr_assert(strstr(json, "\"status\":\"queued\"") && strstr(json, "\"priority\":-7") && !strchr(json, '\n'), "%s",
+	    json);
+	free(json);
+	reeve_task_free(read);
+
+	cr_assert(reeve_submit(client, &spec, 1, NULL, &task, &failure));
+	cr_assert(eq(i64, task.id, 1));
+	cr_assert(task.existing);
+	cr_assert(eq(ptr, reeve_get(client, 99, &failure), NULL));
+	cr_assert(eq(int, failure.code, REEVE_NOT_FOUND));
+	cr_assert(eq(str, failure.message, "there is no task 99"));
+}
+
+/* A spec that is right but for one thing. */
+#define WITH(...) ((struct reeve_task_spec){.type = "t", __VA_ARGS__})
+
+Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
+{
+	char long_name[300], long_details[STANDIN_MAX_DETAILS + 2];
+	struct reeve_submitted submitted[2];
+	struct standin_submit submits[STANDIN_SUBMITS];
+
+	memset(long_name, 'n', sizeof long_name - 1);
+	long_name[sizeof long_name - 1] = '\0';
+	memset(long_details, 'd', sizeof long_details - 1);
+	long_details[sizeof long_details - 1] = '\0';
+	const struct {
+		struct reeve_task_spec spec;
+		const char *message;
+	} cases[] = {
+	    {{.type = NULL}, "type is empty"},
+	    {{.type = ""}, "type is empty"},
+	    {{.type = "a\nb"}, "type holds a control character"},
+	    {{.type = long_name}, "type is longer than 255 bytes"},
+	    {WITH(.queue = "q\x7f"), "queue holds a control character"},
+	    {WITH(.key = "\xff"), "key is not UTF-8"},
+	    {WITH(.source = "\xc2\x85"), "source holds a control character"},
+	    {WITH(.details = "a\0b", .details_length = 3), "details holds a NUL byte"},
+	    {WITH(.details = "caf\xe9"), "details is not UTF-8"},
+	    {WITH(.details = long_details), "details is longer than 2000 bytes, the manager's limit"},
+	    {WITH(.priority = 1000001), "priority is 1000001, not from -1000000 to 1000000"},
+	    {WITH(.delay_ms = -5000), "delay is negative (-5s)"},
+	    {WITH(.key_ttl_ms = -1), "key_ttl is negative (-1ms)"},
+	    {WITH(.timeout_ms = -1), "timeout is negative (-1ms)"},
+	    {WITH(.timeout_ms = INT64_C(31) * 86400000), "timeout is longer than 30 days"},
+	    {WITH(.retry_base_ms = -1), "retry.base is negative (-1ms)"},
+	    {WITH(.retry_max_ms = -1), "retry.max is negative (-1ms)"},
+	    {WITH(.max_attempts = 10001), "max_attempts is 10001, not from 1 to 10000"},
+	    {WITH(.delay_ms = 1, .run_at_us = 1), "delay and run_at exclude each other"},
+	    {WITH(.run_at_us = -1), "run_at lies before 1970"},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct reeve_task_spec both[] = {WITH(0), cases[i].spec};
+		char expected[256];
+
+		cr_assert(
+		    not(reeve_submit(client, &cases[i].spec, 1, NULL, submitted, &failure)), "%s", cases[i].message);
+		cr_assert(eq(str, failure.message, (char *)cases[i].message));
+		cr_assert(eq(int, failure.code, REEVE_INVALID_ARGUMENT));
+		cr_assert(not(reeve_check(client, &cases[i].spec, &failure)));
+		cr_assert(not(reeve_submit(client, both, 2, NULL, submitted, &failure)));
+		snprintf(expected, sizeof expected, "tasks[1].%s", cases[i].message);
+		cr_assert(eq(str, failure.message, expected));
+	}
+	cr_assert(not(reeve_submit(client, &cases[0].spec, 0, NULL, submitted, &failure)));
+	cr_assert(eq(str, failure.message, "a submit takes 1 to 10000 tasks"));
+	cr_assert(eq(sz, standin_submits(standin, submits), 0));
+	long_details[STANDIN_MAX_DETAILS] = '\0';
+	cr_assert(reeve_check(client, &WITH(.details = long_details), &failure), "%s", failure.message);
+}
+
+Test(client, says_that_nobody_is_there)
+{
+	struct reeve_client_options options = {.managers = "tcp://127.0.0.1:1", .connect_timeout_ms = 200};
+	struct reeve_submitted submitted;
+	int64_t begun = clock_monotonic_ms();
+
+	client = reeve_client_create(&options, &failure);
+	cr_assert(client != NULL, "%s", failure.message);
+	cr_assert(not(reeve_submit(client, &WITH(0), 1, NULL, &submitted, &failure)));
+	cr_assert(eq(int, failure.code, REEVE_UNAVAILABLE));
+	cr_assert(eq(str, failure.message, "no manager reachable at tcp://127.0.0.1:1 (tried for 200ms)"));
+	cr_assert(ge(i64, clock_monotonic_ms() - begun, 200));
+	reeve_client_destroy(client);
+
+	options.managers = "nonsense";
+	cr_assert(eq(ptr, reeve_client_create(&options, &failure), NULL));
+	cr_assert(eq(int, failure.code, REEVE_INVALID_ARGUMENT));
+	reeve_client_destroy(NULL);
+}
+
+Test(client, a_full_manager_is_asked_again_with_the_same_id, .init = begin, .fini = finish)
+{
+	struct standin_submit submits[STANDIN_SUBMITS];
+	struct reeve_submitted submitted;
+	uint8_t id[REEVE_REQUEST_ID];
+
+	standin_fail_submits(standin, 0, 3, STATUS(RESOURCE_EXHAUSTED));
+	cr_assert(reeve_submit(client, &WITH(0), 1, NULL, &submitted, &failure), "%s", failure.message);
+	cr_assert(eq(sz, standin_submits(standin, submits), 4));
+	for (int i = 1; i < 4; i++)
+		cr_assert(eq(int, memcmp(submits[0].request_id, submits[i].request_id, REEVE_REQUEST_ID), 0));
+	cr_assert(gt(i64, uuid7_time_ms(submits[0].request_id), 0));
+
+	cr_assert(reeve_request_id(client, id, &failure));
+	cr_assert(reeve_submit(client, &WITH(0), 1, id, &submitted, &failure));
+	standin_submits(standin, submits);
+	cr_assert(eq(int, memcmp(submits[4].request_id, id, REEVE_REQUEST_ID), 0));
+
+	standin_fail_submits(standin, 0, 1, STATUS(PERMISSION_DENIED));
+	cr_assert(not(reeve_submit(client, &WITH(0), 1, NULL, &submitted, &failure)));
+	cr_assert(eq(int, failure.code, REEVE_PERMISSION_DENIED));
+	cr_assert(eq(str, failure.message, "as the test wants it"));
+}
+
+static void *submit_many(void *arg)
+{
+	atomic_int *n_failed = arg;
+	struct reeve_submitted submitted;
+
+	for (int i = 0; i < 100; i++)
+		*n_failed += !reeve_submit(client, &WITH(0), 1, NULL, &submitted, NULL);
+	return NULL;
+}
+
+Test(client, serves_many_threads, .init = begin, .fini = finish)
+{
+	pthread_t threads[8];
+	atomic_int n_failed = 0;
+
+	for (int i = 0; i < 8; i++)
+		pthread_create(&threads[i], NULL, submit_many, &n_failed);
+	for (int i = 0; i < 8; i++)
+		pthread_join(threads[i], NULL);
+	cr_assert(eq(int, n_failed, 0));
+	cr_assert(eq(sz, standin_tasks(standin), 800));
+}
+
+Test(client, lists_by_filter_and_page, .init = begin, .fini = finish)
+{
+	struct reeve_filter filter = {.limit = 2};
+
+	make_tasks(5);
+	standin_end(standin, 2, DEAD, "why");
+	struct reeve_tasks *tasks = reeve_list(client, &filter, &failure);
+	cr_assert(tasks && tasks->count == 2);
+	cr_assert(eq(i64, tasks->tasks[0].id, 5));
+	cr_assert(eq(i64, tasks->tasks[1].id, 4));
+	reeve_tasks_free(tasks);
+	filter = (struct reeve_filter){.before_id = 4, .status = REEVE_TASK_QUEUED};
+	tasks = reeve_list(client, &filter, &failure);
+	cr_assert(tasks && tasks->count == 2);
+	cr_assert(eq(i64, tasks->tasks[0].id, 3));
+	cr_assert(eq(i64, tasks->tasks[1].id, 1));
+	reeve_tasks_free(tasks);
+	filter = (struct reeve_filter){.queue = "default", .type = "other"};
+	tasks = reeve_list(client, &filter, &failure);
+	cr_assert(tasks && tasks->count == 0);
+	reeve_tasks_free(tasks);
+}
+
+Test(client, changes_tasks, .init = begin, .fini = finish)
+{
+	const int64_t ids[] = {2, 77, 1};
+	struct reeve_update update = {.set_priority = true, .priority = 0, .max_attempts = 3};
+	struct reeve_changes *changes;
+
+	make_tasks(2);
+	standin_end(standin, 1, COMPLETED, "r");
+	changes = reeve_update(client, ids, 3, &update, &failure);
+	cr_assert(changes != NULL, "%s", failure.message);
+	cr_assert(eq(sz, changes->count, 2));
+	cr_assert(eq(i64, changes->changes[0].id, 2));
+	cr_assert(changes->changes[0].changed && !*changes->changes[0].note);
+	cr_assert(not(changes->changes[1].changed));
+	cr_assert(eq(str, (char *)changes->changes[1].note, "it has ended"));
+	cr_assert(eq(sz, changes->n_not_found, 1));
+	cr_assert(eq(i64, changes->not_found[0], 77));
+	reeve_changes_free(changes);
+
+	changes = reeve_cancel(client, ids, 1, "no more", &failure);
+	cr_assert(changes && changes->changes[0].status == REEVE_TASK_CANCELLED);
+	cr_assert(eq(str, (char *)standin_reason(standin), "no more"));
+	reeve_changes_free(changes);
+	changes = reeve_retry(client, ids, 1, &failure);
+	cr_assert(changes && changes->changes[0].status == REEVE_TASK_QUEUED);
+	reeve_changes_free(changes);
+	cr_assert(eq(ptr, reeve_cancel(client, &ids[1], 1, NULL, &failure), NULL));
+	cr_assert(eq(int, failure.code, REEVE_NOT_FOUND));
+	cr_assert(eq(ptr, reeve_cancel(client, ids, 0, NULL, &failure), NULL));
+	cr_assert(eq(int, failure.code, REEVE_INVALID_ARGUMENT));
+}
+
+Test(client, tells_events_and_states, .init = begin, .fini = finish)
+{
+	make_tasks(3);
+	struct reeve_events *events = reeve_audit(client, 0, 0, 2, &failure);
+	cr_assert(events && events->count == 2 && events->more);
+	cr_assert(eq(str, (char *)events->events[1].event, "submitted"));
+	cr_assert(eq(i64, events->events[1].task_id, 2));
+	reeve_events_free(events);
+	events = reeve_audit(client, 3, 0, 0, &failure);
+	cr_assert(events && events->count == 1 && !events->more);
+	reeve_events_free(events);
+
+	struct reeve_queues *queues = reeve_queues(client, "night", &failure);
+	cr_assert(queues && queues->count == 1);
+	cr_assert(eq(str, (char *)queues->queues[0].queue, "night"));
+	cr_assert(eq(i64, queues->queues[0].delayed, 2));
+	reeve_queues_free(queues);
+
+	struct reeve_workers *workers = reeve_workers(client, true, &failure);
+	cr_assert(workers && workers->count == 2);
+	cr_assert(eq(sz, workers->workers[0].n_queues, 2));
+	cr_assert(eq(str, (char *)workers->workers[0].queues[1], "night"));
+	cr_assert(eq(str, (char *)workers->workers[1].state, "gone"));
+	reeve_workers_free(workers);
+
+	struct reeve_stats *stats = reeve_stats(client, &failure);
+	cr_assert(stats && stats->queued == 3 && stats->n_counters == 1);
+	cr_assert(eq(str, (char *)stats->counters[0].name, "claims_won"));
+	cr_assert(eq(i64, stats->counters[0].value, 42));
+	reeve_stats_free(stats);
+	cr_assert(lt(i64, llabs(reeve_client_now_us(client) - clock_wall_us()), 1000000));
+}
+
+Test(client, names_codes_and_statuses)
+{
+	cr_assert(eq(str, (char *)reeve_code_name(REEVE_NOT_FOUND), "NOT_FOUND"));
+	cr_assert(eq(str, (char *)reeve_code_name((enum reeve_code)99), "UNKNOWN"));
+	for (int i = REEVE_TASK_QUEUED; i <= REEVE_TASK_CANCELLED; i++) {
+		const char *name = reeve_task_status_name((enum reeve_task_status)i);
+
+		cr_assert(eq(int, reeve_task_status_by_name(name), i));
+		cr_assert(eq(int, reeve_task_status_ended((enum reeve_task_status)i), i >= REEVE_TASK_COMPLETED));
+	}
+	cr_assert(eq(int, reeve_task_status_by_name("asleep"), REEVE_TASK_ANY));
+	cr_assert(eq(int, reeve_task_status_by_name(""), REEVE_TASK_ANY));
+	cr_assert(eq(str, (char *)reeve_task_status_name((enum reeve_task_status) - 1), ""));
+}

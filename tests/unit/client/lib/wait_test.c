@@ -1,0 +1,178 @@
+/* Waiting: everything that ends is told of once, however many there are, and a wait can be ended. */
+#include "common/clock.h"
+#include "tests/unit/client/standin.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <pthread.h>
+#include <reeve/client.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MANY = 10500, COMPLETED = REEVE_TASK_COMPLETED };
+
+static struct standin *standin;
+static struct reeve_client *client;
+static struct reeve_failure failure;
+
+static void begin(void)
+{
+	standin = standin_start();
+	client = reeve_client_create(&(struct reeve_client_options){.managers = standin_url(standin)}, &failure);
+	cr_assert(client != NULL, "%s", failure.message);
+}
+
+static void finish(void)
+{
+	reeve_client_destroy(client);
+	standin_stop(standin);
+}
+
+static bool give(void *arg, struct reeve_task_spec *spec)
+{
+	int *left = arg;
+
+	spec->type = "t";
+	spec->details = "d";
+	return (*left)-- > 0;
+}
+
+static void make_tasks(int count)
+{
+	struct reeve_stream stream = {.next = give, .arg = &count};
+
+	cr_assert(reeve_submit_stream(client, &stream, &failure), "%s", failure.message);
+}
+
+struct told {
+	int times[MANY + 1];
+	int n_ended, n_looks;
+	size_t pending;
+	bool enough;
+	int64_t end_next; /* a task to end at the next look; 0: none */
+};
+
+static void ended(void *arg, const struct reeve_task *task)
+{
+	struct told *told = arg;
+
+	cr_assert(reeve_task_status_ended(task->status));
+	told->times[task->id]++;
+	told->n_ended++;
+}
+
+static bool looked(void *arg, size_t pending)
+{
+	struct told *told = arg;
+
+	told->n_looks++;
+	told->pending = pending;
+	if (told->end_next)
+		standin_end(standin, told->end_next, COMPLETED, "r");
+	told->end_next = 0;
+	return !told->enough;
+}
+
+static struct told told;
+
+Test(wait, tells_of_each_once_however_many, .init = begin, .fini = finish)
+{
+	struct reeve_wait wait = {.timeout_ms = -1, .ended = ended, .looked = looked, .arg = &told};
+	int64_t *ids = calloc(2 * MANY, sizeof *ids);
+	size_t pending = 77, most;
+
+	standin_end_tasks_as(standin, COMPLETED);
+	make_tasks(MANY);
+	for (int i = 0; i < 2 * MANY; i++)
+		ids[i] = MANY - i % MANY;
+	standin_cut_waits(standin, 3000);
+	cr_assert(reeve_wait(client, ids, (size_t)2 * MANY, &wait, &pending, &failure), "%s", failure.message);
+	cr_assert(eq(sz, pending, 0));
+	cr_assert(eq(int, told.n_ended, MANY));
+	for (int i = 1; i <= MANY; i++)
+		cr_assert(eq(int, told.times[i], 1));
+	standin_waits(standin, &most);
+	cr_assert(eq(sz, most, REEVE_MAX_BATCH));
+	free(ids);
+}
+
+Test(wait, only_looks, .init = begin, .fini = finish)
+{
+	struct reeve_wait wait = {.timeout_ms = 0, .ended = ended, .arg = &told};
+	int64_t *ids = calloc(MANY, sizeof *ids);
+	size_t pending, most;
+
+	make_tasks(MANY);
+	for (int i = 0; i < MANY; i++)
+		ids[i] = i + 1;
+	standin_end(standin, 5, COMPLETED, "r");
+	standin_end(standin, MANY, REEVE_TASK_DEAD, "e");
+	cr_assert(reeve_wait(client, ids, MANY, &wait, &pending, &failure), "%s", failure.message);
+	cr_assert(eq(sz, pending, MANY - 2));
+	cr_assert(told.times[5] == 1 && told.times[MANY] == 1 && told.n_ended == 2);
+	cr_assert(lt(sz, standin_waits(standin, &most), 6));
+	cr_assert(reeve_wait(client, ids, 0, &wait, &pending, &failure));
+	cr_assert(eq(sz, pending, 0));
+	free(ids);
+}
+
+Test(wait, asks_for_the_rest_alone_and_gives_up_in_time, .init = begin, .fini = finish)
+{
+	const int64_t ids[] = {1, 2, 3};
+	struct reeve_wait wait = {.timeout_ms = 300, .look_ms = 50, .ended = ended, .looked = looked, .arg = &told};
+	int64_t begun = clock_monotonic_ms();
+	size_t pending;
+
+	make_tasks(3);
+	told.end_next = 2;
+	cr_assert(reeve_wait(client, ids, 3, &wait, &pending, &failure), "%s", failure.message);
+	cr_assert(ge(i64, clock_monotonic_ms() - begun, 300));
+	cr_assert(eq(sz, pending, 2));
+	cr_assert(told.n_ended == 1 && told.times[2] == 1);
+	cr_assert(ge(int, told.n_looks, 3));
+	cr_assert(eq(sz, told.pending, 2));
+	told.enough = true;
+	wait.timeout_ms = -1;
+	cr_assert(reeve_wait(client, ids, 3, &wait, &pending, &failure));
+	cr_assert(eq(sz, pending, 2));
+}
+
+Test(wait, unknown_tasks_are_said, .init = begin, .fini = finish)
+{
+	const int64_t ids[] = {1, 9};
+	struct reeve_wait wait = {.timeout_ms = -1};
+
+	make_tasks(1);
+	cr_assert(not(reeve_wait(client, ids, 2, &wait, NULL, &failure)));
+	cr_assert(eq(int, failure.code, REEVE_NOT_FOUND));
+	cr_assert(eq(str, failure.message, "there is no task 9"));
+}
+
+static void *interrupt_soon(void *arg)
+{
+	size_t most;
+
+	(void)arg;
+	/* Once the manager has the call. */
+	while (standin_waits(standin, &most) == 0)
+		sched_yield();
+	reeve_client_interrupt(client);
+	return NULL;
+}
+
+Test(wait, can_be_interrupted, .init = begin, .fini = finish)
+{
+	const int64_t ids[] = {1};
+	struct reeve_wait wait = {.timeout_ms = -1};
+	struct reeve_submitted submitted;
+	pthread_t thread;
+
+	make_tasks(1);
+	pthread_create(&thread, NULL, interrupt_soon, NULL);
+	cr_assert(not(reeve_wait(client, ids, 1, &wait, NULL, &failure)));
+	pthread_join(thread, NULL);
+	cr_assert(eq(int, failure.code, REEVE_CANCELLED));
+	cr_assert(eq(str, failure.message, "interrupted"));
+	cr_assert(not(reeve_submit(client, &(struct reeve_task_spec){.type = "t"}, 1, NULL, &submitted, &failure)));
+	cr_assert(eq(int, failure.code, REEVE_CANCELLED));
+}
