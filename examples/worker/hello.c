@@ -1,0 +1,27 @@
+/* A worker in one file: start it, and `reeve submit greet Ann --wait`. */
+#include <reeve/worker.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int greet(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	char *text;
+
+	if (asprintf(&text, "Hello, %s!", attempt->details) < 0)
+		return reeve_outcome_fail(outcome, "memory", "out of memory");
+	reeve_outcome_complete(outcome, text);
+	free(text);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct reeve_worker_options options = {.managers = argc > 1 ? argv[1] : NULL, .concurrency = 4};
+	struct reeve_worker *worker = reeve_worker_create(&options);
+
+	reeve_worker_handle(worker, "greet", greet, NULL);
+	reeve_worker_stop_on_signals(worker);
+	int code = reeve_worker_run(worker);
+	reeve_worker_destroy(worker);
+	return code;
+}

@@ -1,0 +1,401 @@
+/* Fetches, reports and heartbeats when things go wrong. */
+#include "stage.h"
+
+#include <stdatomic.h>
+
+static struct stage stage;
+static _Atomic int runs;
+static _Atomic bool go_on;
+
+static int count_runs(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	atomic_fetch_add(&runs, 1);
+	return reeve_outcome_complete(outcome, attempt->details);
+}
+
+/* Runs until the test says so, or until it is asked to stop. */
+static int until_go_on(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	atomic_fetch_add(&runs, 1);
+	while (!atomic_load(&go_on))
+		if (reeve_attempt_cancelled(attempt))
+			return 1;
+		else
+			usleep(1000);
+	return reeve_outcome_complete(outcome, "went on");
+}
+
+/* Runs until the test says so, whoever asks to stop. */
+static int stubborn(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	(void)attempt;
+	atomic_fetch_add(&runs, 1);
+	while (!atomic_load(&go_on))
+		usleep(1000);
+	return reeve_outcome_complete(outcome, "went on");
+}
+
+static void open_stage(reeve_handler *function, int concurrency)
+{
+	stage_open(&stage, (struct reeve_worker_options){.concurrency = concurrency, .drain_timeout_ms = 1});
+	reeve_worker_handle(stage.worker, "t", function, NULL);
+	stage.script.heartbeat_ms = 30;
+}
+
+/* ---- Fetch ---- */
+
+Test(calls, an_answer_to_another_fetch_is_dropped)
+{
+	int64_t id;
+
+	open_stage(count_runs, 2);
+	stage.script.wrong_fetches = 2;
+	id = script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	stage_await(&stage, id);
+	/* Twice the task came in an answer to a Fetch that was never sent; that did not run. */
+	cr_expect_eq(stage.script.tasks[id].deliveries, 3);
+	cr_expect_eq(atomic_load(&runs), 1);
+	cr_expect_geq(stage.script.fetches_again, 2);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(calls, an_answer_for_another_incarnation_is_dropped)
+{
+	int64_t id;
+
+	open_stage(count_runs, 2);
+	stage.script.wrong_incarnations = 1;
+	id = script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.tasks[id].deliveries, 2);
+	cr_expect_eq(atomic_load(&runs), 1);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(calls, an_answer_that_is_lost_with_its_manager_comes_again)
+{
+	int64_t id;
+
+	open_stage(count_runs, 2);
+	stage.script.hold_fetches = true;
+	id = script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.tasks[id].state == SCRIPT_GIVEN));
+	script_stop(&stage.script);
+	stage.script.hold_fetches = false;
+	script_start(&stage.script);
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.fetches_again, 1);
+	cr_expect_eq(stage.script.tasks[id].deliveries, 2);
+	cr_expect_eq(atomic_load(&runs), 1);
+	cr_expect_eq(stage.script.registers, 1);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(calls, what_is_delivered_twice_runs_once)
+{
+	int64_t id;
+
+	/* It is given to two Fetches, though it is held. */
+	open_stage(stubborn, 2);
+	id = script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, atomic_load(&runs) == 1));
+	script_lock(&stage.script);
+	stage.script.tasks[id].state = SCRIPT_QUEUED;
+	script_unlock(&stage.script);
+	cr_assert(script_wait(&stage.script, stage.script.tasks[id].deliveries == 2));
+	usleep(50 * 1000);
+	cr_expect_eq(atomic_load(&runs), 1);
+	atomic_store(&go_on, true);
+	stage_await(&stage, id);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(calls, a_fetch_that_fails_is_sent_again)
+{
+	int64_t id;
+
+	open_stage(count_runs, 2);
+	stage.script.fetch_failures = 3;
+	stage.script.fetch_code = STATUS(RESOURCE_EXHAUSTED);
+	id = script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	stage_await(&stage, id);
+	cr_expect_geq(stage.script.fetches_again, 3);
+	cr_expect_eq(stage.script.tasks[id].fetch_id, 1);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(calls, one_fetch_is_parked_at_rest)
+{
+	open_stage(count_runs, 4);
+	stage_go(&stage);
+	for (int round = 0; round < 20; round++) {
+		int64_t id = script_add(&stage.script, "t", "x");
+
+		stage_await(&stage, id);
+	}
+	cr_assert(script_wait(&stage.script, stage.script.parked_now == 1));
+	cr_expect_eq(stage.script.parked_most, 1);
+	cr_expect_eq(stage.script.fetches_again, 0);
+	/* Each task took a Fetch of its own and a report with one, at most. */
+	cr_expect_leq(stage.script.fetches, 45);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+/* ---- Report ---- */
+
+Test(calls, results_are_kept_while_the_manager_is_away)
+{
+	int64_t id, other;
+
+	open_stage(until_go_on, 2);
+	id = script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, atomic_load(&runs) == 1));
+	script_stop(&stage.script);
+	atomic_store(&go_on, true);
+	usleep(300 * 1000);
+	script_start(&stage.script);
+	stage_await(&stage, id);
+	cr_expect_str_eq(stage.script.tasks[id].result, "went on");
+	other = script_add(&stage.script, "t", "y");
+	stage_await(&stage, other);
+	cr_expect_eq(stage.script.registers, 1);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(calls, a_report_without_an_answer_is_sent_again_to_the_next_manager)
+{
+	int64_t id;
+
+	open_stage(count_runs, 2);
+	stage.script.hold_reports = true;
+	id = script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.reports == 1));
+	script_stop(&stage.script);
+	stage.script.hold_reports = false;
+	script_start(&stage.script);
+	stage_await(&stage, id);
+	cr_expect_eq(atomic_load(&runs), 1);
+	cr_expect_eq(stage.script.tasks[id].reports, 1);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(calls, a_report_is_tried_again_when_there_is_no_room)
+{
+	int64_t id;
+
+	open_stage(count_runs, 2);
+	stage.script.report_failures = 2;
+	stage.script.report_code = STATUS(RESOURCE_EXHAUSTED);
+	id = script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.reports, 3);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+/* Lets 20 tasks gather behind a report that is not answered, so that they go together. */
+static void gather(int64_t *first)
+{
+	enum { COUNT = 20 };
+
+	open_stage(count_runs, COUNT);
+	stage.script.report_failures = 1;
+	stage.script.report_code = STATUS(RESOURCE_EXHAUSTED);
+	*first = script_add(&stage.script, "t", "first");
+	for (int i = 1; i < COUNT; i++)
+		script_add(&stage.script, "t", "x");
+}
+
+Test(calls, one_invalid_result_does_not_hold_the_others_up)
+{
+	int64_t bad;
+
+	gather(&bad);
+	bad += 7;
+	stage.script.invalid_task = bad;
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.n_done == 20));
+	for (int id = 1; id <= 20; id++)
+		cr_expect_eq(
+		    stage.script.tasks[id].outcome, id == bad ? OUTCOME(FATAL) : OUTCOME(COMPLETED), "task %d", id);
+	cr_expect_str_eq(stage.script.tasks[bad].code, "result-refused");
+	cr_expect_str_eq(stage.script.tasks[bad].error, "the manager refused the result: as the script says");
+	cr_expect_eq(atomic_load(&runs), 20);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(calls, a_result_that_is_never_taken_is_given_up)
+{
+	int64_t bad;
+
+	gather(&bad);
+	stage.script.invalid_task = bad;
+	stage.script.invalid_for_ever = true;
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.n_done == 19));
+	cr_assert(script_wait(&stage.script, stage.script.beat.held == 0 && stage.script.beat.seq > 2));
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(calls, a_result_without_a_verdict_is_reported_again)
+{
+	int64_t id, lost;
+
+	open_stage(count_runs, 2);
+	id = script_add(&stage.script, "t", "x");
+	lost = script_add(&stage.script, "t", "x");
+	stage.script.tasks[id].verdicts_missing = 2;
+	stage.script.tasks[lost].verdict = VERDICT(LOST);
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.n_done == 2));
+	cr_assert(script_wait(&stage.script, stage.script.beat.held == 0 && stage.script.beat.seq > 2));
+	cr_expect_eq(stage.script.tasks[id].reports, 3);
+	cr_expect_eq(stage.script.tasks[lost].reports, 1);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+/* ---- heartbeats ---- */
+
+Test(calls, heartbeats_go_on_while_all_slots_are_busy)
+{
+	int64_t before, after;
+
+	open_stage(stubborn, 2);
+	for (int i = 0; i < 5; i++)
+		script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.beat.running == 2));
+	before = stage.script.beat.seq;
+	cr_assert(script_wait(&stage.script, stage.script.beat.seq >= before + 10));
+	after = stage.script.beat.seq;
+	cr_expect_eq(stage.script.beat.held, 2);
+	cr_expect_eq(stage.script.beat.incarnation, 1);
+	cr_expect_geq(stage.script.beat.highest_fetch_id, 1);
+	cr_expect_gt(after, before);
+	atomic_store(&go_on, true);
+	cr_assert(script_wait(&stage.script, stage.script.n_done == 5));
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(calls, heartbeats_name_what_is_in_the_outbox_and_what_is_waited_for)
+{
+	int64_t id;
+
+	open_stage(count_runs, 2);
+	stage.script.hold_reports = true;
+	id = script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.reports == 1));
+	cr_assert(script_wait(&stage.script, stage.script.beat.held == 1 && stage.script.beat.running == 0));
+	cr_expect_eq(stage.script.beat.first_held, id);
+	/* The Fetch that the report carries, and at most a parked one. */
+	cr_expect_geq(stage.script.beat.waiting, 1);
+	cr_expect_leq(stage.script.beat.waiting, 2);
+	script_stop(&stage.script);
+	stage.script.hold_reports = false;
+	script_start(&stage.script);
+	cr_assert(script_wait(&stage.script, stage.script.beat.held == 0));
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+/* ---- lost ---- */
+
+Test(calls, a_lost_worker_stops_everything_and_registers_again)
+{
+	int64_t running, waiting, later;
+	int fetches;
+
+	stage_open(&stage, (struct reeve_worker_options){.concurrency = 1, .prefetch = 1, .drain_timeout_ms = 1});
+	reeve_worker_handle(stage.worker, "t", until_go_on, NULL);
+	stage.script.heartbeat_ms = 30;
+	running = script_add(&stage.script, "t", "x");
+	waiting = script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, atomic_load(&runs) == 1 && stage.script.beat.held == 2));
+	script_lock(&stage.script);
+	stage.script.lost = true;
+	stage.script.paused = true;
+	script_unlock(&stage.script);
+	cr_assert(script_wait(&stage.script, stage.script.registers == 2));
+	stage_await(&stage, running);
+	stage_await(&stage, waiting);
+	cr_expect_eq(stage.script.tasks[running].outcome, OUTCOME(LEASE_ENDED));
+	cr_expect_eq(stage.script.tasks[waiting].outcome, OUTCOME(LEASE_ENDED));
+	cr_expect_eq(atomic_load(&runs), 1);
+	/* It begins anew. */
+	fetches = stage.script.fetches;
+	cr_assert(script_wait(&stage.script, stage.script.first_fetch_of_incarnation == 1), "%d", fetches);
+	cr_assert(script_wait(&stage.script, stage.script.beat.incarnation == 2 && stage.script.beat.seq >= 2));
+	atomic_store(&go_on, true);
+	later = script_add(&stage.script, "t", "x");
+	stage.script.paused = false;
+	stage_await(&stage, later);
+	cr_expect_eq(stage.script.tasks[later].incarnation, 2);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(calls, it_registers_only_when_nothing_runs_any_more)
+{
+	int64_t id;
+
+	open_stage(stubborn, 2);
+	id = script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, atomic_load(&runs) == 1));
+	stage.script.lost = true;
+	cr_assert(script_wait(&stage.script, !stage.script.lost));
+	usleep(200 * 1000);
+	cr_expect_eq(stage.script.registers, 1);
+	atomic_store(&go_on, true);
+	cr_assert(script_wait(&stage.script, stage.script.registers == 2));
+	/* What completed all the same is reported, and its token decides. */
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(COMPLETED));
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(calls, a_fetch_tells_that_the_incarnation_is_over)
+{
+	int64_t id;
+
+	open_stage(count_runs, 2);
+	stage.script.heartbeat_ms = 60 * 1000;
+	stage.script.fetch_failures = 1;
+	stage.script.fetch_code = STATUS(FAILED_PRECONDITION);
+	id = script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.registers, 2);
+	cr_expect_eq(stage.script.tasks[id].incarnation, 2);
+	cr_expect_eq(stage.script.tasks[id].fetch_id, 1);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(calls, an_answer_to_a_lost_incarnation_is_dropped)
+{
+	int64_t id, later;
+
+	/* The answer to the first Fetch is under way when the incarnation is lost: it reaches nobody. */
+	open_stage(count_runs, 2);
+	stage.script.hold_fetches = true;
+	id = script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.tasks[id].state == SCRIPT_GIVEN));
+	script_lock(&stage.script);
+	stage.script.lost = true;
+	stage.script.hold_fetches = false;
+	script_unlock(&stage.script);
+	cr_assert(script_wait(&stage.script, stage.script.registers == 2));
+	later = script_add(&stage.script, "t", "x");
+	stage_await(&stage, later);
+	cr_expect_eq(stage.script.tasks[id].state, SCRIPT_GIVEN);
+	cr_expect_eq(atomic_load(&runs), 1);
+	cr_expect_eq(stage_close(&stage), 0);
+}

@@ -1,0 +1,149 @@
+/* How a worker stops. */
+#include "stage.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+
+static struct stage stage;
+static _Atomic int running;
+static _Atomic bool go_on;
+
+static int wait_for_test(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	bool stubborn = !strcmp(attempt->details, "stubborn");
+
+	atomic_fetch_add(&running, 1);
+	while (!atomic_load(&go_on)) {
+		if (reeve_attempt_cancelled(attempt) && !stubborn)
+			return 1;
+		usleep(1000);
+	}
+	return reeve_outcome_complete(outcome, "done");
+}
+
+static void open_stage(struct reeve_worker_options options)
+{
+	options.concurrency = 1;
+	options.prefetch = 2;
+	stage_open(&stage, options);
+	reeve_worker_handle(stage.worker, "t", wait_for_test, NULL);
+	stage.script.heartbeat_ms = 20;
+}
+
+/* One task runs, two wait. */
+static void fill(const char *details)
+{
+	script_add(&stage.script, "t", details);
+	script_add(&stage.script, "t", "");
+	script_add(&stage.script, "t", "");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 3));
+}
+
+Test(drain, returns_what_waits_and_finishes_what_runs)
+{
+	open_stage((struct reeve_worker_options){0});
+	fill("");
+	stage.script.paused = true;
+	reeve_worker_stop(stage.worker);
+	stage_await(&stage, 2);
+	stage_await(&stage, 3);
+	cr_expect_eq(stage.script.tasks[2].outcome, OUTCOME(RETURNED));
+	cr_expect_eq(stage.script.tasks[3].outcome, OUTCOME(RETURNED));
+	cr_expect_eq(stage.script.tasks[1].state, SCRIPT_GIVEN);
+	atomic_store(&go_on, true);
+	cr_expect_eq(stage_join(&stage), 0);
+	cr_expect_eq(stage.script.tasks[1].outcome, OUTCOME(COMPLETED));
+	cr_expect_eq(stage.script.leaves, 1);
+	stage_close(&stage);
+}
+
+Test(drain, stops_what_takes_too_long)
+{
+	int64_t start_ms;
+
+	open_stage((struct reeve_worker_options){.drain_timeout_ms = 200});
+	fill("");
+	start_ms = clock_monotonic_ms();
+	reeve_worker_stop(stage.worker);
+	cr_expect_eq(stage_join(&stage), 0);
+	cr_expect_geq(clock_monotonic_ms() - start_ms, 200);
+	cr_expect_eq(stage.script.tasks[1].outcome, OUTCOME(RETURNED));
+	cr_expect_eq(stage.script.tasks[1].reports, 1);
+	stage_close(&stage);
+}
+
+Test(drain, a_second_stop_hurries)
+{
+	open_stage((struct reeve_worker_options){.drain_timeout_ms = 3600 * 1000});
+	fill("");
+	reeve_worker_stop(stage.worker);
+	stage_await(&stage, 3);
+	usleep(50 * 1000);
+	cr_expect_eq(stage.script.tasks[1].state, SCRIPT_GIVEN);
+	reeve_worker_stop(stage.worker);
+	cr_expect_eq(stage_join(&stage), 0);
+	cr_expect_eq(stage.script.tasks[1].outcome, OUTCOME(RETURNED));
+	stage_close(&stage);
+}
+
+Test(drain, signals_stop_it)
+{
+	open_stage((struct reeve_worker_options){0});
+	reeve_worker_stop_on_signals(stage.worker);
+	fill("");
+	kill(getpid(), SIGTERM);
+	stage_await(&stage, 3);
+	kill(getpid(), SIGINT);
+	cr_expect_eq(stage_join(&stage), 0);
+	stage_close(&stage);
+}
+
+Test(drain, a_function_that_never_ends_is_given_up)
+{
+	open_stage((struct reeve_worker_options){.drain_timeout_ms = 1, .kill_grace_ms = 1});
+	fill("stubborn");
+	cr_expect_eq((reeve_worker_stop(stage.worker), stage_join(&stage)), 1);
+	cr_expect_str_eq(reeve_worker_error(stage.worker), "1 tasks do not end though they were told to");
+	/* Its attempt is nobody's to report, and the incarnation does not pretend to hold nothing. */
+	cr_expect_eq(stage.script.tasks[1].reports, 0);
+	cr_expect_eq(stage.script.leaves, 0);
+	stage_close(&stage);
+	atomic_store(&go_on, true);
+}
+
+Test(drain, results_that_nobody_takes_are_told_of)
+{
+	open_stage((struct reeve_worker_options){0});
+	fill("");
+	script_stop(&stage.script);
+	for (int i = 0; i < 3; i++)
+		reeve_worker_stop(stage.worker);
+	cr_expect_eq(stage_join(&stage), 3);
+	cr_expect(strstr(reeve_worker_error(stage.worker), "results could not be reported"));
+	stage_close(&stage);
+}
+
+Test(drain, what_a_parked_fetch_was_just_given_goes_back)
+{
+	int64_t id;
+
+	/* The manager gives a task to the parked Fetch, and its answer gets lost; the worker stops at that moment. */
+	open_stage((struct reeve_worker_options){0});
+	stage.script.hold_fetches = true;
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.fetches == 1));
+	script_lock(&stage.script);
+	stage.script.n_tasks = 1;
+	stage.script.tasks[1] = (struct script_task){
+	    .type = "t", .queue = "q", .state = SCRIPT_GIVEN, .incarnation = 1, .fetch_id = 1, .timeout_ms = 1000};
+	stage.script.tasks[1].details = strdup("");
+	stage.script.hold_fetches = false;
+	script_unlock(&stage.script);
+	id = 1;
+	reeve_worker_stop(stage.worker);
+	cr_expect_eq(stage_join(&stage), 0);
+	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(RETURNED));
+	cr_expect_eq(atomic_load(&running), 0);
+	stage_close(&stage);
+}

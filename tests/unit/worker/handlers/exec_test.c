@@ -1,0 +1,519 @@
+/* Programs as handlers: real processes, started by the real spawner. */
+#include "../program.h"
+#include "../stage.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static struct stage stage;
+static char file[160]; /* of the handlers; the tests' own files lie beside it */
+
+/* Opens the stage with a handlers file. */
+static void open_stage(struct reeve_worker_options options, const char *handlers)
+{
+	FILE *out;
+
+	stage_open(&stage, options);
+	snprintf(file, sizeof file, "%s/handlers.ini", stage.script.directory);
+	out = fopen(file, "w");
+	fputs(handlers, out);
+	fclose(out);
+	cr_assert(reeve_worker_handle_file(stage.worker, file), "%s", reeve_worker_error(stage.worker));
+	stage.script.heartbeat_ms = 30;
+}
+
+/* The path of a file of the test's own. */
+static const char *own(const char *name)
+{
+	static char path[256];
+
+	snprintf(path, sizeof path, "%s/%s", stage.script.directory, name);
+	return path;
+}
+
+/* Reads a process id that a handler wrote; waits until it is there. */
+static pid_t read_pid(const char *name)
+{
+	int64_t until_ms = clock_monotonic_ms() + SCRIPT_PATIENCE_MS;
+	int pid = 0;
+
+	while (pid == 0 && clock_monotonic_ms() < until_ms) {
+		FILE *in = fopen(own(name), "r");
+
+		if (in && fscanf(in, "%d\n", &pid) != 1)
+			pid = 0;
+		if (in)
+			fclose(in);
+		usleep(1000);
+	}
+	cr_assert_neq(pid, 0, "no process id in %s", name);
+	return pid;
+}
+
+/* True once a process is gone, or is a zombie that nobody has waited for. */
+static bool is_gone(pid_t pid)
+{
+	char path[64], line[512] = "", *end;
+	FILE *in;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", pid);
+	in = fopen(path, "r");
+	if (!in)
+		return true;
+	if (!fgets(line, sizeof line, in))
+		line[0] = '\0';
+	fclose(in);
+	end = strrchr(line, ')');
+	return !end || end[2] == 'Z' || end[2] == 'X';
+}
+
+static bool gone_soon(pid_t pid)
+{
+	int64_t until_ms = clock_monotonic_ms() + SCRIPT_PATIENCE_MS;
+
+	while (!is_gone(pid) && clock_monotonic_ms() < until_ms)
+		usleep(1000);
+	return is_gone(pid);
+}
+
+static int close_stage(void)
+{
+	DIR *directory = opendir(stage.script.directory);
+	struct dirent *entry;
+
+	while (directory && (entry = readdir(directory)))
+		if (entry->d_name[0] != '.' && strcmp(entry->d_name, "manager"))
+			unlink(own(entry->d_name));
+	closedir(directory);
+	return stage_close(&stage);
+}
+
+/* Runs one task of type t and returns what became of it. */
+static const struct script_task *run_one(const char *details)
+{
+	int64_t id = script_add(&stage.script, "t", details);
+
+	if (!stage.running)
+		stage_go(&stage);
+	stage_await(&stage, id);
+	return &stage.script.tasks[id];
+}
+
+static void expect(const struct script_task *task, Reeve__V1__Outcome outcome, const char *code, const char *text)
+{
+	cr_expect_eq(task->outcome, outcome, "outcome %d (%s)", task->outcome, task->error);
+	cr_expect_str_eq(task->code, code);
+	cr_expect_str_eq(
+	    outcome == OUTCOME(COMPLETED) ? task->result : task->error, text, "%s%s", task->result, task->error);
+}
+
+/* ---- what a program gets and gives ---- */
+
+Test(exec, details_go_in_and_the_output_is_the_result)
+{
+	open_stage((struct reeve_worker_options){0}, "[handler t]\nexec = /usr/bin/sha256sum --tag\n");
+	expect(run_one("abc"), OUTCOME(COMPLETED), "",
+	    "SHA256 (-) = ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\n");
+	expect(run_one(""), OUTCOME(COMPLETED), "",
+	    "SHA256 (-) = e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n");
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, environment_names_the_task)
+{
+	int64_t id;
+
+	setenv("FROM_THE_WORKER", "kept", 1);
+	setenv("REEVE_KEY", "of the worker", 1);
+	open_stage((struct reeve_worker_options){0},
+	    "[handler t]\nexec = sh -c 'echo \"$FROM_THE_WORKER $REEVE_TASK_ID $REEVE_TASK_TYPE $REEVE_QUEUE "
+	    "[$REEVE_KEY] $REEVE_ATTEMPT $REEVE_TOKEN\"; env | grep -c ^REEVE_KEY='\n");
+	id = script_add(&stage.script, "t", "");
+	snprintf(stage.script.tasks[id].key, sizeof stage.script.tasks[id].key, "a key");
+	stage_go(&stage);
+	stage_await(&stage, id);
+	expect(&stage.script.tasks[id], OUTCOME(COMPLETED), "", "kept 1 t default [a key] 1 1000001\n1\n");
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, there_is_no_shell)
+{
+	open_stage((struct reeve_worker_options){0},
+	    "[handler t]\n# a comment\nexec = printf '%s|' \"$HOME\" a\\ b '' *.c ; true\n");
+	expect(run_one("; rm -rf nothing"), OUTCOME(COMPLETED), "", "$HOME|a b||*.c|;|true|");
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, runs_in_a_directory_in_a_session_of_its_own_with_nothing_else_open)
+{
+	const struct script_task *task;
+	int session = 0, group = 0, pid = 0;
+
+	open_stage((struct reeve_worker_options){0}, "[handler t]\ndirectory = /usr\n"
+	                                             "exec = sh -c 'pwd; ls /proc/self/fd | tr \"\\n\" \" \"; grep "
+	                                             "Sig[BI] /proc/self/status | cut -f2 | tr \"\\n\" \" \"; "
+	                                             "exec cut -d\" \" -f1,5,6 /proc/self/stat'\n");
+	task = run_one("");
+	cr_expect_eq(task->outcome, OUTCOME(COMPLETED), "%s", task->error);
+	/* ls has the folder itself open, as 3. No signal is blocked or ignored. */
+	cr_expect_eq(
+	    strncmp(task->result, "/usr\n0 1 2 3 0000000000000000 0000000000000000 ", 46), 0, "%s", task->result);
+	cr_expect_eq(sscanf(task->result + 47, "%d %d %d", &pid, &group, &session), 3, "%s", task->result);
+	cr_expect_eq(pid, group);
+	cr_expect_eq(pid, session);
+	cr_expect_neq(session, getsid(0));
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, standard_input_need_not_be_read)
+{
+	char *details = malloc(1000001);
+
+	memset(details, 'x', 1000000);
+	details[1000000] = '\0';
+	open_stage((struct reeve_worker_options){0}, "[handler t]\nexec = echo done\n");
+	expect(run_one(details), OUTCOME(COMPLETED), "", "done\n");
+	free(details);
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, much_goes_both_ways_at_once)
+{
+	char *details = malloc(1000001);
+	const struct script_task *task;
+
+	memset(details, 'x', 1000000);
+	details[1000000] = '\0';
+	open_stage((struct reeve_worker_options){0}, "[handler t]\nexec = cat\n");
+	task = run_one(details);
+	cr_expect_eq(task->outcome, OUTCOME(COMPLETED), "%s", task->error);
+	cr_expect_str_eq(task->result, details);
+	free(details);
+	cr_expect_eq(close_stage(), 0);
+}
+
+/* ---- how it ends ---- */
+
+Test(exec, exit_codes)
+{
+	open_stage((struct reeve_worker_options){0}, "[handler t]\nexec = sh -c 'read line; eval \"$line\"'\n");
+	expect(run_one("exit 0\n"), OUTCOME(COMPLETED), "", "");
+	expect(run_one("echo bad data >&2; exit 65\n"), OUTCOME(FATAL), "exit:65", "bad data");
+	expect(run_one("echo no luck >&2; exit 3\n"), OUTCOME(FAILED), "exit:3", "no luck");
+	expect(run_one("exit 3\n"), OUTCOME(FAILED), "exit:3", "exit status 3");
+	expect(run_one("kill -9 $$\n"), OUTCOME(FAILED), "signal:9", "ended by signal 9 (Killed)");
+	expect(run_one("echo out; echo err >&2; exit 0\n"), OUTCOME(COMPLETED), "", "out\n");
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, the_end_of_standard_error_is_the_error)
+{
+	const struct script_task *task;
+
+	open_stage((struct reeve_worker_options){0}, "[handler t]\nexec = sh -c 'i=0; while [ $i -lt 20000 ]; do echo "
+	                                             "\"ä line $i\"; i=$((i+1)); done >&2; printf "
+	                                             "\"last \\\\377\" >&2; exit 1'\n");
+	task = run_one("");
+	cr_expect_eq(task->outcome, OUTCOME(FAILED));
+	cr_expect_leq(strlen(task->error), 4096 + 2);
+	cr_expect_geq(strlen(task->error), 4000);
+	cr_expect(strstr(task->error, "line 19999\nlast \xEF\xBF\xBD"), "%s", task->error);
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, output_that_is_too_long_ends_it)
+{
+	open_stage((struct reeve_worker_options){0}, "[handler t]\nexec = yes\nmax-output = 100KiB\n");
+	expect(run_one(""), OUTCOME(FATAL), "output-too-long", "the output is longer than 102400 bytes (max-output)");
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, output_of_just_the_length_is_taken)
+{
+	open_stage((struct reeve_worker_options){0}, "[handler t]\nexec = cat\nmax-output = 5\n");
+	expect(run_one("12345"), OUTCOME(COMPLETED), "", "12345");
+	expect(run_one("123456"), OUTCOME(FATAL), "output-too-long", "the output is longer than 5 bytes (max-output)");
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, output_must_be_text)
+{
+	open_stage((struct reeve_worker_options){0}, "[handler t]\nexec = sh -c 'read line; printf \"$line\"'\n");
+	expect(run_one("a\\\\303b\n"), OUTCOME(FATAL), "result-not-utf8",
+	    "the output of 3 bytes is not UTF-8 text without NUL bytes");
+	expect(run_one("a\\\\000b\n"), OUTCOME(FATAL), "result-not-utf8",
+	    "the output of 3 bytes is not UTF-8 text without NUL bytes");
+	expect(run_one("a\\\\303\\\\244b\n"), OUTCOME(COMPLETED), "", "aäb");
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, a_program_that_went_away_is_a_failure)
+{
+	char handlers[400];
+
+	stage_open(&stage, (struct reeve_worker_options){0});
+	snprintf(handlers, sizeof handlers, "%s", own("program"));
+	cr_assert_eq(symlink("/bin/true", handlers), 0);
+	snprintf(handlers, sizeof handlers, "[handler t]\nexec = %s\n", own("program"));
+	snprintf(file, sizeof file, "%s", own("handlers.ini"));
+	FILE *out = fopen(file, "w");
+	fputs(handlers, out);
+	fclose(out);
+	cr_assert(reeve_worker_handle_file(stage.worker, file));
+	expect(run_one(""), OUTCOME(COMPLETED), "", "");
+	unlink(own("program"));
+	snprintf(handlers, sizeof handlers, "cannot start %s: No such file or directory", own("program"));
+	expect(run_one(""), OUTCOME(FAILED), "exec", handlers);
+	cr_expect_eq(close_stage(), 0);
+}
+
+/* ---- time, and who else is in the group ---- */
+
+/* Writes its own id and a child's, ignores SIGTERM, and goes on for ever. */
+static const char stubborn[] =
+    "[handler t]\ndirectory = %s\n"
+    "exec = sh -c 'trap \"\" TERM; echo $$ > leader; sleep 1000 & echo $! > child; wait; wait'\n";
+
+static void open_stubborn(struct reeve_worker_options options)
+{
+	char handlers[600];
+
+	stage_open(&stage, options);
+	snprintf(handlers, sizeof handlers, stubborn, stage.script.directory);
+	snprintf(file, sizeof file, "%s", own("handlers.ini"));
+	FILE *out = fopen(file, "w");
+	fputs(handlers, out);
+	fclose(out);
+	cr_assert(reeve_worker_handle_file(stage.worker, file), "%s", reeve_worker_error(stage.worker));
+	stage.script.heartbeat_ms = 30;
+}
+
+Test(exec, a_timeout_ends_the_whole_group)
+{
+	const struct script_task *task;
+	pid_t leader, child;
+	int64_t id;
+
+	open_stubborn((struct reeve_worker_options){.kill_grace_ms = 150});
+	id = script_add(&stage.script, "t", "");
+	stage.script.tasks[id].timeout_ms = 300;
+	stage_go(&stage);
+	leader = read_pid("leader");
+	child = read_pid("child");
+	stage_await(&stage, id);
+	task = &stage.script.tasks[id];
+	expect(task, OUTCOME(FAILED), "timeout", "not done after 300 ms");
+	cr_expect_geq(task->run_ms, 450);
+	cr_expect(gone_soon(leader));
+	cr_expect(gone_soon(child));
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, sigterm_comes_first)
+{
+	int64_t id;
+
+	open_stage((struct reeve_worker_options){.kill_grace_ms = 3600 * 1000},
+	    "[handler t]\ntimeout = 200ms\nexec = sh -c 'trap \"echo cleaned up >&2; exit 0\" TERM; sleep 1000 & "
+	    "wait'\n");
+	id = script_add(&stage.script, "t", "");
+	stage_go(&stage);
+	stage_await(&stage, id);
+	/* It ended well, but because it was told to. */
+	expect(&stage.script.tasks[id], OUTCOME(FAILED), "timeout", "not done after 200 ms: cleaned up");
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, the_grace_ends_before_the_attempt_does)
+{
+	int64_t id;
+
+	open_stubborn((struct reeve_worker_options){.kill_grace_ms = 3600 * 1000});
+	id = script_add(&stage.script, "t", "");
+	stage.script.tasks[id].timeout_ms = 200;
+	stage.script.tasks[id].expires_in_ms = 2000;
+	stage_go(&stage);
+	stage_await(&stage, id);
+	cr_expect_str_eq(stage.script.tasks[id].code, "timeout");
+	cr_expect_lt(stage.script.tasks[id].reported_ms - stage.script.tasks[id].given_ms, 2000);
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, a_grandchild_that_keeps_the_output_open_does_not_hang_the_slot)
+{
+	const struct script_task *task;
+	pid_t child;
+
+	open_stage((struct reeve_worker_options){0}, "[handler t]\nexec = sh -c 'sleep 1000 & echo $!; exit 0'\n");
+	task = run_one("");
+	cr_assert_eq(task->outcome, OUTCOME(COMPLETED), "%s", task->error);
+	child = atoi(task->result);
+	cr_assert_gt(child, 1);
+	cr_expect(gone_soon(child));
+	cr_expect_lt(task->run_ms, 5000);
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, cancel_stops_it)
+{
+	pid_t leader, child;
+	int64_t id;
+
+	open_stubborn((struct reeve_worker_options){.kill_grace_ms = 50});
+	id = script_add(&stage.script, "t", "");
+	stage_go(&stage);
+	leader = read_pid("leader");
+	child = read_pid("child");
+	script_order(&stage.script, ORDER(CANCEL), id, 0);
+	stage_await(&stage, id);
+	expect(&stage.script.tasks[id], OUTCOME(CANCELLED), "cancelled", "cancelled");
+	cr_expect(gone_soon(leader));
+	cr_expect(gone_soon(child));
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, abandon_and_lost_know_no_grace)
+{
+	pid_t leader, child;
+	int64_t id;
+
+	open_stubborn((struct reeve_worker_options){.kill_grace_ms = 3600 * 1000});
+	id = script_add(&stage.script, "t", "");
+	stage_go(&stage);
+	leader = read_pid("leader");
+	child = read_pid("child");
+	script_order(&stage.script, ORDER(ABANDON), id, 0);
+	cr_assert(script_wait(&stage.script, stage.script.beat.held == 0));
+	cr_expect(gone_soon(leader));
+	cr_expect(gone_soon(child));
+	cr_expect_eq(stage.script.tasks[id].reports, 0);
+	unlink(own("leader"));
+	id = script_add(&stage.script, "t", "");
+	leader = read_pid("leader");
+	stage.script.lost = true;
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(LEASE_ENDED));
+	cr_expect(gone_soon(leader));
+	cr_assert(script_wait(&stage.script, stage.script.registers == 2));
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, a_drain_lets_it_finish_or_returns_it)
+{
+	pid_t leader, child;
+
+	open_stubborn((struct reeve_worker_options){.kill_grace_ms = 50, .drain_timeout_ms = 200});
+	script_add(&stage.script, "t", "");
+	stage_go(&stage);
+	leader = read_pid("leader");
+	child = read_pid("child");
+	reeve_worker_stop(stage.worker);
+	usleep(100 * 1000);
+	cr_expect_not(is_gone(leader));
+	cr_expect_eq(stage_join(&stage), 0);
+	cr_expect_eq(stage.script.tasks[1].outcome, OUTCOME(RETURNED));
+	cr_expect(gone_soon(leader));
+	cr_expect(gone_soon(child));
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, many_at_once, .timeout = 120)
+{
+	enum { COUNT = 300 };
+
+	open_stage((struct reeve_worker_options){.concurrency = 30, .prefetch = 30}, "[handler t]\nexec = cat\n");
+	for (int i = 0; i < COUNT; i++) {
+		char details[32];
+
+		snprintf(details, sizeof details, "task %d", i + 1);
+		script_add(&stage.script, "t", details);
+	}
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.n_done == COUNT));
+	for (int id = 1; id <= COUNT; id++)
+		cr_assert_str_eq(stage.script.tasks[id].result, stage.script.tasks[id].details);
+	cr_expect_eq(close_stage(), 0);
+}
+
+/* ---- deaths ---- */
+
+/* The process id of the spawner: the parent of a handler. */
+static pid_t parent_of(pid_t pid)
+{
+	char path[64];
+	int parent = 0;
+	FILE *in;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", pid);
+	in = fopen(path, "r");
+	cr_assert(in && fscanf(in, "%*d (%*[^)]) %*c %d", &parent) == 1);
+	fclose(in);
+	return parent;
+}
+
+Test(exec, the_spawners_death_is_the_workers_end)
+{
+	pid_t leader, spawner;
+
+	open_stubborn((struct reeve_worker_options){0});
+	script_add(&stage.script, "t", "");
+	stage_go(&stage);
+	leader = read_pid("leader");
+	read_pid("child");
+	spawner = parent_of(leader);
+	cr_assert_neq(spawner, getpid());
+	kill(spawner, SIGKILL);
+	cr_expect_eq(stage_join(&stage), 1);
+	cr_expect(gone_soon(leader));
+	kill(read_pid("child"), SIGKILL); /* nobody else is left to do it */
+	cr_expect_eq(stage.script.tasks[1].outcome, OUTCOME(RETURNED));
+	cr_expect_str_eq(
+	    reeve_worker_error(stage.worker), "the spawner process has died, and every exec handler with it");
+	close_stage();
+}
+
+Test(exec, the_workers_death_is_the_handlers_end)
+{
+	char handlers[600];
+	pid_t worker, leader, child;
+
+	script_init(&stage.script);
+	snprintf(handlers, sizeof handlers, stubborn, stage.script.directory);
+	snprintf(file, sizeof file, "%s", own("handlers.ini"));
+	FILE *out = fopen(file, "w");
+	fputs(handlers, out);
+	fclose(out);
+	worker = start_program((const char *[]){"--manager", stage.script.url, "--handlers", file, NULL}, NULL);
+	script_start(&stage.script);
+	script_add(&stage.script, "t", "");
+	leader = read_pid("leader");
+	child = read_pid("child");
+	kill(worker, SIGKILL);
+	cr_expect(gone_soon(leader));
+	cr_expect(gone_soon(child));
+	waitpid(worker, NULL, 0);
+	unlink(own("leader"));
+	unlink(own("child"));
+	unlink(file);
+	script_free(&stage.script);
+}
+
+Test(exec, a_worker_without_a_spawner_refuses_programs)
+{
+	struct reeve_worker *worker = reeve_worker_create(&(struct reeve_worker_options){.no_spawner = true});
+	char path[] = "/tmp/reeve-handlers-XXXXXX";
+	int fd = mkstemp(path);
+
+	cr_assert_eq(write(fd, "[handler t]\nexec = true\n", 24), 24);
+	close(fd);
+	cr_assert(reeve_worker_handle_file(worker, path));
+	cr_expect_eq(reeve_worker_run(worker), 2);
+	cr_expect_str_eq(
+	    reeve_worker_error(worker), "the handler of type t starts processes, but the worker has no spawner");
+	reeve_worker_destroy(worker);
+	unlink(path);
+}

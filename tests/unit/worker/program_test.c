@@ -1,0 +1,107 @@
+/* The program reeve-worker: its options, its exit codes, and a life of it from start to SIGTERM. */
+#include "program.h"
+#include "scripted_manager.h"
+
+#include <signal.h>
+
+static char output[64] = "/tmp/reeve-output-XXXXXX", said[16384];
+static char handlers[64] = "/tmp/reeve-handlers-XXXXXX";
+
+/* Makes the two files. */
+static void set_up(void)
+{
+	static const char text[] = "[handler echo]\nexec = cat\n[handler sum]\nexec = sha256sum\n"
+	                           "[worker]\nconcurrency = 3\nname = of the file\n";
+	int fd = mkstemp(handlers);
+
+	unsetenv("REEVE_MANAGER");
+	cr_assert_eq(write(fd, text, sizeof text - 1), (ssize_t)sizeof text - 1);
+	close(fd);
+	fd = mkstemp(output);
+	close(fd);
+}
+
+static void tear_down(void)
+{
+	unlink(handlers);
+	unlink(output);
+}
+
+TestSuite(program, .init = set_up, .fini = tear_down);
+
+static void read_output(void)
+{
+	FILE *in = fopen(output, "r");
+
+	said[fread(said, 1, sizeof said - 1, in)] = '\0';
+	fclose(in);
+}
+
+#define run(...) run_list((const char *[]){__VA_ARGS__, NULL})
+
+static int run_list(const char *const *arguments)
+{
+	int code = wait_program(start_program(arguments, output));
+
+	read_output();
+	return code;
+}
+
+#define expect_usage(says, ...)                                                                                        \
+	do {                                                                                                           \
+		cr_expect_eq(run(__VA_ARGS__), 2);                                                                     \
+		cr_expect(strstr(said, says), "%s does not say %s", said, says);                                       \
+	} while (0)
+
+Test(program, wrong_usage_is_told)
+{
+	expect_usage("--handlers FILE is missing", "--concurrency", "4");
+	expect_usage("no-such-option", "--no-such-option");
+	expect_usage("concurrency", "--handlers", handlers, "--concurrency", "many");
+	expect_usage("concurrency", "--handlers", handlers, "--concurrency", "-1");
+	expect_usage("drain-timeout", "--handlers", handlers, "--drain-timeout", "soon");
+	expect_usage("takes no argument, but was given \"operand\"", "--handlers", handlers, "operand");
+	expect_usage("cannot read the handlers file /no/such/file: No such file", "--handlers", "/no/such/file");
+	expect_usage("there is no handler for type other", "--handlers", handlers, "--type", "echo,other");
+	expect_usage("queues: name 2 is empty", "--handlers", handlers, "--queue", "a,");
+	expect_usage("nowhere", "--handlers", handlers, "--manager", "nowhere");
+	expect_usage("/no/such/config", "--handlers", handlers, "--config", "/no/such/config");
+}
+
+Test(program, help_and_version)
+{
+	static const char *const options[] = {"--manager", "--handlers", "--concurrency", "--prefetch", "--name",
+	    "--queue", "--type", "--drain-timeout", "--kill-grace", "--config", "--verbose"};
+
+	cr_expect_eq(run("--help"), 0);
+	for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+		cr_expect(strstr(said, options[i]), "%s is not in the help", options[i]);
+	cr_expect_eq(run("--version"), 0);
+	cr_expect_eq(strncmp(said, "reeve-worker ", 13), 0);
+}
+
+Test(program, runs_until_sigterm)
+{
+	static struct script script;
+	int64_t id;
+	pid_t pid;
+
+	script_init(&script);
+	script_start(&script);
+	pid = start_program((const char *[]){"--manager", script.url, "--handlers", handlers, "--config", handlers,
+	                        "--name", "mine", "--queue=a", "--type", "echo", NULL},
+	    output);
+	id = script_add(&script, "echo", "hello");
+	cr_assert(script_wait(&script, script.n_done == 1));
+	cr_expect_str_eq(script.tasks[id].result, "hello");
+	cr_expect_str_eq(script.registered_name, "mine");
+	cr_expect_str_eq(script.registered_types, "echo");
+	cr_expect_str_eq(script.registered_queues, "a");
+	cr_expect_eq(script.registered_concurrency, 3);
+	kill(pid, SIGTERM);
+	cr_expect_eq(wait_program(pid), 0);
+	cr_expect_eq(script.leaves, 1);
+	read_output();
+	cr_expect(strstr(said, "worker mine: registered as incarnation 1"), "%s", said);
+	script_free(&script);
+}

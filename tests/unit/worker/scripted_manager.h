@@ -1,0 +1,629 @@
+/*
+ * A manager for tests of the worker: the real WorkerService over a real socket, with a list of tasks instead of a
+ * database and a script instead of a will. It runs on a thread and loop of its own; tests set what it is to do and read
+ * what came under its lock.
+ *
+ * It keeps what it gave to each Fetch and gives it again when asked `again`, as a manager must.
+ */
+#ifndef REEVE_TESTS_SCRIPTED_MANAGER_H
+#define REEVE_TESTS_SCRIPTED_MANAGER_H
+
+#include "common/clock.h"
+#include "common/rpc/server.h"
+
+#include <assert.h>
+#include <event2/thread.h>
+#include <pthread.h>
+#include <reeve/v1/admin.pb-c.h>
+#include <reeve/v1/worker.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	SCRIPT_TASKS_MAX = 20000,
+	SCRIPT_CALLS_MAX = 64,
+	SCRIPT_ORDERS_MAX = 16,
+	SCRIPT_TOKEN = 1000000, /* a task's token is its id plus this */
+	SCRIPT_PATIENCE_MS = 20 * 1000,
+};
+
+enum script_state { SCRIPT_QUEUED, SCRIPT_GIVEN, SCRIPT_DONE };
+
+/* A task and what became of it. */
+struct script_task {
+	char type[64], key[64], queue[64];
+	char *details;
+	int64_t timeout_ms, expires_in_ms;
+	enum script_state state;
+	int64_t incarnation, fetch_id; /* whom it was given to */
+	int64_t given_ms;
+	int deliveries;             /* how often it was in an answer */
+	int reports;                /* how often a result was */
+	Reeve__V1__Outcome outcome; /* of the last one */
+	char *result, *error, code[64];
+	int64_t run_ms;
+	int64_t reported_ms;
+	Reeve__V1__Verdict verdict; /* to give; UNSPECIFIED: ACCEPTED */
+	int verdicts_missing;       /* so many reports of it are answered without one */
+};
+
+struct script_parked {
+	struct rpc_call *call; /* NULL: free */
+	int64_t incarnation, fetch_id, until_ms;
+	uint32_t slots;
+};
+
+struct script_beat {
+	int64_t incarnation, seq, highest_fetch_id, at_ms;
+	size_t held, waiting;
+	int64_t first_held;
+	uint32_t running;
+};
+
+struct script {
+	char directory[64], url[128];
+	struct event_base *base;
+	struct rpc_server *server;
+	pthread_t thread;
+	bool running, end;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+
+	/* What to do. */
+	uint32_t lease_ms, heartbeat_ms, max_result_bytes;
+	reeve_status register_code, fetch_code, report_code;    /* not OK: such calls fail with it … */
+	int register_failures, fetch_failures, report_failures; /* … so often */
+	int64_t invalid_task;   /* a report with its result is INVALID_ARGUMENT; 0: none */
+	bool invalid_for_ever;  /* … even if the result is fatal */
+	bool hold_reports;      /* reports are not answered */
+	bool hold_fetches;      /* nor are Fetches, though what they take is given */
+	bool paused;            /* no tasks are given */
+	int wrong_fetches;      /* so many answers name another Fetch */
+	int wrong_incarnations; /* … or another incarnation */
+	bool lost;              /* the next heartbeat is answered lost, once */
+	Reeve__V1__Order orders[SCRIPT_ORDERS_MAX];
+	size_t n_orders; /* told with every answer */
+
+	/* What came. */
+	struct script_task tasks[SCRIPT_TASKS_MAX + 1]; /* by id, from 1 */
+	int n_tasks, n_done;
+	int registers, leaves, fetches, fetches_again, reports, heartbeats, parked_now, parked_most;
+	int open, open_most; /* given, and no result yet; parked and carried slots are not counted */
+	int64_t incarnation, first_fetch_of_incarnation, highest_fetch;
+	size_t report_most; /* results in one report */
+	uint32_t registered_concurrency;
+	char registered_types[256], registered_queues[256], registered_name[256];
+	struct script_beat beat; /* the last */
+	struct script_parked parked[SCRIPT_CALLS_MAX];
+	struct rpc_call *held_calls[SCRIPT_CALLS_MAX];
+	int n_held_calls;
+};
+
+static inline void script_lock(struct script *script)
+{
+	pthread_mutex_lock(&script->lock);
+}
+
+static inline void script_unlock(struct script *script)
+{
+	pthread_mutex_unlock(&script->lock);
+}
+
+static inline void script_ping(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	Reeve__V1__PingResponse response = REEVE__V1__PING_RESPONSE__INIT;
+
+	(void)arg;
+	(void)request;
+	response.now_us = clock_wall_us();
+	response.max_message_bytes = 8 << 20;
+	response.max_details_bytes = 1 << 20;
+	response.database_up = true;
+	rpc_call_reply(call, &response.base);
+}
+
+static inline void script_admin(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	(void)arg;
+	(void)request;
+	rpc_call_fail(call, STATUS(UNIMPLEMENTED), "not here");
+}
+
+static inline void script_join(char *out, size_t size, char **list, size_t count)
+{
+	size_t used = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < count && used < size; i++)
+		used += (size_t)snprintf(out + used, size - used, "%s%s", i ? "," : "", list[i]);
+}
+
+static inline void script_register(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct script *script = arg;
+	const Reeve__V1__RegisterRequest *request = (const void *)message;
+	Reeve__V1__RegisterResponse response = REEVE__V1__REGISTER_RESPONSE__INIT;
+	bool fail;
+
+	script_lock(script);
+	script->registers++;
+	fail = script->register_failures > 0;
+	script->register_failures -= fail;
+	if (!fail) {
+		script->incarnation++;
+		script->first_fetch_of_incarnation = script->highest_fetch = 0;
+		script->registered_concurrency = request->concurrency;
+		script_join(
+		    script->registered_types, sizeof script->registered_types, request->types, request->n_types);
+		script_join(
+		    script->registered_queues, sizeof script->registered_queues, request->queues, request->n_queues);
+		snprintf(script->registered_name, sizeof script->registered_name, "%s", request->name);
+	}
+	response.incarnation = script->incarnation;
+	response.lease_ms = script->lease_ms;
+	response.heartbeat_ms = script->heartbeat_ms;
+	response.max_result_bytes = script->max_result_bytes;
+	pthread_cond_broadcast(&script->changed);
+	script_unlock(script);
+	if (fail)
+		rpc_call_fail(call, script->register_code, "as the script says");
+	else
+		rpc_call_reply(call, &response.base);
+}
+
+/* An answer to a Fetch, and the room it needs. */
+struct script_answer {
+	Reeve__V1__FetchResponse response;
+	Reeve__V1__Assignment *assignments;
+	Reeve__V1__Assignment **pointers;
+	Reeve__V1__Order orders[SCRIPT_ORDERS_MAX], *order_pointers[SCRIPT_ORDERS_MAX];
+};
+
+static inline void script_answer_free(struct script_answer *answer)
+{
+	free(answer->assignments);
+	free(answer->pointers);
+}
+
+/* Composes the answer to a Fetch: what it was given before, if it comes again and was given something, else tasks that
+ * are queued. Under the lock. */
+static inline void script_answer_fetch(struct script *script, int64_t incarnation, int64_t fetch_id, uint32_t slots,
+    bool again, struct script_answer *answer)
+{
+	size_t count = 0;
+
+	memset(answer, 0, sizeof *answer);
+	reeve__v1__fetch_response__init(&answer->response);
+	answer->assignments = calloc(slots + 1, sizeof *answer->assignments);
+	answer->pointers = calloc(slots + 1, sizeof *answer->pointers);
+	for (int pass = again ? 0 : 1; pass < 2 && !count; pass++) {
+		for (int id = 1; id <= script->n_tasks && count < slots; id++) {
+			struct script_task *task = &script->tasks[id];
+			Reeve__V1__Assignment *assignment = &answer->assignments[count];
+
+			if (pass == 0 && (task->state != SCRIPT_GIVEN || task->incarnation != incarnation ||
+			                     task->fetch_id != fetch_id))
+				continue;
+			if (pass == 1 && (task->state != SCRIPT_QUEUED || script->paused))
+				continue;
+			if (pass == 1) {
+				task->state = SCRIPT_GIVEN;
+				task->incarnation = incarnation;
+				task->fetch_id = fetch_id;
+				task->given_ms = clock_monotonic_ms();
+				if (++script->open > script->open_most)
+					script->open_most = script->open;
+			}
+			task->deliveries++;
+			reeve__v1__assignment__init(assignment);
+			assignment->task_id = id;
+			assignment->token = id + SCRIPT_TOKEN;
+			assignment->type = task->type;
+			assignment->queue = task->queue;
+			assignment->key = task->key;
+			assignment->details = task->details;
+			assignment->attempt = 1;
+			assignment->max_attempts = 5;
+			assignment->timeout_ms = task->timeout_ms;
+			assignment->expires_in_ms = task->expires_in_ms;
+			answer->pointers[count++] = assignment;
+		}
+	}
+	for (size_t i = 0; i < script->n_orders; i++) {
+		answer->orders[i] = script->orders[i];
+		answer->order_pointers[i] = &answer->orders[i];
+	}
+	answer->response.n_assignments = count;
+	answer->response.assignments = answer->pointers;
+	answer->response.n_orders = script->n_orders;
+	answer->response.orders = answer->order_pointers;
+	answer->response.incarnation = incarnation;
+	answer->response.fetch_id = fetch_id;
+	if (count && script->wrong_fetches > 0) {
+		script->wrong_fetches--;
+		answer->response.fetch_id = fetch_id + 1000;
+	} else if (count && script->wrong_incarnations > 0) {
+		script->wrong_incarnations--;
+		answer->response.incarnation = incarnation + 1000;
+	}
+}
+
+static inline void script_note_fetch(struct script *script, const Reeve__V1__FetchRequest *request)
+{
+	script->fetches++;
+	script->fetches_again += request->again;
+	if (!script->first_fetch_of_incarnation)
+		script->first_fetch_of_incarnation = request->fetch_id;
+	if (request->fetch_id > script->highest_fetch)
+		script->highest_fetch = request->fetch_id;
+}
+
+/* Keeps a call for ever, until the server ends. */
+static inline void script_hold(struct script *script, struct rpc_call *call)
+{
+	assert(script->n_held_calls < SCRIPT_CALLS_MAX);
+	script->held_calls[script->n_held_calls++] = call;
+}
+
+static inline void script_fetch(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct script *script = arg;
+	const Reeve__V1__FetchRequest *request = (const void *)message;
+	struct script_answer answer;
+	struct script_parked *place = NULL;
+	bool held;
+
+	script_lock(script);
+	script_note_fetch(script, request);
+	pthread_cond_broadcast(&script->changed);
+	if (script->fetch_failures > 0) {
+		script->fetch_failures--;
+		script_unlock(script);
+		rpc_call_fail(call, script->fetch_code, "as the script says");
+		return;
+	}
+	for (int i = 0; i < SCRIPT_CALLS_MAX; i++) {
+		struct script_parked *parked = &script->parked[i];
+
+		if (parked->call && parked->incarnation == request->incarnation &&
+		    parked->fetch_id == request->fetch_id) {
+			/* It comes again: nobody waits for the old call. */
+			script_hold(script, parked->call);
+			parked->call = NULL;
+			script->parked_now--;
+		}
+		if (!parked->call && !place)
+			place = parked;
+	}
+	script_answer_fetch(script, request->incarnation, request->fetch_id, request->slots, request->again, &answer);
+	held = script->hold_fetches;
+	if (held) {
+		script_hold(script, call);
+	} else if (!answer.response.n_assignments && request->wait_ms && !answer.response.n_orders) {
+		assert(place);
+		*place = (struct script_parked){.call = call,
+		    .incarnation = request->incarnation,
+		    .fetch_id = request->fetch_id,
+		    .slots = request->slots,
+		    .until_ms = clock_monotonic_ms() + request->wait_ms};
+		if (++script->parked_now > script->parked_most)
+			script->parked_most = script->parked_now;
+		held = true;
+	}
+	script_unlock(script);
+	if (!held)
+		rpc_call_reply(call, &answer.response.base);
+	script_answer_free(&answer);
+}
+
+/* Notes one result. Under the lock. */
+static inline void script_note_result(struct script *script, const Reeve__V1__Result *result, Reeve__V1__Judged *judged)
+{
+	struct script_task *task;
+
+	reeve__v1__judged__init(judged);
+	judged->task_id = result->task_id;
+	judged->token = result->token;
+	judged->verdict = REEVE__V1__VERDICT__VERDICT_LOST;
+	if (result->task_id < 1 || result->task_id > script->n_tasks || result->token != result->task_id + SCRIPT_TOKEN)
+		return;
+	task = &script->tasks[result->task_id];
+	task->reports++;
+	if (task->verdicts_missing > 0) {
+		task->verdicts_missing--;
+		judged->verdict = REEVE__V1__VERDICT__VERDICT_UNSPECIFIED;
+		return;
+	}
+	judged->verdict = task->verdict ? task->verdict : REEVE__V1__VERDICT__VERDICT_ACCEPTED;
+	if (task->state == SCRIPT_DONE)
+		return;
+	script->open--;
+	script->n_done++;
+	task->state = SCRIPT_DONE;
+	task->reported_ms = clock_monotonic_ms();
+	task->outcome = result->outcome;
+	task->result = strdup(result->result);
+	task->error = strdup(result->error);
+	task->run_ms = result->run_ms;
+	snprintf(task->code, sizeof task->code, "%s", result->error_code);
+}
+
+/* Whether a report is to be called invalid. Under the lock. */
+static inline bool script_is_invalid(const struct script *script, const Reeve__V1__ReportRequest *request)
+{
+	for (size_t i = 0; i < request->n_results; i++)
+		if (script->invalid_task && request->results[i]->task_id == script->invalid_task &&
+		    (script->invalid_for_ever || request->results[i]->outcome != REEVE__V1__OUTCOME__OUTCOME_FATAL))
+			return true;
+	return false;
+}
+
+static inline void script_report(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct script *script = arg;
+	const Reeve__V1__ReportRequest *request = (const void *)message;
+	Reeve__V1__ReportResponse response = REEVE__V1__REPORT_RESPONSE__INIT;
+	Reeve__V1__Judged *judged, **pointers;
+	struct script_answer answer = {0};
+
+	script_lock(script);
+	script->reports++;
+	if (request->n_results > script->report_most)
+		script->report_most = request->n_results;
+	pthread_cond_broadcast(&script->changed);
+	if (script->hold_reports) {
+		script_hold(script, call);
+		script_unlock(script);
+		return;
+	}
+	if (script->report_failures > 0 || script_is_invalid(script, request)) {
+		reeve_status code = script->report_failures > 0 ? script->report_code : STATUS(INVALID_ARGUMENT);
+
+		script->report_failures -= script->report_failures > 0;
+		script_unlock(script);
+		rpc_call_fail(call, code, "as the script says");
+		return;
+	}
+	judged = calloc(request->n_results + 1, sizeof *judged);
+	pointers = calloc(request->n_results + 1, sizeof *pointers);
+	for (size_t i = 0; i < request->n_results; i++) {
+		script_note_result(script, request->results[i], &judged[i]);
+		pointers[i] = &judged[i];
+	}
+	response.judged = pointers;
+	response.n_judged = request->n_results;
+	if (request->fetch) {
+		script_note_fetch(script, request->fetch);
+		script_answer_fetch(script, request->fetch->incarnation, request->fetch->fetch_id,
+		    request->fetch->slots, request->fetch->again, &answer);
+		response.fetch = &answer.response;
+	}
+	script_unlock(script);
+	rpc_call_reply(call, &response.base);
+	script_answer_free(&answer);
+	free(judged);
+	free(pointers);
+}
+
+static inline void script_heartbeat(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct script *script = arg;
+	const Reeve__V1__HeartbeatRequest *request = (const void *)message;
+	Reeve__V1__HeartbeatResponse response = REEVE__V1__HEARTBEAT_RESPONSE__INIT;
+	Reeve__V1__Order orders[SCRIPT_ORDERS_MAX], *pointers[SCRIPT_ORDERS_MAX];
+
+	script_lock(script);
+	script->heartbeats++;
+	script->beat = (struct script_beat){
+	    .incarnation = request->incarnation,
+	    .seq = request->seq,
+	    .highest_fetch_id = request->highest_fetch_id,
+	    .at_ms = clock_monotonic_ms(),
+	    .held = request->n_held,
+	    .waiting = request->n_waiting_fetch_ids,
+	    .first_held = request->n_held ? request->held[0]->task_id : 0,
+	    .running = request->running,
+	};
+	response.lost = script->lost;
+	script->lost = false;
+	for (size_t i = 0; i < script->n_orders; i++) {
+		orders[i] = script->orders[i];
+		pointers[i] = &orders[i];
+	}
+	response.orders = pointers;
+	response.n_orders = script->n_orders;
+	pthread_cond_broadcast(&script->changed);
+	script_unlock(script);
+	rpc_call_reply(call, &response.base);
+}
+
+static inline void script_leave(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	struct script *script = arg;
+	Reeve__V1__LeaveResponse response = REEVE__V1__LEAVE_RESPONSE__INIT;
+
+	(void)request;
+	script_lock(script);
+	script->leaves++;
+	pthread_cond_broadcast(&script->changed);
+	script_unlock(script);
+	rpc_call_reply(call, &response.base);
+}
+
+/* Every few milliseconds: answers parked Fetches for which there is something, or whose time is over. */
+static inline void script_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct script *script = arg;
+	int64_t now_ms = clock_monotonic_ms();
+	bool end;
+
+	(void)fd;
+	(void)what;
+	for (int i = 0; i < SCRIPT_CALLS_MAX; i++) {
+		struct script_parked *parked = &script->parked[i];
+		struct rpc_call *call = NULL;
+		struct script_answer answer = {0};
+
+		script_lock(script);
+		if (parked->call && !script->hold_fetches) {
+			script_answer_fetch(
+			    script, parked->incarnation, parked->fetch_id, parked->slots, false, &answer);
+			if (answer.response.n_assignments || answer.response.n_orders || now_ms >= parked->until_ms) {
+				call = parked->call;
+				parked->call = NULL;
+				script->parked_now--;
+			}
+		}
+		script_unlock(script);
+		if (call)
+			rpc_call_reply(call, &answer.response.base);
+		script_answer_free(&answer);
+	}
+	script_lock(script);
+	end = script->end;
+	script_unlock(script);
+	if (end)
+		event_base_loopbreak(script->base);
+}
+
+static inline void *script_serve(void *arg)
+{
+	struct script *script = arg;
+	struct timeval every = {.tv_usec = 2000};
+	struct event *tick = event_new(script->base, -1, EV_PERSIST, script_tick, script);
+
+	event_add(tick, &every);
+	event_base_dispatch(script->base);
+	event_free(tick);
+	return NULL;
+}
+
+/* Sets the script up; nothing runs yet. */
+static inline void script_init(struct script *script)
+{
+	pthread_condattr_t attributes;
+
+	memset(script, 0, sizeof *script);
+	pthread_mutex_init(&script->lock, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&script->changed, &attributes);
+	pthread_condattr_destroy(&attributes);
+	snprintf(script->directory, sizeof script->directory, "/tmp/reeve-script-XXXXXX");
+	if (!mkdtemp(script->directory))
+		abort();
+	snprintf(script->url, sizeof script->url, "ipc://%s/manager", script->directory);
+	script->lease_ms = 15000;
+	script->heartbeat_ms = 4000;
+	script->max_result_bytes = 1 << 20;
+}
+
+/* Starts to serve; may be called again after script_stop. */
+static inline void script_start(struct script *script)
+{
+	static rpc_method *const worker_methods[] = {
+	    script_register, script_fetch, script_report, script_heartbeat, script_leave};
+	static rpc_method *const admin_methods[] = {script_ping, script_admin, script_admin, script_admin};
+	struct rpc_server_options options = {.max_message_bytes = 8 << 20, .max_open_calls = 10000, .max_pipes = 100};
+	struct reeve_error error;
+
+	evthread_use_pthreads();
+	script->base = event_base_new();
+	script->server = rpc_server_create(script->base, &options, &error);
+	if (!script->server)
+		abort();
+	rpc_server_add(script->server, &reeve__v1__worker_service__descriptor, worker_methods, script);
+	rpc_server_add(script->server, &reeve__v1__admin_service__descriptor, admin_methods, script);
+	if (!rpc_server_listen(script->server, script->url, &error)) {
+		fprintf(stderr, "scripted manager: %s\n", error.message);
+		abort();
+	}
+	script->end = false;
+	script->running = true;
+	if (pthread_create(&script->thread, NULL, script_serve, script))
+		abort();
+}
+
+/* Dies: open calls get no answer. What it knows of tasks stays. */
+static inline void script_stop(struct script *script)
+{
+	if (!script->running)
+		return;
+	script_lock(script);
+	script->end = true;
+	script_unlock(script);
+	pthread_join(script->thread, NULL);
+	rpc_server_destroy(script->server);
+	event_base_free(script->base);
+	memset(script->parked, 0, sizeof script->parked);
+	script->parked_now = 0;
+	script->n_held_calls = 0;
+	script->running = false;
+}
+
+static inline void script_free(struct script *script)
+{
+	char path[160];
+
+	script_stop(script);
+	for (int id = 1; id <= script->n_tasks; id++) {
+		free(script->tasks[id].details);
+		free(script->tasks[id].result);
+		free(script->tasks[id].error);
+	}
+	snprintf(path, sizeof path, "%s/manager", script->directory);
+	unlink(path);
+	rmdir(script->directory);
+	pthread_cond_destroy(&script->changed);
+	pthread_mutex_destroy(&script->lock);
+}
+
+/* Queues a task and returns its id. Other fields may be set before it is given, under the lock. */
+static inline int64_t script_add(struct script *script, const char *type, const char *details)
+{
+	struct script_task *task;
+	int64_t id;
+
+	script_lock(script);
+	assert(script->n_tasks < SCRIPT_TASKS_MAX);
+	id = ++script->n_tasks;
+	task = &script->tasks[id];
+	snprintf(task->type, sizeof task->type, "%s", type);
+	snprintf(task->queue, sizeof task->queue, "default");
+	task->details = strdup(details);
+	task->timeout_ms = 60 * 1000;
+	task->expires_in_ms = 90 * 1000;
+	script_unlock(script);
+	return id;
+}
+
+/* Tells the worker an order with every answer from now on. */
+static inline void script_order(struct script *script, Reeve__V1__OrderKind kind, int64_t task_id, uint32_t value)
+{
+	Reeve__V1__Order order = REEVE__V1__ORDER__INIT;
+
+	order.kind = kind;
+	order.task_id = task_id;
+	order.token = task_id ? task_id + SCRIPT_TOKEN : 0;
+	order.value = value;
+	script_lock(script);
+	assert(script->n_orders < SCRIPT_ORDERS_MAX);
+	script->orders[script->n_orders++] = order;
+	script_unlock(script);
+}
+
+/* Waits until a condition on the script holds; the lock is held while it is looked at. False: it did not come to hold
+ * within SCRIPT_PATIENCE_MS. */
+#define script_wait(script, condition)                                                                                 \
+	({                                                                                                             \
+		int64_t script_until_ms = clock_monotonic_ms() + SCRIPT_PATIENCE_MS;                                   \
+		bool script_holds;                                                                                     \
+		while (script_lock(script), script_holds = (condition), script_unlock(script),                         \
+		    !script_holds && clock_monotonic_ms() < script_until_ms)                                           \
+			usleep(1000);                                                                                  \
+		script_holds;                                                                                          \
+	})
+
+#endif

@@ -1,0 +1,86 @@
+/*
+ * A worker and a scripted manager in one process, for tests. The worker is made first: its spawner must be forked
+ * before there are threads.
+ */
+#ifndef REEVE_TESTS_STAGE_H
+#define REEVE_TESTS_STAGE_H
+
+#include "scripted_manager.h"
+
+#include <criterion/criterion.h>
+#include <reeve/worker.h>
+
+struct stage {
+	struct script script;
+	struct reeve_worker *worker;
+	pthread_t thread;
+	int code;
+	bool running;
+};
+
+/* Makes the worker; `options` without managers. */
+static inline void stage_open(struct stage *stage, struct reeve_worker_options options)
+{
+	stage->running = false;
+	script_init(&stage->script);
+	options.managers = stage->script.url;
+	if (!options.name)
+		options.name = "test";
+	if (!options.concurrency)
+		options.concurrency = 2;
+	stage->worker = reeve_worker_create(&options);
+	cr_assert_null(reeve_worker_error(stage->worker), "%s", reeve_worker_error(stage->worker));
+}
+
+static inline void *stage_run(void *arg)
+{
+	struct stage *stage = arg;
+
+	stage->code = reeve_worker_run(stage->worker);
+	return NULL;
+}
+
+/* Starts the worker alone. */
+static inline void stage_run_worker(struct stage *stage)
+{
+	stage->running = true;
+	cr_assert_eq(pthread_create(&stage->thread, NULL, stage_run, stage), 0);
+}
+
+/* Starts both. */
+static inline void stage_go(struct stage *stage)
+{
+	script_start(&stage->script);
+	stage_run_worker(stage);
+}
+
+/* Waits for the worker to end by itself; its exit code. */
+static inline int stage_join(struct stage *stage)
+{
+	if (stage->running)
+		pthread_join(stage->thread, NULL);
+	stage->running = false;
+	return stage->code;
+}
+
+/* Stops the worker, waits for it, ends all. Its exit code. */
+static inline int stage_close(struct stage *stage)
+{
+	if (stage->running)
+		reeve_worker_stop(stage->worker);
+	stage_join(stage);
+	reeve_worker_destroy(stage->worker);
+	script_free(&stage->script);
+	return stage->code;
+}
+
+/* Waits until a task has been reported. */
+#define stage_await(stage, id)                                                                                         \
+	cr_assert(script_wait(&(stage)->script, (stage)->script.tasks[id].state == SCRIPT_DONE),                       \
+	    "no result of task %lld", (long long)(id))
+
+#define OUTCOME(name) REEVE__V1__OUTCOME__OUTCOME_##name
+#define VERDICT(name) REEVE__V1__VERDICT__VERDICT_##name
+#define ORDER(name) REEVE__V1__ORDER_KIND__ORDER_##name
+
+#endif

@@ -1,0 +1,346 @@
+/* Functions as handlers: from the Fetch to the verdict. */
+#include "stage.h"
+
+#include <stdatomic.h>
+
+static struct stage stage;
+
+static int echo(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	return reeve_outcome_complete(outcome, attempt->details);
+}
+
+static int nothing(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	(void)outcome;
+	if (attempt->user_data)
+		atomic_fetch_add((_Atomic int *)attempt->user_data, 1);
+	return 0;
+}
+
+/* Runs until it is asked to stop. */
+static int until_stopped(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	(void)outcome;
+	while (!reeve_attempt_cancelled(attempt))
+		usleep(1000);
+	return 1;
+}
+
+Test(worker, runs_tasks_and_leaves)
+{
+	struct script_task *task;
+	int64_t id;
+
+	stage_open(&stage, (struct reeve_worker_options){.queues = "a, b"});
+	cr_assert(reeve_worker_handle(stage.worker, "echo", echo, NULL));
+	id = script_add(&stage.script, "echo", "Grüße");
+	stage_go(&stage);
+	stage_await(&stage, id);
+	task = &stage.script.tasks[id];
+	cr_expect_eq(task->outcome, OUTCOME(COMPLETED));
+	cr_expect_str_eq(task->result, "Grüße");
+	cr_expect_eq(task->reports, 1);
+	cr_expect_str_eq(stage.script.registered_types, "echo");
+	cr_expect_str_eq(stage.script.registered_queues, "a,b");
+	cr_expect_str_eq(stage.script.registered_name, "test");
+	reeve_worker_stop(stage.worker);
+	cr_expect_eq(stage_join(&stage), 0);
+	cr_expect_eq(stage.script.leaves, 1);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+/* ---- outcomes ---- */
+
+static int outcome_by_details(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	static char long_text[2000];
+
+	memset(long_text, 'x', sizeof long_text - 1);
+	if (!strcmp(attempt->details, "fail"))
+		return reeve_outcome_fail(outcome, "busy", "try later");
+	if (!strcmp(attempt->details, "fatal"))
+		return reeve_outcome_fatal(outcome, NULL, "never");
+	if (!strcmp(attempt->details, "return"))
+		return 7;
+	if (!strcmp(attempt->details, "both")) {
+		reeve_outcome_fail(outcome, "x", "y");
+		return reeve_outcome_complete(outcome, "after all");
+	}
+	if (!strcmp(attempt->details, "not utf8"))
+		return reeve_outcome_complete(outcome, "a\xff");
+	if (!strcmp(attempt->details, "too long"))
+		return reeve_outcome_complete(outcome, long_text);
+	if (!strcmp(attempt->details, "odd error"))
+		return reeve_outcome_fail(outcome, "co\nde", "err\xff");
+	return 0;
+}
+
+Test(worker, tells_outcomes_apart)
+{
+	static const struct {
+		const char *details;
+		Reeve__V1__Outcome outcome;
+		const char *result, *error, *code;
+	} cases[] = {
+	    {"none", OUTCOME(COMPLETED), "", "", ""},
+	    {"fail", OUTCOME(FAILED), "", "try later", "busy"},
+	    {"fatal", OUTCOME(FATAL), "", "never", ""},
+	    {"return", OUTCOME(FAILED), "", "the handler returned 7", "return:7"},
+	    {"both", OUTCOME(COMPLETED), "after all", "", ""},
+	    {"not utf8", OUTCOME(FATAL), "", "the result of 2 bytes is not UTF-8 text", "result-not-utf8"},
+	    {"too long", OUTCOME(FATAL), "", "the result of 1999 bytes is longer than the manager takes (1000 bytes)",
+	        "result-too-long"},
+	    {"odd error", OUTCOME(FAILED), "", "err\xEF\xBF\xBD", "error"},
+	};
+	enum { COUNT = sizeof cases / sizeof *cases };
+
+	stage_open(&stage, (struct reeve_worker_options){0});
+	stage.script.max_result_bytes = 1000;
+	reeve_worker_handle(stage.worker, "t", outcome_by_details, NULL);
+	for (int i = 0; i < COUNT; i++)
+		script_add(&stage.script, "t", cases[i].details);
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.n_done == COUNT));
+	for (int i = 0; i < COUNT; i++) {
+		const struct script_task *task = &stage.script.tasks[i + 1];
+
+		cr_expect_eq(task->outcome, cases[i].outcome, "%s: outcome %d", cases[i].details, task->outcome);
+		cr_expect_str_eq(task->result, cases[i].result, "%s: %s", cases[i].details, task->result);
+		cr_expect_str_eq(task->error, cases[i].error, "%s: %s", cases[i].details, task->error);
+		cr_expect_str_eq(task->code, cases[i].code, "%s: %s", cases[i].details, task->code);
+	}
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(worker, fails_types_it_has_no_handler_for)
+{
+	int64_t id;
+
+	stage_open(&stage, (struct reeve_worker_options){0});
+	reeve_worker_handle(stage.worker, "echo", echo, NULL);
+	id = script_add(&stage.script, "other", "");
+	stage_go(&stage);
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(FAILED));
+	cr_expect_str_eq(stage.script.tasks[id].code, "no-handler");
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+/* ---- many ---- */
+
+Test(worker, runs_thousands_once_within_its_capacity, .timeout = 60)
+{
+	enum { COUNT = 10000 };
+	_Atomic int runs = 0;
+
+	stage_open(&stage, (struct reeve_worker_options){.concurrency = 4, .prefetch = 296});
+	reeve_worker_handle(stage.worker, "nothing", nothing, &runs);
+	for (int i = 0; i < COUNT; i++)
+		script_add(&stage.script, "nothing", "");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.n_done == COUNT));
+	cr_expect_eq(atomic_load(&runs), COUNT);
+	cr_expect_gt(stage.script.report_most, 10, "results were not gathered: at most %zu", stage.script.report_most);
+	for (int id = 1; id <= COUNT; id++)
+		cr_assert_eq(stage.script.tasks[id].reports, 1);
+	/* Open at the manager are those held and those whose report is under way: that bounds them. */
+	cr_expect_leq(stage.script.open_most, 3 * 300);
+	cr_expect_leq(stage.script.parked_most, 1);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(worker, never_holds_more_than_its_capacity)
+{
+	enum { COUNT = 40 };
+
+	stage_open(&stage, (struct reeve_worker_options){.concurrency = 3, .prefetch = 2, .drain_timeout_ms = 1});
+	reeve_worker_handle(stage.worker, "wait", until_stopped, NULL);
+	stage.script.heartbeat_ms = 20;
+	for (int i = 0; i < COUNT; i++)
+		script_add(&stage.script, "wait", "");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.beat.held == 5 && stage.script.beat.running == 3));
+	usleep(200 * 1000);
+	cr_expect_eq(stage.script.open_most, 5);
+	cr_expect_eq(stage.script.beat.held, 5);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+/* Quick, until one that is slow. */
+static int mostly_quick(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	if (!strcmp(attempt->details, "slow"))
+		return until_stopped(attempt, outcome);
+	return 0;
+}
+
+Test(worker, a_slow_task_holds_no_others_up)
+{
+	enum { QUICK = 1000, COUNT = 300 };
+	int64_t slow;
+
+	/* One slot learns that the type is quick, so that it takes many at once; then one is not. */
+	stage_open(&stage, (struct reeve_worker_options){.concurrency = 2, .prefetch = 500, .drain_timeout_ms = 1});
+	reeve_worker_handle(stage.worker, "t", mostly_quick, NULL);
+	for (int i = 0; i < QUICK; i++)
+		script_add(&stage.script, "t", "");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.n_done == QUICK));
+	stage.script.paused = true;
+	for (int i = 0; i < COUNT / 2; i++)
+		script_add(&stage.script, "t", "");
+	slow = script_add(&stage.script, "t", "slow");
+	for (int i = 0; i < COUNT / 2; i++)
+		script_add(&stage.script, "t", "");
+	stage.script.paused = false;
+	cr_assert(script_wait(&stage.script, stage.script.n_done == QUICK + COUNT));
+	cr_expect_eq(stage.script.tasks[slow].state, SCRIPT_GIVEN);
+	cr_expect_eq(stage_close(&stage), 0);
+	cr_expect_eq(stage.script.tasks[slow].outcome, OUTCOME(RETURNED));
+}
+
+/* ---- time ---- */
+
+static int slow_to_end(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	while (!reeve_attempt_cancelled(attempt))
+		usleep(1000);
+	return reeve_outcome_complete(outcome, "too late");
+}
+
+Test(worker, a_function_that_takes_too_long_has_failed)
+{
+	int64_t id;
+
+	stage_open(&stage, (struct reeve_worker_options){0});
+	reeve_worker_handle(stage.worker, "slow", slow_to_end, NULL);
+	id = script_add(&stage.script, "slow", "");
+	stage.script.tasks[id].timeout_ms = 50;
+	stage_go(&stage);
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(FAILED));
+	cr_expect_str_eq(stage.script.tasks[id].code, "timeout");
+	cr_expect_str_eq(stage.script.tasks[id].error, "not done after 50 ms");
+	cr_expect_geq(stage.script.tasks[id].run_ms, 50);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(worker, gives_back_what_waited_too_long_to_be_started)
+{
+	int64_t first, second;
+
+	/* One slot; the second task waits behind the first until it has too little time left. */
+	stage_open(&stage, (struct reeve_worker_options){.concurrency = 1, .prefetch = 1});
+	reeve_worker_handle(stage.worker, "slow", slow_to_end, NULL);
+	first = script_add(&stage.script, "slow", "");
+	second = script_add(&stage.script, "slow", "");
+	stage.script.tasks[first].timeout_ms = 1500;
+	stage.script.tasks[second].timeout_ms = 1000;
+	stage.script.tasks[second].expires_in_ms = 3100;
+	stage_go(&stage);
+	stage_await(&stage, second);
+	cr_expect_eq(stage.script.tasks[second].outcome, OUTCOME(RETURNED));
+	cr_expect_str_eq(stage.script.tasks[second].code, "waited");
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(worker, runs_what_never_had_the_time_but_not_beyond_its_end)
+{
+	int64_t id;
+
+	stage_open(&stage, (struct reeve_worker_options){0});
+	reeve_worker_handle(stage.worker, "slow", slow_to_end, NULL);
+	id = script_add(&stage.script, "slow", "");
+	stage.script.tasks[id].expires_in_ms = 1200; /* less than its time-out: until a second before that */
+	stage_go(&stage);
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(FAILED));
+	cr_expect_str_eq(stage.script.tasks[id].error, "not done before it expires");
+	cr_expect_lt(stage.script.tasks[id].reported_ms - stage.script.tasks[id].given_ms, 1200);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+/* ---- what is wrong with a worker ---- */
+
+static int run_code(struct reeve_worker *worker, const char *says)
+{
+	int code = reeve_worker_run(worker);
+
+	cr_expect(reeve_worker_error(worker) && strstr(reeve_worker_error(worker), says), "%s instead of %s",
+	    reeve_worker_error(worker), says);
+	reeve_worker_destroy(worker);
+	return code;
+}
+
+Test(worker, wrong_use_is_told)
+{
+	struct reeve_worker *worker = reeve_worker_create(&(struct reeve_worker_options){0});
+
+	cr_expect_eq(run_code(worker, "no handlers"), 2);
+
+	worker = reeve_worker_create(&(struct reeve_worker_options){.types = "echo,other"});
+	reeve_worker_handle(worker, "echo", echo, NULL);
+	cr_expect_eq(run_code(worker, "no handler for type other"), 2);
+
+	worker = reeve_worker_create(&(struct reeve_worker_options){.queues = "a,,b"});
+	cr_expect_eq(run_code(worker, "queues: name 2 is empty"), 2);
+
+	worker = reeve_worker_create(&(struct reeve_worker_options){.concurrency = 10001});
+	cr_expect_eq(run_code(worker, "concurrency is 10001, must be 0 to 10000"), 2);
+
+	worker = reeve_worker_create(&(struct reeve_worker_options){.name = ""});
+	cr_expect_eq(run_code(worker, "name is empty"), 2);
+
+	worker = reeve_worker_create(&(struct reeve_worker_options){.managers = "nowhere"});
+	reeve_worker_handle(worker, "echo", echo, NULL);
+	cr_expect_eq(run_code(worker, "nowhere"), 2);
+
+	worker = reeve_worker_create(&(struct reeve_worker_options){0});
+	cr_expect(reeve_worker_handle(worker, "echo", echo, NULL));
+	cr_expect_not(reeve_worker_handle(worker, "echo", echo, NULL));
+	cr_expect_eq(run_code(worker, "type echo has two handlers"), 2);
+
+	worker = reeve_worker_create(&(struct reeve_worker_options){0});
+	cr_expect_not(reeve_worker_handle(worker, "", echo, NULL));
+	cr_expect_eq(run_code(worker, "type is empty"), 2);
+	reeve_worker_destroy(NULL);
+}
+
+Test(worker, a_refused_worker_ends)
+{
+	stage_open(&stage, (struct reeve_worker_options){0});
+	reeve_worker_handle(stage.worker, "echo", echo, NULL);
+	stage.script.register_code = STATUS(PERMISSION_DENIED);
+	stage.script.register_failures = 1;
+	stage_go(&stage);
+	cr_expect_eq(stage_join(&stage), 4);
+	cr_expect_str_eq(reeve_worker_error(stage.worker), "the manager refuses this worker: as the script says");
+	stage_close(&stage);
+}
+
+Test(worker, keeps_trying_to_register)
+{
+	int64_t id;
+
+	stage_open(&stage, (struct reeve_worker_options){0});
+	reeve_worker_handle(stage.worker, "echo", echo, NULL);
+	stage.script.register_code = STATUS(INTERNAL);
+	stage.script.register_failures = 2;
+	id = script_add(&stage.script, "echo", "");
+	stage_run_worker(&stage); /* before there is a manager */
+	usleep(50 * 1000);
+	script_start(&stage.script);
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.registers, 3);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(worker, stops_without_any_manager)
+{
+	stage_open(&stage, (struct reeve_worker_options){0});
+	reeve_worker_handle(stage.worker, "echo", echo, NULL);
+	stage_run_worker(&stage);
+	usleep(50 * 1000);
+	cr_expect_eq(stage_close(&stage), 0);
+}

@@ -1,0 +1,247 @@
+/*
+ * Attempts: what was assigned, what it ended with, and the checks that every result passes before it is reported.
+ */
+#include "worker/attempt.h"
+
+#include "common/clock.h"
+#include "common/text.h"
+#include "worker/handler.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	/* How long before an attempt expires its handler must have ended at the latest, so that its report still
+	   counts. */
+	EXPIRY_MARGIN_MS = 1000,
+	/* An attempt counts as roomy if it may wait here at least so long: one that is started promptly is never given
+	 * back, however little more than its time-out it was given. */
+	ROOMY_WAIT_MS = 1000,
+};
+
+/* The longest error text that is reported; a longer one is cut. */
+enum { ERROR_MAX_BYTES = 16 * 1024 };
+
+static char none[] = "";
+
+struct attempt *attempt_create(
+    Reeve__V1__Assignment *assignment, struct handler *handler, size_t max_result_bytes, int64_t sent_ms)
+{
+	struct attempt *attempt = calloc(1, sizeof *attempt);
+	int64_t expires_in = assignment->expires_in_ms;
+
+	if (!attempt)
+		abort();
+	attempt->assignment = assignment;
+	attempt->handler = handler;
+	attempt->max_result_bytes = max_result_bytes;
+	attempt->key = (struct attempt_key){assignment->task_id, assignment->token};
+	attempt->expires_ms = expires_in > 0 && expires_in < INT64_MAX - sent_ms ? sent_ms + expires_in : INT64_MAX;
+	attempt->timeout_ms = assignment->timeout_ms > 0 ? assignment->timeout_ms : INT64_MAX;
+	if (handler && handler->timeout_ms > 0 && handler->timeout_ms < attempt->timeout_ms)
+		attempt->timeout_ms = handler->timeout_ms;
+	atomic_init(&attempt->timeout_at_ms, INT64_MAX);
+	atomic_init(&attempt->stop, STOP_NONE);
+	attempt->public = (struct reeve_attempt){
+	    .task_id = assignment->task_id,
+	    .token = assignment->token,
+	    .queue = assignment->queue,
+	    .type = assignment->type,
+	    .key = assignment->key,
+	    .details = assignment->details,
+	    .attempt = assignment->attempt,
+	    .max_attempts = assignment->max_attempts,
+	    .timeout_ms = attempt->timeout_ms,
+	    .user_data = handler ? handler->user_data : NULL,
+	};
+	attempt->roomy = true;
+	attempt->roomy = !attempt_stale(attempt, clock_monotonic_ms() + ROOMY_WAIT_MS);
+	return attempt;
+}
+
+static void outcome_clear(struct reeve_outcome *outcome)
+{
+	free(outcome->result);
+	free(outcome->error);
+	free(outcome->code);
+	*outcome = (struct reeve_outcome){0};
+}
+
+void attempt_free(struct attempt *attempt)
+{
+	if (!attempt)
+		return;
+	outcome_clear(&attempt->outcome);
+	protobuf_c_message_free_unpacked(&attempt->assignment->base, NULL);
+	free(attempt);
+}
+
+bool attempt_stop(struct attempt *attempt, enum stop_reason reason)
+{
+	int was = atomic_load(&attempt->stop);
+
+	while (was == STOP_NONE || (reason == STOP_ABANDON && was != STOP_ABANDON))
+		if (atomic_compare_exchange_weak(&attempt->stop, &was, reason))
+			return true;
+	return false;
+}
+
+bool reeve_attempt_cancelled(const struct reeve_attempt *public)
+{
+	const struct attempt *attempt = (const struct attempt *)public;
+	int64_t end = atomic_load_explicit(&attempt->timeout_at_ms, memory_order_relaxed);
+
+	if (atomic_load(&attempt->stop) != STOP_NONE)
+		return true;
+	return end != INT64_MAX && clock_monotonic_ms() >= end;
+}
+
+bool attempt_stale(const struct attempt *attempt, int64_t now_ms)
+{
+	/* One that had too little time when it came would have no more if it came again: it runs, bounded by its last
+	 * moment. */
+	if (!attempt->roomy || attempt->expires_ms == INT64_MAX)
+		return false;
+	if (attempt->timeout_ms == INT64_MAX)
+		return now_ms >= attempt->expires_ms - EXPIRY_MARGIN_MS;
+	return attempt->expires_ms - EXPIRY_MARGIN_MS - now_ms < attempt->timeout_ms;
+}
+
+int64_t attempt_last_moment(const struct attempt *attempt)
+{
+	return attempt->expires_ms == INT64_MAX ? INT64_MAX : attempt->expires_ms - EXPIRY_MARGIN_MS;
+}
+
+static char *copy(const char *text)
+{
+	char *copied = text ? strdup(text) : NULL;
+
+	if (text && !copied)
+		abort();
+	return copied;
+}
+
+static int outcome_set(
+    struct reeve_outcome *outcome, Reeve__V1__Outcome kind, const char *result, const char *code, const char *error)
+{
+	struct reeve_outcome set = {kind, copy(result), copy(error), copy(code)};
+
+	outcome_clear(outcome);
+	*outcome = set;
+	return 0;
+}
+
+int reeve_outcome_complete(struct reeve_outcome *outcome, const char *result)
+{
+	/* The usual empty result costs no memory. */
+	return outcome_set(
+	    outcome, REEVE__V1__OUTCOME__OUTCOME_COMPLETED, result && *result ? result : NULL, NULL, NULL);
+}
+
+int reeve_outcome_fail(struct reeve_outcome *outcome, const char *code, const char *error)
+{
+	return outcome_set(outcome, REEVE__V1__OUTCOME__OUTCOME_FAILED, NULL, code, error);
+}
+
+int reeve_outcome_fatal(struct reeve_outcome *outcome, const char *code, const char *error)
+{
+	return outcome_set(outcome, REEVE__V1__OUTCOME__OUTCOME_FATAL, NULL, code, error);
+}
+
+void attempt_end(struct attempt *attempt, Reeve__V1__Outcome kind, const char *code, const char *format, ...)
+{
+	va_list args;
+	char *error;
+
+	va_start(args, format);
+	if (vasprintf(&error, format, args) < 0)
+		abort();
+	va_end(args);
+	outcome_clear(&attempt->outcome);
+	attempt->outcome.kind = kind;
+	attempt->outcome.error = error;
+	attempt->outcome.code = copy(code);
+}
+
+void attempt_end_stopped(struct attempt *attempt, enum stop_reason reason)
+{
+	switch (reason) {
+	case STOP_CANCEL:
+		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_CANCELLED, "cancelled", "cancelled");
+		break;
+	case STOP_DRAIN:
+		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "drained", "the worker stops");
+		break;
+	case STOP_LEASE:
+	case STOP_ABANDON: /* never reported */
+		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED, "lease", "stopped: lease ended");
+		break;
+	case STOP_NONE:
+		assert(!"an attempt that was not stopped");
+	}
+}
+
+void attempt_end_late(struct attempt *attempt, const char *said)
+{
+	if (atomic_load(&attempt->timeout_at_ms) == attempt_last_moment(attempt))
+		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "timeout", "not done before it expires%s%s",
+		    *said ? ": " : "", said);
+	else
+		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "timeout", "not done after %lld ms%s%s",
+		    (long long)attempt->timeout_ms, *said ? ": " : "", said);
+}
+
+/* Cuts the error to what is reported and makes it UTF-8; a code that is no name is replaced. */
+static void clean_error(struct attempt *attempt)
+{
+	struct reeve_outcome *outcome = &attempt->outcome;
+	size_t limit = attempt->max_result_bytes < ERROR_MAX_BYTES ? attempt->max_result_bytes : ERROR_MAX_BYTES;
+
+	if (outcome->error) {
+		char *repaired = utf8_repair(outcome->error, strlen(outcome->error));
+
+		repaired[utf8_cut(repaired, strlen(repaired) < limit ? strlen(repaired) : limit)] = '\0';
+		free(outcome->error);
+		outcome->error = repaired;
+	}
+	if (outcome->code && name_problem(outcome->code, true)) {
+		free(outcome->code);
+		outcome->code = copy("error");
+	}
+}
+
+void attempt_seal(struct attempt *attempt, int64_t run_ms)
+{
+	struct reeve_outcome *outcome = &attempt->outcome;
+	size_t length = outcome->result ? strlen(outcome->result) : 0;
+	Reeve__V1__Result result = REEVE__V1__RESULT__INIT;
+
+	assert(outcome->kind != REEVE__V1__OUTCOME__OUTCOME_UNSPECIFIED);
+	if (length > attempt->max_result_bytes)
+		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-too-long",
+		    "the result of %zu bytes is longer than the manager takes (%zu bytes)", length,
+		    attempt->max_result_bytes);
+	else if (length && !utf8_valid(outcome->result, length))
+		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-not-utf8",
+		    "the result of %zu bytes is not UTF-8 text", length);
+	if (outcome->error || outcome->code)
+		clean_error(attempt);
+	result.task_id = attempt->key.task_id;
+	result.token = attempt->key.token;
+	result.outcome = outcome->kind;
+	result.result = outcome->result ? outcome->result : none;
+	result.error = outcome->error ? outcome->error : none;
+	result.error_code = outcome->code ? outcome->code : none;
+	result.run_ms = run_ms;
+	attempt->result = result;
+	attempt->result_bytes = 48 + strlen(result.result) + strlen(result.error) + strlen(result.error_code);
+}
+
+const char *attempt_name(const struct attempt *attempt, char out[48])
+{
+	snprintf(out, 48, "task %lld/%u", (long long)attempt->key.task_id, attempt->public.attempt);
+	return out;
+}

@@ -1,0 +1,32 @@
+/* How long to leave a manager alone after a call failed: 100 ms, doubling up to 5 s, a random quarter taken off, so
+ * that workers do not come back in step. Not thread-safe: guarded by whoever owns it. */
+#ifndef REEVE_WORKER_BACKOFF_H
+#define REEVE_WORKER_BACKOFF_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+enum { BACKOFF_FIRST_MS = 100, BACKOFF_LONGEST_MS = 5000 };
+
+/* All zero: nothing to wait for. */
+struct backoff {
+	int64_t delay_ms; /* the last rest, before the random part was taken off */
+	int64_t until_ms; /* on the monotonic clock; 0: at once */
+};
+
+/* Notes a failure at `now_ms`. */
+static inline void backoff_fail(struct backoff *backoff, int64_t now_ms)
+{
+	backoff->delay_ms = backoff->delay_ms ? backoff->delay_ms * 2 : BACKOFF_FIRST_MS;
+	if (backoff->delay_ms > BACKOFF_LONGEST_MS)
+		backoff->delay_ms = BACKOFF_LONGEST_MS;
+	backoff->until_ms = now_ms + backoff->delay_ms - arc4random_uniform((uint32_t)(backoff->delay_ms / 4));
+}
+
+/* Notes that a call went well. */
+static inline void backoff_clear(struct backoff *backoff)
+{
+	backoff->delay_ms = backoff->until_ms = 0;
+}
+
+#endif

@@ -1,0 +1,205 @@
+/*
+ * Control sleeps on an eventfd until somebody kicks it or a time has come, looks at the whole state, and starts what is
+ * due. Stopping goes down in steps: drain (tasks that have not begun go back, those that run may finish), stop all,
+ * report what is left, leave; each step has its time, and each signal hurries one step on.
+ */
+#include "worker/control.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "worker/courier.h"
+#include "worker/heartbeat.h"
+#include "worker/held.h"
+#include "worker/session.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+#include <utlist.h>
+
+enum {
+	STUCK_MS = 2000,        /* beyond the grace: so long a handler may take to end when told to */
+	REPORT_LAST_MS = 10000, /* how long managers are waited for at the end */
+};
+
+void worker_kick(struct reeve_worker *worker)
+{
+	uint64_t one = 1;
+
+	/* The eventfd is written once for each time that control looks. */
+	if (!atomic_exchange(&worker->kicked, true))
+		while (write(worker->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
+			;
+}
+
+/* Sleeps until the next kick, at most until `until_ms`. */
+static void wait_for_kick(struct reeve_worker *worker, int64_t until_ms)
+{
+	struct pollfd ready = {.fd = worker->wake_fd, .events = POLLIN};
+	int64_t rest = until_ms == INT64_MAX ? -1 : until_ms - clock_monotonic_ms();
+	uint64_t count;
+
+	if (until_ms != INT64_MAX && rest < 0)
+		rest = 0;
+	if (poll(&ready, 1, rest > 3600 * 1000 ? 3600 * 1000 : (int)rest) <= 0)
+		return;
+	/* Before the state is looked at: what changes from here on kicks again. */
+	if (read(worker->wake_fd, &count, sizeof count) == sizeof count)
+		atomic_store(&worker->kicked, false);
+}
+
+/* What has not begun goes back. */
+static void return_ready(struct reeve_worker *worker)
+{
+	while (worker->ready)
+		held_stop(worker, worker->ready, STOP_DRAIN);
+}
+
+/* Begins to drain, or hurries a drain under way: running handlers are stopped at `until_ms`. */
+static void drain(struct reeve_worker *worker, int64_t until_ms)
+{
+	worker->draining = true;
+	worker->drain_until_ms = until_ms;
+}
+
+/* Carries on what calls of reeve_worker_stop, and the spawner's death, ask for. */
+static void heed_stops(struct reeve_worker *worker, int64_t now_ms)
+{
+	int stops = atomic_load(&worker->stops);
+
+	if (worker->spawner_died && !worker->error.code) {
+		error_set(
+		    &worker->error, STATUS(INTERNAL), "the spawner process has died, and every exec handler with it");
+		worker->exit_code = EXIT_TASK_FAILED;
+		log_error(worker->object, "%s; stopping", worker->error.message);
+		drain(worker, now_ms);
+	}
+	if (worker->refused && !worker->draining)
+		drain(worker, now_ms);
+	if (stops && !worker->stopping) {
+		worker->stopping = true;
+		if (worker->taken_count)
+			log_info(worker->object, "draining: %zu tasks may run for up to %lld ms more",
+			    worker->taken_count, (long long)worker->drain_timeout_ms);
+		else
+			log_info(worker->object, "stopping");
+		drain(worker, now_ms + worker->drain_timeout_ms < worker->drain_until_ms
+		                  ? now_ms + worker->drain_timeout_ms
+		                  : worker->drain_until_ms);
+	}
+	if (stops >= 2 && worker->drain_until_ms > now_ms)
+		drain(worker, now_ms);
+}
+
+/* Moves a drain on. */
+static void advance_drain(struct reeve_worker *worker, int64_t now_ms)
+{
+	if (!worker->draining)
+		return;
+	return_ready(worker);
+	if (!worker->stopped_all && worker_unfinished(worker) && now_ms >= worker->drain_until_ms) {
+		worker->stopped_all = true;
+		worker->give_up_ms = now_ms + worker->kill_grace_ms + STUCK_MS;
+		log_info(worker->object, "stopping the %zu tasks that still run", worker->taken_count);
+		held_stop_all(worker, STOP_DRAIN);
+	}
+}
+
+/* Whether all is done that can be, or waited for long enough. */
+static bool finished(struct reeve_worker *worker, int64_t now_ms)
+{
+	bool hurry = atomic_load(&worker->stops) >= 3;
+	size_t unreported = worker->outbox.waiting_count + worker->outbox.reported_count;
+
+	if (!worker->draining)
+		return false;
+	if (worker_unfinished(worker)) {
+		if (!worker->stopped_all || now_ms < worker->give_up_ms)
+			return false;
+		worker->stuck = true;
+		worker->exit_code = EXIT_TASK_FAILED;
+		error_set(&worker->error, STATUS(INTERNAL), "%zu tasks do not end though they were told to",
+		    worker_unfinished(worker));
+		log_error(worker->object, "%s; giving up", worker->error.message);
+		return true;
+	}
+	if (!unreported && !worker->fetches.waiting_count && !worker->registering)
+		return true;
+	if (!worker->reporting_last) {
+		worker->reporting_last = true;
+		worker->give_up_ms = now_ms + REPORT_LAST_MS;
+	}
+	if (now_ms < worker->give_up_ms && !hurry)
+		return false;
+	if (unreported) {
+		log_error(worker->object, "%zu results could not be reported; their tasks will run again", unreported);
+		if (!worker->exit_code)
+			worker->exit_code = EXIT_UNREACHABLE;
+		if (!worker->error.code)
+			error_set(&worker->error, STATUS(UNAVAILABLE), "%zu results could not be reported", unreported);
+	}
+	return true;
+}
+
+/* When to look again though nobody kicks. */
+static int64_t next_look(const struct reeve_worker *worker)
+{
+	int64_t now_ms = clock_monotonic_ms(), next_ms = courier_next_ms(worker);
+
+	if (worker->slots.swept_soon && now_ms + SLOT_SWEEP_MS < next_ms)
+		next_ms = now_ms + SLOT_SWEEP_MS;
+	if (worker->phase == PHASE_REGISTERING && worker->register_rest.until_ms > now_ms &&
+	    worker->register_rest.until_ms < next_ms)
+		next_ms = worker->register_rest.until_ms;
+	if (worker->draining && worker_unfinished(worker) && !worker->stopped_all && worker->drain_until_ms < next_ms)
+		next_ms = worker->drain_until_ms;
+	if ((worker->stopped_all || worker->reporting_last) && worker->give_up_ms < next_ms)
+		next_ms = worker->give_up_ms;
+	return next_ms;
+}
+
+/* Gives the slots their number. Called without the lock. */
+static void resize(struct reeve_worker *worker, int *have)
+{
+	struct reeve_error error;
+	int wanted;
+
+	pthread_mutex_lock(&worker->lock);
+	wanted = worker->slots.wanted;
+	pthread_mutex_unlock(&worker->lock);
+	if (wanted == *have)
+		return;
+	*have = wanted;
+	if (!slots_resize(worker, &error))
+		log_error(worker->object, "%s; running with fewer", error.message);
+}
+
+void control_run(struct reeve_worker *worker)
+{
+	int have = worker->slots.wanted;
+	bool over, leave;
+
+	for (;;) {
+		int64_t until_ms;
+
+		pthread_mutex_lock(&worker->lock);
+		heed_stops(worker, clock_monotonic_ms());
+		advance_drain(worker, clock_monotonic_ms());
+		slots_sweep(worker, clock_monotonic_ms());
+		pthread_mutex_unlock(&worker->lock);
+		resize(worker, &have);
+		session_step(worker);
+		courier_step(worker);
+		pthread_mutex_lock(&worker->lock);
+		over = finished(worker, clock_monotonic_ms());
+		leave = worker->phase == PHASE_SERVING && !worker->stuck && atomic_load(&worker->stops) < 3;
+		until_ms = next_look(worker);
+		pthread_mutex_unlock(&worker->lock);
+		if (over)
+			break;
+		wait_for_kick(worker, until_ms);
+	}
+	heartbeat_stop(worker);
+	if (leave && rpc_client_alive(worker->rpc, 0))
+		session_leave(worker);
+}

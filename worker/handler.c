@@ -1,0 +1,54 @@
+/* The table of handlers. */
+#include "worker/handler.h"
+
+#include "common/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void handler_init(struct handler *handler, const char *type)
+{
+	handler->type = strdup(type);
+	if (!handler->type)
+		abort();
+	atomic_init(&handler->cost_us, HANDLER_COST_FULL_US);
+}
+
+bool handler_add(struct handler **handlers, struct handler *handler, struct reeve_error *error)
+{
+	const char *problem = name_problem(handler->type, false);
+
+	if (problem)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "the handler's type %s", problem);
+	if (handler_find(*handlers, handler->type))
+		return error_set(error, STATUS(ALREADY_EXISTS), "type %s has two handlers", handler->type);
+	HASH_ADD_KEYPTR(hh, *handlers, handler->type, strlen(handler->type), handler);
+	return true;
+}
+
+struct handler *handler_find(struct handler *handlers, const char *type)
+{
+	struct handler *handler;
+
+	HASH_FIND_STR(handlers, type, handler);
+	return handler;
+}
+
+void handler_free(struct handler *handler)
+{
+	if (handler->release)
+		handler->release(handler);
+	free(handler->type);
+	free(handler);
+}
+
+void handlers_free(struct handler **handlers)
+{
+	struct handler *handler, *next;
+
+	HASH_ITER(hh, *handlers, handler, next)
+	{
+		HASH_DEL(*handlers, handler);
+		handler_free(handler);
+	}
+}

@@ -1,0 +1,419 @@
+/*
+ * Handlers that are programs: one process an attempt, started by the spawner, in a session of its own.
+ *
+ * The slot's thread talks to it through three pipes and hears of its end, and of requests to stop, through its eventfd.
+ * The process's end is the attempt's end: the spawner kills what is left of its group in the same moment, so that what
+ * stands in the pipes then is all there will be.
+ */
+#include "common/clock.h"
+#include "common/text.h"
+#include "worker/handler.h"
+#include "worker/launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	ERROR_TAIL_BYTES = 4096, /* of standard error that are kept */
+	READ_BYTES = 64 * 1024,
+	READS_LAST = 64, /* of standard error, at the end; a pipe holds less than that */
+	VARIABLES = 6,
+};
+
+struct exec_handler {
+	struct handler base;
+	struct exec_spec spec;
+};
+
+/* One process. */
+struct run {
+	const struct handler_context *context;
+	const struct exec_spec *spec;
+	struct attempt *attempt;
+	struct launch launch;
+
+	int input, output, error; /* our ends of its pipes; −1: closed */
+	const char *details;      /* what is still to be written … */
+	size_t details_left;      /* … so many bytes */
+	char *result;             /* its standard output */
+	size_t result_length, result_room;
+	char tail[2 * ERROR_TAIL_BYTES]; /* the end of its standard error, and a little more */
+	size_t tail_length;
+	bool tail_cut; /* something came before */
+
+	bool too_long; /* its output */
+	bool timed_out;
+	bool asked_to_end;  /* it was sent SIGTERM or SIGKILL */
+	bool killed;        /* it was sent SIGKILL */
+	int64_t kill_at_ms; /* when it will be, once asked to end */
+};
+
+static void close_end(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* A pipe of which our end does not block. False: errno says why. */
+static bool open_pipe(int *ours, int *theirs, bool we_write)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return false;
+	*ours = ends[we_write ? 1 : 0];
+	*theirs = ends[we_write ? 0 : 1];
+	return fcntl(*ours, F_SETFL, O_NONBLOCK) == 0;
+}
+
+static char *print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static char *print(const char *format, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		abort();
+	va_end(args);
+	return text;
+}
+
+/* Asks the spawner for the process. False: the attempt has ended with what went wrong. */
+static bool begin(struct run *run)
+{
+	const struct reeve_attempt *attempt = &run->attempt->public;
+	int theirs[3] = {-1, -1, -1};
+	char *environment[VARIABLES + 1] = {
+	    print("REEVE_TASK_ID=%lld", (long long)attempt->task_id),
+	    print("REEVE_TASK_TYPE=%s", attempt->type),
+	    print("REEVE_QUEUE=%s", attempt->queue),
+	    print("REEVE_KEY=%s", attempt->key),
+	    print("REEVE_ATTEMPT=%u", attempt->attempt),
+	    print("REEVE_TOKEN=%lld", (long long)attempt->token),
+	};
+	struct reeve_error error;
+	bool good = open_pipe(&run->input, &theirs[0], true) && open_pipe(&run->output, &theirs[1], false) &&
+	            open_pipe(&run->error, &theirs[2], false);
+
+	if (!good) {
+		error_set(&error, STATUS(RESOURCE_EXHAUSTED), "cannot open pipes for %s: %s", run->spec->path,
+		    strerror(errno));
+	} else {
+		struct launch_spec spec = {
+		    .path = run->spec->path,
+		    .directory = run->spec->directory,
+		    .arguments = run->spec->argv,
+		    .environment = (const char *const *)environment,
+		    .fds = {theirs[0], theirs[1], theirs[2]},
+		    .event_fd = run->context->event_fd,
+		};
+
+		good = launcher_start(run->context->launcher, &spec, &run->launch, &error);
+	}
+	for (int i = 0; i < 3; i++)
+		close_end(&theirs[i]);
+	for (int i = 0; i < VARIABLES; i++)
+		free(environment[i]);
+	if (!good)
+		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "exec", "%s", error.message);
+	return good;
+}
+
+static void feed(struct run *run)
+{
+	ssize_t written = write(run->input, run->details, run->details_left);
+
+	if (written > 0) {
+		run->details += written;
+		run->details_left -= (size_t)written;
+	} else if (written < 0 && errno != EAGAIN && errno != EINTR) {
+		run->details_left = 0; /* it does not want to know */
+	}
+	if (!run->details_left)
+		close_end(&run->input);
+}
+
+/* Reads what is there of standard output. False: there is nothing more for now. */
+static bool read_output(struct run *run)
+{
+	ssize_t length;
+
+	if (run->output < 0)
+		return false;
+	if (run->result_room - run->result_length < READ_BYTES + 1) {
+		run->result_room = 2 * run->result_room + READ_BYTES + 1;
+		run->result = realloc(run->result, run->result_room);
+		if (!run->result)
+			abort();
+	}
+	length = read(run->output, run->result + run->result_length, READ_BYTES);
+	if (length < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (length > 0)
+		run->result_length += (size_t)length;
+	run->too_long = run->result_length > run->spec->max_output_bytes;
+	if (length <= 0 || run->too_long)
+		close_end(&run->output);
+	return run->output >= 0;
+}
+
+/* The same of standard error. */
+static bool read_error(struct run *run)
+{
+	ssize_t length;
+
+	if (run->error < 0)
+		return false;
+	if (run->tail_length == sizeof run->tail) {
+		memmove(run->tail, run->tail + ERROR_TAIL_BYTES, ERROR_TAIL_BYTES);
+		run->tail_length = ERROR_TAIL_BYTES;
+		run->tail_cut = true;
+	}
+	length = read(run->error, run->tail + run->tail_length, sizeof run->tail - run->tail_length);
+	if (length < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (length > 0)
+		run->tail_length += (size_t)length;
+	else
+		close_end(&run->error);
+	return run->error >= 0;
+}
+
+/* Sends a signal to the whole group, the first time or a harder one. */
+static void ask_to_end(struct run *run, int signal_number, int64_t now_ms)
+{
+	run->kill_at_ms = now_ms + run->context->kill_grace_ms;
+	if (run->kill_at_ms > attempt_last_moment(run->attempt))
+		run->kill_at_ms = attempt_last_moment(run->attempt);
+	run->asked_to_end = true;
+	run->killed = signal_number == SIGKILL;
+	launcher_signal(run->context->launcher, &run->launch, signal_number);
+}
+
+/* Ends the process if somebody wants that or its time is over. When to look again. */
+static int64_t watch(struct run *run)
+{
+	enum stop_reason stop = atomic_load(&run->attempt->stop);
+	int64_t now_ms = clock_monotonic_ms(), timeout_at_ms = atomic_load(&run->attempt->timeout_at_ms);
+	/* Somebody else may have the attempt by now: no grace. */
+	bool at_once = run->too_long || stop == STOP_LEASE || stop == STOP_ABANDON;
+
+	if (!run->killed && (at_once || (run->asked_to_end && now_ms >= run->kill_at_ms))) {
+		ask_to_end(run, SIGKILL, now_ms);
+	} else if (!run->asked_to_end && (stop != STOP_NONE || now_ms >= timeout_at_ms)) {
+		run->timed_out = stop == STOP_NONE;
+		ask_to_end(run, SIGTERM, now_ms);
+	}
+	if (run->killed)
+		return INT64_MAX;
+	return run->asked_to_end ? run->kill_at_ms : timeout_at_ms;
+}
+
+/* Waits until something happens, and moves what can be moved. */
+static void move(struct run *run, int64_t until_ms)
+{
+	struct pollfd ready[] = {
+	    {.fd = run->context->event_fd, .events = POLLIN},
+	    {.fd = run->input, .events = POLLOUT},
+	    {.fd = run->output, .events = POLLIN},
+	    {.fd = run->error, .events = POLLIN},
+	};
+	int64_t rest = until_ms == INT64_MAX ? -1 : until_ms - clock_monotonic_ms();
+	uint64_t count;
+
+	if (until_ms != INT64_MAX && rest < 0)
+		rest = 0;
+	if (poll(ready, sizeof ready / sizeof *ready, rest > 3600 * 1000 ? 3600 * 1000 : (int)rest) <= 0)
+		return;
+	if (ready[0].revents && read(run->context->event_fd, &count, sizeof count) < 0 && errno != EAGAIN)
+		abort();
+	if (ready[1].revents)
+		feed(run);
+	if (ready[2].revents)
+		read_output(run);
+	if (ready[3].revents)
+		read_error(run);
+}
+
+/* The end of standard error as text, "" for none. free() it. */
+static char *error_text(const struct run *run)
+{
+	size_t length = run->tail_length < ERROR_TAIL_BYTES ? run->tail_length : ERROR_TAIL_BYTES;
+	const char *start = run->tail + run->tail_length - length;
+
+	if (run->tail_cut || length < run->tail_length)
+		for (; length && ((unsigned char)*start & 0xC0) == 0x80; start++) /* the rest of a cut character */
+			length--;
+	while (length && (start[length - 1] == '\n' || start[length - 1] == '\r'))
+		length--;
+	return utf8_repair(start, length);
+}
+
+/* It ended by itself. */
+static void judge_status(struct run *run, int status)
+{
+	char *said = error_text(run);
+	char code[32];
+
+	if (WIFSIGNALED(status)) {
+		snprintf(code, sizeof code, "signal:%d", WTERMSIG(status));
+		if (!*said) {
+			free(said);
+			said = print("ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+		}
+		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, code, "%s", said);
+	} else if (WEXITSTATUS(status) != 0) {
+		bool fatal = WEXITSTATUS(status) == EX_DATAERR;
+
+		snprintf(code, sizeof code, "exit:%d", WEXITSTATUS(status));
+		if (!*said) {
+			free(said);
+			said = print("exit status %d", WEXITSTATUS(status));
+		}
+		attempt_end(run->attempt,
+		    fatal ? REEVE__V1__OUTCOME__OUTCOME_FATAL : REEVE__V1__OUTCOME__OUTCOME_FAILED, code, "%s", said);
+	} else if (!utf8_valid(run->result ? run->result : "", run->result_length)) {
+		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-not-utf8",
+		    "the output of %zu bytes is not UTF-8 text without NUL bytes", run->result_length);
+	} else {
+		run->attempt->outcome.kind = REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
+		if (run->result_length) {
+			run->result[run->result_length] = '\0';
+			run->attempt->outcome.result = run->result;
+			run->result = NULL;
+		}
+	}
+	free(said);
+}
+
+static void judge(struct run *run, const struct launch_end *end)
+{
+	enum stop_reason stop = atomic_load(&run->attempt->stop);
+	char *said;
+
+	if (end->lost && stop == STOP_NONE) {
+		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "spawner",
+		    "the worker's spawner process has died");
+	} else if (end->lost) {
+		attempt_end_stopped(run->attempt, stop);
+	} else if (end->start_error) {
+		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "exec", "cannot start %s%s%s: %s",
+		    run->spec->path, run->spec->directory ? " in " : "",
+		    run->spec->directory ? run->spec->directory : "", strerror(end->start_error));
+	} else if (run->too_long) {
+		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "output-too-long",
+		    "the output is longer than %zu bytes (max-output)", run->spec->max_output_bytes);
+	} else if (!end->signalled) {
+		judge_status(run, end->status);
+	} else if (run->timed_out) {
+		said = error_text(run);
+		attempt_end_late(run->attempt, said);
+		free(said);
+	} else {
+		attempt_end_stopped(run->attempt, stop);
+	}
+}
+
+/* Has writes to a pipe that nobody reads fail quietly on this thread; `before` is for the end. */
+static void hold_sigpipe(sigset_t *before)
+{
+	sigset_t blocked;
+
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &blocked, before);
+}
+
+static void release_sigpipe(const sigset_t *before)
+{
+	struct timespec now = {0};
+	sigset_t pending;
+
+	sigemptyset(&pending);
+	sigaddset(&pending, SIGPIPE);
+	if (!sigismember(before, SIGPIPE))
+		while (sigtimedwait(&pending, NULL, &now) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+static void exec_run(struct handler *handler, const struct handler_context *context, struct attempt *attempt)
+{
+	struct run run = {.context = context,
+	    .spec = &((struct exec_handler *)handler)->spec,
+	    .attempt = attempt,
+	    .input = -1,
+	    .output = -1,
+	    .error = -1,
+	    .details = attempt->public.details,
+	    .details_left = strlen(attempt->public.details)};
+	struct launch_end end;
+	sigset_t before;
+
+	hold_sigpipe(&before);
+	if (begin(&run)) {
+		if (!run.details_left)
+			close_end(&run.input);
+		for (;;) {
+			int64_t until_ms = watch(&run);
+
+			if (launcher_ended(context->launcher, &run.launch, &end))
+				break;
+			move(&run, until_ms);
+		}
+		while (read_output(&run))
+			;
+		/* Nobody is left to write, unless somebody left the group: then this is enough. */
+		for (int i = 0; i < READS_LAST && read_error(&run); i++)
+			;
+		judge(&run, &end);
+	}
+	close_end(&run.input);
+	close_end(&run.output);
+	close_end(&run.error);
+	free(run.result);
+	release_sigpipe(&before);
+}
+
+void exec_spec_clear(struct exec_spec *spec)
+{
+	for (size_t i = 0; spec->argv && spec->argv[i]; i++)
+		free(spec->argv[i]);
+	free(spec->argv);
+	free(spec->path);
+	free(spec->directory);
+	*spec = (struct exec_spec){0};
+}
+
+static void exec_release(struct handler *handler)
+{
+	exec_spec_clear(&((struct exec_handler *)handler)->spec);
+}
+
+struct handler *exec_handler_create(const char *type, const struct exec_spec *spec)
+{
+	struct exec_handler *handler = calloc(1, sizeof *handler);
+
+	if (!handler)
+		abort();
+	handler_init(&handler->base, type);
+	handler->base.timeout_ms = spec->timeout_ms;
+	handler->base.processes = true;
+	handler->base.run = exec_run;
+	handler->base.release = exec_release;
+	handler->spec = *spec;
+	return &handler->base;
+}

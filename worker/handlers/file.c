@@ -1,0 +1,280 @@
+/*
+ * The handlers file: an INI file with a section for each task type.
+ *
+ *     [handler sha256]
+ *     exec = /usr/bin/sha256sum --tag
+ *     timeout = 30s
+ *
+ * It is read here, not by inih, which as Debian builds it cuts section names after 49 bytes and lines after 199 and
+ * takes " ;" inside a value for a comment: types are up to 255 bytes long, and commands hold what they hold. Comments
+ * stand on lines of their own and begin with # or ;. Sections of other names are refused, except those of the programs'
+ * configuration, so that one file can hold both.
+ */
+#include "common/clock.h"
+#include "common/options.h"
+#include "common/text.h"
+#include "worker/handler.h"
+#include "worker/handlers/words.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+	LINE_MAX_BYTES = 64 * 1024,
+	OUTPUT_DEFAULT_BYTES = 1024 * 1024,
+	OUTPUT_MAX_BYTES = 256 * 1024 * 1024,
+};
+
+struct reader {
+	struct handler **handlers;
+	const char *path;
+	int line;
+	int section_line;
+	bool ignored; /* the section is somebody else's */
+	char *type;   /* of the section that is being read; NULL: none */
+	char *exec;
+	struct exec_spec spec;
+	struct reeve_error *error;
+};
+
+/* Fails, naming file and line. */
+static bool __attribute__((format(printf, 3, 4))) fail(struct reader *reader, int line, const char *format, ...)
+{
+	char text[300];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (reader->type)
+		return error_set(reader->error, STATUS(INVALID_ARGUMENT), "%s:%d: [handler %.100s]: %s", reader->path,
+		    line, reader->type, text);
+	return error_set(reader->error, STATUS(INVALID_ARGUMENT), "%s:%d: %s", reader->path, line, text);
+}
+
+static char *copy(const char *text)
+{
+	char *copied = strdup(text);
+
+	if (!copied)
+		abort();
+	return copied;
+}
+
+static bool is_program(const char *path)
+{
+	struct stat status;
+
+	return access(path, X_OK) == 0 && stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* Finds the program that a command's first word means: a path, or a name in PATH. NULL: there is none. */
+static char *find_program(const char *word, const char *directory)
+{
+	const char *path = getenv("PATH"), *at, *end;
+	char *found;
+	int made;
+
+	if (strchr(word, '/')) {
+		made = directory && word[0] != '/' ? asprintf(&found, "%s/%s", directory, word)
+		                                   : asprintf(&found, "%s", word);
+		if (made < 0)
+			abort();
+		if (is_program(found))
+			return found;
+		free(found);
+		return NULL;
+	}
+	for (at = path ? path : "/usr/local/bin:/usr/bin:/bin"; *at; at = *end ? end + 1 : end) {
+		end = strchrnul(at, ':');
+		if (end == at)
+			continue;
+		if (asprintf(&found, "%.*s/%s", (int)(end - at), at, word) < 0)
+			abort();
+		if (is_program(found))
+			return found;
+		free(found);
+	}
+	return NULL;
+}
+
+/* A path that means the same wherever the process runs. Takes `path`. */
+static char *absolute(char *path)
+{
+	char *here = path[0] == '/' ? NULL : getcwd(NULL, 0), *joined;
+
+	if (!here)
+		return path;
+	if (asprintf(&joined, "%s/%s", here, path) < 0)
+		abort();
+	free(here);
+	free(path);
+	return joined;
+}
+
+static void forget_section(struct reader *reader)
+{
+	exec_spec_clear(&reader->spec);
+	free(reader->type);
+	free(reader->exec);
+	reader->type = reader->exec = NULL;
+	reader->spec = (struct exec_spec){.max_output_bytes = OUTPUT_DEFAULT_BYTES};
+}
+
+/* The section is over: makes its handler. */
+static bool end_section(struct reader *reader)
+{
+	struct exec_spec *spec = &reader->spec;
+	struct reeve_error problem;
+	struct handler *handler;
+	struct stat status;
+
+	if (!reader->type)
+		return true;
+	if (!reader->exec)
+		return fail(reader, reader->section_line, "has no exec");
+	spec->argv = words_split(reader->exec, &problem);
+	if (!spec->argv)
+		return fail(reader, reader->section_line, "exec: %s", problem.message);
+	if (spec->directory && (stat(spec->directory, &status) < 0 || !S_ISDIR(status.st_mode)))
+		return fail(
+		    reader, reader->section_line, "directory: %s is not there or no directory", spec->directory);
+	spec->path = find_program(spec->argv[0], spec->directory);
+	if (!spec->path)
+		return fail(
+		    reader, reader->section_line, "exec: there is no program %s that can be run", spec->argv[0]);
+	spec->path = absolute(spec->path);
+	handler = exec_handler_create(reader->type, spec);
+	*spec = (struct exec_spec){0};
+	if (!handler_add(reader->handlers, handler, &problem)) {
+		handler_free(handler);
+		return fail(reader, reader->section_line, "%s", problem.message);
+	}
+	forget_section(reader);
+	return true;
+}
+
+static bool begin_section(struct reader *reader, char *name)
+{
+	static const char *const others[] = {"worker", "manager", "reeve", "client", "dev"};
+	const char *problem;
+
+	if (!end_section(reader))
+		return false;
+	reader->section_line = reader->line;
+	reader->ignored = false;
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (!strcmp(name, others[i])) {
+			reader->ignored = true;
+			return true;
+		}
+	if (strncmp(name, "handler", 7) || (name[7] && name[7] != ' ' && name[7] != '\t'))
+		return fail(
+		    reader, reader->line, "unknown section [%.100s]; handlers are written [handler TYPE]", name);
+	name += 7;
+	name += strspn(name, " \t");
+	problem = name_problem(name, false);
+	if (problem)
+		return fail(reader, reader->line, "the type of the section %s", problem);
+	reader->type = copy(name);
+	return true;
+}
+
+static bool set_value(struct reader *reader, const char *key, const char *value)
+{
+	struct exec_spec *spec = &reader->spec;
+	int64_t number;
+
+	if (!reader->type)
+		return reader->ignored || fail(reader, reader->line, "%.100s stands before the first section", key);
+	if (!strcmp(key, "exec")) {
+		if (reader->exec)
+			return fail(reader, reader->line, "exec is given twice");
+		reader->exec = copy(value);
+	} else if (!strcmp(key, "timeout")) {
+		if (!duration_parse(value, &spec->timeout_ms) || spec->timeout_ms <= 0)
+			return fail(reader, reader->line, "timeout: %.100s is no duration (30s, 5m, 1h30m)", value);
+	} else if (!strcmp(key, "max-output")) {
+		if (!size_parse(value, &number) || number < 1 || number > OUTPUT_MAX_BYTES)
+			return fail(reader, reader->line,
+			    "max-output: %.100s is no size from 1 byte to 256MiB (64KiB, 4MiB)", value);
+		spec->max_output_bytes = (size_t)number;
+	} else if (!strcmp(key, "directory")) {
+		free(spec->directory);
+		spec->directory = copy(value);
+	} else {
+		return fail(
+		    reader, reader->line, "unknown key %.100s (known are exec, timeout, max-output, directory)", key);
+	}
+	return true;
+}
+
+/* Cuts the blanks off both ends, in place. */
+static char *trim(char *text)
+{
+	char *end;
+
+	text += strspn(text, " \t\r\n");
+	for (end = text + strlen(text); end > text && strchr(" \t\r\n", end[-1]); end--)
+		;
+	*end = '\0';
+	return text;
+}
+
+static bool read_line(struct reader *reader, char *line)
+{
+	char *text = trim(line), *equals, *key;
+	size_t length = strlen(text);
+
+	if (!length || *text == '#' || *text == ';')
+		return true;
+	if (*text == '[') {
+		if (text[length - 1] != ']')
+			return fail(reader, reader->line, "a section without its ]");
+		text[length - 1] = '\0';
+		return begin_section(reader, trim(text + 1));
+	}
+	equals = strchr(text, '=');
+	if (!equals)
+		return fail(reader, reader->line, "neither a section nor KEY = VALUE: %.60s", text);
+	*equals = '\0';
+	key = trim(text);
+	return set_value(reader, key, trim(equals + 1));
+}
+
+bool handlers_read_file(struct handler **handlers, const char *path, struct reeve_error *error)
+{
+	struct reader reader = {.handlers = handlers, .path = path, .error = error};
+	FILE *file = fopen(path, "re");
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t length;
+	bool good = true;
+
+	if (!file)
+		return error_set(
+		    error, STATUS(INVALID_ARGUMENT), "cannot read the handlers file %s: %s", path, strerror(errno));
+	forget_section(&reader);
+	while (good && (length = getline(&line, &room, file)) >= 0) {
+		reader.line++;
+		if (length > LINE_MAX_BYTES || !utf8_valid(line, (size_t)length))
+			good = fail(&reader, reader.line, "the line is too long or not UTF-8 text");
+		else if (reader.line == 1 && !strncmp(line, "\xEF\xBB\xBF", 3)) /* a byte order mark */
+			good = read_line(&reader, line + 3);
+		else
+			good = read_line(&reader, line);
+	}
+	if (good && ferror(file))
+		good = error_set(
+		    error, STATUS(INVALID_ARGUMENT), "cannot read the handlers file %s: %s", path, strerror(errno));
+	good = good && end_section(&reader);
+	forget_section(&reader);
+	free(line);
+	fclose(file);
+	return good;
+}

@@ -1,0 +1,203 @@
+/*
+ * Heartbeats: every heartbeat_ms one call that says what the worker holds, one at a time.
+ *
+ * The message is one snapshot under the worker's lock; what it says stays true however long it travels: an attempt that
+ * it does not name and whose Fetch it does not call waited for can never come to run here.
+ */
+#include "worker/heartbeat.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "worker/orders.h"
+#include "worker/session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* The rest after a heartbeat that failed at once. */
+enum { FAILED_REST_MS = 500 };
+
+/* One heartbeat: the message, and what came back. Guarded by the worker's lock once it is sent. */
+struct beat {
+	struct reeve_worker *worker;
+	Reeve__V1__HeartbeatRequest request;
+	Reeve__V1__Attempt *attempts;
+	Reeve__V1__Attempt **held;
+	int64_t *fetch_ids;
+	int64_t sent_ms;
+	bool done;
+	struct rpc_answer answer;
+};
+
+/* Takes the snapshot. Under the lock. */
+static void compose(struct beat *beat)
+{
+	struct reeve_worker *worker = beat->worker;
+	size_t count = HASH_COUNT(worker->held), i = 0;
+	const struct attempt *attempt;
+	const struct fetch *fetch;
+
+	reeve__v1__heartbeat_request__init(&beat->request);
+	beat->attempts = malloc((count + 1) * sizeof *beat->attempts);
+	beat->held = malloc((count + 1) * sizeof *beat->held);
+	beat->fetch_ids = malloc((worker->fetches.waiting_count + 1) * sizeof *beat->fetch_ids);
+	if (!beat->attempts || !beat->held || !beat->fetch_ids)
+		abort();
+	for (attempt = worker->held; attempt; attempt = attempt->hh.next, i++) {
+		reeve__v1__attempt__init(&beat->attempts[i]);
+		beat->attempts[i].task_id = attempt->key.task_id;
+		beat->attempts[i].token = attempt->key.token;
+		beat->held[i] = &beat->attempts[i];
+	}
+	beat->request.held = beat->held;
+	beat->request.n_held = count;
+	for (fetch = worker->fetches.waiting; fetch; fetch = fetch->next)
+		beat->fetch_ids[beat->request.n_waiting_fetch_ids++] = fetch->id;
+	beat->request.waiting_fetch_ids = beat->fetch_ids;
+	beat->request.incarnation = worker->incarnation;
+	beat->request.seq = ++worker->heartbeat_seq;
+	beat->request.highest_fetch_id = worker->fetches.highest_id;
+	beat->request.running = (uint32_t)slots_busy(worker);
+	beat->sent_ms = clock_monotonic_ms();
+}
+
+static void beat_clear(struct beat *beat)
+{
+	free(beat->attempts);
+	free(beat->held);
+	free(beat->fetch_ids);
+	if (beat->answer.response)
+		protobuf_c_message_free_unpacked(beat->answer.response, NULL);
+}
+
+static void beat_done(void *arg, struct rpc_answer *answer)
+{
+	struct beat *beat = arg;
+	struct reeve_worker *worker = beat->worker;
+
+	pthread_mutex_lock(&worker->lock);
+	beat->answer = *answer;
+	beat->done = true;
+	pthread_cond_broadcast(&worker->heartbeat_cond);
+	pthread_mutex_unlock(&worker->lock);
+}
+
+/* Acts on the answer. Under the lock. When to send the next. */
+static int64_t heed(struct beat *beat)
+{
+	struct reeve_worker *worker = beat->worker;
+	const struct rpc_answer *answer = &beat->answer;
+	const Reeve__V1__HeartbeatResponse *response = (const Reeve__V1__HeartbeatResponse *)answer->response;
+	int64_t now_ms = clock_monotonic_ms(), next_ms = beat->sent_ms + worker->heartbeat_ms;
+
+	if (worker->phase != PHASE_SERVING || worker->incarnation != beat->request.incarnation)
+		return now_ms;
+	if (answer->code == STATUS(FAILED_PRECONDITION) || answer->code == STATUS(NOT_FOUND)) {
+		session_lost(worker, answer->message);
+		return now_ms;
+	}
+	if (answer->code != STATUS(OK)) {
+		if (answer->code != STATUS(CANCELLED))
+			log_warn(worker->object, "heartbeat %lld failed, the lease ends in %lld ms: %s",
+			    (long long)beat->request.seq, (long long)(worker->lease_until_ms - now_ms),
+			    answer->message);
+		if (now_ms >= next_ms) /* it took its whole time to fail */
+			return now_ms;
+		return now_ms + (worker->heartbeat_ms < FAILED_REST_MS ? worker->heartbeat_ms : FAILED_REST_MS);
+	}
+	if (response->lost) {
+		session_lost(worker, "the manager has counted it as lost");
+		return now_ms;
+	}
+	session_renew(worker, beat->sent_ms);
+	orders_obey(worker, response->orders, response->n_orders);
+	return next_ms;
+}
+
+/* Sends one heartbeat and waits for its answer, or for the end. Called and returns with the lock. When to send the
+ * next. */
+static int64_t beat_once(struct reeve_worker *worker)
+{
+	struct beat beat = {.worker = worker};
+	struct rpc_call_options options = {.timeout_ms = worker->heartbeat_ms};
+	rpc_call_id call;
+	bool cancelled = false;
+	int64_t next_ms;
+
+	compose(&beat);
+	pthread_mutex_unlock(&worker->lock);
+	call = rpc_client_start(worker->rpc, &reeve__v1__worker_service__descriptor, "Heartbeat", &beat.request.base,
+	    &options, beat_done, &beat);
+	pthread_mutex_lock(&worker->lock);
+	while (!beat.done) {
+		if ((worker->heartbeat_end || worker->phase != PHASE_SERVING) && !cancelled) {
+			cancelled = true;
+			pthread_mutex_unlock(&worker->lock);
+			rpc_client_cancel(worker->rpc, call);
+			pthread_mutex_lock(&worker->lock);
+			continue;
+		}
+		pthread_cond_wait(&worker->heartbeat_cond, &worker->lock);
+	}
+	next_ms = heed(&beat);
+	beat_clear(&beat);
+	return next_ms;
+}
+
+static void wait_until(struct reeve_worker *worker, int64_t until_ms)
+{
+	struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
+
+	pthread_cond_timedwait(&worker->heartbeat_cond, &worker->lock, &until);
+}
+
+static void *heartbeat_main(void *arg)
+{
+	struct reeve_worker *worker = arg;
+	int64_t incarnation = 0, next_ms = 0;
+
+	pthread_mutex_lock(&worker->lock);
+	while (!worker->heartbeat_end) {
+		if (worker->phase != PHASE_SERVING) {
+			pthread_cond_wait(&worker->heartbeat_cond, &worker->lock);
+			continue;
+		}
+		if (incarnation != worker->incarnation) {
+			/* Register has begun the lease. */
+			incarnation = worker->incarnation;
+			next_ms = worker->lease_until_ms - worker->lease_ms + worker->heartbeat_ms;
+		}
+		if (clock_monotonic_ms() < next_ms)
+			wait_until(worker, next_ms);
+		else
+			next_ms = beat_once(worker);
+	}
+	pthread_mutex_unlock(&worker->lock);
+	return NULL;
+}
+
+bool heartbeat_start(struct reeve_worker *worker, struct reeve_error *error)
+{
+	sigset_t all, before;
+	int problem;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	problem = pthread_create(&worker->heartbeat_thread, NULL, heartbeat_main, worker);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (problem)
+		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "cannot start a thread: %s", strerror(problem));
+	return true;
+}
+
+void heartbeat_stop(struct reeve_worker *worker)
+{
+	pthread_mutex_lock(&worker->lock);
+	worker->heartbeat_end = true;
+	pthread_cond_broadcast(&worker->heartbeat_cond);
+	pthread_mutex_unlock(&worker->lock);
+	pthread_join(worker->heartbeat_thread, NULL);
+}

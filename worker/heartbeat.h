@@ -1,0 +1,13 @@
+/* The thread that renews the lease, whatever the slots and control are doing. */
+#ifndef REEVE_WORKER_HEARTBEAT_H
+#define REEVE_WORKER_HEARTBEAT_H
+
+#include "worker/state.h"
+
+/* Starts the thread. False: *error says why. */
+bool heartbeat_start(struct reeve_worker *worker, struct reeve_error *error);
+
+/* Ends and joins it, cancelling a heartbeat under way. */
+void heartbeat_stop(struct reeve_worker *worker);
+
+#endif

@@ -1,0 +1,123 @@
+/*
+ * The worker library: a program registers functions (or programs) for task types, and calls run.
+ *
+ *     static int greet(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+ *     {
+ *             return reeve_outcome_complete(outcome, attempt->details);
+ *     }
+ *
+ *     struct reeve_worker *worker = reeve_worker_create(&(struct reeve_worker_options){.managers =
+ * "tcp://127.0.0.1:7171"}); reeve_worker_handle(worker, "greet", greet, NULL); int code = reeve_worker_run(worker);
+ *     reeve_worker_destroy(worker);
+ *
+ * Delivery is at least once: a task whose worker was cut off is run again elsewhere. attempt->token grows with each
+ * attempt of a task; a handler that writes somewhere can hand it along, so that the writes of an older attempt are told
+ * apart and refused.
+ *
+ * Threads: one thread calls create, the handle functions, run and destroy, in this order. reeve_worker_stop may be
+ * called from any thread and from signal handlers. Handlers run on threads of the library, several at once.
+ */
+#ifndef REEVE_WORKER_H
+#define REEVE_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct reeve_worker;
+struct reeve_outcome;
+
+struct reeve_worker_options {
+	const char *managers;     /* "tcp://a:7171,tcp://b:7171"; NULL: tcp://127.0.0.1:7171 */
+	const char *name;         /* 1 to 255 bytes; NULL: host/pid */
+	const char *queues;       /* "mail,reports": serve these alone; NULL: all */
+	const char *types;        /* "a,b": run these alone, each with a handler; NULL: all that have one */
+	int concurrency;          /* handlers that run at once, at most 10,000; 0: one for each processor */
+	int prefetch;             /* tasks that may be held beyond the running ones, at most 20,000 */
+	int64_t drain_timeout_ms; /* how long running handlers may take to finish at a stop; 0: 30 s */
+	int64_t kill_grace_ms;    /* between SIGTERM and SIGKILL to an exec handler; 0: 5 s */
+	bool no_spawner;          /* do not fork the process that starts exec handlers; they are then refused */
+};
+
+/* Copies the options and forks the spawner process, so it must be called before the program has started threads
+ * (and before it uses nng). Wrong options are told by reeve_worker_error() and by reeve_worker_run(). Never NULL. */
+struct reeve_worker *reeve_worker_create(const struct reeve_worker_options *options);
+
+/* Frees everything; ends the spawner. After a run that left a function running (see there) what that function may still
+ * touch is kept. NULL is allowed. */
+void reeve_worker_destroy(struct reeve_worker *worker);
+
+/* What is wrong with the worker's options, handlers or run, for people; NULL if nothing is. Lives as long as it. */
+const char *reeve_worker_error(const struct reeve_worker *worker);
+
+/* One attempt at a task. The texts live until the handler returns. */
+struct reeve_attempt {
+	int64_t task_id;
+	int64_t token; /* names the attempt together with the id */
+	const char *queue;
+	const char *type;
+	const char *key;     /* the idempotency key, or "" */
+	const char *details; /* the input, UTF-8, JSON by convention */
+	uint32_t attempt;    /* from 1 */
+	uint32_t max_attempts;
+	int64_t timeout_ms; /* how long the handler may run */
+	void *user_data;    /* what was registered with the handler */
+};
+
+/*
+ * A handler sets the outcome by one of the functions below (the last call counts) and returns 0. One that returns 0
+ * without having set it has completed with an empty result; one that returns anything else without having set it has
+ * failed with the code "return:N".
+ */
+typedef int reeve_handler(const struct reeve_attempt *attempt, struct reeve_outcome *outcome);
+
+/* Completed, with a result (copied): UTF-8, not longer than the manager takes (1 MiB unless set otherwise); a result
+ * that is neither ends the task with a fatal error that says so. Always 0. */
+int reeve_outcome_complete(struct reeve_outcome *outcome, const char *result);
+
+/* Failed: the task is tried again later, while it has attempts. `code` is a short word for it (up to 255 bytes),
+ * `error` a text for people; both copied, NULL allowed. Always 0. */
+int reeve_outcome_fail(struct reeve_outcome *outcome, const char *code, const char *error);
+
+/* Failed for good: never tried again. As reeve_outcome_fail. */
+int reeve_outcome_fatal(struct reeve_outcome *outcome, const char *code, const char *error);
+
+/* True when the handler should stop soon: the task was cancelled, its time is over, the worker stops, or it has lost
+ * its lease. What the handler returns then does not matter, unless it completes: except when its time is over, a
+ * completion still counts. Cheap. May be called from any thread until the handler returns. */
+bool reeve_attempt_cancelled(const struct reeve_attempt *attempt);
+
+/* Runs tasks of this type by a function. False if the type is no name or has a handler already (reeve_worker_error). */
+bool reeve_worker_handle(struct reeve_worker *worker, const char *type, reeve_handler *function, void *user_data);
+
+/* Runs tasks by programs, as an INI file says (docs/worker.md). False if it cannot be read or is wrong; the error names
+ * the file and the line. */
+bool reeve_worker_handle_file(struct reeve_worker *worker, const char *path);
+
+/* Lets SIGTERM and SIGINT stop this worker (reeve_worker_stop). One worker of a process may ask for it. */
+void reeve_worker_stop_on_signals(struct reeve_worker *worker);
+
+/* Registers at a manager, runs tasks and reports them, until the worker was stopped or drained. While no manager
+ * answers it keeps trying. Returns the process's exit code:
+ *   0  stopped; everything was reported
+ *   1  a failure while running: the spawner died, or a function went on running long after it was asked to stop (it
+ *      still does when this returns: end the process)
+ *   2  wrong options or handlers
+ *   3  stopped with results that no manager had taken
+ *   4  the manager refused the worker
+ * A code other than 0 is logged and explained by reeve_worker_error(). May be called once. */
+int reeve_worker_run(struct reeve_worker *worker);
+
+/* Asks to stop. First call: no more tasks are taken, those not yet started go back, running ones may finish until the
+ * drain timeout, then they are stopped and go back too, which costs them no attempt. Second call: running ones are
+ * stopped at once. Third call: run returns without waiting for managers. Async-signal-safe. */
+void reeve_worker_stop(struct reeve_worker *worker);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

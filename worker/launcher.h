@@ -1,0 +1,66 @@
+/*
+ * The worker's side of the spawner: starts processes, signals their groups, and tells when they have ended.
+ *
+ * Thread-safe. Each process is followed by one thread, the one that started it, which is told through an eventfd of its
+ * own.
+ */
+#ifndef REEVE_WORKER_LAUNCHER_H
+#define REEVE_WORKER_LAUNCHER_H
+
+#include "common/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct launcher;
+
+/* Forks the spawner; to be called before the process has threads. NULL: *error says why. */
+struct launcher *launcher_create(struct reeve_error *error);
+
+/* Starts to listen to the spawner, on a thread. `died` is called on that thread if the spawner ends unasked; every
+ * process has then ended, too. False: *error says why. */
+bool launcher_watch(struct launcher *launcher, void (*died)(void *arg), void *arg, struct reeve_error *error);
+
+/* Ends the spawner and what it still runs, and frees everything. No process may be followed any more. NULL is allowed.
+ */
+void launcher_destroy(struct launcher *launcher);
+
+/* A process that was asked for. */
+struct launch {
+	uint32_t index;
+	uint64_t id;
+};
+
+/* What is to be started. All of it together is at most SPAWN_TEXT_MAX bytes. */
+struct launch_spec {
+	const char *path;
+	const char *directory;          /* NULL: the worker's */
+	char *const *arguments;         /* ends with NULL */
+	const char *const *environment; /* what is added to the worker's own, ends with NULL */
+	int fds[3];                     /* its standard input, output and error; stay the caller's */
+	int event_fd;                   /* an eventfd, written when it has ended */
+};
+
+/* Asks for a process. False: it cannot be asked for, *error says why. Afterwards it may still turn out that it cannot
+ * be started: then it ends with start_error. */
+bool launcher_start(
+    struct launcher *launcher, const struct launch_spec *spec, struct launch *launch, struct reeve_error *error);
+
+/* Sends a signal to the group of a process; ignored if that has ended. */
+void launcher_signal(struct launcher *launcher, const struct launch *launch, int signal_number);
+
+/* How a process ended. */
+struct launch_end {
+	int status;      /* as waitpid gives it */
+	int start_error; /* errno; 0: it had started */
+	bool signalled;  /* launcher_signal reached it before it ended by itself */
+	bool lost;       /* the spawner has died, and it with it; the rest means nothing */
+};
+
+/* True once the process has ended, with what is known in *end; from then on `launch` means nothing. */
+bool launcher_ended(struct launcher *launcher, const struct launch *launch, struct launch_end *end);
+
+/* Tells the spawner until when the lease runs (clock_monotonic_ms). */
+void launcher_lease(struct launcher *launcher, int64_t until_ms);
+
+#endif

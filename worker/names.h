@@ -1,0 +1,17 @@
+/* Comma-separated lists of queues and types. */
+#ifndef REEVE_WORKER_NAMES_H
+#define REEVE_WORKER_NAMES_H
+
+#include "worker/state.h"
+
+/* Reads "a, b" (NULL or empty: no names) into *names, replacing nothing there. False: *error names `what` ("queues")
+ * and the bad one. */
+bool names_parse(const char *text, const char *what, struct names *names, struct reeve_error *error);
+
+/* Adds a copy of a name. */
+void names_add(struct names *names, const char *name, size_t length);
+
+/* Frees them. */
+void names_free(struct names *names);
+
+#endif

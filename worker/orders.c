@@ -1,0 +1,75 @@
+/* One function an order. */
+#include "worker/orders.h"
+
+#include "common/log.h"
+#include "worker/held.h"
+
+static void stop_one(struct reeve_worker *worker, const Reeve__V1__Order *order, enum stop_reason reason)
+{
+	struct attempt *attempt = held_find(worker, order->task_id, order->token);
+	char name[48] = "";
+
+	if (!attempt)
+		return;
+	attempt_name(attempt, name); /* it may be gone afterwards */
+	if (held_stop(worker, attempt, reason))
+		log_info(name, "%s", reason == STOP_CANCEL ? "a cancel was ordered" : "taken away by the manager");
+}
+
+static void drain(struct reeve_worker *worker)
+{
+	if (worker->draining)
+		return;
+	log_info(worker->object, "draining: the manager orders it");
+	worker->draining = true;
+	worker->drain_until_ms = INT64_MAX;
+}
+
+static void pause_fetching(struct reeve_worker *worker, bool paused)
+{
+	if (worker->paused == paused)
+		return;
+	log_info(worker->object, "%s", paused ? "paused by the manager" : "resumed by the manager");
+	worker->paused = paused;
+}
+
+static void set_concurrency(struct reeve_worker *worker, uint32_t value)
+{
+	int wanted = value < WORKER_CONCURRENCY_MAX ? (int)value : WORKER_CONCURRENCY_MAX;
+
+	if (wanted == 0 || wanted == worker->slots.wanted)
+		return;
+	log_info(worker->object, "concurrency is %d from now on, by order of the manager", wanted);
+	worker->slots.wanted = wanted;
+}
+
+void orders_obey(struct reeve_worker *worker, Reeve__V1__Order *const *orders, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		switch (orders[i]->kind) {
+		case REEVE__V1__ORDER_KIND__ORDER_CANCEL:
+			stop_one(worker, orders[i], STOP_CANCEL);
+			break;
+		case REEVE__V1__ORDER_KIND__ORDER_ABANDON:
+			stop_one(worker, orders[i], STOP_ABANDON);
+			break;
+		case REEVE__V1__ORDER_KIND__ORDER_DRAIN:
+			drain(worker);
+			break;
+		case REEVE__V1__ORDER_KIND__ORDER_PAUSE:
+			pause_fetching(worker, true);
+			break;
+		case REEVE__V1__ORDER_KIND__ORDER_RESUME:
+			pause_fetching(worker, false);
+			break;
+		case REEVE__V1__ORDER_KIND__ORDER_CONCURRENCY:
+			set_concurrency(worker, orders[i]->value);
+			break;
+		case REEVE__V1__ORDER_KIND__ORDER_UNSPECIFIED:
+		default:
+			break; /* of a newer manager */
+		}
+	}
+	if (count)
+		worker_kick(worker);
+}

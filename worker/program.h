@@ -1,0 +1,27 @@
+/* The options of reeve-worker. */
+#ifndef REEVE_WORKER_PROGRAM_H
+#define REEVE_WORKER_PROGRAM_H
+
+#include "common/options.h"
+
+#include <reeve/worker.h>
+
+struct program_options {
+	const char *handlers; /* the handlers file */
+	bool verbose;
+	struct reeve_worker_options worker;
+
+	/* As read, before they become part of `worker`. */
+	const char *config;
+	const char *managers, *name, *queues, *types;
+	int64_t concurrency, prefetch, drain_timeout_ms, kill_grace_ms;
+};
+
+/* What the program takes: for --help and the documentation. */
+extern const struct option_table program_options_table;
+
+/* Reads them. True: the program ends here, with *code (help was asked for and given, or something is wrong and was
+ * said on standard error). */
+bool program_options_read(struct program_options *options, int argc, char **argv, int *code);
+
+#endif

@@ -1,0 +1,188 @@
+/*
+ * Register, Leave, and what ends an incarnation.
+ *
+ * A worker whose incarnation was lost first stops every handler and gives up every Fetch; only when nothing of it runs
+ * any more does it register again. Results stay in the outbox: they are judged by their tokens, not by who brings them.
+ */
+#include "worker/session.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "worker/held.h"
+#include "worker/names.h"
+
+#include <reeve/v1/worker.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+	REGISTER_TIMEOUT_MS = 10 * 1000,
+	LEAVE_TIMEOUT_MS = 5 * 1000,
+	LOG_EVERY_FAILURES = 10, /* failed registrations that share one line in the log */
+	/* What is taken if a manager leaves it out. */
+	LEASE_MS = 15 * 1000,
+	HEARTBEAT_MS = 4 * 1000,
+	RESULT_MAX_BYTES = 1024 * 1024,
+};
+
+/* A Register under way. */
+struct registration {
+	struct reeve_worker *worker;
+	int64_t sent_ms;
+};
+
+void session_renew(struct reeve_worker *worker, int64_t sent_ms)
+{
+	worker->lease_until_ms = sent_ms + worker->lease_ms;
+	if (worker->launcher)
+		launcher_lease(worker->launcher, worker->lease_until_ms);
+}
+
+static void begin(struct reeve_worker *worker, const Reeve__V1__RegisterResponse *response, int64_t sent_ms)
+{
+	worker->incarnation = response->incarnation;
+	worker->lease_ms = response->lease_ms ? response->lease_ms : LEASE_MS;
+	worker->heartbeat_ms = response->heartbeat_ms ? response->heartbeat_ms : HEARTBEAT_MS;
+	worker->max_result_bytes = response->max_result_bytes ? response->max_result_bytes : RESULT_MAX_BYTES;
+	worker->phase = PHASE_SERVING;
+	worker->heartbeat_seq = 0;
+	fetches_reset(&worker->fetches);
+	backoff_clear(&worker->register_rest);
+	backoff_clear(&worker->fetch_rest);
+	worker->register_failures = 0;
+	session_renew(worker, sent_ms);
+	pthread_cond_broadcast(&worker->heartbeat_cond);
+	log_info(worker->object, "registered as incarnation %lld", (long long)worker->incarnation);
+}
+
+/* Whether to register again after such an answer makes no sense. */
+static bool is_refusal(reeve_status code)
+{
+	return code == STATUS(INVALID_ARGUMENT) || code == STATUS(UNAUTHENTICATED) ||
+	       code == STATUS(PERMISSION_DENIED) || code == STATUS(UNIMPLEMENTED) || code == STATUS(NOT_FOUND) ||
+	       code == STATUS(FAILED_PRECONDITION);
+}
+
+static void register_failed(struct reeve_worker *worker, const struct rpc_answer *answer)
+{
+	if (is_refusal(answer->code)) {
+		worker->refused = true;
+		worker->exit_code = EXIT_REFUSED;
+		error_set(&worker->error, answer->code, "the manager refuses this worker: %s", answer->message);
+		log_error(worker->object, "%s", worker->error.message);
+		return;
+	}
+	if (worker->register_failures++ % LOG_EVERY_FAILURES == 0)
+		log_warn(worker->object, "cannot register at %s, trying again: %s", worker->managers, answer->message);
+	backoff_fail(&worker->register_rest, clock_monotonic_ms());
+}
+
+static void register_done(void *arg, struct rpc_answer *answer)
+{
+	struct registration *registration = arg;
+	struct reeve_worker *worker = registration->worker;
+	const Reeve__V1__RegisterResponse *response = (const Reeve__V1__RegisterResponse *)answer->response;
+
+	pthread_mutex_lock(&worker->lock);
+	worker->registering = false;
+	worker->register_call = 0;
+	if (answer->code == STATUS(OK))
+		begin(worker, response, registration->sent_ms);
+	else if (answer->code != STATUS(CANCELLED))
+		register_failed(worker, answer);
+	pthread_mutex_unlock(&worker->lock);
+	if (answer->response)
+		protobuf_c_message_free_unpacked(answer->response, NULL);
+	free(registration);
+	worker_kick(worker);
+}
+
+static void start_register(struct reeve_worker *worker, uint32_t concurrency)
+{
+	static char version[] = REEVE_VERSION;
+	Reeve__V1__RegisterRequest request = REEVE__V1__REGISTER_REQUEST__INIT;
+	struct rpc_call_options options = {.timeout_ms = REGISTER_TIMEOUT_MS};
+	struct registration *registration = malloc(sizeof *registration);
+	rpc_call_id call;
+
+	if (!registration)
+		abort();
+	*registration = (struct registration){worker, clock_monotonic_ms()};
+	request.name = worker->name;
+	request.host = worker->host;
+	request.pid = getpid();
+	request.concurrency = concurrency;
+	request.queues = worker->queues.list;
+	request.n_queues = worker->queues.count;
+	request.types = worker->types.list;
+	request.n_types = worker->types.count;
+	request.version = version;
+	call = rpc_client_start(worker->rpc, &reeve__v1__worker_service__descriptor, "Register", &request.base,
+	    &options, register_done, registration);
+	pthread_mutex_lock(&worker->lock);
+	if (worker->registering)
+		worker->register_call = call;
+	pthread_mutex_unlock(&worker->lock);
+}
+
+void session_step(struct reeve_worker *worker)
+{
+	rpc_call_id cancel = 0;
+	uint32_t concurrency = 0;
+
+	pthread_mutex_lock(&worker->lock);
+	if (worker->phase == PHASE_LOST && worker_unfinished(worker) == 0)
+		worker->phase = PHASE_REGISTERING;
+	if (worker->phase == PHASE_REGISTERING && worker->draining && worker->register_call &&
+	    !worker->register_given_up) {
+		worker->register_given_up = true;
+		cancel = worker->register_call;
+	} else if (worker->phase == PHASE_REGISTERING && !worker->draining && !worker->registering &&
+	           !worker->refused && clock_monotonic_ms() >= worker->register_rest.until_ms) {
+		worker->registering = true;
+		concurrency = (uint32_t)worker->slots.wanted;
+	}
+	pthread_mutex_unlock(&worker->lock);
+	if (cancel)
+		rpc_client_cancel(worker->rpc, cancel);
+	if (concurrency)
+		start_register(worker, concurrency);
+}
+
+void session_lost(struct reeve_worker *worker, const char *why)
+{
+	struct fetch *fetch;
+
+	if (worker->phase != PHASE_SERVING)
+		return;
+	log_warn(worker->object, "incarnation %lld has ended: %s; stopping %zu tasks", (long long)worker->incarnation,
+	    why, worker_unfinished(worker));
+	worker->phase = PHASE_LOST;
+	for (fetch = worker->fetches.waiting; fetch; fetch = fetch->next)
+		if (fetch->call &&
+		    worker->stale_count < (int)(sizeof worker->stale_calls / sizeof *worker->stale_calls))
+			worker->stale_calls[worker->stale_count++] = fetch->call;
+	fetches_reset(&worker->fetches);
+	held_stop_all(worker, STOP_LEASE);
+	pthread_cond_broadcast(&worker->heartbeat_cond);
+	worker_kick(worker);
+}
+
+void session_leave(struct reeve_worker *worker)
+{
+	static char reason[] = "stopped";
+	Reeve__V1__LeaveRequest request = REEVE__V1__LEAVE_REQUEST__INIT;
+	struct rpc_call_options options = {.timeout_ms = LEAVE_TIMEOUT_MS};
+	struct reeve_error error;
+	ProtobufCMessage *response;
+
+	request.incarnation = worker->incarnation;
+	request.reason = reason;
+	response = rpc_client_call(
+	    worker->rpc, &reeve__v1__worker_service__descriptor, "Leave", &request.base, &options, &error);
+	if (response)
+		protobuf_c_message_free_unpacked(response, NULL);
+	else
+		log_warn(worker->object, "cannot leave in good order: %s", error.message);
+}

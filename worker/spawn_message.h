@@ -1,0 +1,43 @@
+/*
+ * What the worker and its spawner process say to each other: one struct a packet over a SOCK_SEQPACKET pair. Both are
+ * the same program, so the structs travel as they are.
+ */
+#ifndef REEVE_WORKER_SPAWN_MESSAGE_H
+#define REEVE_WORKER_SPAWN_MESSAGE_H
+
+#include <stdint.h>
+
+enum {
+	SPAWN_MAX = 20000,           /* processes at once: twice the slots there may be */
+	SPAWN_TEXT_MAX = 128 * 1024, /* program, directory, arguments and environment of one, with their NULs */
+	SPAWN_ARGUMENTS_MAX = 4096,  /* arguments of one */
+	SPAWN_ENVIRONMENT_MAX = 16,  /* variables added to the worker's own */
+};
+
+enum spawn_request_kind {
+	SPAWN_START,  /* start a process; standard input, output and error come along as descriptors */
+	SPAWN_SIGNAL, /* send `value`, a signal, to a process's group; one that has ended is ignored */
+	SPAWN_LEASE,  /* `value`: until when the lease runs, CLOCK_MONOTONIC in milliseconds */
+};
+
+/* From the worker. For SPAWN_START the texts follow, each with its NUL: the program, its directory (empty: the
+ * worker's), the arguments, the variables ("NAME=value"). */
+struct spawn_request {
+	uint32_t kind;
+	uint32_t index; /* names the process: its place in both tables, below SPAWN_MAX … */
+	uint64_t id;    /* … and a number never used twice */
+	int64_t value;
+	uint32_t arguments;   /* how many */
+	uint32_t environment; /* how many */
+};
+
+/* From the spawner: a process has ended (or could not be started), and with it its whole group. */
+struct spawn_exit {
+	uint32_t index;
+	uint64_t id;
+	int32_t status;      /* as waitpid gives it */
+	int32_t start_error; /* errno of what went wrong before the program ran; 0: it ran */
+	int32_t signalled;   /* 1: it was sent a SPAWN_SIGNAL before it ended */
+};
+
+#endif

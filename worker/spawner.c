@@ -1,0 +1,400 @@
+/*
+ * The spawner process. One thread, one loop: the socket to the worker, a signalfd for SIGCHLD, the worker's pidfd.
+ *
+ * Each handler leads a session and a process group of its own. A handler that has ended is not waited for before its
+ * group was killed: while it is a zombie its pid, and so the group's number, can be nobody else's. All signals are
+ * blocked here; a handler has them blocked, too, until just before it becomes its program, so that one sent to it early
+ * is not lost.
+ */
+#include "worker/spawner.h"
+
+#include "worker/spawn_message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* One handler. */
+struct child {
+	uint64_t id; /* 0: free */
+	pid_t pid;
+	int start_error;
+	int status;
+	bool ended;     /* the worker is still to be told */
+	bool signalled; /* the worker had it sent a signal */
+};
+
+struct spawner {
+	int socket;
+	int signals;
+	int worker; /* a pidfd: the socket may outlive the worker in a child of its own; −1: the kernel has none */
+	pid_t pid;
+	struct child *children; /* SPAWN_MAX, by index */
+	int *errors;     /* likewise: errno of a child that could not become its program. Shared with the children */
+	uint32_t used;   /* those from here on have never been used */
+	uint32_t unsaid; /* children that have ended, and the worker is still to be told */
+	int64_t lease_until_ms; /* as the worker last said */
+	char *
+	    *environment; /* the worker's, without what is set for each handler; room for SPAWN_ENVIRONMENT_MAX more */
+	size_t inherited; /* how many there are */
+	char packet[sizeof(struct spawn_request) + SPAWN_TEXT_MAX];
+	char *arguments[SPAWN_ARGUMENTS_MAX + 1];
+};
+
+/* Signals the whole group. A child that has not yet made its session has no group and no children either. */
+static void signal_group(pid_t pid, int signal_number)
+{
+	if (pid <= 1) /* would be everybody's */
+		abort();
+	if (kill(-pid, signal_number) < 0 && errno == ESRCH)
+		kill(pid, signal_number);
+}
+
+/* Kills everything and ends: the worker is gone. */
+static void __attribute__((noreturn)) finish(struct spawner *spawner)
+{
+	for (uint32_t i = 0; i < spawner->used; i++)
+		if (spawner->children[i].id && !spawner->children[i].ended)
+			signal_group(spawner->children[i].pid, SIGKILL);
+	_exit(0);
+}
+
+static void ended(struct spawner *spawner, struct child *child, int status)
+{
+	child->status = status;
+	child->ended = true;
+	spawner->unsaid++;
+}
+
+/* Tells the worker of the children that have ended, as far as its socket takes it. A worker that does not read must not
+ * hold the spawner up. */
+static void tell(struct spawner *spawner)
+{
+	for (uint32_t i = 0; i < spawner->used && spawner->unsaid; i++) {
+		struct child *child = &spawner->children[i];
+		struct spawn_exit message = {.index = i,
+		    .id = child->id,
+		    .status = child->status,
+		    .start_error = child->start_error,
+		    .signalled = child->signalled};
+
+		if (!child->id || !child->ended)
+			continue;
+		if (send(spawner->socket, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+			if (errno == EAGAIN || errno == EINTR)
+				return;
+			finish(spawner);
+		}
+		child->id = 0;
+		spawner->unsaid--;
+	}
+}
+
+/* Notices every child that has ended, after having killed what is left of its group. */
+static void reap(struct spawner *spawner)
+{
+	siginfo_t info;
+
+	for (;;) {
+		struct child *child = NULL;
+		int status;
+
+		info.si_pid = 0;
+		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+			return;
+		for (uint32_t i = 0; i < spawner->used && !child; i++)
+			if (spawner->children[i].pid == info.si_pid && spawner->children[i].id &&
+			    !spawner->children[i].ended)
+				child = &spawner->children[i];
+		if (child)
+			kill(-info.si_pid, SIGKILL);
+		if (waitpid(info.si_pid, &status, 0) != info.si_pid || !child)
+			continue;
+		child->start_error = spawner->errors[child - spawner->children];
+		ended(spawner, child, status);
+	}
+}
+
+/* What the child does between fork and exec. */
+static void __attribute__((noreturn))
+become(struct spawner *spawner, int *error, const char *path, const char *directory, const int fds[3])
+{
+	sigset_t nothing;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != spawner->pid)
+		_exit(127);
+	setsid();
+	for (int i = 0; i < 3; i++)
+		if (dup2(fds[i], i) < 0)
+			goto failed;
+	if (close_range(3, ~0U, 0) < 0)
+		goto failed;
+	if (*directory && chdir(directory) < 0)
+		goto failed;
+	for (int i = 1; i < NSIG; i++)
+		signal(i, SIG_DFL);
+	sigemptyset(&nothing);
+	sigprocmask(SIG_SETMASK, &nothing, NULL);
+	execve(path, spawner->arguments, spawner->environment);
+failed:
+	*error = errno;
+	_exit(127);
+}
+
+/* The next text of the packet, or NULL if it is not whole. */
+static char *next_text(char **at, const char *end)
+{
+	char *text = *at, *nul = memchr(text, '\0', (size_t)(end - text));
+
+	if (!nul)
+		return NULL;
+	*at = nul + 1;
+	return text;
+}
+
+/* Starts the process of a request of `length` bytes in spawner->packet. */
+static void start(struct spawner *spawner, size_t length, const int fds[3])
+{
+	struct spawn_request request;
+	char *at = spawner->packet + sizeof request, *end = spawner->packet + length;
+	struct child *child;
+	char *path, *directory;
+	pid_t pid;
+
+	memcpy(&request, spawner->packet, sizeof request);
+	if (request.index >= SPAWN_MAX || request.arguments > SPAWN_ARGUMENTS_MAX ||
+	    request.environment > SPAWN_ENVIRONMENT_MAX || spawner->children[request.index].id)
+		abort();
+	path = next_text(&at, end);
+	directory = path ? next_text(&at, end) : NULL;
+	for (uint32_t i = 0; i < request.arguments; i++)
+		spawner->arguments[i] = directory ? next_text(&at, end) : NULL;
+	spawner->arguments[request.arguments] = NULL;
+	for (uint32_t i = 0; i < request.environment; i++)
+		spawner->environment[spawner->inherited + i] = directory ? next_text(&at, end) : NULL;
+	spawner->environment[spawner->inherited + request.environment] = NULL;
+	if (!directory || at != end)
+		abort();
+	child = &spawner->children[request.index];
+	*child = (struct child){.id = request.id};
+	if (request.index >= spawner->used)
+		spawner->used = request.index + 1;
+	if (fds[2] < 0) { /* the kernel drops descriptors for which this process has no room */
+		child->start_error = EMFILE;
+		ended(spawner, child, 0);
+		return;
+	}
+	spawner->errors[request.index] = 0;
+	pid = fork();
+	if (pid == 0)
+		become(spawner, &spawner->errors[request.index], path, directory, fds);
+	child->pid = pid;
+	if (pid < 0) {
+		child->start_error = errno;
+		ended(spawner, child, 0);
+	}
+}
+
+/* Signals the group of a process that has not ended. */
+static void signal_child(struct spawner *spawner, const struct spawn_request *request)
+{
+	struct child *child;
+
+	if (request->index >= SPAWN_MAX)
+		abort();
+	/* One that has ended by itself, just now, must not look as if the signal had done it. */
+	reap(spawner);
+	child = &spawner->children[request->index];
+	if (child->id != request->id || child->ended)
+		return;
+	child->signalled = true;
+	signal_group(child->pid, (int)request->value);
+}
+
+/* Does what one packet asks for. */
+static void obey(struct spawner *spawner, size_t length, const int fds[3])
+{
+	struct spawn_request request;
+
+	if (length < sizeof request)
+		abort();
+	memcpy(&request, spawner->packet, sizeof request);
+	switch (request.kind) {
+	case SPAWN_START:
+		start(spawner, length, fds);
+		break;
+	case SPAWN_SIGNAL:
+		signal_child(spawner, &request);
+		break;
+	case SPAWN_LEASE:
+		spawner->lease_until_ms = request.value;
+		break;
+	default:
+		abort();
+	}
+}
+
+/* Reads one packet, if there is one, does what it says, and closes the descriptors that came along. */
+static void read_packet(struct spawner *spawner)
+{
+	union {
+		char bytes[CMSG_SPACE(3 * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {.iov_base = spawner->packet, .iov_len = sizeof spawner->packet};
+	struct msghdr message = {
+	    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	struct cmsghdr *header;
+	int fds[3] = {-1, -1, -1};
+	ssize_t length = recvmsg(spawner->socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+
+	if (length < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (length <= 0)
+		finish(spawner);
+	header = CMSG_FIRSTHDR(&message);
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+		memcpy(fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
+	obey(spawner, (size_t)length, fds);
+	for (int i = 0; i < 3; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+/* Copies the environment without the variables that every handler gets anew. */
+static void take_environment(struct spawner *spawner)
+{
+	static const char *const own[] = {
+	    "REEVE_TASK_ID=", "REEVE_TASK_TYPE=", "REEVE_QUEUE=", "REEVE_KEY=", "REEVE_ATTEMPT=", "REEVE_TOKEN="};
+	size_t count = 0;
+
+	while (environ && environ[count])
+		count++;
+	spawner->environment = calloc(count + SPAWN_ENVIRONMENT_MAX + 1, sizeof *spawner->environment);
+	if (!spawner->environment)
+		_exit(1);
+	for (size_t i = 0; i < count; i++) {
+		bool replaced = false;
+
+		for (size_t n = 0; n < sizeof own / sizeof *own; n++)
+			replaced = replaced || !strncmp(environ[i], own[n], strlen(own[n]));
+		if (!replaced)
+			spawner->environment[spawner->inherited++] = environ[i];
+	}
+}
+
+/* Leaves nothing open but the socket (as descriptor 3), standard error and what is opened here. */
+static void close_others(struct spawner *spawner)
+{
+	int nothing = open("/dev/null", O_RDWR);
+	int moved = fcntl(spawner->socket, F_DUPFD_CLOEXEC, 64);
+
+	if (nothing < 0 || moved < 0 || dup2(nothing, 0) < 0 || dup2(nothing, 1) < 0 ||
+	    (fcntl(2, F_GETFD) < 0 && dup2(nothing, 2) < 0) || dup3(moved, 3, O_CLOEXEC) < 0 ||
+	    close_range(4, ~0U, 0) < 0)
+		_exit(1);
+	spawner->socket = 3;
+	spawner->worker = pidfd_open(getppid(), 0);
+}
+
+/* Blocks every signal that somebody may send, and has SIGCHLD read from a descriptor. */
+static void block_signals(struct spawner *spawner)
+{
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+	sigset_t blocked, children;
+
+	sigfillset(&blocked);
+	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+		sigdelset(&blocked, faults[i]);
+	sigprocmask(SIG_SETMASK, &blocked, NULL);
+	/* A blocked signal stays pending unless it is ignored, as the worker may have SIGCHLD. */
+	for (int i = 1; i < NSIG; i++)
+		if (sigismember(&blocked, i) == 1)
+			signal(i, SIG_DFL);
+	sigemptyset(&children);
+	sigaddset(&children, SIGCHLD);
+	spawner->signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (spawner->signals < 0)
+		_exit(1);
+}
+
+static void forget_signals(struct spawner *spawner)
+{
+	struct signalfd_siginfo ignored[16];
+
+	while (read(spawner->signals, ignored, sizeof ignored) > 0)
+		;
+}
+
+static void __attribute__((noreturn)) serve(int socket)
+{
+	static struct spawner spawner;
+	struct pollfd ready[3];
+
+	setsid(); /* a terminal's Ctrl-C is for the worker */
+	prctl(PR_SET_NAME, "reeve-spawner");
+	spawner.socket = socket;
+	spawner.pid = getpid();
+	close_others(&spawner);
+	block_signals(&spawner);
+	take_environment(&spawner);
+	spawner.children = calloc(SPAWN_MAX, sizeof *spawner.children);
+	spawner.errors =
+	    mmap(NULL, SPAWN_MAX * sizeof *spawner.errors, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (!spawner.children || spawner.errors == MAP_FAILED)
+		_exit(1);
+	for (;;) {
+		ready[0] = (struct pollfd){.fd = spawner.socket, .events = POLLIN | (spawner.unsaid ? POLLOUT : 0)};
+		ready[1] = (struct pollfd){.fd = spawner.signals, .events = POLLIN};
+		ready[2] = (struct pollfd){.fd = spawner.worker, .events = POLLIN};
+		if (poll(ready, 3, -1) < 0)
+			continue;
+		if (ready[2].revents)
+			finish(&spawner);
+		if (ready[1].revents) {
+			forget_signals(&spawner);
+			reap(&spawner);
+		}
+		if (ready[0].revents & (POLLIN | POLLHUP | POLLERR))
+			read_packet(&spawner);
+		tell(&spawner);
+	}
+}
+
+pid_t spawner_fork(int *socket)
+{
+	int pair[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	pid = fork();
+	if (pid == 0) {
+		close(pair[0]);
+		serve(pair[1]);
+	}
+	close(pair[1]);
+	if (pid < 0) {
+		int saved = errno;
+
+		close(pair[0]);
+		errno = saved;
+		return -1;
+	}
+	*socket = pair[0];
+	return pid;
+}

@@ -1,0 +1,16 @@
+/*
+ * The spawner: a small process beside the worker that starts exec handlers. It is forked before the worker has threads,
+ * holds nothing but one socket, and is the parent of every handler, so it can end them whatever the worker is doing or
+ * has come to. It is also what will hold them to the lease: it is told its deadline.
+ */
+#ifndef REEVE_WORKER_SPAWNER_H
+#define REEVE_WORKER_SPAWNER_H
+
+#include <sys/types.h>
+
+/* Forks the spawner and returns its pid, and in *socket the worker's end, close-on-exec. −1: errno says why. The
+ * spawner ends, and kills every handler's process group, when that socket is closed: by close() or by the worker's
+ * death. */
+pid_t spawner_fork(int *socket);
+
+#endif

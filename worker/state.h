@@ -1,0 +1,132 @@
+/*
+ * The worker: all that its threads share, and who may touch it.
+ *
+ *   control    reeve_worker_run's own thread: decides everything, starts every call but heartbeats   control.c,
+ * courier.c slots      `concurrency` threads that run handlers                                               slots.c
+ *   heartbeat  one thread that renews the lease                                                      heartbeat.c
+ *   launcher   one thread that hears which processes have ended                                      launcher.c
+ *   rpc        the client's threads, on which answers arrive                                         courier.c
+ *
+ * One lock guards the state; it is held for moments, never over a call or a handler. What a heartbeat says is one
+ * snapshot under it: an attempt is in `held` from the very moment its Fetch is no longer waited for. Whoever changes
+ * something that control must act upon kicks it.
+ */
+#ifndef REEVE_WORKER_STATE_H
+#define REEVE_WORKER_STATE_H
+
+#include "common/rpc/client.h"
+#include "worker/attempt.h"
+#include "worker/backoff.h"
+#include "worker/fetches.h"
+#include "worker/handler.h"
+#include "worker/launcher.h"
+#include "worker/outbox.h"
+#include "worker/slots.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+	WORKER_CONCURRENCY_MAX = 10000,
+	WORKER_PREFETCH_MAX = 20000,
+};
+
+enum phase {
+	PHASE_REGISTERING, /* no incarnation yet, or the old one is over and nothing runs any more */
+	PHASE_SERVING,     /* has an incarnation */
+	PHASE_LOST,        /* the incarnation is over; handlers are being stopped */
+};
+
+/* A comma-separated list of names. */
+struct names {
+	char **list; /* each owned */
+	size_t count;
+};
+
+struct reeve_worker {
+	/* Set before the threads start, then only read. */
+	char *managers;
+	char *name;
+	char object[280]; /* "worker NAME": whom log lines are about */
+	char host[256];
+	struct names queues;
+	struct names types; /* asked for; once it runs never empty */
+	int prefetch;
+	int64_t drain_timeout_ms;
+	int64_t kill_grace_ms;
+	struct handler *handlers;
+	struct launcher *launcher; /* NULL: none */
+	struct rpc_client *rpc;
+
+	/* For all threads, without the lock. */
+	int wake_fd;                /* eventfd that control waits on */
+	_Atomic bool kicked;        /* it has been written */
+	_Atomic int stops;          /* calls of reeve_worker_stop */
+	_Atomic int64_t log_second; /* failures are logged at most so often (slots.c) */
+	_Atomic int log_count;
+
+	pthread_mutex_t lock; /* guards all that follows */
+
+	/* What is wrong, and the exit code that goes with it. */
+	struct reeve_error error;
+	int exit_code;
+
+	/* The session (session.c). */
+	enum phase phase;
+	int64_t incarnation; /* the current or last one; 0 before the first */
+	int64_t lease_ms;
+	int64_t heartbeat_ms;
+	int64_t lease_until_ms; /* on the monotonic clock, counted from before the acknowledged call was sent */
+	size_t max_result_bytes;
+	bool registering; /* a Register is under way */
+	rpc_call_id register_call;
+	bool register_given_up;
+	int register_failures; /* in a row */
+	struct backoff register_rest;
+	bool refused; /* no further try */
+
+	/* Attempts (held.c). */
+	struct attempt *held;  /* uthash, by key: all there are */
+	struct attempt *ready; /* utlist, to be started in this order */
+	size_t ready_count;
+	size_t taken_count; /* with slots */
+	struct slots slots;
+	struct outbox outbox;
+
+	/* Calls (courier.c). */
+	struct fetches fetches;
+	struct backoff fetch_rest;
+	struct backoff report_rest;
+	int reports;                /* under way */
+	rpc_call_id stale_calls[8]; /* Fetch calls of a lost incarnation, to be cancelled */
+	int stale_count;
+	int64_t dropped_answers;
+
+	/* Heartbeats (heartbeat.c). */
+	pthread_t heartbeat_thread;
+	pthread_cond_t heartbeat_cond; /* the phase has changed, an answer has come, or the end is near; monotonic */
+	int64_t heartbeat_seq;
+	bool heartbeat_end;
+
+	/* Orders and stopping (orders.c, control.c). */
+	bool paused;
+	bool draining;
+	bool stopping;          /* … because reeve_worker_stop was called */
+	bool stopped_all;       /* … and the handlers have been told to end */
+	int64_t drain_until_ms; /* when they will be; INT64_MAX: never */
+	bool reporting_last;    /* nothing runs any more */
+	int64_t give_up_ms;     /* when to stop waiting for handlers, then for managers */
+	bool spawner_died;
+	bool stuck; /* a handler does not end: its thread and all it may touch are left alone */
+};
+
+/* Wakes control. Callable with and without the lock. */
+void worker_kick(struct reeve_worker *worker);
+
+/* Attempts not yet in the outbox: those that the worker's capacity is for. */
+static inline size_t worker_unfinished(const struct reeve_worker *worker)
+{
+	return worker->ready_count + worker->taken_count;
+}
+
+#endif
