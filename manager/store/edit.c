@@ -51,10 +51,16 @@ static void on_states(void *arg, const struct conn_result *result)
 	struct edit *edit = role->state;
 	for (int row = 0; row < PQntuples(result->rows); row++) {
 		int64_t id = row_int8(result->rows, row, 0);
-		for (int i = 0; i < op->count; i++)
-			if (edit->tasks[i].id == id)
-				snprintf(edit->tasks[i].status, sizeof edit->tasks[i].status, "%s",
-				    row_text(result->rows, row, 1));
+		bool cancelling = row_bool(result->rows, row, 2);
+		for (int i = 0; i < op->count; i++) {
+			struct store_edited *t = &edit->tasks[i];
+			if (t->id != id)
+				continue;
+			snprintf(t->status, sizeof t->status, "%s", row_text(result->rows, row, 1));
+			/* One that waits and was not changed here has just been retried by somebody else: it is as asked. */
+			if (op->kind == STORE_RETRY && !cancelling && (!strcmp(t->status, "queued") || !strcmp(t->status, "failed")))
+				t->changed = true;
+		}
 	}
 	edit->missing_ids = (int64_t *)(edit->tasks + op->count);
 	for (int i = 0; i < op->count; i++) {
