@@ -28,7 +28,8 @@ enum {
 
 struct known {
 	struct candidate c;
-	bool taken;
+	bool taken; /* being claimed */
+	bool gone;  /* claimed while a page was read that may still show it as waiting: known until that has come */
 	struct known *prev, *next;
 	UT_hash_handle hh;
 };
@@ -41,16 +42,18 @@ struct stream {
 	struct stream_key key;
 	struct window *window;
 	struct known *candidates;
+	struct known *gone;     /* list */
 	int count, taken;       /* candidates that wait, and that are being claimed */
 	int64_t cursor_run_at, cursor_id;
 	bool unread;            /* rows that are due may be behind the cursor's next step */
 	bool reading, reread;   /* reread: the cursor went back while a page was read */
+	bool noted;             /* a task was noted while a page was read that may have begun before its commit */
 	bool listed;            /* in the list of active streams */
 	bool looking;           /* the page being read is a look, not progress */
 	int64_t next_due_us;    /* the first task that is not due yet */
 	int64_t trail_ms;       /* the next trailing look */
 	int64_t retry_ms;       /* a read failed: not before this */
-	int64_t read_began_ms;
+	int64_t look_began_ms;
 	struct store_page page;
 	struct stream *prev, *next;
 	UT_hash_handle hh;
@@ -70,7 +73,6 @@ struct window {
 	struct scope *scopes;   /* by route */
 	int scope_count;
 	int size;               /* candidates not taken */
-	int reading;
 	int64_t all_ms;         /* the next reading of everything */
 	bool finding;
 	struct store_streams find;
@@ -159,11 +161,19 @@ static void cursor_back(struct stream *s, int64_t run_at_us, int64_t id)
 		s->cursor_id = id;
 		s->reread = s->reading;
 	}
+	s->noted |= s->reading;
 	s->unread = true;
 	stream_settle(s);
 }
 
 /* --- candidates ------------------------------------------------------------------------------------------------ */
+
+static void gone_drop(struct window *w, struct known *k)
+{
+	DL_DELETE(k->c.stream->gone, k);
+	HASH_DEL(w->known, k);
+	free(k);
+}
 
 /* Enters a candidate unless it is known. A newer version of a known one replaces it. */
 static void candidate_add(struct stream *s, const struct store_candidate *c)
@@ -171,8 +181,12 @@ static void candidate_add(struct stream *s, const struct store_candidate *c)
 	struct window *w = s->window;
 	struct known *k;
 	HASH_FIND(hh, w->known, &c->id, sizeof c->id, k);
+	if (k && k->gone && c->version > k->c.version) {
+		gone_drop(w, k); /* it waits again already */
+		k = NULL;
+	}
 	if (k) {
-		if (!k->taken && c->version > k->c.version && k->c.stream == s)
+		if (!k->taken && !k->gone && c->version > k->c.version && k->c.stream == s)
 			k->c.version = c->version;
 		return;
 	}
@@ -220,8 +234,13 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 	struct stream *s = stream_find(w, route, priority);
 	struct known *k;
 	HASH_FIND(hh, w->known, &id, sizeof id, k);
-	if (k && !k->taken)
+	if (k && k->gone) {
+		gone_drop(w, k);
+		k = NULL;
+	} else if (k && !k->taken) {
 		candidate_drop(w, k); /* an older version, perhaps of another priority */
+		k = NULL;
+	}
 	if (!s) {
 		stream_add(w, route, priority); /* unread from its beginning */
 		return;
@@ -230,8 +249,9 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 		due_later(s, run_at_us);
 		return;
 	}
-	if ((k && k->taken) || s->unread || s->reading || bytes < 0 || w->size >= w->core->options.window_limit) {
+	if (k || s->unread || s->reading || bytes < 0 || w->size >= w->core->options.window_limit) {
 		/* The cursor will come by, or has to go back. */
+		s->noted |= s->reading;
 		if (behind_cursor(s, run_at_us, id))
 			cursor_back(s, run_at_us, id - 1);
 		else if (!s->unread) {
@@ -298,9 +318,11 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 	struct stream *s = (struct stream *)((char *)op - offsetof(struct stream, page));
 	struct window *w = s->window;
 	int64_t now = core_now(w->core);
+	struct known *k, *tmp;
 	s->reading = false;
-	w->reading--;
 	if (error) {
+		DL_FOREACH_SAFE (s->gone, k, tmp)
+			gone_drop(w, k);
 		s->retry_ms = now + RETRY_MS;
 		core_alarm(w->core, s->retry_ms);
 		return;
@@ -309,15 +331,17 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 	bool ended = s->page.count < s->page.limit;
 	for (int i = 0; i < s->page.count; i++)
 		candidate_add(s, &s->page.candidates[i]);
+	DL_FOREACH_SAFE (s->gone, k, tmp)
+		gone_drop(w, k);
 	if (!s->reread) {
 		if (s->page.count) {
 			s->cursor_run_at = s->page.candidates[s->page.count - 1].run_at_us;
 			s->cursor_id = s->page.candidates[s->page.count - 1].id;
 		}
-		s->unread = !ended;
+		s->unread = !ended || s->noted;
 		s->next_due_us = ended ? s->page.next_due_us : s->next_due_us;
 		if (ended && s->looking)
-			look_charged(s, now - s->read_began_ms);
+			look_charged(s, now - s->look_began_ms);
 		if (ended)
 			s->looking = false;
 	}
@@ -343,9 +367,7 @@ void window_read_ahead(struct window *w, struct stream *s, int wanted)
 		limit = PAGE_SMALLEST; /* a full window must not keep a higher priority out */
 	}
 	s->reading = true;
-	s->reread = false;
-	s->read_began_ms = core_now(w->core);
-	w->reading++;
+	s->reread = s->noted = false;
 	s->page = (struct store_page){
 	    .op.done = on_page,
 	    .route = s->key.route,
@@ -518,15 +540,24 @@ void window_forget(struct window *w, int64_t id)
 {
 	struct known *k;
 	HASH_FIND(hh, w->known, &id, sizeof id, k);
-	if (k)
+	if (!k || k->gone)
+		return;
+	struct stream *s = k->c.stream;
+	if (!s->reading || !k->taken) {
 		candidate_drop(w, k);
+		return;
+	}
+	k->taken = false;
+	k->gone = true;
+	s->taken--;
+	DL_APPEND(s->gone, k);
 }
 
 void window_drop(struct window *w, int64_t id)
 {
 	struct known *k;
 	HASH_FIND(hh, w->known, &id, sizeof id, k);
-	if (k && !k->taken)
+	if (k && !k->taken && !k->gone)
 		candidate_drop(w, k);
 }
 
@@ -568,6 +599,7 @@ int64_t window_turn(struct window *w, int64_t now_ms)
 			/* The last seconds again, for what was committed late behind the cursor. */
 			s->trail_ms = now_ms + trail_every;
 			s->looking = true;
+			s->look_began_ms = now_ms;
 			w->core->counters.looks++;
 			if (s->cursor_run_at > now_us - TRAIL_US)
 				cursor_back(s, now_us - TRAIL_US, 0);
