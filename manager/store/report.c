@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 static const char *const outcome_names[STORE_OUTCOMES] = {
     [STORE_COMPLETED] = "completed",
@@ -32,13 +31,11 @@ struct entry {
 	int64_t incarnation;
 	struct entry *copy;
 	bool settled;
-	UT_hash_handle hh;
 };
 
 struct batch {
-	int count;                /* distinct attempts */
-	struct entry **sorted;    /* those, by id and token */
-	struct entry *by_attempt; /* hash */
+	int count;             /* distinct attempts */
+	struct entry **sorted; /* those, by id and token; behind the entries in the same block */
 	struct entry entries[];
 };
 
@@ -49,11 +46,6 @@ static int by_attempt(const void *a, const void *b)
 		return x->id < y->id ? -1 : 1;
 	return (x->token > y->token) - (x->token < y->token);
 }
-
-/* The hash's key: id and token stand side by side in the result. */
-enum { KEY_BYTES = 2 * sizeof(int64_t) };
-_Static_assert(offsetof(struct store_result, token) == offsetof(struct store_result, id) + sizeof(int64_t),
-    "id and token make one key");
 
 static void report_done(struct role *role)
 {
@@ -66,28 +58,14 @@ static void report_done(struct role *role)
 			copy->result->ended = first->result->ended;
 		}
 	}
-	HASH_CLEAR(hh, batch->by_attempt);
-	free(batch->sorted);
-	batch->sorted = NULL;
 	role_done(role);
-}
-
-static void report_refused(struct role *role, const struct conn_result *result)
-{
-	struct batch *batch = role->state;
-	HASH_CLEAR(hh, batch->by_attempt);
-	free(batch->sorted);
-	role_refused(role, result);
 }
 
 static void on_late(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	struct batch *batch = role->state;
-	if (result->kind != CONN_OK) {
-		report_refused(role, result);
-		return;
-	}
+	UNLESS_OK(role, result)
 	int row = 0;
 	for (int i = 0; i < batch->count; i++) {
 		struct entry *e = batch->sorted[i];
@@ -186,10 +164,10 @@ static void ask_about_open(struct role *role)
 
 static struct entry *find(struct batch *batch, int64_t id, int64_t token)
 {
-	int64_t key[2] = {id, token};
-	struct entry *e;
-	HASH_FIND(hh, batch->by_attempt, key, KEY_BYTES, e);
-	return e;
+	struct store_result wanted = {.id = id, .token = token};
+	struct entry entry = {.result = &wanted}, *key = &entry;
+	struct entry **at = bsearch(&key, batch->sorted, (size_t)batch->count, sizeof *batch->sorted, by_attempt);
+	return at ? *at : NULL;
 }
 
 static void end_take(struct store_result *r, const PGresult *rows, int row)
@@ -207,10 +185,7 @@ static void on_ended(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	struct batch *batch = role->state;
-	if (result->kind != CONN_OK) {
-		report_refused(role, result);
-		return;
-	}
+	UNLESS_OK(role, result)
 	for (int row = 0; row < PQntuples(result->rows); row++) {
 		struct entry *e = find(batch, row_int8(result->rows, row, 0), row_time(result->rows, row, 1));
 		assert(e);
@@ -241,10 +216,7 @@ static void on_completed(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	struct batch *batch = role->state;
-	if (result->kind != CONN_OK) {
-		report_refused(role, result);
-		return;
-	}
+	UNLESS_OK(role, result)
 	for (int row = 0; row < PQntuples(result->rows); row++) {
 		struct entry *e = find(batch, row_int8(result->rows, row, 0), row_time(result->rows, row, 1));
 		assert(e);
@@ -255,31 +227,39 @@ static void on_completed(void *arg, const struct conn_result *result)
 	end_others(role);
 }
 
+/* Leaves one of each attempt in `sorted`, its copies chained to it. */
+static void chain_copies(struct batch *batch, int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct entry *e = batch->sorted[i], *before = batch->count ? batch->sorted[batch->count - 1] : NULL;
+		if (before && by_attempt(&before, &e) == 0) {
+			e->copy = before->copy;
+			before->copy = e;
+		} else {
+			batch->sorted[batch->count++] = e;
+		}
+	}
+}
+
 static void report_start(struct role *role)
 {
 	int total = 0, n = 0;
 	for (int i = 0; i < role->count; i++)
 		total += BATCH_OP(role, struct store_report, i)->count;
-	struct batch *batch = calloc(1, sizeof *batch + sizeof *batch->entries * (size_t)total);
-	batch->sorted = malloc(sizeof *batch->sorted * (size_t)(total + 1));
+	struct batch *batch =
+	    calloc(1, sizeof *batch + (sizeof *batch->entries + sizeof *batch->sorted) * (size_t)total);
+	batch->sorted = (struct entry **)(batch->entries + total);
 	role->state = batch;
 	for (int i = 0; i < role->count; i++) {
 		struct store_report *op = BATCH_OP(role, struct store_report, i);
 		for (int k = 0; k < op->count; k++) {
-			struct entry *e = &batch->entries[n++], *before;
-			e->result = &op->results[k];
-			e->incarnation = op->incarnation;
-			HASH_FIND(hh, batch->by_attempt, &e->result->id, KEY_BYTES, before);
-			if (before) {
-				e->copy = before->copy;
-				before->copy = e;
-			} else {
-				HASH_ADD_KEYPTR(hh, batch->by_attempt, &e->result->id, KEY_BYTES, e);
-				batch->sorted[batch->count++] = e;
-			}
+			batch->entries[n] = (struct entry){.result = &op->results[k], .incarnation = op->incarnation};
+			batch->sorted[n] = &batch->entries[n];
+			n++;
 		}
 	}
-	qsort(batch->sorted, (size_t)batch->count, sizeof *batch->sorted, by_attempt);
+	qsort(batch->sorted, (size_t)n, sizeof *batch->sorted, by_attempt);
+	chain_copies(batch, n);
 	struct params *p = &role->params;
 	if (!add_attempts(p, batch, is_completed)) {
 		end_others(role);
