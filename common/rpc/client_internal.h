@@ -17,17 +17,14 @@
 #include <pthread.h>
 #include <uthash.h>
 
-/* A context of a manager's socket; carries one call or ping at a time. */
+/* A context of a manager's socket; carries one call or ping at a time: it sends, then it receives. */
 struct slot {
 	struct manager *manager;
 	nng_ctx ctx;
-	nng_aio *send; /* without a callback: waited for before it is used again */
-	nng_aio *receive;
+	nng_aio *aio;
 	struct slot *prev, *next; /* idle or busy */
-	/* Who still works with it, the sender and the receiver; idle at 0. */
-	int users;
-	bool sending;      /* the sender has not let go yet */
-	bool given_up;     /* what it carried has left; the answer is dropped */
+	bool receiving;    /* the sending is over */
+	bool given_up;     /* what it carried has left; nobody waits for the answer */
 	bool ping;
 	struct call *call; /* what it carries, unless a ping */
 };
@@ -41,6 +38,7 @@ struct manager {
 	nng_pipe pipe;
 	bool lost;      /* a pipe went away: the keeper has yet to move the calls */
 	bool alive;     /* connected, and answers pings */
+	bool shy;       /* the last connection was lost before it answered */
 	struct slot *idle, *busy;
 	struct slot *ping;         /* the ping that is not answered yet */
 	int64_t ping_due_ms;       /* when the next is sent */

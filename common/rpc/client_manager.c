@@ -21,22 +21,14 @@ enum {
 	RECONNECT_LEAST_MS = 20,
 	RECONNECT_MOST_MS = 500,
 	ANSWER_BYTES_MOST = 256 << 20, /* no manager answers so much: whoever does is cut off */
+	SHY_MS = 50, /* what a connection must last before the first ping, if the one before it came to nothing */
 	SLOW_BYTES_PER_MS = 1000,      /* a ping behind large calls is given the time they take on a slow line */
 };
 
 static void slot_release(struct slot *slot)
 {
-	if (--slot->users > 0)
-		return;
 	DL_DELETE(slot->manager->busy, slot);
 	DL_PREPEND(slot->manager->idle, slot);
-}
-
-static void slot_abort(struct slot *slot)
-{
-	/* In this order: the sending, if nng still holds it, gives its message back only while nobody receives. */
-	nng_aio_abort(slot->send, NNG_ECANCELED);
-	nng_aio_abort(slot->receive, NNG_ECANCELED);
 }
 
 void slot_give_up(struct slot *slot)
@@ -45,9 +37,8 @@ void slot_give_up(struct slot *slot)
 	slot->ping = false;
 	if (slot->manager->ping == slot)
 		slot->manager->ping = NULL;
-	/* Else the sender does it as soon as there is something to abort. */
-	if (!slot->sending)
-		slot_abort(slot);
+	/* If it is between two operations this does nothing, and slot_moved sees that it was given up. */
+	nng_aio_abort(slot->aio, NNG_ECANCELED);
 }
 
 /* Takes in what a ping tells. */
@@ -83,35 +74,66 @@ static void pong(struct manager *manager, const struct envelope_reply *reply)
 	client_wake_keeper(client);
 }
 
-/* On nng's threads: an answer has come, or nothing will. */
-static void slot_received(void *arg)
+/* With the lock: what the slot carries is sent, or has failed. True if the answer is to be received now. */
+static bool slot_sent(struct slot *slot, int result)
 {
-	struct slot *slot = arg;
-	struct manager *manager = slot->manager;
-	struct rpc_client *client = manager->client;
-	nng_msg *msg = nng_aio_result(slot->receive) == 0 ? nng_aio_get_msg(slot->receive) : NULL;
-	struct envelope_reply reply = {0};
-	struct call *call;
-
-	nng_aio_set_msg(slot->receive, NULL);
-	if (msg && !envelope_read_reply(nng_msg_body(msg), nng_msg_len(msg), &reply, NULL)) {
-		static const char broken[] = "the manager's answer is not well-formed";
-
-		reply = (struct envelope_reply){STATUS(INTERNAL), {(const uint8_t *)broken, sizeof broken - 1}, {0}};
+	if (result != 0) {
+		nng_msg_free(nng_aio_get_msg(slot->aio));
+		nng_aio_set_msg(slot->aio, NULL);
 	}
-	client_lock(client);
-	call = slot->call;
+	if (result != 0 || slot->given_up)
+		return false;
+	slot->receiving = true;
+	return true;
+}
+
+/* Takes the slot's burden, the answer being `reply`, or NULL if none will come. Returns a call that has ended. */
+static struct call *slot_unload(struct slot *slot, const struct envelope_reply *reply)
+{
+	struct manager *manager = slot->manager;
+	struct call *call = slot->call;
+
 	if (call)
-		call = call_answered(call, msg ? &reply : NULL);
+		call = call_answered(call, reply);
 	if (slot->ping) {
 		slot->ping = false;
 		manager->ping = NULL;
-		if (msg)
-			pong(manager, &reply);
-	} else if (msg && !slot->given_up) {
+		if (reply)
+			pong(manager, reply);
+	} else if (reply && !slot->given_up) {
+		/* Whoever answers calls is alive, even if the ping waits behind them. */
 		manager->waited_from_ms = clock_monotonic_ms();
 	}
 	slot_release(slot);
+	return call;
+}
+
+/* On nng's threads: the slot's sending or receiving is over. */
+static void slot_moved(void *arg)
+{
+	static const char broken[] = "the manager's answer is not well-formed";
+	struct slot *slot = arg;
+	struct rpc_client *client = slot->manager->client;
+	int result = nng_aio_result(slot->aio);
+	struct envelope_reply reply = {0};
+	struct call *call;
+	nng_msg *msg = NULL;
+
+	/* Only this thread writes `receiving` while the slot is busy. */
+	if (slot->receiving && result == 0) {
+		msg = nng_aio_get_msg(slot->aio);
+		nng_aio_set_msg(slot->aio, NULL);
+		if (!envelope_read_reply(nng_msg_body(msg), nng_msg_len(msg), &reply, NULL))
+			reply = (struct envelope_reply){
+				STATUS(INTERNAL), {(const uint8_t *)broken, sizeof broken - 1}, {0}};
+	}
+	client_lock(client);
+	if (!slot->receiving && slot_sent(slot, result)) {
+		nng_ctx_recv(slot->ctx, slot->aio);
+		client_unlock(client);
+		return;
+	}
+	call = slot_unload(slot, msg ? &reply : NULL);
 	client_unlock(client);
 	if (call)
 		call_deliver(call, &reply);
@@ -127,8 +149,7 @@ static struct slot *slot_make(struct manager *manager)
 	slot->manager = manager;
 	if (nng_ctx_open(&slot->ctx, manager->socket) != 0)
 		goto failed;
-	if (nng_aio_alloc(&slot->send, NULL, NULL) != 0 || nng_aio_alloc(&slot->receive, slot_received, slot) != 0) {
-		nng_aio_free(slot->send);
+	if (nng_aio_alloc(&slot->aio, slot_moved, slot) != 0) {
 		nng_ctx_close(slot->ctx);
 		goto failed;
 	}
@@ -150,35 +171,15 @@ struct slot *slot_take(struct manager *manager)
 	if (!slot)
 		return NULL;
 	DL_APPEND(manager->busy, slot);
-	slot->users = 2;
-	slot->sending = true;
+	slot->receiving = false;
 	slot->given_up = false;
 	return slot;
 }
 
-/* Waits until the slot's last sending is over (it is, but for a moment after an abort) and frees what it left. */
-static void slot_clean(struct slot *slot)
-{
-	nng_aio_wait(slot->send);
-	if (nng_aio_result(slot->send) != 0)
-		nng_msg_free(nng_aio_get_msg(slot->send));
-	nng_aio_set_msg(slot->send, NULL);
-}
-
 void slot_send(struct slot *slot, nng_msg *msg)
 {
-	struct rpc_client *client = slot->manager->client;
-
-	slot_clean(slot);
-	nng_aio_set_msg(slot->send, msg);
-	nng_ctx_send(slot->ctx, slot->send);
-	nng_ctx_recv(slot->ctx, slot->receive);
-	client_lock(client);
-	slot->sending = false;
-	if (slot->given_up && slot->users == 2)
-		slot_abort(slot);
-	slot_release(slot);
-	client_unlock(client);
+	nng_aio_set_msg(slot->aio, msg);
+	nng_ctx_send(slot->ctx, slot->aio);
 }
 
 void manager_move_calls(struct manager *manager)
@@ -296,9 +297,11 @@ static void pipe_event(nng_pipe pipe, nng_pipe_ev event, void *arg)
 		manager->connected = true;
 		manager->alive = false;
 		manager->pipe = pipe;
-		manager->ping_due_ms = 0;
+		/* A manager without room takes the connection and closes it: nng leaks what is being sent at that moment. */
+		manager->ping_due_ms = manager->shy ? clock_monotonic_ms() + SHY_MS : 0;
 	} else {
 		manager->lost = true;
+		manager->shy = !manager->alive;
 		if (manager->connected && nng_pipe_id(manager->pipe) == nng_pipe_id(pipe)) {
 			log_debug("rpc", "connection to %s lost", manager->url);
 			manager->connected = false;
@@ -355,21 +358,18 @@ void manager_close(struct manager *manager)
 
 	if (manager->open)
 		nng_close(manager->socket);
-	/* Closing the socket ends what was under way; when their receivers have stopped, all slots are idle. */
+	/* Closing the socket ends what was under way; when the operations have stopped, all slots are idle. */
 	for (;;) {
 		client_lock(manager->client);
 		slot = manager->busy;
 		client_unlock(manager->client);
 		if (!slot)
 			break;
-		nng_aio_stop(slot->send);
-		nng_aio_stop(slot->receive);
+		nng_aio_stop(slot->aio);
 	}
 	DL_FOREACH_SAFE (manager->idle, slot, next) {
-		nng_aio_stop(slot->receive);
-		slot_clean(slot);
-		nng_aio_free(slot->send);
-		nng_aio_free(slot->receive);
+		nng_aio_stop(slot->aio);
+		nng_aio_free(slot->aio);
 		free(slot);
 	}
 	free(manager->url);

@@ -430,8 +430,8 @@ static bool keep_envelope(struct rpc_call *call, const struct envelope_request *
 	return true;
 }
 
-/* Finds out what is asked for, as a whole message, or fails the call. */
-static const ProtobufCMessage *read_call(struct rpc_call *call)
+/* Finds out what is asked for, as a whole message, or fails the call: then it is gone. */
+static const ProtobufCMessage *read_call(struct rpc_call *call, nng_msg *msg)
 {
 	struct rpc_server *server = call->server;
 	struct envelope_request envelope;
@@ -444,7 +444,7 @@ static const ProtobufCMessage *read_call(struct rpc_call *call)
 		rpc_call_fail(call, STATUS(RESOURCE_EXHAUSTED), "too many calls are open; come back later");
 		return NULL;
 	}
-	if (!envelope_read_request(nng_msg_body(call->msg), nng_msg_len(call->msg), &envelope, &error)) {
+	if (!envelope_read_request(nng_msg_body(msg), nng_msg_len(msg), &envelope, &error)) {
 		rpc_call_fail(call, error.code, "call envelope: %s", error.message);
 		return NULL;
 	}
@@ -490,14 +490,14 @@ static void dispatch(struct rpc_call *call)
 	const ProtobufCMessage *request;
 
 	call->state = CALL_OPEN;
+	call->msg = NULL;
 	call->pipe = nng_msg_get_pipe(msg);
 	call->token = "";
 	DL_APPEND(server->open, call);
 	server->n_open++;
 	server->n_calls++;
-	request = read_call(call);
-	/* Everything that is needed of the message has been copied; the handler may already end the call. */
-	call->msg = NULL;
+	request = read_call(call, msg);
+	/* All that is needed of the message has been copied. */
 	nng_msg_free(msg);
 	if (request)
 		call->method->serve(call->method->service, call, request);

@@ -1,0 +1,385 @@
+/*
+ * A manager for tests: a real rpc_server on a loop and thread of its own, with Ping, Get, Wait and Submit. What it does
+ * with each is set by the test; what arrived can be read while it runs.
+ */
+#ifndef REEVE_TESTS_FAKE_MANAGER_H
+#define REEVE_TESTS_FAKE_MANAGER_H
+
+#include "common/clock.h"
+#include "common/rpc/client.h"
+#include "common/rpc/server.h"
+#include "common/uuid.h"
+
+#include <assert.h>
+#include <criterion/criterion.h>
+#include <event2/thread.h>
+#include <pthread.h>
+#include <reeve/v1/admin.pb-c.h>
+#include <reeve/v1/task.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FAKE_PARKED_MOST = 8192 };
+
+struct fake_parked {
+	struct fake_manager *manager;
+	struct rpc_call *call; /* NULL: answered or closed */
+	int64_t id;            /* the first id asked for */
+	uint8_t request_id[UUID_BYTES];
+	bool closed;
+};
+
+struct fake_manager {
+	struct event_base *base;
+	struct rpc_server *server;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	char url[128];
+	/* Set by the test, with the lock held or before calls are made. */
+	reeve_status get_answers;      /* not OK: every Get fails with it */
+	size_t get_bytes;              /* of details in a Get's answer */
+	uint32_t max_message_bytes;    /* what a ping tells */
+	int64_t now_us;                /* what a ping tells */
+	/* Read by the test, with the lock held. */
+	int gets, submits, n_parked, n_closed;
+	int64_t submitted;
+	char actor[64], token[64];
+	uint8_t last_id[UUID_BYTES];
+	bool had_id;
+	int64_t remaining_ms;
+	struct fake_parked parked[FAKE_PARKED_MOST];
+};
+
+static inline void fake_ping(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	struct fake_manager *manager = arg;
+	Reeve__V1__PingResponse response = REEVE__V1__PING_RESPONSE__INIT;
+
+	(void)request;
+	pthread_mutex_lock(&manager->lock);
+	response.now_us = manager->now_us;
+	response.manager = (char *)"fake";
+	response.max_message_bytes = manager->max_message_bytes;
+	response.max_details_bytes = 1000;
+	pthread_mutex_unlock(&manager->lock);
+	rpc_call_reply(call, &response.base);
+}
+
+static inline void fake_get(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	struct fake_manager *manager = arg;
+	const Reeve__V1__GetRequest *get = (const void *)request;
+	Reeve__V1__GetResponse response = REEVE__V1__GET_RESPONSE__INIT;
+	Reeve__V1__Task task = REEVE__V1__TASK__INIT;
+	reeve_status answers;
+
+	pthread_mutex_lock(&manager->lock);
+	manager->gets++;
+	snprintf(manager->actor, sizeof manager->actor, "%s", rpc_call_actor(call));
+	snprintf(manager->token, sizeof manager->token, "%s", rpc_call_token(call));
+	manager->had_id = rpc_call_request_id(call);
+	if (manager->had_id)
+		memcpy(manager->last_id, rpc_call_request_id(call), UUID_BYTES);
+	manager->remaining_ms = rpc_call_remaining_ms(call);
+	answers = manager->get_answers;
+	pthread_cond_broadcast(&manager->changed);
+	pthread_mutex_unlock(&manager->lock);
+	if (answers != STATUS(OK)) {
+		rpc_call_fail(call, answers, "as the test \"%s\" wants it", "caf\xc3\xa9");
+		return;
+	}
+	response.task = &task;
+	task.id = get->id;
+	if (manager->get_bytes) {
+		task.details = malloc(manager->get_bytes + 1);
+		memset(task.details, 'x', manager->get_bytes);
+		task.details[manager->get_bytes] = 0;
+	}
+	rpc_call_reply(call, &response.base);
+	if (manager->get_bytes)
+		free(task.details);
+}
+
+static inline void fake_submit(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	struct fake_manager *manager = arg;
+	const Reeve__V1__SubmitRequest *submit = (const void *)request;
+	Reeve__V1__SubmitResponse response = REEVE__V1__SUBMIT_RESPONSE__INIT;
+
+	pthread_mutex_lock(&manager->lock);
+	manager->submits++;
+	manager->submitted += (int64_t)submit->n_tasks;
+	pthread_mutex_unlock(&manager->lock);
+	rpc_call_reply(call, &response.base);
+}
+
+static inline void fake_closed(void *arg)
+{
+	struct fake_parked *parked = arg;
+	struct fake_manager *manager = parked->manager;
+
+	pthread_mutex_lock(&manager->lock);
+	parked->call = NULL;
+	parked->closed = true;
+	manager->n_closed++;
+	pthread_mutex_unlock(&manager->lock);
+}
+
+/* Wait parks until the test answers it. */
+static inline void fake_wait(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	struct fake_manager *manager = arg;
+	const Reeve__V1__WaitRequest *wait = (const void *)request;
+	struct fake_parked *parked;
+
+	pthread_mutex_lock(&manager->lock);
+	assert(manager->n_parked < FAKE_PARKED_MOST);
+	parked = &manager->parked[manager->n_parked++];
+	parked->manager = manager;
+	parked->call = call;
+	parked->id = wait->n_ids ? wait->ids[0] : 0;
+	if (rpc_call_request_id(call))
+		memcpy(parked->request_id, rpc_call_request_id(call), UUID_BYTES);
+	rpc_call_on_closed(call, fake_closed, parked);
+	pthread_cond_broadcast(&manager->changed);
+	pthread_mutex_unlock(&manager->lock);
+}
+
+static inline void fake_refuse(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	(void)arg;
+	(void)request;
+	rpc_call_fail(call, STATUS(INTERNAL), "not in this test");
+}
+
+static inline void *fake_loop(void *arg)
+{
+	struct fake_manager *manager = arg;
+
+	event_base_loop(manager->base, EVLOOP_NO_EXIT_ON_EMPTY);
+	return NULL;
+}
+
+/* Makes the server, without a thread yet. */
+static inline struct fake_manager *fake_manager_make(const char *url, const struct rpc_server_options *options)
+{
+	static const struct rpc_server_options defaults;
+	static rpc_method *const admin[] = {fake_ping, fake_refuse, fake_refuse, fake_refuse};
+	static rpc_method *const tasks[] = {fake_submit, fake_get, fake_refuse, fake_wait, fake_refuse, fake_refuse,
+		fake_refuse, fake_refuse};
+	struct fake_manager *manager = calloc(1, sizeof *manager);
+	struct reeve_error error = {0};
+
+	evthread_use_pthreads();
+	pthread_mutex_init(&manager->lock, NULL);
+	pthread_cond_init(&manager->changed, NULL);
+	manager->now_us = clock_wall_us();
+	manager->base = event_base_new();
+	manager->server = rpc_server_create(manager->base, options ? options : &defaults, &error);
+	cr_assert(manager->server, "%s", error.message);
+	rpc_server_add(manager->server, &reeve__v1__admin_service__descriptor, admin, manager);
+	rpc_server_add(manager->server, &reeve__v1__task_service__descriptor, tasks, manager);
+	cr_assert(rpc_server_listen(manager->server, url, &error), "%s", error.message);
+	snprintf(manager->url, sizeof manager->url, "%s", rpc_server_url(manager->server));
+	return manager;
+}
+
+static inline void fake_manager_run(struct fake_manager *manager)
+{
+	cr_assert_eq(pthread_create(&manager->thread, NULL, fake_loop, manager), 0);
+}
+
+static inline struct fake_manager *fake_manager_start(const char *url, const struct rpc_server_options *options)
+{
+	struct fake_manager *manager = fake_manager_make(url, options);
+
+	fake_manager_run(manager);
+	return manager;
+}
+
+static inline void fake_break(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	event_base_loopbreak(arg);
+}
+
+/* Ends the server as a dying manager would: open calls get no answer. What was recorded stays until fake_manager_free. */
+static inline void fake_manager_stop(struct fake_manager *manager)
+{
+	struct timeval now = {0, 0};
+
+	if (!manager->server)
+		return;
+	/* From inside: a break that comes before the thread has entered the loop would be forgotten. */
+	event_base_once(manager->base, -1, EV_TIMEOUT, fake_break, manager->base, &now);
+	pthread_join(manager->thread, NULL);
+	rpc_server_destroy(manager->server);
+	manager->server = NULL;
+	event_base_free(manager->base);
+}
+
+static inline void fake_manager_free(struct fake_manager *manager)
+{
+	fake_manager_stop(manager);
+	pthread_mutex_destroy(&manager->lock);
+	pthread_cond_destroy(&manager->changed);
+	free(manager);
+}
+
+/* Waits until a counter of the manager's has reached a number; fails the test after ten seconds. */
+static inline void fake_manager_await(struct fake_manager *manager, const int *counter, int number)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 10;
+	pthread_mutex_lock(&manager->lock);
+	while (*counter < number && pthread_cond_timedwait(&manager->changed, &manager->lock, &until) == 0)
+		;
+	cr_assert_geq(*counter, number);
+	pthread_mutex_unlock(&manager->lock);
+}
+
+/* Something to be done on the loop's thread. */
+struct fake_job {
+	struct fake_manager *manager;
+	void (*run)(struct fake_manager *manager, void *arg);
+	void *arg;
+	bool done;
+};
+
+static inline void fake_run_job(evutil_socket_t fd, short what, void *arg)
+{
+	struct fake_job *job = arg;
+
+	(void)fd;
+	(void)what;
+	job->run(job->manager, job->arg);
+	pthread_mutex_lock(&job->manager->lock);
+	job->done = true;
+	pthread_cond_broadcast(&job->manager->changed);
+	pthread_mutex_unlock(&job->manager->lock);
+}
+
+/* Runs a function on the loop's thread and waits for it. */
+static inline void fake_manager_do(
+    struct fake_manager *manager, void (*run)(struct fake_manager *manager, void *arg), void *arg)
+{
+	struct fake_job job = {manager, run, arg, false};
+	struct timeval now = {0, 0};
+
+	event_base_once(manager->base, -1, EV_TIMEOUT, fake_run_job, &job, &now);
+	pthread_mutex_lock(&manager->lock);
+	while (!job.done)
+		pthread_cond_wait(&manager->changed, &manager->lock);
+	pthread_mutex_unlock(&manager->lock);
+}
+
+/* Answers a parked Wait: pending tells the id that was asked for. */
+static inline void fake_answer(struct fake_manager *manager, void *arg)
+{
+	struct fake_parked *parked = arg;
+	Reeve__V1__WaitResponse response = REEVE__V1__WAIT_RESPONSE__INIT;
+
+	(void)manager;
+	response.pending = (uint32_t)parked->id;
+	rpc_call_reply(parked->call, &response.base);
+	parked->call = NULL;
+}
+
+/* Calls Get through a client; the answer's code. The id must come back. */
+static inline reeve_status fake_call_get(struct rpc_client *client, int64_t id, struct reeve_error *error)
+{
+	Reeve__V1__GetRequest request = REEVE__V1__GET_REQUEST__INIT;
+	Reeve__V1__GetResponse *response;
+
+	request.id = id;
+	error->code = STATUS(OK);
+	response = (void *)rpc_client_call(
+	    client, &reeve__v1__task_service__descriptor, "Get", &request.base, NULL, error);
+	if (!response)
+		return error->code;
+	cr_assert_eq(response->task->id, id);
+	protobuf_c_message_free_unpacked(&response->base, NULL);
+	return STATUS(OK);
+}
+
+static inline struct rpc_client *fake_client(const char *urls)
+{
+	struct rpc_client_options options = {.urls = urls, .token = "secret", .actor = "ann@host"};
+	struct reeve_error error = {0};
+	struct rpc_client *client = rpc_client_create(&options, &error);
+
+	cr_assert(client, "%s", error.message);
+	return client;
+}
+
+/* What became of a call started by a test. */
+struct fake_result {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int done; /* how often `done` was called */
+	reeve_status code;
+	char message[512];
+	int sends;
+	uint32_t pending; /* of a Wait's answer */
+	int resent;       /* how often before_resend was called */
+	int64_t done_ms;
+};
+
+static inline void fake_result_init(struct fake_result *result)
+{
+	memset(result, 0, sizeof *result);
+	pthread_mutex_init(&result->lock, NULL);
+	pthread_cond_init(&result->changed, NULL);
+}
+
+static inline void fake_done(void *arg, struct rpc_answer *answer)
+{
+	struct fake_result *result = arg;
+
+	pthread_mutex_lock(&result->lock);
+	result->done++;
+	result->code = answer->code;
+	result->sends = answer->sends;
+	result->done_ms = clock_monotonic_ms();
+	snprintf(result->message, sizeof result->message, "%s", answer->message);
+	if (answer->response) {
+		if (answer->response->descriptor == &reeve__v1__wait_response__descriptor)
+			result->pending = ((Reeve__V1__WaitResponse *)answer->response)->pending;
+		protobuf_c_message_free_unpacked(answer->response, NULL);
+	}
+	pthread_cond_broadcast(&result->changed);
+	pthread_mutex_unlock(&result->lock);
+}
+
+/* Waits until the call is done; fails the test after ten seconds. */
+static inline void fake_result_await(struct fake_result *result)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 10;
+	pthread_mutex_lock(&result->lock);
+	while (!result->done && pthread_cond_timedwait(&result->changed, &result->lock, &until) == 0)
+		;
+	cr_assert_eq(result->done, 1, "the call is not over");
+	pthread_mutex_unlock(&result->lock);
+}
+
+static inline rpc_call_id fake_start_wait(
+    struct rpc_client *client, int64_t id, const struct rpc_call_options *options, struct fake_result *result)
+{
+	Reeve__V1__WaitRequest request = REEVE__V1__WAIT_REQUEST__INIT;
+
+	fake_result_init(result);
+	request.n_ids = 1;
+	request.ids = &id;
+	return rpc_client_start(
+	    client, &reeve__v1__task_service__descriptor, "Wait", &request.base, options, fake_done, result);
+}
+
+#endif

@@ -1,0 +1,515 @@
+/* The serving side, over real sockets: what well-behaved callers get, and what the others cannot do to them. */
+#include "common/rpc/server.h"
+
+#include "fake_manager.h"
+
+#include "common/rpc/envelope.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/req.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LOOPBACK "tcp://127.0.0.1:0"
+
+static int port_of(const char *url)
+{
+	return atoi(strrchr(url, ':') + 1);
+}
+
+/* Connects a bare TCP socket. */
+static int dial_bare(int port)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+	return fd;
+}
+
+/* Connects a bare nng socket. */
+static nng_socket dial_req(const char *url)
+{
+	nng_socket socket;
+
+	cr_assert_eq(nng_req0_open(&socket), 0);
+	cr_assert_eq(nng_socket_set_ms(socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE), 0);
+	cr_assert_eq(nng_socket_set_ms(socket, NNG_OPT_RECVTIMEO, 5000), 0);
+	cr_assert_eq(nng_dial(socket, url, NULL, 0), 0);
+	return socket;
+}
+
+/* Sends bytes as one request and reads the reply's code and message. */
+static uint32_t exchange(nng_socket socket, const void *bytes, size_t length, char message[512])
+{
+	struct envelope_reply reply;
+	struct reeve_error error;
+	nng_msg *msg;
+
+	cr_assert_eq(nng_send(socket, (void *)(uintptr_t)bytes, length, 0), 0);
+	cr_assert_eq(nng_recvmsg(socket, &msg, 0), 0);
+	cr_assert(envelope_read_reply(nng_msg_body(msg), nng_msg_len(msg), &reply, &error), "%s", error.message);
+	snprintf(message, 512, "%.*s", (int)reply.message.length, (const char *)reply.message.bytes);
+	nng_msg_free(msg);
+	return reply.code;
+}
+
+/* A caller that calls without a pause, each call after the last one's answer, until it is stopped. */
+struct innocent {
+	struct rpc_client *client;
+	pthread_t thread;
+	atomic_bool stop;
+	int calls, failures, resends;
+	int64_t slowest_ms;
+};
+
+static void *call_on(void *arg)
+{
+	struct innocent *innocent = arg;
+
+	while (!atomic_load(&innocent->stop)) {
+		Reeve__V1__GetRequest request = REEVE__V1__GET_REQUEST__INIT;
+		struct fake_result result;
+		int64_t begun_ms = clock_monotonic_ms();
+
+		fake_result_init(&result);
+		request.id = ++innocent->calls;
+		rpc_client_start(innocent->client, &reeve__v1__task_service__descriptor, "Get", &request.base, NULL,
+		    fake_done, &result);
+		pthread_mutex_lock(&result.lock);
+		while (!result.done)
+			pthread_cond_wait(&result.changed, &result.lock);
+		pthread_mutex_unlock(&result.lock);
+		innocent->failures += result.code != STATUS(OK);
+		innocent->resends += result.sends != 1;
+		if (result.done_ms - begun_ms > innocent->slowest_ms)
+			innocent->slowest_ms = result.done_ms - begun_ms;
+	}
+	return NULL;
+}
+
+static void innocent_start(struct innocent *innocent, const char *url)
+{
+	memset(innocent, 0, sizeof *innocent);
+	innocent->client = fake_client(url);
+	cr_assert(rpc_client_alive(innocent->client, 5000));
+	cr_assert_eq(pthread_create(&innocent->thread, NULL, call_on, innocent), 0);
+}
+
+/* Stops it; not one call may have failed or been sent twice. */
+static void innocent_unharmed(struct innocent *innocent)
+{
+	atomic_store(&innocent->stop, true);
+	pthread_join(innocent->thread, NULL);
+	rpc_client_destroy(innocent->client);
+	cr_assert_gt(innocent->calls, 10);
+	cr_assert_eq(innocent->failures, 0);
+	cr_assert_eq(innocent->resends, 0);
+	cr_assert_lt(innocent->slowest_ms, 2000);
+}
+
+static void pause_ms(int ms)
+{
+	usleep((useconds_t)ms * 1000);
+}
+
+Test(rpc_server, answers_thousands_of_calls_at_once)
+{
+	enum { CALLS = 5000 };
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client *client = fake_client(manager->url);
+	struct fake_result *results = calloc(CALLS, sizeof *results);
+
+	for (int i = 0; i < CALLS; i++)
+		fake_start_wait(client, i, NULL, &results[i]);
+	fake_manager_await(manager, &manager->n_parked, CALLS);
+	/* All are open; others come through all the same. */
+	for (int i = 0; i < 100; i++) {
+		struct reeve_error error;
+
+		cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK));
+	}
+	/* Answered from the last to the first. */
+	for (int i = CALLS - 1; i >= 0; i--)
+		fake_manager_do(manager, fake_answer, &manager->parked[i]);
+	for (int i = 0; i < CALLS; i++) {
+		fake_result_await(&results[i]);
+		cr_assert_eq(results[i].code, STATUS(OK));
+		cr_assert_eq(results[i].pending, (uint32_t)i);
+		cr_assert_eq(results[i].sends, 1);
+	}
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+	free(results);
+}
+
+static void count_open(struct fake_manager *manager, void *arg)
+{
+	*(int *)arg = rpc_server_open_calls(manager->server);
+}
+
+Test(rpc_server, counts_open_calls)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client *client = fake_client(manager->url);
+	struct fake_result results[3];
+	int open;
+
+	for (int i = 0; i < 3; i++)
+		fake_start_wait(client, i, NULL, &results[i]);
+	fake_manager_await(manager, &manager->n_parked, 3);
+	fake_manager_do(manager, count_open, &open);
+	cr_assert_eq(open, 3);
+	fake_manager_do(manager, fake_answer, &manager->parked[1]);
+	fake_manager_do(manager, count_open, &open);
+	cr_assert_eq(open, 2);
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
+
+Test(rpc_server, tells_the_handler_who_calls)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client *client = fake_client(manager->url);
+	struct rpc_call_options options = {.timeout_ms = 5000, .request_id = (const uint8_t *)"0123456789abcdef"};
+	Reeve__V1__GetRequest request = REEVE__V1__GET_REQUEST__INIT;
+	struct reeve_error error = {0};
+	ProtobufCMessage *response;
+
+	response = rpc_client_call(
+	    client, &reeve__v1__task_service__descriptor, "Get", &request.base, &options, &error);
+	cr_assert(response, "%s", error.message);
+	protobuf_c_message_free_unpacked(response, NULL);
+	cr_assert_str_eq(manager->actor, "ann@host");
+	cr_assert_str_eq(manager->token, "secret");
+	cr_assert(manager->had_id);
+	cr_assert_eq(memcmp(manager->last_id, "0123456789abcdef", 16), 0);
+	cr_assert_leq(manager->remaining_ms, 5000);
+	cr_assert_gt(manager->remaining_ms, 3000);
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
+
+Test(rpc_server, refuses_bad_envelopes_and_serves_the_next)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	nng_socket socket = dial_req(manager->url);
+	Reeve__V1__Request request = REEVE__V1__REQUEST__INIT;
+	uint8_t bytes[512];
+	char message[512];
+
+	cr_assert_eq(exchange(socket, "\xff\xff\xff", 3, message), STATUS(INVALID_ARGUMENT));
+	cr_assert(strstr(message, "not a well-formed Request"));
+	cr_assert_eq(exchange(socket, "", 0, message), STATUS(UNIMPLEMENTED));
+	cr_assert_eq(exchange(socket, "\x12\x03" "abc", 5, message), STATUS(INVALID_ARGUMENT));
+	cr_assert(strstr(message, "request_id has 3 bytes"));
+	request.method = (char *)"/reeve.v1.TaskService/Fly";
+	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(UNIMPLEMENTED));
+	cr_assert(strstr(message, "/reeve.v1.TaskService/Fly"));
+	request.method = (char *)"/reeve.v1.TaskService/Get";
+	request.actor = (char *)"ann\nroot";
+	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(INVALID_ARGUMENT));
+	cr_assert_str_eq(message, "actor holds a control character");
+	request.actor = (char *)"ann";
+	request.body = (ProtobufCBinaryData){3, (uint8_t *)"\x0a\x01x"};
+	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(INVALID_ARGUMENT));
+	cr_assert_str_eq(message, "id has the wrong wire type");
+	request.body = (ProtobufCBinaryData){0, NULL};
+	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(OK));
+	cr_assert_not(manager->had_id);
+	cr_assert_eq(manager->remaining_ms, INT64_MAX);
+	nng_close(socket);
+	fake_manager_free(manager);
+}
+
+Test(rpc_server, a_method_name_with_rubbish_does_not_break_the_answer)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	nng_socket socket = dial_req(manager->url);
+	Reeve__V1__Request request = REEVE__V1__REQUEST__INIT;
+	char name[600], message[512];
+	uint8_t bytes[1024];
+
+	/* The cut at 200 bytes falls into a character. */
+	name[0] = 'x';
+	for (int i = 1; i < 599; i += 2)
+		memcpy(name + i, "\xc3\xa4", 2);
+	name[599] = 0;
+	request.method = name;
+	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(UNIMPLEMENTED));
+	nng_close(socket);
+	fake_manager_free(manager);
+}
+
+Test(rpc_server, too_many_open_calls_are_refused_until_some_end)
+{
+	struct rpc_server_options options = {.max_open_calls = 300};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *client = fake_client(manager->url);
+	struct fake_result results[300], refused[500];
+	struct reeve_error error;
+
+	for (int i = 0; i < 300; i++)
+		fake_start_wait(client, i, NULL, &results[i]);
+	fake_manager_await(manager, &manager->n_parked, 300);
+	for (int i = 0; i < 500; i++)
+		fake_start_wait(client, i, NULL, &refused[i]);
+	for (int i = 0; i < 500; i++) {
+		fake_result_await(&refused[i]);
+		cr_assert_eq(refused[i].code, STATUS(RESOURCE_EXHAUSTED));
+	}
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(RESOURCE_EXHAUSTED));
+	fake_manager_do(manager, fake_answer, &manager->parked[0]);
+	fake_result_await(&results[0]);
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
+
+Test(rpc_server, answers_that_are_too_long_become_errors)
+{
+	struct rpc_server_options options = {.max_message_bytes = 100000};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *client = fake_client(manager->url);
+	struct reeve_error error;
+
+	manager->get_bytes = 99000;
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
+	manager->get_bytes = 100000;
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(INTERNAL));
+	cr_assert(strstr(error.message, "the limit is 100000"), "%s", error.message);
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
+
+Test(rpc_server, carries_large_messages)
+{
+	enum { TASKS = 4000, DETAILS = 1000 };
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client *client = fake_client(manager->url);
+	Reeve__V1__SubmitRequest request = REEVE__V1__SUBMIT_REQUEST__INIT;
+	Reeve__V1__TaskSpec spec = REEVE__V1__TASK_SPEC__INIT, *tasks[TASKS];
+	static char details[DETAILS + 1];
+	struct reeve_error error = {0};
+
+	memset(details, 'd', DETAILS);
+	spec.type = (char *)"t";
+	spec.details = details;
+	for (int i = 0; i < TASKS; i++)
+		tasks[i] = &spec;
+	request.n_tasks = TASKS;
+	request.tasks = tasks;
+	for (int i = 0; i < 20; i++) {
+		ProtobufCMessage *response = rpc_client_call(
+		    client, &reeve__v1__task_service__descriptor, "Submit", &request.base, NULL, &error);
+
+		cr_assert(response, "%s", error.message);
+		protobuf_c_message_free_unpacked(response, NULL);
+	}
+	cr_assert_eq(manager->submitted, 20 * TASKS);
+	manager->get_bytes = 4 << 20;
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
+
+Test(rpc_server, tells_open_calls_that_it_ends)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client *client = fake_client(manager->url);
+	struct fake_result results[50];
+
+	for (int i = 0; i < 50; i++)
+		fake_start_wait(client, i, NULL, &results[i]);
+	fake_manager_await(manager, &manager->n_parked, 50);
+	fake_manager_do(manager, fake_answer, &manager->parked[7]);
+	fake_manager_stop(manager);
+	cr_assert_eq(manager->n_closed, 49);
+	cr_assert_not(manager->parked[7].closed);
+	rpc_client_destroy(client);
+	for (int i = 0; i < 50; i++)
+		cr_assert_eq(results[i].code, i == 7 ? STATUS(OK) : STATUS(CANCELLED));
+	fake_manager_free(manager);
+}
+
+Test(rpc_server, a_second_listener_on_the_port_is_told_why_not)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct event_base *base = event_base_new();
+	struct rpc_server_options options = {0};
+	struct reeve_error error = {0};
+	struct rpc_server *second = rpc_server_create(base, &options, &error);
+	char expected[256];
+
+	cr_assert_not(rpc_server_listen(second, manager->url, &error));
+	cr_assert_eq(error.code, STATUS(UNAVAILABLE));
+	snprintf(expected, sizeof expected, "%s: address in use", manager->url);
+	cr_assert_str_eq(error.message, expected);
+	cr_assert_not(rpc_server_listen(second, "carrier-pigeon://loft", &error));
+	cr_assert_eq(error.code, STATUS(INVALID_ARGUMENT));
+	rpc_server_destroy(second);
+	event_base_free(base);
+	fake_manager_free(manager);
+}
+
+Test(rpc_server, listens_on_a_path_too)
+{
+	char directory[] = "/tmp/reeve-test-XXXXXX", url[64];
+	struct fake_manager *manager;
+	struct rpc_client *client;
+	struct reeve_error error;
+
+	cr_assert(mkdtemp(directory));
+	snprintf(url, sizeof url, "ipc://%s/socket", directory);
+	manager = fake_manager_start(url, NULL);
+	cr_assert_str_eq(manager->url, url);
+	client = fake_client(url);
+	cr_assert_eq(fake_call_get(client, 3, &error), STATUS(OK));
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+	cr_assert_eq(rmdir(directory), 0, "the socket's file is left over");
+}
+
+Test(rpc_server, an_oversized_frame_costs_its_sender_alone)
+{
+	struct rpc_server_options options = {.max_message_bytes = 100000};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct innocent innocent;
+	nng_socket socket;
+	char *bytes = calloc(1, 200000);
+
+	innocent_start(&innocent, manager->url);
+	socket = dial_req(manager->url);
+	cr_assert_eq(nng_send(socket, bytes, 200000, 0), 0);
+	/* req0 sends it again and again, each time on a new connection. */
+	pause_ms(500);
+	nng_close(socket);
+	innocent_unharmed(&innocent);
+	fake_manager_free(manager);
+	free(bytes);
+}
+
+/* Writes without minding whether the peer still listens. */
+static void push(int fd, const void *bytes, size_t length)
+{
+	ssize_t sent = send(fd, bytes, length, MSG_NOSIGNAL);
+
+	(void)sent;
+}
+
+Test(rpc_server, garbage_on_the_port_harms_nobody)
+{
+	enum { KINDS = 7, ROUNDS = 30 };
+	static const char http[] = "GET / HTTP/1.1\r\nHost: reeve\r\n\r\n";
+	static const char handshake[] = "\0SP\0\0\x30\0\0";
+	static const char wrong_protocol[] = "\0SP\0\0\x10\0\0";
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	int fds[KINDS * ROUNDS], count = 0;
+	struct innocent innocent;
+	unsigned seed = 3;
+
+	innocent_start(&innocent, manager->url);
+	for (int round = 0; round < ROUNDS; round++) {
+		uint8_t noise[2000];
+		int fd[KINDS];
+
+		for (size_t i = 0; i < sizeof noise; i++)
+			noise[i] = (uint8_t)rand_r(&seed);
+		for (int kind = 0; kind < KINDS; kind++)
+			fds[count++] = fd[kind] = dial_bare(port_of(manager->url));
+		push(fd[0], noise, sizeof noise);
+		push(fd[1], http, sizeof http - 1);
+		push(fd[2], handshake, 3);
+		push(fd[3], wrong_protocol, 8);
+		/* A good handshake, then a frame that is too short to be a request, or longer than anything. */
+		push(fd[4], handshake, 8);
+		push(fd[4], "\0\0\0\0\0\0\0\x02xx", 10);
+		push(fd[5], handshake, 8);
+		push(fd[5], "\x7f\xff\xff\xff\xff\xff\xff\xff", 8);
+		/* The last one stays silent. */
+		pause_ms(10);
+	}
+	for (int i = 0; i < count; i++)
+		close(fds[i]);
+	innocent_unharmed(&innocent);
+	fake_manager_free(manager);
+}
+
+Test(rpc_server, a_frame_that_never_ends_harms_nobody)
+{
+	static const char handshake[] = "\0SP\0\0\x30\0\0";
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct innocent innocent;
+	int fds[20];
+
+	innocent_start(&innocent, manager->url);
+	for (int i = 0; i < 20; i++) {
+		fds[i] = dial_bare(port_of(manager->url));
+		push(fds[i], handshake, 8);
+		/* Eight megabytes are announced, a few bytes follow. */
+		push(fds[i], "\0\0\0\0\0\x80\0\0\x80\0\0\0", 12);
+	}
+	pause_ms(300);
+	innocent_unharmed(&innocent);
+	for (int i = 0; i < 20; i++)
+		close(fds[i]);
+	fake_manager_free(manager);
+}
+
+Test(rpc_server, connections_over_the_cap_are_closed)
+{
+	struct rpc_server_options options = {.max_pipes = 5};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *clients[5], *sixth;
+	struct reeve_error error;
+
+	for (int i = 0; i < 5; i++) {
+		clients[i] = fake_client(manager->url);
+		cr_assert(rpc_client_alive(clients[i], 5000));
+	}
+	sixth = fake_client(manager->url);
+	cr_assert_not(rpc_client_alive(sixth, 500));
+	for (int i = 0; i < 5; i++)
+		cr_assert_eq(fake_call_get(clients[i], i, &error), STATUS(OK));
+	rpc_client_destroy(clients[0]);
+	cr_assert(rpc_client_alive(sixth, 5000), "there is room now");
+	for (int i = 1; i < 5; i++)
+		rpc_client_destroy(clients[i]);
+	rpc_client_destroy(sixth);
+	fake_manager_free(manager);
+}
+
+Test(rpc_server, a_peer_that_does_not_read_its_answers_harms_nobody)
+{
+	enum { CALLS = 6000 };
+	static const char handshake[] = "\0SP\0\0\x30\0\0";
+	struct rpc_server_options options = {.max_open_calls = 1000};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	Reeve__V1__Request request = REEVE__V1__REQUEST__INIT;
+	struct innocent innocent;
+	uint8_t frame[256] = {0};
+	size_t length;
+	int fd;
+
+	/* Answers of 10 kB: what the kernel takes of them for the peer is soon full. More calls than there are contexts. */
+	manager->get_bytes = 10000;
+	innocent_start(&innocent, manager->url);
+	request.method = (char *)"/reeve.v1.TaskService/Get";
+	frame[8] = 0x80;
+	length = 12 + reeve__v1__request__pack(&request, frame + 12);
+	frame[7] = (uint8_t)(length - 8);
+	fd = dial_bare(port_of(manager->url));
+	push(fd, handshake, 8);
+	for (int i = 0; i < CALLS; i++)
+		push(fd, frame, length);
+	fake_manager_await(manager, &manager->gets, CALLS / 2);
+	pause_ms(1000);
+	innocent_unharmed(&innocent);
+	close(fd);
+	fake_manager_free(manager);
+}
