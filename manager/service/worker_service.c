@@ -10,6 +10,7 @@
 #include "manager/service/check.h"
 #include "manager/service/services.h"
 
+#include <assert.h>
 #include <reeve/v1/worker.pb-c.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,13 +138,14 @@ static void fetch_message_fill(struct fetch_message *m, const struct core *core,
 	m->response.n_assignments = (size_t)answer->won_count;
 	for (int i = 0; i < answer->won_count; i++) {
 		const struct store_claimed *won = answer->won[i];
-		const struct route *route = routes_get(core->routes, won->route);
+		const struct route *route = won->queue ? NULL : routes_get(core->routes, won->route);
+		assert(won->queue || route); /* only tasks of known routes are claimed */
 		Reeve__V1__Assignment *a = m->response.assignments[i] = &m->assignments[i];
 		reeve__v1__assignment__init(a);
 		a->task_id = won->id;
 		a->token = won->token;
-		a->queue = route ? route->queue : (char *)protobuf_c_empty_string;
-		a->type = route ? route->type : (char *)protobuf_c_empty_string;
+		a->queue = route ? route->queue : (char *)won->queue;
+		a->type = route ? route->type : (char *)won->type;
 		a->details = (char *)won->details;
 		a->key = (char *)won->key;
 		a->attempt = (uint32_t)won->attempt;

@@ -87,6 +87,8 @@ static void on_redelivered(void *arg, const struct conn_result *result)
 	for (int row = 0; row < op->won_count; row++) {
 		op->won[row] = claimed_row(result->rows, row);
 		op->won[row].expires_in_ms = (int64_t)row_float8(result->rows, row, 9);
+		op->won[row].queue = row_text(result->rows, row, 10);
+		op->won[row].type = row_text(result->rows, row, 11);
 	}
 	role_done(role);
 }

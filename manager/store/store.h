@@ -146,6 +146,7 @@ struct store_claimed {
 	int64_t id, token, assignment_id, timeout_ms;
 	int64_t expires_in_ms;
 	const char *details, *key;
+	const char *queue, *type;        /* of what is delivered again; NULL from a claim, whose routes are known */
 	int attempt, max_attempts, route, slot;
 };
 
