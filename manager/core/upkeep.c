@@ -147,15 +147,22 @@ void upkeep_destroy(struct upkeep *u)
 	free(u);
 }
 
+/* A tick must come well within a heartbeat, or the watch over gaps would begin anew with each. */
+static int64_t interval(const struct upkeep *u, int chore)
+{
+	int64_t every = chores[chore].every_ms, half = u->core->options.heartbeat_ms / 2;
+	return chore == CHORE_TICK && half < every ? half : every;
+}
+
 int64_t upkeep_turn(struct upkeep *u, int64_t now_ms)
 {
 	int64_t next = INT64_MAX;
 	for (int i = 0; i < CHORES; i++) {
 		if (!u->busy[i] && now_ms >= u->next_ms[i]) {
-			u->next_ms[i] = now_ms + chores[i].every_ms;
+			u->next_ms[i] = now_ms + interval(u, i);
 			chores[i].begin(u);
 		}
-		int64_t again = u->next_ms[i] > now_ms ? u->next_ms[i] : now_ms + chores[i].every_ms;
+		int64_t again = u->next_ms[i] > now_ms ? u->next_ms[i] : now_ms + interval(u, i);
 		next = again < next ? again : next;
 	}
 	return next;
