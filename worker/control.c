@@ -169,9 +169,13 @@ static void resize(struct reeve_worker *worker, int *have)
 	pthread_mutex_unlock(&worker->lock);
 	if (wanted == *have)
 		return;
-	*have = wanted;
-	if (!slots_resize(worker, &error))
-		log_error(worker->object, "%s; running with fewer", error.message);
+	*have = wanted; /* if another order comes meanwhile, it is carried out next */
+	if (slots_resize(worker, wanted, &error))
+		return;
+	pthread_mutex_lock(&worker->lock);
+	*have = worker->slots.wanted;
+	pthread_mutex_unlock(&worker->lock);
+	log_error(worker->object, "%s; running %d at once instead of %d", error.message, *have, wanted);
 }
 
 void control_run(struct reeve_worker *worker)
@@ -184,8 +188,8 @@ void control_run(struct reeve_worker *worker)
 
 		pthread_mutex_lock(&worker->lock);
 		heed_stops(worker, clock_monotonic_ms());
-		advance_drain(worker, clock_monotonic_ms());
 		slots_sweep(worker, clock_monotonic_ms());
+		advance_drain(worker, clock_monotonic_ms());
 		pthread_mutex_unlock(&worker->lock);
 		resize(worker, &have);
 		session_step(worker);

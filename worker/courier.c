@@ -173,12 +173,10 @@ static void fetch_answered(struct reeve_worker *worker, const struct errand *err
 	if (!errand->fetch_id)
 		return;
 	if (!fetch) {
-		worker->dropped_answers++;
 		log_debug(worker->object, "an answer to Fetch %lld of incarnation %lld came too late",
 		    (long long)errand->fetch_id, (long long)errand->incarnation);
 	} else if (response &&
 	           (response->incarnation != errand->incarnation || response->fetch_id != errand->fetch_id)) {
-		worker->dropped_answers++;
 		log_warn(worker->object,
 		    "the manager answered Fetch %lld of incarnation %lld to Fetch %lld of incarnation %lld; not "
 		    "accepted",

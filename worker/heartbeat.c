@@ -17,8 +17,10 @@
 #include <string.h>
 #include <time.h>
 
-/* The rest after a heartbeat that failed at once. */
-enum { FAILED_REST_MS = 500 };
+enum {
+	FAILED_REST_MS = 500,   /* after a heartbeat that failed at once */
+	LOG_EVERY_FAILURES = 5, /* failed heartbeats that share one line in the log */
+};
 
 /* One heartbeat: the message, and what came back. Guarded by the worker's lock once it is sent. */
 struct beat {
@@ -100,7 +102,7 @@ static int64_t heed(struct beat *beat)
 		return now_ms;
 	}
 	if (answer->code != STATUS(OK)) {
-		if (answer->code != STATUS(CANCELLED))
+		if (answer->code != STATUS(CANCELLED) && worker->heartbeat_failures++ % LOG_EVERY_FAILURES == 0)
 			log_warn(worker->object, "heartbeat %lld failed, the lease ends in %lld ms: %s",
 			    (long long)beat->request.seq, (long long)(worker->lease_until_ms - now_ms),
 			    answer->message);
@@ -112,6 +114,7 @@ static int64_t heed(struct beat *beat)
 		session_lost(worker, "the manager has counted it as lost");
 		return now_ms;
 	}
+	worker->heartbeat_failures = 0;
 	session_renew(worker, beat->sent_ms);
 	orders_obey(worker, response->orders, response->n_orders);
 	return next_ms;

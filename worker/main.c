@@ -7,7 +7,8 @@
 #include <reeve/worker.h>
 #include <sys/resource.h>
 
-/* Each running program takes a few descriptors. */
+/* Each running program takes a few descriptors here. After the spawner was forked: the programs keep the usual limit.
+ */
 static void raise_file_limit(void)
 {
 	struct rlimit limit;
@@ -26,9 +27,9 @@ int main(int argc, char **argv)
 
 	if (program_options_read(&options, argc, argv, &code))
 		return code;
-	log_setup("reeve-worker", options.verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
-	raise_file_limit();
+	log_setup("reeve-worker", options.level);
 	worker = reeve_worker_create(&options.worker);
+	raise_file_limit();
 	reeve_worker_stop_on_signals(worker);
 	reeve_worker_handle_file(worker, options.handlers);
 	code = reeve_worker_run(worker);

@@ -1,116 +1,60 @@
 /* The options, in one table, and how they become the library's. */
 #include "worker/program.h"
 
+#include "common/log.h"
 #include "worker/state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define FIELD(name) offsetof(struct program_options, name)
+#define AT(field) offsetof(struct program_options, field)
 
+/* name, type, field, default, min, max, environment, argument, sentence, letter, in the file */
 static const struct option_spec specs[] = {
-    {.name = "manager",
-        .type = OPTION_TEXT,
-        .offset = FIELD(managers),
-        .fallback = "tcp://127.0.0.1:7171",
-        .environment = "REEVE_MANAGER",
-        .argument = "URL[,URL]",
-        .sentence = "Managers of the same database; the worker moves to another when one is gone.",
-        .in_file = true},
-    {.name = "handlers",
-        .type = OPTION_TEXT,
-        .offset = FIELD(handlers),
-        .argument = "FILE",
-        .sentence = "The handlers file: a section [handler TYPE] for each task type it runs.",
-        .in_file = true},
-    {.name = "concurrency",
-        .type = OPTION_INTEGER,
-        .offset = FIELD(concurrency),
-        .fallback = "0",
-        .min = 0,
-        .max = WORKER_CONCURRENCY_MAX,
-        .argument = "N",
-        .sentence = "Tasks that run at once; 0: one for each processor.",
-        .letter = 'c',
-        .in_file = true},
-    {.name = "prefetch",
-        .type = OPTION_INTEGER,
-        .offset = FIELD(prefetch),
-        .fallback = "0",
-        .min = 0,
-        .max = WORKER_PREFETCH_MAX,
-        .argument = "N",
-        .sentence = "Tasks that may wait here beyond the running ones; worth while for very short tasks.",
-        .in_file = true},
-    {.name = "name",
-        .type = OPTION_TEXT,
-        .offset = FIELD(name),
-        .argument = "NAME",
-        .sentence = "What the worker is called; HOST/PID if not given.",
-        .letter = 'n',
-        .in_file = true},
-    {.name = "queue",
-        .type = OPTION_TEXT,
-        .offset = FIELD(queues),
-        .argument = "Q[,Q]",
-        .sentence = "Serve these queues alone; all if not given.",
-        .letter = 'q',
-        .in_file = true},
-    {.name = "type",
-        .type = OPTION_TEXT,
-        .offset = FIELD(types),
-        .argument = "T[,T]",
-        .sentence = "Run these types alone; all that have a handler if not given.",
-        .letter = 't',
-        .in_file = true},
-    {.name = "drain-timeout",
-        .type = OPTION_DURATION,
-        .offset = FIELD(drain_timeout_ms),
-        .fallback = "30s",
-        .min = 1,
-        .max = 24 * 3600 * 1000,
-        .argument = "D",
-        .sentence = "How long running tasks may take to finish at a stop; then they are stopped and given back.",
-        .in_file = true},
-    {.name = "kill-grace",
-        .type = OPTION_DURATION,
-        .offset = FIELD(kill_grace_ms),
-        .fallback = "5s",
-        .min = 1,
-        .max = 3600 * 1000,
-        .argument = "D",
-        .sentence = "How long a program may take to end after SIGTERM; then it gets SIGKILL.",
-        .in_file = true},
-    {.name = "config",
-        .type = OPTION_TEXT,
-        .offset = FIELD(config),
-        .argument = "FILE",
-        .sentence = "Read these options from the file's section [worker]."},
-    {.name = "verbose",
-        .type = OPTION_FLAG,
-        .offset = FIELD(verbose),
-        .sentence = "Write debugging lines to the log.",
-        .letter = 'v',
-        .in_file = true},
+    {"manager", OPTION_TEXT, AT(managers), "tcp://127.0.0.1:7171", 0, 0, "REEVE_MANAGER", "URL[,URL]",
+        "managers of the same database; the worker moves to another when one is gone", 0, true},
+    {"handlers", OPTION_TEXT, AT(handlers), NULL, 0, 0, NULL, "FILE",
+        "the handlers file: a section [handler TYPE] for each task type it runs", 0, true},
+    {"concurrency", OPTION_INTEGER, AT(concurrency), "0", 0, WORKER_CONCURRENCY_MAX, NULL, "N",
+        "how many tasks run at once; 0: one for each processor", 'c', true},
+    {"prefetch", OPTION_INTEGER, AT(prefetch), "0", 0, WORKER_PREFETCH_MAX, NULL, "N",
+        "how many tasks may wait here beyond the running ones; worth while for very short tasks", 0, true},
+    {"name", OPTION_TEXT, AT(name), NULL, 0, 0, NULL, "NAME", "what the worker is called; HOST/PID unless given", 'n',
+        true},
+    {"queue", OPTION_TEXT, AT(queues), NULL, 0, 0, NULL, "Q[,Q]", "serve these queues alone; all unless given", 'q',
+        true},
+    {"type", OPTION_TEXT, AT(types), NULL, 0, 0, NULL, "T[,T]",
+        "run these types alone; all that have a handler unless given", 't', true},
+    {"drain-timeout", OPTION_DURATION, AT(drain_timeout_ms), "30s", 1, 24 * 3600 * 1000, NULL, "D",
+        "how long running tasks may take to finish at a stop; then they are stopped and given back", 0, true},
+    {"kill-grace", OPTION_DURATION, AT(kill_grace_ms), "5s", 1, 3600 * 1000, NULL, "D",
+        "how long a program may take to end after SIGTERM; then it gets SIGKILL", 0, true},
+    {"config", OPTION_TEXT, AT(config), NULL, 0, 0, "REEVE_WORKER_CONFIG", "FILE",
+        "an INI file whose section [worker] has any of these options", 0, false},
+    {"log-level", OPTION_TEXT, AT(log_level), "info", 0, 0, "REEVE_LOG_LEVEL", "LEVEL", "error, warn, info or debug", 0,
+        true},
+    {"print-options", OPTION_FLAG, AT(print_options), NULL, 0, 0, NULL, NULL,
+        "print the table of these options, in Markdown, and exit", 0, false},
     {0},
 };
 
 const struct option_table program_options_table = {
     .program = "reeve-worker",
     .usage = "[OPTION...] --handlers FILE",
-    .summary = "Takes tasks from a Reeve manager and runs them by programs. A task's details are a program's standard "
-               "input, its standard output is the result. Exit status 0 completes the task, 65 fails it for good, "
-               "anything else fails it to be tried again.",
-    .epilogue =
-        "The handlers file:\n"
-        "  [handler sha256]\n"
-        "  exec = /usr/bin/sha256sum --tag\n"
-        "  timeout = 30s\n"
-        "\n"
-        "SIGTERM and SIGINT: take no more tasks, let running ones finish, stop. A second one stops at once.\n"
-        "\n"
-        "Exit status: 0 stopped in good order; 1 a failure while running; 2 wrong options or handlers; 3 stopped\n"
-        "with results that no manager had taken; 4 refused by the manager.\n",
+    .summary = "Takes tasks from a Reeve manager and runs them by programs. A task's details are a program's "
+               "standard input, its standard output is the result. Exit status 0 completes the task, 65 fails it for "
+               "good, anything else fails it to be tried again.",
+    .epilogue = "The handlers file:\n"
+                "  [handler sha256]\n"
+                "  exec = /usr/bin/sha256sum --tag\n"
+                "  timeout = 30s\n"
+                "\n"
+                "SIGTERM and SIGINT: take no more tasks, let running ones finish, stop. A second\n"
+                "one stops them at once.\n"
+                "\n"
+                "Exit status: 0 stopped in good order; 1 a failure while running; 2 wrong options\n"
+                "or handlers; 3 stopped with results that no manager had taken; 4 refused by the\n"
+                "manager.\n",
     .specs = specs,
 };
 
@@ -147,12 +91,32 @@ static bool read_sources(struct program_options *options, int argc, char **argv,
 	free(words);
 	if (!good)
 		return wrong_usage(error.message, code);
+	*code = EXIT_OK;
 	if (wants == 'h')
 		options_help(&program_options_table, NULL, stdout);
-	if (wants == 'V')
+	else if (wants == 'V')
 		printf("reeve-worker %s\n", REEVE_VERSION);
-	*code = EXIT_OK;
-	return wants != 0;
+	else if (options->print_options)
+		options_markdown(&program_options_table, stdout);
+	else
+		return false;
+	return true;
+}
+
+/* Finds the level by its name. */
+static bool read_level(const char *name, enum log_level *level)
+{
+	static const char *const names[] = {[LOG_LEVEL_ERROR] = "error",
+	    [LOG_LEVEL_WARN] = "warn",
+	    [LOG_LEVEL_INFO] = "info",
+	    [LOG_LEVEL_DEBUG] = "debug"};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (!strcmp(name, names[i])) {
+			*level = (enum log_level)i;
+			return true;
+		}
+	return false;
 }
 
 bool program_options_read(struct program_options *options, int argc, char **argv, int *code)
@@ -162,6 +126,8 @@ bool program_options_read(struct program_options *options, int argc, char **argv
 		return true;
 	if (!options->handlers)
 		return wrong_usage("--handlers FILE is missing", code);
+	if (!read_level(options->log_level, &options->level))
+		return wrong_usage("--log-level takes error, warn, info or debug", code);
 	options->worker = (struct reeve_worker_options){
 	    .managers = options->managers,
 	    .name = options->name,

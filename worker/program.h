@@ -2,18 +2,20 @@
 #ifndef REEVE_WORKER_PROGRAM_H
 #define REEVE_WORKER_PROGRAM_H
 
+#include "common/log.h"
 #include "common/options.h"
 
 #include <reeve/worker.h>
 
 struct program_options {
 	const char *handlers; /* the handlers file */
-	bool verbose;
+	enum log_level level; /* of the log */
 	struct reeve_worker_options worker;
 
 	/* As read, before they become part of `worker`. */
 	const char *config;
-	const char *managers, *name, *queues, *types;
+	const char *managers, *name, *queues, *types, *log_level;
+	bool print_options;
 	int64_t concurrency, prefetch, drain_timeout_ms, kill_grace_ms;
 };
 

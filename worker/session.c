@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum {
-	REGISTER_TIMEOUT_MS = 10 * 1000,
+	REGISTER_TIMEOUT_MS = 5 * 1000,
 	LEAVE_TIMEOUT_MS = 5 * 1000,
 	LOG_EVERY_FAILURES = 10, /* failed registrations that share one line in the log */
 	/* What is taken if a manager leaves it out. */

@@ -336,13 +336,13 @@ static void make_room(struct slots *slots, int room)
 		slots->all[slots->room++] = NULL;
 }
 
-bool slots_resize(struct reeve_worker *worker, struct reeve_error *error)
+bool slots_resize(struct reeve_worker *worker, int wanted, struct reeve_error *error)
 {
 	struct slots *slots = &worker->slots;
 	bool good = true;
 
 	pthread_mutex_lock(&worker->lock);
-	make_room(slots, slots->wanted);
+	make_room(slots, wanted);
 	for (int i = 0; i < slots->room; i++) {
 		struct slot *slot = slots->all[i];
 
@@ -353,7 +353,7 @@ bool slots_resize(struct reeve_worker *worker, struct reeve_error *error)
 			slot_free(slot);
 			pthread_mutex_lock(&worker->lock);
 		}
-		if (slots->all[i] || i >= slots->wanted || !good)
+		if (slots->all[i] || i >= wanted || !good)
 			continue;
 		slot = calloc(1, sizeof *slot);
 		if (!slot)
@@ -365,6 +365,7 @@ bool slots_resize(struct reeve_worker *worker, struct reeve_error *error)
 		} else {
 			slot_free(slot);
 			good = false;
+			slots->wanted = i;
 		}
 	}
 	pthread_cond_broadcast(&slots->work);

@@ -41,9 +41,10 @@ struct slots {
 void slots_init(struct slots *slots);
 void slots_destroy(struct slots *slots);
 
-/* Brings the number of threads to slots->wanted: starts missing ones and joins those that have ended. Called by control
- * without the lock. False: not all could be started; *error says why. */
-bool slots_resize(struct reeve_worker *worker, struct reeve_error *error);
+/* Brings the number of threads to `wanted`: starts missing ones and joins those that have ended; those beyond
+ * slots->wanted end by themselves. Called by control without the lock. False: not all could be started, slots->wanted
+ * is now how many there are; *error says why. */
+bool slots_resize(struct reeve_worker *worker, int wanted, struct reeve_error *error);
 
 /* Ends and joins all threads; their handlers must have ended. Called by control without the lock. */
 void slots_end(struct reeve_worker *worker);

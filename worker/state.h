@@ -100,12 +100,12 @@ struct reeve_worker {
 	int reports;                /* under way */
 	rpc_call_id stale_calls[8]; /* Fetch calls of a lost incarnation, to be cancelled */
 	int stale_count;
-	int64_t dropped_answers;
 
 	/* Heartbeats (heartbeat.c). */
 	pthread_t heartbeat_thread;
 	pthread_cond_t heartbeat_cond; /* the phase has changed, an answer has come, or the end is near; monotonic */
 	int64_t heartbeat_seq;
+	int heartbeat_failures; /* in a row */
 	bool heartbeat_end;
 
 	/* Orders and stopping (orders.c, control.c). */

@@ -219,7 +219,7 @@ static bool start_threads(struct reeve_worker *worker, struct reeve_error *error
 	if (worker->launcher && !launcher_watch(worker->launcher, spawner_died, worker, error))
 		return wrong(worker, error, EXIT_TASK_FAILED);
 	pthread_sigmask(SIG_SETMASK, NULL, &worker->slots.signals);
-	if (!slots_resize(worker, error) || !heartbeat_start(worker, error))
+	if (!slots_resize(worker, worker->slots.wanted, error) || !heartbeat_start(worker, error))
 		return wrong(worker, error, EXIT_TASK_FAILED);
 	return true;
 }

@@ -1,17 +1,14 @@
-/* A worker in one file: start it, and `reeve submit greet Ann --wait`. */
+/* A worker in one file: start it, and `reeve submit measure "some text" --wait`. */
 #include <reeve/worker.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
-static int greet(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+static int measure(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
-	char *text;
+	char text[80];
 
-	if (asprintf(&text, "Hello, %s!", attempt->details) < 0)
-		return reeve_outcome_fail(outcome, "memory", "out of memory");
-	reeve_outcome_complete(outcome, text);
-	free(text);
-	return 0;
+	snprintf(text, sizeof text, "%zu bytes", strlen(attempt->details));
+	return reeve_outcome_complete(outcome, text);
 }
 
 int main(int argc, char **argv)
@@ -19,7 +16,7 @@ int main(int argc, char **argv)
 	struct reeve_worker_options options = {.managers = argc > 1 ? argv[1] : NULL, .concurrency = 4};
 	struct reeve_worker *worker = reeve_worker_create(&options);
 
-	reeve_worker_handle(worker, "greet", greet, NULL);
+	reeve_worker_handle(worker, "measure", measure, NULL);
 	reeve_worker_stop_on_signals(worker);
 	int code = reeve_worker_run(worker);
 	reeve_worker_destroy(worker);

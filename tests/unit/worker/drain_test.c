@@ -147,3 +147,14 @@ Test(drain, what_a_parked_fetch_was_just_given_goes_back)
 	cr_expect_eq(atomic_load(&running), 0);
 	stage_close(&stage);
 }
+
+Test(drain, a_stop_before_the_run_ends_it_at_once)
+{
+	open_stage((struct reeve_worker_options){0});
+	script_start(&stage.script);
+	reeve_worker_stop(stage.worker);
+	stage_run_worker(&stage);
+	cr_expect_eq(stage_join(&stage), 0);
+	cr_expect_eq(stage.script.registers, 0);
+	stage_close(&stage);
+}

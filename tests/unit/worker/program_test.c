@@ -64,6 +64,7 @@ Test(program, wrong_usage_is_told)
 	expect_usage("cannot read the handlers file /no/such/file: No such file", "--handlers", "/no/such/file");
 	expect_usage("there is no handler for type other", "--handlers", handlers, "--type", "echo,other");
 	expect_usage("queues: name 2 is empty", "--handlers", handlers, "--queue", "a,");
+	expect_usage("--log-level takes", "--handlers", handlers, "--log-level", "loud");
 	expect_usage("nowhere", "--handlers", handlers, "--manager", "nowhere");
 	expect_usage("/no/such/config", "--handlers", handlers, "--config", "/no/such/config");
 }
@@ -71,13 +72,15 @@ Test(program, wrong_usage_is_told)
 Test(program, help_and_version)
 {
 	static const char *const options[] = {"--manager", "--handlers", "--concurrency", "--prefetch", "--name",
-	    "--queue", "--type", "--drain-timeout", "--kill-grace", "--config", "--verbose"};
+	    "--queue", "--type", "--drain-timeout", "--kill-grace", "--config", "--log-level"};
 
 	cr_expect_eq(run("--help"), 0);
 	for (size_t i = 0; i < sizeof options / sizeof *options; i++)
 		cr_expect(strstr(said, options[i]), "%s is not in the help", options[i]);
 	cr_expect_eq(run("--version"), 0);
 	cr_expect_eq(strncmp(said, "reeve-worker ", 13), 0);
+	cr_expect_eq(run("--print-options"), 0);
+	cr_expect(strstr(said, "| `--drain-timeout D` | `30s` |"), "%s", said);
 }
 
 Test(program, runs_until_sigterm)
