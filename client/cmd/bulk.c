@@ -8,7 +8,6 @@
 #include "client/cmd/command.h"
 #include "client/cmd/follow.h"
 #include "client/cmd/interrupts.h"
-#include "client/cmd/lines.h"
 #include "client/cmd/progress.h"
 
 #include <inttypes.h>
@@ -26,7 +25,7 @@ struct missed {
 struct bulk {
 	struct reeve_client *client;
 	const struct reeve_task_spec *defaults;
-	struct lines lines;
+	struct lines *lines;
 	struct bulk_task task; /* given out last */
 	struct reeve_error error;
 	struct progress progress;
@@ -42,7 +41,7 @@ static bool read_task(struct bulk *bulk, struct reeve_error *error)
 {
 	struct reeve_failure failure;
 
-	if (!bulk_task_read(&bulk->task, bulk->lines.text, bulk->lines.length, bulk->defaults, error))
+	if (!bulk_task_read(&bulk->task, bulk->lines->text, bulk->lines->length, bulk->defaults, error))
 		return false;
 	if (!reeve_check(bulk->client, &bulk->task.spec, &failure))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s", failure.message);
@@ -55,19 +54,19 @@ static int check_all(struct bulk *bulk)
 	struct reeve_error error = {0};
 	int64_t n_bad = 0;
 
-	progress_begin(&bulk->progress, "checking", bulk->lines.size, 0);
-	while (!interrupts_asked() && lines_next(&bulk->lines, &error)) {
+	progress_begin(&bulk->progress, "checking", bulk->lines->size, 0);
+	while (!interrupts_asked() && lines_next(bulk->lines, &error)) {
 		struct reeve_error bad;
 
 		if (read_task(bulk, &bad)) {
 			bulk->total++;
 		} else if (n_bad++ < TOLD) {
 			progress_end(&bulk->progress);
-			command_say("%s:%" PRId64 ": %s", bulk->lines.name, bulk->lines.number, bad.message);
+			command_say("%s:%" PRId64 ": %s", bulk->lines->name, bulk->lines->number, bad.message);
 		}
 		bulk_task_free(&bulk->task);
-		if (bulk->lines.number % 64 == 0)
-			progress_show(&bulk->progress, bulk->lines.offset);
+		if (bulk->lines->number % 64 == 0)
+			progress_show(&bulk->progress, bulk->lines->offset);
 	}
 	progress_end(&bulk->progress);
 	if (error.code != STATUS(OK)) {
@@ -81,7 +80,7 @@ static int check_all(struct bulk *bulk)
 		return command_failed(&interrupted);
 	}
 	if (n_bad > 0) {
-		command_say("%s: %" PRId64 " line%s cannot be submitted; nothing was", bulk->lines.name, n_bad,
+		command_say("%s: %" PRId64 " line%s cannot be submitted; nothing was", bulk->lines->name, n_bad,
 		    n_bad == 1 ? "" : "s");
 		return EXIT_REFUSED;
 	}
@@ -93,14 +92,14 @@ static bool next_task(void *arg, struct reeve_task_spec *spec)
 	struct bulk *bulk = arg;
 
 	bulk_task_free(&bulk->task);
-	if (interrupts_asked() || !lines_next(&bulk->lines, &bulk->error))
+	if (interrupts_asked() || !lines_next(bulk->lines, &bulk->error))
 		return false;
 	if (!read_task(bulk, &bulk->error)) {
 		/* It was right when it was checked. */
 		struct reeve_error changed;
 
 		error_set(&changed, STATUS(INVALID_ARGUMENT), "%s:%" PRId64 " has changed while it was read: %s",
-		    bulk->lines.name, bulk->lines.number, bulk->error.message);
+		    bulk->lines->name, bulk->lines->number, bulk->error.message);
 		bulk->error = changed;
 		return false;
 	}
@@ -158,10 +157,10 @@ static int64_t line_of_task(struct bulk *bulk, size_t index)
 {
 	struct reeve_error error;
 
-	lines_rewind(&bulk->lines);
-	for (size_t i = 0; i <= index && lines_next(&bulk->lines, &error); i++)
+	lines_rewind(bulk->lines);
+	for (size_t i = 0; i <= index && lines_next(bulk->lines, &error); i++)
 		;
-	return bulk->lines.number;
+	return bulk->lines->number;
 }
 
 /* Says which lines have become tasks and which have not. */
@@ -172,7 +171,7 @@ static void tell_missed(struct bulk *bulk)
 	for (int i = 0; i < bulk->n_missed; i++) {
 		const struct missed *missed = &bulk->missed[i];
 
-		command_say("%s: the tasks of lines %" PRId64 " to %" PRId64 " %s", bulk->lines.name,
+		command_say("%s: the tasks of lines %" PRId64 " to %" PRId64 " %s", bulk->lines->name,
 		    line_of_task(bulk, missed->first), line_of_task(bulk, missed->first + missed->count - 1),
 		    missed->unsure ? "may or may not have been stored" : "were not stored");
 		n_missed += missed->count;
@@ -180,7 +179,7 @@ static void tell_missed(struct bulk *bulk)
 	end += n_missed;
 	if (end < bulk->total)
 		command_say(
-		    "%s: the tasks from line %" PRId64 " on were not sent", bulk->lines.name, line_of_task(bulk, end));
+		    "%s: the tasks from line %" PRId64 " on were not sent", bulk->lines->name, line_of_task(bulk, end));
 	command_say("%zu of %zu tasks were stored", bulk->n_stored, bulk->total);
 }
 
@@ -196,7 +195,7 @@ static int send_all(struct bulk *bulk)
 	int code = EXIT_OK;
 	bool done;
 
-	lines_rewind(&bulk->lines);
+	lines_rewind(bulk->lines);
 	progress_begin(&bulk->progress, "submitting", (int64_t)bulk->total, 0);
 	progress_show(&bulk->progress, 0);
 	done = reeve_submit_stream(bulk->client, &stream, &failure);
@@ -219,11 +218,12 @@ static int send_all(struct bulk *bulk)
 }
 
 int bulk_submit(
-    struct reeve_client *client, const char *path, const struct reeve_task_spec *defaults, bool wait, bool json)
+    struct reeve_client *client, struct lines *lines, const struct reeve_task_spec *defaults, bool wait, bool json)
 {
 	struct bulk bulk = {
 	    .client = client,
 	    .defaults = defaults,
+	    .lines = lines,
 	    .json = json,
 	    .keep_ids = wait,
 	    .print = !(wait && json),
@@ -232,18 +232,17 @@ int bulk_submit(
 	struct reeve_failure failure = {0};
 	int code;
 
-	if (!lines_open(&bulk.lines, path, &error)) {
+	/* The managers' limit of details is part of the check. */
+	if (!reeve_client_ready(client, &failure))
+		return command_failed(&failure);
+	if (!lines_prepare(lines, &error)) {
 		command_say("--bulk: %s", error.message);
 		return EXIT_USAGE;
 	}
-	/* The managers' limit of details is part of the check. */
-	if (reeve_client_ready(client, &failure))
-		code = check_all(&bulk);
-	else
-		code = command_failed(&failure);
+	interrupts_watch(client, true);
+	code = check_all(&bulk);
 	if (code == EXIT_OK)
 		code = send_all(&bulk);
-	lines_close(&bulk.lines);
 	if (code == EXIT_OK && wait && bulk.n_stored > 0) {
 		interrupts_watch(client, false);
 		code = follow_tasks(client, bulk.ids, bulk.n_stored, FOLLOW_SUMMARY, -1, json);

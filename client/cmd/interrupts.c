@@ -19,14 +19,6 @@ static struct {
 	bool gently;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void interrupts_hold(void)
-{
-	sigemptyset(&state.signals);
-	sigaddset(&state.signals, SIGINT);
-	sigaddset(&state.signals, SIGTERM);
-	pthread_sigmask(SIG_BLOCK, &state.signals, NULL);
-}
-
 static void *take_signals(void *arg)
 {
 	int signal;
@@ -39,7 +31,7 @@ static void *take_signals(void *arg)
 		int count = ++state.count;
 		if (state.client && (count > 1 || !state.gently))
 			reeve_client_interrupt(state.client);
-		/* Between two clients there is nothing to end in order. */
+		/* Nothing is under way that would have to end in order. */
 		if (!state.client)
 			_Exit(128 + signal);
 		pthread_mutex_unlock(&state.lock);
@@ -47,18 +39,31 @@ static void *take_signals(void *arg)
 	return NULL;
 }
 
-void interrupts_watch(struct reeve_client *client, bool gently)
+void interrupts_hold(void)
 {
 	pthread_t thread;
 
+	if (state.started)
+		return;
+	sigemptyset(&state.signals);
+	sigaddset(&state.signals, SIGINT);
+	sigaddset(&state.signals, SIGTERM);
+	pthread_sigmask(SIG_BLOCK, &state.signals, NULL);
+	if (pthread_create(&thread, NULL, take_signals, NULL) != 0) {
+		/* Without the thread they end the process, as ever. */
+		pthread_sigmask(SIG_UNBLOCK, &state.signals, NULL);
+		return;
+	}
+	pthread_detach(thread);
+	state.started = true;
+}
+
+void interrupts_watch(struct reeve_client *client, bool gently)
+{
 	pthread_mutex_lock(&state.lock);
 	state.client = client;
 	state.gently = gently;
 	pthread_mutex_unlock(&state.lock);
-	if (!state.started && pthread_create(&thread, NULL, take_signals, NULL) == 0) {
-		pthread_detach(thread);
-		state.started = true;
-	}
 }
 
 bool interrupts_asked(void)

@@ -5,11 +5,12 @@
 #include <reeve/client.h>
 #include <stdbool.h>
 
-/* Keeps SIGINT and SIGTERM from ending the process. Called before the client is created, whose threads inherit it. */
+/* Takes SIGINT and SIGTERM into our own hands; until a client is watched they still end the process. Called before the
+ * client is created, whose threads inherit it. */
 void interrupts_hold(void);
 
 /* From now on such a signal interrupts the client; with `gently` only the second does, and the first is to be noticed
- * by interrupts_asked(). `client` NULL: no client any more. Called by the main thread. */
+ * by interrupts_asked(). `client` NULL: they end the process again. Called by the main thread. */
 void interrupts_watch(struct reeve_client *client, bool gently);
 
 /* True once a signal has come. */

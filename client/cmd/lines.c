@@ -44,15 +44,23 @@ bool lines_open(struct lines *lines, const char *path, struct reeve_error *error
 
 	*lines = (struct lines){.name = input ? "standard input" : path};
 	lines->file = input ? stdin : fopen(path, "re");
-	if (!lines->file || fstat(fileno(lines->file), &status) != 0) {
-		file_error(lines, error);
-		lines_close(lines);
+	if (lines->file && fstat(fileno(lines->file), &status) == 0 && !S_ISDIR(status.st_mode))
+		return true;
+	if (lines->file && S_ISDIR(status.st_mode))
+		errno = EISDIR;
+	file_error(lines, error);
+	lines_close(lines);
+	return false;
+}
+
+bool lines_prepare(struct lines *lines, struct reeve_error *error)
+{
+	struct stat status;
+
+	if (fstat(fileno(lines->file), &status) != 0)
+		return file_error(lines, error);
+	if ((lines->file == stdin || !S_ISREG(status.st_mode)) && !spool(lines, error))
 		return false;
-	}
-	if ((input || !S_ISREG(status.st_mode)) && !spool(lines, error)) {
-		lines_close(lines);
-		return false;
-	}
 	if (fstat(fileno(lines->file), &status) == 0)
 		lines->size = status.st_size;
 	return true;

@@ -20,10 +20,12 @@ struct lines {
 	size_t capacity;
 };
 
-/* Opens a file, or with "-" standard input, which (like anything that cannot be read twice) is first copied to an
- * unnamed temporary file. False: *error says why. */
+/* Opens a file, or with "-" standard input. False: *error says why. */
 bool lines_open(struct lines *lines, const char *path, struct reeve_error *error);
 void lines_close(struct lines *lines);
+
+/* Gets ready to read. What cannot be read twice, as standard input, is copied to an unnamed temporary file. */
+bool lines_prepare(struct lines *lines, struct reeve_error *error);
 
 /* Reads the next line that is not blank into text, without its newline. False: there is none, or it could not be read:
  * then error->code is not OK. */

@@ -190,6 +190,8 @@ static int submit_one(struct reeve_client *client, const struct reeve_task_spec 
 	struct reeve_submitted task;
 	struct reeve_failure failure = {0};
 
+	if (wait)
+		interrupts_watch(client, false);
 	if (!reeve_submit(client, spec, 1, NULL, &task, &failure))
 		return command_failed(&failure);
 	if (task.existing && !json)
@@ -204,8 +206,8 @@ static int submit_one(struct reeve_client *client, const struct reeve_task_spec 
 	return EXIT_OK;
 }
 
-static int submit(
-    struct reeve_client *client, const struct submit_options *options, int operands, char **argv, bool json)
+static int submit(struct reeve_client *client, const struct submit_options *options, struct lines *lines, int operands,
+    char **argv, bool json)
 {
 	struct reeve_task_spec spec = spec_of(options, operands > 0 ? argv[1] : NULL);
 	char *details = NULL;
@@ -213,7 +215,7 @@ static int submit(
 	int code;
 
 	if (options->bulk)
-		return bulk_submit(client, options->bulk, &spec, options->wait, json);
+		return bulk_submit(client, lines, &spec, options->wait, json);
 	if (operands > 1 && strcmp(argv[2], "-") == 0) {
 		details = read_details(client, &length, &code);
 		if (!details)
@@ -254,6 +256,8 @@ int command_submit(int argc, char **argv)
 {
 	struct submit_options options = {.delay_ms = -1};
 	struct shared_options shared = {0};
+	struct reeve_error error = {0};
+	struct lines lines = {0};
 	struct reeve_client *client;
 	const char *problem;
 	int operands, code;
@@ -263,16 +267,18 @@ int command_submit(int argc, char **argv)
 	problem = usage_problem(&options, operands);
 	if (problem)
 		return command_usage(&table, "%s", problem);
+	if (options.bulk && !lines_open(&lines, options.bulk, &error)) {
+		command_say("--bulk: %s", error.message);
+		return EXIT_USAGE;
+	}
 	if (options.wait || options.bulk)
 		interrupts_hold();
 	client = command_connect(&shared, &code);
-	if (!client)
-		return code;
-	if (options.wait || options.bulk)
-		interrupts_watch(client, options.bulk != NULL);
-	code = submit(client, &options, operands, argv, shared.json);
+	if (client)
+		code = submit(client, &options, &lines, operands, argv, shared.json);
 	if (options.wait || options.bulk)
 		interrupts_watch(NULL, false);
 	reeve_client_destroy(client);
+	lines_close(&lines);
 	return code;
 }

@@ -44,13 +44,13 @@ static void show_line(const char *name, const char *text)
 
 static void show_time(const char *name, int64_t us, int64_t now_us)
 {
-	bool future = us > now_us;
 	char time[40], age[32], line[96];
 
 	if (us == 0)
 		return;
-	snprintf(line, sizeof line, "%s (%s%s)", terminal_time(us, time, sizeof time),
-	    terminal_age(now_us, us, age, sizeof age), future ? "" : " ago");
+	terminal_age(now_us, us, age, sizeof age);
+	snprintf(line, sizeof line, "%s (%s%s)", terminal_time(us, time, sizeof time), age,
+	    strncmp(age, "in ", 3) == 0 ? "" : " ago");
 	show_line(name, line);
 }
 

@@ -137,11 +137,14 @@ const char *terminal_age(int64_t now_us, int64_t then_us, char *out, size_t size
 		char unit;
 		int64_t seconds;
 	} units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
-	bool future = then_us > now_us;
-	/* What is to come is rounded up, so that "in 1h" is said of something just put off for an hour. */
+	/* Two clocks read one after the other differ; what is to come is rounded up, so that "in 60m" is said of
+	 * something just put off for an hour. */
+	bool future = then_us - now_us > 500000;
 	int64_t seconds = future ? (then_us - now_us + 999999) / 1000000 : (now_us - then_us) / 1000000;
 	size_t i = 0;
 
+	if (seconds < 0)
+		seconds = 0;
 	if (then_us == 0) {
 		snprintf(out, size, "-");
 		return out;

@@ -34,7 +34,7 @@ struct held {
 struct standin {
 	struct event_base *base;
 	struct rpc_server *server;
-	struct event *look;
+	struct event *look, *stop;
 	pthread_t thread;
 	char url[64];
 	pthread_mutex_t lock;
@@ -50,6 +50,7 @@ struct standin {
 	int fail_after, fail_count;
 	reeve_status fail_code;
 	int end_as;
+	char poison[32];
 	char reason[256];
 };
 
@@ -147,6 +148,13 @@ static void serve_submit(void *service, struct rpc_call *call, const ProtobufCMe
 		if (rpc_call_request_id(call))
 			memcpy(submit->request_id, rpc_call_request_id(call), UUID_BYTES);
 		submit->count = request->n_tasks;
+	}
+	for (size_t i = 0; i < request->n_tasks && *standin->poison; i++) {
+		if (strcmp(request->tasks[i]->type, standin->poison) != 0)
+			continue;
+		rpc_call_fail(call, STATUS(PERMISSION_DENIED), "as the test wants it");
+		pthread_mutex_unlock(&standin->lock);
+		return;
 	}
 	if (standin->fail_after > 0) {
 		standin->fail_after--;
@@ -441,7 +449,7 @@ static void serve_queues(void *service, struct rpc_call *call, const ProtobufCMe
 	counts.queued = 3;
 	counts.delayed = 2;
 	counts.executing = 1;
-	counts.oldest_due_us = clock_wall_us() - INT64_C(7200) * 1000000;
+	counts.oldest_due_us = clock_wall_us() - INT64_C(7230) * 1000000;
 	response.n_queues = 1;
 	response.queues = list;
 	rpc_call_reply(call, &response.base);
@@ -489,6 +497,14 @@ static void serve_stats(void *service, struct rpc_call *call, const ProtobufCMes
 	rpc_call_reply(call, &response.base);
 }
 
+/* On the loop's own thread: a loop that is yet to begin forgets that it was to break. */
+static void stop(evutil_socket_t fd, short events, void *arg)
+{
+	(void)fd;
+	(void)events;
+	event_base_loopbreak(((struct standin *)arg)->base);
+}
+
 static void *run(void *arg)
 {
 	struct standin *standin = arg;
@@ -519,6 +535,7 @@ struct standin *standin_start(void)
 	snprintf(standin->url, sizeof standin->url, "%s", rpc_server_url(standin->server));
 	standin->look = event_new(standin->base, -1, EV_PERSIST, look, standin);
 	event_add(standin->look, &often);
+	standin->stop = event_new(standin->base, -1, 0, stop, standin);
 	pthread_create(&standin->thread, NULL, run, standin);
 	return standin;
 }
@@ -527,10 +544,11 @@ void standin_stop(struct standin *standin)
 {
 	struct waiting *waiting, *next;
 
-	event_base_loopbreak(standin->base);
+	event_active(standin->stop, EV_TIMEOUT, 0);
 	pthread_join(standin->thread, NULL);
 	rpc_server_destroy(standin->server);
 	event_free(standin->look);
+	event_free(standin->stop);
 	event_base_free(standin->base);
 	DL_FOREACH_SAFE(standin->waits, waiting, next)
 	free(waiting);
@@ -552,6 +570,13 @@ void standin_fail_submits(struct standin *standin, int after, int count, reeve_s
 	standin->fail_after = after;
 	standin->fail_count = count;
 	standin->fail_code = code;
+	pthread_mutex_unlock(&standin->lock);
+}
+
+void standin_refuse_type(struct standin *standin, const char *type)
+{
+	pthread_mutex_lock(&standin->lock);
+	snprintf(standin->poison, sizeof standin->poison, "%s", type);
 	pthread_mutex_unlock(&standin->lock);
 }
 

@@ -26,6 +26,9 @@ const char *standin_url(const struct standin *standin);
 /* The next `count` submits fail with this code, `after` further ones have been answered. */
 void standin_fail_submits(struct standin *standin, int after, int count, reeve_status code);
 
+/* A submit with a task of this type among its tasks fails with PERMISSION_DENIED. */
+void standin_refuse_type(struct standin *standin, const char *type);
+
 /* Holds submits back until so many wait together, then answers them, the last first; 0: answers at once. */
 void standin_hold_submits(struct standin *standin, int count);
 

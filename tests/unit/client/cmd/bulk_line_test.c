@@ -1,0 +1,132 @@
+/* Lines of a bulk file: every field, in every form, and what is said of wrong ones. */
+#include "client/cmd/bulk_line.h"
+#include "common/clock.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+static const struct reeve_task_spec no_defaults;
+
+static struct bulk_task task;
+static struct reeve_error error;
+
+static bool read_line(const char *line, const struct reeve_task_spec *defaults)
+{
+	return bulk_task_read(&task, line, strlen(line), defaults, &error);
+}
+
+Test(bulk_line, reads_every_field)
+{
+	cr_assert(
+	    read_line(
+	        "{\"queue\":\"q\",\"type\":\"t\",\"details\":\"d\",\"priority\":-3,\"delay\":\"1m30s\",\"key\":\"k\","
+	        "\"key_ttl\":\"1h\",\"max_attempts\":7,\"timeout\":\"2s\",\"retry\":{\"base\":\"250ms\",\"max\":\"5m\"}"
+	        ","
+	        "\"source\":\"s\"}",
+	        &no_defaults),
+	    "%s", error.message);
+	cr_assert(eq(str, (char *)task.spec.queue, "q"));
+	cr_assert(eq(str, (char *)task.spec.type, "t"));
+	cr_assert(eq(str, (char *)task.spec.details, "d"));
+	cr_assert(eq(str, (char *)task.spec.key, "k"));
+	cr_assert(eq(str, (char *)task.spec.source, "s"));
+	cr_assert(eq(int, task.spec.priority, -3));
+	cr_assert(eq(i64, task.spec.delay_ms, 90000));
+	cr_assert(eq(i64, task.spec.key_ttl_ms, 3600000));
+	cr_assert(eq(i64, task.spec.timeout_ms, 2000));
+	cr_assert(eq(i64, task.spec.retry_base_ms, 250));
+	cr_assert(eq(i64, task.spec.retry_max_ms, 300000));
+	cr_assert(eq(u32, task.spec.max_attempts, 7));
+	bulk_task_free(&task);
+
+	cr_assert(read_line("{\"type\":\"t\",\"run_at\":\"2026-01-14T08:00:00Z\",\"key_ttl_ms\":5,\"timeout_ms\":6,"
+	                    "\"retry\":{\"base_ms\":7,\"max_ms\":8}}",
+	              &no_defaults),
+	    "%s", error.message);
+	cr_assert(eq(i64, task.spec.run_at_us, INT64_C(1768377600000000)));
+	cr_assert(eq(i64, task.spec.key_ttl_ms, 5));
+	cr_assert(eq(i64, task.spec.timeout_ms, 6));
+	cr_assert(eq(i64, task.spec.retry_base_ms, 7));
+	cr_assert(eq(i64, task.spec.retry_max_ms, 8));
+	bulk_task_free(&task);
+}
+
+static const char *details_of(const char *line)
+{
+	bulk_task_free(&task);
+	cr_assert(read_line(line, &no_defaults), "%s", error.message);
+	return task.spec.details ? task.spec.details : "none";
+}
+
+Test(bulk_line, details_may_be_any_json)
+{
+	cr_assert(eq(str, (char *)details_of("{\"details\":\"plain \\u00e9\"}"), "plain \xc3\xa9"));
+	cr_assert(eq(str, (char *)details_of("{\"details\": { \"b\" : [1, 2.5, null, true], \"a\" : \"\xc3\xa9\" } }"),
+	    "{\"b\":[1,2.5,null,true],\"a\":\"\xc3\xa9\"}"));
+	cr_assert(eq(str, (char *)details_of("{\"details\": [ ]}"), "[]"));
+	cr_assert(eq(str, (char *)details_of("{\"details\": 9007199254740993}"), "9007199254740993"));
+	cr_assert(eq(str, (char *)details_of("{\"details\": false}"), "false"));
+	cr_assert(eq(str, (char *)details_of("{\"details\": null}"), "none"));
+	cr_assert(eq(str, (char *)details_of("{}"), "none"));
+	bulk_task_free(&task);
+}
+
+Test(bulk_line, leaves_to_the_defaults_what_it_does_not_say)
+{
+	const struct reeve_task_spec delayed = {.type = "d", .queue = "night", .priority = 5, .delay_ms = 60000};
+	const struct reeve_task_spec timed = {.type = "d", .run_at_us = 77};
+
+	cr_assert(read_line("{\"priority\":null}", &delayed));
+	cr_assert(eq(str, (char *)task.spec.type, "d"));
+	cr_assert(eq(str, (char *)task.spec.queue, "night"));
+	cr_assert(eq(int, task.spec.priority, 5));
+	cr_assert(eq(i64, task.spec.delay_ms, 60000));
+	bulk_task_free(&task);
+	cr_assert(read_line("{\"type\":\"own\",\"run_at\":\"2026-01-14T08:00:00Z\"}", &delayed));
+	cr_assert(eq(str, (char *)task.spec.type, "own"));
+	cr_assert(eq(i64, task.spec.delay_ms, 0), "its own time excludes the default delay");
+	bulk_task_free(&task);
+	cr_assert(read_line("{\"delay_ms\":5}", &timed));
+	cr_assert(eq(i64, task.spec.run_at_us, 0));
+	bulk_task_free(&task);
+}
+
+static void refused(const char *line, const char *message)
+{
+	cr_assert(not(read_line(line, &no_defaults)), "%s", line);
+	cr_assert(eq(str, error.message, (char *)message));
+	bulk_task_free(&task);
+}
+
+Test(bulk_line, says_what_is_wrong)
+{
+	refused("[]", "must be a JSON object");
+	refused("{\"typ\":\"t\"}", "typ is no field of a task");
+	refused("{\"type\":5}", "type must be a text");
+	refused("{\"type\":\"a\\u0000b\"}", "type holds a NUL byte");
+	refused("{\"details\":\"a\\u0000b\"}", "details holds a NUL byte");
+	refused("{\"priority\":\"5\"}", "priority must be a whole number");
+	refused("{\"priority\":1.5}", "priority must be a whole number");
+	refused("{\"priority\":2147483648}", "priority is out of range");
+	refused("{\"max_attempts\":-1}", "max_attempts is negative");
+	refused("{\"delay\":\"-5s\"}", "delay is negative");
+	refused("{\"delay\":5}", "delay must be a duration like \"250ms\", \"5s\" or \"1m30s\"");
+	refused("{\"delay_ms\":-5}", "delay_ms is negative");
+	refused("{\"delay_ms\":\"5s\"}", "delay_ms must be a whole number");
+	refused("{\"run_at\":5}", "run_at must be a time like \"2026-01-14T08:00:00Z\" or \"+5m\"");
+	refused("{\"retry\":\"5s\"}", "retry must be an object");
+	refused("{\"retry\":{\"least\":1}}", "retry.least is no field of a task");
+	refused("{\"retry\":{\"base\":\"x\"}}", "retry.base must be a duration like \"250ms\", \"5s\" or \"1m30s\"");
+
+	cr_assert(not(read_line("{\"type\":\"a\",\"type\":\"b\"}", &no_defaults)));
+	cr_assert(strstr(error.message, "is no JSON: duplicate object key") != NULL, "%s", error.message);
+	bulk_task_free(&task);
+	cr_assert(not(read_line("{\"type\":\"caf\xe9\"}", &no_defaults)));
+	cr_assert(strstr(error.message, "is no JSON: unable to decode byte 0xe9") != NULL, "%s", error.message);
+	bulk_task_free(&task);
+	cr_assert(not(read_line("{\"type\":\"t\"} x", &no_defaults)));
+	bulk_task_free(&task);
+	cr_assert(not(read_line("", &no_defaults)));
+	bulk_task_free(&task);
+}

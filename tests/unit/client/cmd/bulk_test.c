@@ -1,0 +1,142 @@
+/* `reeve submit --bulk`: all of a file or, if a line is wrong, nothing of it. */
+#include "common/error.h"
+#include "tests/unit/client/cmd/run.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <reeve/client.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(bulk, .init = run_begin, .fini = run_end);
+
+Test(bulk, submits_line_by_line)
+{
+	const char *file = run_file("{\"type\":\"a\",\"details\":{\"n\":1}}\n"
+	                            "\n"
+	                            "  \t\r\n"
+	                            "{\"type\":\"b\",\"key\":\"k\"}\r\n"
+	                            "{\"details\":\"last, without a newline\",\"queue\":\"own\"}");
+
+	cr_assert(eq(int, run_reeve(NULL, "submit", "--bulk", file, "default-type", "--queue", "night", NULL), 0), "%s",
+	    run_err);
+	cr_assert(eq(str, run_out, "1\n2\n3\n"));
+	cr_assert(eq(str, run_err, ""));
+	cr_assert(eq(str, (char *)standin_details(run_standin, 1), "{\"n\":1}"));
+	cr_assert(eq(str, (char *)standin_details(run_standin, 3), "last, without a newline"));
+	cr_assert(eq(int, run_reeve(NULL, "list", NULL), 0));
+	cr_assert(strstr(run_out, " 3  queued  own    default-type ") != NULL, "%s", run_out);
+	cr_assert(strstr(run_out, " 2  queued  night  b            ") != NULL, "%s", run_out);
+
+	cr_assert(
+	    eq(int, run_reeve("{\"type\":\"a\"}\n{\"type\":\"b\",\"key\":\"k\"}", "submit", "--bulk", "-", NULL), 0));
+	cr_assert(eq(str, run_out, "4\n2\n"));
+	cr_assert(eq(str, run_err, "reeve: 1 of the keys were known already: their tasks are the earlier ones\n"));
+	cr_assert(eq(int, run_reeve("{\"type\":\"b\",\"key\":\"k\"}", "submit", "--bulk=-", "--json", NULL), 0));
+	cr_assert(eq(str, run_out, "{\"id\":2,\"existing\":true}\n"));
+	cr_assert(eq(int, run_reeve("", "submit", "--bulk=-", NULL), 0));
+	cr_assert(eq(str, run_out, ""));
+}
+
+Test(bulk, one_bad_line_and_nothing_is_sent)
+{
+	struct standin_submit submits[STANDIN_SUBMITS];
+	char *text = malloc(3000 * 32), *to = text, expected[256];
+
+	/* Many good chunks stand before it. */
+	for (int i = 1; i <= 2500; i++)
+		to += sprintf(to, i == 2400 ? "{\"type\":\"\"}\n" : "{\"type\":\"t\"}\n");
+	const char *file = run_file(text);
+	cr_assert(eq(int, run_reeve(NULL, "submit", "--bulk", file, NULL), EXIT_REFUSED));
+	snprintf(expected, sizeof expected,
+	    "reeve: %s:2400: type is empty\nreeve: %s: 1 line cannot be submitted; nothing was\n", file, file);
+	cr_assert(eq(str, run_err, expected));
+	cr_assert(eq(str, run_out, ""));
+	cr_assert(eq(sz, standin_submits(run_standin, submits), 0));
+	free(text);
+
+	cr_assert(eq(int,
+	    run_reeve("{\"type\":\"t\"}\n\n{\"type\":\"t\",\"delay\":\"-5s\"}\nnonsense\n{\"typ\":1}\n", "submit",
+	        "--bulk", "-", NULL),
+	    EXIT_REFUSED));
+	cr_assert(strstr(run_err, "reeve: standard input:3: delay is negative\n") != NULL, "%s", run_err);
+	cr_assert(strstr(run_err, "reeve: standard input:4: is no JSON: ") != NULL, "%s", run_err);
+	cr_assert(strstr(run_err, "reeve: standard input:5: typ is no field of a task\n") != NULL, "%s", run_err);
+	cr_assert(strstr(run_err, "3 lines cannot be submitted; nothing was\n") != NULL, "%s", run_err);
+	cr_assert(eq(int, run_reeve_bytes("{\"type\":\"t\"}\n \0\n", 16, "submit", "--bulk", "-", NULL), EXIT_REFUSED));
+	cr_assert(strstr(run_err, "reeve: standard input:2: is no JSON: ") != NULL, "%s", run_err);
+	cr_assert(eq(int, run_reeve("{\"type\":\"caf\xe9\"}\n", "submit", "--bulk", "-", NULL), EXIT_REFUSED));
+
+	char *long_line = malloc(STANDIN_MAX_DETAILS + 64);
+	sprintf(long_line, "{\"type\":\"t\",\"details\":\"%0*d\"}", STANDIN_MAX_DETAILS + 1, 7);
+	cr_assert(eq(int, run_reeve(long_line, "submit", "--bulk", "-", NULL), EXIT_REFUSED));
+	cr_assert(
+	    strstr(run_err, ":1: details is longer than 2000 bytes, the manager's limit\n") != NULL, "%s", run_err);
+	free(long_line);
+	cr_assert(eq(sz, standin_tasks(run_standin), 0));
+}
+
+Test(bulk, says_which_lines_became_tasks)
+{
+	char *text = malloc(6000 * 32), *to = text, expected[64];
+	size_t n_lines = 0;
+
+	/* A blank line in front: lines are not tasks. */
+	to += sprintf(to, "\n");
+	for (int i = 1; i <= 6000; i++)
+		to += sprintf(to, "{\"type\":\"%s\"}\n", i == 2500 ? "bad" : "t");
+	const char *file = run_file(text);
+	free(text);
+	standin_refuse_type(run_standin, "bad");
+	cr_assert(eq(int, run_reeve(NULL, "submit", "--bulk", file, NULL), EXIT_REFUSED));
+	cr_assert(strstr(run_err, "reeve: as the test wants it\n") != NULL, "%s", run_err);
+	cr_assert(strstr(run_err, ": the tasks of lines 2002 to 3001 were not stored\n") != NULL, "%s", run_err);
+	/* Which chunks were under way already when that was known is a matter of time. */
+	cr_assert(standin_tasks(run_standin) >= 2000 && standin_tasks(run_standin) <= 5000);
+	snprintf(expected, sizeof expected, "reeve: %zu of 6000 tasks were stored\n", standin_tasks(run_standin));
+	cr_assert(strstr(run_err, expected) != NULL, "%s", run_err);
+	if (standin_tasks(run_standin) < 5000) {
+		snprintf(expected, sizeof expected, ": the tasks from line %zu on were not sent\n",
+		    standin_tasks(run_standin) + 1000 + 2);
+		cr_assert(strstr(run_err, expected) != NULL, "%s", run_err);
+	}
+	for (const char *at = run_out; *at; at++)
+		n_lines += *at == '\n';
+	cr_assert(eq(sz, n_lines, standin_tasks(run_standin)));
+}
+
+Test(bulk, waits_for_all)
+{
+	standin_end_tasks_as(run_standin, REEVE_TASK_COMPLETED);
+	cr_assert(
+	    eq(int, run_reeve("{\"type\":\"a\"}\n{\"type\":\"a\"}\n", "submit", "--bulk", "-", "--wait", NULL), 0));
+	cr_assert(eq(str, run_out, "1\n2\n"));
+	cr_assert(eq(str, run_err, "reeve: 2 completed, 0 dead, 0 cancelled\n"));
+	cr_assert(eq(int, run_reeve("{\"type\":\"a\"}\n", "submit", "--bulk", "-", "--wait", "--json", NULL), 0));
+	cr_assert(strncmp(run_out, "{\"id\":3,\"queue\":", 16) == 0 && strstr(run_out, "\"status\":\"completed\""),
+	    "%s", run_out);
+	standin_end_tasks_as(run_standin, REEVE_TASK_DEAD);
+	cr_assert(eq(int, run_reeve("{\"type\":\"a\",\"details\":\"why\"}\n", "submit", "--bulk", "-", "--wait", NULL),
+	    EXIT_TASK_FAILED));
+	cr_assert(eq(str, run_err,
+	    "reeve: task 4 (a) is dead after 1 attempt: exit:65: why\nreeve: 0 completed, 1 dead, 0 cancelled\n"));
+}
+
+Test(bulk, wrong_usage)
+{
+	cr_assert(eq(int, run_reeve(NULL, "submit", "--bulk", "/no/such/file", NULL), EXIT_USAGE));
+	cr_assert(eq(str, run_err, "reeve: --bulk: /no/such/file: No such file or directory\n"));
+	cr_assert(eq(int, run_reeve(NULL, "submit", "--bulk", "/tmp", NULL), EXIT_USAGE), "a folder");
+	cr_assert(eq(int, run_reeve(NULL, "submit", "--bulk", "-", "--key", "k", NULL), EXIT_USAGE));
+	cr_assert(eq(int, run_reeve(NULL, "submit", "--bulk", "-", "t", "details", NULL), EXIT_USAGE));
+}
+
+Test(bulk, draws_a_bar_on_a_terminal_alone)
+{
+	const char *file = run_file("{\"type\":\"a\"}\n{\"type\":\"a\"}\n");
+
+	cr_assert(eq(int, run_reeve_on_terminal(80, "submit", "--bulk", file, NULL), 0));
+	cr_assert(strstr(run_out, "submitting [########################] 2/2") != NULL, "%s", run_out);
+	cr_assert(strstr(run_out, "1\n2\n") != NULL, "%s", run_out);
+}

@@ -1,0 +1,133 @@
+/* What people see: widths, ages, cells without control characters, tables that fit. */
+#include "client/cmd/table.h"
+#include "client/cmd/terminal.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void begin(void)
+{
+	setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+static const char *age(int64_t seconds_ago)
+{
+	static char text[32];
+	const int64_t now = INT64_C(1768377600000000);
+
+	return terminal_age(now, now - seconds_ago * 1000000, text, sizeof text);
+}
+
+Test(terminal, ages_are_short)
+{
+	char text[32];
+
+	cr_assert(eq(str, (char *)age(0), "0s"));
+	cr_assert(eq(str, (char *)age(119), "119s"));
+	cr_assert(eq(str, (char *)age(120), "2m"));
+	cr_assert(eq(str, (char *)age(7199), "119m"));
+	cr_assert(eq(str, (char *)age(7200), "2h"));
+	cr_assert(eq(str, (char *)age(86400 * 3), "3d"));
+	cr_assert(eq(str, (char *)age(-300), "in 5m"));
+	cr_assert(eq(str, (char *)terminal_age(5, 0, text, sizeof text), "-"));
+	cr_assert(eq(str, (char *)terminal_age(1, 2, text, sizeof text), "0s"), "clocks differ");
+	cr_assert(eq(str, (char *)terminal_age(1, 600002, text, sizeof text), "in 1s"));
+	cr_assert(
+	    eq(str, (char *)terminal_time(INT64_C(1768377600123456), text, sizeof text), "2026-01-14 08:00:00.123Z"));
+	cr_assert(eq(str, (char *)terminal_time(0, text, sizeof text), "-"));
+}
+
+Test(terminal, text_cannot_steer_it, .init = begin)
+{
+	char *out = NULL;
+	size_t size;
+	FILE *file = open_memstream(&out, &size);
+	char *line = terminal_one_line("a\tb\x1b[31m\nc\xc2\x9b"
+	                               "d\x7f caf\xc3\xa9\n");
+
+	cr_assert(eq(str, line,
+	    "a b\\x1b[31m c\\xc2\x9b"
+	    "d\\x7f caf\xc3\xa9"));
+	free(line);
+	terminal_write_clean(file, "x\x1b]0;t\x07\ty\n");
+	fclose(file);
+	cr_assert(eq(str, out, "x\\x1b]0;t\\x07\ty\n"));
+	free(out);
+}
+
+Test(terminal, measures_by_character, .init = begin)
+{
+	int width;
+
+	cr_assert(eq(int, terminal_width("caf\xc3\xa9"), 4));
+	cr_assert(eq(int, terminal_width("\xe4\xb8\xad\xe6\x96\x87"), 4), "wide characters");
+	cr_assert(eq(int, terminal_width("bad \xff"), 5));
+	cr_assert(eq(sz, terminal_cut("caf\xc3\xa9s", 4, &width), 5));
+	cr_assert(eq(int, width, 4));
+	cr_assert(eq(sz, terminal_cut("\xe4\xb8\xad\xe6\x96\x87", 3, &width), 3));
+	cr_assert(eq(int, width, 2));
+}
+
+static const struct column columns[] = {
+    {"ID", COLUMN_NUMBER}, {"TYPE", COLUMN_TEXT}, {"STATUS", COLUMN_WORD}, {"NOTE", COLUMN_TEXT}, {0}};
+
+static char *written(int terminal_wide, bool colour)
+{
+	struct table *table = table_create(columns);
+	char *out = NULL;
+	size_t size;
+	FILE *file = open_memstream(&out, &size);
+
+	table_number(table, 7);
+	table_text(table, "mail");
+	table_coloured(table, "dead", "\x1b[31m");
+	table_text(table, "a long story of what went wrong\nand why");
+	table_number(table, 12345);
+	table_text(table, "\xe4\xb8\xad\xe6\x96\x87 report");
+	table_text(table, "queued");
+	table_text(table, "");
+	table_write(table, file, terminal_wide, colour);
+	fclose(file);
+	table_destroy(table);
+	return out;
+}
+
+Test(table, is_aligned, .init = begin)
+{
+	char *out = written(0, false);
+
+	cr_assert(eq(str, out,
+	    "   ID  TYPE         STATUS  NOTE\n"
+	    "    7  mail         dead    a long story of what went wrong and why\n"
+	    "12345  \xe4\xb8\xad\xe6\x96\x87 report  queued  -\n"));
+	free(out);
+}
+
+Test(table, fits_the_terminal, .init = begin)
+{
+	char *out = written(40, false);
+
+	cr_assert(eq(str, out,
+	    "   ID  TYPE         STATUS  NOTE\n"
+	    "    7  mail         dead    a long stor\xe2\x80\xa6\n"
+	    "12345  \xe4\xb8\xad\xe6\x96\x87 report  queued  -\n"));
+	free(out);
+	/* The widest gives way first, and none beyond what can still be read. */
+	out = written(10, false);
+	cr_assert(eq(str, out,
+	    "   ID  TYPE      STATUS  NOTE\n"
+	    "    7  mail      dead    a long \xe2\x80\xa6\n"
+	    "12345  \xe4\xb8\xad\xe6\x96\x87 re\xe2\x80\xa6  queued  -\n"));
+	free(out);
+}
+
+Test(table, colours_the_text_alone, .init = begin)
+{
+	char *out = written(0, true);
+
+	cr_assert(strstr(out, "mail         \x1b[31mdead\x1b[0m    a long") != NULL, "%s", out);
+	free(out);
+}
