@@ -247,20 +247,27 @@ static int early_end(const struct member *member)
 	                                                                : EXIT_TASK_FAILED;
 }
 
-/* Whether the manager answers a call. */
-static bool manager_answers(const struct dev *dev)
+/* Begins to ask whether a manager answers at our URL: a child process, or −1. */
+static pid_t begin_to_ask(const struct dev *dev, const char *patience)
 {
-	const char *argv[] = {dev->self, "stats", "--manager", dev->url, "--connect-timeout", "2s", NULL};
-	int quiet = open("/dev/null", O_RDWR | O_CLOEXEC), status = -1;
+	const char *argv[] = {dev->self, "stats", "--manager", dev->url, "--connect-timeout", patience, NULL};
+	int quiet = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct child_spec spec = {.argv = argv, .input = quiet, .output = quiet, .death_signal = SIGKILL};
 	pid_t pid = child_start(&spec, NULL);
+
+	if (quiet >= 0)
+		close(quiet);
+	return pid;
+}
+
+static bool was_answered(const struct dev *dev, pid_t pid)
+{
+	int status = -1;
 
 	if (pid > 0 && !child_wait(pid, 10000, dev->stop_fd, &status)) {
 		kill(pid, SIGKILL);
 		child_wait(pid, -1, -1, &status);
 	}
-	if (quiet >= 0)
-		close(quiet);
 	return status == 0;
 }
 
@@ -275,7 +282,7 @@ static int start_manager(struct dev *dev)
 	};
 	if (!member_start(&dev->manager))
 		return EXIT_TASK_FAILED;
-	while (!manager_answers(dev)) {
+	while (!was_answered(dev, begin_to_ask(dev, "2s"))) {
 		if (stop_wanted(dev))
 			return EXIT_OK;
 		if (member_ended(&dev->manager))
@@ -320,15 +327,16 @@ static void say_how_to_use(const struct dev *dev)
 	fflush(stdout);
 }
 
-/* A worker that says its options or handlers are wrong will say so again. */
-static bool hopeless(const struct dev *dev)
+/* The exit code of a member that ended for a reason that starting it again would not mend: wrong options or handlers,
+ * an address that somebody else has, a database that refuses; EXIT_OK: there is none. */
+static int hopeless(const struct member *members, int64_t count)
 {
-	for (int64_t i = 0; i < dev->options.workers; i++) {
-		const struct member *worker = &dev->workers[i];
-		if (worker->pid == 0 && WIFEXITED(worker->status) && WEXITSTATUS(worker->status) == EXIT_USAGE)
-			return true;
+	for (const struct member *member = members; member < members + count; member++) {
+		int code = member->pid == 0 && WIFEXITED(member->status) ? WEXITSTATUS(member->status) : EXIT_OK;
+		if (code == EXIT_USAGE || code == EXIT_UNREACHABLE || code == EXIT_REFUSED)
+			return code;
 	}
-	return false;
+	return EXIT_OK;
 }
 
 /* Looks after the children until we are to stop, or cannot go on. */
@@ -344,9 +352,12 @@ static int run(struct dev *dev)
 			    "postgres", "it has ended by itself; its messages are in %s", embedded_log(dev->postgres));
 			return EXIT_TASK_FAILED;
 		}
-		if (hopeless(dev)) {
-			log_error(NULL, "the workers cannot run with %s", dev->handlers);
-			return EXIT_USAGE;
+		int code = hopeless(&dev->manager, 1);
+		if (code == EXIT_OK)
+			code = hopeless(dev->workers, dev->options.workers);
+		if (code != EXIT_OK) {
+			log_error(NULL, "starting it again would not help");
+			return code;
 		}
 		/* As unsigned numbers, "never" is the longest time of all. */
 		int64_t next = (uint64_t)manager_ms < (uint64_t)workers_ms ? manager_ms : workers_ms;
@@ -392,14 +403,20 @@ static int exit_code_of(reeve_status code)
 
 static int start_and_run(struct dev *dev, struct reeve_error *error)
 {
+	/* Another one's answers must not be taken for our manager's. */
+	pid_t ask = begin_to_ask(dev, "200ms");
 	log_info(NULL, "starting PostgreSQL in %s", dev->data);
 	dev->postgres = embedded_start(dev->data, dev->stop_fd, error);
+	bool other = was_answered(dev, ask);
 	if (!dev->postgres) {
 		log_error("postgres", "%s", error->message);
 		return exit_code_of(error->code);
 	}
 	int code = EXIT_OK;
-	if (!choose_handlers(dev, error)) {
+	if (other) {
+		log_error(NULL, "another manager answers at %s already: choose another --listen", dev->url);
+		code = EXIT_REFUSED;
+	} else if (!choose_handlers(dev, error)) {
 		log_error(NULL, "%s", error->message);
 		code = EXIT_REFUSED;
 	}

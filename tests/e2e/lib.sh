@@ -27,8 +27,8 @@
 # the ends of all logs are shown. What is started at the top of the file, before run_stories, is there for all its stories;
 # a story that kills or restarts something starts its own.
 #
-# `tests/run NAME` runs one suite, `tests/run NAME/WORDS` its stories with those words in their names; so does running the
-# file itself.
+# `tests/run NAME` runs one suite, `tests/run NAME/WORDS` its stories with those words in their names; running the file
+# itself does, too. With REEVE_TEST_TRACE=1 every command of a story is in its output.
 #
 # What there is, beside plain bash and jq:
 #	$TOP                         the project's folder
@@ -376,6 +376,7 @@ show_story() { # NAME: everything that helps to see why it failed
 run_story() { # NAME
 	local status=0 begin=$SECONDS
 	new_folder "$SUITE_DIR/$((++STORY))"
+	RUNNING=$1
 	set +e
 	trap - ERR
 	(
@@ -385,11 +386,13 @@ run_story() { # NAME
 		trap 'status=$?; trap - EXIT ERR; end_everything || status=1; exit $status' EXIT
 		trap 'exit 143' TERM INT HUP
 		trap 'on_error $? "$BASH_COMMAND"' ERR
+		[ -z "${REEVE_TEST_TRACE:-}" ] || set -x
 		"$1"
 	) >"$DIR/output" 2>&1 </dev/null
 	status=$?
 	set -e
 	trap 'on_error $? "$BASH_COMMAND"' ERR
+	RUNNING=
 	if [ "$(find "$REPORTS" -type f | wc -l)" -gt 0 ]; then
 		echo "a sanitizer reported something" >>"$DIR/output"
 		status=1
@@ -417,6 +420,9 @@ run_stories() {
 end_suite() {
 	local status=$?
 	trap - EXIT ERR
+	if [ -n "$RUNNING" ]; then # the suite's time is over
+		show_story "$RUNNING"
+	fi
 	new_folder "$SUITE_DIR"
 	end_everything || status=1
 	if [ "$(find "$REPORTS" -type f | wc -l)" -gt 0 ]; then
@@ -430,7 +436,7 @@ end_suite() {
 	exit $status
 }
 
-STORY=0 FAILED=0
+STORY=0 FAILED=0 RUNNING=
 unset XDG_DATA_HOME XDG_CONFIG_HOME REEVE_MANAGER
 SUITE_DIR=$REEVE_TEST_SUITE_DIR
 new_folder "$SUITE_DIR"
