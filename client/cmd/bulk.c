@@ -126,6 +126,8 @@ static void take_stored(void *arg, size_t first, const struct reeve_submitted *s
 		if (!bulk->ids)
 			abort();
 	}
+	/* The bar and what is printed may share a terminal. */
+	progress_end(&bulk->progress);
 	for (size_t i = 0; i < count; i++) {
 		bulk->n_existing += submitted[i].existing;
 		if (bulk->print)

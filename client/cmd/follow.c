@@ -100,6 +100,7 @@ static void take_ended(void *arg, const struct reeve_task *task)
 	if (following->json) {
 		char *json = reeve_json(task->wire);
 
+		progress_end(&following->progress);
 		puts(json);
 		free(json);
 	} else if (following->mode == FOLLOW_TABLE) {
@@ -192,8 +193,8 @@ static int conclude(const struct following *following, size_t pending)
 	if (pending > 0 && interrupts_asked()) {
 		struct reeve_failure interrupted = {.code = REEVE_CANCELLED};
 
-		command_say(
-		    "interrupted; %zu task%s not ended yet, and going on", pending, pending == 1 ? " has" : "s have");
+		command_say("interrupted; %zu %s", pending,
+		    pending == 1 ? "task has not ended and goes on" : "tasks have not ended and go on");
 		return command_exit_code(&interrupted);
 	}
 	if (pending > 0)

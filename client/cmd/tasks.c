@@ -333,9 +333,13 @@ static const struct option_table audit_table = {
 static const struct column audit_columns[] = {{"TIME", COLUMN_WORD}, {"TASK", COLUMN_NUMBER}, {"EVENT", COLUMN_WORD},
     {"ATTEMPT", COLUMN_NUMBER}, {"WORKER", COLUMN_TEXT}, {"ACTOR", COLUMN_TEXT}, {"NOTE", COLUMN_TEXT}, {0}};
 
-static void print_events(const struct reeve_events *events)
+static const struct column one_audit_columns[] = {{"TIME", COLUMN_WORD}, {"EVENT", COLUMN_WORD},
+    {"ATTEMPT", COLUMN_NUMBER}, {"WORKER", COLUMN_TEXT}, {"ACTOR", COLUMN_TEXT}, {"NOTE", COLUMN_TEXT}, {0}};
+
+/* The events of one task need not say which. */
+static void print_events(const struct reeve_events *events, bool of_one_task)
 {
-	struct table *table = table_create(audit_columns);
+	struct table *table = table_create(of_one_task ? one_audit_columns : audit_columns);
 
 	for (size_t i = 0; i < events->count; i++) {
 		const struct reeve_event *event = &events->events[i];
@@ -343,7 +347,8 @@ static void print_events(const struct reeve_events *events)
 
 		table_text(table, terminal_time(event->at_us, text, sizeof text));
 		snprintf(text, sizeof text, "%" PRId64, event->task_id);
-		table_text(table, event->task_id ? text : "");
+		if (!of_one_task)
+			table_text(table, event->task_id ? text : "");
 		table_text(table, event->event);
 		snprintf(text, sizeof text, "%" PRIu32, event->attempt);
 		table_text(table, event->attempt ? text : "");
@@ -392,7 +397,7 @@ int command_audit(int argc, char **argv)
 		for (size_t i = 0; shared.json && i < events->count && !ferror(stdout); i++)
 			print_json(events->events[i].wire);
 		if (!shared.json)
-			print_events(events);
+			print_events(events, id != 0);
 		if (events->more)
 			command_say(
 			    "there are more events than the %zu shown; --since and --limit choose", events->count);

@@ -154,9 +154,9 @@ struct reeve_stream {
 	int in_flight;      /* chunks under way at once; 0: 4 */
 };
 
-/* Submits what `next` gives until it gives no more. Memory is bounded by the chunks in flight. A task that is wrong, and
- * a chunk that fails, end the stream: nothing further is sent, what is under way is waited for and told of. The failure
- * is the first one's. */
+/* Submits what `next` gives until it gives no more. Memory is bounded by the chunks in flight. A task that is wrong,
+ * and a chunk that fails, end the stream: nothing further is sent, what is under way is waited for and told of. The
+ * failure is the first one's. */
 bool reeve_submit_stream(struct reeve_client *client, const struct reeve_stream *stream, struct reeve_failure *failure);
 
 /*

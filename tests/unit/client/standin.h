@@ -32,7 +32,7 @@ void standin_refuse_type(struct standin *standin, const char *type);
 /* Holds submits back until so many wait together, then answers them, the last first; 0: answers at once. */
 void standin_hold_submits(struct standin *standin, int count);
 
-/* Every task submitted from now on ends at once, so; the result or error is its details. A status UNSPECIFIED: it waits. */
+/* Every task submitted from now on ends at once, so; the result or error is its details. 0: it waits. */
 void standin_end_tasks_as(struct standin *standin, int task_status);
 
 /* Ends a task with this status; the text is its result if it completed, else its error. */

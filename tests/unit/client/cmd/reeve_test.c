@@ -273,8 +273,8 @@ Test(reeve, audit_tells_what_happened)
 	for (int i = 0; i < 3; i++)
 		RUN(EXIT_OK, "submit", "t");
 	RUN(EXIT_OK, "audit", "2");
-	OUT_HAS("TIME                      TASK  EVENT      ATTEMPT  WORKER  ACTOR");
-	OUT_HAS("Z     2  submitted        -  -       ");
+	OUT_HAS("TIME                      EVENT      ATTEMPT  WORKER  ACTOR");
+	OUT_HAS("Z  submitted        -  -       ");
 	OUT_HAS("by the test\n");
 	RUN(EXIT_OK, "audit", "--limit", "2", "--json");
 	OUT_HAS("\"task_id\":1,");
@@ -283,7 +283,8 @@ Test(reeve, audit_tells_what_happened)
 	RUN(EXIT_OK, "audit", "--since", "+1m");
 	ERR("no events\n");
 	RUN(EXIT_OK, "audit", "--since", "5m ago");
-	OUT_HAS("submitted");
+	OUT_HAS("TIME                      TASK  EVENT      ATTEMPT  WORKER  ACTOR");
+	OUT_HAS("Z     2  submitted        -  -       ");
 	RUN(EXIT_USAGE, "audit", "--since", "whenever");
 	RUN(EXIT_USAGE, "audit", "1", "2");
 }
