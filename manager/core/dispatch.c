@@ -138,12 +138,16 @@ static bool fetch_accepts(struct fetch *f, int id)
 	return f->accepts[id] > 0;
 }
 
+static int by_number(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return (x > y) - (x < y);
+}
+
 static bool fetch_excludes(const struct fetch *f, int64_t id)
 {
-	for (int i = 0; i < f->request.exclude_count; i++)
-		if (f->request.exclude[i] == id)
-			return true;
-	return false;
+	return f->request.exclude_count &&
+	    bsearch(&id, f->request.exclude, (size_t)f->request.exclude_count, sizeof id, by_number);
 }
 
 /* Whether one more candidate fits: slots, and bytes unless it is the first. */
@@ -477,6 +481,7 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 	int64_t *exclude = calloc((size_t)request->exclude_count + 1, sizeof *exclude);
 	if (request->exclude_count)
 		memcpy(exclude, request->exclude, sizeof *exclude * (size_t)request->exclude_count);
+	qsort(exclude, (size_t)request->exclude_count, sizeof *exclude, by_number);
 	f->request.exclude = exclude;
 	if (f->request.max_bytes <= 0 || f->request.max_bytes > core->options.max_answer_bytes)
 		f->request.max_bytes = core->options.max_answer_bytes;

@@ -45,6 +45,11 @@ static void settle(const struct submit *s)
 		const struct store_task *t = &s->tasks[i];
 		if (!m->made) {
 			core->counters.duplicates++;
+			/* Made by an earlier copy of the call, whose manager may have died before it could tell anybody. */
+			if (!m->existing) {
+				window_rewind(core->window, t->route, t->priority, STORE_TIME_BEGIN);
+				wakes_tell(core->wakes, t->route, t->priority, STORE_TIME_BEGIN);
+			}
 			continue;
 		}
 		core->counters.submitted++;

@@ -17,6 +17,7 @@
 enum {
 	PAGE_SMALLEST = 100,
 	PAGE_LARGEST = 5000,
+	ROUTES_AT_ONCE = 1000,       /* whose streams are looked for by one statement */
 	STREAMS_FOUND_AT_ONCE = 64,  /* priorities of a route */
 	TRAIL_US = 5 * 1000 * 1000,  /* how far back a trailing look goes */
 	TRAIL_EVERY_MS = 1000,
@@ -74,7 +75,7 @@ struct window {
 	int scope_count;
 	int size;               /* candidates not taken */
 	int64_t all_ms;         /* the next reading of everything */
-	bool finding;
+	bool finding, find_wanted; /* wanted: some route's streams are not all known */
 	struct store_streams find;
 	int *find_routes;
 	int find_count;
@@ -222,6 +223,7 @@ static bool is_due(const struct window *w, int64_t run_at_us, int64_t version)
 static void due_later(struct stream *s, int64_t run_at_us)
 {
 	struct core *core = s->window->core;
+	s->noted |= s->reading;
 	if (run_at_us >= s->next_due_us)
 		return;
 	s->next_due_us = run_at_us;
@@ -249,7 +251,7 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 		due_later(s, run_at_us);
 		return;
 	}
-	if (k || s->unread || s->reading || bytes < 0 || w->size >= w->core->options.window_limit) {
+	if (k || s->unread || s->reading || run_at_us >= s->next_due_us || bytes < 0 || w->size >= w->core->options.window_limit) {
 		/* The cursor will come by, or has to go back. */
 		s->noted |= s->reading;
 		if (behind_cursor(s, run_at_us, id))
@@ -339,7 +341,8 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 			s->cursor_id = s->page.candidates[s->page.count - 1].id;
 		}
 		s->unread = !ended || s->noted;
-		s->next_due_us = ended ? s->page.next_due_us : s->next_due_us;
+		if (ended && (!s->noted || s->page.next_due_us < s->next_due_us))
+			s->next_due_us = s->page.next_due_us;
 		if (ended && s->looking)
 			look_charged(s, now - s->look_began_ms);
 		if (ended)
@@ -402,6 +405,7 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 	struct window *w = (struct window *)((char *)op - offsetof(struct window, find));
 	w->finding = false;
 	if (error) {
+		w->find_wanted = true;
 		w->find_retry_ms = core_now(w->core) + RETRY_MS;
 		core_alarm(w->core, w->find_retry_ms);
 		return;
@@ -423,7 +427,8 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 		struct scope *scope = scope_of(w, w->find_routes[k]);
 		scope->complete = scope->once = true;
 		if (found[k] >= STREAMS_FOUND_AT_ONCE && !w->finding) {
-			/* One route at a time goes on downwards. */
+			/* One route at a time goes on downwards; the others of this round are looked for again. */
+			w->find_wanted = true;
 			w->find_routes[0] = w->find_routes[k];
 			w->find_count = 1;
 			w->find_below = lowest[k];
@@ -434,6 +439,8 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 	}
 	free(found);
 	free(lowest);
+	if (!w->finding && w->find_wanted)
+		find_all(w);
 	dispatch_run(w->core->dispatch);
 }
 
@@ -454,13 +461,20 @@ static void find_start(struct window *w)
 static void find_all(struct window *w)
 {
 	int last = routes_last(w->core->routes);
-	if (w->finding || core_now(w->core) < w->find_retry_ms)
+	if (w->finding || core_now(w->core) < w->find_retry_ms) {
+		w->find_wanted = true;
 		return;
+	}
 	w->find_routes = realloc(w->find_routes, sizeof *w->find_routes * (size_t)(last + 1));
 	w->find_count = 0;
-	for (int route = 1; route <= last && w->find_count < 1000; route++) {
+	w->find_wanted = false;
+	for (int route = 1; route <= last; route++) {
 		if (!routes_get(w->core->routes, route) || scope_of(w, route)->complete)
 			continue;
+		if (w->find_count == ROUTES_AT_ONCE) { /* the rest when these are known */
+			w->find_wanted = true;
+			break;
+		}
 		w->find_routes[w->find_count++] = route;
 	}
 	w->find_below = INT32_MAX;
@@ -589,8 +603,9 @@ int64_t window_turn(struct window *w, int64_t now_ms)
 	}
 	HASH_ITER (hh, w->streams, s, tmp) {
 		if (s->next_due_us <= now_us) {
+			int64_t due = s->next_due_us;
 			s->next_due_us = STORE_TIME_NEVER;
-			s->unread = true;
+			cursor_back(s, due, 0); /* a note may have moved it on meanwhile */
 		} else if (s->next_due_us != STORE_TIME_NEVER) {
 			int64_t due = now_ms + (s->next_due_us - now_us) / 1000 + 1;
 			next = due < next ? due : next;
@@ -608,6 +623,8 @@ int64_t window_turn(struct window *w, int64_t now_ms)
 		stream_settle(s);
 	}
 	active_settle(w);
+	if (w->find_wanted)
+		find_all(w);
 	dispatch_run(w->core->dispatch);
 	return next;
 }

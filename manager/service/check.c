@@ -25,6 +25,13 @@ bool check_names(const char *field, char *const *names, size_t count, struct ree
 	return true;
 }
 
+bool check_text(const char *field, const char *text, struct reeve_error *error)
+{
+	size_t length = strlen(text);
+	return length <= 1000 ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most 1000 are taken", field, length);
+}
+
 bool check_range(const char *field, int64_t value, int64_t least, int64_t most, struct reeve_error *error)
 {
 	if (value >= least && value <= most)

@@ -32,6 +32,9 @@ bool check_name(const char *field, const char *name, bool may_be_empty, struct r
 /* Names in a list. */
 bool check_names(const char *field, char *const *names, size_t count, struct reeve_error *error);
 
+/* A sentence for people, kept in the audit: up to 1,000 bytes. */
+bool check_text(const char *field, const char *text, struct reeve_error *error);
+
 bool check_range(const char *field, int64_t value, int64_t least, int64_t most, struct reeve_error *error);
 
 #endif

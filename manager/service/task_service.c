@@ -183,7 +183,6 @@ static void get(void *service, struct rpc_call *call, const ProtobufCMessage *me
 	c->ids[0] = request->id;
 	c->op.ids = c->ids;
 	c->op.count = 1;
-	c->op.texts = true;
 	store_read(s->core->store, &c->op);
 }
 
@@ -276,19 +275,9 @@ static void on_wait_read(struct store_op *op, const struct reeve_error *error)
 		return;
 	}
 	Reeve__V1__WaitResponse response = REEVE__V1__WAIT_RESPONSE__INIT;
-	size_t bytes = 0, n = 0, limit = (size_t)c->services->core->options.max_answer_bytes;
-	for (; n < c->tasks->n_tasks; n++) {
-		Reeve__V1__Task *t = c->tasks->tasks[n];
-		if (t->details != protobuf_c_empty_string)
-			free(t->details);
-		t->details = (char *)protobuf_c_empty_string;
-		bytes += reeve__v1__task__get_packed_size(t) + 8;
-		if (n > 0 && bytes > limit)
-			break;
-	}
 	response.ended = c->tasks->tasks;
-	response.n_ended = n;
-	response.pending = c->asked > n ? c->asked - (uint32_t)n : 0;
+	response.n_ended = c->tasks->n_tasks;
+	response.pending = c->asked > response.n_ended ? c->asked - (uint32_t)response.n_ended : 0;
 	rpc_call_reply(c->call, &response.base);
 	read_free(c);
 }
@@ -310,7 +299,7 @@ static void on_waited(void *arg, const int64_t *ended, int count, const struct r
 	memcpy(c->ids, ended, sizeof *c->ids * (size_t)count);
 	c->op.ids = c->ids;
 	c->op.count = count;
-	c->op.texts = true;
+	c->op.most_bytes = c->services->core->options.max_answer_bytes;
 	c->op.op.deadline_ms = core_now(c->services->core) + 10000;
 	store_read(c->services->core->store, &c->op);
 }
@@ -325,7 +314,7 @@ static void wait_for(void *service, struct rpc_call *call, const ProtobufCMessag
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct read_call *c = read_begin(s, call, STORE_GET, on_wait_read);
+	struct read_call *c = read_begin(s, call, STORE_WAITED, on_wait_read);
 	c->asked = (uint32_t)request->n_ids;
 	int64_t wait = request->wait_ms < WAIT_MOST_MS ? request->wait_ms : WAIT_MOST_MS;
 	waits_add(s->core->waits, request->ids, (int)request->n_ids, wait, on_waited, c);
@@ -445,6 +434,11 @@ static void cancel(void *service, struct rpc_call *call, const ProtobufCMessage 
 {
 	const Reeve__V1__CancelRequest *request = (const Reeve__V1__CancelRequest *)message;
 	struct services *s = service;
+	struct reeve_error error;
+	if (!check_text("reason", request->reason, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
 	struct edit_call *c = edit_begin(s, call, STORE_CANCEL, request->ids, request->n_ids);
 	if (!c)
 		return;

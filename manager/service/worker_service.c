@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RESULTS_MOST = 10000, SLOTS_MOST = 10000, CONCURRENCY_MOST = 10000, EXCLUDE_MOST = 10000 };
+enum { RESULTS_MOST = 10000, SLOTS_MOST = 10000, CONCURRENCY_MOST = 10000, EXCLUDE_MOST = 1000 };
 
 /* --- Register ---------------------------------------------------------------------------------------------------- */
 
@@ -451,7 +451,8 @@ static void leave(void *service, struct rpc_call *call, const ProtobufCMessage *
 	const Reeve__V1__LeaveRequest *request = (const Reeve__V1__LeaveRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (!check_range("incarnation", request->incarnation, 1, INT64_MAX, &error)) {
+	if (!check_range("incarnation", request->incarnation, 1, INT64_MAX, &error) ||
+	    !check_text("reason", request->reason, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}

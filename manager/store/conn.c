@@ -41,7 +41,6 @@ struct conn {
 	bool prepared[SQL_COUNT];
 };
 
-static void connect_start(struct conn *c, const char *addresses);
 static void setup_next(struct conn *c);
 
 static void timer_set(struct conn *c, int ms)
@@ -311,6 +310,10 @@ static void setup_next(struct conn *c)
 
 static void connecting(struct conn *c)
 {
+	/* libpq may close its socket and open another with the same number: the event must not outlive it. */
+	if (c->io)
+		event_free(c->io);
+	c->io = NULL;
 	switch (PQconnectPoll(c->pg)) {
 	case PGRES_POLLING_READING:
 		io_want(c, EV_READ);
@@ -339,7 +342,8 @@ static void quiet_notice(void *arg, const PGresult *result)
 	log_debug(c->name, "%s", message ? message : "notice");
 }
 
-static void connect_start(struct conn *c, const char *addresses)
+/* `hosts` and `addresses` go together, or are NULL. */
+static void connect_start(struct conn *c, const char *hosts, const char *addresses)
 {
 	const char *keys[OPTIONS_MAX], *values[OPTIONS_MAX];
 	char *wrong = NULL;
@@ -357,11 +361,13 @@ static void connect_start(struct conn *c, const char *addresses)
 	int n = 0;
 	for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++, n++)
 		keys[n] = fixed[i][0], values[n] = fixed[i][1];
-	for (PQconninfoOption *o = given; o->keyword && n < OPTIONS_MAX - 4; o++)
+	for (PQconninfoOption *o = given; o->keyword && n < OPTIONS_MAX - 5; o++)
 		if (o->val)
 			keys[n] = o->keyword, values[n++] = o->val;
-	if (addresses)
+	if (addresses) {
+		keys[n] = "host", values[n++] = hosts;
 		keys[n] = "hostaddr", values[n++] = addresses;
+	}
 	keys[n] = "client_encoding", values[n++] = "UTF8";
 	keys[n] = "application_name", values[n++] = name;
 	keys[n] = NULL;
@@ -380,12 +386,12 @@ static void connect_start(struct conn *c, const char *addresses)
 	io_want(c, EV_WRITE);
 }
 
-static void on_resolved(void *arg, const char *addresses, const char *problem)
+static void on_resolved(void *arg, const char *hosts, const char *addresses, const char *problem)
 {
 	struct conn *c = arg;
 	c->resolve = NULL;
 	if (addresses)
-		connect_start(c, addresses);
+		connect_start(c, hosts, addresses);
 	else
 		broken(c, problem);
 }
@@ -426,7 +432,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		c->resolve = resolve_start(c->base, hosts, on_resolved, c);
 		free(hosts);
 	} else {
-		connect_start(c, NULL);
+		connect_start(c, NULL, NULL);
 	}
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 struct edit {
+	bool recalled; /* the call came before */
 	int found, missing;
 	int64_t *missing_ids;
 	struct store_edited tasks[]; /* one for each id asked for, then packed */
@@ -60,6 +61,14 @@ static void on_states(void *arg, const struct conn_result *result)
 			/* One that waits and was not changed here has just been retried by somebody else: it is as asked. */
 			if (op->kind == STORE_RETRY && !cancelling && (!strcmp(t->status, "queued") || !strcmp(t->status, "failed")))
 				t->changed = true;
+			if (edit->recalled && t->changed && strcmp(t->status, "executing") != 0) {
+				/* Whoever carried the call out may have died before it could tell anybody. */
+				t->waits = !strcmp(t->status, "queued") || !strcmp(t->status, "failed");
+				t->route = row_int4(result->rows, row, 3);
+				t->priority = row_int4(result->rows, row, 4);
+				t->due_us = row_time(result->rows, row, 5);
+				t->version = row_time(result->rows, row, 6);
+			}
 		}
 	}
 	edit->missing_ids = (int64_t *)(edit->tasks + op->count);
@@ -193,6 +202,7 @@ static void on_recalled(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
+	((struct edit *)role->state)->recalled = true;
 	if (PQntuples(result->rows)) {
 		const char *ids = NULL;
 		int n = row_array(result->rows, 0, 1, &ids);

@@ -186,8 +186,14 @@ static enum sql_id add_get(struct params *p, const struct store_read *op)
 	for (int i = 0; i < op->count; i++)
 		params_add_int8(p, op->ids[i]);
 	params_array_end(p);
-	params_bool(p, op->texts);
 	return SQL_GET_TASKS;
+}
+
+static enum sql_id add_waited(struct params *p, const struct store_read *op)
+{
+	add_get(p, op);
+	params_int8(p, op->most_bytes);
+	return SQL_WAIT_RESULTS;
 }
 
 static enum sql_id add_list(struct params *p, const struct store_read *op)
@@ -236,6 +242,7 @@ static const struct reading {
 	void (*take)(const PGresult *rows, void *response);
 } readings[] = {
     [STORE_GET] = {add_get, take_tasks},
+    [STORE_WAITED] = {add_waited, take_tasks},
     [STORE_LIST] = {add_list, take_tasks},
     [STORE_AUDIT] = {add_audit, take_audit},
     [STORE_QUEUES] = {add_queues, take_queues},

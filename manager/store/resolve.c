@@ -19,6 +19,7 @@ struct resolve {
 	resolve_done *done;
 	void *arg;
 	char *hosts;
+	char names[4096];    /* the answer: names and addresses side by side */
 	char addresses[1024];
 	char problem[256];
 };
@@ -32,7 +33,15 @@ static void release(struct resolve *r)
 	free(r);
 }
 
-static bool resolve_one(struct resolve *r, const char *host)
+enum { ADDRESSES_MOST = 8 };
+
+static void append(char *list, size_t size, const char *text)
+{
+	size_t used = strlen(list);
+	snprintf(list + used, size - used, "%s%s", used ? "," : "", text);
+}
+
+static bool resolve_one(struct resolve *r, const char *host, int most)
 {
 	struct addrinfo *found = NULL, hints = {.ai_socktype = SOCK_STREAM};
 	int code = getaddrinfo(host, NULL, &hints, &found);
@@ -40,11 +49,13 @@ static bool resolve_one(struct resolve *r, const char *host)
 		snprintf(r->problem, sizeof r->problem, "cannot resolve \"%s\": %s", host, gai_strerror(code));
 		return false;
 	}
-	char text[INET6_ADDRSTRLEN] = "";
-	getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST);
+	for (struct addrinfo *a = found; a && most > 0; a = a->ai_next, most--) {
+		char text[INET6_ADDRSTRLEN] = "";
+		getnameinfo(a->ai_addr, a->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST);
+		append(r->addresses, sizeof r->addresses, text);
+		append(r->names, sizeof r->names, host);
+	}
 	freeaddrinfo(found);
-	size_t used = strlen(r->addresses);
-	snprintf(r->addresses + used, sizeof r->addresses - used, "%s%s", used ? "," : "", text);
 	return true;
 }
 
@@ -52,8 +63,9 @@ static void *work(void *arg)
 {
 	struct resolve *r = arg;
 	char *rest = NULL;
+	int most = strchr(r->hosts, ',') ? 1 : ADDRESSES_MOST; /* ports are given by host */
 	for (char *host = strtok_r(r->hosts, ",", &rest); host; host = strtok_r(NULL, ",", &rest))
-		if (!resolve_one(r, host))
+		if (!resolve_one(r, host, most))
 			break;
 	uint64_t one = 1;
 	if (write(r->wake, &one, sizeof one) < 0)
@@ -67,7 +79,7 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 	struct resolve *r = arg;
 	(void)fd, (void)what;
 	event_free(r->event);
-	r->done(r->arg, r->problem[0] ? NULL : r->addresses, r->problem);
+	r->done(r->arg, r->names, r->problem[0] ? NULL : r->addresses, r->problem);
 	release(r);
 }
 

@@ -9,9 +9,10 @@
 
 struct resolve;
 
-/* `addresses` is what libpq takes as hostaddr, one for each host, or NULL with a sentence in `problem`. Both live only
- * during the call; the resolve is gone afterwards. */
-typedef void resolve_done(void *arg, const char *addresses, const char *problem);
+/* `hosts` and `addresses` are what libpq takes as host and hostaddr, as many of one as of the other: all addresses of a
+ * single name, the first of each of several. Or NULL with a sentence in `problem`. They live only during the call; the
+ * resolve is gone afterwards. */
+typedef void resolve_done(void *arg, const char *hosts, const char *addresses, const char *problem);
 
 /* Starts resolving a comma-separated list of host names. */
 struct resolve *resolve_start(struct event_base *base, const char *hosts, resolve_done *done, void *arg);

@@ -327,7 +327,8 @@ void store_ended(struct store *store, struct store_ended *op);
 /* Reads straight into a response message, which the caller owns and has initialized; what it leads to is freed by
  * protobuf_c_message_free_unpacked. */
 enum store_read_kind {
-	STORE_GET,      /* Task list in a ListResponse: ids, with details and results */
+	STORE_GET,      /* ListResponse: tasks by their ids, with details and results */
+	STORE_WAITED,   /* ListResponse: as many of the ended ones of some ids as fit in most_bytes, with results */
 	STORE_LIST,     /* ListResponse from a ListRequest */
 	STORE_AUDIT,    /* AuditResponse from an AuditRequest */
 	STORE_QUEUES,   /* ListQueuesResponse from a ListQueuesRequest */
@@ -339,9 +340,9 @@ struct store_read {
 	struct store_op op;
 	enum store_read_kind kind;
 	const void *request;             /* the request message */
-	int count;                       /* for STORE_GET */
+	int count;                       /* for STORE_GET and STORE_WAITED */
 	const int64_t *ids;
-	bool texts;                      /* STORE_GET: with details and results */
+	int64_t most_bytes;
 	int64_t lease_ms;
 	/* result */
 	void *response;

@@ -1,7 +1,5 @@
 /* What keeps a manager and its tables going: the tick, waking the others, partitions, forgetting. */
-#include "common/clock.h"
 #include "common/log.h"
-#include "common/uuid.h"
 #include "manager/store/internal.h"
 
 #include <stdlib.h>
@@ -69,18 +67,6 @@ void store_wake(struct store *store, struct store_wake *op)
 
 /* --- upkeep ---------------------------------------------------------------------------------------------------- */
 
-enum { REQUEST_KEPT_MS = 25 * 3600 * 1000 };
-
-/* The lowest request id of a time. */
-static void add_request_bound(struct role *role)
-{
-	uint8_t id[16] = {0};
-	int64_t ms = clock_wall_us() / 1000 - REQUEST_KEPT_MS;
-	for (int i = 0; i < 6; i++)
-		id[i] = (uint8_t)(ms >> (8 * (5 - i)));
-	params_uuid(&role->params, id);
-}
-
 static void add_days(struct role *role)
 {
 	params_int4(&role->params, role->store->options.history_days);
@@ -99,7 +85,7 @@ static const struct step {
     {SQL_HISTORY_MAKE_PARTITIONS, add_days, 0},
     {SQL_HISTORY_DROP_PARTITION, add_nothing, 0},
     {SQL_PURGE_HISTORY_DEFAULT, add_nothing, 5000},
-    {SQL_PURGE_REQUESTS, add_request_bound, 20000},
+    {SQL_PURGE_REQUESTS, add_nothing, 20000},
     {SQL_PURGE_KEYS, add_nothing, 5000},
     {SQL_PURGE_ATTEMPTS, add_days, 5000},
     {SQL_PURGE_EVENTS, add_days, 5000},

@@ -1,5 +1,5 @@
 -- What happened since a time, tasks and workers together. $1 not before this time, $2 how many.
-select a.at, a.task_id, a.version, a.event, w.name, a.worker_id, a.attempt, a.actor, a.note
+select a.at, a.task_id, a.version, a.event, w.name, a.worker_id, a.attempt, a.actor, left(a.note, 1000)
 from (
   select at, task_id, version, place, event, worker_id, attempt, actor, note from audit_log where at >= $1
   union all

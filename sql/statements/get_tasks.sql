@@ -1,7 +1,6 @@
--- Tasks with all that is known of them. $1 ids, $2 whether details and results are wanted.
+-- Tasks with all that is known of them. $1 ids.
 select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
-  case when $2::boolean then t.details end as details, case when $2 then t.result end as result, t.last_error,
-  t.error_code, w.name as worker, t.last_updated, t.created, t.first_started, t.started, t.finished, t.expiry,
-  t.cancel_requested
+  t.details, t.result, t.last_error, t.error_code, w.name as worker, t.last_updated, t.created, t.first_started,
+  t.started, t.finished, t.expiry, t.cancel_requested
 from all_tasks t left join workers w on w.id = t.worker_id
 where t.id = any($1::bigint[])

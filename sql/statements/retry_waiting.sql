@@ -1,12 +1,12 @@
--- Makes tasks that wait due now. $1 ids, $2 actor.
+-- Makes tasks that wait due now. The rows are locked whatever their status and chosen by what that returns: one that is
+-- just failing would be missed otherwise. $1 ids, $2 actor.
 with locked as materialized (
-  select id, status from tasks
-  where id = any($1::bigint[]) and status in ('queued', 'failed') and cancel_requested_at is null
-  order by id for no key update),
+  select id, status, cancel_requested_at from tasks where id = any($1::bigint[]) order by id for no key update),
  hurried as (
   update tasks t set run_at = greatest(clock_timestamp(), t.last_updated + interval '1us'),
     last_updated = greatest(clock_timestamp(), t.last_updated + interval '1us')
-  from locked l where t.id = any(array[l.id])
+  from locked l
+  where l.status in ('queued', 'failed') and l.cancel_requested_at is null and t.id = any(array[l.id])
   returning t.id, t.last_updated, t.run_at, t.route_id, t.priority),
  told as (
   insert into task_events (task_id, version, event, actor) select id, last_updated, 'retried', $2 from hurried)
