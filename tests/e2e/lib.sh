@@ -205,6 +205,7 @@ descendants() { # processes of this story: their environment names its folder, o
 
 end_everything() { # last first; what does not go as it should is said, and then the result is 1
 	local i name bad=0 end left p
+	cd "$TOP" # or we would count among those who work in the story's folder
 	for ((i = ${#STARTED[@]} - 1; i >= 0; i--)); do
 		name=${STARTED[i]}
 		alive "$name" || continue
