@@ -1,6 +1,6 @@
 /*
- * Memory for one unpacked message: taken piece by piece, given back at once. Spares a malloc and a free for every string
- * and sub-message, and tells how much a message holds.
+ * Memory for one unpacked message: taken piece by piece, given back at once. Spares a malloc and a free for every
+ * string and sub-message, and tells how much a message holds.
  */
 #ifndef REEVE_COMMON_RPC_ARENA_H
 #define REEVE_COMMON_RPC_ARENA_H

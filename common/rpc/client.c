@@ -161,7 +161,8 @@ void rpc_client_destroy(struct rpc_client *client)
 		return;
 	client_lock(client);
 	client->closing = true;
-	HASH_ITER (hh, client->calls, call, next) {
+	HASH_ITER(hh, client->calls, call, next)
+	{
 		call_end(call, STATUS(CANCELLED), "the client was closed");
 	}
 	client_wake_keeper(client);
@@ -169,7 +170,7 @@ void rpc_client_destroy(struct rpc_client *client)
 	if (client->keeper_runs)
 		pthread_join(client->keeper, NULL);
 	for (int i = 0; i < client->n_managers; i++)
-		manager_close(&client->managers[i]);
+		manager_destroy(&client->managers[i]);
 	assert(!client->calls && client->n_unfinished == 0);
 	deadlines_free(&client->timers);
 	pthread_cond_destroy(&client->work_changed);

@@ -1,6 +1,6 @@
 /*
- * The calling side of the RPC. A client knows one or several managers, equal to each other: a req0 socket for each, a
- * ping that tells which are alive, and calls that move over by themselves, keeping their request id.
+ * The calling side of the RPC. A client knows one or several managers, equal to each other: a connection to each, a ping
+ * that tells which are alive, and calls that move over by themselves, keeping their request id.
  *
  * Thread-safe throughout. Callbacks run on threads of the client; they must not block and must not destroy the client.
  */

@@ -18,7 +18,6 @@ enum {
 	DEFAULT_TIMEOUT_MS = 30000,
 	PAUSE_LEAST_MS = 50, /* before a call that was answered UNAVAILABLE is sent again */
 	PAUSE_MOST_MS = 200,
-	PAUSE_LOST_MS = 20, /* before one that nng gave back is */
 };
 
 static struct envelope_request envelope_of(const struct call *call)
@@ -26,11 +25,11 @@ static struct envelope_request envelope_of(const struct call *call)
 	const struct rpc_client *client = call->client;
 
 	return (struct envelope_request){
-		.method = {(const uint8_t *)call->name, call->name_length},
-		.token = {(const uint8_t *)client->token, strlen(client->token)},
-		.actor = {(const uint8_t *)client->actor, strlen(client->actor)},
-		.body = {call->body, call->body_length},
-		.request_id = call->request_id,
+	    .method = {(const uint8_t *)call->name, call->name_length},
+	    .token = {(const uint8_t *)client->token, strlen(client->token)},
+	    .actor = {(const uint8_t *)client->actor, strlen(client->actor)},
+	    .body = {call->body, call->body_length},
+	    .request_id = call->request_id,
 	};
 }
 
@@ -101,14 +100,13 @@ void call_finish(struct call *call)
 	client_unlock(client);
 }
 
-/* Takes the call out of its slot. */
-static void leave_slot(struct call *call)
+/* Takes the call from its manager. */
+static void leave_manager(struct call *call)
 {
-	struct slot *slot = call->slot;
+	struct manager *manager = call->manager;
 
-	slot->manager->bytes_open -= call->size;
-	slot->call = NULL;
-	call->slot = NULL;
+	HASH_DELETE(hh_sent, manager->sent, call);
+	manager->bytes_open -= call->size;
 }
 
 /* The call has ended: nobody else will find it any more. */
@@ -143,12 +141,8 @@ void call_end(struct call *call, reeve_status code, const char *format, ...)
 		return;
 	if (call->state == CALL_WAITING)
 		DL_DELETE(call->client->waiting, call);
-	if (call->state == CALL_SENT) {
-		struct slot *slot = call->slot;
-
-		leave_slot(call);
-		slot_give_up(slot);
-	}
+	if (call->state == CALL_SENT)
+		leave_manager(call);
 	hand_to_keeper(call);
 }
 
@@ -156,10 +150,10 @@ void call_expire(struct call *call)
 {
 	const char *said = call->said ? call->said : "";
 
-	if (!call->last)
+	if (!call->manager)
 		call_end(call, STATUS(UNAVAILABLE), "no manager could be reached in time");
 	else
-		call_end(call, STATUS(DEADLINE_EXCEEDED), "no answer from %s in time%s%s", call->last->url,
+		call_end(call, STATUS(DEADLINE_EXCEEDED), "no answer from %s in time%s%s", call->manager->url,
 		    *said ? "; before, it was: " : "", said);
 }
 
@@ -176,20 +170,20 @@ static void pause_call(struct call *call, int64_t ms)
 
 	call->state = CALL_PAUSED;
 	call->wake_ms = clock_monotonic_ms() + ms;
-	deadlines_set(&client->timers, &call->timer,
-	    call->wake_ms < call->deadline_ms ? call->wake_ms : call->deadline_ms);
+	deadlines_set(
+	    &client->timers, &call->timer, call->wake_ms < call->deadline_ms ? call->wake_ms : call->deadline_ms);
 	if (call->timer.at_ms < client->planned_ms)
 		client_wake_keeper(client);
 }
 
 /* Packs the call for sending, a first time or again. NULL: no memory. */
-static nng_msg *prepare(struct call *call)
+static struct frame *prepare(struct call *call)
 {
 	struct rpc_client *client = call->client;
 	struct envelope_request envelope;
 	int64_t left;
 
-	if (call->last && call->before_resend) {
+	if (call->manager && call->before_resend) {
 		call->before_resend(call->request, call->arg);
 		if (!pack(call, call->request))
 			return NULL;
@@ -206,60 +200,77 @@ static nng_msg *prepare(struct call *call)
 	return envelope_write_request(&envelope);
 }
 
-void call_send(struct call *call, struct manager *manager)
+/* With the lock: puts a prepared call on its way. False: it goes another way, and the frame is still the caller's. */
+static bool send_prepared(struct call *call, struct manager *manager, struct frame *frame)
 {
-	struct rpc_client *client = call->client;
-	nng_msg *msg = prepare(call);
-	struct slot *slot = NULL;
-
-	client_lock(client);
 	if (call->answer.code != STATUS(OK)) {
 		hand_to_keeper(call);
-	} else if (!manager->alive) {
+		return false;
+	}
+	if (!manager->alive) {
 		call_wait(call);
-	} else if (manager->max_message && call->size > manager->max_message) {
+		return false;
+	}
+	if (manager->max_message && call->size > manager->max_message) {
 		/* Sent, it would cost the connection, and all calls on it with it. */
 		call->state = CALL_PAUSED;
 		call_end(call, STATUS(INVALID_ARGUMENT), "the call is %zu bytes long; the manager takes at most %u",
 		    call->size, manager->max_message);
-	} else if (!msg || !(slot = slot_take(manager))) {
-		pause_call(call, PAUSE_MOST_MS);
-	} else {
-		slot->call = call;
-		call->slot = slot;
-		call->state = CALL_SENT;
-		call->last = manager;
-		call->avoid_last = false;
-		call->answer.sends++;
-		manager->bytes_open += call->size;
-		deadlines_set(&client->timers, &call->timer, call->deadline_ms);
+		return false;
 	}
-	client_unlock(client);
-	if (slot)
-		slot_send(slot, msg);
-	else
-		nng_msg_free(msg);
+	if (!frame) {
+		pause_call(call, PAUSE_MOST_MS);
+		return false;
+	}
+	call->frame_id = manager_queue(manager, frame);
+	HASH_ADD(hh_sent, manager->sent, frame_id, sizeof call->frame_id, call);
+	call->state = CALL_SENT;
+	call->manager = manager;
+	call->avoid = false;
+	call->answer.sends++;
+	manager->bytes_open += call->size;
+	deadlines_set(&call->client->timers, &call->timer, call->deadline_ms);
+	return true;
 }
 
-struct call *call_answered(struct call *call, const struct envelope_reply *reply)
+void call_send(struct call *call, struct manager *manager)
 {
-	leave_slot(call);
-	if (!reply) {
-		pause_call(call, PAUSE_LOST_MS);
-		return NULL;
+	struct rpc_client *client = call->client;
+	struct frame *frame = prepare(call);
+	bool queued;
+
+	client_lock(client);
+	queued = send_prepared(call, manager, frame);
+	client_unlock(client);
+	if (queued)
+		manager_flush(manager);
+	else
+		free(frame);
+}
+
+bool call_answered(struct call *call, const struct envelope_reply *reply)
+{
+	struct rpc_client *client = call->client;
+
+	leave_manager(call);
+	if (reply->code != STATUS(UNAVAILABLE)) {
+		take_out(call);
+		return true;
 	}
-	if (reply->code == STATUS(UNAVAILABLE)) {
-		free(call->said);
-		call->said = strndup((const char *)reply->message.bytes, reply->message.length);
-		call->avoid_last = true;
-		/* Calls that follow go elsewhere too, if there is an elsewhere. */
-		if (call->client->current == call->last)
-			call->client->current = manager_choose(call->client, call->last);
-		pause_call(call, PAUSE_LEAST_MS + client_random(call->client, PAUSE_MOST_MS - PAUSE_LEAST_MS));
-		return NULL;
-	}
-	take_out(call);
-	return call;
+	free(call->said);
+	call->said = strndup((const char *)reply->message.bytes, reply->message.length);
+	call->avoid = true;
+	/* Calls that follow go elsewhere too, if there is an elsewhere. */
+	if (client->current == call->manager)
+		client->current = manager_choose(client, call->manager);
+	pause_call(call, PAUSE_LEAST_MS + client_random(client, PAUSE_MOST_MS - PAUSE_LEAST_MS));
+	return false;
+}
+
+void call_move(struct call *call)
+{
+	leave_manager(call);
+	call_wait(call);
 }
 
 void call_deliver(struct call *call, const struct envelope_reply *reply)

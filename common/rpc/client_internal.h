@@ -1,15 +1,15 @@
 /*
  * The parts of the client. client.c is the door; client_call.c is a call's life; client_manager.c a manager's
- * connection, pings and contexts; client_keeper.c the thread that watches over both.
+ * connection and its pings; client_keeper.c the thread that watches over both.
  *
- * One lock, `client->lock`, guards everything. It is never held while a callback of the caller's runs or a message is
- * packed or sent. nng runs our callbacks from its own threads only, never from inside a call into it, so that aborting
- * an operation under the lock is safe.
+ * One lock, `client->lock`, guards everything. It is never held while a callback of the caller's runs, while a message is
+ * packed, or during a system call.
  */
 #ifndef REEVE_COMMON_RPC_CLIENT_INTERNAL_H
 #define REEVE_COMMON_RPC_CLIENT_INTERNAL_H
 
 #include "common/rpc/client.h"
+#include "common/rpc/conn.h"
 #include "common/rpc/deadlines.h"
 #include "common/rpc/envelope.h"
 
@@ -17,57 +17,59 @@
 #include <pthread.h>
 #include <uthash.h>
 
-/* A context of a manager's socket; carries one call or ping at a time: it sends, then it receives. */
-struct slot {
-	struct manager *manager;
-	nng_ctx ctx;
-	nng_aio *aio;
-	struct slot *prev, *next; /* idle or busy */
-	bool receiving;    /* the sending is over */
-	bool given_up;     /* what it carried has left; nobody waits for the answer */
-	bool ping;
-	struct call *call; /* what it carries, unless a ping */
+enum line_state {
+	LINE_DOWN,    /* dialled again at redial_ms */
+	LINE_DIALING,
+	LINE_DIALED,  /* there is a stream: the keeper is to make a connection of it */
+	LINE_OPENING, /* the other end has not greeted yet */
+	LINE_OPEN,
+	LINE_CLOSING, /* nothing is sent any more; `closed` will come */
+	LINE_CLOSED,  /* the keeper is to free the connection */
 };
 
 struct manager {
 	struct rpc_client *client;
 	char *url;
-	nng_socket socket;
-	bool open;
-	bool connected; /* there is a pipe */
-	nng_pipe pipe;
-	bool lost;      /* a pipe went away: the keeper has yet to move the calls */
-	bool alive;     /* connected, and answers pings */
-	bool shy;       /* the last connection was lost before it answered */
-	struct slot *idle, *busy;
-	struct slot *ping;         /* the ping that is not answered yet */
-	int64_t ping_due_ms;       /* when the next is sent */
-	int64_t waited_from_ms;    /* since when nothing was heard although a ping waits */
-	size_t bytes_open;         /* of the calls that are sent and not answered */
-	uint32_t max_message;      /* the longest it takes, 0: not known */
+	nng_stream_dialer *dialer;
+	nng_aio *dial_aio;
+	nng_stream *stream; /* of LINE_DIALED */
+	enum line_state line;
+	struct conn *conn;  /* from LINE_OPENING on */
+	int users;          /* threads that use `conn` without the lock; it is freed at 0 */
+	int64_t since_ms;   /* when `line` became what it is */
+	int64_t redial_ms, redial_pause_ms;
+	bool alive;         /* open, and a ping on this connection was answered */
+	struct call *sent;  /* by frame id: calls sent and not answered */
+	uint32_t last_frame_id;
+	uint32_t ping_frame_id; /* of the ping that is not answered yet, or 0 */
+	int64_t ping_due_ms;    /* when the next is sent */
+	int64_t waited_from_ms; /* since when nothing was heard although a ping waits */
+	size_t bytes_open;      /* of the calls in `sent` */
+	uint32_t max_message;   /* the longest it takes, 0: not known */
 };
 
 enum call_state {
 	CALL_WAITING,   /* for any manager */
 	CALL_PAUSED,    /* for its wake_ms */
 	CALL_PREPARING, /* some thread packs it and has it for itself; whoever ends it leaves a note in `answer` */
-	CALL_SENT,      /* in a slot */
+	CALL_SENT,      /* in its manager's `sent` */
 	CALL_ENDED,     /* its answer is to be given */
 };
 
 struct call {
 	struct rpc_client *client;
 	rpc_call_id id;
-	UT_hash_handle hh;
+	UT_hash_handle hh;      /* in the client's `calls` */
+	UT_hash_handle hh_sent; /* in the manager's `sent` */
 	struct call *prev, *next; /* waiting or ended */
 	enum call_state state;
 	struct deadline timer; /* the deadline, or while paused the end of the pause if it comes first */
 	int64_t deadline_ms;
 	int64_t wake_ms;
-	struct slot *slot;
-	struct manager *last; /* to which it was sent, NULL before */
-	bool avoid_last;      /* that one answered UNAVAILABLE … */
-	char *said;           /* … with this message */
+	uint32_t frame_id;
+	struct manager *manager; /* to which it was last sent, NULL before */
+	bool avoid;              /* that one answered UNAVAILABLE … */
+	char *said;              /* … with this message */
 	struct rpc_answer answer;
 	const ProtobufCMethodDescriptor *method;
 	ProtobufCMessage *request; /* with before_resend */
@@ -130,30 +132,24 @@ uint32_t client_random(struct rpc_client *client, uint32_t bound);
 /* The managers' time; this machine's before any ping. */
 int64_t client_now_ms(const struct rpc_client *client);
 
-/* Opens a manager's socket and begins to dial. Without the lock, once. False: *error says what is wrong with its URL. */
+/* Makes what is needed to dial a manager. Without the lock, once. False: *error says what is wrong with its URL. */
 bool manager_open(struct manager *manager, struct reeve_error *error);
 
-/* Closes the socket and frees the slots, when no call is left. Without the lock. */
-void manager_close(struct manager *manager);
+/* Gives everything up, when no call is left and the keeper has ended. Without the lock. */
+void manager_destroy(struct manager *manager);
 
 /* The alive manager a call is to go to, if possible another than `avoid` (may be NULL); NULL: none is alive. */
 struct manager *manager_choose(struct rpc_client *client, const struct manager *avoid);
 
-/* Moves what was sent to the manager on to wherever it can go now. */
-void manager_move_calls(struct manager *manager);
-
-/* Sends the next ping if it is due, or finds that the last was not answered in time and cuts the connection. Lets go of
- * the lock in between. Returns when it wants to be called again. */
+/* Does what is due: dials, greets, pings, or gives up a connection. The keeper's; lets go of the lock in between. Returns
+ * when it wants to be called again. */
 int64_t manager_tend(struct manager *manager, int64_t now_ms);
 
-/* Takes a slot for a call or a ping; NULL: no memory. */
-struct slot *slot_take(struct manager *manager);
+/* Begins a sending: queues a frame under a new id, which is returned. */
+uint32_t manager_queue(struct manager *manager, struct frame *frame);
 
-/* Sends what slot_take has begun. Without the lock. */
-void slot_send(struct slot *slot, nng_msg *msg);
-
-/* Takes the call or ping out of a slot whose answer has not come; the slot goes back to the idle ones by itself. */
-void slot_give_up(struct slot *slot);
+/* Ends it: flushes. Without the lock. */
+void manager_flush(struct manager *manager);
 
 /* Makes a call with its request packed. Without the lock. NULL: no memory. */
 struct call *call_make(struct rpc_client *client, const ProtobufCServiceDescriptor *service, const char *method,
@@ -163,12 +159,14 @@ struct call *call_make(struct rpc_client *client, const ProtobufCServiceDescript
  * the lock; the call may be gone afterwards. */
 void call_send(struct call *call, struct manager *manager);
 
-/* What became of a call that was sent: an answer, or NULL if it got lost on the way. Returns the call if it has ended
- * with this answer, for call_deliver. */
-struct call *call_answered(struct call *call, const struct envelope_reply *reply);
+/* A call that was sent has been answered. Returns true if it has ended with this answer, for call_deliver. */
+bool call_answered(struct call *call, const struct envelope_reply *reply);
 
 /* Unpacks the answer and gives it to the caller. Without the lock; the call is gone afterwards. */
 void call_deliver(struct call *call, const struct envelope_reply *reply);
+
+/* A call that was sent has lost its manager. */
+void call_move(struct call *call);
 
 /* Waits for a manager; the keeper sends it on. */
 void call_wait(struct call *call);

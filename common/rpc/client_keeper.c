@@ -1,5 +1,5 @@
 /*
- * The thread that watches over a client: moves calls off managers that are gone, pings those that are there, ends calls
+ * The thread that watches over a client: dials managers, pings them, moves calls off those that are gone, ends calls
  * whose time is over, sends what waits, and gives the answers that no manager gave. It sleeps until the earliest of all
  * that, or until it is woken.
  */
@@ -45,7 +45,7 @@ static void send_waiting(struct rpc_client *client)
 	struct call *call;
 
 	while ((call = client->waiting)) {
-		struct manager *manager = manager_choose(client, call->avoid_last ? call->last : NULL);
+		struct manager *manager = manager_choose(client, call->avoid ? call->manager : NULL);
 
 		if (!manager)
 			return;

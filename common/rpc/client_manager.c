@@ -1,9 +1,7 @@
 /*
- * A manager as the client sees it: a req0 socket with one dialer, so at most one pipe; contexts in slots; and a ping. It
- * is alive when it is connected and has answered a ping on this connection.
- *
- * req0 by itself would send whatever was unanswered again on the next pipe. Here a pipe that goes away takes everything
- * out of the slots at once, and the calls decide for themselves where to go.
+ * A manager as the client sees it: a line that is dialled again whenever it is down, and a ping. A manager is alive
+ * when its line is open and a ping on it was answered. The keeper alone changes what a line is, except for what nng's
+ * threads have to say: dialled, open, closed.
  */
 #include "common/rpc/client_internal.h"
 
@@ -11,34 +9,65 @@
 #include "common/log.h"
 #include "common/rpc/wire.h"
 
-#include <nng/protocol/reqrep0/req.h>
 #include <reeve/v1/admin.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
 enum {
-	RECONNECT_LEAST_MS = 20,
-	RECONNECT_MOST_MS = 500,
+	REDIAL_LEAST_MS = 20,
+	REDIAL_MOST_MS = 500,
+	PATIENCE_MS = 5000,            /* for a connection to come about, and for the other end to greet */
 	ANSWER_BYTES_MOST = 256 << 20, /* no manager answers so much: whoever does is cut off */
-	SHY_MS = 50, /* what a connection must last before the first ping, if the one before it came to nothing */
 	SLOW_BYTES_PER_MS = 1000,      /* a ping behind large calls is given the time they take on a slow line */
 };
 
-static void slot_release(struct slot *slot)
+static void become(struct manager *manager, enum line_state line)
 {
-	DL_DELETE(slot->manager->busy, slot);
-	DL_PREPEND(slot->manager->idle, slot);
+	manager->line = line;
+	manager->since_ms = clock_monotonic_ms();
 }
 
-void slot_give_up(struct slot *slot)
+/* On nng's threads. */
+static void dialed(void *arg)
 {
-	slot->given_up = true;
-	slot->ping = false;
-	if (slot->manager->ping == slot)
-		slot->manager->ping = NULL;
-	/* If it is between two operations this does nothing, and slot_moved sees that it was given up. */
-	nng_aio_abort(slot->aio, NNG_ECANCELED);
+	struct manager *manager = arg;
+	struct rpc_client *client = manager->client;
+	int result = nng_aio_result(manager->dial_aio);
+
+	client_lock(client);
+	manager->stream = result == 0 ? nng_aio_get_output(manager->dial_aio, 0) : NULL;
+	become(manager, manager->stream ? LINE_DIALED : LINE_CLOSED);
+	client_wake_keeper(client);
+	client_unlock(client);
+}
+
+/* On nng's threads. */
+static void line_opened(void *arg)
+{
+	struct manager *manager = arg;
+	struct rpc_client *client = manager->client;
+
+	client_lock(client);
+	if (manager->line == LINE_OPENING) {
+		become(manager, LINE_OPEN);
+		manager->ping_due_ms = 0;
+	}
+	client_wake_keeper(client);
+	client_unlock(client);
+}
+
+/* On nng's threads. */
+static void line_closed(void *arg)
+{
+	struct manager *manager = arg;
+	struct rpc_client *client = manager->client;
+
+	client_lock(client);
+	become(manager, LINE_CLOSED);
+	manager->alive = false;
+	client_wake_keeper(client);
+	client_unlock(client);
 }
 
 /* Takes in what a ping tells. */
@@ -62,10 +91,10 @@ static void pong(struct manager *manager, const struct envelope_reply *reply)
 		client->max_details = response->max_details_bytes;
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 	}
-	/* An answer may outlive its connection by a moment. */
-	if (manager->alive || !manager->connected || manager->lost)
+	if (manager->alive || manager->line != LINE_OPEN)
 		return;
 	manager->alive = true;
+	manager->redial_pause_ms = 0;
 	log_debug("rpc", "%s is alive", manager->url);
 	/* Soon after the start, the one chosen by lot takes over from the one that was quickest. */
 	if (manager == client->favourite && now_ms - client->created_ms < 2 * client->ping_interval_ms)
@@ -74,190 +103,220 @@ static void pong(struct manager *manager, const struct envelope_reply *reply)
 	client_wake_keeper(client);
 }
 
-/* With the lock: what the slot carries is sent, or has failed. True if the answer is to be received now. */
-static bool slot_sent(struct slot *slot, int result)
-{
-	if (result != 0) {
-		nng_msg_free(nng_aio_get_msg(slot->aio));
-		nng_aio_set_msg(slot->aio, NULL);
-	}
-	if (result != 0 || slot->given_up)
-		return false;
-	slot->receiving = true;
-	return true;
-}
-
-/* Takes the slot's burden, the answer being `reply`, or NULL if none will come. Returns a call that has ended. */
-static struct call *slot_unload(struct slot *slot, const struct envelope_reply *reply)
-{
-	struct manager *manager = slot->manager;
-	struct call *call = slot->call;
-
-	if (call)
-		call = call_answered(call, reply);
-	if (slot->ping) {
-		slot->ping = false;
-		manager->ping = NULL;
-		if (reply)
-			pong(manager, reply);
-	} else if (reply && !slot->given_up) {
-		/* Whoever answers calls is alive, even if the ping waits behind them. */
-		manager->waited_from_ms = clock_monotonic_ms();
-	}
-	slot_release(slot);
-	return call;
-}
-
-/* On nng's threads: the slot's sending or receiving is over. */
-static void slot_moved(void *arg)
+/* One frame has arrived: an answer to a call, to a ping, or too late to either. */
+static void take_reply(struct manager *manager, struct frame *frame)
 {
 	static const char broken[] = "the manager's answer is not well-formed";
-	struct slot *slot = arg;
-	struct rpc_client *client = slot->manager->client;
-	int result = nng_aio_result(slot->aio);
-	struct envelope_reply reply = {0};
+	struct rpc_client *client = manager->client;
+	struct envelope_reply reply;
+	uint32_t id = frame_id(frame);
 	struct call *call;
-	nng_msg *msg = NULL;
 
-	/* Only this thread writes `receiving` while the slot is busy. */
-	if (slot->receiving && result == 0) {
-		msg = nng_aio_get_msg(slot->aio);
-		nng_aio_set_msg(slot->aio, NULL);
-		if (!envelope_read_reply(nng_msg_body(msg), nng_msg_len(msg), &reply, NULL))
-			reply = (struct envelope_reply){
-				STATUS(INTERNAL), {(const uint8_t *)broken, sizeof broken - 1}, {0}};
-	}
+	if (!envelope_read_reply(frame_body(frame), frame->length, &reply, NULL))
+		reply = (struct envelope_reply){STATUS(INTERNAL), {(const uint8_t *)broken, sizeof broken - 1}, {0}};
 	client_lock(client);
-	if (!slot->receiving && slot_sent(slot, result)) {
-		nng_ctx_recv(slot->ctx, slot->aio);
-		client_unlock(client);
-		return;
+	/* Whoever answers calls is alive, even if the ping waits behind them. */
+	manager->waited_from_ms = clock_monotonic_ms();
+	if (id == manager->ping_frame_id) {
+		manager->ping_frame_id = 0;
+		pong(manager, &reply);
 	}
-	call = slot_unload(slot, msg ? &reply : NULL);
+	HASH_FIND(hh_sent, manager->sent, &id, sizeof id, call);
+	if (call && !call_answered(call, &reply))
+		call = NULL;
 	client_unlock(client);
 	if (call)
 		call_deliver(call, &reply);
-	nng_msg_free(msg);
 }
 
-static struct slot *slot_make(struct manager *manager)
+/* On nng's threads. */
+static bool line_arrived(void *arg, struct frame *frames)
 {
-	struct slot *slot = calloc(1, sizeof *slot);
+	while (frames) {
+		struct frame *next = frames->next;
 
-	if (!slot)
-		return NULL;
-	slot->manager = manager;
-	if (nng_ctx_open(&slot->ctx, manager->socket) != 0)
-		goto failed;
-	if (nng_aio_alloc(&slot->aio, slot_moved, slot) != 0) {
-		nng_ctx_close(slot->ctx);
-		goto failed;
+		take_reply(arg, frames);
+		free(frames);
+		frames = next;
 	}
-	return slot;
-
-failed:
-	free(slot);
-	return NULL;
+	return true;
 }
 
-struct slot *slot_take(struct manager *manager)
-{
-	struct slot *slot = manager->idle;
+static const struct conn_events line_events = {line_opened, line_arrived, line_closed};
 
-	if (slot)
-		DL_DELETE(manager->idle, slot);
-	else
-		slot = slot_make(manager);
-	if (!slot)
-		return NULL;
-	DL_APPEND(manager->busy, slot);
-	slot->receiving = false;
-	slot->given_up = false;
-	return slot;
+uint32_t manager_queue(struct manager *manager, struct frame *frame)
+{
+	uint32_t id = FRAME_ID_LOWEST | ++manager->last_frame_id;
+	struct call *taken;
+
+	/* After two thousand million calls the ids begin again. */
+	do {
+		HASH_FIND(hh_sent, manager->sent, &id, sizeof id, taken);
+		if (taken || id == manager->ping_frame_id)
+			id = FRAME_ID_LOWEST | ++manager->last_frame_id;
+	} while (taken || id == manager->ping_frame_id);
+	frame_seal(frame, id);
+	conn_queue(manager->conn, frame);
+	manager->users++;
+	return id;
 }
 
-void slot_send(struct slot *slot, nng_msg *msg)
+void manager_flush(struct manager *manager)
 {
-	nng_aio_set_msg(slot->aio, msg);
-	nng_ctx_send(slot->ctx, slot->aio);
-}
+	struct rpc_client *client = manager->client;
 
-void manager_move_calls(struct manager *manager)
-{
-	struct slot *slot;
-
-	manager->lost = false;
-	DL_FOREACH (manager->busy, slot) {
-		struct call *call = slot->call;
-
-		if (slot->given_up || (!call && !slot->ping))
-			continue;
-		if (call) {
-			manager->bytes_open -= call->size;
-			slot->call = NULL;
-			call->slot = NULL;
-			call_wait(call);
-		}
-		slot_give_up(slot);
-	}
+	conn_flush(manager->conn);
+	client_lock(client);
+	if (--manager->users == 0 && manager->line == LINE_CLOSED)
+		client_wake_keeper(client);
+	client_unlock(client);
 }
 
 /* Sends a ping. Lets go of the lock in between. */
 static void ping(struct manager *manager, int64_t now_ms)
 {
-	struct rpc_client *client = manager->client;
 	static const char method[] = "/reeve.v1.AdminService/Ping";
+	struct rpc_client *client = manager->client;
 	struct envelope_request envelope = {
-		.method = {(const uint8_t *)method, sizeof method - 1},
-		.token = {(const uint8_t *)client->token, strlen(client->token)},
-		.actor = {(const uint8_t *)client->actor, strlen(client->actor)},
-		.deadline_ms = (uint32_t)client->ping_limit_ms,
+	    .method = {(const uint8_t *)method, sizeof method - 1},
+	    .token = {(const uint8_t *)client->token, strlen(client->token)},
+	    .actor = {(const uint8_t *)client->actor, strlen(client->actor)},
+	    .deadline_ms = (uint32_t)client->ping_limit_ms,
 	};
-	nng_msg *msg = envelope_write_request(&envelope);
-	struct slot *slot = msg ? slot_take(manager) : NULL;
+	struct frame *frame = envelope_write_request(&envelope);
 
 	manager->ping_due_ms = now_ms + client->ping_interval_ms;
-	if (!slot) {
-		nng_msg_free(msg);
+	if (!frame)
 		return;
-	}
-	slot->ping = true;
-	manager->ping = slot;
 	manager->waited_from_ms = now_ms;
+	manager->ping_frame_id = manager_queue(manager, frame);
 	client_unlock(client);
-	slot_send(slot, msg);
+	manager_flush(manager);
 	client_lock(client);
 }
 
-int64_t manager_tend(struct manager *manager, int64_t now_ms)
+/* Gives up what was sent and takes the line as closing. Lets go of the lock in between. */
+static void cut(struct manager *manager, const char *why)
 {
 	struct rpc_client *client = manager->client;
-	nng_pipe pipe = manager->pipe;
+	struct call *call, *next;
+
+	log_debug("rpc", "%s %s", manager->url, why);
+	become(manager, LINE_CLOSING);
+	manager->alive = false;
+	manager->ping_frame_id = 0;
+	HASH_ITER(hh_sent, manager->sent, call, next)
+	{
+		call_move(call);
+	}
+	client_unlock(client);
+	conn_close(manager->conn);
+	client_lock(client);
+}
+
+/* The line is down for good: clears up and plans the next dialling. Lets go of the lock in between. */
+static void clear_up(struct manager *manager, int64_t now_ms)
+{
+	struct rpc_client *client = manager->client;
+	struct conn *conn = manager->conn;
+	struct call *call, *next;
+	int64_t pause_ms = manager->redial_pause_ms;
+
+	HASH_ITER(hh_sent, manager->sent, call, next)
+	{
+		call_move(call);
+	}
+	manager->ping_frame_id = 0;
+	if (manager->users > 0)
+		return;
+	manager->conn = NULL;
+	pause_ms = pause_ms < REDIAL_LEAST_MS ? REDIAL_LEAST_MS : 2 * pause_ms;
+	pause_ms = pause_ms > REDIAL_MOST_MS ? REDIAL_MOST_MS : pause_ms;
+	manager->redial_pause_ms = pause_ms;
+	manager->redial_ms = now_ms + pause_ms / 2 + client_random(client, (uint32_t)pause_ms / 2 + 1);
+	become(manager, LINE_DOWN);
+	if (!conn)
+		return;
+	client_unlock(client);
+	conn_free(conn);
+	client_lock(client);
+}
+
+/* Makes a connection of the stream. Lets go of the lock in between. */
+static void greet(struct manager *manager)
+{
+	struct rpc_client *client = manager->client;
+	nng_stream *stream = manager->stream;
+	struct conn *conn;
+
+	manager->stream = NULL;
+	client_unlock(client);
+	conn = conn_make(stream, CONN_REQUESTS, ANSWER_BYTES_MOST, &line_events, manager);
+	client_lock(client);
+	manager->conn = conn;
+	become(manager, conn ? LINE_OPENING : LINE_CLOSED);
+	client_unlock(client);
+	if (conn)
+		conn_start(conn);
+	client_lock(client);
+}
+
+/* Dials. Lets go of the lock in between. */
+static void dial(struct manager *manager)
+{
+	struct rpc_client *client = manager->client;
+
+	become(manager, LINE_DIALING);
+	client_unlock(client);
+	nng_stream_dialer_dial(manager->dialer, manager->dial_aio);
+	client_lock(client);
+}
+
+/* Pings an open line, or cuts it. */
+static int64_t tend_open(struct manager *manager, int64_t now_ms)
+{
+	struct rpc_client *client = manager->client;
 	int64_t limit_ms;
 
-	if (manager->lost)
-		manager_move_calls(manager);
-	if (!manager->connected)
-		return INT64_MAX;
-	if (!manager->ping && now_ms >= manager->ping_due_ms) {
+	if (!manager->ping_frame_id && now_ms >= manager->ping_due_ms)
 		ping(manager, now_ms);
-		if (!manager->connected)
-			return INT64_MAX;
-	}
-	if (!manager->ping)
+	if (manager->line != LINE_OPEN)
+		return now_ms;
+	if (!manager->ping_frame_id)
 		return manager->ping_due_ms;
 	limit_ms = manager->waited_from_ms + client->ping_limit_ms + (int64_t)manager->bytes_open / SLOW_BYTES_PER_MS;
 	if (now_ms < limit_ms)
 		return limit_ms;
-	log_debug("rpc", "%s does not answer", manager->url);
-	manager->connected = false;
-	manager->alive = false;
-	manager_move_calls(manager);
-	/* What nng still holds for it goes with the pipe; dialling again succeeds only when the manager is back. */
-	client_unlock(client);
-	nng_pipe_close(pipe);
-	client_lock(client);
+	cut(manager, "does not answer");
 	return INT64_MAX;
+}
+
+int64_t manager_tend(struct manager *manager, int64_t now_ms)
+{
+	if (manager->line == LINE_DOWN && now_ms >= manager->redial_ms)
+		dial(manager);
+	if (manager->line == LINE_DIALED)
+		greet(manager);
+	if (manager->line == LINE_CLOSED)
+		clear_up(manager, now_ms);
+	switch (manager->line) {
+	case LINE_DOWN:
+		return manager->redial_ms;
+	case LINE_OPEN:
+		return tend_open(manager, now_ms);
+	case LINE_DIALING:
+		if (now_ms - manager->since_ms < PATIENCE_MS)
+			return manager->since_ms + PATIENCE_MS;
+		nng_aio_abort(manager->dial_aio, NNG_ETIMEDOUT);
+		return INT64_MAX;
+	case LINE_OPENING:
+		if (now_ms - manager->since_ms < PATIENCE_MS)
+			return manager->since_ms + PATIENCE_MS;
+		cut(manager, "does not greet");
+		return INT64_MAX;
+	default:
+		return INT64_MAX;
+	}
 }
 
 struct manager *manager_choose(struct rpc_client *client, const struct manager *avoid)
@@ -286,32 +345,6 @@ struct manager *manager_choose(struct rpc_client *client, const struct manager *
 	return client->managers + (avoid - client->managers);
 }
 
-/* On nng's threads. */
-static void pipe_event(nng_pipe pipe, nng_pipe_ev event, void *arg)
-{
-	struct manager *manager = arg;
-	struct rpc_client *client = manager->client;
-
-	client_lock(client);
-	if (event == NNG_PIPE_EV_ADD_POST) {
-		manager->connected = true;
-		manager->alive = false;
-		manager->pipe = pipe;
-		/* A manager without room takes the connection and closes it: nng leaks what is being sent at that moment. */
-		manager->ping_due_ms = manager->shy ? clock_monotonic_ms() + SHY_MS : 0;
-	} else {
-		manager->lost = true;
-		manager->shy = !manager->alive;
-		if (manager->connected && nng_pipe_id(manager->pipe) == nng_pipe_id(pipe)) {
-			log_debug("rpc", "connection to %s lost", manager->url);
-			manager->connected = false;
-			manager->alive = false;
-		}
-	}
-	client_wake_keeper(client);
-	client_unlock(client);
-}
-
 /* True if the URL names a place one can dial. */
 static bool url_usable(const char *url)
 {
@@ -320,57 +353,55 @@ static bool url_usable(const char *url)
 
 	if (nng_url_parse(&parsed, url) != 0)
 		return false;
-	usable = !strstr(parsed->u_scheme, "tcp") || (*parsed->u_hostname && *parsed->u_port && strcmp(parsed->u_port, "0"));
+	usable = !strstr(parsed->u_scheme, "tcp") ||
+	         (*parsed->u_hostname && *parsed->u_port && strcmp(parsed->u_port, "0") != 0);
 	nng_url_free(parsed);
 	return usable;
 }
 
 bool manager_open(struct manager *manager, struct reeve_error *error)
 {
-	nng_socket socket;
-	int result;
+	int result =
+	    url_usable(manager->url) ? nng_stream_dialer_alloc(&manager->dialer, manager->url) : NNG_EADDRINVAL;
 
-	if (!url_usable(manager->url))
-		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "\"%s\" is not a manager's address (tcp://HOST:PORT)", manager->url);
-	result = nng_req0_open(&socket);
+	if (result == NNG_ENOMEM || (result == 0 && nng_aio_alloc(&manager->dial_aio, dialed, manager) != 0))
+		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a client");
 	if (result != 0)
-		return error_set(error, STATUS(UNAVAILABLE), "nng socket: %s", nng_strerror(result));
-	manager->socket = socket;
-	manager->open = true;
-	if ((result = nng_socket_set_ms(socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE)) != 0 ||
-	    (result = nng_socket_set_ms(socket, NNG_OPT_RECONNMINT, RECONNECT_LEAST_MS)) != 0 ||
-	    (result = nng_socket_set_ms(socket, NNG_OPT_RECONNMAXT, RECONNECT_MOST_MS)) != 0 ||
-	    (result = nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ, ANSWER_BYTES_MOST)) != 0 ||
-	    (result = nng_pipe_notify(socket, NNG_PIPE_EV_ADD_POST, pipe_event, manager)) != 0 ||
-	    (result = nng_pipe_notify(socket, NNG_PIPE_EV_REM_POST, pipe_event, manager)) != 0)
-		return error_set(error, STATUS(UNAVAILABLE), "nng socket: %s", nng_strerror(result));
-	result = nng_dial(socket, manager->url, NULL, NNG_FLAG_NONBLOCK);
-	if (result != 0)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "\"%s\" is not a manager's address: %s", manager->url,
-		    nng_strerror(result));
+		return error_set(error, STATUS(INVALID_ARGUMENT), "\"%s\" is not a manager's address (tcp://HOST:PORT)",
+		    manager->url);
+	/* Where the transport knows these. */
+	nng_stream_dialer_set_bool(manager->dialer, NNG_OPT_TCP_NODELAY, true);
+	nng_stream_dialer_set_bool(manager->dialer, NNG_OPT_TCP_KEEPALIVE, true);
 	return true;
 }
 
-void manager_close(struct manager *manager)
+/* Waits until the connection is over and frees it. */
+static void hang_up(struct manager *manager)
 {
-	struct slot *slot, *next;
+	struct rpc_client *client = manager->client;
 
-	if (manager->open)
-		nng_close(manager->socket);
-	/* Closing the socket ends what was under way; when the operations have stopped, all slots are idle. */
-	for (;;) {
-		client_lock(manager->client);
-		slot = manager->busy;
-		client_unlock(manager->client);
-		if (!slot)
-			break;
-		nng_aio_stop(slot->aio);
+	conn_close(manager->conn);
+	client_lock(client);
+	while (manager->line != LINE_CLOSED || manager->users > 0) {
+		client->work = false;
+		while (!client->work)
+			pthread_cond_wait(&client->work_changed, &client->lock);
 	}
-	DL_FOREACH_SAFE (manager->idle, slot, next) {
-		nng_aio_stop(slot->aio);
-		nng_aio_free(slot->aio);
-		free(slot);
-	}
+	client_unlock(client);
+	conn_free(manager->conn);
+}
+
+void manager_destroy(struct manager *manager)
+{
+	if (manager->dialer)
+		nng_stream_dialer_close(manager->dialer);
+	if (manager->dial_aio)
+		nng_aio_stop(manager->dial_aio);
+	if (manager->stream)
+		nng_stream_free(manager->stream);
+	if (manager->conn)
+		hang_up(manager);
+	nng_aio_free(manager->dial_aio);
+	nng_stream_dialer_free(manager->dialer);
 	free(manager->url);
 }

@@ -7,7 +7,14 @@
 #include <assert.h>
 #include <string.h>
 
-enum { REQUEST_METHOD = 1, REQUEST_ID = 2, REQUEST_DEADLINE = 3, REQUEST_TOKEN = 4, REQUEST_ACTOR = 5, REQUEST_BODY = 6 };
+enum {
+	REQUEST_METHOD = 1,
+	REQUEST_ID = 2,
+	REQUEST_DEADLINE = 3,
+	REQUEST_TOKEN = 4,
+	REQUEST_ACTOR = 5,
+	REQUEST_BODY = 6
+};
 enum { REPLY_CODE = 1, REPLY_MESSAGE = 2, REPLY_BODY = 3 };
 
 /* One field of bytes that wire_check has found good. */
@@ -79,8 +86,8 @@ bool envelope_read_request(
 		}
 	}
 	if (id.length != 0 && id.length != UUID_BYTES)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "request_id has %zu bytes, not %d or none", id.length,
-		    UUID_BYTES);
+		return error_set(
+		    error, STATUS(INVALID_ARGUMENT), "request_id has %zu bytes, not %d or none", id.length, UUID_BYTES);
 	request->request_id = id.length ? id.bytes : NULL;
 	return true;
 }
@@ -134,7 +141,7 @@ static uint8_t *write_view(uint8_t *out, unsigned number, const void *bytes, siz
 static size_t fixed_size(const struct envelope_request *request)
 {
 	return view_size(request->method.length) + view_size(request->request_id ? UUID_BYTES : 0) +
-	    view_size(request->token.length) + view_size(request->actor.length) + view_size(request->body.length);
+	       view_size(request->token.length) + view_size(request->actor.length) + view_size(request->body.length);
 }
 
 size_t envelope_request_size(const struct envelope_request *request)
@@ -142,15 +149,16 @@ size_t envelope_request_size(const struct envelope_request *request)
 	return fixed_size(request) + 1 + varint_size(UINT32_MAX);
 }
 
-nng_msg *envelope_write_request(const struct envelope_request *request)
+struct frame *envelope_write_request(const struct envelope_request *request)
 {
-	nng_msg *msg;
+	struct frame *frame;
 	size_t size = fixed_size(request) + (request->deadline_ms ? 1 + varint_size(request->deadline_ms) : 0);
 	uint8_t *out;
 
-	if (nng_msg_alloc(&msg, size) != 0)
+	frame = frame_make(size);
+	if (!frame)
 		return NULL;
-	out = nng_msg_body(msg);
+	out = frame_body(frame);
 	out = write_view(out, REQUEST_METHOD, request->method.bytes, request->method.length);
 	out = write_view(out, REQUEST_ID, request->request_id, request->request_id ? UUID_BYTES : 0);
 	if (request->deadline_ms) {
@@ -160,13 +168,13 @@ nng_msg *envelope_write_request(const struct envelope_request *request)
 	out = write_view(out, REQUEST_TOKEN, request->token.bytes, request->token.length);
 	out = write_view(out, REQUEST_ACTOR, request->actor.bytes, request->actor.length);
 	out = write_view(out, REQUEST_BODY, request->body.bytes, request->body.length);
-	assert(out == (uint8_t *)nng_msg_body(msg) + size);
-	return msg;
+	assert(out == frame_body(frame) + size);
+	return frame;
 }
 
-nng_msg *envelope_write_response(const ProtobufCMessage *response, size_t max_bytes, struct reeve_error *error)
+struct frame *envelope_write_response(const ProtobufCMessage *response, size_t max_bytes, struct reeve_error *error)
 {
-	nng_msg *msg;
+	struct frame *frame;
 	size_t packed = protobuf_c_message_get_packed_size(response);
 	size_t size = view_size(packed);
 	uint8_t *out;
@@ -175,29 +183,31 @@ nng_msg *envelope_write_response(const ProtobufCMessage *response, size_t max_by
 		error_set(error, STATUS(INTERNAL), "the answer is %zu bytes long, the limit is %zu", size, max_bytes);
 		return NULL;
 	}
-	if (nng_msg_alloc(&msg, size) != 0) {
+	frame = frame_make(size);
+	if (!frame) {
 		error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for an answer of %zu bytes", size);
 		return NULL;
 	}
 	if (packed) {
-		out = write_head(nng_msg_body(msg), REPLY_BODY, packed);
+		out = write_head(frame_body(frame), REPLY_BODY, packed);
 		protobuf_c_message_pack(response, out);
 	}
-	return msg;
+	return frame;
 }
 
-nng_msg *envelope_write_error(reeve_status code, const char *message)
+struct frame *envelope_write_error(reeve_status code, const char *message)
 {
-	nng_msg *msg;
+	struct frame *frame;
 	size_t length = strlen(message);
 	size_t size = 1 + varint_size((uint64_t)code) + view_size(length);
 	uint8_t *out;
 
-	if (nng_msg_alloc(&msg, size) != 0)
+	frame = frame_make(size);
+	if (!frame)
 		return NULL;
-	out = nng_msg_body(msg);
+	out = frame_body(frame);
 	*out++ = REPLY_CODE << 3 | WIRE_VARINT;
 	out = varint_write(out, (uint64_t)code);
 	write_view(out, REPLY_MESSAGE, message, length);
-	return msg;
+	return frame;
 }

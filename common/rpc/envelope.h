@@ -1,18 +1,15 @@
 /*
  * The envelopes of the RPC (reeve.v1.Request and Reply) without protobuf-c's copies: a message of megabytes is read in
- * place and written straight into the nng message. Used by server and client alone.
+ * place and written straight into the frame that is sent. Used by server and client alone.
  */
 #ifndef REEVE_COMMON_RPC_ENVELOPE_H
 #define REEVE_COMMON_RPC_ENVELOPE_H
 
 #include "common/error.h"
+#include "common/rpc/frame.h"
 #include "common/uuid.h"
 
-#include <nng/nng.h>
 #include <protobuf-c/protobuf-c.h>
-
-/* nng puts a number of four bytes before each request and reply: RECVMAXSZ is so much above the longest envelope. */
-enum { ENVELOPE_SLACK = 64 };
 
 /* Bytes inside a message; not ended by a NUL. */
 struct envelope_view {
@@ -39,14 +36,14 @@ bool envelope_read_reply(const uint8_t *bytes, size_t length, struct envelope_re
 /* How long the envelope of a request is at most, whatever its deadline. */
 size_t envelope_request_size(const struct envelope_request *request);
 
-/* Writes a request. NULL: no memory. */
-nng_msg *envelope_write_request(const struct envelope_request *request);
+/* Writes a request into a frame that is not sealed yet. NULL: no memory. */
+struct frame *envelope_write_request(const struct envelope_request *request);
 
-/* Writes an OK reply with the response packed into it; NULL with *error set if it were longer than `max_bytes`, or without
- * memory. */
-nng_msg *envelope_write_response(const ProtobufCMessage *response, size_t max_bytes, struct reeve_error *error);
+/* Writes an OK reply with the response packed into it; NULL with *error set if it were longer than `max_bytes`, or
+ * without memory. */
+struct frame *envelope_write_response(const ProtobufCMessage *response, size_t max_bytes, struct reeve_error *error);
 
 /* Writes a reply that is not OK. NULL: no memory. */
-nng_msg *envelope_write_error(reeve_status code, const char *message);
+struct frame *envelope_write_error(reeve_status code, const char *message);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The serving side of the RPC: unary calls of protobuf services over nng rep0 contexts.
+ * The serving side of the RPC: unary calls of protobuf services, in nng's request/reply protocol over nng's streams.
  *
  * nng's threads only hand messages over (a queue and one wake-up); everything here runs on the loop's thread: handlers,
  * replies, and all functions of this header. A call is answered exactly once, now or much later, by rpc_call_reply or
@@ -18,9 +18,9 @@ struct rpc_server;
 struct rpc_call;
 
 struct rpc_server_options {
-	size_t max_message_bytes; /* a longer frame closes its sender's pipe, nobody else's; 0: 8 MiB */
+	size_t max_message_bytes; /* a longer frame closes its sender's connection, nobody else's; 0: 8 MiB */
 	int max_open_calls;       /* over it a call is answered RESOURCE_EXHAUSTED at once; 0: 20,000 */
-	int max_pipes;            /* over it new connections are closed; 0: 10,000 */
+	int max_pipes;            /* connections; over it new ones are closed; 0: 10,000 */
 };
 
 /* Serves one method. `request` lives until the call is answered and belongs to the call. */
@@ -38,8 +38,9 @@ void rpc_server_destroy(struct rpc_server *server);
 void rpc_server_add(struct rpc_server *server, const ProtobufCServiceDescriptor *descriptor, rpc_method *const *methods,
     void *service);
 
-/* Listens on an nng URL (tcp://host:port, ipc://path, inproc://name; port 0 takes a free one). False: *error says why
- * ("tcp://…:7171: address in use"). */
+/* Listens on an nng URL (tcp://host:port, ipc://path; port 0 takes a free one). False: *error says why
+ * ("tcp://…:7171: address in use"). Connections that do not greet within 5 s, take no answer for 10 s or say nothing for
+ * 5 minutes are closed. */
 bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_error *error);
 
 /* The URL of the last listener with its real port; lives as long as the server. */

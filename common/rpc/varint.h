@@ -10,8 +10,8 @@ enum { VARINT_MAX_BYTES = 10 };
 /* How a field's value is laid out, the lowest three bits of its tag. */
 enum wire_type { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LENGTH = 2, WIRE_32 = 5 };
 
-/* Reads a number of at most `max_bytes` bytes that stands at `at`, before `end`. Returns how many bytes it took, or 0 if
- * it is cut off, longer, or beyond 64 bits. */
+/* Reads a number of at most `max_bytes` bytes that stands at `at`, before `end`. Returns how many bytes it took, or 0
+ * if it is cut off, longer, or beyond 64 bits. */
 static inline size_t varint_read(const uint8_t *at, const uint8_t *end, size_t max_bytes, uint64_t *value)
 {
 	uint64_t result = 0;

@@ -23,8 +23,8 @@ struct frame {
 	const struct frame *parent;
 	const ProtobufCMessageDescriptor *descriptor;
 	const uint8_t *begin, *end;
-	const uint8_t *field_begin;             /* the field looked at: its tag */
-	const ProtobufCFieldDescriptor *field;  /* NULL: unknown */
+	const uint8_t *field_begin;            /* the field looked at: its tag */
+	const ProtobufCFieldDescriptor *field; /* NULL: unknown */
 	uint32_t number;
 	int depth;
 	struct tally *tally;
@@ -206,13 +206,13 @@ static bool check_field(struct frame *frame, const struct piece *piece)
 	}
 	if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
 		struct frame inner = {
-			.parent = frame,
-			.descriptor = field->descriptor,
-			.begin = piece->value,
-			.end = piece->value + piece->length,
-			.depth = frame->depth + 1,
-			.tally = frame->tally,
-			.error = frame->error,
+		    .parent = frame,
+		    .descriptor = field->descriptor,
+		    .begin = piece->value,
+		    .end = piece->value + piece->length,
+		    .depth = frame->depth + 1,
+		    .tally = frame->tally,
+		    .error = frame->error,
 		};
 
 		return inner.depth <= WIRE_MAX_DEPTH ? check_message(&inner) : fail(frame, "is nested too deep");
@@ -254,12 +254,12 @@ bool wire_check(
 {
 	struct tally tally = {0};
 	struct frame frame = {
-		.descriptor = descriptor,
-		.begin = bytes,
-		.end = bytes + length,
-		.depth = 1,
-		.tally = &tally,
-		.error = error,
+	    .descriptor = descriptor,
+	    .begin = bytes,
+	    .end = bytes + length,
+	    .depth = 1,
+	    .tally = &tally,
+	    .error = error,
 	};
 
 	return check_message(&frame);
@@ -274,7 +274,7 @@ ProtobufCMessage *wire_unpack(
 		return NULL;
 	message = protobuf_c_message_unpack(descriptor, NULL, length, bytes);
 	if (!message)
-		error_set(error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s",
-		    descriptor->short_name);
+		error_set(
+		    error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s", descriptor->short_name);
 	return message;
 }

@@ -751,8 +751,8 @@ Test(rpc_client, rubbish_for_an_answer_is_an_error)
 
 Test(rpc_client, false_urls_are_refused)
 {
-	static const char *const urls[] = {"", " , ", "nonsense", "tcp://", "tcp://host", "tcp://host:0", "pigeon://a:1",
-		"tcp://127.0.0.1:7171,bad"};
+	static const char *const urls[] = {
+	    "", " , ", "nonsense", "tcp://", "tcp://host", "tcp://host:0", "pigeon://a:1", "tcp://127.0.0.1:7171,bad"};
 
 	for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
 		struct rpc_client_options options = {.urls = urls[i]};

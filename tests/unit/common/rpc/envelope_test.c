@@ -24,15 +24,15 @@ Test(envelope, protobuf_c_reads_our_request)
 {
 	static const uint8_t id[UUID_BYTES] = "0123456789abcde";
 	struct envelope_request request = {
-		.method = view("/reeve.v1.TaskService/Submit"),
-		.token = view("t"),
-		.actor = view("ann@host"),
-		.body = view("body"),
-		.request_id = id,
-		.deadline_ms = 30000,
+	    .method = view("/reeve.v1.TaskService/Submit"),
+	    .token = view("t"),
+	    .actor = view("ann@host"),
+	    .body = view("body"),
+	    .request_id = id,
+	    .deadline_ms = 30000,
 	};
-	nng_msg *msg = envelope_write_request(&request);
-	Reeve__V1__Request *read = reeve__v1__request__unpack(NULL, nng_msg_len(msg), nng_msg_body(msg));
+	struct frame *frame = envelope_write_request(&request);
+	Reeve__V1__Request *read = reeve__v1__request__unpack(NULL, frame->length, frame_body(frame));
 
 	cr_assert(read);
 	cr_assert_str_eq(read->method, "/reeve.v1.TaskService/Submit");
@@ -42,9 +42,9 @@ Test(envelope, protobuf_c_reads_our_request)
 	cr_assert_str_eq(read->token, "t");
 	cr_assert_str_eq(read->actor, "ann@host");
 	cr_assert_eq(read->body.len, 4);
-	cr_assert_leq(nng_msg_len(msg), envelope_request_size(&request));
+	cr_assert_leq(frame->length, envelope_request_size(&request));
 	reeve__v1__request__free_unpacked(read, NULL);
-	nng_msg_free(msg);
+	free(frame);
 }
 
 Test(envelope, we_read_protobuf_cs_request)
@@ -75,7 +75,9 @@ Test(envelope, a_request_id_has_16_bytes_or_none)
 	struct envelope_request read;
 	struct reeve_error error = {0};
 
-	cr_assert_not(envelope_read_request((const uint8_t *)"\x12\x05" "abcde", 7, &read, &error));
+	cr_assert_not(envelope_read_request((const uint8_t *)"\x12\x05"
+	                                                     "abcde",
+	    7, &read, &error));
 	cr_assert_eq(error.code, STATUS(INVALID_ARGUMENT));
 	cr_assert_str_eq(error.message, "request_id has 5 bytes, not 16 or none");
 }
@@ -84,11 +86,20 @@ Test(envelope, unknown_fields_of_an_envelope_are_passed_over)
 {
 	struct envelope_request read;
 	struct envelope_reply reply;
-	static const uint8_t bytes[] = "\x3d" "abcd" "\x41" "12345678" "\x48\x05" "\x52\x01z" "\x0a\x01m";
+	static const uint8_t bytes[] = "\x3d"
+	                               "abcd"
+	                               "\x41"
+	                               "12345678"
+	                               "\x48\x05"
+	                               "\x52\x01z"
+	                               "\x0a\x01m";
 
 	cr_assert(envelope_read_request(bytes, sizeof bytes - 1, &read, NULL));
 	is_view(read.method, "m");
-	cr_assert(envelope_read_reply((const uint8_t *)"\x3d" "abcd" "\x08\x05", 7, &reply, NULL));
+	cr_assert(envelope_read_reply((const uint8_t *)"\x3d"
+	                                               "abcd"
+	                                               "\x08\x05",
+	    7, &reply, NULL));
 	cr_assert_eq(reply.code, STATUS(NOT_FOUND));
 }
 
@@ -98,26 +109,26 @@ Test(envelope, protobuf_c_reads_our_replies)
 	Reeve__V1__Task task = REEVE__V1__TASK__INIT;
 	Reeve__V1__GetResponse *body;
 	Reeve__V1__Reply *read;
-	nng_msg *msg;
+	struct frame *frame;
 
 	task.id = 12;
 	response.task = &task;
-	msg = envelope_write_response(&response.base, 1000, NULL);
-	read = reeve__v1__reply__unpack(NULL, nng_msg_len(msg), nng_msg_body(msg));
+	frame = envelope_write_response(&response.base, 1000, NULL);
+	read = reeve__v1__reply__unpack(NULL, frame->length, frame_body(frame));
 	cr_assert(read);
 	cr_assert_eq(read->code, STATUS(OK));
 	body = reeve__v1__get_response__unpack(NULL, read->body.len, read->body.data);
 	cr_assert_eq(body->task->id, 12);
 	reeve__v1__get_response__free_unpacked(body, NULL);
 	reeve__v1__reply__free_unpacked(read, NULL);
-	nng_msg_free(msg);
+	free(frame);
 
-	msg = envelope_write_error(STATUS(NOT_FOUND), "no task 12");
-	read = reeve__v1__reply__unpack(NULL, nng_msg_len(msg), nng_msg_body(msg));
+	frame = envelope_write_error(STATUS(NOT_FOUND), "no task 12");
+	read = reeve__v1__reply__unpack(NULL, frame->length, frame_body(frame));
 	cr_assert_eq(read->code, STATUS(NOT_FOUND));
 	cr_assert_str_eq(read->message, "no task 12");
 	reeve__v1__reply__free_unpacked(read, NULL);
-	nng_msg_free(msg);
+	free(frame);
 }
 
 Test(envelope, a_response_over_the_limit_is_not_made)
@@ -126,16 +137,16 @@ Test(envelope, a_response_over_the_limit_is_not_made)
 	Reeve__V1__Task task = REEVE__V1__TASK__INIT;
 	struct reeve_error error = {0};
 	size_t exact;
-	nng_msg *msg;
+	struct frame *frame;
 
 	task.details = (char *)"some text that makes it longer";
 	response.task = &task;
-	msg = envelope_write_response(&response.base, 1000, NULL);
-	exact = nng_msg_len(msg);
-	nng_msg_free(msg);
-	msg = envelope_write_response(&response.base, exact, &error);
-	cr_assert(msg);
-	nng_msg_free(msg);
+	frame = envelope_write_response(&response.base, 1000, NULL);
+	exact = frame->length;
+	free(frame);
+	frame = envelope_write_response(&response.base, exact, &error);
+	cr_assert(frame);
+	free(frame);
 	cr_assert_null(envelope_write_response(&response.base, exact - 1, &error));
 	cr_assert_eq(error.code, STATUS(INTERNAL));
 }

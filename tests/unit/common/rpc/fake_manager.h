@@ -38,12 +38,12 @@ struct fake_manager {
 	pthread_cond_t changed;
 	char url[128];
 	/* Set by the test, with the lock held or before calls are made. */
-	reeve_status get_answers;      /* not OK: every Get fails with it */
-	size_t get_bytes;              /* of details in a Get's answer */
-	uint32_t max_message_bytes;    /* what a ping tells */
-	int64_t now_us;                /* what a ping tells */
+	reeve_status get_answers;   /* not OK: every Get fails with it */
+	size_t get_bytes;           /* of details in a Get's answer */
+	uint32_t max_message_bytes; /* what a ping tells */
+	int64_t now_us;             /* what a ping tells */
 	/* Read by the test, with the lock held. */
-	int gets, submits, n_parked, n_closed;
+	int gets, mute_gets, submits, n_parked, n_closed; /* mute_gets: of an actor called "mute" */
 	int64_t submitted;
 	char actor[64], token[64];
 	uint8_t last_id[UUID_BYTES];
@@ -77,6 +77,7 @@ static inline void fake_get(void *arg, struct rpc_call *call, const ProtobufCMes
 
 	pthread_mutex_lock(&manager->lock);
 	manager->gets++;
+	manager->mute_gets += !strcmp(rpc_call_actor(call), "mute");
 	snprintf(manager->actor, sizeof manager->actor, "%s", rpc_call_actor(call));
 	snprintf(manager->token, sizeof manager->token, "%s", rpc_call_token(call));
 	manager->had_id = rpc_call_request_id(call);
@@ -167,8 +168,8 @@ static inline struct fake_manager *fake_manager_make(const char *url, const stru
 {
 	static const struct rpc_server_options defaults;
 	static rpc_method *const admin[] = {fake_ping, fake_refuse, fake_refuse, fake_refuse};
-	static rpc_method *const tasks[] = {fake_submit, fake_get, fake_refuse, fake_wait, fake_refuse, fake_refuse,
-		fake_refuse, fake_refuse};
+	static rpc_method *const tasks[] = {
+	    fake_submit, fake_get, fake_refuse, fake_wait, fake_refuse, fake_refuse, fake_refuse, fake_refuse};
 	struct fake_manager *manager = calloc(1, sizeof *manager);
 	struct reeve_error error = {0};
 
@@ -206,7 +207,8 @@ static inline void fake_break(evutil_socket_t fd, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
-/* Ends the server as a dying manager would: open calls get no answer. What was recorded stays until fake_manager_free. */
+/* Ends the server as a dying manager would: open calls get no answer. What was recorded stays until fake_manager_free.
+ */
 static inline void fake_manager_stop(struct fake_manager *manager)
 {
 	struct timeval now = {0, 0};
@@ -298,8 +300,8 @@ static inline reeve_status fake_call_get(struct rpc_client *client, int64_t id, 
 
 	request.id = id;
 	error->code = STATUS(OK);
-	response = (void *)rpc_client_call(
-	    client, &reeve__v1__task_service__descriptor, "Get", &request.base, NULL, error);
+	response =
+	    (void *)rpc_client_call(client, &reeve__v1__task_service__descriptor, "Get", &request.base, NULL, error);
 	if (!response)
 		return error->code;
 	cr_assert_eq(response->task->id, id);

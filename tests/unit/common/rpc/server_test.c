@@ -181,8 +181,8 @@ Test(rpc_server, tells_the_handler_who_calls)
 	struct reeve_error error = {0};
 	ProtobufCMessage *response;
 
-	response = rpc_client_call(
-	    client, &reeve__v1__task_service__descriptor, "Get", &request.base, &options, &error);
+	response =
+	    rpc_client_call(client, &reeve__v1__task_service__descriptor, "Get", &request.base, &options, &error);
 	cr_assert(response, "%s", error.message);
 	protobuf_c_message_free_unpacked(response, NULL);
 	cr_assert_str_eq(manager->actor, "ann@host");
@@ -206,18 +206,25 @@ Test(rpc_server, refuses_bad_envelopes_and_serves_the_next)
 	cr_assert_eq(exchange(socket, "\xff\xff\xff", 3, message), STATUS(INVALID_ARGUMENT));
 	cr_assert(strstr(message, "not a well-formed Request"));
 	cr_assert_eq(exchange(socket, "", 0, message), STATUS(UNIMPLEMENTED));
-	cr_assert_eq(exchange(socket, "\x12\x03" "abc", 5, message), STATUS(INVALID_ARGUMENT));
+	cr_assert_eq(exchange(socket,
+	                 "\x12\x03"
+	                 "abc",
+	                 5, message),
+	    STATUS(INVALID_ARGUMENT));
 	cr_assert(strstr(message, "request_id has 3 bytes"));
 	request.method = (char *)"/reeve.v1.TaskService/Fly";
-	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(UNIMPLEMENTED));
+	cr_assert_eq(
+	    exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(UNIMPLEMENTED));
 	cr_assert(strstr(message, "/reeve.v1.TaskService/Fly"));
 	request.method = (char *)"/reeve.v1.TaskService/Get";
 	request.actor = (char *)"ann\nroot";
-	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(INVALID_ARGUMENT));
+	cr_assert_eq(
+	    exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(INVALID_ARGUMENT));
 	cr_assert_str_eq(message, "actor holds a control character");
 	request.actor = (char *)"ann";
 	request.body = (ProtobufCBinaryData){3, (uint8_t *)"\x0a\x01x"};
-	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(INVALID_ARGUMENT));
+	cr_assert_eq(
+	    exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(INVALID_ARGUMENT));
 	cr_assert_str_eq(message, "id has the wrong wire type");
 	request.body = (ProtobufCBinaryData){0, NULL};
 	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(OK));
@@ -241,7 +248,8 @@ Test(rpc_server, a_method_name_with_rubbish_does_not_break_the_answer)
 		memcpy(name + i, "\xc3\xa4", 2);
 	name[599] = 0;
 	request.method = name;
-	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(UNIMPLEMENTED));
+	cr_assert_eq(
+	    exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(UNIMPLEMENTED));
 	nng_close(socket);
 	fake_manager_free(manager);
 }
@@ -484,22 +492,49 @@ Test(rpc_server, connections_over_the_cap_are_closed)
 	fake_manager_free(manager);
 }
 
+Test(rpc_server, silent_connections_keep_nobody_out)
+{
+	struct rpc_server_options options = {.max_pipes = 5};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *client;
+	int64_t begun_ms = clock_monotonic_ms();
+	int fds[5];
+	char byte;
+
+	for (int i = 0; i < 5; i++)
+		fds[i] = dial_bare(port_of(manager->url));
+	client = fake_client(manager->url);
+	cr_assert(rpc_client_alive(client, 2000), "the first to come had to make room");
+	/* The others are closed when they have been silent for five seconds; each got the server's greeting before. */
+	for (int i = 0; i < 5; i++) {
+		while (read(fds[i], &byte, 1) > 0)
+			;
+		close(fds[i]);
+	}
+	cr_assert_lt(clock_monotonic_ms() - begun_ms, 8000);
+	cr_assert(rpc_client_alive(client, 0));
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
+
 Test(rpc_server, a_peer_that_does_not_read_its_answers_harms_nobody)
 {
 	enum { CALLS = 6000 };
 	static const char handshake[] = "\0SP\0\0\x30\0\0";
-	struct rpc_server_options options = {.max_open_calls = 1000};
+	struct rpc_server_options options = {.max_open_calls = 1000, .max_message_bytes = 100000};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
 	Reeve__V1__Request request = REEVE__V1__REQUEST__INIT;
+	int64_t begun_ms = clock_monotonic_ms();
 	struct innocent innocent;
 	uint8_t frame[256] = {0};
 	size_t length;
-	int fd;
+	int fd, gets;
 
-	/* Answers of 10 kB: what the kernel takes of them for the peer is soon full. More calls than there are contexts. */
-	manager->get_bytes = 10000;
+	/* Answers of 20 kB: what the kernel takes of them for the peer is soon full. */
+	manager->get_bytes = 20000;
 	innocent_start(&innocent, manager->url);
 	request.method = (char *)"/reeve.v1.TaskService/Get";
+	request.actor = (char *)"mute";
 	frame[8] = 0x80;
 	length = 12 + reeve__v1__request__pack(&request, frame + 12);
 	frame[7] = (uint8_t)(length - 8);
@@ -507,8 +542,16 @@ Test(rpc_server, a_peer_that_does_not_read_its_answers_harms_nobody)
 	push(fd, handshake, 8);
 	for (int i = 0; i < CALLS; i++)
 		push(fd, frame, length);
-	fake_manager_await(manager, &manager->gets, CALLS / 2);
-	pause_ms(1000);
+	pause_ms(500);
+	pthread_mutex_lock(&manager->lock);
+	gets = manager->mute_gets;
+	pthread_mutex_unlock(&manager->lock);
+	cr_assert_gt(gets, 10);
+	cr_assert_lt(gets, CALLS, "nothing is read from a peer that does not read");
+	/* In the end it is cut off. */
+	while (send(fd, "x", 1, MSG_NOSIGNAL) == 1 && clock_monotonic_ms() - begun_ms < 20000)
+		pause_ms(100);
+	cr_assert_lt(clock_monotonic_ms() - begun_ms, 15000);
 	innocent_unharmed(&innocent);
 	close(fd);
 	fake_manager_free(manager);

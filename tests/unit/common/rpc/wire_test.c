@@ -96,7 +96,8 @@ Test(wire, names_the_field_by_its_path)
 {
 	FAILS(GET, "\x0a\x01x", "id has the wrong wire type");
 	FAILS(SUBMIT, "\x0a\x03\x12\x01x\x0a\x00\x0a\x00\x0a\x05\x1a\x03z\0z", "tasks[3].details holds a NUL byte");
-	FAILS(SUBMIT, "\x0a\x05\x5a\x03\x08\x80\x80", "tasks[0].retry.base_ms holds a number that is cut off or too long");
+	FAILS(SUBMIT, "\x0a\x05\x5a\x03\x08\x80\x80",
+	    "tasks[0].retry.base_ms holds a number that is cut off or too long");
 }
 
 Test(wire, finds_nul_bytes_wherever_they_stand)
@@ -121,7 +122,11 @@ Test(wire, finds_invalid_utf8)
 	FAILS(SPEC, "\x12\x02\xc0\xaf", "type is not valid UTF-8");
 	FAILS(SPEC, "\x12\x03\xed\xa0\x80", "type is not valid UTF-8");
 	FAILS(SPEC, "\x12\x04\xf4\x90\x80\x80", "type is not valid UTF-8");
-	FAILS(SPEC, "\x12\x0b" "12345678\xc3" "90", "type is not valid UTF-8");
+	FAILS(SPEC,
+	    "\x12\x0b"
+	    "12345678\xc3"
+	    "90",
+	    "type is not valid UTF-8");
 }
 
 Test(wire, bytes_fields_may_hold_anything)
@@ -147,12 +152,21 @@ Test(wire, finds_broken_lengths)
 {
 	FAILS(SPEC, "\x12", "type has a broken length");
 	FAILS(SPEC, "\x12\x80", "type has a broken length");
-	FAILS(SPEC, "\x12\x05" "1234", "type is cut off");
+	FAILS(SPEC,
+	    "\x12\x05"
+	    "1234",
+	    "type is cut off");
 	FAILS(SPEC, "\x12\xff\xff\xff\xff\x0f", "type has a broken length");
 	FAILS(SPEC, "\x12\xff\xff\xff\xff\x07", "type is cut off");
 	FAILS(SPEC, "\x12\x81\x80\x80\x80\x80\x00x", "type has a broken length");
-	FAILS(SUBMIT, "\x0a\x07\x12\x04" "abcd", "tasks[0] is cut off");
-	FAILS(SUBMIT, "\x0a\x05\x12\x04" "abc", "tasks[0].type is cut off");
+	FAILS(SUBMIT,
+	    "\x0a\x07\x12\x04"
+	    "abcd",
+	    "tasks[0] is cut off");
+	FAILS(SUBMIT,
+	    "\x0a\x05\x12\x04"
+	    "abc",
+	    "tasks[0].type is cut off");
 }
 
 Test(wire, finds_broken_tags)
@@ -182,9 +196,16 @@ Test(wire, unknown_fields_are_passed_over_if_they_are_whole)
 {
 	struct reeve_error error;
 
-	cr_assert(CHECK(GET, "\x08\x05\x9a\x06\x02\x80\x00\x98\x06\x01\x9d\x06" "abcd\x99\x06" "12345678", &error));
+	cr_assert(CHECK(GET,
+	    "\x08\x05\x9a\x06\x02\x80\x00\x98\x06\x01\x9d\x06"
+	    "abcd\x99\x06"
+	    "12345678",
+	    &error));
 	FAILS(GET, "\x9a\x06\x03\x80\x00", "field 99 is cut off");
-	FAILS(GET, "\x99\x06" "1234567", "field 99 is cut off");
+	FAILS(GET,
+	    "\x99\x06"
+	    "1234567",
+	    "field 99 is cut off");
 	FAILS(GET, "\x9b\x06", "field 99 has an unknown wire type");
 }
 
@@ -207,13 +228,13 @@ Test(wire, repeated_numbers_come_packed_or_not)
 static ProtobufCFieldDescriptor nest_field[1];
 static const ProtobufCIntRange nest_ranges[] = {{1, 0}, {0, 1}};
 static ProtobufCMessageDescriptor nest_message = {
-	.magic = PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
-	.name = "Nest",
-	.short_name = "Nest",
-	.n_fields = 1,
-	.fields = nest_field,
-	.n_field_ranges = 1,
-	.field_ranges = nest_ranges,
+    .magic = PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+    .name = "Nest",
+    .short_name = "Nest",
+    .n_fields = 1,
+    .fields = nest_field,
+    .n_field_ranges = 1,
+    .field_ranges = nest_ranges,
 };
 
 Test(wire, nesting_is_bounded)
@@ -222,18 +243,19 @@ Test(wire, nesting_is_bounded)
 	uint8_t bytes[64];
 
 	nest_field[0] = (ProtobufCFieldDescriptor){
-		.name = "in",
-		.id = 1,
-		.label = PROTOBUF_C_LABEL_NONE,
-		.type = PROTOBUF_C_TYPE_MESSAGE,
-		.descriptor = &nest_message,
+	    .name = "in",
+	    .id = 1,
+	    .label = PROTOBUF_C_LABEL_NONE,
+	    .type = PROTOBUF_C_TYPE_MESSAGE,
+	    .descriptor = &nest_message,
 	};
 	for (unsigned depth = 1; depth < 24; depth++) {
 		for (unsigned i = 0; i + 1 < depth; i++) {
 			bytes[2 * i] = 0x0a;
 			bytes[2 * i + 1] = (uint8_t)(2 * (depth - 2 - i));
 		}
-		cr_assert_eq(check_copy(&nest_message, bytes, 2 * (depth - 1), &error), depth <= WIRE_MAX_DEPTH, "%u", depth);
+		cr_assert_eq(
+		    check_copy(&nest_message, bytes, 2 * (depth - 1), &error), depth <= WIRE_MAX_DEPTH, "%u", depth);
 	}
 	cr_assert_str_eq(error.message, "in.in.in.in.in.in.in.in.in.in.in.in.in.in.in.in is nested too deep");
 }
@@ -272,11 +294,11 @@ Test(wire, long_paths_are_cut_not_overrun)
 
 	memset(name, 'n', sizeof name - 1);
 	nest_field[0] = (ProtobufCFieldDescriptor){
-		.name = name,
-		.id = 1,
-		.label = PROTOBUF_C_LABEL_REPEATED,
-		.type = PROTOBUF_C_TYPE_MESSAGE,
-		.descriptor = &nest_message,
+	    .name = name,
+	    .id = 1,
+	    .label = PROTOBUF_C_LABEL_REPEATED,
+	    .type = PROTOBUF_C_TYPE_MESSAGE,
+	    .descriptor = &nest_message,
 	};
 	for (unsigned i = 0; i < 20; i++) {
 		bytes[2 * i] = 0x0a;

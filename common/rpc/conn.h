@@ -1,0 +1,64 @@
+/*
+ * A connection that carries requests or replies: nng's own wire protocol (SP, REQ 0 and REP 0), spoken over an nng
+ * stream, so that any nng req0 or rep0 socket can be the other end.
+ *
+ * Why not those sockets themselves: in nng 1.5.2, when a connection ends between the head and the body of a message that
+ * is coming in, the thread that takes connections down waits for ever (nng's pull request 1636 tells the same of 1.6). It
+ * takes down those of all sockets of the process: from then on nothing connects again, and nng_close hangs. Closing a
+ * busy rep0 socket does it nearly every time. Streams do not go through that thread's waiting; and what has gathered
+ * while a write was under way leaves in the next one, many messages in one system call.
+ */
+#ifndef REEVE_COMMON_RPC_CONN_H
+#define REEVE_COMMON_RPC_CONN_H
+
+#include "common/rpc/frame.h"
+
+#include <nng/nng.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct conn;
+
+enum conn_side { CONN_REQUESTS = 0x30, CONN_REPLIES = 0x31 }; /* what this end sends; nng's numbers of REQ and REP */
+
+/* What the connection tells its owner, on nng's threads, without any lock held. `opened` and `arrived` come one after the
+ * other; `closed` is the last and comes once, perhaps from inside conn_close. */
+struct conn_events {
+	void (*opened)(void *owner);                        /* the other end is what it should be */
+	bool (*arrived)(void *owner, struct frame *frames); /* takes the frames; false: read no more until conn_resume */
+	void (*closed)(void *owner);                        /* it is over; conn_free it soon */
+};
+
+/* Takes a connected stream. NULL: no memory; the stream is freed. Nothing happens before conn_start. */
+struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body, const struct conn_events *events,
+    void *owner);
+
+/* Begins to read, and greets the other end. On the thread that will free it. */
+void conn_start(struct conn *conn);
+
+/* Takes a sealed frame to be sent; conn_flush sends what was queued unless a write is under way, which goes on with it.
+ * Any thread, until conn_free. On a connection that is closing the frame is dropped. conn_queue only takes a lock of its
+ * own for a moment; conn_flush may make a system call. */
+void conn_queue(struct conn *conn, struct frame *frame);
+void conn_flush(struct conn *conn);
+
+/* Reads on after `arrived` has said no. */
+void conn_resume(struct conn *conn);
+
+/* Closes the connection; unsent frames are dropped. Any thread, any number of times until conn_free. */
+void conn_close(struct conn *conn);
+
+/* Frees it after `closed`. Waits for callbacks that are just returning: not from a callback of any connection. */
+void conn_free(struct conn *conn);
+
+struct conn_state {
+	bool opened;
+	int64_t quiet_ms; /* since the last byte came, or since the start */
+	int64_t stuck_ms; /* how long the write under way has made no progress; 0: none is */
+	size_t backlog;   /* bytes not yet given to the kernel */
+};
+
+struct conn_state conn_look(struct conn *conn);
+
+#endif
