@@ -281,14 +281,19 @@ static void stream_deal(struct dispatch *d, struct stream *s, int *tried, int sh
 	}
 }
 
-/* How many more candidates the waiting Fetches that accept the route could take. */
-static int stream_demand(struct dispatch *d, const struct stream *s)
+/* How many more candidates the waiting Fetches that accept the route could take; *excluded: how many of the stream's they
+ * may leave out. */
+static int stream_demand(struct dispatch *d, const struct stream *s, int *excluded)
 {
 	struct fetch *f;
 	int demand = 0;
-	DL_FOREACH (d->fetches, f)
-		if (f->state == WAITING && f->granted < f->request.slots && fetch_accepts(f, stream_route(s)))
-			demand += f->request.slots - f->granted;
+	*excluded = 0;
+	DL_FOREACH (d->fetches, f) {
+		if (f->state != WAITING || f->granted >= f->request.slots || !fetch_accepts(f, stream_route(s)))
+			continue;
+		demand += f->request.slots - f->granted;
+		*excluded += f->request.exclude_count;
+	}
 	return demand;
 }
 
@@ -305,14 +310,14 @@ static int claim_choose(struct dispatch *d, bool *barred)
 	}
 	for (struct stream *s = window_first(window), *next; s && tried < d->core->options.claim_limit; s = next) {
 		next = window_next(s);
-		int demand = stream_demand(d, s);
+		int excluded, demand = stream_demand(d, s, &excluded);
 		if (demand == 0)
 			continue;
 		int available = stream_count(s) < demand ? stream_count(s) : demand;
 		int share = (available + d->waiting - 1) / d->waiting;
 		stream_deal(d, s, &tried, share < 1 ? 1 : share);
 		if (stream_unread(s)) {
-			window_read_ahead(window, s, 2 * demand);
+			window_read_ahead(window, s, 2 * demand + excluded);
 			if (stream_count(s) == 0) { /* what is not read yet goes before anything lower */
 				*barred = true;
 				break;
