@@ -184,6 +184,9 @@ static void fetch_answered(struct reeve_worker *worker, const struct errand *err
 		    (long long)errand->incarnation);
 		fetches_unsent(&worker->fetches, fetch);
 		backoff_fail(&worker->fetch_rest, clock_monotonic_ms());
+	} else if (!response) { /* the manager could not say what it gave: the Fetch is still open, and asks again */
+		fetches_unsent(&worker->fetches, fetch);
+		backoff_fail(&worker->fetch_rest, clock_monotonic_ms());
 	} else {
 		accept_answer(worker, fetch, errand, response);
 	}

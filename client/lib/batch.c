@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 64 * 1024, TASK_OVERHEAD = 64 };
+enum { BLOCK_LEAST = 512, BLOCK_MOST = 64 * 1024, TASK_OVERHEAD = 64 };
 
 struct text_block {
 	struct text_block *next;
@@ -51,7 +51,12 @@ static char *keep(struct batch *batch, const char *text, size_t length)
 	struct text_block *block = batch->texts;
 
 	if (!block || block->size - block->used < length + 1) {
-		size_t size = length + 1 > BLOCK_BYTES ? length + 1 : BLOCK_BYTES;
+		size_t size = block ? 2 * block->size : BLOCK_LEAST;
+
+		if (size > BLOCK_MOST)
+			size = BLOCK_MOST;
+		if (size < length + 1)
+			size = length + 1;
 
 		block = allocate(1, sizeof *block + size);
 		block->size = size;

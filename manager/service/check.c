@@ -48,25 +48,28 @@ bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error)
 	if (count > IDS_MOST)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "ids has %zu elements; at most %d are taken", count, IDS_MOST);
 	for (size_t i = 0; i < count; i++) {
+		if (ids[i] >= 1)
+			continue;
 		snprintf(path, sizeof path, "ids[%zu]", i);
-		if (!check_range(path, ids[i], 1, INT64_MAX, error))
-			return false;
+		return check_range(path, ids[i], 1, INT64_MAX, error);
 	}
 	return true;
 }
 
+/* The field's path is put together only for an error: checks are made for every task of every call. */
 static bool part_name(const char *field, const char *part, const char *name, bool may_be_empty,
     struct reeve_error *error)
 {
-	char path[64];
-	snprintf(path, sizeof path, "%s.%s", field, part);
-	return check_name(path, name, may_be_empty, error);
+	const char *problem = name_problem(name, may_be_empty);
+	return !problem || error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s %s", field, part, problem);
 }
 
 static bool part_range(const char *field, const char *part, int64_t value, int64_t least, int64_t most,
     struct reeve_error *error)
 {
 	char path[64];
+	if (value >= least && value <= most)
+		return true;
 	snprintf(path, sizeof path, "%s.%s", field, part);
 	return check_range(path, value, least, most, error);
 }

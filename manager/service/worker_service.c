@@ -300,6 +300,9 @@ static const enum store_outcome outcomes[] = {
 static bool check_result(size_t i, const Reeve__V1__Result *r, struct reeve_error *error)
 {
 	char field[48];
+	if (r->outcome >= REEVE__V1__OUTCOME__OUTCOME_COMPLETED && r->outcome <= REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED &&
+	    r->task_id >= 1 && !name_problem(r->error_code, true))
+		return true;
 	snprintf(field, sizeof field, "results[%zu].outcome", i);
 	if (!check_range(field, r->outcome, REEVE__V1__OUTCOME__OUTCOME_COMPLETED,
 	        REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED, error))
