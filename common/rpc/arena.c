@@ -49,8 +49,8 @@ ProtobufCMessage *arena_unpack(
 {
 	ProtobufCAllocator allocator = {.alloc = take, .free = leave, .allocator_data = arena};
 
-	/* Texts take what they take on the wire; structs, pointers and padding come on top. */
-	arena->first = descriptor->sizeof_message + 2 * length;
+	/* Texts take what they take on the wire; what comes on top depends on the number of parts. */
+	arena->first = descriptor->sizeof_message + length + ARENA_SMALL;
 	return protobuf_c_message_unpack(descriptor, &allocator, length, bytes);
 }
 

@@ -712,6 +712,48 @@ Test(rpc_client, is_sticky_and_spreads_with_others)
 	fake_manager_free(b);
 }
 
+/* Answers every request as nng's own rep0 socket does, with an empty OK. */
+static void *answer_empty(void *arg)
+{
+	nng_socket socket = *(nng_socket *)arg;
+	nng_msg *msg;
+
+	while (nng_recvmsg(socket, &msg, 0) == 0) {
+		nng_msg_clear(msg);
+		if (nng_sendmsg(socket, msg, 0) != 0)
+			nng_msg_free(msg);
+	}
+	return NULL;
+}
+
+Test(rpc_client, understands_nngs_own_socket)
+{
+	nng_socket socket;
+	nng_listener listener;
+	pthread_t thread;
+	struct rpc_client *client;
+	Reeve__V1__GetRequest request = REEVE__V1__GET_REQUEST__INIT;
+	struct reeve_error error = {0};
+	char url[128];
+	int port;
+
+	cr_assert_eq(nng_rep0_open(&socket), 0);
+	cr_assert_eq(nng_listen(socket, LOOPBACK, &listener, 0), 0);
+	cr_assert_eq(nng_listener_get_int(listener, NNG_OPT_TCP_BOUND_PORT, &port), 0);
+	snprintf(url, sizeof url, "tcp://127.0.0.1:%d", port);
+	pthread_create(&thread, NULL, answer_empty, &socket);
+	client = fake_client(url);
+	for (int i = 0; i < 100; i++) {
+		ProtobufCMessage *response = rpc_client_call(client, TASKS, "Get", &request.base, NULL, &error);
+
+		cr_assert(response, "%s", error.message);
+		protobuf_c_message_free_unpacked(response, NULL);
+	}
+	rpc_client_destroy(client);
+	nng_close(socket);
+	pthread_join(thread, NULL);
+}
+
 static void *answer_rubbish(void *arg)
 {
 	nng_socket socket = *(nng_socket *)arg;

@@ -6,11 +6,14 @@
 #include "common/rpc/envelope.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -381,6 +384,153 @@ Test(rpc_server, listens_on_a_path_too)
 	rpc_client_destroy(client);
 	fake_manager_free(manager);
 	cr_assert_eq(rmdir(directory), 0, "the socket's file is left over");
+}
+
+/* Writes a request's frame and returns the place after it. */
+static uint8_t *write_frame(uint8_t *out, uint32_t id, const char *method, const ProtobufCMessage *body)
+{
+	Reeve__V1__Request request = REEVE__V1__REQUEST__INIT;
+	uint64_t length;
+
+	request.method = (char *)(uintptr_t)method;
+	request.body.len = protobuf_c_message_get_packed_size(body);
+	request.body.data = malloc(request.body.len + 1);
+	protobuf_c_message_pack(body, request.body.data);
+	length = htobe64(4 + reeve__v1__request__get_packed_size(&request));
+	id = htobe32(id);
+	memcpy(out, &length, 8);
+	memcpy(out + 8, &id, 4);
+	out += 12 + reeve__v1__request__pack(&request, out + 12);
+	free(request.body.data);
+	return out;
+}
+
+/* Reads a reply's frame; its id. */
+static uint32_t read_frame(int fd)
+{
+	uint8_t head[12], body[4096];
+	uint64_t length;
+	uint32_t id;
+
+	cr_assert_eq(recv(fd, head, sizeof head, MSG_WAITALL), sizeof head);
+	memcpy(&length, head, 8);
+	memcpy(&id, head + 8, 4);
+	length = be64toh(length) - 4;
+	cr_assert_leq(length, sizeof body);
+	if (length)
+		cr_assert_eq(recv(fd, body, length, MSG_WAITALL), length);
+	return be32toh(id);
+}
+
+Test(rpc_server, requests_may_come_in_any_pieces)
+{
+	static const size_t sizes[] = {1, 3, 8, 12, 13, 100, 2047, 2048, 2049, 30000, 1000000};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	Reeve__V1__GetRequest get = REEVE__V1__GET_REQUEST__INIT;
+	Reeve__V1__SubmitRequest submit = REEVE__V1__SUBMIT_REQUEST__INIT;
+	Reeve__V1__TaskSpec spec = REEVE__V1__TASK_SPEC__INIT, *tasks[] = {&spec};
+	static uint8_t bytes[400000];
+	uint8_t *end = bytes;
+	char *details = calloc(1, 100001);
+	int requests = 0;
+
+	get.id = 5;
+	submit.n_tasks = 1;
+	submit.tasks = tasks;
+	spec.details = details;
+	memset(details, 'd', 100000);
+	memcpy(end, "\0SP\0\0\x30\0\0", 8);
+	end += 8;
+	for (int i = 0; i < 40; i++)
+		end = write_frame(end, 0x80000000u | (uint32_t)requests++, "/reeve.v1.TaskService/Get", &get.base);
+	for (int i = 0; i < 3; i++) {
+		end =
+		    write_frame(end, 0x80000000u | (uint32_t)requests++, "/reeve.v1.TaskService/Submit", &submit.base);
+		details[i ? 100000 : 3000] = 0;
+		end = write_frame(end, 0x80000000u | (uint32_t)requests++, "/reeve.v1.TaskService/Get", &get.base);
+	}
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		int fd = dial_bare(port_of(manager->url)), on = 1;
+		size_t left = (size_t)(end - bytes), piece;
+		uint8_t greeting[8];
+
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+		/* The smallest pieces only at the beginning: a hundred thousand system calls prove no more than a
+		 * thousand. */
+		for (const uint8_t *at = bytes; left; at += piece, left -= piece) {
+			piece = at - bytes > 3000 && sizes[i] < 1000 ? 1000 : sizes[i];
+			piece = piece < left ? piece : left;
+			cr_assert_eq(send(fd, at, piece, MSG_NOSIGNAL), piece);
+		}
+		cr_assert_eq(recv(fd, greeting, 8, MSG_WAITALL), 8);
+		cr_assert_eq(memcmp(greeting, "\0SP\0\0\x31\0\0", 8), 0);
+		for (int j = 0; j < requests; j++)
+			cr_assert_eq(read_frame(fd), 0x80000000u | (uint32_t)j, "pieces of %zu, reply %d", sizes[i], j);
+		close(fd);
+	}
+	fake_manager_free(manager);
+	free(details);
+}
+
+Test(rpc_server, open_calls_hold_a_bounded_amount_of_memory)
+{
+	enum { IDS = 10000, CALLS = 200 };
+	struct rpc_server_options options = {.max_message_bytes = 100000};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *client = fake_client(manager->url);
+	struct fake_result *results = calloc(CALLS, sizeof *results);
+	Reeve__V1__WaitRequest request = REEVE__V1__WAIT_REQUEST__INIT;
+	struct reeve_error error;
+	int64_t *ids = calloc(IDS, sizeof *ids);
+
+	request.n_ids = IDS;
+	request.ids = ids;
+	for (int i = 0; i < CALLS; i++) {
+		fake_result_init(&results[i]);
+		rpc_client_start(
+		    client, &reeve__v1__task_service__descriptor, "Wait", &request.base, NULL, fake_done, &results[i]);
+	}
+	fake_result_await(&results[CALLS - 1]);
+	cr_assert_eq(results[CALLS - 1].code, STATUS(RESOURCE_EXHAUSTED));
+	cr_assert_leq(manager->n_parked * IDS * 8, 2 * 64 * 100000);
+	/* Once they are answered there is room again. */
+	for (int i = 0; i < manager->n_parked; i++)
+		fake_manager_do(manager, fake_answer, &manager->parked[i]);
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+	free(results);
+	free(ids);
+}
+
+Test(rpc_server, accepts_again_after_running_out_of_descriptors)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rlimit limit;
+	struct rpc_client *client;
+	int fds[64], count = 0, probe;
+
+	/* Room for a few descriptors more; each connection takes one at either end. */
+	probe = dup(0);
+	close(probe);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = (rlim_t)probe + 21;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	while (count < 64 && (fds[count] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0) {
+		struct sockaddr_in address = {.sin_family = AF_INET};
+
+		address.sin_port = htons((uint16_t)port_of(manager->url));
+		address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		cr_assert_eq(connect(fds[count++], (struct sockaddr *)&address, sizeof address), 0);
+	}
+	cr_assert_lt(count, 64);
+	pause_ms(200);
+	while (count > 0)
+		close(fds[--count]);
+	client = fake_client(manager->url);
+	cr_assert(rpc_client_alive(client, 5000));
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
 }
 
 Test(rpc_server, an_oversized_frame_costs_its_sender_alone)
