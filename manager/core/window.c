@@ -169,6 +169,8 @@ static void cursor_back(struct stream *s, int64_t run_at_us, int64_t id)
 
 /* --- candidates ------------------------------------------------------------------------------------------------ */
 
+_Static_assert(offsetof(struct known, c) == 0, "a candidate is cast to what holds it");
+
 static void gone_drop(struct window *w, struct known *k)
 {
 	DL_DELETE(k->c.stream->gone, k);
@@ -533,15 +535,14 @@ const struct candidate *stream_peek(const struct stream *s)
 
 const struct candidate *stream_peek_next(const struct candidate *c)
 {
-	const struct known *next = ((const struct known *)c)->next; /* the candidate is the struct's first member */
+	const struct known *next = ((const struct known *)c)->next;
 	return next ? &next->c : NULL;
 }
 
 struct candidate window_take(struct window *w, const struct candidate *c)
 {
-	struct known *k;
-	HASH_FIND(hh, w->known, &c->id, sizeof c->id, k);
-	assert(k && !k->taken);
+	struct known *k = (struct known *)c; /* the candidate is the struct's first member */
+	assert(!k->taken && !k->gone);
 	DL_DELETE(c->stream->candidates, k);
 	k->taken = true;
 	k->c.stream->taken++;
