@@ -185,11 +185,14 @@ static bool prepare(struct dev *dev, struct reeve_error *error)
 static bool catch_signals(struct dev *dev, struct reeve_error *error)
 {
 	sigset_t stop, child, all;
+	struct sigaction hangup;
 
 	sigemptyset(&stop);
 	sigaddset(&stop, SIGINT);
 	sigaddset(&stop, SIGTERM);
-	sigaddset(&stop, SIGHUP);
+	/* Unless it is to outlive its terminal, as nohup says by having it ignored. */
+	if (sigaction(SIGHUP, NULL, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
+		sigaddset(&stop, SIGHUP);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	all = stop;
@@ -320,10 +323,11 @@ static void say_how_to_use(const struct dev *dev)
 	    dev->url, (long long)dev->options.workers, dev->options.workers == 1 ? "" : "s", dev->data, dev->handlers);
 	if (!usual)
 		printf("    export REEVE_MANAGER=%s\n", dev->url);
-	printf("    reeve submit sha256 'some text' --wait\n"
+	printf("    reeve submit %s 'some text' --wait\n"
 	       "    reeve list\n"
 	       "    reeve audit\n\n"
-	       "Ctrl-C ends it all.\n");
+	       "Ctrl-C ends it all.\n",
+	    dev->options.handlers ? "TYPE" : "sha256");
 	fflush(stdout);
 }
 
