@@ -192,8 +192,13 @@ static int submit_one(struct reeve_client *client, const struct reeve_task_spec 
 
 	if (wait)
 		interrupts_watch(client, false);
-	if (!reeve_submit(client, spec, 1, NULL, &task, &failure))
-		return command_failed(&failure);
+	if (!reeve_submit(client, spec, 1, NULL, &task, &failure)) {
+		int code = command_failed(&failure);
+
+		if (failure.code == REEVE_DEADLINE_EXCEEDED)
+			command_say("the task may have been stored all the same; with a --key a submit can be repeated safely");
+		return code;
+	}
 	if (task.existing && !json)
 		command_say(
 		    "the key \"%s\" was known already: task %" PRId64 " is the earlier one", spec->key, task.id);
