@@ -148,13 +148,13 @@ void call_end(struct call *call, reeve_status code, const char *format, ...)
 
 void call_expire(struct call *call)
 {
-	const char *said = call->said ? call->said : "";
-
 	if (!call->manager)
 		call_end(call, STATUS(UNAVAILABLE), "no manager could be reached in time");
+	else if (!call->said)
+		call_end(call, STATUS(DEADLINE_EXCEEDED), "no answer from %s in time", call->manager->url);
 	else
-		call_end(call, STATUS(DEADLINE_EXCEEDED), "no answer from %s in time%s%s", call->manager->url,
-		    *said ? "; before, it was: " : "", said);
+		call_end(call, STATUS(DEADLINE_EXCEEDED), "not done in time; the last manager that answered said: %s",
+		    call->said);
 }
 
 void call_wait(struct call *call)

@@ -17,6 +17,9 @@ enum {
 };
 enum { REPLY_CODE = 1, REPLY_MESSAGE = 2, REPLY_BODY = 3 };
 
+/* What a field is that is not there. */
+static const struct envelope_view nothing = {(const uint8_t *)"", 0};
+
 /* One field of bytes that wire_check has found good. */
 struct field {
 	uint32_t number;
@@ -58,7 +61,7 @@ bool envelope_read_request(
 	const uint8_t *at = bytes, *end = bytes + length;
 	struct envelope_view id = {0};
 
-	memset(request, 0, sizeof *request);
+	*request = (struct envelope_request){nothing, nothing, nothing, nothing, NULL, 0};
 	if (!wire_check(&reeve__v1__request__descriptor, bytes, length, error))
 		return false;
 	while (at < end) {
@@ -96,7 +99,7 @@ bool envelope_read_reply(const uint8_t *bytes, size_t length, struct envelope_re
 {
 	const uint8_t *at = bytes, *end = bytes + length;
 
-	memset(reply, 0, sizeof *reply);
+	*reply = (struct envelope_reply){0, nothing, nothing};
 	if (!wire_check(&reeve__v1__reply__descriptor, bytes, length, error))
 		return false;
 	while (at < end) {

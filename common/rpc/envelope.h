@@ -11,7 +11,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-/* Bytes inside a message; not ended by a NUL. */
+/* Bytes inside a message; not ended by a NUL, never NULL after reading. */
 struct envelope_view {
 	const uint8_t *bytes;
 	size_t length;

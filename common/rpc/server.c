@@ -135,8 +135,7 @@ int64_t rpc_server_calls(const struct rpc_server *server)
 /* Writes a view as a string and returns the place after it. */
 static char *copy_text(char *out, struct envelope_view text)
 {
-	if (text.length)
-		memcpy(out, text.bytes, text.length);
+	memcpy(out, text.bytes, text.length);
 	out[text.length] = 0;
 	return out + text.length + 1;
 }
@@ -215,7 +214,7 @@ static const ProtobufCMessage *read_call(struct rpc_call *call, const struct env
 
 void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame *frame)
 {
-	struct envelope_request envelope = {0};
+	struct envelope_request envelope;
 	struct reeve_error error = {0};
 	bool good = envelope_read_request(frame_body(frame), frame->length, &envelope, &error);
 	struct rpc_call *call = open_call(server, peer, frame, &envelope);

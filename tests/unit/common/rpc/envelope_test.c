@@ -82,6 +82,23 @@ Test(envelope, a_request_id_has_16_bytes_or_none)
 	cr_assert_str_eq(error.message, "request_id has 5 bytes, not 16 or none");
 }
 
+Test(envelope, what_is_left_out_is_empty_text)
+{
+	struct envelope_request request;
+	struct envelope_reply reply;
+
+	cr_assert(envelope_read_request((const uint8_t *)"", 0, &request, NULL));
+	cr_assert(envelope_read_reply((const uint8_t *)"", 0, &reply, NULL));
+	is_view(request.method, "");
+	is_view(request.token, "");
+	is_view(request.actor, "");
+	is_view(request.body, "");
+	is_view(reply.message, "");
+	is_view(reply.body, "");
+	cr_assert(request.method.bytes && request.token.bytes && request.actor.bytes && request.body.bytes);
+	cr_assert(reply.message.bytes && reply.body.bytes);
+}
+
 Test(envelope, unknown_fields_of_an_envelope_are_passed_over)
 {
 	struct envelope_request read;
