@@ -122,15 +122,25 @@ static void free_message(ProtobufCMessage *message)
 
 /* Makes attempts of an answer's assignments, which leave it. `into` has room for all. */
 static void make_attempts(struct reeve_worker *worker, Reeve__V1__FetchResponse *response, size_t max_result,
-    int64_t sent_ms, struct attempt **into)
+    int64_t claimed_ms, struct attempt **into)
 {
 	for (size_t i = 0; i < response->n_assignments; i++) {
 		Reeve__V1__Assignment *assignment = response->assignments[i];
 
 		response->assignments[i] = NULL;
 		into[i] =
-		    attempt_create(assignment, handler_find(worker->handlers, assignment->type), max_result, sent_ms);
+		    attempt_create(assignment, handler_find(worker->handlers, assignment->type), max_result, claimed_ms);
 	}
+}
+
+/* The attempts were not claimed before this: when the Fetch was sent, and as long after as it was parked. */
+static int64_t claimed_after_ms(const struct errand *errand, const Reeve__V1__FetchResponse *response)
+{
+	int64_t parked_ms = response->parked_ms;
+
+	if (parked_ms < 0 || parked_ms > clock_monotonic_ms() - errand->sent_ms)
+		parked_ms = 0; /* cannot be */
+	return errand->sent_ms + parked_ms;
 }
 
 /* The Fetch that an errand is about, if it is still waited for. */
@@ -157,7 +167,7 @@ static void accept_answer(
 		attempts = malloc(count * sizeof *attempts);
 		if (!attempts)
 			abort();
-		make_attempts(worker, response, worker->max_result_bytes, errand->sent_ms, attempts);
+		make_attempts(worker, response, worker->max_result_bytes, claimed_after_ms(errand, response), attempts);
 		held_receive(worker, attempts, count);
 		free(attempts);
 	}

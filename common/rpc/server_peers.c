@@ -104,6 +104,8 @@ void peers_release(struct peer *peer)
 /* A connection is over. Its frames have all been looked at, since they arrived before. */
 static void remove_peer(struct rpc_server *server, struct peer *peer)
 {
+	struct rpc_call *call, *next_call;
+
 	if (peer->dirty)
 		LL_DELETE2(server->dirty, peer, next_dirty);
 	peer->dirty = false;
@@ -112,7 +114,17 @@ static void remove_peer(struct rpc_server *server, struct peer *peer)
 	conn_free(peer->conn);
 	peer->conn = NULL;
 	peer->over = true;
-	free_peer(peer);
+	peer->open_calls++; /* the calls' owners may answer them all */
+	DL_FOREACH_SAFE(server->open, call, next_call)
+	{
+		void (*gone)(void *arg) = call->closed;
+
+		if (call->peer != peer || !gone)
+			continue;
+		call->closed = NULL;
+		gone(call->closed_arg);
+	}
+	peers_release(peer);
 }
 
 /* Makes room for the next connection (this one is refused, and comes again) by closing one that has not greeted yet. */

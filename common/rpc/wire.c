@@ -197,8 +197,8 @@ static bool check_field(struct frame *frame, const struct piece *piece)
 		problem = check_packed(expected, piece);
 		return !problem || fail(frame, problem);
 	}
-	if (expected == WIRE_LENGTH && field->label == PROTOBUF_C_LABEL_REPEATED &&
-	    ++frame->tally->elements > WIRE_MAX_ELEMENTS)
+	/* Whatever the label: each copy of a field that should come once costs memory too. */
+	if (++frame->tally->elements > WIRE_MAX_ELEMENTS)
 		return fail(frame, "is one element too many for one message");
 	if (field->type == PROTOBUF_C_TYPE_STRING) {
 		problem = check_string(piece);

@@ -14,6 +14,13 @@
 #include <string.h>
 #include <utlist.h>
 
+enum {
+	UNPARKED_LIMIT_MS = 500, /* a Fetch that does not park waits so long for a claim or a page under way */
+	CLAIM_LIMIT_MS = 1000,   /* a Fetch is held so much longer by a claim under way */
+	CLAIM_BEGIN_MS = 2000,   /* a claim that cannot be begun in that time is given up */
+	ASSIGNMENT_BYTES = 400,  /* what an assignment costs beside its texts: numbers, and a key of 255 bytes */
+};
+
 enum fetch_state { WAITING, CLAIMING, ASKING };
 
 struct fetch {
@@ -21,6 +28,8 @@ struct fetch {
 	struct fetch_request request;
 	enum fetch_state state;
 	bool parks;              /* may wait for work to come */
+	int64_t arrived_ms;
+	int64_t claimed_ms;      /* when its claim, or the question what it was given, was sent */
 	int64_t until_ms;        /* is answered by then, even if empty */
 	fetch_done *done;
 	void *arg;
@@ -151,7 +160,7 @@ static bool fetch_excludes(const struct fetch *f, int64_t id)
 }
 
 /* Whether one more candidate fits: slots, and bytes unless it is the first. */
-static bool fetch_has_room(const struct fetch *f, int32_t bytes)
+static bool fetch_has_room(const struct fetch *f, int64_t bytes)
 {
 	return f->granted < f->request.slots &&
 	    (f->granted == 0 || f->granted_bytes + bytes <= f->request.max_bytes);
@@ -166,7 +175,7 @@ static void answer_won(struct fetch *f, const struct store_claimed *won, int won
 	for (int i = 0; i < won_count; i++)
 		if (won[i].slot == slot)
 			mine[n++] = &won[i];
-	struct fetch_answer answer = {.won = mine, .won_count = n};
+	struct fetch_answer answer = {.won = mine, .won_count = n, .parked_ms = f->claimed_ms - f->arrived_ms};
 	fetch_end(f, &answer, NULL);
 	free(mine);
 }
@@ -260,6 +269,8 @@ static const struct candidate *stream_first_for(const struct stream *s, const st
 /* Deals one stream's candidates to the waiting Fetches that accept it, in turns of `share`. */
 static void stream_deal(struct dispatch *d, struct stream *s, int *tried, int share)
 {
+	const struct route *route = routes_get(d->core->routes, stream_route(s));
+	int64_t fixed = ASSIGNMENT_BYTES + (int64_t)strlen(route->queue) + (int64_t)strlen(route->type);
 	struct fetch *f;
 	bool progress = true;
 	while (progress) {
@@ -269,10 +280,10 @@ static void stream_deal(struct dispatch *d, struct stream *s, int *tried, int sh
 				continue;
 			for (int n = 0; n < share && *tried < d->core->options.claim_limit; n++) {
 				const struct candidate *c = stream_first_for(s, f);
-				if (!c || !fetch_has_room(f, c->bytes))
+				if (!c || !fetch_has_room(f, c->bytes + fixed))
 					break;
 				f->granted++;
-				f->granted_bytes += c->bytes;
+				f->granted_bytes += c->bytes + fixed;
 				struct grant *grant = &d->grants[(*tried)++];
 				*grant = (struct grant){.candidate = window_take(d->core->window, c), .fetch = f};
 				progress = true;
@@ -318,7 +329,7 @@ static int claim_choose(struct dispatch *d, bool *barred)
 		stream_deal(d, s, &tried, share < 1 ? 1 : share);
 		if (stream_unread(s)) {
 			window_read_ahead(window, s, 2 * demand + excluded);
-			if (stream_count(s) == 0) { /* what is not read yet goes before anything lower */
+			if (stream_count(s) == 0 && !stream_failing(s)) { /* what is not read yet goes before anything lower */
 				*barred = true;
 				break;
 			}
@@ -350,6 +361,7 @@ static void claim_send(struct dispatch *d, int tried)
 		d->by_slot[slots] = f;
 		f->slot = slots++;
 		f->state = CLAIMING;
+		f->claimed_ms = core_now(d->core);
 		d->waiting--;
 	}
 	qsort(d->grants, (size_t)tried, sizeof *d->grants, by_id);
@@ -361,6 +373,7 @@ static void claim_send(struct dispatch *d, int tried)
 	d->claiming = true;
 	d->claim = (struct store_claim){
 	    .op.done = on_claimed,
+	    .op.deadline_ms = core_now(d->core) + CLAIM_BEGIN_MS,
 	    .count = tried,
 	    .tries = d->tries,
 	    .fetch_count = slots,
@@ -436,34 +449,47 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 static void redeliver(struct fetch *f)
 {
 	f->state = ASKING;
+	f->claimed_ms = core_now(f->dispatch->core);
 	f->ask = (struct store_redeliver){
 	    .op.done = on_redelivered,
-	    .op.deadline_ms = f->until_ms,
+	    .op.deadline_ms = f->until_ms + CLAIM_LIMIT_MS,
 	    .fetch = {f->request.incarnation, f->request.fetch_id},
 	};
 	store_redeliver(f->dispatch->core->store, &f->ask);
 }
 
-/* The same Fetch, come again while an earlier copy is here: that one's caller is not listening any more. */
+/* Ends a Fetch whose caller is not listening any more, in whatever state. What its claim wins meanwhile stays with its
+ * id, for when it comes again. */
+static void fetch_abort(struct fetch *f)
+{
+	struct reeve_error error;
+	error_set(&error, STATUS(ABORTED), "this Fetch was sent again, or its caller has gone");
+	if (f->state == CLAIMING)
+		f->dispatch->by_slot[f->slot] = NULL;
+	if (f->state != ASKING) {
+		fetch_end(f, NULL, &error);
+	} else if (f->done) { /* its question to the journal is under way: it goes when that is answered */
+		fetch_done *ended = f->done;
+		f->done = NULL;
+		ended(f->arg, &(struct fetch_answer){0}, &error);
+	}
+}
+
+/* The same Fetch has come again while an earlier copy is here. */
 static void supersede(struct dispatch *d, int64_t incarnation, int64_t fetch_id)
 {
 	struct fetch *f, *tmp;
-	struct reeve_error error;
-	error_set(&error, STATUS(ABORTED), "this Fetch was sent again");
-	DL_FOREACH_SAFE (d->fetches, f, tmp) {
-		if (f->request.incarnation != incarnation || f->request.fetch_id != fetch_id)
-			continue;
-		if (f->state == WAITING) {
-			fetch_end(f, NULL, &error);
-		} else if (f->state == CLAIMING) {
-			d->by_slot[f->slot] = NULL;
-			fetch_end(f, NULL, &error);
-		} else if (f->done) { /* its question to the journal is under way: it goes when that is answered */
-			fetch_done *ended = f->done;
-			f->done = NULL;
-			ended(f->arg, &(struct fetch_answer){0}, &error);
-		}
-	}
+	DL_FOREACH_SAFE (d->fetches, f, tmp)
+		if (f->request.incarnation == incarnation && f->request.fetch_id == fetch_id)
+			fetch_abort(f);
+}
+
+void dispatch_gone(struct dispatch *d, int64_t incarnation, int64_t fetch_id, void *arg)
+{
+	struct fetch *f, *tmp;
+	DL_FOREACH_SAFE (d->fetches, f, tmp)
+		if (f->request.incarnation == incarnation && f->request.fetch_id == fetch_id && f->arg == arg)
+			fetch_abort(f);
 }
 
 void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fetch_done *done, void *arg)
@@ -492,7 +518,8 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 		f->request.max_bytes = core->options.max_answer_bytes;
 	f->parks = request->wait_ms > 0;
 	int64_t wait = request->wait_ms < core->options.park_limit_ms ? request->wait_ms : core->options.park_limit_ms;
-	f->until_ms = core_now(core) + (f->parks ? wait : core->options.park_limit_ms);
+	f->arrived_ms = f->claimed_ms = core_now(core);
+	f->until_ms = f->arrived_ms + (f->parks ? wait : UNPARKED_LIMIT_MS);
 	f->done = done;
 	f->arg = arg;
 	f->state = ASKING;
@@ -533,13 +560,20 @@ int64_t dispatch_turn(struct dispatch *d, int64_t now_ms)
 {
 	int64_t next = INT64_MAX;
 	struct fetch *f, *tmp;
+	struct reeve_error error;
+	error_set(&error, STATUS(UNAVAILABLE), "the database takes long; ask again");
 	DL_FOREACH_SAFE (d->fetches, f, tmp) {
-		if (f->state != WAITING)
+		int64_t until = f->until_ms + (f->state == CLAIMING ? CLAIM_LIMIT_MS : 0);
+		if (f->state == ASKING)
 			continue;
-		if (f->until_ms <= now_ms)
+		if (until > now_ms) {
+			next = until < next ? until : next;
+		} else if (f->state == WAITING) {
 			fetch_end(f, NULL, NULL);
-		else if (f->until_ms < next)
-			next = f->until_ms;
+		} else { /* what the claim wins stays with its id */
+			d->by_slot[f->slot] = NULL;
+			fetch_end(f, NULL, &error);
+		}
 	}
 	return next;
 }

@@ -16,6 +16,7 @@ struct fetch_answer {
 	int won_count;
 	const struct store_order *orders;
 	int order_count;
+	int64_t parked_ms;           /* how long it had been here when the claim was sent */
 };
 
 /* `error` not NULL: FAILED_PRECONDITION if the incarnation is lost, else why it cannot be answered. */
@@ -47,6 +48,9 @@ bool dispatch_waiting(const struct dispatch *dispatch);
 
 /* An order stands for this incarnation: a Fetch that it has parked here is answered with it. */
 void dispatch_order(struct dispatch *dispatch, int64_t incarnation, const struct store_order *order);
+
+/* Nobody will hear the answer to this Fetch any more: it is given nothing from now on, and `done` is called soon. */
+void dispatch_gone(struct dispatch *dispatch, int64_t incarnation, int64_t fetch_id, void *arg);
 
 /* The incarnation is over: its Fetches are answered FAILED_PRECONDITION. */
 void dispatch_lost(struct dispatch *dispatch, int64_t incarnation);

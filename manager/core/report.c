@@ -42,6 +42,8 @@ static void on_reported(struct store_op *op, const struct reeve_error *error)
 	struct report *r = (struct report *)((char *)op - offsetof(struct report, op));
 	if (!error)
 		report_settle(r->core, r->op.results, r->op.count);
+	if (!error && op->again) /* what an earlier try of it changed was never told */
+		window_rewind_all(r->core->window);
 	r->given->op.done(&r->given->op, error); /* the results go with their owner */
 	free(r);
 }

@@ -6,6 +6,7 @@
 #include "manager/core/routes.h"
 #include "manager/core/sessions.h"
 #include "manager/core/wakes.h"
+#include "manager/core/window.h"
 
 #include <stdlib.h>
 
@@ -76,6 +77,8 @@ static void on_expired(struct store_op *op, const struct reeve_error *error)
 	for (int i = 0; i < u->expire.count; i++)
 		log_warn(NULL, "task %lld: its attempt expired and was taken back", (long long)u->expire.results[i].id);
 	report_settle(u->core, u->expire.results, u->expire.count);
+	if (op->again) /* what an earlier try of it changed was never told */
+		window_rewind_all(u->core->window);
 	if (u->expire.more) {
 		u->next_ms[CHORE_EXPIRE] = core_now(u->core) + AGAIN_MS;
 		core_alarm(u->core, u->next_ms[CHORE_EXPIRE]);

@@ -50,6 +50,7 @@ struct stream {
 	bool reading, reread;   /* reread: the cursor went back while a page was read */
 	bool noted;             /* a task was noted while a page was read that may have begun before its commit */
 	bool listed;            /* in the list of active streams */
+	bool failed;            /* the last page could not be read */
 	bool looking;           /* the page being read is a look, not progress */
 	int64_t next_due_us;    /* the first task that is not due yet */
 	int64_t trail_ms;       /* the next trailing look */
@@ -327,10 +328,12 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 	if (error) {
 		DL_FOREACH_SAFE (s->gone, k, tmp)
 			gone_drop(w, k);
+		s->failed = true;
 		s->retry_ms = now + RETRY_MS;
 		core_alarm(w->core, s->retry_ms);
 		return;
 	}
+	s->failed = false;
 	w->core->counters.pages++;
 	bool ended = s->page.count < s->page.limit;
 	for (int i = 0; i < s->page.count; i++)
@@ -526,6 +529,11 @@ int stream_count(const struct stream *s)
 bool stream_unread(const struct stream *s)
 {
 	return s->unread;
+}
+
+bool stream_failing(const struct stream *s)
+{
+	return s->failed;
 }
 
 const struct candidate *stream_peek(const struct stream *s)

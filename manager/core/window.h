@@ -47,6 +47,9 @@ int stream_count(const struct stream *stream);
 /* True if rows that are due may still be unread: nothing below this stream may overtake it. */
 bool stream_unread(const struct stream *stream);
 
+/* True if its rows could not be read just now: it must not keep others waiting. */
+bool stream_failing(const struct stream *stream);
+
 /* Starts reading ahead if the stream has fewer than `wanted` candidates and more may be there. */
 void window_read_ahead(struct window *window, struct stream *stream, int wanted);
 

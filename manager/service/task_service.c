@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HOUR_US INT64_C(3600000000)
+
 enum { LIST_DEFAULT = 100, LIST_MOST = 10000, AUDIT_DEFAULT = 1000, AUDIT_MOST = 100000, WAIT_MOST_MS = 60000 };
 
 /* --- Submit ------------------------------------------------------------------------------------------------------ */
@@ -259,6 +261,8 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	struct read_call *c = read_begin(s, call, STORE_AUDIT, on_audited);
 	c->audit_request = *request;
 	c->audit_request.limit = (uint32_t)or_default(request->limit, AUDIT_DEFAULT);
+	if (!request->task_id && !request->since_us)
+		c->audit_request.since_us = core_database_us(s->core) - HOUR_US;
 	c->op.request = &c->audit_request;
 	store_read(s->core->store, &c->op);
 }

@@ -133,6 +133,7 @@ static void fetch_message_fill(struct fetch_message *m, const struct core *core,
 	reeve__v1__fetch_response__init(&m->response);
 	m->response.incarnation = incarnation;
 	m->response.fetch_id = fetch_id;
+	m->response.parked_ms = answer->parked_ms;
 	m->assignments = calloc((size_t)answer->won_count + 1, sizeof *m->assignments);
 	m->response.assignments = calloc((size_t)answer->won_count + 1, sizeof *m->response.assignments);
 	m->response.n_assignments = (size_t)answer->won_count;
@@ -191,6 +192,12 @@ static void on_fetched(void *arg, const struct fetch_answer *answer, const struc
 	free(c);
 }
 
+static void on_fetch_gone(void *arg)
+{
+	struct fetch_call *c = arg;
+	dispatch_gone(c->services->core->dispatch, c->incarnation, c->fetch_id, c);
+}
+
 static void fetch(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__FetchRequest *request = (const Reeve__V1__FetchRequest *)message;
@@ -203,6 +210,7 @@ static void fetch(void *service, struct rpc_call *call, const ProtobufCMessage *
 	struct fetch_call *c = calloc(1, sizeof *c);
 	*c = (struct fetch_call){call, s, request->incarnation, request->fetch_id};
 	struct fetch_request f = fetch_from(request);
+	rpc_call_on_closed(call, on_fetch_gone, c);
 	dispatch_fetch(s->core->dispatch, &f, on_fetched, c);
 }
 
@@ -411,13 +419,11 @@ static void heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 	const Reeve__V1__HeartbeatRequest *request = (const Reeve__V1__HeartbeatRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	bool fresh;
 	if (!check_range("incarnation", request->incarnation, 1, INT64_MAX, &error) ||
 	    !check_range("seq", request->seq, 1, INT64_MAX, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	sessions_get(s->core->sessions, request->incarnation, &fresh);
 	struct heartbeat_call *c = calloc(1, sizeof *c);
 	c->call = call;
 	c->services = s;

@@ -9,17 +9,56 @@
 
 struct edit {
 	bool recalled; /* the call came before */
-	int found, missing;
+	int count;     /* different ids */
+	int missing;
+	struct store_edited **by_id;
 	int64_t *missing_ids;
-	struct store_edited tasks[]; /* one for each id asked for, then packed */
+	struct store_edited *tasks; /* one for each different id asked for, in their order; packed in the end */
+	struct store_edited room[];
 };
 
-static struct store_edited *find(struct edit *edit, const struct store_edit *op, int64_t id)
+static int by_id(const void *a, const void *b)
 {
-	for (int i = 0; i < op->count; i++)
-		if (edit->tasks[i].id == id)
-			return &edit->tasks[i];
-	return NULL;
+	const struct store_edited *x = *(struct store_edited *const *)a, *y = *(struct store_edited *const *)b;
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return (x > y) - (x < y);
+}
+
+static int by_id_alone(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = (*(struct store_edited *const *)b)->id;
+	return (x > y) - (x < y);
+}
+
+static struct store_edited *find(struct edit *edit, int64_t id)
+{
+	struct store_edited **at = bsearch(&id, edit->by_id, (size_t)edit->count, sizeof *edit->by_id, by_id_alone);
+	return at ? *at : NULL;
+}
+
+/* Everything in one block, behind the struct: the tasks, the index by id, and room for the missing ones. */
+static struct edit *edit_make(const struct store_edit *op)
+{
+	size_t n = (size_t)op->count;
+	struct edit *edit =
+	    calloc(1, sizeof *edit + (sizeof *edit->tasks + sizeof *edit->by_id + sizeof *edit->missing_ids) * n);
+	edit->tasks = edit->room;
+	edit->missing_ids = (int64_t *)(edit->room + n);
+	edit->by_id = (struct store_edited **)(edit->missing_ids + n);
+	for (size_t i = 0; i < n; i++) {
+		edit->room[i].id = op->ids[i];
+		edit->by_id[i] = &edit->room[i];
+	}
+	/* An id that was given twice counts once, where it stands first; the others get the id 0. */
+	qsort(edit->by_id, n, sizeof *edit->by_id, by_id);
+	for (size_t i = 0; i < n; i++) {
+		if (edit->count && edit->by_id[edit->count - 1]->id == edit->by_id[i]->id)
+			edit->by_id[i]->id = 0;
+		else
+			edit->by_id[edit->count++] = edit->by_id[i];
+	}
+	return edit;
 }
 
 static struct store_edit *the_op(struct role *role)
@@ -53,10 +92,8 @@ static void on_states(void *arg, const struct conn_result *result)
 	for (int row = 0; row < PQntuples(result->rows); row++) {
 		int64_t id = row_int8(result->rows, row, 0);
 		bool cancelling = row_bool(result->rows, row, 2);
-		for (int i = 0; i < op->count; i++) {
-			struct store_edited *t = &edit->tasks[i];
-			if (t->id != id)
-				continue;
+		struct store_edited *t = find(edit, id);
+		if (t) {
 			snprintf(t->status, sizeof t->status, "%s", row_text(result->rows, row, 1));
 			/* One that waits and was not changed here has just been retried by somebody else: it is as asked. */
 			if (op->kind == STORE_RETRY && !cancelling && (!strcmp(t->status, "queued") || !strcmp(t->status, "failed")))
@@ -71,15 +108,14 @@ static void on_states(void *arg, const struct conn_result *result)
 			}
 		}
 	}
-	edit->missing_ids = (int64_t *)(edit->tasks + op->count);
+	op->found = 0;
 	for (int i = 0; i < op->count; i++) {
 		if (edit->tasks[i].status[0])
-			edit->tasks[edit->found++] = edit->tasks[i];
-		else
+			edit->tasks[op->found++] = edit->tasks[i];
+		else if (edit->tasks[i].id)
 			edit->missing_ids[edit->missing++] = op->ids[i];
 	}
 	op->tasks = edit->tasks;
-	op->found = edit->found;
 	op->missing = edit->missing_ids;
 	op->missing_count = edit->missing;
 	role_run(role, SQL_COMMIT, on_committed);
@@ -106,16 +142,16 @@ static void note(struct role *role)
 	params_array_begin(&role->params, PARAMS_INT8);
 	for (int i = 0; i < op->count; i++)
 		if (edit->tasks[i].changed)
-			params_add_int8(&role->params, op->ids[i]);
+			params_add_int8(&role->params, edit->tasks[i].id);
 	params_array_end(&role->params);
 	role_run(role, SQL_REQUEST_AMEND, on_noted);
 }
 
 /* Rows (id, version, run_at, route, priority) of tasks that wait anew. */
-static void take_waiting(struct edit *edit, const struct store_edit *op, const PGresult *rows)
+static void take_waiting(struct edit *edit, const PGresult *rows)
 {
 	for (int row = 0; row < PQntuples(rows); row++) {
-		struct store_edited *t = find(edit, op, row_int8(rows, row, 0));
+		struct store_edited *t = find(edit, row_int8(rows, row, 0));
 		if (!t)
 			continue;
 		t->changed = t->waits = true;
@@ -132,7 +168,7 @@ static void on_waiting_cancelled(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct edit *edit = role->state;
 	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_edited *t = find(edit, the_op(role), row_int8(result->rows, row, 0));
+		struct store_edited *t = find(edit, row_int8(result->rows, row, 0));
 		if (t)
 			t->ended = t->changed = true;
 	}
@@ -145,7 +181,7 @@ static void on_marked(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct edit *edit = role->state;
 	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_edited *t = find(edit, the_op(role), row_int8(result->rows, row, 0));
+		struct store_edited *t = find(edit, row_int8(result->rows, row, 0));
 		if (!t)
 			continue;
 		t->changed = row_bool(result->rows, row, 4);
@@ -163,7 +199,7 @@ static void on_ended_retried(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	take_waiting(role->state, the_op(role), result->rows);
+	take_waiting(role->state, result->rows);
 	note(role);
 }
 
@@ -171,7 +207,7 @@ static void on_waiting_retried(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	take_waiting(role->state, the_op(role), result->rows);
+	take_waiting(role->state, result->rows);
 	add_ids(role);
 	params_text(&role->params, the_op(role)->actor);
 	role_run(role, SQL_RETRY_ENDED, on_ended_retried);
@@ -183,7 +219,7 @@ static void on_updated(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct edit *edit = role->state;
 	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_edited *t = find(edit, the_op(role), row_int8(result->rows, row, 0));
+		struct store_edited *t = find(edit, row_int8(result->rows, row, 0));
 		if (!t)
 			continue;
 		t->refused = row_bool(result->rows, row, 2);
@@ -210,7 +246,7 @@ static void on_recalled(void *arg, const struct conn_result *result)
 			int length;
 			uint64_t id;
 			memcpy(&id, row_array_next(&ids, &length), 8);
-			struct store_edited *t = find(role->state, the_op(role), (int64_t)be64toh(id));
+			struct store_edited *t = find(role->state, (int64_t)be64toh(id));
 			if (t)
 				t->changed = true;
 		}
@@ -271,13 +307,7 @@ static void on_begun(void *arg, const struct conn_result *result)
 
 static void start(struct role *role)
 {
-	struct store_edit *op = the_op(role);
-	/* Room for the missing ids behind the tasks. */
-	struct edit *edit =
-	    calloc(1, sizeof *edit + (sizeof *edit->tasks + sizeof *edit->missing_ids) * (size_t)op->count);
-	for (int i = 0; i < op->count; i++)
-		edit->tasks[i].id = op->ids[i];
-	role->state = edit;
+	role->state = edit_make(the_op(role));
 	role_run(role, SQL_BEGIN, on_begun);
 }
 

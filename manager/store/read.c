@@ -268,7 +268,8 @@ static void read_start(struct role *role)
 void store_read(struct store *store, struct store_read *op)
 {
 	static const struct op_kind kind = {"read", read_start, NULL, false};
-	store_give(store, ROLE_READ, &kind, &op->op, 1, 256);
+	bool quick = op->kind == STORE_GET || op->kind == STORE_WAITED;
+	store_give(store, quick ? ROLE_READ : ROLE_LOOK, &kind, &op->op, 1, 256);
 }
 
 /* --- which have ended ------------------------------------------------------------------------------------------ */

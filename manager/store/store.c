@@ -6,12 +6,13 @@
 
 #include <stdlib.h>
 
-enum { HOT_TIMEOUT_MS = 30000, READ_TIMEOUT_MS = 10000, UPKEEP_TIMEOUT_MS = 60000 };
+enum { HOT_TIMEOUT_MS = 30000, WINDOW_TIMEOUT_MS = 5000, READ_TIMEOUT_MS = 10000, UPKEEP_TIMEOUT_MS = 60000 };
 
 /* Upkeep locks whole tables for a moment: while it waits for that, everybody else waits behind it. */
 enum { UPKEEP_LOCK_MS = 300 };
 
-/* The roles. Heartbeats have their own connection, so that no long statement starves a lease. */
+/* The roles. Heartbeats have their own connection, so that no long statement starves a lease; and what may
+ * take long (look) does not hold up what is quick (read). */
 static const struct role_spec {
 	const char *name;
 	bool hot, hash_joins, listens;
@@ -19,12 +20,13 @@ static const struct role_spec {
 	int weight_limit; /* tasks a batch */
 } specs[ROLE_COUNT] = {
     [ROLE_SUBMIT] = {"submit", true, true, false, HOT_TIMEOUT_MS, 2000},
-    [ROLE_WINDOW] = {"window", true, false, false, HOT_TIMEOUT_MS, 1},
+    [ROLE_WINDOW] = {"window", true, false, false, WINDOW_TIMEOUT_MS, 1},
     [ROLE_CLAIM] = {"claim", true, false, false, HOT_TIMEOUT_MS, 1},
     [ROLE_REPORT] = {"report", true, false, false, HOT_TIMEOUT_MS, 1000},
     [ROLE_HEARTBEAT] = {"heartbeat", true, false, false, HOT_TIMEOUT_MS, 1000},
     [ROLE_EDIT] = {"edit", true, false, false, HOT_TIMEOUT_MS, 1},
     [ROLE_READ] = {"read", false, false, false, READ_TIMEOUT_MS, 1},
+    [ROLE_LOOK] = {"look", false, false, false, READ_TIMEOUT_MS, 1},
     [ROLE_UPKEEP] = {"upkeep", false, false, false, UPKEEP_TIMEOUT_MS, 1},
     [ROLE_LISTEN] = {"listen", false, false, true, READ_TIMEOUT_MS, 1},
 };

@@ -34,10 +34,11 @@ struct store_op {
 	int weight;          /* tasks in it; set by the store */
 	size_t bytes;        /* what it holds in memory; set by the store */
 
+	bool again;          /* in `done`: an earlier try of it ended unknown with a connection */
+
 	/* the role's own */
 	struct store_op *prev, *next;
 	const struct op_kind *kind;
-	bool again;
 	int batch_limit, tries;
 };
 

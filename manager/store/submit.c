@@ -136,9 +136,8 @@ static void owner_take(void *arg, const struct store_task *task, struct store_ma
 	owners->next++;
 	/* Rows come in the order asked, but a key that has just expired has none. */
 	made->id = 0;
-	for (int row = 0; row < PQntuples(owners->rows) && !made->id; row++)
-		if (row_int8(owners->rows, row, 0) == owners->next)
-			made->id = row_int8(owners->rows, row, 1);
+	if (owners->row < PQntuples(owners->rows) && row_int8(owners->rows, owners->row, 0) == owners->next)
+		made->id = row_int8(owners->rows, owners->row++, 1);
 	owners->missing |= made->id == 0;
 }
 

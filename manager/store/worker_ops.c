@@ -97,18 +97,18 @@ static struct store_heartbeat *heartbeat(struct role *role, int i)
 	return BATCH_OP(role, struct store_heartbeat, i);
 }
 
-static struct store_heartbeat *heartbeat_of(struct role *role, int64_t incarnation)
-{
-	for (int i = 0; i < role->count; i++)
-		if (heartbeat(role, i)->incarnation == incarnation)
-			return heartbeat(role, i);
-	return NULL;
-}
-
 static int by_worker(const void *a, const void *b)
 {
 	const struct store_heartbeat *x = *(struct store_heartbeat *const *)a, *y = *(struct store_heartbeat *const *)b;
 	return (x->incarnation > y->incarnation) - (x->incarnation < y->incarnation);
+}
+
+/* The batch is sorted by incarnation. */
+static struct store_heartbeat *heartbeat_of(struct role *role, int64_t incarnation)
+{
+	struct store_heartbeat wanted = {.incarnation = incarnation}, *key = &wanted;
+	struct store_op **at = bsearch(&key, role->batch, (size_t)role->count, sizeof *role->batch, by_worker);
+	return at ? (struct store_heartbeat *)*at : NULL;
 }
 
 static void on_orders(void *arg, const struct conn_result *result)
@@ -118,13 +118,12 @@ static void on_orders(void *arg, const struct conn_result *result)
 	int rows = PQntuples(result->rows);
 	struct store_order *orders = calloc((size_t)rows + 1, sizeof *orders);
 	role->state = orders;
+	int row = 0; /* batch and rows are both in the order of incarnations */
 	for (int i = 0; i < role->count; i++) {
 		struct store_heartbeat *op = heartbeat(role, i);
 		op->orders = orders;
 		op->order_count = 0;
-		for (int row = 0; row < rows; row++) {
-			if (row_int8(result->rows, row, 0) != op->incarnation)
-				continue;
+		for (; row < rows && row_int8(result->rows, row, 0) == op->incarnation; row++) {
 			snprintf(orders->kind, sizeof orders->kind, "%s", row_text(result->rows, row, 1));
 			orders->task_id = row_int8(result->rows, row, 2);
 			orders->token = row_time(result->rows, row, 3);

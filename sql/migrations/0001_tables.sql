@@ -208,34 +208,35 @@ create view all_tasks as
   from task_history;
 
 -- The whole story in order. The ordinary events are derived from the rows that hold them already; `version` and `place`
--- order the events of a task, whatever the clock did.
+-- order the events of a task, whatever the clock did. No event is later than the day its row may go (keep_until), which
+-- tells what partitions a look from some time on can leave out.
 create view audit_log as
   select created as at, id as task_id, created as version, 0 as place, 'submitted' as event, null::bigint as worker_id,
-    null::smallint as attempt, source as actor, '' as note
+    null::smallint as attempt, source as actor, '' as note, 'infinity'::date as keep_until
   from tasks
   union all
-  select created, task_id, created, 0, 'submitted', null, null, source, ''
+  select created, task_id, created, 0, 'submitted', null, null, source, '', keep_until
   from task_history
   union all
-  select last_updated, id, last_updated, 1, 'claimed', worker_id, attempt, '', 'assignment ' || assignment_id
+  select last_updated, id, last_updated, 1, 'claimed', worker_id, attempt, '', 'assignment ' || assignment_id, 'infinity'
   from tasks where status = 'executing'
   union all
-  select token, task_id, token, 1, 'claimed', worker_id, attempt, '', 'assignment ' || assignment_id
+  select token, task_id, token, 1, 'claimed', worker_id, attempt, '', 'assignment ' || assignment_id, keep_until
   from task_history where token is not null
   union all
   select last_updated, task_id, last_updated, 2, status, worker_id, case when token is not null then attempt end, '',
-    concat_ws(': ', error_code, case when status <> 'completed' then last_error end)
+    concat_ws(': ', error_code, case when status <> 'completed' then last_error end), keep_until
   from task_history
   union all
-  select token, task_id, token, 1, 'claimed', worker_id, attempt, '', 'assignment ' || assignment_id
+  select token, task_id, token, 1, 'claimed', worker_id, attempt, '', 'assignment ' || assignment_id, 'infinity'
   from task_attempts
   union all
   select last_updated, task_id, last_updated, 2,
     case when status in ('completed', 'dead', 'cancelled') then status else outcome end,
-    worker_id, attempt, '', concat_ws(': ', error_code, error)
+    worker_id, attempt, '', concat_ws(': ', error_code, error), 'infinity'
   from task_attempts
   union all
-  select at, task_id, version, 3, event, worker_id, null, actor, note
+  select at, task_id, version, 3, event, worker_id, null, actor, note, 'infinity'
   from task_events;
 
 -- Makes the partitions of task_history for the days [first, first + days) that do not exist yet, each made apart and

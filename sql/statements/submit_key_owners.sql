@@ -3,3 +3,4 @@
 select u.n, k.task_id
 from unnest($1::text[], $2::text[]) with ordinality u(queue, key, n)
 join keys k on k.queue = any(array[u.queue]) and k.key = any(array[u.key])
+order by u.n
