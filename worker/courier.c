@@ -128,8 +128,8 @@ static void make_attempts(struct reeve_worker *worker, Reeve__V1__FetchResponse 
 		Reeve__V1__Assignment *assignment = response->assignments[i];
 
 		response->assignments[i] = NULL;
-		into[i] =
-		    attempt_create(assignment, handler_find(worker->handlers, assignment->type), max_result, claimed_ms);
+		into[i] = attempt_create(
+		    assignment, handler_find(worker->handlers, assignment->type), max_result, claimed_ms);
 	}
 }
 
