@@ -1,0 +1,184 @@
+#!/usr/bin/env bash
+# Time that is over: handlers that run too long, and attempts whose worker has died or stands still.
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+HURRY=(--lease 1s --heartbeat 400ms --expiry-buffer 2500ms --park 300ms)
+
+begin() { # [WORKER'S OPTION…]
+	start_postgres
+	start_manager "${HURRY[@]}"
+	start_worker worker "$@"
+}
+
+gone() { # FILE of process ids
+	local p
+	while read -r p; do
+		[ -z "$(birth "$p")" ] || return 1
+	done <"$1"
+}
+
+story_a_timeout_ends_the_handler_and_its_grandchildren() {
+	begin
+	id=$(reeve submit sh "echo started >&2
+		bash -c 'sleep 1000 & echo \$! >>$DIR/pids; echo \$\$ >>$DIR/pids; wait' &
+		echo \$\$ >>$DIR/pids; sleep 1000 & echo \$! >>$DIR/pids; wait" --timeout 500ms --max-attempts 1)
+	expect_fail 1 reeve wait "$id"
+	expect_eq 'dead timeout' "$(field "$id" status) $(field "$id" error_code)"
+	expect_match '500 ms: started' "$(field "$id" last_error)"
+	expect_eq 4 "$(wc -l <"$DIR/pids")"
+	wait_until 5 'gone "$DIR/pids"'
+	expect_eq t "$(sql "select last_updated - token >= '500ms' from task_history where task_id = $id")"
+}
+
+story_one_that_ignores_the_polite_signal_is_killed() {
+	begin --kill-grace 500ms
+	id=$(reeve submit sh "trap '' TERM
+		bash -c 'echo \$\$ >>$DIR/pids; sleep 1000; sleep 1000' & echo \$\$ >>$DIR/pids; while :; do sleep 0.1; done" \
+		--timeout 500ms --max-attempts 1)
+	expect_fail 1 reeve wait "$id"
+	expect_eq 'dead timeout' "$(field "$id" status) $(field "$id" error_code)"
+	wait_until 5 'gone "$DIR/pids"'
+	expect_eq 2 "$(wc -l <"$DIR/pids")"
+}
+
+story_a_handler_leaves_no_children_behind() {
+	begin
+	id=$(reeve submit sh "sleep 1000 & echo \$! >$DIR/pids; sleep 1001 >/dev/null 2>&1 & echo \$! >>$DIR/pids; printf done")
+	expect_eq "done" "$(reeve wait "$id" --json | jq -r .result)"
+	wait_until 5 'gone "$DIR/pids"'
+}
+
+story_a_timed_out_task_is_tried_again() {
+	begin
+	id=$(reeve submit sh '[ $REEVE_ATTEMPT = 3 ] || sleep 1000; printf third' --timeout 300ms --retry-base 10ms)
+	expect_eq third "$(reeve wait "$id" --json | jq -r .result)"
+	expect_eq 'submitted claimed failed claimed failed claimed completed' "$(events "$id")"
+}
+
+story_a_handlers_own_timeout_counts_if_it_is_shorter() {
+	handlers <<-END
+		[handler sh]
+		exec = /bin/bash
+		timeout = 300ms
+	END
+	begin
+	id=$(reeve submit sh 'sleep 1000' --timeout 1h --max-attempts 1)
+	expect_fail 1 reeve wait "$id"
+	expect_match '300 ms' "$(field "$id" last_error)"
+}
+
+# A lease is renewed while a handler runs, however much longer it takes; nothing is taken away from a worker that lives.
+story_a_long_task_of_a_living_worker_is_left_alone() {
+	begin --concurrency 2
+	long=$(reeve submit sh 'sleep 5; printf long' --timeout 10s)
+	other=$(reeve submit sh 'sleep 4; printf other' --timeout 10s)
+	reeve wait "$long" "$other" >/dev/null
+	expect_eq 'submitted claimed completed' "$(events "$long")"
+	expect_eq 'submitted claimed completed' "$(events "$other")"
+}
+
+story_a_killed_workers_task_is_run_by_another() {
+	begin
+	id=$(reeve submit sh "echo \$\$ >>$DIR/pids; $HOLD" --timeout 5s)
+	wait_began "$id"
+	expect_eq worker "$(field "$id" worker)"
+	kill_worker
+	wait_until 5 'gone "$DIR/pids"' # its handlers do not outlive it
+	last_seen=$(sql "select hb_at from workers where name = 'worker'")
+	release
+	start_worker other
+	reeve wait "$id" --timeout 30s
+	expect_eq 'completed 2 other' "$(field "$id" status) $(field "$id" attempt) $(field "$id" worker)"
+	expect_eq 'attempt 2' "$(field "$id" result)"
+	expect_eq 'submitted claimed expired reclaimed claimed completed' "$(events "$id")"
+	expect_eq 'worker other' "$(event_field "$id" claimed worker | xargs)"
+	expect_eq worker "$(event_field "$id" expired worker)"
+	expect_eq "expired; last heartbeat of worker worker at $last_seen" "$(event_field "$id" reclaimed note)"
+	expect_eq t "$(sql "select last_updated - token between '7.5s' and '20s' from task_attempts where task_id = $id")"
+	expect_eq 0 "$(sql 'select count(*) from assignments where closed_at is null')"
+	expect_match 'worker +(late|gone)' "$(reeve workers --all)"
+}
+
+story_attempts_that_expire_are_used_up_too() {
+	begin
+	id=$(reeve submit sh "$HOLD" --timeout 5s --max-attempts 1)
+	wait_began "$id"
+	kill_worker
+	start_worker other
+	expect_fail 1 reeve wait "$id" --timeout 30s
+	expect_eq 'dead expired 1' "$(field "$id" status) $(field "$id" error_code) $(field "$id" attempt)"
+	expect_match 'claimed .*dead|claimed dead' "$(events "$id")"
+	expect_match 'last heartbeat of worker worker' "$(event_field "$id" reclaimed note)"
+	expect_eq 0 "$(sql 'select count(*) from assignments where closed_at is null')"
+}
+
+# The whole trap: a worker stands still, its handler ends well meanwhile; the attempt is taken back and run by another;
+# then the first one comes to and reports. Its completion is refused, whatever the second one is doing at that moment.
+story_a_late_completion_changes_nothing() {
+	begin --concurrency 1 # nothing more is given to it while it stands still
+	id=$(reeve submit sh "[ \$REEVE_ATTEMPT = 2 ] || { touch $DIR/began.\$REEVE_TASK_ID.1
+		until [ -e $DIR/end_first ]; do sleep 0.05; done; touch $DIR/ended; printf first; exit 0; }; $HOLD" --timeout 5s)
+	wait_began "$id"
+	signal worker STOP
+	touch "$DIR/end_first"
+	wait_until 10 '[ -e "$DIR/ended" ]'
+	start_worker other
+	wait_until 30 "[ \"\$(field $id attempt)\" = 2 ] && [ \"\$(field $id status)\" = executing ]"
+	reeve update "$id" --max-attempts 2 >/dev/null # so that an expiry of the second would be seen
+	before=$(reeve show "$id" --json)
+	signal worker CONT
+	wait_until 30 "events $id | grep -q late_result"
+	expect_eq "$before" "$(reeve show "$id" --json)"
+	expect_eq worker "$(event_field "$id" late_result worker)"
+	expect_eq "$(event_field "$id" claimed token | head -n 1)" "$(event_field "$id" late_result token)"
+	release
+	reeve wait "$id"
+	expect_eq 'completed 2 other attempt 2' "$(field "$id" status) $(field "$id" attempt) $(field "$id" worker) $(field "$id" result)"
+	expect_eq 1 "$(events "$id" | grep -o late_result | wc -l)"
+	expect_eq 1 "$(sql "select count(*) from task_history where task_id = $id")"
+	expect_eq 0 "$(sql 'select count(*) from assignments where closed_at is null')"
+}
+
+story_a_late_completion_after_the_end_changes_nothing_either() {
+	begin --concurrency 1 # nothing more is given to it while it stands still
+	id=$(reeve submit sh "[ \$REEVE_ATTEMPT = 2 ] && printf second && exit; touch $DIR/began.\$REEVE_TASK_ID.1
+		until [ -e $DIR/end_first ]; do sleep 0.05; done; touch $DIR/ended; printf first" --timeout 5s)
+	wait_began "$id"
+	signal worker STOP
+	touch "$DIR/end_first"
+	wait_until 10 '[ -e "$DIR/ended" ]'
+	start_worker other
+	reeve wait "$id" --timeout 30s
+	before=$(reeve show "$id" --json)
+	signal worker CONT
+	wait_until 30 "events $id | grep -q late_result"
+	expect_eq "$before" "$(reeve show "$id" --json)"
+	expect_eq second "$(field "$id" result)"
+	# The worker goes on working.
+	stop other
+	reeve submit nothing --wait
+}
+
+# Cut off for longer than the attempt may take, the handler ends only after the other's: it is stopped, or its result refused.
+story_two_workers_never_both_complete_a_task() {
+	begin --concurrency 1 # nothing more is given to it while it stands still
+	id=$(reeve submit sh "echo \$REEVE_ATTEMPT \$REEVE_TOKEN >>$DIR/runs; $HOLD; echo \$REEVE_ATTEMPT >>$DIR/ends" --timeout 5s \
+		--retry-base 10ms)
+	wait_began "$id"
+	signal worker STOP
+	start_worker other
+	wait_began "$id" 2
+	signal worker CONT
+	wait_until 20 "events $id | grep -q 'late_result' || [ \"\$(sql \"select count(*) from workers\")\" -gt 2 ] ||
+		[ \"\$(sql \"select hb_at > clock_timestamp() - interval '300ms' from workers where name = 'worker'\")\" = t ]"
+	release
+	reeve wait "$id" --timeout 30s
+	winner=$(event_field "$id" completed token)
+	expect_eq 1 "$(event_field "$id" completed token | wc -l)"
+	expect [ -n "$winner" ]
+	expect_eq "attempt $(field "$id" attempt)" "$(field "$id" result)"
+}
+
+run_stories

@@ -1,0 +1,302 @@
+#!/usr/bin/env bash
+# A task's ordinary life: submitted, run by a program, its result read back; and what `reeve` shows of it.
+# quick
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+start_postgres
+start_manager
+start_worker worker --concurrency 4
+
+story_a_task_runs_and_has_a_result() {
+	id=$(reeve submit sha256 hello 2>"$DIR/said")
+	expect_match '^[0-9]+$' "$id"
+	expect_eq '' "$(cat "$DIR/said")" 'on standard error'
+	reeve wait "$id"
+	expect_eq "$(printf hello | sha256sum)" "$(field "$id" result)"
+	expect_eq completed "$(field "$id" status)"
+	expect_eq 1 "$(field "$id" attempt)"
+	expect_eq 'submitted claimed completed' "$(events "$id")"
+	expect_eq 1 "$(sql "select count(*) from task_history where task_id = $id")"
+	expect_eq 0 "$(sql "select count(*) from tasks where id = $id")"
+}
+
+# Details are input, never a command: whatever they are, the handler gets exactly them.
+story_details_are_standard_input_and_nothing_else() {
+	local details=('' ' ' '-' '--help' '$(touch '"$DIR"'/injected)' '`touch '"$DIR"'/injected`' "it's \"quoted\" \\ \\n %s"
+		$'lines\n\nand\ttabs\r\n' 'ünïcödé 🦀' '{"json": [1, null, "\u0000"]}' '; touch '"$DIR"'/injected')
+	for text in "${details[@]}"; do
+		printf %s "$text" >"$DIR/want"
+		reeve submit echo - --wait <"$DIR/want" >"$DIR/got"
+		expect cmp "$DIR/want" "$DIR/got"
+		id=$(reeve submit echo - <"$DIR/want")
+		reeve show "$id" --json | jq -j .details | cmp - "$DIR/want"
+	done
+	expect_eq --dashes "$(reeve submit echo --wait -- --dashes)"
+	[ ! -e "$DIR/injected" ] || fail 'the details were run'
+}
+
+story_details_of_a_mebibyte_come_back_whole() {
+	head -c 786432 /dev/urandom | base64 -w 0 >"$DIR/want"
+	expect_eq 1048576 "$(stat -c %s "$DIR/want")"
+	reeve submit echo - --wait <"$DIR/want" >"$DIR/got"
+	expect cmp "$DIR/want" "$DIR/got"
+}
+
+story_a_handler_that_does_not_read_its_input_is_not_harmed() {
+	head -c 1048576 /dev/zero | tr '\0' x | reeve submit nothing - --wait
+}
+
+story_the_environment_names_the_task() {
+	script='for v in TASK_ID TASK_TYPE QUEUE KEY ATTEMPT TOKEN; do v=REEVE_$v; printf "%s=<%s>\n" "$v" "${!v-not set}"; done'
+	id=$(reeve submit sh "$script" --queue 'a queue, ünïcödé' --key "a 'key' = \$x")
+	reeve wait "$id"
+	want="REEVE_TASK_ID=<$id>
+REEVE_TASK_TYPE=<sh>
+REEVE_QUEUE=<a queue, ünïcödé>
+REEVE_KEY=<a 'key' = \$x>
+REEVE_ATTEMPT=<1>
+REEVE_TOKEN=<$(event_field "$id" claimed token)>"
+	expect_eq "$want" "$(field "$id" result)"
+	id=$(reeve submit sh "$script")
+	reeve wait "$id"
+	expect_match $'REEVE_QUEUE=<default>\nREEVE_KEY=<>\n' "$(field "$id" result)"
+}
+
+# Each attempt's token is greater than the one before.
+story_tokens_grow_with_the_attempts() {
+	id=$(reeve submit sh 'echo "$REEVE_ATTEMPT $REEVE_TOKEN" >>"$REEVE_TEST_DIR/tokens.$REEVE_TASK_ID"; exit 1' --max-attempts 4 \
+		--retry-base 10ms)
+	expect_fail 1 reeve wait "$id"
+	expect_eq '1 2 3 4' "$(cut -d' ' -f1 "$SUITE_DIR/tokens.$id" | xargs)"
+	cut -d' ' -f2 "$SUITE_DIR/tokens.$id" | sort -nuc
+	expect_eq "$(cut -d' ' -f2 "$SUITE_DIR/tokens.$id")" "$(event_field "$id" claimed token)"
+}
+
+story_wait_prints_the_result_and_only_that() {
+	expect_eq 'a result' "$(reeve submit sh 'echo noise >&2; printf "a result"' --wait 2>"$DIR/said")"
+	expect_eq '' "$(cat "$DIR/said")"
+	expect_fail 1 reeve submit sh 'echo because >&2; exit 65' --wait
+	expect_match 'dead after 1 attempt: exit:65: because' "$OUTPUT"
+	expect_eq '' "$(reeve submit sh 'echo part; exit 65' --wait 2>/dev/null || true)" 'a failed attempt has no result'
+	expect_eq 'completed 7' "$(reeve submit sh 'printf 7' --wait --json | jq -r '"\(.status) \(.result)"')"
+	code=0
+	OUTPUT=$(reeve submit sh 'exit 65' --wait --json) || code=$?
+	expect_eq 1 $code
+	expect_eq dead "$(jq -r .status <<<"$OUTPUT")"
+}
+
+story_wait_tells_by_its_exit_code() {
+	good=$(reeve submit nothing)
+	bad=$(reeve submit sh 'exit 65')
+	late=$(reeve submit nothing --delay 1h)
+	reeve wait "$good"
+	reeve wait "$good" "$good"
+	expect_fail 1 reeve wait "$bad"
+	expect_fail 1 reeve wait "$good" "$bad"
+	expect_match "$good +nothing +completed.*$bad +sh +dead" "$OUTPUT"
+	expect_fail 1 reeve wait "$late" --timeout 100ms
+	expect_match 'not ended in time' "$OUTPUT"
+	expect_fail 1 reeve wait "$good" "$late" --timeout 0
+	expect_match "$good +nothing +completed" "$OUTPUT"
+	expect_fail 1 reeve wait "$late" --timeout 0 --json
+	expect_fail 4 reeve wait 999999999
+	expect_match 'no task 999999999' "$OUTPUT"
+	expect_fail 4 reeve wait "$good" 999999999
+	expect_fail 2 reeve wait
+	expect_fail 2 reeve wait none
+	expect_fail 2 reeve wait 0
+	expect_fail 2 reeve wait -- -1
+	expect_fail 2 reeve wait 99999999999999999999
+	expect_fail 3 reeve wait "$good" --manager "tcp://127.0.0.1:$(free_port)" --connect-timeout 300ms
+	printf '%s\n' "$good" "$good" | reeve wait -
+	expect_eq "$good completed" "$(reeve wait "$good" --json | jq -r '"\(.id) \(.status)"')"
+	reeve cancel "$late" >/dev/null
+	expect_fail 1 reeve wait "$late"
+	expect_match "$late +nothing +cancelled" "$OUTPUT"
+}
+
+# A wait that was there before the task ended is answered when it ends, not by looking now and then.
+story_wait_is_told_at_once() {
+	id=$(reeve submit nothing --delay 2s)
+	begin=$(ms)
+	reeve wait "$id"
+	expect_eq completed "$(field "$id" status)"
+	finished=$(sql "select (extract(epoch from last_updated) * 1000)::bigint from task_history where task_id = $id")
+	expect [ $(($(ms) - begin)) -ge 1000 ]
+	expect [ $(($(ms) - finished)) -lt 5000 ]
+}
+
+story_a_bulk_file_becomes_tasks_in_its_order() {
+	for i in $(seq 1 300); do
+		printf '{"type":"echo","details":{"n":%d},"queue":"bulk","priority":%d}\n' "$i" $((i % 3))
+	done >"$DIR/tasks.jsonl"
+	reeve submit --bulk "$DIR/tasks.jsonl" --wait >"$DIR/ids" 2>"$DIR/said"
+	expect_match '300 completed, 0 dead, 0 cancelled' "$(cat "$DIR/said")"
+	expect_eq 300 "$(sort -nu "$DIR/ids" | wc -l)"
+	expect sort -nc "$DIR/ids"
+	expect_eq "$(seq -f '{"n":%g}' 1 300)" "$(sql "select result from task_history where queue = 'bulk' order by task_id")"
+	expect_eq "$(cat "$DIR/ids")" "$(sql "select task_id from task_history where queue = 'bulk' order by task_id")"
+	expect_eq '100|100' "$(sql "select count(*) filter (where priority = 0), count(*) filter (where priority = 2)
+		from task_history where queue = 'bulk'")"
+	printf '{}\n\n{"type":"sh","details":"exit 65"}\n' >"$DIR/tasks.jsonl"
+	expect_fail 1 reeve submit --bulk "$DIR/tasks.jsonl" nothing --wait
+	expect_match '1 completed, 1 dead, 0 cancelled' "$OUTPUT"
+	expect_eq 2 "$(printf '{"type":"nothing"}\n{"type":"nothing"}\n' | reeve submit --bulk - | wc -l)"
+}
+
+# The names that programs read. A field without a value for the moment (a time that has not come) is left out.
+story_json_has_stable_names() {
+	names() { jq -sc '[.[] | keys_unsorted] | flatten | unique'; }
+	done=$(reeve submit echo hello --key json --queue json)
+	reeve wait "$done" >/dev/null
+	later=$(reeve submit echo hello --delay 1h --queue json)
+	every='["attempt","cancel_requested","created","details","error_code","finished","first_started","id","key","last_error","max_attempts","priority","queue","result","run_at","source","started","status","timeout_ms","token","type","worker"]'
+	expect_eq "$every" "$(reeve show "$done" --json | names)"
+	expect_eq "$(jq -c '. - ["finished", "first_started", "started"]' <<<"$every")" "$(reeve show "$later" --json | names)"
+	expect_eq "$every" "$(reeve wait "$done" --json | names)"
+	expect_eq "$every" "$(reeve list --queue json --json | names)"
+	expect_eq '["actor","at","attempt","event","note","task_id","token","worker","worker_id"]' "$(reeve audit "$done" --json | names)"
+	expect_eq '["delayed","executing","failed","queue","queued","type"]' "$(reeve queues --queue json --json | names)"
+	expect_eq '["concurrency","heartbeat","holding","host","incarnation","name","pid","queues","registered","state","types","version"]' \
+		"$(reeve workers --json | names)"
+	expect_eq '["cancelled","completed","counters","dead","delayed","executing","failed","queued","workers_alive"]' \
+		"$(reeve stats --json | names)"
+	expect_eq '["existing","id"]' "$(reeve submit echo --key json --queue json --json | names)"
+	expect_eq '["changed","id","note","status"]' "$(reeve update "$later" --priority 2 --json | names)"
+	expect_eq '["changed","id","note","status"]' "$(reeve retry "$done" --json | names)"
+	expect_eq '["changed","id","note","status"]' "$(reeve cancel "$later" --json | names)"
+	expect_match '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{6}Z$' "$(field "$done" created)"
+}
+
+story_people_get_tables() {
+	id=$(reeve submit sh 'printf "a result"' --key 'the key' --queue tables --priority 7 --source me)
+	reeve wait "$id" >"$DIR/wait"
+	expect_match "ID +TYPE +STATUS +ATTEMPTS +RAN +RESULT OR ERROR
++$id +sh +completed +1 +[0-9.]+m?s +a result" "$(cat "$DIR/wait")"
+	for word in "task +$id" 'status +completed' 'queue +tables' 'type +sh' 'key +the key' 'priority +7' 'source +me' \
+		'attempts +1 of 5, each up to 1m' 'worker +worker' 'result:'$'\n''a result'; do
+		expect_match "$word" "$(reeve show "$id")"
+	done
+	expect_match "ID +STATUS +QUEUE +TYPE +PRIO +TRIES +AGE +WORKER +NOTE
++$id +completed +tables +sh +7 +1/5 " "$(reeve list --queue tables)"
+	expect_match "TIME +EVENT +ATTEMPT +WORKER +ACTOR +NOTE
+[^ ]+ [^ ]+ +submitted .* me .*
+[^ ]+ [^ ]+ +claimed +1 +worker .*
+[^ ]+ [^ ]+ +completed +1 +worker" "$(reeve audit "$id")"
+	expect_match "TIME +TASK +EVENT .* +$id +completed" "$(reeve audit)"
+	expect_match 'QUEUE +TYPE +QUEUED +DELAYED +EXECUTING +FAILED +OLDEST
+tables +sh +0 +0 +0 +0' "$(reeve queues --queue tables)"
+	expect_match 'worker +alive +4 +0 .* all +sh,echo,sha256,nothing' "$(reeve workers)"
+	expect_match 'completed +[1-9].*workers alive +1' "$(reeve stats)"
+	expect_no_match $'\e' "$(reeve list; reeve stats; reeve show "$id")" 'colour though it is no terminal'
+}
+
+story_options_stand_before_or_after_the_subcommand() {
+	id=$(reeve --json --manager "$REEVE_MANAGER" submit echo hi | jq .id)
+	expect_eq "$(reeve show "$id" --json | jq .created)" "$(reeve --json show "$id" | jq .created)"
+	expect_eq "$id" "$(env -u REEVE_MANAGER "$REEVE_BIN/reeve" show "$id" --json --manager "$REEVE_MANAGER" | jq .id)"
+	expect_eq "$id" "$(env REEVE_MANAGER=tcp://127.0.0.1:1 "$REEVE_BIN/reeve" --manager="$REEVE_MANAGER" show --json "$id" | jq .id)"
+	# One of several that is there is enough.
+	expect_eq "$id" "$(reeve show "$id" --json --manager "tcp://127.0.0.1:$(free_port),$REEVE_MANAGER" | jq .id)"
+	for command in submit wait show list audit cancel retry update queues workers stats dev; do
+		expect_match "reeve $command" "$(reeve "$command" --help)"
+		expect_match "$command" "$(reeve --help)"
+	done
+	expect_match 'reeve-manager' "$("$REEVE_BIN/reeve-manager" --help)"
+	expect_match 'reeve-worker' "$("$REEVE_BIN/reeve-worker" --help)"
+	expect_fail 2 reeve
+	expect_fail 2 reeve nonsense
+	expect_fail 2 reeve submit
+	expect_fail 2 reeve list extra
+	expect_fail 2 reeve show 1 2
+	expect_fail 2 reeve submit echo --nonsense
+	expect_match nonsense "$OUTPUT"
+	expect_fail 3 reeve stats --manager "tcp://127.0.0.1:$(free_port)" --connect-timeout 300ms
+}
+
+story_lists_are_filtered_newest_first_and_paged() {
+	for i in $(seq 1 7); do
+		printf '{"type":"echo","delay":"1h"}\n{"type":"sh","delay":"1h","queue":"filter too"}\n'
+	done | reeve submit --bulk - --queue filter >"$DIR/ids"
+	listed() { reeve list --json "$@" | jq -r .id; }
+	expect_eq "$(sed -n 'p;n' "$DIR/ids" | sort -nr)" "$(listed --queue filter)"
+	expect_eq "$(sed -n 'n;p' "$DIR/ids" | sort -nr)" "$(listed --type sh --queue 'filter too')"
+	expect_eq '' "$(listed --type sh --queue filter)"
+	expect_eq "$(sed -n 'p;n' "$DIR/ids" | sort -nr | head -n 3)" "$(listed --queue filter --limit 3)"
+	reeve cancel "$(head -n 1 "$DIR/ids")" >/dev/null
+	expect_eq "$(head -n 1 "$DIR/ids")" "$(listed --queue filter --status cancelled)"
+	expect_eq 6 "$(listed --queue filter --status queued | wc -l)"
+	expect_eq '7 0' "$(reeve queues --queue 'filter too' --json | jq -r '"\(.delayed) \(.queued)"')"
+	for status in queued executing failed completed dead cancelled; do
+		reeve list --status $status >/dev/null
+	done
+	# More than one page, and more than one answer holds.
+	for i in $(seq 1 2500); do echo '{"type":"echo","delay":"1h"}'; done | reeve submit --bulk - --queue pages >"$DIR/ids"
+	expect_eq "$(sort -nr "$DIR/ids")" "$(listed --queue pages --limit 10000)"
+	expect_eq "$(sort -nr "$DIR/ids" | head -n 1234)" "$(listed --queue pages --limit 1234)"
+}
+
+story_the_audit_of_all_is_in_order_and_can_begin_later() {
+	first=$(reeve submit nothing)
+	reeve wait "$first" >/dev/null
+	since=$(field "$first" finished)
+	sleep 0.01
+	second=$(reeve submit nothing)
+	reeve wait "$second" >/dev/null
+	reeve audit --since "$since" --limit 100000 --json >"$DIR/events"
+	expect_eq 'submitted claimed completed' "$(jq -rs "[.[] | select(.task_id == $second) | .event] | join(\" \")" "$DIR/events")"
+	expect_eq '' "$(jq -r "select(.task_id == $first and .event != \"completed\")" "$DIR/events")"
+	jq -r .at "$DIR/events" | sort -c
+	reeve audit --limit 100000 --json >"$DIR/events"
+	expect_match registered "$(jq -r .event "$DIR/events" | head -n 1)"
+	reeve audit --limit 2 2>&1 >/dev/null | grep -q 'more events'
+}
+
+# What is up to the bound is kept whole; a byte more is fatal, and says so.
+story_results_have_a_bound() {
+	id=$(reeve submit sh 'head -c 1048576 /dev/zero | tr "\0" x')
+	reeve wait "$id" >/dev/null
+	expect_eq 1048576 "$(sql "select length(result) from task_history where task_id = $id")"
+	reeve show "$id" --json | jq -j .result >"$DIR/got"
+	expect_eq 1048576 "$(stat -c %s "$DIR/got")"
+	id=$(reeve submit sh 'head -c 1048577 /dev/zero | tr "\0" x')
+	expect_fail 1 reeve wait "$id"
+	expect_eq dead "$(field "$id" status)"
+	expect_eq 1 "$(field "$id" attempt)"
+	expect_match 'longer than 1048576 bytes' "$(field "$id" last_error)"
+	id=$(reeve submit sh 'cat /dev/zero') # it would never end by itself
+	expect_fail 1 reeve wait "$id"
+	expect_match 'longer than 1048576 bytes' "$(field "$id" last_error)"
+	id=$(reeve submit sh 'printf "a\xff"')
+	expect_fail 1 reeve wait "$id"
+	expect_eq dead "$(field "$id" status)"
+	expect_match 'UTF-8' "$(field "$id" last_error)"
+	id=$(reeve submit sh 'printf "a\0b"')
+	expect_fail 1 reeve wait "$id"
+	expect_eq dead "$(field "$id" status)"
+	expect_match 'NUL' "$(field "$id" last_error)"
+}
+
+story_names_may_be_long_and_hold_anything_printable() {
+	local long type
+	long=$(head -c 255 /dev/zero | tr '\0' q)
+	id=$(reeve submit echo hi --queue "$long" --key "$long" --source "$long")
+	reeve wait "$id" >/dev/null
+	expect_eq "$long" "$(field "$id" queue)"
+	expect_eq "$long" "$(field "$id" key)"
+	expect_eq "$long" "$(field "$id" source)"
+	type=$(head -c 127 /dev/zero | tr '\0' t | sed 's/t/ü/g')x # 255 bytes
+	handlers <<-END
+		[handler $type]
+		exec = /bin/cat
+	END
+	start_worker long --type "$type"
+	id=$(reeve submit "$type" hi)
+	reeve wait "$id" >/dev/null
+	expect_eq "$type" "$(field "$id" type)"
+	expect_eq "$id" "$(reeve list --type "$type" --json | jq .id)"
+}
+
+run_stories

@@ -1,0 +1,54 @@
+# shellcheck shell=bash
+# What several suites say about tasks, on top of lib.sh: . "$(dirname "$0")/tasks.bash"
+#
+#	field ID NAME           a field of `reeve show ID --json`; an empty line if it has none
+#	events ID               the events of its audit in order, in one line: "submitted claimed completed"
+#	event_field ID EVENT NAME   that field of such events of its audit, one a line
+#	wait_status SECONDS ID STATUS   polls until the task stands there
+#	wait_began ID [ATTEMPT]     waits until a $HOLD handler of the task runs (its first attempt unless given)
+#	release                 lets all $HOLD handlers of the story end
+#	counts                  how many rows each table of the database has, for comparing before and after
+#	ms                      milliseconds, for measuring
+#
+# $HOLD is a script for the handler `sh`: it says that it has begun and runs until it is released; its result is
+# "attempt N by WORKER'S PARENT"; on SIGTERM it ends at once by that signal.
+
+# shellcheck disable=SC2016,SC2034
+HOLD='touch "$REEVE_TEST_DIR/began.$REEVE_TASK_ID.$REEVE_ATTEMPT"
+until [ -e "$REEVE_TEST_DIR/released" ]; do sleep 0.05; done
+printf "attempt %s" "$REEVE_ATTEMPT"'
+
+field() { # ID NAME
+	reeve show "$1" --json | jq -r ".$2 // empty"
+}
+
+events() { # ID
+	reeve audit "$1" --json | jq -sr '[.[].event] | join(" ")'
+}
+
+event_field() { # ID EVENT NAME
+	reeve audit "$1" --json | jq -r "select(.event == \"$2\").$3"
+}
+
+wait_status() { # SECONDS ID STATUS
+	wait_until "$1" "[ \"\$(field $2 status)\" = $3 ]"
+}
+
+wait_began() { # ID [ATTEMPT]
+	wait_until 20 "[ -e \"$DIR/began.$1.${2:-1}\" ]"
+}
+
+release() {
+	touch "$DIR/released"
+}
+
+counts() {
+	local table
+	for table in tasks task_history task_attempts task_events requests keys routes workers assignments orders; do
+		echo "$table $(sql "select count(*) from $table")"
+	done
+}
+
+ms() {
+	echo $((${EPOCHREALTIME/./} / 1000))
+}
