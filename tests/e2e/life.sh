@@ -185,7 +185,7 @@ story_people_get_tables() {
 [^ ]+ [^ ]+ +submitted .* me .*
 [^ ]+ [^ ]+ +claimed +1 +worker .*
 [^ ]+ [^ ]+ +completed +1 +worker" "$(reeve audit "$id")"
-	expect_match "TIME +TASK +EVENT .* +$id +completed" "$(reeve audit)"
+	expect_match "TIME +TASK +EVENT .* +$id +completed" "$(reeve audit --limit 100000)"
 	expect_match 'QUEUE +TYPE +QUEUED +DELAYED +EXECUTING +FAILED +OLDEST
 tables +sh +0 +0 +0 +0' "$(reeve queues --queue tables)"
 	expect_match 'worker +alive +4 +0 .* all +sh,echo,sha256,nothing' "$(reeve workers)"
