@@ -174,13 +174,13 @@ story_people_get_tables() {
 	id=$(reeve submit sh 'printf "a result"' --key 'the key' --queue tables --priority 7 --source me)
 	reeve wait "$id" >"$DIR/wait"
 	expect_match "ID +TYPE +STATUS +ATTEMPTS +RAN +RESULT OR ERROR
-+$id +sh +completed +1 +[0-9.]+m?s +a result" "$(cat "$DIR/wait")"
+ *$id +sh +completed +1 +[0-9.]+m?s +a result" "$(cat "$DIR/wait")"
 	for word in "task +$id" 'status +completed' 'queue +tables' 'type +sh' 'key +the key' 'priority +7' 'source +me' \
 		'attempts +1 of 5, each up to 1m' 'worker +worker' 'result:'$'\n''a result'; do
 		expect_match "$word" "$(reeve show "$id")"
 	done
 	expect_match "ID +STATUS +QUEUE +TYPE +PRIO +TRIES +AGE +WORKER +NOTE
-+$id +completed +tables +sh +7 +1/5 " "$(reeve list --queue tables)"
+ *$id +completed +tables +sh +7 +1/5 " "$(reeve list --queue tables)"
 	expect_match "TIME +EVENT +ATTEMPT +WORKER +ACTOR +NOTE
 [^ ]+ [^ ]+ +submitted .* me .*
 [^ ]+ [^ ]+ +claimed +1 +worker .*
