@@ -1,0 +1,209 @@
+#!/usr/bin/env bash
+# Workers that leave: what runs may finish, what has not begun goes back, what is done is not lost.
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+draining() { # NAME
+	signal "$1" TERM
+	wait_until 20 "grep -q 'draining: ' '$DIR/log/$1.log'"
+}
+
+expect_gone() { # NAME
+	expect_eq '' "$(reeve workers --json | jq -r "select(.name == \"$1\" and .state == \"alive\").name")" 'still a worker'
+	expect_eq 1 "$(reeve audit --limit 100000 --json | jq -s "[.[] | select(.event == \"left\" and .worker == \"$1\")] | length")" \
+		'times it left'
+}
+
+status_count() { # STATUS
+	sql "select count(*) from tasks where status = '$1'"
+}
+
+times_begun() { # how often handlers with $HOLD have begun
+	find "$DIR" -maxdepth 1 -name 'began.*' | wc -l
+}
+
+story_an_idle_worker_leaves_at_once() {
+	start_postgres
+	start_manager
+	start_worker
+	expect_eq worker "$(reeve workers --json | jq -r 'select(.state == "alive").name')"
+	begin=$(ms)
+	stop worker
+	expect_eq 0 "$STATUS"
+	expect [ $(($(ms) - begin)) -lt 5000 ]
+	expect_gone worker
+}
+
+story_what_runs_finishes() {
+	start_postgres
+	start_manager
+	start_worker worker --concurrency 3
+	one=$(reeve submit sh "$HOLD" --max-attempts 1)
+	two=$(reeve submit sh "$HOLD" --max-attempts 1)
+	wait_began "$one"
+	wait_began "$two"
+	draining worker
+	later=$(reeve submit nothing) # the worker has a slot free, and takes nothing more
+	sleep 0.5
+	alive worker || fail 'it has not waited for what runs'
+	expect_eq 'executing executing queued' "$(field "$one" status) $(field "$two" status) $(field "$later" status)"
+	release
+	ended worker
+	expect_eq 0 "$STATUS"
+	for id in $one $two; do
+		expect_eq 'completed 1 attempt 1' "$(field "$id" status) $(field "$id" attempt) $(field "$id" result)"
+		expect_eq 'submitted claimed completed' "$(events "$id")"
+	done
+	expect_eq queued "$(field "$later" status)"
+	expect_gone worker
+	start_worker other
+	reeve wait "$later"
+	expect_eq other "$(field "$later" worker)"
+}
+
+# The only attempt that they have is not used up by that.
+story_what_does_not_finish_in_time_goes_back() {
+	start_postgres
+	start_manager
+	start_worker worker --concurrency 2 --drain-timeout 300ms --kill-grace 500ms
+	polite=$(reeve submit sh "$HOLD" --max-attempts 1)
+	deaf=$(reeve submit sh "trap '' TERM; $HOLD" --max-attempts 1)
+	wait_began "$polite"
+	wait_began "$deaf"
+	stop worker
+	expect_eq 0 "$STATUS"
+	expect_gone worker
+	for id in $polite $deaf; do
+		expect_eq queued "$(field "$id" status)"
+		expect_eq 0 "$(field "$id" attempt)"
+		expect_eq 'submitted claimed returned' "$(events "$id")"
+		expect_eq worker "$(event_field "$id" returned worker)"
+		expect_eq 'returned|1' "$(sql "select outcome, attempt from task_attempts where task_id = $id")"
+		rm "$DIR/began.$id.1"
+	done
+	start_worker other --concurrency 2
+	wait_began "$polite"
+	wait_began "$deaf"
+	release
+	reeve wait "$polite" "$deaf"
+	for id in $polite $deaf; do
+		expect_eq 'completed 1 attempt 1' "$(field "$id" status) $(field "$id" attempt) $(field "$id" result)"
+		expect_eq other "$(field "$id" worker)"
+		expect_eq 'submitted claimed returned claimed completed' "$(events "$id")"
+	done
+}
+
+story_a_second_signal_stops_at_once() {
+	start_postgres
+	start_manager
+	start_worker worker --drain-timeout 10m
+	id=$(reeve submit sh "$HOLD" --max-attempts 1)
+	wait_began "$id"
+	draining worker
+	stop worker
+	expect_eq 0 "$STATUS"
+	expect_eq 'queued 0' "$(field "$id" status) $(field "$id" attempt)"
+	expect_eq 'submitted claimed returned' "$(events "$id")"
+	expect_gone worker
+}
+
+# They go back while the one that runs still does.
+story_what_has_not_begun_goes_back_at_once() {
+	start_postgres
+	start_manager
+	start_worker worker --concurrency 1 --prefetch 5
+	for _ in 1 2 3 4 5 6; do
+		jq -nc --arg script "$HOLD" '{type: "sh", details: $script, max_attempts: 1}'
+	done | reeve submit --bulk - >"$DIR/ids"
+	wait_until 20 '[ "$(status_count executing)" = 6 ] && [ "$(times_begun)" = 1 ]'
+	draining worker
+	wait_until 20 '[ "$(status_count queued)" = 5 ]'
+	expect_eq 1 "$(times_begun)"
+	start_worker other --concurrency 5
+	wait_until 20 '[ "$(times_begun)" = 6 ]'
+	alive worker || fail 'it has not waited for what runs'
+	release
+	# shellcheck disable=SC2046
+	reeve wait $(cat "$DIR/ids") >/dev/null
+	ended worker
+	expect_eq 0 "$STATUS"
+	expect_eq $'other|5\nworker|1' "$(sql "select w.name, count(*) from task_history h join workers w on w.id = h.worker_id
+		where status = 'completed' and attempt = 1 and result = 'attempt 1' group by 1 order by 1")"
+	expect_eq 6 "$(times_begun)" 'handlers begun'
+	expect_eq 5 "$(reeve audit --limit 100000 --json | jq -s '[.[] | select(.event == "returned" and .worker == "worker")] | length')"
+	expect_gone worker
+}
+
+# A handler that leaves a line for each time that it runs.
+ONCE='echo "$REEVE_TASK_ID" >>"$REEVE_TEST_DIR/ran"
+'
+
+story_results_outlast_a_manager() {
+	start_postgres
+	start_manager
+	start_worker worker --concurrency 4
+	for _ in 1 2 3 4; do
+		reeve submit sh "$ONCE$HOLD"'; touch "$REEVE_TEST_DIR/ended.$REEVE_TASK_ID"' --max-attempts 1
+	done >"$DIR/ids"
+	wait_until 20 '[ "$(times_begun)" = 4 ]'
+	kill_manager
+	release
+	wait_until 20 '[ "$(find "$DIR" -maxdepth 1 -name "ended.*" | wc -l)" = 4 ]'
+	expect_eq 4 "$(status_count executing)"
+	start_manager
+	# shellcheck disable=SC2046
+	reeve wait $(cat "$DIR/ids") >/dev/null
+	for id in $(cat "$DIR/ids"); do
+		expect_eq 'completed 1 attempt 1' "$(field "$id" status) $(field "$id" attempt) $(field "$id" result)"
+		expect_eq 'submitted claimed completed' "$(events "$id")"
+	done
+	expect_eq "$(sort "$DIR/ids")" "$(sort "$DIR/ran")" 'what ran'
+	stop worker
+	expect_eq 0 "$STATUS"
+	expect_gone worker
+}
+
+# It is told to stop while no manager is there, and waits for one.
+story_a_worker_that_leaves_brings_its_results_first() {
+	start_postgres
+	start_manager
+	start_worker worker --concurrency 2
+	one=$(reeve submit sh "$ONCE$HOLD" --max-attempts 1)
+	two=$(reeve submit sh "$ONCE$HOLD" --max-attempts 1)
+	wait_began "$one"
+	wait_began "$two"
+	kill_manager
+	draining worker
+	release
+	sleep 1
+	alive worker || fail 'it has not waited for a manager'
+	start_manager
+	ended worker
+	expect_eq 0 "$STATUS"
+	expect_eq 'completed completed' "$(field "$one" status) $(field "$two" status)"
+	expect_eq "$one"$'\n'"$two" "$(sort -n "$DIR/ran")" 'what ran'
+	expect_gone worker
+}
+
+# No manager comes: it ends all the same, says so, and its task is run again by another one.
+story_results_that_nobody_takes_are_told() {
+	local options=(--lease 1s --heartbeat 300ms --expiry-buffer 1500ms)
+	start_postgres
+	start_manager "${options[@]}"
+	start_worker worker --drain-timeout 1s
+	id=$(reeve submit sh "$ONCE$HOLD" --timeout 5s --retry-base 10ms)
+	wait_began "$id"
+	kill_manager
+	release
+	stop worker
+	expect_eq 3 "$STATUS" 'exit code of the worker'
+	start_manager "${options[@]}"
+	start_worker other
+	reeve wait "$id"
+	expect_eq 'completed 2 attempt 2' "$(field "$id" status) $(field "$id" attempt) $(field "$id" result)"
+	expect_eq other "$(field "$id" worker)"
+	expect_eq "$id"$'\n'"$id" "$(cat "$DIR/ran")"
+}
+
+run_stories
