@@ -7,6 +7,7 @@
 
 #include "manager/core/dispatch.h"
 #include "manager/core/routes.h"
+#include "manager/core/scopes.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -17,8 +18,6 @@
 enum {
 	PAGE_SMALLEST = 100,
 	PAGE_LARGEST = 5000,
-	ROUTES_AT_ONCE = 1000,       /* whose streams are looked for by one statement */
-	STREAMS_FOUND_AT_ONCE = 64,  /* priorities of a route */
 	TRAIL_US = 5 * 1000 * 1000,  /* how far back a trailing look goes */
 	TRAIL_EVERY_MS = 1000,
 	LOOKS_AT_ONCE = 20,          /* trailing looks begun by one turn */
@@ -61,34 +60,21 @@ struct stream {
 	UT_hash_handle hh;
 };
 
-/* What is known of a route's priorities. */
-struct scope {
-	bool complete;          /* every priority that had tasks has a stream */
-	bool once;              /* was complete at some time: it need not be waited for again */
-};
-
 struct window {
 	struct core *core;
 	struct stream *streams; /* hash */
 	struct stream *active;  /* list, highest priority first */
 	struct known *known;    /* hash */
-	struct scope *scopes;   /* by route */
-	int scope_count;
+	struct scopes *scopes;  /* which streams there are */
 	int size;               /* candidates not taken */
 	int64_t all_ms;         /* the next reading of everything */
-	bool finding, find_wanted; /* wanted: some route's streams are not all known */
-	struct store_streams find;
-	int *find_routes;
-	int find_count;
-	int64_t find_retry_ms;
-	int ready_to;           /* every route up to this one was discovered once */
-	int32_t find_below;
 };
 
 struct window *window_create(struct core *core)
 {
 	struct window *w = calloc(1, sizeof *w);
 	w->core = core;
+	w->scopes = scopes_create(core, w);
 	w->all_ms = core_now(core) + ALL_EVERY_MS;
 	return w;
 }
@@ -105,8 +91,7 @@ void window_destroy(struct window *w)
 		HASH_DEL(w->streams, s);
 		free(s);
 	}
-	free(w->scopes);
-	free(w->find_routes);
+	scopes_destroy(w->scopes);
 	free(w);
 }
 
@@ -287,13 +272,9 @@ void window_rewind(struct window *w, int route, int32_t priority, int64_t run_at
 		due_later(s, run_at_us);
 }
 
-static void find_all(struct window *w);
-
 void window_rewind_all(struct window *w)
 {
 	struct stream *s, *tmp;
-	for (int i = 0; i < w->scope_count; i++)
-		w->scopes[i].complete = false;
 	/* Idle streams go; those that have tasks are found again. */
 	HASH_ITER (hh, w->streams, s, tmp) {
 		if (s->count || s->taken || s->reading) {
@@ -305,7 +286,7 @@ void window_rewind_all(struct window *w)
 		HASH_DEL(w->streams, s);
 		free(s);
 	}
-	find_all(w);
+	scopes_look_again(w->scopes);
 	w->all_ms = core_now(w->core) + ALL_EVERY_MS;
 	dispatch_run(w->core->dispatch);
 }
@@ -390,117 +371,20 @@ void window_read_ahead(struct window *w, struct stream *s, int wanted)
 
 /* --- which streams there are ------------------------------------------------------------------------------------ */
 
-static struct scope *scope_of(struct window *w, int route)
+void window_found(struct window *w, int route, int32_t priority)
 {
-	if (route >= w->scope_count) {
-		int count = routes_last(w->core->routes) + 1;
-		count = count > route ? count : route + 1;
-		w->scopes = realloc(w->scopes, sizeof *w->scopes * (size_t)count);
-		for (int i = w->scope_count; i < count; i++)
-			w->scopes[i] = (struct scope){0};
-		w->scope_count = count;
-	}
-	return &w->scopes[route];
-}
-
-static void find_start(struct window *w);
-
-static void on_found(struct store_op *op, const struct reeve_error *error)
-{
-	struct window *w = (struct window *)((char *)op - offsetof(struct window, find));
-	w->finding = false;
-	if (error) {
-		w->find_wanted = true;
-		w->find_retry_ms = core_now(w->core) + RETRY_MS;
-		core_alarm(w->core, w->find_retry_ms);
-		return;
-	}
-	/* A route with as many streams as were asked for may have more below; those are asked for at once. */
-	int *found = calloc((size_t)w->find_count + 1, sizeof *found);
-	int32_t *lowest = calloc((size_t)w->find_count + 1, sizeof *lowest);
-	for (int i = 0; i < w->find.found; i++) {
-		const struct store_stream *f = &w->find.streams[i];
-		if (!stream_find(w, f->route, f->priority))
-			stream_add(w, f->route, f->priority);
-		for (int k = 0; k < w->find_count; k++)
-			if (w->find_routes[k] == f->route) {
-				if (!found[k]++ || f->priority < lowest[k])
-					lowest[k] = f->priority;
-			}
-	}
-	for (int k = 0; k < w->find_count; k++) {
-		struct scope *scope = scope_of(w, w->find_routes[k]);
-		scope->complete = scope->once = true;
-		if (found[k] >= STREAMS_FOUND_AT_ONCE && !w->finding) {
-			/* One route at a time goes on downwards; the others of this round are looked for again. */
-			w->find_wanted = true;
-			w->find_routes[0] = w->find_routes[k];
-			w->find_count = 1;
-			w->find_below = lowest[k];
-			scope->complete = scope->once = false;
-			find_start(w);
-			break;
-		}
-	}
-	free(found);
-	free(lowest);
-	if (!w->finding && w->find_wanted)
-		find_all(w);
-	dispatch_run(w->core->dispatch);
-}
-
-static void find_start(struct window *w)
-{
-	w->finding = true;
-	w->find = (struct store_streams){
-	    .op.done = on_found,
-	    .count = w->find_count,
-	    .routes = w->find_routes,
-	    .below = w->find_below,
-	    .most = STREAMS_FOUND_AT_ONCE,
-	};
-	store_streams(w->core->store, &w->find);
-}
-
-/* Looks for the streams of all routes whose scope is not complete. */
-static void find_all(struct window *w)
-{
-	int last = routes_last(w->core->routes);
-	if (w->finding || core_now(w->core) < w->find_retry_ms) {
-		w->find_wanted = true;
-		return;
-	}
-	w->find_routes = realloc(w->find_routes, sizeof *w->find_routes * (size_t)(last + 1));
-	w->find_count = 0;
-	w->find_wanted = false;
-	for (int route = 1; route <= last; route++) {
-		if (!routes_get(w->core->routes, route) || scope_of(w, route)->complete)
-			continue;
-		if (w->find_count == ROUTES_AT_ONCE) { /* the rest when these are known */
-			w->find_wanted = true;
-			break;
-		}
-		w->find_routes[w->find_count++] = route;
-	}
-	w->find_below = INT32_MAX;
-	if (w->find_count)
-		find_start(w);
+	if (!stream_find(w, route, priority))
+		stream_add(w, route, priority);
 }
 
 bool window_ready(struct window *w)
 {
-	int last = routes_last(w->core->routes);
-	for (; w->ready_to < last; w->ready_to++)
-		if (routes_get(w->core->routes, w->ready_to + 1) && !scope_of(w, w->ready_to + 1)->once) {
-			find_all(w);
-			return false;
-		}
-	return true;
+	return scopes_ready(w->scopes);
 }
 
 void window_routes_changed(struct window *w)
 {
-	w->ready_to = 0;
+	scopes_routes_changed(w->scopes);
 	dispatch_run(w->core->dispatch);
 }
 
@@ -632,8 +516,7 @@ int64_t window_turn(struct window *w, int64_t now_ms)
 		stream_settle(s);
 	}
 	active_settle(w);
-	if (w->find_wanted)
-		find_all(w);
+	scopes_turn(w->scopes);
 	dispatch_run(w->core->dispatch);
 	return next;
 }

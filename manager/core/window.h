@@ -37,6 +37,9 @@ void window_rewind_all(struct window *window);
 /* New routes are known. */
 void window_routes_changed(struct window *window);
 
+/* There are, or were, tasks in this stream: it is read from its beginning unless it is known. */
+void window_found(struct window *window, int route, int32_t priority);
+
 /* Streams that have candidates, or may have them, from the highest priority down. The list changes only in functions of
  * the window. */
 struct stream *window_first(struct window *window);

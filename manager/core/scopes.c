@@ -1,0 +1,178 @@
+/*
+ * A scope for each route, by its number. Routes are asked about many at a time; one with more priorities than an answer
+ * holds is gone on with alone, downwards.
+ */
+#include "manager/core/scopes.h"
+
+#include "manager/core/dispatch.h"
+#include "manager/core/routes.h"
+#include "manager/core/window.h"
+
+#include <stdlib.h>
+
+enum {
+	ROUTES_AT_ONCE = 1000,      /* whose streams are looked for by one statement */
+	STREAMS_FOUND_AT_ONCE = 64, /* priorities of a route */
+	RETRY_MS = 200,             /* after a failed look */
+};
+
+/* What is known of a route's priorities. */
+struct scope {
+	bool complete; /* every priority that had tasks has been told to the window */
+	bool once;     /* was complete at some time: it need not be waited for again */
+};
+
+struct scopes {
+	struct core *core;
+	struct window *window;
+	struct scope *all; /* by route */
+	int count;
+	bool finding, find_wanted; /* wanted: some route's streams are not all known */
+	struct store_streams find;
+	int *find_routes;
+	int find_count;
+	int64_t find_retry_ms;
+	int ready_to; /* every route up to this one was complete once */
+	int32_t find_below;
+};
+
+struct scopes *scopes_create(struct core *core, struct window *window)
+{
+	struct scopes *s = calloc(1, sizeof *s);
+	s->core = core;
+	s->window = window;
+	return s;
+}
+
+void scopes_destroy(struct scopes *s)
+{
+	free(s->all);
+	free(s->find_routes);
+	free(s);
+}
+
+static struct scope *scope_of(struct scopes *s, int route)
+{
+	if (route >= s->count) {
+		int count = routes_last(s->core->routes) + 1;
+		count = count > route ? count : route + 1;
+		s->all = realloc(s->all, sizeof *s->all * (size_t)count);
+		for (int i = s->count; i < count; i++)
+			s->all[i] = (struct scope){0};
+		s->count = count;
+	}
+	return &s->all[route];
+}
+
+static void find_start(struct scopes *s);
+static void find_all(struct scopes *s);
+
+static void on_found(struct store_op *op, const struct reeve_error *error)
+{
+	struct scopes *s = (struct scopes *)((char *)op - offsetof(struct scopes, find));
+	s->finding = false;
+	if (error) {
+		s->find_wanted = true;
+		s->find_retry_ms = core_now(s->core) + RETRY_MS;
+		core_alarm(s->core, s->find_retry_ms);
+		return;
+	}
+	/* A route with as many streams as were asked for may have more below; those are asked for at once. */
+	int *found = calloc((size_t)s->find_count + 1, sizeof *found);
+	int32_t *lowest = calloc((size_t)s->find_count + 1, sizeof *lowest);
+	for (int i = 0; i < s->find.found; i++) {
+		const struct store_stream *f = &s->find.streams[i];
+		window_found(s->window, f->route, f->priority);
+		for (int k = 0; k < s->find_count; k++)
+			if (s->find_routes[k] == f->route) {
+				if (!found[k]++ || f->priority < lowest[k])
+					lowest[k] = f->priority;
+			}
+	}
+	for (int k = 0; k < s->find_count; k++) {
+		struct scope *scope = scope_of(s, s->find_routes[k]);
+		scope->complete = scope->once = true;
+		if (found[k] >= STREAMS_FOUND_AT_ONCE && !s->finding) {
+			/* One route at a time goes on downwards; the others of this round are looked for again. */
+			s->find_wanted = true;
+			s->find_routes[0] = s->find_routes[k];
+			s->find_count = 1;
+			s->find_below = lowest[k];
+			scope->complete = scope->once = false;
+			find_start(s);
+			break;
+		}
+	}
+	free(found);
+	free(lowest);
+	if (!s->finding && s->find_wanted)
+		find_all(s);
+	dispatch_run(s->core->dispatch);
+}
+
+static void find_start(struct scopes *s)
+{
+	s->finding = true;
+	s->find = (struct store_streams){
+	    .op.done = on_found,
+	    .count = s->find_count,
+	    .routes = s->find_routes,
+	    .below = s->find_below,
+	    .most = STREAMS_FOUND_AT_ONCE,
+	};
+	store_streams(s->core->store, &s->find);
+}
+
+/* Looks for the streams of all routes whose scope is not complete. */
+static void find_all(struct scopes *s)
+{
+	int last = routes_last(s->core->routes);
+	if (s->finding || core_now(s->core) < s->find_retry_ms) {
+		s->find_wanted = true;
+		return;
+	}
+	s->find_routes = realloc(s->find_routes, sizeof *s->find_routes * (size_t)(last + 1));
+	s->find_count = 0;
+	s->find_wanted = false;
+	for (int route = 1; route <= last; route++) {
+		if (!routes_get(s->core->routes, route) || scope_of(s, route)->complete)
+			continue;
+		if (s->find_count == ROUTES_AT_ONCE) { /* the rest when these are known */
+			s->find_wanted = true;
+			break;
+		}
+		s->find_routes[s->find_count++] = route;
+	}
+	s->find_below = INT32_MAX;
+	if (s->find_count)
+		find_start(s);
+}
+
+bool scopes_ready(struct scopes *s)
+{
+	int last = routes_last(s->core->routes);
+	for (; s->ready_to < last; s->ready_to++)
+		if (routes_get(s->core->routes, s->ready_to + 1) && !scope_of(s, s->ready_to + 1)->once) {
+			find_all(s);
+			return false;
+		}
+	return true;
+}
+
+void scopes_routes_changed(struct scopes *s)
+{
+	s->ready_to = 0;
+}
+
+void scopes_look_again(struct scopes *s)
+{
+	for (int i = 0; i < s->count; i++)
+		s->all[i].complete = false;
+	find_all(s);
+}
+
+void scopes_turn(struct scopes *s)
+{
+	if (s->find_wanted)
+		find_all(s);
+}
