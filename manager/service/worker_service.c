@@ -35,7 +35,8 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 	} else {
 		Reeve__V1__RegisterResponse response = REEVE__V1__REGISTER_RESPONSE__INIT;
 		bool fresh;
-		sessions_get(core->sessions, c->op.incarnation, &fresh);
+		struct session *session = sessions_get(core->sessions, c->op.incarnation, &fresh);
+		session->lost = false; /* somebody may have asked for the number before there was one */
 		response.incarnation = c->op.incarnation;
 		response.lease_ms = (uint32_t)core->options.lease_ms;
 		response.heartbeat_ms = (uint32_t)core->options.heartbeat_ms;
