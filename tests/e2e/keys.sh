@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# Idempotency keys: one key, one task, whoever submits it, however often, and however many at once.
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+story_a_second_submit_answers_the_first_tasks_id_and_says_so() {
+	start_postgres
+	start_manager
+	start_worker
+	first=$(reeve submit echo one --key k 2>"$DIR/said")
+	expect_eq '' "$(cat "$DIR/said")"
+	second=$(reeve submit echo two --key k --priority 5 --delay 1h 2>"$DIR/said")
+	expect_eq "$first" "$second"
+	expect_match "key \"k\" was known already: task $first is the earlier one" "$(cat "$DIR/said")"
+	expect_eq "{\"id\":$first,\"existing\":true}" "$(reeve submit sh --key k --json 2>"$DIR/said")"
+	expect_eq '' "$(cat "$DIR/said")"
+	expect_eq false "$(reeve submit echo --key another --json | jq .existing)"
+	reeve wait "$first" >/dev/null
+	# What the first one said counts; it is known also after its task has ended, and --wait gives its result.
+	expect_eq 'echo one 0' "$(reeve show "$first" --json | jq -r '"\(.type) \(.result) \(.priority)"')"
+	expect_eq "$first" "$(reeve submit echo three --key k 2>/dev/null)"
+	expect_eq one "$(reeve submit echo four --key k --wait 2>/dev/null)"
+	expect_eq 2 "$(sql 'select count(*) from all_tasks')"
+	expect_eq 'submitted claimed completed' "$(events "$first")"
+}
+
+story_a_key_belongs_to_its_queue() {
+	start_postgres
+	start_manager
+	a=$(reeve submit nothing --key k)
+	b=$(reeve submit nothing --key k --queue other)
+	c=$(reeve submit nothing --key K)
+	d=$(reeve submit nothing --key 'k ')
+	expect_eq 4 "$(printf '%s\n' "$a" "$b" "$c" "$d" | sort -u | wc -l)"
+	expect_eq "$a" "$(reeve submit nothing --key k --queue default 2>/dev/null)"
+	expect_eq "$b" "$(reeve submit echo --key k --queue other 2>/dev/null)" # whatever its type
+	none=$(reeve submit nothing)
+	expect [ "$none" != "$(reeve submit nothing)" ]
+}
+
+story_a_key_outlives_dead_and_cancelled_tasks_and_restarts() {
+	start_postgres
+	start_manager
+	start_worker
+	dead=$(reeve submit sh 'exit 65' --key dead)
+	cancelled=$(reeve submit sh --delay 1h --key cancelled)
+	expect_fail 1 reeve wait "$dead"
+	reeve cancel "$cancelled" >/dev/null
+	kill_manager
+	start_manager
+	expect_eq "$dead" "$(reeve submit sh 'exit 0' --key dead 2>/dev/null)"
+	expect_eq "$cancelled" "$(reeve submit sh --key cancelled 2>/dev/null)"
+	# Until a day after the end: no earlier, and no longer.
+	expect_eq 2 "$(sql "select count(*) from keys where expires_at between clock_timestamp() + '23h' and clock_timestamp() + '24h'")"
+	sql "update keys set expires_at = clock_timestamp() where key = 'dead'" # the day is over
+	again=$(reeve submit sh 'exit 0' --key dead)
+	expect [ "$again" != "$dead" ]
+	reeve wait "$again" >/dev/null
+	expect_eq dead "$(field "$dead" status)"
+	stop worker
+}
+
+story_a_key_may_have_a_lifetime() {
+	start_postgres
+	start_manager
+	begin=$(ms)
+	first=$(reeve submit nothing --key k --key-ttl 2s)
+	expect_eq "$first" "$(reeve submit nothing --key k 2>/dev/null)"
+	until second=$(reeve submit nothing --key k --key-ttl 1h 2>/dev/null) && [ "$second" != "$first" ]; do
+		expect [ $(($(ms) - begin)) -lt 20000 ]
+		sleep 0.1
+	done
+	expect_eq t "$(sql "select b.created - a.created >= '2s' from tasks a, tasks b where a.id = $first and b.id = $second")"
+	expect_eq "$second" "$(reeve submit nothing --key k 2>/dev/null)"
+	# The first task has not run yet. When it ends it does not touch the second one's key, and neither does a retry of it.
+	start_worker
+	reeve wait "$first" "$second" >/dev/null
+	reeve retry "$first" >/dev/null
+	reeve wait "$first" >/dev/null
+	expect_eq "$second" "$(reeve submit nothing --key k 2>/dev/null)"
+	# A lifetime counts from the submit, also when the task has long ended or still runs.
+	expect_eq t "$(sql "select expires_at - created between '59m' and '61m' from keys join task_history using (task_id) where keys.key = 'k'")"
+}
+
+story_twenty_submitters_at_once_make_one_task() {
+	start_postgres
+	start_manager one
+	start_manager two
+	start_worker
+	for round in 1 2 3 4 5; do
+		local pids=()
+		for i in $(seq 1 20); do
+			[ $((i % 2)) = 0 ] && url=${URL[one]} || url=${URL[two]}
+			reeve submit nothing --key "k $round" --json --manager "$url" >"$DIR/told.$round.$i" &
+			pids+=($!)
+		done
+		for p in "${pids[@]}"; do wait "$p"; done
+		expect_eq 20 "$(cat "$DIR/told.$round".* | wc -l)"
+		expect_eq 1 "$(jq -r .id "$DIR/told.$round".* | sort -u | wc -l)"
+		expect_eq 1 "$(jq -r 'select(.existing | not) | .id' "$DIR/told.$round".* | wc -l)" 'submitters told that it is new'
+	done
+	expect_eq 5 "$(sql 'select count(*) from all_tasks')"
+}
+
+# Whole files of the same keys, in different orders, at two managers: no deadlock, no error, each key once.
+story_files_with_the_same_keys_race() {
+	start_postgres
+	start_manager one
+	start_manager two
+	start_worker worker --concurrency 4
+	for i in $(seq 1 400); do echo "{\"type\":\"nothing\",\"key\":\"k$i\"}"; done >"$DIR/tasks"
+	local pids=()
+	for i in $(seq 1 8); do
+		[ $((i % 2)) = 0 ] && url=${URL[one]} || url=${URL[two]}
+		shuf "$DIR/tasks" >"$DIR/tasks.$i"
+		reeve submit --bulk "$DIR/tasks.$i" --json --manager "$url" >"$DIR/told.$i" &
+		pids+=($!)
+	done
+	for p in "${pids[@]}"; do wait "$p"; done
+	expect_eq 400 "$(sql 'select count(*) from all_tasks')"
+	expect_eq 400 "$(cat "$DIR"/told.? | jq -r 'select(.existing | not) | .id' | wc -l)"
+	expect_eq 3200 "$(cat "$DIR"/told.? | wc -l)"
+	# Everybody was told the right task for each of the lines.
+	for i in 1 8; do
+		paste -d' ' <(jq -r .key "$DIR/tasks.$i") <(jq -r .id "$DIR/told.$i") | sort >"$DIR/pairs.$i"
+	done
+	expect cmp "$DIR/pairs.1" "$DIR/pairs.8"
+	expect_eq "$(sql "select key || ' ' || task_id from keys" | sort)" "$(cat "$DIR/pairs.1")"
+	jq -r .id "$DIR/told.1" | reeve wait - >/dev/null
+	expect_eq 400 "$(sql 'select count(*) from task_history')"
+}
+
+story_doubles_within_a_file_are_one_task() {
+	start_postgres
+	start_manager
+	printf '%s\n' '{"type":"echo","details":"a","key":"x"}' '{"type":"echo","details":"b","key":"x"}' \
+		'{"type":"echo","details":"c","key":"y"}' '{"type":"echo","details":"d"}' '{"type":"echo","details":"e","key":"x"}' \
+		'{"type":"echo","details":"f","key":"x","queue":"other"}' '{"type":"echo","details":"g"}' >"$DIR/tasks"
+	reeve submit --bulk "$DIR/tasks" --json >"$DIR/told"
+	expect_eq 'false true false false true false false' "$(jq -r .existing "$DIR/told" | xargs)"
+	expect_eq 5 "$(jq -r .id "$DIR/told" | sort -u | wc -l)"
+	expect_eq "$(sed -n 1p "$DIR/told" | jq .id)" "$(sed -n 2p "$DIR/told" | jq .id)"
+	expect_eq "$(sed -n 1p "$DIR/told" | jq .id)" "$(sed -n 5p "$DIR/told" | jq .id)"
+	expect_eq 'a c d f g' "$(sql 'select details from tasks order by id' | xargs)"
+	# The same file again makes the two tasks without a key, and says of the others that they were there.
+	reeve submit --bulk "$DIR/tasks" >"$DIR/ids" 2>"$DIR/said"
+	expect_match '5 of the keys were known already' "$(cat "$DIR/said")"
+	expect_eq 7 "$(sql 'select count(*) from tasks')"
+	expect_eq "$(jq -r .id "$DIR/told" | sed -n '1,3p;5,6p' | xargs)" "$(sed -n '1,3p;5,6p' "$DIR/ids" | xargs)"
+}
+
+# Keys that come and go all the time, from many: a task is made whenever the key is free, and an answer is always given.
+story_keys_that_expire_while_they_are_asked_for() {
+	start_postgres
+	start_manager one
+	start_manager two
+	local pids=()
+	for i in 1 2 3 4 5 6; do
+		[ $((i % 2)) = 0 ] && url=${URL[one]} || url=${URL[two]}
+		(for _ in $(seq 1 25); do reeve submit nothing --key k --key-ttl 30ms --json --manager "$url"; done) >"$DIR/told.$i" &
+		pids+=($!)
+	done
+	for p in "${pids[@]}"; do wait "$p"; done
+	expect_eq 150 "$(cat "$DIR"/told.? | wc -l)"
+	expect_eq "$(sql 'select count(*) from tasks')" "$(cat "$DIR"/told.? | jq -r 'select(.existing | not) | .id' | sort -u | wc -l)"
+	expect_eq "$(sql 'select id from tasks order by 1')" "$(cat "$DIR"/told.? | jq -r .id | sort -nu)"
+	# Never two made within one lifetime.
+	expect_eq 0 "$(sql "select count(*) from (select created - lag(created) over (order by created) as gap from tasks) x where gap < '30ms'")"
+}
+
+run_stories
