@@ -49,11 +49,14 @@ int main(int argc, char **argv)
 		return EXIT_OK;
 	}
 	if (!manager_log_setup(&options, &error) ||
-	    !migrate(options.database, options.no_migrate, (int)options.history_days, &error) ||
-	    !manager_open(&manager, &options, &error)) {
+	    !migrate(options.database, options.no_migrate, (int)options.history_days, &error)) {
+		log_error(NULL, "%s", error.message);
+		return exit_code_of(error.code);
+	}
+	if (!manager_open(&manager, &options, &error)) { /* an address that is taken, or none */
 		log_error(NULL, "%s", error.message);
 		manager_close(&manager);
-		return exit_code_of(error.code);
+		return error.code == STATUS(INVALID_ARGUMENT) ? EXIT_USAGE : EXIT_TASK_FAILED;
 	}
 	manager_run(&manager);
 	manager_close(&manager);

@@ -57,7 +57,7 @@ const struct option_table manager_option_table = {
     .usage = "--database CONNINFO [--listen URL[,URL]] [OPTION...]",
     .summary = "Keeps the tasks of a Reeve in PostgreSQL, hands them to workers and answers for them.\n"
                "Any number of managers may share one database; all are equal.",
-    .epilogue = "Exit codes: 0 stopped by a signal, 1 failed while running, 2 wrong options, 3 no database reachable,\n"
+    .epilogue = "Exit codes: 0 stopped by a signal, 1 failed (an address in use), 2 wrong options, 3 no database reachable,\n"
                 "4 the database's schema, version or rights do not do.",
     .specs = specs,
 };
