@@ -19,7 +19,8 @@ struct rpc_call;
 
 struct rpc_server_options {
 	size_t max_message_bytes; /* a longer frame closes its sender's connection, nobody else's; 0: 8 MiB */
-	int max_open_calls;       /* over it a call is answered RESOURCE_EXHAUSTED at once; 0: 20,000 */
+	int max_open_calls;       /* over it, or while open calls hold 64 longest messages in memory, a call is answered
+	                             RESOURCE_EXHAUSTED at once; 0: 20,000 */
 	int max_pipes;            /* connections; over it new ones are closed; 0: 10,000 */
 };
 
@@ -47,7 +48,7 @@ bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_
 const char *rpc_server_url(const struct rpc_server *server);
 
 /* Answers. The response is packed before the function returns. The call is gone afterwards. A response beyond
- * max_message_bytes is replaced by INTERNAL. */
+ * max_message_bytes is replaced by INTERNAL. A call whose caller has gone stays open; its answer goes nowhere. */
 void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *response);
 void rpc_call_fail(struct rpc_call *call, reeve_status code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
