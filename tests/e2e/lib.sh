@@ -211,7 +211,8 @@ end_everything() { # last first; what does not go as it should is said, and then
 		alive "$name" || continue
 		case $name in # PostgreSQL's SIGINT is the fast shutdown; SIGTERM would wait for its clients
 		postgres) kill -s INT "${PIDS[$name]}" ;;
-		*) kill -s TERM "${PIDS[$name]}" && kill -s CONT "${PIDS[$name]}" ;;
+		# CONT first: one that comes later takes away the SIGSTOPs by which LeakSanitizer halts the threads at exit.
+		*) kill -s CONT "${PIDS[$name]}" && kill -s TERM "${PIDS[$name]}" ;;
 		esac 2>/dev/null || true
 		end=$((SECONDS + 31))
 		while alive "$name"; do
