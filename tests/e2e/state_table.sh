@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The table of states against the SQL: every event on a task in every state, and two connections after the same row.
+# quick
+# shellcheck disable=SC1091
+. "$(dirname "$0")/lib.sh"
+
+try() { # PART
+	start_postgres
+	start_manager # sets the database up
+	stop manager
+	expect "$REEVE_BIN/state-table" "$CONNINFO" "$1"
+}
+
+story_every_event_in_every_state() {
+	try pairs
+}
+
+story_two_connections_after_the_same_row() {
+	try locks
+}
+
+run_stories

@@ -1,0 +1,246 @@
+/* Two connections that want the same row: the one waits for the other's transaction, and must then do what fits what
+ * the other has made of the row. */
+#include "state_sql.h"
+
+#include <poll.h>
+#include <string.h>
+
+static PGconn *other;
+
+static void begin_case(const char *name)
+{
+	forget_texts();
+	snprintf(trying, sizeof trying, "%s", name);
+}
+
+/* Lets the other connection run a statement, and returns when it waits for a lock of ours. */
+static void start_waiting(enum sql_id id, const char *const *values, size_t n)
+{
+	if (!PQsendQueryParams(other, sql_statements[id].text, (int)n, NULL, values, NULL, NULL, 0))
+		wrong("%s: %s", sql_statements[id].name, PQerrorMessage(other));
+	for (;;) {
+		const char *blockers = ask("select cardinality(pg_blocking_pids(%d))", PQbackendPID(other));
+		if (strcmp(blockers, "0") != 0)
+			return;
+		PQconsumeInput(other);
+		if (!PQisBusy(other)) {
+			wrong("%s did not wait for the lock", sql_statements[id].name);
+			return;
+		}
+		poll(NULL, 0, 5);
+	}
+}
+
+#define START(id, ...) start_waiting(id, VALUES(__VA_ARGS__))
+
+/* Commits, and the other connection goes on: its answer. */
+static PGresult *let_go(void)
+{
+	plainly(db, SQL_COMMIT);
+	PGresult *result = NULL, *next;
+	while ((next = PQgetResult(other))) {
+		PQclear(result);
+		result = next;
+	}
+	return good(other, result, "the statement that waited");
+}
+
+static void expect_state(const struct task *t, const char *want)
+{
+	expect("the state", want, status_of(t));
+	expect_journal(t);
+}
+
+static struct task executing(const char *buffer)
+{
+	struct task t = submitted("5");
+	claim(&t, NULL, buffer);
+	return t;
+}
+
+static void cancel_waits_for_a_failure(void)
+{
+	begin_case("a cancel while the task is just failing");
+	struct task t = executing("0");
+	plainly(db, SQL_BEGIN);
+	end_attempt(db, &t, t.token, "failed");
+	plainly(other, SQL_BEGIN);
+	START(SQL_CANCEL_MARK, text("{%s}", t.id), "tester", "");
+	PGresult *result = let_go();
+	expect("rows marked", "1", text("%d", PQntuples(result)));
+	expect("the status that it met", "failed", PQgetvalue(result, 0, 1));
+	PQclear(result);
+	expect("tasks that waited", "1", text("%d", cancel_waiting(other, &t)));
+	plainly(other, SQL_COMMIT);
+	expect_state(&t, "cancelled");
+	expect("orders", "0", count("orders", &t));
+	expect("attempts", "1", count("task_attempts", &t));
+}
+
+static void failure_waits_for_a_cancel(void)
+{
+	begin_case("a failure while the task is just being cancelled");
+	struct task t = executing("0");
+	plainly(db, SQL_BEGIN);
+	cancel_mark(db, &t);
+	expect("tasks that waited", "0", text("%d", cancel_waiting(db, &t)));
+	START(SQL_END_ATTEMPTS, text("{%s}", t.id), text("{%s}", t.token), "{failed}", "{e}", "{c}", "t", "30");
+	PGresult *result = let_go();
+	expect("what it became", "cancelled", PQntuples(result) ? PQgetvalue(result, 0, 2) : "");
+	PQclear(result);
+	expect_state(&t, "cancelled");
+}
+
+static void cancel_comes_too_late(void)
+{
+	begin_case("a cancel while the task is just completing");
+	struct task t = executing("0");
+	plainly(db, SQL_BEGIN);
+	complete(db, &t, t.token);
+	plainly(other, SQL_BEGIN);
+	START(SQL_CANCEL_MARK, text("{%s}", t.id), "tester", "");
+	expect("rows marked", "0", text("%d", rows_of(let_go())));
+	expect("tasks that waited", "0", text("%d", cancel_waiting(other, &t)));
+	plainly(other, SQL_COMMIT);
+	expect_state(&t, "completed");
+	expect("orders", "0", count("orders", &t));
+	expect("events", "0", count("task_events", &t));
+}
+
+static void claim_waits_for_a_cancel(void)
+{
+	begin_case("a claim while the task is just being cancelled");
+	struct task t = submitted("5");
+	plainly(db, SQL_BEGIN);
+	cancel_mark(db, &t);
+	START(SQL_CLAIM, text("{%s}", t.id), text("{%s}", t.version), "{1}", text("{%s}", worker), "{1}", "0");
+	cancel_waiting(db, &t);
+	expect("tasks won", "0", text("%d", rows_of(let_go())));
+	expect_state(&t, "cancelled");
+	expect("journal rows", "0", ask("select count(*) from assignments where %s = any(task_ids)", t.id));
+}
+
+static void claim_waits_for_a_claim(void)
+{
+	begin_case("two claims at a time");
+	struct task t = submitted("5");
+	plainly(db, SQL_BEGIN);
+	expect("tasks won by the first", "1", text("%d", claim_for(db, worker, &t, NULL, "0")));
+	START(SQL_CLAIM, text("{%s}", t.id), text("{%s}", t.version), "{1}", text("{%s}", worker), "{1}", "0");
+	expect("tasks won by the second", "0", text("%d", rows_of(let_go())));
+	expect_state(&t, "executing");
+	expect("attempt", "1", ask("select attempt from tasks where id = %s", t.id));
+}
+
+static void retry_waits_for_a_failure(void)
+{
+	begin_case("a retry by hand while the task is just failing");
+	struct task t = executing("0");
+	plainly(db, SQL_BEGIN);
+	end_attempt(db, &t, t.token, "failed");
+	START(SQL_RETRY_WAITING, text("{%s}", t.id), "tester");
+	expect("tasks hurried", "1", text("%d", rows_of(let_go())));
+	expect_state(&t, "failed");
+	expect("due", "t", ask("select run_at <= clock_timestamp() from tasks where id = %s", t.id));
+}
+
+static void old_token_after_a_new_attempt(void)
+{
+	begin_case("a result while the attempt is just being replaced");
+	struct task t = executing("0"), again = t;
+	plainly(db, SQL_BEGIN);
+	end_attempt(db, &t, t.token, "lease_ended");
+	refresh(&again);
+	claim(&again, NULL, "0");
+	START(SQL_COMPLETE, text("{%s}", t.id), text("{%s}", t.token), "{stale}", "30");
+	expect("attempts ended", "0", text("%d", rows_of(let_go())));
+	expect_state(&t, "executing");
+	expect("attempts ended by the new token", "1", text("%d", complete(db, &again, again.token)));
+	expect_state(&t, "completed");
+}
+
+/* Puts the expiry off by hand: no statement of the manager's does that today, but the check must not depend on it. */
+static void expiry_was_put_off(void)
+{
+	begin_case("an expiry that is put off while the manager takes the attempt back");
+	struct task t = executing("-61000");
+	expect("it is found as expired", "yes", found_expired(&t) ? "yes" : "no");
+	plainly(db, SQL_BEGIN);
+	ask("update tasks set expiry = clock_timestamp() + interval '1 hour' where id = %s", t.id);
+	START(SQL_END_ATTEMPTS, text("{%s}", t.id), text("{%s}", t.token), "{expired}", "{e}", "{c}", "f", "30");
+	expect("attempts ended", "0", text("%d", rows_of(let_go())));
+	expect_state(&t, "executing");
+	expect("the token", t.token, ask("select last_updated from tasks where id = %s", t.id));
+	advance_expiries();
+	expect("it is found as expired", "no", found_expired(&t) ? "yes" : "no");
+}
+
+static void lost_worker_claims_nothing(void)
+{
+	begin_case("claims of a worker that is lost and of one that lives");
+	struct task t = submitted("5"), too = submitted("5");
+	const char *lost = ask("insert into workers (name) values ('lost') returning id");
+	expect("workers that left", "1", text("%d", rows_of(RUN(db, SQL_LEAVE, text("{%s}", lost), "{gone}"))));
+	PGresult *result = RUN(db, SQL_CLAIM, text("{%s,%s}", t.id, too.id), text("{%s,%s}", t.version, too.version),
+	    "{1,2}", text("{%s,%s}", lost, worker), "{1,2}", "0");
+	expect("tasks won", "1", text("%d", PQntuples(result)));
+	expect("the one of the living", too.id, PQntuples(result) ? PQgetvalue(result, 0, 0) : "");
+	PQclear(result);
+	expect_state(&t, "queued");
+	expect_state(&too, "executing");
+	expect("tasks won by nobody", "0", text("%d", claim_for(db, "999999", &t, NULL, "0")));
+	expect("journal rows", "0", ask("select count(*) from assignments where %s = any(task_ids)", t.id));
+}
+
+/* "reported known" */
+static const char *late(const struct task *t, const char *token)
+{
+	PGresult *result =
+	    RUN(db, SQL_LATE_RESULTS, text("{%s}", t->id), text("{%s}", token), "{completed}", text("{%s}", worker));
+	const char *answer =
+	    PQntuples(result) == 1 ? text("%s %s", PQgetvalue(result, 0, 1), PQgetvalue(result, 0, 2)) : "no row";
+	PQclear(result);
+	return answer;
+}
+
+static void late_and_repeated_results(void)
+{
+	begin_case("reports that match no attempt");
+	struct task t = executing("0");
+	const char *foreign = ask("select timestamptz '%s' - interval '1us'", t.token);
+	expect("attempts ended by a foreign token", "0",
+	    text("%d", complete(db, &t, foreign) + end_attempt(db, &t, foreign, "failed")));
+	expect("a foreign token", "f t", late(&t, foreign));
+	expect_state(&t, "executing");
+	complete(db, &t, t.token);
+	expect("its own, again", "t t", late(&t, t.token));
+	expect("a foreign token, afterwards", "f t", late(&t, foreign));
+	expect("events", "late_result 2",
+	    ask("select concat_ws(' ', min(event), count(*)) from task_events where task_id = %s", t.id));
+
+	t = executing("0");
+	end_attempt(db, &t, t.token, "failed");
+	expect("its own after a failure", "t t", late(&t, t.token));
+	t = executing("-61000");
+	end_attempt(db, &t, t.token, "expired");
+	expect("its own after it was taken back", "f t", late(&t, t.token));
+	t.id = ask("select nextval('tasks_id_seq')");
+	expect("a task that there is not", "f f", late(&t, t.token));
+	expect("events", "0", count("task_events", &t));
+}
+
+void try_locks(const char *conninfo)
+{
+	other = connection(conninfo);
+	cancel_waits_for_a_failure();
+	failure_waits_for_a_cancel();
+	cancel_comes_too_late();
+	claim_waits_for_a_cancel();
+	claim_waits_for_a_claim();
+	retry_waits_for_a_failure();
+	old_token_after_a_new_attempt();
+	expiry_was_put_off();
+	lost_worker_claims_nothing();
+	late_and_repeated_results();
+	PQfinish(other);
+}

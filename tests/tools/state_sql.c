@@ -1,0 +1,213 @@
+/* The statements with text parameters, each answered before the next is sent, and what a test asks beside them. */
+#include "state_sql.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEPT_MAX = 4096 };
+
+PGconn *db;
+char trying[200];
+int failures, checks, fetches;
+const char *worker, *route;
+static char *kept[KEPT_MAX]; /* the texts */
+static int kept_count;
+
+/* ---- talking to PostgreSQL ---- */
+
+void forget_texts(void)
+{
+	while (kept_count)
+		free(kept[--kept_count]);
+}
+
+const char *text(const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	if (kept_count == KEPT_MAX || vasprintf(&kept[kept_count++], format, args) < 0)
+		exit(2);
+	va_end(args);
+	return kept[kept_count - 1];
+}
+
+void wrong(const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	printf("%s: ", trying);
+	vprintf(format, args);
+	putchar('\n');
+	va_end(args);
+	failures++;
+}
+
+void expect(const char *what, const char *want, const char *got)
+{
+	checks++;
+	if (strcmp(want, got) != 0)
+		wrong("%s: wanted '%s', got '%s'", what, want, got);
+}
+
+PGresult *good(PGconn *pg, PGresult *result, const char *what)
+{
+	ExecStatusType status = PQresultStatus(result);
+	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
+		printf("%s: %s: %s", trying, what, PQerrorMessage(pg));
+		exit(2);
+	}
+	return result;
+}
+
+PGresult *run(PGconn *pg, enum sql_id id, const char *const *values, size_t count)
+{
+	return good(pg, PQexecParams(pg, sql_statements[id].text, (int)count, NULL, values, NULL, NULL, 0),
+	    sql_statements[id].name);
+}
+
+/* Runs one and says how many rows it answered. */
+int rows_of(PGresult *result)
+{
+	int rows = PQntuples(result);
+	PQclear(result);
+	return rows;
+}
+
+void plainly(PGconn *pg, enum sql_id id)
+{
+	PQclear(good(pg, PQexec(pg, sql_statements[id].text), sql_statements[id].name));
+}
+
+/* The first value of a query of ours; "" if there is none. */
+const char *ask(const char *format, ...)
+{
+	char *query;
+	va_list args;
+	va_start(args, format);
+	if (vasprintf(&query, format, args) < 0)
+		exit(2);
+	va_end(args);
+	PGresult *result = good(db, PQexec(db, query), query);
+	const char *answer = text("%s", PQntuples(result) ? PQgetvalue(result, 0, 0) : "");
+	PQclear(result);
+	free(query);
+	return answer;
+}
+
+PGconn *connection(const char *conninfo)
+{
+	PGconn *pg = PQconnectdb(conninfo);
+	if (PQstatus(pg) != CONNECTION_OK) {
+		printf("%s", PQerrorMessage(pg));
+		exit(2);
+	}
+	PQclear(RUN(pg, SQL_SESSION, "30000", "0"));
+	PQclear(RUN(pg, SQL_SESSION_HOT, "t"));
+	return pg;
+}
+
+/* ---- a task ---- */
+
+void refresh(struct task *t)
+{
+	t->version = ask("select last_updated from all_tasks where id = %s", t->id);
+}
+
+/* The row's id, "" if its key was taken. No row is "none". */
+const char *submit(const char *request, const char *key, const char *max_attempts)
+{
+	PGresult *result = RUN(db, SQL_SUBMIT, text("{%s}", request), "{1}", text("{%s}", route), "{q}", "{t}",
+	    "{details}", "{0}", "{NULL}", "{0}", text("{%s}", key ? key : "NULL"), "{NULL}", text("{%s}", max_attempts),
+	    "{60000}", "{1000}", "{60000}", "{tester}");
+	const char *id = text("%s", PQntuples(result) ? PQgetvalue(result, 0, 2) : "none");
+	PQclear(result);
+	return id;
+}
+
+struct task submitted(const char *max_attempts)
+{
+	struct task t = {.key = text("key-%d", ++fetches)};
+	t.id = submit(ask("select gen_random_uuid()"), t.key, max_attempts);
+	refresh(&t);
+	return t;
+}
+
+int claim_for(PGconn *pg, const char *incarnation, const struct task *t, const struct task *too, const char *buffer)
+{
+	const char *ids = too ? text("{%s,%s}", t->id, too->id) : text("{%s}", t->id);
+	const char *versions = too ? text("{%s,%s}", t->version, too->version) : text("{%s}", t->version);
+	return rows_of(RUN(pg, SQL_CLAIM, ids, versions, too ? "{1,1}" : "{1}", text("{%s}", incarnation),
+	    text("{%d}", ++fetches), buffer));
+}
+
+int claim(struct task *t, const struct task *too, const char *buffer)
+{
+	int rows = claim_for(db, worker, t, too, buffer);
+	refresh(t);
+	t->token = t->version;
+	return rows;
+}
+
+int complete(PGconn *pg, const struct task *t, const char *token)
+{
+	return rows_of(RUN(pg, SQL_COMPLETE, text("{%s}", t->id), text("{%s}", token), "{well}", "30"));
+}
+
+int end_attempt(PGconn *pg, const struct task *t, const char *token, const char *outcome)
+{
+	return rows_of(RUN(pg, SQL_END_ATTEMPTS, text("{%s}", t->id), text("{%s}", token), text("{%s}", outcome),
+	    text("{%s-error}", outcome), text("{%s-code}", outcome), strcmp(outcome, "expired") ? "t" : "f", "30"));
+}
+
+/* Whether it was marked now. */
+bool cancel_mark(PGconn *pg, const struct task *t)
+{
+	PGresult *result = RUN(pg, SQL_CANCEL_MARK, text("{%s}", t->id), "tester", "enough");
+	bool marked = PQntuples(result) && !strcmp(PQgetvalue(result, 0, 4), "t");
+	PQclear(result);
+	return marked;
+}
+
+int cancel_waiting(PGconn *pg, const struct task *t)
+{
+	return rows_of(RUN(pg, SQL_CANCEL_WAITING, text("{%s}", t->id), "30"));
+}
+
+const char *status_of(const struct task *t) /* "" if there is none; two, if it is in both tables */
+{
+	return ask("select string_agg(status, ' and ') from all_tasks where id = %s", t->id);
+}
+
+/* The journal's rows of this task that are not as they should be. */
+void expect_journal(const struct task *t)
+{
+	expect("journal rows with a wrong `open` or `closed_at`", "0",
+	    ask("select count(*) from assignments a where %s = any(task_ids) and ((open > 0) <> (closed_at is null) or "
+	        "open <> (select count(*) from tasks t where t.assignment_id = a.id and t.status = 'executing'))",
+	        t->id));
+}
+
+bool found_expired(const struct task *t)
+{
+	PGresult *result = RUN(db, SQL_EXPIRED_FIND, "100000");
+	bool found = false;
+	for (int row = 0; row < PQntuples(result); row++)
+		found |= !strcmp(PQgetvalue(result, row, 0), t->id);
+	PQclear(result);
+	return found;
+}
+
+void advance_expiries(void)
+{
+	PGresult *result = RUN(db, SQL_EXPIRED_ADVANCE, "100000");
+	for (int row = 0; row < PQntuples(result); row++)
+		expect("a journal row is open with nothing running", "f", PQgetvalue(result, row, 1));
+	PQclear(result);
+}
+
+const char *count(const char *table, const struct task *t)
+{
+	return ask("select count(*) from %s where task_id = %s", table, t->id);
+}

@@ -1,0 +1,366 @@
+/*
+ * Holds the table of transitions (manager/core/states.c) against what the SQL does. Every event is tried on a task in
+ * every state, with the very statements that the manager runs, on a database that a manager has set up and left:
+ *
+ *	state-table CONNINFO pairs    every state and event, in the table or not
+ *	state-table CONNINFO locks    the same rows wanted by two connections at a time
+ *
+ * What does not hold is printed, a line each; then the exit code is 1. It is 2 if a statement failed.
+ *
+ * Each pair is tried in two ways: plain, and with a longer story behind it: the attempt is the second one, another
+ * task was given out by the same Fetch and still runs, and a cancelled task was cancelled while it ran.
+ */
+#include "manager/core/states.h"
+
+#include "state_sql.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- bringing a task into a state ---- */
+
+struct event {
+	const char *name;
+	const char *outcome; /* for end_attempts */
+	bool last;           /* no attempt is left */
+	bool expires;
+	bool marked; /* a cancel was asked for before */
+};
+
+static const struct event events[] = {
+    {.name = "submit"},
+    {.name = "claim"},
+    {.name = "complete"},
+    {.name = "fail", .outcome = "failed"},
+    {.name = "fail for the last time", .outcome = "failed", .last = true},
+    {.name = "fail fatally", .outcome = "fatal"},
+    {.name = "return", .outcome = "returned"},
+    {.name = "end with the lease", .outcome = "lease_ended"},
+    {.name = "expire", .outcome = "expired", .expires = true},
+    {.name = "expire for the last time", .outcome = "expired", .last = true, .expires = true},
+    {.name = "end after a cancel", .outcome = "cancelled", .marked = true},
+    {.name = "end after a cancel", .outcome = "failed", .marked = true},
+    {.name = "end after a cancel", .outcome = "fatal", .marked = true},
+    {.name = "end after a cancel", .outcome = "returned", .marked = true},
+    {.name = "end after a cancel", .outcome = "lease_ended", .marked = true},
+    {.name = "end after a cancel", .outcome = "expired", .expires = true, .marked = true},
+    {.name = "cancel"},
+    {.name = "retry by hand"},
+    {.name = "update"},
+    {0},
+};
+
+static struct task reach(enum task_state state, const struct event *e, bool longer)
+{
+	if (state == STATE_NONE)
+		return (struct task){.id = ask("select nextval('tasks_id_seq')"),
+		    .version = "2020-01-01",
+		    .key = text("key-%d", ++fetches)};
+	bool last = e->last && state == STATE_EXECUTING;
+	struct task t = submitted(last ? (longer ? "2" : "1") : "5"), too = {0};
+	if (longer) {
+		too.id = submit(ask("select gen_random_uuid()"), NULL, "5");
+		refresh(&too);
+	}
+	if (longer && (state == STATE_EXECUTING || state == STATE_FAILED)) {
+		claim(&t, NULL, "0");
+		end_attempt(db, &t, t.token, "failed");
+		refresh(&t);
+	}
+	if (state != STATE_QUEUED && (state != STATE_CANCELLED || longer))
+		claim(&t, longer ? &too : NULL, e->expires && state == STATE_EXECUTING ? "-61000" : "0");
+	switch (state) {
+	case STATE_EXECUTING:
+		if (e->marked)
+			cancel_mark(db, &t);
+		break;
+	case STATE_FAILED:
+		end_attempt(db, &t, t.token, "failed");
+		break;
+	case STATE_COMPLETED:
+		complete(db, &t, t.token);
+		break;
+	case STATE_DEAD:
+		end_attempt(db, &t, t.token, "fatal");
+		break;
+	case STATE_CANCELLED:
+		cancel_mark(db, &t);
+		if (longer)
+			end_attempt(db, &t, t.token, "cancelled");
+		else
+			cancel_waiting(db, &t);
+		break;
+	default:
+		break;
+	}
+	refresh(&t);
+	expect("the state before", state_name(state), status_of(&t));
+	return t;
+}
+
+/* ---- the events ---- */
+
+static const char *in_transaction(const char *did)
+{
+	plainly(db, SQL_COMMIT);
+	return did;
+}
+
+/* Makes it happen, as the manager does. The name of the statement that changed something, or NULL. */
+static const char *happen(struct task *t, const struct event *e, const char *token)
+{
+	if (e->outcome)
+		return end_attempt(db, t, token, e->outcome) ? "end_attempts" : NULL;
+	if (!strcmp(e->name, "submit")) {
+		const char *request = ask("select gen_random_uuid()");
+		const char *id = submit(request, t->key, "5");
+		expect("a submit sent again", "none", submit(request, t->key, "5"));
+		if (!*id)
+			return NULL;
+		t->id = id;
+		return "submit";
+	}
+	if (!strcmp(e->name, "claim"))
+		return claim_for(db, worker, t, NULL, "0") ? "claim" : NULL;
+	if (!strcmp(e->name, "complete"))
+		return complete(db, t, token) ? "complete" : NULL;
+	if (!strcmp(e->name, "update")) {
+		PGresult *result = RUN(db, SQL_UPDATE_TASKS, text("{%s}", t->id), "7", NULL, "9", "tester");
+		bool did = PQntuples(result) && !strcmp(PQgetvalue(result, 0, 2), "f");
+		PQclear(result);
+		return did ? "update_tasks" : NULL;
+	}
+	plainly(db, SQL_BEGIN);
+	if (!strcmp(e->name, "cancel")) {
+		bool marked = cancel_mark(db, t);
+		if (cancel_waiting(db, t))
+			return in_transaction("cancel_waiting");
+		return in_transaction(marked ? "cancel_mark" : NULL);
+	}
+	if (strcmp(e->name, "retry by hand") != 0)
+		wrong("no such event");
+	if (rows_of(RUN(db, SQL_RETRY_WAITING, text("{%s}", t->id), "tester")))
+		return in_transaction(
+		    rows_of(RUN(db, SQL_RETRY_ENDED, text("{%s}", t->id), "tester")) ? "both" : "retry_waiting");
+	return in_transaction(rows_of(RUN(db, SQL_RETRY_ENDED, text("{%s}", t->id), "tester")) ? "retry_ended" : NULL);
+}
+
+/* Everything that the database knows of a task. */
+static const char *everything(const struct task *t)
+{
+	return ask("select jsonb_build_array("
+	           "(select jsonb_agg(x) from tasks x where id = %1$s),"
+	           "(select jsonb_agg(x) from task_history x where task_id = %1$s),"
+	           "(select jsonb_agg(x order by token) from task_attempts x where task_id = %1$s),"
+	           "(select jsonb_agg(x order by id) from task_events x where task_id = %1$s),"
+	           "(select jsonb_agg(x order by id) from assignments x where %1$s = any(task_ids)),"
+	           "(select jsonb_agg(x) from orders x where task_id = %1$s),"
+	           "(select jsonb_agg(x) from keys x where task_id = %1$s or key = '%2$s'))",
+	    t->id, t->key);
+}
+
+static const char *audit(const struct task *t)
+{
+	return ask("select string_agg(format('%%s %%s %%s %%s', event, version, attempt, actor), E'\\n' order by "
+	           "version, place) "
+	           "from audit_log where task_id = %s",
+	    t->id);
+}
+
+/* The columns of the row that holds the attempt that ended. */
+static void check_ended_attempt(const struct task *t, const struct event *e, const struct transition *want,
+    const struct task *before, const char *attempt, const char *error)
+{
+	const char *outcome = e->outcome ? e->outcome : "completed", *report = e->expires ? "f" : "t";
+	const char *first =
+	    ask("select coalesce(min(token), '%s') from task_attempts where task_id = %s", before->version, t->id);
+	if (want->to == STATE_FAILED || want->to == STATE_QUEUED) {
+		expect("the attempt",
+		    text("%s|%s|%s|%s|%s-error|%s-code|%s|t", attempt, outcome, state_name(want->to), report, outcome,
+		        outcome, t->version),
+		    ask("select concat_ws('|', a.attempt, outcome, a.status, by_report, error, a.error_code, "
+		        "a.last_updated, a.run_at = t.run_at) "
+		        "from task_attempts a join tasks t on t.id = task_id where task_id = %s and token = '%s'",
+		        t->id, before->version));
+		expect("the task", text("%s|%s|t|t|t", first, before->version),
+		    ask("select concat_ws('|', first_started, started, assignment_id is null, expiry is null, "
+		        "case when status = 'failed' and '%s' = 'failed' then run_at - last_updated between "
+		        "interval '750ms' * power(2, attempt - 1) and interval '1s' * power(2, attempt - 1) "
+		        "else run_at = last_updated end) from tasks where id = %s",
+		        outcome, t->id));
+		return;
+	}
+	expect("the history",
+	    text("%s|%s|%s|%s|%s|%s", attempt, before->version, first, before->version, report,
+	        want->to == STATE_COMPLETED ? "well"
+	        : want->to == STATE_DEAD    ? text("%s-error", outcome)
+	                                    : error),
+	    ask("select concat_ws('|', attempt, token, first_started, started, by_report, "
+	        "case when status = 'completed' then result else coalesce(last_error, '') end) from task_history where "
+	        "task_id = %s",
+	        t->id));
+}
+
+static void check_transition(struct task *t, const struct event *e, const struct transition *want,
+    const struct task *before, const char *audit_before, int attempt, int attempts, const char *error)
+{
+	bool stays = want->from == STATE_EXECUTING && want->to == STATE_EXECUTING;
+	bool ends = want->to >= STATE_COMPLETED, restarts = want->from >= STATE_COMPLETED;
+	refresh(t);
+	expect("last_updated", stays ? "it stays" : "it grew",
+	    ask("select case when timestamptz '%s' > '%s' then 'it grew' when '%s' = '%s' then 'it stays' end",
+	        t->version, before->version, t->version, before->version));
+	expect("rows in the history", ends ? "1" : "0", count("task_history", t));
+	expect("rows in tasks", ends ? "0" : "1", ask("select count(*) from tasks where id = %s", t->id));
+
+	int now = attempt;
+	if (!strcmp(e->name, "claim"))
+		now++;
+	else if (restarts)
+		now = 0;
+	else if (want->from == STATE_EXECUTING && want->to == STATE_QUEUED)
+		now--;
+	expect("attempt", text("%d", now), ask("select attempt from all_tasks where id = %s", t->id));
+
+	bool ended = want->from == STATE_EXECUTING && want->to != STATE_EXECUTING;
+	bool kept_attempt = (ended && !ends) || (restarts && before->token);
+	expect("rows in task_attempts", text("%d", attempts + kept_attempt), count("task_attempts", t));
+	if (ended)
+		check_ended_attempt(t, e, want, before, text("%d", attempt), error);
+	if (ends && !ended)
+		expect("a history without an attempt", "t",
+		    ask("select token is null and not by_report and assignment_id is null from task_history where "
+		        "task_id = %s",
+		        t->id));
+	if (!strcmp(e->name, "claim"))
+		expect("the attempt's expiry and journal", "t",
+		    ask("select t.expiry - t.last_updated between interval '59s' and interval '61s' and a.next_expiry "
+		        "= t.expiry and "
+		        "a.worker_id = t.worker_id and t.worker_id = %s and a.task_ids = array[t.id] "
+		        "from tasks t join assignments a on a.id = t.assignment_id where t.id = %s",
+		        worker, t->id));
+	if (!strcmp(e->name, "cancel"))
+		expect("orders", text("%d", stays ? 1 : 0),
+		    ask("select count(*) from orders where task_id = %s and token = '%s' and worker_id = %s", t->id,
+		        t->version, worker));
+	if (!strcmp(e->name, "retry by hand"))
+		expect("due", "t", ask("select run_at <= clock_timestamp() from tasks where id = %s", t->id));
+	if (!strcmp(e->name, "update"))
+		expect("what was changed", "7 9",
+		    ask("select priority || ' ' || max_attempts from tasks where id = %s", t->id));
+	expect("the key is kept", ends ? "for a while" : "for good",
+	    ask("select case when expires_at is null then 'for good' else 'for a while' end from keys where task_id = "
+	        "%s",
+	        t->id));
+
+	const char *after = audit(t);
+	size_t same = strlen(audit_before);
+	if (strncmp(audit_before, after, same) != 0) {
+		wrong("the audit before:\n%s\nis not the beginning of that after:\n%s", audit_before, after);
+		return;
+	}
+	const char *added = after + same + (same > 0);
+	if (!strcmp(e->name, "cancel") && ends) { /* who asked for it comes first */
+		const char *asked = text("cancel_requested %s  tester\n", before->version);
+		expect("who asked for the cancel", asked, text("%.*s", (int)strlen(asked), added));
+		added = strchr(added, '\n') ? strchr(added, '\n') + 1 : "";
+	}
+	const char *event = text("%s %s ", want->audit, t->version), *more = strchr(added, '\n');
+	expect("the event in the audit", event, text("%.*s", (int)strlen(event), added));
+	expect("further events", e->expires ? text("reclaimed %s  ", t->version) : "", more ? more + 1 : "");
+}
+
+/* ---- the pairs ---- */
+
+static const struct transition *transition_of(enum task_state from, const char *event)
+{
+	for (const struct transition *t = transitions; t->event; t++)
+		if (t->from == from && !strcmp(t->event, event))
+			return t;
+	return NULL;
+}
+
+static void try_pair(enum task_state from, const struct event *e, bool longer)
+{
+	const struct transition *want = transition_of(from, e->name);
+	snprintf(trying, sizeof trying, "%s, %s%s%s%s%s", state_name(from), e->name, e->outcome ? " (" : "",
+	    e->outcome ? e->outcome : "", e->outcome ? ")" : "", longer ? ", longer" : "");
+	struct task t = reach(from, e, longer), before = t;
+	const char *was = everything(&t), *story = audit(&t);
+	int attempt = atoi(ask("select attempt from all_tasks where id = %s", t.id));
+	int attempts = atoi(count("task_attempts", &t));
+	const char *error = ask("select last_error from all_tasks where id = %s", t.id);
+	if (e->expires)
+		expect(
+		    "it is found as expired", from == STATE_EXECUTING ? "yes" : "no", found_expired(&t) ? "yes" : "no");
+
+	const char *did = happen(&t, e, t.version);
+	expect("the statement that did it", want ? want->statement : "none", did ? did : "none");
+	expect("the state afterwards", state_name(want ? want->to : from),
+	    *status_of(&t) ? status_of(&t) : state_name(STATE_NONE));
+	if (want) {
+		check_transition(&t, e, want, &before, story, attempt, attempts, error);
+		/* A report that comes again, as after a lost answer. */
+		if (from == STATE_EXECUTING && (e->outcome || want->to == STATE_COMPLETED)) {
+			const char *now = everything(&t);
+			happen(&t, e, before.version);
+			expect("what there is after the same report again", now, everything(&t));
+		}
+	} else {
+		expect("what there is of the task", was, everything(&t));
+		if (t.token) { /* the latest attempt's own token must do nothing either */
+			happen(&t, e, t.token);
+			expect("what there is of the task after its old token", was, everything(&t));
+		}
+	}
+	if (e->expires)
+		advance_expiries();
+	expect_journal(&t);
+	forget_texts();
+}
+
+static void pairs(void)
+{
+	for (const struct transition *t = transitions; t->event; t++) {
+		const struct event *e = events;
+		while (e->name && strcmp(e->name, t->event) != 0)
+			e++;
+		snprintf(trying, sizeof trying, "%s, %s", state_name(t->from), t->event);
+		if (!e->name)
+			wrong("an event that is not tried");
+		if (transition_of(t->from, t->event) != t)
+			wrong("twice in the table");
+	}
+	for (int longer = 0; longer < 2; longer++)
+		for (int from = STATE_NONE; from < STATE_COUNT; from++)
+			for (const struct event *e = events; e->name; e++)
+				try_pair((enum task_state)from, e, longer);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3 || (strcmp(argv[2], "pairs") && strcmp(argv[2], "locks"))) {
+		fprintf(stderr, "usage: state-table CONNINFO pairs|locks\n");
+		return 2;
+	}
+	db = connection(argv[1]);
+	char worker_id[24], route_id[24];
+	PQclear(RUN(db, SQL_ROUTES_ADD, "{q}", "{t}"));
+	PGresult *result = RUN(db, SQL_ROUTES_FIND, "{q}", "{t}");
+	snprintf(route_id, sizeof route_id, "%s", PQgetvalue(result, 0, 0));
+	PQclear(result);
+	result = RUN(db, SQL_REGISTER, "w", "host", "1", "0", "4", "{q}", "{t}");
+	snprintf(worker_id, sizeof worker_id, "%s", PQgetvalue(result, 0, 0));
+	PQclear(result);
+	worker = worker_id;
+	route = route_id;
+	if (!strcmp(argv[2], "pairs"))
+		pairs();
+	else
+		try_locks(argv[1]);
+	forget_texts();
+	PQfinish(db);
+	printf("%d checks, %d failures\n", checks, failures);
+	return failures > 0;
+}
