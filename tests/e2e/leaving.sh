@@ -124,8 +124,7 @@ story_what_has_not_begun_goes_back_at_once() {
 	wait_until 20 '[ "$(times_begun)" = 6 ]'
 	alive worker || fail 'it has not waited for what runs'
 	release
-	# shellcheck disable=SC2046
-	reeve wait $(cat "$DIR/ids") >/dev/null
+	reeve wait - <"$DIR/ids" >/dev/null
 	ended worker
 	expect_eq 0 "$STATUS"
 	expect_eq $'other|5\nworker|1' "$(sql "select w.name, count(*) from task_history h join workers w on w.id = h.worker_id
@@ -152,9 +151,9 @@ story_results_outlast_a_manager() {
 	wait_until 20 '[ "$(find "$DIR" -maxdepth 1 -name "ended.*" | wc -l)" = 4 ]'
 	expect_eq 4 "$(status_count executing)"
 	start_manager
-	# shellcheck disable=SC2046
-	reeve wait $(cat "$DIR/ids") >/dev/null
-	for id in $(cat "$DIR/ids"); do
+	reeve wait - <"$DIR/ids" >/dev/null
+	mapfile -t ids <"$DIR/ids"
+	for id in "${ids[@]}"; do
 		expect_eq 'completed 1 attempt 1' "$(field "$id" status) $(field "$id" attempt) $(field "$id" result)"
 		expect_eq 'submitted claimed completed' "$(events "$id")"
 	done

@@ -1,0 +1,424 @@
+#!/usr/bin/env bash
+# What is wrong is refused: by a message that names it, by the right exit code, and without harm.
+# shellcheck disable=SC1091,SC2016,SC2059
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+start_postgres
+start_manager
+start_worker
+
+rows() {
+	sql 'select (select count(*) from tasks), (select count(*) from task_history), (select count(*) from task_attempts),
+		(select count(*) from task_events), (select count(*) from requests), (select count(*) from keys),
+		(select count(*) from routes), (select count(*) from orders)'
+}
+
+# Runs a command that must fail with the code, its output matching, and must have left no row.
+refused() { # CODE REGEX COMMAND…
+	local want=$1 regex=$2 before
+	shift 2
+	before=$(rows)
+	expect_fail "$want" "$@"
+	expect_match "$regex" "$OUTPUT" "what '$*' said"
+	expect_eq "$before" "$(rows)" "rows after '$*'"
+}
+
+story_names_must_be_names() {
+	local long
+	long=$(head -c 256 /dev/zero | tr '\0' q)
+	refused 4 'type is empty' reeve submit ''
+	for bad in $'a\nb' $'a\tb' $'\e[31mred' $'\x7f'; do
+		refused 4 'type holds a control character' reeve submit "$bad"
+		refused 4 'queue holds a control character' reeve submit nothing --queue "$bad"
+		refused 4 'key holds a control character' reeve submit nothing --key "$bad"
+	done
+	refused 4 'source holds a control character' reeve submit nothing --source $'a\rb'
+	refused 4 'type is longer than 255 bytes' reeve submit "$long"
+	refused 4 'queue is longer than 255 bytes' reeve submit nothing --queue "$long"
+	refused 4 'key is longer than 255 bytes' reeve submit nothing --key "$long"
+	refused 4 'source is longer than 255 bytes' reeve submit nothing --source "$long"
+	refused 4 'type is not UTF-8' reeve submit $'\xff'
+	refused 4 'queue is not UTF-8' reeve submit nothing --queue $'\xc3\x28'
+	expect_no_match $'\e' "$(reeve submit $'\e[31mred' 2>&1 || true)" 'an escape sequence, repeated'
+	refused 2 'key is empty' reeve submit nothing --key ''
+}
+
+details_from() { # FILE
+	"$REEVE_BIN/reeve" submit nothing - <"$1"
+}
+
+story_details_must_be_text_within_the_limit() {
+	head -c 1048577 /dev/zero | tr '\0' x >"$DIR/long"
+	refused 4 'details is longer than 1048576 bytes' details_from "$DIR/long"
+	head -c 20000000 /dev/zero | tr '\0' x >"$DIR/longer"
+	refused 4 'details is longer than 1048576 bytes' details_from "$DIR/longer"
+	printf 'a\0b' >"$DIR/nul"
+	refused 4 'details holds a NUL byte' details_from "$DIR/nul"
+	for bad in '\xff' 'a\xc3' '\xc0\xaf' '\xed\xa0\x80' '\xf4\x90\x80\x80'; do
+		printf "$bad" >"$DIR/bytes"
+		refused 4 'details is not UTF-8' details_from "$DIR/bytes"
+	done
+	refused 4 'details is not UTF-8' reeve submit nothing $'\xff'
+	refused 2 'standard input' details_from /
+}
+
+story_numbers_and_times_have_their_ranges() {
+	refused 2 'delay: "-5s" is negative' reeve submit nothing --delay -5s
+	refused 2 'delay: "soon"' reeve submit nothing --delay soon
+	refused 2 'at: ' reeve submit nothing --at yesterday-ish
+	refused 2 'delay and --at exclude' reeve submit nothing --delay 1s --at +5m
+	refused 2 'delay: "99999d"' reeve submit nothing --delay 99999d
+	for bad in 1000001 -1000001; do
+		refused 2 'priority: .* out of range; .* -1000000 to 1000000' reeve submit nothing --priority "$bad"
+	done
+	refused 2 'priority: "9{20}" .* -1000000 to 1000000' reeve submit nothing --priority 99999999999999999999
+	refused 2 'priority: "high" is no whole number' reeve submit nothing --priority high
+	refused 2 'max-attempts: ' reeve submit nothing --max-attempts 0
+	refused 2 'max-attempts: ' reeve submit nothing --max-attempts 10001
+	refused 2 'timeout: ' reeve submit nothing --timeout 0
+	refused 2 'timeout: ' reeve submit nothing --timeout 31d
+	refused 2 'retry-base: ' reeve submit nothing --retry-base -1s
+	refused 4 'retry.base_ms is ' reeve submit nothing --retry-base 366d
+	refused 2 'key-ttl needs a --key' reeve submit nothing --key-ttl 1h
+}
+
+story_ids_are_numbers_of_tasks_that_are_there() {
+	for command in show wait cancel retry 'update --priority 1' audit; do
+		for bad in abc 0 -1 1.5 12x 0x10 99999999999999999999 ''; do
+			# shellcheck disable=SC2086
+			refused 2 "\"$bad\" is no task id" reeve $command -- "$bad"
+		done
+	done
+	for command in show wait audit; do
+		refused 4 'there is no task 999999999' reeve $command 999999999
+	done
+	for command in cancel retry 'update --priority 1'; do # that the call was answered so is remembered, nothing else
+		before=$(rows | cut -d'|' -f1-4,6-)
+		# shellcheck disable=SC2086
+		expect_fail 4 reeve $command 999999999
+		expect_match 'there is no task 999999999' "$OUTPUT"
+		expect_eq "$before" "$(rows | cut -d'|' -f1-4,6-)"
+	done
+	refused 2 'which task' reeve cancel
+	id=$(reeve submit nothing --delay 1h)
+	for command in cancel retry 'update --priority 1'; do # those that are there are changed all the same
+		# shellcheck disable=SC2086
+		expect_fail 4 reeve $command 999999999 "$id"
+		expect_match 'there is no task 999999999' "$OUTPUT"
+	done
+	refused 2 'update' reeve update "$id"
+	refused 2 'priority: ' reeve update "$id" --priority 1000001
+}
+
+story_filters_name_what_there_is() {
+	id=$(reeve submit nothing --delay 1h)
+	expect_eq "$id" "$(reeve list --json --limit 1 | jq .id)"
+	for filter in '--queue nosuch' '--type nosuch'; do
+		# shellcheck disable=SC2086
+		refused 4 "there has never been a task .*nosuch" reeve list $filter
+	done
+	expect_eq "$id" "$(reeve list --queue default --type nothing --limit 1 --json | jq .id)"
+	expect_eq '' "$(reeve list --queue default --status dead --json)"
+	expect_match '^no tasks$' "$(reeve list --queue default --status dead 2>&1)"
+	refused 2 'status: "nosuch"' reeve list --status nosuch
+	refused 2 'limit: ' reeve list --limit many
+	refused 4 'queue holds a control character' reeve list --queue $'\n'
+	refused 4 'type is not valid UTF-8' reeve list --type $'\xff'
+	refused 4 'queue is longer than 255 bytes' reeve list --queue "$(head -c 256 /dev/zero | tr '\0' q)"
+}
+
+bulk_with() { # LINE: the fifth of nine
+	{
+		for i in 1 2 3 4; do echo '{"type":"nothing","key":"good'$i'"}'; done
+		printf '%b\n' "$1"
+		for i in 6 7 8 9; do echo '{"type":"nothing","key":"good'$i'"}'; done
+	} >"$DIR/tasks.jsonl"
+}
+
+story_a_bulk_file_is_taken_whole_or_not_at_all() {
+	while IFS='|' read -r line regex; do
+		bulk_with "$line"
+		refused 4 "tasks.jsonl:5: .*$regex" reeve submit --bulk "$DIR/tasks.jsonl"
+		expect_match '1 line cannot be submitted; nothing was' "$OUTPUT"
+	done <<-'LINES'
+		{"type":"nothing"|.
+		nothing|.
+		["nothing"]|object
+		{"details":"x"}|type is empty
+		{"type":7}|type must be a text
+		{"type":"a\\u0001b"}|type holds a control character
+		{"type":"nothing","details":"a\\u0000b"}|NUL
+		{"type":"nothing","details":"\xff"}|0xff
+		{"type":"nothing","delay":"-5s"}|delay is negative
+		{"type":"nothing","delay_ms":-5}|delay_ms is negative
+		{"type":"nothing","priority":1000001}|priority
+		{"type":"nothing","priority":"high"}|priority must be a whole number
+		{"type":"nothing","max_attempts":10001}|max_attempts
+		{"type":"nothing","retry":{"base":"often"}}|base must be a duration
+		{"type":"nothing","run_at":"soon"}|run_at must be a time
+		{"type":"nothing","pirority":1}|pirority
+	LINES
+	bulk_with '{"type":""}'
+	sed -i '8s/.*/{"type":"nothing","priority":0.5}/' "$DIR/tasks.jsonl"
+	refused 4 'tasks.jsonl:5: .*type is empty.*tasks.jsonl:8: .*priority .*2 lines cannot be submitted' \
+		reeve submit --bulk "$DIR/tasks.jsonl"
+	printf '{"type":"nothing","details":"%s"}\n' "$(head -c 1048577 /dev/zero | tr '\0' x)" >"$DIR/long.jsonl"
+	refused 4 'long.jsonl:1: .*details is longer than 1048576 bytes' reeve submit --bulk "$DIR/long.jsonl"
+	refused 2 'No such file' reeve submit --bulk "$DIR/nowhere.jsonl"
+}
+
+worker_with() { # OPTION…: one that ends by itself
+	timeout 30 "$REEVE_BIN/reeve-worker" --manager "$REEVE_MANAGER" --handlers "$HANDLERS" --name refused "$@"
+}
+
+story_a_worker_with_wrong_handlers_does_not_start() {
+	local workers
+	workers=$(sql 'select count(*) from workers')
+	default_handlers
+	refused 2 'no handler for type nosuch' worker_with --type nosuch
+	refused 2 'no handler for type nosuch' worker_with --type sh,nosuch
+	refused 2 'types: name 2 is empty' worker_with --type sh,
+	refused 2 'concurrency: ' worker_with --concurrency -1
+	refused 2 'drain-timeout: ' worker_with --drain-timeout soon
+	handlers <<<$'[handler sh]\nexec = /nowhere/program'
+	refused 2 "$HANDLERS:.*handler sh.*/nowhere/program" worker_with
+	touch "$DIR/program"
+	handlers <<<$'[handler sh]\nexec = '"$DIR/program"
+	refused 2 "$HANDLERS:.*handler sh.*$DIR/program" worker_with
+	handlers <<<$'[handler sh]\nexec = /bin/sh\ntime-out = 5s'
+	refused 2 "$HANDLERS:3: .*handler sh.*unknown key time-out" worker_with
+	handlers <<<$'[handler sh]\nexec = /bin/sh\ntimeout = soon'
+	refused 2 "$HANDLERS:3: .*timeout: soon" worker_with
+	handlers <<<$'[handler sh]\ntimeout = 5s'
+	refused 2 "$HANDLERS:1: .*handler sh.*exec" worker_with
+	handlers <<<$'[handler sh]\nexec = /bin/sh "'
+	refused 2 "$HANDLERS:2?.*handler sh" worker_with
+	handlers <<<$'[handler sh]\nexec = /bin/sh\n[handler sh]\nexec = /bin/cat'
+	refused 2 "$HANDLERS:3: .*sh" worker_with
+	handlers <<<''
+	refused 2 'no handlers' worker_with
+	rm "$HANDLERS"
+	refused 2 "$HANDLERS: No such file" worker_with
+	expect_eq "$workers" "$(sql 'select count(*) from workers')" 'workers registered'
+}
+
+# ---- on the wire ----
+
+# A SubmitRequest of one task, byte by byte; both are formats of printf, and end up under 100 bytes.
+submit_of() { # TYPE DETAILS
+	local type details
+	type=$(printf "$1" | wc -c)
+	details=$(printf "$2" | wc -c)
+	printf "\\x0a\\x$(printf %02x $((type + details + 4)))"
+	printf "\\x12\\x$(printf %02x "$type")$1"
+	printf "\\x1a\\x$(printf %02x "$details")$2"
+}
+
+raw_submit() { # TYPE DETAILS [COUNT]
+	submit_of "$1" "$2" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.TaskService/Submit "${@:3}"
+}
+
+story_an_ordinary_req_socket_can_call() {
+	answer=$(raw_submit echo 'from nng')
+	expect_match '^0 [0-9]+$' "$answer"
+	reeve wait "${answer#0 }" >/dev/null
+	expect_eq 'from nng' "$(field "${answer#0 }" result)"
+	# Many calls at once, each in a context of its own.
+	raw_submit echo 'from nng' 200 >"$DIR/answers"
+	expect_eq 200 "$(sort -u "$DIR/answers" | grep -cE '^0 [0-9]+$')"
+	cut -d' ' -f2 "$DIR/answers" | reeve wait - >/dev/null
+	expect_eq 201 "$(sql "select count(*) from task_history where result = 'from nng'")"
+}
+
+raw_call() { # METHOD BODY, a format of printf
+	printf "$2" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" "$1"
+}
+
+# The sender need not be Reeve's client: the manager looks itself.
+story_the_manager_does_not_trust_its_callers() {
+	refused 0 '^3 tasks\[0\].details holds a NUL byte' raw_submit nothing 'a\0b'
+	refused 0 '^3 tasks\[0\].details is not valid UTF-8' raw_submit nothing 'a\xff'
+	refused 0 '^3 tasks\[0\].details is not valid UTF-8' raw_submit nothing 'cut \xe2\x82'
+	refused 0 '^3 tasks\[0\].type holds a NUL byte' raw_submit 'a\0b' x
+	refused 0 '^3 tasks\[0\].type holds a control character' raw_submit 'a\nb' x
+	refused 0 '^3 tasks\[0\].type is empty' raw_submit '' x
+	refused 0 '^3 tasks has 0 elements' raw_call /reeve.v1.TaskService/Submit ''
+	refused 0 '^3 ' raw_call /reeve.v1.TaskService/Submit '\x0a\x7fcut'
+	refused 0 '^3 ' raw_call /reeve.v1.TaskService/Submit '\xff\xff\xff\xff'
+	refused 0 '^12 .*Nonsense' raw_call /reeve.v1.TaskService/Nonsense ''
+	refused 0 '^12 ' raw_call '' ''
+	refused 0 '^3 ' raw_call - '\xff\xff\xff\xff'
+	refused 0 '^12 ' raw_call - ''
+	refused 0 '^5 there is no task 2147483647' raw_call /reeve.v1.TaskService/Get '\x08\xff\xff\xff\xff\x07'
+}
+
+# ---- strangers at the door ----
+
+# Opens a connection to the manager, sends the bytes (a format of printf), and prints what came back, in hexadecimal,
+# when the manager has closed it; "open" if it has not within the time.
+stranger() { # BYTES [SECONDS]
+	local socket code=0
+	trap '' PIPE
+	exec {socket}<>"/dev/tcp/127.0.0.1/${PORT[manager]}"
+	{ printf "$1" >&"$socket"; } 2>/dev/null || true
+	timeout "${2:-20}" od -An -v -tx1 <&"$socket" >"$DIR/came" 2>/dev/null || code=$?
+	exec {socket}>&-
+	[ $code != 124 ] || echo open
+	tr -d ' \n' <"$DIR/came"
+}
+
+submit_until_enough() { # one call after the other; each id is a line
+	while [ ! -e "$DIR/enough" ]; do
+		"$REEVE_BIN/reeve" submit nothing --queue doors --wait --json --connect-timeout 10s | jq -r '"\(.id) \(.status)"' ||
+			echo "exit code $?"
+	done
+}
+
+story_strangers_are_shown_out_and_nobody_else_notices() {
+	local greeting=00535000 answer sockets=() socket
+	trap '' PIPE
+	start submitter submit_until_enough
+	wait_until 20 '[ -s "$DIR/log/submitter.log" ]'
+	manager=$(pid manager)
+	for bytes in 'garbage that is long enough to be looked at' 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n' \
+		'\0SP\x01\0\x30\0\0' '\0SP\0\0\x31\0\0' '\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03'; do
+		answer=$(stranger "$bytes")
+		expect_match "^(${greeting}00310000)?$" "$answer" "answer to $bytes"
+	done
+	# A greeting, then a frame of 2^62 bytes, of one byte more than is taken, of none, and one without an id.
+	for bytes in '\x40\0\0\0\0\0\0\0' '\0\0\0\0\0\x80\0\x05\x80\0\0\x01' '\0\0\0\0\0\0\0\0' '\0\0\0\0\0\0\0\x03abc' \
+		'\xff\xff\xff\xff\xff\xff\xff\xff'; do
+		answer=$(stranger "\\0SP\\0\\0\\x30\\0\\0$bytes")
+		expect_match "^(${greeting}00310000)?$" "$answer" "answer to the frame $bytes"
+	done
+	# Those that say nothing, or stop in the middle of the greeting, have 5 s.
+	for bytes in '' '\0' '\0SP\0'; do
+		exec {socket}<>"/dev/tcp/127.0.0.1/${PORT[manager]}"
+		printf "$bytes" >&"$socket"
+		sockets+=("$socket")
+	done
+	for socket in "${sockets[@]}"; do
+		expect timeout 20 cat <&"$socket" >/dev/null
+		exec {socket}>&-
+	done
+	# Connections that are opened and closed, many at a time.
+	for _ in $(seq 1 100); do
+		exec {socket}<>"/dev/tcp/127.0.0.1/${PORT[manager]}"
+		printf '\0SP\0\0\x30\0\0\0\0\0' >&"$socket" || true
+		exec {socket}>&-
+	done
+	before=$(wc -l <"$DIR/log/submitter.log")
+	wait_until 20 "[ \"\$(wc -l <'$DIR/log/submitter.log')\" -gt $((before + 2)) ]"
+	touch "$DIR/enough"
+	ended submitter
+	expect_eq 0 "$STATUS"
+	expect_eq '' "$(grep -vE '^[0-9]+ completed$' "$DIR/log/submitter.log" || true)" 'what the submitter was told'
+	expect_eq "$(wc -l <"$DIR/log/submitter.log")" "$(sql "select count(*) from task_history where queue = 'doors'")"
+	expect_eq "$manager" "$(pid manager)"
+	alive manager || fail 'the manager has ended'
+	expect_eq 0 "$(sql "select count(*) from tasks where queue = 'doors'")"
+}
+
+# ---- managers ----
+
+manager_with() { # OPTION…: one that ends by itself
+	timeout 30 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "tcp://127.0.0.1:0" "$@"
+}
+
+whole_database() { # its schema and its data; \restrict and the like differ each time
+	"$REEVE_TEST_PG_BIN/pg_dump" -h "$PGDIR" -U postgres reeve | grep -v '^\\\(un\)\?restrict' | sha256sum
+}
+
+story_two_managers_cannot_have_one_port() {
+	local code=0
+	OUTPUT=$(manager_with --listen "${URL[manager]}" 2>&1) || code=$?
+	expect [ $code != 0 ]
+	expect [ $code != 124 ] # it has ended by itself
+	expect_match "${URL[manager]}: .*in use" "$OUTPUT"
+	id=$(reeve submit nothing)
+	reeve wait "$id" >/dev/null
+}
+
+story_a_manager_with_wrong_options_does_not_start() {
+	refused 2 'database is missing' env -u REEVE_DATABASE "$REEVE_BIN/reeve-manager"
+	refused 2 'lease: ' manager_with --lease soon
+	refused 2 'heartbeat must be at most' manager_with --lease 5s --heartbeat 4s
+	refused 2 'expiry-buffer must be longer' manager_with --expiry-buffer 15s
+	refused 2 'max-message must be' manager_with --max-details 8MiB
+	refused 2 'nonsense' manager_with --nonsense
+	refused 2 'extra' manager_with extra
+	refused 2 'loud' manager_with --log-level loud
+	expect_fail 2 manager_with --listen nonsense
+	expect_match nonsense "$OUTPUT"
+}
+
+own_postgres() { # beside the one that all stories share
+	# shellcheck disable=SC2034,SC2154
+	PGDIR='' BORN[postgres]=''
+	start_postgres
+}
+
+story_no_database_is_told() {
+	own_postgres
+	stop_postgres
+	expect_fail 3 manager_with
+	expect_match "no database: .*$PGDIR" "$OUTPUT"
+	CONNINFO="host=127.0.0.1 port=$(free_port) dbname=reeve" expect_fail 3 manager_with
+	expect_match 'no database: .*refused' "$OUTPUT"
+}
+
+story_a_schema_that_is_not_right_is_left_alone() {
+	own_postgres
+	before=$(whole_database)
+	expect_fail 4 manager_with --no-migrate
+	expect_match 'schema is version 0, this program needs [0-9]+; start once without --no-migrate' "$OUTPUT"
+	expect_eq "$before" "$(whole_database)"
+
+	start_manager mine
+	stop mine
+	newest=$(sql 'select max(version) from schema_migrations')
+	sql "update schema_migrations set version = version - 1"
+	before=$(whole_database)
+	expect_fail 4 manager_with --no-migrate
+	expect_match "schema is version $((newest - 1)), this program needs $newest; start once without --no-migrate" "$OUTPUT"
+	expect_eq "$before" "$(whole_database)"
+
+	sql "update schema_migrations set version = version + 1"
+	start_manager mine --no-migrate # which is enough for one that is right
+	id=$(reeve submit nothing)
+	stop mine
+	sql "insert into schema_migrations (version, name) values (999, 'of tomorrow')"
+	before=$(whole_database)
+	for option in '' --no-migrate; do
+		# shellcheck disable=SC2086
+		expect_fail 4 manager_with $option
+		expect_match "schema is version 999, newer than this program's $newest; use a newer reeve-manager" "$OUTPUT"
+	done
+	expect_eq "$before" "$(whole_database)"
+	expect_eq queued "$(sql "select status from tasks where id = $id")"
+}
+
+story_a_role_without_rights_is_told_which() {
+	own_postgres
+	sql 'create role poor login'
+	before=$(whole_database)
+	CONNINFO="host=$PGDIR user=poor dbname=reeve"
+	expect_fail 4 manager_with
+	expect_match 'role "poor" lacks a right .*GRANT CREATE ON DATABASE "reeve" TO "poor"' "$OUTPUT"
+	expect_eq "$before" "$(whole_database)"
+	sql "$(grep -o 'GRANT CREATE [^,]*' <<<"$OUTPUT")" # as it was told
+	start_manager mine
+	reeve submit nothing >/dev/null
+	stop mine
+
+	# Another's schema, without a right in it.
+	sql 'create role poorer login'
+	CONNINFO="host=$PGDIR user=poorer dbname=reeve"
+	expect_fail 4 manager_with
+	expect_match 'role "poorer" lacks a right' "$OUTPUT"
+	expect_fail 4 manager_with --no-migrate
+	expect_match 'role "poorer" lacks a right' "$OUTPUT"
+}
+
+run_stories
