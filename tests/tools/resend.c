@@ -1,0 +1,178 @@
+/*
+ * Makes calls with request ids of the tests' choosing, and the same call to several managers at the same moment, each
+ * over a connection of its own: what `reeve` never does, because it keeps a call's id to itself.
+ *
+ *	resend id [SECONDS]                           prints a request id of now, or of so many seconds later
+ *	resend submit ID QUEUE KEY COUNT URL...       COUNT tasks of the type `nothing` with that key; '' means none
+ *	resend cancel ID TASK URL...
+ *
+ * Writes a line for each URL, in their order: the ids in the answer, those of tasks that were there already with a `+`
+ * behind them (of a cancel: those that it did not change), or "CODE: what was wrong". Then the exit code is 4.
+ */
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/rpc/client.h"
+#include "common/uuid.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <reeve/v1/task.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { URLS_MOST = 64, TASKS_MOST = 10000, TIMEOUT_MS = 60000, ALIVE_MS = 10000 };
+
+struct sender {
+	pthread_t thread;
+	struct rpc_client *client;
+	ProtobufCMessage *response; /* NULL: see error */
+	struct reeve_error error;
+};
+
+static struct sender senders[URLS_MOST];
+static int sender_count;
+static pthread_barrier_t begin;
+static uint8_t request_id[UUID_BYTES];
+static const char *method;
+static ProtobufCMessage *request;
+
+static int usage(void)
+{
+	fputs("usage: resend id [SECONDS] | submit ID QUEUE KEY COUNT URL... | cancel ID TASK URL...\n", stderr);
+	return EXIT_USAGE;
+}
+
+/* The usual form, or just the 32 digits. */
+static bool parse_id(const char *text)
+{
+	int i = 0;
+
+	for (; *text && i < UUID_BYTES; text += 2, i++) {
+		unsigned byte;
+
+		text += *text == '-';
+		if (sscanf(text, "%2x", &byte) != 1 || !text[1])
+			return false;
+		request_id[i] = (uint8_t)byte;
+	}
+	return i == UUID_BYTES && !*text;
+}
+
+static void *send_one(void *arg)
+{
+	struct sender *sender = arg;
+	struct rpc_call_options options = {.timeout_ms = TIMEOUT_MS, .request_id = request_id};
+
+	pthread_barrier_wait(&begin);
+	sender->response = rpc_client_call(
+	    sender->client, &reeve__v1__task_service__descriptor, method, request, &options, &sender->error);
+	return NULL;
+}
+
+static bool print_answer(const struct sender *sender)
+{
+	if (!sender->response) {
+		printf("%s: %s\n", status_name(sender->error.code), sender->error.message);
+		return false;
+	}
+	if (!strcmp(method, "Submit")) {
+		const Reeve__V1__SubmitResponse *submitted = (const void *)sender->response;
+
+		for (size_t i = 0; i < submitted->n_tasks; i++)
+			printf("%s%" PRId64 "%s", i ? " " : "", submitted->tasks[i]->id,
+			    submitted->tasks[i]->existing ? "+" : "");
+	} else {
+		const Reeve__V1__CancelResponse *cancelled = (const void *)sender->response;
+
+		for (size_t i = 0; i < cancelled->n_tasks; i++)
+			printf("%s%" PRId64 "%s", i ? " " : "", cancelled->tasks[i]->id,
+			    cancelled->tasks[i]->changed ? "" : "+");
+	}
+	putchar('\n');
+	return true;
+}
+
+/* To all at the same moment, once each has been seen alive. */
+static int send_all(char **urls, int count)
+{
+	int code = EXIT_OK;
+
+	sender_count = count;
+	for (int i = 0; i < count; i++) {
+		struct rpc_client_options options = {.urls = urls[i], .actor = "resend"};
+
+		senders[i].client = rpc_client_create(&options, &senders[i].error);
+		if (!senders[i].client) {
+			fprintf(stderr, "resend: %s\n", senders[i].error.message);
+			exit(EXIT_USAGE);
+		}
+	}
+	pthread_barrier_init(&begin, NULL, (unsigned)count);
+	for (int i = 0; i < count; i++)
+		rpc_client_alive(senders[i].client, ALIVE_MS);
+	for (int i = 0; i < count; i++)
+		pthread_create(&senders[i].thread, NULL, send_one, &senders[i]);
+	for (int i = 0; i < count; i++)
+		pthread_join(senders[i].thread, NULL);
+	for (int i = 0; i < count; i++) {
+		if (!print_answer(&senders[i]))
+			code = EXIT_REFUSED;
+		if (senders[i].response)
+			protobuf_c_message_free_unpacked(senders[i].response, NULL);
+		rpc_client_destroy(senders[i].client);
+	}
+	pthread_barrier_destroy(&begin);
+	return code;
+}
+
+static int submit(char *queue, char *key, int count, char **urls, int url_count)
+{
+	Reeve__V1__SubmitRequest message = REEVE__V1__SUBMIT_REQUEST__INIT;
+	Reeve__V1__TaskSpec spec = REEVE__V1__TASK_SPEC__INIT;
+	Reeve__V1__TaskSpec *specs[TASKS_MOST];
+
+	spec.queue = queue;
+	spec.key = key;
+	spec.type = (char *)"nothing";
+	for (int i = 0; i < count; i++)
+		specs[i] = &spec;
+	message.n_tasks = (size_t)count;
+	message.tasks = specs;
+	method = "Submit";
+	request = &message.base;
+	return send_all(urls, url_count);
+}
+
+static int cancel(int64_t task, char **urls, int url_count)
+{
+	Reeve__V1__CancelRequest message = REEVE__V1__CANCEL_REQUEST__INIT;
+
+	message.n_ids = 1;
+	message.ids = &task;
+	method = "Cancel";
+	request = &message.base;
+	return send_all(urls, url_count);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc >= 2 && argc <= 3 && !strcmp(argv[1], "id")) {
+		char text[UUID_TEXT];
+
+		uuid7_make(clock_wall_us() / 1000 + (argc == 3 ? atoll(argv[2]) * 1000 : 0), request_id);
+		puts(uuid_format(request_id, text));
+		return EXIT_OK;
+	}
+	if (argc < 3 || !parse_id(argv[2]))
+		return usage();
+	if (!strcmp(argv[1], "submit") && argc >= 7 && argc - 6 <= URLS_MOST) {
+		int count = atoi(argv[5]);
+
+		return count >= 1 && count <= TASKS_MOST ? submit(argv[3], argv[4], count, argv + 6, argc - 6)
+		                                         : usage();
+	}
+	if (!strcmp(argv[1], "cancel") && argc >= 5 && argc - 4 <= URLS_MOST)
+		return cancel(atoll(argv[3]), argv + 4, argc - 4);
+	return usage();
+}
