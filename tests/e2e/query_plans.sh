@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# How PostgreSQL carries out the hot statements, whatever it believes about the tables: by the right indexes, and quickly.
+# shellcheck disable=SC1091,SC2016,SC2086
+. "$(dirname "$0")/lib.sh"
+
+HOT="submit window_page window_streams claim complete end_attempts late_results heartbeat redeliver expired_find cancel_mark
+	orders_standing"
+
+set_up() { # a database as a manager makes it; nothing looks at its tables but this story
+	start_postgres -c autovacuum=off
+	start_manager
+	stop manager
+}
+
+statement() { # NAME: as PREPARE takes it
+	printf 'prepare %s as\n%s;\n' "$1" "$(cat "$TOP/sql/statements/$1.sql")"
+}
+
+parameters_of() { # NAME: how many
+	grep -v '^--' "$TOP/sql/statements/$1.sql" | grep -o '\$[0-9]*' | tr -d '$' | sort -n | tail -n 1
+}
+
+# A session as the manager's: its settings, then what comes from stdin.
+session() { # DATABASE HASH-JOINS
+	{
+		echo '\o /dev/null'
+		statement session
+		echo "execute session('0', '0');"
+		statement session_hot
+		echo "execute session_hot('$2');"
+		echo '\o'
+		cat
+	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=$1"
+}
+
+plan_of() { # NAME: the generic plan
+	local nulls
+	nulls=$(seq "$(parameters_of "$1")" | sed 's/.*/null/' | paste -sd ,)
+	{
+		statement "$1"
+		echo "explain (costs off) execute $1($nulls);"
+	} | session reeve "$([ "$1" = submit ] && echo on || echo off)"
+}
+
+# What is wrong with a plan, if anything. Sequential scans are switched off for these sessions, so that a lost index shows
+# as a scan of a whole other one: an index scan without a condition.
+faults_in() { # NAME <PLAN
+	awk -v name="$1" -v windows="$([[ $1 = window_* ]] && echo 1)" '
+		function close_scan() {
+			if (scan != "" && !condition) print "no condition:" scan
+			scan = ""; condition = 0
+		}
+		/->|CTE |InitPlan|SubPlan/ { close_scan() }
+		/Seq Scan on/ { print "sequential:" $0 }
+		/Bitmap (Heap|Index) Scan/ { print "bitmap:" $0 }
+		/(Hash|Merge) .*Join/ && name != "submit" { print "join:" $0 }
+		/Scan.* on tasks( |$)/ && !/ using tasks_(pkey|ready) on tasks/ { print "tasks reached otherwise:" $0 }
+		/ using tasks_ready / && !windows { print "tasks reached by the ready index:" $0 }
+		/ using tasks_pkey / && windows { print "tasks reached by their id:" $0 }
+		/Sort( |$)/ && name == "window_page" { print "sorted:" $0 }
+		/Index (Only )?Scan/ { scan = $0 }
+		/Index Cond:/ { condition = 1 }
+		/Index Cond:/ && name == "window_page" && !/route_id = .*priority = .*run_at/ { print "too much of the stream:" $0 }
+		END { close_scan() }'
+}
+
+expect_good_plans() { # WHEN
+	local name plan faults bad=0
+	for name in $HOT; do
+		plan=$(plan_of "$name")
+		expect_match 'Scan|Insert|Update' "$plan" "$name"
+		faults=$(faults_in "$name" <<<"$plan")
+		if [ -n "$faults" ]; then
+			note "$1: $name: $faults" "$plan"
+			bad=1
+		fi
+	done
+	[ $bad = 0 ] || fail "plans that will not do: $1"
+}
+
+fill() { # DATABASE TASKS: waiting tasks, and what there is beside them
+	session "$1" on <<-END
+		insert into routes (queue, type) values ('q', 't') on conflict do nothing;
+		insert into workers (name) select 'w' || n from generate_series(1, 50) n;
+		insert into tasks (route_id, priority, queue, type, details, run_at, key, created, last_updated)
+			select (select min(id) from routes), n % 3, 'q', 't', repeat('x', 100), now() - interval '1 ms' * n, 'k' || n, now(), now()
+			from generate_series(1, $2) n;
+		insert into keys (queue, key, task_id) select queue, key, id from tasks;
+		insert into requests (id, task_ids) select gen_random_uuid(), array[id] from tasks where id % 10 = 0;
+		insert into assignments (worker_id, fetch_id, next_expiry, task_ids, open, closed_at)
+			select 1 + id / 20 % 50, id, now() + interval '1 hour', array[id], 0, case when id % 20 > 0 then now() end
+			from tasks where id % 10 = 0;
+		insert into orders (worker_id, task_id, token, kind) select 1 + id / 10 % 50, id, last_updated, 'cancel' from tasks where id % 10 = 0;
+		insert into task_attempts (task_id, token, attempt, outcome, status, by_report, last_updated)
+			select id, now(), 1, 'failed', 'failed', true, now() from tasks where id % 10 = 0;
+		insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
+			max_attempts, timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, created, last_updated)
+			select (now() at time zone 'UTC')::date + 1 + (id % 30)::int, -id, route_id, priority, queue, type, details, 'completed', run_at, 1,
+				5, 1, 1, 1, true, '', now(), now(), now()
+			from tasks where id % 2 = 0;
+	END
+}
+
+TABLES="tasks, keys, requests, assignments, orders, task_attempts, task_history, workers"
+
+drain() { # DATABASE: everything goes, and PostgreSQL is told that nothing is there
+	{
+		printf 'delete from %s;\n' ${TABLES//,/}
+		echo "vacuum analyze $TABLES;"
+	} | session "$1" on
+}
+
+story_plans_of_a_new_database() {
+	set_up
+	expect_good_plans 'empty'
+	fill reeve 20000
+	expect_good_plans 'filled, never analyzed'
+}
+
+story_plans_after_a_queue_was_drained() {
+	set_up
+	fill reeve 20000
+	drain reeve
+	expect_eq 0 "$(sql 'select count(*) from tasks')"
+	fill reeve 200000
+	expect_good_plans 'drained, analyzed and filled again'
+}
+
+# Claims tasks as managers do, a hundred at a time; prints how long it took, in ms.
+claim() { # DATABASE TASKS
+	session "$1" off >"$DIR/claims.sql" <<-END
+		select format('execute claim(%L, %L, array_fill(1, array[%s]), ''{1}'', ''{%s}'', 5000);', array_agg(id order by id),
+			array_agg(last_updated order by id), count(*), batch)
+		from (select id, last_updated, (row_number() over (order by priority desc, run_at) - 1) / 100 as batch
+			from tasks where status = 'queued' order by priority desc, run_at limit $2) x
+		group by batch order by batch
+	END
+	{
+		statement claim
+		echo "select clock_timestamp() as began \\gset"
+		echo '\o /dev/null'
+		cat "$DIR/claims.sql"
+		echo '\o'
+		echo "select round(extract(epoch from clock_timestamp() - :'began') * 1000);"
+	} | session "$1" off
+}
+
+median() { # <NUMBERS
+	sort -n | sed -n 3p
+}
+
+hot() { # DATABASE: updates, and whether at least 95 of 100 were HOT
+	"$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d "$1" -c "
+		select n_tup_upd, n_tup_hot_upd >= 0.95 * n_tup_upd from pg_stat_user_tables
+		where schemaname = 'reeve' and relname = 'tasks'"
+}
+
+story_claims_touch_no_index_and_stay_quick() {
+	set_up
+	"$REEVE_TEST_PG_BIN/psql" -Xq -h "$PGDIR" -U postgres -d postgres -c 'create database refilled template reeve owner reeve'
+	fill refilled 5000
+	drain refilled
+	fill reeve 50000
+	fill refilled 50000
+	sql 'select min(id) from workers' >"$DIR/worker"
+	session refilled off <<<"insert into workers (id, name) overriding system value values (1, 'again') on conflict do nothing"
+	expect_eq 1 "$(cat "$DIR/worker")"
+	for _ in 1 2 3 4 5; do
+		claim reeve 5000 >>"$DIR/fresh"
+		claim refilled 5000 >>"$DIR/refilled"
+	done
+	expect_eq '25000|1' "$(sql "select count(*), max(attempt) from tasks where status = 'executing'")"
+	wait_until 20 '[ "$(hot reeve | cut -d"|" -f1)" = 25000 ] && [ "$(hot refilled | cut -d"|" -f1)" = 25000 ]'
+	expect_eq '25000|t' "$(hot reeve)" 'claims, and whether they were HOT'
+	expect_eq '25000|t' "$(hot refilled)" 'claims after the refill, and whether they were HOT'
+	note "5000 claims took, in ms: $(paste -sd ' ' "$DIR/fresh"), and after the refill $(paste -sd ' ' "$DIR/refilled")"
+	expect [ "$(median <"$DIR/refilled")" -le $((2 * $(median <"$DIR/fresh"))) ]
+}
+
+run_stories
