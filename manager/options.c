@@ -31,7 +31,7 @@ static const struct option_spec specs[] = {
         0, true},
     {"max-result", OPTION_SIZE, AT(max_result), "1MiB", 1, 64 << 20, NULL, "SIZE", "the longest result of a task", 0,
         true},
-    {"max-message", OPTION_SIZE, AT(max_message), "8MiB", 65536, 256 << 20, NULL, "SIZE",
+    {"max-message", OPTION_SIZE, AT(max_message), "8MiB", 65536, 64 << 20, NULL, "SIZE",
         "the longest message; more than the two above", 0, true},
     {"window", OPTION_INTEGER, AT(window), "20000", 100, 10000000, NULL, "N",
         "how many waiting tasks are kept in memory, ready to be claimed", 0, true},

@@ -14,7 +14,7 @@
 #include <utlist.h>
 
 enum {
-	DEFAULT_MESSAGE_BYTES = 8 << 20,
+	DEFAULT_MESSAGE_BYTES = 64 << 20, /* the manager's own limit, as its ping tells, is what counts */
 	DEFAULT_PING_INTERVAL_MS = 500,
 	DEFAULT_PING_LIMIT_MS = 1500,
 };

@@ -23,7 +23,7 @@ struct rpc_client_options {
 	const char *urls;          /* "tcp://a:7171,tcp://b:7171" */
 	const char *token;         /* sent with every call; may be NULL */
 	const char *actor;         /* who calls; NULL: user@host */
-	size_t max_message_bytes;  /* a longer call is refused here; 0: 8 MiB */
+	size_t max_message_bytes;  /* a longer call is refused here, or one beyond the manager's limit; 0: 64 MiB */
 	int64_t ping_interval_ms;  /* 0: 500 */
 	int64_t ping_limit_ms;     /* unanswered so long: not alive; 0: 1500 */
 };

@@ -15,6 +15,7 @@ enum { PATH_BYTES = 256, FIELD_MAX = (1 << 29) - 1, TAG_BYTES = 5, LENGTH_BYTES 
 
 /* What one check has seen so far, in all messages together. */
 struct tally {
+	unsigned fields; /* known ones, in all */
 	unsigned elements, unknown;
 };
 
@@ -197,8 +198,12 @@ static bool check_field(struct frame *frame, const struct piece *piece)
 		problem = check_packed(expected, piece);
 		return !problem || fail(frame, problem);
 	}
-	/* Whatever the label: each copy of a field that should come once costs memory too. */
-	if (++frame->tally->elements > WIRE_MAX_ELEMENTS)
+	if (++frame->tally->fields > WIRE_MAX_FIELDS)
+		return fail(frame, "is one field too many for one message");
+	/* A message within counts whatever its label: each copy of one that should come once costs memory too. */
+	if (expected == WIRE_LENGTH &&
+	    (field->label == PROTOBUF_C_LABEL_REPEATED || field->type == PROTOBUF_C_TYPE_MESSAGE) &&
+	    ++frame->tally->elements > WIRE_MAX_ELEMENTS)
 		return fail(frame, "is one element too many for one message");
 	if (field->type == PROTOBUF_C_TYPE_STRING) {
 		problem = check_string(piece);

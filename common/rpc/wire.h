@@ -11,7 +11,7 @@
 
 /* Bounds of one message, everything inside it counted together. Without them a few megabytes of two-byte fields would
  * unpack to hundreds. Elements are those of repeated messages, strings and bytes. */
-enum { WIRE_MAX_DEPTH = 16, WIRE_MAX_ELEMENTS = 250000, WIRE_MAX_UNKNOWN = 10000 };
+enum { WIRE_MAX_DEPTH = 16, WIRE_MAX_ELEMENTS = 250000, WIRE_MAX_UNKNOWN = 10000, WIRE_MAX_FIELDS = 2000000 };
 
 /* True if `bytes` is a well-formed message of the descriptor: known wire types, lengths inside, strings valid UTF-8
  * without NUL, within the bounds above. Else false, *error is INVALID_ARGUMENT and names the field by its path

@@ -41,6 +41,11 @@ static void on_edited(struct store_op *op, const struct reeve_error *error)
 	e->given->found = e->op.found;
 	e->given->missing = e->op.missing;
 	e->given->missing_count = e->op.missing_count;
+	struct reeve_error mismatch;
+	if (!error && e->op.mismatch) {
+		error_set(&mismatch, STATUS(INVALID_ARGUMENT), "the request id was used for another call");
+		error = &mismatch;
+	}
 	e->given->op.done(&e->given->op, error);
 	if (!error)
 		settle(e->core, &e->op);

@@ -237,10 +237,12 @@ static void on_audited(struct store_op *op, const struct reeve_error *error)
 	} else if (c->audit_request.task_id && !c->audit_request.since_us && c->audit->n_events == 0) {
 		rpc_call_fail(c->call, STATUS(NOT_FOUND), "there is no task %lld", (long long)c->audit_request.task_id);
 	} else {
-		size_t all = c->audit->n_events;
-		c->audit->more = all > c->audit_request.limit;
-		if (c->audit->more)
-			c->audit->n_events = c->audit_request.limit;
+		size_t all = c->audit->n_events, bytes = 0, n = 0;
+		size_t most = (size_t)c->services->core->options.max_answer_bytes;
+		while (n < all && n < c->audit_request.limit && bytes < most)
+			bytes += reeve__v1__audit_event__get_packed_size(c->audit->events[n++]) + 8;
+		c->audit->more = n < all;
+		c->audit->n_events = n;
 		rpc_call_reply(c->call, &c->audit->base);
 		c->audit->n_events = all;
 	}

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* As `requests` says it. */
+static const char *const kinds[] = {[STORE_CANCEL] = "cancel", [STORE_RETRY] = "retry", [STORE_UPDATE] = "update"};
+
 struct edit {
 	bool recalled; /* the call came before */
 	int count;     /* different ids */
@@ -240,8 +243,10 @@ static void on_recalled(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	((struct edit *)role->state)->recalled = true;
 	if (PQntuples(result->rows)) {
+		struct store_edit *op = the_op(role);
 		const char *ids = NULL;
 		int n = row_array(result->rows, 0, 1, &ids);
+		op->mismatch = strcmp(row_text(result->rows, 0, 3), kinds[op->kind]) != 0;
 		for (int i = 0; i < n; i++) {
 			int length;
 			uint64_t id;
@@ -249,6 +254,8 @@ static void on_recalled(void *arg, const struct conn_result *result)
 			struct store_edited *t = find(role->state, (int64_t)be64toh(id));
 			if (t)
 				t->changed = true;
+			else
+				op->mismatch = true;
 		}
 	}
 	look(role);
@@ -302,12 +309,14 @@ static void on_begun(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	params_uuid(&role->params, the_op(role)->request_id);
+	params_text(&role->params, kinds[the_op(role)->kind]);
 	role_run(role, SQL_REQUEST_REMEMBER, on_remembered);
 }
 
 static void start(struct role *role)
 {
 	role->state = edit_make(the_op(role));
+	the_op(role)->mismatch = false;
 	role_run(role, SQL_BEGIN, on_begun);
 }
 

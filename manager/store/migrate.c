@@ -23,7 +23,8 @@ static bool refused(PGconn *pg, const PGresult *result, const char *doing, struc
 	if (state && !strcmp(state, "42501"))
 		return error_set(error, STATUS(PERMISSION_DENIED),
 		    "the database role \"%s\" lacks a right for %s: %s; let its owner run "
-		    "GRANT CREATE ON DATABASE \"%s\" TO \"%s\", or migrate as the schema's owner and start with --no-migrate",
+		    "GRANT CREATE ON DATABASE \"%s\" TO \"%s\", or, where the schema is there already, GRANT ALL ON SCHEMA reeve "
+		    "and on all its tables and sequences, and start with --no-migrate",
 		    PQuser(pg), doing, message, PQdb(pg), PQuser(pg));
 	if (!state || !strncmp(state, "08", 2) || !strncmp(state, "57P", 3))
 		return error_set(error, STATUS(UNAVAILABLE), "%s: %s", doing, message);

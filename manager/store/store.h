@@ -262,6 +262,7 @@ struct store_edit {
 	int found;
 	int64_t *missing;
 	int missing_count;
+	bool mismatch;                   /* the request id was used for another call; nothing was done */
 };
 void store_edit(struct store *store, struct store_edit *op);
 

@@ -44,7 +44,7 @@ static void on_recalled(void *arg, const struct conn_result *result)
 		struct store_submit *op = BATCH_OP(role, struct store_submit, row_int8(result->rows, row, 0) - 1);
 		const char *ids = NULL, *existing = NULL;
 		int n = row_array(result->rows, row, 1, &ids), flags = row_array(result->rows, row, 2, &existing);
-		op->made_count = n;
+		op->made_count = strcmp(row_text(result->rows, row, 3), "submit") ? 0 : n; /* 0: it was another call's */
 		for (int i = 0; i < n && i < op->count; i++) {
 			int length;
 			uint64_t id;

@@ -178,6 +178,7 @@ create table orders (
 -- One row for each changing call, so that a call sent twice does its work once.
 create table requests (
   id uuid primary key,                     -- of version 7: in the order of time
+  kind text not null default 'submit',     -- submit, cancel, retry or update
   task_ids bigint[] not null,              -- the ids answered
   existing boolean[] not null default '{}',-- for a submit with keys: which of them were there already
   at timestamptz not null default clock_timestamp());
@@ -225,7 +226,7 @@ create view audit_log as
   from task_history where token is not null
   union all
   select last_updated, task_id, last_updated, 2, status, worker_id, case when token is not null then attempt end, '',
-    concat_ws(': ', error_code, case when status <> 'completed' then last_error end), keep_until
+    case when status <> 'completed' then concat_ws(': ', error_code, last_error) else '' end, keep_until
   from task_history
   union all
   select token, task_id, token, 1, 'claimed', worker_id, attempt, '', 'assignment ' || assignment_id, 'infinity'

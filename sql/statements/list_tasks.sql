@@ -1,7 +1,7 @@
 -- Tasks that match a filter, newest first. $1 status or null, $2 queue or null, $3 type or null, $4 only ids below this,
 -- $5 how many.
 select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
-  null::text as details, null::text as result, left(t.last_error, 1000), t.error_code, w.name as worker, t.last_updated, t.created,
+  null::text as details, null::text as result, left(t.last_error, 200), t.error_code, w.name as worker, t.last_updated, t.created,
   t.first_started, t.started, t.finished, t.expiry, t.cancel_requested
 from (
   (select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
