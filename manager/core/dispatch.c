@@ -10,6 +10,7 @@
 #include "manager/core/window.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -18,6 +19,7 @@ enum {
 	UNPARKED_LIMIT_MS = 500, /* a Fetch that does not park waits so long for a claim or a page under way */
 	CLAIM_LIMIT_MS = 1000,   /* a Fetch is held so much longer by a claim under way */
 	CLAIM_BEGIN_MS = 2000,   /* a claim that cannot be begun in that time is given up */
+	GROUP_MOST = 128,        /* streams of one priority that are dealt from together */
 	ASSIGNMENT_BYTES = 400,  /* what an assignment costs beside its texts: numbers, and a key of 255 bytes */
 };
 
@@ -266,29 +268,61 @@ static const struct candidate *stream_first_for(const struct stream *s, const st
 	return c;
 }
 
-/* Deals one stream's candidates to the waiting Fetches that accept it, in turns of `share`. */
-static void stream_deal(struct dispatch *d, struct stream *s, int *tried, int share)
+/* Deals one stream's candidates, as far as they are not due later than `until_us`, to the waiting Fetches that accept it;
+ * none gets more than `share` of this claim. */
+static void stream_deal(struct dispatch *d, struct stream *s, int *tried, int share, int64_t until_us)
 {
 	const struct route *route = routes_get(d->core->routes, stream_route(s));
 	int64_t fixed = ASSIGNMENT_BYTES + (int64_t)strlen(route->queue) + (int64_t)strlen(route->type);
 	struct fetch *f;
-	bool progress = true;
-	while (progress) {
-		progress = false;
-		DL_FOREACH (d->fetches, f) {
-			if (f->state != WAITING || !fetch_accepts(f, stream_route(s)))
+	DL_FOREACH (d->fetches, f) {
+		if (f->state != WAITING || !fetch_accepts(f, stream_route(s)))
+			continue;
+		while (f->granted < share && *tried < d->core->options.claim_limit) {
+			const struct candidate *c = stream_first_for(s, f);
+			if (!c || c->run_at_us > until_us || !fetch_has_room(f, c->bytes + fixed))
+				break;
+			f->granted++;
+			f->granted_bytes += c->bytes + fixed;
+			struct grant *grant = &d->grants[(*tried)++];
+			*grant = (struct grant){.candidate = window_take(d->core->window, c), .fetch = f};
+		}
+	}
+}
+
+/* The streams of one priority that somebody has room for. */
+struct group {
+	struct stream *streams[GROUP_MOST];
+	bool stuck[GROUP_MOST]; /* nobody takes its candidates any more */
+	int count;
+	int demand, available;
+};
+
+/* Deals a group's candidates in the order they are due, whatever stream they are in: always from the one whose first is
+ * the oldest, as far as it is older than every other's. */
+static void group_deal(struct dispatch *d, struct group *g, int *tried, int share)
+{
+	memset(g->stuck, 0, sizeof g->stuck);
+	for (;;) {
+		int oldest = -1, before = *tried;
+		int64_t first_us = INT64_MAX, until_us = INT64_MAX;
+		for (int i = 0; i < g->count; i++) {
+			const struct candidate *c = g->stuck[i] ? NULL : stream_peek(g->streams[i]);
+			if (!c)
 				continue;
-			for (int n = 0; n < share && *tried < d->core->options.claim_limit; n++) {
-				const struct candidate *c = stream_first_for(s, f);
-				if (!c || !fetch_has_room(f, c->bytes + fixed))
-					break;
-				f->granted++;
-				f->granted_bytes += c->bytes + fixed;
-				struct grant *grant = &d->grants[(*tried)++];
-				*grant = (struct grant){.candidate = window_take(d->core->window, c), .fetch = f};
-				progress = true;
+			if (oldest < 0 || c->run_at_us < first_us) {
+				until_us = first_us;
+				first_us = c->run_at_us;
+				oldest = i;
+			} else if (c->run_at_us < until_us) {
+				until_us = c->run_at_us;
 			}
 		}
+		if (oldest < 0)
+			return;
+		stream_deal(d, g->streams[oldest], tried, share, until_us);
+		if (*tried == before)
+			g->stuck[oldest] = true;
 	}
 }
 
@@ -308,32 +342,54 @@ static int stream_demand(struct dispatch *d, const struct stream *s, int *exclud
 	return demand;
 }
 
-/* Takes candidates for the waiting Fetches. Returns how many candidates are tried; *barred is set if a
- * stream's rows are still being read. */
+/* Gathers the streams of the next priority, from *at on, that somebody has room for, and has them read ahead. True if
+ * rows of one of them are still being read: those may be older than what is at hand. */
+static bool group_gather(struct dispatch *d, struct group *g, struct stream **at)
+{
+	struct stream *first = *at, *s = first;
+	bool unread = false;
+	*g = (struct group){0};
+	for (; s && g->count < GROUP_MOST && stream_priority(s) == stream_priority(first); s = window_next(s)) {
+		int excluded, demand = stream_demand(d, s, &excluded);
+		if (demand == 0)
+			continue;
+		g->streams[g->count++] = s;
+		g->demand = demand > g->demand ? demand : g->demand;
+		g->available += stream_count(s);
+		if (stream_unread(s))
+			window_read_ahead(d->core->window, s, 2 * demand + excluded);
+		unread |= stream_unread(s) && stream_count(s) == 0 && !stream_failing(s);
+	}
+	*at = s;
+	return unread;
+}
+
+/* Takes candidates for the waiting Fetches. Returns how many candidates are tried; *barred is set if a stream's rows are
+ * still being read. */
 static int claim_choose(struct dispatch *d, bool *barred)
 {
-	struct window *window = d->core->window;
 	struct fetch *f;
+	struct group group;
 	int tried = 0;
 	DL_FOREACH (d->fetches, f) {
 		f->granted = 0;
 		f->granted_bytes = 0;
 	}
-	for (struct stream *s = window_first(window), *next; s && tried < d->core->options.claim_limit; s = next) {
-		next = window_next(s);
-		int excluded, demand = stream_demand(d, s, &excluded);
-		if (demand == 0)
-			continue;
-		int available = stream_count(s) < demand ? stream_count(s) : demand;
-		int share = (available + d->waiting - 1) / d->waiting;
-		stream_deal(d, s, &tried, share < 1 ? 1 : share);
-		if (stream_unread(s)) {
-			window_read_ahead(window, s, 2 * demand + excluded);
-			if (stream_count(s) == 0 && !stream_failing(s)) { /* what is not read yet goes before anything lower */
+	struct stream *at = window_first(d->core->window);
+	while (at && tried < d->core->options.claim_limit) {
+		*barred = group_gather(d, &group, &at);
+		if (*barred)
+			break; /* what is not read yet goes before anything else of its priority, or lower */
+		int much = group.available < group.demand ? group.available : group.demand;
+		int share = (much + d->waiting - 1) / d->waiting;
+		group_deal(d, &group, &tried, share < 1 ? 1 : share);
+		group_deal(d, &group, &tried, INT_MAX); /* what is left over, to whoever has room */
+		for (int i = 0; i < group.count; i++)
+			if (stream_unread(group.streams[i]) && stream_count(group.streams[i]) == 0 &&
+			    !stream_failing(group.streams[i]))
 				*barred = true;
-				break;
-			}
-		}
+		if (*barred)
+			break;
 	}
 	return tried;
 }

@@ -405,6 +405,11 @@ int stream_route(const struct stream *s)
 	return s->key.route;
 }
 
+int32_t stream_priority(const struct stream *s)
+{
+	return s->key.priority;
+}
+
 int stream_count(const struct stream *s)
 {
 	return s->count;

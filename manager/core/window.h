@@ -45,6 +45,7 @@ void window_found(struct window *window, int route, int32_t priority);
 struct stream *window_first(struct window *window);
 struct stream *window_next(struct stream *stream);
 int stream_route(const struct stream *stream);
+int32_t stream_priority(const struct stream *stream);
 int stream_count(const struct stream *stream);
 
 /* True if rows that are due may still be unread: nothing below this stream may overtake it. */

@@ -164,7 +164,7 @@ create table assignments (
 ) with (fillfactor = 50);
 alter table assignments alter column task_ids set storage external;
 create index assignments_open on assignments (worker_id) where closed_at is null;
-create index assignments_expiry on assignments (next_expiry) where closed_at is null;
+create index assignments_expiry on assignments (next_expiry) where closed_at is null and next_expiry is not null;
 
 -- Orders that stand for workers until the attempt they speak of has ended.
 create table orders (

@@ -1,16 +1,20 @@
 -- Ends attempts in any way but well, and decides what becomes of each task: failed (tried again after its rest, or at
 -- once when the attempt was lost), queued (given back: not counted), dead, or cancelled where that had been asked for.
--- The rows are locked first and the decision made on what that returns: two arms testing the row in their WHERE would
+-- The tasks are looked up by a lateral subquery that OFFSET 0 keeps apart: as a join, a plan made while the table is
+-- believed to be empty would walk all of it. The rows are locked first and the decision made on what that returns: two arms testing the row in their WHERE would
 -- both miss one that changes while they wait.
 --   one element an attempt: $1 ids, $2 tokens, $3 outcomes (failed, fatal, returned, lease_ended, cancelled, expired),
 --   $4 errors, $5 error codes; $6 whether a report says so; $7 days the history keeps what ends
 with locked as materialized (
   select t.*, u.outcome, u.error, u.code
-  from unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::text[]) u(id, token, outcome, error, code)
-  join tasks t on t.id = any(array[u.id]) and t.last_updated = u.token and t.status = 'executing'
-    and (u.outcome <> 'expired' or t.expiry <= clock_timestamp())
-  order by t.id
-  for no key update of t),
+  from (
+    select * from unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::text[])
+      u(id, token, outcome, error, code) order by id) u
+  cross join lateral (
+    select * from tasks t
+    where t.id = u.id and t.last_updated = u.token and t.status = 'executing'
+      and (u.outcome <> 'expired' or t.expiry <= clock_timestamp())
+    offset 0 for no key update) t),
  decided as materialized (
   select l.*, greatest(clock_timestamp(), l.last_updated + interval '1us') as version,
     case

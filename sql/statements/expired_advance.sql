@@ -5,8 +5,10 @@ with due as materialized (
   where closed_at is null and next_expiry <= statement_timestamp() order by next_expiry limit $1),
  next as materialized (
   select d.id, (
-    select min(t.expiry) from unnest(d.task_ids) x(id) join tasks t on t.id = any(array[x.id])
-    where t.assignment_id = d.id and t.status = 'executing') as expiry
+    select min(t.expiry) from unnest(d.task_ids) x(id)
+    cross join lateral (
+      select expiry from tasks t where t.id = x.id and t.assignment_id = d.id and t.status = 'executing' offset 0) t
+    ) as expiry
   from due d order by d.id)
 update assignments a set next_expiry = n.expiry
 from next n where a.id = any(array[n.id]) and a.closed_at is null

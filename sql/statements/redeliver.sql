@@ -2,6 +2,9 @@
 -- With queue and type, because a manager that has just started may not know the route yet. $1 incarnation, $2 Fetch id.
 select t.id, t.last_updated, t.details, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.route_id, t.assignment_id,
   extract(epoch from t.expiry - clock_timestamp())::float8 * 1000 as expires_in_ms, t.queue, t.type
-from assignments a cross join unnest(a.task_ids) x(id) join tasks t on t.id = any(array[x.id])
-where a.worker_id = $1 and a.closed_at is null and a.fetch_id = $2
-  and t.assignment_id = a.id and t.status = 'executing'
+from (
+  select id, task_ids from assignments
+  where worker_id = $1 and closed_at is null and fetch_id = $2 offset 0) a
+cross join unnest(a.task_ids) x(id)
+cross join lateral (
+  select * from tasks t where t.id = x.id and t.assignment_id = a.id and t.status = 'executing' offset 0) t
