@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Idempotency keys: one key, one task, whoever submits it, however often, and however many at once.
+# Idempotency keys when it is made hard: files of the same keys that race, keys that expire while they are asked for, and
+# what becomes of a key with its task. (idempotency.sh has the ordinary cases.)
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -23,20 +24,6 @@ story_a_second_submit_answers_the_first_tasks_id_and_says_so() {
 	expect_eq one "$(reeve submit echo four --key k --wait 2>/dev/null)"
 	expect_eq 2 "$(sql 'select count(*) from all_tasks')"
 	expect_eq 'submitted claimed completed' "$(events "$first")"
-}
-
-story_a_key_belongs_to_its_queue() {
-	start_postgres
-	start_manager
-	a=$(reeve submit nothing --key k)
-	b=$(reeve submit nothing --key k --queue other)
-	c=$(reeve submit nothing --key K)
-	d=$(reeve submit nothing --key 'k ')
-	expect_eq 4 "$(printf '%s\n' "$a" "$b" "$c" "$d" | sort -u | wc -l)"
-	expect_eq "$a" "$(reeve submit nothing --key k --queue default 2>/dev/null)"
-	expect_eq "$b" "$(reeve submit echo --key k --queue other 2>/dev/null)" # whatever its type
-	none=$(reeve submit nothing)
-	expect [ "$none" != "$(reeve submit nothing)" ]
 }
 
 story_a_key_outlives_dead_and_cancelled_tasks_and_restarts() {
@@ -83,26 +70,6 @@ story_a_key_may_have_a_lifetime() {
 	expect_eq t "$(sql "select expires_at - created between '59m' and '61m' from keys join task_history using (task_id) where keys.key = 'k'")"
 }
 
-story_twenty_submitters_at_once_make_one_task() {
-	start_postgres
-	start_manager one
-	start_manager two
-	start_worker
-	for round in 1 2 3 4 5; do
-		local pids=()
-		for i in $(seq 1 20); do
-			[ $((i % 2)) = 0 ] && url=${URL[one]} || url=${URL[two]}
-			reeve submit nothing --key "k $round" --json --manager "$url" >"$DIR/told.$round.$i" &
-			pids+=($!)
-		done
-		for p in "${pids[@]}"; do wait "$p"; done
-		expect_eq 20 "$(cat "$DIR/told.$round".* | wc -l)"
-		expect_eq 1 "$(jq -r .id "$DIR/told.$round".* | sort -u | wc -l)"
-		expect_eq 1 "$(jq -r 'select(.existing | not) | .id' "$DIR/told.$round".* | wc -l)" 'submitters told that it is new'
-	done
-	expect_eq 5 "$(sql 'select count(*) from all_tasks')"
-}
-
 # Whole files of the same keys, in different orders, at two managers: no deadlock, no error, each key once.
 story_files_with_the_same_keys_race() {
 	start_postgres
@@ -129,25 +96,6 @@ story_files_with_the_same_keys_race() {
 	expect_eq "$(sql "select key || ' ' || task_id from keys" | sort)" "$(cat "$DIR/pairs.1")"
 	jq -r .id "$DIR/told.1" | reeve wait - >/dev/null
 	expect_eq 400 "$(sql 'select count(*) from task_history')"
-}
-
-story_doubles_within_a_file_are_one_task() {
-	start_postgres
-	start_manager
-	printf '%s\n' '{"type":"echo","details":"a","key":"x"}' '{"type":"echo","details":"b","key":"x"}' \
-		'{"type":"echo","details":"c","key":"y"}' '{"type":"echo","details":"d"}' '{"type":"echo","details":"e","key":"x"}' \
-		'{"type":"echo","details":"f","key":"x","queue":"other"}' '{"type":"echo","details":"g"}' >"$DIR/tasks"
-	reeve submit --bulk "$DIR/tasks" --json >"$DIR/told"
-	expect_eq 'false true false false true false false' "$(jq -r .existing "$DIR/told" | xargs)"
-	expect_eq 5 "$(jq -r .id "$DIR/told" | sort -u | wc -l)"
-	expect_eq "$(sed -n 1p "$DIR/told" | jq .id)" "$(sed -n 2p "$DIR/told" | jq .id)"
-	expect_eq "$(sed -n 1p "$DIR/told" | jq .id)" "$(sed -n 5p "$DIR/told" | jq .id)"
-	expect_eq 'a c d f g' "$(sql 'select details from tasks order by id' | xargs)"
-	# The same file again makes the two tasks without a key, and says of the others that they were there.
-	reeve submit --bulk "$DIR/tasks" >"$DIR/ids" 2>"$DIR/said"
-	expect_match '5 of the keys were known already' "$(cat "$DIR/said")"
-	expect_eq 7 "$(sql 'select count(*) from tasks')"
-	expect_eq "$(jq -r .id "$DIR/told" | sed -n '1,3p;5,6p' | xargs)" "$(sed -n '1,3p;5,6p' "$DIR/ids" | xargs)"
 }
 
 # Keys that come and go all the time, from many: a task is made whenever the key is free, and an answer is always given.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What runs when: priorities, delays, first come first served; and that nothing waits behind what nobody can run.
+# The order of things when it is made hard: urgent tasks behind a backlog, changes while tasks wait or run, what nobody can
+# run in front of everything, and two managers. (priorities.sh has the ordinary cases.)
 # shellcheck disable=SC1091,SC2016,SC2153
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -7,37 +8,6 @@
 # The finished tasks of a queue in the order in which their last attempts began; what is printed of each.
 begun() { # QUEUE [COLUMN]
 	sql "select ${2:-task_id} from task_history where queue = '$1' order by token"
-}
-
-all_done() { # QUEUE
-	[ "$(sql "select count(*) from tasks where queue = '$1'")" = 0 ]
-}
-
-story_higher_priorities_go_first_and_equal_ones_in_their_order() {
-	start_postgres
-	start_manager
-	for i in $(seq 1 120); do
-		echo "{\"priority\":$((i * 7919 % 6 - 3))}"
-	done | reeve submit --bulk - nothing --queue q >"$DIR/ids"
-	reeve submit nothing --queue q --priority 1000000 >>"$DIR/ids"
-	reeve submit nothing --queue q --priority=-1000000 >>"$DIR/ids"
-	want=$(sql "select id from tasks where queue = 'q' order by priority desc, id")
-	start_worker worker --concurrency 1
-	reeve wait - <"$DIR/ids" >/dev/null
-	expect_eq "$want" "$(begun q)"
-}
-
-# Five hundred priorities, each a stream of its own, through a window that holds a hundred tasks.
-story_many_priorities_through_a_small_window() {
-	start_postgres
-	start_manager --window 100
-	for i in $(seq 1 1000); do
-		echo "{\"priority\":$((i * 7919 % 500))}"
-	done | reeve submit --bulk - nothing --queue q >"$DIR/ids"
-	want=$(sql "select id from tasks where queue = 'q' order by priority desc, id")
-	start_worker worker --concurrency 1
-	reeve wait - <"$DIR/ids" >/dev/null
-	expect_eq "$want" "$(begun q)"
 }
 
 # A slot has at most one task in hand when the urgent one comes, and may have been given one more.
@@ -53,40 +23,6 @@ story_an_urgent_task_overtakes_a_backlog() {
 		where l.token > u.created and l.token < u.token")"
 	expect_eq t "$(sql "select count(*) < 300 from task_history where token < (select token from task_history where task_id = $urgent)")"
 	reeve wait - <"$DIR/ids" >/dev/null
-}
-
-story_delayed_tasks_run_when_they_are_due() {
-	start_postgres
-	start_manager
-	start_worker worker --concurrency 4
-	{
-		for i in $(seq 1 20); do echo "{\"delay_ms\":$((i * 211 % 20 * 100 + 500))}"; done |
-			reeve submit --bulk - nothing --queue q
-		reeve submit nothing --queue q --at +1s
-		reeve submit nothing --queue q --at "$(date -u -d '+2 seconds' +%FT%T.%NZ)"
-		reeve submit nothing --queue q --at "$(TZ=Asia/Tokyo date -d '+2 seconds' +'%F %T.%N%:z')"
-	} >"$DIR/ids"
-	expect_eq 20 "$(sql "select count(*) from all_tasks where queue = 'q' and run_at - created between '0.5s' and '2.4s'
-		and extract(milliseconds from run_at - created)::int % 100 = 0")"
-	reeve wait - <"$DIR/ids" >/dev/null
-	expect_eq '0 t' "$(sql "select count(*) filter (where token < run_at),
-		percentile_cont(0.5) within group (order by token - run_at) < '300ms' from task_history" | tr '|' ' ')"
-	# Not before, also when it was due in between and the worker was idle for long.
-	id=$(reeve submit nothing --delay 3s)
-	expect_match 'due in [23]' "$(reeve list --status queued)"
-	reeve wait "$id" >/dev/null
-	expect_eq t "$(sql "select token - created >= '3s' and token - created < '5s' from task_history where task_id = $id")"
-}
-
-story_a_time_in_the_past_is_now() {
-	start_postgres
-	start_manager
-	start_worker
-	for at in 1970-01-02 '5m ago' 2020-01-01T00:00:00Z now; do
-		id=$(reeve submit nothing --at "$at")
-		reeve wait "$id" >/dev/null
-		expect_eq t "$(sql "select run_at >= created from task_history where task_id = $id")"
-	done
 }
 
 # First come is first due: what was submitted later for an earlier time goes first.
@@ -194,34 +130,6 @@ story_far_off_tasks_are_in_nobodys_way() {
 	reeve wait "$id" --timeout 10s >/dev/null
 	expect_eq 20000 "$(reeve queues --json | jq .delayed)"
 	stop worker
-}
-
-# Ten queues, four types, five priorities, and workers that serve only some: each task is run, by one who may.
-story_workers_take_what_they_serve_and_nothing_else() {
-	start_postgres
-	start_manager --window 150
-	for i in $(seq 1 2000); do
-		types=(nothing echo sh sha256)
-		echo "{\"queue\":\"q$((i * 13 % 10))\",\"type\":\"${types[$((i * 7 / 3 % 4))]}\",\"priority\":$((i % 5)),\"details\":\"\"}"
-	done | reeve submit --bulk - >"$DIR/ids"
-	expect_eq 40 "$(sql 'select count(*) from routes')"
-	start_worker by_queue --queue q1,q2,q3 --concurrency 4
-	start_worker by_type --type echo,sh --concurrency 4
-	start_worker by_both --queue q4,q5,q6,q7 --type nothing --concurrency 4
-	start_worker one --queue q8,q9,q0 --type sha256,nothing --concurrency 2
-	mine="(w.name = 'by_queue' and t.queue in ('q1', 'q2', 'q3') or w.name = 'by_type' and t.type in ('echo', 'sh') or
-		w.name = 'by_both' and t.queue in ('q4', 'q5', 'q6', 'q7') and t.type = 'nothing' or
-		w.name = 'one' and t.queue in ('q8', 'q9', 'q0') and t.type in ('sha256', 'nothing'))"
-	left="queue not in ('q1', 'q2', 'q3') and type not in ('echo', 'sh') and
-		not (queue in ('q4', 'q5', 'q6', 'q7') and type = 'nothing') and
-		not (queue in ('q8', 'q9', 'q0') and type in ('sha256', 'nothing'))"
-	wait_until 60 "[ \"\$(sql \"select count(*) from tasks where not ($left)\")\" = 0 ]"
-	expect_eq 0 "$(sql "select count(*) from task_history t join workers w on w.id = t.worker_id where not $mine")"
-	expect_eq 4 "$(sql 'select count(distinct worker_id) from task_history')"
-	expect_eq 2000 "$(sql "select (select count(*) from tasks where $left) + (select count(*) from task_history where status = 'completed')")"
-	expect_no_match '^0$' "$(sql "select count(*) from tasks where $left")"
-	start_worker all
-	reeve wait - --timeout 60s <"$DIR/ids" >/dev/null
 }
 
 # A worker at one manager, submitters at another: what is submitted, changed or due there is run at once here.
