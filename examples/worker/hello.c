@@ -1,13 +1,16 @@
 /* A worker in one file: start it, and `reeve submit greet Ann --wait`. */
 #include <reeve/worker.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static int greet(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
-	char text[256];
-
-	snprintf(text, sizeof text, "Hello, %s!", attempt->details);
-	return reeve_outcome_complete(outcome, text);
+	char *text = NULL;
+	int code = asprintf(&text, "Hello, %s!", attempt->details) < 0
+	    ? reeve_outcome_fail(outcome, "memory", "there is none left")
+	    : reeve_outcome_complete(outcome, text);
+	free(text);
+	return code;
 }
 
 int main(int argc, char **argv)

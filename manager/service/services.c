@@ -5,7 +5,7 @@
 #include <reeve/v1/task.pb-c.h>
 #include <reeve/v1/worker.pb-c.h>
 
-enum { LONGEST_MS = 60000, MARGIN_MS = 50 };
+enum { LONGEST_MS = 60000, MARGIN_MOST_MS = 500 };
 
 void services_add(struct services *s)
 {
@@ -17,6 +17,7 @@ void services_add(struct services *s)
 int64_t service_deadline(const struct services *s, const struct rpc_call *call)
 {
 	int64_t left = rpc_call_remaining_ms(call);
-	left = left > LONGEST_MS ? LONGEST_MS : left > MARGIN_MS ? left - MARGIN_MS : left;
+	int64_t margin = left / 10 < MARGIN_MOST_MS ? left / 10 : MARGIN_MOST_MS;
+	left = left > LONGEST_MS ? LONGEST_MS : left - margin;
 	return core_now(s->core) + left;
 }

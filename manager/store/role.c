@@ -10,7 +10,7 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { TRIES_MOST = 20 };
+enum { TRIES_MOST = 20, DOWN_LIMIT_MS = 2000 };
 
 static void pump(struct role *role);
 
@@ -256,7 +256,11 @@ void role_expire(struct role *role, int64_t now_ms)
 {
 	struct store_op *op, *tmp;
 	DL_FOREACH_SAFE (role->waiting, op, tmp) {
-		if (!op->deadline_ms || op->deadline_ms > now_ms)
+		if (!op->deadline_ms)
+			continue;
+		/* While the database is away nobody is kept long: another manager may reach it. */
+		bool in_vain = !conn_up(role->conn) && !op->again && now_ms - op->given_ms > DOWN_LIMIT_MS;
+		if (op->deadline_ms > now_ms && !in_vain)
 			continue;
 		struct reeve_error error;
 		if (op->again)

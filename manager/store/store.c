@@ -66,6 +66,7 @@ void store_give(struct store *store, enum role_name name, const struct op_kind *
 {
 	struct role *role = &store->roles[name];
 	op->kind = kind;
+	op->given_ms = clock_monotonic_ms();
 	op->weight = weight;
 	op->bytes = bytes;
 	struct reeve_error error;

@@ -40,6 +40,7 @@ struct store_op {
 	struct store_op *prev, *next;
 	const struct op_kind *kind;
 	int batch_limit, tries;
+	int64_t given_ms; /* monotonic */
 };
 
 /* --- submitting ------------------------------------------------------------------------------------------------ */
