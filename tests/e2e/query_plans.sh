@@ -121,6 +121,7 @@ story_plans_after_a_queue_was_drained() {
 	set_up
 	fill reeve 20000
 	drain reeve
+	expect_good_plans 'drained and analyzed'
 	expect_eq 0 "$(sql 'select count(*) from tasks')"
 	fill reeve 200000
 	expect_good_plans 'drained, analyzed and filled again'

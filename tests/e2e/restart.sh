@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# Managers killed, stopped and started again, under load: nothing acknowledged is lost, and what runs goes on.
+# shellcheck disable=SC1091,SC2016,SC2034
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/ledger.bash"
+
+# Workers end before a manager that was started after them.
+stop_workers() { # NAME...
+	local name
+	for name; do
+		stop "$name"
+		expect_eq 0 "$STATUS" "exit code of worker $name"
+	done
+}
+
+# Attempts have a minute and a half: nothing here is taken back by its expiry within the time of a story, so whatever
+# completes had its first attempt kept, or given again to the worker that it had been given to.
+expect_first_attempts() {
+	expect_eq '' "$(sql 'select task_id, attempt from task_history where attempt <> 1 limit 5')" 'attempted again'
+	expect_eq 0 "$(sql 'select count(*) from task_attempts')" 'attempts that did not end their task'
+}
+
+story_killed_again_and_again_under_load() {
+	LEDGER=$DIR/ledger
+	start_postgres
+	start_manager
+	start_ledger a --concurrency 8
+	start_ledger b --concurrency 8 --prefetch 50
+	start submitter submit_steadily 1 40 0
+	ledger_tasks 1000001 1012000 4 | reeve submit --bulk - >"$DIR/acknowledged.1000001"
+	for round in 1 2 3 4; do
+		wait_until 60 "begun $((round * 2500))"
+		kill_manager
+		wait_until 20 'sessions_gone claim && sessions_gone report && sessions_gone submit'
+		launch_manager
+	done
+	touch "$DIR/enough"
+	ended submitter 60
+	expect_eq '' "$(sed -n '/^submit of/{/ 3$/!p}' "$DIR/log/submitter.log")" 'exit codes of the submitter'
+	wait_until 60 '[ "$(sql "select count(*) from tasks")" = 0 ]'
+	expect_nothing_lost
+	expect_nothing_doubled
+	expect_first_attempts
+	expect_journal_closed
+	stop_workers a b
+}
+
+story_stopped_in_good_order_under_load() {
+	LEDGER=$DIR/ledger
+	start_postgres
+	start_manager
+	start_ledger a --concurrency 8
+	start_ledger b --concurrency 8 --prefetch 50
+	start submitter submit_steadily 1 40 0
+	ledger_tasks 1000001 1012000 4 | reeve submit --bulk - >"$DIR/acknowledged.1000001"
+	for round in 1 2 3 4; do
+		wait_until 60 "begun $((round * 2500))"
+		stop manager
+		expect_eq 0 "$STATUS" 'exit code of the manager'
+		wait_until 20 'sessions_gone claim'
+		start_manager
+	done
+	touch "$DIR/enough"
+	ended submitter 60
+	expect_eq '' "$(sed -n '/^submit of/{/ 3$/!p}' "$DIR/log/submitter.log")" 'exit codes of the submitter'
+	wait_until 60 '[ "$(sql "select count(*) from tasks")" = 0 ]'
+	expect_nothing_lost
+	expect_nothing_doubled
+	expect_first_attempts
+	expect_journal_closed
+	stop_workers a b
+}
+
+story_running_attempts_are_adopted_and_results_kept() {
+	LEDGER=$DIR/ledger
+	start_postgres
+	start_manager
+	start_ledger a --concurrency 40
+	{ ledger_tasks 1 20 1000 && ledger_tasks 21 40 4000; } >"$DIR/tasks"
+	reeve submit --bulk "$DIR/tasks" >"$DIR/acknowledged.1"
+	wait_until 20 'begun 40'
+	kill_manager
+	# The short ones end while no manager is there, and the long ones go on.
+	wait_until 20 '[ "$(grep -c ^done "$LEDGER")" -ge 20 ]'
+	expect_eq 'executing|40' "$(sql 'select status, count(*) from tasks group by 1')"
+	start_manager
+	wait_until 20 '[ "$(sql "select count(*) from task_history")" = 40 ]'
+	expect_nothing_lost
+	expect_nothing_doubled
+	expect_first_attempts
+	expect_journal_closed
+	expect_eq 40 "$(grep -c ^done "$LEDGER")" 'ran to their end'
+	stop_workers a
+}
+
+# Twenty tasks are claimed for a worker, and the answer is lost: somebody holds the rows, so that the claim waits in
+# PostgreSQL while its manager is killed.
+lose_an_answer() {
+	LEDGER=$DIR/ledger
+	start_postgres
+	start_manager
+	ledger_tasks 1 20 | reeve submit --bulk - >/dev/null
+	hold rows 'select from tasks for update'
+	start_ledger a --concurrency 30
+	wait_until 20 'blocked claim'
+	kill_manager
+	let_go rows
+	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '\''executing'\''")" = 20 ]'
+	expect_eq 0 "$(count_of "$LEDGER")" 'begun before'
+}
+
+expect_given_again() {
+	wait_until 20 '[ "$(sql "select count(*) from task_history")" = 20 ]'
+	expect_each_once 20
+	expect_ended 20
+	expect_first_attempts
+	expect_journal_closed
+	expect_eq 1 "$(sql 'select count(*) from assignments')" 'claims'
+	stop_workers a
+}
+
+# The tasks are given again to the worker that they were claimed for.
+story_an_answer_that_was_lost_is_given_again() {
+	lose_an_answer
+	start_manager
+	wait_until 20 '[ "$(sql "select count(*) from task_history")" = 20 ]'
+	expect_eq 20 "$(reeve stats --json | jq '.counters[] | select(.name == "redelivered").value')" 'given again'
+	expect_given_again
+}
+
+# So they are by a manager that knows nothing of their queue and type yet.
+story_what_is_given_again_is_complete() {
+	lose_an_answer
+	hold routes 'lock table routes in access exclusive mode'
+	launch_manager
+	wait_until 20 'last_ran claim "What a Fetch was given"'
+	let_go routes
+	expect_given_again
+}
+
+# The answer is lost with the connection instead, and its manager lives.
+story_a_claim_whose_connection_broke_is_asked_about() {
+	LEDGER=$DIR/ledger
+	start_postgres
+	start_manager
+	ledger_tasks 1 20 | reeve submit --bulk - >/dev/null
+	hold rows 'select from tasks for update'
+	start_ledger a --concurrency 30
+	wait_until 20 'blocked claim'
+	sql "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'reeve-manager claim'" >/dev/null
+	let_go rows
+	wait_until 20 '[ "$(sql "select count(*) from task_history")" = 20 ]'
+	expect_each_once 20
+	expect_first_attempts
+	expect_journal_closed
+	stop_workers a
+}
+
+# Workers and submitters that know both managers go on with the other one. What a claim that outlived its manager in
+# PostgreSQL won for a Fetch that has moved to the other manager nobody was told: it is taken back by its expiry.
+story_one_of_two_managers_is_killed() {
+	local options=(--lease 5s --heartbeat 2s --expiry-buffer 6s)
+	LEDGER=$DIR/ledger
+	start_postgres
+	start_manager one "${options[@]}"
+	start_manager two "${options[@]}"
+	export REEVE_MANAGER=${URL[one]},${URL[two]}
+	start_ledger a --concurrency 8
+	start_ledger b --concurrency 8 --prefetch 50
+	start submitter submit_steadily 1 40 0 --timeout 2s
+	ledger_tasks 1000001 1012000 4 | reeve submit --bulk - --timeout 2s >"$DIR/acknowledged.1000001"
+	at=0
+	for victim in one two one two; do
+		wait_until 60 "begun $((at += 2000))"
+		kill_manager $victim
+		wait_until 60 "begun $((at += 600))" # without it
+		start_manager $victim "${options[@]}"
+		export REEVE_MANAGER=${URL[one]},${URL[two]}
+	done
+	touch "$DIR/enough"
+	ended submitter 60
+	expect_eq '' "$(cat "$DIR/log/submitter.log")" 'what the submitter was told'
+	wait_until 60 '[ "$(sql "select count(*) from tasks")" = 0 ]'
+	expect_nothing_lost
+	expect_nothing_doubled
+	expect_journal_closed
+	sql "select (extract(epoch from token) * 1000000)::bigint from task_attempts where outcome = 'expired'" | sort >"$DIR/expired"
+	expect_eq "$(count_of "$DIR/expired")" "$(sql "select count(*) from task_attempts")" 'attempts that did not end their task'
+	expect_eq '' "$(awk '{ print $3 }' "$LEDGER" | sort | comm -12 - "$DIR/expired")" 'expired, though they had begun'
+	stop_workers a b
+}
+
+run_stories
