@@ -19,7 +19,7 @@ port=
 AS=()
 
 times_up() {
-	cat "$DIR"/log/dev.log 2>/dev/null | grep -c 'Reeve is up' || true
+	grep -sc 'Reeve is up' "$DIR/log/dev.log" || [ -e "$DIR/log/dev.log" ] || echo 0
 }
 
 result_of() { # ID
