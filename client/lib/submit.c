@@ -204,6 +204,7 @@ static void await_oldest(struct streaming *streaming)
 bool reeve_submit_stream(struct reeve_client *client, const struct reeve_stream *stream, struct reeve_failure *failure)
 {
 	struct streaming streaming = {.client = client, .stream = *stream};
+	size_t most;
 
 	if (streaming.stream.chunk_tasks == 0 || streaming.stream.chunk_tasks > REEVE_MAX_BATCH)
 		streaming.stream.chunk_tasks = CHUNK_TASKS;
@@ -213,6 +214,10 @@ bool reeve_submit_stream(struct reeve_client *client, const struct reeve_stream 
 		streaming.stream.in_flight = IN_FLIGHT;
 	if (!reeve_client_ready(client, failure))
 		return false;
+	/* A task alone always fits; with others it may take half of what the managers read. */
+	most = rpc_client_max_message(client->rpc) / 2;
+	if (most > 0 && streaming.stream.chunk_bytes > most)
+		streaming.stream.chunk_bytes = most;
 	for (;;) {
 		fill_flight(&streaming);
 		if (!streaming.chunks)

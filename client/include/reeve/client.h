@@ -150,7 +150,7 @@ struct reeve_stream {
 	void (*missed)(void *arg, size_t first, size_t count, const struct reeve_failure *failure);
 	void *arg;
 	size_t chunk_tasks; /* at most so many tasks a chunk; 0: 1,000 */
-	size_t chunk_bytes; /* and about so many bytes (a single task may be longer); 0: 1 MiB */
+	size_t chunk_bytes; /* and about so many bytes, at most half a message (a task alone may be longer); 0: 1 MiB */
 	int in_flight;      /* chunks under way at once; 0: 4 */
 };
 

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Large and many: what is as long as it may be, more than one message holds, limits set higher and lower, and calls for
+# thousands of tasks.
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+text_of() { # BYTES: so much text that does not compress to nothing
+	head -c $(($1 * 3 / 4 + 3)) /dev/urandom | base64 -w 0 | head -c "$1"
+}
+
+# Sixteen tasks of a mebibyte each way: more than fits into one message anywhere between submitter and submitter.
+story_more_than_a_message_holds() {
+	start_postgres
+	start_manager
+	start_worker worker --concurrency 4 --prefetch 16
+	for i in $(seq 1 16); do
+		text_of 1048000 | jq -Rc "{type: \"echo\", details: (\"$i \" + .)}"
+	done >"$DIR/tasks"
+	reeve submit --bulk "$DIR/tasks" >"$DIR/ids"
+	reeve wait - --json <"$DIR/ids" >"$DIR/ended"
+	expect_eq 16 "$(wc -l <"$DIR/ended")"
+	expect_eq "$(jq -r .details "$DIR/tasks" | sort | sha256sum)" "$(jq -r .result "$DIR/ended" | sort | sha256sum)"
+	expect_eq 16 "$(sql "select count(*) from task_history where result = details and attempt = 1")"
+	expect_eq 16 "$(reeve list --limit 1000 --json | wc -l)"
+}
+
+story_limits_may_be_raised() {
+	handlers <<-END
+		[handler echo]
+		exec = /bin/cat
+		max-output = 20MiB
+		[handler sh]
+		exec = /bin/bash
+		max-output = 20MiB
+	END
+	start_postgres
+	start_manager --max-details 12MiB --max-result 12MiB --max-message 16MiB
+	start_worker
+	text_of $((12 * 1048576)) >"$DIR/want"
+	reeve submit echo - --wait <"$DIR/want" >"$DIR/got"
+	expect cmp "$DIR/want" "$DIR/got"
+	for i in 1 2; do jq -Rc '{type: "echo", details: .}' <"$DIR/want"; done | reeve submit --bulk - --wait >/dev/null
+	expect_eq 3 "$(sql "select count(*) from task_history where result = details and length(result) = $((12 * 1048576))")"
+	expect_fail 4 reeve submit echo - < <(cat "$DIR/want" - <<<x)
+	expect_match "details is longer than $((12 * 1048576)) bytes" "$OUTPUT"
+	expect_fail 1 reeve submit sh "head -c $((12 * 1048576 + 1)) /dev/zero | tr '\\0' x" --wait
+	expect_match 'result-too-long' "$OUTPUT"
+}
+
+story_limits_may_be_lowered() {
+	start_postgres
+	start_manager --max-details 2KiB --max-result 2KiB --max-message 68KiB
+	start_worker worker --concurrency 4 --prefetch 300
+	x=$(text_of 2048)
+	for i in $(seq 1 200); do echo "{\"details\":\"$x\"}"; done | reeve submit --bulk - echo >"$DIR/ids"
+	reeve wait - --json <"$DIR/ids" >"$DIR/ended"
+	expect_eq 200 "$(jq -r .result "$DIR/ended" | grep -cxF "$x")"
+	expect_eq 200 "$(reeve list --limit 1000 --json | wc -l)"
+	expect_fail 4 reeve submit echo "${x}x"
+	expect_match 'details is longer than 2048 bytes' "$OUTPUT"
+	expect_fail 1 reeve submit sh 'head -c 2049 /dev/zero | tr "\0" x' --wait
+	expect_match 'result-too-long' "$OUTPUT"
+	expect_fail 1 reeve submit sh 'head -c 4000 /dev/zero | tr "\0" x >&2; exit 1' --max-attempts 1 --wait
+	expect_match 'exit:1: .*xxx' "$OUTPUT" # errors are cut, not refused
+}
+
+# Names, keys and errors as long as they may be make the longest lists and audits there are.
+story_long_lists_and_audits_come_in_pieces() {
+	start_postgres
+	start_manager
+	for i in $(seq 1 3000); do echo "{\"key\":\"$i\"}"; done | reeve submit --bulk - nothing --delay 1h --queue "$(text_of 255)" \
+		--source "$(text_of 255)" >"$DIR/ids"
+	sql "update tasks set last_error = repeat('x', 16384), error_code = repeat('x', 255)"
+	expect_eq "$(sort -nr "$DIR/ids")" "$(reeve list --limit 10000 --json | jq .id)"
+	expect_eq 3001 "$(reeve list --limit 3000 | wc -l)"
+	reeve cancel - --reason "$(text_of 1000)" <"$DIR/ids" >"$DIR/told"
+	expect_eq 3000 "$(grep -c ' cancelled  *yes' "$DIR/told")"
+	expect_fail 1 reeve wait - --json < <(cat "$DIR/ids")
+	expect_eq 3000 "$(wc -l <<<"$OUTPUT")"
+	expect_eq 5000 "$(reeve audit --limit 5000 --json 2>/dev/null | wc -l)"
+	# What an answer does not hold is not passed over in silence.
+	reeve audit --limit 100000 --json >"$DIR/events" 2>"$DIR/said"
+	[ "$(wc -l <"$DIR/events")" = 9000 ] || expect_match 'more events than the' "$(cat "$DIR/said")"
+}
+
+story_thousands_of_ids_at_once() {
+	start_postgres
+	start_manager
+	for i in $(seq 1 10500); do echo '{}'; done | reeve submit --bulk - nothing --delay 1h >"$DIR/ids"
+	expect_fail 1 reeve wait - --timeout 0 < <(cat "$DIR/ids")
+	expect_match '10500 tasks have not ended' "$OUTPUT"
+	reeve update - --priority 3 <"$DIR/ids" >/dev/null
+	reeve cancel - <"$DIR/ids" >/dev/null
+	expect_fail 1 reeve wait - < <(cat "$DIR/ids")
+	expect_eq 10500 "$(grep -c ' cancelled ' <<<"$OUTPUT")"
+	reeve retry - --json <"$DIR/ids" | jq -c .changed | sort | uniq -c | xargs >"$DIR/told"
+	expect_eq '10500 true' "$(cat "$DIR/told")"
+	expect_eq "$(sort -nr "$DIR/ids")" "$(reeve list --limit 20000 --json | jq .id)"
+	expect_eq 52500 "$(reeve audit --limit 100000 --json | wc -l)" # submitted, updated, cancel_requested, cancelled, retried
+	expect_eq 10500 "$(sql "select count(*) from tasks where status = 'queued' and priority = 3 and attempt = 0")"
+}
+
+run_stories
