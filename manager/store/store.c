@@ -24,7 +24,7 @@ static const struct role_spec {
     [ROLE_CLAIM] = {"claim", true, false, false, HOT_TIMEOUT_MS, 1},
     [ROLE_REPORT] = {"report", true, false, false, HOT_TIMEOUT_MS, 1000},
     [ROLE_HEARTBEAT] = {"heartbeat", true, false, false, HOT_TIMEOUT_MS, 1000},
-    [ROLE_EDIT] = {"edit", true, false, false, HOT_TIMEOUT_MS, 1},
+    [ROLE_EDIT] = {"edit", true, true, false, HOT_TIMEOUT_MS, 1},
     [ROLE_READ] = {"read", false, false, false, READ_TIMEOUT_MS, 1},
     [ROLE_LOOK] = {"look", false, false, false, READ_TIMEOUT_MS, 1},
     [ROLE_UPKEEP] = {"upkeep", false, false, false, UPKEEP_TIMEOUT_MS, 1},
