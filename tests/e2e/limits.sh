@@ -6,7 +6,9 @@
 . "$(dirname "$0")/tasks.bash"
 
 text_of() { # BYTES: so much text that does not compress to nothing
-	head -c $(($1 * 3 / 4 + 3)) /dev/urandom | base64 -w 0 | head -c "$1"
+	local text LC_ALL=C
+	text=$(head -c $(($1 * 3 / 4 + 3)) /dev/urandom | base64 -w 0)
+	printf %s "${text:0:$1}"
 }
 
 # Sixteen tasks of a mebibyte each way: more than fits into one message anywhere between submitter and submitter.

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Workers out of the ordinary: at every kind of address, of the same name, whose spawner is killed, whose program has gone.
+# shellcheck disable=SC1091,SC2016,SC2153
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+story_managers_listen_at_every_kind_of_address() {
+	start_postgres
+	default_handlers
+	six=$(free_port) four=$(free_port)
+	urls=("ipc://$DIR/socket" "tcp://127.0.0.1:$four" "tcp://localhost:$four")
+	listen="ipc://$DIR/socket,tcp://127.0.0.1:$four"
+	if [ -e /proc/net/if_inet6 ] && grep -q ' lo$' /proc/net/if_inet6; then
+		urls+=("tcp://[::1]:$six")
+		listen+=",tcp://[::1]:$six"
+	fi
+	start manager "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "$listen"
+	for i in "${!urls[@]}"; do
+		export REEVE_MANAGER=${urls[i]}
+		reeve stats --connect-timeout 60s >/dev/null
+		start_worker "worker$i" --queue "queue $i"
+		reeve submit nothing --queue "queue $i" --wait
+	done
+	expect_eq "${#urls[@]}" "$(reeve workers --json | jq -s 'map(select(.state == "alive")) | length')"
+	# A second one is told that the place is taken; a socket that a killed one has left behind is no hindrance.
+	expect_fail 1 timeout 30 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "ipc://$DIR/socket"
+	expect_match "ipc://$DIR/socket: address in use" "$OUTPUT"
+	kill_manager
+	[ -S "$DIR/socket" ]
+	start manager "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "$listen"
+	reeve submit nothing --queue 'queue 0' --wait --manager "${urls[0]}"
+	for i in "${!urls[@]}"; do stop "worker$i"; done
+}
+
+# Names are for people: what is meant for one worker does not reach another of its name.
+story_two_workers_of_one_name_are_two() {
+	start_postgres
+	start_manager
+	launch_worker a --name same --concurrency 1
+	launch_worker b --name same --concurrency 1
+	one=$(reeve submit sh "$HOLD")
+	two=$(reeve submit sh "$HOLD")
+	wait_began "$one"
+	wait_began "$two"
+	expect_eq 'same 1 same 1' "$(reeve workers --json | jq -r '"\(.name) \(.holding)"' | xargs)"
+	reeve cancel "$one" >/dev/null
+	expect_fail 1 reeve wait "$one" --timeout 20s
+	expect_eq 'cancelled executing' "$(field "$one" status) $(field "$two" status)"
+	release
+	reeve wait "$two"
+}
+
+# What starts the programs is killed: they die with it, their tasks go back at no cost, and the worker says why it ends.
+story_a_worker_without_its_spawner_gives_everything_back() {
+	start_postgres
+	start_manager
+	start_worker worker --concurrency 2
+	id=$(reeve submit sh "echo \$\$ >$DIR/handler; $HOLD" --max-attempts 1)
+	wait_began "$id"
+	spawner=$(xargs <"/proc/$(pid worker)/task/$(pid worker)/children")
+	expect_eq reeve-spawner "$(cat "/proc/$spawner/comm")"
+	kill -s KILL "$spawner"
+	ended worker
+	expect_eq 1 "$STATUS"
+	expect_match 'the spawner process has died' "$(cat "$DIR/log/worker.log")"
+	wait_until 5 '[ -z "$(birth "$(cat "$DIR/handler")")" ]'
+	expect_eq 'queued 0' "$(field "$id" status) $(field "$id" attempt)"
+	expect_eq 'submitted claimed returned' "$(events "$id")"
+	release
+	start_worker other
+	reeve wait "$id"
+	expect_eq 'completed 1 other' "$(field "$id" status) $(field "$id" attempt) $(field "$id" worker)"
+}
+
+story_a_program_that_has_gone_is_a_failure_that_may_pass() {
+	start_postgres
+	start_manager
+	cp /bin/cat "$DIR/program"
+	handlers <<-END
+		[handler program]
+		exec = $DIR/program
+	END
+	start_worker
+	mv "$DIR/program" "$DIR/elsewhere"
+	id=$(reeve submit program hello --retry-base 200ms)
+	wait_status 20 "$id" failed
+	expect_eq exec "$(field "$id" error_code)"
+	expect_match "cannot start $DIR/program: No such file" "$(field "$id" last_error)"
+	mv "$DIR/elsewhere" "$DIR/program"
+	reeve wait "$id"
+	expect_eq 'completed hello' "$(field "$id" status) $(field "$id" result)"
+}
+
+# What leaves the handler's group is no longer the worker's; the task does not wait for it.
+story_a_daemon_that_a_handler_starts_holds_up_nothing() {
+	start_postgres
+	start_manager
+	start_worker
+	begin=$(ms)
+	expect_eq result "$(reeve submit sh "setsid sleep 60 & echo \$! >$DIR/daemon; printf result" --wait)"
+	expect [ $(($(ms) - begin)) -lt 20000 ]
+	kill "$(cat "$DIR/daemon")"
+}
+
+run_stories
