@@ -350,13 +350,15 @@ static char *real_url(nng_stream_listener *listener, const char *url)
 {
 	nng_url *parsed;
 	char *real = NULL;
+	const char *host;
 	int port;
 
 	if (nng_stream_listener_get_int(listener, NNG_OPT_TCP_BOUND_PORT, &port) != 0 ||
 	    nng_url_parse(&parsed, url) != 0)
 		return strdup(url);
-	if (asprintf(
-	        &real, "%s://%s:%d", parsed->u_scheme, *parsed->u_hostname ? parsed->u_hostname : "0.0.0.0", port) < 0)
+	host = *parsed->u_hostname ? parsed->u_hostname : "0.0.0.0";
+	/* nng has taken off the brackets of an IPv6 address. */
+	if (asprintf(&real, strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", parsed->u_scheme, host, port) < 0)
 		real = NULL;
 	nng_url_free(parsed);
 	return real;

@@ -310,7 +310,7 @@ static bool check_result(size_t i, const Reeve__V1__Result *r, struct reeve_erro
 {
 	char field[48];
 	if (r->outcome >= REEVE__V1__OUTCOME__OUTCOME_COMPLETED && r->outcome <= REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED &&
-	    r->task_id >= 1 && !name_problem(r->error_code, true))
+	    r->task_id >= 1 && r->token >= 1 && !name_problem(r->error_code, true))
 		return true;
 	snprintf(field, sizeof field, "results[%zu].outcome", i);
 	if (!check_range(field, r->outcome, REEVE__V1__OUTCOME__OUTCOME_COMPLETED,
@@ -318,6 +318,9 @@ static bool check_result(size_t i, const Reeve__V1__Result *r, struct reeve_erro
 		return false;
 	snprintf(field, sizeof field, "results[%zu].task_id", i);
 	if (!check_range(field, r->task_id, 1, INT64_MAX, error))
+		return false;
+	snprintf(field, sizeof field, "results[%zu].token", i);
+	if (!check_range(field, r->token, 1, INT64_MAX, error))
 		return false;
 	snprintf(field, sizeof field, "results[%zu].error_code", i);
 	return check_name(field, r->error_code, true, error);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Workers out of the ordinary: at every kind of address, of the same name, whose spawner is killed, whose program has gone.
-# shellcheck disable=SC1091,SC2016,SC2153
+# shellcheck disable=SC1091,SC2016,SC2059,SC2086,SC2153
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -21,6 +21,7 @@ story_managers_listen_at_every_kind_of_address() {
 		start_worker "worker$i" --queue "queue $i"
 		reeve submit nothing --queue "queue $i" --wait
 	done
+	expect_eq "$(tr , '\n' <<<"$listen")" "$(sed -n 's/.*listening on //p' "$DIR/log/manager.log")"
 	expect_eq "${#urls[@]}" "$(reeve workers --json | jq -s 'map(select(.state == "alive")) | length')"
 	# A second one is told that the place is taken; a socket that a killed one has left behind is no hindrance.
 	expect_fail 1 timeout 30 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "ipc://$DIR/socket"
@@ -100,6 +101,25 @@ story_a_daemon_that_a_handler_starts_holds_up_nothing() {
 	expect_eq result "$(reeve submit sh "setsid sleep 60 & echo \$! >$DIR/daemon; printf result" --wait)"
 	expect [ $(($(ms) - begin)) -lt 20000 ]
 	kill "$(cat "$DIR/daemon")"
+}
+
+# A result is for an attempt that there was; what cannot be one leaves no trace in the audit.
+story_results_name_attempts() {
+	start_postgres
+	start_manager
+	report() { # TOKEN, as a varint in printf's format, of so many bytes
+		printf "\\x08\\x01\\x12\\x$(printf %02x $((5 + $2)))\\x08\\x01\\x10$1\\x18\\x01" |
+			"$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.WorkerService/Report
+	}
+	id=$(reeve submit nothing)
+	expect_eq 1 "$id"
+	for token in '\x00 1' '\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01 10' '\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01 10'; do
+		expect_match "^3 results\\[0\\].token is " "$(report ${token})" "token ${token}"
+	done
+	expect_eq submitted "$(events 1)"
+	expect_match '^0 ' "$(report '\x01' 1)" # one of 1970: the lock was lost long ago
+	expect_eq 'late_result submitted' "$(events 1)"
+	expect_eq queued "$(field 1 status)"
 }
 
 run_stories
