@@ -211,6 +211,7 @@ static void on_look(struct store_op *op, const struct reeve_error *error)
 		waits_ended(waits, waits->look.ended[i]);
 	free(waits->look_ids);
 	waits->look_ids = NULL;
+	core_alarm(waits->core, waits->look_ms);
 }
 
 /* What other managers have ended. */
@@ -249,7 +250,7 @@ int64_t waits_turn(struct waits *waits, int64_t now_ms)
 		waits->look_ms = now_ms + LOOK_EVERY_MS;
 		look(waits);
 	}
-	if (waits->targets && waits->look_ms < next)
+	if (waits->targets && !waits->looking && waits->look_ms < next)
 		next = waits->look_ms;
 	return next;
 }

@@ -47,7 +47,8 @@ struct stream {
 	int64_t cursor_run_at, cursor_id;
 	bool unread;            /* rows that are due may be behind the cursor's next step */
 	bool reading, reread;   /* reread: the cursor went back while a page was read */
-	bool noted;             /* a task was noted while a page was read that may have begun before its commit */
+	bool noted;             /* tasks were noted while a page was read that may have begun before their commit: */
+	int64_t noted_run_at, noted_id; /* they come after this */
 	bool listed;            /* in the list of active streams */
 	bool failed;            /* the last page could not be read */
 	bool looking;           /* the page being read is a look, not progress */
@@ -141,6 +142,18 @@ static bool behind_cursor(const struct stream *s, int64_t run_at_us, int64_t id)
 	return run_at_us < s->cursor_run_at || (run_at_us == s->cursor_run_at && id <= s->cursor_id);
 }
 
+/* While a page is read its end is not known: what was noted meanwhile may lie before it, and not be in it. */
+static void note_position(struct stream *s, int64_t run_at_us, int64_t id)
+{
+	if (!s->reading)
+		return;
+	if (!s->noted || run_at_us < s->noted_run_at || (run_at_us == s->noted_run_at && id < s->noted_id)) {
+		s->noted_run_at = run_at_us;
+		s->noted_id = id;
+	}
+	s->noted = true;
+}
+
 static void cursor_back(struct stream *s, int64_t run_at_us, int64_t id)
 {
 	if (behind_cursor(s, run_at_us, id + 1)) {
@@ -148,7 +161,7 @@ static void cursor_back(struct stream *s, int64_t run_at_us, int64_t id)
 		s->cursor_id = id;
 		s->reread = s->reading;
 	}
-	s->noted |= s->reading;
+	note_position(s, run_at_us, id);
 	s->unread = true;
 	stream_settle(s);
 }
@@ -211,7 +224,7 @@ static bool is_due(const struct window *w, int64_t run_at_us, int64_t version)
 static void due_later(struct stream *s, int64_t run_at_us)
 {
 	struct core *core = s->window->core;
-	s->noted |= s->reading;
+	note_position(s, run_at_us, 0);
 	if (run_at_us >= s->next_due_us)
 		return;
 	s->next_due_us = run_at_us;
@@ -241,7 +254,7 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 	}
 	if (k || s->unread || s->reading || run_at_us >= s->next_due_us || bytes < 0 || w->size >= w->core->options.window_limit) {
 		/* The cursor will come by, or has to go back. */
-		s->noted |= s->reading;
+		note_position(s, run_at_us, id - 1);
 		if (behind_cursor(s, run_at_us, id))
 			cursor_back(s, run_at_us, id - 1);
 		else if (!s->unread) {
@@ -335,6 +348,9 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 			s->looking = false;
 	}
 	s->reread = false;
+	if (s->noted)
+		cursor_back(s, s->noted_run_at, s->noted_id);
+	s->noted = false;
 	if (s->next_due_us != STORE_TIME_NEVER)
 		core_alarm(w->core, now + (s->next_due_us - core_database_us(w->core)) / 1000 + 1);
 	stream_settle(s);
