@@ -27,6 +27,7 @@ struct scopes {
 	struct window *window;
 	struct scope *all; /* by route */
 	int count;
+	bool stale;                /* the look under way began before it was asked to look again */
 	bool finding, find_wanted; /* wanted: some route's streams are not all known */
 	struct store_streams find;
 	int *find_routes;
@@ -77,6 +78,9 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 		core_alarm(s->core, s->find_retry_ms);
 		return;
 	}
+	bool stale = s->stale;
+	s->stale = false;
+	s->find_wanted |= stale;
 	/* A route with as many streams as were asked for may have more below; those are asked for at once. */
 	int *found = calloc((size_t)s->find_count + 1, sizeof *found);
 	int32_t *lowest = calloc((size_t)s->find_count + 1, sizeof *lowest);
@@ -91,7 +95,8 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 	}
 	for (int k = 0; k < s->find_count; k++) {
 		struct scope *scope = scope_of(s, s->find_routes[k]);
-		scope->complete = scope->once = true;
+		scope->once = true;
+		scope->complete = !stale;
 		if (found[k] >= STREAMS_FOUND_AT_ONCE && !s->finding) {
 			/* One route at a time goes on downwards; the others of this round are looked for again. */
 			s->find_wanted = true;
@@ -166,6 +171,7 @@ void scopes_routes_changed(struct scopes *s)
 
 void scopes_look_again(struct scopes *s)
 {
+	s->stale = s->finding;
 	for (int i = 0; i < s->count; i++)
 		s->all[i].complete = false;
 	find_all(s);

@@ -29,6 +29,9 @@ enum {
 struct known {
 	struct candidate c;
 	bool taken; /* being claimed */
+	bool newer; /* it waits again in a later version, in this stream from this time on: */
+	int32_t newer_route, newer_priority;
+	int64_t newer_run_at;
 	bool gone;  /* claimed while a page was read that may still show it as waiting: known until that has come */
 	struct known *prev, *next;
 	UT_hash_handle hh;
@@ -170,6 +173,15 @@ static void cursor_back(struct stream *s, int64_t run_at_us, int64_t id)
 
 _Static_assert(offsetof(struct known, c) == 0, "a candidate is cast to what holds it");
 
+/* A candidate that is being claimed waits again: it is read when its claim has ended. */
+static void mark_newer(struct known *k, const struct stream *s, int64_t run_at_us)
+{
+	k->newer = true;
+	k->newer_route = s->key.route;
+	k->newer_priority = s->key.priority;
+	k->newer_run_at = run_at_us;
+}
+
 static void gone_drop(struct window *w, struct known *k)
 {
 	DL_DELETE(k->c.stream->gone, k);
@@ -188,7 +200,9 @@ static void candidate_add(struct stream *s, const struct store_candidate *c)
 		k = NULL;
 	}
 	if (k) {
-		if (!k->taken && !k->gone && c->version > k->c.version && k->c.stream == s)
+		if (k->taken && c->version > k->c.version)
+			mark_newer(k, s, c->run_at_us);
+		else if (!k->gone && c->version > k->c.version && k->c.stream == s)
 			k->c.version = c->version;
 		return;
 	}
@@ -254,6 +268,8 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 	}
 	if (k || s->unread || s->reading || run_at_us >= s->next_due_us || bytes < 0 || w->size >= w->core->options.window_limit) {
 		/* The cursor will come by, or has to go back. */
+		if (k)
+			mark_newer(k, s, run_at_us);
 		note_position(s, run_at_us, id - 1);
 		if (behind_cursor(s, run_at_us, id))
 			cursor_back(s, run_at_us, id - 1);
@@ -471,8 +487,11 @@ void window_forget(struct window *w, int64_t id)
 	if (!k || k->gone)
 		return;
 	struct stream *s = k->c.stream;
-	if (!s->reading || !k->taken) {
+	struct known was = *k;
+	if (!s->reading || !k->taken || k->newer) {
 		candidate_drop(w, k);
+		if (was.newer)
+			window_rewind(w, was.newer_route, was.newer_priority, was.newer_run_at);
 		return;
 	}
 	k->taken = false;

@@ -1,0 +1,583 @@
+/* The dispatcher: who gets which candidates, what a claim whose outcome is not known leads to, Fetches that come again. */
+#include "manager/core/dispatch.h"
+
+#include "manager/core/window.h"
+#include "tests/unit/manager/core/fake_answers.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct core *core;
+static int route;
+
+/* A core that knows one route with one stream, whose first page has `count` tasks. */
+static void begin_with(const struct core_options *options, int count)
+{
+	struct fake_fetch fetch;
+
+	route = fake_route("q", "t");
+	core = fake_core_with(options);
+	/* A first Fetch has the window look; it is over when the rest begins. */
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 100, .fetch_id = 1, .wait_ms = 1});
+	fake_stream(route, 0);
+	fake_pass(core, 2);
+	cr_assert_eq(fetch.answered, 1);
+	fake_page_of(fake_page_taken(route, 0), 1, count, fake_db_us() - 1000000);
+	cr_assert_eq(fake_count(FAKE_CLAIM), 0);
+}
+
+static void begin(int count)
+{
+	begin_with(&(struct core_options){0}, count);
+}
+
+static void note(int64_t id, int route_id, int32_t priority, int32_t bytes)
+{
+	window_note(core->window, route_id, priority, id, fake_db_us(), fake_db_us(), bytes);
+}
+
+Test(dispatch, a_parked_fetch_gets_what_comes)
+{
+	struct fake_fetch fetch;
+
+	begin(0);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	fake_pass(core, 300);
+	while (fake_count(FAKE_PAGE)) /* a trailing look */
+		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+	note(5, route, 0, 10);
+	dispatch_run(core->dispatch);
+	struct store_claim *claim = fake_claim_taken();
+
+	cr_expect_eq(claim->count, 1);
+	cr_expect_eq(claim->fetch_count, 1);
+	cr_expect_eq(claim->fetches[0].incarnation, 1);
+	cr_expect_eq(claim->fetches[0].fetch_id, 1);
+	cr_expect_eq(fetch.answered, 0, "not before it is committed");
+	fake_claim(claim, 0);
+	cr_expect_eq(fetch.count, 1);
+	cr_expect_eq(fetch.ids[0], 5);
+	cr_expect_eq(fetch.parked_ms, 300);
+	fake_end(core);
+}
+
+Test(dispatch, candidates_are_shared_out)
+{
+	struct fake_fetch a, b, c;
+
+	begin(10);
+	fake_fetch_only(core, &a, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_fetch_only(core, &b, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
+	fake_fetch_only(core, &c, (struct fetch_request){.incarnation = 3, .fetch_id = 1, .slots = 2});
+	/* The first to wait begins a claim of its own; what it leaves is for the others. */
+	for (int i = 0; i < 3; i++)
+		fake_redeliver(0, NULL);
+	fake_claim(fake_claim_taken(), 0);
+	while (fake_count(FAKE_CLAIM))
+		fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(a.count, 10);
+
+	for (int64_t id = 20; id < 32; id++)
+		note(id, route, 0, 10);
+	dispatch_run(core->dispatch);
+	struct store_claim *claim = fake_claim_taken();
+
+	cr_expect_eq(claim->count, 12);
+	cr_expect_eq(claim->fetch_count, 2);
+	for (int i = 1; i < claim->count; i++)
+		cr_expect_lt(claim->tries[i - 1].id, claim->tries[i].id, "in the order of their ids");
+	fake_claim(claim, 0);
+	cr_expect_eq(b.count, 10);
+	cr_expect_eq(c.count, 2);
+	fake_end(core);
+}
+
+Test(dispatch, few_candidates_are_shared_out_evenly)
+{
+	struct fake_fetch fetches[4];
+
+	begin(0);
+	for (int i = 0; i < 4; i++)
+		fake_fetch(core, &fetches[i], (struct fetch_request){.incarnation = i + 1, .fetch_id = 1});
+	for (int64_t id = 20; id < 28; id++)
+		note(id, route, 0, 10);
+	dispatch_run(core->dispatch);
+	fake_claim(fake_claim_taken(), 0);
+	for (int i = 0; i < 4; i++)
+		cr_expect_eq(fetches[i].count, 2);
+	fake_end(core);
+}
+
+Test(dispatch, one_claim_at_a_time_and_what_gathers_is_the_next)
+{
+	struct fake_fetch fetches[5];
+
+	begin(50);
+	fake_fetch(core, &fetches[0], (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 5});
+	struct store_claim *claim = fake_claim_taken();
+
+	for (int i = 1; i < 5; i++)
+		fake_fetch(core, &fetches[i], (struct fetch_request){.incarnation = i + 1, .fetch_id = 1, .slots = 5});
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	fake_claim(claim, 0);
+	cr_expect_eq(fetches[0].count, 5);
+	claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 20);
+	cr_expect_eq(claim->fetch_count, 4);
+	fake_claim(claim, 0);
+	for (int i = 1; i < 5; i++)
+		cr_expect_eq(fetches[i].count, 5);
+	fake_end(core);
+}
+
+Test(dispatch, a_claim_is_bounded)
+{
+	struct fake_fetch fetches[3];
+
+	begin_with(&(struct core_options){.claim_limit = 25}, 80);
+	fake_fetch(core, &fetches[0], (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 20});
+	struct store_claim *claim = fake_claim_taken();
+
+	fake_fetch(core, &fetches[1], (struct fetch_request){.incarnation = 2, .fetch_id = 1, .slots = 20});
+	fake_fetch(core, &fetches[2], (struct fetch_request){.incarnation = 3, .fetch_id = 1, .slots = 20});
+	fake_claim(claim, 0);
+	while (fake_count(FAKE_CLAIM)) {
+		claim = fake_claim_taken();
+		cr_expect_leq(claim->count, 25);
+		fake_claim(claim, 0);
+	}
+	cr_expect(fetches[1].count > 0 && fetches[2].count > 0);
+	fake_end(core);
+}
+
+Test(dispatch, answers_are_bounded_in_bytes_but_one_always_fits)
+{
+	struct fake_fetch fetch;
+
+	begin(0);
+	for (int64_t id = 1; id <= 5; id++)
+		note(id, route, 0, 1000000);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .max_bytes = 2500000});
+	struct store_claim *claim = fake_claim_taken();
+
+	cr_expect_eq(claim->count, 2);
+	fake_claim(claim, 0);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .max_bytes = 1000});
+	claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	fake_claim(claim, 0);
+	fake_end(core);
+}
+
+Test(dispatch, queues_types_and_ids_are_chosen)
+{
+	struct fake_fetch fetch;
+	char *mail[] = {(char *)"mail"}, *u[] = {(char *)"u"};
+
+	int other_type, other_queue;
+	begin(0);
+	other_type = fake_route("q", "u");
+	other_queue = fake_route("mail", "t");
+	fake_pass(core, 1500); /* the tick tells of them */
+	note(1, route, 0, 10);
+	static const int64_t excluded[] = {9, 3, 1};
+	fake_fetch(core, &fetch,
+	    (struct fetch_request){.incarnation = 1,
+	        .fetch_id = 1,
+	        .queue_count = 1,
+	        .queues = mail,
+	        .exclude_count = 3,
+	        .exclude = excluded});
+	fake_streams(2, (struct store_stream[]){{other_type, 0}, {other_queue, 0}});
+	struct store_candidate rows[] = {{3, fake_db_us(), fake_db_us() - 2, 10}, {4, fake_db_us(), fake_db_us() - 1, 10}};
+	fake_page(fake_page_taken(other_queue, 0), 2, rows, 0);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	cr_expect_neq(fake_tries(claim, 4), 0);
+	fake_claim(claim, 0);
+
+	fake_fetch(core, &fetch,
+	    (struct fetch_request){.incarnation = 1, .fetch_id = 2, .type_count = 1, .types = u});
+	fake_page(fake_page_taken(other_type, 0), 1, &(struct store_candidate){2, fake_db_us(), fake_db_us() - 1, 10}, 0);
+	claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	cr_expect_neq(fake_tries(claim, 2), 0);
+	fake_claim(claim, 0);
+	fake_end(core);
+}
+
+/* --- order --------------------------------------------------------------------------------------------------------- */
+
+Test(dispatch, higher_priorities_go_first)
+{
+	struct fake_fetch fetch;
+
+	begin(20);
+	window_rewind(core->window, route, 5, STORE_TIME_BEGIN); /* there may be some */
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0, "nothing overtakes what has not been read yet");
+	struct store_candidate rows[] = {{101, fake_db_us(), fake_db_us() - 2, 10}, {102, fake_db_us(), fake_db_us() - 1, 10}};
+	fake_page(fake_page_taken(route, 5), 2, rows, 0);
+	struct store_claim *claim = fake_claim_taken();
+
+	cr_expect_eq(claim->count, 10);
+	cr_expect(fake_tries(claim, 101) && fake_tries(claim, 102));
+	fake_claim(claim, 0);
+	fake_end(core);
+}
+
+Test(dispatch, what_cannot_be_read_just_now_keeps_nobody_waiting)
+{
+	struct fake_fetch fetch;
+
+	begin(20);
+	window_rewind(core->window, route, 5, STORE_TIME_BEGIN);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_fail(fake_page_taken(route, 5), STATUS(UNAVAILABLE));
+	fake_pass(core, 500);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.count, 10);
+	fake_end(core);
+}
+
+Test(dispatch, what_nobody_here_can_take_keeps_nobody_waiting)
+{
+	struct fake_fetch fetch;
+	char *t[] = {(char *)"t"};
+
+	begin(20);
+	int other = fake_route("q", "u");
+	fake_pass(core, 1500);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .type_count = 1, .types = t});
+	fake_stream(other, 1000);
+	cr_expect_eq(fake_count(FAKE_PAGE), 0, "nobody asks for them");
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.count, 10);
+	fake_end(core);
+}
+
+Test(dispatch, of_one_priority_what_is_due_first_goes_first_whatever_its_type)
+{
+	struct fake_fetch fetch;
+
+	begin(0);
+	int other = fake_route("q", "u");
+	int64_t t = fake_db_us() - 5000000;
+	fake_pass(core, 1500);
+	window_rewind(core->window, route, 0, STORE_TIME_BEGIN);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
+	fake_stream(other, 0);
+	struct store_candidate odd[] = {{1, t, t, 10}, {3, t, t + 2, 10}, {5, t, t + 4, 10}};
+	struct store_candidate even[] = {{2, t, t + 1, 10}, {4, t, t + 3, 10}, {6, t, t + 5, 10}};
+	for (int i = 0; i < 2; i++) {
+		struct store_page *page = fake_take(FAKE_PAGE);
+
+		cr_assert_not_null(page);
+		fake_page(page, 3, page->route == route ? odd : even, 0);
+	}
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 4);
+	for (int64_t id = 1; id <= 4; id++)
+		cr_expect_neq(fake_tries(claim, id), 0, "task %d", (int)id);
+	fake_claim(claim, 0);
+	fake_end(core);
+}
+
+/* --- Fetches that do not park, and time --------------------------------------------------------------------------- */
+
+Test(dispatch, one_that_does_not_park_gets_what_is_at_hand)
+{
+	struct fake_fetch fetch;
+
+	begin(5);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .wait_ms = -1});
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.count, 5);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .wait_ms = -1});
+	cr_expect_eq(fetch.answered, 1);
+	cr_expect_eq(fetch.code, STATUS(OK));
+	cr_expect_eq(fetch.count, 0);
+	fake_end(core);
+}
+
+Test(dispatch, one_that_does_not_park_is_answered_when_its_claim_wins_nothing)
+{
+	struct fake_fetch fetch;
+
+	begin(1);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .wait_ms = -1});
+	fake_claim(fake_claim_taken(), 1);
+	cr_expect_eq(fetch.answered, 1);
+	cr_expect_eq(fetch.code, STATUS(OK));
+	fake_end(core);
+}
+
+Test(dispatch, one_that_does_not_park_waits_for_a_page_but_not_for_long)
+{
+	struct fake_fetch fetch;
+
+	begin(0);
+	window_rewind(core->window, route, 5, STORE_TIME_BEGIN);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .wait_ms = -1});
+	cr_expect_eq(fetch.answered, 0);
+	fake_pass(core, 1000);
+	cr_expect_eq(fetch.answered, 1);
+	cr_expect_eq(fetch.count, 0);
+	fake_end(core);
+}
+
+Test(dispatch, a_parked_one_is_answered_when_its_time_is_over)
+{
+	struct fake_fetch short_one, long_one;
+
+	begin_with(&(struct core_options){.park_limit_ms = 8000}, 0);
+	fake_fetch(core, &short_one, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .wait_ms = 3000});
+	fake_fetch(core, &long_one, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .wait_ms = 3600000});
+	fake_pass(core, 2990);
+	cr_expect_eq(short_one.answered, 0);
+	fake_pass(core, 15);
+	cr_expect_eq(short_one.answered, 1);
+	cr_expect_eq(short_one.code, STATUS(OK));
+	cr_expect_eq(short_one.count, 0);
+	fake_pass(core, 4900);
+	cr_expect_eq(long_one.answered, 0);
+	fake_pass(core, 100);
+	cr_expect_eq(long_one.answered, 1);
+	fake_end(core);
+}
+
+Test(dispatch, a_claim_that_takes_too_long_is_not_waited_for)
+{
+	struct fake_fetch fetch;
+
+	begin(5);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .wait_ms = 1000});
+	struct store_claim *claim = fake_claim_taken();
+
+	fake_pass(core, 5000);
+	cr_expect_eq(fetch.answered, 1);
+	cr_expect_eq(fetch.code, STATUS(UNAVAILABLE));
+	fake_claim(claim, 0); /* what it wins stays with its id */
+	fake_fetch_only(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .again = true});
+	fake_redeliver(2, (const int64_t[]){1, 2});
+	cr_expect_eq(fetch.count, 2);
+	fake_end(core);
+}
+
+/* --- unknown outcomes, and coming again ----------------------------------------------------------------------------- */
+
+Test(dispatch, an_unknown_outcome_is_asked_about)
+{
+	struct fake_fetch won, nothing;
+
+	begin(8);
+	fake_fetch(core, &won, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
+	struct store_claim *claim = fake_claim_taken();
+	fake_fetch(core, &nothing, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .slots = 4});
+	fake_claim(claim, 1); /* so that both are in the next one */
+	cr_expect_eq(won.count, 3);
+	fake_fetch(core, &won, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .slots = 4});
+	claim = fake_claim_taken();
+	int tried = claim->count;
+	fake_fail(claim, STATUS(UNKNOWN));
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0, "nothing is claimed for them before they know what they have");
+	int asked = fake_count(FAKE_REDELIVER);
+	cr_expect_geq(asked, 1);
+	static const int64_t theirs[] = {5, 6};
+	fake_redeliver(2, theirs);
+	cr_expect_eq(nothing.count, 2);
+
+	/* The rest of what was tried is read again. */
+	while (fake_count(FAKE_REDELIVER))
+		fake_redeliver(0, NULL);
+	fake_pass(core, 200);
+	struct store_page *page = fake_page_taken(route, 0);
+	int64_t due = fake_db_us() - 1000000;
+	struct store_candidate rows[] = {{7, due, due, 10}, {8, due, due + 1, 10}};
+	fake_page(page, 2, rows, 0);
+	claim = fake_claim_taken();
+	cr_expect(fake_tries(claim, 7) && fake_tries(claim, 8));
+	fake_claim(claim, 0);
+	cr_expect_eq(won.count, 2);
+	cr_expect_gt(tried, 0);
+	fake_end(core);
+}
+
+Test(dispatch, one_that_comes_again_is_given_the_same_again)
+{
+	struct fake_fetch first, again;
+
+	begin(5);
+	fake_fetch(core, &first, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(first.count, 5);
+	fake_fetch_only(core, &again, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .again = true});
+	fake_redeliver(3, (const int64_t[]){1, 2, 3});
+	cr_expect_eq(again.count, 3);
+	cr_expect_eq(again.ids[2], 3);
+
+	/* So is one whose number is not new, even if it does not say so; and one of an incarnation that is not known here. */
+	fake_fetch_only(core, &again, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_redeliver(1, (const int64_t[]){1});
+	cr_expect_eq(again.count, 1);
+	fake_fetch_only(core, &again, (struct fetch_request){.incarnation = 50, .fetch_id = 77});
+	fake_redeliver(1, (const int64_t[]){9});
+	cr_expect_eq(again.count, 1);
+	fake_end(core);
+}
+
+Test(dispatch, an_earlier_copy_is_answered_when_another_comes)
+{
+	struct fake_fetch parked, again, third;
+
+	begin(0);
+	fake_fetch(core, &parked, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_fetch_only(core, &again, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .again = true});
+	cr_expect_eq(parked.code, STATUS(ABORTED));
+	/* Also while the journal is being asked. */
+	fake_fetch_only(core, &third, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .again = true});
+	cr_expect_eq(again.code, STATUS(ABORTED));
+	fake_redeliver(1, (const int64_t[]){9});
+	fake_redeliver(0, NULL);
+	cr_expect_eq(again.count, 0);
+	cr_expect_eq(third.answered, 0);
+	note(10, route, 0, 10);
+	dispatch_run(core->dispatch);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(third.count, 1);
+	fake_end(core);
+}
+
+Test(dispatch, one_that_comes_again_while_it_is_being_claimed_for)
+{
+	struct fake_fetch first, again;
+
+	begin(5);
+	fake_fetch(core, &first, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	struct store_claim *claim = fake_claim_taken();
+
+	fake_fetch_only(core, &again, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .again = true});
+	cr_expect_eq(first.code, STATUS(ABORTED));
+	fake_claim(claim, 0);
+	cr_expect_eq(again.answered, 0);
+	fake_redeliver(5, (const int64_t[]){1, 2, 3, 4, 5});
+	cr_expect_eq(again.count, 5);
+	fake_end(core);
+}
+
+Test(dispatch, one_whose_caller_is_gone_takes_nothing_more)
+{
+	struct fake_fetch gone, other;
+
+	begin(0);
+	fake_fetch(core, &gone, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_fetch(core, &other, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
+	dispatch_gone(core->dispatch, 1, 1, &gone);
+	cr_expect_eq(gone.answered, 1);
+	note(5, route, 0, 10);
+	dispatch_run(core->dispatch);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->fetches[0].incarnation, 2);
+	fake_claim(claim, 0);
+	cr_expect_eq(other.count, 1);
+	fake_end(core);
+}
+
+/* --- losing -------------------------------------------------------------------------------------------------------- */
+
+Test(dispatch, what_others_won_is_left_to_them)
+{
+	struct fake_fetch fetch;
+
+	begin(5);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_claim(fake_claim_taken(), 2);
+	cr_expect_eq(fetch.count, 4);
+	cr_expect_eq(window_size(core->window), 0);
+	fake_end(core);
+}
+
+Test(dispatch, a_worker_whose_claim_won_nothing_is_looked_at)
+{
+	struct fake_fetch lost, other;
+
+	begin(1);
+	fake_fetch(core, &lost, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_claim(fake_claim_taken(), 1);
+	cr_expect_eq(lost.answered, 0);
+	struct store_look *look = fake_take(FAKE_LOOK);
+	cr_assert_not_null(look);
+	cr_expect_eq(look->incarnation, 1);
+	look->lost = true;
+	fake_ok(look);
+	cr_expect_eq(lost.code, STATUS(FAILED_PRECONDITION));
+
+	/* The task still waits, and goes to another; the lost one's further Fetches are refused. */
+	fake_fetch(core, &other, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
+	int64_t due = fake_db_us() - 1000000;
+	for (struct store_page *page; (page = fake_take(FAKE_PAGE));)
+		fake_page(page, 1, &(struct store_candidate){1, due, due, 10}, 0);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(other.count, 1);
+	fake_fetch_only(core, &lost, (struct fetch_request){.incarnation = 1, .fetch_id = 2});
+	cr_expect_eq(lost.code, STATUS(FAILED_PRECONDITION));
+	fake_end(core);
+}
+
+Test(dispatch, a_worker_that_lives_goes_on_waiting)
+{
+	struct fake_fetch fetch;
+
+	begin(1);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_claim(fake_claim_taken(), 1);
+	struct store_look *look = fake_take(FAKE_LOOK);
+	look->lost = false;
+	fake_ok(look);
+	cr_expect_eq(fetch.answered, 0);
+	while (fake_count(FAKE_PAGE))
+		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+	note(9, route, 0, 10);
+	dispatch_run(core->dispatch);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.ids[0], 9);
+	fake_end(core);
+}
+
+/* --- orders -------------------------------------------------------------------------------------------------------- */
+
+Test(dispatch, an_order_goes_with_a_parked_fetch)
+{
+	struct fake_fetch mine, other;
+	struct store_order order = {.kind = "cancel", .task_id = 3, .token = 4};
+
+	begin(0);
+	fake_fetch(core, &mine, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_fetch(core, &other, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
+	dispatch_order(core->dispatch, 1, &order);
+	cr_expect_eq(mine.orders, 1);
+	cr_expect_eq(mine.code, STATUS(OK));
+	cr_expect_eq(other.answered, 0);
+	dispatch_order(core->dispatch, 1, &order); /* nobody there: the next heartbeat brings it */
+	fake_end(core);
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------- */
+
+Test(dispatch, all_are_answered_at_the_end)
+{
+	struct fake_fetch claiming, waiting, asking, replaced;
+
+	begin(5);
+	fake_fetch(core, &claiming, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_fetch(core, &waiting, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
+	fake_fetch_only(core, &replaced, (struct fetch_request){.incarnation = 3, .fetch_id = 1});
+	fake_fetch_only(core, &asking, (struct fetch_request){.incarnation = 3, .fetch_id = 1, .again = true});
+	fake_end(core);
+	cr_expect_eq(claiming.code, STATUS(UNAVAILABLE));
+	cr_expect_eq(waiting.code, STATUS(UNAVAILABLE));
+	cr_expect_eq(asking.code, STATUS(UNAVAILABLE));
+	cr_expect_eq(replaced.code, STATUS(ABORTED));
+}

@@ -1,0 +1,263 @@
+/* Operations in one list, and a clock that is a variable. */
+#include "tests/unit/manager/core/fake_store.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+struct given {
+	enum fake_kind kind;
+	struct store_op *op;
+	struct given *prev, *next;
+};
+
+struct fake fake;
+static struct given *all;
+static struct store_route routes[FAKE_ROUTES_MOST];
+static int route_count;
+
+static void give(enum fake_kind kind, struct store_op *op)
+{
+	struct given *given = calloc(1, sizeof *given);
+
+	given->kind = kind;
+	given->op = op;
+	DL_APPEND(all, given);
+}
+
+#define GIVEN(name, kind, type)                                                                                        \
+	void store_##name(struct store *store, struct type *op)                                                        \
+	{                                                                                                              \
+		(void)store;                                                                                           \
+		give(kind, &op->op);                                                                                   \
+	}
+
+GIVEN(submit, FAKE_SUBMIT, store_submit)
+GIVEN(routes, FAKE_ROUTES, store_routes)
+GIVEN(page, FAKE_PAGE, store_page)
+GIVEN(streams, FAKE_STREAMS, store_streams)
+GIVEN(claim, FAKE_CLAIM, store_claim)
+GIVEN(redeliver, FAKE_REDELIVER, store_redeliver)
+GIVEN(report, FAKE_REPORT, store_report)
+GIVEN(expire, FAKE_EXPIRE, store_expire)
+GIVEN(edit, FAKE_EDIT, store_edit)
+GIVEN(look, FAKE_LOOK, store_look)
+GIVEN(ended, FAKE_ENDED, store_ended)
+GIVEN(tick, FAKE_TICK, store_tick)
+GIVEN(wake, FAKE_WAKE, store_wake)
+GIVEN(upkeep, FAKE_UPKEEP, store_upkeep)
+
+void store_expire_waiting(struct store *store)
+{
+	(void)store;
+}
+
+int64_t store_manager_id(const struct store *store)
+{
+	(void)store;
+	return FAKE_MANAGER;
+}
+
+int64_t fake_db_us(void)
+{
+	return fake.now_ms * 1000 + fake.clock_us;
+}
+
+static int64_t now_ms(void)
+{
+	return fake.now_ms;
+}
+
+static void alarm_set(void *arg, int64_t at_ms)
+{
+	(void)arg;
+	if (at_ms < fake.alarm_ms)
+		fake.alarm_ms = at_ms;
+}
+
+int fake_route(const char *queue, const char *type)
+{
+	assert(route_count < FAKE_ROUTES_MOST);
+	routes[route_count] = (struct store_route){route_count + 1, queue, type};
+	return ++route_count;
+}
+
+void *fake_take(enum fake_kind kind)
+{
+	struct given *given;
+
+	DL_FOREACH (all, given) {
+		if (given->kind != kind)
+			continue;
+		struct store_op *op = given->op;
+		DL_DELETE(all, given);
+		free(given);
+		return op;
+	}
+	return NULL;
+}
+
+int fake_count(enum fake_kind kind)
+{
+	struct given *given;
+	int count = 0;
+
+	DL_FOREACH (all, given)
+		count += given->kind == kind;
+	return count;
+}
+
+void fake_ok(void *op)
+{
+	struct store_op *o = op;
+	o->done(o, NULL);
+}
+
+void fake_fail(void *op, reeve_status code)
+{
+	struct store_op *o = op;
+	struct reeve_error error;
+
+	error_set(&error, code, "the fake store said so");
+	o->done(o, &error);
+}
+
+/* --- what recurs ------------------------------------------------------------------------------------------------- */
+
+static void answer_routes(struct store_routes *op)
+{
+	op->routes = routes;
+	op->found = 0;
+	if (op->count == 0) {
+		op->routes = routes + (op->after < route_count ? op->after : route_count);
+		op->found = op->after < route_count ? route_count - op->after : 0;
+		fake_ok(op);
+		return;
+	}
+	struct store_route *answer = calloc((size_t)op->count, sizeof *answer);
+	for (int i = 0; i < op->count; i++) {
+		int k = 0;
+		while (k < route_count && (strcmp(routes[k].queue, op->queues[i]) || strcmp(routes[k].type, op->types[i])))
+			k++;
+		if (k == route_count)
+			fake_route(strdup(op->queues[i]), strdup(op->types[i]));
+		answer[op->found++] = routes[k];
+	}
+	op->routes = answer;
+	fake_ok(op);
+	free(answer);
+}
+
+static void answer_tick(struct store_tick *op)
+{
+	op->now_us = fake_db_us();
+	op->others = fake.others;
+	op->newest_route = route_count;
+	fake_ok(op);
+}
+
+static void answer_wake(struct store_wake *op)
+{
+	fake.wakes++;
+	snprintf(fake.woken, sizeof fake.woken, "%s", op->payload);
+	fake_ok(op);
+}
+
+static void answer_expire(struct store_expire *op)
+{
+	fake.expired_looks++;
+	op->count = 0;
+	op->more = false;
+	fake_ok(op);
+}
+
+static void answer_upkeep(struct store_upkeep *op)
+{
+	op->more = false;
+	fake_ok(op);
+}
+
+static void answer_recurring(void)
+{
+	static const enum fake_kind recurring[] = {FAKE_TICK, FAKE_ROUTES, FAKE_WAKE, FAKE_EXPIRE, FAKE_UPKEEP};
+
+	for (size_t i = 0; i < sizeof recurring / sizeof *recurring; i++)
+		for (void *op; (op = fake_take(recurring[i]));) {
+			if (fake.down) {
+				fake_fail(op, STATUS(UNAVAILABLE));
+				continue;
+			}
+			switch (recurring[i]) {
+			case FAKE_TICK: answer_tick(op); break;
+			case FAKE_ROUTES: answer_routes(op); break;
+			case FAKE_WAKE: answer_wake(op); break;
+			case FAKE_EXPIRE: answer_expire(op); break;
+			default: answer_upkeep(op); break;
+			}
+		}
+}
+
+void fake_turn(struct core *core)
+{
+	if (fake.alarm_ms <= fake.now_ms) {
+		fake.alarm_ms = INT64_MAX;
+		core_turn(core);
+	}
+	answer_recurring();
+}
+
+void fake_pass(struct core *core, int64_t ms)
+{
+	int64_t until = fake.now_ms + ms;
+	int turns = 0;
+
+	while (fake.alarm_ms <= until) {
+		turns = fake.alarm_ms > fake.now_ms ? 0 : turns + 1;
+		assert(turns < 100); /* an alarm that goes off again at once, for ever */
+		if (fake.alarm_ms > fake.now_ms)
+			fake.now_ms = fake.alarm_ms;
+		fake_turn(core);
+	}
+	fake.now_ms = until;
+	answer_recurring();
+}
+
+/* --- the core ------------------------------------------------------------------------------------------------------ */
+
+struct core *fake_core_with(const struct core_options *options)
+{
+	struct core_options o = *options;
+	const struct core_host host = {now_ms, alarm_set, NULL};
+
+	o.lease_ms = o.lease_ms ? o.lease_ms : 15000;
+	o.heartbeat_ms = o.heartbeat_ms ? o.heartbeat_ms : 4000;
+	o.buffer_ms = o.buffer_ms ? o.buffer_ms : 30000;
+	o.park_limit_ms = o.park_limit_ms ? o.park_limit_ms : 15000;
+	o.max_answer_bytes = o.max_answer_bytes ? o.max_answer_bytes : 4 << 20;
+	o.window_limit = o.window_limit ? o.window_limit : 20000;
+	o.claim_limit = o.claim_limit ? o.claim_limit : 1000;
+	fake = (struct fake){.now_ms = 1000000, .alarm_ms = INT64_MAX, .clock_us = INT64_C(1700000000000000)};
+	struct core *core = core_create(NULL, &o, &host);
+
+	fake_pass(core, 1);
+	return core;
+}
+
+struct core *fake_core(void)
+{
+	return fake_core_with(&(struct core_options){0});
+}
+
+void fake_end(struct core *core)
+{
+	while (all) {
+		struct given *given = all;
+		struct store_op *op = given->op;
+		DL_DELETE(all, given);
+		free(given);
+		fake_fail(op, STATUS(UNAVAILABLE));
+	}
+	core_destroy(core);
+}

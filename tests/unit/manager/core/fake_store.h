@@ -1,0 +1,80 @@
+/*
+ * A store for tests of the core: it keeps every operation that it is given until the test says what has become of it. And
+ * a core on top of it whose clock the test moves.
+ *
+ * Recurring operations that most tests are not about (ticks, upkeep, wakes, the loading of routes, expired attempts) are
+ * answered by fake_turn; the others wait in fake_take's lists, in the order they came.
+ */
+#ifndef REEVE_TESTS_FAKE_STORE_H
+#define REEVE_TESTS_FAKE_STORE_H
+
+#include "manager/core/core.h"
+
+enum fake_kind {
+	FAKE_SUBMIT,
+	FAKE_ROUTES,
+	FAKE_PAGE,
+	FAKE_STREAMS,
+	FAKE_CLAIM,
+	FAKE_REDELIVER,
+	FAKE_REPORT,
+	FAKE_EXPIRE,
+	FAKE_EDIT,
+	FAKE_LOOK,
+	FAKE_ENDED,
+	FAKE_TICK,
+	FAKE_WAKE,
+	FAKE_UPKEEP,
+	FAKE_KINDS
+};
+
+enum {
+	FAKE_MANAGER = 7, /* the number of the manager under test */
+	FAKE_ROUTES_MOST = 40,
+};
+
+/* What the fake database says, for the test to change. */
+struct fake {
+	int64_t now_ms;         /* the monotonic clock */
+	int64_t alarm_ms;       /* when the core wants to be called */
+	int64_t clock_us;       /* the database's clock minus the monotonic one */
+	bool others;            /* other managers live */
+	bool down;              /* recurring operations fail */
+	int wakes;              /* sent so far */
+	char woken[96];         /* the last one */
+	int expired_looks;
+};
+extern struct fake fake;
+
+/* A core whose first turn is over: its routes are known, the clock was read, and nothing is under way. */
+struct core *fake_core(void);
+
+/* The same with other options; those left 0 are the usual ones. */
+struct core *fake_core_with(const struct core_options *options);
+
+/* Fails what is under way, as a store that is closed, and frees the core. */
+void fake_end(struct core *core);
+
+/* A route that the database has; its number. Before fake_core, to be known from the start. */
+int fake_route(const char *queue, const char *type);
+
+/* The database's clock. */
+int64_t fake_db_us(void);
+
+/* The oldest operation of a kind that has not been answered, which is then the test's to answer; NULL: there is none. */
+void *fake_take(enum fake_kind kind);
+
+/* How many there are. */
+int fake_count(enum fake_kind kind);
+
+/* Answers one that was taken. */
+void fake_ok(void *op);
+void fake_fail(void *op, reeve_status code);
+
+/* Calls the core if its alarm is due; answers what recurs. */
+void fake_turn(struct core *core);
+
+/* Moves the clock on, calling the core whenever its alarm goes off. */
+void fake_pass(struct core *core, int64_t ms);
+
+#endif

@@ -1,0 +1,323 @@
+/* Submits, reports and changes by hand: what follows from them for the window, waiters and workers. */
+#include "manager/core/submit.h"
+
+#include "common/uuid.h"
+#include "manager/core/edit.h"
+#include "manager/core/report.h"
+#include "manager/core/waits.h"
+#include "manager/core/window.h"
+#include "tests/unit/manager/core/fake_answers.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static struct core *core;
+static int route;
+static struct fake_fetch fetch;
+static uint8_t request[UUID_BYTES];
+
+struct told {
+	int calls;
+	reeve_status code;
+	int64_t id;
+};
+
+/* A core that knows one route, whose only stream is empty; a Fetch waits. */
+static void begin(void)
+{
+	route = fake_route("q", "t");
+	core = fake_core();
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_stream(route, 0);
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	uuid7_make(fake_db_us() / 1000, request);
+}
+
+static void on_submitted(void *arg, const struct store_made *made, const struct reeve_error *error)
+{
+	struct told *told = arg;
+
+	told->calls++;
+	told->code = error ? error->code : STATUS(OK);
+	told->id = error ? 0 : made[0].id;
+}
+
+/* Submits one task and answers it. */
+static void submit(struct told *told, struct store_task *task, const struct store_made *made, int made_count)
+{
+	*told = (struct told){0};
+	submit_tasks(core, request, task, 1, fake.now_ms + 5000, on_submitted, told);
+	fake_turn(core); /* the routes, if they had to be made */
+	struct store_submit *op = fake_take(FAKE_SUBMIT);
+
+	cr_assert_not_null(op);
+	cr_assert_eq(op->count, 1);
+	cr_assert_gt(op->tasks[0].route, 0);
+	cr_assert_eq(told->calls, 0, "not before it is committed");
+	struct store_made copy = *made;
+	op->made = &copy;
+	op->made_count = made_count;
+	fake_ok(op);
+	cr_assert_eq(told->calls, 1);
+}
+
+Test(submit, what_was_made_is_claimed_without_looking_for_it)
+{
+	struct store_task task = {.queue = "q", .type = "t", .details = "d"};
+	struct told told;
+
+	begin();
+	submit(&told, &task, &(struct store_made){.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
+	cr_expect_eq(told.code, STATUS(OK));
+	cr_expect_eq(told.id, 5);
+	cr_expect_eq(fake_count(FAKE_PAGE), 0);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.ids[0], 5);
+	fake_end(core);
+}
+
+Test(submit, routes_are_made_first)
+{
+	struct store_task task = {.queue = "new", .type = "t", .details = "d"};
+	struct told told;
+
+	begin();
+	submit(&told, &task, &(struct store_made){.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
+	cr_expect_eq(told.code, STATUS(OK));
+	cr_expect_neq(task.route, route);
+	cr_expect_neq(task.route, 0);
+
+	told = (struct told){0};
+	fake.down = true;
+	task = (struct store_task){.queue = "newer", .type = "t", .details = "d"};
+	submit_tasks(core, request, &task, 1, fake.now_ms + 5000, on_submitted, &told);
+	fake_turn(core);
+	cr_expect_eq(told.calls, 1);
+	cr_expect_eq(told.code, STATUS(UNAVAILABLE));
+	cr_expect_eq(fake_count(FAKE_SUBMIT), 0);
+	fake_end(core);
+}
+
+/* The manager that made it may have died before it could tell anybody. */
+Test(submit, what_an_earlier_copy_made_is_looked_for)
+{
+	struct store_task task = {.queue = "q", .type = "t", .details = "d"};
+	struct told told;
+
+	begin();
+	submit(&told, &task, &(struct store_made){.id = 5}, 1);
+	cr_expect_eq(told.id, 5);
+	cr_expect_eq(fake_page_taken(route, 0)->after_run_at_us, STORE_TIME_BEGIN);
+	fake_end(core);
+}
+
+Test(submit, a_keys_older_task_is_nothing_new)
+{
+	struct store_task task = {.queue = "q", .type = "t", .details = "d", .key = "k"};
+	struct told told;
+
+	begin();
+	submit(&told, &task, &(struct store_made){.id = 5, .existing = true}, 1);
+	cr_expect_eq(told.id, 5);
+	cr_expect_eq(fake_count(FAKE_PAGE), 0);
+	fake_end(core);
+}
+
+Test(submit, request_ids_of_other_calls_are_refused)
+{
+	struct store_task task = {.queue = "q", .type = "t", .details = "d"};
+	struct told told;
+
+	begin();
+	submit(&told, &task, &(struct store_made){.id = 5}, 3);
+	cr_expect_eq(told.code, STATUS(INVALID_ARGUMENT));
+	submit(&told, &task, &(struct store_made){.id = 5}, -1);
+	cr_expect_eq(told.code, STATUS(ABORTED));
+	fake_end(core);
+}
+
+Test(submit, request_ids_are_good_for_a_day)
+{
+	struct reeve_error error;
+	int64_t now_ms;
+
+	begin();
+	now_ms = fake_db_us() / 1000;
+	cr_expect(request_id_timely(core, request, &error));
+	uuid7_make(now_ms - 23 * 3600 * 1000, request);
+	cr_expect(request_id_timely(core, request, &error));
+	uuid7_make(now_ms + 60 * 1000, request);
+	cr_expect(request_id_timely(core, request, &error));
+	memset(request, 0x44, sizeof request);
+	cr_expect_not(request_id_timely(core, request, &error));
+	cr_expect_eq(error.code, STATUS(INVALID_ARGUMENT));
+	fake_end(core);
+}
+
+Test(submit, older_request_ids_are_refused)
+{
+	struct reeve_error error;
+
+	begin();
+	/* An id made long ago, as its time says. */
+	uint64_t ms = (uint64_t)(fake_db_us() / 1000 - 25 * 3600 * 1000);
+	for (int i = 0; i < 6; i++)
+		request[i] = (uint8_t)(ms >> 8 * (5 - i));
+	cr_expect_not(request_id_timely(core, request, &error));
+	cr_expect_eq(error.code, STATUS(FAILED_PRECONDITION));
+	ms = (uint64_t)(fake_db_us() / 1000 + 3 * 3600 * 1000);
+	for (int i = 0; i < 6; i++)
+		request[i] = (uint8_t)(ms >> 8 * (5 - i));
+	cr_expect_not(request_id_timely(core, request, &error));
+	cr_expect_eq(error.code, STATUS(INVALID_ARGUMENT));
+	fake_end(core);
+}
+
+/* --- reports -------------------------------------------------------------------------------------------------------- */
+
+static int reported;
+
+static void on_reported(struct store_op *op, const struct reeve_error *error)
+{
+	(void)op;
+	cr_expect_null(error);
+	reported++;
+}
+
+static void on_wait(void *arg, const int64_t *ended, int count, const struct reeve_error *error)
+{
+	(void)ended, (void)error;
+	*(int *)arg = count;
+}
+
+static void wait_for(int64_t id, int *ended)
+{
+	*ended = -1;
+	waits_add(core->waits, &id, 1, 60000, on_wait, ended);
+	struct store_ended *look = fake_take(FAKE_ENDED);
+
+	look->live = &id;
+	look->live_count = 1;
+	look->ended_count = 0;
+	fake_ok(look);
+}
+
+Test(report, what_ended_is_told_and_what_waits_again_is_a_candidate)
+{
+	struct store_result results[] = {
+	    {.id = 1, .token = 1, .outcome = STORE_COMPLETED},
+	    {.id = 2, .token = 1, .outcome = STORE_RETURNED},
+	    {.id = 3, .token = 1, .outcome = STORE_FAILED},
+	    {.id = 4, .token = 1, .outcome = STORE_COMPLETED},
+	};
+	int first, late;
+
+	begin();
+	wait_for(1, &first);
+	wait_for(4, &late);
+	struct store_report report = {.op.done = on_reported, .incarnation = 1, .count = 4, .results = results};
+	report_results(core, &report);
+	struct store_report *op = fake_take(FAKE_REPORT);
+	int64_t now = fake_db_us();
+	op->results[0].ended = true;
+	op->results[1].route = op->results[2].route = route;
+	op->results[1].version = op->results[1].due_us = now;
+	op->results[2].version = now;
+	op->results[2].due_us = now + 1000000;
+	op->results[3].verdict = STORE_LATE;
+	op->results[3].ended = true;
+	fake_ok(op);
+	cr_expect_eq(reported, 1);
+	cr_expect_eq(first, 1);
+	cr_expect_eq(late, -1, "a late result ends nothing");
+	fake_page(fake_page_taken(route, 0), 1, &(struct store_candidate){2, now, now, 10}, now + 1000000);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	cr_expect_eq(fake_tries(claim, 2), now);
+	fake_claim(claim, 0);
+	cr_expect_eq(core->counters.late, 1);
+	fake_end(core);
+}
+
+/* A report whose first try ended unknown with its connection: what that changed was never told. */
+Test(report, after_an_unknown_try_everything_is_read)
+{
+	struct store_result results[] = {{.id = 1, .token = 1, .outcome = STORE_RETURNED}};
+
+	begin();
+	struct store_report report = {.op.done = on_reported, .incarnation = 1, .count = 1, .results = results};
+	report_results(core, &report);
+	struct store_report *op = fake_take(FAKE_REPORT);
+	op->results[0].verdict = STORE_REPEATED;
+	op->results[0].ended = true;
+	op->op.again = true;
+	fake_ok(op);
+	cr_expect_eq(fake_count(FAKE_STREAMS), 1);
+	fake_end(core);
+}
+
+/* --- changes by hand ------------------------------------------------------------------------------------------------ */
+
+static int edited;
+
+static void on_edited(struct store_op *op, const struct reeve_error *error)
+{
+	(void)op;
+	edited += !error;
+}
+
+static void edit(enum store_edit_kind kind, struct store_edited *tasks, int count)
+{
+	int64_t id = tasks[0].id;
+	struct store_edit given = {.op.done = on_edited, .kind = kind, .count = 1, .ids = &id, .actor = "me", .reason = ""};
+
+	edited = 0;
+	edit_tasks(core, &given);
+	struct store_edit *op = fake_take(FAKE_EDIT);
+	cr_assert_not_null(op);
+	op->tasks = tasks;
+	op->found = count;
+	fake_ok(op);
+	cr_expect_eq(edited, 1);
+}
+
+Test(edit, a_cancelled_task_is_no_candidate_and_its_waiters_are_told)
+{
+	struct store_edited task = {.id = 7, .status = "cancelled", .changed = true, .ended = true};
+	int ended;
+
+	begin();
+	window_note(core->window, route, 0, 7, fake_db_us(), fake_db_us(), 10);
+	wait_for(7, &ended);
+	cr_expect_eq(window_size(core->window), 1);
+	edit(STORE_CANCEL, &task, 1);
+	cr_expect_eq(window_size(core->window), 0);
+	cr_expect_eq(ended, 1);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	fake_end(core);
+}
+
+Test(edit, the_worker_of_a_running_task_is_told)
+{
+	struct store_edited task = {.id = 7, .status = "executing", .changed = true, .ordered_worker = 1, .token = 12};
+
+	begin();
+	edit(STORE_CANCEL, &task, 1);
+	cr_expect_eq(fetch.answered, 1);
+	cr_expect_eq(fetch.orders, 1);
+	fake_end(core);
+}
+
+Test(edit, a_retried_task_is_a_candidate)
+{
+	begin();
+	int64_t now = fake_db_us();
+	struct store_edited task = {
+	    .id = 7, .status = "queued", .changed = true, .waits = true, .route = route, .version = now, .due_us = now};
+
+	edit(STORE_RETRY, &task, 1);
+	fake_page(fake_page_taken(route, 0), 1, &(struct store_candidate){7, now, now, 10}, 0);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.ids[0], 7);
+	fake_end(core);
+}

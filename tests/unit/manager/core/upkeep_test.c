@@ -1,0 +1,139 @@
+/* Upkeep: whose time it is, and when expired attempts may be taken back. */
+#include "manager/core/upkeep.h"
+
+#include "manager/core/dispatch.h"
+#include "manager/core/waits.h"
+#include "manager/core/window.h"
+#include "tests/unit/manager/core/fake_answers.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+static struct core *core;
+
+Test(upkeep, the_databases_time_goes_on_between_readings)
+{
+	core = fake_core();
+	cr_expect_eq(core_database_us(core), fake_db_us());
+	int64_t before = core_database_us(core);
+	fake_pass(core, 12345);
+	cr_expect_eq(core_database_us(core), before + 12345000);
+	fake_end(core);
+}
+
+/* What was due stays due. */
+Test(upkeep, a_clock_set_back_hides_nothing)
+{
+	core = fake_core();
+	int64_t before = core_database_us(core);
+
+	fake.clock_us -= 3600 * INT64_C(1000000);
+	fake_pass(core, 5000);
+	cr_expect_geq(core_database_us(core), before + 5000000);
+	fake.clock_us += 7200 * INT64_C(1000000);
+	fake_pass(core, 5000);
+	cr_expect_eq(core_database_us(core), fake_db_us(), "forwards it is believed");
+	fake_end(core);
+}
+
+Test(upkeep, nothing_expires_before_a_lease_has_passed)
+{
+	core = fake_core();
+	fake_pass(core, 14000);
+	cr_expect_eq(fake.expired_looks, 0);
+	fake_pass(core, 3000);
+	cr_expect_gt(fake.expired_looks, 0);
+	fake_end(core);
+}
+
+/* A worker that lives may be about to report what it did meanwhile. */
+Test(upkeep, nor_in_an_outage_or_in_the_lease_after_it)
+{
+	core = fake_core();
+	fake_pass(core, 20000);
+	fake.down = true;
+	fake_pass(core, 30000);
+	fake.down = false;
+	fake.expired_looks = 0;
+	fake_pass(core, 14000);
+	cr_expect_eq(fake.expired_looks, 0);
+	fake_pass(core, 3000);
+	cr_expect_gt(fake.expired_looks, 0);
+	fake_end(core);
+}
+
+Test(upkeep, nor_when_the_process_was_stopped)
+{
+	core = fake_core();
+	fake_pass(core, 20000);
+	fake.now_ms += 60000; /* in one leap */
+	fake.expired_looks = 0;
+	fake_pass(core, 14000);
+	cr_expect_eq(fake.expired_looks, 0);
+	fake_pass(core, 3000);
+	cr_expect_gt(fake.expired_looks, 0);
+	fake_end(core);
+}
+
+/* Short leases and heartbeats, as tests have them. */
+Test(upkeep, short_leases_expire_too)
+{
+	core = fake_core_with(&(struct core_options){.lease_ms = 500, .heartbeat_ms = 100, .buffer_ms = 600});
+	fake_pass(core, 2000);
+	cr_expect_gt(fake.expired_looks, 0);
+	fake_end(core);
+}
+
+static void on_wait(void *arg, const int64_t *ended, int count, const struct reeve_error *error)
+{
+	(void)ended, (void)error;
+	*(int *)arg = count;
+}
+
+/* Those that wait again come back to the window, those that ended are told of. */
+Test(upkeep, what_becomes_of_expired_attempts)
+{
+	struct fake_fetch fetch;
+	int ended = -1, route = fake_route("q", "t");
+
+	core = fake_core();
+	fake_pass(core, 14900);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .wait_ms = 15000});
+	fake_stream(route, 0);
+	while (fake_count(FAKE_PAGE))
+		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+	waits_add(core->waits, (int64_t[]){5}, 1, 60000, on_wait, &ended);
+	struct store_ended *look = fake_take(FAKE_ENDED);
+	look->live = (int64_t[]){5};
+	look->live_count = 1;
+	look->ended_count = 0;
+	fake_ok(look);
+
+	struct store_expire *expire = NULL;
+	for (int i = 0; i < 3000 && !expire; i++) {
+		fake.now_ms++;
+		if (fake.alarm_ms <= fake.now_ms) {
+			fake.alarm_ms = INT64_MAX;
+			core_turn(core);
+		}
+		expire = fake_take(FAKE_EXPIRE);
+		fake_turn(core);
+		while (fake_count(FAKE_PAGE))
+			fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+	}
+	cr_assert_not_null(expire);
+	int64_t now = fake_db_us();
+	struct store_result results[] = {
+	    {.id = 4, .token = 1, .outcome = STORE_EXPIRED, .route = route, .version = now, .due_us = now},
+	    {.id = 5, .token = 1, .outcome = STORE_EXPIRED, .ended = true},
+	};
+	expire->results = results;
+	expire->count = 2;
+	expire->more = false;
+	fake_ok(expire);
+	cr_expect_eq(ended, 1);
+	fake_page(fake_page_taken(route, 0), 1, &(struct store_candidate){4, now, now, 10}, 0);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.ids[0], 4);
+	fake_end(core);
+}

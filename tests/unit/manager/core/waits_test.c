@@ -1,0 +1,291 @@
+/* Waits: told at once of what ends here, by looks of what ends elsewhere, and never left waiting. */
+#include "manager/core/waits.h"
+
+#include "tests/unit/manager/core/fake_store.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+struct told {
+	int calls;
+	int count;
+	int64_t ids[10];
+	reeve_status code;
+	bool waits_on; /* for the same id, from within the callback */
+};
+
+static struct core *core;
+
+static void on_wait(void *arg, const int64_t *ended, int count, const struct reeve_error *error)
+{
+	struct told *told = arg;
+
+	told->calls++;
+	told->code = error ? error->code : STATUS(OK);
+	told->count = count;
+	for (int i = 0; i < count && i < 10; i++)
+		told->ids[i] = ended[i];
+	if (told->waits_on) {
+		told->waits_on = false;
+		waits_add(core->waits, told->ids, 1, 1000, on_wait, told);
+	}
+}
+
+static void wait_for(struct told *told, int count, const int64_t *ids, int64_t ms)
+{
+	*told = (struct told){0};
+	waits_add(core->waits, ids, count, ms, on_wait, told);
+}
+
+/* Answers the oldest look: these have ended, and of the others each is there. */
+static void look_answered(int count, const int64_t *ended)
+{
+	struct store_ended *look = fake_take(FAKE_ENDED);
+
+	cr_assert_not_null(look, "nothing is looked for");
+	int64_t *live = calloc((size_t)look->count + 1, sizeof *live), *over = calloc((size_t)look->count + 1, sizeof *over);
+	look->ended_count = look->live_count = 0;
+	for (int i = 0; i < look->count; i++) {
+		bool is_over = false;
+		for (int k = 0; k < count; k++)
+			is_over |= ended[k] == look->ids[i];
+		if (is_over)
+			over[look->ended_count++] = look->ids[i];
+		else
+			live[look->live_count++] = look->ids[i];
+	}
+	look->ended = over;
+	look->live = live;
+	fake_ok(look);
+	free(live);
+	free(over);
+}
+
+#define IDS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
+
+Test(waits, what_has_ended_already_is_told_after_one_look)
+{
+	struct told told;
+
+	core = fake_core();
+	wait_for(&told, IDS(3, 1, 2), 10000);
+	cr_expect_eq(told.calls, 0);
+	look_answered(IDS(1, 2, 3));
+	cr_expect_eq(told.calls, 1);
+	cr_expect_eq(told.count, 3);
+	cr_expect_eq(told.code, STATUS(OK));
+	fake_pass(core, 20000);
+	cr_expect_eq(told.calls, 1);
+	cr_expect_eq(fake_count(FAKE_ENDED), 0);
+	fake_end(core);
+}
+
+Test(waits, what_ends_here_is_told_at_once)
+{
+	struct told told;
+
+	core = fake_core();
+	wait_for(&told, IDS(1, 2), 10000);
+	look_answered(0, NULL);
+	waits_ended(core->waits, 2);
+	waits_ended(core->waits, 2);
+	cr_expect_eq(told.calls, 0);
+	waits_ended(core->waits, 77); /* nobody waits for it */
+	waits_ended(core->waits, 1);
+	cr_expect_eq(told.calls, 1);
+	cr_expect_eq(told.count, 2);
+	fake_end(core);
+}
+
+/* The look began before the end was committed, and does not show it. */
+Test(waits, what_ends_while_it_is_looked_for_counts)
+{
+	struct told told;
+
+	core = fake_core();
+	wait_for(&told, IDS(1, 2), 10000);
+	waits_ended(core->waits, 1);
+	look_answered(1, (int64_t[]){2});
+	cr_expect_eq(told.calls, 1);
+	cr_expect_eq(told.count, 2);
+	wait_for(&told, IDS(5), 10000);
+	waits_ended(core->waits, 5);
+	cr_expect_eq(told.calls, 0, "it is not known yet whether all ids are tasks");
+	look_answered(0, NULL);
+	cr_expect_eq(told.calls, 1);
+	cr_expect_eq(told.count, 1);
+	fake_end(core);
+}
+
+Test(waits, doubles_count_once_and_many_may_wait_for_one)
+{
+	struct told one, two, three;
+
+	core = fake_core();
+	wait_for(&one, IDS(4, 4, 4), 10000);
+	wait_for(&two, IDS(4, 5), 10000);
+	wait_for(&three, IDS(4), 10000);
+	for (int i = 0; i < 3; i++)
+		look_answered(0, NULL);
+	waits_ended(core->waits, 4);
+	cr_expect_eq(one.calls, 1);
+	cr_expect_eq(one.count, 1);
+	cr_expect_eq(two.calls, 0);
+	cr_expect_eq(three.calls, 1);
+	waits_ended(core->waits, 5);
+	cr_expect_eq(two.calls, 1);
+	cr_expect_eq(two.count, 2);
+	fake_end(core);
+}
+
+Test(waits, when_the_time_is_over_the_ended_ones_are_told)
+{
+	struct told told;
+
+	core = fake_core();
+	wait_for(&told, IDS(1, 2, 3), 450);
+	look_answered(IDS(3));
+	waits_ended(core->waits, 1);
+	fake_pass(core, 440);
+	cr_expect_eq(told.calls, 0);
+	fake_pass(core, 20);
+	cr_expect_eq(told.calls, 1);
+	cr_expect_eq(told.count, 2);
+	cr_expect_eq(told.ids[0], 1);
+	cr_expect_eq(told.ids[1], 3);
+	fake_end(core);
+}
+
+Test(waits, without_time_it_only_looks)
+{
+	struct told told;
+
+	core = fake_core();
+	wait_for(&told, IDS(1, 2), 0);
+	fake_pass(core, 3000);
+	cr_expect_eq(told.calls, 0, "a look that takes long is waited for");
+	look_answered(IDS(2));
+	cr_expect_eq(told.calls, 1);
+	cr_expect_eq(told.count, 1);
+	fake_end(core);
+}
+
+Test(waits, what_ends_elsewhere_is_found)
+{
+	struct told told, other;
+
+	core = fake_core();
+	wait_for(&told, IDS(1, 2), 10000);
+	wait_for(&other, IDS(2, 3), 10000);
+	look_answered(0, NULL);
+	look_answered(0, NULL);
+	fake_pass(core, 600);
+	cr_expect_eq(fake_count(FAKE_ENDED), 1, "one look for all");
+	struct store_ended *look = fake_take(FAKE_ENDED);
+	cr_expect_eq(look->count, 3);
+	fake_fail(look, STATUS(UNAVAILABLE));
+	cr_expect_eq(told.calls, 0);
+	fake_pass(core, 600);
+	look_answered(IDS(1, 2));
+	cr_expect_eq(told.calls, 1);
+	cr_expect_eq(other.calls, 0);
+	fake_pass(core, 600);
+	look_answered(IDS(3));
+	cr_expect_eq(other.calls, 1);
+	fake_pass(core, 2000);
+	cr_expect_eq(fake_count(FAKE_ENDED), 0, "nobody waits any more");
+	fake_end(core);
+}
+
+Test(waits, many_are_looked_for_in_turns)
+{
+	enum { MANY = 10000 };
+	static int64_t ids[3 * MANY];
+	static bool seen[3 * MANY];
+	struct told told[3];
+
+	core = fake_core();
+	for (int i = 0; i < 3 * MANY; i++)
+		ids[i] = i + 1;
+	for (int i = 0; i < 3; i++) {
+		wait_for(&told[i], MANY, ids + i * MANY, 60000);
+		look_answered(0, NULL);
+	}
+	for (int round = 0; round < 4; round++) {
+		fake_pass(core, 600);
+		struct store_ended *look = fake_take(FAKE_ENDED);
+		cr_assert_not_null(look);
+		cr_expect_leq(look->count, MANY);
+		for (int i = 0; i < look->count; i++)
+			seen[look->ids[i] - 1] = true;
+		look->ended_count = 0;
+		look->live_count = 0;
+		fake_ok(look);
+	}
+	for (int i = 0; i < 3 * MANY; i++)
+		cr_assert(seen[i], "task %d was never looked for", i + 1);
+	fake_end(core);
+}
+
+Test(waits, a_look_that_fails_is_told)
+{
+	struct told told;
+
+	core = fake_core();
+	wait_for(&told, IDS(1), 10000);
+	fake_fail(fake_take(FAKE_ENDED), STATUS(UNAVAILABLE));
+	cr_expect_eq(told.calls, 1);
+	cr_expect_eq(told.code, STATUS(UNAVAILABLE));
+	fake_end(core);
+}
+
+Test(waits, ids_of_no_task_are_told)
+{
+	struct told told;
+
+	core = fake_core();
+	wait_for(&told, IDS(1, 2), 10000);
+	struct store_ended *look = fake_take(FAKE_ENDED);
+	look->ended = (int64_t[]){2};
+	look->ended_count = 1;
+	look->live_count = 0;
+	fake_ok(look);
+	cr_expect_eq(told.calls, 1);
+	cr_expect_eq(told.code, STATUS(NOT_FOUND));
+	fake_end(core);
+}
+
+Test(waits, who_is_told_may_wait_on)
+{
+	struct told told, other;
+
+	core = fake_core();
+	wait_for(&other, IDS(1), 10000);
+	wait_for(&told, IDS(1), 10000);
+	told.waits_on = other.waits_on = true;
+	look_answered(0, NULL);
+	look_answered(0, NULL);
+	waits_ended(core->waits, 1);
+	cr_expect_eq(told.calls, 1);
+	cr_expect_eq(other.calls, 1);
+	look_answered(IDS(1));
+	look_answered(IDS(1));
+	cr_expect_eq(told.calls, 2);
+	cr_expect_eq(other.calls, 2);
+	fake_end(core);
+}
+
+Test(waits, all_are_told_at_the_end)
+{
+	struct told looked, unlooked;
+
+	core = fake_core();
+	wait_for(&looked, IDS(1), 10000);
+	look_answered(0, NULL);
+	wait_for(&unlooked, IDS(1, 2), 10000);
+	fake_end(core);
+	cr_expect_eq(looked.calls, 1);
+	cr_expect_eq(looked.code, STATUS(UNAVAILABLE));
+	cr_expect_eq(unlooked.calls, 1);
+	cr_expect_eq(unlooked.code, STATUS(UNAVAILABLE));
+}

@@ -1,0 +1,176 @@
+/* What managers tell each other. */
+#include "manager/core/wakes.h"
+
+#include "manager/core/window.h"
+#include "tests/unit/manager/core/fake_answers.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+static struct core *core;
+static int route;
+
+static void begin(bool others)
+{
+	route = fake_route("q", "t");
+	core = fake_core();
+	fake.others = others;
+	fake_pass(core, 1500);
+	fake.wakes = 0;
+}
+
+Test(wakes, nobody_is_told_when_nobody_is_there)
+{
+	begin(false);
+	wakes_tell(core->wakes, route, 3, 1000);
+	fake_pass(core, 1000);
+	cr_expect_eq(fake.wakes, 0);
+	fake_end(core);
+}
+
+Test(wakes, what_gathers_in_a_moment_is_told_once_from_its_earliest_time_on)
+{
+	char want[96];
+
+	begin(true);
+	wakes_tell(core->wakes, route, 3, 5000);
+	wakes_tell(core->wakes, route, 3, 1000);
+	wakes_tell(core->wakes, route, 3, 9000);
+	fake_pass(core, 100);
+	cr_expect_eq(fake.wakes, 1);
+	snprintf(want, sizeof want, "%d %d 3 1000", FAKE_MANAGER, route);
+	cr_expect_str_eq(fake.woken, want);
+	wakes_tell(core->wakes, route, 3, 9500);
+	fake_pass(core, 100);
+	cr_expect_eq(fake.wakes, 2);
+	fake_end(core);
+}
+
+Test(wakes, several_streams_are_told_of_each)
+{
+	begin(true);
+	for (int i = 0; i < 10; i++)
+		wakes_tell(core->wakes, route, i, 5000);
+	fake_pass(core, 1000);
+	cr_expect_eq(fake.wakes, 10);
+	fake_end(core);
+}
+
+Test(wakes, too_many_are_told_of_as_any)
+{
+	begin(true);
+	for (int i = 0; i < 100; i++)
+		wakes_tell(core->wakes, route, i, 5000);
+	fake_pass(core, 1000);
+	cr_expect_lt(fake.wakes, 20);
+	int manager, any;
+	cr_assert_eq(sscanf(fake.woken, "%d %d", &manager, &any), 2);
+	cr_expect_eq(any, 0);
+	wakes_tell(core->wakes, route, 1, 5000); /* and then as before */
+	fake_pass(core, 1000);
+	cr_assert_eq(sscanf(fake.woken, "%d %d", &manager, &any), 2);
+	cr_expect_eq(any, route);
+	fake_end(core);
+}
+
+static void hear(int manager, int about, int64_t run_at_us)
+{
+	char wake[96];
+
+	snprintf(wake, sizeof wake, "%d %d 0 %lld", manager, about, (long long)run_at_us);
+	core_notified(core, wake);
+}
+
+Test(wakes, a_stream_that_is_told_of_is_read_from_that_time_on)
+{
+	struct fake_fetch fetch;
+
+	begin(true);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_stream(route, 0);
+	int64_t due = fake_db_us() - 600000000;
+	fake_page_of(fake_page_taken(route, 0), 1, 3, due + 300000000);
+	fake_claim(fake_claim_taken(), 0);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 2});
+	hear(FAKE_MANAGER, route, due);
+	cr_expect_eq(fake_count(FAKE_PAGE), 0, "that was ourselves");
+	hear(FAKE_MANAGER + 1, route, due);
+	cr_expect_leq(fake_page_taken(route, 0)->after_run_at_us, due);
+	fake_end(core);
+}
+
+Test(wakes, any_means_all)
+{
+	struct fake_fetch fetch;
+
+	begin(true);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_stream(route, 0);
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	hear(FAKE_MANAGER + 1, 0, 0);
+	cr_expect_eq(fake_count(FAKE_STREAMS), 1);
+	fake_end(core);
+}
+
+/* A route that this manager has not heard of is asked for, and its streams looked for. */
+Test(wakes, an_unknown_route_is_made_known)
+{
+	struct fake_fetch fetch;
+
+	begin(true);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_stream(route, 0);
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	int other = fake_route("q", "u");
+	hear(FAKE_MANAGER + 1, other, 0);
+	fake_turn(core);
+	fake_stream(other, 0);
+	fake_page_of(fake_page_taken(other, 0), 1, 2, fake_db_us() - 1000);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.count, 2);
+	fake_end(core);
+}
+
+Test(wakes, nonsense_is_harmless)
+{
+	static const char *const said[] = {"", "x", "1 2", "1 2 3", "8 -1 0 0", "8 2000000000 0 0", "8 1 99999999999999999999 0",
+	    "8 1 0 99999999999999999999999", "-9223372036854775808 -2147483648 -2147483648 -9223372036854775808",
+	    "8 1 0 -9223372036854775808", "8 1 0 9223372036854775807"};
+
+	begin(true);
+	for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+		core_notified(core, said[i]);
+	fake_pass(core, 1000);
+	fake_end(core);
+}
+
+/* What was said while nobody listened. */
+Test(wakes, after_listening_anew_everything_is_read)
+{
+	struct fake_fetch fetch;
+
+	begin(true);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_stream(route, 0);
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	core_listening(core);
+	fake_stream(route, 0);
+	cr_expect_eq(fake_page_taken(route, 0)->after_run_at_us, STORE_TIME_BEGIN);
+	fake_end(core);
+}
+
+/* A look for streams that was under way then may have begun too early. */
+Test(wakes, a_look_for_streams_under_way_does_not_stand_for_a_later_one)
+{
+	struct fake_fetch fetch;
+
+	begin(true);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	cr_assert_eq(fake_count(FAKE_STREAMS), 1);
+	core_listening(core);
+	fake_turn(core);
+	fake_streams(0, NULL);
+	fake_pass(core, 300);
+	cr_expect_eq(fake_count(FAKE_STREAMS), 1);
+	fake_end(core);
+}

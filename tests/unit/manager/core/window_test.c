@@ -1,0 +1,384 @@
+/* The window: what it reads, and when; that what appears behind its cursors, or while a page is read, is found. */
+#include "manager/core/window.h"
+#include "tests/unit/manager/core/fake_answers.h"
+
+#include <criterion/criterion.h>
+
+#define BEGIN STORE_TIME_BEGIN
+
+static struct core *core;
+static int route;
+static struct fake_fetch fetch;
+
+/* A core that knows one route with one stream, of priority 0, and has a Fetch with 10 slots. */
+static void begin_with(const struct core_options *options)
+{
+	route = fake_route("q", "t");
+	core = fake_core_with(options);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_stream(route, 0);
+}
+
+static void begin(void)
+{
+	begin_with(&(struct core_options){0});
+}
+
+/* Lets time pass; whatever pages are read meanwhile have nothing in them, and `next_due_us` (0: nothing) after it. Returns how
+ * many those were. */
+static int pass_quietly(int64_t ms, int64_t next_due_us)
+{
+	int pages = 0;
+
+	for (int64_t until = fake.now_ms + ms; fake.now_ms < until;) {
+		fake_pass(core, until - fake.now_ms < 5 ? until - fake.now_ms : 5);
+		for (struct store_page *page; (page = fake_take(FAKE_PAGE)); pages++)
+			fake_page(page, 0, NULL, next_due_us);
+	}
+	return pages;
+}
+
+/* What the Fetch gets when everything that is claimed is won. */
+static void claim_all(void)
+{
+	fake_claim(fake_claim_taken(), 0);
+}
+
+static void fetch_again(int64_t id)
+{
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = id});
+}
+
+Test(window, a_stream_is_read_from_its_beginning_and_on)
+{
+	begin();
+	struct store_page *page = fake_page_taken(route, 0);
+	int64_t due = fake_db_us() - 1000;
+
+	cr_expect_eq(page->after_run_at_us, BEGIN);
+	cr_expect_leq(page->due_us, fake_db_us());
+	cr_expect_geq(page->limit, 20, "a page holds more than the Fetch's slots");
+	int limit = page->limit;
+	fake_page_of(page, 1, limit, due);
+	claim_all();
+	cr_expect_eq(fetch.count, 10);
+	for (int i = 0; i < 10; i++)
+		cr_expect_eq(fetch.ids[i], i + 1, "in their order");
+
+	/* The rest is at hand; the next page follows the last row. */
+	for (int64_t id = 2; fake_count(FAKE_PAGE) == 0; id++) {
+		cr_assert_lt(id, 100);
+		fetch_again(id);
+		claim_all();
+	}
+	page = fake_page_taken(route, 0);
+	cr_expect_eq(page->after_run_at_us, due + limit - 1);
+	cr_expect_eq(page->after_id, limit);
+	fake_page(page, 0, NULL, 0);
+	fake_end(core);
+}
+
+Test(window, a_page_that_ends_is_not_asked_for_again)
+{
+	begin();
+	fake_page_of(fake_page_taken(route, 0), 1, 10, fake_db_us());
+	claim_all();
+	fetch_again(2);
+	cr_expect_eq(fake_count(FAKE_PAGE), 0);
+	cr_expect_eq(fetch.answered, 0);
+	fake_end(core);
+}
+
+Test(window, rows_that_come_twice_are_candidates_once)
+{
+	begin();
+	int64_t due = fake_db_us() - 1000;
+
+	fake_page_of(fake_page_taken(route, 0), 1, 30, due);
+	struct store_claim *claim = fake_claim_taken();
+	window_rewind(core->window, route, 0, due);
+	fake_claim(claim, 0);
+	cr_expect_eq(window_size(core->window), 20);
+	fetch_again(2);
+	claim_all();
+	fetch_again(3);
+	struct store_page *page = fake_page_taken(route, 0);
+
+	cr_expect_eq(page->after_run_at_us, due);
+	fake_page_of(page, 21, 10, due + 20); /* which are just being claimed */
+	claim_all();
+	cr_expect_eq(fetch.count, 10);
+	cr_expect_eq(window_size(core->window), 0);
+	fake_end(core);
+}
+
+Test(window, a_task_of_our_own_needs_no_page)
+{
+	begin();
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	window_note(core->window, route, 0, 5, fake_db_us(), fake_db_us(), 10);
+	dispatch_run(core->dispatch);
+	cr_expect_eq(fake_count(FAKE_PAGE), 0);
+	claim_all();
+	cr_expect_eq(fetch.count, 1);
+	cr_expect_eq(fetch.ids[0], 5);
+	fake_end(core);
+}
+
+Test(window, one_behind_the_cursor_is_a_candidate_too)
+{
+	begin();
+	fake_page_of(fake_page_taken(route, 0), 10, 10, fake_db_us());
+	claim_all();
+	window_note(core->window, route, 0, 3, fake_db_us(), fake_db_us() - 1000000, 10);
+	fetch_again(2);
+	claim_all();
+	cr_expect_eq(fetch.count, 1);
+	cr_expect_eq(fetch.ids[0], 3);
+	fake_end(core);
+}
+
+/* The row was committed after the page had been read, and lies among the page's rows. */
+static void expect_read_again(int64_t due)
+{
+	fake_page_of(fake_page_taken(route, 0), 1, 100, due);
+	claim_all();
+	for (int64_t id = 2; fake_count(FAKE_PAGE) == 0; id++) {
+		cr_assert_lt(id, 20, "no page is read that would show it");
+		fetch_again(id);
+		if (fake_count(FAKE_CLAIM))
+			claim_all();
+	}
+	struct store_page *page = fake_page_taken(route, 0);
+
+	cr_expect_leq(page->after_run_at_us, due + 50, "the page begins behind it");
+	fake_page(page, 1, &(struct store_candidate){1000, due + 60000000, due + 50, 10}, 0);
+	if (fetch.answered)
+		fetch_again(30);
+	cr_expect_neq(fake_tries(fake_claim_taken(), 1000), 0);
+}
+
+Test(window, a_task_noted_while_a_page_is_read_is_found)
+{
+	begin();
+	int64_t due = fake_db_us() - 60000000;
+
+	window_note(core->window, route, 0, 1000, fake_db_us(), due + 50, -1);
+	expect_read_again(due);
+	fake_end(core);
+}
+
+Test(window, what_another_manager_tells_while_a_page_is_read_is_found)
+{
+	begin();
+	int64_t due = fake_db_us() - 60000000;
+	char wake[96];
+
+	snprintf(wake, sizeof wake, "%d %d 0 %lld", FAKE_MANAGER + 1, route, (long long)due + 50);
+	core_notified(core, wake);
+	expect_read_again(due);
+	fake_end(core);
+}
+
+/* A page shows that a task waits again while its old version is still being claimed: that claim loses it. */
+Test(window, a_newer_version_of_one_that_is_being_claimed_is_not_lost)
+{
+	begin();
+	int64_t due = fake_db_us() - 60000000;
+
+	fake_page_of(fake_page_taken(route, 0), 1, 10, due);
+	struct store_claim *claim = fake_claim_taken();
+	struct fake_fetch other;
+
+	fake_fetch(core, &other, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
+	char wake[96];
+	snprintf(wake, sizeof wake, "%d %d 0 %lld", FAKE_MANAGER + 1, route, (long long)due);
+	core_notified(core, wake);
+	fake_pass(core, 1);
+	window_read_ahead(core->window, window_first(core->window), 100);
+	fake_page(fake_page_taken(route, 0), 1, &(struct store_candidate){7, due + 1000, due + 6, 10}, 0);
+	fake_claim(claim, 7);
+	cr_expect_eq(fetch.count, 9);
+	if (fake_count(FAKE_PAGE))
+		fake_page(fake_page_taken(route, 0), 1, &(struct store_candidate){7, due + 1000, due + 6, 10}, 0);
+	cr_expect_eq(fake_tries(fake_claim_taken(), 7), due + 1000);
+	fake_end(core);
+}
+
+/* A page that was read before a claim was committed shows rows that are not waiting any more. */
+Test(window, rows_claimed_while_a_page_is_read_are_not_tried_again)
+{
+	begin();
+	int64_t due = fake_db_us() - 1000;
+
+	fake_page_of(fake_page_taken(route, 0), 1, 10, due);
+	struct store_claim *claim = fake_claim_taken();
+
+	window_rewind(core->window, route, 0, due);
+	window_read_ahead(core->window, window_first(core->window), 100);
+	struct store_page *page = fake_page_taken(route, 0);
+
+	fake_claim(claim, 0);
+	fetch_again(2);
+	fake_page_of(page, 1, 10, due);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	cr_expect_eq(window_size(core->window), 0);
+	fake_end(core);
+}
+
+Test(window, future_tasks_are_read_when_they_are_due)
+{
+	begin();
+	int64_t due = fake_db_us() + 3000000;
+
+	fake_page(fake_page_taken(route, 0), 0, NULL, due);
+	pass_quietly(2995, due);
+	fake_pass(core, 10);
+	struct store_page *page = fake_page_taken(route, 0);
+
+	cr_expect_geq(page->due_us, due);
+	fake_page_of(page, 1, 1, due);
+	claim_all();
+	cr_expect_eq(fetch.ids[0], 1);
+	fake_end(core);
+}
+
+Test(window, the_first_of_several_future_tasks_counts)
+{
+	begin();
+	struct store_page *page = fake_page_taken(route, 0);
+	int64_t soon = fake_db_us() + 200000, late = fake_db_us() + 3600000000;
+
+	window_note(core->window, route, 0, 1, fake_db_us(), soon, 10); /* committed after the page was read */
+	fake_page(page, 0, NULL, late);
+	pass_quietly(195, soon);
+	fake_pass(core, 10);
+	page = fake_page_taken(route, 0);
+	cr_expect_geq(page->due_us, soon);
+	fake_page_of(page, 1, 1, soon);
+	claim_all();
+	cr_expect_eq(fetch.ids[0], 1);
+	fake_end(core);
+}
+
+Test(window, its_size_is_bounded)
+{
+	begin_with(&(struct core_options){.window_limit = 200});
+	int64_t due = fake_db_us() - 1000000;
+	struct store_page *page = fake_page_taken(route, 0);
+
+	cr_assert_leq(page->limit, 200);
+	fake_page_of(page, 1, page->limit, due);
+	struct store_claim *claim = fake_claim_taken();
+	for (int i = 0; i < 1000; i++)
+		window_note(core->window, route, 0, 10000 + i, fake_db_us(), due + 1000 + i, 10);
+	cr_expect_leq(window_size(core->window), 200);
+	fake_claim(claim, 0);
+	/* What was not kept is read. */
+	int64_t last = 0;
+	for (int64_t id = 2; id < 400 && last < 10999; id++) {
+		if (fetch.answered)
+			fetch_again(id);
+		for (void *p; (p = fake_take(FAKE_PAGE));) {
+			page = p;
+			int64_t from = page->after_run_at_us < due + 1000 ? 0 : page->after_run_at_us - due - 1000 + 1;
+			int left = from > 999 ? 0 : 1000 - (int)from;
+			fake_page_of(page, 10000 + from, left < page->limit ? left : page->limit, due + 1000 + from);
+			cr_expect_leq(window_size(core->window), 200);
+		}
+		if (!fake_count(FAKE_CLAIM))
+			continue;
+		claim_all();
+		for (int i = 0; i < fetch.count; i++)
+			last = fetch.ids[i] > last ? fetch.ids[i] : last;
+	}
+	cr_expect_eq(last, 10999);
+	fake_end(core);
+}
+
+
+Test(window, one_that_was_cancelled_is_dropped)
+{
+	begin();
+	int64_t due = fake_db_us() - 1000;
+
+	fake_page_of(fake_page_taken(route, 0), 1, 20, due);
+	claim_all();
+	window_drop(core->window, 15);
+	fetch_again(2);
+	struct store_claim *claim = fake_claim_taken();
+
+	cr_expect_eq(claim->count, 9);
+	cr_expect_eq(fake_tries(claim, 15), 0);
+	window_drop(core->window, 16); /* too late: its claim will find out */
+	fake_claim(claim, 16);
+	fake_end(core);
+}
+
+Test(window, a_new_priority_moves_a_candidate)
+{
+	begin();
+	int64_t due = fake_db_us() - 1000;
+
+	fake_page_of(fake_page_taken(route, 0), 1, 20, due);
+	claim_all();
+	window_note(core->window, route, 9, 15, due + 500, due + 14, 10);
+	fetch_again(2);
+	fake_page(fake_page_taken(route, 9), 1, &(struct store_candidate){15, due + 500, due + 14, 10}, 0);
+	struct store_claim *claim = fake_claim_taken();
+
+	cr_expect_eq(fake_tries(claim, 15), due + 500);
+	fake_claim(claim, 0);
+	cr_expect_eq(window_size(core->window), 0);
+	fake_end(core);
+}
+
+Test(window, the_last_seconds_are_looked_at_again_while_somebody_waits)
+{
+	begin();
+	fake_page_of(fake_page_taken(route, 0), 1, 5, fake_db_us());
+	claim_all();
+	cr_expect_eq(pass_quietly(10000, 0), 0, "nobody waits");
+	window_note(core->window, route, 0, 6, fake_db_us(), fake_db_us(), 10); /* the cursor moves on to now */
+	fetch_again(2);
+	claim_all();
+	fetch_again(3);
+	while (!fake_count(FAKE_PAGE))
+		fake_pass(core, 1);
+	struct store_page *page = fake_page_taken(route, 0);
+
+	cr_expect_leq(page->after_run_at_us, fake_db_us() - 4000000);
+	fake_page(page, 0, NULL, 0);
+	int looks = pass_quietly(10000, 0);
+	cr_expect_geq(looks, 8);
+	cr_expect_leq(looks, 12);
+	fake_end(core);
+}
+
+Test(window, everything_is_read_again_each_minute)
+{
+	begin();
+	fake_page_of(fake_page_taken(route, 0), 1, 10, fake_db_us());
+	claim_all();
+	pass_quietly(55000, 0);
+	fetch_again(2);
+	pass_quietly(6000, 0);
+	fake_stream(route, 0);
+	cr_expect_eq(fake_page_taken(route, 0)->after_run_at_us, BEGIN);
+	fake_end(core);
+}
+
+Test(window, a_page_that_failed_is_asked_for_again)
+{
+	begin();
+	fake_fail(fake_page_taken(route, 0), STATUS(UNAVAILABLE));
+	cr_expect_eq(fake_count(FAKE_PAGE), 0);
+	fake_pass(core, 400);
+	struct store_page *page = fake_page_taken(route, 0);
+
+	cr_expect_eq(page->after_run_at_us, BEGIN);
+	fake_page_of(page, 1, 3, fake_db_us());
+	claim_all();
+	cr_expect_eq(fetch.count, 3);
+	fake_end(core);
+}
