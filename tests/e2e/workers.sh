@@ -55,7 +55,7 @@ story_two_workers_of_one_name_are_two() {
 story_a_worker_without_its_spawner_gives_everything_back() {
 	start_postgres
 	start_manager
-	start_worker worker --concurrency 2
+	start_worker worker --concurrency 1
 	id=$(reeve submit sh "echo \$\$ >$DIR/handler; $HOLD" --max-attempts 1)
 	wait_began "$id"
 	spawner=$(xargs <"/proc/$(pid worker)/task/$(pid worker)/children")
