@@ -36,6 +36,8 @@ static void finish(struct rpc_call *call, struct frame *reply)
 	struct rpc_server *server = call->server;
 	struct peer *peer = call->peer;
 
+	if (server->walk == call)
+		server->walk = call->next;
 	DL_DELETE(server->open, call);
 	server->n_open--;
 	server->held -= call->held;
@@ -120,6 +122,15 @@ void rpc_call_on_closed(struct rpc_call *call, void (*closed)(void *arg), void *
 {
 	call->closed = closed;
 	call->closed_arg = arg;
+}
+
+void server_tell_closed(struct rpc_call *call)
+{
+	void (*closed)(void *arg) = call->closed;
+
+	call->closed = NULL;
+	if (closed)
+		closed(call->closed_arg);
 }
 
 int rpc_server_open_calls(const struct rpc_server *server)
@@ -317,15 +328,15 @@ static void free_event(struct event *event)
 
 void rpc_server_destroy(struct rpc_server *server)
 {
-	struct rpc_call *call, *next;
+	struct rpc_call *call;
 	struct method *method, *next_method;
 
 	if (!server)
 		return;
-	DL_FOREACH_SAFE(server->open, call, next)
-	{
-		if (call->closed)
-			call->closed(call->closed_arg);
+	while ((call = server->open)) {
+		server_tell_closed(call);
+		if (server->open != call) /* it was answered */
+			continue;
 		DL_DELETE(server->open, call);
 		arena_clear(&call->arena);
 		peers_release(call->peer);

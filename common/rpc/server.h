@@ -64,7 +64,7 @@ int64_t rpc_call_remaining_ms(const struct rpc_call *call);
 
 /* Sets what is called, once, when nobody will hear the answer any more. If the caller's connection has gone, the call must
  * still be answered, within the callback or later; the answer goes nowhere. If the server is destroyed with the call open,
- * the call is gone when the callback returns. */
+ * the call may be answered within the callback, and is gone when that returns. */
 void rpc_call_on_closed(struct rpc_call *call, void (*closed)(void *arg), void *arg);
 
 /* Calls open now, and calls since the start. */

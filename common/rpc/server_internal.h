@@ -83,6 +83,7 @@ struct rpc_server {
 	int n_peers;
 	struct peer *dirty;
 	struct rpc_call *open;
+	struct rpc_call *walk; /* the next to be looked at by who goes through `open`; kept right as calls end */
 	int n_open;
 	size_t held; /* bytes in memory for open calls */
 	int64_t n_calls;
@@ -102,6 +103,9 @@ void server_wake(struct rpc_server *server);
 
 /* Takes one frame that a peer has sent. On the loop's thread; the frame is freed by the caller. */
 void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame *frame);
+
+/* Tells the call's owner, once, that nobody will hear the answer. Any call may be gone afterwards. */
+void server_tell_closed(struct rpc_call *call);
 
 /* Adds a listener. */
 bool peers_listen(struct rpc_server *server, const char *url, struct reeve_error *error);

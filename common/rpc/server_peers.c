@@ -104,8 +104,6 @@ void peers_release(struct peer *peer)
 /* A connection is over. Its frames have all been looked at, since they arrived before. */
 static void remove_peer(struct rpc_server *server, struct peer *peer)
 {
-	struct rpc_call *call, *next_call;
-
 	if (peer->dirty)
 		LL_DELETE2(server->dirty, peer, next_dirty);
 	peer->dirty = false;
@@ -115,14 +113,13 @@ static void remove_peer(struct rpc_server *server, struct peer *peer)
 	peer->conn = NULL;
 	peer->over = true;
 	peer->open_calls++; /* the calls' owners may answer them all */
-	DL_FOREACH_SAFE(server->open, call, next_call)
-	{
-		void (*gone)(void *arg) = call->closed;
+	server->walk = server->open;
+	while (server->walk) {
+		struct rpc_call *call = server->walk;
 
-		if (call->peer != peer || !gone)
-			continue;
-		call->closed = NULL;
-		gone(call->closed_arg);
+		server->walk = call->next;
+		if (call->peer == peer)
+			server_tell_closed(call);
 	}
 	peers_release(peer);
 }

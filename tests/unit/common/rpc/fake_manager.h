@@ -42,6 +42,7 @@ struct fake_manager {
 	size_t get_bytes;           /* of details in a Get's answer */
 	uint32_t max_message_bytes; /* what a ping tells */
 	int64_t now_us;             /* what a ping tells */
+	bool answer_closed;         /* a parked call whose caller has gone is answered, and so are its neighbours */
 	/* Read by the test, with the lock held. */
 	int gets, mute_gets, submits, n_parked, n_closed; /* mute_gets: of an actor called "mute" */
 	int64_t submitted;
@@ -122,9 +123,17 @@ static inline void fake_closed(void *arg)
 	struct fake_manager *manager = parked->manager;
 
 	pthread_mutex_lock(&manager->lock);
-	parked->call = NULL;
+	for (int i = -1; i <= 1 && manager->answer_closed; i++) {
+		struct fake_parked *other = parked + i;
+
+		if (other < manager->parked || !other->call)
+			continue;
+		rpc_call_fail(other->call, STATUS(ABORTED), "nobody hears it");
+		other->call = NULL;
+	}
 	parked->closed = true;
 	manager->n_closed++;
+	pthread_cond_broadcast(&manager->changed);
 	pthread_mutex_unlock(&manager->lock);
 }
 

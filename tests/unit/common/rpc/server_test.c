@@ -343,9 +343,57 @@ Test(rpc_server, tells_open_calls_that_it_ends)
 	fake_manager_stop(manager);
 	cr_assert_eq(manager->n_closed, 49);
 	cr_assert_not(manager->parked[7].closed);
+	/* It has left, but whether the client has read it is up to the client's threads. */
+	fake_result_await(&results[manager->parked[7].id]);
 	rpc_client_destroy(client);
 	for (int i = 0; i < 50; i++)
 		cr_assert_eq(results[i].code, i == manager->parked[7].id ? STATUS(OK) : STATUS(CANCELLED));
+	fake_manager_free(manager);
+}
+
+/* Nine calls parked by one client; who is told that its caller has gone answers its own call and those beside it. */
+static struct fake_manager *park_nine(struct rpc_client **client, struct fake_result results[9])
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+
+	manager->answer_closed = true;
+	*client = fake_client(manager->url);
+	for (int i = 0; i < 9; i++)
+		fake_start_wait(*client, i, NULL, &results[i]);
+	fake_manager_await(manager, &manager->n_parked, 9);
+	return manager;
+}
+
+Test(rpc_server, calls_may_be_answered_while_their_owners_are_told_that_the_caller_has_gone)
+{
+	struct fake_result results[9];
+	struct rpc_client *client;
+	struct fake_manager *manager = park_nine(&client, results);
+	int open;
+
+	rpc_client_destroy(client);
+	/* The first answers itself and the second, the third itself and the fourth, and so on; the answered are not told. */
+	fake_manager_await(manager, &manager->n_closed, 5);
+	fake_manager_do(manager, count_open, &open);
+	cr_assert_eq(open, 0);
+	fake_manager_stop(manager);
+	cr_assert_eq(manager->n_closed, 5);
+	fake_manager_free(manager);
+}
+
+Test(rpc_server, calls_may_be_answered_while_their_owners_are_told_that_the_server_ends)
+{
+	struct fake_result results[9];
+	struct rpc_client *client;
+	struct fake_manager *manager = park_nine(&client, results);
+
+	fake_manager_stop(manager);
+	cr_assert_eq(manager->n_closed, 5);
+	for (int i = 0; i < 9; i++) {
+		fake_result_await(&results[i]);
+		cr_assert_eq(results[i].code, STATUS(ABORTED));
+	}
+	rpc_client_destroy(client);
 	fake_manager_free(manager);
 }
 
