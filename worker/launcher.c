@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@ struct entry {
 struct launcher {
 	int socket;
 	pid_t spawner;
+	struct spawn_shared *shared;
 	pthread_t reader;
 	bool watched;
 	void (*died)(void *arg);
@@ -49,9 +51,13 @@ struct launcher *launcher_create(struct reeve_error *error)
 
 	if (!launcher)
 		abort();
-	launcher->spawner = spawner_fork(&launcher->socket);
+	launcher->shared =
+	    mmap(NULL, sizeof *launcher->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	launcher->spawner = launcher->shared == MAP_FAILED ? -1 : spawner_fork(&launcher->socket, launcher->shared);
 	if (launcher->spawner < 0) {
 		error_set(error, STATUS(INTERNAL), "cannot fork the spawner process: %s", strerror(errno));
+		if (launcher->shared != MAP_FAILED)
+			munmap(launcher->shared, sizeof *launcher->shared);
 		free(launcher);
 		return NULL;
 	}
@@ -92,20 +98,29 @@ static void note_exit(struct launcher *launcher, const struct spawn_exit *messag
 	pthread_mutex_unlock(&launcher->lock);
 }
 
-/* The spawner has gone. Returns true if nobody asked it to. */
+/* The spawner has gone. Returns true if nobody asked it to. Its children die with it, but not theirs: that is for us to
+ * do. No group's number can have been given to others within that moment. */
 static bool note_death(struct launcher *launcher)
 {
+	siginfo_t info;
 	bool closing;
 
+	/* It closes the socket before it has sent its children their signal: wait until it is wholly gone. */
+	while (waitid(P_PID, (id_t)launcher->spawner, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+		;
 	pthread_mutex_lock(&launcher->lock);
 	launcher->dead = true;
 	for (uint32_t i = 0; i < SPAWN_MAX; i++) {
 		struct entry *entry = &launcher->entries[i];
+		pid_t pid;
 
 		if (entry->state != ENTRY_RUNNING)
 			continue;
 		entry->state = ENTRY_ENDED;
-		entry->end = (struct launch_end){.lost = true};
+		pid = atomic_load(&launcher->shared->processes[i].pid);
+		if (pid > 1)
+			kill(-pid, SIGKILL);
+		entry->end = (struct launch_end){.lost = true, .begun = pid != 0};
 		notify(entry);
 	}
 	closing = launcher->closing;
@@ -163,6 +178,7 @@ void launcher_destroy(struct launcher *launcher)
 	while (waitpid(launcher->spawner, NULL, 0) < 0 && errno == EINTR)
 		;
 	pthread_mutex_destroy(&launcher->lock);
+	munmap(launcher->shared, sizeof *launcher->shared);
 	free(launcher->entries);
 	free(launcher->free_indices);
 	free(launcher);
@@ -218,6 +234,8 @@ static bool take_entry(struct launcher *launcher, int event_fd, struct launch *l
 		launch->id = ++launcher->last_id;
 		launcher->entries[launch->index] =
 		    (struct entry){.state = ENTRY_RUNNING, .event_fd = event_fd, .id = launch->id};
+		atomic_store(&launcher->shared->processes[launch->index].pid, 0);
+		atomic_store(&launcher->shared->processes[launch->index].error, 0);
 		taken = true;
 	}
 	pthread_mutex_unlock(&launcher->lock);
@@ -254,7 +272,7 @@ bool launcher_start(
 	}
 	if (!take_entry(launcher, spec->event_fd, launch)) {
 		free(text);
-		return error_set(error, STATUS(UNAVAILABLE), "cannot start %s: the spawner has died", spec->path);
+		return error_set(error, STATUS(UNAVAILABLE), "the worker's spawner process has died");
 	}
 	request.index = launch->index;
 	request.id = launch->id;
@@ -275,14 +293,18 @@ bool launcher_start(
 	return true;
 }
 
-void launcher_signal(struct launcher *launcher, const struct launch *launch, int signal_number)
+bool launcher_signal(struct launcher *launcher, const struct launch *launch, int signal_number)
 {
 	struct spawn_request request = {
 	    .kind = SPAWN_SIGNAL, .index = launch->index, .id = launch->id, .value = signal_number};
 	struct iovec iov = {.iov_base = &request, .iov_len = sizeof request};
 	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+	bool dead;
 
-	send_packet(launcher, &message, 0); /* if it fails the spawner has died, and the process with it */
+	pthread_mutex_lock(&launcher->lock);
+	dead = launcher->dead;
+	pthread_mutex_unlock(&launcher->lock);
+	return !dead && send_packet(launcher, &message, 0) == 0;
 }
 
 bool launcher_ended(struct launcher *launcher, const struct launch *launch, struct launch_end *end)

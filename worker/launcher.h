@@ -41,20 +41,21 @@ struct launch_spec {
 	int event_fd;                   /* an eventfd, written when it has ended */
 };
 
-/* Asks for a process. False: it cannot be asked for, *error says why. Afterwards it may still turn out that it cannot
- * be started: then it ends with start_error. */
+/* Asks for a process. False: it cannot be asked for, *error says why; UNAVAILABLE: the spawner has died. Afterwards it
+ * may still turn out that it cannot be started: then it ends with start_error. */
 bool launcher_start(
     struct launcher *launcher, const struct launch_spec *spec, struct launch *launch, struct reeve_error *error);
 
-/* Sends a signal to the group of a process; ignored if that has ended. */
-void launcher_signal(struct launcher *launcher, const struct launch *launch, int signal_number);
+/* Sends a signal to the group of a process; ignored if that has ended. False: the spawner has died. */
+bool launcher_signal(struct launcher *launcher, const struct launch *launch, int signal_number);
 
 /* How a process ended. */
 struct launch_end {
 	int status;      /* as waitpid gives it */
 	int start_error; /* errno; 0: it had started */
 	bool signalled;  /* launcher_signal reached it before it ended by itself */
-	bool lost;       /* the spawner has died, and it with it; the rest means nothing */
+	bool lost;       /* the spawner has died, and it with it; of the rest only this means something: */
+	bool begun;      /* it had become its program */
 };
 
 /* True once the process has ended, with what is known in *end; from then on `launch` means nothing. */

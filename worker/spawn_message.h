@@ -1,10 +1,11 @@
 /*
- * What the worker and its spawner process say to each other: one struct a packet over a SOCK_SEQPACKET pair. Both are
- * the same program, so the structs travel as they are.
+ * What the worker and its spawner process say to each other: one struct a packet over a SOCK_SEQPACKET pair, and a few
+ * words in memory that they share. Both are the same program, so the structs travel as they are.
  */
 #ifndef REEVE_WORKER_SPAWN_MESSAGE_H
 #define REEVE_WORKER_SPAWN_MESSAGE_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 enum {
@@ -29,6 +30,15 @@ struct spawn_request {
 	int64_t value;
 	uint32_t arguments;   /* how many */
 	uint32_t environment; /* how many */
+};
+
+/* Memory that the worker, the spawner and, until it becomes its program, each process share. */
+struct spawn_shared {
+	/* By index. Set to 0 before a SPAWN_START. */
+	struct {
+		_Atomic int32_t pid;   /* written by the process itself just before it becomes its program */
+		_Atomic int32_t error; /* errno, likewise, if it could not */
+	} processes[SPAWN_MAX];
 };
 
 /* From the spawner: a process has ended (or could not be started), and with it its whole group. */

@@ -17,7 +17,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -44,7 +43,7 @@ struct spawner {
 	int worker; /* a pidfd: the socket may outlive the worker in a child of its own; −1: the kernel has none */
 	pid_t pid;
 	struct child *children; /* SPAWN_MAX, by index */
-	int *errors;     /* likewise: errno of a child that could not become its program. Shared with the children */
+	struct spawn_shared *shared;
 	uint32_t used;   /* those from here on have never been used */
 	uint32_t unsaid; /* children that have ended, and the worker is still to be told */
 	int64_t lease_until_ms; /* as the worker last said */
@@ -124,14 +123,14 @@ static void reap(struct spawner *spawner)
 			kill(-info.si_pid, SIGKILL);
 		if (waitpid(info.si_pid, &status, 0) != info.si_pid || !child)
 			continue;
-		child->start_error = spawner->errors[child - spawner->children];
+		child->start_error = atomic_load(&spawner->shared->processes[child - spawner->children].error);
 		ended(spawner, child, status);
 	}
 }
 
 /* What the child does between fork and exec. */
 static void __attribute__((noreturn))
-become(struct spawner *spawner, int *error, const char *path, const char *directory, const int fds[3])
+become(struct spawner *spawner, uint32_t index, const char *path, const char *directory, const int fds[3])
 {
 	sigset_t nothing;
 
@@ -149,9 +148,10 @@ become(struct spawner *spawner, int *error, const char *path, const char *direct
 		signal(i, SIG_DFL);
 	sigemptyset(&nothing);
 	sigprocmask(SIG_SETMASK, &nothing, NULL);
+	atomic_store(&spawner->shared->processes[index].pid, getpid());
 	execve(path, spawner->arguments, spawner->environment);
 failed:
-	*error = errno;
+	atomic_store(&spawner->shared->processes[index].error, errno);
 	_exit(127);
 }
 
@@ -198,10 +198,9 @@ static void start(struct spawner *spawner, size_t length, const int fds[3])
 		ended(spawner, child, 0);
 		return;
 	}
-	spawner->errors[request.index] = 0;
 	pid = fork();
 	if (pid == 0)
-		become(spawner, &spawner->errors[request.index], path, directory, fds);
+		become(spawner, request.index, path, directory, fds);
 	child->pid = pid;
 	if (pid < 0) {
 		child->start_error = errno;
@@ -340,7 +339,7 @@ static void forget_signals(struct spawner *spawner)
 		;
 }
 
-static void __attribute__((noreturn)) serve(int socket)
+static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *shared)
 {
 	static struct spawner spawner;
 	struct pollfd ready[3];
@@ -348,14 +347,13 @@ static void __attribute__((noreturn)) serve(int socket)
 	setsid(); /* a terminal's Ctrl-C is for the worker */
 	prctl(PR_SET_NAME, "reeve-spawner");
 	spawner.socket = socket;
+	spawner.shared = shared;
 	spawner.pid = getpid();
 	close_others(&spawner);
 	block_signals(&spawner);
 	take_environment(&spawner);
 	spawner.children = calloc(SPAWN_MAX, sizeof *spawner.children);
-	spawner.errors =
-	    mmap(NULL, SPAWN_MAX * sizeof *spawner.errors, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (!spawner.children || spawner.errors == MAP_FAILED)
+	if (!spawner.children)
 		_exit(1);
 	for (;;) {
 		ready[0] = (struct pollfd){.fd = spawner.socket, .events = POLLIN | (spawner.unsaid ? POLLOUT : 0)};
@@ -375,7 +373,7 @@ static void __attribute__((noreturn)) serve(int socket)
 	}
 }
 
-pid_t spawner_fork(int *socket)
+pid_t spawner_fork(int *socket, struct spawn_shared *shared)
 {
 	int pair[2];
 	pid_t pid;
@@ -385,7 +383,7 @@ pid_t spawner_fork(int *socket)
 	pid = fork();
 	if (pid == 0) {
 		close(pair[0]);
-		serve(pair[1]);
+		serve(pair[1], shared);
 	}
 	close(pair[1]);
 	if (pid < 0) {

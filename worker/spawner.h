@@ -8,9 +8,11 @@
 
 #include <sys/types.h>
 
-/* Forks the spawner and returns its pid, and in *socket the worker's end, close-on-exec. −1: errno says why. The
- * spawner ends, and kills every handler's process group, when that socket is closed: by close() or by the worker's
- * death. */
-pid_t spawner_fork(int *socket);
+struct spawn_shared;
+
+/* Forks the spawner and returns its pid, and in *socket the worker's end, close-on-exec. −1: errno says why. `shared` is
+ * mapped MAP_SHARED. The spawner ends, and kills every handler's process group, when that socket is closed: by close()
+ * or by the worker's death. */
+pid_t spawner_fork(int *socket, struct spawn_shared *shared);
 
 #endif

@@ -51,13 +51,16 @@ story_two_workers_of_one_name_are_two() {
 	reeve wait "$two"
 }
 
-# What starts the programs is killed: they die with it, their tasks go back at no cost, and the worker says why it ends.
-story_a_worker_without_its_spawner_gives_everything_back() {
+# What starts the programs is killed, perhaps by one of them: they die with it, each has failed, and the worker says why it
+# ends.
+story_a_spawner_that_is_killed_costs_what_ran_an_attempt() {
 	start_postgres
 	start_manager
-	start_worker worker --concurrency 1
-	id=$(reeve submit sh "echo \$\$ >$DIR/handler; $HOLD" --max-attempts 1)
+	start_worker worker --concurrency 1 --prefetch 1
+	id=$(reeve submit sh "echo \$\$ >$DIR/handler; $HOLD" --max-attempts 2 --retry-base 10ms)
 	wait_began "$id"
+	waiting=$(reeve submit sh 'echo never')
+	wait_status 10 "$waiting" executing
 	spawner=$(xargs <"/proc/$(pid worker)/task/$(pid worker)/children")
 	expect_eq reeve-spawner "$(cat "/proc/$spawner/comm")"
 	kill -s KILL "$spawner"
@@ -65,12 +68,27 @@ story_a_worker_without_its_spawner_gives_everything_back() {
 	expect_eq 1 "$STATUS"
 	expect_match 'the spawner process has died' "$(cat "$DIR/log/worker.log")"
 	wait_until 5 '[ -z "$(birth "$(cat "$DIR/handler")")" ]'
-	expect_eq 'queued 0' "$(field "$id" status) $(field "$id" attempt)"
-	expect_eq 'submitted claimed returned' "$(events "$id")"
+	expect_eq 'failed 1 spawner' "$(field "$id" status) $(field "$id" attempt) $(field "$id" error_code)"
+	expect_eq 'submitted claimed failed' "$(events "$id")"
+	expect_eq 'queued 0' "$(field "$waiting" status) $(field "$waiting" attempt)" # it had not begun
 	release
 	start_worker other
-	reeve wait "$id"
-	expect_eq 'completed 1 other' "$(field "$id" status) $(field "$id" attempt) $(field "$id" worker)"
+	reeve wait "$id" "$waiting"
+	expect_eq 'completed 2 other' "$(field "$id" status) $(field "$id" attempt) $(field "$id" worker)"
+}
+
+# A program that kills what runs it is given up like one that crashes.
+story_a_task_that_kills_its_spawner_again_and_again_ends_dead() {
+	start_postgres
+	start_manager
+	id=$(reeve submit sh 'kill -KILL $PPID; sleep 1000' --max-attempts 3 --retry-base 10ms)
+	for i in 1 2 3; do
+		launch_worker "worker$i" --concurrency 1
+		ended "worker$i"
+		expect_eq 1 "$STATUS" "exit code of worker$i"
+	done
+	expect_eq 'dead 3 spawner' "$(field "$id" status) $(field "$id" attempt) $(field "$id" error_code)"
+	expect_eq 'submitted claimed failed claimed failed claimed dead' "$(events "$id")"
 }
 
 story_a_program_that_has_gone_is_a_failure_that_may_pass() {

@@ -54,6 +54,7 @@ struct run {
 	bool too_long; /* its output */
 	bool timed_out;
 	bool asked_to_end;  /* it was sent SIGTERM or SIGKILL */
+	bool reached;       /* … while its spawner lived */
 	bool killed;        /* it was sent SIGKILL */
 	int64_t kill_at_ms; /* when it will be, once asked to end */
 };
@@ -127,7 +128,9 @@ static bool begin(struct run *run)
 		close_end(&theirs[i]);
 	for (int i = 0; i < VARIABLES; i++)
 		free(environment[i]);
-	if (!good)
+	if (!good && error.code == STATUS(UNAVAILABLE))
+		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "spawner", "%s", error.message);
+	else if (!good)
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "exec", "%s", error.message);
 	return good;
 }
@@ -200,7 +203,8 @@ static void ask_to_end(struct run *run, int signal_number, int64_t now_ms)
 		run->kill_at_ms = attempt_last_moment(run->attempt);
 	run->asked_to_end = true;
 	run->killed = signal_number == SIGKILL;
-	launcher_signal(run->context->launcher, &run->launch, signal_number);
+	if (launcher_signal(run->context->launcher, &run->launch, signal_number))
+		run->reached = true;
 }
 
 /* Ends the process if somebody wants that or its time is over. When to look again. */
@@ -304,9 +308,14 @@ static void judge(struct run *run, const struct launch_end *end)
 	enum stop_reason stop = atomic_load(&run->attempt->stop);
 	char *said;
 
-	if (end->lost && stop == STOP_NONE) {
+	if (end->lost && !end->begun) {
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "spawner",
 		    "the worker's spawner process has died");
+	} else if (end->lost && (stop == STOP_NONE || (stop == STOP_DRAIN && !run->reached))) {
+		/* It may be this very program that has killed the spawner, so it costs an attempt: else it would come
+		 * back and do it again, for ever. That the worker stops is then not the reason but what came of it. */
+		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "spawner",
+		    "the worker's spawner process has died, and this with it");
 	} else if (end->lost) {
 		attempt_end_stopped(run->attempt, stop);
 	} else if (end->start_error) {

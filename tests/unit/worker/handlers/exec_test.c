@@ -457,22 +457,40 @@ static pid_t parent_of(pid_t pid)
 
 Test(exec, the_spawners_death_is_the_workers_end)
 {
-	pid_t leader, spawner;
+	pid_t leader, child, spawner;
 
-	open_stubborn((struct reeve_worker_options){0});
+	/* One runs and one waits. */
+	open_stubborn((struct reeve_worker_options){.concurrency = 1, .prefetch = 1});
+	script_add(&stage.script, "t", "");
 	script_add(&stage.script, "t", "");
 	stage_go(&stage);
 	leader = read_pid("leader");
-	read_pid("child");
+	child = read_pid("child");
+	cr_assert(script_wait(&stage.script, stage.script.beat.held == 2));
 	spawner = parent_of(leader);
 	cr_assert_neq(spawner, getpid());
 	kill(spawner, SIGKILL);
 	cr_expect_eq(stage_join(&stage), 1);
 	cr_expect(gone_soon(leader));
-	kill(read_pid("child"), SIGKILL); /* nobody else is left to do it */
-	cr_expect_eq(stage.script.tasks[1].outcome, OUTCOME(RETURNED));
+	cr_expect(gone_soon(child));
+	/* It may have been the handler's own doing. */
+	expect(&stage.script.tasks[1], OUTCOME(FAILED), "spawner",
+	    "the worker's spawner process has died, and this with it");
+	cr_expect_eq(stage.script.tasks[2].outcome, OUTCOME(RETURNED)); /* which had not begun */
 	cr_expect_str_eq(
 	    reeve_worker_error(stage.worker), "the spawner process has died, and every exec handler with it");
+	close_stage();
+}
+
+Test(exec, a_program_that_kills_the_spawner_has_failed)
+{
+	open_stage((struct reeve_worker_options){0},
+	    "[handler t]\nexec = sh -c 'kill -9 $PPID; sleep 1000'\n");
+	script_add(&stage.script, "t", "");
+	stage_go(&stage);
+	cr_expect_eq(stage_join(&stage), 1);
+	expect(&stage.script.tasks[1], OUTCOME(FAILED), "spawner",
+	    "the worker's spawner process has died, and this with it");
 	close_stage();
 }
 
