@@ -1,0 +1,188 @@
+"""What there is to decide from: the ledgers of handlers and submitters, and the database's tables.
+
+Nothing is judged here. Times of ledgers are CLOCK_MONOTONIC in microseconds; tokens, versions and other times of the
+database are microseconds since 1970.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+
+
+class Undecidable(Exception):
+	"""The facts cannot be had, or cannot be read."""
+
+
+class Begun:
+	"""An attempt as its handler saw it: everything that was written under one (task, token)."""
+
+	def __init__(self, task, token):
+		self.task, self.token = task, token
+		self.starts = []  # the lines; more than one is a violation
+		self.first = None  # the first sign of life, and the last
+		self.last = None
+		self.told = None  # when it was first told to stop
+		self.end = None  # when it said that it had ended …
+		self.outcome = None  # … and how
+
+	def add(self, line):
+		t = line["t"]
+		self.first = t if self.first is None else min(self.first, t)
+		self.last = t if self.last is None else max(self.last, t)
+		if line["ev"] == "start":
+			self.starts.append(line)
+		elif line["ev"] == "told" and self.told is None:
+			self.told = t
+		elif line["ev"] == "end":
+			self.end, self.outcome = t, line["outcome"]
+
+	@property
+	def start(self):
+		return min((line["t"] for line in self.starts), default=self.first)
+
+	@property
+	def name(self):
+		return self.starts[0].get("name", "") if self.starts else ""
+
+	@property
+	def worker(self):
+		return self.starts[0].get("worker") if self.starts else None
+
+	def __str__(self):
+		where = "" if not self.starts else f" of worker {self.worker} on {self.starts[0].get('host')}"
+		number = self.starts[0]["attempt"] if self.starts else "?"
+		return f"attempt {number}{where} (token {self.token})"
+
+
+class Ledgers:
+	"""Everything in a folder of ledgers."""
+
+	def __init__(self, folder, growing):
+		self.begun = {}  # (task, token) -> Begun
+		self.submits = {}  # name -> time of its first submit
+		self.acks = {}  # name -> its lines
+		self.cancels = {}  # task -> time of its first cancel call
+		self.cancelled = []  # lines
+		self.seen = []
+		self.torn = 0
+		try:
+			names = sorted(os.listdir(folder))
+		except OSError as error:
+			raise Undecidable(f"the ledgers: {error}") from error
+		names = [name for name in names if name.endswith((".handler", ".submit"))]
+		if not names:
+			raise Undecidable(f"there are no ledgers in {folder}")
+		for name in names:
+			self.read(os.path.join(folder, name), growing)
+
+	def read(self, path, growing):
+		take = self.take_handler if path.endswith(".handler") else self.take_submit
+		with open(path, encoding="utf-8", errors="replace") as file:
+			for number, line in enumerate(file, 1):
+				if growing and not line.endswith("\n"):
+					break
+				try:
+					take(json.loads(line))
+				except (ValueError, KeyError, TypeError):
+					self.take_torn(take, line, f"{path}:{number}")
+
+	def take_torn(self, take, line, where):
+		"""A process killed in the middle of write(2) may leave the beginning of a line, and the next one follows it."""
+		pieces = [piece for piece in re.split(r'(?=\{"ev")', line) if piece]
+		for piece in pieces:
+			try:
+				take(json.loads(piece))
+			except (ValueError, KeyError, TypeError) as error:
+				if not piece.startswith('{"') or piece.rstrip().endswith("}") or "handler" not in where:
+					raise Undecidable(f"{where}: not a ledger's line: {line.strip()[:200]}") from error
+				self.torn += 1
+
+	def take_handler(self, line):
+		key = (line["task"], line["token"])
+		if line["ev"] not in ("start", "alive", "told", "end"):
+			raise KeyError(line["ev"])
+		if key not in self.begun:
+			self.begun[key] = Begun(*key)
+		self.begun[key].add(line)
+
+	def take_submit(self, line):
+		event = line["ev"]
+		if event == "submit":
+			self.submits.setdefault(line["name"], line["t"])
+		elif event == "ack":
+			line["id"] += 0
+			self.acks.setdefault(line["name"], []).append(line)
+		elif event == "cancel":
+			self.cancels.setdefault(line["id"], line["t"])
+		elif event == "cancelled":
+			self.cancelled.append(line)
+		elif event == "seen":
+			self.seen.append(line)
+		else:
+			raise KeyError(event)
+
+
+US = "(extract(epoch from {0}) * 1000000)::bigint"
+NAME = "split_part(split_part(details, E'\\n', 1), ' ', 1)"
+
+QUERIES = {
+	"tasks": f"""select id, type, queue, {NAME} as name, status, attempt, max_attempts, worker_id, assignment_id, key,
+		{US.format('last_updated')} as version, {US.format('created')} as created,
+		cancel_requested_at is not null as cancel_requested,
+		extract(epoch from clock_timestamp() - expiry)::float8 as expired_s
+		from reeve.tasks""",
+	"history": f"""select task_id as id, type, queue, {NAME} as name, status, attempt, max_attempts, worker_id,
+		assignment_id, key, {US.format('token')} as token, by_report, result, last_error, error_code,
+		{US.format('last_updated')} as version, {US.format('created')} as created
+		from reeve.task_history""",
+	"attempts": f"""select task_id as id, {US.format('token')} as token, attempt, worker_id, assignment_id, outcome,
+		status, by_report, error, error_code, {US.format('last_updated')} as version
+		from reeve.task_attempts""",
+	"events": f"""select id, task_id, {US.format('version')} as version, event, worker_id, actor, note
+		from reeve.task_events order by id""",
+	"audit": f"""select task_id as id, {US.format('version')} as version, place, event, worker_id, attempt
+		from reeve.audit_log where task_id is not null order by task_id, audit_log.version, place""",
+	"assignments": "select id, worker_id, fetch_id, task_ids, open, closed_at is not null as closed from reeve.assignments",
+	"requests": "select kind, task_ids from reeve.requests",
+	"keys": "select queue, key, task_id, keep_ms from reeve.keys",
+	"workers": """select id, name, lost, extract(epoch from clock_timestamp() - gone_at)::float8 as gone_s
+		from reeve.workers""",
+	"worker_events": "select worker_id, event from reeve.worker_events order by id",
+}
+
+
+def find_psql():
+	folder = os.environ.get("REEVE_TEST_PG_BIN")
+	if folder and os.access(os.path.join(folder, "psql"), os.X_OK):
+		return os.path.join(folder, "psql")
+	found = shutil.which("psql")
+	if not found:
+		raise Undecidable("psql is not in PATH, and REEVE_TEST_PG_BIN does not name its folder")
+	return found
+
+
+class Tables:
+	"""The tables as they were in one moment: everything is read under one snapshot."""
+
+	def __init__(self, database):
+		self.rows = {name: [] for name in QUERIES}
+		script = ["begin isolation level repeatable read read only;"]
+		for name, query in QUERIES.items():
+			script.append(f"select '{name}', row_to_json(r) from ({query}) r;")
+		script.append("commit;")
+		command = [find_psql(), "-XAtq", "-F", "|", "-v", "ON_ERROR_STOP=1", "-d", database, "-f", "-"]
+		done = subprocess.run(command, input="\n".join(script), capture_output=True, text=True, check=False)
+		if done.returncode != 0:
+			raise Undecidable(f"the tables cannot be read: {done.stderr.strip()}")
+		for line in done.stdout.split("\n"):
+			if line:
+				name, row = line.split("|", 1)
+				self.rows[name].append(json.loads(row))
+		# What to add to a monotonic time to have the database's, if that is this machine's and was not set meanwhile.
+		self.clock_offset = (time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)) // 1000
+
+	def __getattr__(self, name):
+		return self.rows[name]

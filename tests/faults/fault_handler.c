@@ -1,0 +1,84 @@
+/*
+ * An exec handler of the fault tests: does the deed that its details name (deed.h) and keeps the ledger.
+ *
+ * Beside what every handler has in its environment (REEVE_TASK_ID, REEVE_TOKEN, REEVE_ATTEMPT), its worker's has
+ * FAULT_LEDGER, the folder; FAULT_WORKER, the worker's name as it is registered; FAULT_HOST, unless this machine's name
+ * will do. It writes to FAULT_LEDGER/FAULT_WORKER.handler.
+ */
+#include "tests/faults/deed.h"
+#include "tests/faults/ledger.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool told(void *arg, int wait_ms)
+{
+	bool *was_told = arg;
+	struct timespec wait = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000L};
+	sigset_t term;
+
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	if (sigtimedwait(&term, NULL, &wait) == SIGTERM)
+		*was_told = true;
+	return *was_told;
+}
+
+static int64_t number(const char *variable)
+{
+	const char *text = getenv(variable);
+
+	return text ? strtoll(text, NULL, 10) : 0;
+}
+
+int main(void)
+{
+	static char details[64 * 1024], host[256], worker[256], machine[256] = "localhost";
+	const char *folder = getenv("FAULT_LEDGER"), *said_host = getenv("FAULT_HOST"),
+	           *said_worker = getenv("FAULT_WORKER");
+	bool was_told = false;
+	struct deed deed;
+	sigset_t term;
+
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	sigprocmask(SIG_BLOCK, &term, NULL);
+	details[fread(details, 1, sizeof details - 1, stdin)] = '\0';
+	if (!folder || !said_worker || !deed_parse(&deed, details)) {
+		fprintf(stderr, "FAULT_LEDGER or FAULT_WORKER is missing, or the details mean nothing\n");
+		return EX_DATAERR;
+	}
+	gethostname(machine, sizeof machine - 1);
+	ledger_name(host, sizeof host, said_host ? said_host : machine);
+	ledger_name(worker, sizeof worker, said_worker);
+	struct deed_attempt attempt = {.ledger = ledger_open(folder, worker, "handler"),
+	    .task = number("REEVE_TASK_ID"),
+	    .token = number("REEVE_TOKEN"),
+	    .attempt = (unsigned)number("REEVE_ATTEMPT"),
+	    .host = host,
+	    .worker = worker,
+	    .told = told,
+	    .arg = &was_told};
+
+	switch (deed_perform(&deed, &attempt)) {
+	case DEED_COMPLETE:
+		printf("%s %" PRId64, deed.name, attempt.token);
+		return 0;
+	case DEED_FAIL:
+		fprintf(stderr, "failed %" PRId64, attempt.token);
+		return 1;
+	case DEED_FATAL:
+		fprintf(stderr, "fatal %" PRId64, attempt.token);
+		return EX_DATAERR;
+	case DEED_CRASH:
+		raise(SIGKILL);
+		abort();
+	default:
+		return 128 + SIGTERM;
+	}
+}

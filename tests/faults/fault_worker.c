@@ -1,0 +1,145 @@
+/*
+ * A worker of the fault tests whose handler is a C function: does the deed that a task's details name (deed.h) and
+ *keeps the ledger, in FOLDER/NAME.handler.
+ *
+ *	fault-worker --manager URL[,URL] --ledger FOLDER --name NAME [--host HOST] [--type T] [--concurrency N]
+ *[--prefetch N]
+ *	             [--drain-timeout MS] [--kill-grace MS] [--handlers FILE]
+ *
+ * The type is `fault-function` unless given. With --handlers it runs programs too, as reeve-worker does.
+ */
+#include "tests/faults/deed.h"
+#include "tests/faults/ledger.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <reeve/worker.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct place {
+	int ledger;
+	char host[256], worker[256];
+};
+
+/* The wait is short, so that a request to stop is seen soon. */
+static bool told(void *arg, int wait_ms)
+{
+	usleep((useconds_t)wait_ms * 1000);
+	return reeve_attempt_cancelled(arg);
+}
+
+static int perform(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	const struct place *place = attempt->user_data;
+	struct deed_attempt doing = {.ledger = place->ledger,
+	    .task = attempt->task_id,
+	    .token = attempt->token,
+	    .attempt = attempt->attempt,
+	    .host = place->host,
+	    .worker = place->worker,
+	    .told = told,
+	    .arg = (void *)attempt};
+	struct deed deed;
+	char text[200];
+
+	if (!deed_parse(&deed, attempt->details))
+		return reeve_outcome_fatal(outcome, "details", "the details mean nothing");
+	switch (deed_perform(&deed, &doing)) {
+	case DEED_COMPLETE:
+		snprintf(text, sizeof text, "%s %" PRId64, deed.name, attempt->token);
+		return reeve_outcome_complete(outcome, text);
+	case DEED_FAIL:
+		snprintf(text, sizeof text, "failed %" PRId64, attempt->token);
+		return reeve_outcome_fail(outcome, "fault", text);
+	case DEED_FATAL:
+		snprintf(text, sizeof text, "fatal %" PRId64, attempt->token);
+		return reeve_outcome_fatal(outcome, "fault", text);
+	case DEED_CRASH:
+		raise(SIGKILL);
+		abort();
+	default:
+		return reeve_outcome_fail(outcome, "stopped", "told to stop");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+	    {"manager", required_argument, NULL, 'm'},
+	    {"ledger", required_argument, NULL, 'l'},
+	    {"name", required_argument, NULL, 'n'},
+	    {"host", required_argument, NULL, 'o'},
+	    {"type", required_argument, NULL, 't'},
+	    {"concurrency", required_argument, NULL, 'c'},
+	    {"prefetch", required_argument, NULL, 'p'},
+	    {"drain-timeout", required_argument, NULL, 'd'},
+	    {"kill-grace", required_argument, NULL, 'g'},
+	    {"handlers", required_argument, NULL, 'h'},
+	    {0},
+	};
+	struct reeve_worker_options wanted = {.concurrency = 4};
+	const char *folder = NULL, *host = NULL, *type = "fault-function", *handlers = NULL;
+	char machine[256] = "localhost";
+	struct place place;
+
+	for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+		switch (option) {
+		case 'm':
+			wanted.managers = optarg;
+			break;
+		case 'l':
+			folder = optarg;
+			break;
+		case 'n':
+			wanted.name = optarg;
+			break;
+		case 'o':
+			host = optarg;
+			break;
+		case 't':
+			type = optarg;
+			break;
+		case 'c':
+			wanted.concurrency = atoi(optarg);
+			break;
+		case 'p':
+			wanted.prefetch = atoi(optarg);
+			break;
+		case 'd':
+			wanted.drain_timeout_ms = atoll(optarg);
+			break;
+		case 'g':
+			wanted.kill_grace_ms = atoll(optarg);
+			break;
+		case 'h':
+			handlers = optarg;
+			break;
+		default:
+			return 2;
+		}
+	}
+	if (!folder || !wanted.name || optind < argc) {
+		fprintf(stderr, "fault-worker: --ledger FOLDER and --name NAME are needed\n");
+		return 2;
+	}
+	gethostname(machine, sizeof machine - 1);
+	ledger_name(place.host, sizeof place.host, host ? host : machine);
+	ledger_name(place.worker, sizeof place.worker, wanted.name);
+	place.ledger = ledger_open(folder, place.worker, "handler");
+	struct reeve_worker *worker = reeve_worker_create(&wanted);
+
+	reeve_worker_handle(worker, type, perform, &place);
+	if (handlers)
+		reeve_worker_handle_file(worker, handlers);
+	reeve_worker_stop_on_signals(worker);
+	int code = reeve_worker_run(worker);
+
+	if (code)
+		fprintf(stderr, "fault-worker: %s\n", reeve_worker_error(worker));
+	reeve_worker_destroy(worker);
+	close(place.ledger);
+	return code;
+}

@@ -1,0 +1,108 @@
+# shellcheck shell=bash disable=SC2034
+# Stories of faults, with ledgers and their checker (README.md here): . "$TOP/tests/faults/faults.bash" after lib.sh.
+#
+#	$LEDGERS                     the folder of the story's ledgers
+#	start_fault_exec NAME [OPTION…]      a reeve-worker at $REEVE_MANAGER with the handler `fault-exec`, a program
+#	start_fault_function NAME [OPTION…]  a fault-worker there with the handler `fault-function`, a C function
+#	launch_fault_exec, launch_fault_function   the same without waiting until it is registered
+#	start_submitter NAME [OPTION…]       a fault-submitter at $REEVE_MANAGER
+#	submit_deed NAME DETAILS [OPTION…]   submits one task, "NAME DETAILS", of the type `fault-exec` (or --type first in
+#	                             OPTION…), writes its ledger lines and prints its id
+#	ledger ID EVENT [N]          prints the times (in µs) of that event in the task's N-th attempt begun (all unless given)
+#	begun ID [N]                 whether the task's N-th attempt (1 unless given) has begun
+#	all_ended                    whether no task is left that has not ended
+#	check_faults [OPTION…]       the checker's verdict; the story fails if it is not 0
+
+LEDGERS=$DIR/ledgers
+
+fault_folder() {
+	LEDGERS=$DIR/ledgers
+	mkdir -p "$LEDGERS"
+}
+
+fault_handlers() { # the handlers file
+	fault_folder
+	[ -e "$DIR/fault-handlers.ini" ] || printf '[handler fault-exec]\nexec = %s\n' "$REEVE_BIN/fault-handler" \
+		>"$DIR/fault-handlers.ini"
+	echo "$DIR/fault-handlers.ini"
+}
+
+launch_fault_exec() {
+	local name=$1
+	shift
+	fault_folder
+	FAULT_LEDGER=$LEDGERS FAULT_WORKER=$name start "$name" "$REEVE_BIN/reeve-worker" --manager "$REEVE_MANAGER" \
+		--handlers "$(fault_handlers)" --name "$name" "$@"
+}
+
+launch_fault_function() {
+	local name=$1
+	shift
+	fault_folder
+	start "$name" "$REEVE_BIN/fault-worker" --manager "$REEVE_MANAGER" --ledger "$LEDGERS" --name "$name" "$@"
+}
+
+await_registered() { # NAME BEFORE
+	local end=$((SECONDS + 61))
+	until [ "$(worker_incarnation "$1")" -gt "$2" ]; do
+		alive "$1" || fail "$1 has ended; its log: $(tail -n 5 "$DIR/log/$1.log")"
+		[ "$SECONDS" -lt "$end" ] || fail "$1 is not registered within 60 s"
+		sleep 0.1
+	done
+}
+
+start_fault_exec() {
+	local before
+	before=$(worker_incarnation "$1")
+	launch_fault_exec "$@"
+	await_registered "$1" "$before"
+}
+
+start_fault_function() {
+	local before
+	before=$(worker_incarnation "$1")
+	launch_fault_function "$@"
+	await_registered "$1" "$before"
+}
+
+start_submitter() {
+	local name=$1
+	shift
+	fault_folder
+	start "$name" "$REEVE_BIN/fault-submitter" --managers "$REEVE_MANAGER" --ledger "$LEDGERS" --name "$name" "$@"
+}
+
+monotonic_us() {
+	python3 -c 'import time; print(time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000)'
+}
+
+submit_deed() {
+	local name=$1 details=$2 type=fault-exec id
+	shift 2
+	if [ "${1:-}" = --type ]; then type=$2 && shift 2; fi
+	fault_folder
+	printf '{"ev":"submit","name":"%s","t":%s}\n' "$name" "$(monotonic_us)" >>"$LEDGERS/story.submit"
+	id=$(reeve submit "$type" "$name $details" "$@")
+	printf '{"ev":"ack","name":"%s","id":%s,"existing":false,"t":%s}\n' "$name" "$id" "$(monotonic_us)" >>"$LEDGERS/story.submit"
+	echo "$id"
+}
+
+ledger() {
+	cat "$LEDGERS"/*.handler 2>/dev/null | jq -rs --argjson id "$1" --arg event "$2" --argjson n "${3:-0}" '
+		[.[] | select(.task == $id)] | (map(select(.ev == "start")) | sort_by(.t) | map(.token)) as $tokens
+		| sort_by(.t)[] | select(.ev == $event and ($n == 0 or .token == $tokens[$n - 1])) | .t'
+}
+
+begun() {
+	[ "$(ledger "$1" start | wc -l)" -ge "${2:-1}" ]
+}
+
+all_ended() {
+	[ "$(sql 'select count(*) from tasks')" = 0 ]
+}
+
+check_faults() {
+	local status=0
+	"$TOP/tests/faults/check" --database "$CONNINFO" --ledgers "$LEDGERS" "$@" || status=$?
+	[ $status = 0 ] || fail "the checker ended with $status"
+}
