@@ -1,22 +1,502 @@
 #!/usr/bin/env bash
-# The checker of the fault tests: it finds nothing in a run where all went well, and each violation that is put there.
-# shellcheck disable=SC1091,SC2016,SC2034
+# The checker of the fault tests (tests/faults/check): it finds nothing in a run where all went well, and each violation
+# that is put there afterwards, into a copy of the ledgers or of the database.
+# shellcheck disable=SC1091,SC2016,SC2034,SC2086,SC2119,SC2154,SC2317
 . "$(dirname "$0")/lib.sh"
 . "$TOP/tests/faults/faults.bash"
 
-story_nothing_is_found_where_all_went_well() {
+CHECK=$TOP/tests/faults/check
+
+# The run: two managers, programs and functions, all kinds of tasks, cancels, keys, a function that kills its worker.
+the_run() {
 	start_postgres
-	start_manager one
-	start_manager two
+	start_manager one --lease 1s --heartbeat 400ms --expiry-buffer 2500ms --park 300ms
+	start_manager two --lease 1s --heartbeat 400ms --expiry-buffer 2500ms --park 300ms
 	export REEVE_MANAGER=${URL[one]},${URL[two]}
-	start_fault_exec e1 --concurrency 4
-	start_fault_function f1 --concurrency 8 --prefetch 4
-	start_submitter s1 --count 150 --rate 60 --seed 7
-	wait_until 10 '[ "$(cat "$LEDGERS"/*.handler | grep -c start)" -ge 20 ]'
-	check_faults --running --one-clock
-	ended s1 60
+	start_fault_exec programs --concurrency 4
+	start_fault_function functions --concurrency 8 --prefetch 4
+	start_fault_function doomed --type doomed
+	start_submitter s --count 150 --rate 60 --seed 7 --cancel 20 --look 20 \
+		--mix short=40,medium=10,recover=20,fail=10,fatal=10,delayed=5,hang=2
+	submit_deed killer-1 'run=10 crash=1' --type doomed --timeout 2s --retry-base 1ms >/dev/null
+	ended doomed
+	start_fault_function heir --type doomed
+	"$CHECK" --database "$CONNINFO" --ledgers "$LEDGERS" --running --one-clock >"$DIR/while" 2>&1 || true
+	ended s 60
 	wait_until 60 all_ended
-	check_faults --one-clock
+	for name in programs functions heir one two; do
+		stop $name
+		expect_eq 0 "$STATUS" "exit code of $name"
+	done
 }
 
+# A copy of the run to put something into: $COPY is its database, $LEDGERS are its ledgers.
+COPIES=0
+copy() {
+	COPY=copy$((++COPIES))_$STORY
+	in_database postgres "create database $COPY template reeve"
+	rm -rf "$DIR/ledgers"
+	cp -r "$SUITE_DIR/ledgers" "$DIR/ledgers"
+	LEDGERS=$DIR/ledgers
+}
+
+in_database() { # NAME STATEMENT
+	PGOPTIONS='-c search_path=reeve,public' "$REEVE_TEST_PG_BIN/psql" -XAtq -F ' ' -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d "$1" -c "$2"
+}
+
+change() { # STATEMENT…: changes something in the copy
+	in_database "$COPY" "$1" >/dev/null
+}
+
+line() { # KIND LINE: appends it to a ledger
+	printf '%s\n' "$2" >>"$LEDGERS/programs.$1"
+}
+
+check() { # [OPTION…]
+	OUTPUT=$("$CHECK" --database "host=$PGDIR user=reeve dbname=$COPY" --ledgers "$LEDGERS" "$@" 2>&1) && CODE=0 || CODE=$?
+}
+
+# The checker finds a violation of the kind, with this in its text; and nothing else, unless `and others` is said.
+expect_found() { # KIND REGEX [and others]
+	[ "$CODE" = 1 ] || fail "exit code $CODE; it said: $OUTPUT"
+	grep -qE "^$1: .*($2)" <<<"$OUTPUT" || fail "no '$1: …$2' in: $OUTPUT"
+	[ -n "${3:-}" ] || expect_match ', 1 violations$' "$OUTPUT" "it found more than it should have"
+}
+
+# Tasks to put something into: sets the variables `id`, `name`, `token` and so on from one row.
+some() { # 'NAMES…' QUERY
+	local row
+	row=$(in_database reeve "$2 limit 1")
+	[ -n "$row" ] || fail "the run has no such thing: $2"
+	# shellcheck disable=SC2229
+	read -r $1 <<<"$row"
+}
+
+TOKEN='(extract(epoch from token) * 1000000)::bigint'
+NAME="split_part(details, ' ', 1)"
+
+some_completed() { # a task of s that completed at its first attempt
+	some 'id token name' "select task_id, $TOKEN, $NAME from task_history
+		where status = 'completed' and attempt = 1 and details like 's-%' and key is null order by task_id"
+}
+
+some_repeated() { # one with an attempt before that failed: `first` is its token
+	some 'id token name first' "select task_id, $TOKEN, $NAME,
+		(select min($TOKEN) from task_attempts a where a.task_id = h.task_id)
+		from task_history h where status = 'completed' and attempt = 3 and details like 's-%' order by task_id"
+}
+
+time_of() { # ID TOKEN EVENT: when the ledger says that it was, the last of such lines
+	sed -n "s/.*\"ev\":\"$3\",\"task\":$1,\"token\":$2,.*\"t\":\([0-9]*\).*/\1/p" "$LEDGERS"/*.handler | tail -n 1
+}
+
+edit() { # SED-SCRIPT: of all ledgers
+	sed -i "$1" "$LEDGERS"/*.handler "$LEDGERS"/*.submit
+}
+
+story_nothing_is_found_where_all_went_well() {
+	expect_match ' 0 violations$' "$(cat "$SUITE_DIR/while")" 'while it ran'
+	copy
+	check --one-clock
+	expect_match '^151 tasks, [0-9]+ attempts, 0 violations$' "$OUTPUT"
+	expect_eq 0 "$CODE"
+	check --running
+	expect_match ' 0 violations$' "$OUTPUT"
+	# The run had all that the other stories need.
+	expect_eq 'cancelled completed dead' "$(sql 'select distinct status from task_history order by 1' | xargs)"
+}
+
+story_what_cannot_be_decided() {
+	copy
+	COPY=nowhere check
+	expect_eq 2 "$CODE"
+	expect_match 'the tables cannot be read' "$OUTPUT"
+	line handler 'this is no line'
+	check
+	expect_eq 2 "$CODE"
+	expect_match "programs.handler:[0-9]+: not a ledger's line" "$OUTPUT"
+	rm "$LEDGERS"/*
+	check
+	expect_eq 2 "$CODE"
+	expect_match 'no ledgers' "$OUTPUT"
+}
+
+story_a_torn_line_is_no_hindrance() {
+	copy
+	some_completed
+	sed -i '1s/^/{"ev":"alive","task":'"$id"',"tok/' "$LEDGERS/programs.handler"
+	check
+	expect_match ' 0 violations$' "$OUTPUT"
+	expect_match '1 lines were torn' "$OUTPUT"
+}
+
+# ---- §9.1 ----
+
+story_an_acknowledged_task_is_lost() {
+	copy
+	some_completed
+	change "delete from task_history where task_id = $id"
+	check
+	expect_found '§9.1 lost' "$name was acknowledged as task $id at .*no table has it" and others
+}
+
+story_an_acknowledged_task_is_not_found_by_a_look() {
+	copy
+	some_completed
+	line submit "{\"ev\":\"seen\",\"id\":$id,\"status\":\"\",\"t\":1}"
+	check
+	expect_found '§9.1 lost' "task $id was acknowledged, and not found"
+}
+
+story_a_task_is_made_twice() {
+	copy
+	some_completed
+	change "create temp table twin as select * from task_history where task_id = $id;
+		update twin set task_id = 1000000, assignment_id = null, token = null; insert into task_history select * from twin"
+	check
+	expect_found '§9.1 made-twice' "$name has become the tasks \[$id, 1000000\]" and others
+}
+
+story_a_task_is_acknowledged_twice() {
+	copy
+	some_completed
+	some 'other other_name' "select task_id, $NAME from task_history where task_id <> $id and details like 's-%'"
+	line submit "{\"ev\":\"ack\",\"name\":\"$name\",\"id\":$other,\"existing\":true,\"t\":1}"
+	check
+	expect_found '§9.1 made-twice' "$name was acknowledged as the tasks \[" and others
+	expect_found '§9.1 mixed-up' "task $other was acknowledged to .*$name" and others
+}
+
+story_a_key_makes_two_tasks() {
+	copy
+	some 'id key' "select task_id, key from task_history where key is not null"
+	some_completed
+	change "update task_history set key = '$key' where task_id = $id"
+	check
+	expect_found '§9.1 made-twice' "the key $key of queue default has made the tasks"
+}
+
+story_a_task_is_made_of_nothing() {
+	copy
+	some_completed
+	edit "/\"ev\":\"submit\",\"name\":\"$name\"/d"
+	check
+	expect_found '§9.1 made-of-nothing' "task $id \($name\) was submitted by nobody"
+}
+
+story_a_request_was_answered_a_task_that_is_not_there() {
+	copy
+	change "update requests set task_ids = task_ids || 999999 where id = (select id from requests where kind = 'submit' limit 1)"
+	check
+	expect_found '§9.1 lost' 'a request was answered task 999999'
+}
+
+# ---- §9.2 ----
+
+story_two_workers_hold_a_task_at_once() {
+	copy
+	some_repeated
+	last=$(sql "select $TOKEN from task_history where task_id = $id")
+	second=$(time_of "$id" "$last" start)
+	line handler "{\"ev\":\"alive\",\"task\":$id,\"token\":$first,\"t\":$((second + 1000))}"
+	check
+	expect_found '§9.2 two-holders' "task $id .*token $first\) gave a sign of life .*, 1.0 ms after attempt 3 .*token $last\)" and others
+	# At the same moment it would not be a violation.
+	copy
+	line handler "{\"ev\":\"alive\",\"task\":$id,\"token\":$first,\"t\":$(($(time_of "$id" "$first" end) + 1))}"
+	check
+	expect_match ' 0 violations$' "$OUTPUT"
+}
+
+story_a_token_is_begun_twice() {
+	copy
+	some_completed
+	line handler "$(sed -n "/\"ev\":\"start\",\"task\":$id,/s/\"pid\":[0-9]*/\"pid\":1/p" "$LEDGERS"/*.handler)"
+	check
+	expect_found '§9.2 begun-twice' "task $id .*process 1\)"
+}
+
+story_an_attempt_is_begun_by_a_worker_that_it_was_not_given_to() {
+	copy
+	some_completed
+	edit "/\"ev\":\"start\",\"task\":$id,/s/\"worker\":\"[a-z]*\"/\"worker\":\"heir\"/"
+	check
+	expect_found '§9.2 wrong-worker' "task $id .* of worker heir .* was given to worker"
+	copy
+	some 'assignment worker' "select assignment_id, worker_id from task_history where task_id = $id"
+	change "update assignments set worker_id = worker_id + 1000 where id = $assignment"
+	check
+	expect_found '§9.2 wrong-worker' "is of incarnation $worker, its assignment of $((worker + 1000))" and others
+}
+
+story_a_handler_outlives_its_lock() {
+	copy
+	some_completed
+	line handler "{\"ev\":\"alive\",\"task\":$id,\"token\":$token,\"t\":$(($(time_of "$id" "$token" end) + 60000000))}"
+	check
+	expect_match ' 0 violations$' "$OUTPUT"
+	check --one-clock
+	expect_found '§9.2 outlived' "task $id .*after it had ended \(completed\)"
+	copy
+	edit "/\"ev\":\"start\",\"task\":$id,/s/\"t\":[0-9]*/\"t\":$(($(time_of "$id" "$token" start) - 60000000))/"
+	check --one-clock
+	expect_found '§9.2 before-its-claim' "task $id"
+}
+
+# ---- §9.3 ----
+
+story_a_task_is_said_completed_and_no_handler_did_it() {
+	copy
+	some_completed
+	edit "/\"ev\":\"end\",\"task\":$id,/d"
+	check
+	expect_found '§9.3 unearned' "task $id .*its handler ended it: not at all"
+	copy
+	edit "/\"task\":$id,/d"
+	check
+	expect_found '§9.3 unearned' "task $id .*no handler has begun it"
+	copy
+	some 'id' "select task_id from task_attempts where outcome = 'failed' and error like 'failed %'"
+	edit "/\"ev\":\"end\",\"task\":$id,/s/\"outcome\":\"failed\"/\"outcome\":\"completed\"/"
+	check
+	expect_found '§9.3 unearned' "task $id .* is said failed; its handler did not say so" and others
+}
+
+story_a_result_is_that_of_another_attempt() {
+	copy
+	some_repeated
+	change "update task_history set result = '$name $first' where task_id = $id"
+	check
+	expect_found '§9.3 stale-result' "task $id .*attempt 3 .* has the result of token $first"
+	copy
+	change "update task_attempts set error = 'failed $token' where task_id = $id and attempt = 1"
+	check
+	expect_found '§9.3 stale-result' "task $id .*attempt 1 .* has the error of token $token"
+	copy
+	change "update task_history set result = 'something else' where task_id = $id"
+	check
+	expect_found '§9.3 stale-result' "task $id .* has the result 'something else'"
+}
+
+story_a_cancel_overrules_a_completion() {
+	copy
+	some_completed
+	change "update task_history set status = 'cancelled', result = null where task_id = $id;
+		insert into task_events (task_id, version, event) select task_id, token, 'cancel_requested' from task_history where task_id = $id"
+	line submit "{\"ev\":\"cancel\",\"id\":$id,\"t\":$(($(time_of "$id" "$token" end) + 600000))}"
+	edit "/\"ev\":\"seen\",\"id\":$id,/d"
+	check
+	expect_found '§9.3 overruled' "task $id .* had completed at" and others
+}
+
+story_a_late_result_counted() {
+	copy
+	some_completed
+	change "insert into task_events (task_id, version, event) select task_id, token, 'late_result' from task_history where task_id = $id"
+	check
+	expect_found '§9.3 late-counted' "task $id"
+}
+
+story_a_task_has_two_states() {
+	copy
+	some_completed
+	change "insert into task_history select * from task_history where task_id = $id"
+	check
+	expect_found '§9.3 two-states' "task $id .* is there 2 times: completed, completed" and others
+	copy
+	revive "$id" queued
+	check --running
+	expect_found '§9.3 two-states' "task $id .* is there 2 times: queued, completed" and others
+}
+
+# Puts the ended task ID among the live ones, too, in that status.
+revive() { # ID STATUS [EXTRA-COLUMN VALUE]
+	change "insert into tasks (id, route_id, queue, type, details, status, run_at, attempt, max_attempts, created, last_updated
+		${3:+, $3}) overriding system value
+		select task_id, route_id, queue, type, details, '$2', run_at, attempt, max_attempts, created, last_updated ${4:+, $4}
+		from task_history where task_id = $1"
+}
+
+story_a_final_state_changes() {
+	copy
+	some_completed
+	line submit "{\"ev\":\"seen\",\"id\":$id,\"status\":\"dead\",\"t\":1}"
+	check
+	expect_found '§9.3 final-changed' "task $id .* was seen dead at .*, and is completed"
+	copy
+	line submit "{\"ev\":\"cancelled\",\"id\":$id,\"status\":\"cancelled\",\"changed\":false,\"t\":1}"
+	check
+	expect_found '§9.3 final-changed' "task $id .* was seen cancelled at .*, and is completed"
+	copy
+	some_repeated
+	change "update task_attempts set status = 'dead' where task_id = $id and attempt = 2"
+	check
+	expect_found '§9.3 final-changed' "task $id .*attempt 2 .* ended it \(dead\); nobody retried it, and another attempt followed" and others
+	copy
+	change "update task_attempts set last_updated = last_updated + interval '1 hour' where task_id = $id and attempt = 2"
+	check
+	expect_found '§9.3 final-changed' "task $id .*completed at version .*attempt 2 .* is later" and others
+}
+
+story_a_cancelled_task_is_claimed() {
+	copy
+	some_repeated
+	change "insert into task_events (task_id, version, event) select task_id, last_updated, 'cancel_requested'
+		from task_attempts where task_id = $id and attempt = 1"
+	check
+	expect_found '§9.3 claimed-after-cancel' "task $id .*claimed as attempt 2" and others
+}
+
+# ---- §9.4 ----
+
+story_a_task_is_stuck() {
+	copy
+	some_completed
+	worker=$(sql "select id from workers where name = 'doomed'")
+	revive "$id" executing 'worker_id, expiry' "$worker, clock_timestamp() + interval '1 hour'"
+	change "delete from task_history where task_id = $id; update workers set lost = true, gone_at = clock_timestamp() - interval '6 s' where id = $worker"
+	check --running
+	expect_found '§9.4 stuck' "task $id .*its worker, incarnation $worker, is gone for 6.[0-9] s" and others
+	check
+	expect_found '§9.4 stuck' "task $id .* is executing, attempt 1, of worker doomed" and others
+	check --running --slack 60
+	expect_no_match '§9.4 stuck' "$OUTPUT"
+	change "update tasks set expiry = clock_timestamp() - interval '61 s'"
+	check --running --slack 60
+	expect_found '§9.4 stuck' "task $id .* 61.[0-9] s past its expiry" and others
+	change 'update tasks set worker_id = 999'
+	check --running
+	expect_found '§9.4 stuck' 'incarnation 999, is unknown' and others
+}
+
+story_a_task_has_not_ended() {
+	copy
+	some_completed
+	revive "$id" queued
+	change "delete from task_history where task_id = $id"
+	check
+	expect_found '§9.4 not-ended' "task $id .* is queued" and others
+}
+
+story_the_journal_says_that_more_is_open_than_runs() {
+	copy
+	some assignment 'select id from assignments'
+	change "update assignments set open = 1, closed_at = null where id = $assignment"
+	check
+	expect_found '§9.4 journal-open' "assignment $assignment .*says that 1 of its .* attempts are open; 0 run"
+	change "update assignments set open = 0 where id = $assignment"
+	check
+	expect_found '§9.4 journal-open' "assignment $assignment .*says that 0 of its"
+}
+
+# ---- §9.5 ----
+
+story_a_task_is_tried_for_ever() {
+	copy
+	some_repeated
+	change "update task_history set max_attempts = 2 where task_id = $id"
+	check
+	expect_found '§9.5 endless' "task $id .*attempt 3 .* of at most 2"
+	copy
+	change "update task_attempts set outcome = 'taken_back', status = 'queued', attempt = 1 where task_id = $id;
+		insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, last_updated)
+			select task_id, last_updated + interval '1 us', 1, worker_id, assignment_id, 'lease_ended', 'queued', true,
+				last_updated + interval '2 us' from task_attempts where task_id = $id order by token desc limit 1;
+		update task_history set attempt = 1 where task_id = $id"
+	check
+	expect_found '§9.5 endless' "task $id .* is the third in a row" and others
+}
+
+story_a_task_is_dead_too_early() {
+	copy
+	some 'id attempt' "select task_id, attempt from task_history where status = 'dead' and last_error like 'failed %'"
+	change "update task_history set max_attempts = attempt + 1 where task_id = $id"
+	check
+	expect_found '§9.5 dead-too-early' "task $id .* is dead after attempt $attempt of $((attempt + 1))"
+	copy
+	some 'id token' "select task_id, $TOKEN from task_history where status = 'dead' and last_error like 'fatal %'"
+	edit "/\"ev\":\"end\",\"task\":$id,/s/\"outcome\":\"fatal\"/\"outcome\":\"failed\"/"
+	check
+	expect_found '§9.5 dead-too-early' "task $id " and others
+}
+
+# ---- §9.6 ----
+
+story_an_attempt_is_missing_from_the_audit() {
+	copy
+	some_repeated
+	change "delete from task_attempts where task_id = $id and attempt = 1"
+	check
+	expect_found '§9.6 attempt-missing' "task $id .*token $first\) ran from .*the tables know of no attempt" and others
+	expect_found '§9.6 attempt-missing' "task $id .*attempt 2 .*its number should be 1" and others
+	expect_found '§9.6 attempt-missing' "task $id .* was given to incarnation .*no attempt tells what became of that" and others
+	copy
+	change "update task_attempts set attempt = 7 where task_id = $id and attempt = 2"
+	check
+	expect_found '§9.6 attempt-missing' "task $id .*attempt 7 .*its number should be 2" and others
+	expect_found '§9.6 attempt-missing' "task $id .*attempt 2 of worker .* is attempt 7" and others
+}
+
+story_the_journal_and_the_attempts_differ() {
+	copy
+	some_completed
+	assignment=$(sql "select assignment_id from task_history where task_id = $id")
+	change "update assignments set task_ids = array_remove(task_ids, $id) where id = $assignment"
+	check
+	expect_found '§9.6 journal-differs' "task $id .*is of assignment $assignment, whose row does not name it"
+	copy
+	change "update assignments set task_ids = task_ids || 999999 where id = $assignment"
+	check
+	expect_found '§9.6 attempt-missing' "task 999999 was given to incarnation"
+}
+
+story_an_event_is_missing() {
+	copy
+	some 'id' "select task_id from task_history where status = 'cancelled'"
+	change "delete from task_events where task_id = $id and event = 'cancel_requested'"
+	check
+	expect_found '§9.6 event-missing' "task $id .* is cancelled, and nobody asked for it" and others
+	expect_found '§9.6 event-missing' "task $id .*its cancel was acknowledged at" and others
+	copy
+	id=$(sql "select task_id from task_attempts where outcome in ('lost', 'expired')")
+	change "delete from task_events where task_id = $id and event = 'reclaimed'"
+	check
+	expect_found '§9.6 event-missing' "task $id \(killer-1\).* was taken away; no event says why"
+	copy
+	change "delete from worker_events where event = 'registered' and worker_id = (select id from workers where name = 'heir')"
+	check
+	expect_found '§9.6 event-missing' 'worker heir, incarnation [0-9]+, was registered 0 times'
+	copy
+	change "insert into worker_events (worker_id, event) select id, 'lost' from workers where name = 'heir'"
+	check
+	expect_found '§9.6 event-missing' 'worker heir, incarnation [0-9]+, is lost; its events are registered left lost'
+	copy
+	change "delete from workers where name = 'heir'"
+	check
+	expect_found '§9.6 event-missing' "task $id .* is of incarnation [0-9]+, which is nowhere" and others
+}
+
+# The audit is read as people read it: what its view leaves out is missing.
+story_the_audits_view_leaves_something_out() {
+	copy
+	some_repeated
+	change "do \$\$ begin execute format('create or replace view audit_log as %s',
+		replace(rtrim(pg_get_viewdef('audit_log'), ';'), '''claimed''::text', '''clamed''::text')); end \$\$"
+	check
+	expect_found '§9.6 event-missing' "task $id .*its audit is submitted clamed failed" and others
+}
+
+story_the_events_are_out_of_order() {
+	copy
+	some_repeated
+	change "update task_attempts set last_updated = token - interval '1 us' where task_id = $id and attempt = 2"
+	check
+	expect_found '§9.6 order' "task $id .*attempt 2 .*ended at version" and others
+	copy
+	change "update task_history set created = last_updated where task_id = $id"
+	check
+	expect_found '§9.6 order' "task $id .*attempt 1 .*has a token that is not later than" and others
+}
+
+the_run
 run_stories
