@@ -125,6 +125,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .lease_ms = o->lease_ms,
 	    .heartbeat_ms = o->heartbeat_ms,
 	    .buffer_ms = o->buffer_ms,
+	    .max_run_ms = o->max_run_ms,
 	    .park_limit_ms = o->park_ms,
 	    .max_details_bytes = o->max_details,
 	    .max_result_bytes = o->max_result,

@@ -23,6 +23,8 @@ static const struct option_spec specs[] = {
         "how often workers send one; at most 2/5 of the lease", 0, true},
     {"expiry-buffer", OPTION_DURATION, AT(buffer_ms), "30s", 500, 3600000, NULL, "D",
         "how long an attempt is kept beyond its time-out before it is taken back; longer than the lease", 0, true},
+    {"max-run", OPTION_DURATION, AT(max_run_ms), "24h", 1000, INT64_C(30) * 24 * 3600 * 1000, NULL, "D",
+        "how long an attempt may run at most, however often its handler extends it", 0, true},
     {"park", OPTION_DURATION, AT(park_ms), "15s", 100, 60000, NULL, "D",
         "the longest a worker's Fetch waits for work before it is answered empty", 0, true},
     {"history-days", OPTION_INTEGER, AT(history_days), "30", 1, 3650, NULL, "N",

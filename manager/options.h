@@ -9,7 +9,7 @@
 struct manager_options {
 	const char *database, *listen, *config, *name, *log_level;
 	bool no_migrate, print_states, print_options;
-	int64_t lease_ms, heartbeat_ms, buffer_ms, park_ms;
+	int64_t lease_ms, heartbeat_ms, buffer_ms, park_ms, max_run_ms;
 	int64_t history_days;
 	int64_t max_details, max_result, max_message;
 	int64_t window, claim_batch, max_calls, max_connections, waiting_bytes;

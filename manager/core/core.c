@@ -2,6 +2,8 @@
 #include "manager/core/core.h"
 
 #include "manager/core/dispatch.h"
+#include "manager/core/leases.h"
+#include "manager/core/cluster.h"
 #include "manager/core/routes.h"
 #include "manager/core/sessions.h"
 #include "manager/core/upkeep.h"
@@ -21,6 +23,8 @@ struct core *core_create(struct store *store, const struct core_options *options
 	core->sessions = sessions_create(core);
 	core->wakes = wakes_create(core);
 	core->waits = waits_create(core);
+	core->leases = leases_create(core);
+	core->cluster = cluster_create(core);
 	core->upkeep = upkeep_create(core);
 	core->window = window_create(core);
 	core->dispatch = dispatch_create(core);
@@ -34,6 +38,8 @@ void core_destroy(struct core *core)
 	waits_destroy(core->waits);
 	window_destroy(core->window);
 	upkeep_destroy(core->upkeep);
+	leases_destroy(core->leases);
+	cluster_destroy(core->cluster);
 	wakes_destroy(core->wakes);
 	sessions_destroy(core->sessions);
 	routes_destroy(core->routes);
@@ -49,6 +55,7 @@ void core_turn(struct core *core)
 {
 	int64_t now = core_now(core);
 	int64_t next = upkeep_turn(core->upkeep, now);
+	next = earlier(next, leases_turn(core->leases, now));
 	next = earlier(next, window_turn(core->window, now));
 	next = earlier(next, dispatch_turn(core->dispatch, now));
 	next = earlier(next, waits_turn(core->waits, now));

@@ -19,10 +19,13 @@ struct dispatch;
 struct waits;
 struct sessions;
 struct wakes;
+struct leases;
+struct cluster;
 
 struct core_options {
 	int64_t lease_ms, heartbeat_ms;
 	int64_t buffer_ms;          /* an attempt's expiry beyond its time-out; longer than a lease */
+	int64_t max_run_ms;         /* how long an attempt may run at most, however often it is extended */
 	int64_t park_limit_ms;      /* the longest a Fetch is parked */
 	int64_t max_details_bytes, max_result_bytes, max_answer_bytes;
 	int window_limit;           /* candidates kept in memory, over all streams */
@@ -32,6 +35,7 @@ struct core_options {
 /* Totals since the start. */
 struct core_counters {
 	int64_t submitted, duplicates, claims_tried, claims_won, completed, failed, ended, returned, expired, late;
+	int64_t lost, reclaimed, taken_back, extended; /* workers lost; attempts of those; never arrived; let run longer */
 	int64_t fetches, redelivered, pages, looks;
 };
 
@@ -53,6 +57,8 @@ struct core {
 	struct waits *waits;
 	struct sessions *sessions;
 	struct wakes *wakes;
+	struct leases *leases;
+	struct cluster *cluster;
 	struct upkeep *upkeep;
 };
 

@@ -226,6 +226,20 @@ static void claim_deal(struct dispatch *d)
 	free(counts);
 }
 
+/* The place of the grant with this task: they are in id order. */
+static int grant_of(const struct dispatch *d, int64_t id)
+{
+	int from = 0, to = d->claim.count - 1;
+	while (from < to) {
+		int middle = (from + to) / 2;
+		if (d->grants[middle].candidate.id < id)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
 static void on_claimed(struct store_op *op, const struct reeve_error *error)
 {
 	struct dispatch *d = (struct dispatch *)((char *)op - offsetof(struct dispatch, claim));
@@ -244,17 +258,21 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 	core->counters.claims_tried += claim->count;
 	core->counters.claims_won += claim->won_count;
 	bool *won_any = calloc((size_t)claim->fetch_count + 1, sizeof *won_any);
-	for (int i = 0; i < claim->won_count; i++)
+	bool *won = calloc((size_t)claim->count + 1, sizeof *won);
+	for (int i = 0; i < claim->won_count; i++) {
 		won_any[claim->won[i].slot] = true;
+		won[grant_of(d, claim->won[i].id)] = true;
+	}
 	for (int i = 0; i < claim->count; i++) {
 		/* Single losses are somebody else's. Where a Fetch won nothing at all its worker may be lost, and the
 		 * tasks still wait. */
 		if (won_any[d->grants[i].slot])
-			window_forget(core->window, d->grants[i].candidate.id);
+			window_claimed(core->window, d->grants[i].candidate.id, won[i]);
 		else
 			window_release(core->window, &d->grants[i].candidate);
 	}
 	free(won_any);
+	free(won);
 	claim_deal(d);
 	dispatch_run(d);
 }

@@ -50,6 +50,14 @@ void sessions_lost(struct sessions *sessions, int64_t incarnation)
 	dispatch_lost(sessions->core->dispatch, incarnation);
 }
 
+void sessions_lost_if_known(struct sessions *sessions, int64_t incarnation)
+{
+	struct session *s;
+	HASH_FIND(hh, sessions->all, &incarnation, sizeof incarnation, s);
+	if (s && !s->lost)
+		sessions_lost(sessions, incarnation);
+}
+
 void sessions_turn(struct sessions *sessions, int64_t now_ms)
 {
 	struct session *s, *tmp;

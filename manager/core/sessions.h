@@ -14,6 +14,7 @@ struct session {
 	int64_t highest_fetch;  /* the highest Fetch id seen here */
 	int64_t heard_ms;       /* monotonic */
 	bool lost;
+	bool taking_back;       /* what never arrived there is being taken back */
 	UT_hash_handle hh;
 };
 
@@ -25,6 +26,9 @@ struct session *sessions_get(struct sessions *sessions, int64_t incarnation, boo
 
 /* The incarnation is over. */
 void sessions_lost(struct sessions *sessions, int64_t incarnation);
+
+/* The same, unless nobody has heard of it here. */
+void sessions_lost_if_known(struct sessions *sessions, int64_t incarnation);
 
 /* Forgets those not heard from for a long time. */
 void sessions_turn(struct sessions *sessions, int64_t now_ms);

@@ -22,6 +22,20 @@ const struct transition transitions[] = {
         "A draining worker gave the task back; the attempt does not count."},
     {STATE_EXECUTING, "end with the lease", STATE_QUEUED, "lease_ended", "end_attempts",
         "The worker stopped the handler because its own lease had ended; the attempt does not count."},
+    {STATE_EXECUTING, "end with the lease once more", STATE_FAILED, "lease_ended", "end_attempts",
+        "That has happened for the third time in a row: the attempt counts, and the task rests."},
+    {STATE_EXECUTING, "end with the lease for the last time", STATE_DEAD, "dead", "end_attempts",
+        "That has happened for the third time in a row, and the attempts are used up."},
+    {STATE_EXECUTING, "take back", STATE_QUEUED, "taken_back", "end_attempts",
+        "The worker's heartbeat shows that the task never arrived there; the attempt does not count."},
+    {STATE_EXECUTING, "take back once more", STATE_FAILED, "taken_back", "end_attempts",
+        "That has happened for the third time in a row: the attempt counts, and the task rests."},
+    {STATE_EXECUTING, "take back for the last time", STATE_DEAD, "dead", "end_attempts",
+        "That has happened for the third time in a row, and the attempts are used up."},
+    {STATE_EXECUTING, "lose the worker", STATE_FAILED, "lost", "end_attempts",
+        "The worker sent no heartbeat for a whole lease; the attempt counts, and the task is due at once."},
+    {STATE_EXECUTING, "lose the worker for the last time", STATE_DEAD, "dead", "end_attempts",
+        "The worker sent no heartbeat for a whole lease, and the attempts are used up."},
     {STATE_EXECUTING, "expire", STATE_FAILED, "expired", "end_attempts",
         "The attempt ran past its expiry and was taken back; the task is due at once."},
     {STATE_EXECUTING, "expire for the last time", STATE_DEAD, "dead", "end_attempts",
@@ -71,6 +85,6 @@ void states_print(FILE *out)
 	fputs(
 	    "\nFurther events in the audit change no state: `late_result` (a result came after its attempt's lock had "
 	    "been "
-	    "lost;\nnothing was changed) and `reclaimed` (beside `expired`: why, with the worker's last heartbeat).\n",
+	    "lost;\nnothing was changed) and `reclaimed` (beside `expired` and `lost`: why, with the worker's last heartbeat).\n",
 	    out);
 }

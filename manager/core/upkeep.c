@@ -2,15 +2,15 @@
 #include "manager/core/upkeep.h"
 
 #include "common/log.h"
+#include "manager/core/cluster.h"
 #include "manager/core/report.h"
 #include "manager/core/routes.h"
 #include "manager/core/sessions.h"
-#include "manager/core/wakes.h"
 #include "manager/core/window.h"
 
 #include <stdlib.h>
 
-enum { EXPIRE_ROWS = 200, AGAIN_MS = 10 };
+enum { EXPIRE_ROWS = 200, AGAIN_MS = 10, JUMP_MS = 250 };
 
 struct upkeep;
 
@@ -28,6 +28,11 @@ struct upkeep {
 	int64_t reading_us, reading_ms; /* the database's clock, and when it was read */
 	int64_t steady_ms;              /* since when ticks have come without a gap */
 	int64_t tick_ms;                /* when the last one came */
+	int64_t sent_ms;                /* when the one under way was sent */
+	int64_t told_us, told_from_ms, told_to_ms; /* the clock at the last tick: read between these two times */
+	/* Attempts up to this journal row were given out before a jump of the clock, a gap or this manager's time: they have
+	 * been watched since then. */
+	int64_t before_assignment, watched_ms;
 	struct store_tick tick;
 	struct store_expire expire;
 	struct store_upkeep tables;
@@ -40,6 +45,42 @@ int64_t upkeep_database_us(const struct upkeep *u)
 	return u->reading_us + (core_now(u->core) - u->reading_ms) * 1000;
 }
 
+/* Whether the database's clock has run differently from ours between the last two ticks, by more than it took to read it
+ * and a little. `jump_ms`: by how much. */
+static bool clock_jumped(const struct upkeep *u, int64_t now_us, int64_t from_ms, int64_t to_ms, int64_t *jump_ms)
+{
+	int64_t passed_ms = (now_us - u->told_us) / 1000;
+	int64_t least_ms = from_ms - u->told_to_ms, most_ms = to_ms - u->told_from_ms;
+	*jump_ms = passed_ms > most_ms ? passed_ms - most_ms : passed_ms < least_ms ? passed_ms - least_ms : 0;
+	return *jump_ms > JUMP_MS || *jump_ms < -JUMP_MS;
+}
+
+/* What was given out so far is watched from now on: how long it has been running is not known any more. */
+static void watch_anew(struct upkeep *u, int64_t now)
+{
+	u->before_assignment = u->tick.newest_assignment;
+	u->watched_ms = now;
+}
+
+static void heed_clock(struct upkeep *u, int64_t now)
+{
+	int64_t jump_ms;
+	if (u->told_us && clock_jumped(u, u->tick.now_us, u->sent_ms, now, &jump_ms)) {
+		log_warn(NULL, "the database's clock has jumped by %lld ms", (long long)jump_ms);
+		watch_anew(u, now);
+		if (jump_ms < 0)
+			window_rewind_all(u->core->window);
+	}
+	u->told_us = u->tick.now_us;
+	u->told_from_ms = u->sent_ms;
+	u->told_to_ms = now;
+	/* Never back: what was due stays due when the clock is set back. */
+	if (u->tick.now_us > upkeep_database_us(u)) {
+		u->reading_us = u->tick.now_us;
+		u->reading_ms = now;
+	}
+}
+
 static void on_tick(struct store_op *op, const struct reeve_error *error)
 {
 	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, tick));
@@ -50,19 +91,18 @@ static void on_tick(struct store_op *op, const struct reeve_error *error)
 	/* A gap longer than a heartbeat: the database was away, or this process was stopped. */
 	if (!u->steady_ms || now - u->tick_ms > u->core->options.heartbeat_ms)
 		u->steady_ms = now;
+	if (!u->tick_ms)
+		watch_anew(u, now);
 	u->tick_ms = now;
-	/* Never back: what was due stays due when the clock is set back. */
-	if (u->tick.now_us > upkeep_database_us(u)) {
-		u->reading_us = u->tick.now_us;
-		u->reading_ms = now;
-	}
-	wakes_others(u->core->wakes, u->tick.others);
+	heed_clock(u, now);
+	cluster_ticked(u->core->cluster, u->tick.peers, u->tick.peer_count);
 	routes_refresh(u->core->routes, u->tick.newest_route);
 }
 
 static void tick_begin(struct upkeep *u)
 {
 	u->busy[CHORE_TICK] = true;
+	u->sent_ms = core_now(u->core);
 	u->tick = (struct store_tick){.op.done = on_tick};
 	store_tick(u->core->store, &u->tick);
 }
@@ -93,7 +133,13 @@ static void expire_begin(struct upkeep *u)
 	    now - u->steady_ms < u->core->options.lease_ms)
 		return;
 	u->busy[CHORE_EXPIRE] = true;
-	u->expire = (struct store_expire){.op.done = on_expired, .limit = EXPIRE_ROWS};
+	u->expire = (struct store_expire){
+	    .op.done = on_expired,
+	    .limit = EXPIRE_ROWS,
+	    .now_us = u->told_us + (now - u->told_from_ms) * 1000,
+	    .before_assignment = u->before_assignment,
+	    .watched_ms = now - u->watched_ms,
+	};
 	store_expire(u->core->store, &u->expire);
 }
 

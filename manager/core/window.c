@@ -24,11 +24,14 @@ enum {
 	ALL_EVERY_MS = 60 * 1000,
 	LOOK_SHARE = 100,            /* looks take at most this part of the time */
 	RETRY_MS = 200,              /* after a failed read */
+	OTHERS_MS = 2000,            /* so long another manager is given to take a task of its slice */
+	WHOLE_MS = 10 * 1000,        /* a stream that others do not see to is read whole for so long */
 };
 
 struct known {
 	struct candidate c;
 	bool taken; /* being claimed */
+	bool probe; /* of another manager's slice: tried to see whether that one takes it */
 	bool newer; /* it waits again in a later version, in this stream from this time on: */
 	int32_t newer_route, newer_priority;
 	int64_t newer_run_at;
@@ -59,6 +62,11 @@ struct stream {
 	int64_t trail_ms;       /* the next trailing look */
 	int64_t retry_ms;       /* a read failed: not before this */
 	int64_t look_began_ms;
+	bool whole;             /* pages are read of all slices */
+	int64_t whole_until_ms; /* … until then at least */
+	struct store_candidate passed; /* the first task of another slice that was passed over; id 0: none */
+	int64_t passed_ms;      /* when; it is tried some time after */
+	bool probing;           /* it is, or has been: until a later one is passed over */
 	struct store_page page;
 	struct stream *prev, *next;
 	UT_hash_handle hh;
@@ -72,12 +80,14 @@ struct window {
 	struct scopes *scopes;  /* which streams there are */
 	int size;               /* candidates not taken */
 	int64_t all_ms;         /* the next reading of everything */
+	int slices, slice;      /* see window_slice */
 };
 
 struct window *window_create(struct core *core)
 {
 	struct window *w = calloc(1, sizeof *w);
 	w->core = core;
+	w->slices = 1;
 	w->scopes = scopes_create(core, w);
 	w->all_ms = core_now(core) + ALL_EVERY_MS;
 	return w;
@@ -214,6 +224,72 @@ static void candidate_add(struct stream *s, const struct store_candidate *c)
 	w->size++;
 }
 
+/* --- slices ------------------------------------------------------------------------------------------------------ */
+
+static bool is_others(const struct window *w, int64_t id)
+{
+	return w->slices > 1 && id % w->slices != w->slice;
+}
+
+/* A task of another slice was passed over. The first one is remembered: reading goes back there when need be. */
+static void pass_over(struct stream *s, const struct store_candidate *c)
+{
+	const struct store_candidate *was = &s->passed;
+	if (was->id && (was->run_at_us < c->run_at_us || (was->run_at_us == c->run_at_us && was->id <= c->id)))
+		return;
+	s->passed = *c;
+	s->passed_ms = core_now(s->window->core);
+	s->probing = false;
+}
+
+/* Reads the stream whole, from the first task that was passed over. */
+static void read_whole(struct stream *s, int64_t for_ms)
+{
+	struct store_candidate from = s->passed;
+	s->whole = true;
+	s->whole_until_ms = core_now(s->window->core) + for_ms;
+	s->passed.id = 0;
+	cursor_back(s, from.run_at_us, from.id - 1);
+}
+
+/* The first task that was passed over is tried when the others have had their time. Returns when that will be. */
+static int64_t probe_passed(struct stream *s, int64_t now_ms)
+{
+	struct window *w = s->window;
+	struct known *k;
+	if (!s->passed.id)
+		return INT64_MAX;
+	if (s->probing) {
+		HASH_FIND(hh, w->known, &s->passed.id, sizeof s->passed.id, k);
+		if (k)
+			return INT64_MAX;
+		s->probing = false; /* its claim failed, or it does not wait any more: once again, later */
+		s->passed_ms = now_ms;
+	}
+	if (now_ms < s->passed_ms + OTHERS_MS)
+		return s->passed_ms + OTHERS_MS;
+	s->probing = true;
+	HASH_FIND(hh, w->known, &s->passed.id, sizeof s->passed.id, k);
+	if (k)
+		return INT64_MAX;
+	candidate_add(s, &s->passed);
+	HASH_FIND(hh, w->known, &s->passed.id, sizeof s->passed.id, k);
+	k->probe = true;
+	return INT64_MAX;
+}
+
+void window_slice(struct window *w, int slices, int slice)
+{
+	struct stream *s, *tmp;
+	w->slices = slices;
+	w->slice = slice;
+	HASH_ITER (hh, w->streams, s, tmp) {
+		s->passed.id = 0;
+		s->whole = false;
+	}
+	window_rewind_all(w);
+}
+
 static void candidate_drop(struct window *w, struct known *k)
 {
 	if (!k->taken) {
@@ -280,7 +356,10 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 		return;
 	}
 	struct store_candidate c = {id, version, run_at_us, bytes};
-	candidate_add(s, &c);
+	if (is_others(w, id) && s->count) /* its manager is told, too; with nothing else to do it is taken here */
+		pass_over(s, &c);
+	else
+		candidate_add(s, &c);
 	if (!behind_cursor(s, run_at_us, id)) {
 		s->cursor_run_at = run_at_us;
 		s->cursor_id = id;
@@ -350,6 +429,8 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 		candidate_add(s, &s->page.candidates[i]);
 	DL_FOREACH_SAFE (s->gone, k, tmp)
 		gone_drop(w, k);
+	if (s->page.other.id)
+		pass_over(s, &s->page.other);
 	if (!s->reread) {
 		if (s->page.count) {
 			s->cursor_run_at = s->page.candidates[s->page.count - 1].run_at_us;
@@ -367,6 +448,10 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 	if (s->noted)
 		cursor_back(s, s->noted_run_at, s->noted_id);
 	s->noted = false;
+	if (s->whole && now >= s->whole_until_ms)
+		s->whole = false;
+	else if (!s->whole && !s->unread && !s->count && s->passed.id)
+		read_whole(s, 0); /* nothing of its own is left */
 	if (s->next_due_us != STORE_TIME_NEVER)
 		core_alarm(w->core, now + (s->next_due_us - core_database_us(w->core)) / 1000 + 1);
 	stream_settle(s);
@@ -397,6 +482,8 @@ void window_read_ahead(struct window *w, struct stream *s, int wanted)
 	    .after_id = s->cursor_id,
 	    .due_us = core_database_us(w->core),
 	    .limit = limit,
+	    .slices = s->whole ? 1 : w->slices,
+	    .slice = w->slice,
 	};
 	store_page(w->core->store, &s->page);
 }
@@ -500,6 +587,20 @@ void window_forget(struct window *w, int64_t id)
 	DL_APPEND(s->gone, k);
 }
 
+void window_claimed(struct window *w, int64_t id, bool won)
+{
+	struct known *k;
+	HASH_FIND(hh, w->known, &id, sizeof id, k);
+	struct stream *s = k && k->probe ? k->c.stream : NULL;
+	window_forget(w, id);
+	if (!s || s->passed.id != id)
+		return;
+	if (won)
+		read_whole(s, WHOLE_MS);
+	else
+		s->passed.id = 0; /* another one took it, and will take the next */
+}
+
 void window_drop(struct window *w, int64_t id)
 {
 	struct known *k;
@@ -553,6 +654,8 @@ int64_t window_turn(struct window *w, int64_t now_ms)
 				cursor_back(s, now_us - TRAIL_US, 0);
 			s->unread = true;
 		}
+		int64_t probe_ms = probe_passed(s, now_ms);
+		next = probe_ms < next ? probe_ms : next;
 		stream_settle(s);
 	}
 	active_settle(w);

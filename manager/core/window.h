@@ -6,6 +6,10 @@
  * (window_note); other managers' come by wakes (window_rewind); a trailing look re-reads the last seconds, and now and
  * then everything is read from the top again, never spending more than a hundredth of the time on it.
  *
+ * With other managers about, pages are read of this manager's slice of the ids alone. What is passed over is remembered by
+ * its first task, which is tried after a while: if it is still there to be had, the others do not see to this stream, and
+ * it is read whole for some time.
+ *
  * Bounded: over its limit nothing is read ahead and notes only move a cursor back.
  */
 #ifndef REEVE_MANAGER_CORE_WINDOW_H
@@ -33,6 +37,10 @@ void window_rewind(struct window *window, int route, int32_t priority, int64_t r
 
 /* Anything may have changed: read all from the top. */
 void window_rewind_all(struct window *window);
+
+/* So many managers share the tasks, and this is the one with that place among them, from 0. It takes tasks of its own slice
+ * first, of others when it has none left, and those that nobody has taken for a while: there may be nobody else to. */
+void window_slice(struct window *window, int slices, int slice);
 
 /* New routes are known. */
 void window_routes_changed(struct window *window);
@@ -68,7 +76,10 @@ const struct candidate *stream_peek_next(const struct candidate *candidate);
 /* Takes one of them out; it stays known (it is not read again) until window_forget or window_release. */
 struct candidate window_take(struct window *window, const struct candidate *candidate);
 
-/* A taken candidate has been claimed, or is somebody else's. */
+/* A taken candidate has been claimed (won), or is somebody else's. */
+void window_claimed(struct window *window, int64_t id, bool won);
+
+/* The same where it does not matter who has it. */
 void window_forget(struct window *window, int64_t id);
 
 /* A task does not wait any more; if it is being claimed, that will find out. */

@@ -2,8 +2,10 @@
  * WorkerService. A Report that carries a Fetch starts both at once, the commit of the results and the claim, and is
  * answered when both are done.
  */
+#include "common/log.h"
 #include "common/text.h"
 #include "manager/core/dispatch.h"
+#include "manager/core/leases.h"
 #include "manager/core/report.h"
 #include "manager/core/routes.h"
 #include "manager/core/sessions.h"
@@ -16,7 +18,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RESULTS_MOST = 10000, SLOTS_MOST = 10000, CONCURRENCY_MOST = 10000, EXCLUDE_MOST = 1000 };
+enum {
+	RESULTS_MOST = 10000,
+	SLOTS_MOST = 10000,
+	CONCURRENCY_MOST = 10000,
+	EXCLUDE_MOST = 1000,
+	HELD_MOST = 200000, /* attempts held at once: those that run or wait, and results that nobody has taken yet */
+	WAITING_MOST = 10000,
+};
+static const int64_t RUN_MOST_MS = INT64_C(365) * 24 * 3600 * 1000;
 
 /* --- Register ---------------------------------------------------------------------------------------------------- */
 
@@ -32,7 +42,16 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 	const struct core *core = c->services->core;
 	if (error) {
 		rpc_call_fail_error(c->call, error);
+	} else if (!c->op.incarnation) {
+		struct reeve_error taken;
+		error_set(&taken, STATUS(ALREADY_EXISTS),
+		    "a worker named \"%s\" lives already, process %d on %s; give each its own name, or wait until that one is gone",
+		    c->op.name, (int)c->op.other_pid, c->op.other_host);
+		log_warn(NULL, "%s/%d was refused: %s", c->op.host, (int)c->op.pid, taken.message);
+		rpc_call_fail_error(c->call, &taken);
 	} else {
+		if (c->op.previous)
+			leases_sweep_soon(core->leases);
 		Reeve__V1__RegisterResponse response = REEVE__V1__REGISTER_RESPONSE__INIT;
 		bool fresh;
 		struct session *session = sessions_get(core->sessions, c->op.incarnation, &fresh);
@@ -55,7 +74,8 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	    !check_name("version", request->version, true, &error) ||
 	    !check_range("concurrency", request->concurrency, 1, CONCURRENCY_MOST, &error) ||
 	    !check_names("queues", request->queues, request->n_queues, &error) ||
-	    !check_names("types", request->types, request->n_types, &error)) {
+	    !check_names("types", request->types, request->n_types, &error) ||
+	    !check_range("previous", request->previous, 0, INT64_MAX, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
@@ -74,6 +94,7 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	    .type_count = (int)request->n_types,
 	    .queues = request->queues,
 	    .types = request->types,
+	    .previous = request->previous,
 	};
 	store_register(s->core->store, &c->op);
 }
@@ -385,7 +406,7 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	}
 }
 
-/* --- Heartbeat and Leave ----------------------------------------------------------------------------------------- */
+/* --- Heartbeat --------------------------------------------------------------------------------------------------- */
 
 struct heartbeat_call {
 	struct store_heartbeat op;
@@ -411,11 +432,23 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 		order_fill(&orders[i], &c->op.orders[i]);
 	}
 	rpc_call_reply(c->call, &response.base);
-	if (c->op.lost)
-		sessions_lost(c->services->core->sessions, c->op.incarnation);
 	free(response.orders);
 	free(orders);
 	free(c);
+}
+
+static bool check_heartbeat(const Reeve__V1__HeartbeatRequest *r, struct reeve_error *error)
+{
+	if (!check_range("incarnation", r->incarnation, 1, INT64_MAX, error) ||
+	    !check_range("seq", r->seq, 1, INT64_MAX, error) ||
+	    !check_range("highest_fetch_id", r->highest_fetch_id, 0, INT64_MAX, error) ||
+	    !check_range("held", (int64_t)r->n_held, 0, HELD_MOST, error) ||
+	    !check_range("waiting_fetch_ids", (int64_t)r->n_waiting_fetch_ids, 0, WAITING_MOST, error))
+		return false;
+	for (size_t i = 0; i < r->n_held; i++)
+		if (r->held[i]->task_id < 1 || r->held[i]->token < 1)
+			return error_set(error, STATUS(INVALID_ARGUMENT), "held[%zu] is no attempt", i);
+	return true;
 }
 
 static void heartbeat(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -423,8 +456,7 @@ static void heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 	const Reeve__V1__HeartbeatRequest *request = (const Reeve__V1__HeartbeatRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (!check_range("incarnation", request->incarnation, 1, INT64_MAX, &error) ||
-	    !check_range("seq", request->seq, 1, INT64_MAX, &error)) {
+	if (!check_heartbeat(request, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
@@ -437,8 +469,82 @@ static void heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 	    .incarnation = request->incarnation,
 	    .seq = request->seq,
 	};
-	store_heartbeat(s->core->store, &c->op);
+	int64_t *ids = malloc(sizeof *ids * 2 * (request->n_held + 1)), *tokens = ids + request->n_held;
+	for (size_t i = 0; i < request->n_held; i++) {
+		ids[i] = request->held[i]->task_id;
+		tokens[i] = request->held[i]->token;
+	}
+	const struct store_holding holding = {
+	    .incarnation = request->incarnation,
+	    .highest_fetch = request->highest_fetch_id,
+	    .waiting_count = (int)request->n_waiting_fetch_ids,
+	    .waiting = request->waiting_fetch_ids,
+	    .held_count = (int)request->n_held,
+	    .held_ids = ids,
+	    .held_tokens = tokens,
+	};
+	leases_heartbeat(s->core->leases, &c->op, &holding);
+	free(ids);
 }
+
+/* --- Extend ------------------------------------------------------------------------------------------------------ */
+
+struct extend_call {
+	struct store_extend op;
+	struct rpc_call *call;
+	struct services *services;
+};
+
+static void on_extended(struct store_op *op, const struct reeve_error *error)
+{
+	struct extend_call *c = (struct extend_call *)op;
+	struct reeve_error refused;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+	} else if (!c->op.held) {
+		error_set(&refused, STATUS(FAILED_PRECONDITION), "task %lld is not held by this attempt", (long long)c->op.id);
+		rpc_call_fail_error(c->call, &refused);
+	} else if (c->op.run_ms <= 0) {
+		error_set(&refused, STATUS(FAILED_PRECONDITION),
+		    "the attempt has run for as long as an attempt may (--max-run)");
+		rpc_call_fail_error(c->call, &refused);
+	} else {
+		Reeve__V1__ExtendResponse response = REEVE__V1__EXTEND_RESPONSE__INIT;
+		response.run_ms = c->op.run_ms;
+		response.expires_in_ms = c->op.expires_in_ms;
+		c->services->core->counters.extended++;
+		rpc_call_reply(c->call, &response.base);
+	}
+	free(c);
+}
+
+static void extend(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__ExtendRequest *request = (const Reeve__V1__ExtendRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	if (!check_range("incarnation", request->incarnation, 1, INT64_MAX, &error) ||
+	    !check_range("task_id", request->task_id, 1, INT64_MAX, &error) ||
+	    !check_range("token", request->token, 1, INT64_MAX, &error) ||
+	    !check_range("run_ms", request->run_ms, 1, RUN_MOST_MS, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct extend_call *c = calloc(1, sizeof *c);
+	c->call = call;
+	c->services = s;
+	c->op = (struct store_extend){
+	    .op.done = on_extended,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .id = request->task_id,
+	    .token = request->token,
+	    .run_ms = request->run_ms,
+	    .max_run_ms = s->core->options.max_run_ms,
+	};
+	store_extend(s->core->store, &c->op);
+}
+
+/* --- Leave ------------------------------------------------------------------------------------------------------- */
 
 struct leave_call {
 	struct store_leave op;
@@ -454,7 +560,8 @@ static void on_left(struct store_op *op, const struct reeve_error *error)
 	} else {
 		Reeve__V1__LeaveResponse response = REEVE__V1__LEAVE_RESPONSE__INIT;
 		rpc_call_reply(c->call, &response.base);
-		sessions_lost(c->services->core->sessions, c->op.incarnation);
+		sessions_lost_if_known(c->services->core->sessions, c->op.incarnation);
+		leases_sweep_soon(c->services->core->leases);
 	}
 	free(c);
 }
@@ -481,4 +588,4 @@ static void leave(void *service, struct rpc_call *call, const ProtobufCMessage *
 	store_leave(s->core->store, &c->op);
 }
 
-rpc_method *const worker_methods[] = {register_worker, fetch, report, heartbeat, leave};
+rpc_method *const worker_methods[] = {register_worker, fetch, report, heartbeat, leave, extend};

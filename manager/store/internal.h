@@ -12,6 +12,7 @@ enum role_name {
 	ROLE_CLAIM,
 	ROLE_REPORT,
 	ROLE_HEARTBEAT,
+	ROLE_LEASE,
 	ROLE_EDIT,
 	ROLE_READ,
 	ROLE_LOOK,
@@ -32,6 +33,9 @@ struct store {
 /* Gives an operation to a role: sets its weight and bytes, refuses it over the bound. */
 void store_give(struct store *store, enum role_name role, const struct op_kind *kind, struct store_op *op, int weight,
     size_t bytes);
+
+/* Reads a row of end_attempts.sql: what became of an attempt that it ended. */
+void report_row_take(struct store_result *result, const PGresult *rows, int row);
 
 /* For kinds: the i-th operation of the batch as its own type. */
 #define BATCH_OP(role, type, i) ((type *)(role)->batch[i])

@@ -16,6 +16,8 @@ static const char *const outcome_names[STORE_OUTCOMES] = {
     [STORE_CANCELLED] = "cancelled",
     [STORE_LEASE_ENDED] = "lease_ended",
     [STORE_EXPIRED] = "expired",
+    [STORE_LOST] = "lost",
+    [STORE_TAKEN_BACK] = "taken_back",
 };
 
 const char *store_outcome_name(enum store_outcome outcome)
@@ -170,7 +172,7 @@ static struct entry *find(struct batch *batch, int64_t id, int64_t token)
 	return at ? *at : NULL;
 }
 
-static void end_take(struct store_result *r, const PGresult *rows, int row)
+void report_row_take(struct store_result *r, const PGresult *rows, int row)
 {
 	const char *becomes = row_text(rows, row, 2);
 	r->verdict = STORE_ACCEPTED;
@@ -189,7 +191,7 @@ static void on_ended(void *arg, const struct conn_result *result)
 	for (int row = 0; row < PQntuples(result->rows); row++) {
 		struct entry *e = find(batch, row_int8(result->rows, row, 0), row_time(result->rows, row, 1));
 		assert(e);
-		end_take(e->result, result->rows, row);
+		report_row_take(e->result, result->rows, row);
 		e->settled = true;
 	}
 	ask_about_open(role);
@@ -279,92 +281,4 @@ void store_report(struct store *store, struct store_report *op)
 		bytes += 128 + (r->result ? strlen(r->result) : 0) + (r->error ? strlen(r->error) : 0);
 	}
 	store_give(store, ROLE_REPORT, &kind, &op->op, op->count, bytes);
-}
-
-/* --- expiry ---------------------------------------------------------------------------------------------------- */
-
-struct expired {
-	int count;
-	struct store_result results[];
-};
-
-static void on_advanced(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
-	op->more = PQntuples(result->rows) >= op->limit;
-	role_done(role);
-}
-
-static void advance(struct role *role)
-{
-	params_reset(&role->params);
-	params_int8(&role->params, BATCH_OP(role, struct store_expire, 0)->limit);
-	role_run(role, SQL_EXPIRED_ADVANCE, on_advanced);
-}
-
-static void on_expired_ended(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
-	struct expired *e = role->state;
-	e->count = 0;
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_result *r = &e->results[e->count++];
-		*r = (struct store_result){.id = row_int8(result->rows, row, 0), .token = row_time(result->rows, row, 1),
-		    .outcome = STORE_EXPIRED};
-		end_take(r, result->rows, row);
-	}
-	op->results = e->results;
-	op->count = e->count;
-	advance(role);
-}
-
-static void on_expired_found(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	int n = PQntuples(result->rows);
-	struct expired *e = calloc(1, sizeof *e + sizeof *e->results * (size_t)(n + 1));
-	role->state = e;
-	if (n == 0) {
-		advance(role);
-		return;
-	}
-	struct params *p = &role->params;
-	params_array_begin(p, PARAMS_INT8);
-	for (int row = 0; row < n; row++)
-		params_add_int8(p, row_int8(result->rows, row, 0));
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TIME);
-	for (int row = 0; row < n; row++)
-		params_add_time(p, row_time(result->rows, row, 1));
-	params_array_end(p);
-	const char *const texts[3] = {"expired", "the attempt ran past its expiry and was taken back", "expired"};
-	for (int column = 0; column < 3; column++) {
-		params_array_begin(p, PARAMS_TEXT);
-		for (int row = 0; row < n; row++)
-			params_add_text(p, texts[column]);
-		params_array_end(p);
-	}
-	params_bool(p, false);
-	params_int4(p, role->store->options.history_days);
-	role_run(role, SQL_END_ATTEMPTS, on_expired_ended);
-}
-
-static void expire_start(struct role *role)
-{
-	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
-	op->results = NULL;
-	op->count = 0;
-	params_int8(&role->params, op->limit);
-	role_run(role, SQL_EXPIRED_FIND, on_expired_found);
-}
-
-void store_expire(struct store *store, struct store_expire *op)
-{
-	static const struct op_kind kind = {"expire", expire_start, NULL, false};
-	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
 }

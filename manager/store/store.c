@@ -11,8 +11,9 @@ enum { HOT_TIMEOUT_MS = 30000, WINDOW_TIMEOUT_MS = 5000, READ_TIMEOUT_MS = 10000
 /* Upkeep locks whole tables for a moment: while it waits for that, everybody else waits behind it. */
 enum { UPKEEP_LOCK_MS = 300 };
 
-/* The roles. Heartbeats have their own connection, so that no long statement starves a lease; and what may
- * take long (look) does not hold up what is quick (read). */
+/* The roles. Heartbeats have their own connection, so that no long statement starves a lease, and what ends attempts
+ * whose worker did not (lease) has its own, so that no edit that waits for a lock keeps tasks from being given to others; what
+ * may take long (look) does not hold up what is quick (read). */
 static const struct role_spec {
 	const char *name;
 	bool hot, hash_joins, listens;
@@ -24,6 +25,7 @@ static const struct role_spec {
     [ROLE_CLAIM] = {"claim", true, false, false, HOT_TIMEOUT_MS, 1},
     [ROLE_REPORT] = {"report", true, false, false, HOT_TIMEOUT_MS, 1000},
     [ROLE_HEARTBEAT] = {"heartbeat", true, false, false, HOT_TIMEOUT_MS, 1000},
+    [ROLE_LEASE] = {"lease", true, true, false, HOT_TIMEOUT_MS, 1},
     [ROLE_EDIT] = {"edit", true, true, false, HOT_TIMEOUT_MS, 1},
     [ROLE_READ] = {"read", false, false, false, READ_TIMEOUT_MS, 1},
     [ROLE_LOOK] = {"look", false, false, false, READ_TIMEOUT_MS, 1},

@@ -109,9 +109,11 @@ struct store_page {
 	int64_t after_run_at_us, after_id;
 	int64_t due_us;                  /* the manager's reckoning of now */
 	int limit;
+	int slices, slice;               /* only tasks whose id leaves this remainder; slices 1: all */
 	/* results */
 	struct store_candidate *candidates;
 	int count;
+	struct store_candidate other;    /* the first due task of another slice; id 0: there is none */
 	int64_t next_due_us;             /* when the first task that is not due yet will be; STORE_TIME_NEVER: none */
 };
 void store_page(struct store *store, struct store_page *op);
@@ -186,6 +188,8 @@ enum store_outcome {
 	STORE_CANCELLED,
 	STORE_LEASE_ENDED,
 	STORE_EXPIRED,
+	STORE_LOST,                      /* the worker was */
+	STORE_TAKEN_BACK,                /* it never arrived there */
 	STORE_OUTCOMES
 };
 
@@ -223,12 +227,57 @@ void store_report(struct store *store, struct store_report *op);
 struct store_expire {
 	struct store_op op;
 	int limit;                       /* journal rows to look into */
+	int64_t now_us;                  /* the manager's reckoning: nothing is later than this */
+	int64_t before_assignment;       /* attempts up to this journal row … */
+	int64_t watched_ms;              /* … have been watched only for so long, and must have been for their whole time */
 	/* results */
 	struct store_result *results;    /* those ended here */
 	int count;
 	bool more;                       /* look again at once */
 };
 void store_expire(struct store *store, struct store_expire *op);
+
+/* Ends attempts whose worker is lost, a bounded number at a time. */
+struct store_sweep {
+	struct store_op op;
+	int limit;                       /* journal rows to look into */
+	/* results */
+	struct store_result *results;    /* those ended here; their `error` tells the story */
+	int count;
+	bool more;                       /* look again at once */
+};
+void store_sweep(struct store *store, struct store_sweep *op);
+
+/* What a worker says that it has, as one snapshot. */
+struct store_holding {
+	int64_t incarnation;
+	int64_t highest_fetch;           /* ever sent */
+	int waiting_count, held_count;
+	const int64_t *waiting;          /* Fetches waited for */
+	const int64_t *held_ids, *held_tokens;
+};
+
+/* Ends attempts that were given to a worker and never arrived there. */
+struct store_take_back {
+	struct store_op op;
+	struct store_holding holding;
+	/* results */
+	struct store_result *results;    /* those ended here */
+	int count;
+};
+void store_take_back(struct store *store, struct store_take_back *op);
+
+/* Lets an attempt run longer. */
+struct store_extend {
+	struct store_op op;
+	int64_t id, token;
+	int64_t run_ms;                  /* in: from now; out: granted */
+	int64_t max_run_ms;              /* from its claim */
+	/* results */
+	bool held;                       /* false: the attempt is over, or never was */
+	int64_t expires_in_ms;
+};
+void store_extend(struct store *store, struct store_extend *op);
 
 /* --- changing by hand ------------------------------------------------------------------------------------------ */
 
@@ -275,8 +324,11 @@ struct store_register {
 	int32_t pid, concurrency;
 	int queue_count, type_count;
 	char *const *queues, *const *types;
-	/* result */
-	int64_t incarnation;
+	int64_t previous;                /* the incarnation that is over, by its own word; 0: none */
+	/* results */
+	int64_t incarnation;             /* 0: a worker of this name lives elsewhere: */
+	char other_host[256];
+	int32_t other_pid;
 };
 void store_register(struct store *store, struct store_register *op);
 
@@ -295,6 +347,30 @@ struct store_look {
 	bool lost;                       /* or unknown */
 };
 void store_look(struct store *store, struct store_look *op);
+
+/* Which incarnations live, and how far their heartbeats have come. */
+struct store_beat {
+	int64_t incarnation, seq;
+};
+
+struct store_watch {
+	struct store_op op;
+	/* results */
+	struct store_beat *beats;
+	int count;
+};
+void store_watch(struct store *store, struct store_watch *op);
+
+/* Marks incarnations lost unless their heartbeats have gone on. */
+struct store_lose {
+	struct store_op op;
+	int count;
+	const struct store_beat *beats;  /* as they were seen */
+	/* results */
+	int64_t *lost;
+	int lost_count;
+};
+void store_lose(struct store *store, struct store_lose *op);
 
 struct store_order {
 	char kind[12];
@@ -355,12 +431,18 @@ void store_read(struct store *store, struct store_read *op);
 /* --- upkeep ---------------------------------------------------------------------------------------------------- */
 
 /* Says that the manager lives, and reads the clock. */
+struct store_peer {
+	int64_t manager, seq;            /* how far its ticks have come */
+};
+
 struct store_tick {
 	struct store_op op;
 	/* results */
 	int64_t now_us;
-	bool others;                     /* other managers live */
 	int newest_route;
+	int64_t newest_assignment;
+	struct store_peer *peers;        /* the managers that have not stopped, this one too, in order */
+	int peer_count;
 };
 void store_tick(struct store *store, struct store_tick *op);
 

@@ -11,8 +11,12 @@ static void on_ticked(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct store_tick *op = BATCH_OP(role, struct store_tick, 0);
 	op->now_us = row_time(result->rows, 0, 0);
-	op->others = row_bool(result->rows, 0, 1);
-	op->newest_route = row_int4(result->rows, 0, 2);
+	op->newest_route = row_int4(result->rows, 0, 1);
+	op->newest_assignment = row_int8(result->rows, 0, 2);
+	op->peer_count = PQntuples(result->rows);
+	op->peers = role->state = calloc((size_t)op->peer_count + 1, sizeof *op->peers);
+	for (int row = 0; row < op->peer_count; row++)
+		op->peers[row] = (struct store_peer){row_int8(result->rows, row, 3), row_int8(result->rows, row, 4)};
 	role_done(role);
 }
 
@@ -93,6 +97,7 @@ static const struct step {
     {SQL_PURGE_ASSIGNMENTS, add_days, 5000},
     {SQL_PURGE_WORKERS, add_days, 0},
     {SQL_PURGE_ORDERS, add_nothing, 0},
+    {SQL_PURGE_MANAGERS, add_nothing, 0},
 };
 
 static void upkeep_step(struct role *role);

@@ -12,6 +12,7 @@ static void on_page(void *arg, const struct conn_result *result)
 	role->state = malloc(sizeof *op->candidates * (size_t)(rows + 1));
 	op->candidates = role->state;
 	op->count = 0;
+	op->other = (struct store_candidate){0};
 	op->next_due_us = STORE_TIME_NEVER;
 	for (int row = 0; row < rows; row++) {
 		struct store_candidate c = {
@@ -20,10 +21,15 @@ static void on_page(void *arg, const struct conn_result *result)
 		    .run_at_us = row_time(result->rows, row, 2),
 		    .bytes = row_int4(result->rows, row, 3),
 		};
-		if (c.id == 0)
+		if (c.id == 0) {
 			op->next_due_us = c.run_at_us;
-		else
+		} else if (c.id < 0) {
+			op->other = c;
+			op->other.id = -c.id;
+		}
+		else {
 			op->candidates[op->count++] = c;
+		}
 	}
 	role_done(role);
 }
@@ -38,6 +44,8 @@ static void page_start(struct role *role)
 	params_int8(p, op->after_id);
 	params_time(p, op->due_us);
 	params_int8(p, op->limit);
+	params_int4(p, op->slices);
+	params_int4(p, op->slice);
 	role_run(role, SQL_WINDOW_PAGE, on_page);
 }
 

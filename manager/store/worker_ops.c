@@ -1,4 +1,5 @@
-/* Workers: registering, heartbeats, orders, leaving. */
+/* Workers: registering, heartbeats, orders, leaving; watching over them, and letting attempts run longer. */
+#include "common/log.h"
 #include "manager/store/internal.h"
 
 #include <stdlib.h>
@@ -8,7 +9,10 @@ static void on_registered(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	BATCH_OP(role, struct store_register, 0)->incarnation = row_int8(result->rows, 0, 0);
+	struct store_register *op = BATCH_OP(role, struct store_register, 0);
+	op->incarnation = row_int8(result->rows, 0, 0);
+	snprintf(op->other_host, sizeof op->other_host, "%s", row_text(result->rows, 0, 1));
+	op->other_pid = row_int4(result->rows, 0, 2);
 	role_done(role);
 }
 
@@ -31,6 +35,7 @@ static void register_start(struct role *role)
 	params_int4(p, op->concurrency);
 	add_texts(p, op->queues, op->queue_count);
 	add_texts(p, op->types, op->type_count);
+	params_int8(p, op->previous);
 	role_run(role, SQL_REGISTER, on_registered);
 }
 
@@ -87,6 +92,107 @@ static void look_start(struct role *role)
 void store_look(struct store *store, struct store_look *op)
 {
 	static const struct op_kind kind = {"look", look_start, NULL, false};
+	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 64);
+}
+
+/* --- the watch --------------------------------------------------------------------------------------------------- */
+
+static void on_watched(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_watch *op = BATCH_OP(role, struct store_watch, 0);
+	op->count = PQntuples(result->rows);
+	op->beats = role->state = calloc((size_t)op->count + 1, sizeof *op->beats);
+	for (int row = 0; row < op->count; row++)
+		op->beats[row] = (struct store_beat){row_int8(result->rows, row, 0), row_int8(result->rows, row, 1)};
+	role_done(role);
+}
+
+static void watch_start(struct role *role)
+{
+	role_run(role, SQL_WORKERS_WATCH, on_watched);
+}
+
+void store_watch(struct store *store, struct store_watch *op)
+{
+	static const struct op_kind kind = {"watch", watch_start, NULL, false};
+	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 0);
+}
+
+static void on_lost(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_lose *op = BATCH_OP(role, struct store_lose, 0);
+	op->lost_count = PQntuples(result->rows);
+	op->lost = role->state = calloc((size_t)op->lost_count + 1, sizeof *op->lost);
+	for (int row = 0; row < op->lost_count; row++) {
+		op->lost[row] = row_int8(result->rows, row, 0);
+		log_warn("lease", "worker %s (incarnation %lld) is lost: no heartbeat for a lease",
+		    row_text(result->rows, row, 1), (long long)op->lost[row]);
+	}
+	role_done(role);
+}
+
+static void lose_start(struct role *role)
+{
+	const struct store_lose *op = BATCH_OP(role, struct store_lose, 0);
+	struct params *p = &role->params;
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < op->count; i++)
+		params_add_int8(p, op->beats[i].incarnation);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < op->count; i++)
+		params_add_int8(p, op->beats[i].seq);
+	params_array_end(p);
+	params_text(p, role->store->options.manager_name);
+	role_run(role, SQL_WORKER_LOSE, on_lost);
+}
+
+void store_lose(struct store *store, struct store_lose *op)
+{
+	static const struct op_kind kind = {"lose", lose_start, NULL, false};
+	store_give(store, ROLE_LEASE, &kind, &op->op, 1, 0);
+}
+
+/* --- running longer ----------------------------------------------------------------------------------------------- */
+
+static void on_extended(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_extend *op = BATCH_OP(role, struct store_extend, 0);
+	op->held = PQntuples(result->rows) > 0;
+	if (op->held) {
+		op->run_ms = row_int8(result->rows, 0, 2);
+		op->expires_in_ms = row_int8(result->rows, 0, 3);
+	}
+	role_done(role);
+}
+
+static void extend_start(struct role *role)
+{
+	const struct store_extend *op = BATCH_OP(role, struct store_extend, 0);
+	struct params *p = &role->params;
+	params_array_begin(p, PARAMS_INT8);
+	params_add_int8(p, op->id);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TIME);
+	params_add_time(p, op->token);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT8);
+	params_add_int8(p, op->run_ms);
+	params_array_end(p);
+	params_int8(p, op->max_run_ms);
+	params_int8(p, role->store->options.buffer_ms);
+	role_run(role, SQL_EXTEND, on_extended);
+}
+
+void store_extend(struct store *store, struct store_extend *op)
+{
+	static const struct op_kind kind = {"extend", extend_start, NULL, false};
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 64);
 }
 

@@ -3,10 +3,14 @@
 -- The tasks are looked up by a lateral subquery that OFFSET 0 keeps apart: as a join, a plan made while the table is
 -- believed to be empty would walk all of it. The rows are locked first and the decision made on what that returns: two arms testing the row in their WHERE would
 -- both miss one that changes while they wait.
---   one element an attempt: $1 ids, $2 tokens, $3 outcomes (failed, fatal, returned, lease_ended, cancelled, expired),
---   $4 errors, $5 error codes; $6 whether a report says so; $7 days the history keeps what ends
+-- An attempt that ended with its worker's lease, or never arrived and was taken back, does not count, until that has come
+-- to pass for the third time in a row: an answer that never fits, or a task that starves its worker, must not go round
+-- for ever. Cancelled without having been asked to is given back.
+--   one element an attempt: $1 ids, $2 tokens, $3 outcomes (failed, fatal, returned, lease_ended, cancelled, expired,
+--   lost, taken_back), $4 errors, $5 error codes; $6 whether a report says so; $7 days the history keeps what ends
 with locked as materialized (
-  select t.*, u.outcome, u.error, u.code
+  select t.*, case when u.outcome = 'cancelled' and t.cancel_requested_at is null then 'returned' else u.outcome end
+    as outcome, u.error, u.code
   from (
     select * from unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::text[])
       u(id, token, outcome, error, code) order by id) u
@@ -20,13 +24,13 @@ with locked as materialized (
     case
       when l.cancel_requested_at is not null then 'cancelled'
       when l.outcome = 'fatal' then 'dead'
-      when l.outcome in ('returned', 'lease_ended', 'cancelled') then 'queued'
+      when l.outcome = 'returned' or l.outcome in ('lease_ended', 'taken_back') and l.returns < 2 then 'queued'
       when l.attempt >= l.max_attempts then 'dead'
       else 'failed' end as becomes
   from locked l),
  timed as materialized (
   select d.*, case
-      when becomes = 'failed' and outcome = 'failed' then version + interval '1ms' *
+      when becomes = 'failed' and outcome in ('failed', 'lease_ended', 'taken_back') then version + interval '1ms' *
         (least(retry_max_ms, retry_base_ms * power(2::float8, least(attempt - 1, 60))) * (0.75 + 0.25 * random()))
       else version end as due
   from decided d),
@@ -35,6 +39,8 @@ with locked as materialized (
     attempt = case when d.becomes = 'queued' then d.attempt - 1 else d.attempt end,
     assignment_id = null, expiry = null, first_started = coalesce(t.first_started, t.last_updated),
     started = t.last_updated,
+    returns = case when d.outcome in ('lease_ended', 'taken_back') then least(t.returns + 1, 3)
+      when d.outcome = 'returned' then t.returns else 0 end,
     last_error = case when d.becomes = 'failed' then d.error else t.last_error end,
     error_code = case when d.becomes = 'failed' then d.code else t.error_code end
   from timed d where d.becomes in ('failed', 'queued') and t.id = any(array[d.id])),
@@ -62,8 +68,8 @@ with locked as materialized (
  told as (
   insert into task_events (task_id, version, event, worker_id, note)
   select d.id, d.version, 'reclaimed', d.worker_id,
-    'expired; last heartbeat of worker ' || coalesce(w.name, '?') || ' at ' || coalesce(w.hb_at::text, 'unknown')
-  from timed d left join workers w on w.id = any(array[d.worker_id]) where d.outcome = 'expired'),
+    d.outcome || '; last heartbeat of worker ' || coalesce(w.name, '?') || ' at ' || coalesce(w.hb_at::text, 'unknown')
+  from timed d left join workers w on w.id = any(array[d.worker_id]) where d.outcome in ('expired', 'lost')),
  kept_keys as (
   update keys k set expires_at = clock_timestamp() + interval '1 day'
   from (select queue, key, id from timed where becomes in ('dead', 'cancelled') and key is not null) d

@@ -1,14 +1,24 @@
 -- The next candidates of one stream (route and priority) after a cursor, in the order they are due, with the length of their
--- details, so that answers can be bounded; then, with id 0, the
--- time at which the first task that is not due yet will be.
+-- details, so that answers can be bounded; then, with id 0, the time at which the first task that is not due yet will be;
+-- and, if only one slice of the ids is wanted, with its id negative, the first task of another that is due.
 --   $1 route, $2 priority, $3 and $4 the cursor (run_at, id), $5 the manager's reckoning of the time: the later of it
---   and the database's clock counts, so that a clock stepped back hides nothing, $6 how many
+--   and the database's clock counts, so that a clock stepped back hides nothing, $6 how many, $7 how many slices, $8 which
+--   of them, from 0
 (select id, last_updated, run_at, octet_length(details) as bytes
  from tasks
  where lane is null and route_id = $1 and priority = $2 and (run_at, id + 0) > ($3, $4)
    and run_at <= greatest(statement_timestamp(), $5)
    and status in ('queued', 'failed') and cancel_requested_at is null
+   and ($7::int = 1 or id % $7::int = $8::int)
  order by priority desc, run_at, id + 0 limit $6)
+union all
+(select -id, last_updated, run_at, octet_length(details)
+ from tasks
+ where $7::int > 1 and lane is null and route_id = $1 and priority = $2 and (run_at, id + 0) > ($3, $4)
+   and run_at <= greatest(statement_timestamp(), $5)
+   and status in ('queued', 'failed') and cancel_requested_at is null
+   and id % $7::int <> $8::int
+ order by priority desc, run_at, id + 0 limit 1)
 union all
 (select 0, last_updated, run_at, 0
  from tasks

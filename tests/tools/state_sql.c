@@ -158,7 +158,7 @@ int complete(PGconn *pg, const struct task *t, const char *token)
 int end_attempt(PGconn *pg, const struct task *t, const char *token, const char *outcome)
 {
 	return rows_of(RUN(pg, SQL_END_ATTEMPTS, text("{%s}", t->id), text("{%s}", token), text("{%s}", outcome),
-	    text("{%s-error}", outcome), text("{%s-code}", outcome), strcmp(outcome, "expired") ? "t" : "f", "30"));
+	    text("{%s-error}", outcome), text("{%s-code}", outcome), strcmp(outcome, "expired") && strcmp(outcome, "lost") && strcmp(outcome, "taken_back") ? "t" : "f", "30"));
 }
 
 /* Whether it was marked now. */
@@ -191,7 +191,7 @@ void expect_journal(const struct task *t)
 
 bool found_expired(const struct task *t)
 {
-	PGresult *result = RUN(db, SQL_EXPIRED_FIND, "100000");
+	PGresult *result = RUN(db, SQL_EXPIRED_FIND, "100000", "infinity", "0", "0");
 	bool found = false;
 	for (int row = 0; row < PQntuples(result); row++)
 		found |= !strcmp(PQgetvalue(result, row, 0), t->id);
@@ -201,7 +201,7 @@ bool found_expired(const struct task *t)
 
 void advance_expiries(void)
 {
-	PGresult *result = RUN(db, SQL_EXPIRED_ADVANCE, "100000");
+	PGresult *result = RUN(db, SQL_EXPIRED_ADVANCE, "100000", "infinity");
 	for (int row = 0; row < PQntuples(result); row++)
 		expect("a journal row is open with nothing running", "f", PQgetvalue(result, row, 1));
 	PQclear(result);

@@ -26,6 +26,8 @@ struct event {
 	bool last;           /* no attempt is left */
 	bool expires;
 	bool marked; /* a cancel was asked for before */
+	bool third;  /* it has come twice before, in a row */
+	bool found;  /* no report says so: the manager has found it */
 };
 
 static const struct event events[] = {
@@ -37,14 +39,25 @@ static const struct event events[] = {
     {.name = "fail fatally", .outcome = "fatal"},
     {.name = "return", .outcome = "returned"},
     {.name = "end with the lease", .outcome = "lease_ended"},
-    {.name = "expire", .outcome = "expired", .expires = true},
-    {.name = "expire for the last time", .outcome = "expired", .last = true, .expires = true},
+    {.name = "end with the lease once more", .outcome = "lease_ended", .third = true},
+    {.name = "end with the lease for the last time", .outcome = "lease_ended", .third = true, .last = true},
+    {.name = "take back", .outcome = "taken_back", .found = true},
+    {.name = "take back once more", .outcome = "taken_back", .third = true, .found = true},
+    {.name = "take back for the last time", .outcome = "taken_back", .third = true, .last = true, .found = true},
+    {.name = "lose the worker", .outcome = "lost", .found = true},
+    {.name = "lose the worker for the last time", .outcome = "lost", .last = true, .found = true},
+    {.name = "expire", .outcome = "expired", .expires = true, .found = true},
+    {.name = "expire for the last time", .outcome = "expired", .last = true, .expires = true, .found = true},
+    {.name = "return", .outcome = "cancelled"},
     {.name = "end after a cancel", .outcome = "cancelled", .marked = true},
     {.name = "end after a cancel", .outcome = "failed", .marked = true},
     {.name = "end after a cancel", .outcome = "fatal", .marked = true},
     {.name = "end after a cancel", .outcome = "returned", .marked = true},
     {.name = "end after a cancel", .outcome = "lease_ended", .marked = true},
-    {.name = "end after a cancel", .outcome = "expired", .expires = true, .marked = true},
+    {.name = "end after a cancel", .outcome = "expired", .expires = true, .marked = true, .found = true},
+    {.name = "end after a cancel", .outcome = "lost", .marked = true, .found = true},
+    {.name = "end after a cancel", .outcome = "taken_back", .marked = true, .found = true},
+    {.name = "end after a cancel", .outcome = "taken_back", .third = true, .marked = true, .found = true},
     {.name = "cancel"},
     {.name = "retry by hand"},
     {.name = "update"},
@@ -74,6 +87,8 @@ static struct task reach(enum task_state state, const struct event *e, bool long
 	case STATE_EXECUTING:
 		if (e->marked)
 			cancel_mark(db, &t);
+		if (e->third)
+			ask("update tasks set returns = 2 where id = %s returning 1", t.id);
 		break;
 	case STATE_FAILED:
 		end_attempt(db, &t, t.token, "failed");
@@ -172,20 +187,21 @@ static const char *audit(const struct task *t)
 static void check_ended_attempt(const struct task *t, const struct event *e, const struct transition *want,
     const struct task *before, const char *attempt, const char *error)
 {
-	const char *outcome = e->outcome ? e->outcome : "completed", *report = e->expires ? "f" : "t";
+	const char *said = e->outcome ? e->outcome : "completed";
+	const char *outcome = strcmp(said, "cancelled") || e->marked ? said : "returned", *report = e->found ? "f" : "t";
 	const char *first =
 	    ask("select coalesce(min(token), '%s') from task_attempts where task_id = %s", before->version, t->id);
 	if (want->to == STATE_FAILED || want->to == STATE_QUEUED) {
 		expect("the attempt",
-		    text("%s|%s|%s|%s|%s-error|%s-code|%s|t", attempt, outcome, state_name(want->to), report, outcome,
-		        outcome, t->version),
+		    text("%s|%s|%s|%s|%s-error|%s-code|%s|t", attempt, outcome, state_name(want->to), report, said, said,
+		        t->version),
 		    ask("select concat_ws('|', a.attempt, outcome, a.status, by_report, error, a.error_code, "
 		        "a.last_updated, a.run_at = t.run_at) "
 		        "from task_attempts a join tasks t on t.id = task_id where task_id = %s and token = '%s'",
 		        t->id, before->version));
 		expect("the task", text("%s|%s|t|t|t", first, before->version),
 		    ask("select concat_ws('|', first_started, started, assignment_id is null, expiry is null, "
-		        "case when status = 'failed' and '%s' = 'failed' then run_at - last_updated between "
+		        "case when status = 'failed' and '%s' in ('failed', 'lease_ended', 'taken_back') then run_at - last_updated between "
 		        "interval '750ms' * power(2, attempt - 1) and interval '1s' * power(2, attempt - 1) "
 		        "else run_at = last_updated end) from tasks where id = %s",
 		        outcome, t->id));
@@ -268,7 +284,8 @@ static void check_transition(struct task *t, const struct event *e, const struct
 	}
 	const char *event = text("%s %s ", want->audit, t->version), *more = strchr(added, '\n');
 	expect("the event in the audit", event, text("%.*s", (int)strlen(event), added));
-	expect("further events", e->expires ? text("reclaimed %s  ", t->version) : "", more ? more + 1 : "");
+	bool told = e->outcome && (!strcmp(e->outcome, "expired") || !strcmp(e->outcome, "lost"));
+	expect("further events", told ? text("reclaimed %s  ", t->version) : "", more ? more + 1 : "");
 }
 
 /* ---- the pairs ---- */
@@ -350,7 +367,7 @@ int main(int argc, char **argv)
 	PGresult *result = RUN(db, SQL_ROUTES_FIND, "{q}", "{t}");
 	snprintf(route_id, sizeof route_id, "%s", PQgetvalue(result, 0, 0));
 	PQclear(result);
-	result = RUN(db, SQL_REGISTER, "w", "host", "1", "0", "4", "{q}", "{t}");
+	result = RUN(db, SQL_REGISTER, "w", "host", "1", "0", "4", "{q}", "{t}", "0");
 	snprintf(worker_id, sizeof worker_id, "%s", PQgetvalue(result, 0, 0));
 	PQclear(result);
 	worker = worker_id;

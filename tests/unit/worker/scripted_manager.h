@@ -79,6 +79,7 @@ struct script {
 	bool invalid_for_ever;  /* … even if the result is fatal */
 	bool hold_reports;      /* reports are not answered */
 	bool hold_fetches;      /* nor are Fetches, though what they take is given */
+	bool hold_heartbeats;   /* nor are heartbeats */
 	bool paused;            /* no tasks are given */
 	int wrong_fetches;      /* so many answers name another Fetch */
 	int wrong_incarnations; /* … or another incarnation */
@@ -89,13 +90,16 @@ struct script {
 	/* What came. */
 	struct script_task tasks[SCRIPT_TASKS_MAX + 1]; /* by id, from 1 */
 	int n_tasks, n_done;
-	int registers, leaves, fetches, fetches_again, reports, heartbeats, parked_now, parked_most;
+	int64_t extend_most_ms; /* an attempt is let run at most so much longer; 0: not at all */
+	int registers, leaves, extends, fetches, fetches_again, reports, heartbeats, parked_now, parked_most;
 	int open, open_most; /* given, and no result yet; parked and carried slots are not counted */
 	int64_t incarnation, first_fetch_of_incarnation, highest_fetch;
 	size_t report_most; /* results in one report */
 	uint32_t registered_concurrency;
 	char registered_types[256], registered_queues[256], registered_name[256];
 	struct script_beat beat; /* the last */
+	int64_t renewed_ms;      /* when the last heartbeat, or Register, came that was answered: the lease began before */
+	int64_t previous;        /* as the last Register said */
 	struct script_parked parked[SCRIPT_CALLS_MAX];
 	struct rpc_call *held_calls[SCRIPT_CALLS_MAX];
 	int n_held_calls;
@@ -140,6 +144,13 @@ static inline void script_join(char *out, size_t size, char **list, size_t count
 		used += (size_t)snprintf(out + used, size - used, "%s%s", i ? "," : "", list[i]);
 }
 
+/* Keeps a call for ever, until the server ends. */
+static inline void script_hold(struct script *script, struct rpc_call *call)
+{
+	assert(script->n_held_calls < SCRIPT_CALLS_MAX);
+	script->held_calls[script->n_held_calls++] = call;
+}
+
 static inline void script_register(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	struct script *script = arg;
@@ -154,6 +165,14 @@ static inline void script_register(void *arg, struct rpc_call *call, const Proto
 	if (!fail) {
 		script->incarnation++;
 		script->first_fetch_of_incarnation = script->highest_fetch = 0;
+		script->previous = request->previous;
+		for (int i = 0; i < SCRIPT_CALLS_MAX; i++) /* nobody waits for what another life has parked */
+			if (script->parked[i].call) {
+				script_hold(script, script->parked[i].call);
+				script->parked[i].call = NULL;
+				script->parked_now--;
+			}
+		script->renewed_ms = clock_monotonic_ms();
 		script->registered_concurrency = request->concurrency;
 		script_join(
 		    script->registered_types, sizeof script->registered_types, request->types, request->n_types);
@@ -258,13 +277,6 @@ static inline void script_note_fetch(struct script *script, const Reeve__V1__Fet
 		script->first_fetch_of_incarnation = request->fetch_id;
 	if (request->fetch_id > script->highest_fetch)
 		script->highest_fetch = request->fetch_id;
-}
-
-/* Keeps a call for ever, until the server ends. */
-static inline void script_hold(struct script *script, struct rpc_call *call)
-{
-	assert(script->n_held_calls < SCRIPT_CALLS_MAX);
-	script->held_calls[script->n_held_calls++] = call;
 }
 
 static inline void script_fetch(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
@@ -426,8 +438,14 @@ static inline void script_heartbeat(void *arg, struct rpc_call *call, const Prot
 	    .first_held = request->n_held ? request->held[0]->task_id : 0,
 	    .running = request->running,
 	};
+	if (script->hold_heartbeats) {
+		script_hold(script, call);
+		script_unlock(script);
+		return;
+	}
 	response.lost = script->lost;
 	script->lost = false;
+	script->renewed_ms = clock_monotonic_ms();
 	for (size_t i = 0; i < script->n_orders; i++) {
 		orders[i] = script->orders[i];
 		pointers[i] = &orders[i];
@@ -450,6 +468,24 @@ static inline void script_leave(void *arg, struct rpc_call *call, const Protobuf
 	pthread_cond_broadcast(&script->changed);
 	script_unlock(script);
 	rpc_call_reply(call, &response.base);
+}
+
+static inline void script_extend(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct script *script = arg;
+	const Reeve__V1__ExtendRequest *request = (const void *)message;
+	Reeve__V1__ExtendResponse response = REEVE__V1__EXTEND_RESPONSE__INIT;
+
+	script_lock(script);
+	script->extends++;
+	response.run_ms = request->run_ms < script->extend_most_ms ? request->run_ms : script->extend_most_ms;
+	response.expires_in_ms = response.run_ms + 30000;
+	pthread_cond_broadcast(&script->changed);
+	script_unlock(script);
+	if (response.run_ms)
+		rpc_call_reply(call, &response.base);
+	else
+		rpc_call_fail(call, STATUS(FAILED_PRECONDITION), "it may run no longer");
 }
 
 /* Every few milliseconds: answers parked Fetches for which there is something, or whose time is over. */
@@ -524,7 +560,7 @@ static inline void script_init(struct script *script)
 static inline void script_start(struct script *script)
 {
 	static rpc_method *const worker_methods[] = {
-	    script_register, script_fetch, script_report, script_heartbeat, script_leave};
+	    script_register, script_fetch, script_report, script_heartbeat, script_leave, script_extend};
 	static rpc_method *const admin_methods[] = {script_ping, script_admin, script_admin, script_admin};
 	struct rpc_server_options options = {.max_message_bytes = 8 << 20, .max_open_calls = 10000, .max_pipes = 100};
 	struct reeve_error error;

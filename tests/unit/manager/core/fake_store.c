@@ -48,6 +48,11 @@ GIVEN(ended, FAKE_ENDED, store_ended)
 GIVEN(tick, FAKE_TICK, store_tick)
 GIVEN(wake, FAKE_WAKE, store_wake)
 GIVEN(upkeep, FAKE_UPKEEP, store_upkeep)
+GIVEN(watch, FAKE_WATCH, store_watch)
+GIVEN(lose, FAKE_LOSE, store_lose)
+GIVEN(sweep, FAKE_SWEEP, store_sweep)
+GIVEN(heartbeat, FAKE_HEARTBEAT, store_heartbeat)
+GIVEN(take_back, FAKE_TAKE_BACK, store_take_back)
 
 void store_expire_waiting(struct store *store)
 {
@@ -152,9 +157,16 @@ static void answer_routes(struct store_routes *op)
 
 static void answer_tick(struct store_tick *op)
 {
+	struct store_peer peers[1 + FAKE_WORKERS_MOST];
+
+	assert(fake.other_managers <= FAKE_WORKERS_MOST);
 	op->now_us = fake_db_us();
-	op->others = fake.others;
 	op->newest_route = route_count;
+	op->newest_assignment = fake.assignments;
+	op->peers = peers;
+	op->peer_count = 1 + fake.other_managers;
+	for (int i = 0; i < op->peer_count; i++)
+		peers[i] = (struct store_peer){FAKE_MANAGER + i, i && fake.others_seq ? fake.others_seq : fake.now_ms};
 	fake_ok(op);
 }
 
@@ -173,6 +185,22 @@ static void answer_expire(struct store_expire *op)
 	fake_ok(op);
 }
 
+static void answer_watch(struct store_watch *op)
+{
+	fake.watch_looks++;
+	op->beats = fake.beats;
+	op->count = fake.workers;
+	fake_ok(op);
+}
+
+static void answer_sweep(struct store_sweep *op)
+{
+	fake.sweeps++;
+	op->count = 0;
+	op->more = false;
+	fake_ok(op);
+}
+
 static void answer_upkeep(struct store_upkeep *op)
 {
 	op->more = false;
@@ -181,7 +209,8 @@ static void answer_upkeep(struct store_upkeep *op)
 
 static void answer_recurring(void)
 {
-	static const enum fake_kind recurring[] = {FAKE_TICK, FAKE_ROUTES, FAKE_WAKE, FAKE_EXPIRE, FAKE_UPKEEP};
+	static const enum fake_kind recurring[] = {
+	    FAKE_TICK, FAKE_ROUTES, FAKE_WAKE, FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_UPKEEP};
 
 	for (size_t i = 0; i < sizeof recurring / sizeof *recurring; i++)
 		for (void *op; (op = fake_take(recurring[i]));) {
@@ -194,6 +223,8 @@ static void answer_recurring(void)
 			case FAKE_ROUTES: answer_routes(op); break;
 			case FAKE_WAKE: answer_wake(op); break;
 			case FAKE_EXPIRE: answer_expire(op); break;
+			case FAKE_WATCH: answer_watch(op); break;
+			case FAKE_SWEEP: answer_sweep(op); break;
 			default: answer_upkeep(op); break;
 			}
 		}

@@ -2,8 +2,8 @@
  * A store for tests of the core: it keeps every operation that it is given until the test says what has become of it. And
  * a core on top of it whose clock the test moves.
  *
- * Recurring operations that most tests are not about (ticks, upkeep, wakes, the loading of routes, expired attempts) are
- * answered by fake_turn; the others wait in fake_take's lists, in the order they came.
+ * Recurring operations that most tests are not about (ticks, upkeep, wakes, the loading of routes, expired attempts, the
+ * watch over workers and the sweep) are answered by fake_turn; the others wait in fake_take's lists, in the order they came.
  */
 #ifndef REEVE_TESTS_FAKE_STORE_H
 #define REEVE_TESTS_FAKE_STORE_H
@@ -25,12 +25,18 @@ enum fake_kind {
 	FAKE_TICK,
 	FAKE_WAKE,
 	FAKE_UPKEEP,
+	FAKE_WATCH,
+	FAKE_LOSE,
+	FAKE_SWEEP,
+	FAKE_HEARTBEAT,
+	FAKE_TAKE_BACK,
 	FAKE_KINDS
 };
 
 enum {
 	FAKE_MANAGER = 7, /* the number of the manager under test */
 	FAKE_ROUTES_MOST = 40,
+	FAKE_WORKERS_MOST = 8,
 };
 
 /* What the fake database says, for the test to change. */
@@ -38,7 +44,12 @@ struct fake {
 	int64_t now_ms;         /* the monotonic clock */
 	int64_t alarm_ms;       /* when the core wants to be called */
 	int64_t clock_us;       /* the database's clock minus the monotonic one */
-	bool others;            /* other managers live */
+	int other_managers;     /* that live; their numbers follow on that of the one under test */
+	int64_t others_seq;     /* how far their ticks have come; 0: they go on by themselves */
+	int workers;            /* incarnations that live: */
+	struct store_beat beats[FAKE_WORKERS_MOST];
+	int watch_looks, sweeps;
+	int64_t assignments;    /* the newest journal row */
 	bool down;              /* recurring operations fail */
 	int wakes;              /* sent so far */
 	char woken[96];         /* the last one */

@@ -622,7 +622,7 @@ static void storm(uint64_t number)
 	memset(rows, 0, sizeof rows);
 	memset(hands, 0, sizeof hands);
 	core = fake_core_with(&(struct core_options){.window_limit = 60, .claim_limit = 10});
-	fake.others = true;
+	fake.other_managers = 1;
 	/* A backlog of long ago. */
 	for (int i = 0; i < 400; i++) {
 		int64_t at = fake_db_us() - 600000000 + i / 3;

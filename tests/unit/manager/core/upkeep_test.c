@@ -137,3 +137,73 @@ Test(upkeep, what_becomes_of_expired_attempts)
 	cr_expect_eq(fetch.ids[0], 4);
 	fake_end(core);
 }
+
+/* The next look for expired attempts; fails the test if there is none for a while. Answered by the caller. */
+static struct store_expire *expire_taken(void)
+{
+	struct store_expire *expire = NULL;
+
+	for (int i = 0; i < 5000 && !expire; i++) {
+		fake.now_ms++;
+		if (fake.alarm_ms <= fake.now_ms) {
+			fake.alarm_ms = INT64_MAX;
+			core_turn(core);
+		}
+		expire = fake_take(FAKE_EXPIRE);
+		fake_turn(core);
+	}
+	cr_assert_not_null(expire);
+	return expire;
+}
+
+static void expire_nothing(struct store_expire *expire)
+{
+	expire->count = 0;
+	expire->more = false;
+	fake_ok(expire);
+}
+
+/* What was given out before this manager began has been watched only since then. */
+Test(upkeep, attempts_from_before_are_watched_from_the_first_tick_on)
+{
+	fake_route("q", "t");
+	core = fake_core();
+	fake_pass(core, 14900);
+	fake.assignments = 9;
+	struct store_expire *expire = expire_taken();
+	cr_expect_eq(expire->before_assignment, 0);
+	cr_expect_geq(expire->watched_ms, 14900);
+	cr_expect_leq(expire->watched_ms, 17000);
+	cr_expect_leq(expire->now_us - fake_db_us(), 1000);
+	expire_nothing(expire);
+	fake_end(core);
+}
+
+/* A clock that jumps ends nothing that runs: its time is watched anew. */
+Test(upkeep, a_jump_of_the_databases_clock_is_noticed_either_way)
+{
+	for (int sign = -1; sign <= 1; sign += 2) {
+		core = fake_core();
+		fake_pass(core, 20000);
+		fake.assignments = 42;
+		fake_pass(core, 2000);
+		int64_t before_us = fake_db_us();
+		fake.clock_us += sign * 3600 * INT64_C(1000000);
+		struct store_expire *expire = expire_taken();
+		if (expire->before_assignment != 42) { /* not noticed yet: then nothing is later than the old clock */
+			cr_expect_leq(expire->now_us - before_us, 2000000);
+			expire_nothing(expire);
+			fake_pass(core, 1500);
+			expire = expire_taken();
+		}
+		cr_expect_eq(expire->before_assignment, 42);
+		cr_expect_leq(expire->watched_ms, 3500);
+		expire_nothing(expire);
+		fake_pass(core, 10000);
+		expire = expire_taken();
+		cr_expect_eq(expire->before_assignment, 42, "and not a second time");
+		cr_expect_geq(expire->watched_ms, 10000);
+		expire_nothing(expire);
+		fake_end(core);
+	}
+}

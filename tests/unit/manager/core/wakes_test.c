@@ -14,7 +14,7 @@ static void begin(bool others)
 {
 	route = fake_route("q", "t");
 	core = fake_core();
-	fake.others = others;
+	fake.other_managers = others;
 	fake_pass(core, 1500);
 	fake.wakes = 0;
 }

@@ -1,0 +1,106 @@
+/* Managers by number, each with when it was last seen to move on. */
+#include "manager/core/cluster.h"
+
+#include "common/log.h"
+#include "manager/core/wakes.h"
+#include "manager/core/window.h"
+
+#include <stdlib.h>
+#include <uthash.h>
+
+/* A tick comes every second at least. */
+enum { STILL_MS = 3000 };
+
+struct peer {
+	int64_t manager, seq;
+	int64_t moved_ms;
+	bool alive;
+	bool listed;
+	UT_hash_handle hh;
+};
+
+struct cluster {
+	struct core *core;
+	struct peer *all;
+	int alive, place; /* how many live, and which of them this one is, from 0 */
+};
+
+struct cluster *cluster_create(struct core *core)
+{
+	struct cluster *p = calloc(1, sizeof *p);
+	p->core = core;
+	p->alive = 1;
+	return p;
+}
+
+void cluster_destroy(struct cluster *p)
+{
+	struct peer *peer, *tmp;
+	HASH_ITER (hh, p->all, peer, tmp) {
+		HASH_DEL(p->all, peer);
+		free(peer);
+	}
+	free(p);
+}
+
+int cluster_alive(const struct cluster *p)
+{
+	return p->alive;
+}
+
+static struct peer *peer_get(struct cluster *p, const struct store_peer *row, int64_t now_ms)
+{
+	struct peer *peer;
+	HASH_FIND(hh, p->all, &row->manager, sizeof row->manager, peer);
+	if (!peer) {
+		peer = calloc(1, sizeof *peer);
+		peer->manager = row->manager;
+		peer->seq = row->seq;
+		/* One that was there before this manager is believed to live; what it says next tells. */
+		peer->moved_ms = now_ms;
+		HASH_ADD(hh, p->all, manager, sizeof peer->manager, peer);
+	} else if (peer->seq != row->seq) {
+		peer->seq = row->seq;
+		peer->moved_ms = now_ms;
+	}
+	return peer;
+}
+
+static void drop_unlisted(struct cluster *p)
+{
+	struct peer *peer, *tmp;
+	HASH_ITER (hh, p->all, peer, tmp) {
+		if (!peer->listed) {
+			HASH_DEL(p->all, peer);
+			free(peer);
+		} else {
+			peer->listed = false;
+		}
+	}
+}
+
+void cluster_ticked(struct cluster *p, const struct store_peer *rows, int count)
+{
+	int64_t now = core_now(p->core), self = store_manager_id(p->core->store);
+	int alive = 0, place = 0;
+	for (int i = 0; i < count; i++) {
+		struct peer *peer = peer_get(p, &rows[i], now);
+		bool lives = peer->manager == self || now - peer->moved_ms < STILL_MS;
+		if (peer->alive && !lives)
+			log_info(NULL, "manager %lld is silent; its tasks are taken over", (long long)peer->manager);
+		peer->alive = lives;
+		peer->listed = true;
+		if (peer->manager == self)
+			place = alive;
+		alive += lives;
+	}
+	drop_unlisted(p);
+	if (alive < 1)
+		alive = 1;
+	if (alive == p->alive && place == p->place)
+		return;
+	p->alive = alive;
+	p->place = place;
+	wakes_others(p->core->wakes, alive > 1);
+	window_slice(p->core->window, alive, place);
+}

@@ -1,0 +1,305 @@
+/* The watch, the sweep, and taking back what never arrived. */
+#include "manager/core/leases.h"
+
+#include "common/log.h"
+#include "manager/core/report.h"
+#include "manager/core/sessions.h"
+#include "manager/core/window.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+enum {
+	LOOK_EVERY_MS = 400,   /* at most a quarter of a heartbeat: a gap of a whole one begins the watch anew */
+	LOSE_MOST = 1000,      /* incarnations marked lost by one statement */
+	SWEEP_EVERY_MS = 500,
+	SWEEP_ROWS = 50,       /* journal rows looked into at a time */
+	SWEEP_AGAIN_MS = 10,
+};
+
+/* A worker that is watched. */
+struct watched {
+	int64_t incarnation;
+	int64_t seq;
+	int64_t since_ms; /* when it was first seen so far, by a look that had ended by then */
+	int64_t look;     /* the last look that showed it */
+	UT_hash_handle hh;
+};
+
+/* A take-back under way; what it borrows is behind it. */
+struct take_back {
+	struct store_take_back op;
+	struct leases *leases;
+	int64_t numbers[];
+};
+
+/* Stands before the caller's callback. */
+struct beat {
+	struct store_heartbeat op;
+	struct leases *leases;
+	struct store_heartbeat *given;
+	struct take_back *take_back;
+};
+
+struct leases {
+	struct core *core;
+	struct watched *watched; /* hash */
+	int64_t look;            /* numbers the looks */
+	int64_t sent_ms;         /* when the one under way, or the last, was sent */
+	int64_t looked_ms;       /* when the last good one was; 0: none since the watch began */
+	int64_t look_ms, sweep_ms; /* the next */
+	bool looking, losing, sweeping;
+	bool sweep_again;        /* somebody was lost while it was under way */
+	struct store_watch watch;
+	struct store_lose lose;
+	struct store_beat still[LOSE_MOST];
+	struct store_sweep sweep;
+};
+
+struct leases *leases_create(struct core *core)
+{
+	struct leases *l = calloc(1, sizeof *l);
+	l->core = core;
+	return l;
+}
+
+static void watch_anew(struct leases *l)
+{
+	struct watched *w, *tmp;
+	HASH_ITER (hh, l->watched, w, tmp) {
+		HASH_DEL(l->watched, w);
+		free(w);
+	}
+	l->looked_ms = 0;
+}
+
+void leases_destroy(struct leases *l)
+{
+	watch_anew(l);
+	free(l);
+}
+
+/* --- the watch --------------------------------------------------------------------------------------------------- */
+
+static int64_t look_interval(const struct leases *l)
+{
+	int64_t quarter = l->core->options.heartbeat_ms / 4;
+	return quarter < LOOK_EVERY_MS ? quarter : LOOK_EVERY_MS;
+}
+
+static void on_lost(struct store_op *op, const struct reeve_error *error)
+{
+	struct leases *l = (struct leases *)((char *)op - offsetof(struct leases, lose));
+	l->losing = false;
+	if (error)
+		return; /* they still stand there to be seen */
+	l->core->counters.lost += l->lose.lost_count;
+	for (int i = 0; i < l->lose.lost_count; i++)
+		sessions_lost(l->core->sessions, l->lose.lost[i]);
+	if (l->lose.lost_count)
+		leases_sweep_soon(l);
+}
+
+static void lose(struct leases *l, int count)
+{
+	l->losing = true;
+	l->lose = (struct store_lose){
+	    .op.done = on_lost,
+	    .count = count,
+	    .beats = l->still,
+	};
+	store_lose(l->core->store, &l->lose);
+}
+
+/* Enters one row of a look that was sent at `sent_ms` and has ended now. True if the worker has stood still for a lease: its
+ * number was there at the beginning, and was still when the look was sent. */
+static bool stands_still(struct leases *l, const struct store_beat *beat, int64_t sent_ms, int64_t now_ms)
+{
+	struct watched *w;
+	HASH_FIND(hh, l->watched, &beat->incarnation, sizeof beat->incarnation, w);
+	if (!w) {
+		w = calloc(1, sizeof *w);
+		w->incarnation = beat->incarnation;
+		w->seq = beat->seq;
+		w->since_ms = now_ms;
+		HASH_ADD(hh, l->watched, incarnation, sizeof w->incarnation, w);
+	} else if (w->seq != beat->seq) {
+		w->seq = beat->seq;
+		w->since_ms = now_ms;
+	}
+	w->look = l->look;
+	return sent_ms - w->since_ms >= l->core->options.lease_ms;
+}
+
+/* Those that a look did not show any more were lost, by whomever. */
+static void forget_missing(struct leases *l)
+{
+	struct watched *w, *tmp;
+	HASH_ITER (hh, l->watched, w, tmp) {
+		if (w->look == l->look)
+			continue;
+		sessions_lost_if_known(l->core->sessions, w->incarnation);
+		HASH_DEL(l->watched, w);
+		free(w);
+	}
+}
+
+static void on_looked(struct store_op *op, const struct reeve_error *error)
+{
+	struct leases *l = (struct leases *)((char *)op - offsetof(struct leases, watch));
+	int64_t now = core_now(l->core), sent = l->sent_ms;
+	int still = 0;
+	l->looking = false;
+	if (error || op->again || (l->looked_ms && now - l->looked_ms > l->core->options.heartbeat_ms)) {
+		watch_anew(l);
+		if (error)
+			return;
+	}
+	l->looked_ms = sent;
+	l->look++;
+	for (int i = 0; i < l->watch.count; i++)
+		if (stands_still(l, &l->watch.beats[i], sent, now) && !l->losing && still < LOSE_MOST)
+			l->still[still++] = l->watch.beats[i];
+	forget_missing(l);
+	if (still)
+		lose(l, still);
+}
+
+static void look(struct leases *l)
+{
+	l->looking = true;
+	l->sent_ms = core_now(l->core);
+	l->watch = (struct store_watch){.op.done = on_looked};
+	store_watch(l->core->store, &l->watch);
+}
+
+/* --- the sweep --------------------------------------------------------------------------------------------------- */
+
+static void on_swept(struct store_op *op, const struct reeve_error *error)
+{
+	struct leases *l = (struct leases *)((char *)op - offsetof(struct leases, sweep));
+	l->sweeping = false;
+	if (error)
+		return;
+	for (int i = 0; i < l->sweep.count; i++)
+		log_info(NULL, "task %lld: its worker was lost; attempt ended", (long long)l->sweep.results[i].id);
+	l->core->counters.reclaimed += l->sweep.count;
+	report_settle(l->core, l->sweep.results, l->sweep.count);
+	if (op->again) /* what an earlier try of it changed was never told */
+		window_rewind_all(l->core->window);
+	if (l->sweep.more || l->sweep_again) {
+		l->sweep_ms = core_now(l->core) + SWEEP_AGAIN_MS;
+		core_alarm(l->core, l->sweep_ms);
+	}
+}
+
+static void sweep(struct leases *l)
+{
+	l->sweeping = true;
+	l->sweep_again = false;
+	l->sweep = (struct store_sweep){.op.done = on_swept, .limit = SWEEP_ROWS};
+	store_sweep(l->core->store, &l->sweep);
+}
+
+void leases_sweep_soon(struct leases *l)
+{
+	if (l->sweeping) {
+		l->sweep_again = true;
+		return;
+	}
+	l->sweep_ms = core_now(l->core);
+	core_alarm(l->core, l->sweep_ms);
+}
+
+int64_t leases_turn(struct leases *l, int64_t now_ms)
+{
+	if (!l->looking && now_ms >= l->look_ms) {
+		l->look_ms = now_ms + look_interval(l);
+		look(l);
+	}
+	if (!l->sweeping && now_ms >= l->sweep_ms) {
+		l->sweep_ms = now_ms + SWEEP_EVERY_MS;
+		sweep(l);
+	}
+	int64_t next_look = l->look_ms > now_ms ? l->look_ms : now_ms + look_interval(l);
+	int64_t next_sweep = l->sweep_ms > now_ms ? l->sweep_ms : now_ms + SWEEP_EVERY_MS;
+	return next_look < next_sweep ? next_look : next_sweep;
+}
+
+/* --- heartbeats -------------------------------------------------------------------------------------------------- */
+
+static void on_taken_back(struct store_op *op, const struct reeve_error *error)
+{
+	struct take_back *t = (struct take_back *)op;
+	struct core *core = t->leases->core;
+	bool fresh;
+	sessions_get(core->sessions, t->op.holding.incarnation, &fresh)->taking_back = false;
+	if (!error) {
+		for (int i = 0; i < t->op.count; i++)
+			log_info(NULL, "task %lld: it never arrived at incarnation %lld; taken back",
+			    (long long)t->op.results[i].id, (long long)t->op.holding.incarnation);
+		core->counters.taken_back += t->op.count;
+		report_settle(core, t->op.results, t->op.count);
+		if (op->again)
+			window_rewind_all(core->window);
+	}
+	free(t);
+}
+
+static struct take_back *take_back_create(struct leases *l, const struct store_holding *h)
+{
+	size_t numbers = (size_t)h->waiting_count + 2 * (size_t)h->held_count;
+	struct take_back *t = calloc(1, sizeof *t + sizeof *t->numbers * (numbers + 1));
+	int64_t *waiting = t->numbers, *ids = waiting + h->waiting_count, *tokens = ids + h->held_count;
+	if (h->waiting_count)
+		memcpy(waiting, h->waiting, sizeof *waiting * (size_t)h->waiting_count);
+	if (h->held_count) {
+		memcpy(ids, h->held_ids, sizeof *ids * (size_t)h->held_count);
+		memcpy(tokens, h->held_tokens, sizeof *tokens * (size_t)h->held_count);
+	}
+	t->leases = l;
+	t->op.op.done = on_taken_back;
+	t->op.holding = *h;
+	t->op.holding.waiting = waiting;
+	t->op.holding.held_ids = ids;
+	t->op.holding.held_tokens = tokens;
+	return t;
+}
+
+static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
+{
+	struct beat *b = (struct beat *)op;
+	struct core *core = b->leases->core;
+	struct store_heartbeat *given = b->given;
+	struct take_back *t = b->take_back;
+	struct store_op as_given = given->op;
+	/* One whose outcome was unknown and that is asked for again has not raised the number then: the next one will. */
+	bool news = !error && b->op.renewed, lost = !error && b->op.lost;
+	int64_t incarnation = b->op.incarnation;
+	*given = b->op;
+	given->op.done = as_given.done;
+	given->op.done(&given->op, error);
+	if (lost)
+		sessions_lost_if_known(core->sessions, incarnation);
+	bool fresh;
+	struct session *session = news ? sessions_get(core->sessions, incarnation, &fresh) : NULL;
+	if (session && !session->taking_back) {
+		session->taking_back = true;
+		store_take_back(core->store, &t->op);
+	} else { /* the one under way knows less, but nothing that is wrong; the next heartbeat brings the rest */
+		free(t);
+	}
+	free(b);
+}
+
+void leases_heartbeat(struct leases *l, struct store_heartbeat *op, const struct store_holding *holding)
+{
+	struct beat *b = calloc(1, sizeof *b);
+	b->op = *op;
+	b->op.op.done = on_heartbeat;
+	b->leases = l;
+	b->given = op;
+	b->take_back = take_back_create(l, holding);
+	store_heartbeat(l->core->store, &b->op);
+}

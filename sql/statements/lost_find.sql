@@ -1,0 +1,31 @@
+-- Attempts whose worker is lost, or has no row any more. It starts from the open journal rows and is asked for ever: a
+-- claim may be committed long after its worker was lost. The holders of open rows are found by a skip scan, one probe
+-- each. $1 how many journal rows to look into.
+with recursive holder as (
+  (select worker_id from assignments where closed_at is null order by worker_id limit 1)
+  union all
+  select (select a.worker_id from assignments a where a.closed_at is null and a.worker_id > h.worker_id
+    order by a.worker_id limit 1)
+  from holder h where h.worker_id is not null),
+ gone as materialized (
+  select h.worker_id, w.name, w.hb_at
+  from holder h
+  left join lateral (select * from workers w where w.id = h.worker_id offset 0) w on true
+  where h.worker_id is not null and coalesce(w.lost, true)),
+ due as materialized (
+  select a.id, a.task_ids, g.name, g.hb_at
+  from gone g cross join lateral (
+    select id, task_ids from assignments where worker_id = g.worker_id and closed_at is null offset 0) a
+  limit $1)
+select t.id, t.last_updated,
+  format('its worker %s was lost; last heartbeat at %s', coalesce(d.name, '?'), coalesce(d.hb_at::text, '?')) as story,
+  d.id as assignment_id
+from due d
+left join lateral (
+  select t.id, t.last_updated
+  from unnest(d.task_ids) x(id)
+  cross join lateral (
+    select id, last_updated from tasks t
+    where t.id = x.id and t.assignment_id = d.id and t.status = 'executing' offset 0) t
+  offset 0) t on true
+order by t.id

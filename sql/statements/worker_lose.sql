@@ -1,0 +1,13 @@
+-- Marks incarnations lost whose heartbeats have stood still: the first of two commits. A heartbeat that came meanwhile has
+-- raised the number, and saves its worker; one that comes later finds it lost. Their tasks are taken back by lost_find
+-- and end_attempts, which begin after this has been committed: in one statement, a heartbeat that commits in between
+-- would be overlooked. $1 ids, $2 the sequence numbers seen, $3 who says so
+with gone as (
+  update workers w set lost = true, gone_at = clock_timestamp()
+  from (select * from unnest($1::bigint[], $2::bigint[]) u(id, seq) order by id) u
+  where w.id = any(array[u.id]) and not w.lost and w.hb_seq = u.seq
+  returning w.id, w.name, w.hb_seq, w.hb_at),
+ told as (
+  insert into worker_events (worker_id, event, actor, note)
+  select id, 'lost', $3, format('heartbeat %s, at %s, was its last', hb_seq, hb_at) from gone)
+select id, name from gone

@@ -1,0 +1,158 @@
+/* Several managers: who lives, and how they share the tasks. */
+#include "manager/core/cluster.h"
+
+#include "manager/core/window.h"
+#include "tests/unit/manager/core/fake_answers.h"
+
+#include <criterion/criterion.h>
+
+static struct core *core;
+static int route;
+static struct fake_fetch fetch;
+
+/* One of two managers, of which the other has odd ids; a stream of priority 0, and a Fetch with `slots`. */
+static void begin(int slots)
+{
+	route = fake_route("q", "t");
+	core = fake_core();
+	fake.other_managers = 1;
+	fake_pass(core, 1500);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = slots, .wait_ms = 15000});
+	while (fake_count(FAKE_STREAMS))
+		fake_stream(route, 0);
+}
+
+static struct store_candidate task(int64_t id, int64_t run_at_us)
+{
+	return (struct store_candidate){.id = id, .version = run_at_us, .run_at_us = run_at_us, .bytes = 10};
+}
+
+Test(cluster, those_whose_ticks_go_on_live)
+{
+	core = fake_core();
+	fake.other_managers = 2;
+	fake_pass(core, 10000);
+	cr_expect_eq(cluster_alive(core->cluster), 3);
+	fake.others_seq = 1; /* they stand still */
+	fake_pass(core, 2500);
+	cr_expect_eq(cluster_alive(core->cluster), 3, "not at once");
+	fake_pass(core, 3000);
+	cr_expect_eq(cluster_alive(core->cluster), 1);
+	fake.others_seq = 0;
+	fake_pass(core, 1500);
+	cr_expect_eq(cluster_alive(core->cluster), 3);
+	fake.other_managers = 0; /* they have stopped, and said so */
+	fake_pass(core, 1500);
+	cr_expect_eq(cluster_alive(core->cluster), 1);
+	fake_end(core);
+}
+
+Test(cluster, alone_a_manager_reads_everything)
+{
+	route = fake_route("q", "t");
+	core = fake_core();
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_stream(route, 0);
+	cr_expect_eq(fake_page_taken(route, 0)->slices, 1);
+	fake_end(core);
+}
+
+Test(cluster, with_another_it_reads_its_own_slice)
+{
+	begin(1);
+	struct store_page *page = fake_page_taken(route, 0);
+	int64_t due = fake_db_us() - 1000;
+
+	cr_expect_eq(page->slices, 2);
+	cr_expect_eq(page->slice, 0);
+	page->other = task(11, due);
+	fake_page(page, 2, (struct store_candidate[]){task(12, due), task(14, due)}, 0);
+	cr_expect_neq(fake_tries(fake_claim_taken(), 12), 0);
+	fake_end(core);
+}
+
+/* The other's are read when none of its own is left: a manager without work takes what there is. */
+Test(cluster, with_nothing_of_its_own_it_takes_the_others)
+{
+	begin(10);
+	struct store_page *page = fake_page_taken(route, 0);
+	int64_t due = fake_db_us() - 1000;
+
+	page->other = task(11, due);
+	fake_page(page, 0, NULL, 0);
+	page = fake_page_taken(route, 0);
+	cr_expect_eq(page->slices, 1);
+	cr_expect(page->after_run_at_us < due || (page->after_run_at_us == due && page->after_id < 11), "from there on");
+	fake_page(page, 1, (struct store_candidate[]){task(11, due)}, 0);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.ids[0], 11);
+	fake_end(core);
+}
+
+/* While it is busy with its own the other's first is tried after a while, and if it is to be had, so is the rest. */
+Test(cluster, what_the_other_does_not_take_is_taken_after_a_while)
+{
+	begin(1);
+	struct store_page *page = fake_page_taken(route, 0);
+	int64_t due = fake_db_us() - 1000;
+	struct store_candidate rows[60];
+
+	for (int i = 0; i < 60; i++)
+		rows[i] = task(12 + 2 * i, due + i);
+	page->other = task(11, due);
+	fake_page(page, 60, rows, 0);
+	struct store_claim *claim = fake_claim_taken();
+	bool tried = false;
+	int64_t id = 1;
+	for (; id < 95 && !tried; id++) {
+		tried = fake_tries(claim, 11) != 0;
+		fake_claim(claim, 0);
+		fake_pass(core, 50);
+		while (fake_count(FAKE_PAGE))
+			fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+		fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = id + 1, .slots = 1, .wait_ms = 15000});
+		claim = fake_take(FAKE_CLAIM);
+		if (!claim)
+			break;
+	}
+	/* It came behind what was read of its own; now it was won, and the stream is read whole. */
+	if (claim)
+		fake_claim(claim, 0);
+	cr_expect(tried || fetch.ids[0] == 11);
+	fake_end(core);
+}
+
+/* One that is gone leaves its slice to the others, from the top. */
+Test(cluster, the_slice_of_one_that_is_gone_is_taken_over)
+{
+	begin(10);
+	struct store_page *page = fake_page_taken(route, 0);
+	int64_t due = fake_db_us() - 1000;
+
+	fake_page(page, 0, NULL, 0);
+	while (fake_count(FAKE_PAGE))
+		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+	fake.others_seq = 1;
+	for (int i = 0; i < 100 && cluster_alive(core->cluster) > 1; i++) {
+		fake_pass(core, 100);
+		while (cluster_alive(core->cluster) > 1 && fake_count(FAKE_PAGE))
+			fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+	}
+	cr_assert_eq(cluster_alive(core->cluster), 1);
+	while (fake_count(FAKE_STREAMS))
+		fake_stream(route, 0);
+	page = NULL;
+	while (fake_count(FAKE_PAGE)) {
+		page = fake_take(FAKE_PAGE);
+		if (page->slices == 1)
+			break;
+		fake_page(page, 0, NULL, 0);
+		page = NULL;
+	}
+	cr_assert_not_null(page);
+	cr_expect_eq(page->after_run_at_us, STORE_TIME_BEGIN);
+	fake_page(page, 1, (struct store_candidate[]){task(11, due)}, 0);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.ids[0], 11);
+	fake_end(core);
+}

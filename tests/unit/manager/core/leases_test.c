@@ -1,0 +1,308 @@
+/* Leases: whom the watch calls lost and when, what is swept, what a heartbeat has taken back. */
+#include "manager/core/leases.h"
+
+#include "manager/core/dispatch.h"
+#include "tests/unit/manager/core/fake_answers.h"
+
+#include <criterion/criterion.h>
+
+static struct core *core;
+
+/* A core of a lease of 15 s and heartbeats of 4 s, and one worker that was seen at once. */
+static void begin(void)
+{
+	core = fake_core();
+	fake.workers = 1;
+	fake.beats[0] = (struct store_beat){.incarnation = 5, .seq = 1};
+	fake_pass(core, 1000);
+}
+
+static struct store_lose *lose_taken(void)
+{
+	return fake_take(FAKE_LOSE);
+}
+
+static void lose_ok(struct store_lose *op, int64_t incarnation)
+{
+	op->lost = &incarnation;
+	op->lost_count = incarnation != 0;
+	fake_ok(op);
+}
+
+Test(leases, a_worker_that_stands_still_for_a_lease_is_lost)
+{
+	begin();
+	fake_pass(core, 13500);
+	cr_expect_null(lose_taken(), "not before a whole lease has passed since it was first seen so");
+	fake_pass(core, 1500);
+	struct store_lose *op = lose_taken();
+	cr_assert_not_null(op);
+	cr_expect_eq(op->count, 1);
+	cr_expect_eq(op->beats[0].incarnation, 5);
+	cr_expect_eq(op->beats[0].seq, 1, "and only if it still stands there");
+	lose_ok(op, 5);
+	fake_end(core);
+}
+
+Test(leases, one_that_moves_on_is_not)
+{
+	begin();
+	for (int i = 2; i < 20; i++) {
+		fake_pass(core, 4000);
+		fake.beats[0].seq = i;
+	}
+	cr_expect_null(lose_taken());
+	fake_pass(core, 14000);
+	cr_expect_null(lose_taken(), "its lease began with the last one");
+	fake_pass(core, 2000);
+	struct store_lose *op = lose_taken();
+	cr_assert_not_null(op);
+	lose_ok(op, 5);
+	fake_end(core);
+}
+
+/* What the database's clock says takes no part. */
+Test(leases, the_databases_clock_may_jump)
+{
+	begin();
+	fake.clock_us += 3600 * INT64_C(1000000);
+	fake_pass(core, 8000);
+	cr_expect_null(lose_taken());
+	fake.clock_us -= 7200 * INT64_C(1000000);
+	fake_pass(core, 8000);
+	struct store_lose *op = lose_taken();
+	cr_assert_not_null(op, "nor does it keep a dead one");
+	lose_ok(op, 5);
+	fake_end(core);
+}
+
+/* In an outage everybody stands still. */
+Test(leases, a_failed_look_starts_the_watch_anew)
+{
+	begin();
+	fake_pass(core, 12000);
+	fake.down = true;
+	fake_pass(core, 500);
+	fake.down = false;
+	fake_pass(core, 14000);
+	cr_expect_null(lose_taken());
+	fake_pass(core, 2000);
+	struct store_lose *op = lose_taken();
+	cr_assert_not_null(op);
+	lose_ok(op, 5);
+	fake_end(core);
+}
+
+Test(leases, so_does_a_gap_in_which_this_process_stood_still)
+{
+	begin();
+	fake.now_ms += 60000; /* in one leap */
+	fake_pass(core, 14000);
+	cr_expect_null(lose_taken());
+	fake_pass(core, 2000);
+	struct store_lose *op = lose_taken();
+	cr_assert_not_null(op);
+	lose_ok(op, 5);
+	fake_end(core);
+}
+
+/* The answer to a look that was under way meanwhile is old. */
+Test(leases, so_does_a_look_that_took_too_long)
+{
+	begin();
+	fake_pass(core, 13000);
+	for (int i = 0; i < 2000 && !fake_count(FAKE_WATCH); i++) {
+		fake.now_ms++;
+		if (fake.alarm_ms <= fake.now_ms) {
+			fake.alarm_ms = INT64_MAX;
+			core_turn(core);
+		}
+	}
+	struct store_watch *look = fake_take(FAKE_WATCH);
+	cr_assert_not_null(look);
+	fake.now_ms += 9000;
+	look->beats = fake.beats;
+	look->count = 1;
+	fake_ok(look);
+	fake_pass(core, 3000);
+	cr_expect_null(lose_taken());
+	fake_end(core);
+}
+
+/* The first commit ends its Fetches and begins the second at once. */
+Test(leases, what_follows_from_a_loss)
+{
+	struct fake_fetch fetch;
+
+	begin();
+	fake_pass(core, 5000);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 5, .fetch_id = 1, .wait_ms = 15000});
+	fake_pass(core, 10000);
+	struct store_lose *op = lose_taken();
+	cr_assert_not_null(op);
+	cr_expect_eq(fetch.answered, 0);
+	int before = fake.sweeps;
+	fake.workers = 0;
+	lose_ok(op, 5);
+	cr_expect_eq(fetch.code, STATUS(FAILED_PRECONDITION));
+	cr_expect_eq(core->counters.lost, 1);
+	fake_pass(core, 1);
+	cr_expect_eq(fake.sweeps, before + 1, "its tasks are looked for at once");
+	fake_end(core);
+}
+
+/* A heartbeat came in between: it lives. */
+Test(leases, who_was_not_lost_after_all_keeps_its_fetches)
+{
+	struct fake_fetch fetch;
+
+	begin();
+	fake_pass(core, 5000);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 5, .fetch_id = 1, .wait_ms = 15000});
+	fake_pass(core, 10000);
+	struct store_lose *op = lose_taken();
+	cr_assert_not_null(op);
+	fake.beats[0].seq = 2;
+	lose_ok(op, 0);
+	cr_expect_eq(fetch.answered, 0);
+	fake_pass(core, 400);
+	cr_expect_null(lose_taken());
+	fake_end(core);
+}
+
+/* One that another manager has marked is noticed by its absence. */
+Test(leases, who_was_lost_elsewhere_is_answered_here)
+{
+	struct fake_fetch fetch;
+
+	begin();
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 5, .fetch_id = 1, .wait_ms = 15000});
+	fake.workers = 0;
+	fake_pass(core, 500);
+	cr_expect_eq(fetch.code, STATUS(FAILED_PRECONDITION));
+	fake_end(core);
+}
+
+/* A claim may be committed long after its worker was lost. */
+Test(leases, the_sweep_has_no_end)
+{
+	begin();
+	fake.workers = 0;
+	fake_pass(core, 1000);
+	int before = fake.sweeps;
+	fake_pass(core, 60000);
+	cr_expect_geq(fake.sweeps, before + 100);
+	fake_end(core);
+}
+
+/* --- heartbeats ---------------------------------------------------------------------------------------------------- */
+
+static int answered;
+static bool answered_lost;
+
+static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
+{
+	answered++;
+	answered_lost = !error && ((struct store_heartbeat *)op)->lost;
+}
+
+/* Sends one of incarnation 5 that holds task 7 and waits for Fetch 3 of 4. */
+static struct store_heartbeat *beat(struct store_heartbeat *op, int64_t seq)
+{
+	int64_t waiting[] = {3}, ids[] = {7}, tokens[] = {70};
+	const struct store_holding holding = {.incarnation = 5,
+	    .highest_fetch = 4,
+	    .waiting_count = 1,
+	    .waiting = waiting,
+	    .held_count = 1,
+	    .held_ids = ids,
+	    .held_tokens = tokens};
+
+	*op = (struct store_heartbeat){.op.done = on_heartbeat, .incarnation = 5, .seq = seq};
+	leases_heartbeat(core->leases, op, &holding);
+	struct store_heartbeat *given = fake_take(FAKE_HEARTBEAT);
+	cr_assert_not_null(given);
+	cr_expect_eq(given->seq, seq);
+	return given;
+}
+
+Test(leases, a_heartbeat_that_is_news_has_the_rest_taken_back)
+{
+	struct store_heartbeat op;
+
+	begin();
+	struct store_heartbeat *given = beat(&op, 2);
+	cr_expect_null(fake_take(FAKE_TAKE_BACK), "not before it is committed");
+	given->renewed = true;
+	fake_ok(given);
+	cr_expect_eq(answered, 1, "the worker does not wait for that");
+	struct store_take_back *taken = fake_take(FAKE_TAKE_BACK);
+	cr_assert_not_null(taken);
+	cr_expect_eq(taken->holding.incarnation, 5);
+	cr_expect_eq(taken->holding.highest_fetch, 4);
+	cr_expect_eq(taken->holding.waiting[0], 3);
+	cr_expect_eq(taken->holding.held_ids[0], 7);
+	cr_expect_eq(taken->holding.held_tokens[0], 70);
+	struct store_result results[] = {{.id = 8, .token = 80, .outcome = STORE_TAKEN_BACK, .version = 1, .due_us = 1}};
+	taken->results = results;
+	taken->count = 1;
+	fake_ok(taken);
+	cr_expect_eq(core->counters.taken_back, 1);
+	cr_expect_eq(core->counters.returned, 0);
+	fake_end(core);
+}
+
+/* Late and doubled copies say what was true once. */
+Test(leases, one_that_is_not_news_takes_nothing_back)
+{
+	struct store_heartbeat op;
+
+	begin();
+	struct store_heartbeat *given = beat(&op, 2);
+	given->renewed = false;
+	fake_ok(given);
+	cr_expect_eq(answered, 1);
+	cr_expect_null(fake_take(FAKE_TAKE_BACK));
+	given = beat(&op, 3);
+	fake_fail(given, STATUS(UNAVAILABLE));
+	cr_expect_eq(answered, 2);
+	cr_expect_null(fake_take(FAKE_TAKE_BACK));
+	fake_end(core);
+}
+
+Test(leases, one_taking_back_at_a_time)
+{
+	struct store_heartbeat op;
+
+	begin();
+	struct store_heartbeat *given = beat(&op, 2);
+	given->renewed = true;
+	fake_ok(given);
+	given = beat(&op, 3);
+	given->renewed = true;
+	fake_ok(given);
+	cr_expect_eq(fake_count(FAKE_TAKE_BACK), 1);
+	struct store_take_back *taken = fake_take(FAKE_TAKE_BACK);
+	taken->count = 0;
+	fake_fail(taken, STATUS(UNAVAILABLE));
+	given = beat(&op, 4);
+	given->renewed = true;
+	fake_ok(given);
+	cr_expect_eq(fake_count(FAKE_TAKE_BACK), 1);
+	fake_end(core);
+}
+
+Test(leases, the_lost_are_told_so)
+{
+	struct fake_fetch fetch;
+	struct store_heartbeat op;
+
+	begin();
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 5, .fetch_id = 1, .wait_ms = 15000});
+	struct store_heartbeat *given = beat(&op, 2);
+	given->lost = true;
+	fake_ok(given);
+	cr_expect(answered_lost);
+	cr_expect_eq(fetch.code, STATUS(FAILED_PRECONDITION));
+	fake_end(core);
+}
