@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ANSWER_BYTES = 4 << 20, ENVELOPE_BYTES = 64 << 10 };
+enum { ANSWER_BYTES = 4 << 20, ENVELOPE_BYTES = 64 << 10, FAREWELL_MS = 300 };
 
 bool manager_log_setup(const struct manager_options *options, struct reeve_error *error)
 {
@@ -46,12 +46,29 @@ static void alarm_set(void *arg, int64_t at_ms)
 	event_add(m->alarm, &tv);
 }
 
+static void on_farewell(struct store_op *op, const struct reeve_error *error)
+{
+	struct manager *m = (struct manager *)((char *)op - offsetof(struct manager, farewell));
+	(void)error; /* they notice by themselves, a little later */
+	event_base_loopbreak(m->base);
+}
+
+/* The others are told first, so that they take this one's tasks at once. A second signal, or a database that takes long,
+ * ends it without. */
 static void on_signal(evutil_socket_t number, short what, void *arg)
 {
 	struct manager *m = arg;
 	(void)what;
 	log_info(NULL, "stopping: %s", strsignal(number));
-	event_base_loopbreak(m->base);
+	if (m->stopping || !store_up(m->store)) {
+		event_base_loopbreak(m->base);
+		return;
+	}
+	m->stopping = true;
+	m->farewell = (struct store_stop){.op.done = on_farewell};
+	store_stop(m->store, &m->farewell);
+	const struct timeval most = {.tv_usec = FAREWELL_MS * 1000};
+	event_base_loopexit(m->base, &most);
 }
 
 static void on_notified(void *arg, const char *payload)

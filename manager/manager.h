@@ -12,6 +12,8 @@ struct manager {
 	struct event *alarm, *terminate, *interrupt;
 	int64_t alarm_ms;            /* when the alarm is set to go off; monotonic */
 	struct store *store;
+	struct store_stop farewell;  /* tells the other managers that this one stops */
+	bool stopping;
 	struct core *core;
 	struct rpc_server *server;
 	struct services services;

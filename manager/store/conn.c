@@ -33,6 +33,7 @@ struct conn {
 
 	/* the statement in flight */
 	bool busy, preparing, flushing, unsent;
+	bool unreplicated;   /* it was committed here, but a standby that was to have it may not */
 	enum sql_id statement;
 	conn_done *done;
 	void *arg;
@@ -71,7 +72,7 @@ static void disconnect(struct conn *c)
 		PQfinish(c->pg);
 	c->pg = NULL;
 	memset(c->prepared, 0, sizeof c->prepared);
-	c->preparing = c->flushing = c->unsent = false;
+	c->preparing = c->flushing = c->unsent = c->unreplicated = false;
 }
 
 /* The connection is gone: tells who waits, and tries again in a while. */
@@ -184,6 +185,10 @@ static void results_take(struct conn *c)
 			PQclear(c->result);
 			c->result = result;
 			continue;
+		}
+		if (c->unreplicated) { /* as unknown as a connection lost in COMMIT: it is asked for again */
+			broken(c, "the server did not wait until a synchronous standby had the commit");
+			return;
 		}
 		if (!c->result) { /* a statement that could not even be sent */
 			broken(c, c->problem[0] ? c->problem : PQerrorMessage(c->pg));
@@ -335,9 +340,14 @@ static void connecting(struct conn *c)
 	}
 }
 
-static void quiet_notice(void *arg, const PGresult *result)
+/* Of all that a server may remark, one thing counts: that it gave up waiting for the synchronous standby. The message is
+ * in the server's language; where it comes from is not. */
+static void on_notice(void *arg, const PGresult *result)
 {
 	struct conn *c = arg;
+	const char *function = PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION);
+	if (function && !strcmp(function, "SyncRepWaitForLSN"))
+		c->unreplicated = true;
 	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 	log_debug(c->name, "%s", message ? message : "notice");
 }
@@ -382,7 +392,7 @@ static void connect_start(struct conn *c, const char *hosts, const char *address
 		broken(c, why);
 		return;
 	}
-	PQsetNoticeReceiver(c->pg, quiet_notice, c);
+	PQsetNoticeReceiver(c->pg, on_notice, c);
 	io_want(c, EV_WRITE);
 }
 

@@ -446,6 +446,12 @@ struct store_tick {
 };
 void store_tick(struct store *store, struct store_tick *op);
 
+/* Says that the manager stops. No tick must follow. */
+struct store_stop {
+	struct store_op op;
+};
+void store_stop(struct store *store, struct store_stop *op);
+
 /* Tells the other managers of work. */
 struct store_wake {
 	struct store_op op;

@@ -50,6 +50,25 @@ void store_tick(struct store *store, struct store_tick *op)
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 0);
 }
 
+static void on_stopped(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	role_done(role);
+}
+
+static void stop_start(struct role *role)
+{
+	params_int8(&role->params, role->store->manager_id);
+	role_run(role, SQL_MANAGER_STOP, on_stopped);
+}
+
+void store_stop(struct store *store, struct store_stop *op)
+{
+	static const struct op_kind kind = {"stop", stop_start, NULL, false};
+	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 0);
+}
+
 static void on_woken(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;

@@ -1,7 +1,9 @@
 -- Reports that matched no lock: was the attempt ended by an earlier copy of the same report? If not, the lock had been
 -- lost, which the audit keeps. Reads what the statements before it could not see; in a statement of its own therefore.
+-- Where it tells of an earlier commit the fence makes it one of its own, so that synchronous standbys have both.
 --   one element a report: $1 ids, $2 tokens, $3 outcomes, $4 the reporting worker's incarnation
-with looked as materialized (
+with fence as materialized (select pg_logical_emit_message(true, 'reeve', 'fence') as lsn),
+ looked as materialized (
   select u.n, u.id, u.token, u.outcome, u.incarnation,
     coalesce((select h.by_report from task_history h where h.task_id = u.id and h.token = u.token), false)
     or coalesce((select a.by_report from task_attempts a where a.task_id = u.id and a.token = u.token), false)
@@ -13,4 +15,4 @@ with looked as materialized (
   insert into task_events (task_id, version, event, worker_id, note)
   select id, token, 'late_result', incarnation, outcome || ' reported after the lock was lost; nothing changed'
   from looked where known and not reported)
-select n, reported, known from looked order by n
+select n, reported, known, case when reported then (select lsn from fence) end from looked order by n

@@ -2,7 +2,7 @@
 -- claim may be committed long after its worker was lost. The holders of open rows are found by a skip scan, one probe
 -- each. $1 how many journal rows to look into.
 with recursive holder as (
-  (select worker_id from assignments where closed_at is null order by worker_id limit 1)
+  (select worker_id from assignments where closed_at is null and worker_id > 0 order by worker_id limit 1)
   union all
   select (select a.worker_id from assignments a where a.closed_at is null and a.worker_id > h.worker_id
     order by a.worker_id limit 1)

@@ -4,7 +4,7 @@
 --   $1 name, $2 host, $3 pid, $4 version, $5 concurrency, $6 queues, $7 types, $8 the incarnation before or 0
 with other as materialized (
   select name, host, pid from workers
-  where name = $1 and not lost and id <> $8::bigint and (host, pid) is distinct from ($2, $3::int) limit 1),
+  where name = $1 and gone_at is null and not lost and id <> $8::bigint and (host, pid) is distinct from ($2, $3::int) limit 1),
  before as (
   update workers set lost = true, gone_at = clock_timestamp()
   where id = $8::bigint and not lost and not exists (select from other)

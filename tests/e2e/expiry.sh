@@ -150,7 +150,7 @@ story_a_manager_that_starts_watches_attempts_for_their_whole_time() {
 story_a_late_completion_changes_nothing() {
 	begin --concurrency 1 # nothing more is given to it while it stands still
 	id=$(reeve submit sh "[ \$REEVE_ATTEMPT = 2 ] || { touch $DIR/began.\$REEVE_TASK_ID.1
-		until [ -e $DIR/end_first ]; do sleep 0.05; done; touch $DIR/ended; printf first; exit 0; }; $HOLD" --timeout 5s)
+		until [ -e $DIR/end_first ]; do sleep 0.05; done; touch $DIR/ended; printf first; exit 0; }; $HOLD" --timeout 60s)
 	wait_began "$id"
 	signal worker STOP
 	touch "$DIR/end_first"
@@ -175,7 +175,7 @@ story_a_late_completion_changes_nothing() {
 story_a_late_completion_after_the_end_changes_nothing_either() {
 	begin --concurrency 1 # nothing more is given to it while it stands still
 	id=$(reeve submit sh "[ \$REEVE_ATTEMPT = 2 ] && printf second && exit; touch $DIR/began.\$REEVE_TASK_ID.1
-		until [ -e $DIR/end_first ]; do sleep 0.05; done; touch $DIR/ended; printf first" --timeout 5s)
+		until [ -e $DIR/end_first ]; do sleep 0.05; done; touch $DIR/ended; printf first" --timeout 60s)
 	wait_began "$id"
 	signal worker STOP
 	touch "$DIR/end_first"
@@ -195,7 +195,7 @@ story_a_late_completion_after_the_end_changes_nothing_either() {
 # Cut off for longer than the attempt may take, the handler ends only after the other's: it is stopped, or its result refused.
 story_two_workers_never_both_complete_a_task() {
 	begin --concurrency 1 # nothing more is given to it while it stands still
-	id=$(reeve submit sh "echo \$REEVE_ATTEMPT \$REEVE_TOKEN >>$DIR/runs; $HOLD; echo \$REEVE_ATTEMPT >>$DIR/ends" --timeout 5s \
+	id=$(reeve submit sh "echo \$REEVE_ATTEMPT \$REEVE_TOKEN >>$DIR/runs; $HOLD; echo \$REEVE_ATTEMPT >>$DIR/ends" --timeout 60s \
 		--retry-base 10ms)
 	wait_began "$id"
 	signal worker STOP

@@ -4,7 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 
 HOT="submit window_page window_streams claim complete end_attempts late_results heartbeat redeliver expired_find cancel_mark
-	orders_standing"
+	orders_standing lost_find take_back_find worker_lose extend"
+HASHED="submit take_back_find" # they join arrays with what they have found by index
 
 set_up() { # a database as a manager makes it; nothing looks at its tables but this story
 	start_postgres -c autovacuum=off
@@ -39,13 +40,13 @@ plan_of() { # NAME: the generic plan
 	{
 		statement "$1"
 		echo "explain (costs off) execute $1($nulls);"
-	} | session reeve "$([ "$1" = submit ] && echo on || echo off)"
+	} | session reeve "$([[ " $HASHED " = *" $1 "* ]] && echo on || echo off)"
 }
 
 # What is wrong with a plan, if anything. Sequential scans are switched off for these sessions, so that a lost index shows
 # as a scan of a whole other one: an index scan without a condition.
 faults_in() { # NAME <PLAN
-	awk -v name="$1" -v windows="$([[ $1 = window_* ]] && echo 1)" '
+	awk -v name="$1" -v hashed="$([[ " $HASHED " = *" $1 "* ]] && echo 1)" -v windows="$([[ $1 = window_* ]] && echo 1)" '
 		function close_scan() {
 			if (scan != "" && !condition) print "no condition:" scan
 			scan = ""; condition = 0
@@ -53,7 +54,7 @@ faults_in() { # NAME <PLAN
 		/->|CTE |InitPlan|SubPlan/ { close_scan() }
 		/Seq Scan on/ { print "sequential:" $0 }
 		/Bitmap (Heap|Index) Scan/ { print "bitmap:" $0 }
-		/(Hash|Merge) .*Join/ && name != "submit" { print "join:" $0 }
+		/(Hash|Merge) .*Join/ && !hashed { print "join:" $0 }
 		/Scan.* on tasks( |$)/ && !/ using tasks_(pkey|ready) on tasks/ { print "tasks reached otherwise:" $0 }
 		/ using tasks_ready / && !windows { print "tasks reached by the ready index:" $0 }
 		/ using tasks_pkey / && windows { print "tasks reached by their id:" $0 }
