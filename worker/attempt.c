@@ -6,6 +6,7 @@
 #include "common/clock.h"
 #include "common/text.h"
 #include "worker/handler.h"
+#include "worker/lease.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -27,8 +28,8 @@ enum { ERROR_MAX_BYTES = 16 * 1024 };
 
 static char none[] = "";
 
-struct attempt *attempt_create(
-    Reeve__V1__Assignment *assignment, struct handler *handler, size_t max_result_bytes, int64_t sent_ms)
+struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler *handler, const struct lease *lease,
+    size_t max_result_bytes, int64_t claimed_ms)
 {
 	struct attempt *attempt = calloc(1, sizeof *attempt);
 	int64_t expires_in = assignment->expires_in_ms;
@@ -37,9 +38,11 @@ struct attempt *attempt_create(
 		abort();
 	attempt->assignment = assignment;
 	attempt->handler = handler;
+	attempt->lease = lease;
 	attempt->max_result_bytes = max_result_bytes;
 	attempt->key = (struct attempt_key){assignment->task_id, assignment->token};
-	attempt->expires_ms = expires_in > 0 && expires_in < INT64_MAX - sent_ms ? sent_ms + expires_in : INT64_MAX;
+	attempt->expires_ms =
+	    expires_in > 0 && expires_in < INT64_MAX - claimed_ms ? claimed_ms + expires_in : INT64_MAX;
 	attempt->timeout_ms = assignment->timeout_ms > 0 ? assignment->timeout_ms : INT64_MAX;
 	if (handler && handler->timeout_ms > 0 && handler->timeout_ms < attempt->timeout_ms)
 		attempt->timeout_ms = handler->timeout_ms;
@@ -83,7 +86,7 @@ bool attempt_stop(struct attempt *attempt, enum stop_reason reason)
 {
 	int was = atomic_load(&attempt->stop);
 
-	while (was == STOP_NONE || (reason == STOP_ABANDON && was != STOP_ABANDON))
+	while (was == STOP_NONE || ((int)reason >= STOP_LOST && (int)reason > was))
 		if (atomic_compare_exchange_weak(&attempt->stop, &was, reason))
 			return true;
 	return false;
@@ -91,12 +94,16 @@ bool attempt_stop(struct attempt *attempt, enum stop_reason reason)
 
 bool reeve_attempt_cancelled(const struct reeve_attempt *public)
 {
-	const struct attempt *attempt = (const struct attempt *)public;
-	int64_t end = atomic_load_explicit(&attempt->timeout_at_ms, memory_order_relaxed);
+	struct attempt *attempt = (struct attempt *)public; /* it is ours, and only the caller's view of it is const */
+	int64_t now_ms;
 
 	if (atomic_load(&attempt->stop) != STOP_NONE)
 		return true;
-	return end != INT64_MAX && clock_monotonic_ms() >= end;
+	now_ms = clock_monotonic_ms();
+	/* Nobody may have come to say so: the whole worker may have stood still. */
+	if (!lease_runs(attempt->lease, now_ms))
+		attempt_stop(attempt, STOP_LEASE);
+	return atomic_load(&attempt->stop) != STOP_NONE || now_ms >= atomic_load(&attempt->timeout_at_ms);
 }
 
 bool attempt_stale(const struct attempt *attempt, int64_t now_ms)
@@ -176,6 +183,7 @@ void attempt_end_stopped(struct attempt *attempt, enum stop_reason reason)
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "drained", "the worker stops");
 		break;
 	case STOP_LEASE:
+	case STOP_LOST:
 	case STOP_ABANDON: /* never reported */
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED, "lease", "stopped: lease ended");
 		break;

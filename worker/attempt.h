@@ -16,6 +16,7 @@
 #include <uthash.h>
 
 struct handler;
+struct lease;
 struct slot;
 
 enum attempt_place {
@@ -30,8 +31,9 @@ enum stop_reason {
 	STOP_NONE,
 	STOP_CANCEL,  /* a cancel was ordered */
 	STOP_DRAIN,   /* the worker stops */
-	STOP_LEASE,   /* the incarnation was lost */
-	STOP_ABANDON, /* the attempt is not ours any more: nothing is to be reported */
+	STOP_LEASE,   /* the worker's lease is about to end */
+	STOP_LOST,    /* the incarnation was lost: somebody else may have the attempt by now */
+	STOP_ABANDON, /* it is not ours any more: nothing is to be reported */
 };
 
 /* What a handler says. The texts are owned, NULL for none. */
@@ -54,6 +56,7 @@ struct attempt {
 	Reeve__V1__Assignment *assignment; /* owned: the texts of `public` are its */
 	struct handler *handler;           /* NULL: there is none for this type */
 	size_t max_result_bytes;
+	const struct lease *lease; /* the worker's */
 
 	/* On the monotonic clock, milliseconds. */
 	int64_t expires_ms;            /* the manager takes the attempt back; INT64_MAX: never */
@@ -75,15 +78,16 @@ struct attempt {
 	UT_hash_handle hh;           /* in the table of held attempts, by key */
 };
 
-/* Makes an attempt of an assignment, which it owns from now on, that arrived in answer to a call sent at `sent_ms`.
- * Never NULL. */
-struct attempt *attempt_create(
-    Reeve__V1__Assignment *assignment, struct handler *handler, size_t max_result_bytes, int64_t sent_ms);
+/* Makes an attempt of an assignment, which it owns from now on, that was claimed at `claimed_ms` or later. Never NULL.
+ */
+struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler *handler, const struct lease *lease,
+    size_t max_result_bytes, int64_t claimed_ms);
 
 /* Frees it. NULL is allowed. */
 void attempt_free(struct attempt *attempt);
 
-/* Asks to stop, unless something else already did (but to abandon overrides all). True if that is new. */
+/* Asks to stop, unless something else already did (but what was lost or abandoned overrides what was not). True if that
+ * is new. */
 bool attempt_stop(struct attempt *attempt, enum stop_reason reason);
 
 /* True if so little time is left before the attempt expires, after waiting here, that its handler might not end by

@@ -20,6 +20,7 @@
 enum {
 	STUCK_MS = 2000,        /* beyond the grace: so long a handler may take to end when told to */
 	REPORT_LAST_MS = 10000, /* how long managers are waited for at the end */
+	GUARD_LATE_MS = 2000,   /* so long after the lease's end every program is dead, if the guard is not */
 };
 
 void worker_kick(struct reeve_worker *worker)
@@ -53,6 +54,29 @@ static void return_ready(struct reeve_worker *worker)
 {
 	while (worker->ready)
 		held_stop(worker, worker->ready, STOP_DRAIN);
+}
+
+/* When a guard that has not ended the programs by then is taken for one that stands still. */
+static int64_t guard_limit(const struct reeve_worker *worker)
+{
+	return worker->lease_until_ms + GUARD_LATE_MS;
+}
+
+/* The lease is over, and programs that the guard should have killed have not ended: with it they die. */
+static void heed_guard(struct reeve_worker *worker, int64_t now_ms)
+{
+	const struct attempt *attempt;
+
+	if (!worker->launcher || worker->guard_killed || !worker->taken_count || now_ms < guard_limit(worker))
+		return;
+	for (attempt = worker->held; attempt; attempt = attempt->hh.next) {
+		if (attempt->place != PLACE_TAKEN || !attempt->handler || !attempt->handler->processes)
+			continue;
+		log_error(worker->object, "programs run beyond the lease, the guard does not kill them: killing it");
+		worker->guard_killed = true;
+		launcher_kill(worker->launcher);
+		return;
+	}
 }
 
 /* Begins to drain, or hurries a drain under way: running handlers are stopped at `until_ms`. */
@@ -151,6 +175,10 @@ static int64_t next_look(const struct reeve_worker *worker)
 	if (worker->phase == PHASE_REGISTERING && worker->register_rest.until_ms > now_ms &&
 	    worker->register_rest.until_ms < next_ms)
 		next_ms = worker->register_rest.until_ms;
+	if (worker->phase == PHASE_SERVING && !worker->lease_stopped && atomic_load(&worker->lease->stop_ms) < next_ms)
+		next_ms = atomic_load(&worker->lease->stop_ms);
+	if (worker->launcher && worker->taken_count && guard_limit(worker) > now_ms && guard_limit(worker) < next_ms)
+		next_ms = guard_limit(worker);
 	if (worker->draining && worker_unfinished(worker) && !worker->stopped_all && worker->drain_until_ms < next_ms)
 		next_ms = worker->drain_until_ms;
 	if ((worker->stopped_all || worker->reporting_last) && worker->give_up_ms < next_ms)
@@ -188,6 +216,8 @@ void control_run(struct reeve_worker *worker)
 
 		pthread_mutex_lock(&worker->lock);
 		heed_stops(worker, clock_monotonic_ms());
+		session_heed_lease(worker, clock_monotonic_ms());
+		heed_guard(worker, clock_monotonic_ms());
 		slots_sweep(worker, clock_monotonic_ms());
 		advance_drain(worker, clock_monotonic_ms());
 		pthread_mutex_unlock(&worker->lock);

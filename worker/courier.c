@@ -64,7 +64,8 @@ static uint32_t free_slots(const struct reeve_worker *worker)
 	int64_t capacity = worker->slots.wanted + worker->prefetch;
 	int64_t spoken_for = (int64_t)worker_unfinished(worker) + worker->fetches.slots;
 
-	if (spoken_for >= capacity || worker->outbox.waiting_bytes + worker->outbox.reported_bytes > OUTBOX_BYTES_MAX)
+	if (!lease_runs(worker->lease, clock_monotonic_ms()) || spoken_for >= capacity ||
+	    worker->outbox.waiting_bytes + worker->outbox.reported_bytes > OUTBOX_BYTES_MAX)
 		return 0;
 	return capacity - spoken_for < FETCH_SLOTS_MAX ? (uint32_t)(capacity - spoken_for) : FETCH_SLOTS_MAX;
 }
@@ -128,8 +129,8 @@ static void make_attempts(struct reeve_worker *worker, Reeve__V1__FetchResponse 
 		Reeve__V1__Assignment *assignment = response->assignments[i];
 
 		response->assignments[i] = NULL;
-		into[i] = attempt_create(
-		    assignment, handler_find(worker->handlers, assignment->type), max_result, claimed_ms);
+		into[i] = attempt_create(assignment, handler_find(worker->handlers, assignment->type), worker->lease,
+		    max_result, claimed_ms);
 	}
 }
 

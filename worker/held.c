@@ -100,3 +100,12 @@ void held_stop_all(struct reeve_worker *worker, enum stop_reason reason)
 			held_stop(worker, attempt, reason);
 	}
 }
+
+void held_stop_taken(struct reeve_worker *worker, enum stop_reason reason)
+{
+	struct attempt *attempt;
+
+	for (attempt = worker->held; attempt; attempt = attempt->hh.next)
+		if (attempt->place == PLACE_TAKEN)
+			held_stop(worker, attempt, reason);
+}

@@ -25,7 +25,8 @@ struct attempt *held_find(const struct reeve_worker *worker, int64_t task_id, in
  * that to abandon takes it out of the outbox. True if that changed something. */
 bool held_stop(struct reeve_worker *worker, struct attempt *attempt, enum stop_reason reason);
 
-/* Stops all that have not ended. */
+/* Stops all that have not ended, and those of them that slots have. */
 void held_stop_all(struct reeve_worker *worker, enum stop_reason reason);
+void held_stop_taken(struct reeve_worker *worker, enum stop_reason reason);
 
 #endif

@@ -9,14 +9,21 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+enum {
+	SILENT_MS = 10 * 1000, /* a spawner that looks at nothing for so long stands still */
+	END_MS = 2000,         /* and one that does not end within this */
+};
 
 enum entry_state { ENTRY_FREE, ENTRY_RUNNING, ENTRY_ENDED };
 
@@ -30,11 +37,14 @@ struct entry {
 struct launcher {
 	int socket;
 	pid_t spawner;
+	int pidfd; /* of it; −1: the kernel has none */
 	struct spawn_shared *shared;
 	pthread_t reader;
 	bool watched;
 	void (*died)(void *arg);
 	void *died_arg;
+	int64_t told_ms;         /* the lease that the spawner was last told to look at */
+	int64_t unseen_since_ms; /* since when it has not */
 
 	pthread_mutex_t lock; /* guards what follows */
 	struct entry *entries;
@@ -61,6 +71,7 @@ struct launcher *launcher_create(struct reeve_error *error)
 		free(launcher);
 		return NULL;
 	}
+	launcher->pidfd = pidfd_open(launcher->spawner, 0);
 	pthread_mutex_init(&launcher->lock, NULL);
 	launcher->entries = calloc(SPAWN_MAX, sizeof *launcher->entries);
 	launcher->free_indices = calloc(SPAWN_MAX, sizeof *launcher->free_indices);
@@ -92,8 +103,10 @@ static void note_exit(struct launcher *launcher, const struct spawn_exit *messag
 	entry = &launcher->entries[message->index];
 	assert(entry->state == ENTRY_RUNNING && entry->id == message->id);
 	entry->state = ENTRY_ENDED;
-	entry->end = (struct launch_end){
-	    .status = message->status, .start_error = message->start_error, .signalled = message->signalled != 0};
+	entry->end = (struct launch_end){.status = message->status,
+	    .start_error = message->start_error,
+	    .signalled = message->signalled != 0,
+	    .lease = message->lease != 0};
 	notify(entry);
 	pthread_mutex_unlock(&launcher->lock);
 }
@@ -172,6 +185,14 @@ void launcher_destroy(struct launcher *launcher)
 	assert(launcher->free_count == SPAWN_MAX);
 	pthread_mutex_unlock(&launcher->lock);
 	shutdown(launcher->socket, SHUT_RDWR);
+	if (launcher->pidfd >= 0) {
+		struct pollfd gone = {.fd = launcher->pidfd, .events = POLLIN};
+
+		while (poll(&gone, 1, END_MS) < 0 && errno == EINTR)
+			;
+		launcher_kill(launcher); /* unless it has ended */
+		close(launcher->pidfd);
+	}
 	if (launcher->watched)
 		pthread_join(launcher->reader, NULL);
 	close(launcher->socket);
@@ -323,13 +344,30 @@ bool launcher_ended(struct launcher *launcher, const struct launch *launch, stru
 	return ended;
 }
 
-void launcher_lease(struct launcher *launcher, int64_t until_ms)
+struct lease *launcher_lease(struct launcher *launcher)
 {
-	struct spawn_request request = {.kind = SPAWN_LEASE, .value = until_ms};
+	return &launcher->shared->lease;
+}
+
+void launcher_kill(struct launcher *launcher)
+{
+	if (launcher->pidfd >= 0)
+		pidfd_send_signal(launcher->pidfd, SIGKILL, NULL, 0);
+}
+
+void launcher_renewed(struct launcher *launcher)
+{
+	struct lease *lease = &launcher->shared->lease;
+	struct spawn_request request = {.kind = SPAWN_LEASE};
 	struct iovec iov = {.iov_base = &request, .iov_len = sizeof request};
 	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+	int64_t now_ms = clock_monotonic_ms();
 
-	/* Called with the worker's lock: never wait. One that does not get through leaves an earlier deadline standing.
-	 */
+	if (atomic_load(&lease->seen_ms) == launcher->told_ms)
+		launcher->unseen_since_ms = now_ms;
+	else if (now_ms - launcher->unseen_since_ms > SILENT_MS)
+		launcher_kill(launcher);
+	launcher->told_ms = atomic_load(&lease->guard_ms);
+	/* One that finds no room is not missed: whoever has that much to read wakes up anyhow. */
 	send_packet(launcher, &message, MSG_DONTWAIT);
 }

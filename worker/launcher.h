@@ -8,6 +8,7 @@
 #define REEVE_WORKER_LAUNCHER_H
 
 #include "common/error.h"
+#include "worker/lease.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,6 +55,7 @@ struct launch_end {
 	int status;      /* as waitpid gives it */
 	int start_error; /* errno; 0: it had started */
 	bool signalled;  /* launcher_signal reached it before it ended by itself */
+	bool lease;      /* the guard killed it, or did not start it, because the lease was over */
 	bool lost;       /* the spawner has died, and it with it; of the rest only this means something: */
 	bool begun;      /* it had become its program */
 };
@@ -61,7 +63,14 @@ struct launch_end {
 /* True once the process has ended, with what is known in *end; from then on `launch` means nothing. */
 bool launcher_ended(struct launcher *launcher, const struct launch *launch, struct launch_end *end);
 
-/* Tells the spawner until when the lease runs (clock_monotonic_ms). */
-void launcher_lease(struct launcher *launcher, int64_t until_ms);
+/* The lease that the spawner goes by. Lives as long as the launcher. */
+struct lease *launcher_lease(struct launcher *launcher);
+
+/* Tells the spawner that the lease has changed. A spawner that has not looked at it for long, though told to, stands
+ * still, and is killed: it would not do its duty. Never waits; calls must not overlap. */
+void launcher_renewed(struct launcher *launcher);
+
+/* Kills the spawner, and with it all that it started. */
+void launcher_kill(struct launcher *launcher);
 
 #endif

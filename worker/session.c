@@ -34,9 +34,35 @@ struct registration {
 
 void session_renew(struct reeve_worker *worker, int64_t sent_ms)
 {
+	int64_t now_ms = clock_monotonic_ms();
+	bool stood = !lease_runs(worker->lease, now_ms);
+
 	worker->lease_until_ms = sent_ms + worker->lease_ms;
+	lease_set(worker->lease, worker->lease_until_ms, worker->lease_ms);
 	if (worker->launcher)
-		launcher_lease(worker->launcher, worker->lease_until_ms);
+		launcher_renewed(worker->launcher);
+	if (!lease_runs(worker->lease, now_ms))
+		return;
+	if (worker->lease_stopped)
+		log_info(worker->object, "the lease is renewed: going on");
+	worker->lease_stopped = false;
+	if (stood) {
+		slots_wake(worker, (int64_t)worker->ready_count * HANDLER_COST_FULL_US);
+		worker_kick(worker);
+	}
+}
+
+void session_heed_lease(struct reeve_worker *worker, int64_t now_ms)
+{
+	if (worker->phase != PHASE_SERVING || worker->lease_stopped || lease_runs(worker->lease, now_ms))
+		return;
+	worker->lease_stopped = true;
+	log_warn(worker->object,
+	    "no heartbeat sent in the last %lld ms was answered, the lease ends in %lld ms: stopping the "
+	    "%zu tasks that run",
+	    (long long)(worker->lease_ms - (worker->lease_until_ms - now_ms)),
+	    (long long)(worker->lease_until_ms - now_ms), worker->taken_count);
+	held_stop_taken(worker, STOP_LEASE);
 }
 
 static void begin(struct reeve_worker *worker, const Reeve__V1__RegisterResponse *response, int64_t sent_ms)
@@ -51,6 +77,7 @@ static void begin(struct reeve_worker *worker, const Reeve__V1__RegisterResponse
 	backoff_clear(&worker->register_rest);
 	backoff_clear(&worker->fetch_rest);
 	worker->register_failures = 0;
+	worker->lease_stopped = false;
 	session_renew(worker, sent_ms);
 	pthread_cond_broadcast(&worker->heartbeat_cond);
 	log_info(worker->object, "registered as incarnation %lld", (long long)worker->incarnation);
@@ -98,7 +125,7 @@ static void register_done(void *arg, struct rpc_answer *answer)
 	worker_kick(worker);
 }
 
-static void start_register(struct reeve_worker *worker, uint32_t concurrency)
+static void start_register(struct reeve_worker *worker, uint32_t concurrency, int64_t previous)
 {
 	static char version[] = REEVE_VERSION;
 	Reeve__V1__RegisterRequest request = REEVE__V1__REGISTER_REQUEST__INIT;
@@ -118,6 +145,7 @@ static void start_register(struct reeve_worker *worker, uint32_t concurrency)
 	request.types = worker->types.list;
 	request.n_types = worker->types.count;
 	request.version = version;
+	request.previous = previous;
 	call = rpc_client_start(worker->rpc, &reeve__v1__worker_service__descriptor, "Register", &request.base,
 	    &options, register_done, registration);
 	pthread_mutex_lock(&worker->lock);
@@ -130,6 +158,7 @@ void session_step(struct reeve_worker *worker)
 {
 	rpc_call_id cancel = 0;
 	uint32_t concurrency = 0;
+	int64_t previous = 0;
 
 	pthread_mutex_lock(&worker->lock);
 	if (worker->phase == PHASE_LOST && worker_unfinished(worker) == 0)
@@ -142,12 +171,13 @@ void session_step(struct reeve_worker *worker)
 	           !worker->refused && clock_monotonic_ms() >= worker->register_rest.until_ms) {
 		worker->registering = true;
 		concurrency = (uint32_t)worker->slots.wanted;
+		previous = worker->incarnation;
 	}
 	pthread_mutex_unlock(&worker->lock);
 	if (cancel)
 		rpc_client_cancel(worker->rpc, cancel);
 	if (concurrency)
-		start_register(worker, concurrency);
+		start_register(worker, concurrency, previous);
 }
 
 void session_lost(struct reeve_worker *worker, const char *why)
@@ -164,7 +194,7 @@ void session_lost(struct reeve_worker *worker, const char *why)
 		    worker->stale_count < (int)(sizeof worker->stale_calls / sizeof *worker->stale_calls))
 			worker->stale_calls[worker->stale_count++] = fetch->call;
 	fetches_reset(&worker->fetches);
-	held_stop_all(worker, STOP_LEASE);
+	held_stop_all(worker, STOP_LOST);
 	pthread_cond_broadcast(&worker->heartbeat_cond);
 	worker_kick(worker);
 }

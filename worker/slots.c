@@ -4,6 +4,9 @@
  * A slot runs its batch without the lock: `next` is the next one to begin, `done` how many have ended. Control, under
  * the lock, may collect those that have ended and, by moving `next` past the end in one atomic step, take over those
  * that have not begun: each index is begun by the slot or taken over, never both.
+ *
+ * Nothing is begun without a lease. C functions, which nobody but the guard can end, are begun only while the lease's
+ * count of them is raised (lease.h).
  */
 #include "worker/slots.h"
 
@@ -126,6 +129,8 @@ static void run(struct slot *slot, struct attempt *attempt)
 
 	if (stop != STOP_NONE) {
 		attempt_end_stopped(attempt, stop);
+	} else if (!lease_runs(attempt->lease, start_us / 1000)) {
+		attempt_end_stopped(attempt, STOP_LEASE);
 	} else if (!handler) {
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "no-handler",
 		    "this worker has no handler for type %s", attempt->public.type);
@@ -150,14 +155,21 @@ static void run(struct slot *slot, struct attempt *attempt)
 
 static void run_batch(struct slot *slot)
 {
+	/* A process is always alone in its batch, and the guard's anyway. */
+	bool functions = !slot->batch[0]->handler || !slot->batch[0]->handler->processes;
+
+	if (functions)
+		atomic_fetch_add(&slot->worker->lease->functions, 1);
 	for (;;) {
 		unsigned i = atomic_fetch_add(&slot->next, 1);
 
 		if (i >= slot->count)
-			return;
+			break;
 		run(slot, slot->batch[i]);
 		atomic_store(&slot->done, i + 1);
 	}
+	if (functions)
+		atomic_fetch_sub(&slot->worker->lease->functions, 1);
 }
 
 /* Gives those of the batch that have ended to the outbox. Under the lock. */
@@ -187,6 +199,9 @@ static bool take(struct slot *slot)
 	int cost = 0;
 
 	slot->count = slot->collected = 0;
+	/* What is ready waits for the lease to be renewed, which wakes the slots. */
+	if (!lease_runs(worker->lease, clock_monotonic_ms()))
+		return false;
 	while ((attempt = worker->ready) && slot->count < SLOT_BATCH_MAX) {
 		cost += slots_cost(attempt);
 		if (slot->count && cost > HANDLER_COST_FULL_US)

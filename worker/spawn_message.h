@@ -5,6 +5,8 @@
 #ifndef REEVE_WORKER_SPAWN_MESSAGE_H
 #define REEVE_WORKER_SPAWN_MESSAGE_H
 
+#include "worker/lease.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -18,7 +20,7 @@ enum {
 enum spawn_request_kind {
 	SPAWN_START,  /* start a process; standard input, output and error come along as descriptors */
 	SPAWN_SIGNAL, /* send `value`, a signal, to a process's group; one that has ended is ignored */
-	SPAWN_LEASE,  /* `value`: until when the lease runs, CLOCK_MONOTONIC in milliseconds */
+	SPAWN_LEASE,  /* the lease has changed: look at it */
 };
 
 /* From the worker. For SPAWN_START the texts follow, each with its NUL: the program, its directory (empty: the
@@ -32,12 +34,16 @@ struct spawn_request {
 	uint32_t environment; /* how many */
 };
 
+/* In place of an errno: it was not started since the lease was over. */
+enum { SPAWN_LEASE_OVER = -1 };
+
 /* Memory that the worker, the spawner and, until it becomes its program, each process share. */
 struct spawn_shared {
+	struct lease lease;
 	/* By index. Set to 0 before a SPAWN_START. */
 	struct {
 		_Atomic int32_t pid;   /* written by the process itself just before it becomes its program */
-		_Atomic int32_t error; /* errno, likewise, if it could not */
+		_Atomic int32_t error; /* errno, likewise, if it could not; SPAWN_LEASE_OVER */
 	} processes[SPAWN_MAX];
 };
 
@@ -48,6 +54,7 @@ struct spawn_exit {
 	int32_t status;      /* as waitpid gives it */
 	int32_t start_error; /* errno of what went wrong before the program ran; 0: it ran */
 	int32_t signalled;   /* 1: it was sent a SPAWN_SIGNAL before it ended */
+	int32_t lease;       /* 1: it was killed, or not started, because the lease was over */
 };
 
 #endif

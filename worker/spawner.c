@@ -1,5 +1,7 @@
 /*
- * The spawner process. One thread, one loop: the socket to the worker, a signalfd for SIGCHLD, the worker's pidfd.
+ * The spawner process. One thread, one loop: the socket to the worker, a signalfd for SIGCHLD, the worker's pidfd, and
+ * the end of the lease, which is read from memory shared with the worker whenever something is to be decided by it. A
+ * message that says that it has changed only wakes this process up.
  *
  * Each handler leads a session and a process group of its own. A handler that has ended is not waited for before its
  * group was killed: while it is a zombie its pid, and so the group's number, can be nobody else's. All signals are
@@ -8,6 +10,8 @@
  */
 #include "worker/spawner.h"
 
+#include "common/log.h"
+#include "worker/descendants.h"
 #include "worker/spawn_message.h"
 
 #include <errno.h>
@@ -35,18 +39,19 @@ struct child {
 	int status;
 	bool ended;     /* the worker is still to be told */
 	bool signalled; /* the worker had it sent a signal */
+	bool lease;     /* it was killed, or not started, because the lease was over */
 };
 
 struct spawner {
 	int socket;
 	int signals;
 	int worker; /* a pidfd: the socket may outlive the worker in a child of its own; −1: the kernel has none */
-	pid_t pid;
+	pid_t pid, parent;
 	struct child *children; /* SPAWN_MAX, by index */
 	struct spawn_shared *shared;
 	uint32_t used;   /* those from here on have never been used */
 	uint32_t unsaid; /* children that have ended, and the worker is still to be told */
-	int64_t lease_until_ms; /* as the worker last said */
+	bool worker_killed;
 	char *
 	    *environment; /* the worker's, without what is set for each handler; room for SPAWN_ENVIRONMENT_MAX more */
 	size_t inherited; /* how many there are */
@@ -63,12 +68,29 @@ static void signal_group(pid_t pid, int signal_number)
 		kill(pid, signal_number);
 }
 
+/* Kills every child's group, then what has left these groups. Children that left by themselves, with nothing else
+ * running, are let be: they belong to attempts that are long over. True if there was something to kill. */
+static bool kill_all(struct spawner *spawner)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < spawner->used; i++) {
+		struct child *child = &spawner->children[i];
+
+		if (!child->id || child->ended || child->lease)
+			continue;
+		any = child->lease = true;
+		signal_group(child->pid, SIGKILL);
+	}
+	if (any)
+		descendants_kill();
+	return any;
+}
+
 /* Kills everything and ends: the worker is gone. */
 static void __attribute__((noreturn)) finish(struct spawner *spawner)
 {
-	for (uint32_t i = 0; i < spawner->used; i++)
-		if (spawner->children[i].id && !spawner->children[i].ended)
-			signal_group(spawner->children[i].pid, SIGKILL);
+	kill_all(spawner);
 	_exit(0);
 }
 
@@ -89,7 +111,8 @@ static void tell(struct spawner *spawner)
 		    .id = child->id,
 		    .status = child->status,
 		    .start_error = child->start_error,
-		    .signalled = child->signalled};
+		    .signalled = child->signalled,
+		    .lease = child->lease};
 
 		if (!child->id || !child->ended)
 			continue;
@@ -124,8 +147,43 @@ static void reap(struct spawner *spawner)
 		if (waitpid(info.si_pid, &status, 0) != info.si_pid || !child)
 			continue;
 		child->start_error = atomic_load(&spawner->shared->processes[child - spawner->children].error);
+		if (child->start_error == SPAWN_LEASE_OVER) {
+			child->start_error = 0;
+			child->lease = true;
+		}
 		ended(spawner, child, status);
 	}
+}
+
+/* A C function runs in the worker though the lease is over. */
+static void kill_worker(struct spawner *spawner)
+{
+	if (spawner->worker_killed)
+		return;
+	spawner->worker_killed = true;
+	log_error("guard", "the lease is over and a function still runs: killing the worker, process %d",
+	    (int)spawner->parent);
+	if (spawner->worker >= 0)
+		pidfd_send_signal(spawner->worker, SIGKILL, NULL, 0);
+	else if (getppid() == spawner->parent)
+		kill(spawner->parent, SIGKILL);
+}
+
+/* Ends what must not outlive the lease, if that is over. How long poll may wait. */
+static int guard(struct spawner *spawner)
+{
+	struct lease *lease = &spawner->shared->lease;
+	int64_t end_ms = atomic_load(&lease->guard_ms), rest_ms = end_ms - clock_monotonic_ms();
+
+	atomic_store(&lease->seen_ms, end_ms);
+	if (rest_ms > 0)
+		return rest_ms < 3600 * 1000 ? (int)rest_ms : 3600 * 1000;
+	reap(spawner); /* one that has ended by itself, just now, must not look as if the lease had done it */
+	if (kill_all(spawner))
+		log_warn("guard", "the lease is over: killed what ran");
+	if (atomic_load(&lease->functions))
+		kill_worker(spawner);
+	return -1; /* nothing begins before there is a new lease, and that comes with a message */
 }
 
 /* What the child does between fork and exec. */
@@ -148,6 +206,9 @@ become(struct spawner *spawner, uint32_t index, const char *path, const char *di
 		signal(i, SIG_DFL);
 	sigemptyset(&nothing);
 	sigprocmask(SIG_SETMASK, &nothing, NULL);
+	errno = SPAWN_LEASE_OVER;
+	if (lease_guard_acts(&spawner->shared->lease)) /* this process, or its parent, was held up */
+		goto failed;
 	atomic_store(&spawner->shared->processes[index].pid, getpid());
 	execve(path, spawner->arguments, spawner->environment);
 failed:
@@ -193,6 +254,11 @@ static void start(struct spawner *spawner, size_t length, const int fds[3])
 	*child = (struct child){.id = request.id};
 	if (request.index >= spawner->used)
 		spawner->used = request.index + 1;
+	if (lease_guard_acts(&spawner->shared->lease)) {
+		child->lease = true;
+		ended(spawner, child, 0);
+		return;
+	}
 	if (fds[2] < 0) { /* the kernel drops descriptors for which this process has no room */
 		child->start_error = EMFILE;
 		ended(spawner, child, 0);
@@ -239,8 +305,7 @@ static void obey(struct spawner *spawner, size_t length, const int fds[3])
 	case SPAWN_SIGNAL:
 		signal_child(spawner, &request);
 		break;
-	case SPAWN_LEASE:
-		spawner->lease_until_ms = request.value;
+	case SPAWN_LEASE: /* guard() looks at it */
 		break;
 	default:
 		abort();
@@ -307,7 +372,9 @@ static void close_others(struct spawner *spawner)
 	    close_range(4, ~0U, 0) < 0)
 		_exit(1);
 	spawner->socket = 3;
-	spawner->worker = pidfd_open(getppid(), 0);
+	spawner->worker = pidfd_open(spawner->parent, 0);
+	if (getppid() != spawner->parent) /* it has died, and its number may be another's */
+		_exit(1);
 }
 
 /* Blocks every signal that somebody may send, and has SIGCHLD read from a descriptor. */
@@ -339,15 +406,18 @@ static void forget_signals(struct spawner *spawner)
 		;
 }
 
-static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *shared)
+static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *shared, pid_t parent)
 {
 	static struct spawner spawner;
 	struct pollfd ready[3];
+	int rest_ms;
 
 	setsid(); /* a terminal's Ctrl-C is for the worker */
 	prctl(PR_SET_NAME, "reeve-spawner");
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* what loses its parent stays ours */
 	spawner.socket = socket;
 	spawner.shared = shared;
+	spawner.parent = parent;
 	spawner.pid = getpid();
 	close_others(&spawner);
 	block_signals(&spawner);
@@ -356,10 +426,11 @@ static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *sha
 	if (!spawner.children)
 		_exit(1);
 	for (;;) {
+		rest_ms = guard(&spawner);
 		ready[0] = (struct pollfd){.fd = spawner.socket, .events = POLLIN | (spawner.unsaid ? POLLOUT : 0)};
 		ready[1] = (struct pollfd){.fd = spawner.signals, .events = POLLIN};
 		ready[2] = (struct pollfd){.fd = spawner.worker, .events = POLLIN};
-		if (poll(ready, 3, -1) < 0)
+		if (poll(ready, 3, rest_ms) < 0)
 			continue;
 		if (ready[2].revents)
 			finish(&spawner);
@@ -375,15 +446,15 @@ static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *sha
 
 pid_t spawner_fork(int *socket, struct spawn_shared *shared)
 {
+	pid_t pid, parent = getpid();
 	int pair[2];
-	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
 	pid = fork();
 	if (pid == 0) {
 		close(pair[0]);
-		serve(pair[1], shared);
+		serve(pair[1], shared, parent);
 	}
 	close(pair[1]);
 	if (pid < 0) {

@@ -1,11 +1,11 @@
 /*
  * The worker: all that its threads share, and who may touch it.
  *
- *   control    reeve_worker_run's own thread: decides everything, starts every call but heartbeats   control.c,
- * courier.c slots      `concurrency` threads that run handlers                                               slots.c
- *   heartbeat  one thread that renews the lease                                                      heartbeat.c
- *   launcher   one thread that hears which processes have ended                                      launcher.c
- *   rpc        the client's threads, on which answers arrive                                         courier.c
+ *   control    reeve_worker_run's own thread: decides everything, starts most calls   control.c, courier.c
+ *   slots      `concurrency` threads that run handlers                                slots.c
+ *   heartbeat  one thread that renews the lease                                       heartbeat.c
+ *   launcher   one thread that hears which processes have ended                       launcher.c
+ *   rpc        the client's threads, on which answers arrive                          courier.c
  *
  * One lock guards the state; it is held for moments, never over a call or a handler. What a heartbeat says is one
  * snapshot under it: an attempt is in `held` from the very moment its Fetch is no longer waited for. Whoever changes
@@ -56,6 +56,8 @@ struct reeve_worker {
 	int64_t kill_grace_ms;
 	struct handler *handlers;
 	struct launcher *launcher; /* NULL: none */
+	struct lease *lease;       /* changed under the lock, read without (lease.h) */
+	struct lease own_lease;    /* … which it is where there is no launcher */
 	struct rpc_client *rpc;
 
 	/* For all threads, without the lock. */
@@ -77,6 +79,7 @@ struct reeve_worker {
 	int64_t lease_ms;
 	int64_t heartbeat_ms;
 	int64_t lease_until_ms; /* on the monotonic clock, counted from before the acknowledged call was sent */
+	bool lease_stopped;     /* it is about to end, or over: what ran has been told to end */
 	size_t max_result_bytes;
 	bool registering; /* a Register is under way */
 	rpc_call_id register_call;
@@ -116,6 +119,7 @@ struct reeve_worker {
 	int64_t drain_until_ms; /* when they will be; INT64_MAX: never */
 	bool reporting_last;    /* nothing runs any more */
 	int64_t give_up_ms;     /* when to stop waiting for handlers, then for managers */
+	bool guard_killed;      /* the spawner, since it stood still */
 	bool spawner_died;
 	bool stuck; /* a handler does not end: its thread and all it may touch are left alone */
 };

@@ -116,9 +116,12 @@ struct reeve_worker *reeve_worker_create(const struct reeve_worker_options *opti
 	}
 	if (!set_options(worker, options, &error))
 		wrong(worker, &error, EXIT_USAGE);
+	worker->lease = &worker->own_lease;
 	if (!worker->error.code && !options->no_spawner) {
 		worker->launcher = launcher_create(&error);
-		if (!worker->launcher)
+		if (worker->launcher)
+			worker->lease = launcher_lease(worker->launcher);
+		else
 			wrong(worker, &error, EXIT_TASK_FAILED);
 	}
 	return worker;
@@ -234,6 +237,9 @@ int reeve_worker_run(struct reeve_worker *worker)
 		log_error(worker->object, "%s", worker->error.message);
 		return worker->exit_code;
 	}
+	if (worker->launcher && getpid() == 1)
+		log_warn(worker->object, "this is process 1 of its container, which no guard can kill: run it under an "
+		                         "init (docker run --init)");
 	if (start_threads(worker, &error)) {
 		log_info(worker->object, "starting: %d slots, %zu types, managers %s", worker->slots.wanted,
 		    worker->types.count, worker->managers);

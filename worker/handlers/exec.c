@@ -9,6 +9,7 @@
 #include "common/text.h"
 #include "worker/handler.h"
 #include "worker/launcher.h"
+#include "worker/lease.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -212,10 +213,12 @@ static int64_t watch(struct run *run)
 {
 	enum stop_reason stop = atomic_load(&run->attempt->stop);
 	int64_t now_ms = clock_monotonic_ms(), timeout_at_ms = atomic_load(&run->attempt->timeout_at_ms);
+	int64_t lease_kill_ms = atomic_load(&run->attempt->lease->kill_ms);
+	int64_t kill_at_ms = run->kill_at_ms < lease_kill_ms ? run->kill_at_ms : lease_kill_ms;
 	/* Somebody else may have the attempt by now: no grace. */
-	bool at_once = run->too_long || stop == STOP_LEASE || stop == STOP_ABANDON;
+	bool at_once = run->too_long || stop == STOP_LOST || stop == STOP_ABANDON;
 
-	if (!run->killed && (at_once || (run->asked_to_end && now_ms >= run->kill_at_ms))) {
+	if (!run->killed && (at_once || (run->asked_to_end && now_ms >= kill_at_ms))) {
 		ask_to_end(run, SIGKILL, now_ms);
 	} else if (!run->asked_to_end && (stop != STOP_NONE || now_ms >= timeout_at_ms)) {
 		run->timed_out = stop == STOP_NONE;
@@ -223,7 +226,9 @@ static int64_t watch(struct run *run)
 	}
 	if (run->killed)
 		return INT64_MAX;
-	return run->asked_to_end ? run->kill_at_ms : timeout_at_ms;
+	if (!run->asked_to_end)
+		return timeout_at_ms;
+	return run->kill_at_ms < lease_kill_ms ? run->kill_at_ms : lease_kill_ms;
 }
 
 /* Waits until something happens, and moves what can be moved. */
@@ -318,6 +323,8 @@ static void judge(struct run *run, const struct launch_end *end)
 		    "the worker's spawner process has died, and this with it");
 	} else if (end->lost) {
 		attempt_end_stopped(run->attempt, stop);
+	} else if (end->lease && !run->too_long && !run->timed_out) {
+		attempt_end_stopped(run->attempt, stop == STOP_NONE ? STOP_LEASE : stop);
 	} else if (end->start_error) {
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "exec", "cannot start %s%s%s: %s",
 		    run->spec->path, run->spec->directory ? " in " : "",
@@ -325,7 +332,7 @@ static void judge(struct run *run, const struct launch_end *end)
 	} else if (run->too_long) {
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "output-too-long",
 		    "the output is longer than %zu bytes (max-output)", run->spec->max_output_bytes);
-	} else if (!end->signalled) {
+	} else if (!end->signalled && !end->lease) {
 		judge_status(run, end->status);
 	} else if (run->timed_out) {
 		said = error_text(run);

@@ -1,4 +1,4 @@
-/* Starts the program reeve-worker, which lies beside this one (or in $REEVE_BIN). */
+/* Starts programs that lie beside this one (or in $REEVE_BIN). */
 #ifndef REEVE_TESTS_WORKER_PROGRAM_H
 #define REEVE_TESTS_WORKER_PROGRAM_H
 
@@ -15,9 +15,9 @@
 
 extern char **environ;
 
-/* Starts it with these arguments (after its name, NULL at the end); what it writes to either output goes to the file
+/* Starts one with these arguments (after its name, NULL at the end); what it writes to either output goes to the file
  * `output`, NULL: where ours goes. Returns its process id. */
-static inline pid_t start_program(const char *const *arguments, const char *output)
+static inline pid_t start_named(const char *name, const char *const *arguments, const char *output)
 {
 	char self[PATH_MAX] = "", path[PATH_MAX + 32];
 	const char *folder = getenv("REEVE_BIN"), *argv[32];
@@ -26,7 +26,7 @@ static inline pid_t start_program(const char *const *arguments, const char *outp
 	pid_t pid;
 
 	cr_assert_gt(readlink("/proc/self/exe", self, sizeof self - 1), 0);
-	snprintf(path, sizeof path, "%s/reeve-worker", folder ? folder : dirname(self));
+	snprintf(path, sizeof path, "%s/%s", folder ? folder : dirname(self), name);
 	argv[count++] = path;
 	while (*arguments && count < 31)
 		argv[count++] = *arguments++;
@@ -39,6 +39,11 @@ static inline pid_t start_program(const char *const *arguments, const char *outp
 	cr_assert_eq(posix_spawn(&pid, path, &actions, NULL, (char *const *)argv, environ), 0, "cannot start %s", path);
 	posix_spawn_file_actions_destroy(&actions);
 	return pid;
+}
+
+static inline pid_t start_program(const char *const *arguments, const char *output)
+{
+	return start_named("reeve-worker", arguments, output);
 }
 
 /* Waits for it and returns its exit code; −1: it ended by a signal. */

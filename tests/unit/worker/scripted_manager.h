@@ -98,8 +98,8 @@ struct script {
 	uint32_t registered_concurrency;
 	char registered_types[256], registered_queues[256], registered_name[256];
 	struct script_beat beat; /* the last */
-	int64_t renewed_ms;      /* when the last heartbeat, or Register, came that was answered: the lease began before */
-	int64_t previous;        /* as the last Register said */
+	int64_t renewed_ms; /* when the last heartbeat, or Register, came that was answered: the lease began before */
+	int64_t previous;   /* as the last Register said */
 	struct script_parked parked[SCRIPT_CALLS_MAX];
 	struct rpc_call *held_calls[SCRIPT_CALLS_MAX];
 	int n_held_calls;

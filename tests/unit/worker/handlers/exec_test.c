@@ -1,4 +1,5 @@
 /* Programs as handlers: real processes, started by the real spawner. */
+#include "../process.h"
 #include "../program.h"
 #include "../stage.h"
 
@@ -35,49 +36,20 @@ static const char *own(const char *name)
 	return path;
 }
 
-/* Reads a process id that a handler wrote; waits until it is there. */
+/* A process id that a handler wrote there. */
 static pid_t read_pid(const char *name)
 {
-	int64_t until_ms = clock_monotonic_ms() + SCRIPT_PATIENCE_MS;
-	int pid = 0;
-
-	while (pid == 0 && clock_monotonic_ms() < until_ms) {
-		FILE *in = fopen(own(name), "r");
-
-		if (in && fscanf(in, "%d\n", &pid) != 1)
-			pid = 0;
-		if (in)
-			fclose(in);
-		usleep(1000);
-	}
-	cr_assert_neq(pid, 0, "no process id in %s", name);
-	return pid;
+	return process_read(own(name));
 }
 
-/* True once a process is gone, or is a zombie that nobody has waited for. */
 static bool is_gone(pid_t pid)
 {
-	char path[64], line[512] = "", *end;
-	FILE *in;
-
-	snprintf(path, sizeof path, "/proc/%d/stat", pid);
-	in = fopen(path, "r");
-	if (!in)
-		return true;
-	if (!fgets(line, sizeof line, in))
-		line[0] = '\0';
-	fclose(in);
-	end = strrchr(line, ')');
-	return !end || end[2] == 'Z' || end[2] == 'X';
+	return process_gone(pid);
 }
 
 static bool gone_soon(pid_t pid)
 {
-	int64_t until_ms = clock_monotonic_ms() + SCRIPT_PATIENCE_MS;
-
-	while (!is_gone(pid) && clock_monotonic_ms() < until_ms)
-		usleep(1000);
-	return is_gone(pid);
+	return process_gone_by(pid, clock_monotonic_ms() + SCRIPT_PATIENCE_MS);
 }
 
 static int close_stage(void)
@@ -444,15 +416,7 @@ Test(exec, many_at_once, .timeout = 120)
 /* The process id of the spawner: the parent of a handler. */
 static pid_t parent_of(pid_t pid)
 {
-	char path[64];
-	int parent = 0;
-	FILE *in;
-
-	snprintf(path, sizeof path, "/proc/%d/stat", pid);
-	in = fopen(path, "r");
-	cr_assert(in && fscanf(in, "%*d (%*[^)]) %*c %d", &parent) == 1);
-	fclose(in);
-	return parent;
+	return process_parent(pid);
 }
 
 Test(exec, the_spawners_death_is_the_workers_end)

@@ -1,0 +1,77 @@
+/*
+ * A worker whose C functions last: for what happens to them when its lease ends.
+ *
+ *	lease-worker --manager URL[,URL] [--name NAME] [--concurrency N] [--no-spawner] --counting FILE
+ *
+ * It runs tasks of the type `count`: it counts in FILE (struct counting, counting.h), which must be there, until it is
+ * told to finish there, or is asked to stop and told to heed that.
+ */
+#include "tests/tools/counting.h"
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <reeve/worker.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { LOOK_US = 500 };
+
+static int count(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	struct counting *counting = attempt->user_data;
+
+	atomic_fetch_add(&counting->begun, 1);
+	while (!atomic_load(&counting->finish)) {
+		if (atomic_load(&counting->heed) && reeve_attempt_cancelled(attempt))
+			return reeve_outcome_fail(outcome, "stopped", "asked to stop");
+		atomic_fetch_add(&counting->count, 1);
+		usleep(LOOK_US);
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+	    {"manager", required_argument, NULL, 'm'},
+	    {"counting", required_argument, NULL, 'f'},
+	    {"name", required_argument, NULL, 'n'},
+	    {"concurrency", required_argument, NULL, 'c'},
+	    {"no-spawner", no_argument, NULL, 's'},
+	    {0},
+	};
+	struct reeve_worker_options wanted = {.name = "lease", .concurrency = 2};
+	const char *path = "";
+
+	for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+		switch (option) {
+		case 'm': wanted.managers = optarg; break;
+		case 'f': path = optarg; break;
+		case 'n': wanted.name = optarg; break;
+		case 'c': wanted.concurrency = atoi(optarg); break;
+		case 's': wanted.no_spawner = true; break;
+		default: return 2;
+		}
+	}
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+
+	if (fd < 0 || ftruncate(fd, sizeof(struct counting)) < 0) {
+		fprintf(stderr, "lease-worker: --counting is missing or cannot be opened\n");
+		return 2;
+	}
+	struct counting *counting = mmap(NULL, sizeof *counting, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct reeve_worker *worker = reeve_worker_create(&wanted);
+
+	close(fd);
+	reeve_worker_handle(worker, "count", count, counting);
+	reeve_worker_stop_on_signals(worker);
+	int code = reeve_worker_run(worker);
+
+	if (code)
+		fprintf(stderr, "lease-worker: %s\n", reeve_worker_error(worker));
+	reeve_worker_destroy(worker);
+	munmap(counting, sizeof *counting);
+	return code;
+}

@@ -1,0 +1,155 @@
+/* The spawner, by itself: what it starts, and when. */
+#include "worker/launcher.h"
+
+#include "process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+
+static struct launcher *launcher;
+static int event_fd, nothing;
+
+static void died(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+static void open_launcher(bool *dead)
+{
+	struct reeve_error error;
+
+	launcher = launcher_create(&error);
+	cr_assert(launcher);
+	cr_assert(launcher_watch(launcher, died, dead, &error));
+	event_fd = eventfd(0, EFD_CLOEXEC);
+	nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+}
+
+static void start(struct launch *launch, char *script)
+{
+	static char shell[] = "sh", flag[] = "-c";
+	char *arguments[] = {shell, flag, script, NULL};
+	const char *environment[] = {NULL};
+	struct launch_spec spec = {.path = "/bin/sh",
+	    .arguments = arguments,
+	    .environment = environment,
+	    .fds = {nothing, nothing, nothing},
+	    .event_fd = event_fd};
+	struct reeve_error error;
+
+	cr_assert(launcher_start(launcher, &spec, launch, &error), "%s", error.message);
+}
+
+static struct launch_end end_of(const struct launch *launch)
+{
+	struct pollfd ready = {.fd = event_fd, .events = POLLIN};
+	struct launch_end end = {0};
+	uint64_t count;
+
+	while (!launcher_ended(launcher, launch, &end)) {
+		cr_assert_eq(poll(&ready, 1, PROCESS_PATIENCE_MS), 1, "it does not end");
+		cr_assert_eq(read(event_fd, &count, sizeof count), (ssize_t)sizeof count);
+	}
+	return end;
+}
+
+static struct launch_end run(char *script)
+{
+	struct launch launch;
+
+	start(&launch, script);
+	return end_of(&launch);
+}
+
+/* A lease from now on. */
+static int64_t lease(int64_t length_ms)
+{
+	int64_t until_ms = clock_monotonic_ms() + length_ms;
+
+	lease_set(launcher_lease(launcher), until_ms, length_ms > 0 ? length_ms : 1000);
+	launcher_renewed(launcher);
+	return until_ms;
+}
+
+Test(launcher, starts_nothing_without_a_lease)
+{
+	char script[] = "exit 3";
+	bool dead = false;
+	struct launch_end end;
+
+	open_launcher(&dead);
+	cr_expect(run(script).lease, "before any lease was given");
+	lease(60 * 1000);
+	end = run(script);
+	cr_expect_not(end.lease);
+	cr_expect_eq(WEXITSTATUS(end.status), 3);
+	lease(-1);
+	end = run(script);
+	cr_expect(end.lease, "after its end");
+	cr_expect_eq(end.start_error, 0);
+	lease(60 * 1000);
+	cr_expect_not(run(script).lease, "with a new one");
+	launcher_destroy(launcher);
+	cr_expect_not(dead);
+}
+
+Test(launcher, kills_what_runs_when_the_lease_is_over_and_goes_on_with_a_new_one)
+{
+	char script[] = "trap '' TERM; sleep 1000 & setsid sleep 1000 & while :; do sleep 1000; done", after[] = "true";
+	struct launch one, other;
+	struct launch_end end;
+	bool dead = false;
+	int64_t until_ms;
+
+	open_launcher(&dead);
+	lease(500);
+	start(&one, script);
+	start(&other, script);
+	usleep(200 * 1000);
+	until_ms = lease(1000); /* a renewal moves it */
+	end = end_of(&one);
+	cr_expect(end.lease);
+	cr_expect(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL);
+	cr_expect(end_of(&other).lease);
+	cr_expect_geq(clock_monotonic_ms(), until_ms - 200);
+	cr_expect_lt(clock_monotonic_ms(), until_ms);
+	lease(60 * 1000);
+	cr_expect_not(run(after).lease);
+	launcher_destroy(launcher);
+}
+
+Test(launcher, what_ended_by_itself_ended_by_itself)
+{
+	char script[] = "exit 4";
+	struct launch launch;
+	struct launch_end end;
+	bool dead = false;
+
+	open_launcher(&dead);
+	lease(300);
+	start(&launch, script);
+	usleep(400 * 1000);
+	end = end_of(&launch);
+	cr_expect_not(end.lease);
+	cr_expect_eq(WEXITSTATUS(end.status), 4);
+	launcher_destroy(launcher);
+}
+
+Test(launcher, ends_though_the_spawner_stands_still)
+{
+	char script[] = "kill -STOP $PPID";
+	struct launch launch;
+	bool dead = false;
+
+	open_launcher(&dead);
+	lease(60 * 1000);
+	start(&launch, script);
+	usleep(200 * 1000);
+	launcher_kill(launcher);
+	cr_expect(end_of(&launch).lost);
+	launcher_destroy(launcher);
+	cr_expect(dead);
+}

@@ -1,0 +1,428 @@
+/* What a worker does when its heartbeats are not answered, and what its guard does when the worker cannot. */
+#include "process.h"
+#include "program.h"
+#include "stage.h"
+#include "tests/tools/counting.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+enum { LEASE_MS = 1000, HEARTBEAT_MS = 150 };
+
+static struct stage stage;
+static _Atomic int runs;
+static _Atomic bool go_on;
+
+static void short_lease(void)
+{
+	stage.script.lease_ms = LEASE_MS;
+	stage.script.heartbeat_ms = HEARTBEAT_MS;
+}
+
+static const char *own(const char *name)
+{
+	static char path[256];
+
+	snprintf(path, sizeof path, "%s/%s", stage.script.directory, name);
+	return path;
+}
+
+/* Writes a handlers file; @ stands for the script's folder. */
+static const char *write_handlers(const char *handlers)
+{
+	FILE *out = fopen(own("handlers.ini"), "w");
+
+	for (; *handlers; handlers++)
+		if (*handlers == '@')
+			fputs(stage.script.directory, out);
+		else
+			fputc(*handlers, out);
+	fclose(out);
+	return own("handlers.ini");
+}
+
+static void unlink_all(void)
+{
+	DIR *directory = opendir(stage.script.directory);
+	struct dirent *entry;
+
+	while (directory && (entry = readdir(directory)))
+		if (entry->d_name[0] != '.' && strcmp(entry->d_name, "manager"))
+			unlink(own(entry->d_name));
+	closedir(directory);
+}
+
+static void hold_heartbeats(bool hold)
+{
+	script_lock(&stage.script);
+	stage.script.hold_heartbeats = hold;
+	script_unlock(&stage.script);
+}
+
+/* When the lease that the worker has now ends at the latest. */
+static int64_t lease_end_ms(void)
+{
+	int64_t end_ms;
+
+	script_lock(&stage.script);
+	end_ms = stage.script.renewed_ms + LEASE_MS;
+	script_unlock(&stage.script);
+	return end_ms;
+}
+
+static void sleep_until(int64_t until_ms)
+{
+	while (clock_monotonic_ms() < until_ms)
+		usleep(1000);
+}
+
+static int until_go_on(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	atomic_fetch_add(&runs, 1);
+	while (!atomic_load(&go_on))
+		if (reeve_attempt_cancelled(attempt))
+			return strcmp(attempt->details, "completes") ? 1
+			                                             : reeve_outcome_complete(outcome, "all the same");
+		else
+			usleep(1000);
+	return reeve_outcome_complete(outcome, "went on");
+}
+
+static void open_functions(int concurrency)
+{
+	stage_open(
+	    &stage, (struct reeve_worker_options){.concurrency = concurrency, .prefetch = 1, .drain_timeout_ms = 1});
+	reeve_worker_handle(stage.worker, "t", until_go_on, NULL);
+	short_lease();
+}
+
+/* ---- the worker itself ---- */
+
+Test(lease, functions_are_asked_to_stop_before_its_end_and_things_go_on_with_a_new_one)
+{
+	int64_t id, other, waiting, last, end_ms;
+
+	open_functions(2);
+	id = script_add(&stage.script, "t", "");
+	other = script_add(&stage.script, "t", "completes");
+	waiting = script_add(&stage.script, "t", "");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, atomic_load(&runs) == 2 && stage.script.beat.held == 3));
+	hold_heartbeats(true);
+	end_ms = lease_end_ms();
+	stage_await(&stage, id);
+	stage_await(&stage, other);
+	cr_expect_lt(stage.script.tasks[id].reported_ms, end_ms);
+	cr_expect_geq(stage.script.tasks[id].reported_ms, end_ms - LEASE_MS / 2, "much too early");
+	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(LEASE_ENDED));
+	cr_expect_str_eq(stage.script.tasks[id].code, "lease");
+	cr_expect_eq(stage.script.tasks[other].outcome, OUTCOME(COMPLETED));
+	/* The one that waits is not started, nor is what comes now to a Fetch that was parked. */
+	last = script_add(&stage.script, "t", "");
+	sleep_until(end_ms + 300);
+	cr_expect_eq(atomic_load(&runs), 2);
+	cr_expect_eq(stage.script.tasks[waiting].state, SCRIPT_GIVEN);
+	/* Heartbeats go on; the next that is answered is a lease for the same incarnation. */
+	atomic_store(&go_on, true);
+	hold_heartbeats(false);
+	stage_await(&stage, waiting);
+	stage_await(&stage, last);
+	cr_expect_eq(stage.script.tasks[waiting].outcome, OUTCOME(COMPLETED));
+	cr_expect_eq(stage.script.tasks[last].outcome, OUTCOME(COMPLETED));
+	cr_expect_eq(stage.script.registers, 1);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(lease, what_a_parked_fetch_brings_after_its_end_waits_for_a_new_one)
+{
+	int64_t id;
+
+	open_functions(1);
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.parked_now == 1 && stage.script.beat.seq >= 1));
+	hold_heartbeats(true);
+	sleep_until(lease_end_ms() + 100);
+	id = script_add(&stage.script, "t", "");
+	cr_assert(script_wait(&stage.script, stage.script.tasks[id].state == SCRIPT_GIVEN));
+	/* It is held: the heartbeats that nobody answers name it. */
+	cr_assert(script_wait(&stage.script, stage.script.beat.first_held == id));
+	cr_expect_eq(atomic_load(&runs), 0);
+	atomic_store(&go_on, true);
+	hold_heartbeats(false);
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(COMPLETED));
+	cr_expect_eq(stage.script.tasks[id].deliveries, 1);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(lease, a_worker_that_was_lost_meanwhile_registers_again)
+{
+	int64_t id;
+
+	open_functions(1);
+	id = script_add(&stage.script, "t", "");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, atomic_load(&runs) == 1));
+	hold_heartbeats(true);
+	stage_await(&stage, id);
+	sleep_until(lease_end_ms() + 100);
+	script_lock(&stage.script);
+	stage.script.lost = true;
+	stage.script.hold_heartbeats = false;
+	script_unlock(&stage.script);
+	cr_assert(script_wait(&stage.script, stage.script.registers == 2));
+	cr_expect_eq(stage.script.previous, 1);
+	atomic_store(&go_on, true);
+	id = script_add(&stage.script, "t", "");
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.tasks[id].incarnation, 2);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+/* Tells, by files that it makes, when it was asked to end. */
+Test(lease, programs_are_asked_to_end_then_killed_before_its_end)
+{
+	int64_t polite, stubborn, end_ms;
+	pid_t leader, child, escaped;
+
+	stage_open(&stage, (struct reeve_worker_options){.concurrency = 2, .kill_grace_ms = 3600 * 1000});
+	short_lease();
+	cr_assert(reeve_worker_handle_file(stage.worker,
+	    write_handlers("[handler polite]\ndirectory = @\n"
+	                   "exec = sh -c 'trap \"touch asked; exit 0\" TERM; echo $$ > polite; sleep 1000 & wait'\n"
+	                   "[handler stubborn]\ndirectory = @\n"
+	                   "exec = sh -c 'trap \"\" TERM; setsid sh -c \"echo \\$\\$ > escaped; exec sleep 1000\" & "
+	                   "sleep 1000 & echo $! > child; echo $$ > leader; wait; wait; sleep 1000'\n")));
+	polite = script_add(&stage.script, "polite", "");
+	stubborn = script_add(&stage.script, "stubborn", "");
+	stage_go(&stage);
+	process_read(own("polite"));
+	leader = process_read(own("leader"));
+	child = process_read(own("child"));
+	escaped = process_read(own("escaped"));
+	hold_heartbeats(true);
+	end_ms = lease_end_ms();
+	stage_await(&stage, polite);
+	stage_await(&stage, stubborn);
+	cr_expect(process_gone(leader));
+	cr_expect(process_gone_by(child, end_ms));
+	cr_expect_lt(stage.script.tasks[stubborn].reported_ms, end_ms);
+	cr_expect_lt(stage.script.tasks[polite].reported_ms, stage.script.tasks[stubborn].reported_ms);
+	cr_expect_eq(stage.script.tasks[polite].outcome, OUTCOME(LEASE_ENDED));
+	cr_expect_eq(stage.script.tasks[stubborn].outcome, OUTCOME(LEASE_ENDED));
+	cr_expect_eq(access(own("asked"), F_OK), 0);
+	/* The worker has killed the group; who left that is only the guard's to find. */
+	kill(escaped, SIGKILL);
+	hold_heartbeats(false);
+	unlink_all();
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+/* ---- the guard ---- */
+
+static const char stubborn[] =
+    "[handler t]\ndirectory = @\n"
+    "exec = sh -c 'trap \"\" TERM; (setsid sh -c \"echo \\$\\$ > escaped; exec sleep 1000\" &); "
+    "sleep 1000 & echo $! > child; echo $$ > leader; wait; wait; sleep 1000'\n";
+
+/* Starts a reeve-worker with a task that ignores everything, and a child of it that has left for a session of its own
+ * and has lost its parent. */
+static pid_t start_stubborn(pid_t *leader, pid_t *child, pid_t *escaped)
+{
+	const char *file;
+	pid_t worker;
+
+	script_init(&stage.script);
+	short_lease();
+	file = write_handlers(stubborn);
+	worker = start_program(
+	    (const char *[]){"--manager", stage.script.url, "--handlers", file, "--concurrency", "1", NULL}, NULL);
+	script_start(&stage.script);
+	script_add(&stage.script, "t", "");
+	*leader = process_read(own("leader"));
+	*child = process_read(own("child"));
+	*escaped = process_read(own("escaped"));
+	return worker;
+}
+
+static void end_program(pid_t worker)
+{
+	kill(worker, SIGTERM);
+	cr_expect_eq(wait_program(worker), 0);
+	unlink_all();
+	script_free(&stage.script);
+}
+
+Test(guard, kills_the_programs_of_a_worker_that_stands_still)
+{
+	pid_t worker, leader, child, escaped;
+	int64_t end_ms;
+
+	worker = start_stubborn(&leader, &child, &escaped);
+	kill(worker, SIGSTOP);
+	usleep(50 * 1000);
+	end_ms = lease_end_ms();
+	cr_expect(process_gone_by(leader, end_ms));
+	cr_expect(process_gone_by(child, end_ms));
+	cr_expect(process_gone_by(escaped, end_ms));
+	cr_expect_gt(clock_monotonic_ms(), end_ms - LEASE_MS / 2, "much too early");
+	sleep_until(end_ms + 200);
+	/* Continued, it says so, and goes on with its incarnation as long as nobody has called it lost. */
+	kill(worker, SIGCONT);
+	stage_await(&stage, 1);
+	cr_expect_eq(stage.script.tasks[1].outcome, OUTCOME(LEASE_ENDED));
+	unlink(own("leader"));
+	script_add(&stage.script, "t", "");
+	process_read(own("leader"));
+	cr_expect_eq(stage.script.registers, 1);
+	script_order(&stage.script, ORDER(CANCEL), 2, 0);
+	stage_await(&stage, 2);
+	end_program(worker);
+}
+
+Test(guard, kills_the_programs_of_a_worker_that_dies)
+{
+	pid_t worker, leader, child, escaped;
+	int64_t now_ms;
+
+	worker = start_stubborn(&leader, &child, &escaped);
+	kill(worker, SIGSTOP);
+	kill(worker, SIGKILL);
+	now_ms = clock_monotonic_ms();
+	cr_expect(process_gone_by(leader, now_ms + LEASE_MS / 2));
+	cr_expect(process_gone_by(child, now_ms + LEASE_MS / 2));
+	cr_expect(process_gone_by(escaped, now_ms + LEASE_MS / 2));
+	cr_expect_eq(wait_program(worker), -1);
+	unlink_all();
+	script_free(&stage.script);
+}
+
+Test(guard, one_that_stands_still_is_killed_and_the_programs_with_it)
+{
+	pid_t worker, leader, child, escaped;
+
+	worker = start_stubborn(&leader, &child, &escaped);
+	kill(process_parent(leader), SIGSTOP);
+	hold_heartbeats(true);
+	cr_expect(process_gone_by(leader, lease_end_ms() + 4000));
+	cr_expect(process_gone_by(child, lease_end_ms() + 4000));
+	hold_heartbeats(false);
+	cr_expect_eq(wait_program(worker), 1);
+	kill(escaped, SIGKILL);
+	stage_await(&stage, 1);
+	unlink_all();
+	script_free(&stage.script);
+}
+
+/* A worker whose function counts, in memory that we share, as long as it runs. */
+static struct counting *counting;
+
+static pid_t start_counting(const char *option)
+{
+	int fd;
+
+	script_init(&stage.script);
+	short_lease();
+	fd = open(own("counting"), O_RDWR | O_CREAT, 0600);
+	cr_assert_eq(ftruncate(fd, sizeof *counting), 0);
+	counting = mmap(NULL, sizeof *counting, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	script_start(&stage.script);
+	return start_named("lease-worker",
+	    (const char *[]){"--manager", stage.script.url, "--counting", own("counting"), option, NULL}, NULL);
+}
+
+/* Whether it is killed by then. */
+static bool killed_by(pid_t worker, int64_t until_ms)
+{
+	int status;
+
+	while (waitpid(worker, &status, WNOHANG) == 0) {
+		if (clock_monotonic_ms() >= until_ms)
+			return false;
+		usleep(1000);
+	}
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+static void end_counting(void)
+{
+	munmap(counting, sizeof *counting);
+	unlink_all();
+	script_free(&stage.script);
+}
+
+Test(guard, kills_the_worker_whose_function_does_not_stop)
+{
+	int64_t end_ms;
+	pid_t worker = start_counting(NULL);
+
+	script_add(&stage.script, "count", "");
+	cr_assert(script_wait(&stage.script, atomic_load(&counting->begun) == 1));
+	usleep(300 * 1000); /* a renewal or two */
+	hold_heartbeats(true);
+	end_ms = lease_end_ms();
+	cr_expect(killed_by(worker, end_ms));
+	cr_expect_gt(clock_monotonic_ms(), end_ms - LEASE_MS / 2, "much too early");
+	end_counting();
+}
+
+Test(guard, kills_the_frozen_worker_in_which_a_function_runs)
+{
+	pid_t worker = start_counting(NULL);
+	int count;
+
+	atomic_store(&counting->heed, true); /* it would stop, if it could look */
+	script_add(&stage.script, "count", "");
+	cr_assert(script_wait(&stage.script, atomic_load(&counting->begun) == 1));
+	kill(worker, SIGSTOP);
+	usleep(50 * 1000);
+	count = atomic_load(&counting->count);
+	cr_expect(killed_by(worker, lease_end_ms()));
+	cr_expect_eq(atomic_load(&counting->count), count);
+	end_counting();
+}
+
+Test(guard, leaves_a_frozen_worker_in_which_nothing_runs)
+{
+	pid_t worker = start_counting(NULL);
+
+	script_add(&stage.script, "count", "");
+	cr_assert(script_wait(&stage.script, atomic_load(&counting->begun) == 1));
+	atomic_store(&counting->finish, true);
+	stage_await(&stage, 1);
+	usleep(50 * 1000);
+	kill(worker, SIGSTOP);
+	cr_expect_not(killed_by(worker, lease_end_ms() + 500));
+	kill(worker, SIGCONT);
+	script_add(&stage.script, "count", "");
+	stage_await(&stage, 2);
+	cr_expect_eq(stage.script.tasks[2].outcome, OUTCOME(COMPLETED));
+	kill(worker, SIGTERM);
+	cr_expect_eq(wait_program(worker), 0);
+	end_counting();
+}
+
+/* Without a spawner nobody ends it, but it hears of it the first time it asks. */
+Test(guard, a_worker_without_one_is_asked_to_stop_when_it_is_continued)
+{
+	pid_t worker = start_counting("--no-spawner");
+	int count;
+
+	atomic_store(&counting->heed, true);
+	script_add(&stage.script, "count", "");
+	cr_assert(script_wait(&stage.script, atomic_load(&counting->begun) == 1));
+	kill(worker, SIGSTOP);
+	usleep(50 * 1000);
+	count = atomic_load(&counting->count);
+	sleep_until(lease_end_ms() + 100);
+	kill(worker, SIGCONT);
+	stage_await(&stage, 1);
+	cr_expect_leq(atomic_load(&counting->count), count + 1);
+	kill(worker, SIGTERM);
+	cr_expect_eq(wait_program(worker), 0);
+	end_counting();
+}

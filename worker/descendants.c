@@ -1,0 +1,120 @@
+/* Reads the parent of every process there is, and goes down from ours, round by round, until none is left. */
+#include "worker/descendants.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROUNDS_MAX = 10, ROUND_REST_US = 1000 };
+
+struct process {
+	pid_t pid, parent;
+	bool ours; /* comes from this process */
+	bool dead; /* a zombie */
+};
+
+/* Reads a process's parent and state. False: it has gone. */
+static bool read_process(const char *pid, struct process *process)
+{
+	char path[64], text[512], *name_end, state;
+	ssize_t length;
+	int fd, parent;
+
+	snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	length = read(fd, text, sizeof text - 1);
+	close(fd);
+	if (length <= 0)
+		return false;
+	text[length] = '\0';
+	name_end = strrchr(text, ')'); /* the name may hold anything */
+	if (!name_end || sscanf(name_end + 1, " %c %d", &state, &parent) != 2)
+		return false;
+	*process = (struct process){.pid = atoi(pid), .parent = parent, .dead = state == 'Z' || state == 'X'};
+	return true;
+}
+
+/* Lists all processes; free() it. */
+static struct process *list(size_t *count)
+{
+	DIR *proc = opendir("/proc");
+	struct process *all = NULL, *more;
+	struct dirent *entry;
+	size_t room = 0;
+
+	*count = 0;
+	while (proc && (entry = readdir(proc))) {
+		if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+			continue;
+		if (*count == room) {
+			room = 2 * room + 256;
+			more = realloc(all, room * sizeof *all);
+			if (!more)
+				break;
+			all = more;
+		}
+		*count += read_process(entry->d_name, &all[*count]);
+	}
+	if (proc)
+		closedir(proc);
+	return all;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	pid_t left = ((const struct process *)a)->pid, right = ((const struct process *)b)->pid;
+
+	return left < right ? -1 : left > right;
+}
+
+/* Marks those that come from us. */
+static void mark(struct process *all, size_t count)
+{
+	pid_t self = getpid();
+	bool changed = true;
+
+	qsort(all, count, sizeof *all, by_pid);
+	while (changed) {
+		changed = false;
+		for (size_t i = 0; i < count; i++) {
+			struct process key = {.pid = all[i].parent}, *parent;
+
+			if (all[i].ours)
+				continue;
+			parent = bsearch(&key, all, count, sizeof *all, by_pid);
+			all[i].ours = all[i].parent == self || (parent && parent->ours);
+			changed = changed || all[i].ours;
+		}
+	}
+}
+
+void descendants_kill(void)
+{
+	size_t alive = 1;
+
+	for (int round = 0; round < ROUNDS_MAX && alive; round++) {
+		struct process *all;
+		size_t count;
+
+		if (round) /* those that were killed need a moment */
+			usleep(ROUND_REST_US);
+		all = list(&count);
+		if (count)
+			mark(all, count);
+		alive = 0;
+		for (size_t i = 0; i < count; i++) {
+			if (!all[i].ours || all[i].dead)
+				continue;
+			alive++;
+			kill(all[i].pid, SIGKILL);
+		}
+		free(all);
+	}
+}
