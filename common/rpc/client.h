@@ -1,6 +1,7 @@
 /*
  * The calling side of the RPC. A client knows one or several managers, equal to each other: a connection to each, a ping
- * that tells which are alive, and calls that move over by themselves, keeping their request id.
+ * that tells which are alive, and calls that move over by themselves, keeping their request id. It stays with one of them,
+ * chosen by lot, and goes back to it some time after it has come back.
  *
  * Thread-safe throughout. Callbacks run on threads of the client; they must not block and must not destroy the client.
  */
@@ -25,7 +26,7 @@ struct rpc_client_options {
 	const char *actor;         /* who calls; NULL: user@host */
 	size_t max_message_bytes;  /* a longer call is refused here, or one beyond the manager's limit; 0: 64 MiB */
 	int64_t ping_interval_ms;  /* 0: 500 */
-	int64_t ping_limit_ms;     /* unanswered so long: not alive; 0: 1500 */
+	int64_t ping_limit_ms;     /* silent for so long although it was pinged: not alive; 0: 1500 */
 };
 
 /* Copies the options and starts dialling. False URLs are INVALID_ARGUMENT; a manager that is away is no error. It starts

@@ -260,6 +260,7 @@ bool call_answered(struct call *call, const struct envelope_reply *reply)
 	free(call->said);
 	call->said = strndup((const char *)reply->message.bytes, reply->message.length);
 	call->avoid = true;
+	call->manager->steady_ms = clock_monotonic_ms() + STEADY_PINGS * client->ping_interval_ms;
 	/* Calls that follow go elsewhere too, if there is an elsewhere. */
 	if (client->current == call->manager)
 		client->current = manager_choose(client, call->manager);

@@ -12,6 +12,7 @@
 #include "common/rpc/conn.h"
 #include "common/rpc/deadlines.h"
 #include "common/rpc/envelope.h"
+#include "common/rpc/lookup.h"
 
 #include <nng/nng.h>
 #include <pthread.h>
@@ -19,6 +20,7 @@
 
 enum line_state {
 	LINE_DOWN,    /* dialled again at redial_ms */
+	LINE_LOOKING, /* for the first address of the manager's name */
 	LINE_DIALING,
 	LINE_DIALED,  /* there is a stream: the keeper is to make a connection of it */
 	LINE_OPENING, /* the other end has not greeted yet */
@@ -30,7 +32,14 @@ enum line_state {
 struct manager {
 	struct rpc_client *client;
 	char *url;
-	nng_stream_dialer *dialer;
+	/* Of a manager that has a name; without one the URL itself is dialled. The addresses are dialled in turn, and the name
+	 * is looked up again each time they have all been: they go on being dialled meanwhile. */
+	char *host, *port;
+	struct lookup *lookup;
+	bool looked_up; /* the lookup is over, its addresses not taken yet */
+	char addresses[LOOKUP_ADDRESSES_MOST][LOOKUP_ADDRESS_BYTES];
+	int n_addresses, next_address;
+	nng_stream_dialer *dialer; /* NULL until there is an address */
 	nng_aio *dial_aio;
 	nng_stream *stream; /* of LINE_DIALED */
 	enum line_state line;
@@ -39,11 +48,13 @@ struct manager {
 	int64_t since_ms;   /* when `line` became what it is */
 	int64_t redial_ms, redial_pause_ms;
 	bool alive;         /* open, and a ping on this connection was answered */
+	int64_t steady_ms;  /* from when on calls that could do without it return to it */
 	struct call *sent;  /* by frame id: calls sent and not answered */
 	uint32_t last_frame_id;
 	uint32_t ping_frame_id; /* of the ping that is not answered yet, or 0 */
 	int64_t ping_due_ms;    /* when the next is sent */
-	int64_t waited_from_ms; /* since when nothing was heard although a ping waits */
+	int64_t pinged_ms;      /* when the last was */
+	int64_t listening_ms;   /* silence counts from here at the earliest: before, this process itself stood still */
 	size_t bytes_open;      /* of the calls in `sent` */
 	uint32_t max_message;   /* the longest it takes, 0: not known */
 };
@@ -119,6 +130,9 @@ void client_lock(struct rpc_client *client);
 void client_unlock(struct rpc_client *client);
 
 /* Everything below is called with the lock held, unless it says otherwise. */
+
+/* A manager that was away, or has said UNAVAILABLE, is one to return to when it has been there for so many pings. */
+enum { STEADY_PINGS = 20 };
 
 /* Tells the keeper to look again. */
 void client_wake_keeper(struct rpc_client *client);

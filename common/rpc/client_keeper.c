@@ -86,7 +86,7 @@ static void sleep_until(struct rpc_client *client, int64_t until_ms)
 	if (now_ms - until_ms < OVERSLEPT_MS)
 		return;
 	for (int i = 0; i < client->n_managers; i++)
-		client->managers[i].waited_from_ms = now_ms;
+		client->managers[i].listening_ms = now_ms;
 }
 
 void *client_keep(void *arg)

@@ -1,7 +1,8 @@
 /*
  * A manager as the client sees it: a line that is dialled again whenever it is down, and a ping. A manager is alive
- * when its line is open and a ping on it was answered. The keeper alone changes what a line is, except for what nng's
- * threads have to say: dialled, open, closed.
+ * when its line is open and a ping on it was answered; it is silent when for the ping's limit no byte has come from it,
+ * and then its line is cut. The keeper alone changes what a line is, except for what nng's threads have to say: dialled,
+ * open, closed.
  */
 #include "common/rpc/client_internal.h"
 
@@ -10,6 +11,7 @@
 #include "common/rpc/wire.h"
 
 #include <reeve/v1/admin.pb-c.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -95,6 +97,9 @@ static void pong(struct manager *manager, const struct envelope_reply *reply)
 		return;
 	manager->alive = true;
 	manager->redial_pause_ms = 0;
+	manager->steady_ms = now_ms + STEADY_PINGS * client->ping_interval_ms;
+	if (manager->next_address > 0)
+		manager->next_address--; /* this one was right, and is the next to be dialled */
 	log_debug("rpc", "%s is alive", manager->url);
 	/* Soon after the start, the one chosen by lot takes over from the one that was quickest. */
 	if (manager == client->favourite && now_ms - client->created_ms < 2 * client->ping_interval_ms)
@@ -115,8 +120,6 @@ static void take_reply(struct manager *manager, struct frame *frame)
 	if (!envelope_read_reply(frame_body(frame), frame->length, &reply, NULL))
 		reply = (struct envelope_reply){STATUS(INTERNAL), {(const uint8_t *)broken, sizeof broken - 1}, {0}};
 	client_lock(client);
-	/* Whoever answers calls is alive, even if the ping waits behind them. */
-	manager->waited_from_ms = clock_monotonic_ms();
 	if (id == manager->ping_frame_id) {
 		manager->ping_frame_id = 0;
 		pong(manager, &reply);
@@ -188,7 +191,7 @@ static void ping(struct manager *manager, int64_t now_ms)
 	manager->ping_due_ms = now_ms + client->ping_interval_ms;
 	if (!frame)
 		return;
-	manager->waited_from_ms = now_ms;
+	manager->pinged_ms = now_ms;
 	manager->ping_frame_id = manager_queue(manager, frame);
 	client_unlock(client);
 	manager_flush(manager);
@@ -261,22 +264,139 @@ static void greet(struct manager *manager)
 	client_lock(client);
 }
 
+/* On the lookup's thread. */
+static void looked_up(void *arg)
+{
+	struct manager *manager = arg;
+	struct rpc_client *client = manager->client;
+
+	client_lock(client);
+	manager->looked_up = true;
+	if (manager->line == LINE_LOOKING) {
+		become(manager, LINE_DOWN);
+		manager->redial_ms = 0;
+	}
+	client_wake_keeper(client);
+	client_unlock(client);
+}
+
+/* Takes the addresses that a lookup has found: if it has found none, those known before stay. Lets go of the lock in
+ * between. */
+static void take_addresses(struct manager *manager)
+{
+	struct rpc_client *client = manager->client;
+	struct lookup *lookup = manager->lookup;
+	const char *address;
+	int count = 0;
+
+	manager->looked_up = false;
+	manager->lookup = NULL;
+	while (count < LOOKUP_ADDRESSES_MOST && (address = lookup_address(lookup, count)))
+		strcpy(manager->addresses[count++], address);
+	if (count > 0) {
+		manager->n_addresses = count;
+		manager->next_address = 0;
+	} else {
+		log_debug("rpc", "%s: no address", manager->url);
+	}
+	client_unlock(client);
+	lookup_free(lookup);
+	client_lock(client);
+}
+
+/* Makes a dialer. */
+static int make_dialer(struct manager *manager, const char *url)
+{
+	nng_stream_dialer *dialer;
+	int result = nng_stream_dialer_alloc(&dialer, url);
+
+	if (result != 0)
+		return result;
+	/* Where the transport knows these. */
+	nng_stream_dialer_set_bool(dialer, NNG_OPT_TCP_NODELAY, true);
+	nng_stream_dialer_set_bool(dialer, NNG_OPT_TCP_KEEPALIVE, true);
+	nng_stream_dialer_free(manager->dialer);
+	manager->dialer = dialer;
+	return 0;
+}
+
+/* Looks the name up in the background when all addresses have had their turn. A lookup that has just failed is not the
+ * time for the next one. Lets go of the lock in between. */
+static void look_up(struct manager *manager)
+{
+	struct rpc_client *client = manager->client;
+	struct lookup *lookup;
+
+	if (manager->looked_up) {
+		take_addresses(manager);
+		return;
+	}
+	if (manager->lookup || manager->next_address < manager->n_addresses)
+		return;
+	client_unlock(client);
+	lookup = lookup_start(manager->host, looked_up, manager);
+	client_lock(client);
+	manager->lookup = lookup;
+}
+
+/* Makes the dialer for the next address of the manager's name. False: none is known. Lets go of the lock in between. */
+static bool choose_address(struct manager *manager)
+{
+	struct rpc_client *client = manager->client;
+	char url[LOOKUP_ADDRESS_BYTES + 64];
+	const char *address;
+	int result;
+
+	look_up(manager);
+	if (manager->n_addresses == 0)
+		return false;
+	if (manager->next_address >= manager->n_addresses)
+		manager->next_address = 0;
+	address = manager->addresses[manager->next_address++];
+	snprintf(url, sizeof url, strchr(address, ':') ? "tcp://[%s]:%s" : "tcp://%s:%s", address, manager->port);
+	client_unlock(client);
+	result = make_dialer(manager, url);
+	client_lock(client);
+	return result == 0;
+}
+
 /* Dials. Lets go of the lock in between. */
 static void dial(struct manager *manager)
 {
 	struct rpc_client *client = manager->client;
 
+	if (manager->host) {
+		become(manager, LINE_LOOKING);
+		if (!choose_address(manager)) {
+			/* Either a lookup is under way, and wakes the line, or there is nothing to be done but to wait. */
+			if (!manager->lookup)
+				become(manager, LINE_CLOSED);
+			return;
+		}
+	}
 	become(manager, LINE_DIALING);
 	client_unlock(client);
 	nng_stream_dialer_dial(manager->dialer, manager->dial_aio);
 	client_lock(client);
 }
 
+/* From when on an open line whose ping waits counts as silent. */
+static int64_t silent_from_ms(const struct manager *manager)
+{
+	int64_t limit_ms = manager->client->ping_limit_ms;
+	int64_t heard_ms = clock_monotonic_ms() - conn_look(manager->conn).quiet_ms;
+	int64_t from_ms = (heard_ms > manager->listening_ms ? heard_ms : manager->listening_ms) + limit_ms;
+
+	/* A ping that was late itself has half the time at least. */
+	if (from_ms < manager->pinged_ms + limit_ms / 2)
+		from_ms = manager->pinged_ms + limit_ms / 2;
+	return from_ms + (int64_t)manager->bytes_open / SLOW_BYTES_PER_MS;
+}
+
 /* Pings an open line, or cuts it. */
 static int64_t tend_open(struct manager *manager, int64_t now_ms)
 {
-	struct rpc_client *client = manager->client;
-	int64_t limit_ms;
+	int64_t silent_ms;
 
 	if (!manager->ping_frame_id && now_ms >= manager->ping_due_ms)
 		ping(manager, now_ms);
@@ -284,9 +404,9 @@ static int64_t tend_open(struct manager *manager, int64_t now_ms)
 		return now_ms;
 	if (!manager->ping_frame_id)
 		return manager->ping_due_ms;
-	limit_ms = manager->waited_from_ms + client->ping_limit_ms + (int64_t)manager->bytes_open / SLOW_BYTES_PER_MS;
-	if (now_ms < limit_ms)
-		return limit_ms;
+	silent_ms = silent_from_ms(manager);
+	if (now_ms < silent_ms)
+		return silent_ms;
 	cut(manager, "does not answer");
 	return INT64_MAX;
 }
@@ -321,14 +441,19 @@ int64_t manager_tend(struct manager *manager, int64_t now_ms)
 
 struct manager *manager_choose(struct rpc_client *client, const struct manager *avoid)
 {
-	struct manager *current = client->current;
+	struct manager *current = client->current, *favourite = client->favourite;
+	bool homely = favourite->alive && favourite != avoid;
 	int alive = 0;
 
-	if (current && current->alive && current != avoid)
-		return current;
-	if (client->favourite->alive && client->favourite != avoid) {
-		client->current = client->favourite;
+	if (current && current->alive && current != avoid) {
+		/* Without a return all callers would be with one manager when each of the others has been away once. */
+		if (current != favourite && homely && clock_monotonic_ms() >= favourite->steady_ms)
+			client->current = favourite;
 		return client->current;
+	}
+	if (homely) {
+		client->current = favourite;
+		return favourite;
 	}
 	for (int i = 0; i < client->n_managers; i++) {
 		struct manager *manager = &client->managers[i];
@@ -345,33 +470,38 @@ struct manager *manager_choose(struct rpc_client *client, const struct manager *
 	return client->managers + (avoid - client->managers);
 }
 
-/* True if the URL names a place one can dial. */
-static bool url_usable(const char *url)
+/* Looks at the URL: whether one can dial it, and what its name is if it has one. */
+static int read_url(struct manager *manager)
 {
-	nng_url *parsed;
-	bool usable;
+	nng_url *url;
+	int result = nng_url_parse(&url, manager->url);
 
-	if (nng_url_parse(&parsed, url) != 0)
-		return false;
-	usable = !strstr(parsed->u_scheme, "tcp") ||
-	         (*parsed->u_hostname && *parsed->u_port && strcmp(parsed->u_port, "0") != 0);
-	nng_url_free(parsed);
-	return usable;
+	if (result != 0)
+		return result;
+	if (strstr(url->u_scheme, "tcp") && (!*url->u_hostname || !*url->u_port || !strcmp(url->u_port, "0")))
+		result = NNG_EADDRINVAL;
+	if (result == 0 && !strcmp(url->u_scheme, "tcp") && !lookup_numeric(url->u_hostname)) {
+		manager->host = strdup(url->u_hostname);
+		manager->port = strdup(url->u_port);
+		result = manager->host && manager->port ? 0 : NNG_ENOMEM;
+	}
+	nng_url_free(url);
+	return result;
 }
 
 bool manager_open(struct manager *manager, struct reeve_error *error)
 {
-	int result =
-	    url_usable(manager->url) ? nng_stream_dialer_alloc(&manager->dialer, manager->url) : NNG_EADDRINVAL;
+	int result = read_url(manager);
 
-	if (result == NNG_ENOMEM || (result == 0 && nng_aio_alloc(&manager->dial_aio, dialed, manager) != 0))
+	if (result == 0)
+		result = nng_aio_alloc(&manager->dial_aio, dialed, manager);
+	if (result == 0) /* with a name as well: whether the rest is good */
+		result = make_dialer(manager, manager->url);
+	if (result == NNG_ENOMEM)
 		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a client");
 	if (result != 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "\"%s\" is not a manager's address (tcp://HOST:PORT)",
 		    manager->url);
-	/* Where the transport knows these. */
-	nng_stream_dialer_set_bool(manager->dialer, NNG_OPT_TCP_NODELAY, true);
-	nng_stream_dialer_set_bool(manager->dialer, NNG_OPT_TCP_KEEPALIVE, true);
 	return true;
 }
 
@@ -393,6 +523,7 @@ static void hang_up(struct manager *manager)
 
 void manager_destroy(struct manager *manager)
 {
+	lookup_free(manager->lookup);
 	if (manager->dialer)
 		nng_stream_dialer_close(manager->dialer);
 	if (manager->dial_aio)
@@ -403,5 +534,7 @@ void manager_destroy(struct manager *manager)
 		hang_up(manager);
 	nng_aio_free(manager->dial_aio);
 	nng_stream_dialer_free(manager->dialer);
+	free(manager->host);
+	free(manager->port);
 	free(manager->url);
 }

@@ -42,6 +42,7 @@ struct fake_manager {
 	size_t get_bytes;           /* of details in a Get's answer */
 	uint32_t max_message_bytes; /* what a ping tells */
 	int64_t now_us;             /* what a ping tells */
+	bool frozen;                /* pings are not answered */
 	bool answer_closed;         /* a parked call whose caller has gone is answered, and so are its neighbours */
 	/* Read by the test, with the lock held. */
 	int gets, mute_gets, submits, n_parked, n_closed; /* mute_gets: of an actor called "mute" */
@@ -60,6 +61,10 @@ static inline void fake_ping(void *arg, struct rpc_call *call, const ProtobufCMe
 
 	(void)request;
 	pthread_mutex_lock(&manager->lock);
+	if (manager->frozen) { /* never answered */
+		pthread_mutex_unlock(&manager->lock);
+		return;
+	}
 	response.now_us = manager->now_us;
 	response.manager = (char *)"fake";
 	response.max_message_bytes = manager->max_message_bytes;

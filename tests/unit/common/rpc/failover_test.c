@@ -1,0 +1,190 @@
+/* Which manager a client is with: names and addresses that lead nowhere, and those that come back. */
+#include "common/rpc/client.h"
+
+#include "fake_manager.h"
+#include "names.h"
+
+#include <unistd.h>
+
+#define LOOPBACK "tcp://127.0.0.1:0"
+
+static void pause_ms(int ms)
+{
+	usleep((useconds_t)ms * 1000);
+}
+
+/* A manager's URL with a name in place of its address. */
+static const char *named(const char *name, const struct fake_manager *manager)
+{
+	static char url[160];
+
+	snprintf(url, sizeof url, "tcp://%s%s", name, strrchr(manager->url, ':'));
+	return url;
+}
+
+/* Stops a manager and starts it again at its address. */
+static struct fake_manager *start_again(struct fake_manager *manager)
+{
+	struct fake_manager *again;
+
+	fake_manager_stop(manager);
+	again = fake_manager_start(manager->url, NULL);
+	fake_manager_free(manager);
+	return again;
+}
+
+/* nng's own resolver has four threads for the whole process, and takes them for addresses in numbers too. */
+Test(rpc_failover, names_that_lead_nowhere_hold_up_nobody)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	int64_t begun_ms = clock_monotonic_ms();
+	struct rpc_client *client;
+	struct reeve_error error;
+	char urls[1024];
+
+	snprintf(urls, sizeof urls,
+	    "tcp://a.slow.test:1,tcp://b.slow.test:1,tcp://c.slow.test:1,tcp://d.slow.test:1,tcp://e.slow.test:1,"
+	    "tcp://f.gone.test:1,%s",
+	    manager->url);
+	client = fake_client(urls);
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
+	cr_assert_lt(clock_monotonic_ms() - begun_ms, 1000);
+	manager = start_again(manager);
+	cr_assert_eq(fake_call_get(client, 2, &error), STATUS(OK), "%s", error.message);
+	begun_ms = clock_monotonic_ms();
+	rpc_client_destroy(client);
+	cr_assert_lt(clock_monotonic_ms() - begun_ms, 500);
+	fake_manager_free(manager);
+}
+
+Test(rpc_failover, a_name_is_looked_up_with_pauses)
+{
+	struct rpc_client *client = fake_client("tcp://a.gone.test:1,tcp://here.test:1");
+
+	pause_ms(2000);
+	/* Both the one that does not exist and the one where nobody listens: after 20 ms, 40, 80, … up to half a second. */
+	cr_assert_geq(names_looked_up, 8);
+	cr_assert_leq(names_looked_up, 30);
+	rpc_client_destroy(client);
+}
+
+Test(rpc_failover, all_addresses_of_a_name_are_tried)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client *client = fake_client(named("second.test", manager));
+	struct reeve_error error;
+	int64_t begun_ms;
+
+	cr_assert(rpc_client_alive(client, 1000));
+	manager = start_again(manager);
+	/* The address that was right is tried first the next time. */
+	begun_ms = clock_monotonic_ms();
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
+	cr_assert_lt(clock_monotonic_ms() - begun_ms, 1000);
+	cr_assert_eq(names_looked_up, 1);
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
+
+Test(rpc_failover, known_addresses_do_while_the_name_servers_are_silent)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client *client = fake_client(named("here.test", manager));
+	struct reeve_error error;
+	int64_t begun_ms;
+
+	cr_assert(rpc_client_alive(client, 1000));
+	names_are_silent = true;
+	for (int i = 0; i < 3; i++) {
+		char url[128];
+
+		snprintf(url, sizeof url, "%s", manager->url);
+		fake_manager_free(manager);
+		pause_ms(700); /* it is dialled in vain, and the name looked up */
+		manager = fake_manager_start(url, NULL);
+		begun_ms = clock_monotonic_ms();
+		cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK), "%s", error.message);
+		cr_assert_lt(clock_monotonic_ms() - begun_ms, 1500);
+	}
+	cr_assert_eq(names_looked_up, 2);
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
+
+/* Starts a call that parks, and says at which of two managers it is. */
+static struct fake_manager *where(struct rpc_client *client, struct fake_manager *a, struct fake_manager *b)
+{
+	int at_a = a->n_parked, at_b = b->n_parked;
+	struct fake_manager *at = NULL;
+	struct fake_result result;
+	rpc_call_id id = fake_start_wait(client, 1, NULL, &result);
+
+	for (int i = 0; i < 5000 && !at; i++) {
+		at = a->n_parked > at_a ? a : b->n_parked > at_b ? b : NULL;
+		pause_ms(2);
+	}
+	cr_assert(at, "the call has not arrived");
+	rpc_client_cancel(client, id);
+	fake_result_await(&result);
+	return at;
+}
+
+Test(rpc_failover, calls_return_to_the_one_chosen_by_lot)
+{
+	struct fake_manager *a = fake_manager_start(LOOPBACK, NULL), *b = fake_manager_start(LOOPBACK, NULL);
+	struct fake_manager **first, **other;
+	struct rpc_client_options options = {.ping_interval_ms = 50, .ping_limit_ms = 2000};
+	struct reeve_error error = {0};
+	struct rpc_client *client;
+	int64_t back_ms;
+	char urls[300];
+
+	snprintf(urls, sizeof urls, "%s,%s", a->url, b->url);
+	options.urls = urls;
+	client = rpc_client_create(&options, &error);
+	cr_assert(rpc_client_alive(client, 5000));
+	pause_ms(300);
+	first = where(client, a, b) == a ? &a : &b;
+	other = first == &a ? &b : &a;
+	*first = start_again(*first);
+	back_ms = clock_monotonic_ms();
+	cr_assert_eq(where(client, a, b), *other, "it may be gone again at once");
+	while (where(client, a, b) != *first && clock_monotonic_ms() - back_ms < 10000)
+		pause_ms(10);
+	cr_assert_geq(clock_monotonic_ms() - back_ms, 20 * 50);
+	cr_assert_lt(clock_monotonic_ms() - back_ms, 20 * 50 + 2000);
+	/* One that only says that it cannot is not returned to for as long. */
+	(*first)->get_answers = STATUS(UNAVAILABLE);
+	back_ms = clock_monotonic_ms();
+	for (int i = 0; clock_monotonic_ms() - back_ms < 800; i++)
+		cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK));
+	cr_assert_eq((*first)->gets, 1);
+	rpc_client_destroy(client);
+	fake_manager_free(a);
+	fake_manager_free(b);
+}
+
+/* The silence counts from the last byte that came, not from the ping that was not answered: a manager that freezes just
+ * before a ping is left no later than one that freezes just after. */
+Test(rpc_failover, silence_counts_from_the_last_byte)
+{
+	enum { INTERVAL_MS = 600, LIMIT_MS = 1000 };
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client_options options = {
+	    .urls = manager->url, .ping_interval_ms = INTERVAL_MS, .ping_limit_ms = LIMIT_MS};
+	struct reeve_error error = {0};
+	struct rpc_client *client = rpc_client_create(&options, &error);
+	int64_t heard_ms;
+
+	cr_assert(rpc_client_alive(client, 5000));
+	pause_ms(INTERVAL_MS / 3);
+	heard_ms = clock_monotonic_ms();
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
+	manager->frozen = true;
+	while (rpc_client_alive(client, 0) && clock_monotonic_ms() - heard_ms < 10000)
+		pause_ms(1);
+	cr_assert_geq(clock_monotonic_ms() - heard_ms, LIMIT_MS);
+	cr_assert_lt(clock_monotonic_ms() - heard_ms, LIMIT_MS + 300);
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
