@@ -8,6 +8,7 @@
 #ifndef REEVE_MANAGER_CORE_CORE_H
 #define REEVE_MANAGER_CORE_CORE_H
 
+#include "manager/core/remarks.h"
 #include "manager/store/store.h"
 
 #include <stdbool.h>
@@ -39,6 +40,9 @@ struct core_counters {
 	int64_t fetches, redelivered, pages, looks;
 };
 
+/* What is remarked in the log, once each. */
+enum core_remark { REMARK_HEARTBEAT, REMARK_LATE_RESULT };
+
 /* What the core asks of whoever runs it. */
 struct core_host {
 	int64_t (*now_ms)(void);                         /* the monotonic clock */
@@ -51,6 +55,7 @@ struct core {
 	struct core_options options;
 	struct core_host host;
 	struct core_counters counters;
+	struct remarks remarks;
 	struct routes *routes;
 	struct window *window;
 	struct dispatch *dispatch;

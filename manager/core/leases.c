@@ -280,8 +280,12 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	*given = b->op;
 	given->op.done = as_given.done;
 	given->op.done(&given->op, error);
-	if (lost)
+	if (lost) {
 		sessions_lost_if_known(core->sessions, incarnation);
+		if (remarks_new(&core->remarks, REMARK_HEARTBEAT, incarnation, 0, core_now(core)))
+			log_info(NULL, "a heartbeat of incarnation %lld, which is lost or never was: it has to register",
+			    (long long)incarnation);
+	}
 	bool fresh;
 	struct session *session = news ? sessions_get(core->sessions, incarnation, &fresh) : NULL;
 	if (session && !session->taking_back) {

@@ -15,6 +15,10 @@ void report_settle(struct core *core, const struct store_result *results, int co
 		const struct store_result *r = &results[i];
 		if (r->verdict != STORE_ACCEPTED) {
 			core->counters.late += r->verdict == STORE_LATE;
+			if (r->verdict == STORE_LATE &&
+			    remarks_new(&core->remarks, REMARK_LATE_RESULT, r->id, r->token, core_now(core)))
+				log_info(NULL, "task %lld: a result (%s) of an attempt that does not hold it; nothing was changed",
+				    (long long)r->id, store_outcome_name(r->outcome));
 		} else if (r->ended) {
 			core->counters.ended++;
 			core->counters.completed += r->outcome == STORE_COMPLETED;

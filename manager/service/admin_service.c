@@ -1,4 +1,5 @@
 /* AdminService: looking after it. */
+#include "manager/core/cluster.h"
 #include "manager/core/routes.h"
 #include "manager/core/window.h"
 #include "manager/service/check.h"
@@ -115,11 +116,16 @@ static void on_stats(struct store_op *op, const struct reeve_error *error)
 	    {"failed", n->failed},
 	    {"returned", n->returned},
 	    {"expired", n->expired},
+	    {"lost", n->lost},
+	    {"reclaimed", n->reclaimed},
+	    {"taken_back", n->taken_back},
+	    {"extended", n->extended},
 	    {"late_results", n->late},
 	    {"fetches", n->fetches},
 	    {"redelivered", n->redelivered},
 	    {"pages_read", n->pages},
 	    {"trailing_looks", n->looks},
+	    {"managers", cluster_alive(core->cluster)},
 	    {"window_size", window_size(core->window)},
 	    {"window_streams", window_streams(core->window)},
 	    {"calls", rpc_server_calls(c->services->server)},

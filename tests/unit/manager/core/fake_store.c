@@ -65,6 +65,11 @@ int64_t store_manager_id(const struct store *store)
 	return FAKE_MANAGER;
 }
 
+const char *store_outcome_name(enum store_outcome outcome)
+{
+	return outcome == STORE_COMPLETED ? "completed" : "otherwise";
+}
+
 int64_t fake_db_us(void)
 {
 	return fake.now_ms * 1000 + fake.clock_us;
