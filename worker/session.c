@@ -77,6 +77,7 @@ static void begin(struct reeve_worker *worker, const Reeve__V1__RegisterResponse
 	backoff_clear(&worker->register_rest);
 	backoff_clear(&worker->fetch_rest);
 	worker->register_failures = 0;
+	worker->name_taken = false;
 	worker->lease_stopped = false;
 	session_renew(worker, sent_ms);
 	pthread_cond_broadcast(&worker->heartbeat_cond);
@@ -93,6 +94,13 @@ static bool is_refusal(reeve_status code)
 
 static void register_failed(struct reeve_worker *worker, const struct rpc_answer *answer)
 {
+	if (answer->code == STATUS(ALREADY_EXISTS)) { /* perhaps our own predecessor, not yet counted as lost */
+		if (!worker->name_taken)
+			log_warn(worker->object, "cannot register yet: %s", answer->message);
+		worker->name_taken = true;
+		backoff_fail(&worker->register_rest, clock_monotonic_ms());
+		return;
+	}
 	if (is_refusal(answer->code)) {
 		worker->refused = true;
 		worker->exit_code = EXIT_REFUSED;

@@ -20,7 +20,8 @@ void session_leave(struct reeve_worker *worker);
 /* The lease runs anew, counted from `sent_ms`; if what ran had been told to end, things go on. Called with the lock. */
 void session_renew(struct reeve_worker *worker, int64_t sent_ms);
 
-/* Once the lease is about to end, tells what runs to end; what waits stays, in case it is renewed. Called with the lock.
+/* Once the lease is about to end, tells what runs to end; what waits stays, in case it is renewed. Called with the
+ * lock.
  */
 void session_heed_lease(struct reeve_worker *worker, int64_t now_ms);
 

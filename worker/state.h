@@ -85,6 +85,7 @@ struct reeve_worker {
 	rpc_call_id register_call;
 	bool register_given_up;
 	int register_failures; /* in a row */
+	bool name_taken;       /* another worker has our name, as has been logged */
 	struct backoff register_rest;
 	bool refused; /* no further try */
 

@@ -33,22 +33,22 @@ story_managers_listen_at_every_kind_of_address() {
 	for i in "${!urls[@]}"; do stop "worker$i"; done
 }
 
-# Names are for people: what is meant for one worker does not reach another of its name.
-story_two_workers_of_one_name_are_two() {
+# A name is one worker's: a second one of it waits, saying so once, until the first has gone.
+story_a_second_worker_of_a_name_waits_for_the_first_to_go() {
 	start_postgres
 	start_manager
-	launch_worker a --name same --concurrency 1
-	launch_worker b --name same --concurrency 1
-	one=$(reeve submit sh "$HOLD")
-	two=$(reeve submit sh "$HOLD")
-	wait_began "$one"
-	wait_began "$two"
-	expect_eq 'same 1 same 1' "$(reeve workers --json | jq -r '"\(.name) \(.holding)"' | xargs)"
-	reeve cancel "$one" >/dev/null
-	expect_fail 1 reeve wait "$one" --timeout 20s
-	expect_eq 'cancelled executing' "$(field "$one" status) $(field "$two" status)"
-	release
-	reeve wait "$two"
+	start_worker same --concurrency 1
+	launch_worker other --name same --concurrency 1
+	wait_until 20 'grep -q "lives already" "$DIR/log/other.log"'
+	id=$(reeve submit sh 'printf "%s" "$REEVE_ATTEMPT"')
+	reeve wait "$id"
+	expect_eq 1 "$(reeve workers --json | jq -s 'map(select(.state == "alive")) | length')"
+	sleep 1
+	expect_eq 1 "$(grep -c "lives already" "$DIR/log/other.log")"
+	stop same
+	expect_eq 0 "$STATUS"
+	wait_until 20 'grep -q "registered as incarnation" "$DIR/log/other.log"'
+	reeve submit nothing --wait
 }
 
 # What starts the programs is killed, perhaps by one of them: they die with it, each has failed, and the worker says why it
@@ -116,7 +116,9 @@ story_a_daemon_that_a_handler_starts_holds_up_nothing() {
 	start_manager
 	start_worker
 	begin=$(ms)
-	expect_eq result "$(reeve submit sh "setsid sleep 60 & echo \$! >$DIR/daemon; printf result" --wait)"
+	# It must have left the group before its parent ends.
+	expect_eq result "$(reeve submit sh "setsid sleep 60 & echo \$! >$DIR/daemon
+		until [ \"\$(cut -d' ' -f6 /proc/\$!/stat)\" = \$! ]; do sleep 0.01; done; printf result" --wait)"
 	expect [ $(($(ms) - begin)) -lt 20000 ]
 	kill "$(cat "$DIR/daemon")"
 }

@@ -399,3 +399,32 @@ Test(calls, an_answer_to_a_lost_incarnation_is_dropped)
 	cr_expect_eq(atomic_load(&runs), 1);
 	cr_expect_eq(stage_close(&stage), 0);
 }
+
+Test(calls, what_a_late_answer_to_a_lost_incarnation_brings_does_not_run)
+{
+	int64_t id, late;
+
+	/* A report carries a Fetch, and its answer comes when the worker has registered again. */
+	open_stage(count_runs, 1);
+	id = script_add(&stage.script, "t", "x");
+	stage.script.delay_reports = true;
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.delayed_call && stage.script.delayed->fetch));
+	cr_expect_eq(atomic_load(&runs), 1);
+	script_lock(&stage.script);
+	stage.script.lost = true;
+	stage.script.hold_fetches = true; /* so that the next task is for the late answer */
+	script_unlock(&stage.script);
+	cr_assert(script_wait(&stage.script, stage.script.registers == 2 && stage.script.first_fetch_of_incarnation));
+	late = script_add(&stage.script, "t", "x");
+	script_lock(&stage.script);
+	stage.script.delay_reports = false;
+	script_unlock(&stage.script);
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.tasks[late].state, SCRIPT_GIVEN);
+	cr_expect_eq(stage.script.tasks[late].incarnation, 1);
+	cr_assert(script_wait(&stage.script, stage.script.beat.incarnation == 2 && stage.script.beat.held == 0));
+	usleep(100 * 1000);
+	cr_expect_eq(atomic_load(&runs), 1);
+	cr_expect_eq(stage_close(&stage), 0);
+}

@@ -78,6 +78,7 @@ struct script {
 	int64_t invalid_task;   /* a report with its result is INVALID_ARGUMENT; 0: none */
 	bool invalid_for_ever;  /* … even if the result is fatal */
 	bool hold_reports;      /* reports are not answered */
+	bool delay_reports;     /* they are answered once this is taken back */
 	bool hold_fetches;      /* nor are Fetches, though what they take is given */
 	bool hold_heartbeats;   /* nor are heartbeats */
 	bool paused;            /* no tasks are given */
@@ -101,6 +102,8 @@ struct script {
 	int64_t renewed_ms; /* when the last heartbeat, or Register, came that was answered: the lease began before */
 	int64_t previous;   /* as the last Register said */
 	struct script_parked parked[SCRIPT_CALLS_MAX];
+	struct rpc_call *delayed_call; /* a delayed report … */
+	Reeve__V1__ReportRequest *delayed;
 	struct rpc_call *held_calls[SCRIPT_CALLS_MAX];
 	int n_held_calls;
 };
@@ -372,6 +375,19 @@ static inline bool script_is_invalid(const struct script *script, const Reeve__V
 	return false;
 }
 
+/* Keeps a report, to be answered later. Under the lock. */
+static inline void script_delay(struct script *script, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	size_t length = protobuf_c_message_get_packed_size(message);
+	uint8_t *bytes = malloc(length + 1);
+
+	assert(!script->delayed_call);
+	protobuf_c_message_pack(message, bytes);
+	script->delayed = reeve__v1__report_request__unpack(NULL, length, bytes);
+	script->delayed_call = call;
+	free(bytes);
+}
+
 static inline void script_report(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	struct script *script = arg;
@@ -385,6 +401,11 @@ static inline void script_report(void *arg, struct rpc_call *call, const Protobu
 	if (request->n_results > script->report_most)
 		script->report_most = request->n_results;
 	pthread_cond_broadcast(&script->changed);
+	if (script->delay_reports && !script->delayed_call) {
+		script_delay(script, call, message);
+		script_unlock(script);
+		return;
+	}
 	if (script->hold_reports) {
 		script_hold(script, call);
 		script_unlock(script);
@@ -488,6 +509,24 @@ static inline void script_extend(void *arg, struct rpc_call *call, const Protobu
 		rpc_call_fail(call, STATUS(FAILED_PRECONDITION), "it may run no longer");
 }
 
+/* Answers a delayed report, when it is time for it. */
+static inline void script_answer_delayed(struct script *script)
+{
+	struct rpc_call *call;
+	Reeve__V1__ReportRequest *request;
+
+	script_lock(script);
+	call = script->delay_reports ? NULL : script->delayed_call;
+	request = script->delayed;
+	if (call)
+		script->delayed_call = NULL;
+	script_unlock(script);
+	if (!call)
+		return;
+	script_report(script, call, &request->base);
+	reeve__v1__report_request__free_unpacked(request, NULL);
+}
+
 /* Every few milliseconds: answers parked Fetches for which there is something, or whose time is over. */
 static inline void script_tick(evutil_socket_t fd, short what, void *arg)
 {
@@ -517,6 +556,7 @@ static inline void script_tick(evutil_socket_t fd, short what, void *arg)
 			rpc_call_reply(call, &answer.response.base);
 		script_answer_free(&answer);
 	}
+	script_answer_delayed(script);
 	script_lock(script);
 	end = script->end;
 	script_unlock(script);

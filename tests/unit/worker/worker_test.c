@@ -336,6 +336,33 @@ Test(worker, keeps_trying_to_register)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
+Test(worker, waits_for_a_name_that_another_has)
+{
+	int64_t id;
+
+	stage_open(&stage, (struct reeve_worker_options){0});
+	reeve_worker_handle(stage.worker, "echo", echo, NULL);
+	stage.script.register_code = STATUS(ALREADY_EXISTS);
+	stage.script.register_failures = 3;
+	id = script_add(&stage.script, "echo", "");
+	stage_go(&stage);
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.registers, 4);
+	cr_expect_eq(stage.script.previous, 0);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+Test(worker, waiting_for_its_name_it_can_be_stopped)
+{
+	stage_open(&stage, (struct reeve_worker_options){0});
+	reeve_worker_handle(stage.worker, "echo", echo, NULL);
+	stage.script.register_code = STATUS(ALREADY_EXISTS);
+	stage.script.register_failures = 1000;
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.registers == 2));
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
 Test(worker, stops_without_any_manager)
 {
 	stage_open(&stage, (struct reeve_worker_options){0});
