@@ -19,7 +19,7 @@ enum {
 	PAGE_SMALLEST = 100,
 	PAGE_LARGEST = 5000,
 	TRAIL_US = 5 * 1000 * 1000,  /* how far back a trailing look goes */
-	TRAIL_EVERY_MS = 1000,
+	TRAIL_EVERY_MS = 500,        /* what a manager that died has not told of is found within a second */
 	LOOKS_AT_ONCE = 20,          /* trailing looks begun by one turn */
 	ALL_EVERY_MS = 60 * 1000,
 	LOOK_SHARE = 100,            /* looks take at most this part of the time */

@@ -350,8 +350,8 @@ Test(window, the_last_seconds_are_looked_at_again_while_somebody_waits)
 	cr_expect_leq(page->after_run_at_us, fake_db_us() - 4000000);
 	fake_page(page, 0, NULL, 0);
 	int looks = pass_quietly(10000, 0);
-	cr_expect_geq(looks, 8);
-	cr_expect_leq(looks, 12);
+	cr_expect_geq(looks, 18);
+	cr_expect_leq(looks, 22);
 	fake_end(core);
 }
 
