@@ -41,8 +41,8 @@ struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler
 	attempt->lease = lease;
 	attempt->max_result_bytes = max_result_bytes;
 	attempt->key = (struct attempt_key){assignment->task_id, assignment->token};
-	attempt->expires_ms =
-	    expires_in > 0 && expires_in < INT64_MAX - claimed_ms ? claimed_ms + expires_in : INT64_MAX;
+	atomic_init(&attempt->expires_ms,
+	    expires_in > 0 && expires_in < INT64_MAX - claimed_ms ? claimed_ms + expires_in : INT64_MAX);
 	attempt->timeout_ms = assignment->timeout_ms > 0 ? assignment->timeout_ms : INT64_MAX;
 	if (handler && handler->timeout_ms > 0 && handler->timeout_ms < attempt->timeout_ms)
 		attempt->timeout_ms = handler->timeout_ms;
@@ -108,18 +108,22 @@ bool reeve_attempt_cancelled(const struct reeve_attempt *public)
 
 bool attempt_stale(const struct attempt *attempt, int64_t now_ms)
 {
+	int64_t last_ms = attempt_last_moment(attempt);
+
 	/* One that had too little time when it came would have no more if it came again: it runs, bounded by its last
 	 * moment. */
-	if (!attempt->roomy || attempt->expires_ms == INT64_MAX)
+	if (!attempt->roomy || last_ms == INT64_MAX)
 		return false;
 	if (attempt->timeout_ms == INT64_MAX)
-		return now_ms >= attempt->expires_ms - EXPIRY_MARGIN_MS;
-	return attempt->expires_ms - EXPIRY_MARGIN_MS - now_ms < attempt->timeout_ms;
+		return now_ms >= last_ms;
+	return last_ms - now_ms < attempt->timeout_ms;
 }
 
 int64_t attempt_last_moment(const struct attempt *attempt)
 {
-	return attempt->expires_ms == INT64_MAX ? INT64_MAX : attempt->expires_ms - EXPIRY_MARGIN_MS;
+	int64_t expires_ms = atomic_load(&attempt->expires_ms);
+
+	return expires_ms == INT64_MAX ? INT64_MAX : expires_ms - EXPIRY_MARGIN_MS;
 }
 
 static char *copy(const char *text)
@@ -199,7 +203,7 @@ void attempt_end_late(struct attempt *attempt, const char *said)
 		    *said ? ": " : "", said);
 	else
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "timeout", "not done after %lld ms%s%s",
-		    (long long)attempt->timeout_ms, *said ? ": " : "", said);
+		    (long long)(atomic_load(&attempt->timeout_at_ms) - attempt->started_ms), *said ? ": " : "", said);
 }
 
 /* Cuts the error to what is reported and makes it UTF-8; a code that is no name is replaced. */

@@ -17,6 +17,7 @@
 
 struct handler;
 struct lease;
+struct reeve_worker;
 struct slot;
 
 enum attempt_place {
@@ -56,13 +57,16 @@ struct attempt {
 	Reeve__V1__Assignment *assignment; /* owned: the texts of `public` are its */
 	struct handler *handler;           /* NULL: there is none for this type */
 	size_t max_result_bytes;
-	const struct lease *lease; /* the worker's */
+	const struct lease *lease;   /* the worker's */
+	struct reeve_worker *worker; /* once it is held */
 
 	/* On the monotonic clock, milliseconds. */
-	int64_t expires_ms;            /* the manager takes the attempt back; INT64_MAX: never */
+	_Atomic int64_t expires_ms;    /* the manager takes the attempt back; INT64_MAX: never */
 	bool roomy;                    /* on arrival there was time for the whole time-out before that */
 	int64_t timeout_ms;            /* how long it may run, after its handler's own limit; INT64_MAX: no limit */
+	int64_t started_ms;            /* when it began to run */
 	_Atomic int64_t timeout_at_ms; /* when its time is over; INT64_MAX until it runs */
+	_Atomic bool extending;        /* a manager has been asked whether it may run longer (extend.h) */
 
 	_Atomic int stop; /* enum stop_reason */
 	enum attempt_place place;

@@ -26,6 +26,7 @@ void held_receive(struct reeve_worker *worker, struct attempt **attempts, size_t
 			attempt_free(attempt);
 			continue;
 		}
+		attempt->worker = worker;
 		HASH_ADD(hh, worker->held, key, sizeof attempt->key, attempt);
 		if (worker->draining) {
 			attempt_stop(attempt, STOP_DRAIN);

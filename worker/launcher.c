@@ -274,7 +274,7 @@ bool launcher_start(
 {
 	struct spawn_request request = {.kind = SPAWN_START};
 	union {
-		char bytes[CMSG_SPACE(3 * sizeof(int))];
+		char bytes[CMSG_SPACE(SPAWN_FDS * sizeof(int))];
 		struct cmsghdr align;
 	} control = {{0}};
 	char *text = malloc(SPAWN_TEXT_MAX);
@@ -299,7 +299,7 @@ bool launcher_start(
 	request.id = launch->id;
 	control.align.cmsg_level = SOL_SOCKET;
 	control.align.cmsg_type = SCM_RIGHTS;
-	control.align.cmsg_len = CMSG_LEN(3 * sizeof(int));
+	control.align.cmsg_len = CMSG_LEN(SPAWN_FDS * sizeof(int));
 	memcpy(CMSG_DATA(&control.align), spec->fds, sizeof spec->fds);
 	problem = send_packet(launcher, &message, 0);
 	free(text);

@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "worker/lease.h"
+#include "worker/spawn_message.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,7 +39,7 @@ struct launch_spec {
 	const char *directory;          /* NULL: the worker's */
 	char *const *arguments;         /* ends with NULL */
 	const char *const *environment; /* what is added to the worker's own, ends with NULL */
-	int fds[3];                     /* its standard input, output and error; stay the caller's */
+	int fds[SPAWN_FDS];             /* its descriptors from 0 on; stay the caller's */
 	int event_fd;                   /* an eventfd, written when it has ended */
 };
 

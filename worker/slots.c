@@ -138,8 +138,9 @@ static void run(struct slot *slot, struct attempt *attempt)
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "waited",
 		    "waited too long at the worker to be started before it expires");
 	} else {
-		limit = (start_us + 999) / 1000 +
-		        (attempt->timeout_ms < INT64_MAX / 2 ? attempt->timeout_ms : INT64_MAX / 2);
+		attempt->started_ms = (start_us + 999) / 1000;
+		limit =
+		    attempt->started_ms + (attempt->timeout_ms < INT64_MAX / 2 ? attempt->timeout_ms : INT64_MAX / 2);
 		if (limit > attempt_last_moment(attempt))
 			limit = attempt_last_moment(attempt);
 		atomic_store(&attempt->timeout_at_ms, limit);

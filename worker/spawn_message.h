@@ -15,10 +15,11 @@ enum {
 	SPAWN_TEXT_MAX = 128 * 1024, /* program, directory, arguments and environment of one, with their NULs */
 	SPAWN_ARGUMENTS_MAX = 4096,  /* arguments of one */
 	SPAWN_ENVIRONMENT_MAX = 16,  /* variables added to the worker's own */
+	SPAWN_FDS = 4,               /* descriptors of one */
 };
 
 enum spawn_request_kind {
-	SPAWN_START,  /* start a process; standard input, output and error come along as descriptors */
+	SPAWN_START,  /* start a process; its descriptors from 0 on come along */
 	SPAWN_SIGNAL, /* send `value`, a signal, to a process's group; one that has ended is ignored */
 	SPAWN_LEASE,  /* the lease has changed: look at it */
 };

@@ -188,17 +188,17 @@ static int guard(struct spawner *spawner)
 
 /* What the child does between fork and exec. */
 static void __attribute__((noreturn))
-become(struct spawner *spawner, uint32_t index, const char *path, const char *directory, const int fds[3])
+become(struct spawner *spawner, uint32_t index, const char *path, const char *directory, const int fds[SPAWN_FDS])
 {
 	sigset_t nothing;
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != spawner->pid)
 		_exit(127);
 	setsid();
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < SPAWN_FDS; i++)
 		if (dup2(fds[i], i) < 0)
 			goto failed;
-	if (close_range(3, ~0U, 0) < 0)
+	if (close_range(SPAWN_FDS, ~0U, 0) < 0)
 		goto failed;
 	if (*directory && chdir(directory) < 0)
 		goto failed;
@@ -228,7 +228,7 @@ static char *next_text(char **at, const char *end)
 }
 
 /* Starts the process of a request of `length` bytes in spawner->packet. */
-static void start(struct spawner *spawner, size_t length, const int fds[3])
+static void start(struct spawner *spawner, size_t length, const int fds[SPAWN_FDS])
 {
 	struct spawn_request request;
 	char *at = spawner->packet + sizeof request, *end = spawner->packet + length;
@@ -259,7 +259,7 @@ static void start(struct spawner *spawner, size_t length, const int fds[3])
 		ended(spawner, child, 0);
 		return;
 	}
-	if (fds[2] < 0) { /* the kernel drops descriptors for which this process has no room */
+	if (fds[SPAWN_FDS - 1] < 0) { /* the kernel drops descriptors for which this process has no room */
 		child->start_error = EMFILE;
 		ended(spawner, child, 0);
 		return;
@@ -291,7 +291,7 @@ static void signal_child(struct spawner *spawner, const struct spawn_request *re
 }
 
 /* Does what one packet asks for. */
-static void obey(struct spawner *spawner, size_t length, const int fds[3])
+static void obey(struct spawner *spawner, size_t length, const int fds[SPAWN_FDS])
 {
 	struct spawn_request request;
 
@@ -316,14 +316,14 @@ static void obey(struct spawner *spawner, size_t length, const int fds[3])
 static void read_packet(struct spawner *spawner)
 {
 	union {
-		char bytes[CMSG_SPACE(3 * sizeof(int))];
+		char bytes[CMSG_SPACE(SPAWN_FDS * sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = {.iov_base = spawner->packet, .iov_len = sizeof spawner->packet};
 	struct msghdr message = {
 	    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
 	struct cmsghdr *header;
-	int fds[3] = {-1, -1, -1};
+	int fds[SPAWN_FDS] = {-1, -1, -1, -1};
 	ssize_t length = recvmsg(spawner->socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 
 	if (length < 0 && (errno == EAGAIN || errno == EINTR))
@@ -334,7 +334,7 @@ static void read_packet(struct spawner *spawner)
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
 		memcpy(fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
 	obey(spawner, (size_t)length, fds);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < SPAWN_FDS; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 }

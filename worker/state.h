@@ -67,6 +67,10 @@ struct reeve_worker {
 	_Atomic int64_t log_second; /* failures are logged at most so often (slots.c) */
 	_Atomic int log_count;
 
+	/* Extensions (extend.c). */
+	pthread_mutex_t extend_lock; /* held while a call is started; taken before the lock, if both are */
+	bool extend_ended;           /* guarded by it */
+
 	pthread_mutex_t lock; /* guards all that follows */
 
 	/* What is wrong, and the exit code that goes with it. */

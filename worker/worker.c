@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "worker/control.h"
+#include "worker/extend.h"
 #include "worker/heartbeat.h"
 #include "worker/held.h"
 #include "worker/names.h"
@@ -103,6 +104,7 @@ struct reeve_worker *reeve_worker_create(const struct reeve_worker_options *opti
 	if (!worker)
 		abort();
 	pthread_mutex_init(&worker->lock, NULL);
+	pthread_mutex_init(&worker->extend_lock, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&worker->heartbeat_cond, &attributes);
@@ -249,6 +251,7 @@ int reeve_worker_run(struct reeve_worker *worker)
 	}
 	if (!worker->stuck)
 		slots_end(worker);
+	extend_end(worker);
 	if (worker->rpc)
 		rpc_client_destroy(worker->rpc);
 	worker->rpc = NULL;
@@ -278,6 +281,7 @@ void reeve_worker_destroy(struct reeve_worker *worker)
 	names_free(&worker->types);
 	slots_destroy(&worker->slots);
 	pthread_cond_destroy(&worker->heartbeat_cond);
+	pthread_mutex_destroy(&worker->extend_lock);
 	pthread_mutex_destroy(&worker->lock);
 	if (worker->wake_fd >= 0)
 		close(worker->wake_fd);

@@ -1,13 +1,16 @@
 /*
  * Handlers that are programs: one process an attempt, started by the spawner, in a session of its own.
  *
- * The slot's thread talks to it through three pipes and hears of its end, and of requests to stop, through its eventfd.
+ * The slot's thread talks to it through four pipes and hears of its end, and of requests to stop, through its eventfd.
  * The process's end is the attempt's end: the spawner kills what is left of its group in the same moment, so that what
- * stands in the pipes then is all there will be.
+ * stands in the pipes then is all there will be. On the fourth, descriptor 3, it may say things (messages.h); one that
+ * knows nothing of it notices nothing.
  */
 #include "common/clock.h"
 #include "common/text.h"
+#include "worker/extend.h"
 #include "worker/handler.h"
+#include "worker/handlers/messages.h"
 #include "worker/launcher.h"
 #include "worker/lease.h"
 
@@ -44,9 +47,12 @@ struct run {
 	struct launch launch;
 
 	int input, output, error; /* our ends of its pipes; −1: closed */
-	const char *details;      /* what is still to be written … */
-	size_t details_left;      /* … so many bytes */
-	char *result;             /* its standard output */
+	struct messages messages; /* … and of the fourth */
+	char name[48];
+	int64_t extend_until_ms; /* it wants to run until then, and nobody has been asked; 0: it does not */
+	const char *details;     /* what is still to be written … */
+	size_t details_left;     /* … so many bytes */
+	char *result;            /* its standard output */
 	size_t result_length, result_room;
 	char tail[2 * ERROR_TAIL_BYTES]; /* the end of its standard error, and a little more */
 	size_t tail_length;
@@ -97,7 +103,7 @@ static char *print(const char *format, ...)
 static bool begin(struct run *run)
 {
 	const struct reeve_attempt *attempt = &run->attempt->public;
-	int theirs[3] = {-1, -1, -1};
+	int theirs[SPAWN_FDS] = {-1, -1, -1, -1};
 	char *environment[VARIABLES + 1] = {
 	    print("REEVE_TASK_ID=%lld", (long long)attempt->task_id),
 	    print("REEVE_TASK_TYPE=%s", attempt->type),
@@ -108,7 +114,7 @@ static bool begin(struct run *run)
 	};
 	struct reeve_error error;
 	bool good = open_pipe(&run->input, &theirs[0], true) && open_pipe(&run->output, &theirs[1], false) &&
-	            open_pipe(&run->error, &theirs[2], false);
+	            open_pipe(&run->error, &theirs[2], false) && open_pipe(&run->messages.fd, &theirs[3], false);
 
 	if (!good) {
 		error_set(&error, STATUS(RESOURCE_EXHAUSTED), "cannot open pipes for %s: %s", run->spec->path,
@@ -119,13 +125,13 @@ static bool begin(struct run *run)
 		    .directory = run->spec->directory,
 		    .arguments = run->spec->argv,
 		    .environment = (const char *const *)environment,
-		    .fds = {theirs[0], theirs[1], theirs[2]},
+		    .fds = {theirs[0], theirs[1], theirs[2], theirs[3]},
 		    .event_fd = run->context->event_fd,
 		};
 
 		good = launcher_start(run->context->launcher, &spec, &run->launch, &error);
 	}
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < SPAWN_FDS; i++)
 		close_end(&theirs[i]);
 	for (int i = 0; i < VARIABLES; i++)
 		free(environment[i]);
@@ -196,6 +202,44 @@ static bool read_error(struct run *run)
 	return run->error >= 0;
 }
 
+/* {"extend": "10m"}, or a number of seconds: it wants to run so much longer from now on. */
+static void want_extension(struct run *run, const json_t *wanted)
+{
+	const char *text = json_string_value(wanted);
+	int64_t ms = 0;
+
+	if (text && !duration_parse(text, &ms))
+		ms = 0;
+	if (json_is_integer(wanted) && json_integer_value(wanted) <= INT32_MAX)
+		ms = json_integer_value(wanted) * 1000;
+	if (ms > 0)
+		run->extend_until_ms = clock_monotonic_ms() + ms;
+	else
+		messages_complain(&run->messages, "\"extend\" with what is no duration");
+}
+
+/* Takes a message of the program's; members that it does not know are of newer programs. */
+static void take_message(void *arg, const json_t *message)
+{
+	struct run *run = arg;
+	const json_t *extend = json_object_get(message, "extend");
+
+	if (extend)
+		want_extension(run, extend);
+}
+
+/* Asks for the extension that is wanted, one at a time; of several the last counts. */
+static void ask_extension(struct run *run)
+{
+	int64_t rest_ms = run->extend_until_ms - clock_monotonic_ms();
+
+	if (!run->extend_until_ms || atomic_load(&run->attempt->extending) || run->asked_to_end)
+		return;
+	run->extend_until_ms = 0;
+	if (rest_ms > 0)
+		extend_start(run->attempt, rest_ms);
+}
+
 /* Sends a signal to the whole group, the first time or a harder one. */
 static void ask_to_end(struct run *run, int signal_number, int64_t now_ms)
 {
@@ -218,6 +262,9 @@ static int64_t watch(struct run *run)
 	/* Somebody else may have the attempt by now: no grace. */
 	bool at_once = run->too_long || stop == STOP_LOST || stop == STOP_ABANDON;
 
+	/* While a manager is asked for more time, it has that of the attempt. */
+	if (atomic_load(&run->attempt->extending) && timeout_at_ms < attempt_last_moment(run->attempt))
+		timeout_at_ms = attempt_last_moment(run->attempt);
 	if (!run->killed && (at_once || (run->asked_to_end && now_ms >= kill_at_ms))) {
 		ask_to_end(run, SIGKILL, now_ms);
 	} else if (!run->asked_to_end && (stop != STOP_NONE || now_ms >= timeout_at_ms)) {
@@ -239,6 +286,7 @@ static void move(struct run *run, int64_t until_ms)
 	    {.fd = run->input, .events = POLLOUT},
 	    {.fd = run->output, .events = POLLIN},
 	    {.fd = run->error, .events = POLLIN},
+	    {.fd = run->messages.fd, .events = POLLIN},
 	};
 	int64_t rest = until_ms == INT64_MAX ? -1 : until_ms - clock_monotonic_ms();
 	uint64_t count;
@@ -255,6 +303,8 @@ static void move(struct run *run, int64_t until_ms)
 		read_output(run);
 	if (ready[3].revents)
 		read_error(run);
+	if (ready[4].revents)
+		messages_read(&run->messages, take_message, run);
 }
 
 /* The end of standard error as text, "" for none. free() it. */
@@ -374,18 +424,22 @@ static void exec_run(struct handler *handler, const struct handler_context *cont
 	    .input = -1,
 	    .output = -1,
 	    .error = -1,
+	    .messages = {.fd = -1},
 	    .details = attempt->public.details,
 	    .details_left = strlen(attempt->public.details)};
 	struct launch_end end;
 	sigset_t before;
 
+	run.messages.about = attempt_name(attempt, run.name);
 	hold_sigpipe(&before);
 	if (begin(&run)) {
 		if (!run.details_left)
 			close_end(&run.input);
 		for (;;) {
-			int64_t until_ms = watch(&run);
+			int64_t until_ms;
 
+			ask_extension(&run);
+			until_ms = watch(&run);
 			if (launcher_ended(context->launcher, &run.launch, &end))
 				break;
 			move(&run, until_ms);
@@ -395,11 +449,13 @@ static void exec_run(struct handler *handler, const struct handler_context *cont
 		/* Nobody is left to write, unless somebody left the group: then this is enough. */
 		for (int i = 0; i < READS_LAST && read_error(&run); i++)
 			;
+		messages_finish(&run.messages, take_message, &run);
 		judge(&run, &end);
 	}
 	close_end(&run.input);
 	close_end(&run.output);
 	close_end(&run.error);
+	messages_clear(&run.messages);
 	free(run.result);
 	release_sigpipe(&before);
 }

@@ -36,7 +36,7 @@ static void start(struct launch *launch, char *script)
 	struct launch_spec spec = {.path = "/bin/sh",
 	    .arguments = arguments,
 	    .environment = environment,
-	    .fds = {nothing, nothing, nothing},
+	    .fds = {nothing, nothing, nothing, nothing},
 	    .event_fd = event_fd};
 	struct reeve_error error;
 

@@ -226,6 +226,86 @@ Test(worker, a_function_that_takes_too_long_has_failed)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
+/* Asks for more time again and again; "N" times 200 ms. */
+static int extends_itself(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	char text[32];
+	int granted = 0;
+
+	for (int i = 0; i < atoi(attempt->details) && !reeve_attempt_cancelled(attempt); i++) {
+		granted += reeve_attempt_extend(attempt, 400);
+		usleep(200 * 1000);
+	}
+	snprintf(text, sizeof text, "granted %d times", granted);
+	return reeve_outcome_complete(outcome, text);
+}
+
+Test(worker, a_function_may_ask_for_more_time)
+{
+	int64_t id, bounded, refused;
+
+	stage_open(&stage, (struct reeve_worker_options){.concurrency = 3});
+	reeve_worker_handle(stage.worker, "t", extends_itself, NULL);
+	id = script_add(&stage.script, "t", "5");
+	stage.script.tasks[id].timeout_ms = 300;
+	/* This would expire in between. */
+	stage.script.tasks[id].expires_in_ms = 1800;
+	stage.script.extend_most_ms = 1000;
+	stage_go(&stage);
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(COMPLETED), "%s", stage.script.tasks[id].error);
+	cr_expect_str_eq(stage.script.tasks[id].result, "granted 5 times");
+	cr_expect_geq(stage.script.tasks[id].run_ms, 1000);
+	/* It is not granted as much as it asks for … */
+	stage.script.extend_most_ms = 100;
+	script_lock(&stage.script);
+	stage.script.paused = true;
+	script_unlock(&stage.script);
+	bounded = script_add(&stage.script, "t", "100");
+	stage.script.tasks[bounded].timeout_ms = 150;
+	stage.script.paused = false;
+	stage_await(&stage, bounded);
+	cr_expect_str_eq(stage.script.tasks[bounded].code, "timeout");
+	/* … or nothing. */
+	stage.script.extend_most_ms = 0;
+	stage.script.paused = true;
+	refused = script_add(&stage.script, "t", "1");
+	stage.script.tasks[refused].timeout_ms = 5000;
+	stage.script.paused = false;
+	stage_await(&stage, refused);
+	cr_expect_str_eq(stage.script.tasks[refused].result, "granted 0 times");
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+static int asks_nobody(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	struct stage *of = attempt->user_data;
+	int64_t start_ms = clock_monotonic_ms();
+	bool granted;
+
+	script_stop(&of->script);
+	granted = reeve_attempt_extend(attempt, 1000);
+	if (granted || clock_monotonic_ms() - start_ms > 8000)
+		return reeve_outcome_fatal(outcome, "granted", "by nobody, or it took too long");
+	return 0;
+}
+
+Test(worker, more_time_that_no_manager_can_grant)
+{
+	int64_t id;
+
+	stage_open(&stage, (struct reeve_worker_options){0});
+	reeve_worker_handle(stage.worker, "t", asks_nobody, &stage);
+	id = script_add(&stage.script, "t", "");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.tasks[id].state == SCRIPT_GIVEN));
+	sleep(6);
+	script_start(&stage.script);
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(COMPLETED), "%s", stage.script.tasks[id].error);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
 Test(worker, gives_back_what_waited_too_long_to_be_started)
 {
 	int64_t first, second;

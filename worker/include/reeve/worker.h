@@ -90,6 +90,14 @@ int reeve_outcome_fatal(struct reeve_outcome *outcome, const char *code, const c
  * completion still counts. Cheap. May be called from any thread until the handler returns. */
 bool reeve_attempt_cancelled(const struct reeve_attempt *attempt);
 
+/* Asks that the attempt may run `run_ms` longer, from now on, than its task's and its handler's time-out say: for work
+ * of which nobody can say beforehand how long it takes, which can tell from time to time that it goes on. True: a
+ * manager has agreed, and the attempt's time-out and expiry have moved (less far than asked where the manager's
+ * --max-run comes first; never to an earlier time). False: it has refused, none answered within 5 s, or the handler
+ * should stop already. Blocks for that long at most; the attempt's time runs on meanwhile. May be called from any
+ * thread until the handler returns. */
+bool reeve_attempt_extend(const struct reeve_attempt *attempt, int64_t run_ms);
+
 /* Runs tasks of this type by a function. False if the type is no name or has a handler already (reeve_worker_error). */
 bool reeve_worker_handle(struct reeve_worker *worker, const char *type, reeve_handler *function, void *user_data);
 

@@ -131,10 +131,10 @@ Test(exec, runs_in_a_directory_in_a_session_of_its_own_with_nothing_else_open)
 	                                             "exec cut -d\" \" -f1,5,6 /proc/self/stat'\n");
 	task = run_one("");
 	cr_expect_eq(task->outcome, OUTCOME(COMPLETED), "%s", task->error);
-	/* ls has the folder itself open, as 3. No signal is blocked or ignored. */
+	/* ls has the folder itself open, as 4. No signal is blocked or ignored. */
 	cr_expect_eq(
-	    strncmp(task->result, "/usr\n0 1 2 3 0000000000000000 0000000000000000 ", 46), 0, "%s", task->result);
-	cr_expect_eq(sscanf(task->result + 47, "%d %d %d", &pid, &group, &session), 3, "%s", task->result);
+	    strncmp(task->result, "/usr\n0 1 2 3 4 0000000000000000 0000000000000000 ", 48), 0, "%s", task->result);
+	cr_expect_eq(sscanf(task->result + 49, "%d %d %d", &pid, &group, &session), 3, "%s", task->result);
 	cr_expect_eq(pid, group);
 	cr_expect_eq(pid, session);
 	cr_expect_neq(session, getsid(0));
@@ -411,6 +411,66 @@ Test(exec, many_at_once, .timeout = 120)
 	cr_expect_eq(close_stage(), 0);
 }
 
+/* ---- descriptor 3 ---- */
+
+Test(exec, it_may_ask_for_more_time)
+{
+	const struct script_task *task;
+
+	open_stage((struct reeve_worker_options){0}, "[handler t]\ntimeout = 500ms\nexec = sh -c 'for i in 1 2 3 4; do "
+	                                             "echo \"{\\\"extend\\\": \\\"600ms\\\"}\" >&3; "
+	                                             "sleep 0.3; done; echo done'\n");
+	stage.script.extend_most_ms = 60 * 1000;
+	task = run_one("");
+	expect(task, OUTCOME(COMPLETED), "", "done\n");
+	cr_expect_geq(task->run_ms, 1200);
+	cr_expect_eq(stage.script.extends, 4);
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, more_time_is_no_more_than_was_granted)
+{
+	const struct script_task *task;
+
+	open_stage((struct reeve_worker_options){0},
+	    "[handler t]\ntimeout = 300ms\nexec = sh -c 'echo \"{\\\"extend\\\": 3600}\" >&3; exec sleep 1000'\n");
+	stage.script.extend_most_ms = 700;
+	task = run_one("");
+	cr_expect_eq(task->outcome, OUTCOME(FAILED));
+	cr_expect_str_eq(task->code, "timeout");
+	cr_expect_geq(task->run_ms, 700);
+	cr_expect_lt(task->run_ms, 3000);
+	/* How long it had in all. */
+	cr_expect(atoi(task->error + strlen("not done after ")) >= 700, "%s", task->error);
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, when_more_time_is_refused_its_own_is_left)
+{
+	open_stage((struct reeve_worker_options){0}, "[handler t]\ntimeout = 400ms\nexec = sh -c 'echo "
+	                                             "\"{\\\"extend\\\": \\\"1h\\\"}\" >&3; exec sleep 1000'\n");
+	stage.script.extend_most_ms = 0;
+	expect(run_one(""), OUTCOME(FAILED), "timeout", "not done after 400 ms");
+	cr_expect_eq(stage.script.extends, 1);
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, whatever_it_writes_to_descriptor_3_it_does_not_suffer)
+{
+	open_stage((struct reeve_worker_options){0},
+	    "[handler t]\nexec = sh -c 'head -c 3000000 /dev/zero >&3; yes no JSON | head -n 100000 >&3; "
+	    "echo \"{\\\"extend\\\": \\\"soon\\\", \\\"new\\\": 1}\" >&3; exec 3>&-; echo done'\n"
+	    "[handler child]\nexec = sh -c 'setsid sleep 1000 <&- >&- 2>&- & echo $!'\n");
+	expect(run_one(""), OUTCOME(COMPLETED), "", "done\n");
+	cr_expect_eq(stage.script.extends, 0);
+	/* A child that keeps it open holds nothing up. */
+	int64_t id = script_add(&stage.script, "child", "");
+	stage_await(&stage, id);
+	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(COMPLETED));
+	kill(atoi(stage.script.tasks[id].result), SIGKILL);
+	cr_expect_eq(close_stage(), 0);
+}
+
 /* ---- deaths ---- */
 
 /* The process id of the spawner: the parent of a handler. */
@@ -448,8 +508,7 @@ Test(exec, the_spawners_death_is_the_workers_end)
 
 Test(exec, a_program_that_kills_the_spawner_has_failed)
 {
-	open_stage((struct reeve_worker_options){0},
-	    "[handler t]\nexec = sh -c 'kill -9 $PPID; sleep 1000'\n");
+	open_stage((struct reeve_worker_options){0}, "[handler t]\nexec = sh -c 'kill -9 $PPID; sleep 1000'\n");
 	script_add(&stage.script, "t", "");
 	stage_go(&stage);
 	cr_expect_eq(stage_join(&stage), 1);

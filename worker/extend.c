@@ -1,0 +1,132 @@
+/*
+ * A call of Extend. Its answer comes on a thread of the client's and finds the attempt by its name, under the worker's
+ * lock, so that it may be long over. The client outlives the start of every call: extend_end waits for those that are
+ * being started.
+ */
+#include "worker/extend.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "worker/held.h"
+
+#include <stdlib.h>
+
+enum { EXTEND_TIMEOUT_MS = 5 * 1000 };
+
+/* A function that waits for its answer; guarded by the worker's lock. */
+struct waiter {
+	pthread_cond_t answered;
+	bool done, granted;
+};
+
+struct extension {
+	struct reeve_worker *worker;
+	struct attempt_key key;
+	int64_t sent_ms;
+	struct waiter *waiter; /* NULL: nobody waits */
+};
+
+/* Moves the attempt's end. False: it is being stopped. Under the lock. */
+static bool apply(struct attempt *attempt, int64_t sent_ms, const Reeve__V1__ExtendResponse *response)
+{
+	int64_t end_ms = sent_ms + response->run_ms, expires_ms = sent_ms + response->expires_in_ms, last_ms;
+
+	if (attempt->place != PLACE_TAKEN || atomic_load(&attempt->stop) != STOP_NONE)
+		return false;
+	if (response->expires_in_ms > 0 && expires_ms > atomic_load(&attempt->expires_ms))
+		atomic_store(&attempt->expires_ms, expires_ms);
+	last_ms = attempt_last_moment(attempt);
+	if (end_ms > last_ms)
+		end_ms = last_ms;
+	if (response->run_ms > 0 && end_ms > atomic_load(&attempt->timeout_at_ms))
+		atomic_store(&attempt->timeout_at_ms, end_ms);
+	return true;
+}
+
+static void extend_done(void *arg, struct rpc_answer *answer)
+{
+	struct extension *extension = arg;
+	struct reeve_worker *worker = extension->worker;
+	struct attempt *attempt;
+	bool granted = false;
+	char name[48];
+
+	pthread_mutex_lock(&worker->lock);
+	attempt = held_find(worker, extension->key.task_id, extension->key.token);
+	if (attempt && answer->code == STATUS(OK))
+		granted = apply(attempt, extension->sent_ms, (const Reeve__V1__ExtendResponse *)answer->response);
+	else if (attempt && answer->code != STATUS(CANCELLED))
+		log_info(attempt_name(attempt, name), "may not run longer: %s", answer->message);
+	if (extension->waiter) {
+		extension->waiter->granted = granted;
+		extension->waiter->done = true;
+		pthread_cond_signal(&extension->waiter->answered);
+	} else if (attempt) {
+		atomic_store(&attempt->extending, false);
+		if (attempt->place == PLACE_TAKEN)
+			slots_notify(attempt);
+	}
+	pthread_mutex_unlock(&worker->lock);
+	if (answer->response)
+		protobuf_c_message_free_unpacked(answer->response, NULL);
+	free(extension);
+}
+
+/* Makes the call. False: there is no client any more. */
+static bool call(struct attempt *attempt, int64_t run_ms, struct waiter *waiter)
+{
+	struct reeve_worker *worker = attempt->worker;
+	Reeve__V1__ExtendRequest request = REEVE__V1__EXTEND_REQUEST__INIT;
+	struct rpc_call_options options = {.timeout_ms = EXTEND_TIMEOUT_MS};
+	struct extension *extension = malloc(sizeof *extension);
+	bool open;
+
+	if (!extension)
+		abort();
+	*extension = (struct extension){worker, attempt->key, clock_monotonic_ms(), waiter};
+	request.task_id = attempt->key.task_id;
+	request.token = attempt->key.token;
+	request.run_ms = run_ms;
+	pthread_mutex_lock(&worker->lock);
+	request.incarnation = worker->incarnation;
+	pthread_mutex_unlock(&worker->lock);
+	pthread_mutex_lock(&worker->extend_lock);
+	open = !worker->extend_ended;
+	if (open)
+		rpc_client_start(worker->rpc, &reeve__v1__worker_service__descriptor, "Extend", &request.base, &options,
+		    extend_done, extension);
+	pthread_mutex_unlock(&worker->extend_lock);
+	if (!open)
+		free(extension);
+	return open;
+}
+
+void extend_start(struct attempt *attempt, int64_t run_ms)
+{
+	atomic_store(&attempt->extending, true);
+	if (!call(attempt, run_ms, NULL))
+		atomic_store(&attempt->extending, false);
+}
+
+void extend_end(struct reeve_worker *worker)
+{
+	pthread_mutex_lock(&worker->extend_lock);
+	worker->extend_ended = true;
+	pthread_mutex_unlock(&worker->extend_lock);
+}
+
+bool reeve_attempt_extend(const struct reeve_attempt *public, int64_t run_ms)
+{
+	struct attempt *attempt = (struct attempt *)public; /* it is ours, and only the caller's view of it is const */
+	struct reeve_worker *worker = attempt->worker;
+	struct waiter waiter = {.answered = PTHREAD_COND_INITIALIZER};
+
+	if (run_ms <= 0 || reeve_attempt_cancelled(public) || !call(attempt, run_ms, &waiter))
+		return false;
+	pthread_mutex_lock(&worker->lock);
+	while (!waiter.done)
+		pthread_cond_wait(&waiter.answered, &worker->lock);
+	pthread_mutex_unlock(&worker->lock);
+	pthread_cond_destroy(&waiter.answered);
+	return waiter.granted;
+}
