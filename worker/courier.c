@@ -25,11 +25,11 @@ enum {
 	REPORTS_MAX = 2,                    /* under way at once */
 	REPORT_RESULTS_MAX = 5000,          /* in one */
 	REPORT_BYTES_MAX = 2 * 1024 * 1024, /* in one, roughly */
-	REPORT_TIMEOUT_MS = 30 * 1000,
-	SECOND_REPORT_MAX = 256, /* so many results are always worth a second report */
+	SECOND_REPORT_MAX = 256,            /* so many results are always worth a second report */
 	FETCH_SLOTS_MAX = 10000,
-	FETCH_WAIT_MS = 14 * 1000,  /* how long a parked Fetch may be kept */
-	FETCH_EXTRA_MS = 10 * 1000, /* how much longer its call may take */
+	FETCH_WAIT_MS = 14 * 1000,  /* how long a parked Fetch may be kept at most */
+	ANSWER_LEAST_MS = 1000,     /* how long an answer is waited for at least … */
+	ANSWER_MOST_MS = 30 * 1000, /* … and at most */
 	FETCH_QUICK_MS = 100,       /* a parked Fetch that comes back empty sooner is not sent again at once */
 	/* Results that no manager takes are kept, but no new tasks are fetched beyond so many bytes of them. */
 	OUTBOX_BYTES_MAX = 64 * 1024 * 1024,
@@ -93,6 +93,22 @@ bool courier_has_report(const struct reeve_worker *worker)
 	       worker->outbox.waiting_bytes >= REPORT_BYTES_MAX;
 }
 
+/* How long to wait for an answer that should come at once, before the call goes out again. An answer can be lost on a
+ * connection that is well; then the results that lie here, and the tasks that a Fetch was given, must not be late by
+ * more than a lease. */
+static int64_t answer_ms(int64_t ms)
+{
+	return ms < ANSWER_LEAST_MS ? ANSWER_LEAST_MS : ms > ANSWER_MOST_MS ? ANSWER_MOST_MS : ms;
+}
+
+/* How long the manager may keep a parked Fetch. With the wait for its answer, a lease. */
+static int64_t park_ms(const struct reeve_worker *worker)
+{
+	int64_t most_ms = worker->lease_ms * 2 / 3;
+
+	return most_ms < FETCH_WAIT_MS ? most_ms : FETCH_WAIT_MS;
+}
+
 /* Puts a Fetch on its way: the message, and that a call carries it. */
 static void fetch_leaves(struct reeve_worker *worker, struct fetch *fetch, bool parked, struct errand *errand)
 {
@@ -106,7 +122,7 @@ static void fetch_leaves(struct reeve_worker *worker, struct fetch *fetch, bool 
 	request->n_queues = worker->queues.count;
 	request->types = worker->types.list;
 	request->n_types = worker->types.count;
-	request->wait_ms = parked ? FETCH_WAIT_MS : 0;
+	request->wait_ms = parked ? park_ms(worker) : 0;
 	request->again = fetch->sent_before;
 	fetches_sent(&worker->fetches, fetch, parked);
 	errand->incarnation = worker->incarnation;
@@ -443,7 +459,7 @@ static void mark_report(ProtobufCMessage *request, void *arg)
 
 static void start_report(struct reeve_worker *worker, struct report *report)
 {
-	struct rpc_call_options options = {.timeout_ms = REPORT_TIMEOUT_MS, .before_resend = mark_report};
+	struct rpc_call_options options = {.timeout_ms = answer_ms(worker->lease_ms), .before_resend = mark_report};
 
 	rpc_client_start(worker->rpc, &reeve__v1__worker_service__descriptor, "Report", &report->request.base, &options,
 	    report_done, report);
@@ -452,7 +468,7 @@ static void start_report(struct reeve_worker *worker, struct report *report)
 static void start_fetch(struct reeve_worker *worker, struct fetch_call *call)
 {
 	struct rpc_call_options options = {
-	    .timeout_ms = call->errand.request.wait_ms + FETCH_EXTRA_MS, .before_resend = mark_fetch};
+	    .timeout_ms = call->errand.request.wait_ms + answer_ms(worker->lease_ms / 3), .before_resend = mark_fetch};
 	struct errand errand = call->errand; /* the call may be over, and freed, before the next line */
 	rpc_call_id id = rpc_client_start(worker->rpc, &reeve__v1__worker_service__descriptor, "Fetch",
 	    &call->errand.request.base, &options, fetch_done, call);
