@@ -4,13 +4,13 @@
  *
  *	fault-submitter --managers URL[,URL] --ledger FOLDER --name NAME [--seed N] [--rate TASKS-A-SECOND] [--count N]
  *	                [--types TYPE=WEIGHT,…] [--mix KIND=WEIGHT,…] [--cancel %] [--keyed %] [--again %] [--look %]
- *	                [--threads N] [--patience MS]
+ *	                [--threads N] [--patience MS] [--priority N]
  *
- * Each call submits one to four tasks, NAME-1, NAME-2 and so on, of the kinds below. One that is not answered is sent
- * again with its request id until it is, for --patience (30 s) after the stop at most. Out of a hundred tasks --keyed
- *have a key and are submitted a second time with it; out of a hundred calls --again are sent a second time with their
- *request id, --cancel are followed by a cancel and --look by a look at an earlier task. What it does depends on the
- *seed; when, on the world.
+ * Each call submits one to four tasks, NAME-1, NAME-2 and so on, of the kinds below. A call that is not answered is sent
+ * again with its request id until it is; after the stop for as long as the patience lasts (30 s). Some tasks have a key
+ * and are submitted a second time with it, some calls are sent a second time with their request id, some are followed by a
+ * cancel of one of theirs, or a look at an earlier task: so many of a hundred as the options say. Priorities are one of three, from
+ * that of the option (0) on. What it does depends on the seed; when, on the world.
  *
  * Exit code 0: every call was answered; 3: some were not in time; 1: some were refused, or answered wrongly.
  */
@@ -75,7 +75,7 @@ static struct {
 	int64_t count, patience_ms;
 	struct choices types, mix;
 	unsigned cancel, keyed, again, look; /* out of a hundred */
-	int threads, ledger;
+	int threads, ledger, priority;
 } options = {.name = "s",
     .seed = 1,
     .rate = 20,
@@ -193,7 +193,7 @@ static void add_task(struct submitter *me, struct call *call)
 	    .delay_ms = kind->delay_ms,
 	    .retry_base_ms = 100,
 	    .retry_max_ms = 1000,
-	    .priority = (int32_t)draw(me, 3),
+	    .priority = options.priority + (int32_t)draw(me, 3),
 	    .key = draw(me, 100) < options.keyed ? name : NULL};
 }
 
@@ -266,9 +266,10 @@ static int64_t pick(struct submitter *me)
 	return me->recent[draw(me, (uint64_t)(me->n_recent < RECENT ? me->n_recent : RECENT))];
 }
 
+/* One of the tasks just submitted. */
 static void cancel(struct submitter *me)
 {
-	int64_t id = pick(me);
+	int64_t id = me->recent[(me->n_recent - 1) % RECENT];
 	struct reeve_failure failure;
 	struct reeve_changes *changes;
 
@@ -377,6 +378,7 @@ static bool read_options(int argc, char **argv)
 	    {"look", required_argument, NULL, 'o'},
 	    {"threads", required_argument, NULL, 'T'},
 	    {"patience", required_argument, NULL, 'p'},
+	    {"priority", required_argument, NULL, 'P'},
 	    {0},
 	};
 	bool good = read_choices(&options.types, "fault-exec=1,fault-function=3") &&
@@ -426,6 +428,9 @@ static bool read_options(int argc, char **argv)
 			break;
 		case 'p':
 			options.patience_ms = atoll(optarg);
+			break;
+		case 'P':
+			options.priority = atoi(optarg);
 			break;
 		default:
 			good = false;

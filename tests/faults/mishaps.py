@@ -1,0 +1,326 @@
+"""What goes wrong: each kind of fault is a generator that does its part, yields the seconds to wait, and goes on.
+
+Everything random is drawn from the run's own generator before anything is done, so that a seed gives the same faults in
+the same order.
+"""
+
+import signal
+
+from watch import now_us
+
+WORKER, CLIENT = "/reeve.v1.WorkerService/", "/reeve.v1.TaskService/"
+ROLES = ("submit", "window", "claim", "report", "heartbeat", "edit", "read", "upkeep", "listen", "lease")
+
+
+class Mishap:
+	"""One fault. `text` says what, with which victim and for how long; `steps` does it."""
+
+	def __init__(self, kind, text, steps, victims):
+		self.kind, self.text, self.victims = kind, text, victims
+		self.begun = self.ended = None  # in µs of the monotonic clock
+		self.outage = False  # nothing can work meanwhile: recovery counts from the end
+		self.bounded = True  # the parts that are left must have recovered within a lease and two seconds
+		self.interrupted = set()  # attempts whose tasks must be taken up elsewhere within that time
+		self.steps = steps(self)
+
+
+def worker_killed(run, rng):
+	worker = rng.choice(sorted(run.stage.workers.values(), key=lambda w: w.name))
+	rest, same = rng.uniform(0, 2.5), rng.random() < 0.3
+
+	def steps(mishap):
+		worker.wanted = False
+		mishap.interrupted = run.running_at(worker)
+		worker.kill()
+		yield rest
+		worker.start(same)
+		while same and (yield 0.3) is None and run.refused(worker):  # as a service manager would
+			worker.start(same)
+
+	return Mishap("worker killed", f"{worker.name}, back after {rest:.1f} s{' under the same name' if same else ''}", steps,
+		{worker.name})
+
+
+def worker_frozen(run, rng):
+	worker = rng.choice(sorted(run.stage.workers.values(), key=lambda w: w.name))
+	leases = rng.choice([rng.uniform(0.2, 0.7), rng.uniform(0.9, 1.1), rng.uniform(1.5, 3.0)])
+	seconds = leases * run.stage.lease_ms / 1000
+
+	def steps(mishap):
+		if leases > 1.2:
+			mishap.interrupted = run.running_at(worker)
+		worker.signal(signal.SIGSTOP)
+		yield seconds
+		worker.signal(signal.SIGCONT)
+
+	return Mishap("worker frozen", f"{worker.name} for {seconds:.1f} s", steps, {worker.name})
+
+
+def worker_drained(run, rng):
+	worker = rng.choice(sorted(run.stage.workers.values(), key=lambda w: w.name))
+
+	def steps(_):
+		worker.wanted = False
+		worker.signal(signal.SIGTERM)
+		while worker.alive:
+			yield 0.1
+		if worker.code not in (0, 3):
+			run.complain(f"worker {worker.life} ended with {worker.code} after a SIGTERM")
+		worker.start()
+
+	return Mishap("worker drained", f"{worker.name}, and started again", steps, {worker.name})
+
+
+def worker_poisoned(run, rng):
+	"""A task whose function kills its worker, once or each time."""
+	kind = rng.choice(("crash", "crash", "poison"))
+
+	def steps(mishap):
+		mishap.bounded = mishap.bounded and kind == "crash"
+		name = run.poison(kind)
+		while True:
+			for worker in run.stage.workers.values():
+				if worker.kind == "function" and not worker.alive:
+					mishap.interrupted |= run.running_at(worker)
+					if worker.code != -signal.SIGKILL:
+						run.complain(f"worker {worker.life} ended with {worker.code} by a task that kills it")
+					worker.start()
+			yield 0.1
+			rows = run.stage.postgres.sql(f"select status from task_history where details like '{name}-1 %'")
+			if rows and rows[0][0] != {"crash": "completed", "poison": "dead"}[kind]:
+				run.complain(f"the task {name}-1 ({kind}) is {rows[0][0]}")
+			if rows:
+				return
+
+	return Mishap("worker poisoned", f"by a task of the kind {kind}", steps, {"f1", "f2"})
+
+
+def guard_killed(run, rng):
+	worker = rng.choice(sorted(run.stage.workers.values(), key=lambda w: w.name))
+
+	def steps(mishap):
+		mishap.interrupted = run.running_at(worker)
+		for child in worker.children():
+			run.kill(child)
+		while worker.alive:
+			yield 0.05
+		if worker.code != 1:
+			run.complain(f"worker {worker.life} ended with {worker.code} after its guard was killed")
+		worker.start()
+
+	return Mishap("guard killed", f"of {worker.name}", steps, {worker.name})
+
+
+def manager_killed(run, rng):
+	manager = rng.choice(sorted(run.stage.managers.values(), key=lambda m: m.name))
+	rest = rng.uniform(0.1, 3)
+
+	def steps(_):
+		manager.kill()
+		yield rest
+		manager.start()
+
+	return Mishap("manager killed", f"{manager.name}, back after {rest:.1f} s", steps, {manager.name})
+
+
+def manager_frozen(run, rng):
+	manager = rng.choice(sorted(run.stage.managers.values(), key=lambda m: m.name))
+	seconds = rng.uniform(0.3, 6)
+
+	def steps(_):
+		manager.signal(signal.SIGSTOP)
+		yield seconds
+		manager.signal(signal.SIGCONT)
+
+	return Mishap("manager frozen", f"{manager.name} for {seconds:.1f} s", steps, {manager.name})
+
+
+def manager_restarted(run, rng):
+	manager = rng.choice(sorted(run.stage.managers.values(), key=lambda m: m.name))
+
+	def steps(_):
+		manager.signal(signal.SIGTERM)
+		while manager.alive:
+			yield 0.05
+		if manager.code != 0:
+			run.complain(f"manager {manager.name} ended with {manager.code} after a SIGTERM")
+		manager.start()
+
+	return Mishap("manager restarted", manager.name, steps, {manager.name})
+
+
+def managers_killed(run, rng):
+	rest = rng.uniform(0.3, 4)
+
+	def steps(mishap):
+		mishap.outage = True
+		for manager in run.stage.managers.values():
+			manager.kill()
+		yield rest
+		for manager in run.stage.managers.values():
+			manager.start()
+
+	return Mishap("both managers killed", f"back after {rest:.1f} s", steps, {"one", "two"})
+
+
+def postgres_crashed(run, rng):
+	rest = rng.uniform(0.1, 4.5)
+
+	def steps(mishap):
+		mishap.outage = True
+		run.stage.postgres.stop(signal.SIGQUIT)
+		yield rest
+		run.stage.postgres.start()
+		while not run.stage.postgres.answers():
+			yield 0.05
+
+	return Mishap("PostgreSQL crashed", f"down for {rest:.1f} s", steps, {"postgres"})
+
+
+def connections_terminated(run, rng):
+	roles = rng.sample(ROLES, rng.randint(1, len(ROLES)))
+	rounds = rng.randint(1, 4)
+
+	def steps(_):
+		for _ in range(rounds):
+			names = ", ".join(f"'reeve-manager {role}'" for role in roles)
+			run.stage.postgres.sql(f"select pg_terminate_backend(pid) from pg_stat_activity where application_name in ({names})")
+			yield 0.2
+
+	return Mishap("connections terminated", f"{rounds} times: {', '.join(roles)}", steps, {"postgres"})
+
+
+def network_drops(run, rng):
+	proxy = run.stage.proxies[rng.choice(("to-one", "to-two"))]
+	way, seconds = rng.choice(("up", "down", "both")), rng.uniform(0.3, 3)
+
+	def steps(_):
+		proxy.tell("drop", way)
+		yield seconds
+		proxy.tell("pass")
+
+	return Mishap("network drops", f"{proxy.name}, {way}, for {seconds:.1f} s", steps, {proxy.name})
+
+
+def network_delays(run, rng):
+	proxy = run.stage.proxies[rng.choice(("to-one", "to-two", "database"))]
+	ms, seconds = rng.randint(10, 200), rng.uniform(1, 4)
+
+	def steps(_):
+		proxy.tell("delay", "both", str(ms))
+		yield seconds
+		proxy.tell("pass")
+
+	return Mishap("network delays", f"{proxy.name}, {ms} ms each way, for {seconds:.1f} s", steps, {proxy.name})
+
+
+def network_resets(run, rng):
+	proxy = run.stage.proxies[rng.choice(("to-one", "to-two", "database"))]
+	rounds, rest = rng.randint(1, 4), rng.choice([0, rng.uniform(0.5, 3)])
+
+	def steps(_):
+		if rest:
+			proxy.tell("refuse")
+		for _ in range(rounds):
+			proxy.tell("cut")
+			yield 0.1
+		yield rest
+		proxy.tell("pass")
+
+	return Mishap("network resets", f"{proxy.name}, {rounds} times{f', refusing for {rest:.1f} s' if rest else ''}", steps,
+		{proxy.name})
+
+
+def messages_lost(run, rng):
+	proxy = run.stage.proxies[rng.choice(("to-one", "to-two"))]
+	method = WORKER + rng.choice(("Fetch", "Report", "Report", "Heartbeat", "Register"))
+	rule = rng.choice((("answer", "lose", method), ("message", "lose", method), ("message", "double", method),
+		("message", "late", method, str(rng.randint(200, 2500)))))
+	count = rng.randint(1, 5)
+
+	def steps(_):
+		proxy.tell(*rule, str(count))
+		yield 2
+		proxy.tell("pass")
+
+	return Mishap("messages lost", f"{proxy.name}, {' '.join(rule)}, {count} of them", steps, {proxy.name})
+
+
+def outcomes_unknown(run, rng):
+	"""Manager two does not hear what became of a statement, or PostgreSQL never gets it."""
+	proxy = run.stage.proxies["database"]
+	rule = (rng.choice(("answer", "answer", "message")), "lose",
+		rng.choice(("claim", "complete", "end_attempts", "submit", "heartbeat", "commit", "cancel_mark")))
+	count = rng.randint(1, 3)
+
+	def steps(_):
+		proxy.tell(*rule, str(count))
+		yield 2
+		proxy.tell("pass")
+
+	return Mishap("outcomes unknown", f"{' '.join(rule)}, {count} of them", steps, {"database", "two"})
+
+
+def database_unreachable(run, rng):
+	proxy = run.stage.proxies["database"]
+	way, seconds = rng.choice(("up", "down", "both")), rng.uniform(0.3, 4)
+
+	def steps(_):
+		proxy.tell("drop", way)
+		yield seconds
+		proxy.tell("pass")
+
+	return Mishap("database unreachable for manager two", f"{way}, for {seconds:.1f} s", steps, {"database", "two"})
+
+
+def host_cut_off(run, rng):
+	leases = rng.choice([0.5, rng.uniform(1.5, 3)])
+	seconds = leases * run.stage.lease_ms / 1000
+	worker = run.stage.workers.get("h1")
+
+	def steps(mishap):
+		if leases > 1:
+			mishap.interrupted = run.running_at(worker)
+		run.stage.host.set_link("down")
+		yield seconds
+		run.stage.host.set_link("up")
+
+	return Mishap("host cut off", f"for {seconds:.1f} s", steps, {"h1"})
+
+
+# With how often each is drawn.
+KINDS = {
+	worker_killed: 5,
+	worker_frozen: 5,
+	worker_drained: 2,
+	worker_poisoned: 1,
+	guard_killed: 1,
+	manager_killed: 4,
+	manager_frozen: 3,
+	manager_restarted: 2,
+	managers_killed: 1,
+	postgres_crashed: 2,
+	connections_terminated: 4,
+	network_drops: 4,
+	network_delays: 2,
+	network_resets: 3,
+	messages_lost: 4,
+	outcomes_unknown: 3,
+	database_unreachable: 2,
+	host_cut_off: 3,
+}
+
+
+def draw(run, rng, only=None):
+	kinds = [kind for kind in KINDS if run.stage.host or kind is not host_cut_off]
+	if only:
+		kinds = [kind for kind in kinds if kind.__name__ in only]
+	return rng.choices(kinds, [KINDS[kind] for kind in kinds])[0](run, rng)
+
+
+def begin(mishap):
+	mishap.begun = now_us()
+
+
+def end(mishap):
+	mishap.ended = now_us()

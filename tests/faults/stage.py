@@ -1,0 +1,365 @@
+"""The processes of a run of faults: a PostgreSQL of its own, managers, proxies, workers, a host that can be cut off.
+
+Everything runs in one thread; what takes time is waited for elsewhere (run's loop). All that was started ends with this
+process, however that ends.
+"""
+
+import ctypes
+import glob
+import os
+import pwd
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
+
+class Failure(Exception):
+	"""The run itself cannot go on."""
+
+
+def find_postgres():
+	folders = [os.environ.get("REEVE_TEST_PG_BIN", "")] + sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)
+	path = shutil.which("initdb")
+	folders += [os.path.dirname(path)] if path else []
+	for folder in folders:
+		if folder and os.access(os.path.join(folder, "initdb"), os.X_OK):
+			return folder
+	raise Failure("PostgreSQL's programs are nowhere; REEVE_TEST_PG_BIN may name their folder")
+
+
+def taken_ports():
+	taken = set()
+	for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+		with open(name, encoding="ascii") as file:
+			taken |= {int(line.split()[1].rsplit(":", 1)[1], 16) for line in file.readlines()[1:]}
+	return taken
+
+
+def free_port():
+	"""Below the range that outgoing connections take theirs from: a manager that comes back needs the same again."""
+	folder = os.environ.get("REEVE_TEST_RUN")
+	if folder:  # tests/run holds a range of ports for its suites
+		first = int(os.environ["REEVE_TEST_PORTS"])
+		taken = taken_ports()
+		for port in range(first, first + 500):
+			try:
+				os.mkdir(f"{folder}/ports/{port}")
+			except FileExistsError:
+				continue
+			if port not in taken:
+				return port
+	while True:
+		port = random.SystemRandom().randrange(28000, 32000)
+		with socket.socket() as attempt:
+			try:
+				attempt.bind(("127.0.0.1", port))
+				return port
+			except OSError:
+				continue
+
+
+class Process:
+	"""A program that may be started again and again; its output goes to one log."""
+
+	def __init__(self, stage, name):
+		self.stage, self.name = stage, name
+		self.popen = None
+		self.frozen = False
+
+	def launch(self, command, environment=None, user=None, ready=None):
+		def prepare():
+			LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGQUIT if user else signal.SIGKILL)
+
+		if user and os.getuid() == 0:
+			command = ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups", "--pdeathsig=QUIT", "--",
+				*command]
+		with open(f"{self.stage.folder}/log/{self.name}.log", "ab") as log:
+			self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=prepare,
+				env={**os.environ, **self.stage.environment, **(environment or {})}, cwd=self.stage.folder)
+		self.frozen = False
+		if ready:
+			self.stage.await_(ready, 60, f"{self.name} to be ready")
+
+	@property
+	def alive(self):
+		return self.popen is not None and self.popen.poll() is None
+
+	@property
+	def code(self):
+		return self.popen.poll()
+
+	def signal(self, number):
+		if self.alive:
+			self.popen.send_signal(number)
+			self.frozen = number == signal.SIGSTOP if number in (signal.SIGSTOP, signal.SIGCONT) else self.frozen
+
+	def kill(self):
+		self.signal(signal.SIGKILL)
+		if self.popen:
+			self.popen.wait()
+
+	def end(self, seconds=40):
+		"""Ends it in good order. False: it had to be killed."""
+		if not self.alive:
+			return True
+		self.signal(signal.SIGCONT)
+		self.signal(signal.SIGTERM)
+		try:
+			self.popen.wait(seconds)
+			return True
+		except subprocess.TimeoutExpired:
+			self.kill()
+			return False
+
+
+class Postgres(Process):
+	def __init__(self, stage):
+		super().__init__(stage, "postgres")
+		self.bin = find_postgres()
+		self.data = f"{stage.folder}/postgres"
+		self.user = "postgres" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
+		self.conninfo = f"host={self.data} user=reeve dbname=reeve"
+
+	def as_user(self, *command, **options):
+		if os.getuid() == 0:
+			command = ("setpriv", f"--reuid={self.user}", f"--regid={pwd.getpwnam(self.user).pw_gid}", "--clear-groups",
+				"--", *command)
+		done = subprocess.run(command, cwd=self.data, capture_output=True, text=True, check=False, **options)
+		if done.returncode != 0:
+			raise Failure(f"{' '.join(command)}: {done.stderr}")
+
+	def make(self):
+		os.mkdir(self.data, 0o700)
+		if os.getuid() == 0:
+			shutil.chown(self.data, self.user, pwd.getpwnam(self.user).pw_gid)
+		self.as_user(f"{self.bin}/initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C",
+			"--no-sync")
+		with open(f"{self.data}/postgresql.conf", "a", encoding="utf-8") as file:
+			# The machine itself does not fail here, so that nothing need be flushed for a killed PostgreSQL to lose nothing.
+			file.write("listen_addresses = ''\nfsync = off\nshared_buffers = 64MB\nmax_wal_size = 512MB\n"
+				"log_line_prefix = '%m [%p] %a '\n")
+		self.as_user(f"{self.bin}/postgres", "--single", "-c", "exit_on_error=on", "-D", self.data, "postgres",
+			input="create role reeve login\ncreate database reeve owner reeve\n")
+
+	def start(self):
+		self.launch([f"{self.bin}/postgres", "-D", self.data, "-k", self.data], user=self.user)
+
+	def answers(self):
+		return subprocess.run([f"{self.bin}/pg_isready", "-q", "-h", self.data], check=False).returncode == 0
+
+	def stop(self, number):
+		self.signal(number)
+		self.popen.wait(60)
+
+	def sql(self, query):
+		"""Rows of columns, as text; None if the database is away."""
+		done = subprocess.run([f"{self.bin}/psql", "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-h", self.data, "-U", "postgres",
+			"-d", "reeve", "-c", query], capture_output=True, text=True, check=False,
+			env={**os.environ, "PGOPTIONS": "-c search_path=reeve,public"})
+		if done.returncode == 2:  # the connection was bad
+			return None
+		if done.returncode != 0:
+			raise Failure(f"{query}: {done.stderr}")
+		return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+class Proxy(Process):
+	"""tests/tools/proxy.c"""
+
+	def __init__(self, stage, name, to, speaks):
+		super().__init__(stage, name)
+		self.to, self.speaks, self.port = to, speaks, free_port()
+		self.control = f"{stage.folder}/{name}.control"
+
+	def start(self):
+		self.launch([f"{self.stage.bin}/reeve-test-proxy", "--listen", str(self.port), "--to", self.to, "--control", self.control,
+			"--speaks", self.speaks], ready=lambda: os.path.exists(self.control))
+
+	def tell(self, *words):
+		command = [f"{self.stage.bin}/reeve-test-proxy", "--tell", self.control, *words]
+		done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20,
+			env={**os.environ, **self.stage.environment})
+		if done.returncode != 0:
+			raise Failure(f"the proxy {self.name} does not take '{' '.join(words)}': {done.stdout}{done.stderr}")
+
+
+class Manager(Process):
+	def __init__(self, stage, name, conninfo):
+		super().__init__(stage, name)
+		self.conninfo, self.port = conninfo, free_port()
+		self.listens = [f"tcp://127.0.0.1:{self.port}"]
+		self.url = self.listens[0]
+
+	def start(self):
+		self.launch([f"{self.stage.bin}/reeve-manager", "--database", self.conninfo, "--listen", ",".join(self.listens),
+			*self.stage.manager_options])
+
+
+class Worker(Process):
+	"""`kind` is exec or function. Each life has a name of its own, unless the last one's is asked for."""
+
+	def __init__(self, stage, name, kind, managers, host=None):
+		super().__init__(stage, name)
+		self.kind, self.managers, self.host, self.lives = kind, managers, host, 0
+		self.life = ""
+		self.wanted = True  # alive, by the driver's will
+
+	def start(self, same_name=False):
+		if not same_name:
+			self.lives += 1
+		self.life = f"{self.name}.{self.lives}"
+		self.wanted = True
+		common = ["--manager", ",".join(self.managers), "--name", self.life, "--concurrency",
+			"8" if self.kind == "exec" else "16"]
+		if self.kind == "exec":
+			command = [f"{self.stage.bin}/reeve-worker", "--handlers", f"{self.stage.folder}/handlers.ini", "--drain-timeout", "10s",
+				"--kill-grace", "300ms", *common]
+		else:
+			command = [f"{self.stage.bin}/fault-worker", "--ledger", self.stage.ledgers, "--drain-timeout", "10000", "--prefetch", "2",
+				"--host", self.host.name if self.host else "local", *common]
+		self.launch(self.host.inside(command) if self.host else command, environment={"FAULT_LEDGER": self.stage.ledgers,
+			"FAULT_WORKER": self.life, "FAULT_HOST": self.host.name if self.host else "local"})
+
+
+	def children(self):
+		"""Its own process's children: the guard."""
+		with open(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children", encoding="ascii") as file:
+			return [int(child) for child in file.read().split()]
+
+
+class Host(Process):
+	"""A network namespace with a link to this machine, which can be taken down."""
+
+	def __init__(self, stage, name):
+		super().__init__(stage, name)
+		port = free_port()  # nobody else has it, nor then the link's name and addresses
+		self.link, n = f"rv{port}", 4 * (port - 20000)
+		self.near, self.far = (f"10.98.{n // 256}.{n % 256 + i}" for i in (1, 2))
+
+	@staticmethod
+	def permitted():
+		return os.getuid() == 0 and shutil.which("ip") is not None and \
+			subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode == 0
+
+	def start(self):
+		self.launch(["unshare", "--net", "sleep", "infinity"])
+		ours = os.readlink("/proc/self/ns/net")
+		self.stage.await_(lambda: os.readlink(f"/proc/{self.popen.pid}/ns/net") != ours, 5, "the network namespace")
+		for command in (
+			["ip", "link", "add", self.link, "type", "veth", "peer", "name", "far", "netns", str(self.popen.pid)],
+			["ip", "address", "add", f"{self.near}/30", "dev", self.link],
+			["ip", "link", "set", self.link, "up"],
+			self.inside(["ip", "address", "add", f"{self.far}/30", "dev", "far"]),
+			self.inside(["ip", "link", "set", "far", "up"]),
+			self.inside(["ip", "link", "set", "lo", "up"]),
+		):
+			subprocess.run(command, check=True)
+
+	def inside(self, command):
+		return ["nsenter", f"--net=/proc/{self.popen.pid}/ns/net", "--", *command]
+
+	def set_link(self, state):
+		subprocess.run(["ip", "link", "set", self.link, state], check=True)
+
+
+class Stage:
+	"""All of them."""
+
+	def __init__(self, folder, programs, lease_ms):
+		self.folder, self.bin, self.lease_ms = folder, programs, lease_ms
+		self.ledgers = f"{folder}/ledgers"
+		self.reports = f"{folder}/sanitizer"
+		for path in (f"{folder}/log", self.ledgers, self.reports):
+			os.makedirs(path, exist_ok=True)
+		os.chmod(folder, 0o755)  # PostgreSQL's user passes through
+		log_path = f"log_path={self.reports}/report"
+		self.environment = {
+			"ASAN_OPTIONS": f"detect_leaks=0:handle_abort=1:exitcode=97:{log_path}",
+			"UBSAN_OPTIONS": f"print_stacktrace=1:{log_path}",
+			"TSAN_OPTIONS": f"exitcode=97:{log_path}",
+		}
+		self.manager_options = ["--lease", f"{lease_ms}ms", "--heartbeat", f"{lease_ms // 3}ms", "--expiry-buffer",
+			f"{2 * lease_ms}ms", "--park", "500ms"]
+		self.postgres = Postgres(self)
+		self.managers, self.workers, self.proxies, self.submitters = {}, {}, {}, {}
+		self.host = Host(self, "far") if Host.permitted() else None
+
+	def await_(self, condition, seconds, what):
+		until = time.monotonic() + seconds
+		while not condition():
+			if time.monotonic() > until:
+				raise Failure(f"waited {seconds} s for {what}")
+			time.sleep(0.02)
+
+	def build(self):
+		self.postgres.make()
+		self.postgres.start()
+		self.await_(self.postgres.answers, 60, "PostgreSQL to answer")
+		with open(f"{self.folder}/handlers.ini", "w", encoding="utf-8") as file:
+			file.write(f"[handler fault-exec]\nexec = {self.bin}/fault-handler\n")
+		# Manager two talks to the database through a proxy; some workers talk to both managers through proxies.
+		wire = Proxy(self, "database", f"{self.postgres.data}/.s.PGSQL.5432", "postgres")
+		behind = f"hostaddr=127.0.0.1 port={wire.port} user=reeve dbname=reeve sslmode=disable gssencmode=disable"
+		one, two = Manager(self, "one", self.postgres.conninfo), Manager(self, "two", behind)
+		self.managers = {"one": one, "two": two}
+		to_one = Proxy(self, "to-one", f"127.0.0.1:{one.port}", "sp")
+		to_two = Proxy(self, "to-two", f"127.0.0.1:{two.port}", "sp")
+		self.proxies = {"database": wire, "to-one": to_one, "to-two": to_two}
+		direct = [one.url, two.url]
+		proxied = [f"tcp://127.0.0.1:{to_one.port}", f"tcp://127.0.0.1:{to_two.port}"]
+		if self.host:
+			self.host.start()
+			for manager in (one, two):
+				manager.listens.append(f"tcp://{self.host.near}:{manager.port}")
+		for proxy in self.proxies.values():
+			proxy.start()
+		for manager in (one, two):
+			manager.start()
+		workers = [("e1", "exec", direct, None), ("e2", "exec", proxied[::-1], None), ("f1", "function", direct[::-1], None),
+			("f2", "function", proxied, None)]
+		if self.host:
+			workers.append(("h1", "exec", [f"tcp://{self.host.near}:{m.port}" for m in (one, two)], self.host))
+		for name, kind, managers, host in workers:
+			self.workers[name] = Worker(self, name, kind, managers, host)
+			self.workers[name].start()
+		self.await_(lambda: self.registered() == len(workers), 60, "the workers to be registered")
+
+	def registered(self):
+		try:
+			return int(self.postgres.sql("select count(*) from workers where not lost")[0][0])
+		except Failure:  # no manager has made the tables yet
+			return 0
+
+	def submit(self, name, *options):
+		submitter = Process(self, name)
+		submitter.launch([f"{self.bin}/fault-submitter", "--managers", ",".join(m.url for m in self.managers.values()),
+			"--ledger", self.ledgers, "--name", name, *options])
+		self.submitters[name] = submitter
+
+	def submit_one(self, name, kind):
+		done = subprocess.run([f"{self.bin}/fault-submitter", "--managers", ",".join(m.url for m in self.managers.values()), "--ledger",
+			self.ledgers, "--name", name, "--count", "1", "--mix", f"{kind}=1", "--types", "fault-function=1", "--threads", "1", "--cancel",
+			"0", "--keyed", "0", "--again", "0", "--look", "0"], capture_output=True, text=True, check=False,
+			env={**os.environ, **self.environment}, timeout=60)
+		if done.returncode != 0:
+			raise Failure(f"the task {name}-1 could not be submitted: {done.stdout}{done.stderr}")
+
+	def everything(self):
+		last = [self.postgres] + ([self.host] if self.host else [])
+		return [*self.submitters.values(), *self.workers.values(), *self.managers.values(), *self.proxies.values(), *last[::-1]]
+
+	def kill_all(self):
+		for process in self.everything():
+			if process is self.postgres:
+				process.signal(signal.SIGQUIT)
+			else:
+				process.kill()
+
+	def sanitizer_reports(self):
+		return sorted(glob.glob(f"{self.reports}/*"))

@@ -1,0 +1,89 @@
+"""Follows the ledgers of a run while they grow: which attempts run where, and how the probes fare."""
+
+import json
+import os
+import re
+import time
+
+PROBE = "p"  # the submitter whose tasks are the probes
+ALIVE = re.compile(rb'"ev":"alive","task":(\d+),"token":(\d+),"t":(\d+)')
+DEAD_US = 500_000  # a handler without a sign of life for so long was killed
+
+
+def now_us():
+	return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+
+
+class Watch:
+	def __init__(self, folder):
+		self.folder = folder
+		self.places = {}  # file -> how far it has been read
+		self.running = {}  # (task, token) -> the line of its start, until its end
+		self.signs = {}  # (task, token) -> the last sign of life
+		self.starts = {}  # task -> [(token, time)]
+		self.ends = {}  # (task, token) -> time
+		self.submitted = {}  # probe -> when; completed ones go …
+		self.served = []  # … here: (submitted, completed)
+		self.names = {}  # (task, token) -> probe
+
+	def poll(self):
+		for name in os.listdir(self.folder):
+			if name.endswith(".handler") or name == f"{PROBE}.submit":
+				self.read(os.path.join(self.folder, name))
+
+	def read(self, path):
+		with open(path, "rb") as file:
+			file.seek(self.places.get(path, 0))
+			text = file.read()
+		text = text[: text.rfind(b"\n") + 1]
+		self.places[path] = self.places.get(path, 0) + len(text)
+		for line in text.splitlines():
+			alive = ALIVE.search(line)
+			if alive:
+				self.signs[(int(alive[1]), int(alive[2]))] = int(alive[3])
+				continue
+			try:
+				self.take(json.loads(line))
+			except ValueError:
+				pass  # torn; the checker has its opinion about that
+
+	def take(self, line):
+		event = line["ev"]
+		if event == "submit":
+			self.submitted[line["name"]] = line["t"]
+		elif event == "start":
+			key = (line["task"], line["token"])
+			self.running[key] = line
+			self.signs[key] = line["t"]
+			self.starts.setdefault(line["task"], []).append((line["token"], line["t"]))
+			if line["name"].startswith(PROBE + "-"):
+				self.names[key] = line["name"]
+		elif event == "end":
+			key = (line["task"], line["token"])
+			self.running.pop(key, None)
+			self.signs.pop(key, None)
+			self.ends[key] = line["t"]
+			probe = self.names.pop(key, None)
+			if line["outcome"] == "completed" and probe in self.submitted:
+				self.served.append((self.submitted.pop(probe), line["t"]))
+
+	def running_of(self, life):
+		"""Attempts that have begun at that worker, not ended, and live: {(task, token)}."""
+		self.running = {key: line for key, line in self.running.items() if self.signs[key] > now_us() - DEAD_US}
+		return {key for key, line in self.running.items() if line["worker"] == life}
+
+	def waiting(self, until):
+		"""Probes submitted before `until` that have not completed: when they were submitted."""
+		return [t for t in self.submitted.values() if t <= until]
+
+	def service_us(self, since, until, base):
+		"""The longest that a probe submitted between the two took, counted from `base` if that is later."""
+		return max((done - max(t, base) for t, done in self.served if since <= t <= until), default=0)
+
+	def taken_up(self, key):
+		"""When an attempt that was interrupted ended after all, or its task was begun again; None: neither yet."""
+		task, token = key
+		times = [t for later, t in self.starts.get(task, []) if later > token]
+		if key in self.ends:
+			times.append(self.ends[key])
+		return min(times, default=None)
