@@ -1,0 +1,199 @@
+#!/usr/bin/env bash
+# Workers and submitters that know several managers: within a second they are over with another when theirs dies, and
+# within the ping's limit when it freezes; managers that are not there, or have names that lead nowhere, cost them nothing.
+# shellcheck disable=SC1091,SC2016,SC2034,SC2153
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+# A ping every 500 ms, answered within 1.5 s: docs/protocol.md.
+PING_LIMIT_MS=1500
+KILLED_MS=1000
+FROZEN_MS=$((PING_LIMIT_MS + 400)) # and what a call takes by itself, where everybody shares two processors
+MOMENT_MS=700                      # likewise a command
+TOLD_MS=500 # what the other manager has not been told of yet, it finds within this time
+
+start_two() { # and the addresses of both for all that follows; each task `nothing` that is run is a line of $DIR/ran
+	handlers <<-'END'
+		[handler nothing]
+		exec = /bin/sh -c "echo $REEVE_TASK_ID >>$REEVE_TEST_DIR/ran"
+		[handler echo]
+		exec = /bin/cat
+	END
+	start_postgres
+	start_manager one
+	start_manager two
+	export REEVE_MANAGER=${URL[one]},${URL[two]}
+}
+
+# ---- steady callers ----
+
+# The command, again and again: lines as those of tests/tools/steady_calls.c.
+command_steadily() {
+	local at id
+	while [ ! -e "$DIR/enough" ]; do
+		at=$(ms)
+		id=$("$REEVE_BIN/reeve" submit nothing) || id="exit $?"
+		echo "$at $(($(ms) - at)) submit $id"
+		at=$(ms)
+		"$REEVE_BIN/reeve" wait "$id" >/dev/null || id="exit $?"
+		echo "$at $(($(ms) - at)) wait $id"
+	done
+}
+
+start_callers() {
+	start_worker worker --concurrency 4
+	start library "$REEVE_BIN/steady-calls" 3
+	start command command_steadily
+	wait_until 20 '[ "$(cat "$DIR/log/library.log" | wc -l)" -gt 30 ]'
+}
+
+stop_callers() {
+	touch "$DIR/enough"
+	ended command
+	expect_eq 0 "$STATUS" 'exit code of the command'
+	stop library
+	expect_eq 0 "$STATUS" 'exit code of the library'
+	stop worker
+	expect_eq 0 "$STATUS" 'exit code of the worker'
+}
+
+# The longest call that went on at some moment of the SECONDS from FROM on.
+longest_call() { # FROM SECONDS NAMES, a pattern
+	awk -v from="$1" -v to=$(($1 + $2 * 1000)) -v names="^($3)\$" '
+		$1 + $2 >= from && $1 <= to && $3 ~ names && $2 >= longest { longest = $2; line = FILENAME ": " $0 }
+		END { print line > "/dev/stderr"; print longest + 0 }' "$DIR/log/library.log" "$DIR/log/command.log"
+}
+
+# The longest time without any result, by the tables, that touches the SECONDS from FROM on.
+longest_gap() { # FROM SECONDS
+	sql "select coalesce(max(extract(epoch from last_updated - before) * 1000), 0)::bigint from (
+			select last_updated, lag(last_updated, 1, to_timestamp($1 / 1000.0)) over (order by last_updated) as before
+			from task_history where last_updated >= to_timestamp($1 / 1000.0)) x
+		where before <= to_timestamp(($1 + $2 * 1000) / 1000.0)"
+}
+
+# All that was acknowledged has completed, in its first attempt, was run once, and nothing else is there. What a frozen
+# manager claims when it goes on, for a worker that has left it meanwhile, is taken back from that worker unrun.
+expect_each_call_once() {
+	local logs=("$DIR/log/library.log" "$DIR/log/command.log")
+	expect_eq '' "$(cat "${logs[@]}" | grep -vE '^[0-9]+ [0-9]+ (submit|get|wait) [0-9]+$' || true)" 'calls that failed'
+	cat "${logs[@]}" | awk '$3 == "submit" { print $4 }' | sort >"$DIR/acknowledged"
+	sql "select id from all_tasks where status = 'completed' and attempt = 1" | sort >"$DIR/completed"
+	expect_eq '' "$(diff "$DIR/acknowledged" "$DIR/completed" | head -n 5)" 'acknowledged and not completed, or the other way round'
+	expect_eq '' "$(sort "$DIR/ran" | diff "$DIR/acknowledged" - | head -n 5)" 'acknowledged and not run once'
+	expect_eq '' "$(sql "select task_id, outcome, error from task_attempts where outcome <> 'taken_back' limit 5")" \
+		'attempts that did not end their task'
+}
+
+expect_below() { # MOST GOT WHAT
+	note "$3: $2 ms"
+	[ "$2" -lt "$1" ] || fail "$3: $2 ms, not below $1"
+}
+
+story_a_manager_is_killed_and_its_callers_are_with_the_other_within_a_second() {
+	start_two
+	start_callers
+	for victim in one two one; do
+		at=$(ms)
+		kill_manager $victim
+		sleep 1.5
+		expect_below $KILLED_MS "$(longest_call "$at" 2 'submit|get|wait')" "longest call when $victim was killed"
+		expect_below $KILLED_MS "$(longest_gap "$at" 2)" "longest time without a result when $victim was killed"
+		start_manager $victim
+		sleep 0.5
+	done
+	stop_callers
+	expect_each_call_once
+}
+
+story_a_manager_freezes_and_its_callers_are_with_the_other_within_the_pings_limit() {
+	start_two
+	start_callers
+	for victim in one two; do
+		at=$(ms)
+		signal $victim STOP
+		sleep 2.5
+		expect_below $FROZEN_MS "$(longest_call "$at" 3 'submit|get')" "longest call when $victim froze"
+		expect_below $((FROZEN_MS + TOLD_MS)) "$(longest_call "$at" 3 wait)" "longest way of a task when $victim froze"
+		expect_below $FROZEN_MS "$(longest_gap "$at" 3)" "longest time without a result when $victim froze"
+		at=$(ms)
+		signal $victim CONT
+		sleep 1.5
+		expect_below $KILLED_MS "$(longest_call "$at" 2 'submit|get|wait')" "longest call when $victim went on"
+	done
+	stop_callers
+	expect_each_call_once
+}
+
+# ---- a worker with nothing to do ----
+
+# How long the task waited for its start.
+waited() { # ID
+	sql "select (extract(epoch from first_started - created) * 1000)::bigint from task_history where task_id = $1"
+}
+
+# The worker's Fetch is parked with one of the managers; the task is submitted at the other.
+story_what_comes_to_the_other_manager_is_started_by_a_worker_whose_own_was_killed_or_froze() {
+	local other id
+	start_two
+	start_worker worker --concurrency 2
+	export REEVE_MANAGER
+	for victim in one two; do
+		other=one
+		[ $victim = two ] || other=two
+		REEVE_MANAGER=${URL[$other]}
+		kill_manager $victim
+		id=$(reeve submit nothing)
+		reeve wait "$id" --timeout 10s >/dev/null
+		expect_below $KILLED_MS "$(waited "$id")" "wait for a start when $victim was killed"
+		start_manager $victim
+	done
+	for victim in one two; do
+		other=one
+		[ $victim = two ] || other=two
+		REEVE_MANAGER=${URL[$other]}
+		sleep 0.7 # a ping after whatever was before
+		signal $victim STOP
+		id=$(reeve submit nothing)
+		reeve wait "$id" --timeout 10s >/dev/null
+		expect_below $FROZEN_MS "$(waited "$id")" "wait for a start when $victim froze"
+		signal $victim CONT
+	done
+	expect_eq 'completed|1|4' "$(sql 'select status, attempt, count(*) from task_history group by 1, 2')"
+	expect_eq 4 "$(sort -u "$DIR/ran" | wc -l)"
+	expect_eq 4 "$(wc -l <"$DIR/ran")"
+	stop worker
+}
+
+# ---- addresses that lead nowhere ----
+
+each_command_takes_a_moment() {
+	local at id
+	for _ in 1 2 3; do
+		at=$(ms)
+		id=$(reeve submit nothing --delay 1h)
+		expect_below $MOMENT_MS $(($(ms) - at)) "submit by $REEVE_MANAGER"
+		at=$(ms)
+		reeve show "$id" >/dev/null
+		expect_below $MOMENT_MS $(($(ms) - at)) "show by $REEVE_MANAGER"
+	done
+}
+
+story_addresses_that_lead_nowhere_cost_nothing() {
+	local nobody
+	nobody=tcp://127.0.0.1:$(free_port)
+	start_two
+	signal one STOP
+	for REEVE_MANAGER in "$nobody,${URL[two]}" "tcp://no-such-host.invalid:7171,${URL[two]}" "${URL[one]},${URL[two]}" \
+		"$nobody,tcp://no-such-host.invalid:7171,${URL[one]},$nobody,${URL[two]}"; do
+		each_command_takes_a_moment
+	done
+	start_worker worker
+	expect_eq here "$(reeve submit echo here --wait)"
+	at=$(ms)
+	stop worker
+	expect_below 2000 $(($(ms) - at)) 'the worker that stops'
+	signal one CONT
+}
+
+run_stories
