@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# A standby that does not answer, so that COMMITs wait; and a clock that is set: nobody who lives is counted as lost, nobody
+# who is dead is kept, and nothing is acknowledged that is not safe.
+# shellcheck disable=SC1091,SC2016,SC2034,SC2153,SC2154
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/faults.bash"
+. "$(dirname "$0")/tasks.bash"
+
+# The worker dies with its Fetch parked at `one`, which does not hear of it and claims a task for it. That COMMIT waits for
+# the standby, while `two` marks the worker lost and sweeps, finding nothing: the claim comes true only later.
+story_a_claim_is_committed_after_its_worker_was_lost() {
+	start_postgres
+	start_proxy network one
+	CONNINFO="$CONNINFO options=-csynchronous_commit=local" start_manager two "${CALM[@]}"
+	start_manager one "${CALM[@]}" --park 15s
+	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 1
+	tell network drop up
+	stop a KILL
+	standby_absent
+	REEVE_MANAGER=${URL[two]} submit_deeds deed 1 run=50
+	wait_until 5 waits_for_standby\ claim
+	wait_until 10 'worker_lost a'
+	expect_eq 'queued|0' "$(sql 'select status, attempt from tasks')"
+	waits_for_standby claim || fail 'the claim does not wait any more'
+	sleep 1 # for sweeps
+	standby_back
+	back=$(now_us)
+	REEVE_MANAGER=${URL[two]} start_fault_exec b --concurrency 1
+	wait_until 10 all_ended
+	expect_within 6000000 "$back" "$(last_end "${IDS[0]}")" 'done by another'
+	expect_eq 'lost 1' "$(outcomes)"
+	expect_eq a "$(sql 'select w.name from task_attempts join workers w on w.id = worker_id')"
+	conclude b
+}
+
+waits_for_standby() { # ROLE
+	[ "$(sql "select count(*) from pg_stat_activity where application_name = 'reeve-manager $1' and wait_event = 'SyncRep'")" != 0 ]
+}
+
+# PostgreSQL then answers as if all were well, with a warning: the commit is here, and perhaps nowhere else.
+story_a_wait_for_the_standby_that_was_cancelled_acknowledges_nothing() {
+	start_postgres
+	start_manager "${SHORT[@]}"
+	first=$(reeve submit nothing)
+	standby_absent
+	start submit "$REEVE_BIN/reeve" submit nothing
+	for round in 1 2 3; do
+		wait_until 5 'waits_for_standby submit'
+		sql "select pg_cancel_backend(pid) from pg_stat_activity where application_name = 'reeve-manager submit'" >/dev/null
+		sleep 0.7
+		alive submit || fail "acknowledged: $(cat "$DIR/log/submit.log")"
+	done
+	standby_back
+	ended submit
+	expect_eq 0 "$STATUS"
+	expect_eq 2 "$(sql 'select count(*) from tasks')" 'tasks'
+	expect_eq "$(sql "select id from tasks where id <> $first")" "$(cat "$DIR/log/submit.log")"
+}
+
+# ---- its clock ----
+
+# Before each jump: attempts that run, one that fails and rests, one whose time has not come, and steady load. All goes on
+# as if nothing had happened; and a worker that dies just after is noticed.
+story_its_clock_jumps_an_hour_each_way() {
+	start_faketime_postgres
+	start_manager "${SHORT[@]}"
+	start_fault_exec a --concurrency 12
+	start_fault_exec b --concurrency 12
+	start_submitter load --rate 10 --mix short=1 --cancel 0 --types fault-exec=1
+	for clock in 3600 0; do
+		submit_deeds "running$clock" 4 run=3000 '"timeout":"4s"'
+		running=("${IDS[@]}")
+		submit_deeds "delayed$clock" 1 run=20 '"delay_ms":2500'
+		delayed=("${IDS[@]}")
+		submit_deeds "resting$clock" 1 'run=20 fail=1' '"retry":{"base_ms":3000}'
+		wait_until 10 "[ \"\$(sql \"select count(*) from tasks where status = 'executing' and details like 'running%'\")\" = 4 ]"
+		wait_until 10 "[ \"\$(sql \"select status from tasks where details like 'resting%'\")\" = failed ]"
+		jump "$clock"
+		jumped=$(now_us)
+		wait_until 15 "[ \"\$(sql \"select count(*) from tasks where details ~ '^(running|resting|delayed)'\")\" = 0 ]"
+		expect_within 5000000 "$jumped" "$(now_us)" 'all that was under way is done'
+		expect_within 3500000 "$jumped" "$(last_end "${delayed[@]}" "${IDS[@]}")" 'what was delayed, and what rested, is done'
+		expect_within "$BACK_US" 0 "$(longest_wait "$jumped")" 'the longest that a task waited since'
+		expect_eq "failed $(sql "select count(*) from task_history where details like 'resting%'")" "$(outcomes)" 'after the jump'
+		expect_eq 2 "$(sql 'select count(*) from workers where not lost')" 'workers'
+	done
+	for clock in 3600 0; do
+		submit_deeds "dead$clock" 2 run=1500
+		wait_until 10 "[ \"\$(sql \"select count(*) from tasks where status = 'executing' and details like 'dead%'\")\" = 2 ]"
+		jump "$clock"
+		victim=$(sql "select w.name from tasks t join workers w on w.id = t.worker_id where details like 'dead%' limit 1")
+		kill_now "$victim"
+		wait_until 10 "[ \"\$(sql \"select count(*) from tasks where details like 'dead%'\")\" = 0 ]"
+		expect_within $((BACK_US + 1000000)) "$KILLED_US" "$(last_end "${IDS[@]}")" 'the tasks of a dead worker done'
+		start_fault_exec "${victim}x" --concurrency 12
+	done
+	end_load
+	conclude --jumped $(sql "select name from workers where not lost")
+}
+
+
+run_stories

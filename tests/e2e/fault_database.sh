@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# PostgreSQL is killed, cuts connections, and does not say what became of a statement, under load: nothing acknowledged is
+# lost, and nothing is done twice.
+# shellcheck disable=SC1091,SC2016,SC2034,SC2153,SC2154
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/faults.bash"
+. "$(dirname "$0")/tasks.bash"
+
+ALL='short=50,medium=15,long=3,recover=8,fail=6,fatal=4,delayed=4'
+
+start_load() { # [SUBMITTER'S OPTION…]
+	start_fault_exec a --concurrency 8
+	start_fault_function b --concurrency 8
+	start_submitter load --rate 40 --mix "$ALL" "$@"
+	wait_until 20 '[ "$(starts)" -gt 30 ]'
+}
+
+# No attempt ended but by what its handler did, or a cancel.
+expect_no_fault_felt() {
+	expect_eq '' "$(sql "select outcome, count(*) from task_attempts where outcome not in ('failed', 'cancelled') group by 1")" \
+		'attempts that ended otherwise'
+	expect_eq 2 "$(sql 'select count(*) from workers')" 'incarnations'
+	expect_eq 0 "$(sql "select count(*) from task_events where event = 'late_result'")" 'late results'
+}
+
+story_stopped_immediately_and_started_under_load() {
+	start_postgres
+	start_manager "${CALM[@]}"
+	start_load
+	for round in 1 2 3; do
+		sleep 1
+		stop_postgres immediate
+		down=$(now_us)
+		start_postgres
+		at=$(starts)
+		wait_until 10 "[ \"\$(starts)\" -gt $((at + 20)) ]"
+		expect_within 4000000 "$down" "$(now_us)" 'back'
+	done
+	end_load
+	expect_no_fault_felt
+	conclude a b
+}
+
+story_every_roles_connection_is_cut_under_load() {
+	start_postgres
+	start_manager "${CALM[@]}"
+	start_load
+	for round in 1 2 3; do
+		for role in submit window claim report heartbeat edit read look upkeep listen; do
+			expect_eq t "$(sql "select bool_and(pg_terminate_backend(pid)) from pg_stat_activity
+				where application_name = 'reeve-manager $role'")" "cut $role"
+			sleep 0.2
+			wait_until 5 "[ \"\$(sql \"select count(*) from pg_stat_activity where application_name = 'reeve-manager $role'\")\" = 1 ]"
+		done
+	done
+	end_load
+	expect_no_fault_felt
+	conclude a b
+}
+
+# The connection breaks when the statement has been executed, before its answer is read, or before it is executed: the
+# manager cannot tell which.
+story_nobody_knows_what_became_of_a_statement() {
+	start_postgres
+	start_proxy database postgres
+	CONNINFO=${PROXY[database]} start_manager "${CALM[@]}"
+	start_load --cancel 30
+	for round in 1 2; do
+		for statement in submit claim complete end_attempts heartbeat cancel_mark commit; do
+			for what in answer message; do
+				count=$(applied database)
+				tell database $what lose $statement
+				wait_until 10 "[ \"\$(applied database)\" -gt $count ]"
+			done
+		done
+	done
+	end_load
+	expect_no_fault_felt
+	conclude a b
+}
+
+run_stories

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Managers that die, freeze and come back under load: nothing is run twice, and nothing waits long.
+# shellcheck disable=SC1091,SC2016,SC2034,SC2153,SC2154
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/faults.bash"
+. "$(dirname "$0")/tasks.bash"
+
+GOOD='short=6,medium=3,long=1' # tasks that end well
+
+# Two workers and steady load of tasks that end well, at $REEVE_MANAGER.
+start_load() {
+	start_fault_exec a --concurrency 8
+	start_fault_function b --concurrency 24
+	start_submitter load --rate 30 --mix "$GOOD" --cancel 0
+	wait_until 20 '[ "$(starts)" -gt 30 ]'
+}
+
+# All has been run, in its first attempt, and nothing ended in any other way than well.
+expect_all_well() {
+	end_load
+	expect_eq '' "$(outcomes)"
+	expect_first_attempts
+	expect_eq completed "$(sql 'select distinct status from task_history')"
+	expect_eq 2 "$(sql 'select count(*) from workers')" 'incarnations'
+	conclude a b
+}
+
+story_restarted_under_load_and_what_runs_is_adopted() {
+	start_postgres
+	start_manager "${CALM[@]}"
+	start_load
+	for round in 1 2 3; do
+		sleep 1.5
+		kill_now manager
+		running=$(running_of a "$KILLED_US" | wc -l)
+		start_manager "${CALM[@]}"
+		at=$(starts)
+		wait_until 10 "[ \"\$(starts)\" -gt $((at + 20)) ]"
+		expect_within 4000000 "$KILLED_US" "$(now_us)" "back, with $running programs adopted"
+	done
+	expect_all_well
+}
+
+story_one_of_two_is_killed_and_the_other_takes_its_slices_over() {
+	start_postgres
+	start_manager one "${SHORT[@]}"
+	start_manager two "${SHORT[@]}"
+	export REEVE_MANAGER=${URL[one]},${URL[two]}
+	start_load
+	for victim in one two; do
+		sleep 1
+		kill_now $victim
+		sleep 4.5
+		expect_within "$BACK_US" 0 "$(longest_wait "$KILLED_US")" "the longest that a task waited after $victim was killed"
+		start_manager $victim "${SHORT[@]}"
+		export REEVE_MANAGER=${URL[one]},${URL[two]}
+	done
+	expect_all_well
+}
+
+# It goes on in the middle of what has changed without it, and takes nothing away from anybody. Workers move over once its
+# pings have failed, which must be well within a lease.
+story_one_of_two_freezes_past_the_leases() {
+	start_postgres
+	start_manager one "${CALM[@]}"
+	start_manager two "${CALM[@]}"
+	export REEVE_MANAGER=${URL[one]},${URL[two]}
+	start_load
+	signal one STOP
+	frozen=$(now_us)
+	sleep 8.5
+	expect_within 6000000 0 "$(longest_wait "$frozen")" 'the longest that a task waited while it was frozen'
+	signal one CONT
+	sleep 2
+	expect_all_well
+}
+
+# Nobody could renew a lease: the handlers are stopped with it, at no cost, and no worker is lost when it goes on.
+story_the_only_one_freezes_past_the_leases() {
+	start_postgres
+	start_manager "${SHORT[@]}"
+	start_fault_exec a --concurrency 4
+	start_fault_function b --concurrency 4
+	submit_deeds program 4 run=3000 '"max_attempts":1'
+	TYPE=fault-function submit_deeds function 4 run=3000 '"max_attempts":1'
+	wait_until 10 '[ "$(starts)" = 8 ]'
+	signal manager STOP
+	frozen=$(now_us)
+	sleep 4.5
+	for name in a b; do
+		expect_within "$LEASE_US" "$frozen" "$(last_sign $name)" "the last sign of handlers of $name"
+	done
+	signal manager CONT
+	back=$(now_us)
+	wait_until 15 all_ended
+	expect_within $((3000000 + 2000000)) "$back" "$(last_end $(sql 'select task_id from task_history'))" 'done afterwards'
+	expect_eq 'lease_ended 8' "$(outcomes)"
+	expect_eq 'completed|1|8' "$(sql 'select status, attempt, count(*) from task_history group by 1, 2')"
+	expect_eq 0 "$(sql "select count(*) from worker_events where event = 'lost'")"
+	conclude a b
+}
+
+run_stories

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# What goes one way is lost, for long or for moments.
+# shellcheck disable=SC1091,SC2016,SC2034,SC2153,SC2154
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/faults.bash"
+. "$(dirname "$0")/tasks.bash"
+
+# For so long that the worker must stop, and another take over.
+one_way() { # up|down
+	start_postgres
+	start_proxy network manager
+	start_manager "${SHORT[@]}"
+	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 4
+	submit_deeds deed 4 run=3000
+	wait_until 10 '[ "$(starts)" = 4 ]'
+	start_fault_exec b --concurrency 4
+	tell network drop "$1"
+	cut=$(now_us)
+	wait_until 15 all_ended
+	expect_within "$LEASE_US" "$cut" "$(last_sign a)" 'the last sign of its handlers'
+	# What reached the manager before the worker gave its connection up may have renewed the lease once more.
+	expect_within $((2 * LEASE_US + 2000000 + 3000000)) "$cut" "$(last_end "${IDS[@]}")" 'done elsewhere'
+	# Calls that arrived may have said that the lease had ended, before the worker was lost.
+	expect_match '^(lost 4|lease_ended 4|lease_ended [123] lost [123])$' "$(outcomes)"
+	tell network pass
+	back=$(now_us)
+	wait_until 10 '[ "$(sql "select count(*) from workers where name = '\''a'\'' and not lost")" = 1 ]'
+	expect_within 5000000 "$back" "$(now_us)" 'it is back'
+	stop b
+	submit_deeds more 4 run=50
+	wait_until 10 all_ended
+	conclude a
+}
+
+story_answers_are_lost_for_longer_than_a_lease() {
+	one_way down
+}
+
+story_calls_are_lost_for_longer_than_a_lease() {
+	one_way up
+}
+
+# For moments, under load: what was lost is asked for again, and nothing is done twice.
+story_moments_without_answers_or_calls() {
+	start_postgres
+	start_proxy workers manager
+	start_proxy submitters manager
+	start_manager --lease 6s --heartbeat 500ms --expiry-buffer 8s --park 500ms
+	REEVE_MANAGER=${PROXY[workers]} start_fault_exec a --concurrency 8
+	REEVE_MANAGER=${PROXY[workers]} start_fault_function b --concurrency 8 --prefetch 8
+	REEVE_MANAGER=${PROXY[submitters]} start_submitter load --rate 40 --mix short=6,medium=3,long=1
+	wait_until 20 '[ "$(starts)" -gt 30 ]'
+	for round in 1 2 3; do
+		for way in down up both; do
+			tell workers drop $way
+			tell submitters drop $way
+			sleep 0.4
+			tell workers pass
+			tell submitters pass
+			at=$(starts)
+			wait_until 10 "[ \"\$(starts)\" -gt $((at + 20)) ]"
+		done
+	done
+	end_load
+	expect_eq '' "$(sql "select outcome, count(*) from task_attempts where outcome <> 'cancelled' group by 1")"
+	expect_eq 2 "$(sql 'select count(*) from workers')" 'incarnations'
+	conclude a b
+}
+
+
+run_stories

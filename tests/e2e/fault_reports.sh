@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Reports and heartbeats that come late, twice, to two managers, or past newer ones: they change nothing.
+# shellcheck disable=SC1091,SC2016,SC2034,SC2153,SC2154
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/faults.bash"
+. "$(dirname "$0")/tasks.bash"
+
+# ---- reports ----
+
+# The worker's report is held up, and its heartbeats with it, until its task has been done elsewhere.
+story_a_report_that_comes_after_the_reclaim() {
+	start_postgres
+	start_proxy network manager
+	start_manager "${SHORT[@]}"
+	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 1
+	submit_deeds deed 1 run=700
+	wait_until 5 '[ "$(starts)" = 1 ]'
+	tell network hold up
+	held=$(now_us)
+	wait_until 5 'grep -q \"end\" "$LEDGERS/a.handler"'
+	start_fault_exec b --concurrency 1
+	wait_until 10 all_ended
+	expect_within "$BACK_US" "$held" "$(last_end "${IDS[0]}")" 'done by the other'
+	before=$(reeve show "${IDS[0]}" --json)
+	expect_eq b "$(jq -r .worker <<<"$before")"
+	tell network pass
+	wait_until 10 "events ${IDS[0]} | grep -q late_result"
+	expect_eq "$before" "$(reeve show "${IDS[0]}" --json)"
+	# Perhaps both over the old connection and over a new one.
+	expect_eq a "$(event_field "${IDS[0]}" late_result worker | sort -u)"
+	# It is back under another incarnation.
+	stop b
+	submit_deeds more 1 run=20
+	wait_until 10 all_ended
+	conclude a
+}
+
+# One is doubled on its way; one is brought to both managers at the same moment by another way, and then by its worker; all
+# come once more when their tasks are over.
+story_the_same_report_comes_twice_and_to_two_managers() {
+	start_postgres
+	start_proxy network one
+	start_manager one "${SHORT[@]}"
+	start_manager two "${SHORT[@]}"
+	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 1
+	tell network message double /Report
+	submit_deeds doubled 1 run=50
+	wait_until 5 all_ended
+	expect_eq 1 "$(applied network)"
+	tell network message copy /Report "$DIR/well"
+	submit_deeds well 1 run=50
+	wait_until 5 all_ended
+	tell network message take /Report "$DIR/badly"
+	submit_deeds badly 1 'run=50 fail=1' '"retry":{"base_ms":2000}'
+	wait_until 5 '[ -e "$DIR/badly" ]'
+	brought 1
+	expect_eq 'failed|1' "$(sql 'select status, attempt from tasks')"
+	tell network cut
+	wait_until 10 all_ended
+	brought 2
+	expect_eq 'failed 1' "$(outcomes)"
+	expect_eq '1 1 2' "$(sql 'select attempt from task_history order by 1' | xargs)"
+	expect_eq 0 "$(sql "select count(*) from task_events where event = 'late_result'")"
+	conclude a
+}
+
+brought() { # ROUND: everything to both at once
+	local name
+	for name in well badly; do
+		start "one-$name-$1" send "$DIR/$name" "${URL[one]}"
+		start "two-$name-$1" send "$DIR/$name" "${URL[two]}"
+	done
+	for name in well badly; do
+		for manager in one two; do
+			ended "$manager-$name-$1"
+			expect_match '^0 ' "$(cat "$DIR/log/$manager-$name-$1.log")" "what $manager said"
+		done
+	done
+}
+
+# ---- heartbeats ----
+
+# Old ones are answered, and change nothing: neither the lease nor what is held. The first was sent before anything was.
+story_a_heartbeat_delayed_past_newer_ones() {
+	start_postgres
+	start_proxy network one
+	start_manager one "${CALM[@]}"
+	start_manager two "${CALM[@]}"
+	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 2
+	tell network message take /Heartbeat "$DIR/old"
+	wait_until 5 '[ -e "$DIR/old" ]'
+	submit_deeds deed 2 run=2500
+	wait_until 10 '[ "$(starts)" = 2 ]'
+	for n in 1 2 3 4; do
+		tell network message late /Heartbeat 900
+		sequence=$(sql 'select hb_seq from workers')
+		for manager in one two; do
+			expect_match '^0 ' "$(send "$DIR/old" "${URL[$manager]}")"
+		done
+		expect [ "$(sql 'select hb_seq from workers')" -ge "$sequence" ]
+		sleep 0.2
+	done
+	wait_until 10 all_ended
+	expect_eq '' "$(outcomes)"
+	expect_eq '1 f' "$(sql 'select count(*), bool_or(lost) from workers' | tr '|' ' ')"
+	conclude a
+}
+
+# Nor do they keep a worker alive that is dead.
+story_replayed_heartbeats_keep_no_dead_worker_alive() {
+	start_postgres
+	start_proxy network one
+	start_manager one "${SHORT[@]}"
+	start_manager two "${SHORT[@]}"
+	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 2
+	submit_deeds deed 2 run=5000
+	wait_until 10 '[ "$(starts)" = 2 ]'
+	tell network message copy /Heartbeat "$DIR/last"
+	wait_until 5 '[ -e "$DIR/last" ]'
+	kill_now a
+	start_fault_exec c --concurrency 2
+	start replay respawn "$DIR/enough" replay_once
+	wait_until 10 '[ "$(starts c)" = 2 ]'
+	expect_within "$BACK_US" "$KILLED_US" "$(jq -s 'map(.t) | min' "$LEDGERS/c.handler")" 'its tasks begun elsewhere'
+	touch "$DIR/enough"
+	ended replay
+	wait_until 10 all_ended
+	expect_eq 'lost 2' "$(outcomes)"
+	conclude c
+}
+
+replay_once() {
+	local manager
+	for manager in one two; do
+		send "$DIR/last" "${URL[$manager]}"
+	done
+}
+
+
+run_stories

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Workers that die or freeze: what they held is done elsewhere in time, and none of their handlers outlives its lease.
+# shellcheck disable=SC1091,SC2016,SC2034
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/faults.bash"
+. "$(dirname "$0")/tasks.bash"
+
+begin() {
+	start_postgres
+	start_manager "${SHORT[@]}"
+}
+
+# Two workers with four tasks each.
+begin_two() { # exec|function
+	begin
+	start_fault_"$1" a --concurrency 4
+	start_fault_"$1" b --concurrency 4
+	TYPE=fault-$1 submit_deeds deed 8 run=800
+	wait_until 10 '[ "$(starts)" = 8 ]'
+}
+
+# What `a` held when that happened to it was finished by `b` in time, and none of its handlers gave a sign of life after
+# its lease, which began before.
+expect_taken_over() { # SINCE_US
+	local held
+	wait_until 10 all_ended
+	mapfile -t held < <(running_of a "$1")
+	expect_eq 4 "${#held[@]}" 'held by the worker'
+	expect_within "$LEASE_US" "$1" "$(last_sign a)" "the last sign of the worker's handlers"
+	expect_within "$BACK_US" "$1" "$(last_end "${held[@]}")" 'its tasks finished by the other'
+	expect_eq 'lost 4' "$(outcomes)"
+	expect_eq '1 4|2 4' "$(sql 'select attempt, count(*) from task_history group by 1 order by 1' | tr '|\n' ' |' | sed 's/|$//')"
+}
+
+killed() { # exec|function
+	begin_two "$1"
+	kill_now a
+	expect_taken_over "$KILLED_US"
+	expect_eq '' "$(jq -r 'select(.ev == "start").pid' "$LEDGERS/a.handler" | while read -r p; do birth "$p"; done)" \
+		'handlers that still run'
+	for id in "${IDS[@]}"; do
+		[ "$(sql "select attempt from task_history where task_id = $id")" = 2 ] || continue
+		expect_match 'its worker a was lost|lost; last heartbeat of worker a' "$(event_field "$id" reclaimed note)"
+	done
+	conclude b
+}
+
+story_a_worker_is_killed_in_the_middle_of_programs() {
+	killed exec
+}
+
+story_a_worker_is_killed_in_the_middle_of_functions() {
+	killed function
+}
+
+# Its programs are killed by the guard while it stands still. When it goes on it finds its lease over, and comes back.
+story_a_worker_with_programs_freezes_past_its_lease() {
+	begin_two exec
+	signal a STOP
+	frozen=$(now_us)
+	expect_taken_over "$frozen"
+	before=$(worker_incarnation a)
+	signal a CONT
+	wait_until 10 "[ \"\$(worker_incarnation a)\" -gt $before ]"
+	stop b
+	submit_deeds again 4 run=50
+	wait_until 10 all_ended
+	expect_eq 4 "$(sql "select count(*) from task_history h join workers w on w.id = h.worker_id
+		where h.details like 'again%' and w.name = 'a' and h.attempt = 1")"
+	conclude a
+}
+
+# Functions cannot be killed alone: the guard kills the worker.
+story_a_worker_with_functions_freezes_past_its_lease() {
+	begin_two function
+	signal a STOP
+	frozen=$(now_us)
+	expect_taken_over "$frozen"
+	ended a 5
+	expect_eq 137 "$STATUS" 'exit code of the worker'
+	conclude b
+}
+
+# A freeze that is shorter than the lease costs nothing.
+story_a_worker_freezes_for_a_moment() {
+	begin_two exec
+	for round in 1 2 3; do
+		signal a STOP
+		sleep 0.7
+		signal a CONT
+		sleep 0.5
+	done
+	submit_deeds more 8 run=200
+	wait_until 10 all_ended
+	expect_eq '' "$(outcomes)"
+	expect_eq 2 "$(sql 'select count(*) from workers')"
+	conclude a b
+}
+
+run_stories

@@ -1,0 +1,271 @@
+# shellcheck shell=bash disable=SC2034,SC2153
+# Faults, for stories: a network that loses, delays, doubles and reorders, hosts that are cut off, a database that does
+# not answer or whose clock jumps. Sourced after lib.sh; brings tests/faults/faults.bash along (ledgers and their checker).
+#
+#	$SHORT, $CALM                options of a manager: short leases; somewhat longer ones, into which a restart fits well
+#	LEASE_US, BACK_US            the short lease in µs, and by when service must be back after a fault
+#	now_us                       CLOCK_MONOTONIC in µs, to 10 ms: the ledgers' time
+#	start_proxy NAME MANAGER|postgres    a proxy (tests/tools/proxy.c) in front of that manager, or of PostgreSQL; it
+#	                             need not be up yet. A manager's proxy is at ${PROXY[NAME]}, a URL; PostgreSQL's is used
+#	                             by `start_manager NAME` under CONNINFO=${PROXY[NAME]}
+#	tell NAME COMMAND…           gives it a command
+#	applied NAME                 how often its rules have applied
+#	start_host NAME              a host of its own, joined to this machine by a link. Skips the story where that is not
+#	                             permitted
+#	near_host NAME MANAGER       sets ${NEAR[@]}, options by which that manager listens at this end of the link too
+#	on_host NAME COMMAND…        runs it there
+#	link NAME down|up            cuts the host off, and joins it again
+#	start_faketime_postgres      start_postgres, with a clock that `jump SECONDS` sets off by that much from the machine's
+#	standby_absent, standby_back from now on a COMMIT waits for a standby that does not answer; no more
+#	submit_deeds PREFIX COUNT DETAILS [MEMBERS]   tasks PREFIX-1 … of the type $TYPE or fault-exec, in one submit, with
+#	                             these further members in their JSON; their ids are ${IDS[@]}
+#	send FILE URL                sends a call that a proxy has copied or taken, as it is; prints what raw-call prints
+#	end_load [SUBMITTER…]        stops them (`load`), and waits until all tasks have ended
+#	conclude [--jumped] WORKER…  stops the workers, which must end well, while their manager is there; then the checker.
+#	                             --jumped: the database's clock has been set
+#	respawn FILE COMMAND…        (with `start`) runs it again and again until FILE is there
+#	kill_now NAME                kills it by SIGKILL; $KILLED_US is when, in the ledgers' time
+#	worker_lost NAME             whether some incarnation of that worker is lost
+#	outcomes                     how the attempts that did not end their task ended: "expired 1 lost 3"
+#	expect_first_attempts        no ended task has counted more than one attempt
+#	starts [WORKER]              how many attempts have begun, by the ledgers
+#	running_of WORKER AT_US      the tasks whose attempts there had begun at that time, and not ended
+#	last_sign WORKER [UNTIL_US]  the last sign of life of its handlers
+#	last_end ID…                 when the last of these tasks' attempts ended
+#	longest_wait FROM_US         of the tasks begun since: the longest from its acknowledgement, or FROM_US, to its first
+#	                             start, in µs
+#	expect_within US FROM_US TO_US WHAT
+
+# shellcheck disable=SC1091
+. "$TOP/tests/faults/faults.bash"
+
+SHORT=(--lease 2s --heartbeat 400ms --expiry-buffer 3s --park 500ms)
+CALM=(--lease 4s --heartbeat 500ms --expiry-buffer 6s --park 500ms)
+LEASE_US=2000000
+BACK_US=$((LEASE_US + 2000000))
+declare -A PROXY=() HOST_LINK=() HOST_ADDRESS=()
+
+now_us() {
+	local up
+	read -r up _ </proc/uptime
+	echo "${up/./}0000"
+}
+
+# ---- the network ----
+
+start_proxy() { # NAME MANAGER|postgres
+	local port
+	port=$(free_port)
+	if [ "$2" = postgres ]; then
+		start "$1" "$REEVE_BIN/reeve-test-proxy" --listen "$port" --to "$PGDIR/.s.PGSQL.5432" \
+			--control "$DIR/$1.control" --speaks postgres
+		PROXY[$1]="hostaddr=127.0.0.1 port=$port user=reeve dbname=reeve sslmode=disable gssencmode=disable"
+	else
+		PORT[$2]=${PORT[$2]:-$(free_port)}
+		start "$1" "$REEVE_BIN/reeve-test-proxy" --listen "$port" --to "127.0.0.1:${PORT[$2]}" \
+			--control "$DIR/$1.control" --speaks sp
+		PROXY[$1]=tcp://127.0.0.1:$port
+	fi
+	wait_until 10 "[ -S '$DIR/$1.control' ]"
+}
+
+tell() { # NAME COMMAND…
+	"$REEVE_BIN/reeve-test-proxy" --tell "$DIR/$1.control" "${@:2}" >/dev/null || fail "the proxy $1 does not take '${*:2}'"
+}
+
+applied() { # NAME
+	"$REEVE_BIN/reeve-test-proxy" --tell "$DIR/$1.control" status | sed -n 's/^applied //p'
+}
+
+# The host is a network namespace without a name, which ends with the process that holds it, and the link with it.
+start_host() { # NAME
+	local port link n
+	if ! unshare --net true 2>/dev/null || ! command -v ip >/dev/null; then
+		note "skipped: making a network namespace is not permitted here"
+		exit 0
+	fi
+	port=$(free_port) # nobody else has it, so the addresses made of it are nobody else's
+	link=rv$port
+	n=$((4 * (port - 20000)))
+	HOST_ADDRESS[$1]=10.99.$((n / 256)).$((n % 256 + 1))
+	start "$1" unshare --net sleep infinity
+	wait_until 5 "[ \"\$(readlink /proc/$(pid "$1")/ns/net)\" != \"\$(readlink /proc/self/ns/net)\" ]"
+	ip link add "$link" type veth peer name far netns "$(pid "$1")"
+	ip address add "${HOST_ADDRESS[$1]}/30" dev "$link"
+	ip link set "$link" up
+	on_host "$1" ip address add "10.99.$((n / 256)).$((n % 256 + 2))/30" dev far
+	on_host "$1" ip link set far up
+	on_host "$1" ip link set lo up
+	HOST_LINK[$1]=$link
+}
+
+near_host() { # NAME MANAGER
+	PORT[$2]=${PORT[$2]:-$(free_port)}
+	NEAR=(--listen "tcp://127.0.0.1:${PORT[$2]},tcp://${HOST_ADDRESS[$1]}:${PORT[$2]}")
+}
+
+on_host() { # NAME COMMAND…
+	nsenter --net="/proc/$(pid "$1")/ns/net" -- "${@:2}"
+}
+
+link() { # NAME down|up
+	ip link set "${HOST_LINK[$1]}" "$2"
+}
+
+# A fault-exec worker there. Its manager must listen near the host.
+start_fault_exec_on() { # HOST NAME MANAGER [OPTION…]
+	local host=$1 name=$2 url=tcp://${HOST_ADDRESS[$1]}:${PORT[$3]} before
+	shift 3
+	fault_folder
+	before=$(worker_incarnation "$name")
+	FAULT_LEDGER=$LEDGERS FAULT_WORKER=$name FAULT_HOST=$host start "$name" \
+		nsenter --net="/proc/$(pid "$host")/ns/net" -- "$REEVE_BIN/reeve-worker" --manager "$url" \
+		--handlers "$(fault_handlers)" --name "$name" "$@"
+	await_registered "$name" "$before"
+}
+
+# ---- the database ----
+
+# Its wall clock is read anew from a file each time; the monotonic one is left alone. The library is for postgres alone,
+# once it is its own user's: it makes a semaphore, named by the process.
+start_faketime_postgres() {
+	local library program
+	library=/usr/lib/$(uname -m)-linux-gnu/faketime/libfaketime.so.1
+	[ -e "$library" ] || fail 'libfaketime is missing'
+	jump 0
+	mkdir "$DIR/faketime"
+	for program in psql pg_ctl; do ln -s "$REEVE_TEST_PG_BIN/$program" "$DIR/faketime/$program"; done
+	cat >"$DIR/faketime/postgres" <<-END
+		#!/bin/sh
+		export LD_PRELOAD=$library FAKETIME_TIMESTAMP_FILE=$DIR/clock FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1
+		exec $REEVE_TEST_PG_BIN/postgres "\$@"
+	END
+	chmod +x "$DIR/faketime/postgres"
+	REEVE_TEST_PG_BIN=$DIR/faketime start_postgres
+}
+
+jump() { # SECONDS
+	printf '%+d\n' "$1" >"$DIR/clock.new"
+	mv "$DIR/clock.new" "$DIR/clock"
+}
+
+standby_absent() {
+	sql "alter system set synchronous_standby_names = 'nobody'"
+	sql 'select pg_reload_conf()' >/dev/null
+	wait_until 10 "[ \"\$(sql 'show synchronous_standby_names')\" = nobody ]"
+}
+
+standby_back() {
+	sql 'alter system reset synchronous_standby_names'
+	sql 'select pg_reload_conf()' >/dev/null
+}
+
+# ---- load ----
+
+submit_deeds() { # PREFIX COUNT DETAILS [MEMBERS]
+	local n time
+	fault_folder
+	time=$(now_us)
+	for ((n = 1; n <= $2; n++)); do
+		printf '{"ev":"submit","name":"%s-%d","t":%s}\n' "$1" $n "$time"
+	done >>"$LEDGERS/$1.submit"
+	for ((n = 1; n <= $2; n++)); do
+		printf '{"type":"%s","details":"%s-%d %s"%s}\n' "${TYPE:-fault-exec}" "$1" $n "$3" "${4:+,$4}"
+	done | reeve submit --bulk - >"$DIR/ids"
+	time=$(now_us)
+	awk -v prefix="$1" -v t="$time" '{
+		printf "{\"ev\":\"ack\",\"name\":\"%s-%d\",\"id\":%d,\"existing\":false,\"t\":%s}\n", prefix, NR, $1, t
+	}' "$DIR/ids" >>"$LEDGERS/$1.submit"
+	mapfile -t IDS <"$DIR/ids"
+}
+
+send() { # FILE URL
+	"$REEVE_BIN/raw-call" "$2" - <"$1"
+}
+
+end_load() { # [SUBMITTER…]
+	local name
+	for name in "${@:-load}"; do
+		stop "$name"
+		expect_eq 0 "$STATUS" "exit code of the submitter $name"
+	done
+	wait_until 30 all_ended
+}
+
+conclude() { # [--jumped] WORKER…
+	local name clock=--one-clock
+	if [ "${1:-}" = --jumped ]; then clock='' && shift; fi
+	for name; do signal "$name" TERM; done
+	for name; do
+		ended "$name"
+		expect_eq 0 "$STATUS" "exit code of $name"
+	done
+	# shellcheck disable=SC2086
+	check_faults $clock
+}
+
+respawn() { # FILE COMMAND…
+	local file=$1
+	shift
+	until [ -e "$file" ]; do
+		"$@" || true
+		sleep 0.1
+	done
+}
+
+# ---- what has happened ----
+
+kill_now() { # NAME
+	KILLED_US=$(now_us)
+	stop "$1" KILL
+}
+
+worker_lost() { # NAME
+	[ "$(sql "select count(*) from workers where name = '$1' and lost")" != 0 ]
+}
+
+outcomes() {
+	sql 'select outcome, count(*) from task_attempts group by 1 order by 1' | tr '|\n' '  ' | sed 's/ $//'
+}
+
+expect_first_attempts() {
+	expect_eq '' "$(sql 'select task_id, attempt from task_history where attempt <> 1 limit 5')" 'attempts counted'
+}
+
+starts() { # [WORKER]
+	cat "$LEDGERS/${1:-}"*.handler 2>/dev/null | grep -c '"ev":"start"' || true
+}
+
+running_of() { # WORKER FROM_US
+	jq -rs --argjson at "$2" '
+		(map(select(.ev == "end" and .t <= $at).token)) as $ended
+		| [.[] | select(.ev == "start" and .t <= $at and (.token | IN($ended[]) | not)) | .task] | unique[]' \
+		"$LEDGERS/$1.handler"
+}
+
+last_sign() { # WORKER [UNTIL_US]
+	jq -rs --argjson until "${2:-null}" '[.[] | .t | select($until == null or . <= $until)] | max // 0' "$LEDGERS/$1.handler"
+}
+
+last_end() { # ID…
+	cat "$LEDGERS"/*.handler | jq -rs --arg ids "$*" '($ids | split(" ") | map(tonumber)) as $ids
+		| [.[] | select(.ev == "end" and (.task | IN($ids[]))) | .t] | max // 0'
+}
+
+longest_wait() { # FROM_US
+	local us id
+	read -r us id < <(cat "$LEDGERS"/*.submit "$LEDGERS"/*.handler | jq -rs --argjson from "$1" '
+		(reduce (.[] | select(.ev == "ack")) as $a ({}; .["\($a.id)"] |= ([. // $a.t, $a.t] | min))) as $acked
+		| (reduce (.[] | select(.ev == "start")) as $s ({}; .["\($s.task)"] |= ([. // $s.t, $s.t] | min))) as $begun
+		| [$begun | to_entries[] | select($acked[.key] and .value > $from)
+			| [.value - ([$acked[.key], $from] | max), .key]]
+		| max // [0, "-"] | "\(.[0]) \(.[1])"')
+	note "task $id waited the longest: $((us / 1000)) ms"
+	echo "$us"
+}
+
+expect_within() { # US FROM_US TO_US WHAT
+	local took=$(($3 - $2))
+	note "$4: $((took / 1000)) ms"
+	[ "$took" -le "$1" ] || fail "$4: $((took / 1000)) ms, and not within $(($1 / 1000)) ms"
+}
