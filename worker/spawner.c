@@ -49,8 +49,10 @@ struct spawner {
 	pid_t pid, parent;
 	struct child *children; /* SPAWN_MAX, by index */
 	struct spawn_shared *shared;
-	uint32_t used;   /* those from here on have never been used */
-	uint32_t unsaid; /* children that have ended, and the worker is still to be told */
+	uint32_t used;    /* those from here on have never been used */
+	uint32_t running; /* children that have not ended */
+	uint32_t unsaid;  /* those that have, and the worker is still to be told */
+	int64_t over_ms;  /* the end of a lease at which all was killed */
 	bool worker_killed;
 	char *
 	    *environment; /* the worker's, without what is set for each handler; room for SPAWN_ENVIRONMENT_MAX more */
@@ -68,8 +70,8 @@ static void signal_group(pid_t pid, int signal_number)
 		kill(pid, signal_number);
 }
 
-/* Kills every child's group, then what has left these groups. Children that left by themselves, with nothing else
- * running, are let be: they belong to attempts that are long over. True if there was something to kill. */
+/* Kills every child's group, then what has left these groups: whose it was nobody can tell any more. True if a child
+ * was running. */
 static bool kill_all(struct spawner *spawner)
 {
 	bool any = false;
@@ -82,15 +84,18 @@ static bool kill_all(struct spawner *spawner)
 		any = child->lease = true;
 		signal_group(child->pid, SIGKILL);
 	}
-	if (any)
-		descendants_kill();
+	descendants_kill();
 	return any;
 }
 
-/* Kills everything and ends: the worker is gone. */
+/* The worker is gone: kills everything and ends. One that has only closed the socket has nothing running; what earlier
+ * attempts have left behind is then not touched. */
 static void __attribute__((noreturn)) finish(struct spawner *spawner)
 {
-	kill_all(spawner);
+	struct pollfd worker = {.fd = spawner->worker, .events = POLLIN};
+
+	if (poll(&worker, 1, 0) != 0 || spawner->worker < 0 || spawner->running)
+		kill_all(spawner);
 	_exit(0);
 }
 
@@ -98,6 +103,7 @@ static void ended(struct spawner *spawner, struct child *child, int status)
 {
 	child->status = status;
 	child->ended = true;
+	spawner->running--;
 	spawner->unsaid++;
 }
 
@@ -178,9 +184,12 @@ static int guard(struct spawner *spawner)
 	atomic_store(&lease->seen_ms, end_ms);
 	if (rest_ms > 0)
 		return rest_ms < 3600 * 1000 ? (int)rest_ms : 3600 * 1000;
-	reap(spawner); /* one that has ended by itself, just now, must not look as if the lease had done it */
-	if (kill_all(spawner))
-		log_warn("guard", "the lease is over: killed what ran");
+	if (end_ms != spawner->over_ms) {
+		spawner->over_ms = end_ms;
+		reap(spawner); /* one that has ended by itself, just now, must not look as if the lease had done it */
+		if (kill_all(spawner))
+			log_warn("guard", "the lease is over: killed what ran");
+	}
 	if (atomic_load(&lease->functions))
 		kill_worker(spawner);
 	return -1; /* nothing begins before there is a new lease, and that comes with a message */
@@ -252,6 +261,7 @@ static void start(struct spawner *spawner, size_t length, const int fds[SPAWN_FD
 		abort();
 	child = &spawner->children[request.index];
 	*child = (struct child){.id = request.id};
+	spawner->running++;
 	if (request.index >= spawner->used)
 		spawner->used = request.index + 1;
 	if (lease_guard_acts(&spawner->shared->lease)) {

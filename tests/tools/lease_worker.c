@@ -4,7 +4,8 @@
  *	lease-worker --manager URL[,URL] [--name NAME] [--concurrency N] [--no-spawner] --counting FILE
  *
  * It runs tasks of the type `count`: it counts in FILE (struct counting, counting.h), which must be there, until it is
- * told to finish there, or is asked to stop and told to heed that.
+ * told to finish there, or is asked to stop and told to heed that. And of the type `extend`: its details are a number; so
+ * many times it asks to run a second longer, and rests half of one. Its result is how often that was granted.
  */
 #include "tests/tools/counting.h"
 
@@ -30,6 +31,19 @@ static int count(const struct reeve_attempt *attempt, struct reeve_outcome *outc
 		usleep(LOOK_US);
 	}
 	return 0;
+}
+
+static int extend(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	int granted = 0;
+	char text[16];
+
+	for (int i = atoi(attempt->details); i > 0 && !reeve_attempt_cancelled(attempt); i--) {
+		granted += reeve_attempt_extend(attempt, 1000);
+		usleep(500 * 1000);
+	}
+	snprintf(text, sizeof text, "%d", granted);
+	return reeve_outcome_complete(outcome, text);
 }
 
 int main(int argc, char **argv)
@@ -66,6 +80,7 @@ int main(int argc, char **argv)
 
 	close(fd);
 	reeve_worker_handle(worker, "count", count, counting);
+	reeve_worker_handle(worker, "extend", extend, NULL);
 	reeve_worker_stop_on_signals(worker);
 	int code = reeve_worker_run(worker);
 

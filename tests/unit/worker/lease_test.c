@@ -214,8 +214,8 @@ Test(lease, programs_are_asked_to_end_then_killed_before_its_end)
 	cr_expect_eq(stage.script.tasks[polite].outcome, OUTCOME(LEASE_ENDED));
 	cr_expect_eq(stage.script.tasks[stubborn].outcome, OUTCOME(LEASE_ENDED));
 	cr_expect_eq(access(own("asked"), F_OK), 0);
-	/* The worker has killed the group; who left that is only the guard's to find. */
-	kill(escaped, SIGKILL);
+	/* The worker has killed the group; who left that is the guard's to find. */
+	cr_expect(process_gone_by(escaped, end_ms));
 	hold_heartbeats(false);
 	unlink_all();
 	cr_expect_eq(stage_close(&stage), 0);

@@ -1,0 +1,189 @@
+#!/usr/bin/env bash
+# No handler outlives its worker's lease, whatever becomes of the worker or the managers; and work that takes longer than was
+# thought may ask for more time.
+# shellcheck disable=SC1091,SC2016,SC2034
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+LEASE=1000 # ms
+HURRY=(--lease 1s --heartbeat 300ms --expiry-buffer 2s --park 300ms)
+
+# The first attempt notes its token and breathes, in a file named after the task, for ever; so does a child of it that has
+# left for a session of its own and whose parent has gone. Both ignore SIGTERM. A later attempt ends at once.
+BREATHE='echo "$REEVE_TOKEN" >>"$REEVE_TEST_DIR/tokens.$REEVE_TASK_ID"
+[ "$REEVE_ATTEMPT" = 1 ] || { printf "attempt %s" "$REEVE_ATTEMPT"; exit; }
+cd "$REEVE_TEST_DIR"
+(setsid bash -c "trap \"\" TERM; echo \$\$ >>pids.$REEVE_TASK_ID; while :; do echo \$EPOCHREALTIME >escaped.$REEVE_TASK_ID; sleep 0.02; done" </dev/null >/dev/null 2>&1 &)
+trap "" TERM
+echo $$ >>pids.$REEVE_TASK_ID
+while :; do echo "$EPOCHREALTIME" >breath.$REEVE_TASK_ID; sleep 0.02; done'
+
+wait_breathing() { # ID
+	wait_until 20 "[ -s $DIR/breath.$1 ] && [ -s $DIR/escaped.$1 ]"
+}
+
+gone() { # ID: everything of its first attempt
+	local p
+	while read -r p; do
+		[ -z "$(birth "$p")" ] || return 1
+	done <"$DIR/pids.$1"
+}
+
+# Everything of that attempt dies, and it drew its last breath no later than that long after.
+expect_last_breath() { # ID SINCE_MS AT_MOST_MS
+	local file last
+	wait_until 5 "gone $1"
+	expect_eq 2 "$(wc -l <"$DIR/pids.$1")"
+	for file in breath escaped; do
+		last=$(tr -d . <"$DIR/$file.$1")
+		expect [ "$((last / 1000 - $2))" -le "$3" ]
+	done
+}
+
+start_postgres
+start_manager m "${HURRY[@]}"
+
+story_a_frozen_workers_programs_are_dead_when_its_lease_ends() {
+	start_worker frozen --concurrency 1 --prefetch 1
+	id=$(reeve submit sh "$BREATHE")
+	wait_breathing "$id"
+	waiting=$(reeve submit sh "$BREATHE") # lies in the worker, not begun
+	wait_status 10 "$waiting" executing
+	first=$(worker_incarnation frozen)
+	at=$(ms)
+	signal frozen STOP
+	expect_last_breath "$id" "$at" $LEASE
+	expect [ "$(($(ms) - at))" -ge 400 ] # not before it had to be
+	# The manager has called it lost. Continued, it starts nothing of what lies there, and registers anew.
+	wait_until 10 '[ "$(sql "select lost from workers where id = '"$first"'")" = t ]'
+	signal frozen CONT
+	reeve wait "$id" --timeout 20s
+	expect_eq 'completed attempt 2' "$(field "$id" status) $(field "$id" result)"
+	wait_until 20 "[ -n \"\$(field $waiting result)\" ] || [ -s $DIR/breath.$waiting ]"
+	expect [ "$(worker_incarnation frozen)" -gt "$first" ]
+	expect_eq "$(event_field "$id" claimed token | xargs)" "$(xargs <"$DIR/tokens.$id")"
+	expect_eq "$(event_field "$waiting" claimed token | tail -n 1)" "$(cat "$DIR/tokens.$waiting")" 'ran under'
+}
+
+story_a_worker_that_comes_to_in_time_goes_on() {
+	start_worker blinking
+	id=$(reeve submit sh "$HOLD")
+	wait_began "$id"
+	for _ in 1 2 3; do
+		signal blinking STOP
+		sleep 0.2
+		signal blinking CONT
+		sleep 0.4
+	done
+	release
+	reeve wait "$id"
+	expect_eq 'submitted claimed completed' "$(events "$id")"
+	expect_eq 1 "$(sql "select count(*) from workers where name = 'blinking'")"
+}
+
+story_a_killed_workers_programs_die_with_it() {
+	start_worker killed
+	id=$(reeve submit sh "$BREATHE")
+	wait_breathing "$id"
+	at=$(ms)
+	kill_worker killed
+	expect_last_breath "$id" "$at" 500
+	reeve cancel "$id" >/dev/null
+}
+
+start_counting() { # NAME
+	start counting "$REEVE_BIN/lease-worker" --manager "$REEVE_MANAGER" --counting "$DIR/counting" --name "$1"
+	wait_until 20 '[ "$(worker_incarnation '"$1"')" -gt 0 ]'
+}
+
+counted() {
+	od -An -td4 -j4 -N4 "$DIR/counting" | tr -d ' '
+}
+
+story_a_frozen_worker_never_goes_on_with_its_function() {
+	start_counting iced
+	id=$(reeve submit count x)
+	wait_until 20 '[ "$(counted)" -gt 0 ]'
+	signal counting STOP
+	at=$(ms)
+	sleep 0.1
+	count=$(counted)
+	ended counting 5
+	expect_eq 137 "$STATUS"
+	expect [ "$(($(ms) - at))" -le $((LEASE + 200)) ]
+	expect_eq "$count" "$(counted)"
+	reeve cancel "$id" >/dev/null
+}
+
+# ---- more time ----
+
+# Says that it needs more time, five times, and takes 3 s in all.
+LONG='for i in 1 2 3 4 5 6; do echo "{\"extend\": \"1s\", \"news\": $i}" >&3; sleep 0.5; done; printf done'
+
+story_a_program_may_ask_for_more_time() {
+	start_worker patient
+	id=$(reeve submit sh "$LONG" --timeout 1s --max-attempts 1)
+	reeve wait "$id" --timeout 20s
+	expect_eq 'completed done' "$(field "$id" status) $(field "$id" result)"
+	expect_eq 'submitted claimed completed' "$(events "$id")"
+	expect_eq t "$(sql "select last_updated - token >= '3s' from task_history where task_id = $id")"
+}
+
+story_but_no_more_than_there_is() {
+	start_manager short "${HURRY[@]}" --max-run 2s
+	start_worker bounded
+	id=$(reeve submit sh "$LONG" --timeout 1s --max-attempts 1)
+	expect_fail 1 reeve wait "$id" --timeout 20s
+	expect_eq 'dead timeout' "$(field "$id" status) $(field "$id" error_code)"
+	expect_eq t "$(sql "select last_updated - token between '1.8s' and '2.9s' from task_history where task_id = $id")"
+	expect_eq 'submitted claimed dead' "$(events "$id")"
+}
+
+story_a_function_may_too() {
+	start_counting extending
+	id=$(reeve submit extend 6 --timeout 1s --max-attempts 1)
+	reeve wait "$id" --timeout 20s
+	expect_eq 'completed 6' "$(field "$id" status) $(field "$id" result)"
+}
+
+# ---- the manager stands still ----
+
+# The worker ends its programs in time, says so afterwards, and keeps its incarnation.
+story_a_worker_cut_off_ends_its_programs_before_its_lease() {
+	start_worker alone --concurrency 3
+	id=$(reeve submit sh "trap 'date +%s%3N >$DIR/asked; exit 0' TERM; touch $DIR/began.\$REEVE_TASK_ID.\$REEVE_ATTEMPT
+		[ \$REEVE_ATTEMPT = 2 ] || [ -e $DIR/asked ] || while :; do sleep 0.02; done; printf again" --max-attempts 1)
+	stubborn=$(reeve submit sh "[ ! -e $DIR/asked ] || exit 0; $BREATHE" --max-attempts 1)
+	wait_began "$id"
+	wait_breathing "$stubborn"
+	signal m STOP
+	at=$(ms)
+	expect_last_breath "$stubborn" "$at" $LEASE
+	expect [ "$(($(cat "$DIR/asked") - at))" -le $((LEASE * 4 / 5)) ]
+	sleep 1
+	signal m CONT
+	reeve wait "$id" "$stubborn" --timeout 20s
+	expect_eq 'submitted claimed lease_ended claimed completed' "$(events "$id")"
+	expect_eq 'submitted claimed lease_ended claimed completed' "$(events "$stubborn")"
+	expect_eq 1 "$(field "$id" attempt)"
+	expect_eq 1 "$(sql "select count(*) from workers where name = 'alone'")"
+	expect_match 'stopping the 2 tasks' "$(cat "$DIR/log/alone.log")"
+	expect_match 'the lease is renewed: going on' "$(cat "$DIR/log/alone.log")"
+}
+
+story_a_function_that_does_not_stop_costs_its_worker_the_life() {
+	start_counting stubborn
+	id=$(reeve submit count x)
+	wait_until 20 '[ "$(counted)" -gt 0 ]'
+	signal m STOP
+	at=$(ms)
+	ended counting 5
+	expect_eq 137 "$STATUS"
+	expect [ "$(($(ms) - at))" -le $((LEASE + 200)) ]
+	expect_match 'guard: the lease is over and a function still runs: killing the worker' "$(cat "$DIR/log/counting.log")"
+	signal m CONT
+	wait_until 20 "events $id | grep -q lost"
+	reeve cancel "$id" >/dev/null
+}
+
+run_stories
