@@ -13,9 +13,13 @@
 enum {
 	LOOK_EVERY_MS = 400,   /* at most a quarter of a heartbeat: a gap of a whole one begins the watch anew */
 	LOSE_MOST = 1000,      /* incarnations marked lost by one statement */
-	SWEEP_EVERY_MS = 500,
+	SWEEP_EVERY_MS = 500,  /* of those lost lately */
+	SWEEP_ALL_MS = 5000,   /* of everybody */
 	SWEEP_ROWS = 50,       /* journal rows looked into at a time */
 	SWEEP_AGAIN_MS = 10,
+	GONE_MOST = 1000,      /* remembered as lost lately; more of them wait for the sweep of everybody */
+	GONE_KEPT_MS = 30000,
+	WHOLE_LOOK_MS = 15000, /* claims of old Fetches that were committed late are looked for so often */
 };
 
 /* A worker that is watched. */
@@ -25,6 +29,12 @@ struct watched {
 	int64_t since_ms; /* when it was first seen so far, by a look that had ended by then */
 	int64_t look;     /* the last look that showed it */
 	UT_hash_handle hh;
+};
+
+/* One that was lost lately. */
+struct gone {
+	int64_t incarnation;
+	int64_t until_ms;
 };
 
 /* A take-back under way; what it borrows is behind it. */
@@ -48,9 +58,12 @@ struct leases {
 	int64_t look;            /* numbers the looks */
 	int64_t sent_ms;         /* when the one under way, or the last, was sent */
 	int64_t looked_ms;       /* when the last good one was; 0: none since the watch began */
-	int64_t look_ms, sweep_ms; /* the next */
+	int64_t look_ms, sweep_ms, sweep_all_ms; /* the next */
 	bool looking, losing, sweeping;
 	bool sweep_again;        /* somebody was lost while it was under way */
+	struct gone gone[GONE_MOST];
+	int gone_count;
+	int64_t gone_ids[GONE_MOST]; /* for the sweep under way */
 	struct store_watch watch;
 	struct store_lose lose;
 	struct store_beat still[LOSE_MOST];
@@ -95,10 +108,10 @@ static void on_lost(struct store_op *op, const struct reeve_error *error)
 	if (error)
 		return; /* they still stand there to be seen */
 	l->core->counters.lost += l->lose.lost_count;
-	for (int i = 0; i < l->lose.lost_count; i++)
-		sessions_lost(l->core->sessions, l->lose.lost[i]);
-	if (l->lose.lost_count)
-		leases_sweep_soon(l);
+	for (int i = 0; i < l->lose.lost_count; i++) {
+		sessions_lost_if_known(l->core->sessions, l->lose.lost[i]);
+		leases_gone(l, l->lose.lost[i]);
+	}
 }
 
 static void lose(struct leases *l, int count)
@@ -140,6 +153,7 @@ static void forget_missing(struct leases *l)
 		if (w->look == l->look)
 			continue;
 		sessions_lost_if_known(l->core->sessions, w->incarnation);
+		leases_gone(l, w->incarnation);
 		HASH_DEL(l->watched, w);
 		free(w);
 	}
@@ -188,28 +202,60 @@ static void on_swept(struct store_op *op, const struct reeve_error *error)
 	report_settle(l->core, l->sweep.results, l->sweep.count);
 	if (op->again) /* what an earlier try of it changed was never told */
 		window_rewind_all(l->core->window);
+	if (l->sweep.more && l->sweep.all)
+		l->sweep_all_ms = 0;
 	if (l->sweep.more || l->sweep_again) {
 		l->sweep_ms = core_now(l->core) + SWEEP_AGAIN_MS;
 		core_alarm(l->core, l->sweep_ms);
 	}
 }
 
-static void sweep(struct leases *l)
+/* Those lost lately, as far as they still count as that. */
+static int gone_lately(struct leases *l, int64_t now_ms)
 {
-	l->sweeping = true;
+	int n = 0;
+	for (int i = 0; i < l->gone_count; i++)
+		if (l->gone[i].until_ms > now_ms)
+			l->gone[n++] = l->gone[i];
+	l->gone_count = n;
+	for (int i = 0; i < n; i++)
+		l->gone_ids[i] = l->gone[i].incarnation;
+	return n;
+}
+
+static void sweep(struct leases *l, int64_t now_ms)
+{
+	bool all = now_ms >= l->sweep_all_ms;
+	int lately = gone_lately(l, now_ms);
 	l->sweep_again = false;
-	l->sweep = (struct store_sweep){.op.done = on_swept, .limit = SWEEP_ROWS};
+	if (!all && !lately)
+		return;
+	if (all)
+		l->sweep_all_ms = now_ms + SWEEP_ALL_MS;
+	l->sweeping = true;
+	l->sweep = (struct store_sweep){
+	    .op.done = on_swept,
+	    .limit = SWEEP_ROWS,
+	    .all = all,
+	    .count_of = lately,
+	    .of = l->gone_ids,
+	};
 	store_sweep(l->core->store, &l->sweep);
 }
 
-void leases_sweep_soon(struct leases *l)
+void leases_gone(struct leases *l, int64_t incarnation)
 {
+	int64_t now = core_now(l->core);
+	if (l->gone_count < GONE_MOST)
+		l->gone[l->gone_count++] = (struct gone){incarnation, now + GONE_KEPT_MS};
+	else
+		l->sweep_all_ms = now;
 	if (l->sweeping) {
 		l->sweep_again = true;
 		return;
 	}
-	l->sweep_ms = core_now(l->core);
-	core_alarm(l->core, l->sweep_ms);
+	l->sweep_ms = now;
+	core_alarm(l->core, now);
 }
 
 int64_t leases_turn(struct leases *l, int64_t now_ms)
@@ -220,7 +266,7 @@ int64_t leases_turn(struct leases *l, int64_t now_ms)
 	}
 	if (!l->sweeping && now_ms >= l->sweep_ms) {
 		l->sweep_ms = now_ms + SWEEP_EVERY_MS;
-		sweep(l);
+		sweep(l, now_ms);
 	}
 	int64_t next_look = l->look_ms > now_ms ? l->look_ms : now_ms + look_interval(l);
 	int64_t next_sweep = l->sweep_ms > now_ms ? l->sweep_ms : now_ms + SWEEP_EVERY_MS;
@@ -234,8 +280,10 @@ static void on_taken_back(struct store_op *op, const struct reeve_error *error)
 	struct take_back *t = (struct take_back *)op;
 	struct core *core = t->leases->core;
 	bool fresh;
-	sessions_get(core->sessions, t->op.holding.incarnation, &fresh)->taking_back = false;
+	struct session *session = sessions_get(core->sessions, t->op.holding.incarnation, &fresh);
+	session->taking_back = false;
 	if (!error) {
+		session->lowest_open = t->op.lowest_open;
 		for (int i = 0; i < t->op.count; i++)
 			log_info(NULL, "task %lld: it never arrived at incarnation %lld; taken back",
 			    (long long)t->op.results[i].id, (long long)t->op.holding.incarnation);
@@ -290,6 +338,13 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	struct session *session = news ? sessions_get(core->sessions, incarnation, &fresh) : NULL;
 	if (session && !session->taking_back) {
 		session->taking_back = true;
+		/* Closed rows stay closed, so that a look can begin where the last one found something open; but a claim may be
+		 * committed long after the Fetches that followed it. */
+		if (core_now(core) >= session->whole_look_ms) {
+			session->lowest_open = 0;
+			session->whole_look_ms = core_now(core) + WHOLE_LOOK_MS;
+		}
+		t->op.lowest_fetch = session->lowest_open;
 		store_take_back(core->store, &t->op);
 	} else { /* the one under way knows less, but nothing that is wrong; the next heartbeat brings the rest */
 		free(t);

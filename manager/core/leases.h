@@ -22,8 +22,8 @@ void leases_destroy(struct leases *leases);
  * back: `holding`, which is copied, is what the very same heartbeat says. */
 void leases_heartbeat(struct leases *leases, struct store_heartbeat *op, const struct store_holding *holding);
 
-/* Some worker has just been lost, or said that it is: looks for what it held soon. */
-void leases_sweep_soon(struct leases *leases);
+/* An incarnation has just been lost, or said that it is over: what it held is looked for at once, and for a while. */
+void leases_gone(struct leases *leases, int64_t incarnation);
 
 /* Looks, sweeps. Returns when to be called again. */
 int64_t leases_turn(struct leases *leases, int64_t now_ms);

@@ -15,6 +15,8 @@ struct session {
 	int64_t heard_ms;       /* monotonic */
 	bool lost;
 	bool taking_back;       /* what never arrived there is being taken back */
+	int64_t lowest_open;    /* the lowest Fetch that had something open when that was last looked at */
+	int64_t whole_look_ms;  /* when all of them are looked at again */
 	UT_hash_handle hh;
 };
 

@@ -51,7 +51,7 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 		rpc_call_fail_error(c->call, &taken);
 	} else {
 		if (c->op.previous)
-			leases_sweep_soon(core->leases);
+			leases_gone(core->leases, c->op.previous);
 		Reeve__V1__RegisterResponse response = REEVE__V1__REGISTER_RESPONSE__INIT;
 		bool fresh;
 		struct session *session = sessions_get(core->sessions, c->op.incarnation, &fresh);
@@ -561,7 +561,7 @@ static void on_left(struct store_op *op, const struct reeve_error *error)
 		Reeve__V1__LeaveResponse response = REEVE__V1__LEAVE_RESPONSE__INIT;
 		rpc_call_reply(c->call, &response.base);
 		sessions_lost_if_known(c->services->core->sessions, c->op.incarnation);
-		leases_sweep_soon(c->services->core->leases);
+		leases_gone(c->services->core->leases, c->op.incarnation);
 	}
 	free(c);
 }

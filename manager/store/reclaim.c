@@ -73,6 +73,14 @@ static int attempts_found(const PGresult *rows)
 	return n;
 }
 
+static void add_ints(struct params *p, int count, const int64_t *values)
+{
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < count; i++)
+		params_add_int8(p, values[i]);
+	params_array_end(p);
+}
+
 /* --- expiry ---------------------------------------------------------------------------------------------------- */
 
 static void on_advanced(void *arg, const struct conn_result *result)
@@ -166,6 +174,10 @@ static void sweep_start(struct role *role)
 	op->count = 0;
 	op->more = false;
 	params_int8(&role->params, op->limit);
+	if (op->all)
+		params_null(&role->params);
+	else
+		add_ints(&role->params, op->count_of, op->of);
 	role_run(role, SQL_LOST_FIND, on_lost_found);
 }
 
@@ -190,19 +202,13 @@ static void on_unarrived_found(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
+	struct store_take_back *op = BATCH_OP(role, struct store_take_back, 0);
+	op->lowest_open = row_int8(result->rows, PQntuples(result->rows) - 1, 2);
 	if (!attempts_found(result->rows))
 		role_done(role);
 	else
 		end_found(role, result->rows, STORE_TAKEN_BACK, "it never arrived at its worker and was taken back", -1,
 		    on_taken_back);
-}
-
-static void add_ints(struct params *p, int count, const int64_t *values)
-{
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < count; i++)
-		params_add_int8(p, values[i]);
-	params_array_end(p);
 }
 
 static void take_back_start(struct role *role)
@@ -220,6 +226,7 @@ static void take_back_start(struct role *role)
 	for (int i = 0; i < h->held_count; i++)
 		params_add_time(p, h->held_tokens[i]);
 	params_array_end(p);
+	params_int8(p, op->lowest_fetch);
 	role_run(role, SQL_TAKE_BACK_FIND, on_unarrived_found);
 }
 

@@ -241,6 +241,9 @@ void store_expire(struct store *store, struct store_expire *op);
 struct store_sweep {
 	struct store_op op;
 	int limit;                       /* journal rows to look into */
+	bool all;                        /* whoever is lost; else only of these: */
+	int count_of;
+	const int64_t *of;
 	/* results */
 	struct store_result *results;    /* those ended here; their `error` tells the story */
 	int count;
@@ -261,9 +264,11 @@ struct store_holding {
 struct store_take_back {
 	struct store_op op;
 	struct store_holding holding;
+	int64_t lowest_fetch;            /* older ones are not looked at */
 	/* results */
 	struct store_result *results;    /* those ended here */
 	int count;
+	int64_t lowest_open;             /* the lowest Fetch of those that still has something open */
 };
 void store_take_back(struct store *store, struct store_take_back *op);
 

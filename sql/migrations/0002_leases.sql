@@ -4,3 +4,8 @@
 -- second, and a name that registers is looked for among them. It is on gone_at, not on lost, so that no statement which
 -- asks for "not lost" of a worker it knows by its id is tempted to look through all of them.
 create index workers_alive on workers (name) where gone_at is null;
+
+-- What a worker holds, by the Fetches that it was given for: the open rows of one Fetch, or from one on, without a walk
+-- over the dead entries of all that are closed.
+drop index assignments_open;
+create index assignments_open on assignments (worker_id, fetch_id) where closed_at is null;

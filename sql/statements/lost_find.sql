@@ -1,17 +1,19 @@
 -- Attempts whose worker is lost, or has no row any more. It starts from the open journal rows and is asked for ever: a
 -- claim may be committed long after its worker was lost. The holders of open rows are found by a skip scan, one probe
--- each. $1 how many journal rows to look into.
+-- each; or those are looked at of which it has just been heard that they are lost.
+--   $1 how many journal rows to look into, $2 whose, or null for everybody's
 with recursive holder as (
-  (select worker_id from assignments where closed_at is null and worker_id > 0 order by worker_id limit 1)
+  (select worker_id from assignments where $2::bigint[] is null and closed_at is null and worker_id > 0
+   order by worker_id limit 1)
   union all
   select (select a.worker_id from assignments a where a.closed_at is null and a.worker_id > h.worker_id
     order by a.worker_id limit 1)
   from holder h where h.worker_id is not null),
  gone as materialized (
   select h.worker_id, w.name, w.hb_at
-  from holder h
+  from (select worker_id from holder where worker_id is not null union all select unnest($2::bigint[])) h
   left join lateral (select * from workers w where w.id = h.worker_id offset 0) w on true
-  where h.worker_id is not null and coalesce(w.lost, true)),
+  where coalesce(w.lost, true)),
  due as materialized (
   select a.id, a.task_ids, g.name, g.hb_at
   from gone g cross join lateral (

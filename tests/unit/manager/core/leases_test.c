@@ -29,6 +29,11 @@ static void lose_ok(struct store_lose *op, int64_t incarnation)
 	fake_ok(op);
 }
 
+static void on_nothing(struct store_op *op, const struct reeve_error *error)
+{
+	(void)op, (void)error;
+}
+
 Test(leases, a_worker_that_stands_still_for_a_lease_is_lost)
 {
 	begin();
@@ -190,8 +195,72 @@ Test(leases, the_sweep_has_no_end)
 	fake.workers = 0;
 	fake_pass(core, 1000);
 	int before = fake.sweeps;
+	fake_pass(core, 20000);
+	cr_expect_geq(fake.sweeps, before + 35, "of one lost lately");
 	fake_pass(core, 60000);
-	cr_expect_geq(fake.sweeps, before + 100);
+	before = fake.sweeps;
+	fake_pass(core, 60000);
+	cr_expect_geq(fake.sweeps, before + 11, "of whomever, for ever");
+	cr_expect_leq(fake.sweeps, before + 13);
+	fake_end(core);
+}
+
+Test(leases, a_sweep_that_found_something_goes_on_at_once)
+{
+	begin();
+	fake.workers = 0;
+	struct store_sweep *sweep = NULL;
+	for (int i = 0; i < 2000 && !sweep; i++) {
+		fake.now_ms++;
+		if (fake.alarm_ms <= fake.now_ms) {
+			fake.alarm_ms = INT64_MAX;
+			core_turn(core);
+		}
+		sweep = fake_take(FAKE_SWEEP);
+		if (!sweep)
+			fake_turn(core);
+	}
+	cr_assert_not_null(sweep);
+	cr_expect(sweep->all || sweep->of[0] == 5);
+	struct store_result results[] = {{.id = 8, .token = 80, .outcome = STORE_LOST, .version = 1, .due_us = 1}};
+	sweep->results = results;
+	sweep->count = 1;
+	sweep->more = true;
+	int before = fake.sweeps;
+	fake_ok(sweep);
+	cr_expect_eq(core->counters.reclaimed, 1);
+	fake_pass(core, 50);
+	cr_expect_eq(fake.sweeps, before + 1);
+	fake_end(core);
+}
+
+/* What is closed stays closed; what was committed late is found by a look at everything now and then. */
+Test(leases, a_look_begins_where_the_last_one_found_something_open)
+{
+	struct store_heartbeat op;
+	int64_t waiting[] = {3}, from[8];
+	const struct store_holding holding = {.incarnation = 5, .highest_fetch = 90, .waiting_count = 1, .waiting = waiting};
+
+	begin();
+	for (int i = 0; i < 8; i++) {
+		op = (struct store_heartbeat){.op.done = on_nothing, .incarnation = 5, .seq = i + 2};
+		leases_heartbeat(core->leases, &op, &holding);
+		struct store_heartbeat *given = fake_take(FAKE_HEARTBEAT);
+		given->renewed = true;
+		fake_ok(given);
+		struct store_take_back *taken = fake_take(FAKE_TAKE_BACK);
+		cr_assert_not_null(taken);
+		from[i] = taken->lowest_fetch;
+		taken->count = 0;
+		taken->lowest_open = 80;
+		fake_ok(taken);
+		fake_pass(core, 4000);
+	}
+	cr_expect_eq(from[0], 0);
+	cr_expect_eq(from[1], 80);
+	cr_expect_eq(from[2], 80);
+	cr_expect_eq(from[4], 0, "15 s later");
+	cr_expect_eq(from[5], 80);
 	fake_end(core);
 }
 
