@@ -6,11 +6,11 @@
  *	                [--types TYPE=WEIGHT,…] [--mix KIND=WEIGHT,…] [--cancel %] [--keyed %] [--again %] [--look %]
  *	                [--threads N] [--patience MS] [--priority N]
  *
- * Each call submits one to four tasks, NAME-1, NAME-2 and so on, of the kinds below. A call that is not answered is sent
- * again with its request id until it is; after the stop for as long as the patience lasts (30 s). Some tasks have a key
- * and are submitted a second time with it, some calls are sent a second time with their request id, some are followed by a
- * cancel of one of theirs, or a look at an earlier task: so many of a hundred as the options say. Priorities are one of three, from
- * that of the option (0) on. What it does depends on the seed; when, on the world.
+ * Each call submits one to four tasks, NAME-1, NAME-2 and so on, of the kinds below. A call that is not answered is
+ * sent again with its request id until it is; after the stop for as long as the patience lasts (30 s). Some tasks have
+ * a key and are submitted a second time with it, some calls are sent a second time with their request id, some are
+ * followed by a cancel of one of theirs, or a look at an earlier task: so many of a hundred as the options say.
+ * Priorities are one of three, from that of the option (0) on. What it does depends on the seed; when, on the world.
  *
  * Exit code 0: every call was answered; 3: some were not in time; 1: some were refused, or answered wrongly.
  */

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Two minutes of faults at random under steady load (tests/faults/run): nothing is lost, made twice or held twice, and
+# whatever is left has recovered within a lease and two seconds. Longer, and with other seeds, it is run by hand.
+# timeout 480
+# shellcheck disable=SC1091
+. "$(dirname "$0")/lib.sh"
+
+story_two_minutes_of_faults_at_random() {
+	local status=0 kept=${REEVE_BIN%/bin}/results/storm-run
+	"$TOP/tests/faults/run" --seed 1 --minutes 2 --keep "$DIR/run" || status=$?
+	rm -rf "$kept"
+	[ $status = 0 ] || {
+		cp -a "$DIR/run" "$kept" # with its ledgers and its database
+		fail "exit code $status; all of it is kept in $kept"
+	}
+}
+
+run_stories
