@@ -125,7 +125,7 @@ static void lose(struct leases *l, int count)
 	store_lose(l->core->store, &l->lose);
 }
 
-/* Enters one row of a look that was sent at `sent_ms` and has ended now. True if the worker has stood still for a lease: its
+/* Enters one row of a look that was sent at `sent_ms` and has ended now. True if the worker has stood still for its lease: its
  * number was there at the beginning, and was still when the look was sent. */
 static bool stands_still(struct leases *l, const struct store_beat *beat, int64_t sent_ms, int64_t now_ms)
 {
@@ -142,7 +142,7 @@ static bool stands_still(struct leases *l, const struct store_beat *beat, int64_
 		w->since_ms = now_ms;
 	}
 	w->look = l->look;
-	return sent_ms - w->since_ms >= l->core->options.lease_ms;
+	return sent_ms - w->since_ms >= beat->lease_ms;
 }
 
 /* Those that a look did not show any more were lost, by whomever. */

@@ -94,6 +94,7 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	    .type_count = (int)request->n_types,
 	    .queues = request->queues,
 	    .types = request->types,
+	    .lease_ms = s->core->options.lease_ms,
 	    .previous = request->previous,
 	};
 	store_register(s->core->store, &c->op);

@@ -329,6 +329,7 @@ struct store_register {
 	int32_t pid, concurrency;
 	int queue_count, type_count;
 	char *const *queues, *const *types;
+	int64_t lease_ms;                /* what it is told */
 	int64_t previous;                /* the incarnation that is over, by its own word; 0: none */
 	/* results */
 	int64_t incarnation;             /* 0: a worker of this name lives elsewhere: */
@@ -356,6 +357,7 @@ void store_look(struct store *store, struct store_look *op);
 /* Which incarnations live, and how far their heartbeats have come. */
 struct store_beat {
 	int64_t incarnation, seq;
+	int64_t lease_ms;                /* as it was told when it registered */
 };
 
 struct store_watch {

@@ -36,6 +36,7 @@ static void register_start(struct role *role)
 	add_texts(p, op->queues, op->queue_count);
 	add_texts(p, op->types, op->type_count);
 	params_int8(p, op->previous);
+	params_int8(p, op->lease_ms);
 	role_run(role, SQL_REGISTER, on_registered);
 }
 
@@ -105,7 +106,9 @@ static void on_watched(void *arg, const struct conn_result *result)
 	op->count = PQntuples(result->rows);
 	op->beats = role->state = calloc((size_t)op->count + 1, sizeof *op->beats);
 	for (int row = 0; row < op->count; row++)
-		op->beats[row] = (struct store_beat){row_int8(result->rows, row, 0), row_int8(result->rows, row, 1)};
+		op->beats[row] = (struct store_beat){.incarnation = row_int8(result->rows, row, 0),
+		    .seq = row_int8(result->rows, row, 1),
+		    .lease_ms = row_int8(result->rows, row, 2)};
 	role_done(role);
 }
 

@@ -367,7 +367,7 @@ int main(int argc, char **argv)
 	PGresult *result = RUN(db, SQL_ROUTES_FIND, "{q}", "{t}");
 	snprintf(route_id, sizeof route_id, "%s", PQgetvalue(result, 0, 0));
 	PQclear(result);
-	result = RUN(db, SQL_REGISTER, "w", "host", "1", "0", "4", "{q}", "{t}", "0");
+	result = RUN(db, SQL_REGISTER, "w", "host", "1", "0", "4", "{q}", "{t}", "0", "15000");
 	snprintf(worker_id, sizeof worker_id, "%s", PQgetvalue(result, 0, 0));
 	PQclear(result);
 	worker = worker_id;

@@ -13,7 +13,7 @@ static void begin(void)
 {
 	core = fake_core();
 	fake.workers = 1;
-	fake.beats[0] = (struct store_beat){.incarnation = 5, .seq = 1};
+	fake.beats[0] = (struct store_beat){.incarnation = 5, .seq = 1, .lease_ms = 15000};
 	fake_pass(core, 1000);
 }
 
@@ -59,6 +59,20 @@ Test(leases, one_that_moves_on_is_not)
 	cr_expect_null(lose_taken());
 	fake_pass(core, 14000);
 	cr_expect_null(lose_taken(), "its lease began with the last one");
+	fake_pass(core, 2000);
+	struct store_lose *op = lose_taken();
+	cr_assert_not_null(op);
+	lose_ok(op, 5);
+	fake_end(core);
+}
+
+/* Another manager, with other options, may have told it another one. */
+Test(leases, the_lease_is_the_one_that_the_worker_was_told)
+{
+	begin();
+	fake.beats[0].lease_ms = 40000;
+	fake_pass(core, 39000);
+	cr_expect_null(lose_taken());
 	fake_pass(core, 2000);
 	struct store_lose *op = lose_taken();
 	cr_assert_not_null(op);
