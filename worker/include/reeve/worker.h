@@ -14,6 +14,10 @@
  * attempt of a task; a handler that writes somewhere can hand it along, so that the writes of an older attempt are told
  * apart and refused.
  *
+ * A worker has what it runs by a lease, which heartbeats renew. A function that takes longer than a moment polls
+ * reeve_attempt_cancelled and returns when asked to: if one still runs when the lease ends, the guard, a process that
+ * reeve_worker_create has forked, kills the whole program by SIGKILL, since another worker may be given the task.
+ *
  * Threads: one thread calls create, the handle functions, run and destroy, in this order. reeve_worker_stop may be
  * called from any thread and from signal handlers. Handlers run on threads of the library, several at once.
  */
@@ -39,7 +43,10 @@ struct reeve_worker_options {
 	int prefetch;             /* tasks that may be held beyond the running ones, at most 20,000 */
 	int64_t drain_timeout_ms; /* how long running handlers may take to finish at a stop; 0: 30 s */
 	int64_t kill_grace_ms;    /* between SIGTERM and SIGKILL to an exec handler; 0: 5 s */
-	bool no_spawner;          /* do not fork the process that starts exec handlers; they are then refused */
+	/* Do not fork the process that starts exec handlers and guards the lease. Exec handlers are then refused, and
+	 * nobody sees to it that functions do not outlive the worker's lease, when two may run the same task:
+	 * docs/worker.md. */
+	bool no_spawner;
 };
 
 /* Copies the options and forks the spawner process, so it must be called before the program has started threads
@@ -85,9 +92,10 @@ int reeve_outcome_fail(struct reeve_outcome *outcome, const char *code, const ch
 /* Failed for good: never tried again. As reeve_outcome_fail. */
 int reeve_outcome_fatal(struct reeve_outcome *outcome, const char *code, const char *error);
 
-/* True when the handler should stop soon: the task was cancelled, its time is over, the worker stops, or it has lost
- * its lease. What the handler returns then does not matter, unless it completes: except when its time is over, a
- * completion still counts. Cheap. May be called from any thread until the handler returns. */
+/* True when the handler should stop soon: the task was cancelled, its time is over, the worker stops, or its lease is
+ * about to end or was lost. At the lease's end it must have returned: a quarter of it before, this becomes true. What
+ * the handler returns then does not matter, unless it completes: except when its time is over, a completion still
+ * counts. Cheap. May be called from any thread until the handler returns. */
 bool reeve_attempt_cancelled(const struct reeve_attempt *attempt);
 
 /* Asks that the attempt may run `run_ms` longer, from now on, than its task's and its handler's time-out say: for work
