@@ -68,6 +68,11 @@ int64_t core_database_us(const struct core *core)
 	return upkeep_database_us(core->upkeep);
 }
 
+bool core_database_fresh(const struct core *core)
+{
+	return upkeep_fresh(core->upkeep);
+}
+
 void core_notified(struct core *core, const char *payload)
 {
 	wakes_hear(core->wakes, payload);

@@ -91,6 +91,9 @@ static inline void core_alarm(struct core *core, int64_t at_ms)
  * first reading. */
 int64_t core_database_us(const struct core *core);
 
+/* Whether the database answers this manager: it has lately. */
+bool core_database_fresh(const struct core *core);
+
 /* Another manager has said something (see wakes.h). */
 void core_notified(struct core *core, const char *payload);
 

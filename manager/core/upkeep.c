@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-enum { EXPIRE_ROWS = 200, AGAIN_MS = 10, JUMP_MS = 250 };
+enum { EXPIRE_ROWS = 200, AGAIN_MS = 10, JUMP_MS = 250, STALE_MS = 500 };
 
 struct upkeep;
 
@@ -201,6 +201,11 @@ static int64_t interval(const struct upkeep *u, int chore)
 {
 	int64_t every = chores[chore].every_ms, half = u->core->options.heartbeat_ms / 2;
 	return chore == CHORE_TICK && half < every ? half : every;
+}
+
+bool upkeep_fresh(const struct upkeep *u)
+{
+	return u->tick_ms && core_now(u->core) - u->tick_ms <= 2 * interval(u, CHORE_TICK) + STALE_MS;
 }
 
 int64_t upkeep_turn(struct upkeep *u, int64_t now_ms)

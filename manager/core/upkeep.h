@@ -13,6 +13,9 @@ void upkeep_destroy(struct upkeep *upkeep);
 /* See core_database_us. */
 int64_t upkeep_database_us(const struct upkeep *upkeep);
 
+/* Whether the database has answered lately. */
+bool upkeep_fresh(const struct upkeep *upkeep);
+
 /* Does what is due. Returns when to be called again. */
 int64_t upkeep_turn(struct upkeep *upkeep, int64_t now_ms);
 

@@ -18,7 +18,7 @@ static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	response.now_us = core_database_us(s->core);
 	response.manager = (char *)s->manager_name;
 	response.version = (char *)REEVE_VERSION;
-	response.database_up = store_up(s->core->store);
+	response.database_up = store_up(s->core->store) && core_database_fresh(s->core);
 	response.max_details_bytes = (uint32_t)s->core->options.max_details_bytes;
 	response.max_message_bytes = (uint32_t)s->max_message_bytes;
 	rpc_call_reply(call, &response.base);

@@ -207,3 +207,20 @@ Test(upkeep, a_jump_of_the_databases_clock_is_noticed_either_way)
 		fake_end(core);
 	}
 }
+
+/* A database whose host has vanished breaks no connection: what tells is that nothing comes back. */
+Test(upkeep, a_database_that_does_not_answer_is_told_from_one_that_does)
+{
+	core = fake_core();
+	fake_pass(core, 5000);
+	cr_expect(core_database_fresh(core));
+	fake.down = true;
+	fake_pass(core, 1000);
+	cr_expect(core_database_fresh(core), "not at once");
+	fake_pass(core, 3000);
+	cr_expect_not(core_database_fresh(core));
+	fake.down = false;
+	fake_pass(core, 1100);
+	cr_expect(core_database_fresh(core));
+	fake_end(core);
+}
