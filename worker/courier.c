@@ -46,11 +46,13 @@ struct errand {
 
 struct fetch_call {
 	struct reeve_worker *worker;
+	int64_t answer_ms; /* how long to wait for the answer */
 	struct errand errand;
 };
 
 struct report {
 	struct reeve_worker *worker;
+	int64_t answer_ms;
 	struct errand errand;
 	Reeve__V1__ReportRequest request;
 	size_t count;
@@ -378,6 +380,7 @@ static struct report *next_report(struct reeve_worker *worker)
 	if (!report)
 		abort();
 	report->worker = worker;
+	report->answer_ms = answer_ms(worker->lease_ms);
 	report->errand = (struct errand){0};
 	reeve__v1__report_request__init(&report->request);
 	report->request.incarnation = worker->incarnation;
@@ -420,6 +423,7 @@ static struct fetch_call *next_fetch(struct reeve_worker *worker)
 	if (!call)
 		abort();
 	call->worker = worker;
+	call->answer_ms = answer_ms(worker->lease_ms / 3);
 	fetch_leaves(worker, fetch, wants_tasks(worker) && worker->fetches.parked_count == 0, &call->errand);
 	return call;
 }
@@ -459,7 +463,7 @@ static void mark_report(ProtobufCMessage *request, void *arg)
 
 static void start_report(struct reeve_worker *worker, struct report *report)
 {
-	struct rpc_call_options options = {.timeout_ms = answer_ms(worker->lease_ms), .before_resend = mark_report};
+	struct rpc_call_options options = {.timeout_ms = report->answer_ms, .before_resend = mark_report};
 
 	rpc_client_start(worker->rpc, &reeve__v1__worker_service__descriptor, "Report", &report->request.base, &options,
 	    report_done, report);
@@ -468,7 +472,7 @@ static void start_report(struct reeve_worker *worker, struct report *report)
 static void start_fetch(struct reeve_worker *worker, struct fetch_call *call)
 {
 	struct rpc_call_options options = {
-	    .timeout_ms = call->errand.request.wait_ms + answer_ms(worker->lease_ms / 3), .before_resend = mark_fetch};
+	    .timeout_ms = call->errand.request.wait_ms + call->answer_ms, .before_resend = mark_fetch};
 	struct errand errand = call->errand; /* the call may be over, and freed, before the next line */
 	rpc_call_id id = rpc_client_start(worker->rpc, &reeve__v1__worker_service__descriptor, "Fetch",
 	    &call->errand.request.base, &options, fetch_done, call);
