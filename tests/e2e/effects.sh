@@ -57,6 +57,7 @@ charges() { # ACCOUNT
 }
 
 begin() {
+	expect_eq 0 "$(sql 'select count(*) from tasks')" 'tasks that a story before has left'
 	export GATE=$DIR/gate REPORTS=$DIR/reports
 	mkdir "$GATE" "$REPORTS"
 	printf '%s\n' "$HELD" >"$DIR/held"
@@ -224,8 +225,8 @@ former_attempt_writes() { # TYPE
 	handler=$(cat "$GATE/held.1")
 	spawner=$(sed -n 's/^PPid:\t//p' "/proc/$handler/status")
 	expect_eq reeve-spawner "$(cat "/proc/$spawner/comm")"
-	signal first STOP
-	kill -s STOP "$spawner" -- "-$handler"
+	kill -s STOP -- "$spawner" "-$handler"
+	signal first STOP # last: from now on its lease runs out
 	start_worker second --concurrency 1
 	reeve wait "$id" >/dev/null
 	expect_outcomes "$id" completed lost
