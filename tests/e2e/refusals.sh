@@ -253,6 +253,133 @@ story_the_manager_does_not_trust_its_callers() {
 	refused 0 '^5 there is no task 2147483647' raw_call /reeve.v1.TaskService/Get '\x08\xff\xff\xff\xff\x07'
 }
 
+# ---- workers that claim what is not theirs ----
+
+# Messages in hexadecimal, put together by field.
+varint() {
+	local n=$1
+	for (( ; n > 127; n >>= 7)); do printf %02x $((n & 127 | 128)); done
+	printf %02x "$n"
+}
+
+int_field() { # NUMBER VALUE
+	printf %s "$(varint $(($1 << 3)))$(varint "$2")"
+}
+
+message_field() { # NUMBER HEX
+	printf %s "$(varint $(($1 << 3 | 2)))$(varint $((${#2} / 2)))$2"
+}
+
+worker_call() { # METHOD HEX: what was answered, and the exit code of raw-call
+	printf "$(sed 's/../\\x&/g' <<<"$2")" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" "/reeve.v1.WorkerService/$1"
+}
+
+# What `rows` counts, and all that such a call could have changed, but for the audit and what changes by itself.
+state_of_things() {
+	sql "select id, name, lost, gone_at, concurrency from workers order by id"
+	sql "select id, status, attempt, token, expiry, run_at, worker_id, result from (
+		select id, status, attempt, last_updated as token, expiry, run_at, worker_id, result from all_tasks) x order by id"
+	sql "select * from assignments order by id"
+	sql "select * from task_attempts order by task_id, token"
+	rows | cut -d'|' -f1-3,5-
+}
+
+# A call three times over: each time the answer matches and nothing has changed.
+without_effect() { # REGEX METHOD HEX
+	local before
+	before=$(state_of_things)
+	for _ in 1 2 3; do
+		expect_match "$1" "$(worker_call "$2" "$3")" "answer to $2"
+	done
+	expect_eq "$before" "$(state_of_things)" "what is there after $2"
+}
+
+said() { # REGEX: how often the manager has logged it
+	grep -cE "$1" "$SUITE_DIR/log/manager.log" || true
+}
+
+story_an_incarnation_that_never_was_is_told_so() {
+	local nobody=987654321
+	without_effect '^0 0801$' Heartbeat "$(int_field 1 $nobody)$(int_field 2 7)" # lost
+	expect_eq 1 "$(said "incarnation $nobody")" 'lines in the log'
+	reeve submit odd >/dev/null # which the worker that is there cannot run
+	without_effect '^9 .*register' Fetch "$(int_field 1 $nobody)$(int_field 2 1)$(int_field 3 1)$(message_field 5 6f6464)$(int_field 7 2000)"
+	without_effect '^0 $' Leave "$(int_field 1 $nobody)"
+	for bad in '' "$(int_field 1 0)$(int_field 2 1)" "$(int_field 1 $nobody)"; do
+		without_effect '^3 (incarnation|seq) is 0' Heartbeat "$bad"
+	done
+}
+
+# One result of a report: COMPLETED, with a result.
+report_of() { # INCARNATION TASK TOKEN
+	message_field 2 "$(int_field 1 "$2")$(int_field 2 "$3")$(int_field 3 1)$(message_field 4 6576696c)" |
+		cat <(int_field 1 "$1") -
+}
+
+judged_lost() { # TASK TOKEN: a ReportResponse begins so
+	local judged
+	judged=$(int_field 1 "$1")$(int_field 2 "$2")$(int_field 3 2)
+	printf '^0 0a..%s' "$judged"
+}
+
+token_of() { # TASK
+	sql "select (extract(epoch from last_updated) * 1000000)::bigint from all_tasks where id = $1"
+}
+
+story_a_report_for_what_was_never_assigned_changes_nothing() {
+	local id token stranger=987654321
+	id=$(reeve submit nothing --delay 1h)
+	token=$(token_of "$id") # its version, which is no attempt's
+	for worker in $(worker_incarnation worker) $stranger; do
+		without_effect "$(judged_lost "$id" "$token")" Report "$(report_of "$worker" "$id" "$token")"
+	done
+	expect_eq 1 "$(said "task $id: a result \\(completed\\)")" 'lines in the log'
+	without_effect "$(judged_lost 987654321 "$token")" Report "$(report_of $stranger 987654321 "$token")"
+	expect_eq queued "$(field "$id" status)"
+	reeve cancel "$id" >/dev/null
+	token=$(token_of "$id") # of the version that is in the history now
+	without_effect "$(judged_lost "$id" "$token")" Report "$(report_of $stranger "$id" "$token")"
+	expect_eq cancelled "$(field "$id" status)"
+}
+
+story_a_token_of_another_opens_nothing() {
+	local mine yours token stranger=987654321
+	start_worker second --concurrency 2
+	mine=$(reeve submit sh "until [ -e '$DIR/released' ]; do sleep 0.05; done; printf mine")
+	yours=$(reeve submit sh "until [ -e '$DIR/released' ]; do sleep 0.05; done; printf yours")
+	wait_status 20 "$mine" executing
+	wait_status 20 "$yours" executing
+	for token in "$(token_of "$yours")" $(($(token_of "$mine") - 1)) $(($(token_of "$mine") + 1)) 1; do
+		without_effect "$(judged_lost "$mine" "$token")" Report "$(report_of "$(worker_incarnation worker)" "$mine" "$token")"
+		without_effect "$(judged_lost "$mine" "$token")" Report "$(report_of $stranger "$mine" "$token")"
+		without_effect '^9 ' Extend "$(int_field 1 $stranger)$(int_field 2 "$mine")$(int_field 3 "$token")$(int_field 4 99999)"
+	done
+	expect_eq 4 "$(said "task $mine: a result")" 'lines in the log'
+	release
+	reeve wait "$mine" "$yours" >/dev/null
+	expect_eq mine "$(field "$mine" result)"
+	expect_eq yours "$(field "$yours" result)"
+	token=$(token_of "$yours") # nor does one whose attempt has ended
+	without_effect "$(judged_lost "$mine" "$token")" Report "$(report_of $stranger "$mine" "$token")"
+}
+
+story_a_name_is_one_workers_at_a_time() {
+	local before
+	start_worker twin
+	before=$(worker_incarnation twin)
+	start other "$REEVE_BIN/reeve-worker" --manager "$REEVE_MANAGER" --handlers "$HANDLERS" --name twin
+	wait_until 20 'grep -q "a worker named \"twin\" lives already, process $(pid twin) on" "$DIR/log/other.log"'
+	sleep 3 # it tries again and again
+	alive other || fail 'it has not waited'
+	expect_eq "$before" "$(worker_incarnation twin)" 'the latest of that name'
+	expect_eq 1 "$(grep -c 'lives already' "$DIR/log/other.log")" 'lines in its log'
+	expect_eq 'alive' "$(reeve workers --json | jq -r 'select(.name == "twin").state')"
+	stop twin
+	wait_until 10 '[ "$(worker_incarnation twin)" -gt '"$before"' ]'
+	stop other
+	expect_eq 0 "$STATUS"
+}
+
 # ---- strangers at the door ----
 
 # Opens a connection to the manager, sends the bytes (a format of printf), and prints what came back, in hexadecimal,
@@ -378,13 +505,13 @@ story_a_schema_that_is_not_right_is_left_alone() {
 	start_manager mine
 	stop mine
 	newest=$(sql 'select max(version) from schema_migrations')
-	sql "update schema_migrations set version = version - 1"
+	name=$(sql "delete from schema_migrations where version = $newest returning name")
 	before=$(whole_database)
 	expect_fail 4 manager_with --no-migrate
 	expect_match "schema is version $((newest - 1)), this program needs $newest; start once without --no-migrate" "$OUTPUT"
 	expect_eq "$before" "$(whole_database)"
 
-	sql "update schema_migrations set version = version + 1"
+	sql "insert into schema_migrations (version, name) values ($newest, '$name')"
 	start_manager mine --no-migrate # which is enough for one that is right
 	id=$(reeve submit nothing)
 	stop mine

@@ -5,8 +5,8 @@
  *	raw-call URL METHOD [COUNT] <BODY     sends COUNT calls at once, each with a context and a request id of its own
  *	raw-call URL - [COUNT] <MESSAGE       the same with the whole message, envelope included, as it is given
  *
- * Each answer is a line: the number of the status code, a blank and the message; for a Submit that was done, the ids
- * instead of the message. Exit code 1 if an answer did not come within 10 s, or was none.
+ * Each answer is a line: the number of the status code, a blank and the message; for a call that was done its response
+ * instead, in hexadecimal, of a Submit the ids. Exit code 1 if an answer did not come within 10 s, or was none.
  */
 #include "common/uuid.h"
 
@@ -72,6 +72,14 @@ static bool print_ids(const ProtobufCBinaryData *body)
 	return true;
 }
 
+static void print_bytes(const ProtobufCBinaryData *body)
+{
+	printf("0 ");
+	for (size_t i = 0; i < body->len; i++)
+		printf("%02x", body->data[i]);
+	printf("\n");
+}
+
 static bool print_answer(const char *method, nng_msg *message)
 {
 	Reeve__V1__Reply *reply = reeve__v1__reply__unpack(NULL, nng_msg_len(message), nng_msg_body(message));
@@ -84,6 +92,8 @@ static bool print_answer(const char *method, nng_msg *message)
 	}
 	if (reply->code == 0 && name && !strcmp(name, "/Submit"))
 		good = print_ids(&reply->body);
+	else if (reply->code == 0)
+		print_bytes(&reply->body);
 	else
 		printf("%d %s\n", (int)reply->code, reply->message);
 	reeve__v1__reply__free_unpacked(reply, NULL);
