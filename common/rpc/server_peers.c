@@ -333,11 +333,12 @@ static bool nng_failed(struct reeve_error *error, const char *what, int result)
 	reeve_status code = STATUS(UNAVAILABLE);
 	char text[128];
 
+	if (result == NNG_EADDRINVAL || result == NNG_ENOTSUP || result == NNG_EINVAL)
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "\"%s\" is no address to listen on (tcp://HOST:PORT, or ipc:///PATH)", what);
 	snprintf(text, sizeof text, "%s", nng_strerror(result));
 	text[0] = (char)tolower((unsigned char)text[0]);
-	if (result == NNG_EADDRINVAL || result == NNG_ENOTSUP || result == NNG_EINVAL)
-		code = STATUS(INVALID_ARGUMENT);
-	else if (result == NNG_EPERM)
+	if (result == NNG_EPERM)
 		code = STATUS(PERMISSION_DENIED);
 	return error_set(error, code, "%s: %s", what, text);
 }
