@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOLD = 10, MISSED = 16 };
+enum { TOLD = 10 /* lines that are wrong; said so below */, MISSED = 16 };
 
 /* Tasks of a chunk that was not stored. */
 struct missed {
@@ -80,8 +80,8 @@ static int check_all(struct bulk *bulk)
 		return command_failed(&interrupted);
 	}
 	if (n_bad > 0) {
-		command_say("%s: %" PRId64 " line%s cannot be submitted; nothing was", bulk->lines->name, n_bad,
-		    n_bad == 1 ? "" : "s");
+		command_say("%s: %" PRId64 " line%s cannot be submitted%s; nothing was", bulk->lines->name, n_bad,
+		    n_bad == 1 ? "" : "s", n_bad > TOLD ? ", of which the first 10 are told" : "");
 		return EXIT_REFUSED;
 	}
 	return EXIT_OK;
@@ -214,7 +214,9 @@ static int send_all(struct bulk *bulk)
 	}
 	if (code != EXIT_OK)
 		tell_missed(bulk);
-	if (bulk->n_existing > 0 && !bulk->json)
+	if (bulk->n_existing == 1 && !bulk->json)
+		command_say("1 of the keys was known already: its task is the earlier one");
+	else if (bulk->n_existing > 0 && !bulk->json)
 		command_say("%zu of the keys were known already: their tasks are the earlier ones", bulk->n_existing);
 	return code;
 }

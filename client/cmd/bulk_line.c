@@ -74,6 +74,14 @@ static const char *read_text(const json_t *value, const char **text)
 	return strlen(*text) != json_string_length(value) ? "holds a NUL byte" : NULL;
 }
 
+/* NULL, or what is wrong with it. An empty text would count as left out. */
+static const char *read_name(const json_t *value, const char **text)
+{
+	const char *problem = read_text(value, text);
+
+	return !problem && !**text ? "is empty" : problem;
+}
+
 static const char *read_details(struct bulk_task *task, const json_t *value)
 {
 	if (json_is_string(value)) {
@@ -134,7 +142,7 @@ static const char *read_value(struct bulk_task *task, const struct field *field,
 
 	switch (field->kind) {
 	case KIND_TEXT:
-		problem = read_text(value, &text);
+		problem = read_name(value, &text);
 		memcpy(at, &text, sizeof text);
 		break;
 	case KIND_DETAILS:

@@ -109,11 +109,25 @@ int command_failed(const struct reeve_failure *failure)
 	return command_exit_code(failure);
 }
 
+/* Who sits at a terminal wants to know what the command waits for. */
+static void tell_absence(void *arg, bool back)
+{
+	const struct shared_options *shared = arg;
+
+	fputs("\r\033[K", stderr); /* a bar may stand there */
+	if (back)
+		command_say("a manager answers again");
+	else
+		command_say("no manager answers at %s; still trying", shared->manager);
+}
+
 struct reeve_client *command_connect(const struct shared_options *shared, int *code)
 {
 	struct reeve_client_options options = {
 	    .managers = shared->manager,
 	    .connect_timeout_ms = shared->connect_timeout_ms,
+	    .absent = terminal_columns(stderr) > 0 ? tell_absence : NULL,
+	    .absent_arg = (void *)(uintptr_t)shared,
 	};
 	struct reeve_failure failure = {0};
 	struct reeve_client *client;

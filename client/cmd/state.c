@@ -82,6 +82,8 @@ int command_queues(int argc, char **argv)
 		return code;
 	if (operands > 0)
 		return command_usage(&queues_table, "it takes no operands, and got \"%s\"", argv[1]);
+	if (options.queue && !*options.queue)
+		return command_usage(&queues_table, "--queue is empty");
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;

@@ -242,8 +242,12 @@ static const char *usage_problem(const struct submit_options *options, int opera
 		return "--delay and --at exclude each other";
 	if (options->at_us < 0)
 		return "--at lies before 1970";
+	if (options->queue && !*options->queue)
+		return "--queue is empty";
 	if (options->key && !*options->key)
 		return "--key is empty";
+	if (options->source && !*options->source)
+		return "--source is empty";
 	if (options->key_ttl_ms && !options->key && !options->bulk)
 		return "--key-ttl needs a --key";
 	if (options->bulk && options->key)

@@ -70,6 +70,13 @@ static void show_text(const char *name, const char *text)
 		putchar('\n');
 }
 
+/* True if the task's error is not how it stands now: it was tried again since. */
+static bool of_earlier_attempt(const struct reeve_task *task)
+{
+	return task->status == REEVE_TASK_COMPLETED || task->status == REEVE_TASK_EXECUTING ||
+	       task->status == REEVE_TASK_QUEUED;
+}
+
 static void show_task(const struct reeve_task *task, int64_t now_us)
 {
 	const char *colour = terminal_has_colour(stdout) ? terminal_status_colour(task->status) : "";
@@ -97,8 +104,8 @@ static void show_task(const struct reeve_task *task, int64_t now_us)
 	if (task->status == REEVE_TASK_EXECUTING)
 		show_time("expires", task->expiry_us, now_us);
 	show_line("worker", task->worker);
-	show_line("error code", task->error_code);
-	show_text("error", task->last_error);
+	show_line(of_earlier_attempt(task) ? "earlier code" : "error code", task->error_code);
+	show_text(of_earlier_attempt(task) ? "earlier error" : "error", task->last_error);
 	show_text("details", task->details);
 	show_text("result", task->result);
 }
@@ -224,6 +231,19 @@ static void list_row(struct table *table, const struct reeve_task *task, int64_t
 	table_text(table, note_of(task, now_us, note, sizeof note));
 }
 
+/* Whether the filter, as it was left after the last page, has further tasks. */
+static bool goes_on(struct reeve_client *client, struct reeve_filter *filter)
+{
+	struct reeve_tasks *page;
+	bool more;
+
+	filter->limit = 1;
+	page = reeve_list(client, filter, NULL);
+	more = page && page->count > 0;
+	reeve_tasks_free(page);
+	return more;
+}
+
 /* Reads page after page and prints it; one table for people, so that its columns agree. */
 static int list(struct reeve_client *client, struct reeve_filter *filter, int64_t limit, bool json)
 {
@@ -260,7 +280,17 @@ static int list(struct reeve_client *client, struct reeve_filter *filter, int64_
 	else if (!json && code == EXIT_OK)
 		fprintf(stderr, "no tasks\n");
 	table_destroy(table);
+	if (code == EXIT_OK && listed >= limit && goes_on(client, filter))
+		command_say("there are more tasks than the %" PRId64 " shown; --limit and the filters choose", listed);
 	return code;
+}
+
+/* An empty filter would count as none. */
+static const char *empty_filter(const struct list_options *options)
+{
+	if (options->queue && !*options->queue)
+		return "--queue";
+	return options->type && !*options->type ? "--type" : NULL;
 }
 
 int command_list(int argc, char **argv)
@@ -283,6 +313,8 @@ int command_list(int argc, char **argv)
 			    "cancelled",
 			    options.status);
 	}
+	if (empty_filter(&options))
+		return command_usage(&list_table, "%s is empty", empty_filter(&options));
 	filter.queue = options.queue;
 	filter.type = options.type;
 	client = command_connect(&shared, &code);

@@ -29,11 +29,15 @@ void pending_start(struct pending_call *call, struct reeve_client *client, const
     const char *method, ProtobufCMessage *request, const uint8_t *request_id, int64_t timeout_ms)
 {
 	struct rpc_call_options options = {.timeout_ms = timeout_ms, .request_id = request_id};
+	pthread_condattr_t monotonic;
 	rpc_call_id id;
 
 	memset(call, 0, sizeof *call);
 	call->client = client;
-	pthread_cond_init(&call->changed, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&call->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	id = rpc_client_start(client->rpc, service, method, request, &options, take_answer, call);
 
 	pthread_mutex_lock(&client->lock);
@@ -45,13 +49,34 @@ void pending_start(struct pending_call *call, struct reeve_client *client, const
 		rpc_client_cancel(client->rpc, id);
 }
 
+/* With the lock held. 0: something has happened. */
+static int wait_a_moment(struct pending_call *call)
+{
+	int64_t until_ms = clock_monotonic_ms() + LOOK_MS;
+	struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
+
+	return pthread_cond_timedwait(&call->changed, &call->client->lock, &until);
+}
+
+/* With the lock held; lets go of it in between. */
+static void look_around(struct reeve_client *client)
+{
+	pthread_mutex_unlock(&client->lock);
+	client_look(client, rpc_client_alive(client->rpc, 0));
+	pthread_mutex_lock(&client->lock);
+}
+
 struct rpc_answer pending_end(struct pending_call *call)
 {
 	struct reeve_client *client = call->client;
 
 	pthread_mutex_lock(&client->lock);
-	while (!call->done)
-		pthread_cond_wait(&call->changed, &client->lock);
+	while (!call->done) {
+		if (!client->absent)
+			pthread_cond_wait(&call->changed, &client->lock);
+		else if (wait_a_moment(call) != 0)
+			look_around(client);
+	}
 	DL_DELETE(client->calls, call);
 	bool interrupted = client->interrupted;
 	pthread_mutex_unlock(&client->lock);

@@ -10,7 +10,7 @@
 
 static const char default_managers[] = "tcp://127.0.0.1:7171";
 
-enum { CONNECT_TIMEOUT_MS = 5000, CALL_TIMEOUT_MS = 30000, LOOK_MS = 100 };
+enum { CONNECT_TIMEOUT_MS = 5000, CALL_TIMEOUT_MS = 30000, ABSENT_MS = 2000 };
 
 bool fail(struct reeve_failure *failure, reeve_status code, const char *format, ...)
 {
@@ -69,6 +69,8 @@ struct reeve_client *reeve_client_create(const struct reeve_client_options *opti
 	client->managers = strdup(rpc_options.urls);
 	client->connect_timeout_ms = wanted->connect_timeout_ms ? wanted->connect_timeout_ms : CONNECT_TIMEOUT_MS;
 	client->call_timeout_ms = wanted->call_timeout_ms ? wanted->call_timeout_ms : CALL_TIMEOUT_MS;
+	client->absent = wanted->absent;
+	client->absent_arg = wanted->absent_arg;
 	pthread_mutex_init(&client->lock, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -96,6 +98,23 @@ static bool is_interrupted(struct reeve_client *client)
 	return interrupted;
 }
 
+void client_look(struct reeve_client *client, bool there)
+{
+	int64_t now_ms = clock_monotonic_ms();
+	bool tell;
+
+	pthread_mutex_lock(&client->lock);
+	if (!there && !client->absent_ms)
+		client->absent_ms = now_ms;
+	tell = there ? client->absent_told : !client->absent_told && now_ms - client->absent_ms >= ABSENT_MS;
+	client->absent_told = there ? false : client->absent_told || tell;
+	if (there)
+		client->absent_ms = 0;
+	pthread_mutex_unlock(&client->lock);
+	if (tell && client->absent)
+		client->absent(client->absent_arg, there);
+}
+
 bool reeve_client_ready(struct reeve_client *client, struct reeve_failure *failure)
 {
 	/* Who has met a manager knows that there is one, and gives it as long to return as a call may take. */
@@ -105,10 +124,13 @@ bool reeve_client_ready(struct reeve_client *client, struct reeve_failure *failu
 
 	for (;;) {
 		int64_t left = end - clock_monotonic_ms();
+		bool there;
 
 		if (is_interrupted(client))
 			return fail(failure, STATUS(CANCELLED), "interrupted");
-		if (rpc_client_alive(client->rpc, left < 0 ? 0 : left < LOOK_MS ? left : LOOK_MS)) {
+		there = rpc_client_alive(client->rpc, left < 0 ? 0 : left < LOOK_MS ? left : LOOK_MS);
+		client_look(client, there);
+		if (there) {
 			client->met = true;
 			return true;
 		}

@@ -20,10 +20,14 @@ struct reeve_client {
 	int64_t connect_timeout_ms;
 	int64_t call_timeout_ms;
 	atomic_bool met; /* some manager has been there */
+	void (*absent)(void *arg, bool back);
+	void *absent_arg;
 	pthread_mutex_t lock;
 	/* Behind the lock. */
 	bool interrupted;
 	pthread_cond_t interrupt;   /* on the monotonic clock */
+	int64_t absent_ms;          /* since when no manager has been there, 0: one is */
+	bool absent_told;
 	struct pending_call *calls; /* under way */
 };
 
@@ -36,6 +40,12 @@ struct pending_call {
 	struct rpc_answer answer;
 	struct pending_call *prev, *next;
 };
+
+/* How often who waits looks whether there is a manager. */
+enum { LOOK_MS = 100 };
+
+/* Notes whether some manager is there, and tells the program if it wants to know. Without the lock. */
+void client_look(struct reeve_client *client, bool there);
 
 /* Fills *failure (which may be NULL) and returns false. */
 bool fail(struct reeve_failure *failure, reeve_status code, const char *format, ...)

@@ -73,6 +73,10 @@ struct reeve_client_options {
 	const char *actor;          /* how the audit is to name the caller; NULL: user@host */
 	int64_t connect_timeout_ms; /* how long the first call waits for some manager to be there; 0: 5 s */
 	int64_t call_timeout_ms;    /* how long a call may take, over every resend; 0: 30 s */
+	/* Called when a function has found no manager there for two seconds, and goes on looking; and, with `back`, when there
+	 * is one again. May be NULL. */
+	void (*absent)(void *arg, bool back);
+	void *absent_arg;
 };
 
 /* Copies the options (NULL: the defaults) and begins to connect; that no manager is there is found out by the first

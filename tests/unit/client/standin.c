@@ -72,6 +72,8 @@ static void end_task(Reeve__V1__Task *task, int status, const char *text)
 	task->attempt = 1;
 	task->first_started_us = task->started_us = now - 1000;
 	task->finished_us = now;
+	if (task->worker != protobuf_c_empty_string) /* it has ended before */
+		free(task->worker);
 	task->worker = strdup("standin/1");
 	if (status == (int)REEVE__V1__TASK_STATUS__TASK_STATUS_COMPLETED) {
 		task->result = copy(text);

@@ -104,6 +104,8 @@ Test(bulk_line, says_what_is_wrong)
 	refused("[]", "must be a JSON object");
 	refused("{\"typ\":\"t\"}", "typ is no field of a task");
 	refused("{\"type\":5}", "type must be a text");
+	refused("{\"queue\":\"\"}", "queue is empty");
+	refused("{\"key\":\"\"}", "key is empty");
 	refused("{\"type\":\"a\\u0000b\"}", "type holds a NUL byte");
 	refused("{\"details\":\"a\\u0000b\"}", "details holds a NUL byte");
 	refused("{\"priority\":\"5\"}", "priority must be a whole number");

@@ -32,7 +32,7 @@ Test(bulk, submits_line_by_line)
 	cr_assert(
 	    eq(int, run_reeve("{\"type\":\"a\"}\n{\"type\":\"b\",\"key\":\"k\"}", "submit", "--bulk", "-", NULL), 0));
 	cr_assert(eq(str, run_out, "4\n2\n"));
-	cr_assert(eq(str, run_err, "reeve: 1 of the keys were known already: their tasks are the earlier ones\n"));
+	cr_assert(eq(str, run_err, "reeve: 1 of the keys was known already: its task is the earlier one\n"));
 	cr_assert(eq(int, run_reeve("{\"type\":\"b\",\"key\":\"k\"}", "submit", "--bulk=-", "--json", NULL), 0));
 	cr_assert(eq(str, run_out, "{\"id\":2,\"existing\":true}\n"));
 	cr_assert(eq(int, run_reeve("", "submit", "--bulk=-", NULL), 0));
@@ -75,6 +75,15 @@ Test(bulk, one_bad_line_and_nothing_is_sent)
 	    strstr(run_err, ":1: details is longer than 2000 bytes, the manager's limit\n") != NULL, "%s", run_err);
 	free(long_line);
 	cr_assert(eq(sz, standin_tasks(run_standin), 0));
+
+	char many[1024] = "";
+	for (int i = 0; i < 11; i++)
+		strcat(many, "{\"type\":\"\"}\n");
+	cr_assert(eq(int, run_reeve(many, "submit", "--bulk", "-", NULL), EXIT_REFUSED));
+	cr_assert(strstr(run_err, "reeve: standard input:10: type is empty\n") != NULL, "%s", run_err);
+	cr_assert(strstr(run_err, ":11:") == NULL, "%s", run_err);
+	cr_assert(strstr(run_err, "11 lines cannot be submitted, of which the first 10 are told; nothing was\n") != NULL,
+	    "%s", run_err);
 }
 
 Test(bulk, says_which_lines_became_tasks)

@@ -77,6 +77,11 @@ Test(reeve, submit_refuses_nonsense)
 	RUN(EXIT_USAGE, "submit", "t", "--timeout", "31d");
 	ERR_HAS("--timeout: \"31d\" is out of range; it takes a duration like 250ms, 5s, 1m30s or 2h from 1ms to 30d");
 	RUN(EXIT_USAGE, "submit", "t", "--key", "");
+	ERR_HAS("--key is empty");
+	RUN(EXIT_USAGE, "submit", "t", "--queue", "");
+	ERR_HAS("--queue is empty");
+	RUN(EXIT_USAGE, "submit", "t", "--source=");
+	ERR_HAS("--source is empty");
 	RUN(EXIT_USAGE, "submit", "t", "--key-ttl", "1h");
 	RUN(EXIT_REFUSED, "submit", "");
 	ERR("reeve: type is empty\n");
@@ -165,6 +170,10 @@ Test(reeve, show_tells_all)
 	OUT_HAS("no\\x1b such address\n");
 	RUN(EXIT_REFUSED, "show", "2");
 	ERR("reeve: there is no task 2\n");
+	/* What an attempt said that was followed by others is told as that. */
+	standin_end(run_standin, 1, COMPLETED, "done");
+	RUN(EXIT_OK, "show", "1");
+	OUT_HAS("earlier code exit:65\n\nearlier error:\nno\x1b such address\n\ndetails:\n{\"to\":\"ann\"}\n\nresult:\ndone\n");
 }
 
 Test(reeve, list_filters_and_pages)
@@ -191,6 +200,16 @@ Test(reeve, list_filters_and_pages)
 	RUN(EXIT_USAGE, "list", "--status", "asleep");
 	ERR_HAS("--status: \"asleep\" is none; it takes queued, executing, failed, completed, dead or cancelled");
 	RUN(EXIT_USAGE, "list", "x");
+	RUN(EXIT_USAGE, "list", "--queue", "");
+	ERR_HAS("--queue is empty");
+	RUN(EXIT_USAGE, "list", "--type", "");
+	ERR_HAS("--type is empty");
+	RUN(EXIT_OK, "list", "--limit", "3");
+	ERR("");
+	RUN(EXIT_OK, "list", "--limit", "2", "--json");
+	ERR("reeve: there are more tasks than the 2 shown; --limit and the filters choose\n");
+	RUN(EXIT_OK, "list", "--limit", "1", "--type", "b");
+	ERR("");
 
 	struct standin_submit submits[STANDIN_SUBMITS];
 	size_t before = standin_submits(run_standin, submits);
@@ -200,6 +219,8 @@ Test(reeve, list_filters_and_pages)
 	RUN(EXIT_OK, "submit", "--bulk", run_file(file), "--json");
 	free(file);
 	cr_assert(eq(sz, standin_submits(run_standin, submits) - before, 3), "in chunks of 1,000");
+	RUN(EXIT_OK, "list", "--type", "c");
+	ERR("reeve: there are more tasks than the 100 shown; --limit and the filters choose\n");
 	RUN(EXIT_OK, "list", "--type", "c", "--limit", "2200");
 	for (char *line = strtok(run_out, "\n"); line; line = strtok(NULL, "\n"))
 		ids[count++] = line;
@@ -359,4 +380,11 @@ Test(reeve, nobody_there_is_said)
 	RUN(EXIT_UNREACHABLE, "wait", "1", "--manager=tcp://127.0.0.1:1", "--connect-timeout", "50ms");
 	RUN(EXIT_USAGE, "list", "--manager", "nonsense");
 	ERR_HAS("reeve: --manager: ");
+	RUN(EXIT_UNREACHABLE, "stats", "--manager=tcp://127.0.0.1:1", "--connect-timeout", "2500ms");
+	ERR("reeve: no manager reachable at tcp://127.0.0.1:1 (tried for 2.5s)\n");
+	/* Who looks on is told what it waits for. */
+	cr_assert(eq(int,
+	    run_reeve_on_terminal(80, "stats", "--manager=tcp://127.0.0.1:1", "--connect-timeout", "2500ms", NULL),
+	    EXIT_UNREACHABLE));
+	OUT_HAS("reeve: no manager answers at tcp://127.0.0.1:1; still trying\n");
 }
