@@ -335,7 +335,8 @@ static bool nng_failed(struct reeve_error *error, const char *what, int result)
 
 	if (result == NNG_EADDRINVAL || result == NNG_ENOTSUP || result == NNG_EINVAL)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "\"%s\" is no address to listen on (tcp://HOST:PORT, or ipc:///PATH)", what);
+		    "cannot listen on \"%s\": it is no address of this machine, or not written as tcp://HOST:PORT or ipc:///PATH",
+		    what);
 	snprintf(text, sizeof text, "%s", nng_strerror(result));
 	text[0] = (char)tolower((unsigned char)text[0]);
 	if (result == NNG_EPERM)

@@ -412,6 +412,8 @@ Test(rpc_server, a_second_listener_on_the_port_is_told_why_not)
 	cr_assert_str_eq(error.message, expected);
 	cr_assert_not(rpc_server_listen(second, "carrier-pigeon://loft", &error));
 	cr_assert_eq(error.code, STATUS(INVALID_ARGUMENT));
+	cr_assert(strstr(error.message, "\"carrier-pigeon://loft\""), "%s", error.message);
+	cr_assert(strstr(error.message, "tcp://HOST:PORT"), "%s", error.message);
 	rpc_server_destroy(second);
 	event_base_free(base);
 	fake_manager_free(manager);
