@@ -1,4 +1,4 @@
-/* Reads the parent of every process there is, and goes down from ours, round by round, until none is left. */
+/* Reads the parent of every process there is, and goes down from the ancestor, round by round, until none is left. */
 #include "worker/descendants.h"
 
 #include <dirent.h>
@@ -14,7 +14,7 @@ enum { ROUNDS_MAX = 10, ROUND_REST_US = 1000 };
 
 struct process {
 	pid_t pid, parent;
-	bool ours; /* comes from this process */
+	bool ours; /* comes from the ancestor */
 	bool dead; /* a zombie */
 };
 
@@ -74,10 +74,9 @@ static int by_pid(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* Marks those that come from us. */
-static void mark(struct process *all, size_t count)
+/* Marks those that come from it. */
+static void mark(struct process *all, size_t count, pid_t ancestor)
 {
-	pid_t self = getpid();
 	bool changed = true;
 
 	qsort(all, count, sizeof *all, by_pid);
@@ -89,13 +88,13 @@ static void mark(struct process *all, size_t count)
 			if (all[i].ours)
 				continue;
 			parent = bsearch(&key, all, count, sizeof *all, by_pid);
-			all[i].ours = all[i].parent == self || (parent && parent->ours);
+			all[i].ours = all[i].parent == ancestor || (parent && parent->ours);
 			changed = changed || all[i].ours;
 		}
 	}
 }
 
-void descendants_kill(void)
+void descendants_kill(pid_t ancestor)
 {
 	size_t alive = 1;
 
@@ -107,7 +106,7 @@ void descendants_kill(void)
 			usleep(ROUND_REST_US);
 		all = list(&count);
 		if (count)
-			mark(all, count);
+			mark(all, count, ancestor);
 		alive = 0;
 		for (size_t i = 0; i < count; i++) {
 			if (!all[i].ours || all[i].dead)

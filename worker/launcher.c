@@ -4,6 +4,7 @@
  */
 #include "worker/launcher.h"
 
+#include "worker/descendants.h"
 #include "worker/spawn_message.h"
 #include "worker/spawner.h"
 
@@ -190,7 +191,7 @@ void launcher_destroy(struct launcher *launcher)
 
 		while (poll(&gone, 1, END_MS) < 0 && errno == EINTR)
 			;
-		launcher_kill(launcher); /* unless it has ended */
+		pidfd_send_signal(launcher->pidfd, SIGKILL, NULL, 0); /* unless it has ended */
 		close(launcher->pidfd);
 	}
 	if (launcher->watched)
@@ -351,8 +352,11 @@ struct lease *launcher_lease(struct launcher *launcher)
 
 void launcher_kill(struct launcher *launcher)
 {
-	if (launcher->pidfd >= 0)
-		pidfd_send_signal(launcher->pidfd, SIGKILL, NULL, 0);
+	/* Stopped, it starts nothing more, and its number stays its own. */
+	if (launcher->pidfd < 0 || pidfd_send_signal(launcher->pidfd, SIGSTOP, NULL, 0) < 0)
+		return;
+	descendants_kill(launcher->spawner); /* they can be found as long as it is there */
+	pidfd_send_signal(launcher->pidfd, SIGKILL, NULL, 0);
 }
 
 void launcher_renewed(struct launcher *launcher)

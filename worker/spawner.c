@@ -84,7 +84,7 @@ static bool kill_all(struct spawner *spawner)
 		any = child->lease = true;
 		signal_group(child->pid, SIGKILL);
 	}
-	descendants_kill();
+	descendants_kill(spawner->pid);
 	return any;
 }
 

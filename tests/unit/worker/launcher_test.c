@@ -138,9 +138,29 @@ Test(launcher, what_ended_by_itself_ended_by_itself)
 	launcher_destroy(launcher);
 }
 
-Test(launcher, ends_though_the_spawner_stands_still)
+Test(launcher, can_be_destroyed_though_the_spawner_stands_still)
 {
-	char script[] = "kill -STOP $PPID";
+	char script[] = "true";
+	struct launch launch;
+	bool dead = false;
+	pid_t spawner;
+	char path[64];
+
+	open_launcher(&dead);
+	lease(60 * 1000);
+	start(&launch, script);
+	end_of(&launch);
+	snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
+	spawner = process_read(path);
+	kill(spawner, SIGSTOP);
+	launcher_destroy(launcher);
+	cr_expect(process_gone(spawner));
+	cr_expect_not(dead);
+}
+
+Test(launcher, kills_what_the_spawner_started_though_that_stands_still)
+{
+	char script[] = "kill -STOP $PPID; sleep 1000";
 	struct launch launch;
 	bool dead = false;
 

@@ -310,9 +310,25 @@ Test(guard, one_that_stands_still_is_killed_and_the_programs_with_it)
 	cr_expect(process_gone_by(leader, lease_end_ms() + 4000));
 	cr_expect(process_gone_by(child, lease_end_ms() + 4000));
 	hold_heartbeats(false);
+	cr_expect(process_gone_by(escaped, clock_monotonic_ms() + 1000));
 	cr_expect_eq(wait_program(worker), 1);
-	kill(escaped, SIGKILL);
 	stage_await(&stage, 1);
+	unlink_all();
+	script_free(&stage.script);
+}
+
+/* A guard that guards nothing is as good as none. */
+Test(guard, one_that_stands_still_is_noticed_while_the_lease_runs)
+{
+	pid_t worker, leader, child, escaped;
+
+	worker = start_stubborn(&leader, &child, &escaped);
+	kill(process_parent(leader), SIGSTOP);
+	cr_expect(process_gone_by(leader, clock_monotonic_ms() + PROCESS_PATIENCE_MS));
+	cr_expect(process_gone_by(escaped, clock_monotonic_ms() + 1000));
+	cr_expect_eq(wait_program(worker), 1);
+	stage_await(&stage, 1);
+	cr_expect_str_eq(stage.script.tasks[1].code, "spawner");
 	unlink_all();
 	script_free(&stage.script);
 }

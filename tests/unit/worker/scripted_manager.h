@@ -92,6 +92,7 @@ struct script {
 	struct script_task tasks[SCRIPT_TASKS_MAX + 1]; /* by id, from 1 */
 	int n_tasks, n_done;
 	int64_t extend_most_ms; /* an attempt is let run at most so much longer; 0: not at all */
+	int extend_delay_ms;    /* … which takes the manager so long to say */
 	int registers, leaves, extends, fetches, fetches_again, reports, heartbeats, parked_now, parked_most;
 	int open, open_most; /* given, and no result yet; parked and carried slots are not counted */
 	int64_t incarnation, first_fetch_of_incarnation, highest_fetch;
@@ -497,6 +498,7 @@ static inline void script_extend(void *arg, struct rpc_call *call, const Protobu
 	const Reeve__V1__ExtendRequest *request = (const void *)message;
 	Reeve__V1__ExtendResponse response = REEVE__V1__EXTEND_RESPONSE__INIT;
 
+	usleep((useconds_t)script->extend_delay_ms * 1000);
 	script_lock(script);
 	script->extends++;
 	response.run_ms = request->run_ms < script->extend_most_ms ? request->run_ms : script->extend_most_ms;

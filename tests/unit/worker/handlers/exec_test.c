@@ -445,6 +445,16 @@ Test(exec, more_time_is_no_more_than_was_granted)
 	cr_expect_eq(close_stage(), 0);
 }
 
+Test(exec, while_it_asks_for_more_its_time_is_not_over)
+{
+	open_stage((struct reeve_worker_options){0},
+	    "[handler t]\ntimeout = 300ms\nexec = sh -c 'echo \"{\\\"extend\\\": 5}\" >&3; sleep 1; echo done'\n");
+	stage.script.extend_most_ms = 5000;
+	stage.script.extend_delay_ms = 600;
+	expect(run_one(""), OUTCOME(COMPLETED), "", "done\n");
+	cr_expect_eq(close_stage(), 0);
+}
+
 Test(exec, when_more_time_is_refused_its_own_is_left)
 {
 	open_stage((struct reeve_worker_options){0}, "[handler t]\ntimeout = 400ms\nexec = sh -c 'echo "
