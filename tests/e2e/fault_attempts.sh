@@ -111,7 +111,8 @@ call() { # METHOD HEX…
 }
 
 story_what_never_arrives_is_taken_back_and_counts_the_third_time_in_a_row() {
-	begin
+	start_postgres
+	start_manager # leases are long: nothing is lost here
 	call Register 0a 03 72 61 77 20 01 >/dev/null # "raw", one slot
 	incarnation=$(printf %02x "$(worker_incarnation raw)")
 	id=$(submit_deed deed-1 run=50 --max-attempts 2 --retry-base 10ms)
@@ -121,7 +122,7 @@ story_what_never_arrives_is_taken_back_and_counts_the_third_time_in_a_row() {
 		begun=$(now_us)
 		expect_match '^0 ' "$(call Heartbeat 08 "$incarnation" 10 0$n 20 0$n)"
 		wait_until 5 "[ \"\$(sql 'select status from tasks')\" != executing ]"
-		expect_within "$LEASE_US" "$begun" "$(now_us)" 'taken back'
+		expect_within 2000000 "$begun" "$(now_us)" 'taken back'
 		[ $n = 3 ] || expect_eq 'queued|0' "$(sql 'select status, attempt from tasks')"
 	done
 	expect_eq 'failed|1' "$(sql 'select status, attempt from tasks')"

@@ -45,8 +45,11 @@ story_every_roles_connection_is_cut_under_load() {
 	start_postgres
 	start_manager "${CALM[@]}"
 	start_load
+	mapfile -t roles < <(sql "select distinct split_part(application_name, ' ', 2) from pg_stat_activity
+		where application_name like 'reeve-manager %'")
+	expect [ ${#roles[@]} -ge 10 ]
 	for round in 1 2 3; do
-		for role in submit window claim report heartbeat edit read look upkeep listen; do
+		for role in "${roles[@]}"; do
 			expect_eq t "$(sql "select bool_and(pg_terminate_backend(pid)) from pg_stat_activity
 				where application_name = 'reeve-manager $role'")" "cut $role"
 			sleep 0.2
@@ -77,6 +80,27 @@ story_nobody_knows_what_became_of_a_statement() {
 	end_load
 	expect_no_fault_felt
 	conclude a b
+}
+# The same when a worker has died: of its being marked lost, and of the ends of its attempts.
+story_nobody_knows_whether_a_dead_workers_tasks_were_taken_back() {
+	start_postgres
+	start_proxy database postgres
+	CONNINFO=${PROXY[database]} start_manager "${SHORT[@]}"
+	start_fault_exec a --concurrency 4
+	submit_deeds deed 4 run=600
+	wait_until 10 '[ "$(starts)" = 4 ]'
+	tell database message lose worker_lose
+	tell database answer lose worker_lose
+	tell database message lose end_attempts
+	tell database answer lose end_attempts
+	kill_now a
+	start_fault_exec b --concurrency 4
+	wait_until 15 all_ended
+	expect_within $((BACK_US + 600000)) "$KILLED_US" "$(last_end "${IDS[@]}")" 'done by another'
+	expect_eq 4 "$(applied database)" 'statements lost'
+	expect_eq 'lost 4' "$(outcomes)"
+	expect_eq 1 "$(sql "select count(*) from worker_events where event = 'lost'")"
+	conclude b
 }
 
 run_stories

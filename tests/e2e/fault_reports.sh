@@ -7,32 +7,43 @@
 
 # ---- reports ----
 
-# The worker's report is held up, and its heartbeats with it, until its task has been done elsewhere.
-story_a_report_that_comes_after_the_reclaim() {
+# The worker's report is held up, and its heartbeats with it, until another worker runs its task, or has done it.
+late_report() { # during|after
 	start_postgres
 	start_proxy network manager
 	start_manager "${SHORT[@]}"
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 1
-	submit_deeds deed 1 run=700
+	submit_deeds deed 1 run=900
 	wait_until 5 '[ "$(starts)" = 1 ]'
 	tell network hold up
 	held=$(now_us)
-	wait_until 5 'grep -q \"end\" "$LEDGERS/a.handler"'
+	wait_until 5 'grep -q \"completed\" "$LEDGERS/a.handler"'
 	start_fault_exec b --concurrency 1
-	wait_until 10 all_ended
-	expect_within "$BACK_US" "$held" "$(last_end "${IDS[0]}")" 'done by the other'
+	wait_until 10 '[ "$(starts b)" = 1 ]'
+	expect_within "$BACK_US" "$held" "$(now_us)" 'begun by the other'
+	[ "$1" = during ] || wait_until 10 all_ended
 	before=$(reeve show "${IDS[0]}" --json)
-	expect_eq b "$(jq -r .worker <<<"$before")"
 	tell network pass
 	wait_until 10 "events ${IDS[0]} | grep -q late_result"
-	expect_eq "$before" "$(reeve show "${IDS[0]}" --json)"
 	# Perhaps both over the old connection and over a new one.
 	expect_eq a "$(event_field "${IDS[0]}" late_result worker | sort -u)"
+	wait_until 10 all_ended
+	[ "$1" = during ] || expect_eq "$before" "$(reeve show "${IDS[0]}" --json)"
+	expect_eq 'b 2 completed' "$(field "${IDS[0]}" worker) $(field "${IDS[0]}" attempt) $(field "${IDS[0]}" status)"
+	expect_eq 'lost 1' "$(outcomes)"
 	# It is back under another incarnation.
 	stop b
 	submit_deeds more 1 run=20
 	wait_until 10 all_ended
 	conclude a
+}
+
+story_a_report_that_comes_while_another_runs_the_task() {
+	late_report during
+}
+
+story_a_report_that_comes_after_another_has_done_the_task() {
+	late_report after
 }
 
 # One is doubled on its way; one is brought to both managers at the same moment by another way, and then by its worker; all
@@ -91,17 +102,19 @@ story_a_heartbeat_delayed_past_newer_ones() {
 	wait_until 5 '[ -e "$DIR/old" ]'
 	submit_deeds deed 2 run=2500
 	wait_until 10 '[ "$(starts)" = 2 ]'
-	for n in 1 2 3 4; do
+	for n in 1 2 3; do
 		tell network message late /Heartbeat 900
+		wait_until 3 "[ \"\$(applied network)\" = $((n + 1)) ]"
 		sequence=$(sql 'select hb_seq from workers')
 		for manager in one two; do
 			expect_match '^0 ' "$(send "$DIR/old" "${URL[$manager]}")"
+			expect [ "$(sql 'select hb_seq from workers')" -ge "$sequence" ]
 		done
-		expect [ "$(sql 'select hb_seq from workers')" -ge "$sequence" ]
-		sleep 0.2
+		wait_until 3 "[ \"\$(sql 'select hb_seq from workers')\" -gt $sequence ]" # newer ones pass
 	done
 	wait_until 10 all_ended
 	expect_eq '' "$(outcomes)"
+	expect_eq 4 "$(applied network)" 'heartbeats delayed'
 	expect_eq '1 f' "$(sql 'select count(*), bool_or(lost) from workers' | tr '|' ' ')"
 	conclude a
 }
@@ -115,8 +128,10 @@ story_replayed_heartbeats_keep_no_dead_worker_alive() {
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 2
 	submit_deeds deed 2 run=5000
 	wait_until 10 '[ "$(starts)" = 2 ]'
-	tell network message copy /Heartbeat "$DIR/last"
-	wait_until 5 '[ -e "$DIR/last" ]'
+	for n in 1 2; do
+		tell network message copy /Heartbeat "$DIR/old$n"
+		wait_until 5 "[ -e '$DIR/old$n' ]"
+	done
 	kill_now a
 	start_fault_exec c --concurrency 2
 	start replay respawn "$DIR/enough" replay_once
@@ -130,9 +145,11 @@ story_replayed_heartbeats_keep_no_dead_worker_alive() {
 }
 
 replay_once() {
-	local manager
+	local manager n
 	for manager in one two; do
-		send "$DIR/last" "${URL[$manager]}"
+		for n in 1 2; do
+			send "$DIR/old$n" "${URL[$manager]}"
+		done
 	done
 }
 

@@ -39,6 +39,8 @@
 # shellcheck disable=SC1091
 . "$TOP/tests/faults/faults.bash"
 
+exec 7>&2 # where the results of stories are told
+
 SHORT=(--lease 2s --heartbeat 400ms --expiry-buffer 3s --park 500ms)
 CALM=(--lease 4s --heartbeat 500ms --expiry-buffer 6s --park 500ms)
 LEASE_US=2000000
@@ -81,7 +83,7 @@ applied() { # NAME
 start_host() { # NAME
 	local port link n
 	if ! unshare --net true 2>/dev/null || ! command -v ip >/dev/null; then
-		note "skipped: making a network namespace is not permitted here"
+		echo "  SKIPPED (making a network namespace is not permitted here):" >&7
 		exit 0
 	fi
 	port=$(free_port) # nobody else has it, so the addresses made of it are nobody else's
