@@ -97,18 +97,22 @@ def worker_poisoned(run, rng):
 
 def guard_killed(run, rng):
 	worker = rng.choice(sorted(run.stage.workers.values(), key=lambda w: w.name))
+	both = rng.random() < 0.5
 
 	def steps(mishap):
 		mishap.interrupted = run.running_at(worker)
-		for child in worker.children():
+		children = worker.children()
+		if both:
+			worker.kill()
+		for child in children:
 			run.kill(child)
 		while worker.alive:
 			yield 0.05
-		if worker.code != 1:
+		if worker.code != (-signal.SIGKILL if both else 1):
 			run.complain(f"worker {worker.life} ended with {worker.code} after its guard was killed")
 		worker.start()
 
-	return Mishap("guard killed", f"of {worker.name}", steps, {worker.name})
+	return Mishap("guard killed", f"of {worker.name}{', and that too' if both else ''}", steps, {worker.name})
 
 
 def manager_killed(run, rng):
@@ -177,6 +181,33 @@ def postgres_crashed(run, rng):
 	return Mishap("PostgreSQL crashed", f"down for {rest:.1f} s", steps, {"postgres"})
 
 
+def postgres_frozen(run, rng):
+	seconds = rng.uniform(0.3, 4.5)
+
+	def steps(mishap):
+		mishap.outage = True
+		run.stage.postgres.signal_all(signal.SIGSTOP)
+		yield seconds
+		run.stage.postgres.signal_all(signal.SIGCONT)
+
+	return Mishap("PostgreSQL frozen", f"for {seconds:.1f} s", steps, {"postgres"})
+
+
+def table_locked(run, rng):
+	"""Statements wait, and are carried out late: a claim after its worker was lost, for example."""
+	table = rng.choice(("tasks", "assignments", "workers", "task_history", "requests"))
+	how = rng.choice((f"lock table {table} in access exclusive mode", f"select from {table} for no key update"))
+	seconds = rng.uniform(0.3, 4)
+
+	def steps(mishap):
+		mishap.outage = True
+		holder = run.stage.postgres.hold(how, seconds)
+		while holder.poll() is None:
+			yield 0.05
+
+	return Mishap("locks held", f"{how}, for {seconds:.1f} s", steps, {"postgres"})
+
+
 def connections_terminated(run, rng):
 	roles = rng.sample(ROLES, rng.randint(1, len(ROLES)))
 	rounds = rng.randint(1, 4)
@@ -192,14 +223,14 @@ def connections_terminated(run, rng):
 
 def network_drops(run, rng):
 	proxy = run.stage.proxies[rng.choice(("to-one", "to-two"))]
-	way, seconds = rng.choice(("up", "down", "both")), rng.uniform(0.3, 3)
+	verb, way, seconds = rng.choice(("drop", "hold")), rng.choice(("up", "down", "both")), rng.uniform(0.3, 3)
 
 	def steps(_):
-		proxy.tell("drop", way)
+		proxy.tell(verb, way)
 		yield seconds
 		proxy.tell("pass")
 
-	return Mishap("network drops", f"{proxy.name}, {way}, for {seconds:.1f} s", steps, {proxy.name})
+	return Mishap(f"network {verb}s", f"{proxy.name}, {way}, for {seconds:.1f} s", steps, {proxy.name})
 
 
 def network_delays(run, rng):
@@ -263,14 +294,32 @@ def outcomes_unknown(run, rng):
 
 def database_unreachable(run, rng):
 	proxy = run.stage.proxies["database"]
-	way, seconds = rng.choice(("up", "down", "both")), rng.uniform(0.3, 4)
+	verb, way, seconds = rng.choice(("drop", "hold")), rng.choice(("up", "down", "both")), rng.uniform(0.3, 4)
 
 	def steps(_):
-		proxy.tell("drop", way)
+		proxy.tell(verb, way)
 		yield seconds
 		proxy.tell("pass")
 
-	return Mishap("database unreachable for manager two", f"{way}, for {seconds:.1f} s", steps, {"database", "two"})
+	return Mishap("database unreachable for manager two", f"{verb} {way}, for {seconds:.1f} s", steps, {"database", "two"})
+
+
+def workers_cut_off(run, rng):
+	"""Those that talk to both managers through the proxies."""
+	leases, way = rng.choice([0.5, rng.uniform(1.5, 3)]), rng.choice(("up", "down", "both"))
+	seconds = leases * run.stage.lease_ms / 1000
+	wires = [run.stage.proxies[name] for name in ("to-one", "to-two")]
+
+	def steps(mishap):
+		if leases > 1:
+			mishap.interrupted = run.running_at(run.stage.workers["e2"]) | run.running_at(run.stage.workers["f2"])
+		for wire in wires:
+			wire.tell("drop", way)
+		yield seconds
+		for wire in wires:
+			wire.tell("pass")
+
+	return Mishap("workers cut off", f"e2 and f2, {way}, for {seconds:.1f} s", steps, {"to-one", "to-two"})
 
 
 def host_cut_off(run, rng):
@@ -300,6 +349,8 @@ KINDS = {
 	manager_restarted: 2,
 	managers_killed: 1,
 	postgres_crashed: 2,
+	postgres_frozen: 2,
+	table_locked: 3,
 	connections_terminated: 4,
 	network_drops: 4,
 	network_delays: 2,
@@ -307,6 +358,7 @@ KINDS = {
 	messages_lost: 4,
 	outcomes_unknown: 3,
 	database_unreachable: 2,
+	workers_cut_off: 3,
 	host_cut_off: 3,
 }
 

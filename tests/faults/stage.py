@@ -157,6 +157,22 @@ class Postgres(Process):
 		self.signal(number)
 		self.popen.wait(60)
 
+	def signal_all(self, number):
+		"""The server and all its processes."""
+		with open(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children", encoding="ascii") as file:
+			children = [int(child) for child in file.read().split()]
+		for pid in [self.popen.pid, *children]:
+			try:
+				os.kill(pid, number)
+			except ProcessLookupError:
+				pass
+
+	def hold(self, statement, seconds):
+		"""A session that runs the statement in a transaction and keeps it open so long. Its process."""
+		return subprocess.Popen([f"{self.bin}/psql", "-XAtq", "-h", self.data, "-U", "postgres", "-d", "reeve", "-c",
+			f"begin; set search_path = reeve; {statement}; select pg_sleep({seconds}); rollback"], stdin=subprocess.DEVNULL,
+			stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
 	def sql(self, query):
 		"""Rows of columns, as text; None if the database is away."""
 		done = subprocess.run([f"{self.bin}/psql", "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-h", self.data, "-U", "postgres",

@@ -22,7 +22,7 @@ class Watch:
 		self.signs = {}  # (task, token) -> the last sign of life
 		self.starts = {}  # task -> [(token, time)]
 		self.ends = {}  # (task, token) -> time
-		self.submitted = {}  # probe -> when; completed ones go …
+		self.submitted, self.completed = {}, {}  # probe -> when; the ledgers are read in no order; with both known it goes …
 		self.served = []  # … here: (submitted, completed)
 		self.names = {}  # (task, token) -> probe
 
@@ -51,6 +51,7 @@ class Watch:
 		event = line["ev"]
 		if event == "submit":
 			self.submitted[line["name"]] = line["t"]
+			self.serve(line["name"])
 		elif event == "start":
 			key = (line["task"], line["token"])
 			self.running[key] = line
@@ -64,8 +65,13 @@ class Watch:
 			self.signs.pop(key, None)
 			self.ends[key] = line["t"]
 			probe = self.names.pop(key, None)
-			if line["outcome"] == "completed" and probe in self.submitted:
-				self.served.append((self.submitted.pop(probe), line["t"]))
+			if line["outcome"] == "completed" and probe:
+				self.completed[probe] = line["t"]
+				self.serve(probe)
+
+	def serve(self, probe):
+		if probe in self.submitted and probe in self.completed:
+			self.served.append((self.submitted.pop(probe), self.completed.pop(probe)))
 
 	def running_of(self, life):
 		"""Attempts that have begun at that worker, not ended, and live: {(task, token)}."""
@@ -78,7 +84,7 @@ class Watch:
 
 	def service_us(self, since, until, base):
 		"""The longest that a probe submitted between the two took, counted from `base` if that is later."""
-		return max((done - max(t, base) for t, done in self.served if since <= t <= until), default=0)
+		return max((max(0, done - max(t, base)) for t, done in self.served if since <= t <= until), default=0)
 
 	def taken_up(self, key):
 		"""When an attempt that was interrupted ended after all, or its task was begun again; None: neither yet."""
