@@ -1,0 +1,270 @@
+#!/usr/bin/env bash
+# The statements that leases rest on, one at a time: each guard in them is one that a simpler design was broken without.
+# quick
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+
+# A database as a manager makes it, with a worker (1) and a route; nothing runs but this story.
+set_up() {
+	start_postgres
+	start_manager
+	stop manager
+	sql "insert into routes (queue, type) values ('q', 't');
+		insert into workers (name, host, pid) values ('w', 'h', 7)" >/dev/null
+}
+
+# Runs a statement of the manager's with text parameters, each quoted already; NULL as null. Columns by |.
+run() { # NAME PARAMETER…
+	local name=$1 list
+	shift
+	list=$(printf ', %s' "$@")
+	{
+		printf 'prepare s as\n%s;\n' "$(cat "$TOP/sql/statements/$name.sql")"
+		echo "execute s(${list#, });"
+	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
+}
+
+tasks() { # COUNT: makes tasks that wait; their ids are 1 and following
+	sql "insert into tasks (route_id, queue, type, run_at, created, last_updated)
+		select 1, 'q', 't', now(), now(), now() from generate_series(1, $1)" >/dev/null
+}
+
+claim() { # ID WORKER FETCH: prints the ids won
+	local version
+	version=$(sql "select last_updated from tasks where id = $1")
+	run claim "'{$1}'" "'{\"$version\"}'" "'{1}'" "'{$2}'" "'{$3}'" 60000 | cut -d '|' -f 1
+}
+
+token() { # ID
+	sql "select last_updated from tasks where id = $1"
+}
+
+lose() { # WORKER: whatever its heartbeats say
+	sql "update workers set lost = true, gone_at = now() where id = $1" >/dev/null
+}
+
+end_attempt() { # ID OUTCOME: prints what becomes of the task
+	run end_attempts "'{$1}'" "'{\"$(token "$1")\"}'" "'{$2}'" "'{e}'" "'{c}'" "$([[ $2 = lost || $2 = taken_back ]] && echo false || echo true)" 30 |
+		cut -d '|' -f 3
+}
+
+story_a_claim_needs_a_worker_that_is_not_lost() {
+	set_up
+	tasks 3
+	expect_eq 1 "$(claim 1 1 1)"
+	lose 1
+	expect_eq '' "$(claim 2 1 2)"
+	expect_eq '' "$(claim 3 99 1)" 'a worker that there is not'
+	expect_eq 'executing queued queued' "$(sql 'select status from tasks order by id' | xargs)"
+}
+
+story_heartbeats_only_go_forward_and_revive_nobody() {
+	set_up
+	expect_eq 1 "$(run heartbeat "'{1}'" "'{5}'")"
+	expect_eq '' "$(run heartbeat "'{1}'" "'{5}'")" 'doubled'
+	expect_eq '' "$(run heartbeat "'{1}'" "'{4}'")" 'late'
+	expect_eq 5 "$(sql 'select hb_seq from workers')"
+	lose 1
+	expect_eq '' "$(run heartbeat "'{1}'" "'{6}'")"
+	expect_eq 't 5' "$(sql "select lost, hb_seq from workers" | tr '|' ' ')"
+}
+
+story_a_worker_that_moved_on_is_not_lost() {
+	set_up
+	run heartbeat "'{1}'" "'{5}'" >/dev/null
+	expect_eq '' "$(run worker_lose "'{1}'" "'{4}'" "'m'")"
+	expect_eq f "$(sql 'select lost from workers')"
+	expect_eq '1|w' "$(run worker_lose "'{1}'" "'{5}'" "'m'")"
+	expect_eq '' "$(run worker_lose "'{1}'" "'{5}'" "'m'")" 'twice'
+	expect_eq 't|t' "$(sql 'select lost, gone_at is not null from workers')"
+	expect_eq 'lost m 1' "$(sql "select event, actor, count(*) from worker_events group by 1, 2" | tr '|' ' ')"
+	expect_eq '' "$(run workers_watch | cut -d '|' -f 1)" 'who is lost is not watched'
+}
+
+# The heartbeat began before the loss and is committed after: the loss waits for its row, and looks again.
+story_a_heartbeat_under_way_forestalls_the_loss() {
+	set_up
+	(
+		printf 'prepare s as\n%s;\nbegin;\n' "$(cat "$TOP/sql/statements/heartbeat.sql")"
+		echo "execute s('{1}', '{5}');"
+		echo "select pg_sleep(1.5);"
+		echo 'commit;'
+	) | PGAPPNAME=beat "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve" >/dev/null &
+	pid=$!
+	wait_until 10 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'beat'\")\" = PgSleep ]"
+	expect_eq '' "$(run worker_lose "'{1}'" "'{0}'" "'m'")"
+	wait "$pid"
+	expect_eq 'f|5' "$(sql 'select lost, hb_seq from workers')"
+}
+
+story_the_sweep_finds_what_lost_workers_hold() {
+	set_up
+	sql "insert into workers (name) values ('other')" >/dev/null
+	tasks 5
+	claim 1 1 1 >/dev/null
+	claim 2 1 2 >/dev/null
+	claim 3 2 1 >/dev/null
+	expect_eq '' "$(run lost_find 50 NULL)" 'while all live'
+	lose 1
+	expect_eq '1 2' "$(run lost_find 50 NULL | cut -d '|' -f 1 | xargs)"
+	expect_eq '1 2' "$(run lost_find 50 "'{1,2}'" | cut -d '|' -f 1 | xargs)"
+	expect_eq '' "$(run lost_find 50 "'{2}'" | cut -d '|' -f 1 | xargs)"
+	expect_eq 1 "$(run lost_find 1 NULL | wc -l)" 'as many journal rows as wanted'
+	expect_match 'its worker w was lost' "$(run lost_find 50 NULL)"
+	expect_eq failed "$(end_attempt 1 lost)"
+	expect_eq failed "$(end_attempt 2 lost)"
+	expect_eq '' "$(run lost_find 50 NULL)"
+	sql 'delete from workers where id = 2' >/dev/null
+	expect_eq 3 "$(run lost_find 50 NULL | cut -d '|' -f 1)" 'a worker without a row counts as lost'
+	expect_eq 2 "$(sql "select count(*) from task_events where event = 'reclaimed' and note like 'lost; last heartbeat of worker w%'")"
+}
+
+# Its statement began while the worker lived, and saw that.
+story_the_sweep_finds_what_is_claimed_after_the_loss() {
+	set_up
+	tasks 1
+	version=$(token 1)
+	(
+		printf 'prepare s as\n%s;\nbegin;\n' "$(cat "$TOP/sql/statements/claim.sql")"
+		echo "execute s('{1}', '{\"$version\"}', '{1}', '{1}', '{1}', 60000);"
+		echo "select pg_sleep(1.5);"
+		echo 'commit;'
+	) | PGAPPNAME=claim "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve" >/dev/null &
+	pid=$!
+	wait_until 10 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'claim'\")\" = PgSleep ]"
+	run worker_lose "'{1}'" "'{0}'" "'m'" >/dev/null
+	expect_eq '' "$(run lost_find 50 NULL)"
+	wait "$pid"
+	expect_eq 1 "$(run lost_find 50 NULL | cut -d '|' -f 1)"
+}
+
+# Held, waited for, given to a later Fetch, somebody else's: left alone. The rest never arrived.
+story_what_is_taken_back_can_never_come_to_run() {
+	set_up
+	sql "insert into workers (name) values ('other')" >/dev/null
+	tasks 6
+	for n in 1 2 3 4; do claim $n 1 $n >/dev/null; done
+	claim 5 2 1 >/dev/null
+	unarrived() { # HIGHEST WAITING HELD-IDS HELD-TOKENS LOWEST
+		run take_back_find 1 "$1" "'{$2}'" "'{$3}'" "'{$4}'" "$5" | sed '$d' | cut -d '|' -f 1 | xargs
+	}
+	expect_eq '1 2 3 4' "$(unarrived 9 '' '' '' 0)"
+	expect_eq '1 2 3' "$(unarrived 3 '' '' '' 0)" 'Fetches above the highest sent'
+	expect_eq '1 3 4' "$(unarrived 9 2 '' '' 0)" 'Fetches waited for'
+	expect_eq '1 2 4' "$(unarrived 9 '' 3 "\"$(token 3)\"" 0)" 'attempts held'
+	expect_eq '1 2 3 4' "$(unarrived 9 '' 3 '"2020-01-01"' 0)" 'an older attempt is another one'
+	expect_eq '3 4' "$(unarrived 9 '' '' '' 3)" 'from the lowest Fetch on'
+	expect_eq 3 "$(run take_back_find 1 9 "'{}'" "'{}'" "'{}'" 3 | tail -n 1 | cut -d '|' -f 3)" 'the lowest that is open'
+	expect_eq queued "$(end_attempt 1 taken_back)"
+	expect_eq '2 3 4' "$(unarrived 9 '' '' '' 0)"
+	expect_eq 0 "$(sql 'select attempt from tasks where id = 1')"
+}
+
+story_the_third_time_in_a_row_counts() {
+	set_up
+	tasks 2
+	n=0
+	attempt() { # OUTCOME: what becomes of task 1, and its attempt
+		claim 1 1 $((++n)) >/dev/null
+		echo "$(end_attempt 1 "$1") $(sql 'select attempt from tasks where id = 1')"
+	}
+	expect_eq 'queued 0' "$(attempt taken_back)"
+	n=1
+	expect_eq 'queued 0' "$(attempt lease_ended)"
+	n=2
+	expect_eq 'queued 0' "$(attempt returned)" 'a drain does not count, and does not begin anew'
+	n=3
+	expect_eq 'failed 1' "$(attempt taken_back)"
+	n=4
+	expect_eq 'failed 2' "$(attempt lease_ended)" 'nor do those that follow'
+	n=5
+	expect_eq 'failed 3' "$(attempt failed)"
+	n=6
+	expect_eq 'queued 3' "$(attempt taken_back)" 'it is a row no more'
+	expect_eq t "$(sql "select count(*) = 7 and bool_and(by_report = (outcome <> 'taken_back')) from task_attempts")"
+}
+
+story_more_time_is_given_under_the_token_and_up_to_a_bound() {
+	set_up
+	tasks 1
+	claim 1 1 1 >/dev/null
+	token=$(token 1)
+	sql "update tasks set timeout_ms = 1000, expiry = last_updated + interval '2s' where id = 1" >/dev/null
+	expect_eq '' "$(run extend "'{1}'" "'{\"2020-01-01\"}'" "'{60000}'" 3600000 1000)"
+	expect_eq 60000 "$(run extend "'{1}'" "'{\"$token\"}'" "'{60000}'" 3600000 1000 | cut -d '|' -f 3)"
+	expect_eq t "$(sql "select expiry between now() + interval '55s' and now() + interval '62s' and last_updated = '$token' from tasks")"
+	run extend "'{1}'" "'{\"$token\"}'" "'{1000}'" 3600000 1000 >/dev/null
+	expect_eq t "$(sql "select expiry > now() + interval '50s' from tasks")" 'no less than before'
+	granted=$(run extend "'{1}'" "'{\"$token\"}'" "'{600000}'" 120000 1000 | cut -d '|' -f 3)
+	expect [ "$granted" -le 120000 ]
+	expect [ "$granted" -ge 100000 ]
+	expect_eq t "$(sql "select expiry <= '$token'::timestamptz + interval '121s' from tasks")"
+	end_attempt 1 failed >/dev/null
+	expect_eq '' "$(run extend "'{1}'" "'{\"$token\"}'" "'{60000}'" 3600000 1000)" 'it is over'
+}
+
+story_a_name_is_one_living_workers() {
+	set_up
+	register() { # HOST PID PREVIOUS
+		run register "'w'" "'$1'" "$2" "'v'" 1 "'{}'" "'{}'" "$3" 15000
+	}
+	expect_eq '|h|7' "$(register h 8 0)" 'another process'
+	expect_eq '|h|7' "$(register g 7 0)" 'another host'
+	expect_eq 1 "$(sql 'select count(*) from workers')"
+	expect_eq '2||' "$(register h 7 0)" 'the same, which did not hear the answer'
+	expect_eq '3||' "$(register h 7 2)"
+	expect_eq '1|f 2|t 3|f' "$(sql 'select id, lost from workers order by id' | xargs)" 'what it names is over, and nothing else'
+	expect_eq returned "$(sql 'select event from worker_events where worker_id = 2 and event <> '"'registered'")"
+	lose 1
+	expect_eq '|h|7' "$(register g 1 0)"
+	expect_eq '4||' "$(register g 1 3)" 'it was this one, elsewhere'
+	expect_eq '|g|1' "$(register h 7 2)"
+	expect_eq f "$(sql 'select lost from workers where id = 4')"
+}
+
+# What ends an attempt by its expiry is bounded by the manager's own clock, and by what it has itself watched.
+story_expiry_is_not_the_databases_word_alone() {
+	set_up
+	tasks 2
+	claim 1 1 1 >/dev/null
+	claim 2 1 2 >/dev/null
+	sql "update tasks set expiry = now() - interval '1s', timeout_ms = 5000, last_updated = now() - interval '10s' where id = 1;
+		update tasks set expiry = now() + interval '1h' where id = 2;
+		update assignments set next_expiry = now() - interval '1s'" >/dev/null
+	found() { # NOW BOUNDARY WATCHED-MS
+		run expired_find 100 "$1" "$2" "$3" | cut -d '|' -f 1
+	}
+	expect_eq 1 "$(found "'infinity'" 0 0)"
+	expect_eq '' "$(found "now() - interval '1min'" 0 0)" 'a clock that has jumped ahead'
+	expect_eq '' "$(found "'infinity'" 1 0)" 'from before the watch'
+	expect_eq '' "$(found "'infinity'" 1 8000)"
+	expect_eq 1 "$(found "'infinity'" 1 9100)" 'watched for its whole time'
+	run expired_advance 100 "'infinity'" >/dev/null
+	expect_eq 1 "$(found "'infinity'" 0 0)"
+}
+
+# A transaction that only reads does not wait for a synchronous standby, and must not tell of what that may not have.
+story_what_tells_of_an_earlier_commit_is_a_commit() {
+	set_up
+	tasks 2
+	claim 1 1 1 >/dev/null
+	sql "insert into requests (id, task_ids) values ('018f0000-0000-7000-8000-000000000001', '{1}')" >/dev/null
+	commits() { # NAME PARAMETER…: whether it has a transaction id, which a commit record follows
+		local name=$1 list
+		shift
+		list=$(printf ', %s' "$@")
+		{
+			printf 'prepare s as\n%s;\nbegin;\n\\o /dev/null\n' "$(cat "$TOP/sql/statements/$name.sql")"
+			echo "execute s(${list#, });"
+			printf '\\o\nselect pg_current_xact_id_if_assigned() is not null;\ncommit;\n'
+		} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
+	}
+	expect_eq t "$(commits redeliver 1 1)"
+	expect_eq f "$(commits redeliver 1 2)" 'nothing to tell, no commit'
+	expect_eq t "$(commits submit_recall "'{018f0000-0000-7000-8000-000000000001}'")"
+	token=$(token 1)
+	run complete "'{1}'" "'{\"$token\"}'" "'{r}'" 30 >/dev/null
+	expect_eq t "$(commits late_results "'{1}'" "'{\"$token\"}'" "'{completed}'" "'{1}'")"
+}
+
+run_stories
