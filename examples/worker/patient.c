@@ -1,0 +1,42 @@
+/*
+ * A worker of long work: it looks whether it should stop, and asks for more time as it goes on. Start it, and
+ * `reeve submit countdown 300 --timeout 30s --wait`.
+ */
+#include <reeve/worker.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { STEP_MS = 100, ASK_EVERY_S = 10, ASK_FOR_MS = 30 * 1000 };
+
+static int countdown(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	long rest_ms = atol(attempt->details) * 1000;
+	time_t asked = time(NULL);
+
+	while (rest_ms > 0) {
+		usleep(
+		    STEP_MS * 1000); /* a small piece of the work: when the worker's lease ends there is little time */
+		rest_ms -= STEP_MS;
+		if (reeve_attempt_cancelled(attempt))
+			return reeve_outcome_fail(outcome, "stopped", "asked to stop");
+		if (time(NULL) - asked >= ASK_EVERY_S) {
+			asked = time(NULL);
+			reeve_attempt_extend(attempt, ASK_FOR_MS); /* if not, there is still the time that there was */
+		}
+	}
+	return reeve_outcome_complete(outcome, "zero");
+}
+
+int main(int argc, char **argv)
+{
+	struct reeve_worker_options options = {.managers = argc > 1 ? argv[1] : NULL, .concurrency = 4};
+	struct reeve_worker *worker = reeve_worker_create(&options);
+
+	reeve_worker_handle(worker, "countdown", countdown, NULL);
+	reeve_worker_stop_on_signals(worker);
+	int code = reeve_worker_run(worker);
+	reeve_worker_destroy(worker);
+	return code;
+}
