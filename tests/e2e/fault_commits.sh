@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A standby that does not answer, so that COMMITs wait; and a clock that is set: nobody who lives is counted as lost, nobody
 # who is dead is kept, and nothing is acknowledged that is not safe.
-# shellcheck disable=SC1091,SC2016,SC2034,SC2153,SC2154
+# shellcheck disable=SC1091,SC2016,SC2046,SC2034,SC2153,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"
