@@ -48,6 +48,7 @@ struct manager {
 	int64_t since_ms;   /* when `line` became what it is */
 	int64_t redial_ms, redial_pause_ms;
 	bool alive;         /* open, and a ping on this connection was answered */
+	bool served;        /* its database answers it, it says */
 	int64_t steady_ms;  /* from when on calls that could do without it return to it */
 	struct call *sent;  /* by frame id: calls sent and not answered */
 	uint32_t last_frame_id;

@@ -1,7 +1,7 @@
 /*
  * A manager as the client sees it: a line that is dialled again whenever it is down, and a ping. A manager is alive
  * when its line is open and a ping on it was answered; it is silent when for the ping's limit no byte has come from it,
- * and then its line is cut. The keeper alone changes what a line is, except for what nng's threads have to say: dialled,
+ * and then its line is cut. One that says its database does not answer it is used only while no other's does. The keeper alone changes what a line is, except for what nng's threads have to say: dialled,
  * open, closed.
  */
 #include "common/rpc/client_internal.h"
@@ -72,6 +72,33 @@ static void line_closed(void *arg)
 	client_unlock(client);
 }
 
+/* Whether some manager but `avoid` is alive and has its database. */
+static bool any_serves(const struct rpc_client *client, const struct manager *avoid)
+{
+	for (int i = 0; i < client->n_managers; i++)
+		if (&client->managers[i] != avoid && client->managers[i].alive && client->managers[i].served)
+			return true;
+	return false;
+}
+
+/* Its database does not answer it (any more): what it was sent is asked of others, if there are any that can answer. */
+static void unserved(struct manager *manager)
+{
+	struct rpc_client *client = manager->client;
+	struct call *call, *next;
+
+	if (!any_serves(client, manager))
+		return;
+	HASH_ITER(hh_sent, manager->sent, call, next)
+	{
+		call->avoid = true;
+		call_move(call);
+	}
+	if (client->current == manager)
+		client->current = manager_choose(client, manager);
+	manager->steady_ms = clock_monotonic_ms() + STEADY_PINGS * client->ping_interval_ms;
+}
+
 /* Takes in what a ping tells. */
 static void pong(struct manager *manager, const struct envelope_reply *reply)
 {
@@ -91,7 +118,10 @@ static void pong(struct manager *manager, const struct envelope_reply *reply)
 		manager->max_message = response->max_message_bytes;
 		client->max_message = response->max_message_bytes;
 		client->max_details = response->max_details_bytes;
+		manager->served = response->database_up;
 		protobuf_c_message_free_unpacked(&response->base, NULL);
+		if (!manager->served)
+			unserved(manager);
 	}
 	if (manager->alive || manager->line != LINE_OPEN)
 		return;
@@ -439,13 +469,20 @@ int64_t manager_tend(struct manager *manager, int64_t now_ms)
 	}
 }
 
+/* `served`: some manager has its database, so that one without will not do. */
+static bool usable(const struct manager *manager, const struct manager *avoid, bool served)
+{
+	return manager->alive && manager != avoid && (manager->served || !served);
+}
+
 struct manager *manager_choose(struct rpc_client *client, const struct manager *avoid)
 {
 	struct manager *current = client->current, *favourite = client->favourite;
-	bool homely = favourite->alive && favourite != avoid;
+	bool served = any_serves(client, avoid);
+	bool homely = usable(favourite, avoid, served);
 	int alive = 0;
 
-	if (current && current->alive && current != avoid) {
+	if (current && usable(current, avoid, served)) {
 		/* Without a return all callers would be with one manager when each of the others has been away once. */
 		if (current != favourite && homely && clock_monotonic_ms() >= favourite->steady_ms)
 			client->current = favourite;
@@ -458,7 +495,7 @@ struct manager *manager_choose(struct rpc_client *client, const struct manager *
 	for (int i = 0; i < client->n_managers; i++) {
 		struct manager *manager = &client->managers[i];
 
-		if (!manager->alive || manager == avoid)
+		if (!usable(manager, avoid, served))
 			continue;
 		if (client_random(client, (uint32_t)++alive) == 0)
 			client->current = manager;

@@ -577,6 +577,47 @@ Test(rpc_client, unavailable_is_tried_elsewhere)
 	fake_manager_free(b);
 }
 
+/* Its connections stand, and nothing comes back by them: what it was asked goes to one that can answer. */
+Test(rpc_client, a_manager_whose_database_does_not_answer_is_left_while_anothers_does)
+{
+	struct fake_manager *a = fake_manager_start(LOOPBACK, NULL), *b = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client *client;
+	struct rpc_client_options options = {.ping_interval_ms = 100, .ping_limit_ms = 2000};
+	struct reeve_error error = {0};
+	struct fake_result results[20];
+
+	options.urls = both(a->url, b->url);
+	client = rpc_client_create(&options, &error);
+	cr_assert(rpc_client_alive(client, 5000));
+	pause_ms(400);
+	for (int i = 0; i < 20; i++)
+		fake_start_wait(client, i, NULL, &results[i]);
+	struct fake_manager *sick = holder(a, b, 20), *well = sick == a ? b : a;
+	fake_manager_await(sick, &sick->n_parked, 20);
+	sick->database_down = true;
+	fake_manager_await(well, &well->n_parked, 20);
+	for (int i = 0; i < 20; i++)
+		fake_manager_do(well, fake_answer, &well->parked[i]);
+	for (int i = 0; i < 20; i++) {
+		fake_result_await(&results[i]);
+		cr_assert_eq(results[i].code, STATUS(OK));
+	}
+	int gets = sick->gets;
+	for (int i = 0; i < 20; i++)
+		cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK), "%s", error.message);
+	cr_assert_eq(sick->gets, gets, "those that follow go elsewhere");
+	/* With nobody better it is asked all the same: it says best what is wrong. */
+	sick->database_down = false;
+	well->database_down = true;
+	pause_ms(400);
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK), "%s", error.message);
+	fake_manager_stop(sick);
+	cr_assert(rpc_client_alive(client, 0), "one without its database is alive");
+	rpc_client_destroy(client);
+	fake_manager_free(a);
+	fake_manager_free(b);
+}
+
 Test(rpc_client, unavailable_everywhere_lasts_until_it_ends_or_the_time_is_over)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);

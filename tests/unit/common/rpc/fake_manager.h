@@ -43,6 +43,7 @@ struct fake_manager {
 	uint32_t max_message_bytes; /* what a ping tells */
 	int64_t now_us;             /* what a ping tells */
 	bool frozen;                /* pings are not answered */
+	bool database_down;         /* what a ping tells; every Get is then left open */
 	bool answer_closed;         /* a parked call whose caller has gone is answered, and so are its neighbours */
 	/* Read by the test, with the lock held. */
 	int gets, mute_gets, submits, n_parked, n_closed; /* mute_gets: of an actor called "mute" */
@@ -69,6 +70,7 @@ static inline void fake_ping(void *arg, struct rpc_call *call, const ProtobufCMe
 	response.manager = (char *)"fake";
 	response.max_message_bytes = manager->max_message_bytes;
 	response.max_details_bytes = 1000;
+	response.database_up = !manager->database_down;
 	pthread_mutex_unlock(&manager->lock);
 	rpc_call_reply(call, &response.base);
 }
@@ -92,6 +94,10 @@ static inline void fake_get(void *arg, struct rpc_call *call, const ProtobufCMes
 	manager->remaining_ms = rpc_call_remaining_ms(call);
 	answers = manager->get_answers;
 	pthread_cond_broadcast(&manager->changed);
+	if (manager->database_down) { /* never answered */
+		pthread_mutex_unlock(&manager->lock);
+		return;
+	}
 	pthread_mutex_unlock(&manager->lock);
 	if (answers != STATUS(OK)) {
 		rpc_call_fail(call, answers, "as the test \"%s\" wants it", "caf\xc3\xa9");
