@@ -70,7 +70,7 @@ class Process:
 	def __init__(self, stage, name):
 		self.stage, self.name = stage, name
 		self.popen = None
-		self.frozen = False
+		self.frozen, self.launched = False, 0
 
 	def launch(self, command, environment=None, user=None, ready=None):
 		def prepare():
@@ -82,7 +82,7 @@ class Process:
 		with open(f"{self.stage.folder}/log/{self.name}.log", "ab") as log:
 			self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=prepare,
 				env={**os.environ, **self.stage.environment, **(environment or {})}, cwd=self.stage.folder)
-		self.frozen = False
+		self.frozen, self.launched = False, time.monotonic()
 		if ready:
 			self.stage.await_(ready, 60, f"{self.name} to be ready")
 
