@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# The lease protocol as a model, checked in all its states by spin (tests/model). Needs no PostgreSQL.
+# timeout 900
+# shellcheck disable=SC1091
+. "$(dirname "$0")/lib.sh"
+
+# The runs, and that each came to its end with the verdict it should. JOBS is at most two: a run needs up to a gigabyte.
+run_model() { # KIND
+	"$TOP/tests/model/run" "$1" | tee "$DIR/runs"
+	expect_eq 0 "$(grep -cv '^ok ' "$DIR/runs" || true)" "runs that are not ok"
+}
+
+story_the_protocol_keeps_its_promises_in_every_state() {
+	run_model protocol
+	expect_no_match 'not all' "$(cat "$DIR/runs")"
+}
+
+story_without_any_one_of_its_guards_it_does_not() {
+	run_model variants
+}
+
+story_the_checker_finds_what_is_broken_and_says_how_it_came_about() {
+	# A guard in the place of another must be noticed: the verdict is not only that something broke.
+	local story
+	story=$("$TOP/tests/model/run" --trail waiting)
+	expect_match 'broken: take_back_never_hits_what_will_be_accepted' "$story"
+	expect_match 'Heartbeat 1 of incarnation 1.*take_back_find.*end_attempts: [12], taken_back' "$(tr '\n' ' ' <<<"$story")"
+}
+
+run_stories

@@ -1,0 +1,1184 @@
+/*
+ * The lease protocol of Reeve: who may hold a task, and how a task whose worker is gone is given to others.
+ *
+ * One step here is one thing that happens at once: the commit of an SQL statement, a message composed or taken in under
+ * the worker's lock, a moment at which a lease ends. Every step is atomic, and steps come in any order. Steps, statements,
+ * messages and phases are named as the code names them, and each step prints what it does. README.md says what is modelled,
+ * what is left out, how to read a trail, and what each run covers.
+ *
+ * The network. A message that was sent may come never, once, or again and again, at any later time, in any order, to any
+ * manager. So there are no channels: that a message was sent is a fact that stays, and it may be taken in whenever that
+ * would do something. Being frozen is likewise nothing but taking no step for a while.
+ *
+ * PostgreSQL, READ COMMITTED. A statement sees rows as they were when it began, except the row it updates, whose
+ * conditions are checked again on its latest version (EvalPlanQual) once it has the lock. So a statement whose conditions
+ * are all on the row it updates is one step; one that reads other rows, or is told what an earlier one read, is two: what
+ * was read, and the commit any time later with the check of the updated row. Those in between are in `op`. One whose row
+ * has got a version that it will not match is dropped from there at once.
+ *
+ * Managers keep nothing that matters to these promises: every statement is possible whenever its message was sent or its
+ * rows are there. So this is any number of managers, killed and started at will, with at most OPS such statements of all
+ * of them under way; and whatever a manager does with a Fetch, to ask redeliver first or to claim, is possible here.
+ *
+ * Time. No clock is read. over[i] counts the heartbeats of incarnation i (Register is its heartbeat 0) whose lease, from
+ * when they were sent, has ended; it may grow at any time. Worker and guard compare acked[i] with it, as the code compares
+ * its monotonic clock with the deadline. A manager's watch that has seen hb_seq stand still for a whole lease knows that
+ * the lease of that heartbeat, sent before it was first seen, has ended. The database's clock is read by nobody but
+ * expired_find (in runs with EXPIRY), where it may have jumped.
+ */
+
+/* Sizes: each run sets its own. */
+#ifndef TASKS
+#define TASKS 1    /* 1 or 2 */
+#endif
+#ifndef WORKERS
+#define WORKERS 2  /* incarnations: of one process that registers anew, or of several */
+#endif
+#ifndef FETCHES
+#define FETCHES 1  /* 1 or 2: Fetches of each incarnation */
+#endif
+#ifndef BEATS
+#define BEATS 1    /* 1 to 3: heartbeats of each incarnation, beside Register */
+#endif
+#ifndef OTHERS_FETCHES
+#define OTHERS_FETCHES FETCHES /* … of incarnations but the first */
+#endif
+#ifndef OTHERS_BEATS
+#define OTHERS_BEATS BEATS
+#endif
+#define BEATS_OF(i) ((i) == 1 -> BEATS : OTHERS_BEATS)
+#ifndef ATTEMPTS
+#define ATTEMPTS 2 /* 2 to 4: attempts that anybody, or a message on its way, still knows of at the same time */
+#endif
+#ifndef OPS
+#define OPS 2      /* 1 to 3 */
+#endif
+
+/* status of a task: an executing one's is the attempt (the token, last_updated) that has it, 1 to ATTEMPTS. */
+#define WAITS 0             /* queued, or failed and tried again */
+#define ENDED (ATTEMPTS + 1) /* completed, cancelled, dead */
+
+/* Worker processes. PHASE_REGISTERING is PHASE_LOST when nothing is unfinished any more. */
+#define PHASE_NONE 0    /* not yet */
+#define PHASE_SERVING 1
+#define PHASE_LOST 2
+#define PHASE_OVER 3    /* registered anew: the process lives on as another incarnation */
+#define PHASE_LEFT 4    /* ended, its Leave on the way */
+#define PHASE_KILLED 5
+
+/* Where the worker has an attempt. */
+#define PLACE_NONE 0     /* nowhere */
+#define PLACE_READY 1
+#define PLACE_STARTING 2 /* taken: SPAWN_START is on its way to the guard */
+#define PLACE_RUNNING 3  /* taken: its handler runs */
+#define PLACE_OUTBOX_C 4 /* its result waits for a verdict: completed … */
+#define PLACE_OUTBOX_F 5 /* … or failed, returned, cancelled, lease_ended */
+#define PLACE_GONE 6     /* it was there */
+
+#define BIT(n) (1 << (n))
+#define HELD(a) (place[a] != PLACE_NONE && place[a] != PLACE_GONE)
+#define IN_OUTBOX(a) (place[a] == PLACE_OUTBOX_C || place[a] == PLACE_OUTBOX_F)
+#define UNFINISHED(a) (place[a] == PLACE_READY || place[a] == PLACE_STARTING || place[a] == PLACE_RUNNING)
+#define ALIVE(i) (phase[i] == PHASE_SERVING || phase[i] == PHASE_LOST || phase[i] == PHASE_OVER)
+#define GONE(i) (phase[i] == PHASE_OVER || phase[i] == PHASE_LEFT || phase[i] == PHASE_KILLED)
+#define EXECUTING(t) (status[t] != WAITS && status[t] != ENDED)
+
+/* The table workers. */
+bit lost[WORKERS + 1];
+byte hb_seq[WORKERS + 1];
+
+/* The worker of each incarnation. */
+byte phase[WORKERS + 1];
+byte highest[WORKERS + 1];  /* highest_fetch_id */
+byte waiting[WORKERS + 1];  /* the Fetches waited for, as bits */
+byte sent[WORKERS + 1];     /* the last heartbeat composed */
+byte acked[WORKERS + 1];    /* the last one that was acknowledged while it was the last: lease_until_ms */
+byte over[WORKERS + 1];     /* the leases of heartbeats below this have ended */
+
+/* What heartbeats say, by incarnation and seq. */
+#define BEAT(i, s) (((i) - 1) * (BEATS + 1) + (s))
+byte beat_held[WORKERS * (BEATS + 1)];
+byte beat_highest[WORKERS * (BEATS + 1)];
+byte beat_waiting[WORKERS * (BEATS + 1)];
+
+/* The table tasks. Its open row in assignments is its attempt's. */
+byte status[TASKS + 1];
+#ifdef CANCEL
+bit cancel_requested[TASKS + 1];
+#endif
+
+/* Attempts. The number of one that nobody and no message knows any more is used again. */
+byte att_worker[ATTEMPTS + 1]; /* assignments.worker_id; 0: no such attempt */
+byte att_fetch[ATTEMPTS + 1];  /* assignments.fetch_id */
+byte att_task[ATTEMPTS + 1];
+byte place[ATTEMPTS + 1];
+bit answered[ATTEMPTS + 1];    /* a FetchResponse with it was sent */
+byte reported[ATTEMPTS + 1];   /* a Report with it was sent, with this result: PLACE_OUTBOX_C, PLACE_OUTBOX_F */
+bit judged[ATTEMPTS + 1];      /* a ReportResponse with its verdict was sent */
+#ifdef EXPIRY
+bit expired[ATTEMPTS + 1];     /* its time is over on the monotonic clock of whoever watches it */
+bit clock_jumped;              /* the database's clock says that it is over, whether it is or not */
+#endif
+
+#ifdef WITHOUT_INCARNATION
+byte att_by[ATTEMPTS + 1];     /* the incarnation that took it in */
+#define BY(a) att_by[a]
+#else
+#define BY(a) att_worker[a]
+#endif
+
+/* Statements under way: kind · 1000 + three digits; 0: none. Whose they are does not matter: they are sorted. */
+short op[OPS];
+#define CLAIM 1          /* incarnation, Fetch id, task. When it began the incarnation was not lost, the task waited */
+#define WORKER_LOSE 2    /* incarnation, hb_seq seen */
+#define END_LOST 3       /* end_attempts of what lost_find found: attempt, 0, task */
+#define END_TAKEN_BACK 4 /* … take_back_find … */
+#define END_EXPIRED 5    /* … expired_find … */
+#define LOSE_AND_END 6   /* incarnation, hb_seq seen, attempt: one statement in the place of two (WITHOUT_TWO_COMMITS) */
+#define OP(kind, x, y, z) ((kind) * 1000 + (x) * 100 + (y) * 10 + (z))
+#define KIND(k) (op[k] / 1000)
+#define X(k) ((op[k] / 100) % 10)
+#define Y(k) ((op[k] / 10) % 10)
+#define Z(k) (op[k] % 10)
+#define FREE_OP (op[OPS - 1] == 0)
+
+/* P(n, x) for some attempt, statement under way or task. */
+#if ATTEMPTS == 2
+#define SOME_ATTEMPT(P, x) (P(1, x) || P(2, x))
+#elif ATTEMPTS == 3
+#define SOME_ATTEMPT(P, x) (P(1, x) || P(2, x) || P(3, x))
+#else
+#define SOME_ATTEMPT(P, x) (P(1, x) || P(2, x) || P(3, x) || P(4, x))
+#endif
+#if OPS == 1
+#define SOME_OP(P, x) P(0, x)
+#elif OPS == 2
+#define SOME_OP(P, x) (P(0, x) || P(1, x))
+#else
+#define SOME_OP(P, x) (P(0, x) || P(1, x) || P(2, x))
+#endif
+#define IS_UNFINISHED_OF(a, i) (BY(a) == i && UNFINISHED(a))
+#define STOPPED(i) (!SOME_ATTEMPT(IS_UNFINISHED_OF, i))
+#define IS_FREE(a, x) (att_worker[a] == 0)
+#define FREE_ATTEMPT SOME_ATTEMPT(IS_FREE, 0)
+#define IS_RUNNING_OF(a, t) (att_task[a] == t && place[a] == PLACE_RUNNING)
+#define RUNNING(t) SOME_ATTEMPT(IS_RUNNING_OF, t)
+#define IS_ENDING(k, a) (X(k) == a && KIND(k) >= END_LOST && KIND(k) <= END_EXPIRED)
+#define ENDING(a) SOME_OP(IS_ENDING, a)
+#define IS_LOSING(k, i) (X(k) == i && KIND(k) == WORKER_LOSE)
+#define LOSING(i) SOME_OP(IS_LOSING, i)
+#define IS_OP(k, code) (op[k] == code)
+#define UNDER_WAY(code) SOME_OP(IS_OP, code)
+
+#define IS_OF(a, i) (att_worker[a] == i)
+#define IS_CLAIM_FOR(k, i) (KIND(k) == CLAIM && X(k) == i)
+
+/* Runs of the whole protocol use numbers again, so that they are not bounded in incarnations and heartbeats; in the others
+ * a trail is easier to read, and the end comes by itself, when they are not. */
+#if !defined(SHORTEST) && !defined(LIVE)
+#define RENUMBERED
+#endif
+
+/* ALWAYS_ANSWERED: redeliver may answer a Fetch with what it was given at any time, so it makes no difference to what can
+ * happen whether a claim's own answer was sent, and both are one state. */
+
+/* Variants: each removes one guard. */
+#ifdef WITHOUT_SEQ
+byte got[WORKERS + 1]; /* the newest heartbeat that has come; hb_seq only counts those that come */
+#define GOT(i) got[i]
+#else
+#define GOT(i) hb_seq[i]
+#endif
+#ifdef WITHOUT_ENDLESS_SWEEP
+bit swept[WORKERS + 1];
+#define SWEPT(i) swept[i]
+#else
+#define SWEPT(i) 0
+#endif
+#ifdef WITHOUT_LOST_CLAIM
+#define CLAIMS_FOR(i) 1
+#else
+#define CLAIMS_FOR(i) !lost[i]
+#endif
+#ifdef WITHOUT_LOST_HEARTBEAT
+#define RENEWS(i) 1
+#else
+#define RENEWS(i) !lost[i]
+#endif
+#ifdef WITHOUT_SEEN
+#define STILL_SEEN(i, seen) 1
+#else
+#define STILL_SEEN(i, seen) (hb_seq[i] == (seen))
+#endif
+#define HAS_SAID(i) (GOT(i) > 0 || beat_highest[BEAT(i, 0)] > 0)
+#ifdef WITHOUT_FETCH_BOUND
+#define WAS_SENT(i, f) 1
+#else
+#define WAS_SENT(i, f) ((f) <= beat_highest[BEAT(i, GOT(i))])
+#endif
+#ifdef WITHOUT_WAITING
+#define WAS_SETTLED(i, f) 1
+#else
+#define WAS_SETTLED(i, f) (!(beat_waiting[BEAT(i, GOT(i))] & BIT(f)))
+#endif
+#ifdef WITHOUT_HELD
+#define WAS_NOT_HELD(i, a) 1
+#else
+#define WAS_NOT_HELD(i, a) (!(beat_held[BEAT(i, GOT(i))] & BIT(a)))
+#endif
+#ifdef WITHOUT_TOKEN
+#define HAS(t, a) EXECUTING(t)
+#else
+#define HAS(t, a) (status[t] == (a))
+#endif
+#ifdef WITHOUT_WATCHED_EXPIRY
+#define IS_EXPIRED(a) (expired[a] || clock_jumped)
+#else
+#define IS_EXPIRED(a) expired[a] /* and so the database's clock does not matter */
+#endif
+#if defined(WITHOUT_DROPPED_ANSWERS) || defined(WITHOUT_INCARNATION)
+#define ANSWERS_STAY /* answers that nobody waits for have to be kept */
+#endif
+
+#ifdef LIVE
+bit calm;            /* there are no more faults from now on */
+bit news[WORKERS + 1]; /* a heartbeat has raised hb_seq, and take_back_find has not been asked yet */
+#define CALM calm
+#define NEWS(i) news[i]
+#else
+#define CALM 0
+#define NEWS(i) 1
+#endif
+
+#ifdef SHORTEST
+#define SCRATCH
+#else
+#define SCRATCH hidden
+#endif
+/* What must always hold. The name is what a run says when it does not; it is 0. */
+#define PROMISE(condition, name) assert((condition) || name)
+SCRATCH byte no_two_holders, no_handler_starts_without_the_lock, no_lock_is_taken_from_a_running_handler;
+SCRATCH byte stale_finish_changes_nothing, stale_statement_changes_nothing;
+SCRATCH byte take_back_never_hits_what_is_held, take_back_never_hits_what_will_be_accepted;
+SCRATCH byte nobody_is_told_lost_who_is_not, task_whose_worker_is_gone_can_leave_executing;
+
+/* For use within a step; 0 between steps. Not part of the state, unless the search is to be breadth first (SHORTEST), which
+ * cannot have that. */
+SCRATCH byte b, c, k, n, free_a, w_a, w_i;
+SCRATCH short swap;
+#define DONE retire(); b = 0; c = 0; k = 0; n = 0; free_a = 0; w_a = 0; w_i = 0; swap = 0
+
+/* --- bookkeeping: no steps of their own ------------------------------------------------------------------------------ */
+
+inline sort_ops()
+{
+	for (c : 1 .. OPS - 1) {
+		for (k : 1 .. OPS - 1) {
+			if
+			:: op[k - 1] < op[k] -> swap = op[k]; op[k] = op[k - 1]; op[k - 1] = swap
+			:: else
+			fi
+		}
+	};
+	skip
+}
+
+inline add_op(code)
+{
+	op[OPS - 1] = code;
+	sort_ops()
+}
+
+/* Drops statements under way that will match nothing: claims of a task whose version has changed. */
+inline drop_claims(t)
+{
+	for (k : 0 .. OPS - 1) {
+		if
+		:: KIND(k) == CLAIM && Z(k) == t -> op[k] = 0
+		:: else
+		fi
+	}
+	sort_ops()
+}
+
+/* … worker_lose of a row whose hb_seq has changed, or that is lost. */
+inline drop_lose(i)
+{
+	for (k : 0 .. OPS - 1) {
+		if
+		:: IS_LOSING(k, i) -> op[k] = 0
+		:: else
+		fi
+	}
+	sort_ops()
+}
+
+/* … end_attempts with a token that is the task's no more. */
+inline drop_ends(a)
+{
+#ifndef WITHOUT_TOKEN
+	for (k : 0 .. OPS - 1) {
+		if
+		:: IS_ENDING(k, a) -> op[k] = 0
+		:: else
+		fi
+	}
+	sort_ops()
+#else
+	skip
+#endif
+}
+
+/* Forgets an attempt that has not the task any more, if no process knows it and no message with it could do anything. */
+inline forget(a)
+{
+	if
+	:: att_worker[a] != 0 && status[att_task[a]] != a && !HELD(a) && reported[a] == 0 && !ENDING(a) &&
+#ifdef ANSWERS_STAY
+	    (!answered[a] || !ALIVE(att_worker[a])) ->
+#else
+	    (!answered[a] || place[a] == PLACE_GONE || phase[att_worker[a]] != PHASE_SERVING ||
+	        !(waiting[att_worker[a]] & BIT(att_fetch[a]))) ->
+#endif
+		att_worker[a] = 0; att_fetch[a] = 0; att_task[a] = 0;
+		place[a] = PLACE_NONE; answered[a] = 0; judged[a] = 0;
+#ifdef EXPIRY
+		expired[a] = 0;
+#endif
+#ifdef WITHOUT_INCARNATION
+		att_by[a] = 0;
+#endif
+	:: else
+	fi
+}
+
+/* After a change of what a worker waits for: answers that nobody will take in any more are forgotten. */
+inline forget_answers()
+{
+	for (n : 1 .. ATTEMPTS) {
+#ifndef ANSWERS_STAY
+		if
+		:: att_worker[n] != 0 && answered[n] && (place[n] != PLACE_NONE || phase[att_worker[n]] != PHASE_SERVING ||
+		       !(waiting[att_worker[n]] & BIT(att_fetch[n]))) -> answered[n] = 0
+		:: else
+		fi;
+#endif
+		forget(n)
+	};
+	skip
+}
+
+/* What heartbeats below this one say is of no use any more. */
+inline clear_beats(i, below)
+{
+	for (b : 0 .. BEATS) {
+		if
+		:: b < below -> beat_held[BEAT(i, b)] = 0; beat_highest[BEAT(i, b)] = 0; beat_waiting[BEAT(i, b)] = 0
+		:: else
+		fi
+	};
+	skip
+}
+
+/* Of a lost incarnation: its heartbeats do nothing any more; a lease that is over does not come back; where its process
+ * is gone too, no number of it matters. */
+inline normalise_lost(i)
+{
+#ifndef WITHOUT_LOST_HEARTBEAT
+	drop_lose(i);
+	clear_beats(i, BEATS + 1);
+#ifdef LIVE
+	news[i] = 0;
+#endif
+	if
+	:: over[i] > acked[i] && over[i] > GOT(i) || GONE(i) ->
+		sent[i] = 0; acked[i] = 0; hb_seq[i] = 0; over[i] = 1;
+#ifdef WITHOUT_SEQ
+		got[i] = 0;
+#endif
+	:: else
+	fi;
+#ifndef WITHOUT_LOST_CLAIM
+	if
+	:: GONE(i) -> highest[i] = 0
+	:: else
+	fi
+#endif
+#else
+	skip
+#endif
+}
+
+/* Heartbeats are counted from the last that has both come and been acknowledged, so that there may be any number. */
+inline normalise_beats(i)
+{
+#ifdef RENUMBERED
+	if
+	:: !lost[i] && acked[i] > 0 && hb_seq[i] > 0 ->
+		for (k : 0 .. OPS - 1) {
+			if
+			:: IS_LOSING(k, i) -> op[k] = op[k] - 10
+			:: else
+			fi
+		}
+		sent[i]--; acked[i]--; hb_seq[i]--;
+		over[i] = (over[i] > 0 -> over[i] - 1 : 0);
+		for (b : 0 .. BEATS - 1) {
+			beat_held[BEAT(i, b)] = beat_held[BEAT(i, b + 1)];
+			beat_highest[BEAT(i, b)] = beat_highest[BEAT(i, b + 1)];
+			beat_waiting[BEAT(i, b)] = beat_waiting[BEAT(i, b + 1)]
+		}
+		beat_held[BEAT(i, BEATS)] = 0; beat_highest[BEAT(i, BEATS)] = 0; beat_waiting[BEAT(i, BEATS)] = 0
+	:: else
+	fi
+#else
+	skip
+#endif
+}
+
+inline normalise(i)
+{
+	if
+	:: lost[i] -> normalise_lost(i)
+	:: else -> normalise_beats(i)
+	fi
+}
+
+/* The number of a lost incarnation whose process is gone, and that nothing under way and no attempt names, is used again
+ * for another one: what is still on the way from it does nothing. */
+inline retire()
+{
+#ifdef RENUMBERED
+	for (n : 1 .. WORKERS) {
+		if
+		:: lost[n] && GONE(n) && !SOME_ATTEMPT(IS_OF, n) && !SOME_OP(IS_CLAIM_FOR, n) ->
+			lost[n] = 0; phase[n] = PHASE_NONE; over[n] = 0
+		:: else
+		fi
+	};
+	skip
+#else
+	skip
+#endif
+}
+
+/* --- what commits do ---------------------------------------------------------------------------------------------- */
+
+/* The task's row gets a new version without its attempt: the end of attempt `a`. */
+inline attempt_over(a, becomes)
+{
+	status[att_task[a]] = becomes;
+	drop_ends(a);
+#ifdef RENUMBERED
+	/* It makes no difference any more how its handler ended. */
+	if
+	:: reported[a] == PLACE_OUTBOX_C -> reported[a] = PLACE_OUTBOX_F
+	:: else
+	fi;
+	if
+	:: place[a] == PLACE_OUTBOX_C -> place[a] = PLACE_OUTBOX_F
+	:: else
+	fi;
+#endif
+	for (b : 0 .. WORKERS * (BEATS + 1) - 1) {
+		beat_held[b] = beat_held[b] & ~BIT(a)
+	}
+	forget(a)
+}
+
+/* Ended in any way but well. */
+inline give_back(a)
+{
+#ifdef CANCEL
+	if
+	:: cancel_requested[att_task[a]] -> attempt_over(a, ENDED)
+	:: else -> attempt_over(a, WAITS)
+	fi
+#else
+	attempt_over(a, WAITS)
+#endif
+}
+
+/* end_attempts, of what a manager found (as `kind` says). `a` is the token; `w_a` becomes the attempt that has the task. */
+inline end_attempts(a, t, kind)
+{
+	if
+	:: HAS(t, a) ->
+		w_a = status[t];
+		if
+		:: kind == END_LOST -> printf("end_attempts: %d, lost\n", w_a)
+		:: kind == END_TAKEN_BACK -> printf("end_attempts: %d, taken_back\n", w_a)
+		:: else -> printf("end_attempts: %d, expired\n", w_a)
+		fi;
+		PROMISE(w_a == a, stale_statement_changes_nothing);
+		PROMISE(place[w_a] != PLACE_RUNNING, no_lock_is_taken_from_a_running_handler);
+		if
+		:: kind == END_TAKEN_BACK ->
+			PROMISE(!HELD(w_a), take_back_never_hits_what_is_held);
+			PROMISE(!(phase[att_worker[w_a]] == PHASE_SERVING && (waiting[att_worker[w_a]] & BIT(att_fetch[w_a]))),
+			    take_back_never_hits_what_will_be_accepted)
+		:: else
+		fi;
+		give_back(w_a)
+	:: else
+	fi
+}
+
+/* worker_lose: the row is checked as it is now. */
+inline worker_lose(i, seen)
+{
+	if
+	:: !lost[i] && STILL_SEEN(i, seen) ->
+		printf("worker_lose: incarnation %d, its heartbeats stood still at %d\n", i, seen);
+		lost[i] = 1;
+		normalise_lost(i)
+	:: else
+	fi
+}
+
+/* What the reading statements find. take_back_find goes by what the heartbeat that raised hb_seq last said: what an older
+ * one allows to take back, a newer one does too. */
+#define WORKERS_WATCH(i) (phase[i] != PHASE_NONE && !lost[i] && over[i] > GOT(i))
+#define LOST_FIND(a) (att_worker[a] != 0 && status[att_task[a]] == a && lost[att_worker[a]] && !SWEPT(att_worker[a]))
+#define TAKE_BACK_FIND(a) (att_worker[a] != 0 && status[att_task[a]] == a && !lost[att_worker[a]] && \
+	HAS_SAID(att_worker[a]) && WAS_SENT(att_worker[a], att_fetch[a]) && \
+	WAS_SETTLED(att_worker[a], att_fetch[a]) && WAS_NOT_HELD(att_worker[a], a))
+
+/* --- a worker: its process, its lease, its row -------------------------------------------------------------------- */
+
+/* A lease ends. The guard has killed the handlers that ran by it. */
+inline lease_ends(i)
+{
+	printf("the lease of incarnation %d by heartbeat %d ends\n", i, over[i]);
+	over[i]++;
+#ifndef WITHOUT_GUARD
+	if
+	:: acked[i] < over[i] ->
+		for (c : 1 .. ATTEMPTS) {
+			if
+			:: att_worker[c] != 0 && BY(c) == i && place[c] == PLACE_RUNNING ->
+				if
+				:: ALIVE(i) -> place[c] = PLACE_OUTBOX_F
+				:: else -> place[c] = PLACE_GONE
+				fi
+			:: else
+			fi
+		}
+		forget_answers()
+	:: else
+	fi;
+#endif
+	normalise(i)
+}
+
+/* One snapshot. */
+inline heartbeat_compose(i)
+{
+	sent[i]++;
+	beat_highest[BEAT(i, sent[i])] = highest[i];
+	beat_waiting[BEAT(i, sent[i])] = waiting[i];
+	for (k : 1 .. ATTEMPTS) {
+		if
+		:: att_worker[k] == i && HELD(k) -> beat_held[BEAT(i, sent[i])] = beat_held[BEAT(i, sent[i])] | BIT(k)
+		:: else
+		fi
+	}
+	printf("Heartbeat %d of incarnation %d: highest_fetch_id %d, waiting_fetch_ids (bits) %d, held (bits) %d\n", sent[i], i,
+	    highest[i], waiting[i], beat_held[BEAT(i, sent[i])])
+}
+
+/* The end of a process: what was in its memory is gone. Its handlers run on until the guard has killed them. */
+inline process_ends(i, how)
+{
+	phase[i] = how;
+	waiting[i] = 0;
+	for (c : 1 .. ATTEMPTS) {
+		if
+		:: att_worker[c] != 0 && BY(c) == i && HELD(c) && place[c] != PLACE_RUNNING -> place[c] = PLACE_GONE
+		:: else
+		fi
+	}
+	forget_answers();
+	normalise(i)
+}
+
+inline session_lost(i)
+{
+	printf("session_lost: incarnation %d is told that it is lost\n", i);
+	PROMISE(lost[i], nobody_is_told_lost_who_is_not);
+	phase[i] = PHASE_LOST;
+	waiting[i] = 0;
+	for (c : 1 .. ATTEMPTS) {
+		if
+		:: att_worker[c] != 0 && BY(c) == i && place[c] == PLACE_READY -> place[c] = PLACE_OUTBOX_F
+		:: else
+		fi
+	}
+	forget_answers()
+}
+
+/* heartbeat, seq s: all its conditions are on the row it updates. Those of its copies and of older ones match nothing;
+ * worker_look then tells them from a lost worker's, and they are answered OK like the first. */
+#ifdef WITHOUT_SEQ
+#define HEARTBEAT_COMES(i, s) (sent[i] >= s && RENEWS(i))
+#else
+#define HEARTBEAT_COMES(i, s) (sent[i] >= s && hb_seq[i] < s && RENEWS(i))
+#endif
+inline heartbeat(i, s)
+{
+	printf("heartbeat: %d of incarnation %d comes, hb_seq is raised\n", s, i);
+#ifdef WITHOUT_SEQ
+	hb_seq[i] = 1 + hb_seq[i] % 2; /* just another number */
+	if
+	:: got[i] < s -> got[i] = s
+	:: else
+	fi;
+#else
+	hb_seq[i] = s;
+#endif
+	clear_beats(i, GOT(i));
+#ifdef LIVE
+	news[i] = 1;
+#endif
+#if !defined(WITHOUT_SEEN) && !defined(WITHOUT_TWO_COMMITS)
+	drop_lose(i);
+#endif
+	normalise_beats(i)
+}
+
+/* Incarnations get the lowest number that is free. */
+#if WORKERS == 2
+#define IS_NEXT(i) (phase[i] == PHASE_NONE && (i == 1 || phase[1] != PHASE_NONE))
+#else
+#define IS_NEXT(i) (phase[i] == PHASE_NONE && (i == 1 || phase[1] != PHASE_NONE) && (i < 3 || phase[2] != PHASE_NONE))
+#endif
+#define ANEW_FROM(i, before) (IS_NEXT(i) && phase[before] == PHASE_LOST && STOPPED(before))
+inline registers_anew(i, before)
+{
+	printf("register: incarnation %d, of the same process; previous %d is lost\n", i, before);
+	phase[i] = PHASE_SERVING;
+	phase[before] = PHASE_OVER;
+	lost[before] = 1;
+	normalise_lost(before)
+}
+
+proctype worker(byte i)
+{
+end:	do
+	/* the process */
+	:: d_step { IS_NEXT(i) && !CALM ->
+		printf("register: incarnation %d, of a new process\n", i);
+		phase[i] = PHASE_SERVING; DONE }
+#ifdef ANEW
+	:: d_step { ANEW_FROM(i, 1) -> registers_anew(i, 1); DONE }
+	:: d_step { ANEW_FROM(i, 2) -> registers_anew(i, 2); DONE }
+#if WORKERS > 2
+	:: d_step { ANEW_FROM(i, 3) -> registers_anew(i, 3); DONE }
+#endif
+#endif
+	:: d_step { (phase[i] == PHASE_SERVING || phase[i] == PHASE_LOST) && !CALM ->
+		printf("the process of incarnation %d is killed\n", i);
+		process_ends(i, PHASE_KILLED); DONE }
+#ifdef LEAVING
+	:: d_step { phase[i] == PHASE_SERVING && STOPPED(i) && !CALM ->
+		printf("Leave of incarnation %d, its process ends\n", i);
+		process_ends(i, PHASE_LEFT); DONE }
+	:: d_step { phase[i] == PHASE_LEFT && !lost[i] ->
+		printf("leave: incarnation %d is lost\n", i);
+		lost[i] = 1;
+		normalise_lost(i); DONE }
+#endif
+	/* HeartbeatResponse with `lost`, or FAILED_PRECONDITION to a Fetch */
+	:: d_step { phase[i] == PHASE_SERVING && lost[i] -> session_lost(i); DONE }
+#ifdef WITHOUT_LOOK
+	:: d_step { phase[i] == PHASE_SERVING && sent[i] > acked[i] && hb_seq[i] >= sent[i] -> session_lost(i); DONE }
+#endif
+	/* its lease */
+	:: d_step { phase[i] != PHASE_NONE && over[i] <= sent[i] && !(lost[i] && GONE(i)) -> lease_ends(i); DONE }
+	:: d_step { phase[i] == PHASE_SERVING && sent[i] < BEATS_OF(i) && (RENEWS(i) || over[i] <= acked[i]) -> heartbeat_compose(i); DONE }
+	:: d_step { phase[i] == PHASE_SERVING && acked[i] < sent[i] && GOT(i) >= sent[i] ->
+		printf("HeartbeatResponse %d to incarnation %d: its lease is renewed\n", sent[i], i);
+		acked[i] = sent[i];
+		normalise(i); DONE }
+	/* its row */
+	:: d_step { HEARTBEAT_COMES(i, 1) -> heartbeat(i, 1); DONE }
+#if BEATS > 1
+	:: d_step { HEARTBEAT_COMES(i, 2) -> heartbeat(i, 2); DONE }
+#endif
+#if BEATS > 2
+	:: d_step { HEARTBEAT_COMES(i, 3) -> heartbeat(i, 3); DONE }
+#endif
+	od
+}
+
+/* What managers do by themselves about an incarnation. */
+proctype watch(byte i)
+{
+end:	do
+	:: d_step { WORKERS_WATCH(i) && FREE_OP && !LOSING(i) ->
+		printf("workers_watch: incarnation %d has stood still at %d for a lease\n", i, hb_seq[i]);
+		add_op(OP(WORKER_LOSE, i, hb_seq[i], 0)); DONE }
+#ifdef WITHOUT_ENDLESS_SWEEP
+	:: d_step { lost[i] && !swept[i] ->
+		printf("lost_find: incarnation %d has nothing more\n", i);
+		swept[i] = 1; DONE }
+#endif
+	od
+}
+
+/* --- a Fetch, alone or with a Report ------------------------------------------------------------------------------- */
+
+inline claim_begins(i, f, t)
+{
+	printf("claim begins: task %d for Fetch %d of incarnation %d\n", t, f, i);
+	add_op(OP(CLAIM, i, f, t))
+}
+
+#ifdef CANCEL
+#define CLAIMABLE(t) (status[t] == WAITS && !cancel_requested[t])
+#else
+#define CLAIMABLE(t) (status[t] == WAITS)
+#endif
+
+proctype fetch(byte i; byte f)
+{
+end:	do
+	:: d_step { phase[i] == PHASE_SERVING && highest[i] == f - 1 && !CALM ->
+		printf("Fetch %d of incarnation %d\n", f, i);
+		highest[i] = f;
+		waiting[i] = waiting[i] | BIT(f); DONE }
+	/* An answer with nothing, INVALID_ARGUMENT, or the worker's own deadline. */
+	:: d_step { phase[i] == PHASE_SERVING && (waiting[i] & BIT(f)) ->
+		printf("Fetch %d of incarnation %d is settled with nothing\n", f, i);
+		waiting[i] = waiting[i] & ~BIT(f);
+		forget_answers(); DONE }
+	/* A manager has it, the first copy or another. */
+	:: d_step { phase[i] != PHASE_NONE && highest[i] >= f && CLAIMS_FOR(i) && CLAIMABLE(1) && FREE_OP &&
+		!UNDER_WAY(OP(CLAIM, i, f, 1)) -> claim_begins(i, f, 1); DONE }
+#if TASKS > 1
+	:: d_step { phase[i] != PHASE_NONE && highest[i] >= f && CLAIMS_FOR(i) && CLAIMABLE(2) && FREE_OP &&
+		!UNDER_WAY(OP(CLAIM, i, f, 2)) -> claim_begins(i, f, 2); DONE }
+#endif
+	od
+}
+
+/* --- statements under way --------------------------------------------------------------------------------------- */
+
+/* The claim's commit: a new attempt. Its version of the task was still the latest, or it had been dropped. */
+inline claim_commits(x, is_answered)
+{
+	for (n : 1 .. ATTEMPTS) {
+		if
+		:: att_worker[n] == 0 -> free_a = n
+		:: else
+		fi
+	}
+	att_worker[free_a] = X(x);
+	att_fetch[free_a] = Y(x);
+	att_task[free_a] = Z(x);
+	status[Z(x)] = free_a;
+#ifdef ALWAYS_ANSWERED
+	answered[free_a] = 1;
+#else
+	answered[free_a] = is_answered;
+#endif
+#ifdef WITHOUT_INCARNATION
+	att_by[free_a] = X(x);
+#endif
+	if
+	:: is_answered -> printf("claim commits: attempt %d at task %d; FetchResponse to Fetch %d of incarnation %d\n", free_a,
+		Z(x), Y(x), X(x))
+	:: else -> printf("claim commits: attempt %d at task %d for Fetch %d of incarnation %d; nobody is told\n", free_a,
+		Z(x), Y(x), X(x))
+	fi;
+	drop_claims(att_task[free_a]);
+	forget_answers()
+}
+
+proctype statement(byte x)
+{
+end:	do
+	:: d_step { KIND(x) == CLAIM && FREE_ATTEMPT -> claim_commits(x, 1); DONE }
+	/* The connection or the manager was lost meanwhile. */
+#ifndef ALWAYS_ANSWERED
+	:: d_step { KIND(x) == CLAIM && FREE_ATTEMPT && !CALM -> claim_commits(x, 0); DONE }
+#endif
+	:: d_step { op[x] != 0 && !CALM ->
+		printf("statement %d is rolled back, or its manager is killed\n", op[x]);
+		n = X(x);
+		b = KIND(x);
+		op[x] = 0;
+		sort_ops();
+		if
+		:: b >= END_LOST && b <= END_EXPIRED -> w_a = n; forget(w_a)
+		:: else
+		fi; DONE }
+	:: d_step { KIND(x) == WORKER_LOSE ->
+		w_i = X(x); b = Y(x);
+		op[x] = 0;
+		sort_ops();
+		n = b;
+		worker_lose(w_i, n); DONE }
+	:: d_step { KIND(x) >= END_LOST && KIND(x) <= END_EXPIRED ->
+		free_a = X(x); w_i = KIND(x); n = Z(x);
+		op[x] = 0;
+		sort_ops();
+		end_attempts(free_a, n, w_i);
+		forget_answers(); DONE }
+#ifdef WITHOUT_TWO_COMMITS
+	/* What it read when it began, it goes by: only the row that it updates is checked again. */
+	:: d_step { KIND(x) == LOSE_AND_END ->
+		w_i = X(x); n = Y(x); free_a = Z(x);
+		op[x] = 0;
+		sort_ops();
+		worker_lose(w_i, n);
+		if
+		:: att_worker[free_a] != 0 -> end_attempts(free_a, att_task[free_a], END_LOST)
+		:: else
+		fi;
+		forget_answers(); DONE }
+#endif
+	od
+}
+
+/* --- an attempt: at the worker, its reports, and what finds it ----------------------------------------------------- */
+
+#ifdef WITHOUT_DROPPED_ANSWERS
+#define ACCEPTED(a) (answered[a] && !HELD(a) && phase[att_worker[a]] == PHASE_SERVING)
+#else
+#define ACCEPTED(a) (answered[a] && place[a] == PLACE_NONE && phase[att_worker[a]] == PHASE_SERVING && \
+	(waiting[att_worker[a]] & BIT(att_fetch[a])))
+#endif
+/* Who looks at the lease before a handler starts: the guard, when it gets SPAWN_START; without it the worker, before. */
+#define LEASED(i) (acked[i] >= over[i])
+#ifdef WITHOUT_GUARD
+#define WORKER_STARTS(i) LEASED(i)
+#define GUARD_STARTS(i) 1
+#else
+#define WORKER_STARTS(i) 1
+#define GUARD_STARTS(i) LEASED(i)
+#endif
+#ifdef EXPIRY
+#define STALE(a) expired[a]
+#else
+#define STALE(a) 0
+#endif
+
+inline accept_answer(a)
+{
+	printf("FetchResponse to Fetch %d of incarnation %d: attempt %d is ready\n", att_fetch[a], att_worker[a], a);
+	waiting[att_worker[a]] = waiting[att_worker[a]] & ~BIT(att_fetch[a]);
+	place[a] = PLACE_READY
+}
+
+/* A report is handled: complete or end_attempts, and if it matched nothing late_results. */
+inline report_handled(a, t)
+{
+	judged[a] = 1;
+	if
+	:: HAS(t, a) ->
+		if
+		:: reported[a] == PLACE_OUTBOX_C -> printf("complete: attempt %d\n", a)
+		:: else -> printf("end_attempts: attempt %d, as reported\n", a)
+		fi;
+		PROMISE(status[t] == a, stale_finish_changes_nothing);
+		if
+		:: reported[a] == PLACE_OUTBOX_C -> attempt_over(a, ENDED)
+		:: else -> give_back(a)
+		fi
+	:: else -> printf("late_results: attempt %d\n", a)
+	fi;
+#ifdef RENUMBERED
+	/* The attempt is over, and whether its worker has the verdict already makes no difference to anything. */
+	if
+	:: IN_OUTBOX(a) -> place[a] = PLACE_GONE; forget_answers()
+	:: else
+	fi
+#else
+	skip
+#endif
+}
+
+proctype attempt(byte a)
+{
+end:	do
+	/* the worker */
+	:: d_step { att_worker[a] != 0 && ACCEPTED(a) ->
+		accept_answer(a);
+		forget_answers(); DONE }
+#if TASKS > 1 || defined(BOTH)
+	/* … the same answer with another attempt, too */
+	:: d_step { att_worker[a] != 0 && ACCEPTED(a) ->
+		for (c : 1 .. ATTEMPTS) {
+			if
+			:: c != a && att_worker[c] == att_worker[a] && att_fetch[c] == att_fetch[a] && answered[c] &&
+			   place[c] == PLACE_NONE && ACCEPTED(a) -> place[c] = PLACE_READY
+			:: else
+			fi
+		}
+		accept_answer(a);
+		forget_answers(); DONE }
+#endif
+#ifdef WITHOUT_INCARNATION
+	:: d_step { att_worker[a] == 1 && answered[a] && place[a] == PLACE_NONE && phase[1] == PHASE_OVER &&
+		phase[2] == PHASE_SERVING && (waiting[2] & BIT(att_fetch[a])) ->
+		printf("FetchResponse to Fetch %d of incarnation 1, taken in by incarnation 2: attempt %d is ready\n", att_fetch[a], a);
+		waiting[2] = waiting[2] & ~BIT(att_fetch[a]);
+		att_by[a] = 2;
+		place[a] = PLACE_READY;
+		forget_answers(); DONE }
+#endif
+	:: d_step { place[a] == PLACE_READY && phase[BY(a)] == PHASE_SERVING && !STALE(a) && WORKER_STARTS(BY(a)) ->
+		printf("SPAWN_START of attempt %d\n", a);
+		place[a] = PLACE_STARTING; DONE }
+	/* Drained, waited too long, or the lease has ended. */
+	:: d_step { place[a] == PLACE_READY ->
+		printf("attempt %d goes back, not begun\n", a);
+		place[a] = PLACE_OUTBOX_F; DONE }
+	/* the guard */
+	:: d_step { place[a] == PLACE_STARTING && GUARD_STARTS(BY(a)) ->
+		printf("the handler of attempt %d starts\n", a);
+		PROMISE(!RUNNING(att_task[a]), no_two_holders);
+		PROMISE(status[att_task[a]] == a, no_handler_starts_without_the_lock);
+		place[a] = PLACE_RUNNING; DONE }
+	:: d_step { place[a] == PLACE_STARTING && !LEASED(BY(a)) ->
+		printf("the guard does not start attempt %d: the lease is over\n", a);
+		place[a] = PLACE_OUTBOX_F; DONE }
+	:: d_step { place[a] == PLACE_RUNNING && ALIVE(BY(a)) ->
+		printf("the handler of attempt %d ends well\n", a);
+		place[a] = PLACE_OUTBOX_C; DONE }
+	:: d_step { place[a] == PLACE_RUNNING && ALIVE(BY(a)) ->
+		printf("the handler of attempt %d ends badly, or is stopped\n", a);
+		place[a] = PLACE_OUTBOX_F; DONE }
+	:: d_step { place[a] == PLACE_RUNNING && !ALIVE(BY(a)) ->
+		printf("the handler of attempt %d is killed by the guard\n", a);
+		place[a] = PLACE_GONE;
+		forget_answers(); DONE }
+	/* its result */
+	:: d_step { IN_OUTBOX(a) && reported[a] == 0 && ALIVE(BY(a)) ->
+		printf("Report of attempt %d\n", a);
+		reported[a] = place[a]; DONE }
+#ifdef WITHOUT_TOKEN
+	:: d_step { reported[a] != 0 && (!judged[a] || EXECUTING(att_task[a])) ->
+#else
+	:: d_step { reported[a] != 0 && !judged[a] ->
+#endif
+		report_handled(a, att_task[a]); DONE }
+#ifndef RENUMBERED
+	:: d_step { IN_OUTBOX(a) && judged[a] ->
+		printf("ReportResponse: the verdict on attempt %d\n", a);
+		place[a] = PLACE_GONE;
+		forget_answers(); DONE }
+#endif
+	:: d_step { reported[a] != 0 && judged[a] && !HELD(a) && status[att_task[a]] != a ->
+		printf("the last copy of the Report of attempt %d is lost\n", a);
+		reported[a] = 0;
+		forget_answers(); DONE }
+	/* the managers */
+#ifndef ALWAYS_ANSWERED
+	:: d_step { att_worker[a] != 0 && status[att_task[a]] == a && !answered[a] && place[a] == PLACE_NONE &&
+#ifndef ANSWERS_STAY
+		(waiting[att_worker[a]] & BIT(att_fetch[a])) &&
+#endif
+		phase[att_worker[a]] == PHASE_SERVING ->
+		printf("redeliver: attempt %d; FetchResponse to Fetch %d of incarnation %d\n", a, att_fetch[a], att_worker[a]);
+		answered[a] = 1; DONE }
+#endif
+	:: d_step { LOST_FIND(a) && FREE_OP && !ENDING(a) ->
+		printf("lost_find: attempt %d\n", a);
+#ifdef WITHOUT_ENDLESS_SWEEP
+		swept[att_worker[a]] = 1;
+#endif
+		add_op(OP(END_LOST, a, 0, att_task[a])); DONE }
+	:: d_step { TAKE_BACK_FIND(a) && NEWS(att_worker[a]) && FREE_OP && !ENDING(a) ->
+		printf("take_back_find: attempt %d, by heartbeat %d of incarnation %d\n", a, GOT(att_worker[a]), att_worker[a]);
+#ifdef LIVE
+		news[att_worker[a]] = 0;
+#endif
+		add_op(OP(END_TAKEN_BACK, a, 0, att_task[a])); DONE }
+#ifdef WITHOUT_TWO_COMMITS
+	:: d_step { att_worker[a] != 0 && status[att_task[a]] == a && WORKERS_WATCH(att_worker[a]) && FREE_OP ->
+		printf("workers_watch: incarnation %d has stood still at %d for a lease; lost_find, too: attempt %d\n",
+		    att_worker[a], hb_seq[att_worker[a]], a);
+		add_op(OP(LOSE_AND_END, att_worker[a], hb_seq[att_worker[a]], a)); DONE }
+#endif
+#ifdef EXPIRY
+	/* A time-out is a lease shorter than the expiry: by then its handler has ended, one way or the other. */
+	:: d_step { att_worker[a] != 0 && status[att_task[a]] == a && !expired[a] && place[a] != PLACE_STARTING &&
+		place[a] != PLACE_RUNNING ->
+		printf("attempt %d expires\n", a);
+		expired[a] = 1; DONE }
+	:: d_step { att_worker[a] != 0 && status[att_task[a]] == a && IS_EXPIRED(a) && FREE_OP && !ENDING(a) ->
+		printf("expired_find: attempt %d\n", a);
+		add_op(OP(END_EXPIRED, a, 0, att_task[a])); DONE }
+#endif
+	od
+}
+
+/* --- submitters, operators, and the proof that a task can leave executing -------------------------------------------- */
+
+#ifdef RENUMBERED
+/* An ended task of which nobody speaks any more makes room for another. */
+#define IS_AT(a, t) (att_task[a] == t)
+proctype submitter(byte t)
+{
+end:	do
+	:: d_step { status[t] == ENDED && !SOME_ATTEMPT(IS_AT, t) ->
+		printf("submit: another task %d\n", t);
+#ifdef CANCEL
+		cancel_requested[t] = 0;
+#endif
+		status[t] = WAITS; DONE }
+	od
+}
+#endif
+
+#ifdef CANCEL
+inline cancel_mark(t)
+{
+	printf("cancel_mark: task %d\n", t);
+	cancel_requested[t] = 1;
+	drop_claims(t)
+}
+
+proctype canceller(byte t)
+{
+end:	do
+	:: d_step { !cancel_requested[t] && status[t] != ENDED ->
+		cancel_mark(t);
+		if
+		:: status[t] == WAITS -> status[t] = ENDED /* cancel_waiting, in the same transaction */
+		:: else
+		fi; DONE }
+	od
+}
+#endif
+
+#ifdef EXPIRY
+proctype database_clock()
+{
+end:	do
+	:: d_step { !clock_jumped -> printf("the database's clock jumps ahead\n"); clock_jumped = 1; DONE }
+	:: d_step { clock_jumped -> printf("the database's clock jumps back\n"); clock_jumped = 0; DONE }
+	od
+}
+#endif
+
+#ifdef LIVE
+/* No more faults: no process is killed, no statement is rolled back, no outcome stays unknown. The network goes on doubling
+ * and delaying. Then no run, fair or not, may come back for ever to a task that executes under a worker that is gone. */
+proctype faults()
+{
+end:	do
+	:: d_step { !calm -> printf("no more faults from here on\n"); calm = 1; DONE }
+	od
+}
+#define executing_under_gone (EXECUTING(1) && GONE(att_worker[status[1]]))
+ltl leaves { !<>(calm && []<>executing_under_gone) }
+#else
+/* From every state in which a task executes under a worker that is gone, these steps of the protocol, in this order, are
+ * possible, and end that: its leases run out, a manager's watch and worker_lose, lost_find and end_attempts. The run then
+ * starts from the beginning, so that no further states are made. */
+inline start_again()
+{
+	for (n : 1 .. WORKERS) {
+		lost[n] = 0; hb_seq[n] = 0; phase[n] = PHASE_NONE; highest[n] = 0; waiting[n] = 0; sent[n] = 0; acked[n] = 0; over[n] = 0;
+		clear_beats(n, BEATS + 1);
+#ifdef WITHOUT_ENDLESS_SWEEP
+		swept[n] = 0;
+#endif
+#ifdef WITHOUT_SEQ
+		got[n] = 0;
+#endif
+	}
+	for (n : 1 .. ATTEMPTS) {
+		att_worker[n] = 0; att_fetch[n] = 0; att_task[n] = 0; place[n] = PLACE_NONE; answered[n] = 0; reported[n] = 0; judged[n] = 0;
+#ifdef EXPIRY
+		expired[n] = 0;
+#endif
+#ifdef WITHOUT_INCARNATION
+		att_by[n] = 0;
+#endif
+	}
+	for (n : 1 .. TASKS) {
+		status[n] = WAITS;
+#ifdef CANCEL
+		cancel_requested[n] = 0;
+#endif
+	}
+	for (n : 0 .. OPS - 1) {
+		op[n] = 0
+	}
+#ifdef EXPIRY
+	clock_jumped = 0;
+#endif
+	phase[1] = PHASE_SERVING
+}
+
+proctype witness(byte t)
+{
+end:	do
+	:: d_step { EXECUTING(t) && GONE(att_worker[status[t]]) ->
+		printf("task %d can leave executing now:\n", t);
+		free_a = status[t];
+		w_i = att_worker[free_a];
+		do
+		:: over[w_i] <= sent[w_i] && !lost[w_i] -> lease_ends(w_i)
+		:: else -> break
+		od;
+		if
+		:: WORKERS_WATCH(w_i) -> n = hb_seq[w_i]; worker_lose(w_i, n)
+		:: else
+		fi;
+		if
+		:: LOST_FIND(free_a) -> end_attempts(free_a, t, END_LOST)
+		:: else
+		fi;
+		PROMISE(status[t] != free_a, task_whose_worker_is_gone_can_leave_executing);
+		start_again(); DONE }
+	od
+}
+#endif
+
+init
+{
+	d_step {
+		phase[1] = PHASE_SERVING
+	}
+	atomic {
+		for (n : 1 .. WORKERS) {
+			run worker(n);
+			run watch(n);
+			run fetch(n, 1);
+			if
+			:: FETCHES > 1 && n == 1 || OTHERS_FETCHES > 1 && n > 1 -> run fetch(n, 2)
+			:: else
+			fi
+		}
+		for (n : 1 .. ATTEMPTS) {
+			run attempt(n)
+		}
+		for (n : 1 .. OPS) {
+			run statement(n - 1)
+		}
+		for (n : 1 .. TASKS) {
+#ifdef RENUMBERED
+			run submitter(n);
+#endif
+#ifdef CANCEL
+			run canceller(n);
+#endif
+#ifndef LIVE
+			run witness(n);
+#endif
+			skip
+		}
+#ifdef EXPIRY
+		run database_clock();
+#endif
+#ifdef LIVE
+		run faults();
+#endif
+		skip
+	}
+}
