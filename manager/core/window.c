@@ -24,7 +24,7 @@ enum {
 	ALL_EVERY_MS = 60 * 1000,
 	LOOK_SHARE = 100,            /* looks take at most this part of the time */
 	RETRY_MS = 200,              /* after a failed read */
-	OTHERS_MS = 2000,            /* so long another manager is given to take a task of its slice */
+	OTHERS_MS = 500,             /* so long another manager is given to take a task of its slice */
 	WHOLE_MS = 10 * 1000,        /* a stream that others do not see to is read whole for so long */
 };
 
