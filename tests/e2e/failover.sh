@@ -9,8 +9,8 @@
 PING_LIMIT_MS=1500
 KILLED_MS=1000
 FROZEN_MS=$((PING_LIMIT_MS + 400)) # and what a call takes by itself, where everybody shares two processors
-MOMENT_MS=700                      # likewise a command
-TOLD_MS=500 # what the other manager has not been told of yet, it finds within this time
+MOMENT_MS=1000                     # likewise a command; patience with an address that says nothing is five times as long
+TOLD_MS=1000 # what the other manager has not been told of, or has left to the frozen one, it takes within this time
 
 start_two() { # and the addresses of both for all that follows; each task `nothing` that is run is a line of $DIR/ran
 	handlers <<-'END'
@@ -57,10 +57,11 @@ stop_callers() {
 	expect_eq 0 "$STATUS" 'exit code of the worker'
 }
 
-# The longest call that went on at some moment of the SECONDS from FROM on.
+# The longest call of the SECONDS from FROM on; of one that had begun before, what it took from then on.
 longest_call() { # FROM SECONDS NAMES, a pattern
 	awk -v from="$1" -v to=$(($1 + $2 * 1000)) -v names="^($3)\$" '
-		$1 + $2 >= from && $1 <= to && $3 ~ names && $2 >= longest { longest = $2; line = FILENAME ": " $0 }
+		{ took = $1 < from ? $1 + $2 - from : $2 }
+		took >= longest && $1 <= to && $3 ~ names { longest = took; line = FILENAME ": " $0 }
 		END { print line > "/dev/stderr"; print longest + 0 }' "$DIR/log/library.log" "$DIR/log/command.log"
 }
 
