@@ -20,7 +20,8 @@ enum {
 	LEASE_STOP_PART = 4,   /* this part of it before its end what runs is asked to end, */
 	LEASE_KILL_PART = 8,   /* is killed, */
 	LEASE_GUARD_PART = 12, /* and is killed by the guard, */
-	LEASE_GUARD_MS = 150,  /* which needs no more than this */
+	LEASE_GUARD_MS = 150,  /* which needs no more than this, */
+	LEASE_DRIFT_PART = 500, /* beside what clocks may differ by in so long a time: twice what NTP lets them */
 };
 
 /* All zero: there has been none. */
@@ -39,7 +40,10 @@ struct lease {
 /* It ends at `until_ms` and is so long. */
 static inline void lease_set(struct lease *lease, int64_t until_ms, int64_t length_ms)
 {
-	int64_t guard = length_ms / LEASE_GUARD_PART < LEASE_GUARD_MS ? length_ms / LEASE_GUARD_PART : LEASE_GUARD_MS;
+	int64_t guard = LEASE_GUARD_MS + length_ms / LEASE_DRIFT_PART;
+
+	if (guard > length_ms / LEASE_GUARD_PART)
+		guard = length_ms / LEASE_GUARD_PART;
 
 	atomic_store(&lease->guard_ms, until_ms - guard);
 	atomic_store(&lease->kill_ms, until_ms - length_ms / LEASE_KILL_PART);

@@ -41,7 +41,7 @@ struct core_counters {
 };
 
 /* What is remarked in the log, once each. */
-enum core_remark { REMARK_HEARTBEAT, REMARK_LATE_RESULT };
+enum core_remark { REMARK_HEARTBEAT, REMARK_LATE_RESULT, REMARK_NAME_TAKEN };
 
 /* What the core asks of whoever runs it. */
 struct core_host {
@@ -90,6 +90,9 @@ static inline void core_alarm(struct core *core, int64_t at_ms)
 /* The database's time as reckoned here: its last reading plus the monotonic time since; never goes back. 0 before the
  * first reading. */
 int64_t core_database_us(const struct core *core);
+
+/* The database's clock as it is, by its last reading: it goes back when that does. 0 before the first. */
+int64_t core_clock_us(const struct core *core);
 
 /* Whether the database answers this manager: it has lately. */
 bool core_database_fresh(const struct core *core);

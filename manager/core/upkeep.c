@@ -45,6 +45,13 @@ int64_t upkeep_database_us(const struct upkeep *u)
 	return u->reading_us + (core_now(u->core) - u->reading_ms) * 1000;
 }
 
+int64_t upkeep_clock_us(const struct upkeep *u)
+{
+	if (!u->told_us)
+		return 0;
+	return u->told_us + (core_now(u->core) - u->told_to_ms) * 1000;
+}
+
 /* Whether the database's clock has run differently from ours between the last two ticks, by more than it took to read it
  * and a little. `jump_ms`: by how much. */
 static bool clock_jumped(const struct upkeep *u, int64_t now_us, int64_t from_ms, int64_t to_ms, int64_t *jump_ms)

@@ -13,6 +13,9 @@ void upkeep_destroy(struct upkeep *upkeep);
 /* See core_database_us. */
 int64_t upkeep_database_us(const struct upkeep *upkeep);
 
+/* See core_clock_us. */
+int64_t upkeep_clock_us(const struct upkeep *upkeep);
+
 /* Whether the database has answered lately. */
 bool upkeep_fresh(const struct upkeep *upkeep);
 

@@ -58,7 +58,7 @@ struct stream {
 	bool listed;            /* in the list of active streams */
 	bool failed;            /* the last page could not be read */
 	bool looking;           /* the page being read is a look, not progress */
-	int64_t next_due_us;    /* the first task that is not due yet */
+	int64_t next_due_us;    /* the first task that is not due yet, by the database's clock as it is */
 	int64_t trail_ms;       /* the next trailing look */
 	int64_t retry_ms;       /* a read failed: not before this */
 	int64_t look_began_ms;
@@ -303,12 +303,13 @@ static void candidate_drop(struct window *w, struct known *k)
 	free(k);
 }
 
-/* True if a task of this version and time may be claimed now. The version counts too: it is the database's own time, and
- * a little ahead of how it is reckoned here. */
+/* True if a task of this version and time may be claimed now, as window_page.sql says it. The version counts too: it is the
+ * database's own time, and a little ahead of how it is reckoned here. */
 static bool is_due(const struct window *w, int64_t run_at_us, int64_t version)
 {
-	int64_t now_us = core_database_us(w->core);
-	return run_at_us <= now_us || run_at_us <= version || now_us == 0;
+	int64_t clock_us = core_clock_us(w->core);
+	return run_at_us <= clock_us || run_at_us <= version || clock_us == 0 ||
+	    (version > clock_us && run_at_us <= core_database_us(w->core));
 }
 
 static void due_later(struct stream *s, int64_t run_at_us)
@@ -318,7 +319,7 @@ static void due_later(struct stream *s, int64_t run_at_us)
 	if (run_at_us >= s->next_due_us)
 		return;
 	s->next_due_us = run_at_us;
-	core_alarm(core, core_now(core) + (run_at_us - core_database_us(core)) / 1000 + 1);
+	core_alarm(core, core_now(core) + (run_at_us - core_clock_us(core)) / 1000 + 1);
 }
 
 void window_note(struct window *w, int route, int32_t priority, int64_t id, int64_t version, int64_t run_at_us,
@@ -453,7 +454,7 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 	else if (!s->whole && !s->unread && !s->count && s->passed.id)
 		read_whole(s, 0); /* nothing of its own is left */
 	if (s->next_due_us != STORE_TIME_NEVER)
-		core_alarm(w->core, now + (s->next_due_us - core_database_us(w->core)) / 1000 + 1);
+		core_alarm(w->core, now + (s->next_due_us - core_clock_us(w->core)) / 1000 + 1);
 	stream_settle(s);
 	dispatch_run(w->core->dispatch);
 }
@@ -628,7 +629,7 @@ int64_t window_turn(struct window *w, int64_t now_ms)
 {
 	int looks = 0, streams = (int)HASH_COUNT(w->streams);
 	int64_t trail_every = TRAIL_EVERY_MS * (1 + streams / LOOKS_AT_ONCE);
-	int64_t next = now_ms + TRAIL_EVERY_MS, now_us = core_database_us(w->core);
+	int64_t next = now_ms + TRAIL_EVERY_MS, now_us = core_database_us(w->core), clock_us = core_clock_us(w->core);
 	struct stream *s, *tmp;
 	bool wanted = dispatch_waiting(w->core->dispatch);
 	if (now_ms >= w->all_ms && now_us) {
@@ -636,12 +637,12 @@ int64_t window_turn(struct window *w, int64_t now_ms)
 		return next;
 	}
 	HASH_ITER (hh, w->streams, s, tmp) {
-		if (s->next_due_us <= now_us) {
+		if (s->next_due_us <= clock_us) {
 			int64_t due = s->next_due_us;
 			s->next_due_us = STORE_TIME_NEVER;
 			cursor_back(s, due, 0); /* a note may have moved it on meanwhile */
 		} else if (s->next_due_us != STORE_TIME_NEVER) {
-			int64_t due = now_ms + (s->next_due_us - now_us) / 1000 + 1;
+			int64_t due = now_ms + (s->next_due_us - clock_us) / 1000 + 1;
 			next = due < next ? due : next;
 		}
 		if (wanted && !s->unread && !s->reading && now_ms >= s->trail_ms && looks++ < LOOKS_AT_ONCE) {

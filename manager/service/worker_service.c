@@ -47,7 +47,11 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 		error_set(&taken, STATUS(ALREADY_EXISTS),
 		    "a worker named \"%s\" lives already, process %d on %s; give each its own name, or wait until that one is gone",
 		    c->op.name, (int)c->op.other_pid, c->op.other_host);
-		log_warn(NULL, "%s/%d was refused: %s", c->op.host, (int)c->op.pid, taken.message);
+		int64_t who = c->op.pid;
+		for (const char *at = c->op.name; *at; at++)
+			who = who * 31 + *at;
+		if (remarks_new(&c->services->core->remarks, REMARK_NAME_TAKEN, who, c->op.other_pid, core_now(core)))
+			log_warn(NULL, "%s/%d was refused: %s", c->op.host, (int)c->op.pid, taken.message);
 		rpc_call_fail_error(c->call, &taken);
 	} else {
 		if (c->op.previous)

@@ -2,12 +2,14 @@
 -- over, or another's, is not in the answer. Nobody's claim or end is touched: expiry is neither indexed nor part of the
 -- lock.
 --   one element an attempt, in id order: $1 ids, $2 tokens, $3 how much longer it may run, in ms; $4 the bound on the
---   whole attempt in ms, $5 buffer in ms that it has beyond that
+--   whole attempt in ms, $5 buffer in ms that it has beyond that, if that is not shorter than its worker's
+--   lease
 with given as materialized (
   select u.id, u.token, clock_timestamp() as at,
     least(clock_timestamp() + interval '1ms' * u.run_ms, u.token + interval '1ms' * $4::bigint) as until
   from unnest($1::bigint[], $2::timestamptz[], $3::bigint[]) u(id, token, run_ms))
-update tasks t set expiry = greatest(t.expiry, g.until + interval '1ms' * $5::bigint)
+update tasks t set expiry = greatest(t.expiry, g.until + interval '1ms' *
+  greatest($5::bigint, (select lease_ms from workers w where w.id = t.worker_id)))
 from given g
 where t.id = any(array[g.id]) and t.last_updated = g.token and t.status = 'executing'
 returning t.id, t.last_updated,

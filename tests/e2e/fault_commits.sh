@@ -60,7 +60,8 @@ story_a_wait_for_the_standby_that_was_cancelled_acknowledges_nothing() {
 # ---- its clock ----
 
 # Before each jump: attempts that run, one that fails and rests, one whose time has not come, and steady load. All goes on
-# as if nothing had happened; and a worker that dies just after is noticed.
+# as if nothing had happened, and what comes after it waits as long as it should; and a worker that dies just after is
+# noticed.
 story_its_clock_jumps_an_hour_each_way() {
 	start_faketime_postgres
 	start_manager "${SHORT[@]}"
@@ -83,6 +84,17 @@ story_its_clock_jumps_an_hour_each_way() {
 		expect_within "$BACK_US" 0 "$(longest_wait "$jumped")" 'the longest that a task waited since'
 		expect_eq "failed $(sql "select count(*) from task_history where details like 'resting%'")" "$(outcomes)" 'after the jump'
 		expect_eq 2 "$(sql 'select count(*) from workers where not lost')" 'workers'
+		# What comes after the jump has its own delays and rests, by the clock as it is.
+		asked=$(now_us)
+		submit_deeds "later$clock" 1 run=20 '"delay_ms":2000'
+		later=("${IDS[@]}")
+		submit_deeds "resting-later$clock" 1 'run=20 fail=1' '"retry":{"base_ms":2400}'
+		wait_until 15 "[ \"\$(sql \"select count(*) from tasks where details like '%later%'\")\" = 0 ]"
+		for id in "${later[@]}" "${IDS[@]}"; do
+			took=$(($(last_end "$id") - asked))
+			expect [ "$took" -ge 1800000 ]
+			expect [ "$took" -le 4500000 ]
+		done
 	done
 	for clock in 3600 0; do
 		submit_deeds "dead$clock" 2 run=1500

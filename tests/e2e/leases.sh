@@ -187,6 +187,7 @@ story_the_third_time_in_a_row_counts() {
 story_more_time_is_given_under_the_token_and_up_to_a_bound() {
 	set_up
 	tasks 1
+	sql 'update workers set lease_ms = 1000' >/dev/null
 	claim 1 1 1 >/dev/null
 	token=$(token 1)
 	sql "update tasks set timeout_ms = 1000, expiry = last_updated + interval '2s' where id = 1" >/dev/null
@@ -201,6 +202,17 @@ story_more_time_is_given_under_the_token_and_up_to_a_bound() {
 	expect_eq t "$(sql "select expiry <= '$token'::timestamptz + interval '121s' from tasks")"
 	end_attempt 1 failed >/dev/null
 	expect_eq '' "$(run extend "'{1}'" "'{\"$token\"}'" "'{60000}'" 3600000 1000)" 'it is over'
+}
+
+# The manager that claims may have been told a shorter lease and buffer than the one where the worker registered.
+story_no_attempt_expires_within_its_workers_lease() {
+	set_up
+	tasks 1
+	sql 'update workers set lease_ms = 100000' >/dev/null
+	claim 1 1 1 >/dev/null
+	expect_eq t "$(sql "select expiry - last_updated between interval '159s' and interval '161s' from tasks")"
+	run extend "'{1}'" "'{\"$(token 1)\"}'" "'{200000}'" 3600000 1000 >/dev/null
+	expect_eq t "$(sql "select expiry - last_updated between interval '299s' and interval '310s' from tasks")"
 }
 
 story_a_name_is_one_living_workers() {

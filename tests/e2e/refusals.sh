@@ -373,6 +373,7 @@ story_a_name_is_one_workers_at_a_time() {
 	alive other || fail 'it has not waited'
 	expect_eq "$before" "$(worker_incarnation twin)" 'the latest of that name'
 	expect_eq 1 "$(grep -c 'lives already' "$DIR/log/other.log")" 'lines in its log'
+	expect_eq 1 "$(said 'a worker named "twin" lives already')" "lines in the manager's"
 	expect_eq 'alive' "$(reeve workers --json | jq -r 'select(.name == "twin").state')"
 	stop twin
 	wait_until 10 '[ "$(worker_incarnation twin)" -gt '"$before"' ]'

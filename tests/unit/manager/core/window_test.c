@@ -382,3 +382,34 @@ Test(window, a_page_that_failed_is_asked_for_again)
 	cr_expect_eq(fetch.count, 3);
 	fake_end(core);
 }
+
+/* What was there before goes on by the reckoning; what is new goes by the clock as it is. */
+Test(window, a_clock_set_back_neither_hides_what_is_due_nor_hurries_what_is_not)
+{
+	begin();
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	fake.clock_us -= 3600 * INT64_C(1000000);
+	pass_quietly(2500, 0);
+	while (fake_count(FAKE_STREAMS))
+		fake_stream(route, 0);
+	pass_quietly(1000, 0);
+	int64_t clock = fake_db_us();
+	window_note(core->window, route, 0, 7, clock, clock + 3000000, 10);
+	cr_expect_null(fake_take(FAKE_CLAIM), "it is due in 3 s, though long past by the reckoning");
+	struct store_page *page = NULL;
+	for (int i = 0; i < 30 && !page; i++) {
+		fake_pass(core, 200);
+		while (fake_count(FAKE_PAGE)) {
+			page = fake_take(FAKE_PAGE);
+			if (fake_db_us() >= clock + 3000000)
+				break;
+			fake_page(page, 0, NULL, clock + 3000000);
+			page = NULL;
+		}
+	}
+	cr_assert_not_null(page);
+	cr_expect_lt(fake_db_us(), clock + 4500000, "and read again when it is");
+	fake_page(page, 1, (struct store_candidate[]){{7, clock, clock + 3000000, 10}}, 0);
+	cr_expect_neq(fake_tries(fake_claim_taken(), 7), 0);
+	fake_end(core);
+}
