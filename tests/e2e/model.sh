@@ -15,7 +15,7 @@ story_the_protocol_keeps_its_promises_in_every_state() {
 	expect_no_match 'not all' "$(cat "$DIR/runs")"
 }
 
-story_without_any_one_of_its_guards_it_does_not() {
+story_without_any_one_of_its_guards_one_breaks() {
 	run_model variants
 }
 

@@ -1,30 +1,31 @@
 /*
  * The lease protocol of Reeve: who may hold a task, and how a task whose worker is gone is given to others.
  *
- * One step here is one thing that happens at once: the commit of an SQL statement, a message composed or taken in under
- * the worker's lock, a moment at which a lease ends. Every step is atomic, and steps come in any order. Steps, statements,
- * messages and phases are named as the code names them, and each step prints what it does. README.md says what is modelled,
- * what is left out, how to read a trail, and what each run covers.
+ * One step here is one thing that happens at once: the commit of an SQL statement, a message composed or taken in
+ * under the worker's lock, a moment at which a lease ends. Every step is atomic, and steps come in any order. Steps,
+ * statements, messages and phases are named as the code names them, and each step prints what it does. README.md says
+ * what is modelled, what is left out, how to read a trail, and what each run covers.
  *
- * The network. A message that was sent may come never, once, or again and again, at any later time, in any order, to any
- * manager. So there are no channels: that a message was sent is a fact that stays, and it may be taken in whenever that
- * would do something. Being frozen is likewise nothing but taking no step for a while.
+ * The network. A message that was sent may come never, once, or again and again, at any later time, in any order, to
+ * any manager. So there are no channels: that a message was sent is a fact that stays, and it may be taken in whenever
+ * that would do something. Being frozen is likewise nothing but taking no step for a while.
  *
  * PostgreSQL, READ COMMITTED. A statement sees rows as they were when it began, except the row it updates, whose
- * conditions are checked again on its latest version (EvalPlanQual) once it has the lock. So a statement whose conditions
- * are all on the row it updates is one step; one that reads other rows, or is told what an earlier one read, is two: what
- * was read, and the commit any time later with the check of the updated row. Those in between are in `op`. One whose row
- * has got a version that it will not match is dropped from there at once.
+ * conditions are checked again on its latest version (EvalPlanQual) once it has the lock. So a statement whose
+ * conditions are all on the row it updates is one step; one that reads other rows, or is told what an earlier one read,
+ * is two: what was read, and the commit any time later with the check of the updated row. Those in between are in `op`.
+ * One whose row has got a version that it will not match is dropped from there at once.
  *
- * Managers keep nothing that matters to these promises: every statement is possible whenever its message was sent or its
- * rows are there. So this is any number of managers, killed and started at will, with at most OPS such statements of all
- * of them under way; and whatever a manager does with a Fetch, to ask redeliver first or to claim, is possible here.
+ * Managers keep nothing that matters to these promises: every statement is possible whenever its message was sent or
+ * its rows are there. So this is any number of managers, killed and started at will, with at most OPS such statements
+ * of all of them under way; and whatever a manager does with a Fetch, to ask redeliver first or to claim, is possible
+ * here.
  *
- * Time. No clock is read. over[i] counts the heartbeats of incarnation i (Register is its heartbeat 0) whose lease, from
- * when they were sent, has ended; it may grow at any time. Worker and guard compare acked[i] with it, as the code compares
- * its monotonic clock with the deadline. A manager's watch that has seen hb_seq stand still for a whole lease knows that
- * the lease of that heartbeat, sent before it was first seen, has ended. The database's clock is read by nobody but
- * expired_find (in runs with EXPIRY), where it may have jumped.
+ * Time. No clock is read. over[i] counts the heartbeats of incarnation i (Register is its heartbeat 0) whose lease,
+ * from when they were sent, has ended; it may grow at any time. Worker and guard compare acked[i] with it, as the code
+ * compares its monotonic clock with the deadline. A manager's watch that has seen hb_seq stand still for a whole lease
+ * knows that the lease of that heartbeat, sent before it was first seen, has ended. The database's clock is read by
+ * nobody but expired_find (in runs with EXPIRY), where it may have jumped.
  */
 
 /* Sizes: each run sets its own. */
@@ -134,7 +135,7 @@ short op[OPS];
 #define END_LOST 3       /* end_attempts of what lost_find found: attempt, 0, task */
 #define END_TAKEN_BACK 4 /* … take_back_find … */
 #define END_EXPIRED 5    /* … expired_find … */
-#define LOSE_AND_END 6   /* incarnation, hb_seq seen, attempt: one statement in the place of two (WITHOUT_TWO_COMMITS) */
+#define LOSE_AND_END 6   /* incarnation, hb_seq seen, attempt: one statement in the place of two */
 #define OP(kind, x, y, z) ((kind) * 1000 + (x) * 100 + (y) * 10 + (z))
 #define KIND(k) (op[k] / 1000)
 #define X(k) ((op[k] / 100) % 10)
@@ -173,14 +174,14 @@ short op[OPS];
 #define IS_OF(a, i) (att_worker[a] == i)
 #define IS_CLAIM_FOR(k, i) (KIND(k) == CLAIM && X(k) == i)
 
-/* Runs of the whole protocol use numbers again, so that they are not bounded in incarnations and heartbeats; in the others
- * a trail is easier to read, and the end comes by itself, when they are not. */
+/* Runs of the whole protocol use numbers again, so that they are not bounded in incarnations and heartbeats; in the
+ * others a trail is easier to read, and the end comes by itself, when they are not. */
 #if !defined(SHORTEST) && !defined(LIVE)
 #define RENUMBERED
 #endif
 
-/* ALWAYS_ANSWERED: redeliver may answer a Fetch with what it was given at any time, so it makes no difference to what can
- * happen whether a claim's own answer was sent, and both are one state. */
+/* ALWAYS_ANSWERED: redeliver may answer a Fetch with what it was given at any time, so it makes no difference to what
+ * can happen whether a claim's own answer was sent, and both are one state. */
 
 /* Variants: each removes one guard. */
 #ifdef WITHOUT_SEQ
@@ -262,13 +263,13 @@ SCRATCH byte stale_finish_changes_nothing, stale_statement_changes_nothing;
 SCRATCH byte take_back_never_hits_what_is_held, take_back_never_hits_what_will_be_accepted;
 SCRATCH byte nobody_is_told_lost_who_is_not, task_whose_worker_is_gone_can_leave_executing;
 
-/* For use within a step; 0 between steps. Not part of the state, unless the search is to be breadth first (SHORTEST), which
- * cannot have that. */
+/* For use within a step; 0 between steps. Not part of the state, unless the search is to be breadth first (SHORTEST),
+ * which cannot have that. */
 SCRATCH byte b, c, k, n, free_a, w_a, w_i;
 SCRATCH short swap;
 #define DONE retire(); b = 0; c = 0; k = 0; n = 0; free_a = 0; w_a = 0; w_i = 0; swap = 0
 
-/* --- bookkeeping: no steps of their own ------------------------------------------------------------------------------ */
+/* --- bookkeeping: no steps of their own --------------------------------------------------------------------------- */
 
 inline sort_ops()
 {
@@ -329,7 +330,8 @@ inline drop_ends(a)
 #endif
 }
 
-/* Forgets an attempt that has not the task any more, if no process knows it and no message with it could do anything. */
+/* Forgets an attempt that has not the task any more, if no process knows it and no message with it could do
+ * anything. */
 inline forget(a)
 {
 	if
@@ -444,8 +446,8 @@ inline normalise(i)
 	fi
 }
 
-/* The number of a lost incarnation whose process is gone, and that nothing under way and no attempt names, is used again
- * for another one: what is still on the way from it does nothing. */
+/* The number of a lost incarnation whose process is gone, and that nothing under way and no attempt names, is used
+ * again for another one: what is still on the way from it does nothing. */
 inline retire()
 {
 #ifdef RENUMBERED
@@ -499,7 +501,8 @@ inline give_back(a)
 #endif
 }
 
-/* end_attempts, of what a manager found (as `kind` says). `a` is the token; `w_a` becomes the attempt that has the task. */
+/* end_attempts, of what a manager found (as `kind` says). `a` is the token; `w_a` becomes the attempt that has the
+ * task. */
 inline end_attempts(a, t, kind)
 {
 	if
@@ -536,8 +539,8 @@ inline worker_lose(i, seen)
 	fi
 }
 
-/* What the reading statements find. take_back_find goes by what the heartbeat that raised hb_seq last said: what an older
- * one allows to take back, a newer one does too. */
+/* What the reading statements find. take_back_find goes by what the heartbeat that raised hb_seq last said: what an
+ * older one allows to take back, a newer one does too. */
 #define WORKERS_WATCH(i) (phase[i] != PHASE_NONE && !lost[i] && over[i] > GOT(i))
 #define LOST_FIND(a) (att_worker[a] != 0 && status[att_task[a]] == a && lost[att_worker[a]] && !SWEPT(att_worker[a]))
 #define TAKE_BACK_FIND(a) (att_worker[a] != 0 && status[att_task[a]] == a && !lost[att_worker[a]] && \
@@ -583,8 +586,8 @@ inline heartbeat_compose(i)
 		:: else
 		fi
 	}
-	printf("Heartbeat %d of incarnation %d: highest_fetch_id %d, waiting_fetch_ids (bits) %d, held (bits) %d\n", sent[i], i,
-	    highest[i], waiting[i], beat_held[BEAT(i, sent[i])])
+	printf("Heartbeat %d of incarnation %d: highest_fetch_id %d, waiting_fetch_ids (bits) %d, held (bits) %d\n",
+	    sent[i], i, highest[i], waiting[i], beat_held[BEAT(i, sent[i])])
 }
 
 /* The end of a process: what was in its memory is gone. Its handlers run on until the guard has killed them. */
@@ -695,7 +698,8 @@ end:	do
 #endif
 	/* its lease */
 	:: d_step { phase[i] != PHASE_NONE && over[i] <= sent[i] && !(lost[i] && GONE(i)) -> lease_ends(i); DONE }
-	:: d_step { phase[i] == PHASE_SERVING && sent[i] < BEATS_OF(i) && (RENEWS(i) || over[i] <= acked[i]) -> heartbeat_compose(i); DONE }
+	:: d_step { phase[i] == PHASE_SERVING && sent[i] < BEATS_OF(i) && (RENEWS(i) || over[i] <= acked[i]) ->
+		heartbeat_compose(i); DONE }
 	:: d_step { phase[i] == PHASE_SERVING && acked[i] < sent[i] && GOT(i) >= sent[i] ->
 		printf("HeartbeatResponse %d to incarnation %d: its lease is renewed\n", sent[i], i);
 		acked[i] = sent[i];
@@ -726,7 +730,7 @@ end:	do
 	od
 }
 
-/* --- a Fetch, alone or with a Report ------------------------------------------------------------------------------- */
+/* --- a Fetch, alone or with a Report ------------------------------------------------------------------------------ */
 
 inline claim_begins(i, f, t)
 {
@@ -762,7 +766,7 @@ end:	do
 	od
 }
 
-/* --- statements under way --------------------------------------------------------------------------------------- */
+/* --- statements under way ----------------------------------------------------------------------------------------- */
 
 /* The claim's commit: a new attempt. Its version of the task was still the latest, or it had been dropped. */
 inline claim_commits(x, is_answered)
@@ -786,10 +790,12 @@ inline claim_commits(x, is_answered)
 	att_by[free_a] = X(x);
 #endif
 	if
-	:: is_answered -> printf("claim commits: attempt %d at task %d; FetchResponse to Fetch %d of incarnation %d\n", free_a,
-		Z(x), Y(x), X(x))
-	:: else -> printf("claim commits: attempt %d at task %d for Fetch %d of incarnation %d; nobody is told\n", free_a,
-		Z(x), Y(x), X(x))
+	:: is_answered ->
+		printf("claim commits: attempt %d at task %d; FetchResponse to Fetch %d of incarnation %d\n", free_a, Z(x),
+		    Y(x), X(x))
+	:: else ->
+		printf("claim commits: attempt %d at task %d for Fetch %d of incarnation %d; nobody is told\n", free_a, Z(x),
+		    Y(x), X(x))
 	fi;
 	drop_claims(att_task[free_a]);
 	forget_answers()
@@ -841,7 +847,7 @@ end:	do
 	od
 }
 
-/* --- an attempt: at the worker, its reports, and what finds it ----------------------------------------------------- */
+/* --- an attempt: at the worker, its reports, and what finds it ---------------------------------------------------- */
 
 #ifdef WITHOUT_DROPPED_ANSWERS
 #define ACCEPTED(a) (answered[a] && !HELD(a) && phase[att_worker[a]] == PHASE_SERVING)
@@ -849,9 +855,10 @@ end:	do
 #define ACCEPTED(a) (answered[a] && place[a] == PLACE_NONE && phase[att_worker[a]] == PHASE_SERVING && \
 	(waiting[att_worker[a]] & BIT(att_fetch[a])))
 #endif
-/* Who looks at the lease before a handler starts: the guard, when it gets SPAWN_START; without it the worker, before. */
+/* Who looks at the lease before a handler starts: the guard, when it gets SPAWN_START; without it the worker,
+ * before. */
 #define LEASED(i) (acked[i] >= over[i])
-#ifdef WITHOUT_GUARD
+#if defined(WITHOUT_GUARD) || defined(WITHOUT_GUARD_START)
 #define WORKER_STARTS(i) LEASED(i)
 #define GUARD_STARTS(i) 1
 #else
@@ -906,7 +913,7 @@ end:	do
 	:: d_step { att_worker[a] != 0 && ACCEPTED(a) ->
 		accept_answer(a);
 		forget_answers(); DONE }
-#if TASKS > 1 || defined(BOTH)
+#if TASKS > 1
 	/* … the same answer with another attempt, too */
 	:: d_step { att_worker[a] != 0 && ACCEPTED(a) ->
 		for (c : 1 .. ATTEMPTS) {
@@ -922,7 +929,8 @@ end:	do
 #ifdef WITHOUT_INCARNATION
 	:: d_step { att_worker[a] == 1 && answered[a] && place[a] == PLACE_NONE && phase[1] == PHASE_OVER &&
 		phase[2] == PHASE_SERVING && (waiting[2] & BIT(att_fetch[a])) ->
-		printf("FetchResponse to Fetch %d of incarnation 1, taken in by incarnation 2: attempt %d is ready\n", att_fetch[a], a);
+		printf("FetchResponse to Fetch %d of incarnation 1, taken in by incarnation 2: attempt %d is ready\n",
+		    att_fetch[a], a);
 		waiting[2] = waiting[2] & ~BIT(att_fetch[a]);
 		att_by[a] = 2;
 		place[a] = PLACE_READY;
@@ -1015,7 +1023,7 @@ end:	do
 	od
 }
 
-/* --- submitters, operators, and the proof that a task can leave executing -------------------------------------------- */
+/* --- submitters, operators, and the proof that a task can leave executing ----------------------------------------- */
 
 #ifdef RENUMBERED
 /* An ended task of which nobody speaks any more makes room for another. */
@@ -1065,8 +1073,9 @@ end:	do
 #endif
 
 #ifdef LIVE
-/* No more faults: no process is killed, no statement is rolled back, no outcome stays unknown. The network goes on doubling
- * and delaying. Then no run, fair or not, may come back for ever to a task that executes under a worker that is gone. */
+/* No more faults: no process is killed, no statement is rolled back, no outcome stays unknown. The network goes on
+ * doubling and delaying. Then no run, fair or not, may come back for ever to a task that executes under a worker that
+ * is gone. */
 proctype faults()
 {
 end:	do
@@ -1076,13 +1085,14 @@ end:	do
 #define executing_under_gone (EXECUTING(1) && GONE(att_worker[status[1]]))
 ltl leaves { !<>(calm && []<>executing_under_gone) }
 #else
-/* From every state in which a task executes under a worker that is gone, these steps of the protocol, in this order, are
- * possible, and end that: its leases run out, a manager's watch and worker_lose, lost_find and end_attempts. The run then
- * starts from the beginning, so that no further states are made. */
+/* From every state in which a task executes under a worker that is gone, these steps of the protocol, in this order,
+ * are possible, and end that: its leases run out, a manager's watch and worker_lose, lost_find and end_attempts. The
+ * run then starts from the beginning, so that no further states are made. */
 inline start_again()
 {
 	for (n : 1 .. WORKERS) {
-		lost[n] = 0; hb_seq[n] = 0; phase[n] = PHASE_NONE; highest[n] = 0; waiting[n] = 0; sent[n] = 0; acked[n] = 0; over[n] = 0;
+		lost[n] = 0; hb_seq[n] = 0; phase[n] = PHASE_NONE; highest[n] = 0; waiting[n] = 0;
+		sent[n] = 0; acked[n] = 0; over[n] = 0;
 		clear_beats(n, BEATS + 1);
 #ifdef WITHOUT_ENDLESS_SWEEP
 		swept[n] = 0;
@@ -1092,7 +1102,8 @@ inline start_again()
 #endif
 	}
 	for (n : 1 .. ATTEMPTS) {
-		att_worker[n] = 0; att_fetch[n] = 0; att_task[n] = 0; place[n] = PLACE_NONE; answered[n] = 0; reported[n] = 0; judged[n] = 0;
+		att_worker[n] = 0; att_fetch[n] = 0; att_task[n] = 0; place[n] = PLACE_NONE;
+		answered[n] = 0; reported[n] = 0; judged[n] = 0;
 #ifdef EXPIRY
 		expired[n] = 0;
 #endif
