@@ -263,7 +263,7 @@ static void fetch_done(void *arg, struct rpc_answer *answer)
 }
 
 /* One result alone was called invalid: what is wrong with it is reported in its place. One that even then is refused is
- * given up; the manager takes the attempt back when it expires. */
+ * given up; the next heartbeat shows that the attempt is not here any more, and the manager takes it back. */
 static void replace_result(struct reeve_worker *worker, struct attempt *attempt, const char *why)
 {
 	char name[48];

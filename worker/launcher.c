@@ -273,7 +273,7 @@ static void free_entry(struct launcher *launcher, const struct launch *launch)
 bool launcher_start(
     struct launcher *launcher, const struct launch_spec *spec, struct launch *launch, struct reeve_error *error)
 {
-	struct spawn_request request = {.kind = SPAWN_START};
+	struct spawn_request request = {.kind = SPAWN_START, .value = spec->latest_ms};
 	union {
 		char bytes[CMSG_SPACE(SPAWN_FDS * sizeof(int))];
 		struct cmsghdr align;

@@ -41,6 +41,7 @@ struct launch_spec {
 	const char *const *environment; /* what is added to the worker's own, ends with NULL */
 	int fds[SPAWN_FDS];             /* its descriptors from 0 on; stay the caller's */
 	int event_fd;                   /* an eventfd, written when it has ended */
+	int64_t latest_ms;              /* from then on it is not started (clock_monotonic_ms); 0: there is no such time */
 };
 
 /* Asks for a process. False: it cannot be asked for, *error says why; UNAVAILABLE: the spawner has died. Afterwards it
@@ -56,7 +57,7 @@ struct launch_end {
 	int status;      /* as waitpid gives it */
 	int start_error; /* errno; 0: it had started */
 	bool signalled;  /* launcher_signal reached it before it ended by itself */
-	bool lease;      /* the guard killed it, or did not start it, because the lease was over */
+	bool lease;      /* the guard killed it, or did not start it, because the lease was over or it was too late */
 	bool lost;       /* the spawner has died, and it with it; of the rest only this means something: */
 	bool begun;      /* it had become its program */
 };

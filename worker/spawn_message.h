@@ -19,7 +19,7 @@ enum {
 };
 
 enum spawn_request_kind {
-	SPAWN_START,  /* start a process; its descriptors from 0 on come along */
+	SPAWN_START,  /* start a process, not from `value` on (monotonic, ms; 0: whenever); its descriptors from 0 on come along */
 	SPAWN_SIGNAL, /* send `value`, a signal, to a process's group; one that has ended is ignored */
 	SPAWN_LEASE,  /* the lease has changed: look at it */
 };

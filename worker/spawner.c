@@ -195,9 +195,16 @@ static int guard(struct spawner *spawner)
 	return -1; /* nothing begins before there is a new lease, and that comes with a message */
 }
 
+/* Whether nothing may be started any more: the lease is over, or the attempt itself. A worker that was frozen and has
+ * renewed its lease since may ask for what others were given meanwhile. */
+static bool too_late(const struct spawner *spawner, int64_t latest_ms)
+{
+	return lease_guard_acts(&spawner->shared->lease) || (latest_ms && clock_monotonic_ms() >= latest_ms);
+}
+
 /* What the child does between fork and exec. */
-static void __attribute__((noreturn))
-become(struct spawner *spawner, uint32_t index, const char *path, const char *directory, const int fds[SPAWN_FDS])
+static void __attribute__((noreturn)) become(struct spawner *spawner, uint32_t index, const char *path,
+    const char *directory, const int fds[SPAWN_FDS], int64_t latest_ms)
 {
 	sigset_t nothing;
 
@@ -216,7 +223,7 @@ become(struct spawner *spawner, uint32_t index, const char *path, const char *di
 	sigemptyset(&nothing);
 	sigprocmask(SIG_SETMASK, &nothing, NULL);
 	errno = SPAWN_LEASE_OVER;
-	if (lease_guard_acts(&spawner->shared->lease)) /* this process, or its parent, was held up */
+	if (too_late(spawner, latest_ms)) /* this process, or its parent, was held up */
 		goto failed;
 	atomic_store(&spawner->shared->processes[index].pid, getpid());
 	execve(path, spawner->arguments, spawner->environment);
@@ -264,7 +271,7 @@ static void start(struct spawner *spawner, size_t length, const int fds[SPAWN_FD
 	spawner->running++;
 	if (request.index >= spawner->used)
 		spawner->used = request.index + 1;
-	if (lease_guard_acts(&spawner->shared->lease)) {
+	if (too_late(spawner, request.value)) {
 		child->lease = true;
 		ended(spawner, child, 0);
 		return;
@@ -276,7 +283,7 @@ static void start(struct spawner *spawner, size_t length, const int fds[SPAWN_FD
 	}
 	pid = fork();
 	if (pid == 0)
-		become(spawner, request.index, path, directory, fds);
+		become(spawner, request.index, path, directory, fds, request.value);
 	child->pid = pid;
 	if (pid < 0) {
 		child->start_error = errno;

@@ -61,7 +61,9 @@ struct stream {
 	int64_t next_due_us;    /* the first task that is not due yet, by the database's clock as it is */
 	int64_t trail_ms;       /* the next trailing look */
 	int64_t retry_ms;       /* a read failed: not before this */
-	int64_t look_began_ms;
+	int64_t look_began_ms, look_began_us;
+	int64_t look_took_ms;   /* the last one */
+	int64_t looked_us;      /* when the last one that has ended began, by the reckoning of the database's time */
 	bool whole;             /* pages are read of all slices */
 	int64_t whole_until_ms; /* … until then at least */
 	struct store_candidate passed; /* the first task of another slice that was passed over; id 0: none */
@@ -402,10 +404,15 @@ void window_rewind_all(struct window *w)
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
-static void look_charged(struct stream *s, int64_t took_ms)
+/* A look has ended. The next one comes when this has cost no more than its part of the time. One that took much longer than
+ * the one before waited for something else, a database that stood still for instance: that is not what looks cost. */
+static void look_ended(struct stream *s, int64_t now_ms)
 {
-	int64_t rest = took_ms * LOOK_SHARE;
-	s->trail_ms = core_now(s->window->core) + (rest > TRAIL_EVERY_MS ? rest : TRAIL_EVERY_MS);
+	int64_t took = now_ms - s->look_began_ms, cost = took < s->look_took_ms ? took : s->look_took_ms;
+	int64_t rest = cost * LOOK_SHARE;
+	s->look_took_ms = took;
+	s->looked_us = s->look_began_us;
+	s->trail_ms = now_ms + (rest > TRAIL_EVERY_MS ? rest : TRAIL_EVERY_MS);
 }
 
 static void on_page(struct store_op *op, const struct reeve_error *error)
@@ -441,7 +448,7 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 		if (ended && (!s->noted || s->page.next_due_us < s->next_due_us))
 			s->next_due_us = s->page.next_due_us;
 		if (ended && s->looking)
-			look_charged(s, now - s->look_began_ms);
+			look_ended(s, now);
 		if (ended)
 			s->looking = false;
 	}
@@ -650,9 +657,15 @@ int64_t window_turn(struct window *w, int64_t now_ms)
 			s->trail_ms = now_ms + trail_every;
 			s->looking = true;
 			s->look_began_ms = now_ms;
+			s->look_began_us = now_us;
 			w->core->counters.looks++;
-			if (s->cursor_run_at > now_us - TRAIL_US)
-				cursor_back(s, now_us - TRAIL_US, 0);
+			/* From where the last one looked; what is older than a minute has been read from the top since. */
+			int64_t from_us = s->looked_us && s->looked_us < now_us ? s->looked_us : now_us;
+			if (from_us < now_us - ALL_EVERY_MS * INT64_C(1000))
+				from_us = now_us - ALL_EVERY_MS * INT64_C(1000);
+			from_us -= TRAIL_US;
+			if (s->cursor_run_at > from_us)
+				cursor_back(s, from_us, 0);
 			s->unread = true;
 		}
 		int64_t probe_ms = probe_passed(s, now_ms);

@@ -127,6 +127,7 @@ static bool begin(struct run *run)
 		    .environment = (const char *const *)environment,
 		    .fds = {theirs[0], theirs[1], theirs[2], theirs[3]},
 		    .event_fd = run->context->event_fd,
+		    .latest_ms = attempt_last_moment(run->attempt),
 		};
 
 		good = launcher_start(run->context->launcher, &spec, &run->launch, &error);

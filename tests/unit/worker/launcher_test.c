@@ -28,6 +28,8 @@ static void open_launcher(bool *dead)
 	nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
 }
 
+static int64_t latest_ms; /* of what is started next; 0: whenever */
+
 static void start(struct launch *launch, char *script)
 {
 	static char shell[] = "sh", flag[] = "-c";
@@ -37,7 +39,8 @@ static void start(struct launch *launch, char *script)
 	    .arguments = arguments,
 	    .environment = environment,
 	    .fds = {nothing, nothing, nothing, nothing},
-	    .event_fd = event_fd};
+	    .event_fd = event_fd,
+	    .latest_ms = latest_ms};
 	struct reeve_error error;
 
 	cr_assert(launcher_start(launcher, &spec, launch, &error), "%s", error.message);
@@ -109,7 +112,7 @@ Test(launcher, kills_what_runs_when_the_lease_is_over_and_goes_on_with_a_new_one
 	start(&one, script);
 	start(&other, script);
 	usleep(200 * 1000);
-	until_ms = lease(1000); /* a renewal moves it */
+	until_ms = lease(2500); /* a renewal moves it */
 	end = end_of(&one);
 	cr_expect(end.lease);
 	cr_expect(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL);
@@ -118,6 +121,24 @@ Test(launcher, kills_what_runs_when_the_lease_is_over_and_goes_on_with_a_new_one
 	cr_expect_lt(clock_monotonic_ms(), until_ms);
 	lease(60 * 1000);
 	cr_expect_not(run(after).lease);
+	launcher_destroy(launcher);
+}
+
+/* The lease runs, renewed; but the attempt is over, and others may have it. */
+Test(launcher, nothing_is_started_when_it_is_too_late_for_it)
+{
+	char script[] = "true";
+	struct launch_end end;
+	bool dead = false;
+
+	open_launcher(&dead);
+	lease(60 * 1000);
+	latest_ms = clock_monotonic_ms() + 20 * 1000;
+	end = run(script);
+	cr_expect_not(end.lease);
+	cr_expect_eq(end.status, 0);
+	latest_ms = clock_monotonic_ms() - 1;
+	cr_expect(run(script).lease);
 	launcher_destroy(launcher);
 }
 

@@ -355,6 +355,32 @@ Test(window, the_last_seconds_are_looked_at_again_while_somebody_waits)
 	fake_end(core);
 }
 
+/* A look that waited for a database that stood still has cost nothing; what was committed meanwhile is looked for, too. */
+Test(window, a_look_that_was_held_up_does_not_put_off_the_next)
+{
+	begin();
+	fake_page_of(fake_page_taken(route, 0), 1, 5, fake_db_us());
+	claim_all();
+	window_note(core->window, route, 0, 6, fake_db_us(), fake_db_us(), 10);
+	fetch_again(2);
+	claim_all();
+	fetch_again(3);
+	cr_expect_geq(pass_quietly(3000, 0), 4);
+	while (!fake_count(FAKE_PAGE))
+		fake_pass(core, 1);
+	struct store_page *page = fake_page_taken(route, 0);
+	int64_t began = fake_db_us();
+	fake_pass(core, 1300);
+	fake_page(page, 0, NULL, 0);
+	for (int i = 0; i < 600 && !fake_count(FAKE_PAGE); i++)
+		fake_pass(core, 1);
+	page = fake_page_taken(route, 0);
+	cr_expect_leq(page->after_run_at_us, began - 4000000);
+	fake_page(page, 0, NULL, 0);
+	cr_expect_geq(pass_quietly(3000, 0), 4);
+	fake_end(core);
+}
+
 Test(window, everything_is_read_again_each_minute)
 {
 	begin();
