@@ -12,6 +12,9 @@
 
 enum { EXPIRE_ROWS = 200, AGAIN_MS = 10, JUMP_MS = 250, STALE_MS = 500 };
 
+/* Our clock counts whole milliseconds: without this the reckoning could be ahead, and a task be claimed before its time. */
+enum { ROUNDING_MS = 1 };
+
 struct upkeep;
 
 struct chore {
@@ -49,7 +52,7 @@ int64_t upkeep_clock_us(const struct upkeep *u)
 {
 	if (!u->told_us)
 		return 0;
-	return u->told_us + (core_now(u->core) - u->told_to_ms) * 1000;
+	return u->told_us + (core_now(u->core) - u->told_to_ms - ROUNDING_MS) * 1000;
 }
 
 /* Whether the database's clock has run differently from ours between the last two ticks, by more than it took to read it
@@ -84,7 +87,7 @@ static void heed_clock(struct upkeep *u, int64_t now)
 	/* Never back: what was due stays due when the clock is set back. */
 	if (u->tick.now_us > upkeep_database_us(u)) {
 		u->reading_us = u->tick.now_us;
-		u->reading_ms = now;
+		u->reading_ms = now + ROUNDING_MS;
 	}
 }
 

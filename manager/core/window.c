@@ -24,6 +24,7 @@ enum {
 	ALL_EVERY_MS = 60 * 1000,
 	LOOK_SHARE = 100,            /* looks take at most this part of the time */
 	RETRY_MS = 200,              /* after a failed read */
+	AHEAD_US = 1000 * 1000,      /* a version is so much later than our reckoning only if the clock was set back */
 	OTHERS_MS = 500,             /* so long another manager is given to take a task of its slice */
 	WHOLE_MS = 10 * 1000,        /* a stream that others do not see to is read whole for so long */
 };
@@ -311,7 +312,7 @@ static bool is_due(const struct window *w, int64_t run_at_us, int64_t version)
 {
 	int64_t clock_us = core_clock_us(w->core);
 	return run_at_us <= clock_us || run_at_us <= version || clock_us == 0 ||
-	    (version > clock_us && run_at_us <= core_database_us(w->core));
+	    (version > clock_us + AHEAD_US && run_at_us <= core_database_us(w->core));
 }
 
 static void due_later(struct stream *s, int64_t run_at_us)
