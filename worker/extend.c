@@ -55,7 +55,7 @@ static void extend_done(void *arg, struct rpc_answer *answer)
 	attempt = held_find(worker, extension->key.task_id, extension->key.token);
 	if (attempt && answer->code == STATUS(OK))
 		granted = apply(attempt, extension->sent_ms, (const Reeve__V1__ExtendResponse *)answer->response);
-	else if (attempt && answer->code != STATUS(CANCELLED))
+	else if (attempt && answer->code != STATUS(CANCELLED) && !attempt->refused_once++)
 		log_info(attempt_name(attempt, name), "may not run longer: %s", answer->message);
 	if (extension->waiter) {
 		extension->waiter->granted = granted;
@@ -84,6 +84,11 @@ static bool call(struct attempt *attempt, int64_t run_ms, struct waiter *waiter)
 	if (!extension)
 		abort();
 	*extension = (struct extension){worker, attempt->key, clock_monotonic_ms(), waiter};
+	if (waiter) { /* a function has to hear that its lease ends in time to stop */
+		int64_t rest_ms = atomic_load(&worker->lease->stop_ms) - extension->sent_ms;
+
+		options.timeout_ms = rest_ms < 1 ? 1 : rest_ms < EXTEND_TIMEOUT_MS ? rest_ms : EXTEND_TIMEOUT_MS;
+	}
 	request.task_id = attempt->key.task_id;
 	request.token = attempt->key.token;
 	request.run_ms = run_ms;

@@ -114,6 +114,13 @@ static int64_t heed(struct beat *beat)
 		session_lost(worker, "the manager has counted it as lost");
 		return now_ms;
 	}
+	if (worker->heartbeat_failures) {
+		/* A manager, or its database, is back. Results that wait must come before an attempt whose time was over meanwhile
+		 * is taken to have expired. */
+		backoff_clear(&worker->report_rest);
+		backoff_clear(&worker->fetch_rest);
+		worker_kick(worker);
+	}
 	worker->heartbeat_failures = 0;
 	session_renew(worker, beat->sent_ms);
 	orders_obey(worker, response->orders, response->n_orders);

@@ -246,6 +246,9 @@ static void sweep(struct leases *l, int64_t now_ms)
 void leases_gone(struct leases *l, int64_t incarnation)
 {
 	int64_t now = core_now(l->core);
+	for (int i = 0; i < l->gone_count; i++)
+		if (l->gone[i].incarnation == incarnation)
+			return; /* told of by several: it is being looked for */
 	if (l->gone_count < GONE_MOST)
 		l->gone[l->gone_count++] = (struct gone){incarnation, now + GONE_KEPT_MS};
 	else
@@ -360,5 +363,6 @@ void leases_heartbeat(struct leases *l, struct store_heartbeat *op, const struct
 	b->leases = l;
 	b->given = op;
 	b->take_back = take_back_create(l, holding);
+	b->op.carries = sizeof(int64_t) * ((size_t)holding->waiting_count + 2 * (size_t)holding->held_count);
 	store_heartbeat(l->core->store, &b->op);
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <uthash.h>
 
+enum { HEARD_MS = 200 };
+
 struct entry {
 	struct route route;
 	char *name; /* queue, NUL, type, NUL: the hash's key */
@@ -24,7 +26,8 @@ struct routes {
 	struct entry **by_id;
 	int capacity, last;
 	struct names *queues, *types;
-	bool loading;
+	bool loading, again;
+	int64_t heard_ms; /* before then nobody's word makes them be loaded */
 	struct store_routes load;
 };
 
@@ -199,6 +202,8 @@ void routes_ensure(struct routes *routes, int count, const char *const *queues, 
 	store_routes(routes->core->store, &e->op);
 }
 
+static void load(struct routes *routes);
+
 static void on_loaded(struct store_op *op, const struct reeve_error *error)
 {
 	struct routes *routes = (struct routes *)((char *)op - offsetof(struct routes, load));
@@ -210,24 +215,36 @@ static void on_loaded(struct store_op *op, const struct reeve_error *error)
 		learn(routes, &routes->load.routes[i]);
 	if (HASH_COUNT(routes->by_name) != known)
 		window_routes_changed(routes->core->window);
+	if (routes->again)
+		load(routes);
 }
 
-static void load(struct routes *routes, int after)
+static void load(struct routes *routes)
 {
+	routes->again = routes->loading; /* what is under way may have begun too early */
 	if (routes->loading)
 		return;
 	routes->loading = true;
-	routes->load = (struct store_routes){.op.done = on_loaded, .after = after};
+	routes->load = (struct store_routes){.op.done = on_loaded};
 	store_routes(routes->core->store, &routes->load);
 }
 
-void routes_refresh(struct routes *routes, int newest)
+void routes_counted(struct routes *routes, int64_t count)
 {
-	if (newest > routes->last)
-		load(routes, routes->last);
+	if (count != HASH_COUNT(routes->by_name) && !routes->loading)
+		load(routes);
+}
+
+void routes_heard(struct routes *routes)
+{
+	int64_t now = core_now(routes->core);
+	if (now < routes->heard_ms)
+		return;
+	routes->heard_ms = now + HEARD_MS;
+	load(routes);
 }
 
 void routes_reload(struct routes *routes)
 {
-	load(routes, 0);
+	load(routes);
 }

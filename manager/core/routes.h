@@ -33,10 +33,14 @@ typedef void routes_done(void *arg, const struct reeve_error *error);
 void routes_ensure(struct routes *routes, int count, const char *const *queues, const char *const *types,
     int64_t deadline_ms, routes_done *done, void *arg);
 
-/* Loads what others have added, up to `newest`; does nothing if that is known, or being loaded. */
-void routes_refresh(struct routes *routes, int newest);
+/* So many there are: loads them if that is not how many are known. Numbers would not tell: a lower one may be committed, or
+ * learned, after a higher one. */
+void routes_counted(struct routes *routes, int64_t count);
 
-/* Loads all routes again: one whose number was taken before that of a known one may have been committed after it. */
+/* Somebody has spoken of one that is not known here: loads them at once, but not many times a second. */
+void routes_heard(struct routes *routes);
+
+/* Loads all routes again. */
 void routes_reload(struct routes *routes);
 
 #endif

@@ -106,7 +106,7 @@ static void on_tick(struct store_op *op, const struct reeve_error *error)
 	u->tick_ms = now;
 	heed_clock(u, now);
 	cluster_ticked(u->core->cluster, u->tick.peers, u->tick.peer_count);
-	routes_refresh(u->core->routes, u->tick.newest_route);
+	routes_counted(u->core->routes, u->tick.routes);
 }
 
 static void tick_begin(struct upkeep *u)

@@ -113,7 +113,7 @@ void wakes_hear(struct wakes *w, const char *payload)
 		return;
 	}
 	if (!routes_get(w->core->routes, route)) {
-		routes_refresh(w->core->routes, route); /* its streams are looked for then */
+		routes_heard(w->core->routes); /* its streams are looked for then */
 		return;
 	}
 	window_rewind(w->core->window, route, priority, run_at);

@@ -427,6 +427,13 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 		free(c);
 		return;
 	}
+	if (c->op.overtaken && !c->op.lost) {
+		/* Late: nobody waits for its answer. Or somebody else uses this incarnation: then no lease must rest on it. */
+		rpc_call_fail(c->call, STATUS(ABORTED), "a later heartbeat of incarnation %lld has come",
+		    (long long)c->op.incarnation);
+		free(c);
+		return;
+	}
 	Reeve__V1__HeartbeatResponse response = REEVE__V1__HEARTBEAT_RESPONSE__INIT;
 	Reeve__V1__Order *orders = calloc((size_t)c->op.order_count + 1, sizeof *orders);
 	response.lost = c->op.lost;

@@ -1,7 +1,8 @@
 /*
- * Ending attempts that their workers did not: expired, lost with their worker, or never arrived there. Each is two
- * statements, one that finds them and one that ends those whose token is still theirs: whatever happens to an attempt in
- * between leaves nothing for the second to match.
+ * Ending attempts that their workers did not: expired, lost with their worker, or never arrived there. They are found
+ * first, and then ended in a transaction that locks what nobody else has locked: a row that somebody holds, for however
+ * long, keeps none of the others waiting, and is found again. An attempt whose token is not its task's any more is left out:
+ * whatever has happened to it in between, it is over.
  */
 #include "manager/store/internal.h"
 
@@ -10,60 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What was ended: role->state. */
-struct reclaimed {
-	int count;
-	struct store_result results[];
+struct found {
+	int64_t id, token;
+	const char *error;
+	bool locked;
 };
 
-static struct store_result *take_ended(struct role *role, const struct conn_result *result, enum store_outcome outcome,
-    int *count)
-{
-	struct reclaimed *r = role->state;
-	r->count = 0;
-	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_result *ended = &r->results[r->count++];
-		*ended = (struct store_result){.id = row_int8(result->rows, row, 0),
-		    .token = row_time(result->rows, row, 1),
-		    .outcome = outcome};
-		report_row_take(ended, result->rows, row);
-	}
-	*count = r->count;
-	return r->results;
-}
-
-/* Sends end_attempts for the rows found, of which columns 0 and 1 are id and token; those whose id is null are left out.
- * `story` is the column with the error's text, −1: it is `error` for all. */
-static void end_found(struct role *role, const PGresult *rows, enum store_outcome outcome, const char *error, int story,
-    conn_done *next)
-{
-	struct params *p = &role->params;
-	int n = PQntuples(rows);
-	params_reset(p);
-	params_array_begin(p, PARAMS_INT8);
-	for (int row = 0; row < n; row++)
-		if (!row_null(rows, row, 0))
-			params_add_int8(p, row_int8(rows, row, 0));
-	params_array_end(p);
-	params_array_begin(p, PARAMS_TIME);
-	for (int row = 0; row < n; row++)
-		if (!row_null(rows, row, 0))
-			params_add_time(p, row_time(rows, row, 1));
-	params_array_end(p);
-	for (int column = 0; column < 3; column++) {
-		params_array_begin(p, PARAMS_TEXT);
-		for (int row = 0; row < n; row++)
-			if (!row_null(rows, row, 0))
-				params_add_text(p, column != 1 ? store_outcome_name(outcome)
-				    : story >= 0               ? row_text(rows, row, story)
-				                               : error);
-		params_array_end(p);
-	}
-	params_bool(p, false);
-	params_int4(p, role->store->options.history_days);
-	role->state = calloc(1, sizeof(struct reclaimed) + sizeof(struct store_result) * (size_t)(n + 1));
-	role_run(role, SQL_END_ATTEMPTS, next);
-}
+/* What was found, and what was ended of it: role->state, in one block. */
+struct reclaimed {
+	enum store_outcome outcome;
+	conn_done *next; /* when it is committed */
+	int found_count, count;
+	struct found *found;
+	struct store_result results[];
+};
 
 static int attempts_found(const PGresult *rows)
 {
@@ -71,6 +32,107 @@ static int attempts_found(const PGresult *rows)
 	for (int row = 0; row < PQntuples(rows); row++)
 		n += !row_null(rows, row, 0);
 	return n;
+}
+
+/* Takes the rows found over: columns 0 and 1 are id and token, of which those without an id are left out. `story` is the
+ * column with the error's text, −1: it is `error` for all. */
+static struct reclaimed *found_take(const PGresult *rows, const char *error, int story)
+{
+	size_t n = (size_t)attempts_found(rows), texts = 0;
+	for (int row = 0; row < PQntuples(rows); row++)
+		texts += story >= 0 ? strlen(row_text(rows, row, story)) + 1 : 0;
+	struct reclaimed *r = calloc(1, sizeof *r + (sizeof *r->results + sizeof *r->found) * n + texts);
+	r->found = (struct found *)(r->results + n);
+	char *text = (char *)(r->found + n);
+	for (int row = 0; row < PQntuples(rows); row++) {
+		if (row_null(rows, row, 0))
+			continue;
+		struct found *f = &r->found[r->found_count++];
+		*f = (struct found){.id = row_int8(rows, row, 0), .token = row_time(rows, row, 1), .error = error};
+		if (story < 0)
+			continue;
+		f->error = strcpy(text, row_text(rows, row, story));
+		text += strlen(text) + 1;
+	}
+	return r;
+}
+
+static void add_attempts(struct params *p, const struct reclaimed *r, bool all)
+{
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < r->found_count; i++)
+		if (all || r->found[i].locked)
+			params_add_int8(p, r->found[i].id);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TIME);
+	for (int i = 0; i < r->found_count; i++)
+		if (all || r->found[i].locked)
+			params_add_time(p, r->found[i].token);
+	params_array_end(p);
+}
+
+static void on_ended(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	struct reclaimed *r = role->state;
+	UNLESS_OK(role, result)
+	for (int row = 0; row < PQntuples(result->rows) && row < r->found_count; row++) {
+		struct store_result *ended = &r->results[r->count++];
+		*ended = (struct store_result){.id = row_int8(result->rows, row, 0),
+		    .token = row_time(result->rows, row, 1),
+		    .outcome = r->outcome};
+		report_row_take(ended, result->rows, row);
+	}
+	role_run(role, SQL_COMMIT, r->next);
+}
+
+static void on_locked(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	struct reclaimed *r = role->state;
+	struct params *p = &role->params;
+	UNLESS_OK(role, result)
+	for (int row = 0; row < PQntuples(result->rows); row++)
+		r->found[row_int8(result->rows, row, 0) - 1].locked = true;
+	params_reset(p);
+	add_attempts(p, r, false);
+	for (int column = 0; column < 3; column++) {
+		params_array_begin(p, PARAMS_TEXT);
+		for (int i = 0; i < r->found_count; i++)
+			if (r->found[i].locked)
+				params_add_text(p, column == 1 ? r->found[i].error : store_outcome_name(r->outcome));
+		params_array_end(p);
+	}
+	params_bool(p, false);
+	params_int4(p, role->store->options.history_days);
+	role_run(role, SQL_END_ATTEMPTS, on_ended);
+}
+
+static void on_begun(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	params_reset(&role->params);
+	add_attempts(&role->params, role->state, true);
+	role_run(role, SQL_ATTEMPTS_LOCK, on_locked);
+}
+
+/* Ends what was found; `next` is called with the commit's result. */
+static void end_found(struct role *role, const PGresult *rows, enum store_outcome outcome, const char *error, int story,
+    conn_done *next)
+{
+	struct reclaimed *r = role->state = found_take(rows, error, story);
+	r->outcome = outcome;
+	r->next = next;
+	params_reset(&role->params);
+	role_run(role, SQL_BEGIN, on_begun);
+}
+
+static struct store_result *take_ended(struct role *role, int *count)
+{
+	struct reclaimed *r = role->state;
+	*count = r->count;
+	return r->results;
 }
 
 static void add_ints(struct params *p, int count, const int64_t *values)
@@ -93,12 +155,19 @@ static void on_advanced(void *arg, const struct conn_result *result)
 	role_done(role);
 }
 
-static void advance(struct role *role)
+static void expire_params(struct role *role)
 {
 	const struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
-	params_reset(&role->params);
 	params_int8(&role->params, op->limit);
 	params_time(&role->params, op->now_us);
+	params_int8(&role->params, op->before_assignment);
+	params_int8(&role->params, op->watched_ms);
+}
+
+static void advance(struct role *role)
+{
+	params_reset(&role->params);
+	expire_params(role);
 	role_run(role, SQL_EXPIRED_ADVANCE, on_advanced);
 }
 
@@ -107,7 +176,7 @@ static void on_expired_ended(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
-	op->results = take_ended(role, result, STORE_EXPIRED, &op->count);
+	op->results = take_ended(role, &op->count);
 	advance(role);
 }
 
@@ -127,10 +196,7 @@ static void expire_start(struct role *role)
 	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
 	op->results = NULL;
 	op->count = 0;
-	params_int8(&role->params, op->limit);
-	params_time(&role->params, op->now_us);
-	params_int8(&role->params, op->before_assignment);
-	params_int8(&role->params, op->watched_ms);
+	expire_params(role);
 	role_run(role, SQL_EXPIRED_FIND, on_expired_found);
 }
 
@@ -147,7 +213,7 @@ static void on_lost_ended(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	struct store_sweep *op = BATCH_OP(role, struct store_sweep, 0);
-	op->results = take_ended(role, result, STORE_LOST, &op->count);
+	op->results = take_ended(role, &op->count);
 	op->more = op->count > 0;
 	role_done(role);
 }
@@ -194,7 +260,7 @@ static void on_taken_back(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	struct store_take_back *op = BATCH_OP(role, struct store_take_back, 0);
-	op->results = take_ended(role, result, STORE_TAKEN_BACK, &op->count);
+	op->results = take_ended(role, &op->count);
 	role_done(role);
 }
 

@@ -134,6 +134,8 @@ static reeve_status status_of_sqlstate(const char *state)
 		return STATUS(INVALID_ARGUMENT);
 	if (!strncmp(state, "53", 2) || !strncmp(state, "58", 2))
 		return STATUS(UNAVAILABLE); /* out of disk, of memory, of connections */
+	if (!strcmp(state, "55P03"))
+		return STATUS(UNAVAILABLE); /* lock_timeout */
 	if (!strcmp(state, "57014"))
 		return STATUS(DEADLINE_EXCEEDED); /* statement_timeout */
 	if (!strcmp(state, "42501"))

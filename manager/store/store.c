@@ -11,6 +11,9 @@ enum { HOT_TIMEOUT_MS = 30000, WINDOW_TIMEOUT_MS = 5000, READ_TIMEOUT_MS = 10000
 /* Upkeep locks whole tables for a moment: while it waits for that, everybody else waits behind it. */
 enum { UPKEEP_LOCK_MS = 300 };
 
+/* What ends attempts goes by what is free; what it still has to wait for must not hold up the rest. */
+enum { LEASE_LOCK_MS = 1000 };
+
 /* The roles. Heartbeats have their own connection, so that no long statement starves a lease, and what ends attempts
  * whose worker did not (lease) has its own, so that no edit that waits for a lock keeps tasks from being given to others; what
  * may take long (look) does not hold up what is quick (read). */
@@ -48,7 +51,7 @@ struct store *store_open(
 		    .hash_joins = specs[i].hash_joins,
 		    .listens = specs[i].listens,
 		    .statement_timeout_ms = specs[i].statement_timeout_ms,
-		    .lock_timeout_ms = i == ROLE_UPKEEP ? UPKEEP_LOCK_MS : 0,
+		    .lock_timeout_ms = i == ROLE_UPKEEP ? UPKEEP_LOCK_MS : i == ROLE_LEASE ? LEASE_LOCK_MS : 0,
 		};
 		role_open(&store->roles[i], store, &settings, specs[i].weight_limit);
 	}

@@ -86,9 +86,8 @@ struct store_route {
 
 struct store_routes {
 	struct store_op op;
-	int count;                       /* make these, if need be, and answer them; 0: answer all above `after` */
+	int count;                       /* make these, if need be, and answer them; 0: answer all */
 	const char **queues, **types;
-	int after;
 	/* results */
 	struct store_route *routes;
 	int found;
@@ -387,8 +386,10 @@ struct store_order {
 struct store_heartbeat {
 	struct store_op op;
 	int64_t incarnation, seq;
+	size_t carries;                  /* bytes that wait with it */
 	/* results */
 	bool renewed;                    /* it raised the sequence number */
+	bool overtaken;                  /* a later one has come: this one says nothing any more */
 	bool lost;                       /* the incarnation has ended, or never was */
 	struct store_order *orders;
 	int order_count;
@@ -446,7 +447,7 @@ struct store_tick {
 	struct store_op op;
 	/* results */
 	int64_t now_us;
-	int newest_route;
+	int64_t routes;                  /* how many there are */
 	int64_t newest_assignment;
 	struct store_peer *peers;        /* the managers that have not stopped, this one too, in order */
 	int peer_count;

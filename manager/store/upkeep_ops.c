@@ -11,7 +11,7 @@ static void on_ticked(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct store_tick *op = BATCH_OP(role, struct store_tick, 0);
 	op->now_us = row_time(result->rows, 0, 0);
-	op->newest_route = row_int4(result->rows, 0, 1);
+	op->routes = row_int8(result->rows, 0, 1);
 	op->newest_assignment = row_int8(result->rows, 0, 2);
 	op->peer_count = PQntuples(result->rows);
 	op->peers = role->state = calloc((size_t)op->peer_count + 1, sizeof *op->peers);

@@ -126,7 +126,6 @@ static void routes_start(struct role *role)
 		routes_names(&role->params, op);
 		role_run(role, SQL_ROUTES_ADD, on_routes_added);
 	} else {
-		params_int4(&role->params, op->after);
 		role_run(role, SQL_ROUTES_LOAD, on_routes);
 	}
 }

@@ -5,6 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { EXTENDS_MOST = 100 };
+
+/* Its statement has room for one. */
+static bool alone(const struct role *role, const struct store_op *op)
+{
+	(void)op;
+	return role->count == 0;
+}
+
 static void on_registered(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -42,7 +51,7 @@ static void register_start(struct role *role)
 
 void store_register(struct store *store, struct store_register *op)
 {
-	static const struct op_kind kind = {"register", register_start, NULL, false};
+	static const struct op_kind kind = {"register", register_start, alone, false};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 1024);
 }
 
@@ -92,7 +101,7 @@ static void look_start(struct role *role)
 
 void store_look(struct store *store, struct store_look *op)
 {
-	static const struct op_kind kind = {"look", look_start, NULL, false};
+	static const struct op_kind kind = {"look", look_start, alone, false};
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 64);
 }
 
@@ -119,7 +128,7 @@ static void watch_start(struct role *role)
 
 void store_watch(struct store *store, struct store_watch *op)
 {
-	static const struct op_kind kind = {"watch", watch_start, NULL, false};
+	static const struct op_kind kind = {"watch", watch_start, alone, false};
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 0);
 }
 
@@ -156,47 +165,77 @@ static void lose_start(struct role *role)
 
 void store_lose(struct store *store, struct store_lose *op)
 {
-	static const struct op_kind kind = {"lose", lose_start, NULL, false};
+	static const struct op_kind kind = {"lose", lose_start, alone, false};
 	store_give(store, ROLE_LEASE, &kind, &op->op, 1, 0);
 }
 
 /* --- running longer ----------------------------------------------------------------------------------------------- */
 
+static struct store_extend *extend_of(struct role *role, int i)
+{
+	return BATCH_OP(role, struct store_extend, i);
+}
+
 static void on_extended(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_extend *op = BATCH_OP(role, struct store_extend, 0);
-	op->held = PQntuples(result->rows) > 0;
-	if (op->held) {
-		op->run_ms = row_int8(result->rows, 0, 2);
-		op->expires_in_ms = row_int8(result->rows, 0, 3);
+	for (int i = 0; i < role->count; i++) {
+		struct store_extend *op = extend_of(role, i);
+		op->held = false;
+		for (int row = 0; row < PQntuples(result->rows) && !op->held; row++) {
+			op->held = row_int8(result->rows, row, 0) == op->id && row_time(result->rows, row, 1) == op->token;
+			if (!op->held)
+				continue;
+			op->run_ms = row_int8(result->rows, row, 2);
+			op->expires_in_ms = row_int8(result->rows, row, 3);
+		}
 	}
 	role_done(role);
 }
 
+static int by_task(const void *a, const void *b)
+{
+	const struct store_extend *x = *(struct store_extend *const *)a, *y = *(struct store_extend *const *)b;
+	return (x->id > y->id) - (x->id < y->id);
+}
+
 static void extend_start(struct role *role)
 {
-	const struct store_extend *op = BATCH_OP(role, struct store_extend, 0);
 	struct params *p = &role->params;
+	qsort(role->batch, (size_t)role->count, sizeof *role->batch, by_task);
 	params_array_begin(p, PARAMS_INT8);
-	params_add_int8(p, op->id);
+	for (int i = 0; i < role->count; i++)
+		params_add_int8(p, extend_of(role, i)->id);
 	params_array_end(p);
 	params_array_begin(p, PARAMS_TIME);
-	params_add_time(p, op->token);
+	for (int i = 0; i < role->count; i++)
+		params_add_time(p, extend_of(role, i)->token);
 	params_array_end(p);
 	params_array_begin(p, PARAMS_INT8);
-	params_add_int8(p, op->run_ms);
+	for (int i = 0; i < role->count; i++)
+		params_add_int8(p, extend_of(role, i)->run_ms);
 	params_array_end(p);
-	params_int8(p, op->max_run_ms);
+	params_int8(p, extend_of(role, 0)->max_run_ms);
 	params_int8(p, role->store->options.buffer_ms);
 	role_run(role, SQL_EXTEND, on_extended);
 }
 
+/* One task is extended once in a batch. */
+static bool extend_joins(const struct role *role, const struct store_op *op)
+{
+	if (role->count >= EXTENDS_MOST)
+		return false;
+	for (int i = 0; i < role->count; i++)
+		if (BATCH_OP(role, struct store_extend, i)->id == ((const struct store_extend *)op)->id)
+			return false;
+	return true;
+}
+
 void store_extend(struct store *store, struct store_extend *op)
 {
-	static const struct op_kind kind = {"extend", extend_start, NULL, false};
-	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 64);
+	static const struct op_kind kind = {"extend", extend_start, extend_joins, false};
+	store_give(store, ROLE_REPORT, &kind, &op->op, 1, 64);
 }
 
 /* --- heartbeats ------------------------------------------------------------------------------------------------ */
@@ -260,8 +299,10 @@ static void on_unrenewed(void *arg, const struct conn_result *result)
 		heartbeat(role, i)->lost = !heartbeat(role, i)->renewed;
 	for (int row = 0; row < PQntuples(result->rows); row++) {
 		struct store_heartbeat *op = heartbeat_of(role, row_int8(result->rows, row, 0));
-		if (op && !op->renewed)
+		if (op && !op->renewed) {
 			op->lost = row_bool(result->rows, row, 1);
+			op->overtaken = row_int8(result->rows, row, 2) > op->seq;
+		}
 	}
 	add_workers(role);
 	role_run(role, SQL_ORDERS_STANDING, on_orders);
@@ -272,7 +313,7 @@ static void on_renewed(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	for (int i = 0; i < role->count; i++)
-		heartbeat(role, i)->renewed = heartbeat(role, i)->lost = false;
+		heartbeat(role, i)->renewed = heartbeat(role, i)->lost = heartbeat(role, i)->overtaken = false;
 	for (int row = 0; row < PQntuples(result->rows); row++) {
 		struct store_heartbeat *op = heartbeat_of(role, row_int8(result->rows, row, 0));
 		if (op)
@@ -308,5 +349,5 @@ static bool heartbeat_joins(const struct role *role, const struct store_op *op)
 void store_heartbeat(struct store *store, struct store_heartbeat *op)
 {
 	static const struct op_kind kind = {"heartbeat", heartbeat_start, heartbeat_joins, false};
-	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 128);
+	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 128 + op->carries);
 }

@@ -1,7 +1,8 @@
 -- What watching over leases needs.
 
--- The lease that the worker was told when it registered: whoever watches goes by that, whatever his own options say.
-alter table workers add column lease_ms bigint not null default 15000;
+-- The lease that the worker was told when it registered: whoever watches goes by that, whatever his own options say. Of
+-- those that registered before, or at a manager that does not write it, nobody knows: the longest that there may be.
+alter table workers add column lease_ms bigint not null default 600000;
 
 -- The incarnations that live: few, beside all that have been. Managers read their sequence numbers several times a
 -- second, and a name that registers is looked for among them. It is on gone_at, not on lost, so that no statement which

@@ -12,8 +12,8 @@ with locked as materialized (
   select t.*, case when u.outcome = 'cancelled' and t.cancel_requested_at is null then 'returned' else u.outcome end
     as outcome, u.error, u.code
   from (
-    select * from unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::text[])
-      u(id, token, outcome, error, code) order by id) u
+    select distinct on (id, token) * from unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::text[])
+      u(id, token, outcome, error, code) order by id, token) u
   cross join lateral (
     select * from tasks t
     where t.id = u.id and t.last_updated = u.token and t.status = 'executing'
@@ -53,7 +53,7 @@ with locked as materialized (
   select (select (statement_timestamp() at time zone 'UTC')::date + 1 + $7::int), id, route_id, priority, queue, type,
     details, becomes, run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id,
     assignment_id, last_updated, $6::boolean, lane, batch_id, key, source, null,
-    case when becomes = 'dead' then error else last_error end, case when becomes = 'dead' then code else error_code end,
+    error, code,
     coalesce(first_started, last_updated), last_updated, created, version
   from timed where becomes in ('dead', 'cancelled')),
  attempts as (

@@ -1,9 +1,11 @@
 -- Sets the next expiry of journal rows whose last one has passed. Answers those that are open with nothing running,
--- which must not happen. $1 how many, $2 the
--- manager's reckoning of now.
+-- which must not happen. The parameters are
+-- those of expired_find.
 with due as materialized (
   select id, task_ids from assignments
-  where closed_at is null and next_expiry <= least(statement_timestamp(), $2) order by next_expiry limit $1),
+  where closed_at is null and next_expiry <= least(statement_timestamp(), $2)
+    and (id > $3 or interval '1ms' * $4::bigint >= next_expiry - at)
+  order by next_expiry limit $1),
  next as materialized (
   select d.id, (
     select min(t.expiry) from unnest(d.task_ids) x(id)

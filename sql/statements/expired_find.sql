@@ -5,7 +5,9 @@
 --   jump, $4 how long it has watched since, in ms
 with due as materialized (
   select id, task_ids from assignments
-  where closed_at is null and next_expiry <= least(statement_timestamp(), $2) order by next_expiry limit $1)
+  where closed_at is null and next_expiry <= least(statement_timestamp(), $2)
+    and (id > $3 or interval '1ms' * $4::bigint >= next_expiry - at)
+  order by next_expiry limit $1)
 select t.id, t.last_updated
 from due d cross join unnest(d.task_ids) x(id)
 cross join lateral (

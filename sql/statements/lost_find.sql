@@ -11,7 +11,7 @@ with recursive holder as (
   from holder h where h.worker_id is not null),
  gone as materialized (
   select h.worker_id, w.name, w.hb_at
-  from (select worker_id from holder where worker_id is not null union all select unnest($2::bigint[])) h
+  from (select worker_id from holder where worker_id is not null union select unnest($2::bigint[])) h
   left join lateral (select * from workers w where w.id = h.worker_id offset 0) w on true
   where coalesce(w.lost, true)),
  due as materialized (

@@ -8,7 +8,7 @@ with other as materialized (
   where name = $1 and gone_at is null and not lost and id <> $8::bigint and (host, pid) is distinct from ($2, $3::int) limit 1),
  before as (
   update workers set lost = true, gone_at = clock_timestamp()
-  where id = $8::bigint and not lost and not exists (select from other)
+  where id = $8::bigint and name = $1 and not lost and not exists (select from other)
   returning id),
  w as (
   insert into workers (name, host, pid, version, concurrency, queues, types, lease_ms)

@@ -88,11 +88,12 @@ story_an_outage_of_the_database_longer_than_two_leases_costs_no_attempt() {
 	start_fault_exec a --concurrency 6
 	submit_deeds short 2 run=600 '"max_attempts":1'
 	short=("${IDS[@]}")
-	submit_deeds long 4 run=2500 '"max_attempts":1'
+	submit_deeds long 4 run=2500 '"max_attempts":1,"timeout":"3s"'
 	wait_until 10 '[ "$(starts)" = 6 ]'
 	outage=$(now_us)
 	stop_postgres immediate
-	wait_until 10 "[ \$(now_us) -gt $((outage + 2 * LEASE_US + 300000)) ]"
+	# Much longer than two leases: the attempts are past their expiry, and whoever was refused again and again rests for long.
+	wait_until 20 "[ \$(now_us) -gt $((outage + 6 * LEASE_US + 300000)) ]"
 	expect_within $((LEASE_US + 300000)) "$outage" "$(last_sign a)" 'the last sign of handlers in the outage'
 	start_postgres
 	back=$(now_us)

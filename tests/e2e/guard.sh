@@ -129,6 +129,19 @@ story_a_program_may_ask_for_more_time() {
 	expect_eq t "$(sql "select last_updated - token >= '3s' from task_history where task_id = $id")"
 }
 
+# All in the same moment, so that they wait together.
+story_many_may_ask_at_once() {
+	start_worker crowd --concurrency 24
+	for i in $(seq 1 24); do
+		echo "{\"type\":\"sh\",\"details\":\"until [ -e $DIR/now ]; do sleep 0.02; done; echo '{\\\"extend\\\": \\\"6s\\\"}' >&3; sleep 3\",\"timeout\":\"3s\",\"max_attempts\":1,\"queue\":\"crowd\"}"
+	done | reeve submit --bulk - >"$DIR/crowd"
+	wait_until 20 "[ \"\$(sql \"select count(*) from tasks where queue = 'crowd' and status = 'executing'\")\" = 24 ]"
+	touch "$DIR/now"
+	reeve wait - <"$DIR/crowd" --timeout 30s >/dev/null
+	expect_eq 'completed|24' "$(sql "select status, count(*) from task_history where queue = 'crowd' group by 1")"
+	rm "$DIR/now"
+}
+
 story_but_no_more_than_there_is() {
 	start_manager short "${HURRY[@]}" --max-run 2s
 	start_worker bounded

@@ -119,6 +119,39 @@ story_the_sweep_finds_what_lost_workers_hold() {
 	expect_eq 2 "$(sql "select count(*) from task_events where event = 'reclaimed' and note like 'lost; last heartbeat of worker w%'")"
 }
 
+# Told of by several, and found by several: still one end.
+story_an_attempt_that_is_found_twice_ends_once() {
+	set_up
+	tasks 2
+	claim 1 1 1 >/dev/null
+	claim 2 1 2 >/dev/null
+	lose 1
+	expect_eq '1 2' "$(run lost_find 50 "'{1,1,1}'" | cut -d '|' -f 1 | xargs)"
+	sql 'update tasks set max_attempts = 1 where id = 1' >/dev/null
+	one=$(token 1) two=$(token 2)
+	expect_eq 'dead failed' "$(run end_attempts "'{1,2,1,2}'" "'{\"$one\",\"$two\",\"$one\",\"$two\"}'" "'{lost,lost,lost,lost}'" "'{e,e,e,e}'" "'{c,c,c,c}'" false 30 |
+		cut -d '|' -f 3 | xargs)"
+	expect_eq '1|1|1' "$(sql 'select (select count(*) from task_history), (select count(*) from task_attempts), (select count(*) from tasks)')"
+	expect_eq '0|0' "$(sql 'select min(open), max(open) from assignments where closed_at is not null')"
+}
+
+# A row that somebody holds keeps none of the others from being taken back.
+story_what_is_locked_is_left_for_later() {
+	set_up
+	tasks 3
+	for n in 1 2 3; do claim $n 1 $n >/dev/null; done
+	PGAPPNAME=holder "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve" >/dev/null \
+		-c "begin; select 1 from tasks where id = 2 for update; select pg_sleep(8)" &
+	pid=$!
+	wait_until 10 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'holder'\")\" = PgSleep ]"
+	expect_eq '1 3' "$(run attempts_lock "'{1,2,3}'" "'{\"$(token 1)\",\"$(token 2)\",\"$(token 3)\"}'" | xargs)"
+	start_manager # it finds the worker silent, and does the same
+	sql "update workers set lease_ms = 500" >/dev/null
+	wait_until 6 "[ \"\$(sql 'select status from tasks order by id' | xargs)\" = 'failed executing failed' ]"
+	wait "$pid"
+	wait_until 10 "[ \"\$(sql 'select status from tasks order by id' | xargs)\" = 'failed failed failed' ]"
+}
+
 # Its statement began while the worker lived, and saw that.
 story_the_sweep_finds_what_is_claimed_after_the_loss() {
 	set_up
@@ -230,6 +263,9 @@ story_a_name_is_one_living_workers() {
 	lose 1
 	expect_eq '|h|7' "$(register g 1 0)"
 	expect_eq '4||' "$(register g 1 3)" 'it was this one, elsewhere'
+	sql "insert into workers (name) values ('victim')" >/dev/null
+	expect_eq '6||' "$(register g 1 5)"
+	expect_eq f "$(sql 'select lost from workers where id = 5')" 'a stranger ends nobody'
 	expect_eq '|g|1' "$(register h 7 2)"
 	expect_eq f "$(sql 'select lost from workers where id = 4')"
 }
@@ -251,7 +287,7 @@ story_expiry_is_not_the_databases_word_alone() {
 	expect_eq '' "$(found "'infinity'" 1 0)" 'from before the watch'
 	expect_eq '' "$(found "'infinity'" 1 8000)"
 	expect_eq 1 "$(found "'infinity'" 1 9100)" 'watched for its whole time'
-	run expired_advance 100 "'infinity'" >/dev/null
+	run expired_advance 100 "'infinity'" 0 0 >/dev/null
 	expect_eq 1 "$(found "'infinity'" 0 0)"
 }
 

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 HOT="submit window_page window_streams claim complete end_attempts late_results heartbeat redeliver expired_find cancel_mark
-	orders_standing lost_find take_back_find worker_lose extend"
+	orders_standing lost_find take_back_find worker_lose extend attempts_lock"
 HASHED="submit take_back_find" # they join arrays with what they have found by index
 
 set_up() { # a database as a manager makes it; nothing looks at its tables but this story

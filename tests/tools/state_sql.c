@@ -201,7 +201,7 @@ bool found_expired(const struct task *t)
 
 void advance_expiries(void)
 {
-	PGresult *result = RUN(db, SQL_EXPIRED_ADVANCE, "100000", "infinity");
+	PGresult *result = RUN(db, SQL_EXPIRED_ADVANCE, "100000", "infinity", "0", "0");
 	for (int row = 0; row < PQntuples(result); row++)
 		expect("a journal row is open with nothing running", "f", PQgetvalue(result, row, 1));
 	PQclear(result);

@@ -185,7 +185,7 @@ static const char *audit(const struct task *t)
 
 /* The columns of the row that holds the attempt that ended. */
 static void check_ended_attempt(const struct task *t, const struct event *e, const struct transition *want,
-    const struct task *before, const char *attempt, const char *error)
+    const struct task *before, const char *attempt)
 {
 	const char *said = e->outcome ? e->outcome : "completed";
 	const char *outcome = strcmp(said, "cancelled") || e->marked ? said : "returned", *report = e->found ? "f" : "t";
@@ -210,8 +210,7 @@ static void check_ended_attempt(const struct task *t, const struct event *e, con
 	expect("the history",
 	    text("%s|%s|%s|%s|%s|%s", attempt, before->version, first, before->version, report,
 	        want->to == STATE_COMPLETED ? "well"
-	        : want->to == STATE_DEAD    ? text("%s-error", outcome)
-	                                    : error),
+	                                    : text("%s-error", said)),
 	    ask("select concat_ws('|', attempt, token, first_started, started, by_report, "
 	        "case when status = 'completed' then result else coalesce(last_error, '') end) from task_history where "
 	        "task_id = %s",
@@ -219,7 +218,7 @@ static void check_ended_attempt(const struct task *t, const struct event *e, con
 }
 
 static void check_transition(struct task *t, const struct event *e, const struct transition *want,
-    const struct task *before, const char *audit_before, int attempt, int attempts, const char *error)
+    const struct task *before, const char *audit_before, int attempt, int attempts)
 {
 	bool stays = want->from == STATE_EXECUTING && want->to == STATE_EXECUTING;
 	bool ends = want->to >= STATE_COMPLETED, restarts = want->from >= STATE_COMPLETED;
@@ -243,7 +242,7 @@ static void check_transition(struct task *t, const struct event *e, const struct
 	bool kept_attempt = (ended && !ends) || (restarts && before->token);
 	expect("rows in task_attempts", text("%d", attempts + kept_attempt), count("task_attempts", t));
 	if (ended)
-		check_ended_attempt(t, e, want, before, text("%d", attempt), error);
+		check_ended_attempt(t, e, want, before, text("%d", attempt));
 	if (ends && !ended)
 		expect("a history without an attempt", "t",
 		    ask("select token is null and not by_report and assignment_id is null from task_history where "
@@ -307,7 +306,6 @@ static void try_pair(enum task_state from, const struct event *e, bool longer)
 	const char *was = everything(&t), *story = audit(&t);
 	int attempt = atoi(ask("select attempt from all_tasks where id = %s", t.id));
 	int attempts = atoi(count("task_attempts", &t));
-	const char *error = ask("select last_error from all_tasks where id = %s", t.id);
 	if (e->expires)
 		expect(
 		    "it is found as expired", from == STATE_EXECUTING ? "yes" : "no", found_expired(&t) ? "yes" : "no");
@@ -317,7 +315,7 @@ static void try_pair(enum task_state from, const struct event *e, bool longer)
 	expect("the state afterwards", state_name(want ? want->to : from),
 	    *status_of(&t) ? status_of(&t) : state_name(STATE_NONE));
 	if (want) {
-		check_transition(&t, e, want, &before, story, attempt, attempts, error);
+		check_transition(&t, e, want, &before, story, attempt, attempts);
 		/* A report that comes again, as after a lost answer. */
 		if (from == STATE_EXECUTING && (e->outcome || want->to == STATE_COMPLETED)) {
 			const char *now = everything(&t);

@@ -32,6 +32,7 @@ enum {
 	READ_BYTES = 64 * 1024,
 	READS_LAST = 64, /* of standard error, at the end; a pipe holds less than that */
 	VARIABLES = 6,
+	ASK_EVERY_MS = 200, /* between two asks of one handler for more time */
 };
 
 struct exec_handler {
@@ -49,6 +50,7 @@ struct run {
 	int input, output, error; /* our ends of its pipes; −1: closed */
 	struct messages messages; /* … and of the fourth */
 	char name[48];
+	int64_t ask_from_ms;     /* no manager is asked for more time before that */
 	int64_t extend_until_ms; /* it wants to run until then, and nobody has been asked; 0: it does not */
 	const char *details;     /* what is still to be written … */
 	size_t details_left;     /* … so many bytes */
@@ -229,16 +231,21 @@ static void take_message(void *arg, const json_t *message)
 		want_extension(run, extend);
 }
 
-/* Asks for the extension that is wanted, one at a time; of several the last counts. */
-static void ask_extension(struct run *run)
+/* Asks for the extension that is wanted, one at a time and a few a second; of several the last counts. When to ask, if it
+ * is too soon now. */
+static int64_t ask_extension(struct run *run)
 {
-	int64_t rest_ms = run->extend_until_ms - clock_monotonic_ms();
+	int64_t now_ms = clock_monotonic_ms(), rest_ms = run->extend_until_ms - now_ms;
 
 	if (!run->extend_until_ms || atomic_load(&run->attempt->extending) || run->asked_to_end)
-		return;
+		return INT64_MAX;
+	if (now_ms < run->ask_from_ms)
+		return run->ask_from_ms;
 	run->extend_until_ms = 0;
+	run->ask_from_ms = now_ms + ASK_EVERY_MS;
 	if (rest_ms > 0)
 		extend_start(run->attempt, rest_ms);
+	return INT64_MAX;
 }
 
 /* Sends a signal to the whole group, the first time or a harder one. */
@@ -263,8 +270,8 @@ static int64_t watch(struct run *run)
 	/* Somebody else may have the attempt by now: no grace. */
 	bool at_once = run->too_long || stop == STOP_LOST || stop == STOP_ABANDON;
 
-	/* While a manager is asked for more time, it has that of the attempt. */
-	if (atomic_load(&run->attempt->extending) && timeout_at_ms < attempt_last_moment(run->attempt))
+	/* While a manager is asked for more time, or about to be, it has that of the attempt. */
+	if ((atomic_load(&run->attempt->extending) || run->extend_until_ms) && timeout_at_ms < attempt_last_moment(run->attempt))
 		timeout_at_ms = attempt_last_moment(run->attempt);
 	if (!run->killed && (at_once || (run->asked_to_end && now_ms >= kill_at_ms))) {
 		ask_to_end(run, SIGKILL, now_ms);
@@ -437,10 +444,9 @@ static void exec_run(struct handler *handler, const struct handler_context *cont
 		if (!run.details_left)
 			close_end(&run.input);
 		for (;;) {
-			int64_t until_ms;
+			int64_t ask_ms = ask_extension(&run), until_ms = watch(&run);
 
-			ask_extension(&run);
-			until_ms = watch(&run);
+			until_ms = ask_ms < until_ms ? ask_ms : until_ms;
 			if (launcher_ended(context->launcher, &run.launch, &end))
 				break;
 			move(&run, until_ms);

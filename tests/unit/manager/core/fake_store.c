@@ -141,8 +141,8 @@ static void answer_routes(struct store_routes *op)
 	op->routes = routes;
 	op->found = 0;
 	if (op->count == 0) {
-		op->routes = routes + (op->after < route_count ? op->after : route_count);
-		op->found = op->after < route_count ? route_count - op->after : 0;
+		op->routes = routes;
+		op->found = route_count;
 		fake_ok(op);
 		return;
 	}
@@ -166,7 +166,7 @@ static void answer_tick(struct store_tick *op)
 
 	assert(fake.other_managers <= FAKE_WORKERS_MOST);
 	op->now_us = fake_db_us();
-	op->newest_route = route_count;
+	op->routes = route_count;
 	op->newest_assignment = fake.assignments;
 	op->peers = peers;
 	op->peer_count = 1 + fake.other_managers;
