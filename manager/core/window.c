@@ -23,6 +23,7 @@ enum {
 	LOOKS_AT_ONCE = 20,          /* trailing looks begun by one turn */
 	ALL_EVERY_MS = 60 * 1000,
 	LOOK_SHARE = 100,            /* looks take at most this part of the time */
+	FIRST_REST_MS = 1500,        /* after a look that took longer than usual */
 	RETRY_MS = 200,              /* after a failed read */
 	AHEAD_US = 1000 * 1000,      /* a version is so much later than our reckoning only if the clock was set back */
 	OTHERS_MS = 500,             /* so long another manager is given to take a task of its slice */
@@ -406,11 +407,13 @@ void window_rewind_all(struct window *w)
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
 /* A look has ended. The next one comes when this has cost no more than its part of the time. One that took much longer than
- * the one before waited for something else, a database that stood still for instance: that is not what looks cost. */
+ * the one before may have waited for something else, a database that stood still for instance, which is not what looks cost:
+ * it puts the next one off by a little only. */
 static void look_ended(struct stream *s, int64_t now_ms)
 {
 	int64_t took = now_ms - s->look_began_ms, cost = took < s->look_took_ms ? took : s->look_took_ms;
-	int64_t rest = cost * LOOK_SHARE;
+	int64_t rest = took * LOOK_SHARE < FIRST_REST_MS ? took * LOOK_SHARE : FIRST_REST_MS;
+	rest = cost * LOOK_SHARE > rest ? cost * LOOK_SHARE : rest;
 	s->look_took_ms = took;
 	s->looked_us = s->look_began_us;
 	s->trail_ms = now_ms + (rest > TRAIL_EVERY_MS ? rest : TRAIL_EVERY_MS);

@@ -372,7 +372,7 @@ Test(window, a_look_that_was_held_up_does_not_put_off_the_next)
 	int64_t began = fake_db_us();
 	fake_pass(core, 1300);
 	fake_page(page, 0, NULL, 0);
-	for (int i = 0; i < 600 && !fake_count(FAKE_PAGE); i++)
+	for (int i = 0; i < 1600 && !fake_count(FAKE_PAGE); i++)
 		fake_pass(core, 1);
 	page = fake_page_taken(route, 0);
 	cr_expect_leq(page->after_run_at_us, began - 4000000);
