@@ -81,9 +81,11 @@ bool manager_options_read(struct manager_options *o, int argc, char **argv, char
 		return error_set(error, STATUS(INVALID_ARGUMENT),
 		    "--database is missing: say which PostgreSQL database, as in --database \"host=/run/postgresql dbname=reeve\"");
 	if (o->heartbeat_ms * 5 > o->lease_ms * 2)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "--heartbeat must be at most 2/5 of --lease");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "--heartbeat (%lld ms) must be at most 2/5 of --lease (%lld ms), so that one may be lost",
+		    (long long)o->heartbeat_ms, (long long)o->lease_ms);
 	if (o->buffer_ms <= o->lease_ms)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "--expiry-buffer must be longer than --lease");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "--expiry-buffer (%lld ms) must be longer than --lease (%lld ms)",
+		    (long long)o->buffer_ms, (long long)o->lease_ms);
 	if (o->max_message < o->max_details + 65536 || o->max_message < o->max_result + 65536)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
 		    "--max-message must be at least 64KiB more than --max-details and --max-result");

@@ -48,6 +48,24 @@ end_attempt() { # ID OUTCOME: prints what becomes of the task
 		cut -d '|' -f 3
 }
 
+story_the_times_must_go_together() {
+	start_postgres
+	manager() {
+		timeout 20 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen tcp://127.0.0.1:0 "$@"
+	}
+	expect_fail 2 manager --lease 1s --heartbeat 401ms --expiry-buffer 2s
+	expect_match 'heartbeat .401 ms. must be at most 2/5 of --lease .1000 ms.' "$OUTPUT"
+	expect_fail 2 manager --lease 2s
+	expect_match 'heartbeat .4000 ms.' "$OUTPUT"
+	expect_fail 2 manager --lease 1s --heartbeat 400ms --expiry-buffer 1s
+	expect_match 'expiry-buffer .1000 ms. must be longer than --lease .1000 ms.' "$OUTPUT"
+	expect_fail 2 manager --lease 499ms --heartbeat 100ms
+	expect_fail 2 manager --lease 500ms --heartbeat 99ms
+	start_manager --lease 1s --heartbeat 400ms --expiry-buffer 1001ms
+	start_worker
+	reeve submit nothing --wait
+}
+
 story_a_claim_needs_a_worker_that_is_not_lost() {
 	set_up
 	tasks 3

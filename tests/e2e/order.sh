@@ -133,20 +133,22 @@ story_far_off_tasks_are_in_nobodys_way() {
 }
 
 # A manager learns of a type by a submit of its own after another has made an older one: neither is overlooked.
-story_new_types_at_two_managers_are_run_at_once() {
+story_new_types_at_three_managers_are_run_at_once() {
 	start_postgres
 	start_manager one
+	start_manager three
 	start_manager two
-	handlers < <(for i in $(seq 1 12); do printf '[handler %s_%d]\nexec = /bin/true\n' one "$i" two "$i"; done)
+	handlers < <(for i in $(seq 1 12); do printf '[handler %s_%d]\nexec = /bin/true\n' one "$i" two "$i" three "$i"; done)
 	start_worker worker --manager "${URL[two]}" --concurrency 4
 	for i in $(seq 1 12); do
 		reeve submit one_$i --manager "${URL[one]}" >>"$DIR/ids.one" &
 		pids=$!
+		reeve submit three_$i --manager "${URL[three]}" >>"$DIR/ids.three"
 		reeve submit two_$i --manager "${URL[two]}" >>"$DIR/ids.two"
 		wait "$pids"
 	done
-	expect_eq 24 "$(cat "$DIR"/ids.* | wc -l)"
-	wait_until 10 '[ "$(sql "select count(*) from task_history")" = 24 ]'
+	expect_eq 36 "$(cat "$DIR"/ids.* | wc -l)"
+	wait_until 10 '[ "$(sql "select count(*) from task_history")" = 36 ]'
 	expect_eq t "$(sql "select max(token - created) < '4s' from task_history")"
 }
 

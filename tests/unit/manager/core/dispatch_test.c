@@ -581,3 +581,19 @@ Test(dispatch, all_are_answered_at_the_end)
 	cr_expect_eq(asking.code, STATUS(UNAVAILABLE));
 	cr_expect_eq(replaced.code, STATUS(ABORTED));
 }
+
+/* However long its caller would wait. */
+Test(dispatch, a_fetch_is_parked_no_longer_than_the_manager_parks)
+{
+	struct fake_fetch fetch;
+	struct core *parking = fake_core();
+
+	fake_fetch(parking, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .wait_ms = 600000});
+	fake_pass(parking, 14900);
+	cr_expect_eq(fetch.answered, 0);
+	fake_pass(parking, 200);
+	cr_expect_eq(fetch.answered, 1);
+	cr_expect_eq(fetch.code, STATUS(OK));
+	cr_expect_eq(fetch.count, 0);
+	fake_end(parking);
+}
