@@ -13,7 +13,7 @@ static const struct option_spec specs[] = {
         "where workers and submitters connect: tcp://host:port (port 0: a free one) or ipc:///path", 'l', true},
     {"config", OPTION_TEXT, AT(config), NULL, 0, 0, "REEVE_MANAGER_CONFIG", "FILE",
         "an INI file whose section [manager] has any of these options", 'c', false},
-    {"name", OPTION_TEXT, AT(name), NULL, 0, 0, NULL, "NAME", "what it is called in the log; host/pid unless given", 0,
+    {"name", OPTION_TEXT, AT(name), NULL, 0, 0, NULL, "NAME", "what it is called in the audit and by a ping; host/pid unless given", 0,
         true},
     {"no-migrate", OPTION_FLAG, AT(no_migrate), NULL, 0, 0, NULL, NULL,
         "leave the schema alone, and refuse to start on an old one", 0, true},

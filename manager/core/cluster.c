@@ -15,6 +15,7 @@ struct peer {
 	int64_t manager, seq;
 	int64_t moved_ms;
 	bool alive;
+	bool moved; /* it has been seen to */
 	bool listed;
 	UT_hash_handle hh;
 };
@@ -62,6 +63,7 @@ static struct peer *peer_get(struct cluster *p, const struct store_peer *row, in
 	} else if (peer->seq != row->seq) {
 		peer->seq = row->seq;
 		peer->moved_ms = now_ms;
+		peer->moved = true;
 	}
 	return peer;
 }
@@ -86,8 +88,8 @@ void cluster_ticked(struct cluster *p, const struct store_peer *rows, int count)
 	for (int i = 0; i < count; i++) {
 		struct peer *peer = peer_get(p, &rows[i], now);
 		bool lives = peer->manager == self || now - peer->moved_ms < STILL_MS;
-		if (peer->alive && !lives)
-			log_info(NULL, "manager %lld is silent; its tasks are taken over", (long long)peer->manager);
+		if (peer->alive && !lives && peer->moved)
+			log_info(NULL, "manager %lld (of the table managers) is silent; its share of the tasks is taken over", (long long)peer->manager);
 		peer->alive = lives;
 		peer->listed = true;
 		if (peer->manager == self)
