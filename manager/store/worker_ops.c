@@ -14,6 +14,13 @@ static bool alone(const struct role *role, const struct store_op *op)
 	return role->count == 0;
 }
 
+static void on_register_committed(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	role_done(role);
+}
+
 static void on_registered(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -22,7 +29,7 @@ static void on_registered(void *arg, const struct conn_result *result)
 	op->incarnation = row_int8(result->rows, 0, 0);
 	snprintf(op->other_host, sizeof op->other_host, "%s", row_text(result->rows, 0, 1));
 	op->other_pid = row_int4(result->rows, 0, 2);
-	role_done(role);
+	role_run(role, SQL_COMMIT, on_register_committed);
 }
 
 static void add_texts(struct params *p, char *const *texts, int count)
@@ -33,10 +40,13 @@ static void add_texts(struct params *p, char *const *texts, int count)
 	params_array_end(p);
 }
 
-static void register_start(struct role *role)
+static void on_name_locked(void *arg, const struct conn_result *result)
 {
+	struct role *role = arg;
+	UNLESS_OK(role, result)
 	struct store_register *op = BATCH_OP(role, struct store_register, 0);
 	struct params *p = &role->params;
+	params_reset(p);
 	params_text(p, op->name);
 	params_text(p, op->host);
 	params_int4(p, op->pid);
@@ -47,6 +57,20 @@ static void register_start(struct role *role)
 	params_int8(p, op->previous);
 	params_int8(p, op->lease_ms);
 	role_run(role, SQL_REGISTER, on_registered);
+}
+
+static void on_register_begun(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	params_reset(&role->params);
+	params_text(&role->params, BATCH_OP(role, struct store_register, 0)->name);
+	role_run(role, SQL_REGISTER_LOCK, on_name_locked);
+}
+
+static void register_start(struct role *role)
+{
+	role_run(role, SQL_BEGIN, on_register_begun);
 }
 
 void store_register(struct store *store, struct store_register *op)

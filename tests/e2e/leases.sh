@@ -288,6 +288,26 @@ story_a_name_is_one_living_workers() {
 	expect_eq f "$(sql 'select lost from workers where id = 4')"
 }
 
+# Each before it could see the other.
+story_of_two_that_register_at_once_one_gets_the_name() {
+	set_up
+	lose 1
+	register_slowly() { # HOST SECONDS
+		{
+			printf 'prepare l as\n%s;\nprepare s as\n%s;\nbegin;\n' "$(cat "$TOP/sql/statements/register_lock.sql")" \
+				"$(cat "$TOP/sql/statements/register.sql")"
+			echo "execute l('w'); execute s('w', '$1', 1, 'v', 1, '{}', '{}', 0, 15000); select pg_sleep($2); commit;"
+		} | PGAPPNAME=$1 "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
+	}
+	register_slowly first 1.5 >"$DIR/first" &
+	pid=$!
+	wait_until 10 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'first'\")\" = PgSleep ]"
+	register_slowly second 0 >"$DIR/second"
+	wait "$pid"
+	expect_match '\|first\|1' "$(cat "$DIR/second")"
+	expect_eq 1 "$(sql 'select count(*) from workers where not lost')"
+}
+
 # What ends an attempt by its expiry is bounded by the manager's own clock, and by what it has itself watched.
 story_expiry_is_not_the_databases_word_alone() {
 	set_up
