@@ -66,7 +66,7 @@ struct attempt {
 	int64_t timeout_ms;            /* how long it may run, after its handler's own limit; INT64_MAX: no limit */
 	int64_t started_ms;            /* when it began to run */
 	_Atomic int64_t timeout_at_ms; /* when its time is over; INT64_MAX until it runs */
-	int refused_once;       /* asks for more time that were refused: the first is logged */
+	bool refusal_logged;           /* more time was refused, once at least */
 	_Atomic bool extending;        /* a manager has been asked whether it may run longer (extend.h) */
 
 	_Atomic int stop; /* enum stop_reason */

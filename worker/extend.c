@@ -55,8 +55,11 @@ static void extend_done(void *arg, struct rpc_answer *answer)
 	attempt = held_find(worker, extension->key.task_id, extension->key.token);
 	if (attempt && answer->code == STATUS(OK))
 		granted = apply(attempt, extension->sent_ms, (const Reeve__V1__ExtendResponse *)answer->response);
-	else if (attempt && answer->code != STATUS(CANCELLED) && !attempt->refused_once++)
-		log_info(attempt_name(attempt, name), "may not run longer: %s", answer->message);
+	else if (attempt && answer->code != STATUS(CANCELLED)) {
+		if (!attempt->refusal_logged)
+			log_info(attempt_name(attempt, name), "may not run longer: %s", answer->message);
+		attempt->refusal_logged = true;
+	}
 	if (extension->waiter) {
 		extension->waiter->granted = granted;
 		extension->waiter->done = true;

@@ -1,8 +1,8 @@
 /*
  * A manager as the client sees it: a line that is dialled again whenever it is down, and a ping. A manager is alive
  * when its line is open and a ping on it was answered; it is silent when for the ping's limit no byte has come from it,
- * and then its line is cut. One that says its database does not answer it is used only while no other's does. The keeper alone changes what a line is, except for what nng's threads have to say: dialled,
- * open, closed.
+ * and then its line is cut. One that says its database does not answer it is used only while no other's does. The
+ * keeper alone changes what a line is, except for what nng's threads have to say: dialled, open, closed.
  */
 #include "common/rpc/client_internal.h"
 

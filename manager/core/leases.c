@@ -4,7 +4,6 @@
 #include "common/log.h"
 #include "manager/core/report.h"
 #include "manager/core/sessions.h"
-#include "manager/core/window.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -199,9 +198,7 @@ static void on_swept(struct store_op *op, const struct reeve_error *error)
 	for (int i = 0; i < l->sweep.count; i++)
 		log_info(NULL, "task %lld: its worker was lost; attempt ended", (long long)l->sweep.results[i].id);
 	l->core->counters.reclaimed += l->sweep.count;
-	report_settle(l->core, l->sweep.results, l->sweep.count);
-	if (op->again) /* what an earlier try of it changed was never told */
-		window_rewind_all(l->core->window);
+	report_settle(l->core, op, l->sweep.results, l->sweep.count);
 	if (l->sweep.more && l->sweep.all)
 		l->sweep_all_ms = 0;
 	if (l->sweep.more || l->sweep_again) {
@@ -291,17 +288,20 @@ static void on_taken_back(struct store_op *op, const struct reeve_error *error)
 			log_info(NULL, "task %lld: it never arrived at incarnation %lld; taken back",
 			    (long long)t->op.results[i].id, (long long)t->op.holding.incarnation);
 		core->counters.taken_back += t->op.count;
-		report_settle(core, t->op.results, t->op.count);
-		if (op->again)
-			window_rewind_all(core->window);
+		report_settle(core, op, t->op.results, t->op.count);
 	}
 	free(t);
 }
 
+/* What it takes to keep a copy of the lists. */
+static size_t holding_bytes(const struct store_holding *h)
+{
+	return sizeof(int64_t) * ((size_t)h->waiting_count + 2 * (size_t)h->held_count);
+}
+
 static struct take_back *take_back_create(struct leases *l, const struct store_holding *h)
 {
-	size_t numbers = (size_t)h->waiting_count + 2 * (size_t)h->held_count;
-	struct take_back *t = calloc(1, sizeof *t + sizeof *t->numbers * (numbers + 1));
+	struct take_back *t = calloc(1, sizeof *t + holding_bytes(h));
 	int64_t *waiting = t->numbers, *ids = waiting + h->waiting_count, *tokens = ids + h->held_count;
 	if (h->waiting_count)
 		memcpy(waiting, h->waiting, sizeof *waiting * (size_t)h->waiting_count);
@@ -324,13 +324,13 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	struct core *core = b->leases->core;
 	struct store_heartbeat *given = b->given;
 	struct take_back *t = b->take_back;
-	struct store_op as_given = given->op;
+	void (*done)(struct store_op *, const struct reeve_error *) = given->op.done;
 	/* One whose outcome was unknown and that is asked for again has not raised the number then: the next one will. */
 	bool news = !error && b->op.renewed, lost = !error && b->op.lost;
 	int64_t incarnation = b->op.incarnation;
 	*given = b->op;
-	given->op.done = as_given.done;
-	given->op.done(&given->op, error);
+	given->op.done = done;
+	done(&given->op, error);
 	if (lost) {
 		sessions_lost_if_known(core->sessions, incarnation);
 		if (remarks_new(&core->remarks, REMARK_HEARTBEAT, incarnation, 0, core_now(core)))
@@ -363,6 +363,6 @@ void leases_heartbeat(struct leases *l, struct store_heartbeat *op, const struct
 	b->leases = l;
 	b->given = op;
 	b->take_back = take_back_create(l, holding);
-	b->op.carries = sizeof(int64_t) * ((size_t)holding->waiting_count + 2 * (size_t)holding->held_count);
+	b->op.carries = holding_bytes(holding);
 	store_heartbeat(l->core->store, &b->op);
 }

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-void report_settle(struct core *core, const struct store_result *results, int count)
+void report_settle(struct core *core, const struct store_op *op, const struct store_result *results, int count)
 {
 	for (int i = 0; i < count; i++) {
 		const struct store_result *r = &results[i];
@@ -31,6 +31,8 @@ void report_settle(struct core *core, const struct store_result *results, int co
 		}
 	}
 	dispatch_run(core->dispatch);
+	if (op->again)
+		window_rewind_all(core->window);
 }
 
 /* Stands before the caller's callback. */
@@ -45,9 +47,7 @@ static void on_reported(struct store_op *op, const struct reeve_error *error)
 {
 	struct report *r = (struct report *)((char *)op - offsetof(struct report, op));
 	if (!error)
-		report_settle(r->core, r->op.results, r->op.count);
-	if (!error && op->again) /* what an earlier try of it changed was never told */
-		window_rewind_all(r->core->window);
+		report_settle(r->core, op, r->op.results, r->op.count);
 	r->given->op.done(&r->given->op, error); /* the results go with their owner */
 	free(r);
 }

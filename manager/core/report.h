@@ -8,7 +8,8 @@
  * its part. Everything must live until then. */
 void report_results(struct core *core, struct store_report *op);
 
-/* Takes note of attempts that have been ended: for waiters, the window and the other managers. */
-void report_settle(struct core *core, const struct store_result *results, int count);
+/* Takes note of attempts that have been ended by `op`: for waiters, the window and the other managers. If it was asked again,
+ * what an earlier try of it had changed was never told, and everything is read from the top. */
+void report_settle(struct core *core, const struct store_op *op, const struct store_result *results, int count);
 
 #endif

@@ -126,9 +126,7 @@ static void on_expired(struct store_op *op, const struct reeve_error *error)
 	u->core->counters.expired += u->expire.count;
 	for (int i = 0; i < u->expire.count; i++)
 		log_warn(NULL, "task %lld: its attempt expired and was taken back", (long long)u->expire.results[i].id);
-	report_settle(u->core, u->expire.results, u->expire.count);
-	if (op->again) /* what an earlier try of it changed was never told */
-		window_rewind_all(u->core->window);
+	report_settle(u->core, op, u->expire.results, u->expire.count);
 	if (u->expire.more) {
 		u->next_ms[CHORE_EXPIRE] = core_now(u->core) + AGAIN_MS;
 		core_alarm(u->core, u->next_ms[CHORE_EXPIRE]);
