@@ -4,6 +4,7 @@
 #include "manager/core/dispatch.h"
 #include "manager/core/leases.h"
 #include "manager/core/cluster.h"
+#include "manager/core/queues.h"
 #include "manager/core/routes.h"
 #include "manager/core/sessions.h"
 #include "manager/core/upkeep.h"
@@ -20,6 +21,7 @@ struct core *core_create(struct store *store, const struct core_options *options
 	core->options = *options;
 	core->host = *host;
 	core->routes = routes_create(core);
+	core->queues = queues_create(core);
 	core->sessions = sessions_create(core);
 	core->wakes = wakes_create(core);
 	core->waits = waits_create(core);
@@ -42,6 +44,7 @@ void core_destroy(struct core *core)
 	cluster_destroy(core->cluster);
 	wakes_destroy(core->wakes);
 	sessions_destroy(core->sessions);
+	queues_destroy(core->queues);
 	routes_destroy(core->routes);
 	free(core);
 }
@@ -86,5 +89,6 @@ void core_notified(struct core *core, const char *payload)
 void core_listening(struct core *core)
 {
 	routes_reload(core->routes);
+	queues_reload(core->queues);
 	window_rewind_all(core->window);
 }

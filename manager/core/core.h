@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct routes;
+struct queues;
 struct window;
 struct dispatch;
 struct waits;
@@ -35,7 +36,7 @@ struct core_options {
 
 /* Totals since the start. */
 struct core_counters {
-	int64_t submitted, duplicates, claims_tried, claims_won, completed, failed, ended, returned, expired, late;
+	int64_t submitted, duplicates, restarted, claims_tried, claims_won, completed, failed, ended, returned, expired, late;
 	int64_t lost, reclaimed, taken_back, extended; /* workers lost; attempts of those; never arrived; let run longer */
 	int64_t fetches, redelivered, pages, looks;
 };
@@ -57,6 +58,7 @@ struct core {
 	struct core_counters counters;
 	struct remarks remarks;
 	struct routes *routes;
+	struct queues *queues;
 	struct window *window;
 	struct dispatch *dispatch;
 	struct waits *waits;

@@ -5,6 +5,7 @@
  */
 #include "manager/core/dispatch.h"
 
+#include "manager/core/queues.h"
 #include "manager/core/routes.h"
 #include "manager/core/sessions.h"
 #include "manager/core/window.h"
@@ -130,13 +131,28 @@ static bool listed(char *const *texts, int count, const char *text)
 	return count == 0;
 }
 
+/* Whether the queue gives tasks now, and to this one: its worker may have to wait before its first. */
+static bool queue_lets(const struct store_queue *queue, const struct fetch *f)
+{
+	if (queue->state != STORE_QUEUE_RUNNING)
+		return false;
+	if (!queue->waiting_ms || !f->request.idle_ms)
+		return true;
+	int64_t from_ms = f->arrived_ms + queue->waiting_ms - f->request.idle_ms;
+	if (core_now(f->dispatch->core) >= from_ms)
+		return true;
+	core_alarm(f->dispatch->core, from_ms);
+	return false;
+}
+
 static bool fetch_accepts(struct fetch *f, int id)
 {
-	const struct route *route = routes_get(f->dispatch->core->routes, id);
-	if (!route)
+	struct core *core = f->dispatch->core;
+	const struct route *route = routes_get(core->routes, id);
+	if (!route || !queue_lets(queues_of_route(core->queues, id), f))
 		return false;
 	if (id >= f->accepts_count) {
-		int count = routes_last(f->dispatch->core->routes) + 1;
+		int count = routes_last(core->routes) + 1;
 		f->accepts = realloc(f->accepts, (size_t)count);
 		memset(f->accepts + f->accepts_count, 0, (size_t)(count - f->accepts_count));
 		f->accepts_count = count;

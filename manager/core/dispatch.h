@@ -32,6 +32,7 @@ struct fetch_request {
 	int64_t wait_ms;             /* how long it may be parked; 0: answered with what is at hand */
 	bool again;
 	int64_t max_bytes;           /* 0: the core's own bound */
+	int64_t idle_ms;             /* how long its worker, which has begun no task yet, had been up; 0: it has */
 };
 
 struct dispatch *dispatch_create(struct core *core);

@@ -3,6 +3,7 @@
 
 #include "common/uuid.h"
 #include "manager/core/dispatch.h"
+#include "manager/core/queues.h"
 #include "manager/core/routes.h"
 #include "manager/core/wakes.h"
 #include "manager/core/window.h"
@@ -16,6 +17,7 @@ struct submit {
 	struct store_submit op;
 	struct core *core;
 	struct store_task *tasks;
+	char **policies; /* those that come from queues, whose settings may change meanwhile */
 	submit_done *done;
 	void *arg;
 };
@@ -36,6 +38,14 @@ bool request_id_timely(const struct core *core, const uint8_t *request_id, struc
 	return true;
 }
 
+static void submit_free(struct submit *s)
+{
+	for (int i = 0; i < s->op.count; i++)
+		free(s->policies[i]);
+	free(s->policies);
+	free(s);
+}
+
 /* Tells the window and the others. Before the answer: its caller's tasks go with it. */
 static void settle(const struct submit *s)
 {
@@ -43,6 +53,14 @@ static void settle(const struct submit *s)
 	for (int i = 0; i < s->op.count; i++) {
 		const struct store_made *m = &s->op.made[i];
 		const struct store_task *t = &s->tasks[i];
+		if (m->restarted) {
+			core->counters.restarted++;
+			if (m->waits) {
+				window_note(core->window, m->route, m->priority, m->id, m->version, m->run_at_us, -1);
+				wakes_tell(core->wakes, m->route, m->priority, m->run_at_us);
+			}
+			continue;
+		}
 		if (!m->made) {
 			core->counters.duplicates++;
 			/* Made by an earlier copy of the call, whose manager may have died before it could tell anybody. */
@@ -74,7 +92,7 @@ static void on_submitted(struct store_op *op, const struct reeve_error *error)
 	if (!error)
 		settle(s);
 	s->done(s->arg, error ? NULL : s->op.made, error);
-	free(s);
+	submit_free(s);
 }
 
 static void on_routes(void *arg, const struct reeve_error *error)
@@ -82,7 +100,7 @@ static void on_routes(void *arg, const struct reeve_error *error)
 	struct submit *s = arg;
 	if (error) {
 		s->done(s->arg, NULL, error);
-		free(s);
+		submit_free(s);
 		return;
 	}
 	for (int i = 0; i < s->op.count; i++)
@@ -90,20 +108,38 @@ static void on_routes(void *arg, const struct reeve_error *error)
 	store_submit(s->core->store, &s->op);
 }
 
-void submit_tasks(struct core *core, const uint8_t *request_id, struct store_task *tasks, int count,
-    int64_t deadline_ms, submit_done *done, void *arg)
+/* What the submitter did not say, the queue does. */
+static void fill_in(struct submit *s, struct store_task *t)
 {
-	struct submit *s = calloc(1, sizeof *s);
-	s->core = core;
-	s->tasks = tasks;
-	s->done = done;
-	s->arg = arg;
-	s->op = (struct store_submit){
-	    .op.done = on_submitted, .op.deadline_ms = deadline_ms, .count = count, .tasks = tasks};
-	memcpy(s->op.request_id, request_id, sizeof s->op.request_id);
+	const struct store_queue *q = queues_get(s->core->queues, t->queue);
+	t->batched = q->batches || q->state == STORE_QUEUE_STOPPING || q->state == STORE_QUEUE_STOPPED;
+	if (!t->max_attempts)
+		t->max_attempts = q->max_attempts;
+	if (t->retry_given)
+		return;
+	t->retry_base_ms = q->retry_base_ms;
+	t->retry_max_ms = q->retry_max_ms;
+	if (q->retry_policy)
+		t->retry_policy = s->policies[t - s->tasks] = strdup(q->retry_policy);
+}
+
+/* The settings are known: the routes are next. */
+static void on_queues(void *arg, const struct reeve_error *error)
+{
+	struct submit *s = arg;
+	struct core *core = s->core;
+	struct store_task *tasks = s->tasks;
+	int count = s->op.count;
+	if (error) {
+		s->done(s->arg, NULL, error);
+		submit_free(s);
+		return;
+	}
 	bool known = true;
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < count; i++) {
+		fill_in(s, &tasks[i]);
 		known &= (tasks[i].route = routes_find(core->routes, tasks[i].queue, tasks[i].type)) != 0;
+	}
 	if (known) {
 		store_submit(core->store, &s->op);
 		return;
@@ -116,6 +152,21 @@ void submit_tasks(struct core *core, const uint8_t *request_id, struct store_tas
 			names[count + unknown] = tasks[i].type;
 			unknown++;
 		}
-	routes_ensure(core->routes, unknown, names, names + count, deadline_ms, on_routes, s);
+	routes_ensure(core->routes, unknown, names, names + count, s->op.op.deadline_ms, on_routes, s);
 	free(names);
+}
+
+void submit_tasks(struct core *core, const uint8_t *request_id, struct store_task *tasks, int count,
+    int64_t deadline_ms, submit_done *done, void *arg)
+{
+	struct submit *s = calloc(1, sizeof *s);
+	s->core = core;
+	s->tasks = tasks;
+	s->policies = calloc((size_t)count, sizeof *s->policies);
+	s->done = done;
+	s->arg = arg;
+	s->op = (struct store_submit){
+	    .op.done = on_submitted, .op.deadline_ms = deadline_ms, .count = count, .tasks = tasks};
+	memcpy(s->op.request_id, request_id, sizeof s->op.request_id);
+	queues_ready(core->queues, deadline_ms, on_queues, s);
 }

@@ -3,6 +3,7 @@
 
 #include "common/log.h"
 #include "manager/core/cluster.h"
+#include "manager/core/queues.h"
 #include "manager/core/report.h"
 #include "manager/core/routes.h"
 #include "manager/core/sessions.h"
@@ -107,6 +108,7 @@ static void on_tick(struct store_op *op, const struct reeve_error *error)
 	heed_clock(u, now);
 	cluster_ticked(u->core->cluster, u->tick.peers, u->tick.peer_count);
 	routes_counted(u->core->routes, u->tick.routes);
+	queues_fingerprint(u->core->queues, u->tick.queues);
 }
 
 static void tick_begin(struct upkeep *u)

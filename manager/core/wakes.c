@@ -2,12 +2,14 @@
 #include "manager/core/wakes.h"
 
 #include "manager/core/dispatch.h"
+#include "manager/core/queues.h"
 #include "manager/core/routes.h"
 #include "manager/core/window.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_STREAMS = 16, GATHER_MS = 10 };
 
@@ -104,6 +106,10 @@ void wakes_hear(struct wakes *w, const char *payload)
 	int64_t manager, run_at;
 	int route;
 	int32_t priority;
+	if (!strcmp(payload, "queues")) {
+		queues_reload(w->core->queues);
+		return;
+	}
 	if (sscanf(payload, "%" SCNd64 " %d %" SCNd32 " %" SCNd64, &manager, &route, &priority, &run_at) != 4)
 		return; /* not ours; whoever may use the channel can say anything */
 	if (manager == store_manager_id(w->core->store))

@@ -109,6 +109,7 @@ static void on_stats(struct store_op *op, const struct reeve_error *error)
 	} counters[] = {
 	    {"submitted", n->submitted},
 	    {"duplicates", n->duplicates},
+	    {"restarted", n->restarted},
 	    {"claims_tried", n->claims_tried},
 	    {"claims_won", n->claims_won},
 	    {"completed", n->completed},
@@ -150,4 +151,12 @@ static void stats(void *service, struct rpc_call *call, const ProtobufCMessage *
 	read_begin(service, call, STORE_STATS, message, &reeve__v1__stats_response__descriptor, on_stats);
 }
 
-rpc_method *const admin_methods[] = {ping, list_queues, list_workers, stats};
+/* In the contract, and not built yet. */
+static void unbuilt(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	(void)service;
+	(void)message;
+	rpc_call_fail(call, STATUS(UNIMPLEMENTED), "not built yet");
+}
+
+rpc_method *const admin_methods[] = {ping, list_queues, list_workers, stats, unbuilt};

@@ -2,6 +2,7 @@
 #include "manager/service/check.h"
 
 #include "common/text.h"
+#include "manager/service/retry.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -74,6 +75,13 @@ static bool part_range(const char *field, const char *part, int64_t value, int64
 	return check_range(path, value, least, most, error);
 }
 
+static bool part_retry(const char *field, const Reeve__V1__RetryPolicy *retry, struct reeve_error *error)
+{
+	char path[64];
+	snprintf(path, sizeof path, "%s.retry", field);
+	return retry_check(path, retry, error);
+}
+
 bool check_task(const char *field, const Reeve__V1__TaskSpec *t, int64_t max_details_bytes, struct reeve_error *error)
 {
 	if (!part_name(field, "queue", t->queue, true, error) || !part_name(field, "type", t->type, false, error) ||
@@ -85,6 +93,8 @@ bool check_task(const char *field, const Reeve__V1__TaskSpec *t, int64_t max_det
 		    (long long)length, (long long)max_details_bytes);
 	if (t->delay_ms && t->run_at_us)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s has both delay_ms and run_at_us", field);
+	if (t->version && !*t->key)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.version is given without a key", field);
 	if (t->key_ttl_ms && !*t->key)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.key_ttl_ms is given without a key", field);
 	return part_range(field, "priority", t->priority, -PRIORITY_MOST, PRIORITY_MOST, error) &&
@@ -93,6 +103,7 @@ bool check_task(const char *field, const Reeve__V1__TaskSpec *t, int64_t max_det
 	    part_range(field, "key_ttl_ms", t->key_ttl_ms, 0, 36500 * DAY_MS, error) &&
 	    part_range(field, "max_attempts", t->max_attempts, 0, ATTEMPTS_MOST, error) &&
 	    part_range(field, "timeout_ms", t->timeout_ms, 0, 30 * DAY_MS, error) &&
-	    (!t->retry || (part_range(field, "retry.base_ms", t->retry->base_ms, 0, 365 * DAY_MS, error) &&
-	                      part_range(field, "retry.max_ms", t->retry->max_ms, 0, 365 * DAY_MS, error)));
+	    part_range(field, "version", t->version, 0, INT64_MAX, error) &&
+	    part_range(field, "batch_id", t->batch_id, 0, INT64_MAX, error) &&
+	    (!t->retry || part_retry(field, t->retry, error));
 }

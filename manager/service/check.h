@@ -3,6 +3,7 @@
 #define REEVE_MANAGER_SERVICE_CHECK_H
 
 #include "common/error.h"
+#include "manager/store/store.h"
 
 #include <reeve/v1/task.pb-c.h>
 #include <stdint.h>
@@ -12,10 +13,7 @@ enum {
 	TASKS_MOST = 10000,
 	PRIORITY_MOST = 1000000,
 	ATTEMPTS_MOST = 10000,
-	DEFAULT_ATTEMPTS = 5,
 	DEFAULT_TIMEOUT_MS = 60000,
-	DEFAULT_RETRY_BASE_MS = 1000,
-	DEFAULT_RETRY_MAX_MS = 3600000,
 };
 
 #define DAY_MS INT64_C(86400000)

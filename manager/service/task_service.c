@@ -4,6 +4,7 @@
 #include "manager/core/submit.h"
 #include "manager/core/waits.h"
 #include "manager/service/check.h"
+#include "manager/service/retry.h"
 #include "manager/service/services.h"
 
 #include <stdio.h>
@@ -19,15 +20,24 @@ enum { LIST_DEFAULT = 100, LIST_MOST = 10000, AUDIT_DEFAULT = 1000, AUDIT_MOST =
 struct submit_call {
 	struct rpc_call *call;
 	int count;
+	char **own_policies;
 	struct store_task tasks[];
 };
+
+static void submit_call_free(struct submit_call *c)
+{
+	for (int i = 0; i < c->count; i++)
+		free(c->own_policies[i]);
+	free(c->own_policies);
+	free(c);
+}
 
 static void on_submitted(void *arg, const struct store_made *made, const struct reeve_error *error)
 {
 	struct submit_call *c = arg;
 	if (error) {
 		rpc_call_fail_error(c->call, error);
-		free(c);
+		submit_call_free(c);
 		return;
 	}
 	Reeve__V1__SubmitResponse response = REEVE__V1__SUBMIT_RESPONSE__INIT;
@@ -38,17 +48,13 @@ static void on_submitted(void *arg, const struct store_made *made, const struct 
 		reeve__v1__submitted_task__init(&tasks[i]);
 		tasks[i].id = made[i].id;
 		tasks[i].existing = made[i].existing;
+		tasks[i].restarted = made[i].restarted;
 		response.tasks[i] = &tasks[i];
 	}
 	rpc_call_reply(c->call, &response.base);
 	free(response.tasks);
 	free(tasks);
-	free(c);
-}
-
-static int64_t or_default(int64_t value, int64_t fallback)
-{
-	return value ? value : fallback;
+	submit_call_free(c);
 }
 
 static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const char *actor)
@@ -63,10 +69,14 @@ static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const char *
 	    .delay_ms = spec->delay_ms,
 	    .key = *spec->key ? spec->key : NULL,
 	    .key_ttl_ms = spec->key_ttl_ms,
-	    .max_attempts = (int32_t)or_default(spec->max_attempts, DEFAULT_ATTEMPTS),
-	    .timeout_ms = or_default(spec->timeout_ms, DEFAULT_TIMEOUT_MS),
-	    .retry_base_ms = or_default(retry ? retry->base_ms : 0, DEFAULT_RETRY_BASE_MS),
-	    .retry_max_ms = or_default(retry ? retry->max_ms : 0, DEFAULT_RETRY_MAX_MS),
+	    .max_attempts = (int32_t)spec->max_attempts,
+	    .timeout_ms = spec->timeout_ms ? spec->timeout_ms : DEFAULT_TIMEOUT_MS,
+	    .retry_given = retry != NULL,
+	    .retry_base_ms = retry ? retry_base_ms(retry) : 0,
+	    .retry_max_ms = retry ? retry_max_ms(retry) : 0,
+	    .retry_policy = retry ? retry_json(retry) : NULL,
+	    .task_version = spec->version,
+	    .batch = spec->batch_id,
 	    .source = *spec->source ? spec->source : actor,
 	};
 }
@@ -96,16 +106,18 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 	}
 	struct submit_call *c = calloc(1, sizeof *c + sizeof *c->tasks * request->n_tasks);
 	c->call = call;
+	c->own_policies = calloc(request->n_tasks, sizeof *c->own_policies);
 	c->count = (int)request->n_tasks;
 	for (int i = 0; i < c->count; i++) {
 		char field[32];
 		snprintf(field, sizeof field, "tasks[%d]", i);
 		if (!check_task(field, request->tasks[i], s->core->options.max_details_bytes, &error)) {
 			rpc_call_fail_error(call, &error);
-			free(c);
+			submit_call_free(c);
 			return;
 		}
 		c->tasks[i] = task_from(request->tasks[i], rpc_call_actor(call));
+		c->own_policies[i] = (char *)c->tasks[i].retry_policy;
 	}
 	submit_tasks(s->core, rpc_call_request_id(call), c->tasks, c->count, service_deadline(s, call), on_submitted, c);
 }
@@ -224,7 +236,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	}
 	struct read_call *c = read_begin(s, call, STORE_LIST, on_listed);
 	c->list = *request;
-	c->list.limit = (uint32_t)or_default(request->limit, LIST_DEFAULT);
+	c->list.limit = (uint32_t)request->limit ? request->limit : LIST_DEFAULT;
 	c->op.request = &c->list;
 	store_read(s->core->store, &c->op);
 }
@@ -262,7 +274,7 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	}
 	struct read_call *c = read_begin(s, call, STORE_AUDIT, on_audited);
 	c->audit_request = *request;
-	c->audit_request.limit = (uint32_t)or_default(request->limit, AUDIT_DEFAULT);
+	c->audit_request.limit = (uint32_t)request->limit ? request->limit : AUDIT_DEFAULT;
 	if (!request->task_id && !request->since_us)
 		c->audit_request.since_us = core_database_us(s->core) - HOUR_US;
 	c->op.request = &c->audit_request;
@@ -487,4 +499,12 @@ static void update(void *service, struct rpc_call *call, const ProtobufCMessage 
 	edit_tasks(s->core, &c->op);
 }
 
-rpc_method *const task_methods[] = {submit, get, list, wait_for, cancel, retry, update, audit};
+/* In the contract, and not built yet. */
+static void unbuilt(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	(void)service;
+	(void)message;
+	rpc_call_fail(call, STATUS(UNIMPLEMENTED), "not built yet");
+}
+
+rpc_method *const task_methods[] = {submit, get, list, wait_for, cancel, retry, update, audit, unbuilt, unbuilt, unbuilt};

@@ -4,8 +4,10 @@
  */
 #include "common/log.h"
 #include "common/text.h"
+#include "common/text.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/leases.h"
+#include "manager/core/queues.h"
 #include "manager/core/report.h"
 #include "manager/core/routes.h"
 #include "manager/core/sessions.h"
@@ -25,6 +27,8 @@ enum {
 	EXCLUDE_MOST = 1000,
 	HELD_MOST = 200000, /* attempts held at once: those that run or wait, and results that nobody has taken yet */
 	WAITING_MOST = 10000,
+	REMARK_MOST = 4096,
+	STACK_MOST = 65536,
 };
 static const int64_t RUN_MOST_MS = INT64_C(365) * 24 * 3600 * 1000;
 
@@ -112,6 +116,7 @@ static bool check_fetch(const Reeve__V1__FetchRequest *r, struct reeve_error *er
 	    check_range("fetch_id", r->fetch_id, 1, INT64_MAX, error) &&
 	    check_range("slots", r->slots, 1, SLOTS_MOST, error) &&
 	    check_names("queues", r->queues, r->n_queues, error) && check_names("types", r->types, r->n_types, error) &&
+	    check_range("idle_since_start_ms", r->idle_since_start_ms, 0, INT64_MAX / 4, error) &&
 	    check_range("exclude_ids", (int64_t)r->n_exclude_ids, 0, EXCLUDE_MOST, error);
 }
 
@@ -130,6 +135,7 @@ static struct fetch_request fetch_from(const Reeve__V1__FetchRequest *r)
 	    .wait_ms = r->wait_ms,
 	    .again = r->again,
 	    .max_bytes = r->max_bytes,
+	    .idle_ms = r->idle_since_start_ms,
 	};
 }
 
@@ -181,6 +187,7 @@ static void fetch_message_fill(struct fetch_message *m, const struct core *core,
 		a->timeout_ms = won->timeout_ms;
 		a->expires_in_ms = won->expires_in_ms;
 		a->assignment_id = won->assignment_id;
+		a->resting_ms = queues_get(core->queues, a->queue)->resting_ms;
 	}
 	m->orders = calloc((size_t)answer->order_count + 1, sizeof *m->orders);
 	m->response.orders = calloc((size_t)answer->order_count + 1, sizeof *m->response.orders);
@@ -352,6 +359,14 @@ static bool check_result(size_t i, const Reeve__V1__Result *r, struct reeve_erro
 	return check_name(field, r->error_code, true, error);
 }
 
+/* The text, or NULL if it is empty; one that is too long is cut, between two characters: a result must not be lost by it. */
+static const char *clipped(char *text, size_t most)
+{
+	if (strlen(text) > most)
+		text[utf8_cut(text, most)] = 0;
+	return *text ? text : NULL;
+}
+
 static void report(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__ReportRequest *request = (const Reeve__V1__ReportRequest *)message;
@@ -388,7 +403,12 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 		} else {
 			r->error = given->error;
 			r->error_code = given->error_code;
+			r->stack = clipped(given->stack, STACK_MOST);
+			r->retry_in_ms = given->retry_in_ms < 0 ? 0 : given->retry_in_ms;
+			if (r->retry_in_ms > 365 * DAY_MS)
+				r->retry_in_ms = 365 * DAY_MS;
 		}
+		r->remark = clipped(given->remark, REMARK_MOST);
 	}
 	c->op = (struct store_report){
 	    .op.done = on_reported,

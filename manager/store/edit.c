@@ -195,6 +195,7 @@ static void on_marked(void *arg, const struct conn_result *result)
 	}
 	add_ids(role);
 	params_int4(&role->params, role->store->options.history_days);
+	params_text(&role->params, the_op(role)->reason);
 	role_run(role, SQL_CANCEL_WAITING, on_waiting_cancelled);
 }
 
@@ -279,6 +280,7 @@ static void on_remembered(void *arg, const struct conn_result *result)
 	case STORE_CANCEL:
 		params_text(p, op->actor);
 		params_text(p, op->reason);
+		params_null(p);
 		role_run(role, SQL_CANCEL_MARK, on_marked);
 		break;
 	case STORE_RETRY:

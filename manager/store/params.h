@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PARAMS_MAX = 20 };
+enum { PARAMS_MAX = 32 };
 
 /* Points in time that PostgreSQL calls -infinity and infinity. */
 #define TIME_BEGIN INT64_MIN

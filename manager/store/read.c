@@ -72,6 +72,10 @@ static Reeve__V1__Task *task_from(const PGresult *r, int row)
 	t->finished_us = row_time(r, row, c++);
 	t->expiry_us = row_time(r, row, c++);
 	t->cancel_requested = row_bool(r, row, c++);
+	t->remark = copy(r, row, c++);
+	t->stack = copy(r, row, c++);
+	t->batch_id = row_int8(r, row, c++);
+	t->version = row_int8(r, row, c++);
 	return t;
 }
 

@@ -131,14 +131,25 @@ static const char *text_code(const struct store_result *r)
 	return r->error_code;
 }
 
+static const char *text_remark(const struct store_result *r)
+{
+	return r->remark;
+}
+
+static const char *text_stack(const struct store_result *r)
+{
+	return r->stack;
+}
+
 static bool is_completed(const struct entry *e)
 {
 	return e->result->outcome == STORE_COMPLETED;
 }
 
+/* Those that did not end well; and those that did, but not their tasks: a newer version is to be run, or the lock is lost. */
 static bool is_other(const struct entry *e)
 {
-	return e->result->outcome != STORE_COMPLETED;
+	return !e->settled;
 }
 
 static bool is_open(const struct entry *e)
@@ -181,6 +192,7 @@ void report_row_take(struct store_result *r, const PGresult *rows, int row)
 	r->version = row_time(rows, row, 4);
 	r->route = row_int4(rows, row, 5);
 	r->priority = row_int4(rows, row, 6);
+	r->batched = row_bool(rows, row, 7);
 }
 
 static void on_ended(void *arg, const struct conn_result *result)
@@ -211,6 +223,19 @@ static void end_others(struct role *role)
 	add_texts(p, batch, is_other, text_code);
 	params_bool(p, true);
 	params_int4(p, role->store->options.history_days);
+	add_texts(p, batch, is_other, text_remark);
+	add_texts(p, batch, is_other, text_stack);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < batch->count; i++) {
+		if (!is_other(batch->sorted[i]))
+			continue;
+		if (batch->sorted[i]->result->retry_in_ms)
+			params_add_int8(p, batch->sorted[i]->result->retry_in_ms);
+		else
+			params_add_null(p);
+	}
+	params_array_end(p);
+	add_texts(p, batch, is_other, text_result);
 	role_run(role, SQL_END_ATTEMPTS, on_ended);
 }
 
@@ -224,6 +249,7 @@ static void on_completed(void *arg, const struct conn_result *result)
 		assert(e);
 		e->result->verdict = STORE_ACCEPTED;
 		e->result->ended = true;
+		e->result->batched = row_bool(result->rows, row, 2);
 		e->settled = true;
 	}
 	end_others(role);
@@ -268,6 +294,7 @@ static void report_start(struct role *role)
 		return;
 	}
 	add_texts(p, batch, is_completed, text_result);
+	add_texts(p, batch, is_completed, text_remark);
 	params_int4(p, role->store->options.history_days);
 	role_run(role, SQL_COMPLETE, on_completed);
 }

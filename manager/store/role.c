@@ -130,10 +130,17 @@ static void batch_fail(struct role *role, reeve_status code, const char *message
 
 static reeve_status status_of_sqlstate(const char *state)
 {
-	if (!strncmp(state, "22", 2))
+	/* Raised by our own functions: its last three digits as HTTP has them. */
+	if (!strcmp(state, "RV400") || !strncmp(state, "22", 2))
 		return STATUS(INVALID_ARGUMENT);
 	if (!strncmp(state, "53", 2) || !strncmp(state, "58", 2))
 		return STATUS(UNAVAILABLE); /* out of disk, of memory, of connections */
+	if (!strcmp(state, "RV404"))
+		return STATUS(NOT_FOUND);
+	if (!strcmp(state, "RV409"))
+		return STATUS(FAILED_PRECONDITION);
+	if (!strcmp(state, "RV503"))
+		return STATUS(UNAVAILABLE);
 	if (!strcmp(state, "55P03"))
 		return STATUS(UNAVAILABLE); /* lock_timeout */
 	if (!strcmp(state, "57014"))

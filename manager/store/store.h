@@ -53,16 +53,26 @@ struct store_task {
 	int64_t delay_ms;
 	const char *key;        /* NULL: none */
 	int64_t key_ttl_ms;     /* 0: until a day after the task ended */
-	int32_t max_attempts;
-	int64_t timeout_ms, retry_base_ms, retry_max_ms;
+	int32_t max_attempts;     /* 0, before core/submit has filled it in: the queue's */
+	int64_t timeout_ms;
+	bool retry_given;         /* else the next three are the queue's, likewise */
+	int64_t retry_base_ms, retry_max_ms;
+	const char *retry_policy; /* JSON as in the column of that name; NULL: exponential */
+	int64_t task_version;     /* with a key: newer than the stored one, and the task is run again; 0: none */
+	int64_t batch;            /* an open one; 0: none, or the queue's implicit one */
+	bool batched;             /* its queue makes batches, or has to be looked at before it takes tasks */
 	const char *source;
 };
 
 struct store_made {
 	int64_t id;
 	bool existing;          /* a key's older task; nothing was made */
-	bool made;              /* by this very operation: the next two are there */
+	bool made;              /* by this very operation: version and run_at_us are there */
+	bool restarted;         /* existing, and run again, its version being newer */
+	bool waits;             /* restarted, and not executing now: all that follows is there */
 	int64_t version, run_at_us;
+	int route;
+	int32_t priority;
 };
 
 struct store_submit {
@@ -73,9 +83,47 @@ struct store_submit {
 	/* results */
 	struct store_made *made; /* one a task, in order */
 	int made_count;          /* may differ from count only if the request id was used for another call */
-	bool keyed;              /* the store's own */
+	bool keyed, batched;     /* the store's own */
 };
 void store_submit(struct store *store, struct store_submit *op);
+
+/* --- queues ---------------------------------------------------------------------------------------------------- */
+
+/* What tasks have that neither say nor have it from their queue. */
+#define DEFAULT_ATTEMPTS 5
+#define DEFAULT_RETRY_BASE_MS 1000
+#define DEFAULT_RETRY_MAX_MS (3600 * 1000)
+
+enum store_queue_state {
+	STORE_QUEUE_RUNNING,
+	STORE_QUEUE_HELD,     /* waits to be started */
+	STORE_QUEUE_PAUSED,
+	STORE_QUEUE_STOPPING, /* what waits is being ended */
+	STORE_QUEUE_STOPPED,
+};
+
+/* A queue's settings, as far as the manager goes by them. */
+struct store_queue {
+	const char *name;
+	enum store_queue_state state;
+	bool batches;                /* implicit ones */
+	bool autostart, verbose;
+	int32_t max_attempts;
+	int64_t retry_base_ms, retry_max_ms;
+	const char *retry_policy;    /* or NULL */
+	int64_t resting_ms, waiting_ms;
+};
+
+enum { STORE_FINGERPRINT = 64 };
+
+struct store_queues {
+	struct store_op op;
+	/* results */
+	struct store_queue *queues;
+	int count;
+	char fingerprint[STORE_FINGERPRINT]; /* of all settings: changes with them */
+};
+void store_queues(struct store *store, struct store_queues *op);
 
 /* --- routes ---------------------------------------------------------------------------------------------------- */
 
@@ -206,8 +254,11 @@ struct store_result {
 	enum store_outcome outcome;
 	const char *result;              /* completed; NULL otherwise */
 	const char *error, *error_code;  /* NULL when completed */
+	const char *remark, *stack;      /* or NULL */
+	int64_t retry_in_ms;             /* failed: the handler's own wish; 0: as the policy says */
 	/* results */
 	enum store_verdict verdict;
+	bool batched;                    /* and it was of a batch */
 	bool ended;                      /* the task is over; else it waits again: */
 	int route;
 	int32_t priority;
@@ -448,6 +499,7 @@ struct store_tick {
 	/* results */
 	int64_t now_us;
 	int64_t routes;                  /* how many there are */
+	const char *queues;              /* the fingerprint of the queues' settings */
 	int64_t newest_assignment;
 	struct store_peer *peers;        /* the managers that have not stopped, this one too, in order */
 	int peer_count;

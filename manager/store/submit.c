@@ -1,14 +1,20 @@
-/* Submitting: many calls' tasks in one statement; with keys, a transaction of up to four. */
+/*
+ * Submitting: many calls' tasks in one statement. With keys it is a transaction of up to five; a call with tasks of batches
+ * goes alone, in one of up to seven.
+ */
 #include "manager/store/internal.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TASK_COLUMNS = 15 };
+enum { TASK_COLUMNS = 19 };
 
 /* What a batch has learned so far. */
 struct batch {
 	int total, losers;
+	int64_t *batches;         /* which batch each task is in, and whether it is held; NULL: none is */
+	bool *held;
 	struct store_made made[]; /* all the batch's tasks, in order */
 };
 
@@ -141,6 +147,85 @@ static void owner_take(void *arg, const struct store_task *task, struct store_ma
 	owners->missing |= made->id == 0;
 }
 
+/* The losers that have a version, one after the other: as rows of tasks. */
+static void versioned_spec(void *arg, const struct store_task *task, struct store_made *made)
+{
+	(void)made;
+	if (!task->task_version)
+		return;
+	json_t *policy = task->retry_policy ? json_loads(task->retry_policy, 0, NULL) : json_null();
+	json_t *spec = json_pack("{ss ss ss ss sI sI si si si sI sI sI so ss}", "queue", task->queue, "key", task->key, "type",
+	    task->type, "details", task->details, "version", (json_int_t)task->task_version, "delay_ms",
+	    (json_int_t)task->delay_ms, "priority", (int)task->priority, "route_id", task->route, "max_attempts",
+	    (int)task->max_attempts, "timeout_ms", (json_int_t)task->timeout_ms, "retry_base_ms",
+	    (json_int_t)task->retry_base_ms, "retry_max_ms", (json_int_t)task->retry_max_ms, "retry_policy", policy, "source",
+	    task->source);
+	if (task->key_ttl_ms)
+		json_object_set_new(spec, "key_ttl_ms", json_integer(task->key_ttl_ms));
+	if (task->run_at_us != STORE_TIME_BEGIN)
+		json_object_set_new(spec, "run_at_us", json_integer(task->run_at_us));
+	char *text = json_dumps(spec, JSON_COMPACT);
+	params_add_text(arg, text);
+	free(text);
+	json_decref(spec);
+}
+
+struct versioned {
+	const PGresult *rows;
+	int row;
+};
+
+static void newer_take(void *arg, const struct store_task *task, struct store_made *made)
+{
+	struct versioned *v = arg;
+	if (!task->task_version || v->row >= PQntuples(v->rows))
+		return;
+	int row = v->row++;
+	made->id = row_int8(v->rows, row, 1);
+	made->restarted = row_bool(v->rows, row, 2);
+	made->waits = made->restarted && !row_null(v->rows, row, 3);
+	made->route = row_int4(v->rows, row, 3);
+	made->priority = row_int4(v->rows, row, 4);
+	made->version = row_time(v->rows, row, 5);
+	made->run_at_us = row_time(v->rows, row, 6);
+}
+
+static void amend(struct role *role);
+
+static void on_newer(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct versioned v = {.rows = result->rows};
+	each_loser(role, newer_take, &v);
+	amend(role);
+}
+
+static void count_versioned(void *arg, const struct store_task *task, struct store_made *made)
+{
+	(void)made;
+	*(int *)arg += task->task_version != 0;
+}
+
+/* Those that came with a version may be newer. */
+static void see_to_versions(struct role *role)
+{
+	int versioned = 0;
+	each_loser(role, count_versioned, &versioned);
+	if (!versioned) {
+		amend(role);
+		return;
+	}
+	params_array_begin(&role->params, PARAMS_INT8);
+	for (int i = 1; i <= versioned; i++)
+		params_add_int8(&role->params, i);
+	params_array_end(&role->params);
+	params_array_begin(&role->params, PARAMS_TEXT);
+	each_loser(role, versioned_spec, &role->params);
+	params_array_end(&role->params);
+	role_run(role, SQL_SUBMIT_NEWER, on_newer);
+}
+
 static void on_owners(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -153,7 +238,7 @@ static void on_owners(void *arg, const struct conn_result *result)
 		role_refused(role, &again);
 		return;
 	}
-	amend(role);
+	see_to_versions(role);
 }
 
 static void loser_queue(void *arg, const struct store_task *task, struct store_made *made)
@@ -203,7 +288,16 @@ static void on_submitted(void *arg, const struct conn_result *result)
 	role_run(role, SQL_SUBMIT_KEY_OWNERS, on_owners);
 }
 
-static void add_column(struct params *p, int column, int request, const struct store_task *t)
+static void add_int8_or_null(struct params *p, int64_t value)
+{
+	if (value)
+		params_add_int8(p, value);
+	else
+		params_add_null(p);
+}
+
+/* `n`: its place in the whole batch. */
+static void add_column(struct params *p, int column, int request, const struct store_task *t, const struct batch *batch, int n)
 {
 	switch (column) {
 	case 0: params_add_int4(p, request); break;
@@ -231,6 +325,10 @@ static void add_column(struct params *p, int column, int request, const struct s
 	case 12: params_add_int8(p, t->retry_base_ms); break;
 	case 13: params_add_int8(p, t->retry_max_ms); break;
 	case 14: params_add_text(p, t->source); break;
+	case 15: params_add_text(p, t->retry_policy); break;
+	case 16: add_int8_or_null(p, t->task_version); break;
+	case 17: add_int8_or_null(p, batch->batches ? batch->batches[n] : 0); break;
+	case 18: params_add_bool(p, batch->batches && batch->held[n]); break;
 	}
 }
 
@@ -238,18 +336,19 @@ static void submit_run(struct role *role)
 {
 	static const enum params_type types[TASK_COLUMNS] = {PARAMS_INT4, PARAMS_INT4, PARAMS_TEXT, PARAMS_TEXT,
 	    PARAMS_TEXT, PARAMS_INT4, PARAMS_TIME, PARAMS_INT8, PARAMS_TEXT, PARAMS_INT8, PARAMS_INT4, PARAMS_INT8,
-	    PARAMS_INT8, PARAMS_INT8, PARAMS_TEXT};
+	    PARAMS_INT8, PARAMS_INT8, PARAMS_TEXT, PARAMS_TEXT, PARAMS_INT8, PARAMS_INT8, PARAMS_BOOL};
 	struct params *p = &role->params;
 	params_array_begin(p, PARAMS_UUID);
 	for (int i = 0; i < role->count; i++)
 		params_add_uuid(p, BATCH_OP(role, struct store_submit, i)->request_id);
 	params_array_end(p);
 	for (int column = 0; column < TASK_COLUMNS; column++) {
+		int n = 0;
 		params_array_begin(p, types[column]);
 		for (int i = 0; i < role->count; i++) {
 			struct store_submit *op = BATCH_OP(role, struct store_submit, i);
 			for (int k = 0; k < op->count; k++)
-				add_column(p, column, i + 1, &op->tasks[k]);
+				add_column(p, column, i + 1, &op->tasks[k], role->state, n++);
 		}
 		params_array_end(p);
 	}
@@ -263,10 +362,8 @@ static void on_expired_dropped(void *arg, const struct conn_result *result)
 	submit_run(role);
 }
 
-static void on_begun(void *arg, const struct conn_result *result)
+static void drop_expired_keys(struct role *role)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	for (int column = 0; column < 2; column++) {
 		params_array_begin(&role->params, PARAMS_TEXT);
 		for (int i = 0; i < role->count; i++) {
@@ -280,11 +377,68 @@ static void on_begun(void *arg, const struct conn_result *result)
 	role_run(role, SQL_SUBMIT_DROP_EXPIRED_KEYS, on_expired_dropped);
 }
 
+static void on_batches(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct batch *batch = role->state;
+	for (int row = 0; row < PQntuples(result->rows) && row < batch->total; row++) {
+		batch->batches[row] = row_int8(result->rows, row, 1);
+		batch->held[row] = row_bool(result->rows, row, 2);
+	}
+	if (BATCH_OP(role, struct store_submit, 0)->keyed)
+		drop_expired_keys(role);
+	else
+		submit_run(role);
+}
+
+/* A call that came before is answered as then, whatever has become of its batch since. */
+static void on_recalled_first(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	if (result->kind != CONN_OK || PQntuples(result->rows)) {
+		BATCH_OP(role, struct store_submit, 0)->made_count = -1;
+		on_recalled(role, result);
+		return;
+	}
+	struct store_submit *op = BATCH_OP(role, struct store_submit, 0);
+	params_array_begin(&role->params, PARAMS_TEXT);
+	for (int k = 0; k < op->count; k++)
+		params_add_text(&role->params, op->tasks[k].queue);
+	params_array_end(&role->params);
+	params_array_begin(&role->params, PARAMS_INT8);
+	for (int k = 0; k < op->count; k++)
+		add_int8_or_null(&role->params, op->tasks[k].batch);
+	params_array_end(&role->params);
+	role_run(role, SQL_SUBMIT_BATCHES, on_batches);
+}
+
+static void on_begun(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	if (!BATCH_OP(role, struct store_submit, 0)->batched) {
+		drop_expired_keys(role);
+		return;
+	}
+	params_array_begin(&role->params, PARAMS_UUID);
+	params_add_uuid(&role->params, BATCH_OP(role, struct store_submit, 0)->request_id);
+	params_array_end(&role->params);
+	role_run(role, SQL_SUBMIT_RECALL, on_recalled_first);
+}
+
 static void start(struct role *role)
 {
 	int total = total_tasks(role);
-	struct batch *batch = calloc(1, sizeof *batch + sizeof *batch->made * (size_t)total);
+	bool batched = BATCH_OP(role, struct store_submit, 0)->batched; /* then it is alone */
+	size_t made_bytes = sizeof(struct store_made) * (size_t)total;
+	struct batch *batch = calloc(1, sizeof *batch + made_bytes +
+	        (batched ? (sizeof *batch->batches + sizeof *batch->held) * (size_t)total : 0));
 	batch->total = total;
+	if (batched) {
+		batch->batches = (int64_t *)((char *)batch->made + made_bytes);
+		batch->held = (bool *)(batch->batches + total);
+	}
 	role->state = batch;
 	struct store_made *made = batch->made;
 	bool keyed = false;
@@ -294,17 +448,19 @@ static void start(struct role *role)
 		made += op->count;
 		keyed |= op->keyed;
 	}
-	if (keyed)
+	if (keyed || batched)
 		role_run(role, SQL_BEGIN, on_begun);
 	else
 		submit_run(role);
 }
 
-/* The same request id twice in one statement would meet itself; and keyed calls travel together. */
+/* The same request id twice in one statement would meet itself; keyed calls travel together,
+ * those with batches alone. */
 static bool joins(const struct role *role, const struct store_op *other)
 {
 	const struct store_submit *op = (const struct store_submit *)other;
-	if (op->keyed != BATCH_OP(role, struct store_submit, 0)->keyed)
+	const struct store_submit *first = BATCH_OP(role, struct store_submit, 0);
+	if (op->keyed != first->keyed || op->batched || first->batched)
 		return false;
 	for (int i = 0; i < role->count; i++)
 		if (!memcmp(BATCH_OP(role, struct store_submit, i)->request_id, op->request_id, 16))
@@ -317,10 +473,11 @@ static const struct op_kind kind = {"submit", start, joins, false};
 void store_submit(struct store *store, struct store_submit *op)
 {
 	size_t bytes = 0;
-	op->keyed = false;
+	op->keyed = op->batched = false;
 	for (int i = 0; i < op->count; i++) {
 		bytes += 256 + strlen(op->tasks[i].details);
 		op->keyed |= op->tasks[i].key != NULL;
+		op->batched |= op->tasks[i].batched || op->tasks[i].batch;
 	}
 	store_give(store, ROLE_SUBMIT, &kind, &op->op, op->count, bytes);
 }

@@ -13,6 +13,7 @@ static void on_ticked(void *arg, const struct conn_result *result)
 	op->now_us = row_time(result->rows, 0, 0);
 	op->routes = row_int8(result->rows, 0, 1);
 	op->newest_assignment = row_int8(result->rows, 0, 2);
+	op->queues = row_text(result->rows, 0, 5);
 	op->peer_count = PQntuples(result->rows);
 	op->peers = role->state = calloc((size_t)op->peer_count + 1, sizeof *op->peers);
 	for (int row = 0; row < op->peer_count; row++)

@@ -2,11 +2,13 @@
 -- with an arm for each case would match neither while a task is just failing, so that ending those that wait is a
 -- statement of its own in the same transaction (cancel_waiting). $1 ids, $2 actor, $3 reason.
 with locked as materialized (
-  select id, status, worker_id, last_updated, cancel_requested_at
+  select id, status, worker_id, last_updated, cancel_requested_at, stop_code
   from tasks where id = any($1::bigint[]) order by id for no key update),
  marked as (
-  update tasks t set cancel_requested_at = clock_timestamp()
-  from locked l where t.id = any(array[l.id]) and l.cancel_requested_at is null),
+  update tasks t set cancel_requested_at = coalesce(t.cancel_requested_at, clock_timestamp()), restart = null,
+    stop_code = coalesce($4::text, t.stop_code)
+  from locked l where t.id = any(array[l.id])
+    and (l.cancel_requested_at is null or $4::text is not null and l.stop_code is null)),
  ordered as (
   insert into orders (worker_id, task_id, token, kind)
   select worker_id, id, last_updated, 'cancel' from locked
@@ -14,5 +16,6 @@ with locked as materialized (
   on conflict do nothing),
  told as (
   insert into task_events (task_id, version, event, actor, note)
-  select id, last_updated, 'cancel_requested', $2, $3 from locked where cancel_requested_at is null)
-select id, status, worker_id, last_updated, cancel_requested_at is null as marked from locked
+  select id, last_updated, case when $4::text is null then 'cancel_requested' else 'kill_requested' end, $2, $3 from locked
+  where cancel_requested_at is null or $4::text is not null and stop_code is null)
+select id, status, worker_id, last_updated, cancel_requested_at is null or $4::text is not null and stop_code is null as marked from locked

@@ -1,12 +1,14 @@
 -- Locks candidates for many workers at once, and writes the journal: one row for each Fetch that won something. A
--- candidate that somebody else changed since it was read does not match its version and is not in the answer.
+-- candidate that somebody else changed since it was read does not match its version and is not in the answer, nor is one
+-- of a queue that is not running.
 --   one element a candidate, in id order: $1 ids, $2 versions, $3 its Fetch's place in $4 and $5;
 --   $4 the workers' incarnations, $5 the Fetch ids; $6 buffer in ms that an attempt has beyond its time-out, if
 --   that is not shorter than its worker's lease
 with j as materialized (
   select array(select nextval('assignments_id_seq') from unnest($4::bigint[])) as ids,
-   array(select (select lease_ms from workers w where w.id = x.id and not lost)
-         from unnest($4::bigint[]) with ordinality x(id, n) order by n) as leases),
+   array(select (select case when by_hand then 0 else lease_ms end from workers w where w.id = x.id and not lost)
+         from unnest($4::bigint[]) with ordinality x(id, n) order by n) as leases,
+   array(select r.id from queues q join routes r on r.queue = q.name where q.state <> 'running') as halted),
  won as (
   update tasks t set status = 'executing', attempt = attempt + 1,
     worker_id = ($4::bigint[])[u.slot], assignment_id = (select ids from j)[u.slot],
@@ -15,6 +17,7 @@ with j as materialized (
   from unnest($1::bigint[], $2::timestamptz[], $3::int[]) u(id, version, slot)
   where (select leases from j)[u.slot] is not null and t.id = any(array[u.id]) and t.last_updated = u.version
     and t.status in ('queued', 'failed') and t.cancel_requested_at is null
+    and not t.route_id = any((select halted from j)::int[])
   returning t.id, t.last_updated, t.details, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.route_id,
     t.assignment_id, t.worker_id, t.expiry),
  journal as (

@@ -1,65 +1,103 @@
 -- Ends attempts in any way but well, and decides what becomes of each task: failed (tried again after its rest, or at
 -- once when the attempt was lost), queued (given back: not counted), dead, or cancelled where that had been asked for.
 -- The tasks are looked up by a lateral subquery that OFFSET 0 keeps apart: as a join, a plan made while the table is
--- believed to be empty would walk all of it. The rows are locked first and the decision made on what that returns: two arms testing the row in their WHERE would
--- both miss one that changes while they wait.
+-- believed to be empty would walk all of it. The rows are locked first and the decision made on what that returns: two arms
+-- testing the row in their WHERE would both miss one that changes while they wait.
 -- An attempt that ended with its worker's lease, or never arrived and was taken back, does not count, until that has come
 -- to pass for the third time in a row: an answer that never fits, or a task that starves its worker, must not go round
 -- for ever. Cancelled without having been asked to is given back.
+-- A task of which a newer version was submitted meanwhile is queued again as that describes it, however this attempt ended,
+-- well too; one that was to be started again, unless it ended well.
 --   one element an attempt: $1 ids, $2 tokens, $3 outcomes (failed, fatal, returned, lease_ended, cancelled, expired,
---   lost, taken_back), $4 errors, $5 error codes; $6 whether a report says so; $7 days the history keeps what ends
+--   lost, taken_back, completed), $4 errors, $5 error codes; $6 whether a report says so; $7 days the history keeps what
+--   ends, if its queue does not say; or null, or one element an attempt: $8 remarks, $9 stacks, $10 rests asked for by the
+--   handler in ms, $11 results
 with locked as materialized (
-  select t.*, case when u.outcome = 'cancelled' and t.cancel_requested_at is null then 'returned' else u.outcome end
-    as outcome, u.error, u.code
+  select t.*, case when u.outcome = 'cancelled' and t.cancel_requested_at is null and t.restart is null then 'returned'
+    else u.outcome end as outcome, u.error, u.code, u.said, u.trace, u.rest, u.result
   from (
-    select distinct on (id, token) * from unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::text[])
-      u(id, token, outcome, error, code) order by id, token) u
+    select distinct on (id, token) * from unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::text[],
+      $8::text[], $9::text[], $10::bigint[], $11::text[])
+      u(id, token, outcome, error, code, said, trace, rest, result) order by id, token) u
   cross join lateral (
     select * from tasks t
     where t.id = u.id and t.last_updated = u.token and t.status = 'executing'
       and (u.outcome <> 'expired' or t.expiry <= clock_timestamp())
+      and (u.outcome <> 'completed' or t.restart <> '{}')
     offset 0 for no key update) t),
  decided as materialized (
-  select l.*, greatest(clock_timestamp(), l.last_updated + interval '1us') as version,
+  select l.*, greatest(clock_timestamp(), l.last_updated + interval '1us') as ended,
+    l.restart is not null and l.restart <> '{}' as renewed,
     case
-      when l.cancel_requested_at is not null then 'cancelled'
+      when l.restart is not null then 'queued'
+      when l.cancel_requested_at is not null then case when l.stop_code is not null then 'dead' else 'cancelled' end
       when l.outcome = 'fatal' then 'dead'
       when l.outcome = 'returned' or l.outcome in ('lease_ended', 'taken_back') and l.returns < 2 then 'queued'
       when l.attempt >= l.max_attempts then 'dead'
-      else 'failed' end as becomes
+      else 'failed' end as becomes,
+    case when l.cancel_requested_at is not null and l.restart is null then coalesce(l.stop_code, l.code) else l.code end
+      as ends_code
   from locked l),
  timed as materialized (
   select d.*, case
-      when becomes = 'failed' and outcome in ('failed', 'lease_ended', 'taken_back') then version + interval '1ms' *
-        (least(retry_max_ms, retry_base_ms * power(2::float8, least(attempt - 1, 60))) * (0.75 + 0.25 * random()))
-      else version end as due
+      when renewed then greatest(ended, (restart ->> 'run_at')::timestamptz)
+      when becomes = 'failed' and outcome in ('failed', 'lease_ended', 'taken_back') then ended + interval '1ms' *
+        coalesce(rest::float8, retry_rest_ms(retry_policy, retry_base_ms, retry_max_ms, attempt) *
+          (1 - coalesce((retry_policy ->> 'jitter_percent')::float8, 25) / 100 * random()))
+      else ended end as due,
+    case when renewed then (restart ->> 'route_id')::int else route_id end as new_route,
+    case when renewed then (restart ->> 'priority')::int else priority end as new_priority
   from decided d),
  again as (
-  update tasks t set status = d.becomes, run_at = d.due, last_updated = d.version,
-    attempt = case when d.becomes = 'queued' then d.attempt - 1 else d.attempt end,
+  update tasks t set status = d.becomes, run_at = d.due, last_updated = d.ended,
+    attempt = case when d.renewed then 0 when d.becomes = 'queued' then d.attempt - 1 else d.attempt end,
     assignment_id = null, expiry = null, first_started = coalesce(t.first_started, t.last_updated),
     started = t.last_updated,
-    returns = case when d.outcome in ('lease_ended', 'taken_back') then least(t.returns + 1, 3)
+    returns = case when d.renewed then 0
+      when d.outcome in ('lease_ended', 'taken_back') then least(t.returns + 1, 3)
       when d.outcome = 'returned' then t.returns else 0 end,
-    last_error = case when d.becomes = 'failed' then d.error else t.last_error end,
-    error_code = case when d.becomes = 'failed' then d.code else t.error_code end
-  from timed d where d.becomes in ('failed', 'queued') and t.id = any(array[d.id])),
+    last_error = case when d.renewed then null when d.becomes = 'failed' then d.error else t.last_error end,
+    error_code = case when d.renewed then null when d.becomes = 'failed' then d.code else t.error_code end,
+    stack = case when d.renewed then null when d.becomes = 'failed' then d.trace else t.stack end,
+    remark = coalesce(d.said, t.remark), restart = null, cancel_requested_at = null, stop_code = null
+  from timed d where d.becomes in ('failed', 'queued') and not d.renewed and t.id = any(array[d.id])),
+ renewed as (
+  update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,
+    expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
+    last_error = null, error_code = null, stack = null, remark = coalesce(d.said, t.remark), cancel_requested_at = null,
+    stop_code = null, restart = null, route_id = d.new_route, priority = d.new_priority,
+    type = d.restart ->> 'type', details = d.restart ->> 'details', version = (d.restart ->> 'version')::bigint,
+    max_attempts = (d.restart ->> 'max_attempts')::int, timeout_ms = (d.restart ->> 'timeout_ms')::bigint,
+    retry_base_ms = (d.restart ->> 'retry_base_ms')::bigint, retry_max_ms = (d.restart ->> 'retry_max_ms')::bigint,
+    retry_policy = case when jsonb_typeof(d.restart -> 'retry_policy') = 'object' then d.restart -> 'retry_policy' end,
+    source = d.restart ->> 'source'
+  from timed d where d.renewed and t.id = any(array[d.id])),
  gone as (
   delete from tasks t using timed d where d.becomes in ('dead', 'cancelled') and t.id = any(array[d.id])),
  history as (
   insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
     max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane, batch_id,
-    key, source, result, last_error, error_code, first_started, started, created, last_updated)
-  select (select (statement_timestamp() at time zone 'UTC')::date + 1 + $7::int), id, route_id, priority, queue, type,
-    details, becomes, run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id,
-    assignment_id, last_updated, $6::boolean, lane, batch_id, key, source, null,
-    error, code,
-    coalesce(first_started, last_updated), last_updated, created, version
+    key, source, result, last_error, error_code, first_started, started, created, last_updated, retry_policy, remark, stack,
+    version)
+  select (select (statement_timestamp() at time zone 'UTC')::date + 1) + keep_days(queue, becomes, $7::int), id, route_id,
+    priority, queue, type, details, becomes, run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms,
+    worker_id, assignment_id, last_updated, $6::boolean, lane, batch_id, key, source, null,
+    error, ends_code,
+    coalesce(first_started, last_updated), last_updated, created, ended, retry_policy, coalesce(said, remark), trace, version
   from timed where becomes in ('dead', 'cancelled')),
+ batched as (
+  insert into callbacks (batch_id, task_id, event, url, secret, payload)
+  select * from batch_tasks_ended((
+    select jsonb_agg(jsonb_build_object('batch_id', d.batch_id, 'id', d.id, 'type', d.type, 'status', d.becomes,
+      'attempt', d.attempt, 'error', d.error, 'error_code', d.ends_code, 'remark', coalesce(d.said, d.remark),
+      'worker', (select name from workers w where w.id = d.worker_id), 'started_at', d.last_updated, 'ended_at', d.ended)
+      order by d.id)
+    from timed d where d.batch_id is not null and d.becomes in ('dead', 'cancelled')))),
  attempts as (
   insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
-    error_code, run_at, last_updated)
-  select id, last_updated, attempt, worker_id, assignment_id, outcome, becomes, $6::boolean, error, code, due, version
+    error_code, run_at, last_updated, result, remark, stack)
+  select id, last_updated, attempt, worker_id, assignment_id, outcome, becomes, $6::boolean, error, code, due, ended, result,
+    said, trace
   from timed where becomes in ('failed', 'queued')),
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
@@ -67,11 +105,18 @@ with locked as materialized (
   where a.id = any(array[e.assignment_id])),
  told as (
   insert into task_events (task_id, version, event, worker_id, note)
-  select d.id, d.version, 'reclaimed', d.worker_id,
+  select d.id, d.ended, 'reclaimed', d.worker_id,
     d.outcome || '; last heartbeat of worker ' || coalesce(w.name, '?') || ' at ' || coalesce(w.hb_at::text, 'unknown')
-  from timed d left join workers w on w.id = any(array[d.worker_id]) where d.outcome in ('expired', 'lost')),
+  from timed d left join workers w on w.id = any(array[d.worker_id]) where d.outcome in ('expired', 'lost')
+  union all
+  select d.id, d.ended, 'restarted', null, case when d.renewed then 'version ' || (d.restart ->> 'version')
+    else 'was started again by hand' end
+  from timed d where d.restart is not null),
  kept_keys as (
   update keys k set expires_at = clock_timestamp() + interval '1 day'
   from (select queue, key, id from timed where becomes in ('dead', 'cancelled') and key is not null) d
-  where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null)
-select id, last_updated as token, becomes, due, version, route_id, priority from timed
+  where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null
+    and k.version is null)
+select id, last_updated as token, becomes, due, ended as version, new_route as route_id, new_priority as priority,
+  batch_id is not null and becomes in ('dead', 'cancelled') as batched
+from timed

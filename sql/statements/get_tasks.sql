@@ -1,6 +1,7 @@
 -- Tasks with all that is known of them. $1 ids.
 select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
   t.details, t.result, t.last_error, t.error_code, w.name as worker, t.last_updated, t.created, t.first_started,
-  t.started, t.finished, t.expiry, t.cancel_requested
+  t.started, t.finished, t.expiry, t.cancel_requested, t.remark, t.stack,
+  t.batch_id, t.version as key_version
 from all_tasks t left join workers w on w.id = t.worker_id
 where t.id = any($1::bigint[])

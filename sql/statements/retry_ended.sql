@@ -1,30 +1,38 @@
 -- Starts ended tasks afresh under the same id: the history row goes, the ended attempt is kept among the attempts.
+-- In a batch that has not ended they are pending again.
 -- $1 ids, $2 actor.
 with gone as (delete from task_history where task_id = any($1::bigint[]) returning *),
  versioned as materialized (
-  select g.*, greatest(clock_timestamp(), g.last_updated + interval '1us') as version from gone g),
+  select g.*, greatest(clock_timestamp(), g.last_updated + interval '1us') as moment from gone g),
  made as (
   insert into tasks (id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts, timeout_ms,
     retry_base_ms, retry_max_ms, worker_id, lane, batch_id, key, source, last_error, error_code, first_started, started,
-    created, last_updated) overriding system value
-  select task_id, route_id, priority, queue, type, details, 'queued', version, 0, max_attempts, timeout_ms,
+    created, last_updated, retry_policy, remark, stack, version) overriding system value
+  select task_id, route_id, priority, queue, type, details, 'queued', moment, 0, max_attempts, timeout_ms,
     retry_base_ms, retry_max_ms, worker_id, lane, batch_id, key, source, last_error, error_code, first_started, started,
-    created, version
+    created, moment, retry_policy, remark, stack, version
   from versioned order by task_id
   returning id, last_updated, run_at, route_id, priority),
  attempts as (
   insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
-    error_code, run_at, last_updated)
+    error_code, run_at, last_updated, result, remark, stack)
   select task_id, token, attempt, worker_id, assignment_id, status, status, by_report, last_error, error_code, null,
-    last_updated
+    last_updated, result, remark, stack
   from versioned where token is not null),
  told as (
   insert into task_events (task_id, version, event, actor)
   select task_id, last_updated, status, '' from versioned where token is null
   union all
-  select task_id, version, 'retried', $2 from versioned),
+  select task_id, moment, 'retried', $2 from versioned),
  kept_keys as (
   update keys k set expires_at = null
   from (select queue, key, task_id from versioned where key is not null) d
-  where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.task_id and k.keep_ms is null)
+  where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.task_id and k.keep_ms is null
+    and k.version is null),
+ batches_again as (
+  update batches b set pending = b.pending + n.n, success = b.success - n.success, failed = b.failed - n.n + n.success
+  from (select v.batch_id, count(*) as n, count(*) filter (where v.status = 'completed') as success from versioned v
+    join batches x on x.id = v.batch_id where v.task_id is distinct from x.entry_id and v.task_id is distinct from x.exit_id
+    group by 1 order by 1) n
+  where b.id = n.batch_id and b.phase <> 'ended')
 select id, last_updated, run_at, route_id, priority from made

@@ -2,13 +2,15 @@
 -- the answer; a task whose key is taken is not made and has a null id.
 --   $1 the calls' request ids; then one element a task: $2 its call's place in $1, $3 route, $4 queue, $5 type,
 --   $6 details, $7 priority, $8 run_at or null for now, $9 delay in ms, $10 key or null, $11 the key's lifetime in ms or
---   null, $12 max_attempts, $13 timeout_ms, $14 retry_base_ms, $15 retry_max_ms, $16 source
+--   null, $12 max_attempts, $13 timeout_ms, $14 retry_base_ms, $15 retry_max_ms, $16 source, $17 retry policy or null,
+--   $18 version or null, $19 batch or null, whose row is locked, $20 whether it is held until that begins
 with given as materialized (
   select u.*, nextval('tasks_id_seq') as id
   from unnest($2::int[], $3::int[], $4::text[], $5::text[], $6::text[], $7::int[], $8::timestamptz[], $9::bigint[],
-      $10::text[], $11::bigint[], $12::int[], $13::bigint[], $14::bigint[], $15::bigint[], $16::text[]) with ordinality
+      $10::text[], $11::bigint[], $12::int[], $13::bigint[], $14::bigint[], $15::bigint[], $16::text[], $17::text[],
+      $18::bigint[], $19::bigint[], $20::boolean[]) with ordinality
     u(request, route_id, queue, type, details, priority, run_at, delay_ms, key, keep_ms, max_attempts, timeout_ms,
-      retry_base_ms, retry_max_ms, source, n)),
+      retry_base_ms, retry_max_ms, source, retry_policy, version, batch_id, held, n)),
  moment as materialized (select clock_timestamp() as at),
  accepted as (
   insert into requests (id, task_ids)
@@ -18,18 +20,24 @@ with given as materialized (
  fresh as materialized (
   select g.*, m.at from given g join accepted a on a.id = ($1::uuid[])[g.request] cross join moment m),
  taken as (
-  insert into keys (queue, key, task_id, keep_ms, expires_at)
-  select distinct on (queue, key) queue, key, id, keep_ms, at + interval '1ms' * keep_ms
+  insert into keys (queue, key, task_id, keep_ms, expires_at, version)
+  select distinct on (queue, key) queue, key, id, keep_ms, case when version is not null
+      then greatest(at + interval '1 year', at + interval '1ms' * keep_ms) else at + interval '1ms' * keep_ms end, version
   from fresh where key is not null order by queue, key, n
   on conflict do nothing
   returning task_id),
  made as (
   insert into tasks (id, route_id, priority, queue, type, details, run_at, max_attempts, timeout_ms, retry_base_ms,
-    retry_max_ms, key, source, created, last_updated) overriding system value
+    retry_max_ms, key, source, created, last_updated, retry_policy, version, batch_id, held_run_at) overriding system value
   select f.id, f.route_id, f.priority, f.queue, f.type, f.details,
-    greatest(f.run_at, f.at) + interval '1ms' * f.delay_ms, f.max_attempts, f.timeout_ms, f.retry_base_ms,
-    f.retry_max_ms, f.key, f.source, f.at, f.at
+    case when f.held then 'infinity' else greatest(f.run_at, f.at) + interval '1ms' * f.delay_ms end, f.max_attempts,
+    f.timeout_ms, f.retry_base_ms, f.retry_max_ms, f.key, f.source, f.at, f.at, f.retry_policy::jsonb, f.version, f.batch_id,
+    case when f.held then greatest(f.run_at, f.at) + interval '1ms' * f.delay_ms end
   from fresh f left join taken k on k.task_id = f.id
   where f.key is null or k.task_id is not null
-  returning id, last_updated, run_at)
+  returning id, last_updated, run_at, batch_id),
+ counted as (
+  update batches b set submitted = b.submitted + n.n, pending = b.pending + n.n
+  from (select batch_id, count(*) as n from made where batch_id is not null group by 1 order by 1) n
+  where b.id = n.batch_id)
 select f.request, f.n, m.id, m.last_updated, m.run_at from fresh f left join made m on m.id = f.id order by f.n

@@ -1,0 +1,169 @@
+/* Settings by the queue's name (a hash), and by the route's number (an array that is made anew with each reading). */
+#include "manager/core/queues.h"
+
+#include "manager/core/dispatch.h"
+#include "manager/core/routes.h"
+#include "manager/core/window.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+struct entry {
+	struct store_queue queue;
+	UT_hash_handle hh;
+};
+
+struct queues {
+	struct core *core;
+	struct entry *by_name;
+	const struct store_queue **by_route;
+	int routes;                  /* so many are in by_route */
+	bool loaded, loading, again;
+	char fingerprint[STORE_FINGERPRINT]; /* of what is loaded */
+	struct store_queues load;
+};
+
+static const struct store_queue defaults = {
+    .name = "",
+    .state = STORE_QUEUE_RUNNING,
+    .autostart = true,
+    .max_attempts = DEFAULT_ATTEMPTS,
+    .retry_base_ms = DEFAULT_RETRY_BASE_MS,
+    .retry_max_ms = DEFAULT_RETRY_MAX_MS,
+};
+
+struct queues *queues_create(struct core *core)
+{
+	struct queues *queues = calloc(1, sizeof *queues);
+	queues->core = core;
+	return queues;
+}
+
+static void forget(struct queues *queues)
+{
+	struct entry *e, *tmp;
+	HASH_ITER (hh, queues->by_name, e, tmp) {
+		HASH_DEL(queues->by_name, e);
+		free((char *)e->queue.name);
+		free((char *)e->queue.retry_policy);
+		free(e);
+	}
+	queues->routes = 0;
+}
+
+void queues_destroy(struct queues *queues)
+{
+	forget(queues);
+	free(queues->by_route);
+	free(queues);
+}
+
+const struct store_queue *queues_get(const struct queues *queues, const char *queue)
+{
+	struct entry *e;
+	HASH_FIND_STR(queues->by_name, queue, e);
+	return e ? &e->queue : &defaults;
+}
+
+const struct store_queue *queues_of_route(struct queues *queues, int route)
+{
+	int last = routes_last(queues->core->routes);
+	if (route >= queues->routes) {
+		queues->by_route = realloc(queues->by_route, sizeof *queues->by_route * (size_t)(last + 1));
+		for (int i = queues->routes; i <= last; i++)
+			queues->by_route[i] = NULL;
+		queues->routes = last + 1;
+	}
+	if (route >= queues->routes)
+		return &defaults;
+	if (!queues->by_route[route]) {
+		const struct route *r = routes_get(queues->core->routes, route);
+		if (!r)
+			return &defaults;
+		queues->by_route[route] = queues_get(queues, r->queue);
+	}
+	return queues->by_route[route];
+}
+
+static void take(struct queues *queues, const struct store_queues *read)
+{
+	forget(queues);
+	for (int i = 0; i < read->count; i++) {
+		struct entry *e = calloc(1, sizeof *e);
+		e->queue = read->queues[i];
+		e->queue.name = strdup(read->queues[i].name);
+		e->queue.retry_policy = read->queues[i].retry_policy ? strdup(read->queues[i].retry_policy) : NULL;
+		HASH_ADD_KEYPTR(hh, queues->by_name, e->queue.name, strlen(e->queue.name), e);
+	}
+	memcpy(queues->fingerprint, read->fingerprint, sizeof queues->fingerprint);
+	queues->loaded = true;
+}
+
+static void load(struct queues *queues);
+
+static void on_loaded(struct store_op *op, const struct reeve_error *error)
+{
+	struct queues *queues = (struct queues *)((char *)op - offsetof(struct queues, load));
+	queues->loading = false;
+	if (error)
+		return; /* the next tick asks again */
+	take(queues, &queues->load);
+	if (queues->again)
+		load(queues);
+	/* What was left alone may be taken now. */
+	window_rewind_all(queues->core->window);
+}
+
+static void load(struct queues *queues)
+{
+	queues->again = queues->loading; /* what is under way may have begun too early */
+	if (queues->loading)
+		return;
+	queues->loading = true;
+	queues->load = (struct store_queues){.op.done = on_loaded};
+	store_queues(queues->core->store, &queues->load);
+}
+
+void queues_reload(struct queues *queues)
+{
+	load(queues);
+}
+
+void queues_fingerprint(struct queues *queues, const char *fingerprint)
+{
+	if ((!queues->loaded || strcmp(fingerprint, queues->fingerprint) != 0) && !queues->loading)
+		load(queues);
+}
+
+/* One caller that waits for the first reading makes it himself. */
+struct ready {
+	struct store_queues op;
+	struct queues *queues;
+	queues_done *done;
+	void *arg;
+};
+
+static void on_ready(struct store_op *op, const struct reeve_error *error)
+{
+	struct ready *r = (struct ready *)op;
+	if (!error)
+		take(r->queues, &r->op);
+	r->done(r->arg, error);
+	free(r);
+}
+
+void queues_ready(struct queues *queues, int64_t deadline_ms, queues_done *done, void *arg)
+{
+	if (queues->loaded) {
+		done(arg, NULL);
+		return;
+	}
+	struct ready *r = calloc(1, sizeof *r);
+	r->queues = queues;
+	r->done = done;
+	r->arg = arg;
+	r->op.op.done = on_ready;
+	r->op.op.deadline_ms = deadline_ms;
+	store_queues(queues->core->store, &r->op);
+}

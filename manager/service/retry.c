@@ -1,0 +1,134 @@
+/* The JSON is that of the column: sql/migrations/0003_batches.sql says what it may hold. */
+#include "manager/service/retry.h"
+
+#include "manager/service/check.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REST_MOST_MS (365 * DAY_MS)
+
+enum { DELAYS_MOST = 100, EXPONENT_DEFAULT = 2, EXPONENT_MOST = 10, JITTER_DEFAULT = 25 };
+
+enum kind {
+	EXPONENTIAL = REEVE__V1__RETRY_KIND__RETRY_KIND_EXPONENTIAL,
+	FIXED = REEVE__V1__RETRY_KIND__RETRY_KIND_FIXED,
+	LINEAR = REEVE__V1__RETRY_KIND__RETRY_KIND_LINEAR,
+	POLYNOMIAL = REEVE__V1__RETRY_KIND__RETRY_KIND_POLYNOMIAL,
+	LIST = REEVE__V1__RETRY_KIND__RETRY_KIND_LIST,
+};
+
+static const char *const kinds[] = {[EXPONENTIAL] = "exponential",
+    [FIXED] = "fixed",
+    [LINEAR] = "linear",
+    [POLYNOMIAL] = "polynomial",
+    [LIST] = "list"};
+
+static enum kind kind_of(const Reeve__V1__RetryPolicy *p)
+{
+	return p->kind ? (enum kind)p->kind : EXPONENTIAL;
+}
+
+static bool in_range(const char *field, const char *part, int64_t value, int64_t least, int64_t most,
+    struct reeve_error *error)
+{
+	char path[96];
+	snprintf(path, sizeof path, "%s.%s", field, part);
+	return check_range(path, value, least, most, error);
+}
+
+static bool belongs(const char *field, const char *part, bool given, enum kind kind, enum kind to,
+    struct reeve_error *error)
+{
+	return !given || kind == to ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s is for kind %s, not %s", field, part, kinds[to], kinds[kind]);
+}
+
+bool retry_check(const char *field, const Reeve__V1__RetryPolicy *p, struct reeve_error *error)
+{
+	if (!in_range(field, "kind", p->kind, 0, LIST, error))
+		return false;
+	enum kind kind = kind_of(p);
+	if (!in_range(field, "base_ms", p->base_ms, 0, REST_MOST_MS, error) ||
+	    !in_range(field, "max_ms", p->max_ms, 0, REST_MOST_MS, error) ||
+	    !in_range(field, "step_ms", p->step_ms, 0, REST_MOST_MS, error) ||
+	    !in_range(field, "jitter_percent", p->jitter_percent, -1, 100, error) ||
+	    !in_range(field, "delays_ms", (int64_t)p->n_delays_ms, kind == LIST ? 1 : 0, DELAYS_MOST, error) ||
+	    !belongs(field, "step_ms", p->step_ms != 0, kind, LINEAR, error) ||
+	    !belongs(field, "exponent", p->exponent != 0, kind, POLYNOMIAL, error) ||
+	    !belongs(field, "delays_ms", p->n_delays_ms != 0, kind, LIST, error))
+		return false;
+	if (!isfinite(p->exponent) || p->exponent < 0 || p->exponent > EXPONENT_MOST)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.exponent is %g; it must be above 0, at most %d", field,
+		    p->exponent, EXPONENT_MOST);
+	for (size_t i = 0; i < p->n_delays_ms; i++) {
+		char part[32];
+		snprintf(part, sizeof part, "delays_ms[%zu]", i);
+		if (!in_range(field, part, p->delays_ms[i], 0, REST_MOST_MS, error))
+			return false;
+	}
+	return true;
+}
+
+char *retry_json(const Reeve__V1__RetryPolicy *p)
+{
+	enum kind kind = kind_of(p);
+	if (kind == EXPONENTIAL && p->jitter_percent == 0)
+		return NULL;
+	json_t *json = json_pack("{ss}", "kind", kinds[kind]);
+	if (kind == LINEAR)
+		json_object_set_new(json, "step_ms", json_integer(p->step_ms));
+	if (kind == POLYNOMIAL)
+		json_object_set_new(json, "exponent", json_real(p->exponent != 0 ? p->exponent : EXPONENT_DEFAULT));
+	if (kind == LIST) {
+		json_t *delays = json_array();
+		for (size_t i = 0; i < p->n_delays_ms; i++)
+			json_array_append_new(delays, json_integer(p->delays_ms[i]));
+		json_object_set_new(json, "delays_ms", delays);
+	}
+	if (p->jitter_percent)
+		json_object_set_new(json, "jitter_percent", json_integer(p->jitter_percent > 0 ? p->jitter_percent : 0));
+	char *text = json_dumps(json, JSON_COMPACT);
+	json_decref(json);
+	return text;
+}
+
+int64_t retry_base_ms(const Reeve__V1__RetryPolicy *p)
+{
+	bool may_be_zero = kind_of(p) == LINEAR || kind_of(p) == LIST;
+	return p->base_ms || may_be_zero ? p->base_ms : DEFAULT_RETRY_BASE_MS;
+}
+
+int64_t retry_max_ms(const Reeve__V1__RetryPolicy *p)
+{
+	if (p->max_ms)
+		return p->max_ms;
+	return kind_of(p) == LIST || kind_of(p) == FIXED ? REST_MOST_MS : DEFAULT_RETRY_MAX_MS;
+}
+
+void retry_fill(Reeve__V1__RetryPolicy *p, const char *text, int64_t base_ms, int64_t max_ms)
+{
+	reeve__v1__retry_policy__init(p);
+	p->base_ms = base_ms;
+	p->max_ms = max_ms;
+	p->kind = REEVE__V1__RETRY_KIND__RETRY_KIND_EXPONENTIAL;
+	json_t *json = text ? json_loads(text, 0, NULL) : NULL;
+	if (!json)
+		return;
+	const char *kind = json_string_value(json_object_get(json, "kind"));
+	for (enum kind k = EXPONENTIAL; kind && k <= LIST; k++)
+		if (!strcmp(kind, kinds[k]))
+			p->kind = (Reeve__V1__RetryKind)k;
+	p->step_ms = json_integer_value(json_object_get(json, "step_ms"));
+	p->exponent = json_number_value(json_object_get(json, "exponent"));
+	json_t *jitter = json_object_get(json, "jitter_percent"), *delays = json_object_get(json, "delays_ms"), *delay;
+	if (jitter)
+		p->jitter_percent = json_integer_value(jitter) ? (int32_t)json_integer_value(jitter) : -1;
+	size_t i;
+	p->delays_ms = calloc(json_array_size(delays) + 1, sizeof *p->delays_ms);
+	json_array_foreach(delays, i, delay)
+		p->delays_ms[p->n_delays_ms++] = json_integer_value(delay);
+	json_decref(json);
+}

@@ -1,0 +1,66 @@
+/* Queues: their settings. */
+#include "manager/store/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const states[] = {
+    [STORE_QUEUE_RUNNING] = "running",
+    [STORE_QUEUE_HELD] = "held",
+    [STORE_QUEUE_PAUSED] = "paused",
+    [STORE_QUEUE_STOPPING] = "stopping",
+    [STORE_QUEUE_STOPPED] = "stopped",
+};
+
+static enum store_queue_state state_of(const char *name)
+{
+	for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+		if (!strcmp(states[i], name))
+			return (enum store_queue_state)i;
+	return STORE_QUEUE_RUNNING;
+}
+
+static int64_t or_else(const PGresult *rows, int row, int column, int64_t otherwise)
+{
+	return row_null(rows, row, column) ? otherwise : row_int8(rows, row, column);
+}
+
+static void on_loaded(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	const PGresult *rows = result->rows;
+	struct store_queues *op = BATCH_OP(role, struct store_queues, 0);
+	op->queues = role->state = calloc((size_t)PQntuples(rows) + 1, sizeof *op->queues);
+	op->count = 0;
+	for (int row = 0; row < PQntuples(rows); row++) {
+		snprintf(op->fingerprint, sizeof op->fingerprint, "%s", row_text(rows, row, 11));
+		if (row_null(rows, row, 0))
+			continue;
+		op->queues[op->count++] = (struct store_queue){
+		    .name = row_text(rows, row, 0),
+		    .state = state_of(row_text(rows, row, 1)),
+		    .batches = row_bool(rows, row, 2),
+		    .autostart = row_bool(rows, row, 3),
+		    .verbose = row_bool(rows, row, 4),
+		    .max_attempts = row_null(rows, row, 5) ? DEFAULT_ATTEMPTS : row_int4(rows, row, 5),
+		    .retry_base_ms = or_else(rows, row, 6, DEFAULT_RETRY_BASE_MS),
+		    .retry_max_ms = or_else(rows, row, 7, DEFAULT_RETRY_MAX_MS),
+		    .retry_policy = row_null(rows, row, 8) ? NULL : row_text(rows, row, 8),
+		    .resting_ms = row_int8(rows, row, 9),
+		    .waiting_ms = row_int8(rows, row, 10),
+		};
+	}
+	role_done(role);
+}
+
+static void load_start(struct role *role)
+{
+	role_run(role, SQL_QUEUES_LOAD, on_loaded);
+}
+
+void store_queues(struct store *store, struct store_queues *op)
+{
+	static const struct op_kind kind = {"queues", load_start, NULL, false};
+	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
+}

@@ -1,0 +1,366 @@
+-- Queues with settings, batches, callbacks; what a task keeps of its attempts; versions of keyed tasks.
+
+-- retry_policy: how a failed attempt's rest grows, null: exponentially from retry_base_ms, at most retry_max_ms, up to a
+-- quarter taken off at random. Else {"kind": "fixed" | "linear" | "polynomial" | "exponential" | "list", "step_ms": n,
+-- "exponent": x, "delays_ms": [n, …], "jitter_percent": n}.
+-- stop_code: a cancel that was asked for ends the task dead, with this code. restart: what the task is to be when its attempt
+-- has ended, because a newer version of it was submitted meanwhile ({"details": …}) or it was to be started again ({}).
+-- held_run_at: it waits for its batch to begin (run_at is infinity), and is due then or at this time.
+alter table tasks
+  add column retry_policy jsonb,
+  add column remark text,
+  add column stack text,
+  add column version bigint,
+  add column restart jsonb,
+  add column stop_code text,
+  add column held_run_at timestamptz;
+create index tasks_batch on tasks (batch_id) where batch_id is not null;
+
+alter table task_history
+  add column retry_policy jsonb,
+  add column remark text,
+  add column stack text,
+  add column version bigint;
+create index task_history_batch on task_history (batch_id) where batch_id is not null;
+
+alter table task_attempts
+  add column result text,
+  add column remark text,
+  add column stack text;
+
+-- The version of a keyed task, null if it was submitted without one. Such a key is kept for a year after its last submit.
+alter table keys add column version bigint;
+
+-- Queues that somebody has set something of. One that is not here has the defaults that stand here.
+create table queues (
+  name text primary key,
+  state text not null default 'running' check (state in ('running', 'held', 'paused', 'stopping', 'stopped')),
+  state_since timestamptz not null default clock_timestamp(),
+  stopped_at timestamptz,                  -- what was made until then ends dead
+  batches boolean not null default false,  -- implicit ones
+  batch_id bigint,                         -- the implicit one that is open
+  autostart boolean not null default true, -- else a new batch is held until the queue is started
+  is_verbose boolean not null default false,
+  max_attempts int,                        -- of tasks that don't say
+  retry_base_ms bigint,
+  retry_max_ms bigint,
+  retry_policy jsonb,
+  resting_ms bigint not null default 0,    -- a slot rests so long between two tasks
+  waiting_ms bigint not null default 0,    -- a worker waits so long before its first
+  callback_url text,
+  callback_secret text,
+  callback_tasks boolean not null default false, -- after each task, too
+  callback_type text,                      -- a task of this type is submitted
+  entry_type text,
+  exit_type text,
+  keep_completed_days int,
+  keep_dead_days int,
+  keep_cancelled_days int,
+  created timestamptz not null default clock_timestamp(),
+  updated timestamptz not null default clock_timestamp());
+
+-- Those whose tasks nobody may take: every claim reads it.
+create index queues_halted on queues (name) where state <> 'running';
+
+-- Batches. `phase` says how far one has come: new (no task yet), entry (its entry task runs, its other tasks are held),
+-- releasing (they are let go), running, exit (its exit task runs), ended. It goes forward only, each step once.
+create table batches (
+  id bigint generated always as identity primary key,
+  name text not null,
+  queue text not null,
+  implicit boolean not null,
+  phase text not null default 'new' check (phase in ('new', 'entry', 'releasing', 'running', 'exit', 'ended')),
+  submitted bigint not null default 0,
+  pending bigint not null default 0,
+  success bigint not null default 0,
+  failed bigint not null default 0,
+  callback_url text,
+  callback_secret text,
+  callback_tasks boolean not null default false,
+  callback_type text,
+  entry_type text,
+  exit_type text,
+  entry_id bigint,                         -- its entry task and its exit task, and how they ended
+  entry_status text,
+  exit_id bigint,
+  exit_status text,
+  source text not null default '',
+  created timestamptz not null default clock_timestamp(),
+  started_at timestamptz,                  -- its first task was submitted
+  closed_at timestamptz,                   -- no more tasks are taken
+  ended_at timestamptz
+) with (fillfactor = 50);
+create index batches_live on batches (id) where phase <> 'ended';
+create index batches_queue on batches (queue, id);
+
+-- What is to be told to somebody by HTTP, once each. `id` is what a receiver may know a repeated one by.
+create table callbacks (
+  id bigint generated always as identity primary key,
+  batch_id bigint not null,
+  task_id bigint,                          -- of which task; null: of the batch
+  event text not null check (event in ('batch_begin', 'batch_end', 'task_end')),
+  url text not null,
+  secret text,
+  payload text,                            -- null: the batch's report, made when it is sent
+  state text not null default 'waiting' check (state in ('waiting', 'delivered', 'given_up')),
+  attempts int not null default 0,
+  next_at timestamptz not null default clock_timestamp(),
+  last_status int,
+  last_error text,
+  created timestamptz not null default clock_timestamp(),
+  ended_at timestamptz
+) with (fillfactor = 50);
+create index callbacks_due on callbacks (next_at) where state = 'waiting';
+create index callbacks_batch on callbacks (batch_id, id);
+create index callbacks_ended on callbacks (ended_at) where ended_at is not null;
+
+-- What workers say of themselves, and what is wished of them. by_hand: nobody sends heartbeats for it; its attempts run until their expiry.
+alter table workers
+  add column by_hand boolean not null default false,
+  add column state text not null default 'running' check (state in ('running', 'paused', 'draining')),
+  add column state_since timestamptz not null default clock_timestamp(),
+  add column succeeded bigint not null default 0,
+  add column failed bigint not null default 0;
+
+-- Orders for a worker itself (task_id 0): drain, pause, stop, concurrency. They stand until they are taken back.
+alter table orders add column value int;
+
+-- A route's number, made if need be.
+create function route_of(wanted_queue text, wanted_type text) returns int language plpgsql as $$
+declare
+  found int;
+begin
+  select id into found from routes where queue = wanted_queue and type = wanted_type and labels = '{}';
+  if found is null then
+    insert into routes (queue, type) values (wanted_queue, wanted_type) on conflict do nothing returning id into found;
+    if found is null then
+      select id into found from routes where queue = wanted_queue and type = wanted_type and labels = '{}';
+    end if;
+  end if;
+  return found;
+end $$;
+
+-- How long a task rests after its n-th attempt failed, in ms, before the random part is taken off.
+create function retry_rest_ms(policy jsonb, base bigint, longest bigint, n int) returns float8
+language sql immutable parallel safe as $$
+  select least(longest::float8, case coalesce(policy ->> 'kind', 'exponential')
+    when 'fixed' then base::float8
+    when 'linear' then base + (n - 1) * (policy ->> 'step_ms')::float8
+    when 'polynomial' then base * power(n::float8, (policy ->> 'exponent')::float8)
+    when 'list' then (policy -> 'delays_ms' ->> least(n - 1, jsonb_array_length(policy -> 'delays_ms') - 1))::float8
+    else base * power(2::float8, least(n - 1, 60)) end)
+$$;
+
+-- A task that Reeve itself submits, in the transaction of whatever caused it; the managers are told. Its options are the queue's.
+create function submit_internal(in_queue text, of_type text, with_details text, in_batch bigint, by text) returns bigint
+language plpgsql as $$
+declare
+  made bigint;
+  way int := route_of(in_queue, of_type);
+  at timestamptz := clock_timestamp();
+begin
+  insert into tasks (route_id, queue, type, details, run_at, max_attempts, retry_base_ms, retry_max_ms, retry_policy,
+    batch_id, source, created, last_updated)
+  select way, in_queue, of_type, with_details, at, coalesce(q.max_attempts, 5), coalesce(q.retry_base_ms, 1000),
+    coalesce(q.retry_max_ms, 3600000), q.retry_policy, in_batch, by, at, at
+  from (select) one left join queues q on q.name = in_queue
+  returning id into made;
+  perform pg_notify('reeve_wake', format('0 %s 0 %s', way, (extract(epoch from at) * 1000000)::bigint));
+  return made;
+end $$;
+
+-- Counts tasks of batches that have ended: called by whatever ends tasks, in its own statement, with those that are of a
+-- batch. Takes the batches' rows in id order. Answers the callbacks to be made; tasks that the callers asked for
+-- are submitted here. The entry and the exit task count for themselves.
+create function batch_tasks_ended(ended jsonb)
+returns table (batch_id bigint, task_id bigint, event text, url text, secret text, payload text)
+language plpgsql strict as $$
+begin
+  perform from batches b
+  where b.id in (select (e ->> 'batch_id')::bigint from jsonb_array_elements(ended) e)
+  order by b.id for no key update;
+  update batches b set
+    pending = b.pending - n.counted, success = b.success + n.success, failed = b.failed + n.counted - n.success,
+    entry_status = coalesce(n.entry, b.entry_status), exit_status = coalesce(n.exit, b.exit_status)
+  from (
+    select b2.id,
+      count(*) filter (where e.id is distinct from b2.entry_id and e.id is distinct from b2.exit_id) as counted,
+      count(*) filter (where e.status = 'completed' and e.id is distinct from b2.entry_id and e.id is distinct from b2.exit_id)
+        as success,
+      max(e.status) filter (where e.id = b2.entry_id) as entry, max(e.status) filter (where e.id = b2.exit_id) as exit
+    from jsonb_to_recordset(ended) as e(id bigint, batch_id bigint, status text)
+    join batches b2 on b2.id = e.batch_id
+    where b2.phase <> 'ended'
+    group by b2.id) n
+  where b.id = n.id;
+  perform submit_internal(b.queue, b.callback_type, told.payload, null, 'callback of batch ' || b.id)
+  from jsonb_array_elements(ended) e
+  join batches b on b.id = (e ->> 'batch_id')::bigint
+  cross join lateral (select jsonb_build_object('event', 'task_end', 'batch_id', b.id, 'batch', b.name, 'queue', b.queue,
+    'task', e - 'batch_id')::text as payload) told
+  where b.callback_type is not null and (e ->> 'id')::bigint is distinct from b.entry_id
+    and (e ->> 'id')::bigint is distinct from b.exit_id and b.phase <> 'ended';
+  return query
+    select b.id, (e ->> 'id')::bigint, 'task_end', b.callback_url, b.callback_secret,
+      jsonb_build_object('event', 'task_end', 'batch_id', b.id, 'batch', b.name, 'queue', b.queue,
+        'task', e - 'batch_id')::text
+    from jsonb_array_elements(ended) e join batches b on b.id = (e ->> 'batch_id')::bigint
+    where b.callback_tasks and b.callback_url is not null and (e ->> 'id')::bigint is distinct from b.entry_id
+      and (e ->> 'id')::bigint is distinct from b.exit_id and b.phase <> 'ended';
+end $$;
+
+-- How many days the history keeps a task that ended so.
+create function keep_days(of_queue text, ended_as text, otherwise int) returns int language sql stable as $$
+  select coalesce((select case ended_as when 'completed' then keep_completed_days when 'dead' then keep_dead_days
+    else keep_cancelled_days end from queues where name = of_queue), otherwise)
+$$;
+
+-- The views again, with what is new.
+drop view all_tasks;
+create view all_tasks as
+  select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, details,
+    null::text as result, last_error, error_code, worker_id, last_updated, created,
+    case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
+    case when status = 'executing' then last_updated else started end as started,
+    null::timestamptz as finished, expiry, cancel_requested_at is not null as cancel_requested, lane, batch_id, route_id,
+    remark, stack, version
+  from tasks
+  union all
+  select task_id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, details,
+    result, last_error, error_code, worker_id, last_updated, created, first_started, started,
+    last_updated, null, false, lane, batch_id, route_id, remark, stack, version
+  from task_history;
+
+-- What a submit has to know before it makes tasks of batches, or of queues that are more than a name: element by element the
+-- batch each task is in, and whether the task is held until that has begun. Opens implicit batches, starts stopped queues.
+-- The rows stay locked until the tasks are made: queues by name, then batches by id. $1 queues, $2 batches asked for or null.
+create function submit_batches(in_queues text[], in_batches bigint[]) returns table (n bigint, batch_id bigint, held boolean)
+language plpgsql as $$
+declare
+  q queues;
+  b batches;
+  wrong record;
+begin
+  for q in select * from queues where name = any(in_queues) order by name for no key update loop
+    if q.state = 'stopping' then
+      raise exception using errcode = 'RV503', message = format('queue "%s" is being stopped; try again', q.name);
+    end if;
+    if q.state = 'stopped' then
+      q.state := case when q.autostart then 'running' else 'held' end;
+      update queues set state = q.state, state_since = clock_timestamp(), updated = clock_timestamp() where name = q.name;
+    end if;
+    if q.batches and exists (select from unnest(in_queues, in_batches) u(name, batch) where u.name = q.name and u.batch is null)
+    then
+      select * into b from batches where id = q.batch_id and closed_at is null for no key update;
+      if not found then
+        insert into batches (name, queue, implicit, callback_url, callback_secret, callback_tasks, callback_type, entry_type,
+          exit_type)
+        values (q.name, q.name, true, q.callback_url, q.callback_secret, q.callback_tasks, q.callback_type, q.entry_type,
+          q.exit_type)
+        returning * into b;
+        update queues set batch_id = b.id, updated = clock_timestamp(),
+          state = case when not autostart and state = 'running' then 'held' else state end,
+          state_since = case when not autostart and state = 'running' then clock_timestamp() else state_since end
+        where name = q.name;
+      end if;
+    end if;
+  end loop;
+  perform from batches where id = any(in_batches) order by id for no key update;
+  select u.batch, u.name, x.id, x.queue, x.closed_at into wrong
+  from unnest(in_queues, in_batches) u(name, batch) left join batches x on x.id = u.batch
+  where u.batch is not null and (x.id is null or x.queue <> u.name or x.closed_at is not null) limit 1;
+  if found and wrong.id is null then
+    raise exception using errcode = 'RV404', message = format('batch %s: there is none', wrong.batch);
+  elsif found and wrong.queue <> wrong.name then
+    raise exception using errcode = 'RV400',
+      message = format('batch %s is of queue "%s", the task of "%s"', wrong.batch, wrong.queue, wrong.name);
+  elsif found then
+    raise exception using errcode = 'RV409', message = format('batch %s is closed', wrong.batch);
+  end if;
+  return query
+    select u.n, x.id, x.id is not null and x.entry_type is not null and x.phase in ('new', 'entry')
+    from unnest(in_queues, in_batches) with ordinality u(name, batch, n)
+    left join queues s on s.name = u.name and s.batches
+    left join batches x on x.id = coalesce(u.batch, s.batch_id)
+    order by u.n;
+end $$;
+
+-- A submit with a version met its key. If the version is newer than the key's, the key's task is run again as `spec` (a row of
+-- tasks as JSON) describes it: at once if it waits or has ended, after its end if it executes. Takes the key's row, then the
+-- task's. Answers the task's id; whether it is run again; and if it waits now, its route, priority, version and due time.
+create function submit_newer(spec jsonb) returns table (id bigint, restarted boolean, route_id int, priority int,
+  version timestamptz, run_at timestamptz)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  k keys;
+  t tasks;
+  h task_history;
+  newer bigint := (spec ->> 'version')::bigint;
+  moment timestamptz := clock_timestamp();
+  due timestamptz := greatest(to_timestamp((spec ->> 'run_at_us')::float8 / 1000000), moment) + interval '1ms' * (spec ->> 'delay_ms')::bigint;
+begin
+  select * into k from keys where queue = spec ->> 'queue' and key = spec ->> 'key' for update;
+  if not found then
+    raise exception using errcode = '40001', message = 'a key expired meanwhile';
+  end if;
+  if k.version >= newer then
+    return query select k.task_id, false, null::int, null::int, null::timestamptz, null::timestamptz;
+    return;
+  end if;
+  update keys set version = newer,
+    expires_at = greatest(moment + interval '1 year', moment + interval '1ms' * (spec ->> 'key_ttl_ms')::bigint)
+  where queue = k.queue and key = k.key;
+  spec := spec || jsonb_build_object('run_at', due);
+  select * into t from tasks where id = k.task_id for no key update;
+  if found and t.status = 'executing' then
+    update tasks set restart = spec, cancel_requested_at = null, stop_code = null where id = t.id;
+    insert into task_events (task_id, version, event, actor, note)
+      values (t.id, t.last_updated, 'newer_version', spec ->> 'source', format('version %s; runs again after this attempt', newer));
+    return query select t.id, true, null::int, null::int, null::timestamptz, null::timestamptz;
+    return;
+  end if;
+  if t.id is null then
+    delete from task_history where task_id = k.task_id returning * into h;
+    if h.token is not null then
+      insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
+        error_code, run_at, last_updated, result, remark, stack)
+      values (h.task_id, h.token, h.attempt, h.worker_id, h.assignment_id, h.status, h.status, h.by_report, h.last_error,
+        h.error_code, null, h.last_updated, h.result, h.remark, h.stack);
+    elsif h.task_id is not null then
+      insert into task_events (task_id, version, event) values (h.task_id, h.last_updated, h.status);
+    end if;
+    if h.batch_id is not null then
+      update batches b set pending = b.pending + 1, success = b.success - (h.status = 'completed')::int,
+        failed = b.failed - (h.status <> 'completed')::int
+      where b.id = h.batch_id and b.phase <> 'ended' and h.task_id is distinct from b.entry_id
+        and h.task_id is distinct from b.exit_id;
+      if not found then
+        h.batch_id := null; -- over: the task runs for itself
+      end if;
+    end if;
+    insert into tasks (id, route_id, queue, type, details, status, run_at, priority, max_attempts, timeout_ms, retry_base_ms,
+      retry_max_ms, key, source, created, last_updated, first_started, started, worker_id, batch_id, remark) overriding system value
+    select coalesce(h.task_id, nextval('tasks_id_seq')), (spec ->> 'route_id')::int, spec ->> 'queue', spec ->> 'type', '',
+      'queued', due, 0, 1, 1, 1, 1, spec ->> 'key', '', coalesce(h.created, moment),
+      greatest(moment, h.last_updated + interval '1us'), h.first_started, h.started, h.worker_id, h.batch_id, h.remark
+    returning * into t;
+    if t.id <> k.task_id then
+      update keys set task_id = t.id where queue = k.queue and key = k.key;
+    end if;
+  end if;
+  update tasks u set route_id = (spec ->> 'route_id')::int, type = spec ->> 'type', details = spec ->> 'details',
+    priority = (spec ->> 'priority')::int, status = 'queued', attempt = 0, returns = 0,
+    run_at = case when u.held_run_at is null then due else 'infinity' end,
+    held_run_at = case when u.held_run_at is not null then due end,
+    max_attempts = (spec ->> 'max_attempts')::int, timeout_ms = (spec ->> 'timeout_ms')::bigint,
+    retry_base_ms = (spec ->> 'retry_base_ms')::bigint, retry_max_ms = (spec ->> 'retry_max_ms')::bigint,
+    retry_policy = case when jsonb_typeof(spec -> 'retry_policy') = 'object' then spec -> 'retry_policy' end,
+    source = spec ->> 'source', version = newer, last_error = null, error_code = null, stack = null, restart = null,
+    cancel_requested_at = null, stop_code = null,
+    last_updated = greatest(clock_timestamp(), u.last_updated + interval '1us')
+  where u.id = t.id returning * into t;
+  insert into task_events (task_id, version, event, actor, note)
+    values (t.id, t.last_updated, 'restarted', spec ->> 'source', format('version %s', newer));
+  return query select t.id, true, t.route_id, t.priority, t.last_updated, t.run_at;
+end $$;
