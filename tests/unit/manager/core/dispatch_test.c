@@ -597,3 +597,55 @@ Test(dispatch, a_fetch_is_parked_no_longer_than_the_manager_parks)
 	cr_expect_eq(fetch.count, 0);
 	fake_end(parking);
 }
+
+/* The settings of the queue "q", told by the next tick. */
+static void set_queue(struct store_queue settings)
+{
+	settings.name = "q";
+	fake.queues[0] = settings;
+	fake.queue_count = 1;
+	fake.queue_changes++;
+	fake_pass(core, 1100);
+}
+
+Test(dispatch, a_queue_that_is_halted_gives_nothing)
+{
+	struct fake_fetch fetch;
+
+	begin(3);
+	set_queue((struct store_queue){.state = STORE_QUEUE_PAUSED});
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_pass(core, 3000);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	cr_expect_eq(fetch.answered, 0);
+
+	set_queue((struct store_queue){.state = STORE_QUEUE_RUNNING});
+	fake_stream(route, 0);
+	while (fake_count(FAKE_PAGE))
+		fake_page_of(fake_take(FAKE_PAGE), 1, 3, fake_db_us() - 1000000);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.count, 3);
+	fake_end(core);
+}
+
+Test(dispatch, a_worker_waits_before_its_first_task)
+{
+	struct fake_fetch fresh, busy;
+
+	begin(0);
+	set_queue((struct store_queue){.state = STORE_QUEUE_RUNNING, .waiting_ms = 5000});
+	fake_fetch(core, &fresh, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .idle_ms = 2000});
+	fake_stream(route, 0);
+	fake_pass(core, 2900);
+	cr_expect_eq(fake_count(FAKE_PAGE), 0, "nobody may have any of it");
+	/* One that has had a task does not wait. */
+	fake_fetch(core, &busy, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .slots = 1});
+	fake_page_of(fake_page_taken(route, 0), 1, 2, fake_db_us() - 1000);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(busy.count, 1);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	fake_pass(core, 200);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fresh.count, 1);
+	fake_end(core);
+}

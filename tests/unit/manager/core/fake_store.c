@@ -35,6 +35,7 @@ static void give(enum fake_kind kind, struct store_op *op)
 	}
 
 GIVEN(submit, FAKE_SUBMIT, store_submit)
+GIVEN(queues, FAKE_QUEUES, store_queues)
 GIVEN(routes, FAKE_ROUTES, store_routes)
 GIVEN(page, FAKE_PAGE, store_page)
 GIVEN(streams, FAKE_STREAMS, store_streams)
@@ -160,11 +161,28 @@ static void answer_routes(struct store_routes *op)
 	free(answer);
 }
 
+static void fingerprint(char *out, size_t size)
+{
+	snprintf(out, size, "%d", fake.queue_changes);
+}
+
+static void answer_queues(struct store_queues *op)
+{
+	op->queues = fake.queues;
+	op->count = fake.queue_count;
+	fingerprint(op->fingerprint, sizeof op->fingerprint);
+	fake_ok(op);
+}
+
 static void answer_tick(struct store_tick *op)
 {
 	struct store_peer peers[1 + FAKE_WORKERS_MOST];
 
 	assert(fake.other_managers <= FAKE_WORKERS_MOST);
+	char queues[STORE_FINGERPRINT];
+
+	fingerprint(queues, sizeof queues);
+	op->queues = queues;
 	op->now_us = fake_db_us();
 	op->routes = route_count;
 	op->newest_assignment = fake.assignments;
@@ -215,7 +233,7 @@ static void answer_upkeep(struct store_upkeep *op)
 static void answer_recurring(void)
 {
 	static const enum fake_kind recurring[] = {
-	    FAKE_TICK, FAKE_ROUTES, FAKE_WAKE, FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_UPKEEP};
+	    FAKE_TICK, FAKE_QUEUES, FAKE_ROUTES, FAKE_WAKE, FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_UPKEEP};
 
 	for (size_t i = 0; i < sizeof recurring / sizeof *recurring; i++)
 		for (void *op; (op = fake_take(recurring[i]));) {
@@ -225,6 +243,7 @@ static void answer_recurring(void)
 			}
 			switch (recurring[i]) {
 			case FAKE_TICK: answer_tick(op); break;
+			case FAKE_QUEUES: answer_queues(op); break;
 			case FAKE_ROUTES: answer_routes(op); break;
 			case FAKE_WAKE: answer_wake(op); break;
 			case FAKE_EXPIRE: answer_expire(op); break;

@@ -2,7 +2,7 @@
  * A store for tests of the core: it keeps every operation that it is given until the test says what has become of it. And
  * a core on top of it whose clock the test moves.
  *
- * Recurring operations that most tests are not about (ticks, upkeep, wakes, the loading of routes, expired attempts, the
+ * Recurring operations that most tests are not about (ticks, upkeep, wakes, the loading of routes and of queues, expired attempts, the
  * watch over workers and the sweep) are answered by fake_turn; the others wait in fake_take's lists, in the order they came.
  */
 #ifndef REEVE_TESTS_FAKE_STORE_H
@@ -12,6 +12,7 @@
 
 enum fake_kind {
 	FAKE_SUBMIT,
+	FAKE_QUEUES,
 	FAKE_ROUTES,
 	FAKE_PAGE,
 	FAKE_STREAMS,
@@ -37,6 +38,7 @@ enum {
 	FAKE_MANAGER = 7, /* the number of the manager under test */
 	FAKE_ROUTES_MOST = 40,
 	FAKE_WORKERS_MOST = 8,
+	FAKE_QUEUES_MOST = 4,
 };
 
 /* What the fake database says, for the test to change. */
@@ -50,6 +52,8 @@ struct fake {
 	struct store_beat beats[FAKE_WORKERS_MOST];
 	int watch_looks, sweeps;
 	int64_t assignments;    /* the newest journal row */
+	struct store_queue queues[FAKE_QUEUES_MOST]; /* those with settings */
+	int queue_count, queue_changes;              /* raise the second with each change */
 	bool down;              /* recurring operations fail */
 	int wakes;              /* sent so far */
 	char woken[96];         /* the last one */
