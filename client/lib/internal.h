@@ -83,6 +83,12 @@ size_t spec_details_length(const struct reeve_task_spec *spec);
 /* Fills in what is public of a task; its text points into the message. */
 void task_from_message(struct reeve_task *task, const Reeve__V1__Task *message);
 
+/* Fills a message, which then points to the policy's delays: not to be freed as an unpacked one. */
+void policy_to_message(Reeve__V1__RetryPolicy *message, const struct reeve_retry_policy *policy);
+
+/* The other way round; its delays are the message's. */
+void policy_from_message(struct reeve_retry_policy *policy, const Reeve__V1__RetryPolicy *message);
+
 /* calloc() that does not fail. */
 void *allocate(size_t count, size_t size);
 

@@ -100,6 +100,31 @@ int64_t reeve_client_now_us(struct reeve_client *client);
 size_t reeve_client_max_details(struct reeve_client *client);
 
 /*
+ * Retries.
+ */
+
+/* How the rest after the n-th failed attempt is reckoned. */
+enum reeve_retry_kind {
+	REEVE_RETRY_EXPONENTIAL = 1, /* base × 2^(n − 1) */
+	REEVE_RETRY_FIXED = 2,       /* base */
+	REEVE_RETRY_LINEAR = 3,      /* base + (n − 1) × step */
+	REEVE_RETRY_POLYNOMIAL = 4,  /* base × n^exponent */
+	REEVE_RETRY_LIST = 5,        /* the n-th of the delays, the last one for all that follow */
+};
+
+/* What is left 0 has its default. */
+struct reeve_retry_policy {
+	enum reeve_retry_kind kind; /* 0: exponential */
+	int64_t base_ms;            /* 0: 1 second; for LINEAR the queue's resting period */
+	int64_t max_ms;             /* the longest rest; 0: 1 hour, for FIXED and LIST 365 days */
+	int64_t step_ms;            /* for LINEAR */
+	double exponent;            /* for POLYNOMIAL, at most 10; 0: 2 */
+	size_t n_delays;            /* for LIST, 1 to 100 */
+	const int64_t *delays_ms;
+	int32_t jitter_percent;     /* a random part of at most so much of the rest is taken off; 0: 25; −1: none */
+};
+
+/*
  * Submitting.
  */
 
