@@ -8,13 +8,7 @@
 
 static char *copy(const PGresult *rows, int row, int column)
 {
-	int length = PQgetlength(rows, row, column);
-	if (length == 0)
-		return (char *)protobuf_c_empty_string;
-	char *text = malloc((size_t)length + 1);
-	memcpy(text, PQgetvalue(rows, row, column), (size_t)length);
-	text[length] = 0;
-	return text;
+	return row_copy(rows, row, column);
 }
 
 static Reeve__V1__TaskStatus status_value(const char *name)

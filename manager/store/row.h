@@ -6,8 +6,10 @@
 
 #include <endian.h>
 #include <libpq-fe.h>
+#include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 static inline bool row_null(const PGresult *r, int row, int column)
@@ -65,6 +67,18 @@ static inline int64_t row_time(const PGresult *r, int row, int column)
 static inline const char *row_text(const PGresult *r, int row, int column)
 {
 	return row_null(r, row, column) ? "" : PQgetvalue(r, row, column);
+}
+
+/* The same for a message, which is freed by protobuf_c_message_free_unpacked. */
+static inline char *row_copy(const PGresult *r, int row, int column)
+{
+	int length = PQgetlength(r, row, column);
+	if (length == 0)
+		return (char *)protobuf_c_empty_string;
+	char *text = malloc((size_t)length + 1);
+	memcpy(text, PQgetvalue(r, row, column), (size_t)length);
+	text[length] = 0;
+	return text;
 }
 
 /* Walks a one-dimensional array without nulls: returns the element count and sets *data to the first element's length
