@@ -42,11 +42,35 @@ const struct transition transitions[] = {
         "The attempt ran past its expiry and the attempts are used up."},
     {STATE_EXECUTING, "end after a cancel", STATE_CANCELLED, "cancelled", "end_attempts",
         "A cancel had been asked for, and the attempt ended in any way but well."},
+    {STATE_EXECUTING, "end after a kill", STATE_DEAD, "dead", "end_attempts",
+        "It was to end dead (`killed`, `queue_stopped`), and the attempt ended in any way but well."},
+    {STATE_EXECUTING, "complete after a newer version", STATE_QUEUED, "completed", "end_attempts",
+        "A newer version was submitted while the attempt ran: the task runs once more, as that describes it."},
+    {STATE_EXECUTING, "fail after a newer version", STATE_QUEUED, "failed", "end_attempts",
+        "Likewise, however the attempt ended; no attempt is counted."},
     {STATE_QUEUED, "cancel", STATE_CANCELLED, "cancelled", "cancel_waiting", "The task waited; a cancel ended it."},
     {STATE_FAILED, "cancel", STATE_CANCELLED, "cancelled", "cancel_waiting",
         "The task waited to be tried again; a cancel ended it."},
     {STATE_EXECUTING, "cancel", STATE_EXECUTING, "cancel_requested", "cancel_mark",
         "The worker is told to stop; the attempt decides."},
+    {STATE_QUEUED, "kill", STATE_DEAD, "dead", "cancel_waiting", "The task waited; it was to end dead."},
+    {STATE_FAILED, "kill", STATE_DEAD, "dead", "cancel_waiting",
+        "The task waited to be tried again; it was to end dead."},
+    {STATE_EXECUTING, "kill", STATE_EXECUTING, "kill_requested", "cancel_mark",
+        "The worker is told to stop; unless the attempt ends well the task ends dead."},
+    {STATE_QUEUED, "newer version", STATE_QUEUED, "restarted", "submit_newer",
+        "A newer version of the key's task was submitted: it is as that describes it."},
+    {STATE_FAILED, "newer version", STATE_QUEUED, "restarted", "submit_newer",
+        "Likewise: attempts, rest and error are cleared."},
+    {STATE_EXECUTING, "newer version", STATE_EXECUTING, "newer_version", "submit_newer",
+        "It is noted with the task, which runs once more after this attempt; the token stays. A cancel asked for before is "
+        "taken back."},
+    {STATE_COMPLETED, "newer version", STATE_QUEUED, "restarted", "submit_newer",
+        "The task starts afresh under its id, as the newer version describes it."},
+    {STATE_DEAD, "newer version", STATE_QUEUED, "restarted", "submit_newer",
+        "The task starts afresh under its id, as the newer version describes it."},
+    {STATE_CANCELLED, "newer version", STATE_QUEUED, "restarted", "submit_newer",
+        "The task starts afresh under its id, as the newer version describes it."},
     {STATE_QUEUED, "retry by hand", STATE_QUEUED, "retried", "retry_waiting", "The task is due now."},
     {STATE_FAILED, "retry by hand", STATE_FAILED, "retried", "retry_waiting", "The task is due now."},
     {STATE_COMPLETED, "retry by hand", STATE_QUEUED, "retried", "retry_ended",
@@ -85,6 +109,7 @@ void states_print(FILE *out)
 	fputs(
 	    "\nFurther events in the audit change no state: `late_result` (a result came after its attempt's lock had "
 	    "been "
-	    "lost;\nnothing was changed) and `reclaimed` (beside `expired` and `lost`: why, with the worker's last heartbeat).\n",
+	    "lost;\nnothing was changed) and `reclaimed` (beside `expired` and `lost`: why, with the worker's last heartbeat).\n"
+	    "Beside the end of an attempt after which a newer version runs stands `restarted`.\n",
 	    out);
 }

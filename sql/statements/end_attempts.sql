@@ -13,7 +13,7 @@
 --   ends, if its queue does not say; or null, or one element an attempt: $8 remarks, $9 stacks, $10 rests asked for by the
 --   handler in ms, $11 results
 with locked as materialized (
-  select t.*, case when u.outcome = 'cancelled' and t.cancel_requested_at is null and t.restart is null then 'returned'
+  select t.*, case when u.outcome = 'cancelled' and t.cancel_requested_at is null then 'returned'
     else u.outcome end as outcome, u.error, u.code, u.said, u.trace, u.rest, u.result
   from (
     select distinct on (id, token) * from unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::text[],

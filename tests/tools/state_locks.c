@@ -65,7 +65,7 @@ static void cancel_waits_for_a_failure(void)
 	plainly(db, SQL_BEGIN);
 	end_attempt(db, &t, t.token, "failed");
 	plainly(other, SQL_BEGIN);
-	START(SQL_CANCEL_MARK, text("{%s}", t.id), "tester", "");
+	START(SQL_CANCEL_MARK, text("{%s}", t.id), "tester", "", NULL);
 	PGresult *result = let_go();
 	expect("rows marked", "1", text("%d", PQntuples(result)));
 	expect("the status that it met", "failed", PQgetvalue(result, 0, 1));
@@ -84,7 +84,7 @@ static void failure_waits_for_a_cancel(void)
 	plainly(db, SQL_BEGIN);
 	cancel_mark(db, &t);
 	expect("tasks that waited", "0", text("%d", cancel_waiting(db, &t)));
-	START(SQL_END_ATTEMPTS, text("{%s}", t.id), text("{%s}", t.token), "{failed}", "{e}", "{c}", "t", "30");
+	START(SQL_END_ATTEMPTS, text("{%s}", t.id), text("{%s}", t.token), "{failed}", "{e}", "{c}", "t", "30", NULL, NULL, NULL, NULL);
 	PGresult *result = let_go();
 	expect("what it became", "cancelled", PQntuples(result) ? PQgetvalue(result, 0, 2) : "");
 	PQclear(result);
@@ -98,7 +98,7 @@ static void cancel_comes_too_late(void)
 	plainly(db, SQL_BEGIN);
 	complete(db, &t, t.token);
 	plainly(other, SQL_BEGIN);
-	START(SQL_CANCEL_MARK, text("{%s}", t.id), "tester", "");
+	START(SQL_CANCEL_MARK, text("{%s}", t.id), "tester", "", NULL);
 	expect("rows marked", "0", text("%d", rows_of(let_go())));
 	expect("tasks that waited", "0", text("%d", cancel_waiting(other, &t)));
 	plainly(other, SQL_COMMIT);
@@ -152,7 +152,7 @@ static void old_token_after_a_new_attempt(void)
 	end_attempt(db, &t, t.token, "lease_ended");
 	refresh(&again);
 	claim(&again, NULL, "0");
-	START(SQL_COMPLETE, text("{%s}", t.id), text("{%s}", t.token), "{stale}", "30");
+	START(SQL_COMPLETE, text("{%s}", t.id), text("{%s}", t.token), "{stale}", "{NULL}", "30");
 	expect("attempts ended", "0", text("%d", rows_of(let_go())));
 	expect_state(&t, "executing");
 	expect("attempts ended by the new token", "1", text("%d", complete(db, &again, again.token)));
@@ -167,7 +167,7 @@ static void expiry_was_put_off(void)
 	expect("it is found as expired", "yes", found_expired(&t) ? "yes" : "no");
 	plainly(db, SQL_BEGIN);
 	ask("update tasks set expiry = clock_timestamp() + interval '1 hour' where id = %s", t.id);
-	START(SQL_END_ATTEMPTS, text("{%s}", t.id), text("{%s}", t.token), "{expired}", "{e}", "{c}", "f", "30");
+	START(SQL_END_ATTEMPTS, text("{%s}", t.id), text("{%s}", t.token), "{expired}", "{e}", "{c}", "f", "30", NULL, NULL, NULL, NULL);
 	expect("attempts ended", "0", text("%d", rows_of(let_go())));
 	expect_state(&t, "executing");
 	expect("the token", t.token, ask("select last_updated from tasks where id = %s", t.id));
@@ -190,6 +190,37 @@ static void lost_worker_claims_nothing(void)
 	expect_state(&too, "executing");
 	expect("tasks won by nobody", "0", text("%d", claim_for(db, "999999", &t, NULL, "0")));
 	expect("journal rows", "0", ask("select count(*) from assignments where %s = any(task_ids)", t.id));
+}
+
+static void completion_waits_for_a_newer_version(void)
+{
+	begin_case("a completion while a newer version is just being noted");
+	struct task t = executing("0");
+	plainly(db, SQL_BEGIN);
+	expect("taken", "1", text("%d", submit_newer(db, &t)));
+	START(SQL_COMPLETE, text("{%s}", t.id), text("{%s}", t.token), "{well}", "{NULL}", "30");
+	expect("attempts ended well", "0", text("%d", rows_of(let_go())));
+	expect("attempts ended so that it runs again", "1", text("%d", end_attempt(db, &t, t.token, "completed")));
+	expect_state(&t, "queued");
+	expect("what it is now", "newer", ask("select details from tasks where id = %s", t.id));
+}
+
+static void newer_version_waits_for_a_completion(void)
+{
+	begin_case("a newer version while the task is just completing");
+	struct task t = executing("0");
+	plainly(db, SQL_BEGIN);
+	complete(db, &t, t.token);
+	const char *spec = text("{\"{\\\"queue\\\": \\\"q\\\", \\\"key\\\": \\\"%s\\\", \\\"type\\\": \\\"t\\\", \\\"details\\\": "
+	                        "\\\"newer\\\", \\\"version\\\": 1000000, \\\"delay_ms\\\": 0, \\\"priority\\\": 0, "
+	                        "\\\"route_id\\\": %s, \\\"max_attempts\\\": 5, \\\"timeout_ms\\\": 60000, "
+	                        "\\\"retry_base_ms\\\": 1000, \\\"retry_max_ms\\\": 60000, \\\"source\\\": \\\"tester\\\"}\"}",
+	    t.key, route);
+	START(SQL_SUBMIT_NEWER, "{1}", spec);
+	expect("taken", "1", text("%d", rows_of(let_go())));
+	expect_state(&t, "queued");
+	expect("what it is now", "newer", ask("select details from tasks where id = %s", t.id));
+	expect("the attempt before", "completed", ask("select outcome from task_attempts where task_id = %s", t.id));
 }
 
 /* "reported known" */
@@ -241,6 +272,8 @@ void try_locks(const char *conninfo)
 	old_token_after_a_new_attempt();
 	expiry_was_put_off();
 	lost_worker_claims_nothing();
+	completion_waits_for_a_newer_version();
+	newer_version_waits_for_a_completion();
 	late_and_repeated_results();
 	PQfinish(other);
 }

@@ -120,7 +120,7 @@ const char *submit(const char *request, const char *key, const char *max_attempt
 {
 	PGresult *result = RUN(db, SQL_SUBMIT, text("{%s}", request), "{1}", text("{%s}", route), "{q}", "{t}",
 	    "{details}", "{0}", "{NULL}", "{0}", text("{%s}", key ? key : "NULL"), "{NULL}", text("{%s}", max_attempts),
-	    "{60000}", "{1000}", "{60000}", "{tester}");
+	    "{60000}", "{1000}", "{60000}", "{tester}", "{NULL}", "{NULL}", "{NULL}", "{f}");
 	const char *id = text("%s", PQntuples(result) ? PQgetvalue(result, 0, 2) : "none");
 	PQclear(result);
 	return id;
@@ -152,27 +152,51 @@ int claim(struct task *t, const struct task *too, const char *buffer)
 
 int complete(PGconn *pg, const struct task *t, const char *token)
 {
-	return rows_of(RUN(pg, SQL_COMPLETE, text("{%s}", t->id), text("{%s}", token), "{well}", "30"));
+	return rows_of(RUN(pg, SQL_COMPLETE, text("{%s}", t->id), text("{%s}", token), "{well}", "{NULL}", "30"));
 }
 
 int end_attempt(PGconn *pg, const struct task *t, const char *token, const char *outcome)
 {
 	return rows_of(RUN(pg, SQL_END_ATTEMPTS, text("{%s}", t->id), text("{%s}", token), text("{%s}", outcome),
-	    text("{%s-error}", outcome), text("{%s-code}", outcome), strcmp(outcome, "expired") && strcmp(outcome, "lost") && strcmp(outcome, "taken_back") ? "t" : "f", "30"));
+	    text("{%s-error}", outcome), text("{%s-code}", outcome), strcmp(outcome, "expired") && strcmp(outcome, "lost") && strcmp(outcome, "taken_back") ? "t" : "f", "30", NULL, NULL,
+	    NULL, "{well}"));
 }
 
 /* Whether it was marked now. */
-bool cancel_mark(PGconn *pg, const struct task *t)
+static bool mark(PGconn *pg, const struct task *t, const char *code)
 {
-	PGresult *result = RUN(pg, SQL_CANCEL_MARK, text("{%s}", t->id), "tester", "enough");
+	PGresult *result = RUN(pg, SQL_CANCEL_MARK, text("{%s}", t->id), "tester", "enough", code);
 	bool marked = PQntuples(result) && !strcmp(PQgetvalue(result, 0, 4), "t");
 	PQclear(result);
 	return marked;
 }
 
+bool cancel_mark(PGconn *pg, const struct task *t)
+{
+	return mark(pg, t, NULL);
+}
+
+bool kill_mark(PGconn *pg, const struct task *t)
+{
+	return mark(pg, t, "killed");
+}
+
+int submit_newer(PGconn *pg, const struct task *t)
+{
+	PGresult *result = RUN(pg, SQL_SUBMIT_NEWER, "{1}",
+	    text("{\"{\\\"queue\\\": \\\"q\\\", \\\"key\\\": \\\"%s\\\", \\\"type\\\": \\\"t\\\", \\\"details\\\": "
+	         "\\\"newer\\\", \\\"version\\\": %d, \\\"delay_ms\\\": 0, \\\"priority\\\": 3, \\\"route_id\\\": %s, "
+	         "\\\"max_attempts\\\": 6, \\\"timeout_ms\\\": 60000, \\\"retry_base_ms\\\": 1000, \\\"retry_max_ms\\\": "
+	         "60000, \\\"retry_policy\\\": null, \\\"source\\\": \\\"tester\\\"}\"}",
+	        t->key, ++fetches, route));
+	int newer = PQntuples(result) && !strcmp(PQgetvalue(result, 0, 2), "t");
+	PQclear(result);
+	return newer;
+}
+
 int cancel_waiting(PGconn *pg, const struct task *t)
 {
-	return rows_of(RUN(pg, SQL_CANCEL_WAITING, text("{%s}", t->id), "30"));
+	return rows_of(RUN(pg, SQL_CANCEL_WAITING, text("{%s}", t->id), "30", "enough"));
 }
 
 const char *status_of(const struct task *t) /* "" if there is none; two, if it is in both tables */

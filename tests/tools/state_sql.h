@@ -71,6 +71,12 @@ int end_attempt(PGconn *pg, const struct task *t, const char *token, const char 
 
 /* Whether it was marked now; how many tasks were ended. */
 bool cancel_mark(PGconn *pg, const struct task *t);
+/* The same for an end as dead. */
+bool kill_mark(PGconn *pg, const struct task *t);
+
+/* Submits a version that is newer than any before; whether it was taken. */
+int submit_newer(PGconn *pg, const struct task *t);
+
 int cancel_waiting(PGconn *pg, const struct task *t);
 
 /* "" if there is no such task; two, if it is in both tables. */

@@ -25,6 +25,8 @@ struct event {
 	const char *outcome; /* for end_attempts */
 	bool last;           /* no attempt is left */
 	bool expires;
+	bool killed; /* it was to end dead before */
+	bool newer;  /* a newer version was submitted before */
 	bool marked; /* a cancel was asked for before */
 	bool third;  /* it has come twice before, in a row */
 	bool found;  /* no report says so: the manager has found it */
@@ -58,7 +60,19 @@ static const struct event events[] = {
     {.name = "end after a cancel", .outcome = "lost", .marked = true, .found = true},
     {.name = "end after a cancel", .outcome = "taken_back", .marked = true, .found = true},
     {.name = "end after a cancel", .outcome = "taken_back", .third = true, .marked = true, .found = true},
+    {.name = "end after a kill", .outcome = "failed", .killed = true},
+    {.name = "end after a kill", .outcome = "cancelled", .killed = true},
+    {.name = "end after a kill", .outcome = "lost", .killed = true, .found = true},
+    {.name = "complete after a newer version", .outcome = "completed", .newer = true},
+    {.name = "fail after a newer version", .outcome = "failed", .newer = true},
+    {.name = "fail after a newer version", .outcome = "failed", .last = true, .newer = true},
+    {.name = "fail after a newer version", .outcome = "fatal", .newer = true},
+    {.name = "fail after a newer version", .outcome = "cancelled", .newer = true},
+    {.name = "fail after a newer version", .outcome = "lost", .newer = true, .found = true},
+    {.name = "fail after a newer version", .outcome = "returned", .newer = true},
     {.name = "cancel"},
+    {.name = "kill"},
+    {.name = "newer version"},
     {.name = "retry by hand"},
     {.name = "update"},
     {0},
@@ -87,6 +101,10 @@ static struct task reach(enum task_state state, const struct event *e, bool long
 	case STATE_EXECUTING:
 		if (e->marked)
 			cancel_mark(db, &t);
+		if (e->killed)
+			kill_mark(db, &t);
+		if (e->newer)
+			submit_newer(db, &t);
 		if (e->third)
 			ask("update tasks set returns = 2 where id = %s returning 1", t.id);
 		break;
@@ -146,9 +164,11 @@ static const char *happen(struct task *t, const struct event *e, const char *tok
 		PQclear(result);
 		return did ? "update_tasks" : NULL;
 	}
+	if (!strcmp(e->name, "newer version"))
+		return *ask("select 1 from keys where key = '%s'", t->key) && submit_newer(db, t) ? "submit_newer" : NULL;
 	plainly(db, SQL_BEGIN);
-	if (!strcmp(e->name, "cancel")) {
-		bool marked = cancel_mark(db, t);
+	if (!strcmp(e->name, "cancel") || !strcmp(e->name, "kill")) {
+		bool marked = !strcmp(e->name, "kill") ? kill_mark(db, t) : cancel_mark(db, t);
 		if (cancel_waiting(db, t))
 			return in_transaction("cancel_waiting");
 		return in_transaction(marked ? "cancel_mark" : NULL);
@@ -232,8 +252,8 @@ static void check_transition(struct task *t, const struct event *e, const struct
 	int now = attempt;
 	if (!strcmp(e->name, "claim"))
 		now++;
-	else if (restarts)
-		now = 0;
+	else if (restarts || e->newer || !strcmp(e->name, "newer version"))
+		now = stays ? attempt : 0;
 	else if (want->from == STATE_EXECUTING && want->to == STATE_QUEUED)
 		now--;
 	expect("attempt", text("%d", now), ask("select attempt from all_tasks where id = %s", t->id));
@@ -255,7 +275,7 @@ static void check_transition(struct task *t, const struct event *e, const struct
 		        "a.worker_id = t.worker_id and t.worker_id = %s and a.task_ids = array[t.id] "
 		        "from tasks t join assignments a on a.id = t.assignment_id where t.id = %s",
 		        worker, t->id));
-	if (!strcmp(e->name, "cancel"))
+	if (!strcmp(e->name, "cancel") || !strcmp(e->name, "kill"))
 		expect("orders", text("%d", stays ? 1 : 0),
 		    ask("select count(*) from orders where task_id = %s and token = '%s' and worker_id = %s", t->id,
 		        t->version, worker));
@@ -264,7 +284,8 @@ static void check_transition(struct task *t, const struct event *e, const struct
 	if (!strcmp(e->name, "update"))
 		expect("what was changed", "7 9",
 		    ask("select priority || ' ' || max_attempts from tasks where id = %s", t->id));
-	expect("the key is kept", ends ? "for a while" : "for good",
+	bool versioned = e->newer || !strcmp(e->name, "newer version");
+	expect("the key is kept", ends || versioned ? "for a while" : "for good",
 	    ask("select case when expires_at is null then 'for good' else 'for a while' end from keys where task_id = "
 	        "%s",
 	        t->id));
@@ -276,15 +297,19 @@ static void check_transition(struct task *t, const struct event *e, const struct
 		return;
 	}
 	const char *added = after + same + (same > 0 && after[same]);
-	if (!strcmp(e->name, "cancel") && ends) { /* who asked for it comes first */
-		const char *asked = text("cancel_requested %s  tester\n", before->version);
+	if ((!strcmp(e->name, "cancel") || !strcmp(e->name, "kill")) && ends) { /* who asked for it comes first */
+		const char *asked = text("%s_requested %s  tester\n", e->name, before->version);
 		expect("who asked for the cancel", asked, text("%.*s", (int)strlen(asked), added));
 		added = strchr(added, '\n') ? strchr(added, '\n') + 1 : "";
 	}
-	const char *event = text("%s %s ", want->audit, t->version), *more = strchr(added, '\n');
+	/* However the attempt ended before a newer version, the audit says how. */
+	const char *audited = !e->newer ? want->audit : strcmp(e->outcome, "cancelled") ? e->outcome : "returned";
+	const char *event = text("%s %s ", audited, t->version), *more = strchr(added, '\n');
 	expect("the event in the audit", event, text("%.*s", (int)strlen(event), added));
 	bool told = e->outcome && (!strcmp(e->outcome, "expired") || !strcmp(e->outcome, "lost"));
-	expect("further events", told ? text("reclaimed %s  ", t->version) : "", more ? more + 1 : "");
+	const char *reclaimed = told ? text("reclaimed %s  ", t->version) : "";
+	const char *again = e->newer ? text("restarted %s  ", t->version) : "";
+	expect("further events", text("%s%s%s", reclaimed, *reclaimed && *again ? "\n" : "", again), more ? more + 1 : "");
 }
 
 /* ---- the pairs ---- */
