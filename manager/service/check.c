@@ -2,6 +2,8 @@
 #include "manager/service/check.h"
 
 #include "common/text.h"
+#include "manager/callbacks/signature.h"
+#include "manager/callbacks/url.h"
 #include "manager/service/retry.h"
 
 #include <stdio.h>
@@ -31,6 +33,18 @@ bool check_text(const char *field, const char *text, struct reeve_error *error)
 	size_t length = strlen(text);
 	return length <= 1000 ||
 	    error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most 1000 are taken", field, length);
+}
+
+bool check_callback_url(const char *field, const char *url, struct reeve_error *error)
+{
+	const char *problem = callback_url_problem(url);
+	return !problem || error_set(error, STATUS(INVALID_ARGUMENT), "%s %s", field, problem);
+}
+
+bool check_callback_secret(const char *field, const char *secret, struct reeve_error *error)
+{
+	const char *problem = callback_secret_problem(secret);
+	return !problem || error_set(error, STATUS(INVALID_ARGUMENT), "%s %s", field, problem);
 }
 
 bool check_range(const char *field, int64_t value, int64_t least, int64_t most, struct reeve_error *error)

@@ -33,6 +33,12 @@ bool check_names(const char *field, char *const *names, size_t count, struct ree
 /* A sentence for people, kept in the audit: up to 1,000 bytes. */
 bool check_text(const char *field, const char *text, struct reeve_error *error);
 
+/* Where callbacks go: http or https, with a host, without a user's name, up to 2,048 bytes. */
+bool check_callback_url(const char *field, const char *url, struct reeve_error *error);
+
+/* What they are signed with: 1 to 512 bytes of text, or "whsec_" and base64. */
+bool check_callback_secret(const char *field, const char *secret, struct reeve_error *error);
+
 bool check_range(const char *field, int64_t value, int64_t least, int64_t most, struct reeve_error *error);
 
 #endif

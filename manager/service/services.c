@@ -2,6 +2,7 @@
 #include "manager/service/services.h"
 
 #include <reeve/v1/admin.pb-c.h>
+#include <reeve/v1/batch.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
 #include <reeve/v1/worker.pb-c.h>
 
@@ -12,6 +13,7 @@ void services_add(struct services *s)
 	rpc_server_add(s->server, &reeve__v1__task_service__descriptor, task_methods, s);
 	rpc_server_add(s->server, &reeve__v1__worker_service__descriptor, worker_methods, s);
 	rpc_server_add(s->server, &reeve__v1__admin_service__descriptor, admin_methods, s);
+	rpc_server_add(s->server, &reeve__v1__batch_service__descriptor, batch_methods, s);
 }
 
 int64_t service_deadline(const struct services *s, const struct rpc_call *call)

@@ -1,0 +1,89 @@
+/* Which URLs callbacks may go to. */
+#include "manager/callbacks/url.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+static const char *problem(const char *url)
+{
+	const char *found = callback_url_problem(url);
+
+	return found ? found : "";
+}
+
+Test(callback_url, good_ones_are_taken)
+{
+	const char *const good[] = {"http://example.org", "https://example.org/", "HTTP://EXAMPLE.org/x?y=1&z#part",
+	    "http://127.0.0.1:8080/hook", "http://[::1]:80/", "https://müller.example/%20", "http://localhost:0/"};
+
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+		cr_expect(eq(str, (char *)problem(good[i]), ""), "%s", good[i]);
+}
+
+Test(callback_url, bad_ones_are_refused_with_the_reason)
+{
+	static const struct {
+		const char *url, *problem;
+	} bad[] = {
+	    {"", "is empty"},
+	    {"example.org/hook", "does not begin with http:// or https://"},
+	    {"ftp://example.org/", "does not begin with http:// or https://"},
+	    {"file:///etc/passwd", "does not begin with http:// or https://"},
+	    {"gopher://example.org/", "does not begin with http:// or https://"},
+	    {"nothing://example.org/", "does not begin with http:// or https://"},
+	    {"http://", "has no host"},
+	    {"http:///path", "has no host"},
+	    {"http://example.org:99999/", "has a port that is none; ports are from 0 to 65535"},
+	    {"http://example.org/a b", "holds a space or a control character"},
+	    {"http://example.org/\r\nX-Other: 1", "holds a space or a control character"},
+	    {"http://exa\x7fmple.org/", "holds a space or a control character"},
+	    {"http://user:password@example.org/", "has a user's name in it; calls are signed, with a secret that is given besides"},
+	    {"http://[::1/", "is not a URL; one looks like https://example.org/path"},
+	};
+	char longest[CALLBACK_URL_MOST + 2] = "http://example.org/";
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		cr_expect(eq(str, (char *)problem(bad[i].url), (char *)bad[i].problem), "%s", bad[i].url);
+	memset(longest + strlen(longest), 'x', CALLBACK_URL_MOST - strlen(longest));
+	cr_expect(eq(str, (char *)problem(longest), ""));
+	longest[CALLBACK_URL_MOST] = 'x';
+	cr_expect(eq(str, (char *)problem(longest), "is longer than 2048 bytes"));
+}
+
+Test(callback_url, of_a_site_nothing_secret_is_told)
+{
+	char site[CALLBACK_SITE_BYTES];
+
+	cr_expect(eq(str, (char *)callback_url_site("https://Example.org/secret?token=x", site), "https://Example.org"));
+	cr_expect(eq(str, (char *)callback_url_site("http://[::1]:81/secret", site), "http://[::1]:81"));
+	cr_expect(eq(str, (char *)callback_url_site("http://user:word@host/", site), "a URL that is none"));
+}
+
+Test(callback_url, hosts_are_allowed_by_a_list)
+{
+	static const char list[] = "one.example, *.two.example,10.0.0.7,[::1]";
+	static const struct {
+		const char *url;
+		bool allowed;
+	} cases[] = {
+	    {"http://one.example/", true},
+	    {"https://ONE.example:8443/x", true},
+	    {"http://x.one.example/", false},
+	    {"http://one.example.org/", false},
+	    {"http://two.example/", false},
+	    {"http://a.two.example/", true},
+	    {"http://a.b.two.example/", true},
+	    {"http://atwo.example/", false},
+	    {"http://10.0.0.7:1/", true},
+	    {"http://10.0.0.70/", false},
+	    {"http://[::1]/", true},
+	    {"http://one.example@evil.example/", false},
+	    {"http://evil.example/?one.example", false},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		cr_expect(eq(int, callback_url_allowed(cases[i].url, list), cases[i].allowed), "%s", cases[i].url);
+	cr_expect(callback_url_allowed("http://any.example/", NULL));
+	cr_expect(not(callback_url_allowed("http://any.example/", "")));
+}
