@@ -634,7 +634,8 @@ void dispatch_order(struct dispatch *d, int64_t incarnation, const struct store_
 			continue;
 		struct fetch_answer answer = {.orders = order, .order_count = 1};
 		fetch_end(f, &answer, NULL);
-		return;
+		if (order->task_id)
+			return;
 	}
 }
 

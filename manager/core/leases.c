@@ -2,6 +2,7 @@
 #include "manager/core/leases.h"
 
 #include "common/log.h"
+#include "manager/core/control.h"
 #include "manager/core/report.h"
 #include "manager/core/sessions.h"
 
@@ -330,6 +331,8 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	int64_t incarnation = b->op.incarnation;
 	*given = b->op;
 	given->op.done = done;
+	if (!error)
+		control_standing(core, incarnation, b->op.orders, b->op.order_count);
 	done(&given->op, error);
 	if (lost) {
 		sessions_lost_if_known(core->sessions, incarnation);

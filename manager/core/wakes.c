@@ -1,6 +1,7 @@
 /* Gathers wakes by stream and sends one NOTIFY at a time; too many different streams become "any". */
 #include "manager/core/wakes.h"
 
+#include "manager/core/control.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
@@ -108,6 +109,10 @@ void wakes_hear(struct wakes *w, const char *payload)
 	int32_t priority;
 	if (!strcmp(payload, "queues")) {
 		queues_reload(w->core->queues);
+		return;
+	}
+	if (!strncmp(payload, "order ", 6)) {
+		control_heard(w->core, payload + 6);
 		return;
 	}
 	if (sscanf(payload, "%" SCNd64 " %d %" SCNd32 " %" SCNd64, &manager, &route, &priority, &run_at) != 4)

@@ -1,5 +1,6 @@
 /* AdminService: looking after it. */
 #include "manager/core/cluster.h"
+#include "manager/core/control.h"
 #include "manager/core/routes.h"
 #include "manager/core/window.h"
 #include "manager/service/check.h"
@@ -151,12 +152,77 @@ static void stats(void *service, struct rpc_call *call, const ProtobufCMessage *
 	read_begin(service, call, STORE_STATS, message, &reeve__v1__stats_response__descriptor, on_stats);
 }
 
-/* In the contract, and not built yet. */
-static void unbuilt(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+/* --- control of workers ------------------------------------------------------------------------------------------- */
+
+struct control_call {
+	struct store_control op;
+	struct rpc_call *call;
+};
+
+static void on_controlled(struct store_op *op, const struct reeve_error *error)
 {
-	(void)service;
-	(void)message;
-	rpc_call_fail(call, STATUS(UNIMPLEMENTED), "not built yet");
+	struct control_call *c = (struct control_call *)op;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+	} else if (c->op.count == 0 && c->op.name) {
+		rpc_call_fail(c->call, STATUS(NOT_FOUND),
+		    "no worker named \"%s\" is alive (of those who pull by hand nothing can be asked)", c->op.name);
+	} else if (c->op.count == 0) {
+		rpc_call_fail(c->call, STATUS(NOT_FOUND), "no worker is alive");
+	} else {
+		Reeve__V1__ControlWorkersResponse response = REEVE__V1__CONTROL_WORKERS_RESPONSE__INIT;
+		response.n_names = (size_t)c->op.count;
+		response.names = calloc(response.n_names, sizeof *response.names);
+		for (int i = 0; i < c->op.count; i++)
+			response.names[i] = c->op.workers[i].name;
+		rpc_call_reply(c->call, &response.base);
+		free(response.names);
+	}
+	free(c);
 }
 
-rpc_method *const admin_methods[] = {ping, list_queues, list_workers, stats, unbuilt};
+static bool check_control(const Reeve__V1__ControlWorkersRequest *r, struct reeve_error *error)
+{
+	if (r->all && *r->name)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "there are both name and all");
+	if (!r->all && !check_name("name", r->name, false, error))
+		return false;
+	if (!check_range("action", r->action, REEVE__V1__WORKER_ACTION__WORKER_ACTION_DRAIN,
+	        REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE, error))
+		return false;
+	if (r->action == REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE)
+		return check_range("concurrency", r->concurrency, 1, CONCURRENCY_MOST, error);
+	return r->concurrency == 0 ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "concurrency is %u; only SCALE takes one", r->concurrency);
+}
+
+static void control(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	static const char *const kinds[] = {
+	    [REEVE__V1__WORKER_ACTION__WORKER_ACTION_DRAIN] = "drain",
+	    [REEVE__V1__WORKER_ACTION__WORKER_ACTION_PAUSE] = "pause",
+	    [REEVE__V1__WORKER_ACTION__WORKER_ACTION_RESUME] = "resume",
+	    [REEVE__V1__WORKER_ACTION__WORKER_ACTION_STOP] = "stop",
+	    [REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE] = "concurrency",
+	};
+	const Reeve__V1__ControlWorkersRequest *request = (const Reeve__V1__ControlWorkersRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	if (!check_control(request, &error) || !check_name("actor", rpc_call_actor(call), true, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct control_call *c = calloc(1, sizeof *c);
+	c->call = call;
+	c->op = (struct store_control){
+	    .op.done = on_controlled,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .name = request->all ? NULL : request->name,
+	    .kind = kinds[request->action],
+	    .value = (int32_t)request->concurrency,
+	    .actor = rpc_call_actor(call),
+	};
+	control_workers(s->core, &c->op);
+}
+
+rpc_method *const admin_methods[] = {ping, list_queues, list_workers, stats, control};

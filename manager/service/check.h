@@ -14,6 +14,7 @@ enum {
 	PRIORITY_MOST = 1000000,
 	ATTEMPTS_MOST = 10000,
 	DEFAULT_TIMEOUT_MS = 60000,
+	CONCURRENCY_MOST = 10000, /* handlers that a worker runs at once */
 };
 
 #define DAY_MS INT64_C(86400000)

@@ -23,7 +23,6 @@
 enum {
 	RESULTS_MOST = 10000,
 	SLOTS_MOST = 10000,
-	CONCURRENCY_MOST = 10000,
 	EXCLUDE_MOST = 1000,
 	HELD_MOST = 200000, /* attempts held at once: those that run or wait, and results that nobody has taken yet */
 	WAITING_MOST = 10000,
@@ -65,8 +64,8 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 		struct session *session = sessions_get(core->sessions, c->op.incarnation, &fresh);
 		session->lost = false; /* somebody may have asked for the number before there was one */
 		response.incarnation = c->op.incarnation;
-		response.lease_ms = (uint32_t)core->options.lease_ms;
-		response.heartbeat_ms = (uint32_t)core->options.heartbeat_ms;
+		response.lease_ms = c->op.by_hand ? 0 : (uint32_t)core->options.lease_ms;
+		response.heartbeat_ms = c->op.by_hand ? 0 : (uint32_t)core->options.heartbeat_ms;
 		response.max_result_bytes = (uint32_t)core->options.max_result_bytes;
 		rpc_call_reply(c->call, &response.base);
 	}
@@ -104,6 +103,7 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	    .types = request->types,
 	    .lease_ms = s->core->options.lease_ms,
 	    .previous = request->previous,
+	    .by_hand = request->by_hand,
 	};
 	store_register(s->core->store, &c->op);
 }
@@ -139,9 +139,23 @@ static struct fetch_request fetch_from(const Reeve__V1__FetchRequest *r)
 	};
 }
 
-static Reeve__V1__OrderKind order_kind(const char *kind)
+static Reeve__V1__OrderKind order_kind(const char *name)
 {
-	return !strcmp(kind, "cancel") ? REEVE__V1__ORDER_KIND__ORDER_CANCEL : REEVE__V1__ORDER_KIND__ORDER_UNSPECIFIED;
+	static const struct {
+		const char *name;
+		Reeve__V1__OrderKind kind;
+	} all[] = {
+	    {"cancel", REEVE__V1__ORDER_KIND__ORDER_CANCEL},
+	    {"drain", REEVE__V1__ORDER_KIND__ORDER_DRAIN},
+	    {"pause", REEVE__V1__ORDER_KIND__ORDER_PAUSE},
+	    {"resume", REEVE__V1__ORDER_KIND__ORDER_RESUME},
+	    {"concurrency", REEVE__V1__ORDER_KIND__ORDER_CONCURRENCY},
+	    {"stop", REEVE__V1__ORDER_KIND__ORDER_STOP},
+	};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (!strcmp(all[i].name, name))
+			return all[i].kind;
+	return REEVE__V1__ORDER_KIND__ORDER_UNSPECIFIED;
 }
 
 static void order_fill(Reeve__V1__Order *out, const struct store_order *order)
@@ -150,6 +164,7 @@ static void order_fill(Reeve__V1__Order *out, const struct store_order *order)
 	out->kind = order_kind(order->kind);
 	out->task_id = order->task_id;
 	out->token = order->token;
+	out->value = (uint32_t)order->value;
 }
 
 /* An answer as a message, in two blocks of memory. */
@@ -372,7 +387,7 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	const Reeve__V1__ReportRequest *request = (const Reeve__V1__ReportRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	bool bad = !check_range("incarnation", request->incarnation, 1, INT64_MAX, &error) ||
+	bool bad = !check_range("incarnation", request->incarnation, 0, INT64_MAX, &error) ||
 	    !check_range("results", (int64_t)request->n_results, 1, RESULTS_MOST, &error) ||
 	    (request->fetch && !check_fetch(request->fetch, &error));
 	for (size_t i = 0; !bad && i < request->n_results; i++)
@@ -469,9 +484,21 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	free(c);
 }
 
+/* As the tables say them. */
+enum { WORKER_STATES = 3 };
+static const char *const worker_states[WORKER_STATES] = {
+    [REEVE__V1__WORKER_STATE__WORKER_STATE_RUNNING] = "running",
+    [REEVE__V1__WORKER_STATE__WORKER_STATE_PAUSED] = "paused",
+    [REEVE__V1__WORKER_STATE__WORKER_STATE_DRAINING] = "draining",
+};
+
 static bool check_heartbeat(const Reeve__V1__HeartbeatRequest *r, struct reeve_error *error)
 {
 	if (!check_range("incarnation", r->incarnation, 1, INT64_MAX, error) ||
+	    !check_range("state", r->state, 0, WORKER_STATES - 1, error) ||
+	    !check_range("concurrency", r->concurrency, 0, CONCURRENCY_MOST, error) ||
+	    !check_range("succeeded", r->succeeded, 0, INT64_MAX, error) ||
+	    !check_range("failed_attempts", r->failed_attempts, 0, INT64_MAX, error) ||
 	    !check_range("seq", r->seq, 1, INT64_MAX, error) ||
 	    !check_range("highest_fetch_id", r->highest_fetch_id, 0, INT64_MAX, error) ||
 	    !check_range("held", (int64_t)r->n_held, 0, HELD_MOST, error) ||
@@ -500,6 +527,10 @@ static void heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 	    .op.deadline_ms = service_deadline(s, call),
 	    .incarnation = request->incarnation,
 	    .seq = request->seq,
+	    .state = worker_states[request->state],
+	    .concurrency = (int32_t)request->concurrency,
+	    .succeeded = request->succeeded,
+	    .failed = request->failed_attempts,
 	};
 	int64_t *ids = malloc(sizeof *ids * 2 * (request->n_held + 1)), *tokens = ids + request->n_held;
 	for (size_t i = 0; i < request->n_held; i++) {
@@ -555,7 +586,7 @@ static void extend(void *service, struct rpc_call *call, const ProtobufCMessage 
 	const Reeve__V1__ExtendRequest *request = (const Reeve__V1__ExtendRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (!check_range("incarnation", request->incarnation, 1, INT64_MAX, &error) ||
+	if (!check_range("incarnation", request->incarnation, 0, INT64_MAX, &error) ||
 	    !check_range("task_id", request->task_id, 1, INT64_MAX, &error) ||
 	    !check_range("token", request->token, 1, INT64_MAX, &error) ||
 	    !check_range("run_ms", request->run_ms, 1, RUN_MOST_MS, &error)) {

@@ -157,6 +157,11 @@ static void take_workers(const PGresult *rows, void *response)
 		w->heartbeat_us = row_time(rows, row, 9);
 		w->state = copy(rows, row, 10);
 		w->holding = row_int8(rows, row, 11);
+		w->doing = copy(rows, row, 12);
+		w->doing_since_us = row_time(rows, row, 13);
+		w->succeeded = row_int8(rows, row, 14);
+		w->failed = row_int8(rows, row, 15);
+		w->by_hand = row_bool(rows, row, 16);
 	}
 }
 

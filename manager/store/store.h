@@ -381,6 +381,7 @@ struct store_register {
 	char *const *queues, *const *types;
 	int64_t lease_ms;                /* what it is told */
 	int64_t previous;                /* the incarnation that is over, by its own word; 0: none */
+	bool by_hand;                    /* nobody sends heartbeats for it */
 	/* results */
 	int64_t incarnation;             /* 0: a worker of this name lives elsewhere: */
 	char other_host[256];
@@ -430,14 +431,18 @@ struct store_lose {
 void store_lose(struct store *store, struct store_lose *op);
 
 struct store_order {
-	char kind[12];
-	int64_t task_id, token;
+	char kind[12];                   /* cancel, drain, pause, resume, stop, concurrency */
+	int64_t task_id, token;          /* of a cancel's attempt; 0: it is for the worker itself */
+	int32_t value;                   /* concurrency: how many */
 };
 
 struct store_heartbeat {
 	struct store_op op;
 	int64_t incarnation, seq;
 	size_t carries;                  /* bytes that wait with it */
+	const char *state;               /* running, paused, draining: a constant string */
+	int32_t concurrency;             /* 0: it does not say */
+	int64_t succeeded, failed;       /* attempts */
 	/* results */
 	bool renewed;                    /* it raised the sequence number */
 	bool overtaken;                  /* a later one has come: this one says nothing any more */
@@ -446,6 +451,24 @@ struct store_heartbeat {
 	int order_count;
 };
 void store_heartbeat(struct store *store, struct store_heartbeat *op);
+
+struct store_controlled {
+	int64_t incarnation;
+	char name[256];
+};
+
+/* Orders something of living workers, or takes a pause back. */
+struct store_control {
+	struct store_op op;
+	const char *name;                /* NULL: all */
+	const char *kind;                /* drain, pause, resume, stop, concurrency */
+	int32_t value;                   /* concurrency: how many; else 0 */
+	const char *actor;
+	/* results */
+	struct store_controlled *workers; /* those it was told */
+	int count;
+};
+void store_control(struct store *store, struct store_control *op);
 
 /* --- looking --------------------------------------------------------------------------------------------------- */
 

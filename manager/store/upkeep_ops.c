@@ -115,6 +115,7 @@ static const struct step {
     {SQL_PURGE_EVENTS, add_days, 5000},
     {SQL_PURGE_WORKER_EVENTS, add_days, 5000},
     {SQL_PURGE_ASSIGNMENTS, add_days, 5000},
+    {SQL_PURGE_HANDS, add_nothing, 0},
     {SQL_PURGE_WORKERS, add_days, 0},
     {SQL_PURGE_ORDERS, add_nothing, 0},
     {SQL_PURGE_MANAGERS, add_nothing, 0},

@@ -56,6 +56,7 @@ static void on_name_locked(void *arg, const struct conn_result *result)
 	add_texts(p, op->types, op->type_count);
 	params_int8(p, op->previous);
 	params_int8(p, op->lease_ms);
+	params_bool(p, op->by_hand);
 	role_run(role, SQL_REGISTER, on_registered);
 }
 
@@ -299,6 +300,7 @@ static void on_orders(void *arg, const struct conn_result *result)
 			snprintf(orders->kind, sizeof orders->kind, "%s", row_text(result->rows, row, 1));
 			orders->task_id = row_int8(result->rows, row, 2);
 			orders->token = row_time(result->rows, row, 3);
+			orders->value = row_int4(result->rows, row, 4);
 			orders++;
 			op->order_count++;
 		}
@@ -354,10 +356,27 @@ static void heartbeat_start(struct role *role)
 {
 	qsort(role->batch, (size_t)role->count, sizeof *role->batch, by_worker);
 	add_workers(role);
-	params_array_begin(&role->params, PARAMS_INT8);
+	struct params *p = &role->params;
+	params_array_begin(p, PARAMS_INT8);
 	for (int i = 0; i < role->count; i++)
-		params_add_int8(&role->params, heartbeat(role, i)->seq);
-	params_array_end(&role->params);
+		params_add_int8(p, heartbeat(role, i)->seq);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < role->count; i++)
+		params_add_text(p, heartbeat(role, i)->state);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT4);
+	for (int i = 0; i < role->count; i++)
+		params_add_int4(p, heartbeat(role, i)->concurrency);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		params_add_int8(p, heartbeat(role, i)->succeeded);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		params_add_int8(p, heartbeat(role, i)->failed);
+	params_array_end(p);
 	role_run(role, SQL_HEARTBEAT, on_renewed);
 }
 

@@ -136,7 +136,8 @@ alter table workers
   add column succeeded bigint not null default 0,
   add column failed bigint not null default 0;
 
--- Orders for a worker itself (task_id 0): drain, pause, stop, concurrency. They stand until they are taken back.
+-- Orders for a worker itself (task_id 0, token 'epoch'): drain, pause, stop, concurrency (value). They stand until they are
+-- taken back, or the incarnation is gone.
 alter table orders add column value int;
 
 -- A route's number, made if need be.

@@ -9,7 +9,7 @@ with given as materialized (
     least(clock_timestamp() + interval '1ms' * u.run_ms, u.token + interval '1ms' * $4::bigint) as until
   from unnest($1::bigint[], $2::timestamptz[], $3::bigint[]) u(id, token, run_ms))
 update tasks t set expiry = greatest(t.expiry, g.until + interval '1ms' *
-  greatest($5::bigint, (select lease_ms from workers w where w.id = t.worker_id)))
+  greatest($5::bigint, (select case when by_hand then 0 else lease_ms end from workers w where w.id = t.worker_id)))
 from given g
 where t.id = any(array[g.id]) and t.last_updated = g.token and t.status = 'executing'
 returning t.id, t.last_updated,

@@ -1,7 +1,7 @@
 -- Reports that matched no lock: was the attempt ended by an earlier copy of the same report? If not, the lock had been
 -- lost, which the audit keeps. Reads what the statements before it could not see; in a statement of its own therefore.
 -- Where it tells of an earlier commit the fence makes it one of its own, so that synchronous standbys have both.
---   one element a report: $1 ids, $2 tokens, $3 outcomes, $4 the reporting worker's incarnation
+--   one element a report: $1 ids, $2 tokens, $3 outcomes, $4 the reporting worker's incarnation or 0
 with fence as materialized (select pg_logical_emit_message(true, 'reeve', 'fence') as lsn),
  looked as materialized (
   select u.n, u.id, u.token, u.outcome, u.incarnation,
@@ -13,6 +13,6 @@ with fence as materialized (select pg_logical_emit_message(true, 'reeve', 'fence
     u(id, token, outcome, incarnation, n)),
  told as (
   insert into task_events (task_id, version, event, worker_id, note)
-  select id, token, 'late_result', incarnation, outcome || ' reported after the lock was lost; nothing changed'
+  select id, token, 'late_result', nullif(incarnation, 0), outcome || ' reported after the lock was lost; nothing changed'
   from looked where known and not reported)
 select n, reported, known, case when reported then (select lsn from fence) end from looked order by n

@@ -1,3 +1,4 @@
--- Forgets orders whose attempt has ended.
+-- Forgets orders whose attempt has ended; those for a worker itself, of the task 0, when its incarnation has.
 delete from orders o
-where not exists (select from tasks t where t.id = o.task_id and t.last_updated = o.token)
+where case when o.task_id = 0 then not exists (select from workers w where w.id = o.worker_id and not w.lost)
+  else not exists (select from tasks t where t.id = o.task_id and t.last_updated = o.token) end

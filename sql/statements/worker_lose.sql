@@ -5,7 +5,7 @@
 with gone as (
   update workers w set lost = true, gone_at = clock_timestamp()
   from (select * from unnest($1::bigint[], $2::bigint[]) u(id, seq) order by id) u
-  where w.id = any(array[u.id]) and not w.lost and w.hb_seq = u.seq
+  where w.id = any(array[u.id]) and not w.lost and not w.by_hand and w.hb_seq = u.seq
   returning w.id, w.name, w.hb_seq, w.hb_at),
  told as (
   insert into worker_events (worker_id, event, actor, note)

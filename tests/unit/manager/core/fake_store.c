@@ -54,6 +54,7 @@ GIVEN(lose, FAKE_LOSE, store_lose)
 GIVEN(sweep, FAKE_SWEEP, store_sweep)
 GIVEN(heartbeat, FAKE_HEARTBEAT, store_heartbeat)
 GIVEN(take_back, FAKE_TAKE_BACK, store_take_back)
+GIVEN(control, FAKE_CONTROL, store_control)
 
 void store_expire_waiting(struct store *store)
 {

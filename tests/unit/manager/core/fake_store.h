@@ -31,6 +31,7 @@ enum fake_kind {
 	FAKE_SWEEP,
 	FAKE_HEARTBEAT,
 	FAKE_TAKE_BACK,
+	FAKE_CONTROL,
 	FAKE_KINDS
 };
 
