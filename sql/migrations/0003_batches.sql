@@ -61,6 +61,8 @@ create table queues (
 
 -- Those whose tasks nobody may take: every claim reads it.
 create index queues_halted on queues (name) where state <> 'running';
+-- Those whose completed tasks are not kept as long as usual: every completion asks whether there are any.
+create index queues_keeping on queues (name) where keep_completed_days is not null;
 
 -- Batches. `phase` says how far one has come: new (no task yet), entry (its entry task runs, its other tasks are held),
 -- releasing (they are let go), running, exit (its exit task runs), ended. It goes forward only, each step once.
