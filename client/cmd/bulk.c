@@ -30,7 +30,7 @@ struct bulk {
 	struct reeve_error error;
 	struct progress progress;
 	bool json, keep_ids, print;
-	size_t total, n_given, n_stored, n_existing;
+	size_t total, n_given, n_stored, n_existing, n_restarted;
 	struct missed missed[MISSED]; /* as many as can be in flight, and some */
 	int n_missed;
 	int64_t *ids;
@@ -108,10 +108,16 @@ static bool next_task(void *arg, struct reeve_task_spec *spec)
 	return true;
 }
 
+void submitted_print_json(const struct reeve_submitted *submitted)
+{
+	printf("{\"id\":%" PRId64 ",\"existing\":%s,\"restarted\":%s}\n", submitted->id,
+	    submitted->existing ? "true" : "false", submitted->restarted ? "true" : "false");
+}
+
 static void print_submitted(const struct bulk *bulk, const struct reeve_submitted *submitted)
 {
 	if (bulk->json)
-		printf("{\"id\":%" PRId64 ",\"existing\":%s}\n", submitted->id, submitted->existing ? "true" : "false");
+		submitted_print_json(submitted);
 	else
 		printf("%" PRId64 "\n", submitted->id);
 }
@@ -129,7 +135,8 @@ static void take_stored(void *arg, size_t first, const struct reeve_submitted *s
 	/* The bar and what is printed may share a terminal. */
 	progress_end(&bulk->progress);
 	for (size_t i = 0; i < count; i++) {
-		bulk->n_existing += submitted[i].existing;
+		bulk->n_existing += submitted[i].existing && !submitted[i].restarted;
+		bulk->n_restarted += submitted[i].restarted;
 		if (bulk->print)
 			print_submitted(bulk, &submitted[i]);
 		if (bulk->keep_ids)
@@ -218,6 +225,9 @@ static int send_all(struct bulk *bulk)
 		command_say("1 of the keys was known already: its task is the earlier one");
 	else if (bulk->n_existing > 0 && !bulk->json)
 		command_say("%zu of the keys were known already: their tasks are the earlier ones", bulk->n_existing);
+	if (bulk->n_restarted > 0 && !bulk->json)
+		command_say("%zu newer version%s of known keys: their tasks are run again", bulk->n_restarted,
+		    bulk->n_restarted == 1 ? "" : "s");
 	return code;
 }
 

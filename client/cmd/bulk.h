@@ -12,4 +12,7 @@
 int bulk_submit(struct reeve_client *client, struct lines *lines, const struct reeve_task_spec *defaults, bool wait,
     bool json);
 
+/* Prints what became of a submitted task: a JSON object on a line of its own. */
+void submitted_print_json(const struct reeve_submitted *submitted);
+
 #endif

@@ -16,10 +16,14 @@ enum kind {
 	KIND_DETAILS,
 	KIND_INT32,
 	KIND_UINT32,
+	KIND_INT64,
+	KIND_LIMIT, /* of retries: one less than the attempts */
 	KIND_SPAN,    /* "5m" */
 	KIND_SPAN_MS, /* 300000 */
 	KIND_TIME,
-	KIND_RETRY, /* an object of its own */
+	KIND_RETRY,   /* an object of its own */
+	KIND_BACKOFF, /* "linear:5s:3s" */
+	KIND_JITTER,  /* a percentage */
 };
 
 struct field {
@@ -44,7 +48,9 @@ static const struct field task_fields[] = {
     FIELD("key", KIND_TEXT, key),
     FIELD("key_ttl", KIND_SPAN, key_ttl_ms),
     FIELD("key_ttl_ms", KIND_SPAN_MS, key_ttl_ms),
+    FIELD("version", KIND_INT64, version),
     FIELD("max_attempts", KIND_UINT32, max_attempts),
+    FIELD("retry_limit", KIND_LIMIT, max_attempts),
     FIELD("timeout", KIND_SPAN, timeout_ms),
     FIELD("timeout_ms", KIND_SPAN_MS, timeout_ms),
     {"retry", KIND_RETRY, 0},
@@ -57,6 +63,8 @@ static const struct field retry_fields[] = {
     FIELD("base_ms", KIND_SPAN_MS, retry_base_ms),
     FIELD("max", KIND_SPAN, retry_max_ms),
     FIELD("max_ms", KIND_SPAN_MS, retry_max_ms),
+    {"backoff", KIND_BACKOFF, 0},
+    {"jitter", KIND_JITTER, 0},
     {NULL},
 };
 
@@ -155,6 +163,18 @@ static const char *read_value(struct bulk_task *task, const struct field *field,
 		problem = read_whole(value, 0, UINT32_MAX, &number);
 		*(uint32_t *)at = (uint32_t)number;
 		break;
+	case KIND_INT64:
+		problem = read_whole(value, 0, INT64_MAX, &number);
+		*(int64_t *)at = number;
+		break;
+	case KIND_LIMIT:
+		problem = read_whole(value, 0, UINT32_MAX - 1, &number);
+		*(uint32_t *)at = (uint32_t)number + 1;
+		break;
+	case KIND_JITTER:
+		problem = read_whole(value, 0, 100, &number);
+		task->jitter_percent = number ? (int32_t)number : -1;
+		break;
 	case KIND_SPAN:
 		problem = read_span(value, &span);
 		*(int64_t *)at = span;
@@ -167,9 +187,22 @@ static const char *read_value(struct bulk_task *task, const struct field *field,
 		problem = read_time(value, at);
 		break;
 	case KIND_RETRY:
+	case KIND_BACKOFF:
 		break;
 	}
 	return problem;
+}
+
+/* An own backoff: its jitter is put in by settle_rest. */
+static bool read_backoff(struct bulk_task *task, const json_t *value, struct reeve_error *error)
+{
+	struct reeve_error wrong;
+	const char *text;
+	const char *problem = read_text(value, &text);
+
+	if (problem)
+		return refuse(error, "retry.", "backoff", problem);
+	return backoff_parse(&task->backoff, text, -1, &wrong) || refuse(error, "retry.", "backoff:", wrong.message);
 }
 
 static bool read_object(struct bulk_task *task, const json_t *object, const struct field *fields, const char *prefix,
@@ -195,6 +228,11 @@ static bool read_object(struct bulk_task *task, const json_t *object, const stru
 				return false;
 			continue;
 		}
+		if (field->kind == KIND_BACKOFF) {
+			if (!read_backoff(task, value, error))
+				return false;
+			continue;
+		}
 		problem = read_value(task, field, value);
 		if (problem)
 			return refuse(error, prefix, name, problem);
@@ -214,6 +252,45 @@ static void settle_due_time(struct bulk_task *task, const struct reeve_task_spec
 		task->spec.run_at_us = 0;
 }
 
+static bool given(const json_t *object, const char *name)
+{
+	const json_t *value = json_object_get(object, name);
+
+	return value && !json_is_null(value);
+}
+
+/* A line's backoff takes the place of the default's, with its base and cap; each of the other parts of a rest, given alone,
+ * takes the place of that part. */
+static bool settle_rest(struct bulk_task *task, const struct reeve_task_spec *defaults, struct reeve_error *error)
+{
+	const json_t *retry = json_object_get(task->object, "retry");
+	bool own_base = given(retry, "base") || given(retry, "base_ms");
+	bool own_max = given(retry, "max") || given(retry, "max_ms");
+	bool own = given(retry, "backoff");
+	struct reeve_retry_policy *policy = &task->backoff.policy;
+
+	if (given(task->object, "max_attempts") && given(task->object, "retry_limit"))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "max_attempts and retry_limit exclude each other");
+	if (own && own_base)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "retry.backoff and retry.base exclude each other");
+	if (own && policy->max_ms && own_max)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "the cap of retry.backoff and retry.max exclude each other");
+	if (!own && !task->jitter_percent && !defaults->retry)
+		return true;
+	if (!own && defaults->retry)
+		*policy = *defaults->retry;
+	if (own && defaults->retry)
+		policy->jitter_percent = defaults->retry->jitter_percent;
+	if (!own && (own_base || !defaults->retry))
+		policy->base_ms = task->spec.retry_base_ms;
+	if (own_max || (!defaults->retry && !policy->max_ms))
+		policy->max_ms = task->spec.retry_max_ms;
+	if (task->jitter_percent)
+		policy->jitter_percent = task->jitter_percent;
+	task->spec.retry = policy;
+	return true;
+}
+
 bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, const struct reeve_task_spec *defaults,
     struct reeve_error *error)
 {
@@ -229,7 +306,7 @@ bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, con
 	if (!read_object(task, task->object, task_fields, "", error))
 		return false;
 	settle_due_time(task, defaults);
-	return true;
+	return settle_rest(task, defaults, error);
 }
 
 void bulk_task_free(struct bulk_task *task)

@@ -1,4 +1,5 @@
 /* `reeve submit`: one task from the command line; a file of them is bulk.c's. */
+#include "client/cmd/backoff.h"
 #include "client/cmd/bulk.h"
 #include "client/cmd/command.h"
 #include "client/cmd/follow.h"
@@ -18,10 +19,12 @@ struct submit_options {
 	const char *key;
 	const char *source;
 	const char *bulk;
-	int64_t priority, max_attempts;
+	const char *backoff;
+	int64_t priority, max_attempts, retry_limit, jitter, version;
 	int64_t delay_ms, key_ttl_ms, timeout_ms, retry_base_ms, retry_max_ms;
 	int64_t at_us;
 	bool wait;
+	struct backoff growth; /* what --backoff, --jitter, --retry-base and --retry-max say */
 };
 
 #define FIELD(field) .offset = offsetof(struct submit_options, field)
@@ -62,13 +65,28 @@ static const struct option_spec specs[] = {
         FIELD(key_ttl_ms),
         .argument = "DURATION",
         .sentence = "how long the key is kept; without it until a day after the task ended"},
+    {.name = "version",
+        .type = OPTION_INTEGER,
+        FIELD(version),
+        .min = 1,
+        .max = INT64_MAX,
+        .argument = "N",
+        .sentence = "with --key: if N is greater than the version the key has, its task is run again as given now, "
+                    "after its end if it is executing; if not, nothing changes"},
     {.name = "max-attempts",
         .type = OPTION_INTEGER,
         FIELD(max_attempts),
         .min = 1,
         .max = 10000,
         .argument = "N",
-        .sentence = "attempts in all; without it 5"},
+        .sentence = "attempts in all; without it the queue's, or 5"},
+    {.name = "retry-limit",
+        .type = OPTION_INTEGER,
+        FIELD(retry_limit),
+        .min = 0,
+        .max = 9999,
+        .argument = "N",
+        .sentence = "attempts after the first: the same as --max-attempts N + 1"},
     {.name = "timeout",
         .type = OPTION_DURATION,
         FIELD(timeout_ms),
@@ -85,7 +103,20 @@ static const struct option_spec specs[] = {
         .type = OPTION_DURATION,
         FIELD(retry_max_ms),
         .argument = "DURATION",
-        .sentence = "the longest rest; without it 1h"},
+        .sentence = "the longest rest; without it 1h, for fixed and list a year"},
+    {.name = "backoff",
+        .type = OPTION_TEXT,
+        FIELD(backoff),
+        .argument = BACKOFF_ARGUMENT,
+        .sentence = "how the rest after the n-th failed attempt grows: D; BASE + (n - 1) STEP; BASE doubled each time, "
+                    "at most CAP; BASE times n to the EXPONENT (2); the n-th D of a list, then its last"},
+    {.name = "jitter",
+        .type = OPTION_INTEGER,
+        FIELD(jitter),
+        .min = 0,
+        .max = 100,
+        .argument = "PERCENT",
+        .sentence = "at most so much of a rest is taken off at random; without it 25"},
     {.name = "source",
         .type = OPTION_TEXT,
         FIELD(source),
@@ -111,14 +142,16 @@ static const struct option_table table = {
     .summary = "Submits a task of TYPE and prints its id. DETAILS are the handler's input; - reads them from standard "
                "input. With --bulk a file is checked whole, then submitted in chunks; the ids come in its order.",
     .epilogue = "A line of a bulk file may have the fields queue, type, details (text, or any\n"
-                "JSON), priority, delay or delay_ms, run_at, key, key_ttl or key_ttl_ms,\n"
-                "max_attempts, timeout or timeout_ms, retry {base or base_ms, max or max_ms} and\n"
-                "source.\n"
+                "JSON), priority, delay or delay_ms, run_at, key, key_ttl or key_ttl_ms, version,\n"
+                "max_attempts or retry_limit, timeout or timeout_ms, retry {base or base_ms, max\n"
+                "or max_ms, backoff, jitter} and source.\n"
                 "\n"
                 "Examples:\n"
                 "  reeve submit mail '{\"to\":\"ann@example.org\"}' --key order-17\n"
                 "  reeve submit sha256 - --wait < file\n"
                 "  reeve submit report --at '2026-01-14 08:00' --priority 5\n"
+                "  reeve submit fetch URL --retry-limit 4 --backoff list:1m,5m,30m,2h --jitter 10\n"
+                "  reeve submit build HEAD --key site --version 17\n"
                 "  reeve submit --bulk tasks.jsonl --queue night --wait\n"
                 "\n"
                 "Exit codes: 0 done, 1 a task did not complete (--wait), 2 wrong usage, 3 no manager\n"
@@ -136,11 +169,13 @@ static struct reeve_task_spec spec_of(const struct submit_options *options, cons
 	    .run_at_us = options->at_us,
 	    .key = options->key,
 	    .key_ttl_ms = options->key_ttl_ms,
-	    .max_attempts = (uint32_t)options->max_attempts,
+	    .max_attempts = (uint32_t)(options->retry_limit >= 0 ? options->retry_limit + 1 : options->max_attempts),
 	    .timeout_ms = options->timeout_ms,
 	    .retry_base_ms = options->retry_base_ms,
 	    .retry_max_ms = options->retry_max_ms,
+	    .retry = options->backoff || options->jitter >= 0 ? &options->growth.policy : NULL,
 	    .source = options->source,
+	    .version = options->version,
 	};
 }
 
@@ -199,13 +234,16 @@ static int submit_one(struct reeve_client *client, const struct reeve_task_spec 
 			command_say("the task may have been stored all the same; with a --key a submit can be repeated safely");
 		return code;
 	}
-	if (task.existing && !json)
+	if (task.restarted && !json)
+		command_say("version %" PRId64 " is newer: task %" PRId64 ", which has the key \"%s\", is run again",
+		    spec->version, task.id, spec->key);
+	else if (task.existing && !json)
 		command_say(
 		    "the key \"%s\" was known already: task %" PRId64 " is the earlier one", spec->key, task.id);
 	if (wait)
 		return follow_tasks(client, &task.id, 1, FOLLOW_RESULT, -1, json);
 	if (json)
-		printf("{\"id\":%" PRId64 ",\"existing\":%s}\n", task.id, task.existing ? "true" : "false");
+		submitted_print_json(&task);
 	else
 		printf("%" PRId64 "\n", task.id);
 	return EXIT_OK;
@@ -250,6 +288,12 @@ static const char *usage_problem(const struct submit_options *options, int opera
 		return "--source is empty";
 	if (options->key_ttl_ms && !options->key && !options->bulk)
 		return "--key-ttl needs a --key";
+	if (options->version && !options->key && !options->bulk)
+		return "--version needs a --key";
+	if (options->max_attempts && options->retry_limit >= 0)
+		return "--max-attempts and --retry-limit exclude each other";
+	if (options->backoff && options->retry_base_ms)
+		return "--backoff and --retry-base exclude each other";
 	if (options->bulk && options->key)
 		return "--key cannot be the same for all tasks of a file; each line may have its own";
 	if (options->bulk && operands > 1)
@@ -261,9 +305,27 @@ static const char *usage_problem(const struct submit_options *options, int opera
 	return NULL;
 }
 
+/* Puts together what is said of the rests. */
+static bool read_growth(struct submit_options *options, struct reeve_error *error)
+{
+	struct reeve_retry_policy *policy = &options->growth.policy;
+
+	if (options->backoff && !backoff_parse(&options->growth, options->backoff, options->jitter, error))
+		return false;
+	if (!options->backoff) {
+		policy->base_ms = options->retry_base_ms;
+		policy->jitter_percent = options->jitter == 0 ? -1 : (int32_t)options->jitter;
+	}
+	if (policy->max_ms && options->retry_max_ms)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "its CAP and --retry-max exclude each other");
+	if (options->retry_max_ms)
+		policy->max_ms = options->retry_max_ms;
+	return true;
+}
+
 int command_submit(int argc, char **argv)
 {
-	struct submit_options options = {.delay_ms = -1};
+	struct submit_options options = {.delay_ms = -1, .retry_limit = -1, .jitter = -1};
 	struct shared_options shared = {0};
 	struct reeve_error error = {0};
 	struct lines lines = {0};
@@ -276,6 +338,8 @@ int command_submit(int argc, char **argv)
 	problem = usage_problem(&options, operands);
 	if (problem)
 		return command_usage(&table, "%s", problem);
+	if (!read_growth(&options, &error))
+		return command_usage(&table, "--backoff: %s", error.message);
 	if (options.bulk && !lines_open(&lines, options.bulk, &error)) {
 		command_say("--bulk: %s", error.message);
 		return EXIT_USAGE;

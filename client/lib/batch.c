@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_LEAST = 512, BLOCK_MOST = 64 * 1024, TASK_OVERHEAD = 64 };
+enum { BLOCK_LEAST = 512, BLOCK_MOST = 64 * 1024, TASK_OVERHEAD = 64, DELAY_BYTES = 6 };
 
 struct text_block {
 	struct text_block *next;
@@ -15,10 +15,11 @@ struct text_block {
 	char text[];
 };
 
-/* A task and its sub-message. */
+/* A task, its sub-message, and the list in that, which is a copy. */
 struct entry {
 	Reeve__V1__TaskSpec task;
 	Reeve__V1__RetryPolicy retry;
+	int64_t delays_ms[];
 };
 
 struct batch *batch_create(size_t capacity)
@@ -77,6 +78,20 @@ static void set_name(struct batch *batch, char **field, const char *name)
 		*field = keep(batch, name, strlen(name));
 }
 
+/* A policy stands in the message only where something of it was given: else it is the queue's. */
+static void set_retry(struct entry *entry, const struct reeve_task_spec *spec)
+{
+	const struct reeve_retry_policy plain = {.base_ms = spec->retry_base_ms, .max_ms = spec->retry_max_ms};
+
+	if (!spec->retry && !plain.base_ms && !plain.max_ms)
+		return;
+	policy_to_message(&entry->retry, spec->retry ? spec->retry : &plain);
+	entry->retry.delays_ms = entry->delays_ms;
+	for (size_t i = 0; i < entry->retry.n_delays_ms; i++)
+		entry->delays_ms[i] = spec->retry->delays_ms[i];
+	entry->task.retry = &entry->retry;
+}
+
 size_t batch_cost(const struct reeve_task_spec *spec)
 {
 	const char *const names[] = {spec->type, spec->queue, spec->key, spec->source};
@@ -84,12 +99,15 @@ size_t batch_cost(const struct reeve_task_spec *spec)
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		bytes += names[i] ? strlen(names[i]) : 0;
+	if (spec->retry)
+		bytes += DELAY_BYTES * spec->retry->n_delays;
 	return bytes;
 }
 
 void batch_add(struct batch *batch, const struct reeve_task_spec *spec)
 {
-	struct entry *entry = allocate(1, sizeof *entry);
+	size_t n_delays = spec->retry ? spec->retry->n_delays : 0;
+	struct entry *entry = allocate(1, sizeof *entry + n_delays * sizeof *entry->delays_ms);
 	Reeve__V1__TaskSpec *task = &entry->task;
 
 	reeve__v1__task_spec__init(task);
@@ -105,12 +123,8 @@ void batch_add(struct batch *batch, const struct reeve_task_spec *spec)
 	task->key_ttl_ms = spec->key_ttl_ms;
 	task->max_attempts = spec->max_attempts;
 	task->timeout_ms = spec->timeout_ms;
-	if (spec->retry_base_ms || spec->retry_max_ms) {
-		reeve__v1__retry_policy__init(&entry->retry);
-		entry->retry.base_ms = spec->retry_base_ms;
-		entry->retry.max_ms = spec->retry_max_ms;
-		task->retry = &entry->retry;
-	}
+	task->version = spec->version;
+	set_retry(entry, spec);
 	batch->request.tasks[batch->request.n_tasks++] = task;
 	batch->bytes += batch_cost(spec);
 }

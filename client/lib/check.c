@@ -5,11 +5,13 @@
 #include "common/text.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { PRIORITY_LIMIT = 1000000, MAX_ATTEMPTS = 10000 };
+enum { PRIORITY_LIMIT = 1000000, MAX_ATTEMPTS = 10000, MAX_DELAYS = 100 };
 #define LONGEST_TIMEOUT_MS (INT64_C(30) * 24 * 3600 * 1000)
+#define LONGEST_REST_MS (INT64_C(365) * 24 * 3600 * 1000)
 
 size_t spec_details_length(const struct reeve_task_spec *spec)
 {
@@ -66,8 +68,6 @@ static const char *span_in_trouble(const struct reeve_task_spec *spec, char *out
 	    {"delay", spec->delay_ms},
 	    {"key_ttl", spec->key_ttl_ms},
 	    {"timeout", spec->timeout_ms},
-	    {"retry.base", spec->retry_base_ms},
-	    {"retry.max", spec->retry_max_ms},
 	};
 	char text[64];
 
@@ -85,6 +85,59 @@ static const char *span_in_trouble(const struct reeve_task_spec *spec, char *out
 	return NULL;
 }
 
+static const char *rest_in_trouble(const char *field, int64_t ms, char *out, size_t size)
+{
+	char text[64];
+
+	if (ms >= 0 && ms <= LONGEST_REST_MS)
+		return NULL;
+	duration_format(ms, text, sizeof text);
+	snprintf(out, size, ms < 0 ? "%s is negative (%s)" : "%s is longer than 365 days (%s)", field, text);
+	return out;
+}
+
+/* What belongs to another kind is refused by the manager, which knows the kinds. */
+static const char *retry_in_trouble(const struct reeve_task_spec *spec, char *out, size_t size)
+{
+	const struct reeve_retry_policy *retry = spec->retry;
+	const char *problem = rest_in_trouble("retry.base", retry ? retry->base_ms : spec->retry_base_ms, out, size);
+	char field[40];
+
+	if (!problem)
+		problem = rest_in_trouble("retry.max", retry ? retry->max_ms : spec->retry_max_ms, out, size);
+	if (problem || !retry)
+		return problem;
+	problem = out;
+	if ((int)retry->kind < 0 || retry->kind > REEVE_RETRY_LIST)
+		snprintf(out, size, "retry.kind is %d, which means nothing", (int)retry->kind);
+	else if (retry->jitter_percent < -1 || retry->jitter_percent > 100)
+		snprintf(out, size, "retry.jitter is %" PRId32 " percent, not from 0 to 100", retry->jitter_percent);
+	else if (!isfinite(retry->exponent) || retry->exponent < 0 || retry->exponent > 10)
+		snprintf(out, size, "retry.exponent is %g; it must be above 0, at most 10", retry->exponent);
+	else if (retry->n_delays > MAX_DELAYS)
+		snprintf(out, size, "retry.delays has %zu elements, more than %d", retry->n_delays, MAX_DELAYS);
+	else if (retry->kind == REEVE_RETRY_LIST && !retry->n_delays)
+		snprintf(out, size, "retry.delays is empty");
+	else
+		problem = rest_in_trouble("retry.step", retry->step_ms, out, size);
+	for (size_t i = 0; !problem && i < retry->n_delays; i++) {
+		snprintf(field, sizeof field, "retry.delays[%zu]", i);
+		problem = rest_in_trouble(field, retry->delays_ms[i], out, size);
+	}
+	return problem;
+}
+
+static const char *version_in_trouble(const struct reeve_task_spec *spec, char *out, size_t size)
+{
+	if (spec->version < 0)
+		snprintf(out, size, "version is negative (%" PRId64 ")", spec->version);
+	else if (spec->version && !(spec->key && *spec->key))
+		snprintf(out, size, "version needs a key");
+	else
+		return NULL;
+	return out;
+}
+
 const char *spec_problem(const struct reeve_task_spec *spec, size_t max_details, char *out, size_t size)
 {
 	const char *problem = name_in_trouble(spec, out, size);
@@ -93,6 +146,10 @@ const char *spec_problem(const struct reeve_task_spec *spec, size_t max_details,
 		problem = details_in_trouble(spec, max_details, out, size);
 	if (!problem)
 		problem = span_in_trouble(spec, out, size);
+	if (!problem)
+		problem = retry_in_trouble(spec, out, size);
+	if (!problem)
+		problem = version_in_trouble(spec, out, size);
 	if (problem)
 		return problem;
 	if (spec->priority < -PRIORITY_LIMIT || spec->priority > PRIORITY_LIMIT)

@@ -17,7 +17,11 @@ static bool take_submitted(const Reeve__V1__SubmitResponse *response, size_t cou
 		return fail(failure, STATUS(INTERNAL), "the manager answered %zu tasks to a submit of %zu",
 		    response->n_tasks, count);
 	for (size_t i = 0; i < count; i++)
-		submitted[i] = (struct reeve_submitted){response->tasks[i]->id, response->tasks[i]->existing};
+		submitted[i] = (struct reeve_submitted){
+		    .id = response->tasks[i]->id,
+		    .existing = response->tasks[i]->existing,
+		    .restarted = response->tasks[i]->restarted,
+		};
 	return true;
 }
 

@@ -14,7 +14,7 @@ story_a_second_submit_answers_the_first_tasks_id_and_says_so() {
 	second=$(reeve submit echo two --key k --priority 5 --delay 1h 2>"$DIR/said")
 	expect_eq "$first" "$second"
 	expect_match "key \"k\" was known already: task $first is the earlier one" "$(cat "$DIR/said")"
-	expect_eq "{\"id\":$first,\"existing\":true}" "$(reeve submit sh --key k --json 2>"$DIR/said")"
+	expect_eq "{\"id\":$first,\"existing\":true,\"restarted\":false}" "$(reeve submit sh --key k --json 2>"$DIR/said")"
 	expect_eq '' "$(cat "$DIR/said")"
 	expect_eq false "$(reeve submit echo --key another --json | jq .existing)"
 	reeve wait "$first" >/dev/null

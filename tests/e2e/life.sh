@@ -163,7 +163,7 @@ story_json_has_stable_names() {
 		"$(reeve workers --json | names)"
 	expect_eq '["cancelled","completed","counters","dead","delayed","executing","failed","queued","workers_alive"]' \
 		"$(reeve stats --json | names)"
-	expect_eq '["existing","id"]' "$(reeve submit echo --key json --queue json --json | names)"
+	expect_eq '["existing","id","restarted"]' "$(reeve submit echo --key json --queue json --json | names)"
 	expect_eq '["changed","id","note","status"]' "$(reeve update "$later" --priority 2 --json | names)"
 	expect_eq '["changed","id","note","status"]' "$(reeve retry "$done" --json | names)"
 	expect_eq '["changed","id","note","status"]' "$(reeve cancel "$later" --json | names)"

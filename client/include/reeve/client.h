@@ -143,12 +143,17 @@ struct reeve_task_spec {
 	int64_t timeout_ms;     /* of one attempt, up to 30 days; 0: 1 minute */
 	int64_t retry_base_ms;  /* the rest after the first failed attempt, doubled after each; 0: 1 second */
 	int64_t retry_max_ms;   /* the longest rest; 0: 1 hour */
+	const struct reeve_retry_policy *retry; /* instead of these two: how the rest grows; NULL: as they say, or the queue's */
 	const char *source;     /* who posted it, for the record; NULL: the actor */
+	/* With a key: if it is greater than the version that the key has, the key's task is run again as described here: at
+	 * once if it waits or has ended, after its end if it is executing. If not, nothing changes. 0: none. */
+	int64_t version;
 };
 
 struct reeve_submitted {
 	int64_t id;     /* the task's */
 	bool existing;  /* its key was known: this is the earlier task, and nothing was made */
+	bool restarted; /* besides, its version was newer: that task is run again as described now */
 };
 
 enum {

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct reeve_task_spec no_defaults;
@@ -130,5 +131,93 @@ Test(bulk_line, says_what_is_wrong)
 	cr_assert(not(read_line("{\"type\":\"t\"} x", &no_defaults)));
 	bulk_task_free(&task);
 	cr_assert(not(read_line("", &no_defaults)));
+	bulk_task_free(&task);
+}
+
+/* What a policy has become, as "KIND base max step exponent jitter: delays". */
+static char *shown(const struct reeve_task_spec *spec)
+{
+	static char text[256];
+	const struct reeve_retry_policy *p = spec->retry;
+	int n;
+
+	if (!p)
+		return "none";
+	n = snprintf(text, sizeof text, "%d %d %d %d %g %d:", (int)p->kind, (int)p->base_ms, (int)p->max_ms,
+	    (int)p->step_ms, p->exponent, (int)p->jitter_percent);
+	for (size_t i = 0; i < p->n_delays; i++)
+		n += snprintf(text + n, sizeof text - (size_t)n, " %d", (int)p->delays_ms[i]);
+	return text;
+}
+
+static char *growth_of(const char *line, const struct reeve_task_spec *defaults)
+{
+	bulk_task_free(&task);
+	return read_line(line, defaults) ? shown(&task.spec) : error.message;
+}
+
+#define RETRY(inside) "{\"type\":\"t\",\"retry\":{" inside "}}"
+
+Test(bulk_line, a_backoff_and_its_jitter)
+{
+	static const int64_t delays[] = {3000};
+	const struct reeve_retry_policy list = {
+	    .kind = REEVE_RETRY_LIST, .delays_ms = delays, .n_delays = 1, .jitter_percent = 5};
+	const struct reeve_retry_policy doubled = {.base_ms = 1, .max_ms = 2, .jitter_percent = 7};
+	const struct reeve_task_spec plain = {.retry_base_ms = 3, .retry_max_ms = 4};
+	const struct reeve_task_spec listed = {.retry = &list};
+	const struct reeve_task_spec capped = {.retry = &doubled};
+	const struct {
+		const char *line;
+		const struct reeve_task_spec *defaults;
+		const char *shown;
+	} cases[] = {
+	    {RETRY(""), &no_defaults, "none"},
+	    {RETRY("\"jitter\":0"), &no_defaults, "0 0 0 0 0 -1:"},
+	    {RETRY("\"jitter\":100,\"base\":\"2s\""), &no_defaults, "0 2000 0 0 0 100:"},
+	    {RETRY("\"jitter\":9,\"base\":\"2s\""), &plain, "0 2000 4 0 0 9:"},
+	    {RETRY("\"backoff\":\"fixed:5s\""), &no_defaults, "2 5000 0 0 0 0:"},
+	    {RETRY("\"backoff\":\"linear:5s\""), &no_defaults, "3 0 0 5000 0 0:"},
+	    {RETRY("\"backoff\":\"linear:3s:2s\",\"max\":\"9s\""), &no_defaults, "3 2000 9000 3000 0 0:"},
+	    {RETRY("\"backoff\":\"exp:1s:1m\""), &no_defaults, "1 1000 60000 0 0 0:"},
+	    {RETRY("\"backoff\":\"exp:1s\""), &plain, "1 1000 4 0 0 0:"},
+	    {RETRY("\"backoff\":\"poly:1s:1.5\",\"jitter\":30"), &no_defaults, "4 1000 0 0 1.5 30:"},
+	    {RETRY("\"backoff\":\"list:1m,0,2h\""), &no_defaults, "5 0 0 0 0 0: 60000 0 7200000"},
+	    {RETRY(""), &listed, "5 0 0 0 0 5: 3000"},
+	    {RETRY("\"jitter\":0"), &listed, "5 0 0 0 0 -1: 3000"},
+	    {RETRY("\"max_ms\":9"), &capped, "0 1 9 0 0 7:"},
+	    {RETRY("\"base_ms\":9"), &capped, "0 9 2 0 0 7:"},
+	    {RETRY("\"backoff\":\"fixed:5s\""), &listed, "2 5000 0 0 0 5:"},
+	    {RETRY("\"backoff\":\"fixed:5s\""), &capped, "2 5000 0 0 0 7:"},
+	    {RETRY("\"jitter\":101"), &no_defaults, "retry.jitter is out of range"},
+	    {RETRY("\"jitter\":-1"), &no_defaults, "retry.jitter is negative"},
+	    {RETRY("\"backoff\":5"), &no_defaults, "retry.backoff must be a text"},
+	    {RETRY("\"backoff\":\"list:1m,,2m\""), &no_defaults,
+	        "retry.backoff: \"\" is no duration like 250ms, 5s, 1m30s or 2h"},
+	    {RETRY("\"backoff\":\"fixed:5s\",\"base\":\"1s\""), &no_defaults,
+	        "retry.backoff and retry.base exclude each other"},
+	    {RETRY("\"backoff\":\"exp:5s:1m\",\"max_ms\":1"), &no_defaults,
+	        "the cap of retry.backoff and retry.max exclude each other"},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		cr_assert(eq(str, growth_of(cases[i].line, cases[i].defaults), (char *)cases[i].shown), "%s",
+		    cases[i].line);
+	bulk_task_free(&task);
+}
+
+Test(bulk_line, a_version_and_a_limit_of_retries)
+{
+	cr_assert(read_line("{\"type\":\"t\",\"key\":\"k\",\"version\":9007199254740993,\"retry_limit\":0}",
+	              &no_defaults),
+	    "%s", error.message);
+	cr_assert(eq(i64, task.spec.version, INT64_C(9007199254740993)));
+	cr_assert(eq(u32, task.spec.max_attempts, 1));
+	bulk_task_free(&task);
+	cr_assert(not(read_line("{\"type\":\"t\",\"max_attempts\":3,\"retry_limit\":2}", &no_defaults)));
+	cr_assert(eq(str, error.message, "max_attempts and retry_limit exclude each other"));
+	bulk_task_free(&task);
+	cr_assert(not(read_line("{\"type\":\"t\",\"version\":-1}", &no_defaults)));
+	cr_assert(eq(str, error.message, "version is negative"));
 	bulk_task_free(&task);
 }

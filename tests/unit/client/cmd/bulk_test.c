@@ -34,7 +34,7 @@ Test(bulk, submits_line_by_line)
 	cr_assert(eq(str, run_out, "4\n2\n"));
 	cr_assert(eq(str, run_err, "reeve: 1 of the keys was known already: its task is the earlier one\n"));
 	cr_assert(eq(int, run_reeve("{\"type\":\"b\",\"key\":\"k\"}", "submit", "--bulk=-", "--json", NULL), 0));
-	cr_assert(eq(str, run_out, "{\"id\":2,\"existing\":true}\n"));
+	cr_assert(eq(str, run_out, "{\"id\":2,\"existing\":true,\"restarted\":false}\n"));
 	cr_assert(eq(int, run_reeve("", "submit", "--bulk=-", NULL), 0));
 	cr_assert(eq(str, run_out, ""));
 }

@@ -25,10 +25,10 @@ Test(reeve, submit_prints_the_id)
 	OUT("1\n");
 	ERR("");
 	RUN(EXIT_OK, "--json", "submit", "mail");
-	OUT("{\"id\":2,\"existing\":false}\n");
+	OUT("{\"id\":2,\"existing\":false,\"restarted\":false}\n");
 	RUN(EXIT_OK, "submit", "mail", "--json", "--key=a");
 	RUN(EXIT_OK, "submit", "mail", "--json", "--key=a");
-	OUT("{\"id\":3,\"existing\":true}\n");
+	OUT("{\"id\":3,\"existing\":true,\"restarted\":false}\n");
 	ERR("");
 	RUN(EXIT_OK, "submit", "mail", "--key", "a");
 	OUT("3\n");
@@ -362,7 +362,7 @@ Test(reeve, options_stand_anywhere_and_help_is_everywhere)
 	RUN(EXIT_USAGE, "--bogus", "list");
 	setenv("REEVE_MANAGER", "tcp://127.0.0.1:1", 1);
 	RUN(EXIT_OK, "--manager", (char *)standin_url(run_standin), "--json", "submit", "t");
-	OUT("{\"id\":1,\"existing\":false}\n");
+	OUT("{\"id\":1,\"existing\":false,\"restarted\":false}\n");
 	RUN(EXIT_OK, "submit", "t", "--manager", (char *)standin_url(run_standin));
 	OUT("2\n");
 }
