@@ -187,9 +187,11 @@ static inline void *fake_loop(void *arg)
 static inline struct fake_manager *fake_manager_make(const char *url, const struct rpc_server_options *options)
 {
 	static const struct rpc_server_options defaults;
-	static rpc_method *const admin[] = {fake_ping, fake_refuse, fake_refuse, fake_refuse};
+	static rpc_method *const admin[] = {
+	    fake_ping, fake_refuse, fake_refuse, fake_refuse, fake_refuse};
 	static rpc_method *const tasks[] = {
-	    fake_submit, fake_get, fake_refuse, fake_wait, fake_refuse, fake_refuse, fake_refuse, fake_refuse};
+	    fake_submit, fake_get, fake_refuse, fake_wait, fake_refuse, fake_refuse, fake_refuse, fake_refuse,
+	    fake_refuse, fake_refuse, fake_refuse};
 	struct fake_manager *manager = calloc(1, sizeof *manager);
 	struct reeve_error error = {0};
 

@@ -213,7 +213,8 @@ static void submit_begin(struct under_way *u)
 		    .priority = t->priority,
 		    .version = u->began_us,
 		    .run_at = u->began_us + t->delay_ms * 1000};
-		u->made[i] = (struct store_made){row_count, false, true, u->began_us, rows[row_count].run_at};
+		u->made[i] = (struct store_made){
+		    .id = row_count, .made = true, .version = u->began_us, .run_at_us = rows[row_count].run_at};
 	}
 }
 
