@@ -41,6 +41,7 @@ static void on_edited(struct store_op *op, const struct reeve_error *error)
 	e->given->found = e->op.found;
 	e->given->missing = e->op.missing;
 	e->given->missing_count = e->op.missing_count;
+	e->given->next_after_id = e->op.next_after_id;
 	struct reeve_error mismatch;
 	if (!error && e->op.mismatch) {
 		error_set(&mismatch, STATUS(INVALID_ARGUMENT), "the request id was used for another call");

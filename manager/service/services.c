@@ -16,6 +16,14 @@ void services_add(struct services *s)
 	rpc_server_add(s->server, &reeve__v1__batch_service__descriptor, batch_methods, s);
 }
 
+bool service_has_request_id(const struct services *s, const struct rpc_call *call, struct reeve_error *error)
+{
+	const uint8_t *id = rpc_call_request_id(call);
+	if (!id)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "request_id is missing: 16 bytes of a version 7 UUID");
+	return request_id_timely(s->core, id, error);
+}
+
 int64_t service_deadline(const struct services *s, const struct rpc_call *call)
 {
 	int64_t left = rpc_call_remaining_ms(call);

@@ -24,4 +24,7 @@ extern rpc_method *const task_methods[], *const worker_methods[], *const admin_m
 /* When an operation made for this call is to be given up: monotonic, a little before the caller gives up. */
 int64_t service_deadline(const struct services *services, const struct rpc_call *call);
 
+/* Changing calls must be repeatable: they need a request id that is one, and not too old. */
+bool service_has_request_id(const struct services *services, const struct rpc_call *call, struct reeve_error *error);
+
 #endif

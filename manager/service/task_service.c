@@ -1,11 +1,12 @@
 /* TaskService: submitting tasks and following them. */
-#include "manager/core/edit.h"
 #include "manager/core/routes.h"
 #include "manager/core/submit.h"
 #include "manager/core/waits.h"
 #include "manager/service/check.h"
+#include "manager/service/filter.h"
 #include "manager/service/retry.h"
 #include "manager/service/services.h"
+#include "manager/service/task_methods.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,15 +82,6 @@ static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const char *
 	};
 }
 
-/* Changing calls must be repeatable: they need a request id. */
-static bool has_request_id(const struct services *s, const struct rpc_call *call, struct reeve_error *error)
-{
-	const uint8_t *id = rpc_call_request_id(call);
-	if (!id)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "request_id is missing: 16 bytes of a version 7 UUID");
-	return request_id_timely(s->core, id, error);
-}
-
 static void submit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	struct services *s = service;
@@ -100,7 +92,7 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 		    TASKS_MOST);
 		return;
 	}
-	if (!has_request_id(s, call, &error) || !check_name("actor", rpc_call_actor(call), true, &error)) {
+	if (!service_has_request_id(s, call, &error) || !check_name("actor", rpc_call_actor(call), true, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
@@ -132,6 +124,7 @@ struct read_call {
 	Reeve__V1__ListResponse *tasks;
 	Reeve__V1__AuditResponse *audit;
 	Reeve__V1__ListRequest list;
+	struct store_filter filter;
 	Reeve__V1__AuditRequest audit_request;
 	int64_t *ids;
 	uint32_t asked; /* Wait: how many were asked for */
@@ -210,18 +203,6 @@ static void on_listed(struct store_op *op, const struct reeve_error *error)
 	read_free(c);
 }
 
-/* A filter by a name that was never used is a slip of the pen, not an empty list. */
-static bool known_filter(const struct services *s, const char *queue, const char *type, struct reeve_error *error)
-{
-	if (!check_name("queue", queue, true, error) || !check_name("type", type, true, error))
-		return false;
-	if (*queue && !routes_have_queue(s->core->routes, queue))
-		return error_set(error, STATUS(INVALID_ARGUMENT), "queue: there has never been a task in queue \"%s\"", queue);
-	if (*type && !routes_have_type(s->core->routes, type))
-		return error_set(error, STATUS(INVALID_ARGUMENT), "type: there has never been a task of type \"%s\"", type);
-	return true;
-}
-
 static void list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__ListRequest *request = (const Reeve__V1__ListRequest *)message;
@@ -230,12 +211,17 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	if (!check_range("status", request->status, 0, REEVE__V1__TASK_STATUS__TASK_STATUS_CANCELLED, &error) ||
 	    !check_range("limit", request->limit, 0, LIST_MOST, &error) ||
 	    !check_range("before_id", request->before_id, 0, INT64_MAX, &error) ||
-	    !known_filter(s, request->queue, request->type, &error)) {
+	    !check_known_names(s, "", request->queue, request->type, &error) ||
+	    (request->filter && !filter_check(s, request->filter, &error))) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
 	struct read_call *c = read_begin(s, call, STORE_LIST, on_listed);
 	c->list = *request;
+	if (request->filter) {
+		c->filter = filter_from(request->filter);
+		c->op.filter = &c->filter;
+	}
 	c->list.limit = (uint32_t)request->limit ? request->limit : LIST_DEFAULT;
 	c->op.request = &c->list;
 	store_read(s->core->store, &c->op);
@@ -338,167 +324,6 @@ static void wait_for(void *service, struct rpc_call *call, const ProtobufCMessag
 	waits_add(s->core->waits, request->ids, (int)request->n_ids, wait, on_waited, c);
 }
 
-/* --- changing ---------------------------------------------------------------------------------------------------- */
-
-struct edit_call {
-	struct store_edit op;
-	struct rpc_call *call;
-};
-
-static Reeve__V1__TaskStatus status_value(const char *name)
-{
-	const ProtobufCEnumDescriptor *d = &reeve__v1__task_status__descriptor;
-	char full[64] = "TASK_STATUS_";
-	size_t n = strlen(full);
-	for (; *name && n < sizeof full - 1; name++)
-		full[n++] = (char)(*name - 'a' + 'A');
-	full[n] = 0;
-	const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value_by_name(d, full);
-	return value ? (Reeve__V1__TaskStatus)value->value : REEVE__V1__TASK_STATUS__TASK_STATUS_UNSPECIFIED;
-}
-
-static const char *edit_note(const struct store_edit *op, const struct store_edited *t)
-{
-	bool executing = !strcmp(t->status, "executing");
-	if (t->refused)
-		return executing ? "it is executing: only its priority and attempts can be changed"
-		                 : "max_attempts is below the attempts already made";
-	if (t->changed)
-		return op->kind == STORE_CANCEL && executing ? "its worker is told to stop" : "";
-	switch (op->kind) {
-	case STORE_CANCEL:
-		return executing ? "a cancel has been asked for already" : "it has ended";
-	case STORE_RETRY:
-		return executing ? "it is executing" : "a cancel has been asked for";
-	case STORE_UPDATE:
-		return "it has ended";
-	}
-	return "";
-}
-
-static void on_edited(struct store_op *op, const struct reeve_error *error)
-{
-	struct edit_call *c = (struct edit_call *)op;
-	if (error) {
-		rpc_call_fail_error(c->call, error);
-		free(c);
-		return;
-	}
-	if (c->op.found == 0) {
-		rpc_call_fail(c->call, STATUS(NOT_FOUND), "there is no task %lld%s", (long long)c->op.missing[0],
-		    c->op.missing_count > 1 ? ", nor any other of those" : "");
-		free(c);
-		return;
-	}
-	/* The three responses have the same fields. */
-	Reeve__V1__CancelResponse response = REEVE__V1__CANCEL_RESPONSE__INIT;
-	Reeve__V1__ChangedTask *tasks = calloc((size_t)c->op.found, sizeof *tasks);
-	response.n_tasks = (size_t)c->op.found;
-	response.tasks = calloc(response.n_tasks, sizeof *response.tasks);
-	for (size_t i = 0; i < response.n_tasks; i++) {
-		const struct store_edited *t = &c->op.tasks[i];
-		reeve__v1__changed_task__init(&tasks[i]);
-		tasks[i].id = t->id;
-		tasks[i].status = status_value(t->status);
-		tasks[i].changed = t->changed;
-		tasks[i].note = (char *)edit_note(&c->op, t);
-		response.tasks[i] = &tasks[i];
-	}
-	response.n_not_found = (size_t)c->op.missing_count;
-	response.not_found = c->op.missing;
-	static const ProtobufCMessageDescriptor *const descriptors[] = {
-	    [STORE_CANCEL] = &reeve__v1__cancel_response__descriptor,
-	    [STORE_RETRY] = &reeve__v1__retry_response__descriptor,
-	    [STORE_UPDATE] = &reeve__v1__update_response__descriptor,
-	};
-	response.base.descriptor = descriptors[c->op.kind];
-	rpc_call_reply(c->call, &response.base);
-	free(response.tasks);
-	free(tasks);
-	free(c);
-}
-
-_Static_assert(sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__RetryResponse) &&
-        sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__UpdateResponse),
-    "the responses of changes have the same fields");
-
-/* Checks what all changes have in common; NULL: the call has been answered. */
-static struct edit_call *edit_begin(struct services *s, struct rpc_call *call, enum store_edit_kind kind,
-    const int64_t *ids, size_t count)
-{
-	struct reeve_error error;
-	if (!has_request_id(s, call, &error) || !check_name("actor", rpc_call_actor(call), true, &error) ||
-	    !check_ids(ids, count, &error)) {
-		rpc_call_fail_error(call, &error);
-		return NULL;
-	}
-	struct edit_call *c = calloc(1, sizeof *c);
-	c->call = call;
-	c->op = (struct store_edit){
-	    .op.done = on_edited,
-	    .op.deadline_ms = service_deadline(s, call),
-	    .kind = kind,
-	    .count = (int)count,
-	    .ids = ids,
-	    .actor = rpc_call_actor(call),
-	    .reason = "",
-	    .run_at_us = STORE_TIME_BEGIN,
-	};
-	memcpy(c->op.request_id, rpc_call_request_id(call), sizeof c->op.request_id);
-	return c;
-}
-
-static void cancel(void *service, struct rpc_call *call, const ProtobufCMessage *message)
-{
-	const Reeve__V1__CancelRequest *request = (const Reeve__V1__CancelRequest *)message;
-	struct services *s = service;
-	struct reeve_error error;
-	if (!check_text("reason", request->reason, &error)) {
-		rpc_call_fail_error(call, &error);
-		return;
-	}
-	struct edit_call *c = edit_begin(s, call, STORE_CANCEL, request->ids, request->n_ids);
-	if (!c)
-		return;
-	c->op.reason = request->reason;
-	edit_tasks(s->core, &c->op);
-}
-
-static void retry(void *service, struct rpc_call *call, const ProtobufCMessage *message)
-{
-	const Reeve__V1__RetryRequest *request = (const Reeve__V1__RetryRequest *)message;
-	struct services *s = service;
-	struct edit_call *c = edit_begin(s, call, STORE_RETRY, request->ids, request->n_ids);
-	if (c)
-		edit_tasks(s->core, &c->op);
-}
-
-static void update(void *service, struct rpc_call *call, const ProtobufCMessage *message)
-{
-	const Reeve__V1__UpdateRequest *request = (const Reeve__V1__UpdateRequest *)message;
-	struct services *s = service;
-	struct reeve_error error;
-	if (!check_range("run_at_us", request->run_at_us, 0, INT64_C(253402300799000000), &error) ||
-	    !check_range("max_attempts", request->max_attempts, 0, ATTEMPTS_MOST, &error) ||
-	    (request->priority &&
-	        !check_range("priority.value", request->priority->value, -PRIORITY_MOST, PRIORITY_MOST, &error))) {
-		rpc_call_fail_error(call, &error);
-		return;
-	}
-	if (!request->priority && !request->run_at_us && !request->max_attempts) {
-		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "nothing to change: give priority, run_at_us or max_attempts");
-		return;
-	}
-	struct edit_call *c = edit_begin(s, call, STORE_UPDATE, request->ids, request->n_ids);
-	if (!c)
-		return;
-	c->op.set_priority = request->priority != NULL;
-	c->op.priority = request->priority ? request->priority->value : 0;
-	c->op.run_at_us = request->run_at_us ? request->run_at_us : STORE_TIME_BEGIN;
-	c->op.max_attempts = (int32_t)request->max_attempts;
-	edit_tasks(s->core, &c->op);
-}
-
 /* In the contract, and not built yet. */
 static void unbuilt(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
@@ -507,4 +332,5 @@ static void unbuilt(void *service, struct rpc_call *call, const ProtobufCMessage
 	rpc_call_fail(call, STATUS(UNIMPLEMENTED), "not built yet");
 }
 
-rpc_method *const task_methods[] = {submit, get, list, wait_for, cancel, retry, update, audit, unbuilt, unbuilt, unbuilt};
+rpc_method *const task_methods[] = {submit, get, list, wait_for, task_cancel, task_retry, task_update, audit, task_kill,
+    unbuilt, unbuilt};

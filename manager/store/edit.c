@@ -1,6 +1,7 @@
 /*
- * Changes by hand: cancel, retry, update. Each is one transaction that first takes its request id; a call that came
- * before finds it taken, and is answered from what it noted then.
+ * Changes by hand: cancel, kill, retry, update. Each is one transaction that first takes its request id; a call that came
+ * before finds it taken, and is answered from what it noted then. One by a filter first chooses and locks the tasks that
+ * match, and goes on with their ids; it notes all of them, with whether each was changed.
  */
 #include "manager/store/internal.h"
 
@@ -8,12 +9,19 @@
 #include <string.h>
 
 /* As `requests` says it. */
-static const char *const kinds[] = {[STORE_CANCEL] = "cancel", [STORE_RETRY] = "retry", [STORE_UPDATE] = "update"};
+static const char *const kinds[][2] = {
+    [STORE_CANCEL] = {"cancel", "cancel_where"},
+    [STORE_KILL] = {"kill", "kill_where"},
+    [STORE_RETRY] = {"retry", "retry_where"},
+    [STORE_UPDATE] = {"update", "update_where"},
+};
 
 struct edit {
 	bool recalled; /* the call came before */
+	int asked;     /* ids, as they were given or chosen */
 	int count;     /* different ids */
 	int missing;
+	int64_t *ids;
 	struct store_edited **by_id;
 	int64_t *missing_ids;
 	struct store_edited *tasks; /* one for each different id asked for, in their order; packed in the end */
@@ -40,17 +48,26 @@ static struct store_edited *find(struct edit *edit, int64_t id)
 	return at ? *at : NULL;
 }
 
-/* Everything in one block, behind the struct: the tasks, the index by id, and room for the missing ones. */
-static struct edit *edit_make(const struct store_edit *op)
+/* Everything in one block, behind the struct: the tasks, the ids, room for the missing ones, and the index by id. */
+static struct edit *edit_make(int asked)
 {
-	size_t n = (size_t)op->count;
+	size_t n = (size_t)asked;
 	struct edit *edit =
-	    calloc(1, sizeof *edit + (sizeof *edit->tasks + sizeof *edit->by_id + sizeof *edit->missing_ids) * n);
+	    calloc(1, sizeof *edit + (sizeof *edit->tasks + sizeof *edit->by_id + 2 * sizeof *edit->ids) * n);
+	edit->asked = asked;
 	edit->tasks = edit->room;
-	edit->missing_ids = (int64_t *)(edit->room + n);
+	edit->ids = (int64_t *)(edit->room + n);
+	edit->missing_ids = edit->ids + n;
 	edit->by_id = (struct store_edited **)(edit->missing_ids + n);
+	return edit;
+}
+
+/* Takes the ids, which have been filled in. */
+static void edit_index(struct edit *edit)
+{
+	size_t n = (size_t)edit->asked;
 	for (size_t i = 0; i < n; i++) {
-		edit->room[i].id = op->ids[i];
+		edit->room[i].id = edit->ids[i];
 		edit->by_id[i] = &edit->room[i];
 	}
 	/* An id that was given twice counts once, where it stands first; the others get the id 0. */
@@ -61,7 +78,6 @@ static struct edit *edit_make(const struct store_edit *op)
 		else
 			edit->by_id[edit->count++] = edit->by_id[i];
 	}
-	return edit;
 }
 
 static struct store_edit *the_op(struct role *role)
@@ -71,10 +87,10 @@ static struct store_edit *the_op(struct role *role)
 
 static void add_ids(struct role *role)
 {
-	struct store_edit *op = the_op(role);
+	const struct edit *edit = role->state;
 	params_array_begin(&role->params, PARAMS_INT8);
-	for (int i = 0; i < op->count; i++)
-		params_add_int8(&role->params, op->ids[i]);
+	for (int i = 0; i < edit->asked; i++)
+		params_add_int8(&role->params, edit->ids[i]);
 	params_array_end(&role->params);
 }
 
@@ -99,7 +115,7 @@ static void on_states(void *arg, const struct conn_result *result)
 		if (t) {
 			snprintf(t->status, sizeof t->status, "%s", row_text(result->rows, row, 1));
 			/* One that waits and was not changed here has just been retried by somebody else: it is as asked. */
-			if (op->kind == STORE_RETRY && !cancelling && (!strcmp(t->status, "queued") || !strcmp(t->status, "failed")))
+			if (op->kind == STORE_RETRY && !op->dry_run && !cancelling && (!strcmp(t->status, "queued") || !strcmp(t->status, "failed")))
 				t->changed = true;
 			if (edit->recalled && t->changed && strcmp(t->status, "executing") != 0) {
 				/* Whoever carried the call out may have died before it could tell anybody. */
@@ -112,12 +128,13 @@ static void on_states(void *arg, const struct conn_result *result)
 		}
 	}
 	op->found = 0;
-	for (int i = 0; i < op->count; i++) {
+	for (int i = 0; i < edit->asked; i++) {
 		if (edit->tasks[i].status[0])
 			edit->tasks[op->found++] = edit->tasks[i];
 		else if (edit->tasks[i].id)
-			edit->missing_ids[edit->missing++] = op->ids[i];
+			edit->missing_ids[edit->missing++] = edit->ids[i];
 	}
+	op->next_after_id = op->filter && edit->asked == STORE_FILTER_MOST ? edit->ids[edit->asked - 1] : 0;
 	op->tasks = edit->tasks;
 	op->missing = edit->missing_ids;
 	op->missing_count = edit->missing;
@@ -143,9 +160,13 @@ static void note(struct role *role)
 	struct edit *edit = role->state;
 	params_uuid(&role->params, op->request_id);
 	params_array_begin(&role->params, PARAMS_INT8);
-	for (int i = 0; i < op->count; i++)
-		if (edit->tasks[i].changed)
+	for (int i = 0; i < edit->asked; i++)
+		if (edit->tasks[i].changed || op->filter)
 			params_add_int8(&role->params, edit->tasks[i].id);
+	params_array_end(&role->params);
+	params_array_begin(&role->params, PARAMS_BOOL);
+	for (int i = 0; i < edit->asked && op->filter; i++)
+		params_add_bool(&role->params, edit->tasks[i].changed);
 	params_array_end(&role->params);
 	role_run(role, SQL_REQUEST_AMEND, on_noted);
 }
@@ -199,12 +220,34 @@ static void on_marked(void *arg, const struct conn_result *result)
 	role_run(role, SQL_CANCEL_WAITING, on_waiting_cancelled);
 }
 
+static void on_restarted(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	for (int row = 0; row < PQntuples(result->rows); row++) {
+		struct store_edited *t = find(role->state, row_int8(result->rows, row, 0));
+		if (!t)
+			continue;
+		t->ordered_worker = row_int8(result->rows, row, 1);
+		t->token = row_time(result->rows, row, 2);
+		t->changed = row_bool(result->rows, row, 3);
+		t->stopping = true;
+	}
+	note(role);
+}
+
 static void on_ended_retried(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	take_waiting(role->state, result->rows);
-	note(role);
+	if (!the_op(role)->executing) {
+		note(role);
+		return;
+	}
+	add_ids(role);
+	params_text(&role->params, the_op(role)->actor);
+	role_run(role, SQL_RESTART_MARK, on_restarted);
 }
 
 static void on_waiting_retried(void *arg, const struct conn_result *result)
@@ -237,50 +280,57 @@ static void on_updated(void *arg, const struct conn_result *result)
 	note(role);
 }
 
-/* What an earlier copy of the call changed. */
+/* Takes what an earlier copy of the call noted: the tasks it changed, or all those that it chose. */
+static void take_recalled(struct role *role, const PGresult *rows)
+{
+	struct store_edit *op = the_op(role);
+	const char *ids = NULL, *changed = NULL;
+	int n = row_array(rows, 0, 1, &ids), flags = row_array(rows, 0, 2, &changed), length;
+	op->mismatch = strcmp(row_text(rows, 0, 3), kinds[op->kind][op->filter != NULL]) != 0;
+	if (op->mismatch)
+		return;
+	if (op->filter) {
+		free(role->state);
+		struct edit *edit = role->state = edit_make(n);
+		edit->recalled = true;
+		for (int i = 0; i < n; i++)
+			edit->ids[i] = row_array_int8(&ids);
+		edit_index(edit);
+		for (int i = 0; i < n && i < flags; i++)
+			edit->tasks[i].changed = *row_array_next(&changed, &length) != 0;
+		return;
+	}
+	for (int i = 0; i < n; i++) {
+		struct store_edited *t = find(role->state, row_array_int8(&ids));
+		if (t)
+			t->changed = true;
+		else
+			op->mismatch = true;
+	}
+}
+
 static void on_recalled(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	((struct edit *)role->state)->recalled = true;
-	if (PQntuples(result->rows)) {
-		struct store_edit *op = the_op(role);
-		const char *ids = NULL;
-		int n = row_array(result->rows, 0, 1, &ids);
-		op->mismatch = strcmp(row_text(result->rows, 0, 3), kinds[op->kind]) != 0;
-		for (int i = 0; i < n; i++) {
-			int length;
-			uint64_t id;
-			memcpy(&id, row_array_next(&ids, &length), 8);
-			struct store_edited *t = find(role->state, (int64_t)be64toh(id));
-			if (t)
-				t->changed = true;
-			else
-				op->mismatch = true;
-		}
-	}
+	if (PQntuples(result->rows))
+		take_recalled(role, result->rows);
 	look(role);
 }
 
-static void on_remembered(void *arg, const struct conn_result *result)
+/* Makes the change to the tasks by their ids. */
+static void change(struct role *role)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	struct store_edit *op = the_op(role);
 	struct params *p = &role->params;
-	if (PQntuples(result->rows) == 0) {
-		params_array_begin(p, PARAMS_UUID);
-		params_add_uuid(p, op->request_id);
-		params_array_end(p);
-		role_run(role, SQL_SUBMIT_RECALL, on_recalled);
-		return;
-	}
 	add_ids(role);
 	switch (op->kind) {
 	case STORE_CANCEL:
+	case STORE_KILL:
 		params_text(p, op->actor);
 		params_text(p, op->reason);
-		params_null(p);
+		params_text(p, op->kind == STORE_KILL ? "killed" : NULL);
 		role_run(role, SQL_CANCEL_MARK, on_marked);
 		break;
 	case STORE_RETRY:
@@ -306,24 +356,80 @@ static void on_remembered(void *arg, const struct conn_result *result)
 	}
 }
 
+static void on_matched(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	int n = PQntuples(result->rows);
+	free(role->state);
+	struct edit *edit = role->state = edit_make(n);
+	for (int row = 0; row < n; row++)
+		edit->ids[row] = row_int8(result->rows, row, 0);
+	edit_index(edit);
+	if (the_op(role)->dry_run)
+		look(role);
+	else if (n == 0)
+		note(role);
+	else
+		change(role);
+}
+
+static void match(struct role *role)
+{
+	const struct store_edit *op = the_op(role);
+	struct params *p = &role->params;
+	filter_params(p, op->filter);
+	params_int8(p, op->filter->after_id);
+	params_int4(p, STORE_FILTER_MOST);
+	params_text(p, kinds[op->kind][0]);
+	role_run(role, SQL_MATCH_TASKS, on_matched);
+}
+
+static void on_remembered(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_edit *op = the_op(role);
+	struct params *p = &role->params;
+	if (PQntuples(result->rows) == 0) {
+		params_array_begin(p, PARAMS_UUID);
+		params_add_uuid(p, op->request_id);
+		params_array_end(p);
+		role_run(role, SQL_SUBMIT_RECALL, on_recalled);
+	} else if (op->filter) {
+		match(role);
+	} else {
+		change(role);
+	}
+}
+
 static void on_begun(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	params_uuid(&role->params, the_op(role)->request_id);
-	params_text(&role->params, kinds[the_op(role)->kind]);
+	const struct store_edit *op = the_op(role);
+	if (op->dry_run) {
+		match(role);
+		return;
+	}
+	params_uuid(&role->params, op->request_id);
+	params_text(&role->params, kinds[op->kind][op->filter != NULL]);
 	role_run(role, SQL_REQUEST_REMEMBER, on_remembered);
 }
 
 static void start(struct role *role)
 {
-	role->state = edit_make(the_op(role));
-	the_op(role)->mismatch = false;
+	struct store_edit *op = the_op(role);
+	struct edit *edit = role->state = edit_make(op->filter ? 0 : op->count);
+	for (int i = 0; i < edit->asked; i++)
+		edit->ids[i] = op->ids[i];
+	edit_index(edit);
+	op->mismatch = false;
 	role_run(role, SQL_BEGIN, on_begun);
 }
 
 void store_edit(struct store *store, struct store_edit *op)
 {
 	static const struct op_kind kind = {"edit", start, NULL, false};
-	store_give(store, ROLE_EDIT, &kind, &op->op, 1, (size_t)op->count * 64);
+	store_give(store, ROLE_EDIT, &kind, &op->op, 1, (size_t)(op->filter ? STORE_FILTER_MOST : op->count) * 64);
 }

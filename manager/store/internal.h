@@ -37,6 +37,10 @@ void store_give(struct store *store, enum role_name role, const struct op_kind *
 /* Reads a row of end_attempts.sql: what became of an attempt that it ended. */
 void report_row_take(struct store_result *result, const PGresult *rows, int row);
 
+/* Adds a filter as twelve parameters: statuses (null: all), queue, type, error, part of the error, error code, older, newer,
+ * running longer (ms), batch, key, source; null where any will do. */
+void filter_params(struct params *p, const struct store_filter *filter);
+
 /* For kinds: the i-th operation of the batch as its own type. */
 #define BATCH_OP(role, type, i) ((type *)(role)->batch[i])
 

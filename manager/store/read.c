@@ -208,6 +208,9 @@ static enum sql_id add_list(struct params *p, const struct store_read *op)
 	params_text(p, text_or_null(request->type));
 	params_int8(p, request->before_id ? request->before_id : INT64_MAX);
 	params_int8(p, request->limit);
+	static const struct store_filter everything;
+	filter_params(p, op->filter ? op->filter : &everything);
+	params_int8(p, op->filter ? op->filter->after_id : 0);
 	return SQL_LIST_TASKS;
 }
 

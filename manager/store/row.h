@@ -107,4 +107,13 @@ static inline const char *row_array_next(const char **data, int *length)
 	return value;
 }
 
+/* The next element of an array of int8. */
+static inline int64_t row_array_int8(const char **data)
+{
+	int length;
+	uint64_t v;
+	memcpy(&v, row_array_next(data, &length), 8);
+	return (int64_t)be64toh(v);
+}
+
 #endif

@@ -336,7 +336,19 @@ void store_extend(struct store *store, struct store_extend *op);
 
 /* --- changing by hand ------------------------------------------------------------------------------------------ */
 
-enum store_edit_kind { STORE_CANCEL, STORE_RETRY, STORE_UPDATE };
+enum store_edit_kind { STORE_CANCEL, STORE_KILL, STORE_RETRY, STORE_UPDATE };
+
+/* Which tasks: those that match all that is given. */
+struct store_filter {
+	unsigned statuses;               /* bit n: those of Reeve__V1__TaskStatus n; 0: all */
+	const char *queue, *type, *error, *error_contains, *error_code, *key, *source; /* NULL: any */
+	int64_t older_ms, newer_ms, running_longer_ms; /* 0: any */
+	int64_t batch;                   /* 0: any */
+	int64_t after_id;                /* only ids above this one */
+};
+
+/* So many tasks a change by a filter takes at a time. */
+enum { STORE_FILTER_MOST = 1000 };
 
 struct store_edited {
 	int64_t id;
@@ -348,6 +360,7 @@ struct store_edited {
 	int route;
 	int32_t priority;
 	int64_t version, due_us;
+	bool stopping;                   /* it executes, and is to be started again when it has been stopped */
 	int64_t ordered_worker, token;   /* a worker is to be told to stop this attempt; 0: none */
 };
 
@@ -357,6 +370,9 @@ struct store_edit {
 	uint8_t request_id[16];
 	int count;
 	const int64_t *ids;
+	const struct store_filter *filter; /* instead of ids; its statuses are those that the change may touch */
+	bool dry_run;                    /* with a filter: nothing is changed, and the request id not taken */
+	bool executing;                  /* a retry: executing ones are started again, too */
 	const char *actor, *reason;
 	bool set_priority;
 	int32_t priority;
@@ -367,6 +383,7 @@ struct store_edit {
 	int found;
 	int64_t *missing;
 	int missing_count;
+	int64_t next_after_id;           /* with a filter: there may be more above this id; 0: there are none */
 	bool mismatch;                   /* the request id was used for another call; nothing was done */
 };
 void store_edit(struct store *store, struct store_edit *op);
@@ -501,6 +518,7 @@ struct store_read {
 	struct store_op op;
 	enum store_read_kind kind;
 	const void *request;             /* the request message */
+	const struct store_filter *filter; /* for STORE_LIST: further conditions, or NULL */
 	int count;                       /* for STORE_GET and STORE_WAITED */
 	const int64_t *ids;
 	int64_t most_bytes;

@@ -6,6 +6,7 @@
 -- An attempt that ended with its worker's lease, or never arrived and was taken back, does not count, until that has come
 -- to pass for the third time in a row: an answer that never fits, or a task that starves its worker, must not go round
 -- for ever. Cancelled without having been asked to is given back.
+-- Where an order to end the task dead stands, its code and the reason that was given are what the task keeps as its error.
 -- A task of which a newer version was submitted meanwhile is queued again as that describes it, however this attempt ended,
 -- well too; one that was to be started again, unless it ended well.
 --   one element an attempt: $1 ids, $2 tokens, $3 outcomes (failed, fatal, returned, lease_ended, cancelled, expired,
@@ -36,7 +37,11 @@ with locked as materialized (
       when l.attempt >= l.max_attempts then 'dead'
       else 'failed' end as becomes,
     case when l.cancel_requested_at is not null and l.restart is null then coalesce(l.stop_code, l.code) else l.code end
-      as ends_code
+      as ends_code,
+    case when l.cancel_requested_at is not null and l.restart is null and l.stop_code is not null
+      then coalesce((select (array_agg(e.note order by e.id desc))[1] from task_events e
+        where e.task_id = l.id and e.event = 'kill_requested'), l.error)
+      else l.error end as ends_error
   from locked l),
  timed as materialized (
   select d.*, case
@@ -82,14 +87,14 @@ with locked as materialized (
   select (select (statement_timestamp() at time zone 'UTC')::date + 1) + keep_days(queue, becomes, $7::int), id, route_id,
     priority, queue, type, details, becomes, run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms,
     worker_id, assignment_id, last_updated, $6::boolean, lane, batch_id, key, source, null,
-    error, ends_code,
+    ends_error, ends_code,
     coalesce(first_started, last_updated), last_updated, created, ended, retry_policy, coalesce(said, remark), trace, version
   from timed where becomes in ('dead', 'cancelled')),
  batched as (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)
   select * from batch_tasks_ended((
     select jsonb_agg(jsonb_build_object('batch_id', d.batch_id, 'id', d.id, 'type', d.type, 'status', d.becomes,
-      'attempt', d.attempt, 'error', d.error, 'error_code', d.ends_code, 'remark', coalesce(d.said, d.remark),
+      'attempt', d.attempt, 'error', d.ends_error, 'error_code', d.ends_code, 'remark', coalesce(d.said, d.remark),
       'worker', (select name from workers w where w.id = d.worker_id), 'started_at', d.last_updated, 'ended_at', d.ended)
       order by d.id)
     from timed d where d.batch_id is not null and d.becomes in ('dead', 'cancelled')))),

@@ -1,0 +1,122 @@
+/* What filters must be, and which tasks changes by them are for. */
+#include "manager/service/filter.h"
+
+#include "common/text.h"
+#include "manager/core/routes.h"
+#include "manager/service/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define BIT(status) (1U << REEVE__V1__TASK_STATUS__TASK_STATUS_##status)
+#define LIVE (BIT(QUEUED) | BIT(EXECUTING) | BIT(FAILED))
+#define WAITING (BIT(QUEUED) | BIT(FAILED))
+#define ENDED (BIT(COMPLETED) | BIT(DEAD) | BIT(CANCELLED))
+
+enum { ERROR_MOST_BYTES = 65536 };
+
+bool check_known_names(const struct services *s, const char *path, const char *queue, const char *type,
+    struct reeve_error *error)
+{
+	char queue_field[32], type_field[32];
+	snprintf(queue_field, sizeof queue_field, "%squeue", path);
+	snprintf(type_field, sizeof type_field, "%stype", path);
+	if (!check_name(queue_field, queue, true, error) || !check_name(type_field, type, true, error))
+		return false;
+	if (*queue && !routes_have_queue(s->core->routes, queue))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: there has never been a task in queue \"%s\"",
+		    queue_field, queue);
+	if (*type && !routes_have_type(s->core->routes, type))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: there has never been a task of type \"%s\"",
+		    type_field, type);
+	return true;
+}
+
+static bool check_error_text(const char *field, const char *text, struct reeve_error *error)
+{
+	size_t length = strlen(text);
+	return length <= ERROR_MOST_BYTES ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are taken", field, length,
+	        ERROR_MOST_BYTES);
+}
+
+static unsigned statuses_of(const Reeve__V1__TaskFilter *filter)
+{
+	unsigned statuses = 0;
+	for (size_t i = 0; i < filter->n_statuses; i++)
+		statuses |= 1U << filter->statuses[i];
+	return statuses;
+}
+
+bool filter_check(const struct services *s, const Reeve__V1__TaskFilter *f, struct reeve_error *error)
+{
+	const int64_t longest = 36500 * DAY_MS;
+	char field[48];
+	for (size_t i = 0; i < f->n_statuses; i++) {
+		snprintf(field, sizeof field, "filter.statuses[%zu]", i);
+		if (!check_range(field, f->statuses[i], REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED,
+		        REEVE__V1__TASK_STATUS__TASK_STATUS_CANCELLED, error))
+			return false;
+	}
+	if (!check_known_names(s, "filter.", f->queue, f->type, error) ||
+	    !check_error_text("filter.error", f->error, error) ||
+	    !check_error_text("filter.error_contains", f->error_contains, error) ||
+	    !check_name("filter.error_code", f->error_code, true, error) || !check_name("filter.key", f->key, true, error) ||
+	    !check_name("filter.source", f->source, true, error) ||
+	    !check_range("filter.older_ms", f->older_ms, 0, longest, error) ||
+	    !check_range("filter.newer_ms", f->newer_ms, 0, longest, error) ||
+	    !check_range("filter.running_longer_ms", f->running_longer_ms, 0, longest, error) ||
+	    !check_range("filter.batch_id", f->batch_id, 0, INT64_MAX, error) ||
+	    !check_range("filter.after_id", f->after_id, 0, INT64_MAX, error))
+		return false;
+	if (f->running_longer_ms && statuses_of(f) & ~BIT(EXECUTING))
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "filter.running_longer_ms is for executing tasks, and filter.statuses asks for others");
+	return true;
+}
+
+struct store_filter filter_from(const Reeve__V1__TaskFilter *f)
+{
+	return (struct store_filter){
+	    .statuses = f->running_longer_ms ? BIT(EXECUTING) : statuses_of(f),
+	    .queue = f->queue,
+	    .type = f->type,
+	    .error = f->error,
+	    .error_contains = f->error_contains,
+	    .error_code = f->error_code,
+	    .key = f->key,
+	    .source = f->source,
+	    .older_ms = f->older_ms,
+	    .newer_ms = f->newer_ms,
+	    .running_longer_ms = f->running_longer_ms,
+	    .batch = f->batch_id,
+	    .after_id = f->after_id,
+	};
+}
+
+static bool says_nothing(const struct store_filter *f)
+{
+	return !f->statuses && !*f->queue && !*f->type && !*f->error && !*f->error_contains && !*f->error_code && !*f->key &&
+	    !*f->source && !f->older_ms && !f->newer_ms && !f->batch;
+}
+
+bool filter_narrow(struct store_filter *filter, enum store_edit_kind kind, bool changes_due, struct reeve_error *error)
+{
+	if (says_nothing(filter))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "filter is empty: it must say which tasks");
+	if (kind == STORE_RETRY) {
+		if (!filter->statuses)
+			filter->statuses = BIT(FAILED) | BIT(DEAD) | BIT(CANCELLED);
+		return true;
+	}
+	unsigned possible = changes_due ? WAITING : LIVE;
+	if (filter->statuses & ENDED)
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "filter.statuses asks for tasks that have ended; only a retry can be made of them");
+	if (filter->statuses & ~possible)
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "filter.statuses asks for executing tasks; their due time cannot be changed");
+	if (!filter->statuses)
+		filter->statuses = possible;
+	return true;
+}

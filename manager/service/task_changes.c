@@ -1,0 +1,240 @@
+/* TaskService: changes by hand, of tasks named by their ids or by a filter. */
+#include "manager/core/edit.h"
+#include "manager/service/check.h"
+#include "manager/service/filter.h"
+#include "manager/service/task_methods.h"
+
+#include <reeve/v1/task.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct edit_call {
+	struct store_edit op;
+	struct rpc_call *call;
+	struct store_filter filter;
+};
+
+static Reeve__V1__TaskStatus status_value(const char *name)
+{
+	const ProtobufCEnumDescriptor *d = &reeve__v1__task_status__descriptor;
+	char full[64] = "TASK_STATUS_";
+	size_t n = strlen(full);
+	for (; *name && n < sizeof full - 1; name++)
+		full[n++] = (char)(*name - 'a' + 'A');
+	full[n] = 0;
+	const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value_by_name(d, full);
+	return value ? (Reeve__V1__TaskStatus)value->value : REEVE__V1__TASK_STATUS__TASK_STATUS_UNSPECIFIED;
+}
+
+static const char *edit_note(const struct store_edit *op, const struct store_edited *t)
+{
+	bool executing = !strcmp(t->status, "executing");
+	if (op->dry_run)
+		return "";
+	if (t->refused)
+		return executing ? "it is executing: only its priority and attempts can be changed"
+		                 : "max_attempts is below the attempts already made";
+	if (t->changed) {
+		if (!executing || op->kind == STORE_UPDATE)
+			return "";
+		return op->kind == STORE_RETRY ? "its worker is told to stop; then it is started again"
+		                               : "its worker is told to stop";
+	}
+	switch (op->kind) {
+	case STORE_CANCEL:
+		return executing ? "a cancel has been asked for already" : "it has ended";
+	case STORE_KILL:
+		return executing ? "it is being killed already" : "it has ended";
+	case STORE_RETRY:
+		if (t->stopping)
+			return "its worker has been told to stop already";
+		return executing && !op->executing ? "it is executing; it is started again only where that is asked for"
+		                                   : "a cancel has been asked for";
+	case STORE_UPDATE:
+		return "it has ended";
+	}
+	return "";
+}
+
+/* The four responses have the same fields. */
+static const ProtobufCMessageDescriptor *const responses[] = {
+    [STORE_CANCEL] = &reeve__v1__cancel_response__descriptor,
+    [STORE_KILL] = &reeve__v1__kill_response__descriptor,
+    [STORE_RETRY] = &reeve__v1__retry_response__descriptor,
+    [STORE_UPDATE] = &reeve__v1__update_response__descriptor,
+};
+
+_Static_assert(sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__RetryResponse) &&
+        sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__UpdateResponse) &&
+        sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__KillResponse),
+    "the responses of changes have the same fields");
+
+static void on_edited(struct store_op *op, const struct reeve_error *error)
+{
+	struct edit_call *c = (struct edit_call *)op;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+		free(c);
+		return;
+	}
+	if (c->op.found == 0 && c->op.missing_count > 0) {
+		rpc_call_fail(c->call, STATUS(NOT_FOUND), "there is no task %lld%s", (long long)c->op.missing[0],
+		    c->op.missing_count > 1 ? ", nor any other of those" : "");
+		free(c);
+		return;
+	}
+	Reeve__V1__CancelResponse response = REEVE__V1__CANCEL_RESPONSE__INIT;
+	Reeve__V1__ChangedTask *tasks = calloc((size_t)c->op.found + 1, sizeof *tasks);
+	response.n_tasks = (size_t)c->op.found;
+	response.tasks = calloc(response.n_tasks + 1, sizeof *response.tasks);
+	for (size_t i = 0; i < response.n_tasks; i++) {
+		const struct store_edited *t = &c->op.tasks[i];
+		reeve__v1__changed_task__init(&tasks[i]);
+		tasks[i].id = t->id;
+		tasks[i].status = status_value(t->status);
+		tasks[i].changed = t->changed;
+		tasks[i].note = (char *)edit_note(&c->op, t);
+		response.tasks[i] = &tasks[i];
+	}
+	response.n_not_found = (size_t)c->op.missing_count;
+	response.not_found = c->op.missing;
+	response.next_after_id = c->op.next_after_id;
+	response.base.descriptor = responses[c->op.kind];
+	rpc_call_reply(c->call, &response.base);
+	free(response.tasks);
+	free(tasks);
+	free(c);
+}
+
+/* What all changes have in common. */
+struct change_request {
+	enum store_edit_kind kind;
+	const int64_t *ids;
+	size_t n_ids;
+	const Reeve__V1__TaskFilter *filter;
+	bool dry_run;
+	bool changes_due; /* an update of the due time */
+};
+
+static bool check_change(const struct services *s, const struct rpc_call *call, const struct change_request *r,
+    struct store_filter *filter, struct reeve_error *error)
+{
+	if (!service_has_request_id(s, call, error) || !check_name("actor", rpc_call_actor(call), true, error))
+		return false;
+	if (!r->filter && r->dry_run)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "dry_run is given without a filter");
+	if (!r->filter)
+		return check_ids(r->ids, r->n_ids, error);
+	if (r->n_ids)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "ids and filter exclude each other");
+	if (!filter_check(s, r->filter, error))
+		return false;
+	*filter = filter_from(r->filter);
+	return filter_narrow(filter, r->kind, r->changes_due, error);
+}
+
+/* NULL: the call has been answered. */
+static struct edit_call *edit_begin(const struct services *s, struct rpc_call *call, const struct change_request *r)
+{
+	struct reeve_error error;
+	struct edit_call *c = calloc(1, sizeof *c);
+	if (!check_change(s, call, r, &c->filter, &error)) {
+		rpc_call_fail_error(call, &error);
+		free(c);
+		return NULL;
+	}
+	c->call = call;
+	c->op = (struct store_edit){
+	    .op.done = on_edited,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .kind = r->kind,
+	    .count = (int)r->n_ids,
+	    .ids = r->ids,
+	    .filter = r->filter ? &c->filter : NULL,
+	    .dry_run = r->dry_run,
+	    .actor = rpc_call_actor(call),
+	    .reason = "",
+	    .run_at_us = STORE_TIME_BEGIN,
+	};
+	memcpy(c->op.request_id, rpc_call_request_id(call), sizeof c->op.request_id);
+	return c;
+}
+
+void task_cancel(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__CancelRequest *request = (const Reeve__V1__CancelRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	if (!check_text("reason", request->reason, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct edit_call *c = edit_begin(s, call,
+	    &(struct change_request){STORE_CANCEL, request->ids, request->n_ids, request->filter, request->dry_run, false});
+	if (!c)
+		return;
+	c->op.reason = request->reason;
+	edit_tasks(s->core, &c->op);
+}
+
+void task_kill(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__KillRequest *request = (const Reeve__V1__KillRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	if (!check_text("reason", request->reason, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct edit_call *c = edit_begin(s, call,
+	    &(struct change_request){STORE_KILL, request->ids, request->n_ids, request->filter, request->dry_run, false});
+	if (!c)
+		return;
+	c->op.reason = *request->reason ? request->reason : "killed by request";
+	edit_tasks(s->core, &c->op);
+}
+
+void task_retry(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__RetryRequest *request = (const Reeve__V1__RetryRequest *)message;
+	struct services *s = service;
+	if (request->filter && request->executing) {
+		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "executing goes with ids; a filter names the status");
+		return;
+	}
+	struct edit_call *c = edit_begin(s, call,
+	    &(struct change_request){STORE_RETRY, request->ids, request->n_ids, request->filter, request->dry_run, false});
+	if (!c)
+		return;
+	c->op.executing = request->executing ||
+	    (request->filter && c->filter.statuses & 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING);
+	edit_tasks(s->core, &c->op);
+}
+
+void task_update(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__UpdateRequest *request = (const Reeve__V1__UpdateRequest *)message;
+	struct services *s = service;
+	struct reeve_error error;
+	if (!check_range("run_at_us", request->run_at_us, 0, INT64_C(253402300799000000), &error) ||
+	    !check_range("max_attempts", request->max_attempts, 0, ATTEMPTS_MOST, &error) ||
+	    (request->priority &&
+	        !check_range("priority.value", request->priority->value, -PRIORITY_MOST, PRIORITY_MOST, &error))) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	if (!request->priority && !request->run_at_us && !request->max_attempts) {
+		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "nothing to change: give priority, run_at_us or max_attempts");
+		return;
+	}
+	struct edit_call *c = edit_begin(s, call,
+	    &(struct change_request){STORE_UPDATE, request->ids, request->n_ids, request->filter, request->dry_run,
+	        request->run_at_us != 0});
+	if (!c)
+		return;
+	c->op.set_priority = request->priority != NULL;
+	c->op.priority = request->priority ? request->priority->value : 0;
+	c->op.run_at_us = request->run_at_us ? request->run_at_us : STORE_TIME_BEGIN;
+	c->op.max_attempts = (int32_t)request->max_attempts;
+	edit_tasks(s->core, &c->op);
+}

@@ -1,0 +1,10 @@
+/* Methods of TaskService that have files of their own: changes by hand (task_changes.c) and summaries (task_summaries.c). */
+#ifndef REEVE_MANAGER_SERVICE_TASK_METHODS_H
+#define REEVE_MANAGER_SERVICE_TASK_METHODS_H
+
+#include "common/rpc/server.h"
+
+rpc_method task_cancel, task_kill, task_retry, task_update;
+rpc_method task_errors, task_executions;
+
+#endif

@@ -1,0 +1,40 @@
+/* A filter as the parameters of a statement. */
+#include "manager/store/internal.h"
+
+static void text_or_null(struct params *p, const char *text)
+{
+	params_text(p, text && *text ? text : NULL);
+}
+
+static void number_or_null(struct params *p, int64_t number)
+{
+	if (number)
+		params_int8(p, number);
+	else
+		params_null(p);
+}
+
+void filter_params(struct params *p, const struct store_filter *filter)
+{
+	static const char *const names[] = {NULL, "queued", "executing", "failed", "completed", "dead", "cancelled"};
+	if (filter->statuses) {
+		params_array_begin(p, PARAMS_TEXT);
+		for (unsigned i = 1; i < sizeof names / sizeof *names; i++)
+			if (filter->statuses & 1U << i)
+				params_add_text(p, names[i]);
+		params_array_end(p);
+	} else {
+		params_null(p);
+	}
+	text_or_null(p, filter->queue);
+	text_or_null(p, filter->type);
+	text_or_null(p, filter->error);
+	text_or_null(p, filter->error_contains);
+	text_or_null(p, filter->error_code);
+	number_or_null(p, filter->older_ms);
+	number_or_null(p, filter->newer_ms);
+	number_or_null(p, filter->running_longer_ms);
+	number_or_null(p, filter->batch);
+	text_or_null(p, filter->key);
+	text_or_null(p, filter->source);
+}

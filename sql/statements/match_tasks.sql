@@ -1,0 +1,37 @@
+-- Tasks that match a filter and that a change can touch, by id. They are locked, and their conditions checked again on the
+-- locked rows, so that what was chosen stays so until the change is made. Ended ones are looked for only where their
+-- statuses are asked for.
+--   $1 statuses; each or null: $2 queue, $3 type, $4 error, $5 part of the error, $6 error code, $7 submitted at least so long
+--   ago in ms, $8 at most so long, $9 executing at least so long, $10 batch, $11 key, $12 source; $13 only ids above this,
+--   $14 how many, $15 which change: cancel, kill, retry or update
+with live as materialized (
+  select id from tasks
+  where id > $13 and status = any($1::text[])
+    and ($2::text is null or queue = $2) and ($3::text is null or type = $3)
+    and ($4::text is null or last_error = $4) and ($5::text is null or strpos(last_error, $5) > 0)
+    and ($6::text is null or error_code = $6)
+    and ($7::bigint is null or created <= clock_timestamp() - interval '1ms' * $7)
+    and ($8::bigint is null or created >= clock_timestamp() - interval '1ms' * $8)
+    and ($9::bigint is null or status = 'executing' and last_updated <= clock_timestamp() - interval '1ms' * $9)
+    and ($10::bigint is null or batch_id = $10) and ($11::text is null or key = $11)
+    and ($12::text is null or source = $12)
+    and case $15::text
+      when 'cancel' then cancel_requested_at is null
+      when 'kill' then stop_code is null
+      when 'retry' then cancel_requested_at is null and restart is distinct from '{}'
+        and (status <> 'queued' or held_run_at is null and run_at > clock_timestamp())
+      else true end
+  order by id limit $14::int for no key update),
+ ended as materialized (
+  select task_id as id from task_history
+  where task_id > $13 and status = any($1::text[]) and $1::text[] && '{completed,dead,cancelled}'
+    and ($2::text is null or queue = $2) and ($3::text is null or type = $3)
+    and ($4::text is null or last_error = $4) and ($5::text is null or strpos(last_error, $5) > 0)
+    and ($6::text is null or error_code = $6)
+    and ($7::bigint is null or created <= clock_timestamp() - interval '1ms' * $7)
+    and ($8::bigint is null or created >= clock_timestamp() - interval '1ms' * $8)
+    and $9::bigint is null
+    and ($10::bigint is null or batch_id = $10) and ($11::text is null or key = $11)
+    and ($12::text is null or source = $12)
+  order by task_id limit $14::int for update)
+select id from live union all select id from ended order by id limit $14::int
