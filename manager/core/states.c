@@ -44,6 +44,8 @@ const struct transition transitions[] = {
         "A cancel had been asked for, and the attempt ended in any way but well."},
     {STATE_EXECUTING, "end after a kill", STATE_DEAD, "dead", "end_attempts",
         "It was to end dead (`killed`, `queue_stopped`), and the attempt ended in any way but well."},
+    {STATE_EXECUTING, "end after a restart", STATE_QUEUED, "returned", "end_attempts",
+        "It was to be started again, and the attempt ended in any way but well; it does not count."},
     {STATE_EXECUTING, "complete after a newer version", STATE_QUEUED, "completed", "end_attempts",
         "A newer version was submitted while the attempt ran: the task runs once more, as that describes it."},
     {STATE_EXECUTING, "fail after a newer version", STATE_QUEUED, "failed", "end_attempts",
@@ -58,6 +60,8 @@ const struct transition transitions[] = {
         "The task waited to be tried again; it was to end dead."},
     {STATE_EXECUTING, "kill", STATE_EXECUTING, "kill_requested", "cancel_mark",
         "The worker is told to stop; unless the attempt ends well the task ends dead."},
+    {STATE_EXECUTING, "restart", STATE_EXECUTING, "restart_requested", "restart_mark",
+        "The worker is told to stop; unless the attempt ends well the task is started again."},
     {STATE_QUEUED, "newer version", STATE_QUEUED, "restarted", "submit_newer",
         "A newer version of the key's task was submitted: it is as that describes it."},
     {STATE_FAILED, "newer version", STATE_QUEUED, "restarted", "submit_newer",
@@ -110,6 +114,6 @@ void states_print(FILE *out)
 	    "\nFurther events in the audit change no state: `late_result` (a result came after its attempt's lock had "
 	    "been "
 	    "lost;\nnothing was changed) and `reclaimed` (beside `expired` and `lost`: why, with the worker's last heartbeat).\n"
-	    "Beside the end of an attempt after which a newer version runs stands `restarted`.\n",
+	    "Beside the end of an attempt after which a newer version runs, or the same once more, stands `restarted`.\n",
 	    out);
 }

@@ -181,6 +181,14 @@ bool kill_mark(PGconn *pg, const struct task *t)
 	return mark(pg, t, "killed");
 }
 
+bool restart_mark(PGconn *pg, const struct task *t)
+{
+	PGresult *result = RUN(pg, SQL_RESTART_MARK, text("{%s}", t->id), "tester");
+	bool marked = PQntuples(result) && !strcmp(PQgetvalue(result, 0, 3), "t");
+	PQclear(result);
+	return marked;
+}
+
 int submit_newer(PGconn *pg, const struct task *t)
 {
 	PGresult *result = RUN(pg, SQL_SUBMIT_NEWER, "{1}",

@@ -74,6 +74,9 @@ bool cancel_mark(PGconn *pg, const struct task *t);
 /* The same for an end as dead. */
 bool kill_mark(PGconn *pg, const struct task *t);
 
+/* Has it started again; whether it was marked now. */
+bool restart_mark(PGconn *pg, const struct task *t);
+
 /* Submits a version that is newer than any before; whether it was taken. */
 int submit_newer(PGconn *pg, const struct task *t);
 

@@ -27,6 +27,7 @@ struct event {
 	bool expires;
 	bool killed; /* it was to end dead before */
 	bool newer;  /* a newer version was submitted before */
+	bool again;  /* it was to be started again before */
 	bool marked; /* a cancel was asked for before */
 	bool third;  /* it has come twice before, in a row */
 	bool found;  /* no report says so: the manager has found it */
@@ -70,8 +71,17 @@ static const struct event events[] = {
     {.name = "fail after a newer version", .outcome = "cancelled", .newer = true},
     {.name = "fail after a newer version", .outcome = "lost", .newer = true, .found = true},
     {.name = "fail after a newer version", .outcome = "returned", .newer = true},
+    {.name = "complete", .again = true},
+    {.name = "end after a restart", .outcome = "cancelled", .again = true},
+    {.name = "end after a restart", .outcome = "failed", .again = true},
+    {.name = "end after a restart", .outcome = "failed", .last = true, .again = true},
+    {.name = "end after a restart", .outcome = "fatal", .again = true},
+    {.name = "end after a restart", .outcome = "lease_ended", .third = true, .again = true},
+    {.name = "end after a restart", .outcome = "expired", .expires = true, .again = true, .found = true},
+    {.name = "end after a restart", .outcome = "lost", .again = true, .found = true},
     {.name = "cancel"},
     {.name = "kill"},
+    {.name = "restart"},
     {.name = "newer version"},
     {.name = "retry by hand"},
     {.name = "update"},
@@ -105,6 +115,8 @@ static struct task reach(enum task_state state, const struct event *e, bool long
 			kill_mark(db, &t);
 		if (e->newer)
 			submit_newer(db, &t);
+		if (e->again)
+			restart_mark(db, &t);
 		if (e->third)
 			ask("update tasks set returns = 2 where id = %s returning 1", t.id);
 		break;
@@ -164,6 +176,8 @@ static const char *happen(struct task *t, const struct event *e, const char *tok
 		PQclear(result);
 		return did ? "update_tasks" : NULL;
 	}
+	if (!strcmp(e->name, "restart"))
+		return restart_mark(db, t) ? "restart_mark" : NULL;
 	if (!strcmp(e->name, "newer version"))
 		return *ask("select 1 from keys where key = '%s'", t->key) && submit_newer(db, t) ? "submit_newer" : NULL;
 	plainly(db, SQL_BEGIN);
@@ -230,6 +244,7 @@ static void check_ended_attempt(const struct task *t, const struct event *e, con
 	expect("the history",
 	    text("%s|%s|%s|%s|%s|%s", attempt, before->version, first, before->version, report,
 	        want->to == STATE_COMPLETED ? "well"
+	        : e->killed                 ? "enough"
 	                                    : text("%s-error", said)),
 	    ask("select concat_ws('|', attempt, token, first_started, started, by_report, "
 	        "case when status = 'completed' then result else coalesce(last_error, '') end) from task_history where "
@@ -275,7 +290,7 @@ static void check_transition(struct task *t, const struct event *e, const struct
 		        "a.worker_id = t.worker_id and t.worker_id = %s and a.task_ids = array[t.id] "
 		        "from tasks t join assignments a on a.id = t.assignment_id where t.id = %s",
 		        worker, t->id));
-	if (!strcmp(e->name, "cancel") || !strcmp(e->name, "kill"))
+	if (!strcmp(e->name, "cancel") || !strcmp(e->name, "kill") || !strcmp(e->name, "restart"))
 		expect("orders", text("%d", stays ? 1 : 0),
 		    ask("select count(*) from orders where task_id = %s and token = '%s' and worker_id = %s", t->id,
 		        t->version, worker));
@@ -302,13 +317,14 @@ static void check_transition(struct task *t, const struct event *e, const struct
 		expect("who asked for the cancel", asked, text("%.*s", (int)strlen(asked), added));
 		added = strchr(added, '\n') ? strchr(added, '\n') + 1 : "";
 	}
-	/* However the attempt ended before a newer version, the audit says how. */
-	const char *audited = !e->newer ? want->audit : strcmp(e->outcome, "cancelled") ? e->outcome : "returned";
+	/* However the attempt ended before a newer version or a restart, the audit says how. */
+	bool goes_on = e->outcome && (e->newer || e->again);
+	const char *audited = !goes_on ? want->audit : strcmp(e->outcome, "cancelled") ? e->outcome : "returned";
 	const char *event = text("%s %s ", audited, t->version), *more = strchr(added, '\n');
 	expect("the event in the audit", event, text("%.*s", (int)strlen(event), added));
 	bool told = e->outcome && (!strcmp(e->outcome, "expired") || !strcmp(e->outcome, "lost"));
 	const char *reclaimed = told ? text("reclaimed %s  ", t->version) : "";
-	const char *again = e->newer ? text("restarted %s  ", t->version) : "";
+	const char *again = goes_on ? text("restarted %s  ", t->version) : "";
 	expect("further events", text("%s%s%s", reclaimed, *reclaimed && *again ? "\n" : "", again), more ? more + 1 : "");
 }
 
@@ -390,7 +406,7 @@ int main(int argc, char **argv)
 	PGresult *result = RUN(db, SQL_ROUTES_FIND, "{q}", "{t}");
 	snprintf(route_id, sizeof route_id, "%s", PQgetvalue(result, 0, 0));
 	PQclear(result);
-	result = RUN(db, SQL_REGISTER, "w", "host", "1", "0", "4", "{q}", "{t}", "0", "-3600000"); /* so that claims expire as the tests want */
+	result = RUN(db, SQL_REGISTER, "w", "host", "1", "0", "4", "{q}", "{t}", "0", "-3600000", "f"); /* so that claims expire as the tests want */
 	snprintf(worker_id, sizeof worker_id, "%s", PQgetvalue(result, 0, 0));
 	PQclear(result);
 	worker = worker_id;
