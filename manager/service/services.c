@@ -1,6 +1,8 @@
 /* Where the services meet the server. */
 #include "manager/service/services.h"
 
+#include "manager/core/submit.h"
+
 #include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/batch.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
