@@ -294,8 +294,8 @@ static void report_start(struct role *role)
 		return;
 	}
 	add_texts(p, batch, is_completed, text_result);
-	add_texts(p, batch, is_completed, text_remark);
 	params_int4(p, role->store->options.history_days);
+	add_texts(p, batch, is_completed, text_remark);
 	role_run(role, SQL_COMPLETE, on_completed);
 }
 

@@ -1,10 +1,10 @@
 -- Ends attempts well: the task leaves `tasks` for the history, and its journal row's `open` is lowered. An attempt whose
 -- lock was lost does not match its token and is not in the answer.
 -- A task that is to be run again, because a newer version of it was submitted meanwhile, is left to end_attempts.
---   one element an attempt, in id order: $1 ids, $2 tokens, $3 results, $4 remarks; $5 days the history keeps them, if
---   their queue does not say
+--   one element an attempt, in id order: $1 ids, $2 tokens, $3 results; $4 days the history keeps them, if their queue
+--   does not say; $5 remarks or null
 with done as (
-  delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[]) u(id, token, result, said)
+  delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[], $5::text[]) u(id, token, result, said)
   where t.id = any(array[u.id]) and t.last_updated = u.token and t.status = 'executing'
     and (t.restart is null or t.restart = '{}')
   returning t.*, u.result, coalesce(u.said, t.remark) as said,
@@ -16,7 +16,7 @@ with done as (
     version)
   select (select (statement_timestamp() at time zone 'UTC')::date + 1) + case
       when (select exists (select from queues where keep_completed_days is not null))
-        then keep_days(queue, 'completed', $5::int) else $5::int end, id, route_id, priority, queue, type,
+        then keep_days(queue, 'completed', $4::int) else $4::int end, id, route_id, priority, queue, type,
     details, 'completed', run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id,
     assignment_id, last_updated, true, lane, batch_id, key, source, result, last_error, error_code,
     coalesce(first_started, last_updated), last_updated, created, ended, retry_policy, said, stack, version

@@ -13,14 +13,26 @@ set_up() {
 		insert into workers (name, host, pid) values ('w', 'h', 7)" >/dev/null
 }
 
+# As many parameters as the statement has: those that are not given are null.
+padded() { # NAME PARAMETER…
+	local name=$1 count list
+	shift
+	count=$(grep -v '^--' "$TOP/sql/statements/$name.sql" | grep -o '\$[0-9]*' | tr -d '$' | sort -n | tail -n 1)
+	list=$(printf ', %s' "$@")
+	while [ $# -lt "$count" ]; do
+		list="$list, null"
+		set -- "$@" null
+	done
+	echo "${list#, }"
+}
+
 # Runs a statement of the manager's with text parameters, each quoted already; NULL as null. Columns by |.
 run() { # NAME PARAMETER…
 	local name=$1 list
-	shift
-	list=$(printf ', %s' "$@")
+	list=$(padded "$@")
 	{
 		printf 'prepare s as\n%s;\n' "$(cat "$TOP/sql/statements/$name.sql")"
-		echo "execute s(${list#, });"
+		echo "execute s($list);"
 	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
 }
 
@@ -33,6 +45,10 @@ claim() { # ID WORKER FETCH: prints the ids won
 	local version
 	version=$(sql "select last_updated from tasks where id = $1")
 	run claim "'{$1}'" "'{\"$version\"}'" "'{1}'" "'{$2}'" "'{$3}'" 60000 | cut -d '|' -f 1
+}
+
+beat() { # '{SEQ}': a heartbeat of worker 1
+	run heartbeat "'{1}'" "$1" "'{running}'" "'{0}'" "'{0}'" "'{0}'"
 }
 
 token() { # ID
@@ -78,18 +94,18 @@ story_a_claim_needs_a_worker_that_is_not_lost() {
 
 story_heartbeats_only_go_forward_and_revive_nobody() {
 	set_up
-	expect_eq 1 "$(run heartbeat "'{1}'" "'{5}'")"
-	expect_eq '' "$(run heartbeat "'{1}'" "'{5}'")" 'doubled'
-	expect_eq '' "$(run heartbeat "'{1}'" "'{4}'")" 'late'
+	expect_eq 1 "$(beat "'{5}'")"
+	expect_eq '' "$(beat "'{5}'")" 'doubled'
+	expect_eq '' "$(beat "'{4}'")" 'late'
 	expect_eq 5 "$(sql 'select hb_seq from workers')"
 	lose 1
-	expect_eq '' "$(run heartbeat "'{1}'" "'{6}'")"
+	expect_eq '' "$(beat "'{6}'")"
 	expect_eq 't 5' "$(sql "select lost, hb_seq from workers" | tr '|' ' ')"
 }
 
 story_a_worker_that_moved_on_is_not_lost() {
 	set_up
-	run heartbeat "'{1}'" "'{5}'" >/dev/null
+	beat "'{5}'" >/dev/null
 	expect_eq '' "$(run worker_lose "'{1}'" "'{4}'" "'m'")"
 	expect_eq f "$(sql 'select lost from workers')"
 	expect_eq '1|w' "$(run worker_lose "'{1}'" "'{5}'" "'m'")"
@@ -104,7 +120,7 @@ story_a_heartbeat_under_way_forestalls_the_loss() {
 	set_up
 	(
 		printf 'prepare s as\n%s;\nbegin;\n' "$(cat "$TOP/sql/statements/heartbeat.sql")"
-		echo "execute s('{1}', '{5}');"
+		echo "execute s($(padded heartbeat "'{1}'" "'{5}'" "'{running}'" "'{0}'" "'{0}'" "'{0}'"));"
 		echo "select pg_sleep(1.5);"
 		echo 'commit;'
 	) | PGAPPNAME=beat "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve" >/dev/null &
@@ -269,7 +285,7 @@ story_no_attempt_expires_within_its_workers_lease() {
 story_a_name_is_one_living_workers() {
 	set_up
 	register() { # HOST PID PREVIOUS
-		run register "'w'" "'$1'" "$2" "'v'" 1 "'{}'" "'{}'" "$3" 15000
+		run register "'w'" "'$1'" "$2" "'v'" 1 "'{}'" "'{}'" "$3" 15000 false
 	}
 	expect_eq '|h|7' "$(register h 8 0)" 'another process'
 	expect_eq '|h|7' "$(register g 7 0)" 'another host'
@@ -296,7 +312,7 @@ story_of_two_that_register_at_once_one_gets_the_name() {
 		{
 			printf 'prepare l as\n%s;\nprepare s as\n%s;\nbegin;\n' "$(cat "$TOP/sql/statements/register_lock.sql")" \
 				"$(cat "$TOP/sql/statements/register.sql")"
-			echo "execute l('w'); execute s('w', '$1', 1, 'v', 1, '{}', '{}', 0, 15000); select pg_sleep($2); commit;"
+			echo "execute l('w'); execute s($(padded register "'w'" "'$1'" 1 "'v'" 1 "'{}'" "'{}'" 0 15000 false)); select pg_sleep($2); commit;"
 		} | PGAPPNAME=$1 "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
 	}
 	register_slowly first 1.5 >"$DIR/first" &
@@ -337,11 +353,10 @@ story_what_tells_of_an_earlier_commit_is_a_commit() {
 	sql "insert into requests (id, task_ids) values ('018f0000-0000-7000-8000-000000000001', '{1}')" >/dev/null
 	commits() { # NAME PARAMETER…: whether it has a transaction id, which a commit record follows
 		local name=$1 list
-		shift
-		list=$(printf ', %s' "$@")
+		list=$(padded "$@")
 		{
 			printf 'prepare s as\n%s;\nbegin;\n\\o /dev/null\n' "$(cat "$TOP/sql/statements/$name.sql")"
-			echo "execute s(${list#, });"
+			echo "execute s($list);"
 			printf '\\o\nselect pg_current_xact_id_if_assigned() is not null;\ncommit;\n'
 		} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
 	}

@@ -152,7 +152,7 @@ static void old_token_after_a_new_attempt(void)
 	end_attempt(db, &t, t.token, "lease_ended");
 	refresh(&again);
 	claim(&again, NULL, "0");
-	START(SQL_COMPLETE, text("{%s}", t.id), text("{%s}", t.token), "{stale}", "{NULL}", "30");
+	START(SQL_COMPLETE, text("{%s}", t.id), text("{%s}", t.token), "{stale}", "30", NULL);
 	expect("attempts ended", "0", text("%d", rows_of(let_go())));
 	expect_state(&t, "executing");
 	expect("attempts ended by the new token", "1", text("%d", complete(db, &again, again.token)));
@@ -198,7 +198,7 @@ static void completion_waits_for_a_newer_version(void)
 	struct task t = executing("0");
 	plainly(db, SQL_BEGIN);
 	expect("taken", "1", text("%d", submit_newer(db, &t)));
-	START(SQL_COMPLETE, text("{%s}", t.id), text("{%s}", t.token), "{well}", "{NULL}", "30");
+	START(SQL_COMPLETE, text("{%s}", t.id), text("{%s}", t.token), "{well}", "30", NULL);
 	expect("attempts ended well", "0", text("%d", rows_of(let_go())));
 	expect("attempts ended so that it runs again", "1", text("%d", end_attempt(db, &t, t.token, "completed")));
 	expect_state(&t, "queued");

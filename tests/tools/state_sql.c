@@ -152,7 +152,7 @@ int claim(struct task *t, const struct task *too, const char *buffer)
 
 int complete(PGconn *pg, const struct task *t, const char *token)
 {
-	return rows_of(RUN(pg, SQL_COMPLETE, text("{%s}", t->id), text("{%s}", token), "{well}", "{NULL}", "30"));
+	return rows_of(RUN(pg, SQL_COMPLETE, text("{%s}", t->id), text("{%s}", token), "{well}", "30", NULL));
 }
 
 int end_attempt(PGconn *pg, const struct task *t, const char *token, const char *outcome)
