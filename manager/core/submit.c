@@ -54,17 +54,18 @@ static void settle(const struct submit *s)
 		const struct store_made *m = &s->op.made[i];
 		const struct store_task *t = &s->tasks[i];
 		if (m->restarted) {
-			core->counters.restarted++;
+			core->counters.restarted += !m->recalled;
 			if (m->waits) {
 				window_note(core->window, m->route, m->priority, m->id, m->version, m->run_at_us, -1);
 				wakes_tell(core->wakes, m->route, m->priority, m->run_at_us);
 			}
-			continue;
+			if (!m->recalled)
+				continue;
 		}
 		if (!m->made) {
-			core->counters.duplicates++;
-			/* Made by an earlier copy of the call, whose manager may have died before it could tell anybody. */
-			if (!m->existing) {
+			core->counters.duplicates += !m->restarted;
+			/* By an earlier copy of the call, whose manager may have died before it could tell anybody. */
+			if (!m->existing || m->restarted) {
 				window_rewind(core->window, t->route, t->priority, STORE_TIME_BEGIN);
 				wakes_tell(core->wakes, t->route, t->priority, STORE_TIME_BEGIN);
 			}

@@ -1,6 +1,7 @@
 /*
  * Ending attempts. A batch of reports takes up to three statements, each its own transaction: those that completed, those
- * that did not, and the question about those whose lock was not there any more. Each can be asked for again.
+ * that did not, and the question about those whose lock was not there any more. Each can be asked for again; the first two
+ * are once, where something completed and neither of them took it.
  */
 #include "manager/store/internal.h"
 
@@ -37,6 +38,7 @@ struct entry {
 
 struct batch {
 	int count;             /* distinct attempts */
+	bool again;            /* the completed ones were given to complete.sql twice */
 	struct entry **sorted; /* those, by id and token; behind the entries in the same block */
 	struct entry entries[];
 };
@@ -143,15 +145,11 @@ static const char *text_stack(const struct store_result *r)
 
 static bool is_completed(const struct entry *e)
 {
-	return e->result->outcome == STORE_COMPLETED;
+	return e->result->outcome == STORE_COMPLETED && !e->settled;
 }
 
-/* Those that did not end well; and those that did, but not their tasks: a newer version is to be run, or the lock is lost. */
-static bool is_other(const struct entry *e)
-{
-	return !e->settled;
-}
-
+/* Of what is given to end_attempts: what did not end well; and what did, but not its task, because a newer version is to be
+ * run, or the lock is lost. */
 static bool is_open(const struct entry *e)
 {
 	return !e->settled;
@@ -195,6 +193,16 @@ void report_row_take(struct store_result *r, const PGresult *rows, int row)
 	r->batched = row_bool(rows, row, 7);
 }
 
+static bool has_attempts(const struct batch *batch, bool (*wanted)(const struct entry *))
+{
+	for (int i = 0; i < batch->count; i++)
+		if (wanted(batch->sorted[i]))
+			return true;
+	return false;
+}
+
+static void complete(struct role *role);
+
 static void on_ended(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -206,6 +214,12 @@ static void on_ended(void *arg, const struct conn_result *result)
 		report_row_take(e->result, result->rows, row);
 		e->settled = true;
 	}
+	/* A newer version that stood in the way of completing may have been cancelled between the two statements. */
+	if (!batch->again && has_attempts(batch, is_completed)) {
+		batch->again = true;
+		complete(role);
+		return;
+	}
 	ask_about_open(role);
 }
 
@@ -214,20 +228,20 @@ static void end_others(struct role *role)
 	struct batch *batch = role->state;
 	struct params *p = &role->params;
 	params_reset(p);
-	if (!add_attempts(p, batch, is_other)) {
+	if (!add_attempts(p, batch, is_open)) {
 		ask_about_open(role);
 		return;
 	}
-	add_texts(p, batch, is_other, text_outcome);
-	add_texts(p, batch, is_other, text_error);
-	add_texts(p, batch, is_other, text_code);
+	add_texts(p, batch, is_open, text_outcome);
+	add_texts(p, batch, is_open, text_error);
+	add_texts(p, batch, is_open, text_code);
 	params_bool(p, true);
 	params_int4(p, role->store->options.history_days);
-	add_texts(p, batch, is_other, text_remark);
-	add_texts(p, batch, is_other, text_stack);
+	add_texts(p, batch, is_open, text_remark);
+	add_texts(p, batch, is_open, text_stack);
 	params_array_begin(p, PARAMS_INT8);
 	for (int i = 0; i < batch->count; i++) {
-		if (!is_other(batch->sorted[i]))
+		if (!is_open(batch->sorted[i]))
 			continue;
 		if (batch->sorted[i]->result->retry_in_ms)
 			params_add_int8(p, batch->sorted[i]->result->retry_in_ms);
@@ -235,7 +249,7 @@ static void end_others(struct role *role)
 			params_add_null(p);
 	}
 	params_array_end(p);
-	add_texts(p, batch, is_other, text_result);
+	add_texts(p, batch, is_open, text_result);
 	role_run(role, SQL_END_ATTEMPTS, on_ended);
 }
 
@@ -253,6 +267,21 @@ static void on_completed(void *arg, const struct conn_result *result)
 		e->settled = true;
 	}
 	end_others(role);
+}
+
+static void complete(struct role *role)
+{
+	struct batch *batch = role->state;
+	struct params *p = &role->params;
+	params_reset(p);
+	if (!add_attempts(p, batch, is_completed)) {
+		end_others(role);
+		return;
+	}
+	add_texts(p, batch, is_completed, text_result);
+	params_int4(p, role->store->options.history_days);
+	add_texts(p, batch, is_completed, text_remark);
+	role_run(role, SQL_COMPLETE, on_completed);
 }
 
 /* Leaves one of each attempt in `sorted`, its copies chained to it. */
@@ -288,15 +317,7 @@ static void report_start(struct role *role)
 	}
 	qsort(batch->sorted, (size_t)n, sizeof *batch->sorted, by_attempt);
 	chain_copies(batch, n);
-	struct params *p = &role->params;
-	if (!add_attempts(p, batch, is_completed)) {
-		end_others(role);
-		return;
-	}
-	add_texts(p, batch, is_completed, text_result);
-	params_int4(p, role->store->options.history_days);
-	add_texts(p, batch, is_completed, text_remark);
-	role_run(role, SQL_COMPLETE, on_completed);
+	complete(role);
 }
 
 void store_report(struct store *store, struct store_report *op)

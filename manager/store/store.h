@@ -70,6 +70,7 @@ struct store_made {
 	bool made;              /* by this very operation: version and run_at_us are there */
 	bool restarted;         /* existing, and run again, its version being newer */
 	bool waits;             /* restarted, and not executing now: all that follows is there */
+	bool recalled;          /* answered as an earlier copy of the call was: nothing else is known */
 	int64_t version, run_at_us;
 	int route;
 	int32_t priority;

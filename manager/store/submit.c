@@ -48,16 +48,19 @@ static void on_recalled(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	for (int row = 0; row < PQntuples(result->rows); row++) {
 		struct store_submit *op = BATCH_OP(role, struct store_submit, row_int8(result->rows, row, 0) - 1);
-		const char *ids = NULL, *existing = NULL;
+		const char *ids = NULL, *existing = NULL, *restarted = NULL;
 		int n = row_array(result->rows, row, 1, &ids), flags = row_array(result->rows, row, 2, &existing);
+		int more_flags = row_array(result->rows, row, 5, &restarted);
 		op->made_count = strcmp(row_text(result->rows, row, 3), "submit") ? 0 : n; /* 0: it was another call's */
 		for (int i = 0; i < n && i < op->count; i++) {
 			int length;
 			uint64_t id;
 			memcpy(&id, row_array_next(&ids, &length), 8);
-			op->made[i] = (struct store_made){.id = (int64_t)be64toh(id)};
+			op->made[i] = (struct store_made){.id = (int64_t)be64toh(id), .recalled = true};
 			if (i < flags)
 				op->made[i].existing = *row_array_next(&existing, &length) != 0;
+			if (i < more_flags)
+				op->made[i].restarted = *row_array_next(&restarted, &length) != 0;
 		}
 	}
 	commit(role);
@@ -98,7 +101,7 @@ static void amend(struct role *role)
 	for (int i = 0; i < role->count; i++)
 		params_add_uuid(p, BATCH_OP(role, struct store_submit, i)->request_id);
 	params_array_end(p);
-	for (int column = 0; column < 3; column++) {
+	for (int column = 0; column < 4; column++) {
 		params_array_begin(p, column == 0 ? PARAMS_INT4 : column == 1 ? PARAMS_INT8 : PARAMS_BOOL);
 		for (int i = 0; i < role->count; i++) {
 			struct store_submit *op = BATCH_OP(role, struct store_submit, i);
@@ -108,7 +111,7 @@ static void amend(struct role *role)
 				else if (column == 1)
 					params_add_int8(p, op->made[k].id);
 				else
-					params_add_bool(p, op->made[k].existing);
+					params_add_bool(p, column == 2 ? op->made[k].existing : op->made[k].restarted);
 			}
 		}
 		params_array_end(p);
@@ -216,10 +219,6 @@ static void see_to_versions(struct role *role)
 		amend(role);
 		return;
 	}
-	params_array_begin(&role->params, PARAMS_INT8);
-	for (int i = 1; i <= versioned; i++)
-		params_add_int8(&role->params, i);
-	params_array_end(&role->params);
 	params_array_begin(&role->params, PARAMS_TEXT);
 	each_loser(role, versioned_spec, &role->params);
 	params_array_end(&role->params);
@@ -409,6 +408,10 @@ static void on_recalled_first(void *arg, const struct conn_result *result)
 	params_array_begin(&role->params, PARAMS_INT8);
 	for (int k = 0; k < op->count; k++)
 		add_int8_or_null(&role->params, op->tasks[k].batch);
+	params_array_end(&role->params);
+	params_array_begin(&role->params, PARAMS_TEXT);
+	for (int k = 0; k < op->count; k++)
+		params_add_text(&role->params, op->tasks[k].task_version ? op->tasks[k].key : NULL);
 	params_array_end(&role->params);
 	role_run(role, SQL_SUBMIT_BATCHES, on_batches);
 }

@@ -28,6 +28,9 @@ alter table task_attempts
   add column remark text,
   add column stack text;
 
+-- For a submit with versions: which of its tasks were run again.
+alter table requests add column restarted boolean[] not null default '{}';
+
 -- The version of a keyed task, null if it was submitted without one. Such a key is kept for a year after its last submit.
 alter table keys add column version bigint;
 
@@ -248,16 +251,31 @@ create view all_tasks as
     last_updated, null, false, lane, batch_id, route_id, remark, stack, version
   from task_history;
 
+-- Locks the tasks of keys, live or ended, in id order, then the keys: the order of whatever ends a task, or starts an ended one
+-- again. What a task becomes between being found and being locked is seen by whoever looks at it afterwards.
+create function lock_keyed(in_queues text[], wanted text[]) returns void language plpgsql as $$
+declare
+  owners bigint[] := array(select k.task_id from unnest(in_queues, wanted) u(queue, key)
+    join keys k on k.queue = u.queue and k.key = u.key);
+begin
+  perform from tasks where id = any(owners) order by id for no key update;
+  perform from task_history where task_id = any(owners) order by task_id for update;
+  perform from keys k join unnest(in_queues, wanted) u(queue, key) on k.queue = u.queue and k.key = u.key
+    order by k.queue, k.key for update of k;
+end $$;
+
 -- What a submit has to know before it makes tasks of batches, or of queues that are more than a name: element by element the
 -- batch each task is in, and whether the task is held until that has begun. Opens implicit batches, starts stopped queues.
 -- The rows stay locked until the tasks are made: queues by name, then batches by id. $1 queues, $2 batches asked for or null.
-create function submit_batches(in_queues text[], in_batches bigint[]) returns table (n bigint, batch_id bigint, held boolean)
-language plpgsql as $$
+-- Before them those of tasks that are submitted with versions: $3 their keys.
+create function submit_batches(in_queues text[], in_batches bigint[], versioned text[])
+returns table (n bigint, batch_id bigint, held boolean) language plpgsql as $$
 declare
   q queues;
   b batches;
   wrong record;
 begin
+  perform lock_keyed(in_queues, versioned);
   for q in select * from queues where name = any(in_queues) order by name for no key update loop
     if q.state = 'stopping' then
       raise exception using errcode = 'RV503', message = format('queue "%s" is being stopped; try again', q.name);
@@ -302,10 +320,8 @@ begin
     order by u.n;
 end $$;
 
--- A submit with a version met its key. If the version is newer than the key's, the key's task is run again as `spec` (a row of
--- tasks as JSON) describes it: at once if it waits or has ended, after its end if it executes. Takes the key's row, then the
--- task's. Answers the task's id; whether it is run again; and if it waits now, its route, priority, version and due time.
-create function submit_newer(spec jsonb) returns table (id bigint, restarted boolean, route_id int, priority int,
+-- One of submit_newer's: its key and task are locked.
+create function submit_newer_one(spec jsonb) returns table (id bigint, restarted boolean, route_id int, priority int,
   version timestamptz, run_at timestamptz)
 language plpgsql as $$
 #variable_conflict use_column
@@ -317,7 +333,7 @@ declare
   moment timestamptz := clock_timestamp();
   due timestamptz := greatest(to_timestamp((spec ->> 'run_at_us')::float8 / 1000000), moment) + interval '1ms' * (spec ->> 'delay_ms')::bigint;
 begin
-  select * into k from keys where queue = spec ->> 'queue' and key = spec ->> 'key' for update;
+  select * into k from keys where queue = spec ->> 'queue' and key = spec ->> 'key';
   if not found then
     raise exception using errcode = '40001', message = 'a key expired meanwhile';
   end if;
@@ -380,4 +396,21 @@ begin
   insert into task_events (task_id, version, event, actor, note)
     values (t.id, t.last_updated, 'restarted', spec ->> 'source', format('version %s', newer));
   return query select t.id, true, t.route_id, t.priority, t.last_updated, t.run_at;
+end $$;
+
+-- Submits with versions met their keys; `specs` are rows of tasks as JSON. If a version is newer than the key's, the key's task
+-- is run again as its spec describes it: at once if it waits or has ended, after its end if it executes. Answers for each its
+-- place, the task's id, whether it is run again, and if it waits now, its route, priority, version and due time.
+create function submit_newer(specs jsonb[]) returns table (n bigint, id bigint, restarted boolean, route_id int, priority int,
+  version timestamptz, run_at timestamptz)
+language plpgsql as $$
+declare
+  spec jsonb;
+begin
+  perform lock_keyed(array(select s ->> 'queue' from unnest(specs) s), array(select s ->> 'key' from unnest(specs) s));
+  for n, spec in select u.place, u.s from unnest(specs) with ordinality u(s, place)
+    order by u.s ->> 'queue', u.s ->> 'key', u.place
+  loop
+    return query select n, r.* from submit_newer_one(spec) r;
+  end loop;
 end $$;

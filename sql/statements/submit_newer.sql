@@ -1,6 +1,2 @@
--- After a submit that met taken keys: those with a version, in the order of their keys. A newer one runs its task again.
---   one element a task: $1 its place, $2 its row as JSON
-select u.n, r.id, r.restarted, r.route_id, r.priority, r.version, r.run_at
-from (select * from unnest($1::bigint[], $2::text[]) v(n, spec) order by v.spec::jsonb ->> 'queue', v.spec::jsonb ->> 'key', v.n) u
-cross join lateral submit_newer(u.spec::jsonb) r
-order by u.n
+-- After a submit that met taken keys: those with a version. A newer one runs its task again. $1 their rows as JSON.
+select n, id, restarted, route_id, priority, version, run_at from submit_newer($1::text[]::jsonb[]) order by n

@@ -216,7 +216,7 @@ static void newer_version_waits_for_a_completion(void)
 	                        "\\\"route_id\\\": %s, \\\"max_attempts\\\": 5, \\\"timeout_ms\\\": 60000, "
 	                        "\\\"retry_base_ms\\\": 1000, \\\"retry_max_ms\\\": 60000, \\\"source\\\": \\\"tester\\\"}\"}",
 	    t.key, route);
-	START(SQL_SUBMIT_NEWER, "{1}", spec);
+	START(SQL_SUBMIT_NEWER, spec);
 	expect("taken", "1", text("%d", rows_of(let_go())));
 	expect_state(&t, "queued");
 	expect("what it is now", "newer", ask("select details from tasks where id = %s", t.id));

@@ -191,7 +191,7 @@ bool restart_mark(PGconn *pg, const struct task *t)
 
 int submit_newer(PGconn *pg, const struct task *t)
 {
-	PGresult *result = RUN(pg, SQL_SUBMIT_NEWER, "{1}",
+	PGresult *result = RUN(pg, SQL_SUBMIT_NEWER,
 	    text("{\"{\\\"queue\\\": \\\"q\\\", \\\"key\\\": \\\"%s\\\", \\\"type\\\": \\\"t\\\", \\\"details\\\": "
 	         "\\\"newer\\\", \\\"version\\\": %d, \\\"delay_ms\\\": 0, \\\"priority\\\": 3, \\\"route_id\\\": %s, "
 	         "\\\"max_attempts\\\": 6, \\\"timeout_ms\\\": 60000, \\\"retry_base_ms\\\": 1000, \\\"retry_max_ms\\\": "
