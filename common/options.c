@@ -104,11 +104,12 @@ static const char *takes(const struct option_spec *spec, char *out, size_t size)
 	    [OPTION_INTEGER] = "a whole number",
 	    [OPTION_DURATION] = "a duration like 250ms, 5s, 1m30s or 2h",
 	    [OPTION_SIZE] = "a size like 512, 64KiB or 1MiB",
+	    [OPTION_LIST] = "names separated by commas",
 	    [OPTION_TIME] = "a time like 2026-01-14T08:00:00Z, \"2026-01-14 08:00\", now, +5m or \"5m ago\"",
 	};
 	char low[64], high[64];
 
-	if (spec->type == OPTION_TEXT && spec->argument)
+	if ((spec->type == OPTION_TEXT || spec->type == OPTION_LIST) && spec->argument)
 		snprintf(out, size, "it takes %s", spec->argument);
 	else if (spec->min == 0 && spec->max == 0)
 		snprintf(out, size, "it takes %s", kinds[spec->type]);
@@ -155,6 +156,30 @@ static const char *parse_number(const struct option_spec *spec, const char *text
 	}
 }
 
+/* Adds what stands between the commas; blanks around a name do not belong to it. False: a name is empty. */
+static bool add_names(struct option_list *list, const char *text)
+{
+	for (const char *at = text;; at++) {
+		size_t length = strcspn(at, ","), blanks = strspn(at, " \t");
+		const char *end = at + length;
+
+		at += blanks < length ? blanks : length;
+		while (end > at && (end[-1] == ' ' || end[-1] == '\t'))
+			end--;
+		if (end == at)
+			return false;
+		char *name = strndup(at, (size_t)(end - at));
+		list->items = realloc(list->items, (list->count + 1) * sizeof *list->items);
+		if (!name || !list->items)
+			abort();
+		list->items[list->count++] = keep(name);
+		free(name);
+		at += strcspn(at, ",");
+		if (!*at)
+			return true;
+	}
+}
+
 /* Checks `text` and stores it. `where` names the option as its user wrote it. */
 static bool set_value(const struct option_spec *spec, void *target, const char *where, const char *text,
     struct reeve_error *error)
@@ -168,6 +193,8 @@ static bool set_value(const struct option_spec *spec, void *target, const char *
 		memcpy(field, &text, sizeof text);
 		return true;
 	}
+	if (spec->type == OPTION_LIST)
+		return add_names(field, text) || complain(error, spec, where, text, "holds an empty name");
 	if (spec->type == OPTION_FLAG) {
 		if (!flag_parse(text, &flag))
 			return complain(error, spec, where, text, "is neither yes nor no");

@@ -20,6 +20,12 @@ enum option_type {
 	OPTION_DURATION, /* int64_t milliseconds, between min and max */
 	OPTION_SIZE,     /* int64_t bytes, "64KiB", "1MiB", between min and max */
 	OPTION_TIME,     /* int64_t microseconds since 1970 */
+	OPTION_LIST,     /* struct option_list: names separated by commas, and the option may be given several times */
+};
+
+struct option_list {
+	size_t count;
+	const char **items; /* kept until exit */
 };
 
 struct option_spec {

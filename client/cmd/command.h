@@ -67,6 +67,11 @@ int command_retry(int argc, char **argv);
 int command_update(int argc, char **argv);
 int command_queues(int argc, char **argv);
 int command_workers(int argc, char **argv);
+int command_worker(int argc, char **argv);
+int command_scale(int argc, char **argv);
+int command_fetch(int argc, char **argv);
+int command_report(int argc, char **argv);
+int command_extend(int argc, char **argv);
 int command_stats(int argc, char **argv);
 int command_dev(int argc, char **argv);
 

@@ -121,14 +121,15 @@ static const struct option_table workers_table = {
     .program = "reeve workers",
     .usage = "[--all] [--json]",
     .summary =
-        "Shows the workers: how many handlers each runs at once, how many tasks it holds, when it was last heard "
+        "Shows the workers: whether each is running, paused or draining and since when, how many handlers it runs at "
+        "once, how many tasks it holds, has completed and has failed, how long it has been up, when it was last heard "
         "of, and what it serves.",
     .specs = workers_specs,
 };
 
 static const struct column worker_columns[] = {{"ID", COLUMN_NUMBER}, {"NAME", COLUMN_TEXT}, {"STATE", COLUMN_WORD},
-    {"SLOTS", COLUMN_NUMBER}, {"HOLDS", COLUMN_NUMBER}, {"SINCE", COLUMN_NUMBER}, {"HEARD", COLUMN_NUMBER},
-    {"QUEUES", COLUMN_TEXT}, {"TYPES", COLUMN_TEXT}, {"VERSION", COLUMN_WORD}, {0}};
+    {"DOING", COLUMN_WORD}, {"SINCE", COLUMN_NUMBER}, {"SLOTS", COLUMN_NUMBER}, {"HOLDS", COLUMN_NUMBER},
+    {"OK", COLUMN_NUMBER}, {"FAILED", COLUMN_NUMBER}, {"UP", COLUMN_NUMBER}, {"HEARD", COLUMN_NUMBER}, {"QUEUES", COLUMN_TEXT}, {"TYPES", COLUMN_TEXT}, {"VERSION", COLUMN_WORD}, {0}};
 
 /* "a,b,c", or "all". free() it. */
 static char *join(const char *const *names, size_t count)
@@ -164,10 +165,15 @@ static void print_workers(const struct reeve_workers *workers, int64_t now_us)
 		table_number(table, worker->incarnation);
 		table_text(table, worker->name);
 		table_coloured(table, worker->state, colour);
+		table_coloured(table, worker->by_hand ? "by hand" : worker->doing,
+		    strcmp(worker->doing, "running") == 0 ? "" : "\x1b[33m");
+		table_text(table, worker->by_hand ? "" : terminal_age(now_us, worker->doing_since_us, age, sizeof age));
 		table_number(table, worker->concurrency);
 		table_number(table, worker->holding);
+		table_number(table, worker->succeeded);
+		table_number(table, worker->failed);
 		table_text(table, terminal_age(now_us, worker->registered_us, age, sizeof age));
-		table_text(table, terminal_age(now_us, worker->heartbeat_us, age, sizeof age));
+		table_text(table, worker->by_hand ? "" : terminal_age(now_us, worker->heartbeat_us, age, sizeof age));
 		table_text(table, queues);
 		table_text(table, types);
 		table_text(table, worker->version);

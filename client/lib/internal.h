@@ -12,6 +12,7 @@
 #include <reeve/client.h>
 #include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
+#include <reeve/v1/worker.pb-c.h>
 #include <stdatomic.h>
 
 struct reeve_client {

@@ -162,6 +162,11 @@ struct reeve_workers *reeve_workers(struct reeve_client *client, bool all, struc
 		    .registered_us = message->registered_us,
 		    .heartbeat_us = message->heartbeat_us,
 		    .version = message->version,
+		    .doing = message->doing,
+		    .doing_since_us = message->doing_since_us,
+		    .succeeded = message->succeeded,
+		    .failed = message->failed,
+		    .by_hand = message->by_hand,
 		    .wire = message,
 		};
 	}

@@ -305,6 +305,11 @@ int64_t rpc_client_now_ms(struct rpc_client *client)
 	return now_ms;
 }
 
+const char *rpc_client_actor(const struct rpc_client *client)
+{
+	return client->actor;
+}
+
 uint32_t rpc_client_max_details(struct rpc_client *client)
 {
 	uint32_t bytes;

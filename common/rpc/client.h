@@ -73,6 +73,9 @@ ProtobufCMessage *rpc_client_call(struct rpc_client *client, const ProtobufCServ
 /* True if some manager is alive by its ping, waiting up to `wait_ms` for the first one. */
 bool rpc_client_alive(struct rpc_client *client, int64_t wait_ms);
 
+/* How the client names its caller in the audit. Lives as long as the client. */
+const char *rpc_client_actor(const struct rpc_client *client);
+
 /* The managers' time in milliseconds since 1970, from the last ping plus the monotonic clock; before any ping, this
  * machine's. For request ids. */
 int64_t rpc_client_now_ms(struct rpc_client *client);

@@ -200,7 +200,7 @@ story_options_stand_before_or_after_the_subcommand() {
 	expect_eq "$id" "$(env REEVE_MANAGER=tcp://127.0.0.1:1 "$REEVE_BIN/reeve" --manager="$REEVE_MANAGER" show --json "$id" | jq .id)"
 	# One of several that is there is enough.
 	expect_eq "$id" "$(reeve show "$id" --json --manager "tcp://127.0.0.1:$(free_port),$REEVE_MANAGER" | jq .id)"
-	for command in submit wait show list audit cancel retry update queues workers stats dev; do
+	for command in submit wait show list audit cancel retry update queues workers worker scale fetch report extend stats dev; do
 		expect_match "reeve $command" "$(reeve "$command" --help)"
 		expect_match "$command" "$(reeve --help)"
 	done

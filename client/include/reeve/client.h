@@ -392,6 +392,10 @@ struct reeve_worker_info {
 	int64_t registered_us;
 	int64_t heartbeat_us;      /* its last */
 	const char *version;
+	const char *doing;         /* "running", "paused", "draining": what it says of itself */
+	int64_t doing_since_us;
+	int64_t succeeded, failed; /* attempts that it completed, and those that failed with it */
+	bool by_hand;              /* somebody who pulls tasks by hand: no heartbeats come */
 	const void *wire;
 };
 
@@ -403,6 +407,103 @@ struct reeve_workers {
 /* Reads the workers; `all`: also those that are gone. reeve_workers_free() them. */
 struct reeve_workers *reeve_workers(struct reeve_client *client, bool all, struct reeve_failure *failure);
 void reeve_workers_free(struct reeve_workers *workers);
+
+/*
+ * Control of workers. An order stands for as long as the worker's registration: it comes with every answer to a heartbeat,
+ * whichever manager gives that, until it is taken back. A worker that registers anew (because it was started again, or
+ * counted as lost) knows of none.
+ */
+
+enum reeve_worker_action {
+	REEVE_WORKER_DRAIN = 1,  /* take no more tasks, finish those that run, end */
+	REEVE_WORKER_PAUSE = 2,  /* take no more tasks for now; those that run finish */
+	REEVE_WORKER_RESUME = 3, /* take tasks again */
+	REEVE_WORKER_STOP = 4,   /* take no more tasks, give back those that run, end */
+	REEVE_WORKER_SCALE = 5,  /* run so many handlers at once from now on */
+};
+
+struct reeve_names {
+	size_t count;
+	const char *const *names;
+	const void *wire;
+};
+
+/* Orders something of the living worker of this name, or of all (NULL). `concurrency`: for REEVE_WORKER_SCALE, 1 to 10,000;
+ * else 0. Answers whom it was told; reeve_names_free() them. REEVE_NOT_FOUND: no such worker is alive. */
+struct reeve_names *reeve_control_workers(struct reeve_client *client, const char *name,
+    enum reeve_worker_action action, uint32_t concurrency, struct reeve_failure *failure);
+void reeve_names_free(struct reeve_names *names);
+
+/*
+ * Pulling by hand: taking tasks without being a worker. What was taken is nobody else's until it is reported, or its time
+ * (the task's time-out and a few seconds, or what reeve_extend has made of it) is over; no heartbeats are needed.
+ */
+
+struct reeve_fetch {
+	const char *name;           /* who pulls, for the audit; NULL: user@host */
+	size_t n_queues;
+	const char *const *queues;  /* none: all */
+	size_t n_types;
+	const char *const *types;   /* none: all */
+	size_t n_exclude;
+	const int64_t *exclude;     /* tasks that are not wanted, up to 1,000 */
+	uint32_t most;              /* so many at most, up to 10,000; 0: 1 */
+	int64_t wait_ms;            /* how long to wait for the first; 0: only look */
+};
+
+struct reeve_taken {
+	int64_t id;
+	int64_t token;              /* names this attempt together with the id: whoever has it may report or extend */
+	const char *queue;
+	const char *type;
+	const char *details;
+	const char *key;            /* or "" */
+	uint32_t attempt;           /* from 1 */
+	uint32_t max_attempts;
+	int64_t timeout_ms;
+	int64_t expires_in_ms;      /* lost so long after the call returned */
+	const void *wire;
+};
+
+struct reeve_taken_list {
+	int64_t incarnation;        /* as what they were taken */
+	size_t count;               /* 0: there was nothing in time */
+	struct reeve_taken *tasks;
+};
+
+/* Takes tasks, by their priorities, as a worker would be given them. No two callers are given the same attempt. NULL: *failure
+ * says why; what was taken by a call whose answer was lost comes back when its time is over. reeve_taken_free() them. */
+struct reeve_taken_list *reeve_fetch(
+    struct reeve_client *client, const struct reeve_fetch *fetch, struct reeve_failure *failure);
+void reeve_taken_free(struct reeve_taken_list *list);
+
+enum reeve_outcome_kind {
+	REEVE_OUTCOME_COMPLETED = 1, /* well, with a result */
+	REEVE_OUTCOME_FAILED = 2,    /* badly; try again later */
+	REEVE_OUTCOME_FATAL = 3,     /* badly; never try again */
+	REEVE_OUTCOME_RETURNED = 4,  /* given back: costs no attempt, due at once */
+};
+
+struct reeve_report {
+	int64_t id, token;          /* the attempt */
+	enum reeve_outcome_kind outcome;
+	const char *result;         /* completed; NULL: "" */
+	const char *error;          /* else: what went wrong; NULL: "" */
+	const char *error_code;     /* a short word for it, up to 255 bytes; NULL: none */
+	const char *remark;         /* kept with the task; NULL: none */
+	const char *stack;          /* a stack trace; NULL: none */
+	int64_t retry_in_ms;        /* failed: try again after so long; 0: as the task's policy says */
+};
+
+/* Says how an attempt ended. True: that is committed, by this call or an earlier copy of it. REEVE_FAILED_PRECONDITION: the
+ * token does not hold the task (any more); nothing was changed, and the audit says so. REEVE_INVALID_ARGUMENT: the result is
+ * wrong; if it is too long the attempt was ended as fatal, and the message says so. */
+bool reeve_report(struct reeve_client *client, const struct reeve_report *report, struct reeve_failure *failure);
+
+/* Lets an attempt take so much longer from now. *run_ms (NULL: not wanted): how long it may, less than asked where the manager's
+ * bound comes first; *expires_in_ms (likewise): when it is lost. REEVE_FAILED_PRECONDITION: the token does not hold the task. */
+bool reeve_extend(struct reeve_client *client, int64_t id, int64_t token, int64_t by_ms, int64_t *run_ms,
+    int64_t *expires_in_ms, struct reeve_failure *failure);
 
 struct reeve_counter {
 	const char *name;

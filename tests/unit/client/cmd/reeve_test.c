@@ -333,7 +333,7 @@ Test(reeve, states_are_shown)
 Test(reeve, options_stand_anywhere_and_help_is_everywhere)
 {
 	static const char *const names[] = {"submit", "wait", "show", "list", "audit", "cancel", "retry", "update",
-	    "queues", "workers", "stats", "dev"};
+	    "queues", "workers", "worker", "scale", "fetch", "report", "extend", "stats", "dev"};
 	char usage[64];
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

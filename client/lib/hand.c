@@ -1,0 +1,240 @@
+/*
+ * Pulling by hand. A fetch registers an incarnation for itself, which is told never to send heartbeats, and lets it stand if
+ * it was given something: the journal has those tasks under it, and the manager forgets it some time after they have ended.
+ * A report and an extension need only the token.
+ */
+#include "client/lib/internal.h"
+
+#include "common/clock.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	PARK_MS = 10000,   /* a Fetch is parked so long, and then sent anew */
+	ANSWER_MS = 10000, /* how long its answer may take beyond that */
+};
+
+static ProtobufCMessage *ask(struct reeve_client *client, const char *method, ProtobufCMessage *request,
+    int64_t timeout_ms, struct reeve_failure *failure)
+{
+	return client_call(client, &reeve__v1__worker_service__descriptor, method, request, NULL, timeout_ms, failure);
+}
+
+/* The incarnation, 0: *failure says why there is none. */
+static int64_t come(struct reeve_client *client, const char *name, struct reeve_failure *failure)
+{
+	Reeve__V1__RegisterRequest request = REEVE__V1__REGISTER_REQUEST__INIT;
+	Reeve__V1__RegisterResponse *response;
+	char host[256] = "";
+	int64_t incarnation;
+
+	gethostname(host, sizeof host - 1);
+	request.name = (char *)(name ? name : rpc_client_actor(client->rpc));
+	request.host = host;
+	request.pid = getpid();
+	request.concurrency = 1;
+	request.version = (char *)REEVE_VERSION;
+	request.by_hand = true;
+	response = (Reeve__V1__RegisterResponse *)ask(client, "Register", &request.base, 0, failure);
+	if (!response)
+		return 0;
+	incarnation = response->incarnation;
+	reeve__v1__register_response__free_unpacked(response, NULL);
+	return incarnation;
+}
+
+/* It holds nothing. That it could not be said is no harm: the managers forget it by themselves. */
+static void go(struct reeve_client *client, int64_t incarnation)
+{
+	Reeve__V1__LeaveRequest request = REEVE__V1__LEAVE_REQUEST__INIT;
+	ProtobufCMessage *response;
+
+	request.incarnation = incarnation;
+	request.reason = (char *)"by hand; nothing was taken";
+	response = ask(client, "Leave", &request.base, 0, NULL);
+	if (response)
+		protobuf_c_message_free_unpacked(response, NULL);
+}
+
+struct taken_result {
+	struct reeve_taken_list list;
+	Reeve__V1__FetchResponse *response;
+};
+
+static struct reeve_taken_list *make_result(int64_t incarnation, Reeve__V1__FetchResponse *response)
+{
+	struct taken_result *result = allocate(1, sizeof *result);
+
+	result->response = response;
+	result->list.incarnation = incarnation;
+	result->list.count = response->n_assignments;
+	result->list.tasks = allocate(response->n_assignments, sizeof *result->list.tasks);
+	for (size_t i = 0; i < response->n_assignments; i++) {
+		const Reeve__V1__Assignment *message = response->assignments[i];
+
+		result->list.tasks[i] = (struct reeve_taken){
+		    .id = message->task_id,
+		    .token = message->token,
+		    .queue = message->queue,
+		    .type = message->type,
+		    .details = message->details,
+		    .key = message->key,
+		    .attempt = message->attempt,
+		    .max_attempts = message->max_attempts,
+		    .timeout_ms = message->timeout_ms,
+		    .expires_in_ms = message->expires_in_ms,
+		    .wire = message,
+		};
+	}
+	return &result->list;
+}
+
+/* Sends Fetches until one is answered with tasks or the time is over. How long an attempt has left is told by the manager from
+ * its claim on, which was not before the Fetch was sent and had been parked so long. */
+static Reeve__V1__FetchResponse *fetch_until(struct reeve_client *client, const struct reeve_fetch *fetch,
+    int64_t incarnation, struct reeve_failure *failure)
+{
+	Reeve__V1__FetchRequest request = REEVE__V1__FETCH_REQUEST__INIT;
+	int64_t end_ms = clock_monotonic_ms() + fetch->wait_ms;
+
+	request.incarnation = incarnation;
+	request.slots = fetch->most ? fetch->most : 1;
+	request.n_queues = fetch->n_queues;
+	request.queues = (char **)fetch->queues;
+	request.n_types = fetch->n_types;
+	request.types = (char **)fetch->types;
+	request.n_exclude_ids = fetch->n_exclude;
+	request.exclude_ids = (int64_t *)fetch->exclude;
+	/* The call may come to several managers: each asks the journal first what this Fetch was given already. */
+	request.again = true;
+	for (;;) {
+		int64_t sent_ms = clock_monotonic_ms();
+		int64_t left_ms = end_ms > sent_ms ? end_ms - sent_ms : 0;
+		Reeve__V1__FetchResponse *response;
+
+		request.fetch_id++;
+		request.wait_ms = (uint32_t)(left_ms < PARK_MS ? left_ms : PARK_MS);
+		response = (Reeve__V1__FetchResponse *)ask(
+		    client, "Fetch", &request.base, request.wait_ms + ANSWER_MS, failure);
+		if (!response)
+			return NULL;
+		if (response->n_assignments || clock_monotonic_ms() >= end_ms) {
+			int64_t since_ms = clock_monotonic_ms() - sent_ms - response->parked_ms;
+
+			for (size_t i = 0; i < response->n_assignments; i++)
+				response->assignments[i]->expires_in_ms -= since_ms;
+			return response;
+		}
+		reeve__v1__fetch_response__free_unpacked(response, NULL);
+	}
+}
+
+struct reeve_taken_list *reeve_fetch(
+    struct reeve_client *client, const struct reeve_fetch *fetch, struct reeve_failure *failure)
+{
+	Reeve__V1__FetchResponse *response;
+	struct reeve_failure problem = {0};
+	int64_t incarnation;
+
+	if (fetch->wait_ms < 0) {
+		fail(failure, STATUS(INVALID_ARGUMENT), "wait_ms is negative");
+		return NULL;
+	}
+	incarnation = come(client, fetch->name, failure);
+	if (!incarnation)
+		return NULL;
+	response = fetch_until(client, fetch, incarnation, &problem);
+	if (!response) {
+		/* Refused; otherwise it may have been given something. */
+		if (problem.code == REEVE_INVALID_ARGUMENT)
+			go(client, incarnation);
+		if (failure)
+			*failure = problem;
+		return NULL;
+	}
+	if (response->n_assignments == 0)
+		go(client, incarnation);
+	return make_result(incarnation, response);
+}
+
+void reeve_taken_free(struct reeve_taken_list *list)
+{
+	struct taken_result *result = (struct taken_result *)list;
+
+	if (!list)
+		return;
+	reeve__v1__fetch_response__free_unpacked(result->response, NULL);
+	free(list->tasks);
+	free(result);
+}
+
+bool reeve_report(struct reeve_client *client, const struct reeve_report *report, struct reeve_failure *failure)
+{
+	Reeve__V1__Result result = REEVE__V1__RESULT__INIT, *results[] = {&result};
+	Reeve__V1__ReportRequest request = REEVE__V1__REPORT_REQUEST__INIT;
+	Reeve__V1__ReportResponse *response;
+	Reeve__V1__Verdict verdict;
+	bool good;
+
+	if (report->outcome < REEVE_OUTCOME_COMPLETED || report->outcome > REEVE_OUTCOME_RETURNED)
+		return fail(failure, STATUS(INVALID_ARGUMENT), "outcome is none");
+	if (report->retry_in_ms && report->outcome != REEVE_OUTCOME_FAILED)
+		return fail(failure, STATUS(INVALID_ARGUMENT), "retry_in_ms is for attempts that failed");
+	result.task_id = report->id;
+	result.token = report->token;
+	result.outcome = (Reeve__V1__Outcome)report->outcome;
+	if (report->result)
+		result.result = (char *)report->result;
+	if (report->error)
+		result.error = (char *)report->error;
+	if (report->error_code)
+		result.error_code = (char *)report->error_code;
+	if (report->remark)
+		result.remark = (char *)report->remark;
+	if (report->stack)
+		result.stack = (char *)report->stack;
+	result.retry_in_ms = report->retry_in_ms;
+	request.n_results = 1;
+	request.results = results;
+	response = (Reeve__V1__ReportResponse *)ask(client, "Report", &request.base, 0, failure);
+	if (!response)
+		return false;
+	if (response->n_judged == 1) {
+		verdict = response->judged[0]->verdict;
+		good = verdict == REEVE__V1__VERDICT__VERDICT_ACCEPTED;
+		if (verdict == REEVE__V1__VERDICT__VERDICT_LOST)
+			fail(failure, STATUS(FAILED_PRECONDITION),
+			    "task %" PRId64 " is not held by token %" PRId64
+			    ": the attempt has expired, was taken away or has ended, or never was; nothing was changed",
+			    report->id, report->token);
+		else if (!good)
+			fail(failure, STATUS(INVALID_ARGUMENT), "task %" PRId64 ": %s", report->id, response->judged[0]->note);
+	} else {
+		good = fail(failure, STATUS(INTERNAL), "the manager answered %zu verdicts to one result", response->n_judged);
+	}
+	reeve__v1__report_response__free_unpacked(response, NULL);
+	return good;
+}
+
+bool reeve_extend(struct reeve_client *client, int64_t id, int64_t token, int64_t by_ms, int64_t *run_ms,
+    int64_t *expires_in_ms, struct reeve_failure *failure)
+{
+	Reeve__V1__ExtendRequest request = REEVE__V1__EXTEND_REQUEST__INIT;
+	Reeve__V1__ExtendResponse *response;
+
+	request.task_id = id;
+	request.token = token;
+	request.run_ms = by_ms;
+	response = (Reeve__V1__ExtendResponse *)ask(client, "Extend", &request.base, 0, failure);
+	if (!response)
+		return false;
+	if (run_ms)
+		*run_ms = response->run_ms;
+	if (expires_in_ms)
+		*expires_in_ms = response->expires_in_ms;
+	reeve__v1__extend_response__free_unpacked(response, NULL);
+	return true;
+}
