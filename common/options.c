@@ -23,25 +23,32 @@ struct reading {
 	struct reeve_error *error;
 };
 
-/* A text read from a file, kept until exit: options point into it. */
-struct kept_text {
-	struct kept_text *next;
-	char text[];
+/* What was read from a file, or made of what was, kept until exit: options point into it. */
+struct kept {
+	struct kept *next;
+	max_align_t memory[];
 };
 
-static struct kept_text *kept_texts;
+static struct kept *all_kept;
 
-static const char *keep(const char *text)
+static void *keep(size_t size)
 {
-	size_t size = strlen(text) + 1;
-	struct kept_text *kept = malloc(sizeof *kept + size);
+	struct kept *kept = malloc(sizeof *kept + size);
 
 	if (!kept)
 		abort();
-	memcpy(kept->text, text, size);
-	kept->next = kept_texts;
-	kept_texts = kept;
-	return kept->text;
+	kept->next = all_kept;
+	all_kept = kept;
+	return kept->memory;
+}
+
+static const char *keep_text(const char *text, size_t length)
+{
+	char *kept = keep(length + 1);
+
+	memcpy(kept, text, length);
+	kept[length] = '\0';
+	return kept;
 }
 
 bool size_parse(const char *text, int64_t *bytes)
@@ -168,12 +175,12 @@ static bool add_names(struct option_list *list, const char *text)
 			end--;
 		if (end == at)
 			return false;
-		char *name = strndup(at, (size_t)(end - at));
-		list->items = realloc(list->items, (list->count + 1) * sizeof *list->items);
-		if (!name || !list->items)
-			abort();
-		list->items[list->count++] = keep(name);
-		free(name);
+		const char **items = keep((list->count + 1) * sizeof *items);
+
+		if (list->count)
+			memcpy(items, list->items, list->count * sizeof *items);
+		list->items = items;
+		list->items[list->count++] = keep_text(at, (size_t)(end - at));
 		at += strcspn(at, ",");
 		if (!*at)
 			return true;
@@ -300,7 +307,7 @@ static int ini_set(void *user, const char *section, const char *name, const char
 	if (!spec || !spec->in_file)
 		return ini_fail(source, " is no setting of this section", name);
 	snprintf(where, sizeof where, "%s:%d: %s", source->path, source->line, name);
-	if (!set_value(spec, target, where, spec->type == OPTION_TEXT ? keep(value) : value, source->reading->error)) {
+	if (!set_value(spec, target, where, spec->type == OPTION_TEXT ? keep_text(value, strlen(value)) : value, source->reading->error)) {
 		source->failed = true;
 		return 0;
 	}

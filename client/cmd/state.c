@@ -165,9 +165,12 @@ static void print_workers(const struct reeve_workers *workers, int64_t now_us)
 		table_number(table, worker->incarnation);
 		table_text(table, worker->name);
 		table_coloured(table, worker->state, colour);
-		table_coloured(table, worker->by_hand ? "by hand" : worker->doing,
-		    strcmp(worker->doing, "running") == 0 ? "" : "\x1b[33m");
-		table_text(table, worker->by_hand ? "" : terminal_age(now_us, worker->doing_since_us, age, sizeof age));
+		/* What it did last says nothing of one that is gone, and who pulls by hand says nothing of himself. */
+		bool says = !worker->by_hand && strcmp(worker->state, "gone") != 0;
+
+		table_coloured(table, worker->by_hand ? "by hand" : says ? worker->doing : "",
+		    says && strcmp(worker->doing, "running") != 0 ? "\x1b[33m" : "");
+		table_text(table, says ? terminal_age(now_us, worker->doing_since_us, age, sizeof age) : "");
 		table_number(table, worker->concurrency);
 		table_number(table, worker->holding);
 		table_number(table, worker->succeeded);

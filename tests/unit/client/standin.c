@@ -472,7 +472,10 @@ static void serve_workers(void *service, struct rpc_call *call, const ProtobufCM
 	alive.holding = 2;
 	alive.n_queues = 2;
 	alive.queues = queues;
-	alive.heartbeat_us = alive.registered_us = clock_wall_us();
+	alive.heartbeat_us = alive.registered_us = alive.doing_since_us = clock_wall_us();
+	alive.doing = (char *)"draining";
+	alive.succeeded = 12;
+	alive.failed = 3;
 	gone.incarnation = 6;
 	gone.name = (char *)"host/0";
 	gone.state = (char *)"gone";

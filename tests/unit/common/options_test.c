@@ -13,6 +13,7 @@ struct values {
 	const char *queue;
 	int64_t priority, delay, limit, at;
 	bool json, verbose;
+	struct option_list names;
 };
 
 struct shared {
@@ -53,6 +54,12 @@ static const struct option_spec specs[] = {
         .in_file = true},
     {.name = "at", .type = OPTION_TIME, FIELD(at), .sentence = "When."},
     {.name = "json", .type = OPTION_FLAG, FIELD(json), .letter = 'j', .sentence = "JSON.", .in_file = true},
+    {.name = "names",
+        .type = OPTION_LIST,
+        FIELD(names),
+        .letter = 'n',
+        .argument = "A[,A]",
+        .sentence = "Names."},
     {.name = "verbose", .type = OPTION_FLAG, FIELD(verbose), .letter = 'v', .sentence = "Say more."},
     {0},
 };
@@ -143,6 +150,22 @@ static void refused(const char *message)
 {
 	cr_assert(eq(str, error.message, (char *)message));
 	cr_assert(eq(int, error.code, STATUS(INVALID_ARGUMENT)));
+}
+
+Test(options, lists_grow_with_each_mention)
+{
+	cr_assert(parse(NULL, "--names", "a, b c ,d", "-n", "e", "--names=f", NULL), "%s", error.message);
+	cr_assert(eq(sz, values.names.count, 5));
+	static const char *const names[] = {"a", "b c", "d", "e", "f"};
+	for (size_t i = 0; i < values.names.count; i++)
+		cr_assert(eq(str, (char *)values.names.items[i], (char *)names[i]));
+	cr_assert(parse(NULL, NULL));
+	cr_assert(eq(sz, values.names.count, 0));
+	static const char *const bad[] = {"", ",", "a,,b", "a,", " ,a"};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		cr_assert(not(parse(NULL, "--names", bad[i], NULL)));
+		cr_assert(ne(ptr, strstr(error.message, "holds an empty name; it takes A[,A]"), NULL), "%s", error.message);
+	}
 }
 
 Test(options, says_what_is_wrong)

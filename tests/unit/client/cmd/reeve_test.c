@@ -319,8 +319,8 @@ Test(reeve, states_are_shown)
 	OUT_HAS("{\"queue\":\"night\",\"type\":\"mail\",\"queued\":3,\"delayed\":2,\"executing\":1,\"failed\":0,"
 	        "\"oldest_due\":\"");
 	RUN(EXIT_OK, "workers");
-	OUT("ID  NAME    STATE  SLOTS  HOLDS  SINCE  HEARD  QUEUES      TYPES  VERSION\n"
-	    " 7  host/1  alive      4      2     0s     0s  mail,night  all    -\n");
+	OUT("ID  NAME    STATE  DOING     SINCE  SLOTS  HOLDS  OK  FAILED  UP  HEARD  QUEUES      TYPES  VERSION\n"
+	    " 7  host/1  alive  draining     0s      4      2  12       3  0s     0s  mail,night  all    -\n");
 	RUN(EXIT_OK, "workers", "--all", "--json");
 	OUT_HAS("\"incarnation\":6,");
 	RUN(EXIT_OK, "stats");

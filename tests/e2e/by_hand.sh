@@ -1,0 +1,213 @@
+#!/usr/bin/env bash
+# A queue without workers, pulled by hand: `reeve fetch`, `reeve report`, `reeve extend`.
+# quick
+# shellcheck disable=SC1091,SC2016,SC2086
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+start_postgres
+start_manager
+
+take() { # [OPTION…]: takes one; its $id and $token
+	local task
+	task=$(reeve fetch --json "$@")
+	expect_eq 1 "$(wc -l <<<"$task")" 'tasks taken'
+	id=$(jq .task_id <<<"$task") token=$(jq .token <<<"$task")
+}
+
+story_a_task_is_taken_and_reported() {
+	submitted=$(reeve submit letter 'to ann' --queue letters --key k1)
+	task=$(reeve fetch --queue letters --json)
+	expect_eq "$submitted letters letter to ann k1 1" \
+		"$(jq -r '"\(.task_id) \(.queue) \(.type) \(.details) \(.key) \(.attempt)"' <<<"$task")"
+	token=$(jq .token <<<"$task")
+	expect_eq "executing $token" "$(field "$submitted" status) $(field "$submitted" token)"
+	expect_fail 1 reeve fetch --queue letters
+	expect_eq 'reeve: no task waits' "$OUTPUT"
+	expect_eq '{"task_id":'"$submitted"',"token":'"$token"',"verdict":"accepted"}' \
+		"$(reeve report "$submitted" "$token" --completed 'sent' --remark 'by pigeon' --json)"
+	expect_eq 'completed sent by pigeon' "$(field "$submitted" status) $(field "$submitted" result) $(field "$submitted" remark)"
+	expect_eq 'submitted claimed completed' "$(events "$submitted")"
+	expect_eq "$(reeve workers --all --json | jq -r 'select(.incarnation == 1).name')" "$(event_field "$submitted" claimed worker)"
+}
+
+story_a_table_for_people() {
+	submitted=$(reeve submit letter 'to bob' --queue table --timeout 2m)
+	OUTPUT=$(reeve fetch --queue table)
+	expect_match '^ *ID +TOKEN  QUEUE  TYPE    ATTEMPT   EXPIRES  DETAILS' "$OUTPUT"
+	expect_match "$submitted  [0-9]{16}  table  letter      1/5  in 2m[0-9]+s  to bob" "$OUTPUT"
+	first=$(field "$submitted" token)
+	expect_eq '' "$(reeve report "$submitted" "$first" --returned)"
+	expect_match 'by hand' "$(reeve workers)"
+	take --queue table
+	expect [ "$id $token" != "$submitted $first" ]
+	printf 'from\nstandard input' | reeve report "$id" "$(field "$id" token)" --completed -
+	expect_eq $'from\nstandard input' "$(field "$id" result)"
+}
+
+story_every_outcome() {
+	submitted=$(reeve submit letter x --queue outcomes --retry-base 100ms --max-attempts 3)
+	take --queue outcomes
+	reeve report "$id" "$token" --returned
+	expect_eq 'queued 0' "$(field "$id" status) $(reeve show "$id" --json | jq .attempt)" # it cost no attempt
+	take --queue outcomes
+	reeve report "$id" "$token" --failed 'no paper' --error-code paper --stack 'at the desk' --remark 'came back'
+	expect_eq 'failed 1 paper no paper at the desk came back' "$(field "$id" status) $(field "$id" attempt) \
+$(field "$id" error_code) $(field "$id" last_error) $(field "$id" stack) $(field "$id" remark)"
+	take --queue outcomes --wait 20s
+	expect_eq "$submitted" "$id"
+	reeve report "$id" "$token" --failed 'no ink' --retry-in 1h
+	due=$(sql "select extract(epoch from run_at - now())::int from tasks where id = $id")
+	expect [ "$due" -gt 3500 ]
+	expect [ "$due" -le 3600 ]
+	reeve retry "$id" >"$DIR/null"
+	take --queue outcomes --wait 20s
+	reeve report "$id" "$token" --fatal 'no such address'
+	expect_eq 'dead no such address' "$(field "$id" status) $(field "$id" last_error)"
+	expect_eq 'submitted claimed returned claimed failed claimed failed retried claimed dead' "$(events "$id")"
+}
+
+story_what_is_taken_is_chosen() {
+	a=$(reeve submit red 1 --queue chosen-a) b=$(reeve submit blue 2 --queue chosen-b --priority 3)
+	c=$(reeve submit red 3 --queue chosen-b)
+	expect_fail 1 reeve fetch --queue chosen-a --type blue
+	expect_fail 1 reeve fetch --queue chosen-b --type red --exclude "$c"
+	take --queue chosen-a,chosen-b --exclude "$a" --exclude "$c" --type red,blue
+	expect_eq "$b" "$id"
+	expect_eq "$a $c" "$(reeve fetch --queue chosen-a --queue chosen-b -n 10 --json | jq -s 'sort_by(.task_id) | map(.task_id) | @text "\(.[0]) \(.[1])"' -r)"
+	expect_fail 1 reeve fetch --queue chosen-a --queue chosen-b
+	expect_eq 0 "$(reeve workers --json | jq -s 'map(select(.by_hand and .holding == 0 and .state == "alive" and .registered > "'"$(date -u +%FT%T)"'")) | length')"
+}
+
+story_waiting_for_a_task() {
+	reeve fetch --queue waits --wait 30s --json >"$DIR/taken" 2>"$DIR/said" &
+	pid=$!
+	wait_until 10 'reeve workers --json | jq -se "any(.by_hand and .state == \"alive\" and .holding == 0)"'
+	submitted=$(reeve submit letter later --queue waits)
+	wait "$pid"
+	expect_eq "$submitted" "$(jq .task_id "$DIR/taken")"
+	expect [ "$(jq .expires_in_ms "$DIR/taken")" -gt 60000 ]
+	begin=$(ms)
+	expect_fail 1 reeve fetch --queue waits --wait 700ms
+	expect_eq 'reeve: no task came' "$OUTPUT"
+	expect [ $(($(ms) - begin)) -ge 700 ]
+}
+
+# Two hands never get one task, through whichever manager.
+story_two_hands_never_get_one_task() {
+	first=$REEVE_MANAGER
+	start_manager second
+	for i in $(seq 40); do echo '{"type":"letter","queue":"hands","details":"'$i'"}'; done >"$DIR/tasks"
+	reeve submit --bulk "$DIR/tasks" >"$DIR/ids"
+	hand() { # N URL
+		while reeve fetch --queue hands --json -n $((1 + $1 % 3)) --manager "$2" 2>"$DIR/said.$1"; do :; done >"$DIR/hand.$1"
+	}
+	pids=()
+	for i in 1 2 3 4; do
+		hand $i "$first" &
+		pids+=($!)
+		hand $((i + 4)) "$REEVE_MANAGER" &
+		pids+=($!)
+	done
+	for pid in "${pids[@]}"; do wait "$pid" || true; done
+	cat "$DIR"/hand.? >"$DIR/all"
+	expect_eq "$(sort "$DIR/ids")" "$(jq .task_id "$DIR/all" | sort)" 'each task once'
+	expect_eq 40 "$(sql "select count(*) from tasks where queue = 'hands' and status = 'executing' and attempt = 1")"
+	# Any manager takes any report.
+	while read -r task; do
+		reeve report "$(jq .task_id <<<"$task")" "$(jq .token <<<"$task")" --completed --manager "$first"
+	done < <(head -n 4 "$DIR/all")
+	expect_eq 4 "$(sql "select count(*) from task_history where queue = 'hands' and status = 'completed'")"
+}
+
+# Nobody sends heartbeats: an attempt runs until its time is over, whatever a lease is.
+story_an_attempt_ends_with_its_time_alone() {
+	start_manager short --lease 1s --heartbeat 400ms --expiry-buffer 2500ms
+	submitted=$(reeve submit letter x --queue short --timeout 3s --retry-base 10ms)
+	begin=$(ms)
+	take --queue short
+	expect_eq alive "$(reeve workers --json | jq -r 'select(.by_hand and .holding == 1 and (.incarnation == '"$(sql "select worker_id from tasks where id = $id")"')).state')"
+	sleep 2 # more than a lease
+	expect_eq "executing $token" "$(field "$id" status) $(field "$id" token)"
+	expect_eq 0 "$(sql "select count(*) from worker_events e join workers w on w.id = e.worker_id where w.by_hand and e.event = 'lost'")"
+	wait_until 30 '[ "$(field "$id" token)" != "$token" ]'
+	expect [ $(($(ms) - begin)) -ge 3000 ]
+	expect_match 'expired' "$(events "$id")"
+	before=$token
+	take --queue short --wait 20s
+	expect_eq "$submitted 2" "$id $(field "$id" attempt)"
+	# The first hand comes late; its token says so, and nothing is changed.
+	expect_fail 4 reeve report "$id" "$before" --completed late
+	expect_match "reeve: task $id is not held by token $before: .*; nothing was changed" "$OUTPUT"
+	expect_eq "executing $token" "$(field "$id" status) $(field "$id" token)"
+	expect_match late_result "$(events "$id")"
+	reeve report "$id" "$token" --completed 'in time'
+	expect_eq 'completed in time' "$(field "$id" status) $(field "$id" result)"
+	# The same report once more is the same report.
+	reeve report "$id" "$token" --completed 'in time'
+}
+
+story_an_attempt_is_extended() {
+	submitted=$(reeve submit letter x --queue long --timeout 2s)
+	take --queue long
+	expect_eq "$submitted" "$id"
+	expect_match '^1h' "$(reeve extend "$id" "$token" 1h)"
+	left=$(sql "select extract(epoch from expiry - now())::int from tasks where id = $id")
+	expect [ "$left" -gt 3500 ]
+	expect_eq 'true' "$(reeve extend "$id" "$token" 10s --json | jq '.run_ms >= 0 and .expires_in_ms > 3500000')"
+	expect_fail 4 reeve extend "$id" $((token - 1)) 1h
+	expect_match "task $id is not held" "$OUTPUT"
+	reeve report "$id" "$token" --completed
+	expect_fail 4 reeve extend "$id" "$token" 1h
+}
+
+# Registrations by hand: forgotten a day later if they hold nothing; ended at once where nothing was given.
+story_registrations_by_hand_go() {
+	expect_fail 1 reeve fetch --queue nothing-there --name empty-handed
+	expect_eq 'gone' "$(reeve workers --all --json | jq -r 'select(.name == "empty-handed").state')"
+	expect_eq 'registered left' "$(sql "select string_agg(event, ' ' order by e.id) from worker_events e join workers w on w.id = e.worker_id where w.name = 'empty-handed'")"
+	reeve submit letter x --queue go >"$DIR/null"
+	reeve submit letter y --queue go >"$DIR/null"
+	for _ in 1 2; do reeve fetch --queue go --name twice --json >>"$DIR/both"; done # names may repeat
+	expect_eq 2 "$(reeve workers --json | jq -s 'map(select(.name == "twice")) | length')"
+	reeve report "$(head -n 1 "$DIR/both" | jq .task_id)" "$(head -n 1 "$DIR/both" | jq .token)" --completed
+	sql "update workers set registered = now() - interval '25 hours' where name = 'twice'"
+	sql "$(cat "$TOP/sql/statements/purge_hands.sql")" >"$DIR/null"
+	expect_eq 'gone alive' "$(reeve workers --all --json | jq -rs 'map(select(.name == "twice").state) | join(" ")')"
+	expect_eq 0 "$(reeve stats --json | jq .workers_alive)" # hands are no workers
+}
+
+story_what_does_not_go_together_is_refused() {
+	id=$(reeve submit letter x --queue refused)
+	while IFS='|' read -r code regex words; do
+		eval "expect_fail $code reeve $words"
+		expect_match "$regex" "$OUTPUT" "$words"
+	done <<-'END'
+		2|how did it end\? Give one of --completed, --failed, --fatal and --returned|report 1 2
+		2|only one can be true of|report 1 2 --completed --returned
+		2|which task, and its token|report 1 --completed
+		2|"x" is no task id|report x 2 --completed
+		2|"0" is no token|report 1 0 --completed
+		2|"more" is too much|report 1 2 --completed result more
+		2|"result" is too much|report 1 2 --failed why result
+		2|--error-code goes with --failed or --fatal|report 1 2 --completed --error-code x
+		2|--retry-in goes with --failed|report 1 2 --fatal x --retry-in 5m
+		2|retry-in: "0s?" is out of range|report 1 2 --failed x --retry-in 0
+		4|task 1 is not held by token 2: .* never was; nothing was changed|report 1 2 --completed
+		4|error_code is longer than 255 bytes|report 1 2 --failed x --error-code "$(head -c 256 /dev/zero | tr '\0' x)"
+		2|exclude: "x" is no task id|fetch --exclude 1,x
+		2|queue: "a,,b" holds an empty name|fetch --queue a,,b
+		2|-n: "0" is out of range|fetch -n 0
+		2|wait: "-1s" is negative|fetch --wait -1s
+		2|it takes no operands|fetch letters
+		4|queues\[0\] holds a control character|fetch --queue $'a\tb'
+		4|name is longer than 255 bytes|fetch --name "$(head -c 256 /dev/zero | tr '\0' x)"
+		2|how much longer|extend 1 2
+		2|"never" is no time to run|extend 1 2 never
+		4|task 1 is not held|extend 1 2 1h
+	END
+	expect_eq queued "$(field "$id" status)"
+	expect_eq 0 "$(sql "select count(*) from tasks where queue = 'refused' and status <> 'queued'")"
+}
+
+run_stories
