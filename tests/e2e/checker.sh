@@ -53,7 +53,7 @@ line() { # KIND LINE: appends it to a ledger
 }
 
 check() { # [OPTION…]
-	OUTPUT=$("$CHECK" --database "host=$PGDIR user=reeve dbname=$COPY" --ledgers "$LEDGERS" "$@" 2>&1) && CODE=0 || CODE=$?
+	OUTPUT=$("$CHECK" --database "host=$PGDIR user=reeve dbname=$COPY" --ledgers "$LEDGERS" --all "$@" 2>&1) && CODE=0 || CODE=$?
 }
 
 # The checker finds a violation of the kind, with this in its text; and nothing else, unless `and others` is said.

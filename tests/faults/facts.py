@@ -67,19 +67,24 @@ class Ledgers:
 		self.cancels = {}  # task -> time of its first cancel call
 		self.cancelled = []  # lines
 		self.seen = []
+		self.batches = []  # those whose opening was acknowledged
+		self.received = None  # number of a callback -> how often it came; None: nobody listened
 		self.torn = 0
 		try:
 			names = sorted(os.listdir(folder))
 		except OSError as error:
 			raise Undecidable(f"the ledgers: {error}") from error
-		names = [name for name in names if name.endswith((".handler", ".submit"))]
+		names = [name for name in names if name.endswith((".handler", ".submit", ".received"))]
 		if not names:
 			raise Undecidable(f"there are no ledgers in {folder}")
 		for name in names:
 			self.read(os.path.join(folder, name), growing)
 
 	def read(self, path, growing):
-		take = self.take_handler if path.endswith(".handler") else self.take_submit
+		kind = path.rsplit(".", 1)[1]
+		take = {"handler": self.take_handler, "submit": self.take_submit, "received": self.take_received}[kind]
+		if kind == "received" and self.received is None:
+			self.received = {}
 		with open(path, encoding="utf-8", errors="replace") as file:
 			for number, line in enumerate(file, 1):
 				if growing and not line.endswith("\n"):
@@ -121,8 +126,18 @@ class Ledgers:
 			self.cancelled.append(line)
 		elif event == "seen":
 			self.seen.append(line)
+		elif event == "batch":
+			line["id"] += 0
+			self.batches.append(line)
+		elif event == "closed":
+			line["id"] += 0
 		else:
 			raise KeyError(event)
+
+
+	def take_received(self, line):
+		number = line["id"].removeprefix("cb_")
+		self.received[number] = self.received.get(number, 0) + 1
 
 
 US = "(extract(epoch from {0}) * 1000000)::bigint"
@@ -131,12 +146,14 @@ NAME = "split_part(split_part(details, E'\\n', 1), ' ', 1)"
 QUERIES = {
 	"tasks": f"""select id, type, queue, {NAME} as name, status, attempt, max_attempts, worker_id, assignment_id, key,
 		{US.format('last_updated')} as version, {US.format('created')} as created,
-		cancel_requested_at is not null as cancel_requested,
+		cancel_requested_at is not null as cancel_requested, batch_id,
+		case when details like '{{"event"%' then details end as told,
 		extract(epoch from clock_timestamp() - expiry)::float8 as expired_s
 		from reeve.tasks""",
 	"history": f"""select task_id as id, type, queue, {NAME} as name, status, attempt, max_attempts, worker_id,
 		assignment_id, key, {US.format('token')} as token, by_report, result, last_error, error_code,
-		{US.format('last_updated')} as version, {US.format('created')} as created
+		{US.format('last_updated')} as version, {US.format('created')} as created, batch_id,
+		case when details like '{{"event"%' then details end as told
 		from reeve.task_history""",
 	"attempts": f"""select task_id as id, {US.format('token')} as token, attempt, worker_id, assignment_id, outcome,
 		status, by_report, error, error_code, {US.format('last_updated')} as version
@@ -150,6 +167,10 @@ QUERIES = {
 	"keys": "select queue, key, task_id, keep_ms from reeve.keys",
 	"workers": """select id, name, lost, extract(epoch from clock_timestamp() - gone_at)::float8 as gone_s
 		from reeve.workers""",
+	"batches": f"""select id, name, queue, implicit, phase, submitted, pending, success, failed, callback_url, callback_tasks,
+		callback_type, entry_type, exit_type, entry_id, exit_id, closed_at is not null as closed,
+		started_at is not null as started, {US.format('ended_at')} as ended_at from reeve.batches""",
+	"callbacks": "select id, batch_id, task_id, event, state, attempts, last_error from reeve.callbacks",
 	"worker_events": "select worker_id, event from reeve.worker_events order by id",
 }
 

@@ -7,6 +7,8 @@ hold.
 
 import re
 
+from batch_rules import BATCH_RULES
+
 FINAL = ("completed", "dead", "cancelled")
 OWN_ERROR = re.compile(r"^(failed|fatal) (\d+)$")
 CLOCK_TOLERANCE_US = 100_000  # between a ledger's time and the database's
@@ -461,7 +463,7 @@ def workers_are_told(f):
 			f.add("§9.6 event-missing", f"{f.title(attempt.task)}: {attempt} is of incarnation {attempt.worker}, which is nowhere")
 
 
-RULES = (
+RULES = BATCH_RULES + (
 	acknowledged_is_there, acknowledged_alike, made_once, requests_and_keys,
 	one_holder, run_by_its_worker, within_its_lock,
 	results_are_their_attempts, completions_win, late_results_changed_nothing, one_final_state, final_states_stay,
