@@ -46,6 +46,12 @@ static void alarm_set(void *arg, int64_t at_ms)
 	event_add(m->alarm, &tv);
 }
 
+static void callbacks_due(void *arg)
+{
+	struct manager *m = arg;
+	callbacks_look(m->callbacks);
+}
+
 static void on_farewell(struct store_op *op, const struct reeve_error *error)
 {
 	struct manager *m = (struct manager *)((char *)op - offsetof(struct manager, farewell));
@@ -150,11 +156,22 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .window_limit = (int)o->window,
 	    .claim_limit = (int)o->claim_batch,
 	};
-	const struct core_host host = {clock_monotonic_ms, alarm_set, m};
+	const struct callbacks_options callbacks_options = {
+	    .attempts = (int)o->callback_attempts,
+	    .timeout_ms = o->callback_timeout_ms,
+	    .ca_file = o->callback_ca,
+	    .hosts = o->callback_hosts,
+	};
+	m->callbacks = callbacks_create(m->base, m->store, &callbacks_options, error);
+	if (!m->callbacks)
+		return false;
+
+	const struct core_host host = {clock_monotonic_ms, alarm_set, callbacks_due, m};
 	m->core = core_create(m->store, &core_options, &host);
 
 	m->services = (struct services){
 	    .core = m->core,
+	    .callbacks = m->callbacks,
 	    .server = m->server,
 	    .manager_name = m->name,
 	    .max_message_bytes = (size_t)o->max_message,
@@ -175,6 +192,7 @@ void manager_close(struct manager *m)
 		store_close(m->store);
 	if (m->core)
 		core_destroy(m->core);
+	callbacks_destroy(m->callbacks);
 	if (m->server)
 		rpc_server_destroy(m->server);
 	if (m->alarm)

@@ -3,6 +3,7 @@
 #define REEVE_MANAGER_MANAGER_H
 
 #include "common/rpc/server.h"
+#include "manager/callbacks/callbacks.h"
 #include "manager/core/core.h"
 #include "manager/options.h"
 #include "manager/service/services.h"
@@ -15,6 +16,7 @@ struct manager {
 	struct store_stop farewell;  /* tells the other managers that this one stops */
 	bool stopping;
 	struct core *core;
+	struct callbacks *callbacks;
 	struct rpc_server *server;
 	struct services services;
 	char name[256];

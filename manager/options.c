@@ -1,8 +1,10 @@
 /* Every option of reeve-manager, once. */
 #include "manager/options.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #define AT(field) offsetof(struct manager_options, field)
 
@@ -29,6 +31,14 @@ static const struct option_spec specs[] = {
         "the longest a worker's Fetch waits for work before it is answered empty", 0, true},
     {"history-days", OPTION_INTEGER, AT(history_days), "30", 1, 3650, NULL, "N",
         "how many days finished tasks are kept", 0, true},
+    {"callback-attempts", OPTION_INTEGER, AT(callback_attempts), "12", 1, 100, NULL, "N",
+        "how often an HTTP callback is tried in all; twelve tries take about a day", 0, true},
+    {"callback-timeout", OPTION_DURATION, AT(callback_timeout_ms), "10s", 100, 600000, NULL, "D",
+        "how long one try may take, until the answer has come", 0, true},
+    {"callback-hosts", OPTION_TEXT, AT(callback_hosts), NULL, 0, 0, NULL, "HOST[,HOST]",
+        "the only hosts that callbacks may go to: names, addresses, *.example.org for all names below; any unless given", 0, true},
+    {"callback-ca", OPTION_TEXT, AT(callback_ca), NULL, 0, 0, NULL, "FILE",
+        "certificates (PEM) that callbacks to https trust; the system's unless given", 0, true},
     {"max-details", OPTION_SIZE, AT(max_details), "1MiB", 1, 64 << 20, NULL, "SIZE", "the longest details of a task",
         0, true},
     {"max-result", OPTION_SIZE, AT(max_result), "1MiB", 1, 64 << 20, NULL, "SIZE", "the longest result of a task", 0,
@@ -89,5 +99,7 @@ bool manager_options_read(struct manager_options *o, int argc, char **argv, char
 	if (o->max_message < o->max_details + 65536 || o->max_message < o->max_result + 65536)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
 		    "--max-message must be at least 64KiB more than --max-details and --max-result");
+	if (o->callback_ca && access(o->callback_ca, R_OK) != 0)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "--callback-ca %s: %s", o->callback_ca, strerror(errno));
 	return true;
 }

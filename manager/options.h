@@ -11,6 +11,8 @@ struct manager_options {
 	bool no_migrate, print_states, print_options;
 	int64_t lease_ms, heartbeat_ms, buffer_ms, park_ms, max_run_ms;
 	int64_t history_days;
+	int64_t callback_attempts, callback_timeout_ms;
+	const char *callback_hosts, *callback_ca;
 	int64_t max_details, max_result, max_message;
 	int64_t window, claim_batch, max_calls, max_connections, waiting_bytes;
 };

@@ -48,6 +48,7 @@ enum core_remark { REMARK_HEARTBEAT, REMARK_LATE_RESULT, REMARK_NAME_TAKEN };
 struct core_host {
 	int64_t (*now_ms)(void);                         /* the monotonic clock */
 	void (*alarm)(void *arg, int64_t at_ms);         /* call core_turn at this time or earlier */
+	void (*callbacks)(void *arg);                    /* some may be due: deliver them; NULL: nobody does */
 	void *arg;
 };
 
@@ -87,6 +88,13 @@ static inline int64_t core_now(const struct core *core)
 static inline void core_alarm(struct core *core, int64_t at_ms)
 {
 	core->host.alarm(core->host.arg, at_ms);
+}
+
+/* Callbacks have been made, or wait: they are looked for at once. */
+static inline void core_callbacks(struct core *core)
+{
+	if (core->host.callbacks)
+		core->host.callbacks(core->host.arg);
 }
 
 /* The database's time as reckoned here: its last reading plus the monotonic time since; never goes back. 0 before the

@@ -109,6 +109,8 @@ static void on_tick(struct store_op *op, const struct reeve_error *error)
 	cluster_ticked(u->core->cluster, u->tick.peers, u->tick.peer_count);
 	routes_counted(u->core->routes, u->tick.routes);
 	queues_fingerprint(u->core->queues, u->tick.queues);
+	if (u->tick.callbacks)
+		core_callbacks(u->core);
 }
 
 static void tick_begin(struct upkeep *u)

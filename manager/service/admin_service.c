@@ -104,6 +104,7 @@ static void on_stats(struct store_op *op, const struct reeve_error *error)
 	Reeve__V1__StatsResponse *out = (Reeve__V1__StatsResponse *)c->response;
 	const struct core *core = c->services->core;
 	const struct core_counters *n = &core->counters;
+	const struct callbacks_counters *callbacks = callbacks_counters(c->services->callbacks);
 	const struct {
 		const char *name;
 		int64_t value;
@@ -127,6 +128,9 @@ static void on_stats(struct store_op *op, const struct reeve_error *error)
 	    {"redelivered", n->redelivered},
 	    {"pages_read", n->pages},
 	    {"trailing_looks", n->looks},
+	    {"callbacks_delivered", callbacks->delivered},
+	    {"callbacks_failed", callbacks->failed},
+	    {"callbacks_given_up", callbacks->given_up},
 	    {"managers", cluster_alive(core->cluster)},
 	    {"window_size", window_size(core->window)},
 	    {"window_streams", window_streams(core->window)},

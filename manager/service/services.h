@@ -6,10 +6,12 @@
 #define REEVE_MANAGER_SERVICE_SERVICES_H
 
 #include "common/rpc/server.h"
+#include "manager/callbacks/callbacks.h"
 #include "manager/core/core.h"
 
 struct services {
 	struct core *core;
+	const struct callbacks *callbacks;
 	struct rpc_server *server;
 	const char *manager_name;
 	size_t max_message_bytes;

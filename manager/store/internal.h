@@ -16,10 +16,14 @@ enum role_name {
 	ROLE_EDIT,
 	ROLE_READ,
 	ROLE_LOOK,
+	ROLE_CALLBACKS,
 	ROLE_UPKEEP,
 	ROLE_LISTEN,
 	ROLE_COUNT
 };
+
+/* So many callbacks are settled by one statement. */
+enum { CALLBACKS_AT_ONCE = 64 };
 
 struct store {
 	struct event_base *base;

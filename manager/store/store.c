@@ -16,7 +16,8 @@ enum { LEASE_LOCK_MS = 1000 };
 
 /* The roles. Heartbeats have their own connection, so that no long statement starves a lease, and what ends attempts
  * whose worker did not (lease) has its own, so that no edit that waits for a lock keeps tasks from being given to others; what
- * may take long (look) does not hold up what is quick (read). */
+ * may take long (look) does not hold up what is quick (read). Callbacks are behind neither reads nor upkeep, or they would be
+ * taken to be lost while they are settled. */
 static const struct role_spec {
 	const char *name;
 	bool hot, hash_joins, listens;
@@ -32,6 +33,7 @@ static const struct role_spec {
     [ROLE_EDIT] = {"edit", true, true, false, HOT_TIMEOUT_MS, 1},
     [ROLE_READ] = {"read", false, false, false, READ_TIMEOUT_MS, 1},
     [ROLE_LOOK] = {"look", false, false, false, READ_TIMEOUT_MS, 1},
+    [ROLE_CALLBACKS] = {"callbacks", true, false, false, READ_TIMEOUT_MS, CALLBACKS_AT_ONCE},
     [ROLE_UPKEEP] = {"upkeep", false, false, false, UPKEEP_TIMEOUT_MS, 1},
     [ROLE_LISTEN] = {"listen", false, false, true, READ_TIMEOUT_MS, 1},
 };

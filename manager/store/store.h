@@ -513,6 +513,7 @@ enum store_read_kind {
 	STORE_QUEUES,   /* ListQueuesResponse from a ListQueuesRequest */
 	STORE_WORKERS,  /* ListWorkersResponse from a ListWorkersRequest */
 	STORE_STATS,    /* StatsResponse */
+	STORE_CALLBACKS, /* CallbacksResponse from a CallbacksRequest */
 };
 
 struct store_read {
@@ -529,6 +530,58 @@ struct store_read {
 };
 void store_read(struct store *store, struct store_read *op);
 
+/* --- callbacks ------------------------------------------------------------------------------------------------- */
+
+struct store_callback {
+	int64_t id, batch_id, task_id;   /* task_id 0: of the batch */
+	const char *event, *url, *site;  /* site: the URL's host and port */
+	const char *secret, *payload;    /* or NULL */
+	int32_t attempt;                 /* which try this is, from 1 */
+};
+
+/* How many tries of a site are under way. */
+struct store_site {
+	const char *site;
+	int32_t count;
+};
+
+/* Takes callbacks that are due: nobody else tries them for so long. */
+struct store_callbacks_take {
+	struct store_op op;
+	int limit, site_limit;           /* how many in all; how many of one site, with those under way: */
+	int64_t lease_ms;
+	int site_count;
+	const struct store_site *sites;
+	/* results */
+	struct store_callback *callbacks;
+	int count;
+};
+void store_callbacks_take(struct store *store, struct store_callbacks_take *op);
+
+/* What a batch's begin and end are told with. */
+struct store_callback_report {
+	struct store_op op;
+	int64_t batch_id;
+	const char *event;
+	/* result */
+	const char *body;                /* NULL: the batch is not there any more */
+};
+void store_callback_report(struct store *store, struct store_callback_report *op);
+
+/* Notes what became of a try. */
+struct store_callback_settle {
+	struct store_op op;
+	int64_t id;
+	int32_t attempt;
+	bool delivered, over;            /* over: given up; neither: it is tried again after a rest */
+	int64_t rest_ms;
+	int32_t status;                  /* of HTTP; 0: there was none */
+	const char *error;               /* or NULL */
+	/* result */
+	bool settled;                    /* this changed it; else somebody else had settled it, or tries again */
+};
+void store_callback_settle(struct store *store, struct store_callback_settle *op);
+
 /* --- upkeep ---------------------------------------------------------------------------------------------------- */
 
 /* Says that the manager lives, and reads the clock. */
@@ -541,6 +594,7 @@ struct store_tick {
 	/* results */
 	int64_t now_us;
 	int64_t routes;                  /* how many there are */
+	bool callbacks;                  /* some wait */
 	const char *queues;              /* the fingerprint of the queues' settings */
 	int64_t newest_assignment;
 	struct store_peer *peers;        /* the managers that have not stopped, this one too, in order */

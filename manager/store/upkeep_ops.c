@@ -14,6 +14,7 @@ static void on_ticked(void *arg, const struct conn_result *result)
 	op->routes = row_int8(result->rows, 0, 1);
 	op->newest_assignment = row_int8(result->rows, 0, 2);
 	op->queues = row_text(result->rows, 0, 5);
+	op->callbacks = row_bool(result->rows, 0, 6);
 	op->peer_count = PQntuples(result->rows);
 	op->peers = role->state = calloc((size_t)op->peer_count + 1, sizeof *op->peers);
 	for (int row = 0; row < op->peer_count; row++)
@@ -116,6 +117,7 @@ static const struct step {
     {SQL_PURGE_WORKER_EVENTS, add_days, 5000},
     {SQL_PURGE_ASSIGNMENTS, add_days, 5000},
     {SQL_PURGE_HANDS, add_nothing, 0},
+    {SQL_PURGE_CALLBACKS, add_days, 5000},
     {SQL_PURGE_WORKERS, add_days, 0},
     {SQL_PURGE_ORDERS, add_nothing, 0},
     {SQL_PURGE_MANAGERS, add_nothing, 0},

@@ -14,14 +14,14 @@ alter table tasks
   add column restart jsonb,
   add column stop_code text,
   add column held_run_at timestamptz;
-create index tasks_batch on tasks (batch_id) where batch_id is not null;
+create index tasks_batch on tasks (batch_id, id) where batch_id is not null;
 
 alter table task_history
   add column retry_policy jsonb,
   add column remark text,
   add column stack text,
   add column version bigint;
-create index task_history_batch on task_history (batch_id) where batch_id is not null;
+create index task_history_batch on task_history (batch_id, task_id) where batch_id is not null;
 
 alter table task_attempts
   add column result text,
@@ -98,13 +98,16 @@ create table batches (
 create index batches_live on batches (id) where phase <> 'ended';
 create index batches_queue on batches (queue, id);
 
--- What is to be told to somebody by HTTP, once each. `id` is what a receiver may know a repeated one by.
+-- What is to be told to somebody by HTTP, once each. `id` is what a receiver may know a repeated one by. `attempts` counts
+-- tries begun; while one is under way, next_at says when others may take it to be lost. `site` is the URL's host and port:
+-- those of one site are taken a few at a time, so that one that hangs does not hold up the others.
 create table callbacks (
   id bigint generated always as identity primary key,
   batch_id bigint not null,
   task_id bigint,                          -- of which task; null: of the batch
   event text not null check (event in ('batch_begin', 'batch_end', 'task_end')),
   url text not null,
+  site text not null generated always as (coalesce(lower(substring(url from '^[^:/]+://([^/?#]*)')), '')) stored,
   secret text,
   payload text,                            -- null: the batch's report, made when it is sent
   state text not null default 'waiting' check (state in ('waiting', 'delivered', 'given_up')),
@@ -115,9 +118,14 @@ create table callbacks (
   created timestamptz not null default clock_timestamp(),
   ended_at timestamptz
 ) with (fillfactor = 50);
-create index callbacks_due on callbacks (next_at) where state = 'waiting';
+create index callbacks_due on callbacks (site, next_at) where state = 'waiting';
 create index callbacks_batch on callbacks (batch_id, id);
 create index callbacks_ended on callbacks (ended_at) where ended_at is not null;
+
+-- A time as the contract's JSON has it.
+create function time_text(at timestamptz) returns text language sql stable parallel safe as $$
+  select to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+$$;
 
 -- Batches as they are shown. remaining_ms: what is pending takes as long as what has ended did; -1: nothing has ended yet.
 create view batches_shown as

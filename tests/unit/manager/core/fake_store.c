@@ -285,7 +285,7 @@ void fake_pass(struct core *core, int64_t ms)
 struct core *fake_core_with(const struct core_options *options)
 {
 	struct core_options o = *options;
-	const struct core_host host = {now_ms, alarm_set, NULL};
+	const struct core_host host = {.now_ms = now_ms, .alarm = alarm_set};
 
 	o.lease_ms = o.lease_ms ? o.lease_ms : 15000;
 	o.heartbeat_ms = o.heartbeat_ms ? o.heartbeat_ms : 4000;

@@ -1,0 +1,147 @@
+/* Callbacks: taking those that are due, what they tell, noting what became of them. */
+#include "manager/store/internal.h"
+
+#include <stdlib.h>
+
+/* As a batch's weight: taking and reporting are alone, settling is done for many. */
+enum { ALONE = CALLBACKS_AT_ONCE };
+
+static const char *text_or_null(const PGresult *rows, int row, int column)
+{
+	return row_null(rows, row, column) ? NULL : row_text(rows, row, column);
+}
+
+static void on_taken(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	const PGresult *rows = result->rows;
+	struct store_callbacks_take *op = BATCH_OP(role, struct store_callbacks_take, 0);
+	op->count = PQntuples(rows);
+	op->callbacks = role->state = calloc((size_t)op->count + 1, sizeof *op->callbacks);
+	for (int row = 0; row < op->count; row++)
+		op->callbacks[row] = (struct store_callback){
+		    .id = row_int8(rows, row, 0),
+		    .batch_id = row_int8(rows, row, 1),
+		    .task_id = row_int8(rows, row, 2),
+		    .event = row_text(rows, row, 3),
+		    .url = row_text(rows, row, 4),
+		    .site = row_text(rows, row, 5),
+		    .secret = text_or_null(rows, row, 6),
+		    .payload = text_or_null(rows, row, 7),
+		    .attempt = row_int4(rows, row, 8),
+		};
+	role_done(role);
+}
+
+static void take_start(struct role *role)
+{
+	const struct store_callbacks_take *op = BATCH_OP(role, struct store_callbacks_take, 0);
+	struct params *p = &role->params;
+	params_int4(p, op->limit);
+	params_int4(p, op->site_limit);
+	params_int8(p, op->lease_ms);
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < op->site_count; i++)
+		params_add_text(p, op->sites[i].site);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT4);
+	for (int i = 0; i < op->site_count; i++)
+		params_add_int4(p, op->sites[i].count);
+	params_array_end(p);
+	role_run(role, SQL_CALLBACKS_TAKE, on_taken);
+}
+
+void store_callbacks_take(struct store *store, struct store_callbacks_take *op)
+{
+	static const struct op_kind kind = {"take callbacks", take_start, NULL, true};
+	store_give(store, ROLE_CALLBACKS, &kind, &op->op, ALONE, 0);
+}
+
+static void on_reported(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_callback_report *op = BATCH_OP(role, struct store_callback_report, 0);
+	op->body = PQntuples(result->rows) ? row_text(result->rows, 0, 0) : NULL;
+	role_done(role);
+}
+
+static void report_start(struct role *role)
+{
+	const struct store_callback_report *op = BATCH_OP(role, struct store_callback_report, 0);
+	params_int8(&role->params, op->batch_id);
+	params_text(&role->params, op->event);
+	role_run(role, SQL_CALLBACKS_REPORT, on_reported);
+}
+
+void store_callback_report(struct store *store, struct store_callback_report *op)
+{
+	static const struct op_kind kind = {"report callback", report_start, NULL, false};
+	store_give(store, ROLE_CALLBACKS, &kind, &op->op, ALONE, 0);
+}
+
+/* --- settling -------------------------------------------------------------------------------------------------- */
+
+static int by_id(const void *a, const void *b)
+{
+	int64_t x = (*(struct store_callback_settle *const *)a)->id, y = (*(struct store_callback_settle *const *)b)->id;
+	return (x > y) - (x < y);
+}
+
+static void on_settled(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	for (int row = 0; row < PQntuples(result->rows); row++)
+		for (int i = 0; i < role->count; i++)
+			if (BATCH_OP(role, struct store_callback_settle, i)->id == row_int8(result->rows, row, 0))
+				BATCH_OP(role, struct store_callback_settle, i)->settled = true;
+	role_done(role);
+}
+
+#define ADD_ALL(type, add, value)                                                                                      \
+	params_array_begin(p, type);                                                                                   \
+	for (int i = 0; i < role->count; i++) {                                                                        \
+		const struct store_callback_settle *op = BATCH_OP(role, struct store_callback_settle, i);              \
+		add(p, value);                                                                                         \
+	}                                                                                                              \
+	params_array_end(p)
+
+static void add_text_or_null(struct params *p, const char *text)
+{
+	if (text)
+		params_add_text(p, text);
+	else
+		params_add_null(p);
+}
+
+static void add_status(struct params *p, int32_t status)
+{
+	if (status)
+		params_add_int4(p, status);
+	else
+		params_add_null(p);
+}
+
+static void settle_start(struct role *role)
+{
+	struct params *p = &role->params;
+	qsort(role->batch, (size_t)role->count, sizeof *role->batch, by_id);
+	for (int i = 0; i < role->count; i++)
+		BATCH_OP(role, struct store_callback_settle, i)->settled = false;
+	ADD_ALL(PARAMS_INT8, params_add_int8, op->id);
+	ADD_ALL(PARAMS_INT4, params_add_int4, op->attempt);
+	ADD_ALL(PARAMS_BOOL, params_add_bool, op->delivered);
+	ADD_ALL(PARAMS_BOOL, params_add_bool, op->over);
+	ADD_ALL(PARAMS_INT8, params_add_int8, op->rest_ms);
+	ADD_ALL(PARAMS_INT4, add_status, op->status);
+	ADD_ALL(PARAMS_TEXT, add_text_or_null, op->error);
+	role_run(role, SQL_CALLBACKS_SETTLE, on_settled);
+}
+
+void store_callback_settle(struct store *store, struct store_callback_settle *op)
+{
+	static const struct op_kind kind = {"settle callback", settle_start, NULL, false};
+	store_give(store, ROLE_CALLBACKS, &kind, &op->op, 1, 64);
+}

@@ -1,0 +1,16 @@
+-- Notes what became of tries. A delivery counts whoever made it; a failure only if nobody has tried since.
+--   one element a callback, in id order: $1 ids, $2 which tries, $3 whether it was delivered, $4 whether it is given up,
+--   $5 else how many ms it rests, $6 the HTTP status or null, $7 the error or null
+with settled as (
+  select c.id, u.delivered, u.over, u.rest_ms, u.status, u.error
+  from unnest($1::bigint[], $2::int[], $3::bool[], $4::bool[], $5::bigint[], $6::int[], $7::text[])
+    u(id, attempt, delivered, over, rest_ms, status, error)
+  join callbacks c on c.id = u.id and c.state = 'waiting' and (u.delivered or c.attempts = u.attempt)
+  order by c.id for no key update of c)
+update callbacks c set
+  state = case when s.delivered then 'delivered' when s.over then 'given_up' else 'waiting' end,
+  next_at = case when s.delivered or s.over then c.next_at else clock_timestamp() + interval '1ms' * s.rest_ms end,
+  ended_at = case when s.delivered or s.over then clock_timestamp() end,
+  last_status = s.status, last_error = coalesce(s.error, c.last_error)
+from settled s where c.id = s.id
+returning c.id, c.state
