@@ -2,6 +2,7 @@
 #include "manager/store/internal.h"
 
 #include <reeve/v1/admin.pb-c.h>
+#include <reeve/v1/batch.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,30 @@ static void take_stats(const PGresult *rows, void *response)
 	out->workers_alive = row_int8(rows, 0, 7);
 }
 
+static void take_callbacks(const PGresult *rows, void *response)
+{
+	Reeve__V1__CallbacksResponse *out = response;
+	out->n_callbacks = (size_t)PQntuples(rows);
+	out->callbacks = malloc(sizeof *out->callbacks * (out->n_callbacks + 1));
+	for (size_t i = 0; i < out->n_callbacks; i++) {
+		Reeve__V1__Callback *c = out->callbacks[i] = malloc(sizeof *c);
+		int row = (int)i;
+		reeve__v1__callback__init(c);
+		c->id = row_int8(rows, row, 0);
+		c->batch_id = row_int8(rows, row, 1);
+		c->task_id = row_int8(rows, row, 2);
+		c->event = copy(rows, row, 3);
+		c->url = copy(rows, row, 4);
+		c->state = copy(rows, row, 5);
+		c->attempts = (uint32_t)row_int4(rows, row, 6);
+		c->last_status = row_int4(rows, row, 7);
+		c->last_error = copy(rows, row, 8);
+		c->created_us = row_time(rows, row, 9);
+		c->next_us = row_time(rows, row, 10);
+		c->ended_us = row_time(rows, row, 11);
+	}
+}
+
 static const char *text_or_null(const char *text)
 {
 	return text && *text ? text : NULL;
@@ -243,6 +268,19 @@ static enum sql_id add_stats(struct params *p, const struct store_read *op)
 	return SQL_STATS;
 }
 
+static enum sql_id add_callbacks(struct params *p, const struct store_read *op)
+{
+	const Reeve__V1__CallbacksRequest *request = op->request;
+	if (request->batch_id)
+		params_int8(p, request->batch_id);
+	else
+		params_null(p);
+	params_text(p, text_or_null(request->state));
+	params_int8(p, request->before_id ? request->before_id : INT64_MAX);
+	params_int8(p, request->limit);
+	return SQL_CALLBACKS_LIST;
+}
+
 static const struct reading {
 	enum sql_id (*add)(struct params *p, const struct store_read *op);
 	void (*take)(const PGresult *rows, void *response);
@@ -254,6 +292,7 @@ static const struct reading {
     [STORE_QUEUES] = {add_queues, take_queues},
     [STORE_WORKERS] = {add_workers, take_workers},
     [STORE_STATS] = {add_stats, take_stats},
+    [STORE_CALLBACKS] = {add_callbacks, take_callbacks},
 };
 
 static void on_read(void *arg, const struct conn_result *result)

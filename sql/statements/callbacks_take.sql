@@ -12,7 +12,7 @@ with recursive sites as (
     select c.id, c.next_at from callbacks c
     where c.state = 'waiting' and c.site = s.site and c.next_at <= statement_timestamp()
     order by c.next_at limit greatest($2::int - coalesce(busy.n, 0), 0)) d
-  order by d.next_at limit $1),
+  order by d.next_at limit $1::int),
  taken as (
   select c.id from callbacks c
   where c.id = any(array(select id from due)) and c.state = 'waiting' and c.next_at <= statement_timestamp()
