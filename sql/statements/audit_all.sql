@@ -5,4 +5,4 @@ from (
   union all
   select at, 0, at, 0, event, worker_id, null, actor, note from worker_events where at >= $1) a
 left join workers w on w.id = a.worker_id
-order by a.version, a.task_id, a.place limit $2
+order by a.version, a.task_id, a.place, a.at limit $2

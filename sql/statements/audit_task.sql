@@ -2,4 +2,4 @@
 select a.at, a.task_id, a.version, a.event, w.name, a.worker_id, a.attempt, a.actor, left(a.note, 1000)
 from audit_log a left join workers w on w.id = a.worker_id
 where a.task_id = $1 and a.at >= $2
-order by a.version, a.place limit $3
+order by a.version, a.place, a.at limit $3

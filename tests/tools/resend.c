@@ -3,11 +3,11 @@
  * over a connection of its own: what `reeve` never does, because it keeps a call's id to itself.
  *
  *	resend id [SECONDS]                           prints a request id of now, or of so many seconds later
- *	resend submit ID QUEUE KEY COUNT URL...       COUNT tasks of the type `nothing` with that key; '' means none
+ *	resend submit ID QUEUE KEY[@VERSION] COUNT URL...   COUNT tasks of the type `nothing` with that key; '' means none
  *	resend cancel ID TASK URL...
  *
  * Writes a line for each URL, in their order: the ids in the answer, those of tasks that were there already with a `+`
- * behind them (of a cancel: those that it did not change), or "CODE: what was wrong". Then the exit code is 4.
+ * behind them (of a cancel: those that it did not change), or a `!` if they are run again, or "CODE: what was wrong". Then the exit code is 4.
  */
 #include "common/clock.h"
 #include "common/error.h"
@@ -81,7 +81,7 @@ static bool print_answer(const struct sender *sender)
 
 		for (size_t i = 0; i < submitted->n_tasks; i++)
 			printf("%s%" PRId64 "%s", i ? " " : "", submitted->tasks[i]->id,
-			    submitted->tasks[i]->existing ? "+" : "");
+			    submitted->tasks[i]->restarted ? "!" : submitted->tasks[i]->existing ? "+" : "");
 	} else {
 		const Reeve__V1__CancelResponse *cancelled = (const void *)sender->response;
 
@@ -132,6 +132,12 @@ static int submit(char *queue, char *key, int count, char **urls, int url_count)
 	Reeve__V1__TaskSpec spec = REEVE__V1__TASK_SPEC__INIT;
 	Reeve__V1__TaskSpec *specs[TASKS_MOST];
 
+	char *at = strchr(key, '@');
+
+	if (at) {
+		*at = '\0';
+		spec.version = atoll(at + 1);
+	}
 	spec.queue = queue;
 	spec.key = key;
 	spec.type = (char *)"nothing";
