@@ -260,16 +260,31 @@ create view all_tasks as
   from task_history;
 
 -- Locks the tasks of keys, live or ended, in id order, then the keys: the order of whatever ends a task, or starts an ended one
--- again. What a task becomes between being found and being locked is seen by whoever looks at it afterwards.
+-- again. One that came back to life while its row was waited for could only be locked out of turn; then all locks are let go,
+-- with the block's savepoint, and taken again.
 create function lock_keyed(in_queues text[], wanted text[]) returns void language plpgsql as $$
 declare
-  owners bigint[] := array(select k.task_id from unnest(in_queues, wanted) u(queue, key)
-    join keys k on k.queue = u.queue and k.key = u.key);
+  owners bigint[];
+  locked bigint[];
 begin
-  perform from tasks where id = any(owners) order by id for no key update;
-  perform from task_history where task_id = any(owners) order by task_id for update;
-  perform from keys k join unnest(in_queues, wanted) u(queue, key) on k.queue = u.queue and k.key = u.key
-    order by k.queue, k.key for update of k;
+  loop
+    begin
+      owners := array(select k.task_id from unnest(in_queues, wanted) u(queue, key)
+        join keys k on k.queue = u.queue and k.key = u.key);
+      locked := array(select id from tasks where id = any(owners) order by id for no key update);
+      perform from task_history where task_id = any(owners) order by task_id for update;
+      perform from keys k join unnest(in_queues, wanted) u(queue, key) on k.queue = u.queue and k.key = u.key
+        order by k.queue, k.key for update of k;
+      if not exists (select from unnest(in_queues, wanted) u(queue, key)
+        join keys k on k.queue = u.queue and k.key = u.key
+        join tasks t on t.id = k.task_id where t.id <> all(locked)) then
+        return;
+      end if;
+      raise exception using errcode = 'RV000';
+    exception when sqlstate 'RV000' then
+      null;
+    end;
+  end loop;
 end $$;
 
 -- What a submit has to know before it makes tasks of batches, or of queues that are more than a name: element by element the
@@ -414,8 +429,14 @@ create function submit_newer(specs jsonb[]) returns table (n bigint, id bigint, 
 language plpgsql as $$
 declare
   spec jsonb;
+  in_queues text[];
+  wanted text[];
 begin
-  perform lock_keyed(array(select s ->> 'queue' from unnest(specs) s), array(select s ->> 'key' from unnest(specs) s));
+  -- A key's version only grows: what is not newer now needs no lock.
+  select array_agg(k.queue), array_agg(k.key) into in_queues, wanted
+  from unnest(specs) s join keys k on k.queue = s ->> 'queue' and k.key = s ->> 'key'
+  where k.version is null or k.version < (s ->> 'version')::bigint;
+  perform lock_keyed(in_queues, wanted);
   for n, spec in select u.place, u.s from unnest(specs) with ordinality u(s, place)
     order by u.s ->> 'queue', u.s ->> 'key', u.place
   loop
