@@ -1,19 +1,58 @@
-/* `reeve cancel`, `reeve retry` and `reeve update`: changing tasks, any number of them at once. */
+/*
+ * `reeve cancel`, `reeve kill`, `reeve retry` and `reeve update`: changing tasks, any number of them at once, named by their
+ * ids or by conditions that they match.
+ */
 #include "client/cmd/command.h"
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
+#include "client/cmd/where.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What is to be done to each batch of ids. */
+/* The tasks that one call is about: some ids, or conditions. */
+struct selection {
+	const int64_t *ids;
+	size_t count;
+	const struct reeve_where *where;
+	bool dry_run;
+};
+
+/* How tasks are named beside their ids: the first part of each subcommand's options. */
+struct selecting {
+	const char *where;
+	int64_t running_longer_ms;
+	bool dry_run;
+};
+
+#define SELECTING_SPECS(options)                                                                                       \
+	{.name = "where",                                                                                              \
+	    .type = OPTION_TEXT,                                                                                       \
+	    .offset = offsetof(options, selecting.where),                                                              \
+	    .argument = "CONDITIONS",                                                                                  \
+	    .sentence = "instead of ids: all tasks that match, as 'status=dead type=mail error~timeout older=1h'"},    \
+	    {.name = "running-longer",                                                                                 \
+	        .type = OPTION_DURATION,                                                                               \
+	        .offset = offsetof(options, selecting.running_longer_ms),                                              \
+	        .min = 1,                                                                                              \
+	        .max = INT64_C(3153600000000),                                                                         \
+	        .argument = "DURATION",                                                                                \
+	        .sentence = "instead of ids, or beside --where: executing ones whose attempt began so long ago"},      \
+	{                                                                                                              \
+		.name = "dry-run", .type = OPTION_FLAG, .offset = offsetof(options, selecting.dry_run),                \
+		.sentence = "with --where: change nothing, only show which tasks match"                                \
+	}
+
+/* What is to be done to each batch of tasks. */
 struct change {
+	const struct option_table *table;
 	/* Calls the library. */
-	struct reeve_changes *(*call)(struct reeve_client *client, const int64_t *ids, size_t count, const void *arg,
+	struct reeve_changes *(*call)(struct reeve_client *client, const struct selection *selection, void *arg,
 	    struct reeve_failure *failure);
-	const void *arg;
+	void *arg;
+	const char *done;      /* "cancelled", "told to start again": what a task is afterwards, for counts */
 	/* A task that already stands so is as it was wanted, though nothing was changed; REEVE_TASK_ANY: none. */
 	enum reeve_task_status wanted;
 	bool json;
@@ -67,7 +106,8 @@ static int change_tasks(struct reeve_client *client, const int64_t *ids, size_t 
 
 	for (size_t from = 0; from < count; from += REEVE_MAX_BATCH) {
 		size_t n = count - from < REEVE_MAX_BATCH ? count - from : REEVE_MAX_BATCH;
-		struct reeve_changes *changes = change->call(client, ids + from, n, change->arg, &failure);
+		const struct selection selection = {ids + from, n, NULL, false};
+		struct reeve_changes *changes = change->call(client, &selection, change->arg, &failure);
 
 		if (!changes) {
 			code = command_failed(&failure);
@@ -87,8 +127,117 @@ static int change_tasks(struct reeve_client *client, const int64_t *ids, size_t 
 	return code;
 }
 
-/* Runs one of the three: connects, and changes the tasks named by the operands. */
-static int run_change(const struct option_table *table, const struct shared_options *shared, struct change *change,
+enum { TOLD_MOST = 10 };
+
+/* How far a change by conditions has come. */
+struct progress_so_far {
+	int64_t matched, changed;
+	struct table *table; /* with --dry-run */
+};
+
+static void take_matching(
+    const struct change *change, const struct reeve_changes *changes, bool dry_run, struct progress_so_far *so_far)
+{
+	for (size_t i = 0; i < changes->count; i++) {
+		const struct reeve_change *task = &changes->changes[i];
+
+		so_far->matched++;
+		so_far->changed += task->changed;
+		if (change->json) {
+			char *json = reeve_json(task->wire);
+
+			puts(json);
+			free(json);
+		} else if (dry_run) {
+			table_number(so_far->table, task->id);
+			table_coloured(
+			    so_far->table, reeve_task_status_name(task->status), terminal_status_colour(task->status));
+		} else if (!task->changed && so_far->matched - so_far->changed <= TOLD_MOST) {
+			command_say("task %" PRId64 " (%s): %s", task->id, reeve_task_status_name(task->status), task->note);
+		}
+	}
+}
+
+/* Says how it went. Returns the exit code. */
+static int sum_up(const struct change *change, const struct progress_so_far *so_far, bool dry_run)
+{
+	int64_t unchanged = so_far->matched - so_far->changed;
+
+	if (so_far->matched == 0) {
+		command_say("no task matches");
+		return EXIT_REFUSED;
+	}
+	if (dry_run && !change->json)
+		table_print(so_far->table);
+	if (dry_run) {
+		command_say("%" PRId64 " task%s would be %s", so_far->matched, so_far->matched == 1 ? "" : "s", change->done);
+		return EXIT_OK;
+	}
+	if (!change->json)
+		printf("%" PRId64 " task%s %s\n", so_far->changed, so_far->changed == 1 ? "" : "s", change->done);
+	if (unchanged > 0)
+		command_say("%" PRId64 " of those that match %s not changed", unchanged, unchanged == 1 ? "was" : "were");
+	return unchanged > 0 ? EXIT_REFUSED : EXIT_OK;
+}
+
+/* Changes all tasks that match, a bounded number a call. Returns the exit code. */
+static int change_matching(
+    struct reeve_client *client, const struct reeve_where *conditions, bool dry_run, const struct change *change)
+{
+	static const struct column matching_columns[] = {{"ID", COLUMN_NUMBER}, {"STATUS", COLUMN_WORD}, {0}};
+	struct progress_so_far so_far = {.table = table_create(matching_columns)};
+	struct reeve_where where = *conditions;
+	const struct selection selection = {.where = &where, .dry_run = dry_run};
+	struct reeve_failure failure = {0};
+	int code = EXIT_OK;
+
+	do {
+		struct reeve_changes *changes = change->call(client, &selection, change->arg, &failure);
+
+		if (!changes) {
+			code = command_failed(&failure);
+			if (so_far.changed > 0)
+				command_say("%" PRId64 " task%s %s before that; the same command goes on with the rest",
+				    so_far.changed, so_far.changed == 1 ? "" : "s", change->done);
+			break;
+		}
+		take_matching(change, changes, dry_run, &so_far);
+		where.after_id = changes->next_after_id;
+		reeve_changes_free(changes);
+	} while (where.after_id > 0);
+	if (code == EXIT_OK)
+		code = sum_up(change, &so_far, dry_run);
+	table_destroy(so_far.table);
+	return code;
+}
+
+static int run_matching(const struct shared_options *shared, const struct change *change,
+    const struct selecting *selecting, int operands, char **argv)
+{
+	struct where where = {0};
+	struct reeve_error error = {0};
+	struct reeve_client *client;
+	int code;
+
+	if (operands > 0)
+		return command_usage(change->table, "--where and --running-longer are instead of ids, and there is \"%s\"",
+		    argv[1]);
+	if (selecting->where && !where_parse(&where, selecting->where, &error)) {
+		where_free(&where);
+		return command_usage(change->table, "--where: %s", error.message);
+	}
+	if (selecting->running_longer_ms)
+		where.conditions.running_longer_ms = selecting->running_longer_ms;
+	client = command_connect(shared, &code);
+	if (client)
+		code = change_matching(client, &where.conditions, selecting->dry_run, change);
+	reeve_client_destroy(client);
+	where_free(&where);
+	return code;
+}
+
+/* Runs one of the four: connects, and changes the tasks named by the operands or by conditions. */
+static int run_change(const struct shared_options *shared, struct change *change, const struct selecting *selecting,
     int operands, char **argv)
 {
 	struct reeve_client *client;
@@ -96,10 +245,14 @@ static int run_change(const struct option_table *table, const struct shared_opti
 	size_t count;
 	int code;
 
-	ids = command_ids(table, operands, argv, &count, &code);
+	change->json = shared->json;
+	if (selecting->where || selecting->running_longer_ms)
+		return run_matching(shared, change, selecting, operands, argv);
+	if (selecting->dry_run)
+		return command_usage(change->table, "--dry-run goes with --where");
+	ids = command_ids(change->table, operands, argv, &count, &code);
 	if (!ids)
 		return code;
-	change->json = shared->json;
 	client = command_connect(shared, &code);
 	if (client)
 		code = change_tasks(client, ids, count, change);
@@ -109,10 +262,11 @@ static int run_change(const struct option_table *table, const struct shared_opti
 }
 
 /*
- * cancel
+ * cancel and kill
  */
 
 struct cancel_options {
+	struct selecting selecting;
 	const char *reason;
 };
 
@@ -123,66 +277,145 @@ static const struct option_spec cancel_specs[] = {
         .argument = "TEXT",
         .letter = 'r',
         .sentence = "why, for the audit"},
+    SELECTING_SPECS(struct cancel_options),
     {.name = NULL},
 };
 
 static const struct option_table cancel_table = {
     .program = "reeve cancel",
-    .usage = "ID... [--reason TEXT] [--json]",
+    .usage = "ID...|--where CONDITIONS [--reason TEXT] [--dry-run] [--json]",
     .summary = "Cancels tasks: those that wait end at once, those that run are told to stop.",
-    .epilogue = "Example: reeve cancel 17 18 --reason 'sent by mistake'",
+    .epilogue = "Examples:\n"
+                "  reeve cancel 17 18 --reason 'sent by mistake'\n"
+                "  reeve cancel --where 'queue=mail type=digest older=1d'",
     .specs = cancel_specs,
 };
 
 static struct reeve_changes *call_cancel(
-    struct reeve_client *client, const int64_t *ids, size_t count, const void *arg, struct reeve_failure *failure)
+    struct reeve_client *client, const struct selection *tasks, void *arg, struct reeve_failure *failure)
 {
-	return reeve_cancel(client, ids, count, arg, failure);
+	const struct cancel_options *options = arg;
+
+	if (tasks->where)
+		return reeve_cancel_where(client, tasks->where, tasks->dry_run, options->reason, failure);
+	return reeve_cancel(client, tasks->ids, tasks->count, options->reason, failure);
 }
 
 int command_cancel(int argc, char **argv)
 {
 	struct cancel_options options = {0};
 	struct shared_options shared = {0};
-	struct change change = {.call = call_cancel, .wanted = REEVE_TASK_CANCELLED};
+	struct change change = {.table = &cancel_table,
+	    .call = call_cancel,
+	    .arg = &options,
+	    .done = "cancelled or told to stop",
+	    .wanted = REEVE_TASK_CANCELLED};
 	int operands, code;
 
 	if (!command_options(&cancel_table, &options, &shared, argc, argv, &operands, &code))
 		return code;
-	change.arg = options.reason;
-	return run_change(&cancel_table, &shared, &change, operands, argv);
+	return run_change(&shared, &change, &options.selecting, operands, argv);
+}
+
+static const struct option_spec kill_specs[] = {
+    {.name = "reason",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct cancel_options, reason),
+        .argument = "TEXT",
+        .letter = 'r',
+        .sentence = "why: the tasks' error, and for the audit; \"killed by request\" unless set"},
+    SELECTING_SPECS(struct cancel_options),
+    {.name = NULL},
+};
+
+static const struct option_table kill_table = {
+    .program = "reeve kill",
+    .usage = "ID...|--where CONDITIONS [--reason TEXT] [--dry-run] [--json]",
+    .summary = "Ends tasks dead, with the error code \"killed\": those that wait at once, those that run when their workers "
+               "have stopped them.",
+    .epilogue = "Example: reeve kill 17 --reason 'it will never fit'",
+    .specs = kill_specs,
+};
+
+static struct reeve_changes *call_kill(
+    struct reeve_client *client, const struct selection *tasks, void *arg, struct reeve_failure *failure)
+{
+	const struct cancel_options *options = arg;
+
+	if (tasks->where)
+		return reeve_kill_where(client, tasks->where, tasks->dry_run, options->reason, failure);
+	return reeve_kill(client, tasks->ids, tasks->count, options->reason, failure);
+}
+
+int command_kill(int argc, char **argv)
+{
+	struct cancel_options options = {0};
+	struct shared_options shared = {0};
+	struct change change = {.table = &kill_table,
+	    .call = call_kill,
+	    .arg = &options,
+	    .done = "killed or told to stop",
+	    .wanted = REEVE_TASK_DEAD};
+	int operands, code;
+
+	if (!command_options(&kill_table, &options, &shared, argc, argv, &operands, &code))
+		return code;
+	return run_change(&shared, &change, &options.selecting, operands, argv);
 }
 
 /*
  * retry
  */
 
-static const struct option_spec no_specs[] = {{.name = NULL}};
+struct retry_options {
+	struct selecting selecting;
+	bool executing;
+};
+
+static const struct option_spec retry_specs[] = {
+    {.name = "executing",
+        .type = OPTION_FLAG,
+        .offset = offsetof(struct retry_options, executing),
+        .sentence = "with ids: executing tasks, too: their workers stop them, and they are queued again"},
+    SELECTING_SPECS(struct retry_options),
+    {.name = NULL},
+};
 
 static const struct option_table retry_table = {
     .program = "reeve retry",
-    .usage = "ID... [--json]",
-    .summary = "Runs tasks again now: those that wait become due, those that ended start afresh under the same id.",
-    .epilogue = "Example: reeve retry 17",
-    .specs = no_specs,
+    .usage = "ID... [--executing] | --where CONDITIONS [--running-longer DURATION] [--dry-run] [--json]",
+    .summary = "Runs tasks again now: those that wait become due, those that ended start afresh under the same id. With "
+               "--where failed, dead and cancelled ones, unless it names other statuses; executing ones with "
+               "status=executing or --running-longer.",
+    .epilogue = "Examples:\n"
+                "  reeve retry 17\n"
+                "  reeve retry --where 'status=dead queue=mail error~\"no route\"'\n"
+                "  reeve retry --running-longer 1h",
+    .specs = retry_specs,
 };
 
 static struct reeve_changes *call_retry(
-    struct reeve_client *client, const int64_t *ids, size_t count, const void *arg, struct reeve_failure *failure)
+    struct reeve_client *client, const struct selection *tasks, void *arg, struct reeve_failure *failure)
 {
-	(void)arg;
-	return reeve_retry(client, ids, count, failure);
+	const struct retry_options *options = arg;
+
+	if (tasks->where)
+		return reeve_retry_where(client, tasks->where, tasks->dry_run, failure);
+	return (options->executing ? reeve_restart : reeve_retry)(client, tasks->ids, tasks->count, failure);
 }
 
 int command_retry(int argc, char **argv)
 {
+	struct retry_options options = {0};
 	struct shared_options shared = {0};
-	struct change change = {.call = call_retry};
+	struct change change = {.table = &retry_table, .call = call_retry, .arg = &options, .done = "started again"};
 	int operands, code;
 
-	if (!command_options(&retry_table, NULL, &shared, argc, argv, &operands, &code))
+	if (!command_options(&retry_table, &options, &shared, argc, argv, &operands, &code))
 		return code;
-	return run_change(&retry_table, &shared, &change, operands, argv);
+	if (options.executing && (options.selecting.where || options.selecting.running_longer_ms))
+		return command_usage(&retry_table, "--executing goes with ids; conditions say status=executing");
+	return run_change(&shared, &change, &options.selecting, operands, argv);
 }
 
 /*
@@ -190,6 +423,7 @@ int command_retry(int argc, char **argv)
  */
 
 struct update_options {
+	struct selecting selecting;
 	int64_t priority;
 	int64_t at_us;
 	int64_t delay_ms;
@@ -212,6 +446,11 @@ static const struct option_spec update_specs[] = {
         .offset = offsetof(struct update_options, at_us),
         .argument = "TIME",
         .sentence = "when it is to be due: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), +5m"},
+    {.name = "run-at",
+        .type = OPTION_TIME,
+        .offset = offsetof(struct update_options, at_us),
+        .argument = "TIME",
+        .sentence = "the same as --at"},
     {.name = "delay",
         .type = OPTION_DURATION,
         .offset = offsetof(struct update_options, delay_ms),
@@ -224,42 +463,48 @@ static const struct option_spec update_specs[] = {
         .max = 10000,
         .argument = "N",
         .sentence = "attempts in all; also of an executing task"},
+    SELECTING_SPECS(struct update_options),
     {.name = NULL},
 };
 
 static const struct option_table update_table = {
     .program = "reeve update",
-    .usage = "ID... [--priority N] [--at TIME | --delay DURATION] [--max-attempts N] [--json]",
+    .usage = "ID...|--where CONDITIONS [--priority N] [--at TIME | --delay DURATION] [--max-attempts N] [--dry-run] [--json]",
     .summary = "Changes tasks that have not ended. What is not given stays as it is.",
-    .epilogue = "Example: reeve update 17 --priority 10 --delay 1h",
+    .epilogue = "Examples:\n"
+                "  reeve update 17 --priority 10 --delay 1h\n"
+                "  reeve update --where 'type=report status=queued' --run-at '2030-01-14 22:00'",
     .specs = update_specs,
 };
 
 static struct reeve_changes *call_update(
-    struct reeve_client *client, const int64_t *ids, size_t count, const void *arg, struct reeve_failure *failure)
+    struct reeve_client *client, const struct selection *tasks, void *arg, struct reeve_failure *failure)
 {
-	const struct update_options *options = arg;
+	struct update_options *options = arg;
 	struct reeve_update update = {
 	    .set_priority = options->priority != NOT_GIVEN,
 	    .priority = options->priority != NOT_GIVEN ? (int32_t)options->priority : 0,
 	    .max_attempts = options->max_attempts != NOT_GIVEN ? (uint32_t)options->max_attempts : 0,
 	};
 
-	/* A delay is counted on the managers' clock. */
+	/* A delay is counted on the managers' clock, from the first call on. */
 	if (!reeve_client_ready(client, failure))
 		return NULL;
+	if (options->at_us == NOT_GIVEN && options->delay_ms != NOT_GIVEN)
+		options->at_us = reeve_client_now_us(client) + options->delay_ms * 1000;
 	if (options->at_us != NOT_GIVEN)
 		update.run_at_us = options->at_us;
-	else if (options->delay_ms != NOT_GIVEN)
-		update.run_at_us = reeve_client_now_us(client) + options->delay_ms * 1000;
-	return reeve_update(client, ids, count, &update, failure);
+	if (tasks->where)
+		return reeve_update_where(client, tasks->where, tasks->dry_run, &update, failure);
+	return reeve_update(client, tasks->ids, tasks->count, &update, failure);
 }
 
 int command_update(int argc, char **argv)
 {
-	struct update_options options = {NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN};
+	struct update_options options = {
+	    .priority = NOT_GIVEN, .at_us = NOT_GIVEN, .delay_ms = NOT_GIVEN, .max_attempts = NOT_GIVEN};
 	struct shared_options shared = {0};
-	struct change change = {.call = call_update, .arg = &options};
+	struct change change = {.table = &update_table, .call = call_update, .arg = &options, .done = "changed"};
 	int operands, code;
 
 	if (!command_options(&update_table, &options, &shared, argc, argv, &operands, &code))
@@ -271,5 +516,5 @@ int command_update(int argc, char **argv)
 	if (options.priority == NOT_GIVEN && options.at_us == NOT_GIVEN && options.delay_ms == NOT_GIVEN &&
 	    options.max_attempts == NOT_GIVEN)
 		return command_usage(&update_table, "what is to change?");
-	return run_change(&update_table, &shared, &change, operands, argv);
+	return run_change(&shared, &change, &options.selecting, operands, argv);
 }

@@ -63,6 +63,7 @@ int command_show(int argc, char **argv);
 int command_list(int argc, char **argv);
 int command_audit(int argc, char **argv);
 int command_cancel(int argc, char **argv);
+int command_kill(int argc, char **argv);
 int command_retry(int argc, char **argv);
 int command_update(int argc, char **argv);
 int command_queues(int argc, char **argv);
@@ -73,6 +74,7 @@ int command_fetch(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_extend(int argc, char **argv);
 int command_stats(int argc, char **argv);
+int command_errors(int argc, char **argv);
 int command_dev(int argc, char **argv);
 
 #endif

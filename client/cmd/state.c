@@ -1,5 +1,6 @@
 /* `reeve queues`, `reeve workers` and `reeve stats`: how things stand. */
 #include "client/cmd/command.h"
+#include "client/cmd/executions.h"
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
 
@@ -223,13 +224,44 @@ int command_workers(int argc, char **argv)
  * stats
  */
 
-static const struct option_spec no_specs[] = {{.name = NULL}};
+struct stats_options {
+	const char *by;
+	struct reeve_executions_query query;
+};
+
+static const struct option_spec stats_specs[] = {
+    {.name = "by",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct stats_options, by),
+        .argument = "hour|type",
+        .sentence = "count the attempts that ended and their times, by the hour (UTC) or by queue and type"},
+    {.name = "since",
+        .type = OPTION_TIME,
+        .offset = offsetof(struct stats_options, query.since_us),
+        .argument = "TIME",
+        .sentence = "with --by: only those that ended from this time on; the last day unless set"},
+    {.name = "queue",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct stats_options, query.queue),
+        .argument = "NAME",
+        .letter = 'q',
+        .sentence = "with --by: only this queue's"},
+    {.name = "type",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct stats_options, query.type),
+        .argument = "TYPE",
+        .letter = 't',
+        .sentence = "with --by: only this type's"},
+    {.name = NULL},
+};
 
 static const struct option_table stats_table = {
     .program = "reeve stats",
-    .usage = "[--json]",
-    .summary = "Shows totals: live tasks, finished ones that are kept, workers, and the manager's own counters.",
-    .specs = no_specs,
+    .usage = "[--by hour|type [--since TIME] [--queue NAME] [--type TYPE]] [--json]",
+    .summary = "Shows totals: live tasks, finished ones that are kept, workers, and the manager's own counters. With --by: "
+               "how many attempts ended, and how long they took.",
+    .epilogue = "Example: reeve stats --by hour --since '8h ago' --queue mail",
+    .specs = stats_specs,
 };
 
 static void print_stats(const struct reeve_stats *stats)
@@ -267,28 +299,60 @@ static void print_stats(const struct reeve_stats *stats)
 	table_destroy(table);
 }
 
+/* Totals. Returns the exit code. */
+static int show_stats(struct reeve_client *client, bool json)
+{
+	struct reeve_failure failure = {0};
+	struct reeve_stats *stats = reeve_stats(client, &failure);
+
+	if (!stats)
+		return command_failed(&failure);
+	if (json)
+		print_json(stats->wire);
+	else
+		print_stats(stats);
+	reeve_stats_free(stats);
+	return EXIT_OK;
+}
+
+/* What is wrong with the options; NULL: nothing. */
+static const char *stats_problem(const struct stats_options *options)
+{
+	const struct reeve_executions_query *query = &options->query;
+
+	if (!options->by)
+		return query->since_us || query->queue || query->type ? "--since, --queue and --type go with --by" : NULL;
+	if (strcmp(options->by, "hour") != 0 && strcmp(options->by, "type") != 0)
+		return "--by takes hour or type";
+	if (query->since_us < 0)
+		return "--since lies before 1970";
+	if (query->queue && !*query->queue)
+		return "--queue is empty";
+	return query->type && !*query->type ? "--type is empty" : NULL;
+}
+
 int command_stats(int argc, char **argv)
 {
+	struct stats_options options = {0};
 	struct shared_options shared = {0};
-	struct reeve_failure failure = {0};
-	struct reeve_stats *stats;
 	struct reeve_client *client;
 	int operands, code;
 
-	if (!command_options(&stats_table, NULL, &shared, argc, argv, &operands, &code))
+	if (!command_options(&stats_table, &options, &shared, argc, argv, &operands, &code))
 		return code;
 	if (operands > 0)
 		return command_usage(&stats_table, "it takes no operands, and got \"%s\"", argv[1]);
+	if (stats_problem(&options))
+		return command_usage(&stats_table, "%s", stats_problem(&options));
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;
-	stats = reeve_stats(client, &failure);
-	if (stats && shared.json)
-		print_json(stats->wire);
-	else if (stats)
-		print_stats(stats);
-	code = stats ? EXIT_OK : command_failed(&failure);
-	reeve_stats_free(stats);
+	if (options.by) {
+		options.query.by_type = strcmp(options.by, "type") == 0;
+		code = executions_show(client, &options.query, shared.json);
+	} else {
+		code = show_stats(client, shared.json);
+	}
 	reeve_client_destroy(client);
 	return code;
 }

@@ -2,6 +2,7 @@
 #include "client/cmd/command.h"
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
+#include "client/cmd/where.h"
 #include "common/clock.h"
 
 #include <inttypes.h>
@@ -152,6 +153,8 @@ struct list_options {
 	const char *status;
 	const char *queue;
 	const char *type;
+	const char *where;
+	int64_t running_longer_ms;
 	int64_t limit;
 };
 
@@ -174,6 +177,18 @@ static const struct option_spec list_specs[] = {
         .argument = "TYPE",
         .letter = 't',
         .sentence = "only this type's"},
+    {.name = "where",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct list_options, where),
+        .argument = "CONDITIONS",
+        .sentence = "only those that match, as 'status=dead,failed error~timeout older=1h'; there are " WHERE_NAMES},
+    {.name = "running-longer",
+        .type = OPTION_DURATION,
+        .offset = offsetof(struct list_options, running_longer_ms),
+        .min = 1,
+        .max = INT64_C(3153600000000),
+        .argument = "DURATION",
+        .sentence = "only executing ones whose attempt began at least so long ago"},
     {.name = "limit",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct list_options, limit),
@@ -188,9 +203,13 @@ static const struct option_spec list_specs[] = {
 
 static const struct option_table list_table = {
     .program = "reeve list",
-    .usage = "[--status STATUS] [--queue NAME] [--type TYPE] [--limit N] [--json]",
+    .usage = "[--status STATUS] [--queue NAME] [--type TYPE] [--where CONDITIONS] [--running-longer DURATION] [--limit N] "
+             "[--json]",
     .summary = "Lists tasks, live and finished, newest first.",
-    .epilogue = "Example: reeve list --status dead --queue mail --limit 20",
+    .epilogue = "Examples:\n"
+                "  reeve list --status dead --queue mail --limit 20\n"
+                "  reeve list --where 'status=dead,failed error~\"no route\" newer=1d'\n"
+                "  reeve list --running-longer 1h",
     .specs = list_specs,
 };
 
@@ -198,14 +217,16 @@ static const struct column list_columns[] = {{"ID", COLUMN_NUMBER}, {"STATUS", C
     {"TYPE", COLUMN_TEXT}, {"PRIO", COLUMN_NUMBER}, {"TRIES", COLUMN_NUMBER}, {"AGE", COLUMN_NUMBER},
     {"WORKER", COLUMN_TEXT}, {"NOTE", COLUMN_TEXT}, {0}};
 
-/* What is worth saying about a task in a list: when it is due, or what went wrong. */
-static const char *note_of(const struct reeve_task *task, int64_t now_us, char *out, size_t size)
+/* What is worth saying about a task in a list: when it is due, or what went wrong; of those that run for long, how long. */
+static const char *note_of(const struct reeve_task *task, int64_t now_us, bool hung, char *out, size_t size)
 {
 	const char *gap = *task->error_code && *task->last_error ? ": " : "";
 	char age[32];
 
 	*out = '\0';
-	if (task->status == REEVE_TASK_QUEUED && task->run_at_us > now_us)
+	if (hung)
+		snprintf(out, size, "runs for %s", terminal_age(now_us, task->started_us, age, sizeof age));
+	else if (task->status == REEVE_TASK_QUEUED && task->run_at_us > now_us)
 		snprintf(out, size, "due %s", terminal_age(now_us, task->run_at_us, age, sizeof age));
 	else if (task->status == REEVE_TASK_FAILED && task->run_at_us > now_us)
 		snprintf(out, size, "again %s, %s%s%s", terminal_age(now_us, task->run_at_us, age, sizeof age),
@@ -215,7 +236,7 @@ static const char *note_of(const struct reeve_task *task, int64_t now_us, char *
 	return out;
 }
 
-static void list_row(struct table *table, const struct reeve_task *task, int64_t now_us)
+static void list_row(struct table *table, const struct reeve_task *task, int64_t now_us, bool hung)
 {
 	char tries[32], age[32], note[512];
 
@@ -228,7 +249,7 @@ static void list_row(struct table *table, const struct reeve_task *task, int64_t
 	table_text(table, tries);
 	table_text(table, terminal_age(now_us, task->created_us, age, sizeof age));
 	table_text(table, task->worker);
-	table_text(table, note_of(task, now_us, note, sizeof note));
+	table_text(table, note_of(task, now_us, hung, note, sizeof note));
 }
 
 /* Whether the filter, as it was left after the last page, has further tasks. */
@@ -266,7 +287,8 @@ static int list(struct reeve_client *client, struct reeve_filter *filter, int64_
 			if (json)
 				print_json(page->tasks[i].wire);
 			else
-				list_row(table, &page->tasks[i], reeve_client_now_us(client));
+				list_row(table, &page->tasks[i], reeve_client_now_us(client),
+				    filter->where && filter->where->running_longer_ms);
 		}
 		listed += (int64_t)page->count;
 		/* An answer may be cut at its bytes: only an empty one is the end. */
@@ -293,12 +315,25 @@ static const char *empty_filter(const struct list_options *options)
 	return options->type && !*options->type ? "--type" : NULL;
 }
 
+static int run_list(const struct shared_options *shared, struct reeve_filter *filter, int64_t limit)
+{
+	int code;
+	struct reeve_client *client = command_connect(shared, &code);
+
+	if (!client)
+		return code;
+	code = list(client, filter, limit, shared->json);
+	reeve_client_destroy(client);
+	return code;
+}
+
 int command_list(int argc, char **argv)
 {
 	struct list_options options = {0};
 	struct shared_options shared = {0};
 	struct reeve_filter filter = {0};
-	struct reeve_client *client;
+	struct reeve_error error = {0};
+	struct where where = {0};
 	int operands, code;
 
 	if (!command_options(&list_table, &options, &shared, argc, argv, &operands, &code))
@@ -317,11 +352,15 @@ int command_list(int argc, char **argv)
 		return command_usage(&list_table, "%s is empty", empty_filter(&options));
 	filter.queue = options.queue;
 	filter.type = options.type;
-	client = command_connect(&shared, &code);
-	if (!client)
-		return code;
-	code = list(client, &filter, options.limit, shared.json);
-	reeve_client_destroy(client);
+	if (options.where && !where_parse(&where, options.where, &error)) {
+		where_free(&where);
+		return command_usage(&list_table, "--where: %s", error.message);
+	}
+	if (options.running_longer_ms)
+		where.conditions.running_longer_ms = options.running_longer_ms;
+	filter.where = &where.conditions;
+	code = run_list(&shared, &filter, options.limit);
+	where_free(&where);
 	return code;
 }
 

@@ -1,4 +1,7 @@
-/* Cancel, Retry and Update: three calls whose answers have the same fields, in three messages. */
+/*
+ * Cancel, Kill, Retry and Update, of tasks named by their ids or by a filter: four calls whose answers have the same fields, in
+ * four messages.
+ */
 #include "client/lib/internal.h"
 
 #include <stdlib.h>
@@ -15,25 +18,39 @@ static bool count_fits(size_t count, struct reeve_failure *failure)
 	return fail(failure, STATUS(INVALID_ARGUMENT), "ids: 1 to %d may be given at once", REEVE_MAX_BATCH);
 }
 
-static struct reeve_changes *make_result(ProtobufCMessage *response, Reeve__V1__ChangedTask **tasks, size_t n_tasks,
-    const int64_t *not_found, size_t n_not_found)
-{
-	struct changes_result *result = allocate(1, sizeof *result);
+_Static_assert(sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__KillResponse) &&
+        sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__RetryResponse) &&
+        sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__UpdateResponse),
+    "the responses of changes have the same fields");
 
-	result->response = response;
-	result->changes.count = n_tasks;
-	result->changes.changes = allocate(n_tasks, sizeof *result->changes.changes);
-	for (size_t i = 0; i < n_tasks; i++) {
+static struct reeve_changes *change(
+    struct reeve_client *client, const char *method, ProtobufCMessage *request, struct reeve_failure *failure)
+{
+	ProtobufCMessage *message =
+	    client_call(client, &reeve__v1__task_service__descriptor, method, request, NULL, 0, failure);
+	const Reeve__V1__CancelResponse *response = (const Reeve__V1__CancelResponse *)message;
+	struct changes_result *result;
+
+	if (!response)
+		return NULL;
+	result = allocate(1, sizeof *result);
+	result->response = message;
+	result->changes.count = response->n_tasks;
+	result->changes.changes = allocate(response->n_tasks, sizeof *result->changes.changes);
+	for (size_t i = 0; i < response->n_tasks; i++) {
+		const Reeve__V1__ChangedTask *task = response->tasks[i];
+
 		result->changes.changes[i] = (struct reeve_change){
-		    .id = tasks[i]->id,
-		    .status = (enum reeve_task_status)tasks[i]->status,
-		    .changed = tasks[i]->changed,
-		    .note = tasks[i]->note,
-		    .wire = tasks[i],
+		    .id = task->id,
+		    .status = (enum reeve_task_status)task->status,
+		    .changed = task->changed,
+		    .note = task->note,
+		    .wire = task,
 		};
 	}
-	result->changes.not_found = not_found;
-	result->changes.n_not_found = n_not_found;
+	result->changes.not_found = response->not_found;
+	result->changes.n_not_found = response->n_not_found;
+	result->changes.next_after_id = response->next_after_id;
 	return &result->changes;
 }
 
@@ -48,65 +65,134 @@ void reeve_changes_free(struct reeve_changes *changes)
 	free(result);
 }
 
-struct reeve_changes *reeve_cancel(
-    struct reeve_client *client, const int64_t *ids, size_t count, const char *reason, struct reeve_failure *failure)
+/* Which tasks a call is about. */
+struct selection {
+	const int64_t *ids;
+	size_t count;
+	const struct reeve_where *where; /* instead of ids */
+	bool dry_run;
+};
+
+/* Fills in the fields by which the requests name tasks; `room` must live as long as the request. */
+#define SELECT(request, selection, room)                                                                               \
+	do {                                                                                                           \
+		(request)->ids = (int64_t *)(selection)->ids;                                                          \
+		(request)->n_ids = (selection)->count;                                                                 \
+		(request)->dry_run = (selection)->dry_run;                                                             \
+		if ((selection)->where) {                                                                              \
+			where_to_message(room, (selection)->where);                                                    \
+			(request)->filter = &(room)->filter;                                                           \
+		}                                                                                                      \
+	} while (0)
+
+static struct reeve_changes *cancel_tasks(struct reeve_client *client, const struct selection *selection, const char *reason,
+    struct reeve_failure *failure)
 {
 	Reeve__V1__CancelRequest request = REEVE__V1__CANCEL_REQUEST__INIT;
-	Reeve__V1__CancelResponse *response;
+	struct where_message room;
 
-	if (!count_fits(count, failure))
-		return NULL;
-	request.n_ids = count;
-	request.ids = (int64_t *)ids;
+	SELECT(&request, selection, &room);
 	if (reason)
 		request.reason = (char *)reason;
-	response = (Reeve__V1__CancelResponse *)client_call(
-	    client, &reeve__v1__task_service__descriptor, "Cancel", &request.base, NULL, 0, failure);
-	if (!response)
-		return NULL;
-	return make_result(
-	    &response->base, response->tasks, response->n_tasks, response->not_found, response->n_not_found);
+	return change(client, "Cancel", &request.base, failure);
 }
 
-struct reeve_changes *reeve_retry(
-    struct reeve_client *client, const int64_t *ids, size_t count, struct reeve_failure *failure)
+static struct reeve_changes *kill_tasks(struct reeve_client *client, const struct selection *selection, const char *reason,
+    struct reeve_failure *failure)
+{
+	Reeve__V1__KillRequest request = REEVE__V1__KILL_REQUEST__INIT;
+	struct where_message room;
+
+	SELECT(&request, selection, &room);
+	if (reason)
+		request.reason = (char *)reason;
+	return change(client, "Kill", &request.base, failure);
+}
+
+static struct reeve_changes *retry_tasks(struct reeve_client *client, const struct selection *selection, bool executing,
+    struct reeve_failure *failure)
 {
 	Reeve__V1__RetryRequest request = REEVE__V1__RETRY_REQUEST__INIT;
-	Reeve__V1__RetryResponse *response;
+	struct where_message room;
 
-	if (!count_fits(count, failure))
-		return NULL;
-	request.n_ids = count;
-	request.ids = (int64_t *)ids;
-	response = (Reeve__V1__RetryResponse *)client_call(
-	    client, &reeve__v1__task_service__descriptor, "Retry", &request.base, NULL, 0, failure);
-	if (!response)
-		return NULL;
-	return make_result(
-	    &response->base, response->tasks, response->n_tasks, response->not_found, response->n_not_found);
+	SELECT(&request, selection, &room);
+	request.executing = executing;
+	return change(client, "Retry", &request.base, failure);
 }
 
-struct reeve_changes *reeve_update(struct reeve_client *client, const int64_t *ids, size_t count,
+static struct reeve_changes *update_tasks(struct reeve_client *client, const struct selection *selection,
     const struct reeve_update *update, struct reeve_failure *failure)
 {
 	Reeve__V1__UpdateRequest request = REEVE__V1__UPDATE_REQUEST__INIT;
 	Reeve__V1__NewPriority priority = REEVE__V1__NEW_PRIORITY__INIT;
-	Reeve__V1__UpdateResponse *response;
+	struct where_message room;
 
-	if (!count_fits(count, failure))
-		return NULL;
-	request.n_ids = count;
-	request.ids = (int64_t *)ids;
+	SELECT(&request, selection, &room);
 	if (update->set_priority) {
 		priority.value = update->priority;
 		request.priority = &priority;
 	}
 	request.run_at_us = update->run_at_us;
 	request.max_attempts = update->max_attempts;
-	response = (Reeve__V1__UpdateResponse *)client_call(
-	    client, &reeve__v1__task_service__descriptor, "Update", &request.base, NULL, 0, failure);
-	if (!response)
-		return NULL;
-	return make_result(
-	    &response->base, response->tasks, response->n_tasks, response->not_found, response->n_not_found);
+	return change(client, "Update", &request.base, failure);
+}
+
+struct reeve_changes *reeve_cancel(
+    struct reeve_client *client, const int64_t *ids, size_t count, const char *reason, struct reeve_failure *failure)
+{
+	return count_fits(count, failure) ? cancel_tasks(client, &(struct selection){ids, count, NULL, false}, reason, failure)
+	                                  : NULL;
+}
+
+struct reeve_changes *reeve_kill(
+    struct reeve_client *client, const int64_t *ids, size_t count, const char *reason, struct reeve_failure *failure)
+{
+	return count_fits(count, failure) ? kill_tasks(client, &(struct selection){ids, count, NULL, false}, reason, failure)
+	                                  : NULL;
+}
+
+struct reeve_changes *reeve_retry(
+    struct reeve_client *client, const int64_t *ids, size_t count, struct reeve_failure *failure)
+{
+	return count_fits(count, failure) ? retry_tasks(client, &(struct selection){ids, count, NULL, false}, false, failure)
+	                                  : NULL;
+}
+
+struct reeve_changes *reeve_restart(
+    struct reeve_client *client, const int64_t *ids, size_t count, struct reeve_failure *failure)
+{
+	return count_fits(count, failure) ? retry_tasks(client, &(struct selection){ids, count, NULL, false}, true, failure)
+	                                  : NULL;
+}
+
+struct reeve_changes *reeve_update(struct reeve_client *client, const int64_t *ids, size_t count,
+    const struct reeve_update *update, struct reeve_failure *failure)
+{
+	return count_fits(count, failure)
+	    ? update_tasks(client, &(struct selection){ids, count, NULL, false}, update, failure)
+	    : NULL;
+}
+
+struct reeve_changes *reeve_cancel_where(struct reeve_client *client, const struct reeve_where *where, bool dry_run,
+    const char *reason, struct reeve_failure *failure)
+{
+	return cancel_tasks(client, &(struct selection){NULL, 0, where, dry_run}, reason, failure);
+}
+
+struct reeve_changes *reeve_kill_where(struct reeve_client *client, const struct reeve_where *where, bool dry_run,
+    const char *reason, struct reeve_failure *failure)
+{
+	return kill_tasks(client, &(struct selection){NULL, 0, where, dry_run}, reason, failure);
+}
+
+struct reeve_changes *reeve_retry_where(
+    struct reeve_client *client, const struct reeve_where *where, bool dry_run, struct reeve_failure *failure)
+{
+	return retry_tasks(client, &(struct selection){NULL, 0, where, dry_run}, false, failure);
+}
+
+struct reeve_changes *reeve_update_where(struct reeve_client *client, const struct reeve_where *where, bool dry_run,
+    const struct reeve_update *update, struct reeve_failure *failure)
+{
+	return update_tasks(client, &(struct selection){NULL, 0, where, dry_run}, update, failure);
 }

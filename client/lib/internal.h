@@ -90,6 +90,13 @@ void policy_to_message(Reeve__V1__RetryPolicy *message, const struct reeve_retry
 /* The other way round; its delays are the message's. */
 void policy_from_message(struct reeve_retry_policy *policy, const Reeve__V1__RetryPolicy *message);
 
+/* A filter as a message; its text is the filter's, and it must not be moved. */
+struct where_message {
+	Reeve__V1__TaskFilter filter;
+	Reeve__V1__TaskStatus statuses[8];
+};
+void where_to_message(struct where_message *message, const struct reeve_where *where);
+
 /* calloc() that does not fail. */
 void *allocate(size_t count, size_t size);
 

@@ -103,6 +103,36 @@ void reeve_task_free(struct reeve_task *task)
 	free(result);
 }
 
+static void set_text(char **field, const char *text)
+{
+	if (text)
+		*field = (char *)text;
+}
+
+void where_to_message(struct where_message *message, const struct reeve_where *where)
+{
+	Reeve__V1__TaskFilter *filter = &message->filter;
+
+	reeve__v1__task_filter__init(filter);
+	for (int i = REEVE_TASK_ANY + 1; i < N_STATUSES; i++) {
+		if (where->statuses & 1U << i)
+			message->statuses[filter->n_statuses++] = (Reeve__V1__TaskStatus)i;
+	}
+	filter->statuses = message->statuses;
+	set_text(&filter->queue, where->queue);
+	set_text(&filter->type, where->type);
+	set_text(&filter->error, where->error);
+	set_text(&filter->error_contains, where->error_contains);
+	set_text(&filter->error_code, where->error_code);
+	set_text(&filter->key, where->key);
+	set_text(&filter->source, where->source);
+	filter->older_ms = where->older_ms;
+	filter->newer_ms = where->newer_ms;
+	filter->running_longer_ms = where->running_longer_ms;
+	filter->batch_id = where->batch_id;
+	filter->after_id = where->after_id;
+}
+
 struct tasks_result {
 	struct reeve_tasks tasks;
 	Reeve__V1__ListResponse *response;
@@ -113,6 +143,7 @@ struct reeve_tasks *reeve_list(
 {
 	Reeve__V1__ListRequest request = REEVE__V1__LIST_REQUEST__INIT;
 	Reeve__V1__ListResponse *response;
+	struct where_message where;
 	struct tasks_result *result;
 
 	request.status = (Reeve__V1__TaskStatus)filter->status;
@@ -122,6 +153,10 @@ struct reeve_tasks *reeve_list(
 		request.type = (char *)filter->type;
 	request.limit = filter->limit;
 	request.before_id = filter->before_id;
+	if (filter->where) {
+		where_to_message(&where, filter->where);
+		request.filter = &where.filter;
+	}
 	response = (Reeve__V1__ListResponse *)client_call(
 	    client, &reeve__v1__task_service__descriptor, "List", &request.base, NULL, 0, failure);
 	if (!response)

@@ -324,13 +324,5 @@ static void wait_for(void *service, struct rpc_call *call, const ProtobufCMessag
 	waits_add(s->core->waits, request->ids, (int)request->n_ids, wait, on_waited, c);
 }
 
-/* In the contract, and not built yet. */
-static void unbuilt(void *service, struct rpc_call *call, const ProtobufCMessage *message)
-{
-	(void)service;
-	(void)message;
-	rpc_call_fail(call, STATUS(UNIMPLEMENTED), "not built yet");
-}
-
 rpc_method *const task_methods[] = {submit, get, list, wait_for, task_cancel, task_retry, task_update, audit, task_kill,
-    unbuilt, unbuilt};
+    task_errors, task_executions};

@@ -203,6 +203,48 @@ static void take_callbacks(const PGresult *rows, void *response)
 	}
 }
 
+static void take_errors(const PGresult *rows, void *response)
+{
+	Reeve__V1__ErrorsResponse *out = response;
+	out->n_groups = (size_t)PQntuples(rows);
+	out->groups = malloc(sizeof *out->groups * (out->n_groups + 1));
+	for (size_t i = 0; i < out->n_groups; i++) {
+		Reeve__V1__ErrorGroup *g = out->groups[i] = malloc(sizeof *g);
+		int row = (int)i;
+		reeve__v1__error_group__init(g);
+		g->error = copy(rows, row, 0);
+		g->error_code = copy(rows, row, 1);
+		g->attempts = row_int8(rows, row, 2);
+		g->waiting = row_int8(rows, row, 3);
+		g->dead = row_int8(rows, row, 4);
+		g->first_us = row_time(rows, row, 5);
+		g->last_us = row_time(rows, row, 6);
+		g->example_id = row_int8(rows, row, 7);
+	}
+}
+
+static void take_executions(const PGresult *rows, void *response)
+{
+	Reeve__V1__ExecutionsResponse *out = response;
+	out->n_counts = (size_t)PQntuples(rows);
+	out->counts = malloc(sizeof *out->counts * (out->n_counts + 1));
+	for (size_t i = 0; i < out->n_counts; i++) {
+		Reeve__V1__ExecutionCount *c = out->counts[i] = malloc(sizeof *c);
+		int row = (int)i;
+		reeve__v1__execution_count__init(c);
+		c->hour_us = row_time(rows, row, 0);
+		c->queue = copy(rows, row, 1);
+		c->type = copy(rows, row, 2);
+		c->count = row_int8(rows, row, 3);
+		c->completed = row_int8(rows, row, 4);
+		c->total_ms = row_int8(rows, row, 5);
+		c->average_ms = row_int8(rows, row, 6);
+		c->fastest_ms = row_int8(rows, row, 7);
+		c->slowest_ms = row_int8(rows, row, 8);
+		c->last_us = row_time(rows, row, 9);
+	}
+}
+
 static const char *text_or_null(const char *text)
 {
 	return text && *text ? text : NULL;
@@ -281,6 +323,27 @@ static enum sql_id add_callbacks(struct params *p, const struct store_read *op)
 	return SQL_CALLBACKS_LIST;
 }
 
+static enum sql_id add_errors(struct params *p, const struct store_read *op)
+{
+	const Reeve__V1__ErrorsRequest *request = op->request;
+	params_bool(p, request->by == REEVE__V1__ERROR_GROUPING__ERROR_GROUPING_CODE);
+	params_text(p, text_or_null(request->queue));
+	params_text(p, text_or_null(request->type));
+	params_time(p, request->since_us);
+	params_int8(p, (int64_t)request->limit + 1); /* one more tells whether there are more */
+	return SQL_ERRORS;
+}
+
+static enum sql_id add_executions(struct params *p, const struct store_read *op)
+{
+	const Reeve__V1__ExecutionsRequest *request = op->request;
+	params_bool(p, request->by == REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_TYPE);
+	params_text(p, text_or_null(request->queue));
+	params_text(p, text_or_null(request->type));
+	params_time(p, request->since_us);
+	return SQL_EXECUTIONS;
+}
+
 static const struct reading {
 	enum sql_id (*add)(struct params *p, const struct store_read *op);
 	void (*take)(const PGresult *rows, void *response);
@@ -293,6 +356,8 @@ static const struct reading {
     [STORE_WORKERS] = {add_workers, take_workers},
     [STORE_STATS] = {add_stats, take_stats},
     [STORE_CALLBACKS] = {add_callbacks, take_callbacks},
+    [STORE_ERRORS] = {add_errors, take_errors},
+    [STORE_EXECUTIONS] = {add_executions, take_executions},
 };
 
 static void on_read(void *arg, const struct conn_result *result)

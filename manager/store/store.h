@@ -514,6 +514,8 @@ enum store_read_kind {
 	STORE_WORKERS,  /* ListWorkersResponse from a ListWorkersRequest */
 	STORE_STATS,    /* StatsResponse */
 	STORE_CALLBACKS, /* CallbacksResponse from a CallbacksRequest */
+	STORE_ERRORS,   /* ErrorsResponse from an ErrorsRequest */
+	STORE_EXECUTIONS, /* ExecutionsResponse from an ExecutionsRequest */
 };
 
 struct store_read {

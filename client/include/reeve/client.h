@@ -249,6 +249,23 @@ struct reeve_task {
 struct reeve_task *reeve_get(struct reeve_client *client, int64_t id, struct reeve_failure *failure);
 void reeve_task_free(struct reeve_task *task);
 
+/* Which tasks: those that match all that is given; of text NULL or "", of numbers 0 says nothing. */
+struct reeve_where {
+	unsigned statuses;           /* any of them: 1U << REEVE_TASK_DEAD | …; 0: see the function */
+	const char *queue;
+	const char *type;
+	const char *error;           /* the whole text of its last error */
+	const char *error_contains;  /* a part of it */
+	const char *error_code;
+	const char *key;
+	const char *source;
+	int64_t older_ms;            /* submitted at least so long ago */
+	int64_t newer_ms;            /* submitted at most so long ago */
+	int64_t running_longer_ms;   /* executing, its attempt begun at least so long ago */
+	int64_t batch_id;
+	int64_t after_id;            /* only ids above this one, to go on */
+};
+
 /* Which tasks a list is to hold: those that match all that is given. */
 struct reeve_filter {
 	enum reeve_task_status status;
@@ -256,6 +273,7 @@ struct reeve_filter {
 	const char *type;   /* NULL or "": any */
 	uint32_t limit;     /* at most REEVE_MAX_BATCH; 0: 100 */
 	int64_t before_id;  /* only ids below this one, to page on; 0: from the newest */
+	const struct reeve_where *where; /* further conditions, or NULL; statuses 0: all */
 };
 
 struct reeve_tasks {
@@ -300,6 +318,7 @@ struct reeve_changes {
 	struct reeve_change *changes;  /* of the tasks that exist, in the order asked */
 	size_t n_not_found;
 	const int64_t *not_found;      /* ids that name no task */
+	int64_t next_after_id;         /* of reeve_…_where: there may be more tasks above this id; 0: there are none */
 };
 
 /* Cancels: tasks that wait end at once, running ones are told to stop. `reason` is for the audit, NULL: none.
@@ -307,8 +326,18 @@ struct reeve_changes {
 struct reeve_changes *reeve_cancel(struct reeve_client *client, const int64_t *ids, size_t count, const char *reason,
     struct reeve_failure *failure);
 
+/* Ends tasks dead, with the error code "killed" and the reason as their error (NULL: "killed by request"): those that wait at
+ * once, running ones when their workers have stopped them. */
+struct reeve_changes *reeve_kill(struct reeve_client *client, const int64_t *ids, size_t count, const char *reason,
+    struct reeve_failure *failure);
+
 /* Runs tasks again now: those that wait become due, ended ones start afresh under the same id. */
 struct reeve_changes *reeve_retry(struct reeve_client *client, const int64_t *ids, size_t count,
+    struct reeve_failure *failure);
+
+/* The same; and executing ones are stopped by their workers and queued again, without the attempt being counted, unless it
+ * ends well before. */
+struct reeve_changes *reeve_restart(struct reeve_client *client, const int64_t *ids, size_t count,
     struct reeve_failure *failure);
 
 /* What is to change; what is left 0 stays. */
@@ -323,6 +352,22 @@ struct reeve_changes *reeve_update(struct reeve_client *client, const int64_t *i
     const struct reeve_update *update, struct reeve_failure *failure);
 
 void reeve_changes_free(struct reeve_changes *changes);
+
+/*
+ * Changing all tasks that match. Each call takes up to 1,000 of them, by id, chosen and changed in one transaction; go on with
+ * where.after_id = next_after_id until that is 0. There must be a condition. Without statuses all that have not ended are
+ * meant (of an update of run_at_us: all that wait); of a retry failed, dead and cancelled ones, and with running_longer_ms
+ * executing ones, which are stopped and started again. `dry_run` changes nothing and only tells which tasks those are.
+ */
+
+struct reeve_changes *reeve_cancel_where(struct reeve_client *client, const struct reeve_where *where, bool dry_run,
+    const char *reason, struct reeve_failure *failure);
+struct reeve_changes *reeve_kill_where(struct reeve_client *client, const struct reeve_where *where, bool dry_run,
+    const char *reason, struct reeve_failure *failure);
+struct reeve_changes *reeve_retry_where(struct reeve_client *client, const struct reeve_where *where, bool dry_run,
+    struct reeve_failure *failure);
+struct reeve_changes *reeve_update_where(struct reeve_client *client, const struct reeve_where *where, bool dry_run,
+    const struct reeve_update *update, struct reeve_failure *failure);
 
 /*
  * What happened.
@@ -522,6 +567,66 @@ struct reeve_stats {
 /* Reads totals. reeve_stats_free() them. */
 struct reeve_stats *reeve_stats(struct reeve_client *client, struct reeve_failure *failure);
 void reeve_stats_free(struct reeve_stats *stats);
+
+/* What went wrong. */
+struct reeve_error_group {
+	const char *error;      /* the text; of a group by code, that of its latest */
+	const char *error_code; /* the code; of a group by text, that of its latest */
+	int64_t attempts;       /* how many ended so */
+	int64_t waiting;        /* tasks that wait to be tried again after it */
+	int64_t dead;           /* tasks that ended dead by it */
+	int64_t first_us, last_us;
+	int64_t example_id;     /* the task it was last seen at */
+	const void *wire;
+};
+
+struct reeve_error_groups {
+	size_t count;
+	struct reeve_error_group *groups; /* those with most attempts first */
+	bool more;                        /* the limit cut them off */
+};
+
+struct reeve_errors_query {
+	bool by_code;      /* else by text */
+	const char *queue; /* NULL or "": any */
+	const char *type;  /* NULL or "": any */
+	int64_t since_us;  /* 0: the last day */
+	uint32_t limit;    /* so many groups, at most 10,000; 0: 100 */
+};
+
+/* Reads them. reeve_error_groups_free() them. */
+struct reeve_error_groups *reeve_errors(struct reeve_client *client, const struct reeve_errors_query *query,
+    struct reeve_failure *failure);
+void reeve_error_groups_free(struct reeve_error_groups *groups);
+
+/* Attempts that ended. */
+struct reeve_execution_count {
+	int64_t hour_us;   /* by hour: when it began */
+	const char *queue; /* by type */
+	const char *type;  /* by type */
+	int64_t count;
+	int64_t completed; /* of them, those that ended well */
+	int64_t total_ms, average_ms, fastest_ms, slowest_ms; /* from claim to end */
+	int64_t last_us;   /* when the last one ended */
+	const void *wire;
+};
+
+struct reeve_executions {
+	size_t count;
+	struct reeve_execution_count *counts;
+};
+
+struct reeve_executions_query {
+	bool by_type;      /* else by the hour (UTC) in which they ended */
+	const char *queue; /* NULL or "": any */
+	const char *type;  /* NULL or "": any */
+	int64_t since_us;  /* 0: the last day */
+};
+
+/* Reads them. reeve_executions_free() them. */
+struct reeve_executions *reeve_executions(struct reeve_client *client, const struct reeve_executions_query *query,
+    struct reeve_failure *failure);
+void reeve_executions_free(struct reeve_executions *executions);
 
 /* A result as one JSON object on one line, with the names of docs/cli.md; its `wire` says which. free() it. */
 char *reeve_json(const void *wire);

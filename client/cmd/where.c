@@ -1,0 +1,277 @@
+/* Reads conditions from left to right; `at` is always at what a message would point at. */
+#include "client/cmd/where.h"
+
+#include "client/cmd/terminal.h"
+#include "common/clock.h"
+#include "common/text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MESSAGE_BYTES = 200, BEFORE_BYTES = 60, AFTER_BYTES = 40 };
+
+struct reader {
+	const char *text; /* the whole */
+	const char *at;
+	char *out;        /* where the next value goes */
+	struct reeve_where *where;
+	unsigned given;   /* which conditions there were */
+	struct reeve_error *error;
+};
+
+/* Shows a piece of the text around the place, in one line, and a mark under it. */
+static void point_at(const struct reader *reader, const char *place, char *out, size_t size)
+{
+	size_t offset = (size_t)(place - reader->text), from = offset > BEFORE_BYTES ? offset - BEFORE_BYTES : 0;
+	char piece[BEFORE_BYTES + AFTER_BYTES + 1];
+	int indent;
+
+	while (from > 0 && from < offset && ((unsigned char)reader->text[from] & 0xc0) == 0x80)
+		from++;
+	size_t length = utf8_cut(reader->text + from, strnlen(reader->text + from, sizeof piece - 1));
+	memcpy(piece, reader->text + from, length);
+	piece[length] = '\0';
+	for (char *c = piece; *c; c++) {
+		if (iscntrl((unsigned char)*c))
+			*c = ' ';
+	}
+	size_t place_in_piece = offset - from < length ? offset - from : length;
+	char kept = piece[place_in_piece];
+	piece[place_in_piece] = '\0';
+	indent = terminal_width(piece);
+	piece[place_in_piece] = kept;
+	snprintf(out, size, "\n  %s\n  %*s^", piece, indent, "");
+}
+
+__attribute__((format(printf, 3, 4))) static bool wrong(
+    const struct reader *reader, const char *place, const char *format, ...)
+{
+	char message[MESSAGE_BYTES], picture[sizeof reader->error->message - MESSAGE_BYTES];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(message, sizeof message, format, arguments);
+	va_end(arguments);
+	point_at(reader, place, picture, sizeof picture);
+	return error_set(reader->error, STATUS(INVALID_ARGUMENT), "%s%s", message, picture);
+}
+
+/* What a backslash and this character stand for in "…"; 0: nothing. */
+static char escaped(char c)
+{
+	switch (c) {
+	case 'n':
+		return '\n';
+	case 't':
+		return '\t';
+	case 'r':
+		return '\r';
+	case '"':
+	case '\\':
+		return c;
+	default:
+		return '\0';
+	}
+}
+
+/* Reads a value in quotes; `at` stands at the first of them. */
+static bool read_quoted(struct reader *reader)
+{
+	const char *begin = reader->at;
+	char quote = *begin;
+
+	for (reader->at++; *reader->at; reader->at++) {
+		if (*reader->at == '\\' && quote == '"') {
+			char c = escaped(reader->at[1]);
+
+			if (!c)
+				return wrong(reader, reader->at, "a backslash stands before \", \\, n, t or r alone");
+			*reader->out++ = c;
+			reader->at++;
+		} else if (*reader->at != quote) {
+			*reader->out++ = *reader->at;
+		} else if (quote == '\'' && reader->at[1] == quote) {
+			*reader->out++ = quote;
+			reader->at++;
+		} else {
+			reader->at++;
+			if (*reader->at && !isspace((unsigned char)*reader->at))
+				return wrong(reader, reader->at, "a blank must follow the quote");
+			return true;
+		}
+	}
+	return wrong(reader, begin, "this quote is never closed");
+}
+
+/* Reads a value into `out`, with NUL behind it. NULL: it is wrong. */
+static const char *read_value(struct reader *reader, const char *name)
+{
+	const char *begin = reader->at;
+	char *value = reader->out;
+
+	if (*reader->at == '\'' || *reader->at == '"') {
+		if (!read_quoted(reader))
+			return NULL;
+	} else {
+		while (*reader->at && !isspace((unsigned char)*reader->at))
+			*reader->out++ = *reader->at++;
+	}
+	*reader->out++ = '\0';
+	if (!*value) {
+		wrong(reader, begin, "%s has no value", name);
+		return NULL;
+	}
+	return value;
+}
+
+/* What the conditions are made of. */
+struct condition {
+	const char *name;
+	char operator;
+	/* Takes the value, which stands at `place`. */
+	bool (*take)(struct reader *reader, const struct condition *condition, const char *value, const char *place);
+	size_t offset; /* of the field */
+};
+
+static void *field(const struct reader *reader, const struct condition *condition)
+{
+	return (char *)reader->where + condition->offset;
+}
+
+static bool take_text(struct reader *reader, const struct condition *condition, const char *value, const char *place)
+{
+	(void)place;
+	*(const char **)field(reader, condition) = value;
+	return true;
+}
+
+static bool take_duration(
+    struct reader *reader, const struct condition *condition, const char *value, const char *place)
+{
+	int64_t ms;
+
+	if (!duration_parse(value, &ms) || ms == 0)
+		return wrong(reader, place, "%s takes a duration like 90s, 5m, 1h30m or 2d", condition->name);
+	*(int64_t *)field(reader, condition) = ms;
+	return true;
+}
+
+static bool take_number(struct reader *reader, const struct condition *condition, const char *value, const char *place)
+{
+	char *end;
+
+	errno = 0;
+	long long number = isdigit((unsigned char)*value) ? strtoll(value, &end, 10) : 0;
+	if (number <= 0 || errno || *end != '\0')
+		return wrong(reader, place, "%s takes a whole number from 1", condition->name);
+	*(int64_t *)field(reader, condition) = number;
+	return true;
+}
+
+/* Statuses, separated by commas. */
+static bool take_statuses(
+    struct reader *reader, const struct condition *condition, const char *value, const char *place)
+{
+	for (const char *name = value; name; name = strchr(name, ',') ? strchr(name, ',') + 1 : NULL) {
+		char word[16];
+		enum reeve_task_status status;
+
+		snprintf(word, sizeof word, "%.*s", (int)strcspn(name, ","), name);
+		status = reeve_task_status_by_name(word);
+		if (status == REEVE_TASK_ANY)
+			return wrong(reader, place + (name - value),
+			    "%s takes queued, executing, failed, completed, dead or cancelled, or several with commas",
+			    condition->name);
+		reader->where->statuses |= 1U << status;
+	}
+	return true;
+}
+
+#define FIELD(name) offsetof(struct reeve_where, name)
+
+static const struct condition conditions[] = {
+    {"status", '=', take_statuses, FIELD(statuses)},
+    {"queue", '=', take_text, FIELD(queue)},
+    {"type", '=', take_text, FIELD(type)},
+    {"error", '=', take_text, FIELD(error)},
+    {"error", '~', take_text, FIELD(error_contains)},
+    {"code", '=', take_text, FIELD(error_code)},
+    {"older", '=', take_duration, FIELD(older_ms)},
+    {"newer", '=', take_duration, FIELD(newer_ms)},
+    {"running_longer", '=', take_duration, FIELD(running_longer_ms)},
+    {"batch", '=', take_number, FIELD(batch_id)},
+    {"key", '=', take_text, FIELD(key)},
+    {"source", '=', take_text, FIELD(source)},
+};
+
+enum { N_CONDITIONS = sizeof conditions / sizeof *conditions };
+
+/* The condition that begins at `at`, which is moved to its value. NULL: there is none. */
+static const struct condition *read_name(struct reader *reader)
+{
+	const char *name = reader->at;
+	size_t length = strcspn(name, "=~ \t\n\r");
+	char operator = name[length];
+	bool known = false;
+
+	for (size_t i = 0; i < N_CONDITIONS; i++) {
+		if (strlen(conditions[i].name) != length || strncmp(conditions[i].name, name, length) != 0)
+			continue;
+		known = true;
+		if (conditions[i].operator != operator)
+			continue;
+		if (reader->given & 1U << i) {
+			wrong(reader, name, "%s is given twice", conditions[i].name);
+			return NULL;
+		}
+		reader->given |= 1U << i;
+		reader->at = name + length + 1;
+		return &conditions[i];
+	}
+	if (known && operator == '~')
+		wrong(reader, name + length, "%.*s takes = alone; ~ goes with error", (int)length, name);
+	else if (known)
+		wrong(reader, name + length, "%.*s is followed by = and a value", (int)length, name);
+	else
+		wrong(reader, name, "there is no such condition; there are " WHERE_NAMES);
+	return NULL;
+}
+
+bool where_parse(struct where *where, const char *text, struct reeve_error *error)
+{
+	struct reader reader = {.text = text, .at = text, .where = &where->conditions, .error = error};
+
+	*where = (struct where){0};
+	where->text = malloc(strlen(text) + 1);
+	if (!where->text)
+		abort();
+	reader.out = where->text; /* a value is shorter than the condition it stands in */
+	for (;;) {
+		const struct condition *condition;
+		const char *value, *place;
+
+		while (isspace((unsigned char)*reader.at))
+			reader.at++;
+		if (!*reader.at)
+			break;
+		condition = read_name(&reader);
+		if (!condition)
+			return false;
+		place = reader.at;
+		value = read_value(&reader, condition->name);
+		if (!value || !condition->take(&reader, condition, value, place))
+			return false;
+	}
+	return reader.given || error_set(error, STATUS(INVALID_ARGUMENT), "it is empty; there are " WHERE_NAMES);
+}
+
+void where_free(struct where *where)
+{
+	free(where->text);
+	where->text = NULL;
+}

@@ -1,0 +1,276 @@
+#!/usr/bin/env bash
+# Tasks chosen by what they are: listed, retried, cancelled, killed and changed all at once; those that hang started again.
+# timeout 400
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+HURRY=(--lease 2s --heartbeat 400ms --expiry-buffer 4s --park 300ms)
+
+begin() { # [WORKER'S OPTION…]
+	start_postgres
+	start_manager "${HURRY[@]}"
+	start_worker worker "$@"
+}
+
+many() { # COUNT JSON: submits so many alike, and prints their ids
+	for _ in $(seq "$1"); do echo "$2"; done | reeve submit --bulk - sh
+}
+
+ids() { # ids of the tasks that match
+	reeve list --where "$1" --limit 100000 --json | jq .id | sort -n | xargs
+}
+
+matching() { # SQL-CONDITION: the same, by the database
+	sql "select string_agg(id::text, ' ' order by id) from all_tasks where $1"
+}
+
+story_lists_by_every_condition() {
+	begin --concurrency 4
+	many 3 '{"queue":"mail","details":"echo no route >&2; exit 65"}' >"$DIR/a"
+	many 2 '{"queue":"mail","details":"echo no route to host >&2; exit 66","source":"ann","max_attempts":1}' >"$DIR/b"
+	many 2 '{"queue":"mail","details":"echo \"it'"'"'s bad\" >&2; exit 65"}' >"$DIR/c"
+	reeve submit sh 'exit 3' --queue night --retry-base 1h --retry-max 1h --key k-1 >"$DIR/d"
+	reeve submit nothing --delay 1h --source bob >"$DIR/e"
+	reeve submit nothing >"$DIR/f"
+	expect_fail 1 reeve wait - < <(cat "$DIR"/[abcf])
+	wait_status 20 "$(cat "$DIR/d")" failed
+	all=$(cat "$DIR"/[a-f] | sort -n | xargs)
+	expect_eq "$all" "$(ids 'newer=1h')"
+	expect_eq '' "$(ids 'older=1h')"
+	sql "update task_history set created = created - interval '2 hours' where task_id in ($(paste -sd, "$DIR/a"))"
+	while IFS='|' read -r where condition; do
+		want=$(matching "$condition")
+		expect_match '[0-9]' "$want" "$condition"
+		expect_eq "$want" "$(ids "$where")" "$where"
+	done <<-'END'
+		status=dead|status = 'dead'
+		status=dead,failed,queued|status in ('dead', 'failed', 'queued')
+		queue=mail|queue = 'mail'
+		type=nothing|type = 'nothing'
+		error='no route'|last_error = 'no route'
+		error~"no route"|last_error like '%no route%'
+		error~'it''s'|last_error like '%it''s%'
+		code=exit:65|error_code = 'exit:65'
+		older=1h|created < now() - interval '1 hour'
+		newer=1h status=dead|created > now() - interval '1 hour' and status = 'dead'
+		key=k-1|key = 'k-1'
+		source=ann|source = 'ann'
+		queue=mail code=exit:65 error~route status=dead|queue = 'mail' and error_code = 'exit:65' and last_error like '%route%'
+	END
+	expect_eq "$(cat "$DIR/d")" "$(reeve list --status failed --where 'status=failed,dead' --queue night --json | jq .id)"
+	expect_match '^no tasks$' "$(reeve list --where 'status=completed queue=mail' 2>&1)"
+}
+
+story_one_command_retries_all_of_an_error() {
+	begin --concurrency 4
+	many 20 '{"queue":"mail","max_attempts":1,"details":"[ -e $REEVE_TEST_DIR/mended ] || { echo no route to host >&2; exit 3; }"}' >"$DIR/ids"
+	many 5 '{"queue":"mail","max_attempts":1,"details":"echo other >&2; exit 3"}' >"$DIR/others"
+	expect_fail 1 reeve wait - < <(cat "$DIR/ids" "$DIR/others")
+	touch "$DIR/mended"
+	reeve retry --where 'status=dead queue=mail error="no route to host"' --dry-run >"$DIR/told" 2>"$DIR/said"
+	expect_eq 21 "$(wc -l <"$DIR/told")"
+	expect_eq 'reeve: 20 tasks would be started again' "$(cat "$DIR/said")"
+	expect_eq 25 "$(sql "select count(*) from task_history where status = 'dead'")"
+	expect_eq '20 tasks started again' "$(reeve retry --where 'status=dead queue=mail error="no route to host"')"
+	expect_eq 20 "$(reeve wait - --json <"$DIR/ids" | jq -r .status | grep -c completed)"
+	expect_eq 5 "$(sql "select count(*) from task_history where status = 'dead'")"
+	expect_fail 4 reeve retry --where 'status=dead queue=mail error="no route to host"'
+	expect_eq 'reeve: no task matches' "$OUTPUT"
+	# Without a status: what failed, is dead or was cancelled, and nothing else.
+	expect_eq '5 tasks started again' "$(reeve retry --where 'queue=mail')"
+	expect_fail 1 reeve wait - <"$DIR/others"
+}
+
+story_cancels_what_waits_and_what_runs() {
+	begin --concurrency 2
+	many 2 "$(jq -nc --arg s "$HOLD" '{queue: "mail", details: $s}')" >"$DIR/running"
+	while read -r id; do wait_began "$id"; done <"$DIR/running"
+	many 5 '{"queue":"mail","delay":"1h"}' >"$DIR/waiting"
+	other=$(reeve submit nothing --delay 1h)
+	expect_eq '7 tasks cancelled or told to stop' "$(reeve cancel --where queue=mail --reason 'closed down')"
+	expect_fail 1 reeve wait - --timeout 20s < <(cat "$DIR/running" "$DIR/waiting")
+	expect_eq 'cancelled|7' "$(sql "select status, count(*) from task_history group by 1")"
+	expect_eq 7 "$(sql "select count(*) from task_events where event = 'cancel_requested' and note = 'closed down'")"
+	expect_eq queued "$(field "$other" status)"
+	expect_fail 4 reeve cancel --where queue=mail
+	expect_fail 4 reeve cancel --where 'status=cancelled'
+	expect_match 'filter.statuses asks for tasks that have ended' "$OUTPUT"
+}
+
+story_kills_end_dead() {
+	begin --concurrency 2
+	running=$(reeve submit sh "$HOLD")
+	hurt=$(reeve submit sh 'exit 3' --retry-base 1h --retry-max 1h)
+	waiting=$(reeve submit nothing --delay 1h --key k)
+	wait_began "$running"
+	wait_status 20 "$hurt" failed
+	reeve kill "$running" "$hurt" "$waiting" --reason 'it will never fit' >"$DIR/told"
+	expect_match "$running +executing +yes +its worker is told to stop.*$hurt +dead +yes.*$waiting +dead +yes" "$(cat "$DIR/told")"
+	for id in "$running" "$hurt" "$waiting"; do
+		expect_fail 1 reeve wait "$id" --timeout 20s
+		expect_eq 'dead killed it will never fit' "$(field "$id" status) $(field "$id" error_code) $(field "$id" last_error)"
+		expect_match 'kill_requested dead$' "$(events "$id")"
+		expect_eq 'it will never fit' "$(event_field "$id" kill_requested note)"
+	done
+	expect_fail 4 reeve kill "$running" 999999
+	expect_match "there is no task 999999" "$OUTPUT"
+	expect_no_match "it has ended" "$(reeve kill "$running" --json | jq -r .changed)" # it is as it was wanted
+	many 3 '{"delay":"1h"}' >"$DIR/ids"
+	expect_eq '3 tasks killed or told to stop' "$(reeve kill --where 'type=sh status=queued')"
+	expect_eq 'killed by request' "$(field "$(head -n 1 "$DIR/ids")" last_error)"
+	# A kill takes precedence over a cancel that stands, and a completion over both.
+	signal worker STOP
+	id=$(reeve submit nothing)
+	signal worker CONT
+	reeve wait "$id" >/dev/null
+	id=$(reeve submit sh "trap '' TERM; until [ -e $DIR/end ]; do sleep 0.05; done; $HOLD")
+	wait_status 20 "$id" executing
+	reeve cancel "$id" >/dev/null
+	expect_match 'yes' "$(reeve kill "$id")"
+	expect_fail 4 reeve kill "$id"
+	expect_match 'it is being killed already' "$OUTPUT"
+	touch "$DIR/end"
+	expect_fail 1 reeve wait "$id" --timeout 20s
+	expect_eq 'dead killed' "$(field "$id" status) $(field "$id" error_code)"
+}
+
+story_a_killed_task_ends_dead_though_its_worker_is_gone() {
+	begin
+	id=$(reeve submit sh "$HOLD")
+	wait_began "$id"
+	signal worker STOP
+	reeve kill "$id" >/dev/null
+	kill_worker
+	expect_fail 1 reeve wait "$id" --timeout 30s
+	expect_eq 'dead killed killed by request' "$(field "$id" status) $(field "$id" error_code) $(field "$id" last_error)"
+}
+
+story_hung_tasks_are_found_and_started_again() {
+	begin --concurrency 4
+	hung=$(reeve submit sh "[ \$REEVE_ATTEMPT = 1 ] && [ ! -e $DIR/second ] && { touch $DIR/second; $HOLD; }; printf done" --timeout 10m)
+	fresh=$(reeve submit sh "$HOLD" --timeout 10m)
+	wait_began "$hung"
+	wait_began "$fresh"
+	expect_fail 4 reeve retry "$hung"
+	expect_match 'executing +no +it is executing; it is started again only where that is asked for' "$OUTPUT"
+	wait_until 10 "[ \"\$(reeve list --running-longer 1s --json | jq .id | sort -n | xargs)\" = '$hung $fresh' ]"
+	expect_match 'runs for [0-9]+s' "$(reeve list --running-longer 1s)"
+	expect_fail 4 reeve retry --running-longer 1h
+	expect_eq 'reeve: no task matches' "$OUTPUT"
+	reeve retry "$hung" --executing >"$DIR/told"
+	expect_match "$hung +executing +yes +its worker is told to stop; then it is started again" "$(cat "$DIR/told")"
+	reeve wait "$hung" --timeout 20s >/dev/null
+	expect_eq 'completed done 1' "$(field "$hung" status) $(field "$hung" result) $(field "$hung" attempt)"
+	expect_eq 'submitted claimed restart_requested returned restarted claimed completed' "$(events "$hung")"
+	expect_eq executing "$(field "$fresh" status)"
+	# One that completes before its worker hears of it has completed.
+	last=$(reeve submit sh "$HOLD; touch $DIR/ended")
+	wait_began "$last"
+	signal worker STOP
+	expect_eq '2 tasks started again' "$(reeve retry --where 'status=executing type=sh')"
+	release
+	wait_until 10 "[ -e $DIR/ended ]"
+	signal worker CONT
+	reeve wait "$fresh" "$last" --timeout 20s >/dev/null
+	expect_eq 'submitted claimed restart_requested completed' "$(events "$last")"
+	wait_until 10 '[ "$(sql "select count(*) from assignments where closed_at is null")" = 0 ]'
+}
+
+story_a_restart_survives_the_workers_end() {
+	begin
+	id=$(reeve submit sh "[ -e $DIR/second ] || { touch $DIR/second; $HOLD; }; printf done" --max-attempts 1)
+	wait_began "$id"
+	signal worker STOP
+	reeve retry "$id" --executing >/dev/null
+	kill_worker
+	start_worker other
+	reeve wait "$id" --timeout 30s >/dev/null
+	expect_eq 'completed done' "$(field "$id" status) $(field "$id" result)"
+	expect_match 'lost reclaimed restarted claimed completed$|lost restarted reclaimed claimed completed$' "$(events "$id")"
+}
+
+story_changes_the_priority_and_time_of_all_that_match() {
+	begin --queue none
+	many 5 '{"queue":"mail","delay":"1h"}' >/dev/null
+	many 2 '{"queue":"night","delay":"1h"}' >/dev/null
+	expect_eq '5 tasks changed' "$(reeve update --where queue=mail --priority 9 --run-at 2030-01-14T08:00:00Z)"
+	expect_eq '0|2 9|5' "$(sql 'select priority, count(*) from tasks group by 1 order by 1' | xargs)"
+	expect_eq 5 "$(sql "select count(*) from tasks where queue = 'mail' and run_at = '2030-01-14 08:00Z'")"
+	expect_eq '7 tasks changed' "$(reeve update --where type=sh --max-attempts 7)"
+	expect_fail 4 reeve update --where 'status=executing' --delay 1h
+	expect_match 'asks for executing tasks; their due time cannot be changed' "$OUTPUT"
+	expect_eq '2 tasks started again' "$(reeve retry --where 'queue=night status=queued')" # due now
+	expect_eq 2 "$(sql "select count(*) from tasks where queue = 'night' and run_at <= now()")"
+	expect_fail 4 reeve retry --where 'queue=night status=queued' # they are due already
+}
+
+story_a_hundred_thousand_at_once() {
+	start_postgres
+	start_manager
+	reeve submit nothing --queue many --delay 1h >/dev/null
+	sql "insert into tasks (route_id, queue, type, details, run_at, max_attempts, source, created, last_updated, status, attempt, last_error)
+		select route_id, queue, type, 'x', run_at, 5, 'me', created, last_updated, 'failed', 1, 'no ' || n % 2
+		from tasks, generate_series(1, 100000) n"
+	before=$(ms)
+	expect_eq '100000 tasks changed' "$(reeve update --where 'queue=many status=failed' --priority 3)"
+	updated=$(ms)
+	expect_eq '50000 tasks cancelled or told to stop' "$(reeve cancel --where 'error="no 1"')"
+	cancelled=$(ms)
+	expect_eq '50000 tasks started again' "$(reeve retry --where 'status=cancelled')"
+	retried=$(ms)
+	note "100000 changed in $((updated - before)) ms, 50000 cancelled in $((cancelled - updated)) ms, retried in $((retried - cancelled)) ms"
+	expect [ $((retried - before)) -lt 120000 ]
+	expect_eq 'failed|50000 queued|50001' "$(sql 'select status, count(*) from tasks group by 1 order by 1' | xargs)"
+	expect_eq 0 "$(sql 'select count(*) from task_history')"
+	expect_eq 100001 "$(reeve list --where 'queue=many' --limit 200000 --json | wc -l)"
+}
+
+# The same call again, as after an answer that was lost, does nothing more and says the same.
+story_a_call_sent_twice_does_its_work_once() {
+	start_postgres
+	start_manager
+	start_worker worker --queue none
+	many 1005 '{"queue":"mail","delay":"1h"}' >"$DIR/ids"
+	start proxy "$REEVE_BIN/resend" "$REEVE_MANAGER"
+	stop proxy || true
+	expect_eq '1005 tasks cancelled or told to stop' "$(reeve cancel --where queue=mail)"
+	expect_eq 'cancel_where|1000 cancel_where|5' "$(sql "select kind, cardinality(task_ids) from requests where kind like 'cancel%' order by 2 desc" | xargs)"
+	expect_eq 1005 "$(sql "select count(*) from task_events where event = 'cancel_requested'")"
+}
+
+story_conditions_that_do_not_parse() {
+	start_postgres
+	start_manager
+	start_worker worker --queue none
+	reeve submit nothing --delay 1h >/dev/null
+	before=$(counts)
+	for command in list cancel kill retry 'update --priority 1'; do
+		# shellcheck disable=SC2086
+		expect_fail 2 reeve $command --where 'status=dead colour=red'
+		expect_match '--where: there is no such condition; there are status, queue.*colour=red.*\^' "$OUTPUT"
+		# shellcheck disable=SC2086
+		expect_fail 2 reeve $command --where ''
+		# shellcheck disable=SC2086
+		expect_fail 4 reeve $command --where 'queue=nosuch'
+		expect_match 'filter.queue: there has never been a task in queue "nosuch"' "$OUTPUT"
+		# shellcheck disable=SC2086
+		expect_fail 4 reeve $command --where 'type=nosuch'
+	done
+	for command in cancel kill retry 'update --priority 1'; do
+		# shellcheck disable=SC2086
+		expect_fail 2 reeve $command --where 'type=nothing' 1
+		expect_match 'instead of ids' "$OUTPUT"
+		# shellcheck disable=SC2086
+		expect_fail 2 reeve $command --dry-run 1
+		# shellcheck disable=SC2086
+		expect_fail 4 reeve $command --where 'type=nothing' --running-longer 1h
+		expect_match 'no task matches' "$OUTPUT"
+		# shellcheck disable=SC2086
+		expect_fail 4 reeve $command --where 'status=queued' --running-longer 1h
+	done
+	expect_fail 2 reeve retry --where 'type=nothing' --executing
+	expect_eq "$(sed '/^requests/d' <<<"$before")" "$(counts | sed '/^requests/d')"
+}
+
+run_stories
