@@ -1,0 +1,140 @@
+/* Orders for workers themselves: who is told at once, and by what. */
+#include "manager/core/control.h"
+
+#include "manager/core/leases.h"
+#include "tests/unit/manager/core/fake_answers.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+static struct core *core;
+static struct fake_fetch first, second, other;
+
+/* Two Fetches of incarnation 1 are parked, and one of incarnation 2. */
+static void begin(void)
+{
+	fake_route("q", "t");
+	core = fake_core();
+	fake_fetch(core, &first, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	fake_fetch(core, &second, (struct fetch_request){.incarnation = 1, .fetch_id = 2});
+	fake_fetch(core, &other, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
+}
+
+static int answered;
+static int told;
+
+static void on_controlled(struct store_op *op, const struct reeve_error *error)
+{
+	answered++;
+	told = error ? -1 : ((struct store_control *)op)->count;
+}
+
+Test(control, an_order_goes_to_all_that_a_worker_has_parked)
+{
+	struct store_control op = {.op.done = on_controlled, .name = "w", .kind = "concurrency", .value = 7, .actor = "me"};
+	struct store_controlled workers[] = {{1, "w"}};
+
+	begin();
+	control_workers(core, &op);
+	struct store_control *given = fake_take(FAKE_CONTROL);
+	cr_assert_not_null(given);
+	cr_expect_str_eq(given->kind, "concurrency");
+	cr_expect_eq(given->value, 7);
+	cr_expect_eq(first.answered + answered, 0, "not before it is committed");
+	given->workers = workers;
+	given->count = 1;
+	fake_ok(given);
+	cr_expect_eq(told, 1);
+	cr_expect_eq(first.orders, 1);
+	cr_expect_eq(second.orders, 1);
+	cr_expect_eq(other.answered, 0);
+	fake_end(core);
+}
+
+Test(control, one_that_was_not_stored_is_not_told)
+{
+	struct store_control op = {.op.done = on_controlled, .kind = "drain", .actor = "me"};
+
+	begin();
+	control_workers(core, &op);
+	fake_fail(fake_take(FAKE_CONTROL), STATUS(UNAVAILABLE));
+	cr_expect_eq(answered, 1);
+	cr_expect_eq(told, -1);
+	cr_expect_eq(first.answered, 0);
+	fake_end(core);
+}
+
+Test(control, another_managers_order_is_heard)
+{
+	begin();
+	core_notified(core, "order 8 2 pause 0");
+	cr_expect_eq(other.orders, 1);
+	cr_expect_eq(first.answered, 0);
+	core_notified(core, "order 8 1 concurrency 3");
+	cr_expect_eq(first.orders, 1);
+	cr_expect_eq(second.orders, 1);
+	fake_end(core);
+}
+
+/* Its own has been seen to already; whoever may use the channel can say anything. */
+Test(control, what_is_no_other_managers_order_is_passed_over)
+{
+	begin();
+	core_notified(core, "order 7 1 pause 0");
+	core_notified(core, "order");
+	core_notified(core, "order ");
+	core_notified(core, "order 8 1");
+	core_notified(core, "order 8 x pause 0");
+	core_notified(core, "order 8 1 a-word-that-is-far-too-long-for-a-kind 3");
+	cr_expect_eq(first.answered + second.answered + other.answered, 0);
+	fake_end(core);
+}
+
+static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
+{
+	(void)op;
+	(void)error;
+	answered++;
+}
+
+/* A worker that has just been told to pause is given nothing by a Fetch that it parked before; one that is told once more how
+ * many handlers it runs goes on waiting, and so does one that has a task to cancel. */
+static void beat_with(const struct store_order *orders, int count)
+{
+	struct store_heartbeat op = {.op.done = on_heartbeat, .incarnation = 1, .seq = 2};
+	const struct store_holding holding = {.incarnation = 1, .highest_fetch = 2};
+
+	begin();
+	leases_heartbeat(core->leases, &op, &holding);
+	struct store_heartbeat *given = fake_take(FAKE_HEARTBEAT);
+	given->orders = (struct store_order *)orders;
+	given->order_count = count;
+	fake_ok(given);
+	cr_expect_eq(answered, 1);
+	cr_expect_eq(other.answered, 0);
+	fake_end(core);
+}
+
+Test(control, standing_orders_end_parked_fetches)
+{
+	static const char *const kinds[] = {"pause", "drain", "stop"};
+
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		struct store_order order = {.task_id = 0};
+
+		answered = 0;
+		snprintf(order.kind, sizeof order.kind, "%s", kinds[i]);
+		beat_with(&order, 1);
+		cr_expect_eq(first.orders, 1, "%s", kinds[i]);
+		cr_expect_eq(second.orders, 1, "%s", kinds[i]);
+	}
+}
+
+Test(control, other_standing_orders_leave_them_parked)
+{
+	const struct store_order orders[] = {{"concurrency", 0, 0, 5}, {"cancel", 3, 4, 0}};
+
+	beat_with(orders, 2);
+	cr_expect_eq(first.code, STATUS(UNAVAILABLE), "it waited to the end");
+	cr_expect_eq(second.orders, 0);
+}
