@@ -1,5 +1,6 @@
 /* `reeve fetch`, `reeve report` and `reeve extend`: a queue without workers, pulled by hand. */
 #include "client/cmd/command.h"
+#include "client/cmd/interrupts.h"
 #include "client/cmd/table.h"
 #include "common/clock.h"
 
@@ -157,6 +158,7 @@ int command_fetch(int argc, char **argv)
 	excluded = read_excluded(&options.exclude, &code);
 	if (!excluded)
 		return code;
+	interrupts_hold();
 	client = command_connect(&shared, &code);
 	if (client) {
 		struct reeve_fetch fetch = {
@@ -171,7 +173,9 @@ int command_fetch(int argc, char **argv)
 		    .wait_ms = options.wait_ms,
 		};
 
+		interrupts_watch(client, false);
 		list = reeve_fetch(client, &fetch, &failure);
+		interrupts_watch(NULL, false);
 		code = !list ? command_failed(&failure) : list->count ? EXIT_OK : EXIT_TASK_FAILED;
 	}
 	for (size_t i = 0; list && shared.json && i < list->count; i++)

@@ -15,6 +15,7 @@
 enum {
 	PARK_MS = 10000,   /* a Fetch is parked so long, and then sent anew */
 	ANSWER_MS = 10000, /* how long its answer may take beyond that */
+	LEAVE_MS = 2000,
 };
 
 static ProtobufCMessage *ask(struct reeve_client *client, const char *method, ProtobufCMessage *request,
@@ -46,15 +47,18 @@ static int64_t come(struct reeve_client *client, const char *name, struct reeve_
 	return incarnation;
 }
 
-/* It holds nothing. That it could not be said is no harm: the managers forget it by themselves. */
+/* It has been given nothing, or nothing that its caller knows of, which then goes to others. Also of a client that was
+ * interrupted. That it could not be said is no harm: the managers forget it by themselves. */
 static void go(struct reeve_client *client, int64_t incarnation)
 {
 	Reeve__V1__LeaveRequest request = REEVE__V1__LEAVE_REQUEST__INIT;
+	const struct rpc_call_options options = {.timeout_ms = LEAVE_MS};
 	ProtobufCMessage *response;
 
 	request.incarnation = incarnation;
 	request.reason = (char *)"by hand; nothing was taken";
-	response = ask(client, "Leave", &request.base, 0, NULL);
+	response = rpc_client_call(
+	    client->rpc, &reeve__v1__worker_service__descriptor, "Leave", &request.base, &options, NULL);
 	if (response)
 		protobuf_c_message_free_unpacked(response, NULL);
 }
@@ -136,7 +140,6 @@ struct reeve_taken_list *reeve_fetch(
     struct reeve_client *client, const struct reeve_fetch *fetch, struct reeve_failure *failure)
 {
 	Reeve__V1__FetchResponse *response;
-	struct reeve_failure problem = {0};
 	int64_t incarnation;
 
 	if (fetch->wait_ms < 0) {
@@ -146,18 +149,10 @@ struct reeve_taken_list *reeve_fetch(
 	incarnation = come(client, fetch->name, failure);
 	if (!incarnation)
 		return NULL;
-	response = fetch_until(client, fetch, incarnation, &problem);
-	if (!response) {
-		/* Refused; otherwise it may have been given something. */
-		if (problem.code == REEVE_INVALID_ARGUMENT)
-			go(client, incarnation);
-		if (failure)
-			*failure = problem;
-		return NULL;
-	}
-	if (response->n_assignments == 0)
+	response = fetch_until(client, fetch, incarnation, failure);
+	if (!response || response->n_assignments == 0)
 		go(client, incarnation);
-	return make_result(incarnation, response);
+	return response ? make_result(incarnation, response) : NULL;
 }
 
 void reeve_taken_free(struct reeve_taken_list *list)

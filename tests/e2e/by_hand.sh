@@ -93,6 +93,14 @@ story_waiting_for_a_task() {
 	expect [ $(($(ms) - begin)) -ge 700 ]
 }
 
+story_who_stops_waiting_leaves() {
+	start hand "$REEVE_BIN/reeve" fetch --queue nowhere --wait 60s --name impatient
+	wait_until 10 'reeve workers --json | jq -se "any(.name == \"impatient\")"'
+	stop hand
+	expect_eq '130 reeve: interrupted' "$STATUS $(cat "$DIR/log/hand.log")"
+	expect_eq gone "$(reeve workers --all --json | jq -r 'select(.name == "impatient").state')"
+}
+
 # Two hands never get one task, through whichever manager.
 story_two_hands_never_get_one_task() {
 	first=$REEVE_MANAGER

@@ -517,7 +517,8 @@ struct reeve_taken_list {
 };
 
 /* Takes tasks, by their priorities, as a worker would be given them. No two callers are given the same attempt. NULL: *failure
- * says why; what was taken by a call whose answer was lost comes back when its time is over. reeve_taken_free() them. */
+ * says why; what a call whose answer was lost was given goes to others, at the latest when its time is over.
+ * reeve_taken_free() them. */
 struct reeve_taken_list *reeve_fetch(
     struct reeve_client *client, const struct reeve_fetch *fetch, struct reeve_failure *failure);
 void reeve_taken_free(struct reeve_taken_list *list);
