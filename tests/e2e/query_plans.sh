@@ -180,4 +180,22 @@ story_claims_touch_no_index_and_stay_quick() {
 	expect [ "$(median <"$DIR/refilled")" -le $((2 * $(median <"$DIR/fresh"))) ]
 }
 
+# Every worker sends one every few seconds, with what it says of itself.
+story_heartbeats_touch_no_index() {
+	set_up
+	fill reeve 100
+	for seq in $(seq 20); do
+		echo "execute heartbeat((select array_agg(id order by id) from workers), (select array_agg($seq) from workers),
+			(select array_agg((array['running', 'paused', 'draining'])[1 + (id + $seq) % 3]) from workers),
+			(select array_agg(1 + (id + $seq) % 7) from workers), (select array_agg($seq * 3) from workers),
+			(select array_agg($seq) from workers));"
+	done >"$DIR/heartbeats"
+	{ statement heartbeat && cat "$DIR/heartbeats"; } | session reeve off >"$DIR/renewed"
+	expect_eq 1000 "$(grep -c . "$DIR/renewed")"
+	wait_until 20 '[ "$("$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -c "
+		select n_tup_upd from pg_stat_user_tables where schemaname = '"'reeve' and relname = 'workers'"'")" = 1000 ]'
+	expect_eq t "$("$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -c "
+		select n_tup_hot_upd >= 950 from pg_stat_user_tables where schemaname = 'reeve' and relname = 'workers'")"
+}
+
 run_stories
