@@ -184,12 +184,12 @@ story_claims_touch_no_index_and_stay_quick() {
 story_heartbeats_touch_no_index() {
 	set_up
 	fill reeve 100
-	for seq in $(seq 20); do
-		echo "execute heartbeat((select array_agg(id order by id) from workers), (select array_agg($seq) from workers),
-			(select array_agg((array['running', 'paused', 'draining'])[1 + (id + $seq) % 3]) from workers),
-			(select array_agg(1 + (id + $seq) % 7) from workers), (select array_agg($seq * 3) from workers),
-			(select array_agg($seq) from workers));"
-	done >"$DIR/heartbeats"
+	session reeve on >"$DIR/heartbeats" <<-END
+		select format('execute heartbeat(%L, %L, %L, %L, %L, %L);', array_agg(id order by id), array_agg(seq order by id),
+			array_agg((array['running', 'paused', 'draining'])[1 + (id + seq) % 3] order by id),
+			array_agg(1 + (id + seq) % 7 order by id), array_agg(seq * 3 order by id), array_agg(seq order by id))
+		from workers, generate_series(1, 20) seq group by seq order by seq
+	END
 	{ statement heartbeat && cat "$DIR/heartbeats"; } | session reeve off >"$DIR/renewed"
 	expect_eq 1000 "$(grep -c . "$DIR/renewed")"
 	wait_until 20 '[ "$("$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -c "
