@@ -49,6 +49,7 @@ static const struct field task_fields[] = {
     FIELD("key_ttl", KIND_SPAN, key_ttl_ms),
     FIELD("key_ttl_ms", KIND_SPAN_MS, key_ttl_ms),
     FIELD("version", KIND_INT64, version),
+    FIELD("batch_id", KIND_INT64, batch_id),
     FIELD("max_attempts", KIND_UINT32, max_attempts),
     FIELD("retry_limit", KIND_LIMIT, max_attempts),
     FIELD("timeout", KIND_SPAN, timeout_ms),

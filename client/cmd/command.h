@@ -53,6 +53,10 @@ struct reeve_client *command_connect(const struct shared_options *shared, int *c
  * white space. NULL: the user was told, *code is set. free() it. */
 int64_t *command_ids(const struct option_table *table, int count, char **argv, size_t *n_ids, int *code);
 
+/* The index of the first operand, which is a subcommand's name; 0 if there is none. Only shared options may stand before it,
+ * and some of those take their value from the next argument. */
+int command_find_name(int argc, char **argv);
+
 /* Runs `reeve` with its arguments and returns the exit code. */
 int command_main(int argc, char **argv);
 
@@ -75,6 +79,7 @@ int command_report(int argc, char **argv);
 int command_extend(int argc, char **argv);
 int command_stats(int argc, char **argv);
 int command_errors(int argc, char **argv);
+int command_batch(int argc, char **argv);
 int command_dev(int argc, char **argv);
 
 #endif

@@ -29,6 +29,7 @@ static const struct command commands[] = {
     {"fetch", command_fetch, "take tasks by hand"},
     {"report", command_report, "say how a task taken by hand ended"},
     {"extend", command_extend, "let a task taken by hand take longer"},
+    {"batch", command_batch, "open, close, list and report batches of tasks, and wait for them"},
     {"stats", command_stats, "show totals, or counts of executions"},
     {"errors", command_errors, "show what went wrong, in groups"},
     {"dev", command_dev, "run everything on this machine, with a PostgreSQL of its own"},
@@ -93,9 +94,7 @@ static int command_help(int argc, char **argv)
 	return EXIT_OK;
 }
 
-/* The index of the subcommand's name, 0 if there is none. Only shared options may stand before it, and some of those
- * take their value from the next argument. */
-static int find_name(int argc, char **argv)
+int command_find_name(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		const struct option_spec *spec = shared_options_table.specs;
@@ -112,7 +111,7 @@ static int find_name(int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-	int name = find_name(argc, argv);
+	int name = command_find_name(argc, argv);
 	const struct command *command;
 	struct shared_options shared = {0};
 	int operands, code = EXIT_OK;

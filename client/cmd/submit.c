@@ -20,7 +20,7 @@ struct submit_options {
 	const char *source;
 	const char *bulk;
 	const char *backoff;
-	int64_t priority, max_attempts, retry_limit, jitter, version;
+	int64_t priority, max_attempts, retry_limit, jitter, version, batch;
 	int64_t delay_ms, key_ttl_ms, timeout_ms, retry_base_ms, retry_max_ms;
 	int64_t at_us;
 	bool wait;
@@ -73,6 +73,14 @@ static const struct option_spec specs[] = {
         .argument = "N",
         .sentence = "with --key: if N is greater than the version the key has, its task is run again as given now, "
                     "after its end if it is executing; if not, nothing changes"},
+    {.name = "batch",
+        .type = OPTION_INTEGER,
+        FIELD(batch),
+        .min = 1,
+        .max = INT64_MAX,
+        .argument = "ID",
+        .letter = 'b',
+        .sentence = "the open batch that it is to be in; without --queue it goes to that batch's queue"},
     {.name = "max-attempts",
         .type = OPTION_INTEGER,
         FIELD(max_attempts),
@@ -144,7 +152,7 @@ static const struct option_table table = {
     .epilogue = "A line of a bulk file may have the fields queue, type, details (text, or any\n"
                 "JSON), priority, delay or delay_ms, run_at, key, key_ttl or key_ttl_ms, version,\n"
                 "max_attempts or retry_limit, timeout or timeout_ms, retry {base or base_ms, max\n"
-                "or max_ms, backoff, jitter} and source.\n"
+                "or max_ms, backoff, jitter}, batch_id and source.\n"
                 "\n"
                 "Examples:\n"
                 "  reeve submit mail '{\"to\":\"ann@example.org\"}' --key order-17\n"
@@ -176,6 +184,7 @@ static struct reeve_task_spec spec_of(const struct submit_options *options, cons
 	    .retry = options->backoff || options->jitter >= 0 ? &options->growth.policy : NULL,
 	    .source = options->source,
 	    .version = options->version,
+	    .batch_id = options->batch,
 	};
 }
 
@@ -249,27 +258,46 @@ static int submit_one(struct reeve_client *client, const struct reeve_task_spec 
 	return EXIT_OK;
 }
 
-static int submit(struct reeve_client *client, const struct submit_options *options, struct lines *lines, int operands,
-    char **argv, bool json)
+static int submit_as(struct reeve_client *client, const struct submit_options *options, struct reeve_task_spec *spec,
+    struct lines *lines, int operands, char **argv, bool json)
 {
-	struct reeve_task_spec spec = spec_of(options, operands > 0 ? argv[1] : NULL);
 	char *details = NULL;
 	size_t length;
 	int code;
 
 	if (options->bulk)
-		return bulk_submit(client, lines, &spec, options->wait, json);
+		return bulk_submit(client, lines, spec, options->wait, json);
 	if (operands > 1 && strcmp(argv[2], "-") == 0) {
 		details = read_details(client, &length, &code);
 		if (!details)
 			return code;
-		spec.details = details;
-		spec.details_length = length;
+		spec->details = details;
+		spec->details_length = length;
 	} else if (operands > 1) {
-		spec.details = argv[2];
+		spec->details = argv[2];
 	}
-	code = submit_one(client, &spec, options->wait, json);
+	code = submit_one(client, spec, options->wait, json);
 	free(details);
+	return code;
+}
+
+static int submit(struct reeve_client *client, const struct submit_options *options, struct lines *lines, int operands,
+    char **argv, bool json)
+{
+	struct reeve_task_spec spec = spec_of(options, operands > 0 ? argv[1] : NULL);
+	struct reeve_batch_report *batch = NULL;
+	struct reeve_failure failure = {0};
+	int code;
+
+	/* A batch's tasks are all of one queue. */
+	if (options->batch && !options->queue) {
+		batch = reeve_batch_report(client, options->batch, 0, 1, &failure);
+		if (!batch)
+			return command_failed(&failure);
+		spec.queue = batch->batch.queue;
+	}
+	code = submit_as(client, options, &spec, lines, operands, argv, json);
+	reeve_batch_report_free(batch);
 	return code;
 }
 

@@ -105,6 +105,11 @@ static void show_task(const struct reeve_task *task, int64_t now_us)
 	if (task->status == REEVE_TASK_EXECUTING)
 		show_time("expires", task->expiry_us, now_us);
 	show_line("worker", task->worker);
+	if (task->batch_id) {
+		snprintf(text, sizeof text, "%" PRId64, task->batch_id);
+		show_line("batch", text);
+	}
+	show_line("remark", task->remark);
 	show_line(of_earlier_attempt(task) ? "earlier code" : "error code", task->error_code);
 	show_text(of_earlier_attempt(task) ? "earlier error" : "error", task->last_error);
 	show_text("details", task->details);

@@ -124,6 +124,7 @@ void batch_add(struct batch *batch, const struct reeve_task_spec *spec)
 	task->max_attempts = spec->max_attempts;
 	task->timeout_ms = spec->timeout_ms;
 	task->version = spec->version;
+	task->batch_id = spec->batch_id;
 	set_retry(entry, spec);
 	batch->request.tasks[batch->request.n_tasks++] = task;
 	batch->bytes += batch_cost(spec);

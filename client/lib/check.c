@@ -129,7 +129,9 @@ static const char *retry_in_trouble(const struct reeve_task_spec *spec, char *ou
 
 static const char *version_in_trouble(const struct reeve_task_spec *spec, char *out, size_t size)
 {
-	if (spec->version < 0)
+	if (spec->batch_id < 0)
+		snprintf(out, size, "batch_id is negative (%" PRId64 ")", spec->batch_id);
+	else if (spec->version < 0)
 		snprintf(out, size, "version is negative (%" PRId64 ")", spec->version);
 	else if (spec->version && !(spec->key && *spec->key))
 		snprintf(out, size, "version needs a key");

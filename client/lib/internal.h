@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <reeve/client.h>
 #include <reeve/v1/admin.pb-c.h>
+#include <reeve/v1/batch.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
 #include <reeve/v1/worker.pb-c.h>
 #include <stdatomic.h>

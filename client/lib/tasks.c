@@ -61,6 +61,8 @@ void task_from_message(struct reeve_task *task, const Reeve__V1__Task *message)
 	    .finished_us = message->finished_us,
 	    .expiry_us = message->expiry_us,
 	    .cancel_requested = message->cancel_requested,
+	    .batch_id = message->batch_id,
+	    .remark = message->remark,
 	    .wire = message,
 	};
 }

@@ -1,6 +1,7 @@
 /* Puts the parts together, and turns them when the alarm goes off. */
 #include "manager/core/core.h"
 
+#include "manager/core/batches.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/leases.h"
 #include "manager/core/cluster.h"
@@ -27,6 +28,7 @@ struct core *core_create(struct store *store, const struct core_options *options
 	core->waits = waits_create(core);
 	core->leases = leases_create(core);
 	core->cluster = cluster_create(core);
+	core->batches = batches_create(core);
 	core->upkeep = upkeep_create(core);
 	core->window = window_create(core);
 	core->dispatch = dispatch_create(core);
@@ -41,6 +43,7 @@ void core_destroy(struct core *core)
 	window_destroy(core->window);
 	upkeep_destroy(core->upkeep);
 	leases_destroy(core->leases);
+	batches_destroy(core->batches);
 	cluster_destroy(core->cluster);
 	wakes_destroy(core->wakes);
 	sessions_destroy(core->sessions);
@@ -63,6 +66,8 @@ void core_turn(struct core *core)
 	next = earlier(next, dispatch_turn(core->dispatch, now));
 	next = earlier(next, waits_turn(core->waits, now));
 	next = earlier(next, wakes_turn(core->wakes, now));
+	next = earlier(next, routes_turn(core->routes, now));
+	next = earlier(next, batches_turn(core->batches, now));
 	core_alarm(core, next);
 }
 

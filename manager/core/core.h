@@ -23,6 +23,7 @@ struct sessions;
 struct wakes;
 struct leases;
 struct cluster;
+struct batches;
 
 struct core_options {
 	int64_t lease_ms, heartbeat_ms;
@@ -68,6 +69,7 @@ struct core {
 	struct leases *leases;
 	struct cluster *cluster;
 	struct upkeep *upkeep;
+	struct batches *batches;
 };
 
 /* Creates the core on an open store (which must outlive it). */

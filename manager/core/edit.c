@@ -1,6 +1,7 @@
 /* What follows from a change: the window, waiters, orders to workers. */
 #include "manager/core/edit.h"
 
+#include "manager/core/batches.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/waits.h"
 #include "manager/core/wakes.h"
@@ -21,6 +22,7 @@ static void settle(struct core *core, const struct store_edit *op)
 		if (t->ended) {
 			window_drop(core->window, t->id);
 			waits_ended(core->waits, t->id);
+			batches_kick(core->batches);
 		}
 		if (t->waits) {
 			window_note(core->window, t->route, t->priority, t->id, t->version, t->due_us, -1);

@@ -2,6 +2,7 @@
 #include "manager/core/report.h"
 
 #include "common/log.h"
+#include "manager/core/batches.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/waits.h"
 #include "manager/core/wakes.h"
@@ -11,8 +12,10 @@
 
 void report_settle(struct core *core, const struct store_op *op, const struct store_result *results, int count)
 {
+	bool batched = false;
 	for (int i = 0; i < count; i++) {
 		const struct store_result *r = &results[i];
+		batched |= r->batched;
 		if (r->verdict != STORE_ACCEPTED) {
 			core->counters.late += r->verdict == STORE_LATE;
 			if (r->verdict == STORE_LATE &&
@@ -30,6 +33,8 @@ void report_settle(struct core *core, const struct store_op *op, const struct st
 			wakes_tell(core->wakes, r->route, r->priority, r->due_us);
 		}
 	}
+	if (batched)
+		batches_kick(core->batches);
 	dispatch_run(core->dispatch);
 	if (op->again)
 		window_rewind_all(core->window);

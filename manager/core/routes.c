@@ -7,7 +7,7 @@
 #include <string.h>
 #include <uthash.h>
 
-enum { HEARD_MS = 200 };
+enum { HEARD_MS = 50 };
 
 struct entry {
 	struct route route;
@@ -28,6 +28,7 @@ struct routes {
 	struct names *queues, *types;
 	bool loading, again;
 	int64_t heard_ms; /* before then nobody's word makes them be loaded */
+	bool heard;       /* somebody gave it: they are to be loaded then */
 	struct store_routes load;
 };
 
@@ -235,13 +236,23 @@ void routes_counted(struct routes *routes, int64_t count)
 		load(routes);
 }
 
+int64_t routes_turn(struct routes *routes, int64_t now_ms)
+{
+	if (!routes->heard)
+		return INT64_MAX;
+	if (now_ms < routes->heard_ms)
+		return routes->heard_ms;
+	routes->heard = false;
+	routes->heard_ms = now_ms + HEARD_MS;
+	load(routes);
+	return INT64_MAX;
+}
+
 void routes_heard(struct routes *routes)
 {
-	int64_t now = core_now(routes->core);
-	if (now < routes->heard_ms)
-		return;
-	routes->heard_ms = now + HEARD_MS;
-	load(routes);
+	routes->heard = true;
+	if (routes_turn(routes, core_now(routes->core)) != INT64_MAX)
+		core_alarm(routes->core, routes->heard_ms);
 }
 
 void routes_reload(struct routes *routes)

@@ -40,6 +40,9 @@ void routes_counted(struct routes *routes, int64_t count);
 /* Somebody has spoken of one that is not known here: loads them at once, but not many times a second. */
 void routes_heard(struct routes *routes);
 
+/* Does that later, where it was too early. Returns when it wants to be called again. */
+int64_t routes_turn(struct routes *routes, int64_t now_ms);
+
 /* Loads all routes again. */
 void routes_reload(struct routes *routes);
 

@@ -343,6 +343,8 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 		stream_add(w, route, priority); /* unread from its beginning */
 		return;
 	}
+	if (run_at_us == STORE_TIME_NEVER)
+		return; /* it is held until its batch has begun: that will be told */
 	if (!is_due(w, run_at_us, version)) {
 		due_later(s, run_at_us);
 		return;

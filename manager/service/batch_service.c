@@ -1,4 +1,5 @@
 /* BatchService: tasks that are counted together, and what is told of them. */
+#include "manager/core/batches.h"
 #include "manager/service/check.h"
 #include "manager/service/services.h"
 
@@ -6,7 +7,224 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_DEFAULT = 100, LIST_MOST = 1000 };
+enum { LIST_DEFAULT = 100, LIST_MOST = 1000, REPORT_MOST = 10000 };
+
+static const char *text_or_null(const char *text)
+{
+	return *text ? text : NULL;
+}
+
+/* What all calls that change something need. */
+static bool check_change(const struct services *s, const struct rpc_call *call, struct reeve_error *error)
+{
+	return service_has_request_id(s, call, error) && check_name("actor", rpc_call_actor(call), true, error);
+}
+
+/* --- Open -------------------------------------------------------------------------------------------------------- */
+
+struct open_call {
+	struct store_batch_open op;
+	struct rpc_call *call;
+};
+
+static void on_opened(struct store_op *op, const struct reeve_error *error)
+{
+	struct open_call *c = (struct open_call *)op;
+	Reeve__V1__OpenBatchResponse response = REEVE__V1__OPEN_BATCH_RESPONSE__INIT;
+	response.id = c->op.id;
+	if (error)
+		rpc_call_fail_error(c->call, error);
+	else
+		rpc_call_reply(c->call, &response.base);
+	free(c);
+}
+
+static bool check_open(const Reeve__V1__OpenBatchRequest *r, struct reeve_error *error)
+{
+	if (!check_name("name", r->name, false, error) || !check_name("queue", r->queue, true, error) ||
+	    !check_name("callback_type", r->callback_type, true, error) ||
+	    !check_name("entry_type", r->entry_type, true, error) || !check_name("exit_type", r->exit_type, true, error))
+		return false;
+	if (*r->callback_url && !check_callback_url("callback_url", r->callback_url, error))
+		return false;
+	return !*r->callback_secret || check_callback_secret("callback_secret", r->callback_secret, error);
+}
+
+static void open_batch(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct services *s = service;
+	const Reeve__V1__OpenBatchRequest *request = (const Reeve__V1__OpenBatchRequest *)message;
+	struct reeve_error error;
+	if (!check_change(s, call, &error) || !check_open(request, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct open_call *c = calloc(1, sizeof *c);
+	c->call = call;
+	c->op = (struct store_batch_open){
+	    .op.done = on_opened,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .name = request->name,
+	    .queue = *request->queue ? request->queue : "default",
+	    .callback_url = text_or_null(request->callback_url),
+	    .callback_secret = text_or_null(request->callback_secret),
+	    .callback_type = text_or_null(request->callback_type),
+	    .entry_type = text_or_null(request->entry_type),
+	    .exit_type = text_or_null(request->exit_type),
+	    .callback_tasks = request->callback_tasks,
+	    .source = rpc_call_actor(call),
+	};
+	memcpy(c->op.request_id, rpc_call_request_id(call), sizeof c->op.request_id);
+	store_batch_open(s->core->store, &c->op);
+}
+
+/* --- Close ------------------------------------------------------------------------------------------------------- */
+
+struct close_call {
+	struct store_batch_close op;
+	struct rpc_call *call;
+	struct services *services;
+};
+
+static void on_closed(struct store_op *op, const struct reeve_error *error)
+{
+	struct close_call *c = (struct close_call *)op;
+	Reeve__V1__CloseBatchResponse response = REEVE__V1__CLOSE_BATCH_RESPONSE__INIT;
+	response.batch = c->op.batch;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+	} else {
+		rpc_call_reply(c->call, &response.base);
+		batches_kick(c->services->core->batches);
+	}
+	if (c->op.batch)
+		protobuf_c_message_free_unpacked(c->op.batch, NULL);
+	free(c);
+}
+
+static void close_batch(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct services *s = service;
+	const Reeve__V1__CloseBatchRequest *request = (const Reeve__V1__CloseBatchRequest *)message;
+	struct reeve_error error;
+	if (!check_change(s, call, &error) || !check_range("id", request->id, 1, INT64_MAX, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct close_call *c = calloc(1, sizeof *c);
+	c->call = call;
+	c->services = s;
+	c->op = (struct store_batch_close){
+	    .op.done = on_closed,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .id = request->id,
+	};
+	memcpy(c->op.request_id, rpc_call_request_id(call), sizeof c->op.request_id);
+	store_batch_close(s->core->store, &c->op);
+}
+
+/* --- List and Report --------------------------------------------------------------------------------------------- */
+
+struct read_call {
+	struct store_read op;
+	struct rpc_call *call;
+	struct services *services;
+	Reeve__V1__ListBatchesRequest list;
+	Reeve__V1__BatchReportRequest report;
+	ProtobufCMessage *response; /* on the heap */
+};
+
+static struct read_call *read_call_make(struct services *s, struct rpc_call *call, enum store_read_kind kind,
+    const ProtobufCMessageDescriptor *descriptor, void (*done)(struct store_op *op, const struct reeve_error *error))
+{
+	struct read_call *c = calloc(1, sizeof *c);
+	c->call = call;
+	c->services = s;
+	c->response = malloc(descriptor->sizeof_message);
+	descriptor->message_init(c->response);
+	c->op = (struct store_read){
+	    .op.done = done,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .kind = kind,
+	    .response = c->response,
+	};
+	return c;
+}
+
+static void read_call_free(struct read_call *c)
+{
+	protobuf_c_message_free_unpacked(c->response, NULL);
+	free(c);
+}
+
+static void on_listed(struct store_op *op, const struct reeve_error *error)
+{
+	struct read_call *c = (struct read_call *)op;
+	if (error)
+		rpc_call_fail_error(c->call, error);
+	else
+		rpc_call_reply(c->call, c->response);
+	read_call_free(c);
+}
+
+static void list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct services *s = service;
+	const Reeve__V1__ListBatchesRequest *request = (const Reeve__V1__ListBatchesRequest *)message;
+	struct reeve_error error;
+	if (!check_name("queue", request->queue, true, &error) || !check_range("limit", request->limit, 0, LIST_MOST, &error) ||
+	    !check_range("before_id", request->before_id, 0, INT64_MAX, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct read_call *c =
+	    read_call_make(s, call, STORE_BATCHES, &reeve__v1__list_batches_response__descriptor, on_listed);
+	c->list = *request;
+	c->list.limit = request->limit ? request->limit : LIST_DEFAULT;
+	c->op.request = &c->list;
+	store_read(s->core->store, &c->op);
+}
+
+/* As many tasks as were asked for and fit in an answer. */
+static void on_reported(struct store_op *op, const struct reeve_error *error)
+{
+	struct read_call *c = (struct read_call *)op;
+	Reeve__V1__BatchReportResponse *out = (Reeve__V1__BatchReportResponse *)c->response;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+	} else if (!out->batch) {
+		rpc_call_fail(c->call, STATUS(NOT_FOUND), "there is no batch %lld", (long long)c->report.id);
+	} else {
+		size_t all = out->n_tasks, bytes = 0, n = 0;
+		size_t most = (size_t)c->services->core->options.max_answer_bytes;
+		while (n < all && n < c->report.limit && bytes < most)
+			bytes += reeve__v1__task__get_packed_size(out->tasks[n++]) + 8;
+		out->more = n < all;
+		out->n_tasks = n;
+		rpc_call_reply(c->call, &out->base);
+		out->n_tasks = all;
+	}
+	read_call_free(c);
+}
+
+static void report(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct services *s = service;
+	const Reeve__V1__BatchReportRequest *request = (const Reeve__V1__BatchReportRequest *)message;
+	struct reeve_error error;
+	if (!check_range("id", request->id, 1, INT64_MAX, &error) ||
+	    !check_range("after_id", request->after_id, 0, INT64_MAX, &error) ||
+	    !check_range("limit", request->limit, 0, REPORT_MOST, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct read_call *c =
+	    read_call_make(s, call, STORE_BATCH_REPORT, &reeve__v1__batch_report_response__descriptor, on_reported);
+	c->report = *request;
+	c->report.limit = request->limit ? request->limit : REPORT_MOST;
+	c->op.request = &c->report;
+	store_read(s->core->store, &c->op);
+}
 
 /* --- Callbacks --------------------------------------------------------------------------------------------------- */
 
@@ -62,12 +280,4 @@ static void callbacks(void *service, struct rpc_call *call, const ProtobufCMessa
 	store_read(s->core->store, &c->op);
 }
 
-/* In the contract, and not built yet. */
-static void unbuilt(void *service, struct rpc_call *call, const ProtobufCMessage *message)
-{
-	(void)service;
-	(void)message;
-	rpc_call_fail(call, STATUS(UNIMPLEMENTED), "not built yet");
-}
-
-rpc_method *const batch_methods[] = {unbuilt, unbuilt, unbuilt, unbuilt, callbacks};
+rpc_method *const batch_methods[] = {open_batch, close_batch, list, report, callbacks};

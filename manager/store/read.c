@@ -1,4 +1,5 @@
 /* Looking: rows straight into response messages. What the messages lead to is on the heap, as protobuf-c frees it. */
+#include "manager/store/batch_rows.h"
 #include "manager/store/internal.h"
 
 #include <reeve/v1/admin.pb-c.h>
@@ -38,11 +39,11 @@ static int64_t time_shown(const PGresult *rows, int row, int column)
 	return us == INT64_MAX || us == INT64_MIN ? 0 : us;
 }
 
-/* The columns of get_tasks and list_tasks. */
-static Reeve__V1__Task *task_from(const PGresult *r, int row)
+/* The columns of get_tasks and list_tasks, which begin at `column`. */
+static Reeve__V1__Task *task_from(const PGresult *r, int row, int column)
 {
 	Reeve__V1__Task *t = malloc(sizeof *t);
-	int c = 0;
+	int c = column;
 	reeve__v1__task__init(t);
 	t->id = row_int8(r, row, c++);
 	t->queue = copy(r, row, c++);
@@ -80,7 +81,7 @@ static void take_tasks(const PGresult *rows, void *response)
 	out->n_tasks = (size_t)PQntuples(rows);
 	out->tasks = malloc(sizeof *out->tasks * (out->n_tasks + 1));
 	for (size_t i = 0; i < out->n_tasks; i++)
-		out->tasks[i] = task_from(rows, (int)i);
+		out->tasks[i] = task_from(rows, (int)i, 0);
 }
 
 static void take_audit(const PGresult *rows, void *response)
@@ -245,6 +246,29 @@ static void take_executions(const PGresult *rows, void *response)
 	}
 }
 
+static void take_batches(const PGresult *rows, void *response)
+{
+	Reeve__V1__ListBatchesResponse *out = response;
+	out->n_batches = (size_t)PQntuples(rows);
+	out->batches = malloc(sizeof *out->batches * (out->n_batches + 1));
+	for (size_t i = 0; i < out->n_batches; i++)
+		out->batches[i] = batch_from_row(rows, (int)i, 0);
+}
+
+/* A task in each row, behind the batch; without tasks one row. */
+static void take_batch_report(const PGresult *rows, void *response)
+{
+	Reeve__V1__BatchReportResponse *out = response;
+	int n = PQntuples(rows);
+	if (!n)
+		return;
+	out->batch = batch_from_row(rows, 0, 0);
+	out->n_tasks = row_null(rows, 0, BATCH_COLUMNS) ? 0 : (size_t)n;
+	out->tasks = malloc(sizeof *out->tasks * (out->n_tasks + 1));
+	for (size_t i = 0; i < out->n_tasks; i++)
+		out->tasks[i] = task_from(rows, (int)i, BATCH_COLUMNS);
+}
+
 static const char *text_or_null(const char *text)
 {
 	return text && *text ? text : NULL;
@@ -344,6 +368,25 @@ static enum sql_id add_executions(struct params *p, const struct store_read *op)
 	return SQL_EXECUTIONS;
 }
 
+static enum sql_id add_batches(struct params *p, const struct store_read *op)
+{
+	const Reeve__V1__ListBatchesRequest *request = op->request;
+	params_text(p, text_or_null(request->queue));
+	params_bool(p, request->open_only);
+	params_int8(p, request->before_id ? request->before_id : INT64_MAX);
+	params_int8(p, request->limit);
+	return SQL_BATCH_LIST;
+}
+
+static enum sql_id add_batch_report(struct params *p, const struct store_read *op)
+{
+	const Reeve__V1__BatchReportRequest *request = op->request;
+	params_int8(p, request->id);
+	params_int8(p, request->after_id);
+	params_int8(p, (int64_t)request->limit + 1); /* one more tells whether there are more */
+	return SQL_BATCH_REPORT;
+}
+
 static const struct reading {
 	enum sql_id (*add)(struct params *p, const struct store_read *op);
 	void (*take)(const PGresult *rows, void *response);
@@ -358,6 +401,8 @@ static const struct reading {
     [STORE_CALLBACKS] = {add_callbacks, take_callbacks},
     [STORE_ERRORS] = {add_errors, take_errors},
     [STORE_EXECUTIONS] = {add_executions, take_executions},
+    [STORE_BATCHES] = {add_batches, take_batches},
+    [STORE_BATCH_REPORT] = {add_batch_report, take_batch_report},
 };
 
 static void on_read(void *arg, const struct conn_result *result)

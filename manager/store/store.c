@@ -15,9 +15,9 @@ enum { UPKEEP_LOCK_MS = 300 };
 enum { LEASE_LOCK_MS = 1000 };
 
 /* The roles. Heartbeats have their own connection, so that no long statement starves a lease, and what ends attempts
- * whose worker did not (lease) has its own, so that no edit that waits for a lock keeps tasks from being given to others; what
- * may take long (look) does not hold up what is quick (read). Callbacks are behind neither reads nor upkeep, or they would be
- * taken to be lost while they are settled. */
+ * whose worker did not (lease) has its own, so that no edit that waits for a lock keeps tasks from being given to others, and
+ * so has what looks after batches (keeper); what may take long (look) does not hold up what is quick (read). Callbacks are
+ * behind neither reads nor upkeep, or they would be taken to be lost while they are settled. */
 static const struct role_spec {
 	const char *name;
 	bool hot, hash_joins, listens;
@@ -34,6 +34,7 @@ static const struct role_spec {
     [ROLE_READ] = {"read", false, false, false, READ_TIMEOUT_MS, 1},
     [ROLE_LOOK] = {"look", false, false, false, READ_TIMEOUT_MS, 1},
     [ROLE_CALLBACKS] = {"callbacks", true, false, false, READ_TIMEOUT_MS, CALLBACKS_AT_ONCE},
+    [ROLE_KEEPER] = {"keeper", true, false, false, HOT_TIMEOUT_MS, 1},
     [ROLE_UPKEEP] = {"upkeep", false, false, false, UPKEEP_TIMEOUT_MS, 1},
     [ROLE_LISTEN] = {"listen", false, false, true, READ_TIMEOUT_MS, 1},
 };
@@ -53,7 +54,7 @@ struct store *store_open(
 		    .hash_joins = specs[i].hash_joins,
 		    .listens = specs[i].listens,
 		    .statement_timeout_ms = specs[i].statement_timeout_ms,
-		    .lock_timeout_ms = i == ROLE_UPKEEP ? UPKEEP_LOCK_MS : i == ROLE_LEASE ? LEASE_LOCK_MS : 0,
+		    .lock_timeout_ms = i == ROLE_UPKEEP ? UPKEEP_LOCK_MS : i == ROLE_LEASE || i == ROLE_KEEPER ? LEASE_LOCK_MS : 0,
 		};
 		role_open(&store->roles[i], store, &settings, specs[i].weight_limit);
 	}

@@ -126,6 +126,68 @@ struct store_queues {
 };
 void store_queues(struct store *store, struct store_queues *op);
 
+/* --- batches --------------------------------------------------------------------------------------------------- */
+
+/* What is to be done to a batch that lives. */
+enum store_batch_work {
+	STORE_BATCH_STEP,    /* it goes as far as it can: begins, closes, runs its exit task, ends */
+	STORE_BATCH_RELEASE, /* tasks that were held until it had begun are let go */
+	STORE_BATCH_FAIL,    /* they end, its entry task not having completed */
+};
+
+struct store_batch_due {
+	int64_t id;
+	enum store_batch_work work;
+};
+
+/* Which batches there is something to do for. */
+struct store_batches_due {
+	struct store_op op;
+	int limit;
+	/* results */
+	struct store_batch_due *due;
+	int count;
+};
+void store_batches_due(struct store *store, struct store_batches_due *op);
+
+/* Does it. Whatever other managers do at the same time, each step is made once; what there is nothing to do for any more
+ * is left as it is. UNAVAILABLE if somebody has kept it locked. */
+struct store_batch_move {
+	struct store_op op;
+	struct store_batch_due due;
+	int limit;                       /* tasks that are let go or ended */
+	/* results */
+	const char *steps;               /* those made, "closed ended": of a step, as are */
+	const char *name, *queue;
+	int64_t submitted, success, failed;
+	int tasks;                       /* let go or ended */
+	int64_t *ended;                  /* those that ended, or NULL */
+};
+void store_batch_move(struct store *store, struct store_batch_move *op);
+
+/* Opens one; what is NULL is as its queue says. */
+struct store_batch_open {
+	struct store_op op;
+	uint8_t request_id[16];
+	const char *name, *queue;
+	const char *callback_url, *callback_secret, *callback_type, *entry_type, *exit_type;
+	bool callback_tasks;
+	const char *source;
+	/* result */
+	int64_t id;
+};
+void store_batch_open(struct store *store, struct store_batch_open *op);
+
+/* Closes one. NOT_FOUND; FAILED_PRECONDITION if it was closed by another call. */
+struct store_batch_close {
+	struct store_op op;
+	uint8_t request_id[16];
+	int64_t id;
+	/* result */
+	void *batch;                     /* a message, NULL before the call; whoever gave the operation frees it */
+};
+void store_batch_close(struct store *store, struct store_batch_close *op);
+
 /* --- routes ---------------------------------------------------------------------------------------------------- */
 
 struct store_route {
@@ -516,6 +578,8 @@ enum store_read_kind {
 	STORE_CALLBACKS, /* CallbacksResponse from a CallbacksRequest */
 	STORE_ERRORS,   /* ErrorsResponse from an ErrorsRequest */
 	STORE_EXECUTIONS, /* ExecutionsResponse from an ExecutionsRequest */
+	STORE_BATCHES,  /* ListBatchesResponse from a ListBatchesRequest */
+	STORE_BATCH_REPORT, /* BatchReportResponse from a BatchReportRequest, one task more than its limit; no batch: not found */
 };
 
 struct store_read {

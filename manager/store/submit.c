@@ -1,6 +1,6 @@
 /*
  * Submitting: many calls' tasks in one statement. With keys it is a transaction of up to five; a call with tasks of batches
- * goes alone, in one of up to seven.
+ * goes alone, in one of up to eight.
  */
 #include "manager/store/internal.h"
 
@@ -13,8 +13,8 @@ enum { TASK_COLUMNS = 19 };
 /* What a batch has learned so far. */
 struct batch {
 	int total, losers;
-	int64_t *batches;         /* which batch each task is in, and whether it is held; NULL: none is */
-	bool *held;
+	int64_t *batches;         /* which batch each task is in, whether it is held, and whether the batch begins; or NULL */
+	bool *held, *begins;
 	struct store_made made[]; /* all the batch's tasks, in order */
 };
 
@@ -39,6 +39,37 @@ static void commit(struct role *role)
 		role_run(role, SQL_COMMIT, on_committed);
 	else
 		role_done(role);
+}
+
+static void on_batches_begun(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	commit(role);
+}
+
+/* All tasks are made: batches whose first they are begin. */
+static void begin_batches(struct role *role)
+{
+	const struct batch *batch = role->state;
+	int beginning = 0;
+	if (!batch->batches) {
+		commit(role);
+		return;
+	}
+	params_array_begin(&role->params, PARAMS_INT8);
+	for (int i = 0; i < batch->total; i++)
+		if (batch->begins[i]) {
+			params_add_int8(&role->params, batch->batches[i]);
+			beginning++;
+		}
+	params_array_end(&role->params);
+	if (beginning) {
+		role_run(role, SQL_BATCHES_BEGIN, on_batches_begun);
+	} else {
+		params_reset(&role->params);
+		commit(role);
+	}
 }
 
 /* Which calls came before, and what they were answered. */
@@ -72,7 +103,7 @@ static void recall(struct role *role)
 	for (int i = 0; i < role->count; i++)
 		needed |= BATCH_OP(role, struct store_submit, i)->made_count < 0;
 	if (!needed) {
-		commit(role);
+		begin_batches(role);
 		return;
 	}
 	params_array_begin(&role->params, PARAMS_UUID);
@@ -153,7 +184,8 @@ static void owner_take(void *arg, const struct store_task *task, struct store_ma
 /* The losers that have a version, one after the other: as rows of tasks. */
 static void versioned_spec(void *arg, const struct store_task *task, struct store_made *made)
 {
-	(void)made;
+	struct role *role = arg;
+	const struct batch *batch = role->state;
 	if (!task->task_version)
 		return;
 	json_t *policy = task->retry_policy ? json_loads(task->retry_policy, 0, NULL) : json_null();
@@ -167,8 +199,10 @@ static void versioned_spec(void *arg, const struct store_task *task, struct stor
 		json_object_set_new(spec, "key_ttl_ms", json_integer(task->key_ttl_ms));
 	if (task->run_at_us != STORE_TIME_BEGIN)
 		json_object_set_new(spec, "run_at_us", json_integer(task->run_at_us));
+	if (batch->batches && batch->batches[made - batch->made])
+		json_object_set_new(spec, "batch_id", json_integer(batch->batches[made - batch->made]));
 	char *text = json_dumps(spec, JSON_COMPACT);
-	params_add_text(arg, text);
+	params_add_text(&role->params, text);
 	free(text);
 	json_decref(spec);
 }
@@ -220,7 +254,7 @@ static void see_to_versions(struct role *role)
 		return;
 	}
 	params_array_begin(&role->params, PARAMS_TEXT);
-	each_loser(role, versioned_spec, &role->params);
+	each_loser(role, versioned_spec, role);
 	params_array_end(&role->params);
 	role_run(role, SQL_SUBMIT_NEWER, on_newer);
 }
@@ -384,6 +418,7 @@ static void on_batches(void *arg, const struct conn_result *result)
 	for (int row = 0; row < PQntuples(result->rows) && row < batch->total; row++) {
 		batch->batches[row] = row_int8(result->rows, row, 1);
 		batch->held[row] = row_bool(result->rows, row, 2);
+		batch->begins[row] = row_bool(result->rows, row, 3);
 	}
 	if (BATCH_OP(role, struct store_submit, 0)->keyed)
 		drop_expired_keys(role);
@@ -436,11 +471,12 @@ static void start(struct role *role)
 	bool batched = BATCH_OP(role, struct store_submit, 0)->batched; /* then it is alone */
 	size_t made_bytes = sizeof(struct store_made) * (size_t)total;
 	struct batch *batch = calloc(1, sizeof *batch + made_bytes +
-	        (batched ? (sizeof *batch->batches + sizeof *batch->held) * (size_t)total : 0));
+	        (batched ? (sizeof *batch->batches + 2 * sizeof *batch->held) * (size_t)total : 0));
 	batch->total = total;
 	if (batched) {
 		batch->batches = (int64_t *)((char *)batch->made + made_bytes);
 		batch->held = (bool *)(batch->batches + total);
+		batch->begins = batch->held + total;
 	}
 	role->state = batch;
 	struct store_made *made = batch->made;

@@ -15,6 +15,7 @@ alter table tasks
   add column stop_code text,
   add column held_run_at timestamptz;
 create index tasks_batch on tasks (batch_id, id) where batch_id is not null;
+create index tasks_held on tasks (batch_id, id) where held_run_at is not null;
 
 alter table task_history
   add column retry_policy jsonb,
@@ -92,7 +93,7 @@ create table batches (
   source text not null default '',
   created timestamptz not null default clock_timestamp(),
   started_at timestamptz,                  -- its first task was submitted
-  closed_at timestamptz,                   -- no more tasks are taken
+  closed_at timestamptz,                   -- no more tasks are taken; those whose entry task failed are closed by that
   ended_at timestamptz
 ) with (fillfactor = 50);
 create index batches_live on batches (id) where phase <> 'ended';
@@ -120,6 +121,7 @@ create table callbacks (
 ) with (fillfactor = 50);
 create index callbacks_due on callbacks (site, next_at) where state = 'waiting';
 create index callbacks_batch on callbacks (batch_id, id);
+create index callbacks_open on callbacks (batch_id, state) where state <> 'delivered';
 create index callbacks_ended on callbacks (ended_at) where ended_at is not null;
 
 -- A time as the contract's JSON has it.
@@ -127,13 +129,13 @@ create function time_text(at timestamptz) returns text language sql stable paral
   select to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
 $$;
 
--- Batches as they are shown. remaining_ms: what is pending takes as long as what has ended did; -1: nothing has ended yet.
+-- Batches as they are shown. remaining_ms: what is pending takes as long as what has ended did; -1: nobody can tell yet.
 create view batches_shown as
   select b.id, b.name, b.queue, b.implicit,
     case when b.phase = 'ended' then 'ended' when b.closed_at is not null then 'closed' else 'open' end as state,
     b.phase, b.submitted, b.pending, b.success, b.failed, b.created, b.started_at, b.closed_at, b.ended_at,
     took.ms as duration_ms,
-    case when b.pending = 0 then 0 when b.success + b.failed = 0 then -1
+    case when b.phase = 'new' then -1 when b.pending = 0 then 0 when b.success + b.failed = 0 then -1
       else took.ms * b.pending / (b.success + b.failed) end as remaining_ms,
     b.entry_id, b.entry_status, b.exit_id, b.exit_status, b.source,
     (select count(*) from callbacks c where c.batch_id = b.id and c.state = 'waiting') as callbacks_waiting,
@@ -193,13 +195,24 @@ begin
     coalesce(q.retry_max_ms, 3600000), q.retry_policy, in_batch, by, at, at
   from (select) one left join queues q on q.name = in_queue
   returning id into made;
-  perform pg_notify('reeve_wake', format('0 %s 0 %s', way, (extract(epoch from at) * 1000000)::bigint));
+  -- The transaction's time is the same for all that it makes, and equal notifications are sent once.
+  perform pg_notify('reeve_wake', format('0 %s 0 %s', way, (extract(epoch from now()) * 1000000)::bigint));
   return made;
 end $$;
 
+-- What is told of a task's end; times as the contract's JSON has them.
+create function batch_task_event(b batches, task jsonb) returns text language sql stable as $$
+  select json_strip_nulls(json_build_object('event', 'task_end', 'batch_id', b.id, 'batch', b.name, 'queue', b.queue, 'task',
+    json_build_object('id', task -> 'id', 'type', task -> 'type', 'status', task -> 'status', 'attempt', task -> 'attempt',
+      'last_error', coalesce(left(task ->> 'error', 1000), ''), 'error_code', coalesce(task ->> 'error_code', ''),
+      'remark', coalesce(task ->> 'remark', ''), 'worker', coalesce(task ->> 'worker', ''),
+      'started', time_text((task ->> 'started_at')::timestamptz), 'finished', time_text((task ->> 'ended_at')::timestamptz))))::text
+$$;
+
 -- Counts tasks of batches that have ended: called by whatever ends tasks, in its own statement, with those that are of a
 -- batch. Takes the batches' rows in id order. Answers the callbacks to be made; tasks that the callers asked for
--- are submitted here. The entry and the exit task count for themselves.
+-- are submitted here. The entry and the exit task count for themselves; a task that was run again when its batch was over
+-- (its exit task had begun, or it had ended) was not counted back, and is not counted now.
 create function batch_tasks_ended(ended jsonb)
 returns table (batch_id bigint, task_id bigint, event text, url text, secret text, payload text)
 language plpgsql strict as $$
@@ -211,30 +224,25 @@ begin
     pending = b.pending - n.counted, success = b.success + n.success, failed = b.failed + n.counted - n.success,
     entry_status = coalesce(n.entry, b.entry_status), exit_status = coalesce(n.exit, b.exit_status)
   from (
-    select b2.id,
-      count(*) filter (where e.id is distinct from b2.entry_id and e.id is distinct from b2.exit_id) as counted,
-      count(*) filter (where e.status = 'completed' and e.id is distinct from b2.entry_id and e.id is distinct from b2.exit_id)
-        as success,
+    select b2.id, count(*) filter (where c.counts) as counted,
+      count(*) filter (where c.counts and e.status = 'completed') as success,
       max(e.status) filter (where e.id = b2.entry_id) as entry, max(e.status) filter (where e.id = b2.exit_id) as exit
     from jsonb_to_recordset(ended) as e(id bigint, batch_id bigint, status text)
     join batches b2 on b2.id = e.batch_id
+    cross join lateral (select b2.phase <> 'exit' and e.id is distinct from b2.entry_id
+      and e.id is distinct from b2.exit_id as counts) c
     where b2.phase <> 'ended'
     group by b2.id) n
   where b.id = n.id;
-  perform submit_internal(b.queue, b.callback_type, told.payload, null, 'callback of batch ' || b.id)
-  from jsonb_array_elements(ended) e
-  join batches b on b.id = (e ->> 'batch_id')::bigint
-  cross join lateral (select jsonb_build_object('event', 'task_end', 'batch_id', b.id, 'batch', b.name, 'queue', b.queue,
-    'task', e - 'batch_id')::text as payload) told
-  where b.callback_type is not null and (e ->> 'id')::bigint is distinct from b.entry_id
-    and (e ->> 'id')::bigint is distinct from b.exit_id and b.phase <> 'ended';
+  perform submit_internal(b.queue, b.callback_type, batch_task_event(b, e), null, 'callback of batch ' || b.id)
+  from jsonb_array_elements(ended) e join batches b on b.id = (e ->> 'batch_id')::bigint
+  where b.callback_type is not null and b.phase not in ('exit', 'ended')
+    and (e ->> 'id')::bigint is distinct from b.entry_id;
   return query
-    select b.id, (e ->> 'id')::bigint, 'task_end', b.callback_url, b.callback_secret,
-      jsonb_build_object('event', 'task_end', 'batch_id', b.id, 'batch', b.name, 'queue', b.queue,
-        'task', e - 'batch_id')::text
+    select b.id, (e ->> 'id')::bigint, 'task_end', b.callback_url, b.callback_secret, batch_task_event(b, e)
     from jsonb_array_elements(ended) e join batches b on b.id = (e ->> 'batch_id')::bigint
-    where b.callback_tasks and b.callback_url is not null and (e ->> 'id')::bigint is distinct from b.entry_id
-      and (e ->> 'id')::bigint is distinct from b.exit_id and b.phase <> 'ended';
+    where b.callback_tasks and b.callback_url is not null and b.phase not in ('exit', 'ended')
+      and (e ->> 'id')::bigint is distinct from b.entry_id;
 end $$;
 
 -- How many days the history keeps a task that ended so.
@@ -287,12 +295,204 @@ begin
   end loop;
 end $$;
 
+-- What is told of a batch, as `reeve --json` writes it: {"event", "batch": {…}} and, of its end, "tasks", the first 10,000 and
+-- at most a MiB of them; with fewer than there are, "truncated" is true. Null: the batch is not there any more.
+create function batch_report(of_batch bigint, of_event text) returns text language sql stable as $$
+  with lines as materialized (
+    select t.id, row_number() over (order by t.id) as n, json_build_object('id', t.id, 'type', t.type, 'status', t.status,
+      'attempt', t.attempt, 'max_attempts', t.max_attempts, 'key', coalesce(t.key, ''),
+      'last_error', coalesce(left(t.last_error, 1000), ''), 'error_code', coalesce(t.error_code, ''),
+      'remark', coalesce(t.remark, ''), 'worker', coalesce(w.name, ''), 'created', time_text(t.created),
+      'first_started', time_text(t.first_started), 'started', time_text(t.started), 'finished', time_text(t.finished)) as line
+    from (select id, type, status, attempt, max_attempts, key, last_error, error_code, remark, worker_id, created,
+        first_started, started, finished
+      from all_tasks
+      where batch_id = of_batch and of_event = 'batch_end' and id not in (
+        select unnest(array[coalesce(entry_id, 0), coalesce(exit_id, 0)]) from batches where id = of_batch)
+      order by id limit 10001) t
+    left join workers w on w.id = t.worker_id),
+   fitting as (
+    select id, line from (
+      select id, n, line, sum(octet_length(line::text) + 2) over (order by id) as bytes from lines) l
+    where n <= 10000 and bytes <= 1048576)
+  select json_strip_nulls(json_build_object('event', of_event,
+    'batch', json_build_object('id', b.id, 'name', b.name, 'queue', b.queue, 'implicit', b.implicit, 'state', b.state,
+      'phase', b.phase, 'submitted', b.submitted, 'pending', b.pending, 'success', b.success, 'failed', b.failed,
+      'created', time_text(b.created), 'started', time_text(b.started_at), 'closed', time_text(b.closed_at),
+      'ended', time_text(b.ended_at), 'duration_ms', b.duration_ms, 'remaining_ms', b.remaining_ms,
+      'entry_id', coalesce(b.entry_id, 0), 'entry_status', coalesce(b.entry_status, ''),
+      'exit_id', coalesce(b.exit_id, 0), 'exit_status', coalesce(b.exit_status, ''), 'source', b.source,
+      'callbacks_waiting', b.callbacks_waiting, 'callbacks_given_up', b.callbacks_given_up),
+    'tasks', case when of_event = 'batch_end' then (select coalesce(json_agg(line order by id), '[]') from fitting) end,
+    'truncated', case when (select count(*) from lines) > (select count(*) from fitting) then true end))::text
+  from batches_shown b where b.id = of_batch
+$$;
+
+-- That a batch is closed, and since when, and why.
+create function batch_closed(b batches) returns text language sql stable as $$
+  select format('batch %s was closed at %s%s', b.id, to_char(b.closed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+    case when b.entry_status <> 'completed' then format(': its entry task %s ended %s', b.entry_id, b.entry_status)
+      when b.implicit then ' when all its tasks had ended' else '' end)
+$$;
+
+-- Tells of a batch's begin or end to whom its opener named, by HTTP or by a task.
+create function batch_tell(b batches, of_event text) returns void language plpgsql as $$
+begin
+  if b.callback_url is not null then
+    insert into callbacks (batch_id, event, url, secret) values (b.id, of_event, b.callback_url, b.callback_secret);
+  end if;
+  if b.callback_type is not null then
+    perform submit_internal(b.queue, b.callback_type, batch_report(b.id, of_event), null,
+      'callback of batch ' || b.id);
+  end if;
+end $$;
+
+-- Submits a batch's entry or exit task.
+create function batch_submit(b batches, which text, of_type text) returns bigint language sql as $$
+  select submit_internal(b.queue, of_type, jsonb_build_object('event', 'batch_' || which, 'batch_id', b.id,
+    'batch', b.name, 'queue', b.queue, 'submitted', b.submitted, 'success', b.success, 'failed', b.failed)::text, b.id,
+    format('%s of batch %s', which, b.id))
+$$;
+
+-- Begins batches that have just got their first task. Whoever submits that does it, in the same transaction.
+create function batches_begin(ids bigint[]) returns void language plpgsql as $$
+declare
+  b batches;
+begin
+  for b in select * from batches where id = any(ids) and phase = 'new' and submitted > 0 order by id for no key update loop
+    if b.entry_type is not null then
+      b.entry_id := batch_submit(b, 'entry', b.entry_type);
+    end if;
+    update batches set phase = case when b.entry_id is null then 'running' else 'entry' end, entry_id = b.entry_id,
+      started_at = clock_timestamp()
+    where id = b.id returning * into b;
+    perform batch_tell(b, 'batch_begin');
+  end loop;
+end $$;
+
+-- Takes a batch as far as it goes by now, except that its held tasks are let go (or ended) by others. Its queue's row is
+-- locked, then its own, so that each step is made once, whoever comes to it. Answers the steps that were made.
+create function batch_step(of_batch bigint) returns table (steps text, name text, queue text, submitted bigint,
+  success bigint, failed bigint)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  b batches;
+  q queues;
+  made text[] := '{}';
+begin
+  select * into q from queues where name = (select queue from batches where id = of_batch) for no key update;
+  select * into b from batches where id = of_batch for no key update;
+  if b.phase = 'new' and b.submitted > 0 then
+    perform batches_begin(array[b.id]);
+    made := made || 'begun'::text;
+    select * into b from batches where id = of_batch;
+  end if;
+  -- An implicit batch has drained; an explicit one takes no more when its queue is stopped, or its entry task failed.
+  if b.closed_at is null and (b.implicit and b.pending = 0 and b.phase in ('new', 'running')
+    or q.state in ('stopping', 'stopped') and b.created <= q.stopped_at
+    or b.phase = 'entry' and b.entry_status <> 'completed') then
+    update batches set closed_at = clock_timestamp() where id = of_batch returning * into b;
+    made := made || 'closed'::text;
+  end if;
+  if b.closed_at is not null and q.batch_id = b.id then
+    update queues set batch_id = null where name = q.name; -- no setting: nobody has to be told
+  end if;
+  if b.phase = 'entry' and b.entry_status is not null then
+    update batches set phase = 'releasing' where id = of_batch returning * into b;
+    made := made || 'releasing'::text;
+  end if;
+  if b.phase = 'releasing' and not exists (select from tasks where batch_id = of_batch and held_run_at is not null) then
+    update batches set phase = 'running' where id = of_batch returning * into b;
+    made := made || 'running'::text;
+  end if;
+  -- What never had a task has neither begun nor does it end with anything to be told. A stopped queue runs no exit task.
+  if b.phase in ('new', 'running') and b.closed_at is not null and b.pending = 0 then
+    if b.submitted > 0 and b.exit_type is not null and coalesce(q.state, '') not in ('stopping', 'stopped') then
+      update batches set phase = 'exit', exit_id = batch_submit(b, 'exit', b.exit_type) where id = of_batch
+      returning * into b;
+      made := made || 'exit'::text;
+    else
+      b.exit_status := 'none';
+    end if;
+  end if;
+  if b.exit_status is not null and b.phase <> 'ended' then
+    update batches set phase = 'ended', ended_at = clock_timestamp() where id = of_batch returning * into b;
+    if b.submitted > 0 then
+      perform batch_tell(b, 'batch_end');
+    end if;
+    made := made || 'ended'::text;
+  end if;
+  return query select array_to_string(made, ' '), b.name, b.queue, b.submitted, b.success, b.failed;
+end $$;
+
+-- Takes a request id for a call that makes or changes the batch `of_batch`. Null: it is taken now; else which batch it
+-- was taken for before. That is told with a commit, so that synchronous standbys have what it tells of.
+create function batch_request(request uuid, which text, of_batch bigint) returns bigint language plpgsql as $$
+declare
+  r requests;
+begin
+  insert into requests (id, kind, task_ids) values (request, which, array[of_batch]) on conflict do nothing;
+  if found then
+    return null;
+  end if;
+  perform pg_logical_emit_message(true, 'reeve', 'fence');
+  select * into r from requests where id = request;
+  if not found then
+    raise exception using errcode = '40001', message = 'a request was forgotten meanwhile';
+  elsif r.kind <> which then
+    raise exception using errcode = 'RV400', message = 'the request id was used for another call';
+  end if;
+  return r.task_ids[1];
+end $$;
+
+-- Opens a batch; what is null is as its queue says. Answers its id.
+create function batch_open(request uuid, with_name text, in_queue text, url text, secret text, each_task boolean,
+  with_type text, with_entry text, with_exit text, by text) returns bigint language plpgsql as $$
+declare
+  made bigint := nextval(pg_get_serial_sequence('batches', 'id'));
+  before bigint := batch_request(request, 'batch_open', made);
+begin
+  if before is not null then
+    return before;
+  end if;
+  insert into batches (id, name, queue, implicit, callback_url, callback_secret, callback_tasks, callback_type, entry_type,
+    exit_type, source) overriding system value
+  select made, with_name, in_queue, false, coalesce(url, q.callback_url),
+    case when url is null then coalesce(secret, q.callback_secret) else secret end,
+    each_task or url is null and coalesce(q.callback_tasks, false), coalesce(with_type, q.callback_type),
+    coalesce(with_entry, q.entry_type), coalesce(with_exit, q.exit_type), by
+  from (select) one left join queues q on q.name = in_queue;
+  return made;
+end $$;
+
+-- Closes a batch: it takes no more tasks.
+create function batch_close(request uuid, of_batch bigint) returns void language plpgsql as $$
+declare
+  before bigint := batch_request(request, 'batch_close', of_batch);
+  b batches;
+begin
+  if before = of_batch then
+    return;
+  elsif before is not null then
+    raise exception using errcode = 'RV400', message = 'the request id was used for another call';
+  end if;
+  select * into b from batches where id = of_batch for no key update;
+  if not found then
+    raise exception using errcode = 'RV404', message = format('there is no batch %s', of_batch);
+  elsif b.closed_at is not null then
+    raise exception using errcode = 'RV409', message = batch_closed(b);
+  end if;
+  update batches set closed_at = clock_timestamp() where id = of_batch;
+end $$;
+
 -- What a submit has to know before it makes tasks of batches, or of queues that are more than a name: element by element the
--- batch each task is in, and whether the task is held until that has begun. Opens implicit batches, starts stopped queues.
--- The rows stay locked until the tasks are made: queues by name, then batches by id. $1 queues, $2 batches asked for or null.
--- Before them those of tasks that are submitted with versions: $3 their keys.
+-- batch each task is in, whether the task is held until that has begun, and whether it begins with it. Opens implicit
+-- batches, starts stopped queues. The rows stay locked until the tasks are made: queues by name, then batches by id; before
+-- them those of tasks that are submitted with versions, whose keys are given.
 create function submit_batches(in_queues text[], in_batches bigint[], versioned text[])
-returns table (n bigint, batch_id bigint, held boolean) language plpgsql as $$
+returns table (n bigint, batch_id bigint, held boolean, begins boolean)
+language plpgsql as $$
 declare
   q queues;
   b batches;
@@ -306,6 +506,7 @@ begin
     if q.state = 'stopped' then
       q.state := case when q.autostart then 'running' else 'held' end;
       update queues set state = q.state, state_since = clock_timestamp(), updated = clock_timestamp() where name = q.name;
+      perform pg_notify('reeve_wake', 'queues');
     end if;
     if q.batches and exists (select from unnest(in_queues, in_batches) u(name, batch) where u.name = q.name and u.batch is null)
     then
@@ -316,34 +517,39 @@ begin
         values (q.name, q.name, true, q.callback_url, q.callback_secret, q.callback_tasks, q.callback_type, q.entry_type,
           q.exit_type)
         returning * into b;
-        update queues set batch_id = b.id, updated = clock_timestamp(),
-          state = case when not autostart and state = 'running' then 'held' else state end,
-          state_since = case when not autostart and state = 'running' then clock_timestamp() else state_since end
-        where name = q.name;
+        update queues set batch_id = b.id where name = q.name; -- no setting: nobody has to be told
+        if not q.autostart and q.state = 'running' then
+          update queues set state = 'held', state_since = clock_timestamp(), updated = clock_timestamp() where name = q.name;
+          perform pg_notify('reeve_wake', 'queues');
+        end if;
       end if;
     end if;
   end loop;
   perform from batches where id = any(in_batches) order by id for no key update;
-  select u.batch, u.name, x.id, x.queue, x.closed_at into wrong
+  select u.batch, u.name, x as found into wrong
   from unnest(in_queues, in_batches) u(name, batch) left join batches x on x.id = u.batch
   where u.batch is not null and (x.id is null or x.queue <> u.name or x.closed_at is not null) limit 1;
-  if found and wrong.id is null then
-    raise exception using errcode = 'RV404', message = format('batch %s: there is none', wrong.batch);
-  elsif found and wrong.queue <> wrong.name then
-    raise exception using errcode = 'RV400',
-      message = format('batch %s is of queue "%s", the task of "%s"', wrong.batch, wrong.queue, wrong.name);
-  elsif found then
-    raise exception using errcode = 'RV409', message = format('batch %s is closed', wrong.batch);
+  if found then
+    b := wrong.found;
+    if b.id is null then
+      raise exception using errcode = 'RV404', message = format('there is no batch %s', wrong.batch);
+    elsif b.queue <> wrong.name then
+      raise exception using errcode = 'RV400',
+        message = format('batch %s is of queue "%s", the task of "%s"', b.id, b.queue, wrong.name);
+    end if;
+    raise exception using errcode = 'RV409', message = batch_closed(b);
   end if;
   return query
-    select u.n, x.id, x.id is not null and x.entry_type is not null and x.phase in ('new', 'entry')
+    select u.n, x.id, x.id is not null and x.entry_type is not null and x.phase in ('new', 'entry'),
+      coalesce(x.phase = 'new', false)
     from unnest(in_queues, in_batches) with ordinality u(name, batch, n)
     left join queues s on s.name = u.name and s.batches
     left join batches x on x.id = coalesce(u.batch, s.batch_id)
     order by u.n;
 end $$;
 
--- One of submit_newer's: its key and task are locked.
+-- One of submit_newer's: its key and task are locked. It stays in its batch; if it has none, or that is over, it comes into
+-- the submit's, which is locked, too.
 create function submit_newer_one(spec jsonb) returns table (id bigint, restarted boolean, route_id int, priority int,
   version timestamptz, run_at timestamptz)
 language plpgsql as $$
@@ -352,6 +558,8 @@ declare
   k keys;
   t tasks;
   h task_history;
+  b batches;
+  held boolean;
   newer bigint := (spec ->> 'version')::bigint;
   moment timestamptz := clock_timestamp();
   due timestamptz := greatest(to_timestamp((spec ->> 'run_at_us')::float8 / 1000000), moment) + interval '1ms' * (spec ->> 'delay_ms')::bigint;
@@ -369,15 +577,29 @@ begin
   where queue = k.queue and key = k.key;
   spec := spec || jsonb_build_object('run_at', due);
   select * into t from tasks where id = k.task_id for no key update;
-  if found and t.status = 'executing' then
-    update tasks set restart = spec, cancel_requested_at = null, stop_code = null where id = t.id;
+  if not found then
+    delete from task_history where task_id = k.task_id returning * into h;
+  end if;
+  update batches x set pending = x.pending + 1, success = x.success - (h.status = 'completed')::int,
+    failed = x.failed - (h.status <> 'completed')::int
+  where x.id = h.batch_id and x.phase not in ('exit', 'ended') and h.task_id is distinct from x.entry_id
+  returning * into b;
+  if not found then
+    select * into b from batches x where x.id = t.batch_id and x.phase not in ('exit', 'ended');
+  end if;
+  if not found then
+    update batches x set submitted = x.submitted + 1, pending = x.pending + 1
+    where x.id = (spec ->> 'batch_id')::bigint returning * into b;
+  end if;
+  held := b.entry_type is not null and b.phase in ('new', 'entry');
+  if t.status = 'executing' then
+    update tasks set restart = spec, cancel_requested_at = null, stop_code = null, batch_id = b.id where id = t.id;
     insert into task_events (task_id, version, event, actor, note)
       values (t.id, t.last_updated, 'newer_version', spec ->> 'source', format('version %s; runs again after this attempt', newer));
     return query select t.id, true, null::int, null::int, null::timestamptz, null::timestamptz;
     return;
   end if;
   if t.id is null then
-    delete from task_history where task_id = k.task_id returning * into h;
     if h.token is not null then
       insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
         error_code, run_at, last_updated, result, remark, stack)
@@ -386,20 +608,11 @@ begin
     elsif h.task_id is not null then
       insert into task_events (task_id, version, event) values (h.task_id, h.last_updated, h.status);
     end if;
-    if h.batch_id is not null then
-      update batches b set pending = b.pending + 1, success = b.success - (h.status = 'completed')::int,
-        failed = b.failed - (h.status <> 'completed')::int
-      where b.id = h.batch_id and b.phase <> 'ended' and h.task_id is distinct from b.entry_id
-        and h.task_id is distinct from b.exit_id;
-      if not found then
-        h.batch_id := null; -- over: the task runs for itself
-      end if;
-    end if;
     insert into tasks (id, route_id, queue, type, details, status, run_at, priority, max_attempts, timeout_ms, retry_base_ms,
-      retry_max_ms, key, source, created, last_updated, first_started, started, worker_id, batch_id, remark) overriding system value
+      retry_max_ms, key, source, created, last_updated, first_started, started, worker_id, remark) overriding system value
     select coalesce(h.task_id, nextval('tasks_id_seq')), (spec ->> 'route_id')::int, spec ->> 'queue', spec ->> 'type', '',
       'queued', due, 0, 1, 1, 1, 1, spec ->> 'key', '', coalesce(h.created, moment),
-      greatest(moment, h.last_updated + interval '1us'), h.first_started, h.started, h.worker_id, h.batch_id, h.remark
+      greatest(moment, h.last_updated + interval '1us'), h.first_started, h.started, h.worker_id, h.remark
     returning * into t;
     if t.id <> k.task_id then
       update keys set task_id = t.id where queue = k.queue and key = k.key;
@@ -407,8 +620,7 @@ begin
   end if;
   update tasks u set route_id = (spec ->> 'route_id')::int, type = spec ->> 'type', details = spec ->> 'details',
     priority = (spec ->> 'priority')::int, status = 'queued', attempt = 0, returns = 0,
-    run_at = case when u.held_run_at is null then due else 'infinity' end,
-    held_run_at = case when u.held_run_at is not null then due end,
+    run_at = case when held then 'infinity' else due end, held_run_at = case when held then due end, batch_id = b.id,
     max_attempts = (spec ->> 'max_attempts')::int, timeout_ms = (spec ->> 'timeout_ms')::bigint,
     retry_base_ms = (spec ->> 'retry_base_ms')::bigint, retry_max_ms = (spec ->> 'retry_max_ms')::bigint,
     retry_policy = case when jsonb_typeof(spec -> 'retry_policy') = 'object' then spec -> 'retry_policy' end,

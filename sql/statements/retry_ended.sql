@@ -1,16 +1,20 @@
 -- Starts ended tasks afresh under the same id: the history row goes, the ended attempt is kept among the attempts.
--- In a batch that has not ended they are pending again.
+-- In a batch that is not over they are pending again, and held if it has not begun: should its entry task end at that very
+-- moment, whoever looks after batches finds them all the same. In one that is over they run for themselves.
 -- $1 ids, $2 actor.
 with gone as (delete from task_history where task_id = any($1::bigint[]) returning *),
  versioned as materialized (
-  select g.*, greatest(clock_timestamp(), g.last_updated + interval '1us') as moment from gone g),
+  select g.*, greatest(clock_timestamp(), g.last_updated + interval '1us') as moment,
+    exists (select from batches x where x.id = g.batch_id and x.entry_type is not null and x.phase in ('new', 'entry')
+      and g.task_id is distinct from x.entry_id) as held
+  from gone g),
  made as (
   insert into tasks (id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts, timeout_ms,
     retry_base_ms, retry_max_ms, worker_id, lane, batch_id, key, source, last_error, error_code, first_started, started,
-    created, last_updated, retry_policy, remark, stack, version) overriding system value
-  select task_id, route_id, priority, queue, type, details, 'queued', moment, 0, max_attempts, timeout_ms,
+    created, last_updated, retry_policy, remark, stack, version, held_run_at) overriding system value
+  select task_id, route_id, priority, queue, type, details, 'queued', case when held then 'infinity' else moment end, 0, max_attempts, timeout_ms,
     retry_base_ms, retry_max_ms, worker_id, lane, batch_id, key, source, last_error, error_code, first_started, started,
-    created, moment, retry_policy, remark, stack, version
+    created, moment, retry_policy, remark, stack, version, case when held then moment end
   from versioned order by task_id
   returning id, last_updated, run_at, route_id, priority),
  attempts as (
@@ -34,5 +38,5 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
   from (select v.batch_id, count(*) as n, count(*) filter (where v.status = 'completed') as success from versioned v
     join batches x on x.id = v.batch_id where v.task_id is distinct from x.entry_id and v.task_id is distinct from x.exit_id
     group by 1 order by 1) n
-  where b.id = n.batch_id and b.phase <> 'ended')
+  where b.id = n.batch_id and b.phase not in ('exit', 'ended'))
 select id, last_updated, run_at, route_id, priority from made

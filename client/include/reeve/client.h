@@ -148,6 +148,7 @@ struct reeve_task_spec {
 	/* With a key: if it is greater than the version that the key has, the key's task is run again as described here: at
 	 * once if it waits or has ended, after its end if it is executing. If not, nothing changes. 0: none. */
 	int64_t version;
+	int64_t batch_id;       /* an open batch of its queue that it is to be in; 0: none, or the queue's implicit one */
 };
 
 struct reeve_submitted {
@@ -242,6 +243,8 @@ struct reeve_task {
 	int64_t finished_us;      /* when it ended */
 	int64_t expiry_us;        /* when a running attempt is taken back at the latest */
 	bool cancel_requested;
+	int64_t batch_id;         /* which batch it is in, 0: none */
+	const char *remark;       /* what the last attempt's handler remarked, or "" */
 	const void *wire;
 };
 
@@ -628,6 +631,81 @@ struct reeve_executions_query {
 struct reeve_executions *reeve_executions(struct reeve_client *client, const struct reeve_executions_query *query,
     struct reeve_failure *failure);
 void reeve_executions_free(struct reeve_executions *executions);
+
+/*
+ * Batches: tasks that are counted together.
+ */
+
+/* A batch to open. Only `name` must be given; what is left NULL is as the queue says. */
+struct reeve_batch_spec {
+	const char *name;            /* for people; up to 255 bytes without control characters */
+	const char *queue;           /* where its tasks will be; NULL or "": "default" */
+	const char *callback_url;    /* http:// or https://, told of its begin and end */
+	const char *callback_secret; /* what those calls are signed with */
+	bool callback_tasks;         /* the URL is told of each task's end, too */
+	const char *callback_type;   /* a task of this type is submitted for begin, end, and each task's end */
+	const char *entry_type;      /* a task of this type runs before the first */
+	const char *exit_type;       /* a task of this type runs after the last */
+};
+
+struct reeve_batch {
+	int64_t id;
+	const char *name;
+	const char *queue;
+	bool implicit;                        /* made by the queue itself */
+	const char *state;                    /* "open", "closed", "ended" */
+	const char *phase;                    /* "new", "entry", "releasing", "running", "exit", "ended" */
+	int64_t submitted, pending;           /* tasks, without entry and exit; those that have not ended */
+	int64_t success, failed;              /* completed; dead or cancelled */
+	int64_t created_us, started_us, closed_us, ended_us;
+	int64_t duration_ms;                  /* from its start to its end, or to now */
+	int64_t remaining_ms;                 /* an estimate; −1: nobody can tell yet */
+	int64_t entry_id, exit_id;            /* tasks, or 0 */
+	const char *entry_status, *exit_status; /* how they ended, or "" */
+	const char *source;                   /* who opened it */
+	int64_t callbacks_waiting, callbacks_given_up;
+	const void *wire;
+};
+
+/* Opens a batch; its number is *id. The request id as for reeve_submit: NULL: one is made. */
+bool reeve_batch_open(struct reeve_client *client, const struct reeve_batch_spec *spec, const uint8_t *request_id,
+    int64_t *id, struct reeve_failure *failure);
+
+/* Closes one: it takes no more tasks, and ends when those that it has have ended. REEVE_FAILED_PRECONDITION if it was
+ * closed before. NULL: it was not. reeve_batch_free() it. */
+struct reeve_batch *reeve_batch_close(struct reeve_client *client, int64_t id, struct reeve_failure *failure);
+void reeve_batch_free(struct reeve_batch *batch);
+
+/* Which batches a list is to hold. */
+struct reeve_batch_filter {
+	const char *queue;  /* NULL or "": any */
+	bool open_only;     /* only those that have not ended */
+	uint32_t limit;     /* at most 1,000; 0: 100 */
+	int64_t before_id;  /* only ids below this one, to page on; 0: from the newest */
+};
+
+struct reeve_batches {
+	size_t count;
+	struct reeve_batch *batches; /* newest first */
+};
+
+/* Reads batches. reeve_batches_free() them. */
+struct reeve_batches *reeve_batch_list(
+    struct reeve_client *client, const struct reeve_batch_filter *filter, struct reeve_failure *failure);
+void reeve_batches_free(struct reeve_batches *batches);
+
+struct reeve_batch_report {
+	struct reeve_batch batch;
+	size_t count;
+	struct reeve_task *tasks; /* by id; without details and results */
+	bool more;                /* there are more: go on after the last one's id */
+};
+
+/* Reads a batch and its tasks with ids above `after_id`, at most `limit` of them, up to 10,000 (0: so many).
+ * reeve_batch_report_free() it. */
+struct reeve_batch_report *reeve_batch_report(struct reeve_client *client, int64_t id, int64_t after_id, uint32_t limit,
+    struct reeve_failure *failure);
+void reeve_batch_report_free(struct reeve_batch_report *report);
 
 /* A result as one JSON object on one line, with the names of docs/cli.md; its `wire` says which. free() it. */
 char *reeve_json(const void *wire);

@@ -55,6 +55,8 @@ GIVEN(sweep, FAKE_SWEEP, store_sweep)
 GIVEN(heartbeat, FAKE_HEARTBEAT, store_heartbeat)
 GIVEN(take_back, FAKE_TAKE_BACK, store_take_back)
 GIVEN(control, FAKE_CONTROL, store_control)
+GIVEN(batches_due, FAKE_BATCHES, store_batches_due)
+GIVEN(batch_move, FAKE_BATCH_MOVE, store_batch_move)
 
 void store_expire_waiting(struct store *store)
 {
@@ -225,6 +227,14 @@ static void answer_sweep(struct store_sweep *op)
 	fake_ok(op);
 }
 
+static void answer_batches(struct store_batches_due *op)
+{
+	fake.batch_looks++;
+	op->due = fake.batches;
+	op->count = fake.batch_count;
+	fake_ok(op);
+}
+
 static void answer_upkeep(struct store_upkeep *op)
 {
 	op->more = false;
@@ -234,7 +244,8 @@ static void answer_upkeep(struct store_upkeep *op)
 static void answer_recurring(void)
 {
 	static const enum fake_kind recurring[] = {
-	    FAKE_TICK, FAKE_QUEUES, FAKE_ROUTES, FAKE_WAKE, FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_UPKEEP};
+	    FAKE_TICK, FAKE_QUEUES, FAKE_ROUTES, FAKE_WAKE, FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_UPKEEP,
+	    FAKE_BATCHES};
 
 	for (size_t i = 0; i < sizeof recurring / sizeof *recurring; i++)
 		for (void *op; (op = fake_take(recurring[i]));) {
@@ -250,6 +261,7 @@ static void answer_recurring(void)
 			case FAKE_EXPIRE: answer_expire(op); break;
 			case FAKE_WATCH: answer_watch(op); break;
 			case FAKE_SWEEP: answer_sweep(op); break;
+			case FAKE_BATCHES: answer_batches(op); break;
 			default: answer_upkeep(op); break;
 			}
 		}

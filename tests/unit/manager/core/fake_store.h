@@ -2,8 +2,8 @@
  * A store for tests of the core: it keeps every operation that it is given until the test says what has become of it. And
  * a core on top of it whose clock the test moves.
  *
- * Recurring operations that most tests are not about (ticks, upkeep, wakes, the loading of routes and of queues, expired attempts, the
- * watch over workers and the sweep) are answered by fake_turn; the others wait in fake_take's lists, in the order they came.
+ * Recurring operations that most tests are not about (ticks, upkeep, wakes, the loading of routes and of queues, expired
+ * attempts, batches, the watch over workers and the sweep) are answered by fake_turn; the others wait in fake_take's lists, in the order they came.
  */
 #ifndef REEVE_TESTS_FAKE_STORE_H
 #define REEVE_TESTS_FAKE_STORE_H
@@ -32,6 +32,8 @@ enum fake_kind {
 	FAKE_HEARTBEAT,
 	FAKE_TAKE_BACK,
 	FAKE_CONTROL,
+	FAKE_BATCHES,
+	FAKE_BATCH_MOVE,
 	FAKE_KINDS
 };
 
@@ -40,6 +42,7 @@ enum {
 	FAKE_ROUTES_MOST = 40,
 	FAKE_WORKERS_MOST = 8,
 	FAKE_QUEUES_MOST = 4,
+	FAKE_BATCHES_MOST = 4,
 };
 
 /* What the fake database says, for the test to change. */
@@ -59,6 +62,8 @@ struct fake {
 	int wakes;              /* sent so far */
 	char woken[96];         /* the last one */
 	int expired_looks;
+	struct store_batch_due batches[FAKE_BATCHES_MOST]; /* there is something to do for these */
+	int batch_count, batch_looks;
 };
 extern struct fake fake;
 

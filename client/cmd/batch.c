@@ -1,0 +1,648 @@
+/* `reeve batch`: tasks that are counted together. Each of its words is a subcommand with options of its own. */
+#include "client/cmd/command.h"
+#include "client/cmd/table.h"
+#include "client/cmd/terminal.h"
+#include "common/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PAGE = 1000, LONGEST_LIST = 10000000, SECRET_BYTES = 4096, LOOK_MS = 250 };
+
+static void print_json(const void *wire)
+{
+	char *json = reeve_json(wire);
+
+	puts(json);
+	free(json);
+}
+
+/* The operand that names a batch. False: the user was told, *code is set. */
+static bool take_id(const struct option_table *table, int operands, char **argv, int64_t *id, int *code)
+{
+	char *end;
+
+	if (operands != 1) {
+		*code = command_usage(table, operands ? "one batch at a time" : "which batch? (`reeve batch list` lists them)");
+		return false;
+	}
+	errno = 0;
+	*id = strtoll(argv[1], &end, 10);
+	if (errno || end == argv[1] || *end || *id <= 0) {
+		*code = command_usage(table, "\"%s\" is no batch's id", argv[1]);
+		return false;
+	}
+	return true;
+}
+
+/*
+ * open
+ */
+
+struct open_options {
+	struct reeve_batch_spec spec;
+	const char *secret_file;
+};
+
+#define FIELD(field) .offset = offsetof(struct open_options, field)
+
+static const struct option_spec open_specs[] = {
+    {.name = "queue",
+        .type = OPTION_TEXT,
+        FIELD(spec.queue),
+        .argument = "NAME",
+        .letter = 'q',
+        .sentence = "where its tasks will be; without it \"default\""},
+    {.name = "callback",
+        .type = OPTION_TEXT,
+        FIELD(spec.callback_url),
+        .argument = "URL",
+        .sentence = "http:// or https://, told of its begin and end; without it as the queue says"},
+    {.name = "callback-secret-file",
+        .type = OPTION_TEXT,
+        FIELD(secret_file),
+        .argument = "FILE",
+        .sentence = "what those calls are signed with is the first line of this file"},
+    {.name = "callback-tasks",
+        .type = OPTION_FLAG,
+        FIELD(spec.callback_tasks),
+        .sentence = "the URL is told of each task's end, too"},
+    {.name = "callback-type",
+        .type = OPTION_TEXT,
+        FIELD(spec.callback_type),
+        .argument = "TYPE",
+        .sentence = "a task of this type is submitted at its begin, after each task, and at its end; without it as the "
+                    "queue says"},
+    {.name = "entry",
+        .type = OPTION_TEXT,
+        FIELD(spec.entry_type),
+        .argument = "TYPE",
+        .sentence = "a task of this type runs before the first; without it as the queue says"},
+    {.name = "exit",
+        .type = OPTION_TEXT,
+        FIELD(spec.exit_type),
+        .argument = "TYPE",
+        .sentence = "a task of this type runs after the last; without it as the queue says"},
+    {.name = NULL},
+};
+
+static const struct option_table open_table = {
+    .program = "reeve batch open",
+    .usage = "NAME [--queue NAME] [OPTION]...",
+    .summary = "Opens a batch and prints its id. Tasks come into it by `reeve submit --batch ID`; it ends when it has been "
+               "closed and all of them have ended.",
+    .epilogue = "Example: reeve batch open nightly --queue reports --entry prepare --exit mail-summary",
+    .specs = open_specs,
+};
+
+/* The first line of a file. False: the user was told. */
+static bool read_secret(const char *path, char *secret, size_t size)
+{
+	FILE *file = fopen(path, "re");
+	const char *problem = NULL;
+
+	if (!file) {
+		command_say("--callback-secret-file: %s: %s", path, strerror(errno));
+		return false;
+	}
+	if (!fgets(secret, (int)size, file))
+		problem = ferror(file) ? "cannot be read" : "is empty";
+	else if (strlen(secret) == size - 1)
+		problem = "has a first line that is too long";
+	fclose(file);
+	if (!problem) {
+		secret[strcspn(secret, "\r\n")] = '\0';
+		problem = *secret ? NULL : "begins with an empty line";
+	}
+	if (problem)
+		command_say("--callback-secret-file: %s %s", path, problem);
+	return !problem;
+}
+
+/* NULL: nothing is wrong. */
+static const char *open_problem(const struct open_options *o, int operands)
+{
+	const struct {
+		const char *text, *problem;
+	} given[] = {
+	    {o->spec.queue, "--queue is empty"},
+	    {o->spec.callback_url, "--callback is empty"},
+	    {o->spec.callback_type, "--callback-type is empty"},
+	    {o->spec.entry_type, "--entry is empty"},
+	    {o->spec.exit_type, "--exit is empty"},
+	};
+
+	if (operands != 1)
+		return operands ? "one NAME is taken (one with blanks needs quotes)" : "what is it to be called?";
+	for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+		if (given[i].text && !*given[i].text)
+			return given[i].problem;
+	return NULL;
+}
+
+static int batch_open(int argc, char **argv)
+{
+	struct open_options options = {0};
+	struct shared_options shared = {0};
+	struct reeve_failure failure = {0};
+	struct reeve_client *client;
+	char secret[SECRET_BYTES];
+	const char *problem;
+	int operands, code;
+	int64_t id;
+
+	if (!command_options(&open_table, &options, &shared, argc, argv, &operands, &code))
+		return code;
+	problem = open_problem(&options, operands);
+	if (problem)
+		return command_usage(&open_table, "%s", problem);
+	if (options.secret_file) {
+		if (!read_secret(options.secret_file, secret, sizeof secret))
+			return EXIT_USAGE;
+		options.spec.callback_secret = secret;
+	}
+	options.spec.name = argv[1];
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	if (!reeve_batch_open(client, &options.spec, NULL, &id, &failure))
+		code = command_failed(&failure);
+	else
+		code = printf(shared.json ? "{\"id\":%" PRId64 "}\n" : "%" PRId64 "\n", id) < 0 ? EXIT_TASK_FAILED : EXIT_OK;
+	explicit_bzero(secret, sizeof secret);
+	reeve_client_destroy(client);
+	return code;
+}
+
+/*
+ * How one stands.
+ */
+
+/* "about 5m", "0s", or "" if nobody can tell. */
+static const char *remaining(const struct reeve_batch *batch, char *out, size_t size)
+{
+	char span[64];
+
+	*out = '\0';
+	if (strcmp(batch->state, "ended") != 0 && batch->remaining_ms >= 0)
+		snprintf(out, size, "about %s", duration_format((batch->remaining_ms + 999) / 1000 * 1000, span, sizeof span));
+	return out;
+}
+
+static void line(const char *name, const char *text)
+{
+	if (!*text)
+		return;
+	printf("%-12s ", name);
+	terminal_write_clean(stdout, text);
+	putchar('\n');
+}
+
+static void time_line(const char *name, int64_t us)
+{
+	char text[40];
+
+	if (us)
+		line(name, terminal_time(us, text, sizeof text));
+}
+
+static void special_line(const char *name, int64_t id, const char *status)
+{
+	char text[64];
+
+	if (!id)
+		return;
+	snprintf(text, sizeof text, "task %" PRId64 ", %s", id, *status ? status : "not ended yet");
+	line(name, text);
+}
+
+static void print_batch(const struct reeve_batch *batch)
+{
+	char text[160], span[64];
+
+	printf("%-12s %" PRId64 "\n", "batch", batch->id);
+	line("name", batch->name);
+	line("queue", batch->queue);
+	snprintf(text, sizeof text, "%s (%s%s)", batch->state, batch->phase, batch->implicit ? ", implicit" : "");
+	line("state", strcmp(batch->state, batch->phase) == 0 && !batch->implicit ? batch->state : text);
+	snprintf(text, sizeof text, "%" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " passed, %" PRId64 " failed",
+	    batch->submitted, batch->pending, batch->success, batch->failed);
+	line("tasks", text);
+	special_line("entry", batch->entry_id, batch->entry_status);
+	special_line("exit", batch->exit_id, batch->exit_status);
+	line("source", batch->source);
+	time_line("opened", batch->created_us);
+	time_line("began", batch->started_us);
+	time_line("closed", batch->closed_us);
+	time_line("ended", batch->ended_us);
+	if (batch->started_us)
+		line("took", duration_format(batch->duration_ms, span, sizeof span));
+	line("remaining", remaining(batch, text, sizeof text));
+	if (batch->callbacks_waiting || batch->callbacks_given_up) {
+		snprintf(text, sizeof text, "%" PRId64 " waiting, %" PRId64 " given up", batch->callbacks_waiting,
+		    batch->callbacks_given_up);
+		line("callbacks", text);
+	}
+}
+
+/*
+ * close
+ */
+
+static const struct option_spec no_specs[] = {{.name = NULL}};
+
+static const struct option_table close_table = {
+    .program = "reeve batch close",
+    .usage = "ID [--json]",
+    .summary = "Closes a batch: it takes no more tasks, and ends when those that it has have ended.",
+    .epilogue = "Example: reeve batch close 7",
+    .specs = no_specs,
+};
+
+static int batch_close(int argc, char **argv)
+{
+	struct shared_options shared = {0};
+	struct reeve_failure failure = {0};
+	struct reeve_client *client;
+	struct reeve_batch *batch;
+	int operands, code;
+	int64_t id;
+
+	if (!command_options(&close_table, NULL, &shared, argc, argv, &operands, &code) ||
+	    !take_id(&close_table, operands, argv, &id, &code))
+		return code;
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	batch = reeve_batch_close(client, id, &failure);
+	if (batch && shared.json)
+		print_json(batch->wire);
+	else if (batch)
+		print_batch(batch);
+	code = batch ? EXIT_OK : command_failed(&failure);
+	reeve_batch_free(batch);
+	reeve_client_destroy(client);
+	return code;
+}
+
+/*
+ * list
+ */
+
+struct list_options {
+	const char *queue;
+	bool open_only;
+	int64_t limit;
+};
+
+static const struct option_spec list_specs[] = {
+    {.name = "queue",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct list_options, queue),
+        .argument = "NAME",
+        .letter = 'q',
+        .sentence = "only this queue's"},
+    {.name = "open",
+        .type = OPTION_FLAG,
+        .offset = offsetof(struct list_options, open_only),
+        .letter = 'o',
+        .sentence = "only those that have not ended"},
+    {.name = "limit",
+        .type = OPTION_INTEGER,
+        .offset = offsetof(struct list_options, limit),
+        .fallback = "100",
+        .min = 1,
+        .max = LONGEST_LIST,
+        .argument = "N",
+        .letter = 'n',
+        .sentence = "at most so many"},
+    {.name = NULL},
+};
+
+static const struct option_table list_table = {
+    .program = "reeve batch list",
+    .usage = "[--queue NAME] [--open] [--limit N] [--json]",
+    .summary = "Lists batches, newest first.",
+    .epilogue = "Example: reeve batch list --open",
+    .specs = list_specs,
+};
+
+static const struct column list_columns[] = {{"ID", COLUMN_NUMBER}, {"NAME", COLUMN_TEXT}, {"QUEUE", COLUMN_TEXT},
+    {"STATE", COLUMN_WORD}, {"PHASE", COLUMN_WORD}, {"TASKS", COLUMN_NUMBER}, {"PENDING", COLUMN_NUMBER},
+    {"PASSED", COLUMN_NUMBER}, {"FAILED", COLUMN_NUMBER}, {"TOOK", COLUMN_NUMBER}, {"REMAINING", COLUMN_WORD}, {0}};
+
+static void list_row(struct table *table, const struct reeve_batch *batch)
+{
+	char text[96];
+
+	table_number(table, batch->id);
+	table_text(table, batch->name);
+	table_text(table, batch->queue);
+	table_text(table, batch->state);
+	table_text(table, batch->phase);
+	table_number(table, batch->submitted);
+	table_number(table, batch->pending);
+	table_number(table, batch->success);
+	table_number(table, batch->failed);
+	table_text(table, batch->started_us ? duration_format(batch->duration_ms, text, sizeof text) : "");
+	table_text(table, remaining(batch, text, sizeof text));
+}
+
+static int list(struct reeve_client *client, struct reeve_batch_filter *filter, int64_t limit, bool json)
+{
+	struct table *table = table_create(list_columns);
+	struct reeve_failure failure = {0};
+	int64_t listed = 0;
+	bool more = true;
+	int code = EXIT_OK;
+
+	while (more && listed < limit && !ferror(stdout)) {
+		struct reeve_batches *page;
+
+		filter->limit = (uint32_t)(limit - listed < PAGE ? limit - listed : PAGE);
+		page = reeve_batch_list(client, filter, &failure);
+		if (!page) {
+			code = command_failed(&failure);
+			break;
+		}
+		for (size_t i = 0; i < page->count; i++) {
+			if (json)
+				print_json(page->batches[i].wire);
+			else
+				list_row(table, &page->batches[i]);
+		}
+		listed += (int64_t)page->count;
+		more = page->count == filter->limit;
+		if (more)
+			filter->before_id = page->batches[page->count - 1].id;
+		reeve_batches_free(page);
+	}
+	if (!json && listed > 0)
+		table_print(table);
+	else if (!json && code == EXIT_OK)
+		fprintf(stderr, "no batches\n");
+	table_destroy(table);
+	return code;
+}
+
+static int batch_list(int argc, char **argv)
+{
+	struct list_options options = {0};
+	struct shared_options shared = {0};
+	struct reeve_client *client;
+	int operands, code;
+
+	if (!command_options(&list_table, &options, &shared, argc, argv, &operands, &code))
+		return code;
+	if (operands > 0)
+		return command_usage(&list_table, "it takes no operands, and got \"%s\"", argv[1]);
+	if (options.queue && !*options.queue)
+		return command_usage(&list_table, "--queue is empty");
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	struct reeve_batch_filter filter = {.queue = options.queue, .open_only = options.open_only};
+	code = list(client, &filter, options.limit, shared.json);
+	reeve_client_destroy(client);
+	return code;
+}
+
+/*
+ * report
+ */
+
+static const struct option_table report_table = {
+    .program = "reeve batch report",
+    .usage = "ID [--json]",
+    .summary = "Tells all of a batch: its totals and times, and each of its tasks with attempts, times, and what was "
+               "remarked or went wrong.",
+    .epilogue = "Example: reeve batch report 7 --json | jq '.tasks[] | select(.status == \"dead\")'",
+    .specs = no_specs,
+};
+
+static const struct column report_columns[] = {{"ID", COLUMN_NUMBER}, {"STATUS", COLUMN_WORD}, {"TYPE", COLUMN_TEXT},
+    {"TRIES", COLUMN_NUMBER}, {"STARTED", COLUMN_WORD}, {"FINISHED", COLUMN_WORD}, {"WORKER", COLUMN_TEXT},
+    {"REMARK", COLUMN_TEXT}, {0}};
+
+static void report_row(struct table *table, const struct reeve_task *task)
+{
+	const char *error = task->status == REEVE_TASK_COMPLETED ? "" : task->last_error;
+	const char *code = task->status == REEVE_TASK_COMPLETED ? "" : task->error_code;
+	char text[40], note[512];
+
+	snprintf(note, sizeof note, "%s%s%s%s%s", task->remark, *task->remark && (*code || *error) ? "; " : "", code,
+	    *code && *error ? ": " : "", error);
+	table_number(table, task->id);
+	table_coloured(table, reeve_task_status_name(task->status), terminal_status_colour(task->status));
+	table_text(table, task->type);
+	snprintf(text, sizeof text, "%" PRIu32 "/%" PRIu32, task->attempt, task->max_attempts);
+	table_text(table, text);
+	table_text(table, terminal_time(task->started_us, text, sizeof text));
+	table_text(table, terminal_time(task->finished_us, text, sizeof text));
+	table_text(table, task->worker);
+	table_text(table, note);
+}
+
+/* One object, written page after page: {"batch": {…}, "tasks": […]}. */
+static void json_page(const struct reeve_batch_report *page, bool first, size_t told)
+{
+	char *json;
+
+	if (first) {
+		json = reeve_json(page->batch.wire);
+		printf("{\"batch\":%s,\"tasks\":[", json);
+		free(json);
+	}
+	for (size_t i = 0; i < page->count; i++) {
+		json = reeve_json(page->tasks[i].wire);
+		printf("%s%s", told + i ? "," : "", json);
+		free(json);
+	}
+	if (!page->more)
+		puts("]}");
+}
+
+static int report(struct reeve_client *client, int64_t id, bool json)
+{
+	struct table *table = table_create(report_columns);
+	struct reeve_failure failure = {0};
+	int64_t after = 0;
+	size_t told = 0;
+	bool more = true, first = true;
+	int code = EXIT_OK;
+
+	while (more && !ferror(stdout)) {
+		struct reeve_batch_report *page = reeve_batch_report(client, id, after, 0, &failure);
+
+		if (!page) {
+			code = command_failed(&failure);
+			break;
+		}
+		if (json)
+			json_page(page, first, told);
+		else if (first)
+			print_batch(&page->batch);
+		for (size_t i = 0; !json && i < page->count; i++)
+			report_row(table, &page->tasks[i]);
+		told += page->count;
+		first = false;
+		more = page->more && page->count > 0;
+		if (more)
+			after = page->tasks[page->count - 1].id;
+		reeve_batch_report_free(page);
+	}
+	if (!json && told > 0) {
+		putchar('\n');
+		table_print(table);
+	}
+	table_destroy(table);
+	return code;
+}
+
+static int batch_report(int argc, char **argv)
+{
+	struct shared_options shared = {0};
+	struct reeve_client *client;
+	int operands, code;
+	int64_t id;
+
+	if (!command_options(&report_table, NULL, &shared, argc, argv, &operands, &code) ||
+	    !take_id(&report_table, operands, argv, &id, &code))
+		return code;
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	code = report(client, id, shared.json);
+	reeve_client_destroy(client);
+	return code;
+}
+
+/*
+ * wait
+ */
+
+struct wait_options {
+	int64_t timeout_ms;
+};
+
+static const struct option_spec wait_specs[] = {
+    {.name = "timeout",
+        .type = OPTION_DURATION,
+        .offset = offsetof(struct wait_options, timeout_ms),
+        .argument = "DURATION",
+        .sentence = "give up after so long; without it never"},
+    {.name = NULL},
+};
+
+static const struct option_table wait_table = {
+    .program = "reeve batch wait",
+    .usage = "ID [--timeout DURATION] [--json]",
+    .summary = "Waits until a batch has ended, and shows its numbers. It exits with 1 if a task failed, or the time is over.",
+    .epilogue = "Example: reeve batch wait 7 --timeout 1h",
+    .specs = wait_specs,
+};
+
+static int wait_for(struct reeve_client *client, int64_t id, int64_t timeout_ms, bool json)
+{
+	int64_t end_ms = timeout_ms < 0 ? INT64_MAX : clock_monotonic_ms() + timeout_ms;
+	struct reeve_failure failure = {0};
+	const struct timespec rest = {.tv_nsec = LOOK_MS * 1000000L};
+
+	for (;;) {
+		struct reeve_batch_report *report = reeve_batch_report(client, id, 0, 1, &failure);
+		const struct reeve_batch *batch;
+		bool ended;
+		int code;
+
+		if (!report)
+			return command_failed(&failure);
+		batch = &report->batch;
+		ended = strcmp(batch->state, "ended") == 0;
+		code = ended && batch->failed == 0 ? EXIT_OK : EXIT_TASK_FAILED;
+		if (ended || clock_monotonic_ms() >= end_ms) {
+			if (json)
+				print_json(batch->wire);
+			else
+				print_batch(batch);
+			if (!ended)
+				command_say("batch %" PRId64 " has not ended in time", id);
+			reeve_batch_report_free(report);
+			return code;
+		}
+		reeve_batch_report_free(report);
+		nanosleep(&rest, NULL);
+	}
+}
+
+static int batch_wait(int argc, char **argv)
+{
+	struct wait_options options = {.timeout_ms = -1};
+	struct shared_options shared = {0};
+	struct reeve_client *client;
+	int operands, code;
+	int64_t id;
+
+	if (!command_options(&wait_table, &options, &shared, argc, argv, &operands, &code) ||
+	    !take_id(&wait_table, operands, argv, &id, &code))
+		return code;
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	code = wait_for(client, id, options.timeout_ms, shared.json);
+	reeve_client_destroy(client);
+	return code;
+}
+
+/*
+ * The table of them.
+ */
+
+static const struct option_table batch_table = {
+    .program = "reeve batch",
+    .usage = "open|close|list|report|wait [OPTION]...",
+    .summary = "Batches: tasks that are counted together, with something that happens when the first begins and when all "
+               "have ended.",
+    .epilogue = "  open NAME   opens one and prints its id\n"
+                "  close ID    closes one: it takes no more tasks\n"
+                "  list        lists them, newest first\n"
+                "  report ID   tells all of one, task by task\n"
+                "  wait ID     waits until one has ended\n"
+                "\n"
+                "`reeve batch WORD --help` says what each takes.\n"
+                "\n"
+                "Example:\n"
+                "  id=$(reeve batch open nightly --queue reports)\n"
+                "  reeve submit --bulk reports.jsonl --batch $id\n"
+                "  reeve batch close $id\n"
+                "  reeve batch wait $id",
+    .specs = no_specs,
+};
+
+int command_batch(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int (*run)(int argc, char **argv);
+	} words[] = {{"open", batch_open}, {"close", batch_close}, {"list", batch_list}, {"report", batch_report},
+	    {"wait", batch_wait}};
+	struct shared_options shared = {0};
+	int at = command_find_name(argc, argv), operands, code;
+
+	if (!at) {
+		if (!command_options(&batch_table, NULL, &shared, argc, argv, &operands, &code))
+			return code;
+		return command_usage(&batch_table, "what is to be done with batches?");
+	}
+	char *word = argv[at];
+	/* "batch --json list" becomes "list --json". */
+	memmove(&argv[2], &argv[1], (size_t)(at - 1) * sizeof *argv);
+	argv[1] = word;
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (strcmp(words[i].name, word) == 0)
+			return words[i].run(argc - 1, argv + 1);
+	return command_usage(&batch_table, "\"%s\" is none of its words: open, close, list, report or wait", word);
+}

@@ -1,0 +1,238 @@
+/* Batches: opened, closed, and taken through their phases. The functions of the migration do it; these ask for it. */
+#include "manager/store/batch_rows.h"
+#include "manager/store/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- what is due ----------------------------------------------------------------------------------------------- */
+
+static enum store_batch_work work_of(const char *name)
+{
+	return !strcmp(name, "release") ? STORE_BATCH_RELEASE : !strcmp(name, "fail") ? STORE_BATCH_FAIL : STORE_BATCH_STEP;
+}
+
+static void on_due(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_batches_due *op = BATCH_OP(role, struct store_batches_due, 0);
+	op->count = PQntuples(result->rows);
+	op->due = role->state = calloc((size_t)op->count + 1, sizeof *op->due);
+	for (int row = 0; row < op->count; row++)
+		op->due[row] = (struct store_batch_due){
+		    row_int8(result->rows, row, 0), work_of(row_text(result->rows, row, 1))};
+	role_done(role);
+}
+
+static void due_start(struct role *role)
+{
+	params_int8(&role->params, BATCH_OP(role, struct store_batches_due, 0)->limit);
+	role_run(role, SQL_BATCHES_DUE, on_due);
+}
+
+void store_batches_due(struct store *store, struct store_batches_due *op)
+{
+	static const struct op_kind kind = {"batches due", due_start, NULL, false};
+	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);
+}
+
+/* --- doing it -------------------------------------------------------------------------------------------------- */
+
+enum { REASON_BYTES = 200 };
+
+/* Held tasks that are to end, and why. */
+struct failing {
+	int count;
+	char reason[REASON_BYTES];
+	int64_t ids[];
+};
+
+static struct store_batch_move *the_move(struct role *role)
+{
+	return BATCH_OP(role, struct store_batch_move, 0);
+}
+
+static void on_stepped(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_batch_move *op = the_move(role);
+	const PGresult *rows = result->rows;
+	op->steps = row_text(rows, 0, 0);
+	op->name = row_text(rows, 0, 1);
+	op->queue = row_text(rows, 0, 2);
+	op->submitted = row_int8(rows, 0, 3);
+	op->success = row_int8(rows, 0, 4);
+	op->failed = row_int8(rows, 0, 5);
+	role_done(role);
+}
+
+static void on_released(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	the_move(role)->tasks = (int)row_int8(result->rows, 0, 0);
+	role_done(role);
+}
+
+static void on_committed(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	role_done(role);
+}
+
+static void on_failed(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_batch_move *op = the_move(role);
+	struct failing *failing = role->state;
+	op->tasks = 0;
+	op->ended = failing->ids; /* at most as many, of those */
+	for (int row = 0; row < PQntuples(result->rows); row++)
+		op->ended[op->tasks++] = row_int8(result->rows, row, 0);
+	role_run(role, SQL_COMMIT, on_committed);
+}
+
+static void add_ids(struct role *role)
+{
+	const struct failing *failing = role->state;
+	params_array_begin(&role->params, PARAMS_INT8);
+	for (int i = 0; i < failing->count; i++)
+		params_add_int8(&role->params, failing->ids[i]);
+	params_array_end(&role->params);
+}
+
+static void on_marked(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	add_ids(role);
+	params_int4(&role->params, role->store->options.history_days);
+	params_text(&role->params, ((struct failing *)role->state)->reason);
+	role_run(role, SQL_CANCEL_WAITING, on_failed);
+}
+
+static void on_held(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	int count = PQntuples(result->rows);
+	struct failing *failing = role->state = calloc(1, sizeof *failing + sizeof *failing->ids * (size_t)count);
+	failing->count = count;
+	for (int row = 0; row < count; row++)
+		failing->ids[row] = row_int8(result->rows, row, 0);
+	if (!count) {
+		role_run(role, SQL_COMMIT, on_committed);
+		return;
+	}
+	snprintf(failing->reason, sizeof failing->reason, "%s", row_text(result->rows, 0, 1));
+	add_ids(role);
+	params_text(&role->params, "");
+	params_text(&role->params, failing->reason);
+	params_text(&role->params, "entry_failed");
+	role_run(role, SQL_CANCEL_MARK, on_marked);
+}
+
+static void on_begun(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	params_int8(&role->params, the_move(role)->due.id);
+	params_int8(&role->params, the_move(role)->limit);
+	role_run(role, SQL_BATCH_HELD, on_held);
+}
+
+static void move_start(struct role *role)
+{
+	struct store_batch_move *op = the_move(role);
+	op->steps = op->name = op->queue = "";
+	op->tasks = 0;
+	op->ended = NULL;
+	switch (op->due.work) {
+	case STORE_BATCH_STEP:
+		params_int8(&role->params, op->due.id);
+		role_run(role, SQL_BATCH_STEP, on_stepped);
+		break;
+	case STORE_BATCH_RELEASE:
+		params_int8(&role->params, op->due.id);
+		params_int8(&role->params, op->limit);
+		role_run(role, SQL_BATCH_RELEASE, on_released);
+		break;
+	case STORE_BATCH_FAIL:
+		role_run(role, SQL_BEGIN, on_begun);
+		break;
+	}
+}
+
+void store_batch_move(struct store *store, struct store_batch_move *op)
+{
+	static const struct op_kind kind = {"batch move", move_start, NULL, false};
+	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);
+}
+
+/* --- opening and closing --------------------------------------------------------------------------------------- */
+
+static void on_opened(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	BATCH_OP(role, struct store_batch_open, 0)->id = row_int8(result->rows, 0, 0);
+	role_done(role);
+}
+
+static void open_start(struct role *role)
+{
+	const struct store_batch_open *op = BATCH_OP(role, struct store_batch_open, 0);
+	struct params *p = &role->params;
+	params_uuid(p, op->request_id);
+	params_text(p, op->name);
+	params_text(p, op->queue);
+	params_text(p, op->callback_url);
+	params_text(p, op->callback_secret);
+	params_bool(p, op->callback_tasks);
+	params_text(p, op->callback_type);
+	params_text(p, op->entry_type);
+	params_text(p, op->exit_type);
+	params_text(p, op->source);
+	role_run(role, SQL_BATCH_OPEN, on_opened);
+}
+
+void store_batch_open(struct store *store, struct store_batch_open *op)
+{
+	static const struct op_kind kind = {"batch open", open_start, NULL, false};
+	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
+}
+
+static void on_got(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	if (PQntuples(result->rows))
+		BATCH_OP(role, struct store_batch_close, 0)->batch = batch_from_row(result->rows, 0, 0);
+	role_done(role);
+}
+
+static void on_closed(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	params_int8(&role->params, BATCH_OP(role, struct store_batch_close, 0)->id);
+	role_run(role, SQL_BATCH_GET, on_got);
+}
+
+static void close_start(struct role *role)
+{
+	const struct store_batch_close *op = BATCH_OP(role, struct store_batch_close, 0);
+	params_uuid(&role->params, op->request_id);
+	params_int8(&role->params, op->id);
+	role_run(role, SQL_BATCH_CLOSE, on_closed);
+}
+
+void store_batch_close(struct store *store, struct store_batch_close *op)
+{
+	static const struct op_kind kind = {"batch close", close_start, NULL, false};
+	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
+}

@@ -1,0 +1,14 @@
+-- Lets go tasks that were held until their batch had begun, some at a time, and tells the managers. The batch's row is not
+-- locked: its phase goes on only when there are none left. $1 the batch, $2 how many.
+with held as materialized (
+  select id, held_run_at from tasks where batch_id = $1 and held_run_at is not null
+  order by id limit $2 for no key update),
+ released as (
+  update tasks t set run_at = greatest(h.held_run_at, clock_timestamp()), held_run_at = null,
+    last_updated = greatest(clock_timestamp(), t.last_updated + interval '1us')
+  from held h where t.id = any(array[h.id]) and t.held_run_at is not null
+  returning t.route_id, t.priority, t.run_at),
+ told as materialized (
+  select pg_notify('reeve_wake', format('0 %s %s %s', route_id, priority, (extract(epoch from min(run_at)) * 1000000)::bigint))
+  from released group by route_id, priority)
+select (select count(*) from released), (select count(*) from told)

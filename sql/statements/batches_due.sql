@@ -1,0 +1,14 @@
+-- Batches for which there is something to do, and what: a step; or held tasks are to be let go, or, their batch's entry task
+-- having failed, to be ended. A task that is held by a batch that has begun was retried just then. $1 how many at most.
+select b.id, case when not h.held then 'step' when b.entry_status <> 'completed' then 'fail' else 'release' end
+from batches b left join queues q on q.name = b.queue
+cross join lateral (select b.phase in ('releasing', 'running')
+  and exists (select from tasks t where t.batch_id = b.id and t.held_run_at is not null) as held) h
+where b.phase <> 'ended' and (h.held or case b.phase
+  when 'new' then b.submitted > 0 or b.closed_at is not null or b.implicit
+  when 'entry' then b.entry_status is not null
+  when 'running' then b.pending = 0 and (b.closed_at is not null or b.implicit)
+  when 'exit' then b.exit_status is not null
+  else true end
+  or b.closed_at is null and q.state in ('stopping', 'stopped') and b.created <= q.stopped_at)
+order by b.id limit $1

@@ -1,0 +1,134 @@
+/* The keeper of batches: when it looks, and what it does with what it finds. */
+#include "manager/core/batches.h"
+
+#include "manager/core/waits.h"
+#include "tests/unit/manager/core/fake_store.h"
+
+#include <criterion/criterion.h>
+
+static struct store_batch_move *move_taken(int64_t id, enum store_batch_work work)
+{
+	struct store_batch_move *move = fake_take(FAKE_BATCH_MOVE);
+	cr_assert_not_null(move);
+	cr_expect_eq(move->due.id, id);
+	cr_expect_eq(move->due.work, work);
+	move->steps = move->name = move->queue = "";
+	return move;
+}
+
+Test(batches, are_looked_after_once_a_second)
+{
+	struct core *core = fake_core();
+	fake_pass(core, 500);
+	fake.batch_looks = 0;
+	fake_pass(core, 10000);
+	cr_expect_eq(fake.batch_looks, 10);
+	cr_expect_eq(fake_count(FAKE_BATCH_MOVE), 0);
+	fake_end(core);
+}
+
+Test(batches, a_kick_is_heeded_at_once_and_many_in_a_row_are_not)
+{
+	struct core *core = fake_core();
+	fake_pass(core, 500);
+	fake.batch_looks = 0;
+	batches_kick(core->batches);
+	fake_pass(core, 1);
+	cr_expect_eq(fake.batch_looks, 1);
+	for (int i = 0; i < 100; i++) {
+		batches_kick(core->batches);
+		fake_pass(core, 1);
+	}
+	cr_expect(fake.batch_looks > 5 && fake.batch_looks < 15, "%d looks", fake.batch_looks);
+	fake_end(core);
+}
+
+Test(batches, a_kick_during_a_look_makes_it_look_again)
+{
+	struct core *core = fake_core();
+	fake_pass(core, 500);
+	fake.batches[0] = (struct store_batch_due){1, STORE_BATCH_STEP};
+	fake.batch_count = 1;
+	batches_kick(core->batches);
+	fake_pass(core, 20);
+	fake.batch_looks = fake.batch_count = 0;
+	struct store_batch_move *move = move_taken(1, STORE_BATCH_STEP);
+	batches_kick(core->batches);
+	fake_pass(core, 50);
+	cr_expect_eq(fake.batch_looks, 0);
+	fake_ok(move);
+	fake_pass(core, 20);
+	cr_expect_eq(fake.batch_looks, 1);
+	fake_end(core);
+}
+
+Test(batches, are_moved_one_after_the_other_and_looked_at_again_when_something_was_done)
+{
+	struct core *core = fake_core();
+	fake_pass(core, 500);
+	fake.batches[0] = (struct store_batch_due){1, STORE_BATCH_STEP};
+	fake.batches[1] = (struct store_batch_due){2, STORE_BATCH_RELEASE};
+	fake.batch_count = 2;
+	batches_kick(core->batches);
+	fake_pass(core, 20);
+	struct store_batch_move *move = move_taken(1, STORE_BATCH_STEP);
+	cr_expect_eq(fake_count(FAKE_BATCH_MOVE), 0);
+	fake_fail(move, STATUS(UNAVAILABLE)); /* somebody has it locked: the next one's turn all the same */
+	move = move_taken(2, STORE_BATCH_RELEASE);
+	move->tasks = 1000;
+	fake.batch_looks = fake.batch_count = 0;
+	fake_ok(move);
+	fake_pass(core, 50);
+	cr_expect_eq(fake.batch_looks, 1);
+	fake_end(core);
+}
+
+Test(batches, what_nothing_was_done_for_waits_for_the_next_second)
+{
+	struct core *core = fake_core();
+	fake_pass(core, 500);
+	fake.batches[0] = (struct store_batch_due){1, STORE_BATCH_STEP};
+	fake.batch_count = 1;
+	batches_kick(core->batches);
+	fake_pass(core, 20);
+	fake.batch_looks = 0;
+	fake_ok(move_taken(1, STORE_BATCH_STEP));
+	fake_pass(core, 900);
+	cr_expect_eq(fake.batch_looks, 0);
+	fake_pass(core, 200);
+	cr_expect_eq(fake.batch_looks, 1);
+	fake_end(core);
+}
+
+static void on_ended(void *arg, const int64_t *ended, int count, const struct reeve_error *error)
+{
+	cr_expect_null(error);
+	cr_expect_eq(count, 1);
+	*(int64_t *)arg = count ? ended[0] : 0;
+}
+
+Test(batches, who_waits_for_a_held_task_is_told_of_its_end)
+{
+	struct core *core = fake_core();
+	int64_t id = 17, told = 0;
+	fake_pass(core, 500);
+	waits_add(core->waits, &id, 1, 60000, on_ended, &told);
+	fake_pass(core, 1);
+	struct store_ended *look = fake_take(FAKE_ENDED);
+	cr_assert_not_null(look);
+	look->live = &id;
+	look->live_count = 1;
+	fake_ok(look);
+	fake.batches[0] = (struct store_batch_due){1, STORE_BATCH_FAIL};
+	fake.batch_count = 1;
+	batches_kick(core->batches);
+	fake_pass(core, 20);
+	fake.batch_count = 0;
+	struct store_batch_move *move = move_taken(1, STORE_BATCH_FAIL);
+	move->tasks = 1;
+	move->ended = &id;
+	fake_ok(move);
+	fake_pass(core, 50);
+	cr_expect_eq(told, id);
+	fake_end(core);
+}
