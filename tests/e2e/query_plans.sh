@@ -180,4 +180,22 @@ story_claims_touch_no_index_and_stay_quick() {
 	expect [ "$(median <"$DIR/refilled")" -le $((2 * $(median <"$DIR/fresh"))) ]
 }
 
+# Every worker sends one every few seconds, with what it says of itself.
+story_heartbeats_touch_no_index() {
+	set_up
+	fill reeve 100
+	session reeve on >"$DIR/heartbeats" <<-END
+		select format('execute heartbeat(%L, %L, %L, %L, %L, %L);', array_agg(id order by id), array_agg(seq order by id),
+			array_agg((array['running', 'paused', 'draining'])[1 + (id + seq) % 3] order by id),
+			array_agg(1 + (id + seq) % 7 order by id), array_agg(seq * 3 order by id), array_agg(seq order by id))
+		from workers, generate_series(1, 20) seq group by seq order by seq
+	END
+	{ statement heartbeat && cat "$DIR/heartbeats"; } | session reeve off >"$DIR/renewed"
+	expect_eq 1000 "$(grep -c . "$DIR/renewed")"
+	wait_until 20 '[ "$("$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -c "
+		select n_tup_upd from pg_stat_user_tables where schemaname = '"'reeve' and relname = 'workers'"'")" = 1000 ]'
+	expect_eq t "$("$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -c "
+		select n_tup_hot_upd >= 950 from pg_stat_user_tables where schemaname = 'reeve' and relname = 'workers'")"
+}
+
 run_stories
