@@ -226,17 +226,22 @@ story_a_hundred_thousand_at_once() {
 	expect_eq 100001 "$(reeve list --where 'queue=many' --limit 200000 --json | wc -l)"
 }
 
-# The same call again, as after an answer that was lost, does nothing more and says the same.
+# The same call again, as after an answer that was lost, does nothing more and says the same; also when it reaches several
+# managers at the same moment.
 story_a_call_sent_twice_does_its_work_once() {
 	start_postgres
 	start_manager
-	start_worker worker --queue none
-	many 1005 '{"queue":"mail","delay":"1h"}' >"$DIR/ids"
-	start proxy "$REEVE_BIN/resend" "$REEVE_MANAGER"
-	stop proxy || true
-	expect_eq '1005 tasks cancelled or told to stop' "$(reeve cancel --where queue=mail)"
-	expect_eq 'cancel_where|1000 cancel_where|5' "$(sql "select kind, cardinality(task_ids) from requests where kind like 'cancel%' order by 2 desc" | xargs)"
-	expect_eq 1005 "$(sql "select count(*) from task_events where event = 'cancel_requested'")"
+	start_manager second
+	many 1005 '{"queue":"mail","delay":"1h"}' | sort -n >"$DIR/ids"
+	id=$("$REEVE_BIN/resend" id)
+	"$REEVE_BIN/resend" cancel-where "$id" mail "${URL[manager]}" "${URL[second]}" "${URL[manager]}" >"$DIR/told"
+	"$REEVE_BIN/resend" cancel-where "$id" mail "${URL[second]}" >>"$DIR/told"
+	expect_eq "$(head -n 1000 "$DIR/ids" | xargs) > $(sed -n 1000p "$DIR/ids")" "$(sort -u "$DIR/told")"
+	expect_eq 1000 "$(sql "select count(*) from task_events where event = 'cancel_requested'")"
+	expect_eq 'cancelled|1000 queued|5' "$(sql 'select status, count(*) from all_tasks group by 1 order by 1' | xargs)"
+	expect_fail 4 "$REEVE_BIN/resend" cancel "$id" "$(head -n 1 "$DIR/ids")" "${URL[second]}"
+	expect_match 'the request id was used for another call' "$OUTPUT"
+	expect_eq '5 tasks cancelled or told to stop' "$(reeve cancel --where queue=mail)"
 }
 
 story_conditions_that_do_not_parse() {

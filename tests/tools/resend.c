@@ -5,9 +5,11 @@
  *	resend id [SECONDS]                           prints a request id of now, or of so many seconds later
  *	resend submit ID QUEUE KEY[@VERSION] COUNT URL...   COUNT tasks of the type `nothing` with that key; '' means none
  *	resend cancel ID TASK URL...
+ *	resend cancel-where ID QUEUE URL...            those of the queue, by a filter
  *
  * Writes a line for each URL, in their order: the ids in the answer, those of tasks that were there already with a `+`
- * behind them (of a cancel: those that it did not change), or a `!` if they are run again, or "CODE: what was wrong". Then the exit code is 4.
+ * behind them (of a cancel: those that it did not change), or a `!` if they are run again, `> N` if a filter goes on
+ * after task N, or "CODE: what was wrong". Then the exit code is 4.
  */
 #include "common/clock.h"
 #include "common/error.h"
@@ -39,7 +41,7 @@ static ProtobufCMessage *request;
 
 static int usage(void)
 {
-	fputs("usage: resend id [SECONDS] | submit ID QUEUE KEY COUNT URL... | cancel ID TASK URL...\n", stderr);
+	fputs("usage: resend id [SECONDS] | submit ID QUEUE KEY COUNT URL... | cancel ID TASK URL... | cancel-where ID QUEUE URL...\n", stderr);
 	return EXIT_USAGE;
 }
 
@@ -88,6 +90,8 @@ static bool print_answer(const struct sender *sender)
 		for (size_t i = 0; i < cancelled->n_tasks; i++)
 			printf("%s%" PRId64 "%s", i ? " " : "", cancelled->tasks[i]->id,
 			    cancelled->tasks[i]->changed ? "" : "+");
+		if (cancelled->next_after_id)
+			printf(" > %" PRId64, cancelled->next_after_id);
 	}
 	putchar('\n');
 	return true;
@@ -161,6 +165,18 @@ static int cancel(int64_t task, char **urls, int url_count)
 	return send_all(urls, url_count);
 }
 
+static int cancel_where(char *queue, char **urls, int url_count)
+{
+	Reeve__V1__CancelRequest message = REEVE__V1__CANCEL_REQUEST__INIT;
+	Reeve__V1__TaskFilter filter = REEVE__V1__TASK_FILTER__INIT;
+
+	filter.queue = queue;
+	message.filter = &filter;
+	method = "Cancel";
+	request = &message.base;
+	return send_all(urls, url_count);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc >= 2 && argc <= 3 && !strcmp(argv[1], "id")) {
@@ -178,6 +194,8 @@ int main(int argc, char **argv)
 		return count >= 1 && count <= TASKS_MOST ? submit(argv[3], argv[4], count, argv + 6, argc - 6)
 		                                         : usage();
 	}
+	if (!strcmp(argv[1], "cancel-where") && argc >= 5 && argc - 4 <= URLS_MOST)
+		return cancel_where(argv[3], argv + 4, argc - 4);
 	if (!strcmp(argv[1], "cancel") && argc >= 5 && argc - 4 <= URLS_MOST)
 		return cancel(atoll(argv[3]), argv + 4, argc - 4);
 	return usage();

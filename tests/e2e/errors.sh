@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# What went wrong, in groups, and how attempts went, by hour and by type: the numbers against the tables.
+# timeout 400
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+start_postgres
+start_manager --lease 2s --heartbeat 400ms --expiry-buffer 4s --park 300ms
+start_worker worker --concurrency 4 --queue default,mail,night,lines,count
+
+many() { # COUNT JSON
+	for _ in $(seq "$1"); do echo "$2"; done | reeve submit --bulk - sh
+}
+
+group() { # ERROR FIELDS [OPTION…]: fields of the group of that text
+	local text=$1 fields=$2
+	shift 2
+	reeve errors --limit 10000 "$@" --json | jq -r --arg e "$text" "select(.error == \$e) | \"$fields\""
+}
+
+NUMBERS='\(.attempts) \(.waiting) \(.dead) \(.error_code)'
+
+story_errors_are_grouped_by_their_text() {
+	many 3 '{"queue":"mail","max_attempts":2,"retry":{"base":"1ms"},"details":"echo no route to host >&2; exit 3"}' >"$DIR/a"
+	many 2 '{"queue":"mail","retry":{"base":"1h","max":"1h"},"details":"echo no route to host >&2; exit 4"}' >"$DIR/b"
+	many 1 '{"queue":"night","details":"echo bad data >&2; exit 65"}' >"$DIR/c"
+	id=$(reeve submit sh '[ $REEVE_ATTEMPT = 3 ] || { printf "first line\nsecond line" >&2; exit 3; }' --retry-base 1ms)
+	expect_fail 1 reeve wait - < <(cat "$DIR/a" "$DIR/c")
+	while read -r task; do wait_status 20 "$task" failed; done <"$DIR/b"
+	reeve wait "$id" >/dev/null
+	expect_match '^8 2 3 exit:[34]$' "$(group 'no route to host' "$NUMBERS")"
+	expect_eq '1 0 1 exit:65' "$(group 'bad data' "$NUMBERS")"
+	expect_eq '2 0 0 exit:3' "$(group $'first line\nsecond line' "$NUMBERS")"
+	expect_eq "$id" "$(group $'first line\nsecond line' '\(.example_id)')"
+	# First and last seen, as the tables have it.
+	for what in min max; do
+		[ $what = min ] && name=first || name=last
+		want=$(sql "select to_char($what(at) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') from (
+			select last_updated as at from task_attempts where error = 'no route to host'
+			union all select last_updated from task_history where last_error = 'no route to host') x")
+		expect_eq "$want" "$(group 'no route to host' "\\(.$name)")" "$what"
+	done
+	# By queue and by type.
+	expect_eq 'bad data' "$(reeve errors --queue night --json | jq -r .error)"
+	expect_eq '' "$(group 'bad data' x --queue mail)"
+	expect_match '^8 2 3 ' "$(group 'no route to host' "$NUMBERS" --queue mail --type sh)"
+	# By code.
+	reeve errors --by code --queue mail --json | jq -r '"\(.error_code) \(.attempts) \(.waiting) \(.dead)"' | sort >"$DIR/codes"
+	expect_eq 'exit:3 6 0 3 exit:4 2 2 0' "$(xargs <"$DIR/codes")"
+	# Most attempts first; for people.
+	expect_match 'ATTEMPTS +WAITING +DEAD.* 8 +2 +3 .*exit:[34] +no route to host' "$(reeve errors --limit 1 2>&1)"
+	expect_match 'there are more groups than the 1 shown' "$(reeve errors --limit 1 2>&1)"
+	expect_eq '' "$(reeve errors --since '+1h' --json)"
+	expect_match '^no errors$' "$(reeve errors --since '+1h' 2>&1)"
+}
+
+# From the group to its tasks: what is shown is what the conditions take.
+story_all_tasks_of_a_group_with_one_command() {
+	echo $'it\'s "bad"\n\\back' >"$DIR/said"
+	many 4 "$(jq -nc --arg said "$DIR/said" '{queue: "lines", max_attempts: 1, details: "cat \($said) >&2; exit 3"}')" >"$DIR/ids"
+	expect_fail 1 reeve wait - <"$DIR/ids"
+	text=$(reeve errors --queue lines --json | jq -r .error)
+	expect_eq $'it\'s "bad"\n\\back' "$text"
+	expect_eq '4 0 4 exit:3' "$(group "$text" "$NUMBERS" --queue lines)"
+	expect_eq '4 tasks started again' "$(reeve retry --where "status=dead error='${text//\'/\'\'}'")"
+	expect_fail 1 reeve wait - <"$DIR/ids"
+	# Both attempts of each count, and the tasks are dead once.
+	expect_eq '8 0 4 exit:3' "$(group "$text" "$NUMBERS" --queue lines)"
+	quoted=$(reeve errors --queue lines --json | jq -r '.error | @json') # "…" as JSON has it
+	expect_eq '4 tasks started again' "$(reeve retry --where "status=dead error=$quoted")"
+	expect_fail 1 reeve wait - <"$DIR/ids"
+}
+
+story_lost_expired_and_killed_ones_count_too() {
+	start_worker doomed --queue doomed
+	lost=$(reeve submit sh "$HOLD" --queue doomed --max-attempts 1)
+	wait_began "$lost"
+	kill_worker doomed
+	killed=$(reeve submit nothing --queue doomed --delay 1h)
+	reeve kill "$killed" --reason 'no longer wanted' >/dev/null
+	expect_fail 1 reeve wait "$killed"
+	expect_eq '0 0 1 killed' "$(group 'no longer wanted' "$NUMBERS")"
+	wait_until 60 "[ \"\$(field $lost status)\" = dead ]"
+	expect_eq 'lost 1 0 1' "$(reeve errors --by code --queue doomed --json | jq -r 'select(.error_code == "lost") | "\(.error_code) \(.attempts) \(.waiting) \(.dead)"')"
+	# What completed, was returned or cancelled went not wrong.
+	expect_eq 0 "$(reeve errors --limit 10000 --json | jq -r 'select(.error_code == "" or .error_code == "cancelled").error' | wc -l)"
+}
+
+executions() { # BY FIELDS [OPTION…]
+	local by=$1 fields=$2
+	shift 2
+	reeve stats --by "$by" "$@" --json | jq -r "\"$fields\""
+}
+
+story_executions_by_hour_and_by_type() {
+	many 5 '{"queue":"count","details":"sleep 0.2"}' >"$DIR/good"
+	many 2 '{"queue":"count","max_attempts":2,"retry":{"base":"1ms"},"details":"exit 3"}' >"$DIR/bad"
+	reeve wait - <"$DIR/good" >/dev/null
+	expect_fail 1 reeve wait - <"$DIR/bad"
+	expect_eq 'count sh 9 5' "$(executions type '\(.queue) \(.type) \(.count) \(.completed)' --queue count)"
+	want=$(sql "select concat_ws(' ', count(*), round(sum(ms)), round(avg(ms)), round(min(ms)), round(max(ms))) from (
+		select extract(epoch from last_updated - token) * 1000 as ms from task_history where queue = 'count'
+		union all
+		select extract(epoch from a.last_updated - a.token) * 1000 from task_attempts a join task_history h using (task_id)
+		where h.queue = 'count') x")
+	expect_eq "$want" "$(executions type '\(.count) \(.total_ms) \(.average_ms) \(.fastest_ms) \(.slowest_ms)' --queue count --type sh)"
+	expect [ "$(executions type '\(.slowest_ms)' --queue count)" -ge 200 ]
+	expect_eq "$(sql "select to_char(max(last_updated) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') from task_history where queue = 'count'")" \
+		"$(executions type '\(.last)' --queue count)"
+	# Some of them in the hour before the last.
+	sql "update task_history set last_updated = date_trunc('hour', now()) - interval '110 minutes',
+		token = date_trunc('hour', now()) - interval '110 minutes' - (last_updated - token)
+		where task_id in ($(head -n 3 "$DIR/good" | paste -sd,))"
+	hour=$(sql "select to_char(date_trunc('hour', min(last_updated) at time zone 'UTC'), 'YYYY-MM-DD\"T\"HH24:MI:SS.000000\"Z\"')
+		from task_history where queue = 'count'")
+	expect_eq "$hour 3 3" \
+		"$(executions hour '\(.hour) \(.count) \(.completed)' --queue count | head -n 1)"
+	expect_eq 9 "$(executions hour '\(.count)' --queue count | jq -s add)"
+	expect_eq 6 "$(executions hour '\(.count)' --queue count --since '1h ago' | jq -s add)"
+	expect_match 'HOUR \(UTC\) +ATTEMPTS +COMPLETED +TOTAL +AVERAGE +FASTEST +SLOWEST +LAST.*[0-9]+:00 +3 +3 ' "$(reeve stats --by hour --queue count)"
+	expect_match '^no attempts$' "$(reeve stats --by type --since '+1h' 2>&1)"
+	# All of them together, whatever the stories before have done.
+	want=$(sql "select count(*) from (select from task_history where token is not null union all
+		select from task_attempts where outcome <> 'taken_back') x")
+	expect_eq "$want" "$(executions type '\(.count)' | jq -s add)"
+	expect_eq "$want" "$(executions hour '\(.count)' | jq -s add)"
+	expect_match 'TASKS AND WORKERS' "$(reeve stats)"
+}
+
+# Days that lie before are not looked at.
+story_partitions_of_before_are_left_out() {
+	for name in errors executions; do
+		plan=$(
+			{
+				printf 'set search_path = reeve; prepare p as\n%s;\n' "$(cat "$TOP/sql/statements/$name.sql")"
+				[ $name = errors ] && more=', 10' || more=
+				echo "explain (analyze, costs off, timing off, summary off) execute p(false, null, null, now() + interval '20 days'$more);"
+			} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve
+		)
+		expect_no_match "task_history_$(date -u -d '+5 days' +%Y%m%d)" "$plan" "$name"
+		expect_match "task_history_$(date -u -d '+25 days' +%Y%m%d)" "$plan" "$name"
+	done
+}
+
+story_what_is_no_such_request() {
+	before=$(counts)
+	expect_fail 2 reeve errors --by colour
+	expect_match '--by takes text or code' "$OUTPUT"
+	expect_fail 2 reeve stats --by day
+	expect_match '--by takes hour or type' "$OUTPUT"
+	expect_fail 2 reeve stats --queue mail
+	expect_match '--since, --queue and --type go with --by' "$OUTPUT"
+	expect_fail 2 reeve errors --since soon
+	expect_fail 2 reeve errors --limit 0
+	expect_fail 2 reeve errors --queue ''
+	expect_fail 2 reeve errors 17
+	expect_fail 2 reeve stats --by hour --type ''
+	for command in errors 'stats --by hour' 'stats --by type'; do
+		# shellcheck disable=SC2086
+		expect_fail 4 reeve $command --queue nosuch
+		expect_match 'queue: there has never been a task in queue "nosuch"' "$OUTPUT"
+		# shellcheck disable=SC2086
+		expect_fail 4 reeve $command --type nosuch
+	done
+	expect_eq "$before" "$(counts)"
+}
+
+run_stories
