@@ -169,6 +169,7 @@ static int sum_up(const struct change *change, const struct progress_so_far *so_
 	}
 	if (dry_run && !change->json)
 		table_print(so_far->table);
+	fflush(stdout); /* what is said follows it, wherever both go */
 	if (dry_run) {
 		command_say("%" PRId64 " task%s would be %s", so_far->matched, so_far->matched == 1 ? "" : "s", change->done);
 		return EXIT_OK;

@@ -244,6 +244,51 @@ story_a_call_sent_twice_does_its_work_once() {
 	expect_eq '5 tasks cancelled or told to stop' "$(reeve cancel --where queue=mail)"
 }
 
+# Numbers, times and blanks do not count.
+shape() {
+	sed -E 's/[0-9]+([.][0-9]+)?(ms|s|m[0-9]|m|h|d)?([0-9.]+s)?/N/g; s/ +/ /g; s/^ //; s/ $//'
+}
+
+# What docs/operations.md says of failing tasks, command by command.
+story_the_worked_example() {
+	local line want
+	handlers <<-END
+		[handler send]
+		exec = /bin/bash
+		[handler digest]
+		exec = /bin/true
+	END
+	start_postgres
+	start_manager "${HURRY[@]}"
+	start_worker worker --concurrency 4
+	for _ in 1 2 3; do
+		reeve submit send "[ -e $DIR/mended ] || { echo no route to host >&2; exit 3; }" --queue mail --max-attempts 1
+	done >"$DIR/ids"
+	reeve submit send 'echo bad address >&2; exit 65' --queue mail >>"$DIR/ids"
+	reeve submit send 'echo bad address >&2; exit 65' --queue mail >>"$DIR/ids"
+	expect_fail 1 reeve wait - <"$DIR/ids"
+	reeve submit digest --queue mail --delay 1h >/dev/null
+	reeve submit digest --queue mail --delay 1h >/dev/null
+	touch "$DIR/mended"
+	awk '/^## When tasks fail/ { on = 1; next } /^## / { on = 0 } on && /^    / { print substr($0, 5) }' \
+		"$TOP/docs/operations.md" >"$DIR/example"
+	expect_eq 8 "$(grep -c '^\$ ' "$DIR/example")" 'documented commands'
+	while read -r line; do
+		case $line in
+		'$ reeve list --running-longer 1s')
+			reeve wait - --timeout 20s <"$DIR/ids" >/dev/null || true
+			hung=$(reeve submit send "[ -e $DIR/second ] || { touch $DIR/second; sleep 1000; }" --queue mail --timeout 1h)
+			wait_until 20 '[ -n "$(reeve list --running-longer 1s --json)" ]'
+			;;
+		'$ reeve stats'*) reeve wait "$hung" --timeout 20s >/dev/null ;;
+		'$ '*) ;;
+		*) continue ;;
+		esac
+		want=$(awk -v command="$line" '$0 == command { on = 1; next } /^\$ / { on = 0 } on' "$DIR/example" | shape)
+		expect_eq "$want" "$( (eval "${line#\$ }" 2>&1 || true) | shape)" "$line"
+	done <"$DIR/example"
+}
+
 story_conditions_that_do_not_parse() {
 	start_postgres
 	start_manager
