@@ -188,7 +188,7 @@ story_people_get_tables() {
 	expect_match "TIME +TASK +EVENT .* +$id +completed" "$(reeve audit --limit 100000)"
 	expect_match 'QUEUE +TYPE +QUEUED +DELAYED +EXECUTING +FAILED +OLDEST
 tables +sh +0 +0 +0 +0' "$(reeve queues --queue tables)"
-	expect_match 'worker +alive +4 +0 .* all +sh,echo,sha256,nothing' "$(reeve workers)"
+	expect_match 'worker +alive +running +[0-9]+s +4 +0 .* all +sh,echo,sha256,nothing' "$(reeve workers)"
 	expect_match 'completed +[1-9].*workers alive +1' "$(reeve stats)"
 	expect_no_match $'\e' "$(reeve list; reeve stats; reeve show "$id")" 'colour though it is no terminal'
 }
