@@ -554,6 +554,40 @@ bool reeve_report(struct reeve_client *client, const struct reeve_report *report
 bool reeve_extend(struct reeve_client *client, int64_t id, int64_t token, int64_t by_ms, int64_t *run_ms,
     int64_t *expires_in_ms, struct reeve_failure *failure);
 
+struct reeve_callback {
+	int64_t id;             /* a receiver finds it in the header webhook-id, behind "cb_" */
+	int64_t batch_id;
+	int64_t task_id;        /* 0: of the batch */
+	const char *event;      /* "batch_begin", "batch_end", "task_end" */
+	const char *url;
+	const char *state;      /* "waiting", "delivered", "given_up" */
+	uint32_t attempts;      /* tries begun */
+	int32_t last_status;    /* of HTTP; 0: there was no answer */
+	const char *last_error; /* what went wrong last, or "" */
+	int64_t created_us;
+	int64_t next_us;        /* when it is tried again, or how long a try is waited for; 0: never */
+	int64_t ended_us;       /* when it was delivered or given up */
+	const void *wire;
+};
+
+/* Which callbacks a list is to hold. */
+struct reeve_callback_filter {
+	int64_t batch_id;   /* 0: of any batch */
+	const char *state;  /* NULL or "": any */
+	uint32_t limit;     /* at most 1,000; 0: 100 */
+	int64_t before_id;  /* only ids below this one, to page on; 0: from the newest */
+};
+
+struct reeve_callbacks {
+	size_t count;
+	struct reeve_callback *callbacks; /* newest first */
+};
+
+/* Reads callbacks. reeve_callbacks_free() them. */
+struct reeve_callbacks *reeve_callbacks(
+    struct reeve_client *client, const struct reeve_callback_filter *filter, struct reeve_failure *failure);
+void reeve_callbacks_free(struct reeve_callbacks *callbacks);
+
 struct reeve_counter {
 	const char *name;
 	int64_t value;

@@ -1,0 +1,168 @@
+/* `reeve batch callbacks`: what was told of batches by HTTP, or is to be. */
+#include "client/cmd/command.h"
+#include "client/cmd/table.h"
+#include "client/cmd/terminal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE = 1000, LONGEST_LIST = 10000000 };
+
+struct callbacks_options {
+	const char *state;
+	int64_t limit;
+};
+
+static const struct option_spec specs[] = {
+    {.name = "state",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct callbacks_options, state),
+        .argument = "STATE",
+        .letter = 's',
+        .sentence = "only these: waiting, delivered or given_up"},
+    {.name = "limit",
+        .type = OPTION_INTEGER,
+        .offset = offsetof(struct callbacks_options, limit),
+        .fallback = "100",
+        .min = 1,
+        .max = LONGEST_LIST,
+        .argument = "N",
+        .letter = 'n',
+        .sentence = "at most so many"},
+    {.name = NULL},
+};
+
+static const struct option_table table = {
+    .program = "reeve batch callbacks",
+    .usage = "[ID] [--state STATE] [--limit N] [--json]",
+    .summary = "Lists the HTTP callbacks of a batch, or of all, newest first: what was received, what is still tried, and "
+               "what was given up.",
+    .epilogue = "Example: reeve batch callbacks --state given_up",
+    .specs = specs,
+};
+
+static const struct column columns[] = {{"ID", COLUMN_NUMBER}, {"BATCH", COLUMN_NUMBER}, {"TASK", COLUMN_NUMBER},
+    {"EVENT", COLUMN_WORD}, {"STATE", COLUMN_WORD}, {"TRIES", COLUMN_NUMBER}, {"STATUS", COLUMN_NUMBER},
+    {"AGE", COLUMN_NUMBER}, {"URL", COLUMN_TEXT}, {"NOTE", COLUMN_TEXT}, {0}};
+
+static const char *number_or_none(int64_t number, char *out, size_t size)
+{
+	snprintf(out, size, "%" PRId64, number);
+	return number ? out : "";
+}
+
+/* What is worth saying: when it is tried again, what went wrong. */
+static const char *note_of(const struct reeve_callback *callback, int64_t now_us, char *out, size_t size)
+{
+	bool waits = strcmp(callback->state, "waiting") == 0;
+	char age[32];
+
+	if (waits && callback->attempts && callback->next_us > now_us && *callback->last_error)
+		snprintf(out, size, "again %s: %s", terminal_age(now_us, callback->next_us, age, sizeof age),
+		    callback->last_error);
+	else
+		snprintf(out, size, "%s", callback->last_error);
+	return out;
+}
+
+static void add_row(struct table *rows, const struct reeve_callback *callback, int64_t now_us)
+{
+	const char *colour = strcmp(callback->state, "given_up") == 0    ? "\x1b[31m"
+	                     : strcmp(callback->state, "delivered") == 0 ? "\x1b[32m"
+	                                                                 : "\x1b[33m";
+	char text[32], note[512];
+
+	table_number(rows, callback->id);
+	table_number(rows, callback->batch_id);
+	table_text(rows, number_or_none(callback->task_id, text, sizeof text));
+	table_text(rows, callback->event);
+	table_coloured(rows, callback->state, colour);
+	table_number(rows, callback->attempts);
+	table_text(rows, number_or_none(callback->last_status, text, sizeof text));
+	table_text(rows, terminal_age(now_us, callback->created_us, text, sizeof text));
+	table_text(rows, callback->url);
+	table_text(rows, note_of(callback, now_us, note, sizeof note));
+}
+
+/* Reads page after page and prints it; one table for people, so that its columns agree. */
+static int list(struct reeve_client *client, struct reeve_callback_filter *filter, int64_t limit, bool json)
+{
+	struct table *rows = table_create(columns);
+	struct reeve_failure failure = {0};
+	int64_t listed = 0;
+	bool more = true;
+	int code = EXIT_OK;
+
+	while (more && !ferror(stdout)) {
+		/* One more than is shown tells whether there are more. */
+		int64_t wanted = limit - listed + 1 < PAGE ? limit - listed + 1 : PAGE;
+		struct reeve_callbacks *page;
+		size_t shown = 0;
+
+		filter->limit = (uint32_t)wanted;
+		page = reeve_callbacks(client, filter, &failure);
+		if (!page) {
+			code = command_failed(&failure);
+			break;
+		}
+		for (; shown < page->count && listed < limit; shown++, listed++) {
+			if (json) {
+				char *text = reeve_json(page->callbacks[shown].wire);
+
+				puts(text);
+				free(text);
+			} else {
+				add_row(rows, &page->callbacks[shown], reeve_client_now_us(client));
+			}
+			filter->before_id = page->callbacks[shown].id;
+		}
+		more = (int64_t)page->count == wanted;
+		if (shown < page->count) {
+			command_say("there are more callbacks than the %" PRId64 " shown; --limit and --state choose", listed);
+			more = false;
+		}
+		reeve_callbacks_free(page);
+	}
+	if (!json && listed > 0)
+		table_print(rows);
+	else if (!json && code == EXIT_OK)
+		fprintf(stderr, "no callbacks\n");
+	table_destroy(rows);
+	return code;
+}
+
+int command_batch_callbacks(int argc, char **argv)
+{
+	struct callbacks_options options = {0};
+	struct shared_options shared = {0};
+	struct reeve_callback_filter filter = {0};
+	struct reeve_client *client;
+	int operands, code;
+
+	if (!command_options(&table, &options, &shared, argc, argv, &operands, &code))
+		return code;
+	if (operands > 1)
+		return command_usage(&table, "one batch at a time");
+	if (operands == 1) {
+		char *end;
+
+		errno = 0;
+		filter.batch_id = strtoll(argv[1], &end, 10);
+		if (errno || end == argv[1] || *end || filter.batch_id <= 0)
+			return command_usage(&table, "\"%s\" is no batch's id", argv[1]);
+	}
+	filter.state = options.state;
+	if (options.state && strcmp(options.state, "waiting") != 0 && strcmp(options.state, "delivered") != 0 &&
+	    strcmp(options.state, "given_up") != 0)
+		return command_usage(&table, "--state: \"%s\" is none; it takes waiting, delivered or given_up", options.state);
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	code = list(client, &filter, options.limit, shared.json);
+	reeve_client_destroy(client);
+	return code;
+}
