@@ -4,6 +4,7 @@
 # timeout 600
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
 
 SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
 
@@ -187,6 +188,24 @@ story_a_site_that_hangs_leaves_the_others_their_turns() {
 	expect_eq 4 "$(sql "select count(*) from callbacks where state = 'waiting' and attempts > 0 and last_error is null")"
 	touch "$DIR/slow.calls.go"
 	wait_until 60 '[ "$(sql "select count(*) from callbacks where state = '"'delivered'"'")" = 41 ]'
+}
+
+# However much waits for one site, and however many sites there are.
+story_a_backlog_makes_nobody_slow() {
+	start_postgres -c autovacuum=off
+	start_manager --callback-timeout 1s
+	receiver
+	receiver slow
+	sql "insert into callbacks (batch_id, event, url, payload, next_at)
+			select 1, 'task_end', '${URL[slow]}/hang', '{}', now() - interval '1 hour' from generate_series(1, 100000);
+		insert into callbacks (batch_id, event, url, payload, next_at)
+			select 1, 'task_end', 'http://host' || n || '.invalid/', '{}', now() + interval '1 hour' from generate_series(1, 500) n"
+	for i in 1 2 3 4 5; do
+		begin=$(ms)
+		id=$(callback "${URL[receiver]}/ok")
+		settled "$id" 5
+		expect [ $(($(ms) - begin)) -lt 2500 ]
+	done
 }
 
 story_a_call_whose_end_the_manager_did_not_live_to_see_is_made_again() {
