@@ -603,7 +603,7 @@ static int batch_wait(int argc, char **argv)
 
 static const struct option_table batch_table = {
     .program = "reeve batch",
-    .usage = "open|close|list|report|wait [OPTION]...",
+    .usage = "open|close|list|report|wait|callbacks [OPTION]...",
     .summary = "Batches: tasks that are counted together, with something that happens when the first begins and when all "
                "have ended.",
     .epilogue = "  open NAME   opens one and prints its id\n"
@@ -611,6 +611,7 @@ static const struct option_table batch_table = {
                 "  list        lists them, newest first\n"
                 "  report ID   tells all of one, task by task\n"
                 "  wait ID     waits until one has ended\n"
+                "  callbacks   lists what was told of them by HTTP, or is to be\n"
                 "\n"
                 "`reeve batch WORD --help` says what each takes.\n"
                 "\n"
@@ -628,7 +629,7 @@ int command_batch(int argc, char **argv)
 		const char *name;
 		int (*run)(int argc, char **argv);
 	} words[] = {{"open", batch_open}, {"close", batch_close}, {"list", batch_list}, {"report", batch_report},
-	    {"wait", batch_wait}};
+	    {"wait", batch_wait}, {"callbacks", command_batch_callbacks}};
 	struct shared_options shared = {0};
 	int at = command_find_name(argc, argv), operands, code;
 
@@ -644,5 +645,5 @@ int command_batch(int argc, char **argv)
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (strcmp(words[i].name, word) == 0)
 			return words[i].run(argc - 1, argv + 1);
-	return command_usage(&batch_table, "\"%s\" is none of its words: open, close, list, report or wait", word);
+	return command_usage(&batch_table, "\"%s\" is none of its words: open, close, list, report, wait or callbacks", word);
 }

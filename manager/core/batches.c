@@ -57,6 +57,8 @@ static void tell(struct batches *b)
 	}
 	if (m->due.work == STORE_BATCH_FAIL && m->tasks)
 		log_warn(NULL, "batch %lld: %d tasks ended dead, its entry task having failed", (long long)m->due.id, m->tasks);
+	if (*m->steps)
+		core_callbacks(b->core); /* of its begin or its end */
 	if (strstr(m->steps, "ended"))
 		log_info(NULL, "batch %lld, \"%s\" of queue \"%s\", has ended: %lld tasks, %lld passed, %lld failed",
 		    (long long)m->due.id, m->name, m->queue, (long long)m->submitted, (long long)m->success,

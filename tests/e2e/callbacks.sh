@@ -337,4 +337,122 @@ story_what_is_over_goes_after_the_days_of_the_history() {
 	expect_eq 0 "$(sql "select count(*) from callbacks where ended_at < now() - interval '3 days'")"
 }
 
+events_of() { # NAME BATCH: how often each event came, in the order of their names
+	jq -r '.body | fromjson | select((.batch.id? // .batch_id) == '"$2"') | .event' "$DIR/$1.calls" | sort | uniq -c | xargs
+}
+
+story_a_batch_tells_of_its_begin_its_tasks_and_its_end() {
+	start_postgres
+	start_manager
+	start_worker
+	receiver
+	echo "$SECRET" >"$DIR/secret"
+	id=$(reeve batch open nightly --queue reports --callback "${URL[receiver]}/ok" --callback-secret-file "$DIR/secret" --callback-tasks)
+	good=$(reeve submit sh 'printf done' --queue reports --batch "$id")
+	bad=$(reeve submit sh 'echo "no such customer" >&2; exit 65' --queue reports --batch "$id")
+	reeve batch close "$id" >/dev/null
+	wait_until 30 '[ "$(sql "select count(*) from callbacks where state = '"'delivered'"'")" = 4 ]'
+	expect_eq '1 batch_begin 1 batch_end 2 task_end' "$(events_of receiver "$id")"
+	expect_eq true "$(jq .signed "$DIR/receiver.calls" | sort -u)"
+	jq -r '.body | fromjson | select(.event == "batch_begin")' "$DIR/receiver.calls" >"$DIR/begin"
+	expect_eq "$id nightly reports false" "$(jq -r '"\(.batch.id) \(.batch.name) \(.batch.queue) \(has("tasks"))"' "$DIR/begin")"
+	jq -r '.body | fromjson | select(.event == "batch_end")' "$DIR/receiver.calls" >"$DIR/end"
+	expect_eq 'ended 2 0 1 1 null' "$(jq -r '.batch | "\(.state) \(.submitted) \(.pending) \(.success) \(.failed)"' "$DIR/end") $(jq .truncated "$DIR/end")"
+	expect_eq "$good completed 1 worker, $bad dead 1 worker exit:65 no such customer" \
+		"$(jq -r '.tasks | map("\(.id) \(.status) \(.attempt) \(.worker)" + if .error_code != "" then " \(.error_code) \(.last_error)" else "" end) | join(", ")' "$DIR/end")"
+	# It is the batch, and its tasks are those, as the command writes them.
+	reeve batch report "$id" --json >"$DIR/report"
+	fields='del(.duration_ms, .callbacks_waiting, .callbacks_given_up)'
+	expect_eq "$(reeve batch list --json | jq -cS "select(.id == $id) | $fields")" "$(jq -cS ".batch | $fields" "$DIR/end")"
+	for task in "$good" "$bad"; do
+		jq -S ".tasks[] | select(.id == $task)" "$DIR/end" >"$DIR/told"
+		expect_eq '{}' "$(reeve show "$task" --json | jq -cS --slurpfile told "$DIR/told" \
+			'. as $shown | $told[0] | with_entries(select(.value != $shown[.key]))')"
+	done
+	jq -r ".body | fromjson | select(.event == \"task_end\" and .task.id == $bad)" "$DIR/receiver.calls" >"$DIR/task"
+	expect_eq "$id nightly dead worker exit:65" "$(jq -r '"\(.batch_id) \(.batch) \(.task.status) \(.task.worker) \(.task.error_code)"' "$DIR/task")"
+}
+
+story_the_report_of_a_large_batch_is_cut() {
+	start_postgres
+	start_manager
+	receiver
+	batch=$(reeve batch open large --callback "${URL[receiver]}/ok")
+	for i in $(seq 1 12000); do echo '{}'; done | reeve submit --bulk - nothing --batch "$batch" >/dev/null
+	id=$(sql "insert into callbacks (batch_id, event, url) values ($batch, 'batch_end', '${URL[receiver]}/ok') returning id")
+	settled "$id"
+	expect_eq 'delivered 1 200' "$(state_of "$id")"
+	calls receiver "$id" .body >"$DIR/body"
+	expect_eq true "$(jq .truncated "$DIR/body")"
+	tasks=$(jq '.tasks | length' "$DIR/body")
+	expect [ "$tasks" -gt 2000 ]
+	expect [ "$tasks" -le 10000 ]
+	expect [ "$(wc -c <"$DIR/body")" -lt 1200000 ]
+	# Of a batch that is not there nothing can be told.
+	id=$(sql "insert into callbacks (batch_id, event, url) values (999999, 'batch_end', '${URL[receiver]}/ok') returning id")
+	settled "$id"
+	expect_eq 'given_up 1 the batch is not there any more' "$(state_of "$id")"
+}
+
+story_callbacks_are_listed() {
+	start_postgres
+	start_manager --callback-attempts 2
+	receiver
+	good=$(callback "${URL[receiver]}/ok")
+	bad=$(callback "${URL[receiver]}/status/503")
+	settled "$good"
+	wait_until 20 "[ \"\$(state_of $bad)\" = 'waiting 1 503 HTTP status 503' ]"
+	expect_match "$bad +1 +1 +task_end +waiting +1 +503 .*(again in .*: )?HTTP status 503" "$(reeve batch callbacks)"
+	settled "$bad"
+	expect_eq "$bad given_up, $good delivered" "$(reeve batch callbacks --json | jq -rs 'map("\(.id) \(.state)") | join(", ")')"
+	expect_eq '["attempts","batch_id","created","ended","event","id","last_error","last_status","state","task_id","url"]' \
+		"$(reeve batch callbacks --state given_up --json | jq -c keys)"
+	expect_eq "$good" "$(reeve batch callbacks 1 --state delivered --json | jq .id)"
+	expect_match 'no callbacks' "$(reeve batch callbacks 2 2>&1)"
+	expect_match "there are more callbacks than the 1 shown" "$(reeve batch callbacks --limit 1 2>&1)"
+	expect_no_match 'there are more' "$(reeve batch callbacks --limit 2 2>&1)"
+	expect_fail 2 reeve batch callbacks --state ended
+	expect_match 'it takes waiting, delivered or given_up' "$OUTPUT"
+	expect_fail 2 reeve batch callbacks x
+	expect_match '"x" is no batch' "$OUTPUT"
+	expect_match 'Usage: reeve batch callbacks' "$(reeve batch callbacks --help)"
+	expect_match 'callbacks' "$(reeve batch --help)"
+}
+
+story_urls_and_secrets_are_checked_where_they_are_given() {
+	start_postgres
+	start_manager
+	for url in ftp://example.org/ example.org http:// 'http://a b/' http://user:word@example.org/; do
+		expect_fail 4 reeve batch open x --callback "$url"
+		expect_match 'callback_url ' "$OUTPUT"
+	done
+	echo whsec_x >"$DIR/secret"
+	expect_fail 4 reeve batch open x --callback http://example.org/ --callback-secret-file "$DIR/secret"
+	expect_match 'callback_secret begins with whsec_, and is not base64 after that' "$OUTPUT"
+	expect_eq 0 "$(sql 'select count(*) from batches')"
+}
+
+# The example of docs/callbacks.md, as it stands there.
+story_the_receiver_of_the_documents_works() {
+	sed -n '/^<!-- receiver.py -->$/,/^```$/{/^<!--/d;/^```/d;p}' "$TOP/docs/callbacks.md" >"$DIR/receiver.py"
+	start_postgres
+	start_manager
+	start_worker
+	PORT[doc]=$(free_port)
+	start doc python3 "$DIR/receiver.py" "${PORT[doc]}" "$SECRET"
+	wait_until 20 "(exec 3<>/dev/tcp/127.0.0.1/${PORT[doc]}) 2>/dev/null"
+	echo "$SECRET" >"$DIR/secret"
+	id=$(reeve batch open nightly --callback "http://127.0.0.1:${PORT[doc]}/" --callback-secret-file "$DIR/secret")
+	reeve submit nothing --batch "$id" >/dev/null
+	reeve batch close "$id" >/dev/null
+	wait_until 20 'grep -qx "nightly: 1 passed, 0 failed" "$DIR/log/doc.log"'
+	# Another's secret: refused, and nothing is done.
+	echo another >"$DIR/secret"
+	id=$(reeve batch open forged --callback "http://127.0.0.1:${PORT[doc]}/" --callback-secret-file "$DIR/secret")
+	reeve submit nothing --batch "$id" >/dev/null
+	reeve batch close "$id" >/dev/null
+	wait_until 20 "[ \"\$(sql \"select count(*) from callbacks where batch_id = $id and last_status = 401\")\" = 2 ]"
+	expect_no_match forged "$(cat "$DIR/log/doc.log")"
+}
+
 run_stories
