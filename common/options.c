@@ -76,7 +76,7 @@ bool size_parse(const char *text, int64_t *bytes)
 	return false;
 }
 
-static bool flag_parse(const char *text, bool *value)
+bool flag_parse(const char *text, bool *value)
 {
 	static const char *const words[][2] = {{"no", "yes"}, {"false", "true"}, {"off", "on"}, {"0", "1"}};
 

@@ -65,6 +65,9 @@ void options_help(const struct option_table *table, const struct option_table *e
 /* Writes a Markdown table of the options, for docs/config.md. */
 void options_markdown(const struct option_table *table, FILE *out);
 
+/* Reads "yes", "no", "true", "off", "1", …. */
+bool flag_parse(const char *text, bool *value);
+
 /* Reads "1MiB", "64KiB", "512" (bytes). */
 bool size_parse(const char *text, int64_t *bytes);
 

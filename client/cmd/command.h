@@ -71,6 +71,7 @@ int command_kill(int argc, char **argv);
 int command_retry(int argc, char **argv);
 int command_update(int argc, char **argv);
 int command_queues(int argc, char **argv);
+int command_queue(int argc, char **argv);
 int command_workers(int argc, char **argv);
 int command_worker(int argc, char **argv);
 int command_scale(int argc, char **argv);

@@ -23,6 +23,7 @@ static const struct command commands[] = {
     {"retry", command_retry, "run tasks again now"},
     {"update", command_update, "change the priority, due time or attempts of tasks"},
     {"queues", command_queues, "show what stands in the queues"},
+    {"queue", command_queue, "control a queue, change its settings, show how it stands"},
     {"workers", command_workers, "show the workers and what they hold"},
     {"worker", command_worker, "drain, pause, resume or stop workers"},
     {"scale", command_scale, "change how many tasks workers run at once"},

@@ -9,7 +9,7 @@ static ProtobufCMessage *ask(struct reeve_client *client, const char *method, Pr
 	return client_call(client, &reeve__v1__batch_service__descriptor, method, request, request_id, 0, failure);
 }
 
-static void batch_from_message(struct reeve_batch *batch, const Reeve__V1__Batch *message)
+void batch_from_message(struct reeve_batch *batch, const Reeve__V1__Batch *message)
 {
 	*batch = (struct reeve_batch){
 	    .id = message->id,

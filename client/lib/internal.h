@@ -12,6 +12,7 @@
 #include <reeve/client.h>
 #include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/batch.pb-c.h>
+#include <reeve/v1/queue.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
 #include <reeve/v1/worker.pb-c.h>
 #include <stdatomic.h>
@@ -97,6 +98,10 @@ struct where_message {
 	Reeve__V1__TaskStatus statuses[8];
 };
 void where_to_message(struct where_message *message, const struct reeve_where *where);
+
+/* Fill in what is public of a worker and of a batch; their text points into the messages. */
+void worker_from_message(struct reeve_worker_info *worker, const Reeve__V1__Worker *message);
+void batch_from_message(struct reeve_batch *batch, const Reeve__V1__Batch *message);
 
 /* calloc() that does not fail. */
 void *allocate(size_t count, size_t size);

@@ -125,6 +125,32 @@ void reeve_queues_free(struct reeve_queues *queues)
 	free(result);
 }
 
+void worker_from_message(struct reeve_worker_info *worker, const Reeve__V1__Worker *message)
+{
+	*worker = (struct reeve_worker_info){
+	    .incarnation = message->incarnation,
+	    .name = message->name,
+	    .host = message->host,
+	    .pid = message->pid,
+	    .state = message->state,
+	    .concurrency = message->concurrency,
+	    .holding = message->holding,
+	    .n_queues = message->n_queues,
+	    .queues = (const char *const *)message->queues,
+	    .n_types = message->n_types,
+	    .types = (const char *const *)message->types,
+	    .registered_us = message->registered_us,
+	    .heartbeat_us = message->heartbeat_us,
+	    .version = message->version,
+	    .doing = message->doing,
+	    .doing_since_us = message->doing_since_us,
+	    .succeeded = message->succeeded,
+	    .failed = message->failed,
+	    .by_hand = message->by_hand,
+	    .wire = message,
+	};
+}
+
 struct workers_result {
 	struct reeve_workers workers;
 	Reeve__V1__ListWorkersResponse *response;
@@ -144,32 +170,8 @@ struct reeve_workers *reeve_workers(struct reeve_client *client, bool all, struc
 	result->response = response;
 	result->workers.count = response->n_workers;
 	result->workers.workers = allocate(response->n_workers, sizeof *result->workers.workers);
-	for (size_t i = 0; i < response->n_workers; i++) {
-		const Reeve__V1__Worker *message = response->workers[i];
-
-		result->workers.workers[i] = (struct reeve_worker_info){
-		    .incarnation = message->incarnation,
-		    .name = message->name,
-		    .host = message->host,
-		    .pid = message->pid,
-		    .state = message->state,
-		    .concurrency = message->concurrency,
-		    .holding = message->holding,
-		    .n_queues = message->n_queues,
-		    .queues = (const char *const *)message->queues,
-		    .n_types = message->n_types,
-		    .types = (const char *const *)message->types,
-		    .registered_us = message->registered_us,
-		    .heartbeat_us = message->heartbeat_us,
-		    .version = message->version,
-		    .doing = message->doing,
-		    .doing_since_us = message->doing_since_us,
-		    .succeeded = message->succeeded,
-		    .failed = message->failed,
-		    .by_hand = message->by_hand,
-		    .wire = message,
-		};
-	}
+	for (size_t i = 0; i < response->n_workers; i++)
+		worker_from_message(&result->workers.workers[i], response->workers[i]);
 	return &result->workers;
 }
 

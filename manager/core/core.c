@@ -5,6 +5,7 @@
 #include "manager/core/dispatch.h"
 #include "manager/core/leases.h"
 #include "manager/core/cluster.h"
+#include "manager/core/queue_ends.h"
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
 #include "manager/core/sessions.h"
@@ -23,6 +24,7 @@ struct core *core_create(struct store *store, const struct core_options *options
 	core->host = *host;
 	core->routes = routes_create(core);
 	core->queues = queues_create(core);
+	core->queue_stops = queue_stops_create(core);
 	core->sessions = sessions_create(core);
 	core->wakes = wakes_create(core);
 	core->waits = waits_create(core);
@@ -47,6 +49,7 @@ void core_destroy(struct core *core)
 	cluster_destroy(core->cluster);
 	wakes_destroy(core->wakes);
 	sessions_destroy(core->sessions);
+	queue_stops_destroy(core->queue_stops);
 	queues_destroy(core->queues);
 	routes_destroy(core->routes);
 	free(core);
@@ -61,6 +64,7 @@ void core_turn(struct core *core)
 {
 	int64_t now = core_now(core);
 	int64_t next = upkeep_turn(core->upkeep, now);
+	next = earlier(next, queue_stops_turn(core->queue_stops, now));
 	next = earlier(next, leases_turn(core->leases, now));
 	next = earlier(next, window_turn(core->window, now));
 	next = earlier(next, dispatch_turn(core->dispatch, now));

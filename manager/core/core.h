@@ -16,6 +16,7 @@
 
 struct routes;
 struct queues;
+struct queue_stops;
 struct window;
 struct dispatch;
 struct waits;
@@ -61,6 +62,7 @@ struct core {
 	struct remarks remarks;
 	struct routes *routes;
 	struct queues *queues;
+	struct queue_stops *queue_stops;
 	struct window *window;
 	struct dispatch *dispatch;
 	struct waits *waits;

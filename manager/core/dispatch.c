@@ -8,6 +8,7 @@
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
 #include "manager/core/sessions.h"
+#include "manager/core/verbose.h"
 #include "manager/core/window.h"
 
 #include <assert.h>
@@ -278,6 +279,8 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 	for (int i = 0; i < claim->won_count; i++) {
 		won_any[claim->won[i].slot] = true;
 		won[grant_of(d, claim->won[i].id)] = true;
+		verbose_say(core, claim->won[i].route, claim->won[i].id, "claimed by worker %lld, attempt %d of %d",
+		    (long long)claim->fetches[claim->won[i].slot].incarnation, claim->won[i].attempt, claim->won[i].max_attempts);
 	}
 	for (int i = 0; i < claim->count; i++) {
 		/* Single losses are somebody else's. Where a Fetch won nothing at all its worker may be lost, and the

@@ -3,6 +3,7 @@
 
 #include "manager/core/batches.h"
 #include "manager/core/dispatch.h"
+#include "manager/core/verbose.h"
 #include "manager/core/waits.h"
 #include "manager/core/wakes.h"
 #include "manager/core/window.h"
@@ -15,11 +16,12 @@ struct edit {
 	struct store_edit *given;
 };
 
-static void settle(struct core *core, const struct store_edit *op)
+void edit_settle(struct core *core, const struct store_edited *tasks, int count)
 {
-	for (int i = 0; i < op->found; i++) {
-		const struct store_edited *t = &op->tasks[i];
+	for (int i = 0; i < count; i++) {
+		const struct store_edited *t = &tasks[i];
 		if (t->ended) {
+			verbose_say(core, t->route, t->id, "%s, as it waited", t->status);
 			window_drop(core->window, t->id);
 			waits_ended(core->waits, t->id);
 			batches_kick(core->batches);
@@ -51,7 +53,7 @@ static void on_edited(struct store_op *op, const struct reeve_error *error)
 	}
 	e->given->op.done(&e->given->op, error);
 	if (!error)
-		settle(e->core, &e->op);
+		edit_settle(e->core, e->op.tasks, e->op.found);
 	free(e);
 }
 

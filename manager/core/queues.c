@@ -20,6 +20,7 @@ struct queues {
 	const struct store_queue **by_route;
 	int routes;                  /* so many are in by_route */
 	bool loaded, loading, again;
+	bool stopped;                /* some are, or are being */
 	char fingerprint[STORE_FINGERPRINT]; /* of what is loaded */
 	struct store_queues load;
 };
@@ -86,14 +87,21 @@ const struct store_queue *queues_of_route(struct queues *queues, int route)
 	return queues->by_route[route];
 }
 
+bool queues_stopped(const struct queues *queues)
+{
+	return queues->stopped;
+}
+
 static void take(struct queues *queues, const struct store_queues *read)
 {
 	forget(queues);
+	queues->stopped = false;
 	for (int i = 0; i < read->count; i++) {
 		struct entry *e = calloc(1, sizeof *e);
 		e->queue = read->queues[i];
 		e->queue.name = strdup(read->queues[i].name);
 		e->queue.retry_policy = read->queues[i].retry_policy ? strdup(read->queues[i].retry_policy) : NULL;
+		queues->stopped |= e->queue.state == STORE_QUEUE_STOPPING || e->queue.state == STORE_QUEUE_STOPPED;
 		HASH_ADD_KEYPTR(hh, queues->by_name, e->queue.name, strlen(e->queue.name), e);
 	}
 	memcpy(queues->fingerprint, read->fingerprint, sizeof queues->fingerprint);
@@ -111,6 +119,8 @@ static void on_loaded(struct store_op *op, const struct reeve_error *error)
 	take(queues, &queues->load);
 	if (queues->again)
 		load(queues);
+	if (queues->stopped)
+		core_alarm(queues->core, core_now(queues->core));
 	/* What was left alone may be taken now. */
 	window_rewind_all(queues->core->window);
 }

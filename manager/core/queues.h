@@ -18,6 +18,9 @@ const struct store_queue *queues_get(const struct queues *queues, const char *qu
 /* The same by a route's number, without a search. */
 const struct store_queue *queues_of_route(struct queues *queues, int route);
 
+/* Whether some queue is stopped or being stopped. */
+bool queues_stopped(const struct queues *queues);
+
 /* Calls `done` when they have been read once: from within, if that is so already. An error: they could not be. */
 typedef void queues_done(void *arg, const struct reeve_error *error);
 void queues_ready(struct queues *queues, int64_t deadline_ms, queues_done *done, void *arg);

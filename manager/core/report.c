@@ -5,6 +5,7 @@
 #include "manager/core/batches.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/waits.h"
+#include "manager/core/verbose.h"
 #include "manager/core/wakes.h"
 #include "manager/core/window.h"
 
@@ -16,6 +17,8 @@ void report_settle(struct core *core, const struct store_op *op, const struct st
 	for (int i = 0; i < count; i++) {
 		const struct store_result *r = &results[i];
 		batched |= r->batched;
+		if (r->verdict == STORE_ACCEPTED)
+			verbose_result(core, r);
 		if (r->verdict != STORE_ACCEPTED) {
 			core->counters.late += r->verdict == STORE_LATE;
 			if (r->verdict == STORE_LATE &&

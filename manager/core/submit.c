@@ -5,6 +5,7 @@
 #include "manager/core/dispatch.h"
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
+#include "manager/core/verbose.h"
 #include "manager/core/wakes.h"
 #include "manager/core/window.h"
 
@@ -72,6 +73,7 @@ static void settle(const struct submit *s)
 			continue;
 		}
 		core->counters.submitted++;
+		verbose_say(core, t->route, m->id, "submitted by %s", t->source);
 		window_note(
 		    core->window, t->route, t->priority, m->id, m->version, m->run_at_us, (int32_t)strlen(t->details));
 		wakes_tell(core->wakes, t->route, t->priority, m->run_at_us);
@@ -116,8 +118,11 @@ static void fill_in(struct submit *s, struct store_task *t)
 	t->batched = q->batches || q->state == STORE_QUEUE_STOPPING || q->state == STORE_QUEUE_STOPPED;
 	if (!t->max_attempts)
 		t->max_attempts = q->max_attempts;
-	if (t->retry_given)
+	if (t->retry_given) {
+		if (!t->retry_base_ms) /* a linear one: it begins with the resting period */
+			t->retry_base_ms = q->resting_ms;
 		return;
+	}
 	t->retry_base_ms = q->retry_base_ms;
 	t->retry_max_ms = q->retry_max_ms;
 	if (q->retry_policy)

@@ -193,8 +193,10 @@ static void on_waiting_cancelled(void *arg, const struct conn_result *result)
 	struct edit *edit = role->state;
 	for (int row = 0; row < PQntuples(result->rows); row++) {
 		struct store_edited *t = find(edit, row_int8(result->rows, row, 0));
-		if (t)
-			t->ended = t->changed = true;
+		if (!t)
+			continue;
+		t->ended = t->changed = true;
+		t->route = row_int4(result->rows, row, 2);
 	}
 	note(role);
 }

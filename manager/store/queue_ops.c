@@ -1,4 +1,4 @@
-/* Queues: their settings. */
+/* Queues: their settings, starting and stopping them. */
 #include "manager/store/internal.h"
 
 #include <stdlib.h>
@@ -62,5 +62,131 @@ static void load_start(struct role *role)
 void store_queues(struct store *store, struct store_queues *op)
 {
 	static const struct op_kind kind = {"queues", load_start, NULL, false};
+	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
+}
+
+/* --- setting ------------------------------------------------------------------------------------------------------ */
+
+static const char *text_or_null(const PGresult *rows, int row, int column)
+{
+	return row_null(rows, row, column) ? NULL : row_text(rows, row, column);
+}
+
+/* The columns of queue_set and queue_describe. */
+static struct store_queue_settings settings_row(const PGresult *r)
+{
+	int c = 0;
+	struct store_queue_settings s = {.autostart = true, .max_attempts = DEFAULT_ATTEMPTS};
+	s.is_set = row_bool(r, 0, c++);
+	s.state = row_text(r, 0, c++);
+	if (s.is_set) {
+		s.batches = row_bool(r, 0, c++);
+		s.autostart = row_bool(r, 0, c++);
+		s.verbose = row_bool(r, 0, c++);
+		s.max_attempts = row_null(r, 0, c) ? DEFAULT_ATTEMPTS : row_int4(r, 0, c);
+		c++;
+	} else {
+		c += 4;
+	}
+	s.retry_policy = text_or_null(r, 0, c++);
+	s.retry_base_ms = or_else(r, 0, c++, DEFAULT_RETRY_BASE_MS);
+	s.retry_max_ms = or_else(r, 0, c++, DEFAULT_RETRY_MAX_MS);
+	s.resting_ms = row_int8(r, 0, c++);
+	s.waiting_ms = row_int8(r, 0, c++);
+	s.callback_url = text_or_null(r, 0, c++);
+	s.has_secret = row_bool(r, 0, c++);
+	s.callback_tasks = row_bool(r, 0, c++);
+	s.callback_type = text_or_null(r, 0, c++);
+	s.entry_type = text_or_null(r, 0, c++);
+	s.exit_type = text_or_null(r, 0, c++);
+	s.keep_completed_days = row_int4(r, 0, c++);
+	s.keep_dead_days = row_int4(r, 0, c++);
+	s.keep_cancelled_days = row_int4(r, 0, c++);
+	s.created_us = row_time(r, 0, c++);
+	s.updated_us = row_time(r, 0, c++);
+	return s;
+}
+
+static void on_set(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	BATCH_OP(role, struct store_queue_set, 0)->settings = settings_row(result->rows);
+	role_done(role);
+}
+
+static void set_start(struct role *role)
+{
+	struct store_queue_set *op = BATCH_OP(role, struct store_queue_set, 0);
+	struct params *p = &role->params;
+	if (op->change) {
+		params_uuid(p, op->request_id);
+		params_text(p, op->queue);
+		params_text(p, op->change);
+		params_text(p, op->actor);
+	} else {
+		params_text(p, op->queue);
+	}
+	role_run(role, op->change ? SQL_QUEUE_SET : SQL_QUEUE_DESCRIBE, on_set);
+}
+
+void store_queue_set(struct store *store, struct store_queue_set *op)
+{
+	static const struct op_kind kind = {"queue set", set_start, NULL, false};
+	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
+}
+
+/* --- controlling -------------------------------------------------------------------------------------------------- */
+
+static void on_controlled(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_queue_control *op = BATCH_OP(role, struct store_queue_control, 0);
+	snprintf(op->state, sizeof op->state, "%s", row_text(result->rows, 0, 0));
+	op->newest = row_int8(result->rows, 0, 1);
+	role_done(role);
+}
+
+static void control_start(struct role *role)
+{
+	struct store_queue_control *op = BATCH_OP(role, struct store_queue_control, 0);
+	params_uuid(&role->params, op->request_id);
+	params_text(&role->params, op->queue);
+	params_text(&role->params, op->action);
+	params_text(&role->params, op->actor);
+	role_run(role, SQL_QUEUE_CONTROL, on_controlled);
+}
+
+void store_queue_control(struct store *store, struct store_queue_control *op)
+{
+	static const struct op_kind kind = {"queue control", control_start, NULL, false};
+	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
+}
+
+static void on_stops(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_queue_stops *op = BATCH_OP(role, struct store_queue_stops, 0);
+	op->count = PQntuples(result->rows);
+	op->work = role->state = calloc((size_t)op->count + 1, sizeof *op->work);
+	for (int row = 0; row < op->count; row++)
+		op->work[row] = (struct store_stop_work){
+		    .queue = row_text(result->rows, row, 0),
+		    .up_to = row_int8(result->rows, row, 1),
+		    .actor = row_text(result->rows, row, 2),
+		};
+	role_done(role);
+}
+
+static void stops_start(struct role *role)
+{
+	role_run(role, SQL_QUEUE_STOPS, on_stops);
+}
+
+void store_queue_stops(struct store *store, struct store_queue_stops *op)
+{
+	static const struct op_kind kind = {"queue stops", stops_start, NULL, false};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
 }

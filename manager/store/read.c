@@ -138,33 +138,62 @@ static char **copy_array(const PGresult *rows, int row, int column, size_t *coun
 	return texts;
 }
 
+/* The columns of worker_list. */
+static Reeve__V1__Worker *worker_from(const PGresult *rows, int row)
+{
+	Reeve__V1__Worker *w = malloc(sizeof *w);
+	reeve__v1__worker__init(w);
+	w->incarnation = row_int8(rows, row, 0);
+	w->name = copy(rows, row, 1);
+	w->host = copy(rows, row, 2);
+	w->pid = row_int4(rows, row, 3);
+	w->version = copy(rows, row, 4);
+	w->concurrency = (uint32_t)row_int4(rows, row, 5);
+	w->queues = copy_array(rows, row, 6, &w->n_queues);
+	w->types = copy_array(rows, row, 7, &w->n_types);
+	w->registered_us = row_time(rows, row, 8);
+	w->heartbeat_us = row_time(rows, row, 9);
+	w->state = copy(rows, row, 10);
+	w->holding = row_int8(rows, row, 11);
+	w->doing = copy(rows, row, 12);
+	w->doing_since_us = row_time(rows, row, 13);
+	w->succeeded = row_int8(rows, row, 14);
+	w->failed = row_int8(rows, row, 15);
+	w->by_hand = row_bool(rows, row, 16);
+	return w;
+}
+
+static Reeve__V1__Worker **workers_from(const PGresult *rows, size_t *count)
+{
+	*count = (size_t)PQntuples(rows);
+	Reeve__V1__Worker **workers = malloc(sizeof *workers * (*count + 1));
+	for (size_t i = 0; i < *count; i++)
+		workers[i] = worker_from(rows, (int)i);
+	return workers;
+}
+
 static void take_workers(const PGresult *rows, void *response)
 {
 	Reeve__V1__ListWorkersResponse *out = response;
-	out->n_workers = (size_t)PQntuples(rows);
-	out->workers = malloc(sizeof *out->workers * (out->n_workers + 1));
-	for (size_t i = 0; i < out->n_workers; i++) {
-		Reeve__V1__Worker *w = out->workers[i] = malloc(sizeof *w);
-		int row = (int)i;
-		reeve__v1__worker__init(w);
-		w->incarnation = row_int8(rows, row, 0);
-		w->name = copy(rows, row, 1);
-		w->host = copy(rows, row, 2);
-		w->pid = row_int4(rows, row, 3);
-		w->version = copy(rows, row, 4);
-		w->concurrency = (uint32_t)row_int4(rows, row, 5);
-		w->queues = copy_array(rows, row, 6, &w->n_queues);
-		w->types = copy_array(rows, row, 7, &w->n_types);
-		w->registered_us = row_time(rows, row, 8);
-		w->heartbeat_us = row_time(rows, row, 9);
-		w->state = copy(rows, row, 10);
-		w->holding = row_int8(rows, row, 11);
-		w->doing = copy(rows, row, 12);
-		w->doing_since_us = row_time(rows, row, 13);
-		w->succeeded = row_int8(rows, row, 14);
-		w->failed = row_int8(rows, row, 15);
-		w->by_hand = row_bool(rows, row, 16);
-	}
+	out->workers = workers_from(rows, &out->n_workers);
+}
+
+static void take_queue_status(const PGresult *rows, void *response)
+{
+	Reeve__V1__QueueStatusResponse *out = response;
+	out->state = copy(rows, 0, 0);
+	out->since_us = row_time(rows, 0, 1);
+	out->waiting = row_int8(rows, 0, 2);
+	out->running = row_int8(rows, 0, 3);
+	out->finished = row_int8(rows, 0, 4);
+	if (!row_null(rows, 0, 5))
+		out->batch = batch_from_row(rows, 0, 5);
+}
+
+static void take_queue_workers(const PGresult *rows, void *response)
+{
+	Reeve__V1__QueueStatusResponse *out = response;
+	out->workers = workers_from(rows, &out->n_workers);
 }
 
 static void take_stats(const PGresult *rows, void *response)
@@ -325,6 +354,23 @@ static enum sql_id add_workers(struct params *p, const struct store_read *op)
 {
 	params_bool(p, ((const Reeve__V1__ListWorkersRequest *)op->request)->all);
 	params_int8(p, op->lease_ms);
+	params_null(p);
+	return SQL_WORKER_LIST;
+}
+
+static enum sql_id add_queue_status(struct params *p, const struct store_read *op)
+{
+	const Reeve__V1__QueueStatusRequest *request = op->request;
+	params_text(p, request->queue);
+	params_bool(p, !request->quick);
+	return SQL_QUEUE_STATUS;
+}
+
+static enum sql_id add_queue_workers(struct params *p, const struct store_read *op)
+{
+	params_bool(p, false);
+	params_int8(p, op->lease_ms);
+	params_text(p, ((const Reeve__V1__QueueStatusRequest *)op->request)->queue);
 	return SQL_WORKER_LIST;
 }
 
@@ -403,6 +449,8 @@ static const struct reading {
     [STORE_EXECUTIONS] = {add_executions, take_executions},
     [STORE_BATCHES] = {add_batches, take_batches},
     [STORE_BATCH_REPORT] = {add_batch_report, take_batch_report},
+    [STORE_QUEUE_STATUS] = {add_queue_status, take_queue_status},
+    [STORE_QUEUE_WORKERS] = {add_queue_workers, take_queue_workers},
 };
 
 static void on_read(void *arg, const struct conn_result *result)

@@ -183,9 +183,14 @@ static struct entry *find(struct batch *batch, int64_t id, int64_t token)
 
 void report_row_take(struct store_result *r, const PGresult *rows, int row)
 {
+	static const char *const all[] = {"failed", "queued", "dead", "cancelled"};
 	const char *becomes = row_text(rows, row, 2);
+	int i = 0;
+	while (i < 3 && strcmp(all[i], becomes))
+		i++;
 	r->verdict = STORE_ACCEPTED;
-	r->ended = !strcmp(becomes, "dead") || !strcmp(becomes, "cancelled");
+	r->becomes = all[i];
+	r->ended = i >= 2;
 	r->due_us = row_time(rows, row, 3);
 	r->version = row_time(rows, row, 4);
 	r->route = row_int4(rows, row, 5);
@@ -263,7 +268,9 @@ static void on_completed(void *arg, const struct conn_result *result)
 		assert(e);
 		e->result->verdict = STORE_ACCEPTED;
 		e->result->ended = true;
+		e->result->becomes = "completed";
 		e->result->batched = row_bool(result->rows, row, 2);
+		e->result->route = row_int4(result->rows, row, 3);
 		e->settled = true;
 	}
 	end_others(role);

@@ -126,6 +126,71 @@ struct store_queues {
 };
 void store_queues(struct store *store, struct store_queues *op);
 
+/* All settings of a queue and how it stands, to be shown. Texts are NULL where there is none. */
+struct store_queue_settings {
+	bool is_set;                 /* else these are the defaults */
+	const char *state;           /* as it is shown */
+	bool batches, autostart, verbose;
+	int32_t max_attempts;
+	const char *retry_policy;
+	int64_t retry_base_ms, retry_max_ms, resting_ms, waiting_ms;
+	const char *callback_url;
+	bool has_secret, callback_tasks;
+	const char *callback_type, *entry_type, *exit_type;
+	int32_t keep_completed_days, keep_dead_days, keep_cancelled_days; /* 0: as for all queues */
+	int64_t created_us, updated_us;
+};
+
+/* Changes settings, or only reads them. */
+struct store_queue_set {
+	struct store_op op;
+	const uint8_t *request_id;
+	const char *queue, *actor;
+	const char *change;          /* new values of columns, as JSON; NULL: only read */
+	/* result */
+	struct store_queue_settings settings;
+};
+void store_queue_set(struct store *store, struct store_queue_set *op);
+
+/* Starts, stops, pauses, resumes, purges or deletes; what is to be ended is ended by others, see store_queue_end. */
+struct store_queue_control {
+	struct store_op op;
+	const uint8_t *request_id;
+	const char *queue, *action, *actor;
+	/* results */
+	char state[12];              /* "running", "held", "paused", "stopping", "stopped" */
+	int64_t newest;              /* the newest task's id when the call first came */
+};
+void store_queue_control(struct store *store, struct store_queue_control *op);
+
+/* Goes on with queues that are being stopped, and tells of which of them tasks are to be ended. */
+struct store_stop_work {
+	const char *queue, *actor;
+	int64_t up_to;               /* all tasks up to this id */
+};
+
+struct store_queue_stops {
+	struct store_op op;
+	/* results */
+	struct store_stop_work *work;
+	int count;
+};
+void store_queue_stops(struct store *store, struct store_queue_stops *op);
+
+/* Ends some of a queue's tasks. A purge cancels what waits; a stop ends that dead, and has running ones cancelled. */
+struct store_queue_end {
+	struct store_op op;
+	const char *queue, *actor, *reason;
+	int64_t up_to;               /* tasks up to this id */
+	bool stopping;
+	int limit;
+	/* results */
+	struct store_edited *tasks;
+	int found;
+	bool more;                   /* there may be: come again */
+};
+void store_queue_end(struct store *store, struct store_queue_end *op);
+
 /* --- batches --------------------------------------------------------------------------------------------------- */
 
 /* What is to be done to a batch that lives. */
@@ -322,8 +387,9 @@ struct store_result {
 	/* results */
 	enum store_verdict verdict;
 	bool batched;                    /* and it was of a batch */
+	const char *becomes;             /* "completed", "dead", "cancelled"; "failed", "queued": it waits again */
 	bool ended;                      /* the task is over; else it waits again: */
-	int route;
+	int route;                       /* there for all that were accepted */
 	int32_t priority;
 	int64_t version, due_us;
 };
@@ -418,7 +484,7 @@ struct store_edited {
 	char status[12];                 /* afterwards */
 	bool changed;
 	bool refused;                    /* it runs, and that cannot be changed then */
-	bool ended;                      /* by this call */
+	bool ended;                      /* by this call; its route is there */
 	bool waits;                      /* waits again or anew, since this call: */
 	int route;
 	int32_t priority;
@@ -580,6 +646,8 @@ enum store_read_kind {
 	STORE_EXECUTIONS, /* ExecutionsResponse from an ExecutionsRequest */
 	STORE_BATCHES,  /* ListBatchesResponse from a ListBatchesRequest */
 	STORE_BATCH_REPORT, /* BatchReportResponse from a BatchReportRequest, one task more than its limit; no batch: not found */
+	STORE_QUEUE_STATUS,  /* QueueStatusResponse from a QueueStatusRequest, and without workers */
+	STORE_QUEUE_WORKERS, /* adds those to it */
 };
 
 struct store_read {

@@ -40,7 +40,10 @@ create table queues (
   name text primary key,
   state text not null default 'running' check (state in ('running', 'held', 'paused', 'stopping', 'stopped')),
   state_since timestamptz not null default clock_timestamp(),
-  stopped_at timestamptz,                  -- what was made until then ends dead
+  is_held boolean not null default false,  -- of a paused one: it waits to be started when it is resumed
+  stopped_at timestamptz,                  -- when it was stopped last, by whom, and the newest task's id then: all up to
+  stopped_by text,                         -- that one end dead
+  stopped_id bigint,
   batches boolean not null default false,  -- implicit ones
   batch_id bigint,                         -- the implicit one that is open
   autostart boolean not null default true, -- else a new batch is held until the queue is started
@@ -65,6 +68,16 @@ create table queues (
 
 -- Those whose tasks nobody may take: every claim reads it.
 create index queues_halted on queues (name) where state <> 'running';
+
+-- What was done with queues, by whom.
+create table queue_events (
+  id bigint generated always as identity primary key,
+  queue text not null,
+  at timestamptz not null default clock_timestamp(),
+  event text not null,                     -- queue_set, queue_paused, queue_stopped, …
+  actor text not null default '',
+  note text not null default '');
+create index queue_events_at on queue_events (at);
 -- Those whose completed tasks are not kept as long as usual: every completion asks whether there are any.
 create index queues_keeping on queues (name) where keep_completed_days is not null;
 
@@ -94,6 +107,7 @@ create table batches (
   created timestamptz not null default clock_timestamp(),
   started_at timestamptz,                  -- its first task was submitted
   closed_at timestamptz,                   -- no more tasks are taken; those whose entry task failed are closed by that
+  stopped boolean not null default false,  -- with its queue: no exit task runs
   ended_at timestamptz
 ) with (fillfactor = 50);
 create index batches_live on batches (id) where phase <> 'ended';
@@ -181,6 +195,11 @@ language sql immutable parallel safe as $$
     else base * power(2::float8, least(n - 1, 60)) end)
 $$;
 
+-- The rest after a queue's tasks' first failed attempt, in ms: where a linear policy says none, the resting period is it.
+create function queue_retry_base_ms(q queues, otherwise bigint) returns bigint language sql immutable parallel safe as $$
+  select coalesce(q.retry_base_ms, case when q.retry_policy ->> 'kind' = 'linear' then q.resting_ms end, otherwise)
+$$;
+
 -- A task that Reeve itself submits, in the transaction of whatever caused it; the managers are told. Its options are the queue's.
 create function submit_internal(in_queue text, of_type text, with_details text, in_batch bigint, by text) returns bigint
 language plpgsql as $$
@@ -191,7 +210,7 @@ declare
 begin
   insert into tasks (route_id, queue, type, details, run_at, max_attempts, retry_base_ms, retry_max_ms, retry_policy,
     batch_id, source, created, last_updated)
-  select way, in_queue, of_type, with_details, at, coalesce(q.max_attempts, 5), coalesce(q.retry_base_ms, 1000),
+  select way, in_queue, of_type, with_details, at, coalesce(q.max_attempts, 5), queue_retry_base_ms(q, 1000),
     coalesce(q.retry_max_ms, 3600000), q.retry_policy, in_batch, by, at, at
   from (select) one left join queues q on q.name = in_queue
   returning id into made;
@@ -392,7 +411,8 @@ begin
   if b.closed_at is null and (b.implicit and b.pending = 0 and b.phase in ('new', 'running')
     or q.state in ('stopping', 'stopped') and b.created <= q.stopped_at
     or b.phase = 'entry' and b.entry_status <> 'completed') then
-    update batches set closed_at = clock_timestamp() where id = of_batch returning * into b;
+    update batches set closed_at = clock_timestamp(), stopped = coalesce(q.state in ('stopping', 'stopped'), false)
+    where id = of_batch returning * into b;
     made := made || 'closed'::text;
   end if;
   if b.closed_at is not null and q.batch_id = b.id then
@@ -408,7 +428,7 @@ begin
   end if;
   -- What never had a task has neither begun nor does it end with anything to be told. A stopped queue runs no exit task.
   if b.phase in ('new', 'running') and b.closed_at is not null and b.pending = 0 then
-    if b.submitted > 0 and b.exit_type is not null and coalesce(q.state, '') not in ('stopping', 'stopped') then
+    if b.submitted > 0 and b.exit_type is not null and not b.stopped then
       update batches set phase = 'exit', exit_id = batch_submit(b, 'exit', b.exit_type) where id = of_batch
       returning * into b;
       made := made || 'exit'::text;
@@ -517,7 +537,8 @@ begin
         values (q.name, q.name, true, q.callback_url, q.callback_secret, q.callback_tasks, q.callback_type, q.entry_type,
           q.exit_type)
         returning * into b;
-        update queues set batch_id = b.id where name = q.name; -- no setting: nobody has to be told
+        update queues set batch_id = b.id, is_held = is_held or not autostart and state = 'paused'
+        where name = q.name; -- no setting: nobody has to be told
         if not q.autostart and q.state = 'running' then
           update queues set state = 'held', state_since = clock_timestamp(), updated = clock_timestamp() where name = q.name;
           perform pg_notify('reeve_wake', 'queues');
@@ -655,3 +676,209 @@ begin
     return query select n, r.* from submit_newer_one(spec) r;
   end loop;
 end $$;
+
+-- Remembers that something was done with a queue, and tells the managers.
+create function queue_told(of_queue text, what text, by text, more text default '') returns void language plpgsql as $$
+begin
+  insert into queue_events (queue, event, actor, note) values (of_queue, what, by, more);
+  perform pg_notify('reeve_wake', 'queues');
+end $$;
+
+-- Whether somebody has set something of a queue, or a task was ever in it.
+create function queue_known(wanted text) returns boolean language sql stable as $$
+  select exists (select from queues where name = wanted) or exists (select from routes where queue = wanted)
+$$;
+
+-- Takes a request id for a change of a queue. Answers the newest task's id at the first time the call came, and whether it
+-- has come before.
+create function queue_request(request uuid, out newest bigint, out repeated boolean) language plpgsql as $$
+declare
+  earlier requests;
+begin
+  select case when is_called then last_value else 0 end into newest from tasks_id_seq;
+  insert into requests (id, kind, task_ids) values (request, 'queue', array[newest]) on conflict do nothing;
+  repeated := not found;
+  if repeated then
+    select * into earlier from requests where id = request;
+    if earlier.kind <> 'queue' then
+      raise exception using errcode = 'RV400', message = 'the request id was used for another call';
+    end if;
+    newest := earlier.task_ids[1];
+  end if;
+end $$;
+
+-- Changes a queue's settings: `change` has the new values of columns. What needs batches turns them on.
+create function queue_set(request uuid, of_queue text, change jsonb, by text) returns queues language plpgsql as $$
+declare
+  q queues;
+  needs text;
+begin
+  if (select repeated from queue_request(request)) then
+    select * into q from queues where name = of_queue;
+    return q;
+  end if;
+  insert into queues (name) values (of_queue) on conflict do nothing;
+  select * into q from queues where name = of_queue for no key update;
+  q := jsonb_populate_record(q, change);
+  if q.callback_url is null then
+    if change ->> 'callback_secret' is not null or (change ->> 'callback_tasks')::boolean then
+      raise exception using errcode = 'RV400', message = format('settings.%s is given, and the queue has no callback_url',
+        case when change ->> 'callback_secret' is not null then 'callback_secret' else 'callback_tasks' end);
+    end if;
+    q.callback_secret := null;
+    q.callback_tasks := false;
+  end if;
+  needs := case when not q.autostart then 'autostart is off' when q.callback_url is not null then 'callback_url is set'
+    when q.callback_type is not null then 'callback_type is set' when q.entry_type is not null then 'entry_type is set'
+    when q.exit_type is not null then 'exit_type is set' end;
+  if needs is not null and not q.batches then
+    if change ? 'batches' then
+      raise exception using errcode = 'RV400', message = format('settings.batches is off, and %s, which is about batches', needs);
+    end if;
+    q.batches := true;
+  end if;
+  update queues set batches = q.batches, autostart = q.autostart, is_verbose = q.is_verbose, max_attempts = q.max_attempts,
+    retry_base_ms = q.retry_base_ms, retry_max_ms = q.retry_max_ms, retry_policy = q.retry_policy, resting_ms = q.resting_ms,
+    waiting_ms = q.waiting_ms, callback_url = q.callback_url, callback_secret = q.callback_secret,
+    callback_tasks = q.callback_tasks, callback_type = q.callback_type, entry_type = q.entry_type, exit_type = q.exit_type,
+    keep_completed_days = q.keep_completed_days, keep_dead_days = q.keep_dead_days,
+    keep_cancelled_days = q.keep_cancelled_days, updated = clock_timestamp()
+  where name = of_queue returning * into q;
+  perform queue_told(of_queue, 'queue_set', by, (select string_agg(key, ', ' order by key) from jsonb_object_keys(change) key));
+  return q;
+end $$;
+
+-- Starts, stops, pauses, resumes, purges or deletes a queue, as far as it is done at once: what a stop or a purge ends, it
+-- ends by and by. Answers its state and the newest task's id when the call first came.
+create function queue_control(request uuid, of_queue text, action text, by text) returns table (state text, newest bigint)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  call record := queue_request(request);
+  q queues;
+  becomes text;
+  live bigint;
+begin
+  select * into q from queues where name = of_queue for no key update;
+  if call.repeated then
+    return query select coalesce(q.state, 'running'), call.newest;
+    return;
+  end if;
+  if not queue_known(of_queue) then
+    raise exception using errcode = 'RV404',
+      message = format('there is no queue "%s": nobody has set anything of it, and no task was ever in it', of_queue);
+  end if;
+  becomes := coalesce(q.state, 'running');
+  if becomes = 'stopping' and action in ('start', 'pause', 'resume') then
+    raise exception using errcode = 'RV409', message = format('queue "%s" is being stopped; try again', of_queue);
+  elsif becomes = 'stopped' and action in ('pause', 'resume') then
+    raise exception using errcode = 'RV409', message = format('queue "%s" is stopped; start it, or submit a task', of_queue);
+  elsif becomes = 'held' and action = 'resume' then
+    raise exception using errcode = 'RV409', message = format('queue "%s" is not paused: it waits to be started', of_queue);
+  end if;
+  case action
+  when 'start' then
+    becomes := 'running';
+  when 'pause' then
+    becomes := 'paused';
+  when 'resume' then
+    becomes := case when becomes = 'paused' and q.is_held then 'held' else 'running' end;
+  when 'stop' then
+    becomes := case when becomes = 'stopped' then 'stopped' else 'stopping' end;
+  when 'purge' then
+    perform queue_told(of_queue, 'queue_purged', by);
+  when 'delete' then
+    select count(*) into live from routes r join tasks t on t.route_id = r.id where r.queue = of_queue;
+    if live > 0 then
+      raise exception using errcode = 'RV409', message = format('queue "%s" has %s live task%s; purge or stop it first', of_queue,
+        live, case when live > 1 then 's' else '' end);
+    end if;
+    becomes := 'running';
+    if q.name is not null then
+      update batches b set closed_at = clock_timestamp()
+      where b.queue = of_queue and b.implicit and b.closed_at is null and b.phase <> 'ended';
+      delete from queues where name = of_queue;
+      perform queue_told(of_queue, 'queue_deleted', by);
+    end if;
+    return query select becomes, call.newest;
+    return;
+  end case;
+  if becomes <> coalesce(q.state, 'running') then
+    insert into queues (name) values (of_queue) on conflict do nothing;
+    update queues set state = becomes, state_since = clock_timestamp(), updated = clock_timestamp(),
+      is_held = becomes = 'paused' and state = 'held',
+      stopped_at = case when becomes = 'stopping' then clock_timestamp() else stopped_at end,
+      stopped_by = case when becomes = 'stopping' then by else stopped_by end,
+      stopped_id = case when becomes = 'stopping' then call.newest else stopped_id end
+    where name = of_queue;
+    if becomes = 'stopping' then
+      update batches b set closed_at = clock_timestamp(), stopped = true
+      where b.id = any(array(select id from batches where queue = of_queue and phase <> 'ended' and closed_at is null
+        order by id for no key update));
+    end if;
+    perform queue_told(of_queue, case action when 'start' then 'queue_started' when 'pause' then 'queue_paused'
+      when 'resume' then 'queue_resumed' else 'queue_stop_ordered' end, by);
+  end if;
+  return query select becomes, call.newest;
+end $$;
+
+-- Goes on with queues that are being stopped: one of which nothing made before the stop is left is stopped; one that is
+-- stopped and has got a task since, by a manager that had not heard of it, starts again, as with any submit. Callback tasks
+-- wait until it is started. Answers the queues that have tasks to be ended, up to which id, and who wants it.
+create function queue_stops() returns table (name text, up_to bigint, by text) language plpgsql as $$
+#variable_conflict use_column
+declare
+  q queues;
+begin
+  for q in select * from queues where state in ('stopping', 'stopped') order by name loop
+    if exists (select from routes r join tasks t on t.route_id = r.id where r.queue = q.name and t.id <= q.stopped_id
+      and (q.state = 'stopping' and (t.status <> 'executing' or t.cancel_requested_at is null)
+        or q.state = 'stopped' and t.last_updated <= q.stopped_at)) then
+      return query select q.name, q.stopped_id, q.stopped_by;
+    elsif q.state = 'stopping' then
+      update queues set state = 'stopped', state_since = clock_timestamp(), updated = clock_timestamp()
+      where name = q.name and state = 'stopping' and not exists (
+        select from routes r join tasks t on t.route_id = r.id where r.queue = q.name and t.id <= q.stopped_id);
+      if found then
+        perform queue_told(q.name, 'queue_stopped', q.stopped_by);
+      end if;
+    elsif exists (select from routes r join tasks t on t.route_id = r.id
+      where r.queue = q.name and t.source not like 'callback of batch %') then
+      update queues set state = case when autostart then 'running' else 'held' end, state_since = clock_timestamp(),
+        updated = clock_timestamp()
+      where name = q.name and state = 'stopped';
+      if found then
+        perform queue_told(q.name, 'queue_started', '', 'a task was submitted');
+      end if;
+    end if;
+  end loop;
+end $$;
+
+-- How a queue stands, as it is shown: see docs/queues.md. Of the tasks that live, how many wait and how many run.
+create function queue_shown(wanted text) returns table (state text, since timestamptz, waiting bigint, running bigint,
+  batch_id bigint) language sql stable as $$
+  with q as (select * from queues where name = wanted),
+   live as (
+    select count(*) filter (where t.status <> 'executing') as waiting, count(*) filter (where t.status = 'executing') as running,
+      coalesce(bool_or(t.attempt > 0), false) as begun
+    from routes r join tasks t on t.route_id = r.id where r.queue = wanted),
+   open as (select id, queue from batches where phase <> 'ended' offset 0),
+   batch as (
+    select * from batches where id = coalesce(
+      (select o.id from open o join q on q.batch_id = o.id), (select max(id) from open where queue = wanted),
+      (select max(id) from batches where queue = wanted))),
+   one as (
+    select l.*, q.state as halt, q.state_since, b.id as batch_id, b.started_at, b.ended_at, b.phase <> 'ended' as in_batch,
+      coalesce(b.phase <> 'ended' and b.success + b.failed > 0, false) as some_ended
+    from live l left join q on true left join batch b on true)
+  select shown.state,
+    case when halt <> 'running' then state_since when shown.state = 'finished' then ended_at
+      when in_batch then started_at end, waiting, running, one.batch_id
+  from one cross join lateral (select case
+    when halt in ('paused', 'stopping', 'stopped') then halt
+    when halt = 'held' then 'pending'
+    when running > 0 or begun or some_ended and waiting > 0 then 'running'
+    when waiting > 0 then 'pending'
+    when exists (select from routes where queue = wanted) then 'finished'
+    else 'created' end as state) shown
+$$;

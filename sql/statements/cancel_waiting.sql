@@ -29,4 +29,4 @@ with locked as materialized (
   from (select queue, key, id from locked where key is not null) d
   where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null
     and k.version is null)
-select id, batch_id is not null as batched from locked
+select id, batch_id is not null as batched, route_id, becomes from locked

@@ -1,6 +1,7 @@
 -- What managers go by of every queue that has settings; the last column of each row, or of one without a name if there is
 -- none, is the fingerprint of all of them.
 with f as (select count(*) || ' ' || coalesce(max(updated)::text, '') as print from queues)
-select q.name, q.state, q.batches, q.autostart, q.is_verbose, q.max_attempts, q.retry_base_ms, q.retry_max_ms,
+select q.name, q.state, q.batches, q.autostart, q.is_verbose, q.max_attempts,
+  queue_retry_base_ms(q, null) as retry_base_ms, q.retry_max_ms,
   q.retry_policy::text, q.resting_ms, q.waiting_ms, f.print
 from f left join queues q on true order by q.name

@@ -741,6 +741,104 @@ struct reeve_batch_report *reeve_batch_report(struct reeve_client *client, int64
     struct reeve_failure *failure);
 void reeve_batch_report_free(struct reeve_batch_report *report);
 
+/*
+ * Queues. A queue need not be made: one that nobody has set anything of has the defaults.
+ */
+
+/* Which settings a call changes; any of them together. */
+enum reeve_queue_field {
+	REEVE_QUEUE_RETRY_LIMIT = 1 << 0,
+	REEVE_QUEUE_RETRY = 1 << 1,
+	REEVE_QUEUE_RESTING = 1 << 2,
+	REEVE_QUEUE_WAITING = 1 << 3,
+	REEVE_QUEUE_AUTOSTART = 1 << 4,
+	REEVE_QUEUE_VERBOSE = 1 << 5,
+	REEVE_QUEUE_BATCHES = 1 << 6,
+	REEVE_QUEUE_CALLBACK_URL = 1 << 7,
+	REEVE_QUEUE_CALLBACK_SECRET = 1 << 8,
+	REEVE_QUEUE_CALLBACK_TASKS = 1 << 9,
+	REEVE_QUEUE_CALLBACK_TYPE = 1 << 10,
+	REEVE_QUEUE_ENTRY_TYPE = 1 << 11,
+	REEVE_QUEUE_EXIT_TYPE = 1 << 12,
+	REEVE_QUEUE_KEEP_COMPLETED = 1 << 13,
+	REEVE_QUEUE_KEEP_DEAD = 1 << 14,
+	REEVE_QUEUE_KEEP_CANCELLED = 1 << 15,
+};
+
+struct reeve_queue_settings {
+	int32_t retry_limit;            /* attempts after the first, of tasks that don't say; −1: the default, 4 */
+	struct reeve_retry_policy retry; /* of tasks that don't say; all 0: the default */
+	int64_t resting_ms;             /* a worker's slot rests so long between two of its tasks */
+	int64_t waiting_ms;             /* a worker waits so long, from its start on, before its first task */
+	bool autostart;                 /* off: a new batch waits until the queue is started */
+	bool verbose;                   /* the manager logs each step of its tasks */
+	bool batches;                   /* its tasks make batches by themselves */
+	const char *callback_url;       /* told of begin and end of each batch; NULL or "": nobody */
+	const char *callback_secret;    /* what those calls are signed with; never told */
+	bool callback_tasks;            /* the URL is told of each task's end, too */
+	const char *callback_type;      /* a task of this type is submitted for each of them; NULL or "": none */
+	const char *entry_type;         /* a task of this type runs before the first of a batch; NULL or "": none */
+	const char *exit_type;          /* a task of this type runs after the last of a batch; NULL or "": none */
+	int64_t keep_completed_ms;      /* how long the history keeps completed tasks, in whole days; 0: the default */
+	int64_t keep_dead_ms, keep_cancelled_ms; /* likewise */
+};
+
+/* Changes the settings that `fields` names (ored from enum reeve_queue_field). They go for tasks submitted from then on. What
+ * needs batches (autostart off, callbacks, entry and exit tasks) turns them on. */
+bool reeve_queue_set(struct reeve_client *client, const char *queue, const struct reeve_queue_settings *settings,
+    unsigned fields, struct reeve_failure *failure);
+
+struct reeve_queue_description {
+	const char *queue;
+	struct reeve_queue_settings settings; /* without the secret */
+	bool is_set;                          /* false: all of them are defaults */
+	bool has_secret;
+	const char *state;                    /* as in struct reeve_queue_status */
+	int64_t created_us, updated_us;       /* when it was first and last set or controlled, or 0 */
+	const void *wire;
+};
+
+/* Reads a queue's settings. REEVE_NOT_FOUND: nobody has set any, and no task was ever in it. reeve_queue_description_free()
+ * it. */
+struct reeve_queue_description *reeve_queue_describe(struct reeve_client *client, const char *queue,
+    struct reeve_failure *failure);
+void reeve_queue_description_free(struct reeve_queue_description *description);
+
+struct reeve_queue_status {
+	const char *queue;
+	const char *state;                 /* "created", "pending", "running", "paused", "stopping", "stopped", "finished" */
+	int64_t since_us;                  /* or 0: not known */
+	const struct reeve_batch *batch;   /* the open one, or the last; NULL: there has never been one */
+	int64_t waiting, running;          /* tasks */
+	int64_t finished;                  /* of the batch; without one as far as the history goes; −1: not counted */
+	size_t n_workers;
+	struct reeve_worker_info *workers; /* those that serve it and live */
+	const void *wire;
+};
+
+/* Reads how a queue stands. `quick`: without looking through the history. reeve_queue_status_free() it. */
+struct reeve_queue_status *reeve_queue_status(struct reeve_client *client, const char *queue, bool quick,
+    struct reeve_failure *failure);
+void reeve_queue_status_free(struct reeve_queue_status *status);
+
+enum reeve_queue_action {
+	REEVE_QUEUE_START = 1,  /* tasks may be taken */
+	REEVE_QUEUE_STOP = 2,   /* running tasks are cancelled, waiting ones end dead, open batches end */
+	REEVE_QUEUE_PAUSE = 3,  /* no task is taken any more; running ones finish */
+	REEVE_QUEUE_RESUME = 4, /* tasks are taken again */
+	REEVE_QUEUE_PURGE = 5,  /* what waits is cancelled */
+	REEVE_QUEUE_DELETE = 6, /* its settings go; refused while it has live tasks */
+};
+
+struct reeve_queue_controlled {
+	char state[16]; /* "running", "pending" (it waits to be started), "paused", "stopping", "stopped" */
+	int64_t tasks;  /* how many the call has ended */
+};
+
+/* Does something with a queue. A stop goes on when the call is over: reeve_queue_status tells when it is done. */
+bool reeve_queue_control(struct reeve_client *client, const char *queue, enum reeve_queue_action action,
+    struct reeve_queue_controlled *controlled, struct reeve_failure *failure);
+
 /* A result as one JSON object on one line, with the names of docs/cli.md; its `wire` says which. free() it. */
 char *reeve_json(const void *wire);
 

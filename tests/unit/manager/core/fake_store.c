@@ -57,6 +57,8 @@ GIVEN(take_back, FAKE_TAKE_BACK, store_take_back)
 GIVEN(control, FAKE_CONTROL, store_control)
 GIVEN(batches_due, FAKE_BATCHES, store_batches_due)
 GIVEN(batch_move, FAKE_BATCH_MOVE, store_batch_move)
+GIVEN(queue_stops, FAKE_QUEUE_STOPS, store_queue_stops)
+GIVEN(queue_end, FAKE_QUEUE_END, store_queue_end)
 
 void store_expire_waiting(struct store *store)
 {

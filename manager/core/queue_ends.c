@@ -1,0 +1,155 @@
+/* Both go by chunks: each a transaction of its own, so that nothing waits long for the locks. */
+#include "manager/core/queue_ends.h"
+
+#include "common/log.h"
+#include "manager/core/edit.h"
+#include "manager/core/queues.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK = 1000, AGAIN_MS = 500 };
+
+/* Ends a queue's tasks. */
+struct ends {
+	struct core *core;
+	char *queue, *actor, *reason;
+	struct store_queue_end op;
+	int64_t ended, told; /* tasks ended, and told to end */
+	queue_purged *done;
+	void *arg;
+};
+
+static void ends_free(struct ends *e)
+{
+	free(e->queue);
+	free(e->actor);
+	free(e->reason);
+	free(e);
+}
+
+static void on_chunk(struct store_op *op, const struct reeve_error *error)
+{
+	struct ends *e = (struct ends *)((char *)op - offsetof(struct ends, op));
+	if (!error) {
+		for (int i = 0; i < e->op.found; i++) {
+			e->ended += e->op.tasks[i].ended;
+			e->told += e->op.tasks[i].ordered_worker != 0;
+		}
+		edit_settle(e->core, e->op.tasks, e->op.found);
+		if (e->op.more) {
+			store_queue_end(e->core->store, &e->op);
+			return;
+		}
+	}
+	if (e->op.stopping && e->ended + e->told)
+		log_info(NULL, "queue \"%s\" is being stopped: %lld waiting tasks ended, %lld running ones are cancelled", e->queue,
+		    (long long)e->ended, (long long)e->told);
+	e->done(e->arg, e->ended, error);
+	ends_free(e);
+}
+
+static void ends_begin(struct core *core, const char *queue, int64_t up_to, const char *actor, bool stopping,
+    int64_t deadline_ms, queue_purged *done, void *arg)
+{
+	struct ends *e = calloc(1, sizeof *e);
+	e->core = core;
+	e->queue = strdup(queue);
+	e->actor = strdup(actor);
+	if (asprintf(&e->reason, "queue \"%s\" was %s", queue, stopping ? "stopped" : "purged") < 0)
+		abort();
+	e->done = done;
+	e->arg = arg;
+	e->op = (struct store_queue_end){
+	    .op.done = on_chunk,
+	    .op.deadline_ms = deadline_ms,
+	    .queue = e->queue,
+	    .actor = e->actor,
+	    .reason = e->reason,
+	    .up_to = up_to,
+	    .stopping = stopping,
+	    .limit = CHUNK,
+	};
+	store_queue_end(core->store, &e->op);
+}
+
+void queue_purge(struct core *core, const char *queue, int64_t up_to, const char *actor, int64_t deadline_ms,
+    queue_purged *done, void *arg)
+{
+	ends_begin(core, queue, up_to, actor, false, deadline_ms, done, arg);
+}
+
+struct queue_stops {
+	struct core *core;
+	bool asked;              /* somebody wants a stop: look without waiting for the settings to be read again */
+	bool looking;
+	int ending;              /* queues whose tasks are being ended */
+	bool progress;           /* something was ended since the last look */
+	int64_t next_ms;
+	struct store_queue_stops look;
+};
+
+struct queue_stops *queue_stops_create(struct core *core)
+{
+	struct queue_stops *s = calloc(1, sizeof *s);
+	s->core = core;
+	return s;
+}
+
+void queue_stops_destroy(struct queue_stops *s)
+{
+	free(s);
+}
+
+void queue_stops_look(struct queue_stops *s)
+{
+	s->asked = true;
+	s->next_ms = 0;
+	core_alarm(s->core, core_now(s->core));
+}
+
+/* What was ended may have been the last. */
+static void look_again(struct queue_stops *s)
+{
+	s->next_ms = s->progress ? 0 : core_now(s->core) + AGAIN_MS;
+	s->asked |= s->progress;
+	s->progress = false;
+	core_alarm(s->core, s->next_ms);
+}
+
+static void on_ended(void *arg, int64_t tasks, const struct reeve_error *error)
+{
+	struct queue_stops *s = arg;
+	s->progress |= tasks > 0 && !error;
+	if (--s->ending == 0)
+		look_again(s);
+}
+
+static void on_looked(struct store_op *op, const struct reeve_error *error)
+{
+	struct queue_stops *s = (struct queue_stops *)((char *)op - offsetof(struct queue_stops, look));
+	s->looking = false;
+	s->next_ms = core_now(s->core) + AGAIN_MS;
+	core_alarm(s->core, s->next_ms);
+	if (error)
+		return;
+	s->ending = s->look.count;
+	for (int i = 0; i < s->look.count; i++) {
+		const struct store_stop_work *w = &s->look.work[i];
+		ends_begin(s->core, w->queue, w->up_to, w->actor, true, 0, on_ended, s);
+	}
+}
+
+int64_t queue_stops_turn(struct queue_stops *s, int64_t now_ms)
+{
+	if (s->looking || s->ending || !(s->asked || queues_stopped(s->core->queues)))
+		return INT64_MAX;
+	if (now_ms < s->next_ms)
+		return s->next_ms;
+	s->asked = false;
+	s->looking = true;
+	s->look = (struct store_queue_stops){.op.done = on_looked};
+	store_queue_stops(s->core->store, &s->look);
+	return INT64_MAX;
+}

@@ -1,0 +1,14 @@
+/* Lines in the log on each step of the tasks of queues that are verbose. */
+#ifndef REEVE_MANAGER_CORE_VERBOSE_H
+#define REEVE_MANAGER_CORE_VERBOSE_H
+
+#include "manager/core/core.h"
+
+/* Writes "task ID of queue NAME: …", if the queue of this route is verbose; route 0: nobody knows. */
+void verbose_say(struct core *core, int route, int64_t task, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* What became of an attempt. */
+void verbose_result(struct core *core, const struct store_result *result);
+
+#endif
