@@ -4,12 +4,14 @@
  *
  *	fault-submitter --managers URL[,URL] --ledger FOLDER --name NAME [--seed N] [--rate TASKS-A-SECOND] [--count N]
  *	                [--types TYPE=WEIGHT,…] [--mix KIND=WEIGHT,…] [--cancel %] [--keyed %] [--again %] [--look %]
- *	                [--threads N] [--patience MS] [--priority N]
+ *	                [--threads N] [--patience MS] [--priority N] [--batches %] [--callback URL]
  *
  * Each call submits one to four tasks, NAME-1, NAME-2 and so on, of the kinds below. A call that is not answered is
  * sent again with its request id until it is; after the stop for as long as the patience lasts (30 s). Some tasks have
  * a key and are submitted a second time with it, some calls are sent a second time with their request id, some are
  * followed by a cancel of one of theirs, or a look at an earlier task: so many of a hundred as the options say.
+ * Some turns make a whole batch instead of a call: it is opened (with entry and exit tasks, callbacks as tasks and to the
+ * URL), filled by up to three calls, and closed. The types fault-entry, fault-exit and fault-told belong to them.
  * Priorities are one of three, from that of the option (0) on. What it does depends on the seed; when, on the world.
  *
  * Exit code 0: every call was answered; 3: some were not in time; 1: some were refused, or answered wrongly.
@@ -74,7 +76,8 @@ static struct {
 	double rate;
 	int64_t count, patience_ms;
 	struct choices types, mix;
-	unsigned cancel, keyed, again, look; /* out of a hundred */
+	unsigned cancel, keyed, again, look, batches; /* out of a hundred */
+	const char *callback;
 	int threads, ledger, priority;
 } options = {.name = "s",
     .seed = 1,
@@ -88,7 +91,7 @@ static struct {
 
 static struct reeve_client *client;
 static atomic_bool stopping, patience_over, finished;
-static atomic_long numbers, submitted, acknowledged, cancels, calls_again, unanswered, wrong;
+static atomic_long numbers, batches, submitted, acknowledged, cancels, calls_again, unanswered, wrong;
 
 struct submitter {
 	pthread_t thread;
@@ -101,6 +104,7 @@ struct submitter {
 struct call {
 	uint8_t request_id[REEVE_REQUEST_ID];
 	size_t count;
+	int64_t batch; /* 0: none */
 	struct reeve_task_spec specs[CALL_TASKS];
 	char names[CALL_TASKS][160], details[CALL_TASKS][256]; /* what the specs point to */
 	struct reeve_submitted answered[CALL_TASKS];
@@ -194,6 +198,7 @@ static void add_task(struct submitter *me, struct call *call)
 	    .retry_base_ms = 100,
 	    .retry_max_ms = 1000,
 	    .priority = options.priority + (int32_t)draw(me, 3),
+	    .batch_id = call->batch,
 	    .key = draw(me, 100) < options.keyed ? name : NULL};
 }
 
@@ -217,8 +222,8 @@ static bool send_call(struct call *call)
 			return false;
 	for (size_t i = 0; i < call->count; i++)
 		ledger_write(options.ledger,
-		    "{\"ev\":\"ack\",\"name\":\"%s\",\"id\":%" PRId64 ",\"existing\":%s,\"t\":%" PRId64 "}",
-		    call->names[i], call->answered[i].id, call->answered[i].existing ? "true" : "false",
+		    "{\"ev\":\"ack\",\"name\":\"%s\",\"id\":%" PRId64 ",\"existing\":%s,\"batch\":%" PRId64 ",\"t\":%" PRId64 "}",
+		    call->names[i], call->answered[i].id, call->answered[i].existing ? "true" : "false", call->batch,
 		    ledger_now_us());
 	return true;
 }
@@ -238,9 +243,9 @@ static void send_keys_again(const struct call *call)
 		send_call(&again);
 }
 
-static void submit(struct submitter *me, size_t count)
+static bool submit(struct submitter *me, size_t count, int64_t batch)
 {
-	struct call call = {0};
+	struct call call = {.batch = batch};
 
 	while (call.count < count)
 		add_task(me, &call);
@@ -251,13 +256,51 @@ static void submit(struct submitter *me, size_t count)
 	bool again = draw(me, 100) < options.again;
 
 	if (!new_request(&call) || !send_call(&call))
-		return;
+		return false;
 	atomic_fetch_add(&acknowledged, (long)count);
 	for (size_t i = 0; i < count; i++)
 		me->recent[me->n_recent++ % RECENT] = call.answered[i].id;
 	if (again)
 		send_call(&call);
-	send_keys_again(&call);
+	if (!batch) /* its second submit would be of a batch that may be closed by then */
+		send_keys_again(&call);
+	return true;
+}
+
+/* A batch from its opening to its closing. */
+static void whole_batch(struct submitter *me)
+{
+	char name[160];
+	struct call opening = {0};
+	struct reeve_failure failure;
+	struct reeve_batch *closed;
+	int64_t id;
+	bool adorned = draw(me, 2), called = draw(me, 2);
+
+	snprintf(name, sizeof name, "%.120s.batch-%ld", options.name, atomic_fetch_add(&batches, 1) + 1);
+	struct reeve_batch_spec spec = {.name = name,
+	    .entry_type = adorned ? "fault-entry" : NULL,
+	    .exit_type = adorned ? "fault-exit" : NULL,
+	    .callback_type = adorned || !called ? "fault-told" : NULL,
+	    .callback_url = called ? options.callback : NULL,
+	    .callback_tasks = called && options.callback};
+
+	if (!new_request(&opening))
+		return;
+	while (!reeve_batch_open(client, &spec, opening.request_id, &id, &failure))
+		if (!go_on("open a batch", &failure))
+			return;
+	ledger_write(options.ledger, "{\"ev\":\"batch\",\"name\":\"%s\",\"id\":%" PRId64 ",\"t\":%" PRId64 "}", name, id,
+	    ledger_now_us());
+	for (uint64_t calls = 1 + draw(me, 3); calls > 0; calls--)
+		if (!submit(me, 1 + (size_t)draw(me, CALL_TASKS), id))
+			return;
+	/* Closed before: by this very call, whose answer was lost. */
+	while (!(closed = reeve_batch_close(client, id, &failure)) && failure.code != REEVE_FAILED_PRECONDITION)
+		if (!go_on("close a batch", &failure))
+			return;
+	reeve_batch_free(closed);
+	ledger_write(options.ledger, "{\"ev\":\"closed\",\"id\":%" PRId64 ",\"t\":%" PRId64 "}", id, ledger_now_us());
 }
 
 /* One of the tasks that this thread has had acknowledged lately. */
@@ -320,7 +363,10 @@ static void *run(void *arg)
 	while (!atomic_load(&stopping) && (count = next_count(me)) > 0) {
 		int64_t next_us = ledger_now_us() + (int64_t)(pause_us * (0.5 + (double)draw(me, 1000) / 1000));
 
-		submit(me, count);
+		if (draw(me, 100) < options.batches)
+			whole_batch(me);
+		else
+			submit(me, count, 0);
 		if (me->n_recent && draw(me, 100) < options.cancel)
 			cancel(me);
 		if (me->n_recent && draw(me, 100) < options.look)
@@ -379,6 +425,8 @@ static bool read_options(int argc, char **argv)
 	    {"threads", required_argument, NULL, 'T'},
 	    {"patience", required_argument, NULL, 'p'},
 	    {"priority", required_argument, NULL, 'P'},
+	    {"batches", required_argument, NULL, 'b'},
+	    {"callback", required_argument, NULL, 'C'},
 	    {0},
 	};
 	bool good = read_choices(&options.types, "fault-exec=1,fault-function=3") &&
@@ -413,6 +461,12 @@ static bool read_options(int argc, char **argv)
 			break;
 		case 'c':
 			options.cancel = (unsigned)atoi(optarg);
+			break;
+		case 'b':
+			options.batches = (unsigned)atoi(optarg);
+			break;
+		case 'C':
+			options.callback = optarg;
 			break;
 		case 'k':
 			options.keyed = (unsigned)atoi(optarg);

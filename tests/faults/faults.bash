@@ -22,8 +22,9 @@ fault_folder() {
 
 fault_handlers() { # the handlers file
 	fault_folder
-	[ -e "$DIR/fault-handlers.ini" ] || printf '[handler fault-exec]\nexec = %s\n' "$REEVE_BIN/fault-handler" \
-		>"$DIR/fault-handlers.ini"
+	[ -e "$DIR/fault-handlers.ini" ] || for type in exec entry exit told; do
+		printf '[handler fault-%s]\nexec = %s\n' "$type" "$REEVE_BIN/fault-handler"
+	done >"$DIR/fault-handlers.ini"
 	echo "$DIR/fault-handlers.ini"
 }
 

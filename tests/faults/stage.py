@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 LIBC = ctypes.CDLL(None)
@@ -205,6 +206,23 @@ class Proxy(Process):
 			raise Failure(f"the proxy {self.name} does not take '{' '.join(words)}': {done.stdout}{done.stderr}")
 
 
+class Receiver(Process):
+	"""Of callbacks: tests/tools/http_receiver.py. Its log is a ledger."""
+
+	def __init__(self, stage, name):
+		super().__init__(stage, name)
+		self.port = free_port()
+		self.url = f"http://127.0.0.1:{self.port}/fail/1"
+
+	def start(self):
+		path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools/http_receiver.py")
+		self.launch([sys.executable, path, "--port", str(self.port), "--log", f"{self.stage.ledgers}/http.received"], ready=self.listens)
+
+	def listens(self):
+		with socket.socket() as attempt:
+			return attempt.connect_ex(("127.0.0.1", self.port)) == 0
+
+
 class Manager(Process):
 	def __init__(self, stage, name, conninfo):
 		super().__init__(stage, name)
@@ -304,6 +322,7 @@ class Stage:
 			f"{2 * lease_ms}ms", "--park", "500ms"]
 		self.postgres = Postgres(self)
 		self.managers, self.workers, self.proxies, self.submitters = {}, {}, {}, {}
+		self.receiver = Receiver(self, "receiver")
 		self.host = Host(self, "far") if Host.permitted() else None
 
 	def await_(self, condition, seconds, what):
@@ -318,7 +337,8 @@ class Stage:
 		self.postgres.start()
 		self.await_(self.postgres.answers, 60, "PostgreSQL to answer")
 		with open(f"{self.folder}/handlers.ini", "w", encoding="utf-8") as file:
-			file.write(f"[handler fault-exec]\nexec = {self.bin}/fault-handler\n")
+			for kind in ("exec", "entry", "exit", "told"):
+				file.write(f"[handler fault-{kind}]\nexec = {self.bin}/fault-handler\n")
 		# Manager two talks to the database through a proxy; some workers talk to both managers through proxies.
 		wire = Proxy(self, "database", f"{self.postgres.data}/.s.PGSQL.5432", "postgres")
 		behind = f"hostaddr=127.0.0.1 port={wire.port} user=reeve dbname=reeve sslmode=disable gssencmode=disable"
@@ -335,6 +355,7 @@ class Stage:
 				manager.listens.append(f"tcp://{self.host.near}:{manager.port}")
 		for proxy in self.proxies.values():
 			proxy.start()
+		self.receiver.start()
 		for manager in (one, two):
 			manager.start()
 		workers = [("e1", "exec", direct, None), ("e2", "exec", proxied[::-1], None), ("f1", "function", direct[::-1], None),
@@ -367,7 +388,7 @@ class Stage:
 			raise Failure(f"the task {name}-1 could not be submitted: {done.stdout}{done.stderr}")
 
 	def everything(self):
-		last = [self.postgres] + ([self.host] if self.host else [])
+		last = [self.postgres, self.receiver] + ([self.host] if self.host else [])
 		return [*self.submitters.values(), *self.workers.values(), *self.managers.values(), *self.proxies.values(), *last[::-1]]
 
 	def kill_all(self):
