@@ -23,8 +23,10 @@ enum {
 	ROOMY_WAIT_MS = 1000,
 };
 
-/* The longest error text that is reported; a longer one is cut. */
-enum { ERROR_MAX_BYTES = 16 * 1024 };
+/* The longest texts that are reported; longer ones are cut. Those of remark and stack are the manager's. */
+enum { ERROR_MAX_BYTES = 16 * 1024, REMARK_MAX_BYTES = 4096, STACK_MAX_BYTES = 65536 };
+
+static const int64_t RETRY_IN_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
 
 static char none[] = "";
 
@@ -65,12 +67,14 @@ struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler
 	return attempt;
 }
 
+/* What it ended with is forgotten, but not what was said beside. */
 static void outcome_clear(struct reeve_outcome *outcome)
 {
 	free(outcome->result);
 	free(outcome->error);
 	free(outcome->code);
-	*outcome = (struct reeve_outcome){0};
+	outcome->kind = REEVE__V1__OUTCOME__OUTCOME_UNSPECIFIED;
+	outcome->result = outcome->error = outcome->code = NULL;
 }
 
 void attempt_free(struct attempt *attempt)
@@ -78,6 +82,8 @@ void attempt_free(struct attempt *attempt)
 	if (!attempt)
 		return;
 	outcome_clear(&attempt->outcome);
+	free(attempt->outcome.remark);
+	free(attempt->outcome.stack);
 	protobuf_c_message_free_unpacked(&attempt->assignment->base, NULL);
 	free(attempt);
 }
@@ -138,10 +144,13 @@ static char *copy(const char *text)
 static int outcome_set(
     struct reeve_outcome *outcome, Reeve__V1__Outcome kind, const char *result, const char *code, const char *error)
 {
-	struct reeve_outcome set = {kind, copy(result), copy(error), copy(code)};
+	char *new_result = copy(result), *new_error = copy(error), *new_code = copy(code); /* of the old ones, perhaps */
 
 	outcome_clear(outcome);
-	*outcome = set;
+	outcome->kind = kind;
+	outcome->result = new_result;
+	outcome->error = new_error;
+	outcome->code = new_code;
 	return 0;
 }
 
@@ -160,6 +169,29 @@ int reeve_outcome_fail(struct reeve_outcome *outcome, const char *code, const ch
 int reeve_outcome_fatal(struct reeve_outcome *outcome, const char *code, const char *error)
 {
 	return outcome_set(outcome, REEVE__V1__OUTCOME__OUTCOME_FATAL, NULL, code, error);
+}
+
+static void replace(char **text, const char *with)
+{
+	char *copied = copy(with);
+
+	free(*text);
+	*text = copied;
+}
+
+void reeve_outcome_remark(struct reeve_outcome *outcome, const char *remark)
+{
+	replace(&outcome->remark, remark);
+}
+
+void reeve_outcome_stack(struct reeve_outcome *outcome, const char *stack)
+{
+	replace(&outcome->stack, stack);
+}
+
+void reeve_outcome_retry_in(struct reeve_outcome *outcome, int64_t ms)
+{
+	outcome->retry_in_ms = ms <= 0 ? 1 : ms < RETRY_IN_MAX_MS ? ms : RETRY_IN_MAX_MS;
 }
 
 void attempt_end(struct attempt *attempt, Reeve__V1__Outcome kind, const char *code, const char *format, ...)
@@ -206,19 +238,28 @@ void attempt_end_late(struct attempt *attempt, const char *said)
 		    (long long)(atomic_load(&attempt->timeout_at_ms) - attempt->started_ms), *said ? ": " : "", said);
 }
 
-/* Cuts the error to what is reported and makes it UTF-8; a code that is no name is replaced. */
-static void clean_error(struct attempt *attempt)
+/* Makes a text UTF-8 and cuts it. NULL stays. */
+static void clean(char **text, size_t limit)
+{
+	char *repaired;
+
+	if (!*text)
+		return;
+	repaired = utf8_repair(*text, strlen(*text));
+	repaired[utf8_cut(repaired, strlen(repaired) < limit ? strlen(repaired) : limit)] = '\0';
+	free(*text);
+	*text = repaired;
+}
+
+/* Cuts the texts to what is reported and makes them UTF-8; a code that is no name is replaced. */
+static void clean_texts(struct attempt *attempt)
 {
 	struct reeve_outcome *outcome = &attempt->outcome;
-	size_t limit = attempt->max_result_bytes < ERROR_MAX_BYTES ? attempt->max_result_bytes : ERROR_MAX_BYTES;
 
-	if (outcome->error) {
-		char *repaired = utf8_repair(outcome->error, strlen(outcome->error));
-
-		repaired[utf8_cut(repaired, strlen(repaired) < limit ? strlen(repaired) : limit)] = '\0';
-		free(outcome->error);
-		outcome->error = repaired;
-	}
+	clean(&outcome->error,
+	    attempt->max_result_bytes < ERROR_MAX_BYTES ? attempt->max_result_bytes : ERROR_MAX_BYTES);
+	clean(&outcome->remark, REMARK_MAX_BYTES);
+	clean(&outcome->stack, STACK_MAX_BYTES);
 	if (outcome->code && name_problem(outcome->code, true)) {
 		free(outcome->code);
 		outcome->code = copy("error");
@@ -239,8 +280,7 @@ void attempt_seal(struct attempt *attempt, int64_t run_ms)
 	else if (length && !utf8_valid(outcome->result, length))
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-not-utf8",
 		    "the result of %zu bytes is not UTF-8 text", length);
-	if (outcome->error || outcome->code)
-		clean_error(attempt);
+	clean_texts(attempt);
 	result.task_id = attempt->key.task_id;
 	result.token = attempt->key.token;
 	result.outcome = outcome->kind;
@@ -248,8 +288,14 @@ void attempt_seal(struct attempt *attempt, int64_t run_ms)
 	result.error = outcome->error ? outcome->error : none;
 	result.error_code = outcome->code ? outcome->code : none;
 	result.run_ms = run_ms;
+	result.remark = outcome->remark ? outcome->remark : none;
+	if (outcome->kind != REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stack)
+		result.stack = outcome->stack;
+	if (outcome->kind == REEVE__V1__OUTCOME__OUTCOME_FAILED)
+		result.retry_in_ms = outcome->retry_in_ms;
 	attempt->result = result;
-	attempt->result_bytes = 48 + strlen(result.result) + strlen(result.error) + strlen(result.error_code);
+	attempt->result_bytes = 48 + strlen(result.result) + strlen(result.error) + strlen(result.error_code) +
+	                        strlen(result.remark) + strlen(result.stack);
 }
 
 const char *attempt_name(const struct attempt *attempt, char out[48])

@@ -10,7 +10,9 @@
 #include "common/text.h"
 #include "worker/extend.h"
 #include "worker/handler.h"
+#include "worker/handlers/answer.h"
 #include "worker/handlers/messages.h"
+#include "worker/handlers/tail.h"
 #include "worker/launcher.h"
 #include "worker/lease.h"
 
@@ -28,7 +30,7 @@
 #include <unistd.h>
 
 enum {
-	ERROR_TAIL_BYTES = 4096, /* of standard error that are kept */
+	ERROR_BYTES = 4096, /* of the end of standard error are the error; more of it the stack */
 	READ_BYTES = 64 * 1024,
 	READS_LAST = 64, /* of standard error, at the end; a pipe holds less than that */
 	VARIABLES = 6,
@@ -47,8 +49,10 @@ struct run {
 	struct attempt *attempt;
 	struct launch launch;
 
-	int input, output, error; /* our ends of its pipes; −1: closed */
+	int input, output;        /* our ends of its pipes; −1: closed */
+	struct tail error;        /* … of the third, */
 	struct messages messages; /* … and of the fourth */
+	struct answer answer;     /* what it said there of its end */
 	char name[48];
 	int64_t ask_from_ms;     /* no manager is asked for more time before that */
 	int64_t extend_until_ms; /* it wants to run until then, and nobody has been asked; 0: it does not */
@@ -56,9 +60,6 @@ struct run {
 	size_t details_left;     /* … so many bytes */
 	char *result;            /* its standard output */
 	size_t result_length, result_room;
-	char tail[2 * ERROR_TAIL_BYTES]; /* the end of its standard error, and a little more */
-	size_t tail_length;
-	bool tail_cut; /* something came before */
 
 	bool too_long; /* its output */
 	bool timed_out;
@@ -116,7 +117,7 @@ static bool begin(struct run *run)
 	};
 	struct reeve_error error;
 	bool good = open_pipe(&run->input, &theirs[0], true) && open_pipe(&run->output, &theirs[1], false) &&
-	            open_pipe(&run->error, &theirs[2], false) && open_pipe(&run->messages.fd, &theirs[3], false);
+	            open_pipe(&run->error.fd, &theirs[2], false) && open_pipe(&run->messages.fd, &theirs[3], false);
 
 	if (!good) {
 		error_set(&error, STATUS(RESOURCE_EXHAUSTED), "cannot open pipes for %s: %s", run->spec->path,
@@ -183,52 +184,28 @@ static bool read_output(struct run *run)
 	return run->output >= 0;
 }
 
-/* The same of standard error. */
-static bool read_error(struct run *run)
-{
-	ssize_t length;
-
-	if (run->error < 0)
-		return false;
-	if (run->tail_length == sizeof run->tail) {
-		memmove(run->tail, run->tail + ERROR_TAIL_BYTES, ERROR_TAIL_BYTES);
-		run->tail_length = ERROR_TAIL_BYTES;
-		run->tail_cut = true;
-	}
-	length = read(run->error, run->tail + run->tail_length, sizeof run->tail - run->tail_length);
-	if (length < 0 && (errno == EAGAIN || errno == EINTR))
-		return false;
-	if (length > 0)
-		run->tail_length += (size_t)length;
-	else
-		close_end(&run->error);
-	return run->error >= 0;
-}
-
-/* {"extend": "10m"}, or a number of seconds: it wants to run so much longer from now on. */
+/* {"extend": "10m"}: it wants to run so much longer from now on. */
 static void want_extension(struct run *run, const json_t *wanted)
 {
-	const char *text = json_string_value(wanted);
 	int64_t ms = 0;
 
-	if (text && !duration_parse(text, &ms))
-		ms = 0;
-	if (json_is_integer(wanted) && json_integer_value(wanted) <= INT32_MAX)
-		ms = json_integer_value(wanted) * 1000;
-	if (ms > 0)
+	if (answer_duration(wanted, &ms) && ms > 0)
 		run->extend_until_ms = clock_monotonic_ms() + ms;
 	else
-		messages_complain(&run->messages, "\"extend\" with what is no duration");
+		messages_complain(&run->messages, "extend must be a duration (\"90s\", \"10m\", or a number of seconds)");
 }
 
-/* Takes a message of the program's; members that it does not know are of newer programs. */
+/* Takes a message of the program's; members that are not known here are of newer programs. */
 static void take_message(void *arg, const json_t *message)
 {
 	struct run *run = arg;
 	const json_t *extend = json_object_get(message, "extend");
+	char problem[160];
 
-	if (extend)
+	if (extend && !json_is_null(extend))
 		want_extension(run, extend);
+	if (!answer_take(&run->answer, message, problem, sizeof problem))
+		messages_complain(&run->messages, problem);
 }
 
 /* Asks for the extension that is wanted, one at a time and a few a second; of several the last counts. When to ask, if it
@@ -293,7 +270,7 @@ static void move(struct run *run, int64_t until_ms)
 	    {.fd = run->context->event_fd, .events = POLLIN},
 	    {.fd = run->input, .events = POLLOUT},
 	    {.fd = run->output, .events = POLLIN},
-	    {.fd = run->error, .events = POLLIN},
+	    {.fd = run->error.fd, .events = POLLIN},
 	    {.fd = run->messages.fd, .events = POLLIN},
 	};
 	int64_t rest = until_ms == INT64_MAX ? -1 : until_ms - clock_monotonic_ms();
@@ -310,60 +287,107 @@ static void move(struct run *run, int64_t until_ms)
 	if (ready[2].revents)
 		read_output(run);
 	if (ready[3].revents)
-		read_error(run);
+		tail_read(&run->error);
 	if (ready[4].revents)
 		messages_read(&run->messages, take_message, run);
 }
 
-/* The end of standard error as text, "" for none. free() it. */
-static char *error_text(const struct run *run)
+/* Its output is the result. */
+static void complete(struct run *run)
 {
-	size_t length = run->tail_length < ERROR_TAIL_BYTES ? run->tail_length : ERROR_TAIL_BYTES;
-	const char *start = run->tail + run->tail_length - length;
+	struct reeve_outcome *outcome = &run->attempt->outcome;
 
-	if (run->tail_cut || length < run->tail_length)
-		for (; length && ((unsigned char)*start & 0xC0) == 0x80; start++) /* the rest of a cut character */
-			length--;
-	while (length && (start[length - 1] == '\n' || start[length - 1] == '\r'))
-		length--;
-	return utf8_repair(start, length);
-}
-
-/* It ended by itself. */
-static void judge_status(struct run *run, int status)
-{
-	char *said = error_text(run);
-	char code[32];
-
-	if (WIFSIGNALED(status)) {
-		snprintf(code, sizeof code, "signal:%d", WTERMSIG(status));
-		if (!*said) {
-			free(said);
-			said = print("ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
-		}
-		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, code, "%s", said);
-	} else if (WEXITSTATUS(status) != 0) {
-		bool fatal = WEXITSTATUS(status) == EX_DATAERR;
-
-		snprintf(code, sizeof code, "exit:%d", WEXITSTATUS(status));
-		if (!*said) {
-			free(said);
-			said = print("exit status %d", WEXITSTATUS(status));
-		}
-		attempt_end(run->attempt,
-		    fatal ? REEVE__V1__OUTCOME__OUTCOME_FATAL : REEVE__V1__OUTCOME__OUTCOME_FAILED, code, "%s", said);
-	} else if (!utf8_valid(run->result ? run->result : "", run->result_length)) {
+	if (!utf8_valid(run->result ? run->result : "", run->result_length)) {
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-not-utf8",
 		    "the output of %zu bytes is not UTF-8 text without NUL bytes", run->result_length);
-	} else {
-		run->attempt->outcome.kind = REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
-		if (run->result_length) {
-			run->result[run->result_length] = '\0';
-			run->attempt->outcome.result = run->result;
-			run->result = NULL;
-		}
+		return;
 	}
+	outcome->kind = REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
+	if (run->result_length) {
+		run->result[run->result_length] = '\0';
+		outcome->result = run->result;
+		run->result = NULL;
+	}
+}
+
+/* What it has done may be done, but what it wanted to say of it is not known: people must look. Its output, which is no
+ * result now, is kept behind what it wrote to standard error. */
+static void end_unsure(struct run *run)
+{
+	char *error = tail_text(&run->error, TAIL_BYTES);
+	char *output = utf8_repair(run->result ? run->result : "", run->result_length);
+
+	attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "bad_message", "%s", run->messages.problem);
+	if (*output && !run->answer.stack)
+		run->answer.stack = print("%s%sstandard output:\n%s", error, *error ? "\n" : "", output);
+	free(error);
+	free(output);
+}
+
+/* It has failed, as it said itself or as its exit tells. */
+static void fail(struct run *run, Reeve__V1__Outcome outcome, int status)
+{
+	const char *problem = run->messages.problem;
+	char *said = run->answer.error ? print("%s", run->answer.error) : tail_text(&run->error, ERROR_BYTES);
+	char code[32];
+
+	if (WIFSIGNALED(status))
+		snprintf(code, sizeof code, "signal:%d", WTERMSIG(status));
+	else if (WEXITSTATUS(status))
+		snprintf(code, sizeof code, "exit:%d", WEXITSTATUS(status));
+	else
+		snprintf(code, sizeof code, "directive:%s", outcome == REEVE__V1__OUTCOME__OUTCOME_FATAL ? "NO_RETRY" : "RETRY");
+	if (!*said) {
+		free(said);
+		if (WIFSIGNALED(status))
+			said = print("ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+		else if (WEXITSTATUS(status))
+			said = print("exit status %d", WEXITSTATUS(status));
+		else
+			said = print("the program says %s", code + strlen("directive:"));
+	}
+	attempt_end(run->attempt, outcome, run->answer.code && *run->answer.code ? run->answer.code : code, "%s%s%s%s", said,
+	    *problem ? " (and " : "", problem, *problem ? ")" : "");
 	free(said);
+}
+
+/* It ended by itself: what it said of that on descriptor 3 goes before how it exited. But one that said SUCCESS and was
+ * killed before it could exit has not succeeded. */
+static void judge_end(struct run *run, int status)
+{
+	Reeve__V1__Outcome outcome = REEVE__V1__OUTCOME__OUTCOME_FAILED;
+
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		outcome = REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
+	else if (WIFEXITED(status) && WEXITSTATUS(status) == EX_DATAERR)
+		outcome = REEVE__V1__OUTCOME__OUTCOME_FATAL;
+	if (run->answer.directive == DIRECTIVE_SUCCESS && WIFEXITED(status))
+		outcome = REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
+	else if (run->answer.directive == DIRECTIVE_RETRY)
+		outcome = REEVE__V1__OUTCOME__OUTCOME_FAILED;
+	else if (run->answer.directive == DIRECTIVE_NO_RETRY)
+		outcome = REEVE__V1__OUTCOME__OUTCOME_FATAL;
+	if (outcome != REEVE__V1__OUTCOME__OUTCOME_COMPLETED)
+		fail(run, outcome, status);
+	else if (run->messages.problem[0])
+		end_unsure(run);
+	else
+		complete(run);
+}
+
+/* Adds what it said beside: the remark whatever became of it, the rest if it failed. */
+static void add_said(struct run *run)
+{
+	struct reeve_outcome *outcome = &run->attempt->outcome;
+	char *stack = run->answer.stack;
+
+	outcome->remark = run->answer.remark;
+	run->answer.remark = NULL;
+	if (outcome->kind != REEVE__V1__OUTCOME__OUTCOME_FAILED && outcome->kind != REEVE__V1__OUTCOME__OUTCOME_FATAL)
+		return;
+	outcome->retry_in_ms = run->answer.retry_in_ms;
+	outcome->stack = stack ? stack : tail_text(&run->error, TAIL_BYTES);
+	run->answer.stack = NULL;
 }
 
 static void judge(struct run *run, const struct launch_end *end)
@@ -391,9 +415,9 @@ static void judge(struct run *run, const struct launch_end *end)
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "output-too-long",
 		    "the output is longer than %zu bytes (max-output)", run->spec->max_output_bytes);
 	} else if (!end->signalled && !end->lease) {
-		judge_status(run, end->status);
+		judge_end(run, end->status);
 	} else if (run->timed_out) {
-		said = error_text(run);
+		said = tail_text(&run->error, ERROR_BYTES);
 		attempt_end_late(run->attempt, said);
 		free(said);
 	} else {
@@ -431,7 +455,7 @@ static void exec_run(struct handler *handler, const struct handler_context *cont
 	    .attempt = attempt,
 	    .input = -1,
 	    .output = -1,
-	    .error = -1,
+	    .error = {.fd = -1},
 	    .messages = {.fd = -1},
 	    .details = attempt->public.details,
 	    .details_left = strlen(attempt->public.details)};
@@ -454,15 +478,17 @@ static void exec_run(struct handler *handler, const struct handler_context *cont
 		while (read_output(&run))
 			;
 		/* Nobody is left to write, unless somebody left the group: then this is enough. */
-		for (int i = 0; i < READS_LAST && read_error(&run); i++)
+		for (int i = 0; i < READS_LAST && tail_read(&run.error); i++)
 			;
 		messages_finish(&run.messages, take_message, &run);
 		judge(&run, &end);
+		add_said(&run);
 	}
 	close_end(&run.input);
 	close_end(&run.output);
-	close_end(&run.error);
+	tail_clear(&run.error);
 	messages_clear(&run.messages);
+	answer_clear(&run.answer);
 	free(run.result);
 	release_sigpipe(&before);
 }

@@ -1,59 +1,116 @@
-/* Lines gather in one buffer, which grows to the longest that is taken. */
+/* An object gathers line by line in one buffer, which grows to the longest that is taken. */
 #include "worker/handlers/messages.h"
 
 #include "common/log.h"
+#include "common/text.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 4096, READS_MAX = 64 };
+enum { READ_BYTES = 4096, READS_MAX = 64, QUOTED_BYTES = 120 };
 
 void messages_complain(struct messages *messages, const char *what)
 {
-	if (!messages->complained)
-		log_warn(messages->about, "%s on descriptor 3, ignored (said once)", what);
-	messages->complained = true;
+	size_t length = messages->length < QUOTED_BYTES ? messages->length : QUOTED_BYTES;
+	char *quoted;
+
+	if (messages->problem[0])
+		return;
+	quoted = utf8_repair(messages->text ? messages->text : "", length);
+	for (char *at = quoted; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7F)
+			*at = ' ';
+	quoted[utf8_cut(quoted, strlen(quoted) < QUOTED_BYTES ? strlen(quoted) : QUOTED_BYTES)] = '\0';
+	snprintf(messages->problem, sizeof messages->problem, "descriptor 3: %s: %s%s", what, quoted,
+	    length < messages->length ? "…" : "");
+	log_warn(messages->about, "%s (further problems are not told)", messages->problem);
+	free(quoted);
 }
 
-/* A line is complete. */
-static void take_line(struct messages *messages, messages_take *take, void *arg)
+static bool is_blank(const char *text, size_t length)
 {
+	while (length && strchr(" \t\r\n", *text) && *text) {
+		text++;
+		length--;
+	}
+	return !length;
+}
+
+/* What has gathered is over with. */
+static void begin_anew(struct messages *messages)
+{
+	messages->length = 0;
+	messages->depth = 0;
+	messages->in_string = messages->escaped = false;
+}
+
+/* Follows how deep in brackets a piece ends. */
+static void follow(struct messages *messages, const char *piece, size_t length)
+{
+	for (size_t i = 0; i < length; i++) {
+		if (messages->escaped)
+			messages->escaped = false;
+		else if (messages->in_string && piece[i] == '\\')
+			messages->escaped = true;
+		else if (piece[i] == '"')
+			messages->in_string = !messages->in_string;
+		else if (!messages->in_string)
+			messages->depth += (piece[i] == '{' || piece[i] == '[') - (piece[i] == '}' || piece[i] == ']');
+	}
+}
+
+/* Adds a piece of a line; `begins`: its beginning. */
+static void gather(struct messages *messages, const char *piece, size_t length, bool begins)
+{
+	if (messages->skipping || !length)
+		return;
+	if (begins && *piece == '{' && messages->length) {
+		messages_complain(messages, "a JSON object without its end");
+		begin_anew(messages);
+	}
+	if (messages->length + length > MESSAGE_MAX_BYTES) {
+		messages_complain(messages, "longer than 64 KiB");
+		messages->skipping = true;
+		begin_anew(messages);
+		return;
+	}
+	if (messages->length + length > messages->room) {
+		messages->room = 2 * messages->room + length;
+		messages->text = realloc(messages->text, messages->room);
+		if (!messages->text)
+			abort();
+	}
+	memcpy(messages->text + messages->length, piece, length);
+	messages->length += length;
+	follow(messages, piece, length);
+}
+
+/* A line is complete; `last`: nothing comes after it. */
+static void take_line(struct messages *messages, bool last, messages_take *take, void *arg)
+{
+	bool unfinished = messages->depth > 0 && !messages->in_string && messages->text[0] == '{';
 	json_t *message;
 
 	if (messages->skipping) {
 		messages->skipping = false;
 		return;
 	}
-	message = json_loadb(messages->line ? messages->line : "", messages->length, 0, NULL);
-	if (json_is_object(message))
-		take(arg, message);
-	else
-		messages_complain(messages, "a line that is no JSON object");
-	json_decref(message);
-	messages->length = 0;
-}
-
-/* Adds a piece of a line. */
-static void gather(struct messages *messages, const char *piece, size_t length)
-{
-	if (messages->skipping || !length)
-		return;
-	if (messages->length + length > MESSAGE_MAX_BYTES) {
-		messages_complain(messages, "a line that is too long");
-		messages->skipping = true;
-		messages->length = 0;
+	if (unfinished && !last) {
+		gather(messages, "\n", 1, false);
 		return;
 	}
-	if (messages->length + length > messages->room) {
-		messages->room = 2 * messages->room + length;
-		messages->line = realloc(messages->line, messages->room);
-		if (!messages->line)
-			abort();
+	if (!is_blank(messages->text, messages->length)) {
+		message = json_loadb(messages->text, messages->length, 0, NULL);
+		if (json_is_object(message))
+			take(arg, message);
+		else
+			messages_complain(messages, unfinished ? "a JSON object without its end" : "not a JSON object");
+		json_decref(message);
 	}
-	memcpy(messages->line + messages->length, piece, length);
-	messages->length += length;
+	begin_anew(messages);
 }
 
 void messages_read(struct messages *messages, messages_take *take, void *arg)
@@ -72,11 +129,14 @@ void messages_read(struct messages *messages, messages_take *take, void *arg)
 			return;
 		}
 		for (; at < end && (newline = memchr(at, '\n', (size_t)(end - at))); at = newline + 1) {
-			gather(messages, at, (size_t)(newline - at));
-			take_line(messages, take, arg);
+			gather(messages, at, (size_t)(newline - at), !messages->within_line);
+			take_line(messages, false, take, arg);
+			messages->within_line = false;
 		}
-		if (at < end)
-			gather(messages, at, (size_t)(end - at));
+		if (at < end) {
+			gather(messages, at, (size_t)(end - at), !messages->within_line);
+			messages->within_line = true;
+		}
 	}
 }
 
@@ -84,7 +144,7 @@ void messages_finish(struct messages *messages, messages_take *take, void *arg)
 {
 	messages_read(messages, take, arg);
 	if (messages->length)
-		take_line(messages, take, arg);
+		take_line(messages, true, take, arg);
 }
 
 void messages_clear(struct messages *messages)
@@ -92,7 +152,8 @@ void messages_clear(struct messages *messages)
 	if (messages->fd >= 0)
 		close(messages->fd);
 	messages->fd = -1;
-	free(messages->line);
-	messages->line = NULL;
-	messages->length = messages->room = 0;
+	free(messages->text);
+	messages->text = NULL;
+	messages->room = 0;
+	begin_anew(messages);
 }

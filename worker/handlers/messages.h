@@ -1,6 +1,7 @@
 /*
- * What a program says on descriptor 3: JSON objects, one a line. Lines that are none, or too long, are ignored, which
- * is logged once for each program. Nothing here ever waits.
+ * What a program says on descriptor 3: JSON objects. Each begins on a line of its own, and may take several, of which only
+ * the first begins with its brace. What is none, or too long, is passed over; the first such problem is kept, for whoever
+ * judges the program's end, and logged. Nothing here ever waits.
  */
 #ifndef REEVE_WORKER_HANDLERS_MESSAGES_H
 #define REEVE_WORKER_HANDLERS_MESSAGES_H
@@ -9,15 +10,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { MESSAGE_MAX_BYTES = 64 * 1024 }; /* of a line, without its end */
+enum { MESSAGE_MAX_BYTES = 64 * 1024 }; /* of an object, without the end of its last line */
 
 struct messages {
 	int fd;            /* our end of the pipe, which does not block; −1: closed */
 	const char *about; /* whom log lines are about */
-	char *line;        /* what there is of the next line */
+	char *text;        /* what there is of the next object */
 	size_t length, room;
-	bool skipping;   /* the rest of a line that was too long */
-	bool complained; /* logged */
+	int depth;         /* of its brackets so far */
+	bool in_string;    /* it stands within a string, … */
+	bool escaped;      /* … behind a backslash */
+	bool within_line;  /* the next byte is not a line's first */
+	bool skipping;     /* the rest of a line that was too long */
+	char problem[320]; /* the first, for people; "": none */
 };
 
 /* Called for each message; what it wants of it it copies. */
@@ -29,7 +34,7 @@ void messages_read(struct messages *messages, messages_take *take, void *arg);
 /* The program has ended: reads what it has left, the last line though it may have no end. */
 void messages_finish(struct messages *messages, messages_take *take, void *arg);
 
-/* Logs what is wrong with a message, if that is the first time. */
+/* Notes, and logs, what is wrong with a message, if that is the first time; called from `take`, too. */
 void messages_complain(struct messages *messages, const char *what);
 
 /* Closes the descriptor and frees everything. */

@@ -42,8 +42,8 @@ struct script_task {
 	int deliveries;             /* how often it was in an answer */
 	int reports;                /* how often a result was */
 	Reeve__V1__Outcome outcome; /* of the last one */
-	char *result, *error, code[64];
-	int64_t run_ms;
+	char *result, *error, *remark, *stack, code[64];
+	int64_t run_ms, retry_in_ms;
 	int64_t reported_ms;
 	Reeve__V1__Verdict verdict; /* to give; UNSPECIFIED: ACCEPTED */
 	int verdicts_missing;       /* so many reports of it are answered without one */
@@ -362,6 +362,9 @@ static inline void script_note_result(struct script *script, const Reeve__V1__Re
 	task->outcome = result->outcome;
 	task->result = strdup(result->result);
 	task->error = strdup(result->error);
+	task->remark = strdup(result->remark);
+	task->stack = strdup(result->stack);
+	task->retry_in_ms = result->retry_in_ms;
 	task->run_ms = result->run_ms;
 	snprintf(task->code, sizeof task->code, "%s", result->error_code);
 }
@@ -651,6 +654,8 @@ static inline void script_free(struct script *script)
 		free(script->tasks[id].details);
 		free(script->tasks[id].result);
 		free(script->tasks[id].error);
+		free(script->tasks[id].remark);
+		free(script->tasks[id].stack);
 	}
 	snprintf(path, sizeof path, "%s/manager", script->directory);
 	unlink(path);

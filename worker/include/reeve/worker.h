@@ -92,6 +92,19 @@ int reeve_outcome_fail(struct reeve_outcome *outcome, const char *code, const ch
 /* Failed for good: never tried again. As reeve_outcome_fail. */
 int reeve_outcome_fatal(struct reeve_outcome *outcome, const char *code, const char *error);
 
+/* What may be said beside, before or after one of these; texts are copied, NULL takes them back. The last call of each
+ * counts. Longer ones are cut: a remark to 4,096 bytes, a stack to 65,536.
+ *
+ * The remark, for people, is kept with the task whatever becomes of it. */
+void reeve_outcome_remark(struct reeve_outcome *outcome, const char *remark);
+
+/* Where it went wrong, a stack trace: kept with the error if the attempt does not complete. */
+void reeve_outcome_stack(struct reeve_outcome *outcome, const char *stack);
+
+/* If the attempt fails: try again after `ms`, whatever the task's retry policy says; 0 and below: at once; at most 365
+ * days. */
+void reeve_outcome_retry_in(struct reeve_outcome *outcome, int64_t ms);
+
 /* True when the handler should stop soon: the task was cancelled, its time is over, the worker stops, or its lease is
  * about to end or was lost. At the lease's end it must have returned: a quarter of it before, this becomes true. What
  * the handler returns then does not matter, unless it completes: except when its time is over, a completion still

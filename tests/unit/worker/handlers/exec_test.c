@@ -465,13 +465,160 @@ Test(exec, when_more_time_is_refused_its_own_is_left)
 	cr_expect_eq(close_stage(), 0);
 }
 
-Test(exec, whatever_it_writes_to_descriptor_3_it_does_not_suffer)
+/* Runs a shell command as a handler, once for each test. */
+static const struct script_task *run_shell(const char *command)
+{
+	static char handlers[4096];
+
+	snprintf(handlers, sizeof handlers, "[handler t]\nexec = bash -c '%s'\n", command);
+	open_stage((struct reeve_worker_options){0}, handlers);
+	return run_one("");
+}
+
+static void expect_beside(const struct script_task *task, const char *remark, const char *stack, int64_t retry_in_ms)
+{
+	cr_expect_str_eq(task->remark, remark);
+	cr_expect_str_eq(task->stack, stack);
+	cr_expect_eq(task->retry_in_ms, retry_in_ms);
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, a_directive_goes_before_the_exit_code)
+{
+	static const struct {
+		const char *command;
+		Reeve__V1__Outcome outcome;
+		const char *code, *text;
+	} cases[] = {
+	    {"echo {\\\"directive\\\": \\\"SUCCESS\\\"} >&3; echo done; exit 1", OUTCOME(COMPLETED), "", "done\n"},
+	    {"echo {\\\"directive\\\": \\\"SUCCESS\\\"} >&3; exit 65", OUTCOME(COMPLETED), "", ""},
+	    {"echo {\\\"directive\\\": \\\"RETRY\\\"} >&3", OUTCOME(FAILED), "directive:RETRY",
+	        "the program says RETRY"},
+	    {"echo {\\\"directive\\\": \\\"RETRY\\\"} >&3; echo why >&2; exit 65", OUTCOME(FAILED), "exit:65", "why"},
+	    {"echo {\\\"directive\\\": \\\"NO_RETRY\\\"} >&3", OUTCOME(FATAL), "directive:NO_RETRY",
+	        "the program says NO_RETRY"},
+	    {"echo {\\\"directive\\\": \\\"NO_RETRY\\\"} >&3; exit 3", OUTCOME(FATAL), "exit:3", "exit status 3"},
+	    {"echo {\\\"directive\\\": \\\"NO_RETRY\\\"} >&3; kill -9 $$", OUTCOME(FATAL), "signal:9",
+	        "ended by signal 9 (Killed)"},
+	    /* It was not done when it said so. */
+	    {"echo {\\\"directive\\\": \\\"SUCCESS\\\"} >&3; kill -9 $$", OUTCOME(FAILED), "signal:9",
+	        "ended by signal 9 (Killed)"},
+	    /* The last one counts, and what names none leaves it. */
+	    {"echo {\\\"directive\\\": \\\"NO_RETRY\\\"} >&3; echo {\\\"directive\\\": \\\"SUCCESS\\\"} >&3; "
+	     "echo {\\\"directive\\\": null, \\\"new\\\": [1]} >&3; exit 1",
+	        OUTCOME(COMPLETED), "", ""},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		expect(run_shell(cases[i].command), cases[i].outcome, cases[i].code, cases[i].text);
+		cr_expect_eq(close_stage(), 0);
+	}
+}
+
+Test(exec, it_says_more_of_a_failure)
+{
+	const struct script_task *task;
+
+	task = run_shell("echo noise >&2; echo {\\\"remark\\\": \\\"page 3\\\", \\\"error\\\": \\\"busy\\\", "
+	                 "\\\"error_code\\\": \\\"503\\\", \\\"stack\\\": \\\"at x\\\\nat y\\\", \\\"retry_in\\\": "
+	                 "\\\"10m\\\"} >&3; exit 3");
+	expect(task, OUTCOME(FAILED), "503", "busy");
+	expect_beside(task, "page 3", "at x\nat y", 600000);
+	/* In several messages; the stack is what it wrote to standard error. */
+	task = run_shell("echo one >&2; echo two >&2; echo {\\\"remark\\\": \\\"a\\\", \\\"retry_in\\\": 1.5} >&3; "
+	                 "echo {\\\"remark\\\": \\\"b\\\"} >&3; exit 3");
+	expect(task, OUTCOME(FAILED), "exit:3", "one\ntwo");
+	expect_beside(task, "b", "one\ntwo", 1500);
+	/* At once, which is not as the policy says; a fatal one is not tried again. */
+	task = run_shell("echo {\\\"retry_in\\\": 0} >&3; exit 3");
+	expect_beside(task, "", "", 1);
+	task = run_shell("echo {\\\"retry_in\\\": 7} >&3; exit 65");
+	expect(task, OUTCOME(FATAL), "exit:65", "exit status 65");
+	expect_beside(task, "", "", 0);
+	/* One that completes keeps its remark alone. */
+	task = run_shell("echo noise >&2; echo {\\\"remark\\\": \\\"well\\\", \\\"error\\\": \\\"x\\\", \\\"stack\\\": "
+	                 "\\\"y\\\", \\\"retry_in\\\": 5} >&3; echo done");
+	expect(task, OUTCOME(COMPLETED), "", "done\n");
+	expect_beside(task, "well", "", 0);
+}
+
+Test(exec, the_stack_is_the_end_of_standard_error)
+{
+	const struct script_task *task;
+
+	task = run_shell("head -c 300000 /dev/zero | tr \"\\\\0\" x >&2; echo the end >&2; exit 3");
+	cr_expect_eq(task->outcome, OUTCOME(FAILED));
+	cr_expect_leq(strlen(task->error), 4096);
+	cr_expect_eq(strlen(task->stack), 65535); /* and the newline at its end */
+	cr_expect_str_eq(task->stack + strlen(task->stack) - 7, "the end");
+	cr_expect_eq(close_stage(), 0);
+	/* What is no UTF-8 grows when it is repaired: still its end is kept. */
+	task = run_shell("head -c 300000 /dev/zero | tr \"\\\\0\" \"\\\\377\" >&2; echo the end >&2; exit 3");
+	cr_expect_gt(strlen(task->stack), 65000);
+	cr_expect_leq(strlen(task->stack), 65536);
+	cr_expect_str_eq(task->stack + strlen(task->stack) - 7, "the end");
+	cr_expect_eq(close_stage(), 0);
+	/* One that was stopped keeps what it had said. */
+	open_stage((struct reeve_worker_options){0},
+	    "[handler t]\ntimeout = 300ms\nexec = bash -c 'echo {\\\"remark\\\": \\\"so far\\\"} >&3; echo slow >&2; "
+	    "exec sleep 1000'\n");
+	task = run_one("");
+	expect(task, OUTCOME(FAILED), "timeout", "not done after 300 ms: slow");
+	expect_beside(task, "so far", "slow", 0);
+}
+
+Test(exec, what_is_wrong_on_descriptor_3_is_no_success)
+{
+	static const struct {
+		const char *said, *problem;
+	} cases[] = {
+	    {"all is well", "descriptor 3: not a JSON object: all is well"},
+	    {"{", "descriptor 3: a JSON object without its end: { "},
+	    {"{\\\"directive\\\": \\\"RETRI\\\"}",
+	        "descriptor 3: directive must be SUCCESS, RETRY or NO_RETRY: {\"directive\": \"RETRI\"}"},
+	    {"{\\\"directive\\\": 1}", "descriptor 3: directive must be SUCCESS, RETRY or NO_RETRY: {\"directive\": 1}"},
+	    {"{\\\"remark\\\": 1}", "descriptor 3: remark must be a string: {\"remark\": 1}"},
+	    {"{\\\"error_code\\\": \\\"a\\\\tb\\\"}",
+	        "descriptor 3: error_code holds a control character: {\"error_code\": \"a\\tb\"}"},
+	    {"{\\\"retry_in\\\": \\\"soon\\\"}", "descriptor 3: retry_in must be a duration (\"90s\", \"10m\", or a number of "
+	                                     "seconds) of at most 365 days: {\"retry_in\": \"soon\"}"},
+	    {"{\\\"retry_in\\\": -1}", NULL},
+	    {"{\\\"retry_in\\\": 1e300}", NULL},
+	    {"{\\\"retry_in\\\": \\\"366d\\\"}", NULL},
+	    {"{\\\"retry_in\\\": 99999999999999999999}", NULL},
+	    {"{\\\"extend\\\": \\\"soon\\\"}", NULL},
+	};
+	char command[512];
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const struct script_task *task;
+
+		snprintf(command, sizeof command, "echo err >&2; echo out; echo \"%s\" >&3", cases[i].said);
+		task = run_shell(command);
+		cr_expect_eq(task->outcome, OUTCOME(FATAL), "%s", cases[i].said);
+		cr_expect_str_eq(task->code, "bad_message");
+		if (cases[i].problem)
+			cr_expect_str_eq(task->error, cases[i].problem);
+		expect_beside(task, "", "err\nstandard output:\nout\n", 0);
+	}
+	/* What failed anyway is tried again, and tells it. */
+	expect(run_shell("echo {\\\"directive\\\": \\\"NO\\\"} >&3; echo why >&2; exit 3"), OUTCOME(FAILED), "exit:3",
+	    "why (and descriptor 3: directive must be SUCCESS, RETRY or NO_RETRY: {\"directive\": \"NO\"})");
+	cr_expect_eq(close_stage(), 0);
+	/* What is right with a message counts. */
+	expect(run_shell("echo {\\\"directive\\\": \\\"NO_RETRY\\\", \\\"remark\\\": 1, \\\"error\\\": \\\"e\\\"} >&3"),
+	    OUTCOME(FATAL), "directive:NO_RETRY",
+	    "e (and descriptor 3: remark must be a string: {\"directive\": \"NO_RETRY\", \"remark\": 1, \"error\": \"e\"})");
+	cr_expect_eq(close_stage(), 0);
+}
+
+Test(exec, whatever_it_writes_to_descriptor_3_the_worker_does_not_suffer)
 {
 	open_stage((struct reeve_worker_options){0},
 	    "[handler t]\nexec = sh -c 'head -c 3000000 /dev/zero >&3; yes no JSON | head -n 100000 >&3; "
-	    "echo \"{\\\"extend\\\": \\\"soon\\\", \\\"new\\\": 1}\" >&3; exec 3>&-; echo done'\n"
+	    "yes { | head -n 100000 >&3; echo \"{\\\"extend\\\": \\\"soon\\\", \\\"new\\\": 1}\" >&3; exec 3>&-; echo done'\n"
 	    "[handler child]\nexec = sh -c 'setsid sleep 1000 <&- >&- 2>&- & echo $!'\n");
-	expect(run_one(""), OUTCOME(COMPLETED), "", "done\n");
+	cr_expect_str_eq(run_one("")->code, "bad_message");
 	cr_expect_eq(stage.script.extends, 0);
 	/* A child that keeps it open holds nothing up. */
 	int64_t id = script_add(&stage.script, "child", "");

@@ -36,11 +36,15 @@ static void say(const char *text)
 	messages_read(&messages, take, taken);
 }
 
-static void finish(const char *want, bool complained)
+/* `problem`: what is complained of, a part of it; NULL: nothing. */
+static void finish(const char *want, const char *problem)
 {
 	messages_finish(&messages, take, taken);
 	cr_expect_str_eq(taken, want);
-	cr_expect_eq(messages.complained, complained);
+	if (problem)
+		cr_expect(strstr(messages.problem, problem), "%s", messages.problem);
+	else
+		cr_expect_str_eq(messages.problem, "");
 	messages_clear(&messages);
 	close(theirs);
 }
@@ -54,7 +58,7 @@ Test(messages, lines_in_pieces)
 	cr_expect_str_eq(taken, "1,2,");
 	say(":3, \"other\": [{}]}\n");
 	cr_expect_str_eq(taken, "1,2,3,");
-	finish("1,2,3,", false);
+	finish("1,2,3,", NULL);
 }
 
 Test(messages, the_last_needs_no_end)
@@ -62,25 +66,67 @@ Test(messages, the_last_needs_no_end)
 	open_pipe();
 	say("{\"n\": 1}\n{\"n\": 2}");
 	cr_expect_str_eq(taken, "1,");
-	finish("1,2,", false);
+	finish("1,2,", NULL);
 }
 
-Test(messages, what_is_none_is_ignored)
+Test(messages, an_object_may_take_several_lines)
 {
-	static const char *const wrong[] = {"hello", "[1]", "1", "", "{\"n\": 1} x", "{\"n\": 1", "\"x\"", "\xff\xfe"};
+	open_pipe();
+	say("{\n  \"n\": 1,\n  \"text\": \"} \\\" {\",\n  \"list\": [\n    {\n    }\n");
+	say("  ]\n}\n\n{\"n\":\n2}\n{\n\"n\": 3\n}");
+	finish("1,2,3,", NULL);
+}
+
+Test(messages, blank_lines_are_none)
+{
+	open_pipe();
+	say("\n \t\r\n{\"n\": 1}\r\n\n\n");
+	finish("1,", NULL);
+}
+
+Test(messages, what_is_none_is_passed_over_and_complained_of)
+{
+	static const char *const wrong[] = {"hello", "[1]", "1", "{\"n\": 1} x", "\"x\"", "\xff\xfe", "]", "{]", "{\"n"};
 
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		open_pipe();
 		say(wrong[i]);
 		say("\n{\"n\": 7}\n");
-		finish("7,", true);
+		finish("7,", "descriptor 3: not a JSON object: ");
 	}
 	open_pipe();
 	cr_assert_eq(write(theirs, "{\"n\": 1}\0\n{\"n\": 2}\n", 20), 20);
-	finish("2,", true);
+	finish("2,", "not a JSON object: {\"n\": 1}");
 }
 
-Test(messages, a_line_that_is_too_long_is_ignored)
+Test(messages, the_complaint_is_of_the_first_and_quotes_it)
+{
+	char line[1001];
+
+	open_pipe();
+	say("hel\tlo \xff\nand more\n");
+	finish("", "descriptor 3: not a JSON object: hel lo \xEF\xBF\xBD");
+	cr_expect_null(strstr(messages.problem, "more"));
+	memset(line, 'x', sizeof line - 1);
+	line[sizeof line - 1] = '\0';
+	open_pipe();
+	say(line);
+	finish("", "xxx…");
+	cr_expect_lt(strlen(messages.problem), 200);
+}
+
+Test(messages, an_object_without_its_end)
+{
+	open_pipe();
+	say("{\"n\": 1\n");
+	say("{\"n\": 2}\n");
+	finish("2,", "a JSON object without its end: {\"n\": 1");
+	open_pipe();
+	say("{\"n\": 1}\n{\"n\": 2\n  \n");
+	finish("1,", "a JSON object without its end: {\"n\": 2");
+}
+
+Test(messages, a_line_that_is_too_long_is_passed_over)
 {
 	size_t longest = MESSAGE_MAX_BYTES;
 	char *line = malloc(longest + 3);
@@ -94,7 +140,7 @@ Test(messages, a_line_that_is_too_long_is_ignored)
 		cr_assert_eq(write(theirs, line, longest + (size_t)more + 1), (ssize_t)longest + more + 1);
 		messages_read(&messages, take, taken);
 		say("{\"n\": 2}\n");
-		finish(more ? "2," : "1,2,", more);
+		finish(more ? "2," : "1,2,", more ? "longer than 64 KiB" : NULL);
 	}
 	free(line);
 }
@@ -112,7 +158,7 @@ Test(messages, much_that_never_ends_takes_no_memory)
 	cr_expect_leq(messages.room, 3 * MESSAGE_MAX_BYTES);
 	say("\n{\"n\": 1}\n");
 	free(piece);
-	finish("1,", true);
+	finish("1,", "longer than 64 KiB: xxx");
 }
 
 Test(messages, when_everybody_has_closed_it)
@@ -123,5 +169,5 @@ Test(messages, when_everybody_has_closed_it)
 	messages_read(&messages, take, taken);
 	cr_expect_eq(messages.fd, -1);
 	theirs = open("/dev/null", O_RDONLY);
-	finish("1,2,", false);
+	finish("1,2,", NULL);
 }

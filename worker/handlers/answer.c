@@ -1,0 +1,117 @@
+/* One member after the other, from a table. */
+#include "worker/handlers/answer.h"
+
+#include "common/clock.h"
+#include "common/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t RETRY_IN_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
+
+bool answer_duration(const json_t *value, int64_t *ms)
+{
+	double seconds = json_number_value(value);
+
+	if (json_is_string(value))
+		return duration_parse(json_string_value(value), ms);
+	if (!json_is_number(value) || !(seconds >= 0 && seconds <= 100.0 * 365 * 24 * 3600))
+		return false;
+	*ms = (int64_t)(seconds * 1000 + 0.5);
+	return true;
+}
+
+static const char *take_directive(struct answer *answer, const json_t *value)
+{
+	static const char *const names[] = {
+	    [DIRECTIVE_SUCCESS] = "SUCCESS", [DIRECTIVE_RETRY] = "RETRY", [DIRECTIVE_NO_RETRY] = "NO_RETRY"};
+
+	for (size_t i = DIRECTIVE_SUCCESS; i < sizeof names / sizeof *names; i++)
+		if (json_is_string(value) && !strcmp(json_string_value(value), names[i])) {
+			answer->directive = (enum directive)i;
+			return NULL;
+		}
+	return "must be SUCCESS, RETRY or NO_RETRY";
+}
+
+static const char *take_text(char **text, const json_t *value)
+{
+	char *copied = json_is_string(value) ? strdup(json_string_value(value)) : NULL;
+
+	if (!json_is_string(value))
+		return "must be a string";
+	if (!copied)
+		abort();
+	free(*text);
+	*text = copied;
+	return NULL;
+}
+
+static const char *take_remark(struct answer *answer, const json_t *value)
+{
+	return take_text(&answer->remark, value);
+}
+
+static const char *take_error(struct answer *answer, const json_t *value)
+{
+	return take_text(&answer->error, value);
+}
+
+static const char *take_code(struct answer *answer, const json_t *value)
+{
+	if (json_is_string(value) && name_problem(json_string_value(value), true))
+		return name_problem(json_string_value(value), true);
+	return take_text(&answer->code, value);
+}
+
+static const char *take_stack(struct answer *answer, const json_t *value)
+{
+	return take_text(&answer->stack, value);
+}
+
+static const char *take_retry_in(struct answer *answer, const json_t *value)
+{
+	int64_t ms;
+
+	if (!answer_duration(value, &ms) || ms > RETRY_IN_MAX_MS)
+		return "must be a duration (\"90s\", \"10m\", or a number of seconds) of at most 365 days";
+	answer->retry_in_ms = ms ? ms : 1; /* at once, which is not the same as not saying */
+	return NULL;
+}
+
+static const struct {
+	const char *name;
+	const char *(*take)(struct answer *answer, const json_t *value); /* what is wrong with the value, or NULL */
+} members[] = {
+    {"directive", take_directive},
+    {"remark", take_remark},
+    {"error", take_error},
+    {"error_code", take_code},
+    {"stack", take_stack},
+    {"retry_in", take_retry_in},
+};
+
+bool answer_take(struct answer *answer, const json_t *message, char *problem, size_t size)
+{
+	bool good = true;
+
+	for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+		const json_t *value = json_object_get(message, members[i].name);
+		const char *wrong = value && !json_is_null(value) ? members[i].take(answer, value) : NULL;
+
+		if (wrong && good)
+			snprintf(problem, size, "%s %s", members[i].name, wrong);
+		good = good && !wrong;
+	}
+	return good;
+}
+
+void answer_clear(struct answer *answer)
+{
+	free(answer->remark);
+	free(answer->error);
+	free(answer->code);
+	free(answer->stack);
+	*answer = (struct answer){0};
+}
