@@ -465,14 +465,18 @@ Test(exec, when_more_time_is_refused_its_own_is_left)
 	cr_expect_eq(close_stage(), 0);
 }
 
-/* Runs a shell command as a handler, once for each test. */
-static const struct script_task *run_shell(const char *command)
+/* A stage on which the details are a script; say sends an object, written with ' for ". */
+static void open_shell(void)
 {
-	static char handlers[4096];
+	open_stage((struct reeve_worker_options){0}, "[handler t]\nexec = bash\n");
+}
 
-	snprintf(handlers, sizeof handlers, "[handler t]\nexec = bash -c '%s'\n", command);
-	open_stage((struct reeve_worker_options){0}, handlers);
-	return run_one("");
+static const struct script_task *run_script(const char *script)
+{
+	char details[1024];
+
+	snprintf(details, sizeof details, "say() { echo \"${1//\\'/\\\"}\" >&3; }\n%s\n", script);
+	return run_one(details);
 }
 
 static void expect_beside(const struct script_task *task, const char *remark, const char *stack, int64_t retry_in_ms)
@@ -480,91 +484,88 @@ static void expect_beside(const struct script_task *task, const char *remark, co
 	cr_expect_str_eq(task->remark, remark);
 	cr_expect_str_eq(task->stack, stack);
 	cr_expect_eq(task->retry_in_ms, retry_in_ms);
-	cr_expect_eq(close_stage(), 0);
 }
 
 Test(exec, a_directive_goes_before_the_exit_code)
 {
 	static const struct {
-		const char *command;
+		const char *script;
 		Reeve__V1__Outcome outcome;
 		const char *code, *text;
 	} cases[] = {
-	    {"echo {\\\"directive\\\": \\\"SUCCESS\\\"} >&3; echo done; exit 1", OUTCOME(COMPLETED), "", "done\n"},
-	    {"echo {\\\"directive\\\": \\\"SUCCESS\\\"} >&3; exit 65", OUTCOME(COMPLETED), "", ""},
-	    {"echo {\\\"directive\\\": \\\"RETRY\\\"} >&3", OUTCOME(FAILED), "directive:RETRY",
-	        "the program says RETRY"},
-	    {"echo {\\\"directive\\\": \\\"RETRY\\\"} >&3; echo why >&2; exit 65", OUTCOME(FAILED), "exit:65", "why"},
-	    {"echo {\\\"directive\\\": \\\"NO_RETRY\\\"} >&3", OUTCOME(FATAL), "directive:NO_RETRY",
-	        "the program says NO_RETRY"},
-	    {"echo {\\\"directive\\\": \\\"NO_RETRY\\\"} >&3; exit 3", OUTCOME(FATAL), "exit:3", "exit status 3"},
-	    {"echo {\\\"directive\\\": \\\"NO_RETRY\\\"} >&3; kill -9 $$", OUTCOME(FATAL), "signal:9",
-	        "ended by signal 9 (Killed)"},
+	    {"say \"{'directive': 'SUCCESS'}\"; echo done; exit 1", OUTCOME(COMPLETED), "", "done\n"},
+	    {"say \"{'directive': 'SUCCESS'}\"; exit 65", OUTCOME(COMPLETED), "", ""},
+	    {"say \"{'directive': 'RETRY'}\"", OUTCOME(FAILED), "directive:RETRY", "the program says RETRY"},
+	    {"say \"{'directive': 'RETRY'}\"; echo why >&2; exit 65", OUTCOME(FAILED), "exit:65", "why"},
+	    {"say \"{'directive': 'NO_RETRY'}\"", OUTCOME(FATAL), "directive:NO_RETRY", "the program says NO_RETRY"},
+	    {"say \"{'directive': 'NO_RETRY'}\"; exit 3", OUTCOME(FATAL), "exit:3", "exit status 3"},
+	    {"say \"{'directive': 'NO_RETRY'}\"; kill -9 $$", OUTCOME(FATAL), "signal:9", "ended by signal 9 (Killed)"},
 	    /* It was not done when it said so. */
-	    {"echo {\\\"directive\\\": \\\"SUCCESS\\\"} >&3; kill -9 $$", OUTCOME(FAILED), "signal:9",
-	        "ended by signal 9 (Killed)"},
-	    /* The last one counts, and what names none leaves it. */
-	    {"echo {\\\"directive\\\": \\\"NO_RETRY\\\"} >&3; echo {\\\"directive\\\": \\\"SUCCESS\\\"} >&3; "
-	     "echo {\\\"directive\\\": null, \\\"new\\\": [1]} >&3; exit 1",
+	    {"say \"{'directive': 'SUCCESS'}\"; kill -9 $$", OUTCOME(FAILED), "signal:9", "ended by signal 9 (Killed)"},
+	    /* The last one counts, and a message without one leaves it. */
+	    {"say \"{'directive': 'NO_RETRY'}\"; say \"{'directive': 'SUCCESS'}\"; say \"{'directive': null, 'new': [1]}\"; "
+	     "exit 1",
 	        OUTCOME(COMPLETED), "", ""},
 	};
 
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		expect(run_shell(cases[i].command), cases[i].outcome, cases[i].code, cases[i].text);
-		cr_expect_eq(close_stage(), 0);
-	}
+	open_shell();
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		expect(run_script(cases[i].script), cases[i].outcome, cases[i].code, cases[i].text);
+	cr_expect_eq(close_stage(), 0);
 }
 
 Test(exec, it_says_more_of_a_failure)
 {
 	const struct script_task *task;
 
-	task = run_shell("echo noise >&2; echo {\\\"remark\\\": \\\"page 3\\\", \\\"error\\\": \\\"busy\\\", "
-	                 "\\\"error_code\\\": \\\"503\\\", \\\"stack\\\": \\\"at x\\\\nat y\\\", \\\"retry_in\\\": "
-	                 "\\\"10m\\\"} >&3; exit 3");
+	open_shell();
+	task = run_script("echo noise >&2; say \"{'remark': 'page 3', 'error': 'busy', 'error_code': '503', "
+	                  "'stack': 'at x\\nat y', 'retry_in': '10m'}\"; exit 3");
 	expect(task, OUTCOME(FAILED), "503", "busy");
 	expect_beside(task, "page 3", "at x\nat y", 600000);
 	/* In several messages; the stack is what it wrote to standard error. */
-	task = run_shell("echo one >&2; echo two >&2; echo {\\\"remark\\\": \\\"a\\\", \\\"retry_in\\\": 1.5} >&3; "
-	                 "echo {\\\"remark\\\": \\\"b\\\"} >&3; exit 3");
+	task = run_script("echo one >&2; echo two >&2; say \"{'remark': 'a', 'retry_in': 1.5}\"; say \"{'remark': 'b'}\"; exit 3");
 	expect(task, OUTCOME(FAILED), "exit:3", "one\ntwo");
 	expect_beside(task, "b", "one\ntwo", 1500);
 	/* At once, which is not as the policy says; a fatal one is not tried again. */
-	task = run_shell("echo {\\\"retry_in\\\": 0} >&3; exit 3");
-	expect_beside(task, "", "", 1);
-	task = run_shell("echo {\\\"retry_in\\\": 7} >&3; exit 65");
+	expect_beside(run_script("say \"{'retry_in': 0}\"; exit 3"), "", "", 1);
+	task = run_script("say \"{'retry_in': 7}\"; exit 65");
 	expect(task, OUTCOME(FATAL), "exit:65", "exit status 65");
 	expect_beside(task, "", "", 0);
 	/* One that completes keeps its remark alone. */
-	task = run_shell("echo noise >&2; echo {\\\"remark\\\": \\\"well\\\", \\\"error\\\": \\\"x\\\", \\\"stack\\\": "
-	                 "\\\"y\\\", \\\"retry_in\\\": 5} >&3; echo done");
+	task = run_script("echo noise >&2; say \"{'remark': 'well', 'error': 'x', 'stack': 'y', 'retry_in': 5}\"; echo done");
 	expect(task, OUTCOME(COMPLETED), "", "done\n");
 	expect_beside(task, "well", "", 0);
+	cr_expect_eq(close_stage(), 0);
 }
 
 Test(exec, the_stack_is_the_end_of_standard_error)
 {
 	const struct script_task *task;
 
-	task = run_shell("head -c 300000 /dev/zero | tr \"\\\\0\" x >&2; echo the end >&2; exit 3");
+	open_shell();
+	task = run_script("head -c 300000 /dev/zero | tr '\\0' x >&2; echo the end >&2; exit 3");
 	cr_expect_eq(task->outcome, OUTCOME(FAILED));
 	cr_expect_leq(strlen(task->error), 4096);
 	cr_expect_eq(strlen(task->stack), 65535); /* and the newline at its end */
 	cr_expect_str_eq(task->stack + strlen(task->stack) - 7, "the end");
-	cr_expect_eq(close_stage(), 0);
 	/* What is no UTF-8 grows when it is repaired: still its end is kept. */
-	task = run_shell("head -c 300000 /dev/zero | tr \"\\\\0\" \"\\\\377\" >&2; echo the end >&2; exit 3");
+	task = run_script("head -c 300000 /dev/zero | tr '\\0' '\\377' >&2; echo the end >&2; exit 3");
 	cr_expect_gt(strlen(task->stack), 65000);
 	cr_expect_leq(strlen(task->stack), 65536);
 	cr_expect_str_eq(task->stack + strlen(task->stack) - 7, "the end");
 	cr_expect_eq(close_stage(), 0);
-	/* One that was stopped keeps what it had said. */
-	open_stage((struct reeve_worker_options){0},
-	    "[handler t]\ntimeout = 300ms\nexec = bash -c 'echo {\\\"remark\\\": \\\"so far\\\"} >&3; echo slow >&2; "
-	    "exec sleep 1000'\n");
-	task = run_one("");
-	expect(task, OUTCOME(FAILED), "timeout", "not done after 300 ms: slow");
+}
+
+Test(exec, what_was_said_before_a_timeout_is_kept)
+{
+	const struct script_task *task;
+
+	open_stage((struct reeve_worker_options){0}, "[handler t]\nexec = bash\ntimeout = 400ms\n");
+	task = run_script("say \"{'remark': 'so far', 'directive': 'SUCCESS'}\"; echo slow >&2; exec sleep 1000");
+	expect(task, OUTCOME(FAILED), "timeout", "not done after 400 ms: slow");
 	expect_beside(task, "so far", "slow", 0);
+	cr_expect_eq(close_stage(), 0);
 }
 
 Test(exec, what_is_wrong_on_descriptor_3_is_no_success)
@@ -574,27 +575,28 @@ Test(exec, what_is_wrong_on_descriptor_3_is_no_success)
 	} cases[] = {
 	    {"all is well", "descriptor 3: not a JSON object: all is well"},
 	    {"{", "descriptor 3: a JSON object without its end: { "},
-	    {"{\\\"directive\\\": \\\"RETRI\\\"}",
+	    {"{'directive': 'RETRI'}",
 	        "descriptor 3: directive must be SUCCESS, RETRY or NO_RETRY: {\"directive\": \"RETRI\"}"},
-	    {"{\\\"directive\\\": 1}", "descriptor 3: directive must be SUCCESS, RETRY or NO_RETRY: {\"directive\": 1}"},
-	    {"{\\\"remark\\\": 1}", "descriptor 3: remark must be a string: {\"remark\": 1}"},
-	    {"{\\\"error_code\\\": \\\"a\\\\tb\\\"}",
+	    {"{'directive': 1}", "descriptor 3: directive must be SUCCESS, RETRY or NO_RETRY: {\"directive\": 1}"},
+	    {"{'remark': 1}", "descriptor 3: remark must be a string: {\"remark\": 1}"},
+	    {"{'error_code': 'a\\tb'}",
 	        "descriptor 3: error_code holds a control character: {\"error_code\": \"a\\tb\"}"},
-	    {"{\\\"retry_in\\\": \\\"soon\\\"}", "descriptor 3: retry_in must be a duration (\"90s\", \"10m\", or a number of "
-	                                     "seconds) of at most 365 days: {\"retry_in\": \"soon\"}"},
-	    {"{\\\"retry_in\\\": -1}", NULL},
-	    {"{\\\"retry_in\\\": 1e300}", NULL},
-	    {"{\\\"retry_in\\\": \\\"366d\\\"}", NULL},
-	    {"{\\\"retry_in\\\": 99999999999999999999}", NULL},
-	    {"{\\\"extend\\\": \\\"soon\\\"}", NULL},
+	    {"{'retry_in': 'soon'}", "descriptor 3: retry_in must be a duration (\"90s\", \"10m\", or a number of seconds) of at "
+	                             "most 365 days: {\"retry_in\": \"soon\"}"},
+	    {"{'retry_in': -1}", NULL},
+	    {"{'retry_in': 1e300}", NULL},
+	    {"{'retry_in': '366d'}", NULL},
+	    {"{'retry_in': 99999999999999999999}", NULL},
+	    {"{'extend': 'soon'}", NULL},
 	};
-	char command[512];
+	char script[256];
 
+	open_shell();
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		const struct script_task *task;
 
-		snprintf(command, sizeof command, "echo err >&2; echo out; echo \"%s\" >&3", cases[i].said);
-		task = run_shell(command);
+		snprintf(script, sizeof script, "echo err >&2; echo out; say \"%s\"", cases[i].said);
+		task = run_script(script);
 		cr_expect_eq(task->outcome, OUTCOME(FATAL), "%s", cases[i].said);
 		cr_expect_str_eq(task->code, "bad_message");
 		if (cases[i].problem)
@@ -602,12 +604,10 @@ Test(exec, what_is_wrong_on_descriptor_3_is_no_success)
 		expect_beside(task, "", "err\nstandard output:\nout\n", 0);
 	}
 	/* What failed anyway is tried again, and tells it. */
-	expect(run_shell("echo {\\\"directive\\\": \\\"NO\\\"} >&3; echo why >&2; exit 3"), OUTCOME(FAILED), "exit:3",
+	expect(run_script("say \"{'directive': 'NO'}\"; echo why >&2; exit 3"), OUTCOME(FAILED), "exit:3",
 	    "why (and descriptor 3: directive must be SUCCESS, RETRY or NO_RETRY: {\"directive\": \"NO\"})");
-	cr_expect_eq(close_stage(), 0);
 	/* What is right with a message counts. */
-	expect(run_shell("echo {\\\"directive\\\": \\\"NO_RETRY\\\", \\\"remark\\\": 1, \\\"error\\\": \\\"e\\\"} >&3"),
-	    OUTCOME(FATAL), "directive:NO_RETRY",
+	expect(run_script("say \"{'directive': 'NO_RETRY', 'remark': 1, 'error': 'e'}\""), OUTCOME(FATAL), "directive:NO_RETRY",
 	    "e (and descriptor 3: remark must be a string: {\"directive\": \"NO_RETRY\", \"remark\": 1, \"error\": \"e\"})");
 	cr_expect_eq(close_stage(), 0);
 }
