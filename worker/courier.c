@@ -8,7 +8,8 @@
  *
  * A Fetch that failed is sent again under its number, by the next call that can carry one; a result that could not be
  * reported waits in the outbox. A worker that drains asks its parked Fetch for a last answer at once: what the manager
- * may just have assigned to it comes with that, and goes back.
+ * may just have assigned to it comes with that, and goes back. So does one that pauses, and one that is to end when no task
+ * waits, once nothing runs: it is that last answer's emptiness that ends it.
  */
 #include "worker/courier.h"
 
@@ -30,6 +31,7 @@ enum {
 	FETCH_WAIT_MS = 14 * 1000,  /* how long a parked Fetch may be kept at most */
 	ANSWER_LEAST_MS = 1000,     /* how long an answer is waited for at least … */
 	ANSWER_MOST_MS = 30 * 1000, /* … and at most */
+	EMPTY_REST_MS = 500,        /* before it is asked again whether anything is left, at most */
 	FETCH_QUICK_MS = 100,       /* a parked Fetch that comes back empty sooner is not sent again at once */
 	/* Results that no manager takes are kept, but no new tasks are fetched beyond so many bytes of them. */
 	OUTBOX_BYTES_MAX = 64 * 1024 * 1024,
@@ -41,6 +43,7 @@ struct errand {
 	int64_t fetch_id; /* 0: none */
 	int64_t sent_ms;
 	bool parked;
+	bool last_look; /* is anything left? (worker->until_empty) */
 	Reeve__V1__FetchRequest request;
 };
 
@@ -63,7 +66,7 @@ struct report {
 /* How many more tasks may be asked for. */
 static uint32_t free_slots(const struct reeve_worker *worker)
 {
-	int64_t capacity = worker->slots.wanted + worker->prefetch;
+	int64_t capacity = worker->slots.wanted - worker->slots.resting + worker->prefetch;
 	int64_t spoken_for = (int64_t)worker_unfinished(worker) + worker->fetches.slots;
 
 	if (!lease_runs(worker->lease, clock_monotonic_ms()) || spoken_for >= capacity ||
@@ -72,9 +75,10 @@ static uint32_t free_slots(const struct reeve_worker *worker)
 	return capacity - spoken_for < FETCH_SLOTS_MAX ? (uint32_t)(capacity - spoken_for) : FETCH_SLOTS_MAX;
 }
 
-static bool wants_tasks(const struct reeve_worker *worker)
+/* Nothing runs, and all that has ended has been taken: what waits now is all there is. */
+static bool at_rest(const struct reeve_worker *worker)
 {
-	return worker->phase == PHASE_SERVING && !worker->draining && !worker->paused;
+	return !worker_unfinished(worker) && !worker->outbox.waiting_count && !worker->outbox.reported_count;
 }
 
 /* How many results are worth a second report. */
@@ -119,18 +123,21 @@ static void fetch_leaves(struct reeve_worker *worker, struct fetch *fetch, bool 
 	reeve__v1__fetch_request__init(request);
 	request->incarnation = worker->incarnation;
 	request->fetch_id = fetch->id;
-	request->slots = wants_tasks(worker) ? fetch->slots : 1;
+	request->slots = worker_takes(worker) ? fetch->slots : 1;
 	request->queues = worker->queues.list;
 	request->n_queues = worker->queues.count;
 	request->types = worker->types.list;
 	request->n_types = worker->types.count;
 	request->wait_ms = parked ? park_ms(worker) : 0;
 	request->again = fetch->sent_before;
+	if (!worker->begun)
+		request->idle_since_start_ms = clock_monotonic_ms() - worker->created_ms + 1;
 	fetches_sent(&worker->fetches, fetch, parked);
 	errand->incarnation = worker->incarnation;
 	errand->fetch_id = fetch->id;
 	errand->sent_ms = clock_monotonic_ms();
 	errand->parked = parked;
+	errand->last_look = worker->until_empty && at_rest(worker) && !parked;
 }
 
 static void free_message(ProtobufCMessage *message)
@@ -170,6 +177,19 @@ static struct fetch *fetch_of(const struct reeve_worker *worker, const struct er
 	return fetches_find(&worker->fetches, errand->fetch_id);
 }
 
+/* A last look has found nothing: the end, unless the manager is not sure of it. */
+static void heed_empty(struct reeve_worker *worker, const Reeve__V1__FetchResponse *response)
+{
+	int64_t rest_ms = response->again_in_ms < EMPTY_REST_MS ? response->again_in_ms : EMPTY_REST_MS;
+
+	if (response->again_in_ms > 0) {
+		worker->fetch_rest.until_ms = clock_monotonic_ms() + rest_ms;
+	} else if (!response->n_orders && worker_takes(worker) && at_rest(worker)) {
+		log_info(worker->object, "no task waits any more");
+		worker->draining = true;
+	}
+}
+
 /* Takes in the answer to a Fetch that is waited for. Under the lock. */
 static void accept_answer(
     struct reeve_worker *worker, struct fetch *fetch, const struct errand *errand, Reeve__V1__FetchResponse *response)
@@ -190,8 +210,10 @@ static void accept_answer(
 		held_receive(worker, attempts, count);
 		free(attempts);
 	}
+	if (response && errand->last_look && !count)
+		heed_empty(worker, response);
 	if (response)
-		orders_obey(worker, response->orders, response->n_orders);
+		orders_obey(worker, response->orders, response->n_orders, false);
 }
 
 /* What came of the Fetch in a call that was answered. `response` NULL: nothing. Under the lock. */
@@ -276,6 +298,7 @@ static void replace_result(struct reeve_worker *worker, struct attempt *attempt,
 		return;
 	}
 	log_warn(name, "the manager refused its result, reporting that instead: %s", why);
+	worker->late += attempt->result.outcome == REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
 	outbox_put_back(&worker->outbox, &attempt, 1);
 	outbox_remove(&worker->outbox, attempt);
 	attempt->refused = true;
@@ -316,9 +339,11 @@ static void judged(struct reeve_worker *worker, struct attempt *attempt, const R
 	case REEVE__V1__VERDICT__VERDICT_ACCEPTED:
 		break;
 	case REEVE__V1__VERDICT__VERDICT_LOST:
+		worker->late += attempt->result.outcome == REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
 		log_info(attempt_name(attempt, name), "its result came too late: %s", verdict->note);
 		break;
 	case REEVE__V1__VERDICT__VERDICT_REFUSED:
+		worker->late += attempt->result.outcome == REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
 		log_warn(attempt_name(attempt, name), "its result was refused: %s", verdict->note);
 		break;
 	case REEVE__V1__VERDICT__VERDICT_UNSPECIFIED:
@@ -391,7 +416,7 @@ static struct report *next_report(struct reeve_worker *worker)
 	report->request.n_results = report->count;
 	worker->reports++;
 	/* A report that may be called invalid carries no Fetch, so that this is told apart. */
-	if (wants_tasks(worker) && !report->attempts[0]->group && now_ms >= worker->fetch_rest.until_ms) {
+	if (worker_takes(worker) && !report->attempts[0]->group && now_ms >= worker->fetch_rest.until_ms) {
 		fetch = fetches_unsettled(&worker->fetches);
 		slots = fetch ? 0 : free_slots(worker);
 		if (slots)
@@ -414,7 +439,7 @@ static struct fetch_call *next_fetch(struct reeve_worker *worker)
 	if (worker->phase != PHASE_SERVING || clock_monotonic_ms() < worker->fetch_rest.until_ms)
 		return NULL;
 	if (!fetch) {
-		slots = wants_tasks(worker) && worker->fetches.in_flight_count == 0 ? free_slots(worker) : 0;
+		slots = worker_takes(worker) && worker->fetches.in_flight_count == 0 ? free_slots(worker) : 0;
 		if (!slots)
 			return NULL;
 		fetch = fetches_new(&worker->fetches, slots);
@@ -424,18 +449,21 @@ static struct fetch_call *next_fetch(struct reeve_worker *worker)
 		abort();
 	call->worker = worker;
 	call->answer_ms = answer_ms(worker->lease_ms / 3);
-	fetch_leaves(worker, fetch, wants_tasks(worker) && worker->fetches.parked_count == 0, &call->errand);
+	fetch_leaves(worker, fetch,
+	    worker_takes(worker) && worker->fetches.parked_count == 0 && !(worker->until_empty && at_rest(worker)),
+	    &call->errand);
 	return call;
 }
 
-/* A call that is of no use any more: of a lost incarnation, or parked while the worker drains. 0: none. */
+/* A call that is of no use any more: of a lost incarnation, or parked while the worker takes no tasks or wants to know
+ * whether there are any. 0: none. */
 static rpc_call_id next_cancel(struct reeve_worker *worker)
 {
 	struct fetch *fetch;
 
 	if (worker->stale_count)
 		return worker->stale_calls[--worker->stale_count];
-	if (!worker->draining)
+	if (!worker->draining && !worker->paused && !(worker->until_empty && at_rest(worker)))
 		return 0;
 	for (fetch = worker->fetches.waiting; fetch; fetch = fetch->next) {
 		if (!fetch->parked || fetch->given_up || !fetch->call)

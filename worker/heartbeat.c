@@ -63,6 +63,12 @@ static void compose(struct beat *beat)
 	beat->request.seq = ++worker->heartbeat_seq;
 	beat->request.highest_fetch_id = worker->fetches.highest_id;
 	beat->request.running = (uint32_t)slots_busy(worker);
+	beat->request.state = worker->draining ? REEVE__V1__WORKER_STATE__WORKER_STATE_DRAINING
+	                      : worker->paused ? REEVE__V1__WORKER_STATE__WORKER_STATE_PAUSED
+	                                       : REEVE__V1__WORKER_STATE__WORKER_STATE_RUNNING;
+	beat->request.concurrency = (uint32_t)worker->slots.wanted;
+	beat->request.succeeded = worker->succeeded;
+	beat->request.failed_attempts = worker->failed;
 	beat->sent_ms = clock_monotonic_ms();
 }
 
@@ -123,7 +129,7 @@ static int64_t heed(struct beat *beat)
 	}
 	worker->heartbeat_failures = 0;
 	session_renew(worker, beat->sent_ms);
-	orders_obey(worker, response->orders, response->n_orders);
+	orders_obey(worker, response->orders, response->n_orders, true);
 	return next_ms;
 }
 

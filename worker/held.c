@@ -27,6 +27,7 @@ void held_receive(struct reeve_worker *worker, struct attempt **attempts, size_t
 			continue;
 		}
 		attempt->worker = worker;
+		worker->begun |= !worker->draining;
 		HASH_ADD(hh, worker->held, key, sizeof attempt->key, attempt);
 		if (worker->draining) {
 			attempt_stop(attempt, STOP_DRAIN);
@@ -49,12 +50,35 @@ void held_forget(struct reeve_worker *worker, struct attempt *attempt)
 	attempt_free(attempt);
 }
 
+/* Counts what the attempt came to; one that was given back has come to nothing. */
+static void count_end(struct reeve_worker *worker, const struct attempt *attempt)
+{
+	switch (attempt->result.outcome) {
+	case REEVE__V1__OUTCOME__OUTCOME_COMPLETED:
+		worker->succeeded++;
+		break;
+	case REEVE__V1__OUTCOME__OUTCOME_FAILED:
+	case REEVE__V1__OUTCOME__OUTCOME_FATAL:
+		worker->failed++;
+		break;
+	case REEVE__V1__OUTCOME__OUTCOME_CANCELLED:
+		worker->cancelled++;
+		break;
+	default:
+		return;
+	}
+	if (worker->once)
+		worker->draining = true;
+}
+
 void held_finish(struct reeve_worker *worker, struct attempt *attempt)
 {
-	if (atomic_load(&attempt->stop) == STOP_ABANDON)
+	if (atomic_load(&attempt->stop) == STOP_ABANDON) {
 		held_forget(worker, attempt);
-	else
-		outbox_add(&worker->outbox, attempt);
+		return;
+	}
+	count_end(worker, attempt);
+	outbox_add(&worker->outbox, attempt);
 }
 
 static void leave_ready(struct reeve_worker *worker, struct attempt *attempt)

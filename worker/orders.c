@@ -1,6 +1,7 @@
 /* One function an order. */
 #include "worker/orders.h"
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "worker/held.h"
 
@@ -25,6 +26,16 @@ static void drain(struct reeve_worker *worker)
 	worker->drain_until_ms = INT64_MAX;
 }
 
+/* As a drain of which the time is over at once: what runs is stopped, and goes back. */
+static void stop(struct reeve_worker *worker)
+{
+	if (worker->draining && worker->drain_until_ms <= clock_monotonic_ms())
+		return;
+	log_info(worker->object, "stopping: the manager orders it");
+	worker->draining = true;
+	worker->drain_until_ms = clock_monotonic_ms();
+}
+
 static void pause_fetching(struct reeve_worker *worker, bool paused)
 {
 	if (worker->paused == paused)
@@ -37,14 +48,16 @@ static void set_concurrency(struct reeve_worker *worker, uint32_t value)
 {
 	int wanted = value < WORKER_CONCURRENCY_MAX ? (int)value : WORKER_CONCURRENCY_MAX;
 
-	if (wanted == 0 || wanted == worker->slots.wanted)
+	if (wanted == 0 || wanted == worker->slots.wanted || worker->once)
 		return;
 	log_info(worker->object, "concurrency is %d from now on, by order of the manager", wanted);
 	worker->slots.wanted = wanted;
 }
 
-void orders_obey(struct reeve_worker *worker, Reeve__V1__Order *const *orders, size_t count)
+void orders_obey(struct reeve_worker *worker, Reeve__V1__Order *const *orders, size_t count, bool all)
 {
+	bool paused = all ? false : worker->paused, changed = count > 0;
+
 	for (size_t i = 0; i < count; i++) {
 		switch (orders[i]->kind) {
 		case REEVE__V1__ORDER_KIND__ORDER_CANCEL:
@@ -57,19 +70,24 @@ void orders_obey(struct reeve_worker *worker, Reeve__V1__Order *const *orders, s
 			drain(worker);
 			break;
 		case REEVE__V1__ORDER_KIND__ORDER_PAUSE:
-			pause_fetching(worker, true);
+			paused = true;
 			break;
 		case REEVE__V1__ORDER_KIND__ORDER_RESUME:
-			pause_fetching(worker, false);
+			paused = false;
 			break;
 		case REEVE__V1__ORDER_KIND__ORDER_CONCURRENCY:
 			set_concurrency(worker, orders[i]->value);
+			break;
+		case REEVE__V1__ORDER_KIND__ORDER_STOP:
+			stop(worker);
 			break;
 		case REEVE__V1__ORDER_KIND__ORDER_UNSPECIFIED:
 		default:
 			break; /* of a newer manager */
 		}
 	}
-	if (count)
+	changed |= paused != worker->paused;
+	pause_fetching(worker, paused);
+	if (changed)
 		worker_kick(worker);
 }

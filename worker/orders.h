@@ -5,7 +5,8 @@
 
 #include "worker/state.h"
 
-/* Carries out the orders. Called with the lock. */
-void orders_obey(struct reeve_worker *worker, Reeve__V1__Order *const *orders, size_t count);
+/* Carries out the orders. `all`: they are all that stand, as a heartbeat's answer tells them; so if none of them says to
+ * pause, a pause is over. Called with the lock. */
+void orders_obey(struct reeve_worker *worker, Reeve__V1__Order *const *orders, size_t count, bool all);
 
 #endif

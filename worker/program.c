@@ -29,6 +29,10 @@ static const struct option_spec specs[] = {
         "how long running tasks may take to finish at a stop; then they are stopped and given back", 0, true},
     {"kill-grace", OPTION_DURATION, AT(kill_grace_ms), "5s", 1, 3600 * 1000, NULL, "D",
         "how long a program may take to end after SIGTERM; then it gets SIGKILL", 0, true},
+    {"once", OPTION_FLAG, AT(once), NULL, 0, 0, NULL, NULL,
+        "do one task, waiting for it if need be, and exit; the exit code tells what came of it", 0, false},
+    {"until-empty", OPTION_FLAG, AT(until_empty), NULL, 0, 0, NULL, NULL,
+        "do all tasks that wait and are due, and exit", 0, false},
     {"config", OPTION_TEXT, AT(config), NULL, 0, 0, "REEVE_WORKER_CONFIG", "FILE",
         "an INI file whose section [worker] has any of these options", 0, false},
     {"log-level", OPTION_TEXT, AT(log_level), "info", 0, 0, "REEVE_LOG_LEVEL", "LEVEL", "error, warn, info or debug", 0,
@@ -54,7 +58,8 @@ const struct option_table program_options_table = {
                 "\n"
                 "Exit status: 0 stopped in good order; 1 a failure while running; 2 wrong options\n"
                 "or handlers; 3 stopped with results that no manager had taken; 4 refused by the\n"
-                "manager.\n",
+                "manager. With --once and --until-empty, 1 also if an attempt did not complete;\n"
+                "with --once, 5 if it was stopped before it had done a task.\n",
     .specs = specs,
 };
 
@@ -126,6 +131,8 @@ bool program_options_read(struct program_options *options, int argc, char **argv
 		return true;
 	if (!options->handlers)
 		return wrong_usage("--handlers FILE is missing", code);
+	if (options->once && options->until_empty)
+		return wrong_usage("--once and --until-empty do not go together", code);
 	if (!read_level(options->log_level, &options->level))
 		return wrong_usage("--log-level takes error, warn, info or debug", code);
 	options->worker = (struct reeve_worker_options){
@@ -137,6 +144,8 @@ bool program_options_read(struct program_options *options, int argc, char **argv
 	    .prefetch = (int)options->prefetch,
 	    .drain_timeout_ms = options->drain_timeout_ms,
 	    .kill_grace_ms = options->kill_grace_ms,
+	    .once = options->once,
+	    .until_empty = options->until_empty,
 	};
 	return false;
 }

@@ -15,7 +15,7 @@ struct program_options {
 	/* As read, before they become part of `worker`. */
 	const char *config;
 	const char *managers, *name, *queues, *types, *log_level;
-	bool print_options;
+	bool print_options, once, until_empty;
 	int64_t concurrency, prefetch, drain_timeout_ms, kill_grace_ms;
 };
 

@@ -22,8 +22,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 #include <utlist.h>
+
+static const int64_t REST_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
 
 /* Failed tasks that get a line in the log, a second. */
 enum { LOG_FAILURES_MAX = 10 };
@@ -40,18 +43,26 @@ struct slot {
 	unsigned collected; /* these have been given to the outbox */
 	bool taken_over;    /* those not begun have been given back */
 	int64_t taken_ms;
+	int64_t rest_ms; /* how long it may not work after this batch */
 	_Atomic unsigned next;
 	_Atomic unsigned done;
 };
 
 void slots_init(struct slots *slots)
 {
+	pthread_condattr_t attributes;
+
 	pthread_cond_init(&slots->work, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&slots->rest, &attributes);
+	pthread_condattr_destroy(&attributes);
 }
 
 void slots_destroy(struct slots *slots)
 {
 	pthread_cond_destroy(&slots->work);
+	pthread_cond_destroy(&slots->rest);
 	free(slots->all);
 }
 
@@ -59,6 +70,8 @@ int slots_cost(const struct attempt *attempt)
 {
 	int cost = attempt->handler ? atomic_load_explicit(&attempt->handler->cost_us, memory_order_relaxed) : 0;
 
+	if (attempt->assignment->resting_ms > 0) /* nothing follows it at once */
+		return HANDLER_COST_FULL_US;
 	return cost > 0 ? cost : 1;
 }
 
@@ -144,6 +157,7 @@ static void run(struct slot *slot, struct attempt *attempt)
 		if (limit > attempt_last_moment(attempt))
 			limit = attempt_last_moment(attempt);
 		atomic_store(&attempt->timeout_at_ms, limit);
+		slot->rest_ms = attempt->assignment->resting_ms;
 		handler->run(handler, &slot->context, attempt);
 		took_us = clock_monotonic_us() - start_us;
 		learn_cost(handler, took_us);
@@ -268,6 +282,25 @@ void slots_sweep(struct reeve_worker *worker, int64_t now_ms)
 	}
 }
 
+/* Rests if what it ran asks for that. Under the lock, which it gives up meanwhile. */
+static void rest(struct slot *slot)
+{
+	struct reeve_worker *worker = slot->worker;
+	struct slots *slots = &worker->slots;
+	int64_t rest_ms = slot->rest_ms < REST_MAX_MS ? slot->rest_ms : REST_MAX_MS;
+	int64_t until_ms = clock_monotonic_ms() + rest_ms;
+	struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
+
+	slot->rest_ms = 0;
+	if (rest_ms <= 0)
+		return;
+	slots->resting++;
+	while (!slots->end && slot->index < slots->wanted && clock_monotonic_ms() < until_ms)
+		pthread_cond_timedwait(&slots->rest, &worker->lock, &until);
+	slots->resting--;
+	worker_kick(worker);
+}
+
 static void *slot_main(void *arg)
 {
 	struct slot *slot = arg;
@@ -289,6 +322,7 @@ static void *slot_main(void *arg)
 			slots->open_batches--;
 		collect(slot);
 		slot->count = 0;
+		rest(slot);
 	}
 	slot->ended = true;
 	if (worker->ready && slots->idle)
@@ -385,6 +419,7 @@ bool slots_resize(struct reeve_worker *worker, int wanted, struct reeve_error *e
 		}
 	}
 	pthread_cond_broadcast(&slots->work);
+	pthread_cond_broadcast(&slots->rest);
 	pthread_mutex_unlock(&worker->lock);
 	return good;
 }
@@ -396,6 +431,7 @@ void slots_end(struct reeve_worker *worker)
 	pthread_mutex_lock(&worker->lock);
 	slots->end = true;
 	pthread_cond_broadcast(&slots->work);
+	pthread_cond_broadcast(&slots->rest);
 	pthread_mutex_unlock(&worker->lock);
 	for (int i = 0; i < slots->room; i++) {
 		if (!slots->all[i])

@@ -30,10 +30,12 @@ struct slots {
 	int room;          /* length of `all` */
 	int wanted;        /* the concurrency */
 	int idle;          /* wait for work */
+	int resting;       /* may not work for a while */
 	int open_batches;  /* of more than one */
 	bool swept_soon;   /* control will sweep within SLOT_SWEEP_MS */
 	bool end;          /* all threads are to end */
 	pthread_cond_t work;
+	pthread_cond_t rest; /* the concurrency has changed, or all are to end; monotonic */
 	sigset_t signals; /* the mask of the thread that called reeve_worker_run */
 };
 

@@ -54,6 +54,9 @@ struct reeve_worker {
 	int prefetch;
 	int64_t drain_timeout_ms;
 	int64_t kill_grace_ms;
+	bool once;          /* it ends after one task */
+	bool until_empty;   /* … when no task waits any more */
+	int64_t created_ms; /* on the monotonic clock */
 	struct handler *handlers;
 	struct launcher *launcher; /* NULL: none */
 	struct lease *lease;       /* changed under the lock, read without (lease.h) */
@@ -98,6 +101,11 @@ struct reeve_worker {
 	struct attempt *ready; /* utlist, to be started in this order */
 	size_t ready_count;
 	size_t taken_count; /* with slots */
+	bool begun;         /* it has been given a task at least once */
+	int64_t succeeded;  /* attempts that completed since it began, */
+	int64_t failed;     /* failed, for good or not, */
+	int64_t cancelled;  /* were cancelled, */
+	int64_t late;       /* and completed, but the manager did not take the result */
 	struct slots slots;
 	struct outbox outbox;
 
@@ -131,6 +139,12 @@ struct reeve_worker {
 
 /* Wakes control. Callable with and without the lock. */
 void worker_kick(struct reeve_worker *worker);
+
+/* Whether it takes tasks at all now. */
+static inline bool worker_takes(const struct reeve_worker *worker)
+{
+	return worker->phase == PHASE_SERVING && !worker->draining && !worker->paused;
+}
 
 /* Attempts not yet in the outbox: those that the worker's capacity is for. */
 static inline size_t worker_unfinished(const struct reeve_worker *worker)

@@ -88,8 +88,12 @@ static bool set_options(
 	    !names_parse(options->queues, "queues", &worker->queues, error) ||
 	    !names_parse(options->types, "types", &worker->types, error))
 		return false;
-	worker->slots.wanted = options->concurrency ? options->concurrency : (processors > 0 ? (int)processors : 1);
-	worker->prefetch = options->prefetch;
+	if (options->once && options->until_empty)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "once and until_empty do not go together");
+	worker->once = options->once;
+	worker->until_empty = options->until_empty;
+	worker->slots.wanted = options->once ? 1 : options->concurrency ? options->concurrency : (processors > 0 ? (int)processors : 1);
+	worker->prefetch = options->once ? 0 : options->prefetch;
 	worker->drain_timeout_ms = options->drain_timeout_ms ? options->drain_timeout_ms : DRAIN_TIMEOUT_MS;
 	worker->kill_grace_ms = options->kill_grace_ms ? options->kill_grace_ms : KILL_GRACE_MS;
 	return true;
@@ -111,6 +115,7 @@ struct reeve_worker *reeve_worker_create(const struct reeve_worker_options *opti
 	pthread_condattr_destroy(&attributes);
 	slots_init(&worker->slots);
 	worker->drain_until_ms = INT64_MAX;
+	worker->created_ms = clock_monotonic_ms();
 	worker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (worker->wake_fd < 0) {
 		error_set(&error, STATUS(INTERNAL), "cannot open an eventfd: %s", strerror(errno));
@@ -229,6 +234,27 @@ static bool start_threads(struct reeve_worker *worker, struct reeve_error *error
 	return true;
 }
 
+/* A worker that was to end by itself tells by its exit code what came of its tasks. */
+static void judge_tasks(struct reeve_worker *worker)
+{
+	int64_t bad = worker->failed + worker->cancelled + worker->late;
+	int64_t all = worker->succeeded + worker->failed + worker->cancelled;
+
+	if (worker->exit_code || !(worker->once || worker->until_empty))
+		return;
+	if (bad) {
+		worker->exit_code = EXIT_TASK_FAILED;
+		error_set(&worker->error, STATUS(INTERNAL), "%lld of %lld attempts did not complete", (long long)bad,
+		    (long long)all);
+	} else if (worker->once && !all) {
+		worker->exit_code = EXIT_NOTHING_DONE;
+		error_set(&worker->error, STATUS(UNAVAILABLE), "stopped before there was a task");
+	} else {
+		return;
+	}
+	log_info(worker->object, "%s", worker->error.message);
+}
+
 int reeve_worker_run(struct reeve_worker *worker)
 {
 	struct reeve_error error;
@@ -257,6 +283,7 @@ int reeve_worker_run(struct reeve_worker *worker)
 	worker->rpc = NULL;
 	if (!worker->exit_code)
 		log_info(worker->object, "stopped");
+	judge_tasks(worker);
 	return worker->exit_code;
 }
 

@@ -21,6 +21,7 @@ enum {
 	UNPARKED_LIMIT_MS = 500, /* a Fetch that does not park waits so long for a claim or a page under way */
 	CLAIM_LIMIT_MS = 1000,   /* a Fetch is held so much longer by a claim under way */
 	CLAIM_BEGIN_MS = 2000,   /* a claim that cannot be begun in that time is given up */
+	AGAIN_MS = 50,           /* who must know whether anything waits, and cannot be told yet, asks again after so long */
 	GROUP_MOST = 128,        /* streams of one priority that are dealt from together */
 	ASSIGNMENT_BYTES = 400,  /* what an assignment costs beside its texts: numbers, and a key of 255 bytes */
 };
@@ -39,6 +40,7 @@ struct fetch {
 	void *arg;
 	signed char *accepts;    /* by route: 0 not looked at, 1 yes, −1 no */
 	int accepts_count;
+	int64_t let_from_ms;     /* from then on it is given what is kept from it now; 0: nothing is */
 	int granted;             /* candidates tried for it by the claim under way */
 	int64_t granted_bytes;
 	int slot;                /* its place in the claim */
@@ -133,7 +135,7 @@ static bool listed(char *const *texts, int count, const char *text)
 }
 
 /* Whether the queue gives tasks now, and to this one: its worker may have to wait before its first. */
-static bool queue_lets(const struct store_queue *queue, const struct fetch *f)
+static bool queue_lets(const struct store_queue *queue, struct fetch *f)
 {
 	if (queue->state != STORE_QUEUE_RUNNING)
 		return false;
@@ -143,6 +145,8 @@ static bool queue_lets(const struct store_queue *queue, const struct fetch *f)
 	if (core_now(f->dispatch->core) >= from_ms)
 		return true;
 	core_alarm(f->dispatch->core, from_ms);
+	if (!f->let_from_ms || from_ms < f->let_from_ms)
+		f->let_from_ms = from_ms;
 	return false;
 }
 
@@ -150,7 +154,7 @@ static bool fetch_accepts(struct fetch *f, int id)
 {
 	struct core *core = f->dispatch->core;
 	const struct route *route = routes_get(core->routes, id);
-	if (!route || !queue_lets(queues_of_route(core->queues, id), f))
+	if (!route)
 		return false;
 	if (id >= f->accepts_count) {
 		int count = routes_last(core->routes) + 1;
@@ -163,7 +167,16 @@ static bool fetch_accepts(struct fetch *f, int id)
 		bool yes = listed(r->queues, r->queue_count, route->queue) && listed(r->types, r->type_count, route->type);
 		f->accepts[id] = yes ? 1 : -1;
 	}
-	return f->accepts[id] > 0;
+	return f->accepts[id] > 0 && queue_lets(queues_of_route(core->queues, id), f);
+}
+
+/* What a Fetch that does not park is told with nothing; `sure`: nothing that is due is known to wait for it. */
+static struct fetch_answer fetch_nothing(const struct fetch *f, bool sure)
+{
+	int64_t let_in_ms = f->let_from_ms ? f->let_from_ms - core_now(f->dispatch->core) : 0;
+	if (f->parks)
+		return (struct fetch_answer){0};
+	return (struct fetch_answer){.again_in_ms = !sure ? AGAIN_MS : f->let_from_ms && let_in_ms < 1 ? 1 : let_in_ms};
 }
 
 static int by_number(const void *a, const void *b)
@@ -194,7 +207,10 @@ static void answer_won(struct fetch *f, const struct store_claimed *won, int won
 	for (int i = 0; i < won_count; i++)
 		if (won[i].slot == slot)
 			mine[n++] = &won[i];
-	struct fetch_answer answer = {.won = mine, .won_count = n, .parked_ms = f->claimed_ms - f->arrived_ms};
+	struct fetch_answer answer = n ? (struct fetch_answer){0} : fetch_nothing(f, false);
+	answer.won = mine;
+	answer.won_count = n;
+	answer.parked_ms = f->claimed_ms - f->arrived_ms;
 	fetch_end(f, &answer, NULL);
 	free(mine);
 }
@@ -411,6 +427,7 @@ static int claim_choose(struct dispatch *d, bool *barred)
 	DL_FOREACH (d->fetches, f) {
 		f->granted = 0;
 		f->granted_bytes = 0;
+		f->let_from_ms = 0;
 	}
 	struct stream *at = window_first(d->core->window);
 	while (at && tried < d->core->options.claim_limit) {
@@ -481,8 +498,10 @@ static void answer_unparked(struct dispatch *d)
 {
 	struct fetch *f, *tmp;
 	DL_FOREACH_SAFE (d->fetches, f, tmp)
-		if (f->state == WAITING && !f->parks)
-			fetch_end(f, NULL, NULL);
+		if (f->state == WAITING && !f->parks) {
+			struct fetch_answer nothing = fetch_nothing(f, true);
+			fetch_end(f, &nothing, NULL);
+		}
 }
 
 void dispatch_run(struct dispatch *d)
@@ -663,7 +682,8 @@ int64_t dispatch_turn(struct dispatch *d, int64_t now_ms)
 		if (until > now_ms) {
 			next = until < next ? until : next;
 		} else if (f->state == WAITING) {
-			fetch_end(f, NULL, NULL);
+			struct fetch_answer nothing = fetch_nothing(f, false);
+			fetch_end(f, &nothing, NULL);
 		} else { /* what the claim wins stays with its id */
 			d->by_slot[f->slot] = NULL;
 			fetch_end(f, NULL, &error);

@@ -17,6 +17,7 @@ struct fetch_answer {
 	const struct store_order *orders;
 	int order_count;
 	int64_t parked_ms;           /* how long it had been here when the claim was sent */
+	int64_t again_in_ms;         /* nothing, but tasks may wait for it all the same: ask again after so long; 0: none does */
 };
 
 /* `error` not NULL: FAILED_PRECONDITION if the incarnation is lost, else why it cannot be answered. */

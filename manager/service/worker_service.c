@@ -182,6 +182,7 @@ static void fetch_message_fill(struct fetch_message *m, const struct core *core,
 	m->response.incarnation = incarnation;
 	m->response.fetch_id = fetch_id;
 	m->response.parked_ms = answer->parked_ms;
+	m->response.again_in_ms = answer->again_in_ms;
 	m->assignments = calloc((size_t)answer->won_count + 1, sizeof *m->assignments);
 	m->response.assignments = calloc((size_t)answer->won_count + 1, sizeof *m->response.assignments);
 	m->response.n_assignments = (size_t)answer->won_count;

@@ -43,6 +43,10 @@ struct reeve_worker_options {
 	int prefetch;             /* tasks that may be held beyond the running ones, at most 20,000 */
 	int64_t drain_timeout_ms; /* how long running handlers may take to finish at a stop; 0: 30 s */
 	int64_t kill_grace_ms;    /* between SIGTERM and SIGKILL to an exec handler; 0: 5 s */
+	/* End by itself after one task, waiting for it if need be (concurrency and prefetch don't count), or when no task
+	 * that is due waits any more. At most one of them. What came of the tasks is in the exit code. */
+	bool once;
+	bool until_empty;
 	/* Do not fork the process that starts exec handlers and guards the lease. Exec handlers are then refused, and
 	 * nobody sees to it that functions do not outlive the worker's lease, when two may run the same task:
 	 * docs/worker.md. */
@@ -137,6 +141,8 @@ void reeve_worker_stop_on_signals(struct reeve_worker *worker);
  *   2  wrong options or handlers
  *   3  stopped with results that no manager had taken
  *   4  the manager refused the worker
+ *   5  with `once`: stopped before it had done a task
+ * With `once` and `until_empty` it is 1, too, when an attempt failed, was cancelled, or came too late.
  * A code other than 0 is logged and explained by reeve_worker_error(). May be called once. */
 int reeve_worker_run(struct reeve_worker *worker);
 
