@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# What handlers say of a task's end: directives, remarks, errors, stacks and when to try again, on descriptor 3 and by calls.
+# shellcheck disable=SC1091,SC2016
+# quick
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+start_postgres
+start_manager
+start_worker worker --concurrency 4 --queue default
+
+run() { # SCRIPT [OPTION…]: submits it, waits for its end, prints the id
+	local id script=$1
+	shift
+	id=$(reeve submit sh "$script" --retry-base 10ms "$@")
+	reeve wait "$id" >/dev/null 2>&1 || true
+	echo "$id"
+}
+
+end_of() { # ID: what became of it
+	reeve show "$1" --json | jq -r '[.status, .attempt, .error_code // "", .last_error // "", .remark // "", .stack // ""] | join("|")'
+}
+
+story_success_and_a_remark() {
+	id=$(run 'echo "{\"directive\": \"SUCCESS\", \"remark\": \"two pages were empty\"}" >&3; printf done; exit 1')
+	expect_eq 'completed|1|||two pages were empty|' "$(end_of "$id")"
+	expect_eq done "$(field "$id" result)"
+	# A remark alone leaves it to the exit code.
+	expect_eq 'completed|1|||well|' "$(end_of "$(run 'echo "{\"remark\": \"well\"}" >&3')")"
+}
+
+story_retry_though_it_exits_well() {
+	id=$(run 'echo "{\"directive\": \"RETRY\", \"error\": \"busy\", \"error_code\": \"503\"}" >&3' --max-attempts 3)
+	expect_eq 'dead|3|503|busy||' "$(end_of "$id")"
+	id=$(run '[ "$REEVE_ATTEMPT" = 2 ] || echo "{\"directive\": \"RETRY\"}" >&3')
+	expect_eq 'completed 2' "$(field "$id" status) $(field "$id" attempt)"
+	expect_eq 'directive:RETRY: the program says RETRY' "$(event_field "$id" failed note)"
+}
+
+story_no_retry_though_it_has_attempts_left() {
+	id=$(run 'echo "{\"directive\": \"NO_RETRY\", \"remark\": \"no such page\"}" >&3; exit 3' --max-attempts 10)
+	expect_eq 'dead|1|exit:3|exit status 3|no such page|' "$(end_of "$id")"
+	id=$(run 'echo "{\"directive\": \"NO_RETRY\"}" >&3' --max-attempts 10)
+	expect_eq 'dead|1|directive:NO_RETRY|the program says NO_RETRY||' "$(end_of "$id")"
+}
+
+story_the_error_and_the_end_of_standard_error_are_kept() {
+	id=$(run 'seq 1 2000 >&2; echo "{\"error\": \"no page 7\", \"remark\": \"seen 6\"}" >&3; exit 3' --max-attempts 1)
+	expect_eq 'dead exit:3 no page 7 seen 6' "$(field "$id" status) $(field "$id" error_code) $(field "$id" last_error) $(field "$id" remark)"
+	expect_eq "$(seq 1 2000)" "$(reeve show "$id" --json | jq -r .stack)"
+	id=$(run 'echo noise >&2; echo "{\"stack\": \"at main\\nat start\"}" >&3; exit 3' --max-attempts 1)
+	expect_eq $'at main\nat start' "$(reeve show "$id" --json | jq -r .stack)"
+	expect_eq noise "$(field "$id" last_error)"
+	# More than is kept: the end of it.
+	id=$(run 'head -c 300000 /dev/zero | tr "\0" x >&2; printf "\xff the end" >&2; exit 3' --max-attempts 1)
+	expect_eq '65536 the end' "$(sql "select octet_length(stack) || right(stack, 8) from task_history where task_id = $id")"
+	expect_eq t "$(sql "select octet_length(last_error) <= 4096 from task_history where task_id = $id")"
+}
+
+# Whatever its policy says; the time is the database's own.
+story_it_says_when_to_try_again() {
+	id=$(reeve submit sh '[ "$REEVE_ATTEMPT" = 2 ] || { echo "{\"retry_in\": \"2s\"}" >&3; exit 3; }' --retry-base 1h)
+	reeve wait "$id" >/dev/null
+	expect_eq 'completed 2' "$(field "$id" status) $(field "$id" attempt)"
+	expect_eq t "$(sql "select run_at - last_updated between '1900ms' and '2100ms' from task_attempts where task_id = $id and attempt = 1")"
+	id=$(run '[ "$REEVE_ATTEMPT" = 3 ] || { echo "{\"directive\": \"RETRY\", \"retry_in\": 0}" >&3; }' --retry-base 1h)
+	expect_eq 'completed 3' "$(field "$id" status) $(field "$id" attempt)"
+}
+
+story_an_object_may_take_several_lines_and_the_last_counts() {
+	id=$(run 'jq -n "{directive: \"NO_RETRY\", remark: \"first\", error: \"first\"}" >&3
+		jq -n "{remark: \"second\", error_code: \"E7\", news: [{a: 1}]}" >&3')
+	expect_eq 'dead|1|E7|first|second|' "$(end_of "$id")"
+}
+
+# It might have wanted to say that it has failed: people must look. What it wrote is not lost.
+story_what_is_no_json_is_no_success() {
+	for said in 'all is well' '{"directive": "SUCCES"}' '{"directive": 1}' '{"remark": ["a"]}' '{"retry_in": "soon"}' \
+		'{"retry_in": 1e300}' '{"retry_in": -1}' '{"error_code": "a\nb"}' '["directive"]' '{"directive": "SUCCESS"' '{} {}'; do
+		id=$(run "cat >&3 <<<'$said'; echo on stderr >&2; echo the output")
+		expect_eq 'dead 1 bad_message' "$(field "$id" status) $(field "$id" attempt) $(field "$id" error_code)" "after $said"
+		expect_match '^descriptor 3: ' "$(field "$id" last_error)"
+		expect_eq "$said" "$(field "$id" last_error | grep -oF -- "$said")" 'what is quoted'
+		expect_eq $'on stderr\nstandard output:\nthe output' "$(reeve show "$id" --json | jq -r .stack)"
+	done
+	id=$(run 'head -c 100000 /dev/zero | tr "\0" x >&3; echo the output')
+	expect_match '^dead\|1\|bad_message\|descriptor 3: longer than 64 KiB: xxx' "$(end_of "$id")"
+	# It can be tried again by hand.
+	reeve retry "$id" >/dev/null
+	expect_fail 1 reeve wait "$id"
+	# What fails anyway is tried again, and tells it.
+	id=$(run '[ "$REEVE_ATTEMPT" = 2 ] || { echo oops >&3; exit 3; }')
+	expect_eq 'completed 2' "$(field "$id" status) $(field "$id" attempt)"
+	expect_match 'exit:3: exit status 3 \(and descriptor 3: not a JSON object: oops\)' "$(event_field "$id" failed note)"
+}
+
+# The report is made by a worker that had no manager when the handler ended.
+story_what_was_said_survives_the_outbox() {
+	start_manager other
+	start_worker cut-off --queue cut-off
+	id=$(reeve submit sh "$HOLD"'; echo "{\"directive\": \"NO_RETRY\", \"remark\": \"kept\", \"stack\": \"at x\"}" >&3' \
+		--queue cut-off --max-attempts 9)
+	wait_began "$id"
+	kill_manager other
+	release
+	wait_until 20 "grep -q 'failed for good' '$DIR/log/cut-off.log'"
+	start_manager other
+	expect_fail 1 reeve wait "$id"
+	expect_eq 'dead|1|directive:NO_RETRY|the program says NO_RETRY|kept|at x' "$(end_of "$id")"
+}
+
+story_c_functions_say_the_same_by_calls() {
+	start remarks "$REEVE_BIN/example-remarks-worker" "$REEVE_MANAGER"
+	id=$(reeve submit book '{"room": 7}')
+	reeve wait "$id" >/dev/null
+	expect_eq 'completed|1|||asked 1 times|' "$(end_of "$id")"
+	id=$(reeve submit book '{"room": 13}' --retry-base 1h)
+	reeve wait "$id" >/dev/null
+	expect_eq 'completed 3 asked 3 times' "$(field "$id" status) $(field "$id" attempt) $(field "$id" remark)"
+	expect_eq '2' "$(sql "select count(*) from task_attempts where task_id = $id and error_code = 'taken' and remark like 'asked%' and run_at - last_updated between '1400ms' and '1600ms'")"
+	id=$(reeve submit book '{}' --max-attempts 9)
+	expect_fail 1 reeve wait "$id"
+	expect_eq 'dead|1|no-room|the details name no room||' "$(end_of "$id" | sed '1s/|[^|]*$/|/;q')"
+	expect_match 'example-remarks-worker' "$(reeve show "$id" --json | jq -r .stack)"
+	stop remarks
+	expect_eq 0 "$STATUS"
+}
+
+run_stories

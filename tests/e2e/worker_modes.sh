@@ -1,0 +1,248 @@
+#!/usr/bin/env bash
+# Workers that end by themselves, rest between tasks, wait before their first, and are ordered about from afar.
+# shellcheck disable=SC1091,SC2016
+# timeout 400
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+start_postgres
+start_manager manager --heartbeat 200ms
+default_handlers
+
+mode_worker() { # NAME OPTION…: runs to its end; its exit code is $STATUS
+	local name=$1
+	launch_worker "$@"
+	ended "$name" 60
+}
+
+set_queue() { # NAME 'COLUMN = VALUE, …'
+	sql "insert into queues (name) values ('$1') on conflict do nothing;
+		update queues set $2, updated = clock_timestamp() where name = '$1';
+		select pg_notify('reeve_wake', 'queues')" >/dev/null
+	sleep 1.5 # whoever missed the notice has looked by then
+}
+
+expect_left() { # NAME
+	expect_eq '' "$(reeve workers --json | jq -r "select(.name == \"$1\" and .state == \"alive\").name")" 'still a worker'
+	expect_eq 1 "$(sql "select count(*) from worker_events where worker_id = $(worker_incarnation "$1") and event = 'left'")" \
+		'times it left'
+}
+
+worker_is() { # NAME FIELD: of the living one of that name
+	reeve workers --json | jq -r "select(.name == \"$1\" and .state == \"alive\").$2"
+}
+
+story_once_does_one_task_and_tells_by_its_exit_code() {
+	one=$(reeve submit sh 'echo one' --queue once)
+	two=$(reeve submit sh 'exit 3' --queue once --max-attempts 1)
+	three=$(reeve submit sh 'echo three' --queue once)
+	mode_worker first --once --queue once --concurrency 8 --prefetch 100
+	expect_eq 0 "$STATUS"
+	expect_eq 'completed queued queued' "$(field "$one" status) $(field "$two" status) $(field "$three" status)"
+	expect_eq 'submitted' "$(events "$two")" 'it took no more than the one'
+	expect_left first
+	mode_worker second --once --queue once
+	expect_eq 1 "$STATUS"
+	expect_eq 'dead queued' "$(field "$two" status) $(field "$three" status)"
+	expect_left second
+	# One that has to wait for it.
+	reeve cancel "$three" >/dev/null
+	launch_worker third --once --queue once
+	wait_until 20 '[ "$(worker_incarnation third)" -gt 0 ]'
+	id=$(reeve submit sh "$HOLD" --queue once)
+	wait_began "$id"
+	later=$(reeve submit sh 'echo later' --queue once)
+	release
+	ended third
+	expect_eq '0 completed queued' "$STATUS $(field "$id" status) $(field "$later" status)"
+	expect_left third
+	reeve cancel "$later" >/dev/null
+}
+
+story_once_can_be_stopped_before_and_within_its_task() {
+	start_worker idle --once --queue nobody
+	stop idle
+	expect_eq 5 "$STATUS"
+	expect_left idle
+	id=$(reeve submit sh "$HOLD" --queue stopped --max-attempts 1)
+	launch_worker busy --once --queue stopped --drain-timeout 200ms --kill-grace 200ms
+	wait_began "$id"
+	stop busy
+	expect_eq '5 queued 0' "$STATUS $(field "$id" status) $(field "$id" attempt)"
+	expect_left busy
+}
+
+story_until_empty_does_all_that_wait_and_are_due() {
+	for i in $(seq 1 60); do echo "{\"details\":\"echo $i\"}"; done | reeve submit --bulk - sh --queue many >"$DIR/ids"
+	later=$(reeve submit sh 'echo later' --queue many --delay 1h)
+	other=$(reeve submit sh 'echo other' --queue another)
+	# A task that submits another while it runs: that waits, too.
+	more=$(reeve submit sh "sleep 0.5; '$REEVE_BIN/reeve' submit sh 'echo more' --queue many --key more >/dev/null" --queue many)
+	mode_worker all --until-empty --queue many --concurrency 4
+	expect_eq 0 "$STATUS"
+	expect_eq 62 "$(sql "select count(*) from task_history where queue = 'many' and status = 'completed'")"
+	expect_eq 'completed queued queued' "$(field "$more" status) $(field "$later" status) $(field "$other" status)"
+	expect_left all
+	reeve cancel "$later" "$other" >/dev/null
+	# Nothing at all is well, too, and is told at once.
+	begin=$(ms)
+	mode_worker none --until-empty --queue many
+	expect_eq 0 "$STATUS"
+	expect [ $(($(ms) - begin)) -lt 5000 ]
+	expect_left none
+	# One that fails is tried again later, which is not waited for; the exit code tells.
+	id=$(reeve submit sh 'exit 3' --queue many --retry-base 1h)
+	mode_worker failing --until-empty --queue many
+	expect_eq '1 failed' "$STATUS $(field "$id" status)"
+	reeve cancel "$id" >/dev/null
+}
+
+story_until_empty_is_not_confused_by_others() {
+	for _ in $(seq 1 200); do echo '{"details":"exit 0"}'; done | reeve submit --bulk - sh --queue shared >"$DIR/ids"
+	for name in a b c; do launch_worker "$name" --until-empty --queue shared --concurrency 2; done
+	for name in a b c; do
+		ended "$name" 60
+		expect_eq 0 "$STATUS"
+	done
+	expect_eq 200 "$(sql "select count(*) from task_history where queue = 'shared' and status = 'completed'")"
+}
+
+story_until_empty_stops_on_a_signal() {
+	id=$(reeve submit sh "$HOLD" --queue signal)
+	launch_worker worker --until-empty --queue signal --concurrency 1
+	wait_began "$id"
+	later=$(reeve submit sh 'echo later' --queue signal --priority -1)
+	signal worker TERM
+	wait_until 20 "grep -q 'draining: ' '$DIR/log/worker.log'"
+	release
+	ended worker
+	expect_eq '0 completed' "$STATUS $(field "$id" status)"
+	expect_left worker
+	reeve cancel "$later" >/dev/null
+}
+
+story_both_at_once_are_wrong() {
+	expect_fail 2 "$REEVE_BIN/reeve-worker" --handlers "$HANDLERS" --once --until-empty
+	expect_match 'do not go together' "$OUTPUT"
+	expect_match '--until-empty' "$("$REEVE_BIN/reeve-worker" --help)"
+}
+
+# By the clock of the handlers, which say when they run.
+story_slots_rest_between_tasks() {
+	set_queue resting 'resting_ms = 1500'
+	for _ in 1 2 3; do reeve submit sh 'date +%s%3N' --queue resting; done >"$DIR/ids"
+	start_worker worker --queue resting,lively --concurrency 1
+	reeve wait - <"$DIR/ids" >/dev/null
+	# Another queue's tasks wait as well: it is the slot that rests, not the queue.
+	reeve submit sh 'date +%s%3N' --queue lively >>"$DIR/ids"
+	reeve wait - <"$DIR/ids" >/dev/null
+	expect_eq '4|t' "$(sql "select count(*), min(gap) >= 1500 from (
+		select result::bigint - lag(result::bigint) over (order by task_id) as gap from task_history
+		where task_id in ($(paste -sd, "$DIR/ids"))) g")"
+	stop worker
+	# With three slots, three at once and then a rest.
+	for i in 1 2 3; do reeve submit sh "echo $i" --queue resting; done >"$DIR/three"
+	start_worker three --queue resting --concurrency 3
+	reeve wait - <"$DIR/three" >/dev/null
+	expect_eq t "$(sql "select max(started) - min(started) < '1400ms' from task_history where task_id in ($(paste -sd, "$DIR/three"))")"
+	stop three
+	expect_eq 0 "$STATUS"
+}
+
+story_a_worker_waits_before_its_first_task() {
+	set_queue patient 'waiting_ms = 3000'
+	id=$(reeve submit sh 'echo 1' --queue patient)
+	begin=$(ms)
+	mode_worker worker --until-empty --queue patient
+	expect [ $(($(ms) - begin)) -ge 3000 ]
+	expect_eq '0 completed' "$STATUS $(field "$id" status)"
+	# Once only; and a worker that has done something has waited.
+	start_worker again --queue patient,other
+	reeve wait "$(reeve submit sh 'echo 2' --queue other)" >/dev/null
+	begin=$(ms)
+	reeve wait "$(reeve submit sh 'echo 3' --queue patient)" >/dev/null
+	expect [ $(($(ms) - begin)) -lt 2500 ]
+}
+
+story_one_is_paused_and_resumed_from_afar() {
+	start_worker worker --queue paused
+	reeve worker pause worker >/dev/null
+	wait_until 20 '[ "$(worker_is worker doing)" = paused ]'
+	id=$(reeve submit sh 'echo 1' --queue paused)
+	sleep 2 # many heartbeats, each with the order
+	expect_eq queued "$(field "$id" status)"
+	expect_eq 1 "$(grep -c 'paused by the manager' "$DIR/log/worker.log")" 'times it was told'
+	reeve worker resume worker >/dev/null
+	reeve wait "$id" >/dev/null
+	wait_until 20 '[ "$(worker_is worker doing)" = running ]'
+	expect_eq 1 "$(worker_is worker succeeded)"
+	reeve wait "$(reeve submit sh 'exit 1' --queue paused --max-attempts 1)" >/dev/null 2>&1 || true
+	wait_until 20 '[ "$(worker_is worker failed)" = 1 ]'
+	# Paused while it runs something: that finishes.
+	id=$(reeve submit sh "$HOLD" --queue paused)
+	wait_began "$id"
+	reeve worker pause worker >/dev/null
+	later=$(reeve submit sh 'echo later' --queue paused)
+	release
+	reeve wait "$id" >/dev/null
+	sleep 1
+	expect_eq queued "$(field "$later" status)"
+	stop worker
+	expect_eq 0 "$STATUS"
+	expect_left worker
+	reeve cancel "$later" >/dev/null
+}
+
+story_one_is_drained_from_afar() {
+	start_worker worker --queue drained --concurrency 2 --drain-timeout 100ms
+	id=$(reeve submit sh "$HOLD" --queue drained)
+	wait_began "$id"
+	reeve worker drain worker >/dev/null
+	wait_until 20 '[ "$(worker_is worker doing)" = draining ]'
+	later=$(reeve submit sh 'echo later' --queue drained)
+	sleep 1
+	alive worker || fail 'it has not waited for what runs'
+	release
+	ended worker
+	expect_eq '0 completed queued' "$STATUS $(field "$id" status) $(field "$later" status)"
+	expect_left worker
+	reeve cancel "$later" >/dev/null
+}
+
+story_one_is_stopped_from_afar() {
+	start_worker worker --queue halted --concurrency 2 --prefetch 2 --kill-grace 300ms
+	for i in 1 2 3; do reeve submit sh "$HOLD" --queue halted --max-attempts 1; done >"$DIR/ids"
+	wait_until 20 '[ "$(sql "select count(*) from tasks where queue = '\''halted'\'' and status = '\''executing'\''")" = 3 ]'
+	reeve worker stop worker >/dev/null
+	ended worker
+	expect_eq 0 "$STATUS"
+	expect_eq '3|0|0' "$(sql "select count(*), max(attempt), count(*) filter (where status <> 'queued') from tasks where queue = 'halted'")"
+	expect_left worker
+	xargs reeve cancel <"$DIR/ids" >/dev/null
+}
+
+story_slots_are_more_and_fewer_while_it_runs() {
+	start_worker worker --queue scaled --concurrency 1
+	for i in 1 2 3 4 5 6; do reeve submit sh "$HOLD" --queue scaled --max-attempts 1; done >"$DIR/ids"
+	executing='sql "select count(*) from tasks where queue = '\''scaled'\'' and status = '\''executing'\''"'
+	wait_until 20 "[ \"\$($executing)\" = 1 ]"
+	reeve scale worker 4 >/dev/null
+	wait_until 20 "[ \"\$($executing)\" = 4 ]"
+	wait_until 20 '[ "$(worker_is worker concurrency)" = 4 ]'
+	# Fewer: what runs goes on.
+	reeve scale worker 2 >/dev/null
+	wait_until 20 '[ "$(worker_is worker concurrency)" = 2 ]'
+	expect_eq 4 "$(eval "$executing")"
+	release
+	reeve wait - <"$DIR/ids" >/dev/null
+	expect_eq 6 "$(sql "select count(*) from task_history where queue = 'scaled' and status = 'completed' and attempt = 1")"
+	rm "$DIR/released"
+	for i in 1 2 3 4 5; do reeve submit sh "$HOLD" --queue scaled --max-attempts 1; done >"$DIR/more"
+	wait_until 20 "[ \"\$($executing)\" = 2 ]"
+	sleep 1
+	expect_eq 2 "$(eval "$executing")"
+	release
+	reeve wait - <"$DIR/more" >/dev/null
+}
+
+run_stories
