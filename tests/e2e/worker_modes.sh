@@ -218,7 +218,8 @@ story_one_is_stopped_from_afar() {
 	expect_eq 0 "$STATUS"
 	expect_eq '3|0|0' "$(sql "select count(*), max(attempt), count(*) filter (where status <> 'queued') from tasks where queue = 'halted'")"
 	expect_left worker
-	xargs reeve cancel <"$DIR/ids" >/dev/null
+	mapfile -t ids <"$DIR/ids"
+	reeve cancel "${ids[@]}" >/dev/null
 }
 
 story_slots_are_more_and_fewer_while_it_runs() {
