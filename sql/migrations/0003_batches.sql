@@ -165,6 +165,11 @@ alter table workers
   add column succeeded bigint not null default 0,
   add column failed bigint not null default 0;
 
+-- The incarnations that live are few beside all that have been; those who pull by hand may be many, and are asked for nothing.
+drop index workers_alive;
+create index workers_alive on workers (name) where gone_at is null and not by_hand;
+create index workers_by_hand on workers (registered) where gone_at is null and by_hand;
+
 -- Orders for a worker itself (task_id 0, token 'epoch'): drain, pause, stop, concurrency (value). They stand until they are
 -- taken back, or the incarnation is gone.
 alter table orders add column value int;
