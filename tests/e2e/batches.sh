@@ -19,11 +19,15 @@ wait_batch() { # SECONDS ID: until it has ended
 	wait_until "$1" "[ \"\$(sql 'select phase from batches where id = $2')\" = ended ]"
 }
 
-set_queue() { # NAME COLUMN=VALUE,…: settings, and the managers know them
-	sql "insert into queues (name) values ('$1') on conflict do nothing;
-		update queues set $2, updated = clock_timestamp() where name = '$1';
-		select pg_notify('reeve_wake', 'queues')" >/dev/null
-	sleep 1.2 # nobody tells when every manager has read them
+set_queue() { # NAME COLUMN=VALUE,…: settings, which the manager (started again) knows
+	sql "insert into queues (name) values ('$1') on conflict do nothing; update queues set $2 where name = '$1'"
+	stop manager
+	start_manager
+}
+
+# What a task of the type `told` was given, one a line. Handlers of such tasks need not run for this.
+told() { # [EVENT]
+	sql "select details from all_tasks where type = 'told' order by id" | jq -c "select(.event == \"${1:-}\" or \"${1:-}\" == \"\")"
 }
 
 # The numbers of a batch are those of its tasks, whatever happened.
@@ -111,6 +115,375 @@ story_entry_and_exit_tasks_run_once_before_the_first_and_after_the_last() {
 	expect_eq t "$(sql "select e.finished <= min(t.started) from all_tasks e, all_tasks t where e.type = 'prepare' and t.type = 'sh' group by e.finished")"
 	expect_eq t "$(sql "select x.started >= max(t.finished) from all_tasks x, all_tasks t where x.type = 'finish' and t.type = 'sh' group by x.started")"
 	expect_eq t "$(sql "select finished - created >= '1500ms' from all_tasks where id = $late")"
+}
+
+
+story_an_entry_task_that_fails_ends_the_batch() {
+	handlers <<-'END'
+		[handler sh]
+		exec = /bin/bash
+		[handler broken]
+		exec = /bin/bash -c "echo no disk >&2; exit 65"
+		[handler finish]
+		exec = /bin/cat
+	END
+	start_postgres
+	start_manager
+	id=$(reeve batch open bad --queue q --entry broken --exit finish)
+	for i in $(seq 1 2500); do echo '{"details":"exit 0"}'; done | reeve submit sh --bulk - --batch "$id" >"$DIR/ids"
+	delayed=$(reeve submit sh 'exit 0' --batch "$id" --delay 1h)
+	expect_eq 2501 "$(sql "select count(*) from tasks where run_at = 'infinity'")"
+	reeve wait "$delayed" 2>"$DIR/waited" &
+	waiter=$!
+	start_worker
+	# Nobody closed it: its entry task's end did.
+	wait_batch 30 "$id"
+	expect_eq 'ended 2501 0 0 2501' "$(totals "$id")"
+	expect_consistent "$id"
+	status=0
+	wait $waiter || status=$?
+	expect_eq 1 $status
+	expect_eq "2501|entry_failed|the entry task $(batch "$id" entry_id) of batch $id ended dead" \
+		"$(sql "select count(*), error_code, last_error from task_history where status = 'dead' and type = 'sh' group by 2, 3")"
+	expect_eq 'dead completed' "$(batch "$id" entry_status exit_status)"
+	expect_eq 'submitted kill_requested dead' "$(events "$delayed")"
+	expect_fail 4 reeve submit sh --batch "$id"
+	expect_match "batch $id was closed at [-0-9]+T[:0-9]+Z: its entry task [0-9]+ ended dead" "$OUTPUT"
+	expect_fail 4 reeve batch close "$id"
+	# A cancelled entry task has not completed either.
+	stop worker
+	id=$(reeve batch open worse --queue q --entry broken)
+	task=$(reeve submit sh 'exit 0' --batch "$id")
+	reeve cancel "$(batch "$id" entry_id)" >/dev/null
+	wait_batch 10 "$id"
+	expect_eq 'dead entry_failed cancelled' "$(field "$task" status) $(field "$task" error_code) $(batch "$id" entry_status)"
+}
+
+story_implicit_batches_open_with_the_first_task_and_close_when_all_have_ended() {
+	start_postgres
+	start_manager
+	set_queue q "batches = true, callback_type = 'told', exit_type = 'nothing'"
+	a=$(reeve submit sh "$HOLD" --queue q)
+	b=$(reeve submit sh 'exit 65' --queue q)
+	other=$(reeve submit sh 'exit 0' --queue plain)
+	expect_eq "1 q true open 2 2" "$(batch 1 id name implicit state submitted pending)"
+	expect_eq '' "$(sql "select batch_id from tasks where id = $other")"
+	start_worker worker --concurrency 4
+	wait_began "$a"
+	expect_fail 1 reeve wait "$b"
+	expect_eq 'open 2 1 0 1' "$(totals 1)"
+	release
+	wait_batch 10 1
+	expect_eq 'ended 2 0 1 1' "$(totals 1)"
+	expect_eq "" "$(sql "select batch_id from queues where name = 'q'")"
+	expect_eq completed "$(batch 1 exit_status)"
+	# The next one opens another, also through a bulk file; tasks that are told are in none.
+	for i in $(seq 1 50); do echo '{}'; done | reeve submit nothing --bulk - --queue q | reeve wait - >/dev/null
+	wait_until 10 '[ "$(sql "select count(*) from batches where phase <> '"'ended'"'")" = 0 ]'
+	expect_consistent
+	expect_eq 52 "$(sql "select sum(submitted) from batches")"
+	expect_eq 0 "$(sql "select count(*) from all_tasks where type = 'told' and batch_id is not null")"
+	expect_eq 52 "$(told task_end | wc -l)"
+	expect_eq "$(sql "select count(*) from batches")" "$(told batch_end | jq .batch.id | sort -u | wc -l)"
+}
+
+# Submits that meet known keys open a batch that then has no task: it goes again.
+story_an_implicit_batch_without_tasks_does_not_stay() {
+	start_postgres
+	start_manager
+	set_queue q 'batches = true'
+	start_worker
+	id=$(reeve submit nothing --queue q --key k)
+	reeve wait "$id" >/dev/null
+	wait_batch 10 1
+	expect_eq "$id" "$(reeve submit nothing --queue q --key k 2>/dev/null)"
+	wait_until 10 '[ "$(sql "select count(*) from batches where phase <> '"'ended'"'")" = 0 ]'
+	expect_eq '2|0|' "$(sql 'select id, submitted, started_at from batches where id > 1')"
+	# A newer version is a task of the batch that is open now.
+	reeve submit sh 'exit 65' --queue q --key k --version 2 >/dev/null
+	wait_batch 10 3
+	expect_eq "ended 1 0 0 1" "$(totals 3)"
+	expect_eq "$id" "$(reeve batch report 3 --json | jq '.tasks[].id')"
+	expect_eq "ended 1 0 1 0" "$(totals 1)"
+}
+
+story_tasks_tell_of_begin_of_each_task_and_of_the_end() {
+	start_postgres
+	start_manager
+	start_worker
+	id=$(reeve batch open told --queue q --callback-type told --entry nothing --exit nothing --callback http://127.0.0.1:1/x --callback-tasks)
+	a=$(reeve submit echo one --batch "$id")
+	b=$(reeve submit sh 'echo bad >&2; exit 65' --batch "$id")
+	c=$(reeve submit sh --batch "$id" --delay 1h)
+	expect_eq "batch_begin $id told q new" "$(told | jq -r '[.event, .batch.id, .batch.name, .batch.queue, .batch.phase] | join(" ")' | sed 's/entry/new/')"
+	expect_fail 1 reeve wait "$a" "$b"
+	reeve cancel "$c" >/dev/null
+	reeve batch close "$id" >/dev/null
+	expect_fail 1 reeve batch wait "$id" --timeout 20s
+	expect_eq 'batch_begin batch_end' "$(told | jq -r .event | sed -n '1p;$p' | xargs)"
+	expect_eq 5 "$(told | wc -l)"
+	told task_end | jq -c .task >"$DIR/ends"
+	expect_eq "$a completed worker" "$(jq -r "select(.id == $a) | [.id, .status, .worker] | join(\" \")" "$DIR/ends")"
+	expect_eq "$b dead exit:65 bad" "$(jq -r "select(.id == $b) | [.id, .status, .error_code, .last_error] | join(\" \")" "$DIR/ends")"
+	expect_eq "$c cancelled" "$(jq -r "select(.id == $c) | [.id, .status] | join(\" \")" "$DIR/ends")"
+	expect_eq "ended 3 1 2 $a,$b,$c" "$(told batch_end | jq -r '[.batch.state, .batch.submitted, .batch.success, .batch.failed,
+		([.tasks[].id] | map(tostring) | join(","))] | join(" ")')"
+	# The calls by HTTP are the same ones.
+	expect_eq "batch_begin task_end task_end task_end batch_end" "$(sql "select event from callbacks order by id" | xargs)"
+	expect_eq "$(told task_end | sort)" "$(sql "select payload from callbacks where event = 'task_end'" | jq -c . | sort)"
+}
+
+story_a_batch_closed_with_nothing_in_it_ends_without_a_word() {
+	start_postgres
+	start_manager
+	id=$(reeve batch open empty --queue q --callback-type told --entry nothing --exit nothing --callback http://127.0.0.1:1/)
+	reeve batch close "$id" >/dev/null
+	expect reeve batch wait "$id" --timeout 10s
+	expect_eq 'ended 0 0 0 0' "$(totals "$id")"
+	expect_eq 0 "$(sql 'select (select count(*) from all_tasks) + (select count(*) from callbacks)')"
+	expect_eq '[]' "$(reeve batch report "$id" --json | jq -c .tasks)"
+	expect_eq null "$(reeve batch report "$id" --json | jq -c .batch.started)"
+}
+
+story_what_is_wrong_is_said() {
+	start_postgres
+	start_manager
+	id=$(reeve batch open x --queue q)
+	reeve batch close "$id" >/dev/null
+	wait_batch 10 "$id"
+	expect_fail 4 reeve batch close "$id"
+	expect_match "batch $id was closed at 20[-0-9]+T[:0-9]+Z" "$OUTPUT"
+	expect_fail 4 reeve batch close 999
+	expect_match 'there is no batch 999' "$OUTPUT"
+	expect_fail 4 reeve batch report 999
+	expect_match 'there is no batch 999' "$OUTPUT"
+	expect_fail 4 reeve submit echo --batch 999
+	expect_match 'there is no batch 999' "$OUTPUT"
+	expect_fail 4 reeve submit echo --batch 999 --queue q
+	expect_match 'there is no batch 999' "$OUTPUT"
+	expect_fail 4 reeve submit echo --batch "$id"
+	expect_match "batch $id was closed at" "$OUTPUT"
+	open=$(reeve batch open y --queue q)
+	expect_fail 4 reeve submit echo --batch "$open" --queue r
+	expect_match "batch $open is of queue \"q\", the task of \"r\"" "$OUTPUT"
+	# A bulk file: all of a chunk or none of it.
+	printf '{"type":"echo","queue":"q","batch_id":%s}\n' "$open" "$id" >"$DIR/mixed"
+	expect_fail 4 reeve submit --bulk "$DIR/mixed"
+	expect_match "batch $id was closed at" "$OUTPUT"
+	expect_eq 0 "$(sql 'select count(*) from all_tasks')"
+	expect_eq 'open 0 0 0 0' "$(totals "$open")"
+	echo '{"type":"echo","batch_id":-3}' >"$DIR/negative"
+	expect_fail 4 reeve submit --bulk "$DIR/negative"
+	expect_match 'batch_id is negative' "$OUTPUT"
+	# Wrong usage.
+	expect_fail 2 reeve batch
+	expect_fail 2 reeve batch shut 1
+	expect_match '"shut" is none of its words' "$OUTPUT"
+	expect_fail 2 reeve batch close
+	expect_fail 2 reeve batch close x
+	expect_match '"x" is no batch' "$OUTPUT"
+	expect_fail 2 reeve batch open
+	expect_fail 2 reeve batch open x --entry ''
+	expect_fail 2 reeve batch open x --callback-secret-file "$DIR/none"
+	expect_fail 2 reeve submit echo --batch 0
+	expect_fail 4 reeve batch open x --callback ftp://host/
+	expect_match 'callback_url' "$OUTPUT"
+	expect_match 'open\|close\|list\|report\|wait' "$(reeve batch --help)"
+	for word in open close list report wait; do expect_match "reeve batch $word" "$(reeve batch $word --help)"; done
+}
+
+story_a_close_that_is_sent_again_is_answered_as_the_first() {
+	start_postgres
+	start_manager
+	id=$(reeve batch open x)
+	sql "select batch_close('0198c0de-0000-7000-8000-000000000001', $id), batch_close('0198c0de-0000-7000-8000-000000000001', $id)" >/dev/null
+	expect_match 'was closed at' "$(sql "select batch_close('0198c0de-0000-7000-8000-000000000002', $id)" 2>&1 || true)"
+	# Refused, it was not carried out: nor is it when it comes again.
+	expect_match 'was closed at' "$(sql "select batch_close('0198c0de-0000-7000-8000-000000000002', $id)" 2>&1 || true)"
+	expect_match 'used for another call' "$(sql "select batch_open('0198c0de-0000-7000-8000-000000000001', 'x', 'q', null, null, false, null, null, null, '')" 2>&1 || true)"
+	again="select batch_open('0198c0de-0000-7000-8000-000000000003', 'x', 'q', null, null, false, null, null, null, '')"
+	expect_eq "$(sql "$again")" "$(sql "$again")"
+	expect_eq 2 "$(sql 'select count(*) from batches')"
+}
+
+story_tasks_retried_by_hand_count_again_while_the_batch_is_not_over() {
+	start_postgres
+	start_manager
+	start_worker
+	id=$(reeve batch open x --queue q --callback-type told --exit nothing)
+	a=$(reeve submit sh '[ -e $REEVE_TEST_DIR/good ] || exit 65' --batch "$id")
+	b=$(reeve submit sh "$HOLD" --batch "$id")
+	expect_fail 1 reeve wait "$a"
+	wait_began "$b"
+	expect_eq 'open 2 1 0 1' "$(totals "$id")"
+	reeve batch close "$id" >/dev/null
+	expect_eq 'closed 2 1 0 1' "$(totals "$id")"
+	touch "$DIR/good"
+	reeve retry "$a" >/dev/null
+	reeve wait "$a" >/dev/null
+	expect_eq 'closed 2 1 1 0' "$(totals "$id")"
+	# One that completed, too.
+	reeve retry "$a" >/dev/null
+	reeve wait "$a" >/dev/null
+	expect_eq 'closed 2 1 1 0' "$(totals "$id")"
+	release
+	expect reeve batch wait "$id" --timeout 20s
+	expect_eq 'ended 2 0 2 0' "$(totals "$id")"
+	expect_consistent "$id"
+	expect_eq 4 "$(told task_end | wc -l)" "each end is told"
+	# What has ended does not change any more.
+	rm "$DIR/good"
+	reeve retry "$a" >/dev/null
+	expect_fail 1 reeve wait "$a"
+	reeve retry "$(batch "$id" exit_id)" >/dev/null
+	reeve wait "$(batch "$id" exit_id)" >/dev/null
+	expect_eq 'ended 2 0 2 0' "$(totals "$id")"
+	expect_eq "1 4 1" "$(told batch_begin | wc -l) $(told task_end | wc -l) $(told batch_end | wc -l)"
+	expect_eq dead "$(reeve batch report "$id" --json | jq -r ".tasks[] | select(.id == $a).status")"
+}
+
+story_cancelled_tasks_have_failed_also_while_they_are_held() {
+	handlers <<-'END'
+		[handler sh]
+		exec = /bin/bash
+		[handler wait]
+		exec = /bin/bash -c "until [ -e $REEVE_TEST_DIR/go ]; do sleep 0.05; done"
+	END
+	start_postgres
+	start_manager
+	start_worker
+	id=$(reeve batch open x --queue q --entry wait)
+	a=$(reeve submit sh 'exit 0' --batch "$id")
+	b=$(reeve submit sh 'exit 0' --batch "$id")
+	c=$(reeve submit sh "$HOLD" --batch "$id")
+	reeve cancel "$a" >/dev/null
+	expect_eq 'open 3 2 0 1' "$(totals "$id")"
+	# Retried, it is held again; and neither a retry nor an update lets one run before the entry task has ended.
+	reeve retry "$a" "$b" >/dev/null || true
+	reeve update "$b" --delay 0s >/dev/null
+	expect_eq 'open 3 3 0 0' "$(totals "$id")"
+	expect_eq 3 "$(sql "select count(*) from tasks where run_at = 'infinity' and held_run_at is not null")"
+	reeve cancel "$b" >/dev/null
+	touch "$DIR/go"
+	reeve wait "$a" >/dev/null
+	wait_began "$c"
+	reeve cancel "$c" >/dev/null
+	reeve batch close "$id" >/dev/null
+	expect_fail 1 reeve batch wait "$id" --timeout 20s
+	expect_eq 'ended 3 0 1 2' "$(totals "$id")"
+	expect_consistent "$id"
+	expect_eq t "$(sql "select min(t.started) >= e.finished from all_tasks t, all_tasks e where e.type = 'wait' and t.type = 'sh' group by e.finished")"
+}
+
+# The types of entry, exit and callback tasks may be new to every manager: they are taken up at once all the same.
+story_submitted_by_the_manager_itself_they_do_not_wait() {
+	for i in sh entry{1..5} exit{1..5}; do printf '[handler %s]\nexec = /bin/true\n' "$i"; done | handlers
+	start_postgres
+	start_manager one
+	start_manager two
+	start_worker worker --concurrency 4
+	for i in 1 2 3 4 5; do
+		id=$(reeve batch open "b$i" --queue q --entry "entry$i" --exit "exit$i")
+		reeve submit sh 'exit 0' --batch "$id" >/dev/null
+		reeve batch close "$id" >/dev/null
+		expect reeve batch wait "$id" --timeout 20s
+	done
+	# From each step's cause to its claim, in ms: entry, first task, exit. Without being told they would wait for a second.
+	sql "select round(1000 * extract(epoch from s.started - s.created)) from all_tasks s where type <> 'sh'
+		union all select round(1000 * extract(epoch from t.started - e.finished)) from all_tasks t
+			join batches b on b.id = t.batch_id join all_tasks e on e.id = b.entry_id where t.type = 'sh'" >"$DIR/waited"
+	note "ms: $(sort -n "$DIR/waited" | xargs)"
+	expect [ "$(sort -n "$DIR/waited" | sed -n 8p)" -lt 400 ]
+}
+
+story_ten_thousand_tasks_in_bulk_with_two_managers() {
+	start_postgres
+	start_manager one
+	start_manager two
+	export REEVE_MANAGER="${URL[one]},${URL[two]}"
+	id=$(reeve batch open big --queue q --entry nothing --exit nothing --callback-type told)
+	for i in $(seq 1 10000); do echo '{}'; done | reeve submit nothing --bulk - --batch "$id" >"$DIR/ids"
+	expect_eq 'open 10000 10000 0 0' "$(totals "$id")"
+	reeve batch close "$id" >/dev/null
+	start_worker worker --concurrency 16
+	start_worker other --concurrency 16
+	expect reeve batch wait "$id" --timeout 200s
+	expect_eq 'ended 10000 0 10000 0' "$(totals "$id")"
+	expect_consistent "$id"
+	expect_eq "1 10000 1" "$(told batch_begin | wc -l) $(told task_end | wc -l) $(told batch_end | wc -l)"
+	reeve batch report "$id" --json | jq '.tasks[].id' >"$DIR/reported"
+	expect diff <(sort -n "$DIR/ids") "$DIR/reported"
+	expect_eq true "$(told batch_end | jq .truncated)"
+}
+
+# Managers are killed all the time while batches of all kinds come and go: everything happens once.
+story_managers_are_killed_again_and_again() {
+	local name i pids=() ids=() seed=${REEVE_TEST_SEED:-$RANDOM}
+	note "REEVE_TEST_SEED=$seed"
+	handlers <<-'END'
+		[handler sh]
+		exec = /bin/bash
+		[handler entry]
+		exec = /bin/true
+		[handler exit]
+		exec = /bin/true
+		[handler bad]
+		exec = /bin/bash -c "exit 65"
+	END
+	start_postgres
+	start_manager manager
+	set_queue implicit "batches = true, entry_type = 'entry', exit_type = 'exit', callback_type = 'told', callback_url = 'http://127.0.0.1:1/', callback_tasks = true"
+	start_manager two
+	export REEVE_MANAGER="${URL[manager]},${URL[two]}"
+	start_worker worker --concurrency 8
+	for i in 1 2 3 4 5 6; do
+		(
+			for k in 1 2 3; do
+				entry=entry
+				[ $((i % 3)) != 0 ] || [ $k != 2 ] || entry=bad
+				id=$(reeve batch open "b$i.$k" --queue q$i --entry $entry --exit exit --callback-type told --callback http://127.0.0.1:1/ --callback-tasks)
+				for n in $(seq 1 25); do printf '{"details":"exit %s"}\n' $((n % 5 == 0 ? 65 : 0)); done >"$DIR/tasks.$i"
+				reeve submit sh --bulk "$DIR/tasks.$i" --batch "$id" >/dev/null
+				# Closed already, if its entry task has failed.
+				reeve batch close "$id" >/dev/null || [ $entry = bad ]
+				reeve submit --bulk "$DIR/tasks.$i" sh --queue implicit >/dev/null
+			done
+		) &
+		pids+=($!)
+	done
+	RANDOM=$seed
+	local kills=0 end=$((SECONDS + 25))
+	while [ $SECONDS -lt $end ]; do
+		name=$([ $((RANDOM % 2)) = 0 ] && echo manager || echo two)
+		sleep "0.$((RANDOM % 9))"
+		kill_manager "$name"
+		sleep "0.$((RANDOM % 9))"
+		launch_manager "$name"
+		kills=$((kills + 1))
+	done
+	export REEVE_MANAGER="${URL[manager]},${URL[two]}"
+	note "$kills kills"
+	for i in "${pids[@]}"; do wait "$i"; done
+	wait_until 90 '[ "$(sql "select count(*) from batches where phase <> '"'ended'"'")" = 0 ]'
+	expect_consistent
+	expect_eq "18 900" "$(sql "select count(*) filter (where not implicit) || ' ' || sum(submitted) from batches")"
+	# Once each: begin, end, entry, exit, and every task.
+	sql "select b.id, b.submitted,
+			(select count(*) from callbacks c where c.batch_id = b.id and event = 'batch_begin'),
+			(select count(*) from callbacks c where c.batch_id = b.id and event = 'batch_end'),
+			(select count(*) from callbacks c where c.batch_id = b.id and event = 'task_end'),
+			(select count(*) from all_tasks t where t.batch_id = b.id and t.source = 'entry of batch ' || b.id),
+			(select count(*) from all_tasks t where t.batch_id = b.id and t.source = 'exit of batch ' || b.id),
+			(select count(*) from all_tasks t where t.source = 'callback of batch ' || b.id and details::jsonb ->> 'event' = 'batch_begin'),
+			(select count(*) from all_tasks t where t.source = 'callback of batch ' || b.id and details::jsonb ->> 'event' = 'batch_end'),
+			(select count(*) from all_tasks t where t.source = 'callback of batch ' || b.id and details::jsonb ->> 'event' = 'task_end')
+		from batches b where submitted > 0 order by 1" >"$DIR/counts"
+	expect_eq '' "$(awk -F'|' '$3 != 1 || $4 != 1 || $5 != $2 || $6 != 1 || $7 != 1 || $8 != 1 || $9 != 1 || $10 != $2' "$DIR/counts")"
+	# Entry tasks before the first, exit tasks after the last.
+	expect_eq 0 "$(sql "select count(*) from batches b join all_tasks e on e.id = b.entry_id join all_tasks t on t.batch_id = b.id
+		where t.id <> e.id and t.started < e.finished")"
+	expect_eq 0 "$(sql "select count(*) from batches b join all_tasks e on e.id = b.exit_id join all_tasks t on t.batch_id = b.id
+		where t.id <> e.id and t.finished > e.started")"
 }
 
 run_stories
