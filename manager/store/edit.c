@@ -21,6 +21,7 @@ struct edit {
 	int asked;     /* ids, as they were given or chosen */
 	int count;     /* different ids */
 	int missing;
+	int64_t goes_on; /* of a filter: after this id; 0: there is nothing more */
 	int64_t *ids;
 	struct store_edited **by_id;
 	int64_t *missing_ids;
@@ -134,7 +135,7 @@ static void on_states(void *arg, const struct conn_result *result)
 		else if (edit->tasks[i].id)
 			edit->missing_ids[edit->missing++] = edit->ids[i];
 	}
-	op->next_after_id = op->filter && edit->asked == STORE_FILTER_MOST ? edit->ids[edit->asked - 1] : 0;
+	op->next_after_id = edit->goes_on;
 	op->tasks = edit->tasks;
 	op->missing = edit->missing_ids;
 	op->missing_count = edit->missing;
@@ -163,6 +164,8 @@ static void note(struct role *role)
 	for (int i = 0; i < edit->asked; i++)
 		if (edit->tasks[i].changed || op->filter)
 			params_add_int8(&role->params, edit->tasks[i].id);
+	if (op->filter)
+		params_add_int8(&role->params, edit->goes_on);
 	params_array_end(&role->params);
 	params_array_begin(&role->params, PARAMS_BOOL);
 	for (int i = 0; i < edit->asked && op->filter; i++)
@@ -293,12 +296,13 @@ static void take_recalled(struct role *role, const PGresult *rows)
 		return;
 	if (op->filter) {
 		free(role->state);
-		struct edit *edit = role->state = edit_make(n);
+		struct edit *edit = role->state = edit_make(flags);
 		edit->recalled = true;
-		for (int i = 0; i < n; i++)
+		for (int i = 0; i < flags; i++)
 			edit->ids[i] = row_array_int8(&ids);
+		edit->goes_on = n > flags ? row_array_int8(&ids) : 0;
 		edit_index(edit);
-		for (int i = 0; i < n && i < flags; i++)
+		for (int i = 0; i < flags; i++)
 			edit->tasks[i].changed = *row_array_next(&changed, &length) != 0;
 		return;
 	}
@@ -362,11 +366,12 @@ static void on_matched(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	int n = PQntuples(result->rows);
+	int n = row_null(result->rows, 0, 0) ? 0 : PQntuples(result->rows);
 	free(role->state);
 	struct edit *edit = role->state = edit_make(n);
 	for (int row = 0; row < n; row++)
 		edit->ids[row] = row_int8(result->rows, row, 0);
+	edit->goes_on = n == STORE_FILTER_MOST ? edit->ids[n - 1] : row_int8(result->rows, 0, 1);
 	edit_index(edit);
 	if (the_op(role)->dry_run)
 		look(role);
@@ -384,6 +389,7 @@ static void match(struct role *role)
 	params_int8(p, op->filter->after_id);
 	params_int4(p, STORE_FILTER_MOST);
 	params_text(p, kinds[op->kind][0]);
+	params_int8(p, STORE_FILTER_STRETCH);
 	role_run(role, SQL_MATCH_TASKS, on_matched);
 }
 

@@ -476,8 +476,8 @@ struct store_filter {
 	int64_t after_id;                /* only ids above this one */
 };
 
-/* So many tasks a change by a filter takes at a time. */
-enum { STORE_FILTER_MOST = 1000 };
+/* So many tasks a change by a filter takes at a time, from so long a stretch of ids. */
+enum { STORE_FILTER_MOST = 1000, STORE_FILTER_STRETCH = 200000 };
 
 struct store_edited {
 	int64_t id;

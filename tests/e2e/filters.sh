@@ -226,6 +226,27 @@ story_a_hundred_thousand_at_once() {
 	expect_eq 100001 "$(reeve list --where 'queue=many' --limit 200000 --json | wc -l)"
 }
 
+# A call walks a bounded stretch of ids: what lies far apart is found by several.
+story_few_among_many_are_found() {
+	start_postgres
+	start_manager
+	reeve submit nothing --queue many --delay 1h >/dev/null
+	sql "insert into tasks (id, route_id, queue, type, details, run_at, max_attempts, source, created, last_updated) overriding system value
+		select 1000000 * n, route_id, queue, type, 'x', run_at, 5, 'me', created, last_updated from tasks, generate_series(1, 4) n"
+	expect_eq '5 tasks cancelled or told to stop' "$(reeve cancel --where 'queue=many')"
+	expect_eq '1|1 1000000|1 2000000|1 3000000|1 4000000|0' \
+		"$(sql "select task_ids[1], (task_ids[2] > 0)::int from requests where kind = 'cancel_where' and cardinality(existing) > 0 order by 1" | xargs)"
+	expect_eq '5 tasks started again' "$(reeve retry --where 'status=cancelled')"
+	sql "insert into tasks (id, route_id, queue, type, details, run_at, max_attempts, source, created, last_updated, status) overriding system value
+		select 10000000 + n, route_id, queue, type, 'x', run_at, 5, 'me', created, last_updated, 'queued' from tasks, generate_series(1, 300000) n
+		where id = 1"
+	sql "update tasks set source = 'wanted' where id in (10000001, 10300000)"
+	expect_eq '2 tasks killed or told to stop' "$(reeve kill --where source=wanted)"
+	expect_eq '10000001 10300000' "$(sql "select task_id from task_history order by 1" | xargs)"
+	expect_fail 4 reeve kill --where source=wanted
+	expect_eq 'reeve: no task matches' "$OUTPUT"
+}
+
 # The same call again, as after an answer that was lost, does nothing more and says the same; also when it reaches several
 # managers at the same moment.
 story_a_call_sent_twice_does_its_work_once() {

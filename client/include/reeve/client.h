@@ -358,7 +358,7 @@ void reeve_changes_free(struct reeve_changes *changes);
 
 /*
  * Changing all tasks that match. Each call takes up to 1,000 of them, by id, chosen and changed in one transaction; go on with
- * where.after_id = next_after_id until that is 0. There must be a condition. Without statuses all that have not ended are
+ * where.after_id = next_after_id until that is 0 (an answer on the way may be empty). There must be a condition. Without statuses all that have not ended are
  * meant (of an update of run_at_us: all that wait); of a retry failed, dead and cancelled ones, and with running_longer_ms
  * executing ones, which are stopped and started again. `dry_run` changes nothing and only tells which tasks those are.
  */

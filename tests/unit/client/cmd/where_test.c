@@ -129,6 +129,7 @@ Test(where, the_place_in_long_and_foreign_texts)
 	char text[2000];
 
 	refused("error='ä€' typ=t", "there is no such condition; there are " WHERE_NAMES, 11);
+	where_free(&where);
 	snprintf(text, sizeof text, "error='%0*d' typ=t %0*d", 1000, 0, 500, 0);
 	cr_assert(not(where_parse(&where, text, &error)));
 	cr_assert(strstr(error.message, "000' typ=t 000") != NULL, "%s", error.message);
