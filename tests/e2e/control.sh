@@ -1,0 +1,246 @@
+#!/usr/bin/env bash
+# Control of workers from afar: `reeve scale`, `reeve worker drain|pause|resume|stop`.
+# shellcheck disable=SC1091,SC2016,SC2086,SC2154
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+QUICK=(--lease 3s --heartbeat 300ms --expiry-buffer 5s)
+
+begin() { # a database and a manager
+	start_postgres
+	start_manager "${QUICK[@]}"
+}
+
+worker() { # NAME FIELD: of `reeve workers`
+	reeve workers --json | jq -r "select(.name == \"$1\").$2"
+}
+
+worker_events() { # NAME: what its incarnations met, in order
+	reeve audit --json | jq -rs "map(select(.task_id == 0 and .worker == \"$1\").event) | join(\" \")"
+}
+
+began() { # how many $HOLD handlers have begun
+	find "$DIR" -maxdepth 1 -name 'began.*' | wc -l
+}
+
+hold() { # N: submits so many tasks that run until they are released
+	for _ in $(seq "$1"); do reeve submit sh "$HOLD"; done
+}
+
+story_one_worker_is_scaled_while_its_tasks_run() {
+	begin
+	start_worker one --concurrency 2 --prefetch 0
+	start_worker two --concurrency 1 --prefetch 0 --queue elsewhere
+	mapfile -t ids < <(hold 6)
+	wait_until 20 '[ "$(began)" = 2 ]'
+	expect_eq '2 running 2' "$(worker one concurrency) $(worker one doing) $(worker one holding)"
+	expect_match '^one +concurrency 5$' "$(reeve scale one 5 | tail -n 1)"
+	wait_until 20 '[ "$(began)" = 5 ]'
+	wait_until 20 '[ "$(worker one concurrency)" = 5 ]'
+	expect_eq 1 "$(worker two concurrency)"
+	# Fewer: what runs goes on, and nothing new begins.
+	expect_eq '{"names":["one"]}' "$(reeve scale one 1 --json)"
+	wait_until 20 '[ "$(worker one concurrency)" = 1 ]'
+	alone=$(reeve submit sh "[ ! -e $DIR/alone ] || echo overlap >>$DIR/overlaps; touch $DIR/alone; sleep 0.2; rm $DIR/alone")
+	also=$(reeve submit sh "[ ! -e $DIR/alone ] || echo overlap >>$DIR/overlaps; touch $DIR/alone; sleep 0.2; rm $DIR/alone")
+	expect_eq 5 "$(began)"
+	expect_eq 5 "$(worker one holding)"
+	release
+	reeve wait "${ids[@]}" "$alone" "$also" >"$DIR/null"
+	expect [ ! -e "$DIR/overlaps" ]
+	expect_eq 'registered scaled scaled' "$(worker_events one)"
+	expect_eq 'registered' "$(worker_events two)"
+	expect_eq 'concurrency 5,concurrency 1' "$(reeve audit --json | jq -rs 'map(select(.event == "scaled").note) | join(",")')"
+	expect_match '.@.' "$(reeve audit --json | jq -rs 'map(select(.event == "scaled").actor)[0]')"
+	expect_match 'scaled .* one .*@.* concurrency 5' "$(reeve audit)"
+	# Scaled to what it is: nothing new to tell.
+	reeve scale one 1
+	expect_eq 'registered scaled scaled' "$(worker_events one)"
+	# It counts what it did.
+	wait_until 20 '[ "$(worker one succeeded)" = 8 ]'
+	reeve submit sh 'exit 65' --wait 2>"$DIR/null" || true
+	wait_until 20 '[ "$(worker one failed)" = 1 ]'
+	expect_match "one +alive +running +[0-9]+s +1 +0 +8 +1 +[0-9]+s" "$(reeve workers)"
+}
+
+story_all_workers_are_scaled() {
+	begin
+	for i in 1 2 3; do start_worker "w$i" --concurrency 1 --prefetch 0; done
+	mapfile -t ids < <(hold 8)
+	wait_until 20 '[ "$(began)" = 3 ]'
+	expect_eq '["w1","w2","w3"]' "$(reeve scale --all 2 --json | jq -c '.names | sort')"
+	wait_until 20 '[ "$(began)" = 6 ]'
+	expect_match 'w3 +concurrency 1' "$(reeve scale --all 1)"
+	wait_until 20 '[ "$(reeve workers --json | jq -s "map(.concurrency) | add")" = 3 ]'
+	expect_eq 6 "$(began)"
+	release
+	reeve wait "${ids[@]}" >"$DIR/null"
+}
+
+story_a_worker_is_paused_and_resumed() {
+	begin
+	start_worker worker --concurrency 2
+	id=$(hold 1)
+	wait_began "$id"
+	since=$(worker worker doing_since)
+	reeve worker pause worker >"$DIR/null"
+	wait_until 20 '[ "$(worker worker doing)" = paused ]'
+	expect [ "$(worker worker doing_since)" '>' "$since" ]
+	since=$(worker worker doing_since)
+	waiting=$(reeve submit nothing)
+	release
+	reeve wait "$id" >"$DIR/null" # what runs finishes
+	wait_until 20 '[ "$(worker worker succeeded)" = 1 ]'
+	expect_eq queued "$(field "$waiting" status)"
+	expect_eq "paused $since" "$(worker worker doing) $(worker worker doing_since)" # since then, whatever it was asked since
+	reeve worker pause worker >"$DIR/null"
+	reeve worker resume worker >"$DIR/null"
+	reeve wait "$waiting" >"$DIR/null"
+	wait_until 20 '[ "$(worker worker doing)" = running ]'
+	reeve worker resume --all >"$DIR/null"
+	expect_eq 'registered paused resumed' "$(worker_events worker)"
+	expect_eq 0 "$(sql 'select count(*) from orders')"
+}
+
+story_a_worker_is_drained() {
+	begin
+	start_worker leaver --concurrency 1 --prefetch 0
+	id=$(hold 1)
+	wait_began "$id"
+	expect_eq 'leaver drain' "$(reeve worker drain leaver | tail -n 1 | xargs)"
+	wait_until 20 '[ "$(worker leaver doing)" = draining ]'
+	waiting=$(reeve submit nothing)
+	sleep 1
+	expect_eq "executing queued" "$(field "$id" status) $(field "$waiting" status)"
+	release
+	ended leaver
+	expect_eq 0 "$STATUS"
+	expect_eq 'completed 1 queued 0' "$(field "$id" status) $(field "$id" attempt) $(field "$waiting" status) $(reeve show "$waiting" --json | jq .attempt)"
+	expect_eq 'registered drain_ordered left' "$(worker_events leaver)"
+	expect_fail 4 reeve worker drain leaver
+	expect_match 'no worker named "leaver" is alive' "$OUTPUT"
+	start_worker leaver # a new incarnation knows of no order
+	reeve wait "$waiting" >"$DIR/null"
+	expect_eq running "$(worker leaver doing)"
+}
+
+story_a_stopped_worker_gives_back() {
+	begin
+	start_worker first --concurrency 2
+	mapfile -t ids < <(hold 2)
+	wait_until 20 '[ "$(began)" = 2 ]'
+	reeve worker stop first >"$DIR/null"
+	ended first
+	expect_eq 0 "$STATUS"
+	for id in "${ids[@]}"; do
+		expect_eq 'queued 0' "$(field "$id" status) $(reeve show "$id" --json | jq .attempt)"
+		expect_eq 'submitted claimed returned' "$(events "$id")"
+	done
+	expect_eq 'registered stop_ordered left' "$(worker_events first)"
+	release
+	start_worker second --concurrency 2
+	reeve wait "${ids[@]}" >"$DIR/null"
+	expect_eq '1 second' "$(field "${ids[0]}" attempt) $(field "${ids[0]}" worker)"
+}
+
+# Whichever manager is asked, the worker hears of it at once by the Fetch that it has parked with its own, long before the
+# next heartbeat.
+story_through_another_manager() {
+	start_postgres
+	start_manager first --lease 60s --heartbeat 15s --expiry-buffer 70s
+	one=$REEVE_MANAGER
+	start_worker worker --concurrency 1 --prefetch 0 --manager "$one"
+	start_manager second --lease 60s --heartbeat 15s --expiry-buffer 70s
+	mapfile -t ids < <(hold 1)
+	wait_began "${ids[0]}"
+	release
+	reeve wait "${ids[0]}" >"$DIR/null"
+	rm "$DIR/released"
+	begin=$(ms)
+	reeve scale worker 3 >"$DIR/null"
+	mapfile -t ids < <(hold 3)
+	wait_until 10 '[ "$(began)" = 4 ]'
+	expect [ $(($(ms) - begin)) -lt 10000 ]
+	release
+	reeve wait "${ids[@]}" >"$DIR/null"
+	begin=$(ms)
+	reeve worker drain worker >"$DIR/null"
+	ended worker
+	expect [ $(($(ms) - begin)) -lt 10000 ]
+	expect_eq 'registered scaled drain_ordered left' "$(worker_events worker)"
+}
+
+# Orders are rows: a manager that dies takes none with it.
+story_with_a_manager_restarted_in_between() {
+	begin
+	start_worker worker --concurrency 1 --prefetch 0
+	reeve worker pause worker >"$DIR/null"
+	reeve scale worker 4 >"$DIR/null"
+	wait_until 20 '[ "$(worker worker doing)" = paused ]'
+	kill_manager
+	start_manager "${QUICK[@]}"
+	mapfile -t ids < <(hold 4)
+	wait_until 10 '[ "$(worker worker state) $(worker worker doing) $(worker worker concurrency)" = "alive paused 4" ]'
+	expect_eq 0 "$(began)"
+	expect_eq 2 "$(sql 'select count(*) from orders')"
+	sql "$(cat "$TOP/sql/statements/purge_orders.sql")"
+	expect_eq 2 "$(sql 'select count(*) from orders')" 'orders of a worker that lives'
+	expect_eq 1 "$(sql 'select count(*) from workers')" # it is the same incarnation all the time
+	reeve worker resume worker >"$DIR/null"
+	wait_until 20 '[ "$(began)" = 4 ]'
+	release
+	reeve wait "${ids[@]}" >"$DIR/null"
+	# Of the incarnation, not of the name: started again it has its own number and is not paused.
+	reeve worker pause worker >"$DIR/null"
+	stop worker
+	start_worker worker --concurrency 2
+	reeve submit nothing --wait
+	expect_eq 'running 2' "$(worker worker doing) $(worker worker concurrency)"
+	expect_eq 2 "$(sql 'select count(*) from orders')"
+	sql "$(cat "$TOP/sql/statements/purge_orders.sql")"
+	expect_eq 0 "$(sql 'select count(*) from orders')" 'orders of one that is gone'
+}
+
+# What is not there cannot be told anything; what makes no sense is refused, and nothing is stored.
+story_orders_that_make_no_sense() {
+	begin
+	start_worker worker --queue default
+	reeve submit nothing --queue hands >"$DIR/null"
+	reeve fetch --queue hands --name hand >"$DIR/null"
+	while IFS='|' read -r code regex words; do
+		eval "expect_fail $code reeve $words"
+		expect_match "$regex" "$OUTPUT" "$words"
+	done <<-'END'
+		4|no worker named "nobody" is alive|scale nobody 3
+		4|no worker named "hand" is alive \(of those who pull by hand nothing can be asked\)|worker pause hand
+		2|"0" is no number of tasks; it must be a whole number from 1 to 10000|scale worker 0
+		2|"10001" is no number|scale worker 10001
+		2|"x" is no number|scale --all x
+		2|"worker" is no number|scale worker
+		2|which worker\?|scale 3
+		2|which worker, and how many|scale
+		2|both --all and a worker's name, "worker"|scale worker 3 --all
+		2|"other" is too much|scale worker other 3
+		2|drain, pause, resume or stop\?|worker
+		2|"halt" is neither drain, pause, resume nor stop|worker halt worker
+		2|which worker\?|worker drain
+		2|the worker's name is empty|worker drain ''
+		4|name is longer than 255 bytes|worker drain "$(head -c 256 /dev/zero | tr '\0' x)"
+	END
+	expect_eq 0 "$(sql 'select count(*) from orders')"
+	expect_eq 'registered' "$(worker_events worker)"
+	raw() { # ControlWorkers with these bytes
+		printf "$1" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.AdminService/ControlWorkers
+	}
+	expect_match '^3 action is 0; it must be from 1 to 5' "$(raw '\x10\x01')"
+	expect_match '^3 action is 6; it must be from 1 to 5' "$(raw '\x10\x01\x18\x06')"
+	expect_match '^3 there are both name and all' "$(raw '\x0a\x01w\x10\x01\x18\x01')"
+	expect_match '^3 name is empty' "$(raw '\x18\x01')"
+	expect_match '^3 concurrency is 0; it must be from 1 to 10000' "$(raw '\x10\x01\x18\x05')"
+	expect_match '^3 concurrency is 2; only SCALE takes one' "$(raw '\x10\x01\x18\x01\x20\x02')"
+	stop worker
+	expect_fail 4 reeve worker pause --all
+	expect_match 'no worker is alive' "$OUTPUT"
+}
+
+run_stories
