@@ -433,7 +433,8 @@ begin
   end if;
   -- What never had a task has neither begun nor does it end with anything to be told. A stopped queue runs no exit task.
   if b.phase in ('new', 'running') and b.closed_at is not null and b.pending = 0 then
-    if b.submitted > 0 and b.exit_type is not null and not b.stopped then
+    if b.submitted > 0 and b.exit_type is not null and not b.stopped and coalesce(q.state, '') not in ('stopping', 'stopped')
+    then
       update batches set phase = 'exit', exit_id = batch_submit(b, 'exit', b.exit_type) where id = of_batch
       returning * into b;
       made := made || 'exit'::text;
