@@ -302,6 +302,12 @@ story_calls_go_to_the_allowed_hosts_alone() {
 	expect_match "^given_up 1 the URL has a user's name" "$(state_of "$user")"
 	expect_match '^given_up 1 the URL does not begin with http:// or https://' "$(state_of "$file")"
 	expect_eq 1 "$(wc -l <"$DIR/receiver.calls")"
+	stop manager
+	start_manager --callback-hosts ''
+	id=$(callback "${URL[receiver]}/ok")
+	settled "$id"
+	expect_match '^given_up 1 .*none of those that --callback-hosts allows' "$(state_of "$id")"
+	expect_eq 1 "$(wc -l <"$DIR/receiver.calls")"
 }
 
 story_options_are_checked() {
