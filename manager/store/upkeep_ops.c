@@ -103,6 +103,11 @@ static void add_nothing(struct role *role)
 	(void)role;
 }
 
+static void add_archives(struct role *role)
+{
+	params_bool(&role->params, role->store->options.archives);
+}
+
 static void add_partition(struct role *role)
 {
 	params_text(&role->params, BATCH_OP(role, struct store_upkeep, 0)->partition);
@@ -120,7 +125,7 @@ static const struct step {
 	int full; /* so many rows: there may be more; 0: cannot be */
 } steps[] = {
     {SQL_HISTORY_MAKE_PARTITIONS, add_days, 0},
-    {SQL_HISTORY_OVER, add_nothing, 0},
+    {SQL_HISTORY_OVER, add_archives, 0},
     {SQL_HISTORY_FORGET, add_partition_and_place, 0},
     {SQL_HISTORY_DROP_PARTITION, add_partition, 0},
     {SQL_PURGE_REQUESTS, add_nothing, 20000},
