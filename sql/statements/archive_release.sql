@@ -1,2 +1,0 @@
--- Lets other managers archive.
-select pg_advisory_unlock_all()

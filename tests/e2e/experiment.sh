@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# The published experiment of a batch service queue, a tenth as long: seven tasks in a batch, a waiting period before a
+# worker's first task, a resting period between tasks, five retries with a linear backoff; one worker, then three.
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+
+# Four that succeed at once, one that must never be tried again, one that never succeeds, one that does in the end.
+seven_tasks() { # BATCH
+	local n
+	for n in 1 2 3 4; do
+		reeve submit deed "well $n" --queue lab --batch "$1"
+	done
+	reeve submit deed fatal --queue lab --batch "$1"
+	reeve submit deed never --queue lab --batch "$1"
+	reeve submit deed late --queue lab --batch "$1"
+}
+
+deeds() {
+	cat >"$DIR/deed" <<-'END'
+		#!/bin/sh
+		details=$(cat)
+		sleep 0.3
+		case $details in
+		fatal) echo '{"directive": "NO_RETRY", "remark": "no use", "error": "the input is wrong"}' >&3 ;;
+		never) echo '{"directive": "RETRY", "remark": "attempt '"$REEVE_ATTEMPT"'", "error": "not yet"}' >&3 ;;
+		late)
+			[ "$REEVE_ATTEMPT" -ge 4 ] || { echo '{"directive": "RETRY", "error": "too early"}' >&3; exit 0; }
+			echo '{"directive": "SUCCESS", "remark": "at last"}' >&3
+			;;
+		*) echo '{"directive": "SUCCESS", "remark": "as it should be"}' >&3 ;;
+		esac
+	END
+	chmod +x "$DIR/deed"
+	handlers <<-END
+		[handler deed]
+		exec = $DIR/deed
+	END
+}
+
+report() { # BATCH FILTER
+	reeve batch report "$1" --json | jq -r "$2"
+}
+
+# One batch from its opening to its end, by so many workers of one slot each: $batch.
+experiment() { # WORKERS
+	local n
+	batch=$(reeve batch open "with $1" --queue lab)
+	seven_tasks "$batch" >/dev/null
+	reeve batch close "$batch" >/dev/null
+	for n in $(seq "$1"); do
+		start_worker "w$1.$n" --concurrency 1 --queue lab
+	done
+	expect_fail 1 reeve batch wait "$batch" --timeout 2m # some have failed
+	for n in $(seq "$1"); do
+		stop "w$1.$n"
+	done
+}
+
+check_report() { # BATCH
+	expect_eq '7 0 5 2' "$(report "$1" '.batch | "\(.submitted) \(.pending) \(.success) \(.failed)"')"
+	expect_eq 1 "$(report "$1" '.tasks[] | select(.remark == "no use") | .attempt')" 'never retried'
+	expect_eq dead "$(report "$1" '.tasks[] | select(.remark == "no use") | .status')"
+	expect_eq 'dead 6 attempt 6' "$(report "$1" '.tasks[] | select(.last_error == "not yet") | "\(.status) \(.attempt) \(.remark)"')" \
+		'used up after five retries'
+	expect_eq 'completed 4' "$(report "$1" '.tasks[] | select(.remark == "at last") | "\(.status) \(.attempt)"')" \
+		'succeeds in the end'
+	expect_eq 4 "$(report "$1" '[.tasks[] | select(.remark == "as it should be" and .status == "completed")] | length')"
+}
+
+story_the_published_experiment() {
+	local batch one three
+	start_postgres
+	start_manager
+	deeds
+	reeve queue set lab --waiting 1s --resting 500ms --retry-limit 5 --backoff linear:300ms --jitter 0
+	experiment 1
+	one=$batch
+	check_report "$one"
+	experiment 3
+	three=$batch
+	check_report "$three"
+	# The n-th rest is the resting period and (n − 1) times the backoff.
+	expect_eq '500 800 1100 1400 1700' "$(sql "select string_agg(round(extract(epoch from a.run_at - a.last_updated) * 1000)::text, ' ' order by a.attempt)
+		from task_attempts a join task_history h using (task_id) where h.batch_id = $one and h.details = 'never'")"
+	# No worker begins within its waiting period, and none two tasks without a rest between them.
+	expect_eq 0 "$(sql "select count(*) from workers w join task_history h on h.worker_id = w.id
+		where h.first_started < w.registered + interval '500 ms'")" 'begun before the waiting period'
+	expect_eq t "$(sql "select min(gap) >= interval '450 ms' from (
+		select token - lag(ended) over (partition by worker_id order by token) as gap from (
+			select worker_id, token, last_updated as ended from task_history where batch_id in ($one, $three)
+			union all
+			select a.worker_id, a.token, a.last_updated from task_attempts a join task_history h using (task_id)
+			where h.batch_id in ($one, $three)) x) y")" 'a rest between two tasks of a slot'
+	expect_eq t "$(sql "select (select ended_at - started_at from batches where id = $three) <
+		(select ended_at - started_at from batches where id = $one)")" 'three workers are faster'
+}
+
+run_stories
