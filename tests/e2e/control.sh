@@ -201,6 +201,32 @@ story_with_a_manager_restarted_in_between() {
 	expect_eq 0 "$(sql 'select count(*) from orders')" 'orders of one that is gone'
 }
 
+# Many at once, through two managers: each order is stored, and the last one counts.
+story_many_orders_at_once() {
+	begin
+	one=$REEVE_MANAGER
+	start_manager second "${QUICK[@]}"
+	for i in 1 2 3; do start_worker "w$i" --concurrency 1; done
+	pids=()
+	for i in $(seq 8); do
+		for url in "$one" "$REEVE_MANAGER"; do
+			(
+				export REEVE_MANAGER=$url
+				reeve scale --all $((1 + i)) && reeve worker pause --all && reeve worker resume --all
+			) >"$DIR/said.$i" 2>&1 &
+			pids+=($!)
+		done
+	done
+	for pid in "${pids[@]}"; do wait "$pid" || fail "$(cat "$DIR"/said.*)"; done
+	expect_no_match deadlock "$(cat "$DIR/log/postgres.log")"
+	reeve scale --all 4 >"$DIR/null"
+	reeve worker resume --all >"$DIR/null"
+	wait_until 20 '[ "$(reeve workers --json | jq -c "[.doing, .concurrency]" | sort -u)" = "[\"running\",4]" ]'
+	expect_eq 'concurrency 4|3' "$(sql "select kind || ' ' || value, count(*) from orders group by 1")"
+	# Each pause is told of once, and so is its end.
+	expect_eq "$(sql "select count(*) from worker_events where event = 'paused'")" "$(sql "select count(*) from worker_events where event = 'resumed'")"
+}
+
 # What is not there cannot be told anything; what makes no sense is refused, and nothing is stored.
 story_orders_that_make_no_sense() {
 	begin
