@@ -32,13 +32,15 @@ story_lists_by_every_condition() {
 	many 2 '{"queue":"mail","details":"echo \"it'"'"'s bad\" >&2; exit 65"}' >"$DIR/c"
 	reeve submit sh 'exit 3' --queue night --retry-base 1h --retry-max 1h --key k-1 >"$DIR/d"
 	reeve submit nothing --delay 1h --source bob >"$DIR/e"
-	reeve submit nothing >"$DIR/f"
+	batch=$(reeve batch open monthly --queue mail)
+	reeve submit nothing --queue mail --batch "$batch" >"$DIR/f"
 	expect_fail 1 reeve wait - < <(cat "$DIR"/[abcf])
 	wait_status 20 "$(cat "$DIR/d")" failed
 	all=$(cat "$DIR"/[a-f] | sort -n | xargs)
 	expect_eq "$all" "$(ids 'newer=1h')"
 	expect_eq '' "$(ids 'older=1h')"
 	sql "update task_history set created = created - interval '2 hours' where task_id in ($(paste -sd, "$DIR/a"))"
+	expect_eq "$(cat "$DIR/f")" "$(ids "batch=$batch")"
 	while IFS='|' read -r where condition; do
 		want=$(matching "$condition")
 		expect_match '[0-9]' "$want" "$condition"
@@ -59,7 +61,7 @@ story_lists_by_every_condition() {
 		queue=mail code=exit:65 error~route status=dead|queue = 'mail' and error_code = 'exit:65' and last_error like '%route%'
 	END
 	expect_eq "$(cat "$DIR/d")" "$(reeve list --status failed --where 'status=failed,dead' --queue night --json | jq .id)"
-	expect_match '^no tasks$' "$(reeve list --where 'status=completed queue=mail' 2>&1)"
+	expect_match '^no tasks$' "$(reeve list --where 'status=completed queue=night' 2>&1)"
 }
 
 story_one_command_retries_all_of_an_error() {
