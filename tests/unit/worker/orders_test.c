@@ -196,3 +196,47 @@ Test(orders, drain_lets_all_finish_and_leaves)
 	cr_expect_eq(stage.script.leaves, 1);
 	stage_close(&stage);
 }
+
+Test(orders, stop_gives_back_what_runs_and_leaves)
+{
+	int64_t runs, waits;
+
+	open_stage(1, 1);
+	runs = script_add(&stage.script, "t", "");
+	waits = script_add(&stage.script, "t", "");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 2));
+	script_order(&stage.script, ORDER(STOP), 0, 0); /* with every heartbeat from now on */
+	cr_expect_eq(stage_join(&stage), 0);
+	cr_expect_eq(stage.script.tasks[runs].outcome, OUTCOME(RETURNED));
+	cr_expect_eq(stage.script.tasks[waits].outcome, OUTCOME(RETURNED));
+	cr_expect_eq(stage.script.leaves, 1);
+	stage_close(&stage);
+}
+
+Test(orders, a_pause_stands_as_long_as_heartbeats_have_it)
+{
+	int64_t first;
+
+	/* What is parked is taken back. */
+	open_stage(2, 0);
+	atomic_store(&go_on, true);
+	stage.script.orders_in_heartbeats_only = true;
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.parked_now == 1));
+	script_order(&stage.script, ORDER(PAUSE), 0, 0);
+	cr_assert(script_wait(&stage.script, stage.script.beat.state == REEVE__V1__WORKER_STATE__WORKER_STATE_PAUSED &&
+	                                         stage.script.beat.waiting == 0));
+	first = script_add(&stage.script, "t", "");
+	usleep(200 * 1000);
+	cr_expect_eq(stage.script.tasks[first].state, SCRIPT_QUEUED);
+	script_lock(&stage.script);
+	stage.script.n_orders = 0;
+	script_unlock(&stage.script);
+	stage_await(&stage, first);
+	cr_assert(script_wait(&stage.script, stage.script.beat.state == REEVE__V1__WORKER_STATE__WORKER_STATE_RUNNING &&
+	                                         stage.script.beat.succeeded == 1));
+	cr_expect_eq(stage.script.beat.failed, 0);
+	cr_expect_eq(stage.script.beat.concurrency, 2);
+	cr_expect_eq(stage_close(&stage), 0);
+}

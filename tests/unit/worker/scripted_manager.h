@@ -35,7 +35,7 @@ enum script_state { SCRIPT_QUEUED, SCRIPT_GIVEN, SCRIPT_DONE };
 struct script_task {
 	char type[64], key[64], queue[64];
 	char *details;
-	int64_t timeout_ms, expires_in_ms;
+	int64_t timeout_ms, expires_in_ms, resting_ms;
 	enum script_state state;
 	int64_t incarnation, fetch_id; /* whom it was given to */
 	int64_t given_ms;
@@ -58,8 +58,9 @@ struct script_parked {
 struct script_beat {
 	int64_t incarnation, seq, highest_fetch_id, at_ms;
 	size_t held, waiting;
-	int64_t first_held;
-	uint32_t running;
+	int64_t first_held, succeeded, failed;
+	uint32_t running, concurrency;
+	Reeve__V1__WorkerState state;
 };
 
 struct script {
@@ -86,7 +87,8 @@ struct script {
 	int wrong_incarnations; /* … or another incarnation */
 	bool lost;              /* the next heartbeat is answered lost, once */
 	Reeve__V1__Order orders[SCRIPT_ORDERS_MAX];
-	size_t n_orders; /* told with every answer */
+	size_t n_orders; /* told with every answer, */
+	bool orders_in_heartbeats_only; /* … to a heartbeat */
 
 	/* What came. */
 	struct script_task tasks[SCRIPT_TASKS_MAX + 1]; /* by id, from 1 */
@@ -94,6 +96,7 @@ struct script {
 	int64_t extend_most_ms; /* an attempt is let run at most so much longer; 0: not at all */
 	int extend_delay_ms;    /* … which takes the manager so long to say */
 	int registers, leaves, extends, fetches, fetches_again, reports, heartbeats, parked_now, parked_most;
+	int64_t idle_first_ms, idle_last_ms; /* idle_since_start_ms of the first Fetch, and of the last */
 	int open, open_most; /* given, and no result yet; parked and carried slots are not counted */
 	int64_t incarnation, first_fetch_of_incarnation, highest_fetch;
 	size_t report_most; /* results in one report */
@@ -251,16 +254,17 @@ static inline void script_answer_fetch(struct script *script, int64_t incarnatio
 			assignment->max_attempts = 5;
 			assignment->timeout_ms = task->timeout_ms;
 			assignment->expires_in_ms = task->expires_in_ms;
+			assignment->resting_ms = task->resting_ms;
 			answer->pointers[count++] = assignment;
 		}
 	}
-	for (size_t i = 0; i < script->n_orders; i++) {
+	for (size_t i = 0; i < script->n_orders && !script->orders_in_heartbeats_only; i++) {
 		answer->orders[i] = script->orders[i];
 		answer->order_pointers[i] = &answer->orders[i];
+		answer->response.n_orders++;
 	}
 	answer->response.n_assignments = count;
 	answer->response.assignments = answer->pointers;
-	answer->response.n_orders = script->n_orders;
 	answer->response.orders = answer->order_pointers;
 	answer->response.incarnation = incarnation;
 	answer->response.fetch_id = fetch_id;
@@ -275,6 +279,8 @@ static inline void script_answer_fetch(struct script *script, int64_t incarnatio
 
 static inline void script_note_fetch(struct script *script, const Reeve__V1__FetchRequest *request)
 {
+	script->idle_first_ms = script->fetches ? script->idle_first_ms : request->idle_since_start_ms;
+	script->idle_last_ms = request->idle_since_start_ms;
 	script->fetches++;
 	script->fetches_again += request->again;
 	if (!script->first_fetch_of_incarnation)
@@ -462,6 +468,10 @@ static inline void script_heartbeat(void *arg, struct rpc_call *call, const Prot
 	    .waiting = request->n_waiting_fetch_ids,
 	    .first_held = request->n_held ? request->held[0]->task_id : 0,
 	    .running = request->running,
+	    .concurrency = request->concurrency,
+	    .state = request->state,
+	    .succeeded = request->succeeded,
+	    .failed = request->failed_attempts,
 	};
 	if (script->hold_heartbeats) {
 		script_hold(script, call);
