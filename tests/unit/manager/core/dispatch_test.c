@@ -299,6 +299,7 @@ Test(dispatch, one_that_does_not_park_gets_what_is_at_hand)
 	cr_expect_eq(fetch.answered, 1);
 	cr_expect_eq(fetch.code, STATUS(OK));
 	cr_expect_eq(fetch.count, 0);
+	cr_expect_eq(fetch.again_in_ms, 0, "nothing is left");
 	fake_end(core);
 }
 
@@ -311,6 +312,7 @@ Test(dispatch, one_that_does_not_park_is_answered_when_its_claim_wins_nothing)
 	fake_claim(fake_claim_taken(), 1);
 	cr_expect_eq(fetch.answered, 1);
 	cr_expect_eq(fetch.code, STATUS(OK));
+	cr_expect_gt(fetch.again_in_ms, 0, "there may be more than what was lost");
 	fake_end(core);
 }
 
@@ -325,6 +327,7 @@ Test(dispatch, one_that_does_not_park_waits_for_a_page_but_not_for_long)
 	fake_pass(core, 1000);
 	cr_expect_eq(fetch.answered, 1);
 	cr_expect_eq(fetch.count, 0);
+	cr_expect_gt(fetch.again_in_ms, 0, "what could not be read may be something");
 	fake_end(core);
 }
 
@@ -630,7 +633,7 @@ Test(dispatch, a_queue_that_is_halted_gives_nothing)
 
 Test(dispatch, a_worker_waits_before_its_first_task)
 {
-	struct fake_fetch fresh, busy;
+	struct fake_fetch fresh, busy, unparked;
 
 	begin(0);
 	set_queue((struct store_queue){.state = STORE_QUEUE_RUNNING, .waiting_ms = 5000});
@@ -638,6 +641,10 @@ Test(dispatch, a_worker_waits_before_its_first_task)
 	fake_stream(route, 0);
 	fake_pass(core, 2900);
 	cr_expect_eq(fake_count(FAKE_PAGE), 0, "nobody may have any of it");
+	fake_fetch(core, &unparked,
+	    (struct fetch_request){.incarnation = 3, .fetch_id = 1, .wait_ms = -1, .idle_ms = 1000});
+	cr_expect_eq(unparked.answered, 1);
+	cr_expect_eq(unparked.again_in_ms, 4000);
 	/* One that has had a task does not wait. */
 	fake_fetch(core, &busy, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .slots = 1});
 	fake_page_of(fake_page_taken(route, 0), 1, 2, fake_db_us() - 1000);

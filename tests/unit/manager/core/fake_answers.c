@@ -19,6 +19,7 @@ static void on_fetched(void *arg, const struct fetch_answer *answer, const struc
 	fetch->count = answer->won_count;
 	fetch->orders = answer->order_count;
 	fetch->parked_ms = answer->parked_ms;
+	fetch->again_in_ms = answer->again_in_ms;
 }
 
 void fake_fetch_only(struct core *core, struct fake_fetch *fetch, struct fetch_request request)

@@ -13,7 +13,7 @@ struct fake_fetch {
 	int count;
 	int64_t ids[FAKE_WON_MOST];
 	int orders;
-	int64_t parked_ms;
+	int64_t parked_ms, again_in_ms;
 	reeve_status code;         /* OK, or why it was not answered */
 };
 
