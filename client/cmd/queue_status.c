@@ -39,8 +39,10 @@ static void write_batch(FILE *out, const struct reeve_batch *b)
 	terminal_write_clean(out, b->name);
 	fprintf(out, ", %s: %" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " completed, %" PRId64 " failed; %s", b->state,
 	    b->submitted, b->pending, b->success, b->failed, span(b->duration_ms, took, sizeof took));
-	if (b->pending > 0)
-		fprintf(out, ", %s left", b->remaining_ms < 0 ? "nobody can tell how long is" : span(b->remaining_ms, left, sizeof left));
+	if (b->pending > 0 && b->remaining_ms < 0)
+		fputs(", nobody can tell how long still", out);
+	else if (b->pending > 0)
+		fprintf(out, ", about %s left", span(b->remaining_ms, left, sizeof left));
 	fputc('\n', out);
 }
 

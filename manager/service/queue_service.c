@@ -1,4 +1,5 @@
 /* QueueService: settings of queues, starting and stopping them, and how they stand. */
+#include "manager/core/batches.h"
 #include "manager/core/queue_ends.h"
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
@@ -463,8 +464,10 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 	struct control_call *c = (struct control_call *)op;
 	struct core *core = c->services->core;
 	if (error || c->action != REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_PURGE) {
-		if (c->action == REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_STOP)
+		if (c->action == REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_STOP) {
 			queue_stops_look(core->queue_stops);
+			batches_kick(core->batches);
+		}
 		control_end(c, 0, error);
 		return;
 	}

@@ -8,31 +8,350 @@
 start_postgres
 start_manager other
 start_manager manager
-start_worker worker --concurrency 4
 
 state() { # QUEUE
 	reeve queue status "$1" --json | jq -r .state
 }
 
-status_of() { # QUEUE FIELD…: of its status, in one line
-	reeve queue status "$1" --json | jq -r "[.${2//,/,.}] | map(tostring) | join(\" \")"
+status_of() { # QUEUE FIELD,…: of its status, in one line
+	reeve queue status "$1" --json | jq -r "[.${2//,/,.}] | join(\" \")"
+}
+
+wait_state() { # SECONDS QUEUE STATE
+	wait_until "$1" "[ \"\$(state $2)\" = $3 ]"
+}
+
+at_other() { # COMMAND…: reeve, at the other manager
+	local manager=${URL[other]}
+	REEVE_MANAGER=$manager reeve "$@"
+}
+
+how_ended() { # QUEUE: how its tasks have ended, "completed 3, dead queue_stopped 5"
+	sql "select string_agg(x, ', ' order by x) from (
+		select concat_ws(' ', status, error_code, count(*)) as x from task_history where queue = '$1' group by status, error_code) y"
 }
 
 story_settings_are_set_shown_and_left_alone() {
-	reeve queue set mail --retry-limit 5 --resting 5s --waiting 10s --backoff linear:3s --verbose yes >"$DIR/out"
+	reeve queue set letters --retry-limit 5 --resting 5s --waiting 10s --backoff linear:3s --verbose yes >"$DIR/out"
 	expect_match 'retries +5 after the first attempt' "$(cat "$DIR/out")"
 	expect_match 'backoff +linear:3s:5s' "$(cat "$DIR/out")"
-	reeve queue set mail --jitter 0 --backoff linear:3s --keep completed=7d --keep dead=90d,cancelled=1d >/dev/null
-	expect_eq '5 5000 10000 true true linear 5000 3000 -1 604800000 7776000000 86400000 created' "$(reeve queue describe mail --json |
+	reeve queue set letters --jitter 0 --backoff linear:3s --keep completed=7d --keep dead=90d,cancelled=1d >/dev/null
+	expect_eq '5 5000 10000 true true linear 5000 3000 -1 604800000 7776000000 86400000 created' "$(reeve queue describe letters --json |
 		jq -r '[.settings | .retry_limit, .resting_ms, .waiting_ms, .autostart, .verbose, .retry.kind, .retry.base_ms, .retry.step_ms,
 			.retry.jitter_percent, .keep_completed_ms, .keep_dead_ms, .keep_cancelled_ms] + [.state] | join(" ")')"
 	# A linear backoff without a base begins with the resting period, also when that changes later.
-	reeve queue set mail --resting 2s >/dev/null
-	expect_eq 2000 "$(reeve queue describe mail --json | jq .settings.retry.base_ms)"
-	reeve queue set mail --backoff default --retry-limit -1 --keep completed=default >/dev/null
-	expect_eq '4 exponential 1000 3600000 0' "$(reeve queue describe mail --json |
+	reeve queue set letters --resting 2s >/dev/null
+	expect_eq 2000 "$(reeve queue describe letters --json | jq .settings.retry.base_ms)"
+	reeve queue set letters --backoff default --retry-limit -1 --keep completed=default >/dev/null
+	expect_eq '4 exponential 1000 3600000 0' "$(reeve queue describe letters --json |
 		jq -r '.settings | [.retry_limit, .retry.kind, .retry.base_ms, .retry.max_ms, .keep_completed_ms // 0] | join(" ")')"
-	expect_eq 4 "$(reeve --manager "${URL[other]}" audit --json | jq -r 'select(.event == "queue_set") | .note' | grep -c '^queue mail')"
+	expect_eq 4 "$(reeve --manager "${URL[other]}" audit --json | jq -r 'select(.event == "queue_set") | .note' | grep -c '^queue letters')"
+}
+
+story_a_paused_queue_gives_no_task_until_it_is_resumed() {
+	start_worker worker --concurrency 4
+	a=$(reeve submit sh "$HOLD" --queue pausing)
+	wait_began "$a"
+	expect_eq 'pausing: paused' "$(reeve queue pause pausing)"
+	expect_eq paused "$(state pausing)"
+	b=$(reeve submit echo b --queue pausing)
+	c=$(at_other submit echo c --queue pausing)
+	reeve submit echo d --queue elsewhere --wait >/dev/null
+	expect_eq 'paused 2 1' "$(status_of pausing state,waiting,running)"
+	release
+	reeve wait "$a" >/dev/null
+	# Others' tasks are taken meanwhile, its own not, by neither manager.
+	for _ in 1 2 3; do at_other submit echo d --queue elsewhere --wait >/dev/null; done
+	expect_eq 'queued queued' "$(field "$b" status) $(field "$c" status)"
+	expect_eq 'pausing: paused' "$(at_other queue pause pausing)" # what is so already stays so
+	expect_eq 'pausing: resumed' "$(at_other queue resume pausing)"
+	reeve wait "$b" "$c" --timeout 5s >/dev/null
+	expect_eq finished "$(state pausing)"
+	expect_eq 'queue_paused queue_resumed' "$(reeve audit --json | jq -r 'select(.note == "queue pausing") | .event' | xargs)"
+}
+
+story_with_autostart_off_a_batch_waits_for_start() {
+	start_worker worker --concurrency 4
+	reeve queue set held --autostart no >"$DIR/out"
+	expect_match 'batches +on' "$(cat "$DIR/out")"
+	a=$(reeve submit echo a --queue held)
+	b=$(at_other submit echo b --queue held)
+	expect_eq 'pending 2 0' "$(status_of held state,waiting,running)"
+	expect_fail 1 reeve wait "$a" --timeout 1s
+	# Paused and resumed it still waits to be started.
+	reeve queue pause held >/dev/null
+	expect_eq 'held: resumed; it waits to be started' "$(reeve queue resume held)"
+	expect_fail 4 reeve queue resume held
+	expect_match 'it waits to be started' "$OUTPUT"
+	expect_eq pending "$(state held)"
+	expect_eq 'held: started' "$(at_other queue start held)"
+	reeve wait "$a" "$b" --timeout 5s >/dev/null
+	wait_state 5 held finished
+	expect_eq 'ended 2 0 2 0' "$(reeve queue status held --json | jq -r '.batch | [.state, .submitted, .pending, .success, .failed] | join(" ")')"
+	# The next batch waits again; one that begins while the queue is paused, too.
+	c=$(reeve submit echo c --queue held)
+	expect_eq pending "$(state held)"
+	reeve queue start held >/dev/null
+	reeve wait "$c" --timeout 5s >/dev/null
+	wait_state 5 held finished
+	reeve queue pause held >/dev/null
+	d=$(reeve submit echo d --queue held)
+	expect_eq 'held: resumed; it waits to be started' "$(reeve queue resume held)"
+	expect_eq queued "$(field "$d" status)"
+	reeve queue start held >/dev/null
+	reeve wait "$d" --timeout 5s >/dev/null
+}
+
+story_a_stop_ends_everything_and_the_next_submit_starts_again() {
+	start_worker worker --concurrency 4
+	reeve queue set stopping --batches yes >/dev/null
+	explicit=$(reeve batch open mine --queue stopping)
+	running=$(reeve submit sh "$HOLD" --queue stopping)
+	wait_began "$running"
+	reeve queue pause stopping >/dev/null
+	queued=$(reeve submit echo x --queue stopping --key k)
+	late=$(at_other submit echo x --queue stopping --delay 1h)
+	own=$(reeve submit echo x --queue stopping --batch "$explicit")
+	expect_eq 'stopping: stopped' "$(reeve queue stop stopping --wait)"
+	expect_eq 'cancelled dead dead dead' "$(for id in $running $queued $late $own; do field "$id" status; done | xargs)"
+	expect_eq 'queue_stopped queue_stopped' "$(field "$queued" error_code) $(field "$own" error_code)"
+	expect_eq 'queue "stopping" was stopped' "$(field "$late" last_error)"
+	expect_match '^submitted kill_requested dead$' "$(events "$queued")"
+	wait_until 5 '[ "$(reeve batch list --queue stopping --json | jq -r "[.state, .submitted, .failed] | join(\" \")" | xargs)" = "ended 3 3 ended 1 1" ]'
+	expect_eq 'queue_stop_ordered queue_stopped' "$(reeve audit --json | jq -r 'select(.note == "queue stopping") | .event' | tail -n 2 | xargs)"
+	expect_fail 4 reeve queue pause stopping
+	expect_match 'is stopped; start it' "$OUTPUT"
+	expect_fail 4 reeve submit echo x --queue stopping --batch "$explicit"
+	expect_eq stopped "$(state stopping)"
+	# The next submit opens a batch of its own, and runs; the ended key answers its task.
+	expect_eq "$queued" "$(reeve submit echo x --queue stopping --key k 2>/dev/null)"
+	next=$(at_other submit echo x --queue stopping)
+	reeve wait "$next" --timeout 5s >/dev/null
+	wait_state 5 stopping finished
+	expect_eq 'ended 1 1' "$(reeve queue status stopping --json | jq -r '.batch | [.state, .submitted, .success] | join(" ")')"
+}
+
+# A manager that has not heard of the stop makes a task: it is not lost, and not left lying.
+story_a_task_made_behind_a_stops_back_is_run() {
+	start_worker worker --concurrency 4
+	reeve submit echo x --queue behind --wait >/dev/null
+	reeve queue stop behind --wait >/dev/null
+	sql "insert into tasks (route_id, queue, type, run_at, created, last_updated)
+		select id, queue, type, now(), now(), clock_timestamp() from routes where queue = 'behind'"
+	wait_until 5 "[ \"\$(sql \"select count(*) from task_history where queue = 'behind' and status = 'completed'\")\" = 2 ]"
+	expect_eq finished "$(state behind)"
+	# One that was on its way when the queue was stopped ends as the others did.
+	reeve queue stop behind --wait >/dev/null
+	sql "update queues set stopped_id = stopped_id + 1 where name = 'behind';
+		insert into tasks (route_id, queue, type, run_at, created, last_updated)
+		select id, queue, type, now(), now(), now() - interval '1 hour' from routes where queue = 'behind'"
+	wait_until 5 "[ \"\$(sql \"select count(*) from task_history where queue = 'behind' and error_code = 'queue_stopped'\")\" = 1 ]"
+	expect_eq stopped "$(state behind)"
+}
+
+story_a_purge_cancels_what_waits() {
+	start_worker worker --concurrency 4
+	a=$(reeve submit sh "$HOLD" --queue purged)
+	wait_began "$a"
+	reeve queue pause purged >/dev/null
+	for i in $(seq 1 2500); do echo '{}'; done | reeve submit --bulk - echo --queue purged --delay 1h >/dev/null
+	expect_eq 'purged: purged, 2500 tasks cancelled' "$(at_other queue purge purged)"
+	expect_eq '{"queue":"purged","state":"paused","tasks":0}' "$(reeve queue purge purged --json)"
+	expect_eq executing "$(field "$a" status)"
+	expect_eq 'cancelled 2500' "$(how_ended purged)"
+	release
+	reeve wait "$a" >/dev/null
+	expect_eq completed "$(field "$a" status)"
+}
+
+story_a_queue_with_live_tasks_is_not_deleted() {
+	start_worker worker --concurrency 4
+	reeve queue set deleted --retry-limit 7 >/dev/null
+	reeve queue pause deleted >/dev/null
+	a=$(reeve submit echo x --queue deleted)
+	reeve submit echo x --queue deleted >/dev/null
+	expect_fail 4 reeve queue delete deleted
+	expect_match 'queue "deleted" has 2 live tasks; purge or stop it first' "$OUTPUT"
+	reeve queue purge deleted >/dev/null
+	expect_eq 'deleted: deleted' "$(reeve queue delete deleted)"
+	expect_eq 'false 4' "$(reeve queue describe deleted --json | jq -r '[.is_set, .settings.retry_limit] | join(" ")')"
+	expect_eq cancelled "$(field "$a" status)"
+	reeve queue delete deleted >/dev/null # nothing to do
+	reeve submit echo x --queue deleted --wait >/dev/null
+}
+
+# 5,000 tasks wait and some run; the manager that was told to stop the queue dies in the middle of it.
+story_a_stop_goes_on_when_its_manager_dies() {
+	start_worker worker --concurrency 4
+	start_manager doomed
+	reeve queue set big --batches yes >/dev/null
+	a=$(reeve submit sh "$HOLD" --queue big)
+	wait_began "$a"
+	reeve queue pause big >/dev/null
+	for i in $(seq 1 5000); do echo '{}'; done | reeve submit --bulk - echo --queue big >/dev/null
+	# A row that somebody holds keeps the stop from getting through.
+	PGOPTIONS='-c search_path=reeve' "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve >/dev/null <<-END &
+		begin;
+		select id from tasks where queue = 'big' order by id desc limit 1 for update;
+		select pg_sleep(3);
+		commit;
+	END
+	holder=$!
+	reeve queue stop big >"$DIR/out"
+	expect_eq 'big: being stopped' "$(cat "$DIR/out")"
+	wait_until 10 "[ \"\$(sql \"select count(*) from task_history where queue = 'big'\")\" -gt 1000 ]"
+	kill_manager doomed
+	export REEVE_MANAGER=${URL[manager]}
+	expect_eq stopping "$(state big)"
+	expect_fail 4 reeve queue pause big
+	expect_match 'queue "big" is being stopped' "$OUTPUT"
+	wait "$holder"
+	wait_state 20 big stopped
+	expect_eq 'cancelled cancelled 1, dead queue_stopped 5000' "$(how_ended big)"
+	expect_eq 5001 "$(sql "select count(distinct task_id) from task_history where queue = 'big'")"
+	wait_until 5 '[ "$(reeve queue status big --json | jq -r ".batch | [.state, .submitted, .pending, .failed] | join(\" \")")" = "ended 5001 0 5001" ]'
+	expect_eq 1 "$(sql "select count(*) from queue_events where queue = 'big' and event = 'queue_stopped'")"
+}
+
+story_settings_go_for_the_tasks_that_follow() {
+	start_worker worker --concurrency 4
+	reeve queue set limited --retry-limit 2 --backoff fixed:100ms --jitter 0 >/dev/null
+	wait_until 3 '[ "$(at_other queue describe limited --json | jq .settings.retry_limit)" = 2 ]'
+	a=$(reeve submit sh 'exit 3' --queue limited)
+	b=$(reeve submit sh 'exit 3' --queue limited --max-attempts 1)
+	expect_fail 1 reeve wait "$a" "$b"
+	expect_eq '3 1' "$(field "$a" attempt) $(field "$b" attempt)"
+	expect_eq '00:00:00.1 00:00:00.1' "$(sql "select run_at - last_updated from task_attempts where task_id = $a order by attempt" | xargs)"
+	# Linear: the resting period, then a step more each time; other tasks' own policies are theirs.
+	reeve queue set limited --resting 200ms --backoff linear:100ms --jitter 0 --retry-limit 3 >/dev/null
+	a=$(reeve submit sh 'exit 3' --queue limited)
+	b=$(reeve submit sh 'exit 3' --queue limited --backoff linear:300ms --jitter 0 --max-attempts 3)
+	expect_fail 1 reeve wait "$a" "$b"
+	expect_eq '00:00:00.2 00:00:00.3 00:00:00.4' "$(sql "select run_at - last_updated from task_attempts where task_id = $a order by attempt" | xargs)"
+	expect_eq '00:00:00.2 00:00:00.5' "$(sql "select run_at - last_updated from task_attempts where task_id = $b order by attempt" | xargs)"
+}
+
+story_a_verbose_queue_is_in_the_log_and_others_are_not() {
+	start_worker worker --concurrency 4
+	reeve queue set loud --verbose yes --retry-limit 1 --backoff fixed:10ms >/dev/null
+	a=$(reeve submit sh '[ $REEVE_ATTEMPT = 2 ] || exit 3' --queue loud)
+	b=$(reeve submit sh 'exit 65' --queue loud)
+	c=$(reeve submit echo x --queue quiet)
+	expect_fail 1 reeve wait "$a" "$b" "$c"
+	cat "$SUITE_DIR"/log/{manager,other}.log >"$DIR/logs"
+	expect_match "queue \"loud\": task $a \(sh\): submitted by" "$(cat "$DIR/logs")"
+	expect_match "task $a \(sh\): claimed by worker [0-9]+, attempt 1 of 2" "$(cat "$DIR/logs")"
+	expect_match "task $a \(sh\): failed: exit:3: exit status 3; due again in" "$(cat "$DIR/logs")"
+	expect_match "task $a \(sh\): completed" "$(cat "$DIR/logs")"
+	expect_match "task $b \(sh\): dead: exit:65: exit status 65" "$(cat "$DIR/logs")"
+	expect_no_match "queue \"quiet\"" "$(cat "$DIR/logs")"
+}
+
+story_status_and_progress_tell_of_batch_and_workers() {
+	start_worker worker --concurrency 4
+	reeve queue set shown --batches yes --retry-limit 0 >/dev/null
+	expect_eq created "$(state shown)"
+	a=$(reeve submit sh "$HOLD" --queue shown)
+	wait_began "$a"
+	expect_fail 1 reeve submit sh 'exit 3' --queue shown --wait
+	b=$(reeve submit echo x --queue shown --delay 1h)
+	expect_eq 'running 1 1 1 worker running' "$(reeve queue status shown --json |
+		jq -r '[.state, .waiting, .running, .finished, .workers[0].name, .workers[0].doing] | join(" ")')"
+	reeve queue status shown >"$DIR/out"
+	expect_match 'shown: running for .*; 1 waiting, 1 running, 1 finished' "$(cat "$DIR/out")"
+	expect_match 'batch [0-9]+ shown, open: 3 submitted, 2 pending, 0 completed, 1 failed; .* left' "$(cat "$DIR/out")"
+	expect_match 'WORKER.*COMPLETED.*FAILED.*UPTIME' "$(cat "$DIR/out")"
+	reeve queue progress shown --once --verbose >"$DIR/out"
+	expect_match "$a +sh +1 .*worker" "$(cat "$DIR/out")"
+	start follower "$REEVE_BIN/reeve" queue progress shown --every 100ms
+	wait_until 5 'grep -q "2 pending" "$DIR/log/follower.log"'
+	reeve update "$b" --delay 0s >/dev/null
+	release
+	wait_until 10 '! alive follower'
+	expect_match 'shown: finished' "$(cat "$DIR/log/follower.log")"
+	expect_match ', ended: 3 submitted, 0 pending, 2 completed, 1 failed' "$(cat "$DIR/log/follower.log")"
+	expect_eq 2 "$(reeve queue status shown --json | jq '.batch.success')"
+}
+
+story_what_is_wrong_is_refused() {
+	refused() { # CODE REGEX COMMAND…
+		expect_fail "$1" "${@:3}"
+		expect_match "$2" "$OUTPUT"
+	}
+	refused 2 'which queue' reeve queue pause
+	refused 2 'do what' reeve queue
+	refused 2 '"park" is nothing that can be done with a queue' reeve queue park x
+	refused 2 'one queue at a time' reeve queue pause a b
+	refused 2 'what is to change' reeve queue set x
+	refused 2 'backoff: "fixd:1s" is none' reeve queue set x --backoff fixd:1s
+	refused 2 'longer than 365 days' reeve queue set x --backoff fixed:9999d
+	refused 2 'jitter needs a --backoff' reeve queue set x --jitter 5
+	refused 2 'autostart: "maybe" is neither yes nor no' reeve queue set x --autostart maybe
+	refused 2 'keep: "dead=1h" is not in whole days' reeve queue set x --keep dead=1h
+	refused 2 'keep: "lost=1d" is not like' reeve queue set x --keep lost=1d
+	refused 2 'is negative' reeve queue set x --resting -1s
+	refused 2 'out of range' reeve queue set x --retry-limit 10000
+	refused 2 'cannot be read' reeve queue set x --callback-secret-file "$DIR/nowhere"
+	refused 4 'callback_url' reeve queue set x --callback ftp://example.org
+	refused 4 'callback_tasks is given, and the queue has no callback_url' reeve queue set x --callback-tasks yes
+	refused 4 'batches is off, and autostart is off' reeve queue set x --autostart no --batches no
+	refused 4 'entry_type holds a control character' reeve queue set x --entry $'a\nb'
+	refused 4 'queue holds a control character' reeve queue set $'a\nb' --verbose yes
+	for action in pause start stop purge delete describe status; do
+		refused 4 'there is no queue "never"' reeve queue $action never
+	done
+	refused 4 'there is no queue "never"' reeve queue progress never
+	expect_eq 0 "$(sql "select count(*) from queues where name in ('x', 'never')")"
+	reeve queue set x --callback http://127.0.0.1:9/ --callback-tasks yes >/dev/null
+	refused 4 'batches is off, and callback_url is set' reeve queue set x --batches no
+	reeve queue set x --callback '' --batches no >"$DIR/out"
+	expect_match 'batches +off' "$(cat "$DIR/out")"
+	# Nothing of the contract is taken on trust.
+	expect_match 'fields is empty' "$("$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.QueueService/Set < <(printf '\x0a\x01x') 2>&1 || true)"
+	expect_match 'there is no such setting' "$("$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.QueueService/Set < <(printf '\x0a\x01x\x1a\x05speed') 2>&1 || true)"
+	expect_match 'action is 0' "$("$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.QueueService/Control < <(printf '\x0a\x01x') 2>&1 || true)"
+	expect_match 'action is 9' "$("$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.QueueService/Control < <(printf '\x0a\x01x\x10\x09') 2>&1 || true)"
+}
+
+# Who submits while a queue is being stopped waits until it is, and starts it again.
+story_a_submit_waits_for_the_end_of_a_stop() {
+	start_worker worker --concurrency 4
+	reeve queue set waiting --batches yes >/dev/null
+	a=$(reeve submit sh 'trap "" TERM; touch "$REEVE_TEST_DIR/began.$REEVE_TASK_ID.1"; sleep 4' --queue waiting)
+	wait_began "$a"
+	reeve queue stop waiting >/dev/null
+	start late "$REEVE_BIN/reeve" submit echo x --queue waiting --wait
+	sleep 1
+	expect_eq stopping "$(state waiting)"
+	expect alive late
+	expect_eq 1 "$(sql "select count(*) from tasks where queue = 'waiting'")"
+	ended late 30
+	expect_eq 0 "$STATUS"
+	expect_eq cancelled "$(field "$a" status)"
+	expect_eq '1 0, 0 1' "$(sql "select string_agg(failed || ' ' || success, ', ' order by id) from batches where queue = 'waiting'")"
+}
+
+# Numbers, times and the widths of columns do not count.
+shape() {
+	sed -E 's/[0-9]{4}-[0-9-]+ [0-9:.]+Z/T/g; s/[0-9]+([.][0-9]+)?(ms|s|m|h|d)?([0-9.]+s)?/N/g; s/ +/ /g; s/^ //; s/ $//'
+}
+
+# The example of docs/queues.md, command by command.
+story_the_worked_example() {
+	handlers <<-END
+		[handler send]
+		exec = /bin/bash
+	END
+	start_worker worker
+	awk '/^## An example/ { on = 1; next } /^## / { on = 0 } on && /^    / { print substr($0, 5) }' "$TOP/docs/queues.md" >"$DIR/example"
+	expect_eq 12 "$(grep -c '^\$ ' "$DIR/example")" 'documented commands'
+	while read -r line; do
+		case $line in '$ '*) ;; *) continue ;; esac
+		want=$(awk -v command="$line" '$0 == command { on = 1; next } /^\$ / { on = 0 } on' "$DIR/example" | shape)
+		expect_eq "$want" "$( (eval "${line#\$ }" 2>&1 || true) | shape)" "$line"
+	done <"$DIR/example"
+	expect_eq 'cancelled cancelled dead queue_stopped' "$(sql "select string_agg(concat_ws(' ', status, error_code), ' ' order by task_id)
+		from (select * from task_history where queue = 'mail' order by task_id desc limit 2) t")"
 }
 
 run_stories
