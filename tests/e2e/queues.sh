@@ -154,7 +154,7 @@ story_a_purge_cancels_what_waits() {
 	a=$(reeve submit sh "$HOLD" --queue purged)
 	wait_began "$a"
 	reeve queue pause purged >/dev/null
-	for i in $(seq 1 2500); do echo '{}'; done | reeve submit --bulk - echo --queue purged --delay 1h >/dev/null
+	for _ in $(seq 1 2500); do echo '{}'; done | reeve submit --bulk - echo --queue purged --delay 1h >/dev/null
 	expect_eq 'purged: purged, 2500 tasks cancelled' "$(at_other queue purge purged)"
 	expect_eq '{"queue":"purged","state":"paused","tasks":0}' "$(reeve queue purge purged --json)"
 	expect_eq executing "$(field "$a" status)"
@@ -188,7 +188,7 @@ story_a_stop_goes_on_when_its_manager_dies() {
 	a=$(reeve submit sh "$HOLD" --queue big)
 	wait_began "$a"
 	reeve queue pause big >/dev/null
-	for i in $(seq 1 5000); do echo '{}'; done | reeve submit --bulk - echo --queue big >/dev/null
+	for _ in $(seq 1 5000); do echo '{}'; done | reeve submit --bulk - echo --queue big >/dev/null
 	# A row that somebody holds keeps the stop from getting through.
 	PGOPTIONS='-c search_path=reeve' "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve >/dev/null <<-END &
 		begin;
