@@ -1,0 +1,202 @@
+#!/usr/bin/env bash
+# A queue of managers and workers on one table that is its own audit trail: each of that design's sentences, as a story; and
+# with them own ids, times, and fatal errors.
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+start_postgres
+start_manager manager --lease 2s --heartbeat 500ms --expiry-buffer 3s --park 500ms
+
+# A statement of the manager's, run by hand: NAME, its arguments, in SQL. Prints its rows.
+statement() { # NAME ARGUMENTS
+	{
+		printf 'set search_path = reeve; prepare s as\n%s;\n' "$(cat "$TOP/sql/statements/$1.sql")"
+		echo "execute s($2);"
+	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U reeve -d reeve
+}
+
+version() { # ID
+	sql "select last_updated from tasks where id = $1"
+}
+
+# A worker that is there and takes nothing: its incarnation is $HAND.
+start_hand() { # NAME
+	start_worker "$1" --queue "only_$1"
+	HAND=$(worker_incarnation "$1")
+}
+
+story_a_task_is_queued_then_executing_then_completed() {
+	id=$(reeve submit sh "$HOLD" --queue states)
+	expect_eq queued "$(field "$id" status)"
+	start_worker states --queue states
+	wait_began "$id"
+	expect_eq executing "$(field "$id" status)"
+	expect_eq "$id" "$(reeve list --status executing --queue states --json | jq .id)"
+	release
+	reeve wait "$id" >/dev/null
+	expect_eq completed "$(field "$id" status)"
+	expect_eq 'submitted claimed completed' "$(events "$id")"
+	stop states
+}
+
+story_candidates_are_those_queued_or_executing_and_expired() {
+	# One that sends no heartbeats: its attempts run until their expiry.
+	HAND=$(sql "insert into workers (name, by_hand) values ('hand', true) returning id")
+	queued=$(reeve submit nothing --queue candidates)
+	later=$(reeve submit nothing --queue candidates --delay 1h)
+	held=$(reeve submit nothing --queue candidates --timeout 1h)
+	expired=$(reeve submit nothing --queue candidates --timeout 1s)
+	# Two are held by somebody who does not report; the time of one of them is over.
+	for id in "$held" "$expired"; do
+		expect_match "^$id\|" "$(statement claim "'{$id}', '{\"$(version "$id")\"}', '{1}', '{$HAND}', '{$id}', 500")"
+	done
+	wait_until 30 '[ "$(field "$expired" status)" != executing ]'
+	expect_eq "expired" "$(sql "select outcome from task_attempts where task_id = $expired")"
+	# Those that a worker gets now: the queued one, and the expired one, again.
+	start_worker candidates_all --queue candidates
+	reeve wait "$queued" "$expired" >/dev/null
+	expect_eq 'submitted claimed expired reclaimed claimed completed' "$(events "$expired")"
+	expect_eq 'queued executing' "$(field "$later" status) $(field "$held" status)"
+	stop candidates_all
+}
+
+story_the_lock_is_an_update_whose_row_count_tells_who_won() {
+	start_hand lock
+	for round in $(seq 1 5); do
+		id=$(reeve submit nothing --queue lock --timeout 1h)
+		seen=$(version "$id")
+		pids=()
+		for i in $(seq 1 6); do
+			statement claim "'{$id}', '{\"$seen\"}', '{1}', '{$HAND}', '{$round$i}', 30000" >"$DIR/won.$i" &
+			pids+=($!)
+		done
+		for p in "${pids[@]}"; do wait "$p"; done
+		expect_eq 1 "$(cat "$DIR"/won.* | wc -l)" "rows of six who had read the same candidate"
+		expect_eq 1 "$(field "$id" attempt)"
+		expect_eq 1 "$(sql "select count(*) from assignments where $id = any(task_ids)")"
+	done
+	stop lock
+}
+
+story_completion_is_under_the_same_check() {
+	start_hand completion
+	id=$(reeve submit nothing --queue completion --timeout 1h)
+	seen=$(version "$id")
+	# Not what is queued, not under a version that was read before, not under another's.
+	expect_eq '' "$(statement complete "'{$id}', '{\"$seen\"}', '{mine}', 30, null")"
+	statement claim "'{$id}', '{\"$seen\"}', '{1}', '{$HAND}', '{1}', 30000" >/dev/null
+	token=$(version "$id")
+	expect_eq '' "$(statement complete "'{$id}', '{\"$seen\"}', '{mine}', 30, null")"
+	expect_eq executing "$(field "$id" status)"
+	# Of six under the right one, one.
+	pids=()
+	for i in $(seq 1 6); do
+		statement complete "'{$id}', '{\"$token\"}', '{result $i}', 30, null" >"$DIR/done.$i" &
+		pids+=($!)
+	done
+	for p in "${pids[@]}"; do wait "$p"; done
+	expect_eq 1 "$(cat "$DIR"/done.* | wc -l)"
+	expect_eq "result $(basename "$(find "$DIR" -name 'done.*' -size +0)" | cut -d. -f2)" "$(field "$id" result)"
+	expect_eq 1 "$(sql "select count(*) from task_history where task_id = $id")"
+	stop completion
+}
+
+story_who_operates_a_task_is_seen_while_it_executes() {
+	start_worker operator --queue operated
+	id=$(reeve submit sh "$HOLD" --queue operated)
+	wait_began "$id"
+	expect_eq operator "$(field "$id" worker)"
+	expect_eq "$(worker_incarnation operator)" "$(sql "select worker_id from tasks where id = $id and status = 'executing'")"
+	expect_match "executing.* operator" "$(reeve list --queue operated)"
+	release
+	reeve wait "$id" >/dev/null
+	# And afterwards.
+	expect_eq "operator|$(worker_incarnation operator)" "$(sql "select w.name, h.worker_id from task_history h join workers w on w.id = h.worker_id
+		where task_id = $id")"
+	stop operator
+}
+
+story_the_tables_are_the_audit_trail() {
+	start_worker auditor --queue audited
+	id=$(reeve submit sh 'exit 1' --queue audited --max-attempts 3 --retry-base 1ms --source ann)
+	expect_fail 1 reeve wait "$id"
+	expect_eq 'submitted claimed failed claimed failed claimed dead' "$(events "$id")"
+	# Who, when, which attempt, in the order of its versions; the same from plain SQL.
+	expect_eq 'ann auditor auditor auditor auditor auditor auditor' \
+		"$(reeve audit "$id" --json | jq -r '[(select(.event == "submitted") | .actor), (select(.event != "submitted") | .worker)] | .[]' | xargs)"
+	expect_eq '1 1 2 2 3 3' "$(reeve audit "$id" --json | jq -r 'select(.attempt > 0).attempt' | xargs)"
+	reeve audit "$id" --json | jq -r .token | sort -nc
+	expect_eq "$(events "$id")" "$(sql "select string_agg(event, ' ' order by version, place) from audit_log where task_id = $id")"
+	# Nothing of it is gone when it is run once more.
+	reeve retry "$id" >/dev/null
+	expect_fail 1 reeve wait "$id"
+	expect_match '^submitted claimed failed claimed failed claimed dead retried claimed failed' "$(events "$id")"
+	stop auditor
+}
+
+story_what_fails_is_tried_again_until_its_attempts_are_used_up() {
+	start_worker retrier --queue retried
+	good=$(reeve submit sh '[ "$REEVE_ATTEMPT" = 3 ]' --queue retried --retry-base 1ms)
+	bad=$(reeve submit sh 'exit 1' --queue retried --retry-base 1ms --retry-limit 1)
+	expect_fail 1 reeve wait "$good" "$bad"
+	expect_eq 'completed 3' "$(field "$good" status) $(field "$good" attempt)"
+	expect_eq 'dead 2' "$(field "$bad" status) $(field "$bad" attempt)"
+	stop retrier
+}
+
+worker_story() { # NAME: its events, in order
+	reeve audit --since '1h ago' --json | jq -sr "[.[] | select(.worker == \"$1\") | .event] | join(\" \")"
+}
+
+story_workers_coming_going_loss_and_scaling_are_in_the_audit() {
+	start_worker comer --queue coming --concurrency 2
+	reeve scale comer 3 >/dev/null
+	wait_until 20 '[ "$(reeve workers --json | jq -r "select(.name == \"comer\" and .state == \"alive\").concurrency")" = 3 ]'
+	stop comer
+	start_worker comer --queue coming
+	kill_worker comer
+	wait_until 30 '[ "$(worker_story comer)" = "registered scaled left registered lost" ]'
+	expect_match 'concurrency 3' "$(reeve audit --since '1h ago' --json | jq -r 'select(.worker == "comer" and .event == "scaled").note')"
+	expect_match '@' "$(reeve audit --since '1h ago' --json | jq -r 'select(.worker == "comer" and .event == "scaled").actor')"
+}
+
+story_a_callers_own_id_that_exists_does_nothing() {
+	id=$(reeve submit echo one --queue own --key my-own-id-17)
+	before=$(sql "select t::text from tasks t where id = $id")
+	expect_eq "{\"id\":$id,\"existing\":true,\"restarted\":false}" "$(reeve submit sh two --queue own --key my-own-id-17 --priority 9 --json)"
+	expect_eq "$before" "$(sql "select t::text from tasks t where id = $id")"
+	expect_eq 1 "$(sql "select count(*) from all_tasks where queue = 'own'")"
+	expect_eq submitted "$(events "$id")"
+	expect_eq my-own-id-17 "$(field "$id" key)"
+}
+
+story_created_updated_begin_and_end_are_told() {
+	id=$(reeve submit sh '[ "$REEVE_ATTEMPT" = 2 ]' --queue times --retry-base 1ms --delay 100ms)
+	start_worker timer --queue times
+	reeve wait "$id" >/dev/null
+	reeve show "$id" --json >"$DIR/task"
+	expect_eq true "$(jq '.created < .first_started and .first_started < .started and .started < .finished' "$DIR/task")"
+	# As the database's clock had it; every change has its time as its version.
+	expect_eq t "$(sql "select created < first_started and first_started < started and started < last_updated
+		and last_updated <= clock_timestamp() from task_history where task_id = $id")"
+	updated=$(reeve audit "$id" --json | jq -s 'map(.token) | . == (sort | unique) or (. == sort)')
+	expect_eq true "$updated"
+	waits=$(reeve submit nothing --queue times_later --delay 1h)
+	before=$(version "$waits")
+	reeve update "$waits" --priority 3 >/dev/null
+	expect_eq t "$(sql "select last_updated > '$before' and created < last_updated from tasks where id = $waits")"
+	stop timer
+}
+
+story_fatal_errors_are_not_tried_again() {
+	start_worker fatal --queue fatal
+	id=$(reeve submit sh 'echo no way >&2; exit 65' --queue fatal --max-attempts 9 --retry-base 1ms)
+	expect_fail 1 reeve wait "$id"
+	expect_eq 'dead 1' "$(field "$id" status) $(field "$id" attempt)"
+	expect_match 'no way' "$(field "$id" last_error)"
+	expect_eq 'submitted claimed dead' "$(events "$id")"
+	stop fatal
+}
+
+run_stories
