@@ -89,6 +89,12 @@ static void on_listening(void *arg)
 	core_listening(m->core);
 }
 
+static void archived(void *arg)
+{
+	struct manager *m = arg;
+	core_history_archived(m->core);
+}
+
 static bool listen_all(struct manager *m, const char *urls, struct reeve_error *error)
 {
 	char *list = strdup(urls), *rest = NULL;
@@ -137,6 +143,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .conninfo = o->database,
 	    .manager_name = m->name,
 	    .history_days = (int)o->history_days,
+	    .archives = o->archive != NULL,
 	    .lease_ms = o->lease_ms,
 	    .buffer_ms = o->buffer_ms,
 	    .waiting_bytes = (size_t)o->waiting_bytes,
@@ -168,6 +175,11 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 
 	const struct core_host host = {clock_monotonic_ms, alarm_set, callbacks_due, m};
 	m->core = core_create(m->store, &core_options, &host);
+	if (o->archive) {
+		m->archive = archive_create(m->base, m->store, o->archive, archived, m, error);
+		if (!m->archive)
+			return false;
+	}
 
 	m->services = (struct services){
 	    .core = m->core,
@@ -187,12 +199,14 @@ void manager_run(struct manager *m)
 
 void manager_close(struct manager *m)
 {
+	archive_stop(m->archive);
 	/* Operations under way end while the core and the calls they belong to still live. */
 	if (m->store)
 		store_close(m->store);
 	if (m->core)
 		core_destroy(m->core);
 	callbacks_destroy(m->callbacks);
+	archive_destroy(m->archive);
 	if (m->server)
 		rpc_server_destroy(m->server);
 	if (m->alarm)

@@ -3,6 +3,7 @@
 #define REEVE_MANAGER_MANAGER_H
 
 #include "common/rpc/server.h"
+#include "manager/archive/archive.h"
 #include "manager/callbacks/callbacks.h"
 #include "manager/core/core.h"
 #include "manager/options.h"
@@ -17,6 +18,7 @@ struct manager {
 	bool stopping;
 	struct core *core;
 	struct callbacks *callbacks;
+	struct archive *archive;     /* NULL: none is kept */
 	struct rpc_server *server;
 	struct services services;
 	char name[256];

@@ -11,6 +11,7 @@ struct manager_options {
 	bool no_migrate, print_states, print_options;
 	int64_t lease_ms, heartbeat_ms, buffer_ms, park_ms, max_run_ms;
 	int64_t history_days;
+	const char *archive;
 	int64_t callback_attempts, callback_timeout_ms;
 	const char *callback_hosts, *callback_ca;
 	int64_t max_details, max_result, max_message;

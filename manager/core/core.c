@@ -101,3 +101,8 @@ void core_listening(struct core *core)
 	queues_reload(core->queues);
 	window_rewind_all(core->window);
 }
+
+void core_history_archived(struct core *core)
+{
+	upkeep_tables(core->upkeep);
+}

@@ -114,6 +114,9 @@ bool core_database_fresh(const struct core *core);
 /* Another manager has said something (see wakes.h). */
 void core_notified(struct core *core, const char *payload);
 
+/* A part of the history is archived, and may be dropped. */
+void core_history_archived(struct core *core);
+
 /* The listen connection is up (again): what was said meanwhile was missed. */
 void core_listening(struct core *core);
 

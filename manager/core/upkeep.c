@@ -220,6 +220,12 @@ bool upkeep_fresh(const struct upkeep *u)
 	return u->tick_ms && core_now(u->core) - u->tick_ms <= 2 * interval(u, CHORE_TICK) + STALE_MS;
 }
 
+void upkeep_tables(struct upkeep *u)
+{
+	u->next_ms[CHORE_TABLES] = core_now(u->core);
+	core_alarm(u->core, u->next_ms[CHORE_TABLES]);
+}
+
 int64_t upkeep_turn(struct upkeep *u, int64_t now_ms)
 {
 	int64_t next = INT64_MAX;

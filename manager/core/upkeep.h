@@ -19,6 +19,9 @@ int64_t upkeep_clock_us(const struct upkeep *upkeep);
 /* Whether the database has answered lately. */
 bool upkeep_fresh(const struct upkeep *upkeep);
 
+/* There is something for the tables' chore. */
+void upkeep_tables(struct upkeep *upkeep);
+
 /* Does what is due. Returns when to be called again. */
 int64_t upkeep_turn(struct upkeep *upkeep, int64_t now_ms);
 

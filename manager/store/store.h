@@ -754,9 +754,34 @@ struct store_upkeep {
 	struct store_op op;
 	/* result */
 	bool more;                       /* there was a full batch of something: come again soon */
-	int step;                        /* the store's own */
+	int step;                        /* these are the store's own */
+	char partition[64];              /* the history's, that is being dropped */
+	int64_t after;
 };
 void store_upkeep(struct store *store, struct store_upkeep *op);
+
+/* Writing the history's partitions to files before they are dropped. One manager at a time does it: it holds a lock from
+ * NEXT to RELEASE, unless its connection breaks. */
+enum store_archive_kind {
+	STORE_ARCHIVE_NEXT,    /* which partition is to be written; none: `partition` is empty, and the lock not ours, maybe */
+	STORE_ARCHIVE_PAGE,    /* its next tasks */
+	STORE_ARCHIVE_NOTE,    /* its file is there for good: it may go */
+	STORE_ARCHIVE_RELEASE, /* somebody else may do it */
+};
+
+struct store_archive {
+	struct store_op op;
+	enum store_archive_kind kind;
+	char partition[64];
+	int64_t after;         /* PAGE: the tasks behind this id; then the last one's */
+	const char *file;      /* NOTE */
+	int64_t tasks;
+	/* result of PAGE: lines without their ends, which live until `done` returns; lost: the lock is another manager's */
+	int count;
+	const char **lines;
+	bool lost;
+};
+void store_archive(struct store *store, struct store_archive *op);
 
 /* --- the store itself ------------------------------------------------------------------------------------------ */
 
@@ -764,6 +789,7 @@ struct store_options {
 	const char *conninfo;
 	const char *manager_name;
 	int history_days;
+	bool archives;        /* the history is written to files before it goes */
 	int64_t lease_ms;
 	int64_t buffer_ms;
 	size_t waiting_bytes; /* operations over it are refused with RESOURCE_EXHAUSTED at once */

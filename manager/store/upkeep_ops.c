@@ -43,6 +43,7 @@ static void tick_start(struct role *role)
 		return;
 	}
 	params_text(&role->params, role->store->options.manager_name);
+	params_bool(&role->params, role->store->options.archives);
 	role_run(role, SQL_MANAGER_START, on_started);
 }
 
@@ -102,14 +103,31 @@ static void add_nothing(struct role *role)
 	(void)role;
 }
 
+static void add_archives(struct role *role)
+{
+	params_bool(&role->params, role->store->options.archives);
+}
+
+static void add_partition(struct role *role)
+{
+	params_text(&role->params, BATCH_OP(role, struct store_upkeep, 0)->partition);
+}
+
+static void add_partition_and_place(struct role *role)
+{
+	add_partition(role);
+	params_int8(&role->params, BATCH_OP(role, struct store_upkeep, 0)->after);
+}
+
 static const struct step {
 	enum sql_id statement;
 	void (*add)(struct role *role);
 	int full; /* so many rows: there may be more; 0: cannot be */
 } steps[] = {
     {SQL_HISTORY_MAKE_PARTITIONS, add_days, 0},
-    {SQL_HISTORY_DROP_PARTITION, add_nothing, 0},
-    {SQL_PURGE_HISTORY_DEFAULT, add_nothing, 5000},
+    {SQL_HISTORY_OVER, add_archives, 0},
+    {SQL_HISTORY_FORGET, add_partition_and_place, 0},
+    {SQL_HISTORY_DROP_PARTITION, add_partition, 0},
     {SQL_PURGE_REQUESTS, add_nothing, 20000},
     {SQL_PURGE_KEYS, add_nothing, 5000},
     {SQL_PURGE_ATTEMPTS, add_days, 5000},
@@ -119,12 +137,40 @@ static const struct step {
     {SQL_PURGE_ASSIGNMENTS, add_days, 5000},
     {SQL_PURGE_HANDS, add_nothing, 0},
     {SQL_PURGE_CALLBACKS, add_days, 5000},
+    {SQL_PURGE_BATCHES, add_days, 500},
     {SQL_PURGE_WORKERS, add_days, 0},
     {SQL_PURGE_ORDERS, add_nothing, 0},
     {SQL_PURGE_MANAGERS, add_nothing, 0},
 };
 
+enum { STEPS = sizeof steps / sizeof *steps };
+
 static void upkeep_step(struct role *role);
+
+/* A partition whose day is over goes in three steps, of which the second is repeated: true. */
+static bool drops_history(struct store_upkeep *op, enum sql_id statement, const PGresult *rows)
+{
+	switch (statement) {
+	case SQL_HISTORY_OVER:
+		op->after = 0;
+		snprintf(op->partition, sizeof op->partition, "%s", PQntuples(rows) ? row_text(rows, 0, 0) : "");
+		return false;
+	case SQL_HISTORY_FORGET:
+		op->after = row_null(rows, 0, 0) ? 0 : row_int8(rows, 0, 0);
+		return op->after > 0;
+	case SQL_HISTORY_DROP_PARTITION:
+		log_info("upkeep", "dropped the history's partition %s", op->partition);
+		op->more = true;
+		return false;
+	default:
+		return false;
+	}
+}
+
+static bool needs_partition(enum sql_id statement)
+{
+	return statement == SQL_HISTORY_FORGET || statement == SQL_HISTORY_DROP_PARTITION;
+}
 
 static void on_step(void *arg, const struct conn_result *result)
 {
@@ -135,13 +181,14 @@ static void on_step(void *arg, const struct conn_result *result)
 		return;
 	}
 	const struct step *step = &steps[op->step];
-	if (result->kind == CONN_REFUSED) /* one that fails does not stop the others: it is tried again next time */
+	if (result->kind == CONN_REFUSED) { /* one that fails does not stop the others: it is tried again next time */
 		log_warn("upkeep", "%s: %s", sql_statements[step->statement].name, result->message);
-	else if (step->full && atoi(PQcmdTuples((PGresult *)result->rows)) >= step->full)
+		*op->partition = 0;
+	} else if (step->full && atoi(PQcmdTuples((PGresult *)result->rows)) >= step->full) {
 		op->more = true;
-	else if (step->statement == SQL_HISTORY_DROP_PARTITION && !row_null(result->rows, 0, 0)) {
-		log_info("upkeep", "dropped the history's partition %s", row_text(result->rows, 0, 0));
-		op->more = true;
+	} else if (drops_history(op, step->statement, result->rows)) {
+		upkeep_step(role);
+		return;
 	}
 	op->step++;
 	upkeep_step(role);
@@ -150,7 +197,10 @@ static void on_step(void *arg, const struct conn_result *result)
 static void upkeep_step(struct role *role)
 {
 	struct store_upkeep *op = BATCH_OP(role, struct store_upkeep, 0);
-	if (op->step == sizeof steps / sizeof *steps) {
+	if (!*op->partition)
+		while (op->step < STEPS && needs_partition(steps[op->step].statement))
+			op->step++;
+	if (op->step == STEPS) {
 		role_done(role);
 		return;
 	}
@@ -163,6 +213,7 @@ static void upkeep_start(struct role *role)
 	struct store_upkeep *op = BATCH_OP(role, struct store_upkeep, 0);
 	op->step = 0;
 	op->more = false;
+	*op->partition = 0;
 	upkeep_step(role);
 }
 

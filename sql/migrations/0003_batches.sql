@@ -275,6 +275,77 @@ create function keep_days(of_queue text, ended_as text, otherwise int) returns i
     else keep_cancelled_days end from queues where name = of_queue), otherwise)
 $$;
 
+-- The longest that any queue keeps anything, in days.
+create function longest_keep(otherwise int) returns int language sql stable as $$
+  select greatest(otherwise, max(greatest(keep_completed_days, keep_dead_days, keep_cancelled_days))) from queues
+$$;
+
+-- Files that hold what a partition of the history held, and so allow it to be dropped. dropped: since when it is.
+create table archives (
+  id bigint generated always as identity primary key,
+  partition text not null,
+  file text not null,
+  tasks bigint not null,
+  manager text not null,
+  at timestamptz not null default clock_timestamp(),
+  dropped timestamptz);
+create index archives_partition on archives (partition) where dropped is null;
+
+-- Whether it writes such files: while such a manager lives, no partition goes without one.
+alter table managers add column archives boolean not null default false;
+
+-- The partitions whose day is over, and whether they are archived. What the default partition has of such days is given
+-- partitions first, a day at a time, so that there is one way for all.
+create function history_over(today date) returns table (partition text, archived boolean) language plpgsql as $$
+declare
+  day date := (select min(keep_until) from task_history_default where keep_until < today);
+begin
+  if day is not null then
+    perform make_history_partitions(day, 1);
+  end if;
+  return query
+    select c.relname::text, exists (select from archives a where a.partition = c.relname and a.dropped is null)
+    from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'reeve.task_history'::regclass and c.relname ~ '^task_history_[0-9]{8}$'
+      and to_date(right(c.relname, 8), 'YYYYMMDD') < today
+    order by c.relname;
+end $$;
+
+-- Forgets the attempts and events of the next `most` tasks of a partition, by their ids. Returns the last id, null at the end.
+create function history_forget(partition text, after bigint, most int) returns bigint language plpgsql as $$
+declare
+  ids bigint[];
+begin
+  execute format('select array_agg(task_id order by task_id) from (
+    select task_id from reeve.%I where task_id > $1 order by task_id limit $2) p', partition) into ids using after, most;
+  delete from task_attempts where task_id = any(ids);
+  delete from task_events where task_id = any(ids);
+  return ids[array_upper(ids, 1)];
+end $$;
+
+-- The next tasks of a partition as JSON, each with its attempts and events: at most 500, and about so many bytes.
+create function history_page(partition text, after bigint, bytes bigint) returns table (id bigint, line text)
+language plpgsql as $$
+begin
+  return query execute format('select p.task_id, (to_jsonb(p) - ''before'' || jsonb_build_object(
+      ''attempts'', (select coalesce(jsonb_agg(to_jsonb(a) - ''task_id'' order by a.token), ''[]'')
+        from reeve.task_attempts a where a.task_id = p.task_id),
+      ''events'', (select coalesce(jsonb_agg(to_jsonb(e) - ''task_id'' order by e.id), ''[]'')
+        from reeve.task_events e where e.task_id = p.task_id)))::text
+    from (select h.*, sum(length(details) + coalesce(length(result), 0)) over (order by task_id
+        rows between unbounded preceding and 1 preceding) as before
+      from (select * from reeve.%I where task_id > $1 order by task_id limit 500) h) p
+    where before is null or before < $2 order by p.task_id', partition) using after, bytes;
+end $$;
+
+-- Drops a partition.
+drop function drop_history_partition(date);
+create function drop_history_partition(partition text) returns void language plpgsql as $$
+begin
+  execute format('drop table if exists reeve.%I', partition);
+  update archives a set dropped = clock_timestamp() where a.partition = $1 and a.dropped is null;
+end $$;
+
 -- The views again, with what is new.
 drop view all_tasks;
 create view all_tasks as
@@ -433,7 +504,8 @@ begin
   end if;
   -- What never had a task has neither begun nor does it end with anything to be told. A stopped queue runs no exit task.
   if b.phase in ('new', 'running') and b.closed_at is not null and b.pending = 0 then
-    if b.submitted > 0 and b.exit_type is not null and not b.stopped then
+    if b.submitted > 0 and b.exit_type is not null and not b.stopped and coalesce(q.state, '') not in ('stopping', 'stopped')
+    then
       update batches set phase = 'exit', exit_id = batch_submit(b, 'exit', b.exit_type) where id = of_batch
       returning * into b;
       made := made || 'exit'::text;

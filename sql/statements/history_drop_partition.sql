@@ -1,2 +1,2 @@
--- Drops the oldest partition whose day is over, if there is one.
-select drop_history_partition((statement_timestamp() at time zone 'UTC')::date)
+-- Drops a partition of the history. $1 which.
+select drop_history_partition($1)

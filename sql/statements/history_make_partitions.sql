@@ -1,2 +1,7 @@
--- Makes the history's partitions for the coming days. $1 days the history keeps tasks.
-select make_history_partitions((statement_timestamp() at time zone 'UTC')::date, $1::int + 9)
+-- Makes the history's partitions for the coming days; where a queue keeps tasks longer than others, those for what ends in the
+-- next days. $1 days the history keeps tasks.
+select make_history_partitions(d.today, $1::int + 9) + coalesce((
+    select sum(make_history_partitions(d.today + k.days, 10)) from (
+      select distinct unnest(array[keep_completed_days, keep_dead_days, keep_cancelled_days]) as days from queues) k
+    where k.days > $1::int), 0)
+from (select (statement_timestamp() at time zone 'UTC')::date as today) d

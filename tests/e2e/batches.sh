@@ -416,6 +416,43 @@ story_ten_thousand_tasks_in_bulk_with_two_managers() {
 	expect_eq true "$(told batch_end | jq .truncated)"
 }
 
+# Numbers, times, names of users and blanks do not count.
+shape() {
+	sed -E 's/-?[0-9]+([.][0-9]+)?(ms|s|m[0-9]|m|h|d)?([0-9.]+s)?/N/g; s/source .*/source/; s/ +/ /g; s/^ //; s/ $//'
+}
+
+# What docs/batches.md shows, command by command.
+story_the_worked_example() {
+	local line want id
+	handlers <<-END
+		[handler report]
+		exec = /bin/bash
+		[handler prepare]
+		exec = /bin/bash -c "until [ -e $DIR/released ]; do sleep 0.05; done"
+		[handler publish]
+		exec = /bin/true
+	END
+	start_postgres
+	start_manager
+	start_worker dev-1 --concurrency 4
+	cd "$DIR"
+	for i in 'exit 0' 'exit 0' 'echo no such customer >&2; exit 65'; do echo "{\"type\":\"report\",\"details\":\"$i\"}"; done >reports.jsonl
+	awk '/^## One by hand/ { on = 1; next } /^## / { on = 0 } on && /^    / { print substr($0, 5); next } on && /^$/ { print }' \
+		"$TOP/docs/batches.md" | cat -s | awk '/^\$/ { began = 1 } began' >example
+	expect_eq 6 "$(grep -c '^\$ ' example)" 'documented commands'
+	while read -r line; do
+		case $line in
+		'$ reeve batch wait'*) release ;;
+		'$ '*) ;;
+		*) continue ;;
+		esac
+		want=$(awk -v command="$line" '$0 == command { on = 1; next } /^\$ / { on = 0 } on' example | shape)
+		eval "${line#\$ }" >said 2>&1 || true # in this shell: it remembers the id
+		expect_eq "$want" "$(shape <said)" "$line"
+	done <example
+	cd "$TOP"
+}
+
 # Managers are killed all the time while batches of all kinds come and go: everything happens once.
 story_managers_are_killed_again_and_again() {
 	local name i pids=() ids=() seed=${REEVE_TEST_SEED:-$RANDOM}

@@ -302,6 +302,12 @@ story_calls_go_to_the_allowed_hosts_alone() {
 	expect_match "^given_up 1 the URL has a user's name" "$(state_of "$user")"
 	expect_match '^given_up 1 the URL does not begin with http:// or https://' "$(state_of "$file")"
 	expect_eq 1 "$(wc -l <"$DIR/receiver.calls")"
+	stop manager
+	start_manager --callback-hosts ''
+	id=$(callback "${URL[receiver]}/ok")
+	settled "$id"
+	expect_match '^given_up 1 .*none of those that --callback-hosts allows' "$(state_of "$id")"
+	expect_eq 1 "$(wc -l <"$DIR/receiver.calls")"
 }
 
 story_options_are_checked() {
@@ -371,6 +377,35 @@ story_a_batch_tells_of_its_begin_its_tasks_and_its_end() {
 	done
 	jq -r ".body | fromjson | select(.event == \"task_end\" and .task.id == $bad)" "$DIR/receiver.calls" >"$DIR/task"
 	expect_eq "$id nightly dead worker exit:65" "$(jq -r '"\(.batch_id) \(.batch) \(.task.status) \(.task.worker) \(.task.error_code)"' "$DIR/task")"
+}
+
+# Managers die all the time: what each batch has to tell is told by one callback each, every one arrives, and what comes
+# again comes under its id.
+story_nothing_is_lost_nor_doubled_while_managers_die() {
+	start_postgres
+	start_manager one --callback-timeout 1s
+	start_manager two --callback-timeout 1s
+	export REEVE_MANAGER=${URL[one]},${URL[two]}
+	start_worker worker --concurrency 4
+	receiver
+	for i in $(seq 1 12); do
+		id=$(reeve batch open "batch $i" --callback "${URL[receiver]}/fail/1" --callback-tasks)
+		for n in 1 2 3; do reeve submit sh 'sleep 0.2' --batch "$id" >/dev/null; done
+		reeve batch close "$id" >/dev/null
+		if [ $((i % 3)) = 0 ]; then
+			name=$([ $((i % 2)) = 0 ] && echo one || echo two)
+			kill_manager "$name"
+			launch_manager "$name" --callback-timeout 1s
+			export REEVE_MANAGER=${URL[one]},${URL[two]}
+		fi
+	done
+	wait_until 90 '[ "$(sql "select count(*) from callbacks where state = '"'delivered'"'")" = 60 ]'
+	expect_eq 60 "$(sql 'select count(*) from callbacks')"
+	expect_eq '12|1|1|3' "$(sql "select count(*), min(b), min(e), min(t) from (select batch_id, count(*) filter (where event = 'batch_begin') b,
+		count(*) filter (where event = 'batch_end') e, count(distinct task_id) t from callbacks group by 1) x where b = 1 and e = 1 and t = 3")"
+	expect_eq "$(sql "select 'cb_' || id from callbacks order by 1")" "$(jq -r .id "$DIR/receiver.calls" | sort -u)"
+	# Whatever came under one id tells of one thing.
+	expect_eq 60 "$(jq -r '.id as $id | .body | fromjson | "\($id) \(.event) \(.batch.id? // .batch_id) \(.task.id?)"' "$DIR/receiver.calls" | sort -u | wc -l)"
 }
 
 story_the_report_of_a_large_batch_is_cut() {

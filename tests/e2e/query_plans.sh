@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 HOT="submit window_page window_streams claim complete end_attempts late_results heartbeat redeliver expired_find cancel_mark
-	orders_standing lost_find take_back_find worker_lose extend attempts_lock"
+	orders_standing lost_find take_back_find worker_lose extend attempts_lock callbacks_take callbacks_settle"
 HASHED="submit take_back_find" # they join arrays with what they have found by index
 
 set_up() { # a database as a manager makes it; nothing looks at its tables but this story
@@ -48,8 +48,8 @@ plan_of() { # NAME: the generic plan
 faults_in() { # NAME <PLAN
 	awk -v name="$1" -v hashed="$([[ " $HASHED " = *" $1 "* ]] && echo 1)" -v windows="$([[ $1 = window_* ]] && echo 1)" '
 		function close_scan() {
-			# Those two hold nothing but the few queues that are wanted: all of them are.
-			if (scan != "" && !condition && scan !~ /queues_(halted|keeping) /) print "no condition:" scan
+			# Those hold nothing but what is wanted: the few queues, the first callback that waits.
+			if (scan != "" && !condition && scan !~ /(queues_(halted|keeping)|callbacks_due) /) print "no condition:" scan
 			scan = ""; condition = 0
 		}
 		/->|CTE |InitPlan|SubPlan/ { close_scan() }

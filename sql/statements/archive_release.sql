@@ -1,0 +1,2 @@
+-- Lets other managers archive.
+select pg_advisory_unlock_all()

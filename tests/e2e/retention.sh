@@ -1,0 +1,335 @@
+#!/usr/bin/env bash
+# How long what has ended is kept, by queue and outcome; what goes with it; and the archive it is written to before.
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+set_keep() { # QUEUE COMPLETED DEAD CANCELLED, each in days or null
+	sql "insert into queues (name, keep_completed_days, keep_dead_days, keep_cancelled_days) values ('$1', $2, $3, $4)
+		on conflict (name) do update set keep_completed_days = $2, keep_dead_days = $3, keep_cancelled_days = $4,
+		updated = clock_timestamp(); select pg_notify('reeve_wake', 'queues')" >/dev/null
+}
+
+kept_for() { # ID: days from today to the day it may go, which is the day after the last
+	sql "select keep_until - (clock_timestamp() at time zone 'UTC')::date - 1 from task_history where task_id = $1"
+}
+
+# As if the day until which they were kept had been so many days ago. Its partition is there, or else they are in the default one.
+is_over() { # DAYS CONDITION
+	sql "set role reeve; select make_history_partitions((clock_timestamp() at time zone 'UTC')::date - $1, 1);
+		update task_history set keep_until = (clock_timestamp() at time zone 'UTC')::date - $1 where $2" >/dev/null
+}
+
+day() { # DAYS ago
+	sql "select to_char((clock_timestamp() at time zone 'UTC')::date - $1, 'YYYYMMDD')"
+}
+
+old_partitions() {
+	sql "select count(*) from pg_inherits join pg_class c on c.oid = inhrelid where inhparent = 'task_history'::regclass
+		and relname ~ '[0-9]{8}\$' and right(relname, 8) < to_char(clock_timestamp() at time zone 'UTC', 'YYYYMMDD')"
+}
+
+all_gone() {
+	wait_until 30 '[ "$(old_partitions)" = 0 ]'
+}
+
+# One task of each outcome in each of the queues.
+end_some() { # QUEUE…: $ID[queue outcome] are set
+	local queue
+	for queue in "$@"; do
+		ID[$queue completed]=$(reeve submit sh 'printf done' --queue "$queue")
+		ID[$queue dead]=$(reeve submit sh 'echo bad >&2; exit 3' --queue "$queue" --max-attempts 2 --retry-base 1ms)
+		ID[$queue cancelled]=$(reeve submit sh --delay 1h --queue "$queue")
+		reeve cancel "${ID[$queue cancelled]}" >/dev/null
+	done
+	reeve wait "${ID[@]}" >/dev/null || true
+}
+declare -A ID
+
+story_each_queue_and_outcome_is_kept_for_its_own_time() {
+	start_postgres
+	start_manager manager --history-days 7
+	set_keep short 1 3 null
+	set_keep long null 90 400
+	start_worker worker --queue short,long,plain
+	end_some short long plain
+	stop worker
+	for queue in short long plain; do
+		for outcome in completed dead cancelled; do
+			echo "$queue $outcome $(kept_for "${ID[$queue $outcome]}")"
+		done
+	done >"$DIR/kept"
+	expect_eq 'short completed 1
+short dead 3
+short cancelled 7
+long completed 7
+long dead 90
+long cancelled 400
+plain completed 7
+plain dead 7
+plain cancelled 7' "$(cat "$DIR/kept")"
+	# Whatever has no partition yet waits in the default one, and is given it by the next round of upkeep.
+	stop manager
+	start_manager manager --history-days 7
+	wait_until 20 '[ "$(sql "select count(*) from task_history_default")" = 0 ]'
+	expect_eq 9 "$(sql 'select count(*) from task_history')"
+	# Ahead for the longest, too, but not for every day up to it.
+	for days in 91 400 409; do
+		expect_eq 1 "$(sql "select count(*) from pg_class where relname = 'task_history_$(day -$days)'")" "$days days"
+	done
+	expect_eq 0 "$(sql "select count(*) from pg_class where relname = 'task_history_$(day -200)'")"
+}
+
+story_what_other_tables_have_of_a_task_goes_with_it() {
+	start_postgres
+	start_manager
+	set_keep short 1 1 1
+	set_keep long 90 90 90
+	start_worker worker --queue short,long
+	end_some short long
+	stop worker
+	# Batches of both that ended three days ago, one of a task that goes, one of a task that stays, and an empty one of each.
+	for queue in short long; do
+		sql "with b as (insert into batches (name, queue, implicit, phase, ended_at)
+				select 'b$queue' || n, '$queue', false, 'ended', clock_timestamp() - interval '3 days' from generate_series(1, 2) n
+				returning id, name)
+			update task_history set batch_id = (select id from b where name = 'b${queue}1') where task_id = ${ID[$queue completed]}"
+		sql "insert into callbacks (batch_id, event, url, state, ended_at) select id, 'batch_end', 'http://x', 'delivered',
+			clock_timestamp() - interval '3 days' from batches where queue = '$queue'"
+	done
+	sql "update task_attempts set last_updated = last_updated - interval '3 days'; update task_events set at = at - interval '3 days'"
+	is_over 1 "queue = 'short'"
+	stop manager
+	start_manager
+	all_gone
+	wait_until 20 '[ "$(sql "select count(*) from batches")" = 2 ]'
+	expect_eq 3 "$(sql 'select count(*) from all_tasks')"
+	expect_eq "${ID[long dead]}" "$(sql 'select distinct task_id from task_attempts')"
+	expect_eq 0 "$(sql "select count(*) from task_events where task_id not in (select id from all_tasks)")"
+	expect_eq 1 "$(sql "select count(distinct task_id) from task_events")"
+	expect_eq $'blong1\nblong2' "$(sql 'select name from batches order by 1')"
+	expect_eq 2 "$(sql 'select count(*) from callbacks')"
+	for outcome in completed dead cancelled; do
+		expect_fail 4 reeve show "${ID[short $outcome]}"
+		expect_match 'there is no task' "$OUTPUT"
+		expect reeve show "${ID[long $outcome]}" >/dev/null
+	done
+	expect_match 'dropped the history.s partition task_history_' "$(cat "$DIR/log/manager.log")"
+}
+
+story_requests_keys_and_journal_rows_go_in_their_time() {
+	start_postgres
+	start_manager
+	start_worker
+	set_keep long 90 90 90
+	old=$(reeve submit nothing --key old)
+	young=$(reeve submit nothing --key young)
+	reeve wait "$old" "$young" >/dev/null
+	stop worker
+	sql "update keys set expires_at = clock_timestamp() where key = 'old'"
+	sql "update assignments set closed_at = closed_at - interval '60 days'"
+	sql "insert into requests (id, task_ids) values ('019a0000-0000-7000-8000-000000000000', '{1}')"
+	before=$(sql 'select count(*) from requests')
+	stop manager
+	start_manager
+	wait_until 20 '[ "$(sql "select count(*) from keys")" = 1 ]'
+	wait_until 20 "[ \"\$(sql 'select count(*) from requests')\" = $((before - 1)) ]"
+	# The journal is kept as long as the tasks of any queue.
+	expect [ "$(sql 'select count(*) from assignments')" -gt 0 ]
+	sql "update assignments set closed_at = closed_at - interval '60 days'"
+	stop manager
+	start_manager
+	wait_until 20 '[ "$(sql "select count(*) from assignments")" = 0 ]'
+}
+
+# ---- the archive ----
+
+fill() { # DAYS TASKS [BYTES]: so many tasks, made up, whose day was so many days ago; some with attempts and events
+	sql "set role reeve; select make_history_partitions((clock_timestamp() at time zone 'UTC')::date - $1, 1);
+		with made as (
+			insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
+				timeout_ms, retry_base_ms, retry_max_ms, by_report, source, created, last_updated)
+			select (clock_timestamp() at time zone 'UTC')::date - $1, nextval('tasks_id_seq'), 1, 0, 'made', 'up', repeat('é', ${3:-10}),
+				'completed', now(), 2, 5, 1, 1, 1, true, '', now(), now() from generate_series(1, $2) returning task_id),
+		tried as (
+			insert into task_attempts (task_id, token, attempt, outcome, status, by_report, last_updated)
+			select task_id, now(), 1, 'failed', 'failed', true, now() from made where task_id % 3 = 0)
+		insert into task_events (task_id, version, event, note) select task_id, now(), 'noted', 'a \"note\"' from made where task_id % 5 = 0" >/dev/null
+}
+
+archived() { # prints the ids in the archive's files that have their names
+	find "$DIR/archive" -name 'task_history_*.jsonl' -exec cat {} + | jq -r .task_id | sort -n
+}
+
+story_what_goes_is_written_to_a_file_before() {
+	start_postgres
+	start_manager
+	start_worker
+	end_some default
+	stop worker
+	ids=$(printf '%s\n' "${ID[@]}" | sort -n)
+	want=$(sql "select count(*) from task_events")
+	is_over 2 true
+	day=$(day 2)
+	stop manager
+	mkdir "$DIR/archive"
+	start_manager manager --archive "$DIR/archive"
+	all_gone
+	file=$DIR/archive/task_history_$day.jsonl
+	expect_eq "$file" "$(find "$DIR/archive" -type f)"
+	expect_eq "$ids" "$(jq -r .task_id "$file")"
+	expect_eq "done completed 1" "$(jq -r "select(.task_id == ${ID[default completed]}) | \"\(.result) \(.status) \(.attempt)\"" "$file")"
+	expect_eq "exit:3: bad failed 1" \
+		"$(jq -r "select(.task_id == ${ID[default dead]}) | .attempts[] | \"\(.error_code): \(.error) \(.outcome) \(.attempt)\"" "$file")"
+	expect_eq cancel_requested "$(jq -r "select(.task_id == ${ID[default cancelled]}) | .events[].event" "$file")"
+	expect_eq "$want" "$(jq -s 'map(.events | length) | add' "$file")"
+	expect_eq "task_history_$day|$file|3|t" "$(sql 'select partition, file, tasks, dropped is not null from archives')"
+	expect_match "task_history_$day: 3 tasks are in $file" "$(cat "$DIR/log/manager.log")"
+	expect_eq '0 0 0' "$(sql "select (select count(*) from all_tasks) || ' ' || (select count(*) from task_attempts) || ' ' ||
+		(select count(*) from task_events)")"
+}
+
+story_the_default_partitions_rows_are_archived_too() {
+	start_postgres
+	start_manager
+	start_worker
+	end_some default
+	stop worker
+	stop manager
+	# Of two days that have no partition.
+	sql "update task_history set keep_until = '2020-01-01' where status = 'dead'; update task_history set keep_until = '2020-01-02' where status = 'completed'"
+	expect_eq 2 "$(sql 'select count(*) from task_history_default')"
+	mkdir "$DIR/archive"
+	start_manager manager --archive "$DIR/archive"
+	wait_until 30 '[ "$(sql "select count(*) from task_history")" = 1 ]'
+	expect_eq "${ID[default dead]}" "$(jq .task_id "$DIR/archive/task_history_20200101.jsonl")"
+	expect_eq "${ID[default completed]}" "$(jq .task_id "$DIR/archive/task_history_20200102.jsonl")"
+	all_gone
+}
+
+story_a_directory_that_is_missing_or_full_keeps_the_partition_and_is_told_once() {
+	start_postgres
+	start_manager
+	fill 2 300 1000
+	stop manager
+	start_manager manager --archive "$DIR/archive"
+	wait_until 20 'grep -q "is not archived, and stays: opening .*No such file" "$DIR/log/manager.log"'
+	expect_match 'archive: No such file or directory; nothing is archived' "$(cat "$DIR/log/manager.log")"
+	stop manager
+	expect_eq '1 300' "$(old_partitions) $(sql 'select count(*) from task_history')"
+	mkdir "$DIR/archive"
+	: >"$DIR/log/manager.log"
+	trap '' XFSZ
+	ulimit -S -f 100 # a full disk's stand-in: files end at 100 KiB
+	start_manager manager --archive "$DIR/archive"
+	ulimit -S -f unlimited
+	wait_until 20 'grep -q "is not archived, and stays: writing .*File too large" "$DIR/log/manager.log"'
+	sql "select pg_sleep(1)" >/dev/null
+	expect_eq 1 "$(grep -c 'is not archived' "$DIR/log/manager.log")"
+	expect_eq '1 300' "$(old_partitions) $(sql 'select count(*) from task_history')"
+	expect_eq 100 "$(sql 'select count(*) from task_attempts')"
+	expect_eq '' "$(find "$DIR/archive" -type f)"
+	reeve stats >/dev/null
+	stop manager
+	start_manager manager --archive "$DIR/archive"
+	all_gone
+	expect_eq 300 "$(archived | wc -l)"
+}
+
+story_a_manager_without_an_archive_leaves_the_dropping_to_those_with_one() {
+	start_postgres
+	mkdir "$DIR/archive"
+	start_manager one --archive "$DIR/none"
+	fill 2 10
+	start_manager two
+	sql "select pg_sleep(2)" >/dev/null
+	expect_eq 1 "$(old_partitions)"
+	stop one
+	stop two
+	# Nobody archives any more: it goes.
+	start_manager two
+	all_gone
+}
+
+# What is there already is never written over.
+story_a_file_of_another_database_is_left_alone() {
+	start_postgres
+	mkdir "$DIR/archive"
+	start_manager
+	fill 2 10
+	stop manager
+	file=$DIR/archive/task_history_$(day 2)
+	echo "another's" >"$file.jsonl"
+	echo rubbish >"$file.jsonl.part"
+	start_manager manager --archive "$DIR/archive"
+	all_gone
+	expect_eq "another's" "$(cat "$file.jsonl")"
+	expect_eq 10 "$(jq -r .task_id "$file.2.jsonl" | wc -l)"
+	expect_eq 2 "$(find "$DIR/archive" -type f | wc -l)"
+}
+
+story_a_file_that_was_written_but_not_noted_is_found_again() {
+	start_postgres
+	mkdir "$DIR/archive"
+	start_manager
+	fill 2 1200
+	stop manager
+	name=task_history_$(day 2)
+	start holder "$REEVE_TEST_PG_BIN/psql" -h "$PGDIR" -U postgres -d reeve -c "begin; select from reeve.$name; select pg_sleep(600)"
+	wait_until 20 "[ \"\$(sql \"select count(*) from pg_locks where relation = 'reeve.$name'::regclass\")\" -gt 0 ]"
+	start_manager manager --archive "$DIR/archive"
+	wait_until 20 '[ "$(sql "select count(*) from archives")" = 1 ]'
+	kill_manager
+	sql 'delete from archives' # as if it had died a moment before
+	sql "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(600)%' and pid <> pg_backend_pid()" >/dev/null
+	ended holder
+	start_manager manager --archive "$DIR/archive"
+	all_gone
+	expect_eq "$DIR/archive/$name.jsonl" "$(find "$DIR/archive" -type f)"
+	expect_eq 1200 "$(archived | uniq | wc -l)"
+}
+
+# Managers that die again and again, two of them at a time: in the end everything is in the files, once.
+story_managers_that_die_leave_no_gap() {
+	start_postgres
+	mkdir "$DIR/archive"
+	start_manager
+	stop manager
+	for days in 2 3 4 5 6 7; do fill $days 1500 200; done
+	sql 'select task_id from task_history order by 1' >"$DIR/ids"
+	for _ in $(seq 1 8); do
+		launch_manager one --archive "$DIR/archive"
+		launch_manager two --archive "$DIR/archive"
+		sleep "0.$((RANDOM % 9))"
+		signal one KILL
+		sleep "0.$((RANDOM % 5))"
+		signal two KILL
+		ended one
+		ended two
+		# What is in the database no more is in a file.
+		expect_eq '' "$(comm -23 <(sort "$DIR/ids") <({ archived && sql 'select task_id from task_history'; } | sort -u))"
+	done
+	start_manager one --archive "$DIR/archive"
+	start_manager two --archive "$DIR/archive"
+	all_gone
+	expect_eq "$(cat "$DIR/ids")" "$(archived)"
+	expect_eq 6 "$(find "$DIR/archive" -type f | wc -l)"
+	expect_eq 3000 "$(cat "$DIR/archive"/* | jq -s 'map(.attempts | length) | add')"
+	expect_eq 0 "$(sql 'select count(*) from task_attempts')"
+}
+
+story_tasks_with_long_details_are_archived_page_by_page() {
+	start_postgres
+	mkdir "$DIR/archive"
+	start_manager
+	stop manager
+	fill 2 60 500000 # a megabyte each
+	start_manager manager --archive "$DIR/archive"
+	while [ "$(old_partitions)" != 0 ]; do
+		timeout 5 "$REEVE_BIN/reeve" stats >/dev/null # the manager answers meanwhile
+	done
+	expect_eq 60 "$(archived | uniq | wc -l)"
+	expect_eq 500000 "$(jq -r '.details | length' "$DIR/archive"/* | sort -u)"
+}
+
+run_stories
