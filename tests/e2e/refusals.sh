@@ -79,7 +79,7 @@ story_numbers_and_times_have_their_ranges() {
 	refused 2 'timeout: ' reeve submit nothing --timeout 0
 	refused 2 'timeout: ' reeve submit nothing --timeout 31d
 	refused 2 'retry-base: ' reeve submit nothing --retry-base -1s
-	refused 4 'retry.base_ms is ' reeve submit nothing --retry-base 366d
+	refused 4 'retry.base is longer than 365 days' reeve submit nothing --retry-base 366d
 	refused 2 'key-ttl needs a --key' reeve submit nothing --key-ttl 1h
 }
 
