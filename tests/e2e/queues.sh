@@ -231,6 +231,36 @@ story_settings_go_for_the_tasks_that_follow() {
 	expect_eq '00:00:00.2 00:00:00.5' "$(sql "select run_at - last_updated from task_attempts where task_id = $b order by attempt" | xargs)"
 }
 
+# A worker waits once, from its start on, before its first task of the queue, and its slot rests between two. A rest begins
+# when the handler has ended, which the tables say a little later.
+story_workers_wait_and_rest() {
+	reeve queue set slow --waiting 3s --resting 1s >/dev/null
+	for _ in 1 2 3; do echo '{}'; done | reeve submit --bulk - echo --queue slow >"$DIR/ids"
+	start_worker worker --concurrency 1
+	reeve wait - --timeout 30s <"$DIR/ids"
+	sql "select token - registered > '2.5s' from task_history h join workers w on w.id = h.worker_id
+			where h.queue = 'slow' order by token limit 1;
+		select min(gap) > '0.9s' from (select token - lag(last_updated) over (order by token) as gap
+			from task_history where queue = 'slow') g" >"$DIR/out"
+	expect_eq 't t' "$(xargs <"$DIR/out")" 'the first after waiting, the others after rests'
+}
+
+# A call that comes again, as after an answer that was lost, changes nothing more.
+story_a_call_that_comes_again_does_nothing_more() {
+	reeve queue set twice --verbose no >/dev/null
+	again() { # ACTION
+		sql "select state from queue_control('01935000-0000-7000-8000-000000000001', 'twice', '$1', 'me')"
+	}
+	expect_eq paused "$(again pause)"
+	reeve queue resume twice >/dev/null
+	expect_eq running "$(again pause)"
+	expect_eq created "$(state twice)"
+	expect_eq 'queue_paused queue_resumed' "$(sql "select event from queue_events where queue = 'twice' and event <> 'queue_set' order by id" | xargs)"
+	OUTPUT=$(sql "insert into requests (id, task_ids) values ('01935000-0000-7000-8000-000000000002', '{}');
+		select queue_control('01935000-0000-7000-8000-000000000002', 'twice', 'pause', 'me')" 2>&1) && fail 'another call id was taken'
+	expect_match 'the request id was used for another call' "$OUTPUT"
+}
+
 story_a_verbose_queue_is_in_the_log_and_others_are_not() {
 	start_worker worker --concurrency 4
 	reeve queue set loud --verbose yes --retry-limit 1 --backoff fixed:10ms >/dev/null
