@@ -416,6 +416,40 @@ story_ten_thousand_tasks_in_bulk_with_two_managers() {
 	expect_eq true "$(told batch_end | jq .truncated)"
 }
 
+# Everything that takes the batch's row at once: submits, ends of attempts, cancels, retries by hand, newer versions, steps.
+story_many_hands_on_one_batch() {
+	start_postgres
+	start_manager one
+	start_manager two
+	start_worker worker --concurrency 8
+	export REEVE_MANAGER="${URL[one]},${URL[two]}"
+	local id pids=() i
+	id=$(reeve batch open busy --queue q --entry nothing --exit nothing --callback-type told)
+	for i in 1 2 3 4; do
+		[ $((i % 2)) = 0 ] && url=${URL[one]} || url=${URL[two]}
+		(
+			for k in $(seq 1 12); do
+				for n in $(seq 1 10); do
+					printf '{"details":"exit %s","key":"k%s","version":%s}\n' $((n % 3 == 0 ? 65 : 0)) $((RANDOM % 60)) $k
+				done | reeve submit sh --bulk - --queue q --batch "$id" --manager "$url" >"$DIR/ids.$i" 2>/dev/null
+				sort -u "$DIR/ids.$i" | shuf | head -n 4 | reeve cancel - --manager "$url" >/dev/null 2>&1 || true
+				sort -u "$DIR/ids.$i" | shuf | head -n 4 | reeve retry - --manager "$url" >/dev/null 2>&1 || true
+			done
+		) &
+		pids+=($!)
+	done
+	for i in "${pids[@]}"; do wait "$i"; done
+	reeve batch close "$id" >/dev/null
+	reeve batch wait "$id" --timeout 60s >/dev/null || true
+	expect_eq ended "$(batch "$id" state)"
+	expect_consistent "$id"
+	expect_eq "$(sql 'select count(*) from keys')" "$(batch "$id" submitted)"
+	expect_eq "1 1" "$(told batch_begin | wc -l) $(told batch_end | wc -l)"
+	expect_eq "$(batch "$id" submitted)" "$(told task_end | jq .task.id | sort -u | wc -l)"
+	# Locks are taken in one order.
+	expect_eq 0 "$(grep -c 'deadlock detected' "$DIR/log/postgres.log")"
+}
+
 # Numbers, times, names of users and blanks do not count.
 shape() {
 	sed -E 's/-?[0-9]+([.][0-9]+)?(ms|s|m[0-9]|m|h|d)?([0-9.]+s)?/N/g; s/source .*/source/; s/ +/ /g; s/^ //; s/ $//'
