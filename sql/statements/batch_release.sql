@@ -6,7 +6,7 @@ with held as materialized (
  released as (
   update tasks t set run_at = greatest(h.held_run_at, clock_timestamp()), held_run_at = null,
     last_updated = greatest(clock_timestamp(), t.last_updated + interval '1us')
-  from held h where t.id = any(array[h.id]) and t.held_run_at is not null
+  from held h where t.id = any(array[h.id])
   returning t.route_id, t.priority, t.run_at),
  told as materialized (
   select pg_notify('reeve_wake', format('0 %s %s %s', route_id, priority, (extract(epoch from min(run_at)) * 1000000)::bigint))

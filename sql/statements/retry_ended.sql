@@ -5,8 +5,8 @@
 with gone as (delete from task_history where task_id = any($1::bigint[]) returning *),
  versioned as materialized (
   select g.*, greatest(clock_timestamp(), g.last_updated + interval '1us') as moment,
-    exists (select from batches x where x.id = g.batch_id and x.entry_type is not null and x.phase in ('new', 'entry')
-      and g.task_id is distinct from x.entry_id) as held
+    coalesce((select x.entry_type is not null and x.phase in ('new', 'entry') and g.task_id is distinct from x.entry_id
+      from batches x where x.id = g.batch_id), false) as held
   from gone g),
  made as (
   insert into tasks (id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts, timeout_ms,

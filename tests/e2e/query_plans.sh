@@ -4,7 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 
 HOT="submit window_page window_streams claim complete end_attempts late_results heartbeat redeliver expired_find cancel_mark
-	orders_standing lost_find take_back_find worker_lose extend attempts_lock callbacks_take callbacks_settle"
+	orders_standing lost_find take_back_find worker_lose extend attempts_lock callbacks_take callbacks_settle
+	batches_due batch_release batch_held"
 HASHED="submit take_back_find" # they join arrays with what they have found by index
 
 set_up() { # a database as a manager makes it; nothing looks at its tables but this story
@@ -48,15 +49,16 @@ plan_of() { # NAME: the generic plan
 faults_in() { # NAME <PLAN
 	awk -v name="$1" -v hashed="$([[ " $HASHED " = *" $1 "* ]] && echo 1)" -v windows="$([[ $1 = window_* ]] && echo 1)" '
 		function close_scan() {
-			# Those hold nothing but what is wanted: the few queues, the first callback that waits.
-			if (scan != "" && !condition && scan !~ /(queues_(halted|keeping)|callbacks_due) /) print "no condition:" scan
+			# Those hold nothing but what is wanted: the few queues and batches, the first callback that waits.
+			if (scan != "" && !condition && scan !~ /(queues_(halted|keeping)|batches_live|callbacks_due) /)
+				print "no condition:" scan
 			scan = ""; condition = 0
 		}
 		/->|CTE |InitPlan|SubPlan/ { close_scan() }
 		/Seq Scan on/ { print "sequential:" $0 }
 		/Bitmap (Heap|Index) Scan/ { print "bitmap:" $0 }
 		/(Hash|Merge) .*Join/ && !hashed { print "join:" $0 }
-		/Scan.* on tasks( |$)/ && !/ using tasks_(pkey|ready) on tasks/ { print "tasks reached otherwise:" $0 }
+		/Scan.* on tasks( |$)/ && !/ using tasks_(pkey|ready|held) on tasks/ { print "tasks reached otherwise:" $0 }
 		/ using tasks_ready / && !windows { print "tasks reached by the ready index:" $0 }
 		/ using tasks_pkey / && windows { print "tasks reached by their id:" $0 }
 		/Sort( |$)/ && name == "window_page" { print "sorted:" $0 }
