@@ -78,7 +78,7 @@ def batches_end_once(f):
 		for row in batch.members:
 			if batch.ended and row["version"] > batch.row["ended_at"]:
 				f.add("§9.3 batch-ended-early", f"{batch} ended before its {f.title(row['id'])}")
-		if not f.options.running and batch.row["closed"] and not batch.ended:
+		if not f.options.running and (batch.row["closed"] or batch.row["implicit"]) and not batch.ended:
 			f.add("§9.4 batch-not-ended", f"{batch} was closed and all is drained, yet it has not ended")
 
 

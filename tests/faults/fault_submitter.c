@@ -4,7 +4,7 @@
  *
  *	fault-submitter --managers URL[,URL] --ledger FOLDER --name NAME [--seed N] [--rate TASKS-A-SECOND] [--count N]
  *	                [--types TYPE=WEIGHT,…] [--mix KIND=WEIGHT,…] [--cancel %] [--keyed %] [--again %] [--look %]
- *	                [--threads N] [--patience MS] [--priority N] [--batches %] [--callback URL]
+ *	                [--threads N] [--patience MS] [--priority N] [--batches %] [--callback URL] [--queue NAME]
  *
  * Each call submits one to four tasks, NAME-1, NAME-2 and so on, of the kinds below. A call that is not answered is
  * sent again with its request id until it is; after the stop for as long as the patience lasts (30 s). Some tasks have
@@ -77,7 +77,7 @@ static struct {
 	int64_t count, patience_ms;
 	struct choices types, mix;
 	unsigned cancel, keyed, again, look, batches; /* out of a hundred */
-	const char *callback;
+	const char *callback, *queue;
 	int threads, ledger, priority;
 } options = {.name = "s",
     .seed = 1,
@@ -198,6 +198,7 @@ static void add_task(struct submitter *me, struct call *call)
 	    .retry_base_ms = 100,
 	    .retry_max_ms = 1000,
 	    .priority = options.priority + (int32_t)draw(me, 3),
+	    .queue = options.queue,
 	    .batch_id = call->batch,
 	    .key = draw(me, 100) < options.keyed ? name : NULL};
 }
@@ -279,6 +280,7 @@ static void whole_batch(struct submitter *me)
 
 	snprintf(name, sizeof name, "%.120s.batch-%ld", options.name, atomic_fetch_add(&batches, 1) + 1);
 	struct reeve_batch_spec spec = {.name = name,
+	    .queue = options.queue,
 	    .entry_type = adorned ? "fault-entry" : NULL,
 	    .exit_type = adorned ? "fault-exit" : NULL,
 	    .callback_type = adorned || !called ? "fault-told" : NULL,
@@ -427,6 +429,7 @@ static bool read_options(int argc, char **argv)
 	    {"priority", required_argument, NULL, 'P'},
 	    {"batches", required_argument, NULL, 'b'},
 	    {"callback", required_argument, NULL, 'C'},
+	    {"queue", required_argument, NULL, 'q'},
 	    {0},
 	};
 	bool good = read_choices(&options.types, "fault-exec=1,fault-function=3") &&
@@ -464,6 +467,9 @@ static bool read_options(int argc, char **argv)
 			break;
 		case 'b':
 			options.batches = (unsigned)atoi(optarg);
+			break;
+		case 'q':
+			options.queue = optarg;
 			break;
 		case 'C':
 			options.callback = optarg;
