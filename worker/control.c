@@ -21,6 +21,8 @@ enum {
 	STUCK_MS = 2000,        /* beyond the grace: so long a handler may take to end when told to */
 	REPORT_LAST_MS = 10000, /* how long managers are waited for at the end */
 	GUARD_LATE_MS = 2000,   /* so long after the lease's end every program is dead, if the guard is not */
+	GUARD_SEEN_MS = 300,    /* and so long the worker must itself have seen that they are not: */
+	GUARD_LOOK_MS = 100,    /* by looks at most so far apart */
 };
 
 void worker_kick(struct reeve_worker *worker)
@@ -62,21 +64,42 @@ static int64_t guard_limit(const struct reeve_worker *worker)
 	return worker->lease_until_ms + GUARD_LATE_MS;
 }
 
-/* The lease is over, and programs that the guard should have killed have not ended: with it they die. */
-static void heed_guard(struct reeve_worker *worker, int64_t now_ms)
+static bool programs_run(const struct reeve_worker *worker)
 {
 	const struct attempt *attempt;
 
-	if (!worker->launcher || worker->guard_killed || !worker->taken_count || now_ms < guard_limit(worker))
-		return;
-	for (attempt = worker->held; attempt; attempt = attempt->hh.next) {
-		if (attempt->place != PLACE_TAKEN || !attempt->handler || !attempt->handler->processes)
-			continue;
-		log_error(worker->object, "programs run beyond the lease, the guard does not kill them: killing it");
-		worker->guard_killed = true;
-		launcher_kill(worker->launcher);
+	for (attempt = worker->held; attempt; attempt = attempt->hh.next)
+		if (attempt->place == PLACE_TAKEN && attempt->handler && attempt->handler->processes)
+			return true;
+	return false;
+}
+
+/* The lease is over, and programs that the guard should have killed have not ended: with it they die. A worker that was
+ * itself stopped for that long does not know yet that they have: it must have looked for a while. */
+static void heed_guard(struct reeve_worker *worker, int64_t now_ms)
+{
+	int64_t from_ms = guard_limit(worker) - GUARD_SEEN_MS;
+
+	if (!worker->launcher || worker->guard_killed || !worker->taken_count || now_ms < from_ms || !programs_run(worker)) {
+		worker->guard_seen_ms = 0;
 		return;
 	}
+	if (!worker->guard_seen_ms || now_ms - worker->guard_looked_ms > 4 * GUARD_LOOK_MS)
+		worker->guard_seen_ms = now_ms;
+	worker->guard_looked_ms = now_ms;
+	if (now_ms < guard_limit(worker) || now_ms - worker->guard_seen_ms < GUARD_SEEN_MS)
+		return;
+	log_error(worker->object, "programs run beyond the lease, the guard does not kill them: killing it");
+	worker->guard_killed = true;
+	launcher_kill(worker->launcher);
+}
+
+/* When heed_guard has to look next. */
+static int64_t guard_look(const struct reeve_worker *worker, int64_t now_ms)
+{
+	if (!worker->launcher || worker->guard_killed || !worker->taken_count)
+		return INT64_MAX;
+	return worker->guard_seen_ms ? now_ms + GUARD_LOOK_MS : guard_limit(worker) - GUARD_SEEN_MS;
 }
 
 /* Begins to drain, or hurries a drain under way: running handlers are stopped at `until_ms`. */
@@ -177,8 +200,9 @@ static int64_t next_look(const struct reeve_worker *worker)
 		next_ms = worker->register_rest.until_ms;
 	if (worker->phase == PHASE_SERVING && !worker->lease_stopped && atomic_load(&worker->lease->stop_ms) < next_ms)
 		next_ms = atomic_load(&worker->lease->stop_ms);
-	if (worker->launcher && worker->taken_count && guard_limit(worker) > now_ms && guard_limit(worker) < next_ms)
-		next_ms = guard_limit(worker);
+	int64_t look_ms = guard_look(worker, now_ms);
+	if (look_ms > now_ms && look_ms < next_ms)
+		next_ms = look_ms;
 	if (worker->draining && worker_unfinished(worker) && !worker->stopped_all && worker->drain_until_ms < next_ms)
 		next_ms = worker->drain_until_ms;
 	if ((worker->stopped_all || worker->reporting_last) && worker->give_up_ms < next_ms)

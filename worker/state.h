@@ -133,6 +133,8 @@ struct reeve_worker {
 	bool reporting_last;    /* nothing runs any more */
 	int64_t give_up_ms;     /* when to stop waiting for handlers, then for managers */
 	bool guard_killed;      /* the spawner, since it stood still */
+	int64_t guard_seen_ms;  /* since when it has been seen not to kill what runs beyond the lease; 0: it has not */
+	int64_t guard_looked_ms;/* when that was last looked at */
 	bool spawner_died;
 	bool stuck; /* a handler does not end: its thread and all it may touch are left alone */
 };

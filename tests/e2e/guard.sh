@@ -65,6 +65,25 @@ story_a_frozen_workers_programs_are_dead_when_its_lease_ends() {
 	expect_eq "$(event_field "$waiting" claimed token | tail -n 1)" "$(cat "$DIR/tokens.$waiting")" 'ran under'
 }
 
+# It was stopped for longer than a guard is given to kill what runs: it must not take the guard for one that stands still
+# before it has heard what that did meanwhile.
+story_a_worker_frozen_for_long_does_not_blame_its_guard() {
+	start_worker icy --concurrency 8
+	for round in 1 2 3; do
+		ids=$(for _ in 1 2 3 4 5 6 7 8; do reeve submit sh 'sleep 30' --timeout 60s --max-attempts 1; done)
+		wait_until 20 "[ \"\$(sql \"select count(*) from tasks where status = 'executing'\")\" = 8 ]"
+		before=$(worker_incarnation icy)
+		signal icy STOP
+		wait_until 20 '[ "$(sql "select count(*) from tasks")" = 0 ]' # dead: it was lost
+		sleep 2.5 # beyond the lease's end and two seconds
+		signal icy CONT
+		wait_until 20 '[ "$(worker_incarnation icy)" -gt "$before" ]'
+	done
+	expect alive icy
+	expect_no_match 'the guard does not kill them' "$(cat "$DIR/log/icy.log")"
+	expect_eq completed "$(id=$(reeve submit sh true) && reeve wait "$id" >/dev/null && field "$id" status)"
+}
+
 story_a_worker_that_comes_to_in_time_goes_on() {
 	start_worker blinking
 	id=$(reeve submit sh "$HOLD")
