@@ -119,10 +119,10 @@ static void on_locked(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	struct store_queue_end *op = the_op(role);
-	int rows = PQntuples(result->rows);
+	int rows = row_null(result->rows, 0, 0) ? 0 : PQntuples(result->rows);
 	struct end *end = calloc(1, sizeof *end + sizeof *end->tasks * (size_t)rows);
 	role->state = end;
-	op->more = rows == op->limit;
+	op->more = row_int4(result->rows, 0, 2) == op->limit;
 	if (!rows) {
 		role_run(role, SQL_COMMIT, on_committed);
 		return;

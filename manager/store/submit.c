@@ -436,6 +436,7 @@ static void on_recalled_first(void *arg, const struct conn_result *result)
 		return;
 	}
 	struct store_submit *op = BATCH_OP(role, struct store_submit, 0);
+	params_uuid(&role->params, op->request_id);
 	params_array_begin(&role->params, PARAMS_TEXT);
 	for (int k = 0; k < op->count; k++)
 		params_add_text(&role->params, op->tasks[k].queue);

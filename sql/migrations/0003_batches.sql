@@ -390,6 +390,16 @@ begin
   end loop;
 end $$;
 
+-- Locks batches in id order: those given, and those of keys' tasks, which are locked.
+create function lock_batches(ids bigint[], in_queues text[], wanted text[]) returns void language plpgsql as $$
+begin
+  perform from batches where id = any(ids || array(
+    select coalesce(t.batch_id, h.batch_id)
+    from unnest(in_queues, wanted) u(queue, key) join keys k on k.queue = u.queue and k.key = u.key
+    left join tasks t on t.id = k.task_id left join task_history h on h.task_id = k.task_id))
+  order by id for no key update;
+end $$;
+
 -- What is told of a batch, as `reeve --json` writes it: {"event", "batch": {…}} and, of its end, "tasks", the first 10,000 and
 -- at most a MiB of them; with fewer than there are, "truncated" is true. Null: the batch is not there any more.
 create function batch_report(of_batch bigint, of_event text) returns text language sql stable as $$
@@ -583,11 +593,20 @@ begin
   update batches set closed_at = clock_timestamp() where id = of_batch;
 end $$;
 
+-- A submit whose request id has been committed meanwhile begins again, and finds what it was answered.
+create function unless_submitted(request uuid) returns void language plpgsql as $$
+begin
+  if exists (select from requests where id = request) then
+    raise exception using errcode = '40001', message = 'the call was carried out meanwhile';
+  end if;
+end $$;
+
 -- What a submit has to know before it makes tasks of batches, or of queues that are more than a name: element by element the
 -- batch each task is in, whether the task is held until that has begun, and whether it begins with it. Opens implicit
 -- batches, starts stopped queues. The rows stay locked until the tasks are made: queues by name, then batches by id; before
--- them those of tasks that are submitted with versions, whose keys are given.
-create function submit_batches(in_queues text[], in_batches bigint[], versioned text[])
+-- them those of tasks that are submitted with versions, whose keys are given. A copy of the call that was committed while
+-- they were waited for is what counts, whatever has become of queue and batch since.
+create function submit_batches(request uuid, in_queues text[], in_batches bigint[], versioned text[])
 returns table (n bigint, batch_id bigint, held boolean, begins boolean)
 language plpgsql as $$
 declare
@@ -596,7 +615,12 @@ declare
   wrong record;
 begin
   perform lock_keyed(in_queues, versioned);
-  for q in select * from queues where name = any(in_queues) order by name for no key update loop
+  perform from queues where name = any(in_queues) order by name for no key update;
+  perform lock_batches(in_batches || array(select s.batch_id from queues s where s.name = any(in_queues)), in_queues, versioned);
+  for q in select * from queues where name = any(in_queues) order by name loop
+    if q.state in ('stopping', 'stopped') then
+      perform unless_submitted(request);
+    end if;
     if q.state = 'stopping' then
       raise exception using errcode = 'RV503', message = format('queue "%s" is being stopped; try again', q.name);
     end if;
@@ -607,7 +631,7 @@ begin
     end if;
     if q.batches and exists (select from unnest(in_queues, in_batches) u(name, batch) where u.name = q.name and u.batch is null)
     then
-      select * into b from batches where id = q.batch_id and closed_at is null for no key update;
+      select * into b from batches where id = q.batch_id and closed_at is null;
       if not found then
         insert into batches (name, queue, implicit, callback_url, callback_secret, callback_tasks, callback_type, entry_type,
           exit_type)
@@ -623,11 +647,11 @@ begin
       end if;
     end if;
   end loop;
-  perform from batches where id = any(in_batches) order by id for no key update;
   select u.batch, u.name, x as found into wrong
   from unnest(in_queues, in_batches) u(name, batch) left join batches x on x.id = u.batch
   where u.batch is not null and (x.id is null or x.queue <> u.name or x.closed_at is not null) limit 1;
   if found then
+    perform unless_submitted(request);
     b := wrong.found;
     if b.id is null then
       raise exception using errcode = 'RV404', message = format('there is no batch %s', wrong.batch);
@@ -747,6 +771,7 @@ begin
   from unnest(specs) s join keys k on k.queue = s ->> 'queue' and k.key = s ->> 'key'
   where k.version is null or k.version < (s ->> 'version')::bigint;
   perform lock_keyed(in_queues, wanted);
+  perform lock_batches('{}', in_queues, wanted);
   for n, spec in select u.place, u.s from unnest(specs) with ordinality u(s, place)
     order by u.s ->> 'queue', u.s ->> 'key', u.place
   loop
@@ -836,12 +861,15 @@ declare
   becomes text;
   live bigint;
 begin
+  if not call.repeated and action in ('pause', 'stop') and queue_known(of_queue) then
+    insert into queues (name) values (of_queue) on conflict do nothing; -- a row to lock: of two calls one comes first
+  end if;
   select * into q from queues where name = of_queue for no key update;
   if call.repeated then
     return query select coalesce(q.state, 'running'), call.newest;
     return;
   end if;
-  if not queue_known(of_queue) then
+  if q.name is null and not queue_known(of_queue) then
     raise exception using errcode = 'RV404',
       message = format('there is no queue "%s": nobody has set anything of it, and no task was ever in it', of_queue);
   end if;
@@ -881,7 +909,6 @@ begin
     return;
   end case;
   if becomes <> coalesce(q.state, 'running') then
-    insert into queues (name) values (of_queue) on conflict do nothing;
     update queues set state = becomes, state_since = clock_timestamp(), updated = clock_timestamp(),
       is_held = becomes = 'paused' and state = 'held',
       stopped_at = case when becomes = 'stopping' then clock_timestamp() else stopped_at end,
@@ -889,8 +916,8 @@ begin
       stopped_id = case when becomes = 'stopping' then call.newest else stopped_id end
     where name = of_queue;
     if becomes = 'stopping' then
-      update batches b set closed_at = clock_timestamp(), stopped = true
-      where b.id = any(array(select id from batches where queue = of_queue and phase <> 'ended' and closed_at is null
+      update batches b set closed_at = coalesce(closed_at, clock_timestamp()), stopped = true
+      where b.id = any(array(select id from batches where queue = of_queue and phase <> 'ended'
         order by id for no key update));
     end if;
     perform queue_told(of_queue, case action when 'start' then 'queue_started' when 'pause' then 'queue_paused'

@@ -1,12 +1,15 @@
 -- Starts ended tasks afresh under the same id: the history row goes, the ended attempt is kept among the attempts.
--- In a batch that is not over they are pending again, and held if it has not begun: should its entry task end at that very
--- moment, whoever looks after batches finds them all the same. In one that is over they run for themselves.
+-- In a batch that is not over they are pending again, and held if it has not begun; in one that is over they run for
+-- themselves. The batches are locked first, so that what they are stays so until the tasks are made and counted.
 -- $1 ids, $2 actor.
 with gone as (delete from task_history where task_id = any($1::bigint[]) returning *),
+ theirs as materialized (
+  select id, phase, entry_type, entry_id, exit_id from batches where id = any(array(select batch_id from gone))
+  order by id for no key update),
  versioned as materialized (
   select g.*, greatest(clock_timestamp(), g.last_updated + interval '1us') as moment,
     coalesce((select x.entry_type is not null and x.phase in ('new', 'entry') and g.task_id is distinct from x.entry_id
-      from batches x where x.id = g.batch_id), false) as held
+      from theirs x where x.id = g.batch_id), false) as held
   from gone g),
  made as (
   insert into tasks (id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts, timeout_ms,
@@ -36,7 +39,7 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
  batches_again as (
   update batches b set pending = b.pending + n.n, success = b.success - n.success, failed = b.failed - n.n + n.success
   from (select v.batch_id, count(*) as n, count(*) filter (where v.status = 'completed') as success from versioned v
-    join batches x on x.id = v.batch_id where v.task_id is distinct from x.entry_id and v.task_id is distinct from x.exit_id
+    join theirs x on x.id = v.batch_id where v.task_id is distinct from x.entry_id and v.task_id is distinct from x.exit_id
     group by 1 order by 1) n
   where b.id = n.batch_id and b.phase not in ('exit', 'ended'))
 select id, last_updated, run_at, route_id, priority from made

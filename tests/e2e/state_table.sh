@@ -19,4 +19,8 @@ story_two_connections_after_the_same_row() {
 	try locks
 }
 
+story_two_connections_after_the_same_batch_or_queue() {
+	try batches
+}
+
 run_stories

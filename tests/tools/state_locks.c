@@ -2,48 +2,7 @@
  * the other has made of the row. */
 #include "state_sql.h"
 
-#include <poll.h>
 #include <string.h>
-
-static PGconn *other;
-
-static void begin_case(const char *name)
-{
-	forget_texts();
-	snprintf(trying, sizeof trying, "%s", name);
-}
-
-/* Lets the other connection run a statement, and returns when it waits for a lock of ours. */
-static void start_waiting(enum sql_id id, const char *const *values, size_t n)
-{
-	if (!PQsendQueryParams(other, sql_statements[id].text, (int)n, NULL, values, NULL, NULL, 0))
-		wrong("%s: %s", sql_statements[id].name, PQerrorMessage(other));
-	for (;;) {
-		const char *blockers = ask("select cardinality(pg_blocking_pids(%d))", PQbackendPID(other));
-		if (strcmp(blockers, "0") != 0)
-			return;
-		PQconsumeInput(other);
-		if (!PQisBusy(other)) {
-			wrong("%s did not wait for the lock", sql_statements[id].name);
-			return;
-		}
-		poll(NULL, 0, 5);
-	}
-}
-
-#define START(id, ...) start_waiting(id, VALUES(__VA_ARGS__))
-
-/* Commits, and the other connection goes on: its answer. */
-static PGresult *let_go(void)
-{
-	plainly(db, SQL_COMMIT);
-	PGresult *result = NULL, *next;
-	while ((next = PQgetResult(other))) {
-		PQclear(result);
-		result = next;
-	}
-	return good(other, result, "the statement that waited");
-}
 
 static void expect_state(const struct task *t, const char *want)
 {

@@ -1,6 +1,7 @@
 /* The statements with text parameters, each answered before the next is sent, and what a test asks beside them. */
 #include "state_sql.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 enum { KEPT_MAX = 4096 };
 
-PGconn *db;
+PGconn *db, *other;
 char trying[200];
 int failures, checks, fetches;
 const char *worker, *route;
@@ -106,6 +107,47 @@ PGconn *connection(const char *conninfo)
 	PQclear(RUN(pg, SQL_SESSION, "30000", "0"));
 	PQclear(RUN(pg, SQL_SESSION_HOT, "t"));
 	return pg;
+}
+
+/* ---- two connections ---- */
+
+void begin_case(const char *name)
+{
+	forget_texts();
+	snprintf(trying, sizeof trying, "%s", name);
+}
+
+void start_waiting(enum sql_id id, const char *const *values, size_t n)
+{
+	if (!PQsendQueryParams(other, sql_statements[id].text, (int)n, NULL, values, NULL, NULL, 0))
+		wrong("%s: %s", sql_statements[id].name, PQerrorMessage(other));
+	for (;;) {
+		const char *blockers = ask("select cardinality(pg_blocking_pids(%d))", PQbackendPID(other));
+		if (strcmp(blockers, "0") != 0)
+			return;
+		PQconsumeInput(other);
+		if (!PQisBusy(other)) {
+			wrong("%s did not wait for the lock", sql_statements[id].name);
+			return;
+		}
+		poll(NULL, 0, 5);
+	}
+}
+
+PGresult *let_go_anyhow(void)
+{
+	plainly(db, SQL_COMMIT);
+	PGresult *result = NULL, *next;
+	while ((next = PQgetResult(other))) {
+		PQclear(result);
+		result = next;
+	}
+	return result;
+}
+
+PGresult *let_go(void)
+{
+	return good(other, let_go_anyhow(), "the statement that waited");
 }
 
 /* ---- a task ---- */

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 extern PGconn *db;                 /* the connection that is meant where none is named */
+extern PGconn *other;              /* the one that waits */
 extern char trying[200];           /* what the messages are about */
 extern int failures, checks;       /* so far */
 extern int fetches;                /* numbers for Fetches and keys: each is used once */
@@ -95,7 +96,20 @@ void expect_journal(const struct task *t);
 bool found_expired(const struct task *t);
 void advance_expiries(void);
 
-/* Lets two connections want the same row. */
+/* What the checks that follow are about. */
+void begin_case(const char *name);
+
+/* Lets the other connection run a statement, and returns when it waits for a lock of ours: START(SQL_…, "1", …). */
+void start_waiting(enum sql_id id, const char *const *values, size_t n);
+#define START(id, ...) start_waiting(id, VALUES(__VA_ARGS__))
+
+/* Commits, and the other connection goes on: its answer, good or bad. */
+PGresult *let_go_anyhow(void);
+/* The same where it must be good. */
+PGresult *let_go(void);
+
+/* Lets two connections want the same row: of tasks; of batches and queues. */
 void try_locks(const char *conninfo);
+void try_batches(const char *conninfo);
 
 #endif

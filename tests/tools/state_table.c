@@ -396,8 +396,8 @@ static void pairs(void)
 
 int main(int argc, char **argv)
 {
-	if (argc != 3 || (strcmp(argv[2], "pairs") && strcmp(argv[2], "locks"))) {
-		fprintf(stderr, "usage: state-table CONNINFO pairs|locks\n");
+	if (argc != 3 || (strcmp(argv[2], "pairs") && strcmp(argv[2], "locks") && strcmp(argv[2], "batches"))) {
+		fprintf(stderr, "usage: state-table CONNINFO pairs|locks|batches\n");
 		return 2;
 	}
 	db = connection(argv[1]);
@@ -413,8 +413,10 @@ int main(int argc, char **argv)
 	route = route_id;
 	if (!strcmp(argv[2], "pairs"))
 		pairs();
-	else
+	else if (!strcmp(argv[2], "locks"))
 		try_locks(argv[1]);
+	else
+		try_batches(argv[1]);
 	forget_texts();
 	PQfinish(db);
 	printf("%d checks, %d failures\n", checks, failures);
