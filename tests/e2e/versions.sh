@@ -59,6 +59,7 @@ story_the_command_says_what_happened_with_a_version() {
 	# In a file, and with --wait.
 	echo '{"details":"three","key":"said","version":19}' | reeve submit --bulk - echo 2>"$DIR/said"
 	expect_match '1 newer version of known keys: their tasks are run again' "$(cat "$DIR/said")"
+	expect_eq three "$(result "$id")"
 	expect_eq four "$(reeve submit echo four --key said --version 20 --wait 2>/dev/null)"
 	expect_eq "submitted claimed completed restarted claimed completed restarted claimed completed restarted claimed completed" \
 		"$(events "$id")"
