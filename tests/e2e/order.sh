@@ -29,10 +29,14 @@ story_an_urgent_task_overtakes_a_backlog() {
 story_what_is_due_earlier_goes_first() {
 	start_postgres
 	start_manager
-	a=$(reeve submit nothing --queue q --delay 1500ms)
-	b=$(reeve submit nothing --queue q --delay 500ms)
-	c=$(reeve submit nothing --queue q --delay 1s)
-	d=$(reeve submit nothing --queue q --delay 2s --priority 1)
+	base=$(date +%s)
+	at() { # SECONDS after the beginning
+		date -u -d "@$((base + $1))" +%Y-%m-%dT%H:%M:%SZ
+	}
+	a=$(reeve submit nothing --queue q --at "$(at 6)")
+	b=$(reeve submit nothing --queue q --at "$(at 4)")
+	c=$(reeve submit nothing --queue q --at "$(at 5)")
+	d=$(reeve submit nothing --queue q --at "$(at 7)" --priority 1)
 	wait_until 20 "[ \"\$(sql 'select count(*) from tasks where run_at > clock_timestamp()')\" = 0 ]"
 	start_worker worker --concurrency 1
 	reeve wait "$a" "$b" "$c" "$d" >/dev/null
