@@ -5,6 +5,7 @@ A task that was retried by hand after its batch had ended counts no more; no pro
 """
 
 import json
+from collections import Counter
 
 FINAL = ("completed", "dead", "cancelled")
 
@@ -32,8 +33,12 @@ class Batch:
 
 
 def batches_of(f):
-	rows = f.tables.tasks + f.tables.history
-	return [Batch(row, [r for r in rows if r["batch_id"] == row["id"]]) for row in f.tables.batches]
+	if not hasattr(f, "batches"):
+		rows = {}
+		for row in f.tables.tasks + f.tables.history:
+			rows.setdefault(row["batch_id"], []).append(row)
+		f.batches = [Batch(row, rows.get(row["id"], [])) for row in f.tables.batches]
+	return f.batches
 
 
 def final_status(row):
@@ -114,9 +119,10 @@ def wanted_events(f, batch, each):
 
 
 def compare(f, batch, how, got, wanted):
-	for event in sorted(set(got), key=str):
-		if got.count(event) > 1:
-			f.add("§9.1 batch-told-twice", f"{batch}: {how} of {event[0]} {event[1] or ''} {got.count(event)} times")
+	times = Counter(got)
+	for event in sorted(times, key=str):
+		if times[event] > 1:
+			f.add("§9.1 batch-told-twice", f"{batch}: {how} of {event[0]} {event[1] or ''} {times[event]} times")
 		if event not in wanted:
 			f.add("§9.6 batch-told-wrongly", f"{batch}: {how} of {event[0]} {event[1] or ''}, which was not to be told")
 	if not f.options.running:
