@@ -893,7 +893,8 @@ begin
   when 'purge' then
     perform queue_told(of_queue, 'queue_purged', by);
   when 'delete' then
-    select count(*) into live from routes r join tasks t on t.route_id = r.id where r.queue = of_queue;
+    select count(*) into live from tasks
+    where route_id = any(array(select id from routes where queue = of_queue)) and lane is null;
     if live > 0 then
       raise exception using errcode = 'RV409', message = format('queue "%s" has %s live task%s; purge or stop it first', of_queue,
         live, case when live > 1 then 's' else '' end);
@@ -928,26 +929,30 @@ end $$;
 
 -- Goes on with queues that are being stopped: one of which nothing made before the stop is left is stopped; one that is
 -- stopped and has got a task since, by a manager that had not heard of it, starts again, as with any submit. Callback tasks
--- wait until it is started. Answers the queues that have tasks to be ended, up to which id, and who wants it.
+-- wait until it is started. Answers the queues that have tasks to be ended, up to which id, and who wants it. It is asked
+-- again and again while any queue is stopped, so that tasks are found by tasks_ready, however many other queues have: that
+-- is what "lane is null" and "id + 0" are for.
 create function queue_stops() returns table (name text, up_to bigint, by text) language plpgsql as $$
 #variable_conflict use_column
 declare
   q queues;
+  ways int[];
 begin
   for q in select * from queues where state in ('stopping', 'stopped') order by name loop
-    if exists (select from routes r join tasks t on t.route_id = r.id where r.queue = q.name and t.id <= q.stopped_id
+    ways := array(select id from routes where queue = q.name);
+    if exists (select from tasks t where t.route_id = any(ways) and t.lane is null and t.id + 0 <= q.stopped_id
       and (q.state = 'stopping' and (t.status <> 'executing' or t.cancel_requested_at is null)
         or q.state = 'stopped' and t.last_updated <= q.stopped_at)) then
       return query select q.name, q.stopped_id, q.stopped_by;
     elsif q.state = 'stopping' then
       update queues set state = 'stopped', state_since = clock_timestamp(), updated = clock_timestamp()
       where name = q.name and state = 'stopping' and not exists (
-        select from routes r join tasks t on t.route_id = r.id where r.queue = q.name and t.id <= q.stopped_id);
+        select from tasks t where t.route_id = any(ways) and t.lane is null and t.id + 0 <= q.stopped_id);
       if found then
         perform queue_told(q.name, 'queue_stopped', q.stopped_by);
       end if;
-    elsif exists (select from routes r join tasks t on t.route_id = r.id
-      where r.queue = q.name and t.source not like 'callback of batch %') then
+    elsif exists (select from tasks t
+      where t.route_id = any(ways) and t.lane is null and t.source not like 'callback of batch %') then
       update queues set state = case when autostart then 'running' else 'held' end, state_since = clock_timestamp(),
         updated = clock_timestamp()
       where name = q.name and state = 'stopped';
@@ -965,7 +970,7 @@ create function queue_shown(wanted text) returns table (state text, since timest
    live as (
     select count(*) filter (where t.status <> 'executing') as waiting, count(*) filter (where t.status = 'executing') as running,
       coalesce(bool_or(t.attempt > 0), false) as begun
-    from routes r join tasks t on t.route_id = r.id where r.queue = wanted),
+    from tasks t where t.route_id = any(array(select id from routes where queue = wanted)) and t.lane is null),
    open as (select id, queue from batches where phase <> 'ended' offset 0),
    batch as (
     select * from batches where id = coalesce(

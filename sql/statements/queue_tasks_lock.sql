@@ -1,11 +1,12 @@
 -- Locks tasks of a queue that wait, and if asked for those that run and have not been told to stop. Each row has how many were
 -- chosen, of which some may have been taken while they were to be locked: there may be more if it was as many as could be. One
--- row without an id if none is left. $1 queue, $2 up to which id, $3 whether also those that run, $4 how many.
+-- row without an id if none is left. The index tasks_ready finds them, however many other queues have: "lane is null" and
+-- "id + 0" are for that. $1 queue, $2 up to which id, $3 whether also those that run, $4 how many.
 with chosen as materialized (
   select array(
-    select w.id from routes r join tasks w on w.route_id = r.id
-    where r.queue = $1::text and w.id <= $2::bigint
-      and (w.status <> 'executing' or $3::boolean and w.cancel_requested_at is null)
+    select id from tasks
+    where route_id = any(array(select id from routes where queue = $1::text)) and lane is null and id + 0 <= $2::bigint
+      and (status <> 'executing' or $3::boolean and cancel_requested_at is null)
     limit $4::int) as ids),
  locked as materialized (
   select id, status = 'executing' as runs from tasks

@@ -1,6 +1,7 @@
 /* Two connections that want the same batch or queue: what the one decides must still hold when it comes to its turn. */
 #include "state_sql.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *explicit_batch(const char *in_queue, const char *entry_type)
@@ -163,6 +164,33 @@ static void ending_goes_on_past_what_was_taken(void)
 	PQclear(result);
 }
 
+/* How many rows of tasks this transaction has read so far. */
+static int rows_read(void)
+{
+	return (int)strtol(ask("select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relid = 'tasks'::regclass"),
+	    NULL, 10);
+}
+
+static void other_queues_are_left_alone(void)
+{
+	begin_case("a look after a stopped queue while others have many tasks");
+	PQclear(RUN(db, SQL_ROUTES_ADD, "{crowded,idle}", "{t,t}"));
+	ask("insert into queues (name, state, stopped_at, stopped_id, stopped_by) "
+	    "values ('idle', 'stopped', clock_timestamp(), 1000000000, '')");
+	ask("insert into tasks (route_id, queue, type, details, run_at, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, "
+	    "source, created, last_updated) select r.id, 'crowded', 't', '', now(), 5, 60000, 1000, 60000, '', now(), now() "
+	    "from routes r, generate_series(1, 5000) where r.queue = 'crowded'");
+	plainly(db, SQL_BEGIN);
+	int before = rows_read();
+	PQclear(run(db, SQL_QUEUE_STOPS, NULL, 0));
+	PQclear(RUN(db, SQL_QUEUE_TASKS_LOCK, "idle", "1000000000", "t", "100"));
+	PQclear(RUN(db, SQL_QUEUE_STATUS, "idle", "f"));
+	PQclear(RUN(db, SQL_QUEUE_CONTROL, ask("select gen_random_uuid()"), "idle", "delete", "tester"));
+	int read = rows_read() - before;
+	plainly(db, SQL_COMMIT);
+	expect("it reads few of them", "yes", read < 100 ? "yes" : text("%d", read));
+}
+
 void try_batches(const char *conninfo)
 {
 	other = connection(conninfo);
@@ -173,5 +201,6 @@ void try_batches(const char *conninfo)
 	a_pause_waits_for_a_stop();
 	a_stop_is_for_closed_batches_too();
 	ending_goes_on_past_what_was_taken();
+	other_queues_are_left_alone();
 	PQfinish(other);
 }
