@@ -211,28 +211,27 @@ static int64_t next_look(const struct reeve_worker *worker)
 }
 
 /* Gives the slots their number. Called without the lock. */
-static void resize(struct reeve_worker *worker, int *have)
+static void resize(struct reeve_worker *worker)
 {
 	struct reeve_error error;
-	int wanted;
+	bool changed;
+	int wanted, have;
 
 	pthread_mutex_lock(&worker->lock);
 	wanted = worker->slots.wanted;
+	changed = worker->slots.changed;
+	worker->slots.changed = false; /* if another order comes meanwhile, it is carried out next */
 	pthread_mutex_unlock(&worker->lock);
-	if (wanted == *have)
-		return;
-	*have = wanted; /* if another order comes meanwhile, it is carried out next */
-	if (slots_resize(worker, wanted, &error))
+	if (!changed || slots_resize(worker, wanted, &error))
 		return;
 	pthread_mutex_lock(&worker->lock);
-	*have = worker->slots.wanted;
+	have = worker->slots.wanted;
 	pthread_mutex_unlock(&worker->lock);
-	log_error(worker->object, "%s; running %d at once instead of %d", error.message, *have, wanted);
+	log_error(worker->object, "%s; running %d at once instead of %d", error.message, have, wanted);
 }
 
 void control_run(struct reeve_worker *worker)
 {
-	int have = worker->slots.wanted;
 	bool over, leave;
 
 	for (;;) {
@@ -245,7 +244,7 @@ void control_run(struct reeve_worker *worker)
 		slots_sweep(worker, clock_monotonic_ms());
 		advance_drain(worker, clock_monotonic_ms());
 		pthread_mutex_unlock(&worker->lock);
-		resize(worker, &have);
+		resize(worker);
 		session_step(worker);
 		courier_step(worker);
 		pthread_mutex_lock(&worker->lock);

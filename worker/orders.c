@@ -48,10 +48,15 @@ static void set_concurrency(struct reeve_worker *worker, uint32_t value)
 {
 	int wanted = value < WORKER_CONCURRENCY_MAX ? (int)value : WORKER_CONCURRENCY_MAX;
 
-	if (wanted == 0 || wanted == worker->slots.wanted || worker->once)
+	/* The order stands, and comes with each heartbeat: what could not be carried out once is not tried again and again. */
+	if (wanted == 0 || wanted == worker->slots.ordered || worker->once)
+		return;
+	worker->slots.ordered = wanted;
+	if (wanted == worker->slots.wanted)
 		return;
 	log_info(worker->object, "concurrency is %d from now on, by order of the manager", wanted);
 	worker->slots.wanted = wanted;
+	worker->slots.changed = true;
 }
 
 void orders_obey(struct reeve_worker *worker, Reeve__V1__Order *const *orders, size_t count, bool all)

@@ -22,14 +22,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 #include <utlist.h>
 
 static const int64_t REST_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
 
-/* Failed tasks that get a line in the log, a second. */
-enum { LOG_FAILURES_MAX = 10 };
+enum {
+	LOG_FAILURES_MAX = 10, /* failed tasks that get a line in the log, a second */
+	/* A slot that runs programs has an eventfd and its ends of four pipes; while one starts, the program's ends, too. */
+	SLOT_FDS = 9,
+	OTHER_FDS = 40, /* what the worker needs besides */
+};
 
 struct slot {
 	struct reeve_worker *worker;
@@ -343,6 +348,18 @@ static bool needs_events(const struct reeve_worker *worker)
 	return false;
 }
 
+/* How many slots can run a program each, though all of them start theirs at once: one that finds no descriptor left would
+ * fail its task. */
+static int slots_most(const struct reeve_worker *worker)
+{
+	struct rlimit limit;
+
+	if (!needs_events(worker) || getrlimit(RLIMIT_NOFILE, &limit) < 0 ||
+	    limit.rlim_cur >= (rlim_t)SLOT_FDS * WORKER_CONCURRENCY_MAX + OTHER_FDS)
+		return WORKER_CONCURRENCY_MAX;
+	return limit.rlim_cur < SLOT_FDS + OTHER_FDS ? 1 : ((int)limit.rlim_cur - OTHER_FDS) / SLOT_FDS;
+}
+
 static void slot_free(struct slot *slot)
 {
 	if (slot->context.event_fd >= 0)
@@ -389,9 +406,15 @@ static void make_room(struct slots *slots, int room)
 bool slots_resize(struct reeve_worker *worker, int wanted, struct reeve_error *error)
 {
 	struct slots *slots = &worker->slots;
-	bool good = true;
+	int most = slots_most(worker);
+	bool fits = wanted <= most, good = true;
 
 	pthread_mutex_lock(&worker->lock);
+	if (!fits) {
+		error_set(error, STATUS(RESOURCE_EXHAUSTED),
+		    "as many descriptors as this process may have (ulimit -n) are enough for %d programs at once", most);
+		slots->wanted = wanted = most;
+	}
 	make_room(slots, wanted);
 	for (int i = 0; i < slots->room; i++) {
 		struct slot *slot = slots->all[i];
@@ -421,7 +444,7 @@ bool slots_resize(struct reeve_worker *worker, int wanted, struct reeve_error *e
 	pthread_cond_broadcast(&slots->work);
 	pthread_cond_broadcast(&slots->rest);
 	pthread_mutex_unlock(&worker->lock);
-	return good;
+	return good && fits;
 }
 
 void slots_end(struct reeve_worker *worker)

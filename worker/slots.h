@@ -29,6 +29,8 @@ struct slots {
 	struct slot **all; /* by index; those ended or never started are NULL */
 	int room;          /* length of `all` */
 	int wanted;        /* the concurrency */
+	int ordered;       /* the last concurrency that the manager asked for; 0: none */
+	bool changed;      /* `wanted` has; the threads are not yet that many */
 	int idle;          /* wait for work */
 	int resting;       /* may not work for a while */
 	int open_batches;  /* of more than one */
@@ -44,8 +46,9 @@ void slots_init(struct slots *slots);
 void slots_destroy(struct slots *slots);
 
 /* Brings the number of threads to `wanted`: starts missing ones and joins those that have ended; those beyond
- * slots->wanted end by themselves. Called by control without the lock. False: not all could be started, slots->wanted
- * is now how many there are; *error says why. */
+ * slots->wanted end by themselves. No more are started than can run programs with the descriptors that this process may
+ * have. Called by control without the lock. False: not all could be started, slots->wanted is now how many there are;
+ * *error says why. */
 bool slots_resize(struct reeve_worker *worker, int wanted, struct reeve_error *error);
 
 /* Ends and joins all threads; their handlers must have ended. Called by control without the lock. */

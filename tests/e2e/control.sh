@@ -77,6 +77,31 @@ story_all_workers_are_scaled() {
 	reeve wait "${ids[@]}" >"$DIR/null"
 }
 
+# The descriptors of the process bound what it can run: it runs so many, says so once, and no task fails for it.
+story_a_worker_is_scaled_beyond_what_it_can_run() {
+	begin
+	ulimit -n 300
+	start_worker worker --concurrency 2 --prefetch 0
+	reeve scale worker 1000 >"$DIR/null"
+	wait_until 20 '[ "$(worker worker concurrency)" = 28 ]'
+	expect_match 'are enough for 28 programs at once; running 28 at once instead of 1000' "$(cat "$DIR/log/worker.log")"
+	mapfile -t ids < <(hold 40)
+	wait_until 20 '[ "$(began)" = 28 ]'
+	release
+	reeve wait "${ids[@]}" >"$DIR/null"
+	expect_eq 40 "$(sql "select count(*) from task_history where status = 'completed' and attempt = 1")"
+	expect_eq 1 "$(grep -c 'instead of 1000' "$DIR/log/worker.log")" # though the order came with each heartbeat
+	reeve scale worker 3 >"$DIR/null"
+	wait_until 20 '[ "$(worker worker concurrency)" = 3 ]'
+	reeve scale worker 1000 >"$DIR/null"
+	wait_until 20 '[ "$(worker worker concurrency)" = 28 ]'
+	stop worker
+	launch_worker worker --concurrency 1000
+	ended worker
+	expect_eq 1 "$STATUS"
+	expect_match 'error .*are enough for 28 programs at once' "$(tail -n 2 "$DIR/log/worker.log")"
+}
+
 story_a_worker_is_paused_and_resumed() {
 	begin
 	start_worker worker --concurrency 2
