@@ -10,7 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 4096, READS_MAX = 64, QUOTED_BYTES = 120 };
+enum {
+	READ_BYTES = 4096,
+	READS_MAX = 64, /* at a time, so that one that talks on and on is not all that is seen to */
+	ROUNDS_LAST = 8, /* of those at the end: more than the largest pipe that a program may make of its own (1 MiB) */
+	QUOTED_BYTES = 120,
+};
 
 void messages_complain(struct messages *messages, const char *what)
 {
@@ -142,7 +147,8 @@ void messages_read(struct messages *messages, messages_take *take, void *arg)
 
 void messages_finish(struct messages *messages, messages_take *take, void *arg)
 {
-	messages_read(messages, take, arg);
+	for (int i = 0; i < ROUNDS_LAST && messages->fd >= 0; i++)
+		messages_read(messages, take, arg);
 	if (messages->length)
 		take_line(messages, true, take, arg);
 }

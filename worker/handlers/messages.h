@@ -28,7 +28,7 @@ struct messages {
 /* Called for each message; what it wants of it it copies. */
 typedef void messages_take(void *arg, const json_t *message);
 
-/* Reads what is there, at most as much as a pipe holds. Closes the descriptor when everybody else has. */
+/* Reads what is there, at most as much as a pipe usually holds. Closes the descriptor when everybody else has. */
 void messages_read(struct messages *messages, messages_take *take, void *arg);
 
 /* The program has ended: reads what it has left, the last line though it may have no end. */

@@ -171,3 +171,15 @@ Test(messages, when_everybody_has_closed_it)
 	theirs = open("/dev/null", O_RDONLY);
 	finish("1,2,", NULL);
 }
+
+/* A program may make its pipe larger, and end before the worker has read what it left there. */
+Test(messages, what_a_large_pipe_holds_is_read_to_its_end)
+{
+	static char blanks[900 * 1024];
+
+	open_pipe();
+	memset(blanks, '\n', sizeof blanks);
+	cr_assert_eq(write(theirs, blanks, sizeof blanks), (ssize_t)sizeof blanks);
+	cr_assert_eq(write(theirs, "{\"n\": 1}", 8), 8);
+	finish("1,", NULL);
+}
