@@ -23,6 +23,8 @@ static int key_of(const char *secret, unsigned char key[CALLBACK_SECRET_MOST])
 		return -1;
 	while (padding < 2 && secret[n - 1 - padding] == '=')
 		padding++;
+	if (strcspn(secret, "=") != n - padding) /* the decoder takes it for a zero anywhere */
+		return -1;
 	int length = EVP_DecodeBlock(key, (const unsigned char *)secret, (int)n);
 	return length < 0 ? -1 : length - (int)padding;
 }

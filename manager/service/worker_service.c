@@ -4,7 +4,6 @@
  */
 #include "common/log.h"
 #include "common/text.h"
-#include "common/text.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/leases.h"
 #include "manager/core/queues.h"
@@ -50,10 +49,10 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 		error_set(&taken, STATUS(ALREADY_EXISTS),
 		    "a worker named \"%s\" lives already, process %d on %s; give each its own name, or wait until that one is gone",
 		    c->op.name, (int)c->op.other_pid, c->op.other_host);
-		int64_t who = c->op.pid;
+		uint64_t who = (uint64_t)c->op.pid;
 		for (const char *at = c->op.name; *at; at++)
-			who = who * 31 + *at;
-		if (remarks_new(&c->services->core->remarks, REMARK_NAME_TAKEN, who, c->op.other_pid, core_now(core)))
+			who = who * 31 + (unsigned char)*at;
+		if (remarks_new(&c->services->core->remarks, REMARK_NAME_TAKEN, (int64_t)who, c->op.other_pid, core_now(core)))
 			log_warn(NULL, "%s/%d was refused: %s", c->op.host, (int)c->op.pid, taken.message);
 		rpc_call_fail_error(c->call, &taken);
 	} else {

@@ -35,17 +35,18 @@ story_managers_listen_at_every_kind_of_address() {
 
 # A name is one worker's: a second one of it waits, saying so once, until the first has gone.
 story_a_second_worker_of_a_name_waits_for_the_first_to_go() {
+	local name=a-worker-whose-name-is-as-long-as-those-of-containers
 	start_postgres
 	start_manager
-	start_worker same --concurrency 1
-	launch_worker other --name same --concurrency 1
+	start_worker "$name" --concurrency 1
+	launch_worker other --name "$name" --concurrency 1
 	wait_until 20 'grep -q "lives already" "$DIR/log/other.log"'
 	id=$(reeve submit sh 'printf "%s" "$REEVE_ATTEMPT"')
 	reeve wait "$id"
 	expect_eq 1 "$(reeve workers --json | jq -s 'map(select(.state == "alive")) | length')"
 	sleep 1
 	expect_eq 1 "$(grep -c "lives already" "$DIR/log/other.log")"
-	stop same
+	stop "$name"
 	expect_eq 0 "$STATUS"
 	wait_until 20 'grep -q "registered as incarnation" "$DIR/log/other.log"'
 	reeve submit nothing --wait

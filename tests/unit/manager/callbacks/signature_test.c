@@ -40,6 +40,8 @@ Test(callback_signature, secrets_are_checked)
 	cr_expect(eq(str, (char *)callback_secret_problem("whsec_"), "begins with whsec_, and is not base64 after that"));
 	cr_expect(eq(str, (char *)callback_secret_problem("whsec_c2V?"), "begins with whsec_, and is not base64 after that"));
 	cr_expect(eq(str, (char *)callback_secret_problem("whsec_c2VjcmV"), "begins with whsec_, and is not base64 after that"));
+	cr_expect(eq(str, (char *)callback_secret_problem("whsec_c===c2Vj"), "begins with whsec_, and is not base64 after that"));
+	cr_expect(eq(str, (char *)callback_secret_problem("whsec_===="), "begins with whsec_, and is not base64 after that"));
 	memset(longest, 'x', sizeof longest);
 	longest[sizeof longest - 1] = 0;
 	cr_expect(eq(str, (char *)callback_secret_problem(longest), "is longer than 512 bytes"));
