@@ -1,5 +1,5 @@
 /*
- * Heartbeats: every heartbeat_ms one call that says what the worker holds, one at a time.
+ * Heartbeats: every heartbeat_ms, and when there is news, one call that says what the worker holds, one at a time.
  *
  * The message is one snapshot under the worker's lock; what it says stays true however long it travels: an attempt that
  * it does not name and whose Fetch it does not call waited for can never come to run here.
@@ -19,6 +19,7 @@
 
 enum {
 	FAILED_REST_MS = 500,   /* after a heartbeat that failed at once */
+	NEWS_REST_MS = 1000,    /* between two heartbeats, if all that the later one has to tell is that a count has changed */
 	LOG_EVERY_FAILURES = 5, /* failed heartbeats that share one line in the log */
 };
 
@@ -70,6 +71,8 @@ static void compose(struct beat *beat)
 	beat->request.succeeded = worker->succeeded;
 	beat->request.failed_attempts = worker->failed;
 	beat->sent_ms = clock_monotonic_ms();
+	worker->heartbeat_sent_ms = beat->sent_ms;
+	worker->heartbeat_by_ms = INT64_MAX;
 }
 
 static void beat_clear(struct beat *beat)
@@ -186,8 +189,10 @@ static void *heartbeat_main(void *arg)
 			incarnation = worker->incarnation;
 			next_ms = worker->lease_until_ms - worker->lease_ms + worker->heartbeat_ms;
 		}
-		if (clock_monotonic_ms() < next_ms)
-			wait_until(worker, next_ms);
+		int64_t due_ms = worker->heartbeat_failures || worker->heartbeat_by_ms > next_ms ? next_ms : worker->heartbeat_by_ms;
+
+		if (clock_monotonic_ms() < due_ms)
+			wait_until(worker, due_ms);
 		else
 			next_ms = beat_once(worker);
 	}
@@ -207,6 +212,16 @@ bool heartbeat_start(struct reeve_worker *worker, struct reeve_error *error)
 	if (problem)
 		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "cannot start a thread: %s", strerror(problem));
 	return true;
+}
+
+void heartbeat_hurry(struct reeve_worker *worker, bool urgent)
+{
+	int64_t by_ms = urgent ? clock_monotonic_ms() : worker->heartbeat_sent_ms + NEWS_REST_MS;
+
+	if (by_ms >= worker->heartbeat_by_ms)
+		return;
+	worker->heartbeat_by_ms = by_ms;
+	pthread_cond_broadcast(&worker->heartbeat_cond);
 }
 
 void heartbeat_stop(struct reeve_worker *worker)

@@ -7,6 +7,10 @@
 /* Starts the thread. False: *error says why. */
 bool heartbeat_start(struct reeve_worker *worker, struct reeve_error *error);
 
+/* There is news for the managers that people look at: the next heartbeat goes out now, or, if it is not `urgent`, a second
+ * after the last one. Under the lock. */
+void heartbeat_hurry(struct reeve_worker *worker, bool urgent);
+
 /* Ends and joins it, cancelling a heartbeat under way. */
 void heartbeat_stop(struct reeve_worker *worker);
 

@@ -1,6 +1,7 @@
 /* Attempts move: received → ready → taken (slots.c) → outbox → forgotten. */
 #include "worker/held.h"
 
+#include "worker/heartbeat.h"
 #include "worker/slots.h"
 
 #include <assert.h>
@@ -48,6 +49,9 @@ void held_forget(struct reeve_worker *worker, struct attempt *attempt)
 {
 	HASH_DEL(worker->held, attempt);
 	attempt_free(attempt);
+	/* What it has come to stands in the managers' tables when all is done, not only with the next heartbeat. */
+	if (!worker->held && !worker->draining)
+		heartbeat_hurry(worker, false);
 }
 
 /* Counts what the attempt came to; one that was given back has come to nothing. */

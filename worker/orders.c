@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "worker/heartbeat.h"
 #include "worker/held.h"
 
 static void stop_one(struct reeve_worker *worker, const Reeve__V1__Order *order, enum stop_reason reason)
@@ -62,6 +63,8 @@ static void set_concurrency(struct reeve_worker *worker, uint32_t value)
 void orders_obey(struct reeve_worker *worker, Reeve__V1__Order *const *orders, size_t count, bool all)
 {
 	bool paused = all ? false : worker->paused, changed = count > 0;
+	bool draining = worker->draining;
+	int wanted = worker->slots.wanted;
 
 	for (size_t i = 0; i < count; i++) {
 		switch (orders[i]->kind) {
@@ -92,6 +95,9 @@ void orders_obey(struct reeve_worker *worker, Reeve__V1__Order *const *orders, s
 		}
 	}
 	changed |= paused != worker->paused;
+	/* Whoever gave the order looks whether it is obeyed. */
+	if (paused != worker->paused || draining != worker->draining || wanted != worker->slots.wanted)
+		heartbeat_hurry(worker, true);
 	pause_fetching(worker, paused);
 	if (changed)
 		worker_kick(worker);

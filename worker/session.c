@@ -73,6 +73,8 @@ static void begin(struct reeve_worker *worker, const Reeve__V1__RegisterResponse
 	worker->max_result_bytes = response->max_result_bytes ? response->max_result_bytes : RESULT_MAX_BYTES;
 	worker->phase = PHASE_SERVING;
 	worker->heartbeat_seq = 0;
+	worker->heartbeat_sent_ms = sent_ms;
+	worker->heartbeat_by_ms = INT64_MAX;
 	fetches_reset(&worker->fetches);
 	backoff_clear(&worker->register_rest);
 	backoff_clear(&worker->fetch_rest);

@@ -122,6 +122,8 @@ struct reeve_worker {
 	pthread_cond_t heartbeat_cond; /* the phase has changed, an answer has come, or the end is near; monotonic */
 	int64_t heartbeat_seq;
 	int heartbeat_failures; /* in a row */
+	int64_t heartbeat_sent_ms; /* the last one, on the monotonic clock */
+	int64_t heartbeat_by_ms;   /* there is news: the next goes out by then; INT64_MAX: when it is due */
 	bool heartbeat_end;
 
 	/* Orders and stopping (orders.c, control.c). */

@@ -227,8 +227,9 @@ static void print_batch(const struct reeve_batch *batch)
 	printf("%-12s %" PRId64 "\n", "batch", batch->id);
 	line("name", batch->name);
 	line("queue", batch->queue);
-	snprintf(text, sizeof text, "%s (%s%s)", batch->state, batch->phase, batch->implicit ? ", implicit" : "");
-	line("state", strcmp(batch->state, batch->phase) == 0 && !batch->implicit ? batch->state : text);
+	line("made by", batch->implicit ? "its queue" : "");
+	snprintf(text, sizeof text, "%s (%s)", batch->state, batch->phase);
+	line("state", strcmp(batch->state, batch->phase) == 0 ? batch->state : text);
 	snprintf(text, sizeof text, "%" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " passed, %" PRId64 " failed",
 	    batch->submitted, batch->pending, batch->success, batch->failed);
 	line("tasks", text);

@@ -37,10 +37,10 @@ static void write_batch(FILE *out, const struct reeve_batch *b)
 
 	fprintf(out, "batch %" PRId64 " ", b->id);
 	terminal_write_clean(out, b->name);
-	fprintf(out, ", %s: %" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " completed, %" PRId64 " failed; %s", b->state,
+	fprintf(out, ", %s: %" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " passed, %" PRId64 " failed; %s", b->state,
 	    b->submitted, b->pending, b->success, b->failed, span(b->duration_ms, took, sizeof took));
 	if (b->pending > 0 && b->remaining_ms < 0)
-		fputs(", nobody can tell how long still", out);
+		fputs(", nobody can tell yet how long still", out);
 	else if (b->pending > 0)
 		fprintf(out, ", about %s left", span(b->remaining_ms, left, sizeof left));
 	fputc('\n', out);
@@ -49,8 +49,8 @@ static void write_batch(FILE *out, const struct reeve_batch *b)
 static void write_workers(FILE *out, const struct reeve_queue_status *s, int64_t now_us)
 {
 	static const struct column columns[] = {{"ID", COLUMN_NUMBER}, {"WORKER", COLUMN_TEXT}, {"STATE", COLUMN_WORD},
-	    {"DOING", COLUMN_WORD}, {"SINCE", COLUMN_NUMBER}, {"HOLDS", COLUMN_NUMBER}, {"COMPLETED", COLUMN_NUMBER},
-	    {"FAILED", COLUMN_NUMBER}, {"UPTIME", COLUMN_NUMBER}, {0}};
+	    {"DOING", COLUMN_WORD}, {"SINCE", COLUMN_NUMBER}, {"HOLDS", COLUMN_NUMBER}, {"OK", COLUMN_NUMBER},
+	    {"FAILED", COLUMN_NUMBER}, {"UP", COLUMN_NUMBER}, {0}};
 	struct table *table = table_create(columns);
 	char age[32];
 

@@ -114,7 +114,7 @@ static const struct option_spec workers_specs[] = {
         .type = OPTION_FLAG,
         .offset = offsetof(struct workers_options, all),
         .letter = 'a',
-        .sentence = "also those that are gone"},
+        .sentence = "also those that are gone, and hands that hold nothing"},
     {.name = NULL},
 };
 

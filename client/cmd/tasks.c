@@ -89,6 +89,10 @@ static void show_task(const struct reeve_task *task, int64_t now_us)
 	show_line("queue", task->queue);
 	show_line("type", task->type);
 	show_line("key", task->key);
+	if (task->version) {
+		snprintf(text, sizeof text, "%" PRId64, task->version);
+		show_line("version", text);
+	}
 	printf("%-12s %" PRId32 "\n", "priority", task->priority);
 	snprintf(text, sizeof text, "%" PRIu32 " of %" PRIu32 ", each up to %s", task->attempt, task->max_attempts,
 	    duration_format(task->timeout_ms, span, sizeof span));
@@ -100,6 +104,8 @@ static void show_task(const struct reeve_task *task, int64_t now_us)
 	if (task->first_started_us != task->started_us)
 		show_time("first", task->first_started_us, now_us);
 	show_time("finished", task->finished_us, now_us);
+	if (task->token != task->finished_us && task->token != task->started_us && task->token != task->created_us)
+		show_time("updated", task->token, now_us);
 	if (task->finished_us && task->started_us)
 		show_line("ran", duration_format((task->finished_us - task->started_us) / 1000, span, sizeof span));
 	if (task->status == REEVE_TASK_EXECUTING)
@@ -112,6 +118,8 @@ static void show_task(const struct reeve_task *task, int64_t now_us)
 	show_line("remark", task->remark);
 	show_line(of_earlier_attempt(task) ? "earlier code" : "error code", task->error_code);
 	show_text(of_earlier_attempt(task) ? "earlier error" : "error", task->last_error);
+	if (strcmp(task->stack, task->last_error) != 0) /* else it is the end of a short stderr, which is the error, too */
+		show_text(of_earlier_attempt(task) ? "earlier stack" : "stack", task->stack);
 	show_text("details", task->details);
 	show_text("result", task->result);
 }

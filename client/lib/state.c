@@ -147,6 +147,7 @@ void worker_from_message(struct reeve_worker_info *worker, const Reeve__V1__Work
 	    .succeeded = message->succeeded,
 	    .failed = message->failed,
 	    .by_hand = message->by_hand,
+	    .uptime_ms = message->uptime_ms,
 	    .wire = message,
 	};
 }

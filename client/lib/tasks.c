@@ -63,6 +63,8 @@ void task_from_message(struct reeve_task *task, const Reeve__V1__Task *message)
 	    .cancel_requested = message->cancel_requested,
 	    .batch_id = message->batch_id,
 	    .remark = message->remark,
+	    .stack = message->stack,
+	    .version = message->version,
 	    .wire = message,
 	};
 }

@@ -98,8 +98,9 @@ static void on_settled(struct store_op *op, const struct reeve_error *error)
 		c->counters.given_up += d->settle.over;
 		if (d->settle.over) {
 			char site[CALLBACK_SITE_BYTES];
-			log_warn(NULL, "callback %lld (%s of batch %lld) to %s is given up after %d tries: %s", (long long)d->id,
-			    d->event, (long long)d->batch_id, callback_url_site(d->url, site), (int)d->attempt, d->problem);
+			log_warn(NULL, "callback %lld (%s of batch %lld) to %s is given up after %d %s: %s", (long long)d->id,
+			    d->event, (long long)d->batch_id, callback_url_site(d->url, site), (int)d->attempt,
+			    d->attempt == 1 ? "try" : "tries", d->problem);
 		}
 	}
 	delivery_free(d);

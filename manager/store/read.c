@@ -160,6 +160,7 @@ static Reeve__V1__Worker *worker_from(const PGresult *rows, int row)
 	w->succeeded = row_int8(rows, row, 14);
 	w->failed = row_int8(rows, row, 15);
 	w->by_hand = row_bool(rows, row, 16);
+	w->uptime_ms = row_int8(rows, row, 17);
 	return w;
 }
 

@@ -80,9 +80,9 @@ story_what_is_taken_is_chosen() {
 }
 
 story_waiting_for_a_task() {
-	reeve fetch --queue waits --wait 30s --json >"$DIR/taken" 2>"$DIR/said" &
+	reeve fetch --queue waits --wait 30s --name waiter --json >"$DIR/taken" 2>"$DIR/said" &
 	pid=$!
-	wait_until 10 'reeve workers --json | jq -se "any(.by_hand and .state == \"alive\" and .holding == 0)"'
+	wait_until 10 'reeve workers --all --json | jq -se "any(.name == \"waiter\" and .by_hand and .state == \"alive\")"'
 	submitted=$(reeve submit letter later --queue waits)
 	wait "$pid"
 	expect_eq "$submitted" "$(jq .task_id "$DIR/taken")"
@@ -95,7 +95,7 @@ story_waiting_for_a_task() {
 
 story_who_stops_waiting_leaves() {
 	start hand "$REEVE_BIN/reeve" fetch --queue nowhere --wait 60s --name impatient
-	wait_until 10 'reeve workers --json | jq -se "any(.name == \"impatient\")"'
+	wait_until 10 'reeve workers --all --json | jq -se "any(.name == \"impatient\")"'
 	stop hand
 	expect_eq '130 reeve: interrupted' "$STATUS $(cat "$DIR/log/hand.log")"
 	expect_eq gone "$(reeve workers --all --json | jq -r 'select(.name == "impatient").state')"
@@ -179,6 +179,8 @@ story_registrations_by_hand_go() {
 	for _ in 1 2; do reeve fetch --queue go --name twice --json >>"$DIR/both"; done # names may repeat
 	expect_eq 2 "$(reeve workers --json | jq -s 'map(select(.name == "twice")) | length')"
 	reeve report "$(head -n 1 "$DIR/both" | jq .task_id)" "$(head -n 1 "$DIR/both" | jq .token)" --completed
+	expect_eq 1 "$(reeve workers --json | jq -s 'map(select(.name == "twice")) | length')" # each fetch is one: only those that hold something
+	expect_eq 'alive alive' "$(reeve workers --all --json | jq -rs 'map(select(.name == "twice").state) | join(" ")')"
 	sql "update workers set registered = now() - interval '25 hours' where name = 'twice'"
 	sql "$(cat "$TOP/sql/statements/purge_hands.sql")" >"$DIR/null"
 	expect_eq 'gone alive' "$(reeve workers --all --json | jq -rs 'map(select(.name == "twice").state) | join(" ")')"

@@ -81,7 +81,7 @@ story_gone_gives_up_at_once_and_says_so_once() {
 	id=$(callback "${URL[receiver]}/gone?token=secret")
 	settled "$id"
 	expect_eq 'given_up 1 410 HTTP status 410' "$(state_of "$id")"
-	expect_eq "callback $id (task_end of batch 1) to ${URL[receiver]} is given up after 1 tries: HTTP status 410" \
+	expect_eq "callback $id (task_end of batch 1) to ${URL[receiver]} is given up after 1 try: HTTP status 410" \
 		"$(sed -n 's/.*warn .*manager: //p' "$DIR/log/manager.log" | grep callback)"
 	expect_eq 1 "$(counter callbacks_given_up)"
 }

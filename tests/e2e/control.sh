@@ -102,6 +102,21 @@ story_a_worker_is_scaled_beyond_what_it_can_run() {
 	expect_match 'error .*are enough for 28 programs at once' "$(tail -n 2 "$DIR/log/worker.log")"
 }
 
+story_what_a_worker_does_is_seen_before_its_next_heartbeat_is_due() {
+	start_postgres
+	start_manager --lease 90s --heartbeat 30s --expiry-buffer 100s
+	start_worker worker --concurrency 2
+	for order in pause:paused resume:running; do
+		reeve worker "${order%:*}" worker >"$DIR/null"
+		wait_until 10 '[ "$(worker worker doing)" = "${order#*:}" ]'
+	done
+	reeve scale worker 3 >"$DIR/null"
+	wait_until 10 '[ "$(worker worker concurrency)" = 3 ]'
+	reeve submit sh 'exit 65' --wait 2>"$DIR/null" || true
+	reeve submit nothing --wait
+	wait_until 10 '[ "$(worker worker succeeded) $(worker worker failed)" = "1 1" ]'
+}
+
 story_a_worker_is_paused_and_resumed() {
 	begin
 	start_worker worker --concurrency 2

@@ -159,7 +159,7 @@ story_json_has_stable_names() {
 	expect_eq "$every" "$(reeve list --queue json --json | names)"
 	expect_eq '["actor","at","attempt","event","note","task_id","token","worker","worker_id"]' "$(reeve audit "$done" --json | names)"
 	expect_eq '["delayed","executing","failed","queue","queued","type"]' "$(reeve queues --queue json --json | names)"
-	expect_eq '["by_hand","concurrency","doing","doing_since","failed","heartbeat","holding","host","incarnation","name","pid","queues","registered","state","succeeded","types","version"]' \
+	expect_eq '["by_hand","concurrency","doing","doing_since","failed","heartbeat","holding","host","incarnation","name","pid","queues","registered","state","succeeded","types","uptime_ms","version"]' \
 		"$(reeve workers --json | names)"
 	expect_eq '["cancelled","completed","counters","dead","delayed","executing","failed","queued","workers_alive"]' \
 		"$(reeve stats --json | names)"

@@ -289,8 +289,8 @@ story_status_and_progress_tell_of_batch_and_workers() {
 		jq -r '[.state, .waiting, .running, .finished, .workers[0].name, .workers[0].doing] | join(" ")')"
 	reeve queue status shown >"$DIR/out"
 	expect_match 'shown: running for .*; 1 waiting, 1 running, 1 finished' "$(cat "$DIR/out")"
-	expect_match 'batch [0-9]+ shown, open: 3 submitted, 2 pending, 0 completed, 1 failed; .* left' "$(cat "$DIR/out")"
-	expect_match 'WORKER.*COMPLETED.*FAILED.*UPTIME' "$(cat "$DIR/out")"
+	expect_match 'batch [0-9]+ shown, open: 3 submitted, 2 pending, 0 passed, 1 failed; .* left' "$(cat "$DIR/out")"
+	expect_match 'WORKER.*OK +FAILED +UP' "$(cat "$DIR/out")"
 	reeve queue progress shown --once --verbose >"$DIR/out"
 	expect_match "$a +sh +1 .*worker" "$(cat "$DIR/out")"
 	start follower "$REEVE_BIN/reeve" queue progress shown --every 100ms
@@ -299,7 +299,7 @@ story_status_and_progress_tell_of_batch_and_workers() {
 	release
 	wait_until 10 '! alive follower'
 	expect_match 'shown: finished' "$(cat "$DIR/log/follower.log")"
-	expect_match ', ended: 3 submitted, 0 pending, 2 completed, 1 failed' "$(cat "$DIR/log/follower.log")"
+	expect_match ', ended: 3 submitted, 0 pending, 2 passed, 1 failed' "$(cat "$DIR/log/follower.log")"
 	expect_eq 2 "$(reeve queue status shown --json | jq '.batch.success')"
 }
 

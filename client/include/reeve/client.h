@@ -236,7 +236,7 @@ struct reeve_task {
 	const char *last_error;   /* what the last failed attempt said, or "" */
 	const char *error_code;   /* a short word for it: "exit:3", "timeout" */
 	const char *worker;       /* which holds or last held it */
-	int64_t token;            /* the running attempt's */
+	int64_t token;            /* the running attempt's; also when the task last changed, in µs since 1970 */
 	int64_t created_us;
 	int64_t first_started_us; /* when its first attempt began */
 	int64_t started_us;       /* when its latest attempt began */
@@ -245,6 +245,8 @@ struct reeve_task {
 	bool cancel_requested;
 	int64_t batch_id;         /* which batch it is in, 0: none */
 	const char *remark;       /* what the last attempt's handler remarked, or "" */
+	const char *stack;        /* a stack trace, or the end of stderr, of the last failed attempt; "" in lists */
+	int64_t version;          /* as submitted with its key, 0: none */
 	const void *wire;
 };
 
@@ -443,6 +445,7 @@ struct reeve_worker_info {
 	const char *doing;         /* "running", "paused", "draining": what it says of itself */
 	int64_t doing_since_us;
 	int64_t succeeded, failed; /* attempts that it completed, and those that failed with it */
+	int64_t uptime_ms;         /* since it registered; of one that is gone, until it was last heard of */
 	bool by_hand;              /* somebody who pulls tasks by hand: no heartbeats come */
 	const void *wire;
 };
@@ -452,7 +455,7 @@ struct reeve_workers {
 	struct reeve_worker_info *workers;
 };
 
-/* Reads the workers; `all`: also those that are gone. reeve_workers_free() them. */
+/* Reads the workers; `all`: also those that are gone, and those by hand that hold nothing. reeve_workers_free() them. */
 struct reeve_workers *reeve_workers(struct reeve_client *client, bool all, struct reeve_failure *failure);
 void reeve_workers_free(struct reeve_workers *workers);
 
