@@ -98,6 +98,8 @@ void orders_obey(struct reeve_worker *worker, Reeve__V1__Order *const *orders, s
 	/* Whoever gave the order looks whether it is obeyed. */
 	if (paused != worker->paused || draining != worker->draining || wanted != worker->slots.wanted)
 		heartbeat_hurry(worker, true);
+	else if (paused) /* no Fetch is parked that could bring the order to resume */
+		heartbeat_hurry(worker, false);
 	pause_fetching(worker, paused);
 	if (changed)
 		worker_kick(worker);

@@ -88,6 +88,20 @@ static void add_row(struct table *rows, const struct reeve_callback *callback, i
 	table_text(rows, note_of(callback, now_us, note, sizeof note));
 }
 
+/* That a batch was never told of anything is something else than that there is none. False: the user was told, *code is set. */
+static bool batch_exists(struct reeve_client *client, int64_t id, int *code)
+{
+	struct reeve_failure failure = {0};
+	struct reeve_batch_report *report = reeve_batch_report(client, id, 0, 1, &failure);
+
+	if (!report) {
+		*code = command_failed(&failure);
+		return false;
+	}
+	reeve_batch_report_free(report);
+	return true;
+}
+
 /* Reads page after page and prints it; one table for people, so that its columns agree. */
 static int list(struct reeve_client *client, struct reeve_callback_filter *filter, int64_t limit, bool json)
 {
@@ -127,9 +141,11 @@ static int list(struct reeve_client *client, struct reeve_callback_filter *filte
 		}
 		reeve_callbacks_free(page);
 	}
+	bool told = code != EXIT_OK || listed > 0 || (filter->batch_id && !batch_exists(client, filter->batch_id, &code));
+
 	if (!json && listed > 0)
 		table_print(rows);
-	else if (!json && code == EXIT_OK)
+	else if (!json && !told)
 		fprintf(stderr, "no callbacks\n");
 	table_destroy(rows);
 	return code;

@@ -114,6 +114,7 @@ void retry_fill(Reeve__V1__RetryPolicy *p, const char *text, int64_t base_ms, in
 	p->base_ms = base_ms;
 	p->max_ms = max_ms;
 	p->kind = REEVE__V1__RETRY_KIND__RETRY_KIND_EXPONENTIAL;
+	p->jitter_percent = JITTER_DEFAULT;
 	json_t *json = text ? json_loads(text, 0, NULL) : NULL;
 	if (!json)
 		return;

@@ -43,8 +43,8 @@ story_settings_are_set_shown_and_left_alone() {
 	reeve queue set letters --resting 2s >/dev/null
 	expect_eq 2000 "$(reeve queue describe letters --json | jq .settings.retry.base_ms)"
 	reeve queue set letters --backoff default --retry-limit -1 --keep completed=default >/dev/null
-	expect_eq '4 exponential 1000 3600000 0' "$(reeve queue describe letters --json |
-		jq -r '.settings | [.retry_limit, .retry.kind, .retry.base_ms, .retry.max_ms, .keep_completed_ms // 0] | join(" ")')"
+	expect_eq '4 exponential 1000 3600000 25 0' "$(reeve queue describe letters --json |
+		jq -r '.settings | [.retry_limit, .retry.kind, .retry.base_ms, .retry.max_ms, .retry.jitter_percent, .keep_completed_ms // 0] | join(" ")')"
 	expect_eq 4 "$(reeve --manager "${URL[other]}" audit --json | jq -r 'select(.event == "queue_set") | .note' | grep -c '^queue letters')"
 }
 
