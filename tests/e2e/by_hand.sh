@@ -37,8 +37,8 @@ story_a_table_for_people() {
 	expect_match '^ *ID +TOKEN  QUEUE  TYPE    ATTEMPT   EXPIRES  DETAILS' "$OUTPUT"
 	expect_match "$submitted  [0-9]{16}  table  letter      1/5  in 2m[0-9]+s  to bob" "$OUTPUT"
 	first=$(field "$submitted" token)
-	expect_eq '' "$(reeve report "$submitted" "$first" --returned)"
 	expect_match 'by hand' "$(reeve workers)"
+	expect_eq '' "$(reeve report "$submitted" "$first" --returned)"
 	take --queue table
 	expect [ "$id $token" != "$submitted $first" ]
 	printf 'from\nstandard input' | reeve report "$id" "$(field "$id" token)" --completed -
