@@ -6,7 +6,8 @@
 -- An attempt that ended with its worker's lease, or never arrived and was taken back, does not count, until that has come
 -- to pass for the third time in a row: an answer that never fits, or a task that starves its worker, must not go round
 -- for ever. Cancelled without having been asked to is given back.
--- Where an order to end the task dead stands, its code and the reason that was given are what the task keeps as its error.
+-- The reason that was given for a cancel, or for an order to end the task dead, is what the task keeps as its error; of the
+-- latter the code, too.
 -- A task of which a newer version was submitted meanwhile is queued again as that describes it, however this attempt ended,
 -- well too; one that was to be started again, unless it ended well.
 --   one element an attempt: $1 ids, $2 tokens, $3 outcomes (failed, fatal, returned, lease_ended, cancelled, expired,
@@ -38,9 +39,10 @@ with locked as materialized (
       else 'failed' end as becomes,
     case when l.cancel_requested_at is not null and l.restart is null then coalesce(l.stop_code, l.code) else l.code end
       as ends_code,
-    case when l.cancel_requested_at is not null and l.restart is null and l.stop_code is not null
+    case when l.cancel_requested_at is not null and l.restart is null
       then coalesce((select (array_agg(e.note order by e.id desc))[1] from task_events e
-        where e.task_id = l.id and e.event = 'kill_requested'), l.error)
+        where e.task_id = l.id and e.note <> ''
+          and e.event = case when l.stop_code is null then 'cancel_requested' else 'kill_requested' end), l.error)
       else l.error end as ends_error
   from locked l),
  timed as materialized (

@@ -445,7 +445,8 @@ story_callbacks_are_listed() {
 	expect_eq "$good" "$(reeve batch callbacks 1 --state delivered --json | jq .id)"
 	expect_fail 4 reeve batch callbacks 2
 	expect_eq 'reeve: there is no batch 2' "$OUTPUT"
-	expect_match 'no callbacks' "$(reeve batch callbacks "$(reeve batch open untold)" 2>&1)"
+	reeve batch open one >/dev/null
+	expect_match 'no callbacks' "$(reeve batch callbacks "$(reeve batch open two)" 2>&1)"
 	expect_match "there are more callbacks than the 1 shown" "$(reeve batch callbacks --limit 1 2>&1)"
 	expect_no_match 'there are more' "$(reeve batch callbacks --limit 2 2>&1)"
 	expect_fail 2 reeve batch callbacks --state ended
