@@ -159,6 +159,21 @@ story_an_entry_task_that_fails_ends_the_batch() {
 	expect_eq 'dead entry_failed cancelled' "$(field "$task" status) $(field "$task" error_code) $(batch "$id" entry_status)"
 }
 
+story_the_example_in_c_as_it_is_documented() {
+	start_postgres
+	start_manager
+	start remarks "$REEVE_BIN/example-remarks-worker" "$REEVE_MANAGER"
+	wait_until 10 '[ -n "$(reeve workers --json)" ]'
+	shape() { sed -E 's/[0-9]+ ms/N ms/'; }
+	awk '/^    \$ example-batch/ { on = 1; next } /^$/ { on = 0 } on { print substr($0, 5) }' "$TOP/docs/client.md" >"$DIR/documented"
+	eval "set -- $(sed -n 's/^    \$ example-batch [^ ]* //p' "$TOP/docs/client.md")"
+	"$REEVE_BIN/example-batch" "$REEVE_MANAGER" "$@" >"$DIR/printed"
+	expect_eq "$(shape <"$DIR/documented")" "$(shape <"$DIR/printed")"
+	expect_fail 1 "$REEVE_BIN/example-batch" tcp://127.0.0.1:1 book '{}'
+	expect_match '^UNAVAILABLE: no manager reachable' "$OUTPUT"
+	stop remarks
+}
+
 story_implicit_batches_open_with_the_first_task_and_close_when_all_have_ended() {
 	start_postgres
 	start_manager

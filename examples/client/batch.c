@@ -1,0 +1,94 @@
+/*
+ * Submits a batch of tasks and waits for what becomes of it: opened, filled, closed, and its report read. With the worker of
+ * examples/worker/remarks.c running: `example-batch tcp://127.0.0.1:7171 book '{"room": 7}' '{"room": 13}' '{}'`.
+ */
+#include <inttypes.h>
+#include <reeve/client.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST = 100 };
+
+/* Opens a batch, fills and closes it. 0: *failure says why not. */
+static int64_t submit_batch(
+    struct reeve_client *client, const char *type, char **details, size_t count, struct reeve_failure *failure)
+{
+	const struct reeve_batch_spec batch = {.name = "example"};
+	/* 200 ms after the first failed attempt, 300 ms after the second, exactly. */
+	const struct reeve_retry_policy rests = {
+	    .kind = REEVE_RETRY_LINEAR, .base_ms = 200, .step_ms = 100, .jitter_percent = -1};
+	struct reeve_task_spec tasks[MOST] = {{0}};
+	struct reeve_submitted submitted[MOST];
+	struct reeve_batch *closed;
+	int64_t id;
+
+	if (!reeve_batch_open(client, &batch, NULL, &id, failure))
+		return 0;
+	for (size_t i = 0; i < count; i++)
+		tasks[i] = (struct reeve_task_spec){
+		    .type = type, .details = details[i], .max_attempts = 3, .retry = &rests, .batch_id = id};
+	if (!reeve_submit(client, tasks, count, NULL, submitted, failure))
+		return 0;
+	closed = reeve_batch_close(client, id, failure);
+	if (!closed)
+		return 0;
+	reeve_batch_free(closed);
+	return id;
+}
+
+static void print_report(const struct reeve_batch_report *report)
+{
+	const struct reeve_batch *batch = &report->batch;
+
+	printf("batch %" PRId64 ": %" PRId64 " passed, %" PRId64 " failed in %" PRId64 " ms\n", batch->id, batch->success,
+	    batch->failed, batch->duration_ms);
+	for (size_t i = 0; i < report->count; i++) {
+		const struct reeve_task *task = &report->tasks[i];
+
+		printf("task %" PRId64 ": %s at attempt %" PRIu32 "; %s\n", task->id, reeve_task_status_name(task->status),
+		    task->attempt, *task->remark ? task->remark : task->last_error);
+	}
+}
+
+/* Looks until the batch has ended, and prints its report. */
+static bool await_batch(struct reeve_client *client, int64_t id, struct reeve_failure *failure)
+{
+	for (;;) {
+		struct reeve_batch_report *report = reeve_batch_report(client, id, 0, MOST, failure);
+		bool ended;
+
+		if (!report)
+			return false;
+		ended = strcmp(report->batch.state, "ended") == 0;
+		if (ended)
+			print_report(report);
+		reeve_batch_report_free(report);
+		if (ended)
+			return true;
+		nanosleep(&(struct timespec){.tv_nsec = 200 * 1000 * 1000}, NULL);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct reeve_client_options options = {.managers = argc > 1 ? argv[1] : NULL};
+	struct reeve_failure failure;
+	struct reeve_client *client;
+	int64_t id = 0;
+	bool good;
+
+	if (argc < 4 || argc - 3 > MOST) {
+		fprintf(stderr, "Usage: example-batch MANAGER TYPE DETAILS...\n");
+		return 2;
+	}
+	client = reeve_client_create(&options, &failure);
+	if (client)
+		id = submit_batch(client, argv[2], argv + 3, (size_t)argc - 3, &failure);
+	good = id && await_batch(client, id, &failure);
+	if (!good)
+		fprintf(stderr, "%s: %s\n", reeve_code_name(failure.code), failure.message);
+	reeve_client_destroy(client);
+	return good ? 0 : 1;
+}
