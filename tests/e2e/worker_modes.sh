@@ -175,7 +175,7 @@ story_one_is_paused_and_resumed_from_afar() {
 	reeve worker resume worker >/dev/null
 	reeve wait "$id" >/dev/null
 	wait_until 20 '[ "$(worker_is worker doing)" = running ]'
-	expect_eq 1 "$(worker_is worker succeeded)"
+	wait_until 20 '[ "$(worker_is worker succeeded)" = 1 ]'
 	reeve wait "$(reeve submit sh 'exit 1' --queue paused --max-attempts 1)" >/dev/null 2>&1 || true
 	wait_until 20 '[ "$(worker_is worker failed)" = 1 ]'
 	# Paused while it runs something: that finishes.
