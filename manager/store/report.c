@@ -148,6 +148,18 @@ static bool is_completed(const struct entry *e)
 	return e->result->outcome == STORE_COMPLETED && !e->settled;
 }
 
+/* Of those that completed; null if none of them has one, as is usual. */
+static void add_remarks(struct params *p, const struct batch *batch)
+{
+	bool any = false;
+	for (int i = 0; i < batch->count; i++)
+		any |= is_completed(batch->sorted[i]) && batch->sorted[i]->result->remark;
+	if (any)
+		add_texts(p, batch, is_completed, text_remark);
+	else
+		params_null(p);
+}
+
 /* Of what is given to end_attempts: what did not end well; and what did, but not its task, because a newer version is to be
  * run, or the lock is lost. */
 static bool is_open(const struct entry *e)
@@ -287,7 +299,7 @@ static void complete(struct role *role)
 	}
 	add_texts(p, batch, is_completed, text_result);
 	params_int4(p, role->store->options.history_days);
-	add_texts(p, batch, is_completed, text_remark);
+	add_remarks(p, batch);
 	role_run(role, SQL_COMPLETE, on_completed);
 }
 

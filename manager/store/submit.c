@@ -365,6 +365,33 @@ static void add_column(struct params *p, int column, int request, const struct s
 	}
 }
 
+/* Whether a column says something of the task. */
+static bool says(const struct store_task *t, int column, const struct batch *batch)
+{
+	switch (column) {
+	case 6: return t->run_at_us != STORE_TIME_BEGIN;
+	case 8: return t->key != NULL;
+	case 9: return t->key_ttl_ms != 0;
+	case 15: return t->retry_policy != NULL;
+	case 16: return t->task_version != 0;
+	case 17:
+	case 18: return batch->batches != NULL;
+	default: return true;
+	}
+}
+
+/* Most tasks have neither key nor batch and so on: PostgreSQL need not read so many nulls. */
+static bool column_is_empty(const struct role *role, int column)
+{
+	for (int i = 0; i < role->count; i++) {
+		const struct store_submit *op = BATCH_OP(role, struct store_submit, i);
+		for (int k = 0; k < op->count; k++)
+			if (says(&op->tasks[k], column, role->state))
+				return false;
+	}
+	return true;
+}
+
 static void submit_run(struct role *role)
 {
 	static const enum params_type types[TASK_COLUMNS] = {PARAMS_INT4, PARAMS_INT4, PARAMS_TEXT, PARAMS_TEXT,
@@ -377,6 +404,10 @@ static void submit_run(struct role *role)
 	params_array_end(p);
 	for (int column = 0; column < TASK_COLUMNS; column++) {
 		int n = 0;
+		if (column_is_empty(role, column)) {
+			params_null(p);
+			continue;
+		}
 		params_array_begin(p, types[column]);
 		for (int i = 0; i < role->count; i++) {
 			struct store_submit *op = BATCH_OP(role, struct store_submit, i);
