@@ -244,7 +244,7 @@ static void check_ended_attempt(const struct task *t, const struct event *e, con
 	expect("the history",
 	    text("%s|%s|%s|%s|%s|%s", attempt, before->version, first, before->version, report,
 	        want->to == STATE_COMPLETED ? "well"
-	        : e->killed                 ? "enough"
+	        : e->killed || want->to == STATE_CANCELLED ? "enough"
 	                                    : text("%s-error", said)),
 	    ask("select concat_ws('|', attempt, token, first_started, started, by_report, "
 	        "case when status = 'completed' then result else coalesce(last_error, '') end) from task_history where "
