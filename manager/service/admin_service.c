@@ -4,7 +4,7 @@
 #include "manager/core/routes.h"
 #include "manager/core/window.h"
 #include "manager/service/check.h"
-#include "manager/service/services.h"
+#include "manager/service/reading.h"
 
 #include <reeve/v1/admin.pb-c.h>
 #include <stdio.h>
@@ -25,46 +25,14 @@ static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	rpc_call_reply(call, &response.base);
 }
 
-struct read_call {
-	struct store_read op;
-	struct rpc_call *call;
-	struct services *services;
-	ProtobufCMessage *response; /* on the heap */
-};
-
-static void read_end(struct read_call *c, const struct reeve_error *error)
-{
-	if (error)
-		rpc_call_fail_error(c->call, error);
-	else
-		rpc_call_reply(c->call, c->response);
-	protobuf_c_message_free_unpacked(c->response, NULL);
-	free(c);
-}
-
-static void on_read(struct store_op *op, const struct reeve_error *error)
-{
-	read_end((struct read_call *)op, error);
-}
-
 /* Reads into a new message of the descriptor. */
-static void read_begin(struct services *s, struct rpc_call *call, enum store_read_kind kind, const void *request,
+static void read_send(struct services *s, struct rpc_call *call, enum store_read_kind kind, const void *request,
     const ProtobufCMessageDescriptor *descriptor, void (*done)(struct store_op *op, const struct reeve_error *error))
 {
-	struct read_call *c = calloc(1, sizeof *c);
-	c->call = call;
-	c->services = s;
-	c->response = malloc(descriptor->sizeof_message);
-	descriptor->message_init(c->response);
-	c->op = (struct store_read){
-	    .op.done = done,
-	    .op.deadline_ms = service_deadline(s, call),
-	    .kind = kind,
-	    .request = request,
-	    .lease_ms = s->core->options.lease_ms,
-	    .response = c->response,
-	};
-	store_read(s->core->store, &c->op);
+	struct reading *r = calloc(1, sizeof *r);
+	reading_begin(r, s, call, kind, descriptor, done);
+	r->op.request = request;
+	reading_send(r);
 }
 
 static void list_queues(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -80,12 +48,12 @@ static void list_queues(void *service, struct rpc_call *call, const ProtobufCMes
 		rpc_call_fail(call, STATUS(NOT_FOUND), "queue: there has never been a task in queue \"%s\"", request->queue);
 		return;
 	}
-	read_begin(s, call, STORE_QUEUES, request, &reeve__v1__list_queues_response__descriptor, on_read);
+	read_send(s, call, STORE_QUEUES, request, &reeve__v1__list_queues_response__descriptor, reading_done);
 }
 
 static void list_workers(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
-	read_begin(service, call, STORE_WORKERS, message, &reeve__v1__list_workers_response__descriptor, on_read);
+	read_send(service, call, STORE_WORKERS, message, &reeve__v1__list_workers_response__descriptor, reading_done);
 }
 
 static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t value)
@@ -100,7 +68,7 @@ static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t
 
 static void on_stats(struct store_op *op, const struct reeve_error *error)
 {
-	struct read_call *c = (struct read_call *)op;
+	struct reading *c = (struct reading *)op;
 	Reeve__V1__StatsResponse *out = (Reeve__V1__StatsResponse *)c->response;
 	const struct core *core = c->services->core;
 	const struct core_counters *n = &core->counters;
@@ -148,12 +116,12 @@ static void on_stats(struct store_op *op, const struct reeve_error *error)
 		snprintf(name, sizeof name, "%s_operations", role);
 		counter_add(out, name, operations);
 	}
-	read_end(c, error);
+	reading_end(c, error);
 }
 
 static void stats(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
-	read_begin(service, call, STORE_STATS, message, &reeve__v1__stats_response__descriptor, on_stats);
+	read_send(service, call, STORE_STATS, message, &reeve__v1__stats_response__descriptor, on_stats);
 }
 
 /* --- control of workers ------------------------------------------------------------------------------------------- */

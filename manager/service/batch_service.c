@@ -1,7 +1,7 @@
 /* BatchService: tasks that are counted together, and what is told of them. */
 #include "manager/core/batches.h"
 #include "manager/service/check.h"
-#include "manager/service/services.h"
+#include "manager/service/reading.h"
 
 #include <reeve/v1/batch.pb-c.h>
 #include <stdlib.h>
@@ -125,47 +125,10 @@ static void close_batch(void *service, struct rpc_call *call, const ProtobufCMes
 
 /* --- List and Report --------------------------------------------------------------------------------------------- */
 
-struct read_call {
-	struct store_read op;
-	struct rpc_call *call;
-	struct services *services;
-	Reeve__V1__ListBatchesRequest list;
-	Reeve__V1__BatchReportRequest report;
-	ProtobufCMessage *response; /* on the heap */
+struct list_call {
+	struct reading reading;
+	Reeve__V1__ListBatchesRequest request;
 };
-
-static struct read_call *read_call_make(struct services *s, struct rpc_call *call, enum store_read_kind kind,
-    const ProtobufCMessageDescriptor *descriptor, void (*done)(struct store_op *op, const struct reeve_error *error))
-{
-	struct read_call *c = calloc(1, sizeof *c);
-	c->call = call;
-	c->services = s;
-	c->response = malloc(descriptor->sizeof_message);
-	descriptor->message_init(c->response);
-	c->op = (struct store_read){
-	    .op.done = done,
-	    .op.deadline_ms = service_deadline(s, call),
-	    .kind = kind,
-	    .response = c->response,
-	};
-	return c;
-}
-
-static void read_call_free(struct read_call *c)
-{
-	protobuf_c_message_free_unpacked(c->response, NULL);
-	free(c);
-}
-
-static void on_listed(struct store_op *op, const struct reeve_error *error)
-{
-	struct read_call *c = (struct read_call *)op;
-	if (error)
-		rpc_call_fail_error(c->call, error);
-	else
-		rpc_call_reply(c->call, c->response);
-	read_call_free(c);
-}
 
 static void list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
@@ -177,34 +140,38 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct read_call *c =
-	    read_call_make(s, call, STORE_BATCHES, &reeve__v1__list_batches_response__descriptor, on_listed);
-	c->list = *request;
-	c->list.limit = request->limit ? request->limit : LIST_DEFAULT;
-	c->op.request = &c->list;
-	store_read(s->core->store, &c->op);
+	struct list_call *c = calloc(1, sizeof *c);
+	reading_begin(&c->reading, s, call, STORE_BATCHES, &reeve__v1__list_batches_response__descriptor, reading_done);
+	c->request = *request;
+	c->request.limit = request->limit ? request->limit : LIST_DEFAULT;
+	c->reading.op.request = &c->request;
+	reading_send(&c->reading);
 }
+
+struct report_call {
+	struct reading reading;
+	Reeve__V1__BatchReportRequest request;
+};
 
 /* As many tasks as were asked for and fit in an answer. */
 static void on_reported(struct store_op *op, const struct reeve_error *error)
 {
-	struct read_call *c = (struct read_call *)op;
-	Reeve__V1__BatchReportResponse *out = (Reeve__V1__BatchReportResponse *)c->response;
-	if (error) {
-		rpc_call_fail_error(c->call, error);
-	} else if (!out->batch) {
-		rpc_call_fail(c->call, STATUS(NOT_FOUND), "there is no batch %lld", (long long)c->report.id);
-	} else {
-		size_t all = out->n_tasks, bytes = 0, n = 0;
-		size_t most = (size_t)c->services->core->options.max_answer_bytes;
-		while (n < all && n < c->report.limit && bytes < most)
-			bytes += reeve__v1__task__get_packed_size(out->tasks[n++]) + 8;
-		out->more = n < all;
-		out->n_tasks = n;
-		rpc_call_reply(c->call, &out->base);
-		out->n_tasks = all;
+	struct report_call *c = (struct report_call *)op;
+	Reeve__V1__BatchReportResponse *out = (Reeve__V1__BatchReportResponse *)c->reading.response;
+	struct reeve_error unknown;
+	if (!error && !out->batch) {
+		error_set(&unknown, STATUS(NOT_FOUND), "there is no batch %lld", (long long)c->request.id);
+		error = &unknown;
 	}
-	read_call_free(c);
+	size_t all = out->n_tasks, bytes = 0, n = 0;
+	size_t most = (size_t)c->reading.services->core->options.max_answer_bytes;
+	while (n < all && n < c->request.limit && bytes < most)
+		bytes += reeve__v1__task__get_packed_size(out->tasks[n++]) + 8;
+	out->more = n < all;
+	for (size_t i = n; i < all; i++)
+		reeve__v1__task__free_unpacked(out->tasks[i], NULL);
+	out->n_tasks = n;
+	reading_end(&c->reading, error);
 }
 
 static void report(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -218,33 +185,21 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct read_call *c =
-	    read_call_make(s, call, STORE_BATCH_REPORT, &reeve__v1__batch_report_response__descriptor, on_reported);
-	c->report = *request;
-	c->report.limit = request->limit ? request->limit : REPORT_MOST;
-	c->op.request = &c->report;
-	store_read(s->core->store, &c->op);
+	struct report_call *c = calloc(1, sizeof *c);
+	reading_begin(
+	    &c->reading, s, call, STORE_BATCH_REPORT, &reeve__v1__batch_report_response__descriptor, on_reported);
+	c->request = *request;
+	c->request.limit = request->limit ? request->limit : REPORT_MOST;
+	c->reading.op.request = &c->request;
+	reading_send(&c->reading);
 }
 
 /* --- Callbacks --------------------------------------------------------------------------------------------------- */
 
 struct callbacks_call {
-	struct store_read op;
-	struct rpc_call *call;
+	struct reading reading;
 	Reeve__V1__CallbacksRequest request;
-	Reeve__V1__CallbacksResponse *response;
 };
-
-static void on_callbacks(struct store_op *op, const struct reeve_error *error)
-{
-	struct callbacks_call *c = (struct callbacks_call *)op;
-	if (error)
-		rpc_call_fail_error(c->call, error);
-	else
-		rpc_call_reply(c->call, &c->response->base);
-	reeve__v1__callbacks_response__free_unpacked(c->response, NULL);
-	free(c);
-}
 
 static bool check_callback_state(const char *state, struct reeve_error *error)
 {
@@ -265,19 +220,11 @@ static void callbacks(void *service, struct rpc_call *call, const ProtobufCMessa
 		return;
 	}
 	struct callbacks_call *c = calloc(1, sizeof *c);
-	c->call = call;
+	reading_begin(&c->reading, s, call, STORE_CALLBACKS, &reeve__v1__callbacks_response__descriptor, reading_done);
 	c->request = *request;
 	c->request.limit = request->limit ? request->limit : LIST_DEFAULT;
-	c->response = malloc(sizeof *c->response);
-	reeve__v1__callbacks_response__init(c->response);
-	c->op = (struct store_read){
-	    .op.done = on_callbacks,
-	    .op.deadline_ms = service_deadline(s, call),
-	    .kind = STORE_CALLBACKS,
-	    .request = &c->request,
-	    .response = c->response,
-	};
-	store_read(s->core->store, &c->op);
+	c->reading.op.request = &c->request;
+	reading_send(&c->reading);
 }
 
 rpc_method *const batch_methods[] = {open_batch, close_batch, list, report, callbacks};

@@ -3,8 +3,8 @@
 #include "manager/core/queue_ends.h"
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
+#include "manager/service/reading.h"
 #include "manager/service/retry.h"
-#include "manager/service/services.h"
 
 #include <jansson.h>
 #include <reeve/v1/queue.pb-c.h>
@@ -359,43 +359,22 @@ static void describe(void *service, struct rpc_call *call, const ProtobufCMessag
 
 /* --- Status ------------------------------------------------------------------------------------------------------- */
 
-struct status_call {
-	struct store_read op;
-	struct rpc_call *call;
-	struct services *services;
-	Reeve__V1__QueueStatusResponse *response;
-};
-
-static void status_end(struct status_call *c, const struct reeve_error *error)
-{
-	if (error)
-		rpc_call_fail_error(c->call, error);
-	else
-		rpc_call_reply(c->call, &c->response->base);
-	reeve__v1__queue_status_response__free_unpacked(c->response, NULL);
-	free(c);
-}
-
-static void on_workers_read(struct store_op *op, const struct reeve_error *error)
-{
-	status_end((struct status_call *)op, error);
-}
-
 static void on_status_read(struct store_op *op, const struct reeve_error *error)
 {
-	struct status_call *c = (struct status_call *)op;
+	struct reading *r = (struct reading *)op;
+	Reeve__V1__QueueStatusResponse *response = (Reeve__V1__QueueStatusResponse *)r->response;
 	struct reeve_error unknown;
-	if (!error && !*c->response->state) {
-		unknown_queue(c->response->queue, &unknown);
+	if (!error && !*response->state) {
+		unknown_queue(response->queue, &unknown);
 		error = &unknown;
 	}
 	if (error) {
-		status_end(c, error);
+		reading_end(r, error);
 		return;
 	}
-	c->op.kind = STORE_QUEUE_WORKERS;
-	c->op.op.done = on_workers_read;
-	store_read(c->services->core->store, &c->op);
+	r->op.kind = STORE_QUEUE_WORKERS;
+	r->op.op.done = reading_done;
+	reading_send(r);
 }
 
 static void status(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -407,21 +386,11 @@ static void status(void *service, struct rpc_call *call, const ProtobufCMessage 
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct status_call *c = calloc(1, sizeof *c);
-	c->call = call;
-	c->services = s;
-	c->response = malloc(sizeof *c->response);
-	reeve__v1__queue_status_response__init(c->response);
-	c->response->queue = strdup(request->queue);
-	c->op = (struct store_read){
-	    .op.done = on_status_read,
-	    .op.deadline_ms = service_deadline(s, call),
-	    .kind = STORE_QUEUE_STATUS,
-	    .request = request,
-	    .lease_ms = s->core->options.lease_ms,
-	    .response = c->response,
-	};
-	store_read(s->core->store, &c->op);
+	struct reading *r = calloc(1, sizeof *r);
+	reading_begin(r, s, call, STORE_QUEUE_STATUS, &reeve__v1__queue_status_response__descriptor, on_status_read);
+	((Reeve__V1__QueueStatusResponse *)r->response)->queue = strdup(request->queue);
+	r->op.request = request;
+	reading_send(r);
 }
 
 /* --- Control ------------------------------------------------------------------------------------------------------ */
