@@ -1,0 +1,140 @@
+/* What was given of a task's options, judged and made into a task. */
+#include "client/cmd/task_options.h"
+
+#include "client/cmd/command.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { UNLIMITED_DETAILS = 64 * 1024 * 1024 };
+
+const struct task_options task_options_none = {
+    .priority = NOT_GIVEN,
+    .max_attempts = NOT_GIVEN,
+    .retry_limit = NOT_GIVEN,
+    .jitter = NOT_GIVEN,
+    .version = NOT_GIVEN,
+    .batch = NOT_GIVEN,
+    .delay_ms = NOT_GIVEN,
+    .key_ttl_ms = NOT_GIVEN,
+    .timeout_ms = NOT_GIVEN,
+    .retry_base_ms = NOT_GIVEN,
+    .retry_max_ms = NOT_GIVEN,
+    .at_us = NOT_GIVEN,
+};
+
+static bool given(int64_t number)
+{
+	return number != NOT_GIVEN;
+}
+
+static int64_t or_zero(int64_t number)
+{
+	return given(number) ? number : 0;
+}
+
+const char *task_options_problem(const struct task_options *options)
+{
+	if (given(options->delay_ms) && given(options->at_us))
+		return "--delay and --at exclude each other";
+	if (given(options->at_us) && options->at_us < 0)
+		return "--at lies before 1970";
+	if (options->queue && !*options->queue)
+		return "--queue is empty";
+	if (options->key && !*options->key)
+		return "--key is empty";
+	if (options->source && !*options->source)
+		return "--source is empty";
+	if (given(options->max_attempts) && given(options->retry_limit))
+		return "--max-attempts and --retry-limit exclude each other";
+	if (options->backoff && given(options->retry_base_ms))
+		return "--backoff and --retry-base exclude each other";
+	return NULL;
+}
+
+bool task_options_growth(struct task_options *options, struct reeve_error *error)
+{
+	struct reeve_retry_policy *policy = &options->growth.policy;
+	int64_t jitter = given(options->jitter) ? options->jitter : -1;
+
+	if (options->backoff && !backoff_parse(&options->growth, options->backoff, jitter, error))
+		return false;
+	if (!options->backoff) {
+		policy->base_ms = or_zero(options->retry_base_ms);
+		policy->jitter_percent = jitter == 0 ? -1 : jitter > 0 ? (int32_t)jitter : 0;
+	}
+	if (policy->max_ms && or_zero(options->retry_max_ms))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "its CAP and --retry-max exclude each other");
+	if (or_zero(options->retry_max_ms))
+		policy->max_ms = options->retry_max_ms;
+	return true;
+}
+
+bool task_options_retry_given(const struct task_options *options)
+{
+	return options->backoff || given(options->jitter) || or_zero(options->retry_base_ms) ||
+	       or_zero(options->retry_max_ms);
+}
+
+struct reeve_task_spec task_options_spec(const struct task_options *options, const char *type)
+{
+	int64_t attempts = given(options->retry_limit) ? options->retry_limit + 1 : or_zero(options->max_attempts);
+
+	return (struct reeve_task_spec){
+	    .queue = options->queue,
+	    .type = type,
+	    .priority = (int32_t)or_zero(options->priority),
+	    .delay_ms = or_zero(options->delay_ms),
+	    .run_at_us = or_zero(options->at_us),
+	    .key = options->key,
+	    .key_ttl_ms = or_zero(options->key_ttl_ms),
+	    .max_attempts = (uint32_t)attempts,
+	    .timeout_ms = or_zero(options->timeout_ms),
+	    .retry_base_ms = or_zero(options->retry_base_ms),
+	    .retry_max_ms = or_zero(options->retry_max_ms),
+	    .retry = options->backoff || given(options->jitter) ? &options->growth.policy : NULL,
+	    .source = options->source,
+	    .version = or_zero(options->version),
+	    .batch_id = or_zero(options->batch),
+	};
+}
+
+char *task_details_read(struct reeve_client *client, size_t *length, int *code)
+{
+	struct reeve_failure failure = {0};
+	size_t limit, capacity = 64 * 1024;
+	char *text;
+
+	if (!reeve_client_ready(client, &failure)) {
+		*code = command_failed(&failure);
+		return NULL;
+	}
+	limit = reeve_client_max_details(client);
+	if (limit == 0)
+		limit = UNLIMITED_DETAILS;
+	text = malloc(capacity + 1);
+	*length = 0;
+	/* One byte beyond the limit is read, and refused like any details that are too long. */
+	while (text && *length <= limit) {
+		size_t more = fread(text + *length, 1, capacity - *length, stdin);
+
+		*length += more;
+		if (more == 0)
+			break;
+		if (*length == capacity) {
+			capacity *= 2;
+			text = realloc(text, capacity + 1);
+		}
+	}
+	if (!text)
+		abort();
+	if (ferror(stdin)) {
+		command_say("standard input cannot be read");
+		*code = EXIT_USAGE;
+		free(text);
+		return NULL;
+	}
+	text[*length] = '\0';
+	return text;
+}

@@ -1,0 +1,86 @@
+/* The options that describe a task, for all subcommands that take them: what submits one, and what will later. */
+#ifndef REEVE_CLIENT_TASK_OPTIONS_H
+#define REEVE_CLIENT_TASK_OPTIONS_H
+
+#include "client/cmd/backoff.h"
+#include "common/options.h"
+
+#include <reeve/client.h>
+
+/* An option of a number that nobody has given. */
+#define NOT_GIVEN INT64_MIN
+
+/* What was given. Set it to task_options_none before it is read. */
+struct task_options {
+	const char *queue, *key, *source, *backoff;
+	int64_t priority, max_attempts, retry_limit, jitter, version, batch;
+	int64_t delay_ms, key_ttl_ms, timeout_ms, retry_base_ms, retry_max_ms;
+	int64_t at_us;
+	struct backoff
+	    growth; /* what --backoff, --jitter, --retry-base and --retry-max say; made by task_options_growth */
+};
+
+extern const struct task_options task_options_none;
+
+/* Their entries of an option table whose `target` struct has them as `member`. */
+#define TASK_OPTION_SPECS(target, member)                                                                              \
+	TASK_OPTION(target, member.queue, "queue", OPTION_TEXT, 0, 0, "NAME", 'q',                                     \
+	    "the queue it goes to; without it \"default\""),                                                           \
+	    TASK_OPTION(target, member.priority, "priority", OPTION_INTEGER, -1000000, 1000000, "N", 'p',              \
+	        "higher goes first; without it 0"),                                                                    \
+	    TASK_OPTION(target, member.delay_ms, "delay", OPTION_DURATION, 0, 0, "DURATION", 0,                        \
+	        "due so much later: 30s, 5m, 1h30m, 2d"),                                                              \
+	    TASK_OPTION(target, member.at_us, "at", OPTION_TIME, 0, 0, "TIME", 0,                                      \
+	        "due at this time: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), +5m"),                     \
+	    TASK_OPTION(target, member.key, "key", OPTION_TEXT, 0, 0, "KEY", 'k',                                      \
+	        "idempotency key: if the queue knows it, nothing is made and the first task's id is printed"),         \
+	    TASK_OPTION(target, member.key_ttl_ms, "key-ttl", OPTION_DURATION, 0, 0, "DURATION", 0,                    \
+	        "how long the key is kept; without it until a day after the task ended"),                              \
+	    TASK_OPTION(target, member.version, "version", OPTION_INTEGER, 1, INT64_MAX, "N", 0,                       \
+	        "with --key: if N is greater than the version the key has, its task is run again as given now, "       \
+	        "after its end if it is executing; if not, nothing changes"),                                          \
+	    TASK_OPTION(target, member.batch, "batch", OPTION_INTEGER, 1, INT64_MAX, "ID", 'b',                        \
+	        "the open batch that it is to be in; without --queue it goes to that batch's queue"),                  \
+	    TASK_OPTION(target, member.max_attempts, "max-attempts", OPTION_INTEGER, 1, 10000, "N", 0,                 \
+	        "attempts in all; without it the queue's, or 5"),                                                      \
+	    TASK_OPTION(target, member.retry_limit, "retry-limit", OPTION_INTEGER, 0, 9999, "N", 0,                    \
+	        "attempts after the first: the same as --max-attempts N + 1"),                                         \
+	    TASK_OPTION(target, member.timeout_ms, "timeout", OPTION_DURATION, 1, LONGEST_TIMEOUT_MS, "DURATION", 0,   \
+	        "how long an attempt may run; without it 1m"),                                                         \
+	    TASK_OPTION(target, member.retry_base_ms, "retry-base", OPTION_DURATION, 0, 0, "DURATION", 0,              \
+	        "the rest after the first failed attempt, doubled after each; without it 1s"),                         \
+	    TASK_OPTION(target, member.retry_max_ms, "retry-max", OPTION_DURATION, 0, 0, "DURATION", 0,                \
+	        "the longest rest; without it 1h, for fixed and list a year"),                                         \
+	    TASK_OPTION(target, member.backoff, "backoff", OPTION_TEXT, 0, 0, BACKOFF_ARGUMENT, 0,                     \
+	        "how the rest after the n-th failed attempt grows: D; BASE + (n - 1) STEP; BASE doubled each time, "   \
+	        "at most CAP; BASE times n to the EXPONENT (2); the n-th D of a list, then its last"),                 \
+	    TASK_OPTION(target, member.jitter, "jitter", OPTION_INTEGER, 0, 100, "PERCENT", 0,                         \
+	        "at most so much of a rest is taken off at random; without it 25"),                                    \
+	    TASK_OPTION(target, member.source, "source", OPTION_TEXT, 0, 0, "NAME", 0,                                 \
+	        "who posts it, for the record; without it user@host")
+
+#define TASK_OPTION(target, field, called, kind, least, most, value, short_form, says)                                 \
+	{                                                                                                              \
+		.name = (called), .type = (kind), .offset = offsetof(target, field), .min = (least), .max = (most),    \
+		.argument = (value), .letter = (short_form), .sentence = (says)                                        \
+	}
+
+#define LONGEST_TIMEOUT_MS (INT64_C(30) * 24 * 3600 * 1000)
+
+/* What is wrong with the options together, as a sentence; NULL: nothing. What needs a --key is not looked at. */
+const char *task_options_problem(const struct task_options *options);
+
+/* Puts together what is said of the rests. */
+bool task_options_growth(struct task_options *options, struct reeve_error *error);
+
+/* Whether anything is said of the rests. */
+bool task_options_retry_given(const struct task_options *options);
+
+/* The task that they describe; it points into them, and is without details. */
+struct reeve_task_spec task_options_spec(const struct task_options *options, const char *type);
+
+/* Reads details from standard input, as far as the managers would take them. NULL: the user was told, *code is set.
+ * free() it. */
+char *task_details_read(struct reeve_client *client, size_t *length, int *code);
+
+#endif
