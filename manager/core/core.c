@@ -8,6 +8,7 @@
 #include "manager/core/queue_ends.h"
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
+#include "manager/core/schedules.h"
 #include "manager/core/sessions.h"
 #include "manager/core/upkeep.h"
 #include "manager/core/waits.h"
@@ -31,6 +32,7 @@ struct core *core_create(struct store *store, const struct core_options *options
 	core->leases = leases_create(core);
 	core->cluster = cluster_create(core);
 	core->batches = batches_create(core);
+	core->schedules = schedules_create(core);
 	core->upkeep = upkeep_create(core);
 	core->window = window_create(core);
 	core->dispatch = dispatch_create(core);
@@ -45,6 +47,7 @@ void core_destroy(struct core *core)
 	window_destroy(core->window);
 	upkeep_destroy(core->upkeep);
 	leases_destroy(core->leases);
+	schedules_destroy(core->schedules);
 	batches_destroy(core->batches);
 	cluster_destroy(core->cluster);
 	wakes_destroy(core->wakes);
@@ -72,6 +75,7 @@ void core_turn(struct core *core)
 	next = earlier(next, wakes_turn(core->wakes, now));
 	next = earlier(next, routes_turn(core->routes, now));
 	next = earlier(next, batches_turn(core->batches, now));
+	next = earlier(next, schedules_turn(core->schedules, now));
 	core_alarm(core, next);
 }
 
@@ -99,6 +103,7 @@ void core_listening(struct core *core)
 {
 	routes_reload(core->routes);
 	queues_reload(core->queues);
+	schedules_look(core->schedules);
 	window_rewind_all(core->window);
 }
 

@@ -25,6 +25,7 @@ struct wakes;
 struct leases;
 struct cluster;
 struct batches;
+struct schedules;
 
 struct core_options {
 	int64_t lease_ms, heartbeat_ms;
@@ -41,10 +42,11 @@ struct core_counters {
 	int64_t submitted, duplicates, restarted, claims_tried, claims_won, completed, failed, ended, returned, expired, late;
 	int64_t lost, reclaimed, taken_back, extended; /* workers lost; attempts of those; never arrived; let run longer */
 	int64_t fetches, redelivered, pages, looks;
+	int64_t ticks;                                /* of schedules: made, or passed over */
 };
 
 /* What is remarked in the log, once each. */
-enum core_remark { REMARK_HEARTBEAT, REMARK_LATE_RESULT, REMARK_NAME_TAKEN };
+enum core_remark { REMARK_HEARTBEAT, REMARK_LATE_RESULT, REMARK_NAME_TAKEN, REMARK_TICK_WAITS };
 
 /* What the core asks of whoever runs it. */
 struct core_host {
@@ -72,6 +74,7 @@ struct core {
 	struct cluster *cluster;
 	struct upkeep *upkeep;
 	struct batches *batches;
+	struct schedules *schedules;
 };
 
 /* Creates the core on an open store (which must outlive it). */

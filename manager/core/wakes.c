@@ -5,6 +5,7 @@
 #include "manager/core/dispatch.h"
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
+#include "manager/core/schedules.h"
 #include "manager/core/window.h"
 
 #include <inttypes.h>
@@ -109,6 +110,10 @@ void wakes_hear(struct wakes *w, const char *payload)
 	int32_t priority;
 	if (!strcmp(payload, "queues")) {
 		queues_reload(w->core->queues);
+		return;
+	}
+	if (!strcmp(payload, "schedules")) {
+		schedules_look(w->core->schedules);
 		return;
 	}
 	if (!strncmp(payload, "order ", 6)) {

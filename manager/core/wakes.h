@@ -2,8 +2,8 @@
  * What managers tell each other: "there is work in this stream, from this time on". A hint, sent at most every few
  * milliseconds and only while other managers live; the trailing look and the reading of everything find what is missed.
  *
- * Beside these, "queues" says that settings of queues have changed, and "order …" that a worker was ordered something
- * (control.h).
+ * Beside these, "queues" says that settings of queues have changed, "schedules" that definitions of schedules have, and
+ * "order …" that a worker was ordered something (control.h).
  *
  * A wake is "MANAGER ROUTE PRIORITY RUN_AT", numbers; route 0 means any. MANAGER 0 is an application's own SQL.
  */

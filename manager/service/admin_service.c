@@ -96,6 +96,7 @@ static void on_stats(struct store_op *op, const struct reeve_error *error)
 	    {"redelivered", n->redelivered},
 	    {"pages_read", n->pages},
 	    {"trailing_looks", n->looks},
+	    {"schedule_ticks", n->ticks},
 	    {"callbacks_delivered", callbacks->delivered},
 	    {"callbacks_failed", callbacks->failed},
 	    {"callbacks_given_up", callbacks->given_up},

@@ -76,7 +76,8 @@ begin
   foreach part in array string_to_array(field, ',') loop
     m := regexp_match(lower(part), '^(?:(\*)|([0-9]{1,3}|[a-z]+)(?:-([0-9]{1,3}|[a-z]+))?)(?:/([0-9]{1,3}))?$');
     if m is null then
-      problem := format('%s: "%s" is none of *, a number, a range and a list of these, with or without a step; %s', what, part, takes);
+      problem := format('%s: "%s" is none of *, a number, a range and a list of these, with or without a step; %s', what, part,
+        takes);
       return;
     end if;
     ends := '{}';
@@ -95,7 +96,8 @@ begin
       ends[2] := 7; -- fri-sun
     end if;
     if ends[1] > ends[2] then
-      problem := format('%s: the range %s goes backwards; write it as two, like %s-%s,%s-%s', what, part, m[2], highest, lowest, m[3]);
+      problem := format('%s: the range %s goes backwards; write it as two, like %s-%s,%s-%s', what, part, m[2], highest, lowest,
+        m[3]);
       return;
     end if;
     step := m[4]::int;
@@ -373,7 +375,7 @@ begin
   return schedule_times(s, late, upto, most);
 end $$;
 
--- How many times were planned after `after` before `until`: exactly, or 1000 if it is so many or more, and they are laborious to count.
+-- How many times were planned after `after` before `until`; by cron, where each has to be found, it counts to 1000 only.
 create function schedule_count(s schedules, after timestamptz, until timestamptz) returns bigint language sql stable as $$
   select case when s.every_ms is not null then
     greatest(ceil(extract(epoch from until - s.start_at) * 1000 / s.every_ms), 0)::bigint
@@ -568,11 +570,12 @@ begin
   where id = s.id;
 end $$;
 
--- Makes ticks that are due, of `most` schedules at most, those that have been due for longest first. Answers what came of each, then a row
--- without a name: when there is something to do next, null if never. It waits for no lock for long, so that it cannot stand in a
--- circle with those who take them in order.
+-- Makes ticks that are due, of `most` schedules at most, those that have been due for longest first. Answers what came of each,
+-- and how late it was, then a row without a name: when there is something to do next, null if never. It waits for no lock for
+-- long, so that it cannot stand in a circle with those who take them in order.
 create function schedules_tick(most int)
-returns table (schedule text, planned timestamptz, outcome text, task_id bigint, note text, late_ms bigint) language plpgsql as $$
+returns table (schedule_id bigint, schedule text, planned timestamptz, outcome text, task_id bigint, note text, late_us bigint)
+language plpgsql as $$
 #variable_conflict use_column
 declare
   now timestamptz := clock_timestamp();
@@ -598,15 +601,16 @@ begin
     taken := taken + 1;
     begin
       return query
-        select (due.seen).name, t.planned, t.outcome, t.task_id, t.note,
-          (extract(epoch from clock_timestamp() - t.planned) * 1000)::bigint
+        select (due.seen).id, (due.seen).name, t.planned, t.outcome, t.task_id, t.note,
+          (extract(epoch from clock_timestamp() - t.planned) * 1000000)::bigint
         from schedule_tick(due.seen, clock_timestamp()) t;
     exception when others then -- its zone is gone from the database, say
+      schedule_id := (due.seen).id;
       schedule := (due.seen).name;
       planned := (due.seen).next_at;
       outcome := 'later';
       note := sqlerrm;
-      late_ms := (extract(epoch from now - planned) * 1000)::bigint;
+      late_us := (extract(epoch from now - planned) * 1000000)::bigint;
       update schedules set retry_at = clock_timestamp() + interval '1 minute'
       where id = any(array(select id from schedules
         where id = (due.seen).id and last_updated = (due.seen).last_updated for no key update skip locked));
@@ -616,12 +620,13 @@ begin
   if taken > 0 then
     look := least(look, clock_timestamp() + interval '1s'); -- some may have been locked
   end if;
-  schedule := null;
+  schedule_id := 0;
+  schedule := '';
   planned := least(look, (select greatest(next_at, retry_at) from schedules
     where not paused and next_at is not null and greatest(next_at, retry_at) > now order by 1 limit 1));
   outcome := '';
   task_id := null;
   note := '';
-  late_ms := 0;
+  late_us := coalesce((extract(epoch from clock_timestamp() - planned) * 1000000)::bigint, 0);
   return next;
 end $$;

@@ -57,6 +57,7 @@ GIVEN(take_back, FAKE_TAKE_BACK, store_take_back)
 GIVEN(control, FAKE_CONTROL, store_control)
 GIVEN(batches_due, FAKE_BATCHES, store_batches_due)
 GIVEN(batch_move, FAKE_BATCH_MOVE, store_batch_move)
+GIVEN(schedules_tick, FAKE_SCHEDULES, store_schedules_tick)
 GIVEN(queue_stops, FAKE_QUEUE_STOPS, store_queue_stops)
 GIVEN(queue_end, FAKE_QUEUE_END, store_queue_end)
 
@@ -237,6 +238,15 @@ static void answer_batches(struct store_batches_due *op)
 	fake_ok(op);
 }
 
+static void answer_schedules(struct store_schedules_tick *op)
+{
+	fake.schedule_looks++;
+	op->ticks = NULL;
+	op->count = 0;
+	op->next_us = fake.schedule_next_us;
+	fake_ok(op);
+}
+
 static void answer_upkeep(struct store_upkeep *op)
 {
 	op->more = false;
@@ -247,7 +257,7 @@ static void answer_recurring(void)
 {
 	static const enum fake_kind recurring[] = {
 	    FAKE_TICK, FAKE_QUEUES, FAKE_ROUTES, FAKE_WAKE, FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_UPKEEP,
-	    FAKE_BATCHES};
+	    FAKE_BATCHES, FAKE_SCHEDULES};
 
 	for (size_t i = 0; i < sizeof recurring / sizeof *recurring; i++)
 		for (void *op; (op = fake_take(recurring[i]));) {
@@ -264,6 +274,7 @@ static void answer_recurring(void)
 			case FAKE_WATCH: answer_watch(op); break;
 			case FAKE_SWEEP: answer_sweep(op); break;
 			case FAKE_BATCHES: answer_batches(op); break;
+			case FAKE_SCHEDULES: answer_schedules(op); break;
 			default: answer_upkeep(op); break;
 			}
 		}
@@ -308,7 +319,8 @@ struct core *fake_core_with(const struct core_options *options)
 	o.max_answer_bytes = o.max_answer_bytes ? o.max_answer_bytes : 4 << 20;
 	o.window_limit = o.window_limit ? o.window_limit : 20000;
 	o.claim_limit = o.claim_limit ? o.claim_limit : 1000;
-	fake = (struct fake){.now_ms = 1000000, .alarm_ms = INT64_MAX, .clock_us = INT64_C(1700000000000000)};
+	fake = (struct fake){.now_ms = 1000000, .alarm_ms = INT64_MAX, .clock_us = INT64_C(1700000000000000),
+	    .schedule_next_us = STORE_TIME_NEVER};
 	struct core *core = core_create(NULL, &o, &host);
 
 	fake_pass(core, 1);

@@ -34,6 +34,7 @@ enum fake_kind {
 	FAKE_CONTROL,
 	FAKE_BATCHES,
 	FAKE_BATCH_MOVE,
+	FAKE_SCHEDULES,
 	FAKE_QUEUE_STOPS,
 	FAKE_QUEUE_END,
 	FAKE_KINDS
@@ -64,6 +65,8 @@ struct fake {
 	int wakes;              /* sent so far */
 	char woken[96];         /* the last one */
 	int expired_looks;
+	int64_t schedule_next_us; /* in so much time the next tick is due */
+	int schedule_looks;
 	struct store_batch_due batches[FAKE_BATCHES_MOST]; /* there is something to do for these */
 	int batch_count, batch_looks;
 };

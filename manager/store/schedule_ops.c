@@ -1,0 +1,39 @@
+/* The ticks of schedules. The functions of the migration make them; this asks for it. */
+#include "manager/store/internal.h"
+
+#include <stdlib.h>
+
+static void on_ticked(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_schedules_tick *op = BATCH_OP(role, struct store_schedules_tick, 0);
+	const PGresult *rows = result->rows;
+	op->count = PQntuples(rows) - 1;
+	op->ticks = role->state = calloc((size_t)op->count + 1, sizeof *op->ticks);
+	for (int row = 0; row < op->count; row++)
+		op->ticks[row] = (struct store_tick_made){
+		    .schedule = row_int8(rows, row, 0),
+		    .name = row_text(rows, row, 1),
+		    .planned_us = row_time(rows, row, 2),
+		    .planned = row_text(rows, row, 7),
+		    .outcome = row_text(rows, row, 3),
+		    .task = row_int8(rows, row, 4),
+		    .note = row_text(rows, row, 5),
+		    .late_us = row_int8(rows, row, 6),
+		};
+	op->next_us = row_null(rows, op->count, 2) ? STORE_TIME_NEVER : -row_int8(rows, op->count, 6);
+	role_done(role);
+}
+
+static void tick_start(struct role *role)
+{
+	params_int4(&role->params, BATCH_OP(role, struct store_schedules_tick, 0)->limit);
+	role_run(role, SQL_SCHEDULES_TICK, on_ticked);
+}
+
+void store_schedules_tick(struct store *store, struct store_schedules_tick *op)
+{
+	static const struct op_kind kind = {"schedules tick", tick_start, NULL, false};
+	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);
+}

@@ -1,0 +1,81 @@
+/* The keeper of schedules: when it asks. What is due is the database's to say. */
+#include "manager/core/schedules.h"
+
+#include "manager/core/wakes.h"
+#include "tests/unit/manager/core/fake_store.h"
+
+#include <criterion/criterion.h>
+
+/* A core that has come to rest. */
+static struct core *core_at_rest(void)
+{
+	struct core *core = fake_core();
+	fake_pass(core, 500);
+	fake.schedule_looks = 0;
+	return core;
+}
+
+Test(schedules, are_asked_for_now_and_then_while_nothing_is_due)
+{
+	struct core *core = core_at_rest();
+	fake_pass(core, 10000);
+	cr_expect_eq(fake.schedule_looks, 5);
+	fake_end(core);
+}
+
+Test(schedules, the_next_time_is_waited_for_and_not_less)
+{
+	struct core *core = core_at_rest();
+	fake.schedule_next_us = 250 * 1000 + 1;
+	schedules_look(core->schedules);
+	fake_pass(core, 0);
+	cr_expect_eq(fake.schedule_looks, 1);
+	fake_pass(core, 250);
+	cr_expect_eq(fake.schedule_looks, 1);
+	fake_pass(core, 1);
+	cr_expect_eq(fake.schedule_looks, 2);
+	fake_end(core);
+}
+
+Test(schedules, what_is_left_is_asked_for_at_once)
+{
+	struct core *core = core_at_rest();
+	fake.schedule_next_us = 0;
+	schedules_look(core->schedules);
+	for (int i = 0; i < 5; i++)
+		fake_turn(core);
+	cr_expect_eq(fake.schedule_looks, 5);
+	fake.schedule_next_us = STORE_TIME_NEVER;
+	fake_end(core);
+}
+
+Test(schedules, a_word_of_a_change_is_heeded_also_while_a_look_is_under_way)
+{
+	struct core *core = core_at_rest();
+	wakes_hear(core->wakes, "schedules");
+	core_turn(core);
+	cr_expect_eq(fake_count(FAKE_SCHEDULES), 1);
+	wakes_hear(core->wakes, "schedules"); /* after the database has looked, it may be */
+	core_turn(core);
+	cr_expect_eq(fake_count(FAKE_SCHEDULES), 1);
+	fake_pass(core, 0);
+	fake_pass(core, 0);
+	cr_expect_eq(fake.schedule_looks, 2);
+	fake_pass(core, 100);
+	cr_expect_eq(fake.schedule_looks, 2);
+	fake_end(core);
+}
+
+Test(schedules, after_an_error_they_are_asked_for_a_second_later)
+{
+	struct core *core = core_at_rest();
+	schedules_look(core->schedules);
+	core_turn(core);
+	struct store_schedules_tick *look = fake_take(FAKE_SCHEDULES);
+	fake_fail(look, STATUS(UNAVAILABLE));
+	fake_pass(core, 999);
+	cr_expect_eq(fake.schedule_looks, 0);
+	fake_pass(core, 1);
+	cr_expect_eq(fake.schedule_looks, 1);
+	fake_end(core);
+}
