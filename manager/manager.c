@@ -146,6 +146,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .archives = o->archive != NULL,
 	    .lease_ms = o->lease_ms,
 	    .buffer_ms = o->buffer_ms,
+	    .max_details = o->max_details,
 	    .waiting_bytes = (size_t)o->waiting_bytes,
 	};
 	const struct store_listener store_listener = {on_notified, on_listening, m};

@@ -1,8 +1,10 @@
 /* Puts the parts together, and turns them when the alarm goes off. */
 #include "manager/core/core.h"
 
+#include "manager/core/arrivals.h"
 #include "manager/core/batches.h"
 #include "manager/core/dispatch.h"
+#include "manager/core/late.h"
 #include "manager/core/leases.h"
 #include "manager/core/cluster.h"
 #include "manager/core/queue_ends.h"
@@ -33,6 +35,8 @@ struct core *core_create(struct store *store, const struct core_options *options
 	core->cluster = cluster_create(core);
 	core->batches = batches_create(core);
 	core->schedules = schedules_create(core);
+	core->arrivals = arrivals_create(core);
+	core->late = late_create(core);
 	core->upkeep = upkeep_create(core);
 	core->window = window_create(core);
 	core->dispatch = dispatch_create(core);
@@ -48,6 +52,8 @@ void core_destroy(struct core *core)
 	upkeep_destroy(core->upkeep);
 	leases_destroy(core->leases);
 	schedules_destroy(core->schedules);
+	late_destroy(core->late);
+	arrivals_destroy(core->arrivals);
 	batches_destroy(core->batches);
 	cluster_destroy(core->cluster);
 	wakes_destroy(core->wakes);
@@ -76,6 +82,7 @@ void core_turn(struct core *core)
 	next = earlier(next, routes_turn(core->routes, now));
 	next = earlier(next, batches_turn(core->batches, now));
 	next = earlier(next, schedules_turn(core->schedules, now));
+	next = earlier(next, arrivals_turn(core->arrivals, now));
 	core_alarm(core, next);
 }
 
@@ -104,6 +111,7 @@ void core_listening(struct core *core)
 	routes_reload(core->routes);
 	queues_reload(core->queues);
 	schedules_look(core->schedules);
+	arrivals_kick(core->arrivals);
 	window_rewind_all(core->window);
 }
 

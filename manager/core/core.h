@@ -26,6 +26,8 @@ struct leases;
 struct cluster;
 struct batches;
 struct schedules;
+struct arrivals;
+struct late;
 
 struct core_options {
 	int64_t lease_ms, heartbeat_ms;
@@ -75,6 +77,8 @@ struct core {
 	struct upkeep *upkeep;
 	struct batches *batches;
 	struct schedules *schedules;
+	struct arrivals *arrivals;
+	struct late *late;
 };
 
 /* Creates the core on an open store (which must outlive it). */

@@ -26,7 +26,7 @@ void edit_settle(struct core *core, const struct store_edited *tasks, int count)
 			waits_ended(core->waits, t->id);
 			batches_kick(core->batches);
 		}
-		if (t->waits) {
+		if (t->waits && t->route) { /* one without a route waits to be admitted */
 			window_note(core->window, t->route, t->priority, t->id, t->version, t->due_us, -1);
 			wakes_tell(core->wakes, t->route, t->priority, t->due_us);
 		}

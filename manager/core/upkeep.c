@@ -2,6 +2,7 @@
 #include "manager/core/upkeep.h"
 
 #include "common/log.h"
+#include "manager/core/arrivals.h"
 #include "manager/core/cluster.h"
 #include "manager/core/queues.h"
 #include "manager/core/report.h"
@@ -109,6 +110,8 @@ static void on_tick(struct store_op *op, const struct reeve_error *error)
 	cluster_ticked(u->core->cluster, u->tick.peers, u->tick.peer_count);
 	routes_counted(u->core->routes, u->tick.routes);
 	queues_fingerprint(u->core->queues, u->tick.queues);
+	if (u->tick.arrivals)
+		arrivals_kick(u->core->arrivals);
 	if (u->tick.callbacks)
 		core_callbacks(u->core);
 }

@@ -1,6 +1,7 @@
 /* Gathers wakes by stream and sends one NOTIFY at a time; too many different streams become "any". */
 #include "manager/core/wakes.h"
 
+#include "manager/core/arrivals.h"
 #include "manager/core/control.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/queues.h"
@@ -105,7 +106,7 @@ int64_t wakes_turn(struct wakes *w, int64_t now_ms)
 
 void wakes_hear(struct wakes *w, const char *payload)
 {
-	int64_t manager, run_at;
+	int64_t manager, run_at, until;
 	int route;
 	int32_t priority;
 	if (!strcmp(payload, "queues")) {
@@ -120,7 +121,12 @@ void wakes_hear(struct wakes *w, const char *payload)
 		control_heard(w->core, payload + 6);
 		return;
 	}
-	if (sscanf(payload, "%" SCNd64 " %d %" SCNd32 " %" SCNd64, &manager, &route, &priority, &run_at) != 4)
+	if (!strcmp(payload, "arrivals")) {
+		arrivals_kick(w->core->arrivals);
+		return;
+	}
+	int found = sscanf(payload, "%" SCNd64 " %d %" SCNd32 " %" SCNd64 " %" SCNd64, &manager, &route, &priority, &run_at, &until);
+	if (found < 4)
 		return; /* not ours; whoever may use the channel can say anything */
 	if (manager == store_manager_id(w->core->store))
 		return;
@@ -132,6 +138,9 @@ void wakes_hear(struct wakes *w, const char *payload)
 		routes_heard(w->core->routes); /* its streams are looked for then */
 		return;
 	}
-	window_rewind(w->core->window, route, priority, run_at);
+	if (found == 5)
+		window_rewind_to(w->core->window, route, priority, run_at, until);
+	else
+		window_rewind(w->core->window, route, priority, run_at);
 	dispatch_run(w->core->dispatch);
 }

@@ -2,10 +2,12 @@
  * What managers tell each other: "there is work in this stream, from this time on". A hint, sent at most every few
  * milliseconds and only while other managers live; the trailing look and the reading of everything find what is missed.
  *
- * Beside these, "queues" says that settings of queues have changed, "schedules" that definitions of schedules have, and
- * "order …" that a worker was ordered something (control.h).
+ * Beside these, "queues" says that settings of queues have changed, "schedules" that definitions of schedules have,
+ * "order …" that a worker was ordered something (control.h), and "arrivals" that tasks submitted by SQL are to be admitted
+ * (arrivals.h).
  *
- * A wake is "MANAGER ROUTE PRIORITY RUN_AT", numbers; route 0 means any. MANAGER 0 is an application's own SQL.
+ * A wake is "MANAGER ROUTE PRIORITY RUN_AT", numbers; route 0 means any. MANAGER 0 is SQL: an application's, which adds
+ * UNTIL, before which what it has is due.
  */
 #ifndef REEVE_MANAGER_CORE_WAKES_H
 #define REEVE_MANAGER_CORE_WAKES_H

@@ -6,6 +6,7 @@
 #include "manager/core/window.h"
 
 #include "manager/core/dispatch.h"
+#include "manager/core/late.h"
 #include "manager/core/routes.h"
 #include "manager/core/scopes.h"
 
@@ -25,6 +26,7 @@ enum {
 	LOOK_SHARE = 100,            /* looks take at most this part of the time */
 	FIRST_REST_MS = 1500,        /* after a look that took longer than usual */
 	RETRY_MS = 200,              /* after a failed read */
+	NEAR_US = 2 * 1000 * 1000,   /* the cursor goes back by itself so far beyond a stretch */
 	AHEAD_US = 1000 * 1000,      /* a version is so much later than our reckoning only if the clock was set back */
 	OTHERS_MS = 500,             /* so long another manager is given to take a task of its slice */
 	WHOLE_MS = 10 * 1000,        /* a stream that others do not see to is read whole for so long */
@@ -331,6 +333,8 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 {
 	struct stream *s = stream_find(w, route, priority);
 	struct known *k;
+	if (route == 0)
+		return; /* it waits to be admitted */
 	HASH_FIND(hh, w->known, &id, sizeof id, k);
 	if (k && k->gone) {
 		gone_drop(w, k);
@@ -385,6 +389,30 @@ void window_rewind(struct window *w, int route, int32_t priority, int64_t run_at
 		cursor_back(s, run_at_us, 0);
 	else
 		due_later(s, run_at_us);
+}
+
+void window_rewind_to(struct window *w, int route, int32_t priority, int64_t from_us, int64_t until_us)
+{
+	struct stream *s = stream_find(w, route, priority);
+	if (s && is_due(w, until_us, 0) && s->cursor_run_at > until_us + NEAR_US)
+		late_add(w->core->late, route, priority, from_us, until_us);
+	else
+		window_rewind(w, route, priority, from_us);
+}
+
+bool window_late(struct window *w, int route, int32_t priority, const struct store_candidate *candidates, int count)
+{
+	struct stream *s = stream_find(w, route, priority);
+	if (w->size + count > w->core->options.window_limit)
+		return false;
+	if (!s) {
+		stream_add(w, route, priority);
+		return true;
+	}
+	for (int i = 0; i < count; i++)
+		candidate_add(s, &candidates[i]);
+	stream_settle(s);
+	return true;
 }
 
 void window_rewind_all(struct window *w)

@@ -35,6 +35,12 @@ void window_note(struct window *window, int route, int32_t priority, int64_t id,
 /* The stream may have tasks from run_at on that this manager has not seen. */
 void window_rewind(struct window *window, int route, int32_t priority, int64_t run_at_us);
 
+/* The same, and what it may have is due before `until_us`: if the cursor is long past that, only this stretch is read. */
+void window_rewind_to(struct window *window, int route, int32_t priority, int64_t from_us, int64_t until_us);
+
+/* Tasks of a stream that were read apart from its cursor (see late.h). False: they would be too many. */
+bool window_late(struct window *window, int route, int32_t priority, const struct store_candidate *candidates, int count);
+
 /* Anything may have changed: read all from the top. */
 void window_rewind_all(struct window *window);
 

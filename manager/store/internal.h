@@ -8,6 +8,7 @@
 
 enum role_name {
 	ROLE_SUBMIT,
+	ROLE_KEYS,
 	ROLE_WINDOW,
 	ROLE_CLAIM,
 	ROLE_REPORT,
@@ -26,11 +27,21 @@ enum role_name {
 /* So many callbacks are settled by one statement. */
 enum { CALLBACKS_AT_ONCE = 64 };
 
+/* Keys that a submit could not have lately, an application's transaction having them: submits with one of them go to a role of
+ * their own at once. Few: with more at a time, the oldest are found out anew. */
+enum { KEYS_IN_USE = 64 };
+
+struct key_in_use {
+	uint64_t hash;
+	int64_t until_ms;
+};
+
 struct store {
 	struct event_base *base;
 	struct store_options options;
 	struct store_listener listener;
 	struct role roles[ROLE_COUNT];
+	struct key_in_use keys_in_use[KEYS_IN_USE];
 	int64_t manager_id;
 	bool closing;
 };

@@ -12,6 +12,9 @@
 
 enum { TRIES_MOST = 20, DOWN_LIMIT_MS = 2000 };
 
+/* A batch that could not have a lock in time is split into parts of so many: halving would wait for the time-out at each step. */
+enum { LOCKED_PART = 32 };
+
 static void pump(struct role *role);
 
 static void unlink_waiting(struct role *role, struct store_op *op)
@@ -153,7 +156,7 @@ static reeve_status status_of_sqlstate(const char *state)
 /* After a refusal inside a transaction: the transaction is over, now see to the batch. */
 struct refusal {
 	reeve_status code;
-	bool retry;
+	bool retry, locked;
 	char message[400];
 };
 
@@ -164,7 +167,15 @@ static void refusal_settle(struct role *role, const struct refusal *refusal)
 		batch_requeue(role, 0, false);
 		pump(role);
 	} else if (n > 1) {
-		batch_requeue(role, (n + 1) / 2, false);
+		int part = refusal->locked ? (n > LOCKED_PART ? LOCKED_PART : 1) : (n + 1) / 2;
+		batch_requeue(role, part, false);
+		pump(role);
+	} else if (refusal->locked && role->batch[0]->kind->blocked) {
+		struct store_op *ops[ROLE_BATCH_OPS];
+		void *state;
+		batch_take(role, ops, &state);
+		free(state);
+		ops[0]->kind->blocked(role->store, ops[0], refusal->message);
 		pump(role);
 	} else {
 		if (refusal->code == STATUS(INTERNAL))
@@ -197,6 +208,7 @@ void role_refused(struct role *role, const struct conn_result *result)
 	struct refusal refusal = {
 	    .code = status_of_sqlstate(result->sqlstate),
 	    .retry = !strcmp(result->sqlstate, "40P01") || !strcmp(result->sqlstate, "40001"),
+	    .locked = !strcmp(result->sqlstate, "55P03"),
 	};
 	memcpy(refusal.message, result->message, sizeof refusal.message);
 	if (!conn_in_transaction(role->conn)) {
@@ -275,6 +287,8 @@ void role_expire(struct role *role, int64_t now_ms)
 		if (op->again)
 			error_set(&error, STATUS(DEADLINE_EXCEEDED),
 			    "the database went away while it worked on this; ask again with the same request id");
+		else if (conn_up(role->conn) && op->kind->waits_for)
+			error_set(&error, STATUS(UNAVAILABLE), "%s", op->kind->waits_for);
 		else
 			error_set(&error, STATUS(UNAVAILABLE), "no database: %s", conn_problem(role->conn));
 		unlink_waiting(role, op);

@@ -24,6 +24,11 @@ struct op_kind {
 	bool (*joins)(const struct role *role, const struct store_op *op);
 	/* An unknown outcome is not asked for again but told with error code UNKNOWN: its owner knows better what to do. */
 	bool tells_unknown;
+	/* What becomes of an operation that stands alone and could not have a lock in time; NULL: it fails. It is not the role's
+	 * any more. */
+	void (*blocked)(struct store *store, struct store_op *op, const char *problem);
+	/* What operations wait for whose turn has not come until their deadline; NULL: the database. */
+	const char *waits_for;
 };
 
 enum { ROLE_BATCH_OPS = 2048 };

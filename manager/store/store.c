@@ -14,6 +14,10 @@ enum { UPKEEP_LOCK_MS = 300 };
 /* What ends attempts goes by what is free; what it still has to wait for must not hold up the rest. */
 enum { LEASE_LOCK_MS = 1000 };
 
+/* Submits wait for the locks of short transactions only. A key may be taken by an application's own, which has not committed
+ * yet: who wants the same key has to wait for that, in a role of its own. */
+enum { SUBMIT_LOCK_MS = 300 };
+
 /* The roles. Heartbeats have their own connection, so that no long statement starves a lease, and what ends attempts
  * whose worker did not (lease) has its own, so that no edit that waits for a lock keeps tasks from being given to others, and
  * so has what looks after batches (keeper); what may take long (look) does not hold up what is quick (read). Callbacks are
@@ -25,6 +29,7 @@ static const struct role_spec {
 	int weight_limit; /* tasks a batch */
 } specs[ROLE_COUNT] = {
     [ROLE_SUBMIT] = {"submit", true, true, false, HOT_TIMEOUT_MS, 2000},
+    [ROLE_KEYS] = {"keys", true, true, false, HOT_TIMEOUT_MS, 1},
     [ROLE_WINDOW] = {"window", true, false, false, WINDOW_TIMEOUT_MS, 1},
     [ROLE_CLAIM] = {"claim", true, false, false, HOT_TIMEOUT_MS, 1},
     [ROLE_REPORT] = {"report", true, false, false, HOT_TIMEOUT_MS, 1000},
@@ -54,7 +59,10 @@ struct store *store_open(
 		    .hash_joins = specs[i].hash_joins,
 		    .listens = specs[i].listens,
 		    .statement_timeout_ms = specs[i].statement_timeout_ms,
-		    .lock_timeout_ms = i == ROLE_UPKEEP ? UPKEEP_LOCK_MS : i == ROLE_LEASE || i == ROLE_KEEPER ? LEASE_LOCK_MS : 0,
+		    .lock_timeout_ms = i == ROLE_UPKEEP                  ? UPKEEP_LOCK_MS
+		        : i == ROLE_LEASE || i == ROLE_KEEPER ? LEASE_LOCK_MS
+		        : i == ROLE_SUBMIT || i == ROLE_KEYS  ? SUBMIT_LOCK_MS
+		                                              : 0,
 		};
 		role_open(&store->roles[i], store, &settings, specs[i].weight_limit);
 	}

@@ -230,31 +230,19 @@ struct store_batch_move {
 };
 void store_batch_move(struct store *store, struct store_batch_move *op);
 
-/* --- schedules ------------------------------------------------------------------------------------------------- */
-
-/* What came of a tick. */
-struct store_tick_made {
-	int64_t schedule;
-	const char *name;
-	int64_t planned_us;
-	const char *planned;         /* the same as text */
-	const char *outcome;         /* as in schedule_runs, or "later": something is in its way, and it will be tried again */
-	int64_t task;                /* or 0 */
-	const char *note;
-	int64_t late_us;             /* after its planned time */
-};
-
-/* Makes ticks of schedules that are due. However many managers do it at the same time, each is made once; asked again after
- * an unknown outcome, it answers what is left. */
-struct store_schedules_tick {
+/* Admits tasks that were submitted by SQL and wait for it, the first beyond an id and those that go with it: they get a route and
+ * a batch, or end dead if that takes none. Whatever other managers do at the same time, each is admitted once. */
+struct store_admit {
 	struct store_op op;
-	int limit;                   /* of so many schedules */
+	int64_t beyond;
+	int limit;
 	/* results */
-	struct store_tick_made *ticks;
-	int count;
-	int64_t next_us;             /* in so much time there is something to do; STORE_TIME_NEVER: not that anybody knows */
+	int64_t walked;                  /* up to which id; 0: there are no more */
+	int admitted, ended;
+	int64_t *ended_ids;
+	const char *reason;              /* why those ended */
 };
-void store_schedules_tick(struct store *store, struct store_schedules_tick *op);
+void store_admit(struct store *store, struct store_admit *op);
 
 /* Opens one; what is NULL is as its queue says. */
 struct store_batch_open {
@@ -296,6 +284,32 @@ struct store_routes {
 };
 void store_routes(struct store *store, struct store_routes *op);
 
+/* --- schedules ------------------------------------------------------------------------------------------------- */
+
+/* What came of a tick. */
+struct store_tick_made {
+	int64_t schedule;
+	const char *name;
+	int64_t planned_us;
+	const char *planned;         /* the same as text */
+	const char *outcome;         /* as in schedule_runs, or "later": something is in its way, and it will be tried again */
+	int64_t task;                /* or 0 */
+	const char *note;
+	int64_t late_us;             /* after its planned time */
+};
+
+/* Makes ticks of schedules that are due. However many managers do it at the same time, each is made once; asked again after
+ * an unknown outcome, it answers what is left. */
+struct store_schedules_tick {
+	struct store_op op;
+	int limit;                   /* of so many schedules */
+	/* results */
+	struct store_tick_made *ticks;
+	int count;
+	int64_t next_us;             /* in so much time there is something to do; STORE_TIME_NEVER: not that anybody knows */
+};
+void store_schedules_tick(struct store *store, struct store_schedules_tick *op);
+
 /* --- the window ------------------------------------------------------------------------------------------------ */
 
 struct store_candidate {
@@ -335,6 +349,20 @@ struct store_streams {
 	int found;
 };
 void store_streams(struct store *store, struct store_streams *op);
+
+/* A stretch of a stream that lies behind its cursor: tasks that were committed long after they were made. */
+struct store_late {
+	struct store_op op;
+	int route;
+	int32_t priority;
+	int64_t after_run_at_us, after_id;
+	int64_t until_us;                /* due before this time */
+	int limit;
+	/* results */
+	struct store_candidate *candidates;
+	int count;
+};
+void store_late(struct store *store, struct store_late *op);
 
 /* --- claiming -------------------------------------------------------------------------------------------------- */
 
@@ -755,6 +783,7 @@ struct store_tick {
 	int64_t now_us;
 	int64_t routes;                  /* how many there are */
 	bool callbacks;                  /* some wait */
+	bool arrivals;                   /* tasks are to be admitted */
 	const char *queues;              /* the fingerprint of the queues' settings */
 	int64_t newest_assignment;
 	struct store_peer *peers;        /* the managers that have not stopped, this one too, in order */
@@ -818,6 +847,7 @@ struct store_options {
 	bool archives;        /* the history is written to files before it goes */
 	int64_t lease_ms;
 	int64_t buffer_ms;
+	int64_t max_details;  /* bytes; for those who submit by SQL */
 	size_t waiting_bytes; /* operations over it are refused with RESOURCE_EXHAUSTED at once */
 };
 

@@ -2,6 +2,7 @@
  * Submitting: many calls' tasks in one statement. With keys it is a transaction of up to five; a call with tasks of batches
  * goes alone, in one of up to eight.
  */
+#include "common/clock.h"
 #include "manager/store/internal.h"
 
 #include <jansson.h>
@@ -539,7 +540,88 @@ static bool joins(const struct role *role, const struct store_op *other)
 	return true;
 }
 
-static const struct op_kind kind = {"submit", start, joins, false};
+/* --- keys that an open transaction has ----------------------------------------------------------------------------- */
+
+enum { IN_USE_MS = 10 * 1000 };
+
+/* FNV-1a; two keys of one hash cost a detour. */
+static uint64_t hash_on(uint64_t hash, const char *text)
+{
+	do
+		hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+	while (*text++);
+	return hash;
+}
+
+static uint64_t key_hash(const struct store_task *t)
+{
+	return hash_on(hash_on(UINT64_C(14695981039346656037), t->queue), t->key);
+}
+
+static struct key_in_use *key_find(struct store *store, uint64_t hash)
+{
+	for (int i = 0; i < KEYS_IN_USE; i++)
+		if (store->keys_in_use[i].until_ms && store->keys_in_use[i].hash == hash)
+			return &store->keys_in_use[i];
+	return NULL;
+}
+
+static void key_note(struct store *store, uint64_t hash, int64_t until_ms)
+{
+	struct key_in_use *k = key_find(store, hash), *oldest = store->keys_in_use;
+	for (int i = 1; i < KEYS_IN_USE; i++)
+		if (store->keys_in_use[i].until_ms < oldest->until_ms)
+			oldest = &store->keys_in_use[i];
+	if (!k)
+		k = oldest;
+	*k = (struct key_in_use){hash, until_ms};
+}
+
+static bool keys_in_use(struct store *store, const struct store_submit *op)
+{
+	int64_t now = clock_monotonic_ms();
+	for (int i = 0; i < op->count; i++) {
+		const struct key_in_use *k = op->tasks[i].key ? key_find(store, key_hash(&op->tasks[i])) : NULL;
+		if (k && k->until_ms > now)
+			return true;
+	}
+	return false;
+}
+
+static void wait_for_keys(struct store *store, struct store_op *op, const char *problem);
+
+static bool alone(const struct role *role, const struct store_op *op)
+{
+	(void)role, (void)op;
+	return false;
+}
+
+static const struct op_kind kind = {"submit", start, joins, false, wait_for_keys, NULL};
+
+#define KEY_IN_USE "its key is used by a transaction that is not committed yet; try again"
+
+/* One that is blocked again goes to the end of the list, so that one key does not keep others waiting. */
+static const struct op_kind patient_kind = {"submit with a key in use", start, alone, false, wait_for_keys, KEY_IN_USE};
+
+static void wait_for_keys(struct store *store, struct store_op *op, const char *problem)
+{
+	struct store_submit *submit = (struct store_submit *)op;
+	int64_t now = clock_monotonic_ms();
+	(void)problem;
+	for (int i = 0; i < submit->count; i++)
+		if (submit->tasks[i].key)
+			key_note(store, key_hash(&submit->tasks[i]), now + IN_USE_MS);
+	if (op->deadline_ms && op->deadline_ms <= now) {
+		struct reeve_error error;
+		error_set(&error, STATUS(UNAVAILABLE), KEY_IN_USE);
+		op->done(op, &error);
+		return;
+	}
+	bool again = op->again;
+	op->kind = &patient_kind;
+	role_add(&store->roles[ROLE_KEYS], op);
+	op->again = again;
+}
 
 void store_submit(struct store *store, struct store_submit *op)
 {
@@ -550,5 +632,6 @@ void store_submit(struct store *store, struct store_submit *op)
 		op->keyed |= op->tasks[i].key != NULL;
 		op->batched |= op->tasks[i].batched || op->tasks[i].batch;
 	}
-	store_give(store, ROLE_SUBMIT, &kind, &op->op, op->count, bytes);
+	bool patient = op->keyed && keys_in_use(store, op);
+	store_give(store, patient ? ROLE_KEYS : ROLE_SUBMIT, patient ? &patient_kind : &kind, &op->op, op->count, bytes);
 }

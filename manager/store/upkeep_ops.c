@@ -15,6 +15,7 @@ static void on_ticked(void *arg, const struct conn_result *result)
 	op->newest_assignment = row_int8(result->rows, 0, 2);
 	op->queues = row_text(result->rows, 0, 5);
 	op->callbacks = row_bool(result->rows, 0, 6);
+	op->arrivals = row_bool(result->rows, 0, 7);
 	op->peer_count = PQntuples(result->rows);
 	op->peers = role->state = calloc((size_t)op->peer_count + 1, sizeof *op->peers);
 	for (int row = 0; row < op->peer_count; row++)
@@ -44,6 +45,7 @@ static void tick_start(struct role *role)
 	}
 	params_text(&role->params, role->store->options.manager_name);
 	params_bool(&role->params, role->store->options.archives);
+	params_int8(&role->params, role->store->options.max_details);
 	role_run(role, SQL_MANAGER_START, on_started);
 }
 

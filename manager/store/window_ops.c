@@ -55,6 +55,42 @@ void store_page(struct store *store, struct store_page *op)
 	store_give(store, ROLE_WINDOW, &kind, &op->op, 1, 0);
 }
 
+static void on_late(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_late *op = BATCH_OP(role, struct store_late, 0);
+	op->count = PQntuples(result->rows);
+	op->candidates = role->state = malloc(sizeof *op->candidates * (size_t)(op->count + 1));
+	for (int row = 0; row < op->count; row++)
+		op->candidates[row] = (struct store_candidate){
+		    .id = row_int8(result->rows, row, 0),
+		    .version = row_time(result->rows, row, 1),
+		    .run_at_us = row_time(result->rows, row, 2),
+		    .bytes = row_int4(result->rows, row, 3),
+		};
+	role_done(role);
+}
+
+static void late_start(struct role *role)
+{
+	struct store_late *op = BATCH_OP(role, struct store_late, 0);
+	struct params *p = &role->params;
+	params_int4(p, op->route);
+	params_int4(p, op->priority);
+	params_time(p, op->after_run_at_us);
+	params_int8(p, op->after_id);
+	params_time(p, op->until_us);
+	params_int8(p, op->limit);
+	role_run(role, SQL_WINDOW_LATE, on_late);
+}
+
+void store_late(struct store *store, struct store_late *op)
+{
+	static const struct op_kind kind = {"late tasks", late_start, NULL, false};
+	store_give(store, ROLE_WINDOW, &kind, &op->op, 1, 0);
+}
+
 static void on_streams(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;

@@ -1,6 +1,8 @@
 -- Starts ended tasks afresh under the same id: the history row goes, the ended attempt is kept among the attempts.
 -- In a batch that is not over they are pending again, and held if it has not begun; in one that is over they run for
 -- themselves. The batches are locked first, so that what they are stays so until the tasks are made and counted.
+-- A task that was submitted by SQL and ended before it was admitted has no route yet. An expired key is not theirs any more: a
+-- transaction of somebody else's may be giving it away.
 -- $1 ids, $2 actor.
 with gone as (delete from task_history where task_id = any($1::bigint[]) returning *),
  theirs as materialized (
@@ -15,7 +17,7 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
   insert into tasks (id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts, timeout_ms,
     retry_base_ms, retry_max_ms, worker_id, lane, batch_id, key, source, last_error, error_code, first_started, started,
     created, last_updated, retry_policy, remark, stack, version, held_run_at) overriding system value
-  select task_id, route_id, priority, queue, type, details, 'queued', case when held then 'infinity' else moment end, 0, max_attempts, timeout_ms,
+  select task_id, case when route_id = 0 then route_of(queue, type) else route_id end, priority, queue, type, details, 'queued', case when held then 'infinity' else moment end, 0, max_attempts, timeout_ms,
     retry_base_ms, retry_max_ms, worker_id, lane, batch_id, key, source, last_error, error_code, first_started, started,
     created, moment, retry_policy, remark, stack, version, case when held then moment end
   from versioned order by task_id
@@ -35,7 +37,7 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
   update keys k set expires_at = null
   from (select queue, key, task_id from versioned where key is not null) d
   where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.task_id and k.keep_ms is null
-    and k.version is null),
+    and k.version is null and k.expires_at > clock_timestamp()),
  batches_again as (
   update batches b set pending = b.pending + n.n, success = b.success - n.success, failed = b.failed - n.n + n.success
   from (select v.batch_id, count(*) as n, count(*) filter (where v.status = 'completed') as success from versioned v

@@ -58,6 +58,8 @@ GIVEN(control, FAKE_CONTROL, store_control)
 GIVEN(batches_due, FAKE_BATCHES, store_batches_due)
 GIVEN(batch_move, FAKE_BATCH_MOVE, store_batch_move)
 GIVEN(schedules_tick, FAKE_SCHEDULES, store_schedules_tick)
+GIVEN(admit, FAKE_ADMIT, store_admit)
+GIVEN(late, FAKE_LATE, store_late)
 GIVEN(queue_stops, FAKE_QUEUE_STOPS, store_queue_stops)
 GIVEN(queue_end, FAKE_QUEUE_END, store_queue_end)
 
@@ -192,6 +194,7 @@ static void answer_tick(struct store_tick *op)
 	op->now_us = fake_db_us();
 	op->routes = route_count;
 	op->newest_assignment = fake.assignments;
+	op->arrivals = fake.arrivals;
 	op->peers = peers;
 	op->peer_count = 1 + fake.other_managers;
 	for (int i = 0; i < op->peer_count; i++)
@@ -247,6 +250,13 @@ static void answer_schedules(struct store_schedules_tick *op)
 	fake_ok(op);
 }
 
+static void answer_admit(struct store_admit *op)
+{
+	fake.admit_looks++;
+	op->walked = 0;
+	fake_ok(op);
+}
+
 static void answer_upkeep(struct store_upkeep *op)
 {
 	op->more = false;
@@ -257,10 +267,10 @@ static void answer_recurring(void)
 {
 	static const enum fake_kind recurring[] = {
 	    FAKE_TICK, FAKE_QUEUES, FAKE_ROUTES, FAKE_WAKE, FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_UPKEEP,
-	    FAKE_BATCHES, FAKE_SCHEDULES};
+	    FAKE_BATCHES, FAKE_SCHEDULES, FAKE_ADMIT};
 
 	for (size_t i = 0; i < sizeof recurring / sizeof *recurring; i++)
-		for (void *op; (op = fake_take(recurring[i]));) {
+		for (void *op; !(fake.admitting && recurring[i] == FAKE_ADMIT) && (op = fake_take(recurring[i]));) {
 			if (fake.down) {
 				fake_fail(op, STATUS(UNAVAILABLE));
 				continue;
@@ -275,6 +285,7 @@ static void answer_recurring(void)
 			case FAKE_SWEEP: answer_sweep(op); break;
 			case FAKE_BATCHES: answer_batches(op); break;
 			case FAKE_SCHEDULES: answer_schedules(op); break;
+			case FAKE_ADMIT: answer_admit(op); break;
 			default: answer_upkeep(op); break;
 			}
 		}

@@ -35,6 +35,8 @@ enum fake_kind {
 	FAKE_BATCHES,
 	FAKE_BATCH_MOVE,
 	FAKE_SCHEDULES,
+	FAKE_ADMIT,
+	FAKE_LATE,
 	FAKE_QUEUE_STOPS,
 	FAKE_QUEUE_END,
 	FAKE_KINDS
@@ -69,6 +71,9 @@ struct fake {
 	int schedule_looks;
 	struct store_batch_due batches[FAKE_BATCHES_MOST]; /* there is something to do for these */
 	int batch_count, batch_looks;
+	bool arrivals;          /* the tick says that tasks are to be admitted */
+	bool admitting;         /* the test answers what admits them */
+	int admit_looks;
 };
 extern struct fake fake;
 

@@ -1,0 +1,102 @@
+/* A list of stretches, read one after the other, in pages. Over its bound the cursor is sent back after all. */
+#include "manager/core/late.h"
+
+#include "manager/core/dispatch.h"
+#include "manager/core/window.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { STRETCHES_MOST = 256, PAGE = 1000 };
+
+struct stretch {
+	int route;
+	int32_t priority;
+	int64_t from_us, until_us, after_id;
+};
+
+struct late {
+	struct core *core;
+	struct stretch list[STRETCHES_MOST];
+	int count;
+	bool reading; /* the first */
+	struct store_late op;
+};
+
+struct late *late_create(struct core *core)
+{
+	struct late *late = calloc(1, sizeof *late);
+	late->core = core;
+	return late;
+}
+
+void late_destroy(struct late *late)
+{
+	free(late);
+}
+
+static void read_next(struct late *late);
+
+static void first_done(struct late *late)
+{
+	memmove(late->list, late->list + 1, sizeof *late->list * (size_t)--late->count);
+}
+
+static void on_read(struct store_op *op, const struct reeve_error *error)
+{
+	struct late *late = (struct late *)((char *)op - offsetof(struct late, op));
+	struct window *window = late->core->window;
+	struct stretch *s = &late->list[0];
+	late->reading = false;
+	if (error) {
+		window_rewind(window, s->route, s->priority, s->from_us);
+		first_done(late);
+	} else {
+		bool room = window_late(window, s->route, s->priority, late->op.candidates, late->op.count);
+		if (!room) {
+			window_rewind(window, s->route, s->priority, s->from_us);
+			first_done(late);
+		} else if (late->op.count == late->op.limit) {
+			s->from_us = late->op.candidates[late->op.count - 1].run_at_us;
+			s->after_id = late->op.candidates[late->op.count - 1].id;
+		} else {
+			first_done(late);
+		}
+	}
+	read_next(late);
+	dispatch_run(late->core->dispatch);
+}
+
+static void read_next(struct late *late)
+{
+	const struct stretch *s = &late->list[0];
+	if (late->reading || !late->count)
+		return;
+	late->reading = true;
+	late->op = (struct store_late){
+	    .op.done = on_read,
+	    .route = s->route,
+	    .priority = s->priority,
+	    .after_run_at_us = s->from_us,
+	    .after_id = s->after_id,
+	    .until_us = s->until_us,
+	    .limit = PAGE,
+	};
+	store_late(late->core->store, &late->op);
+}
+
+void late_add(struct late *late, int route, int32_t priority, int64_t from_us, int64_t until_us)
+{
+	/* The one that is being read may have been read too early. */
+	for (int i = late->reading; i < late->count; i++) {
+		const struct stretch *s = &late->list[i];
+		if (s->route == route && s->priority == priority && s->from_us == from_us && s->until_us == until_us)
+			return;
+	}
+	if (late->count == STRETCHES_MOST) {
+		window_rewind(late->core->window, route, priority, from_us);
+		return;
+	}
+	late->list[late->count++] = (struct stretch){route, priority, from_us, until_us, 0};
+	read_next(late);
+}

@@ -1,0 +1,105 @@
+/* Admitting tasks that were submitted by SQL: one transaction for some that go together. */
+#include "manager/store/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Those that their batch does not take. */
+struct refused {
+	int count;
+	char code[32], reason[400];
+	int64_t ids[];
+};
+
+static struct store_admit *the_op(struct role *role)
+{
+	return BATCH_OP(role, struct store_admit, 0);
+}
+
+static void on_committed(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	role_done(role);
+}
+
+static void on_ended(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_admit *op = the_op(role);
+	struct refused *refused = role->state;
+	op->ended_ids = refused->ids;
+	op->reason = refused->reason;
+	for (int row = 0; row < PQntuples(result->rows) && row < refused->count; row++)
+		op->ended_ids[op->ended++] = row_int8(result->rows, row, 0);
+	role_run(role, SQL_COMMIT, on_committed);
+}
+
+static void add_ids(struct role *role)
+{
+	const struct refused *refused = role->state;
+	params_array_begin(&role->params, PARAMS_INT8);
+	for (int i = 0; i < refused->count; i++)
+		params_add_int8(&role->params, refused->ids[i]);
+	params_array_end(&role->params);
+}
+
+static void on_marked(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	add_ids(role);
+	params_int4(&role->params, role->store->options.history_days);
+	params_text(&role->params, ((struct refused *)role->state)->reason);
+	role_run(role, SQL_CANCEL_WAITING, on_ended);
+}
+
+static void on_admitted(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_admit *op = the_op(role);
+	const char *elements = NULL;
+	op->walked = row_int8(result->rows, 0, 0);
+	op->admitted = row_int4(result->rows, 0, 1);
+	int count = row_array(result->rows, 0, 2, &elements);
+	if (!count) {
+		role_run(role, SQL_COMMIT, on_committed);
+		return;
+	}
+	struct refused *refused = role->state = calloc(1, sizeof *refused + sizeof *refused->ids * (size_t)count);
+	for (refused->count = 0; refused->count < count; refused->count++)
+		refused->ids[refused->count] = row_array_int8(&elements);
+	snprintf(refused->code, sizeof refused->code, "%s", row_text(result->rows, 0, 3));
+	snprintf(refused->reason, sizeof refused->reason, "%s", row_text(result->rows, 0, 4));
+	add_ids(role);
+	params_text(&role->params, "");
+	params_text(&role->params, refused->reason);
+	params_text(&role->params, refused->code);
+	role_run(role, SQL_CANCEL_MARK, on_marked);
+}
+
+static void on_begun(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	params_int8(&role->params, the_op(role)->beyond);
+	params_int4(&role->params, the_op(role)->limit);
+	role_run(role, SQL_ARRIVALS_ADMIT, on_admitted);
+}
+
+static void admit_start(struct role *role)
+{
+	struct store_admit *op = the_op(role);
+	op->walked = op->admitted = op->ended = 0;
+	op->ended_ids = NULL;
+	op->reason = "";
+	role_run(role, SQL_BEGIN, on_begun);
+}
+
+void store_admit(struct store *store, struct store_admit *op)
+{
+	static const struct op_kind kind = {"admit", admit_start, NULL, false};
+	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);
+}
