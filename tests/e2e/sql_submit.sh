@@ -1,0 +1,622 @@
+#!/usr/bin/env bash
+# Tasks by SQL: submitted in an application's own transaction, however long that stays open, which keeps nobody waiting.
+# timeout 900
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+# An application's role has these rights and no others.
+grant_app() {
+	sql "create role app login; grant usage on schema reeve to app; grant execute on function reeve.submit to app"
+}
+
+psql_app() { # OPTION…: psql as the application
+	"$REEVE_TEST_PG_BIN/psql" -XAtq -v VERBOSITY=verbose -h "$PGDIR" -U app -d reeve "$@"
+}
+
+app() { # SQL
+	psql_app -v ON_ERROR_STOP=1 -c "$1"
+}
+
+# Sessions that stay open.
+#
+#	open_session NAME      a session of the application, in which
+#	say NAME SQL           runs statements, and prints what came of them
+#	say_later NAME SQL     the same, without waiting for it
+#	said NAME              waits for that, and prints it
+
+declare -A SESSION=()
+
+open_session() {
+	local fd
+	mkfifo "$DIR/$1.in"
+	exec {fd}<>"$DIR/$1.in"
+	SESSION[$1]=$fd
+	echo 0 >"$DIR/$1.count" # in a file: `say` is called in subshells
+	start "$1" bash -c 'exec stdbuf -oL "$1" -XAtq -v VERBOSITY=terse -h "$2" -U app -d reeve <"$0" >"$0.out" 2>&1' \
+		"$DIR/$1.in" "$REEVE_TEST_PG_BIN/psql" "$PGDIR"
+}
+
+say_later() {
+	local count=$(($(cat "$DIR/$1.count") + 1))
+	echo $count >"$DIR/$1.count"
+	printf '\\echo <%s\n%s;\n\\echo >%s\n' $count "$2" $count >&"${SESSION[$1]}"
+}
+
+said() {
+	local count
+	count=$(cat "$DIR/$1.count")
+	wait_until 60 "grep -qx '>$count' '$DIR/$1.in.out'"
+	sed -n "/^<$count\$/,/^>$count\$/{/^[<>]/!p}" "$DIR/$1.in.out"
+}
+
+say() {
+	say_later "$1" "$2"
+	said "$1"
+}
+
+blocked() { # ROLE: whether a connection of that role of a manager waits for a lock
+	[ "$(sql "select count(*) from pg_stat_activity where application_name = 'reeve-manager $1' and wait_event_type = 'Lock'")" != 0 ]
+}
+
+totals() { # BATCH: how many tasks were submitted, are pending, passed and failed
+	sql "select submitted, pending, success, failed from batches where id = $1"
+}
+
+wait_ended() { # SECONDS ID…
+	local seconds=$1
+	shift
+	wait_until "$seconds" "[ \"\$(sql \"select count(*) from task_history where task_id = any('{$(tr ' ' , <<<"$*")}')\")\" = $# ]"
+}
+
+figure() { # TEXT: what was measured; kept where REEVE_TEST_FIGURES says
+	note "$1"
+	echo "$1" >>"${REEVE_TEST_FIGURES:-/dev/null}"
+}
+
+wait_admitted() {
+	wait_until 20 "[ \"\$(sql 'select count(*) from arrivals')\" = 0 ]"
+}
+
+story_a_task_is_there_when_its_transaction_commits_or_not_at_all() {
+	start_postgres
+	start_manager
+	start_worker
+	grant_app
+	app "begin; select reeve.submit('echo', 'rolled back'); rollback"
+	kept=$(app "begin; select reeve.submit('echo', 'kept'); commit")
+	mixed=$(app "begin; select reeve.submit('echo', 'before'); savepoint s; select reeve.submit('echo', 'undone');
+		rollback to s; select reeve.submit('echo', 'after'); commit")
+	alone=$(app "select reeve.submit('echo', 'by itself')")
+	# shellcheck disable=SC2086
+	wait_ended 20 $kept $(sed -n '1p;3p' <<<"$mixed") "$alone"
+	expect_eq 'after before by itself kept' "$(sql "select result from task_history order by 1" | xargs)"
+	expect_eq 'app app app app' "$(sql "select source from task_history" | xargs)"
+	expect_eq 'submitted claimed completed' "$(events "$kept")"
+	expect_eq 4 "$(sql 'select count(*) from all_tasks')"
+	# A session that dies has submitted nothing.
+	open_session dying
+	say dying "begin; select reeve.submit('echo', 'died')" >/dev/null
+	stop dying KILL
+	wait_until 20 "[ \"\$(sql \"select count(*) from pg_stat_activity where usename = 'app'\")\" = 0 ]"
+	expect_eq 0 "$(sql "select count(*) from all_tasks where details = 'died'")"
+}
+
+story_an_application_needs_two_rights_and_has_no_more() {
+	start_postgres
+	start_manager
+	sql 'create role app login'
+	expect_fail 1 app "select reeve.submit('echo')"
+	expect_match '42501.*schema reeve' "$OUTPUT"
+	sql 'grant usage on schema reeve to app'
+	expect_fail 1 app "select reeve.submit('echo')"
+	expect_match '42501.*function submit' "$OUTPUT"
+	sql 'grant execute on function reeve.submit to app'
+	app "select reeve.submit('echo')" >/dev/null
+	# What else is there does nothing with the application's own rights.
+	for call in 'select * from reeve.tasks' 'delete from reeve.arrivals' 'select * from reeve.arrivals_admit(0, 10)' \
+		"select reeve.queue_set(gen_random_uuid(), 'q', '{}', 'x')" "select reeve.submit_task('{\"type\": \"x\"}')" \
+		"select reeve.route_of('q', 't')" 'create table reeve.x ()' "select reeve.details_most()"; do
+		PGOPTIONS='-c search_path=reeve' expect_fail 1 app "$call"
+		expect_match 42501 "$OUTPUT" "$call"
+	done
+	# Names of the caller's own are not taken for Reeve's.
+	app "create temporary table tasks (like pg_class); create temporary table keys (id int); create temporary table queues (id int);
+		set search_path = pg_temp, public; select reeve.submit('echo', 'mine', key => 'k')" >/dev/null
+	expect_eq 2 "$(sql 'select count(*) from reeve.tasks')"
+	# None of the schema's functions but this one runs with its owner's rights.
+	expect_eq submit "$(sql "select string_agg(proname, ' ') from pg_proc where pronamespace = 'reeve'::regnamespace and prosecdef")"
+}
+
+story_every_parameter_arrives() {
+	start_postgres
+	start_manager
+	grant_app
+	reeve queue set tuned --retry-limit 8 --backoff fixed:7s >/dev/null
+	sql "insert into routes (queue, type) values ('q', 't')"
+	plain=$(app "select reeve.submit('t', queue => 'q')")
+	expect_eq 'q|t||0|5|60000|1000|3600000||||app|t|t' "$(sql "select queue, type, details, priority, max_attempts, timeout_ms, retry_base_ms,
+		retry_max_ms, retry_policy, key, batch_id, source, run_at = created, held_run_at is null from tasks where id = $plain")"
+	full=$(app "select reeve.submit('t', '{\"a\": \"ü\"}', queue => 'q', priority => -7, delay => '1 day 1 hour', key => 'k', key_ttl => '2 hours',
+		max_attempts => 3, timeout => '1 min 30.5 s', backoff => 'poly:250ms:1.5', jitter => 10, source => 'shop')")
+	expect_eq 'q|t|{"a": "ü"}|-7|3|90500|250|3600000|{"kind": "polynomial", "exponent": 1.5, "jitter_percent": 10}|k|shop|t' \
+		"$(sql "select queue, type, details, priority, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, retry_policy, key, source,
+		run_at = created + interval '25 hours' from tasks where id = $full")"
+	expect_eq 7200000 "$(sql "select keep_ms from keys where key = 'k' and task_id = $full")"
+	expect_eq "$full" "$(app "select reeve.submit('t', queue => 'q', key => 'k')")"
+	at=$(app "select reeve.submit('t', queue => 'q', run_at => '2090-01-14 08:00+01')")
+	expect_eq '2090-01-14T07:00:00Z' "$(field "$at" run_at | sed 's/[.]0*Z/Z/')"
+	past=$(app "select reeve.submit('t', queue => 'q', run_at => '1999-01-01')")
+	expect_eq t "$(sql "select run_at = created from tasks where id = $past")"
+	queues=$(app "select reeve.submit('t', queue => 'tuned')")
+	expect_eq '9|7000|{"kind": "fixed"}' "$(sql "select max_attempts, retry_base_ms, retry_policy from tasks where id = $queues")"
+	# Backoffs become what the command makes of them.
+	for backoff in fixed:5s linear:2s linear:2s:500ms exp:250ms exp:1s:1m poly:1s poly:1s:3 list:1s,5s,1m30s list:0; do
+		id=$(app "select reeve.submit('t', queue => 'q', delay => '1 day', backoff => '$backoff')")
+		other=$(reeve submit t --queue q --delay 1d --backoff $backoff)
+		expect_eq t "$(sql "select (a.retry_base_ms, a.retry_max_ms, a.retry_policy) is not distinct from (b.retry_base_ms, b.retry_max_ms,
+			b.retry_policy) from tasks a, tasks b where a.id = $id and b.id = $other")" "$backoff"
+	done
+	# A batch's task is of the batch's queue, as with the command.
+	batch=$(reeve batch open nightly --queue b)
+	id=$(app "select reeve.submit('t', batch_id => $batch)")
+	wait_admitted
+	expect_eq "b $batch" "$(sql "select queue, batch_id from tasks where id = $id" | tr '|' ' ')"
+}
+
+refused() { # SQLSTATE MESSAGE ARGUMENTS: the call is refused so
+	expect_fail 1 app "select reeve.submit($3)"
+	expect_match "ERROR:  $1: $2" "$OUTPUT" "$3"
+}
+
+story_what_is_wrong_is_refused_and_nothing_is_lost() {
+	start_postgres
+	start_manager manager --max-details 10000
+	grant_app
+	batch=$(reeve batch open one --queue q)
+	closed=$(reeve batch open two --queue q)
+	reeve batch close "$closed" >/dev/null
+	before=$(counts)
+	refused 22004 'type is NULL' ''
+	refused 22004 'type is NULL' 'null'
+	refused 22004 'details is NULL' "'t', null"
+	refused 22004 'priority is NULL' "'t', priority => null"
+	refused 22001 'details has 10001 bytes; at most 10000 are taken' "'t', repeat('x', 10001)"
+	refused 22001 'details has 12000 bytes' "'t', repeat('ü', 6000)"
+	refused 22023 'type is empty' "''"
+	refused 22001 'type has 256 bytes; at most 255' "repeat('x', 256)"
+	refused 22023 'type holds a control' "E'a\\nb'"
+	refused 22023 'type holds a control' "U&'a\\0085b'"
+	refused 22023 'queue is empty' "'t', queue => ''"
+	refused 22001 'queue has 300 bytes' "'t', queue => repeat('x', 300)"
+	refused 22023 'key is empty' "'t', key => ''"
+	refused 22001 'key has 256' "'t', key => repeat('x', 256)"
+	refused 22023 'key holds' "'t', key => E'\\t'"
+	refused 22023 'source is empty' "'t', source => ''"
+	refused 22001 'source has' "'t', source => repeat('x', 256)"
+	refused 22023 'priority is 1000001; it must be from -1000000 to 1000000' "'t', priority => 1000001"
+	refused 22023 'priority is -1000001' "'t', priority => -1000001"
+	refused 22023 'delay is -00:00:01' "'t', delay => '-1 s'"
+	refused 22023 'delay is 101 years' "'t', delay => '101 years'"
+	refused 22023 'delay and run_at are given' "'t', delay => '1 s', run_at => now()"
+	refused 22023 'run_at is infinity' "'t', run_at => 'infinity'"
+	refused 22023 'run_at is -infinity' "'t', run_at => '-infinity'"
+	refused 22023 'run_at is 1969' "'t', run_at => '1969-12-31 00:00Z'"
+	refused 22023 'run_at is 10000' "'t', run_at => '10000-01-02 00:00Z'"
+	refused 22023 'key_ttl is given without a key' "'t', key_ttl => '1 h'"
+	refused 22023 'key_ttl is 00:00:00' "'t', key => 'k', key_ttl => '0'"
+	refused 22023 'max_attempts is 0; it must be from 1 to 10000' "'t', max_attempts => 0"
+	refused 22023 'max_attempts is 10001' "'t', max_attempts => 10001"
+	refused 22023 'timeout is 31 days; it must be from 00:00:00.001 to 30 days' "'t', timeout => '31 days'"
+	refused 22023 'timeout is 00:00:00' "'t', timeout => '0'"
+	refused 22023 'backoff is "often": it is none' "'t', backoff => 'often'"
+	refused 22023 'backoff is "exp:5x"' "'t', backoff => 'exp:5x'"
+	refused 22023 'backoff is "fixed:0": it has a delay of 0' "'t', backoff => 'fixed:0'"
+	refused 22023 'backoff is "fixed:1s:2s"' "'t', backoff => 'fixed:1s:2s'"
+	refused 22023 'backoff is "poly:1s:11": the exponent' "'t', backoff => 'poly:1s:11'"
+	refused 22023 'backoff is "fixed:366d"' "'t', backoff => 'fixed:366d'"
+	refused 22023 'jitter is 101' "'t', backoff => 'fixed:1s', jitter => 101"
+	refused 22023 'jitter is given without' "'t', jitter => 10"
+	refused 22023 'there is no batch 999' "'t', batch_id => 999"
+	refused 22023 "batch $batch is of queue \"q\", the task of \"other\"" "'t', queue => 'other', batch_id => $batch"
+	refused 55000 "batch $closed was closed at" "'t', batch_id => $closed"
+	refused 22023 'there is no pipeline "no"' "pipeline => 'no'"
+	refused 22023 'type is given with a pipeline' "'t', pipeline => 'no'"
+	refused 42883 'function reeve.submit' "'t', verson => 3"
+	expect_eq "$before" "$(counts)"
+	expect_eq 0 "$(sql 'select count(*) from arrivals')"
+	# The longest there may be arrives; and the rest of the transaction does what the application wants of it.
+	app "select reeve.submit('t', repeat('x', 10000), key => repeat('k', 255))" >/dev/null
+	expect_eq 2 "$(app "begin; select reeve.submit('t'); savepoint s;
+		do \$\$ begin perform reeve.submit('t', null); exception when null_value_not_allowed then null; end \$\$;
+		select reeve.submit('t'); commit" | wc -l)"
+	# The least that any manager takes counts, and of one that has stopped nothing.
+	start_manager second --max-details 5000
+	refused 22001 'details has 6000 bytes; at most 5000' "'t', repeat('x', 6000)"
+	stop second
+	app "select reeve.submit('t', repeat('x', 6000))" >/dev/null
+}
+
+# The times, in ms, from a transaction's commit to the claim of its task.
+story_a_commit_is_noticed_at_once_however_long_the_transaction_was_open() {
+	local n=50 open=${REEVE_LONG_TRANSACTION_S:-20} pids=()
+	start_postgres -c max_connections=150
+	start_manager
+	handlers <<-END
+		[handler sh]
+		exec = /bin/bash
+		[handler late]
+		exec = /bin/true
+		[handler passing]
+		exec = /bin/true
+	END
+	start_worker worker --concurrency 8
+	grant_app
+	reeve wait "$(reeve submit late)" "$(reeve submit passing)" >/dev/null
+	for i in $(seq "$n"); do
+		# Each commits at a time of its own.
+		app "begin; select reeve.submit('late', '$i'); select pg_sleep($open + $i * 0.2); commit;
+			select extract(epoch from clock_timestamp())" >"$DIR/long.$i" &
+		pids+=($!)
+	done
+	# Meanwhile other tasks pass, of the same stream and of another.
+	(
+		while [ ! -e "$DIR/enough" ]; do
+			for i in $(seq 50); do echo '{}'; done | reeve submit late --bulk - >/dev/null
+			app "select reeve.submit('passing') from generate_series(1, 10)" >/dev/null
+			sleep 0.5
+		done
+	) &
+	passing=$!
+	for pid in "${pids[@]}"; do wait "$pid"; done
+	touch "$DIR/enough"
+	wait "$passing"
+	for i in $(seq "$n"); do
+		read -r id < <(sed -n 1p "$DIR/long.$i")
+		wait_ended 20 "$id"
+		sql "select greatest(0, round(1000 * (extract(epoch from first_started) - $(tail -n 1 "$DIR/long.$i"))))
+			from task_history where task_id = $id"
+	done | sort -n >"$DIR/times"
+	figure "open for $open s, $n times: median $(sed -n "$((n / 2))p" "$DIR/times") ms, worst $(tail -n 1 "$DIR/times") ms"
+	expect_eq "$n" "$(wc -l <"$DIR/times")"
+	# A machine that does other things at the same time makes single ones wait: most tell how it is.
+	expect [ "$(sed -n "$((n / 2))p" "$DIR/times")" -le 100 ]
+	expect [ "$(sed -n "$((n * 9 / 10))p" "$DIR/times")" -le 1000 ]
+}
+
+story_a_new_type_in_an_open_transaction_keeps_nobody_waiting() {
+	start_postgres
+	start_manager
+	start_worker
+	grant_app
+	open_session shop
+	first=$(say shop "begin; select reeve.submit('echo', 'by sql', queue => 'new')")
+	expect_match '^[0-9]+$' "$first"
+	# The same new queue and type, by the managers and by others.
+	expect_eq 'by call' "$(timeout 10 "$REEVE_BIN/reeve" submit echo 'by call' --queue new --wait)"
+	other=$(app "select reeve.submit('echo', 'another', queue => 'newer')")
+	wait_ended 20 "$other"
+	expect_eq '' "$(sql "select id from tasks")"
+	say shop commit
+	wait_ended 20 "$first"
+	expect_eq 'by sql' "$(field "$first" result)"
+	expect_eq 0 "$(sql 'select count(*) from task_history where route_id = 0')"
+	expect_eq 0 "$(sql 'select count(*) from arrivals')"
+	# A pipe that is rolled back leaves no type behind.
+	say shop "begin; select reeve.submit('never'); rollback" >/dev/null
+	expect_eq 0 "$(sql "select count(*) from routes where type = 'never'")"
+}
+
+# A task that waits to be admitted is like any that waits.
+story_a_task_that_is_not_admitted_yet_can_be_shown_changed_and_ended() {
+	start_postgres
+	start_manager
+	start_worker
+	grant_app
+	open_session lock
+	sql 'grant select, update on reeve.arrivals to app'
+	stop manager
+	b=$(app "select reeve.submit('echo', 'b', queue => 'w')")
+	c=$(app "select reeve.submit('echo', 'c', queue => 'w', delay => '1 day')")
+	d=$(app "select reeve.submit('echo', 'd', queue => 'w')")
+	# While these rows are locked nobody can admit them.
+	expect_eq 3 "$(say lock "begin; select task_id from reeve.arrivals for update" | wc -l)"
+	start_manager
+	start_worker second
+	for id in "$b" "$c" "$d"; do
+		expect_eq queued "$(field "$id" status)"
+		expect_match "$id +queued" "$(reeve list)"
+	done
+	reeve update "$c" --priority 5 --delay 0s >/dev/null
+	reeve update "$b" --priority 7 >/dev/null
+	expect_eq '7 5' "$(field "$b" priority) $(field "$c" priority)"
+	reeve cancel "$d" >/dev/null
+	expect_eq cancelled "$(field "$d" status)"
+	expect_eq 0 "$(sql 'select count(*) from assignments where closed_at is null')"
+	# Retried before anybody has made its route.
+	expect_eq d "$(reeve retry "$d" >/dev/null && timeout 20 "$REEVE_BIN/reeve" wait "$d" >/dev/null && field "$d" result)"
+	say lock rollback
+	wait_ended 20 "$b" "$c"
+	expect_eq 'b c' "$(field "$b" result) $(field "$c" result)"
+	wait_admitted
+	expect_eq 3 "$(sql "select count(*) from task_history where route_id = (select id from routes where queue = 'w')
+		or task_id = $d")"
+}
+
+story_an_open_key_keeps_only_those_waiting_who_want_it() {
+	start_postgres
+	start_manager
+	start_manager second
+	start_worker worker --concurrency 8
+	grant_app
+	reeve submit nothing --queue q --wait >/dev/null
+	open_session shop
+	open_session rival
+	id=$(say shop "begin; select reeve.submit('nothing', queue => 'q', key => 'k')")
+	say_later rival "begin; select reeve.submit('nothing', queue => 'q', key => 'k')"
+	for n in 1 2 3; do
+		url=${URL[manager]}
+		[ $n = 3 ] || url=${URL[second]}
+		reeve submit nothing --queue q --key k --manager "$url" >"$DIR/same.$n" 2>"$DIR/same.$n.log" &
+		same[n]=$!
+	done
+	wait_until 20 'blocked keys'
+	# A thousand others, with keys of their own and without, through both managers, meanwhile.
+	began=$(ms)
+	for n in $(seq 500); do echo "{\"key\": \"key $n\"}"; done >"$DIR/keyed"
+	for name in manager second; do
+		timeout 60 "$REEVE_BIN/reeve" submit nothing --queue q --bulk "$DIR/keyed" --manager "${URL[$name]}" >"$DIR/ids.$name" 2>"$DIR/bulk.log"
+		expect_eq 500 "$(sort -u "$DIR/ids.$name" | wc -l)"
+	done
+	expect_eq "$(cat "$DIR/ids.manager")" "$(cat "$DIR/ids.second")"
+	pids=()
+	for n in $(seq 40); do
+		url=${URL[manager]}
+		[ $((n % 2)) = 0 ] || url=${URL[second]}
+		timeout 60 "$REEVE_BIN/reeve" submit nothing --queue q --key "single $n" --manager "$url" >>"$DIR/single" &
+		pids+=($!)
+	done
+	for pid in "${pids[@]}"; do wait "$pid"; done
+	figure "others took $(($(ms) - began)) ms"
+	expect_eq 40 "$(sort -u "$DIR/single" | wc -l)"
+	expect_eq 540 "$(sql "select count(*) from keys where key <> 'k'")"
+	for n in 1 2 3; do expect_eq '' "$(cat "$DIR/same.$n")"; done
+	say shop commit >/dev/null
+	for n in 1 2 3; do
+		wait "${same[n]}"
+		expect_eq "$id" "$(cat "$DIR/same.$n")"
+	done
+	expect_eq "$id" "$(said rival)"
+	say rival commit
+	wait_ended 20 "$id"
+	expect_eq 1 "$(sql "select count(*) from all_tasks where key = 'k'")"
+	# Rolled back, it is the next one's.
+	gone=$(say shop "begin; select reeve.submit('nothing', queue => 'q', key => 'r')")
+	say_later rival "select reeve.submit('nothing', queue => 'q', key => 'r')"
+	wait_until 20 "[ \"\$(sql \"select count(*) from pg_stat_activity where usename = 'app' and wait_event_type = 'Lock'\")\" = 1 ]"
+	say shop rollback
+	next=$(said rival)
+	expect [ "$next" != "$gone" ]
+	expect_eq "$next" "$(reeve submit nothing --queue q --key r 2>/dev/null)"
+	# One that nobody lets go is answered in the end: the caller may ask again.
+	say shop "begin; select reeve.submit('nothing', queue => 'q', key => 'never')" >/dev/null
+	expect_fail 3 timeout 60 "$REEVE_BIN/reeve" submit nothing --queue q --key never
+	expect_match 'its key is used by a transaction that is not committed yet' "$OUTPUT"
+}
+
+story_a_key_whose_lifetime_is_over_is_free() {
+	start_postgres
+	start_manager
+	start_worker
+	grant_app
+	one=$(app "select reeve.submit('nothing', key => 'k', key_ttl => '10 ms')")
+	wait_ended 20 "$one"
+	two=$(app "select reeve.submit('nothing', key => 'k')")
+	expect [ "$one" != "$two" ]
+	expect_eq "$two" "$(app "select reeve.submit('nothing', key => 'k')")"
+	# An ended task whose key is being given to another in an open transaction is run again all the same.
+	three=$(app "select reeve.submit('nothing', key => 'other')")
+	wait_ended 20 "$three"
+	sql "update keys set expires_at = clock_timestamp() where key = 'other'"
+	open_session shop
+	four=$(say shop "begin; select reeve.submit('nothing', key => 'other')")
+	expect [ "$three" != "$four" ]
+	expect timeout 20 "$REEVE_BIN/reeve" retry "$three" >/dev/null
+	say shop commit
+	wait_ended 20 "$three" "$four"
+}
+
+story_batches_count_exactly_and_wait_for_no_transaction() {
+	start_postgres
+	handlers <<-'END'
+		[handler sh]
+		exec = /bin/bash
+		[handler echo]
+		exec = /bin/cat
+		[handler prepare]
+		exec = /bin/true
+		[handler finish]
+		exec = /bin/true
+	END
+	start_manager
+	start_worker worker --concurrency 8
+	grant_app
+	id=$(reeve batch open mixed --queue b --entry prepare --exit finish)
+	open_session shop
+	late=$(say shop "begin; select reeve.submit('echo', n::text, batch_id => $id) from generate_series(1, 5) n")
+	expect_eq 5 "$(wc -l <<<"$late")"
+	expect_eq '0|0|0|0' "$(totals "$id")"
+	# The batch begins and its other tasks end meanwhile.
+	for n in $(seq 20); do echo "{\"details\": \"$n\"}"; done >"$DIR/lines"
+	# shellcheck disable=SC2046
+	expect timeout 30 "$REEVE_BIN/reeve" wait $(reeve submit echo --bulk "$DIR/lines" --batch "$id") >/dev/null
+	expect_eq '20|0|20|0' "$(totals "$id")"
+	say shop commit
+	# shellcheck disable=SC2086
+	wait_ended 20 $late
+	expect_eq '25|0|25|0' "$(totals "$id")"
+	# Closed while a transaction is open: what comes then ends dead, and says why.
+	open=$(say shop "begin; select reeve.submit('echo', 'too late', batch_id => $id)")
+	reeve batch close "$id" >/dev/null
+	expect reeve batch wait "$id" --timeout 20s
+	say shop commit
+	wait_ended 20 "$open"
+	expect_eq 'dead batch_closed' "$(field "$open" status) $(field "$open" error_code)"
+	expect_match "batch $id was closed at" "$(field "$open" last_error)"
+	expect_eq '25|0|25|0' "$(totals "$id")"
+	# Its details are not lost: retried by hand it runs for itself.
+	reeve retry "$open" >/dev/null
+	wait_until 20 "[ \"\$(field $open status)\" = completed ]"
+	# One whose entry task was begun by it.
+	first=$(reeve batch open first --queue b --entry prepare)
+	only=$(app "select reeve.submit('echo', 'only', batch_id => $first)")
+	wait_ended 20 "$only"
+	reeve batch close "$first" >/dev/null
+	expect reeve batch wait "$first" --timeout 20s
+	expect_eq 'completed|1|1' "$(sql "select entry_status, submitted, success from batches where id = $first")"
+	# Cancelled before it was admitted: never counted.
+	expect_eq 0 "$(sql "select count(*) from tasks where batch_id is not null")"
+}
+
+story_implicit_batches_take_tasks_by_sql() {
+	start_postgres
+	start_manager
+	start_worker worker --concurrency 4
+	grant_app
+	reeve queue set i --batches yes >/dev/null
+	open_session shop
+	late=$(say shop "begin; select reeve.submit('echo', 'late', queue => 'i')")
+	other=$(reeve submit echo --queue i)
+	expect timeout 20 "$REEVE_BIN/reeve" wait "$other" >/dev/null
+	wait_until 20 "[ \"\$(sql \"select count(*) from batches where queue = 'i' and phase = 'ended' and submitted = 1\")\" = 1 ]"
+	say shop commit
+	wait_ended 20 "$late"
+	wait_until 20 "[ \"\$(sql \"select count(*) from batches where queue = 'i' and phase = 'ended' and submitted = 1 and success = 1\")\" = 2 ]"
+	expect [ "$(field "$late" batch_id)" -gt "$(field "$other" batch_id)" ]
+	# A queue that waits to be started does so for these, too.
+	reeve queue set m --batches yes --autostart no >/dev/null
+	waiting=$(app "select reeve.submit('echo', 'wait', queue => 'm')")
+	wait_admitted
+	expect_eq held "$(sql "select state from queues where name = 'm'")"
+	reeve queue start m >/dev/null
+	wait_ended 20 "$waiting"
+}
+
+story_a_stopped_queue_starts_with_what_comes_after_the_stop() {
+	start_postgres
+	start_manager
+	start_worker
+	grant_app
+	for settings in no yes; do
+		q=stopped-$settings
+		reeve queue set "$q" --batches $settings >/dev/null
+		reeve submit echo --queue "$q" --wait >/dev/null
+		open_session "$q"
+		# Submitted before the stop, in a transaction that commits after it: it ends as all that was there.
+		before=$(say "$q" "begin; select reeve.submit('echo', queue => '$q')")
+		new_type=$(say "$q" "select reeve.submit('echo new', queue => '$q')")
+		reeve queue stop "$q" >/dev/null
+		wait_until 20 "[ \"\$(sql \"select state from queues where name = '$q'\")\" = stopped ]"
+		say "$q" commit
+		wait_ended 20 "$before" "$new_type"
+		expect_eq 'dead dead' "$(field "$before" status) $(field "$new_type" status)"
+		expect_match "queue \"$q\" was stopped" "$(field "$before" last_error)"
+		expect_eq stopped "$(sql "select state from queues where name = '$q'")"
+		after=$(app "select reeve.submit('echo', 'after', queue => '$q')")
+		wait_ended 20 "$after"
+		expect_eq completed "$(field "$after" status)"
+		expect_eq running "$(sql "select state from queues where name = '$q'")"
+	done
+}
+
+story_tasks_that_came_while_no_manager_was_there_are_found() {
+	start_postgres
+	start_manager
+	grant_app
+	reeve queue set i --batches yes >/dev/null
+	reeve submit nothing --wait >/dev/null &
+	waiting=$!
+	start_worker
+	wait "$waiting"
+	batch=$(reeve batch open b)
+	kill_manager
+	known=$(app "select reeve.submit('nothing')")
+	new=$(app "select reeve.submit('echo', queue => 'new')")
+	implicit=$(app "select reeve.submit('nothing', queue => 'i')")
+	explicit=$(app "select reeve.submit('nothing', batch_id => $batch)")
+	start_manager
+	wait_ended 60 "$known" "$new" "$implicit" "$explicit"
+	expect_eq 4 "$(sql "select count(*) from task_history where task_id >= $known and status = 'completed'")"
+	# The word was lost: the next look finds them.
+	sql "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'reeve-manager listen'" >/dev/null
+	a=$(app "select reeve.submit('nothing')")
+	b=$(app "select reeve.submit('nothing', queue => 'newer')")
+	wait_ended 60 "$a" "$b"
+}
+
+# Two managers, one of which dies again and again: each task is admitted once, and batches count exactly.
+story_managers_that_die_while_they_admit_lose_and_double_nothing() {
+	start_postgres
+	start_manager
+	start_manager second
+	export REEVE_MANAGER="${URL[manager]},${URL[second]}"
+	start_worker worker --concurrency 8
+	grant_app
+	reeve queue set i --batches yes >/dev/null
+	batch=$(reeve batch open b --queue e)
+	for round in 1 2 3 4; do
+		(app "select reeve.submit('nothing', queue => 'i') from generate_series(1, 300)" >/dev/null) &
+		one=$!
+		(app "select reeve.submit('nothing', batch_id => $batch) from generate_series(1, 300)" >/dev/null) &
+		two=$!
+		app "select reeve.submit('nothing', queue => 'n$round') from generate_series(1, 100)" >/dev/null
+		case $round in [13]) name=manager ;; *) name=second ;; esac
+		kill_manager $name
+		wait $one
+		wait $two
+		start_manager $name
+	done
+	wait_until 120 "[ \"\$(sql 'select count(*) from task_history')\" = 2800 ]"
+	expect_eq 0 "$(sql "select count(*) from tasks")"
+	expect_eq 0 "$(sql "select count(*) from arrivals")"
+	expect_eq 2800 "$(sql "select count(*) from task_history where status = 'completed'")"
+	expect_eq 0 "$(sql 'select count(*) from (select from task_history group by task_id having count(*) > 1) d')"
+	expect_eq '1200|0|1200|0' "$(totals "$batch")"
+	expect_eq '1200|0|1200|0' "$(sql "select sum(submitted), sum(pending), sum(success), sum(failed) from batches where implicit")"
+	expect_eq 0 "$(sql "select count(*) from batches b where b.submitted <> (select count(*) from task_history h where h.batch_id = b.id)")"
+}
+
+story_many_rows_of_a_table_become_tasks_by_one_statement() {
+	start_postgres
+	start_manager
+	start_worker worker --concurrency 8
+	grant_app
+	reeve submit nothing --queue many --wait >/dev/null
+	began=$(ms)
+	expect_eq 10000 "$(app "select count(reeve.submit('nothing', n::text, queue => 'many', delay => '1 hour')) from generate_series(1, 10000) n")"
+	figure "10,000 tasks by one statement: $(($(ms) - began)) ms"
+	began=$(ms)
+	expect_eq 10000 "$(app "select count(reeve.submit('nothing', n::text, queue => 'fresh', delay => '1 hour')) from generate_series(1, 10000) n")"
+	wait_admitted
+	figure "10,000 tasks of a new type: $(($(ms) - began)) ms until all were admitted"
+}
+
+story_the_example_runs() {
+	start_postgres
+	start_manager
+	handlers <<-END
+		[handler mail]
+		exec = /bin/cat
+	END
+	start_worker
+	grant_app
+	sql 'create schema shop authorization app'
+	said=$(PGOPTIONS='-c search_path=shop' psql_app -v ON_ERROR_STOP=1 -f "$TOP/examples/sql/orders.sql")
+	expect_match '^order 1 has task [0-9]+$' "$said"
+	wait_ended 20 "${said##* }"
+	expect_eq ann@example.org "$(field "${said##* }" result | jq -r .to)"
+	expect_eq 1 "$(sql 'select count(*) from shop.orders')"
+	expect_eq 1 "$(sql 'select count(*) from all_tasks')"
+}
+
+run_stories
