@@ -8,8 +8,9 @@
 
 #include <stdlib.h>
 
-/* A walk costs the more the more rows there are of those that were admitted and cannot be cleaned up yet, some old transaction
- * being open: the next one waits a multiple of what it took, so that others of the connection have their turn. */
+/* A walk costs the more the more rows there are of those that were admitted and cannot be cleaned up yet, some old
+ * transaction being open: the next one waits a multiple of what it took, so that others of the connection have their
+ * turn. */
 enum { TASKS_MOST = 1000, REST_TIMES = 2 };
 
 struct arrivals {
@@ -38,7 +39,8 @@ static void tell(const struct arrivals *a)
 {
 	struct core *core = a->core;
 	for (int i = 0; i < a->op.ended; i++) {
-		log_warn(NULL, "task %lld, submitted by SQL, ended dead: %s", (long long)a->op.ended_ids[i], a->op.reason);
+		log_warn(
+		    NULL, "task %lld, submitted by SQL, ended dead: %s", (long long)a->op.ended_ids[i], a->op.reason);
 		window_drop(core->window, a->op.ended_ids[i]);
 		waits_ended(core->waits, a->op.ended_ids[i]);
 	}

@@ -244,6 +244,32 @@ struct store_admit {
 };
 void store_admit(struct store *store, struct store_admit *op);
 
+/* --- schedules ------------------------------------------------------------------------------------------------- */
+
+/* What came of a tick. */
+struct store_tick_made {
+	int64_t schedule;
+	const char *name;
+	int64_t planned_us;
+	const char *planned;         /* the same as text */
+	const char *outcome;         /* as in schedule_runs, or "later": something is in its way, and it will be tried again */
+	int64_t task;                /* or 0 */
+	const char *note;
+	int64_t late_us;             /* after its planned time */
+};
+
+/* Makes ticks of schedules that are due. However many managers do it at the same time, each is made once; asked again after
+ * an unknown outcome, it answers what is left. */
+struct store_schedules_tick {
+	struct store_op op;
+	int limit;                   /* of so many schedules */
+	/* results */
+	struct store_tick_made *ticks;
+	int count;
+	int64_t next_us;             /* in so much time there is something to do; STORE_TIME_NEVER: not that anybody knows */
+};
+void store_schedules_tick(struct store *store, struct store_schedules_tick *op);
+
 /* Opens one; what is NULL is as its queue says. */
 struct store_batch_open {
 	struct store_op op;
@@ -283,32 +309,6 @@ struct store_routes {
 	int found;
 };
 void store_routes(struct store *store, struct store_routes *op);
-
-/* --- schedules ------------------------------------------------------------------------------------------------- */
-
-/* What came of a tick. */
-struct store_tick_made {
-	int64_t schedule;
-	const char *name;
-	int64_t planned_us;
-	const char *planned;         /* the same as text */
-	const char *outcome;         /* as in schedule_runs, or "later": something is in its way, and it will be tried again */
-	int64_t task;                /* or 0 */
-	const char *note;
-	int64_t late_us;             /* after its planned time */
-};
-
-/* Makes ticks of schedules that are due. However many managers do it at the same time, each is made once; asked again after
- * an unknown outcome, it answers what is left. */
-struct store_schedules_tick {
-	struct store_op op;
-	int limit;                   /* of so many schedules */
-	/* results */
-	struct store_tick_made *ticks;
-	int count;
-	int64_t next_us;             /* in so much time there is something to do; STORE_TIME_NEVER: not that anybody knows */
-};
-void store_schedules_tick(struct store *store, struct store_schedules_tick *op);
 
 /* --- the window ------------------------------------------------------------------------------------------------ */
 
