@@ -250,7 +250,7 @@ story_a_commit_is_noticed_at_once_however_long_the_transaction_was_open() {
 		[handler passing]
 		exec = /bin/true
 	END
-	start_worker worker --concurrency 8
+	start_worker worker --concurrency 100 # always with a free slot
 	grant_app
 	reeve wait "$(reeve submit late)" "$(reeve submit passing)" >/dev/null
 	for i in $(seq "$n"); do
