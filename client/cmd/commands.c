@@ -31,6 +31,7 @@ static const struct command commands[] = {
     {"report", command_report, "say how a task taken by hand ended"},
     {"extend", command_extend, "let a task taken by hand take longer"},
     {"batch", command_batch, "open, close, list and report batches of tasks, and wait for them"},
+    {"schedule", command_schedule, "have tasks submitted, or queues started and stopped, again and again"},
     {"stats", command_stats, "show totals, or counts of executions"},
     {"errors", command_errors, "show what went wrong, in groups"},
     {"dev", command_dev, "run everything on this machine, with a PostgreSQL of its own"},

@@ -133,7 +133,7 @@ static void batch_fail(struct role *role, reeve_status code, const char *message
 
 static reeve_status status_of_sqlstate(const char *state)
 {
-	/* Raised by our own functions: its last three digits as HTTP has them. */
+	/* Raised by our own functions: its last three digits as HTTP has them, but for 440: it exists already. */
 	if (!strcmp(state, "RV400") || !strncmp(state, "22", 2))
 		return STATUS(INVALID_ARGUMENT);
 	if (!strncmp(state, "53", 2) || !strncmp(state, "58", 2))
@@ -142,6 +142,8 @@ static reeve_status status_of_sqlstate(const char *state)
 		return STATUS(NOT_FOUND);
 	if (!strcmp(state, "RV409"))
 		return STATUS(FAILED_PRECONDITION);
+	if (!strcmp(state, "RV440"))
+		return STATUS(ALREADY_EXISTS);
 	if (!strcmp(state, "RV503"))
 		return STATUS(UNAVAILABLE);
 	if (!strcmp(state, "55P03"))

@@ -293,6 +293,69 @@ struct store_batch_close {
 };
 void store_batch_close(struct store *store, struct store_batch_close *op);
 
+/* --- schedules, by hand ------------------------------------------------------------------------------------------ */
+
+/* A definition, to be shown. Texts are NULL where there is none. */
+struct store_schedule {
+	const char *name, *cron, *zone;
+	int64_t every_ms, start_us;                  /* every_ms 0: none */
+	const char *spec;                            /* the task, as JSON; see the function submit_task */
+	const char *queue_action, *action_queue;
+	const char *missed, *overlap;                /* as in the columns of these names */
+	int32_t missed_most;
+	bool paused;
+	int64_t next_us, last_planned_us, last_us;   /* 0: never */
+	const char *last_outcome;
+	int64_t last_task_id, waits_for;             /* 0: none */
+	const char *source;
+	int64_t created_us, updated_us;
+	const int64_t *planned_us;                   /* of a GET: when it comes next */
+	int planned_count;
+};
+
+enum store_schedule_call {
+	STORE_SCHEDULE_ADD,
+	STORE_SCHEDULE_EDIT,
+	STORE_SCHEDULE_CONTROL, /* ALREADY_EXISTS from ADD, NOT_FOUND from the others */
+	STORE_SCHEDULE_GET,
+	STORE_SCHEDULE_LIST,
+};
+
+/* Changes one or reads some. All but LIST answer one; none if it has gone (and a GET of a name that nobody has). */
+struct store_schedules {
+	struct store_op op;
+	enum store_schedule_call call;
+	const uint8_t *request_id;                   /* of those that change */
+	const char *name;                            /* LIST: only those behind it */
+	const char *change;                          /* ADD, EDIT: JSON, see the function schedule_changed; CONTROL: the action */
+	const char *actor;
+	int limit;                                   /* LIST: so many; GET: so many planned times */
+	/* results */
+	struct store_schedule *schedules;
+	int count;
+};
+void store_schedules(struct store *store, struct store_schedules *op);
+
+struct store_schedule_run {
+	int64_t id, planned_us, at_us;               /* planned_us 0: by hand */
+	const char *outcome, *actor, *note;
+	int64_t task_id;                             /* 0: none */
+	const char *task_status;                     /* "" if there is none any more */
+};
+
+/* Runs one now (a request id is given), or lists its runs, newest first. NOT_FOUND. */
+struct store_schedule_runs {
+	struct store_op op;
+	const uint8_t *request_id;
+	const char *name, *actor;
+	int64_t before;                              /* only ids below this */
+	int limit;
+	/* results */
+	struct store_schedule_run *runs;
+	int count;
+};
+void store_schedule_runs(struct store *store, struct store_schedule_runs *op);
+
 /* --- routes ---------------------------------------------------------------------------------------------------- */
 
 struct store_route {

@@ -137,6 +137,7 @@ static const struct step {
     {SQL_PURGE_WORKER_EVENTS, add_days, 5000},
     {SQL_PURGE_QUEUE_EVENTS, add_days, 5000},
     {SQL_PURGE_SCHEDULE_RUNS, add_days, 5000},
+    {SQL_PURGE_SCHEDULE_EVENTS, add_days, 5000},
     {SQL_PURGE_ASSIGNMENTS, add_days, 5000},
     {SQL_PURGE_HANDS, add_nothing, 0},
     {SQL_PURGE_CALLBACKS, add_days, 5000},

@@ -83,6 +83,8 @@ begin
   if not spec ? 'retry_base_ms' then
     spec := spec || jsonb_build_object('retry_base_ms', queue_retry_base_ms(q, 1000), 'retry_max_ms',
       coalesce(q.retry_max_ms, 3600000), 'retry_policy', q.retry_policy);
+  elsif (spec ->> 'retry_base_ms')::bigint = 0 then -- a linear one: it begins with the resting period
+    spec := spec || jsonb_build_object('retry_base_ms', coalesce(q.resting_ms, 0));
   end if;
   spec := jsonb_build_object('max_attempts', coalesce(q.max_attempts, 5)) || spec;
   way := route_of(spec ->> 'queue', spec ->> 'type');

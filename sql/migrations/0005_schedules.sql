@@ -630,3 +630,288 @@ begin
   late_us := coalesce((extract(epoch from clock_timestamp() - planned) * 1000000)::bigint, 0);
   return next;
 end $$;
+
+-- --- definitions: added, edited, paused, resumed, removed ------------------------------------------------------------
+
+-- What was done with definitions, by whom. The runs of one that was removed are found by its name here.
+create table schedule_events (
+  id bigint generated always as identity primary key,
+  schedule_id bigint not null,
+  schedule text not null,
+  at timestamptz not null default clock_timestamp(),
+  event text not null,                     -- schedule_added, schedule_edited, _paused, _resumed, _removed
+  actor text not null default '',
+  note text not null default '');
+create index schedule_events_at on schedule_events (at);
+create index schedule_events_removed on schedule_events (schedule) where event = 'schedule_removed';
+
+-- Remembers that something was done with a definition, and tells the managers.
+create function schedule_told(s schedules, what text, by text, more text default '') returns void language plpgsql as $$
+begin
+  insert into schedule_events (schedule_id, schedule, event, actor, note) values (s.id, s.name, what, by, more);
+  perform pg_notify('reeve_wake', 'schedules');
+end $$;
+
+-- Takes a request id for a change of the schedule `wanted` (a new one's id). Null: it is taken now; else which it was taken for
+-- before.
+create function schedule_request(request uuid, which text, wanted bigint) returns bigint language plpgsql as $$
+declare
+  r requests;
+begin
+  insert into requests (id, kind, task_ids) values (request, which, array[wanted]) on conflict do nothing;
+  if found then
+    return null;
+  end if;
+  perform pg_logical_emit_message(true, 'reeve', 'fence');
+  select * into r from requests where id = request;
+  if not found then
+    raise exception using errcode = '40001', message = 'a request was forgotten meanwhile';
+  elsif r.kind <> which then
+    raise exception using errcode = 'RV400', message = 'the request id was used for another call';
+  end if;
+  return r.task_ids[1];
+end $$;
+
+-- The schedule of a name, locked: whoever ticks waits, and finds last_updated changed.
+create function schedule_locked(wanted text) returns schedules language plpgsql as $$
+declare
+  s schedules;
+begin
+  select * into s from schedules where name = wanted for no key update;
+  if not found then
+    raise exception using errcode = 'RV404', message = format('there is no schedule "%s"', wanted);
+  end if;
+  return s;
+end $$;
+
+-- What is wrong with a key; null: nothing.
+create function schedule_key_problem(key text, schedule text, by_hand boolean) returns text language sql immutable as $$
+  select case
+    when substring(key from '\{(?!(?:name|date|time)\})[^{}]*\}') is not null then
+      format('has %s; {name}, {date} and {time} are known', substring(key from '\{(?!(?:name|date|time)\})[^{}]*\}'))
+    when not by_hand and key !~ '\{(date|time)\}' then
+      format('is "%s", the same for all its tasks: only the first would be made; put {date} or {time} into it', key)
+    when octet_length(replace(replace(replace(coalesce(key, '{name}:{time}'), '{date}', '2026-01-14'), '{time}', repeat('0', 27)), '{name}',
+      schedule)) > 255 then
+      'is longer than 255 bytes when name and time are put into it; give a shorter --key' end
+$$;
+
+-- Whether the tasks that a schedule describes could be submitted, as far as the database knows; else it raises. What is not in
+-- `change` was good when it was given.
+create function schedule_task_check(s schedules, change jsonb) returns void language plpgsql as $$
+declare
+  problem text := schedule_key_problem(s.spec ->> 'key', s.name, s.cron is null and s.every_ms is null);
+  b batches;
+begin
+  if not s.spec ? 'type' and not s.spec ? 'pipeline' then
+    raise exception using errcode = 'RV400', message = 'schedule.task.type is empty';
+  elsif s.spec ? 'type' and s.spec ? 'pipeline' then
+    raise exception using errcode = 'RV400', message = 'schedule.task has both a type and a pipeline';
+  elsif problem is not null then
+    raise exception using errcode = 'RV400', message = 'schedule.task.key ' || problem;
+  elsif s.spec ? 'key_ttl_ms' and not s.spec ? 'key' then
+    raise exception using errcode = 'RV400', message = 'schedule.task.key_ttl_ms is given without a key';
+  end if;
+  if s.spec ? 'pipeline' and change ? 'pipeline' then
+    perform pipeline_start(s.spec ->> 'pipeline');
+  end if;
+  if s.spec ? 'batch_id' and change ?| array['batch_id', 'queue'] then
+    select * into b from batches where id = (s.spec ->> 'batch_id')::bigint;
+    if not found then
+      raise exception using errcode = 'RV404', message = format('there is no batch %s', s.spec ->> 'batch_id');
+    elsif b.queue <> coalesce(s.spec ->> 'queue', 'default') then
+      raise exception using errcode = 'RV400', message = format('batch %s is of queue "%s", the schedule''s tasks of "%s"', b.id,
+        b.queue, coalesce(s.spec ->> 'queue', 'default'));
+    elsif b.closed_at is not null then
+      raise exception using errcode = 'RV409', message = batch_closed(b);
+    end if;
+  end if;
+end $$;
+
+-- A definition with what `change` says, and the rest as it was: any of "cron", "every_ms", "manual" (each ends the others),
+-- "zone", "start_us", "missed", "missed_most", "overlap", "queue_action" and "action_queue", and in "task" the members of spec
+-- (null: without it). Raises if it makes no sense.
+create function schedule_changed(s schedules, change jsonb) returns schedules language plpgsql as $$
+declare
+  was_every boolean := s.every_ms is not null;
+  problem text;
+begin
+  if change ?| array['cron', 'every_ms', 'manual'] then
+    s.cron := change ->> 'cron';
+    s.every_ms := (change ->> 'every_ms')::bigint;
+    if s.every_ms is not null and not was_every then
+      s.start_at := clock_timestamp();
+    end if;
+  end if;
+  if change ? 'start_us' then
+    if s.every_ms is null then
+      raise exception using errcode = 'RV400', message = 'schedule.start_us is for schedules with every_ms';
+    end if;
+    s.start_at := timestamptz 'epoch' + interval '1us' * (change ->> 'start_us')::bigint;
+    if s.start_at > clock_timestamp() + interval '3650 days' then
+      raise exception using errcode = 'RV400', message = 'schedule.start_us lies more than 3650 days ahead';
+    end if;
+  end if;
+  s.missed := coalesce(change ->> 'missed', s.missed);
+  s.missed_most := coalesce((change ->> 'missed_most')::int, s.missed_most);
+  s.overlap := coalesce(change ->> 'overlap', s.overlap);
+  if change ? 'zone' then
+    select z.proper, z.problem into s.zone, problem from zone_find(change ->> 'zone') z;
+    if problem is not null then
+      raise exception using errcode = 'RV400', message = 'schedule.zone: ' || problem;
+    end if;
+  end if;
+  problem := cron_check(s.cron);
+  if problem is not null then
+    raise exception using errcode = 'RV400', message = 'schedule.cron: ' || problem;
+  end if;
+  if change ?| array['queue_action', 'action_queue'] then
+    s.queue_action := coalesce(change ->> 'queue_action', s.queue_action);
+    s.action_queue := coalesce(change ->> 'action_queue', s.action_queue);
+    if s.queue_action is null or s.action_queue is null then
+      raise exception using errcode = 'RV400', message = format('schedule.%s is given without the other of the two',
+        case when s.queue_action is null then 'action_queue' else 'queue_action' end);
+    end if;
+    s.spec := null;
+  elsif change ? 'task' then
+    if s.queue_action is not null and not (change -> 'task') ?| array['type', 'pipeline'] then
+      raise exception using errcode = 'RV400', message = 'schedule.task is given, and the schedule acts on a queue';
+    end if;
+    s.queue_action := null;
+    s.action_queue := null;
+    s.spec := coalesce(s.spec, '{}');
+    if change #>> '{task,type}' is not null and not change -> 'task' ? 'pipeline' then
+      s.spec := s.spec - 'pipeline';
+    elsif change #>> '{task,pipeline}' is not null and not change -> 'task' ? 'type' then
+      s.spec := s.spec - 'type';
+    end if;
+    s.spec := jsonb_strip_nulls(s.spec || (change -> 'task'));
+  end if;
+  if s.spec is not null then
+    perform schedule_task_check(s, coalesce(change -> 'task', '{}'));
+  end if;
+  return s;
+end $$;
+
+-- When it comes next, from now on. Raises if it never does, except where it is by hand only.
+create function schedule_planned(s schedules) returns timestamptz language plpgsql as $$
+declare
+  planned timestamptz := schedule_next(s, clock_timestamp());
+begin
+  if planned is null and s.cron is not null then
+    raise exception using errcode = 'RV400', message = format('schedule.cron: "%s" never comes', s.cron);
+  elsif planned is null and s.every_ms is not null then
+    raise exception using errcode = 'RV400', message = 'schedule.every_ms: it never comes';
+  end if;
+  return planned;
+end $$;
+
+-- Adds a definition.
+create function schedule_add(request uuid, of_name text, change jsonb, by text) returns schedules language plpgsql as $$
+declare
+  s schedules;
+  before bigint;
+begin
+  s.id := nextval(pg_get_serial_sequence('schedules', 'id'));
+  before := schedule_request(request, 'schedule_add', s.id);
+  if before is not null then
+    select * into s from schedules where id = before;
+    if not found then
+      raise exception using errcode = 'RV404', message = format('schedule "%s" was added, and has been removed since', of_name);
+    end if;
+    return s;
+  end if;
+  s.name := of_name;
+  s.zone := 'UTC';
+  s.missed := 'one';
+  s.missed_most := 1;
+  s.overlap := 'queue';
+  s.start_at := clock_timestamp();
+  s := schedule_changed(s, change);
+  s.next_at := schedule_planned(s);
+  insert into schedules (id, name, cron, zone, every_ms, start_at, spec, queue_action, action_queue, missed, missed_most, overlap,
+    next_at, source)
+  overriding system value
+  values (s.id, of_name, s.cron, s.zone, s.every_ms, s.start_at, s.spec, s.queue_action, s.action_queue, s.missed, s.missed_most,
+    s.overlap, s.next_at, by)
+  on conflict (name) do nothing returning * into s;
+  if not found then
+    raise exception using errcode = 'RV440', message = format('there is a schedule "%s" already; edit it, or remove it first', of_name);
+  end if;
+  perform schedule_told(s, 'schedule_added', by);
+  return s;
+end $$;
+
+-- Changes one. When it comes is planned anew, from now on, if that is what changes; otherwise nothing of it is lost.
+create function schedule_edit(request uuid, of_name text, change jsonb, by text) returns schedules language plpgsql as $$
+declare
+  s schedules;
+  old schedules;
+begin
+  if schedule_request(request, 'schedule_edit', 0) is not null then
+    return schedule_locked(of_name);
+  end if;
+  old := schedule_locked(of_name);
+  s := schedule_changed(old, change);
+  if (s.cron, s.every_ms, case when s.cron is not null then s.zone end, case when s.every_ms is not null then s.start_at end)
+    is distinct from
+    (old.cron, old.every_ms, case when s.cron is not null then old.zone end, case when s.every_ms is not null then old.start_at end)
+  then
+    s.next_at := schedule_planned(s);
+  end if;
+  update schedules set cron = s.cron, zone = s.zone, every_ms = s.every_ms, start_at = s.start_at, spec = s.spec,
+    queue_action = s.queue_action, action_queue = s.action_queue, missed = s.missed, missed_most = s.missed_most,
+    overlap = s.overlap, next_at = s.next_at, retry_at = null, updated = clock_timestamp(),
+    last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
+  where id = s.id returning * into s;
+  perform schedule_told(s, 'schedule_edited', by, (select string_agg(what, ', ' order by what) from (
+    select key as what from jsonb_object_keys(change) key where key <> 'task'
+    union all select 'task.' || key from jsonb_object_keys(change -> 'task') key) x));
+  return s;
+end $$;
+
+-- Pauses, resumes or removes one. A resumed one is planned anew: what would have come meanwhile is not made up for. What is
+-- so already stays so. Answers it as it stands, or stood.
+create function schedule_control(request uuid, of_name text, action text, by text) returns schedules language plpgsql as $$
+declare
+  s schedules;
+begin
+  if schedule_request(request, 'schedule_control', 0) is not null then
+    select * into s from schedules where name = of_name;
+    s.name := of_name;
+    return s;
+  end if;
+  s := schedule_locked(of_name);
+  if action = 'remove' then
+    delete from schedules where id = s.id;
+    perform schedule_told(s, 'schedule_removed', by);
+  elsif s.paused <> (action = 'pause') then
+    update schedules set paused = action = 'pause', retry_at = null,
+      next_at = case when action = 'pause' then next_at else schedule_planned(s) end, updated = clock_timestamp(), last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
+    where id = s.id returning * into s;
+    perform schedule_told(s, 'schedule_' || action || 'd', by);
+  end if;
+  return s;
+end $$;
+
+-- Definitions as they are shown: with what came of the last run, and the task that the next one waits for.
+create view schedules_shown as
+  select s.id, s.name, s.cron, s.zone, s.every_ms, s.start_at, s.spec, s.queue_action, s.action_queue, s.missed, s.missed_most,
+    s.overlap, s.paused, s.next_at, s.source, s.created, s.updated, r.planned_at as last_planned, r.at as last_at,
+    r.outcome as last_outcome, r.task_id as last_task_id,
+    case when not s.paused and s.overlap = 'queue' and s.next_at <= statement_timestamp()
+      and exists (select from tasks t where t.id = s.last_task_id) then s.last_task_id end as waits_for
+  from schedules s
+  left join lateral (select * from schedule_runs x where x.schedule_id = s.id order by x.id desc limit 1) r on true;
+
+-- All that have, or had, a name. Raises if there are none.
+create function schedule_ids(wanted text) returns bigint[] language plpgsql stable as $$
+declare
+  ids bigint[] := array(select id from schedules where name = wanted
+    union select schedule_id from schedule_events where schedule = wanted and event = 'schedule_removed');
+begin
+  if ids = '{}' then
+    raise exception using errcode = 'RV404', message = format('there is no schedule "%s"', wanted);
+  end if;
+  return ids;
+end $$;

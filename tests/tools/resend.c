@@ -6,6 +6,7 @@
  *	resend submit ID QUEUE KEY[@VERSION] COUNT URL...   COUNT tasks of the type `nothing` with that key; '' means none
  *	resend cancel ID TASK URL...
  *	resend cancel-where ID QUEUE URL...            those of the queue, by a filter
+ *	resend schedule ID METHOD REQUEST URL...       a call of ScheduleService with the request given as JSON; so is the answer
  *
  * Writes a line for each URL, in their order: the ids in the answer, those of tasks that were there already with a `+`
  * behind them (of a cancel: those that it did not change), or a `!` if they are run again, `> N` if a filter goes on
@@ -13,11 +14,13 @@
  */
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/json.h"
 #include "common/rpc/client.h"
 #include "common/uuid.h"
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <reeve/v1/schedule.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,12 +39,14 @@ static struct sender senders[URLS_MOST];
 static int sender_count;
 static pthread_barrier_t begin;
 static uint8_t request_id[UUID_BYTES];
+static const ProtobufCServiceDescriptor *service = &reeve__v1__task_service__descriptor;
 static const char *method;
 static ProtobufCMessage *request;
 
 static int usage(void)
 {
-	fputs("usage: resend id [SECONDS] | submit ID QUEUE KEY COUNT URL... | cancel ID TASK URL... | cancel-where ID QUEUE URL...\n", stderr);
+	fputs("usage: resend id [SECONDS] | submit ID QUEUE KEY COUNT URL... | cancel ID TASK URL... | cancel-where ID QUEUE URL... |\n       "
+	      "schedule ID METHOD REQUEST URL...\n", stderr);
 	return EXIT_USAGE;
 }
 
@@ -67,8 +72,7 @@ static void *send_one(void *arg)
 	struct rpc_call_options options = {.timeout_ms = TIMEOUT_MS, .request_id = request_id};
 
 	pthread_barrier_wait(&begin);
-	sender->response = rpc_client_call(
-	    sender->client, &reeve__v1__task_service__descriptor, method, request, &options, &sender->error);
+	sender->response = rpc_client_call(sender->client, service, method, request, &options, &sender->error);
 	return NULL;
 }
 
@@ -78,7 +82,12 @@ static bool print_answer(const struct sender *sender)
 		printf("%s: %s\n", status_name(sender->error.code), sender->error.message);
 		return false;
 	}
-	if (!strcmp(method, "Submit")) {
+	if (service != &reeve__v1__task_service__descriptor) {
+		json_t *json = json_from_message(sender->response);
+
+		json_dumpf(json, stdout, JSON_COMPACT);
+		json_decref(json);
+	} else if (!strcmp(method, "Submit")) {
 		const Reeve__V1__SubmitResponse *submitted = (const void *)sender->response;
 
 		for (size_t i = 0; i < submitted->n_tasks; i++)
@@ -177,6 +186,27 @@ static int cancel_where(char *queue, char **urls, int url_count)
 	return send_all(urls, url_count);
 }
 
+static int schedule(const char *name, const char *text, char **urls, int url_count)
+{
+	json_t *json = json_loads(text, 0, NULL);
+	const ProtobufCMethodDescriptor *called;
+	struct reeve_error error = {0};
+	int code;
+
+	service = &reeve__v1__schedule_service__descriptor;
+	method = name;
+	called = protobuf_c_service_descriptor_get_method_by_name(service, name);
+	request = called && json ? json_to_message(json, called->input, &error) : NULL;
+	json_decref(json);
+	if (!request) {
+		fprintf(stderr, "resend: no such request: %s\n", error.message);
+		return EXIT_USAGE;
+	}
+	code = send_all(urls, url_count);
+	protobuf_c_message_free_unpacked(request, NULL);
+	return code;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc >= 2 && argc <= 3 && !strcmp(argv[1], "id")) {
@@ -196,6 +226,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "cancel-where") && argc >= 5 && argc - 4 <= URLS_MOST)
 		return cancel_where(argv[3], argv + 4, argc - 4);
+	if (!strcmp(argv[1], "schedule") && argc >= 6 && argc - 5 <= URLS_MOST)
+		return schedule(argv[3], argv[4], argv + 5, argc - 5);
 	if (!strcmp(argv[1], "cancel") && argc >= 5 && argc - 4 <= URLS_MOST)
 		return cancel(atoll(argv[3]), argv + 4, argc - 4);
 	return usage();

@@ -842,6 +842,144 @@ struct reeve_queue_controlled {
 bool reeve_queue_control(struct reeve_client *client, const char *queue, enum reeve_queue_action action,
     struct reeve_queue_controlled *controlled, struct reeve_failure *failure);
 
+/*
+ * Schedules: what is to happen again and again.
+ */
+
+/* What is done about runs whose time passed while no manager was there. */
+enum reeve_missed_runs {
+	REEVE_MISSED_SKIP = 1, /* nothing */
+	REEVE_MISSED_ONE = 2,  /* the latest is made up for */
+	REEVE_MISSED_ALL = 3,  /* the latest `missed_most` are */
+};
+
+/* What is done when the time has come and the former run's task has not ended. */
+enum reeve_run_overlap {
+	REEVE_OVERLAP_SKIP = 1,  /* there is no run */
+	REEVE_OVERLAP_QUEUE = 2, /* it waits until the former one has ended */
+	REEVE_OVERLAP_ALLOW = 3, /* they run beside each other */
+};
+
+/* A definition. Exactly one of cron, every_ms and manual says when; a task or an action on a queue says what. */
+struct reeve_schedule_spec {
+	const char *name;                       /* 1 to 255 bytes without control characters, unique */
+	const char *cron;                       /* minute, hour, day of month, month, day of week; NULL: none */
+	const char *zone;                       /* by the clocks of this time zone; NULL: UTC */
+	int64_t every_ms;                       /* from 100 ms to 3650 days; 0: not at an interval */
+	int64_t start_us;                       /* every_ms is counted from here; 0: from now */
+	bool manual;                            /* only by reeve_schedule_run */
+	const struct reeve_task_spec *task;     /* without run_at_us and version; its key may have {name}, {date}, {time} in it */
+	enum reeve_queue_action queue_action;   /* or START, STOP, PAUSE, RESUME */
+	const char *action_queue;               /* of this queue */
+	enum reeve_missed_runs missed;          /* 0: ONE */
+	uint32_t missed_most;                   /* for ALL: 1 to 1,000 */
+	enum reeve_run_overlap overlap;         /* 0: QUEUE */
+};
+
+/* Which parts of it an edit changes; any of them together. A cron expression, an interval and manual replace each other. */
+enum reeve_schedule_field {
+	REEVE_SCHEDULE_CRON = 1 << 0,
+	REEVE_SCHEDULE_EVERY = 1 << 1,
+	REEVE_SCHEDULE_MANUAL = 1 << 2,
+	REEVE_SCHEDULE_ZONE = 1 << 3,
+	REEVE_SCHEDULE_START = 1 << 4,
+	REEVE_SCHEDULE_QUEUE_ACTION = 1 << 5,
+	REEVE_SCHEDULE_ACTION_QUEUE = 1 << 6,
+	REEVE_SCHEDULE_MISSED = 1 << 7,
+	REEVE_SCHEDULE_OVERLAP = 1 << 8,
+	REEVE_SCHEDULE_TASK_QUEUE = 1 << 9,
+	REEVE_SCHEDULE_TASK_TYPE = 1 << 10,
+	REEVE_SCHEDULE_TASK_DETAILS = 1 << 11,
+	REEVE_SCHEDULE_TASK_PRIORITY = 1 << 12,
+	REEVE_SCHEDULE_TASK_DELAY = 1 << 13,
+	REEVE_SCHEDULE_TASK_KEY = 1 << 14,
+	REEVE_SCHEDULE_TASK_KEY_TTL = 1 << 15,
+	REEVE_SCHEDULE_TASK_MAX_ATTEMPTS = 1 << 16,
+	REEVE_SCHEDULE_TASK_TIMEOUT = 1 << 17,
+	REEVE_SCHEDULE_TASK_RETRY = 1 << 18,
+	REEVE_SCHEDULE_TASK_SOURCE = 1 << 19,
+	REEVE_SCHEDULE_TASK_BATCH = 1 << 20,
+};
+
+struct reeve_schedule {
+	struct reeve_schedule_spec spec; /* text that is not there is "", an action 0; task NULL if it acts on a queue */
+	bool paused;
+	int64_t next_us;                 /* when it comes next, paused or not; in the past: it is due */
+	int64_t last_planned_us;         /* the last run: when it was planned, 0: by hand */
+	int64_t last_us;                 /* when it was dealt with, 0: there was none */
+	const char *last_outcome;        /* as in struct reeve_schedule_run, or "" */
+	int64_t last_task_id;            /* or 0 */
+	int64_t waits_for;               /* it is due, and waits for this task's end; 0: it does not */
+	const char *source;              /* who added it */
+	int64_t created_us, updated_us;
+	size_t n_planned;
+	const int64_t *planned_us;       /* from reeve_schedule_show: when it would come next */
+	const void *wire;
+};
+
+/* Adds a definition; REEVE_ALREADY_EXISTS if the name is taken. The request id as for reeve_submit. NULL: it was not.
+ * reeve_schedule_free() it. */
+struct reeve_schedule *reeve_schedule_add(struct reeve_client *client, const struct reeve_schedule_spec *spec,
+    const uint8_t *request_id, struct reeve_failure *failure);
+
+/* Changes the parts of spec->name's definition that `fields` names (ored from enum reeve_schedule_field); what is left NULL or
+ * 0 of those gets its default. If when it comes is changed, that is planned anew from now on. Likewise. */
+struct reeve_schedule *reeve_schedule_edit(struct reeve_client *client, const struct reeve_schedule_spec *spec,
+    unsigned fields, struct reeve_failure *failure);
+
+/* Reads one with its task's details (elsewhere they are left out), and at most so many of its next planned times, up to 1,000. */
+struct reeve_schedule *reeve_schedule_show(
+    struct reeve_client *client, const char *name, uint32_t preview, struct reeve_failure *failure);
+void reeve_schedule_free(struct reeve_schedule *schedule);
+
+struct reeve_schedules {
+	size_t count;
+	struct reeve_schedule *schedules;
+};
+
+/* Reads definitions by name, those behind `after_name` (NULL: all), at most `limit` of them, up to 1,000 (0: 100).
+ * reeve_schedules_free() them. */
+struct reeve_schedules *reeve_schedule_list(
+    struct reeve_client *client, const char *after_name, uint32_t limit, struct reeve_failure *failure);
+void reeve_schedules_free(struct reeve_schedules *schedules);
+
+enum reeve_schedule_action {
+	REEVE_SCHEDULE_PAUSE = 1,  /* it does not come until it is resumed */
+	REEVE_SCHEDULE_RESUME = 2, /* planned anew from now on; what would have come meanwhile does not */
+	REEVE_SCHEDULE_REMOVE = 3, /* its runs are still listed, its tasks go on */
+};
+
+/* Does it. */
+bool reeve_schedule_control(struct reeve_client *client, const char *name, enum reeve_schedule_action action,
+    struct reeve_failure *failure);
+
+struct reeve_schedule_run {
+	int64_t id;
+	int64_t planned_us;                 /* 0: by hand */
+	int64_t at_us;                      /* when it was dealt with */
+	const char *outcome;                /* "submitted", "existing", "acted", "missed", "overlapped", "refused" */
+	int64_t task_id;                    /* or 0 */
+	enum reeve_task_status task_status; /* now; REEVE_TASK_ANY: there is none (any more) */
+	const char *actor;                  /* who ran it by hand, or "" */
+	const char *note;
+	const void *wire;
+};
+
+struct reeve_schedule_runs {
+	size_t count;
+	struct reeve_schedule_run *runs; /* newest first */
+};
+
+/* Runs one now, also a paused one; the answer has that run. The request id as for reeve_submit. reeve_schedule_runs_free() it. */
+struct reeve_schedule_runs *reeve_schedule_run(
+    struct reeve_client *client, const char *name, const uint8_t *request_id, struct reeve_failure *failure);
+
+/* Reads the runs of one, which may have been removed: those with ids below `before_id` (0: from the newest), at most `limit`,
+ * up to 1,000 (0: 100). */
+struct reeve_schedule_runs *reeve_schedule_runs(struct reeve_client *client, const char *name, uint32_t limit,
+    int64_t before_id, struct reeve_failure *failure);
+void reeve_schedule_runs_free(struct reeve_schedule_runs *runs);
+
 /* A result as one JSON object on one line, with the names of docs/cli.md; its `wire` says which. free() it. */
 char *reeve_json(const void *wire);
 

@@ -1,0 +1,390 @@
+/* `reeve schedule add` and `edit`, which take the same options: all that a submit takes, and when it is to happen. */
+#include "client/cmd/schedule.h"
+#include "client/cmd/task_options.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EVERY_MOST_MS (INT64_C(3650) * 24 * 3600 * 1000)
+
+struct schedule_options {
+	struct task_options task;
+	const char *cron, *zone, *missed, *overlap, *queue_action;
+	int64_t every_ms, start_us;
+	bool manual;
+};
+
+#define FIELD(field) .offset = offsetof(struct schedule_options, field)
+
+static const struct option_spec specs[] = {
+    {.name = "cron",
+        .type = OPTION_TEXT,
+        FIELD(cron),
+        .argument = "EXPR",
+        .sentence = "when: minute, hour, day of month, month, day of week, as in \"1 0 * * 1-5\""},
+    {.name = "zone",
+        .type = OPTION_TEXT,
+        FIELD(zone),
+        .argument = "TZ",
+        .sentence = "by the clocks of this time zone, as Europe/Berlin; without it UTC"},
+    {.name = "every",
+        .type = OPTION_DURATION,
+        FIELD(every_ms),
+        .min = 100,
+        .max = EVERY_MOST_MS,
+        .argument = "DURATION",
+        .sentence = "when: at this interval"},
+    {.name = "start",
+        .type = OPTION_TIME,
+        FIELD(start_us),
+        .argument = "TIME",
+        .sentence =
+            "the interval is counted from this time, which is the first one if it is still to come; without it from "
+            "now"},
+    {.name = "manual", .type = OPTION_FLAG, FIELD(manual), .sentence = "when: only by `reeve schedule run`"},
+    {.name = "missed",
+        .type = OPTION_TEXT,
+        FIELD(missed),
+        .argument = "skip|one|all:N",
+        .sentence =
+            "of runs whose time passed while no manager was there, none, the latest, or the latest N (1 to 1000) are "
+            "made up for; without it one"},
+    {.name = "overlap",
+        .type = OPTION_TEXT,
+        FIELD(overlap),
+        .argument = "skip|queue|allow",
+        .sentence =
+            "if the former run's task has not ended: no run, one when it has, or one beside it; without it queue"},
+    {.name = "queue-action",
+        .type = OPTION_TEXT,
+        FIELD(queue_action),
+        .argument = "start|stop|pause|resume",
+        .sentence = "no task is submitted: this is done with the queue that --queue names"},
+    TASK_OPTION_SPECS(struct schedule_options, task),
+    {.name = NULL},
+};
+
+static const struct option_table add_table = {
+    .program = "reeve schedule add",
+    .usage = "NAME --cron EXPR [--zone TZ] | --every DURATION [--start TIME] | --manual  TYPE [DETAILS|-] [OPTION]...",
+    .summary = "Adds a schedule, which submits a task of TYPE again and again, with any option of `reeve submit` (but "
+               "--at and "
+               "--version); or, with --queue-action, does something with a queue. A --key may have {name}, {date} and "
+               "{time} in "
+               "it; without it, it is {name}:{date} where a cron expression names one minute and one hour, else "
+               "{name}:{time}.",
+    .epilogue =
+        "Examples:\n"
+        "  reeve schedule add nightly --cron '1 0 * * *' --zone Europe/Berlin report '{\"days\":1}' --priority 5\n"
+        "  reeve schedule add poll --every 30s --start 2026-01-14T00:00:00Z fetch --overlap skip\n"
+        "  reeve schedule add close --cron '0 8 * * *' --queue-action stop --queue night\n"
+        "  reeve schedule add cleanup --manual tidy",
+    .specs = specs,
+};
+
+static const struct option_table edit_table = {
+    .program = "reeve schedule edit",
+    .usage = "NAME [TYPE [DETAILS|-]] [OPTION]...",
+    .summary = "Changes what is given of a schedule, and leaves the rest. If when it comes is changed it is planned "
+               "anew, from "
+               "now on; a paused one stays paused.",
+    .epilogue = "Examples:\n"
+                "  reeve schedule edit nightly --cron '30 0 * * *'\n"
+                "  reeve schedule edit nightly --priority 0 --missed all:7\n"
+                "  reeve schedule edit nightly report '{\"days\":2}'",
+    .specs = specs,
+};
+
+/* What is to be sent. */
+struct definition {
+	struct reeve_schedule_spec spec;
+	struct reeve_task_spec task;
+	unsigned fields; /* what was given */
+	char *details;   /* from standard input, or NULL */
+};
+
+/* Fields that a definition with an action on a queue has not. */
+static const unsigned task_fields = ~0U << 9;
+
+static bool wrong(struct reeve_error *error, const char *sentence)
+{
+	return error_set(error, STATUS(INVALID_ARGUMENT), "%s", sentence);
+}
+
+/*
+ * When.
+ */
+
+static bool take_missed(struct definition *d, const char *text, struct reeve_error *error)
+{
+	char *end;
+	long most;
+
+	if (!text)
+		return true;
+	d->fields |= REEVE_SCHEDULE_MISSED;
+	if (strcmp(text, "skip") == 0) {
+		d->spec.missed = REEVE_MISSED_SKIP;
+	} else if (strcmp(text, "one") == 0) {
+		d->spec.missed = REEVE_MISSED_ONE;
+	} else {
+		errno = 0;
+		most =
+		    strncmp(text, "all:", 4) == 0 && text[4] >= '0' && text[4] <= '9' ? strtol(text + 4, &end, 10) : 0;
+		if (most < 1 || most > 1000 || errno || *end)
+			return error_set(error, STATUS(INVALID_ARGUMENT),
+			    "--missed: \"%.60s\" is none; it takes skip, one or all:N, N from 1 to 1000", text);
+		d->spec.missed = REEVE_MISSED_ALL;
+		d->spec.missed_most = (uint32_t)most;
+	}
+	return true;
+}
+
+/* The number of a word in a list, from 1; 0: it is none of them. */
+static int word_number(const char *const *words, const char *text)
+{
+	for (int i = 0; words[i]; i++)
+		if (strcmp(words[i], text) == 0)
+			return i + 1;
+	return 0;
+}
+
+static bool take_overlap(struct definition *d, const char *text, struct reeve_error *error)
+{
+	static const char *const words[] = {"skip", "queue", "allow", NULL};
+
+	if (!text)
+		return true;
+	d->fields |= REEVE_SCHEDULE_OVERLAP;
+	d->spec.overlap = (enum reeve_run_overlap)word_number(words, text);
+	return d->spec.overlap || error_set(error, STATUS(INVALID_ARGUMENT),
+	                              "--overlap: \"%.60s\" is none; it takes skip, queue or allow", text);
+}
+
+static bool take_when(struct definition *d, const struct schedule_options *o, struct reeve_error *error)
+{
+	int ways = (o->cron != NULL) + (o->every_ms != 0) + o->manual;
+
+	if (ways > 1)
+		return wrong(error, "--cron, --every and --manual exclude each other");
+	if (o->cron && !*o->cron)
+		return wrong(error, "--cron is empty");
+	if (o->zone && !*o->zone)
+		return wrong(error, "--zone is empty");
+	if (o->cron)
+		d->fields |= REEVE_SCHEDULE_CRON;
+	if (o->every_ms)
+		d->fields |= REEVE_SCHEDULE_EVERY;
+	if (o->manual)
+		d->fields |= REEVE_SCHEDULE_MANUAL;
+	if (o->zone)
+		d->fields |= REEVE_SCHEDULE_ZONE;
+	if (o->start_us != NOT_GIVEN)
+		d->fields |= REEVE_SCHEDULE_START;
+	if (o->start_us != NOT_GIVEN && o->start_us <= 0)
+		return wrong(error, "--start lies before 1970");
+	if (o->start_us != NOT_GIVEN && (o->cron || o->manual))
+		return wrong(error, "--start is for --every");
+	d->spec.cron = o->cron;
+	d->spec.zone = o->zone;
+	d->spec.every_ms = o->every_ms;
+	d->spec.start_us = o->start_us != NOT_GIVEN ? o->start_us : 0;
+	d->spec.manual = o->manual;
+	return take_missed(d, o->missed, error) && take_overlap(d, o->overlap, error);
+}
+
+/*
+ * What.
+ */
+
+static void note_task_fields(struct definition *d, const struct task_options *o)
+{
+	const struct {
+		bool given;
+		unsigned field;
+	} all[] = {
+	    {o->queue, REEVE_SCHEDULE_TASK_QUEUE},
+	    {o->priority != NOT_GIVEN, REEVE_SCHEDULE_TASK_PRIORITY},
+	    {o->delay_ms != NOT_GIVEN, REEVE_SCHEDULE_TASK_DELAY},
+	    {o->key, REEVE_SCHEDULE_TASK_KEY},
+	    {o->key_ttl_ms != NOT_GIVEN, REEVE_SCHEDULE_TASK_KEY_TTL},
+	    {o->max_attempts != NOT_GIVEN || o->retry_limit != NOT_GIVEN, REEVE_SCHEDULE_TASK_MAX_ATTEMPTS},
+	    {o->timeout_ms != NOT_GIVEN, REEVE_SCHEDULE_TASK_TIMEOUT},
+	    {task_options_retry_given(o), REEVE_SCHEDULE_TASK_RETRY},
+	    {o->source, REEVE_SCHEDULE_TASK_SOURCE},
+	    {o->batch != NOT_GIVEN, REEVE_SCHEDULE_TASK_BATCH},
+	};
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (all[i].given)
+			d->fields |= all[i].field;
+}
+
+static bool take_task(
+    struct definition *d, struct schedule_options *o, int operands, char **argv, struct reeve_error *error)
+{
+	const char *problem = task_options_problem(&o->task);
+	struct reeve_error growth = {0};
+
+	if (problem)
+		return wrong(error, problem);
+	if (o->task.at_us != NOT_GIVEN)
+		return wrong(error, "--at makes no sense here: the schedule says when; --delay is taken");
+	if (o->task.version != NOT_GIVEN)
+		return wrong(error, "--version makes no sense here: each run has a key of its own");
+	if (!task_options_growth(&o->task, &growth))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "--backoff: %s", growth.message);
+	note_task_fields(d, &o->task);
+	d->task = task_options_spec(&o->task, operands > 1 ? argv[2] : NULL);
+	if (operands > 1)
+		d->fields |= REEVE_SCHEDULE_TASK_TYPE;
+	if (operands > 2) {
+		d->fields |= REEVE_SCHEDULE_TASK_DETAILS;
+		d->task.details = argv[3];
+	}
+	if (d->fields & task_fields)
+		d->spec.task = &d->task;
+	return true;
+}
+
+/* --queue-action: then --queue is that queue. */
+static bool take_action(struct definition *d, const struct schedule_options *o, struct reeve_error *error)
+{
+	static const char *const words[] = {"start", "stop", "pause", "resume", NULL};
+
+	if (!o->queue_action)
+		return true;
+	d->spec.queue_action = (enum reeve_queue_action)word_number(words, o->queue_action);
+	if (!d->spec.queue_action)
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "--queue-action: \"%.60s\" is none; it takes start, stop, pause or resume", o->queue_action);
+	if (d->fields & REEVE_SCHEDULE_TASK_TYPE)
+		return wrong(error, "--queue-action and a TYPE exclude each other");
+	if (d->fields & task_fields & ~(unsigned)REEVE_SCHEDULE_TASK_QUEUE)
+		return wrong(error, "--queue-action takes no options of a task but --queue");
+	d->fields |= REEVE_SCHEDULE_QUEUE_ACTION;
+	if (o->task.queue)
+		d->fields = (d->fields & ~(unsigned)REEVE_SCHEDULE_TASK_QUEUE) | REEVE_SCHEDULE_ACTION_QUEUE;
+	d->spec.action_queue = o->task.queue;
+	d->spec.task = NULL;
+	return true;
+}
+
+static bool take_definition(
+    struct definition *d, struct schedule_options *o, int operands, char **argv, struct reeve_error *error)
+{
+	if (operands < 1)
+		return wrong(error, "what is it called?");
+	if (operands > 3)
+		return wrong(error, "NAME, one TYPE and one DETAILS are taken (details with blanks need quotes)");
+	if (!*argv[1])
+		return wrong(error, "its name is empty");
+	d->spec.name = argv[1];
+	return take_when(d, o, error) && take_task(d, o, operands, argv, error) && take_action(d, o, error);
+}
+
+/* What a definition must have that an edit need not. */
+static const char *addition_problem(const struct definition *d)
+{
+	const struct reeve_schedule_spec *s = &d->spec;
+
+	if (!s->cron && !s->every_ms && !s->manual)
+		return "when? (--cron, --every or --manual)";
+	if (s->start_us && !s->every_ms)
+		return "--start is for --every";
+	if (s->queue_action && !s->action_queue)
+		return "--queue-action needs a --queue";
+	if (!s->queue_action && !(d->fields & REEVE_SCHEDULE_TASK_TYPE))
+		return "which type? (or --queue-action)";
+	return NULL;
+}
+
+/*
+ * Sending it.
+ */
+
+/* A batch's tasks are all of one queue. False: the user was told, *code is set. */
+static bool find_batch_queue(
+    struct reeve_client *client, struct definition *d, struct reeve_batch_report **batch, int *code)
+{
+	struct reeve_failure failure = {0};
+
+	if (!d->spec.task || !d->task.batch_id || d->task.queue)
+		return true;
+	*batch = reeve_batch_report(client, d->task.batch_id, 0, 1, &failure);
+	if (!*batch) {
+		*code = command_failed(&failure);
+		return false;
+	}
+	d->task.queue = (*batch)->batch.queue;
+	d->fields |= REEVE_SCHEDULE_TASK_QUEUE;
+	return true;
+}
+
+static bool read_details(struct reeve_client *client, struct definition *d, int *code)
+{
+	if (!d->task.details || strcmp(d->task.details, "-") != 0)
+		return true;
+	d->details = task_details_read(client, &d->task.details_length, code);
+	d->task.details = d->details;
+	return d->details != NULL;
+}
+
+static int send(struct reeve_client *client, struct definition *d, bool is_new, bool json)
+{
+	struct reeve_batch_report *batch = NULL;
+	struct reeve_schedule *schedule = NULL;
+	struct reeve_failure failure = {0};
+	int code = EXIT_OK;
+
+	if (read_details(client, d, &code) && find_batch_queue(client, d, &batch, &code)) {
+		schedule = is_new ? reeve_schedule_add(client, &d->spec, NULL, &failure)
+		                  : reeve_schedule_edit(client, &d->spec, d->fields, &failure);
+		if (schedule)
+			schedule_print(schedule, json);
+		else
+			code = command_failed(&failure);
+	}
+	reeve_schedule_free(schedule);
+	reeve_batch_report_free(batch);
+	return code;
+}
+
+static int define(const struct option_table *table, bool is_new, int argc, char **argv)
+{
+	struct schedule_options options = {.task = task_options_none, .start_us = NOT_GIVEN};
+	struct shared_options shared = {0};
+	struct definition definition = {0};
+	struct reeve_error error = {0};
+	struct reeve_client *client;
+	const char *problem;
+	int operands, code;
+
+	if (!command_options(table, &options, &shared, argc, argv, &operands, &code))
+		return code;
+	if (!take_definition(&definition, &options, operands, argv, &error))
+		return command_usage(table, "%s", error.message);
+	problem = is_new ? addition_problem(&definition) : definition.fields ? NULL : "what is to change?";
+	if (problem)
+		return command_usage(table, "%s", problem);
+	client = command_connect(&shared, &code);
+	if (!client)
+		return code;
+	code = send(client, &definition, is_new, shared.json);
+	free(definition.details);
+	reeve_client_destroy(client);
+	return code;
+}
+
+int schedule_add(int argc, char **argv)
+{
+	return define(&add_table, true, argc, argv);
+}
+
+int schedule_edit(int argc, char **argv)
+{
+	return define(&edit_table, false, argc, argv);
+}

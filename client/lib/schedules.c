@@ -1,0 +1,369 @@
+/* Schedules: definitions made, changed and read, and their runs. */
+#include "client/lib/batch.h"
+#include "client/lib/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static ProtobufCMessage *ask(struct reeve_client *client, const char *method, ProtobufCMessage *request,
+    const uint8_t *request_id, struct reeve_failure *failure)
+{
+	return client_call(client, &reeve__v1__schedule_service__descriptor, method, request, request_id, 0, failure);
+}
+
+static void set(char **field, const char *text)
+{
+	if (text)
+		*field = (char *)text;
+}
+
+/*
+ * Definitions, on their way out.
+ */
+
+/* The fields' names, in the order of their bits. */
+static const char *const field_names[] = {"cron", "every_ms", "manual", "zone", "start_us", "queue_action",
+    "action_queue", "missed", "overlap", "task.queue", "task.type", "task.details", "task.priority", "task.delay_ms",
+    "task.key", "task.key_ttl_ms", "task.max_attempts", "task.timeout_ms", "task.retry", "task.source",
+    "task.batch_id"};
+
+enum { FIELDS = sizeof field_names / sizeof *field_names };
+
+/* A definition as a message; what it points to is the spec's, and the task of `batch`, to be destroyed if there is one.
+ */
+struct schedule_out {
+	Reeve__V1__Schedule message;
+	struct batch *batch;
+};
+
+static void schedule_to_message(struct schedule_out *out, const struct reeve_schedule_spec *spec)
+{
+	Reeve__V1__Schedule *message = &out->message;
+
+	reeve__v1__schedule__init(message);
+	out->batch = NULL;
+	set(&message->name, spec->name);
+	set(&message->cron, spec->cron);
+	set(&message->zone, spec->zone);
+	message->every_ms = spec->every_ms;
+	message->start_us = spec->start_us;
+	message->manual = spec->manual;
+	message->queue_action = (Reeve__V1__QueueAction)spec->queue_action;
+	set(&message->action_queue, spec->action_queue);
+	message->missed = (Reeve__V1__MissedRuns)spec->missed;
+	message->missed_most = spec->missed_most;
+	message->overlap = (Reeve__V1__RunOverlap)spec->overlap;
+	if (!spec->task)
+		return;
+	out->batch = batch_create(1);
+	batch_add(out->batch, spec->task);
+	message->task = out->batch->request.tasks[0];
+}
+
+static void out_end(struct schedule_out *out)
+{
+	if (out->batch)
+		batch_destroy(out->batch);
+}
+
+/* Whether a task may be sent; for an edit, which gives a part of one, with the rest made up. */
+static bool task_fits(
+    struct reeve_client *client, const struct reeve_task_spec *task, bool is_part, struct reeve_failure *failure)
+{
+	struct reeve_task_spec whole;
+	char problem[256];
+
+	if (!task)
+		return true;
+	/* The first contact tells the limit of details. */
+	if (!reeve_client_ready(client, failure))
+		return false;
+	whole = *task;
+	if (is_part && !whole.type)
+		whole.type = "x";
+	if (is_part && !whole.key)
+		whole.key = "x";
+	return !spec_problem(&whole, reeve_client_max_details(client), problem, sizeof problem) ||
+	       fail(failure, STATUS(INVALID_ARGUMENT), "task.%s", problem);
+}
+
+/*
+ * Definitions, as they come in.
+ */
+
+struct schedule_in {
+	struct reeve_schedule schedule; /* the first member */
+	struct reeve_task_spec task;
+	struct reeve_retry_policy retry;
+};
+
+static void task_in(struct schedule_in *in, const Reeve__V1__TaskSpec *message)
+{
+	in->task = (struct reeve_task_spec){
+	    .queue = message->queue,
+	    .type = message->type,
+	    .details = message->details,
+	    .priority = message->priority,
+	    .delay_ms = message->delay_ms,
+	    .key = message->key,
+	    .key_ttl_ms = message->key_ttl_ms,
+	    .max_attempts = message->max_attempts,
+	    .timeout_ms = message->timeout_ms,
+	    .source = message->source,
+	    .batch_id = message->batch_id,
+	};
+	if (!message->retry)
+		return;
+	policy_from_message(&in->retry, message->retry);
+	in->task.retry = &in->retry;
+}
+
+/* Fills one in; its text points into the message, its task into `in`. */
+static void schedule_from_message(
+    struct schedule_in *in, struct reeve_schedule *schedule, const Reeve__V1__Schedule *message)
+{
+	*schedule = (struct reeve_schedule){
+	    .spec =
+	        {
+	            .name = message->name,
+	            .cron = message->cron,
+	            .zone = message->zone,
+	            .every_ms = message->every_ms,
+	            .start_us = message->start_us,
+	            .manual = message->manual,
+	            .queue_action = (enum reeve_queue_action)message->queue_action,
+	            .action_queue = message->action_queue,
+	            .missed = (enum reeve_missed_runs)message->missed,
+	            .missed_most = message->missed_most,
+	            .overlap = (enum reeve_run_overlap)message->overlap,
+	        },
+	    .paused = message->paused,
+	    .next_us = message->next_us,
+	    .last_planned_us = message->last_planned_us,
+	    .last_us = message->last_us,
+	    .last_outcome = message->last_outcome,
+	    .last_task_id = message->last_task_id,
+	    .waits_for = message->waits_for,
+	    .source = message->source,
+	    .created_us = message->created_us,
+	    .updated_us = message->updated_us,
+	    .n_planned = message->n_planned_us,
+	    .planned_us = message->planned_us,
+	    .wire = message,
+	};
+	if (!message->task)
+		return;
+	task_in(in, message->task);
+	schedule->spec.task = &in->task;
+}
+
+struct schedule_result {
+	struct schedule_in in; /* whose schedule the caller has */
+	ProtobufCMessage *response;
+};
+
+/* Takes the response of a call that answers one schedule, which is `message`. */
+static struct reeve_schedule *take_schedule(
+    ProtobufCMessage *response, const Reeve__V1__Schedule *message, struct reeve_failure *failure)
+{
+	struct schedule_result *result;
+
+	if (!message) {
+		fail(failure, STATUS(INTERNAL), "the manager answered without the schedule");
+		protobuf_c_message_free_unpacked(response, NULL);
+		return NULL;
+	}
+	result = allocate(1, sizeof *result);
+	result->response = response;
+	schedule_from_message(&result->in, &result->in.schedule, message);
+	return &result->in.schedule;
+}
+
+void reeve_schedule_free(struct reeve_schedule *schedule)
+{
+	struct schedule_result *result = (struct schedule_result *)schedule;
+
+	if (!schedule)
+		return;
+	protobuf_c_message_free_unpacked(result->response, NULL);
+	free(result);
+}
+
+/*
+ * The calls.
+ */
+
+struct reeve_schedule *reeve_schedule_add(struct reeve_client *client, const struct reeve_schedule_spec *spec,
+    const uint8_t *request_id, struct reeve_failure *failure)
+{
+	Reeve__V1__AddScheduleRequest request = REEVE__V1__ADD_SCHEDULE_REQUEST__INIT;
+	Reeve__V1__AddScheduleResponse *response;
+	struct schedule_out out;
+
+	if (!task_fits(client, spec->task, false, failure))
+		return NULL;
+	schedule_to_message(&out, spec);
+	request.schedule = &out.message;
+	response = (Reeve__V1__AddScheduleResponse *)ask(client, "Add", &request.base, request_id, failure);
+	out_end(&out);
+	return response ? take_schedule(&response->base, response->schedule, failure) : NULL;
+}
+
+struct reeve_schedule *reeve_schedule_edit(
+    struct reeve_client *client, const struct reeve_schedule_spec *spec, unsigned fields, struct reeve_failure *failure)
+{
+	Reeve__V1__EditScheduleRequest request = REEVE__V1__EDIT_SCHEDULE_REQUEST__INIT;
+	Reeve__V1__EditScheduleResponse *response;
+	struct schedule_out out;
+	char *names[FIELDS];
+
+	if (!task_fits(client, spec->task, true, failure))
+		return NULL;
+	schedule_to_message(&out, spec);
+	request.schedule = &out.message;
+	request.fields = names;
+	for (int i = 0; i < FIELDS; i++)
+		if (fields & 1U << i)
+			names[request.n_fields++] = (char *)field_names[i];
+	response = (Reeve__V1__EditScheduleResponse *)ask(client, "Edit", &request.base, NULL, failure);
+	out_end(&out);
+	return response ? take_schedule(&response->base, response->schedule, failure) : NULL;
+}
+
+struct reeve_schedule *reeve_schedule_show(
+    struct reeve_client *client, const char *name, uint32_t preview, struct reeve_failure *failure)
+{
+	Reeve__V1__ShowScheduleRequest request = REEVE__V1__SHOW_SCHEDULE_REQUEST__INIT;
+	Reeve__V1__ShowScheduleResponse *response;
+
+	set(&request.name, name);
+	request.preview = preview;
+	response = (Reeve__V1__ShowScheduleResponse *)ask(client, "Show", &request.base, NULL, failure);
+	return response ? take_schedule(&response->base, response->schedule, failure) : NULL;
+}
+
+struct schedules_result {
+	struct reeve_schedules schedules;
+	struct schedule_in *in; /* where their tasks are */
+	Reeve__V1__ListSchedulesResponse *response;
+};
+
+struct reeve_schedules *reeve_schedule_list(
+    struct reeve_client *client, const char *after_name, uint32_t limit, struct reeve_failure *failure)
+{
+	Reeve__V1__ListSchedulesRequest request = REEVE__V1__LIST_SCHEDULES_REQUEST__INIT;
+	Reeve__V1__ListSchedulesResponse *response;
+	struct schedules_result *result;
+
+	set(&request.after_name, after_name);
+	request.limit = limit;
+	response = (Reeve__V1__ListSchedulesResponse *)ask(client, "List", &request.base, NULL, failure);
+	if (!response)
+		return NULL;
+	result = allocate(1, sizeof *result);
+	result->response = response;
+	result->in = allocate(response->n_schedules, sizeof *result->in);
+	result->schedules.count = response->n_schedules;
+	result->schedules.schedules = allocate(response->n_schedules, sizeof *result->schedules.schedules);
+	for (size_t i = 0; i < response->n_schedules; i++)
+		schedule_from_message(&result->in[i], &result->schedules.schedules[i], response->schedules[i]);
+	return &result->schedules;
+}
+
+void reeve_schedules_free(struct reeve_schedules *schedules)
+{
+	struct schedules_result *result = (struct schedules_result *)schedules;
+
+	if (!schedules)
+		return;
+	reeve__v1__list_schedules_response__free_unpacked(result->response, NULL);
+	free(result->in);
+	free(schedules->schedules);
+	free(result);
+}
+
+bool reeve_schedule_control(
+    struct reeve_client *client, const char *name, enum reeve_schedule_action action, struct reeve_failure *failure)
+{
+	Reeve__V1__ControlScheduleRequest request = REEVE__V1__CONTROL_SCHEDULE_REQUEST__INIT;
+	ProtobufCMessage *response;
+
+	set(&request.name, name);
+	request.action = (Reeve__V1__ScheduleAction)action;
+	response = ask(client, "Control", &request.base, NULL, failure);
+	if (!response)
+		return false;
+	protobuf_c_message_free_unpacked(response, NULL);
+	return true;
+}
+
+struct runs_result {
+	struct reeve_schedule_runs runs;
+	ProtobufCMessage *response;
+};
+
+static struct reeve_schedule_runs *take_runs(
+    ProtobufCMessage *response, Reeve__V1__ScheduleRun *const *messages, size_t count)
+{
+	struct runs_result *result = allocate(1, sizeof *result);
+
+	result->response = response;
+	result->runs.count = count;
+	result->runs.runs = allocate(count, sizeof *result->runs.runs);
+	for (size_t i = 0; i < count; i++) {
+		const Reeve__V1__ScheduleRun *message = messages[i];
+
+		result->runs.runs[i] = (struct reeve_schedule_run){
+		    .id = message->id,
+		    .planned_us = message->planned_us,
+		    .at_us = message->at_us,
+		    .outcome = message->outcome,
+		    .task_id = message->task_id,
+		    .task_status = (enum reeve_task_status)message->task_status,
+		    .actor = message->actor,
+		    .note = message->note,
+		    .wire = message,
+		};
+	}
+	return &result->runs;
+}
+
+void reeve_schedule_runs_free(struct reeve_schedule_runs *runs)
+{
+	struct runs_result *result = (struct runs_result *)runs;
+
+	if (!runs)
+		return;
+	protobuf_c_message_free_unpacked(result->response, NULL);
+	free(runs->runs);
+	free(result);
+}
+
+struct reeve_schedule_runs *reeve_schedule_run(
+    struct reeve_client *client, const char *name, const uint8_t *request_id, struct reeve_failure *failure)
+{
+	Reeve__V1__RunScheduleRequest request = REEVE__V1__RUN_SCHEDULE_REQUEST__INIT;
+	Reeve__V1__RunScheduleResponse *response;
+
+	set(&request.name, name);
+	response = (Reeve__V1__RunScheduleResponse *)ask(client, "Run", &request.base, request_id, failure);
+	if (response && !response->run) {
+		fail(failure, STATUS(INTERNAL), "the manager answered without the run");
+		reeve__v1__run_schedule_response__free_unpacked(response, NULL);
+		return NULL;
+	}
+	return response ? take_runs(&response->base, &response->run, 1) : NULL;
+}
+
+struct reeve_schedule_runs *reeve_schedule_runs(
+    struct reeve_client *client, const char *name, uint32_t limit, int64_t before_id, struct reeve_failure *failure)
+{
+	Reeve__V1__ScheduleRunsRequest request = REEVE__V1__SCHEDULE_RUNS_REQUEST__INIT;
+	Reeve__V1__ScheduleRunsResponse *response;
+
+	set(&request.name, name);
+	request.limit = limit;
+	request.before_id = before_id;
+	response = (Reeve__V1__ScheduleRunsResponse *)ask(client, "Runs", &request.base, NULL, failure);
+	return response ? take_runs(&response->base, response->runs, response->n_runs) : NULL;
+}

@@ -1,0 +1,7 @@
+-- Runs of a schedule, newest first; those of removed ones of that name, too. $1 name, $2 only ids below this, $3 how many.
+select r.id, r.planned_at, r.at, r.outcome, r.task_id, t.status, r.actor, r.note
+from unnest(schedule_ids($1::text)) s(id)
+cross join lateral (
+  select * from schedule_runs x where x.schedule_id = s.id and x.id < $2::bigint order by x.id desc limit $3::bigint) r
+left join lateral (select status from all_tasks a where a.id = r.task_id limit 1) t on true
+order by r.id desc limit $3

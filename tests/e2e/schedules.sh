@@ -1,0 +1,497 @@
+#!/usr/bin/env bash
+# Schedules as people have them: added, edited, paused, resumed, run by hand, listed, removed. (ticks.sh has when they come.)
+# timeout 600
+# shellcheck disable=SC1091,SC2016,SC2034,SC2086,SC2094
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+start_postgres
+start_manager other
+start_manager manager
+
+at_other() { # COMMAND…: reeve, at the other manager
+	local manager=${URL[other]}
+	REEVE_MANAGER=$manager reeve "$@"
+}
+
+of() { # NAME FILTER: of the schedule as JSON
+	reeve schedule show "$1" --json | jq -r "$2"
+}
+
+runs() { # NAME FIELD…: those fields of its runs, oldest first, a run a line
+	local name=$1
+	shift
+	reeve schedule runs "$name" --limit 10000 --json | jq -rs "reverse | .[] | [$(printf '.%s,' "$@" | sed 's/,$//')] | map(. // 0) | join(\" \")"
+}
+
+counts_all() { # of all that a refused call may have left behind
+	counts
+	sql "select 'schedules', count(*) from schedules union all select 'schedule_events', count(*) from schedule_events
+		union all select 'schedule_runs', count(*) from schedule_runs"
+}
+
+resend() { # see tests/tools/resend.c
+	"$REEVE_BIN/resend" "$@"
+}
+
+story_a_schedule_is_added_shown_and_listed() {
+	reeve schedule add nightly --cron '1 0 * * *' --zone europe/berlin report '{"days":1}' --queue reports >"$DIR/added"
+	for line in 'schedule  nightly' 'when      1 0 \* \* \*' 'zone      Europe/Berlin' 'queue     reports' 'type      report' \
+		'missed    one' 'overlap   queue' 'next      2[0-9-]+ 2[23]:01:00.000Z' 'source    .*@'; do
+		expect_match "$line" "$(cat "$DIR/added")"
+	done
+	# The same by another manager.
+	expect_match 'details   \{"days":1\}' "$(at_other schedule show nightly)"
+	expect_eq 'nightly 1 0 * * * Europe/Berlin false one queue false report reports {"days":1}' "$(at_other schedule show nightly --json |
+		jq -r '[.name, .cron, .zone, .manual, .missed, .overlap, .paused, .task.type, .task.queue, .task.details] | join(" ")')"
+	reeve schedule add beat --every 1h --start 2026-01-01T00:30:00Z ping --missed all:3 --overlap allow >/dev/null
+	expect_eq '3600000 2026-01-01T00:30:00.000000Z all 3 allow' "$(of beat '[.every_ms, .start, .missed, .missed_most, .overlap] | join(" ")')"
+	expect_match 'T[0-9]+:30:00.000000Z$' "$(of beat .next)"
+	reeve schedule add 'by hand' --manual ping --missed skip --overlap skip >/dev/null
+	expect_eq 'true skip skip null' "$(of 'by hand' '[.manual, .missed, .overlap, .next] | map(tostring) | join(" ")')"
+	reeve schedule add close --cron '0 8 * * *' --queue-action stop --queue reports >/dev/null
+	expect_eq 'stop reports null' "$(of close '[.queue_action, .action_queue, .task] | map(tostring) | join(" ")')"
+	# In the list, by name, without details.
+	expect_eq 'beat by hand close nightly' "$(at_other schedule list --json | jq -r .name | xargs)"
+	expect_eq '' "$(reeve schedule list --json | jq -r 'select(.name == "nightly").task.details')"
+	reeve schedule list >"$DIR/list"
+	expect_match 'nightly +1 0 \* \* \* +Europe/Berlin +report +2[-0-9]+ 2[23]:01:00.000Z +- +-' "$(cat "$DIR/list")"
+	expect_match 'close +0 8 \* \* \* +UTC +stop queue reports' "$(cat "$DIR/list")"
+	expect_match 'by hand +by hand +UTC +ping +- +-' "$(cat "$DIR/list")"
+	expect_match 'beat +every 1h +UTC +ping' "$(cat "$DIR/list")"
+	# A name is there once.
+	before=$(counts_all)
+	expect_fail 4 at_other schedule add nightly --every 1h report
+	expect_match 'there is a schedule "nightly" already; edit it' "$OUTPUT"
+	expect_eq "$before" "$(counts_all)"
+	# Who did it is in the audit.
+	expect_eq 'schedule beat schedule by hand schedule close schedule nightly' "$(reeve audit --json |
+		jq -r 'select(.event == "schedule_added") | .note' | sort | xargs)"
+	expect_match '@' "$(reeve audit --json | jq -r 'select(.event == "schedule_added") | .actor' | head -n 1)"
+	for name in beat 'by hand' close nightly; do reeve schedule remove "$name" >/dev/null; done
+	expect_match 'no schedules' "$(reeve schedule list 2>&1)"
+}
+
+story_planned_times_are_previewed() {
+	reeve schedule add weekdays --cron '30 9 * * 1-5' --zone Europe/Berlin ping >/dev/null
+	reeve schedule show weekdays --next 10 >"$DIR/shown"
+	expect_eq 10 "$(sed -n '/^planned/,$p' "$DIR/shown" | wc -l)"
+	expect_eq "$(sql "select string_agg(day::date || ' ' || to_char((day::date + time '9:30') at time zone 'Europe/Berlin' at time zone 'UTC', 'HH24:MI'), ',' order by day)
+		from (select day from generate_series(now()::date - 1, now()::date + 20, '1 day') day(day)
+			where extract(isodow from day) < 6 and (day::date + time '9:30') at time zone 'Europe/Berlin' > now() limit 10) x")" \
+		"$(reeve schedule show weekdays --next 10 --json | jq -r '[.planned[] | .[0:10] + " " + .[11:16]] | join(",")')"
+	expect_eq "$(of weekdays .next)" "$(reeve schedule show weekdays --next 1 --json | jq -r '.planned[0]')"
+	reeve schedule add leap --cron '0 0 29 2 *' ping >/dev/null
+	expect_eq '02-29 02-29 02-29' "$(reeve schedule show leap --next 3 --json | jq -r '[.planned[][5:10]] | join(" ")')"
+	reeve schedule add beat --every 90s --start 2026-01-01T00:00:00Z ping >/dev/null
+	expect_eq '90 90' "$(reeve schedule show beat --next 3 --json | jq -r '[.planned[][0:19] + "Z" | fromdate] | [.[1] - .[0], .[2] - .[1]] | join(" ")')"
+	reeve schedule add hand --manual ping >/dev/null
+	expect_eq 0 "$(reeve schedule show hand --next 3 --json | jq '.planned | length')"
+	for name in weekdays leap beat hand; do reeve schedule remove $name >/dev/null; done
+}
+
+# Every option of a submit arrives at the task.
+story_every_option_of_submit_arrives_at_the_task() {
+	start_worker
+	batch=$(reeve batch open mine --queue q)
+	printf 'from\nstdin' | reeve schedule add all --manual sh - --queue q --priority 7 --delay 1h --key '{name}/{date}' --key-ttl 2h \
+		--batch "$batch" --retry-limit 6 --timeout 7m --backoff list:1s,1m,1h --jitter 0 --source me >"$DIR/added"
+	expect_match 'jitter    0 %' "$(cat "$DIR/added")"
+	expect_match 'backoff   list:1s,1m,1h' "$(cat "$DIR/added")"
+	id=$(at_other schedule run all)
+	expect_eq "q sh from stdin 7 7 420000 me $batch queued" "$(reeve show "$id" --json |
+		jq -r '[.queue, .type, (.details | gsub("\n"; " ")), .priority, .max_attempts, .timeout_ms, .source, .batch_id, .status] | join(" ")')"
+	expect_eq 't|{"kind": "list", "delays_ms": [1000, 60000, 3600000], "jitter_percent": 0}' \
+		"$(sql "select run_at - created between '3599s' and '3601s', retry_policy from tasks where id = $id")"
+	expect_eq t "$(sql "select k.expires_at - t.created between '7199s' and '7201s' from keys k join tasks t on t.id = k.task_id where t.id = $id")"
+	reeve cancel "$id" >/dev/null
+	reeve schedule add plain --manual echo 'hello' >/dev/null
+	id=$(reeve schedule run plain)
+	reeve wait "$id" >/dev/null
+	expect_eq 'default hello 0 5 60000 schedule plain' "$(reeve show "$id" --json |
+		jq -r '[.queue, .result, .priority, .max_attempts, .timeout_ms, .source] | join(" ")')"
+	# A linear backoff without a base begins with the queue's resting period, as with any submit.
+	reeve queue set rests --resting 5s >/dev/null
+	reeve schedule add linear --manual echo --queue rests --backoff linear:3s --max-attempts 4 >/dev/null
+	a=$(reeve schedule run linear)
+	b=$(reeve submit echo --queue rests --backoff linear:3s --max-attempts 4)
+	expect_eq "$(sql "select distinct retry_base_ms, retry_max_ms, retry_policy, max_attempts from all_tasks a left join lateral (
+		select retry_base_ms, retry_max_ms, retry_policy from tasks where id = a.id union all
+		select retry_base_ms, retry_max_ms, retry_policy from task_history where task_id = a.id) x on true where a.id in ($a, $b)" | wc -l)" 1
+	for name in all plain linear; do reeve schedule remove $name >/dev/null; done
+}
+
+story_a_schedule_comes_again_and_again_and_its_runs_are_listed() {
+	start_worker
+	reeve schedule add fast --every 200ms echo hello >/dev/null
+	wait_until 20 '[ "$(runs fast outcome | grep -c submitted)" -ge 4 ]'
+	reeve schedule pause fast >/dev/null
+	wait_until 10 '[ -z "$(runs fast task_status | grep -v completed)" ]'
+	expect_eq submitted "$(runs fast outcome | sort -u)"
+	# Planned 200 ms after each other, and fired no earlier.
+	expect_eq '' "$(sql "select r.planned_at from schedule_runs r join schedules s on s.id = r.schedule_id where s.name = 'fast'
+		and (extract(epoch from r.planned_at - s.start_at) * 1000)::bigint % 200 <> 0 or r.at < r.planned_at")"
+	expect_eq 'hello schedule fast' "$(reeve show "$(runs fast task_id | tail -n 1)" --json | jq -r '[.result, .source] | join(" ")')"
+	last=$(runs fast id task_id outcome | tail -n 1)
+	reeve schedule runs fast >"$DIR/runs"
+	expect_match "${last%% *} +2[-0-9]+ [:0-9.]+Z +2[-0-9]+ [:0-9.]+Z +submitted +$(cut -d' ' -f2 <<<"$last") +completed" "$(sed -n 2p "$DIR/runs")"
+	expect_eq "submitted $(cut -d' ' -f2 <<<"$last")" "$(of fast '[.last_outcome, .last_task_id] | join(" ")')"
+	# Pages.
+	n=$(runs fast id | wc -l)
+	expect_eq 2 "$(at_other schedule runs fast --limit 2 --json | wc -l)"
+	expect_eq "$((n - 1))" "$(reeve schedule runs fast --before "${last%% *}" --json | wc -l)"
+	reeve schedule remove fast >/dev/null
+}
+
+story_a_paused_one_does_not_come_and_a_resumed_one_makes_nothing_up() {
+	reeve schedule add pausing --every 100ms nothing --overlap allow >/dev/null
+	wait_until 20 '[ -n "$(runs pausing id)" ]'
+	expect_eq 'pausing: paused' "$(at_other schedule pause pausing)"
+	expect_eq 'pausing: paused' "$(reeve schedule pause pausing)" # what is so already stays so
+	n=$(runs pausing id | wc -l)
+	next=$(of pausing .next)
+	expect_match 'state     paused' "$(reeve schedule show pausing)"
+	expect_match 'pausing .*paused' "$(reeve schedule list)"
+	# Managers that look again and again let it alone.
+	sql "select pg_notify('reeve_wake', 'schedules')"
+	wait_until 10 "[ \"\$(sql \"select clock_timestamp() > timestamptz '$next' + interval '2s'\")\" = t ]"
+	expect_eq "$n $next" "$(runs pausing id | wc -l) $(of pausing .next)"
+	resumed=$(sql 'select clock_timestamp()')
+	expect_eq '{"name":"pausing","done":"resumed"}' "$(reeve schedule resume pausing --json)"
+	wait_until 20 "[ \"\$(runs pausing id | wc -l)\" -gt $n ]"
+	at_other schedule resume pausing >/dev/null # changes nothing
+	reeve schedule remove pausing >/dev/null
+	expect_eq "0" "$(sql "select count(*) from schedule_runs r where outcome = 'missed' and schedule_id = (select schedule_id from schedule_events where schedule = 'pausing' limit 1)")"
+	expect_eq t "$(sql "select planned_at > '$resumed' from schedule_runs where schedule_id = (select schedule_id from schedule_events where schedule = 'pausing' limit 1)
+		order by id offset $n limit 1")"
+	expect_eq 'schedule_added schedule_paused schedule_resumed schedule_removed' \
+		"$(at_other audit --json | jq -r 'select(.note == "schedule pausing") | .event' | xargs)"
+}
+
+story_a_run_by_hand_is_beside_what_is_planned() {
+	reeve schedule add hand --cron '0 0 1 1 *' nothing --overlap skip >/dev/null
+	next=$(of hand .next)
+	a=$(reeve schedule run hand)
+	reeve schedule pause hand >/dev/null
+	b=$(at_other schedule run hand) # a paused one, and while the former goes on
+	[ "$a" != "$b" ] || fail "$a twice"
+	expect_eq "$next" "$(of hand .next)"
+	expect_eq "0 submitted $a queued 0 submitted $b queued" "$(runs hand planned outcome task_id task_status | xargs)"
+	expect_match '@' "$(runs hand actor | head -n 1)"
+	expect_match "^[0-9]+ +by hand +2.* submitted +$b +queued +.*@" "$(reeve schedule runs hand | sed -n 2p | sed 's/^ *//')"
+	# Sent again, also to another manager, it is the same run.
+	id=$(resend id)
+	resend schedule "$id" Run '{"name":"hand"}' "${URL[manager]}" "${URL[other]}" "${URL[manager]}" >"$DIR/answers"
+	resend schedule "$id" Run '{"name":"hand"}' "${URL[other]}" >>"$DIR/answers"
+	expect_eq 4 "$(wc -l <"$DIR/answers")"
+	expect_eq 1 "$(jq .run.task_id "$DIR/answers" | sort -u | wc -l)"
+	expect_eq 3 "$(runs hand id | wc -l)"
+	expect_eq 3 "$(sql "select count(*) from tasks where source = 'schedule hand'")"
+	reeve schedule remove hand >/dev/null
+}
+
+story_calls_that_come_twice_do_their_work_once() {
+	id=$(resend id)
+	resend schedule "$id" Add '{"schedule":{"name":"twice","every_ms":3600000,"task":{"type":"nothing"}}}' "${URL[manager]}" "${URL[other]}" >"$DIR/answers"
+	resend schedule "$id" Add '{"schedule":{"name":"twice","every_ms":3600000,"task":{"type":"nothing"}}}' "${URL[other]}" >>"$DIR/answers"
+	expect_eq 'twice twice twice' "$(jq -r .schedule.name "$DIR/answers" | xargs)"
+	id=$(resend id)
+	for _ in 1 2; do
+		resend schedule "$id" Edit '{"schedule":{"name":"twice","task":{"priority":4}},"fields":["task.priority"]}' "${URL[manager]}" "${URL[other]}" >"$DIR/answers"
+	done
+	expect_eq '4 4' "$(jq .schedule.task.priority "$DIR/answers" | xargs)"
+	# Another's request id is none of theirs.
+	expect_fail 4 resend schedule "$id" Control '{"name":"twice","action":"pause"}' "${URL[manager]}"
+	expect_match 'request id was used for another call' "$OUTPUT"
+	for action in pause resume remove; do
+		id=$(resend id)
+		expect resend schedule "$id" Control "{\"name\":\"twice\",\"action\":\"$action\"}" "${URL[manager]}" "${URL[other]}" >"$DIR/answers"
+		expect resend schedule "$id" Control "{\"name\":\"twice\",\"action\":\"$action\"}" "${URL[other]}" >"$DIR/answers"
+	done
+	expect_eq 'schedule_added schedule_edited schedule_paused schedule_resumed schedule_removed' \
+		"$(sql "select event from schedule_events where schedule = 'twice' order by id" | xargs)"
+	# A call that comes again after all that does not bring it back.
+	expect_fail 4 reeve schedule show twice
+	expect_match 'there is no schedule "twice"' "$OUTPUT"
+}
+
+story_an_edit_changes_what_is_given() {
+	reeve schedule add edited --cron '0 1 * * *' sh 'exit 0' --priority 3 --retry-limit 1 --missed all:5 --overlap skip --queue q >/dev/null
+	next=$(of edited .next)
+	at_other schedule edit edited --priority 0 --timeout 5m >/dev/null
+	expect_eq "0 300000 2 all 5 skip q sh exit 0 $next" "$(of edited '[.task.priority, .task.timeout_ms, .task.max_attempts, .missed, .missed_most,
+		.overlap, .task.queue, .task.type, .task.details, .next] | join(" ")')"
+	reeve schedule edit edited echo --missed skip --backoff fixed:3s >"$DIR/out"
+	expect_match 'type      echo' "$(cat "$DIR/out")"
+	expect_eq "echo exit 0 skip 0 fixed 3000 $next" "$(of edited '[.task.type, .task.details, .missed, .missed_most, .task.retry.kind, .task.retry.base_ms, .next] | join(" ")')"
+	# When it comes is planned anew, and a paused one stays paused.
+	reeve schedule pause edited >/dev/null
+	reeve schedule edit edited --cron '0 2 * * *' >/dev/null
+	expect_match 'T02:00:00' "$(of edited .next)"
+	reeve schedule edit edited --zone Asia/Tokyo >/dev/null
+	expect_match 'T17:00:00' "$(of edited .next)"
+	reeve schedule edit edited --every 1h --start 2026-01-01T00:15:00Z >/dev/null
+	expect_match ':15:00' "$(of edited .next)"
+	expect_eq ' true' "$(of edited '[.cron, .paused] | join(" ")')"
+	reeve schedule edit edited --every 30m >/dev/null # counted from where it was
+	expect_match ':(15|45):00' "$(of edited .next)"
+	reeve schedule edit edited --manual --key fixed >/dev/null
+	expect_eq 'true null fixed' "$(of edited '[.manual, .next, .task.key] | map(tostring) | join(" ")')"
+	# From a task to an action on a queue, and back.
+	reeve schedule edit edited --queue-action pause --queue letters --cron '0 3 * * *' >/dev/null
+	expect_eq 'pause letters null 0 3 * * *' "$(of edited '[.queue_action, .action_queue, .task, .cron] | map(tostring) | join(" ")')"
+	reeve schedule edit edited echo back >/dev/null
+	expect_eq 'unspecified  echo back default' "$(of edited '[.queue_action, .action_queue, .task.type, .task.details, "default" + .task.queue] | join(" ")')"
+	expect_eq 'schedule edited: cron, zone' "$(reeve schedule edit edited --cron '0 1 * * *' --zone UTC >/dev/null; reeve audit --json |
+		jq -r 'select(.event == "schedule_edited") | .note' | tail -n 1)"
+	# Refused, nothing of it is changed.
+	was=$(of edited .)
+	expect_fail 4 reeve schedule edit edited --priority 5 --cron '0 0 30 2 *'
+	expect_fail 4 reeve schedule edit edited --priority 5 --zone Mars/Phobos
+	expect_fail 4 reeve schedule edit edited --priority 5 --key same
+	expect_fail 4 reeve schedule edit edited --start +1h
+	expect_fail 2 reeve schedule edit edited
+	expect_fail 4 reeve schedule edit nobody --priority 5
+	expect_eq "$was" "$(of edited .)"
+	reeve schedule remove edited >/dev/null
+}
+
+# Nothing is lost or doubled: each planned time has one run, whatever is edited meanwhile.
+story_an_edit_while_ticks_run_loses_and_doubles_none() {
+	local i
+	start_worker worker --concurrency 4
+	reeve schedule add busy --every 100ms nothing --overlap allow --missed all:1000 >/dev/null
+	for i in $(seq 1 40); do
+		[ $((i % 2)) = 0 ] && url=${URL[manager]} || url=${URL[other]}
+		reeve --manager "$url" schedule edit busy --priority "$i" >/dev/null
+	done
+	reeve schedule pause busy >/dev/null
+	expect_eq 40 "$(of busy .task.priority)"
+	# Without a gap from the first to the last.
+	expect_eq '' "$(sql "select r.id, r.planned_at from schedule_runs r join schedules s on s.id = r.schedule_id and s.name = 'busy'
+		where not exists (select from schedule_runs b where b.schedule_id = r.schedule_id and b.planned_at = r.planned_at - interval '100ms')
+			and r.planned_at <> s.start_at + interval '100ms'")"
+	expect_eq 't' "$(sql "select count(*) = count(distinct planned_at) and count(*) = count(distinct task_id) and count(*) > 10
+		from schedule_runs r join schedules s on s.id = r.schedule_id and s.name = 'busy' where outcome = 'submitted'")"
+	expect_eq 0 "$(sql "select count(*) from schedule_runs r join schedules s on s.id = r.schedule_id and s.name = 'busy' where outcome <> 'submitted'")"
+	expect_eq "$(runs busy id | wc -l)" "$(sql "select count(*) from all_tasks where source = 'schedule busy'")"
+	reeve schedule remove busy >/dev/null
+}
+
+story_a_removed_one_leaves_its_runs_and_tasks() {
+	start_worker
+	reeve schedule add gone --every 100ms sh "$HOLD" --overlap queue >/dev/null
+	wait_until 20 '[ -n "$(runs gone task_id)" ]'
+	task=$(runs gone task_id | head -n 1)
+	wait_began "$task"
+	# Due, it waits for the run that goes on.
+	wait_until 20 "[ \"\$(of gone .waits_for)\" = $task ]"
+	expect_match "gone .*waits for task $task" "$(reeve schedule list)"
+	expect_match "state     waits for the end of task $task" "$(at_other schedule show gone)"
+	expect_eq 'gone: removed' "$(at_other schedule remove gone)"
+	expect_fail 4 reeve schedule show gone
+	expect_match 'there is no schedule "gone"' "$OUTPUT"
+	expect_eq "submitted $task executing" "$(runs gone outcome task_id task_status)"
+	release
+	reeve wait "$task" >/dev/null
+	expect_eq "submitted $task completed" "$(runs gone outcome task_id task_status)"
+	# The name is free again; both's runs are listed.
+	reeve schedule add gone --manual nothing >/dev/null
+	again=$(reeve schedule run gone)
+	expect_eq "$task $again" "$(runs gone task_id | xargs)"
+	reeve schedule remove gone >/dev/null
+	expect_fail 4 reeve schedule remove gone
+	expect_fail 4 reeve schedule runs never
+	expect_match 'there is no schedule "never"' "$OUTPUT"
+}
+
+# A window: the queue is started at one time and stopped at another.
+story_a_schedule_starts_and_stops_a_queue() {
+	reeve queue set window --autostart no >/dev/null
+	reeve schedule add open --manual --queue-action start --queue window >/dev/null
+	reeve schedule add shut --every 300ms --start +300ms --queue-action stop --queue window >/dev/null
+	reeve schedule pause shut >/dev/null
+	id=$(reeve submit nothing --queue window)
+	expect_eq pending "$(reeve queue status window --json | jq -r .state)"
+	reeve schedule run open 2>"$DIR/said"
+	expect_match 'acted: queue "window" is running' "$(cat "$DIR/said")"
+	expect_eq acted "$(runs open outcome)"
+	reeve schedule resume shut >/dev/null
+	wait_status 20 "$id" dead
+	expect_eq queue_stopped "$(field "$id" error_code)"
+	wait_until 20 '[ "$(runs shut outcome | head -n 1)" = acted ]'
+	expect_eq 'schedule shut' "$(reeve audit --json | jq -r 'select(.event == "queue_stop_ordered" and .note == "queue window").actor' | head -n 1)"
+	reeve schedule remove open >/dev/null
+	reeve schedule remove shut >/dev/null
+}
+
+story_what_is_wrong_is_said() {
+	local before line code words
+	reeve schedule add there --every 1h nothing >/dev/null
+	reeve schedule add acting --every 1h --queue-action stop --queue q >/dev/null
+	open=$(reeve batch open b --queue elsewhere)
+	before=$(counts_all)
+	head -c 1100000 /dev/zero | tr '\0' x >"$DIR/long"
+	# CODE | what it says | arguments
+	while IFS='|' read -r code words line; do
+		[ -n "$line" ] || continue
+		eval "expect_fail $code reeve schedule $line"
+		expect_match "$words" "$OUTPUT" "$line"
+	done <<-'END'
+		4|schedule.cron: it never fires|add x --cron '0 0 30 2 *' nothing
+		4|schedule.cron: .*4 fields|add x --cron '0 0 30 2' nothing
+		4|schedule.cron: .*minute|add x --cron '60 0 * * *' nothing
+		4|schedule.cron: .*hour|add x --cron '0 24 * * *' nothing
+		4|schedule.cron: |add x --cron 'nonsense' nothing
+		4|schedule.cron: |add x --cron '0 0 */0 * *' nothing
+		4|schedule.cron: |add x --cron '0 0 1-40 * *' nothing
+		4|schedule.cron has 300 bytes; at most 255|add x --cron "$(printf '%300s' '* * * * *')" nothing
+		2|--cron is empty|add x --cron '' nothing
+		2|--zone is empty|edit there --zone ''
+		4|no time zone "Mars/Phobos"|add x --cron '0 0 * * *' --zone Mars/Phobos nothing
+		4|no time zone "../../etc/passwd"|add x --cron '0 0 * * *' --zone ../../etc/passwd nothing
+		4|schedule.zone holds a control|add x --cron '0 0 * * *' --zone $'a\nb' nothing
+		2|--every: .*from 100ms to|add x --every 99ms nothing
+		2|--every: .*from 100ms to|add x --every 3651d nothing
+		2|--every: .*negative|add x --every -5s nothing
+		2|--every: .*is no duration|add x --every often nothing
+		4|start_us lies more than 3650 days ahead|add x --every 5s --start 2200-01-01 nothing
+		2|--start lies before 1970|add x --every 5s --start 1960-01-01 nothing
+		2|--start: .*is no time|add x --every 5s --start soon nothing
+		2|--start is for --every|add x --cron '0 0 * * *' --start +5m nothing
+		2|--cron, --every and --manual exclude|add x --cron '0 0 * * *' --every 5s nothing
+		2|--cron, --every and --manual exclude|add x --manual --every 5s nothing
+		2|when\? |add x nothing
+		2|which type\?|add x --manual
+		2|what is it called|add
+		2|its name is empty|add '' --manual nothing
+		4|schedule.name is longer than 255 bytes|add "$(printf 'n%.0s' {1..256})" --manual nothing
+		4|schedule.name holds a control character|add $'a\tb' --manual nothing
+		4|schedule.task.key is longer than 255 bytes when|add "$(printf 'n%.0s' {1..255})" --every 1h nothing
+		4|there is a schedule "there" already|add there --manual nothing
+		2|--missed: "all:0" is none; it takes skip, one or all:N|add x --manual nothing --missed all:0
+		2|--missed: "all:1001" is none|add x --manual nothing --missed all:1001
+		2|--missed: "all" is none|add x --manual nothing --missed all
+		2|--missed: "some" is none|add x --manual nothing --missed some
+		2|--overlap: "both" is none; it takes skip, queue or allow|add x --manual nothing --overlap both
+		2|--at makes no sense here|add x --manual nothing --at +5m
+		2|--version makes no sense here|add x --manual nothing --key k --version 3
+		4|key_ttl_ms is given without a key|add x --manual nothing --key-ttl 5m
+		4|schedule.task.key is "k", the same for all|add x --every 5s nothing --key k
+		4|schedule.task.key has \{day\}; \{name\}|add x --every 5s nothing --key '{name}{day}'
+		4|task.key holds a control character|edit there --priority 1 nothing --key $'a\nb'
+		4|task.details is longer than|add x --manual nothing - <"$DIR/long"
+		4|task.details holds a NUL byte|add x --manual nothing - < <(printf 'a\0b')
+		4|there is no batch 12345|add x --manual nothing --batch 12345
+		4|batch [0-9]+ is of queue "elsewhere", the schedule's tasks of "q"|add x --manual nothing --queue q --batch $open
+		2|--queue-action and a TYPE exclude|add x --manual --queue-action stop --queue q nothing
+		2|--queue-action needs a --queue|add x --manual --queue-action stop
+		2|--queue-action: "purge" is none; it takes start|add x --manual --queue-action purge --queue q
+		2|takes no options of a task but --queue|add x --manual --queue-action stop --queue q --priority 3
+		2|unknown option --sometimes|add x --sometimes nothing
+		2|--start is for --every|edit acting --cron '0 0 * * *' --zone UTC --start +1h
+		2|what is to change|edit there
+		4|there is no schedule "nobody"|edit nobody --priority 3
+		4|schedule.task is given, and the schedule acts on a queue|edit acting --priority 3
+		4|there is no schedule "nobody"|show nobody
+		4|there is no schedule "nobody"|pause nobody
+		4|there is no schedule "nobody"|resume nobody
+		4|there is no schedule "nobody"|run nobody
+		4|there is no schedule "nobody"|remove nobody
+		4|there is no schedule "nobody"|runs nobody
+		2|which schedule|show
+		2|one schedule at a time|pause a b
+		2|--next: .*from 1 to 1000|show there --next 1001
+		2|"fly" is none of its words|fly
+	END
+	# What the command would not send.
+	while IFS='|' read -r words method line; do
+		expect_fail 4 resend schedule "$(resend id)" "$method" "$line" "$REEVE_MANAGER"
+		expect_match "^INVALID_ARGUMENT: .*$words" "$OUTPUT" "$line"
+	done <<-'END'
+		schedule is missing|Add|{}
+		none of cron, every_ms and manual|Add|{"schedule":{"name":"x","task":{"type":"t"}}}
+		more than one of cron|Add|{"schedule":{"name":"x","every_ms":500,"manual":true,"task":{"type":"t"}}}
+		neither a task nor a queue_action|Add|{"schedule":{"name":"x","manual":true}}
+		both a task and a queue_action|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t"},"queue_action":"stop","action_queue":"q"}}
+		schedule.task.type is empty|Add|{"schedule":{"name":"x","manual":true,"task":{"type":""}}}
+		schedule.task.run_at_us makes no sense|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t","run_at":"2030-01-01T00:00:00Z"}}}
+		schedule.task.version makes no sense|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t","key":"k","version":4}}}
+		schedule.every_ms is 99|Add|{"schedule":{"name":"x","every_ms":99,"task":{"type":"t"}}}
+		schedule.every_ms is -1|Add|{"schedule":{"name":"x","every_ms":-1,"task":{"type":"t"}}}
+		schedule.missed_most is 0|Add|{"schedule":{"name":"x","manual":true,"missed":"all","task":{"type":"t"}}}
+		schedule.missed_most is for missed ALL|Add|{"schedule":{"name":"x","manual":true,"missed":"one","missed_most":4,"task":{"type":"t"}}}
+		schedule.queue_action is 5|Add|{"schedule":{"name":"x","manual":true,"queue_action":"purge","action_queue":"q"}}
+		schedule.action_queue is empty|Add|{"schedule":{"name":"x","manual":true,"queue_action":"stop"}}
+		schedule.task.priority is 2000000|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t","priority":2000000}}}
+		fields is empty|Edit|{"schedule":{"name":"there"}}
+		fields has "colour"|Edit|{"schedule":{"name":"there"},"fields":["colour"]}
+		fields has "task.colour"|Edit|{"schedule":{"name":"there"},"fields":["task.colour"]}
+		schedule.manual is false|Edit|{"schedule":{"name":"there"},"fields":["manual"]}
+		more than one of cron|Edit|{"schedule":{"name":"there","manual":true,"cron":"0 0 * * *"},"fields":["manual","cron"]}
+		both a task and a queue_action|Edit|{"schedule":{"name":"there","queue_action":"stop"},"fields":["task.priority","queue_action"]}
+		action_queue is given without the other|Edit|{"schedule":{"name":"there","action_queue":"q"},"fields":["action_queue"]}
+		schedule.task.type is empty|Edit|{"schedule":{"name":"there"},"fields":["task.type"]}
+		schedule.task.timeout_ms is|Edit|{"schedule":{"name":"there","task":{"timeout_ms":999999999999}},"fields":["task.timeout_ms"]}
+		start_us is for schedules with every_ms|Edit|{"schedule":{"name":"acting","manual":true,"start":"2030-01-01T00:00:00Z"},"fields":["manual","start_us"]}
+		action is 0|Control|{"name":"there"}
+		name is empty|Control|{"action":"pause"}
+		preview is 1001|Show|{"name":"there","preview":1001}
+		limit is 1001|List|{"limit":1001}
+		limit is 1001|Runs|{"name":"there","limit":1001}
+	END
+	expect_eq "$before" "$(counts_all)"
+	reeve schedule remove there >/dev/null
+	reeve schedule remove acting >/dev/null
+}
+
+story_a_long_list_is_read_in_pages() {
+	sql "insert into schedules (name, every_ms, next_at, paused, spec)
+		select 'many ' || lpad(n::text, 4, '0'), 3600000, now() + interval '1 hour', true, '{\"type\":\"t\"}' from generate_series(1, 2500) n"
+	expect_eq 2500 "$(reeve schedule list --json | jq -r .name | grep '^many' | sort -u | wc -l)"
+	sql "delete from schedules where name like 'many %'"
+}
+
+story_all_words_have_help() {
+	for word in '' add list show runs pause resume run edit remove; do
+		expect_match '^Usage: reeve schedule' "$(reeve schedule $word --help)"
+	done
+}
+
+story_the_example_in_c_as_it_is_documented() {
+	start remarks "$REEVE_BIN/example-remarks-worker" "$REEVE_MANAGER"
+	wait_until 10 '[ -n "$(reeve workers --json)" ]'
+	awk '/^    \$ example-schedule/ { on = 1; next } /^$/ { on = 0 } on { print substr($0, 5) }' "$TOP/docs/client.md" >"$DIR/documented"
+	eval "set -- $(sed -n 's/^    \$ example-schedule [^ ]* //p' "$TOP/docs/client.md")"
+	"$REEVE_BIN/example-schedule" "$REEVE_MANAGER" "$@" >"$DIR/printed"
+	expect_eq "$(cat "$DIR/documented")" "$(cat "$DIR/printed")"
+	expect_fail 1 "$REEVE_BIN/example-schedule" tcp://127.0.0.1:1 book '{}'
+	expect_match '^UNAVAILABLE: no manager reachable' "$OUTPUT"
+	stop remarks
+}
+
+# Numbers, times, names of users and blanks do not count.
+shape() {
+	sed -E 's/-?[0-9]+([.][0-9]+)?/N/g; s/source .*/source/; s/[a-z]+@[^ ]+/USER/g; s/ +/ /g; s/^ //; s/ $//'
+}
+
+# What docs/schedules.md shows, command by command.
+story_the_worked_example() {
+	local line want section
+	PATH=$REEVE_BIN:$PATH
+	for section in 'An example' 'When it comes'; do
+		awk -v section="## $section" '$0 == section { on = 1; next } /^## / { on = 0 } on && /^    / { print substr($0, 5); next } on && /^$/ { print }' \
+			"$TOP/docs/schedules.md" | cat -s | awk '/^\$/ { began = 1 } began && /^reeve/ { exit } began' >"$DIR/example"
+		expect [ "$(grep -c '^\$ ' "$DIR/example")" -ge 2 ]
+		while read -r line; do
+			case $line in '$ '*) ;; *) continue ;; esac
+			want=$(awk -v command="$line" '$0 == command { on = 1; next } /^\$ / { on = 0 } on' "$DIR/example" | shape)
+			eval "${line#\$ }" >"$DIR/said" 2>&1 || fail "exit code $? of: $line"
+			# Only what a page shows of it.
+			[ -z "$want" ] || expect_eq "$want" "$(shape <"$DIR/said")" "$line"
+		done <"$DIR/example"
+	done
+	reeve schedule remove try >/dev/null
+}
+
+run_stories
