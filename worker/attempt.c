@@ -57,6 +57,7 @@ struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler
 	    .type = assignment->type,
 	    .key = assignment->key,
 	    .details = assignment->details,
+	    .stage = assignment->stage,
 	    .attempt = assignment->attempt,
 	    .max_attempts = assignment->max_attempts,
 	    .timeout_ms = attempt->timeout_ms,
@@ -84,6 +85,7 @@ void attempt_free(struct attempt *attempt)
 	outcome_clear(&attempt->outcome);
 	free(attempt->outcome.remark);
 	free(attempt->outcome.stack);
+	free(attempt->outcome.stage);
 	protobuf_c_message_free_unpacked(&attempt->assignment->base, NULL);
 	free(attempt);
 }
@@ -189,6 +191,11 @@ void reeve_outcome_stack(struct reeve_outcome *outcome, const char *stack)
 	replace(&outcome->stack, stack);
 }
 
+void reeve_outcome_stage(struct reeve_outcome *outcome, const char *stage)
+{
+	replace(&outcome->stage, stage && *stage ? stage : NULL);
+}
+
 void reeve_outcome_retry_in(struct reeve_outcome *outcome, int64_t ms)
 {
 	outcome->retry_in_ms = ms <= 0 ? 1 : ms < RETRY_IN_MAX_MS ? ms : RETRY_IN_MAX_MS;
@@ -280,6 +287,9 @@ void attempt_seal(struct attempt *attempt, int64_t run_ms)
 	else if (length && !utf8_valid(outcome->result, length))
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-not-utf8",
 		    "the result of %zu bytes is not UTF-8 text", length);
+	else if (outcome->kind == REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stage && name_problem(outcome->stage, false))
+		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "bad_stage", "the stage that is to follow %s",
+		    name_problem(outcome->stage, false));
 	clean_texts(attempt);
 	result.task_id = attempt->key.task_id;
 	result.token = attempt->key.token;
@@ -291,11 +301,13 @@ void attempt_seal(struct attempt *attempt, int64_t run_ms)
 	result.remark = outcome->remark ? outcome->remark : none;
 	if (outcome->kind != REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stack)
 		result.stack = outcome->stack;
+	if (outcome->kind == REEVE__V1__OUTCOME__OUTCOME_COMPLETED && outcome->stage)
+		result.stage = outcome->stage;
 	if (outcome->kind == REEVE__V1__OUTCOME__OUTCOME_FAILED)
 		result.retry_in_ms = outcome->retry_in_ms;
 	attempt->result = result;
 	attempt->result_bytes = 48 + strlen(result.result) + strlen(result.error) + strlen(result.error_code) +
-	                        strlen(result.remark) + strlen(result.stack);
+	                        strlen(result.remark) + strlen(result.stack) + strlen(result.stage);
 }
 
 const char *attempt_name(const struct attempt *attempt, char out[48])

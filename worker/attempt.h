@@ -43,8 +43,9 @@ struct reeve_outcome {
 	char *result;
 	char *error;
 	char *code;
-	char *remark; /* these three stay whatever becomes of the attempt */
+	char *remark; /* these four stay whatever becomes of the attempt */
 	char *stack;
+	char *stage; /* that is to follow if it completes */
 	int64_t retry_in_ms; /* 0: as the task's policy says */
 };
 

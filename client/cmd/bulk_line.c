@@ -40,6 +40,7 @@ struct field {
 static const struct field task_fields[] = {
     FIELD("queue", KIND_TEXT, queue),
     FIELD("type", KIND_TEXT, type),
+    FIELD("pipeline", KIND_TEXT, pipeline),
     FIELD("details", KIND_DETAILS, details),
     FIELD("priority", KIND_INT32, priority),
     FIELD("delay", KIND_SPAN, delay_ms),
@@ -260,6 +261,17 @@ static bool given(const json_t *object, const char *name)
 	return value && !json_is_null(value);
 }
 
+/* Likewise of a type and a pipeline. */
+static void settle_pipeline(struct bulk_task *task)
+{
+	bool own_type = given(task->object, "type"), own_pipeline = given(task->object, "pipeline");
+
+	if (own_pipeline && !own_type)
+		task->spec.type = NULL;
+	if (own_type && !own_pipeline)
+		task->spec.pipeline = NULL;
+}
+
 /* A line's backoff takes the place of the default's, with its base and cap; each of the other parts of a rest, given alone,
  * takes the place of that part. */
 static bool settle_rest(struct bulk_task *task, const struct reeve_task_spec *defaults, struct reeve_error *error)
@@ -307,6 +319,7 @@ bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, con
 	if (!read_object(task, task->object, task_fields, "", error))
 		return false;
 	settle_due_time(task, defaults);
+	settle_pipeline(task);
 	return settle_rest(task, defaults, error);
 }
 

@@ -32,6 +32,7 @@ static const struct command commands[] = {
     {"extend", command_extend, "let a task taken by hand take longer"},
     {"batch", command_batch, "open, close, list and report batches of tasks, and wait for them"},
     {"schedule", command_schedule, "have tasks submitted, or queues started and stopped, again and again"},
+    {"pipeline", command_pipeline, "define, list and show pipelines of stages"},
     {"stats", command_stats, "show totals, or counts of executions"},
     {"errors", command_errors, "show what went wrong, in groups"},
     {"dev", command_dev, "run everything on this machine, with a PostgreSQL of its own"},

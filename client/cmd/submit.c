@@ -36,13 +36,13 @@ static const struct option_spec specs[] = {
 
 static const struct option_table table = {
     .program = "reeve submit",
-    .usage = "TYPE [DETAILS|-] [OPTION]... | --bulk FILE|- [TYPE] [OPTION]...",
+    .usage = "TYPE [DETAILS|-] [OPTION]... | --pipeline NAME [DETAILS|-] [OPTION]... | --bulk FILE|- [TYPE] [OPTION]...",
     .summary = "Submits a task of TYPE and prints its id. DETAILS are the handler's input; - reads them from standard "
                "input. With --bulk a file is checked whole, then submitted in chunks; the ids come in its order.",
     .epilogue = "A line of a bulk file may have the fields queue, type, details (text, or any\n"
                 "JSON), priority, delay or delay_ms, run_at, key, key_ttl or key_ttl_ms, version,\n"
                 "max_attempts or retry_limit, timeout or timeout_ms, retry {base or base_ms, max\n"
-                "or max_ms, backoff, jitter}, batch_id and source.\n"
+                "or max_ms, backoff, jitter}, batch_id, pipeline and source.\n"
                 "\n"
                 "Examples:\n"
                 "  reeve submit mail '{\"to\":\"ann@example.org\"}' --key order-17\n"
@@ -50,6 +50,7 @@ static const struct option_table table = {
                 "  reeve submit report --at '2026-01-14 08:00' --priority 5\n"
                 "  reeve submit fetch URL --retry-limit 4 --backoff list:1m,5m,30m,2h --jitter 10\n"
                 "  reeve submit build HEAD --key site --version 17\n"
+                "  reeve submit --pipeline images '{\"url\":\"https://example.org/a.jpg\"}' --wait\n"
                 "  reeve submit --bulk tasks.jsonl --queue night --wait\n"
                 "\n"
                 "Exit codes: 0 done, 1 a task did not complete (--wait), 2 wrong usage, 3 no manager\n"
@@ -90,20 +91,21 @@ static int submit_one(struct reeve_client *client, const struct reeve_task_spec 
 static int submit_as(struct reeve_client *client, const struct submit_options *options, struct reeve_task_spec *spec,
     struct lines *lines, int operands, char **argv, bool json)
 {
+	int at = options->task.pipeline ? 1 : 2; /* where the details stand */
 	char *details = NULL;
 	size_t length;
 	int code;
 
 	if (options->bulk)
 		return bulk_submit(client, lines, spec, options->wait, json);
-	if (operands > 1 && strcmp(argv[2], "-") == 0) {
+	if (operands >= at && strcmp(argv[at], "-") == 0) {
 		details = task_details_read(client, &length, &code);
 		if (!details)
 			return code;
 		spec->details = details;
 		spec->details_length = length;
-	} else if (operands > 1) {
-		spec->details = argv[2];
+	} else if (operands >= at) {
+		spec->details = argv[at];
 	}
 	code = submit_one(client, spec, options->wait, json);
 	free(details);
@@ -113,7 +115,8 @@ static int submit_as(struct reeve_client *client, const struct submit_options *o
 static int submit(struct reeve_client *client, const struct submit_options *options, struct lines *lines, int operands,
     char **argv, bool json)
 {
-	struct reeve_task_spec spec = task_options_spec(&options->task, operands > 0 ? argv[1] : NULL);
+	bool typed = operands > 0 && !options->task.pipeline;
+	struct reeve_task_spec spec = task_options_spec(&options->task, typed ? argv[1] : NULL);
 	struct reeve_batch_report *batch = NULL;
 	struct reeve_failure failure = {0};
 	int code;
@@ -144,9 +147,11 @@ static const char *usage_problem(const struct submit_options *options, int opera
 		return "--version needs a --key";
 	if (options->bulk && task->key)
 		return "--key cannot be the same for all tasks of a file; each line may have its own";
+	if (task->pipeline && operands > (options->bulk ? 0 : 1))
+		return "with a --pipeline no TYPE is given, only DETAILS (with blanks they need quotes)";
 	if (options->bulk && operands > 1)
 		return "the details of --bulk stand in its lines";
-	if (!options->bulk && operands == 0)
+	if (!options->bulk && !task->pipeline && operands == 0)
 		return "which type?";
 	if (operands > 2)
 		return "one TYPE and one DETAILS are taken (details with blanks need quotes)";

@@ -34,6 +34,24 @@ static int64_t or_zero(int64_t number)
 	return given(number) ? number : 0;
 }
 
+/* What the stages of a pipeline say must not be given with one. */
+static const char *said_by_stages(const struct task_options *options)
+{
+	if (given(options->max_attempts))
+		return "--max-attempts is given with a --pipeline, whose stages say that";
+	if (given(options->retry_limit))
+		return "--retry-limit is given with a --pipeline, whose stages say that";
+	if (given(options->timeout_ms))
+		return "--timeout is given with a --pipeline, whose stages say that";
+	if (given(options->retry_base_ms))
+		return "--retry-base is given with a --pipeline, whose stages say that";
+	if (given(options->retry_max_ms))
+		return "--retry-max is given with a --pipeline, whose stages say that";
+	if (options->backoff)
+		return "--backoff is given with a --pipeline, whose stages say that";
+	return given(options->jitter) ? "--jitter is given with a --pipeline, whose stages say that" : NULL;
+}
+
 const char *task_options_problem(const struct task_options *options)
 {
 	if (given(options->delay_ms) && given(options->at_us))
@@ -50,7 +68,9 @@ const char *task_options_problem(const struct task_options *options)
 		return "--max-attempts and --retry-limit exclude each other";
 	if (options->backoff && given(options->retry_base_ms))
 		return "--backoff and --retry-base exclude each other";
-	return NULL;
+	if (options->pipeline && !*options->pipeline)
+		return "--pipeline is empty";
+	return options->pipeline ? said_by_stages(options) : NULL;
 }
 
 bool task_options_growth(struct task_options *options, struct reeve_error *error)
@@ -97,6 +117,7 @@ struct reeve_task_spec task_options_spec(const struct task_options *options, con
 	    .source = options->source,
 	    .version = or_zero(options->version),
 	    .batch_id = or_zero(options->batch),
+	    .pipeline = options->pipeline,
 	};
 }
 

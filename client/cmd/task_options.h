@@ -12,7 +12,7 @@
 
 /* What was given. Set it to task_options_none before it is read. */
 struct task_options {
-	const char *queue, *key, *source, *backoff;
+	const char *queue, *key, *source, *backoff, *pipeline;
 	int64_t priority, max_attempts, retry_limit, jitter, version, batch;
 	int64_t delay_ms, key_ttl_ms, timeout_ms, retry_base_ms, retry_max_ms;
 	int64_t at_us;
@@ -41,6 +41,9 @@ extern const struct task_options task_options_none;
 	        "after its end if it is executing; if not, nothing changes"),                                          \
 	    TASK_OPTION(target, member.batch, "batch", OPTION_INTEGER, 1, INT64_MAX, "ID", 'b',                        \
 	        "the open batch that it is to be in; without --queue it goes to that batch's queue"),                  \
+	    TASK_OPTION(target, member.pipeline, "pipeline", OPTION_TEXT, 0, 0, "NAME", 0,                              \
+	        "the pipeline that it passes through, instead of a TYPE: its stages say type, attempts, time-out "     \
+	        "and rests"),                                                                                          \
 	    TASK_OPTION(target, member.max_attempts, "max-attempts", OPTION_INTEGER, 1, 10000, "N", 0,                 \
 	        "attempts in all; without it the queue's, or 5"),                                                      \
 	    TASK_OPTION(target, member.retry_limit, "retry-limit", OPTION_INTEGER, 0, 9999, "N", 0,                    \

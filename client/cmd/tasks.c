@@ -88,6 +88,12 @@ static void show_task(const struct reeve_task *task, int64_t now_us)
 	    *colour ? terminal_no_colour : "", task->cancel_requested ? " (a cancel was asked for)" : "");
 	show_line("queue", task->queue);
 	show_line("type", task->type);
+	if (*task->pipeline) {
+		show_line("pipeline", task->pipeline);
+		show_line("stage", task->stage);
+		snprintf(text, sizeof text, "%" PRIu32, task->step);
+		show_line("step", text);
+	}
 	show_line("key", task->key);
 	if (task->version) {
 		snprintf(text, sizeof text, "%" PRId64, task->version);

@@ -94,7 +94,7 @@ static void set_retry(struct entry *entry, const struct reeve_task_spec *spec)
 
 size_t batch_cost(const struct reeve_task_spec *spec)
 {
-	const char *const names[] = {spec->type, spec->queue, spec->key, spec->source};
+	const char *const names[] = {spec->type, spec->queue, spec->key, spec->source, spec->pipeline};
 	size_t bytes = TASK_OVERHEAD + spec_details_length(spec);
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -115,6 +115,7 @@ void batch_add(struct batch *batch, const struct reeve_task_spec *spec)
 	set_name(batch, &task->type, spec->type);
 	set_name(batch, &task->key, spec->key);
 	set_name(batch, &task->source, spec->source);
+	set_name(batch, &task->pipeline, spec->pipeline);
 	if (spec_details_length(spec))
 		task->details = keep(batch, spec->details, spec_details_length(spec));
 	task->priority = spec->priority;

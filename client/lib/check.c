@@ -20,6 +20,26 @@ size_t spec_details_length(const struct reeve_task_spec *spec)
 	return spec->details_length ? spec->details_length : strlen(spec->details);
 }
 
+static bool given(const char *text)
+{
+	return text && *text;
+}
+
+static const char *pipeline_in_trouble(const struct reeve_task_spec *spec, char *out, size_t size)
+{
+	const char *field = !given(spec->pipeline)                            ? NULL
+	                    : given(spec->type)                               ? "type"
+	                    : spec->max_attempts                              ? "max_attempts"
+	                    : spec->timeout_ms                                ? "timeout"
+	                    : spec->retry || spec->retry_base_ms || spec->retry_max_ms ? "retry"
+	                                                                      : NULL;
+
+	if (!field)
+		return NULL;
+	snprintf(out, size, "%s is given with a pipeline, whose stages say that", field);
+	return out;
+}
+
 static const char *name_in_trouble(const struct reeve_task_spec *spec, char *out, size_t size)
 {
 	const struct {
@@ -27,7 +47,8 @@ static const char *name_in_trouble(const struct reeve_task_spec *spec, char *out
 		const char *name;
 		bool may_be_empty;
 	} names[] = {
-	    {"type", spec->type, false},
+	    {"pipeline", spec->pipeline, true},
+	    {"type", spec->type, given(spec->pipeline)},
 	    {"queue", spec->queue, true},
 	    {"key", spec->key, true},
 	    {"source", spec->source, true},
@@ -144,6 +165,8 @@ const char *spec_problem(const struct reeve_task_spec *spec, size_t max_details,
 {
 	const char *problem = name_in_trouble(spec, out, size);
 
+	if (!problem)
+		problem = pipeline_in_trouble(spec, out, size);
 	if (!problem)
 		problem = details_in_trouble(spec, max_details, out, size);
 	if (!problem)

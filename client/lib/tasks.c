@@ -65,6 +65,9 @@ void task_from_message(struct reeve_task *task, const Reeve__V1__Task *message)
 	    .remark = message->remark,
 	    .stack = message->stack,
 	    .version = message->version,
+	    .pipeline = message->pipeline,
+	    .stage = message->stage,
+	    .step = message->step,
 	    .wire = message,
 	};
 }

@@ -4,12 +4,14 @@
 #include "common/log.h"
 #include "manager/core/batches.h"
 #include "manager/core/dispatch.h"
+#include "manager/core/routes.h"
 #include "manager/core/waits.h"
 #include "manager/core/verbose.h"
 #include "manager/core/wakes.h"
 #include "manager/core/window.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void report_settle(struct core *core, const struct store_op *op, const struct store_result *results, int count)
 {
@@ -27,12 +29,16 @@ void report_settle(struct core *core, const struct store_op *op, const struct st
 				    (long long)r->id, store_outcome_name(r->outcome));
 		} else if (r->ended) {
 			core->counters.ended++;
-			core->counters.completed += r->outcome == STORE_COMPLETED;
+			core->counters.completed += r->outcome == STORE_COMPLETED && !strcmp(r->becomes, "completed");
 			waits_ended(core->waits, r->id);
 		} else {
 			core->counters.failed += r->outcome == STORE_FAILED;
 			core->counters.returned += r->outcome == STORE_RETURNED;
-			window_note(core->window, r->route, r->priority, r->id, r->version, r->due_us, -1);
+			if (routes_get(core->routes, r->route)) {
+				window_note(core->window, r->route, r->priority, r->id, r->version, r->due_us, -1);
+			} else {
+				routes_heard(core->routes); /* it goes on by a route of which another manager knows */
+			}
 			wakes_tell(core->wakes, r->route, r->priority, r->due_us);
 		}
 	}

@@ -14,11 +14,18 @@
 
 enum { KEPT_MS = 24 * 3600 * 1000, AHEAD_MS = 3600 * 1000 };
 
+/* What a task has from its pipeline. */
+struct begin {
+	char *stage, *type, *policy;
+};
+
 struct submit {
 	struct store_submit op;
 	struct core *core;
 	struct store_task *tasks;
 	char **policies; /* those that come from queues, whose settings may change meanwhile */
+	struct begin *begins; /* one a task; NULL: none is of a pipeline */
+	struct store_pipelines_start starts;
 	submit_done *done;
 	void *arg;
 };
@@ -41,8 +48,16 @@ bool request_id_timely(const struct core *core, const uint8_t *request_id, struc
 
 static void submit_free(struct submit *s)
 {
-	for (int i = 0; i < s->op.count; i++)
+	for (int i = 0; i < s->op.count; i++) {
 		free(s->policies[i]);
+		if (s->begins) {
+			free(s->begins[i].stage);
+			free(s->begins[i].type);
+			free(s->begins[i].policy);
+		}
+	}
+	free(s->begins);
+	free(s->starts.names);
 	free(s->policies);
 	free(s);
 }
@@ -119,7 +134,7 @@ static void fill_in(struct submit *s, struct store_task *t)
 	if (!t->max_attempts)
 		t->max_attempts = q->max_attempts;
 	if (t->retry_given) {
-		if (!t->retry_base_ms) /* a linear one: it begins with the resting period */
+		if (!t->retry_base_ms && !t->pipeline_id) /* a linear one: it begins with the resting period */
 			t->retry_base_ms = q->resting_ms;
 		return;
 	}
@@ -129,18 +144,11 @@ static void fill_in(struct submit *s, struct store_task *t)
 		t->retry_policy = s->policies[t - s->tasks] = strdup(q->retry_policy);
 }
 
-/* The settings are known: the routes are next. */
-static void on_queues(void *arg, const struct reeve_error *error)
+static void submit_routed(struct submit *s)
 {
-	struct submit *s = arg;
 	struct core *core = s->core;
 	struct store_task *tasks = s->tasks;
 	int count = s->op.count;
-	if (error) {
-		s->done(s->arg, NULL, error);
-		submit_free(s);
-		return;
-	}
 	bool known = true;
 	for (int i = 0; i < count; i++) {
 		fill_in(s, &tasks[i]);
@@ -160,6 +168,70 @@ static void on_queues(void *arg, const struct reeve_error *error)
 		}
 	routes_ensure(core->routes, unknown, names, names + count, s->op.op.deadline_ms, on_routes, s);
 	free(names);
+}
+
+static char *copy_or_null(const char *text)
+{
+	return text ? strdup(text) : NULL;
+}
+
+/* The pipelines are known: their tasks are as the first stages say. */
+static void on_started(struct store_op *op, const struct reeve_error *error)
+{
+	struct submit *s = (struct submit *)((char *)op - offsetof(struct submit, starts));
+	if (error) {
+		s->done(s->arg, NULL, error);
+		submit_free(s);
+		return;
+	}
+	const struct store_pipeline_start *start = s->starts.starts;
+	for (int i = 0; i < s->op.count; i++) {
+		struct store_task *t = &s->tasks[i];
+		struct begin *b = &s->begins[i];
+		if (!t->pipeline)
+			continue;
+		*b = (struct begin){strdup(start->stage), strdup(start->type), copy_or_null(start->retry_policy)};
+		t->pipeline_id = start->pipeline_id;
+		t->stage = b->stage;
+		t->type = b->type;
+		t->priority = start->has_priority ? start->priority : t->priority;
+		t->max_attempts = start->max_attempts;
+		t->timeout_ms = start->timeout_ms;
+		t->retry_given = true;
+		t->retry_base_ms = start->retry_base_ms;
+		t->retry_max_ms = start->retry_max_ms;
+		t->retry_policy = b->policy;
+		start++;
+	}
+	submit_routed(s);
+}
+
+/* The settings are known: the pipelines are next, if there are any, then the routes. */
+static void on_queues(void *arg, const struct reeve_error *error)
+{
+	struct submit *s = arg;
+	if (error) {
+		s->done(s->arg, NULL, error);
+		submit_free(s);
+		return;
+	}
+	int n = 0;
+	for (int i = 0; i < s->op.count; i++)
+		n += s->tasks[i].pipeline != NULL;
+	if (!n) {
+		submit_routed(s);
+		return;
+	}
+	const char **names = calloc(2 * (size_t)n, sizeof *names);
+	s->begins = calloc((size_t)s->op.count, sizeof *s->begins);
+	s->starts = (struct store_pipelines_start){
+	    .op.done = on_started, .op.deadline_ms = s->op.op.deadline_ms, .names = names, .queues = names + n};
+	for (int i = 0; i < s->op.count; i++)
+		if (s->tasks[i].pipeline) {
+			s->starts.names[s->starts.count] = s->tasks[i].pipeline;
+			s->starts.queues[s->starts.count++] = s->tasks[i].queue;
+		}
+	store_pipelines_start(s->core->store, &s->starts);
 }
 
 void submit_tasks(struct core *core, const uint8_t *request_id, struct store_task *tasks, int count,

@@ -8,6 +8,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 void verbose_say(struct core *core, int route, int64_t task, const char *format, ...)
 {
@@ -29,8 +30,10 @@ void verbose_result(struct core *core, const struct store_result *r)
 		return;
 	int64_t rest_ms = (r->due_us - core_database_us(core)) / 1000;
 	const char *code = r->error_code && *r->error_code ? r->error_code : store_outcome_name(r->outcome);
-	if (r->outcome == STORE_COMPLETED && r->ended)
+	if (r->outcome == STORE_COMPLETED && !strcmp(r->becomes, "completed"))
 		verbose_say(core, r->route, r->id, "completed%s%s", r->remark ? ": " : "", r->remark ? r->remark : "");
+	else if (r->outcome == STORE_COMPLETED && !r->ended)
+		verbose_say(core, r->route, r->id, "completed; runs again, as what follows");
 	else if (r->ended)
 		verbose_say(core, r->route, r->id, "%s: %s: %s", r->becomes, code, r->error ? r->error : "");
 	else

@@ -96,9 +96,20 @@ static bool part_retry(const char *field, const Reeve__V1__RetryPolicy *retry, s
 	return retry_check(path, retry, error);
 }
 
+/* What the stages of its pipeline say must not be given with the task. */
+static bool nothing_of_stages(const char *field, const Reeve__V1__TaskSpec *t, struct reeve_error *error)
+{
+	const char *given = *t->type ? "type" : t->max_attempts ? "max_attempts" : t->timeout_ms ? "timeout_ms"
+	    : t->retry                                          ? "retry"
+	                                                        : NULL;
+	return !given || error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s is given with a pipeline, whose stages say that",
+	    field, given);
+}
+
 bool check_task(const char *field, const Reeve__V1__TaskSpec *t, int64_t max_details_bytes, struct reeve_error *error)
 {
-	if (!part_name(field, "queue", t->queue, true, error) || !part_name(field, "type", t->type, false, error) ||
+	if (!part_name(field, "pipeline", t->pipeline, true, error) || (*t->pipeline && !nothing_of_stages(field, t, error)) ||
+	    !part_name(field, "queue", t->queue, true, error) || !part_name(field, "type", t->type, *t->pipeline, error) ||
 	    !part_name(field, "key", t->key, true, error) || !part_name(field, "source", t->source, true, error))
 		return false;
 	int64_t length = (int64_t)strlen(t->details);

@@ -78,6 +78,7 @@ static struct store_task task_from(const Reeve__V1__TaskSpec *spec, const char *
 	    .retry_policy = retry ? retry_json(retry) : NULL,
 	    .task_version = spec->version,
 	    .batch = spec->batch_id,
+	    .pipeline = *spec->pipeline ? spec->pipeline : NULL,
 	    .source = *spec->source ? spec->source : actor,
 	};
 }

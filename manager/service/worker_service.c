@@ -197,6 +197,7 @@ static void fetch_message_fill(struct fetch_message *m, const struct core *core,
 		a->type = route ? route->type : (char *)won->type;
 		a->details = (char *)won->details;
 		a->key = (char *)won->key;
+		a->stage = (char *)won->stage;
 		a->attempt = (uint32_t)won->attempt;
 		a->max_attempts = (uint32_t)won->max_attempts;
 		a->timeout_ms = won->timeout_ms;
@@ -358,7 +359,7 @@ static bool check_result(size_t i, const Reeve__V1__Result *r, struct reeve_erro
 {
 	char field[48];
 	if (r->outcome >= REEVE__V1__OUTCOME__OUTCOME_COMPLETED && r->outcome <= REEVE__V1__OUTCOME__OUTCOME_LEASE_ENDED &&
-	    r->task_id >= 1 && r->token >= 1 && !name_problem(r->error_code, true))
+	    r->task_id >= 1 && r->token >= 1 && !name_problem(r->error_code, true) && !*r->stage)
 		return true;
 	snprintf(field, sizeof field, "results[%zu].outcome", i);
 	if (!check_range(field, r->outcome, REEVE__V1__OUTCOME__OUTCOME_COMPLETED,
@@ -371,7 +372,13 @@ static bool check_result(size_t i, const Reeve__V1__Result *r, struct reeve_erro
 	if (!check_range(field, r->token, 1, INT64_MAX, error))
 		return false;
 	snprintf(field, sizeof field, "results[%zu].error_code", i);
-	return check_name(field, r->error_code, true, error);
+	if (!check_name(field, r->error_code, true, error))
+		return false;
+	snprintf(field, sizeof field, "results[%zu].stage", i);
+	if (!check_name(field, r->stage, true, error))
+		return false;
+	return r->outcome == REEVE__V1__OUTCOME__OUTCOME_COMPLETED ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "%s is given with an outcome other than COMPLETED", field);
 }
 
 /* The text, or NULL if it is empty; one that is too long is cut, between two characters: a result must not be lost by it. */
@@ -415,6 +422,7 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 			r->error_code = "too_long";
 		} else if (r->outcome == STORE_COMPLETED) {
 			r->result = given->result;
+			r->stage = *given->stage ? given->stage : NULL;
 		} else {
 			r->error = given->error;
 			r->error_code = given->error_code;

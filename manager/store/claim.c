@@ -36,6 +36,7 @@ static void on_claimed(void *arg, const struct conn_result *result)
 	for (int row = 0; row < op->won_count; row++) {
 		op->won[row] = claimed_row(result->rows, row);
 		op->won[row].slot = row_int4(result->rows, row, 9) - 1;
+		op->won[row].stage = row_text(result->rows, row, 10);
 		op->won[row].expires_in_ms = op->won[row].timeout_ms + op->buffer_ms;
 	}
 	role_done(role);
@@ -89,6 +90,7 @@ static void on_redelivered(void *arg, const struct conn_result *result)
 		op->won[row].expires_in_ms = (int64_t)row_float8(result->rows, row, 9);
 		op->won[row].queue = row_text(result->rows, row, 10);
 		op->won[row].type = row_text(result->rows, row, 11);
+		op->won[row].stage = row_text(result->rows, row, 12);
 	}
 	role_done(role);
 }

@@ -72,6 +72,9 @@ static Reeve__V1__Task *task_from(const PGresult *r, int row, int column)
 	t->stack = copy(r, row, c++);
 	t->batch_id = row_int8(r, row, c++);
 	t->version = row_int8(r, row, c++);
+	t->pipeline = copy(r, row, c++);
+	t->stage = copy(r, row, c++);
+	t->step = (uint32_t)row_int4(r, row, c++);
 	return t;
 }
 

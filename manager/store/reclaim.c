@@ -105,7 +105,7 @@ static void on_locked(void *arg, const struct conn_result *result)
 	}
 	params_bool(p, false);
 	params_int4(p, role->store->options.history_days);
-	for (int column = 0; column < 4; column++) /* nothing was remarked, and no result */
+	for (int column = 0; column < 5; column++) /* nothing was remarked, and no result */
 		params_null(p);
 	role_run(role, SQL_END_ATTEMPTS, on_ended);
 }

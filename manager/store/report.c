@@ -123,6 +123,11 @@ static const char *text_result(const struct store_result *r)
 	return r->result;
 }
 
+static const char *text_stage(const struct store_result *r)
+{
+	return r->stage;
+}
+
 static const char *text_error(const struct store_result *r)
 {
 	return r->error;
@@ -143,9 +148,10 @@ static const char *text_stack(const struct store_result *r)
 	return r->stack;
 }
 
+/* Of what is given to complete: what names a stage that is to follow is end_attempts' to judge. */
 static bool is_completed(const struct entry *e)
 {
-	return e->result->outcome == STORE_COMPLETED && !e->settled;
+	return e->result->outcome == STORE_COMPLETED && !e->settled && !e->result->stage;
 }
 
 /* Of those that completed; null if none of them has one, as is usual. */
@@ -160,8 +166,8 @@ static void add_remarks(struct params *p, const struct batch *batch)
 		params_null(p);
 }
 
-/* Of what is given to end_attempts: what did not end well; and what did, but not its task, because a newer version is to be
- * run, or the lock is lost. */
+/* Of what is given to end_attempts: what did not end well; and what did, but not its task, because a newer version or a
+ * pipeline's next stage is to be run, or the lock is lost. */
 static bool is_open(const struct entry *e)
 {
 	return !e->settled;
@@ -195,10 +201,10 @@ static struct entry *find(struct batch *batch, int64_t id, int64_t token)
 
 void report_row_take(struct store_result *r, const PGresult *rows, int row)
 {
-	static const char *const all[] = {"failed", "queued", "dead", "cancelled"};
+	static const char *const all[] = {"failed", "queued", "dead", "cancelled", "completed"};
 	const char *becomes = row_text(rows, row, 2);
 	int i = 0;
-	while (i < 3 && strcmp(all[i], becomes))
+	while (i < 4 && strcmp(all[i], becomes))
 		i++;
 	r->verdict = STORE_ACCEPTED;
 	r->becomes = all[i];
@@ -267,6 +273,7 @@ static void end_others(struct role *role)
 	}
 	params_array_end(p);
 	add_texts(p, batch, is_open, text_result);
+	add_texts(p, batch, is_open, text_stage);
 	role_run(role, SQL_END_ATTEMPTS, on_ended);
 }
 

@@ -61,6 +61,9 @@ struct store_task {
 	int64_t task_version;     /* with a key: newer than the stored one, and the task is run again; 0: none */
 	int64_t batch;            /* an open one; 0: none, or the queue's implicit one */
 	bool batched;             /* its queue makes batches, or has to be looked at before it takes tasks */
+	const char *pipeline;     /* its name, NULL: none; what follows, and all that stages say, core/submit fills in */
+	int64_t pipeline_id;
+	const char *stage;        /* the first one's name */
 	const char *source;
 };
 
@@ -293,6 +296,7 @@ struct store_batch_close {
 };
 void store_batch_close(struct store *store, struct store_batch_close *op);
 
+<<<<<<< HEAD
 /* --- schedules, by hand ------------------------------------------------------------------------------------------ */
 
 /* A definition, to be shown. Texts are NULL where there is none. */
@@ -355,6 +359,60 @@ struct store_schedule_runs {
 	int count;
 };
 void store_schedule_runs(struct store *store, struct store_schedule_runs *op);
+=======
+/* --- pipelines ------------------------------------------------------------------------------------------------- */
+
+struct store_pipeline {
+	int64_t id;
+	const char *name;
+	const char *stages;              /* JSON as in the column of that name */
+	int32_t max_steps;
+	const char *source;
+	int64_t created_us;
+};
+
+/* Defines one, or replaces its definition. */
+struct store_pipeline_define {
+	struct store_op op;
+	uint8_t request_id[16];
+	const char *name, *stages, *actor;
+	int32_t max_steps;
+	/* results */
+	struct store_pipeline pipeline;
+	bool changed;                    /* else it was so before */
+};
+void store_pipeline_define(struct store *store, struct store_pipeline_define *op);
+
+/* As they are defined now, by name. */
+struct store_pipelines {
+	struct store_op op;
+	const char *name;                /* only this one; NULL: all */
+	/* results */
+	struct store_pipeline *pipelines;
+	int count;
+};
+void store_pipelines(struct store *store, struct store_pipelines *op);
+
+/* How a task of a pipeline begins: what its first stage says. */
+struct store_pipeline_start {
+	int64_t pipeline_id;
+	const char *stage, *type;
+	bool has_priority;               /* else the task's own stays */
+	int32_t priority, max_attempts;
+	int64_t timeout_ms, retry_base_ms, retry_max_ms;
+	const char *retry_policy;        /* or NULL */
+};
+
+/* Looks pipelines up for tasks, and makes the routes of all their stages. NOT_FOUND names one that is not there. */
+struct store_pipelines_start {
+	struct store_op op;
+	int count;
+	const char **names, **queues;
+	/* result */
+	struct store_pipeline_start *starts; /* one a name, in order */
+};
+void store_pipelines_start(struct store *store, struct store_pipelines_start *op);
+>>>>>>> 385eb3b (Tasks pass through the stages of pipelines)
 
 /* --- routes ---------------------------------------------------------------------------------------------------- */
 
@@ -442,6 +500,7 @@ struct store_claimed {
 	int64_t id, token, assignment_id, timeout_ms;
 	int64_t expires_in_ms;
 	const char *details, *key;
+	const char *stage;               /* of its pipeline; "": none */
 	const char *queue, *type;        /* of what is delivered again; NULL from a claim, whose routes are known */
 	int attempt, max_attempts, route, slot;
 };
@@ -501,10 +560,11 @@ struct store_result {
 	const char *error, *error_code;  /* NULL when completed */
 	const char *remark, *stack;      /* or NULL */
 	int64_t retry_in_ms;             /* failed: the handler's own wish; 0: as the policy says */
+	const char *stage;               /* completed: the one that follows, as the handler wishes; NULL: it does not say */
 	/* results */
 	enum store_verdict verdict;
 	bool batched;                    /* and it was of a batch */
-	const char *becomes;             /* "completed", "dead", "cancelled"; "failed", "queued": it waits again */
+	const char *becomes;             /* "completed", "dead", "cancelled"; "failed", "queued": it waits (again) */
 	bool ended;                      /* the task is over; else it waits again: */
 	int route;                       /* there for all that were accepted */
 	int32_t priority;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TASK_COLUMNS = 19 };
+enum { TASK_COLUMNS = 21 };
 
 /* What a batch has learned so far. */
 struct batch {
@@ -202,6 +202,11 @@ static void versioned_spec(void *arg, const struct store_task *task, struct stor
 		json_object_set_new(spec, "run_at_us", json_integer(task->run_at_us));
 	if (batch->batches && batch->batches[made - batch->made])
 		json_object_set_new(spec, "batch_id", json_integer(batch->batches[made - batch->made]));
+	if (task->pipeline_id) {
+		json_object_set_new(spec, "pipeline_id", json_integer(task->pipeline_id));
+		json_object_set_new(spec, "stage", json_string(task->stage));
+		json_object_set_new(spec, "step", json_integer(1));
+	}
 	char *text = json_dumps(spec, JSON_COMPACT);
 	params_add_text(&role->params, text);
 	free(text);
@@ -363,6 +368,8 @@ static void add_column(struct params *p, int column, int request, const struct s
 	case 16: add_int8_or_null(p, t->task_version); break;
 	case 17: add_int8_or_null(p, batch->batches ? batch->batches[n] : 0); break;
 	case 18: params_add_bool(p, batch->batches && batch->held[n]); break;
+	case 19: add_int8_or_null(p, t->pipeline_id); break;
+	case 20: params_add_text(p, t->stage); break;
 	}
 }
 
@@ -377,6 +384,8 @@ static bool says(const struct store_task *t, int column, const struct batch *bat
 	case 16: return t->task_version != 0;
 	case 17:
 	case 18: return batch->batches != NULL;
+	case 19:
+	case 20: return t->pipeline_id != 0;
 	default: return true;
 	}
 }
@@ -397,7 +406,8 @@ static void submit_run(struct role *role)
 {
 	static const enum params_type types[TASK_COLUMNS] = {PARAMS_INT4, PARAMS_INT4, PARAMS_TEXT, PARAMS_TEXT,
 	    PARAMS_TEXT, PARAMS_INT4, PARAMS_TIME, PARAMS_INT8, PARAMS_TEXT, PARAMS_INT8, PARAMS_INT4, PARAMS_INT8,
-	    PARAMS_INT8, PARAMS_INT8, PARAMS_TEXT, PARAMS_TEXT, PARAMS_INT8, PARAMS_INT8, PARAMS_BOOL};
+	    PARAMS_INT8, PARAMS_INT8, PARAMS_TEXT, PARAMS_TEXT, PARAMS_INT8, PARAMS_INT8, PARAMS_BOOL, PARAMS_INT8,
+	    PARAMS_TEXT};
 	struct params *p = &role->params;
 	params_array_begin(p, PARAMS_UUID);
 	for (int i = 0; i < role->count; i++)

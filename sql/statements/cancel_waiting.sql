@@ -11,11 +11,12 @@ with locked as materialized (
   insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
     max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane, batch_id,
     key, source, result, last_error, error_code, first_started, started, created, last_updated, retry_policy, remark, stack,
-    version)
+    version, pipeline_id, stage, step)
   select (statement_timestamp() at time zone 'UTC')::date + 1 + keep_days(queue, becomes, $2::int), id, route_id, priority, queue, type, details,
     becomes, run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, null, null, false,
     lane, batch_id, key, source, null, case when becomes = 'dead' then $3 else last_error end,
-    coalesce(stop_code, error_code), first_started, started, created, ended, retry_policy, remark, stack, version
+    coalesce(stop_code, error_code), first_started, started, created, ended, retry_policy, remark, stack, version,
+    pipeline_id, stage, step
   from locked),
  batched as (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)

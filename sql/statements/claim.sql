@@ -19,11 +19,11 @@ with j as materialized (
     and t.status in ('queued', 'failed') and t.cancel_requested_at is null
     and not t.route_id = any((select halted from j)::int[])
   returning t.id, t.last_updated, t.details, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.route_id,
-    t.assignment_id, t.worker_id, t.expiry),
+    t.assignment_id, t.worker_id, t.expiry, t.stage),
  journal as (
   insert into assignments (id, worker_id, fetch_id, next_expiry, task_ids, open) overriding system value
   select assignment_id, worker_id, ($5::bigint[])[array_position((select ids from j), assignment_id)], min(expiry),
     array_agg(id), count(*)
   from won group by 1, 2)
 select id, last_updated, details, attempt, max_attempts, timeout_ms, key, route_id, assignment_id,
-  array_position((select ids from j), assignment_id) as slot from won
+  array_position((select ids from j), assignment_id) as slot, stage from won

@@ -1,12 +1,13 @@
 -- Ends attempts well: the task leaves `tasks` for the history, and its journal row's `open` is lowered. An attempt whose
 -- lock was lost does not match its token and is not in the answer.
--- A task that is to be run again, because a newer version of it was submitted meanwhile, is left to end_attempts.
+-- A task that may be run again, because a newer version of it was submitted meanwhile or it is of a pipeline, is left to
+-- end_attempts.
 --   one element an attempt, in id order: $1 ids, $2 tokens, $3 results; $4 days the history keeps them, if their queue
 --   does not say; $5 remarks or null
 with done as (
   delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[], $5::text[]) u(id, token, result, said)
   where t.id = any(array[u.id]) and t.last_updated = u.token and t.status = 'executing'
-    and (t.restart is null or t.restart = '{}')
+    and (t.restart is null or t.restart = '{}') and t.pipeline_id is null
   returning t.*, u.result, coalesce(u.said, t.remark) as said,
     greatest(clock_timestamp(), t.last_updated + interval '1us') as ended),
  history as (

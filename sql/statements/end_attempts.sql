@@ -1,5 +1,6 @@
--- Ends attempts in any way but well, and decides what becomes of each task: failed (tried again after its rest, or at
--- once when the attempt was lost), queued (given back: not counted), dead, or cancelled where that had been asked for.
+-- Ends attempts, and decides what becomes of each task: failed (tried again after its rest, or at once when the attempt was
+-- lost), queued (given back: not counted), dead, or cancelled where that had been asked for. Well ended ones are here only
+-- where something may follow: a newer version, or a pipeline's next stage. The others are complete's.
 -- The tasks are looked up by a lateral subquery that OFFSET 0 keeps apart: as a join, a plan made while the table is
 -- believed to be empty would walk all of it. The rows are locked first and the decision made on what that returns: two arms
 -- testing the row in their WHERE would both miss one that changes while they wait.
@@ -10,41 +11,50 @@
 -- latter the code, too.
 -- A task of which a newer version was submitted meanwhile is queued again as that describes it, however this attempt ended,
 -- well too; one that was to be started again, unless it ended well.
+-- A task of a pipeline that has completed a stage is queued again for the next one, with its result as the input; unless
+-- it was to be cancelled. After the last stage it is completed, whatever was asked for.
 --   one element an attempt: $1 ids, $2 tokens, $3 outcomes (failed, fatal, returned, lease_ended, cancelled, expired,
 --   lost, taken_back, completed), $4 errors, $5 error codes; $6 whether a report says so; $7 days the history keeps what
 --   ends, if its queue does not say; or null, or one element an attempt: $8 remarks, $9 stacks, $10 rests asked for by the
---   handler in ms, $11 results
+--   handler in ms, $11 results, $12 the stages chosen by the handlers
 with locked as materialized (
   select t.*, case when u.outcome = 'cancelled' and t.cancel_requested_at is null then 'returned'
-    else u.outcome end as outcome, u.error, u.code, u.said, u.trace, u.rest, u.result
+    else u.outcome end as outcome, u.error, u.code, u.said, u.trace, u.rest, u.result, u.chosen
   from (
     select distinct on (id, token) * from unnest($1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::text[],
-      $8::text[], $9::text[], $10::bigint[], $11::text[])
-      u(id, token, outcome, error, code, said, trace, rest, result) order by id, token) u
+      $8::text[], $9::text[], $10::bigint[], $11::text[], $12::text[])
+      u(id, token, outcome, error, code, said, trace, rest, result, chosen) order by id, token) u
   cross join lateral (
     select * from tasks t
     where t.id = u.id and t.last_updated = u.token and t.status = 'executing'
       and (u.outcome <> 'expired' or t.expiry <= clock_timestamp())
-      and (u.outcome <> 'completed' or t.restart <> '{}')
+      and (u.outcome <> 'completed' or t.restart <> '{}' or t.pipeline_id is not null or u.chosen is not null)
     offset 0 for no key update) t),
+ followed as materialized (
+  select l.*, n.next, n.error as wrong, n.code as wrong_code, coalesce(l.restart <> '{}', false) as renewed
+  from locked l left join lateral (
+    select * from pipeline_next(l.pipeline_id, l.stage, l.step, l.chosen) where l.outcome = 'completed' offset 0) n on true),
  decided as materialized (
   select l.*, greatest(clock_timestamp(), l.last_updated + interval '1us') as ended,
-    l.restart is not null and l.restart <> '{}' as renewed,
+    next is not null and not renewed and (l.cancel_requested_at is null or l.restart is not null) as advances,
     case
-      when l.restart is not null then 'queued'
+      when l.outcome = 'completed' and next is null and wrong is null and not renewed then 'completed'
+      when l.restart is not null or next is not null and l.cancel_requested_at is null then 'queued'
       when l.cancel_requested_at is not null then case when l.stop_code is not null then 'dead' else 'cancelled' end
-      when l.outcome = 'fatal' then 'dead'
+      when l.outcome = 'fatal' or wrong is not null then 'dead'
       when l.outcome = 'returned' or l.outcome in ('lease_ended', 'taken_back') and l.returns < 2 then 'queued'
       when l.attempt >= l.max_attempts then 'dead'
       else 'failed' end as becomes,
-    case when l.cancel_requested_at is not null and l.restart is null then coalesce(l.stop_code, l.code) else l.code end
-      as ends_code,
-    case when l.cancel_requested_at is not null and l.restart is null
+    case when l.outcome = 'completed' and next is null and wrong is null then l.error_code
+      when l.cancel_requested_at is not null and l.restart is null then coalesce(l.stop_code, l.code)
+      else coalesce(wrong_code, l.code) end as ends_code,
+    case when l.outcome = 'completed' and next is null and wrong is null then l.last_error
+      when l.cancel_requested_at is not null and l.restart is null
       then coalesce((select (array_agg(e.note order by e.id desc))[1] from task_events e
         where e.task_id = l.id and e.note <> ''
           and e.event = case when l.stop_code is null then 'cancel_requested' else 'kill_requested' end), l.error)
-      else l.error end as ends_error
-  from locked l),
+      else coalesce(wrong, l.error) end as ends_error
+  from followed l),
  timed as materialized (
   select d.*, case
       when renewed then greatest(ended, (restart ->> 'run_at')::timestamptz)
@@ -52,8 +62,10 @@ with locked as materialized (
         coalesce(rest::float8, retry_rest_ms(retry_policy, retry_base_ms, retry_max_ms, attempt) *
           (1 - coalesce((retry_policy ->> 'jitter_percent')::float8, 25) / 100 * random()))
       else ended end as due,
-    case when renewed then (restart ->> 'route_id')::int else route_id end as new_route,
-    case when renewed then (restart ->> 'priority')::int else priority end as new_priority
+    case when renewed then (restart ->> 'route_id')::int when advances then route_of(queue, next ->> 'type') else route_id end
+      as new_route,
+    case when renewed then (restart ->> 'priority')::int when advances then coalesce((next ->> 'priority')::int, priority)
+      else priority end as new_priority
   from decided d),
  again as (
   update tasks t set status = d.becomes, run_at = d.due, last_updated = d.ended,
@@ -67,7 +79,7 @@ with locked as materialized (
     error_code = case when d.renewed then null when d.becomes = 'failed' then d.code else t.error_code end,
     stack = case when d.renewed then null when d.becomes = 'failed' then d.trace else t.stack end,
     remark = coalesce(d.said, t.remark), restart = null, cancel_requested_at = null, stop_code = null
-  from timed d where d.becomes in ('failed', 'queued') and not d.renewed and t.id = any(array[d.id])),
+  from timed d where d.becomes in ('failed', 'queued') and not d.renewed and not d.advances and t.id = any(array[d.id])),
  renewed as (
   update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,
     expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
@@ -77,21 +89,33 @@ with locked as materialized (
     max_attempts = (d.restart ->> 'max_attempts')::int, timeout_ms = (d.restart ->> 'timeout_ms')::bigint,
     retry_base_ms = (d.restart ->> 'retry_base_ms')::bigint, retry_max_ms = (d.restart ->> 'retry_max_ms')::bigint,
     retry_policy = case when jsonb_typeof(d.restart -> 'retry_policy') = 'object' then d.restart -> 'retry_policy' end,
-    source = d.restart ->> 'source'
+    source = d.restart ->> 'source', pipeline_id = (d.restart ->> 'pipeline_id')::bigint, stage = d.restart ->> 'stage',
+    step = (d.restart ->> 'step')::int
   from timed d where d.renewed and t.id = any(array[d.id])),
+ advanced as (
+  update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,
+    expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
+    last_error = null, error_code = null, stack = null, remark = coalesce(d.said, t.remark), restart = null,
+    route_id = d.new_route, priority = d.new_priority, type = d.next ->> 'type', details = coalesce(d.result, ''),
+    max_attempts = (d.next ->> 'max_attempts')::int, timeout_ms = (d.next ->> 'timeout_ms')::bigint,
+    retry_base_ms = (d.next ->> 'retry_base_ms')::bigint, retry_max_ms = (d.next ->> 'retry_max_ms')::bigint,
+    retry_policy = d.next -> 'retry_policy', stage = d.next ->> 'name', step = t.step + 1
+  from timed d where d.advances and t.id = any(array[d.id])),
  gone as (
-  delete from tasks t using timed d where d.becomes in ('dead', 'cancelled') and t.id = any(array[d.id])),
+  delete from tasks t using timed d where d.becomes in ('dead', 'cancelled', 'completed') and t.id = any(array[d.id])),
  history as (
   insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
     max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane, batch_id,
     key, source, result, last_error, error_code, first_started, started, created, last_updated, retry_policy, remark, stack,
-    version)
+    version, pipeline_id, stage, step, recoverable)
   select (select (statement_timestamp() at time zone 'UTC')::date + 1) + keep_days(queue, becomes, $7::int), id, route_id,
     priority, queue, type, details, becomes, run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms,
-    worker_id, assignment_id, last_updated, $6::boolean, lane, batch_id, key, source, null,
+    worker_id, assignment_id, last_updated, $6::boolean, lane, batch_id, key, source, case when outcome = 'completed' then result end,
     ends_error, ends_code,
-    coalesce(first_started, last_updated), last_updated, created, ended, retry_policy, coalesce(said, remark), trace, version
-  from timed where becomes in ('dead', 'cancelled')),
+    coalesce(first_started, last_updated), last_updated, created, ended, retry_policy, coalesce(said, remark),
+    case when becomes = 'completed' then stack else trace end, version, pipeline_id, stage, step,
+    case when becomes = 'dead' and stop_code is null then outcome <> 'fatal' and wrong is null end
+  from timed where becomes in ('dead', 'cancelled', 'completed')),
  batched as (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)
   select * from batch_tasks_ended((
@@ -99,12 +123,12 @@ with locked as materialized (
       'attempt', d.attempt, 'error', d.ends_error, 'error_code', d.ends_code, 'remark', coalesce(d.said, d.remark),
       'worker', (select name from workers w where w.id = d.worker_id), 'started_at', d.last_updated, 'ended_at', d.ended)
       order by d.id)
-    from timed d where d.batch_id is not null and d.becomes in ('dead', 'cancelled')))),
+    from timed d where d.batch_id is not null and d.becomes in ('dead', 'cancelled', 'completed')))),
  attempts as (
   insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
-    error_code, run_at, last_updated, result, remark, stack)
+    error_code, run_at, last_updated, result, remark, stack, stage, type, details)
   select id, last_updated, attempt, worker_id, assignment_id, outcome, becomes, $6::boolean, error, code, due, ended, result,
-    said, trace
+    said, trace, stage, case when pipeline_id is not null then type end, case when advances then details end
   from timed where becomes in ('failed', 'queued')),
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
@@ -118,12 +142,14 @@ with locked as materialized (
   union all
   select d.id, d.ended, 'restarted', null, case when d.renewed then 'version ' || (d.restart ->> 'version')
     else 'was started again by hand' end
-  from timed d where d.restart is not null),
+  from timed d where d.becomes = 'queued' and d.restart is not null and not d.advances
+  union all
+  select d.id, d.ended, 'stage', null, format('%s -> %s', d.stage, d.next ->> 'name') from timed d where d.advances),
  kept_keys as (
   update keys k set expires_at = clock_timestamp() + interval '1 day'
-  from (select queue, key, id from timed where becomes in ('dead', 'cancelled') and key is not null) d
+  from (select queue, key, id from timed where becomes in ('dead', 'cancelled', 'completed') and key is not null) d
   where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null
     and k.version is null)
 select id, last_updated as token, becomes, due, ended as version, new_route as route_id, new_priority as priority,
-  batch_id is not null and becomes in ('dead', 'cancelled') as batched
+  batch_id is not null and becomes in ('dead', 'cancelled', 'completed') as batched
 from timed

@@ -8,7 +8,7 @@ with wrong as (
   left join (select id, queue, type from all_tasks where $2::text is not null or $3::text is not null) t on t.id = a.task_id
   where a.last_updated >= $4 and (a.outcome in ('failed', 'fatal', 'expired', 'lost', 'dead')
       or a.outcome in ('lease_ended', 'taken_back') and a.status in ('failed', 'dead'))
-    and ($2::text is null or t.queue = $2) and ($3::text is null or t.type = $3)
+    and ($2::text is null or t.queue = $2) and ($3::text is null or coalesce(a.type, t.type) = $3)
   union all
   select coalesce(last_error, ''), coalesce(error_code, ''), last_updated, task_id, (token is not null)::int, 0, 1
   from task_history

@@ -11,12 +11,12 @@ select case when not $1::boolean then date_trunc('hour', ended) end as hour,
 from (
   select queue, type, well, ended, extract(epoch from ended - token) * 1000 as ms
   from (
-    select t.queue, t.type, a.outcome = 'completed' as well, a.token, a.last_updated as ended
+    select t.queue, coalesce(a.type, t.type) as type, a.outcome = 'completed' as well, a.token, a.last_updated as ended
     from task_attempts a
     left join (select id, queue, type from all_tasks where $1::boolean or $2::text is not null or $3::text is not null) t
       on t.id = a.task_id
     where a.last_updated >= $4 and a.outcome <> 'taken_back'
-      and ($2::text is null or t.queue = $2) and ($3::text is null or t.type = $3)
+      and ($2::text is null or t.queue = $2) and ($3::text is null or coalesce(a.type, t.type) = $3)
     union all
     select queue, type, status = 'completed', token, last_updated
     from task_history

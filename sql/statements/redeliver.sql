@@ -5,7 +5,7 @@
 with fence as materialized (select pg_logical_emit_message(true, 'reeve', 'fence') as lsn)
 select t.id, t.last_updated, t.details, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.route_id, t.assignment_id,
   extract(epoch from t.expiry - clock_timestamp())::float8 * 1000 as expires_in_ms, t.queue, t.type,
-  (select lsn from fence)
+  t.stage, (select lsn from fence)
 from (
   select id, task_ids from assignments
   where worker_id = $1 and closed_at is null and fetch_id = $2 offset 0) a

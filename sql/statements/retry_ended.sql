@@ -1,4 +1,5 @@
--- Starts ended tasks afresh under the same id: the history row goes, the ended attempt is kept among the attempts.
+-- Starts ended tasks afresh under the same id: the history row goes, the ended attempt is kept among the attempts. One of a
+-- pipeline begins with the stage that it ended in.
 -- In a batch that is not over they are pending again, and held if it has not begun; in one that is over they run for
 -- themselves. The batches are locked first, so that what they are stays so until the tasks are made and counted.
 -- A task that was submitted by SQL and ended before it was admitted has no route yet. An expired key is not theirs any more: a
@@ -16,17 +17,18 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
  made as (
   insert into tasks (id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts, timeout_ms,
     retry_base_ms, retry_max_ms, worker_id, lane, batch_id, key, source, last_error, error_code, first_started, started,
-    created, last_updated, retry_policy, remark, stack, version, held_run_at) overriding system value
+    created, last_updated, retry_policy, remark, stack, version, held_run_at, pipeline_id, stage, step) overriding system value
   select task_id, case when route_id = 0 then route_of(queue, type) else route_id end, priority, queue, type, details, 'queued', case when held then 'infinity' else moment end, 0, max_attempts, timeout_ms,
     retry_base_ms, retry_max_ms, worker_id, lane, batch_id, key, source, last_error, error_code, first_started, started,
-    created, moment, retry_policy, remark, stack, version, case when held then moment end
+    created, moment, retry_policy, remark, stack, version, case when held then moment end,
+    pipeline_id, stage, step
   from versioned order by task_id
   returning id, last_updated, run_at, route_id, priority),
  attempts as (
   insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
-    error_code, run_at, last_updated, result, remark, stack)
+    error_code, run_at, last_updated, result, remark, stack, stage, type)
   select task_id, token, attempt, worker_id, assignment_id, status, status, by_report, last_error, error_code, null,
-    last_updated, result, remark, stack
+    last_updated, result, remark, stack, stage, case when pipeline_id is not null then type end
   from versioned where token is not null),
  told as (
   insert into task_events (task_id, version, event, actor)

@@ -3,14 +3,16 @@
 --   $1 the calls' request ids; then one element a task: $2 its call's place in $1, $3 route, $4 queue, $5 type,
 --   $6 details, $7 priority, $8 run_at or null for now, $9 delay in ms, $10 key or null, $11 the key's lifetime in ms or
 --   null, $12 max_attempts, $13 timeout_ms, $14 retry_base_ms, $15 retry_max_ms, $16 source, $17 retry policy or null,
---   $18 version or null, $19 batch or null, whose row is locked, $20 whether it is held until that begins
+--   $18 version or null, $19 batch or null, whose row is locked, $20 whether it is held until that begins, $21 pipeline or
+--   null, $22 its first stage
 with given as materialized (
   select u.*, nextval('tasks_id_seq') as id
   from unnest($2::int[], $3::int[], $4::text[], $5::text[], $6::text[], $7::int[], $8::timestamptz[], $9::bigint[],
       $10::text[], $11::bigint[], $12::int[], $13::bigint[], $14::bigint[], $15::bigint[], $16::text[], $17::text[],
-      $18::bigint[], $19::bigint[], $20::boolean[]) with ordinality
+      $18::bigint[], $19::bigint[], $20::boolean[], $21::bigint[], $22::text[]) with ordinality
     u(request, route_id, queue, type, details, priority, run_at, delay_ms, key, keep_ms, max_attempts, timeout_ms,
-      retry_base_ms, retry_max_ms, source, retry_policy, version, batch_id, held, n)),
+      retry_base_ms, retry_max_ms, source, retry_policy, version, batch_id, held, pipeline_id,
+      stage, n)),
  moment as materialized (select clock_timestamp() as at),
  accepted as (
   insert into requests (id, task_ids)
@@ -28,11 +30,13 @@ with given as materialized (
   returning task_id),
  made as (
   insert into tasks (id, route_id, priority, queue, type, details, run_at, max_attempts, timeout_ms, retry_base_ms,
-    retry_max_ms, key, source, created, last_updated, retry_policy, version, batch_id, held_run_at) overriding system value
+    retry_max_ms, key, source, created, last_updated, retry_policy, version, batch_id, held_run_at,
+    pipeline_id, stage, step) overriding system value
   select f.id, f.route_id, f.priority, f.queue, f.type, f.details,
     case when f.held then 'infinity' else greatest(f.run_at, f.at) + interval '1ms' * f.delay_ms end, f.max_attempts,
     f.timeout_ms, f.retry_base_ms, f.retry_max_ms, f.key, f.source, f.at, f.at, f.retry_policy::jsonb, f.version, f.batch_id,
-    case when f.held then greatest(f.run_at, f.at) + interval '1ms' * f.delay_ms end
+    case when f.held then greatest(f.run_at, f.at) + interval '1ms' * f.delay_ms end, f.pipeline_id, f.stage,
+    case when f.pipeline_id is not null then 1 end
   from fresh f left join taken k on k.task_id = f.id
   where f.key is null or k.task_id is not null
   returning id, last_updated, run_at, batch_id),

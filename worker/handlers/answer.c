@@ -70,6 +70,13 @@ static const char *take_stack(struct answer *answer, const json_t *value)
 	return take_text(&answer->stack, value);
 }
 
+static const char *take_stage(struct answer *answer, const json_t *value)
+{
+	if (json_is_string(value) && name_problem(json_string_value(value), false))
+		return name_problem(json_string_value(value), false);
+	return take_text(&answer->stage, value);
+}
+
 static const char *take_retry_in(struct answer *answer, const json_t *value)
 {
 	int64_t ms;
@@ -90,6 +97,7 @@ static const struct {
     {"error_code", take_code},
     {"stack", take_stack},
     {"retry_in", take_retry_in},
+    {"stage", take_stage},
 };
 
 bool answer_take(struct answer *answer, const json_t *message, char *problem, size_t size)
@@ -104,6 +112,11 @@ bool answer_take(struct answer *answer, const json_t *message, char *problem, si
 			snprintf(problem, size, "%s %s", members[i].name, wrong);
 		good = good && !wrong;
 	}
+	if (good && answer->stage && (answer->directive == DIRECTIVE_RETRY || answer->directive == DIRECTIVE_NO_RETRY)) {
+		snprintf(problem, size, "stage, the one that follows, is said together with %s",
+		    answer->directive == DIRECTIVE_RETRY ? "RETRY" : "NO_RETRY");
+		good = false;
+	}
 	return good;
 }
 
@@ -113,5 +126,6 @@ void answer_clear(struct answer *answer)
 	free(answer->error);
 	free(answer->code);
 	free(answer->stack);
+	free(answer->stage);
 	*answer = (struct answer){0};
 }

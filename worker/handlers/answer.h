@@ -3,6 +3,7 @@
  *
  *     {"directive": "RETRY", "remark": "page 3 of 7", "error": "503 of the printer", "error_code": "busy",
  *      "stack": "…", "retry_in": "10m"}
+ *     {"directive": "SUCCESS", "stage": "polish"}
  *
  * The last message that has a member counts for it. null is as good as not there.
  */
@@ -29,10 +30,11 @@ struct answer {
 	char *code;
 	char *stack;
 	int64_t retry_in_ms; /* above 0; 0: not said */
+	char *stage;         /* of its pipeline, that is to follow a success */
 };
 
 /* Takes over what a message has of it. False: a member has a wrong value, which is left out; `problem` says which (the
- * first), and the others are taken all the same. */
+ * first), and the others are taken all the same. Or a stage has been named by one that does not succeed. */
 bool answer_take(struct answer *answer, const json_t *message, char *problem, size_t size);
 
 /* A duration as programs write it: "90s", "10m", or a number of seconds. False: it is none, or negative. */

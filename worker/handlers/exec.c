@@ -33,7 +33,7 @@ enum {
 	ERROR_BYTES = 4096, /* of the end of standard error are the error; more of it the stack */
 	READ_BYTES = 64 * 1024,
 	READS_LAST = 64, /* of standard error, at the end; a pipe holds less than that */
-	VARIABLES = 6,
+	VARIABLES = 7,
 	ASK_EVERY_MS = 200, /* between two asks of one handler for more time */
 };
 
@@ -112,6 +112,7 @@ static bool begin(struct run *run)
 	    print("REEVE_TASK_TYPE=%s", attempt->type),
 	    print("REEVE_QUEUE=%s", attempt->queue),
 	    print("REEVE_KEY=%s", attempt->key),
+	    print("REEVE_STAGE=%s", attempt->stage),
 	    print("REEVE_ATTEMPT=%u", attempt->attempt),
 	    print("REEVE_TOKEN=%lld", (long long)attempt->token),
 	};
@@ -383,6 +384,8 @@ static void add_said(struct run *run)
 
 	outcome->remark = run->answer.remark;
 	run->answer.remark = NULL;
+	outcome->stage = run->answer.stage;
+	run->answer.stage = NULL;
 	if (outcome->kind != REEVE__V1__OUTCOME__OUTCOME_FAILED && outcome->kind != REEVE__V1__OUTCOME__OUTCOME_FATAL)
 		return;
 	outcome->retry_in_ms = run->answer.retry_in_ms;

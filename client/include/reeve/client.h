@@ -128,7 +128,7 @@ struct reeve_retry_policy {
  * Submitting.
  */
 
-/* A task to make. Only `type` must be given: everything left 0 has its default. */
+/* A task to make. Only `type` (or `pipeline`) must be given: everything left 0 has its default. */
 struct reeve_task_spec {
 	const char *queue;      /* up to 255 bytes without control characters; NULL or "": "default" */
 	const char *type;       /* chooses the handler; 1 to 255 bytes without control characters */
@@ -149,6 +149,7 @@ struct reeve_task_spec {
 	 * once if it waits or has ended, after its end if it is executing. If not, nothing changes. 0: none. */
 	int64_t version;
 	int64_t batch_id;       /* an open batch of its queue that it is to be in; 0: none, or the queue's implicit one */
+	const char *pipeline;   /* instead of type, attempts, time-out and rests, which its stages say; NULL: none */
 };
 
 struct reeve_submitted {
@@ -247,6 +248,9 @@ struct reeve_task {
 	const char *remark;       /* what the last attempt's handler remarked, or "" */
 	const char *stack;        /* a stack trace, or the end of stderr, of the last failed attempt; "" in lists */
 	int64_t version;          /* as submitted with its key, 0: none */
+	const char *pipeline;     /* which it passes through, or "" */
+	const char *stage;        /* of it: the one it is in, or ended in */
+	uint32_t step;            /* how many stages it has entered */
 	const void *wire;
 };
 
@@ -843,6 +847,7 @@ bool reeve_queue_control(struct reeve_client *client, const char *queue, enum re
     struct reeve_queue_controlled *controlled, struct reeve_failure *failure);
 
 /*
+<<<<<<< HEAD
  * Schedules: what is to happen again and again.
  */
 
@@ -979,6 +984,51 @@ struct reeve_schedule_runs *reeve_schedule_run(
 struct reeve_schedule_runs *reeve_schedule_runs(struct reeve_client *client, const char *name, uint32_t limit,
     int64_t before_id, struct reeve_failure *failure);
 void reeve_schedule_runs_free(struct reeve_schedule_runs *runs);
+=======
+ * Pipelines: tasks that pass through stages, the result of one being the input of the next. Tasks name theirs when they are
+ * submitted.
+ */
+
+struct reeve_stage {
+	const char *name;        /* 1 to 255 bytes without control characters; not "end" */
+	const char *type;        /* chooses the handler */
+	const char *next;        /* the stage that follows, "end": none; NULL or "": the next one of the list */
+	uint32_t max_attempts;   /* 1 to 10,000; 0: 5 */
+	int64_t timeout_ms;      /* of one attempt, up to 30 days; 0: 1 minute */
+	const struct reeve_retry_policy *retry; /* NULL: exponentially from 1 second to 1 hour */
+	const int32_t *priority; /* the task has this one from here on; NULL: it stays as it is */
+};
+
+struct reeve_pipeline {
+	const char *name;        /* 1 to 255 bytes without control characters */
+	size_t n_stages;         /* 1 to 100 */
+	const struct reeve_stage *stages; /* tasks begin with the first */
+	uint32_t max_steps;      /* a task enters so many stages at most, 1 to 10,000; 0: 100 */
+	int64_t id;              /* of this definition, and when and by whom it was made: not read by reeve_pipeline_define */
+	int64_t created_us;
+	const char *source;
+	const void *wire;
+};
+
+/* Defines a pipeline, or replaces its definition: tasks under way go on as they began. Answers it as it stands, with all that
+ * was not given; *changed (unless NULL) is false if it was just so before. NULL: the failure names what is wrong. The request
+ * id as for reeve_submit. reeve_pipeline_free() it. */
+struct reeve_pipeline *reeve_pipeline_define(struct reeve_client *client, const struct reeve_pipeline *pipeline,
+    const uint8_t *request_id, bool *changed, struct reeve_failure *failure);
+
+/* Reads one; REEVE_NOT_FOUND if there is none. reeve_pipeline_free() it. */
+struct reeve_pipeline *reeve_pipeline_show(struct reeve_client *client, const char *name, struct reeve_failure *failure);
+void reeve_pipeline_free(struct reeve_pipeline *pipeline);
+
+struct reeve_pipelines {
+	size_t count;
+	struct reeve_pipeline *pipelines; /* by name */
+};
+
+/* Reads all as they are defined now. reeve_pipelines_free() them. */
+struct reeve_pipelines *reeve_pipeline_list(struct reeve_client *client, struct reeve_failure *failure);
+void reeve_pipelines_free(struct reeve_pipelines *pipelines);
+>>>>>>> 385eb3b (Tasks pass through the stages of pipelines)
 
 /* A result as one JSON object on one line, with the names of docs/cli.md; its `wire` says which. free() it. */
 char *reeve_json(const void *wire);

@@ -71,6 +71,7 @@ struct reeve_attempt {
 	const char *queue;
 	const char *type;
 	const char *key;     /* the idempotency key, or "" */
+	const char *stage;   /* of its pipeline, or "" */
 	const char *details; /* the input, UTF-8, JSON by convention */
 	uint32_t attempt;    /* from 1 */
 	uint32_t max_attempts;
@@ -104,6 +105,10 @@ void reeve_outcome_remark(struct reeve_outcome *outcome, const char *remark);
 
 /* Where it went wrong, a stack trace: kept with the error if the attempt does not complete. */
 void reeve_outcome_stack(struct reeve_outcome *outcome, const char *stack);
+
+/* If the attempt completes, and its task is of a pipeline: the stage that follows, by name, or "end": none does. Without it
+ * the one that the pipeline says. A stage that is not there ends the task dead. */
+void reeve_outcome_stage(struct reeve_outcome *outcome, const char *stage);
 
 /* If the attempt fails: try again after `ms`, whatever the task's retry policy says; 0 and below: at once; at most 365
  * days. */

@@ -1,0 +1,127 @@
+/* PipelineService: what stages tasks pass through. */
+#include "manager/service/pipeline.h"
+#include "manager/service/check.h"
+#include "manager/service/services.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- Define ------------------------------------------------------------------------------------------------------ */
+
+struct define_call {
+	struct store_pipeline_define op;
+	struct rpc_call *call;
+	char *stages;
+};
+
+static void on_defined(struct store_op *op, const struct reeve_error *error)
+{
+	struct define_call *c = (struct define_call *)op;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+	} else {
+		Reeve__V1__DefinePipelineResponse response = REEVE__V1__DEFINE_PIPELINE_RESPONSE__INIT;
+		response.pipeline = pipeline_message(&c->op.pipeline);
+		response.changed = c->op.changed;
+		rpc_call_reply(c->call, &response.base);
+		reeve__v1__pipeline__free_unpacked(response.pipeline, NULL);
+	}
+	free(c->stages);
+	free(c);
+}
+
+static void define(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct services *s = service;
+	const Reeve__V1__Pipeline *pipeline = ((const Reeve__V1__DefinePipelineRequest *)message)->pipeline;
+	static const Reeve__V1__Pipeline nothing = REEVE__V1__PIPELINE__INIT;
+	struct reeve_error error;
+	if (!service_has_request_id(s, call, &error) || !check_name("actor", rpc_call_actor(call), true, &error) ||
+	    !pipeline_check(pipeline ? pipeline : &nothing, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct define_call *c = calloc(1, sizeof *c);
+	c->call = call;
+	c->stages = pipeline_stages_json(pipeline);
+	c->op = (struct store_pipeline_define){
+	    .op.done = on_defined,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .name = pipeline->name,
+	    .stages = c->stages,
+	    .actor = rpc_call_actor(call),
+	    .max_steps = pipeline->max_steps ? (int32_t)pipeline->max_steps : STEPS_DEFAULT,
+	};
+	memcpy(c->op.request_id, rpc_call_request_id(call), sizeof c->op.request_id);
+	store_pipeline_define(s->core->store, &c->op);
+}
+
+/* --- List and Show ----------------------------------------------------------------------------------------------- */
+
+struct list_call {
+	struct store_pipelines op;
+	struct rpc_call *call;
+};
+
+static void on_listed(struct store_op *op, const struct reeve_error *error)
+{
+	struct list_call *c = (struct list_call *)op;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+		free(c);
+		return;
+	}
+	Reeve__V1__ListPipelinesResponse response = REEVE__V1__LIST_PIPELINES_RESPONSE__INIT;
+	response.pipelines = calloc((size_t)c->op.count + 1, sizeof *response.pipelines);
+	for (int i = 0; i < c->op.count; i++)
+		response.pipelines[response.n_pipelines++] = pipeline_message(&c->op.pipelines[i]);
+	rpc_call_reply(c->call, &response.base);
+	for (size_t i = 0; i < response.n_pipelines; i++)
+		reeve__v1__pipeline__free_unpacked(response.pipelines[i], NULL);
+	free(response.pipelines);
+	free(c);
+}
+
+static void list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct services *s = service;
+	(void)message;
+	struct list_call *c = calloc(1, sizeof *c);
+	c->call = call;
+	c->op = (struct store_pipelines){.op.done = on_listed, .op.deadline_ms = service_deadline(s, call)};
+	store_pipelines(s->core->store, &c->op);
+}
+
+static void on_shown(struct store_op *op, const struct reeve_error *error)
+{
+	struct list_call *c = (struct list_call *)op;
+	if (error) {
+		rpc_call_fail_error(c->call, error);
+	} else if (!c->op.count) {
+		rpc_call_fail(c->call, STATUS(NOT_FOUND), "there is no pipeline \"%s\"", c->op.name);
+	} else {
+		Reeve__V1__ShowPipelineResponse response = REEVE__V1__SHOW_PIPELINE_RESPONSE__INIT;
+		response.pipeline = pipeline_message(&c->op.pipelines[0]);
+		rpc_call_reply(c->call, &response.base);
+		reeve__v1__pipeline__free_unpacked(response.pipeline, NULL);
+	}
+	free(c);
+}
+
+static void show(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct services *s = service;
+	const Reeve__V1__ShowPipelineRequest *request = (const Reeve__V1__ShowPipelineRequest *)message;
+	struct reeve_error error;
+	if (!check_name("name", request->name, false, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct list_call *c = calloc(1, sizeof *c);
+	c->call = call;
+	c->op = (struct store_pipelines){
+	    .op.done = on_shown, .op.deadline_ms = service_deadline(s, call), .name = request->name};
+	store_pipelines(s->core->store, &c->op);
+}
+
+rpc_method *const pipeline_methods[] = {define, list, show};
