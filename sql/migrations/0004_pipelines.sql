@@ -48,32 +48,29 @@ create or replace view all_tasks as
 
 -- Defines a pipeline, or replaces its definition; the same again changes nothing. The definition is checked already. Answers
 -- the row that stands.
-create function pipeline_define(request uuid, with_name text, with_stages jsonb, steps int, by text, out id bigint,
+create function pipeline_define(request uuid, with_name text, with_stages jsonb, steps int, by text, out standing pipelines,
   out changed boolean) language plpgsql as $$
-#variable_conflict use_column
 declare
-  p pipelines;
   made bigint := nextval(pg_get_serial_sequence('pipelines', 'id'));
+  before bigint := batch_request(request, 'pipeline_define', made);
 begin
-  id := batch_request(request, 'pipeline_define', made);
-  if id is not null then
-    changed := id > 0;
-    id := abs(id);
+  if before is not null then
+    changed := before > 0;
+    select * into standing from pipelines where id = abs(before);
     return;
   end if;
   loop
-    select * into p from pipelines where name = with_name and replaced_at is null for no key update;
-    changed := not found or p.stages <> with_stages or p.max_steps <> steps;
+    select * into standing from pipelines where name = with_name and replaced_at is null for no key update;
+    changed := not found or standing.stages <> with_stages or standing.max_steps <> steps;
     if not changed then
-      id := p.id;
-      update requests r set task_ids = array[-p.id] where r.id = request; -- the same answer for a copy of the call
+      update requests set task_ids = array[-standing.id] where id = request; -- a copy of the call is told that, too
       return;
     end if;
-    update pipelines x set replaced_at = clock_timestamp() where x.id = p.id;
+    update pipelines set replaced_at = clock_timestamp() where id = standing.id;
     insert into pipelines (id, name, stages, max_steps, source) overriding system value
-    values (made, with_name, with_stages, steps, by) on conflict do nothing;
+    values (made, with_name, with_stages, steps, by) on conflict do nothing
+    returning * into standing;
     if found then
-      id := made;
       return;
     end if;
   end loop; -- somebody else's came first: it is looked at again

@@ -43,7 +43,7 @@ static void failure_waits_for_a_cancel(void)
 	plainly(db, SQL_BEGIN);
 	cancel_mark(db, &t);
 	expect("tasks that waited", "0", text("%d", cancel_waiting(db, &t)));
-	START(SQL_END_ATTEMPTS, text("{%s}", t.id), text("{%s}", t.token), "{failed}", "{e}", "{c}", "t", "30", NULL, NULL, NULL, NULL);
+	START(SQL_END_ATTEMPTS, text("{%s}", t.id), text("{%s}", t.token), "{failed}", "{e}", "{c}", "t", "30", NULL, NULL, NULL, NULL, NULL);
 	PGresult *result = let_go();
 	expect("what it became", "cancelled", PQntuples(result) ? PQgetvalue(result, 0, 2) : "");
 	PQclear(result);
@@ -126,7 +126,7 @@ static void expiry_was_put_off(void)
 	expect("it is found as expired", "yes", found_expired(&t) ? "yes" : "no");
 	plainly(db, SQL_BEGIN);
 	ask("update tasks set expiry = clock_timestamp() + interval '1 hour' where id = %s", t.id);
-	START(SQL_END_ATTEMPTS, text("{%s}", t.id), text("{%s}", t.token), "{expired}", "{e}", "{c}", "f", "30", NULL, NULL, NULL, NULL);
+	START(SQL_END_ATTEMPTS, text("{%s}", t.id), text("{%s}", t.token), "{expired}", "{e}", "{c}", "f", "30", NULL, NULL, NULL, NULL, NULL);
 	expect("attempts ended", "0", text("%d", rows_of(let_go())));
 	expect_state(&t, "executing");
 	expect("the token", t.token, ask("select last_updated from tasks where id = %s", t.id));

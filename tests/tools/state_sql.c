@@ -162,7 +162,7 @@ const char *submit(const char *request, const char *key, const char *max_attempt
 {
 	PGresult *result = RUN(db, SQL_SUBMIT, text("{%s}", request), "{1}", text("{%s}", route), "{q}", "{t}",
 	    "{details}", "{0}", "{NULL}", "{0}", text("{%s}", key ? key : "NULL"), "{NULL}", text("{%s}", max_attempts),
-	    "{60000}", "{1000}", "{60000}", "{tester}", "{NULL}", "{NULL}", "{NULL}", "{f}");
+	    "{60000}", "{1000}", "{60000}", "{tester}", "{NULL}", "{NULL}", "{NULL}", "{f}", NULL, NULL);
 	const char *id = text("%s", PQntuples(result) ? PQgetvalue(result, 0, 2) : "none");
 	PQclear(result);
 	return id;
@@ -201,7 +201,7 @@ int end_attempt(PGconn *pg, const struct task *t, const char *token, const char 
 {
 	return rows_of(RUN(pg, SQL_END_ATTEMPTS, text("{%s}", t->id), text("{%s}", token), text("{%s}", outcome),
 	    text("{%s-error}", outcome), text("{%s-code}", outcome), strcmp(outcome, "expired") && strcmp(outcome, "lost") && strcmp(outcome, "taken_back") ? "t" : "f", "30", NULL, NULL,
-	    NULL, "{well}"));
+	    NULL, "{well}", NULL));
 }
 
 /* Whether it was marked now. */
