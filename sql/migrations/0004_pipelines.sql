@@ -76,9 +76,8 @@ begin
   end loop; -- somebody else's came first: it is looked at again
 end $$;
 
--- How a task of a pipeline begins in a queue: as a part of its spec (see submit_task). The routes of all its stages are made,
--- so that no stage has to.
-create function pipeline_start(wanted text, in_queue text) returns jsonb language plpgsql as $$
+-- How a task of a pipeline begins: as a part of its spec (see submit_task).
+create function pipeline_start(wanted text) returns jsonb language plpgsql stable as $$
 declare
   p pipelines;
 begin
@@ -86,10 +85,15 @@ begin
   if not found then
     raise exception using errcode = 'RV404', message = format('there is no pipeline "%s"', wanted);
   end if;
-  perform route_of(in_queue, type)
-  from (select distinct s ->> 'type' as type from jsonb_array_elements(p.stages) s order by 1) types;
   return p.stages -> 0 || jsonb_build_object('pipeline_id', p.id, 'stage', p.stages -> 0 ->> 'name', 'step', 1);
 end $$;
+
+-- Makes the routes of all stages of a pipeline's tasks in a queue, so that no stage has to.
+create function pipeline_routes(of_pipeline bigint, in_queue text) returns void language sql as $$
+  select route_of(in_queue, type) from (
+    select distinct s ->> 'type' as type from pipelines p, jsonb_array_elements(p.stages) s where p.id = of_pipeline
+    order by 1) types
+$$;
 
 -- What follows when a task of a pipeline has completed a stage, `chosen` being what its handler named, if it did. `next`: the
 -- stage that is begun; null: none. `error` and `code`: the task ends dead.
@@ -142,7 +146,8 @@ declare
 begin
   spec := jsonb_strip_nulls(spec);
   if spec ? 'pipeline' then
-    spec := spec - 'pipeline' || pipeline_start(spec ->> 'pipeline', coalesce(spec ->> 'queue', 'default'));
+    spec := spec - 'pipeline' || pipeline_start(spec ->> 'pipeline');
+    perform pipeline_routes((spec ->> 'pipeline_id')::bigint, coalesce(spec ->> 'queue', 'default'));
   end if;
   spec := jsonb_build_object('queue', 'default', 'details', '', 'priority', 0, 'delay_ms', 0, 'timeout_ms', 60000, 'source', '')
     || spec;

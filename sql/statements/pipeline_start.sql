@@ -1,8 +1,11 @@
--- How tasks of pipelines begin. One element a task: $1 the pipelines' names, $2 queues.
+-- How tasks of pipelines begin. The routes of all their stages are made. One element a task: $1 the pipelines' names, $2 queues.
+with started as materialized (
+  select n, queue, pipeline_start(name) as s from unnest($1::text[], $2::text[]) with ordinality u(name, queue, n)),
+ routed as materialized (
+  select pipeline_routes(id, queue)
+  from (select distinct (s ->> 'pipeline_id')::bigint as id, queue from started order by queue, id) p)
 select (s ->> 'pipeline_id')::bigint, s ->> 'stage', s ->> 'type', (s ->> 'priority')::int, (s ->> 'max_attempts')::int,
   (s ->> 'timeout_ms')::bigint, (s ->> 'retry_base_ms')::bigint, (s ->> 'retry_max_ms')::bigint,
   (s -> 'retry_policy')::text
-from (
-  select n, pipeline_start(name, queue) as s
-  from unnest($1::text[], $2::text[]) with ordinality u(name, queue, n) order by queue, name offset 0) started
+from started where (select count(*) from routed) > 0
 order by n

@@ -60,6 +60,7 @@ GIVEN(batch_move, FAKE_BATCH_MOVE, store_batch_move)
 GIVEN(schedules_tick, FAKE_SCHEDULES, store_schedules_tick)
 GIVEN(admit, FAKE_ADMIT, store_admit)
 GIVEN(late, FAKE_LATE, store_late)
+GIVEN(pipelines_start, FAKE_PIPELINES, store_pipelines_start)
 GIVEN(queue_stops, FAKE_QUEUE_STOPS, store_queue_stops)
 GIVEN(queue_end, FAKE_QUEUE_END, store_queue_end)
 

@@ -236,6 +236,7 @@ static bool report_begin(struct under_way *u)
 		struct row *row = &rows[r->id];
 		row->locked = true;
 		r->ended = r->outcome == STORE_COMPLETED;
+		r->becomes = r->ended ? "completed" : "failed";
 		r->route = row->route;
 		r->priority = row->priority;
 		r->version = later(row->version, u->began_us);

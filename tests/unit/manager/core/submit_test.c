@@ -220,12 +220,14 @@ Test(report, what_ended_is_told_and_what_waits_again_is_a_candidate)
 	struct store_report *op = fake_take(FAKE_REPORT);
 	int64_t now = fake_db_us();
 	op->results[0].ended = true;
+	op->results[0].becomes = "completed";
 	op->results[1].route = op->results[2].route = route;
 	op->results[1].version = op->results[1].due_us = now;
 	op->results[2].version = now;
 	op->results[2].due_us = now + 1000000;
 	op->results[3].verdict = STORE_LATE;
 	op->results[3].ended = true;
+	op->results[3].becomes = "completed";
 	fake_ok(op);
 	cr_expect_eq(reported, 1);
 	cr_expect_eq(first, 1);
@@ -250,6 +252,7 @@ Test(report, after_an_unknown_try_everything_is_read)
 	struct store_report *op = fake_take(FAKE_REPORT);
 	op->results[0].verdict = STORE_REPEATED;
 	op->results[0].ended = true;
+	op->results[0].becomes = "completed";
 	op->op.again = true;
 	fake_ok(op);
 	cr_expect_eq(fake_count(FAKE_STREAMS), 1);
@@ -319,5 +322,60 @@ Test(edit, a_retried_task_is_a_candidate)
 	fake_page(fake_page_taken(route, 0), 1, &(struct store_candidate){7, now, now, 10}, 0);
 	fake_claim(fake_claim_taken(), 0);
 	cr_expect_eq(fetch.ids[0], 7);
+	fake_end(core);
+}
+
+Test(submit, a_pipelines_task_is_as_its_first_stage_says)
+{
+	struct store_task task = {.queue = "q", .type = "", .details = "d", .pipeline = "p", .priority = 3, .timeout_ms = 1};
+	struct store_pipeline_start start = {.pipeline_id = 9,
+	    .stage = "one",
+	    .type = "t",
+	    .max_attempts = 7,
+	    .timeout_ms = 50,
+	    .retry_max_ms = 20};
+	struct told told = {0};
+
+	begin();
+	submit_tasks(core, request, &task, 1, fake.now_ms + 5000, on_submitted, &told);
+	struct store_pipelines_start *lookup = fake_take(FAKE_PIPELINES);
+	cr_assert_not_null(lookup);
+	cr_assert_eq(lookup->count, 1);
+	cr_assert_str_eq(lookup->names[0], "p");
+	cr_assert_str_eq(lookup->queues[0], "q");
+	lookup->starts = &start;
+	fake_ok(lookup);
+	struct store_submit *op = fake_take(FAKE_SUBMIT);
+	cr_assert_not_null(op);
+	const struct store_task *t = &op->tasks[0];
+	cr_assert_eq(t->pipeline_id, 9);
+	cr_assert_str_eq(t->stage, "one");
+	cr_assert_str_eq(t->type, "t");
+	cr_assert_eq(t->route, route);
+	cr_assert_eq(t->priority, 3, "the stage says none");
+	cr_assert_eq(t->max_attempts, 7);
+	cr_assert_eq(t->timeout_ms, 50);
+	cr_assert_eq(t->retry_base_ms, 0, "the queue's resting period is not its");
+	cr_assert_eq(t->retry_max_ms, 20);
+	struct store_made made = {.id = 5, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()};
+	op->made = &made;
+	op->made_count = 1;
+	fake_ok(op);
+	cr_assert_eq(told.id, 5);
+	fake_end(core);
+}
+
+Test(submit, a_pipeline_that_is_not_there_is_told)
+{
+	struct store_task task = {.queue = "q", .type = "", .details = "d", .pipeline = "p"};
+	struct told told = {0};
+
+	begin();
+	submit_tasks(core, request, &task, 1, fake.now_ms + 5000, on_submitted, &told);
+	struct store_pipelines_start *lookup = fake_take(FAKE_PIPELINES);
+	cr_assert_not_null(lookup);
+	fake_fail(lookup, STATUS(NOT_FOUND));
+	cr_assert_eq(told.calls, 1);
+	cr_assert_eq(told.code, STATUS(NOT_FOUND));
 	fake_end(core);
 }
