@@ -20,11 +20,8 @@ void services_add(struct services *s)
 	rpc_server_add(s->server, &reeve__v1__admin_service__descriptor, admin_methods, s);
 	rpc_server_add(s->server, &reeve__v1__batch_service__descriptor, batch_methods, s);
 	rpc_server_add(s->server, &reeve__v1__queue_service__descriptor, queue_methods, s);
-<<<<<<< HEAD
 	rpc_server_add(s->server, &reeve__v1__schedule_service__descriptor, schedule_methods, s);
-=======
 	rpc_server_add(s->server, &reeve__v1__pipeline_service__descriptor, pipeline_methods, s);
->>>>>>> 385eb3b (Tasks pass through the stages of pipelines)
 }
 
 bool service_has_request_id(const struct services *s, const struct rpc_call *call, struct reeve_error *error)

@@ -22,11 +22,7 @@ void services_add(struct services *services);
 
 /* The methods of each, in their descriptors' order. */
 extern rpc_method *const task_methods[], *const worker_methods[], *const admin_methods[], *const batch_methods[],
-<<<<<<< HEAD
-    *const queue_methods[], *const schedule_methods[];
-=======
-    *const queue_methods[], *const pipeline_methods[];
->>>>>>> 385eb3b (Tasks pass through the stages of pipelines)
+    *const queue_methods[], *const schedule_methods[], *const pipeline_methods[];
 
 /* When an operation made for this call is to be given up: monotonic, a little before the caller gives up. */
 int64_t service_deadline(const struct services *services, const struct rpc_call *call);

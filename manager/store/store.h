@@ -296,7 +296,6 @@ struct store_batch_close {
 };
 void store_batch_close(struct store *store, struct store_batch_close *op);
 
-<<<<<<< HEAD
 /* --- schedules, by hand ------------------------------------------------------------------------------------------ */
 
 /* A definition, to be shown. Texts are NULL where there is none. */
@@ -359,7 +358,7 @@ struct store_schedule_runs {
 	int count;
 };
 void store_schedule_runs(struct store *store, struct store_schedule_runs *op);
-=======
+
 /* --- pipelines ------------------------------------------------------------------------------------------------- */
 
 struct store_pipeline {
@@ -412,7 +411,6 @@ struct store_pipelines_start {
 	struct store_pipeline_start *starts; /* one a name, in order */
 };
 void store_pipelines_start(struct store *store, struct store_pipelines_start *op);
->>>>>>> 385eb3b (Tasks pass through the stages of pipelines)
 
 /* --- routes ---------------------------------------------------------------------------------------------------- */
 

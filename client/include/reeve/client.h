@@ -847,7 +847,6 @@ bool reeve_queue_control(struct reeve_client *client, const char *queue, enum re
     struct reeve_queue_controlled *controlled, struct reeve_failure *failure);
 
 /*
-<<<<<<< HEAD
  * Schedules: what is to happen again and again.
  */
 
@@ -984,7 +983,8 @@ struct reeve_schedule_runs *reeve_schedule_run(
 struct reeve_schedule_runs *reeve_schedule_runs(struct reeve_client *client, const char *name, uint32_t limit,
     int64_t before_id, struct reeve_failure *failure);
 void reeve_schedule_runs_free(struct reeve_schedule_runs *runs);
-=======
+
+/*
  * Pipelines: tasks that pass through stages, the result of one being the input of the next. Tasks name theirs when they are
  * submitted.
  */
@@ -1028,7 +1028,6 @@ struct reeve_pipelines {
 /* Reads all as they are defined now. reeve_pipelines_free() them. */
 struct reeve_pipelines *reeve_pipeline_list(struct reeve_client *client, struct reeve_failure *failure);
 void reeve_pipelines_free(struct reeve_pipelines *pipelines);
->>>>>>> 385eb3b (Tasks pass through the stages of pipelines)
 
 /* A result as one JSON object on one line, with the names of docs/cli.md; its `wire` says which. free() it. */
 char *reeve_json(const void *wire);
