@@ -1,0 +1,404 @@
+#!/usr/bin/env bash
+# When schedules come, what their ticks make, and that each is made once. Definitions are written by SQL here: what is missed,
+# or found changed, could not be made so by command.
+# shellcheck disable=SC1091,SC2016,SC2086
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+# An empty database with our tables, and nobody at work.
+tables_only() {
+	start_postgres
+	start_manager
+	stop manager
+}
+
+# A schedule whose tick is due. It is `nothing` that it submits, unless it says something else.
+schedule() { # NAME COLUMN VALUE…: values as SQL has them
+	local name=$1 columns values="'$1'" spec='{"type": "nothing"}'
+	columns=name
+	shift
+	while [ $# -gt 0 ]; do
+		columns+=", $1" values+=", $2"
+		case $1 in spec | queue_action) spec= ;; esac
+		shift 2
+	done
+	[ -z "$spec" ] || columns+=', spec' values+=", '$spec'"
+	case $columns in *next_at*) ;; *) columns+=', next_at' values+=', clock_timestamp()' ;; esac
+	sql "with s as (insert into schedules ($columns) values ($values) returning id) select id from s"
+	sql "select pg_notify('reeve_wake', 'schedules')" >/dev/null
+}
+
+# What came of a schedule's ticks, in order: "OUTCOME OUTCOME …".
+outcomes() { # NAME
+	sql "select string_agg(outcome, ' ' order by r.id) from schedule_runs r join schedules s on s.id = schedule_id where name = '$1'"
+}
+
+# What its runs say, one a line.
+notes() { # NAME
+	sql "select note from schedule_runs r join schedules s on s.id = schedule_id where name = '$1' order by r.id"
+}
+
+wait_outcomes() { # NAME OUTCOMES
+	wait_until 60 "[[ \$(outcomes $1) = '$2' ]]"
+}
+
+tasks_of() { # NAME: how many tasks it has submitted
+	sql "select count(*) from all_tasks where source = 'schedule $1'"
+}
+
+# ---- each once ----
+
+# Runs of every schedule are on its grid, none is missing, none is there twice, and each has its task.
+expect_each_once() { # AT_LEAST
+	local name
+	while read -r name; do
+		expect_eq 't' "$(sql "select count(*) >= $1 and count(*) = count(distinct planned_at)
+			and extract(epoch from max(planned_at) - min(planned_at)) * 1000 / min(s.every_ms) = count(*) - 1
+			and bool_and(outcome = 'submitted') and count(distinct task_id) = count(*)
+			from schedule_runs r join schedules s on s.id = schedule_id where name = '$name'")" "$name: $(outcomes "$name")"
+		expect_eq "$(outcomes "$name" | wc -w)" "$(tasks_of "$name")" "tasks of $name"
+	done < <(sql 'select name from schedules')
+}
+
+# No key keeps a second task from being made.
+every_200ms() { # NAME…
+	local name
+	for name in "$@"; do
+		schedule "$name" every_ms 200 overlap "'allow'" missed "'all'" missed_most 1000 \
+			spec '$${"type": "nothing", "key": ""}$$' >"$DIR/null"
+	done
+}
+
+story_three_managers_make_each_tick_once() {
+	start_postgres
+	start_manager one
+	start_manager two
+	start_manager three
+	every_200ms a b c
+	wait_until 60 '[ "$(tasks_of c)" -ge 30 ]'
+	sql 'update schedules set paused = true, last_updated = clock_timestamp()'
+	expect_each_once 30
+	expect [ "$(cat "$DIR"/log/{one,two,three}.log | grep -c 'schedule "a": the tick of .* submitted task')" = "$(tasks_of a)" ]
+}
+
+story_ticks_while_managers_are_killed() {
+	local n name
+	start_postgres
+	start_manager one
+	start_manager two
+	start_manager three
+	every_200ms a b
+	for n in 1 2 3 4 5 6; do
+		for name in one two three; do
+			n=$(tasks_of a)
+			kill_manager "$name"
+			wait_until 60 "[ \"\$(tasks_of a)\" -gt $((n + 1)) ]"
+			start_manager "$name"
+		done
+	done
+	# All at once: what came meanwhile is made up for.
+	for name in one two three; do signal "$name" KILL; done
+	for name in one two three; do ended "$name"; done
+	n=$(tasks_of a)
+	start_manager one
+	wait_until 60 "[ \"\$(tasks_of a)\" -gt $((n + 10)) ]"
+	sql 'update schedules set paused = true, last_updated = clock_timestamp()'
+	expect_each_once 40
+}
+
+# The very check: what somebody found before another changed it is not made. There is nothing else to keep it from being made
+# here: planned times may come twice, and tasks have no keys.
+story_a_row_that_was_changed_meanwhile_is_not_taken() {
+	tables_only
+	sql 'alter table schedule_runs drop constraint schedule_runs_schedule_id_planned_at_key'
+	schedule a every_ms 3600000 overlap "'allow'" spec '$${"type": "nothing", "key": ""}$$' >"$DIR/null"
+	sql "create table found as select s as row from schedules s"
+	expect_eq 1 "$(sql "select count(*) from schedules_tick(10) where task_id is not null")"
+	expect_eq 0 "$(sql 'select count(*) from found, schedule_tick(row, clock_timestamp())')"
+	sql 'truncate found; insert into found select s from schedules s; update schedules set paused = true, last_updated = clock_timestamp()'
+	expect_eq 0 "$(sql 'select count(*) from found, schedule_tick(row, clock_timestamp())')"
+	expect_eq 1 "$(tasks_of a)"
+}
+
+# And if a row comes to stand at a planned time again, as after a restore of this table alone, the run is there.
+story_a_planned_time_is_there_once() {
+	tables_only
+	schedule a cron "'0 2 * * *'" next_at "'2026-01-14T02:00Z'" overlap "'allow'" spec '$${"type": "nothing", "key": ""}$$' >"$DIR/null"
+	sql 'select count(*) from schedules_tick(10)' >"$DIR/null"
+	expect_eq 'missed submitted' "$(outcomes a)"
+	n=$(tasks_of a)
+	sql "update schedules set next_at = last_at, last_updated = clock_timestamp()"
+	sql 'select count(*) from schedules_tick(10)' >"$DIR/null"
+	expect_eq 'missed submitted' "$(outcomes a)"
+	expect_eq "$n" "$(tasks_of a)"
+	expect_eq t "$(sql 'select next_at > clock_timestamp() from schedules')"
+}
+
+story_a_frozen_manager_holds_nothing() {
+	local n
+	start_postgres
+	start_manager one
+	start_manager two
+	every_200ms a
+	for n in 1 2 3; do
+		n=$(tasks_of a)
+		wait_until 60 "[ \"\$(tasks_of a)\" -gt $((n + 2)) ]"
+		signal one STOP
+		n=$(tasks_of a)
+		wait_until 60 "[ \"\$(tasks_of a)\" -gt $((n + 10)) ]"
+		signal one CONT
+	done
+	sql 'update schedules set paused = true, last_updated = clock_timestamp()'
+	expect_each_once 30
+}
+
+# ---- missed ----
+
+story_what_was_missed() {
+	local last
+	tables_only
+	last=$(sql "select schedule_time_text((schedule_latest(s, now() - interval '3 days', now(), 1))[1]) from (select
+		(jsonb_populate_record(null::schedules, '{\"cron\": \"0 2 * * *\", \"zone\": \"UTC\"}')).*) s")
+	# Ten days, or eleven, of no managers; each from one of its own times on.
+	for missed in skip one all; do
+		schedule "$missed" cron "'0 2 * * *'" missed "'$missed'" missed_most 3 overlap "'allow'" \
+			next_at "timestamptz '$last' - interval '10 days'" >"$DIR/null"
+	done
+	start_manager
+	wait_outcomes all 'missed submitted submitted submitted'
+	wait_outcomes one 'missed submitted'
+	wait_outcomes skip 'missed'
+	expect_match '^11 were missed, from 20..-..-..T02:00:00Z on$' "$(notes skip)"
+	expect_match '^10 were missed' "$(notes one)"
+	expect_match '^8 were missed' "$(notes all)"
+	# In order, each with its planned time in its key.
+	day=${last%T*}
+	expect_eq "all:$(date -u -d "$day - 2 days" +%F) all:$(date -u -d "$day - 1 day" +%F) all:$day" \
+		"$(sql "select string_agg(key, ' ' order by id) from all_tasks where source = 'schedule all'")"
+	expect_eq "one:$day" "$(sql "select key from all_tasks where source = 'schedule one'")"
+	expect_eq t "$(sql "select bool_and(next_at = timestamptz '$last' + interval '1 day' and last_at = '$last') from schedules")"
+}
+
+# A minute is given: managers were restarted, or busy.
+story_what_is_only_late_is_not_missed() {
+	tables_only
+	schedule a every_ms 3600000 missed "'skip'" start_at "clock_timestamp() - interval '30 s'" next_at "clock_timestamp() - interval '30 s'" >"$DIR/null"
+	schedule b every_ms 3600000 missed "'skip'" start_at "clock_timestamp() - interval '70 s'" next_at "clock_timestamp() - interval '70 s'" >"$DIR/null"
+	start_manager
+	wait_outcomes a submitted
+	wait_outcomes b missed
+}
+
+story_a_million_that_were_missed() {
+	tables_only
+	schedule every every_ms 1000 missed "'all'" missed_most 5 overlap "'allow'" start_at "timestamptz '2026-01-01'" next_at "timestamptz '2026-01-01'" >"$DIR/null"
+	schedule cron cron "'* * * * *'" zone "'Europe/Berlin'" missed "'one'" next_at "timestamptz '2016-01-01'" >"$DIR/null"
+	schedule skip cron "'*/5 * * * *'" missed "'skip'" next_at "timestamptz '2016-01-01 00:01'" >"$DIR/null"
+	sql 'select count(*) from schedules_tick(10)' >"$DIR/null"
+	expect_match '^missed( submitted){5,6}$' "$(outcomes every)"
+	expect_eq t "$(sql "select (regexp_match(note, '^([0-9]+) were missed'))[1]::bigint
+		= extract(epoch from min(planned_at) filter (where outcome = 'submitted') over () - '2026-01-01')::bigint
+		from schedule_runs r join schedules s on s.id = schedule_id where name = 'every' order by r.id limit 1")"
+	expect_match '^missed submitted$' "$(outcomes cron)"
+	expect_match '^more than 1000 were missed, from 2016-01-01T00:00:00Z on' "$(notes cron)"
+	expect_match '^missed' "$(outcomes skip)"
+	expect_eq t "$(sql "select bool_and(next_at > clock_timestamp() - interval '10 s') from schedules")"
+}
+
+# ---- overlap ----
+
+story_overlap() {
+	local first
+	start_postgres
+	start_manager
+	start_worker worker --concurrency 20
+	for overlap in skip queue allow; do
+		schedule $overlap every_ms 300 overlap "'$overlap'" missed "'one'" spec \
+			"jsonb_build_object('type', 'sh', 'details', '${HOLD//\'/\'\'}')" >"$DIR/null"
+	done
+	# One task runs: ticks are passed over, or wait, or come all the same.
+	wait_until 60 '[[ $(outcomes skip) = "submitted overlapped overlapped overlapped"* ]]'
+	wait_until 60 '[[ $(outcomes allow) = "submitted submitted submitted"* ]]'
+	expect_eq submitted "$(outcomes queue)"
+	first=$(sql "select task_id from schedule_runs r join schedules s on s.id = schedule_id where name = 'queue'")
+	expect_match "^task [0-9]+ of an earlier tick had not ended" "$(notes skip | sed -n 2p)"
+	release
+	wait_until 60 "[ \"\$(tasks_of queue)\" -gt 2 ] && [ \"\$(tasks_of skip)\" -gt 2 ]"
+	sql 'update schedules set paused = true, last_updated = clock_timestamp()'
+	# No two of one that must not overlap were alive at the same time, and what was passed over is told.
+	for overlap in skip queue; do
+		expect_eq 0 "$(sql "select count(*) from all_tasks a join all_tasks b on b.source = a.source and b.id > a.id
+			and b.created < coalesce(a.finished, 'infinity') where a.source = 'schedule $overlap'")"
+	done
+	expect_match '^submitted missed submitted' "$(outcomes queue)"
+	expect_eq completed "$(field "$first" status)"
+}
+
+# The next one is at the planned time and N, however long one takes; planned when it ends.
+story_a_periodic_task() {
+	start_postgres
+	start_manager
+	start_worker
+	schedule period every_ms 2000 start_at "date_trunc('second', clock_timestamp()) + interval '2 s'" \
+		next_at "date_trunc('second', clock_timestamp()) + interval '2 s'" spec '$${"type": "sh", "details": "sleep 0.3"}$$' >"$DIR/null"
+	wait_until 60 '[ "$(tasks_of period)" -ge 3 ]'
+	sql 'update schedules set paused = true, last_updated = clock_timestamp()'
+	expect_eq t "$(sql "select bool_and(planned_at = start_at + (n - 1) * interval '2 s') from (
+		select planned_at, start_at, row_number() over (order by r.id) as n
+		from schedule_runs r join schedules s on s.id = schedule_id where outcome = 'submitted') x
+		where not exists (select from schedule_runs where outcome = 'missed')")"
+	expect_eq 0 "$(sql "select count(*) from schedule_runs where at < planned_at")"
+}
+
+# ---- what a tick does ----
+
+story_a_schedule_acts_on_queues() {
+	start_postgres
+	start_manager
+	reeve submit nothing --queue night --delay 1h >"$DIR/null"
+	schedule pause queue_action "'pause'" action_queue "'night'" cron "'0 2 * * *'" >"$DIR/null"
+	wait_outcomes pause acted
+	expect_eq 'queue "night" is paused' "$(notes pause)"
+	expect_eq paused "$(sql "select state from queues where name = 'night'")"
+	schedule resume queue_action "'resume'" action_queue "'night'" cron "'0 2 * * *'" >"$DIR/null"
+	wait_outcomes resume acted
+	expect_eq running "$(sql "select state from queues where name = 'night'")"
+	schedule stop queue_action "'stop'" action_queue "'night'" cron "'0 2 * * *'" >"$DIR/null"
+	wait_outcomes stop acted
+	# It is being stopped, or is: to start it waits for that, to pause it is nothing.
+	schedule start queue_action "'start'" action_queue "'night'" cron "'0 2 * * *'" >"$DIR/null"
+	wait_outcomes start acted
+	expect_eq running "$(sql "select state from queues where name = 'night'")"
+	reeve queue stop night --wait >"$DIR/null" 2>&1 || reeve queue stop night >"$DIR/null"
+	wait_until 60 "[ \"\$(sql \"select state from queues where name = 'night'\")\" = stopped ]"
+	sql "update schedules set next_at = clock_timestamp(), last_updated = clock_timestamp() where name = 'pause'"
+	wait_outcomes pause 'acted acted'
+	expect_eq 'queue "night" is stopped; start it, or submit a task' "$(notes pause | tail -n 1)"
+	expect_eq stopped "$(sql "select state from queues where name = 'night'")"
+	schedule nowhere queue_action "'stop'" action_queue "'nowhere'" cron "'0 2 * * *'" >"$DIR/null"
+	wait_outcomes nowhere refused
+	expect_match 'there is no queue "nowhere"' "$(notes nowhere)"
+	expect_eq 'schedule stop' "$(sql "select actor from queue_events where event = 'queue_stop_ordered' order by id limit 1")"
+}
+
+story_every_option_of_a_submit() {
+	local batch task
+	start_postgres
+	start_manager
+	batch=$(sql "insert into batches (name, queue, implicit) values ('b', 'q', false) returning id")
+	schedule full cron "'0 2 * * *'" zone "'America/New_York'" next_at "date_trunc('second', clock_timestamp())" spec '$${"type": "t", "queue": "q",
+		"details": "{name} stays", "priority": 7, "delay_ms": 3600000, "key": "k-{name}-{date}-{time}", "key_ttl_ms": 5000, "version": 3,
+		"max_attempts": 9, "timeout_ms": 1234, "retry_base_ms": 5, "retry_max_ms": 6, "retry_policy": {"kind": "fixed"},
+		"batch_id": '"$batch"', "source": "me"}$$' >"$DIR/null"
+	wait_outcomes full submitted
+	task=$(sql "select task_id from schedule_runs")
+	expect_eq "t|q|{name} stays|7|t|3|9|1234|5|6|{\"kind\": \"fixed\"}|$batch|me" "$(sql "select type, queue, details, priority,
+		run_at > now() + interval '59 min', version, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, retry_policy, batch_id, source
+		from tasks where id = $task")"
+	expect_eq t "$(sql "select t.key = 'k-full-' || to_char(planned_at at time zone 'America/New_York', 'YYYY-MM-DD') || '-'
+		|| to_char(planned_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') from tasks t join schedule_runs on task_id = t.id")"
+	expect_eq 5000 "$(sql 'select keep_ms from keys')"
+	sql "insert into pipelines (name, stages) values ('p', '[{\"name\": \"one\", \"type\": \"first\"}]')"
+	schedule piped cron "'0 2 * * *'" spec '$${"pipeline": "p", "details": "in"}$$' >"$DIR/null"
+	wait_outcomes piped submitted
+	expect_eq 'first|in|one' "$(sql "select type, details, stage from tasks where source = 'schedule piped'")"
+	# Once a day, by date; more often, by time.
+	expect_match '^piped:20..-..-..$' "$(sql "select key from tasks where source = 'schedule piped'")"
+	schedule often every_ms 3600000 next_at "timestamptz '2026-01-14 02:00:00.25Z'" missed "'one'" start_at "timestamptz '2026-01-14 02:00:00.25Z'" >"$DIR/null"
+	wait_outcomes often 'missed submitted'
+	expect_match '^often:20..-..-..T..:00:00.25Z$' "$(sql "select key from tasks where source = 'schedule often'")"
+}
+
+story_a_key_that_is_there_already() {
+	local task at
+	start_postgres
+	start_manager
+	at=$(sql 'select schedule_time_text(clock_timestamp())')
+	task=$(reeve submit nothing --key "report:${at%T*}")
+	schedule report cron "'${at:14:2} ${at:11:2} * * *'" next_at "'$at'" >"$DIR/null"
+	wait_outcomes report existing
+	expect_eq "$task" "$(sql 'select task_id from schedule_runs')"
+	expect_eq 0 "$(tasks_of report)"
+}
+
+# What is refused is written down and over; what is in the way for a time is waited for. Neither stops others.
+story_a_tick_that_cannot_be_made() {
+	local batch
+	start_postgres
+	start_manager
+	batch=$(sql "insert into batches (name, queue, implicit, closed_at) values ('b', 'default', false, now()) returning id")
+	start holder env PGOPTIONS='-c search_path=reeve' "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve \
+		-c "begin; insert into keys (queue, key, task_id, expires_at) values ('default', 'taken', 1, 'infinity'); select pg_sleep(600)"
+	wait_until 20 "[ \"\$(sql \"select count(*) from pg_stat_activity where query like '%pg_sleep%' and state = 'active' and pid <> pg_backend_pid()\")\" = 1 ]"
+	sql "begin;
+		insert into schedules (name, every_ms, spec, next_at) values
+		('none', 1000, '{\"pipeline\": \"none\"}', clock_timestamp()),
+		('closed', 1000, '{\"type\": \"nothing\", \"batch_id\": $batch}', clock_timestamp()),
+		('locked', 3600000, '{\"type\": \"nothing\", \"key\": \"taken\"}', clock_timestamp()),
+		('odd', 1000, '{\"type\": \"nothing\", \"priority\": \"high\"}', clock_timestamp()),
+		('good', 1000, '{\"type\": \"nothing\"}', clock_timestamp());
+		insert into schedules (name, cron, zone, spec, next_at) values
+		('gone', '0 2 * * *', 'Atlantis/Capital', '{\"type\": \"nothing\"}', clock_timestamp());
+		commit"
+	sql "update schedules set overlap = 'allow', last_updated = clock_timestamp()"
+	wait_until 60 '[ "$(tasks_of good)" -ge 3 ]'
+	wait_until 60 "[[ \$(outcomes none) = *refused*refused* ]]"
+	expect_eq 'there is no pipeline "none"' "$(notes none | grep pipeline | sort -u)"
+	wait_until 60 "[[ \$(outcomes closed) = *refused*refused* ]]"
+	wait_until 60 "[[ \$(outcomes odd) = *refused*refused* ]]"
+	expect_eq '' "$(outcomes locked)$(outcomes gone)"
+	wait_until 60 "grep -q 'schedule \"locked\": the tick of .* waits: canceling statement due to lock timeout' \"$DIR/log/manager.log\""
+	expect_eq 1 "$(grep -c 'schedule "locked": the tick of' "$DIR/log/manager.log")" # said once
+	wait_until 60 "grep -q 'schedule \"gone\": the tick of .* waits: time zone \"Atlantis/Capital\" not recognized' \"$DIR/log/manager.log\""
+	sql "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(600)%' and pid <> pg_backend_pid()" >"$DIR/null"
+	ended holder
+	wait_outcomes locked submitted
+	sql "update schedules set zone = 'UTC', retry_at = null, last_updated = clock_timestamp() where name = 'gone'"
+	wait_outcomes gone submitted
+}
+
+# ---- by hand, and the rest ----
+
+story_a_run_by_hand_is_made_once_a_request() {
+	local request=01990000-0000-7000-8000-000000000001
+	tables_only
+	schedule manual next_at null paused true >"$DIR/null"
+	expect_eq 'submitted|1' "$(sql "select outcome, task_id from schedule_run('$request', 'manual', 'ann')")"
+	expect_eq 'submitted|1' "$(sql "select outcome, task_id from schedule_run('$request', 'manual', 'ann')")"
+	expect_eq "submitted|2" "$(sql "select outcome, task_id from schedule_run('${request%1}2', 'manual', 'ann')")" # whatever still runs
+	expect_eq "manual:manual:$request schedule manual" "$(sql "select key || ' ' || source from tasks where id = 1")"
+	expect_eq '|submitted|1|ann' "$(sql 'select planned_at, outcome, task_id, actor from schedule_runs order by id limit 1')"
+	expect_fail 1 sql "select schedule_run('${request%1}3', 'none', 'ann')"
+	expect_match 'there is no schedule "none"' "$OUTPUT"
+}
+
+story_soon_after_a_change_also_by_those_who_tell_nobody() {
+	start_postgres
+	start_manager
+	schedule told every_ms 3600000 >"$DIR/null"
+	wait_outcomes told submitted
+	sql "insert into schedules (name, every_ms, spec, next_at) values ('untold', 3600000, '{\"type\": \"nothing\"}', clock_timestamp())"
+	wait_outcomes untold submitted
+	every_200ms measured
+	wait_until 60 '[ "$(tasks_of measured)" -ge 30 ]'
+	note "    $(sql "select format('ticks came %s ms after their planned time in the middle, %s at most',
+		round(extract(epoch from percentile_cont(0.5) within group (order by at - planned_at)) * 1000),
+		round(extract(epoch from max(at - planned_at)) * 1000)) from schedule_runs r join schedules s on s.id = schedule_id where name = 'measured'")"
+	expect_eq t "$(sql 'select bool_and(at >= planned_at) from schedule_runs')"
+	expect [ "$(reeve stats --json | jq '.schedule_ticks // (.counters[] | select(.name == "schedule_ticks").value)')" -ge 30 ]
+}
+
+story_old_runs_are_forgotten_but_the_last_ten() {
+	tables_only
+	sql "insert into schedules (name, every_ms, spec) values ('a', 1000, '{}'), ('b', 1000, '{}');
+		insert into schedule_runs (schedule_id, planned_at, at, outcome)
+		select s.id, t, t, 'submitted' from schedules s, generate_series(now() - interval '100 days', now() - interval '60 days', '1 hour') t;
+		insert into schedule_runs (schedule_id, planned_at, at, outcome)
+		select id, now() - n * interval '1 minute', now(), 'submitted' from schedules, generate_series(1, 3) n where name = 'b'"
+	start_manager
+	wait_until 60 '[ "$(sql "select count(*) from schedule_runs")" = 20 ]'
+	expect_eq '10 10' "$(sql "select string_agg(n::text, ' ') from (select count(*) as n from schedule_runs group by schedule_id) x")"
+	expect_eq 3 "$(sql "select count(*) from schedule_runs where at > now() - interval '1 day'")"
+}
+
+run_stories
