@@ -1,5 +1,5 @@
-/* One look at a time. Whatever is missed, a word of another manager or a leap of the database's clock, is found before long: it
- * is asked every two seconds at least, which costs the database next to nothing. */
+/* One look at a time. Whatever is missed, a word of another manager or a leap of the database's clock, is found before
+ * long: it is asked every two seconds at least, which costs the database next to nothing. */
 #include "manager/core/schedules.h"
 
 #include "common/log.h"
@@ -39,12 +39,15 @@ static void tell(struct schedules *s, const struct store_tick_made *t)
 	}
 	s->core->counters.ticks++;
 	if (t->task)
-		log_info(NULL, "schedule \"%s\": the tick of %s, %lld ms later, %s task %lld%s%s", t->name, t->planned, late_ms,
-		    !strcmp(t->outcome, "existing") ? "found" : "submitted", (long long)t->task, colon, t->note);
+		log_info(NULL, "schedule \"%s\": the tick of %s, %lld ms later, %s task %lld%s%s", t->name, t->planned,
+		    late_ms, !strcmp(t->outcome, "existing") ? "found" : "submitted", (long long)t->task, colon,
+		    t->note);
 	else if (!strcmp(t->outcome, "acted"))
-		log_info(NULL, "schedule \"%s\": the tick of %s, %lld ms later%s%s", t->name, t->planned, late_ms, colon, t->note);
+		log_info(NULL, "schedule \"%s\": the tick of %s, %lld ms later%s%s", t->name, t->planned, late_ms,
+		    colon, t->note);
 	else
-		log_warn(NULL, "schedule \"%s\": the tick of %s was %s%s%s", t->name, t->planned, t->outcome, colon, t->note);
+		log_warn(NULL, "schedule \"%s\": the tick of %s was %s%s%s", t->name, t->planned, t->outcome, colon,
+		    t->note);
 }
 
 static void on_looked(struct store_op *op, const struct reeve_error *error)
@@ -55,7 +58,9 @@ static void on_looked(struct store_op *op, const struct reeve_error *error)
 	if (!error) {
 		for (int i = 0; i < s->look.count; i++)
 			tell(s, &s->look.ticks[i]);
-		wait_ms = s->look.next_us >= AGAIN_MS * 1000 ? AGAIN_MS : s->look.next_us <= 0 ? 0 : s->look.next_us / 1000 + 1;
+		wait_ms = s->look.next_us >= AGAIN_MS * 1000 ? AGAIN_MS
+		          : s->look.next_us <= 0             ? 0
+		                                             : s->look.next_us / 1000 + 1;
 	}
 	s->next_ms = s->changed ? 0 : core_now(s->core) + wait_ms;
 	s->changed = false;
