@@ -221,9 +221,9 @@ begin
       spec := spec || jsonb_build_object('retry_policy', coalesce(nullif(spec -> 'retry_policy', 'null'), '{"kind": "exponential"}')
         || jsonb_build_object('jitter_percent', submit.jitter));
     end if;
-    if spec ->> 'retry_base_ms' = '0' and submit.backoff like 'linear%' then -- it begins with the resting period
-      spec := spec || jsonb_build_object('retry_base_ms', coalesce(q.resting_ms, 0));
-    end if;
+  end if;
+  if spec ->> 'retry_base_ms' = '0' then -- a linear one: it begins with the resting period
+    spec := spec || jsonb_build_object('retry_base_ms', coalesce(q.resting_ms, 0));
   end if;
   if spec ? 'retry_base_ms' then
     select (spec ->> 'retry_base_ms')::bigint as base_ms, coalesce((spec ->> 'retry_max_ms')::bigint, 3600000) as max_ms,
@@ -234,7 +234,11 @@ begin
   end if;
 
   select id into way from routes where queue = in_queue and type = of_type and labels = '{}';
-  waits := way is null or submit.batch_id is not null or coalesce(q.batches, false);
+  -- All stages of a pipeline have routes from its beginning on.
+  waits := way is null or submit.batch_id is not null or coalesce(q.batches, false) or submit.pipeline is not null and exists (
+    select from pipelines p, jsonb_array_elements(p.stages) s
+    where p.id = (spec ->> 'pipeline_id')::bigint
+      and not exists (select from routes r where r.queue = in_queue and r.type = s ->> 'type' and r.labels = '{}'));
   made := nextval('tasks_id_seq');
   if submit.key is not null then
     loop
@@ -306,6 +310,8 @@ begin
     select id from tasks where id = any(ids) and status = 'queued' and held_run_at is not null and batch_id is null
     order by id for no key update);
   way := route_of(a.queue, a.type);
+  perform pipeline_routes(p, a.queue) from (
+    select distinct pipeline_id as p from tasks where id = any(ids) and pipeline_id is not null order by 1) p;
   select * into q from queues where name = a.queue for no key update;
   -- What was submitted before its queue was stopped ends as all that did: whoever sees to the stop finds it by its route.
   if q.state in ('stopping', 'stopped') and a.batch_id is null then

@@ -168,6 +168,34 @@ story_every_parameter_arrives() {
 	expect_eq "b $batch" "$(sql "select queue, batch_id from tasks where id = $id" | tr '|' ' ')"
 }
 
+story_a_task_by_sql_passes_through_a_pipeline() {
+	handlers <<-'END'
+		[handler a]
+		exec = /bin/bash -c "cat; printf a"
+		[handler b]
+		exec = /bin/bash -c "cat; printf b"
+	END
+	start_postgres
+	start_manager
+	start_worker
+	grant_app
+	printf '%s' '{"name": "ab", "stages": [{"name": "one", "type": "a", "max_attempts": 2, "priority": 4}, {"name": "two", "type": "b"}]}' |
+		reeve pipeline define - >/dev/null
+	first=$(app "select reeve.submit(pipeline => 'ab', details => 'x')")
+	wait_ended 20 "$first"
+	expect_eq 'xab completed two' "$(field "$first" result) $(field "$first" status) $(field "$first" stage)"
+	# Of a pipeline whose routes are there, and of one half of whose are.
+	again=$(app "select reeve.submit(pipeline => 'ab', details => 'y')")
+	printf '%s' '{"name": "ac", "stages": [{"name": "one", "type": "a"}, {"name": "two", "type": "b"}, {"name": "three", "type": "b"}]}' |
+		reeve pipeline define - >/dev/null
+	sql "insert into routes (queue, type) values ('half', 'a')"
+	half=$(app "select reeve.submit(pipeline => 'ac', details => 'z', queue => 'half')")
+	wait_ended 20 "$again" "$half"
+	expect_eq 'yab zabb' "$(field "$again" result) $(field "$half" result)"
+	plan=$(app "select reeve.submit(pipeline => 'ab', delay => '1 day', priority => 1)")
+	expect_eq 'a|2|4|one|1' "$(sql "select type, max_attempts, priority, stage, step from tasks where id = $plan")"
+}
+
 refused() { # SQLSTATE MESSAGE ARGUMENTS: the call is refused so
 	expect_fail 1 app "select reeve.submit($3)"
 	expect_match "ERROR:  $1: $2" "$OUTPUT" "$3"
