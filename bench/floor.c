@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAGE = 10000, WORKERS = 2, KEPT_DAYS = 30, BUFFER_MS = 30000, TIMEOUT_MS = 60000 };
+enum { PAGE = 10000, WORKERS = 2, KEPT_DAYS = 30, BUFFER_MS = 30000, TIMEOUT_MS = 60000, LEASE_MS = 30000 };
 
 /* One connection's process. */
 struct floor {
@@ -36,8 +36,10 @@ struct floor {
 static int64_t worker_register(struct floor *f)
 {
 	struct params *p = &f->params;
+	char name[40];
 
-	params_text(p, "floor");
+	snprintf(name, sizeof name, "%s-%d", f->type, (int)getpid()); /* those of the phase before count as alive still */
+	params_text(p, name);
 	params_text(p, "here");
 	params_int4(p, (int32_t)getpid());
 	params_text(p, REEVE_VERSION);
@@ -46,6 +48,9 @@ static int64_t worker_register(struct floor *f)
 		params_array_begin(p, PARAMS_TEXT);
 		params_array_end(p);
 	}
+	params_int8(p, 0); /* no incarnation before */
+	params_int8(p, LEASE_MS);
+	params_bool(p, false);
 	PGresult *result = database_call(f->hot, SQL_REGISTER, p);
 	int64_t worker = row_int8(result, 0, 0);
 
@@ -78,9 +83,12 @@ static void insert(struct floor *f)
 	params_add_uuid(p, request);
 	params_array_end(p);
 	static const enum params_type types[] = {PARAMS_INT4, PARAMS_INT4, PARAMS_TEXT, PARAMS_TEXT, PARAMS_TEXT, PARAMS_INT4,
-	    PARAMS_TIME, PARAMS_INT8, PARAMS_TEXT, PARAMS_INT8, PARAMS_INT4, PARAMS_INT8, PARAMS_INT8, PARAMS_INT8,
-	    PARAMS_TEXT};
+	    PARAMS_TIME, PARAMS_INT8, PARAMS_INT4, PARAMS_INT8, PARAMS_INT8, PARAMS_INT8, PARAMS_TEXT};
 	for (size_t column = 0; column < sizeof types / sizeof *types; column++) {
+		if (types[column] == PARAMS_TIME) { /* all of them now */
+			params_null(p);
+			continue;
+		}
 		params_array_begin(p, types[column]);
 		for (int i = 0; i < f->batch; i++)
 			switch (column) {
@@ -94,16 +102,15 @@ static void insert(struct floor *f)
 				break;
 			case 5: params_add_int4(p, 0); break;
 			case 7: params_add_int8(p, 0); break;
-			case 10: params_add_int4(p, 5); break;
-			case 11: params_add_int8(p, TIMEOUT_MS); break;
-			case 12: params_add_int8(p, 1000); break;
-			case 13: params_add_int8(p, 3600000); break;
-			case 14: params_add_text(p, "bench"); break;
-			default: params_add_null(p); break;
+			case 8: params_add_int4(p, 5); break;
+			case 9: params_add_int8(p, TIMEOUT_MS); break;
+			case 10: params_add_int8(p, 1000); break;
+			case 11: params_add_int8(p, 3600000); break;
+			case 12: params_add_text(p, "bench"); break;
 			}
 		params_array_end(p);
 	}
-	PGresult *result = database_call(f->submit, SQL_SUBMIT, p);
+	PGresult *result = database_call(f->submit, SQL_SUBMIT_PLAIN, p);
 
 	if (PQntuples(result) != f->batch)
 		give_up("submitted %d tasks, got %d", f->batch, PQntuples(result));
@@ -176,6 +183,8 @@ static int64_t drain(struct floor *f)
 		params_int8(p, id);
 		params_time(p, 0);
 		params_int8(p, PAGE);
+		params_int4(p, 1); /* one slice */
+		params_int4(p, 0);
 		int64_t t0 = now_ns();
 		PGresult *page = database_call(f->hot, SQL_WINDOW_PAGE, p);
 		int n = PQntuples(page);

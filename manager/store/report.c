@@ -1,7 +1,9 @@
 /*
- * Ending attempts. A batch of reports takes up to three statements, each its own transaction: those that completed, those
- * that did not, and the question about those whose lock was not there any more. Each can be asked for again; the first two
- * are once, where something completed and neither of them took it.
+ * Ending attempts. A batch of reports takes up to four statements, each its own transaction: those that completed and of
+ * which nothing else is to be seen to, as is usual; the others that completed; those that did not; and the question about
+ * those whose lock was not there any more. Which tasks are plain is known to the first statement alone: what it leaves goes
+ * to the second. Each can be asked for again; the second and third are once, where something completed and none of them took
+ * it.
  */
 #include "manager/store/internal.h"
 
@@ -38,7 +40,7 @@ struct entry {
 
 struct batch {
 	int count;             /* distinct attempts */
-	bool again;            /* the completed ones were given to complete.sql twice */
+	bool again;            /* the completed ones were given to complete_all.sql twice */
 	struct entry **sorted; /* those, by id and token; behind the entries in the same block */
 	struct entry entries[];
 };
@@ -154,7 +156,13 @@ static bool is_completed(const struct entry *e)
 	return e->result->outcome == STORE_COMPLETED && !e->settled && !e->result->stage;
 }
 
-/* Of those that completed; null if none of them has one, as is usual. */
+/* What complete.sql is tried with: it takes no remarks. */
+static bool may_be_plain(const struct entry *e)
+{
+	return is_completed(e) && !e->result->remark;
+}
+
+/* Of those that completed; null if none of them has one. */
 static void add_remarks(struct params *p, const struct batch *batch)
 {
 	bool any = false;
@@ -224,7 +232,7 @@ static bool has_attempts(const struct batch *batch, bool (*wanted)(const struct 
 	return false;
 }
 
-static void complete(struct role *role);
+static void complete_all(struct role *role);
 
 static void on_ended(void *arg, const struct conn_result *result)
 {
@@ -240,7 +248,7 @@ static void on_ended(void *arg, const struct conn_result *result)
 	/* A newer version that stood in the way of completing may have been cancelled between the two statements. */
 	if (!batch->again && has_attempts(batch, is_completed)) {
 		batch->again = true;
-		complete(role);
+		complete_all(role);
 		return;
 	}
 	ask_about_open(role);
@@ -277,25 +285,31 @@ static void end_others(struct role *role)
 	role_run(role, SQL_END_ATTEMPTS, on_ended);
 }
 
-static void on_completed(void *arg, const struct conn_result *result)
+/* A row of complete.sql, or the beginning of one of complete_all.sql. */
+static struct entry *completed_row_take(struct batch *batch, const PGresult *rows, int row)
+{
+	struct entry *e = find(batch, row_int8(rows, row, 0), row_time(rows, row, 1));
+	assert(e);
+	e->result->verdict = STORE_ACCEPTED;
+	e->result->ended = true;
+	e->result->becomes = "completed";
+	e->result->route = row_int4(rows, row, 2);
+	e->settled = true;
+	return e;
+}
+
+static void on_all_completed(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
-	struct batch *batch = role->state;
 	UNLESS_OK(role, result)
 	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct entry *e = find(batch, row_int8(result->rows, row, 0), row_time(result->rows, row, 1));
-		assert(e);
-		e->result->verdict = STORE_ACCEPTED;
-		e->result->ended = true;
-		e->result->becomes = "completed";
-		e->result->batched = row_bool(result->rows, row, 2);
-		e->result->route = row_int4(result->rows, row, 3);
-		e->settled = true;
+		struct entry *e = completed_row_take(role->state, result->rows, row);
+		e->result->batched = row_bool(result->rows, row, 3);
 	}
 	end_others(role);
 }
 
-static void complete(struct role *role)
+static void complete_all(struct role *role)
 {
 	struct batch *batch = role->state;
 	struct params *p = &role->params;
@@ -307,6 +321,29 @@ static void complete(struct role *role)
 	add_texts(p, batch, is_completed, text_result);
 	params_int4(p, role->store->options.history_days);
 	add_remarks(p, batch);
+	role_run(role, SQL_COMPLETE_ALL, on_all_completed);
+}
+
+static void on_completed(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	for (int row = 0; row < PQntuples(result->rows); row++)
+		completed_row_take(role->state, result->rows, row);
+	complete_all(role);
+}
+
+static void complete(struct role *role)
+{
+	struct batch *batch = role->state;
+	struct params *p = &role->params;
+	params_reset(p);
+	if (!add_attempts(p, batch, may_be_plain)) {
+		complete_all(role);
+		return;
+	}
+	add_texts(p, batch, may_be_plain, text_result);
+	params_int4(p, role->store->options.history_days);
 	role_run(role, SQL_COMPLETE, on_completed);
 }
 

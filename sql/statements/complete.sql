@@ -1,34 +1,28 @@
--- Ends attempts well: the task leaves `tasks` for the history, and its journal row's `open` is lowered. An attempt whose
--- lock was lost does not match its token and is not in the answer.
--- A task that may be run again, because a newer version of it was submitted meanwhile or it is of a pipeline, is left to
--- end_attempts.
+-- Ends plain attempts well: the task leaves `tasks` for the history, and its journal row's `open` is lowered. An attempt whose
+-- lock was lost does not match its token and is not in the answer; nor is one of a task of which more is to be seen to than
+-- that (a batch, a pipeline, a newer version to be run next): that is left to complete_all and end_attempts.
 --   one element an attempt, in id order: $1 ids, $2 tokens, $3 results; $4 days the history keeps them, if their queue
---   does not say; $5 remarks or null
+--   does not say
 with done as (
-  delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[], $5::text[]) u(id, token, result, said)
+  delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[]) u(id, token, result)
   where t.id = any(array[u.id]) and t.last_updated = u.token and t.status = 'executing'
-    and (t.restart is null or t.restart = '{}') and t.pipeline_id is null
-  returning t.*, u.result, coalesce(u.said, t.remark) as said,
-    greatest(clock_timestamp(), t.last_updated + interval '1us') as ended),
+    and t.batch_id is null and t.pipeline_id is null and t.restart is null
+  returning t.id, t.route_id, t.priority, t.queue, t.type, t.details, t.run_at, t.attempt, t.max_attempts, t.timeout_ms,
+    t.retry_base_ms, t.retry_max_ms, t.worker_id, t.assignment_id, t.last_updated, t.lane, t.key, t.source, u.result,
+    t.last_error, t.error_code, t.first_started, t.created, t.retry_policy, t.remark, t.stack, t.version),
  history as (
   insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
-    max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane, batch_id,
+    max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane,
     key, source, result, last_error, error_code, first_started, started, created, last_updated, retry_policy, remark, stack,
     version)
   select (select (statement_timestamp() at time zone 'UTC')::date + 1) + case
       when (select exists (select from queues where keep_completed_days is not null))
         then keep_days(queue, 'completed', $4::int) else $4::int end, id, route_id, priority, queue, type,
     details, 'completed', run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id,
-    assignment_id, last_updated, true, lane, batch_id, key, source, result, last_error, error_code,
-    coalesce(first_started, last_updated), last_updated, created, ended, retry_policy, said, stack, version
+    assignment_id, last_updated, true, lane, key, source, result, last_error, error_code,
+    coalesce(first_started, last_updated), last_updated, created,
+    greatest(clock_timestamp(), last_updated + interval '1us'), retry_policy, remark, stack, version
   from done),
- batched as (
-  insert into callbacks (batch_id, task_id, event, url, secret, payload)
-  select * from batch_tasks_ended((
-    select jsonb_agg(jsonb_build_object('batch_id', d.batch_id, 'id', d.id, 'type', d.type, 'status', 'completed',
-      'attempt', d.attempt, 'remark', d.said, 'worker', (select name from workers w where w.id = d.worker_id),
-      'started_at', d.last_updated, 'ended_at', d.ended) order by d.id)
-    from done d where d.batch_id is not null))),
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
   from (select assignment_id, count(*)::int as n from done group by 1 order by 1) e
@@ -38,4 +32,4 @@ with done as (
   from (select queue, key, id from done where key is not null) d
   where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null
     and k.version is null)
-select id, last_updated as token, batch_id is not null as batched, route_id from done
+select id, last_updated as token, route_id from done

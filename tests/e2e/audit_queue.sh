@@ -84,15 +84,15 @@ story_completion_is_under_the_same_check() {
 	id=$(reeve submit nothing --queue completion --timeout 1h)
 	seen=$(version "$id")
 	# Not what is queued, not under a version that was read before, not under another's.
-	expect_eq '' "$(statement complete "'{$id}', '{\"$seen\"}', '{mine}', 30, null")"
+	expect_eq '' "$(statement complete "'{$id}', '{\"$seen\"}', '{mine}', 30")"
 	statement claim "'{$id}', '{\"$seen\"}', '{1}', '{$HAND}', '{1}', 30000" >/dev/null
 	token=$(version "$id")
-	expect_eq '' "$(statement complete "'{$id}', '{\"$seen\"}', '{mine}', 30, null")"
+	expect_eq '' "$(statement complete "'{$id}', '{\"$seen\"}', '{mine}', 30")"
 	expect_eq executing "$(field "$id" status)"
 	# Of six under the right one, one.
 	pids=()
 	for i in $(seq 1 6); do
-		statement complete "'{$id}', '{\"$token\"}', '{result $i}', 30, null" >"$DIR/done.$i" &
+		statement complete "'{$id}', '{\"$token\"}', '{result $i}', 30" >"$DIR/done.$i" &
 		pids+=($!)
 	done
 	for p in "${pids[@]}"; do wait "$p"; done

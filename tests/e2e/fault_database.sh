@@ -69,7 +69,7 @@ story_nobody_knows_what_became_of_a_statement() {
 	CONNINFO=${PROXY[database]} start_manager "${CALM[@]}"
 	start_load --cancel 30
 	for round in 1 2; do
-		for statement in submit claim complete end_attempts heartbeat cancel_mark commit; do
+		for statement in submit submit_plain claim complete end_attempts heartbeat cancel_mark commit; do
 			for what in answer message; do
 				count=$(applied database)
 				tell database $what lose $statement

@@ -3,10 +3,10 @@
 # shellcheck disable=SC1091,SC2016,SC2086
 . "$(dirname "$0")/lib.sh"
 
-HOT="submit window_page window_streams claim complete end_attempts late_results heartbeat redeliver expired_find cancel_mark
+HOT="submit submit_plain window_page window_streams claim complete complete_all end_attempts late_results heartbeat redeliver expired_find cancel_mark
 	orders_standing lost_find take_back_find worker_lose extend attempts_lock callbacks_take callbacks_settle
 	batches_due batch_release batch_held"
-HASHED="submit take_back_find" # they join arrays with what they have found by index
+HASHED="submit submit_plain take_back_find" # they join arrays with what they have found by index
 
 set_up() { # a database as a manager makes it; nothing looks at its tables but this story
 	start_postgres -c autovacuum=off

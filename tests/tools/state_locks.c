@@ -2,6 +2,7 @@
  * the other has made of the row. */
 #include "state_sql.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void expect_state(const struct task *t, const char *want)
@@ -103,16 +104,27 @@ static void retry_waits_for_a_failure(void)
 	expect("due", "t", ask("select run_at <= clock_timestamp() from tasks where id = %s", t.id));
 }
 
-static void old_token_after_a_new_attempt(void)
+/* Both statements that end attempts well judge by themselves. */
+static int start_completing(enum sql_id statement, const struct task *t)
 {
-	begin_case("a result while the attempt is just being replaced");
+	if (statement == SQL_COMPLETE)
+		START(SQL_COMPLETE, text("{%s}", t->id), text("{%s}", t->token), "{stale}", "30");
+	else
+		START(SQL_COMPLETE_ALL, text("{%s}", t->id), text("{%s}", t->token), "{stale}", "30", NULL);
+	return rows_of(let_go());
+}
+
+static void old_token_after_a_new_attempt(enum sql_id statement)
+{
+	char name[100];
+	snprintf(name, sizeof name, "%s: a result while the attempt is just being replaced", sql_statements[statement].name);
+	begin_case(name);
 	struct task t = executing("0"), again = t;
 	plainly(db, SQL_BEGIN);
 	end_attempt(db, &t, t.token, "lease_ended");
 	refresh(&again);
 	claim(&again, NULL, "0");
-	START(SQL_COMPLETE, text("{%s}", t.id), text("{%s}", t.token), "{stale}", "30", NULL);
-	expect("attempts ended", "0", text("%d", rows_of(let_go())));
+	expect("attempts ended", "0", text("%d", start_completing(statement, &t)));
 	expect_state(&t, "executing");
 	expect("attempts ended by the new token", "1", text("%d", complete(db, &again, again.token)));
 	expect_state(&t, "completed");
@@ -151,14 +163,15 @@ static void lost_worker_claims_nothing(void)
 	expect("journal rows", "0", ask("select count(*) from assignments where %s = any(task_ids)", t.id));
 }
 
-static void completion_waits_for_a_newer_version(void)
+static void completion_waits_for_a_newer_version(enum sql_id statement)
 {
-	begin_case("a completion while a newer version is just being noted");
+	char name[100];
+	snprintf(name, sizeof name, "%s: a completion while a newer version is just being noted", sql_statements[statement].name);
+	begin_case(name);
 	struct task t = executing("0");
 	plainly(db, SQL_BEGIN);
 	expect("taken", "1", text("%d", submit_newer(db, &t)));
-	START(SQL_COMPLETE, text("{%s}", t.id), text("{%s}", t.token), "{well}", "30", NULL);
-	expect("attempts ended well", "0", text("%d", rows_of(let_go())));
+	expect("attempts ended well", "0", text("%d", start_completing(statement, &t)));
 	expect("attempts ended so that it runs again", "1", text("%d", end_attempt(db, &t, t.token, "completed")));
 	expect_state(&t, "queued");
 	expect("what it is now", "newer", ask("select details from tasks where id = %s", t.id));
@@ -228,10 +241,12 @@ void try_locks(const char *conninfo)
 	claim_waits_for_a_cancel();
 	claim_waits_for_a_claim();
 	retry_waits_for_a_failure();
-	old_token_after_a_new_attempt();
+	old_token_after_a_new_attempt(SQL_COMPLETE);
+	old_token_after_a_new_attempt(SQL_COMPLETE_ALL);
 	expiry_was_put_off();
 	lost_worker_claims_nothing();
-	completion_waits_for_a_newer_version();
+	completion_waits_for_a_newer_version(SQL_COMPLETE);
+	completion_waits_for_a_newer_version(SQL_COMPLETE_ALL);
 	newer_version_waits_for_a_completion();
 	late_and_repeated_results();
 	PQfinish(other);

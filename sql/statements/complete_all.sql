@@ -1,0 +1,41 @@
+-- Ends attempts well as complete does, of tasks of batches too, and with remarks; it is given what complete left. Of a task of a batch
+-- it counts the batch down and makes what callbacks there are to be.
+-- A task that may be run again, because a newer version of it was submitted meanwhile or it is of a pipeline, is left to
+-- end_attempts.
+--   one element an attempt, in id order: $1 ids, $2 tokens, $3 results; $4 days the history keeps them, if their queue
+--   does not say; $5 remarks or null
+with done as (
+  delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[], $5::text[]) u(id, token, result, said)
+  where t.id = any(array[u.id]) and t.last_updated = u.token and t.status = 'executing'
+    and (t.restart is null or t.restart = '{}') and t.pipeline_id is null
+  returning t.*, u.result, coalesce(u.said, t.remark) as said,
+    greatest(clock_timestamp(), t.last_updated + interval '1us') as ended),
+ history as (
+  insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
+    max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane, batch_id,
+    key, source, result, last_error, error_code, first_started, started, created, last_updated, retry_policy, remark, stack,
+    version)
+  select (select (statement_timestamp() at time zone 'UTC')::date + 1) + case
+      when (select exists (select from queues where keep_completed_days is not null))
+        then keep_days(queue, 'completed', $4::int) else $4::int end, id, route_id, priority, queue, type,
+    details, 'completed', run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id,
+    assignment_id, last_updated, true, lane, batch_id, key, source, result, last_error, error_code,
+    coalesce(first_started, last_updated), last_updated, created, ended, retry_policy, said, stack, version
+  from done),
+ batched as (
+  insert into callbacks (batch_id, task_id, event, url, secret, payload)
+  select * from batch_tasks_ended((
+    select jsonb_agg(jsonb_build_object('batch_id', d.batch_id, 'id', d.id, 'type', d.type, 'status', 'completed',
+      'attempt', d.attempt, 'remark', d.said, 'worker', (select name from workers w where w.id = d.worker_id),
+      'started_at', d.last_updated, 'ended_at', d.ended) order by d.id)
+    from done d where d.batch_id is not null))),
+ lowered as (
+  update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
+  from (select assignment_id, count(*)::int as n from done group by 1 order by 1) e
+  where a.id = any(array[e.assignment_id])),
+ kept_keys as (
+  update keys k set expires_at = clock_timestamp() + interval '1 day'
+  from (select queue, key, id from done where key is not null) d
+  where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null
+    and k.version is null)
+select id, last_updated as token, route_id, batch_id is not null as batched from done
