@@ -197,7 +197,7 @@ int command_fetch(int argc, char **argv)
 struct report_options {
 	bool completed, returned;
 	const char *failed, *fatal;
-	const char *remark, *error_code, *stack;
+	const char *remark, *error_code, *stack, *stage;
 	int64_t retry_in_ms;
 };
 
@@ -231,6 +231,12 @@ static const struct option_spec report_specs[] = {
         REPORT_FIELD(stack),
         .argument = "TEXT",
         .sentence = "with --failed or --fatal: a stack trace"},
+    {.name = "stage",
+        .type = OPTION_TEXT,
+        REPORT_FIELD(stage),
+        .argument = "NAME",
+        .sentence = "with --completed: the stage of its pipeline that follows, \"end\": none; without it as the pipeline "
+                    "says"},
     {.name = "retry-in",
         .type = OPTION_DURATION,
         REPORT_FIELD(retry_in_ms),
@@ -317,6 +323,8 @@ static bool check_report(const struct report_options *options, int operands, cha
 		    options->error_code ? "--error-code" : "--stack");
 	else if (!options->failed && options->retry_in_ms)
 		*code = command_usage(&report_table, "--retry-in goes with --failed");
+	else if (!options->completed && options->stage)
+		*code = command_usage(&report_table, "--stage goes with --completed");
 	else
 		return true;
 	return false;
@@ -345,6 +353,7 @@ int command_report(int argc, char **argv)
 	report.error_code = options.error_code;
 	report.remark = options.remark;
 	report.stack = options.stack;
+	report.stage = options.stage;
 	report.retry_in_ms = options.retry_in_ms;
 	if (report.result && strcmp(report.result, "-") == 0) {
 		report.result = read = read_result(&code);

@@ -86,6 +86,7 @@ static struct reeve_taken_list *make_result(int64_t incarnation, Reeve__V1__Fetc
 		    .type = message->type,
 		    .details = message->details,
 		    .key = message->key,
+		    .stage = message->stage,
 		    .attempt = message->attempt,
 		    .max_attempts = message->max_attempts,
 		    .timeout_ms = message->timeout_ms,
@@ -178,6 +179,8 @@ bool reeve_report(struct reeve_client *client, const struct reeve_report *report
 		return fail(failure, STATUS(INVALID_ARGUMENT), "outcome is none");
 	if (report->retry_in_ms && report->outcome != REEVE_OUTCOME_FAILED)
 		return fail(failure, STATUS(INVALID_ARGUMENT), "retry_in_ms is for attempts that failed");
+	if (report->stage && *report->stage && report->outcome != REEVE_OUTCOME_COMPLETED)
+		return fail(failure, STATUS(INVALID_ARGUMENT), "stage is for attempts that completed");
 	result.task_id = report->id;
 	result.token = report->token;
 	result.outcome = (Reeve__V1__Outcome)report->outcome;
@@ -192,6 +195,8 @@ bool reeve_report(struct reeve_client *client, const struct reeve_report *report
 	if (report->stack)
 		result.stack = (char *)report->stack;
 	result.retry_in_ms = report->retry_in_ms;
+	if (report->stage)
+		result.stage = (char *)report->stage;
 	request.n_results = 1;
 	request.results = results;
 	response = (Reeve__V1__ReportResponse *)ask(client, "Report", &request.base, 0, failure);

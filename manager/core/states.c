@@ -41,15 +41,23 @@ const struct transition transitions[] = {
     {STATE_EXECUTING, "expire for the last time", STATE_DEAD, "dead", "end_attempts",
         "The attempt ran past its expiry and the attempts are used up."},
     {STATE_EXECUTING, "end after a cancel", STATE_CANCELLED, "cancelled", "end_attempts",
-        "A cancel had been asked for, and the attempt ended in any way but well."},
+        "A cancel had been asked for, and the attempt ended in any way but well, or it ended a stage and not the task."},
     {STATE_EXECUTING, "end after a kill", STATE_DEAD, "dead", "end_attempts",
-        "It was to end dead (`killed`, `queue_stopped`), and the attempt ended in any way but well."},
+        "It was to end dead (`killed`, `queue_stopped`); likewise."},
     {STATE_EXECUTING, "end after a restart", STATE_QUEUED, "returned", "end_attempts",
         "It was to be started again, and the attempt ended in any way but well; it does not count."},
     {STATE_EXECUTING, "complete after a newer version", STATE_QUEUED, "completed", "end_attempts",
         "A newer version was submitted while the attempt ran: the task runs once more, as that describes it."},
     {STATE_EXECUTING, "fail after a newer version", STATE_QUEUED, "failed", "end_attempts",
         "Likewise, however the attempt ended; no attempt is counted."},
+    {STATE_EXECUTING, "complete a stage", STATE_QUEUED, "completed", "end_attempts",
+        "The task is of a pipeline, and another stage follows: it waits for that, with its result as the input and no "
+        "attempts counted."},
+    {STATE_EXECUTING, "complete the last stage", STATE_COMPLETED, "completed", "end_attempts",
+        "The task is of a pipeline, and no stage follows. It wins over a cancel that came too late."},
+    {STATE_EXECUTING, "complete one stage too many", STATE_DEAD, "dead", "end_attempts",
+        "More stages than its pipeline allows (`too_many_steps`), or its handler named one that is not there "
+        "(`unknown_stage`)."},
     {STATE_QUEUED, "cancel", STATE_CANCELLED, "cancelled", "cancel_waiting", "The task waited; a cancel ended it."},
     {STATE_FAILED, "cancel", STATE_CANCELLED, "cancelled", "cancel_waiting",
         "The task waited to be tried again; a cancel ended it."},
@@ -114,6 +122,7 @@ void states_print(FILE *out)
 	    "\nFurther events in the audit change no state: `late_result` (a result came after its attempt's lock had "
 	    "been "
 	    "lost;\nnothing was changed) and `reclaimed` (beside `expired` and `lost`: why, with the worker's last heartbeat).\n"
-	    "Beside the end of an attempt after which a newer version runs, or the same once more, stands `restarted`.\n",
+	    "Beside the end of an attempt after which a newer version runs, or the same once more, stands `restarted`; beside one\n"
+	    "after which its pipeline's next stage runs, `stage`.\n",
 	    out);
 }

@@ -31,6 +31,8 @@ struct event {
 	bool marked; /* a cancel was asked for before */
 	bool third;  /* it has come twice before, in a row */
 	bool found;  /* no report says so: the manager has found it */
+	const char *stage; /* of a pipeline, that it is in */
+	int step;
 };
 
 static const struct event events[] = {
@@ -71,6 +73,17 @@ static const struct event events[] = {
     {.name = "fail after a newer version", .outcome = "cancelled", .newer = true},
     {.name = "fail after a newer version", .outcome = "lost", .newer = true, .found = true},
     {.name = "fail after a newer version", .outcome = "returned", .newer = true},
+    {.name = "complete after a newer version", .outcome = "completed", .newer = true, .stage = "one", .step = 1},
+    {.name = "complete a stage", .outcome = "completed", .stage = "one", .step = 99},
+    {.name = "complete a stage", .outcome = "completed", .stage = "one", .step = 1, .last = true},
+    {.name = "complete a stage", .outcome = "completed", .stage = "one", .step = 1, .again = true},
+    {.name = "complete the last stage", .outcome = "completed", .stage = "two", .step = 2},
+    {.name = "complete the last stage", .outcome = "completed", .stage = "two", .step = 2, .marked = true},
+    {.name = "complete the last stage", .outcome = "completed", .stage = "two", .step = 2, .again = true},
+    {.name = "complete one stage too many", .outcome = "completed", .stage = "one", .step = 100},
+    {.name = "end after a cancel", .outcome = "completed", .stage = "one", .step = 1, .marked = true},
+    {.name = "end after a cancel", .outcome = "failed", .stage = "two", .step = 2, .marked = true},
+    {.name = "end after a kill", .outcome = "completed", .stage = "one", .step = 1, .killed = true},
     {.name = "complete", .again = true},
     {.name = "end after a restart", .outcome = "cancelled", .again = true},
     {.name = "end after a restart", .outcome = "failed", .again = true},
@@ -109,6 +122,9 @@ static struct task reach(enum task_state state, const struct event *e, bool long
 		claim(&t, longer ? &too : NULL, e->expires && state == STATE_EXECUTING ? "-61000" : "0");
 	switch (state) {
 	case STATE_EXECUTING:
+		if (e->stage)
+			ask("update tasks set pipeline_id = (select max(id) from pipelines), stage = '%s', step = %d where id = %s", e->stage,
+			    e->step, t.id);
 		if (e->marked)
 			cancel_mark(db, &t);
 		if (e->killed)
@@ -244,6 +260,7 @@ static void check_ended_attempt(const struct task *t, const struct event *e, con
 	expect("the history",
 	    text("%s|%s|%s|%s|%s|%s", attempt, before->version, first, before->version, report,
 	        want->to == STATE_COMPLETED ? "well"
+	        : e->step == 100 ? "stage \"two\" would be the 101. that is begun; pipeline \"p\" allows 100"
 	        : e->killed || want->to == STATE_CANCELLED ? "enough"
 	                                    : text("%s-error", said)),
 	    ask("select concat_ws('|', attempt, token, first_started, started, by_report, "
@@ -267,7 +284,7 @@ static void check_transition(struct task *t, const struct event *e, const struct
 	int now = attempt;
 	if (!strcmp(e->name, "claim"))
 		now++;
-	else if (restarts || e->newer || !strcmp(e->name, "newer version"))
+	else if (restarts || e->newer || (e->stage && want->to == STATE_QUEUED) || !strcmp(e->name, "newer version"))
 		now = stays ? attempt : 0;
 	else if (want->from == STATE_EXECUTING && want->to == STATE_QUEUED)
 		now--;
@@ -318,13 +335,14 @@ static void check_transition(struct task *t, const struct event *e, const struct
 		added = strchr(added, '\n') ? strchr(added, '\n') + 1 : "";
 	}
 	/* However the attempt ended before a newer version or a restart, the audit says how. */
-	bool goes_on = e->outcome && (e->newer || e->again);
+	bool stage_follows = !strcmp(e->name, "complete a stage");
+	bool goes_on = e->outcome && (e->newer || (e->again && !e->stage));
 	const char *audited = !goes_on ? want->audit : strcmp(e->outcome, "cancelled") ? e->outcome : "returned";
 	const char *event = text("%s %s ", audited, t->version), *more = strchr(added, '\n');
 	expect("the event in the audit", event, text("%.*s", (int)strlen(event), added));
 	bool told = e->outcome && (!strcmp(e->outcome, "expired") || !strcmp(e->outcome, "lost"));
 	const char *reclaimed = told ? text("reclaimed %s  ", t->version) : "";
-	const char *again = goes_on ? text("restarted %s  ", t->version) : "";
+	const char *again = goes_on ? text("restarted %s  ", t->version) : stage_follows ? text("stage %s  ", t->version) : "";
 	expect("further events", text("%s%s%s", reclaimed, *reclaimed && *again ? "\n" : "", again), more ? more + 1 : "");
 }
 
@@ -411,6 +429,9 @@ int main(int argc, char **argv)
 	PQclear(result);
 	worker = worker_id;
 	route = route_id;
+	const char *stage = "\"type\": \"t\", \"max_attempts\": 5, \"timeout_ms\": 60000, \"retry_base_ms\": 1000, \"retry_max_ms\": 60000";
+	ask("insert into pipelines (name, stages) values ('p', '[{\"name\": \"one\", \"next\": \"two\", %s}, {\"name\": \"two\", %s}]') "
+	    "returning id", stage, stage);
 	if (!strcmp(argv[2], "pairs"))
 		pairs();
 	else if (!strcmp(argv[2], "locks"))

@@ -513,6 +513,7 @@ struct reeve_taken {
 	const char *type;
 	const char *details;
 	const char *key;            /* or "" */
+	const char *stage;          /* of its pipeline, or "" */
 	uint32_t attempt;           /* from 1 */
 	uint32_t max_attempts;
 	int64_t timeout_ms;
@@ -549,6 +550,7 @@ struct reeve_report {
 	const char *remark;         /* kept with the task; NULL: none */
 	const char *stack;          /* a stack trace; NULL: none */
 	int64_t retry_in_ms;        /* failed: try again after so long; 0: as the task's policy says */
+	const char *stage;          /* completed: the stage of its pipeline that follows, "end": none; NULL: as that says */
 };
 
 /* Says how an attempt ended. True: that is committed, by this call or an earlier copy of it. REEVE_FAILED_PRECONDITION: the
