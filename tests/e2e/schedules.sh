@@ -278,6 +278,30 @@ story_an_edit_while_ticks_run_loses_and_doubles_none() {
 	reeve schedule remove busy >/dev/null
 }
 
+# A tick is made with the definition as it stands: who read it before it was edited, paused or removed makes none.
+story_who_saw_it_before_a_change_makes_no_tick() {
+	local change
+	made_after() { # SQL: how many ticks are made of a row that was seen before that
+		sql "create temp table told (n int);
+			do \$\$ declare seen schedules; n int; begin
+				select * into seen from schedules where name = 'seen';
+				$1
+				select count(*) into n from schedule_tick(seen, seen.next_at) where outcome = 'submitted';
+				insert into told values (n);
+			end \$\$;
+			select n from told"
+	}
+	reeve schedule add seen --every 3650d nothing --overlap allow >/dev/null
+	# Those that change nothing of the times, too.
+	for change in "schedule_edit(gen_random_uuid(), 'seen', '{\"task\": {\"priority\": 3}}', '')" \
+		"schedule_control(gen_random_uuid(), 'seen', 'pause', '')" "schedule_control(gen_random_uuid(), 'seen', 'resume', '')"; do
+		expect_eq 0 "$(made_after "perform $change;")" "$change"
+	done
+	expect_eq 1 "$(made_after '')"
+	expect_eq 0 "$(made_after "perform schedule_control(gen_random_uuid(), 'seen', 'remove', '');")"
+	expect_eq 1 "$(runs seen outcome | grep -c submitted)"
+}
+
 story_a_removed_one_leaves_its_runs_and_tasks() {
 	start_worker
 	reeve schedule add gone --every 100ms sh "$HOLD" --overlap queue >/dev/null
