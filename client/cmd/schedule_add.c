@@ -69,7 +69,9 @@ static const struct option_spec specs[] = {
 
 static const struct option_table add_table = {
     .program = "reeve schedule add",
-    .usage = "NAME --cron EXPR [--zone TZ] | --every DURATION [--start TIME] | --manual  TYPE [DETAILS|-] [OPTION]...",
+    .usage =
+        "NAME --cron EXPR [--zone TZ] | --every DURATION [--start TIME] | --manual  TYPE|--pipeline NAME [DETAILS|-] "
+        "[OPTION]...",
     .summary = "Adds a schedule, which submits a task of TYPE again and again, with any option of `reeve submit` (but "
                "--at and "
                "--version); or, with --queue-action, does something with a queue. A --key may have {name}, {date} and "
@@ -216,6 +218,7 @@ static void note_task_fields(struct definition *d, const struct task_options *o)
 	    {task_options_retry_given(o), REEVE_SCHEDULE_TASK_RETRY},
 	    {o->source, REEVE_SCHEDULE_TASK_SOURCE},
 	    {o->batch != NOT_GIVEN, REEVE_SCHEDULE_TASK_BATCH},
+	    {o->pipeline, REEVE_SCHEDULE_TASK_PIPELINE},
 	};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -227,6 +230,7 @@ static bool take_task(
     struct definition *d, struct schedule_options *o, int operands, char **argv, struct reeve_error *error)
 {
 	const char *problem = task_options_problem(&o->task);
+	int details_at = o->task.pipeline ? 2 : 3;
 	struct reeve_error growth = {0};
 
 	if (problem)
@@ -238,12 +242,12 @@ static bool take_task(
 	if (!task_options_growth(&o->task, &growth))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "--backoff: %s", growth.message);
 	note_task_fields(d, &o->task);
-	d->task = task_options_spec(&o->task, operands > 1 ? argv[2] : NULL);
-	if (operands > 1)
+	d->task = task_options_spec(&o->task, operands > 1 && !o->task.pipeline ? argv[2] : NULL);
+	if (d->task.type)
 		d->fields |= REEVE_SCHEDULE_TASK_TYPE;
-	if (operands > 2) {
+	if (operands > details_at - 1) {
 		d->fields |= REEVE_SCHEDULE_TASK_DETAILS;
-		d->task.details = argv[3];
+		d->task.details = argv[details_at];
 	}
 	if (d->fields & task_fields)
 		d->spec.task = &d->task;
@@ -278,6 +282,9 @@ static bool take_definition(
 {
 	if (operands < 1)
 		return wrong(error, "what is it called?");
+	if (o->task.pipeline && operands > 2)
+		return wrong(
+		    error, "with a --pipeline no TYPE is given, only NAME and DETAILS (with blanks they need quotes)");
 	if (operands > 3)
 		return wrong(error, "NAME, one TYPE and one DETAILS are taken (details with blanks need quotes)");
 	if (!*argv[1])
@@ -297,8 +304,8 @@ static const char *addition_problem(const struct definition *d)
 		return "--start is for --every";
 	if (s->queue_action && !s->action_queue)
 		return "--queue-action needs a --queue";
-	if (!s->queue_action && !(d->fields & REEVE_SCHEDULE_TASK_TYPE))
-		return "which type? (or --queue-action)";
+	if (!s->queue_action && !(d->fields & (REEVE_SCHEDULE_TASK_TYPE | REEVE_SCHEDULE_TASK_PIPELINE)))
+		return "which type? (or --pipeline, or --queue-action)";
 	return NULL;
 }
 

@@ -75,7 +75,9 @@ static const char *what(const struct reeve_schedule_spec *spec, char *out, size_
 {
 	static const char *const actions[] = {"", "start", "stop", "pause", "resume"};
 
-	if (spec->task)
+	if (spec->task && *spec->task->pipeline)
+		snprintf(out, size, "pipeline %s", spec->task->pipeline);
+	else if (spec->task)
 		snprintf(out, size, "%s", spec->task->type);
 	else
 		snprintf(out, size, "%s queue %s",
@@ -98,6 +100,7 @@ static void print_task(const struct reeve_task_spec *task)
 {
 	line("queue", *task->queue ? task->queue : "default");
 	line("type", task->type);
+	line("pipeline", task->pipeline);
 	line("details", task->details);
 	number_line("priority", task->priority);
 	span_line("delay", task->delay_ms);

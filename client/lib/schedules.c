@@ -25,7 +25,7 @@ static void set(char **field, const char *text)
 static const char *const field_names[] = {"cron", "every_ms", "manual", "zone", "start_us", "queue_action",
     "action_queue", "missed", "overlap", "task.queue", "task.type", "task.details", "task.priority", "task.delay_ms",
     "task.key", "task.key_ttl_ms", "task.max_attempts", "task.timeout_ms", "task.retry", "task.source",
-    "task.batch_id"};
+    "task.batch_id", "task.pipeline"};
 
 enum { FIELDS = sizeof field_names / sizeof *field_names };
 
@@ -79,7 +79,7 @@ static bool task_fits(
 	if (!reeve_client_ready(client, failure))
 		return false;
 	whole = *task;
-	if (is_part && !whole.type)
+	if (is_part && !whole.type && !whole.pipeline)
 		whole.type = "x";
 	if (is_part && !whole.key)
 		whole.key = "x";
@@ -111,6 +111,7 @@ static void task_in(struct schedule_in *in, const Reeve__V1__TaskSpec *message)
 	    .timeout_ms = message->timeout_ms,
 	    .source = message->source,
 	    .batch_id = message->batch_id,
+	    .pipeline = message->pipeline,
 	};
 	if (!message->retry)
 		return;

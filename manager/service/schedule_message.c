@@ -226,7 +226,7 @@ static bool check_named(
 {
 	Reeve__V1__TaskSpec probe = *task;
 	static char some[] = "x";
-	if (!json_object_get(named, "type"))
+	if (!json_object_get(named, "type") && !json_object_get(named, "pipeline"))
 		probe.type = some;
 	if (!json_object_get(named, "key"))
 		probe.key = some;

@@ -26,6 +26,7 @@ static const struct field {
     {"timeout_ms", NUMBER_64, offsetof(task, timeout_ms)},
     {"source", TEXT, offsetof(task, source)},
     {"batch_id", NUMBER_64, offsetof(task, batch_id)},
+    {"pipeline", TEXT, offsetof(task, pipeline)},
 };
 
 enum { FIELDS = sizeof fields / sizeof *fields };

@@ -707,6 +707,9 @@ begin
     raise exception using errcode = 'RV400', message = 'schedule.task.type is empty';
   elsif s.spec ? 'type' and s.spec ? 'pipeline' then
     raise exception using errcode = 'RV400', message = 'schedule.task has both a type and a pipeline';
+  elsif s.spec ? 'pipeline' and s.spec ?| array['max_attempts', 'timeout_ms', 'retry_base_ms'] then
+    raise exception using errcode = 'RV400', message = format('schedule.task.%s is given with a pipeline, whose stages say that',
+      case when s.spec ? 'max_attempts' then 'max_attempts' when s.spec ? 'timeout_ms' then 'timeout_ms' else 'retry' end);
   elsif problem is not null then
     raise exception using errcode = 'RV400', message = 'schedule.task.key ' || problem;
   elsif s.spec ? 'key_ttl_ms' and not s.spec ? 'key' then
@@ -755,7 +758,7 @@ begin
   s.missed := coalesce(change ->> 'missed', s.missed);
   s.missed_most := coalesce((change ->> 'missed_most')::int, s.missed_most);
   s.overlap := coalesce(change ->> 'overlap', s.overlap);
-  if change ? 'zone' then
+  if change ->> 'zone' <> s.zone then
     select z.proper, z.problem into s.zone, problem from zone_find(change ->> 'zone') z;
     if problem is not null then
       raise exception using errcode = 'RV400', message = 'schedule.zone: ' || problem;
@@ -783,7 +786,7 @@ begin
     if change #>> '{task,type}' is not null and not change -> 'task' ? 'pipeline' then
       s.spec := s.spec - 'pipeline';
     elsif change #>> '{task,pipeline}' is not null and not change -> 'task' ? 'type' then
-      s.spec := s.spec - 'type';
+      s.spec := s.spec - array['type', 'max_attempts', 'timeout_ms', 'retry_base_ms', 'retry_max_ms', 'retry_policy'];
     end if;
     s.spec := jsonb_strip_nulls(s.spec || (change -> 'task'));
   end if;
@@ -793,10 +796,10 @@ begin
   return s;
 end $$;
 
--- When it comes next, from now on. Raises if it never does, except where it is by hand only.
-create function schedule_planned(s schedules) returns timestamptz language plpgsql as $$
+-- When it comes next after a moment, which is now. Raises if it never does, except where it is by hand only.
+create function schedule_planned(s schedules, moment timestamptz) returns timestamptz language plpgsql as $$
 declare
-  planned timestamptz := schedule_next(s, clock_timestamp());
+  planned timestamptz := schedule_next(s, moment);
 begin
   if planned is null and s.cron is not null then
     raise exception using errcode = 'RV400', message = format('schedule.cron: "%s" never comes', s.cron);
@@ -828,12 +831,16 @@ begin
   s.overlap := 'queue';
   s.start_at := clock_timestamp();
   s := schedule_changed(s, change);
-  s.next_at := schedule_planned(s);
+  s.created := clock_timestamp();
+  if not change ? 'start_us' then
+    s.start_at := s.created; -- so that the first comes an interval later, however long the checks took
+  end if;
+  s.next_at := schedule_planned(s, s.created);
   insert into schedules (id, name, cron, zone, every_ms, start_at, spec, queue_action, action_queue, missed, missed_most, overlap,
-    next_at, source)
+    next_at, source, created, updated)
   overriding system value
   values (s.id, of_name, s.cron, s.zone, s.every_ms, s.start_at, s.spec, s.queue_action, s.action_queue, s.missed, s.missed_most,
-    s.overlap, s.next_at, by)
+    s.overlap, s.next_at, by, s.created, s.created)
   on conflict (name) do nothing returning * into s;
   if not found then
     raise exception using errcode = 'RV440', message = format('there is a schedule "%s" already; edit it, or remove it first', of_name);
@@ -857,7 +864,7 @@ begin
     is distinct from
     (old.cron, old.every_ms, case when s.cron is not null then old.zone end, case when s.every_ms is not null then old.start_at end)
   then
-    s.next_at := schedule_planned(s);
+    s.next_at := schedule_planned(s, clock_timestamp());
   end if;
   update schedules set cron = s.cron, zone = s.zone, every_ms = s.every_ms, start_at = s.start_at, spec = s.spec,
     queue_action = s.queue_action, action_queue = s.action_queue, missed = s.missed, missed_most = s.missed_most,
@@ -887,7 +894,7 @@ begin
     perform schedule_told(s, 'schedule_removed', by);
   elsif s.paused <> (action = 'pause') then
     update schedules set paused = action = 'pause', retry_at = null,
-      next_at = case when action = 'pause' then next_at else schedule_planned(s) end, updated = clock_timestamp(), last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
+      next_at = case when action = 'pause' then next_at else schedule_planned(s, clock_timestamp()) end, updated = clock_timestamp(), last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
     where id = s.id returning * into s;
     perform schedule_told(s, 'schedule_' || action || 'd', by);
   end if;

@@ -905,6 +905,7 @@ enum reeve_schedule_field {
 	REEVE_SCHEDULE_TASK_RETRY = 1 << 18,
 	REEVE_SCHEDULE_TASK_SOURCE = 1 << 19,
 	REEVE_SCHEDULE_TASK_BATCH = 1 << 20,
+	REEVE_SCHEDULE_TASK_PIPELINE = 1 << 21, /* replaces the type, and what its stages say */
 };
 
 struct reeve_schedule {
