@@ -514,6 +514,7 @@ returns table (planned timestamptz, outcome text, task_id bigint, note text) lan
 declare
   s schedules := seen;
   last_due timestamptz;
+  coming timestamptz;                      -- the first that is not due
   since timestamptz := now - interval '1 minute';
   on_time int;
   most int;
@@ -526,19 +527,25 @@ begin
     return;
   end if;
   s.retry_at := null;
-  last_due := coalesce((schedule_latest(s, s.next_at, now, 1))[1], s.next_at);
+  coming := schedule_next(s, s.next_at);
+  if coming <= now then
+    last_due := (schedule_latest(s, s.next_at, now, 1))[1];
+    coming := schedule_next(s, last_due);
+  else
+    last_due := s.next_at; -- one is due, as usual
+  end if;
   -- One that is late by more than a minute was missed, unless it had to wait for the last run.
   on_time := (last_due >= since or s.overlap = 'queue' and exists (
     select from task_history h where h.task_id = s.last_task_id and h.last_updated >= since))::int;
   most := case s.missed when 'skip' then on_time when 'one' then 1 else s.missed_most + on_time end;
-  wanted := schedule_latest(s, s.next_at, now, most);
+  wanted := case when last_due > s.next_at then schedule_latest(s, s.next_at, now, most) else '{}' end;
   if cardinality(wanted) < most then
     wanted := s.next_at || wanted;
   end if;
   if wanted[1] is distinct from s.next_at then
     first := s.next_at;
     s.last_at := coalesce((schedule_latest(s, first, coalesce(wanted[1] - interval '1us', now), 1))[1], first);
-    s.next_at := coalesce(wanted[1], schedule_next(s, last_due));
+    s.next_at := coalesce(wanted[1], coming);
     n := 1 + schedule_count(s, first, s.last_at + interval '1us');
     planned := s.last_at;
     outcome := 'missed';
@@ -563,7 +570,7 @@ begin
     end if;
     s.last_at := planned;
     s.last_task_id := coalesce(task_id, s.last_task_id);
-    s.next_at := coalesce(wanted[place + 1], schedule_next(s, last_due));
+    s.next_at := coalesce(wanted[place + 1], coming);
   end loop;
   update schedules set next_at = s.next_at, last_at = s.last_at, last_task_id = s.last_task_id, retry_at = s.retry_at,
     last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
