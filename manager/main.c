@@ -48,6 +48,8 @@ int main(int argc, char **argv)
 			options_markdown(&manager_option_table, stdout);
 		return EXIT_OK;
 	}
+	if (options.print_schema)
+		return schema_print((int)options.schema_from, stdout) ? EXIT_OK : EXIT_USAGE;
 	if (!manager_log_setup(&options, &error) ||
 	    !migrate(options.database, options.no_migrate, (int)options.history_days, &error)) {
 		log_error(NULL, "%s", error.message);

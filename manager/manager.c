@@ -163,6 +163,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .max_answer_bytes = o->max_message - ENVELOPE_BYTES < ANSWER_BYTES ? o->max_message / 2 : ANSWER_BYTES,
 	    .window_limit = (int)o->window,
 	    .claim_limit = (int)o->claim_batch,
+	    .log_tasks = o->log_tasks,
 	};
 	const struct callbacks_options callbacks_options = {
 	    .attempts = (int)o->callback_attempts,
@@ -190,6 +191,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .max_message_bytes = (size_t)o->max_message,
 	};
 	services_add(&m->services);
+	m->counters = counters_writer_create(m->base, &m->services);
 	return listen_all(m, o->listen, error);
 }
 
@@ -206,6 +208,7 @@ void manager_close(struct manager *m)
 		store_close(m->store);
 	if (m->core)
 		core_destroy(m->core);
+	counters_writer_destroy(m->counters);
 	callbacks_destroy(m->callbacks);
 	archive_destroy(m->archive);
 	if (m->server)

@@ -7,6 +7,7 @@
 #include "manager/callbacks/callbacks.h"
 #include "manager/core/core.h"
 #include "manager/options.h"
+#include "manager/service/counters.h"
 #include "manager/service/services.h"
 
 struct manager {
@@ -21,6 +22,7 @@ struct manager {
 	struct archive *archive;     /* NULL: none is kept */
 	struct rpc_server *server;
 	struct services services;
+	struct counters_writer *counters;
 	char name[256];
 };
 

@@ -60,6 +60,12 @@ static const struct option_spec specs[] = {
         "how much may wait for the database; over it calls are refused", 0, true},
     {"log-level", OPTION_TEXT, AT(log_level), "info", 0, 0, "REEVE_LOG_LEVEL", "LEVEL", "error, warn, info or debug", 0,
         true},
+    {"log-tasks", OPTION_FLAG, AT(log_tasks), NULL, 0, 0, NULL, NULL,
+        "log each step of every task, as of the queues that are set to be verbose", 0, true},
+    {"print-schema", OPTION_FLAG, AT(print_schema), NULL, 0, 0, NULL, NULL,
+        "print the SQL that makes the database objects, for psql and a later start with --no-migrate, and exit", 0, false},
+    {"schema-from", OPTION_INTEGER, AT(schema_from), "0", 0, 1000000, NULL, "N",
+        "with --print-schema: only what a database of schema version N lacks", 0, false},
     {"print-states", OPTION_FLAG, AT(print_states), NULL, 0, 0, NULL, NULL,
         "print the table of states and transitions, in Markdown, and exit", 0, false},
     {"print-options", OPTION_FLAG, AT(print_options), NULL, 0, 0, NULL, NULL,
@@ -83,7 +89,7 @@ bool manager_options_read(struct manager_options *o, int argc, char **argv, char
 	/* Once for --config, then again with the file. */
 	if (!options_parse(&manager_option_table, o, NULL, NULL, NULL, "manager", argc, argv, &operands, wants, error))
 		return false;
-	if (*wants || o->print_states || o->print_options)
+	if (*wants || o->print_states || o->print_options || o->print_schema)
 		return true;
 	if (operands > 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "unexpected argument \"%s\"", argv[1]);

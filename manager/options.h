@@ -8,7 +8,8 @@
 
 struct manager_options {
 	const char *database, *listen, *config, *name, *log_level;
-	bool no_migrate, print_states, print_options;
+	bool no_migrate, log_tasks, print_states, print_options, print_schema;
+	int64_t schema_from;
 	int64_t lease_ms, heartbeat_ms, buffer_ms, park_ms, max_run_ms;
 	int64_t history_days;
 	const char *archive;

@@ -83,6 +83,7 @@ int command_errors(int argc, char **argv);
 int command_batch(int argc, char **argv);
 int command_schedule(int argc, char **argv);
 int command_pipeline(int argc, char **argv);
+int command_metric(int argc, char **argv);
 int command_dev(int argc, char **argv);
 int command_batch_callbacks(int argc, char **argv);
 

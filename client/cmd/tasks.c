@@ -112,8 +112,8 @@ static void show_task(const struct reeve_task *task, int64_t now_us)
 	show_time("finished", task->finished_us, now_us);
 	if (task->token != task->finished_us && task->token != task->started_us && task->token != task->created_us)
 		show_time("updated", task->token, now_us);
-	if (task->finished_us && task->started_us)
-		show_line("ran", duration_format((task->finished_us - task->started_us) / 1000, span, sizeof span));
+	if (task->processing_ms)
+		show_line("ran", duration_format(task->processing_ms, span, sizeof span));
 	if (task->status == REEVE_TASK_EXECUTING)
 		show_time("expires", task->expiry_us, now_us);
 	show_line("worker", task->worker);
@@ -122,7 +122,13 @@ static void show_task(const struct reeve_task *task, int64_t now_us)
 		show_line("batch", text);
 	}
 	show_line("remark", task->remark);
+	if (task->error_count) {
+		snprintf(text, sizeof text, "%" PRIu32, task->error_count);
+		show_line("errors", text);
+	}
 	show_line(of_earlier_attempt(task) ? "earlier code" : "error code", task->error_code);
+	if (task->recoverable)
+		show_line("recoverable", task->recoverable == REEVE_RECOVERABLE ? "yes" : "no: it is not tried again");
 	show_text(of_earlier_attempt(task) ? "earlier error" : "error", task->last_error);
 	if (strcmp(task->stack, task->last_error) != 0) /* else it is the end of a short stderr, which is the error, too */
 		show_text(of_earlier_attempt(task) ? "earlier stack" : "stack", task->stack);

@@ -68,6 +68,12 @@ void task_from_message(struct reeve_task *task, const Reeve__V1__Task *message)
 	    .pipeline = message->pipeline,
 	    .stage = message->stage,
 	    .step = message->step,
+	    .error_count = message->error_count,
+	    .recoverable = message->last_error_kind_case != REEVE__V1__TASK__LAST_ERROR_KIND_RECOVERABLE
+	                       ? REEVE_RECOVERABLE_UNKNOWN
+	                   : message->recoverable ? REEVE_RECOVERABLE
+	                                          : REEVE_UNRECOVERABLE,
+	    .processing_ms = message->processing_ms,
 	    .wire = message,
 	};
 }

@@ -37,6 +37,7 @@ struct core_options {
 	int64_t max_details_bytes, max_result_bytes, max_answer_bytes;
 	int window_limit;           /* candidates kept in memory, over all streams */
 	int claim_limit;            /* candidates tried by one claim */
+	bool log_tasks;             /* all queues count as verbose */
 };
 
 /* Totals since the start. */

@@ -41,6 +41,9 @@ void edit_settle(struct core *core, const struct store_edited *tasks, int count)
 static void on_edited(struct store_op *op, const struct reeve_error *error)
 {
 	struct edit *e = (struct edit *)((char *)op - offsetof(struct edit, op));
+	for (int i = 0; !error && e->op.kind == STORE_RETRY && i < e->op.found; i++)
+		if (e->op.tasks[i].changed && e->op.tasks[i].waits)
+			verbose_say(e->core, e->op.tasks[i].route, e->op.tasks[i].id, "retried by %s", e->op.actor);
 	e->given->tasks = e->op.tasks;
 	e->given->found = e->op.found;
 	e->given->missing = e->op.missing;

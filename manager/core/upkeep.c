@@ -24,7 +24,7 @@ struct chore {
 	int64_t every_ms;
 };
 
-enum chore_name { CHORE_TICK, CHORE_EXPIRE, CHORE_TABLES, CHORE_ROUTES, CHORE_DEADLINES, CHORE_SESSIONS, CHORES };
+enum chore_name { CHORE_TICK, CHORE_EXPIRE, CHORE_TABLES, CHORE_ROUTES, CHORE_DEADLINES, CHORE_SESSIONS, CHORE_ROLL, CHORES };
 
 struct upkeep {
 	struct core *core;
@@ -41,6 +41,7 @@ struct upkeep {
 	struct store_tick tick;
 	struct store_expire expire;
 	struct store_upkeep tables;
+	struct store_roll roll;
 };
 
 int64_t upkeep_database_us(const struct upkeep *u)
@@ -175,6 +176,24 @@ static void tables_begin(struct upkeep *u)
 	store_upkeep(u->core->store, &u->tables);
 }
 
+static void on_rolled(struct store_op *op, const struct reeve_error *error)
+{
+	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, roll));
+	u->busy[CHORE_ROLL] = false;
+	if (!error && u->roll.more) {
+		u->next_ms[CHORE_ROLL] = core_now(u->core) + AGAIN_MS;
+		core_alarm(u->core, u->next_ms[CHORE_ROLL]);
+	}
+}
+
+/* The statistics of executions. */
+static void roll_begin(struct upkeep *u)
+{
+	u->busy[CHORE_ROLL] = true;
+	u->roll = (struct store_roll){.op.done = on_rolled};
+	store_roll(u->core->store, &u->roll);
+}
+
 static void routes_begin(struct upkeep *u)
 {
 	routes_reload(u->core->routes);
@@ -197,6 +216,7 @@ static const struct chore chores[CHORES] = {
     [CHORE_ROUTES] = {routes_begin, 60 * 1000},
     [CHORE_DEADLINES] = {deadlines_begin, 100},
     [CHORE_SESSIONS] = {sessions_begin, 60 * 1000},
+    [CHORE_ROLL] = {roll_begin, 30 * 1000},
 };
 
 struct upkeep *upkeep_create(struct core *core)

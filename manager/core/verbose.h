@@ -1,4 +1,4 @@
-/* Lines in the log on each step of the tasks of queues that are verbose. */
+/* Lines in the log on each step of the tasks of queues that are verbose, or with --log-tasks of all. */
 #ifndef REEVE_MANAGER_CORE_VERBOSE_H
 #define REEVE_MANAGER_CORE_VERBOSE_H
 
@@ -8,7 +8,7 @@
 void verbose_say(struct core *core, int route, int64_t task, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* What became of an attempt. */
+/* What became of an attempt; of its result, error and remark the first 200 bytes. */
 void verbose_result(struct core *core, const struct store_result *result);
 
 #endif

@@ -1,9 +1,8 @@
 /* AdminService: looking after it. */
-#include "manager/core/cluster.h"
 #include "manager/core/control.h"
 #include "manager/core/routes.h"
-#include "manager/core/window.h"
 #include "manager/service/check.h"
+#include "manager/service/counters.h"
 #include "manager/service/reading.h"
 
 #include <reeve/v1/admin.pb-c.h>
@@ -69,54 +68,10 @@ static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t
 static void on_stats(struct store_op *op, const struct reeve_error *error)
 {
 	struct reading *c = (struct reading *)op;
-	Reeve__V1__StatsResponse *out = (Reeve__V1__StatsResponse *)c->response;
-	const struct core *core = c->services->core;
-	const struct core_counters *n = &core->counters;
-	const struct callbacks_counters *callbacks = callbacks_counters(c->services->callbacks);
-	const struct {
-		const char *name;
-		int64_t value;
-	} counters[] = {
-	    {"submitted", n->submitted},
-	    {"duplicates", n->duplicates},
-	    {"restarted", n->restarted},
-	    {"claims_tried", n->claims_tried},
-	    {"claims_won", n->claims_won},
-	    {"completed", n->completed},
-	    {"ended", n->ended},
-	    {"failed", n->failed},
-	    {"returned", n->returned},
-	    {"expired", n->expired},
-	    {"lost", n->lost},
-	    {"reclaimed", n->reclaimed},
-	    {"taken_back", n->taken_back},
-	    {"extended", n->extended},
-	    {"late_results", n->late},
-	    {"fetches", n->fetches},
-	    {"redelivered", n->redelivered},
-	    {"pages_read", n->pages},
-	    {"trailing_looks", n->looks},
-	    {"schedule_ticks", n->ticks},
-	    {"callbacks_delivered", callbacks->delivered},
-	    {"callbacks_failed", callbacks->failed},
-	    {"callbacks_given_up", callbacks->given_up},
-	    {"managers", cluster_alive(core->cluster)},
-	    {"window_size", window_size(core->window)},
-	    {"window_streams", window_streams(core->window)},
-	    {"calls", rpc_server_calls(c->services->server)},
-	    {"open_calls", rpc_server_open_calls(c->services->server)},
-	};
-	for (size_t i = 0; !error && i < sizeof counters / sizeof *counters; i++)
-		counter_add(out, counters[i].name, counters[i].value);
-	const char *role;
-	int64_t batches, operations;
-	for (int i = 0; !error && store_counters(core->store, i, &role, &batches, &operations); i++) {
-		char name[64];
-		snprintf(name, sizeof name, "%s_batches", role);
-		counter_add(out, name, batches);
-		snprintf(name, sizeof name, "%s_operations", role);
-		counter_add(out, name, operations);
-	}
+	struct counter counters[COUNTERS_MOST];
+	int count = error ? 0 : counters_read(c->services, counters);
+	for (int i = 0; i < count; i++)
+		counter_add((Reeve__V1__StatsResponse *)c->response, counters[i].name, counters[i].value);
 	reading_end(c, error);
 }
 

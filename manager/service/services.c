@@ -6,6 +6,7 @@
 #include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/batch.pb-c.h>
 #include <reeve/v1/pipeline.pb-c.h>
+#include <reeve/v1/metric.pb-c.h>
 #include <reeve/v1/queue.pb-c.h>
 #include <reeve/v1/schedule.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
@@ -22,6 +23,7 @@ void services_add(struct services *s)
 	rpc_server_add(s->server, &reeve__v1__queue_service__descriptor, queue_methods, s);
 	rpc_server_add(s->server, &reeve__v1__schedule_service__descriptor, schedule_methods, s);
 	rpc_server_add(s->server, &reeve__v1__pipeline_service__descriptor, pipeline_methods, s);
+	rpc_server_add(s->server, &reeve__v1__metric_service__descriptor, metric_methods, s);
 }
 
 bool service_has_request_id(const struct services *s, const struct rpc_call *call, struct reeve_error *error)

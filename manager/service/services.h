@@ -22,7 +22,7 @@ void services_add(struct services *services);
 
 /* The methods of each, in their descriptors' order. */
 extern rpc_method *const task_methods[], *const worker_methods[], *const admin_methods[], *const batch_methods[],
-    *const queue_methods[], *const schedule_methods[], *const pipeline_methods[];
+    *const queue_methods[], *const schedule_methods[], *const pipeline_methods[], *const metric_methods[];
 
 /* When an operation made for this call is to be given up: monotonic, a little before the caller gives up. */
 int64_t service_deadline(const struct services *services, const struct rpc_call *call);

@@ -146,3 +146,33 @@ bool migrate(const char *conninfo, bool check_only, int history_days, struct ree
 	PQfinish(pg);
 	return good;
 }
+
+/* As apply(), on paper. That the database is of that version is checked by the script itself. */
+bool schema_print(int from, FILE *out)
+{
+	int newest = sql_migrations[sql_migration_count - 1].version;
+	if (from >= newest) {
+		fprintf(stderr, "reeve-manager: --schema-from is %d; the newest schema this program knows is %d\n", from, newest);
+		return false;
+	}
+	fprintf(out, "-- The database objects of Reeve %s, schema version %d; for a database ", REEVE_VERSION, newest);
+	fprintf(out, from ? "of version %d.\n" : "without any.\n", from);
+	fprintf(out, "-- Whoever runs this owns them. psql -v ON_ERROR_STOP=1 stops at what is refused.\n");
+	fprintf(out, "%s;\nset local client_min_messages = warning;\n%s;\n%s;\n", sql_statements[SQL_BEGIN].text, sql_statements[SQL_SCHEMA_LOCK].text,
+	    sql_statements[SQL_SCHEMA_BEGIN].text);
+	fprintf(out,
+	    "do $check$ begin\n"
+	    "  if coalesce((select max(version) from reeve.schema_migrations), 0) <> %d then\n"
+	    "    raise exception 'this is for a schema of version %d, and it is %%',\n"
+	    "      coalesce((select max(version) from reeve.schema_migrations), 0);\n"
+	    "  end if;\n"
+	    "end $check$;\n",
+	    from, from);
+	fprintf(out, "prepare reeve_schema_note(text, text) as\n%s;\n", sql_statements[SQL_SCHEMA_NOTE].text);
+	for (int i = 0; i < sql_migration_count; i++)
+		if (sql_migrations[i].version > from)
+			fprintf(out, "\n%s;\nexecute reeve_schema_note('%d', '%s');\n", sql_migrations[i].text,
+			    sql_migrations[i].version, sql_migrations[i].name);
+	fprintf(out, "\ndeallocate reeve_schema_note;\n%s;\n", sql_statements[SQL_COMMIT].text);
+	return true;
+}

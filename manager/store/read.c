@@ -4,6 +4,7 @@
 
 #include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/batch.pb-c.h>
+#include <reeve/v1/metric.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,13 @@ static Reeve__V1__Task *task_from(const PGresult *r, int row, int column)
 	t->pipeline = copy(r, row, c++);
 	t->stage = copy(r, row, c++);
 	t->step = (uint32_t)row_int4(r, row, c++);
+	t->error_count = (uint32_t)row_int4(r, row, c++);
+	if (!row_null(r, row, c)) {
+		t->last_error_kind_case = REEVE__V1__TASK__LAST_ERROR_KIND_RECOVERABLE;
+		t->recoverable = row_bool(r, row, c);
+	}
+	c++;
+	t->processing_ms = row_int8(r, row, c++);
 	return t;
 }
 
@@ -279,6 +287,24 @@ static void take_executions(const PGresult *rows, void *response)
 	}
 }
 
+static void take_metrics(const PGresult *rows, void *response)
+{
+	Reeve__V1__ListMetricsResponse *out = response;
+	out->n_metrics = (size_t)PQntuples(rows);
+	out->metrics = malloc(sizeof *out->metrics * (out->n_metrics + 1));
+	for (size_t i = 0; i < out->n_metrics; i++) {
+		Reeve__V1__Metric *m = out->metrics[i] = malloc(sizeof *m);
+		int row = (int)i;
+		reeve__v1__metric__init(m);
+		m->category = copy(rows, row, 0);
+		m->name = copy(rows, row, 1);
+		m->value = strtod(row_text(rows, row, 2), NULL);
+		m->changed_us = row_time(rows, row, 3);
+		m->updated_us = row_time(rows, row, 4);
+		m->source = copy(rows, row, 5);
+	}
+}
+
 static void take_batches(const PGresult *rows, void *response)
 {
 	Reeve__V1__ListBatchesResponse *out = response;
@@ -418,6 +444,16 @@ static enum sql_id add_executions(struct params *p, const struct store_read *op)
 	return SQL_EXECUTIONS;
 }
 
+static enum sql_id add_metrics(struct params *p, const struct store_read *op)
+{
+	const Reeve__V1__ListMetricsRequest *request = op->request;
+	params_text(p, text_or_null(request->category));
+	params_text(p, request->after_category);
+	params_text(p, request->after_name);
+	params_int8(p, (int64_t)request->limit + 1); /* one more tells whether there are more */
+	return SQL_METRICS_LIST;
+}
+
 static enum sql_id add_batches(struct params *p, const struct store_read *op)
 {
 	const Reeve__V1__ListBatchesRequest *request = op->request;
@@ -453,6 +489,7 @@ static const struct reading {
     [STORE_EXECUTIONS] = {add_executions, take_executions},
     [STORE_BATCHES] = {add_batches, take_batches},
     [STORE_BATCH_REPORT] = {add_batch_report, take_batch_report},
+    [STORE_METRICS] = {add_metrics, take_metrics},
     [STORE_QUEUE_STATUS] = {add_queue_status, take_queue_status},
     [STORE_QUEUE_WORKERS] = {add_queue_workers, take_queue_workers},
 };

@@ -222,6 +222,7 @@ void report_row_take(struct store_result *r, const PGresult *rows, int row)
 	r->route = row_int4(rows, row, 5);
 	r->priority = row_int4(rows, row, 6);
 	r->batched = row_bool(rows, row, 7);
+	r->attempt = row_int2(rows, row, 8);
 }
 
 static bool has_attempts(const struct batch *batch, bool (*wanted)(const struct entry *))
@@ -294,6 +295,7 @@ static struct entry *completed_row_take(struct batch *batch, const PGresult *row
 	e->result->ended = true;
 	e->result->becomes = "completed";
 	e->result->route = row_int4(rows, row, 2);
+	e->result->attempt = row_int2(rows, row, 3);
 	e->settled = true;
 	return e;
 }
@@ -304,7 +306,7 @@ static void on_all_completed(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	for (int row = 0; row < PQntuples(result->rows); row++) {
 		struct entry *e = completed_row_take(role->state, result->rows, row);
-		e->result->batched = row_bool(result->rows, row, 3);
+		e->result->batched = row_bool(result->rows, row, 4);
 	}
 	end_others(role);
 }

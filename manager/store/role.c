@@ -144,6 +144,8 @@ static reeve_status status_of_sqlstate(const char *state)
 		return STATUS(FAILED_PRECONDITION);
 	if (!strcmp(state, "RV440"))
 		return STATUS(ALREADY_EXISTS);
+	if (!strcmp(state, "RV429"))
+		return STATUS(RESOURCE_EXHAUSTED);
 	if (!strcmp(state, "RV503"))
 		return STATUS(UNAVAILABLE);
 	if (!strcmp(state, "55P03"))

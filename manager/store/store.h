@@ -564,7 +564,7 @@ struct store_result {
 	bool batched;                    /* and it was of a batch */
 	const char *becomes;             /* "completed", "dead", "cancelled"; "failed", "queued": it waits (again) */
 	bool ended;                      /* the task is over; else it waits again: */
-	int route;                       /* there for all that were accepted */
+	int attempt, route;              /* there for all that were accepted */
 	int32_t priority;
 	int64_t version, due_us;
 };
@@ -821,6 +821,7 @@ enum store_read_kind {
 	STORE_EXECUTIONS, /* ExecutionsResponse from an ExecutionsRequest */
 	STORE_BATCHES,  /* ListBatchesResponse from a ListBatchesRequest */
 	STORE_BATCH_REPORT, /* BatchReportResponse from a BatchReportRequest, one task more than its limit; no batch: not found */
+	STORE_METRICS,  /* ListMetricsResponse from a ListMetricsRequest, one metric more than its limit */
 	STORE_QUEUE_STATUS,  /* QueueStatusResponse from a QueueStatusRequest, and without workers */
 	STORE_QUEUE_WORKERS, /* adds those to it */
 };
@@ -838,6 +839,47 @@ struct store_read {
 	void *response;
 };
 void store_read(struct store *store, struct store_read *op);
+
+/* --- statistics and metrics ------------------------------------------------------------------------------------ */
+
+/* Counts further attempts that have ended for the statistics by hour, once each, whatever other managers do. */
+struct store_roll {
+	struct store_op op;
+	/* result */
+	bool more;                       /* there is more to do now */
+};
+void store_roll(struct store *store, struct store_roll *op);
+
+enum { STORE_METRICS_MOST = 10000 };   /* of applications there may be so many */
+
+struct store_metric {
+	const char *category, *name;
+	double value;
+};
+
+/* Puts metrics: which of two calls comes last is decided by the database. RESOURCE_EXHAUSTED if there are too many names. */
+struct store_metrics_put {
+	struct store_op op;
+	int count;
+	const struct store_metric *metrics;
+	const char *source;
+	/* result */
+	int64_t at_us;                   /* when, by the database's clock */
+};
+void store_metrics_put(struct store *store, struct store_metrics_put *op);
+
+struct store_own_counter {
+	const char *name;
+	int64_t value;
+};
+
+/* Writes this manager's own counters among the metrics, as far as they have changed. */
+struct store_metrics_own {
+	struct store_op op;
+	int count;
+	const struct store_own_counter *counters;
+};
+void store_metrics_own(struct store *store, struct store_metrics_own *op);
 
 /* --- callbacks ------------------------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@ select s.*, t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.
   null::text as details, null::text as result, t.last_error, t.error_code, w.name as worker, t.last_updated,
   t.created as task_created, t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, t.remark,
   null::text as stack, t.batch_id, t.version as key_version, p.name as pipeline,
-  t.stage, t.step
+  t.stage, t.step, r.error_count, r.recoverable, r.processing_ms
 from batches_shown s
 left join lateral (
   (select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
@@ -13,18 +13,19 @@ left join lateral (
      case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
      case when status = 'executing' then last_updated else started end as started, null::timestamptz as finished,
      expiry, cancel_requested_at is not null as cancel_requested, remark, batch_id, version,
-     pipeline_id, stage, step
+     pipeline_id, stage, step, null::boolean as recoverable
    from tasks
    where batch_id = s.id and id > $2 and id is distinct from s.entry_id and id is distinct from s.exit_id
    order by id limit $3)
   union all
   (select task_id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
      error_code, worker_id, last_updated, created, first_started, started, last_updated, null, false, remark, batch_id,
-     version, pipeline_id, stage, step
+     version, pipeline_id, stage, step, recoverable
    from task_history
    where batch_id = s.id and task_id > $2 and task_id is distinct from s.entry_id and task_id is distinct from s.exit_id
    order by task_id limit $3)) t on true
 left join workers w on w.id = t.worker_id
 left join pipelines p on p.id = t.pipeline_id
+left join lateral attempts_told(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r on true
 where s.id = $1
 order by t.id limit $3

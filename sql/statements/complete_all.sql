@@ -38,4 +38,4 @@ with done as (
   from (select queue, key, id from done where key is not null) d
   where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null
     and k.version is null)
-select id, last_updated as token, route_id, batch_id is not null as batched from done
+select id, last_updated as token, route_id, attempt, batch_id is not null as batched from done

@@ -126,9 +126,9 @@ with locked as materialized (
     from timed d where d.batch_id is not null and d.becomes in ('dead', 'cancelled', 'completed')))),
  attempts as (
   insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
-    error_code, run_at, last_updated, result, remark, stack, stage, type, details)
+    error_code, run_at, last_updated, result, remark, stack, stage, queue, type, details)
   select id, last_updated, attempt, worker_id, assignment_id, outcome, becomes, $6::boolean, error, code, due, ended, result,
-    said, trace, stage, case when pipeline_id is not null then type end, case when advances then details end
+    said, trace, stage, queue, type, case when advances then details end
   from timed where becomes in ('failed', 'queued')),
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
@@ -151,5 +151,5 @@ with locked as materialized (
   where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null
     and k.version is null)
 select id, last_updated as token, becomes, due, ended as version, new_route as route_id, new_priority as priority,
-  batch_id is not null and becomes in ('dead', 'cancelled', 'completed') as batched
+  batch_id is not null and becomes in ('dead', 'cancelled', 'completed') as batched, attempt
 from timed

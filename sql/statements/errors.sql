@@ -12,7 +12,7 @@ with wrong as (
   union all
   select coalesce(last_error, ''), coalesce(error_code, ''), last_updated, task_id, (token is not null)::int, 0, 1
   from task_history
-  where status = 'dead' and last_updated >= $4 and keep_until >= ($4 at time zone 'UTC')::date
+  where status = 'dead' and last_updated >= $4 and last_updated < 'infinity' and keep_until >= ($4 at time zone 'UTC')::date
     and ($2::text is null or queue = $2) and ($3::text is null or type = $3)
   union all
   select coalesce(last_error, ''), coalesce(error_code, ''), null, id, 0, 1, 0

@@ -2,7 +2,9 @@
 select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
   t.details, t.result, t.last_error, t.error_code, w.name as worker, t.last_updated, t.created, t.first_started,
   t.started, t.finished, t.expiry, t.cancel_requested, t.remark, t.stack,
-  t.batch_id, t.version as key_version, p.name as pipeline, t.stage, t.step
+  t.batch_id, t.version as key_version, p.name as pipeline, t.stage, t.step,
+  r.error_count, r.recoverable, r.processing_ms
 from all_tasks t left join workers w on w.id = t.worker_id
 left join pipelines p on p.id = t.pipeline_id
+cross join lateral attempts_told(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r
 where t.id = any($1::bigint[])

@@ -6,14 +6,14 @@
 select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
   null::text as details, null::text as result, left(t.last_error, 200), t.error_code, w.name as worker, t.last_updated, t.created,
   t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, left(t.remark, 200), null::text as stack, t.batch_id,
-  t.version as key_version, p.name as pipeline, t.stage, t.step
+  t.version as key_version, p.name as pipeline, t.stage, t.step, r.error_count, r.recoverable, r.processing_ms
 from (
   (select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
      error_code, worker_id, last_updated, created,
      case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
      case when status = 'executing' then last_updated else started end as started, null::timestamptz as finished,
      expiry, cancel_requested_at is not null as cancel_requested, remark, batch_id, version,
-     pipeline_id, stage, step
+     pipeline_id, stage, step, null::boolean as recoverable
    from tasks
    where id < $4 and id > $18 and ($1::text is null or status = $1) and ($2::text is null or queue = $2)
      and ($3::text is null or type = $3)
@@ -29,7 +29,7 @@ from (
   union all
   (select task_id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
      error_code, worker_id, last_updated, created, first_started, started, last_updated, null, false, remark, batch_id,
-     version, pipeline_id, stage, step
+     version, pipeline_id, stage, step, recoverable
    from task_history
    where task_id < $4 and task_id > $18 and ($1::text is null or status = $1) and ($2::text is null or queue = $2)
      and ($3::text is null or type = $3)
@@ -42,5 +42,6 @@ from (
      and ($15::bigint is null or batch_id = $15) and ($16::text is null or key = $16)
      and ($17::text is null or source = $17)
    order by task_id desc limit $5)
-  ) t left join workers w on w.id = t.worker_id left join pipelines p on p.id = t.pipeline_id
+  order by 1 desc limit $5) t left join workers w on w.id = t.worker_id left join pipelines p on p.id = t.pipeline_id
+cross join lateral attempts_told(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r
 order by t.id desc limit $5

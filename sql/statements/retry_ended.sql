@@ -26,9 +26,9 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
   returning id, last_updated, run_at, route_id, priority),
  attempts as (
   insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
-    error_code, run_at, last_updated, result, remark, stack, stage, type)
+    error_code, run_at, last_updated, result, remark, stack, stage, queue, type)
   select task_id, token, attempt, worker_id, assignment_id, status, status, by_report, last_error, error_code, null,
-    last_updated, result, remark, stack, stage, case when pipeline_id is not null then type end
+    last_updated, result, remark, stack, stage, queue, type
   from versioned where token is not null),
  told as (
   insert into task_events (task_id, version, event, actor)

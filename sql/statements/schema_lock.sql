@@ -1,2 +1,2 @@
 -- One manager migrates at a time; held until the transaction ends.
-select pg_advisory_xact_lock(hashtext('reeve.schema_migrations'))
+do $$ begin perform pg_advisory_xact_lock(hashtext('reeve.schema_migrations')); end $$

@@ -2,11 +2,13 @@
 select h.task_id, h.queue, h.type, h.status, h.priority, h.run_at, h.attempt, h.max_attempts, h.timeout_ms, h.key,
   h.source, null::text as details, h.result, left(h.last_error, 1000), h.error_code, w.name as worker, h.last_updated,
   h.created, h.first_started, h.started, h.last_updated as finished, null::timestamptz as expiry, false,
-  h.remark, left(h.stack, 1000), h.batch_id, h.version as key_version, p.name as pipeline, h.stage, h.step
+  h.remark, left(h.stack, 1000), h.batch_id, h.version as key_version, p.name as pipeline, h.stage, h.step,
+  r.error_count, r.recoverable, r.processing_ms
 from (
   select ranked.*, row_number() over (order by task_id) as place,
     sum(octet_length(coalesce(result, '')) + 2048) over (order by task_id) as bytes
   from task_history ranked where task_id = any($1::bigint[])) h
 left join workers w on w.id = h.worker_id
 left join pipelines p on p.id = h.pipeline_id
+cross join lateral attempts_told(h.task_id, h.status, h.last_error, h.recoverable, h.started, h.last_updated) r
 where h.place = 1 or h.bytes <= $2

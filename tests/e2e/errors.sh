@@ -112,6 +112,7 @@ story_executions_by_hour_and_by_type() {
 	sql "update task_history set last_updated = date_trunc('hour', now()) - interval '110 minutes',
 		token = date_trunc('hour', now()) - interval '110 minutes' - (last_updated - token)
 		where task_id in ($(head -n 3 "$DIR/good" | paste -sd,))"
+	recount_from "now() - interval '4 hours'"
 	hour=$(sql "select to_char(date_trunc('hour', min(last_updated) at time zone 'UTC'), 'YYYY-MM-DD\"T\"HH24:MI:SS.000000\"Z\"')
 		from task_history where queue = 'count'")
 	expect_eq "$hour 3 3" \

@@ -271,9 +271,9 @@ story_a_verbose_queue_is_in_the_log_and_others_are_not() {
 	cat "$SUITE_DIR"/log/{manager,other}.log >"$DIR/logs"
 	expect_match "queue \"loud\": task $a \(sh\): submitted by" "$(cat "$DIR/logs")"
 	expect_match "task $a \(sh\): claimed by worker [0-9]+, attempt 1 of 2" "$(cat "$DIR/logs")"
-	expect_match "task $a \(sh\): failed: exit:3: exit status 3; due again in" "$(cat "$DIR/logs")"
-	expect_match "task $a \(sh\): completed" "$(cat "$DIR/logs")"
-	expect_match "task $b \(sh\): dead: exit:65: exit status 65" "$(cat "$DIR/logs")"
+	expect_match "task $a \(sh\): failed, attempt 1: exit:3: exit status 3; due again in" "$(cat "$DIR/logs")"
+	expect_match "task $a \(sh\): completed, attempt 2: " "$(cat "$DIR/logs")"
+	expect_match "task $b \(sh\): dead, attempt 1: exit:65: exit status 65" "$(cat "$DIR/logs")"
 	expect_no_match "queue \"quiet\"" "$(cat "$DIR/logs")"
 }
 

@@ -8,6 +8,7 @@
 #	wait_began ID [ATTEMPT]     waits until a $HOLD handler of the task runs (its first attempt unless given)
 #	release                 lets all $HOLD handlers of the story end
 #	counts                  how many rows each table of the database has, for comparing before and after
+#	recount_from TIME       has the executions counted anew from that time (an SQL expression) on: for a made-up past
 #	ms                      milliseconds, for measuring
 #
 # $HOLD is a script for the handler `sh`: it says that it has begun and runs until it is released; its result is
@@ -47,6 +48,11 @@ counts() {
 	for table in tasks task_history task_attempts task_events requests keys routes workers assignments orders; do
 		echo "$table $(sql "select count(*) from $table")"
 	done
+}
+
+recount_from() { # TIME
+	sql "update executions_rolled set until = date_trunc('hour', $1), settled = date_trunc('hour', $1), next_at = null, next_xid = null;
+		delete from executions"
 }
 
 ms() {

@@ -220,6 +220,12 @@ enum reeve_task_status reeve_task_status_by_name(const char *name);
 /* True for completed, dead and cancelled. */
 bool reeve_task_status_ended(enum reeve_task_status status);
 
+enum reeve_recoverable {
+	REEVE_RECOVERABLE_UNKNOWN = 0, /* there is no error, or nobody can tell: the task was ended dead by hand */
+	REEVE_RECOVERABLE = 1,
+	REEVE_UNRECOVERABLE = 2,
+};
+
 struct reeve_task {
 	int64_t id;
 	const char *queue;
@@ -251,6 +257,9 @@ struct reeve_task {
 	const char *pipeline;     /* which it passes through, or "" */
 	const char *stage;        /* of it: the one it is in, or ended in */
 	uint32_t step;            /* how many stages it has entered */
+	uint32_t error_count;     /* attempts that ended badly so far */
+	enum reeve_recoverable recoverable; /* whether the last error was one that is tried again */
+	int64_t processing_ms;    /* how long the latest attempt that has ended took, from claim to end */
 	const void *wire;
 };
 
@@ -1034,6 +1043,52 @@ void reeve_pipelines_free(struct reeve_pipelines *pipelines);
 
 /* A result as one JSON object on one line, with the names of docs/cli.md; its `wire` says which. free() it. */
 char *reeve_json(const void *wire);
+
+/*
+ * Metrics: numbers of applications, by category and name.
+ */
+
+enum { REEVE_METRICS_AT_ONCE = 1000 };
+
+struct reeve_metric_value {
+	const char *category; /* 1 to 255 bytes without control characters; not "manager" */
+	const char *name;     /* 1 to 255 bytes without control characters */
+	double value;         /* finite */
+};
+
+/* Sets metrics, up to REEVE_METRICS_AT_ONCE, all or none; `at_us` (or NULL) is when. Which of two calls comes last is decided
+ * by the database. REEVE_RESOURCE_EXHAUSTED if there are 10,000 names already and one is new. */
+bool reeve_metrics_put(struct reeve_client *client, const struct reeve_metric_value *values, size_t count, int64_t *at_us,
+    struct reeve_failure *failure);
+
+/* What is left NULL or 0 says nothing. */
+struct reeve_metrics_query {
+	const char *category;       /* only of this one; "manager": the managers' own counters, as MANAGER/COUNTER */
+	const char *after_category; /* only those behind this category and name, to page on */
+	const char *after_name;
+	uint32_t limit;             /* at most 10,000; 0: 1,000 */
+};
+
+struct reeve_metric {
+	const char *category;
+	const char *name;
+	double value;
+	int64_t changed_us; /* since when it has this value */
+	int64_t updated_us; /* when it was put last */
+	const char *source; /* who put it */
+	const void *wire;
+};
+
+struct reeve_metrics {
+	size_t count;
+	struct reeve_metric *metrics;
+	bool more; /* there are further ones */
+};
+
+/* Reads metrics, by category and name. reeve_metrics_free() them. */
+struct reeve_metrics *reeve_metrics(
+    struct reeve_client *client, const struct reeve_metrics_query *query, struct reeve_failure *failure);
+void reeve_metrics_free(struct reeve_metrics *metrics);
 
 #ifdef __cplusplus
 }

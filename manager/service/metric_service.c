@@ -1,0 +1,126 @@
+/* MetricService: numbers of applications. */
+#include "manager/service/check.h"
+#include "manager/service/reading.h"
+
+#include <math.h>
+#include <reeve/v1/metric.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PUT_MOST = 1000, LIST_DEFAULT = 1000, LIST_MOST = 10000 };
+
+/* --- Put --------------------------------------------------------------------------------------------------------- */
+
+struct put_call {
+	struct store_metrics_put op;
+	struct rpc_call *call;
+	struct store_metric metrics[];
+};
+
+static void on_put(struct store_op *op, const struct reeve_error *error)
+{
+	struct put_call *c = (struct put_call *)op;
+	Reeve__V1__PutMetricsResponse response = REEVE__V1__PUT_METRICS_RESPONSE__INIT;
+	response.at_us = c->op.at_us;
+	if (error)
+		rpc_call_fail_error(c->call, error);
+	else
+		rpc_call_reply(c->call, &response.base);
+	free(c);
+}
+
+static bool check_metric(size_t i, const Reeve__V1__MetricValue *m, struct reeve_error *error)
+{
+	char field[64];
+	snprintf(field, sizeof field, "metrics[%zu].category", i);
+	if (!check_name(field, m->category, false, error))
+		return false;
+	if (!strcmp(m->category, "manager"))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: \"manager\" is the category of the managers' own counters", field);
+	snprintf(field, sizeof field, "metrics[%zu].name", i);
+	if (!check_name(field, m->name, false, error))
+		return false;
+	return isfinite(m->value) ||
+	       error_set(error, STATUS(INVALID_ARGUMENT), "metrics[%zu].value is no finite number", i);
+}
+
+static bool check_put(const struct rpc_call *call, const Reeve__V1__PutMetricsRequest *request, struct reeve_error *error)
+{
+	if (!check_name("actor", rpc_call_actor(call), true, error) ||
+	    !check_range("the number of metrics", (int64_t)request->n_metrics, 1, PUT_MOST, error))
+		return false;
+	for (size_t i = 0; i < request->n_metrics; i++)
+		if (!check_metric(i, request->metrics[i], error))
+			return false;
+	return true;
+}
+
+static void put(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct services *s = service;
+	const Reeve__V1__PutMetricsRequest *request = (const Reeve__V1__PutMetricsRequest *)message;
+	struct reeve_error error;
+	if (!check_put(call, request, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct put_call *c = calloc(1, sizeof *c + sizeof *c->metrics * request->n_metrics);
+	c->call = call;
+	for (size_t i = 0; i < request->n_metrics; i++)
+		c->metrics[i] = (struct store_metric){
+		    request->metrics[i]->category, request->metrics[i]->name, request->metrics[i]->value};
+	c->op = (struct store_metrics_put){
+	    .op.done = on_put,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .count = (int)request->n_metrics,
+	    .metrics = c->metrics,
+	    .source = rpc_call_actor(call),
+	};
+	store_metrics_put(s->core->store, &c->op);
+}
+
+/* --- List -------------------------------------------------------------------------------------------------------- */
+
+struct list_call {
+	struct reading reading;
+	Reeve__V1__ListMetricsRequest request;
+};
+
+/* As many as were asked for and fit into an answer. */
+static void on_listed(struct store_op *op, const struct reeve_error *error)
+{
+	struct list_call *c = (struct list_call *)op;
+	Reeve__V1__ListMetricsResponse *out = (Reeve__V1__ListMetricsResponse *)c->reading.response;
+	size_t all = out->n_metrics, bytes = 0, n = 0;
+	size_t most = (size_t)c->reading.services->core->options.max_answer_bytes;
+	while (n < all && n < c->request.limit && bytes < most)
+		bytes += reeve__v1__metric__get_packed_size(out->metrics[n++]) + 8;
+	out->more = n < all;
+	for (size_t i = n; i < all; i++)
+		reeve__v1__metric__free_unpacked(out->metrics[i], NULL);
+	out->n_metrics = n;
+	reading_end(&c->reading, error);
+}
+
+static void list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct services *s = service;
+	const Reeve__V1__ListMetricsRequest *request = (const Reeve__V1__ListMetricsRequest *)message;
+	struct reeve_error error;
+	if (!check_name("category", request->category, true, &error) ||
+	    !check_name("after_category", request->after_category, true, &error) ||
+	    !check_name("after_name", request->after_name, true, &error) ||
+	    !check_range("limit", request->limit, 0, LIST_MOST, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct list_call *c = calloc(1, sizeof *c);
+	reading_begin(&c->reading, s, call, STORE_METRICS, &reeve__v1__list_metrics_response__descriptor, on_listed);
+	c->request = *request;
+	c->request.limit = request->limit ? request->limit : LIST_DEFAULT;
+	c->reading.op.request = &c->request;
+	reading_send(&c->reading);
+}
+
+rpc_method *const metric_methods[] = {put, list};

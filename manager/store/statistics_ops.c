@@ -1,0 +1,95 @@
+/* Statistics of executions, and metrics: the functions of the migration do it; these ask for it. */
+#include "manager/store/internal.h"
+
+#include <stdio.h>
+
+/* --- executions -------------------------------------------------------------------------------------------------- */
+
+static void on_rolled(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	BATCH_OP(role, struct store_roll, 0)->more = row_bool(result->rows, 0, 0);
+	role_done(role);
+}
+
+static void roll_start(struct role *role)
+{
+	role_run(role, SQL_EXECUTIONS_ROLL, on_rolled);
+}
+
+void store_roll(struct store *store, struct store_roll *op)
+{
+	static const struct op_kind kind = {"executions", roll_start, NULL, false};
+	store_give(store, ROLE_UPKEEP, &kind, &op->op, 1, 0);
+}
+
+/* --- metrics ----------------------------------------------------------------------------------------------------- */
+
+static void on_put(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	BATCH_OP(role, struct store_metrics_put, 0)->at_us = row_time(result->rows, 0, 0);
+	role_done(role);
+}
+
+static void put_start(struct role *role)
+{
+	const struct store_metrics_put *op = BATCH_OP(role, struct store_metrics_put, 0);
+	struct params *p = &role->params;
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < op->count; i++)
+		params_add_text(p, op->metrics[i].category);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < op->count; i++)
+		params_add_text(p, op->metrics[i].name);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < op->count; i++) {
+		char value[40];
+		snprintf(value, sizeof value, "%.17g", op->metrics[i].value);
+		params_add_text(p, value);
+	}
+	params_array_end(p);
+	params_text(p, op->source);
+	params_int4(p, STORE_METRICS_MOST);
+	role_run(role, SQL_METRICS_PUT, on_put);
+}
+
+void store_metrics_put(struct store *store, struct store_metrics_put *op)
+{
+	static const struct op_kind kind = {"metrics", put_start, NULL, false};
+	store_give(store, ROLE_EDIT, &kind, &op->op, 1, (size_t)op->count * 64);
+}
+
+static void on_own(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	role_done(role);
+}
+
+static void own_start(struct role *role)
+{
+	const struct store_metrics_own *op = BATCH_OP(role, struct store_metrics_own, 0);
+	struct params *p = &role->params;
+	params_int8(p, role->store->manager_id);
+	params_text(p, role->store->options.manager_name);
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < op->count; i++)
+		params_add_text(p, op->counters[i].name);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < op->count; i++)
+		params_add_int8(p, op->counters[i].value);
+	params_array_end(p);
+	role_run(role, SQL_METRICS_OWN, on_own);
+}
+
+void store_metrics_own(struct store *store, struct store_metrics_own *op)
+{
+	static const struct op_kind kind = {"own counters", own_start, NULL, false};
+	store_give(store, ROLE_UPKEEP, &kind, &op->op, 1, 0);
+}

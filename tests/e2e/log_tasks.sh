@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# A manager that logs each event of every task, in one line.
+# quick
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+
+start_postgres
+start_manager --log-tasks
+start_worker worker --queue default,elsewhere
+
+story_each_event_of_a_task_has_one_line() {
+	a=$(reeve submit sh '[ $REEVE_ATTEMPT = 2 ] && printf "fine\tthank you" || exit 3' --retry-base 1ms)
+	b=$(reeve submit sh 'printf "no\nway" >&2; exit 65' --queue elsewhere)
+	c=$(reeve submit sh "head -c 1000 /dev/zero | tr '\\0' x")
+	d=$(reeve submit sh 'printf later' --delay 1h)
+	expect_fail 1 reeve wait "$a" "$b" "$c"
+	reeve retry "$d" >/dev/null
+	reeve wait "$d" >/dev/null
+	once() { # REGEX
+		expect_eq 1 "$(grep -Ec "$1" "$SUITE_DIR/log/manager.log")" "lines like $1"
+	}
+	once "queue \"default\": task $a \(sh\): claimed by worker [0-9]+, attempt 1 of 5\$"
+	once "queue \"default\": task $a \(sh\): failed, attempt 1: exit:3: exit status 3; due again in "
+	once "queue \"default\": task $a \(sh\): claimed by worker [0-9]+, attempt 2 of 5\$"
+	once "queue \"default\": task $a \(sh\): completed, attempt 2: fine\\\\x09thank you\$"
+	once "queue \"elsewhere\": task $b \(sh\): dead, attempt 1: exit:65: no\\\\x0away\$"
+	once "queue \"default\": task $c \(sh\): completed, attempt 1: x{200}\.\.\.\$"
+	once "queue \"default\": task $d \(sh\): retried by .+@"
+	once "queue \"default\": task $d \(sh\): completed, attempt 1: later\$"
+}
+
+run_stories

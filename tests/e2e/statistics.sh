@@ -1,0 +1,243 @@
+#!/usr/bin/env bash
+# What is told of a task's attempts; executions counted by hour, once each and beyond the history; views; a log line an event.
+# timeout 500
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+start_postgres
+start_manager other
+start_manager manager
+
+told() { # ID: error count, recoverable, whether it took time
+	reeve show "$1" --json | jq -r '"\(.error_count) \(.recoverable) \(.processing_ms > 0)"'
+}
+
+story_results_tell_errors_whether_they_are_tried_again_and_times() {
+	start_worker
+	good=$(reeve submit sh 'sleep 0.3')
+	twice=$(reeve submit sh '[ $REEVE_ATTEMPT = 2 ] || { sleep 0.2; exit 3; }' --retry-base 1ms)
+	used_up=$(reeve submit sh 'sleep 0.01; exit 3' --max-attempts 3 --retry-base 1ms)
+	fatal=$(reeve submit sh 'sleep 0.01; exit 65')
+	waits=$(reeve submit sh 'sleep 0.01; exit 3' --retry-base 1h)
+	killed=$(reeve submit sh true --delay 1h)
+	expect_fail 1 reeve wait "$good" "$twice" "$used_up" "$fatal"
+	wait_status 20 "$waits" failed
+	expect_eq '0 null false' "$(told "$killed")" 'one that has not begun'
+	reeve kill "$killed" >/dev/null
+	expect_eq '0 null true' "$(told "$good")"
+	expect_eq '1 true true' "$(told "$twice")"
+	expect_eq '3 true true' "$(told "$used_up")"
+	expect_eq '1 false true' "$(told "$fatal")"
+	expect_eq '1 true true' "$(told "$waits")"
+	expect_eq '0 null false' "$(told "$killed")" 'ended by hand'
+	# Of one that ended it is its last attempt; times as the tables have them.
+	for id in "$good" "$twice" "$fatal"; do
+		expect_eq "$(sql "select round(extract(epoch from last_updated - token) * 1000) from task_history where task_id = $id")" \
+			"$(field "$id" processing_ms)"
+	done
+	expect [ "$(field "$good" processing_ms)" -ge 300 ]
+	expect_eq "$(sql "select round(extract(epoch from last_updated - token) * 1000) from task_attempts where task_id = $waits")" \
+		"$(field "$waits" processing_ms)"
+	expect_eq t "$(sql "select created <= first_started and first_started < started and started <= last_updated from task_history where task_id = $twice")"
+	for name in created first_started started finished source; do
+		expect_match . "$(field "$twice" $name)" "$name"
+	done
+	# The lists have the same.
+	for id in "$good" "$twice" "$used_up" "$fatal" "$waits" "$killed"; do
+		expect_eq "$(reeve show "$id" --json | jq -c '{error_count, recoverable, processing_ms}')" \
+			"$(reeve list --json | jq -c "select(.id == $id) | {error_count, recoverable, processing_ms}")" 'in the list'
+	done
+	expect_match $'errors +3\n.*recoverable +yes' "$(reeve show "$used_up")"
+	expect_match 'recoverable +no' "$(reeve show "$fatal")"
+	expect_no_match 'recoverable' "$(reeve show "$good")"
+	# Run again by hand it goes on counting, and nobody can tell any more.
+	reeve retry "$fatal" >/dev/null
+	expect_fail 1 reeve wait "$fatal"
+	expect_eq '2 false true' "$(told "$fatal")"
+}
+
+story_who_posted_a_task_is_kept() {
+	start_worker
+	id=$(reeve submit nothing --source 'the till')
+	mine=$(reeve submit nothing)
+	reeve wait "$id" "$mine" >/dev/null
+	expect_eq 'the till' "$(field "$id" source)"
+	expect_match '.@.' "$(field "$mine" source)"
+	expect_eq "$id" "$(reeve list --where "source='the till'" --json | jq .id)"
+}
+
+# ---- counting by hour ----
+
+# Tasks of three types that ended in the last five hours, and attempts that failed, as the manager's statements leave them.
+made_up_past() {
+	sql "insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
+			timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, started, created, last_updated)
+		select (at at time zone 'UTC')::date + 31, -n, (select min(id) from routes), 0, 'past', 't' || n % 3, '',
+			case when n % 7 = 0 then 'dead' else 'completed' end, at, 1, 5, 1, 1, 1, true, '', at - took, at - took, at - took, at
+		from (select n, now() - interval '5 hours' + interval '9 s' * n as at, interval '1 ms' * (n % 977) + interval '7 us' as took
+			from generate_series(1, 2000) n) x;
+		insert into task_attempts (task_id, token, attempt, outcome, status, by_report, last_updated)
+		select -n, at - interval '33 ms', 1, case when n % 10 = 0 then 'taken_back' else 'failed' end, 'failed', true, at
+		from (select n, now() - interval '5 hours' + interval '9 s' * n - interval '1 s' as at from generate_series(5, 2000, 5) n) x"
+}
+
+known() { # QUEUE TYPE…: so that they may be asked for
+	local queue=$1 type
+	shift
+	for type in "$@"; do
+		sql "select route_of('$queue', '$type')" >/dev/null
+		wait_until 70 "reeve stats --by type --queue $queue --type $type"
+	done
+}
+
+counted() { # everything that is told of that queue, in several ways
+	local since
+	for since in '5h30m ago' "$1" "$2"; do
+		reeve stats --by hour --queue past --since "$since" --json
+		reeve stats --by type --queue past --since "$since" --json
+		reeve stats --by type --type t1 --since "$since" --json
+	done
+}
+
+rolled_beyond() { # TIME: whether the managers have come there
+	[ "$(sql "select until > $1 from executions_rolled")" = t ]
+}
+
+story_hours_counted_once_are_what_the_rows_say_and_stay_when_these_go() {
+	known past t0 t1 t2
+	made_up_past
+	# Nothing is counted ahead yet: two moments within hours, then all of it again when it is.
+	recount_from "now() - interval '6 hours'"
+	first=$(date -u -d '-200 minutes' +%Y-%m-%dT%H:%M:%S.123456Z) second=$(date -u -d '-75 minutes' +%Y-%m-%dT%H:%M:07Z)
+	counted "$first" "$second" >"$DIR/raw"
+	expect_eq "$(sql "select (select count(*) from task_history where task_id < 0) +
+		(select count(*) from task_attempts where task_id < 0 and outcome <> 'taken_back')")" \
+		"$(reeve stats --by hour --queue past --since '7h ago' --json | jq -s 'map(.count) | add')" 'all of them'
+	recount_from "now() - interval '6 hours'"
+	wait_until 150 "rolled_beyond \"now() - interval '20 minutes'\""
+	counted "$first" "$second" >"$DIR/rolled"
+	expect_eq "$(cat "$DIR/raw")" "$(cat "$DIR/rolled")" 'what was counted ahead and what the rows say'
+	expect [ "$(sql "select sum(count) from executions where queue = 'past'")" -gt 2000 ]
+	# One that is run again moves from one table to another, and is counted once.
+	dead=$(sql "select max(task_id) from task_history where task_id < 0 and status = 'dead' and last_updated < now() - interval '1 hour'")
+	sql "update task_history set task_id = 1000000 where task_id = $dead"
+	reeve retry 1000000 >/dev/null
+	counted "$first" "$second" >"$DIR/again"
+	expect_eq "$(cat "$DIR/raw")" "$(cat "$DIR/again")" 'after a task was run again'
+	# The history forgets; whole hours are still told.
+	whole=$(sql "select to_char(date_trunc('hour', now() - interval '4 hours') at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SSZ')")
+	reeve stats --by hour --queue past --since "$whole" --json >"$DIR/before"
+	sql "delete from task_history where task_id < 0 and last_updated < now() - interval '30 minutes';
+		delete from task_attempts where task_id < 0 and last_updated < now() - interval '30 minutes'"
+	expect_eq "$(cat "$DIR/before")" "$(reeve stats --by hour --queue past --since "$whole" --json)" 'after the history has forgotten'
+}
+
+# A commit may come long after its row got its time.
+story_what_commits_late_is_counted_too() {
+	known late t
+	recount_from "now() - interval '3 hours'"
+	mkfifo "$DIR/talk"
+	start late "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -f "$DIR/talk"
+	exec 7>"$DIR/talk"
+	echo "set search_path = reeve; begin;
+		insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
+			timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, created, last_updated)
+		select (now() at time zone 'UTC')::date + 31, 2000000, (select min(id) from routes), 0, 'late', 't', '', 'completed', now(), 1,
+			1, 1, 1, 1, true, '', now() - interval '91 minutes', now(), now() - interval '90 minutes'
+		returning 'written';" >&7
+	wait_until 20 'grep -q written "$DIR/log/late.log"'
+	from=$(sql "select until from executions_rolled")
+	for _ in 1 2 3 4 5 6; do # as managers do, and they themselves
+		sql 'select executions_roll()' >/dev/null
+	done
+	expect_eq "$from" "$(sql "select until from executions_rolled")" 'counted beyond what is not committed'
+	expect_eq 0 "$(reeve stats --by type --queue late --since '3h ago' --json | wc -l)"
+	echo 'commit; select $$over$$;' >&7
+	wait_until 20 'grep -q over "$DIR/log/late.log"'
+	exec 7>&-
+	ended late
+	expect_eq 1 "$(reeve stats --by type --queue late --since '3h ago' --json | jq .count)"
+	wait_until 120 "sql 'select executions_roll()' && rolled_beyond \"now() - interval '30 minutes'\""
+	expect_eq 1 "$(reeve stats --by type --queue late --since '3h ago' --json | jq .count)"
+	expect_eq 1 "$(sql "select sum(count) from executions where queue = 'late'")"
+}
+
+story_many_managers_count_at_the_same_time() {
+	known past t0 t1 t2
+	[ "$(sql 'select count(*) from task_history where task_id < 0')" -gt 1000 ] || { sql 'delete from task_attempts where task_id < 0;
+		delete from task_history where task_id < 0' && made_up_past; }
+	recount_from "now() - interval '6 hours'"
+	reeve stats --by type --queue past --since '7h ago' --json >"$DIR/raw"
+	recount_from "now() - interval '6 hours'"
+	for n in 1 2 3 4 5 6; do
+		start "roller-$n" bash -c 'for _ in $(seq 60); do "$0" -XAtq -h "$1" -U postgres -d reeve -c "set search_path = reeve; select executions_roll()"; done' \
+			"$REEVE_TEST_PG_BIN/psql" "$PGDIR"
+	done
+	for n in 1 2 3 4 5 6; do ended "roller-$n" 120; done
+	wait_until 120 "rolled_beyond \"now() - interval '20 minutes'\""
+	expect_eq "$(cat "$DIR/raw")" "$(reeve stats --by type --queue past --since '7h ago' --json)"
+}
+
+story_statistics_are_kept_for_a_year() {
+	sql "insert into executions select now() - interval '1 day' * d, 'old', 't', 1, 1, 1, 1, 1, now() from (values (364), (400)) v(d)"
+	start_manager third
+	wait_until 60 "[ \"\$(sql \"select count(*) from executions where queue = 'old'\")\" = 1 ]"
+}
+
+# Whatever the planner believes, what ended lately is found by its time, not by a walk over a day's tasks.
+story_what_ended_lately_is_found_by_its_time() {
+	day=$(sql "select to_char(now() at time zone 'UTC' + interval '31 days', 'YYYYMMDD')")
+	sql "insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
+			timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, created, last_updated)
+		select to_date('$day', 'YYYYMMDD'), 5000000 + n, (select min(id) from routes), 0, 'plans', 't', repeat('x', 200),
+			case when n % 10 = 0 then 'dead' else 'completed' end, now(), 1, 1, 1, 1, 1, true, '', at - interval '1 s', at, at
+		from (select n, now() - interval '20 hours' + interval '0.7 s' * n as at from generate_series(1, 100000) n) x"
+	sql 'analyze task_history'
+	for name in errors executions; do
+		[ $name = errors ] && more=', 10' || more=
+		plan=$(
+			{
+				printf 'set search_path = reeve; set plan_cache_mode = force_generic_plan; prepare p as\n%s;\n' "$(cat "$TOP/sql/statements/$name.sql")"
+				echo "explain (analyze, costs off, timing off, summary off) execute p(true, null, null, now() - interval '40 minutes'$more);"
+			} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve
+		)
+		expect_match "Bitmap Index Scan on task_history_${day}_last_updated_idx" "$plan" "$name"
+		expect_no_match "Seq Scan on task_history_$day" "$plan" "$name"
+	done
+	plan=$(sql "set enable_seqscan = on; explain select * from executions_raw(now() - interval '10 minutes', now() - interval '5 minutes', (now() at time zone 'UTC')::date, true)")
+	expect_no_match "Seq Scan on task_history_$day" "$plan" 'counting'
+	sql 'delete from task_history where task_id >= 5000000'
+}
+
+# ---- views ----
+
+story_dead_and_long_running_tasks_are_views_and_commands() {
+	start_worker worker --concurrency 4
+	dead=$(reeve submit sh 'echo broken >&2; exit 65')
+	first=$(reeve submit sh "$HOLD" --timeout 10m)
+	wait_began "$first"
+	second=$(reeve submit sh "$HOLD")
+	wait_began "$second"
+	expect_fail 1 reeve wait "$dead"
+	expect_eq "$dead|default|sh|exit:65|broken|f|1|worker|t" "$(sql "select id, queue, type, error_code, error, recoverable, attempt, worker, died > created from dead_tasks where id = $dead")"
+	expect_eq "$dead" "$(reeve list --where 'status=dead type=sh error=broken' --json | jq .id | head -n 1)"
+	expect_eq "$first $second" "$(sql 'select id from long_running_tasks' | xargs)" 'the longest first'
+	expect_eq '10 worker true' "$(sql "select extract(minute from timeout)::int || ' ' || worker || ' ' || (running > '0' and since + running <= clock_timestamp()) from long_running_tasks where id = $first")"
+	wait_until 20 "[ \"\$(reeve list --running-longer 1s --json | jq .id | sort -n | xargs)\" = '$first $second' ]"
+	# Taken back and tried again while it executes; cancelled; ended dead.
+	rm "$DIR/began.$first.1" "$DIR/began.$second.1"
+	reeve retry --where 'running_longer=1s type=sh' >/dev/null
+	for id in "$first" "$second"; do
+		wait_began "$id"
+		expect_match 'claimed .*restarted .*claimed' "$(events "$id")"
+	done
+	reeve cancel "$first" >/dev/null
+	reeve kill "$second" >/dev/null
+	wait_status 60 "$first" cancelled
+	wait_status 60 "$second" dead
+	expect_eq '' "$(sql 'select id from long_running_tasks')"
+	expect_eq "killed||$second" "$(sql "select error_code, recoverable, id from dead_tasks where id = $second")"
+}
+
+run_stories
