@@ -20,10 +20,9 @@ version() { # ID
 	sql "select last_updated from tasks where id = $1"
 }
 
-# A worker that is there and takes nothing: its incarnation is $HAND.
-start_hand() { # NAME
-	start_worker "$1" --queue "only_$1"
-	HAND=$(worker_incarnation "$1")
+# Somebody who pulls by hand, as $HAND: no heartbeat says what he holds, so that nothing of it is taken back before its expiry.
+start_hand() {
+	HAND=$(sql "insert into workers (name, by_hand) values ('hand', true) returning id")
 }
 
 story_a_task_is_queued_then_executing_then_completed() {
@@ -41,8 +40,7 @@ story_a_task_is_queued_then_executing_then_completed() {
 }
 
 story_candidates_are_those_queued_or_executing_and_expired() {
-	# One that sends no heartbeats: its attempts run until their expiry.
-	HAND=$(sql "insert into workers (name, by_hand) values ('hand', true) returning id")
+	start_hand
 	queued=$(reeve submit nothing --queue candidates)
 	later=$(reeve submit nothing --queue candidates --delay 1h)
 	held=$(reeve submit nothing --queue candidates --timeout 1h)
@@ -62,7 +60,7 @@ story_candidates_are_those_queued_or_executing_and_expired() {
 }
 
 story_the_lock_is_an_update_whose_row_count_tells_who_won() {
-	start_hand lock
+	start_hand
 	for round in $(seq 1 5); do
 		id=$(reeve submit nothing --queue lock --timeout 1h)
 		seen=$(version "$id")
@@ -76,11 +74,10 @@ story_the_lock_is_an_update_whose_row_count_tells_who_won() {
 		expect_eq 1 "$(field "$id" attempt)"
 		expect_eq 1 "$(sql "select count(*) from assignments where $id = any(task_ids)")"
 	done
-	stop lock
 }
 
 story_completion_is_under_the_same_check() {
-	start_hand completion
+	start_hand
 	id=$(reeve submit nothing --queue completion --timeout 1h)
 	seen=$(version "$id")
 	# Not what is queued, not under a version that was read before, not under another's.
@@ -99,7 +96,6 @@ story_completion_is_under_the_same_check() {
 	expect_eq 1 "$(cat "$DIR"/done.* | wc -l)"
 	expect_eq "result $(basename "$(find "$DIR" -name 'done.*' -size +0)" | cut -d. -f2)" "$(field "$id" result)"
 	expect_eq 1 "$(sql "select count(*) from task_history where task_id = $id")"
-	stop completion
 }
 
 story_who_operates_a_task_is_seen_while_it_executes() {
