@@ -18,6 +18,7 @@ struct handler_context {
 	struct launcher *launcher; /* starts processes; NULL: there is no spawner */
 	int event_fd;          /* becomes readable when the attempt is to stop or its process has ended; −1: none */
 	int64_t kill_grace_ms; /* between SIGTERM and SIGKILL */
+	const char *managers;  /* where the worker's are: what it starts may submit tasks there */
 };
 
 /* From this cost on a task has a slot to itself; cheaper ones are started several at a time (slots.h). */

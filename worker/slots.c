@@ -374,8 +374,10 @@ static bool slot_start(struct slot *slot, const sigset_t *signals, struct reeve_
 	sigset_t before;
 	int problem;
 
-	slot->context = (struct handler_context){
-	    .launcher = worker->launcher, .event_fd = -1, .kill_grace_ms = worker->kill_grace_ms};
+	slot->context = (struct handler_context){.launcher = worker->launcher,
+	    .event_fd = -1,
+	    .kill_grace_ms = worker->kill_grace_ms,
+	    .managers = worker->managers};
 	if (needs_events(worker)) {
 		slot->context.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (slot->context.event_fd < 0)

@@ -360,7 +360,8 @@ static void read_packet(struct spawner *spawner)
 static void take_environment(struct spawner *spawner)
 {
 	static const char *const own[] = {
-	    "REEVE_TASK_ID=", "REEVE_TASK_TYPE=", "REEVE_QUEUE=", "REEVE_KEY=", "REEVE_ATTEMPT=", "REEVE_TOKEN="};
+	    "REEVE_TASK_ID=", "REEVE_TASK_TYPE=", "REEVE_QUEUE=", "REEVE_KEY=", "REEVE_ATTEMPT=", "REEVE_TOKEN=",
+	    "REEVE_MANAGER="};
 	size_t count = 0;
 
 	while (environ && environ[count])

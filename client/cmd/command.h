@@ -80,6 +80,7 @@ int command_report(int argc, char **argv);
 int command_extend(int argc, char **argv);
 int command_stats(int argc, char **argv);
 int command_errors(int argc, char **argv);
+int command_check(int argc, char **argv);
 int command_batch(int argc, char **argv);
 int command_schedule(int argc, char **argv);
 int command_pipeline(int argc, char **argv);

@@ -36,6 +36,7 @@ static const struct command commands[] = {
     {"stats", command_stats, "show totals, or counts of executions"},
     {"errors", command_errors, "show what went wrong, in groups"},
     {"metric", command_metric, "set and list numbers of applications, and the managers' counters"},
+    {"check", command_check, "say whether all is well, as a plugin for monitoring"},
     {"dev", command_dev, "run everything on this machine, with a PostgreSQL of its own"},
     {"help", command_help, "show this, or the help of a subcommand"},
     {NULL},

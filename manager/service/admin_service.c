@@ -1,6 +1,7 @@
 /* AdminService: looking after it. */
 #include "manager/core/control.h"
 #include "manager/core/routes.h"
+#include "manager/service/admin_methods.h"
 #include "manager/service/check.h"
 #include "manager/service/counters.h"
 #include "manager/service/reading.h"
@@ -153,4 +154,4 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 	control_workers(s->core, &c->op);
 }
 
-rpc_method *const admin_methods[] = {ping, list_queues, list_workers, stats, control};
+rpc_method *const admin_methods[] = {ping, list_queues, list_workers, stats, control, admin_check};

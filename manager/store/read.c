@@ -328,6 +328,63 @@ static void take_batch_report(const PGresult *rows, void *response)
 		out->tasks[i] = task_from(rows, (int)i, BATCH_COLUMNS);
 }
 
+static const struct {
+	Reeve__V1__CheckKind kind;
+	const char *what; /* what check.sql calls it */
+} check_kinds[] = {
+    {REEVE__V1__CHECK_KIND__CHECK_KIND_DEAD, "dead"},
+    {REEVE__V1__CHECK_KIND__CHECK_KIND_FAILED, "failed"},
+    {REEVE__V1__CHECK_KIND__CHECK_KIND_OLDEST_QUEUED, "oldest"},
+    {REEVE__V1__CHECK_KIND__CHECK_KIND_RUNNING, "running"},
+    {REEVE__V1__CHECK_KIND__CHECK_KIND_SCHEDULES, "late"},
+    {REEVE__V1__CHECK_KIND__CHECK_KIND_CALLBACKS, "callbacks"},
+};
+
+static Reeve__V1__CheckMeasure *measure_of(const Reeve__V1__CheckResponse *response, const char *what)
+{
+	for (size_t i = 0; i < sizeof check_kinds / sizeof *check_kinds; i++)
+		for (size_t j = 0; j < response->n_measures && !strcmp(check_kinds[i].what, what); j++)
+			if (response->measures[j]->kind == check_kinds[i].kind)
+				return response->measures[j];
+	return NULL;
+}
+
+static Reeve__V1__CheckExample *example_from(const PGresult *rows, int row)
+{
+	Reeve__V1__CheckExample *e = malloc(sizeof *e);
+	reeve__v1__check_example__init(e);
+	e->count = row_int8(rows, row, 3);
+	e->ms = row_int8(rows, row, 4);
+	e->task_id = row_int8(rows, row, 5);
+	e->queue = copy(rows, row, 6);
+	e->type = copy(rows, row, 7);
+	e->name = copy(rows, row, 8);
+	e->waits_for = row_int8(rows, row, 9);
+	return e;
+}
+
+static void take_check(const PGresult *rows, void *response)
+{
+	Reeve__V1__CheckResponse *out = response;
+	bool known = false;
+	for (int row = 0; row < PQntuples(rows); row++) {
+		Reeve__V1__CheckMeasure *m = measure_of(out, row_text(rows, row, 0));
+		known = known || !strcmp(row_text(rows, row, 0), "known");
+		if (!m)
+			continue;
+		if (row_int8(rows, row, 1) > m->count)
+			m->count = row_int8(rows, row, 1);
+		if (row_int8(rows, row, 2) > m->longest_ms)
+			m->longest_ms = row_int8(rows, row, 2);
+		if (!row_int8(rows, row, 3))
+			continue; /* the longest alone */
+		m->examples = realloc(m->examples, sizeof *m->examples * (m->n_examples + 1));
+		m->examples[m->n_examples++] = example_from(rows, row);
+	}
+	if (!known)
+		*out->manager = '\0';
+}
+
 static const char *text_or_null(const char *text)
 {
 	return text && *text ? text : NULL;
@@ -408,6 +465,36 @@ static enum sql_id add_stats(struct params *p, const struct store_read *op)
 {
 	params_int8(p, op->lease_ms);
 	return SQL_STATS;
+}
+
+static const Reeve__V1__CheckQuestion *question_of(const Reeve__V1__CheckRequest *request, Reeve__V1__CheckKind kind)
+{
+	for (size_t i = 0; i < request->n_questions; i++)
+		if (request->questions[i]->kind == kind)
+			return request->questions[i];
+	return NULL;
+}
+
+static void add_longer(struct params *p, const Reeve__V1__CheckQuestion *question)
+{
+	if (question)
+		params_int8(p, question->longer_ms);
+	else
+		params_null(p);
+}
+
+static enum sql_id add_check(struct params *p, const struct store_read *op)
+{
+	const Reeve__V1__CheckRequest *request = op->request;
+	params_text(p, text_or_null(request->queue));
+	params_text(p, text_or_null(request->type));
+	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_DEAD) != NULL);
+	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_FAILED) != NULL);
+	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_OLDEST_QUEUED) != NULL);
+	add_longer(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_RUNNING));
+	add_longer(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_SCHEDULES));
+	params_bool(p, question_of(request, REEVE__V1__CHECK_KIND__CHECK_KIND_CALLBACKS) != NULL);
+	return SQL_CHECK;
 }
 
 static enum sql_id add_callbacks(struct params *p, const struct store_read *op)
@@ -492,6 +579,7 @@ static const struct reading {
     [STORE_METRICS] = {add_metrics, take_metrics},
     [STORE_QUEUE_STATUS] = {add_queue_status, take_queue_status},
     [STORE_QUEUE_WORKERS] = {add_queue_workers, take_queue_workers},
+    [STORE_CHECK] = {add_check, take_check},
 };
 
 static void on_read(void *arg, const struct conn_result *result)

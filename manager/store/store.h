@@ -824,6 +824,8 @@ enum store_read_kind {
 	STORE_METRICS,  /* ListMetricsResponse from a ListMetricsRequest, one metric more than its limit */
 	STORE_QUEUE_STATUS,  /* QueueStatusResponse from a QueueStatusRequest, and without workers */
 	STORE_QUEUE_WORKERS, /* adds those to it */
+	STORE_CHECK,    /* adds the numbers to a CheckResponse that has a measure for each question of the CheckRequest, and
+	                 * clears its manager if nobody knows the queue or the type */
 };
 
 struct store_read {

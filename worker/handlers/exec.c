@@ -115,6 +115,7 @@ static bool begin(struct run *run)
 	    print("REEVE_STAGE=%s", attempt->stage),
 	    print("REEVE_ATTEMPT=%u", attempt->attempt),
 	    print("REEVE_TOKEN=%lld", (long long)attempt->token),
+	    print("REEVE_MANAGER=%s", run->context->managers),
 	};
 	struct reeve_error error;
 	bool good = open_pipe(&run->input, &theirs[0], true) && open_pipe(&run->output, &theirs[1], false) &&

@@ -70,7 +70,7 @@ struct reeve_client;
 struct reeve_client_options {
 	const char *managers;       /* "tcp://a:7171,tcp://b:7171"; NULL: tcp://127.0.0.1:7171 */
 	const char *token;          /* proves who calls; NULL: none */
-	const char *actor;          /* how the audit is to name the caller; NULL: user@host */
+	const char *actor;          /* how the audit is to name the caller; NULL: user@host; in a handler's program, task ID */
 	int64_t connect_timeout_ms; /* how long the first call waits for some manager to be there; 0: 5 s */
 	int64_t call_timeout_ms;    /* how long a call may take, over every resend; 0: 30 s */
 	/* Called when a function has found no manager there for two seconds, and goes on looking; and, with `back`, when there
@@ -623,6 +623,61 @@ struct reeve_stats {
 /* Reads totals. reeve_stats_free() them. */
 struct reeve_stats *reeve_stats(struct reeve_client *client, struct reeve_failure *failure);
 void reeve_stats_free(struct reeve_stats *stats);
+
+/* What may be measured, for whoever raises alarms. */
+enum reeve_check_kind {
+	REEVE_CHECK_DEAD = 1,          /* tasks that ended dead within the last hour */
+	REEVE_CHECK_FAILED = 2,        /* tasks that have failed and wait to be tried again */
+	REEVE_CHECK_OLDEST_QUEUED = 3, /* how long the longest waiting due task is due, in queues that give tasks */
+	REEVE_CHECK_RUNNING = 4,       /* attempts that have been executing for longer than `longer_ms` */
+	REEVE_CHECK_SCHEDULES = 5,     /* schedules that are not paused, and overdue by more than `longer_ms` */
+	REEVE_CHECK_CALLBACKS = 6,     /* callbacks given up within the last hour */
+};
+
+struct reeve_check_question {
+	enum reeve_check_kind kind; /* each at most once */
+	int64_t longer_ms;          /* for RUNNING and SCHEDULES; else 0 */
+};
+
+struct reeve_check_query {
+	const char *queue;  /* NULL or "": all; REEVE_NOT_FOUND if nobody knows it */
+	const char *type;   /* NULL or "": all; likewise */
+	size_t count;       /* 0: only whether the manager and its database answer */
+	const struct reeve_check_question *questions;
+	int64_t timeout_ms; /* how long to try, the way to a manager apart; 0: the client's call_timeout_ms */
+};
+
+/* One of what was found: a task, a schedule, or a group of tasks or callbacks. */
+struct reeve_check_example {
+	int64_t count;      /* how many it stands for */
+	int64_t ms;         /* for how long it has waited, run, or been late */
+	int64_t task_id;    /* the task, or the latest of the group; 0: none */
+	const char *queue;
+	const char *type;
+	const char *name;   /* RUNNING: the worker; SCHEDULES: the schedule; DEAD and FAILED: the error code; CALLBACKS: the host */
+	int64_t waits_for;  /* SCHEDULES: the task of its former run, which it waits for; 0: none */
+	const void *wire;
+};
+
+struct reeve_check_measure {
+	enum reeve_check_kind kind;
+	int64_t count;      /* how many there are */
+	int64_t longest_ms; /* the longest of all, beyond longer_ms or not */
+	size_t n_examples;  /* ten at most: the most, or the longest, first */
+	struct reeve_check_example *examples;
+};
+
+struct reeve_measures {
+	const char *manager; /* who answered */
+	size_t count;        /* one measure for each question, in their order */
+	struct reeve_check_measure *measures;
+};
+
+/* Measures what grows that should not; it is cheap, whatever waits and whatever has ended. A manager that does not reach its
+ * database is passed over; with none left it fails when its time is over. reeve_measures_free() it. */
+struct reeve_measures *reeve_measure(
+    struct reeve_client *client, const struct reeve_check_query *query, struct reeve_failure *failure);
+void reeve_measures_free(struct reeve_measures *measures);
 
 /* What went wrong. */
 struct reeve_error_group {

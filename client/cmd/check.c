@@ -1,0 +1,526 @@
+/*
+ * `reeve check`: a plugin for monitoring. Its first line, its exit codes and the numbers behind the bar are what Nagios, Icinga
+ * and their like take; the conditions follow, a line each.
+ */
+#include "client/cmd/command.h"
+#include "client/cmd/terminal.h"
+#include "common/clock.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A plugin's exit codes. They are not those of the other subcommands. */
+enum state { STATE_OK, STATE_WARNING, STATE_CRITICAL, STATE_UNKNOWN };
+
+static const char *const state_names[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
+
+enum { NO_BOUND = -1 };
+
+/* Beyond which a value is a warning, or critical; NO_BOUND: never. */
+struct bounds {
+	int64_t warning, critical;
+};
+
+struct check_options {
+	const char *dead, *failed, *oldest, *running, *schedules, *callbacks;
+	const char *queue, *type;
+	int64_t timeout_ms;
+};
+
+/* What can be looked at. */
+static const struct condition {
+	const char *option;
+	const char *label; /* among the plugin's numbers, and in JSON */
+	enum reeve_check_kind kind;
+	bool is_time; /* the value is the longest time, else a count */
+	size_t offset;
+	const char *one, *many; /* "%s" is the span */
+} conditions[] = {
+    {"dead-per-hour", "dead_per_hour", REEVE_CHECK_DEAD, false, offsetof(struct check_options, dead),
+        "task ended dead within the last hour", "tasks ended dead within the last hour"},
+    {"failed", "failed", REEVE_CHECK_FAILED, false, offsetof(struct check_options, failed),
+        "task has failed and waits to be tried again", "tasks have failed and wait to be tried again"},
+    {"oldest-queued", "oldest_queued", REEVE_CHECK_OLDEST_QUEUED, true, offsetof(struct check_options, oldest),
+        "the task that waits longest is due for %s", "no due task waits"},
+    {"running-longer", "running_longest", REEVE_CHECK_RUNNING, true, offsetof(struct check_options, running),
+        "the attempt that runs longest runs for %s", "no attempt runs"},
+    {"schedule-late", "schedule_latest", REEVE_CHECK_SCHEDULES, true, offsetof(struct check_options, schedules),
+        "the latest schedule is overdue by %s", "no schedule is overdue"},
+    {"callbacks-given-up", "callbacks_given_up", REEVE_CHECK_CALLBACKS, false,
+        offsetof(struct check_options, callbacks), "callback was given up within the last hour",
+        "callbacks were given up within the last hour"},
+};
+
+enum { N_CONDITIONS = sizeof conditions / sizeof *conditions };
+
+static const struct option_spec check_specs[] = {
+    {.name = "dead-per-hour",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct check_options, dead),
+        .argument = "[WARN,]CRIT",
+        .sentence = "more tasks than this ended dead within the last hour"},
+    {.name = "failed",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct check_options, failed),
+        .argument = "[WARN,]CRIT",
+        .sentence = "more tasks than this have failed and wait to be tried again"},
+    {.name = "oldest-queued",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct check_options, oldest),
+        .argument = "[WARN,]CRIT",
+        .sentence = "a due task has waited for longer than this duration, in a queue that gives tasks"},
+    {.name = "running-longer",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct check_options, running),
+        .argument = "[WARN,]CRIT",
+        .sentence = "an attempt has been executing for longer than this duration"},
+    {.name = "schedule-late",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct check_options, schedules),
+        .argument = "[WARN,]CRIT",
+        .sentence = "a schedule that is not paused is overdue by more than this duration"},
+    {.name = "callbacks-given-up",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct check_options, callbacks),
+        .argument = "[WARN,]CRIT",
+        .sentence = "more callbacks than this were given up within the last hour"},
+    {.name = "queue",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct check_options, queue),
+        .argument = "NAME",
+        .letter = 'q',
+        .sentence = "look at this queue alone"},
+    {.name = "type",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct check_options, type),
+        .argument = "TYPE",
+        .letter = 't',
+        .sentence = "look at this task type alone"},
+    {.name = "timeout",
+        .type = OPTION_DURATION,
+        .offset = offsetof(struct check_options, timeout_ms),
+        .fallback = "10s",
+        .min = 1,
+        .max = 3600 * 1000,
+        .argument = "DURATION",
+        .sentence = "how long to wait for an answer"},
+    {.name = NULL},
+};
+
+static const struct option_table check_table = {
+    .program = "reeve check",
+    .usage = "[CONDITION]... [--queue NAME] [--type TYPE] [--json]",
+    .summary = "Says whether all is well, for monitoring: nothing that grows has grown beyond its bounds. A condition takes "
+               "one value, beyond which things are critical, or two with a comma, beyond the first of which they are a "
+               "warning; \"WARN,\" is a warning alone. Without conditions: whether a manager and its database answer.",
+    .epilogue = "Example: reeve check --dead-per-hour 0,10 --oldest-queued 5m,30m --schedule-late 10m\n"
+                "\n"
+                "Exit codes, unlike those of other subcommands: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (no\n"
+                "manager, no database, an unknown queue or type, wrong usage).",
+    .specs = check_specs,
+};
+
+static const char *text_of(const struct check_options *options, const struct condition *condition)
+{
+	return *(const char *const *)((const char *)options + condition->offset);
+}
+
+/* Reads one bound. */
+static bool read_bound(const char *text, bool is_time, int64_t *bound)
+{
+	char *end;
+
+	if (is_time)
+		return duration_parse(text, bound);
+	errno = 0;
+	*bound = isdigit((unsigned char)*text) ? strtoll(text, &end, 10) : -1;
+	return *bound >= 0 && !errno && *end == '\0';
+}
+
+/* Reads "CRIT", "WARN,CRIT" or "WARN,". */
+static bool read_bounds(const char *text, bool is_time, struct bounds *bounds)
+{
+	const char *comma = strchr(text, ',');
+	char first[64];
+
+	bounds->warning = bounds->critical = NO_BOUND;
+	if (!comma)
+		return read_bound(text, is_time, &bounds->critical);
+	if ((size_t)(comma - text) >= sizeof first)
+		return false;
+	memcpy(first, text, (size_t)(comma - text));
+	first[comma - text] = '\0';
+	return read_bound(first, is_time, &bounds->warning) &&
+	       (comma[1] == '\0' || read_bound(comma + 1, is_time, &bounds->critical));
+}
+
+/* What was asked, and what came of it. */
+struct asked {
+	const struct condition *condition;
+	struct bounds bounds;
+	int64_t value;
+	enum state state;
+	char *text; /* a sentence without a full stop */
+};
+
+struct outcome {
+	enum state state;
+	char *summary;
+	const char *manager; /* or NULL */
+	const struct reeve_measures *check; /* or NULL */
+	struct asked asked[N_CONDITIONS];
+	size_t count;
+};
+
+__attribute__((format(printf, 1, 2))) static char *text_made(const char *format, ...)
+{
+	va_list arguments;
+	char *text;
+
+	va_start(arguments, format);
+	if (vasprintf(&text, format, arguments) < 0)
+		abort();
+	va_end(arguments);
+	return text;
+}
+
+/* Whole seconds are enough, and anything less than one is told as it is. */
+static const char *span(int64_t ms, char *out, size_t size)
+{
+	return duration_format(ms < 1000 ? ms : ms / 1000 * 1000, out, size);
+}
+
+/* "more than 5" or "longer than 5m". */
+static void write_bound(FILE *out, const struct condition *condition, int64_t bound)
+{
+	char text[40];
+
+	if (condition->is_time)
+		fprintf(out, "longer than %s", duration_format(bound, text, sizeof text));
+	else
+		fprintf(out, "more than %" PRId64, bound);
+}
+
+static void judge(struct asked *asked, const struct reeve_check_measure *measure)
+{
+	const struct condition *condition = asked->condition;
+	char *text = NULL, took[40];
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		abort();
+	asked->value = condition->is_time ? measure->longest_ms : measure->count;
+	asked->state = asked->bounds.critical != NO_BOUND && asked->value > asked->bounds.critical  ? STATE_CRITICAL
+	               : asked->bounds.warning != NO_BOUND && asked->value > asked->bounds.warning ? STATE_WARNING
+	                                                                                            : STATE_OK;
+	if (!condition->is_time) {
+		if (asked->value)
+			fprintf(out, "%" PRId64 " ", asked->value);
+		else
+			fputs("no ", out);
+		fputs(asked->value > 1 ? condition->many : condition->one, out);
+	} else if (asked->value || measure->count) {
+		const char *mark = strstr(condition->one, "%s");
+
+		fprintf(out, "%.*s%s%s", (int)(mark - condition->one), condition->one, span(asked->value, took, sizeof took),
+		    mark + 2);
+	} else {
+		fputs(condition->many, out);
+	}
+	if (asked->state != STATE_OK) {
+		fputs(", ", out);
+		write_bound(out, condition,
+		    asked->state == STATE_CRITICAL ? asked->bounds.critical : asked->bounds.warning);
+	}
+	fclose(out);
+	asked->text = text;
+}
+
+/* The sentences of what is not well, joined; or that all is. */
+static char *summary_of(const struct outcome *outcome)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	const char *joint = "";
+
+	if (!out)
+		abort();
+	/* The worst first: who is paged may see no more than the beginning. */
+	for (int state = STATE_CRITICAL; state > STATE_OK; state--) {
+		for (size_t i = 0; i < outcome->count; i++) {
+			if ((int)outcome->asked[i].state != state)
+				continue;
+			fprintf(out, "%s%s", joint, outcome->asked[i].text);
+			joint = "; ";
+		}
+	}
+	if (outcome->state == STATE_OK)
+		fprintf(out, "manager %s and its database answer", outcome->manager);
+	if (outcome->state == STATE_OK && outcome->count)
+		fprintf(out, ", %zu condition%s kept", outcome->count, outcome->count == 1 ? " is" : "s are");
+	fclose(out);
+	return text;
+}
+
+/*
+ * Writing it.
+ */
+
+/* A text in which nothing steers a terminal, or begins the numbers. */
+static void write_text(const char *text)
+{
+	char *line = terminal_one_line(text);
+
+	for (char *c = line; *c; c++)
+		putchar(*c == '|' ? '/' : *c);
+	free(line);
+}
+
+static void write_number(const struct asked *asked, int64_t number)
+{
+	if (number == NO_BOUND)
+		return;
+	if (asked->condition->is_time)
+		printf("%" PRId64 ".%03d", number / 1000, (int)(number % 1000));
+	else
+		printf("%" PRId64, number);
+}
+
+/* label=value[unit];warning;critical;least */
+static void write_performance(const struct asked *asked)
+{
+	printf("%s=", asked->condition->label);
+	write_number(asked, asked->value);
+	printf("%s;", asked->condition->is_time ? "s" : "");
+	write_number(asked, asked->bounds.warning);
+	putchar(';');
+	write_number(asked, asked->bounds.critical);
+	fputs(";0", stdout);
+}
+
+static void write_example(enum reeve_check_kind kind, const struct reeve_check_example *example)
+{
+	char took[40];
+
+	fputs("  ", stdout);
+	if (kind == REEVE_CHECK_SCHEDULES) {
+		fputs("schedule ", stdout);
+		write_text(example->name);
+		printf(" is overdue by %s", span(example->ms, took, sizeof took));
+		if (example->waits_for)
+			printf(": it waits for the end of its former run, task %" PRId64, example->waits_for);
+		putchar('\n');
+		return;
+	}
+	if (kind == REEVE_CHECK_CALLBACKS) {
+		printf("%" PRId64 " to ", example->count);
+		write_text(example->name);
+		putchar('\n');
+		return;
+	}
+	if (kind == REEVE_CHECK_DEAD || kind == REEVE_CHECK_FAILED)
+		printf("%" PRId64 " of ", example->count);
+	else
+		printf("task %" PRId64 " of ", example->task_id);
+	fputs("queue ", stdout);
+	write_text(example->queue);
+	fputs(", type ", stdout);
+	write_text(example->type);
+	if (kind == REEVE_CHECK_DEAD || kind == REEVE_CHECK_FAILED) {
+		fputs(*example->name ? ": " : "", stdout);
+		write_text(example->name);
+		printf(", the latest is task %" PRId64, example->task_id);
+	} else {
+		printf(", %s for %s", kind == REEVE_CHECK_RUNNING ? "runs" : "due", span(example->ms, took, sizeof took));
+		if (kind == REEVE_CHECK_RUNNING) {
+			fputs(" at worker ", stdout);
+			write_text(example->name);
+		}
+	}
+	putchar('\n');
+}
+
+static void write_plugin(const struct outcome *outcome)
+{
+	printf("REEVE %s - ", state_names[outcome->state]);
+	write_text(outcome->summary);
+	for (size_t i = 0; i < outcome->count && outcome->check; i++) {
+		putchar(i ? ' ' : '|');
+		write_performance(&outcome->asked[i]);
+	}
+	putchar('\n');
+	for (size_t i = 0; i < outcome->count && outcome->check; i++) {
+		const struct asked *asked = &outcome->asked[i];
+		const struct reeve_check_measure *measure = &outcome->check->measures[i];
+
+		printf("%s %s: %s\n", state_names[asked->state], asked->condition->option, asked->text);
+		for (size_t j = 0; j < measure->n_examples && asked->state != STATE_OK; j++)
+			write_example(measure->kind, &measure->examples[j]);
+	}
+}
+
+static json_t *bound_json(int64_t bound)
+{
+	return bound == NO_BOUND ? json_null() : json_integer(bound);
+}
+
+static json_t *examples_json(const struct reeve_check_measure *measure)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < measure->n_examples; i++) {
+		char *text = reeve_json(measure->examples[i].wire);
+
+		json_array_append_new(list, json_loads(text, 0, NULL));
+		free(text);
+	}
+	return list;
+}
+
+static void write_json(const struct outcome *outcome)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < outcome->count && outcome->check; i++) {
+		const struct asked *asked = &outcome->asked[i];
+		json_t *one = json_pack("{s:s, s:s, s:I, s:o, s:o, s:I, s:s, s:o}", "name", asked->condition->label, "state",
+		    state_names[asked->state], asked->condition->is_time ? "value_ms" : "value", (json_int_t)asked->value,
+		    asked->condition->is_time ? "warning_ms" : "warning", bound_json(asked->bounds.warning),
+		    asked->condition->is_time ? "critical_ms" : "critical", bound_json(asked->bounds.critical), "count",
+		    (json_int_t)outcome->check->measures[i].count, "text", asked->text, "examples",
+		    examples_json(&outcome->check->measures[i]));
+
+		json_array_append_new(list, one);
+	}
+	json_t *all = json_pack("{s:s, s:i, s:s, s:s, s:o}", "state", state_names[outcome->state], "code", outcome->state,
+	    "summary", outcome->summary, "manager", outcome->manager ? outcome->manager : "", "conditions", list);
+	char *text = json_dumps(all, JSON_COMPACT);
+
+	if (!text)
+		abort();
+	puts(text);
+	free(text);
+	json_decref(all);
+}
+
+/* What a monitor shows is the first line of standard output: whatever kept us from looking must stand there, too. */
+static int unknown(bool json, const char *why)
+{
+	struct outcome outcome = {.state = STATE_UNKNOWN, .summary = (char *)(uintptr_t)why};
+
+	if (json)
+		write_json(&outcome);
+	else
+		write_plugin(&outcome);
+	return STATE_UNKNOWN;
+}
+
+/* Reads the conditions. False: *problem says what is wrong; free() it. */
+static bool read_conditions(const struct check_options *options, struct outcome *outcome, char **problem)
+{
+	for (size_t i = 0; i < N_CONDITIONS; i++) {
+		const char *text = text_of(options, &conditions[i]);
+		struct asked *asked = &outcome->asked[outcome->count];
+
+		if (!text)
+			continue;
+		asked->condition = &conditions[i];
+		if (!read_bounds(text, conditions[i].is_time, &asked->bounds)) {
+			*problem = text_made("--%s takes CRIT, \"WARN,CRIT\" or \"WARN,\", %s, not \"%.100s\"", conditions[i].option,
+			    conditions[i].is_time ? "durations like 90s or 10m" : "whole numbers from 0", text);
+			return false;
+		}
+		if (asked->bounds.critical != NO_BOUND && asked->bounds.warning > asked->bounds.critical) {
+			*problem = text_made("--%s: the warning's bound lies above the critical one", conditions[i].option);
+			return false;
+		}
+		outcome->count++;
+	}
+	if (options->queue && !*options->queue)
+		*problem = text_made("--queue is empty");
+	else if (options->type && !*options->type)
+		*problem = text_made("--type is empty");
+	return !*problem;
+}
+
+/* Of those beyond a bound all are counted that are beyond the lower one. */
+static int64_t longer_than(const struct asked *asked)
+{
+	if (asked->condition->kind != REEVE_CHECK_RUNNING && asked->condition->kind != REEVE_CHECK_SCHEDULES)
+		return 0;
+	return asked->bounds.warning != NO_BOUND ? asked->bounds.warning : asked->bounds.critical;
+}
+
+static struct reeve_measures *ask(struct reeve_client *client, const struct check_options *options,
+    const struct outcome *outcome, struct reeve_failure *failure)
+{
+	struct reeve_check_question questions[N_CONDITIONS];
+	struct reeve_check_query query = {.queue = options->queue,
+	    .type = options->type,
+	    .count = outcome->count,
+	    .questions = questions,
+	    .timeout_ms = options->timeout_ms};
+
+	for (size_t i = 0; i < outcome->count; i++)
+		questions[i] = (struct reeve_check_question){outcome->asked[i].condition->kind, longer_than(&outcome->asked[i])};
+	return reeve_measure(client, &query, failure);
+}
+
+/* Judges what was measured and tells it. Returns the exit code. */
+static int tell(struct outcome *outcome, const struct reeve_measures *check, bool json)
+{
+	outcome->check = check;
+	outcome->manager = check->manager;
+	for (size_t i = 0; i < outcome->count; i++) {
+		judge(&outcome->asked[i], &check->measures[i]);
+		if (outcome->asked[i].state > outcome->state)
+			outcome->state = outcome->asked[i].state;
+	}
+	outcome->summary = summary_of(outcome);
+	if (json)
+		write_json(outcome);
+	else
+		write_plugin(outcome);
+	for (size_t i = 0; i < outcome->count; i++)
+		free(outcome->asked[i].text);
+	free(outcome->summary);
+	return outcome->state;
+}
+
+int command_check(int argc, char **argv)
+{
+	struct check_options options = {0};
+	struct shared_options shared = {0};
+	struct outcome outcome = {0};
+	struct reeve_failure failure = {0};
+	struct reeve_client *client;
+	struct reeve_measures *check;
+	char *problem = NULL;
+	int operands, code;
+
+	if (!command_options(&check_table, &options, &shared, argc, argv, &operands, &code))
+		return code == EXIT_OK ? code : unknown(false, "wrong usage; `reeve check --help` says what it takes");
+	if (operands > 0)
+		problem = text_made("it takes no operands, and got \"%.100s\"", argv[1]);
+	if (problem || !read_conditions(&options, &outcome, &problem)) {
+		command_usage(&check_table, "%s", problem);
+		code = unknown(shared.json, problem);
+		free(problem);
+		return code;
+	}
+	client = command_connect(&shared, &code);
+	if (!client)
+		return unknown(shared.json, "--manager is wrong");
+	check = ask(client, &options, &outcome, &failure);
+	code = check ? tell(&outcome, check, shared.json) : unknown(shared.json, failure.message);
+	reeve_measures_free(check);
+	reeve_client_destroy(client);
+	return code;
+}

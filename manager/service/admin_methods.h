@@ -1,0 +1,9 @@
+/* Methods of AdminService that have files of their own: checks (watching.c). */
+#ifndef REEVE_MANAGER_SERVICE_ADMIN_METHODS_H
+#define REEVE_MANAGER_SERVICE_ADMIN_METHODS_H
+
+#include "common/rpc/server.h"
+
+rpc_method admin_check;
+
+#endif

@@ -1,0 +1,103 @@
+-- What grows that should not. Only what is asked for is looked at, each by an index that has little else in it, so that it is
+-- quick whatever waits and whatever has ended. Rows: what was asked for (or "known": somebody knows the queue and the type), how
+-- many there are, the longest in ms, and one of up to ten examples: how many it stands for, for how long, the task's id, queue,
+-- type, a name (of the worker, the schedule or the error), and a second id (of the task that a schedule waits for).
+--   $1 queue or null, $2 type or null; whether to look at $3 what ended dead within the last hour, $4 what has failed and is to be
+--   tried again, $5 since when the longest waiting due task is due (queues that give no tasks do not count); or null:
+--   $6 attempts that have been executing for longer than so many ms, $7 schedules whose tick is overdue by more; $8 whether
+--   to look at callbacks given up within the last hour
+with recursive ways as materialized (
+  select r.id, r.queue, r.type from routes r
+  where ($1::text is null or r.queue = $1) and ($2::text is null or r.type = $2)
+    and not exists (select from queues q where q.name = r.queue and q.state <> 'running')),
+ -- The priorities of each route that have tasks, from the highest down: one probe each, of the first 10,000 of them.
+ stream as (
+  select w.id as route_id, 1 as n,
+    (select t.priority from tasks t where t.lane is null and t.route_id = w.id order by t.priority desc limit 1) as priority
+  from ways w where $5::boolean
+  union all
+  select s.route_id, s.n + 1,
+    (select t.priority from tasks t where t.lane is null and t.route_id = s.route_id and t.priority < s.priority
+     order by t.priority desc limit 1)
+  from stream s where s.priority is not null and s.n < 10000),
+ oldest as (
+  select t.id, t.run_at, s.route_id
+  from stream s cross join lateral (
+    select t.id, t.run_at from tasks t
+    where t.lane is null and t.route_id = s.route_id and t.priority = s.priority and t.run_at <= statement_timestamp()
+      and t.status in ('queued', 'failed') and t.cancel_requested_at is null
+    order by t.priority desc, t.run_at, t.id + 0 limit 1) t
+  where s.priority is not null
+  order by t.run_at limit 1),
+ -- What is given out at once is claimed at once: the journal's row tells since when, but for the time the claim took.
+ longest as (
+  select t.last_updated
+  from (select a.id, a.task_ids from assignments a where $6::bigint is not null and a.closed_at is null order by a.at offset 0) a
+  cross join lateral unnest(a.task_ids) x(id)
+  cross join lateral (
+    select t.last_updated from tasks t
+    where t.id = x.id and t.assignment_id = a.id and t.status = 'executing'
+      and ($1::text is null or t.queue = $1) and ($2::text is null or t.type = $2)
+    offset 0) t
+  limit 1),
+ running as (
+  select t.*, count(*) over () as total, row_number() over (order by t.last_updated, t.id) as place
+  from assignments a cross join lateral unnest(a.task_ids) x(id)
+  cross join lateral (
+    select t.id, t.queue, t.type, t.worker_id, t.last_updated from tasks t
+    where t.id = x.id and t.assignment_id = a.id and t.status = 'executing'
+      and t.last_updated < statement_timestamp() - interval '1ms' * $6
+      and ($1::text is null or t.queue = $1) and ($2::text is null or t.type = $2)
+    offset 0) t
+  where $6::bigint is not null and a.closed_at is null
+    and a.at < statement_timestamp() - interval '1ms' * $6 + interval '1 minute'),
+ overdue as (
+  select s.id, s.name, s.next_at, s.overlap, s.last_task_id, coalesce(s.spec ->> 'type', '') as type,
+    case when s.spec is null then s.action_queue else coalesce(s.spec ->> 'queue', 'default') end as queue
+  from schedules s
+  where $7::bigint is not null and not s.paused and s.next_at < statement_timestamp()
+    and ($1::text is null or $1 = case when s.spec is null then s.action_queue else coalesce(s.spec ->> 'queue', 'default') end)
+    and ($2::text is null or $2 = s.spec ->> 'type')),
+ late as (
+  select o.*, count(*) over () as total, row_number() over (order by o.next_at, o.id) as place
+  from overdue o where o.next_at < statement_timestamp() - interval '1ms' * $7)
+select 'known' as what, 1::bigint as total, 0::bigint as longest_ms, 0::bigint as n, 0::bigint as ms, 0::bigint as id,
+  '' as queue, '' as type, '' as name, 0::bigint as other_id
+where ($1::text is null or queue_known($1)
+    or exists (select from schedules where $1 in (action_queue, case when spec is not null then coalesce(spec ->> 'queue', 'default') end)))
+  and ($2::text is null or exists (select from routes r where r.type = $2 and ($1::text is null or r.queue = $1))
+    or exists (select from schedules s where s.spec ->> 'type' = $2 and ($1::text is null or coalesce(s.spec ->> 'queue', 'default') = $1)))
+union all
+(select 'dead', (sum(count(*)) over ())::bigint, 0, count(*), 0, max(h.task_id), h.queue, h.type, coalesce(h.error_code, ''), 0
+ from task_history h
+ where $3::boolean and h.status = 'dead' and h.last_updated > statement_timestamp() - interval '1 hour'
+   and ($1::text is null or h.queue = $1) and ($2::text is null or h.type = $2)
+ group by h.queue, h.type, coalesce(h.error_code, '') order by count(*) desc, 6 limit 10)
+union all
+(select 'failed', (sum(count(*)) over ())::bigint, 0, count(*), 0, max(t.id), t.queue, t.type, coalesce(t.error_code, ''), 0
+ from tasks t
+ where $4::boolean and t.started is not null and t.status = 'failed'
+   and ($1::text is null or t.queue = $1) and ($2::text is null or t.type = $2)
+ group by t.queue, t.type, coalesce(t.error_code, '') order by count(*) desc, 6 limit 10)
+union all
+select 'oldest', 1, a.ms, 1, a.ms, o.id, w.queue, w.type, '', 0
+from oldest o join ways w on w.id = o.route_id
+cross join lateral (select (extract(epoch from statement_timestamp() - o.run_at) * 1000)::bigint as ms) a
+union all
+select 'running', 0, (extract(epoch from statement_timestamp() - l.last_updated) * 1000)::bigint, 0, 0, 0, '', '', '', 0 from longest l
+union all
+select 'running', r.total, (extract(epoch from statement_timestamp() - r.last_updated) * 1000)::bigint, 1, (extract(epoch from statement_timestamp() - r.last_updated) * 1000)::bigint, r.id, r.queue, r.type,
+  coalesce(w.name, ''), 0
+from running r left join workers w on w.id = r.worker_id where r.place <= 10
+union all
+select 'late', 0, (extract(epoch from statement_timestamp() - min(o.next_at)) * 1000)::bigint, 0, 0, 0, '', '', '', 0 from overdue o having count(*) > 0
+union all
+select 'late', l.total, (extract(epoch from statement_timestamp() - l.next_at) * 1000)::bigint, 1, (extract(epoch from statement_timestamp() - l.next_at) * 1000)::bigint, 0, l.queue, l.type, l.name,
+  case when l.overlap = 'queue' then coalesce((select t.id from tasks t where t.id = l.last_task_id), 0) else 0 end
+from late l where l.place <= 10
+union all
+(select 'callbacks', (sum(count(*)) over ())::bigint, 0, count(*), 0, max(c.id), b.queue, '', c.site, 0
+ from callbacks c left join batches b on b.id = c.batch_id
+ where $8::boolean and c.state = 'given_up' and c.ended_at > statement_timestamp() - interval '1 hour'
+   and ($1::text is null or b.queue = $1)
+ group by b.queue, c.site order by count(*) desc, 6 limit 10)
