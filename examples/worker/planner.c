@@ -1,0 +1,55 @@
+/*
+ * A worker whose function submits tasks: `plan` takes how many, and submits so many of the type `echo`. If it runs again, because
+ * its worker was cut off or it failed half-way, nothing is there twice: each task has a key made of the planning task's id.
+ *
+ *     example-planner tcp://127.0.0.1:7171
+ *     reeve submit plan 3 --wait
+ */
+#include <inttypes.h>
+#include <reeve/client.h>
+#include <reeve/worker.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int plan(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	struct reeve_client *client = attempt->user_data; /* one for all threads */
+	int count = atoi(attempt->details), made = 0;
+	char source[40], result[40];
+
+	snprintf(source, sizeof source, "task %" PRId64, attempt->task_id);
+	for (int i = 0; i < count && !reeve_attempt_cancelled(attempt); i++) {
+		char key[60], details[20];
+		struct reeve_task_spec task = {.type = "echo", .details = details, .key = key, .source = source};
+		struct reeve_submitted submitted;
+		struct reeve_failure failure;
+
+		snprintf(key, sizeof key, "%" PRId64 ":%d", attempt->task_id, i);
+		snprintf(details, sizeof details, "%d", i);
+		if (!reeve_submit(client, &task, 1, NULL, &submitted, &failure))
+			return reeve_outcome_fail(outcome, "submit", failure.message); /* tried again */
+		made += !submitted.existing;
+	}
+	snprintf(result, sizeof result, "%d made", made);
+	return reeve_outcome_complete(outcome, result);
+}
+
+int main(int argc, char **argv)
+{
+	const char *managers = argc > 1 ? argv[1] : NULL;
+	struct reeve_worker_options options = {.managers = managers, .concurrency = 4};
+	struct reeve_client_options client_options = {.managers = managers};
+	/* The worker first: it forks, which is to be done before there are threads; the client has some. */
+	struct reeve_worker *worker = reeve_worker_create(&options);
+	struct reeve_client *client = worker ? reeve_client_create(&client_options, NULL) : NULL;
+	int code = 1;
+
+	if (client) {
+		reeve_worker_handle(worker, "plan", plan, client);
+		reeve_worker_stop_on_signals(worker);
+		code = reeve_worker_run(worker);
+	}
+	reeve_client_destroy(client);
+	reeve_worker_destroy(worker);
+	return code;
+}

@@ -1,0 +1,266 @@
+#!/usr/bin/env bash
+# `reeve check`: what grows that should not, as a plugin for monitoring tells it.
+# shellcheck disable=SC1091,SC2016,SC2153
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+start_postgres
+start_manager
+
+checked() { # CODE OPTION…: the command's exit code is that; its output is $OUTPUT, the first line $FIRST
+	local want=$1
+	shift
+	expect_fail "$want" reeve check "$@"
+	FIRST=${OUTPUT%%$'\n'*}
+}
+
+value() { # CONDITION OPTION…: what it measures
+	local label=$1
+	shift
+	reeve check "$@" --json | jq -r ".conditions[] | select(.name == \"$label\") | .value // .value_ms"
+}
+
+dead() { # QUEUE COUNT
+	local i
+	for i in $(seq "$2"); do
+		reeve submit sh "exit 3" --queue "$1" --max-attempts 1
+	done | reeve wait - >/dev/null || true
+}
+
+schedule() { # NAME 'COLUMN, …' 'VALUE, …': one that no manager looks at before the check has
+	sql "insert into schedules (name, $2) values ('$1', $3)"
+}
+
+story_without_conditions_it_says_whether_manager_and_database_answer() {
+	checked 0
+	expect_match '^REEVE OK - manager .* and its database answer$' "$OUTPUT"
+	expect_eq 'OK 0 0' "$(reeve check --json | jq -r '[.state, .code, (.conditions | length)] | join(" ")')"
+}
+
+story_what_ended_dead_within_the_hour_is_counted() {
+	start_worker worker --concurrency 4
+	dead wrong 3
+	checked 0 --dead-per-hour 3 --queue wrong
+	expect_eq 'dead_per_hour=3;;3;0' "${FIRST#*|}"
+	checked 1 --dead-per-hour 2,3 --queue wrong
+	expect_match '^REEVE WARNING - 3 tasks ended dead within the last hour, more than 2\|dead_per_hour=3;2;3;0$' "$FIRST"
+	checked 1 --dead-per-hour 2, --queue wrong
+	expect_eq 'dead_per_hour=3;2;;0' "${FIRST#*|}"
+	checked 2 --dead-per-hour 0 --type sh
+	expect_match '^REEVE CRITICAL - ' "$FIRST"
+	expect_match '3 of queue wrong, type sh: exit:3, the latest is task [0-9]+' "$OUTPUT"
+	# Other queues and types are not in it, nor what ended longer ago.
+	reeve submit nothing --queue fine --wait >/dev/null
+	checked 0 --dead-per-hour 0 --queue fine
+	expect_match ', 1 condition is kept' "$FIRST"
+	sql "update task_history set last_updated = last_updated - interval '59 minutes' where queue = 'wrong'"
+	expect_eq 3 "$(value dead_per_hour --dead-per-hour 10 --queue wrong)"
+	sql "update task_history set last_updated = last_updated - interval '2 minutes' where queue = 'wrong'"
+	checked 0 --dead-per-hour 0 --queue wrong
+}
+
+story_what_has_failed_and_waits_is_counted() {
+	local a b
+	start_worker worker --concurrency 4
+	a=$(reeve submit sh 'exit 4' --queue later --retry-base 1h)
+	b=$(reeve submit sh 'exit 4' --queue later --retry-base 1h)
+	wait_status 20 "$a" failed
+	wait_status 20 "$b" failed
+	checked 0 --failed 2 --queue later
+	checked 2 --failed 1 --queue later
+	expect_match '^REEVE CRITICAL - 2 tasks have failed and wait to be tried again, more than 1\|failed=2;;1;0$' "$FIRST"
+	expect_match '2 of queue later, type sh: exit:4, the latest is task '"$b" "$OUTPUT"
+	# One that is tried again, or was cancelled, is none of them.
+	reeve cancel "$b" >/dev/null
+	reeve retry "$a" >/dev/null
+	wait_until 20 "[ \"\$(field $a attempt)\" = 2 ] && [ \"\$(field $a status)\" = failed ]"
+	expect_eq 1 "$(value failed --failed 0 --queue later)"
+	reeve cancel "$a" >/dev/null
+	expect_eq 0 "$(value failed --failed 0 --queue later)"
+}
+
+story_the_longest_waiting_task_of_queues_that_give_tasks() {
+	local a b
+	# Nobody serves this queue's type.
+	a=$(reeve submit nobody --queue old --priority -5)
+	b=$(reeve submit nobody --queue old --priority 5)
+	reeve submit nobody --queue old --delay 1h >/dev/null
+	checked 0 --oldest-queued 5m --queue old
+	sql "update tasks set run_at = run_at - interval '10 minutes' where id = $a;
+		update tasks set run_at = run_at - interval '4 minutes' where id = $b"
+	checked 2 --oldest-queued 3m,5m --queue old
+	expect_match '^REEVE CRITICAL - the task that waits longest is due for 10m.*, longer than 5m\|oldest_queued=60[0-9]\.[0-9]+s;180\.000;300\.000;0$' "$FIRST"
+	expect_match "task $a of queue old, type nobody, due for 10m" "$OUTPUT"
+	checked 1 --oldest-queued 5m,1h --type nobody
+	# A queue that is paused, or held, or stopped, is so on purpose.
+	reeve queue pause old >/dev/null
+	checked 0 --oldest-queued 5m --queue old
+	expect_match 'no due task waits' "$OUTPUT"
+	reeve queue resume old >/dev/null
+	checked 2 --oldest-queued 5m --queue old
+	reeve cancel "$a" >/dev/null
+	checked 1 --oldest-queued 3m,5m --queue old
+	reeve cancel "$b" >/dev/null
+	expect_eq 0 "$(value oldest_queued --oldest-queued 5m --queue old)"
+}
+
+story_a_failed_task_that_is_due_waits_like_any_other() {
+	local a
+	start_worker worker --concurrency 4
+	a=$(reeve submit sh 'exit 4' --queue overdue --retry-base 1h)
+	wait_status 20 "$a" failed
+	reeve queue set overdue --resting 1s >/dev/null
+	expect_eq 0 "$(value oldest_queued --oldest-queued 5m --queue overdue)"
+	stop worker
+	sql "update tasks set run_at = clock_timestamp() - interval '1 minute' where id = $a"
+	checked 2 --oldest-queued 30s --queue overdue
+	reeve cancel "$a" >/dev/null
+}
+
+story_attempts_that_run_for_long() {
+	local a b
+	start_worker worker --concurrency 4
+	a=$(reeve submit sh "$HOLD" --queue long --timeout 1h)
+	b=$(reeve submit sh "$HOLD" --queue longer --timeout 1h)
+	wait_began "$a"
+	wait_began "$b"
+	checked 0 --running-longer 1h
+	wait_until 20 '[ "$(value running_longest --running-longer 1h --queue long)" -gt 300 ]'
+	checked 2 --running-longer 300ms --queue long
+	expect_match '^REEVE CRITICAL - the attempt that runs longest runs for .*, longer than 300ms\|running_longest=' "$FIRST"
+	expect_match "task $a of queue long, type sh, runs for .* at worker worker" "$OUTPUT"
+	expect_no_match "task $b " "$OUTPUT"
+	wait_until 20 '[ "$(value running_longest --running-longer 1h --queue longer)" -gt 300 ]'
+	expect_eq 2 "$(reeve check --running-longer 300ms, --json | jq '.conditions[0].count')"
+	expect_eq 'WARNING' "$(reeve check --running-longer 300ms,1h --json | jq -r .state)"
+	release
+	reeve wait "$a" "$b" >/dev/null
+	checked 0 --running-longer 300ms
+	expect_match 'no attempt runs' "$OUTPUT"
+}
+
+story_schedules_that_are_late() {
+	local id
+	start_worker worker --concurrency 4
+	id=$(reeve submit sh "$HOLD" --timeout 1h)
+	wait_began "$id"
+	# No manager may make their ticks while they are looked at.
+	signal manager STOP
+	schedule hourly 'every_ms, spec, next_at' "3600000, '{\"type\": \"sh\", \"queue\": \"reports\"}', now() - interval '20 minutes'"
+	schedule waiting 'every_ms, spec, next_at, overlap, last_task_id' \
+		"60000, '{\"type\": \"sh\"}', now() - interval '10 minutes', 'queue', $id"
+	schedule idle 'every_ms, spec, next_at, paused' "60000, '{\"type\": \"sh\"}', now() - interval '1 day', true"
+	schedule future 'every_ms, spec, next_at' "60000, '{\"type\": \"sh\"}', now() + interval '1 day'"
+	schedule opening 'cron, queue_action, action_queue, next_at' "'0 2 * * *', 'start', 'night', now() - interval '15 minutes'"
+	measure 5m >"$DIR/late"
+	expect_eq 'hourly 1200 opening 900 waiting 600' "$(awk -F'|' '$1 == "late" && $4 > 0 { printf "%s%s %d", s, $9, $5 / 1000; s = " " }' "$DIR/late")"
+	expect_eq "$id" "$(awk -F'|' '$9 == "waiting" { print $10 }' "$DIR/late")"
+	sql 'update schedules set paused = true'
+	signal manager CONT
+	wait_until 20 'reeve check >/dev/null'
+	checked 0 --schedule-late 1s
+	release
+}
+
+# The statement as a manager asks it: schedules alone. A manager would make late ticks before they can be seen.
+measure() { # DURATION
+	sql "prepare c as $(cat "$TOP/sql/statements/check.sql");
+		execute c(null, null, false, false, false, null, extract(epoch from interval '$1') * 1000, false)"
+}
+
+story_a_schedule_that_waits_for_its_former_run_is_late_and_says_why() {
+	local id
+	start_worker worker --concurrency 4
+	id=$(reeve submit sh "$HOLD" --queue former --timeout 1h)
+	wait_began "$id"
+	schedule behind 'every_ms, spec, next_at, overlap, last_task_id' \
+		"3600000, '{\"type\": \"sh\", \"queue\": \"former\"}', now() - interval '10 minutes', 'queue', $id"
+	checked 2 --schedule-late 1m,5m --queue former
+	expect_match '^REEVE CRITICAL - the latest schedule is overdue by 10m.*, longer than 5m\|schedule_latest=60[0-9]' "$FIRST"
+	expect_match "schedule behind is overdue by 10m.*: it waits for the end of its former run, task $id" "$OUTPUT"
+	checked 0 --schedule-late 1h --type sh
+	expect_match '600|601|602|603|604|605|606|607|608|609' "$(value schedule_latest --schedule-late 1h --queue former)"
+	sql "update schedules set paused = true where name = 'behind'"
+	checked 0 --schedule-late 1m --queue former
+	release
+	reeve wait "$id" >/dev/null
+}
+
+story_callbacks_that_were_given_up() {
+	sql "insert into callbacks (batch_id, event, url, state, ended_at)
+		select 0, 'batch_end', 'http://hooks.example:81/x', case when n > 3 then 'delivered' else 'given_up' end,
+			now() - interval '40 minutes' * (n % 3) from generate_series(1, 6) n"
+	checked 2 --callbacks-given-up 1
+	expect_match '^REEVE CRITICAL - 2 callbacks were given up within the last hour, more than 1' "$FIRST"
+	expect_match '2 to hooks.example:81' "$OUTPUT"
+	checked 0 --callbacks-given-up 2
+}
+
+story_several_conditions_the_worst_counts_and_comes_first() {
+	start_worker worker --concurrency 4
+	dead several 2
+	checked 2 --dead-per-hour 0,1 --failed 5 --oldest-queued 1h,2h --running-longer 1h --queue several
+	expect_match '^REEVE CRITICAL - 2 tasks ended dead .*\|dead_per_hour=2;0;1;0 failed=0;;5;0 oldest_queued=0\.000s;3600\.000;7200\.000;0 running_longest=0\.000s;;3600\.000;0$' "$FIRST"
+	expect_eq 'CRITICAL dead-per-hour:,OK failed:,OK oldest-queued:,OK running-longer:' \
+		"$(tail -n +2 <<<"$OUTPUT" | grep -v '^ ' | cut -d' ' -f1,2 | paste -sd,)"
+	expect_eq 'dead_per_hour CRITICAL 2 0 1|failed OK 0 null 5' "$(reeve check --dead-per-hour 0,1 --failed 5 --queue several --json |
+		jq -r '[.conditions[] | [.name, .state, .value, .warning, .critical] | map(tostring) | join(" ")] | join("|")')"
+}
+
+story_what_cannot_be_known_is_unknown() {
+	checked 3 --failed many
+	expect_match 'REEVE UNKNOWN - --failed takes CRIT, "WARN,CRIT" or "WARN,", whole numbers from 0, not "many"' "$OUTPUT"
+	checked 3 --oldest-queued 10m,5m
+	expect_match "--oldest-queued: the warning's bound lies above the critical one" "$OUTPUT"
+	checked 3 --oldest-queued ten
+	checked 3 --oldest-queued ,5m
+	checked 3 --failed 1,2,3
+	checked 3 --failed -1
+	checked 3 --failed
+	checked 3 --nonsense
+	expect_match 'REEVE UNKNOWN - wrong usage' "$OUTPUT"
+	checked 3 now
+	checked 3 --failed 1 --queue nobody-knows
+	expect_match '^REEVE UNKNOWN - queue: there is no queue "nobody-knows"$' "$OUTPUT"
+	checked 3 --failed 1 --type nobody-knows
+	expect_match '^REEVE UNKNOWN - there has never been a task of type "nobody-knows"$' "$OUTPUT"
+	checked 3 --manager tcp://127.0.0.1:1 --connect-timeout 300ms
+	expect_match '^REEVE UNKNOWN - ' "$FIRST"
+	expect_eq 'UNKNOWN 3' "$(reeve check --manager tcp://127.0.0.1:1 --connect-timeout 300ms --json | jq -r '[.state, .code] | join(" ")' || true)"
+	expect_match 'UNKNOWN' "$(reeve check --help)"
+	# What steers terminals, or begins the numbers, does not get there.
+	expect_eq 1 "$(reeve check --manager 'tcp://127.0.0.1:1|x=1' --connect-timeout 300ms 2>/dev/null | head -n 1 | grep -c '^[^|]*$')"
+}
+
+story_it_is_cheap_whatever_waits_and_whatever_has_ended() {
+	reeve cancel "$(reeve submit sh)" >/dev/null
+	sql "insert into tasks (route_id, priority, queue, type, details, run_at, created, last_updated)
+		select (select id from routes where queue = 'default' and type = 'sh'), n % 5, 'default', 'sh', repeat('x', 100),
+			now() - interval '1 ms' * n, now(), now() from generate_series(1, 300000) n;
+		insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
+			max_attempts, timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, created, last_updated)
+		select (now() at time zone 'UTC')::date + 1, -n, 1, 0, 'default', 'sh', '', 'completed', now(), 1, 5, 1, 1, 1, true, '',
+			now(), now(), now() from generate_series(1, 300000) n;
+		analyze tasks, task_history"
+	# Not by a clock: by the pages that it read. A walk over either table would be many thousands.
+	sql "prepare c as $(cat "$TOP/sql/statements/check.sql");
+		execute c(null, null, true, true, true, 1000, 1000, true);
+		explain (analyze, buffers, format json) execute c(null, null, true, true, true, 1000, 1000, true)" >"$DIR/plan"
+	sed -n '/^\[/,$p' "$DIR/plan" | jq '.[0].Plan | ."Shared Hit Blocks" + ."Shared Read Blocks"' >"$DIR/pages"
+	note "pages read: $(cat "$DIR/pages")"
+	expect [ "$(cat "$DIR/pages")" -lt 3000 ]
+	expect_eq OK "$(reeve check --oldest-queued 1h --failed 10 --json | jq -r .state)"
+	sql "delete from tasks; delete from task_history where task_id < 0" 
+}
+
+# The last one: with it the database goes.
+story_a_database_that_is_away_is_unknown() {
+	stop_postgres immediate
+	checked 3 --timeout 3s
+	expect_match '^REEVE UNKNOWN - .*database' "$FIRST"
+	start_postgres
+	wait_until 30 'reeve check --timeout 2s >/dev/null'
+	checked 0
+}
+
+run_stories
