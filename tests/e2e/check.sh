@@ -21,8 +21,7 @@ value() { # CONDITION OPTION…: what it measures
 }
 
 dead() { # QUEUE COUNT
-	local i
-	for i in $(seq "$2"); do
+	for _ in $(seq "$2"); do
 		reeve submit sh "exit 3" --queue "$1" --max-attempts 1
 	done | reeve wait - >/dev/null || true
 }
