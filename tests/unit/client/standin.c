@@ -530,7 +530,7 @@ struct standin *standin_start(void)
 	static rpc_method *const tasks[] = {
 	    serve_submit, serve_get, serve_list, serve_wait, serve_cancel, serve_retry, serve_update, serve_audit,
 	    refuse, refuse, refuse};
-	static rpc_method *const admin[] = {serve_ping, serve_queues, serve_workers, serve_stats, refuse};
+	static rpc_method *const admin[] = {serve_ping, serve_queues, serve_workers, serve_stats, refuse, refuse};
 	struct rpc_server_options options = {
 	    .max_message_bytes = 8 * 1024 * 1024, .max_open_calls = 1000, .max_pipes = 100};
 	struct timeval often = {.tv_usec = LOOK_MS * 1000};
