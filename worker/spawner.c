@@ -361,7 +361,7 @@ static void take_environment(struct spawner *spawner)
 {
 	static const char *const own[] = {
 	    "REEVE_TASK_ID=", "REEVE_TASK_TYPE=", "REEVE_QUEUE=", "REEVE_KEY=", "REEVE_ATTEMPT=", "REEVE_TOKEN=",
-	    "REEVE_MANAGER="};
+	    "REEVE_STAGE=", "REEVE_MANAGER="};
 	size_t count = 0;
 
 	while (environ && environ[count])

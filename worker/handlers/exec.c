@@ -33,7 +33,6 @@ enum {
 	ERROR_BYTES = 4096, /* of the end of standard error are the error; more of it the stack */
 	READ_BYTES = 64 * 1024,
 	READS_LAST = 64, /* of standard error, at the end; a pipe holds less than that */
-	VARIABLES = 7,
 	ASK_EVERY_MS = 200, /* between two asks of one handler for more time */
 };
 
@@ -107,7 +106,7 @@ static bool begin(struct run *run)
 {
 	const struct reeve_attempt *attempt = &run->attempt->public;
 	int theirs[SPAWN_FDS] = {-1, -1, -1, -1};
-	char *environment[VARIABLES + 1] = {
+	char *environment[] = {
 	    print("REEVE_TASK_ID=%lld", (long long)attempt->task_id),
 	    print("REEVE_TASK_TYPE=%s", attempt->type),
 	    print("REEVE_QUEUE=%s", attempt->queue),
@@ -116,6 +115,7 @@ static bool begin(struct run *run)
 	    print("REEVE_ATTEMPT=%u", attempt->attempt),
 	    print("REEVE_TOKEN=%lld", (long long)attempt->token),
 	    print("REEVE_MANAGER=%s", run->context->managers),
+	    NULL,
 	};
 	struct reeve_error error;
 	bool good = open_pipe(&run->input, &theirs[0], true) && open_pipe(&run->output, &theirs[1], false) &&
@@ -139,7 +139,7 @@ static bool begin(struct run *run)
 	}
 	for (int i = 0; i < SPAWN_FDS; i++)
 		close_end(&theirs[i]);
-	for (int i = 0; i < VARIABLES; i++)
+	for (int i = 0; environment[i]; i++)
 		free(environment[i]);
 	if (!good && error.code == STATUS(UNAVAILABLE))
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "spawner", "%s", error.message);
