@@ -122,7 +122,7 @@ static void *run_loop(void *arg)
 
 static void start_manager(struct storm_manager *manager)
 {
-	static rpc_method *const admin[] = {serve_ping, refuse, refuse, refuse, refuse};
+	static rpc_method *const admin[] = {serve_ping, refuse, refuse, refuse, refuse, refuse};
 	static rpc_method *const tasks[] = {refuse, serve_get, refuse, serve_wait, refuse, refuse, refuse, refuse, refuse,
 	    refuse, refuse};
 	const struct rpc_server_options options = {0};

@@ -617,7 +617,7 @@ static inline void script_start(struct script *script)
 	static rpc_method *const worker_methods[] = {
 	    script_register, script_fetch, script_report, script_heartbeat, script_leave, script_extend};
 	static rpc_method *const admin_methods[] = {script_ping, script_admin, script_admin, script_admin,
-	    script_admin};
+	    script_admin, script_admin};
 	struct rpc_server_options options = {.max_message_bytes = 8 << 20, .max_open_calls = 10000, .max_pipes = 100};
 	struct reeve_error error;
 

@@ -188,7 +188,7 @@ static inline struct fake_manager *fake_manager_make(const char *url, const stru
 {
 	static const struct rpc_server_options defaults;
 	static rpc_method *const admin[] = {
-	    fake_ping, fake_refuse, fake_refuse, fake_refuse, fake_refuse};
+	    fake_ping, fake_refuse, fake_refuse, fake_refuse, fake_refuse, fake_refuse};
 	static rpc_method *const tasks[] = {
 	    fake_submit, fake_get, fake_refuse, fake_wait, fake_refuse, fake_refuse, fake_refuse, fake_refuse,
 	    fake_refuse, fake_refuse, fake_refuse};
