@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # The checker of the fault tests (tests/faults/check): it finds nothing in a run where all went well, and each violation
-# that is put there afterwards, into a copy of the ledgers or of the database.
+# that is put there afterwards, into a copy of the ledgers or of the database. Pipelines, schedules and SQL: checker_ticks.
 # shellcheck disable=SC1091,SC2016,SC2034,SC2086,SC2119,SC2154,SC2317
 . "$(dirname "$0")/lib.sh"
 . "$TOP/tests/faults/faults.bash"
-
-CHECK=$TOP/tests/faults/check
+. "$TOP/tests/e2e/checker.bash"
 
 # The run: two managers, programs and functions, all kinds of tasks, cancels, keys, a function that kills its worker,
 # batches with callbacks.
@@ -39,51 +38,6 @@ the_run() {
 	done
 }
 
-# A copy of the run to put something into: $COPY is its database, $LEDGERS are its ledgers.
-COPIES=0
-copy() {
-	COPY=copy$((++COPIES))_$STORY
-	in_database postgres "create database $COPY template reeve"
-	rm -rf "$DIR/ledgers"
-	cp -r "$SUITE_DIR/ledgers" "$DIR/ledgers"
-	LEDGERS=$DIR/ledgers
-}
-
-in_database() { # NAME STATEMENT
-	PGOPTIONS='-c search_path=reeve,public' "$REEVE_TEST_PG_BIN/psql" -XAtq -F ' ' -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d "$1" -c "$2"
-}
-
-change() { # STATEMENT…: changes something in the copy
-	in_database "$COPY" "$1" >/dev/null
-}
-
-line() { # KIND LINE: appends it to a ledger
-	printf '%s\n' "$2" >>"$LEDGERS/programs.$1"
-}
-
-check() { # [OPTION…]
-	OUTPUT=$("$CHECK" --database "host=$PGDIR user=reeve dbname=$COPY" --ledgers "$LEDGERS" --all "$@" 2>&1) && CODE=0 || CODE=$?
-}
-
-# The checker finds a violation of the kind, with this in its text; and nothing else, unless `and others` is said.
-expect_found() { # KIND REGEX [and others]
-	[ "$CODE" = 1 ] || fail "exit code $CODE; it said: $OUTPUT"
-	grep -qE "^$1: .*($2)" <<<"$OUTPUT" || fail "no '$1: …$2' in: $OUTPUT"
-	[ -n "${3:-}" ] || expect_match ', 1 violations$' "$OUTPUT" "it found more than it should have"
-}
-
-# Tasks to put something into: sets the variables `id`, `name`, `token` and so on from one row.
-some() { # 'NAMES…' QUERY
-	local row
-	row=$(in_database reeve "$2 limit 1")
-	[ -n "$row" ] || fail "the run has no such thing: $2"
-	# shellcheck disable=SC2229
-	read -r $1 <<<"$row"
-}
-
-TOKEN='(extract(epoch from token) * 1000000)::bigint'
-NAME="split_part(details, ' ', 1)"
-
 some_completed() { # a task of s that completed at its first attempt
 	some 'id token name' "select task_id, $TOKEN, $NAME from task_history
 		where status = 'completed' and attempt = 1 and details like 's-%' and key is null order by task_id"
@@ -93,14 +47,6 @@ some_repeated() { # one with an attempt before that failed: `first` is its token
 	some 'id token name first' "select task_id, $TOKEN, $NAME,
 		(select min($TOKEN) from task_attempts a where a.task_id = h.task_id)
 		from task_history h where status = 'completed' and attempt = 3 and details like 's-%' order by task_id"
-}
-
-time_of() { # ID TOKEN EVENT: when the ledger says that it was, the last of such lines
-	sed -n "s/.*\"ev\":\"$3\",\"task\":$1,\"token\":$2,.*\"t\":\([0-9]*\).*/\1/p" "$LEDGERS"/*.handler | tail -n 1
-}
-
-edit() { # SED-SCRIPT: of all ledgers
-	sed -i "$1" "$LEDGERS"/*.handler "$LEDGERS"/*.submit
 }
 
 story_nothing_is_found_where_all_went_well() {

@@ -16,6 +16,14 @@ class Undecidable(Exception):
 	"""The facts cannot be had, or cannot be read."""
 
 
+def print_of(text):
+	"""A text's FNV-1a and length, as a ledger has it (deed.c) of what a pipeline's stages were given and gave."""
+	data, value = (text or "").encode(), 0xCBF29CE484222325
+	for byte in data:
+		value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+	return f"{value:016x}/{len(data)}"
+
+
 class Begun:
 	"""An attempt as its handler saw it: everything that was written under one (task, token)."""
 
@@ -27,6 +35,8 @@ class Begun:
 		self.told = None  # when it was first told to stop
 		self.end = None  # when it said that it had ended …
 		self.outcome = None  # … and how
+		self.result = None  # in a pipeline: the print of what it gave …
+		self.next = None  # … and the stage that it chose; False: the task's end
 
 	def add(self, line):
 		t = line["t"]
@@ -38,6 +48,7 @@ class Begun:
 			self.told = t
 		elif line["ev"] == "end":
 			self.end, self.outcome = t, line["outcome"]
+			self.result, self.next = line.get("result"), line.get("next")
 
 	@property
 	def start(self):
@@ -63,11 +74,14 @@ class Ledgers:
 	def __init__(self, folder, growing):
 		self.begun = {}  # (task, token) -> Begun
 		self.submits = {}  # name -> time of its first submit
+		self.given = {}  # name -> that line
 		self.acks = {}  # name -> its lines
 		self.cancels = {}  # task -> time of its first cancel call
 		self.cancelled = []  # lines
 		self.seen = []
 		self.batches = []  # those whose opening was acknowledged
+		self.by_sql, self.rolled_back = set(), set()  # names: submitted in transactions of the submitter's own
+		self.schedules = []  # lines: what was acknowledged of schedules
 		self.received = None  # number of a callback -> how often it came; None: nobody listened
 		self.torn = 0
 		try:
@@ -117,6 +131,11 @@ class Ledgers:
 		event = line["ev"]
 		if event == "submit":
 			self.submits.setdefault(line["name"], line["t"])
+			self.given.setdefault(line["name"], line)
+			if line.get("sql"):
+				self.by_sql.add(line["name"])
+		elif event == "rolled_back":
+			self.rolled_back.add(line["name"])
 		elif event == "ack":
 			line["id"] += 0
 			self.acks.setdefault(line["name"], []).append(line)
@@ -131,9 +150,11 @@ class Ledgers:
 			self.batches.append(line)
 		elif event == "closed":
 			line["id"] += 0
+		elif event in ("schedule", "schedule_run"):
+			line["name"] += ""
+			self.schedules.append(line)
 		else:
 			raise KeyError(event)
-
 
 	def take_received(self, line):
 		number = line["id"].removeprefix("cb_")
@@ -148,15 +169,18 @@ QUERIES = {
 		{US.format('last_updated')} as version, {US.format('created')} as created,
 		cancel_requested_at is not null as cancel_requested, batch_id,
 		case when details like '{{"event"%' then details end as told,
+		source, pipeline_id, stage, step, case when pipeline_id is not null then details end as details,
 		extract(epoch from clock_timestamp() - expiry)::float8 as expired_s
 		from reeve.tasks""",
 	"history": f"""select task_id as id, type, queue, {NAME} as name, status, attempt, max_attempts, worker_id,
 		assignment_id, key, {US.format('token')} as token, by_report, result, last_error, error_code,
 		{US.format('last_updated')} as version, {US.format('created')} as created, batch_id,
-		case when details like '{{"event"%' then details end as told
+		case when details like '{{"event"%' then details end as told,
+		source, pipeline_id, stage, step, case when pipeline_id is not null then details end as details
 		from reeve.task_history""",
 	"attempts": f"""select task_id as id, {US.format('token')} as token, attempt, worker_id, assignment_id, outcome,
-		status, by_report, error, error_code, {US.format('last_updated')} as version
+		status, by_report, error, error_code, {US.format('last_updated')} as version,
+		stage, type, details, case when stage is not null then result end as result
 		from reeve.task_attempts""",
 	"events": f"""select id, task_id, {US.format('version')} as version, event, worker_id, actor, note
 		from reeve.task_events order by id""",
@@ -171,8 +195,20 @@ QUERIES = {
 		callback_type, entry_type, exit_type, entry_id, exit_id, closed_at is not null as closed,
 		started_at is not null as started, {US.format('ended_at')} as ended_at from reeve.batches""",
 	"callbacks": "select id, batch_id, task_id, event, state, attempts, last_error from reeve.callbacks",
+	"pipelines": "select id, name, stages, max_steps from reeve.pipelines",
+	"schedules": f"""select id, name, cron, every_ms, {US.format('start_at')} as start, spec ->> 'key' as key, queue_action,
+		action_queue, missed, missed_most, overlap, paused, {US.format('next_at')} as next, {US.format('updated')} as updated
+		from reeve.schedules""",
+	"schedule_runs": f"""select id, schedule_id, {US.format('planned_at')} as planned, {US.format('at')} as at, outcome, task_id,
+		actor, note from reeve.schedule_runs order by schedule_id, planned_at, id""",
+	"schedule_events": f"""select schedule_id, schedule, {US.format('at')} as at, event, note
+		from reeve.schedule_events order by id""",
+	"queue_events": "select queue, event, actor from reeve.queue_events",
 	"worker_events": "select worker_id, event from reeve.worker_events order by id",
 }
+
+
+ORDERS = "select name, task_id from public.fault_orders"
 
 
 def find_psql():
@@ -188,10 +224,11 @@ def find_psql():
 class Tables:
 	"""The tables as they were in one moment: everything is read under one snapshot."""
 
-	def __init__(self, database):
-		self.rows = {name: [] for name in QUERIES}
+	def __init__(self, database, with_orders):
+		queries = {**QUERIES, "orders": ORDERS} if with_orders else QUERIES
+		self.rows = {name: [] for name in queries}
 		script = ["begin isolation level repeatable read read only;"]
-		for name, query in QUERIES.items():
+		for name, query in queries.items():
 			script.append(f"select '{name}', row_to_json(r) from ({query}) r;")
 		script.append("commit;")
 		command = [find_psql(), "-XAtq", "-F", "|", "-v", "ON_ERROR_STOP=1", "-d", database, "-f", "-"]

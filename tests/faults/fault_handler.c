@@ -38,9 +38,9 @@ static int64_t number(const char *variable)
 
 int main(void)
 {
-	static char details[64 * 1024], host[256], worker[256], machine[256] = "localhost";
+	static char details[64 * 1024], result[DEED_RESULT], host[256], worker[256], machine[256] = "localhost";
 	const char *folder = getenv("FAULT_LEDGER"), *said_host = getenv("FAULT_HOST"),
-	           *said_worker = getenv("FAULT_WORKER");
+	           *said_worker = getenv("FAULT_WORKER"), *type = getenv("REEVE_TASK_TYPE");
 	bool was_told = false;
 	struct deed deed;
 	sigset_t term;
@@ -67,12 +67,17 @@ int main(void)
 	    .attempt = (unsigned)number("REEVE_ATTEMPT"),
 	    .host = host,
 	    .worker = worker,
+	    .type = type ? type : "",
+	    .details = details,
 	    .told = told,
 	    .arg = &was_told};
 
 	switch (deed_perform(&deed, &attempt)) {
 	case DEED_COMPLETE:
-		printf("%s %" PRId64, deed.name, attempt.token);
+		if (deed.ends_here || deed.stage[0])
+			dprintf(3, "{\"stage\": \"%s\"}", deed.ends_here ? "end" : deed.stage);
+		deed_result(&deed, attempt.token, result);
+		fputs(result, stdout);
 		return 0;
 	case DEED_FAIL:
 		fprintf(stderr, "failed %" PRId64, attempt.token);

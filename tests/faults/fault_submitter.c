@@ -5,18 +5,22 @@
  *	fault-submitter --managers URL[,URL] --ledger FOLDER --name NAME [--seed N] [--rate TASKS-A-SECOND] [--count N]
  *	                [--types TYPE=WEIGHT,…] [--mix KIND=WEIGHT,…] [--cancel %] [--keyed %] [--again %] [--look %]
  *	                [--threads N] [--patience MS] [--priority N] [--batches %] [--callback URL] [--queue NAME]
+ *	                [--pipeline NAME] [--piped %]
  *
  * Each call submits one to four tasks, NAME-1, NAME-2 and so on, of the kinds below. A call that is not answered is
  * sent again with its request id until it is; after the stop for as long as the patience lasts (30 s). Some tasks have
  * a key and are submitted a second time with it, some calls are sent a second time with their request id, some are
  * followed by a cancel of one of theirs, or a look at an earlier task: so many of a hundred as the options say.
- * Some turns make a whole batch instead of a call: it is opened (with entry and exit tasks, callbacks as tasks and to the
- * URL), filled by up to three calls, and closed. The types fault-entry, fault-exit and fault-told belong to them.
- * Priorities are one of three, from that of the option (0) on. What it does depends on the seed; when, on the world.
+ * Some turns make a whole batch instead of a call: it is opened (with entry and exit tasks, callbacks as tasks and to
+ *the URL), filled by up to three calls, and closed. The types fault-entry, fault-exit and fault-told belong to them.
+ * Some tasks are of the pipeline, and have plans (deed.h) that go through its stages a, b, c and d in order and
+ *otherwise. Priorities are one of three, from that of the option (0) on. What it does depends on the seed; when, on the
+ *world.
  *
  * Exit code 0: every call was answered; 3: some were not in time; 1: some were refused, or answered wrongly.
  */
 #include "tests/faults/ledger.h"
+#include "tests/faults/plan.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -76,8 +80,8 @@ static struct {
 	double rate;
 	int64_t count, patience_ms;
 	struct choices types, mix;
-	unsigned cancel, keyed, again, look, batches; /* out of a hundred */
-	const char *callback, *queue;
+	unsigned cancel, keyed, again, look, batches, piped; /* out of a hundred */
+	const char *callback, *queue, *pipeline;
 	int threads, ledger, priority;
 } options = {.name = "s",
     .seed = 1,
@@ -182,6 +186,26 @@ static bool go_on(const char *what, const struct reeve_failure *failure)
 	return true;
 }
 
+static uint64_t draw_for_plan(void *me, uint64_t below)
+{
+	return draw(me, below);
+}
+
+static void add_piped_task(struct submitter *me, struct call *call)
+{
+	char *name = call->names[call->count], *details = call->details[call->count], plan[PLAN_BYTES];
+
+	plan_draw(draw_for_plan, me, plan);
+	snprintf(name, sizeof call->names[0], "%.64s-%ld", options.name, atomic_fetch_add(&numbers, 1) + 1);
+	snprintf(details, sizeof call->details[0], "%.100s %s", name, plan);
+	call->specs[call->count++] = (struct reeve_task_spec){.pipeline = options.pipeline,
+	    .details = details,
+	    .priority = options.priority + (int32_t)draw(me, 3),
+	    .queue = options.queue,
+	    .batch_id = call->batch,
+	    .key = draw(me, 100) < options.keyed ? name : NULL};
+}
+
 static void add_task(struct submitter *me, struct call *call)
 {
 	const struct kind *kind = kind_of(choose(me, &options.mix));
@@ -223,7 +247,8 @@ static bool send_call(struct call *call)
 			return false;
 	for (size_t i = 0; i < call->count; i++)
 		ledger_write(options.ledger,
-		    "{\"ev\":\"ack\",\"name\":\"%s\",\"id\":%" PRId64 ",\"existing\":%s,\"batch\":%" PRId64 ",\"t\":%" PRId64 "}",
+		    "{\"ev\":\"ack\",\"name\":\"%s\",\"id\":%" PRId64 ",\"existing\":%s,\"batch\":%" PRId64
+		    ",\"t\":%" PRId64 "}",
 		    call->names[i], call->answered[i].id, call->answered[i].existing ? "true" : "false", call->batch,
 		    ledger_now_us());
 	return true;
@@ -244,15 +269,29 @@ static void send_keys_again(const struct call *call)
 		send_call(&again);
 }
 
+static void note_submit(const struct call *call, size_t i)
+{
+	char piped[320] = "", print[LEDGER_PRINT];
+
+	if (call->specs[i].pipeline)
+		snprintf(piped, sizeof piped, ",\"pipeline\":\"%.255s\",\"input\":\"%s\"", call->specs[i].pipeline,
+		    ledger_print(call->details[i], print));
+	ledger_write(options.ledger, "{\"ev\":\"submit\",\"name\":\"%s\",\"t\":%" PRId64 "%s}", call->names[i],
+	    ledger_now_us(), piped);
+}
+
 static bool submit(struct submitter *me, size_t count, int64_t batch)
 {
 	struct call call = {.batch = batch};
 
-	while (call.count < count)
-		add_task(me, &call);
+	while (call.count < count) {
+		if (options.pipeline && draw(me, 100) < options.piped)
+			add_piped_task(me, &call);
+		else
+			add_task(me, &call);
+	}
 	for (size_t i = 0; i < count; i++)
-		ledger_write(options.ledger, "{\"ev\":\"submit\",\"name\":\"%s\",\"t\":%" PRId64 "}", call.names[i],
-		    ledger_now_us());
+		note_submit(&call, i);
 	atomic_fetch_add(&submitted, (long)count);
 	bool again = draw(me, 100) < options.again;
 
@@ -292,8 +331,8 @@ static void whole_batch(struct submitter *me)
 	while (!reeve_batch_open(client, &spec, opening.request_id, &id, &failure))
 		if (!go_on("open a batch", &failure))
 			return;
-	ledger_write(options.ledger, "{\"ev\":\"batch\",\"name\":\"%s\",\"id\":%" PRId64 ",\"t\":%" PRId64 "}", name, id,
-	    ledger_now_us());
+	ledger_write(options.ledger, "{\"ev\":\"batch\",\"name\":\"%s\",\"id\":%" PRId64 ",\"t\":%" PRId64 "}", name,
+	    id, ledger_now_us());
 	for (uint64_t calls = 1 + draw(me, 3); calls > 0; calls--)
 		if (!submit(me, 1 + (size_t)draw(me, CALL_TASKS), id))
 			return;
@@ -430,6 +469,8 @@ static bool read_options(int argc, char **argv)
 	    {"batches", required_argument, NULL, 'b'},
 	    {"callback", required_argument, NULL, 'C'},
 	    {"queue", required_argument, NULL, 'q'},
+	    {"pipeline", required_argument, NULL, 'i'},
+	    {"piped", required_argument, NULL, 'I'},
 	    {0},
 	};
 	bool good = read_choices(&options.types, "fault-exec=1,fault-function=3") &&
@@ -470,6 +511,12 @@ static bool read_options(int argc, char **argv)
 			break;
 		case 'q':
 			options.queue = optarg;
+			break;
+		case 'i':
+			options.pipeline = optarg;
+			break;
+		case 'I':
+			options.piped = (unsigned)atoi(optarg);
 			break;
 		case 'C':
 			options.callback = optarg;

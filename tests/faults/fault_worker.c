@@ -6,7 +6,8 @@
  *[--prefetch N]
  *	             [--drain-timeout MS] [--kill-grace MS] [--handlers FILE]
  *
- * The type is `fault-function` unless given. With --handlers it runs programs too, as reeve-worker does.
+ * The types (A,B) are fault-function, stage-a and stage-c unless given. With --handlers it runs programs too, as
+ *reeve-worker does.
  */
 #include "tests/faults/deed.h"
 #include "tests/faults/ledger.h"
@@ -17,6 +18,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct place {
@@ -40,16 +42,20 @@ static int perform(const struct reeve_attempt *attempt, struct reeve_outcome *ou
 	    .attempt = attempt->attempt,
 	    .host = place->host,
 	    .worker = place->worker,
+	    .type = attempt->type,
+	    .details = attempt->details,
 	    .told = told,
 	    .arg = (void *)attempt};
 	struct deed deed;
-	char text[200];
+	char text[DEED_RESULT];
 
 	if (!deed_parse(&deed, attempt->details))
 		return reeve_outcome_fatal(outcome, "details", "the details mean nothing");
 	switch (deed_perform(&deed, &doing)) {
 	case DEED_COMPLETE:
-		snprintf(text, sizeof text, "%s %" PRId64, deed.name, attempt->token);
+		if (deed.ends_here || deed.stage[0])
+			reeve_outcome_stage(outcome, deed.ends_here ? "end" : deed.stage);
+		deed_result(&deed, attempt->token, text);
 		return reeve_outcome_complete(outcome, text);
 	case DEED_FAIL:
 		snprintf(text, sizeof text, "failed %" PRId64, attempt->token);
@@ -81,8 +87,9 @@ int main(int argc, char **argv)
 	    {0},
 	};
 	struct reeve_worker_options wanted = {.concurrency = 4};
-	const char *folder = NULL, *host = NULL, *type = "fault-function", *handlers = NULL;
-	char machine[256] = "localhost";
+	const char *folder = NULL, *host = NULL, *handlers = NULL;
+	char machine[256] = "localhost", default_types[] = "fault-function,stage-a,stage-c", *types = default_types,
+	     *rest = NULL;
 	struct place place;
 
 	for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -100,7 +107,7 @@ int main(int argc, char **argv)
 			host = optarg;
 			break;
 		case 't':
-			type = optarg;
+			types = optarg;
 			break;
 		case 'c':
 			wanted.concurrency = atoi(optarg);
@@ -131,7 +138,8 @@ int main(int argc, char **argv)
 	place.ledger = ledger_open(folder, place.worker, "handler");
 	struct reeve_worker *worker = reeve_worker_create(&wanted);
 
-	reeve_worker_handle(worker, type, perform, &place);
+	for (char *type = strtok_r(types, ",", &rest); type; type = strtok_r(NULL, ",", &rest))
+		reeve_worker_handle(worker, type, perform, &place);
 	if (handlers)
 		reeve_worker_handle_file(worker, handlers);
 	reeve_worker_stop_on_signals(worker);

@@ -22,8 +22,8 @@ fault_folder() {
 
 fault_handlers() { # the handlers file
 	fault_folder
-	[ -e "$DIR/fault-handlers.ini" ] || for type in exec entry exit told; do
-		printf '[handler fault-%s]\nexec = %s\n' "$type" "$REEVE_BIN/fault-handler"
+	[ -e "$DIR/fault-handlers.ini" ] || for type in fault-exec fault-entry fault-exit fault-told stage-b stage-d; do
+		printf '[handler %s]\nexec = %s\n' "$type" "$REEVE_BIN/fault-handler"
 	done >"$DIR/fault-handlers.ini"
 	echo "$DIR/fault-handlers.ini"
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,16 @@ void ledger_write(int fd, const char *format, ...)
 	line[length++] = '\n';
 	if (write(fd, line, (size_t)length) != length)
 		give_up("cannot be written");
+}
+
+const char *ledger_print(const char *text, char *to)
+{
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	for (const char *c = text; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+	snprintf(to, LEDGER_PRINT, "%016" PRIx64 "/%zu", hash, strlen(text));
+	return to;
 }
 
 void ledger_name(char *to, int size, const char *name)

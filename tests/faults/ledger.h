@@ -20,6 +20,11 @@ int64_t ledger_now_us(void);
 /* Appends one line, in printf's format; the newline is added. */
 void ledger_write(int fd, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Of a text that must pass unchanged: its FNV-1a of 64 bits and its length, as "HEX/N", in `to`, which has LEDGER_PRINT
+ * bytes. Returns that. */
+enum { LEDGER_PRINT = 48 };
+const char *ledger_print(const char *text, char *to);
+
 /* Copies a name, with everything replaced that JSON would want escaped. */
 void ledger_name(char *to, int size, const char *name);
 

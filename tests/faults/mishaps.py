@@ -195,7 +195,8 @@ def postgres_frozen(run, rng):
 
 def table_locked(run, rng):
 	"""Statements wait, and are carried out late: a claim after its worker was lost, for example."""
-	table = rng.choice(("tasks", "assignments", "workers", "task_history", "requests"))
+	table = rng.choice(("tasks", "assignments", "workers", "task_history", "requests", "task_attempts", "schedules", "schedule_runs",
+		"arrivals"))
 	how = rng.choice((f"lock table {table} in access exclusive mode", f"select from {table} for no key update"))
 	seconds = rng.uniform(0.3, 4)
 
@@ -281,7 +282,8 @@ def outcomes_unknown(run, rng):
 	"""Manager two does not hear what became of a statement, or PostgreSQL never gets it."""
 	proxy = run.stage.proxies["database"]
 	rule = (rng.choice(("answer", "answer", "message")), "lose",
-		rng.choice(("claim", "complete", "end_attempts", "submit", "heartbeat", "commit", "cancel_mark")))
+		rng.choice(("claim", "complete", "end_attempts", "submit", "submit_plain", "heartbeat", "commit", "cancel_mark", "schedules_tick",
+			"schedules_tick", "schedule_control", "schedule_edit", "schedule_run", "arrivals_admit")))
 	count = rng.randint(1, 3)
 
 	def steps(_):

@@ -8,6 +8,10 @@ hold.
 import re
 
 from batch_rules import BATCH_RULES
+from facts import print_of
+from pipeline_rules import PIPELINE_RULES, went_on
+from schedule_rules import SCHEDULE_RULES
+from sql_rules import SQL_RULES
 
 FINAL = ("completed", "dead", "cancelled")
 OWN_ERROR = re.compile(r"^(failed|fatal) (\d+)$")
@@ -212,7 +216,10 @@ def results_are_their_attempts(f):
 				f.add("§9.3 unearned", f"{f.title(attempt.task)}: {attempt} is said completed; {said}")
 			if attempt.place == "task_history":
 				result = (attempt.row["result"] or "").split(" ")
-				if len(result) == 2 and result[1].isdigit() and int(result[1]) != attempt.token:
+				if begun is not None and begun.result is not None:
+					if begun.result != print_of(attempt.row["result"]):
+						f.add("§9.3 stale-result", f"{f.title(attempt.task)}: {attempt} has the result {attempt.row['result']!r}")
+				elif len(result) == 2 and result[1].isdigit() and int(result[1]) != attempt.token:
 					f.add("§9.3 stale-result", f"{f.title(attempt.task)}: {attempt} has the result of token {result[1]}")
 				elif begun is not None and result != [begun.name, str(attempt.token)]:
 					f.add("§9.3 stale-result", f"{f.title(attempt.task)}: {attempt} has the result {attempt.row['result']!r}")
@@ -225,8 +232,11 @@ def results_are_their_attempts(f):
 
 
 def completions_win(f):
-	"""An attempt that had completed long before a cancel was asked for, whose report was taken, is not cancelled."""
+	"""An attempt that had completed long before a cancel was asked for, whose report was taken, is not cancelled. (In a
+	pipeline the task is, unless that was the last stage.)"""
 	for attempt in f.known.values():
+		if attempt.row.get("pipeline_id") is not None:
+			continue
 		begun = f.after.begun.get((attempt.task, attempt.token))
 		cancel = f.after.cancels.get(attempt.task)
 		if (attempt.outcome == "cancelled" and attempt.by_report and begun and begun.outcome == "completed" and
@@ -353,7 +363,7 @@ def attempts_are_counted(f):
 	for task, chain in f.chains.items():
 		previous, free_row = None, 0
 		for attempt in chain:
-			if previous is None or previous.status in FINAL:
+			if previous is None or previous.status in FINAL or went_on(previous):
 				wanted = (1,)
 			elif previous.status == "failed":
 				wanted = (previous.number + 1,)
@@ -379,6 +389,8 @@ def dead_for_a_reason(f):
 		if row["status"] != "dead" or row["attempt"] >= row["max_attempts"]:
 			continue
 		begun = f.after.begun.get((row["id"], row["token"]))
+		if row["error_code"] in ("unknown_stage", "too_many_steps") and row["pipeline_id"] is not None:
+			continue  # pipeline_rules.py
 		if not row["by_report"] or (f.keeps_ledger(row["id"]) and (begun is None or begun.outcome != "fatal")):
 			f.add("§9.5 dead-too-early", f"{f.title(row['id'])} is dead after attempt {row['attempt']} of {row['max_attempts']} "
 				f"({row['error_code']}: {row['last_error']}), and its handler did not say that it was fatal")
@@ -463,7 +475,7 @@ def workers_are_told(f):
 			f.add("§9.6 event-missing", f"{f.title(attempt.task)}: {attempt} is of incarnation {attempt.worker}, which is nowhere")
 
 
-RULES = BATCH_RULES + (
+RULES = BATCH_RULES + PIPELINE_RULES + SCHEDULE_RULES + SQL_RULES + (
 	acknowledged_is_there, acknowledged_alike, made_once, requests_and_keys,
 	one_holder, run_by_its_worker, within_its_lock,
 	results_are_their_attempts, completions_win, late_results_changed_nothing, one_final_state, final_states_stay,

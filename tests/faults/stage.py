@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
 
@@ -169,10 +170,11 @@ class Postgres(Process):
 				pass
 
 	def hold(self, statement, seconds):
-		"""A session that runs the statement in a transaction and keeps it open so long. Its process."""
+		"""A session that runs the statement in a transaction and keeps it open so long; it gives up where a transaction
+		that is open for long is in its way. Its process."""
 		return subprocess.Popen([f"{self.bin}/psql", "-XAtq", "-h", self.data, "-U", "postgres", "-d", "reeve", "-c",
-			f"begin; set search_path = reeve; {statement}; select pg_sleep({seconds}); rollback"], stdin=subprocess.DEVNULL,
-			stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+			f"begin; set search_path = reeve; set lock_timeout = '1s'; {statement}; select pg_sleep({seconds}); rollback"],
+			stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 	def sql(self, query):
 		"""Rows of columns, as text; None if the database is away."""
@@ -337,8 +339,8 @@ class Stage:
 		self.postgres.start()
 		self.await_(self.postgres.answers, 60, "PostgreSQL to answer")
 		with open(f"{self.folder}/handlers.ini", "w", encoding="utf-8") as file:
-			for kind in ("exec", "entry", "exit", "told"):
-				file.write(f"[handler fault-{kind}]\nexec = {self.bin}/fault-handler\n")
+			for kind in ("fault-exec", "fault-entry", "fault-exit", "fault-told", "stage-b", "stage-d"):
+				file.write(f"[handler {kind}]\nexec = {self.bin}/fault-handler\n")
 		# Manager two talks to the database through a proxy; some workers talk to both managers through proxies.
 		wire = Proxy(self, "database", f"{self.postgres.data}/.s.PGSQL.5432", "postgres")
 		behind = f"hostaddr=127.0.0.1 port={wire.port} user=reeve dbname=reeve sslmode=disable gssencmode=disable"
@@ -378,6 +380,26 @@ class Stage:
 		submitter.launch([f"{self.bin}/fault-submitter", "--managers", ",".join(m.url for m in self.managers.values()),
 			"--ledger", self.ledgers, "--name", name, *options])
 		self.submitters[name] = submitter
+
+	def submit_by_sql(self, name, *options):
+		"""Tasks submitted in transactions of an application, a user of its own, that has a table of its own."""
+		self.postgres.sql("""create role app login;
+			grant usage on schema reeve to app;
+			grant execute on function reeve.submit to app;
+			create table public.fault_orders (name text primary key, task_id bigint);
+			grant insert, select on public.fault_orders to app, reeve""")
+		submitter = Process(self, name)
+		submitter.launch([sys.executable, f"{HERE}/fault_sql.py", "--database", self.postgres.conninfo.replace("user=reeve", "user=app"),
+			"--ledger", self.ledgers, "--name", name, *options])
+		self.submitters[name] = submitter
+
+	def keep_schedules(self, name, *options):
+		keeper = Process(self, name)
+		keeper.launch([sys.executable, f"{HERE}/fault_schedules.py", "--bin", self.bin, "--managers",
+			",".join(m.url for m in self.managers.values()), "--ledger", self.ledgers, "--name", name, *options])
+		self.submitters[name] = keeper
+		log = f"{self.folder}/log/{name}.log"
+		self.await_(lambda: "added" in open(log, encoding="utf-8").read(), 60, "the schedules to be added")
 
 	def submit_one(self, name, kind):
 		done = subprocess.run([f"{self.bin}/fault-submitter", "--managers", ",".join(m.url for m in self.managers.values()), "--ledger",

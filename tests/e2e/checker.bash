@@ -1,0 +1,65 @@
+# shellcheck shell=bash disable=SC2034,SC2086,SC2154
+# Stories of the checker (tests/faults/check): . "$TOP/tests/e2e/checker.bash" after faults.bash. The suite makes a run in
+# which all goes well; each story takes a copy of it, puts a violation there and sees that it is found.
+#
+#	copy                         a copy of the run: $COPY is its database, $LEDGERS are its ledgers
+#	change STATEMENT             changes something in the copy
+#	line KIND LINE, edit SED     appends a line to a ledger of the copy; edits all of them
+#	some 'NAMES…' QUERY          sets variables from one row of the run
+#	check [OPTION…]              what the checker says of the copy: $OUTPUT, $CODE
+#	expect_found KIND REGEX [and others]
+
+CHECK=$TOP/tests/faults/check
+
+# A copy of the run to put something into: $COPY is its database, $LEDGERS are its ledgers.
+COPIES=0
+copy() {
+	COPY=copy$((++COPIES))_$STORY
+	in_database postgres "create database $COPY template reeve"
+	rm -rf "$DIR/ledgers"
+	cp -r "$SUITE_DIR/ledgers" "$DIR/ledgers"
+	LEDGERS=$DIR/ledgers
+}
+
+in_database() { # NAME STATEMENT
+	PGOPTIONS='-c search_path=reeve,public' "$REEVE_TEST_PG_BIN/psql" -XAtq -F ' ' -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d "$1" -c "$2"
+}
+
+change() { # STATEMENT…: changes something in the copy
+	in_database "$COPY" "$1" >/dev/null
+}
+
+line() { # KIND LINE
+	printf '%s\n' "$2" >>"$LEDGERS/programs.$1"
+}
+
+check() { # [OPTION…]
+	OUTPUT=$("$CHECK" --database "host=$PGDIR user=reeve dbname=$COPY" --ledgers "$LEDGERS" --all "$@" 2>&1) && CODE=0 || CODE=$?
+}
+
+# The checker finds a violation of the kind, with this in its text; and nothing else, unless `and others` is said.
+expect_found() { # KIND REGEX [and others]
+	[ "$CODE" = 1 ] || fail "exit code $CODE; it said: $OUTPUT"
+	grep -qE "^$1: .*($2)" <<<"$OUTPUT" || fail "no '$1: …$2' in: $OUTPUT"
+	[ -n "${3:-}" ] || expect_match ', 1 violations$' "$OUTPUT" "it found more than it should have"
+}
+
+# Tasks to put something into: sets the variables `id`, `name`, `token` and so on from one row.
+some() { # 'NAMES…' QUERY
+	local row
+	row=$(in_database reeve "$2 limit 1")
+	[ -n "$row" ] || fail "the run has no such thing: $2"
+	# shellcheck disable=SC2229
+	read -r $1 <<<"$row"
+}
+
+TOKEN='(extract(epoch from token) * 1000000)::bigint'
+NAME="split_part(details, ' ', 1)"
+
+time_of() { # ID TOKEN EVENT: when the ledger says that it was, the last of such lines
+	sed -n "s/.*\"ev\":\"$3\",\"task\":$1,\"token\":$2,.*\"t\":\([0-9]*\).*/\1/p" "$LEDGERS"/*.handler | tail -n 1
+}
+
+edit() { # SED-SCRIPT: of all ledgers
+	sed -i "$1" "$LEDGERS"/*.handler "$LEDGERS"/*.submit
+}

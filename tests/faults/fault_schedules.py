@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Schedules of the fault tests: adds them by the `reeve` command, and then pauses, resumes, edits and runs one or another by
+hand, until SIGTERM; then it pauses all and ends. FOLDER/NAME.submit is its ledger.
+
+	fault_schedules.py --bin FOLDER --managers URL[,URL] --ledger FOLDER --name NAME [--seed N] [--pause SECONDS] [--changes N]
+	                   [--pipeline NAME] [--gate QUEUE]
+
+  --pause S    between two changes, on average (1.5)
+  --changes N  ends by itself after so many
+  --pipeline   one schedule's tasks are of it; it is defined first (plans.py), and anew now and then, with its stages in
+               another order
+  --gate       two schedules pause and resume that queue in turn
+
+A call that fails is made again until it succeeds. Exit code 0: each did; 1: something was refused; 3: after SIGTERM something
+was not answered for a minute.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from plans import pipeline  # noqa: E402
+
+# name: (interval in ms or None, when, the rest). What they submit takes less than the interval, but for those that meet
+# themselves.
+TASKS = ("--max-attempts", "20", "--timeout", "8s", "--backoff", "exp:100ms:1s")
+ALL = ("--missed", "all:1000")
+SCHEDULES = {
+	"rapid": (200, ("--overlap", "allow", *ALL, "fault-function", "rapid run=10", *TASKS)),
+	"queued": (500, ("--overlap", "queue", *ALL, "fault-function", "queued run=60 fail=1", *TASKS)),
+	"skipped": (1000, ("--overlap", "skip", *ALL, "fault-function", "skipped run=1300", *TASKS)),
+	"latest": (700, ("--overlap", "allow", "--missed", "one", "fault-function", "latest run=20", *TASKS)),
+	"dropped": (400, ("--overlap", "skip", "--missed", "skip", "fault-exec", "dropped run=20", *TASKS)),
+	"slow": (2000, ("--overlap", "queue", *ALL, "fault-exec", "slow run=900", *TASKS)),
+	"edited": (300, ("--overlap", "allow", *ALL, "fault-function", "edited run=5", *TASKS)),
+	"minutely": (None, ("--cron", "* * * * *", "--overlap", "queue", *ALL, "fault-function", "minutely run=30", *TASKS)),
+	"by-hand": (None, ("--manual", "fault-function", "by-hand run=30", *TASKS)),
+}
+EVERY = (300, 700)  # of the one that is edited
+WAIT_S = 10
+
+
+class Keeper:
+	def __init__(self, options):
+		self.options, self.rng = options, random.Random(options.seed)
+		self.stopping = threading.Event()
+		self.until = None  # how long things are tried after the stop
+		self.refused = self.again = self.changes = 0
+		self.paused, self.every = set(), EVERY[0]
+		self.schedules = dict(SCHEDULES)
+		if options.pipeline:
+			self.schedules["piped"] = (900, ("--overlap", "allow", *ALL, "--pipeline", options.pipeline, "piped plan=5/9f1>d/3"))
+		if options.gate:
+			for word, start in (("pause", 0), ("resume", 1)):
+				self.schedules[f"gate-{word}"] = (4000, ("--start", f"2026-01-01T00:00:0{start}Z", *ALL, "--overlap", "allow", "--queue-action",
+					word, "--queue", options.gate))
+		self.ledger = os.open(f"{options.ledger}/{options.name}.submit", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+
+	def note(self, **line):
+		line["t"] = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+		os.write(self.ledger, (json.dumps(line) + "\n").encode())
+
+	def reeve(self, *words, fine=()):
+		"""Runs the command until it succeeds, or says one of what is fine, too. Its output, or None."""
+		while True:
+			try:
+				done = subprocess.run([f"{self.options.bin}/reeve", *words], capture_output=True, text=True, check=False, timeout=WAIT_S,
+					env={**os.environ, "REEVE_MANAGER": self.options.managers}, start_new_session=True)
+				if done.returncode == 0 or any(text in done.stderr for text in fine):
+					return done.stdout
+				if not any(text in done.stderr for text in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "RESOURCE_EXHAUSTED", "no manager")):
+					print(f"{self.options.name}: reeve {' '.join(words)}: {done.returncode}: {done.stderr.strip()}", flush=True)
+					self.refused += 1
+					return None
+			except subprocess.TimeoutExpired:
+				pass
+			if self.until and time.monotonic() > self.until:
+				sys.exit(3)
+			self.again += 1
+			time.sleep(0.2)
+
+	def define(self, order):
+		with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+			json.dump(pipeline(self.options.pipeline, order), file)
+			file.flush()
+			self.reeve("pipeline", "define", file.name)
+
+	def add_all(self):
+		if self.options.pipeline:
+			self.define("abcd")
+		if self.options.gate:
+			self.reeve("queue", "set", self.options.gate, "--retry-limit", "19")  # so that it is there
+		for name, (every, rest) in self.schedules.items():
+			when = ("--every", f"{every}ms") if every else ()
+			self.reeve("schedule", "add", name, *when, *rest, fine=("already",))
+			self.note(ev="schedule", name=name, every_ms=every)
+
+	def change(self):
+		name = self.rng.choice(sorted(self.schedules))
+		what = self.rng.choice(("pause", "resume", "resume", "edit", "run", "define"))
+		if what == "pause" and len(self.paused) < 3:
+			self.control(name, "pause")
+		elif what == "resume" and self.paused:
+			self.control(self.rng.choice(sorted(self.paused)), "resume")
+		elif what == "edit":
+			self.edit()
+		elif what == "run" and not name.startswith("gate"):
+			self.run_by_hand(name)
+		elif what == "define" and self.options.pipeline:
+			self.define(self.rng.choice(("abcd", "acbd", "bca")))
+
+	def control(self, name, word):
+		if self.reeve("schedule", word, name) is not None:
+			self.note(ev="schedule", name=name, what=word)
+			(self.paused.add if word == "pause" else self.paused.discard)(name)
+
+	def edit(self):
+		if self.rng.random() < 0.5:
+			self.every = EVERY[self.every == EVERY[0]]
+			self.note(ev="schedule", name="edited", what="edit", every_ms=self.every)
+			self.reeve("schedule", "edit", "edited", "--every", f"{self.every}ms")
+		else:
+			name = self.rng.choice(sorted(set(self.schedules) - {"gate-pause", "gate-resume"}))
+			self.reeve("schedule", "edit", name, "--priority", str(self.rng.randint(0, 3)))
+			self.note(ev="schedule", name=name, what="edit")
+
+	def run_by_hand(self, name):
+		said = self.reeve("schedule", "run", name, "--json")
+		if said:
+			run = json.loads(said)
+			run = run.get("run", run)
+			self.note(ev="schedule_run", name=name, run=int(run["id"]), task=int(run["task_id"]))
+
+	def run(self):
+		self.add_all()
+		print(f"{self.options.name}: added {len(self.schedules)} schedules", flush=True)
+		while not self.stopping.wait(self.rng.uniform(0, 2 * self.options.pause)):
+			self.change()
+			self.changes += 1
+			if self.options.changes and self.changes >= self.options.changes:
+				break
+		self.until = time.monotonic() + 60
+		for name in sorted(set(self.schedules) - self.paused):
+			self.control(name, "pause")
+		if self.options.gate:
+			self.reeve("queue", "resume", self.options.gate, fine=("no queue",))
+		print(f"{self.options.name}: {self.changes} changes; {self.again} calls made again, {self.refused} refused", flush=True)
+		return 1 if self.refused else 0
+
+
+def main():
+	parser = argparse.ArgumentParser(usage=__doc__)
+	for name in ("bin", "managers", "ledger", "name"):
+		parser.add_argument(f"--{name}", required=True)
+	parser.add_argument("--seed", type=int, default=1)
+	parser.add_argument("--pause", type=float, default=1.5)
+	parser.add_argument("--changes", type=int, default=0)
+	parser.add_argument("--pipeline")
+	parser.add_argument("--gate")
+	keeper = Keeper(parser.parse_args())
+
+	def stop(*_):
+		keeper.stopping.set()
+		keeper.until = keeper.until or time.monotonic() + 60
+
+	signal.signal(signal.SIGTERM, stop)
+	signal.signal(signal.SIGINT, stop)
+	return keeper.run()
+
+
+sys.exit(main())

@@ -1,0 +1,223 @@
+"""The rules for schedules: each planned time comes once, none is left out, and what it makes is there once.
+
+Planned times are believed to be what the definition says: start + k × interval, or full minutes for the cron expression that
+the fault tests use. A definition is planned anew when it is resumed, or edited so that it comes at other times; between two
+such moments (a stretch) its ticks have no gap: what was missed is told by one run, for the last of them, that says how many.
+"""
+
+import re
+from datetime import datetime, timezone
+
+CRON = {"* * * * *": 60_000}
+MISSED = re.compile(r"^(\d+) were missed, from (\S+) on$")
+NEW_PLAN = ("cron", "every_ms", "manual", "zone", "start_us")
+LATE_US = 5_000_000  # how late the last tick before a pause may have been left
+
+
+class Schedule:
+	def __init__(self, f, row):
+		self.row, self.id, self.name = row, row["id"], row["name"]
+		self.every = row["every_ms"] or CRON.get(row["cron"])
+		self.start = row["start"] if row["every_ms"] else 0
+		self.runs = [run for run in f.tables.schedule_runs if run["schedule_id"] == self.id]
+		self.ticks = sorted((run for run in self.runs if run["planned"] is not None), key=lambda run: run["planned"])
+		self.events = [e for e in f.tables.schedule_events if e["schedule_id"] == self.id]
+		lines = [line for line in f.before.schedules if line["name"] == self.name]
+		# Intervals that it has had: one that was edited has them in the ledger.
+		self.intervals = {self.every} | {line["every_ms"] for line in lines if line.get("every_ms")}
+
+	def __str__(self):
+		return f"schedule {self.name}"
+
+	def stretches(self):
+		"""Ticks between two moments in which it was planned anew: [(since or None, [ticks])]."""
+		moments = [e["at"] for e in self.events if e["event"] == "schedule_resumed" or e["event"] == "schedule_edited" and
+			any(word in NEW_PLAN for word in re.split(", ?", e["note"]))]
+		found, ticks = [], self.ticks
+		for since, until in zip([None, *moments], [*moments, None]):
+			these = [tick for tick in ticks if until is None or tick["planned"] <= until]
+			ticks = ticks[len(these):]
+			found.append((since, these))
+		return found
+
+
+def schedules_of(f):
+	if not hasattr(f, "schedules"):
+		f.schedules = [Schedule(f, row) for row in f.tables.schedules]
+	return f.schedules
+
+
+def moment(us):
+	return "nothing" if us is None else datetime.fromtimestamp(us / 1e6, timezone.utc).strftime("%H:%M:%S.%f")
+
+
+def key_time(us):
+	"""A planned time as it is in keys."""
+	text = datetime.fromtimestamp(us // 1_000_000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
+	return text + (f".{us % 1_000_000:06d}".rstrip("0") if us % 1_000_000 else "") + "Z"
+
+
+def schedules_are_there(f):
+	known = {row["name"] for row in f.tables.schedules} | \
+		{e["schedule"] for e in f.tables.schedule_events if e["event"] == "schedule_removed"}
+	runs = {run["id"]: run for run in f.tables.schedule_runs}
+	for line in f.before.schedules:
+		if line["name"] not in known:
+			f.add("§9.1 tick-lost", f"schedule {line['name']} was acknowledged; no table has it")
+		if line["ev"] == "schedule_run" and line["run"] not in runs:
+			f.add("§9.1 tick-lost", f"run {line['run']} of schedule {line['name']}, by hand, was acknowledged; no table has it")
+		elif line["ev"] == "schedule_run" and runs[line["run"]]["task_id"] != line.get("task"):
+			f.add("§9.1 tick-lost", f"run {line['run']} of schedule {line['name']}, by hand, was acknowledged with task "
+				f"{line.get('task')}, and has {runs[line['run']]['task_id']}")
+
+
+def ticks_are_once(f):
+	for schedule in schedules_of(f):
+		for tick, following in zip(schedule.ticks, schedule.ticks[1:]):
+			if tick["planned"] == following["planned"]:
+				f.add("§9.1 tick-twice", f"{schedule} has two runs, {tick['id']} and {following['id']}, for {moment(tick['planned'])}")
+
+
+def ticks_follow(f):
+	"""Planned times are on the definition's grid, and in each stretch every one of it is there."""
+	for schedule in schedules_of(f):
+		if not schedule.every:
+			for tick in schedule.ticks:
+				f.add("§9.3 tick-off", f"{schedule} comes by hand only, and has run {tick['id']} planned for {moment(tick['planned'])}")
+			continue
+		for since, ticks in schedule.stretches():
+			grid = grid_of(schedule, ticks)
+			if grid is None:
+				off = [tick for tick in ticks if (tick["planned"] - schedule.start) % (schedule.every * 1000) != 0] or ticks
+				f.add("§9.3 tick-off", f"{schedule} has run {off[0]['id']} planned for {moment(off[0]['planned'])}; it begins at "
+					f"{moment(schedule.start)} and comes every {schedule.every} ms")
+				continue
+			expected = None  # where the next one begins
+			for tick in ticks:
+				begins = first_of(tick, grid)
+				if begins is None:
+					f.add("§9.6 tick-outcome", f"{schedule}: run {tick['id']} says that {tick['note']!r}, up to {moment(tick['planned'])}")
+				elif expected is not None and begins > expected:
+					f.add("§9.1 tick-lost", f"{schedule} has nothing for {moment(expected)} and {(begins - expected) // grid - 1} more, until "
+						f"{moment(begins)}")
+				elif expected is None and since is not None and begins > since + grid:
+					f.add("§9.1 tick-lost", f"{schedule} was planned anew at {moment(since)}; the first tick after that is {moment(begins)}")
+				expected = tick["planned"] + grid
+
+
+def first_of(tick, grid):
+	"""The first planned time that a run tells of; None if what it says cannot be."""
+	if tick["outcome"] != "missed" or not tick["note"]:
+		return tick["planned"]
+	match = MISSED.match(tick["note"])
+	if not match:
+		return None
+	first = tick["planned"] - (int(match[1]) - 1) * grid
+	return first if match[2] == key_time(first) else None
+
+
+def grid_of(schedule, ticks):
+	"""The interval in µs that all of them fit, and the longest of those."""
+	fits = [every * 1000 for every in schedule.intervals if every and
+		all((tick["planned"] - schedule.start) % (every * 1000) == 0 for tick in ticks)]
+	return fits and max(fits) or None
+
+
+def ticks_are_in_time(f):
+	"""What is paused at the end has made everything that was due before, and what is not paused is not behind."""
+	for schedule in schedules_of(f):
+		row = schedule.row
+		if not schedule.every or not row["paused"] or row["next"] is None:
+			continue
+		late = row["updated"] - row["next"]
+		if late > LATE_US and row["overlap"] != "queue":
+			f.add("§9.4 tick-late", f"{schedule} was paused at {moment(row['updated'])}, and its tick of {moment(row['next'])} had not "
+				"been made")
+
+
+def ticks_come_in_order(f):
+	for schedule in schedules_of(f):
+		for tick, following in zip(schedule.ticks, schedule.ticks[1:]):
+			if tick["id"] > following["id"]:
+				f.add("§9.6 tick-order", f"{schedule}: the tick of {moment(tick['planned'])} was made after that of "
+					f"{moment(following['planned'])}")
+		for tick in schedule.ticks:
+			if tick["at"] < tick["planned"]:
+				f.add("§9.6 tick-order", f"{schedule}: the tick of {moment(tick['planned'])} was made at {moment(tick['at'])}")
+
+
+def outcomes_fit(f):
+	for run in f.tables.schedule_runs:
+		makes = run["outcome"] in ("submitted", "existing")
+		if makes != (run["task_id"] is not None):
+			f.add("§9.6 tick-outcome", f"run {run['id']} of schedule {run['schedule_id']} is {run['outcome']}, with task {run['task_id']}")
+	for schedule in schedules_of(f):
+		for run in schedule.runs:
+			fits = {"overlapped": schedule.row["overlap"] == "skip" or schedule.events, "missed": schedule.row["missed"] != "all",
+				"acted": schedule.row["queue_action"] is not None}
+			if run["outcome"] == "refused" or not fits.get(run["outcome"], True):
+				f.add("§9.6 tick-outcome", f"{schedule}: run {run['id']} is {run['outcome']} ({run['note']}); missed runs are "
+					f"{schedule.row['missed']}, overlap is {schedule.row['overlap']}")
+
+
+def tasks_are_their_runs(f):
+	"""Each run's task is there once, by the key of its time; each task of a schedule is a run's."""
+	made = {}  # task -> runs that submitted it
+	for run in f.tables.schedule_runs:
+		if run["outcome"] == "submitted":
+			made.setdefault(run["task_id"], []).append(run)
+		if run["task_id"] is not None and run["task_id"] not in f.by_id:
+			f.add("§9.1 tick-lost", f"run {run['id']} of schedule {run['schedule_id']} made task {run['task_id']}; no table has it")
+	for task, runs in made.items():
+		if len(runs) > 1:
+			f.add("§9.1 tick-twice", f"task {task} is that of the runs {[run['id'] for run in runs]}")
+	for schedule in schedules_of(f):
+		for run in schedule.ticks:
+			for row in f.by_id.get(run["task_id"], []):
+				key = wanted_key(schedule, run["planned"])
+				if row["key"] != key:
+					f.add("§9.3 tick-key", f"{schedule}: the task of {moment(run['planned'])}, {f.title(row['id'])}, has the key {row['key']}; "
+						f"it should be {key}")
+				if run["outcome"] == "submitted" and row["source"] != f"schedule {schedule.name}":
+					f.add("§9.3 tick-key", f"{schedule}: the task of {moment(run['planned'])}, {f.title(row['id'])}, is of {row['source']}")
+	for task, rows in f.by_id.items():
+		if rows[0]["source"].startswith("schedule ") and task not in made:
+			f.add("§9.1 tick-made-of-nothing", f"{f.title(task)} is of {rows[0]['source']} ({rows[0]['key']}); no run tells of it")
+
+
+def wanted_key(schedule, planned):
+	template = schedule.row["key"] or "{name}:{time}"
+	date = datetime.fromtimestamp(planned // 1_000_000, timezone.utc).strftime("%Y-%m-%d")
+	return template.replace("{date}", date).replace("{time}", key_time(planned)).replace("{name}", schedule.name)
+
+
+def runs_do_not_overlap(f):
+	"""Unless it may: a tick's task is made when that of the tick before has ended."""
+	for schedule in schedules_of(f):
+		if schedule.row["overlap"] == "allow":
+			continue
+		before = None  # the last task, with its end
+		for tick in schedule.ticks:
+			row = (f.by_id.get(tick["task_id"]) or [None])[0] if tick["outcome"] == "submitted" else None
+			if row is None:
+				continue
+			if before is not None and (before[1] is None or row["created"] < before[1]):
+				ended = f"ended at {moment(before[1])}" if before[1] else "has not ended"
+				f.add("§9.2 tick-overlap", f"{schedule}, whose runs do not overlap: {f.title(row['id'])} was made at "
+					f"{moment(row['created'])}; {f.title(before[0])} {ended}")
+			before = (row["id"], row["version"] if "token" in row else None)
+
+
+def queues_are_acted_on_once(f):
+	for schedule in schedules_of(f):
+		acted = sum(run["outcome"] == "acted" for run in schedule.runs)
+		events = sum(e["actor"] == f"schedule {schedule.name}" for e in f.tables.queue_events)
+		if events > acted:
+			f.add("§9.1 tick-twice", f"{schedule} acted {acted} times by its runs, and {events} times by the events of "
+				f"{schedule.row['action_queue']}")
+
+
+SCHEDULE_RULES = (
+	schedules_are_there, ticks_are_once, ticks_follow, ticks_are_in_time, ticks_come_in_order, outcomes_fit, tasks_are_their_runs,
+	runs_do_not_overlap, queues_are_acted_on_once,
+)
