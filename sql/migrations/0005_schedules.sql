@@ -471,6 +471,11 @@ begin
   return query select r.id, r.outcome, r.task_id, r.note, r.at from schedule_runs r where r.id = run;
 end $$;
 
+-- Whether an error is of the kind that passes by itself: a lock that somebody has, a queue that is being stopped, a full disk.
+create function schedule_passes(code text) returns boolean language sql immutable as $$
+  select code in ('RV503', '40001', '40P01', '55P03') or code ~ '^(53|58)'
+$$;
+
 -- Makes one tick of a schedule, whose row is locked. "later": something is in its way that will pass. Nothing: it was made before.
 create function schedule_make(s schedules, planned timestamptz, out outcome text, out task_id bigint, out note text)
 language plpgsql as $$
@@ -491,7 +496,7 @@ begin
       select a.outcome, a.task_id, a.note into outcome, task_id, note from schedule_act(s, schedule_key(s, planned)) a;
     exception when others then -- what it did is rolled back
       outcome := case
-        when sqlstate in ('RV503', '40001', '40P01', '55P03') or sqlstate ~ '^(53|58)' then 'later'
+        when schedule_passes(sqlstate) then 'later'
         when sqlstate <> 'RV409' or s.queue_action is null then 'refused'
         when s.queue_action = 'start' then 'later' -- it is being stopped
         else 'acted' end;                          -- there is nothing to pause or to resume
@@ -618,7 +623,8 @@ begin
       outcome := 'later';
       note := sqlerrm;
       late_us := (extract(epoch from now - planned) * 1000000)::bigint;
-      update schedules set retry_at = clock_timestamp() + interval '1 minute'
+      update schedules
+      set retry_at = clock_timestamp() + case when schedule_passes(sqlstate) then interval '1s' else interval '1 minute' end
       where id = any(array(select id from schedules
         where id = (due.seen).id and last_updated = (due.seen).last_updated for no key update skip locked));
       return next;

@@ -360,6 +360,25 @@ story_a_tick_that_cannot_be_made() {
 	wait_outcomes gone submitted
 }
 
+# A lock that somebody has for a moment on what a tick looks at, a table of the history here, does not keep a schedule away for
+# a minute, as its own faults do: its ticks would be missed by then.
+story_a_lock_keeps_a_schedule_away_only_while_it_is_there() {
+	start_postgres
+	start_manager
+	every_200ms a
+	wait_until 60 '[ "$(tasks_of a)" -ge 2 ]'
+	start holder env PGOPTIONS='-c search_path=reeve' "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve \
+		-c "begin; lock table task_history in access exclusive mode; select pg_sleep(600)"
+	wait_until 60 "grep -q 'schedule \"a\": the tick of .* waits: canceling statement due to lock timeout' \"$DIR/log/manager.log\""
+	expect_eq t "$(sql "select retry_at < clock_timestamp() + interval '10 s' from schedules")"
+	sql "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(600)%' and pid <> pg_backend_pid()" >"$DIR/null"
+	ended holder
+	made=$(tasks_of a)
+	wait_until 60 '[ "$(tasks_of a)" -ge $((made + 5)) ]'
+	stop manager
+	expect_each_once 7
+}
+
 # ---- by hand, and the rest ----
 
 story_a_run_by_hand_is_made_once_a_request() {

@@ -37,7 +37,7 @@ TASKS = ("--max-attempts", "20", "--timeout", "8s", "--backoff", "exp:100ms:1s")
 ALL = ("--missed", "all:1000")
 SCHEDULES = {
 	"rapid": (200, ("--overlap", "allow", *ALL, "fault-function", "rapid run=10", *TASKS)),
-	"queued": (500, ("--overlap", "queue", *ALL, "fault-function", "queued run=60 fail=1", *TASKS)),
+	"queued": (1000, ("--overlap", "queue", *ALL, "fault-function", "queued run=60 fail=1", *TASKS)),
 	"skipped": (1000, ("--overlap", "skip", *ALL, "fault-function", "skipped run=1300", *TASKS)),
 	"latest": (700, ("--overlap", "allow", "--missed", "one", "fault-function", "latest run=20", *TASKS)),
 	"dropped": (400, ("--overlap", "skip", "--missed", "skip", "fault-exec", "dropped run=20", *TASKS)),
