@@ -246,6 +246,18 @@ story_a_schedule_goes_on_late_after_a_resume() {
 	expect_found '§9.1 tick-lost' "schedule $name was planned anew at .*the first tick after that is" and others
 }
 
+# The moment in which it is planned anew has a beginning and an end; a planned time may lie between them.
+story_a_tick_in_the_moment_of_an_edit_is_no_violation() {
+	copy
+	some 'event planned made' "select e.id, (extract(epoch from r.planned_at) * 1000000)::bigint, (extract(epoch from r.at) * 1000000)::bigint
+		from schedule_events e, lateral (select * from schedule_runs r where r.schedule_id = e.schedule_id and r.planned_at > e.at
+			order by r.planned_at limit 1) r
+		where e.event = 'schedule_edited' and e.note = 'every_ms' order by e.id"
+	change "update schedule_events set at = to_timestamp(($planned + $made) / 2000000.0) where id = $event"
+	check
+	expect_match ' 0 violations$' "$OUTPUT"
+}
+
 story_a_tick_is_not_at_its_time() {
 	copy
 	some_tick rapid

@@ -35,8 +35,9 @@ class Schedule:
 			any(word in NEW_PLAN for word in re.split(", ?", e["note"]))]
 		found, ticks = [], self.ticks
 		for since, until in zip([None, *moments], [*moments, None]):
-			these = [tick for tick in ticks if until is None or tick["planned"] <= until]
-			ticks = ticks[len(these):]
+			# By when they were made, under the row's lock: what is planned anew takes a moment, in which a time may fall.
+			these = [tick for tick in ticks if until is None or tick["at"] <= until]
+			ticks = [tick for tick in ticks if until is not None and tick["at"] > until]
 			found.append((since, these))
 		return found
 
