@@ -597,14 +597,15 @@ declare
 begin
   perform set_config('lock_timeout', '100', true);
   for due in
-    select s as seen, s.overlap = 'queue' and exists (select from tasks t where t.id = s.last_task_id) as waits
+    select s as seen, (select t.created from tasks t where t.id = s.last_task_id and s.overlap = 'queue') as waits_since
     from schedules s
     where not s.paused and s.next_at is not null and greatest(s.next_at, s.retry_at) <= now
     order by greatest(s.next_at, s.retry_at), s.id
   loop
-    if due.waits then
-      -- Looked for the more often the shorter it has waited.
-      look := least(look, now + least(greatest((now - (due.seen).next_at) / 8, interval '50ms'), interval '500ms'));
+    if due.waits_since is not null then
+      -- The younger the task is that it waits for, the more often it is looked for: not by how late the tick is, or
+      -- a schedule that has fallen behind would be looked at the less often for it.
+      look := least(look, now + least(greatest((now - due.waits_since) / 8, interval '50ms'), interval '500ms'));
       continue;
     elsif taken = most or clock_timestamp() > now + interval '200ms' then
       look := now;

@@ -237,6 +237,16 @@ story_overlap() {
 	expect_eq completed "$(field "$first" status)"
 }
 
+# A schedule that has fallen behind is looked at no less often for it: by how long the task has lived that it waits for.
+story_overlap_looks_soon_after_young_tasks() {
+	tables_only
+	schedule behind every_ms 500 overlap "'queue'" start_at "now() - interval '1 hour'" next_at "now() - interval '10 minutes'" \
+		last_task_id "(select id from submit_task('{\"type\": \"nothing\"}'))"
+	expect_eq t "$(sql "select t.planned < clock_timestamp() + interval '100 ms' from schedules_tick(5) t where schedule = ''")"
+	sql "update tasks set created = created - interval '1 hour'"
+	expect_eq t "$(sql "select t.planned > clock_timestamp() + interval '300 ms' from schedules_tick(5) t where schedule = ''")"
+}
+
 # The next one is at the planned time and N, however long one takes; planned when it ends.
 story_a_periodic_task() {
 	start_postgres
