@@ -450,7 +450,7 @@ static void on_expired_dropped(void *arg, const struct conn_result *result)
 	submit_run(role);
 }
 
-static void drop_expired_keys(struct role *role)
+static void add_keys(struct role *role)
 {
 	for (int column = 0; column < 2; column++) {
 		params_array_begin(&role->params, PARAMS_TEXT);
@@ -462,8 +462,15 @@ static void drop_expired_keys(struct role *role)
 		}
 		params_array_end(&role->params);
 	}
+}
+
+static void drop_expired_keys(struct role *role)
+{
+	add_keys(role);
 	role_run(role, SQL_SUBMIT_DROP_EXPIRED_KEYS, on_expired_dropped);
 }
+
+static const struct op_kind patient_kind;
 
 static void on_batches(void *arg, const struct conn_result *result)
 {
@@ -481,15 +488,8 @@ static void on_batches(void *arg, const struct conn_result *result)
 		submit_run(role);
 }
 
-/* A call that came before is answered as then, whatever has become of its batch since. */
-static void on_recalled_first(void *arg, const struct conn_result *result)
+static void lock_batches(struct role *role)
 {
-	struct role *role = arg;
-	if (result->kind != CONN_OK || PQntuples(result->rows)) {
-		BATCH_OP(role, struct store_submit, 0)->made_count = -1;
-		on_recalled(role, result);
-		return;
-	}
 	struct store_submit *op = BATCH_OP(role, struct store_submit, 0);
 	params_uuid(&role->params, op->request_id);
 	params_array_begin(&role->params, PARAMS_TEXT);
@@ -505,6 +505,29 @@ static void on_recalled_first(void *arg, const struct conn_result *result)
 		params_add_text(&role->params, op->tasks[k].task_version ? op->tasks[k].key : NULL);
 	params_array_end(&role->params);
 	role_run(role, SQL_SUBMIT_BATCHES, on_batches);
+}
+
+static void on_keys_free(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	lock_batches(role);
+}
+
+/* A call that came before is answered as then, whatever has become of its batch since. */
+static void on_recalled_first(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	struct store_submit *op = BATCH_OP(role, struct store_submit, 0);
+	if (result->kind != CONN_OK || PQntuples(result->rows)) {
+		op->made_count = -1;
+		on_recalled(role, result);
+	} else if (op->op.kind == &patient_kind) { /* so that it does not wait for its key with the batch locked */
+		add_keys(role);
+		role_run(role, SQL_SUBMIT_AWAIT_KEYS, on_keys_free);
+	} else {
+		lock_batches(role);
+	}
 }
 
 static void on_begun(void *arg, const struct conn_result *result)

@@ -151,6 +151,9 @@ begin
   end if;
   spec := jsonb_build_object('queue', 'default', 'details', '', 'priority', 0, 'delay_ms', 0, 'timeout_ms', 60000, 'source', '')
     || spec;
+  if spec ? 'key' then
+    perform keys_await(array[spec ->> 'queue'], array[spec ->> 'key']);
+  end if;
   select * into b from submit_batches(gen_random_uuid(), array[spec ->> 'queue'], array[(spec ->> 'batch_id')::bigint],
     array[case when spec ? 'version' then spec ->> 'key' end]);
   select * into q from queues where name = spec ->> 'queue';
@@ -262,10 +265,10 @@ begin
   if t.id is null then
     if h.token is not null then
       insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
-        error_code, run_at, last_updated, result, remark, stack, stage, type, details)
+        error_code, run_at, last_updated, result, remark, stack, stage, queue, type, details)
       values (h.task_id, h.token, h.attempt, h.worker_id, h.assignment_id, h.status, h.status, h.by_report, h.last_error,
-        h.error_code, null, h.last_updated, h.result, h.remark, h.stack, h.stage,
-        case when h.pipeline_id is not null then h.type end, case when h.pipeline_id is not null then h.details end);
+        h.error_code, null, h.last_updated, h.result, h.remark, h.stack, h.stage, h.queue, h.type,
+        case when h.pipeline_id is not null then h.details end);
     elsif h.task_id is not null then
       insert into task_events (task_id, version, event) values (h.task_id, h.last_updated, h.status);
     end if;

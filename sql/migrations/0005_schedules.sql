@@ -438,7 +438,8 @@ begin
   end if;
 end $$;
 
--- Runs a schedule by hand, whether or not it is paused, and whatever it says of overlap.
+-- Runs a schedule by hand, whether or not it is paused, and whatever it says of overlap. It waits for nobody's transaction for
+-- long: a key may be that of an application's.
 create function schedule_run(request uuid, wanted text, by text)
 returns table (run_id bigint, outcome text, task_id bigint, note text, at timestamptz) language plpgsql as $$
 #variable_conflict use_column
@@ -459,9 +460,15 @@ begin
     raise exception using errcode = 'RV404', message = format('there is no schedule "%s"', wanted);
   end if;
   template := s.spec ->> 'key';
-  select * into made from schedule_act(s, case
-    when template ~ '\{(name|date|time)\}' or template is null then format('%s:manual:%s', s.name, request)
-    else nullif(template, '') end);
+  perform set_config('lock_timeout', '1000', true);
+  begin
+    select * into made from schedule_act(s, case
+      when template ~ '\{(name|date|time)\}' or template is null then format('%s:manual:%s', s.name, request)
+      else nullif(template, '') end);
+  exception when lock_not_available then
+    raise exception using errcode = 'RV503',
+      message = 'its key, queue or batch is used by a transaction that is not committed yet; try again';
+  end;
   insert into schedule_runs (id, schedule_id, outcome, task_id, actor, note) overriding system value
   values (run, s.id, made.outcome, made.task_id, by, made.note);
   -- While the task of a tick lives it is the one that the next may overlap.

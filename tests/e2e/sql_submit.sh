@@ -441,6 +441,32 @@ story_an_open_key_keeps_only_those_waiting_who_want_it() {
 	expect_match 'its key is used by a transaction that is not committed yet' "$OUTPUT"
 }
 
+story_who_waits_for_an_open_key_holds_no_batch_and_no_edit() {
+	start_postgres
+	start_manager
+	grant_app
+	batch=$(reeve batch open b --queue q)
+	open_session shop
+	id=$(say shop "begin; select reeve.submit('nothing', queue => 'q', key => 'k')")
+	"$REEVE_BIN/reeve" submit nothing --batch "$batch" --queue q --key k >"$DIR/same" 2>"$DIR/same.log" &
+	same=$!
+	for _ in $(seq 30); do
+		wait_until 20 'blocked keys'
+		expect_eq '' "$(sql "select pid from pg_locks where relation = 'batches'::regclass and mode <> 'AccessShareLock'")"
+		expect_eq "$batch" "$(sql "select id from batches where id = $batch for update nowait")"
+	done
+	say shop commit
+	wait "$same"
+	expect_eq "$id" "$(cat "$DIR/same")"
+	# Nor does one that runs a schedule by hand: it is told, and the others of its connection have their turn.
+	reeve schedule add export --manual nothing --queue q --key fixed >/dev/null
+	id=$(say shop "begin; select reeve.submit('nothing', queue => 'q', key => 'fixed')")
+	expect_fail 3 timeout 100 "$REEVE_BIN/reeve" schedule run export
+	expect_match 'is used by a transaction that is not committed yet; try again' "$OUTPUT"
+	say shop commit
+	expect_eq "$id" "$(reeve schedule run export)"
+}
+
 story_a_key_whose_lifetime_is_over_is_free() {
 	start_postgres
 	start_manager

@@ -186,6 +186,15 @@ story_statistics_are_kept_for_a_year() {
 }
 
 # Whatever the planner believes, what ended lately is found by its time, not by a walk over a day's tasks.
+story_an_attempt_counts_for_the_type_that_its_task_had_then() {
+	start_worker
+	first=$(reeve submit nothing --queue v --key k --version 1)
+	reeve wait "$first" >/dev/null
+	expect_eq "$first" "$(reeve submit sh true --queue v --key k --version 2)"
+	reeve wait "$first" >/dev/null
+	expect_eq $'nothing 1\nsh 1' "$(reeve stats --by type --queue v --json | jq -r '"\(.type) \(.count)"')"
+}
+
 story_what_ended_lately_is_found_by_its_time() {
 	day=$(sql "select to_char(now() at time zone 'UTC' + interval '31 days', 'YYYYMMDD')")
 	sql "insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
