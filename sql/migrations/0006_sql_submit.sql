@@ -321,9 +321,9 @@ begin
   ids := array(
     select id from tasks where id = any(ids) and status = 'queued' and held_run_at is not null and batch_id is null
     order by id for no key update);
-  way := route_of(a.queue, a.type);
   perform pipeline_routes(p, a.queue) from (
     select distinct pipeline_id as p from tasks where id = any(ids) and pipeline_id is not null order by 1) p;
+  way := route_of(a.queue, a.type); -- after those, which are made in the order of their names
   select * into q from queues where name = a.queue for no key update;
   -- What was submitted before its queue was stopped ends as all that did: whoever sees to the stop finds it by its route.
   if q.state in ('stopping', 'stopped') and a.batch_id is null then

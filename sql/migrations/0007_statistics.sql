@@ -88,6 +88,15 @@ begin
   if not found then
     return false; -- another manager does it
   end if;
+  -- A clock that was ahead has been set back: what ends now, up to where it had come, would never be counted. It is counted again
+  -- from this hour on, of which all rows are still there.
+  if r.settled > now() then
+    r.until := least(r.until, date_trunc('hour', now(), 'UTC'));
+    r.settled := r.until;
+    r.next_at := null;
+    r.next_xid := null;
+    delete from executions where hour >= r.until;
+  end if;
   -- now() is when this transaction began, before it got its number. Clocks that are set back by less than a minute are no harm.
   upto := date_bin(slice, now() - interval '1 minute', 'epoch');
   if pg_snapshot_xmin(pg_current_snapshot()) > r.next_xid then

@@ -163,6 +163,18 @@ story_what_commits_late_is_counted_too() {
 	expect_eq 1 "$(sql "select sum(count) from executions where queue = 'late'")"
 }
 
+story_a_clock_that_was_ahead_hides_nothing() {
+	start_worker
+	reeve submit nothing --queue ahead --wait >/dev/null
+	# As it would be left: all counted for two days to come, what has ended among it.
+	sql "insert into executions select date_trunc('hour', last_updated, 'UTC'), queue, type, 1, 1, 1, 1, 1, last_updated
+			from task_history where queue = 'ahead';
+		update executions_rolled set until = now() + interval '2 days', settled = now() + interval '2 days', next_at = null, next_xid = null"
+	reeve submit nothing --queue ahead --wait >/dev/null
+	wait_until 60 "sql 'select executions_roll()' && [ \"\$(sql 'select settled < now() from executions_rolled')\" = t ]"
+	expect_eq 2 "$(reeve stats --by type --queue ahead --json | jq .count)"
+}
+
 story_many_managers_count_at_the_same_time() {
 	known past t0 t1 t2
 	[ "$(sql 'select count(*) from task_history where task_id < 0')" -gt 1000 ] || { sql 'delete from task_attempts where task_id < 0;

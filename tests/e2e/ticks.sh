@@ -426,11 +426,13 @@ story_old_runs_are_forgotten_but_the_last_ten() {
 		insert into schedule_runs (schedule_id, planned_at, at, outcome)
 		select s.id, t, t, 'submitted' from schedules s, generate_series(now() - interval '100 days', now() - interval '60 days', '1 hour') t;
 		insert into schedule_runs (schedule_id, planned_at, at, outcome)
-		select id, now() - n * interval '1 minute', now(), 'submitted' from schedules, generate_series(1, 3) n where name = 'b'"
+		select id, now() - n * interval '1 minute', now(), 'submitted' from schedules, generate_series(1, 3) n where name = 'b';
+		insert into schedule_runs (schedule_id, planned_at, at, outcome)
+		select -1, t, t, 'submitted' from (values (now() - interval '60 days'), (now())) removed(t)"
 	start_manager
-	wait_until 60 '[ "$(sql "select count(*) from schedule_runs")" = 20 ]'
-	expect_eq '10 10' "$(sql "select string_agg(n::text, ' ') from (select count(*) as n from schedule_runs group by schedule_id) x")"
-	expect_eq 3 "$(sql "select count(*) from schedule_runs where at > now() - interval '1 day'")"
+	wait_until 60 '[ "$(sql "select count(*) from schedule_runs")" = 21 ]'
+	expect_eq '1 10 10' "$(sql "select string_agg(n::text, ' ') from (select count(*) as n from schedule_runs group by schedule_id order by schedule_id) x")"
+	expect_eq 4 "$(sql "select count(*) from schedule_runs where at > now() - interval '1 day'")"
 }
 
 run_stories
