@@ -348,8 +348,10 @@ struct command_line {
 
 static bool unknown(const struct command_line *line, const char *text, int length)
 {
-	return error_set(line->reading->error, STATUS(INVALID_ARGUMENT), "unknown option %.*s (%s --help lists them)",
-	    length, text, line->reading->tables[0]->program);
+	bool number = text[0] == '-' && text[1] >= '0' && text[1] <= '9';
+
+	return error_set(line->reading->error, STATUS(INVALID_ARGUMENT), "unknown option %.*s (%s --help lists them%s)",
+	    length, text, line->reading->tables[0]->program, number ? "; a negative number stands behind --" : "");
 }
 
 /* Takes the option's value: `attached`, or the next argument, *at then moving on to it. */

@@ -36,7 +36,7 @@ struct option_spec {
 	int64_t min, max;        /* of numbers; both 0: no bounds */
 	const char *environment; /* "REEVE_MANAGER", or NULL */
 	const char *argument;    /* "URL[,URL]": what --help calls the value */
-	const char *sentence;    /* what it does, for --help and the docs */
+	const char *sentence;    /* what it does, for --help and the docs; NULL: they pass it over */
 	char letter;             /* short form, or 0 */
 	bool in_file;            /* may stand in the configuration file */
 };

@@ -77,6 +77,8 @@ static void write_option(const struct option_spec *spec, FILE *out)
 	char sentence[1024];
 	int column;
 
+	if (!spec->sentence)
+		return;
 	if (spec->letter)
 		column = fprintf(out, "  -%c, --%s", spec->letter, spec->name);
 	else
@@ -126,6 +128,8 @@ void options_markdown(const struct option_table *table, FILE *out)
 		bool valued = spec->type != OPTION_FLAG;
 		const char *fallback = valued ? spec->fallback : NULL;
 
+		if (!spec->sentence)
+			continue;
 		fprintf(out, "| `--%s", spec->name);
 		if (valued) {
 			fputc(' ', out);

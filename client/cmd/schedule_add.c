@@ -63,7 +63,7 @@ static const struct option_spec specs[] = {
         FIELD(queue_action),
         .argument = "start|stop|pause|resume",
         .sentence = "no task is submitted: this is done with the queue that --queue names"},
-    TASK_OPTION_SPECS(struct schedule_options, task),
+    TASK_OPTION_SPECS_BUT(struct schedule_options, task, NULL, NULL),
     {.name = NULL},
 };
 

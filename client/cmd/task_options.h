@@ -24,21 +24,25 @@ extern const struct task_options task_options_none;
 
 /* Their entries of an option table whose `target` struct has them as `member`. */
 #define TASK_OPTION_SPECS(target, member)                                                                              \
+	TASK_OPTION_SPECS_BUT(target, member,                                                                          \
+	    "due at this time: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), +5m",                          \
+	    "with --key: if N is greater than the version the key has, its task is run again as given now, after its " \
+	    "end if it is executing; if not, nothing changes")
+
+/* The same, with what the help says of --at and --version: NULL where they are known only to be refused with a reason. */
+#define TASK_OPTION_SPECS_BUT(target, member, says_at, says_version)                                                   \
 	TASK_OPTION(target, member.queue, "queue", OPTION_TEXT, 0, 0, "NAME", 'q',                                     \
 	    "the queue it goes to; without it \"default\""),                                                           \
 	    TASK_OPTION(target, member.priority, "priority", OPTION_INTEGER, -1000000, 1000000, "N", 'p',              \
 	        "higher goes first; without it 0"),                                                                    \
 	    TASK_OPTION(target, member.delay_ms, "delay", OPTION_DURATION, 0, 0, "DURATION", 0,                        \
 	        "due so much later: 30s, 5m, 1h30m, 2d"),                                                              \
-	    TASK_OPTION(target, member.at_us, "at", OPTION_TIME, 0, 0, "TIME", 0,                                      \
-	        "due at this time: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), +5m"),                     \
+	    TASK_OPTION(target, member.at_us, "at", OPTION_TIME, 0, 0, "TIME", 0, says_at),                            \
 	    TASK_OPTION(target, member.key, "key", OPTION_TEXT, 0, 0, "KEY", 'k',                                      \
 	        "idempotency key: if the queue knows it, nothing is made and the first task's id is printed"),         \
 	    TASK_OPTION(target, member.key_ttl_ms, "key-ttl", OPTION_DURATION, 0, 0, "DURATION", 0,                    \
 	        "how long the key is kept; without it until a day after the task ended"),                              \
-	    TASK_OPTION(target, member.version, "version", OPTION_INTEGER, 1, INT64_MAX, "N", 0,                       \
-	        "with --key: if N is greater than the version the key has, its task is run again as given now, "       \
-	        "after its end if it is executing; if not, nothing changes"),                                          \
+	    TASK_OPTION(target, member.version, "version", OPTION_INTEGER, 1, INT64_MAX, "N", 0, says_version),        \
 	    TASK_OPTION(target, member.batch, "batch", OPTION_INTEGER, 1, INT64_MAX, "ID", 'b',                        \
 	        "the open batch that it is to be in; without --queue it goes to that batch's queue"),                  \
 	    TASK_OPTION(target, member.pipeline, "pipeline", OPTION_TEXT, 0, 0, "NAME", 0,                              \

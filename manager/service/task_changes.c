@@ -48,8 +48,9 @@ static const char *edit_note(const struct store_edit *op, const struct store_edi
 	case STORE_RETRY:
 		if (t->stopping)
 			return "its worker has been told to stop already";
-		return executing && !op->executing ? "it is executing; it is started again only where that is asked for"
-		                                   : "a cancel has been asked for";
+		return executing && !op->executing
+		           ? "it is executing, and is started again only if executing ones are asked for (--executing)"
+		           : "a cancel has been asked for";
 	case STORE_UPDATE:
 		return "it has ended";
 	}

@@ -61,6 +61,6 @@ static bool alone(const struct role *role, const struct store_op *other)
 
 void store_archive(struct store *store, struct store_archive *op)
 {
-	static const struct op_kind kind = {"archive", archive_start, alone, false};
+	static const struct op_kind kind = {.name = "archive", .start = archive_start, .joins = alone};
 	store_give(store, ROLE_UPKEEP, &kind, &op->op, 1, 0);
 }

@@ -100,6 +100,6 @@ static void admit_start(struct role *role)
 
 void store_admit(struct store *store, struct store_admit *op)
 {
-	static const struct op_kind kind = {"admit", admit_start, NULL, false};
+	static const struct op_kind kind = {.name = "admit", .start = admit_start};
 	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);
 }

@@ -33,7 +33,7 @@ static void due_start(struct role *role)
 
 void store_batches_due(struct store *store, struct store_batches_due *op)
 {
-	static const struct op_kind kind = {"batches due", due_start, NULL, false};
+	static const struct op_kind kind = {.name = "batches due", .start = due_start};
 	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);
 }
 
@@ -169,7 +169,7 @@ static void move_start(struct role *role)
 
 void store_batch_move(struct store *store, struct store_batch_move *op)
 {
-	static const struct op_kind kind = {"batch move", move_start, NULL, false};
+	static const struct op_kind kind = {.name = "batch move", .start = move_start};
 	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);
 }
 
@@ -202,7 +202,7 @@ static void open_start(struct role *role)
 
 void store_batch_open(struct store *store, struct store_batch_open *op)
 {
-	static const struct op_kind kind = {"batch open", open_start, NULL, false};
+	static const struct op_kind kind = {.name = "batch open", .start = open_start};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
 }
 
@@ -233,6 +233,6 @@ static void close_start(struct role *role)
 
 void store_batch_close(struct store *store, struct store_batch_close *op)
 {
-	static const struct op_kind kind = {"batch close", close_start, NULL, false};
+	static const struct op_kind kind = {.name = "batch close", .start = close_start};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
 }

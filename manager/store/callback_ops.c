@@ -54,7 +54,7 @@ static void take_start(struct role *role)
 
 void store_callbacks_take(struct store *store, struct store_callbacks_take *op)
 {
-	static const struct op_kind kind = {"take callbacks", take_start, NULL, true};
+	static const struct op_kind kind = {.name = "take callbacks", .start = take_start, .tells_unknown = true};
 	store_give(store, ROLE_CALLBACKS, &kind, &op->op, ALONE, 0);
 }
 
@@ -77,7 +77,7 @@ static void report_start(struct role *role)
 
 void store_callback_report(struct store *store, struct store_callback_report *op)
 {
-	static const struct op_kind kind = {"report callback", report_start, NULL, false};
+	static const struct op_kind kind = {.name = "report callback", .start = report_start};
 	store_give(store, ROLE_CALLBACKS, &kind, &op->op, ALONE, 0);
 }
 
@@ -142,6 +142,6 @@ static void settle_start(struct role *role)
 
 void store_callback_settle(struct store *store, struct store_callback_settle *op)
 {
-	static const struct op_kind kind = {"settle callback", settle_start, NULL, false};
+	static const struct op_kind kind = {.name = "settle callback", .start = settle_start};
 	store_give(store, ROLE_CALLBACKS, &kind, &op->op, 1, 64);
 }

@@ -73,7 +73,7 @@ static void claim_start(struct role *role)
 
 void store_claim(struct store *store, struct store_claim *op)
 {
-	static const struct op_kind kind = {"claim", claim_start, NULL, true};
+	static const struct op_kind kind = {.name = "claim", .start = claim_start, .tells_unknown = true};
 	store_give(store, ROLE_CLAIM, &kind, &op->op, 1, 0);
 }
 
@@ -105,6 +105,6 @@ static void redeliver_start(struct role *role)
 
 void store_redeliver(struct store *store, struct store_redeliver *op)
 {
-	static const struct op_kind kind = {"redeliver", redeliver_start, NULL, false};
+	static const struct op_kind kind = {.name = "redeliver", .start = redeliver_start};
 	store_give(store, ROLE_CLAIM, &kind, &op->op, 1, 0);
 }

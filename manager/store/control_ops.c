@@ -42,6 +42,6 @@ static bool alone(const struct role *role, const struct store_op *op)
 
 void store_control(struct store *store, struct store_control *op)
 {
-	static const struct op_kind kind = {"control", control_start, alone, false};
+	static const struct op_kind kind = {.name = "control", .start = control_start, .joins = alone};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 256);
 }

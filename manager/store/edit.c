@@ -438,6 +438,6 @@ static void start(struct role *role)
 
 void store_edit(struct store *store, struct store_edit *op)
 {
-	static const struct op_kind kind = {"edit", start, NULL, false};
+	static const struct op_kind kind = {.name = "edit", .start = start};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, (size_t)(op->filter ? STORE_FILTER_MOST : op->count) * 64);
 }

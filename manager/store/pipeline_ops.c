@@ -39,7 +39,7 @@ static void define_start(struct role *role)
 
 void store_pipeline_define(struct store *store, struct store_pipeline_define *op)
 {
-	static const struct op_kind kind = {"pipeline define", define_start, NULL, false};
+	static const struct op_kind kind = {.name = "pipeline define", .start = define_start};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
 }
 
@@ -63,7 +63,7 @@ static void list_start(struct role *role)
 
 void store_pipelines(struct store *store, struct store_pipelines *op)
 {
-	static const struct op_kind kind = {"pipelines", list_start, NULL, false};
+	static const struct op_kind kind = {.name = "pipelines", .start = list_start};
 	store_give(store, ROLE_LOOK, &kind, &op->op, 1, 0);
 }
 
@@ -106,6 +106,6 @@ static void start_start(struct role *role)
 
 void store_pipelines_start(struct store *store, struct store_pipelines_start *op)
 {
-	static const struct op_kind kind = {"pipelines start", start_start, NULL, false};
+	static const struct op_kind kind = {.name = "pipelines start", .start = start_start};
 	store_give(store, ROLE_EDIT, &kind, &op->op, op->count, 0);
 }

@@ -170,6 +170,6 @@ static void start(struct role *role)
 
 void store_queue_end(struct store *store, struct store_queue_end *op)
 {
-	static const struct op_kind kind = {"queue end", start, NULL, false};
+	static const struct op_kind kind = {.name = "queue end", .start = start};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, (size_t)op->limit * 128);
 }

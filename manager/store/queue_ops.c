@@ -61,7 +61,7 @@ static void load_start(struct role *role)
 
 void store_queues(struct store *store, struct store_queues *op)
 {
-	static const struct op_kind kind = {"queues", load_start, NULL, false};
+	static const struct op_kind kind = {.name = "queues", .start = load_start};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
 }
 
@@ -132,7 +132,7 @@ static void set_start(struct role *role)
 
 void store_queue_set(struct store *store, struct store_queue_set *op)
 {
-	static const struct op_kind kind = {"queue set", set_start, NULL, false};
+	static const struct op_kind kind = {.name = "queue set", .start = set_start};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
 }
 
@@ -160,7 +160,7 @@ static void control_start(struct role *role)
 
 void store_queue_control(struct store *store, struct store_queue_control *op)
 {
-	static const struct op_kind kind = {"queue control", control_start, NULL, false};
+	static const struct op_kind kind = {.name = "queue control", .start = control_start};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
 }
 
@@ -187,6 +187,6 @@ static void stops_start(struct role *role)
 
 void store_queue_stops(struct store *store, struct store_queue_stops *op)
 {
-	static const struct op_kind kind = {"queue stops", stops_start, NULL, false};
+	static const struct op_kind kind = {.name = "queue stops", .start = stops_start};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
 }

@@ -599,7 +599,7 @@ static void read_start(struct role *role)
 
 void store_read(struct store *store, struct store_read *op)
 {
-	static const struct op_kind kind = {"read", read_start, NULL, false};
+	static const struct op_kind kind = {.name = "read", .start = read_start};
 	bool quick = op->kind == STORE_GET || op->kind == STORE_WAITED;
 	store_give(store, quick ? ROLE_READ : ROLE_LOOK, &kind, &op->op, 1, 256);
 }
@@ -640,6 +640,6 @@ static void ended_start(struct role *role)
 
 void store_ended(struct store *store, struct store_ended *op)
 {
-	static const struct op_kind kind = {"ended", ended_start, NULL, false};
+	static const struct op_kind kind = {.name = "ended", .start = ended_start};
 	store_give(store, ROLE_READ, &kind, &op->op, 1, (size_t)op->count * 8);
 }

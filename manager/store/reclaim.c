@@ -204,7 +204,7 @@ static void expire_start(struct role *role)
 
 void store_expire(struct store *store, struct store_expire *op)
 {
-	static const struct op_kind kind = {"expire", expire_start, NULL, false};
+	static const struct op_kind kind = {.name = "expire", .start = expire_start};
 	store_give(store, ROLE_LEASE, &kind, &op->op, 1, 0);
 }
 
@@ -251,7 +251,7 @@ static void sweep_start(struct role *role)
 
 void store_sweep(struct store *store, struct store_sweep *op)
 {
-	static const struct op_kind kind = {"sweep", sweep_start, NULL, false};
+	static const struct op_kind kind = {.name = "sweep", .start = sweep_start};
 	store_give(store, ROLE_LEASE, &kind, &op->op, 1, 0);
 }
 
@@ -300,6 +300,6 @@ static void take_back_start(struct role *role)
 
 void store_take_back(struct store *store, struct store_take_back *op)
 {
-	static const struct op_kind kind = {"take back", take_back_start, NULL, false};
+	static const struct op_kind kind = {.name = "take back", .start = take_back_start};
 	store_give(store, ROLE_LEASE, &kind, &op->op, 1, 64 + 16 * (size_t)op->holding.held_count);
 }

@@ -387,7 +387,7 @@ static void report_start(struct role *role)
 
 void store_report(struct store *store, struct store_report *op)
 {
-	static const struct op_kind kind = {"report", report_start, NULL, false};
+	static const struct op_kind kind = {.name = "report", .start = report_start};
 	size_t bytes = 0;
 	for (int i = 0; i < op->count; i++) {
 		const struct store_result *r = &op->results[i];

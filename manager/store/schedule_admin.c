@@ -112,8 +112,8 @@ static void read_start(struct role *role)
 
 void store_schedules(struct store *store, struct store_schedules *op)
 {
-	static const struct op_kind change = {"schedule change", change_start, NULL, false};
-	static const struct op_kind reading = {"schedules", read_start, NULL, false};
+	static const struct op_kind change = {.name = "schedule change", .start = change_start};
+	static const struct op_kind reading = {.name = "schedules", .start = read_start};
 	if (op->request_id)
 		store_give(store, ROLE_EDIT, &change, &op->op, 1, op->change ? strlen(op->change) : 0);
 	else
@@ -163,7 +163,7 @@ static void runs_start(struct role *role)
 
 void store_schedule_runs(struct store *store, struct store_schedule_runs *op)
 {
-	static const struct op_kind run = {"schedule run", runs_start, NULL, false};
-	static const struct op_kind list = {"schedule runs", runs_start, NULL, false};
+	static const struct op_kind run = {.name = "schedule run", .start = runs_start};
+	static const struct op_kind list = {.name = "schedule runs", .start = runs_start};
 	store_give(store, op->request_id ? ROLE_EDIT : ROLE_LOOK, op->request_id ? &run : &list, &op->op, 1, 0);
 }

@@ -34,6 +34,6 @@ static void tick_start(struct role *role)
 
 void store_schedules_tick(struct store *store, struct store_schedules_tick *op)
 {
-	static const struct op_kind kind = {"schedules tick", tick_start, NULL, false};
+	static const struct op_kind kind = {.name = "schedules tick", .start = tick_start};
 	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);
 }

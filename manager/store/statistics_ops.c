@@ -20,7 +20,7 @@ static void roll_start(struct role *role)
 
 void store_roll(struct store *store, struct store_roll *op)
 {
-	static const struct op_kind kind = {"executions", roll_start, NULL, false};
+	static const struct op_kind kind = {.name = "executions", .start = roll_start};
 	store_give(store, ROLE_UPKEEP, &kind, &op->op, 1, 0);
 }
 
@@ -60,7 +60,7 @@ static void put_start(struct role *role)
 
 void store_metrics_put(struct store *store, struct store_metrics_put *op)
 {
-	static const struct op_kind kind = {"metrics", put_start, NULL, false};
+	static const struct op_kind kind = {.name = "metrics", .start = put_start};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, (size_t)op->count * 64);
 }
 
@@ -90,6 +90,6 @@ static void own_start(struct role *role)
 
 void store_metrics_own(struct store *store, struct store_metrics_own *op)
 {
-	static const struct op_kind kind = {"own counters", own_start, NULL, false};
+	static const struct op_kind kind = {.name = "own counters", .start = own_start};
 	store_give(store, ROLE_UPKEEP, &kind, &op->op, 1, 0);
 }

@@ -642,12 +642,16 @@ static bool alone(const struct role *role, const struct store_op *op)
 	return false;
 }
 
-static const struct op_kind kind = {"submit", start, joins, false, wait_for_keys, NULL};
+static const struct op_kind kind = {.name = "submit", .start = start, .joins = joins, .blocked = wait_for_keys};
 
 #define KEY_IN_USE "its key is used by a transaction that is not committed yet; try again"
 
 /* One that is blocked again goes to the end of the list, so that one key does not keep others waiting. */
-static const struct op_kind patient_kind = {"submit with a key in use", start, alone, false, wait_for_keys, KEY_IN_USE};
+static const struct op_kind patient_kind = {.name = "submit with a key in use",
+    .start = start,
+    .joins = alone,
+    .blocked = wait_for_keys,
+    .waits_for = KEY_IN_USE};
 
 static void wait_for_keys(struct store *store, struct store_op *op, const char *problem)
 {

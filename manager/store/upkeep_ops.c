@@ -51,7 +51,7 @@ static void tick_start(struct role *role)
 
 void store_tick(struct store *store, struct store_tick *op)
 {
-	static const struct op_kind kind = {"tick", tick_start, NULL, false};
+	static const struct op_kind kind = {.name = "tick", .start = tick_start};
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 0);
 }
 
@@ -70,7 +70,7 @@ static void stop_start(struct role *role)
 
 void store_stop(struct store *store, struct store_stop *op)
 {
-	static const struct op_kind kind = {"stop", stop_start, NULL, false};
+	static const struct op_kind kind = {.name = "stop", .start = stop_start};
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 0);
 }
 
@@ -89,7 +89,7 @@ static void wake_start(struct role *role)
 
 void store_wake(struct store *store, struct store_wake *op)
 {
-	static const struct op_kind kind = {"wake", wake_start, NULL, false};
+	static const struct op_kind kind = {.name = "wake", .start = wake_start};
 	store_give(store, ROLE_LISTEN, &kind, &op->op, 1, 0);
 }
 
@@ -225,6 +225,6 @@ static void upkeep_start(struct role *role)
 
 void store_upkeep(struct store *store, struct store_upkeep *op)
 {
-	static const struct op_kind kind = {"upkeep", upkeep_start, NULL, false};
+	static const struct op_kind kind = {.name = "upkeep", .start = upkeep_start};
 	store_give(store, ROLE_UPKEEP, &kind, &op->op, 1, 0);
 }

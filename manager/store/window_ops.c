@@ -51,7 +51,7 @@ static void page_start(struct role *role)
 
 void store_page(struct store *store, struct store_page *op)
 {
-	static const struct op_kind kind = {"window page", page_start, NULL, false};
+	static const struct op_kind kind = {.name = "window page", .start = page_start};
 	store_give(store, ROLE_WINDOW, &kind, &op->op, 1, 0);
 }
 
@@ -87,7 +87,7 @@ static void late_start(struct role *role)
 
 void store_late(struct store *store, struct store_late *op)
 {
-	static const struct op_kind kind = {"late tasks", late_start, NULL, false};
+	static const struct op_kind kind = {.name = "late tasks", .start = late_start};
 	store_give(store, ROLE_WINDOW, &kind, &op->op, 1, 0);
 }
 
@@ -119,7 +119,7 @@ static void streams_start(struct role *role)
 
 void store_streams(struct store *store, struct store_streams *op)
 {
-	static const struct op_kind kind = {"window streams", streams_start, NULL, false};
+	static const struct op_kind kind = {.name = "window streams", .start = streams_start};
 	store_give(store, ROLE_WINDOW, &kind, &op->op, 1, 0);
 }
 
@@ -168,6 +168,6 @@ static void routes_start(struct role *role)
 
 void store_routes(struct store *store, struct store_routes *op)
 {
-	static const struct op_kind kind = {"routes", routes_start, NULL, false};
+	static const struct op_kind kind = {.name = "routes", .start = routes_start};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
 }

@@ -76,7 +76,7 @@ static void register_start(struct role *role)
 
 void store_register(struct store *store, struct store_register *op)
 {
-	static const struct op_kind kind = {"register", register_start, alone, false};
+	static const struct op_kind kind = {.name = "register", .start = register_start, .joins = alone};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 1024);
 }
 
@@ -103,7 +103,7 @@ static void leave_start(struct role *role)
 
 void store_leave(struct store *store, struct store_leave *op)
 {
-	static const struct op_kind kind = {"leave", leave_start, NULL, false};
+	static const struct op_kind kind = {.name = "leave", .start = leave_start};
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 256);
 }
 
@@ -126,7 +126,7 @@ static void look_start(struct role *role)
 
 void store_look(struct store *store, struct store_look *op)
 {
-	static const struct op_kind kind = {"look", look_start, alone, false};
+	static const struct op_kind kind = {.name = "look", .start = look_start, .joins = alone};
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 64);
 }
 
@@ -153,7 +153,7 @@ static void watch_start(struct role *role)
 
 void store_watch(struct store *store, struct store_watch *op)
 {
-	static const struct op_kind kind = {"watch", watch_start, alone, false};
+	static const struct op_kind kind = {.name = "watch", .start = watch_start, .joins = alone};
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 0);
 }
 
@@ -190,7 +190,7 @@ static void lose_start(struct role *role)
 
 void store_lose(struct store *store, struct store_lose *op)
 {
-	static const struct op_kind kind = {"lose", lose_start, alone, false};
+	static const struct op_kind kind = {.name = "lose", .start = lose_start, .joins = alone};
 	store_give(store, ROLE_LEASE, &kind, &op->op, 1, 0);
 }
 
@@ -259,7 +259,7 @@ static bool extend_joins(const struct role *role, const struct store_op *op)
 
 void store_extend(struct store *store, struct store_extend *op)
 {
-	static const struct op_kind kind = {"extend", extend_start, extend_joins, false};
+	static const struct op_kind kind = {.name = "extend", .start = extend_start, .joins = extend_joins};
 	store_give(store, ROLE_REPORT, &kind, &op->op, 1, 64);
 }
 
@@ -391,6 +391,6 @@ static bool heartbeat_joins(const struct role *role, const struct store_op *op)
 
 void store_heartbeat(struct store *store, struct store_heartbeat *op)
 {
-	static const struct op_kind kind = {"heartbeat", heartbeat_start, heartbeat_joins, false};
+	static const struct op_kind kind = {.name = "heartbeat", .start = heartbeat_start, .joins = heartbeat_joins};
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 128 + op->carries);
 }

@@ -111,4 +111,28 @@ story_its_clock_jumps_an_hour_each_way() {
 }
 
 
+# The database's clock is an hour ahead of its managers', then two, then theirs.
+story_schedules_go_by_its_clock() {
+	start_faketime_postgres
+	jump 3600
+	start_manager "${SHORT[@]}"
+	start_worker
+	reeve schedule add often --every 500ms echo tick >/dev/null
+	wait_until 30 "[ \"\$(sql \"select count(*) from schedule_runs where outcome = 'submitted'\")\" -ge 3 ]"
+	expect_eq t "$(sql "select bool_and(planned_at > to_timestamp($(date +%s)) + interval '50 minutes' and at >= planned_at) from schedule_runs")"
+	# Set forward: what lies between is missed, and then it goes on.
+	jump 7200
+	wait_until 30 "[ \"\$(sql \"select count(*) from schedule_runs where outcome = 'missed' and note ~ '^7... were missed'\")\" = 1 ]"
+	wait_until 30 "[ \"\$(sql \"select count(*) from schedule_runs where outcome = 'submitted' and at > clock_timestamp() - interval '2 s'\")\" -ge 2 ]"
+	# Set back: nothing comes before the next planned time, while delays pass as they did.
+	jump 0
+	id=$(reeve submit echo first)
+	reeve wait "$id" >/dev/null
+	runs=$(sql 'select count(*) from schedule_runs')
+	id=$(reeve submit echo then --delay 2s)
+	reeve wait "$id" >/dev/null
+	expect_eq "$runs" "$(sql 'select count(*) from schedule_runs')" 'runs'
+	expect_eq 0 "$(sql 'select count(*) - count(distinct planned_at) from schedule_runs')" 'planned times that came twice'
+}
+
 run_stories

@@ -509,6 +509,8 @@ story_all_words_have_help() {
 	for word in '' add list show runs pause resume run edit remove; do
 		expect_match '^Usage: reeve schedule' "$(reeve schedule $word --help)"
 	done
+	expect_no_match '--at TIME|--version N' "$(reeve schedule add --help)" # they are refused
+	expect_match '--at TIME.*--version N' "$(reeve submit --help)"
 }
 
 story_the_example_in_c_as_it_is_documented() {

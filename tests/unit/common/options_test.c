@@ -192,6 +192,8 @@ Test(options, says_what_is_wrong)
 	refused("unknown option --qeueu (tester --help lists them)");
 	cr_assert(not(parse(NULL, "-jx", NULL)));
 	refused("unknown option -jx (tester --help lists them)");
+	cr_assert(not(parse(NULL, "-3.5", NULL)));
+	refused("unknown option -3.5 (tester --help lists them; a negative number stands behind --)");
 	cr_assert(not(parse(NULL, "--delay", "a\nb", NULL)));
 	cr_assert(ne(ptr, strstr(error.message, "\"a?b\""), NULL));
 }
