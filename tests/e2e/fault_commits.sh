@@ -129,7 +129,7 @@ story_schedules_go_by_its_clock() {
 	id=$(reeve submit echo first)
 	reeve wait "$id" >/dev/null
 	runs=$(sql 'select count(*) from schedule_runs')
-	id=$(reeve submit echo then --delay 2s)
+	id=$(reeve submit echo second --delay 2s)
 	reeve wait "$id" >/dev/null
 	expect_eq "$runs" "$(sql 'select count(*) from schedule_runs')" 'runs'
 	expect_eq 0 "$(sql 'select count(*) - count(distinct planned_at) from schedule_runs')" 'planned times that came twice'
