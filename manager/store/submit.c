@@ -530,10 +530,8 @@ static void on_recalled_first(void *arg, const struct conn_result *result)
 	}
 }
 
-static void on_begun(void *arg, const struct conn_result *result)
+static void begin(struct role *role)
 {
-	struct role *role = arg;
-	UNLESS_OK(role, result)
 	if (!BATCH_OP(role, struct store_submit, 0)->batched) {
 		drop_expired_keys(role);
 		return;
@@ -542,6 +540,24 @@ static void on_begun(void *arg, const struct conn_result *result)
 	params_add_uuid(&role->params, BATCH_OP(role, struct store_submit, 0)->request_id);
 	params_array_end(&role->params);
 	role_run(role, SQL_SUBMIT_RECALL, on_recalled_first);
+}
+
+static void on_hurried(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	begin(role);
+}
+
+/* A part of what could not have a lock in time: it is to be found out soon which of them it was. Others wait behind them. */
+static void on_begun(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	if (role->batch[0]->batch_limit && role->batch[0]->kind != &patient_kind)
+		role_run(role, SQL_SUBMIT_HURRY, on_hurried);
+	else
+		begin(role);
 }
 
 static void start(struct role *role)

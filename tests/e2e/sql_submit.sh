@@ -441,6 +441,29 @@ story_an_open_key_keeps_only_those_waiting_who_want_it() {
 	expect_match 'its key is used by a transaction that is not committed yet' "$OUTPUT"
 }
 
+# Sixty callers that each want another key of an open transaction: without a hurry it takes 300 ms to find each of them.
+story_many_open_keys_keep_no_others_waiting() {
+	local n=60 pids=() began
+	start_postgres
+	start_manager
+	grant_app
+	reeve submit nothing --queue q >/dev/null
+	open_session shop
+	say shop "begin; select count(reeve.submit('nothing', queue => 'q', key => 'k' || i)) from generate_series(1, $n) i" >/dev/null
+	for i in $(seq $n); do
+		"$REEVE_BIN/reeve" submit nothing --queue q --key "k$i" >>"$DIR/same" 2>>"$DIR/same.log" &
+		pids+=($!)
+	done
+	wait_until 20 'blocked submit'
+	began=$(ms)
+	timeout 60 "$REEVE_BIN/reeve" submit nothing --queue other >/dev/null
+	figure "it took $(($(ms) - began)) ms"
+	expect [ $(($(ms) - began)) -lt $((n * 300 / 2)) ]
+	say shop commit
+	for pid in "${pids[@]}"; do wait "$pid" || true; done
+	expect_eq $((n + 2)) "$(sql 'select count(*) from tasks')"
+}
+
 story_who_waits_for_an_open_key_holds_no_batch_and_no_edit() {
 	start_postgres
 	start_manager
