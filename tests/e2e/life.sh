@@ -152,7 +152,7 @@ story_json_has_stable_names() {
 	done=$(reeve submit echo hello --key json --queue json)
 	reeve wait "$done" >/dev/null
 	later=$(reeve submit echo hello --delay 1h --queue json)
-	every='["attempt","batch_id","cancel_requested","created","details","error_code","finished","first_started","id","key","last_error","max_attempts","priority","queue","remark","result","run_at","source","stack","started","status","timeout_ms","token","type","version","worker"]'
+	every='["attempt","batch_id","cancel_requested","created","details","error_code","error_count","finished","first_started","id","key","last_error","max_attempts","pipeline","priority","processing_ms","queue","remark","result","run_at","source","stack","stage","started","status","step","timeout_ms","token","type","version","worker"]'
 	expect_eq "$every" "$(reeve show "$done" --json | names)"
 	expect_eq "$(jq -c '. - ["finished", "first_started", "started"]' <<<"$every")" "$(reeve show "$later" --json | names)"
 	expect_eq "$every" "$(reeve wait "$done" --json | names)"
