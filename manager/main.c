@@ -22,6 +22,15 @@ static int exit_code_of(reeve_status code)
 	}
 }
 
+/* The exit code after something was printed, which may have come to a full disk. */
+static int printed(void)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return EXIT_OK;
+	fprintf(stderr, "reeve-manager: what was to be printed could not be written to standard output\n");
+	return EXIT_TASK_FAILED;
+}
+
 int main(int argc, char **argv)
 {
 	struct manager_options options = {0};
@@ -46,10 +55,10 @@ int main(int argc, char **argv)
 			states_print(stdout);
 		if (options.print_options)
 			options_markdown(&manager_option_table, stdout);
-		return EXIT_OK;
+		return printed();
 	}
 	if (options.print_schema)
-		return schema_print((int)options.schema_from, stdout) ? EXIT_OK : EXIT_USAGE;
+		return schema_print((int)options.schema_from, stdout) ? printed() : EXIT_USAGE;
 	if (!manager_log_setup(&options, &error) ||
 	    !migrate(options.database, options.no_migrate, (int)options.history_days, &error)) {
 		log_error(NULL, "%s", error.message);

@@ -347,13 +347,17 @@ create function schedule_next(s schedules, after timestamptz) returns timestampt
   select (schedule_times(s, after, 'infinity', 1))[1]
 $$;
 
--- Of the planned times after `after` up to `upto` the last `most`.
+-- Of the planned times after `after` up to `upto` the last `most`. By cron each has to be found, going forwards: they are counted
+-- from the end, in pieces that grow, and each piece once, so that hardly more are looked at than are wanted.
 create function schedule_latest(s schedules, after timestamptz, upto timestamptz, most int) returns timestamptz[]
 language plpgsql stable as $$
 declare
-  early timestamptz := after;
+  early timestamptz;
   late timestamptz := upto;
   middle timestamptz;
+  span interval := interval '1 minute' * most;
+  counted int := 0;                        -- those after `late`
+  n int;
 begin
   if most = 0 then
     return '{}';
@@ -361,15 +365,23 @@ begin
     early := greatest(after, upto - interval '1ms' * (s.every_ms::float8 * most));
     return schedule_times(s, early, upto, most);
   end if;
-  if cardinality(schedule_times(s, early, upto, most + 1)) <= most then
-    return schedule_times(s, early, upto, most);
-  end if;
+  loop
+    early := greatest(after, late - span);
+    n := cardinality(schedule_times(s, early, late, most - counted + 1));
+    exit when counted + n > most;
+    late := early;
+    counted := counted + n;
+    exit when late <= after;
+    span := span * 2;
+  end loop;
   while late - early > interval '1s' loop
     middle := early + (late - early) / 2;
-    if cardinality(schedule_times(s, middle, upto, most + 1)) > most then
+    n := cardinality(schedule_times(s, middle, late, most - counted + 1));
+    if counted + n > most then
       early := middle;
     else
       late := middle;
+      counted := counted + n;
     end if;
   end loop;
   return schedule_times(s, late, upto, most);
@@ -463,7 +475,8 @@ begin
   perform set_config('lock_timeout', '1000', true);
   begin
     select * into made from schedule_act(s, case
-      when template ~ '\{(name|date|time)\}' or template is null then format('%s:manual:%s', s.name, request)
+      when template ~ '\{(name|date|time)\}' or template is null then
+        case when octet_length(s.name) <= 255 - 44 then s.name || ':' else '' end || 'manual:' || request -- a key has 255 bytes at most
       else nullif(template, '') end);
   exception when lock_not_available then
     raise exception using errcode = 'RV503',
@@ -584,6 +597,9 @@ begin
     s.last_task_id := coalesce(task_id, s.last_task_id);
     s.next_at := coalesce(wanted[place + 1], coming);
   end loop;
+  if s.next_at <= now then
+    s.retry_at := coalesce(s.retry_at, clock_timestamp()); -- those that are due already come before the rest of it
+  end if;
   update schedules set next_at = s.next_at, last_at = s.last_at, last_task_id = s.last_task_id, retry_at = s.retry_at,
     last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
   where id = s.id;

@@ -314,10 +314,13 @@ begin
     delete from arrivals where task_id = a.task_id;
     return;
   end if;
+  -- Looked for among the next `most` only: where each has a type, or a batch, of its own, the others are not all read for each.
   ids := array(
     select x.task_id from arrivals x join tasks t on t.id = x.task_id
-    where x.task_id >= a.task_id and t.queue = a.queue and t.type = a.type and x.batch_id is not distinct from a.batch_id
-    order by x.task_id limit most for update of x skip locked);
+    where x.task_id between a.task_id and (
+        select max(task_id) from (select task_id from arrivals where task_id >= a.task_id order by task_id limit most) n)
+      and t.queue = a.queue and t.type = a.type and x.batch_id is not distinct from a.batch_id
+    order by x.task_id for update of x skip locked);
   ids := array(
     select id from tasks where id = any(ids) and status = 'queued' and held_run_at is not null and batch_id is null
     order by id for no key update);

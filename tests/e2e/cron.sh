@@ -59,6 +59,21 @@ story_years_without_a_leap_day() {
 	expect_eq '2026-02-02T00:00:00Z 2026-02-13T00:00:00Z' "$(next '0 0 13 2 mon' UTC 2026-01-31 2026-02-09)"
 }
 
+# What a schedule has missed is found without a walk through all of it, as whoever ticks has others to see to.
+story_the_last_of_many_are_found_by_looking_at_few() {
+	local calls
+	expect_eq '1000 2026-05-15T06:20:00Z 2026-05-15T22:59:00Z' "$(sql "
+		select cardinality(l) || ' ' || schedule_time_text(l[1]) || ' ' || schedule_time_text(l[1000])
+		from schedule_latest(jsonb_populate_record(null::schedules, jsonb_build_object('cron', '* 1-22 * * *', 'zone', 'UTC')),
+		  '2025-05-16', '2026-05-16', 1000) l")"
+	calls=$(sql "set track_functions = 'pl';
+		select 'the call' from schedule_latest(jsonb_populate_record(null::schedules,
+		  jsonb_build_object('cron', '* 1-22 * * *', 'zone', 'UTC')), '2025-05-16', '2026-05-16', 1000) l;
+		select calls from pg_stat_xact_user_functions where funcname = 'cron_after'" | tail -n 1)
+	note "$calls times were looked for"
+	expect [ "$calls" -gt 1000 ] && expect [ "$calls" -lt 5000 ]
+}
+
 # The complaint names the field, what is wrong, and what it takes.
 story_expressions_that_make_no_sense() {
 	local expr want

@@ -340,6 +340,25 @@ story_a_new_type_in_an_open_transaction_keeps_nobody_waiting() {
 	expect_eq 0 "$(sql "select count(*) from routes where type = 'never'")"
 }
 
+# Each of many new types is admitted without a look at all the others; else those who come after them wait very long.
+story_many_new_types_are_admitted_one_by_one() {
+	local read
+	start_postgres
+	start_manager
+	grant_app
+	stop manager
+	expect_eq 2000 "$(app "select count(reeve.submit('type ' || n)) from generate_series(1, 2000) n")"
+	sql 'analyze tasks; analyze arrivals'
+	read=$(sql "select admitted from arrivals_admit(0, 10);
+		select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'tasks'" | paste -sd ' ')
+	note "admitted, and rows of tasks read: $read"
+	expect_match '^1 [0-9]+$' "$read"
+	expect [ "${read#1 }" -lt 200 ]
+	start_manager
+	wait_until 120 '[ "$(sql "select count(*) from arrivals")" = 0 ]'
+	expect_eq 2000 "$(sql 'select count(distinct route_id) from tasks where route_id > 0')"
+}
+
 # A task that waits to be admitted is like any that waits.
 story_a_task_that_is_not_admitted_yet_can_be_shown_changed_and_ended() {
 	start_postgres

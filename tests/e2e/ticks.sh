@@ -210,6 +210,21 @@ story_a_million_that_were_missed() {
 
 # ---- overlap ----
 
+story_who_has_a_lot_to_make_up_for_keeps_nobody_waiting() {
+	tables_only
+	schedule late cron "'* * * * *'" missed "'all'" missed_most 100 overlap "'allow'" next_at "now() - interval '1 day'"
+	schedule other next_at "now() - interval '1s'" start_at "now() - interval '1s'" every_ms 3600000
+	sql 'select count(*) from schedules_tick(1)' >"$DIR/null"
+	sql 'select count(*) from schedules_tick(1)' >"$DIR/null"
+	expect_eq 1 "$(sql "select count(*) from schedule_runs r join schedules s on s.id = r.schedule_id where s.name = 'other'")"
+	# And is made up for, all of it.
+	for _ in {1..7}; do
+		sql 'select count(*) from schedules_tick(1)' >"$DIR/null"
+	done
+	expect [ "$(sql "select count(*) from schedule_runs r join schedules s on s.id = r.schedule_id
+		where s.name = 'late' and outcome = 'submitted'")" -ge 100 ]
+}
+
 story_overlap() {
 	local first
 	start_postgres
@@ -402,6 +417,10 @@ story_a_run_by_hand_is_made_once_a_request() {
 	expect_eq '|submitted|1|ann' "$(sql 'select planned_at, outcome, task_id, actor from schedule_runs order by id limit 1')"
 	expect_fail 1 sql "select schedule_run('${request%1}3', 'none', 'ann')"
 	expect_match 'there is no schedule "none"' "$OUTPUT"
+	# A name that is too long to be in its key.
+	schedule "$(printf 'n%.0s' {1..212})" next_at null paused true
+	sql "select outcome from schedule_run('${request%1}4', repeat('n', 212), 'ann')" >/dev/null
+	expect_eq "manual:${request%1}4" "$(sql 'select key from tasks order by id desc limit 1')"
 }
 
 story_soon_after_a_change_also_by_those_who_tell_nobody() {
