@@ -562,7 +562,12 @@ begin
   -- One that is late by more than a minute was missed, unless it had to wait for the last run.
   on_time := (last_due >= since or s.overlap = 'queue' and exists (
     select from task_history h where h.task_id = s.last_task_id and h.last_updated >= since))::int;
-  most := case s.missed when 'skip' then on_time when 'one' then 1 else s.missed_most + on_time end;
+  -- Of short intervals several may have come since the last look; none of them was missed for that.
+  if s.overlap <> 'queue' then
+    on_time := greatest(on_time, cardinality(
+      schedule_latest(s, greatest(s.next_at - interval '1us', now - interval '1s'), now, 10)));
+  end if;
+  most := case s.missed when 'skip' then on_time when 'one' then greatest(on_time, 1) else s.missed_most + on_time end;
   wanted := case when last_due > s.next_at then schedule_latest(s, s.next_at, now, most) else '{}' end;
   if cardinality(wanted) < most then
     wanted := s.next_at || wanted;

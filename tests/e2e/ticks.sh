@@ -191,6 +191,27 @@ story_what_is_only_late_is_not_missed() {
 	wait_outcomes b missed
 }
 
+# What the looks of a manager are apart is not missed either, however short the interval is.
+story_what_is_only_late_at_short_intervals() {
+	tables_only
+	for overlap in allow queue; do
+		for missed in skip one; do
+			schedule "$overlap$missed" every_ms 200 missed "'$missed'" overlap "'$overlap'"
+		done
+	done
+	ticks() { # SINCE
+		sql "select string_agg(outcome, ' ' order by t.planned) from (select * from schedules where name = '$name') s,
+			schedule_tick(s, s.next_at + interval '$1') t"
+	}
+	for name in allowskip allowone; do
+		expect_eq 'submitted submitted submitted' "$(ticks '500 ms')"
+		expect_eq 'missed submitted submitted submitted submitted submitted' "$(ticks '10050 ms')"
+	done
+	for name in queueskip queueone; do
+		expect_eq 'missed submitted' "$(ticks '500 ms')"
+	done
+}
+
 story_a_million_that_were_missed() {
 	tables_only
 	schedule every every_ms 1000 missed "'all'" missed_most 5 overlap "'allow'" start_at "timestamptz '2026-01-01'" next_at "timestamptz '2026-01-01'"
