@@ -55,14 +55,14 @@ story_errors_are_grouped_by_their_text() {
 	expect_match '^no errors$' "$(reeve errors --since '+1h' 2>&1)"
 }
 
-# From the group to its tasks: what is shown is what the conditions take.
 story_lists_have_an_error_short_and_its_code() {
-	id=$(reeve submit sh "head -c 3000 /dev/zero | tr '\\0' e >&2; exit 7" --queue lines --max-attempts 1)
+	id=$(reeve submit sh "head -c 3000 /dev/zero | tr '\\0' e >&2; exit 7" --queue short --max-attempts 1)
 	expect_fail 1 reeve wait "$id"
-	expect_eq 'exit:7 200' "$(reeve list --queue lines --json | jq -r "select(.id == $id) | \"\(.error_code) \(.last_error | length)\"")"
+	expect_eq 'exit:7 200' "$(reeve list --queue short --json | jq -r "select(.id == $id) | \"\(.error_code) \(.last_error | length)\"")"
 	expect_eq 'exit:7 3000' "$(reeve show "$id" --json | jq -r '"\(.error_code) \(.last_error | length)"')"
 }
 
+# From the group to its tasks: what is shown is what the conditions take.
 story_all_tasks_of_a_group_with_one_command() {
 	echo $'it\'s "bad"\n\\back' >"$DIR/said"
 	many 4 "$(jq -nc --arg said "$DIR/said" '{queue: "lines", max_attempts: 1, details: "cat \($said) >&2; exit 3"}')" >"$DIR/ids"
