@@ -7,7 +7,7 @@
 
 start_postgres
 start_manager --lease 2s --heartbeat 400ms --expiry-buffer 4s --park 300ms
-start_worker worker --concurrency 4 --queue default,mail,night,lines,count
+start_worker worker --concurrency 4 --queue default,mail,night,lines,short,count
 
 many() { # COUNT JSON
 	for _ in $(seq "$1"); do echo "$2"; done | reeve submit --bulk - sh
