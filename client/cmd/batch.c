@@ -626,25 +626,8 @@ static const struct option_table batch_table = {
 
 int command_batch(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		int (*run)(int argc, char **argv);
-	} words[] = {{"open", batch_open}, {"close", batch_close}, {"list", batch_list}, {"report", batch_report},
-	    {"wait", batch_wait}, {"callbacks", command_batch_callbacks}};
-	struct shared_options shared = {0};
-	int at = command_find_name(argc, argv), operands, code;
+	static const struct command_word words[] = {{"open", batch_open}, {"close", batch_close}, {"list", batch_list},
+	    {"report", batch_report}, {"wait", batch_wait}, {"callbacks", command_batch_callbacks}, {NULL}};
 
-	if (!at) {
-		if (!command_options(&batch_table, NULL, &shared, argc, argv, &operands, &code))
-			return code;
-		return command_usage(&batch_table, "what is to be done with batches?");
-	}
-	char *word = argv[at];
-	/* "batch --json list" becomes "list --json". */
-	memmove(&argv[2], &argv[1], (size_t)(at - 1) * sizeof *argv);
-	argv[1] = word;
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		if (strcmp(words[i].name, word) == 0)
-			return words[i].run(argc - 1, argv + 1);
-	return command_usage(&batch_table, "\"%s\" is none of its words: open, close, list, report, wait or callbacks", word);
+	return command_words(&batch_table, "batches", words, argc, argv);
 }

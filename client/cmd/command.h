@@ -57,6 +57,16 @@ int64_t *command_ids(const struct option_table *table, int count, char **argv, s
  * and some of those take their value from the next argument. */
 int command_find_name(int argc, char **argv);
 
+/* A word of a subcommand that has several: `list` of `reeve batch list`. */
+struct command_word {
+	const char *name;
+	int (*run)(int argc, char **argv);
+};
+
+/* Runs the word that the arguments name, with those that stood before it behind it; returns the exit code. `things`: what the
+ * subcommand is about, for the message if none is named; `words` ends with one without a name. */
+int command_words(const struct option_table *table, const char *things, const struct command_word *words, int argc, char **argv);
+
 /* Runs `reeve` with its arguments and returns the exit code. */
 int command_main(int argc, char **argv);
 

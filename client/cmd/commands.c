@@ -114,6 +114,44 @@ int command_find_name(int argc, char **argv)
 	return 0;
 }
 
+/* "reeve --json list" becomes "list --json". Returns the arguments from the name at `at` on. */
+static char **name_first(int at, char **argv)
+{
+	char *name = argv[at];
+
+	memmove(&argv[2], &argv[1], (size_t)(at - 1) * sizeof *argv);
+	argv[1] = name;
+	return argv + 1;
+}
+
+int command_words(
+    const struct option_table *table, const char *things, const struct command_word *words, int argc, char **argv)
+{
+	struct shared_options shared = {0};
+	int at = command_find_name(argc, argv), operands, code;
+	char *list = NULL;
+	size_t size;
+
+	if (!at) {
+		if (!command_options(table, NULL, &shared, argc, argv, &operands, &code))
+			return code;
+		return command_usage(table, "what is to be done with %s?", things);
+	}
+	argv = name_first(at, argv);
+	for (const struct command_word *word = words; word->name; word++)
+		if (strcmp(word->name, argv[0]) == 0)
+			return word->run(argc - 1, argv);
+	FILE *out = open_memstream(&list, &size);
+	if (!out)
+		abort();
+	for (const struct command_word *word = words; word->name; word++)
+		fprintf(out, "%s%s", word == words ? "" : word[1].name ? ", " : " or ", word->name);
+	fclose(out);
+	code = command_usage(table, "\"%s\" is none of its words: %s", argv[0], list);
+	free(list);
+	return code;
+}
+
 static int run(int argc, char **argv)
 {
 	int name = command_find_name(argc, argv);
@@ -140,11 +178,7 @@ static int run(int argc, char **argv)
 	if (!command)
 		return unknown_command(argv[name]);
 
-	/* "reeve --json list" becomes "list --json". */
-	char *text = argv[name];
-	memmove(&argv[2], &argv[1], (size_t)(name - 1) * sizeof *argv);
-	argv[1] = text;
-	return command->run(argc - 1, argv + 1);
+	return command->run(argc - 1, name_first(name, argv));
 }
 
 /* What was printed must have arrived; a reader that has gone away (`reeve list | head`) is no failure. */

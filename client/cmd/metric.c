@@ -177,21 +177,7 @@ static const struct option_table metric_table = {
 
 int command_metric(int argc, char **argv)
 {
-	struct shared_options shared = {0};
-	int at = command_find_name(argc, argv), operands, code;
+	static const struct command_word words[] = {{"put", metric_put}, {"list", metric_list}, {NULL}};
 
-	if (!at) {
-		if (!command_options(&metric_table, NULL, &shared, argc, argv, &operands, &code))
-			return code;
-		return command_usage(&metric_table, "what is to be done with metrics?");
-	}
-	char *word = argv[at];
-	/* "metric --json list" becomes "list --json". */
-	memmove(&argv[2], &argv[1], (size_t)(at - 1) * sizeof *argv);
-	argv[1] = word;
-	if (strcmp(word, "put") == 0)
-		return metric_put(argc - 1, argv + 1);
-	if (strcmp(word, "list") == 0)
-		return metric_list(argc - 1, argv + 1);
-	return command_usage(&metric_table, "\"%s\" is none of its words: put or list", word);
+	return command_words(&metric_table, "metrics", words, argc, argv);
 }

@@ -78,8 +78,8 @@ static int pipeline_show(int argc, char **argv)
 	if (!command_options(&show_table, NULL, &shared, argc, argv, &operands, &code))
 		return code;
 	if (operands != 1)
-		return command_usage(
-		    &show_table, operands ? "one pipeline at a time" : "which pipeline? (`reeve pipeline list` lists them)");
+		return command_usage(&show_table,
+		    operands ? "one pipeline at a time" : "which pipeline? (`reeve pipeline list` lists them)");
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;
@@ -101,8 +101,9 @@ static int pipeline_show(int argc, char **argv)
 static const struct option_table define_table = {
     .program = "reeve pipeline define",
     .usage = "FILE|- [--json]",
-    .summary = "Defines a pipeline, or replaces its definition: tasks under way go on as they began. The same again changes "
-               "nothing.",
+    .summary =
+        "Defines a pipeline, or replaces its definition: tasks under way go on as they began. The same again changes "
+        "nothing.",
     .epilogue = "The file is a JSON object: {\"name\": \"images\", \"max_steps\": 100, \"stages\": [\n"
                 "  {\"name\": \"fetch\", \"type\": \"http.get\", \"next\": \"shrink\", \"max_attempts\": 3,\n"
                 "   \"timeout\": \"30s\", \"backoff\": \"exp:1s:1h\", \"jitter\": 25, \"priority\": 5}, ...]}\n"
@@ -238,24 +239,8 @@ static const struct option_table pipeline_table = {
 
 int command_pipeline(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		int (*run)(int argc, char **argv);
-	} words[] = {{"define", pipeline_define}, {"list", pipeline_list}, {"show", pipeline_show}};
-	struct shared_options shared = {0};
-	int at = command_find_name(argc, argv), operands, code;
+	static const struct command_word words[] = {
+	    {"define", pipeline_define}, {"list", pipeline_list}, {"show", pipeline_show}, {NULL}};
 
-	if (!at) {
-		if (!command_options(&pipeline_table, NULL, &shared, argc, argv, &operands, &code))
-			return code;
-		return command_usage(&pipeline_table, "what is to be done with pipelines?");
-	}
-	char *word = argv[at];
-	/* "pipeline --json list" becomes "list --json". */
-	memmove(&argv[2], &argv[1], (size_t)(at - 1) * sizeof *argv);
-	argv[1] = word;
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		if (strcmp(words[i].name, word) == 0)
-			return words[i].run(argc - 1, argv + 1);
-	return command_usage(&pipeline_table, "\"%s\" is none of its words: define, list or show", word);
+	return command_words(&pipeline_table, "pipelines", words, argc, argv);
 }

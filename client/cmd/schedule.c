@@ -192,27 +192,9 @@ static const struct option_table table = {
 
 int command_schedule(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		int (*run)(int argc, char **argv);
-	} words[] = {{"add", schedule_add}, {"list", schedule_list}, {"show", schedule_show}, {"runs", schedule_runs},
-	    {"pause", schedule_pause}, {"resume", schedule_resume}, {"run", schedule_run}, {"edit", schedule_edit},
-	    {"remove", schedule_remove}};
-	struct shared_options shared = {0};
-	int at = command_find_name(argc, argv), operands, code;
+	static const struct command_word words[] = {{"add", schedule_add}, {"list", schedule_list},
+	    {"show", schedule_show}, {"runs", schedule_runs}, {"pause", schedule_pause}, {"resume", schedule_resume},
+	    {"run", schedule_run}, {"edit", schedule_edit}, {"remove", schedule_remove}, {NULL}};
 
-	if (!at) {
-		if (!command_options(&table, NULL, &shared, argc, argv, &operands, &code))
-			return code;
-		return command_usage(&table, "what is to be done with schedules?");
-	}
-	char *word = argv[at];
-	/* "schedule --json list" becomes "list --json". */
-	memmove(&argv[2], &argv[1], (size_t)(at - 1) * sizeof *argv);
-	argv[1] = word;
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		if (strcmp(words[i].name, word) == 0)
-			return words[i].run(argc - 1, argv + 1);
-	return command_usage(
-	    &table, "\"%s\" is none of its words: add, list, show, runs, pause, resume, run, edit or remove", word);
+	return command_words(&table, "schedules", words, argc, argv);
 }
