@@ -39,10 +39,7 @@ static void on_ended(void *arg, const struct conn_result *result)
 static void add_ids(struct role *role)
 {
 	const struct refused *refused = role->state;
-	params_array_begin(&role->params, PARAMS_INT8);
-	for (int i = 0; i < refused->count; i++)
-		params_add_int8(&role->params, refused->ids[i]);
-	params_array_end(&role->params);
+	params_int8s(&role->params, refused->ids, refused->count);
 }
 
 static void on_marked(void *arg, const struct conn_result *result)

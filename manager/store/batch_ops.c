@@ -99,10 +99,7 @@ static void on_failed(void *arg, const struct conn_result *result)
 static void add_ids(struct role *role)
 {
 	const struct failing *failing = role->state;
-	params_array_begin(&role->params, PARAMS_INT8);
-	for (int i = 0; i < failing->count; i++)
-		params_add_int8(&role->params, failing->ids[i]);
-	params_array_end(&role->params);
+	params_int8s(&role->params, failing->ids, failing->count);
 }
 
 static void on_marked(void *arg, const struct conn_result *result)

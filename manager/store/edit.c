@@ -89,10 +89,7 @@ static struct store_edit *the_op(struct role *role)
 static void add_ids(struct role *role)
 {
 	const struct edit *edit = role->state;
-	params_array_begin(&role->params, PARAMS_INT8);
-	for (int i = 0; i < edit->asked; i++)
-		params_add_int8(&role->params, edit->ids[i]);
-	params_array_end(&role->params);
+	params_int8s(&role->params, edit->ids, edit->asked);
 }
 
 static void on_committed(void *arg, const struct conn_result *result)

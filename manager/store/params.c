@@ -204,3 +204,11 @@ void params_array_end(struct params *p)
 	}
 	end(p);
 }
+
+void params_int8s(struct params *p, const int64_t *values, int count)
+{
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < count; i++)
+		params_add_int8(p, values[i]);
+	params_array_end(p);
+}

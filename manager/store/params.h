@@ -58,4 +58,7 @@ void params_add_text(struct params *p, const char *text);
 void params_add_uuid(struct params *p, const uint8_t uuid[16]);
 void params_array_end(struct params *p);
 
+/* Adds a whole array of int8, ids mostly. */
+void params_int8s(struct params *p, const int64_t *values, int count);
+
 #endif

@@ -392,10 +392,7 @@ static const char *text_or_null(const char *text)
 
 static enum sql_id add_get(struct params *p, const struct store_read *op)
 {
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < op->count; i++)
-		params_add_int8(p, op->ids[i]);
-	params_array_end(p);
+	params_int8s(p, op->ids, op->count);
 	return SQL_GET_TASKS;
 }
 
@@ -631,10 +628,7 @@ static void on_ended(void *arg, const struct conn_result *result)
 static void ended_start(struct role *role)
 {
 	struct store_ended *op = BATCH_OP(role, struct store_ended, 0);
-	params_array_begin(&role->params, PARAMS_INT8);
-	for (int i = 0; i < op->count; i++)
-		params_add_int8(&role->params, op->ids[i]);
-	params_array_end(&role->params);
+	params_int8s(&role->params, op->ids, op->count);
 	role_run(role, SQL_WAIT_LOOK, on_ended);
 }
 

@@ -139,10 +139,7 @@ static struct store_result *take_ended(struct role *role, int *count)
 
 static void add_ints(struct params *p, int count, const int64_t *values)
 {
-	params_array_begin(p, PARAMS_INT8);
-	for (int i = 0; i < count; i++)
-		params_add_int8(p, values[i]);
-	params_array_end(p);
+	params_int8s(p, values, count);
 }
 
 /* --- expiry ---------------------------------------------------------------------------------------------------- */
