@@ -687,31 +687,14 @@ create table schedule_events (
 create index schedule_events_at on schedule_events (at);
 create index schedule_events_removed on schedule_events (schedule) where event = 'schedule_removed';
 
+-- Request ids of calls about schedules are taken by batch_request, as those about batches are: what it keeps of a schedule's is
+-- its id, or 0 where the call names it.
+
 -- Remembers that something was done with a definition, and tells the managers.
 create function schedule_told(s schedules, what text, by text, more text default '') returns void language plpgsql as $$
 begin
   insert into schedule_events (schedule_id, schedule, event, actor, note) values (s.id, s.name, what, by, more);
   perform pg_notify('reeve_wake', 'schedules');
-end $$;
-
--- Takes a request id for a change of the schedule `wanted` (a new one's id). Null: it is taken now; else which it was taken for
--- before.
-create function schedule_request(request uuid, which text, wanted bigint) returns bigint language plpgsql as $$
-declare
-  r requests;
-begin
-  insert into requests (id, kind, task_ids) values (request, which, array[wanted]) on conflict do nothing;
-  if found then
-    return null;
-  end if;
-  perform pg_logical_emit_message(true, 'reeve', 'fence');
-  select * into r from requests where id = request;
-  if not found then
-    raise exception using errcode = '40001', message = 'a request was forgotten meanwhile';
-  elsif r.kind <> which then
-    raise exception using errcode = 'RV400', message = 'the request id was used for another call';
-  end if;
-  return r.task_ids[1];
 end $$;
 
 -- The schedule of a name, locked: whoever ticks waits, and finds last_updated changed.
@@ -858,7 +841,7 @@ declare
   before bigint;
 begin
   s.id := nextval(pg_get_serial_sequence('schedules', 'id'));
-  before := schedule_request(request, 'schedule_add', s.id);
+  before := batch_request(request, 'schedule_add', s.id);
   if before is not null then
     select * into s from schedules where id = before;
     if not found then
@@ -897,7 +880,7 @@ declare
   s schedules;
   old schedules;
 begin
-  if schedule_request(request, 'schedule_edit', 0) is not null then
+  if batch_request(request, 'schedule_edit', 0) is not null then
     return schedule_locked(of_name);
   end if;
   old := schedule_locked(of_name);
@@ -925,7 +908,7 @@ create function schedule_control(request uuid, of_name text, action text, by tex
 declare
   s schedules;
 begin
-  if schedule_request(request, 'schedule_control', 0) is not null then
+  if batch_request(request, 'schedule_control', 0) is not null then
     select * into s from schedules where name = of_name;
     s.name := of_name;
     return s;
