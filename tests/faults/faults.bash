@@ -73,18 +73,14 @@ start_submitter() {
 	start "$name" "$REEVE_BIN/fault-submitter" --managers "$REEVE_MANAGER" --ledger "$LEDGERS" --name "$name" "$@"
 }
 
-monotonic_us() {
-	python3 -c 'import time; print(time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000)'
-}
-
 submit_deed() {
 	local name=$1 details=$2 type=fault-exec id
 	shift 2
 	if [ "${1:-}" = --type ]; then type=$2 && shift 2; fi
 	fault_folder
-	printf '{"ev":"submit","name":"%s","t":%s}\n' "$name" "$(monotonic_us)" >>"$LEDGERS/story.submit"
+	printf '{"ev":"submit","name":"%s","t":%s}\n' "$name" "$("$REEVE_BIN/ledger-clock")" >>"$LEDGERS/story.submit"
 	id=$(reeve submit "$type" "$name $details" "$@")
-	printf '{"ev":"ack","name":"%s","id":%s,"existing":false,"t":%s}\n' "$name" "$id" "$(monotonic_us)" >>"$LEDGERS/story.submit"
+	printf '{"ev":"ack","name":"%s","id":%s,"existing":false,"t":%s}\n' "$name" "$id" "$("$REEVE_BIN/ledger-clock")" >>"$LEDGERS/story.submit"
 	echo "$id"
 }
 
