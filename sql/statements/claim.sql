@@ -4,26 +4,25 @@
 --   one element a candidate, in id order: $1 ids, $2 versions, $3 its Fetch's place in $4 and $5;
 --   $4 the workers' incarnations, $5 the Fetch ids; $6 buffer in ms that an attempt has beyond its time-out, if
 --   that is not shorter than its worker's lease
-with j as materialized (
-  select array(select nextval('assignments_id_seq') from unnest($4::bigint[])) as ids,
-   array(select (select case when by_hand then 0 else lease_ms end from workers w where w.id = x.id and not lost)
-         from unnest($4::bigint[]) with ordinality x(id, n) order by n) as leases,
-   array(select r.id from queues q join routes r on r.queue = q.name where q.state <> 'running') as halted),
- won as (
+-- `id between x and x`: as with `id = any(array[x])`, no join by order or hash comes into question, and no array is made for each
+-- row. Arrays are made where they are used: one out of a CTE would be unpacked for each row.
+with won as (
   update tasks t set status = 'executing', attempt = attempt + 1,
-    worker_id = ($4::bigint[])[u.slot], assignment_id = (select ids from j)[u.slot],
-    expiry = clock_timestamp() + interval '1ms' * (t.timeout_ms + greatest($6::bigint, (select leases from j)[u.slot])),
+    worker_id = ($4::bigint[])[u.slot],
+    assignment_id = (array(select nextval('assignments_id_seq') from unnest($4::bigint[])))[u.slot],
+    expiry = clock_timestamp() + interval '1ms' * (t.timeout_ms + greatest($6::bigint, u.lease_ms)),
     last_updated = greatest(clock_timestamp(), t.last_updated + interval '1us')
-  from unnest($1::bigint[], $2::timestamptz[], $3::int[]) u(id, version, slot)
-  where (select leases from j)[u.slot] is not null and t.id = any(array[u.id]) and t.last_updated = u.version
+  from (select c.*, (array(
+        select (select case when by_hand then 0 else lease_ms end from workers w where w.id = x.id and not lost)
+        from unnest($4::bigint[]) with ordinality x(id, n) order by n))[slot] as lease_ms
+      from unnest($1::bigint[], $2::timestamptz[], $3::int[]) c(id, version, slot) offset 0) u
+  where u.lease_ms is not null and t.id between u.id and u.id and t.last_updated = u.version
     and t.status in ('queued', 'failed') and t.cancel_requested_at is null
-    and not t.route_id = any((select halted from j)::int[])
-  returning t.id, t.last_updated, t.details, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.route_id,
-    t.assignment_id, t.worker_id, t.expiry, t.stage),
+    and not t.route_id = any(array(select r.id from queues q join routes r on r.queue = q.name where q.state <> 'running'))
+  returning t.id, t.last_updated, t.assignment_id, t.expiry, t.timeout_ms, t.route_id, u.slot, t.attempt, t.max_attempts,
+    t.details, t.key, t.stage),
  journal as (
   insert into assignments (id, worker_id, fetch_id, next_expiry, task_ids, open) overriding system value
-  select assignment_id, worker_id, ($5::bigint[])[array_position((select ids from j), assignment_id)], min(expiry),
-    array_agg(id), count(*)
-  from won group by 1, 2)
-select id, last_updated, details, attempt, max_attempts, timeout_ms, key, route_id, assignment_id,
-  array_position((select ids from j), assignment_id) as slot, stage from won
+  select assignment_id, ($4::bigint[])[slot], ($5::bigint[])[slot], min(expiry), array_agg(id), count(*)
+  from won group by assignment_id, slot)
+select id, last_updated, details, attempt, max_attempts, timeout_ms, key, route_id, assignment_id, slot, stage from won

@@ -3,13 +3,14 @@
 -- that (a batch, a pipeline, a newer version to be run next): that is left to complete_all and end_attempts.
 --   one element an attempt, in id order: $1 ids, $2 tokens, $3 results; $4 days the history keeps them, if their queue
 --   does not say
+-- The columns of `done` stand so that what several read comes before what is long or null. `id between x and x`: see claim.
 with done as (
   delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[]) u(id, token, result)
-  where t.id = any(array[u.id]) and t.last_updated = u.token and t.status = 'executing'
+  where t.id between u.id and u.id and t.last_updated = u.token and t.status = 'executing'
     and t.batch_id is null and t.pipeline_id is null and t.restart is null
-  returning t.id, t.route_id, t.priority, t.queue, t.type, t.details, t.run_at, t.attempt, t.max_attempts, t.timeout_ms,
-    t.retry_base_ms, t.retry_max_ms, t.worker_id, t.assignment_id, t.last_updated, t.lane, t.key, t.source, u.result,
-    t.last_error, t.error_code, t.first_started, t.created, t.retry_policy, t.remark, t.stack, t.version),
+  returning t.id, t.last_updated, t.assignment_id, t.worker_id, t.created, t.run_at, t.timeout_ms, t.retry_base_ms,
+    t.retry_max_ms, t.route_id, t.priority, t.attempt, t.max_attempts, t.key, t.queue, t.type, t.details, t.source, u.result,
+    t.lane, t.last_error, t.error_code, t.first_started, t.retry_policy, t.remark, t.stack, t.version),
  history as (
   insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
     max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane,
