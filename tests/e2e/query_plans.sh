@@ -119,6 +119,8 @@ story_plans_of_a_new_database() {
 	expect_good_plans 'empty'
 	fill reeve 20000
 	expect_good_plans 'filled, never analyzed'
+	session reeve on <<<"analyze $TABLES"
+	expect_good_plans 'filled and analyzed'
 }
 
 story_plans_after_a_queue_was_drained() {
