@@ -5,17 +5,18 @@
 --   $4 the workers' incarnations, $5 the Fetch ids; $6 buffer in ms that an attempt has beyond its time-out, if
 --   that is not shorter than its worker's lease
 -- `id between x and x`: as with `id = any(array[x])`, no join by order or hash comes into question, and no array is made for each
--- row. Arrays are made where they are used: one out of a CTE would be unpacked for each row.
+-- row. Arrays are sub-selects: one out of a CTE would be unpacked for each row. They belong to `u`, whose rows are kept when a row of
+-- tasks has to be looked at again; as parts of the update they would be made a second time then, with other ids.
 with won as (
   update tasks t set status = 'executing', attempt = attempt + 1,
-    worker_id = ($4::bigint[])[u.slot],
-    assignment_id = (array(select nextval('assignments_id_seq') from unnest($4::bigint[])))[u.slot],
+    worker_id = ($4::bigint[])[u.slot], assignment_id = u.assignment_id,
     expiry = clock_timestamp() + interval '1ms' * (t.timeout_ms + greatest($6::bigint, u.lease_ms)),
     last_updated = greatest(clock_timestamp(), t.last_updated + interval '1us')
-  from (select c.*, (array(
-        select (select case when by_hand then 0 else lease_ms end from workers w where w.id = x.id and not lost)
-        from unnest($4::bigint[]) with ordinality x(id, n) order by n))[slot] as lease_ms
-      from unnest($1::bigint[], $2::timestamptz[], $3::int[]) c(id, version, slot) offset 0) u
+  from (select c.*,
+      (array(select nextval('assignments_id_seq') from unnest($4::bigint[])))[slot] as assignment_id,
+      (array(select (select case when by_hand then 0 else lease_ms end from workers w where w.id = x.id and not lost)
+             from unnest($4::bigint[]) with ordinality x(id, n) order by n))[slot] as lease_ms
+    from unnest($1::bigint[], $2::timestamptz[], $3::int[]) c(id, version, slot) offset 0) u
   where u.lease_ms is not null and t.id between u.id and u.id and t.last_updated = u.version
     and t.status in ('queued', 'failed') and t.cancel_requested_at is null
     and not t.route_id = any(array(select r.id from queues q join routes r on r.queue = q.name where q.state <> 'running'))

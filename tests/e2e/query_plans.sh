@@ -133,7 +133,7 @@ story_plans_after_a_queue_was_drained() {
 	expect_good_plans 'drained, analyzed and filled again'
 }
 
-# Claims tasks as managers do, a hundred at a time; prints how long it took, in ms.
+# Claims tasks as managers do, a hundred at a time.
 claim() { # DATABASE TASKS
 	session "$1" off >"$DIR/claims.sql" <<-END
 		select format('execute claim(%L, %L, array_fill(1, array[%s]), ''{1}'', ''{%s}'', 5000);', array_agg(id order by id),
@@ -142,14 +142,23 @@ claim() { # DATABASE TASKS
 			from tasks where status = 'queued' order by priority desc, run_at limit $2) x
 		group by batch order by batch
 	END
-	{
-		statement claim
-		echo "select clock_timestamp() as began \\gset"
-		echo '\o /dev/null'
-		cat "$DIR/claims.sql"
-		echo '\o'
-		echo "select round(extract(epoch from clock_timestamp() - :'began') * 1000);"
-	} | session "$1" off
+	calm
+	pages "$1" >"$DIR/before"
+	{ statement claim && echo '\o /dev/null' && cat "$DIR/claims.sql"; } | session "$1" off
+	calm
+	echo $(($(pages "$1") - $(cat "$DIR/before")))
+}
+
+as_superuser() { # STATEMENT
+	"$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d postgres -c "$1"
+}
+
+calm() { # until every session in the two databases has ended, and what it did is counted
+	wait_until 20 '[ "$(as_superuser "select count(*) from pg_stat_activity where datname in ('"'reeve', 'refilled'"')")" = 0 ]'
+}
+
+pages() { # DATABASE: how many its sessions have looked at so far
+	as_superuser "select blks_hit + blks_read from pg_stat_database where datname = '$1'"
 }
 
 median() { # <NUMBERS
@@ -162,6 +171,7 @@ hot() { # DATABASE: updates, and whether at least 95 of 100 were HOT
 		where schemaname = 'reeve' and relname = 'tasks'"
 }
 
+# The work is compared, not the time, which is the machine's as well.
 story_claims_touch_no_index_and_stay_quick() {
 	set_up
 	"$REEVE_TEST_PG_BIN/psql" -Xq -h "$PGDIR" -U postgres -d postgres -c 'create database refilled template reeve owner reeve'
@@ -180,8 +190,39 @@ story_claims_touch_no_index_and_stay_quick() {
 	wait_until 20 '[ "$(hot reeve | cut -d"|" -f1)" = 25000 ] && [ "$(hot refilled | cut -d"|" -f1)" = 25000 ]'
 	expect_eq '25000|t' "$(hot reeve)" 'claims, and whether they were HOT'
 	expect_eq '25000|t' "$(hot refilled)" 'claims after the refill, and whether they were HOT'
-	note "5000 claims took, in ms: $(paste -sd ' ' "$DIR/fresh"), and after the refill $(paste -sd ' ' "$DIR/refilled")"
-	expect [ "$(median <"$DIR/refilled")" -le $((2 * $(median <"$DIR/fresh"))) ]
+	note "pages that 5000 claims looked at: $(paste -sd ' ' "$DIR/fresh"), and after the refill $(paste -sd ' ' "$DIR/refilled")"
+	expect [ "$(median <"$DIR/refilled")" -le $((11 * $(median <"$DIR/fresh") / 10)) ]
+}
+
+# PostgreSQL looks at such a row again, in a plan of its own. What belongs to the whole statement must not be done again with it.
+story_a_claim_that_waited_for_a_row_writes_one_line_for_a_fetch() {
+	set_up
+	fill reeve 20
+	mkfifo "$DIR/go"
+	session reeve off >"$DIR/other" 2>&1 <<-END &
+		begin;
+		update tasks set priority = priority + 5 where id in (1, 8);
+		\! touch $DIR/locked
+		\! cat $DIR/go
+		commit;
+	END
+	local other=$! claim
+	wait_until 10 '[ -e "$DIR/locked" ]'
+	{
+		statement claim
+		sql "select format('execute claim(%L, %L, %L, ''{1,2}'', ''{90001,90002}'', 5000);', array_agg(id order by id),
+			array_agg(last_updated order by id), array_agg(1 + id % 2 order by id)) from tasks"
+	} | session reeve off >"$DIR/claimed" 2>&1 &
+	claim=$!
+	wait_until 10 "[ \"\$(sql \"select count(*) from pg_stat_activity where wait_event_type = 'Lock'\")\" = 1 ]"
+	echo >"$DIR/go"
+	wait "$other"
+	wait "$claim"
+	expect_eq 20 "$(sql "select count(*) from tasks where status = 'executing'")"
+	expect_eq '90001|10|10
+90002|10|10' "$(sql "select a.fetch_id, a.open, cardinality(a.task_ids) from assignments a where a.fetch_id > 90000 order by 1")"
+	expect_eq 20 "$(sql "select count(*) from tasks t join assignments a on a.id = t.assignment_id and a.worker_id = t.worker_id
+		where t.id = any(a.task_ids)")"
 }
 
 # Every worker sends one every few seconds, with what it says of itself.
