@@ -5,8 +5,8 @@
 --   $4 the workers' incarnations, $5 the Fetch ids; $6 buffer in ms that an attempt has beyond its time-out, if
 --   that is not shorter than its worker's lease
 -- `id between x and x`: as with `id = any(array[x])`, no join by order or hash comes into question, and no array is made for each
--- row. Arrays are sub-selects: one out of a CTE would be unpacked for each row. They belong to `u`, whose rows are kept when a row of
--- tasks has to be looked at again; as parts of the update they would be made a second time then, with other ids.
+-- row. Arrays are sub-selects: one out of a CTE would be unpacked for each row. The ids belong to `u`, whose rows are kept when a
+-- row of tasks has to be looked at again; as part of the update they would be drawn a second time then.
 with won as (
   update tasks t set status = 'executing', attempt = attempt + 1,
     worker_id = ($4::bigint[])[u.slot], assignment_id = u.assignment_id,

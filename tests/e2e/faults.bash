@@ -4,7 +4,6 @@
 #
 #	$SHORT, $CALM                options of a manager: short leases; somewhat longer ones, into which a restart fits well
 #	LEASE_US, BACK_US            the short lease in µs, and by when service must be back after a fault
-#	now_us                       CLOCK_MONOTONIC in µs: the ledgers' time
 #	start_proxy NAME MANAGER|postgres    a proxy (tests/tools/proxy.c) in front of that manager, or of PostgreSQL; it
 #	                             need not be up yet. A manager's proxy is at ${PROXY[NAME]}, a URL; PostgreSQL's is used
 #	                             by `start_manager NAME` under CONNINFO=${PROXY[NAME]}
@@ -46,11 +45,6 @@ CALM=(--lease 4s --heartbeat 500ms --expiry-buffer 6s --park 500ms)
 LEASE_US=2000000
 BACK_US=$((LEASE_US + 2000000))
 declare -A PROXY=() HOST_LINK=() HOST_ADDRESS=()
-
-# Exact: what a story has seen before it asks was before it.
-now_us() {
-	"$REEVE_BIN/ledger-clock"
-}
 
 # ---- the network ----
 

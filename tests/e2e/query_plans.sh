@@ -149,16 +149,16 @@ claim() { # DATABASE TASKS
 	echo $(($(pages "$1") - $(cat "$DIR/before")))
 }
 
-as_superuser() { # STATEMENT
-	"$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d postgres -c "$1"
+sql_in() { # DATABASE STATEMENT: as `sql`, which is for the story's own
+	"$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d "$1" -c "$2"
 }
 
 calm() { # until every session in the two databases has ended, and what it did is counted
-	wait_until 20 '[ "$(as_superuser "select count(*) from pg_stat_activity where datname in ('"'reeve', 'refilled'"')")" = 0 ]'
+	wait_until 20 '[ "$(sql_in postgres "select count(*) from pg_stat_activity where datname in ('"'reeve', 'refilled'"')")" = 0 ]'
 }
 
 pages() { # DATABASE: how many its sessions have looked at so far
-	as_superuser "select blks_hit + blks_read from pg_stat_database where datname = '$1'"
+	sql_in postgres "select blks_hit + blks_read from pg_stat_database where datname = '$1'"
 }
 
 median() { # <NUMBERS
@@ -166,15 +166,14 @@ median() { # <NUMBERS
 }
 
 hot() { # DATABASE: updates, and whether at least 95 of 100 were HOT
-	"$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d "$1" -c "
-		select n_tup_upd, n_tup_hot_upd >= 0.95 * n_tup_upd from pg_stat_user_tables
+	sql_in "$1" "select n_tup_upd, n_tup_hot_upd >= 0.95 * n_tup_upd from pg_stat_user_tables
 		where schemaname = 'reeve' and relname = 'tasks'"
 }
 
 # The work is compared, not the time, which is the machine's as well.
 story_claims_touch_no_index_and_stay_quick() {
 	set_up
-	"$REEVE_TEST_PG_BIN/psql" -Xq -h "$PGDIR" -U postgres -d postgres -c 'create database refilled template reeve owner reeve'
+	sql_in postgres 'create database refilled template reeve owner reeve'
 	fill refilled 5000
 	drain refilled
 	fill reeve 50000
@@ -225,6 +224,10 @@ story_a_claim_that_waited_for_a_row_writes_one_line_for_a_fetch() {
 		where t.id = any(a.task_ids)")"
 }
 
+heartbeats() { # WHAT of the updates of workers
+	sql "select $1 from pg_stat_user_tables where schemaname = 'reeve' and relname = 'workers'"
+}
+
 # Every worker sends one every few seconds, with what it says of itself.
 story_heartbeats_touch_no_index() {
 	set_up
@@ -237,10 +240,8 @@ story_heartbeats_touch_no_index() {
 	END
 	{ statement heartbeat && cat "$DIR/heartbeats"; } | session reeve off >"$DIR/renewed"
 	expect_eq 1000 "$(grep -c . "$DIR/renewed")"
-	wait_until 20 '[ "$("$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -c "
-		select n_tup_upd from pg_stat_user_tables where schemaname = '"'reeve' and relname = 'workers'"'")" = 1000 ]'
-	expect_eq t "$("$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -c "
-		select n_tup_hot_upd >= 950 from pg_stat_user_tables where schemaname = 'reeve' and relname = 'workers'")"
+	wait_until 20 '[ "$(heartbeats n_tup_upd)" = 1000 ]'
+	expect_eq t "$(heartbeats 'n_tup_hot_upd >= 950')"
 }
 
 run_stories

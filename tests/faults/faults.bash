@@ -6,6 +6,7 @@
 #	start_fault_function NAME [OPTION…]  a fault-worker there with the handler `fault-function`, a C function
 #	launch_fault_exec, launch_fault_function   the same without waiting until it is registered
 #	start_submitter NAME [OPTION…]       a fault-submitter at $REEVE_MANAGER
+#	now_us                       CLOCK_MONOTONIC in µs: the ledgers' time
 #	submit_deed NAME DETAILS [OPTION…]   submits one task, "NAME DETAILS", of the type `fault-exec` (or --type first in
 #	                             OPTION…), writes its ledger lines and prints its id
 #	ledger ID EVENT [N]          prints the times (in µs) of that event in the task's N-th attempt begun (all unless given)
@@ -73,14 +74,19 @@ start_submitter() {
 	start "$name" "$REEVE_BIN/fault-submitter" --managers "$REEVE_MANAGER" --ledger "$LEDGERS" --name "$name" "$@"
 }
 
+# Exact: what a story has seen before it asks was before it.
+now_us() {
+	"$REEVE_BIN/ledger-clock"
+}
+
 submit_deed() {
 	local name=$1 details=$2 type=fault-exec id
 	shift 2
 	if [ "${1:-}" = --type ]; then type=$2 && shift 2; fi
 	fault_folder
-	printf '{"ev":"submit","name":"%s","t":%s}\n' "$name" "$("$REEVE_BIN/ledger-clock")" >>"$LEDGERS/story.submit"
+	printf '{"ev":"submit","name":"%s","t":%s}\n' "$name" "$(now_us)" >>"$LEDGERS/story.submit"
 	id=$(reeve submit "$type" "$name $details" "$@")
-	printf '{"ev":"ack","name":"%s","id":%s,"existing":false,"t":%s}\n' "$name" "$id" "$("$REEVE_BIN/ledger-clock")" >>"$LEDGERS/story.submit"
+	printf '{"ev":"ack","name":"%s","id":%s,"existing":false,"t":%s}\n' "$name" "$id" "$(now_us)" >>"$LEDGERS/story.submit"
 	echo "$id"
 }
 
