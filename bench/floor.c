@@ -169,6 +169,28 @@ static int claim_and_complete(struct floor *f, const PGresult *page, int from, i
 	return n;
 }
 
+/* Parameters that are arrays of one element. */
+static void add_int4(struct params *p, int32_t value)
+{
+	params_array_begin(p, PARAMS_INT4);
+	params_add_int4(p, value);
+	params_array_end(p);
+}
+
+static void add_int8(struct params *p, int64_t value)
+{
+	params_array_begin(p, PARAMS_INT8);
+	params_add_int8(p, value);
+	params_array_end(p);
+}
+
+static void add_time(struct params *p, int64_t us)
+{
+	params_array_begin(p, PARAMS_TIME);
+	params_add_time(p, us);
+	params_array_end(p);
+}
+
 /* Claims and completes until nothing is left. Returns how many. */
 static int64_t drain(struct floor *f)
 {
@@ -177,14 +199,15 @@ static int64_t drain(struct floor *f)
 	for (;;) {
 		struct params *p = &f->params;
 
-		params_int4(p, f->route);
-		params_int4(p, 0);
-		params_time(p, run_at);
-		params_int8(p, id);
-		params_time(p, 0);
-		params_int8(p, PAGE);
-		params_int4(p, 1); /* one slice */
-		params_int4(p, 0);
+		/* One stream, of one shard. */
+		add_int4(p, f->route);
+		add_int4(p, 0);
+		add_time(p, run_at);
+		add_int8(p, id);
+		add_time(p, 0);
+		add_int8(p, PAGE);
+		add_int4(p, 1);
+		add_int4(p, 0);
 		int64_t t0 = now_ns();
 		PGresult *page = database_call(f->hot, SQL_WINDOW_PAGE, p);
 		int n = PQntuples(page);

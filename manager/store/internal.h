@@ -27,6 +27,9 @@ enum role_name {
 /* So many callbacks are settled by one statement. */
 enum { CALLBACKS_AT_ONCE = 64 };
 
+/* One statement reads pages of many streams that hold at most so many candidates together. What has this weight is read alone. */
+enum { WINDOW_WEIGHT = 20000 };
+
 /* Keys that a submit could not have lately, an application's transaction having them: submits with one of them go to a role of
  * their own at once. Few: with more at a time, the oldest are found out anew. */
 enum { KEYS_IN_USE = 64 };

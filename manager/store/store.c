@@ -30,7 +30,7 @@ static const struct role_spec {
 } specs[ROLE_COUNT] = {
     [ROLE_SUBMIT] = {"submit", true, true, false, HOT_TIMEOUT_MS, 2000},
     [ROLE_KEYS] = {"keys", true, true, false, HOT_TIMEOUT_MS, 1},
-    [ROLE_WINDOW] = {"window", true, false, false, WINDOW_TIMEOUT_MS, 1},
+    [ROLE_WINDOW] = {"window", true, false, false, WINDOW_TIMEOUT_MS, WINDOW_WEIGHT},
     [ROLE_CLAIM] = {"claim", true, false, false, HOT_TIMEOUT_MS, 1},
     [ROLE_REPORT] = {"report", true, false, false, HOT_TIMEOUT_MS, 1000},
     [ROLE_HEARTBEAT] = {"heartbeat", true, false, false, HOT_TIMEOUT_MS, 1000},

@@ -436,6 +436,7 @@ struct store_candidate {
 	int32_t bytes; /* of its details */
 };
 
+/* The next candidates of a stream. Those that are asked for while a statement is under way are read together by the next. */
 struct store_page {
 	struct store_op op;
 	int route;
@@ -449,6 +450,7 @@ struct store_page {
 	int count;
 	struct store_candidate other;    /* the first due task of another slice; id 0: there is none */
 	int64_t next_due_us;             /* when the first task that is not due yet will be; STORE_TIME_NEVER: none */
+	bool more_follow;                /* another page of the same statement is handed over right after this one */
 };
 void store_page(struct store *store, struct store_page *op);
 

@@ -3,56 +3,72 @@
 
 #include <stdlib.h>
 
+/* Gives each page of the batch its rows, which come page by page. */
 static void on_page(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_page *op = BATCH_OP(role, struct store_page, 0);
-	int rows = PQntuples(result->rows);
-	role->state = malloc(sizeof *op->candidates * (size_t)(rows + 1));
-	op->candidates = role->state;
-	op->count = 0;
-	op->other = (struct store_candidate){0};
-	op->next_due_us = STORE_TIME_NEVER;
-	for (int row = 0; row < rows; row++) {
-		struct store_candidate c = {
-		    .id = row_int8(result->rows, row, 0),
-		    .version = row_time(result->rows, row, 1),
-		    .run_at_us = row_time(result->rows, row, 2),
-		    .bytes = row_int4(result->rows, row, 3),
-		};
-		if (c.id == 0) {
-			op->next_due_us = c.run_at_us;
-		} else if (c.id < 0) {
-			op->other = c;
-			op->other.id = -c.id;
+	int rows = PQntuples(result->rows), at = 0, row = 0;
+	struct store_candidate *candidates = role->state = malloc(sizeof *candidates * (size_t)(rows + 1));
+	for (int i = 0; i < role->count; i++) {
+		struct store_page *op = BATCH_OP(role, struct store_page, i);
+		op->candidates = &candidates[at];
+		op->count = 0;
+		op->other = (struct store_candidate){0};
+		op->next_due_us = STORE_TIME_NEVER;
+		for (; row < rows && row_int4(result->rows, row, 4) == i + 1; row++) {
+			struct store_candidate c = {
+			    .id = row_int8(result->rows, row, 0),
+			    .version = row_time(result->rows, row, 1),
+			    .run_at_us = row_time(result->rows, row, 2),
+			    .bytes = row_int4(result->rows, row, 3),
+			};
+			if (c.id > 0) {
+				op->candidates[op->count++] = c;
+				at++;
+			} else if (c.id < 0) {
+				op->other = c;
+				op->other.id = -c.id;
+			} else {
+				op->next_due_us = c.run_at_us;
+			}
 		}
-		else {
-			op->candidates[op->count++] = c;
-		}
+		op->more_follow = i + 1 < role->count;
 	}
 	role_done(role);
 }
 
+/* The statement's parameters: arrays with an element for each page. */
+static const enum params_type page_columns[] = {PARAMS_INT4, PARAMS_INT4, PARAMS_TIME, PARAMS_INT8, PARAMS_TIME,
+    PARAMS_INT8, PARAMS_INT4, PARAMS_INT4};
+
+enum { PAGE_COLUMNS = sizeof page_columns / sizeof *page_columns };
+
 static void page_start(struct role *role)
 {
-	struct store_page *op = BATCH_OP(role, struct store_page, 0);
 	struct params *p = &role->params;
-	params_int4(p, op->route);
-	params_int4(p, op->priority);
-	params_time(p, op->after_run_at_us);
-	params_int8(p, op->after_id);
-	params_time(p, op->due_us);
-	params_int8(p, op->limit);
-	params_int4(p, op->slices);
-	params_int4(p, op->slice);
+	for (int column = 0; column < PAGE_COLUMNS; column++) {
+		params_array_begin(p, page_columns[column]);
+		for (int i = 0; i < role->count; i++) {
+			const struct store_page *op = BATCH_OP(role, struct store_page, i);
+			const int64_t values[PAGE_COLUMNS] = {op->route, op->priority, op->after_run_at_us, op->after_id,
+			    op->due_us, op->limit, op->slices, op->slice};
+			if (page_columns[column] == PARAMS_INT4)
+				params_add_int4(p, (int32_t)values[column]);
+			else if (page_columns[column] == PARAMS_TIME)
+				params_add_time(p, values[column]);
+			else
+				params_add_int8(p, values[column]);
+		}
+		params_array_end(p);
+	}
 	role_run(role, SQL_WINDOW_PAGE, on_page);
 }
 
 void store_page(struct store *store, struct store_page *op)
 {
 	static const struct op_kind kind = {.name = "window page", .start = page_start};
-	store_give(store, ROLE_WINDOW, &kind, &op->op, 1, 0);
+	store_give(store, ROLE_WINDOW, &kind, &op->op, op->limit, 0);
 }
 
 static void on_late(void *arg, const struct conn_result *result)
@@ -88,7 +104,7 @@ static void late_start(struct role *role)
 void store_late(struct store *store, struct store_late *op)
 {
 	static const struct op_kind kind = {.name = "late tasks", .start = late_start};
-	store_give(store, ROLE_WINDOW, &kind, &op->op, 1, 0);
+	store_give(store, ROLE_WINDOW, &kind, &op->op, WINDOW_WEIGHT, 0);
 }
 
 static void on_streams(void *arg, const struct conn_result *result)
@@ -120,7 +136,7 @@ static void streams_start(struct role *role)
 void store_streams(struct store *store, struct store_streams *op)
 {
 	static const struct op_kind kind = {.name = "window streams", .start = streams_start};
-	store_give(store, ROLE_WINDOW, &kind, &op->op, 1, 0);
+	store_give(store, ROLE_WINDOW, &kind, &op->op, WINDOW_WEIGHT, 0);
 }
 
 static void on_routes(void *arg, const struct conn_result *result)
