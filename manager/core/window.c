@@ -1,12 +1,13 @@
 /*
- * Streams hang in two places: in a hash by (route, priority), and, while they have or may have candidates, in one list
- * ordered by priority. A candidate is in its stream's list, and in the hash `known` by its id until its claim has ended,
- * so that pages which overlap bring nothing twice.
+ * Streams hang in three places: in a hash by (route, priority), in their route's list, and, while their route is wanted and
+ * they have or may have candidates, in the list of their priority. A candidate is in its stream's list, and in the hash
+ * `known` by its id until its claim has ended, so that pages which overlap bring nothing twice.
  */
 #include "manager/core/window.h"
 
 #include "manager/core/dispatch.h"
 #include "manager/core/late.h"
+#include "manager/core/levels.h"
 #include "manager/core/routes.h"
 #include "manager/core/scopes.h"
 
@@ -59,7 +60,7 @@ struct stream {
 	bool reading, reread;   /* reread: the cursor went back while a page was read */
 	bool noted;             /* tasks were noted while a page was read that may have begun before their commit: */
 	int64_t noted_run_at, noted_id; /* they come after this */
-	bool listed;            /* in the list of active streams */
+	struct place place;     /* among the active streams */
 	bool failed;            /* the last page could not be read */
 	bool looking;           /* the page being read is a look, not progress */
 	int64_t next_due_us;    /* the first task that is not due yet, by the database's clock as it is */
@@ -74,14 +75,22 @@ struct stream {
 	int64_t passed_ms;      /* when; it is tried some time after */
 	bool probing;           /* it is, or has been: until a later one is passed over */
 	struct store_page page;
-	struct stream *prev, *next;
+	struct stream *route_prev, *route_next;
 	UT_hash_handle hh;
+};
+
+/* What the window knows of a route. */
+struct route_streams {
+	bool unwanted;          /* no Fetch accepts it */
+	struct stream *streams; /* list */
 };
 
 struct window {
 	struct core *core;
 	struct stream *streams; /* hash */
-	struct stream *active;  /* list, highest priority first */
+	struct levels active;
+	struct route_streams *routes; /* by their numbers */
+	int route_count;
 	struct known *known;    /* hash */
 	struct scopes *scopes;  /* which streams there are */
 	int size;               /* candidates not taken */
@@ -99,22 +108,6 @@ struct window *window_create(struct core *core)
 	return w;
 }
 
-void window_destroy(struct window *w)
-{
-	struct stream *s, *s_tmp;
-	struct known *k, *k_tmp;
-	HASH_ITER (hh, w->known, k, k_tmp) {
-		HASH_DEL(w->known, k);
-		free(k);
-	}
-	HASH_ITER (hh, w->streams, s, s_tmp) {
-		HASH_DEL(w->streams, s);
-		free(s);
-	}
-	scopes_destroy(w->scopes);
-	free(w);
-}
-
 /* --- streams --------------------------------------------------------------------------------------------------- */
 
 static struct stream *stream_find(struct window *w, int route, int32_t priority)
@@ -125,22 +118,30 @@ static struct stream *stream_find(struct window *w, int route, int32_t priority)
 	return s;
 }
 
-static int by_priority(const struct stream *a, const struct stream *b)
+static struct route_streams *streams_of_route(struct window *w, int route)
 {
-	if (a->key.priority != b->key.priority)
-		return a->key.priority > b->key.priority ? -1 : 1;
-	return 0;
+	if (route >= w->route_count) {
+		int count = route + 1 > 2 * w->route_count ? route + 1 : 2 * w->route_count;
+		w->routes = realloc(w->routes, sizeof *w->routes * (size_t)count);
+		memset(w->routes + w->route_count, 0, sizeof *w->routes * (size_t)(count - w->route_count));
+		w->route_count = count;
+	}
+	return &w->routes[route];
+}
+
+static bool stream_wanted(const struct stream *s)
+{
+	return !streams_of_route(s->window, s->key.route)->unwanted;
 }
 
 /* Lists or unlists the stream by what it has. */
 static void stream_settle(struct stream *s)
 {
-	bool wanted = s->count > 0 || s->unread;
-	if (wanted && !s->listed)
-		DL_INSERT_INORDER(s->window->active, s, by_priority);
-	else if (!wanted && s->listed)
-		DL_DELETE(s->window->active, s);
-	s->listed = wanted;
+	bool active = (s->count > 0 || s->unread) && stream_wanted(s);
+	if (active && !s->place.level)
+		levels_add(&s->window->active, &s->place, s->key.priority);
+	else if (!active && s->place.level)
+		levels_remove(&s->window->active, &s->place);
 }
 
 static struct stream *stream_add(struct window *w, int route, int32_t priority)
@@ -152,8 +153,35 @@ static struct stream *stream_add(struct window *w, int route, int32_t priority)
 	s->next_due_us = STORE_TIME_NEVER;
 	s->unread = true;
 	HASH_ADD(hh, w->streams, key, sizeof s->key, s);
+	DL_APPEND2(streams_of_route(w, route)->streams, s, route_prev, route_next);
 	stream_settle(s);
 	return s;
+}
+
+/* Frees a stream without candidates. */
+static void stream_free(struct stream *s)
+{
+	struct window *w = s->window;
+	if (s->place.level)
+		levels_remove(&w->active, &s->place);
+	DL_DELETE2(streams_of_route(w, s->key.route)->streams, s, route_prev, route_next);
+	HASH_DEL(w->streams, s);
+	free(s);
+}
+
+void window_destroy(struct window *w)
+{
+	struct stream *s, *s_tmp;
+	struct known *k, *k_tmp;
+	HASH_ITER (hh, w->known, k, k_tmp) {
+		HASH_DEL(w->known, k);
+		free(k);
+	}
+	HASH_ITER (hh, w->streams, s, s_tmp)
+		stream_free(s);
+	free(w->routes);
+	scopes_destroy(w->scopes);
+	free(w);
 }
 
 static bool behind_cursor(const struct stream *s, int64_t run_at_us, int64_t id)
@@ -309,6 +337,15 @@ static void candidate_drop(struct window *w, struct known *k)
 	free(k);
 }
 
+/* Candidates of a stream that nobody wants make room for others': they are read again when somebody does. */
+static void candidates_let_go(struct stream *s)
+{
+	while (s->candidates) {
+		cursor_back(s, s->candidates->c.run_at_us, s->candidates->c.id - 1);
+		candidate_drop(s->window, s->candidates);
+	}
+}
+
 /* True if a task of this version and time may be claimed now, as window_page.sql says it. The version counts too: it is the
  * database's own time, and a little ahead of how it is reckoned here. */
 static bool is_due(const struct window *w, int64_t run_at_us, int64_t version)
@@ -353,7 +390,7 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 		due_later(s, run_at_us);
 		return;
 	}
-	if (k || s->unread || s->reading || run_at_us >= s->next_due_us || bytes < 0 || w->size >= w->core->options.window_limit) {
+	if (k || s->unread || s->reading || !stream_wanted(s) || run_at_us >= s->next_due_us || bytes < 0 || w->size >= w->core->options.window_limit) {
 		/* The cursor will come by, or has to go back. */
 		if (k)
 			mark_newer(k, s, run_at_us);
@@ -403,7 +440,7 @@ void window_rewind_to(struct window *w, int route, int32_t priority, int64_t fro
 bool window_late(struct window *w, int route, int32_t priority, const struct store_candidate *candidates, int count)
 {
 	struct stream *s = stream_find(w, route, priority);
-	if (w->size + count > w->core->options.window_limit)
+	if (w->size + count > w->core->options.window_limit || (s && !stream_wanted(s)))
 		return false;
 	if (!s) {
 		stream_add(w, route, priority);
@@ -424,10 +461,7 @@ void window_rewind_all(struct window *w)
 			cursor_back(s, STORE_TIME_BEGIN, 0);
 			continue;
 		}
-		if (s->listed)
-			DL_DELETE(w->active, s);
-		HASH_DEL(w->streams, s);
-		free(s);
+		stream_free(s);
 	}
 	scopes_look_again(w->scopes);
 	w->all_ms = core_now(w->core) + ALL_EVERY_MS;
@@ -496,6 +530,8 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 		read_whole(s, 0); /* nothing of its own is left */
 	if (s->next_due_us != STORE_TIME_NEVER)
 		core_alarm(w->core, now + (s->next_due_us - core_clock_us(w->core)) / 1000 + 1);
+	if (!stream_wanted(s))
+		candidates_let_go(s);
 	stream_settle(s);
 	dispatch_run(w->core->dispatch);
 }
@@ -530,6 +566,22 @@ void window_read_ahead(struct window *w, struct stream *s, int wanted)
 	store_page(w->core->store, &s->page);
 }
 
+/* --- which routes are wanted ------------------------------------------------------------------------------------- */
+
+void window_route_wanted(struct window *w, int route, bool wanted)
+{
+	struct route_streams *r = streams_of_route(w, route);
+	struct stream *s;
+	if (r->unwanted == !wanted)
+		return;
+	r->unwanted = !wanted;
+	DL_FOREACH2 (r->streams, s, route_next) {
+		if (!wanted)
+			candidates_let_go(s);
+		stream_settle(s);
+	}
+}
+
 /* --- which streams there are ------------------------------------------------------------------------------------ */
 
 void window_found(struct window *w, int route, int32_t priority)
@@ -551,14 +603,19 @@ void window_routes_changed(struct window *w)
 
 /* --- what the dispatcher uses ------------------------------------------------------------------------------------ */
 
+static struct stream *stream_at(struct place *place)
+{
+	return place ? (struct stream *)((char *)place - offsetof(struct stream, place)) : NULL;
+}
+
 struct stream *window_first(struct window *w)
 {
-	return w->active;
+	return stream_at(levels_first(&w->active));
 }
 
 struct stream *window_next(struct stream *s)
 {
-	return s->next;
+	return stream_at(levels_next(&s->place));
 }
 
 int stream_route(const struct stream *s)
@@ -659,13 +716,6 @@ void window_release(struct window *w, const struct candidate *c)
 	cursor_back(s, run_at, id - 1);
 }
 
-static void active_settle(struct window *w)
-{
-	struct stream *s, *tmp;
-	DL_FOREACH_SAFE (w->active, s, tmp)
-		stream_settle(s);
-}
-
 int64_t window_turn(struct window *w, int64_t now_ms)
 {
 	int looks = 0, streams = (int)HASH_COUNT(w->streams);
@@ -686,7 +736,7 @@ int64_t window_turn(struct window *w, int64_t now_ms)
 			int64_t due = now_ms + (s->next_due_us - clock_us) / 1000 + 1;
 			next = due < next ? due : next;
 		}
-		if (wanted && !s->unread && !s->reading && now_ms >= s->trail_ms && looks++ < LOOKS_AT_ONCE) {
+		if (wanted && stream_wanted(s) && !s->unread && !s->reading && now_ms >= s->trail_ms && looks++ < LOOKS_AT_ONCE) {
 			/* The last seconds again, for what was committed late behind the cursor. */
 			s->trail_ms = now_ms + trail_every;
 			s->looking = true;
@@ -706,7 +756,6 @@ int64_t window_turn(struct window *w, int64_t now_ms)
 		next = probe_ms < next ? probe_ms : next;
 		stream_settle(s);
 	}
-	active_settle(w);
 	scopes_turn(w->scopes);
 	dispatch_run(w->core->dispatch);
 	return next;

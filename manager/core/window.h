@@ -54,8 +54,12 @@ void window_routes_changed(struct window *window);
 /* There are, or were, tasks in this stream: it is read from its beginning unless it is known. */
 void window_found(struct window *window, int route, int32_t priority);
 
-/* Streams that have candidates, or may have them, from the highest priority down. The list changes only in functions of
- * the window. */
+/* Whether a Fetch that is here, or was lately, accepts the route. Every route is wanted until this says otherwise. Streams of
+ * one that is not are neither listed nor read, and keep no candidates: they cost nothing. Takes time by the route's streams. */
+void window_route_wanted(struct window *window, int route, bool wanted);
+
+/* Streams of wanted routes that have candidates, or may have them, from the highest priority down. The list changes only in
+ * functions of the window. */
 struct stream *window_first(struct window *window);
 struct stream *window_next(struct stream *stream);
 int stream_route(const struct stream *stream);

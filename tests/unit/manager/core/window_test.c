@@ -439,3 +439,45 @@ Test(window, a_clock_set_back_neither_hides_what_is_due_nor_hurries_what_is_not)
 	cr_expect_neq(fake_tries(fake_claim_taken(), 7), 0);
 	fake_end(core);
 }
+
+Test(window, a_route_that_nobody_wants_costs_nothing)
+{
+	begin();
+	fake_page_of(fake_page_taken(route, 0), 1, 30, fake_db_us() - 1000000);
+	claim_all();
+	cr_expect_eq(window_size(core->window), 20);
+	window_route_wanted(core->window, route, false);
+	cr_expect_null(window_first(core->window));
+	cr_expect_eq(window_size(core->window), 0, "its candidates make room for others'");
+
+	window_note(core->window, route, 0, 50, fake_db_us(), fake_db_us(), 10);
+	cr_expect_eq(window_size(core->window), 0);
+	fake_pass(core, 3000);
+	cr_expect_eq(fake_count(FAKE_PAGE), 0, "it is not looked at either");
+	cr_expect_null(window_first(core->window));
+
+	/* Wanted again, it is read from the first task that was let go. */
+	window_route_wanted(core->window, route, true);
+	fetch_again(2);
+	struct store_page *page = fake_page_taken(route, 0);
+	cr_expect_eq(page->after_run_at_us, fake_db_us() - 4000000 + 10);
+	cr_expect_eq(page->after_id, 10);
+	fake_page_of(page, 11, 21, fake_db_us() - 4000000 + 10);
+	claim_all();
+	cr_expect_eq(fetch.ids[0], 11);
+	fake_end(core);
+}
+
+Test(window, a_page_that_comes_when_nobody_wants_it_any_more_is_let_go)
+{
+	begin();
+	struct store_page *page = fake_page_taken(route, 0);
+	window_route_wanted(core->window, route, false);
+	fake_page_of(page, 1, 30, fake_db_us());
+	cr_expect_eq(window_size(core->window), 0);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	window_route_wanted(core->window, route, true);
+	dispatch_run(core->dispatch);
+	cr_expect_eq(fake_page_taken(route, 0)->after_id, 0);
+	fake_end(core);
+}
