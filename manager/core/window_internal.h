@@ -1,0 +1,129 @@
+/* What the files of the window share: the structs, and what one of them does for the others. */
+#ifndef REEVE_MANAGER_CORE_WINDOW_INTERNAL_H
+#define REEVE_MANAGER_CORE_WINDOW_INTERNAL_H
+
+#include "manager/core/levels.h"
+#include "manager/core/window.h"
+
+#include <uthash.h>
+
+/* Everything is read again from the top so often. */
+enum { WINDOW_ALL_EVERY_MS = 60 * 1000 };
+
+struct known {
+	struct candidate c;
+	bool taken; /* being claimed */
+	bool probe; /* of another manager's slice: tried to see whether that one takes it */
+	bool newer; /* it waits again in a later version, in this stream from this time on: */
+	int32_t newer_route, newer_priority;
+	int64_t newer_run_at;
+	bool gone;  /* claimed while a page was read that may still show it as waiting: known until that has come */
+	struct known *prev, *next;
+	UT_hash_handle hh;
+};
+
+struct stream_key {
+	int32_t route, priority;
+};
+
+struct stream {
+	struct stream_key key;
+	struct window *window;
+	struct known *candidates;
+	struct known *gone;     /* list */
+	int count, taken;       /* candidates that wait, and that are being claimed */
+	int64_t cursor_run_at, cursor_id;
+	bool unread;            /* rows that are due may be behind the cursor's next step */
+	bool reading, reread;   /* reread: the cursor went back while a page was read */
+	bool noted;             /* tasks were noted while a page was read that may have begun before their commit: */
+	int64_t noted_run_at, noted_id; /* they come after this */
+	struct place place;     /* among the active streams */
+	bool failed;            /* the last page could not be read */
+	bool looking;           /* the page being read is a look, not progress */
+	int64_t next_due_us;    /* the first task that is not due yet, by the database's clock as it is */
+	int64_t trail_ms;       /* the next trailing look */
+	int64_t retry_ms;       /* a read failed: not before this */
+	int64_t look_began_ms, look_began_us;
+	int64_t look_took_ms;   /* the last one */
+	int64_t looked_us;      /* when the last one that has ended began, by the reckoning of the database's time */
+	bool whole;             /* pages are read of all slices */
+	int64_t whole_until_ms; /* … until then at least */
+	struct store_candidate passed; /* the first task of another slice that was passed over; id 0: none */
+	int64_t passed_ms;      /* when; it is tried some time after */
+	bool probing;           /* it is, or has been: until a later one is passed over */
+	struct store_page page;
+	struct stream *route_prev, *route_next;
+	UT_hash_handle hh;
+};
+
+/* What the window knows of a route. */
+struct route_streams {
+	bool unwanted;          /* no Fetch accepts it */
+	struct stream *streams; /* list */
+};
+
+struct window {
+	struct core *core;
+	struct stream *streams; /* hash */
+	struct levels active;
+	struct route_streams *routes; /* by their numbers */
+	int route_count;
+	struct known *known;    /* hash */
+	struct scopes *scopes;  /* which streams there are */
+	int size;               /* candidates not taken */
+	int64_t all_ms;         /* the next reading of everything */
+	int slices, slice;      /* see window_slice */
+};
+
+/* --- window_streams.c ---- */
+
+/* NULL: the stream is not known. */
+struct stream *stream_find(struct window *window, int route, int32_t priority);
+
+/* Adds a stream, unread from its beginning. */
+struct stream *stream_add(struct window *window, int route, int32_t priority);
+
+/* Frees a stream without candidates. */
+void stream_free(struct stream *stream);
+
+/* Whether a Fetch accepts its route. */
+bool stream_wanted(const struct stream *stream);
+
+/* Lists or unlists the stream by what it has. */
+void stream_settle(struct stream *stream);
+
+/* Whether this place is one that the cursor has passed. */
+bool stream_behind_cursor(const struct stream *stream, int64_t run_at_us, int64_t id);
+
+/* While a page is read its end is not known: what was noted meanwhile may lie before it, and not be in it. */
+void stream_note_position(struct stream *stream, int64_t run_at_us, int64_t id);
+
+/* The stream is unread from this place on. */
+void stream_rewind(struct stream *stream, int64_t run_at_us, int64_t id);
+
+/* --- window.c ---- */
+
+/* Enters a candidate unless it is known. A newer version of a known one replaces it. */
+void stream_add_candidate(struct stream *stream, const struct store_candidate *candidate);
+
+/* Forgets one that was claimed while a page was read. */
+void stream_drop_gone(struct window *window, struct known *known);
+
+/* Candidates of a stream that nobody wants make room for others': they are read again when somebody does. */
+void stream_let_go(struct stream *stream);
+
+/* --- window_shards.c ---- */
+
+/* Whether a task is of another manager's shard. */
+bool window_is_others(const struct window *window, int64_t id);
+
+/* A task of another shard was passed over. The first one is remembered: reading goes back there when need be. */
+void stream_pass_over(struct stream *stream, const struct store_candidate *candidate);
+
+/* Reads the stream whole, from the first task that was passed over. */
+void stream_read_whole(struct stream *stream, int64_t for_ms);
+
+/* The first task that was passed over is tried when the others have had their time. Returns when that will be. */
+int64_t stream_probe_passed(struct stream *stream, int64_t now_ms);
+
+#endif

@@ -1,0 +1,181 @@
+/* Which streams there are, which of them are listed, and where their cursors stand. */
+#include "manager/core/window_internal.h"
+
+#include "manager/core/dispatch.h"
+#include "manager/core/scopes.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+struct stream *stream_find(struct window *w, int route, int32_t priority)
+{
+	struct stream_key key = {route, priority};
+	struct stream *s;
+	HASH_FIND(hh, w->streams, &key, sizeof key, s);
+	return s;
+}
+
+static struct route_streams *streams_of_route(struct window *w, int route)
+{
+	if (route >= w->route_count) {
+		int count = route + 1 > 2 * w->route_count ? route + 1 : 2 * w->route_count;
+		w->routes = realloc(w->routes, sizeof *w->routes * (size_t)count);
+		memset(w->routes + w->route_count, 0, sizeof *w->routes * (size_t)(count - w->route_count));
+		w->route_count = count;
+	}
+	return &w->routes[route];
+}
+
+bool stream_wanted(const struct stream *s)
+{
+	return !streams_of_route(s->window, s->key.route)->unwanted;
+}
+
+/* Lists or unlists the stream by what it has. */
+void stream_settle(struct stream *s)
+{
+	bool active = (s->count > 0 || s->unread) && stream_wanted(s);
+	if (active && !s->place.level)
+		levels_add(&s->window->active, &s->place, s->key.priority);
+	else if (!active && s->place.level)
+		levels_remove(&s->window->active, &s->place);
+}
+
+struct stream *stream_add(struct window *w, int route, int32_t priority)
+{
+	struct stream *s = calloc(1, sizeof *s);
+	s->key = (struct stream_key){route, priority};
+	s->window = w;
+	s->cursor_run_at = STORE_TIME_BEGIN;
+	s->next_due_us = STORE_TIME_NEVER;
+	s->unread = true;
+	HASH_ADD(hh, w->streams, key, sizeof s->key, s);
+	DL_APPEND2(streams_of_route(w, route)->streams, s, route_prev, route_next);
+	stream_settle(s);
+	return s;
+}
+
+/* Frees a stream without candidates. */
+void stream_free(struct stream *s)
+{
+	struct window *w = s->window;
+	if (s->place.level)
+		levels_remove(&w->active, &s->place);
+	DL_DELETE2(streams_of_route(w, s->key.route)->streams, s, route_prev, route_next);
+	HASH_DEL(w->streams, s);
+	free(s);
+}
+
+bool stream_behind_cursor(const struct stream *s, int64_t run_at_us, int64_t id)
+{
+	return run_at_us < s->cursor_run_at || (run_at_us == s->cursor_run_at && id <= s->cursor_id);
+}
+
+/* While a page is read its end is not known: what was noted meanwhile may lie before it, and not be in it. */
+void stream_note_position(struct stream *s, int64_t run_at_us, int64_t id)
+{
+	if (!s->reading)
+		return;
+	if (!s->noted || run_at_us < s->noted_run_at || (run_at_us == s->noted_run_at && id < s->noted_id)) {
+		s->noted_run_at = run_at_us;
+		s->noted_id = id;
+	}
+	s->noted = true;
+}
+
+void stream_rewind(struct stream *s, int64_t run_at_us, int64_t id)
+{
+	if (stream_behind_cursor(s, run_at_us, id + 1)) {
+		s->cursor_run_at = run_at_us;
+		s->cursor_id = id;
+		s->reread = s->reading;
+	}
+	stream_note_position(s, run_at_us, id);
+	s->unread = true;
+	stream_settle(s);
+}
+
+void window_route_wanted(struct window *w, int route, bool wanted)
+{
+	struct route_streams *r = streams_of_route(w, route);
+	struct stream *s;
+	if (r->unwanted == !wanted)
+		return;
+	r->unwanted = !wanted;
+	DL_FOREACH2 (r->streams, s, route_next) {
+		if (!wanted)
+			stream_let_go(s);
+		stream_settle(s);
+	}
+}
+
+/* --- which streams there are ------------------------------------------------------------------------------------ */
+
+void window_found(struct window *w, int route, int32_t priority)
+{
+	if (!stream_find(w, route, priority))
+		stream_add(w, route, priority);
+}
+
+bool window_ready(struct window *w)
+{
+	return scopes_ready(w->scopes);
+}
+
+void window_routes_changed(struct window *w)
+{
+	scopes_routes_changed(w->scopes);
+	dispatch_run(w->core->dispatch);
+}
+
+static struct stream *stream_at(struct place *place)
+{
+	return place ? (struct stream *)((char *)place - offsetof(struct stream, place)) : NULL;
+}
+
+struct stream *window_first(struct window *w)
+{
+	return stream_at(levels_first(&w->active));
+}
+
+struct stream *window_next(struct stream *s)
+{
+	return stream_at(levels_next(&s->place));
+}
+
+int stream_route(const struct stream *s)
+{
+	return s->key.route;
+}
+
+int32_t stream_priority(const struct stream *s)
+{
+	return s->key.priority;
+}
+
+int stream_count(const struct stream *s)
+{
+	return s->count;
+}
+
+bool stream_unread(const struct stream *s)
+{
+	return s->unread;
+}
+
+bool stream_failing(const struct stream *s)
+{
+	return s->failed;
+}
+
+const struct candidate *stream_peek(const struct stream *s)
+{
+	return s->candidates ? &s->candidates->c : NULL;
+}
+
+const struct candidate *stream_peek_next(const struct candidate *c)
+{
+	const struct known *next = ((const struct known *)c)->next;
+	return next ? &next->c : NULL;
+}
