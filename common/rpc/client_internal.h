@@ -10,7 +10,7 @@
 
 #include "common/rpc/client.h"
 #include "common/rpc/conn.h"
-#include "common/rpc/deadlines.h"
+#include "common/deadlines.h"
 #include "common/rpc/envelope.h"
 #include "common/rpc/lookup.h"
 

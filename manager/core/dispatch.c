@@ -59,6 +59,7 @@ struct dispatch {
 	struct fetch *fetches;
 	int waiting;             /* of them in state WAITING */
 	bool claiming, running, again;
+	bool unsure;             /* rows of a stream that somebody accepts are unread: that nothing waits is not known */
 	struct store_claim claim;
 	struct store_try *tries;
 	struct grant *grants;    /* what is tried, and for whom */
@@ -411,7 +412,8 @@ static bool group_gather(struct dispatch *d, struct group *g, struct stream **at
 		g->available += stream_count(s);
 		if (stream_unread(s))
 			window_read_ahead(d->core->window, s, 2 * demand + excluded);
-		unread |= stream_unread(s) && stream_count(s) == 0 && !stream_failing(s);
+		unread |= stream_holds(s);
+		d->unsure |= stream_unread(s) && stream_count(s) == 0 && !stream_failing(s);
 	}
 	*at = s;
 	return unread;
@@ -439,9 +441,7 @@ static int claim_choose(struct dispatch *d, bool *barred)
 		group_deal(d, &group, &tried, share < 1 ? 1 : share);
 		group_deal(d, &group, &tried, INT_MAX); /* what is left over, to whoever has room */
 		for (int i = 0; i < group.count; i++)
-			if (stream_unread(group.streams[i]) && stream_count(group.streams[i]) == 0 &&
-			    !stream_failing(group.streams[i]))
-				*barred = true;
+			*barred |= stream_holds(group.streams[i]);
 		if (*barred)
 			break;
 	}
@@ -515,11 +515,12 @@ void dispatch_run(struct dispatch *d)
 		d->again = false;
 		if (d->claiming || !d->waiting)
 			break;
+		d->unsure = false;
 		bool barred = !window_ready(d->core->window);
 		int tried = barred ? 0 : claim_choose(d, &barred);
 		if (tried)
 			claim_send(d, tried);
-		if (!barred)
+		if (!barred && !d->unsure)
 			answer_unparked(d);
 	} while (d->again);
 	d->running = false;
@@ -528,6 +529,15 @@ void dispatch_run(struct dispatch *d)
 bool dispatch_waiting(const struct dispatch *d)
 {
 	return d->waiting > 0;
+}
+
+bool dispatch_wants(struct dispatch *d, int route)
+{
+	struct fetch *f;
+	DL_FOREACH (d->fetches, f)
+		if (f->state == WAITING && fetch_accepts(f, route))
+			return true;
+	return false;
 }
 
 /* --- Fetches come ------------------------------------------------------------------------------------------------ */

@@ -48,6 +48,9 @@ void dispatch_run(struct dispatch *dispatch);
 /* True if a Fetch is waiting for work. */
 bool dispatch_waiting(const struct dispatch *dispatch);
 
+/* True if a Fetch is waiting that may be given tasks of this route now. */
+bool dispatch_wants(struct dispatch *dispatch, int route);
+
 /* An order stands for this incarnation: a Fetch that it has parked here is answered with it; all that it has parked here, if
  * it is for the worker itself, so that none of them is given what it may not want any more. */
 void dispatch_order(struct dispatch *dispatch, int64_t incarnation, const struct store_order *order);

@@ -20,6 +20,7 @@ enum {
 struct scope {
 	bool complete; /* every priority that had tasks has been told to the window */
 	bool once;     /* was complete at some time: it need not be waited for again */
+	int asked;     /* its place in find_routes, if it is among them */
 };
 
 struct scopes {
@@ -87,11 +88,9 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 	for (int i = 0; i < s->find.found; i++) {
 		const struct store_stream *f = &s->find.streams[i];
 		window_found(s->window, f->route, f->priority);
-		for (int k = 0; k < s->find_count; k++)
-			if (s->find_routes[k] == f->route) {
-				if (!found[k]++ || f->priority < lowest[k])
-					lowest[k] = f->priority;
-			}
+		int k = scope_of(s, f->route)->asked;
+		if (!found[k]++ || f->priority < lowest[k])
+			lowest[k] = f->priority;
 	}
 	for (int k = 0; k < s->find_count; k++) {
 		struct scope *scope = scope_of(s, s->find_routes[k]);
@@ -118,6 +117,8 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 static void find_start(struct scopes *s)
 {
 	s->finding = true;
+	for (int k = 0; k < s->find_count; k++)
+		scope_of(s, s->find_routes[k])->asked = k;
 	s->find = (struct store_streams){
 	    .op.done = on_found,
 	    .count = s->find_count,
@@ -167,6 +168,7 @@ bool scopes_ready(struct scopes *s)
 void scopes_routes_changed(struct scopes *s)
 {
 	s->ready_to = 0;
+	find_all(s);
 }
 
 void scopes_look_again(struct scopes *s)

@@ -77,12 +77,12 @@ static void watch_anew(struct upkeep *u, int64_t now)
 
 static void heed_clock(struct upkeep *u, int64_t now)
 {
-	int64_t jump_ms;
+	int64_t jump_ms = 0;
+	bool jumped = false;
 	if (u->told_us && clock_jumped(u, u->tick.now_us, u->sent_ms, now, &jump_ms)) {
 		log_warn(NULL, "the database's clock has jumped by %lld ms", (long long)jump_ms);
 		watch_anew(u, now);
-		if (jump_ms < 0)
-			window_rewind_all(u->core->window);
+		jumped = true;
 	}
 	u->told_us = u->tick.now_us;
 	u->told_from_ms = u->sent_ms;
@@ -92,6 +92,10 @@ static void heed_clock(struct upkeep *u, int64_t now)
 		u->reading_us = u->tick.now_us;
 		u->reading_ms = now + ROUNDING_MS;
 	}
+	if (jumped && jump_ms < 0)
+		window_rewind_all(u->core->window);
+	else if (jumped)
+		window_clock_changed(u->core->window);
 }
 
 static void on_tick(struct store_op *op, const struct reeve_error *error)

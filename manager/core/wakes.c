@@ -1,4 +1,4 @@
-/* Gathers wakes by stream and sends one NOTIFY at a time; too many different streams become "any". */
+/* Gathers wakes by stream and sends one NOTIFY at a time, with as many streams as it holds; too many become "any". */
 #include "manager/core/wakes.h"
 
 #include "manager/core/arrivals.h"
@@ -13,35 +13,78 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uthash.h>
 
-enum { MOST_STREAMS = 16, GATHER_MS = 10 };
+enum {
+	GATHER_MS = 10,
+	STREAMS_MOST = 4096, /* gathered; beyond that, any */
+	STREAM_BYTES = 48,   /* as text, at most */
+	HEARD_MS = 50,       /* a kind of notification makes this manager read so often at most */
+};
 
 struct wake {
-	int route;
-	int32_t priority;
+	struct {
+		int32_t route, priority;
+	} key;
 	int64_t run_at_us;
+	UT_hash_handle hh;
 };
+
+static void heard_queues(struct core *core)
+{
+	queues_reload(core->queues);
+}
+
+static void heard_schedules(struct core *core)
+{
+	schedules_look(core->schedules);
+}
+
+static void heard_arrivals(struct core *core)
+{
+	arrivals_kick(core->arrivals);
+}
+
+/* Notifications that are one word. */
+static const struct word {
+	const char *payload;
+	void (*act)(struct core *core);
+} words[] = {{"queues", heard_queues}, {"schedules", heard_schedules}, {"arrivals", heard_arrivals}};
+
+enum { WORDS = sizeof words / sizeof *words };
 
 struct wakes {
 	struct core *core;
 	bool others, sending;
-	struct wake waiting[MOST_STREAMS];
-	int count;
-	bool any;
+	struct wake *waiting; /* hash, by stream */
+	int64_t any_us;       /* STORE_TIME_NEVER: all that gathered is in `waiting`; else the earliest time of what is not */
 	int64_t send_ms;
 	struct store_wake op;
+	struct {
+		bool wanted;
+		int64_t next_ms;
+	} heard[WORDS];
 };
 
 struct wakes *wakes_create(struct core *core)
 {
 	struct wakes *w = calloc(1, sizeof *w);
 	w->core = core;
+	w->any_us = STORE_TIME_NEVER;
 	return w;
 }
 
-void wakes_destroy(struct wakes *wakes)
+static void forget(struct wakes *w, struct wake *wake)
 {
-	free(wakes);
+	HASH_DEL(w->waiting, wake);
+	free(wake);
+}
+
+void wakes_destroy(struct wakes *w)
+{
+	while (w->waiting)
+		forget(w, w->waiting);
+	free(w);
 }
 
 void wakes_others(struct wakes *wakes, bool others)
@@ -49,98 +92,141 @@ void wakes_others(struct wakes *wakes, bool others)
 	wakes->others = others;
 }
 
+static bool gathered(const struct wakes *w)
+{
+	return w->waiting || w->any_us != STORE_TIME_NEVER;
+}
+
 void wakes_tell(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
 {
-	if (!w->others || w->any)
+	struct wake *wake, look = {.key = {route, priority}};
+	if (!w->others || !route)
 		return;
-	for (int i = 0; i < w->count; i++)
-		if (w->waiting[i].route == route && w->waiting[i].priority == priority) {
-			if (run_at_us < w->waiting[i].run_at_us)
-				w->waiting[i].run_at_us = run_at_us;
-			return;
-		}
-	if (w->count == 0 && !w->sending) {
+	if (!gathered(w) && !w->sending) {
 		w->send_ms = core_now(w->core) + GATHER_MS;
 		core_alarm(w->core, w->send_ms);
 	}
-	if (w->count == MOST_STREAMS)
-		w->any = true;
-	else
-		w->waiting[w->count++] = (struct wake){route, priority, run_at_us};
+	HASH_FIND(hh, w->waiting, &look.key, sizeof look.key, wake);
+	if (wake) {
+		wake->run_at_us = run_at_us < wake->run_at_us ? run_at_us : wake->run_at_us;
+	} else if (HASH_COUNT(w->waiting) == STREAMS_MOST) {
+		w->any_us = run_at_us < w->any_us ? run_at_us : w->any_us;
+	} else {
+		wake = calloc(1, sizeof *wake);
+		*wake = look;
+		wake->run_at_us = run_at_us;
+		HASH_ADD(hh, w->waiting, key, sizeof wake->key, wake);
+	}
 }
 
-static void send_next(struct wakes *w);
+/* --- sending ----------------------------------------------------------------------------------------------------- */
 
 static void on_sent(struct store_op *op, const struct reeve_error *error)
 {
 	struct wakes *w = (struct wakes *)((char *)op - offsetof(struct wakes, op));
 	(void)error; /* a hint */
 	w->sending = false;
-	if (w->count)
-		core_alarm(w->core, core_now(w->core) + GATHER_MS);
+	w->send_ms = core_now(w->core) + GATHER_MS;
+	if (gathered(w))
+		core_alarm(w->core, w->send_ms);
 }
 
 static void send_next(struct wakes *w)
 {
-	struct wake wake = w->any ? (struct wake){0} : w->waiting[--w->count];
-	if (w->any) {
-		w->any = false;
-		w->count = 0;
-	}
+	char *payload = w->op.payload;
 	w->op = (struct store_wake){.op.done = on_sent, .op.deadline_ms = core_now(w->core) + 5000};
-	snprintf(w->op.payload, sizeof w->op.payload, "%" PRId64 " %d %" PRId32 " %" PRId64, store_manager_id(w->core->store),
-	    wake.route, wake.priority, wake.run_at_us);
+	int length = snprintf(payload, sizeof w->op.payload, "%" PRId64, store_manager_id(w->core->store));
+	char before = ' ';
+	if (w->any_us != STORE_TIME_NEVER) {
+		length += snprintf(payload + length, sizeof w->op.payload - (size_t)length, " 0 0 %" PRId64, w->any_us);
+		w->any_us = STORE_TIME_NEVER;
+		before = ';';
+	}
+	for (; w->waiting && length + STREAM_BYTES < (int)sizeof w->op.payload; before = ';') {
+		struct wake *wake = w->waiting;
+		length += snprintf(payload + length, sizeof w->op.payload - (size_t)length, "%c%" PRId32 " %" PRId32 " %" PRId64, before,
+		    wake->key.route, wake->key.priority, wake->run_at_us);
+		forget(w, wake);
+	}
 	w->sending = true;
 	store_wake(w->core->store, &w->op);
 }
 
-int64_t wakes_turn(struct wakes *w, int64_t now_ms)
+/* --- hearing ----------------------------------------------------------------------------------------------------- */
+
+/* Acts on a word, unless it did so a moment ago: then later, once. */
+static void word_heard(struct wakes *w, int i)
 {
-	if (w->sending || !(w->count || w->any))
-		return INT64_MAX;
-	if (now_ms < w->send_ms)
-		return w->send_ms;
-	send_next(w);
-	return INT64_MAX;
+	int64_t now_ms = core_now(w->core);
+	w->heard[i].wanted = now_ms < w->heard[i].next_ms;
+	if (w->heard[i].wanted) {
+		core_alarm(w->core, w->heard[i].next_ms);
+		return;
+	}
+	w->heard[i].next_ms = now_ms + HEARD_MS;
+	words[i].act(w->core);
+}
+
+static void stream_heard(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
+{
+	if (route == 0)
+		window_look_again(w->core->window, run_at_us);
+	else if (!routes_get(w->core->routes, route))
+		routes_heard(w->core->routes); /* its streams are looked for then */
+	else
+		window_rewind(w->core->window, route, priority, run_at_us);
+}
+
+/* Reads "MANAGER ROUTE PRIORITY RUN_AT…". What is not understood is passed over: anything may be said here. */
+static void wake_heard(struct wakes *w, const char *payload)
+{
+	int64_t manager, run_at, until;
+	int32_t priority;
+	int route, length, found;
+	if (sscanf(payload, "%" SCNd64 "%n", &manager, &length) != 1 || manager == store_manager_id(w->core->store))
+		return;
+	if (manager == 0 && sscanf(payload + length, " %d %" SCNd32 " %" SCNd64 " %" SCNd64, &route, &priority, &run_at, &until) == 4 &&
+	    routes_get(w->core->routes, route)) {
+		window_rewind_to(w->core->window, route, priority, run_at, until);
+	} else {
+		for (const char *at = payload + length; *at; at += found + (at[found] == ';')) {
+			if (sscanf(at, " %d %" SCNd32 " %" SCNd64 "%n", &route, &priority, &run_at, &found) != 3)
+				break;
+			stream_heard(w, route, priority, run_at);
+			if (at[found] && at[found] != ';')
+				break;
+		}
+	}
+	dispatch_run(w->core->dispatch);
 }
 
 void wakes_hear(struct wakes *w, const char *payload)
 {
-	int64_t manager, run_at, until;
-	int route;
-	int32_t priority;
-	if (!strcmp(payload, "queues")) {
-		queues_reload(w->core->queues);
-		return;
-	}
-	if (!strcmp(payload, "schedules")) {
-		schedules_look(w->core->schedules);
-		return;
-	}
-	if (!strncmp(payload, "order ", 6)) {
+	for (int i = 0; i < WORDS; i++)
+		if (!strcmp(payload, words[i].payload)) {
+			word_heard(w, i);
+			return;
+		}
+	if (!strncmp(payload, "order ", 6))
 		control_heard(w->core, payload + 6);
-		return;
-	}
-	if (!strcmp(payload, "arrivals")) {
-		arrivals_kick(w->core->arrivals);
-		return;
-	}
-	int found = sscanf(payload, "%" SCNd64 " %d %" SCNd32 " %" SCNd64 " %" SCNd64, &manager, &route, &priority, &run_at, &until);
-	if (found < 4)
-		return; /* not ours; whoever may use the channel can say anything */
-	if (manager == store_manager_id(w->core->store))
-		return;
-	if (route == 0) {
-		window_rewind_all(w->core->window);
-		return;
-	}
-	if (!routes_get(w->core->routes, route)) {
-		routes_heard(w->core->routes); /* its streams are looked for then */
-		return;
-	}
-	if (found == 5)
-		window_rewind_to(w->core->window, route, priority, run_at, until);
 	else
-		window_rewind(w->core->window, route, priority, run_at);
-	dispatch_run(w->core->dispatch);
+		wake_heard(w, payload);
+}
+
+int64_t wakes_turn(struct wakes *w, int64_t now_ms)
+{
+	int64_t next_ms = INT64_MAX;
+	for (int i = 0; i < WORDS; i++) {
+		if (w->heard[i].wanted && now_ms >= w->heard[i].next_ms)
+			word_heard(w, i);
+		if (w->heard[i].wanted && w->heard[i].next_ms < next_ms)
+			next_ms = w->heard[i].next_ms;
+	}
+	if (w->sending || !gathered(w))
+		return next_ms;
+	if (now_ms >= w->send_ms)
+		send_next(w);
+	else if (w->send_ms < next_ms)
+		next_ms = w->send_ms;
+	return next_ms;
 }

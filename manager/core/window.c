@@ -14,6 +14,8 @@
 #include <utlist.h>
 
 enum {
+	AGAIN_MS = 1000,             /* all streams are looked at again, on a notification, so often at most */
+	HINTED_MOST = 10000,         /* streams added for notifications within a minute: more are looked for in the tables */
 	NEAR_US = 2 * 1000 * 1000,   /* the cursor goes back by itself so far beyond a stretch */
 	AHEAD_US = 1000 * 1000,      /* a version is so much later than our reckoning only if the clock was set back */
 	WHOLE_MS = 10 * 1000,        /* a stream that others do not see to is read whole for so long */
@@ -24,6 +26,7 @@ struct window *window_create(struct core *core)
 	struct window *w = calloc(1, sizeof *w);
 	w->core = core;
 	w->slices = 1;
+	w->cold = true;
 	w->scopes = scopes_create(core, w);
 	w->all_ms = core_now(core) + WINDOW_ALL_EVERY_MS;
 	return w;
@@ -39,6 +42,7 @@ void window_destroy(struct window *w)
 	}
 	HASH_ITER (hh, w->streams, s, s_tmp)
 		stream_free(s);
+	deadlines_free(&w->timers);
 	free(w->routes);
 	scopes_destroy(w->scopes);
 	free(w);
@@ -62,31 +66,6 @@ void stream_drop_gone(struct window *w, struct known *k)
 	free(k);
 }
 
-/* Enters a candidate unless it is known. A newer version of a known one replaces it. */
-void stream_add_candidate(struct stream *s, const struct store_candidate *c)
-{
-	struct window *w = s->window;
-	struct known *k;
-	HASH_FIND(hh, w->known, &c->id, sizeof c->id, k);
-	if (k && k->gone && c->version > k->c.version) {
-		stream_drop_gone(w, k); /* it waits again already */
-		k = NULL;
-	}
-	if (k) {
-		if (k->taken && c->version > k->c.version)
-			mark_newer(k, s, c->run_at_us);
-		else if (!k->gone && c->version > k->c.version && k->c.stream == s)
-			k->c.version = c->version;
-		return;
-	}
-	k = calloc(1, sizeof *k);
-	k->c = (struct candidate){c->id, c->version, c->run_at_us, c->bytes, s};
-	HASH_ADD(hh, w->known, c.id, sizeof k->c.id, k);
-	DL_APPEND(s->candidates, k);
-	s->count++;
-	w->size++;
-}
-
 static void drop_candidate(struct window *w, struct known *k)
 {
 	if (!k->taken) {
@@ -100,7 +79,34 @@ static void drop_candidate(struct window *w, struct known *k)
 	free(k);
 }
 
-/* Candidates of a stream that nobody wants make room for others': they are read again when somebody does. */
+void stream_add_candidate(struct stream *s, const struct store_candidate *c)
+{
+	struct window *w = s->window;
+	struct known *k;
+	HASH_FIND(hh, w->known, &c->id, sizeof c->id, k);
+	bool newer = k && c->version > k->c.version;
+	if (newer && k->gone) {
+		stream_drop_gone(w, k); /* it waits again already */
+		k = NULL;
+	} else if (newer && !k->taken && k->c.stream != s) {
+		drop_candidate(w, k); /* its priority was changed */
+		k = NULL;
+	}
+	if (k) {
+		if (newer && k->taken)
+			mark_newer(k, s, c->run_at_us);
+		else if (newer)
+			k->c.version = c->version;
+		return;
+	}
+	k = calloc(1, sizeof *k);
+	k->c = (struct candidate){c->id, c->version, c->run_at_us, c->bytes, s};
+	HASH_ADD(hh, w->known, c.id, sizeof k->c.id, k);
+	DL_APPEND(s->candidates, k);
+	s->count++;
+	w->size++;
+}
+
 void stream_let_go(struct stream *s)
 {
 	while (s->candidates) {
@@ -120,12 +126,40 @@ static bool is_due(const struct window *w, int64_t run_at_us, int64_t version)
 
 static void due_later(struct stream *s, int64_t run_at_us)
 {
-	struct core *core = s->window->core;
 	stream_note_position(s, run_at_us, 0);
 	if (run_at_us >= s->next_due_us)
 		return;
 	s->next_due_us = run_at_us;
-	core_alarm(core, core_now(core) + (run_at_us - core_clock_us(core)) / 1000 + 1);
+	stream_schedule(s);
+}
+
+/* Takes note of a waiting task. `k`: an earlier version of it is being claimed. */
+static void note(struct stream *s, struct known *k, const struct store_candidate *c)
+{
+	struct window *w = s->window;
+	if (c->run_at_us == STORE_TIME_NEVER)
+		return; /* it is held until its batch has begun, which is notified */
+	if (!is_due(w, c->run_at_us, c->version)) {
+		due_later(s, c->run_at_us);
+		return;
+	}
+	bool at_hand = !k && c->bytes >= 0 && w->size < w->core->options.window_limit && stream_wanted(s);
+	if (!at_hand || s->backlog || c->run_at_us >= s->next_due_us) { /* the cursor will come by, or has to go back */
+		if (k)
+			mark_newer(k, s, c->run_at_us);
+		stream_rewind(s, c->run_at_us, c->id - 1);
+		return;
+	}
+	if (window_is_others(w, c->id) && s->count) { /* its manager is notified, too; with nothing else to do it is taken here */
+		stream_pass_over(s, c);
+		stream_schedule(s);
+	} else {
+		stream_add_candidate(s, c);
+	}
+	if (!s->unread && !s->reading && !stream_behind_cursor(s, c->run_at_us, c->id)) {
+		s->cursor_run_at = c->run_at_us;
+		s->cursor_id = c->id;
+	}
 }
 
 void window_note(struct window *w, int route, int32_t priority, int64_t id, int64_t version, int64_t run_at_us,
@@ -144,51 +178,30 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 		k = NULL;
 	}
 	if (!s) {
-		stream_add(w, route, priority); /* unread from its beginning */
-		return;
+		s = stream_add(w, route, priority);
+		s->unread_round = 0; /* what is known of it is at hand */
 	}
-	if (run_at_us == STORE_TIME_NEVER)
-		return; /* it is held until its batch has begun: that will be told */
-	if (!is_due(w, run_at_us, version)) {
-		due_later(s, run_at_us);
-		return;
-	}
-	if (k || s->unread || s->reading || !stream_wanted(s) || run_at_us >= s->next_due_us || bytes < 0 || w->size >= w->core->options.window_limit) {
-		/* The cursor will come by, or has to go back. */
-		if (k)
-			mark_newer(k, s, run_at_us);
-		stream_note_position(s, run_at_us, id - 1);
-		if (stream_behind_cursor(s, run_at_us, id))
-			stream_rewind(s, run_at_us, id - 1);
-		else if (!s->unread) {
-			s->unread = true;
-			stream_settle(s);
-		}
-		return;
-	}
-	struct store_candidate c = {id, version, run_at_us, bytes};
-	if (window_is_others(w, id) && s->count) /* its manager is told, too; with nothing else to do it is taken here */
-		stream_pass_over(s, &c);
-	else
-		stream_add_candidate(s, &c);
-	if (!stream_behind_cursor(s, run_at_us, id)) {
-		s->cursor_run_at = run_at_us;
-		s->cursor_id = id;
-	}
+	note(s, k, &(struct store_candidate){id, version, run_at_us, bytes});
 	stream_settle(s);
+	stream_read(s);
 }
 
 void window_rewind(struct window *w, int route, int32_t priority, int64_t run_at_us)
 {
 	struct stream *s = stream_find(w, route, priority);
-	if (!s) {
-		stream_add(w, route, priority);
+	if (!s && w->hinted == HINTED_MOST) {
+		window_look_again(w, run_at_us);
 		return;
+	}
+	if (!s) {
+		s = stream_add(w, route, priority);
+		w->hinted++;
 	}
 	if (is_due(w, run_at_us, 0))
 		stream_rewind(s, run_at_us, 0);
 	else
 		due_later(s, run_at_us);
+	stream_read(s);
 }
 
 void window_rewind_to(struct window *w, int route, int32_t priority, int64_t from_us, int64_t until_us)
@@ -206,7 +219,7 @@ bool window_late(struct window *w, int route, int32_t priority, const struct sto
 	if (w->size + count > w->core->options.window_limit || (s && !stream_wanted(s)))
 		return false;
 	if (!s) {
-		stream_add(w, route, priority);
+		stream_read(stream_add(w, route, priority));
 		return true;
 	}
 	for (int i = 0; i < count; i++)
@@ -222,13 +235,36 @@ void window_rewind_all(struct window *w)
 	HASH_ITER (hh, w->streams, s, tmp) {
 		if (s->count || s->taken || s->reading) {
 			stream_rewind(s, STORE_TIME_BEGIN, 0);
+			stream_read(s);
 			continue;
 		}
 		stream_free(s);
 	}
+	w->hinted = 0;
 	scopes_look_again(w->scopes);
 	w->all_ms = core_now(w->core) + WINDOW_ALL_EVERY_MS;
 	dispatch_run(w->core->dispatch);
+}
+
+void window_look_again(struct window *w, int64_t run_at_us)
+{
+	struct stream *s, *tmp;
+	int64_t now_ms = core_now(w->core);
+	if (!w->again || run_at_us < w->again_from_us)
+		w->again_from_us = run_at_us;
+	w->again = now_ms < w->again_ms;
+	if (w->again) {
+		core_alarm(w->core, w->again_ms);
+		return;
+	}
+	w->again_ms = now_ms + AGAIN_MS;
+	HASH_ITER (hh, w->streams, s, tmp) {
+		stream_rewind(s, w->again_from_us, 0);
+		s->trail_ms = now_ms;
+		stream_schedule(s);
+		stream_read(s);
+	}
+	scopes_look_again(w->scopes);
 }
 
 struct candidate window_take(struct window *w, const struct candidate *c)
@@ -291,6 +327,7 @@ void window_release(struct window *w, const struct candidate *c)
 	int64_t run_at = c->run_at_us, id = c->id;
 	window_forget(w, id);
 	stream_rewind(s, run_at, id - 1);
+	stream_read(s);
 }
 
 int window_size(const struct window *w)

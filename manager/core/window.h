@@ -44,6 +44,13 @@ bool window_late(struct window *window, int route, int32_t priority, const struc
 /* Anything may have changed: read all from the top. */
 void window_rewind_all(struct window *window);
 
+/* Something may have changed in streams that nobody names, from `run_at_us` on: look at the last seconds of all, or from there,
+ * and for new streams, but once a second at most. */
+void window_look_again(struct window *window, int64_t run_at_us);
+
+/* The database's clock has been read anew, and runs differently. */
+void window_clock_changed(struct window *window);
+
 /* So many managers share the tasks, and this is the one with that place among them, from 0. It takes tasks of its own slice
  * first, of others when it has none left, and those that nobody has taken for a while: there may be nobody else to. */
 void window_slice(struct window *window, int slices, int slice);
@@ -66,8 +73,13 @@ int stream_route(const struct stream *stream);
 int32_t stream_priority(const struct stream *stream);
 int stream_count(const struct stream *stream);
 
-/* True if rows that are due may still be unread: nothing below this stream may overtake it. */
+/* True if rows that are due may still be unread. */
 bool stream_unread(const struct stream *stream);
+
+/* True if nothing of a lower priority may overtake the stream now: it has no candidates, and its rows are being read. That is
+ * as long as it has a backlog. After a notification or a change it is until those rows are read once; streams for which more
+ * of them come meanwhile do not hold others up again before something has been claimed. */
+bool stream_holds(const struct stream *stream);
 
 /* True if its rows could not be read just now: it must not keep others waiting. */
 bool stream_failing(const struct stream *stream);
@@ -75,8 +87,8 @@ bool stream_failing(const struct stream *stream);
 /* Starts reading ahead if the stream has fewer than `wanted` candidates and more may be there. */
 void window_read_ahead(struct window *window, struct stream *stream, int wanted);
 
-/* Whether the streams of every known route have been looked for once; if not, looks for them, and runs the dispatcher
- * when it has found them. */
+/* Whether the streams have been found once since this manager began; if not, looks for them, and runs the dispatcher when it
+ * has found them. */
 bool window_ready(struct window *window);
 
 /* The stream's candidates in order: the first, and the one after another. NULL: none. */

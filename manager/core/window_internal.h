@@ -2,6 +2,7 @@
 #ifndef REEVE_MANAGER_CORE_WINDOW_INTERNAL_H
 #define REEVE_MANAGER_CORE_WINDOW_INTERNAL_H
 
+#include "common/deadlines.h"
 #include "manager/core/levels.h"
 #include "manager/core/window.h"
 
@@ -33,7 +34,9 @@ struct stream {
 	struct known *gone;     /* list */
 	int count, taken;       /* candidates that wait, and that are being claimed */
 	int64_t cursor_run_at, cursor_id;
-	bool unread;            /* rows that are due may be behind the cursor's next step */
+	bool unread;            /* rows that are due may be behind the cursor's next step: */
+	bool backlog;           /* … since the last page was full, or was never read since this manager began; */
+	int64_t unread_round;   /* … or since a notification or a change of our own, which this round will have read; 0: a look */
 	bool reading, reread;   /* reread: the cursor went back while a page was read */
 	bool noted;             /* tasks were noted while a page was read that may have begun before their commit: */
 	int64_t noted_run_at, noted_id; /* they come after this */
@@ -49,8 +52,9 @@ struct stream {
 	bool whole;             /* pages are read of all slices */
 	int64_t whole_until_ms; /* … until then at least */
 	struct store_candidate passed; /* the first task of another slice that was passed over; id 0: none */
-	int64_t passed_ms;      /* when; it is tried some time after */
+	int64_t probe_ms;       /* it is tried then */
 	bool probing;           /* it is, or has been: until a later one is passed over */
+	struct deadline timer;  /* see stream_schedule */
 	struct store_page page;
 	struct stream *route_prev, *route_next;
 	UT_hash_handle hh;
@@ -71,6 +75,16 @@ struct window {
 	struct known *known;    /* hash */
 	struct scopes *scopes;  /* which streams there are */
 	int size;               /* candidates not taken */
+	int expected;           /* candidates that the pages under way may bring */
+	struct deadlines timers; /* of the streams */
+	bool cold;              /* not every stream has been found since this manager began */
+	bool left_unread;       /* a stream that has unread rows is not being read */
+	int64_t rounds;         /* statements that have read pages */
+	int64_t held_until_round; /* see stream_holds */
+	int hinted;             /* streams that were added for a notification since everything was read */
+	int64_t again_ms;       /* when window_look_again may look again */
+	bool again;             /* it is to, */
+	int64_t again_from_us;  /* … from here on */
 	int64_t all_ms;         /* the next reading of everything */
 	int slices, slice;      /* see window_slice */
 };
@@ -101,6 +115,17 @@ void stream_note_position(struct stream *stream, int64_t run_at_us, int64_t id);
 /* The stream is unread from this place on. */
 void stream_rewind(struct stream *stream, int64_t run_at_us, int64_t id);
 
+/* --- window_read.c ---- */
+
+/* Sets the stream's timer by what it waits for. Call it when that has changed. */
+void stream_schedule(struct stream *stream);
+
+/* Reads the stream if it has unread rows and no candidates, a Fetch waits, and there is room. */
+void stream_read(struct stream *stream);
+
+/* The same for all streams, where that was not possible before. */
+void window_read_unread(struct window *window);
+
 /* --- window.c ---- */
 
 /* Enters a candidate unless it is known. A newer version of a known one replaces it. */
@@ -123,7 +148,7 @@ void stream_pass_over(struct stream *stream, const struct store_candidate *candi
 /* Reads the stream whole, from the first task that was passed over. */
 void stream_read_whole(struct stream *stream, int64_t for_ms);
 
-/* The first task that was passed over is tried when the others have had their time. Returns when that will be. */
-int64_t stream_probe_passed(struct stream *stream, int64_t now_ms);
+/* The first task that was passed over is tried when the others have had their time. */
+void stream_probe_passed(struct stream *stream, int64_t now_ms);
 
 #endif

@@ -1,4 +1,10 @@
-/* Reading: pages ahead of the dispatcher, looks at the last seconds, and what becomes due. */
+/*
+ * Reading pages. Each stream has a timer: for what becomes due, for the next look at the last seconds, for a task of another
+ * shard that is to be tried, and for a read that failed.
+ *
+ * While a Fetch waits that could take them, a stream that has no candidates and unread rows is read at once, and all such streams together: the store
+ * reads the pages that are asked for while a statement is under way by one statement. One such statement is a round.
+ */
 #include "manager/core/window_internal.h"
 
 #include "manager/core/dispatch.h"
@@ -7,15 +13,80 @@
 #include <utlist.h>
 
 enum {
-	PAGE_SMALLEST = 100,
+	PAGE_SMALLEST = 10,          /* with very many streams */
+	PAGE_USUAL = 100,            /* at least, with few */
 	PAGE_LARGEST = 5000,
 	TRAIL_US = 5 * 1000 * 1000,  /* how far back a trailing look goes */
-	TRAIL_EVERY_MS = 500,        /* what a manager that died has not told of is found within a second */
-	LOOKS_AT_ONCE = 20,          /* trailing looks begun by one turn */
+	TRAIL_EVERY_MS = 500,        /* a task of which a dead manager did not notify us is found within a second */
 	LOOK_SHARE = 100,            /* looks take at most this part of the time */
 	FIRST_REST_MS = 1500,        /* after a look that took longer than usual */
 	RETRY_MS = 200,              /* after a failed read */
+	CHECK_MS = 1000,             /* the database's clock may move: what is due is checked so often */
+	FIRED_MOST = 1000,           /* timers handled by one turn: the loop has other work, too */
+	HELD_ROUNDS = 2,             /* the round under way, and the one that reads what was asked for meanwhile */
 };
+
+/* --- timers ------------------------------------------------------------------------------------------------------ */
+
+static struct stream *stream_of_timer(struct deadline *timer)
+{
+	return (struct stream *)((char *)timer - offsetof(struct stream, timer));
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+void stream_schedule(struct stream *s)
+{
+	struct window *w = s->window;
+	int64_t now_ms = core_now(w->core), at_ms = INT64_MAX;
+	if (!stream_wanted(s)) {
+		deadlines_remove(&w->timers, &s->timer);
+		return;
+	}
+	if (s->next_due_us != STORE_TIME_NEVER) {
+		int64_t left_ms = (s->next_due_us - core_clock_us(w->core)) / 1000 + 1;
+		at_ms = now_ms + (left_ms < 0 ? 0 : earlier(left_ms, CHECK_MS));
+	}
+	if (!s->unread && !s->reading)
+		at_ms = earlier(at_ms, s->trail_ms);
+	if (s->passed.id)
+		at_ms = earlier(at_ms, s->probe_ms);
+	if (s->failed && s->retry_ms > now_ms)
+		at_ms = earlier(at_ms, s->retry_ms);
+	if (at_ms == INT64_MAX) {
+		deadlines_remove(&w->timers, &s->timer);
+		return;
+	}
+	if (!deadlines_reserve(&w->timers))
+		return; /* everything is read again each minute */
+	deadlines_set(&w->timers, &s->timer, at_ms);
+	if (deadlines_first(&w->timers) == &s->timer)
+		core_alarm(w->core, at_ms);
+}
+
+void window_clock_changed(struct window *w)
+{
+	struct stream *s, *tmp;
+	HASH_ITER (hh, w->streams, s, tmp)
+		stream_schedule(s);
+}
+
+/* --- pages ------------------------------------------------------------------------------------------------------- */
+
+/* How many candidates a page has at least: fewer where there are many streams, which are all to find room. */
+static int page_least(const struct window *w)
+{
+	int share = w->core->options.window_limit / (2 * (1 + (int)HASH_COUNT(w->streams)));
+	return share < PAGE_SMALLEST ? PAGE_SMALLEST : share > PAGE_USUAL ? PAGE_USUAL : share;
+}
+
+static int window_room(const struct window *w)
+{
+	return w->core->options.window_limit - w->size - w->expected;
+}
 
 /* A look has ended. The next one comes when this has cost no more than its part of the time. One that took much longer than
  * the one before may have waited for something else, a database that stood still for instance, which is not what looks cost:
@@ -28,77 +99,99 @@ static void look_ended(struct stream *s, int64_t now_ms)
 	s->look_took_ms = took;
 	s->looked_us = s->look_began_us;
 	s->trail_ms = now_ms + (rest > TRAIL_EVERY_MS ? rest : TRAIL_EVERY_MS);
+	s->looking = false;
+}
+
+static void drop_all_gone(struct stream *s)
+{
+	struct known *k, *tmp;
+	DL_FOREACH_SAFE (s->gone, k, tmp)
+		stream_drop_gone(s->window, k);
+}
+
+/* Enters a page's rows, before what was noted meanwhile: that is newer. */
+static void page_enter(struct stream *s)
+{
+	struct known *noted = s->candidates;
+	bool before = noted && s->page.count && s->page.candidates[0].run_at_us < noted->c.run_at_us;
+	if (before)
+		s->candidates = NULL;
+	for (int i = 0; i < s->page.count; i++)
+		stream_add_candidate(s, &s->page.candidates[i]);
+	drop_all_gone(s);
+	if (before)
+		DL_CONCAT(s->candidates, noted);
+	if (s->page.other.id)
+		stream_pass_over(s, &s->page.other);
+}
+
+/* Moves the cursor to the page's end, unless it has gone back meanwhile. */
+static void page_advance(struct stream *s, bool ended, int64_t now_ms)
+{
+	if (s->page.count) {
+		s->cursor_run_at = s->page.candidates[s->page.count - 1].run_at_us;
+		s->cursor_id = s->page.candidates[s->page.count - 1].id;
+	}
+	s->unread = !ended || s->noted;
+	if (ended && (!s->noted || s->page.next_due_us < s->next_due_us))
+		s->next_due_us = s->page.next_due_us;
+	if (ended && s->looking)
+		look_ended(s, now_ms);
+	else if (!s->trail_ms)
+		s->trail_ms = now_ms + TRAIL_EVERY_MS;
+}
+
+static void page_taken(struct stream *s, int64_t now_ms)
+{
+	bool ended = s->page.count < s->page.limit;
+	s->failed = false;
+	s->window->core->counters.pages++;
+	page_enter(s);
+	s->backlog = !ended;
+	if (!s->reread)
+		page_advance(s, ended, now_ms);
+	s->reread = false;
+	if (s->noted)
+		stream_rewind(s, s->noted_run_at, s->noted_id);
+	s->noted = false;
+	if (s->whole && now_ms >= s->whole_until_ms)
+		s->whole = false;
+	else if (!s->whole && !s->unread && !s->count && s->passed.id)
+		stream_read_whole(s, 0); /* nothing of its own is left */
+	if (!stream_wanted(s))
+		stream_let_go(s);
 }
 
 static void on_page(struct store_op *op, const struct reeve_error *error)
 {
 	struct stream *s = (struct stream *)((char *)op - offsetof(struct stream, page));
 	struct window *w = s->window;
-	int64_t now = core_now(w->core);
-	struct known *k, *tmp;
+	int64_t now_ms = core_now(w->core);
+	bool last = !s->page.more_follow;
 	s->reading = false;
+	w->expected -= s->page.limit;
 	if (error) {
-		DL_FOREACH_SAFE (s->gone, k, tmp)
-			stream_drop_gone(w, k);
+		drop_all_gone(s);
 		s->failed = true;
-		s->retry_ms = now + RETRY_MS;
-		core_alarm(w->core, s->retry_ms);
-		return;
+		s->retry_ms = now_ms + RETRY_MS;
+	} else {
+		page_taken(s, now_ms);
 	}
-	s->failed = false;
-	w->core->counters.pages++;
-	bool ended = s->page.count < s->page.limit;
-	for (int i = 0; i < s->page.count; i++)
-		stream_add_candidate(s, &s->page.candidates[i]);
-	DL_FOREACH_SAFE (s->gone, k, tmp)
-		stream_drop_gone(w, k);
-	if (s->page.other.id)
-		stream_pass_over(s, &s->page.other);
-	if (!s->reread) {
-		if (s->page.count) {
-			s->cursor_run_at = s->page.candidates[s->page.count - 1].run_at_us;
-			s->cursor_id = s->page.candidates[s->page.count - 1].id;
-		}
-		s->unread = !ended || s->noted;
-		if (ended && (!s->noted || s->page.next_due_us < s->next_due_us))
-			s->next_due_us = s->page.next_due_us;
-		if (ended && s->looking)
-			look_ended(s, now);
-		if (ended)
-			s->looking = false;
-	}
-	s->reread = false;
-	if (s->noted)
-		stream_rewind(s, s->noted_run_at, s->noted_id);
-	s->noted = false;
-	if (s->whole && now >= s->whole_until_ms)
-		s->whole = false;
-	else if (!s->whole && !s->unread && !s->count && s->passed.id)
-		stream_read_whole(s, 0); /* nothing of its own is left */
-	if (s->next_due_us != STORE_TIME_NEVER)
-		core_alarm(w->core, now + (s->next_due_us - core_clock_us(w->core)) / 1000 + 1);
-	if (!stream_wanted(s))
-		stream_let_go(s);
 	stream_settle(s);
+	stream_schedule(s);
+	if (!last)
+		return; /* all of one statement count before anything is claimed */
+	w->rounds++;
+	window_read_unread(w);
 	dispatch_run(w->core->dispatch);
 }
 
-void window_read_ahead(struct window *w, struct stream *s, int wanted)
+static void page_read(struct stream *s, int limit)
 {
-	int room = w->core->options.window_limit - w->size;
-	if (s->reading || !s->unread || s->count >= wanted || core_now(w->core) < s->retry_ms)
-		return;
-	int limit = 2 * (wanted - s->count);
-	limit = limit < PAGE_SMALLEST ? PAGE_SMALLEST : limit > PAGE_LARGEST ? PAGE_LARGEST : limit;
-	if (limit > room)
-		limit = room;
-	if (limit <= 0) {
-		if (s->count > 0)
-			return;
-		limit = PAGE_SMALLEST; /* a full window must not keep a higher priority out */
-	}
+	struct window *w = s->window;
 	s->reading = true;
 	s->reread = s->noted = false;
+	w->expected += limit;
 	s->page = (struct store_page){
 	    .op.done = on_page,
 	    .route = s->key.route,
@@ -113,47 +206,122 @@ void window_read_ahead(struct window *w, struct stream *s, int wanted)
 	store_page(w->core->store, &s->page);
 }
 
+static bool can_read(const struct stream *s)
+{
+	return s->unread && !s->reading && core_now(s->window->core) >= s->retry_ms;
+}
+
+void window_read_ahead(struct window *w, struct stream *s, int wanted)
+{
+	int room = window_room(w), least = page_least(w);
+	if (!can_read(s) || s->count >= wanted)
+		return;
+	int limit = 2 * (wanted - s->count);
+	limit = limit < least ? least : limit > PAGE_LARGEST ? PAGE_LARGEST : limit;
+	if (limit > room)
+		limit = room;
+	if (limit <= 0) {
+		if (s->count > 0)
+			return;
+		limit = least; /* a full window must not keep a higher priority out */
+	}
+	page_read(s, limit);
+}
+
+void stream_read(struct stream *s)
+{
+	struct window *w = s->window;
+	if (!can_read(s) || s->count || !stream_wanted(s))
+		return;
+	if (!dispatch_waiting(w->core->dispatch) || window_room(w) < page_least(w))
+		w->left_unread = true;
+	else if (dispatch_wants(w->core->dispatch, s->key.route))
+		page_read(s, page_least(w));
+}
+
+void window_read_unread(struct window *w)
+{
+	if (!w->left_unread || !dispatch_waiting(w->core->dispatch) || window_room(w) < page_least(w))
+		return;
+	w->left_unread = false;
+	for (struct stream *s = window_first(w); s && !w->left_unread; s = window_next(s))
+		stream_read(s);
+}
+
+/* --- what keeps lower priorities waiting -------------------------------------------------------------------------- */
+
+bool stream_holds(const struct stream *s)
+{
+	struct window *w = s->window;
+	if (!s->unread || s->count || s->failed)
+		return false;
+	if (s->backlog)
+		return true;
+	if (!s->unread_round)
+		return false;
+	if (s->unread_round > w->held_until_round)
+		w->held_until_round = w->rounds + HELD_ROUNDS;
+	return w->rounds < w->held_until_round;
+}
+
+/* --- the alarm --------------------------------------------------------------------------------------------------- */
+
+/* Begins to read the last seconds again, for what was committed late behind the cursor. */
+static void look(struct stream *s, int64_t now_ms)
+{
+	struct window *w = s->window;
+	int64_t now_us = core_database_us(w->core);
+	if (!dispatch_waiting(w->core->dispatch)) {
+		s->trail_ms = now_ms + TRAIL_EVERY_MS;
+		return;
+	}
+	s->looking = true;
+	s->look_began_ms = now_ms;
+	s->look_began_us = now_us;
+	w->core->counters.looks++;
+	/* From where the last one looked; what is older than a minute has been read from the top since. */
+	int64_t from_us = s->looked_us && s->looked_us < now_us ? s->looked_us : now_us;
+	if (from_us < now_us - WINDOW_ALL_EVERY_MS * INT64_C(1000))
+		from_us = now_us - WINDOW_ALL_EVERY_MS * INT64_C(1000);
+	from_us -= TRAIL_US;
+	if (s->cursor_run_at > from_us)
+		stream_rewind(s, from_us, 0);
+	s->unread = true;
+	s->unread_round = 0; /* most looks find nothing: they keep nobody waiting */
+	stream_read(s);
+}
+
+static void stream_fire(struct stream *s, int64_t now_ms)
+{
+	if (s->next_due_us <= core_clock_us(s->window->core)) {
+		int64_t due = s->next_due_us;
+		s->next_due_us = STORE_TIME_NEVER;
+		stream_rewind(s, due, 0); /* a note may have moved it on meanwhile */
+	}
+	if (!s->unread && !s->reading && now_ms >= s->trail_ms)
+		look(s, now_ms);
+	stream_probe_passed(s, now_ms);
+	stream_settle(s);
+	stream_read(s);
+	stream_schedule(s);
+}
+
 int64_t window_turn(struct window *w, int64_t now_ms)
 {
-	int looks = 0, streams = (int)HASH_COUNT(w->streams);
-	int64_t trail_every = TRAIL_EVERY_MS * (1 + streams / LOOKS_AT_ONCE);
-	int64_t next = now_ms + TRAIL_EVERY_MS, now_us = core_database_us(w->core), clock_us = core_clock_us(w->core);
-	struct stream *s, *tmp;
-	bool wanted = dispatch_waiting(w->core->dispatch);
-	if (now_ms >= w->all_ms && now_us) {
+	struct deadline *timer;
+	if (now_ms >= w->all_ms && core_database_us(w->core)) {
 		window_rewind_all(w);
-		return next;
+		return now_ms;
 	}
-	HASH_ITER (hh, w->streams, s, tmp) {
-		if (s->next_due_us <= clock_us) {
-			int64_t due = s->next_due_us;
-			s->next_due_us = STORE_TIME_NEVER;
-			stream_rewind(s, due, 0); /* a note may have moved it on meanwhile */
-		} else if (s->next_due_us != STORE_TIME_NEVER) {
-			int64_t due = now_ms + (s->next_due_us - clock_us) / 1000 + 1;
-			next = due < next ? due : next;
-		}
-		if (wanted && stream_wanted(s) && !s->unread && !s->reading && now_ms >= s->trail_ms && looks++ < LOOKS_AT_ONCE) {
-			/* The last seconds again, for what was committed late behind the cursor. */
-			s->trail_ms = now_ms + trail_every;
-			s->looking = true;
-			s->look_began_ms = now_ms;
-			s->look_began_us = now_us;
-			w->core->counters.looks++;
-			/* From where the last one looked; what is older than a minute has been read from the top since. */
-			int64_t from_us = s->looked_us && s->looked_us < now_us ? s->looked_us : now_us;
-			if (from_us < now_us - WINDOW_ALL_EVERY_MS * INT64_C(1000))
-				from_us = now_us - WINDOW_ALL_EVERY_MS * INT64_C(1000);
-			from_us -= TRAIL_US;
-			if (s->cursor_run_at > from_us)
-				stream_rewind(s, from_us, 0);
-			s->unread = true;
-		}
-		int64_t probe_ms = stream_probe_passed(s, now_ms);
-		next = probe_ms < next ? probe_ms : next;
-		stream_settle(s);
-	}
+	for (int n = 0; n < FIRED_MOST && (timer = deadlines_first(&w->timers)) && timer->at_ms <= now_ms; n++)
+		stream_fire(stream_of_timer(timer), now_ms);
+	if (w->again && now_ms >= w->again_ms)
+		window_look_again(w, w->again_from_us);
 	scopes_turn(w->scopes);
 	dispatch_run(w->core->dispatch);
-	return next;
+	int64_t next_ms = w->all_ms > now_ms ? w->all_ms : now_ms + TRAIL_EVERY_MS;
+	if (w->again)
+		next_ms = earlier(next_ms, w->again_ms);
+	timer = deadlines_first(&w->timers);
+	return timer ? earlier(timer->at_ms, next_ms) : next_ms;
 }

@@ -32,7 +32,6 @@ bool stream_wanted(const struct stream *s)
 	return !streams_of_route(s->window, s->key.route)->unwanted;
 }
 
-/* Lists or unlists the stream by what it has. */
 void stream_settle(struct stream *s)
 {
 	bool active = (s->count > 0 || s->unread) && stream_wanted(s);
@@ -50,18 +49,20 @@ struct stream *stream_add(struct window *w, int route, int32_t priority)
 	s->cursor_run_at = STORE_TIME_BEGIN;
 	s->next_due_us = STORE_TIME_NEVER;
 	s->unread = true;
+	s->backlog = w->cold;
+	s->unread_round = w->rounds + 1;
 	HASH_ADD(hh, w->streams, key, sizeof s->key, s);
 	DL_APPEND2(streams_of_route(w, route)->streams, s, route_prev, route_next);
 	stream_settle(s);
 	return s;
 }
 
-/* Frees a stream without candidates. */
 void stream_free(struct stream *s)
 {
 	struct window *w = s->window;
 	if (s->place.level)
 		levels_remove(&w->active, &s->place);
+	deadlines_remove(&w->timers, &s->timer);
 	DL_DELETE2(streams_of_route(w, s->key.route)->streams, s, route_prev, route_next);
 	HASH_DEL(w->streams, s);
 	free(s);
@@ -72,7 +73,6 @@ bool stream_behind_cursor(const struct stream *s, int64_t run_at_us, int64_t id)
 	return run_at_us < s->cursor_run_at || (run_at_us == s->cursor_run_at && id <= s->cursor_id);
 }
 
-/* While a page is read its end is not known: what was noted meanwhile may lie before it, and not be in it. */
 void stream_note_position(struct stream *s, int64_t run_at_us, int64_t id)
 {
 	if (!s->reading)
@@ -93,6 +93,7 @@ void stream_rewind(struct stream *s, int64_t run_at_us, int64_t id)
 	}
 	stream_note_position(s, run_at_us, id);
 	s->unread = true;
+	s->unread_round = s->window->rounds + 1;
 	stream_settle(s);
 }
 
@@ -107,6 +108,8 @@ void window_route_wanted(struct window *w, int route, bool wanted)
 		if (!wanted)
 			stream_let_go(s);
 		stream_settle(s);
+		stream_schedule(s);
+		stream_read(s);
 	}
 }
 
@@ -115,12 +118,14 @@ void window_route_wanted(struct window *w, int route, bool wanted)
 void window_found(struct window *w, int route, int32_t priority)
 {
 	if (!stream_find(w, route, priority))
-		stream_add(w, route, priority);
+		stream_read(stream_add(w, route, priority));
 }
 
 bool window_ready(struct window *w)
 {
-	return scopes_ready(w->scopes);
+	w->cold = w->cold && !scopes_ready(w->scopes);
+	window_read_unread(w);
+	return !w->cold;
 }
 
 void window_routes_changed(struct window *w)

@@ -967,7 +967,7 @@ void store_stop(struct store *store, struct store_stop *op);
 /* Tells the other managers of work. */
 struct store_wake {
 	struct store_op op;
-	char payload[96];
+	char payload[7900]; /* NOTIFY takes less than 8000 bytes */
 };
 void store_wake(struct store *store, struct store_wake *op);
 

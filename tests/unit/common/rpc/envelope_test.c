@@ -1,6 +1,6 @@
 /* The envelopes against protobuf-c's own reading and writing of them; memory of messages; the heap of deadlines. */
 #include "common/rpc/arena.h"
-#include "common/rpc/deadlines.h"
+#include "common/deadlines.h"
 #include "common/rpc/envelope.h"
 
 #include <criterion/criterion.h>

@@ -67,7 +67,7 @@ struct fake {
 	int queue_count, queue_changes;              /* raise the second with each change */
 	bool down;              /* recurring operations fail */
 	int wakes;              /* sent so far */
-	char woken[96];         /* the last one */
+	char woken[7900];       /* the last one */
 	int expired_looks;
 	int64_t schedule_next_us; /* in so much time the next tick is due */
 	int schedule_looks;

@@ -59,7 +59,7 @@ Test(schedules, a_word_of_a_change_is_heeded_also_while_a_look_is_under_way)
 	core_turn(core);
 	cr_expect_eq(fake_count(FAKE_SCHEDULES), 1);
 	fake_pass(core, 0);
-	fake_pass(core, 0);
+	fake_pass(core, 50); /* so long after the first word */
 	cr_expect_eq(fake.schedule_looks, 2);
 	fake_pass(core, 100);
 	cr_expect_eq(fake.schedule_looks, 2);

@@ -93,8 +93,11 @@ static int64_t later(int64_t version, int64_t now)
 
 static void wake(int route, int32_t priority, int64_t run_at)
 {
+	static int64_t earliest; /* of those that are not delivered yet */
+
+	earliest = wake_count && earliest < run_at ? earliest : run_at;
 	if (wake_count == WAKES) /* as too many do: any */
-		wake_count = 0, route = 0;
+		wake_count = 0, route = 0, run_at = earliest;
 	snprintf(wakes[wake_count++], sizeof *wakes, "%d %d %d %lld", FAKE_MANAGER + 1, route, priority, (long long)run_at);
 }
 

@@ -1,6 +1,6 @@
 /* A heap of points in time: which comes first? Its members are embedded in what they belong to. */
-#ifndef REEVE_COMMON_RPC_DEADLINES_H
-#define REEVE_COMMON_RPC_DEADLINES_H
+#ifndef REEVE_COMMON_DEADLINES_H
+#define REEVE_COMMON_DEADLINES_H
 
 #include <stdbool.h>
 #include <stddef.h>

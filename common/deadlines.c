@@ -1,5 +1,5 @@
 /* A binary heap in an array; members know their place, so that they can be moved and taken out. */
-#include "common/rpc/deadlines.h"
+#include "common/deadlines.h"
 
 #include <assert.h>
 #include <stdlib.h>
