@@ -2,6 +2,9 @@
  * Fetches wait in one list, in the order they came. A claim takes candidates from the streams, highest priority first,
  * and deals them to the Fetches that accept their routes; while it is under way its Fetches are `claiming`. A stream
  * with unread rows is a barrier: nothing of a lower priority overtakes what has not been read yet.
+ *
+ * Only Fetches of incarnations that live, as far as is known, take part in a claim: one that is new here is looked up first,
+ * and one whose Fetch won nothing is looked at again, because that is what being lost looks like from here.
  */
 #include "manager/core/dispatch.h"
 
@@ -18,6 +21,7 @@
 #include <utlist.h>
 
 enum {
+	LOOK_LIMIT_MS = 5000,    /* a look at a worker that takes longer is given up */
 	UNPARKED_LIMIT_MS = 500, /* a Fetch that does not park waits so long for a claim or a page under way */
 	CLAIM_LIMIT_MS = 1000,   /* a Fetch is held so much longer by a claim under way */
 	CLAIM_BEGIN_MS = 2000,   /* a claim that cannot be begun in that time is given up */
@@ -26,10 +30,16 @@ enum {
 	ASSIGNMENT_BYTES = 400,  /* what an assignment costs beside its texts: numbers, and a key of 255 bytes */
 };
 
-enum fetch_state { WAITING, CLAIMING, ASKING };
+enum fetch_state {
+	WAITING,
+	CLAIMING,
+	ASKING,   /* what it was given, and whether its incarnation lives */
+	CHECKING, /* whether its incarnation still lives: its claim won nothing */
+};
 
 struct fetch {
 	struct dispatch *dispatch;
+	struct session *session;
 	struct fetch_request request;
 	enum fetch_state state;
 	bool parks;              /* may wait for work to come */
@@ -46,6 +56,7 @@ struct fetch {
 	int slot;                /* its place in the claim */
 	struct store_redeliver ask;
 	struct fetch *prev, *next;
+	struct fetch *session_prev, *session_next;
 };
 
 struct grant {
@@ -108,6 +119,8 @@ static void fetch_unlist(struct fetch *f)
 	if (f->state == WAITING)
 		f->dispatch->waiting--;
 	DL_DELETE(f->dispatch->fetches, f);
+	DL_DELETE2(f->session->fetches, f, session_prev, session_next);
+	sessions_leave(f->dispatch->core->sessions, f->session);
 }
 
 /* Answers and frees it. */
@@ -218,23 +231,51 @@ static void answer_won(struct fetch *f, const struct store_claimed *won, int won
 
 static void redeliver(struct fetch *f);
 
-static void on_looked(struct store_op *op, const struct reeve_error *error)
+static void fetch_wait(struct fetch *f)
 {
-	struct store_look *look = (struct store_look *)op;
-	struct core *core = *(struct core **)(look + 1);
-	if (!error && look->lost)
-		sessions_lost(core->sessions, look->incarnation);
-	free(look);
+	f->state = WAITING;
+	f->dispatch->waiting++;
 }
 
-/* Is the incarnation over? If so its Fetches end. */
-static void look_at_worker(struct dispatch *d, int64_t incarnation)
+struct look {
+	struct store_look op;
+	struct core *core;
+	struct session *session; /* stays while it is looked at */
+};
+
+static void on_looked(struct store_op *op, const struct reeve_error *error)
 {
-	struct store_look *look = calloc(1, sizeof *look + sizeof d->core);
-	look->op.done = on_looked;
-	look->incarnation = incarnation;
-	*(struct core **)(look + 1) = d->core;
-	store_look(d->core->store, look);
+	struct look *look = (struct look *)op;
+	struct core *core = look->core;
+	struct session *session = look->session;
+	struct fetch *f;
+	session->looking = false;
+	if (!error && look->op.lost)
+		sessions_lost(core->sessions, session->incarnation);
+	free(look);
+	DL_FOREACH2 (session->fetches, f, session_next)
+		if (f->state == CHECKING)
+			fetch_wait(f);
+	dispatch_run(core->dispatch);
+}
+
+/* Is the incarnation over? If so its Fetches end; until that is known they take part in nothing. */
+static void fetch_check(struct fetch *f)
+{
+	struct core *core = f->dispatch->core;
+	f->state = CHECKING;
+	if (f->session->looking)
+		return;
+	f->session->looking = true;
+	struct look *look = calloc(1, sizeof *look);
+	look->op = (struct store_look){
+	    .op.done = on_looked,
+	    .op.deadline_ms = core_now(core) + LOOK_LIMIT_MS,
+	    .incarnation = f->session->incarnation,
+	};
+	look->core = core;
+	look->session = f->session;
+	store_look(core->store, &look->op);
 }
 
 /* Gives each Fetch of the claim what it won. */
@@ -248,14 +289,12 @@ static void claim_deal(struct dispatch *d)
 		struct fetch *f = d->by_slot[slot];
 		if (!f) /* given up meanwhile: what it won stays with its worker's Fetch id, to be asked for again */
 			continue;
-		if (counts[slot] || !f->parks) {
+		if (!counts[slot] && f->session->state == SESSION_LOST)
+			fetch_end_lost(f);
+		else if (counts[slot] || !f->parks)
 			answer_won(f, claim->won, claim->won_count, slot);
-			continue;
-		}
-		/* All lost to others, or the worker is not alive any more. */
-		f->state = WAITING;
-		d->waiting++;
-		look_at_worker(d, f->request.incarnation);
+		else /* all lost to others, or the worker is not alive any more */
+			fetch_check(f);
 	}
 	free(counts);
 }
@@ -555,19 +594,24 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 		fetch_end(f, NULL, error);
 		return;
 	}
+	if (f->ask.life == STORE_LIFE_LIVES)
+		sessions_live(d->core->sessions, f->request.incarnation);
+	else if (f->session->state == SESSION_LIVES || f->ask.life == STORE_LIFE_OVER)
+		sessions_lost(d->core->sessions, f->request.incarnation);
+	if (f->session->state != SESSION_LIVES) {
+		fetch_end_lost(f);
+		return;
+	}
 	if (f->ask.won_count) {
 		d->core->counters.redelivered += f->ask.won_count;
-		for (int i = 0; i < f->ask.won_count; i++)
-			f->ask.won[i].slot = 0;
 		answer_won(f, f->ask.won, f->ask.won_count, 0);
 		return;
 	}
-	f->state = WAITING;
-	d->waiting++;
+	fetch_wait(f);
 	dispatch_run(d);
 }
 
-/* Asks the journal what this Fetch was given before. */
+/* Asks the journal what this Fetch was given before, and whether its incarnation lives. */
 static void redeliver(struct fetch *f)
 {
 	f->state = ASKING;
@@ -598,36 +642,38 @@ static void fetch_abort(struct fetch *f)
 }
 
 /* The same Fetch has come again while an earlier copy is here. */
-static void supersede(struct dispatch *d, int64_t incarnation, int64_t fetch_id)
+static void supersede(struct session *session, int64_t fetch_id)
 {
 	struct fetch *f, *tmp;
-	DL_FOREACH_SAFE (d->fetches, f, tmp)
-		if (f->request.incarnation == incarnation && f->request.fetch_id == fetch_id)
+	DL_FOREACH_SAFE2 (session->fetches, f, tmp, session_next)
+		if (f->request.fetch_id == fetch_id)
 			fetch_abort(f);
 }
 
 void dispatch_gone(struct dispatch *d, int64_t incarnation, int64_t fetch_id, void *arg)
 {
-	struct fetch *f, *tmp;
-	DL_FOREACH_SAFE (d->fetches, f, tmp)
-		if (f->request.incarnation == incarnation && f->request.fetch_id == fetch_id && f->arg == arg)
-			fetch_abort(f);
+	struct session *session = sessions_find(d->core->sessions, incarnation);
+	struct fetch *f = session ? session->fetches : NULL;
+	while (f && !(f->request.fetch_id == fetch_id && f->done && f->arg == arg))
+		f = f->session_next;
+	if (f)
+		fetch_abort(f);
 }
 
 void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fetch_done *done, void *arg)
 {
 	struct core *core = d->core;
-	bool fresh;
-	struct session *session = sessions_get(core->sessions, request->incarnation, &fresh);
-	bool again = request->again || fresh || request->fetch_id <= session->highest_fetch;
+	struct session *session = sessions_hear(core->sessions, request->incarnation);
+	bool again = request->again || session->state == SESSION_ASKED || request->fetch_id <= session->highest_fetch;
 	if (request->fetch_id > session->highest_fetch)
 		session->highest_fetch = request->fetch_id;
 	core->counters.fetches++;
 	if (again)
-		supersede(d, request->incarnation, request->fetch_id);
+		supersede(session, request->fetch_id);
 
 	struct fetch *f = calloc(1, sizeof *f);
 	f->dispatch = d;
+	f->session = session;
 	f->request = *request;
 	f->request.queues = texts_copy(request->queues, request->queue_count);
 	f->request.types = texts_copy(request->types, request->type_count);
@@ -646,23 +692,24 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 	f->arg = arg;
 	f->state = ASKING;
 	DL_APPEND(d->fetches, f);
+	DL_APPEND2(session->fetches, f, session_prev, session_next);
 	core_alarm(core, f->until_ms);
-	if (session->lost) {
+	if (session->state == SESSION_LOST) {
 		fetch_end_lost(f);
 	} else if (again) {
 		redeliver(f);
 	} else {
-		f->state = WAITING;
-		d->waiting++;
+		fetch_wait(f);
 		dispatch_run(d);
 	}
 }
 
 void dispatch_order(struct dispatch *d, int64_t incarnation, const struct store_order *order)
 {
+	struct session *session = sessions_find(d->core->sessions, incarnation);
 	struct fetch *f, *tmp;
-	DL_FOREACH_SAFE (d->fetches, f, tmp) {
-		if (f->request.incarnation != incarnation || f->state != WAITING)
+	DL_FOREACH_SAFE2 (session ? session->fetches : NULL, f, tmp, session_next) {
+		if (f->state != WAITING && f->state != CHECKING)
 			continue;
 		struct fetch_answer answer = {.orders = order, .order_count = 1};
 		fetch_end(f, &answer, NULL);
@@ -671,11 +718,11 @@ void dispatch_order(struct dispatch *d, int64_t incarnation, const struct store_
 	}
 }
 
-void dispatch_lost(struct dispatch *d, int64_t incarnation)
+void dispatch_lost(struct session *session)
 {
 	struct fetch *f, *tmp;
-	DL_FOREACH_SAFE (d->fetches, f, tmp)
-		if (f->request.incarnation == incarnation && f->state == WAITING)
+	DL_FOREACH_SAFE2 (session->fetches, f, tmp, session_next)
+		if (f->state == WAITING || f->state == CHECKING)
 			fetch_end_lost(f);
 }
 
@@ -691,7 +738,7 @@ int64_t dispatch_turn(struct dispatch *d, int64_t now_ms)
 			continue;
 		if (until > now_ms) {
 			next = until < next ? until : next;
-		} else if (f->state == WAITING) {
+		} else if (f->state != CLAIMING) {
 			struct fetch_answer nothing = fetch_nothing(f, false);
 			fetch_end(f, &nothing, NULL);
 		} else { /* what the claim wins stays with its id */

@@ -58,8 +58,9 @@ void dispatch_order(struct dispatch *dispatch, int64_t incarnation, const struct
 /* Nobody will hear the answer to this Fetch any more: it is given nothing from now on, and `done` is called soon. */
 void dispatch_gone(struct dispatch *dispatch, int64_t incarnation, int64_t fetch_id, void *arg);
 
-/* The incarnation is over: its Fetches are answered FAILED_PRECONDITION. */
-void dispatch_lost(struct dispatch *dispatch, int64_t incarnation);
+/* The session's incarnation is over: its Fetches are answered FAILED_PRECONDITION, those that are being claimed for with what
+ * that wins, if it does. */
+void dispatch_lost(struct session *session);
 
 /* Answers Fetches that have waited long enough. Returns when the next one will have. */
 int64_t dispatch_turn(struct dispatch *dispatch, int64_t now_ms);

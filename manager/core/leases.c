@@ -109,7 +109,7 @@ static void on_lost(struct store_op *op, const struct reeve_error *error)
 		return; /* they still stand there to be seen */
 	l->core->counters.lost += l->lose.lost_count;
 	for (int i = 0; i < l->lose.lost_count; i++) {
-		sessions_lost_if_known(l->core->sessions, l->lose.lost[i]);
+		sessions_lost(l->core->sessions, l->lose.lost[i]);
 		leases_gone(l, l->lose.lost[i]);
 	}
 }
@@ -152,7 +152,7 @@ static void forget_missing(struct leases *l)
 	HASH_ITER (hh, l->watched, w, tmp) {
 		if (w->look == l->look)
 			continue;
-		sessions_lost_if_known(l->core->sessions, w->incarnation);
+		sessions_lost(l->core->sessions, w->incarnation);
 		leases_gone(l, w->incarnation);
 		HASH_DEL(l->watched, w);
 		free(w);
@@ -280,11 +280,12 @@ static void on_taken_back(struct store_op *op, const struct reeve_error *error)
 {
 	struct take_back *t = (struct take_back *)op;
 	struct core *core = t->leases->core;
-	bool fresh;
-	struct session *session = sessions_get(core->sessions, t->op.holding.incarnation, &fresh);
-	session->taking_back = false;
+	struct session *session = sessions_find(core->sessions, t->op.holding.incarnation);
+	if (session)
+		session->taking_back = false;
 	if (!error) {
-		session->lowest_open = t->op.lowest_open;
+		if (session)
+			session->lowest_open = t->op.lowest_open;
 		for (int i = 0; i < t->op.count; i++)
 			log_info(NULL, "task %lld: it never arrived at incarnation %lld; taken back",
 			    (long long)t->op.results[i].id, (long long)t->op.holding.incarnation);
@@ -335,13 +336,12 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 		control_standing(core, incarnation, b->op.orders, b->op.order_count);
 	done(&given->op, error);
 	if (lost) {
-		sessions_lost_if_known(core->sessions, incarnation);
+		sessions_lost(core->sessions, incarnation);
 		if (remarks_new(&core->remarks, REMARK_HEARTBEAT, incarnation, 0, core_now(core)))
 			log_info(NULL, "a heartbeat of incarnation %lld, which is lost or never was: it has to register",
 			    (long long)incarnation);
 	}
-	bool fresh;
-	struct session *session = news ? sessions_get(core->sessions, incarnation, &fresh) : NULL;
+	struct session *session = news ? sessions_live(core->sessions, incarnation) : NULL;
 	if (session && !session->taking_back) {
 		session->taking_back = true;
 		/* Closed rows stay closed, so that a look can begin where the last one found something open; but a claim may be

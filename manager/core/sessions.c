@@ -29,11 +29,16 @@ void sessions_destroy(struct sessions *sessions)
 	free(sessions);
 }
 
-struct session *sessions_get(struct sessions *sessions, int64_t incarnation, bool *fresh)
+struct session *sessions_find(struct sessions *sessions, int64_t incarnation)
 {
 	struct session *s;
 	HASH_FIND(hh, sessions->all, &incarnation, sizeof incarnation, s);
-	*fresh = s == NULL;
+	return s;
+}
+
+struct session *sessions_hear(struct sessions *sessions, int64_t incarnation)
+{
+	struct session *s = sessions_find(sessions, incarnation);
 	if (!s) {
 		s = calloc(1, sizeof *s);
 		s->incarnation = incarnation;
@@ -43,27 +48,39 @@ struct session *sessions_get(struct sessions *sessions, int64_t incarnation, boo
 	return s;
 }
 
-void sessions_lost(struct sessions *sessions, int64_t incarnation)
+static void forget(struct sessions *sessions, struct session *s)
 {
-	bool fresh;
-	sessions_get(sessions, incarnation, &fresh)->lost = true;
-	dispatch_lost(sessions->core->dispatch, incarnation);
+	HASH_DEL(sessions->all, s);
+	free(s);
 }
 
-void sessions_lost_if_known(struct sessions *sessions, int64_t incarnation)
+void sessions_leave(struct sessions *sessions, struct session *s)
 {
-	struct session *s;
-	HASH_FIND(hh, sessions->all, &incarnation, sizeof incarnation, s);
-	if (s && !s->lost)
-		sessions_lost(sessions, incarnation);
+	if (s->state == SESSION_ASKED && !s->fetches)
+		forget(sessions, s);
+}
+
+struct session *sessions_live(struct sessions *sessions, int64_t incarnation)
+{
+	struct session *s = sessions_hear(sessions, incarnation);
+	if (s->state == SESSION_ASKED)
+		s->state = SESSION_LIVES;
+	return s;
+}
+
+void sessions_lost(struct sessions *sessions, int64_t incarnation)
+{
+	struct session *s = sessions_find(sessions, incarnation);
+	if (!s || s->state == SESSION_LOST)
+		return;
+	s->state = SESSION_LOST;
+	dispatch_lost(s);
 }
 
 void sessions_turn(struct sessions *sessions, int64_t now_ms)
 {
 	struct session *s, *tmp;
 	HASH_ITER (hh, sessions->all, s, tmp)
-		if (now_ms - s->heard_ms > FORGET_MS) {
-			HASH_DEL(sessions->all, s);
-			free(s);
-		}
+		if (now_ms - s->heard_ms > FORGET_MS && !s->fetches && !s->looking)
+			forget(sessions, s);
 }

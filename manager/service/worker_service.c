@@ -59,9 +59,7 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 		if (c->op.previous)
 			leases_gone(core->leases, c->op.previous);
 		Reeve__V1__RegisterResponse response = REEVE__V1__REGISTER_RESPONSE__INIT;
-		bool fresh;
-		struct session *session = sessions_get(core->sessions, c->op.incarnation, &fresh);
-		session->lost = false; /* somebody may have asked for the number before there was one */
+		sessions_live(core->sessions, c->op.incarnation);
 		response.incarnation = c->op.incarnation;
 		response.lease_ms = c->op.by_hand ? 0 : (uint32_t)core->options.lease_ms;
 		response.heartbeat_ms = c->op.by_hand ? 0 : (uint32_t)core->options.heartbeat_ms;
@@ -631,7 +629,7 @@ static void on_left(struct store_op *op, const struct reeve_error *error)
 	} else {
 		Reeve__V1__LeaveResponse response = REEVE__V1__LEAVE_RESPONSE__INIT;
 		rpc_call_reply(c->call, &response.base);
-		sessions_lost_if_known(c->services->core->sessions, c->op.incarnation);
+		sessions_lost(c->services->core->sessions, c->op.incarnation);
 		leases_gone(c->services->core->leases, c->op.incarnation);
 	}
 	free(c);

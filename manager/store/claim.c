@@ -77,34 +77,57 @@ void store_claim(struct store *store, struct store_claim *op)
 	store_give(store, ROLE_CLAIM, &kind, &op->op, 1, 0);
 }
 
+static struct store_redeliver *redeliver(struct role *role, int i)
+{
+	return BATCH_OP(role, struct store_redeliver, i);
+}
+
+/* The rows are in the order of the batch. */
 static void on_redelivered(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_redeliver *op = BATCH_OP(role, struct store_redeliver, 0);
-	op->won_count = PQntuples(result->rows);
-	role->state = malloc(sizeof *op->won * (size_t)(op->won_count + 1));
-	op->won = role->state;
-	for (int row = 0; row < op->won_count; row++) {
-		op->won[row] = claimed_row(result->rows, row);
-		op->won[row].expires_in_ms = (int64_t)row_float8(result->rows, row, 9);
-		op->won[row].queue = row_text(result->rows, row, 10);
-		op->won[row].type = row_text(result->rows, row, 11);
-		op->won[row].stage = row_text(result->rows, row, 12);
+	int rows = PQntuples(result->rows), row = 0;
+	struct store_claimed *won = role->state = malloc(sizeof *won * ((size_t)rows + 1));
+	for (int i = 0; i < role->count; i++) {
+		struct store_redeliver *op = redeliver(role, i);
+		op->won = won;
+		op->won_count = 0;
+		op->life = row_null(result->rows, row, 14)  ? STORE_LIFE_NEVER
+		    : row_bool(result->rows, row, 14) ? STORE_LIFE_OVER
+		                                      : STORE_LIFE_LIVES;
+		for (; row < rows && row_int4(result->rows, row, 13) == i + 1; row++) {
+			if (row_null(result->rows, row, 0))
+				continue;
+			*won = claimed_row(result->rows, row);
+			won->slot = 0;
+			won->expires_in_ms = (int64_t)row_float8(result->rows, row, 9);
+			won->queue = row_text(result->rows, row, 10);
+			won->type = row_text(result->rows, row, 11);
+			won->stage = row_text(result->rows, row, 12);
+			won++;
+			op->won_count++;
+		}
 	}
 	role_done(role);
 }
 
 static void redeliver_start(struct role *role)
 {
-	struct store_redeliver *op = BATCH_OP(role, struct store_redeliver, 0);
-	params_int8(&role->params, op->fetch.incarnation);
-	params_int8(&role->params, op->fetch.fetch_id);
+	struct params *p = &role->params;
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		params_add_int8(p, redeliver(role, i)->fetch.incarnation);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		params_add_int8(p, redeliver(role, i)->fetch.fetch_id);
+	params_array_end(p);
 	role_run(role, SQL_REDELIVER, on_redelivered);
 }
 
 void store_redeliver(struct store *store, struct store_redeliver *op)
 {
 	static const struct op_kind kind = {.name = "redeliver", .start = redeliver_start};
-	store_give(store, ROLE_CLAIM, &kind, &op->op, 1, 0);
+	store_give(store, ROLE_LOOKUP, &kind, &op->op, REDELIVER_WEIGHT, sizeof *op);
 }

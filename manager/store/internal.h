@@ -11,6 +11,7 @@ enum role_name {
 	ROLE_KEYS,
 	ROLE_WINDOW,
 	ROLE_CLAIM,
+	ROLE_LOOKUP,
 	ROLE_REPORT,
 	ROLE_HEARTBEAT,
 	ROLE_LEASE,
@@ -23,6 +24,9 @@ enum role_name {
 	ROLE_LISTEN,
 	ROLE_COUNT
 };
+
+/* What one lookup asks: the life of a worker weighs 1, what a Fetch was given 10, as its answer may be long. */
+enum { LOOKUP_WEIGHT = 1000, REDELIVER_WEIGHT = 10 };
 
 /* So many callbacks are settled by one statement. */
 enum { CALLBACKS_AT_ONCE = 64 };

@@ -21,7 +21,8 @@ enum { SUBMIT_LOCK_MS = 300 };
 /* The roles. Heartbeats have their own connection, so that no long statement starves a lease, and what ends attempts
  * whose worker did not (lease) has its own, so that no edit that waits for a lock keeps tasks from being given to others, and
  * so has what looks after batches (keeper); what may take long (look) does not hold up what is quick (read). Callbacks are
- * behind neither reads nor upkeep, or they would be taken to be lost while they are settled. */
+ * behind neither reads nor upkeep, or they would be taken to be lost while they are settled. What asks about workers and their
+ * Fetches (lookup) keeps neither claims nor heartbeats waiting, however many strangers there are. */
 static const struct role_spec {
 	const char *name;
 	bool hot, hash_joins, listens;
@@ -32,6 +33,7 @@ static const struct role_spec {
     [ROLE_KEYS] = {"keys", true, true, false, HOT_TIMEOUT_MS, 1},
     [ROLE_WINDOW] = {"window", true, false, false, WINDOW_TIMEOUT_MS, WINDOW_WEIGHT},
     [ROLE_CLAIM] = {"claim", true, false, false, HOT_TIMEOUT_MS, 1},
+    [ROLE_LOOKUP] = {"lookup", true, false, false, HOT_TIMEOUT_MS, LOOKUP_WEIGHT},
     [ROLE_REPORT] = {"report", true, false, false, HOT_TIMEOUT_MS, 1000},
     [ROLE_HEARTBEAT] = {"heartbeat", true, false, false, HOT_TIMEOUT_MS, 1000},
     [ROLE_LEASE] = {"lease", true, true, false, HOT_TIMEOUT_MS, 1},

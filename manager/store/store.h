@@ -519,11 +519,18 @@ struct store_claim {
 };
 void store_claim(struct store *store, struct store_claim *op);
 
-/* What a Fetch was given and still holds. */
+enum store_life {
+	STORE_LIFE_NEVER, /* there is no such incarnation */
+	STORE_LIFE_LIVES,
+	STORE_LIFE_OVER,
+};
+
+/* What a Fetch was given and still holds, and whether its worker lives; one that does not holds nothing. */
 struct store_redeliver {
 	struct store_op op;
 	struct store_fetch fetch;
 	/* results */
+	enum store_life life;
 	struct store_claimed *won;
 	int won_count;
 };
@@ -719,7 +726,7 @@ struct store_leave {
 };
 void store_leave(struct store *store, struct store_leave *op);
 
-/* Whether incarnations live. */
+/* Whether an incarnation lives. */
 struct store_look {
 	struct store_op op;
 	int64_t incarnation;

@@ -107,27 +107,46 @@ void store_leave(struct store *store, struct store_leave *op)
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 256);
 }
 
+static struct store_look *look(struct role *role, int i)
+{
+	return BATCH_OP(role, struct store_look, i);
+}
+
+static int by_looked_at(const void *a, const void *b)
+{
+	const struct store_look *x = *(struct store_look *const *)a, *y = *(struct store_look *const *)b;
+	return (x->incarnation > y->incarnation) - (x->incarnation < y->incarnation);
+}
+
+/* Batch and rows are both in the order of incarnations. */
 static void on_looked(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_look *op = BATCH_OP(role, struct store_look, 0);
-	op->lost = PQntuples(result->rows) == 0 || row_bool(result->rows, 0, 1);
+	int rows = PQntuples(result->rows), row = 0;
+	for (int i = 0; i < role->count; i++) {
+		struct store_look *op = look(role, i);
+		while (row < rows && row_int8(result->rows, row, 0) < op->incarnation)
+			row++;
+		op->lost = row == rows || row_int8(result->rows, row, 0) != op->incarnation || row_bool(result->rows, row, 1);
+	}
 	role_done(role);
 }
 
 static void look_start(struct role *role)
 {
+	qsort(role->batch, (size_t)role->count, sizeof *role->batch, by_looked_at);
 	params_array_begin(&role->params, PARAMS_INT8);
-	params_add_int8(&role->params, BATCH_OP(role, struct store_look, 0)->incarnation);
+	for (int i = 0; i < role->count; i++)
+		params_add_int8(&role->params, look(role, i)->incarnation);
 	params_array_end(&role->params);
 	role_run(role, SQL_WORKER_LOOK, on_looked);
 }
 
 void store_look(struct store *store, struct store_look *op)
 {
-	static const struct op_kind kind = {.name = "look", .start = look_start, .joins = alone};
-	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 64);
+	static const struct op_kind kind = {.name = "look", .start = look_start};
+	store_give(store, ROLE_LOOKUP, &kind, &op->op, 1, sizeof *op);
 }
 
 /* --- the watch --------------------------------------------------------------------------------------------------- */

@@ -1,14 +1,22 @@
--- What a Fetch was given and still holds: asked when it arrives again, or when its claim's commit is unknown.
--- The fence makes this statement a commit of its own where it answers anything, so that what it tells of is on the
+-- What Fetches were given and still hold, and whether their workers live: asked when a Fetch arrives again, when its
+-- incarnation is new to this manager, or when its claim's commit is unknown. At least one row for each Fetch, in their order;
+-- "lost" is null for an incarnation that there is not, and a lost one is told nothing more.
+-- The fence makes this statement a commit of its own where it tells of a task, so that what it tells of is on the
 -- synchronous standbys, if there are any, before it is told.
--- With queue and type, because a manager that has just started may not know the route yet. $1 incarnation, $2 Fetch id.
+-- With queue and type, because a manager that has just started may not know the route yet. One element a Fetch: $1
+-- incarnations, $2 Fetch ids.
 with fence as materialized (select pg_logical_emit_message(true, 'reeve', 'fence') as lsn)
 select t.id, t.last_updated, t.details, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.route_id, t.assignment_id,
   extract(epoch from t.expiry - clock_timestamp())::float8 * 1000 as expires_in_ms, t.queue, t.type,
-  t.stage, (select lsn from fence)
-from (
-  select id, task_ids from assignments
-  where worker_id = $1 and closed_at is null and fetch_id = $2 offset 0) a
-cross join unnest(a.task_ids) x(id)
-cross join lateral (
-  select * from tasks t where t.id = x.id and t.assignment_id = a.id and t.status = 'executing' offset 0) t
+  t.stage, f.place::int as place, w.lost, case when t.id is not null then (select lsn from fence) end
+from unnest($1::bigint[], $2::bigint[]) with ordinality f(worker_id, fetch_id, place)
+left join lateral (select lost from workers where id = f.worker_id offset 0) w on true
+left join lateral (
+  select t.*
+  from (
+    select id, task_ids from assignments
+    where not w.lost and worker_id = f.worker_id and closed_at is null and fetch_id = f.fetch_id offset 0) a
+  cross join unnest(a.task_ids) x(id)
+  cross join lateral (
+    select * from tasks t where t.id = x.id and t.assignment_id = a.id and t.status = 'executing' offset 0) t) t on true
+order by f.place

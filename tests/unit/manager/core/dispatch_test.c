@@ -1,6 +1,7 @@
 /* The dispatcher: who gets which candidates, what a claim whose outcome is not known leads to, Fetches that come again. */
 #include "manager/core/dispatch.h"
 
+#include "manager/core/sessions.h"
 #include "manager/core/window.h"
 #include "tests/unit/manager/core/fake_answers.h"
 
@@ -546,6 +547,133 @@ Test(dispatch, a_worker_that_lives_goes_on_waiting)
 	dispatch_run(core->dispatch);
 	fake_claim(fake_claim_taken(), 0);
 	cr_expect_eq(fetch.ids[0], 9);
+	fake_end(core);
+}
+
+/* What the database knows of a Fetch's incarnation. */
+static void answer_life(enum store_life life)
+{
+	struct store_redeliver *ask = fake_take(FAKE_REDELIVER);
+
+	cr_assert_not_null(ask, "nothing was asked");
+	ask->life = life;
+	ask->won_count = 0;
+	fake_ok(ask);
+}
+
+Test(dispatch, an_incarnation_that_never_was_takes_part_in_no_claim)
+{
+	struct fake_fetch invented, honest;
+
+	begin(5);
+	fake_fetch_only(core, &invented, (struct fetch_request){.incarnation = 666, .fetch_id = 1});
+	fake_pass(core, 1000);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0, "not before it is known to live");
+	struct store_redeliver *ask = fake_take(FAKE_REDELIVER);
+	fake_fetch(core, &honest, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->fetch_count, 1);
+	cr_expect_eq(claim->count, 5, "nothing is kept for the other");
+	ask->life = STORE_LIFE_NEVER;
+	fake_ok(ask);
+	cr_expect_eq(invented.code, STATUS(FAILED_PRECONDITION));
+	cr_expect_eq(fake_count(FAKE_LOOK), 0);
+	cr_expect_null(sessions_find(core->sessions, 666), "nothing is kept of it");
+	fake_claim(claim, 0);
+	cr_expect_eq(honest.count, 5);
+
+	/* The number may be given to somebody later. */
+	fake_fetch_only(core, &invented, (struct fetch_request){.incarnation = 666, .fetch_id = 2});
+	answer_life(STORE_LIFE_LIVES);
+	cr_expect_eq(invented.answered, 0);
+	fake_end(core);
+}
+
+Test(dispatch, one_that_comes_back_after_its_lease_is_refused_without_a_claim)
+{
+	struct fake_fetch fetches[3];
+
+	begin(5);
+	for (int i = 0; i < 3; i++)
+		fake_fetch_only(core, &fetches[i], (struct fetch_request){.incarnation = 5, .fetch_id = i + 1, .again = true});
+	answer_life(STORE_LIFE_OVER);
+	cr_expect_eq(fetches[0].code, STATUS(FAILED_PRECONDITION));
+	answer_life(STORE_LIFE_LIVES); /* this answer is older */
+	answer_life(STORE_LIFE_OVER);
+	for (int i = 0; i < 3; i++)
+		cr_expect_eq(fetches[i].code, STATUS(FAILED_PRECONDITION));
+	fake_fetch_only(core, &fetches[0], (struct fetch_request){.incarnation = 5, .fetch_id = 9, .again = true});
+	cr_expect_eq(fetches[0].code, STATUS(FAILED_PRECONDITION), "at once");
+	cr_expect_eq(fake_count(FAKE_REDELIVER), 0);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	fake_end(core);
+}
+
+Test(dispatch, one_look_at_a_worker_at_a_time_and_no_claim_meanwhile)
+{
+	struct fake_fetch fetches[3];
+
+	begin(0);
+	for (int i = 0; i < 3; i++)
+		fake_fetch(core, &fetches[i], (struct fetch_request){.incarnation = 1, .fetch_id = i + 1, .slots = 1});
+	note(21, route, 0, 10);
+	note(22, route, 0, 10);
+	dispatch_run(core->dispatch);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->fetch_count, 2);
+	claim->won_count = 0;
+	fake_ok(claim); /* both have won nothing */
+	struct store_look *look = fake_take(FAKE_LOOK);
+	cr_expect_eq(look->incarnation, 1);
+	cr_expect_eq(fake_count(FAKE_LOOK), 0, "one question for both");
+
+	/* The two take part in nothing while it is being asked. */
+	for (struct store_page *page; (page = fake_take(FAKE_PAGE));)
+		fake_page(page, 0, NULL, 0);
+	for (int id = 31; id < 34; id++)
+		note(id, route, 0, 10);
+	dispatch_run(core->dispatch);
+	while (fake_count(FAKE_CLAIM)) {
+		claim = fake_claim_taken();
+		cr_expect_eq(claim->fetch_count, 1);
+		cr_expect_eq(claim->fetches[0].fetch_id, 3);
+		fake_claim(claim, 0);
+	}
+	cr_expect_eq(fetches[2].count, 1);
+	look->lost = false;
+	fake_ok(look);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetches[0].count + fetches[1].count, 2);
+	fake_end(core);
+}
+
+Test(dispatch, one_that_is_lost_while_it_is_being_claimed_for_ends_with_the_claim)
+{
+	struct fake_fetch lost, winner;
+
+	begin(1);
+	fake_fetch(core, &lost, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	struct store_claim *claim = fake_claim_taken();
+	sessions_lost(core->sessions, 1);
+	cr_expect_eq(lost.answered, 0, "it may have won");
+	claim->won_count = 0;
+	fake_ok(claim);
+	cr_expect_eq(lost.code, STATUS(FAILED_PRECONDITION));
+	cr_expect_eq(fake_count(FAKE_LOOK), 0, "there is nothing to ask");
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+
+	/* What was won before it was lost is told. */
+	for (struct store_page *page; (page = fake_take(FAKE_PAGE));)
+		fake_page(page, 0, NULL, 0);
+	fake_fetch(core, &winner, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
+	for (struct store_page *page; (page = fake_take(FAKE_PAGE));)
+		fake_page(page, 0, NULL, 0);
+	note(7, route, 0, 10);
+	dispatch_run(core->dispatch);
+	claim = fake_claim_taken();
+	sessions_lost(core->sessions, 2);
+	fake_claim(claim, 0);
+	cr_expect_eq(winner.count, 1);
 	fake_end(core);
 }
 

@@ -44,6 +44,7 @@ void fake_redeliver(int count, const int64_t *ids)
 	struct store_redeliver *ask = fake_take(FAKE_REDELIVER);
 
 	cr_assert_not_null(ask, "the journal was not asked");
+	ask->life = STORE_LIFE_LIVES;
 	ask->won = calloc((size_t)count + 1, sizeof *ask->won);
 	ask->won_count = count;
 	for (int i = 0; i < count; i++)

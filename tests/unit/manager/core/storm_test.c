@@ -353,6 +353,7 @@ static void answer_op(int index)
 	}
 	case FAKE_REDELIVER: {
 		struct store_redeliver *ask = u.op;
+		ask->life = STORE_LIFE_LIVES;
 		ask->won = u.won;
 		ask->won_count = u.count;
 		break;
