@@ -1,0 +1,552 @@
+/*
+ * Many workers and many routes at a manager that is running: what it costs, and whether leases hold.
+ *
+ *	bench-scale --manager tcp://127.0.0.1:7171 [OPTION…]
+ *
+ *	--workers N      workers of the type scale_none, each with a Fetch parked and its heartbeats (default 100)
+ *	--connections N  on so many connections; default: one each
+ *	--ping-ms N      each connection pings so often (default 4000); 0: never
+ *	--routes N       tasks of so many types that nobody takes (default 0)
+ *	--tasks N        submits so many tasks of the workers' type and drains them (default 0: the workers stay idle)
+ *	--slots N        that a Fetch offers (default 10)
+ *	--invented N     so many Fetches of incarnations that never were, sent again as soon as they are answered (default 0)
+ *	--returning N    so many workers that fall silent until they are lost, and send their Fetches again then (default 0)
+ *	--seconds N      how long is measured (default 10)
+ *	--pid N          the manager's, for its use of the CPU
+ *	--reconnect      all workers disconnect at once afterwards, and come back at once
+ *
+ * One thread. Each figure is a line `name value unit`; exit code 1 if something could not be done.
+ *	register_time       all workers connect and register at once, until the last one is registered
+ *	cpu                 of the manager, in percent of a core, while it is measured
+ *	heartbeat_p50 …     how long heartbeats took; heartbeat_max
+ *	ping_p99            of a caller that does nothing else
+ *	fetches             Fetches answered in a second
+ *	lost                workers that were told to be lost, without having been silent
+ *	drain_rate          tasks completed in a second, of --tasks
+ *	refused             answers to invented Fetches in a second
+ *	returned_time       from when the returning workers' Fetches come until the last is refused
+ *	reconnect_time      as register_time, when all connections have just been closed
+ */
+#include "bench/peer.h"
+#include "bench/report.h"
+
+#include <getopt.h>
+#include <reeve/v1/admin.pb-c.h>
+#include <reeve/v1/task.pb-c.h>
+#include <reeve/v1/worker.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { PARK_MS = 15000, BULK = 1000, LIMIT_S = 180, PING_EVERY_MS = 20 };
+
+#define WORKER(method) "/reeve.v1.WorkerService/" method
+
+struct line { /* a connection */
+	struct peer *peer;
+	struct event *ping;
+};
+
+struct worker {
+	int number;
+	struct line *line;
+	int64_t incarnation, seq, fetch_id;
+	struct event *beat;
+	int64_t beat_sent_ns;
+	bool parked, returning, refused;
+};
+
+static struct {
+	const char *manager;
+	int workers, connections, ping_ms, routes, tasks, slots, invented, returning, seconds, pid;
+	bool reconnect;
+} options = {.workers = 100, .ping_ms = 4000, .slots = 10, .seconds = 10};
+
+static struct event_base *base;
+static struct peer *control, *forger;
+static struct line *lines;
+static struct worker *workers;
+static int registered, refused, lost, submitted, completed;
+static int64_t fetches, invented_answers;
+static uint32_t heartbeat_ms, lease_ms;
+static bool fetching, measuring, closing;
+static int64_t *beats, *pings; /* spans, ns */
+static size_t beat_count, ping_count, span_room = 4000000;
+
+static void fetch(struct worker *w, bool again);
+
+static void on_ended(void *arg)
+{
+	(void)arg;
+	if (!closing)
+		give_up("the manager has closed a connection");
+}
+
+static void turn(int64_t until_ns)
+{
+	int64_t left = until_ns - now_ns();
+	const struct timeval after = {left < 0 ? 0 : left / 1000000000, left < 0 ? 0 : left % 1000000000 / 1000};
+
+	event_base_loopexit(base, &after);
+	event_base_dispatch(base);
+}
+
+static void turn_until(const char *what, const int *count, int wanted)
+{
+	int64_t began = now_ns();
+
+	while (*count < wanted) {
+		if (now_ns() - began > LIMIT_S * INT64_C(1000000000))
+			give_up("%s: %d of %d after %d s", what, *count, wanted, LIMIT_S);
+		turn(now_ns() + 1000000);
+	}
+}
+
+/* --- a worker ---------------------------------------------------------------------------------------------------- */
+
+static void on_beat(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
+{
+	struct worker *w = arg;
+
+	if (code) {
+		fprintf(stderr, "bench-scale: a heartbeat: %u %.*s\n", code, (int)length, (const char *)bytes);
+	} else {
+		Reeve__V1__HeartbeatResponse *r = reeve__v1__heartbeat_response__unpack(NULL, length, bytes);
+		lost += r->lost;
+		reeve__v1__heartbeat_response__free_unpacked(r, NULL);
+	}
+	if (measuring && beat_count < span_room)
+		beats[beat_count++] = now_ns() - w->beat_sent_ns;
+}
+
+static void beat(evutil_socket_t fd, short what, void *arg)
+{
+	struct worker *w = arg;
+	Reeve__V1__HeartbeatRequest r = REEVE__V1__HEARTBEAT_REQUEST__INIT;
+	const struct timeval next = {heartbeat_ms / 1000, heartbeat_ms % 1000 * 1000};
+
+	(void)fd, (void)what;
+	r.incarnation = w->incarnation;
+	r.seq = ++w->seq;
+	r.highest_fetch_id = w->fetch_id;
+	r.waiting_fetch_ids = &w->fetch_id;
+	r.n_waiting_fetch_ids = w->parked;
+	r.concurrency = (uint32_t)options.slots;
+	w->beat_sent_ns = now_ns();
+	peer_call(w->line->peer, WORKER("Heartbeat"), &r.base, on_beat, w);
+	event_add(w->beat, &next);
+}
+
+static void beat_start(struct worker *w)
+{
+	const struct timeval first = {rand() % (int)heartbeat_ms / 1000, rand() % 1000 * 1000};
+
+	w->beat = evtimer_new(base, beat, w);
+	event_add(w->beat, &first);
+}
+
+static void on_reported(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
+{
+	if (code)
+		give_up("a report: %u %.*s", code, (int)length, (const char *)bytes);
+	Reeve__V1__ReportResponse *r = reeve__v1__report_response__unpack(NULL, length, bytes);
+	completed += (int)r->n_judged;
+	reeve__v1__report_response__free_unpacked(r, NULL);
+	fetch(arg, false);
+}
+
+/* Every task is done at once. */
+static void carry_out(struct worker *w, const Reeve__V1__FetchResponse *given)
+{
+	Reeve__V1__ReportRequest r = REEVE__V1__REPORT_REQUEST__INIT;
+	Reeve__V1__Result *results = calloc(given->n_assignments, sizeof *results);
+
+	r.incarnation = w->incarnation;
+	r.results = calloc(given->n_assignments, sizeof *r.results);
+	r.n_results = given->n_assignments;
+	for (size_t i = 0; i < r.n_results; i++) {
+		r.results[i] = &results[i];
+		reeve__v1__result__init(&results[i]);
+		results[i].task_id = given->assignments[i]->task_id;
+		results[i].token = given->assignments[i]->token;
+		results[i].outcome = REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
+	}
+	peer_call(w->line->peer, WORKER("Report"), &r.base, on_reported, w);
+	free(r.results);
+	free(results);
+}
+
+static void on_fetched(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
+{
+	struct worker *w = arg;
+
+	w->parked = false;
+	fetches += measuring;
+	if (w->returning) {
+		refused += code == 9;
+		w->refused = true;
+		return;
+	}
+	if (code == 9) {
+		lost++;
+		return;
+	}
+	if (code) {
+		fprintf(stderr, "bench-scale: a Fetch: %u %.*s\n", code, (int)length, (const char *)bytes);
+		fetch(w, true);
+		return;
+	}
+	Reeve__V1__FetchResponse *r = reeve__v1__fetch_response__unpack(NULL, length, bytes);
+	if (r->n_assignments)
+		carry_out(w, r);
+	else
+		fetch(w, false);
+	reeve__v1__fetch_response__free_unpacked(r, NULL);
+}
+
+static void fetch(struct worker *w, bool again)
+{
+	static char *type = (char *)"scale_none";
+	Reeve__V1__FetchRequest r = REEVE__V1__FETCH_REQUEST__INIT;
+
+	r.incarnation = w->incarnation;
+	r.fetch_id = again ? w->fetch_id : ++w->fetch_id;
+	r.again = again;
+	r.slots = (uint32_t)options.slots;
+	r.types = &type;
+	r.n_types = 1;
+	r.wait_ms = PARK_MS;
+	w->parked = true;
+	peer_call(w->line->peer, WORKER("Fetch"), &r.base, on_fetched, w);
+}
+
+static void on_registered(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
+{
+	struct worker *w = arg;
+
+	if (code)
+		give_up("a Register: %u %.*s", code, (int)length, (const char *)bytes);
+	Reeve__V1__RegisterResponse *r = reeve__v1__register_response__unpack(NULL, length, bytes);
+	w->incarnation = r->incarnation;
+	w->seq = w->fetch_id = 0;
+	heartbeat_ms = r->heartbeat_ms;
+	lease_ms = r->lease_ms;
+	registered++;
+	reeve__v1__register_response__free_unpacked(r, NULL);
+	if (w->returning)
+		return;
+	beat_start(w);
+	if (fetching)
+		fetch(w, false);
+}
+
+static void register_one(struct worker *w)
+{
+	static char *type = (char *)"scale_none";
+	Reeve__V1__RegisterRequest r = REEVE__V1__REGISTER_REQUEST__INIT;
+	char name[64];
+
+	snprintf(name, sizeof name, "scale/%d/%d", (int)getpid(), w->number);
+	r.name = name;
+	r.host = (char *)"bench";
+	r.pid = w->number + 1;
+	r.concurrency = (uint32_t)options.slots;
+	r.types = &type;
+	r.n_types = 1;
+	r.version = (char *)"bench";
+	r.previous = w->incarnation;
+	peer_call(w->line->peer, WORKER("Register"), &r.base, on_registered, w);
+}
+
+/* --- connections --------------------------------------------------------------------------------------------------- */
+
+static void on_line_ping(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
+{
+	(void)arg, (void)code, (void)bytes, (void)length;
+}
+
+static void line_ping(evutil_socket_t fd, short what, void *arg)
+{
+	struct line *line = arg;
+	Reeve__V1__PingRequest r = REEVE__V1__PING_REQUEST__INIT;
+	const struct timeval next = {options.ping_ms / 1000, options.ping_ms % 1000 * 1000};
+
+	(void)fd, (void)what;
+	peer_call(line->peer, "/reeve.v1.AdminService/Ping", &r.base, on_line_ping, line);
+	event_add(line->ping, &next);
+}
+
+static void lines_open(void)
+{
+	for (int i = 0; i < options.connections; i++) {
+		lines[i].peer = peer_connect(base, options.manager, on_ended, NULL);
+		if (!options.ping_ms)
+			continue;
+		const struct timeval first = {0, rand() % options.ping_ms * 1000 % 1000000};
+		lines[i].ping = evtimer_new(base, line_ping, &lines[i]);
+		event_add(lines[i].ping, &first);
+	}
+}
+
+static void lines_close(void)
+{
+	for (int i = 0; i < options.workers + options.returning; i++) {
+		if (workers[i].beat)
+			event_free(workers[i].beat);
+		workers[i].beat = NULL;
+	}
+	for (int i = 0; i < options.connections; i++) {
+		if (lines[i].ping)
+			event_free(lines[i].ping);
+		lines[i].ping = NULL;
+		peer_close(lines[i].peer);
+	}
+}
+
+static double register_all(void)
+{
+	int64_t began = now_ns();
+
+	registered = 0;
+	lines_open();
+	for (int i = 0; i < options.workers + options.returning; i++)
+		register_one(&workers[i]);
+	turn_until("registered", &registered, options.workers + options.returning);
+	return (double)(now_ns() - began) / 1e9;
+}
+
+/* --- the others ---------------------------------------------------------------------------------------------------- */
+
+static void on_submitted(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
+{
+	if (code)
+		give_up("a Submit: %u %.*s", code, (int)length, (const char *)bytes);
+	submitted += *(int *)arg;
+	free(arg);
+}
+
+/* Submits tasks from `first` on in bulks; each of a type of its own, or of the workers'. */
+static void submit(int first, int count, bool types)
+{
+	for (int end = first + count; first < end; first += BULK) {
+		int bulk = end - first < BULK ? end - first : BULK, *size = malloc(sizeof *size);
+		Reeve__V1__SubmitRequest r = REEVE__V1__SUBMIT_REQUEST__INIT;
+		Reeve__V1__TaskSpec *specs = calloc((size_t)bulk, sizeof *specs);
+		char (*names)[32] = calloc((size_t)bulk, sizeof *names);
+
+		*size = bulk;
+		r.n_tasks = (size_t)bulk;
+		r.tasks = calloc(r.n_tasks, sizeof *r.tasks);
+		for (int i = 0; i < bulk; i++) {
+			r.tasks[i] = &specs[i];
+			reeve__v1__task_spec__init(&specs[i]);
+			snprintf(names[i], sizeof names[i], types ? "scale_%d" : "scale_none", first + i);
+			specs[i].type = names[i];
+			specs[i].details = (char *)"{}";
+		}
+		peer_call(control, "/reeve.v1.TaskService/Submit", &r.base, on_submitted, size);
+		free(r.tasks);
+		free(specs);
+		free(names);
+	}
+}
+
+static int64_t ping_sent_ns;
+
+static void on_ping(void *arg, uint32_t code, const uint8_t *bytes, size_t length);
+
+static void ping(evutil_socket_t fd, short what, void *arg)
+{
+	Reeve__V1__PingRequest r = REEVE__V1__PING_REQUEST__INIT;
+
+	(void)fd, (void)what;
+	ping_sent_ns = now_ns();
+	peer_call(control, "/reeve.v1.AdminService/Ping", &r.base, on_ping, arg);
+}
+
+static void on_ping(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
+{
+	const struct timeval next = {0, PING_EVERY_MS * 1000};
+
+	(void)code, (void)bytes, (void)length;
+	if (measuring && ping_count < span_room)
+		pings[ping_count++] = now_ns() - ping_sent_ns;
+	event_add(arg, &next);
+}
+
+static void invent(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
+{
+	static char *type = (char *)"scale_none";
+	static int64_t next_incarnation = INT64_C(1) << 40;
+	Reeve__V1__FetchRequest r = REEVE__V1__FETCH_REQUEST__INIT;
+
+	(void)code, (void)bytes;
+	invented_answers += measuring && length;
+	r.incarnation = next_incarnation++;
+	r.fetch_id = 1;
+	r.slots = (uint32_t)options.slots;
+	r.types = &type;
+	r.n_types = 1;
+	r.wait_ms = PARK_MS;
+	peer_call(forger, WORKER("Fetch"), &r.base, invent, arg);
+}
+
+static double cpu_seconds(void)
+{
+	char path[64], text[1024] = "";
+	unsigned long user = 0, system = 0;
+
+	if (!options.pid)
+		return 0;
+	snprintf(path, sizeof path, "/proc/%d/stat", options.pid);
+	FILE *file = fopen(path, "r");
+	if (!file || !fgets(text, sizeof text, file))
+		give_up("no process %d", options.pid);
+	fclose(file);
+	const char *at = strrchr(text, ')');
+	if (!at || sscanf(at + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
+		give_up("%s is unlike it should be", path);
+	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* --- the measurement ----------------------------------------------------------------------------------------------- */
+
+static void report_spans(const char *name, int64_t *spans, size_t count)
+{
+	char line[64];
+
+	if (!count)
+		return;
+	report_percentiles(name, spans, count);
+	snprintf(line, sizeof line, "%s_max", name);
+	report(line, (double)spans[count - 1] / 1e6, "ms"); /* they are sorted now */
+}
+
+/* Workers that have been silent until they were lost send their Fetches again. */
+static void returning_come_back(void)
+{
+	struct worker *first = workers + options.workers;
+
+	turn(now_ns() + (lease_ms + 2000) * INT64_C(1000000));
+	int64_t began = now_ns();
+	for (int i = 0; i < options.returning; i++) {
+		first[i].fetch_id = 1;
+		fetch(&first[i], true);
+	}
+	turn_until("refused", &refused, options.returning);
+	report("returned_time", (double)(now_ns() - began) / 1e9, "s");
+}
+
+static void measure(void)
+{
+	double cpu = cpu_seconds();
+	int64_t began = now_ns();
+
+	measuring = true;
+	if (options.returning)
+		returning_come_back();
+	if (options.tasks) {
+		fetching = true;
+		for (int i = 0; i < options.workers; i++)
+			fetch(&workers[i], false);
+		turn_until("completed", &completed, options.tasks);
+		report("drain_rate", options.tasks / ((double)(now_ns() - began) / 1e9), "tasks/s");
+	} else {
+		turn(began + options.seconds * INT64_C(1000000000));
+	}
+	measuring = false;
+	double seconds = (double)(now_ns() - began) / 1e9;
+	if (options.pid)
+		report("cpu", 100 * (cpu_seconds() - cpu) / seconds, "%");
+	report_spans("heartbeat", beats, beat_count);
+	report_spans("ping", pings, ping_count);
+	report("fetches", (double)fetches / seconds, "/s");
+	if (options.invented)
+		report("refused", (double)invented_answers / seconds, "/s");
+	report("lost", lost, "workers");
+}
+
+static void run(void)
+{
+	struct event *pinging;
+
+	base = event_base_new();
+	control = peer_connect(base, options.manager, on_ended, NULL);
+	pinging = evtimer_new(base, ping, event_self_cbarg());
+	ping(-1, 0, pinging);
+	lines = calloc((size_t)options.connections, sizeof *lines);
+	workers = calloc((size_t)(options.workers + options.returning), sizeof *workers);
+	beats = malloc(sizeof *beats * span_room);
+	pings = malloc(sizeof *pings * span_room);
+	for (int i = 0; i < options.workers + options.returning; i++) {
+		workers[i].number = i;
+		workers[i].line = &lines[i % options.connections];
+		workers[i].returning = i >= options.workers;
+	}
+	submit(0, options.routes, true);
+	submit(0, options.tasks, false);
+	turn_until("submitted", &submitted, options.routes + options.tasks);
+	fetching = !options.tasks;
+	report("register_time", register_all(), "s");
+	if (options.invented) {
+		forger = peer_connect(base, options.manager, on_ended, NULL);
+		for (int i = 0; i < options.invented; i++)
+			invent(NULL, 0, NULL, 0);
+	}
+	turn(now_ns() + 2 * INT64_C(1000000000));
+	measure();
+	if (options.reconnect) {
+		closing = true;
+		ping_count = beat_count = 0;
+		measuring = true;
+		lines_close();
+		closing = false;
+		report("reconnect_time", register_all(), "s");
+		turn(now_ns() + 5 * INT64_C(1000000000));
+		measuring = false;
+		report_spans("reconnect_heartbeat", beats, beat_count);
+		report_spans("reconnect_ping", pings, ping_count);
+		report("reconnect_lost", lost, "workers");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option known[] = {{"manager", required_argument, NULL, 'm'},
+	    {"workers", required_argument, NULL, 'w'}, {"connections", required_argument, NULL, 'c'},
+	    {"ping-ms", required_argument, NULL, 'P'}, {"routes", required_argument, NULL, 'r'},
+	    {"tasks", required_argument, NULL, 't'}, {"slots", required_argument, NULL, 's'},
+	    {"invented", required_argument, NULL, 'i'}, {"returning", required_argument, NULL, 'R'},
+	    {"seconds", required_argument, NULL, 'S'}, {"pid", required_argument, NULL, 'p'},
+	    {"reconnect", no_argument, NULL, 'x'}, {0}};
+	struct rlimit files;
+
+	for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+		switch (option) {
+		case 'm': options.manager = optarg; break;
+		case 'w': options.workers = atoi(optarg); break;
+		case 'c': options.connections = atoi(optarg); break;
+		case 'P': options.ping_ms = atoi(optarg); break;
+		case 'r': options.routes = atoi(optarg); break;
+		case 't': options.tasks = atoi(optarg); break;
+		case 's': options.slots = atoi(optarg); break;
+		case 'i': options.invented = atoi(optarg); break;
+		case 'R': options.returning = atoi(optarg); break;
+		case 'S': options.seconds = atoi(optarg); break;
+		case 'p': options.pid = atoi(optarg); break;
+		case 'x': options.reconnect = true; break;
+		default: return 1;
+		}
+	}
+	if (!options.manager || options.workers < 1 || options.slots < 1 || optind != argc)
+		give_up("usage: bench-scale --manager URL [OPTION…]; see bench/scale.c");
+	if (options.connections < 1)
+		options.connections = options.workers + options.returning;
+	getrlimit(RLIMIT_NOFILE, &files);
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+	run();
+	return 0;
+}
