@@ -45,6 +45,9 @@ void dispatch_fetch(struct dispatch *dispatch, const struct fetch_request *reque
 /* Looks whether something can be claimed now. Cheap when not. */
 void dispatch_run(struct dispatch *dispatch);
 
+/* A route that was not known before. */
+void dispatch_route(struct dispatch *dispatch, int route);
+
 /* True if a Fetch is waiting for work. */
 bool dispatch_waiting(const struct dispatch *dispatch);
 

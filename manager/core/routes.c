@@ -1,6 +1,7 @@
 /* Routes by name (a hash) and by number (an array). */
 #include "manager/core/routes.h"
 
+#include "manager/core/dispatch.h"
 #include "manager/core/window.h"
 
 #include <stdlib.h>
@@ -143,6 +144,7 @@ static void learn(struct routes *routes, const struct store_route *from)
 		routes->last = from->id;
 	names_add(&routes->queues, from->queue);
 	names_add(&routes->types, from->type);
+	dispatch_route(routes->core->dispatch, from->id);
 }
 
 /* --- making sure ----------------------------------------------------------------------------------------------- */

@@ -276,6 +276,7 @@ struct candidate window_take(struct window *w, const struct candidate *c)
 	k->c.stream->taken++;
 	k->c.stream->count--;
 	w->size--;
+	stream_settle(k->c.stream);
 	return k->c;
 }
 

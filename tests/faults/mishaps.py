@@ -9,7 +9,7 @@ import signal
 from watch import now_us
 
 WORKER, CLIENT = "/reeve.v1.WorkerService/", "/reeve.v1.TaskService/"
-ROLES = ("submit", "window", "claim", "report", "heartbeat", "edit", "read", "upkeep", "listen", "lease")
+ROLES = ("submit", "window", "claim", "lookup", "report", "heartbeat", "edit", "read", "upkeep", "listen", "lease")
 
 
 class Mishap:

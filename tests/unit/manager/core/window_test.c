@@ -343,8 +343,9 @@ Test(window, the_last_seconds_are_looked_at_again_while_somebody_waits)
 	fake_page_of(fake_page_taken(route, 0), 1, 5, fake_db_us());
 	claim_all();
 	cr_expect_eq(pass_quietly(10000, 0), 0, "nobody waits");
-	window_note(core->window, route, 0, 6, fake_db_us(), fake_db_us(), 10); /* the cursor moves on to now */
 	fetch_again(2);
+	window_note(core->window, route, 0, 6, fake_db_us(), fake_db_us(), 10); /* the cursor moves on to now */
+	dispatch_run(core->dispatch);
 	claim_all();
 	fetch_again(3);
 	while (!fake_count(FAKE_PAGE))

@@ -1,0 +1,351 @@
+/*
+ * Deals the window's candidates out to the waiting Fetches. Streams of one priority make up a group, which is dealt in the
+ * order in which its tasks are due: a fair share for each Fetch first, then what is left over to whoever has room.
+ *
+ * Fetches are not walked to find out whether a stream is wanted: their profiles know how much room they have together. While a
+ * group is dealt, each profile remembers its first Fetch that may have room, as those before it are full.
+ */
+#include "manager/core/dispatch_internal.h"
+#include "manager/core/queues.h"
+#include "manager/core/routes.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	GROUP_MOST = 128,        /* streams of one priority that are dealt from together */
+	ASSIGNMENT_BYTES = 400,  /* what an assignment costs beside its texts: numbers, and a key of 255 bytes */
+	READ_MOST = 1000000,     /* enough to ask for */
+};
+
+/* A profile that accepts the stream that is being dealt, and its next Fetch. */
+struct acceptor {
+	struct profile *profile;
+	struct fetch *next;
+};
+
+struct deal {
+	struct dispatch *dispatch;
+	int tried;
+	unsigned round;               /* of groups */
+	struct profile **profiles;    /* those that accept a stream of the group */
+	int profile_count, profile_capacity;
+	struct acceptor *acceptors;
+	int acceptor_count, acceptor_capacity;
+	/* The group: streams of one priority that somebody has room for. */
+	struct stream *streams[GROUP_MOST];
+	bool stuck[GROUP_MOST];       /* nobody takes its candidates any more */
+	int stream_count;
+	int64_t room, available, fetches;
+};
+
+struct deal *deal_create(struct dispatch *dispatch)
+{
+	struct deal *deal = calloc(1, sizeof *deal);
+	deal->dispatch = dispatch;
+	return deal;
+}
+
+void deal_destroy(struct deal *deal)
+{
+	free(deal->profiles);
+	free(deal->acceptors);
+	free(deal);
+}
+
+/* --- what one Fetch can take --------------------------------------------------------------------------------------- */
+
+/* Whether the queue gives tasks now to this Fetch: its worker may have to wait before its first. */
+static bool queue_lets(const struct store_queue *queue, struct fetch *f)
+{
+	if (!queue->waiting_ms || !f->request.idle_ms)
+		return true;
+	int64_t from_ms = f->arrived_ms + queue->waiting_ms - f->request.idle_ms;
+	if (core_now(f->dispatch->core) >= from_ms)
+		return true;
+	core_alarm(f->dispatch->core, from_ms);
+	if (!f->let_from_ms || from_ms < f->let_from_ms)
+		f->let_from_ms = from_ms;
+	return false;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return (x > y) - (x < y);
+}
+
+static bool fetch_excludes(const struct fetch *f, int64_t id)
+{
+	return f->request.exclude_count &&
+	    bsearch(&id, f->request.exclude, (size_t)f->request.exclude_count, sizeof id, by_number);
+}
+
+static bool fetch_full(const struct fetch *f, int share)
+{
+	return f->granted >= f->request.slots || f->granted >= share;
+}
+
+/* Whether one more candidate fits: slots, and bytes unless it is the first. */
+static bool fetch_has_room(const struct fetch *f, int64_t bytes, int share)
+{
+	return !fetch_full(f, share) && (f->granted == 0 || f->granted_bytes + bytes <= f->request.max_bytes);
+}
+
+/* The stream's first candidate that the Fetch does not leave out. */
+static const struct candidate *stream_first_for(const struct stream *s, const struct fetch *f)
+{
+	const struct candidate *c = stream_peek(s);
+	while (c && fetch_excludes(f, c->id))
+		c = stream_peek_next(c);
+	return c;
+}
+
+/* --- one stream ---------------------------------------------------------------------------------------------------- */
+
+/* True if it may have tasks that are due, and are not at hand. */
+static bool stream_unsure(const struct stream *s)
+{
+	return stream_unread(s) && stream_count(s) == 0 && !stream_failing(s);
+}
+
+/* Readies the walk over the Fetches that accept the route. */
+static void accept_begin(struct deal *deal, int route)
+{
+	struct demand_walk walk;
+	deal->acceptor_count = 0;
+	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, route); p; p = demand_next(&walk)) {
+		if (!p->count)
+			continue;
+		if (deal->acceptor_count == deal->acceptor_capacity) {
+			deal->acceptor_capacity = deal->acceptor_capacity ? 2 * deal->acceptor_capacity : 16;
+			deal->acceptors = realloc(deal->acceptors, sizeof *deal->acceptors * (size_t)deal->acceptor_capacity);
+		}
+		deal->acceptors[deal->acceptor_count++] = (struct acceptor){p, NULL};
+	}
+}
+
+/* The next Fetch in the order they came that is not full; NULL: there is none. */
+static struct fetch *accept_next(struct deal *deal, int share)
+{
+	struct acceptor *oldest = NULL;
+	for (int i = 0; i < deal->acceptor_count; i++) {
+		struct acceptor *a = &deal->acceptors[i];
+		if (!a->next) {
+			while (a->profile->at && fetch_full(a->profile->at, share))
+				a->profile->at = a->profile->at->waiting_next;
+			a->next = a->profile->at;
+		}
+		while (a->next && fetch_full(a->next, share))
+			a->next = a->next->waiting_next;
+		if (!a->next)
+			deal->acceptors[i--] = deal->acceptors[--deal->acceptor_count];
+		else if (!oldest || a->next->number < oldest->next->number)
+			oldest = a;
+	}
+	if (!oldest)
+		return NULL;
+	struct fetch *f = oldest->next;
+	oldest->next = f->waiting_next;
+	if (!oldest->next)
+		*oldest = deal->acceptors[--deal->acceptor_count];
+	return f;
+}
+
+static void grant(struct deal *deal, struct fetch *f, const struct candidate *c, int64_t bytes)
+{
+	struct dispatch *d = deal->dispatch;
+	f->granted++;
+	f->granted_bytes += bytes;
+	f->profile->room--;
+	d->room--;
+	d->grants[deal->tried++] = (struct grant){.candidate = window_take(d->core->window, c), .fetch = f};
+}
+
+/* Deals one stream's candidates, as far as they are not due later than `until_us`, to the Fetches that accept it; none gets
+ * more than `share` of this claim. */
+static void stream_deal(struct deal *deal, struct stream *s, int share, int64_t until_us)
+{
+	struct core *core = deal->dispatch->core;
+	const struct route *route = routes_get(core->routes, stream_route(s));
+	const struct store_queue *queue = queues_of_route(core->queues, stream_route(s));
+	int64_t fixed = ASSIGNMENT_BYTES + (int64_t)strlen(route->queue) + (int64_t)strlen(route->type);
+	accept_begin(deal, stream_route(s));
+	for (;;) {
+		const struct candidate *c = stream_peek(s);
+		struct fetch *f = c && c->run_at_us <= until_us ? accept_next(deal, share) : NULL;
+		if (!f)
+			return;
+		if (!queue_lets(queue, f))
+			continue;
+		for (;;) {
+			if (deal->tried == core->options.claim_limit)
+				return;
+			c = stream_first_for(s, f);
+			if (!c || c->run_at_us > until_us || !fetch_has_room(f, c->bytes + fixed, share))
+				break;
+			grant(deal, f, c, c->bytes + fixed);
+		}
+	}
+}
+
+/* --- a group of streams -------------------------------------------------------------------------------------------- */
+
+/* Room for the stream's tasks, and how many of them may be left out. */
+struct need {
+	int64_t room, excluded;
+};
+
+/* Of a queue that lets workers wait before their first task: Fetch by Fetch. */
+static int64_t room_of_those_let(const struct store_queue *queue, const struct profile *p)
+{
+	int64_t room = 0;
+	for (struct fetch *f = p->waiting; f; f = f->waiting_next)
+		if (queue_lets(queue, f))
+			room += f->request.slots - f->granted;
+	return room;
+}
+
+/* The profile is one of this group's. */
+static void group_meet(struct deal *deal, struct profile *p)
+{
+	if (p->round == deal->round)
+		return;
+	p->round = deal->round;
+	if (deal->profile_count == deal->profile_capacity) {
+		deal->profile_capacity = deal->profile_capacity ? 2 * deal->profile_capacity : 16;
+		deal->profiles = realloc(deal->profiles, sizeof *deal->profiles * (size_t)deal->profile_capacity);
+	}
+	deal->profiles[deal->profile_count++] = p;
+	deal->room += p->room;
+	deal->fetches += p->count;
+}
+
+static int64_t profile_room(const struct store_queue *queue, const struct profile *p)
+{
+	return p->room && queue->waiting_ms && p->idle ? room_of_those_let(queue, p) : p->room;
+}
+
+bool deal_wants(struct deal *deal, int route)
+{
+	const struct store_queue *queue = queues_of_route(deal->dispatch->core->queues, route);
+	struct demand_walk walk;
+	if (queue->state != STORE_QUEUE_RUNNING)
+		return false;
+	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, route); p; p = demand_next(&walk))
+		if (profile_room(queue, p))
+			return true;
+	return false;
+}
+
+static struct need stream_need(struct deal *deal, const struct stream *s)
+{
+	struct core *core = deal->dispatch->core;
+	const struct store_queue *queue = queues_of_route(core->queues, stream_route(s));
+	struct need need = {0};
+	struct demand_walk walk;
+	if (queue->state != STORE_QUEUE_RUNNING)
+		return need;
+	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, stream_route(s)); p; p = demand_next(&walk)) {
+		int64_t room = profile_room(queue, p);
+		if (!room)
+			continue;
+		need.room += room;
+		need.excluded += p->excluded;
+		group_meet(deal, p);
+	}
+	return need;
+}
+
+static int at_most(int64_t number, int most)
+{
+	return number < most ? (int)number : most;
+}
+
+/* Gathers the streams of the next priority, from *at on, that somebody has room for, and has them read ahead. True if one of
+ * them bars the rest: its rows may be older than what is at hand. */
+static bool group_gather(struct deal *deal, struct stream **at, bool *unsure)
+{
+	struct window *window = deal->dispatch->core->window;
+	struct stream *first = *at, *s = first;
+	bool barred = false;
+	deal->round++;
+	deal->profile_count = deal->stream_count = 0;
+	deal->room = deal->available = deal->fetches = 0;
+	for (; s && deal->stream_count < GROUP_MOST && stream_priority(s) == stream_priority(first); s = window_next(s)) {
+		struct need need = stream_need(deal, s);
+		if (!need.room)
+			continue;
+		deal->streams[deal->stream_count++] = s;
+		deal->available += stream_count(s);
+		if (stream_unread(s))
+			window_read_ahead(window, s, at_most(2 * need.room + need.excluded, READ_MOST));
+		barred |= stream_holds(s);
+		*unsure |= stream_unsure(s);
+	}
+	*at = s;
+	return barred;
+}
+
+/* Deals a group's candidates in the order they are due, whatever stream they are in: always from the one whose first is
+ * the oldest, as far as it is older than every other's. */
+static void group_deal(struct deal *deal, int share)
+{
+	memset(deal->stuck, 0, sizeof deal->stuck);
+	for (int i = 0; i < deal->profile_count; i++)
+		deal->profiles[i]->at = deal->profiles[i]->waiting;
+	while (deal->dispatch->room > 0) {
+		int oldest = -1, before = deal->tried;
+		int64_t first_us = INT64_MAX, until_us = INT64_MAX;
+		for (int i = 0; i < deal->stream_count; i++) {
+			const struct candidate *c = deal->stuck[i] ? NULL : stream_peek(deal->streams[i]);
+			if (!c)
+				continue;
+			if (oldest < 0 || c->run_at_us < first_us) {
+				until_us = first_us;
+				first_us = c->run_at_us;
+				oldest = i;
+			} else if (c->run_at_us < until_us) {
+				until_us = c->run_at_us;
+			}
+		}
+		if (oldest < 0)
+			return;
+		stream_deal(deal, deal->streams[oldest], share, until_us);
+		if (deal->tried == before)
+			deal->stuck[oldest] = true;
+	}
+}
+
+int deal_candidates(struct deal *deal, bool *unsure)
+{
+	struct dispatch *d = deal->dispatch;
+	struct stream *at = window_first(d->core->window);
+	deal->tried = 0;
+	for (struct fetch *f = d->unparked; f; f = f->unparked_next)
+		f->let_from_ms = 0;
+	while (at && d->room > 0 && deal->tried < d->core->options.claim_limit) {
+		bool barred = group_gather(deal, &at, unsure);
+		if (barred) { /* what is not read yet goes before anything else of its priority, or lower */
+			*unsure = true;
+			break;
+		}
+		if (!deal->fetches)
+			continue;
+		int64_t much = deal->available < deal->room ? deal->available : deal->room;
+		int64_t share = (much + deal->fetches - 1) / deal->fetches;
+		group_deal(deal, at_most(share < 1 ? 1 : share, INT_MAX));
+		group_deal(deal, INT_MAX); /* what is left over, to whoever has room */
+		for (int i = 0; i < deal->stream_count; i++) {
+			barred |= stream_holds(deal->streams[i]);
+			*unsure |= stream_unsure(deal->streams[i]);
+		}
+		if (barred) {
+			*unsure = true;
+			break;
+		}
+	}
+	*unsure |= deal->tried == d->core->options.claim_limit;
+	return deal->tried;
+}

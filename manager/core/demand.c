@@ -1,0 +1,372 @@
+/*
+ * Names are interned. A known profile hangs at each of its queues, or at each of its types, whichever have fewer routes; the
+ * one that accepts everything stands apart. A route's profiles are those at its queue and at its type, and that one.
+ */
+#include "manager/core/demand.h"
+
+#include "manager/core/routes.h"
+#include "manager/core/window.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+enum {
+	KEEP_MS = 5000,    /* a profile that no Fetch has is known so much longer */
+	KEPT_MOST = 256,   /* so many of those */
+};
+
+/* A known profile at a name. */
+struct link {
+	struct profile *profile;
+	struct link *prev, *next;
+};
+
+struct name {
+	char *text;
+	int uses;           /* by profiles and routes */
+	struct link *links; /* list */
+	int *routes;
+	int route_count;
+	UT_hash_handle hh;
+};
+
+struct route_names {
+	struct name *queue, *type; /* NULL: the route is not known */
+	int wanted;                /* by so many known profiles */
+};
+
+struct demand {
+	struct core *core;
+	struct name *queues, *types;
+	struct profile *profiles;  /* hash */
+	struct profile *kept;      /* list: known ones that no Fetch has, the oldest first */
+	int kept_count;
+	struct profile *all;       /* the known one that accepts everything, or NULL */
+	struct route_names *routes;
+	int route_count;
+	int64_t compared;
+	bool closing;
+};
+
+struct demand *demand_create(struct core *core)
+{
+	struct demand *d = calloc(1, sizeof *d);
+	d->core = core;
+	return d;
+}
+
+/* --- names ------------------------------------------------------------------------------------------------------- */
+
+static struct name *name_take(struct name **set, const char *text)
+{
+	struct name *n;
+	HASH_FIND_STR(*set, text, n);
+	if (!n) {
+		n = calloc(1, sizeof *n);
+		n->text = strdup(text);
+		HASH_ADD_KEYPTR(hh, *set, n->text, strlen(n->text), n);
+	}
+	n->uses++;
+	return n;
+}
+
+static void name_give_back(struct name **set, struct name *n)
+{
+	if (--n->uses)
+		return;
+	HASH_DEL(*set, n);
+	free(n->routes);
+	free(n->text);
+	free(n);
+}
+
+static void name_add_route(struct name *n, int route)
+{
+	if ((n->route_count & (n->route_count - 1)) == 0) /* full: it has room for powers of two */
+		n->routes = realloc(n->routes, sizeof *n->routes * (n->route_count ? 2 * (size_t)n->route_count : 1));
+	n->routes[n->route_count++] = route;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct name *x = *(struct name *const *)a, *y = *(struct name *const *)b;
+	return (x > y) - (x < y);
+}
+
+/* None: all. */
+static bool lists(struct name *const *names, int count, const struct name *name)
+{
+	return count == 0 || bsearch(&name, names, (size_t)count, sizeof *names, by_address);
+}
+
+/* --- which routes are wanted --------------------------------------------------------------------------------------- */
+
+static void route_want(struct demand *d, int route, int change)
+{
+	struct route_names *r = &d->routes[route];
+	bool was = r->wanted > 0;
+	r->wanted += change;
+	if (was != (r->wanted > 0))
+		window_route_wanted(d->core->window, route, !was);
+}
+
+static int link_count(const struct profile *p)
+{
+	return p->by_queue ? p->queue_count : p->type_count;
+}
+
+static struct name *link_name(const struct profile *p, int i)
+{
+	return p->by_queue ? p->queues[i] : p->types[i];
+}
+
+/* Enters or takes out the profile at every route that it accepts. */
+static void routes_want(struct demand *d, const struct profile *p, int change)
+{
+	if (!p->queue_count && !p->type_count) {
+		for (int route = 1; route < d->route_count; route++)
+			if (d->routes[route].queue)
+				route_want(d, route, change);
+		return;
+	}
+	for (int i = 0; i < link_count(p); i++) {
+		const struct name *name = link_name(p, i);
+		for (int k = 0; k < name->route_count; k++) {
+			const struct route_names *r = &d->routes[name->routes[k]];
+			if (p->by_queue ? lists(p->types, p->type_count, r->type) : lists(p->queues, p->queue_count, r->queue))
+				route_want(d, name->routes[k], change);
+		}
+	}
+}
+
+void demand_route(struct demand *d, int route)
+{
+	const struct route *r = routes_get(d->core->routes, route);
+	struct demand_walk walk;
+	if (route >= d->route_count) {
+		int count = route + 1 > 2 * d->route_count ? route + 1 : 2 * d->route_count;
+		d->routes = realloc(d->routes, sizeof *d->routes * (size_t)count);
+		memset(d->routes + d->route_count, 0, sizeof *d->routes * (size_t)(count - d->route_count));
+		d->route_count = count;
+	}
+	struct route_names *names = &d->routes[route];
+	names->queue = name_take(&d->queues, r->queue);
+	names->type = name_take(&d->types, r->type);
+	name_add_route(names->queue, route);
+	name_add_route(names->type, route);
+	for (struct profile *p = demand_first(&walk, d, route); p; p = demand_next(&walk))
+		names->wanted++;
+	window_route_wanted(d->core->window, route, names->wanted > 0);
+}
+
+/* --- profiles ------------------------------------------------------------------------------------------------------ */
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Sorts a copy of the texts and leaves out what is there twice. */
+static char **texts_sorted(char *const *texts, int *count)
+{
+	char **sorted = calloc((size_t)*count + 1, sizeof *sorted);
+	int n = 0;
+	if (*count)
+		memcpy(sorted, texts, sizeof *sorted * (size_t)*count);
+	qsort(sorted, (size_t)*count, sizeof *sorted, by_text);
+	for (int i = 0; i < *count; i++)
+		if (i == 0 || strcmp(sorted[i], sorted[n - 1]) != 0)
+			sorted[n++] = sorted[i];
+	*count = n;
+	return sorted;
+}
+
+static size_t texts_length(char *const *texts, int count)
+{
+	size_t length = 1;
+	for (int i = 0; i < count; i++)
+		length += strlen(texts[i]) + 1;
+	return length;
+}
+
+/* Texts with their NULs, and one more: no text is empty. */
+static char *texts_write(char *out, char *const *texts, int count)
+{
+	for (int i = 0; i < count; i++) {
+		size_t length = strlen(texts[i]) + 1;
+		memcpy(out, texts[i], length);
+		out += length;
+	}
+	*out++ = 0;
+	return out;
+}
+
+static struct name **names_take(struct name **set, char *const *texts, int count)
+{
+	struct name **names = calloc((size_t)count + 1, sizeof *names);
+	for (int i = 0; i < count; i++)
+		names[i] = name_take(set, texts[i]);
+	qsort(names, (size_t)count, sizeof *names, by_address);
+	return names;
+}
+
+struct profile *demand_take(struct demand *d, char *const *queues, int queue_count, char *const *types, int type_count)
+{
+	char **q = texts_sorted(queues, &queue_count), **t = texts_sorted(types, &type_count);
+	size_t length = texts_length(q, queue_count) + texts_length(t, type_count);
+	char *key = malloc(length);
+	struct profile *p;
+	texts_write(texts_write(key, q, queue_count), t, type_count);
+	HASH_FIND(hh, d->profiles, key, length, p);
+	if (!p) {
+		p = calloc(1, sizeof *p);
+		p->demand = d;
+		p->key = key;
+		p->queues = names_take(&d->queues, q, queue_count);
+		p->types = names_take(&d->types, t, type_count);
+		p->queue_count = queue_count;
+		p->type_count = type_count;
+		HASH_ADD_KEYPTR(hh, d->profiles, p->key, length, p);
+	} else {
+		free(key);
+		if (p->fetches == 0) {
+			DL_DELETE(d->kept, p);
+			d->kept_count--;
+		}
+	}
+	p->fetches++;
+	free(q);
+	free(t);
+	return p;
+}
+
+static int64_t routes_of(struct name *const *names, int count)
+{
+	int64_t routes = 0;
+	for (int i = 0; i < count; i++)
+		routes += names[i]->route_count;
+	return routes;
+}
+
+void demand_wait(struct profile *p)
+{
+	struct demand *d = p->demand;
+	if (p->known)
+		return;
+	p->known = true;
+	p->by_queue = p->queue_count &&
+	    (!p->type_count || routes_of(p->queues, p->queue_count) < routes_of(p->types, p->type_count));
+	p->links = calloc((size_t)link_count(p) + 1, sizeof *p->links);
+	for (int i = 0; i < link_count(p); i++) {
+		p->links[i].profile = p;
+		DL_APPEND(link_name(p, i)->links, &p->links[i]);
+	}
+	if (!p->queue_count && !p->type_count)
+		d->all = p;
+	routes_want(d, p, 1);
+}
+
+static void profile_free(struct profile *p)
+{
+	struct demand *d = p->demand;
+	if (p->known && !d->closing)
+		routes_want(d, p, -1);
+	for (int i = 0; p->known && i < link_count(p); i++)
+		DL_DELETE(link_name(p, i)->links, &p->links[i]);
+	if (d->all == p)
+		d->all = NULL;
+	HASH_DEL(d->profiles, p);
+	for (int i = 0; i < p->queue_count; i++)
+		name_give_back(&d->queues, p->queues[i]);
+	for (int i = 0; i < p->type_count; i++)
+		name_give_back(&d->types, p->types[i]);
+	free(p->queues);
+	free(p->types);
+	free(p->links);
+	free(p->key);
+	free(p);
+}
+
+static void forget_oldest(struct demand *d)
+{
+	struct profile *p = d->kept;
+	DL_DELETE(d->kept, p);
+	d->kept_count--;
+	profile_free(p);
+}
+
+void demand_give_back(struct profile *p)
+{
+	struct demand *d = p->demand;
+	if (--p->fetches)
+		return;
+	if (!p->known) {
+		profile_free(p);
+		return;
+	}
+	p->forget_ms = core_now(d->core) + KEEP_MS;
+	DL_APPEND(d->kept, p);
+	if (++d->kept_count > KEPT_MOST)
+		forget_oldest(d);
+	else if (d->kept == p)
+		core_alarm(d->core, p->forget_ms);
+}
+
+int64_t demand_turn(struct demand *d, int64_t now_ms)
+{
+	while (d->kept && d->kept->forget_ms <= now_ms)
+		forget_oldest(d);
+	return d->kept ? d->kept->forget_ms : INT64_MAX;
+}
+
+/* --- walking ------------------------------------------------------------------------------------------------------- */
+
+struct profile *demand_next(struct demand_walk *w)
+{
+	for (;;) {
+		while (w->at) {
+			struct profile *p = w->at->profile;
+			w->at = w->at->next;
+			w->demand->compared++;
+			if (p->by_queue ? lists(p->types, p->type_count, w->type) : lists(p->queues, p->queue_count, w->queue))
+				return p;
+		}
+		switch (w->step++) {
+		case 0: w->at = w->queue ? w->queue->links : NULL; break;
+		case 1: w->at = w->type ? w->type->links : NULL; break;
+		case 2: return w->queue ? w->demand->all : NULL;
+		default: return NULL;
+		}
+	}
+}
+
+struct profile *demand_first(struct demand_walk *w, struct demand *d, int route)
+{
+	*w = (struct demand_walk){.demand = d};
+	if (route > 0 && route < d->route_count) {
+		w->queue = d->routes[route].queue;
+		w->type = d->routes[route].type;
+	}
+	return demand_next(w);
+}
+
+int64_t demand_compared(const struct demand *d)
+{
+	return d->compared;
+}
+
+void demand_destroy(struct demand *d)
+{
+	struct profile *p, *p_tmp;
+	d->closing = true;
+	HASH_ITER (hh, d->profiles, p, p_tmp)
+		profile_free(p);
+	for (int route = 1; route < d->route_count; route++)
+		if (d->routes[route].queue) {
+			name_give_back(&d->queues, d->routes[route].queue);
+			name_give_back(&d->types, d->routes[route].type);
+		}
+	free(d->routes);
+	free(d);
+}

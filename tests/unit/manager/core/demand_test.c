@@ -1,0 +1,241 @@
+/* What the Fetches accept: profiles, which routes they make wanted, and how little has to be compared. */
+#include "manager/core/demand.h"
+
+#include "manager/core/dispatch_internal.h"
+#include "tests/unit/manager/core/fake_answers.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct core *core;
+static struct demand *demand;
+
+static void begin(void)
+{
+	core = fake_core();
+	demand = core->dispatch->demand;
+}
+
+static struct profile *take(int queue_count, const char *const *queues, int type_count, const char *const *types)
+{
+	return demand_take(demand, (char *const *)queues, queue_count, (char *const *)types, type_count);
+}
+
+static int accepting(int route)
+{
+	struct demand_walk walk;
+	int count = 0;
+
+	for (struct profile *p = demand_first(&walk, demand, route); p; p = demand_next(&walk))
+		count++;
+	return count;
+}
+
+Test(demand, the_same_names_in_whatever_order_are_one_profile)
+{
+	begin();
+	struct profile *a = take(2, (const char *const[]){"x", "y"}, 1, (const char *const[]){"t"});
+	struct profile *b = take(3, (const char *const[]){"y", "x", "y"}, 2, (const char *const[]){"t", "t"});
+	struct profile *c = take(1, (const char *const[]){"t"}, 2, (const char *const[]){"x", "y"});
+	struct profile *d = take(0, NULL, 3, (const char *const[]){"t", "x", "y"});
+
+	cr_expect_eq(a, b);
+	cr_expect_neq(a, c, "queues are not types");
+	cr_expect_neq(c, d);
+	demand_give_back(a);
+	demand_give_back(b);
+	demand_give_back(c);
+	demand_give_back(d);
+	fake_end(core);
+}
+
+Test(demand, who_accepts_a_route)
+{
+	int ax = fake_route("a", "x"), ay = fake_route("a", "y"), bx = fake_route("b", "x");
+	begin();
+	struct profile *profiles[] = {
+	    take(1, (const char *const[]){"a"}, 0, NULL),
+	    take(0, NULL, 1, (const char *const[]){"x"}),
+	    take(1, (const char *const[]){"b"}, 1, (const char *const[]){"x"}),
+	    take(1, (const char *const[]){"b"}, 1, (const char *const[]){"y"}),
+	    take(2, (const char *const[]){"a", "b"}, 2, (const char *const[]){"y", "z"}),
+	    take(0, NULL, 0, NULL),
+	};
+	static const bool accepts[][3] = {{1, 1, 0}, {1, 0, 1}, {0, 0, 1}, {0, 0, 0}, {0, 1, 0}, {1, 1, 1}};
+	const int routes[] = {ax, ay, bx};
+	int want[3] = {0};
+
+	for (int k = 0; k < 6; k++) {
+		for (int r = 0; r < 3; r++)
+			cr_expect_eq(accepting(routes[r]), want[r], "%d before %d", r, k);
+		demand_wait(profiles[k]); /* only now */
+		for (int r = 0; r < 3; r++)
+			want[r] += accepts[k][r];
+	}
+	for (int r = 0; r < 3; r++)
+		cr_expect_eq(accepting(routes[r]), want[r]);
+	cr_expect_eq(accepting(0), 0);
+	cr_expect_eq(accepting(1000), 0);
+	for (int k = 0; k < 6; k++)
+		demand_give_back(profiles[k]);
+	fake_pass(core, 6000);
+	for (int r = 0; r < 3; r++)
+		cr_expect_eq(accepting(routes[r]), 0, "they have been forgotten");
+	fake_end(core);
+}
+
+/* Whether the window lists the route's stream, which may have tasks. */
+static bool listed(int route)
+{
+	for (struct stream *s = window_first(core->window); s; s = window_next(s))
+		if (stream_route(s) == route)
+			return true;
+	return false;
+}
+
+Test(demand, streams_of_routes_that_nobody_accepts_are_not_listed)
+{
+	int ax = fake_route("a", "x"), bx = fake_route("b", "x");
+	begin();
+	window_found(core->window, ax, 0);
+	window_found(core->window, bx, 0);
+	cr_expect(!listed(ax) && !listed(bx));
+	struct profile *a = take(1, (const char *const[]){"a"}, 0, NULL);
+	cr_expect(!listed(ax), "nobody waits with it");
+	demand_wait(a);
+	cr_expect(listed(ax) && !listed(bx));
+
+	/* A worker that comes back within seconds finds everything as it was. */
+	demand_give_back(a);
+	fake_pass(core, 3000);
+	cr_expect(listed(ax));
+	cr_expect_eq(take(1, (const char *const[]){"a"}, 0, NULL), a);
+	fake_pass(core, 8000);
+	cr_expect(listed(ax));
+	demand_give_back(a);
+	fake_pass(core, 6000);
+	cr_expect(!listed(ax));
+	fake_end(core);
+}
+
+Test(demand, a_route_that_is_new_is_compared_with_those_who_wait)
+{
+	begin();
+	struct profile *all = take(0, NULL, 0, NULL), *b = take(1, (const char *const[]){"b"}, 1, (const char *const[]){"x"});
+	demand_wait(b);
+	int ax = fake_route("a", "x"), bx = fake_route("b", "x");
+	fake_pass(core, 2000); /* the tick tells of them */
+	cr_expect_eq(accepting(ax), 0);
+	cr_expect_eq(accepting(bx), 1);
+	demand_wait(all);
+	cr_expect_eq(accepting(ax), 1);
+	cr_expect_eq(accepting(bx), 2);
+	demand_give_back(all);
+	demand_give_back(b);
+	fake_end(core);
+}
+
+Test(demand, profiles_without_a_fetch_are_bounded)
+{
+	char name[16];
+	const char *names[] = {name};
+	int route = fake_route("a", "t0"), kept = fake_route("a", "t9999");
+
+	begin();
+	for (int i = 0; i < 10000; i++) {
+		snprintf(name, sizeof name, "t%d", i);
+		struct profile *p = take(0, NULL, 1, names);
+		demand_wait(p);
+		demand_give_back(p);
+	}
+	cr_expect_eq(accepting(route), 0, "the oldest has gone before its time");
+	cr_expect_eq(accepting(kept), 1);
+	fake_end(core);
+}
+
+/* Thousands of Fetches, and streams that none of them accepts: nothing is compared with anything. */
+Test(demand, idle_fetches_cost_nothing)
+{
+	enum { FETCHES = 2000, ROUTES = 30 };
+	static struct fake_fetch fetches[FETCHES];
+	char *const mine[] = {(char *)"mine"};
+	char names[ROUTES][16];
+
+	for (int i = 0; i < ROUTES; i++) {
+		snprintf(names[i], sizeof names[i], "other%d", i);
+		fake_route("q", names[i]);
+	}
+	int wanted = fake_route("q", "mine");
+	begin();
+	for (int i = 1; i <= wanted; i++)
+		window_found(core->window, i, 0);
+	for (int i = 0; i < FETCHES; i++)
+		fake_fetch(core, &fetches[i],
+		    (struct fetch_request){.incarnation = i + 1, .fetch_id = 1, .slots = 1, .type_count = 1, .types = mine});
+	while (fake_count(FAKE_STREAMS))
+		fake_streams(0, NULL);
+	while (fake_count(FAKE_PAGE))
+		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+	int64_t before = demand_compared(demand);
+	for (int i = 0; i < 100; i++) {
+		window_note(core->window, 1 + i % ROUTES, 0, 1000 + i, fake_db_us(), fake_db_us(), 10);
+		dispatch_run(core->dispatch);
+	}
+	cr_expect_eq(demand_compared(demand), before);
+	cr_expect_eq(fake_count(FAKE_PAGE), 0);
+
+	/* One task that they accept: one profile, looked at a few times. */
+	window_note(core->window, wanted, 0, 5, fake_db_us(), fake_db_us(), 10);
+	dispatch_run(core->dispatch);
+	cr_expect_leq(demand_compared(demand) - before, 5);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetches[0].count, 1, "the first that came");
+	cr_expect_leq(demand_compared(demand) - before, 5);
+	fake_end(core);
+}
+
+/* Fetches of different profiles are served in the order they came. */
+Test(demand, the_first_that_came_is_first_whatever_else_it_accepts)
+{
+	char *const types[] = {(char *)"t", (char *)"a", (char *)"b"};
+	struct fake_fetch fetches[6];
+	int route = fake_route("q", "t");
+
+	begin();
+	for (int i = 0; i < 6; i++) {
+		struct fetch_request request = {.incarnation = i + 1, .fetch_id = 1, .slots = 1, .types = types};
+		request.type_count = i % 3 + 1;
+		fake_fetch(core, &fetches[i], request);
+	}
+	fake_stream(route, 0);
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	for (int i = 0; i < 6; i++) {
+		window_note(core->window, route, 0, 10 + i, fake_db_us(), fake_db_us(), 10);
+		dispatch_run(core->dispatch);
+		fake_claim(fake_claim_taken(), 0);
+		cr_expect_eq(fetches[i].count, 1, "the %d-th", i);
+	}
+	fake_end(core);
+}
+
+/* A share is a part of what those get who accept it, however many others wait. */
+Test(demand, a_share_is_among_those_who_accept_the_task)
+{
+	char *const mine[] = {(char *)"mine"}, *const other[] = {(char *)"other"};
+	static struct fake_fetch others[50];
+	struct fake_fetch two[2];
+	int route = fake_route("q", "mine");
+
+	begin();
+	for (int i = 0; i < 50; i++)
+		fake_fetch(core, &others[i], (struct fetch_request){.incarnation = i + 10, .fetch_id = 1, .type_count = 1, .types = other});
+	for (int i = 0; i < 2; i++)
+		fake_fetch(core, &two[i], (struct fetch_request){.incarnation = i + 1, .fetch_id = 1, .type_count = 1, .types = mine});
+	fake_stream(route, 0);
+	fake_page_of(fake_page_taken(route, 0), 1, 8, fake_db_us());
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(two[0].count, 4);
+	cr_expect_eq(two[1].count, 4);
+	fake_end(core);
+}
