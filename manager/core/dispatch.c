@@ -45,6 +45,7 @@ static void fetch_free(struct fetch *f)
 
 static void fetch_alarm(struct fetch *f, int64_t at_ms)
 {
+	deadlines_reserve(&f->dispatch->deadlines);
 	deadlines_set(&f->dispatch->deadlines, &f->deadline, at_ms);
 	core_alarm(f->dispatch->core, at_ms);
 }
@@ -461,7 +462,6 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 	f->request.queues = f->request.types = NULL;
 	f->profile = demand_take(d->demand, request->queues, request->queue_count, request->types, request->type_count);
 	f->number = ++d->last_number;
-	deadlines_reserve(&d->deadlines);
 	int64_t *exclude = calloc((size_t)request->exclude_count + 1, sizeof *exclude);
 	if (request->exclude_count)
 		memcpy(exclude, request->exclude, sizeof *exclude * (size_t)request->exclude_count);

@@ -4,6 +4,8 @@
  */
 #include "manager/core/waits.h"
 
+#include "common/deadlines.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -33,6 +35,7 @@ struct waiter {
 	int count, open;
 	bool looked;
 	int64_t until_ms;
+	struct deadline deadline; /* once it has looked */
 	wait_done *done;
 	void *arg;
 	struct store_ended look;
@@ -44,6 +47,7 @@ struct waits {
 	struct core *core;
 	struct target *targets;
 	struct waiter *waiters;
+	struct deadlines deadlines;
 	bool looking;
 	int64_t look_ms;
 	int looked_to;
@@ -82,6 +86,7 @@ static void waiter_end(struct waiter *w, const struct reeve_error *error)
 			ended[n++] = w->ids[i];
 	}
 	DL_DELETE(waits->waiters, w);
+	deadlines_remove(&waits->deadlines, &w->deadline);
 	w->done(w->arg, ended, n, error);
 	free(ended);
 	free(w->links);
@@ -161,8 +166,13 @@ static void on_first_look(struct store_op *op, const struct reeve_error *error)
 		unlink_target(w->waits, link);
 		w->open--;
 	}
-	if (w->open == 0 || w->until_ms <= core_now(w->waits->core))
+	if (w->open == 0 || w->until_ms <= core_now(w->waits->core)) {
 		waiter_end(w, NULL);
+		return;
+	}
+	deadlines_reserve(&w->waits->deadlines);
+	deadlines_set(&w->waits->deadlines, &w->deadline, w->until_ms);
+	core_alarm(w->waits->core, w->until_ms);
 }
 
 void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_ms, wait_done *done, void *arg)
@@ -193,7 +203,6 @@ void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_
 		DL_APPEND(t->links, &w->links[i]);
 	}
 	DL_APPEND(waits->waiters, w);
-	core_alarm(waits->core, w->until_ms);
 	w->look = (struct store_ended){
 	    .op.done = on_first_look,
 	    .op.deadline_ms = w->until_ms + 5000,
@@ -236,16 +245,10 @@ static void look(struct waits *waits)
 
 int64_t waits_turn(struct waits *waits, int64_t now_ms)
 {
-	int64_t next = INT64_MAX;
-	struct waiter *w, *tmp;
-	DL_FOREACH_SAFE (waits->waiters, w, tmp) {
-		if (!w->looked)
-			continue;
-		if (w->until_ms <= now_ms)
-			waiter_end(w, NULL);
-		else if (w->until_ms < next)
-			next = w->until_ms;
-	}
+	struct deadline *first;
+	while ((first = deadlines_first(&waits->deadlines)) && first->at_ms <= now_ms)
+		waiter_end((struct waiter *)((char *)first - offsetof(struct waiter, deadline)), NULL);
+	int64_t next = first ? first->at_ms : INT64_MAX;
 	if (waits->targets && !waits->looking && now_ms >= waits->look_ms) {
 		waits->look_ms = now_ms + LOOK_EVERY_MS;
 		look(waits);
@@ -262,6 +265,7 @@ void waits_destroy(struct waits *waits)
 	error_set(&error, STATUS(UNAVAILABLE), "the manager stops");
 	DL_FOREACH_SAFE (waits->waiters, w, tmp)
 		waiter_end(w, &error);
+	deadlines_free(&waits->deadlines);
 	free(waits->look_ids);
 	free(waits);
 }

@@ -352,6 +352,25 @@ Test(dispatch, a_parked_one_is_answered_when_its_time_is_over)
 	fake_end(core);
 }
 
+/* More Fetches than there were before wait for an answer of the database, and get it at once. */
+Test(dispatch, hundreds_are_asked_about_at_a_time)
+{
+	static struct fake_fetch fetches[300];
+
+	begin(0);
+	for (int i = 0; i < 300; i++)
+		fake_fetch_only(core, &fetches[i],
+		    (struct fetch_request){.incarnation = i + 1, .fetch_id = 1, .wait_ms = 1000 + 10 * ((i * 7) % 300)});
+	while (fake_count(FAKE_REDELIVER))
+		fake_redeliver(0, NULL);
+	for (int i = 0; i < 300; i++)
+		cr_expect_eq(fetches[i].answered, 0);
+	fake_pass(core, 2000);
+	for (int i = 0; i < 300; i++)
+		cr_expect_eq(fetches[i].answered, 10 * ((i * 7) % 300) <= 1000, "each at its own time");
+	fake_end(core);
+}
+
 Test(dispatch, a_claim_that_takes_too_long_is_not_waited_for)
 {
 	struct fake_fetch fetch;
