@@ -2,11 +2,14 @@
 #include "manager/core/control.h"
 
 #include "manager/core/dispatch.h"
+#include "manager/core/sessions.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { HEARD_MS = 50 }; /* a notification makes this manager read an incarnation's orders so often at most */
 
 /* Stands before the caller's callback. */
 struct control {
@@ -23,7 +26,7 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 	c->given->workers = c->op.workers;
 	c->given->count = c->op.count;
 	for (int i = 0; !error && i < c->op.count; i++)
-		dispatch_order(c->core->dispatch, c->op.workers[i].incarnation, &order);
+		dispatch_orders(c->core->dispatch, c->op.workers[i].incarnation, &order, 1);
 	c->given->op.done(&c->given->op, error);
 	free(c);
 }
@@ -47,14 +50,39 @@ void control_standing(struct core *core, int64_t incarnation, const struct store
 {
 	for (int i = 0; i < count; i++)
 		if (orders[i].task_id == 0 && ends_fetching(orders[i].kind))
-			dispatch_order(core->dispatch, incarnation, &orders[i]);
+			dispatch_orders(core->dispatch, incarnation, &orders[i], 1);
+}
+
+/* Asks what stands for an incarnation that has a Fetch parked here. */
+struct standing {
+	struct store_orders op;
+	struct core *core;
+};
+
+static void on_standing(struct store_op *op, const struct reeve_error *error)
+{
+	struct standing *s = (struct standing *)op;
+	struct store_order own[s->op.order_count + 1];
+	int n = 0;
+	for (int i = 0; !error && i < s->op.order_count; i++)
+		if (s->op.orders[i].task_id == 0) /* a cancel comes with the next heartbeat */
+			own[n++] = s->op.orders[i];
+	if (n)
+		dispatch_orders(s->core->dispatch, s->op.incarnation, own, n);
+	free(s);
 }
 
 void control_heard(struct core *core, const char *text)
 {
-	int64_t manager, incarnation;
-	struct store_order order = {0};
-	if (sscanf(text, "%" SCNd64 " %" SCNd64 " %11s %" SCNd32, &manager, &incarnation, order.kind, &order.value) == 4 &&
-	    manager != store_manager_id(core->store))
-		dispatch_order(core->dispatch, incarnation, &order);
+	int64_t manager, incarnation, now_ms = core_now(core);
+	if (sscanf(text, "%" SCNd64 " %" SCNd64 " ", &manager, &incarnation) != 2 || manager == store_manager_id(core->store))
+		return;
+	struct session *session = sessions_find(core->sessions, incarnation);
+	if (!session || !session->fetches || now_ms < session->orders_ms)
+		return;
+	session->orders_ms = now_ms + HEARD_MS;
+	struct standing *s = calloc(1, sizeof *s);
+	s->core = core;
+	s->op = (struct store_orders){.op.done = on_standing, .incarnation = incarnation};
+	store_orders(core->store, &s->op);
 }

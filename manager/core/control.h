@@ -15,7 +15,8 @@ void control_workers(struct core *core, struct store_control *op);
  * before it heard of it. */
 void control_standing(struct core *core, int64_t incarnation, const struct store_order *orders, int count);
 
-/* Another manager has taken an order: "MANAGER INCARNATION KIND VALUE". */
+/* Another manager says that it has taken an order: "MANAGER INCARNATION KIND VALUE". Whoever may notify can say that: if the
+ * incarnation has a Fetch parked here, the orders that stand for it are read, and the Fetch is answered with those. */
 void control_heard(struct core *core, const char *text);
 
 #endif

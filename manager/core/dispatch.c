@@ -488,16 +488,16 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 	}
 }
 
-void dispatch_order(struct dispatch *d, int64_t incarnation, const struct store_order *order)
+void dispatch_orders(struct dispatch *d, int64_t incarnation, const struct store_order *orders, int count)
 {
 	struct session *session = sessions_find(d->core->sessions, incarnation);
 	struct fetch *f, *tmp;
 	DL_FOREACH_SAFE2 (session ? session->fetches : NULL, f, tmp, session_next) {
 		if (f->state != WAITING && f->state != CHECKING)
 			continue;
-		struct fetch_answer answer = {.orders = order, .order_count = 1};
+		struct fetch_answer answer = {.orders = orders, .order_count = count};
 		fetch_end(f, &answer, NULL);
-		if (order->task_id)
+		if (orders->task_id)
 			return;
 	}
 }

@@ -54,9 +54,9 @@ bool dispatch_waiting(const struct dispatch *dispatch);
 /* True if a Fetch is waiting that may be given tasks of this route now. */
 bool dispatch_wants(struct dispatch *dispatch, int route);
 
-/* An order stands for this incarnation: a Fetch that it has parked here is answered with it; all that it has parked here, if
- * it is for the worker itself, so that none of them is given what it may not want any more. */
-void dispatch_order(struct dispatch *dispatch, int64_t incarnation, const struct store_order *order);
+/* Orders stand for this incarnation: a Fetch that it has parked here is answered with them. If they are for the worker itself,
+ * all that it has parked here are, so that none of them is given what it may not want any more. */
+void dispatch_orders(struct dispatch *dispatch, int64_t incarnation, const struct store_order *orders, int count);
 
 /* Nobody will hear the answer to this Fetch any more: it is given nothing from now on, and `done` is called soon. */
 void dispatch_gone(struct dispatch *dispatch, int64_t incarnation, int64_t fetch_id, void *arg);

@@ -32,7 +32,7 @@ void edit_settle(struct core *core, const struct store_edited *tasks, int count)
 		}
 		if (t->ordered_worker) {
 			struct store_order order = {.kind = "cancel", .task_id = t->id, .token = t->token};
-			dispatch_order(core->dispatch, t->ordered_worker, &order);
+			dispatch_orders(core->dispatch, t->ordered_worker, &order, 1);
 		}
 	}
 	dispatch_run(core->dispatch);

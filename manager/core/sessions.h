@@ -25,6 +25,7 @@ struct session {
 	struct fetch *fetches;  /* those that are here: the dispatcher's list */
 	bool looking;           /* the database is being asked whether it still lives: the dispatcher's, too */
 	int64_t heard_ms;       /* monotonic */
+	int64_t orders_ms;      /* its orders are not read for a notification before */
 	bool taking_back;       /* what never arrived there is being taken back */
 	int64_t lowest_open;    /* the lowest Fetch that had something open when that was last looked at */
 	int64_t whole_look_ms;  /* when all of them are looked at again */

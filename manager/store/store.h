@@ -726,6 +726,12 @@ struct store_leave {
 };
 void store_leave(struct store *store, struct store_leave *op);
 
+struct store_order {
+	char kind[12];                   /* cancel, drain, pause, resume, stop, concurrency */
+	int64_t task_id, token;          /* of a cancel's attempt; 0: it is for the worker itself */
+	int32_t value;                   /* concurrency: how many */
+};
+
 /* Whether an incarnation lives. */
 struct store_look {
 	struct store_op op;
@@ -734,6 +740,16 @@ struct store_look {
 	bool lost;                       /* or unknown */
 };
 void store_look(struct store *store, struct store_look *op);
+
+/* The orders that stand for an incarnation. */
+struct store_orders {
+	struct store_op op;
+	int64_t incarnation;
+	/* results */
+	struct store_order *orders;
+	int order_count;
+};
+void store_orders(struct store *store, struct store_orders *op);
 
 /* Which incarnations live, and how far their heartbeats have come. */
 struct store_beat {
@@ -759,12 +775,6 @@ struct store_lose {
 	int lost_count;
 };
 void store_lose(struct store *store, struct store_lose *op);
-
-struct store_order {
-	char kind[12];                   /* cancel, drain, pause, resume, stop, concurrency */
-	int64_t task_id, token;          /* of a cancel's attempt; 0: it is for the worker itself */
-	int32_t value;                   /* concurrency: how many */
-};
 
 struct store_heartbeat {
 	struct store_op op;

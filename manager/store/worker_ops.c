@@ -303,6 +303,62 @@ static struct store_heartbeat *heartbeat_of(struct role *role, int64_t incarnati
 	return at ? (struct store_heartbeat *)*at : NULL;
 }
 
+/* Takes an incarnation's orders from the rows, which are in the order of incarnations, as the batch is. Returns how many. */
+static int orders_take(const PGresult *rows, int *row, int64_t incarnation, struct store_order *orders)
+{
+	int n = 0;
+	for (; *row < PQntuples(rows) && row_int8(rows, *row, 0) <= incarnation; ++*row) {
+		if (row_int8(rows, *row, 0) < incarnation)
+			continue;
+		snprintf(orders[n].kind, sizeof orders[n].kind, "%s", row_text(rows, *row, 1));
+		orders[n].task_id = row_int8(rows, *row, 2);
+		orders[n].token = row_time(rows, *row, 3);
+		orders[n].value = row_int4(rows, *row, 4);
+		n++;
+	}
+	return n;
+}
+
+static struct store_orders *asked(struct role *role, int i)
+{
+	return BATCH_OP(role, struct store_orders, i);
+}
+
+static int by_asked(const void *a, const void *b)
+{
+	const struct store_orders *x = *(struct store_orders *const *)a, *y = *(struct store_orders *const *)b;
+	return (x->incarnation > y->incarnation) - (x->incarnation < y->incarnation);
+}
+
+static void on_standing(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_order *orders = role->state = calloc((size_t)PQntuples(result->rows) + 1, sizeof *orders);
+	for (int i = 0, row = 0; i < role->count; i++) {
+		asked(role, i)->orders = orders;
+		asked(role, i)->order_count = orders_take(result->rows, &row, asked(role, i)->incarnation, orders);
+		orders += asked(role, i)->order_count;
+	}
+	role_done(role);
+}
+
+static void orders_start(struct role *role)
+{
+	qsort(role->batch, (size_t)role->count, sizeof *role->batch, by_asked);
+	params_array_begin(&role->params, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		params_add_int8(&role->params, asked(role, i)->incarnation);
+	params_array_end(&role->params);
+	role_run(role, SQL_ORDERS_STANDING, on_standing);
+}
+
+void store_orders(struct store *store, struct store_orders *op)
+{
+	static const struct op_kind kind = {.name = "orders", .start = orders_start};
+	store_give(store, ROLE_LOOKUP, &kind, &op->op, 1, sizeof *op);
+}
+
 static void on_orders(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -314,15 +370,8 @@ static void on_orders(void *arg, const struct conn_result *result)
 	for (int i = 0; i < role->count; i++) {
 		struct store_heartbeat *op = heartbeat(role, i);
 		op->orders = orders;
-		op->order_count = 0;
-		for (; row < rows && row_int8(result->rows, row, 0) == op->incarnation; row++) {
-			snprintf(orders->kind, sizeof orders->kind, "%s", row_text(result->rows, row, 1));
-			orders->task_id = row_int8(result->rows, row, 2);
-			orders->token = row_time(result->rows, row, 3);
-			orders->value = row_int4(result->rows, row, 4);
-			orders++;
-			op->order_count++;
-		}
+		op->order_count = orders_take(result->rows, &row, op->incarnation, orders);
+		orders += op->order_count;
 	}
 	role_done(role);
 }

@@ -64,15 +64,51 @@ Test(control, one_that_was_not_stored_is_not_told)
 	fake_end(core);
 }
 
-Test(control, another_managers_order_is_heard)
+/* What the table says when it is asked. */
+static void stands(int64_t incarnation, int count, struct store_order *orders)
 {
+	struct store_orders *ask = fake_take(FAKE_ORDERS);
+
+	cr_assert_not_null(ask, "nobody asked");
+	cr_expect_eq(ask->incarnation, incarnation);
+	ask->orders = orders;
+	ask->order_count = count;
+	fake_ok(ask);
+}
+
+Test(control, a_notification_has_the_orders_read_that_stand)
+{
+	struct store_order pause[] = {{"pause", 0, 0, 0}};
+	struct store_order many[] = {{"cancel", 3, 4, 0}, {"concurrency", 0, 0, 3}, {"stop", 0, 0, 0}};
+
 	begin();
-	core_notified(core, "order 8 2 pause 0");
+	core_notified(core, "order 8 2 stop 0");
+	cr_expect_eq(other.answered, 0, "not by the notification alone");
+	stands(2, 1, pause);
 	cr_expect_eq(other.orders, 1);
 	cr_expect_eq(first.answered, 0);
 	core_notified(core, "order 8 1 concurrency 3");
-	cr_expect_eq(first.orders, 1);
-	cr_expect_eq(second.orders, 1);
+	stands(1, 3, many);
+	cr_expect_eq(first.orders, 2, "those for the worker itself");
+	cr_expect_eq(second.orders, 2);
+	fake_end(core);
+}
+
+Test(control, a_notification_of_what_does_not_stand_does_nothing)
+{
+	begin();
+	core_notified(core, "order 8 1 stop 0");
+	stands(1, 0, NULL);
+	cr_expect_eq(first.answered, 0);
+	cr_expect_eq(second.answered, 0);
+	for (int i = 0; i < 1000; i++)
+		core_notified(core, "order 8 1 stop 0");
+	cr_expect_eq(fake_count(FAKE_ORDERS), 0, "not so soon again");
+	core_notified(core, "order 8 99 stop 0");
+	cr_expect_eq(fake_count(FAKE_ORDERS), 0, "it has no Fetch here");
+	fake_pass(core, 100);
+	core_notified(core, "order 8 1 stop 0");
+	stands(1, 0, NULL);
 	fake_end(core);
 }
 
@@ -85,7 +121,6 @@ Test(control, what_is_no_other_managers_order_is_passed_over)
 	core_notified(core, "order ");
 	core_notified(core, "order 8 1");
 	core_notified(core, "order 8 x pause 0");
-	core_notified(core, "order 8 1 a-word-that-is-far-too-long-for-a-kind 3");
 	cr_expect_eq(first.answered + second.answered + other.answered, 0);
 	fake_end(core);
 }

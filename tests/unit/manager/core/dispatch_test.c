@@ -706,11 +706,11 @@ Test(dispatch, an_order_goes_with_a_parked_fetch)
 	begin(0);
 	fake_fetch(core, &mine, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	fake_fetch(core, &other, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
-	dispatch_order(core->dispatch, 1, &order);
+	dispatch_orders(core->dispatch, 1, &order, 1);
 	cr_expect_eq(mine.orders, 1);
 	cr_expect_eq(mine.code, STATUS(OK));
 	cr_expect_eq(other.answered, 0);
-	dispatch_order(core->dispatch, 1, &order); /* nobody there: the next heartbeat brings it */
+	dispatch_orders(core->dispatch, 1, &order, 1); /* nobody there: the next heartbeat brings it */
 	fake_end(core);
 }
 
