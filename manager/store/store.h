@@ -450,7 +450,7 @@ struct store_page {
 	int count;
 	struct store_candidate other;    /* the first due task of another slice; id 0: there is none */
 	int64_t next_due_us;             /* when the first task that is not due yet will be; STORE_TIME_NEVER: none */
-	bool more_follow;                /* another page of the same statement is handed over right after this one */
+	bool more_follow;                /* another page of the same statement, or its error, is handed over right after this one */
 };
 void store_page(struct store *store, struct store_page *op);
 

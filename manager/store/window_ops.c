@@ -33,7 +33,6 @@ static void on_page(void *arg, const struct conn_result *result)
 				op->next_due_us = c.run_at_us;
 			}
 		}
-		op->more_follow = i + 1 < role->count;
 	}
 	role_done(role);
 }
@@ -47,6 +46,8 @@ enum { PAGE_COLUMNS = sizeof page_columns / sizeof *page_columns };
 static void page_start(struct role *role)
 {
 	struct params *p = &role->params;
+	for (int i = 0; i < role->count; i++)
+		BATCH_OP(role, struct store_page, i)->more_follow = i + 1 < role->count;
 	for (int column = 0; column < PAGE_COLUMNS; column++) {
 		params_array_begin(p, page_columns[column]);
 		for (int i = 0; i < role->count; i++) {
