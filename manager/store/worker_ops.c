@@ -5,13 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXTENDS_MOST = 100 };
+/* So many by one statement. A batch that many join needs no weight: the role's bound is meant for what is one by itself. */
+enum { EXTENDS_MOST = 100, REGISTER_MOST = 200 };
 
 /* Its statement has room for one. */
 static bool alone(const struct role *role, const struct store_op *op)
 {
 	(void)op;
 	return role->count == 0;
+}
+
+/* --- registering --------------------------------------------------------------------------------------------------- */
+
+static struct store_register *registering(const struct role *role, int i)
+{
+	return BATCH_OP(role, struct store_register, i);
 }
 
 static void on_register_committed(void *arg, const struct conn_result *result)
@@ -21,42 +29,79 @@ static void on_register_committed(void *arg, const struct conn_result *result)
 	role_done(role);
 }
 
+/* The rows are in the order of the batch. */
 static void on_registered(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_register *op = BATCH_OP(role, struct store_register, 0);
-	op->incarnation = row_int8(result->rows, 0, 0);
-	snprintf(op->other_host, sizeof op->other_host, "%s", row_text(result->rows, 0, 1));
-	op->other_pid = row_int4(result->rows, 0, 2);
+	for (int i = 0; i < role->count; i++) {
+		struct store_register *op = registering(role, i);
+		op->incarnation = row_int8(result->rows, i, 1);
+		snprintf(op->other_host, sizeof op->other_host, "%s", row_text(result->rows, i, 2));
+		op->other_pid = row_int4(result->rows, i, 3);
+	}
 	role_run(role, SQL_COMMIT, on_register_committed);
 }
 
-static void add_texts(struct params *p, char *const *texts, int count)
+static void add_names(struct role *role)
 {
-	params_array_begin(p, PARAMS_TEXT);
-	for (int i = 0; i < count; i++)
-		params_add_text(p, texts[i]);
-	params_array_end(p);
+	params_array_begin(&role->params, PARAMS_TEXT);
+	for (int i = 0; i < role->count; i++)
+		params_add_text(&role->params, registering(role, i)->name);
+	params_array_end(&role->params);
 }
 
-static void on_name_locked(void *arg, const struct conn_result *result)
+static void on_names_locked(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_register *op = BATCH_OP(role, struct store_register, 0);
 	struct params *p = &role->params;
+	int n = role->count;
 	params_reset(p);
-	params_text(p, op->name);
-	params_text(p, op->host);
-	params_int4(p, op->pid);
-	params_text(p, op->version);
-	params_int4(p, op->concurrency);
-	add_texts(p, op->queues, op->queue_count);
-	add_texts(p, op->types, op->type_count);
-	params_int8(p, op->previous);
-	params_int8(p, op->lease_ms);
-	params_bool(p, op->by_hand);
+	add_names(role);
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < n; i++)
+		params_add_text(p, registering(role, i)->host);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT4);
+	for (int i = 0; i < n; i++)
+		params_add_int4(p, registering(role, i)->pid);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < n; i++)
+		params_add_text(p, registering(role, i)->version);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT4);
+	for (int i = 0; i < n; i++)
+		params_add_int4(p, registering(role, i)->concurrency);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT4);
+	for (int i = 0; i < n; i++)
+		params_add_int4(p, registering(role, i)->queue_count);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT4);
+	for (int i = 0; i < n; i++)
+		params_add_int4(p, registering(role, i)->type_count);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < n; i++)
+		params_add_int8(p, registering(role, i)->previous);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_BOOL);
+	for (int i = 0; i < n; i++)
+		params_add_bool(p, registering(role, i)->by_hand);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < registering(role, i)->queue_count; k++)
+			params_add_text(p, registering(role, i)->queues[k]);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < registering(role, i)->type_count; k++)
+			params_add_text(p, registering(role, i)->types[k]);
+	params_array_end(p);
+	params_int8(p, registering(role, 0)->lease_ms);
 	role_run(role, SQL_REGISTER, on_registered);
 }
 
@@ -65,8 +110,8 @@ static void on_register_begun(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	params_reset(&role->params);
-	params_text(&role->params, BATCH_OP(role, struct store_register, 0)->name);
-	role_run(role, SQL_REGISTER_LOCK, on_name_locked);
+	add_names(role);
+	role_run(role, SQL_REGISTER_LOCK, on_names_locked);
 }
 
 static void register_start(struct role *role)
@@ -74,10 +119,22 @@ static void register_start(struct role *role)
 	role_run(role, SQL_BEGIN, on_register_begun);
 }
 
+/* A name registers once in a batch. */
+static bool register_joins(const struct role *role, const struct store_op *op)
+{
+	const struct store_register *one = (const struct store_register *)op;
+	if (role->count >= REGISTER_MOST)
+		return false;
+	for (int i = 0; i < role->count; i++)
+		if (!strcmp(registering(role, i)->name, one->name))
+			return false;
+	return true;
+}
+
 void store_register(struct store *store, struct store_register *op)
 {
-	static const struct op_kind kind = {.name = "register", .start = register_start, .joins = alone};
-	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 1024);
+	static const struct op_kind kind = {.name = "register", .start = register_start, .joins = register_joins};
+	store_give(store, ROLE_EDIT, &kind, &op->op, 0, 1024 + 32 * ((size_t)op->queue_count + (size_t)op->type_count));
 }
 
 static void on_left(void *arg, const struct conn_result *result)
@@ -104,7 +161,7 @@ static void leave_start(struct role *role)
 void store_leave(struct store *store, struct store_leave *op)
 {
 	static const struct op_kind kind = {.name = "leave", .start = leave_start};
-	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 256);
+	store_give(store, ROLE_EDIT, &kind, &op->op, 0, 256);
 }
 
 static struct store_look *look(struct role *role, int i)

@@ -1,24 +1,35 @@
--- A new incarnation of a worker, unless another one that lives has the name. The same process (host and pid) may register
--- twice: it did not get the first answer. The incarnation that it says it had before is over, by its own word: that is
--- the first commit of the two that losing a worker takes; its tasks are given to others by later statements. The names of
--- those who pull by hand may repeat.
---   $1 name, $2 host, $3 pid, $4 version, $5 concurrency, $6 queues, $7 types, $8 the incarnation before or 0,
---   $9 its lease in ms, $10 whether it pulls by hand
-with other as materialized (
-  select name, host, pid from workers
-  where name = $1 and gone_at is null and not lost and id <> $8::bigint and (host, pid) is distinct from ($2, $3::int)
-    and not by_hand and not $10::boolean limit 1),
+-- New incarnations of workers, unless another one that lives has the name: then the answer has no id, and who that is. The
+-- same process (host and pid) may register twice: it did not get the first answer. The incarnation that it says it had before
+-- is over, by its own word: that is the first commit of the two that losing a worker takes; its tasks are given to others by
+-- later statements. The names of those who pull by hand may repeat, but not within one call of this statement.
+--   one element a worker: $1 names, $2 hosts, $3 pids, $4 versions, $5 concurrencies, $6 how many of $10 are its queues,
+--   $7 how many of $11 are its types, $8 the incarnations before or 0, $9 whether it pulls by hand;
+--   $10 queues, $11 types, one worker's after the other's; $12 the lease in ms
+with wanted as materialized (
+  select u.*, o.host as other_host, o.pid as other_pid
+  from (
+    select *, sum(queues) over (order by place)::int as queues_to, sum(types) over (order by place)::int as types_to
+    from unnest($1::text[], $2::text[], $3::int[], $4::text[], $5::int[], $6::int[], $7::int[], $8::bigint[], $9::boolean[])
+      with ordinality a(name, host, pid, version, concurrency, queues, types, previous, by_hand, place)) u
+  left join lateral (
+    select host, pid from workers
+    where name = u.name and gone_at is null and not by_hand and not u.by_hand and not lost and id <> u.previous
+      and (host, pid) is distinct from (u.host, u.pid) limit 1) o on true),
+ free as materialized (select * from wanted where other_host is null),
  before as (
-  update workers set lost = true, gone_at = clock_timestamp()
-  where id = $8::bigint and name = $1 and not lost and not exists (select from other)
-  returning id),
- w as (
+  update workers w set lost = true, gone_at = clock_timestamp()
+  from free f
+  where w.id = any(array[f.previous]) and w.name = f.name and not w.lost
+  returning w.id),
+ made as (
   insert into workers (name, host, pid, version, concurrency, queues, types, lease_ms, by_hand)
-  select $1, $2, $3::int, $4, $5::int, $6, $7, $9::bigint, $10 where not exists (select from other)
-  returning id),
+  select name, host, pid, version, concurrency, ($10::text[])[queues_to - queues + 1:queues_to],
+    ($11::text[])[types_to - types + 1:types_to], $12::bigint, by_hand
+  from free order by place
+  returning id, name, concurrency, by_hand),
  told as (
   insert into worker_events (worker_id, event, note)
   select id, 'returned', '' from before
   union all
-  select id, 'registered', case when $10 then 'by hand' else concat($1::text, ', concurrency ', $5::int) end from w)
-select (select id from w) as id, (select host from other) as host, (select pid from other) as pid
+  select id, 'registered', case when by_hand then 'by hand' else concat(name, ', concurrency ', concurrency) end from made)
+select x.place::int, m.id, x.other_host, x.other_pid from wanted x left join made m on m.name = x.name order by x.place
