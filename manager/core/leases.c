@@ -320,6 +320,16 @@ static struct take_back *take_back_create(struct leases *l, const struct store_h
 	return t;
 }
 
+/* Whether the worker waits for every Fetch that may have something open: what is waited for is never taken back. That is how an
+ * idle worker is, heartbeat after heartbeat. */
+static bool waits_for_all(const struct session *session, const struct store_holding *h)
+{
+	int64_t open = h->highest_fetch - session->lowest_open + 1;
+	for (int i = 0; i < h->waiting_count && open > 0; i++)
+		open -= h->waiting[i] >= session->lowest_open && h->waiting[i] <= h->highest_fetch;
+	return session->lowest_open > 0 && open <= 0;
+}
+
 static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 {
 	struct beat *b = (struct beat *)op;
@@ -342,14 +352,14 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 			    (long long)incarnation);
 	}
 	struct session *session = news ? sessions_live(core->sessions, incarnation) : NULL;
-	if (session && !session->taking_back) {
+	/* Closed rows stay closed, so that a look can begin where the last one found something open; but a claim may be committed
+	 * long after the Fetches that followed it. */
+	if (session && !session->taking_back && core_now(core) >= session->whole_look_ms) {
+		session->lowest_open = 0;
+		session->whole_look_ms = core_now(core) + WHOLE_LOOK_MS;
+	}
+	if (session && !session->taking_back && !waits_for_all(session, &t->op.holding)) {
 		session->taking_back = true;
-		/* Closed rows stay closed, so that a look can begin where the last one found something open; but a claim may be
-		 * committed long after the Fetches that followed it. */
-		if (core_now(core) >= session->whole_look_ms) {
-			session->lowest_open = 0;
-			session->whole_look_ms = core_now(core) + WHOLE_LOOK_MS;
-		}
 		t->op.lowest_fetch = session->lowest_open;
 		store_take_back(core->store, &t->op);
 	} else { /* the one under way knows less, but nothing that is wrong; the next heartbeat brings the rest */

@@ -375,6 +375,43 @@ Test(leases, one_taking_back_at_a_time)
 	fake_end(core);
 }
 
+/* What it waits for is never taken back: with nothing else open there is nothing to look for. */
+Test(leases, an_idle_worker_is_looked_at_now_and_then_only)
+{
+	struct store_heartbeat op;
+	int64_t seq = 1;
+
+	begin();
+	for (int round = 0; round < 3; round++) {
+		struct store_heartbeat *given = beat(&op, ++seq);
+		given->renewed = true;
+		fake_ok(given);
+		struct store_take_back *taken = fake_take(FAKE_TAKE_BACK);
+		cr_assert_not_null(taken, "late claims of older Fetches are looked for so often");
+		cr_expect_eq(taken->lowest_fetch, 0);
+		taken->count = 0;
+		taken->lowest_open = 3; /* which it waits for; 4, which it does not, may have something */
+		fake_ok(taken);
+		given = beat(&op, ++seq);
+		given->renewed = true;
+		fake_ok(given);
+		taken = fake_take(FAKE_TAKE_BACK);
+		cr_assert_not_null(taken);
+		cr_expect_eq(taken->lowest_fetch, 3);
+		taken->count = 0;
+		taken->lowest_open = 5; /* nothing */
+		fake_ok(taken);
+		for (int i = 0; i < 3; i++) {
+			given = beat(&op, ++seq);
+			given->renewed = true;
+			fake_ok(given);
+			cr_expect_eq(fake_count(FAKE_TAKE_BACK), 0);
+		}
+		fake_pass(core, 15000);
+	}
+	fake_end(core);
+}
+
 Test(leases, the_lost_are_told_so)
 {
 	struct fake_fetch fetch;
