@@ -163,6 +163,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .max_answer_bytes = o->max_message - ENVELOPE_BYTES < ANSWER_BYTES ? o->max_message / 2 : ANSWER_BYTES,
 	    .window_limit = (int)o->window,
 	    .claim_limit = (int)o->claim_batch,
+	    .max_routes = o->max_routes,
 	    .log_tasks = o->log_tasks,
 	};
 	const struct callbacks_options callbacks_options = {

@@ -37,6 +37,7 @@ struct core_options {
 	int64_t max_details_bytes, max_result_bytes, max_answer_bytes;
 	int window_limit;           /* candidates kept in memory, over all streams */
 	int claim_limit;            /* candidates tried by one claim */
+	int64_t max_routes;         /* so many pairs of queue and type there may be; 0: any number */
 	bool log_tasks;             /* all queues count as verbose */
 };
 

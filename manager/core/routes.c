@@ -26,6 +26,7 @@ struct routes {
 	struct entry *by_name;
 	struct entry **by_id;
 	int capacity, last;
+	int64_t adding; /* asked for, and not known yet */
 	struct names *queues, *types;
 	bool loading, again;
 	int64_t heard_ms; /* before then nobody's word makes them be loaded */
@@ -170,6 +171,7 @@ static void ensure_free(struct ensure *e)
 static void on_ensured(struct store_op *op, const struct reeve_error *error)
 {
 	struct ensure *e = (struct ensure *)op;
+	e->routes->adding -= e->op.count;
 	if (!error) {
 		for (int i = 0; i < e->op.found; i++)
 			learn(e->routes, &e->op.routes[i]);
@@ -177,6 +179,47 @@ static void on_ensured(struct store_op *op, const struct reeve_error *error)
 	}
 	e->done(e->arg, error);
 	ensure_free(e);
+}
+
+struct names_pair {
+	const char *queue, *type;
+};
+
+static int by_names(const void *a, const void *b)
+{
+	const struct names_pair *x = a, *y = b;
+	int order = strcmp(x->queue, y->queue);
+	return order ? order : strcmp(x->type, y->type);
+}
+
+/* Copies those that are not known, each once. */
+static void ensure_fill(struct ensure *e, int count, const char *const *queues, const char *const *types)
+{
+	struct names_pair *pairs = calloc((size_t)count + 1, sizeof *pairs);
+	int unknown = 0;
+	for (int i = 0; i < count; i++)
+		if (!routes_find(e->routes, queues[i], types[i]))
+			pairs[unknown++] = (struct names_pair){queues[i], types[i]};
+	qsort(pairs, (size_t)unknown, sizeof *pairs, by_names);
+	for (int i = 0; i < unknown; i++) {
+		if (i && !by_names(&pairs[i], &pairs[i - 1]))
+			continue;
+		e->op.queues[e->op.count] = strdup(pairs[i].queue);
+		e->op.types[e->op.count] = strdup(pairs[i].type);
+		e->op.count++;
+	}
+	free(pairs);
+}
+
+static bool too_many(const struct routes *routes, int more, struct reeve_error *error)
+{
+	int64_t most = routes->core->options.max_routes, known = HASH_COUNT(routes->by_name);
+	if (!most || known + routes->adding + more <= most)
+		return false;
+	error_set(error, STATUS(RESOURCE_EXHAUSTED),
+	    "with %d new pairs of queue and type there would be more than %lld (--max-routes); there are %lld", more,
+	    (long long)most, (long long)known);
+	return true;
 }
 
 void routes_ensure(struct routes *routes, int count, const char *const *queues, const char *const *types,
@@ -190,18 +233,15 @@ void routes_ensure(struct routes *routes, int count, const char *const *queues, 
 	e->op.op.deadline_ms = deadline_ms;
 	e->op.queues = calloc((size_t)count + 1, sizeof *e->op.queues);
 	e->op.types = calloc((size_t)count + 1, sizeof *e->op.types);
-	for (int i = 0; i < count; i++) {
-		if (routes_find(routes, queues[i], types[i]))
-			continue;
-		e->op.queues[e->op.count] = strdup(queues[i]);
-		e->op.types[e->op.count] = strdup(types[i]);
-		e->op.count++;
-	}
-	if (e->op.count == 0) {
-		done(arg, NULL);
+	ensure_fill(e, count, queues, types);
+	struct reeve_error error;
+	bool refused = too_many(routes, e->op.count, &error);
+	if (e->op.count == 0 || refused) {
+		done(arg, refused ? &error : NULL);
 		ensure_free(e);
 		return;
 	}
+	routes->adding += e->op.count;
 	store_routes(routes->core->store, &e->op);
 }
 
