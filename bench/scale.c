@@ -11,6 +11,7 @@
  *	--slots N        that a Fetch offers (default 10)
  *	--invented N     so many Fetches of incarnations that never were, sent again as soon as they are answered (default 0)
  *	--returning N    so many workers that fall silent until they are lost, and send their Fetches again then (default 0)
+ *	--elsewhere URL  where those registered, if not at the same manager
  *	--seconds N      how long is measured (default 10)
  *	--pid N          the manager's, for its use of the CPU
  *	--reconnect      all workers disconnect at once afterwards, and come back at once
@@ -59,13 +60,13 @@ struct worker {
 };
 
 static struct {
-	const char *manager;
+	const char *manager, *elsewhere;
 	int workers, connections, ping_ms, routes, tasks, slots, invented, returning, seconds, pid;
 	bool reconnect;
 } options = {.workers = 100, .ping_ms = 4000, .slots = 10, .seconds = 10};
 
 static struct event_base *base;
-static struct peer *control, *forger;
+static struct peer *control, *forger, *elsewhere;
 static struct line *lines;
 static struct worker *workers;
 static int registered, refused, lost, submitted, completed;
@@ -257,7 +258,7 @@ static void register_one(struct worker *w)
 	r.n_types = 1;
 	r.version = (char *)"bench";
 	r.previous = w->incarnation;
-	peer_call(w->line->peer, WORKER("Register"), &r.base, on_registered, w);
+	peer_call(w->returning && elsewhere ? elsewhere : w->line->peer, WORKER("Register"), &r.base, on_registered, w);
 }
 
 /* --- connections --------------------------------------------------------------------------------------------------- */
@@ -476,6 +477,8 @@ static void run(void)
 	control = peer_connect(base, options.manager, on_ended, NULL);
 	pinging = evtimer_new(base, ping, event_self_cbarg());
 	ping(-1, 0, pinging);
+	if (options.elsewhere)
+		elsewhere = peer_connect(base, options.elsewhere, on_ended, NULL);
 	lines = calloc((size_t)options.connections, sizeof *lines);
 	workers = calloc((size_t)(options.workers + options.returning), sizeof *workers);
 	beats = malloc(sizeof *beats * span_room);
@@ -520,7 +523,7 @@ int main(int argc, char **argv)
 	    {"tasks", required_argument, NULL, 't'}, {"slots", required_argument, NULL, 's'},
 	    {"invented", required_argument, NULL, 'i'}, {"returning", required_argument, NULL, 'R'},
 	    {"seconds", required_argument, NULL, 'S'}, {"pid", required_argument, NULL, 'p'},
-	    {"reconnect", no_argument, NULL, 'x'}, {0}};
+	    {"elsewhere", required_argument, NULL, 'e'}, {"reconnect", no_argument, NULL, 'x'}, {0}};
 	struct rlimit files;
 
 	for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -536,6 +539,7 @@ int main(int argc, char **argv)
 		case 'R': options.returning = atoi(optarg); break;
 		case 'S': options.seconds = atoi(optarg); break;
 		case 'p': options.pid = atoi(optarg); break;
+		case 'e': options.elsewhere = optarg; break;
 		case 'x': options.reconnect = true; break;
 		default: return 1;
 		}

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Many: workers that are idle, types that nobody takes, Fetches of workers that are none, and all of them at once.
+# shellcheck disable=SC1091,SC2016
+# timeout 600
+. "$(dirname "$0")/lib.sh"
+
+scale() { # OUTPUT OPTION…: simulated workers at the manager named `manager`, and what that cost
+	local out=$DIR/$1
+	shift
+	timeout 240 "$REEVE_BIN/bench-scale" --manager "${URL[manager]}" --pid "$(pid manager)" --connections 20 "$@" >"$out" ||
+		fail "bench-scale $*: exit code $?"
+	note "$*:" "$(tr '\n' ';' <"$out")"
+}
+
+figure() { # OUTPUT NAME
+	awk -v name="$2" '$1 == name { print $2 }' "$DIR/$1"
+}
+
+expect_that() { # CONDITION, with figures in it
+	[ "$(awk "BEGIN { print ($1) ? 1 : 0 }")" = 1 ] || fail "not so: $1"
+}
+
+# A thousand workers wait, and there are tasks of a thousand types that none of them takes: as if there were none.
+story_types_that_nobody_takes_cost_nothing() {
+	start_postgres
+	start_manager
+	scale before --workers 1000 --seconds 10
+	scale with --workers 1000 --routes 1000 --seconds 10
+	expect_eq 0.000 "$(figure with lost)"
+	expect_that "$(figure with cpu) < 2 * $(figure before cpu) + 5"
+	expect_that "$(figure with heartbeat_p50) < 3 * $(figure before heartbeat_p50) + 50"
+	expect_that "$(figure with heartbeat_max) < 3000"
+}
+
+# Fetches of incarnations that nobody ever was: they are refused, and workers go on.
+story_fetches_of_workers_that_never_were_keep_nobody_waiting() {
+	start_postgres
+	start_manager
+	scale before --workers 4 --tasks 10000 --slots 100
+	scale with --workers 4 --tasks 10000 --slots 100 --invented 64
+	expect_eq 0.000 "$(figure with lost)"
+	expect_that "$(figure with refused) > 100"
+	expect_that "$(figure with drain_rate) > $(figure before drain_rate) / 10"
+	expect_that "$(figure with heartbeat_max) < 3000"
+}
+
+# Workers that were cut off for longer than their lease send their Fetches again, to another manager than before.
+story_workers_that_come_back_after_their_lease_harm_nobody() {
+	start_postgres
+	start_manager other --lease 3s --heartbeat 1s
+	start_manager manager --lease 3s --heartbeat 1s
+	scale back --workers 1 --tasks 5000 --slots 100 --returning 500 --elsewhere "${URL[other]}"
+	expect_eq 500 "$(sql 'select count(*) from workers where lost')"
+	expect_eq 0.000 "$(figure back lost)" 'the one that lives'
+	expect_that "$(figure back returned_time) < 3"
+	expect_eq 5000 "$(sql "select count(*) from task_history where status = 'completed' and attempt = 1")"
+}
+
+# All go at once and come again: each has a lease soon, and keeps it.
+story_a_thousand_that_reconnect_at_once_are_served() {
+	start_postgres
+	start_manager
+	scale again --workers 1000 --connections 200 --seconds 2 --reconnect
+	expect_eq 0.000 "$(figure again reconnect_lost)"
+	expect_that "$(figure again register_time) < 10 && $(figure again reconnect_time) < 10"
+	expect_eq 1000 "$(sql 'select count(*) from workers where not lost')"
+	expect_eq 1000 "$(sql "select count(*) from worker_events where event = 'returned'")"
+}
+
+story_new_types_are_refused_over_the_limit() {
+	start_postgres
+	start_manager manager --max-routes 50
+	for i in $(seq 50); do echo "{\"type\": \"t$i\"}"; done >"$DIR/tasks"
+	reeve submit --bulk "$DIR/tasks" >/dev/null
+	expect_match '^8 .*there would be more than 50 \(--max-routes\)' "$(printf '\x0a\x0a\x12\x08one_more' |
+		"$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.TaskService/Submit)"
+	reeve submit --bulk "$DIR/tasks" >/dev/null
+	expect_eq 100 "$(sql 'select count(*) from tasks')"
+	expect_eq 50 "$(sql 'select count(*) from routes')"
+}
+
+run_stories
