@@ -148,6 +148,8 @@ class Ledgers:
 		elif event == "batch":
 			line["id"] += 0
 			self.batches.append(line)
+		elif event == "refused":
+			line["name"] += ""
 		elif event == "closed":
 			line["id"] += 0
 		elif event in ("schedule", "schedule_run"):

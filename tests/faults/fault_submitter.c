@@ -17,6 +17,8 @@
  *otherwise. Priorities are one of three, from that of the option (0) on. What it does depends on the seed; when, on the
  *world.
  *
+ * With --clock-jumps a call that is sent again may be refused because its request id has become more than a day old.
+ *
  * Exit code 0: every call was answered; 3: some were not in time; 1: some were refused, or answered wrongly.
  */
 #include "tests/faults/ledger.h"
@@ -36,7 +38,7 @@
 enum {
 	CALL_TASKS = 4,
 	THREADS_MAX = 32,
-	CHOICES_MAX = 32,
+	CHOICES_MAX = 1024,
 	RECENT = 64, /* acknowledged tasks of a thread that it cancels and looks at */
 	CALL_TIMEOUT_MS = 3000,
 	PAUSE_US = 50 * 1000, /* before a call is sent again */
@@ -50,6 +52,7 @@ static const struct kind {
 	uint32_t max_attempts;
 	int64_t timeout_ms, delay_ms;
 } kinds[] = {
+    {"tiny", 0, 1, "then=complete", 20, 8000, 0},
     {"short", 1, 50, "then=complete", 20, 8000, 0},
     {"medium", 100, 600, "then=complete", 20, 8000, 0},
     {"long", 1500, 4000, "then=complete", 20, 8000, 0},
@@ -83,6 +86,7 @@ static struct {
 	unsigned cancel, keyed, again, look, batches, piped; /* out of a hundred */
 	const char *callback, *queue, *pipeline;
 	int threads, ledger, priority;
+	bool clock_jumps;
 } options = {.name = "s",
     .seed = 1,
     .rate = 20,
@@ -95,7 +99,7 @@ static struct {
 
 static struct reeve_client *client;
 static atomic_bool stopping, patience_over, finished;
-static atomic_long numbers, batches, submitted, acknowledged, cancels, calls_again, unanswered, wrong;
+static atomic_long numbers, batches, submitted, acknowledged, cancels, calls_again, unanswered, too_old, wrong;
 
 struct submitter {
 	pthread_t thread;
@@ -175,6 +179,10 @@ static bool go_on(const char *what, const struct reeve_failure *failure)
 		atomic_fetch_add(&unanswered, 1);
 		return false;
 	}
+	if (options.clock_jumps && failure->code == REEVE_FAILED_PRECONDITION && strstr(failure->message, "more than a day old")) {
+		atomic_fetch_add(&too_old, 1);
+		return false;
+	}
 	if (!worth_trying_again(failure->code)) {
 		fprintf(
 		    stderr, "fault-submitter: %s: %s: %s\n", what, reeve_code_name(failure->code), failure->message);
@@ -243,8 +251,12 @@ static bool send_call(struct call *call)
 	struct reeve_failure failure;
 
 	while (!reeve_submit(client, call->specs, call->count, call->request_id, call->answered, &failure))
-		if (!go_on("submit", &failure))
+		if (!go_on("submit", &failure)) {
+			for (size_t i = 0; i < call->count; i++)
+				ledger_write(options.ledger, "{\"ev\":\"refused\",\"name\":\"%s\",\"t\":%" PRId64 "}", call->names[i],
+				    ledger_now_us());
 			return false;
+		}
 	for (size_t i = 0; i < call->count; i++)
 		ledger_write(options.ledger,
 		    "{\"ev\":\"ack\",\"name\":\"%s\",\"id\":%" PRId64 ",\"existing\":%s,\"batch\":%" PRId64
@@ -471,6 +483,7 @@ static bool read_options(int argc, char **argv)
 	    {"queue", required_argument, NULL, 'q'},
 	    {"pipeline", required_argument, NULL, 'i'},
 	    {"piped", required_argument, NULL, 'I'},
+	    {"clock-jumps", no_argument, NULL, 'j'},
 	    {0},
 	};
 	bool good = read_choices(&options.types, "fault-exec=1,fault-function=3") &&
@@ -539,6 +552,9 @@ static bool read_options(int argc, char **argv)
 		case 'P':
 			options.priority = atoi(optarg);
 			break;
+		case 'j':
+			options.clock_jumps = true;
+			break;
 		default:
 			good = false;
 		}
@@ -583,8 +599,8 @@ int main(int argc, char **argv)
 	close(options.ledger);
 	printf(
 	    "%s: %ld tasks submitted, %ld acknowledged, %ld cancels; %ld calls sent again after a failure, %ld never "
-	    "answered, %ld refused\n",
+	    "answered, %ld too old, %ld refused\n",
 	    options.name, atomic_load(&submitted), atomic_load(&acknowledged), atomic_load(&cancels),
-	    atomic_load(&calls_again), atomic_load(&unanswered), atomic_load(&wrong));
+	    atomic_load(&calls_again), atomic_load(&unanswered), atomic_load(&too_old), atomic_load(&wrong));
 	return atomic_load(&wrong) ? 1 : atomic_load(&unanswered) ? 3 : 0;
 }

@@ -6,22 +6,12 @@ the same order.
 
 import signal
 
+from mishap import Mishap
+from strangers import LAST, STRANGERS
 from watch import now_us
 
 WORKER, CLIENT = "/reeve.v1.WorkerService/", "/reeve.v1.TaskService/"
 ROLES = ("submit", "window", "claim", "lookup", "report", "heartbeat", "edit", "read", "upkeep", "listen", "lease")
-
-
-class Mishap:
-	"""One fault. `text` says what, with which victim and for how long; `steps` does it."""
-
-	def __init__(self, kind, text, steps, victims):
-		self.kind, self.text, self.victims = kind, text, victims
-		self.begun = self.ended = None  # in µs of the monotonic clock
-		self.outage = False  # nothing can work meanwhile: recovery counts from the end
-		self.bounded = True  # the parts that are left must have recovered within a lease and two seconds
-		self.interrupted = set()  # attempts whose tasks must be taken up elsewhere within that time
-		self.steps = steps(self)
 
 
 def worker_killed(run, rng):
@@ -164,7 +154,7 @@ def managers_killed(run, rng):
 		for manager in run.stage.managers.values():
 			manager.start()
 
-	return Mishap("both managers killed", f"back after {rest:.1f} s", steps, {"one", "two"})
+	return Mishap("all managers killed", f"back after {rest:.1f} s", steps, set(run.stage.managers))
 
 
 def postgres_crashed(run, rng):
@@ -235,7 +225,7 @@ def network_drops(run, rng):
 
 
 def network_delays(run, rng):
-	proxy = run.stage.proxies[rng.choice(("to-one", "to-two", "database"))]
+	proxy = run.stage.proxies[rng.choice(("to-one", "to-two", "database-one", "database-two"))]
 	ms, seconds = rng.randint(10, 200), rng.uniform(1, 4)
 
 	def steps(_):
@@ -247,7 +237,7 @@ def network_delays(run, rng):
 
 
 def network_resets(run, rng):
-	proxy = run.stage.proxies[rng.choice(("to-one", "to-two", "database"))]
+	proxy = run.stage.proxies[rng.choice(("to-one", "to-two", "database-one", "database-two"))]
 	rounds, rest = rng.randint(1, 4), rng.choice([0, rng.uniform(0.5, 3)])
 
 	def steps(_):
@@ -280,7 +270,7 @@ def messages_lost(run, rng):
 
 def outcomes_unknown(run, rng):
 	"""Manager two does not hear what became of a statement, or PostgreSQL never gets it."""
-	proxy = run.stage.proxies["database"]
+	proxy = run.stage.proxies["database-two"]
 	rule = (rng.choice(("answer", "answer", "message")), "lose",
 		rng.choice(("claim", "complete", "end_attempts", "submit", "submit_plain", "heartbeat", "commit", "cancel_mark", "schedules_tick",
 			"schedules_tick", "schedule_control", "schedule_edit", "schedule_run", "arrivals_admit")))
@@ -291,11 +281,11 @@ def outcomes_unknown(run, rng):
 		yield 2
 		proxy.tell("pass")
 
-	return Mishap("outcomes unknown", f"{' '.join(rule)}, {count} of them", steps, {"database", "two"})
+	return Mishap("outcomes unknown", f"{' '.join(rule)}, {count} of them", steps, {"database-two", "two"})
 
 
 def database_unreachable(run, rng):
-	proxy = run.stage.proxies["database"]
+	proxy = run.stage.proxies["database-two"]
 	verb, way, seconds = rng.choice(("drop", "hold")), rng.choice(("up", "down", "both")), rng.uniform(0.3, 4)
 
 	def steps(_):
@@ -303,7 +293,7 @@ def database_unreachable(run, rng):
 		yield seconds
 		proxy.tell("pass")
 
-	return Mishap("database unreachable for manager two", f"{verb} {way}, for {seconds:.1f} s", steps, {"database", "two"})
+	return Mishap("database unreachable for manager two", f"{verb} {way}, for {seconds:.1f} s", steps, {"database-two", "two"})
 
 
 def workers_cut_off(run, rng):
@@ -362,14 +352,25 @@ KINDS = {
 	database_unreachable: 2,
 	workers_cut_off: 3,
 	host_cut_off: 3,
+	**STRANGERS,
 }
 
 
-def draw(run, rng, only=None):
-	kinds = [kind for kind in KINDS if run.stage.host or kind is not host_cut_off]
-	if only:
-		kinds = [kind for kind in kinds if kind.__name__ in only]
-	return rng.choices(kinds, [KINDS[kind] for kind in kinds])[0](run, rng)
+def draw(run, rng, kinds):
+	weights = {**KINDS, **LAST}
+	return rng.choices(kinds, [weights[kind] for kind in kinds])[0](run, rng)
+
+
+def choose(options, stage):
+	"""The kinds that --only, --without and the machine leave: those of the whole run, and those of its end."""
+	names = {kind.__name__: kind for kind in [*KINDS, *LAST]}
+	for name in [*(options.only or []), *(options.without or [])]:
+		if name not in names:
+			raise ValueError(f"there is no kind of fault {name}; there are: {', '.join(names)}")
+	wanted = [kind for name, kind in names.items() if name in (options.only or names) and name not in (options.without or [])]
+	wanted = [kind for kind in wanted if stage.host or kind is not host_cut_off]
+	wanted = [kind for kind in wanted if stage.with_clock or kind not in LAST]
+	return [kind for kind in wanted if kind not in LAST], [kind for kind in wanted if kind in LAST]
 
 
 def begin(mishap):

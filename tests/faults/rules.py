@@ -486,8 +486,15 @@ RULES = BATCH_RULES + PIPELINE_RULES + SCHEDULE_RULES + SQL_RULES + (
 )
 
 
+# Times of different rows say nothing once the clock has been set back.
+BY_THE_CLOCK = ("§9.3 batch-ended-early", "§9.6 batch-order", "§9.1 tick-lost", "§9.2 tick-overlap", "§9.4 tick-late", "§9.6 tick-order",
+	"§9.6 tick-outcome")
+
+
 def violations_of(before, after, tables, options):
 	found = Found(before, after, tables, options)
 	for rule in RULES:
 		rule(found)
+	if options.clock_set:  # a callback that was to be tried again while the clock was ahead is tried when it comes there again
+		found.list = [v for v in found.list if v.kind not in BY_THE_CLOCK and not ("callback" in v.text and " is waiting" in v.text)]
 	return found

@@ -14,11 +14,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
+MANAGERS = ("one", "two", "three", "four")
+MAX_CALLS, MAX_CONNECTIONS = 4000, 1000  # low, so that floods reach them
 
 
 class Failure(Exception):
@@ -120,6 +123,14 @@ class Process:
 			return False
 
 
+def type_all(psql, lines):
+	try:
+		psql.stdin.write("".join(f"{line}\n" for line in lines))
+		psql.stdin.close()
+	except OSError:
+		pass  # it has ended
+
+
 class Postgres(Process):
 	def __init__(self, stage):
 		super().__init__(stage, "postgres")
@@ -127,6 +138,7 @@ class Postgres(Process):
 		self.data = f"{stage.folder}/postgres"
 		self.user = "postgres" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
 		self.conninfo = f"host={self.data} user=reeve dbname=reeve"
+		self.clock, self.clock_file, self.jumped = None, f"{stage.folder}/clock", False
 
 	def as_user(self, *command, **options):
 		if os.getuid() == 0:
@@ -150,7 +162,27 @@ class Postgres(Process):
 			input="create role reeve login\ncreate database reeve owner reeve\n")
 
 	def start(self):
-		self.launch([f"{self.bin}/postgres", "-D", self.data, "-k", self.data], user=self.user)
+		faked = []
+		if self.clock:  # its wall clock is read anew from a file each time; the monotonic one is left alone
+			faked = ["env", f"LD_PRELOAD={self.clock}", f"FAKETIME_TIMESTAMP_FILE={self.clock_file}", "FAKETIME_NO_CACHE=1",
+				"FAKETIME_DONT_FAKE_MONOTONIC=1"]
+		self.launch([*faked, f"{self.bin}/postgres", "-D", self.data, "-k", self.data], user=self.user)
+
+	def fake_clock(self):
+		"""Before the start: from now on its clock can be set. False: libfaketime is missing."""
+		library = f"/usr/lib/{os.uname().machine}-linux-gnu/faketime/libfaketime.so.1"
+		if not os.path.exists(library):
+			return False
+		self.clock = library
+		self.set_clock(0)
+		return True
+
+	def set_clock(self, seconds):
+		"""So far off from the machine's."""
+		with open(f"{self.clock_file}.new", "w", encoding="ascii") as file:
+			file.write(f"{seconds:+d}\n")
+		os.rename(f"{self.clock_file}.new", self.clock_file)
+		self.jumped = self.jumped or seconds != 0
 
 	def answers(self):
 		return subprocess.run([f"{self.bin}/pg_isready", "-q", "-h", self.data], check=False).returncode == 0
@@ -169,12 +201,29 @@ class Postgres(Process):
 			except ProcessLookupError:
 				pass
 
-	def hold(self, statement, seconds):
+	def hold(self, statement, seconds, user="postgres"):
 		"""A session that runs the statement in a transaction and keeps it open so long; it gives up where a transaction
 		that is open for long is in its way. Its process."""
-		return subprocess.Popen([f"{self.bin}/psql", "-XAtq", "-h", self.data, "-U", "postgres", "-d", "reeve", "-c",
+		return subprocess.Popen([f"{self.bin}/psql", "-XAtq", "-h", self.data, "-U", user, "-d", "reeve", "-c",
 			f"begin; set search_path = reeve; set lock_timeout = '1s'; {statement}; select pg_sleep({seconds}); rollback"],
 			stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+	def make_stranger(self):
+		"""A role that may connect to the database and has no right on anything in it."""
+		self.sql("do $$ begin create role stranger login; exception when duplicate_object then null; end $$")
+
+	def type_in(self, lines, user):
+		"""A session of that user into which these lines are typed. Its process."""
+		psql = subprocess.Popen([f"{self.bin}/psql", "-XAtq", "-h", self.data, "-U", user, "-d", "reeve"], stdin=subprocess.PIPE,
+			stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
+		threading.Thread(target=type_all, args=(psql, lines), daemon=True).start()
+		return psql
+
+	def left_open(self):
+		"""How many of the managers' transactions wait for their next statement for longer than they ever should."""
+		rows = self.sql("select count(*) from pg_stat_activity where application_name like 'reeve-manager %' and state like "
+			"'idle in transaction%' and state_change < clock_timestamp() - interval '100 ms'")
+		return int(rows[0][0]) if rows else 0
 
 	def sql(self, query):
 		"""Rows of columns, as text; None if the database is away."""
@@ -236,12 +285,17 @@ class Manager(Process):
 		self.launch([f"{self.stage.bin}/reeve-manager", "--database", self.conninfo, "--listen", ",".join(self.listens),
 			*self.stage.manager_options])
 
+	def answers(self):
+		with socket.socket() as attempt:
+			return attempt.connect_ex(("127.0.0.1", self.port)) == 0
+
 
 class Worker(Process):
 	"""`kind` is exec or function. Each life has a name of its own, unless the last one's is asked for."""
 
-	def __init__(self, stage, name, kind, managers, host=None):
+	def __init__(self, stage, name, kind, managers, host=None, types=None):
 		super().__init__(stage, name)
+		self.types = types
 		self.kind, self.managers, self.host, self.lives = kind, managers, host, 0
 		self.life = ""
 		self.wanted = True  # alive, by the driver's will
@@ -258,7 +312,7 @@ class Worker(Process):
 				"--kill-grace", "300ms", *common]
 		else:
 			command = [f"{self.stage.bin}/fault-worker", "--ledger", self.stage.ledgers, "--drain-timeout", "10000", "--prefetch", "2",
-				"--host", self.host.name if self.host else "local", *common]
+				"--host", self.host.name if self.host else "local", *(["--type", ",".join(self.types)] if self.types else []), *common]
 		self.launch(self.host.inside(command) if self.host else command, environment={"FAULT_LEDGER": self.stage.ledgers,
 			"FAULT_WORKER": self.life, "FAULT_HOST": self.host.name if self.host else "local"})
 
@@ -307,8 +361,8 @@ class Host(Process):
 class Stage:
 	"""All of them."""
 
-	def __init__(self, folder, programs, lease_ms):
-		self.folder, self.bin, self.lease_ms = folder, programs, lease_ms
+	def __init__(self, folder, programs, lease_ms, managers=2, clock=False):
+		self.folder, self.bin, self.lease_ms, self.n_managers, self.with_clock = folder, programs, lease_ms, managers, clock
 		self.ledgers = f"{folder}/ledgers"
 		self.reports = f"{folder}/sanitizer"
 		for path in (f"{folder}/log", self.ledgers, self.reports):
@@ -321,9 +375,10 @@ class Stage:
 			"TSAN_OPTIONS": f"exitcode=97:{log_path}",
 		}
 		self.manager_options = ["--lease", f"{lease_ms}ms", "--heartbeat", f"{lease_ms // 3}ms", "--expiry-buffer",
-			f"{2 * lease_ms}ms", "--park", "500ms"]
+			f"{2 * lease_ms}ms", "--park", "500ms", "--max-calls", str(MAX_CALLS), "--max-connections", str(MAX_CONNECTIONS)]
 		self.postgres = Postgres(self)
 		self.managers, self.workers, self.proxies, self.submitters = {}, {}, {}, {}
+		self.helpers = []  # come and go with a fault
 		self.receiver = Receiver(self, "receiver")
 		self.host = Host(self, "far") if Host.permitted() else None
 
@@ -336,34 +391,38 @@ class Stage:
 
 	def build(self):
 		self.postgres.make()
+		if self.with_clock:
+			self.with_clock = self.postgres.fake_clock()
 		self.postgres.start()
 		self.await_(self.postgres.answers, 60, "PostgreSQL to answer")
 		with open(f"{self.folder}/handlers.ini", "w", encoding="utf-8") as file:
 			for kind in ("fault-exec", "fault-entry", "fault-exit", "fault-told", "stage-b", "stage-d"):
 				file.write(f"[handler {kind}]\nexec = {self.bin}/fault-handler\n")
-		# Manager two talks to the database through a proxy; some workers talk to both managers through proxies.
-		wire = Proxy(self, "database", f"{self.postgres.data}/.s.PGSQL.5432", "postgres")
-		behind = f"hostaddr=127.0.0.1 port={wire.port} user=reeve dbname=reeve sslmode=disable gssencmode=disable"
-		one, two = Manager(self, "one", self.postgres.conninfo), Manager(self, "two", behind)
-		self.managers = {"one": one, "two": two}
+		# Managers talk to the database through proxies, some workers to the first two managers.
+		for name in MANAGERS[: self.n_managers]:
+			wire = Proxy(self, f"database-{name}", f"{self.postgres.data}/.s.PGSQL.5432", "postgres")
+			self.proxies[wire.name] = wire
+			self.managers[name] = Manager(self, name,
+				f"hostaddr=127.0.0.1 port={wire.port} user=reeve dbname=reeve sslmode=disable gssencmode=disable")
+		one, two = self.managers["one"], self.managers["two"]
 		to_one = Proxy(self, "to-one", f"127.0.0.1:{one.port}", "sp")
 		to_two = Proxy(self, "to-two", f"127.0.0.1:{two.port}", "sp")
-		self.proxies = {"database": wire, "to-one": to_one, "to-two": to_two}
-		direct = [one.url, two.url]
+		self.proxies.update({"to-one": to_one, "to-two": to_two})
+		direct = [manager.url for manager in self.managers.values()]
 		proxied = [f"tcp://127.0.0.1:{to_one.port}", f"tcp://127.0.0.1:{to_two.port}"]
 		if self.host:
 			self.host.start()
-			for manager in (one, two):
+			for manager in self.managers.values():
 				manager.listens.append(f"tcp://{self.host.near}:{manager.port}")
 		for proxy in self.proxies.values():
 			proxy.start()
 		self.receiver.start()
-		for manager in (one, two):
+		for manager in self.managers.values():
 			manager.start()
 		workers = [("e1", "exec", direct, None), ("e2", "exec", proxied[::-1], None), ("f1", "function", direct[::-1], None),
 			("f2", "function", proxied, None)]
 		if self.host:
-			workers.append(("h1", "exec", [f"tcp://{self.host.near}:{m.port}" for m in (one, two)], self.host))
+			workers.append(("h1", "exec", [f"tcp://{self.host.near}:{m.port}" for m in self.managers.values()], self.host))
 		for name, kind, managers, host in workers:
 			self.workers[name] = Worker(self, name, kind, managers, host)
 			self.workers[name].start()
@@ -376,10 +435,36 @@ class Stage:
 			return 0
 
 	def submit(self, name, *options):
+		self.submitters[name] = self.start_submitter(name, self.managers.values(), *options)
+
+	def start_submitter(self, name, managers, *options):
 		submitter = Process(self, name)
-		submitter.launch([f"{self.bin}/fault-submitter", "--managers", ",".join(m.url for m in self.managers.values()),
-			"--ledger", self.ledgers, "--name", name, *options])
-		self.submitters[name] = submitter
+		submitter.launch([f"{self.bin}/fault-submitter", "--managers", ",".join(m.url for m in managers),
+			"--ledger", self.ledgers, "--name", name, *(["--clock-jumps"] if self.with_clock else []), *options])
+		return submitter
+
+	def submit_meanwhile(self, name, managers, *options):
+		"""For as long as a fault lasts."""
+		self.helpers.append(self.start_submitter(name, managers, *options))
+		return self.helpers[-1]
+
+	def work_meanwhile(self, name, types):
+		worker = Worker(self, name, "function", [m.url for m in self.managers.values()], types=types)
+		worker.start()
+		self.helpers.append(worker)
+		return worker
+
+	def flood(self, name, manager, kind, count, seconds):
+		"""One caller that asks for far too much (fault_flood.c)."""
+		flood = Process(self, name)
+		flood.launch([f"{self.bin}/fault-flood", "--manager", manager.url, "--kind", kind, "--count", str(count), "--seconds", str(seconds),
+			"--lease", str(self.lease_ms), "--types", "fault-exec,fault-function"])
+		self.helpers.append(flood)
+		return flood
+
+	def log_of(self, name):
+		with open(f"{self.folder}/log/{name}.log", encoding="utf-8", errors="replace") as log:
+			return log.read()
 
 	def submit_by_sql(self, name, *options):
 		"""Tasks submitted in transactions of an application, a user of its own, that has a table of its own."""
@@ -411,7 +496,7 @@ class Stage:
 
 	def everything(self):
 		last = [self.postgres, self.receiver] + ([self.host] if self.host else [])
-		return [*self.submitters.values(), *self.workers.values(), *self.managers.values(), *self.proxies.values(), *last[::-1]]
+		return [*self.helpers, *self.submitters.values(), *self.workers.values(), *self.managers.values(), *self.proxies.values(), *last[::-1]]
 
 	def kill_all(self):
 		for process in self.everything():

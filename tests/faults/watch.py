@@ -25,10 +25,11 @@ class Watch:
 		self.submitted, self.completed = {}, {}  # probe -> when; the ledgers are read in no order; with both known it goes …
 		self.served = []  # … here: (submitted, completed)
 		self.names = {}  # (task, token) -> probe
+		self.probes = {PROBE}  # submitters whose tasks are probes
 
 	def poll(self):
 		for name in os.listdir(self.folder):
-			if name.endswith(".handler") or name == f"{PROBE}.submit":
+			if name.endswith(".handler") or name.endswith(".submit") and name[:-len(".submit")] in self.probes:
 				self.read(os.path.join(self.folder, name))
 
 	def read(self, path):
@@ -52,12 +53,14 @@ class Watch:
 		if event == "submit":
 			self.submitted[line["name"]] = line["t"]
 			self.serve(line["name"])
+		elif event == "refused":
+			self.submitted.pop(line["name"], None)
 		elif event == "start":
 			key = (line["task"], line["token"])
 			self.running[key] = line
 			self.signs[key] = line["t"]
 			self.starts.setdefault(line["task"], []).append((line["token"], line["t"]))
-			if line["name"].startswith(PROBE + "-"):
+			if line["name"].rsplit("-", 1)[0] in self.probes:
 				self.names[key] = line["name"]
 		elif event == "end":
 			key = (line["task"], line["token"])

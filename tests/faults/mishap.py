@@ -1,0 +1,14 @@
+"""One fault: what a kind of fault (mishaps.py, strangers.py) makes, and the run carries out."""
+
+
+class Mishap:
+	"""One fault. `text` says what, with which victim and for how long; `steps` does it."""
+
+	def __init__(self, kind, text, steps, victims):
+		self.kind, self.text, self.victims = kind, text, victims
+		self.begun = self.ended = None  # in µs of the monotonic clock
+		self.outage = False  # nothing can work meanwhile: recovery counts from the end
+		self.calm = False  # workers must not feel it: none is lost
+		self.bounded = True  # the parts that are left must have recovered within a lease and two seconds
+		self.interrupted = set()  # attempts whose tasks must be taken up elsewhere within that time
+		self.steps = steps(self)
