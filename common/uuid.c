@@ -1,11 +1,14 @@
 /*
  * Version 7 UUIDs: 48 bits of milliseconds, then 74 bits that begin at random in each millisecond and grow by random
- * steps within it, so that ids of one process rise and ids of two do not meet.
+ * steps within it, so that ids of one process rise and ids of two do not meet. When the time given goes back by more than
+ * BACK_MS, the clock was set: they begin anew there, since their time must be that of the clock.
  */
 #include "common/uuid.h"
 
 #include <pthread.h>
 #include <sys/random.h>
+
+enum { BACK_MS = 10000 };
 
 #define MS_MASK ((INT64_C(1) << 48) - 1)
 
@@ -31,7 +34,7 @@ void uuid7_make(int64_t unix_ms, uint8_t uuid[UUID_BYTES])
 	if (unix_ms < 0)
 		unix_ms = 0;
 	pthread_mutex_lock(&last.lock);
-	if (unix_ms > last.ms) {
+	if (unix_ms > last.ms || unix_ms < last.ms - BACK_MS) {
 		last.ms = unix_ms;
 		/* The top bit stays free: room for 2³³ steps within one millisecond. */
 		last.high = random_bits(11);

@@ -7,8 +7,8 @@
 
 enum { UUID_BYTES = 16, UUID_TEXT = 37 };
 
-/* Makes a new one for a time in milliseconds since 1970. Ids made by one process for the same or an earlier millisecond
- * still increase. Thread-safe. */
+/* Makes a new one for a time in milliseconds since 1970. Ids made by one process for the same millisecond, or one
+ * up to 10 s earlier, still increase; for an earlier one they begin anew, with its time. Thread-safe. */
 void uuid7_make(int64_t unix_ms, uint8_t uuid[UUID_BYTES]);
 
 /* The time in a version 7 UUID, in milliseconds since 1970; −1 if it is not of version 7. */

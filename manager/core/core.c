@@ -96,6 +96,11 @@ int64_t core_clock_us(const struct core *core)
 	return upkeep_clock_us(core->upkeep);
 }
 
+int64_t core_set_back_us(const struct core *core)
+{
+	return upkeep_set_back_us(core->upkeep);
+}
+
 bool core_database_fresh(const struct core *core)
 {
 	return upkeep_fresh(core->upkeep);

@@ -117,6 +117,9 @@ int64_t core_database_us(const struct core *core);
 /* The database's clock as it is, by its last reading: it goes back when that does. 0 before the first. */
 int64_t core_clock_us(const struct core *core);
 
+/* What the database's clock showed when this manager last saw it set back; 0: it never was. */
+int64_t core_set_back_us(const struct core *core);
+
 /* Whether the database answers this manager: it has lately. */
 bool core_database_fresh(const struct core *core);
 

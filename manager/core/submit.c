@@ -33,10 +33,15 @@ struct submit {
 bool request_id_timely(const struct core *core, const uint8_t *request_id, struct reeve_error *error)
 {
 	int64_t ms = uuid7_time_ms(request_id), now = core_database_us(core) / 1000;
+	int64_t clock = core_clock_us(core) / 1000, set_back = core_set_back_us(core) / 1000;
 	if (ms < 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "the request id is not a UUID of version 7");
 	if (now == 0)
 		return true; /* just started: the database will know it or not */
+	/* After the clock was set back both reckonings are told by some manager. What was made before may have been forgotten
+	 * while the clock was ahead. */
+	if (set_back && ms >= set_back && ms >= clock - KEPT_MS && ms <= clock + AHEAD_MS)
+		return true;
 	if (ms < now - KEPT_MS)
 		return error_set(error, STATUS(FAILED_PRECONDITION),
 		    "the request id is more than a day old: whether it was carried out is not known any more");

@@ -35,6 +35,7 @@ struct upkeep {
 	int64_t tick_ms;                /* when the last one came */
 	int64_t sent_ms;                /* when the one under way was sent */
 	int64_t told_us, told_from_ms, told_to_ms; /* the clock at the last tick: read between these two times */
+	int64_t set_back_us; /* the clock at the last tick that found it set back */
 	/* Attempts up to this journal row were given out before a jump of the clock, a gap or this manager's time: they have
 	 * been watched since then. */
 	int64_t before_assignment, watched_ms;
@@ -56,6 +57,11 @@ int64_t upkeep_clock_us(const struct upkeep *u)
 	if (!u->told_us)
 		return 0;
 	return u->told_us + (core_now(u->core) - u->told_to_ms - ROUNDING_MS) * 1000;
+}
+
+int64_t upkeep_set_back_us(const struct upkeep *u)
+{
+	return u->set_back_us;
 }
 
 /* Whether the database's clock has run differently from ours between the last two ticks, by more than it took to read it
@@ -83,6 +89,8 @@ static void heed_clock(struct upkeep *u, int64_t now)
 		log_warn(NULL, "the database's clock has jumped by %lld ms", (long long)jump_ms);
 		watch_anew(u, now);
 		jumped = true;
+		if (jump_ms < 0)
+			u->set_back_us = u->tick.now_us;
 	}
 	u->told_us = u->tick.now_us;
 	u->told_from_ms = u->sent_ms;

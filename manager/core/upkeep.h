@@ -16,6 +16,9 @@ int64_t upkeep_database_us(const struct upkeep *upkeep);
 /* See core_clock_us. */
 int64_t upkeep_clock_us(const struct upkeep *upkeep);
 
+/* See core_set_back_us. */
+int64_t upkeep_set_back_us(const struct upkeep *upkeep);
+
 /* Whether the database has answered lately. */
 bool upkeep_fresh(const struct upkeep *upkeep);
 

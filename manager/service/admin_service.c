@@ -16,7 +16,7 @@ static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	struct services *s = service;
 	Reeve__V1__PingResponse response = REEVE__V1__PING_RESPONSE__INIT;
 	(void)message;
-	response.now_us = core_database_us(s->core);
+	response.now_us = core_clock_us(s->core);
 	response.manager = (char *)s->manager_name;
 	response.version = (char *)REEVE_VERSION;
 	response.database_up = store_up(s->core->store) && core_database_fresh(s->core);

@@ -111,6 +111,44 @@ story_its_clock_jumps_an_hour_each_way() {
 }
 
 
+# One manager has seen the clock ahead, the other was not there: each takes the ids of the time that the other tells, and of its
+# own. What was made before the clock was set forward is not made again.
+story_its_clock_jumps_by_hours_with_two_managers() {
+	start_faketime_postgres
+	for hours in 2 26; do
+		jump 0
+		start_manager old "${SHORT[@]}"
+		start_manager new "${SHORT[@]}"
+		before=$("$REEVE_BIN/resend" id)
+		"$REEVE_BIN/resend" submit "$before" jumps '' 1 "${URL[old]}"
+		stop new
+		jump $((hours * 3600))
+		wait_until 10 "grep -q 'has jumped by [0-9]' '$DIR/log/old.log'"
+		REEVE_MANAGER=${URL[old]} reeve submit nothing --queue jumps >/dev/null
+		jump 0
+		wait_until 10 "grep -q 'has jumped by -' '$DIR/log/old.log'"
+		start_manager new "${SHORT[@]}"
+		for round in $(seq 1 5); do
+			for urls in "${URL[old]},${URL[new]}" "${URL[new]},${URL[old]}"; do
+				printf '{"type":"nothing","queue":"jumps"}\n%.0s' 1 2 3 | reeve submit --bulk - --manager "$urls" >/dev/null
+			done
+			id=$("$REEVE_BIN/resend" id)
+			answer=$("$REEVE_BIN/resend" submit "$id" jumps '' 1 "${URL[old]}")
+			expect_eq "$answer" "$("$REEVE_BIN/resend" submit "$id" jumps '' 1 "${URL[new]}")"
+		done
+		expect_eq $((1 + 1 + 5 * 7)) "$(sql "select count(*) from tasks where queue = 'jumps'")"
+		sql "delete from tasks" >/dev/null
+		if [ $hours = 26 ]; then
+			code=0
+			said=$("$REEVE_BIN/resend" submit "$before" jumps '' 1 "${URL[old]}") || code=$?
+			expect_match '^FAILED_PRECONDITION: .*more than a day old' "$said"
+		fi
+		stop new
+		stop old
+		rm -f "$DIR"/log/old.log
+	done
+}
+
 # The database's clock is an hour ahead of its managers', then two, then theirs.
 story_schedules_go_by_its_clock() {
 	start_faketime_postgres

@@ -35,6 +35,18 @@ Test(uuid, rises_within_a_millisecond_and_when_the_clock_steps_back)
 	cr_assert(eq(i64, uuid7_time_ms(after), 5000));
 }
 
+/* Whoever checks the time of an id goes by the clock as it is. */
+Test(uuid, begins_anew_when_the_clock_is_set_back)
+{
+	uint8_t uuid[UUID_BYTES];
+
+	uuid7_make(INT64_C(1700007200000), uuid);
+	uuid7_make(INT64_C(1700000000000), uuid);
+	cr_assert(eq(i64, uuid7_time_ms(uuid), INT64_C(1700000000000)));
+	uuid7_make(INT64_C(1700007200000), uuid);
+	cr_assert(eq(i64, uuid7_time_ms(uuid), INT64_C(1700007200000)));
+}
+
 enum { EACH = 20000, THREADS = 4 };
 
 static void *make_many(void *arg)

@@ -1,7 +1,9 @@
 /* Upkeep: whose time it is, and when expired attempts may be taken back. */
 #include "manager/core/upkeep.h"
 
+#include "common/uuid.h"
 #include "manager/core/dispatch.h"
+#include "manager/core/submit.h"
 #include "manager/core/waits.h"
 #include "manager/core/window.h"
 #include "tests/unit/manager/core/fake_answers.h"
@@ -35,6 +37,38 @@ Test(upkeep, a_clock_set_back_hides_nothing)
 	fake_pass(core, 5000);
 	cr_expect_leq(core_database_us(core), fake_db_us());
 	cr_expect_geq(core_database_us(core), fake_db_us() - 1000, "forwards it is believed");
+	fake_end(core);
+}
+
+static bool taken(int64_t at_us)
+{
+	uint8_t id[UUID_BYTES];
+	struct reeve_error error;
+
+	uuid7_make(at_us / 1000, id);
+	return request_id_timely(core, id, &error);
+}
+
+/* Ids of the time that this manager tells are taken, whatever its clock did; one made before the clock was set forward may have
+ * been forgotten meanwhile. */
+Test(upkeep, request_ids_are_taken_by_the_clock_and_by_the_reckoning)
+{
+	const int64_t s = 1000000, hour = 3600 * s;
+
+	core = fake_core();
+	int64_t before = core_clock_us(core);
+
+	fake.clock_us += 26 * hour;
+	fake_pass(core, 5000);
+	cr_expect(taken(core_clock_us(core)), "while it is ahead");
+	cr_expect_not(taken(before), "a day old by then");
+	fake.clock_us -= 26 * hour;
+	fake_pass(core, 5000);
+	cr_expect(taken(core_clock_us(core)), "set back");
+	cr_expect(taken(core_clock_us(core) + hour / 2));
+	cr_expect(taken(core_clock_us(core) + 26 * hour), "told while it was ahead");
+	cr_expect_not(taken(before), "made before it was set forward");
+	cr_expect_not(taken(core_clock_us(core) + 28 * hour), "of no time that there was");
 	fake_end(core);
 }
 
