@@ -143,10 +143,10 @@ scale_listings() { # ROUND BIN
 }
 
 measure_scale() { # ROUND BIN
-	scale_streams "$1" "$2"
-	scale_cold "$1" "$2"
-	[ ! -x "$BUILD/bin/bench-scale" ] || scale_idle "$1" "$2"
-	scale_listings "$1" "$2"
+	local part
+	for part in ${REEVE_BENCH_SCALE:-streams cold idle listings}; do
+		"scale_$part" "$1" "$2"
+	done
 }
 
 scale_ratios() { # NAME A B, a line each: A of a round ÷ B of the same round

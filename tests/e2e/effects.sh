@@ -258,17 +258,4 @@ story_without_a_fence_a_former_attempt_has_the_last_word() {
 	expect_late
 }
 
-# docs/reliability.md says which test shows what, as SUITE/WORDS for tests/run.
-story_the_tests_that_the_pages_name_are_there() {
-	names=$(grep -ohE '`[a-z_]+/[a-z_]+`' "$TOP/docs/reliability.md" "$TOP/docs/features.md" | tr -d '`' | sort -u)
-	[ "$(wc -l <<<"$names")" -gt 80 ] || fail "few names: $names"
-	while IFS=/ read -r suite words; do
-		if [ "$suite" = units ]; then
-			grep -rqE "^[A-Za-z]*Test\\($words, " "$TOP/tests/unit" || fail "no unit tests called $words"
-		else
-			grep -qE "^story_[a-z0-9_]*$words" "$TOP/tests/e2e/$suite.sh" || fail "no story $suite/$words"
-		fi
-	done <<<"$names"
-}
-
 run_stories

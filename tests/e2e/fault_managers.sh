@@ -100,4 +100,60 @@ story_the_only_one_freezes_past_the_leases() {
 	conclude a b
 }
 
+# One is killed, one is cut off from the database; the third goes on alone.
+story_three_managers_and_one_is_left() {
+	start_postgres
+	start_proxy database postgres
+	start_manager one "${CALM[@]}"
+	start_manager two "${CALM[@]}"
+	CONNINFO=${PROXY[database]} start_manager three "${CALM[@]}"
+	export REEVE_MANAGER=${URL[one]},${URL[two]},${URL[three]}
+	start_load
+	kill_now one
+	tell database drop both
+	cut=$(now_us)
+	sleep 5
+	expect_within "$BACK_US" 0 "$(longest_wait "$cut")" 'the longest that a task waited while one was left'
+	tell database pass
+	start_manager one "${CALM[@]}"
+	sleep 1
+	expect_all_well
+}
+
+# Its sockets stay open, and so does its transaction, with a batch locked that tasks at the other manager belong to, too.
+story_a_host_dies_within_a_transaction_and_others_go_on() {
+	local tries=0
+	start_postgres
+	start_proxy database postgres
+	start_manager one "${CALM[@]}"
+	CONNINFO=${PROXY[database]} start_manager two "${CALM[@]}"
+	export REEVE_MANAGER=${URL[one]}
+	reeve queue set grouped --batches yes >/dev/null
+	start_load
+	start_submitter shared --rate 10 --mix medium=1 --queue grouped --cancel 0 --types fault-exec=1
+	tell database delay both 10
+	REEVE_MANAGER=${URL[two]} start_submitter grouped --rate 40 --mix short=1 --threads 6 --queue grouped --cancel 0 --types fault-exec=1
+	sleep 1
+	until
+		tell database drop both
+		sleep 0.3
+		[ "$(sql "select count(*) from pg_stat_activity where state = 'idle in transaction' and application_name like 'reeve-manager %'
+			and state_change < clock_timestamp() - interval '100 ms'")" -gt 0 ]
+	do
+		tell database pass
+		tell database delay both 10
+		tries=$((tries + 1))
+		[ $tries -lt 40 ] || fail 'no transaction was ever open'
+		sleep 0.3
+	done
+	kill_now two
+	sleep 6
+	expect_within 2000000 0 "$(longest_wait "$KILLED_US")" 'the longest that a task of another waited'
+	expect_eq 0 "$(sql "select count(*) from worker_events where event = 'lost'")" 'workers lost'
+	tell database pass
+	start_manager two "${CALM[@]}"
+	end_load load shared grouped
+	conclude a b
+}
+
 run_stories

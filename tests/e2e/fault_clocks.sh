@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# The clocks of managers, workers and clients: what they show means nothing, and how fast they run hardly anything.
+# shellcheck disable=SC1091,SC2016,SC2034,SC2153,SC2154
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/faults.bash"
+. "$(dirname "$0")/tasks.bash"
+
+LIBRARY=/usr/lib/$(uname -m)-linux-gnu/faketime/libfaketime.so.1
+[ -e "$LIBRARY" ] || LIBRARY=$(find /usr/lib -name libfaketime.so.1 2>/dev/null | head -n 1)
+
+# Whoever keeps a ledger does so by the true clock.
+true_clock_handlers() {
+	fault_folder
+	printf '[handler fault-exec]\nexec = /usr/bin/env -u LD_PRELOAD %s\n' "$REEVE_BIN/fault-handler" >"$DIR/true.ini"
+}
+
+off_by() { # SPEC COMMAND…: with a wall clock that far off; the monotonic one is left alone
+	ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0 LD_PRELOAD=$LIBRARY FAKETIME=$1 FAKETIME_DONT_FAKE_MONOTONIC=1 "${@:2}"
+}
+
+at_rate() { # RATE COMMAND…: with clocks that all run so fast
+	ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0 LD_PRELOAD=$LIBRARY FAKETIME="+0 x$1" "${@:2}"
+}
+
+# A manager of tomorrow, a worker of yesterday, a client of next month: delays, rests, keys, times in answers.
+story_what_other_clocks_show_means_nothing() {
+	start_postgres
+	off_by +26h start_manager "${SHORT[@]}"
+	true_clock_handlers
+	FAULT_LEDGER=$LEDGERS FAULT_WORKER=a off_by -30h start a "$REEVE_BIN/reeve-worker" --manager "$REEVE_MANAGER" --handlers "$DIR/true.ini" \
+		--name a --concurrency 4
+	await_registered a 0
+	begun=$(now_us)
+	submit_deeds plain 3 run=20
+	last=("${IDS[@]}")
+	submit_deeds delayed 1 run=20 '"delay_ms":1500'
+	last+=("${IDS[@]}")
+	submit_deeds resting 1 'run=20 fail=1' '"retry":{"base_ms":1000}'
+	last+=("${IDS[@]}")
+	submit_deeds slow 1 run=2500 '"timeout":"10s"'
+	wait_until 20 all_ended
+	expect_within 5000000 "$begun" "$(last_end "${last[@]}")" 'all done'
+	expect_eq 'failed 1' "$(outcomes)"
+	expect_eq t "$(sql "select bool_and(created between clock_timestamp() - interval '1 minute' and clock_timestamp()) from task_history")"
+	for offset in +40d -40d; do
+		id=$(off_by $offset reeve submit fault-exec "clock$offset run=10" --key "key$offset")
+		expect_eq "$id" "$(reeve submit fault-exec "clock$offset run=10" --key "key$offset")"
+		off_by $offset reeve wait "$id" >/dev/null
+	done
+	expect_eq 1 "$(sql 'select count(*) from workers where not lost')" 'workers'
+	stop a
+	check_faults --one-clock
+}
+
+# A five-hundredth off: what a worker that is cut off runs has ended before others are given it. Further off nothing is promised.
+story_a_workers_clock_runs_at_another_rate() {
+	start_postgres
+	start_manager "${SHORT[@]}"
+	start_proxy wire manager
+	true_clock_handlers
+	for rate in 0.998 1.002; do
+		FAULT_LEDGER=$LEDGERS FAULT_WORKER=off$rate at_rate $rate start "off$rate" "$REEVE_BIN/reeve-worker" --manager "${PROXY[wire]}" \
+			--handlers "$DIR/true.ini" --name "off$rate" --concurrency 4
+		await_registered "off$rate" 0
+		submit_deeds "held$rate" 4 'run=60000 stubborn' '"timeout":"90s"'
+		wait_until 10 "[ \"\$(starts off$rate)\" = 4 ]"
+		tell wire drop both
+		cut=$(now_us)
+		start_fault_exec "true$rate" --concurrency 4
+		wait_until 20 "[ \"\$(starts true$rate)\" = 4 ]"
+		expect_within "$LEASE_US" "$cut" "$(last_sign "off$rate")" 'the last sign of handlers of the worker that was cut off'
+		kill_now "off$rate"
+		tell wire pass
+		for id in "${IDS[@]}"; do reeve cancel "$id" >/dev/null; done
+		stop "true$rate"
+		wait_until 10 all_ended
+	done
+	check_faults --one-clock
+}
+
+run_stories

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# The tests that docs/reliability.md and docs/features.md name are there.
+# quick
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+
+# SUITE/WORDS is a story, `units/SUITE` a suite of the unit tests, `faults/KIND` a kind of fault of tests/faults/run.
+story_the_tests_that_the_pages_name_are_there() {
+	local names suite words missing=()
+	names=$(grep -ohE '`[a-z_]+/[a-z_]+`' "$TOP/docs/reliability.md" "$TOP/docs/features.md" | tr -d '`' | sort -u)
+	[ "$(wc -l <<<"$names")" -gt 80 ] || fail "few names: $names"
+	while IFS=/ read -r suite words; do
+		case $suite in
+		units) grep -rqE "^[A-Za-z]*Test\($words, " "$TOP/tests/unit" || missing+=("units/$words") ;;
+		faults) grep -qE "^def $words\(run, rng\)" "$TOP"/tests/faults/{mishaps,strangers}.py || missing+=("faults/$words") ;;
+		*) grep -qsE "^story_[a-z0-9_]*$words" "$TOP/tests/e2e/$suite.sh" || missing+=("$suite/$words") ;;
+		esac
+	done <<<"$names"
+	[ ${#missing[@]} = 0 ] || fail "tests that are not there: ${missing[*]}"
+}
+
+# Each promise says what shows it.
+story_every_promise_names_its_tests() {
+	local promises shown
+	promises=$(sed -n '/^## What is promised/,/^## What is not promised/p' "$TOP/docs/reliability.md")
+	shown=$(grep -c '^\*Shown by\* `' <<<"$promises")
+	expect_eq "$(grep -cE '^\*\*[A-Z]' <<<"$promises")" "$shown" 'paragraphs that name a test'
+}
+
+run_stories
