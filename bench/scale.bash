@@ -152,11 +152,11 @@ measure_scale() { # ROUND BIN
 scale_ratios() { # NAME A B, a line each: A of a round ÷ B of the same round
 	local delay name
 	for delay in 1 8; do
-		for name in p50 p99 oldest rate; do
+		for name in p50 p99 later_p50 later_p99 oldest rate; do
 			echo "streams_2_vs_1_${delay}ms_$name streams_2_${delay}ms_$name streams_1_${delay}ms_$name"
 		done
 	done
-	for name in first p99; do
+	for name in first p99 later_p99; do
 		echo "cold_2_vs_1_$name cold_2_$name cold_1_$name"
 	done
 	sed -n 's/^\(listed_.*\)_few .*/\1_many_vs_few \1_many \1_few/p; s/^\(idle_.*\)_few .*/\1_many_vs_few \1_many \1_few/p' "$DIR/medians"
