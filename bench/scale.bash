@@ -56,6 +56,11 @@ scale_stop() {
 	SCALE_PIDS=() SCALE_URLS=() SCALE_MANAGERS=()
 }
 
+not_well() {
+	say "  it did not end well: $(tail -n 1 "$DIR/scale.log")"
+	tail -n 2 "$DIR/manager0.log" | sed 's/^/  manager: /' >&2
+}
+
 joined() {
 	local IFS=,
 	echo "$*"
@@ -70,7 +75,7 @@ scale_streams() { # ROUND BIN
 			createdb scale
 			for ((n = 0; n < managers; n++)); do scale_manager "$2" scale "$delay"; done
 			"$BUILD/bin/bench-streams" "streams_${managers}_${delay}ms" "$(joined "${SCALE_URLS[@]}")" "$STREAM_TYPES" "$STREAM_RATE" \
-				"$STREAM_SECONDS" 2>>"$DIR/scale.log" || say "  it did not end well; $(tail -n 1 "$DIR/scale.log")"
+				"$STREAM_SECONDS" 2>>"$DIR/scale.log" || not_well
 			scale_stop
 			dropdb --force scale
 		done
@@ -88,7 +93,7 @@ scale_cold() { # ROUND BIN
 		psql -qX -d scale -c 'analyze'
 		for ((n = 0; n < managers; n++)); do scale_manager "$2" scale 8; done
 		"$BUILD/bin/bench-streams" "cold_$managers" "$(joined "${SCALE_URLS[@]}")" "$COLD_TYPES" cold "$COLD_SECONDS" 2>>"$DIR/scale.log" ||
-			say "  it did not end well; $(tail -n 1 "$DIR/scale.log")"
+			not_well
 		scale_stop
 		dropdb --force scale
 	done
@@ -103,7 +108,7 @@ scale_idle() { # ROUND BIN
 		createdb scale
 		scale_manager "$2" scale 0
 		"$BUILD/bin/bench-scale" --manager "${SCALE_URLS[0]}" --workers "$count" --routes "$count" --pid "${SCALE_MANAGERS[0]}" --reconnect \
-			2>>"$DIR/scale.log" | sed "s/^\([a-z0-9_]*\)/idle_\1_$label/" || say "  it did not end well; $(tail -n 1 "$DIR/scale.log")"
+			2>>"$DIR/scale.log" | sed "s/^\([a-z0-9_]*\)/idle_\1_$label/" || not_well
 		scale_stop
 		dropdb --force scale
 	done
