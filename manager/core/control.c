@@ -62,13 +62,14 @@ struct standing {
 static void on_standing(struct store_op *op, const struct reeve_error *error)
 {
 	struct standing *s = (struct standing *)op;
-	struct store_order own[s->op.order_count + 1];
+	struct store_order *own = calloc((size_t)s->op.order_count + 1, sizeof *own);
 	int n = 0;
 	for (int i = 0; !error && i < s->op.order_count; i++)
 		if (s->op.orders[i].task_id == 0) /* a cancel comes with the next heartbeat */
 			own[n++] = s->op.orders[i];
 	if (n)
 		dispatch_orders(s->core->dispatch, s->op.incarnation, own, n);
+	free(own);
 	free(s);
 }
 
