@@ -33,7 +33,8 @@ PGconn *database_connect(const char *conninfo, bool hot, bool hash_joins)
 	if (PQstatus(pg) != CONNECTION_OK)
 		give_up("%s", PQerrorMessage(pg));
 	params_int4(&params, STATEMENT_TIMEOUT_MS);
-	params_int4(&params, 0); /* no lock time-out */
+	params_int4(&params, 0); /* no lock time-out, */
+	params_int4(&params, 0); /* nor one between statements */
 	PQclear(database_call(pg, SQL_SESSION, &params));
 	if (hot) {
 		params_bool(&params, hash_joins);

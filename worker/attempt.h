@@ -24,7 +24,7 @@ enum attempt_place {
 	PLACE_READY,    /* in the queue of those to be started */
 	PLACE_TAKEN,    /* in a slot's batch: running, about to run, or just ended */
 	PLACE_OUTBOX,   /* has a result that waits to be reported */
-	PLACE_REPORTED, /* its result is in a report that has not been answered */
+	PLACE_REPORTED, /* its result is in a report that has not been answered, or rests before it goes into the next */
 };
 
 /* Why a handler is to stop before it has ended by itself. */
@@ -78,6 +78,8 @@ struct attempt {
 	struct slot *slot; /* while taken */
 	uint64_t group;    /* in the outbox: goes in a report with no other group's results; 0: any (outbox.h) */
 	bool refused;      /* the manager called its result invalid; this is the one in its place */
+	int64_t later_ms;  /* the manager could not judge its result: how long it rests before it is reported again, */
+	int64_t later_until_ms; /* and until when */
 
 	struct reeve_outcome outcome;
 	Reeve__V1__Result result; /* what is reported; complete once in the outbox */

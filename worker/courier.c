@@ -21,12 +21,15 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <utlist.h>
 
 enum {
 	REPORTS_MAX = 2,                    /* under way at once */
 	REPORT_RESULTS_MAX = 5000,          /* in one */
 	REPORT_BYTES_MAX = 2 * 1024 * 1024, /* in one, roughly */
 	SECOND_REPORT_MAX = 256,            /* so many results are always worth a second report */
+	LATER_FIRST_MS = 20,                /* how long a result rests that the manager could not judge, doubling up to */
+	LATER_LONGEST_MS = 1000,
 	FETCH_SLOTS_MAX = 10000,
 	FETCH_WAIT_MS = 14 * 1000,  /* how long a parked Fetch may be kept at most */
 	ANSWER_LEAST_MS = 1000,     /* how long an answer is waited for at least … */
@@ -346,6 +349,14 @@ static void judged(struct reeve_worker *worker, struct attempt *attempt, const R
 		worker->late += attempt->result.outcome == REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
 		log_warn(attempt_name(attempt, name), "its result was refused: %s", verdict->note);
 		break;
+	case REEVE__V1__VERDICT__VERDICT_LATER:
+		attempt->later_ms = attempt->later_ms ? attempt->later_ms * 2 : LATER_FIRST_MS;
+		if (attempt->later_ms > LATER_LONGEST_MS)
+			attempt->later_ms = LATER_LONGEST_MS;
+		attempt->later_until_ms = clock_monotonic_ms() + attempt->later_ms;
+		log_debug(attempt_name(attempt, name), "its result is not judged yet: %s", verdict->note);
+		DL_APPEND(worker->later, attempt);
+		return;
 	case REEVE__V1__VERDICT__VERDICT_UNSPECIFIED:
 	default:
 		log_warn(attempt_name(attempt, name), "no verdict on its result, reporting it again");
@@ -355,6 +366,20 @@ static void judged(struct reeve_worker *worker, struct attempt *attempt, const R
 	}
 	outbox_remove(&worker->outbox, attempt);
 	held_forget(worker, attempt);
+}
+
+/* Results that have rested go out again, each alone: what holds it up must not hold up others. */
+static void later_take(struct reeve_worker *worker, int64_t now_ms)
+{
+	struct attempt *attempt, *tmp;
+
+	DL_FOREACH_SAFE(worker->later, attempt, tmp) {
+		if (attempt->later_until_ms > now_ms)
+			continue;
+		DL_DELETE(worker->later, attempt);
+		attempt->group = ++worker->outbox.last_group;
+		outbox_put_back(&worker->outbox, &attempt, 1);
+	}
 }
 
 /* The results have been judged, in their order. Under the lock. */
@@ -399,6 +424,7 @@ static struct report *next_report(struct reeve_worker *worker)
 	int64_t now_ms = clock_monotonic_ms();
 	uint32_t slots;
 
+	later_take(worker, now_ms);
 	if (!courier_has_report(worker) || now_ms < worker->report_rest.until_ms)
 		return NULL;
 	report = malloc(sizeof *report);
@@ -544,8 +570,12 @@ void courier_step(struct reeve_worker *worker)
 int64_t courier_next_ms(const struct reeve_worker *worker)
 {
 	int64_t now_ms = clock_monotonic_ms(), next_ms = INT64_MAX;
+	const struct attempt *attempt;
 
-	if (worker->report_rest.until_ms > now_ms && worker->outbox.waiting_count)
+	DL_FOREACH(worker->later, attempt)
+		if (attempt->later_until_ms < next_ms)
+			next_ms = attempt->later_until_ms;
+	if (worker->report_rest.until_ms > now_ms && worker->outbox.waiting_count && worker->report_rest.until_ms < next_ms)
 		next_ms = worker->report_rest.until_ms;
 	if (worker->fetch_rest.until_ms > now_ms && worker->fetch_rest.until_ms < next_ms)
 		next_ms = worker->fetch_rest.until_ms;

@@ -114,6 +114,7 @@ struct reeve_worker {
 	struct backoff fetch_rest;
 	struct backoff report_rest;
 	int reports;                /* under way */
+	struct attempt *later;      /* utlist: reported ones that the manager could not judge yet */
 	rpc_call_id stale_calls[8]; /* Fetch calls of a lost incarnation, to be cancelled */
 	int stale_count;
 

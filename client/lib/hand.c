@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 enum {
+	REPORT_TRIES = 20,            /* of a report whose task another transaction has locked, */
+	REPORT_REST_US = 250 * 1000,  /* with this much between them */
 	PARK_MS = 10000,   /* a Fetch is parked so long, and then sent anew */
 	ANSWER_MS = 10000, /* how long its answer may take beyond that */
 	LEAVE_MS = 2000,
@@ -200,6 +202,12 @@ bool reeve_report(struct reeve_client *client, const struct reeve_report *report
 	request.n_results = 1;
 	request.results = results;
 	response = (Reeve__V1__ReportResponse *)ask(client, "Report", &request.base, 0, failure);
+	for (int tries = 1; tries < REPORT_TRIES && response && response->n_judged == 1 &&
+	    response->judged[0]->verdict == REEVE__V1__VERDICT__VERDICT_LATER; tries++) {
+		reeve__v1__report_response__free_unpacked(response, NULL);
+		usleep(REPORT_REST_US);
+		response = (Reeve__V1__ReportResponse *)ask(client, "Report", &request.base, 0, failure);
+	}
 	if (!response)
 		return false;
 	if (response->n_judged == 1) {
@@ -210,6 +218,8 @@ bool reeve_report(struct reeve_client *client, const struct reeve_report *report
 			    "task %" PRId64 " is not held by token %" PRId64
 			    ": the attempt has expired, was taken away or has ended, or never was; nothing was changed",
 			    report->id, report->token);
+		else if (verdict == REEVE__V1__VERDICT__VERDICT_LATER)
+			fail(failure, STATUS(UNAVAILABLE), "task %" PRId64 ": %s", report->id, response->judged[0]->note);
 		else if (!good)
 			fail(failure, STATUS(INVALID_ARGUMENT), "task %" PRId64 ": %s", report->id, response->judged[0]->note);
 	} else {

@@ -78,8 +78,8 @@ static void ask_next(struct archive *a);
 static void on_noted(struct store_op *op, const struct reeve_error *error)
 {
 	struct archive *a = (struct archive *)((char *)op - offsetof(struct archive, op));
-	if (error) {
-		give_up(a, error->message);
+	if (error || a->op.lost) {
+		give_up(a, error ? error->message : NULL);
 		return;
 	}
 	log_info("archive", "%s: %lld tasks are in %s", a->op.partition, (long long)a->tasks, a->file.path);

@@ -18,6 +18,8 @@ void report_settle(struct core *core, const struct store_op *op, const struct st
 	bool batched = false;
 	for (int i = 0; i < count; i++) {
 		const struct store_result *r = &results[i];
+		if (r->verdict == STORE_LATER)
+			continue;
 		batched |= r->batched;
 		if (r->verdict == STORE_ACCEPTED)
 			verbose_result(core, r);

@@ -295,10 +295,13 @@ static void report_answer(struct report_call *c)
 			reeve__v1__judged__init(j);
 			j->task_id = r->id;
 			j->token = r->token;
-			j->verdict = r->verdict == STORE_LATE ? REEVE__V1__VERDICT__VERDICT_LOST
-			    : c->too_long[i]                 ? REEVE__V1__VERDICT__VERDICT_REFUSED
-			                                     : REEVE__V1__VERDICT__VERDICT_ACCEPTED;
-			if (r->verdict == STORE_LATE)
+			j->verdict = r->verdict == STORE_LATE  ? REEVE__V1__VERDICT__VERDICT_LOST
+			    : r->verdict == STORE_LATER       ? REEVE__V1__VERDICT__VERDICT_LATER
+			    : c->too_long[i]                  ? REEVE__V1__VERDICT__VERDICT_REFUSED
+			                                      : REEVE__V1__VERDICT__VERDICT_ACCEPTED;
+			if (r->verdict == STORE_LATER)
+				j->note = (char *)"another transaction has locked the task, or its batch; report it again";
+			else if (r->verdict == STORE_LATE)
 				j->note = (char *)"the lock had been lost; nothing was changed";
 			else if (c->too_long[i])
 				j->note = (char *)"the result is too long; the attempt was ended as fatal";
@@ -468,6 +471,12 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 		free(c);
 		return;
 	}
+	if (c->op.locked) {
+		rpc_call_fail(c->call, STATUS(UNAVAILABLE), "another transaction has locked the row of incarnation %lld in \"workers\"; try again",
+		    (long long)c->op.incarnation);
+		free(c);
+		return;
+	}
 	if (c->op.overtaken && !c->op.lost) {
 		/* Late: nobody waits for its answer. Or somebody else uses this incarnation: then no lease must rest on it. */
 		rpc_call_fail(c->call, STATUS(ABORTED), "a later heartbeat of incarnation %lld has come",
@@ -572,6 +581,9 @@ static void on_extended(struct store_op *op, const struct reeve_error *error)
 		rpc_call_fail_error(c->call, error);
 	} else if (!c->op.held) {
 		error_set(&refused, STATUS(FAILED_PRECONDITION), "task %lld is not held by this attempt", (long long)c->op.id);
+		rpc_call_fail_error(c->call, &refused);
+	} else if (c->op.locked) {
+		error_set(&refused, STATUS(UNAVAILABLE), "another transaction has locked task %lld; try again", (long long)c->op.id);
 		rpc_call_fail_error(c->call, &refused);
 	} else if (c->op.run_ms <= 0) {
 		error_set(&refused, STATUS(FAILED_PRECONDITION),

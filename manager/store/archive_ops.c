@@ -27,6 +27,8 @@ static void on_archive(void *arg, const struct conn_result *result)
 		    row_null(result->rows, 0, 0) ? "" : row_text(result->rows, 0, 0));
 	else if (op->kind == STORE_ARCHIVE_PAGE)
 		take_page(role, op, result->rows);
+	else if (op->kind == STORE_ARCHIVE_NOTE)
+		op->lost = PQntuples(result->rows) == 0;
 	role_done(role);
 }
 
@@ -50,6 +52,7 @@ static void archive_start(struct role *role)
 		params_int8(p, op->tasks);
 		params_text(p, role->store->options.manager_name);
 	}
+	params_int8(p, role->store->manager_id);
 	role_run(role, statements[op->kind], on_archive);
 }
 

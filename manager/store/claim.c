@@ -68,12 +68,14 @@ static void claim_start(struct role *role)
 		params_add_int8(p, op->fetches[i].fetch_id);
 	params_array_end(p);
 	params_int8(p, op->buffer_ms);
+	op->careful = role_careful(role);
+	params_bool(p, op->careful);
 	role_run(role, SQL_CLAIM, on_claimed);
 }
 
 void store_claim(struct store *store, struct store_claim *op)
 {
-	static const struct op_kind kind = {.name = "claim", .start = claim_start, .tells_unknown = true};
+	static const struct op_kind kind = {.name = "claim", .start = claim_start, .careful = true, .tells_unknown = true};
 	store_give(store, ROLE_CLAIM, &kind, &op->op, 1, 0);
 }
 

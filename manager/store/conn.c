@@ -162,12 +162,13 @@ static void statement_over(struct conn *c)
 	PQclear(result);
 }
 
-/* True for SQLSTATEs after which the server hangs up, or is no use: shutting down, or become a standby. */
+/* True for SQLSTATEs after which the server hangs up, or is no use: shutting down, become a standby, or the transaction stood
+ * still for too long. */
 static bool fatal_state(const PGresult *result)
 {
 	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	return state && (!strcmp(state, "57P01") || !strcmp(state, "57P02") || !strcmp(state, "57P03") ||
-	    !strcmp(state, "25006"));
+	    !strcmp(state, "25006") || !strcmp(state, "25P03"));
 }
 
 static void results_take(struct conn *c)
@@ -294,6 +295,7 @@ static void setup_next(struct conn *c)
 	if (!c->prepared[SQL_SESSION]) {
 		params_int4(&p, c->settings.statement_timeout_ms);
 		params_int4(&p, c->settings.lock_timeout_ms);
+		params_int4(&p, c->settings.idle_timeout_ms);
 		conn_run(c, SQL_SESSION, &p, setup_done, c);
 	} else if (c->settings.hot && !c->prepared[SQL_SESSION_HOT]) {
 		params_bool(&p, c->settings.hash_joins);

@@ -24,6 +24,7 @@ struct conn_settings {
 	bool listens;             /* hears NOTIFY */
 	int statement_timeout_ms;
 	int lock_timeout_ms;      /* how long a statement waits for a lock; 0: as long as it may run */
+	int idle_timeout_ms;      /* PostgreSQL ends the session after so long between two statements of a transaction */
 };
 
 /* How a statement came out. */

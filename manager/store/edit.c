@@ -222,6 +222,21 @@ static void on_marked(void *arg, const struct conn_result *result)
 	role_run(role, SQL_CANCEL_WAITING, on_waiting_cancelled);
 }
 
+static void on_ended_retried(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	take_waiting(role->state, result->rows);
+	note(role);
+}
+
+static void retry_ended(struct role *role)
+{
+	add_ids(role);
+	params_text(&role->params, the_op(role)->actor);
+	role_run(role, SQL_RETRY_ENDED, on_ended_retried);
+}
+
 static void on_restarted(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -235,31 +250,22 @@ static void on_restarted(void *arg, const struct conn_result *result)
 		t->changed = row_bool(result->rows, row, 3);
 		t->stopping = true;
 	}
-	note(role);
+	retry_ended(role);
 }
 
-static void on_ended_retried(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	take_waiting(role->state, result->rows);
-	if (!the_op(role)->executing) {
-		note(role);
-		return;
-	}
-	add_ids(role);
-	params_text(&role->params, the_op(role)->actor);
-	role_run(role, SQL_RESTART_MARK, on_restarted);
-}
-
+/* Tasks are locked before the batches that retry_ended locks: in the order of whatever ends a task. */
 static void on_waiting_retried(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	take_waiting(role->state, result->rows);
+	if (!the_op(role)->executing) {
+		retry_ended(role);
+		return;
+	}
 	add_ids(role);
 	params_text(&role->params, the_op(role)->actor);
-	role_run(role, SQL_RETRY_ENDED, on_ended_retried);
+	role_run(role, SQL_RESTART_MARK, on_restarted);
 }
 
 static void on_updated(void *arg, const struct conn_result *result)

@@ -16,6 +16,8 @@ enum role_name {
 	ROLE_HEARTBEAT,
 	ROLE_LEASE,
 	ROLE_EDIT,
+	ROLE_ROUTES,
+	ROLE_PATIENT,
 	ROLE_READ,
 	ROLE_LOOK,
 	ROLE_CALLBACKS,
@@ -34,7 +36,7 @@ enum { CALLBACKS_AT_ONCE = 64 };
 /* One statement reads pages of many streams that hold at most so many candidates together. What has this weight is read alone. */
 enum { WINDOW_WEIGHT = 20000 };
 
-/* Keys that a submit could not have lately, an application's transaction having them: submits with one of them go to a role of
+/* Keys and batches that a submit could not have lately, another transaction having them: submits with one of them go to a role of
  * their own at once. Few: with more at a time, the oldest are found out anew. */
 enum { KEYS_IN_USE = 64 };
 

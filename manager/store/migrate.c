@@ -74,22 +74,11 @@ static bool apply_one(PGconn *pg, const struct sql_migration *m, struct reeve_er
 	return good;
 }
 
-static bool apply(PGconn *pg, int newest, struct reeve_error *error)
+static bool apply(PGconn *pg, struct reeve_error *error)
 {
 	int have = 0;
 	if (!run(pg, sql_statements[SQL_BEGIN].text, "opening a transaction", error) ||
-	    !run(pg, sql_statements[SQL_SCHEMA_LOCK].text, "waiting for other managers", error) ||
-	    !version_read(pg, &have, error))
-		return false;
-	/* A look without the table has failed the transaction. */
-	if (PQtransactionStatus(pg) == PQTRANS_INERROR &&
-	    (!run(pg, sql_statements[SQL_ROLLBACK].text, "rolling back", error) ||
-	        !run(pg, sql_statements[SQL_BEGIN].text, "opening a transaction", error) ||
-	        !run(pg, sql_statements[SQL_SCHEMA_LOCK].text, "waiting for other managers", error)))
-		return false;
-	if (have >= newest)
-		return run(pg, sql_statements[SQL_COMMIT].text, "committing", error);
-	if (!run(pg, sql_statements[SQL_SCHEMA_BEGIN].text, "making the schema \"reeve\"", error) ||
+	    !run(pg, sql_statements[SQL_SCHEMA_BEGIN].text, "making the schema \"reeve\"", error) ||
 	    !version_read(pg, &have, error))
 		return false;
 	for (int i = 0; i < sql_migration_count; i++)
@@ -103,12 +92,13 @@ static void quiet(void *arg, const char *message)
 	(void)arg, (void)message;
 }
 
+/* While this waits for a table, everybody who comes later waits behind it: it gives up soon, and upkeep does it again. */
 static void partitions_make(PGconn *pg, int history_days)
 {
 	char days[16];
 	snprintf(days, sizeof days, "%d", history_days);
 	const char *values[1] = {days};
-	PQclear(PQexec(pg, "set search_path = reeve"));
+	PQclear(PQexec(pg, "set search_path = reeve; set lock_timeout = '300ms'; set statement_timeout = '60s'"));
 	PGresult *result =
 	    PQexecParams(pg, sql_statements[SQL_HISTORY_MAKE_PARTITIONS].text, 1, NULL, values, NULL, NULL, 0);
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
@@ -139,7 +129,7 @@ bool migrate(const char *conninfo, bool check_only, int history_days, struct ree
 		error_set(error, STATUS(FAILED_PRECONDITION),
 		    "the database's schema is version %d, this program needs %d; start once without --no-migrate", have, newest);
 	} else {
-		good = have == newest || apply(pg, newest, error);
+		good = have == newest || apply(pg, error);
 	}
 	if (good)
 		partitions_make(pg, history_days);
@@ -158,7 +148,7 @@ bool schema_print(int from, FILE *out)
 	fprintf(out, "-- The database objects of Reeve %s, schema version %d; for a database ", REEVE_VERSION, newest);
 	fprintf(out, from ? "of version %d.\n" : "without any.\n", from);
 	fprintf(out, "-- Whoever runs this owns them. psql -v ON_ERROR_STOP=1 stops at what is refused.\n");
-	fprintf(out, "%s;\nset local client_min_messages = warning;\n%s;\n%s;\n", sql_statements[SQL_BEGIN].text, sql_statements[SQL_SCHEMA_LOCK].text,
+	fprintf(out, "%s;\nset local client_min_messages = warning;\n%s;\n", sql_statements[SQL_BEGIN].text,
 	    sql_statements[SQL_SCHEMA_BEGIN].text);
 	fprintf(out,
 	    "do $check$ begin\n"

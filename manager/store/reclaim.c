@@ -93,7 +93,7 @@ static void on_locked(void *arg, const struct conn_result *result)
 	struct params *p = &role->params;
 	UNLESS_OK(role, result)
 	for (int row = 0; row < PQntuples(result->rows); row++)
-		r->found[row_int8(result->rows, row, 0) - 1].locked = true;
+		r->found[row_int8(result->rows, row, 0) - 1].locked = row_bool(result->rows, row, 1);
 	params_reset(p);
 	add_attempts(p, r, false);
 	for (int column = 0; column < 3; column++) {

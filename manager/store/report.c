@@ -4,6 +4,8 @@
  * those whose lock was not there any more. Which tasks are plain is known to the first statement alone: what it leaves goes
  * to the second. Each can be asked for again; the second and third are once, where something completed and none of them took
  * it.
+ * After a batch met a lock that somebody holds for long, the next are careful for a moment: the first three statements are one
+ * transaction, which first locks what they will change, as far as it is free. The others are to be reported again.
  */
 #include "manager/store/internal.h"
 
@@ -36,6 +38,7 @@ struct entry {
 	int64_t incarnation;
 	struct entry *copy;
 	bool settled;
+	bool gone;             /* it is known not to hold its task */
 };
 
 struct batch {
@@ -60,7 +63,7 @@ static void report_done(struct role *role)
 		struct entry *first = batch->sorted[i];
 		for (struct entry *copy = first->copy; copy; copy = copy->copy) {
 			copy->result->verdict =
-			    first->result->verdict == STORE_LATE ? STORE_LATE : STORE_REPEATED;
+			    first->result->verdict == STORE_ACCEPTED ? STORE_REPEATED : first->result->verdict;
 			copy->result->ended = first->result->ended;
 		}
 	}
@@ -153,7 +156,7 @@ static const char *text_stack(const struct store_result *r)
 /* Of what is given to complete: what names a stage that is to follow is end_attempts' to judge. */
 static bool is_completed(const struct entry *e)
 {
-	return e->result->outcome == STORE_COMPLETED && !e->settled && !e->result->stage;
+	return e->result->outcome == STORE_COMPLETED && !e->settled && !e->gone && !e->result->stage;
 }
 
 /* What complete.sql is tried with: it takes no remarks. */
@@ -176,16 +179,27 @@ static void add_remarks(struct params *p, const struct batch *batch)
 
 /* Of what is given to end_attempts: what did not end well; and what did, but not its task, because a newer version or a
  * pipeline's next stage is to be run, or the lock is lost. */
+static bool may_end(const struct entry *e)
+{
+	return !e->settled && !e->gone;
+}
+
 static bool is_open(const struct entry *e)
 {
 	return !e->settled;
 }
+
+static void on_committed(void *arg, const struct conn_result *result);
 
 static void ask_about_open(struct role *role)
 {
 	struct batch *batch = role->state;
 	struct params *p = &role->params;
 	params_reset(p);
+	if (conn_in_transaction(role->conn)) {
+		role_run(role, SQL_COMMIT, on_committed);
+		return;
+	}
 	if (!add_attempts(p, batch, is_open)) {
 		report_done(role);
 		return;
@@ -197,6 +211,13 @@ static void ask_about_open(struct role *role)
 			params_add_int8(p, batch->sorted[i]->incarnation);
 	params_array_end(p);
 	role_run(role, SQL_LATE_RESULTS, on_late);
+}
+
+static void on_committed(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	ask_about_open(role);
 }
 
 static struct entry *find(struct batch *batch, int64_t id, int64_t token)
@@ -260,20 +281,20 @@ static void end_others(struct role *role)
 	struct batch *batch = role->state;
 	struct params *p = &role->params;
 	params_reset(p);
-	if (!add_attempts(p, batch, is_open)) {
+	if (!add_attempts(p, batch, may_end)) {
 		ask_about_open(role);
 		return;
 	}
-	add_texts(p, batch, is_open, text_outcome);
-	add_texts(p, batch, is_open, text_error);
-	add_texts(p, batch, is_open, text_code);
+	add_texts(p, batch, may_end, text_outcome);
+	add_texts(p, batch, may_end, text_error);
+	add_texts(p, batch, may_end, text_code);
 	params_bool(p, true);
 	params_int4(p, role->store->options.history_days);
-	add_texts(p, batch, is_open, text_remark);
-	add_texts(p, batch, is_open, text_stack);
+	add_texts(p, batch, may_end, text_remark);
+	add_texts(p, batch, may_end, text_stack);
 	params_array_begin(p, PARAMS_INT8);
 	for (int i = 0; i < batch->count; i++) {
-		if (!is_open(batch->sorted[i]))
+		if (!may_end(batch->sorted[i]))
 			continue;
 		if (batch->sorted[i]->result->retry_in_ms)
 			params_add_int8(p, batch->sorted[i]->result->retry_in_ms);
@@ -281,8 +302,8 @@ static void end_others(struct role *role)
 			params_add_null(p);
 	}
 	params_array_end(p);
-	add_texts(p, batch, is_open, text_result);
-	add_texts(p, batch, is_open, text_stage);
+	add_texts(p, batch, may_end, text_result);
+	add_texts(p, batch, may_end, text_stage);
 	role_run(role, SQL_END_ATTEMPTS, on_ended);
 }
 
@@ -363,6 +384,40 @@ static void chain_copies(struct batch *batch, int n)
 	}
 }
 
+static bool is_any(const struct entry *e)
+{
+	(void)e;
+	return true;
+}
+
+/* What holds its task and is not free goes back: its row, or its batch's, is locked. */
+static void on_locked(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	struct batch *batch = role->state;
+	UNLESS_OK(role, result)
+	for (int i = 0; i < batch->count; i++)
+		batch->sorted[i]->gone = true;
+	for (int row = 0; row < PQntuples(result->rows); row++) {
+		struct entry *e = batch->sorted[row_int8(result->rows, row, 0) - 1];
+		e->gone = false;
+		if (row_bool(result->rows, row, 1))
+			continue;
+		e->result->verdict = STORE_LATER;
+		e->result->ended = e->result->batched = false;
+		e->settled = true;
+	}
+	complete(role);
+}
+
+static void on_begun(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	add_attempts(&role->params, role->state, is_any);
+	role_run(role, SQL_ATTEMPTS_LOCK, on_locked);
+}
+
 static void report_start(struct role *role)
 {
 	int total = 0, n = 0;
@@ -382,12 +437,15 @@ static void report_start(struct role *role)
 	}
 	qsort(batch->sorted, (size_t)n, sizeof *batch->sorted, by_attempt);
 	chain_copies(batch, n);
-	complete(role);
+	if (role_careful(role))
+		role_run(role, SQL_BEGIN, on_begun);
+	else
+		complete(role);
 }
 
 void store_report(struct store *store, struct store_report *op)
 {
-	static const struct op_kind kind = {.name = "report", .start = report_start};
+	static const struct op_kind kind = {.name = "report", .start = report_start, .careful = true};
 	size_t bytes = 0;
 	for (int i = 0; i < op->count; i++) {
 		const struct store_result *r = &op->results[i];

@@ -15,6 +15,11 @@ enum { TRIES_MOST = 20, DOWN_LIMIT_MS = 2000 };
 /* A batch that could not have a lock in time is split into parts of so many: halving would wait for the time-out at each step. */
 enum { LOCKED_PART = 32 };
 
+enum { CAREFUL_MS = 1000 };
+
+/* So long is an operation without a deadline tried in the patient role before it fails. */
+enum { PATIENCE_MS = 10000 };
+
 static void pump(struct role *role);
 
 static void unlink_waiting(struct role *role, struct store_op *op)
@@ -70,7 +75,7 @@ void role_add(struct role *role, struct store_op *op)
 {
 	op->tries = 0;
 	op->batch_limit = 0;
-	op->again = false;
+	op->again = op->blocked = false;
 	DL_APPEND(role->waiting, op);
 	role->waiting_count++;
 	role->waiting_bytes += op->bytes;
@@ -164,10 +169,39 @@ struct refusal {
 	char message[400];
 };
 
+bool role_careful(const struct role *role)
+{
+	return clock_monotonic_ms() < role->careful_until_ms;
+}
+
+/* Hands the one operation of the batch to the role that goes on with what could not have a lock. */
+static void batch_hand_on(struct role *role)
+{
+	struct store_op *ops[ROLE_BATCH_OPS];
+	void *state;
+	batch_take(role, ops, &state);
+	free(state);
+	bool again = ops[0]->again;
+	role_add(role->patient, ops[0]);
+	ops[0]->again = again;
+	ops[0]->blocked = true;
+	pump(role);
+}
+
+static bool patience_ends(const struct store_op *op)
+{
+	int64_t now = clock_monotonic_ms();
+	return op->deadline_ms ? op->deadline_ms <= now : op->given_ms + PATIENCE_MS <= now;
+}
+
 static void refusal_settle(struct role *role, const struct refusal *refusal)
 {
 	int n = role->count;
-	if (refusal->retry && role->batch[0]->tries++ < TRIES_MOST) {
+	if (refusal->locked && role->batch[0]->kind->careful && !role_careful(role)) {
+		role->careful_until_ms = clock_monotonic_ms() + CAREFUL_MS;
+		batch_requeue(role, 0, false);
+		pump(role);
+	} else if (refusal->retry && role->batch[0]->tries++ < TRIES_MOST) {
 		batch_requeue(role, 0, false);
 		pump(role);
 	} else if (n > 1) {
@@ -181,6 +215,8 @@ static void refusal_settle(struct role *role, const struct refusal *refusal)
 		free(state);
 		ops[0]->kind->blocked(role->store, ops[0], refusal->message);
 		pump(role);
+	} else if (refusal->locked && role->patient && !patience_ends(role->batch[0])) {
+		batch_hand_on(role);
 	} else {
 		if (refusal->code == STATUS(INTERNAL))
 			log_error(role->name, "%s: %s", role->batch[0]->kind->name, refusal->message);
@@ -291,10 +327,16 @@ void role_expire(struct role *role, int64_t now_ms)
 		if (op->again)
 			error_set(&error, STATUS(DEADLINE_EXCEEDED),
 			    "the database went away while it worked on this; ask again with the same request id");
-		else if (conn_up(role->conn) && op->kind->waits_for)
-			error_set(&error, STATUS(UNAVAILABLE), "%s", op->kind->waits_for);
-		else
+		else if (!conn_up(role->conn))
 			error_set(&error, STATUS(UNAVAILABLE), "no database: %s", conn_problem(role->conn));
+		else if (op->kind->waits_for)
+			error_set(&error, STATUS(UNAVAILABLE), "%s", op->kind->waits_for(op));
+		else if (op->blocked)
+			error_set(&error, STATUS(UNAVAILABLE), "another transaction holds a lock that this needs (%s); try again", op->kind->name);
+		else
+			error_set(&error, STATUS(UNAVAILABLE),
+			    "it waited %lld ms for its turn on the database connection \"%s\", which works on: %s; try again",
+			    (long long)(now_ms - op->given_ms), role->name, role->count ? role->batch[0]->kind->name : "nothing");
 		unlink_waiting(role, op);
 		op_end(op, &error);
 	}

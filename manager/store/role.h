@@ -24,11 +24,13 @@ struct op_kind {
 	bool (*joins)(const struct role *role, const struct store_op *op);
 	/* An unknown outcome is not asked for again but told with error code UNKNOWN: its owner knows better what to do. */
 	bool tells_unknown;
-	/* What becomes of an operation that stands alone and could not have a lock in time; NULL: it fails. It is not the role's
-	 * any more. */
+	/* Its batches can leave out what somebody else has locked (role_careful). */
+	bool careful;
+	/* What becomes of an operation that stands alone and could not have a lock in time; NULL: it goes to the role's `patient`,
+	 * or fails where there is none. It is not the role's any more. */
 	void (*blocked)(struct store *store, struct store_op *op, const char *problem);
-	/* What operations wait for whose turn has not come until their deadline; NULL: the database. */
-	const char *waits_for;
+	/* What operations wait for whose turn has not come until their deadline; NULL: those before them. */
+	const char *(*waits_for)(const struct store_op *op);
 };
 
 enum { ROLE_BATCH_OPS = 2048 };
@@ -45,6 +47,8 @@ struct role {
 	struct params params;          /* for the statement that is being sent */
 	void *state;                   /* of the batch in flight, freed with free() when it ends */
 	conn_done *next;               /* what follows the statement in flight */
+	struct role *patient;          /* goes on with operations that could not have a lock; itself; or NULL */
+	int64_t careful_until_ms;      /* monotonic */
 	int64_t batches, operations;
 };
 
@@ -64,6 +68,11 @@ void role_done(struct role *role);
 
 /* The batch's statement did not succeed: splits, tries again or fails it, as its result says. */
 void role_refused(struct role *role, const struct conn_result *result);
+
+/* True for a moment after a batch could not have a lock in time. Kinds that say that they are careful then send statements
+ * that wait for no lock: what somebody has locked is left out and tried again. These cost more, and win less where two
+ * managers lock the same rows all the time; so the others are tried again soon. */
+bool role_careful(const struct role *role);
 
 /* Ends waiting operations whose deadline has passed. */
 void role_expire(struct role *role, int64_t now_ms);

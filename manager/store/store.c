@@ -8,15 +8,15 @@
 
 enum { HOT_TIMEOUT_MS = 30000, WINDOW_TIMEOUT_MS = 5000, READ_TIMEOUT_MS = 10000, UPKEEP_TIMEOUT_MS = 60000 };
 
-/* Upkeep locks whole tables for a moment: while it waits for that, everybody else waits behind it. */
-enum { UPKEEP_LOCK_MS = 300 };
+/* How long a statement waits for a lock. All operations of a role have one connection, and must not wait long behind one
+ * that is locked out. FAST: longer than the transactions of others usually take, and short beside a task's way; what it is too
+ * short for is left out, or goes on in a role of its own. Upkeep locks whole tables for a moment: while it waits for that,
+ * everybody else waits behind it. Reads wait for changes of tables only. */
+enum { FAST_LOCK_MS = 40, PATIENT_LOCK_MS = 100, UPKEEP_LOCK_MS = 300, READ_LOCK_MS = 1000 };
 
-/* What ends attempts goes by what is free; what it still has to wait for must not hold up the rest. */
-enum { LEASE_LOCK_MS = 1000 };
-
-/* Submits wait for the locks of short transactions only. A key may be taken by an application's own, which has not committed
- * yet: who wants the same key has to wait for that, in a role of its own. */
-enum { SUBMIT_LOCK_MS = 300 };
+/* How long the locks of a manager stay that is frozen, or cut off from the database, within a transaction: a quarter of the
+ * lease, between these. Between two statements of a transaction a manager needs less than a millisecond. */
+enum { IDLE_LEAST_MS = 1000, IDLE_MOST_MS = 5000 };
 
 /* The roles. Heartbeats have their own connection, so that no long statement starves a lease, and what ends attempts
  * whose worker did not (lease) has its own, so that no edit that waits for a lock keeps tasks from being given to others, and
@@ -26,25 +26,33 @@ enum { SUBMIT_LOCK_MS = 300 };
 static const struct role_spec {
 	const char *name;
 	bool hot, hash_joins, listens;
-	int statement_timeout_ms;
+	int statement_timeout_ms, lock_timeout_ms;
 	int weight_limit; /* tasks a batch */
 } specs[ROLE_COUNT] = {
-    [ROLE_SUBMIT] = {"submit", true, true, false, HOT_TIMEOUT_MS, 2000},
-    [ROLE_KEYS] = {"keys", true, true, false, HOT_TIMEOUT_MS, 1},
-    [ROLE_WINDOW] = {"window", true, false, false, WINDOW_TIMEOUT_MS, WINDOW_WEIGHT},
-    [ROLE_CLAIM] = {"claim", true, false, false, HOT_TIMEOUT_MS, 1},
-    [ROLE_LOOKUP] = {"lookup", true, false, false, HOT_TIMEOUT_MS, LOOKUP_WEIGHT},
-    [ROLE_REPORT] = {"report", true, false, false, HOT_TIMEOUT_MS, 1000},
-    [ROLE_HEARTBEAT] = {"heartbeat", true, false, false, HOT_TIMEOUT_MS, 1000},
-    [ROLE_LEASE] = {"lease", true, true, false, HOT_TIMEOUT_MS, 1},
-    [ROLE_EDIT] = {"edit", true, true, false, HOT_TIMEOUT_MS, 1},
-    [ROLE_READ] = {"read", false, false, false, READ_TIMEOUT_MS, 1},
-    [ROLE_LOOK] = {"look", false, false, false, READ_TIMEOUT_MS, 1},
-    [ROLE_CALLBACKS] = {"callbacks", true, false, false, READ_TIMEOUT_MS, CALLBACKS_AT_ONCE},
-    [ROLE_KEEPER] = {"keeper", true, false, false, HOT_TIMEOUT_MS, 1},
-    [ROLE_UPKEEP] = {"upkeep", false, false, false, UPKEEP_TIMEOUT_MS, 1},
-    [ROLE_LISTEN] = {"listen", false, false, true, READ_TIMEOUT_MS, 1},
+    [ROLE_SUBMIT] = {"submit", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 2000},
+    [ROLE_KEYS] = {"keys", true, true, false, HOT_TIMEOUT_MS, PATIENT_LOCK_MS, 1},
+    [ROLE_WINDOW] = {"window", true, false, false, WINDOW_TIMEOUT_MS, READ_LOCK_MS, WINDOW_WEIGHT},
+    [ROLE_CLAIM] = {"claim", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
+    [ROLE_LOOKUP] = {"lookup", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, LOOKUP_WEIGHT},
+    [ROLE_REPORT] = {"report", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1000},
+    [ROLE_HEARTBEAT] = {"heartbeat", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1000},
+    [ROLE_LEASE] = {"lease", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
+    [ROLE_EDIT] = {"edit", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
+    [ROLE_ROUTES] = {"routes", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
+    [ROLE_PATIENT] = {"patient", true, true, false, HOT_TIMEOUT_MS, PATIENT_LOCK_MS, 1},
+    [ROLE_READ] = {"read", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
+    [ROLE_LOOK] = {"look", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
+    [ROLE_CALLBACKS] = {"callbacks", true, false, false, READ_TIMEOUT_MS, PATIENT_LOCK_MS, CALLBACKS_AT_ONCE},
+    [ROLE_KEEPER] = {"keeper", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
+    [ROLE_UPKEEP] = {"upkeep", false, false, false, UPKEEP_TIMEOUT_MS, UPKEEP_LOCK_MS, 1},
+    [ROLE_LISTEN] = {"listen", false, false, true, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
 };
+
+static int idle_limit(int64_t lease_ms)
+{
+	int64_t quarter = lease_ms / 4;
+	return (int)(quarter < IDLE_LEAST_MS ? IDLE_LEAST_MS : quarter > IDLE_MOST_MS ? IDLE_MOST_MS : quarter);
+}
 
 struct store *store_open(
     struct event_base *base, const struct store_options *options, const struct store_listener *listener)
@@ -61,13 +69,13 @@ struct store *store_open(
 		    .hash_joins = specs[i].hash_joins,
 		    .listens = specs[i].listens,
 		    .statement_timeout_ms = specs[i].statement_timeout_ms,
-		    .lock_timeout_ms = i == ROLE_UPKEEP                  ? UPKEEP_LOCK_MS
-		        : i == ROLE_LEASE || i == ROLE_KEEPER ? LEASE_LOCK_MS
-		        : i == ROLE_SUBMIT || i == ROLE_KEYS  ? SUBMIT_LOCK_MS
-		                                              : 0,
+		    .lock_timeout_ms = specs[i].lock_timeout_ms,
+		    .idle_timeout_ms = idle_limit(options->lease_ms),
 		};
 		role_open(&store->roles[i], store, &settings, specs[i].weight_limit);
 	}
+	store->roles[ROLE_EDIT].patient = store->roles[ROLE_ROUTES].patient = store->roles[ROLE_PATIENT].patient =
+	    &store->roles[ROLE_PATIENT];
 	return store;
 }
 

@@ -40,6 +40,7 @@ struct store_op {
 	struct store_op *prev, *next;
 	const struct op_kind *kind;
 	int batch_limit, tries;
+	bool blocked;     /* it could not have a lock in time */
 	int64_t given_ms; /* monotonic */
 };
 
@@ -516,6 +517,7 @@ struct store_claim {
 	/* results */
 	struct store_claimed *won;
 	int won_count;
+	bool careful;                    /* what was locked was left out, and may have stayed as it was */
 };
 void store_claim(struct store *store, struct store_claim *op);
 
@@ -558,6 +560,7 @@ enum store_verdict {
 	STORE_ACCEPTED,  /* this call ended the attempt */
 	STORE_REPEATED,  /* an earlier copy of the report had */
 	STORE_LATE,      /* the lock had been lost; nothing was changed, and the audit says so */
+	STORE_LATER,     /* not judged: another transaction has locked what it would change; it is to be reported again */
 };
 
 struct store_result {
@@ -643,6 +646,7 @@ struct store_extend {
 	int64_t max_run_ms;              /* from its claim */
 	/* results */
 	bool held;                       /* false: the attempt is over, or never was */
+	bool locked;                     /* by another transaction: it holds the task, and nothing was changed */
 	int64_t expires_in_ms;
 };
 void store_extend(struct store *store, struct store_extend *op);
@@ -786,6 +790,7 @@ struct store_heartbeat {
 	/* results */
 	bool renewed;                    /* it raised the sequence number */
 	bool overtaken;                  /* a later one has come: this one says nothing any more */
+	bool locked;                     /* another transaction has locked the worker's row: nothing was renewed */
 	bool lost;                       /* the incarnation has ended, or never was */
 	struct store_order *orders;
 	int order_count;

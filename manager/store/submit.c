@@ -532,8 +532,12 @@ static void on_recalled_first(void *arg, const struct conn_result *result)
 
 static void begin(struct role *role)
 {
-	if (!BATCH_OP(role, struct store_submit, 0)->batched) {
-		drop_expired_keys(role);
+	const struct store_submit *op = BATCH_OP(role, struct store_submit, 0);
+	if (!op->batched) {
+		if (op->keyed) /* then all are */
+			drop_expired_keys(role);
+		else
+			submit_run(role);
 		return;
 	}
 	params_array_begin(&role->params, PARAMS_UUID);
@@ -549,12 +553,18 @@ static void on_hurried(void *arg, const struct conn_result *result)
 	begin(role);
 }
 
-/* A part of what could not have a lock in time: it is to be found out soon which of them it was. Others wait behind them. */
+/* A part of what could not have a lock in time: it is to be found out soon which of them it was. Others wait behind them. So
+ * they do behind one that is known to have waited. */
+static bool in_hurry(const struct role *role)
+{
+	return role->batch[0]->kind == &patient_kind ? role->waiting != NULL : role->batch[0]->batch_limit != 0;
+}
+
 static void on_begun(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	if (role->batch[0]->batch_limit && role->batch[0]->kind != &patient_kind)
+	if (in_hurry(role))
 		role_run(role, SQL_SUBMIT_HURRY, on_hurried);
 	else
 		begin(role);
@@ -582,7 +592,7 @@ static void start(struct role *role)
 		made += op->count;
 		keyed |= op->keyed;
 	}
-	if (keyed || batched)
+	if (keyed || batched || in_hurry(role))
 		role_run(role, SQL_BEGIN, on_begun);
 	else
 		submit_run(role);
@@ -602,9 +612,9 @@ static bool joins(const struct role *role, const struct store_op *other)
 	return true;
 }
 
-/* --- keys that an open transaction has ----------------------------------------------------------------------------- */
+/* --- keys and batches that an open transaction has ----------------------------------------------------------------- */
 
-enum { IN_USE_MS = 10 * 1000 };
+enum { IN_USE_MS = 10 * 1000, BATCH_IN_USE_MS = 1000 };
 
 /* FNV-1a; two keys of one hash cost a detour. */
 static uint64_t hash_on(uint64_t hash, const char *text)
@@ -615,9 +625,15 @@ static uint64_t hash_on(uint64_t hash, const char *text)
 	return hash;
 }
 
-static uint64_t key_hash(const struct store_task *t)
+/* Of what a task may have to wait for: its key; its batch, or the queue whose open batch it is to be in; 0: nothing. */
+static uint64_t key_hash(const struct store_task *t, bool of_batch)
 {
-	return hash_on(hash_on(UINT64_C(14695981039346656037), t->queue), t->key);
+	const uint64_t begin = UINT64_C(14695981039346656037);
+	if (!of_batch)
+		return t->key ? hash_on(hash_on(begin, t->queue), t->key) : 0;
+	if (!t->batched && !t->batch)
+		return 0;
+	return t->batch ? (begin ^ (uint64_t)t->batch) * UINT64_C(1099511628211) : hash_on(begin, t->queue);
 }
 
 static struct key_in_use *key_find(struct store *store, uint64_t hash)
@@ -643,9 +659,12 @@ static bool keys_in_use(struct store *store, const struct store_submit *op)
 {
 	int64_t now = clock_monotonic_ms();
 	for (int i = 0; i < op->count; i++) {
-		const struct key_in_use *k = op->tasks[i].key ? key_find(store, key_hash(&op->tasks[i])) : NULL;
-		if (k && k->until_ms > now)
-			return true;
+		for (int of_batch = 0; of_batch < 2; of_batch++) {
+			uint64_t hash = key_hash(&op->tasks[i], of_batch);
+			const struct key_in_use *k = hash ? key_find(store, hash) : NULL;
+			if (k && k->until_ms > now)
+				return true;
+		}
 	}
 	return false;
 }
@@ -660,14 +679,24 @@ static bool alone(const struct role *role, const struct store_op *op)
 
 static const struct op_kind kind = {.name = "submit", .start = start, .joins = joins, .blocked = wait_for_keys};
 
-#define KEY_IN_USE "its key is used by a transaction that is not committed yet; try again"
+static const char *waits_for(const struct store_op *op)
+{
+	const struct store_submit *submit = (const struct store_submit *)op;
+	if (submit->keyed && submit->batched)
+		return "its key, or its batch, is used by a transaction that is not committed yet; try again";
+	if (submit->keyed)
+		return "its key is used by a transaction that is not committed yet; try again";
+	if (submit->batched)
+		return "its batch, or its queue, is locked by a transaction that is not committed yet; try again";
+	return "an earlier copy of this call is not committed yet; try again";
+}
 
 /* One that is blocked again goes to the end of the list, so that one key does not keep others waiting. */
 static const struct op_kind patient_kind = {.name = "submit with a key in use",
     .start = start,
     .joins = alone,
     .blocked = wait_for_keys,
-    .waits_for = KEY_IN_USE};
+    .waits_for = waits_for};
 
 static void wait_for_keys(struct store *store, struct store_op *op, const char *problem)
 {
@@ -675,11 +704,14 @@ static void wait_for_keys(struct store *store, struct store_op *op, const char *
 	int64_t now = clock_monotonic_ms();
 	(void)problem;
 	for (int i = 0; i < submit->count; i++)
-		if (submit->tasks[i].key)
-			key_note(store, key_hash(&submit->tasks[i]), now + IN_USE_MS);
+		for (int of_batch = 0; of_batch < 2; of_batch++) {
+			uint64_t hash = key_hash(&submit->tasks[i], of_batch);
+			if (hash)
+				key_note(store, hash, now + (submit->batched ? BATCH_IN_USE_MS : IN_USE_MS));
+		}
 	if (op->deadline_ms && op->deadline_ms <= now) {
 		struct reeve_error error;
-		error_set(&error, STATUS(UNAVAILABLE), KEY_IN_USE);
+		error_set(&error, STATUS(UNAVAILABLE), "%s", waits_for(op));
 		op->done(op, &error);
 		return;
 	}
@@ -698,6 +730,6 @@ void store_submit(struct store *store, struct store_submit *op)
 		op->keyed |= op->tasks[i].key != NULL;
 		op->batched |= op->tasks[i].batched || op->tasks[i].batch;
 	}
-	bool patient = op->keyed && keys_in_use(store, op);
+	bool patient = (op->keyed || op->batched) && keys_in_use(store, op);
 	store_give(store, patient ? ROLE_KEYS : ROLE_SUBMIT, patient ? &patient_kind : &kind, &op->op, op->count, bytes);
 }

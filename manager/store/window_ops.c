@@ -186,5 +186,5 @@ static void routes_start(struct role *role)
 void store_routes(struct store *store, struct store_routes *op)
 {
 	static const struct op_kind kind = {.name = "routes", .start = routes_start};
-	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
+	store_give(store, ROLE_ROUTES, &kind, &op->op, 1, 0);
 }

@@ -134,7 +134,7 @@ static bool register_joins(const struct role *role, const struct store_op *op)
 void store_register(struct store *store, struct store_register *op)
 {
 	static const struct op_kind kind = {.name = "register", .start = register_start, .joins = register_joins};
-	store_give(store, ROLE_EDIT, &kind, &op->op, 0, 1024 + 32 * ((size_t)op->queue_count + (size_t)op->type_count));
+	store_give(store, ROLE_ROUTES, &kind, &op->op, 0, 1024 + 32 * ((size_t)op->queue_count + (size_t)op->type_count));
 }
 
 static void on_left(void *arg, const struct conn_result *result)
@@ -161,7 +161,7 @@ static void leave_start(struct role *role)
 void store_leave(struct store *store, struct store_leave *op)
 {
 	static const struct op_kind kind = {.name = "leave", .start = leave_start};
-	store_give(store, ROLE_EDIT, &kind, &op->op, 0, 256);
+	store_give(store, ROLE_ROUTES, &kind, &op->op, 0, 256);
 }
 
 static struct store_look *look(struct role *role, int i)
@@ -283,10 +283,13 @@ static void on_extended(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	for (int i = 0; i < role->count; i++) {
 		struct store_extend *op = extend_of(role, i);
-		op->held = false;
+		op->held = op->locked = false;
 		for (int row = 0; row < PQntuples(result->rows) && !op->held; row++) {
 			op->held = row_int8(result->rows, row, 0) == op->id && row_time(result->rows, row, 1) == op->token;
 			if (!op->held)
+				continue;
+			op->locked = row_null(result->rows, row, 2);
+			if (op->locked)
 				continue;
 			op->run_ms = row_int8(result->rows, row, 2);
 			op->expires_in_ms = row_int8(result->rows, row, 3);
@@ -453,6 +456,7 @@ static void on_unrenewed(void *arg, const struct conn_result *result)
 		if (op && !op->renewed) {
 			op->lost = row_bool(result->rows, row, 1);
 			op->overtaken = row_int8(result->rows, row, 2) > op->seq;
+			op->locked = !op->lost && row_int8(result->rows, row, 2) < op->seq;
 		}
 	}
 	add_workers(role);
@@ -464,7 +468,7 @@ static void on_renewed(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	for (int i = 0; i < role->count; i++)
-		heartbeat(role, i)->renewed = heartbeat(role, i)->lost = heartbeat(role, i)->overtaken = false;
+		heartbeat(role, i)->renewed = heartbeat(role, i)->lost = heartbeat(role, i)->overtaken = heartbeat(role, i)->locked = false;
 	for (int row = 0; row < PQntuples(result->rows); row++) {
 		struct store_heartbeat *op = heartbeat_of(role, row_int8(result->rows, row, 0));
 		if (op)

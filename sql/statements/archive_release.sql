@@ -1,2 +1,2 @@
--- Lets other managers archive.
-select pg_advisory_unlock_all()
+-- Lets other managers archive. $1 the manager.
+update locks set holder = null where name = 'archive' and holder = $1::bigint

@@ -1,8 +1,33 @@
--- Of attempts that are to be ended though no report says so: those whose row nobody else has locked just now. The others
--- are found again, and hold nobody up. In the transaction that ends them. $1 ids, $2 tokens.
-select u.n
-from unnest($1::bigint[], $2::timestamptz[]) with ordinality u(id, token, n)
-cross join lateral (
-  select id from tasks t where t.id = u.id and t.last_updated = u.token and t.status = 'executing'
-  offset 0 for no key update skip locked) t
-order by u.n
+-- Of attempts that are to be ended: those that still hold their task, and whether every row that ending them changes could be
+-- locked (the task, its batch, its journal row, its key) without waiting for anybody. The others are to be tried again, and
+-- hold nobody up. In the transaction that ends them. $1 ids, $2 tokens. Answers places in $1.
+with held as materialized (
+  select u.n, t.*
+  from unnest($1::bigint[], $2::timestamptz[]) with ordinality u(id, token, n)
+  cross join lateral (
+    select id, batch_id, assignment_id, queue, key from tasks t
+    where t.id = u.id and t.last_updated = u.token and t.status = 'executing' offset 0) t),
+ tasks_locked as materialized (
+  select h.n from held h cross join lateral (
+    select from tasks t where t.id = h.id and t.assignment_id = h.assignment_id and t.status = 'executing'
+    offset 0 for update skip locked) t),
+ batches_locked as materialized (
+  select b.id from (select distinct batch_id from held where batch_id is not null order by 1) h
+  cross join lateral (select id from batches b where b.id = h.batch_id offset 0 for no key update skip locked) b),
+ journal_locked as materialized (
+  select a.id from (select distinct assignment_id from held order by 1) h
+  cross join lateral (select id from assignments a where a.id = h.assignment_id offset 0 for no key update skip locked) a),
+ keys_locked as materialized (
+  select h.n from held h cross join lateral (
+    select from keys k where k.queue = h.queue and k.key = h.key and k.task_id = h.id
+    offset 0 for no key update skip locked) k
+  where h.key is not null)
+select h.n, h.n = any(array(select n from tasks_locked))
+  and (h.batch_id is null or h.batch_id = any(array(select id from batches_locked))
+    or not exists (select from batches b where b.id = h.batch_id))
+  and (h.assignment_id = any(array(select id from journal_locked))
+    or not exists (select from assignments a where a.id = h.assignment_id))
+  and (h.key is null or h.n = any(array(select n from keys_locked))
+    or not exists (select from keys k where k.queue = h.queue and k.key = h.key and k.task_id = h.id)) as free
+from held h
+order by h.n

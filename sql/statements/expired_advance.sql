@@ -1,5 +1,5 @@
 -- Sets the next expiry of journal rows whose last one has passed. Answers those that are open with nothing running,
--- which must not happen. The parameters are
+-- which must not happen. Rows that somebody has locked are left for the next time. The parameters are
 -- those of expired_find.
 with due as materialized (
   select id, task_ids from assignments
@@ -14,5 +14,7 @@ with due as materialized (
     ) as expiry
   from due d order by d.id)
 update assignments a set next_expiry = n.expiry
-from next n where a.id = any(array[n.id]) and a.closed_at is null
+from (select n.* from next n
+  cross join lateral (select from assignments x where x.id = n.id offset 0 for no key update skip locked) x offset 0) n
+where a.id = any(array[n.id]) and a.closed_at is null
 returning a.id, a.next_expiry is null as adrift

@@ -1,17 +1,29 @@
 -- Lets attempts take longer, each under its token, as far as its bound allows: so long from its claim. An attempt that is
--- over, or another's, is not in the answer. Nobody's claim or end is touched: expiry is neither indexed nor part of the
+-- over, or another's, is not in the answer; one that somebody has locked is, with nulls. Nobody's claim or end is touched: expiry is neither indexed nor part of the
 -- lock.
 --   one element an attempt, in id order: $1 ids, $2 tokens, $3 how much longer it may run, in ms; $4 the bound on the
 --   whole attempt in ms, $5 buffer in ms that it has beyond that, if that is not shorter than its worker's
 --   lease
-with given as materialized (
+with asked as materialized (
+  select * from unnest($1::bigint[], $2::timestamptz[], $3::bigint[]) u(id, token, run_ms)),
+ given as materialized (
   select u.id, u.token, clock_timestamp() as at,
     least(clock_timestamp() + interval '1ms' * u.run_ms, u.token + interval '1ms' * $4::bigint) as until
-  from unnest($1::bigint[], $2::timestamptz[], $3::bigint[]) u(id, token, run_ms))
-update tasks t set expiry = greatest(t.expiry, g.until + interval '1ms' *
+  from asked u
+  cross join lateral (
+    select from tasks t where t.id = u.id and t.last_updated = u.token offset 0 for no key update skip locked) t),
+ extended as (
+ update tasks t set expiry = greatest(t.expiry, g.until + interval '1ms' *
   greatest($5::bigint, (select case when by_hand then 0 else lease_ms end from workers w where w.id = t.worker_id)))
 from given g
 where t.id = any(array[g.id]) and t.last_updated = g.token and t.status = 'executing'
 returning t.id, t.last_updated,
   (extract(epoch from g.until - g.at) * 1000)::bigint as run_ms,
-  (extract(epoch from t.expiry - g.at) * 1000)::bigint as expires_in_ms
+  (extract(epoch from t.expiry - g.at) * 1000)::bigint as expires_in_ms)
+select id, last_updated, run_ms, expires_in_ms from extended
+union all
+select a.id, a.token, null, null
+from asked a
+cross join lateral (
+  select from tasks t where t.id = a.id and t.last_updated = a.token and t.status = 'executing' offset 0) t
+where not exists (select from extended e where e.id = a.id and e.last_updated = a.token)

@@ -1,4 +1,7 @@
--- Whoever ends tasks of a queue takes turns with others, transaction by transaction. $1 queue, $2 whether to wait for one's
--- turn. Answers whether it is.
-select case when $2::boolean then (select pg_advisory_xact_lock(hashtextextended('reeve.queue ' || $1::text, 0)))::text is not null
-  else pg_try_advisory_xact_lock(hashtextextended('reeve.queue ' || $1::text, 0)) end
+-- Whoever ends tasks of a queue takes turns with others, transaction by transaction: the turn is the lock of the queue's first
+-- route. Without a route there is no task. $1 queue, $2 whether to wait for one's turn. Answers whether it is.
+with first as materialized (select min(id) as id from routes where queue = $1)
+select case when f.id is null then true
+  when $2::boolean then (select true from (select id from routes where id = f.id for no key update) r)
+  else coalesce((select true from (select id from routes where id = f.id for no key update skip locked) r), false) end
+from first f

@@ -1,7 +1,21 @@
--- Makes the schema and the record of migrations, under a lock that other starting managers wait for.
-create schema if not exists reeve;
-set search_path = reeve;
-create table if not exists schema_migrations (
-  version int primary key,
-  name text not null,
-  applied timestamptz not null default clock_timestamp())
+-- Makes the schema and the record of migrations, and takes the record's lock, which other starting managers wait for, until the
+-- transaction ends. Of two that make them at once, the second has waited for the first when it fails, and finds them then.
+do $$ begin
+  for tries in 1 .. 100 loop
+    if to_regclass('reeve.schema_migrations') is not null then
+      lock table reeve.schema_migrations in share row exclusive mode;
+      return;
+    end if;
+    begin
+      create schema if not exists reeve;
+      create table if not exists reeve.schema_migrations (
+        version int primary key,
+        name text not null,
+        applied timestamptz not null default clock_timestamp());
+    exception when unique_violation or duplicate_schema or duplicate_table then
+      null;
+    end;
+  end loop;
+  raise exception 'the table reeve.schema_migrations comes and goes';
+end $$;
+set search_path = reeve

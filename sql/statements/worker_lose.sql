@@ -1,10 +1,13 @@
 -- Marks incarnations lost whose heartbeats have stood still: the first of two commits. A heartbeat that came meanwhile has
 -- raised the number, and saves its worker; one that comes later finds it lost. Their tasks are taken back by lost_find
 -- and end_attempts, which begin after this has been committed: in one statement, a heartbeat that commits in between
--- would be overlooked. $1 ids, $2 the sequence numbers seen, $3 who says so
+-- would be overlooked. $1 ids, $2 the sequence numbers seen, $3 who says so.
+-- One whose row somebody has locked is left for the next time.
 with gone as (
   update workers w set lost = true, gone_at = clock_timestamp()
-  from (select * from unnest($1::bigint[], $2::bigint[]) u(id, seq) order by id) u
+  from (
+    select u.* from unnest($1::bigint[], $2::bigint[]) u(id, seq)
+    cross join lateral (select from workers l where l.id = u.id offset 0 for no key update skip locked) l offset 0) u
   where w.id = any(array[u.id]) and not w.lost and not w.by_hand and w.hb_seq = u.seq
   returning w.id, w.name, w.hb_seq, w.hb_at),
  told as (

@@ -564,7 +564,8 @@ struct reeve_report {
 
 /* Says how an attempt ended. True: that is committed, by this call or an earlier copy of it. REEVE_FAILED_PRECONDITION: the
  * token does not hold the task (any more); nothing was changed, and the audit says so. REEVE_INVALID_ARGUMENT: the result is
- * wrong; if it is too long the attempt was ended as fatal, and the message says so. */
+ * wrong; if it is too long the attempt was ended as fatal, and the message says so. REEVE_UNAVAILABLE, after some seconds: another
+ * transaction has locked the task, or its batch. */
 bool reeve_report(struct reeve_client *client, const struct reeve_report *report, struct reeve_failure *failure);
 
 /* Lets an attempt take so much longer from now. *run_ms (NULL: not wanted): how long it may, less than asked where the manager's
