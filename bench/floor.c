@@ -147,6 +147,7 @@ static int claim_and_complete(struct floor *f, const PGresult *page, int from, i
 		params_array_end(p);
 	}
 	params_int8(p, BUFFER_MS);
+	params_bool(p, false); /* it waits for locks */
 	int64_t t0 = now_ns();
 	PGresult *won = database_call(f->hot, SQL_CLAIM, p);
 	int64_t t1 = now_ns();

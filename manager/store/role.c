@@ -15,7 +15,7 @@ enum { TRIES_MOST = 20, DOWN_LIMIT_MS = 2000 };
 /* A batch that could not have a lock in time is split into parts of so many: halving would wait for the time-out at each step. */
 enum { LOCKED_PART = 32 };
 
-enum { CAREFUL_MS = 1000 };
+enum { CAREFUL_MS = 1000, REST_MS = 250 };
 
 /* So long is an operation without a deadline tried in the patient role before it fails. */
 enum { PATIENCE_MS = 10000 };
@@ -62,7 +62,7 @@ static void batch_choose(struct role *role)
 
 static void pump(struct role *role)
 {
-	if (role->count || !role->waiting || !conn_idle(role->conn))
+	if (role->count || !role->waiting || !conn_idle(role->conn) || evtimer_pending(role->rested, NULL))
 		return;
 	batch_choose(role);
 	role->batches++;
@@ -182,10 +182,24 @@ static void batch_hand_on(struct role *role)
 	batch_take(role, ops, &state);
 	free(state);
 	bool again = ops[0]->again;
+	if (role == role->patient)
+		role_rest(role);
 	role_add(role->patient, ops[0]);
 	ops[0]->again = again;
 	ops[0]->blocked = true;
 	pump(role);
+}
+
+static void on_rested(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd, (void)what;
+	pump(arg);
+}
+
+void role_rest(struct role *role)
+{
+	const struct timeval tv = {.tv_usec = REST_MS * 1000 / (1 + (int)role->waiting_count)};
+	event_add(role->rested, &tv);
 }
 
 static bool patience_ends(const struct store_op *op)
@@ -293,6 +307,7 @@ void role_open(struct role *role, struct store *store, const struct conn_setting
 	role->name = settings->name;
 	role->weight_limit = weight_limit;
 	struct conn_listener listener = {on_ready, on_lost, on_notified, role};
+	role->rested = evtimer_new(store->base, on_rested, role);
 	role->conn = conn_create(store->base, settings, &listener);
 }
 
@@ -309,6 +324,7 @@ void role_close(struct role *role)
 		unlink_waiting(role, op);
 		op_end(op, &error);
 	}
+	event_free(role->rested);
 	free(role->state);
 	params_free(&role->params);
 }

@@ -49,6 +49,7 @@ struct role {
 	conn_done *next;               /* what follows the statement in flight */
 	struct role *patient;          /* goes on with operations that could not have a lock; itself; or NULL */
 	int64_t careful_until_ms;      /* monotonic */
+	struct event *rested;          /* pending: it rests */
 	int64_t batches, operations;
 };
 
@@ -68,6 +69,10 @@ void role_done(struct role *role);
 
 /* The batch's statement did not succeed: splits, tries again or fails it, as its result says. */
 void role_refused(struct role *role, const struct conn_result *result);
+
+/* Begins no batch for a moment, the shorter the more operations wait: after one that could not have a lock and waits on in this
+ * role, so that an idle role does not ask for it all the time. */
+void role_rest(struct role *role);
 
 /* True for a moment after a batch could not have a lock in time. Kinds that say that they are careful then send statements
  * that wait for no lock: what somebody has locked is left out and tried again. These cost more, and win less where two

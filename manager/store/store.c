@@ -12,7 +12,7 @@ enum { HOT_TIMEOUT_MS = 30000, WINDOW_TIMEOUT_MS = 5000, READ_TIMEOUT_MS = 10000
  * that is locked out. FAST: longer than the transactions of others usually take, and short beside a task's way; what it is too
  * short for is left out, or goes on in a role of its own. Upkeep locks whole tables for a moment: while it waits for that,
  * everybody else waits behind it. Reads wait for changes of tables only. */
-enum { FAST_LOCK_MS = 40, PATIENT_LOCK_MS = 100, UPKEEP_LOCK_MS = 300, READ_LOCK_MS = 1000 };
+enum { FAST_LOCK_MS = 40, PATIENT_LOCK_MS = 100, KEEPER_LOCK_MS = 200, UPKEEP_LOCK_MS = 300, READ_LOCK_MS = 1000 };
 
 /* How long the locks of a manager stay that is frozen, or cut off from the database, within a transaction: a quarter of the
  * lease, between these. Between two statements of a transaction a manager needs less than a millisecond. */
@@ -43,7 +43,7 @@ static const struct role_spec {
     [ROLE_READ] = {"read", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
     [ROLE_LOOK] = {"look", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
     [ROLE_CALLBACKS] = {"callbacks", true, false, false, READ_TIMEOUT_MS, PATIENT_LOCK_MS, CALLBACKS_AT_ONCE},
-    [ROLE_KEEPER] = {"keeper", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
+    [ROLE_KEEPER] = {"keeper", true, false, false, HOT_TIMEOUT_MS, KEEPER_LOCK_MS, 1},
     [ROLE_UPKEEP] = {"upkeep", false, false, false, UPKEEP_TIMEOUT_MS, UPKEEP_LOCK_MS, 1},
     [ROLE_LISTEN] = {"listen", false, false, true, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
 };

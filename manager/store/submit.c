@@ -716,6 +716,8 @@ static void wait_for_keys(struct store *store, struct store_op *op, const char *
 		return;
 	}
 	bool again = op->again;
+	if (op->kind == &patient_kind)
+		role_rest(&store->roles[ROLE_KEYS]);
 	op->kind = &patient_kind;
 	role_add(&store->roles[ROLE_KEYS], op);
 	op->again = again;

@@ -178,7 +178,7 @@ story_what_is_locked_is_left_for_later() {
 		-c "begin; select 1 from tasks where id = 2 for update; select pg_sleep(8)" &
 	pid=$!
 	wait_until 10 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'holder'\")\" = PgSleep ]"
-	expect_eq '1 3' "$(run attempts_lock "'{1,2,3}'" "'{\"$(token 1)\",\"$(token 2)\",\"$(token 3)\"}'" | xargs)"
+	expect_eq '1|t 2|f 3|t' "$(run attempts_lock "'{1,2,3}'" "'{\"$(token 1)\",\"$(token 2)\",\"$(token 3)\"}'" | xargs)"
 	start_manager # it finds the worker silent, and does the same
 	sql "update workers set lease_ms = 500" >/dev/null
 	wait_until 6 "[ \"\$(sql 'select status from tasks order by id' | xargs)\" = 'failed executing failed' ]"
@@ -193,7 +193,7 @@ story_the_sweep_finds_what_is_claimed_after_the_loss() {
 	version=$(token 1)
 	(
 		printf 'prepare s as\n%s;\nbegin;\n' "$(cat "$TOP/sql/statements/claim.sql")"
-		echo "execute s('{1}', '{\"$version\"}', '{1}', '{1}', '{1}', 60000);"
+		echo "execute s('{1}', '{\"$version\"}', '{1}', '{1}', '{1}', 60000, false);"
 		echo "select pg_sleep(1.5);"
 		echo 'commit;'
 	) | PGAPPNAME=claim "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve" >/dev/null &

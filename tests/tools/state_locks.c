@@ -73,7 +73,7 @@ static void claim_waits_for_a_cancel(void)
 	struct task t = submitted("5");
 	plainly(db, SQL_BEGIN);
 	cancel_mark(db, &t);
-	START(SQL_CLAIM, text("{%s}", t.id), text("{%s}", t.version), "{1}", text("{%s}", worker), "{1}", "0");
+	START(SQL_CLAIM, text("{%s}", t.id), text("{%s}", t.version), "{1}", text("{%s}", worker), "{1}", "0", "f");
 	cancel_waiting(db, &t);
 	expect("tasks won", "0", text("%d", rows_of(let_go())));
 	expect_state(&t, "cancelled");
@@ -86,7 +86,7 @@ static void claim_waits_for_a_claim(void)
 	struct task t = submitted("5");
 	plainly(db, SQL_BEGIN);
 	expect("tasks won by the first", "1", text("%d", claim_for(db, worker, &t, NULL, "0")));
-	START(SQL_CLAIM, text("{%s}", t.id), text("{%s}", t.version), "{1}", text("{%s}", worker), "{1}", "0");
+	START(SQL_CLAIM, text("{%s}", t.id), text("{%s}", t.version), "{1}", text("{%s}", worker), "{1}", "0", "f");
 	expect("tasks won by the second", "0", text("%d", rows_of(let_go())));
 	expect_state(&t, "executing");
 	expect("attempt", "1", ask("select attempt from tasks where id = %s", t.id));
@@ -153,7 +153,7 @@ static void lost_worker_claims_nothing(void)
 	const char *lost = ask("insert into workers (name) values ('lost') returning id");
 	expect("workers that left", "1", text("%d", rows_of(RUN(db, SQL_LEAVE, text("{%s}", lost), "{gone}"))));
 	PGresult *result = RUN(db, SQL_CLAIM, text("{%s,%s}", t.id, too.id), text("{%s,%s}", t.version, too.version),
-	    "{1,2}", text("{%s,%s}", lost, worker), "{1,2}", "0");
+	    "{1,2}", text("{%s,%s}", lost, worker), "{1,2}", "0", "f");
 	expect("tasks won", "1", text("%d", PQntuples(result)));
 	expect("the one of the living", too.id, PQntuples(result) ? PQgetvalue(result, 0, 0) : "");
 	PQclear(result);

@@ -181,7 +181,7 @@ int claim_for(PGconn *pg, const char *incarnation, const struct task *t, const s
 	const char *ids = too ? text("{%s,%s}", t->id, too->id) : text("{%s}", t->id);
 	const char *versions = too ? text("{%s,%s}", t->version, too->version) : text("{%s}", t->version);
 	return rows_of(RUN(pg, SQL_CLAIM, ids, versions, too ? "{1,1}" : "{1}", text("{%s}", incarnation),
-	    text("{%d}", ++fetches), buffer));
+	    text("{%d}", ++fetches), buffer, "f"));
 }
 
 int claim(struct task *t, const struct task *too, const char *buffer)
