@@ -17,6 +17,8 @@ enum { LOCKED_PART = 32 };
 
 enum { CAREFUL_MS = 1000, REST_MS = 250 };
 
+#define LOCKED_OUT "another transaction holds a lock that this needs (%s); try again"
+
 /* So long is an operation without a deadline tried in the patient role before it fails. */
 enum { PATIENCE_MS = 10000 };
 
@@ -234,7 +236,10 @@ static void refusal_settle(struct role *role, const struct refusal *refusal)
 	} else {
 		if (refusal->code == STATUS(INTERNAL))
 			log_error(role->name, "%s: %s", role->batch[0]->kind->name, refusal->message);
-		batch_fail(role, refusal->code, refusal->message);
+		char message[400];
+		if (refusal->locked)
+			snprintf(message, sizeof message, LOCKED_OUT, role->batch[0]->kind->name);
+		batch_fail(role, refusal->code, refusal->locked ? message : refusal->message);
 	}
 }
 
@@ -348,7 +353,7 @@ void role_expire(struct role *role, int64_t now_ms)
 		else if (op->kind->waits_for)
 			error_set(&error, STATUS(UNAVAILABLE), "%s", op->kind->waits_for(op));
 		else if (op->blocked)
-			error_set(&error, STATUS(UNAVAILABLE), "another transaction holds a lock that this needs (%s); try again", op->kind->name);
+			error_set(&error, STATUS(UNAVAILABLE), LOCKED_OUT, op->kind->name);
 		else
 			error_set(&error, STATUS(UNAVAILABLE),
 			    "it waited %lld ms for its turn on the database connection \"%s\", which works on: %s; try again",

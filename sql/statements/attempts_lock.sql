@@ -24,10 +24,10 @@ with held as materialized (
   where h.key is not null)
 select h.n, h.n = any(array(select n from tasks_locked))
   and (h.batch_id is null or h.batch_id = any(array(select id from batches_locked))
-    or not exists (select from batches b where b.id = h.batch_id))
+    or (select true from batches b where b.id = h.batch_id) is null)
   and (h.assignment_id = any(array(select id from journal_locked))
-    or not exists (select from assignments a where a.id = h.assignment_id))
+    or (select true from assignments a where a.id = h.assignment_id) is null)
   and (h.key is null or h.n = any(array(select n from keys_locked))
-    or not exists (select from keys k where k.queue = h.queue and k.key = h.key and k.task_id = h.id)) as free
+    or (select true from keys k where k.queue = h.queue and k.key = h.key and k.task_id = h.id) is null) as free
 from held h
 order by h.n

@@ -17,7 +17,7 @@ with fence as materialized (select pg_logical_emit_message(true, 'reeve', 'fence
     outcome || ' reported after the lock was lost; nothing changed'
   from looked l
   where not by_report
-    and not exists (select from task_events e where e.task_id = l.id and e.version = l.token and e.event = 'late_result')
+    and (select true from task_events e where e.task_id = l.id and e.version = l.token and e.event = 'late_result') is null
   order by id, token, n
   on conflict (task_id, version) where event = 'late_result' do nothing)
 select n, coalesce(by_report, false) as reported, known, case when by_report then (select lsn from fence) end
