@@ -261,6 +261,25 @@ Test(calls, a_result_without_a_verdict_is_reported_again)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
+Test(calls, a_result_that_is_not_judged_yet_is_reported_again_and_holds_up_no_other)
+{
+	int64_t id;
+
+	open_stage(count_runs, 2);
+	id = script_add(&stage.script, "t", "x");
+	stage.script.tasks[id].verdicts_later = 1000;
+	for (int i = 0; i < 40; i++)
+		script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, stage.script.n_done == 40));
+	cr_assert(script_wait(&stage.script, stage.script.beat.held == 1 && stage.script.tasks[id].reports > 1));
+	script_lock(&stage.script);
+	stage.script.tasks[id].verdicts_later = 1;
+	script_unlock(&stage.script);
+	cr_assert(script_wait(&stage.script, stage.script.n_done == 41));
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
 /* ---- heartbeats ---- */
 
 Test(calls, heartbeats_go_on_while_all_slots_are_busy)

@@ -46,7 +46,8 @@ struct script_task {
 	int64_t run_ms, retry_in_ms;
 	int64_t reported_ms;
 	Reeve__V1__Verdict verdict; /* to give; UNSPECIFIED: ACCEPTED */
-	int verdicts_missing;       /* so many reports of it are answered without one */
+	int verdicts_missing;       /* so many reports of it are answered without one, */
+	int verdicts_later;         /* and so many with LATER */
 };
 
 struct script_parked {
@@ -356,6 +357,11 @@ static inline void script_note_result(struct script *script, const Reeve__V1__Re
 	if (task->verdicts_missing > 0) {
 		task->verdicts_missing--;
 		judged->verdict = REEVE__V1__VERDICT__VERDICT_UNSPECIFIED;
+		return;
+	}
+	if (task->verdicts_later > 0) {
+		task->verdicts_later--;
+		judged->verdict = REEVE__V1__VERDICT__VERDICT_LATER;
 		return;
 	}
 	judged->verdict = task->verdict ? task->verdict : REEVE__V1__VERDICT__VERDICT_ACCEPTED;
