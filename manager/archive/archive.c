@@ -13,7 +13,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { REST_S = 60 };
+enum {
+	REST_S = 60,
+	OTHERS_REST_S = 5, /* while another manager archives: it may have died */
+};
 
 struct archive {
 	struct store *store;
@@ -39,7 +42,7 @@ struct archive {
 
 static void rest(struct archive *a)
 {
-	const struct timeval later = {.tv_sec = REST_S};
+	const struct timeval later = {.tv_sec = a->op.lost ? OTHERS_REST_S : REST_S};
 	evtimer_add(a->alarm, &later);
 }
 
@@ -164,6 +167,10 @@ static void on_next(struct store_op *op, const struct reeve_error *error)
 	struct archive *a = (struct archive *)((char *)op - offsetof(struct archive, op));
 	if (error && !a->stopping)
 		log_warn("archive", "cannot tell what is to be archived: %s", error->message);
+	if (!error && a->op.lost) {
+		rest(a);
+		return;
+	}
 	if (error || !*a->op.partition) {
 		release(a);
 		return;
@@ -180,8 +187,13 @@ static void ask_next(struct archive *a)
 
 static void on_alarm(evutil_socket_t fd, short what, void *arg)
 {
+	struct archive *a = arg;
+	const struct timeval soon = {.tv_usec = 100 * 1000};
 	(void)fd, (void)what;
-	ask_next(arg);
+	if (store_manager_id(a->store))
+		ask_next(a);
+	else /* nobody could tell that it is this one that archives */
+		evtimer_add(a->alarm, &soon);
 }
 
 struct archive *archive_create(struct event_base *base, struct store *store, const char *directory,

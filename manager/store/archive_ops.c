@@ -9,7 +9,6 @@ enum { PAGE_BYTES = 4 * 1024 * 1024 };
 static void take_page(struct role *role, struct store_archive *op, const PGresult *rows)
 {
 	int n = PQntuples(rows);
-	op->lost = n == 0;
 	op->lines = role->state = calloc((size_t)n + 1, sizeof *op->lines);
 	for (op->count = 0; op->count < n && !row_null(rows, op->count, 0); op->count++) {
 		op->lines[op->count] = row_text(rows, op->count, 1);
@@ -22,13 +21,12 @@ static void on_archive(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	struct store_archive *op = BATCH_OP(role, struct store_archive, 0);
+	op->lost = op->kind != STORE_ARCHIVE_RELEASE && PQntuples(result->rows) == 0;
 	if (op->kind == STORE_ARCHIVE_NEXT)
 		snprintf(op->partition, sizeof op->partition, "%s",
-		    row_null(result->rows, 0, 0) ? "" : row_text(result->rows, 0, 0));
+		    op->lost || row_null(result->rows, 0, 0) ? "" : row_text(result->rows, 0, 0));
 	else if (op->kind == STORE_ARCHIVE_PAGE)
 		take_page(role, op, result->rows);
-	else if (op->kind == STORE_ARCHIVE_NOTE)
-		op->lost = PQntuples(result->rows) == 0;
 	role_done(role);
 }
 

@@ -1020,7 +1020,7 @@ struct store_archive {
 	int64_t after;         /* PAGE: the tasks behind this id; then the last one's */
 	const char *file;      /* NOTE */
 	int64_t tasks;
-	/* result of PAGE: lines without their ends, which live until `done` returns; lost: the lock is another manager's */
+	/* result of PAGE: lines without their ends, which live until `done` returns. lost: another manager archives */
 	int count;
 	const char **lines;
 	bool lost;

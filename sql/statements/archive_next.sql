@@ -1,9 +1,10 @@
--- The oldest partition of the history that is to be archived, if no other manager that lives is at it. $1 the manager.
+-- The oldest partition of the history that is to be archived, null if there is none. No row: another manager archives, and
+-- has ticked lately. $1 the manager.
 with ours as (
   update locks l set holder = $1
   where l.name = any(array(select name from locks where name = 'archive' for no key update skip locked)) and $1::bigint <> 0
     and not exists (select from managers m
-      where m.id = l.holder and m.id <> $1 and not m.stopped and m.hb_at > clock_timestamp() - interval '1 minute')
+      where m.id = l.holder and m.id <> $1 and not m.stopped and m.hb_at > clock_timestamp() - interval '10 s')
   returning true)
-select case when exists (select from ours) then (
-  select partition from history_over((statement_timestamp() at time zone 'UTC')::date) where not archived limit 1) end
+select (select partition from history_over((statement_timestamp() at time zone 'UTC')::date) where not archived limit 1)
+from ours

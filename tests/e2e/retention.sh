@@ -251,6 +251,22 @@ story_a_manager_without_an_archive_leaves_the_dropping_to_those_with_one() {
 	all_gone
 }
 
+story_a_manager_that_stands_still_keeps_no_other_from_archiving() {
+	start_postgres
+	mkdir "$DIR/archive"
+	start_manager
+	stop manager
+	fill 2 10
+	sql "insert into managers (name, hb_at) values ('frozen', clock_timestamp() + interval '1 hour');
+		update locks set holder = (select max(id) from managers) where name = 'archive'" >/dev/null
+	start_manager manager --archive "$DIR/archive"
+	sleep 3
+	expect_eq 1 "$(old_partitions)" 'while the other ticks'
+	sql "update managers set hb_at = clock_timestamp() - interval '11 s' where name = 'frozen'" >/dev/null
+	all_gone
+	expect_eq 10 "$(archived | wc -l)"
+}
+
 # What is there already is never written over.
 story_a_file_of_another_database_is_left_alone() {
 	start_postgres
