@@ -472,7 +472,8 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 		return;
 	}
 	if (c->op.locked) {
-		rpc_call_fail(c->call, STATUS(UNAVAILABLE), "another transaction has locked the row of incarnation %lld in \"workers\"; try again",
+		rpc_call_fail(c->call, STATUS(UNAVAILABLE),
+		    "another transaction has locked the row of incarnation %lld in \"workers\"; try again",
 		    (long long)c->op.incarnation);
 		free(c);
 		return;

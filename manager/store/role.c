@@ -15,6 +15,7 @@ enum { TRIES_MOST = 20, DOWN_LIMIT_MS = 2000 };
 /* A batch that could not have a lock in time is split into parts of so many: halving would wait for the time-out at each step. */
 enum { LOCKED_PART = 32 };
 
+/* How long a role is careful after it met a lock; how long it rests after an operation that waits on. */
 enum { CAREFUL_MS = 1000, REST_MS = 250 };
 
 #define LOCKED_OUT "another transaction holds a lock that this needs (%s); try again"

@@ -467,8 +467,10 @@ static void on_renewed(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	for (int i = 0; i < role->count; i++)
-		heartbeat(role, i)->renewed = heartbeat(role, i)->lost = heartbeat(role, i)->overtaken = heartbeat(role, i)->locked = false;
+	for (int i = 0; i < role->count; i++) {
+		struct store_heartbeat *op = heartbeat(role, i);
+		op->renewed = op->lost = op->overtaken = op->locked = false;
+	}
 	for (int row = 0; row < PQntuples(result->rows); row++) {
 		struct store_heartbeat *op = heartbeat_of(role, row_int8(result->rows, row, 0));
 		if (op)

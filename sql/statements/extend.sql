@@ -1,6 +1,6 @@
 -- Lets attempts take longer, each under its token, as far as its bound allows: so long from its claim. An attempt that is
--- over, or another's, is not in the answer; one that somebody has locked is, with nulls. Nobody's claim or end is touched: expiry is neither indexed nor part of the
--- lock.
+-- over, or another's, is not in the answer; one that somebody has locked is, with nulls. Nobody's claim or end is touched:
+-- expiry is neither indexed nor part of the lock.
 --   one element an attempt, in id order: $1 ids, $2 tokens, $3 how much longer it may run, in ms; $4 the bound on the
 --   whole attempt in ms, $5 buffer in ms that it has beyond that, if that is not shorter than its worker's
 --   lease
