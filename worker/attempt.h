@@ -8,12 +8,12 @@
 #ifndef REEVE_WORKER_ATTEMPT_H
 #define REEVE_WORKER_ATTEMPT_H
 
+#include "common/hash.h"
 #include "worker/include/reeve/worker.h"
 
 #include <reeve/v1/worker.pb-c.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <uthash.h>
 
 struct handler;
 struct lease;

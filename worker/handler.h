@@ -6,10 +6,10 @@
 #define REEVE_WORKER_HANDLER_H
 
 #include "common/error.h"
+#include "common/hash.h"
 #include "worker/attempt.h"
 
 #include <stdatomic.h>
-#include <uthash.h>
 
 struct launcher;
 

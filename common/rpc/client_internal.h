@@ -8,6 +8,7 @@
 #ifndef REEVE_COMMON_RPC_CLIENT_INTERNAL_H
 #define REEVE_COMMON_RPC_CLIENT_INTERNAL_H
 
+#include "common/hash.h"
 #include "common/rpc/client.h"
 #include "common/rpc/conn.h"
 #include "common/deadlines.h"
@@ -16,7 +17,6 @@
 
 #include <nng/nng.h>
 #include <pthread.h>
-#include <uthash.h>
 
 enum line_state {
 	LINE_DOWN,    /* dialled again at redial_ms */

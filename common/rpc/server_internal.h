@@ -6,6 +6,7 @@
 #ifndef REEVE_COMMON_RPC_SERVER_INTERNAL_H
 #define REEVE_COMMON_RPC_SERVER_INTERNAL_H
 
+#include "common/hash.h"
 #include "common/rpc/arena.h"
 #include "common/rpc/conn.h"
 #include "common/rpc/server.h"
@@ -13,7 +14,6 @@
 
 #include <nng/nng.h>
 #include <pthread.h>
-#include <uthash.h>
 
 struct method {
 	char *name; /* "/reeve.v1.TaskService/Submit" */

@@ -1,12 +1,12 @@
 /* Managers by number, each with when it was last seen to move on. */
 #include "manager/core/cluster.h"
 
+#include "common/hash.h"
 #include "common/log.h"
 #include "manager/core/wakes.h"
 #include "manager/core/window.h"
 
 #include <stdlib.h>
-#include <uthash.h>
 
 /* A tick comes every second at least. */
 enum { STILL_MS = 3000 };

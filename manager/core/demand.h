@@ -8,9 +8,9 @@
 #ifndef REEVE_MANAGER_CORE_DEMAND_H
 #define REEVE_MANAGER_CORE_DEMAND_H
 
+#include "common/hash.h"
 #include "manager/core/core.h"
 
-#include <uthash.h>
 
 struct fetch;
 struct name;

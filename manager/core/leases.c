@@ -1,6 +1,7 @@
 /* The watch, the sweep, and taking back what never arrived. */
 #include "manager/core/leases.h"
 
+#include "common/hash.h"
 #include "common/log.h"
 #include "manager/core/control.h"
 #include "manager/core/report.h"
@@ -8,7 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 enum {
 	LOOK_EVERY_MS = 400,   /* at most a quarter of a heartbeat: a gap of a whole one begins the watch anew */

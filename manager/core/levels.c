@@ -1,9 +1,10 @@
 /* A level goes with its last place. */
 #include "manager/core/levels.h"
 
+#include "common/hash.h"
+
 #include <assert.h>
 #include <stdlib.h>
-#include <uthash.h>
 #include <utlist.h>
 
 struct level {

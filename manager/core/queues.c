@@ -1,13 +1,13 @@
 /* Settings by the queue's name (a hash), and by the route's number (an array that is made anew with each reading). */
 #include "manager/core/queues.h"
 
+#include "common/hash.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/routes.h"
 #include "manager/core/window.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 struct entry {
 	struct store_queue queue;

@@ -1,12 +1,12 @@
 /* Routes by name (a hash) and by number (an array). */
 #include "manager/core/routes.h"
 
+#include "common/hash.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/window.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 enum { HEARD_MS = 50 };
 

@@ -6,9 +6,8 @@
 #ifndef REEVE_MANAGER_CORE_SESSIONS_H
 #define REEVE_MANAGER_CORE_SESSIONS_H
 
+#include "common/hash.h"
 #include "manager/core/core.h"
-
-#include <uthash.h>
 
 struct fetch;
 

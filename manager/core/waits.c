@@ -5,10 +5,10 @@
 #include "manager/core/waits.h"
 
 #include "common/deadlines.h"
+#include "common/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 #include <utlist.h>
 
 enum { LOOK_EVERY_MS = 500, LOOK_IDS = 10000 };

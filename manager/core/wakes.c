@@ -1,6 +1,7 @@
 /* Gathers wakes by stream and sends one NOTIFY at a time, with as many streams as it holds; too many become "any". */
 #include "manager/core/wakes.h"
 
+#include "common/hash.h"
 #include "manager/core/arrivals.h"
 #include "manager/core/control.h"
 #include "manager/core/dispatch.h"
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 enum {
 	GATHER_MS = 10,

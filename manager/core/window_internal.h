@@ -3,10 +3,10 @@
 #define REEVE_MANAGER_CORE_WINDOW_INTERNAL_H
 
 #include "common/deadlines.h"
+#include "common/hash.h"
 #include "manager/core/levels.h"
 #include "manager/core/window.h"
 
-#include <uthash.h>
 
 /* Everything is read again from the top so often. */
 enum { WINDOW_ALL_EVERY_MS = 60 * 1000 };

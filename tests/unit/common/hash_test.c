@@ -1,0 +1,113 @@
+/* Hash tables whose keys a peer chooses: nobody can choose keys that share a bucket. */
+#include "common/hash.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ITEMS = 4000, BITS = 10 };
+
+struct item {
+	int64_t id;
+	UT_hash_handle hh;
+};
+
+/* The next id after `id` whose stock hash of uthash ends in zeros: in a table of up to 2^BITS buckets all such ids share one. */
+static int64_t next_chosen(int64_t id)
+{
+	unsigned hash;
+
+	do {
+		id++;
+		HASH_JEN(&id, sizeof id, hash);
+	} while (hash & ((1U << BITS) - 1));
+	return id;
+}
+
+static unsigned longest_chain(const struct item *items)
+{
+	const UT_hash_table *table = items->hh.tbl;
+	unsigned longest = 0;
+
+	for (unsigned i = 0; i < table->num_buckets; i++)
+		if (table->buckets[i].count > longest)
+			longest = table->buckets[i].count;
+	return longest;
+}
+
+static void free_items(struct item *items)
+{
+	struct item *item, *next;
+
+	HASH_ITER(hh, items, item, next)
+	{
+		HASH_DEL(items, item);
+		free(item);
+	}
+}
+
+Test(hash, spreads_ids_that_share_a_bucket_under_the_stock_hash)
+{
+	struct item *items = NULL, *item;
+	int64_t id = 0;
+
+	for (int i = 0; i < ITEMS; i++) {
+		item = calloc(1, sizeof *item);
+		item->id = id = next_chosen(id);
+		HASH_ADD(hh, items, id, sizeof item->id, item);
+	}
+	/* A table of this size has 10 items in a bucket at most on average; 40 do not meet in one by chance. */
+	cr_assert(lt(int, (int)longest_chain(items), 40));
+	id = 0;
+	for (int i = 0; i < ITEMS; i++) {
+		id = next_chosen(id);
+		HASH_FIND(hh, items, &id, sizeof id, item);
+		cr_assert(item && item->id == id);
+	}
+	free_items(items);
+}
+
+/* The number of bits that differ, on average, when one bit of the key changes: half of 64. */
+Test(hash, changes_half_its_bits_with_each_bit_of_the_key)
+{
+	uint8_t key[24];
+
+	for (size_t length = 1; length <= sizeof key; length++) {
+		long differing = 0;
+
+		memset(key, 7, sizeof key);
+		for (size_t bit = 0; bit < 8 * length; bit++) {
+			uint64_t before = hash_bytes(key, length);
+
+			key[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			differing += __builtin_popcountll(before ^ hash_bytes(key, length));
+		}
+		differing /= (long)(8 * length);
+		cr_assert(differing > 22 && differing < 42, "%ld bits differ with keys of %zu bytes", differing, length);
+	}
+}
+
+Test(hash, tells_keys_of_different_length_apart)
+{
+	static const uint8_t zeros[16];
+
+	for (size_t i = 0; i < sizeof zeros; i++)
+		for (size_t j = 0; j < i; j++)
+			cr_assert(hash_bytes(zeros, i) != hash_bytes(zeros, j));
+}
+
+/* A file that includes uthash itself has tables with the stock hash. */
+Test(hash, is_that_of_all_tables)
+{
+	char command[1024], found[512] = "";
+	FILE *grep;
+
+	snprintf(command, sizeof command, "cd '%s' && grep -rl '#include [<\"]uthash.h' common manager worker client bench",
+	    PROJECT_FOLDER);
+	grep = popen(command, "r");
+	cr_assert(grep && fread(found, 1, sizeof found - 1, grep) > 0);
+	pclose(grep);
+	cr_assert(eq(str, found, "common/hash.h\n"));
+}
