@@ -134,6 +134,8 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .max_message_bytes = (size_t)o->max_message,
 	    .max_open_calls = (int)o->max_calls,
 	    .max_pipes = (int)o->max_connections,
+	    .connection_percent = (int)o->connection_share,
+	    .address_percent = (int)o->address_share,
 	};
 	m->server = rpc_server_create(m->base, &server_options, error);
 	if (!m->server)

@@ -16,7 +16,7 @@ struct manager_options {
 	int64_t callback_attempts, callback_timeout_ms;
 	const char *callback_hosts, *callback_ca;
 	int64_t max_details, max_result, max_message;
-	int64_t window, claim_batch, max_routes, max_calls, max_connections, waiting_bytes;
+	int64_t window, claim_batch, max_routes, max_calls, max_connections, connection_share, address_share, waiting_bytes;
 };
 
 extern const struct option_table manager_option_table;

@@ -45,12 +45,11 @@ static void leave(void *data, void *piece)
 }
 
 ProtobufCMessage *arena_unpack(
-    struct arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length)
+    struct arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length, size_t memory)
 {
 	ProtobufCAllocator allocator = {.alloc = take, .free = leave, .allocator_data = arena};
 
-	/* Texts take what they take on the wire; what comes on top depends on the number of parts. */
-	arena->first = descriptor->sizeof_message + length + ARENA_SMALL;
+	arena->first = memory;
 	return protobuf_c_message_unpack(descriptor, &allocator, length, bytes);
 }
 

@@ -18,10 +18,11 @@ struct arena {
 	size_t first;      /* how large the first chunk is to be; 0: small */
 };
 
-/* Unpacks checked bytes into the arena. NULL: not well-formed after all, or no memory. The message dies with the
+/* Unpacks checked bytes into the arena; `memory` is what wire_measure has found that they take. NULL: not well-formed after all, or no memory. The message dies with the
  * arena and must not be freed by itself. */
 ProtobufCMessage *arena_unpack(
-    struct arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length);
+    struct arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length,
+    size_t memory);
 
 /* Gives everything back; the arena is empty again. */
 void arena_clear(struct arena *arena);

@@ -120,9 +120,11 @@ static void pong(struct manager *manager, const struct envelope_reply *reply)
 		client->max_details = response->max_details_bytes;
 		manager->served = response->database_up;
 		protobuf_c_message_free_unpacked(&response->base, NULL);
-		if (!manager->served)
-			unserved(manager);
+	} else { /* it has no room for us: others come first */
+		manager->served = false;
 	}
+	if (!manager->served)
+		unserved(manager);
 	if (manager->alive || manager->line != LINE_OPEN)
 		return;
 	manager->alive = true;
@@ -175,7 +177,7 @@ static bool line_arrived(void *arg, struct frame *frames)
 	return true;
 }
 
-static const struct conn_events line_events = {line_opened, line_arrived, line_closed};
+static const struct conn_events line_events = {line_opened, line_arrived, line_closed, NULL};
 
 uint32_t manager_queue(struct manager *manager, struct frame *frame)
 {
@@ -284,7 +286,7 @@ static void greet(struct manager *manager)
 
 	manager->stream = NULL;
 	client_unlock(client);
-	conn = conn_make(stream, CONN_REQUESTS, ANSWER_BYTES_MOST, &line_events, manager);
+	conn = conn_make(stream, CONN_REQUESTS, ANSWER_BYTES_MOST, NULL, &line_events, manager);
 	client_lock(client);
 	manager->conn = conn;
 	become(manager, conn ? LINE_OPENING : LINE_CLOSED);

@@ -17,6 +17,7 @@ enum {
 	GREETING_BYTES = 8,
 	BUFFER_LEAST = 2048, /* most connections are idle most of the time */
 	BUFFER_MOST = 65536,
+	PARTIAL_LEAST = 16384, /* of a long frame: it grows as it comes, since its length is only announced */
 	CHUNK_LEAST = 1024,
 	CHUNK_MOST = 65536,
 	GATHERED_MOST = 16384, /* shorter frames are gathered in chunks, longer ones are chunks themselves */
@@ -36,6 +37,7 @@ struct conn {
 	nng_aio *read_aio, *write_aio;
 	enum conn_side side;
 	size_t max_body;
+	struct conn_budget *budget; /* or NULL */
 	const struct conn_events *events;
 	void *owner;
 
@@ -44,7 +46,7 @@ struct conn {
 	uint8_t *buffer;
 	size_t size, filled;
 	struct frame *partial; /* a long frame, read into directly */
-	size_t partial_filled;
+	size_t partial_filled, partial_room; /* bytes of it with its head */
 
 	pthread_mutex_t io_lock;
 	bool stream_closed;
@@ -56,14 +58,18 @@ struct conn {
 	struct chunk *out, *out_last;
 	size_t out_offset; /* of the first chunk: bytes that are sent */
 	size_t backlog;
+	size_t heavy; /* `eased` is to be told when no more is queued than this; 0: not */
 	int64_t heard_ms, progress_ms;
+	int64_t frame_since_ms; /* of the frame that is coming in, 0: none is */
+	size_t frame_length;
+	bool starved;
 };
 
 static void received(void *arg);
 static void written(void *arg);
 
-struct conn *conn_make(
-    nng_stream *stream, enum conn_side side, size_t max_body, const struct conn_events *events, void *owner)
+struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body, struct conn_budget *budget,
+    const struct conn_events *events, void *owner)
 {
 	struct conn *conn = calloc(1, sizeof *conn);
 
@@ -84,11 +90,27 @@ struct conn *conn_make(
 	conn->stream = stream;
 	conn->side = side;
 	conn->max_body = max_body;
+	conn->budget = budget;
 	conn->events = events;
 	conn->owner = owner;
 	conn->size = BUFFER_LEAST;
 	conn->heard_ms = clock_monotonic_ms();
 	return conn;
+}
+
+/* Counts bytes of frames that come in, or, a negative number, that do not any more. */
+static void count_incoming(struct conn *conn, size_t bytes)
+{
+	if (conn->budget)
+		atomic_fetch_add(&conn->budget->incoming, bytes);
+}
+
+/* Counts bytes that are queued or sent, with the lock held. */
+static void count_backlog(struct conn *conn, size_t bytes)
+{
+	conn->backlog += bytes;
+	if (conn->budget && !conn->closing)
+		atomic_fetch_add(&conn->budget->unsent, bytes);
 }
 
 static void free_chunks(struct chunk *chunk)
@@ -112,6 +134,9 @@ void conn_free(struct conn *conn)
 	pthread_mutex_destroy(&conn->lock);
 	pthread_mutex_destroy(&conn->io_lock);
 	free_chunks(conn->out);
+	count_incoming(conn, -(conn->size - BUFFER_LEAST));
+	if (conn->partial)
+		count_incoming(conn, -conn->partial_room);
 	free(conn->partial);
 	free(conn->buffer);
 	free(conn);
@@ -144,6 +169,8 @@ void conn_close(struct conn *conn)
 
 	pthread_mutex_lock(&conn->lock);
 	first = !conn->closing;
+	if (first && conn->budget)
+		atomic_fetch_sub(&conn->budget->unsent, conn->backlog);
 	conn->closing = true;
 	conn->shutting |= first;
 	pthread_mutex_unlock(&conn->lock);
@@ -193,7 +220,7 @@ static struct chunk *take_sent(struct conn *conn, size_t count)
 {
 	struct chunk *done = NULL;
 
-	conn->backlog -= count;
+	count_backlog(conn, -count);
 	conn->out_offset += count;
 	while (conn->out && conn->out_offset >= conn->out->filled) {
 		struct chunk *chunk = conn->out;
@@ -213,7 +240,7 @@ static void written(void *arg)
 {
 	struct conn *conn = arg;
 	struct chunk *done;
-	bool more, over;
+	bool more, over, eased;
 
 	if (nng_aio_result(conn->write_aio) != 0) {
 		conn_close(conn);
@@ -224,6 +251,14 @@ static void written(void *arg)
 	done = take_sent(conn, nng_aio_count(conn->write_aio));
 	conn->progress_ms = clock_monotonic_ms();
 	more = conn->out && !conn->closing;
+	eased = conn->heavy && conn->backlog <= conn->heavy && !conn->closing;
+	conn->heavy = eased ? 0 : conn->heavy;
+	if (eased) { /* before the flag goes down, and the connection with it */
+		pthread_mutex_unlock(&conn->lock);
+		conn->events->eased(conn->owner);
+		pthread_mutex_lock(&conn->lock);
+		more = conn->out && !conn->closing;
+	}
 	over = !more && lower(conn, &conn->writing);
 	pthread_mutex_unlock(&conn->lock);
 	free_chunks(done);
@@ -260,7 +295,7 @@ static bool gather(struct conn *conn, const void *bytes, size_t length)
 		return false;
 	memcpy(chunk->gathered + chunk->filled, bytes, length);
 	chunk->filled += length;
-	conn->backlog += length;
+	count_backlog(conn, length);
 	return true;
 }
 
@@ -273,7 +308,7 @@ static bool append_frame(struct conn *conn, struct frame *frame)
 		return false;
 	chunk->frame = frame;
 	chunk->filled = chunk->room = FRAME_HEAD_BYTES + frame->length;
-	conn->backlog += chunk->filled;
+	count_backlog(conn, chunk->filled);
 	return true;
 }
 
@@ -309,18 +344,68 @@ void conn_flush(struct conn *conn)
 		write_on(conn);
 }
 
+/* Counts so many bytes more of what comes in, if the budget has them. */
+static bool afford(struct conn *conn, size_t bytes)
+{
+	struct conn_budget *budget = conn->budget;
+
+	if (!budget || atomic_fetch_add(&budget->incoming, bytes) + bytes <= budget->incoming_most)
+		return true;
+	atomic_fetch_sub(&budget->incoming, bytes);
+	return false;
+}
+
+/* Makes room for more of a long frame. False: the budget does not allow it, or there is no memory. */
+static bool grow(struct conn *conn)
+{
+	size_t whole = FRAME_HEAD_BYTES + conn->partial->length;
+	size_t room = 2 * conn->partial_room < whole ? 2 * conn->partial_room : whole;
+	size_t more = room - conn->partial_room;
+	struct frame *larger;
+
+	if (!afford(conn, more))
+		return false;
+	larger = realloc(conn->partial, sizeof *larger + room);
+	if (!larger) {
+		count_incoming(conn, -more);
+		return false;
+	}
+	conn->partial = larger;
+	conn->partial_room = room;
+	return true;
+}
+
+/* Stops reading until conn_resume. */
+static void starve(struct conn *conn)
+{
+	bool over;
+
+	pthread_mutex_lock(&conn->lock);
+	conn->starved = true;
+	over = lower(conn, &conn->reading);
+	pthread_mutex_unlock(&conn->lock);
+	if (over)
+		conn->events->closed(conn->owner);
+}
+
 /* Reads more; `reading` is up. What comes after a partial frame goes to the buffer, which is empty then. */
 static void read_on(struct conn *conn)
 {
+	size_t room = 0, whole = 0;
 	nng_iov iov[2];
 	unsigned count = 0;
 
 	if (conn->partial) {
-		size_t whole = FRAME_HEAD_BYTES + conn->partial->length;
-
-		iov[count++] = (nng_iov){conn->partial->wire + conn->partial_filled, whole - conn->partial_filled};
+		if (conn->partial_filled == conn->partial_room && !grow(conn)) {
+			starve(conn);
+			return;
+		}
+		room = conn->partial_room;
+		whole = FRAME_HEAD_BYTES + conn->partial->length;
+		iov[count++] = (nng_iov){conn->partial->wire + conn->partial_filled, room - conn->partial_filled};
 	}
-	iov[count++] = (nng_iov){conn->buffer + conn->filled, conn->size - conn->filled};
+	if (room == whole)
+		iov[count++] = (nng_iov){conn->buffer + conn->filled, conn->size - conn->filled};
 	nng_aio_set_iov(conn->read_aio, count, iov);
 	if (!begin(conn, conn->read_aio, nng_stream_recv))
 		stop(conn, &conn->reading);
@@ -333,8 +418,9 @@ struct harvest {
 };
 
 /* Takes a whole frame. False: it is not the kind that this end understands. */
-static bool take_frame(struct harvest *harvest, struct frame *frame)
+static bool take_frame(struct conn *conn, struct harvest *harvest, struct frame *frame)
 {
+	conn->partial = NULL;
 	*harvest->end = frame;
 	harvest->end = &frame->next;
 	/* Without the highest bit the message has come through a device, which nobody here uses. */
@@ -358,6 +444,16 @@ static bool take_greeting(struct conn *conn)
 	return true;
 }
 
+/* Makes a frame of which only the first bytes have room. NULL: no memory. */
+static struct frame *begin_frame(size_t length, size_t room)
+{
+	struct frame *frame = frame_make(room > FRAME_HEAD_BYTES ? room - FRAME_HEAD_BYTES : 0);
+
+	if (frame)
+		frame->length = length;
+	return frame;
+}
+
 /* Takes the frames out of the buffer. False: garbage, or no memory. */
 static bool take_buffer(struct conn *conn, struct harvest *harvest)
 {
@@ -372,7 +468,7 @@ static bool take_buffer(struct conn *conn, struct harvest *harvest)
 	}
 	while (conn->filled - at >= FRAME_LENGTH_BYTES) {
 		uint64_t length = frame_read_length(conn->buffer + at);
-		size_t have = conn->filled - at, whole;
+		size_t have = conn->filled - at, whole, room;
 		struct frame *frame;
 
 		if (length < FRAME_ID_BYTES || length - FRAME_ID_BYTES > conn->max_body)
@@ -380,22 +476,46 @@ static bool take_buffer(struct conn *conn, struct harvest *harvest)
 		whole = FRAME_LENGTH_BYTES + length;
 		if (have < whole && whole <= conn->size)
 			break;
-		frame = frame_make(length - FRAME_ID_BYTES);
-		if (!frame)
-			return false;
 		have = have < whole ? have : whole;
-		memcpy(frame->wire, conn->buffer + at, have);
-		at += have;
-		if (have < whole) {
-			conn->partial = frame;
-			conn->partial_filled = have;
-		} else if (!take_frame(harvest, frame)) {
+		room = 2 * have + PARTIAL_LEAST < whole ? 2 * have + PARTIAL_LEAST : whole;
+		if (have == whole || !afford(conn, room)) { /* what is there already has to go somewhere */
+			room = have;
+			count_incoming(conn, room);
+		}
+		frame = begin_frame(length - FRAME_ID_BYTES, room);
+		if (!frame) {
+			count_incoming(conn, -room);
 			return false;
 		}
+		memcpy(frame->wire, conn->buffer + at, have);
+		at += have;
+		conn->partial = frame;
+		conn->partial_filled = have;
+		conn->partial_room = room;
+		if (have == whole && !take_frame(conn, harvest, frame))
+			return false;
 	}
 	conn->filled -= at;
 	memmove(conn->buffer, conn->buffer + at, conn->filled);
 	return true;
+}
+
+/* Makes the buffer larger, or smaller when it is empty. */
+static void resize(struct conn *conn, size_t size)
+{
+	uint8_t *buffer;
+
+	if (size > conn->size && !afford(conn, size - conn->size))
+		return;
+	buffer = realloc(conn->buffer, size);
+	if (!buffer) {
+		count_incoming(conn, size > conn->size ? conn->size - size : 0);
+		return;
+	}
+	if (size < conn->size)
+		count_incoming(conn, size - conn->size);
+	conn->buffer = buffer;
+	conn->size = size;
 }
 
 /* Takes in what a read has brought. False: garbage, or no memory. */
@@ -411,32 +531,32 @@ static bool take_in(struct conn *conn, size_t count, struct harvest *harvest)
 		count -= part;
 		if (part < missing)
 			return true;
-		if (!take_frame(harvest, conn->partial)) {
-			conn->partial = NULL;
+		if (!take_frame(conn, harvest, conn->partial))
 			return false;
-		}
-		conn->partial = NULL;
 	}
 	conn->filled += count;
 	full = conn->filled == conn->size && conn->size < BUFFER_MOST;
 	if (!take_buffer(conn, harvest))
 		return false;
-	if (full) {
-		uint8_t *larger = realloc(conn->buffer, 2 * conn->size);
-
-		conn->buffer = larger ? larger : conn->buffer;
-		conn->size *= larger ? 2 : 1;
-	}
+	if (full)
+		resize(conn, 2 * conn->size);
+	else if (count < BUFFER_LEAST && conn->filled == 0 && conn->size > BUFFER_LEAST)
+		resize(conn, BUFFER_LEAST);
 	return true;
 }
 
-/* Reads on, or stops reading, as the owner wants and as things are. */
-static void decide(struct conn *conn, bool go_on)
+/* Reads on, or stops reading, as the owner wants and as things are. `fresh`: a whole frame has come. */
+static void decide(struct conn *conn, bool go_on, bool fresh)
 {
 	bool read, over = false;
 
 	pthread_mutex_lock(&conn->lock);
 	conn->heard_ms = clock_monotonic_ms();
+	if (!conn->partial && !conn->filled)
+		conn->frame_since_ms = 0;
+	else if (fresh || !conn->frame_since_ms)
+		conn->frame_since_ms = conn->heard_ms;
+	conn->frame_length = conn->partial ? conn->partial->length : conn->filled;
 	read = (go_on || conn->resumed) && !conn->closing;
 	conn->resumed = false;
 	if (!read)
@@ -453,18 +573,34 @@ static void received(void *arg)
 {
 	struct conn *conn = arg;
 	struct harvest harvest = {NULL, &harvest.first};
+	bool fresh;
 	size_t count = nng_aio_count(conn->read_aio);
 	bool go_on = true;
 
 	if (nng_aio_result(conn->read_aio) != 0 || count == 0 || !take_in(conn, count, &harvest)) {
+		for (struct frame *frame = harvest.first; frame; frame = frame->next)
+			count_incoming(conn, -(FRAME_HEAD_BYTES + frame->length));
 		frame_free_all(harvest.first);
 		conn_close(conn);
 		stop(conn, &conn->reading);
 		return;
 	}
-	if (harvest.first)
+	fresh = harvest.first;
+	if (fresh)
 		go_on = conn->events->arrived(conn->owner, harvest.first);
-	decide(conn, go_on);
+	decide(conn, go_on, fresh);
+}
+
+bool conn_heavy(struct conn *conn, size_t most)
+{
+	bool heavy;
+
+	pthread_mutex_lock(&conn->lock);
+	heavy = conn->backlog > most && !conn->closing;
+	if (heavy)
+		conn->heavy = most / 2;
+	pthread_mutex_unlock(&conn->lock);
+	return heavy;
 }
 
 void conn_resume(struct conn *conn)
@@ -475,6 +611,7 @@ void conn_resume(struct conn *conn)
 	read = !conn->reading && !conn->closing;
 	conn->resumed = conn->reading;
 	conn->reading |= read;
+	conn->starved = false;
 	pthread_mutex_unlock(&conn->lock);
 	if (read)
 		read_on(conn);
@@ -505,7 +642,10 @@ struct conn_state conn_look(struct conn *conn)
 	state.opened = conn->opened;
 	state.quiet_ms = now_ms - conn->heard_ms;
 	state.stuck_ms = conn->writing ? now_ms - conn->progress_ms : 0;
-	state.backlog = conn->backlog;
+	state.backlog = conn->closing ? 0 : conn->backlog;
+	state.frame_ms = conn->frame_since_ms ? now_ms - conn->frame_since_ms : 0;
+	state.frame = conn->frame_length;
+	state.starved = conn->starved;
 	pthread_mutex_unlock(&conn->lock);
 	return state;
 }

@@ -14,6 +14,7 @@
 #include "common/rpc/frame.h"
 
 #include <nng/nng.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,17 +23,27 @@ struct conn;
 
 enum conn_side { CONN_REQUESTS = 0x30, CONN_REPLIES = 0x31 }; /* what this end sends; nng's numbers of REQ and REP */
 
+/* Bytes that many connections together may have in memory. Zeroed but for the bounds it is ready. */
+struct conn_budget {
+	size_t incoming_most, unsent_most;
+	atomic_size_t incoming; /* of frames, from their first byte until the owner takes them off the count */
+	atomic_size_t unsent;   /* queued for connections that are not closing */
+};
+
 /* What the connection tells its owner, on nng's threads, without any lock held. `opened` and `arrived` come one after the
  * other; `closed` is the last and comes once, perhaps from inside conn_close. */
 struct conn_events {
 	void (*opened)(void *owner);                        /* the other end is what it should be */
 	bool (*arrived)(void *owner, struct frame *frames); /* takes the frames; false: read no more until conn_resume */
 	void (*closed)(void *owner);                        /* it is over; conn_free it soon */
+	void (*eased)(void *owner);                         /* after conn_heavy has said yes: much has left; may be NULL */
 };
 
-/* Takes a connected stream. NULL: no memory; the stream is freed. Nothing happens before conn_start. */
-struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body, const struct conn_events *events,
-    void *owner);
+/* Takes a connected stream. `budget` may be NULL: no bounds. A long frame takes memory as its bytes come; when the budget
+ * has none left, nothing is read until conn_resume finds some. NULL: no memory; the stream is freed. Nothing happens before
+ * conn_start. */
+struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body, struct conn_budget *budget,
+    const struct conn_events *events, void *owner);
 
 /* Begins to read, and greets the other end. On the thread that will free it. */
 void conn_start(struct conn *conn);
@@ -43,7 +54,10 @@ void conn_start(struct conn *conn);
 void conn_queue(struct conn *conn, struct frame *frame);
 void conn_flush(struct conn *conn);
 
-/* Reads on after `arrived` has said no. */
+/* True if more than `most` bytes are not yet given to the kernel; then `eased` is told once when half of them have been. */
+bool conn_heavy(struct conn *conn, size_t most);
+
+/* Reads on after `arrived` has said no, or the budget. */
 void conn_resume(struct conn *conn);
 
 /* Closes the connection; unsent frames are dropped. Any thread, any number of times until conn_free. */
@@ -56,7 +70,10 @@ struct conn_state {
 	bool opened;
 	int64_t quiet_ms; /* since the last byte came, or since the start */
 	int64_t stuck_ms; /* how long the write under way has made no progress; 0: none is */
-	size_t backlog;   /* bytes not yet given to the kernel */
+	size_t backlog;   /* bytes not yet given to the kernel; 0 when it is closing */
+	int64_t frame_ms; /* since the first byte of the frame that is coming in; 0: none is */
+	size_t frame;     /* its length, as far as it is known */
+	bool starved;     /* nothing is read, for want of memory in the budget */
 };
 
 struct conn_state conn_look(struct conn *conn);

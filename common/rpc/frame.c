@@ -12,7 +12,6 @@ struct frame *frame_make(size_t length)
 	if (!frame)
 		return NULL;
 	frame->next = NULL;
-	frame->owner = NULL;
 	frame->at_ms = 0;
 	frame->length = length;
 	return frame;

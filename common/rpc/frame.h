@@ -15,8 +15,7 @@ enum { FRAME_LENGTH_BYTES = 8, FRAME_ID_BYTES = 4, FRAME_HEAD_BYTES = FRAME_LENG
 
 struct frame {
 	struct frame *next;
-	void *owner; /* whose it is, and since when, for whoever queues it */
-	int64_t at_ms;
+	int64_t at_ms; /* since when it is there, for whoever queues it */
 	size_t length;  /* of the body */
 	uint8_t wire[]; /* head and body */
 };

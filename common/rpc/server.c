@@ -25,8 +25,12 @@ enum {
 	DEFAULT_MESSAGE_BYTES = 8 << 20,
 	DEFAULT_OPEN_CALLS = 20000,
 	DEFAULT_PIPES = 10000,
-	HELD_MESSAGES = 64, /* open calls hold at most so many of the longest messages in memory */
 	SWEEP_MS = 1000,
+	TOKEN_MOST_BYTES = 4096,
+	MEMORY_MESSAGES = 4,       /* unpacked, a message may take so many of the longest ones … */
+	MEMORY_PARTS = 16 << 20,   /* … and so much for its parts */
+	BUDGET_MESSAGES = 32,      /* what has come and is not looked at, and likewise unread answers, in longest messages … */
+	BUDGET_LEAST = 64 << 20,   /* … or so many bytes */
 };
 
 /* Sends a call's reply, and the call is gone. Without one (no memory) the caller would wait in vain: its connection is
@@ -36,11 +40,11 @@ static void finish(struct rpc_call *call, struct frame *reply)
 	struct rpc_server *server = call->server;
 	struct peer *peer = call->peer;
 
-	if (server->walk == call)
-		server->walk = call->next;
+	if (peer->walk == call)
+		peer->walk = call->next_beside;
 	DL_DELETE(server->open, call);
-	server->n_open--;
-	server->held -= call->held;
+	DL_DELETE2(peer->calls, call, prev_beside, next_beside);
+	limits_leave(call);
 	if (reply) {
 		frame_seal(reply, call->frame_id);
 		peers_reply(peer, reply);
@@ -109,6 +113,16 @@ const char *rpc_call_token(const struct rpc_call *call)
 	return call->token;
 }
 
+uint64_t rpc_call_origin(const struct rpc_call *call)
+{
+	return call->peer->number;
+}
+
+bool rpc_call_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error)
+{
+	return limits_hold(call, bytes, error);
+}
+
 int64_t rpc_call_remaining_ms(const struct rpc_call *call)
 {
 	int64_t left = call->arrived_ms + call->deadline_ms - clock_monotonic_ms();
@@ -133,9 +147,18 @@ void server_tell_closed(struct rpc_call *call)
 		closed(call->closed_arg);
 }
 
+struct rpc_server_memory rpc_server_memory(const struct rpc_server *server)
+{
+	return (struct rpc_server_memory){
+	    .incoming = atomic_load(&server->budget.incoming),
+	    .held = server->usage.bytes,
+	    .unsent = atomic_load(&server->budget.unsent),
+	};
+}
+
 int rpc_server_open_calls(const struct rpc_server *server)
 {
-	return server->n_open;
+	return server->usage.calls;
 }
 
 int64_t rpc_server_calls(const struct rpc_server *server)
@@ -173,75 +196,82 @@ static struct rpc_call *open_call(
 	if (envelope->request_id)
 		memcpy(call->request_id, envelope->request_id, UUID_BYTES);
 	DL_APPEND(server->open, call);
-	server->n_open++;
-	peer->open_calls++;
+	DL_APPEND2(peer->calls, call, prev_beside, next_beside);
+	peers_keep(peer);
 	return call;
 }
 
-/* Finds out what is asked for, as a whole message, or fails the call: then it is gone. */
-static const ProtobufCMessage *read_call(struct rpc_call *call, const struct envelope_request *envelope)
+/* Finds the method and unpacks the request, as far as the limits allow. False: *error says why not. */
+static bool take_call(struct rpc_call *call, const struct envelope_request *envelope, const ProtobufCMessage **request,
+    struct reeve_error *error)
 {
 	struct rpc_server *server = call->server;
+	size_t most = MEMORY_MESSAGES * server->options.max_message_bytes + MEMORY_PARTS, memory;
 	const char *problem = name_problem(call->actor, true);
-	struct reeve_error error = {0};
-	ProtobufCMessage *request;
-	struct method *method;
 
-	if (server->n_open > server->options.max_open_calls ||
-	    server->held > HELD_MESSAGES * server->options.max_message_bytes) {
-		rpc_call_fail(call, STATUS(RESOURCE_EXHAUSTED), "too many calls are open; come back later");
-		return NULL;
-	}
-	if (problem) {
-		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "actor %s", problem);
-		return NULL;
-	}
-	HASH_FIND(hh, server->methods, envelope->method.bytes, envelope->method.length, method);
-	if (!method) {
-		rpc_call_fail(call, STATUS(UNIMPLEMENTED), "no method \"%.*s\"",
+	HASH_FIND(hh, server->methods, envelope->method.bytes, envelope->method.length, call->method);
+	if (call->peer->turned_away)
+		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "the manager cannot serve this caller now: %s; try again later",
+		    call->peer->turned_away);
+	if (!limits_enter(call, call->method ? call->method->class : RPC_ORDINARY, error))
+		return false;
+	if (problem)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "actor %s", problem);
+	if (!call->method)
+		return error_set(error, STATUS(UNIMPLEMENTED), "no method \"%.*s\"",
 		    (int)(envelope->method.length < 200 ? envelope->method.length : 200),
 		    (const char *)envelope->method.bytes);
-		return NULL;
-	}
-	call->method = method;
-	if (rpc_call_remaining_ms(call) == 0) {
-		rpc_call_fail(call, STATUS(DEADLINE_EXCEEDED), "the call waited for its whole deadline");
-		return NULL;
-	}
-	if (!wire_check(method->input, envelope->body.bytes, envelope->body.length, &error)) {
-		rpc_call_fail_error(call, &error);
-		return NULL;
-	}
-	request = arena_unpack(&call->arena, method->input, envelope->body.bytes, envelope->body.length);
-	if (!request) {
-		rpc_call_fail(
-		    call, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s", method->input->short_name);
-		return NULL;
-	}
-	call->held = call->arena.total;
-	server->held += call->held;
-	return request;
+	if (rpc_call_remaining_ms(call) == 0)
+		return error_set(error, STATUS(DEADLINE_EXCEEDED), "the call waited for its whole deadline");
+	if (!wire_measure(call->method->input, envelope->body.bytes, envelope->body.length, &memory, error))
+		return false;
+	if (memory > most)
+		return error_set(error, STATUS(INVALID_ARGUMENT),
+		    "the message would take %zu bytes of memory; at most %zu are given to one", memory, most);
+	if (!limits_hold(call, sizeof *call + envelope->actor.length + envelope->token.length + memory, error))
+		return false;
+	*request = arena_unpack(&call->arena, call->method->input, envelope->body.bytes, envelope->body.length, memory);
+	return *request ||
+	       error_set(error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s",
+	           call->method->input->short_name);
+}
+
+/* Reads an envelope, and leaves what is not good out of it. */
+static bool read_envelope(struct frame *frame, struct envelope_request *envelope, struct reeve_error *error)
+{
+	static const struct envelope_view nothing = {(const uint8_t *)"", 0};
+	bool good = envelope_read_request(frame_body(frame), frame->length, envelope, error);
+
+	if (good && envelope->token.length > TOKEN_MOST_BYTES)
+		good = error_set(error, STATUS(INVALID_ARGUMENT), "token has %zu bytes; at most %d are taken",
+		    envelope->token.length, TOKEN_MOST_BYTES);
+	if (good && envelope->actor.length > NAME_MAX_BYTES)
+		good = error_set(
+		    error, STATUS(INVALID_ARGUMENT), "actor is longer than %d bytes", NAME_MAX_BYTES);
+	if (!good)
+		envelope->token = envelope->actor = nothing;
+	return good;
 }
 
 void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame *frame)
 {
 	struct envelope_request envelope;
 	struct reeve_error error = {0};
-	bool good = envelope_read_request(frame_body(frame), frame->length, &envelope, &error);
+	bool good = read_envelope(frame, &envelope, &error);
 	struct rpc_call *call = open_call(server, peer, frame, &envelope);
-	const ProtobufCMessage *request;
+	const ProtobufCMessage *request = NULL;
 
 	if (!call) {
-		conn_close(peer->conn);
+		if (!peer->over)
+			conn_close(peer->conn);
 		return;
 	}
 	server->n_calls++;
-	if (!good) {
+	if (!good)
 		rpc_call_fail(call, error.code, "call envelope: %s", error.message);
-		return;
-	}
-	request = read_call(call, &envelope);
-	if (request)
+	else if (!take_call(call, &envelope, &request, &error))
+		rpc_call_fail_error(call, &error);
+	else
 		call->method->serve(call->method->service, call, request);
 }
 
@@ -280,6 +310,14 @@ static void raise_file_limit(void)
 	}
 }
 
+/* How many bytes may have come and not be looked at; how many of answers may be unread. */
+static size_t budget_of(const struct rpc_server_options *options)
+{
+	size_t bytes = BUDGET_MESSAGES * options->max_message_bytes;
+
+	return bytes > BUDGET_LEAST ? bytes : BUDGET_LEAST;
+}
+
 struct rpc_server *rpc_server_create(
     struct event_base *base, const struct rpc_server_options *options, struct reeve_error *error)
 {
@@ -292,7 +330,6 @@ struct rpc_server *rpc_server_create(
 	}
 	pthread_mutex_init(&server->lock, NULL);
 	pthread_cond_init(&server->changed, NULL);
-	server->arrived_end = &server->arrived;
 	server->base = base;
 	server->options = *options;
 	if (!server->options.max_message_bytes)
@@ -301,6 +338,12 @@ struct rpc_server *rpc_server_create(
 		server->options.max_open_calls = DEFAULT_OPEN_CALLS;
 	if (!server->options.max_pipes)
 		server->options.max_pipes = DEFAULT_PIPES;
+	if (!server->options.connection_percent)
+		server->options.connection_percent = 100;
+	if (!server->options.address_percent)
+		server->options.address_percent = 100;
+	server->budget.incoming_most = budget_of(&server->options);
+	server->budget.unsent_most = budget_of(&server->options);
 	raise_file_limit();
 	server->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (server->wake_fd < 0) {
@@ -338,6 +381,8 @@ void rpc_server_destroy(struct rpc_server *server)
 		if (server->open != call) /* it was answered */
 			continue;
 		DL_DELETE(server->open, call);
+		DL_DELETE2(call->peer->calls, call, prev_beside, next_beside);
+		limits_leave(call);
 		arena_clear(&call->arena);
 		peers_release(call->peer);
 		free(call);
@@ -359,19 +404,22 @@ void rpc_server_destroy(struct rpc_server *server)
 	free(server);
 }
 
-void rpc_server_add(
-    struct rpc_server *server, const ProtobufCServiceDescriptor *descriptor, rpc_method *const *methods, void *service)
+void rpc_server_add(struct rpc_server *server, const ProtobufCServiceDescriptor *descriptor,
+    const struct rpc_entry *methods, void *service)
 {
-	for (unsigned i = 0; i < descriptor->n_methods; i++) {
+	for (const struct rpc_entry *entry = methods; entry->name; entry++) {
+		const ProtobufCMethodDescriptor *described =
+		    protobuf_c_service_descriptor_get_method_by_name(descriptor, entry->name);
 		struct method *method = calloc(1, sizeof *method);
 		int length;
 
-		assert(method && methods[i]);
-		length = asprintf(&method->name, "/%s/%s", descriptor->name, descriptor->methods[i].name);
+		assert(method && described && entry->serve);
+		length = asprintf(&method->name, "/%s/%s", descriptor->name, entry->name);
 		assert(length > 0);
-		method->input = descriptor->methods[i].input;
-		method->output = descriptor->methods[i].output;
-		method->serve = methods[i];
+		method->input = described->input;
+		method->output = described->output;
+		method->serve = entry->serve;
+		method->class = entry->class;
 		method->service = service;
 		HASH_ADD_KEYPTR(hh, server->methods, method->name, length, method);
 	}
@@ -379,7 +427,7 @@ void rpc_server_add(
 
 bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_error *error)
 {
-	return peers_listen(server, url, error);
+	return server_listen(server, url, error);
 }
 
 const char *rpc_server_url(const struct rpc_server *server)

@@ -20,12 +20,26 @@ struct rpc_call;
 struct rpc_server_options {
 	size_t max_message_bytes; /* a longer frame closes its sender's connection, nobody else's; 0: 8 MiB */
 	int max_open_calls;       /* over it, or while open calls hold 64 longest messages in memory, a call is answered
-	                             RESOURCE_EXHAUSTED at once; 0: 20,000 */
-	int max_pipes;            /* connections; over it new ones are closed; 0: 10,000 */
+	                             RESOURCE_EXHAUSTED at once; vital ones have an eighth more; 0: 20,000 */
+	int max_pipes;            /* connections; over it idle ones are closed, or new ones are told so; 0: 10,000 */
+	int connection_percent;   /* of open calls and their memory, what one connection may have; 0: 100 */
+	int address_percent;      /* of these and of the connections, what one address may have; 0: 100 */
 };
 
 /* Serves one method. `request` lives until the call is answered and belongs to the call. */
 typedef void rpc_method(void *service, struct rpc_call *call, const ProtobufCMessage *request);
+
+enum rpc_class {
+	RPC_ORDINARY,
+	RPC_VITAL, /* what leases and operators depend on: served when ordinary calls have filled the limits */
+};
+
+/* A method of a service and what it may do. */
+struct rpc_entry {
+	const char *name; /* "Submit"; NULL ends a table */
+	rpc_method *serve;
+	enum rpc_class class;
+};
 
 /* Creates a server whose handlers run on `base`. Raises the process's limit of open files as far as it may. */
 struct rpc_server *rpc_server_create(struct event_base *base, const struct rpc_server_options *options,
@@ -35,13 +49,14 @@ struct rpc_server *rpc_server_create(struct event_base *base, const struct rpc_s
  * second, and frees everything. Not from a handler. */
 void rpc_server_destroy(struct rpc_server *server);
 
-/* Serves a service: methods[i] is the descriptor's i-th method; `service` is passed to each. */
-void rpc_server_add(struct rpc_server *server, const ProtobufCServiceDescriptor *descriptor, rpc_method *const *methods,
-    void *service);
+/* Serves the methods of a service that the table names; the others are answered UNIMPLEMENTED. `service` is passed to
+ * each. */
+void rpc_server_add(struct rpc_server *server, const ProtobufCServiceDescriptor *descriptor,
+    const struct rpc_entry *methods, void *service);
 
 /* Listens on an nng URL (tcp://host:port, ipc://path; port 0 takes a free one). False: *error says why
- * ("tcp://…:7171: address in use"). Connections that do not greet within 5 s, take no answer for 10 s or say nothing for
- * 5 minutes are closed. */
+ * ("tcp://…:7171: address in use"). Connections that do not greet within 5 s, take too long for one message, take no
+ * answer for 10 s or say nothing for 5 minutes are closed. */
 bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_error *error);
 
 /* The URL of the last listener with its real port; lives as long as the server. */
@@ -62,10 +77,25 @@ const char *rpc_call_token(const struct rpc_call *call);
 /* Milliseconds until the caller stops waiting, counted from the message's arrival; INT64_MAX: no limit. */
 int64_t rpc_call_remaining_ms(const struct rpc_call *call);
 
+/* The connection that brought the call, as a number that no other connection has; never 0. */
+uint64_t rpc_call_origin(const struct rpc_call *call);
+
+/* Counts memory that a service keeps for an open call, in addition to the request, towards the limits, until the call is
+ * answered. False: it is too much, and *error is RESOURCE_EXHAUSTED. */
+bool rpc_call_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error);
+
 /* Sets what is called, once, when nobody will hear the answer any more. If the caller's connection has gone, the call must
  * still be answered, within the callback or later; the answer goes nowhere. If the server is destroyed with the call open,
  * the call may be answered within the callback, and is gone when that returns. */
 void rpc_call_on_closed(struct rpc_call *call, void (*closed)(void *arg), void *arg);
+
+/* Bytes in memory now: messages that come in and are not looked at, requests of open calls with what services hold for
+ * them, and answers that wait for their readers. */
+struct rpc_server_memory {
+	size_t incoming, held, unsent;
+};
+
+struct rpc_server_memory rpc_server_memory(const struct rpc_server *server);
 
 /* Calls open now, and calls since the start. */
 int rpc_server_open_calls(const struct rpc_server *server);

@@ -1,6 +1,7 @@
 /*
  * The parts of the server. server.c is the door: calls, from the frame that brought one to the reply; server_peers.c has
- * the listeners and the connections. nng's threads only append to the lists behind `lock`, and wake the loop; the rest
+ * the connections and whose turn it is, server_listen.c the listeners and newcomers, server_limits.c what everybody may
+ * have. nng's threads only append to the lists behind `lock`, and wake the loop; the rest
  * belongs to the loop's thread.
  */
 #ifndef REEVE_COMMON_RPC_SERVER_INTERNAL_H
@@ -19,23 +20,50 @@ struct method {
 	char *name; /* "/reeve.v1.TaskService/Submit" */
 	const ProtobufCMessageDescriptor *input, *output;
 	rpc_method *serve;
+	enum rpc_class class;
 	void *service;
+	UT_hash_handle hh;
+};
+
+/* What open calls take of the limits. */
+struct usage {
+	int calls;
+	size_t bytes; /* in memory */
+};
+
+/* Where connections come from: an IPv4 address, the first half of an IPv6 address, or this machine's ipc. */
+struct address {
+	uint8_t bytes[16];
+	bool local; /* ipc or loopback */
+	int connections;
+	int peers; /* of open connections, and of closed ones whose calls are open */
+	struct usage usage;
 	UT_hash_handle hh;
 };
 
 /* Somebody at the other end of a connection. */
 struct peer {
 	struct rpc_server *server;
+	uint64_t number;          /* no other connection has it */
 	struct conn *conn;        /* NULL once it is over */
 	struct peer *prev, *next; /* in `peers` */
 	struct peer *next_closed, *next_dirty;
-	int open_calls; /* it is kept until they are answered */
-	bool dirty;     /* replies are queued, not flushed */
+	struct address *address;
+	struct usage usage;
+	struct rpc_call *calls;
+	struct rpc_call *walk;  /* the next of them to be told that the connection is over; kept right as calls end */
+	int open_calls;         /* and others who need it: it is kept until they have gone */
+	bool dirty;             /* replies are queued, not flushed */
 	bool over;
+	const char *turned_away; /* why, if it was: its calls are answered with that alone */
+	int64_t since_ms;
 	/* Behind the server's lock: frames that have arrived and are not looked at yet. */
+	struct frame *frames, **frames_end;
+	struct peer *next_ready;
 	int waiting;
 	size_t waiting_bytes;
 	bool stalled; /* nothing is read from it for now */
+	bool heavy;   /* it has too many unsent answers: its frames wait until some have left */
 };
 
 struct listener {
@@ -57,10 +85,12 @@ struct newcomer {
 struct rpc_call {
 	struct rpc_server *server;
 	struct peer *peer;
-	struct rpc_call *prev, *next; /* in `open` */
+	struct rpc_call *prev, *next;           /* in `open` */
+	struct rpc_call *prev_beside, *next_beside; /* in the peer's `calls` */
 	const struct method *method;
 	struct arena arena;
-	size_t held; /* bytes counted in the server's `held` */
+	size_t held;  /* bytes counted towards the limits */
+	bool counted; /* so is the call itself */
 	uint32_t frame_id;
 	uint32_t deadline_ms;
 	int64_t arrived_ms;
@@ -80,18 +110,22 @@ struct rpc_server {
 	struct method *methods;
 	struct listener *listeners; /* the last one first */
 	struct peer *peers;
-	int n_peers;
+	int n_peers; /* without those that were turned away */
+	int n_turned_away;
+	uint64_t last_number;
+	struct address *addresses;
+	int64_t full_said_ms; /* when the log was told last that all connections are taken */
+	int64_t room_made_ms; /* when an idle connection was looked for last */
 	struct peer *dirty;
 	struct rpc_call *open;
-	struct rpc_call *walk; /* the next to be looked at by who goes through `open`; kept right as calls end */
-	int n_open;
-	size_t held; /* bytes in memory for open calls */
+	struct usage usage;
 	int64_t n_calls;
+	struct conn_budget budget;
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* `closed` has grown */
 	/* Behind the lock. */
-	struct frame *arrived, **arrived_end;
+	struct peer *ready, *ready_last; /* who has frames that may be looked at, in the order of their turns */
 	struct newcomer *newcomers;
 	int n_newcomers;
 	struct peer *closed;
@@ -107,11 +141,37 @@ void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame 
 /* Tells the call's owner, once, that nobody will hear the answer. Any call may be gone afterwards. */
 void server_tell_closed(struct rpc_call *call);
 
-/* Adds a listener. */
-bool peers_listen(struct rpc_server *server, const char *url, struct reeve_error *error);
+/* Adds a listener, lets listeners that have stopped accept again, and ends them all. */
+bool server_listen(struct rpc_server *server, const char *url, struct reeve_error *error);
+void server_accept_more(struct rpc_server *server);
+void server_listen_no_more(struct rpc_server *server);
 
-/* Takes over what nng's threads have left: newcomers, frames, connections that are over. */
+/* Lets newcomers in, or turns them away. */
+void server_welcome(struct rpc_server *server);
+
+/* The limits. `limits_enter` counts an open call, `limits_hold` memory for it and `limits_leave` both back. What would be
+ * too much is not counted, and *error is RESOURCE_EXHAUSTED and names the limit. */
+bool limits_enter(struct rpc_call *call, enum rpc_class class, struct reeve_error *error);
+bool limits_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error);
+void limits_leave(struct rpc_call *call);
+
+/* Bytes that open calls may hold together. */
+size_t limits_bytes(const struct rpc_server *server);
+
+/* The largest share of `whole` that an address may have: at least 1. */
+int limits_of_address(const struct rpc_server *server, int whole);
+
+/* Finds or makes the address of a stream and counts a peer and connection of it; NULL: no memory. limits_forget is for
+ * when the peer goes. */
+struct address *limits_connect(struct rpc_server *server, nng_stream *stream);
+void limits_forget(struct rpc_server *server, struct address *address);
+
+/* Takes over what nng's threads have left: connections that are over, newcomers, and of the frames as many as one turn of
+ * the loop has time for, each connection's in its turn. */
 void peers_take(struct rpc_server *server);
+
+/* Makes a peer of a stream. NULL: no memory; the stream is freed. */
+struct peer *peers_add(struct rpc_server *server, nng_stream *stream);
 
 /* Queues a reply for a peer; it leaves with others at the end of the loop's round. Takes the frame. */
 void peers_reply(struct peer *peer, struct frame *frame);
@@ -119,10 +179,11 @@ void peers_reply(struct peer *peer, struct frame *frame);
 /* Flushes what was queued. */
 void peers_flush(struct rpc_server *server);
 
-/* Closes connections that are silent, stuck or unwanted, and lets listeners try again. Called every second. */
+/* Closes connections that are silent, slow, stuck or turned away, and lets listeners try again. Called every second. */
 void peers_sweep(struct rpc_server *server);
 
-/* A call of the peer's has ended. */
+/* Keeps a peer, and gives it up: it may be freed. */
+void peers_keep(struct peer *peer);
 void peers_release(struct peer *peer);
 
 /* Stops listening, gives replies that are on their way a moment, closes and frees all connections; what has arrived and

@@ -1,32 +1,34 @@
 /*
- * Listeners and connections. A connection has to greet in time, to take its answers, and to be heard of now and then;
- * one that does not is closed, so that silence costs nobody else a descriptor. A peer that sends faster than the loop
- * serves, or does not take its answers, is not read from for a while.
+ * Connections and their turns. A connection has to greet in time, to send its messages without long breaks, to take its
+ * answers, and to be heard of now and then; one that does not is closed, so that silence costs nobody else a descriptor. A
+ * peer that sends faster than the loop serves, or does not take its answers, is not read from for a while. Each peer has a
+ * queue of its own, and they are served in turn: a flood delays its sender.
  */
 #include "common/rpc/server_internal.h"
 
 #include "common/clock.h"
 #include "common/log.h"
 
-#include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 #include <utlist.h>
 
 enum {
-	NEWCOMERS_MOST = 64,        /* accepted and not looked at */
-	WAITING_MOST = 256,         /* frames of one peer that are not looked at */
-	WAITING_MESSAGES = 2,       /* … and bytes, in longest messages */
-	BACKLOG_MESSAGES = 4,       /* a peer with longer unsent answers is not read from */
-	BACKLOG_MESSAGES_MOST = 64, /* and with these it is cut off */
-	GREETING_MS = 5000,         /* how long a newcomer may take to greet */
-	QUIET_MS = 300000,          /* how long nothing need be heard of a peer; Reeve's own ping all the time */
-	STUCK_MS = 10000,           /* how long a peer may take no answers */
-	CLOSE_GRACE_MS = 1000,      /* how long answers given before the end may take to leave */
+	WAITING_MOST = 256,      /* frames of one peer that are not looked at */
+	WAITING_MESSAGES = 2,    /* … and bytes, in longest messages */
+	TURN_FRAMES = 256,       /* frames looked at in one turn of the loop */
+	TURN_MS = 10,            /* … and for how long: then other events have their turn */
+	BACKLOG_MESSAGES = 4,    /* a peer with longer unsent answers is not served */
+	GREETING_MS = 5000,      /* how long a newcomer may take to greet */
+	FRAME_MS = 10000,        /* how long a message may take to come … */
+	FRAME_BYTES_PER_MS = 50, /* … and how much longer if it is long */
+	QUIET_MS = 300000,       /* how long nothing need be heard of a peer; Reeve's own are heard of more often */
+	STUCK_MS = 10000,        /* how long a peer may take no answers */
+	TURNED_AWAY_MS = 3000,   /* how long one that was turned away has to hear why */
+	PARTIAL_MS = 1000,       /* a message that has taken so long may be cut off when there is no memory for others */
+	CLOSE_GRACE_MS = 1000,   /* how long answers given before the end may take to leave */
 };
 
 void server_wake(struct rpc_server *server)
@@ -35,6 +37,22 @@ void server_wake(struct rpc_server *server)
 		return;
 	server->woken = true;
 	eventfd_write(server->wake_fd, 1);
+}
+
+/* Puts a peer at the end of those whose frames may be looked at. With the lock held. */
+static void queue_up(struct peer *peer)
+{
+	struct rpc_server *server = peer->server;
+
+	if (peer->heavy)
+		return;
+	peer->next_ready = NULL;
+	if (server->ready)
+		server->ready_last->next_ready = peer;
+	else
+		server->ready = peer;
+	server->ready_last = peer;
+	server_wake(server);
 }
 
 /* On nng's threads. */
@@ -56,20 +74,21 @@ static bool peer_arrived(void *arg, struct frame *frames)
 	bool go_on;
 
 	for (struct frame *frame = frames; frame; frame = frame->next) {
-		frame->owner = peer;
 		frame->at_ms = now_ms;
 		bytes += frame->length;
 		count++;
 		last = frame;
 	}
 	pthread_mutex_lock(&server->lock);
-	*server->arrived_end = frames;
-	server->arrived_end = &last->next;
+	*peer->frames_end = frames;
+	peer->frames_end = &last->next;
+	if (peer->waiting == 0)
+		queue_up(peer);
 	peer->waiting += count;
 	peer->waiting_bytes += bytes;
-	go_on = peer->waiting < WAITING_MOST && peer->waiting_bytes < limit && !peer->stalled;
+	go_on = peer->waiting < WAITING_MOST && peer->waiting_bytes < limit && !peer->stalled &&
+	        atomic_load(&server->budget.incoming) < server->budget.incoming_most;
 	peer->stalled = !go_on;
-	server_wake(server);
 	pthread_mutex_unlock(&server->lock);
 	return go_on;
 }
@@ -87,181 +106,226 @@ static void peer_closed(void *arg)
 	pthread_mutex_unlock(&server->lock);
 }
 
-static const struct conn_events peer_events = {peer_opened, peer_arrived, peer_closed};
-
-static void free_peer(struct peer *peer)
+/* It takes its answers again. With the lock held. */
+static void ease(struct peer *peer)
 {
-	if (peer->over && peer->open_calls == 0)
+	if (!peer->heavy)
+		return;
+	peer->heavy = false;
+	if (peer->waiting > 0)
+		queue_up(peer);
+}
+
+/* On nng's threads. */
+static void peer_eased(void *arg)
+{
+	struct peer *peer = arg;
+
+	pthread_mutex_lock(&peer->server->lock);
+	ease(peer);
+	pthread_mutex_unlock(&peer->server->lock);
+}
+
+static const struct conn_events peer_events = {peer_opened, peer_arrived, peer_closed, peer_eased};
+
+struct peer *peers_add(struct rpc_server *server, nng_stream *stream)
+{
+	struct peer *peer = calloc(1, sizeof *peer);
+
+	if (peer)
+		peer->address = limits_connect(server, stream);
+	if (!peer || !peer->address) {
+		nng_stream_free(stream);
 		free(peer);
+		return NULL;
+	}
+	peer->server = server;
+	peer->frames_end = &peer->frames;
+	peer->since_ms = clock_monotonic_ms();
+	peer->conn =
+	    conn_make(stream, CONN_REPLIES, server->options.max_message_bytes, &server->budget, &peer_events, peer);
+	if (!peer->conn) {
+		peer->address->connections--;
+		limits_forget(server, peer->address);
+		free(peer);
+		return NULL;
+	}
+	peer->number = ++server->last_number;
+	DL_APPEND(server->peers, peer);
+	server->n_peers++;
+	return peer;
+}
+
+void peers_keep(struct peer *peer)
+{
+	peer->open_calls++;
 }
 
 void peers_release(struct peer *peer)
 {
-	peer->open_calls--;
-	free_peer(peer);
+	if (--peer->open_calls > 0 || !peer->over)
+		return;
+	limits_forget(peer->server, peer->address);
+	free(peer);
 }
 
-/* A connection is over. Its frames have all been looked at, since they arrived before. */
+/* A connection is over, and its frames have all been looked at. */
 static void remove_peer(struct rpc_server *server, struct peer *peer)
 {
 	if (peer->dirty)
 		LL_DELETE2(server->dirty, peer, next_dirty);
 	peer->dirty = false;
 	DL_DELETE(server->peers, peer);
-	server->n_peers--;
+	if (peer->turned_away) {
+		server->n_turned_away--;
+	} else {
+		server->n_peers--;
+		peer->address->connections--;
+	}
 	conn_free(peer->conn);
 	peer->conn = NULL;
 	peer->over = true;
-	peer->open_calls++; /* the calls' owners may answer them all */
-	server->walk = server->open;
-	while (server->walk) {
-		struct rpc_call *call = server->walk;
+	peers_keep(peer); /* the calls' owners may answer them all */
+	peer->walk = peer->calls;
+	while (peer->walk) {
+		struct rpc_call *call = peer->walk;
 
-		server->walk = call->next;
-		if (call->peer == peer)
-			server_tell_closed(call);
+		peer->walk = call->next_beside;
+		server_tell_closed(call);
 	}
 	peers_release(peer);
 }
 
-/* Makes room for the next connection (this one is refused, and comes again) by closing one that has not greeted yet. */
-static void make_room(struct rpc_server *server)
+/* Takes a peer's next frame; the peer goes to the end of the line if it has more. With the lock held. */
+static struct frame *take_from(struct peer *peer)
 {
-	struct peer *peer;
+	struct frame *frame = peer->frames;
 
-	DL_FOREACH(server->peers, peer)
-	{
-		if (!conn_look(peer->conn).opened) {
-			conn_close(peer->conn);
-			return;
-		}
-	}
-}
-
-static void welcome(struct rpc_server *server, nng_stream *stream)
-{
-	struct peer *peer;
-
-	if (server->n_peers >= server->options.max_pipes)
-		make_room(server);
-	peer = server->n_peers < server->options.max_pipes ? calloc(1, sizeof *peer) : NULL;
-	if (!peer) {
-		nng_stream_free(stream);
-		return;
-	}
-	peer->server = server;
-	peer->conn = conn_make(stream, CONN_REPLIES, server->options.max_message_bytes, &peer_events, peer);
-	if (!peer->conn) {
-		free(peer);
-		return;
-	}
-	DL_APPEND(server->peers, peer);
-	server->n_peers++;
-	conn_start(peer->conn);
-}
-
-/* On nng's threads: a connection was accepted, or could not be. */
-static void accepted(void *arg)
-{
-	struct listener *listener = arg;
-	struct rpc_server *server = listener->server;
-	bool good = nng_aio_result(listener->aio) == 0, go_on;
-	struct newcomer *newcomer = good ? malloc(sizeof *newcomer) : NULL;
-
-	if (good && !newcomer)
-		nng_stream_free(nng_aio_get_output(listener->aio, 0));
-	pthread_mutex_lock(&server->lock);
-	if (newcomer) {
-		newcomer->stream = nng_aio_get_output(listener->aio, 0);
-		LL_APPEND(server->newcomers, newcomer);
-		server->n_newcomers++;
-		server_wake(server);
-	}
-	/* After a failure (no descriptors are left, say) the next sweep tries again. */
-	go_on = newcomer && server->n_newcomers < NEWCOMERS_MOST;
-	listener->idle = !go_on;
-	pthread_mutex_unlock(&server->lock);
-	if (go_on)
-		nng_stream_listener_accept(listener->stream_listener, listener->aio);
-}
-
-/* Lets listeners that have stopped accept again. */
-static void accept_more(struct rpc_server *server)
-{
-	struct listener *listener;
-
-	LL_FOREACH(server->listeners, listener)
-	{
-		bool idle;
-
-		pthread_mutex_lock(&server->lock);
-		idle = listener->idle;
-		listener->idle = false;
-		pthread_mutex_unlock(&server->lock);
-		if (idle)
-			nng_stream_listener_accept(listener->stream_listener, listener->aio);
-	}
-}
-
-/* A frame is about to be looked at. True if its peer, who was too fast, may be read from again. */
-static bool note_taken(struct rpc_server *server, struct peer *peer, const struct frame *frame)
-{
-	bool resume;
-
-	pthread_mutex_lock(&server->lock);
+	peer->frames = frame->next;
+	if (!peer->frames)
+		peer->frames_end = &peer->frames;
 	peer->waiting--;
 	peer->waiting_bytes -= frame->length;
-	resume = peer->stalled && peer->waiting == 0;
-	pthread_mutex_unlock(&server->lock);
-	return resume;
+	if (peer->waiting > 0)
+		queue_up(peer);
+	return frame;
 }
 
-/* Reads on from a peer, unless it does not take its answers either: then the sweep looks again. */
+/* Takes the next frame of the peer whose turn it is. Peers that do not take their answers leave the line until they do. NULL:
+ * there is none. *resume: the peer, who was too fast, may be read from again. */
+static struct frame *take_frame(struct rpc_server *server, struct peer **taken, bool *resume)
+{
+	size_t most = BACKLOG_MESSAGES * server->options.max_message_bytes;
+	struct frame *frame = NULL;
+	struct peer *peer;
+
+	pthread_mutex_lock(&server->lock);
+	while (!frame && (peer = server->ready)) {
+		server->ready = peer->next_ready;
+		peer->heavy = conn_heavy(peer->conn, most);
+		if (peer->heavy)
+			continue;
+		frame = take_from(peer);
+		*resume = peer->stalled && peer->waiting == 0;
+		*taken = peer;
+	}
+	pthread_mutex_unlock(&server->lock);
+	return frame;
+}
+
+/* Reads on from a peer. */
 static void resume_peer(struct rpc_server *server, struct peer *peer)
 {
-	if (conn_look(peer->conn).backlog > BACKLOG_MESSAGES * server->options.max_message_bytes)
-		return;
 	pthread_mutex_lock(&server->lock);
 	peer->stalled = false;
 	pthread_mutex_unlock(&server->lock);
 	conn_resume(peer->conn);
 }
 
-void peers_take(struct rpc_server *server)
+static void free_frame(struct rpc_server *server, struct frame *frame)
 {
-	struct frame *frame, *next_frame;
-	struct newcomer *newcomers, *newcomer, *next_newcomer;
-	struct peer *closed, *peer, *next_peer;
+	atomic_fetch_sub(&server->budget.incoming, FRAME_HEAD_BYTES + frame->length);
+	free(frame);
+}
 
-	pthread_mutex_lock(&server->lock);
-	server->woken = false;
-	frame = server->arrived;
-	server->arrived = NULL;
-	server->arrived_end = &server->arrived;
-	newcomers = server->newcomers;
-	server->newcomers = NULL;
-	server->n_newcomers = 0;
-	closed = server->closed;
-	server->closed = NULL;
-	pthread_mutex_unlock(&server->lock);
-	for (; frame; frame = next_frame) {
-		bool resume = note_taken(server, frame->owner, frame);
+/* Serves peers in turn, as long as one turn of the loop may take. */
+static void serve_frames(struct rpc_server *server)
+{
+	int64_t until_ms = clock_monotonic_ms() + TURN_MS;
 
-		next_frame = frame->next;
-		peer = frame->owner;
+	for (int i = 0; i < TURN_FRAMES && clock_monotonic_ms() < until_ms; i++) {
+		struct peer *peer;
+		bool resume;
+		struct frame *frame = take_frame(server, &peer, &resume);
+
+		if (!frame)
+			return;
 		server_dispatch(server, peer, frame);
-		free(frame);
+		free_frame(server, frame);
 		if (resume)
 			resume_peer(server, peer);
 	}
-	LL_FOREACH_SAFE2(closed, peer, next_peer, next_closed)
-	remove_peer(server, peer);
-	LL_FOREACH_SAFE(newcomers, newcomer, next_newcomer)
+	pthread_mutex_lock(&server->lock);
+	if (server->ready)
+		server_wake(server);
+	pthread_mutex_unlock(&server->lock);
+}
+
+/* Removes peers whose connection is over, but for those that have frames left. */
+static void remove_closed(struct rpc_server *server)
+{
+	struct peer *closed, *peer, *next;
+
+	pthread_mutex_lock(&server->lock);
+	closed = server->closed;
+	server->closed = NULL;
+	pthread_mutex_unlock(&server->lock);
+	LL_FOREACH_SAFE2(closed, peer, next, next_closed)
 	{
-		welcome(server, newcomer->stream);
-		free(newcomer);
+		bool waits;
+
+		pthread_mutex_lock(&server->lock);
+		ease(peer);
+		waits = peer->waiting > 0;
+		if (waits)
+			LL_PREPEND2(server->closed, peer, next_closed);
+		pthread_mutex_unlock(&server->lock);
+		if (!waits)
+			remove_peer(server, peer);
 	}
-	accept_more(server);
+}
+
+void peers_take(struct rpc_server *server)
+{
+	pthread_mutex_lock(&server->lock);
+	server->woken = false;
+	pthread_mutex_unlock(&server->lock);
+	serve_frames(server);
+	remove_closed(server);
+	server_welcome(server);
+}
+
+/* Unread answers take more memory than there is for them: closes the connections that have most. */
+static void cut_unread(struct rpc_server *server)
+{
+	while (atomic_load(&server->budget.unsent) > server->budget.unsent_most) {
+		struct peer *peer, *worst = NULL;
+		size_t most = 0;
+
+		DL_FOREACH(server->peers, peer)
+		{
+			size_t backlog = conn_look(peer->conn).backlog;
+
+			if (backlog > most) {
+				most = backlog;
+				worst = peer;
+			}
+		}
+		if (!worst)
+			return;
+		log_debug("rpc", "closing a connection with %zu bytes of unread answers", most);
+		conn_close(worst->conn);
+	}
 }
 
 void peers_reply(struct peer *peer, struct frame *frame)
@@ -273,6 +337,8 @@ void peers_reply(struct peer *peer, struct frame *frame)
 		return;
 	}
 	conn_queue(peer->conn, frame);
+	if (atomic_load(&server->budget.unsent) > server->budget.unsent_most)
+		cut_unread(server);
 	if (peer->dirty)
 		return;
 	peer->dirty = true;
@@ -293,116 +359,69 @@ void peers_flush(struct rpc_server *server)
 	}
 }
 
-/* Why a peer is to be closed, or NULL. */
-static const char *unwanted(const struct rpc_server *server, const struct conn_state *state)
+/* Why a peer is to be closed, or NULL. `read`: it is being read from. */
+static const char *unwanted(const struct peer *peer, const struct conn_state *state, bool read)
 {
 	if (!state->opened)
 		return state->quiet_ms > GREETING_MS ? "does not greet" : NULL;
-	if (state->stuck_ms > STUCK_MS || state->backlog > BACKLOG_MESSAGES_MOST * server->options.max_message_bytes)
+	if (peer->turned_away)
+		return clock_monotonic_ms() - peer->since_ms > TURNED_AWAY_MS ? "was turned away" : NULL;
+	if (state->stuck_ms > STUCK_MS)
 		return "does not take its answers";
+	if (read && state->frame_ms > FRAME_MS + (int64_t)state->frame / FRAME_BYTES_PER_MS)
+		return "does not finish its message";
 	return state->quiet_ms > QUIET_MS ? "says nothing" : NULL;
+}
+
+/* There is no memory left for messages that come in: closes the connection whose message has taken longest. */
+static void cut_slowest(struct rpc_server *server)
+{
+	struct peer *peer, *worst = NULL;
+	int64_t most = PARTIAL_MS;
+
+	DL_FOREACH(server->peers, peer)
+	{
+		struct conn_state state = conn_look(peer->conn);
+
+		if (state.frame > 0 && state.frame_ms > most) {
+			most = state.frame_ms;
+			worst = peer;
+		}
+	}
+	if (!worst)
+		return;
+	log_debug("rpc", "closing a connection that has not finished its message for %lld ms", (long long)most);
+	conn_close(worst->conn);
 }
 
 void peers_sweep(struct rpc_server *server)
 {
+	bool starved = false;
 	struct peer *peer;
 
 	DL_FOREACH(server->peers, peer)
 	{
 		struct conn_state state = conn_look(peer->conn);
-		const char *reason = unwanted(server, &state);
+		const char *reason;
 		bool stalled;
 
+		pthread_mutex_lock(&server->lock);
+		stalled = peer->stalled && peer->waiting == 0;
+		reason = unwanted(peer, &state, !peer->stalled && !state.starved);
+		pthread_mutex_unlock(&server->lock);
+		starved |= state.starved;
 		if (reason) {
 			log_debug("rpc", "closing a connection whose peer %s", reason);
 			conn_close(peer->conn);
-			continue;
-		}
-		pthread_mutex_lock(&server->lock);
-		stalled = peer->stalled && peer->waiting == 0;
-		pthread_mutex_unlock(&server->lock);
-		if (stalled)
+		} else if (stalled) {
 			resume_peer(server, peer);
+		} else if (state.starved) {
+			conn_resume(peer->conn);
+		}
 	}
-	accept_more(server);
-}
-
-/* Turns an error of nng's into one of ours: "tcp://…:7171: address in use". */
-static bool nng_failed(struct reeve_error *error, const char *what, int result)
-{
-	reeve_status code = STATUS(UNAVAILABLE);
-	char text[128];
-
-	if (result == NNG_EADDRINVAL || result == NNG_ENOTSUP || result == NNG_EINVAL)
-		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "cannot listen on \"%s\": it is no address of this machine, or not written as tcp://HOST:PORT or ipc:///PATH",
-		    what);
-	snprintf(text, sizeof text, "%s", nng_strerror(result));
-	text[0] = (char)tolower((unsigned char)text[0]);
-	if (result == NNG_EPERM)
-		code = STATUS(PERMISSION_DENIED);
-	return error_set(error, code, "%s: %s", what, text);
-}
-
-/* The listener's URL, a port of 0 replaced by the one taken. */
-static char *real_url(nng_stream_listener *listener, const char *url)
-{
-	nng_url *parsed;
-	char *real = NULL;
-	const char *host;
-	int port;
-
-	if (nng_stream_listener_get_int(listener, NNG_OPT_TCP_BOUND_PORT, &port) != 0 ||
-	    nng_url_parse(&parsed, url) != 0)
-		return strdup(url);
-	host = *parsed->u_hostname ? parsed->u_hostname : "0.0.0.0";
-	/* nng has taken off the brackets of an IPv6 address. */
-	if (asprintf(&real, strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", parsed->u_scheme, host, port) < 0)
-		real = NULL;
-	nng_url_free(parsed);
-	return real;
-}
-
-static void free_listener(struct listener *listener)
-{
-	if (listener->stream_listener)
-		nng_stream_listener_close(listener->stream_listener);
-	nng_aio_stop(listener->aio);
-	nng_aio_free(listener->aio);
-	nng_stream_listener_free(listener->stream_listener);
-	free(listener->url);
-	free(listener);
-}
-
-bool peers_listen(struct rpc_server *server, const char *url, struct reeve_error *error)
-{
-	struct listener *listener = calloc(1, sizeof *listener);
-	int result;
-
-	if (!listener || nng_aio_alloc(&listener->aio, accepted, listener) != 0) {
-		free(listener);
-		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a listener");
-	}
-	listener->server = server;
-	result = nng_stream_listener_alloc(&listener->stream_listener, url);
-	if (result == 0) {
-		/* Where the transport knows these. */
-		nng_stream_listener_set_bool(listener->stream_listener, NNG_OPT_TCP_NODELAY, true);
-		nng_stream_listener_set_bool(listener->stream_listener, NNG_OPT_TCP_KEEPALIVE, true);
-		result = nng_stream_listener_listen(listener->stream_listener);
-	}
-	if (result != 0) {
-		free_listener(listener);
-		return nng_failed(error, url, result);
-	}
-	listener->url = real_url(listener->stream_listener, url);
-	if (!listener->url) {
-		free_listener(listener);
-		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a listener");
-	}
-	LL_PREPEND(server->listeners, listener);
-	nng_stream_listener_accept(listener->stream_listener, listener->aio);
-	return true;
+	if (starved)
+		cut_slowest(server);
+	server_accept_more(server);
 }
 
 /* Lets answers that were given leave, for a moment. */
@@ -421,17 +440,9 @@ static void drain(struct rpc_server *server)
 
 void peers_destroy(struct rpc_server *server)
 {
-	struct listener *listener, *next_listener;
-	struct newcomer *newcomer, *next_newcomer;
 	struct peer *peer;
 
-	LL_FOREACH_SAFE(server->listeners, listener, next_listener)
-	free_listener(listener);
-	LL_FOREACH_SAFE(server->newcomers, newcomer, next_newcomer)
-	{
-		nng_stream_free(newcomer->stream);
-		free(newcomer);
-	}
+	server_listen_no_more(server);
 	drain(server);
 	DL_FOREACH(server->peers, peer)
 	conn_close(peer->conn);
@@ -442,9 +453,9 @@ void peers_destroy(struct rpc_server *server)
 		peer = server->closed;
 		LL_DELETE2(server->closed, peer, next_closed);
 		pthread_mutex_unlock(&server->lock);
+		frame_free_all(peer->frames);
 		remove_peer(server, peer);
 		pthread_mutex_lock(&server->lock);
 	}
 	pthread_mutex_unlock(&server->lock);
-	frame_free_all(server->arrived);
 }

@@ -13,10 +13,18 @@
 
 enum { PATH_BYTES = 256, FIELD_MAX = (1 << 29) - 1, TAG_BYTES = 5, LENGTH_BYTES = 5 };
 
+/* How protobuf-c 1.4 unpacks: it notes each field of a message, the first ones on its stack, the others in blocks of which
+ * each has room for twice as many as the one before. */
+enum { NOTE_BYTES = 32, NOTES_ON_STACK = 16, PIECE_BYTES = 16 };
+
+/* More than anybody has: counting ends here. */
+static const size_t MEMORY_MOST = (size_t)1 << 48;
+
 /* What one check has seen so far, in all messages together. */
 struct tally {
 	unsigned fields; /* known ones, in all */
 	unsigned elements, unknown;
+	size_t memory; /* what it takes unpacked */
 };
 
 /* A message being walked, and where it stands in the one around it. */
@@ -27,6 +35,10 @@ struct frame {
 	const uint8_t *field_begin;            /* the field looked at: its tag */
 	const ProtobufCFieldDescriptor *field; /* NULL: unknown */
 	uint32_t number;
+	uint32_t last_number; /* of the field before */
+	uint64_t seen;        /* which of the first 64 fields have come */
+	size_t memory_before; /* the tally's when it began */
+	unsigned fields;      /* in this message */
 	int depth;
 	struct tally *tally;
 	struct reeve_error *error;
@@ -154,17 +166,58 @@ static unsigned wire_type_of(ProtobufCType type)
 	}
 }
 
+/* Memory comes in whole pieces. */
+static size_t pieces(size_t bytes)
+{
+	return (bytes + PIECE_BYTES - 1) / PIECE_BYTES * PIECE_BYTES;
+}
+
+/* A message within that comes a second time is merged with what has come before: protobuf-c makes new arrays for both
+ * together, each time. Counted as all of the outer message once more, which cannot be less. */
+static void count_merge(struct frame *frame)
+{
+	unsigned index = (unsigned)(frame->field - frame->descriptor->fields);
+	uint64_t bit = UINT64_C(1) << (index < 63 ? index : 63);
+	struct tally *tally = frame->tally;
+
+	if (frame->seen & bit && tally->memory < MEMORY_MOST)
+		tally->memory += tally->memory - frame->memory_before;
+	frame->seen |= bit;
+}
+
+/* What one element of a repeated field takes in the array of all. */
+static size_t element_bytes(ProtobufCType type)
+{
+	switch (type) {
+	case PROTOBUF_C_TYPE_STRING:
+	case PROTOBUF_C_TYPE_MESSAGE:
+		return sizeof(void *);
+	case PROTOBUF_C_TYPE_BYTES:
+		return sizeof(ProtobufCBinaryData);
+	case PROTOBUF_C_TYPE_INT64:
+	case PROTOBUF_C_TYPE_SINT64:
+	case PROTOBUF_C_TYPE_UINT64:
+	case PROTOBUF_C_TYPE_FIXED64:
+	case PROTOBUF_C_TYPE_SFIXED64:
+	case PROTOBUF_C_TYPE_DOUBLE:
+		return 8;
+	default:
+		return 4;
+	}
+}
+
 /* A repeated number may come packed, its values one after the other in one field. */
-static const char *check_packed(unsigned wire_type, const struct piece *piece)
+static const char *check_packed(unsigned wire_type, const struct piece *piece, size_t *count)
 {
 	const uint8_t *at = piece->value, *end = at + piece->length;
 	uint64_t value;
 
+	*count = piece->length / (wire_type == WIRE_32 ? 4 : 8);
 	if (wire_type == WIRE_32)
 		return piece->length % 4 ? "is cut off" : NULL;
 	if (wire_type == WIRE_64)
 		return piece->length % 8 ? "is cut off" : NULL;
-	while (at < end) {
+	for (*count = 0; at < end; ++*count) {
 		size_t used = varint_read(at, end, VARINT_MAX_BYTES, &value);
 
 		if (!used)
@@ -187,15 +240,22 @@ static bool check_field(struct frame *frame, const struct piece *piece)
 {
 	const ProtobufCFieldDescriptor *field = frame->field;
 	const char *problem = NULL;
+	size_t count;
 	unsigned expected;
 
+	if (!field)
+		frame->tally->memory += pieces(sizeof(ProtobufCMessageUnknownField)) + pieces(piece->length);
+	else if (field->label == PROTOBUF_C_LABEL_REPEATED)
+		frame->tally->memory += element_bytes(field->type) + (frame->number != frame->last_number ? PIECE_BYTES : 0);
+	frame->last_number = frame->number;
 	if (!field)
 		return ++frame->tally->unknown <= WIRE_MAX_UNKNOWN || fail(frame, "is one unknown field too many");
 	expected = wire_type_of(field->type);
 	if (piece->wire_type != expected) {
 		if (field->label != PROTOBUF_C_LABEL_REPEATED || piece->wire_type != WIRE_LENGTH)
 			return fail(frame, "has the wrong wire type");
-		problem = check_packed(expected, piece);
+		problem = check_packed(expected, piece, &count);
+		frame->tally->memory += count * element_bytes(field->type);
 		return !problem || fail(frame, problem);
 	}
 	if (++frame->tally->fields > WIRE_MAX_FIELDS)
@@ -205,6 +265,8 @@ static bool check_field(struct frame *frame, const struct piece *piece)
 	    (field->label == PROTOBUF_C_LABEL_REPEATED || field->type == PROTOBUF_C_TYPE_MESSAGE) &&
 	    ++frame->tally->elements > WIRE_MAX_ELEMENTS)
 		return fail(frame, "is one element too many for one message");
+	if (expected == WIRE_LENGTH && field->type != PROTOBUF_C_TYPE_MESSAGE)
+		frame->tally->memory += pieces(piece->length + 1);
 	if (field->type == PROTOBUF_C_TYPE_STRING) {
 		problem = check_string(piece);
 		return !problem || fail(frame, problem);
@@ -220,6 +282,8 @@ static bool check_field(struct frame *frame, const struct piece *piece)
 		    .error = frame->error,
 		};
 
+		if (field->label != PROTOBUF_C_LABEL_REPEATED)
+			count_merge(frame);
 		return inner.depth <= WIRE_MAX_DEPTH ? check_message(&inner) : fail(frame, "is nested too deep");
 	}
 	return true;
@@ -228,10 +292,19 @@ static bool check_field(struct frame *frame, const struct piece *piece)
 static bool check_message(struct frame *frame)
 {
 	const uint8_t *at = frame->begin;
+	unsigned noted = NOTES_ON_STACK, block = NOTES_ON_STACK;
 
+	frame->memory_before = frame->tally->memory;
+	frame->tally->memory += pieces(frame->descriptor->sizeof_message);
 	while (at < frame->end) {
 		struct piece piece = {0};
 		const char *problem;
+
+		if (frame->fields++ == noted) {
+			block *= 2;
+			noted += block;
+			frame->tally->memory += (size_t)block * NOTE_BYTES;
+		}
 
 		frame->field_begin = at;
 		problem = read_piece(&at, frame->end, &piece);
@@ -254,8 +327,8 @@ static bool check_message(struct frame *frame)
 	return true;
 }
 
-bool wire_check(
-    const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length, struct reeve_error *error)
+bool wire_measure(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length, size_t *memory,
+    struct reeve_error *error)
 {
 	struct tally tally = {0};
 	struct frame frame = {
@@ -267,7 +340,18 @@ bool wire_check(
 	    .error = error,
 	};
 
-	return check_message(&frame);
+	if (!check_message(&frame))
+		return false;
+	*memory = tally.memory;
+	return true;
+}
+
+bool wire_check(
+    const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length, struct reeve_error *error)
+{
+	size_t memory;
+
+	return wire_measure(descriptor, bytes, length, &memory, error);
 }
 
 ProtobufCMessage *wire_unpack(

@@ -19,6 +19,10 @@ enum { WIRE_MAX_DEPTH = 16, WIRE_MAX_ELEMENTS = 250000, WIRE_MAX_UNKNOWN = 10000
 bool wire_check(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length,
     struct reeve_error *error);
 
+/* The same, and how many bytes of memory the message takes when arena_unpack unpacks it. */
+bool wire_measure(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length, size_t *memory,
+    struct reeve_error *error);
+
 /* wire_check and unpack in one. The message is freed with protobuf_c_message_free_unpacked(message, NULL). */
 ProtobufCMessage *wire_unpack(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length,
     struct reeve_error *error);

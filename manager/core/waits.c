@@ -33,7 +33,7 @@ struct waiter {
 	struct waits *waits;
 	struct link *links;
 	int count, open;
-	bool looked;
+	bool looked, cancelled;
 	int64_t until_ms;
 	struct deadline deadline; /* once it has looked */
 	wait_done *done;
@@ -145,10 +145,28 @@ static void waiter_end_unknown(struct waiter *w)
 	waiter_end(w, &error);
 }
 
+static void waiter_end_cancelled(struct waiter *w)
+{
+	struct reeve_error error;
+	error_set(&error, STATUS(CANCELLED), "the caller has gone");
+	waiter_end(w, &error);
+}
+
+void waits_cancel(struct waiter *w)
+{
+	w->cancelled = true;
+	if (w->looked)
+		waiter_end_cancelled(w);
+}
+
 static void on_first_look(struct store_op *op, const struct reeve_error *error)
 {
 	struct waiter *w = (struct waiter *)((char *)op - offsetof(struct waiter, look));
 	w->looked = true;
+	if (w->cancelled) {
+		waiter_end_cancelled(w);
+		return;
+	}
 	if (error) {
 		waiter_end(w, error);
 		return;
@@ -175,9 +193,12 @@ static void on_first_look(struct store_op *op, const struct reeve_error *error)
 	core_alarm(w->waits->core, w->until_ms);
 }
 
-void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_ms, wait_done *done, void *arg)
+void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_ms, wait_done *done, void *arg,
+    struct waiter **waiter)
 {
 	struct waiter *w = calloc(1, sizeof *w);
+	if (waiter)
+		*waiter = w;
 	w->waits = waits;
 	w->done = done;
 	w->arg = arg;

@@ -10,8 +10,18 @@ typedef void wait_done(void *arg, const int64_t *ended, int ended_count, const s
 struct waits *waits_create(struct core *core);
 void waits_destroy(struct waits *waits);
 
-/* Waits for tasks, at most so long (0: only looks). The ids are copied; doubles count once. */
-void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_ms, wait_done *done, void *arg);
+struct waiter;
+
+/* What a wait for one id takes in memory. */
+enum { WAIT_BYTES = 160 };
+
+/* Waits for tasks, at most so long (0: only looks). The ids are copied; doubles count once. *waiter, which may be NULL, is set
+ * for waits_cancel before `done` can be called, after which there is none. */
+void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_ms, wait_done *done, void *arg,
+    struct waiter **waiter);
+
+/* Nobody wants to know any more: ends it with CANCELLED, at once or when the database has answered. */
+void waits_cancel(struct waiter *waiter);
 
 /* A task has ended. Cheap when nobody waits for it. */
 void waits_ended(struct waits *waits, int64_t id);

@@ -154,4 +154,12 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 	control_workers(s->core, &c->op);
 }
 
-rpc_method *const admin_methods[] = {ping, list_queues, list_workers, stats, control, admin_check};
+const struct rpc_entry admin_methods[] = {
+	{"Ping", ping, RPC_VITAL},
+	{"ListQueues", list_queues, RPC_VITAL},
+	{"ListWorkers", list_workers, RPC_VITAL},
+	{"Stats", stats, RPC_VITAL},
+	{"ControlWorkers", control, RPC_VITAL},
+	{"Check", admin_check, RPC_VITAL},
+	{0},
+};

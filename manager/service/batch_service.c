@@ -227,4 +227,11 @@ static void callbacks(void *service, struct rpc_call *call, const ProtobufCMessa
 	reading_send(&c->reading);
 }
 
-rpc_method *const batch_methods[] = {open_batch, close_batch, list, report, callbacks};
+const struct rpc_entry batch_methods[] = {
+	{"Open", open_batch, RPC_ORDINARY},
+	{"Close", close_batch, RPC_ORDINARY},
+	{"List", list, RPC_ORDINARY},
+	{"Report", report, RPC_ORDINARY},
+	{"Callbacks", callbacks, RPC_ORDINARY},
+	{0},
+};

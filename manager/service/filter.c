@@ -13,7 +13,7 @@
 #define WAITING (BIT(QUEUED) | BIT(FAILED))
 #define ENDED (BIT(COMPLETED) | BIT(DEAD) | BIT(CANCELLED))
 
-enum { ERROR_MOST_BYTES = 65536 };
+enum { ERROR_MOST_BYTES = 65536, STATUSES_MOST = 100 };
 
 bool check_known_names(const struct services *s, const char *path, const char *queue, const char *type,
     struct reeve_error *error)
@@ -48,17 +48,26 @@ static unsigned statuses_of(const Reeve__V1__TaskFilter *filter)
 	return statuses;
 }
 
+static bool check_statuses(const Reeve__V1__TaskFilter *f, struct reeve_error *error)
+{
+	if (!check_range("filter.statuses", (int64_t)f->n_statuses, 0, STATUSES_MOST, error))
+		return false;
+	for (size_t i = 0; i < f->n_statuses; i++) {
+		char field[48];
+		if (f->statuses[i] >= REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED &&
+		    f->statuses[i] <= REEVE__V1__TASK_STATUS__TASK_STATUS_CANCELLED)
+			continue;
+		snprintf(field, sizeof field, "filter.statuses[%zu]", i);
+		return check_range(field, f->statuses[i], REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED,
+		    REEVE__V1__TASK_STATUS__TASK_STATUS_CANCELLED, error);
+	}
+	return true;
+}
+
 bool filter_check(const struct services *s, const Reeve__V1__TaskFilter *f, struct reeve_error *error)
 {
 	const int64_t longest = 36500 * DAY_MS;
-	char field[48];
-	for (size_t i = 0; i < f->n_statuses; i++) {
-		snprintf(field, sizeof field, "filter.statuses[%zu]", i);
-		if (!check_range(field, f->statuses[i], REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED,
-		        REEVE__V1__TASK_STATUS__TASK_STATUS_CANCELLED, error))
-			return false;
-	}
-	if (!check_known_names(s, "filter.", f->queue, f->type, error) ||
+	if (!check_statuses(f, error) || !check_known_names(s, "filter.", f->queue, f->type, error) ||
 	    !check_error_text("filter.error", f->error, error) ||
 	    !check_error_text("filter.error_contains", f->error_contains, error) ||
 	    !check_name("filter.error_code", f->error_code, true, error) || !check_name("filter.key", f->key, true, error) ||

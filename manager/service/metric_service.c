@@ -123,4 +123,8 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	reading_send(&c->reading);
 }
 
-rpc_method *const metric_methods[] = {put, list};
+const struct rpc_entry metric_methods[] = {
+	{"Put", put, RPC_ORDINARY},
+	{"List", list, RPC_ORDINARY},
+	{0},
+};

@@ -124,4 +124,9 @@ static void show(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	store_pipelines(s->core->store, &c->op);
 }
 
-rpc_method *const pipeline_methods[] = {define, list, show};
+const struct rpc_entry pipeline_methods[] = {
+	{"Define", define, RPC_ORDINARY},
+	{"List", list, RPC_ORDINARY},
+	{"Show", show, RPC_ORDINARY},
+	{0},
+};

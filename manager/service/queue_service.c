@@ -469,4 +469,10 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 	store_queue_control(s->core->store, &c->op);
 }
 
-rpc_method *const queue_methods[] = {set, describe, status, control};
+const struct rpc_entry queue_methods[] = {
+	{"Set", set, RPC_ORDINARY},
+	{"Describe", describe, RPC_ORDINARY},
+	{"Status", status, RPC_VITAL},
+	{"Control", control, RPC_VITAL},
+	{0},
+};

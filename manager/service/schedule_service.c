@@ -312,4 +312,13 @@ static void runs(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	store_schedule_runs(s->core->store, &c->op);
 }
 
-rpc_method *const schedule_methods[] = {add, edit, list, show, control, run, runs};
+const struct rpc_entry schedule_methods[] = {
+	{"Add", add, RPC_ORDINARY},
+	{"Edit", edit, RPC_ORDINARY},
+	{"List", list, RPC_ORDINARY},
+	{"Show", show, RPC_ORDINARY},
+	{"Control", control, RPC_ORDINARY},
+	{"Run", run, RPC_ORDINARY},
+	{"Runs", runs, RPC_ORDINARY},
+	{0},
+};

@@ -20,9 +20,9 @@ struct services {
 /* Adds all services to the server. `services` must outlive it. */
 void services_add(struct services *services);
 
-/* The methods of each, in their descriptors' order. */
-extern rpc_method *const task_methods[], *const worker_methods[], *const admin_methods[], *const batch_methods[],
-    *const queue_methods[], *const schedule_methods[], *const pipeline_methods[], *const metric_methods[];
+/* The methods of each. */
+extern const struct rpc_entry task_methods[], worker_methods[], admin_methods[], batch_methods[], queue_methods[],
+    schedule_methods[], pipeline_methods[], metric_methods[];
 
 /* When an operation made for this call is to be given up: monotonic, a little before the caller gives up. */
 int64_t service_deadline(const struct services *services, const struct rpc_call *call);

@@ -128,7 +128,8 @@ struct read_call {
 	struct store_filter filter;
 	Reeve__V1__AuditRequest audit_request;
 	int64_t *ids;
-	uint32_t asked; /* Wait: how many were asked for */
+	uint32_t asked;        /* Wait: how many were asked for */
+	struct waiter *waiter; /* Wait: while it waits */
 };
 
 static void read_free(struct read_call *c)
@@ -290,6 +291,7 @@ static void on_wait_read(struct store_op *op, const struct reeve_error *error)
 static void on_waited(void *arg, const int64_t *ended, int count, const struct reeve_error *error)
 {
 	struct read_call *c = arg;
+	c->waiter = NULL;
 	if (error || count == 0) {
 		Reeve__V1__WaitResponse response = REEVE__V1__WAIT_RESPONSE__INIT;
 		response.pending = c->asked;
@@ -309,21 +311,43 @@ static void on_waited(void *arg, const int64_t *ended, int count, const struct r
 	store_read(c->services->core->store, &c->op);
 }
 
+/* The caller's connection is over. */
+static void on_wait_gone(void *arg)
+{
+	struct read_call *c = arg;
+	if (c->waiter)
+		waits_cancel(c->waiter);
+}
+
 static void wait_for(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__WaitRequest *request = (const Reeve__V1__WaitRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
 	if (!check_ids(request->ids, request->n_ids, &error) ||
-	    !check_range("wait_ms", request->wait_ms, 0, INT64_MAX, &error)) {
+	    !check_range("wait_ms", request->wait_ms, 0, INT64_MAX, &error) ||
+	    !rpc_call_hold(call, WAIT_BYTES * request->n_ids, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
 	struct read_call *c = read_begin(s, call, STORE_WAITED, on_wait_read);
+	rpc_call_on_closed(call, on_wait_gone, c);
 	c->asked = (uint32_t)request->n_ids;
 	int64_t wait = request->wait_ms < WAIT_MOST_MS ? request->wait_ms : WAIT_MOST_MS;
-	waits_add(s->core->waits, request->ids, (int)request->n_ids, wait, on_waited, c);
+	waits_add(s->core->waits, request->ids, (int)request->n_ids, wait, on_waited, c, &c->waiter);
 }
 
-rpc_method *const task_methods[] = {submit, get, list, wait_for, task_cancel, task_retry, task_update, audit, task_kill,
-    task_errors, task_executions};
+const struct rpc_entry task_methods[] = {
+	{"Submit", submit, RPC_ORDINARY},
+	{"Get", get, RPC_ORDINARY},
+	{"List", list, RPC_ORDINARY},
+	{"Wait", wait_for, RPC_ORDINARY},
+	{"Cancel", task_cancel, RPC_ORDINARY},
+	{"Retry", task_retry, RPC_ORDINARY},
+	{"Update", task_update, RPC_ORDINARY},
+	{"Audit", audit, RPC_ORDINARY},
+	{"Kill", task_kill, RPC_ORDINARY},
+	{"Errors", task_errors, RPC_ORDINARY},
+	{"Executions", task_executions, RPC_ORDINARY},
+	{0},
+};

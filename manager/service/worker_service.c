@@ -670,4 +670,12 @@ static void leave(void *service, struct rpc_call *call, const ProtobufCMessage *
 	store_leave(s->core->store, &c->op);
 }
 
-rpc_method *const worker_methods[] = {register_worker, fetch, report, heartbeat, leave, extend};
+const struct rpc_entry worker_methods[] = {
+	{"Register", register_worker, RPC_VITAL},
+	{"Fetch", fetch, RPC_ORDINARY},
+	{"Report", report, RPC_VITAL},
+	{"Heartbeat", heartbeat, RPC_VITAL},
+	{"Leave", leave, RPC_VITAL},
+	{"Extend", extend, RPC_VITAL},
+	{0},
+};

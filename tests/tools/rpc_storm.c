@@ -107,13 +107,6 @@ static void serve_wait(void *service, struct rpc_call *call, const ProtobufCMess
 	rpc_call_on_closed(call, parked_closed, parked);
 }
 
-static void refuse(void *service, struct rpc_call *call, const ProtobufCMessage *request)
-{
-	(void)service;
-	(void)request;
-	rpc_call_fail(call, STATUS(UNIMPLEMENTED), "not in this storm");
-}
-
 static void *run_loop(void *arg)
 {
 	event_base_loop(arg, EVLOOP_NO_EXIT_ON_EMPTY);
@@ -122,9 +115,15 @@ static void *run_loop(void *arg)
 
 static void start_manager(struct storm_manager *manager)
 {
-	static rpc_method *const admin[] = {serve_ping, refuse, refuse, refuse, refuse, refuse};
-	static rpc_method *const tasks[] = {refuse, serve_get, refuse, serve_wait, refuse, refuse, refuse, refuse, refuse,
-	    refuse, refuse};
+	static const struct rpc_entry admin[] = {
+	    {"Ping", serve_ping, RPC_ORDINARY},
+	    {0},
+	};
+	static const struct rpc_entry tasks[] = {
+	    {"Get", serve_get, RPC_ORDINARY},
+	    {"Wait", serve_wait, RPC_ORDINARY},
+	    {0},
+	};
 	const struct rpc_server_options options = {0};
 	struct reeve_error error = {0};
 

@@ -502,13 +502,6 @@ static void serve_stats(void *service, struct rpc_call *call, const ProtobufCMes
 	rpc_call_reply(call, &response.base);
 }
 
-static void refuse(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
-{
-	(void)arg;
-	(void)message;
-	rpc_call_fail(call, STATUS(UNIMPLEMENTED), "not in this test");
-}
-
 /* On the loop's own thread: a loop that is yet to begin forgets that it was to break. */
 static void stop(evutil_socket_t fd, short events, void *arg)
 {
@@ -527,10 +520,24 @@ static void *run(void *arg)
 
 struct standin *standin_start(void)
 {
-	static rpc_method *const tasks[] = {
-	    serve_submit, serve_get, serve_list, serve_wait, serve_cancel, serve_retry, serve_update, serve_audit,
-	    refuse, refuse, refuse};
-	static rpc_method *const admin[] = {serve_ping, serve_queues, serve_workers, serve_stats, refuse, refuse};
+	static const struct rpc_entry tasks[] = {
+	    {"Submit", serve_submit, RPC_ORDINARY},
+	    {"Get", serve_get, RPC_ORDINARY},
+	    {"List", serve_list, RPC_ORDINARY},
+	    {"Wait", serve_wait, RPC_ORDINARY},
+	    {"Cancel", serve_cancel, RPC_ORDINARY},
+	    {"Retry", serve_retry, RPC_ORDINARY},
+	    {"Update", serve_update, RPC_ORDINARY},
+	    {"Audit", serve_audit, RPC_ORDINARY},
+	    {0},
+	};
+	static const struct rpc_entry admin[] = {
+	    {"Ping", serve_ping, RPC_ORDINARY},
+	    {"ListQueues", serve_queues, RPC_ORDINARY},
+	    {"ListWorkers", serve_workers, RPC_ORDINARY},
+	    {"Stats", serve_stats, RPC_ORDINARY},
+	    {0},
+	};
 	struct rpc_server_options options = {
 	    .max_message_bytes = 8 * 1024 * 1024, .max_open_calls = 1000, .max_pipes = 100};
 	struct timeval often = {.tv_usec = LOOK_MS * 1000};

@@ -620,10 +620,24 @@ static inline void script_init(struct script *script)
 /* Starts to serve; may be called again after script_stop. */
 static inline void script_start(struct script *script)
 {
-	static rpc_method *const worker_methods[] = {
-	    script_register, script_fetch, script_report, script_heartbeat, script_leave, script_extend};
-	static rpc_method *const admin_methods[] = {script_ping, script_admin, script_admin, script_admin,
-	    script_admin, script_admin};
+	static const struct rpc_entry worker_methods[] = {
+	    {"Register", script_register, RPC_ORDINARY},
+	    {"Fetch", script_fetch, RPC_ORDINARY},
+	    {"Report", script_report, RPC_ORDINARY},
+	    {"Heartbeat", script_heartbeat, RPC_ORDINARY},
+	    {"Leave", script_leave, RPC_ORDINARY},
+	    {"Extend", script_extend, RPC_ORDINARY},
+	    {0},
+	};
+	static const struct rpc_entry admin_methods[] = {
+	    {"Ping", script_ping, RPC_ORDINARY},
+	    {"ListQueues", script_admin, RPC_ORDINARY},
+	    {"ListWorkers", script_admin, RPC_ORDINARY},
+	    {"Stats", script_admin, RPC_ORDINARY},
+	    {"ControlWorkers", script_admin, RPC_ORDINARY},
+	    {"Check", script_admin, RPC_ORDINARY},
+	    {0},
+	};
 	struct rpc_server_options options = {.max_message_bytes = 8 << 20, .max_open_calls = 10000, .max_pipes = 100};
 	struct reeve_error error;
 

@@ -2,6 +2,7 @@
 #include "common/rpc/arena.h"
 #include "common/deadlines.h"
 #include "common/rpc/envelope.h"
+#include "common/rpc/wire.h"
 
 #include <criterion/criterion.h>
 #include <reeve/v1/task.pb-c.h>
@@ -177,7 +178,7 @@ Test(arena, holds_a_message_of_many_parts)
 	struct arena arena = {0};
 	char keys[TASKS][16];
 	uint8_t *bytes;
-	size_t length;
+	size_t length, memory;
 
 	for (int i = 0; i < TASKS; i++) {
 		specs[i] = (Reeve__V1__TaskSpec)REEVE__V1__TASK_SPEC__INIT;
@@ -189,7 +190,8 @@ Test(arena, holds_a_message_of_many_parts)
 	request.tasks = tasks;
 	bytes = malloc(reeve__v1__submit_request__get_packed_size(&request));
 	length = reeve__v1__submit_request__pack(&request, bytes);
-	back = (void *)arena_unpack(&arena, &reeve__v1__submit_request__descriptor, bytes, length);
+	cr_assert(wire_measure(&reeve__v1__submit_request__descriptor, bytes, length, &memory, NULL));
+	back = (void *)arena_unpack(&arena, &reeve__v1__submit_request__descriptor, bytes, length, memory);
 	cr_assert(back);
 	cr_assert_eq(back->n_tasks, TASKS);
 	for (int i = 0; i < TASKS; i++)

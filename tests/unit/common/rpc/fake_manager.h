@@ -46,6 +46,7 @@ struct fake_manager {
 	bool database_down;         /* what a ping tells; every Get is then left open */
 	bool answer_closed;         /* a parked call whose caller has gone is answered, and so are its neighbours */
 	/* Read by the test, with the lock held. */
+	int six_at; /* the number of the last Get of task 6 */
 	int gets, mute_gets, submits, n_parked, n_closed; /* mute_gets: of an actor called "mute" */
 	int64_t submitted;
 	char actor[64], token[64];
@@ -85,6 +86,7 @@ static inline void fake_get(void *arg, struct rpc_call *call, const ProtobufCMes
 
 	pthread_mutex_lock(&manager->lock);
 	manager->gets++;
+	manager->six_at = get->id == 6 ? manager->gets : manager->six_at;
 	manager->mute_gets += !strcmp(rpc_call_actor(call), "mute");
 	snprintf(manager->actor, sizeof manager->actor, "%s", rpc_call_actor(call));
 	snprintf(manager->token, sizeof manager->token, "%s", rpc_call_token(call));
@@ -168,13 +170,6 @@ static inline void fake_wait(void *arg, struct rpc_call *call, const ProtobufCMe
 	pthread_mutex_unlock(&manager->lock);
 }
 
-static inline void fake_refuse(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
-{
-	(void)arg;
-	(void)request;
-	rpc_call_fail(call, STATUS(INTERNAL), "not in this test");
-}
-
 static inline void *fake_loop(void *arg)
 {
 	struct fake_manager *manager = arg;
@@ -187,11 +182,16 @@ static inline void *fake_loop(void *arg)
 static inline struct fake_manager *fake_manager_make(const char *url, const struct rpc_server_options *options)
 {
 	static const struct rpc_server_options defaults;
-	static rpc_method *const admin[] = {
-	    fake_ping, fake_refuse, fake_refuse, fake_refuse, fake_refuse, fake_refuse};
-	static rpc_method *const tasks[] = {
-	    fake_submit, fake_get, fake_refuse, fake_wait, fake_refuse, fake_refuse, fake_refuse, fake_refuse,
-	    fake_refuse, fake_refuse, fake_refuse};
+	static const struct rpc_entry admin[] = {
+	    {"Ping", fake_ping, RPC_VITAL},
+	    {0},
+	};
+	static const struct rpc_entry tasks[] = {
+	    {"Submit", fake_submit, RPC_ORDINARY},
+	    {"Get", fake_get, RPC_ORDINARY},
+	    {"Wait", fake_wait, RPC_ORDINARY},
+	    {0},
+	};
 	struct fake_manager *manager = calloc(1, sizeof *manager);
 	struct reeve_error error = {0};
 

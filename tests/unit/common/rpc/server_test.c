@@ -670,26 +670,304 @@ Test(rpc_server, a_frame_that_never_ends_harms_nobody)
 	fake_manager_free(manager);
 }
 
-Test(rpc_server, connections_over_the_cap_are_closed)
+/* Callers on this machine have one connection more than there are for all. */
+Test(rpc_server, callers_over_the_cap_are_told_so_until_there_is_room)
 {
-	struct rpc_server_options options = {.max_pipes = 5};
+	enum { CONNECTIONS = 6 };
+	struct rpc_server_options options = {.max_pipes = CONNECTIONS - 1};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
-	struct rpc_client *clients[5], *sixth;
+	struct rpc_client *clients[CONNECTIONS], *last;
 	struct reeve_error error;
+	int64_t until_ms;
 
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < CONNECTIONS; i++) {
 		clients[i] = fake_client(manager->url);
 		cr_assert(rpc_client_alive(clients[i], 5000));
 	}
-	sixth = fake_client(manager->url);
-	cr_assert_not(rpc_client_alive(sixth, 500));
-	for (int i = 0; i < 5; i++)
+	last = fake_client(manager->url);
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(fake_call_get(last, 1, &error), STATUS(RESOURCE_EXHAUSTED));
+		cr_assert(strstr(error.message, "--max-connections"), "%s", error.message);
+	}
+	for (int i = 0; i < CONNECTIONS; i++)
 		cr_assert_eq(fake_call_get(clients[i], i, &error), STATUS(OK));
 	rpc_client_destroy(clients[0]);
-	cr_assert(rpc_client_alive(sixth, 5000), "there is room now");
-	for (int i = 1; i < 5; i++)
+	until_ms = clock_monotonic_ms() + 8000;
+	while (fake_call_get(last, 1, &error) != STATUS(OK) && clock_monotonic_ms() < until_ms)
+		pause_ms(50);
+	cr_assert_eq(fake_call_get(last, 1, &error), STATUS(OK), "there is room now: %s", error.message);
+	for (int i = 1; i < CONNECTIONS; i++)
 		rpc_client_destroy(clients[i]);
-	rpc_client_destroy(sixth);
+	rpc_client_destroy(last);
+	fake_manager_free(manager);
+}
+
+/* A flood of one connection takes its share of the calls; others, and what is vital on the same one, are served. */
+Test(rpc_server, a_connection_has_a_share_of_the_open_calls)
+{
+	struct rpc_server_options options = {.max_open_calls = 1000, .connection_percent = 10};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *flood = fake_client(manager->url), *other = fake_client(manager->url);
+	struct fake_result *results = calloc(300, sizeof *results);
+	Reeve__V1__PingRequest ping = REEVE__V1__PING_REQUEST__INIT;
+	struct reeve_error error = {0};
+	ProtobufCMessage *pong;
+	int refused = 0;
+
+	cr_assert(rpc_client_alive(flood, 5000));
+	for (int i = 0; i < 300; i++)
+		fake_start_wait(flood, i, NULL, &results[i]);
+	fake_manager_await(manager, &manager->n_parked, 100);
+	cr_assert_eq(fake_call_get(flood, 1, &error), STATUS(RESOURCE_EXHAUSTED));
+	cr_assert(strstr(error.message, "100 calls of one connection"), "%s", error.message);
+	cr_assert(strstr(error.message, "--connection-share"), "%s", error.message);
+	cr_assert_eq(fake_call_get(other, 1, &error), STATUS(OK), "%s", error.message);
+	pong = rpc_client_call(flood, &reeve__v1__admin_service__descriptor, "Ping", &ping.base, NULL, &error);
+	cr_assert(pong, "a vital call: %s", error.message);
+	protobuf_c_message_free_unpacked(pong, NULL);
+	cr_assert_eq(manager->n_parked, 100);
+	rpc_client_destroy(flood);
+	for (int i = 0; i < 300; i++)
+		refused += results[i].code == STATUS(RESOURCE_EXHAUSTED);
+	cr_assert_eq(refused, 200);
+	rpc_client_destroy(other);
+	fake_manager_free(manager);
+	free(results);
+}
+
+/* Many connections that have each taken their share leave room for what is vital. */
+Test(rpc_server, vital_calls_pass_when_ordinary_ones_have_taken_all)
+{
+	struct rpc_server_options options = {.max_open_calls = 100};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *flood = fake_client(manager->url), *other = fake_client(manager->url);
+	struct fake_result *results = calloc(100, sizeof *results);
+	Reeve__V1__PingRequest ping = REEVE__V1__PING_REQUEST__INIT;
+	struct reeve_error error = {0};
+
+	for (int i = 0; i < 100; i++)
+		fake_start_wait(flood, i, NULL, &results[i]);
+	fake_manager_await(manager, &manager->n_parked, 100);
+	cr_assert_eq(fake_call_get(other, 1, &error), STATUS(RESOURCE_EXHAUSTED));
+	cr_assert(strstr(error.message, "100 calls are open"), "%s", error.message);
+	cr_assert(strstr(error.message, "--max-calls"), "%s", error.message);
+	for (int i = 0; i < 10; i++) {
+		ProtobufCMessage *pong = rpc_client_call(
+		    other, &reeve__v1__admin_service__descriptor, "Ping", &ping.base, NULL, &error);
+
+		cr_assert(pong, "%s", error.message);
+		protobuf_c_message_free_unpacked(pong, NULL);
+	}
+	rpc_client_destroy(flood);
+	rpc_client_destroy(other);
+	fake_manager_free(manager);
+	free(results);
+}
+
+/* Sends the greeting on a bare socket. */
+static int dial_greeted(int port)
+{
+	int fd = dial_bare(port);
+	uint8_t greeting[8];
+
+	cr_assert_eq(send(fd, "\0SP\0\0\x30\0\0", 8, MSG_NOSIGNAL), 8);
+	cr_assert_eq(recv(fd, greeting, 8, MSG_WAITALL), 8);
+	return fd;
+}
+
+static void look_at_memory(struct fake_manager *manager, void *arg)
+{
+	*(struct rpc_server_memory *)arg = rpc_server_memory(manager->server);
+}
+
+static struct rpc_server_memory memory_of(struct fake_manager *manager)
+{
+	struct rpc_server_memory memory;
+
+	fake_manager_do(manager, look_at_memory, &memory);
+	return memory;
+}
+
+/* A message takes memory as its bytes come, not when its length is announced. */
+Test(rpc_server, announced_bytes_take_no_memory)
+{
+	enum { CONNECTIONS = 100 };
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	uint64_t length = htobe64(8000000);
+	struct innocent innocent;
+	int fds[CONNECTIONS];
+
+	innocent_start(&innocent, manager->url);
+	for (int i = 0; i < CONNECTIONS; i++) {
+		fds[i] = dial_greeted(port_of(manager->url));
+		cr_assert_eq(send(fds[i], &length, sizeof length, MSG_NOSIGNAL), sizeof length);
+		cr_assert_eq(send(fds[i], "\x80\0\0\1more", 8, MSG_NOSIGNAL), 8);
+	}
+	pause_ms(500);
+	cr_assert_lt(memory_of(manager).incoming, (size_t)CONNECTIONS * 40000);
+	innocent_unharmed(&innocent);
+	for (int i = 0; i < CONNECTIONS; i++)
+		close(fds[i]);
+	fake_manager_free(manager);
+}
+
+/* Messages that are never finished may take so much memory together; then the oldest give way to others. */
+Test(rpc_server, unfinished_messages_take_a_bounded_amount_of_memory, .timeout = 60)
+{
+	enum { CONNECTIONS = 40, EACH = 3 << 20 };
+	struct rpc_server_options options = {.max_message_bytes = 4 << 20}; /* 128 MiB together */
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	size_t most = 0;
+	uint64_t length = htobe64(4 << 20);
+	uint8_t *bytes = calloc(1, EACH);
+	struct innocent innocent;
+	int fds[CONNECTIONS];
+
+	innocent_start(&innocent, manager->url);
+	for (int i = 0; i < CONNECTIONS; i++) {
+		struct timeval patience = {.tv_usec = 200000};
+
+		fds[i] = dial_greeted(port_of(manager->url));
+		setsockopt(fds[i], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+		cr_assert_eq(send(fds[i], &length, sizeof length, MSG_NOSIGNAL), sizeof length);
+		for (ssize_t sent, at = 0; at < EACH; at += sent)
+			if ((sent = send(fds[i], bytes, (size_t)(EACH - at), MSG_NOSIGNAL)) <= 0)
+				break;
+		most = memory_of(manager).incoming > most ? memory_of(manager).incoming : most;
+	}
+	cr_assert_lt(most, (size_t)129 << 20);
+	cr_assert_gt(most, (size_t)100 << 20);
+	innocent_unharmed(&innocent);
+	for (int i = 0; i < CONNECTIONS; i++)
+		close(fds[i]);
+	free(bytes);
+	fake_manager_free(manager);
+}
+
+/* Unread answers may take so much memory together; then who has most is cut off. */
+Test(rpc_server, unread_answers_take_a_bounded_amount_of_memory, .timeout = 60)
+{
+	enum { CONNECTIONS = 6, CALLS = 250, ANSWER = 1 << 20 };
+	struct rpc_server_options options = {.max_message_bytes = 2 << 20}; /* 64 MiB together */
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	Reeve__V1__GetRequest get = REEVE__V1__GET_REQUEST__INIT;
+	struct innocent innocent;
+	int fds[CONNECTIONS];
+	uint8_t bytes[256];
+
+	get.id = 5;
+	innocent_start(&innocent, manager->url);
+	manager->get_bytes = ANSWER;
+	for (int i = 0; i < CONNECTIONS; i++) {
+		fds[i] = dial_greeted(port_of(manager->url));
+		for (int j = 0; j < CALLS; j++) {
+			uint8_t *end = write_frame(bytes, 0x80000000u | (uint32_t)j, "/reeve.v1.TaskService/Get", &get.base);
+
+			cr_assert_eq(send(fds[i], bytes, (size_t)(end - bytes), MSG_NOSIGNAL), end - bytes);
+		}
+	}
+	pause_ms(1000);
+	cr_assert_lt(memory_of(manager).unsent, (size_t)66 << 20);
+	cr_assert_gt(memory_of(manager).unsent, (size_t)10 << 20);
+	manager->get_bytes = 0;
+	pause_ms(500);
+	innocent_unharmed(&innocent);
+	for (int i = 0; i < CONNECTIONS; i++)
+		close(fds[i]);
+	fake_manager_free(manager);
+}
+
+/* Who takes answers late gets them all. */
+Test(rpc_server, answers_that_are_read_late_all_come, .timeout = 60)
+{
+	enum { CALLS = 100, ANSWER = 500000 };
+	struct rpc_server_options options = {.max_message_bytes = 1 << 20}; /* served up to 4 MiB of unread answers */
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	Reeve__V1__GetRequest get = REEVE__V1__GET_REQUEST__INIT;
+	char *answer = malloc(ANSWER * 2);
+	uint8_t bytes[256];
+	int fd = dial_greeted(port_of(manager->url));
+
+	get.id = 5;
+	manager->get_bytes = ANSWER;
+	for (int j = 0; j < CALLS; j++) {
+		uint8_t *end = write_frame(bytes, 0x80000000u | (uint32_t)j, "/reeve.v1.TaskService/Get", &get.base);
+
+		cr_assert_eq(send(fd, bytes, (size_t)(end - bytes), MSG_NOSIGNAL), end - bytes);
+	}
+	pause_ms(500);
+	for (int j = 0; j < CALLS; j++) {
+		uint64_t length;
+
+		cr_assert_eq(recv(fd, &length, 8, MSG_WAITALL), 8);
+		length = be64toh(length);
+		cr_assert_leq(length, ANSWER * 2);
+		cr_assert_eq(recv(fd, answer, length, MSG_WAITALL), length);
+	}
+	close(fd);
+	free(answer);
+	fake_manager_free(manager);
+}
+
+Test(rpc_server, a_long_token_is_refused)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	nng_socket socket = dial_req(manager->url);
+	Reeve__V1__Request request = REEVE__V1__REQUEST__INIT;
+	uint8_t *bytes = malloc(8192);
+	char token[4098], message[512];
+
+	memset(token, 't', 4097);
+	token[4097] = 0;
+	request.method = (char *)"/reeve.v1.TaskService/Get";
+	request.token = token;
+	cr_assert_eq(
+	    exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(INVALID_ARGUMENT));
+	cr_assert(strstr(message, "token has 4097 bytes; at most 4096 are taken"), "%s", message);
+	token[4096] = 0;
+	cr_assert_eq(exchange(socket, bytes, reeve__v1__request__pack(&request, bytes), message), STATUS(OK));
+	nng_close(socket);
+	free(bytes);
+	fake_manager_free(manager);
+}
+
+static void stand_still(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	(void)arg;
+	pause_ms(1000);
+}
+
+/* One connection sends hundreds of calls at once; a call of another one is answered among the first. */
+Test(rpc_server, connections_are_served_in_turn)
+{
+	enum { CALLS = 200 };
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	Reeve__V1__GetRequest get = REEVE__V1__GET_REQUEST__INIT;
+	static uint8_t bytes[CALLS * 256];
+	uint8_t *end = bytes;
+	struct timeval now = {0, 0};
+	int flood, other;
+
+	get.id = 5;
+	flood = dial_greeted(port_of(manager->url));
+	other = dial_greeted(port_of(manager->url));
+	event_base_once(manager->base, -1, EV_TIMEOUT, stand_still, NULL, &now);
+	for (int j = 0; j < CALLS; j++)
+		end = write_frame(end, 0x80000000u | (uint32_t)j, "/reeve.v1.TaskService/Get", &get.base);
+	cr_assert_eq(send(flood, bytes, (size_t)(end - bytes), MSG_NOSIGNAL), end - bytes);
+	pause_ms(200);
+	get.id = 6;
+	end = write_frame(bytes, 0x80000000u, "/reeve.v1.TaskService/Get", &get.base);
+	cr_assert_eq(send(other, bytes, (size_t)(end - bytes), MSG_NOSIGNAL), end - bytes);
+	pause_ms(200);
+	read_frame(other);
+	cr_assert_leq(manager->six_at, 2);
+	for (int j = 0; j < CALLS; j++)
+		read_frame(flood);
+	close(flood);
+	close(other);
 	fake_manager_free(manager);
 }
 

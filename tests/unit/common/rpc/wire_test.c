@@ -340,23 +340,74 @@ Test(wire, what_passes_can_be_unpacked)
 		size_t cut = length - (size_t)rand_r(&seed) % 3;
 		ProtobufCMessage *message;
 		struct arena arena = {0};
+		size_t memory;
 
 		memcpy(copy, bytes, length);
 		for (int change = rand_r(&seed) % 3; change >= 0; change--)
 			copy[(size_t)rand_r(&seed) % length] = (uint8_t)rand_r(&seed);
-		if (!wire_check(descriptor, copy, cut, NULL))
+		if (!wire_measure(descriptor, copy, cut, &memory, NULL))
 			continue;
 		passed++;
 		message = protobuf_c_message_unpack(descriptor, NULL, cut, copy);
 		cr_assert(message);
 		protobuf_c_message_free_unpacked(message, NULL);
-		message = arena_unpack(&arena, descriptor, copy, cut);
+		message = arena_unpack(&arena, descriptor, copy, cut, memory);
 		cr_assert(message);
+		cr_assert(arena.total <= 256 || arena.total <= memory, "%zu bytes, not %zu", arena.total, memory);
 		arena_clear(&arena);
 	}
 	cr_assert_gt(passed, 1000);
 	free(copy);
 	free(bytes);
+}
+
+/* What many small fields, numbers in one field, and messages that are merged take is known before it is taken. */
+Test(wire, memory_is_measured_before_it_is_taken)
+{
+	static uint8_t bytes[400000];
+	static const struct {
+		const ProtobufCMessageDescriptor *descriptor;
+		const char *unit; /* repeated */
+		size_t length;
+	} cases[] = {
+	    {&reeve__v1__get_request__descriptor, "\x08\x01", 2},
+	    {&reeve__v1__wait_request__descriptor, "\x08\x01", 2},
+	    {&reeve__v1__wait_request__descriptor, "\x0a\x04\x01\x02\x03\x04", 6},
+	    {&reeve__v1__submit_request__descriptor, "\x0a\x00", 2},
+	    {&reeve__v1__submit_request__descriptor, "\x0a\x03\x0a\x01x", 5},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		for (size_t count = 1; count < 60000; count = 3 * count + 1) {
+			struct arena arena = {0};
+			size_t memory = 0;
+			struct reeve_error error;
+
+			for (size_t j = 0; j < count; j++)
+				memcpy(bytes + j * cases[i].length, cases[i].unit, cases[i].length);
+			cr_assert(wire_measure(
+			    cases[i].descriptor, bytes, count * cases[i].length, &memory, &error), "%s", error.message);
+			cr_assert(arena_unpack(&arena, cases[i].descriptor, bytes, count * cases[i].length, memory));
+			cr_assert(arena.total <= 256 || arena.total <= memory, "case %zu, %zu times: %zu bytes, not %zu", i,
+			    count, arena.total, memory);
+			arena_clear(&arena);
+		}
+	}
+}
+
+/* Each copy of a message that should come once is merged with those before. */
+Test(wire, merged_messages_are_measured_by_what_merging_takes)
+{
+	static uint8_t bytes[400000];
+	size_t length = 0, memory;
+
+	/* A Report's fetch, with ten ids to exclude. */
+	for (int i = 0; i < 1000; i++) {
+		memcpy(bytes + length, "\x1a\x0c\x32\x0a\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a", 14);
+		length += 14;
+	}
+	cr_assert(wire_measure(&reeve__v1__report_request__descriptor, bytes, length, &memory, NULL));
+	cr_assert_gt(memory, (size_t)1 << 40);
 }
 
 Test(varint, sizes_and_bytes_agree)

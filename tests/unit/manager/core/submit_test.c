@@ -193,7 +193,7 @@ static void on_wait(void *arg, const int64_t *ended, int count, const struct ree
 static void wait_for(int64_t id, int *ended)
 {
 	*ended = -1;
-	waits_add(core->waits, &id, 1, 60000, on_wait, ended);
+	waits_add(core->waits, &id, 1, 60000, on_wait, ended, NULL);
 	struct store_ended *look = fake_take(FAKE_ENDED);
 
 	look->live = &id;

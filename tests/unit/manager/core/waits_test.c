@@ -27,14 +27,14 @@ static void on_wait(void *arg, const int64_t *ended, int count, const struct ree
 		told->ids[i] = ended[i];
 	if (told->waits_on) {
 		told->waits_on = false;
-		waits_add(core->waits, told->ids, 1, 1000, on_wait, told);
+		waits_add(core->waits, told->ids, 1, 1000, on_wait, told, NULL);
 	}
 }
 
 static void wait_for(struct told *told, int count, const int64_t *ids, int64_t ms)
 {
 	*told = (struct told){0};
-	waits_add(core->waits, ids, count, ms, on_wait, told);
+	waits_add(core->waits, ids, count, ms, on_wait, told, NULL);
 }
 
 /* Answers the oldest look: these have ended, and of the others each is there. */
@@ -288,4 +288,31 @@ Test(waits, all_are_told_at_the_end)
 	cr_expect_eq(looked.code, STATUS(UNAVAILABLE));
 	cr_expect_eq(unlooked.calls, 1);
 	cr_expect_eq(unlooked.code, STATUS(UNAVAILABLE));
+}
+
+/* A caller that has gone leaves nothing behind, whether the first look is under way or over. */
+Test(waits, ends_when_it_is_cancelled)
+{
+	struct told early = {0}, late = {0}, other;
+	struct waiter *waiter;
+
+	core = fake_core();
+	waits_add(core->waits, (int64_t[]){1, 2}, 2, 10000, on_wait, &late, &waiter);
+	look_answered(0, NULL);
+	waits_cancel(waiter);
+	cr_expect_eq(late.calls, 1);
+	cr_expect_eq(late.code, STATUS(CANCELLED));
+	waits_add(core->waits, (int64_t[]){1, 2}, 2, 10000, on_wait, &early, &waiter);
+	waits_cancel(waiter);
+	cr_expect_eq(early.calls, 0, "its look is under way");
+	look_answered(0, NULL);
+	cr_expect_eq(early.calls, 1);
+	cr_expect_eq(early.code, STATUS(CANCELLED));
+	wait_for(&other, IDS(2), 10000);
+	look_answered(0, NULL);
+	waits_ended(core->waits, 2);
+	cr_expect_eq(other.calls, 1);
+	cr_expect_eq(other.code, STATUS(OK));
+	cr_expect_eq(late.calls + early.calls, 2);
+	fake_end(core);
 }

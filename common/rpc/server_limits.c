@@ -1,0 +1,181 @@
+/*
+ * What everybody may have of the server: open calls, and memory for them. There is a limit for all together, a share of it
+ * for each connection and one for each address, so that nobody can take all, and a reserve beyond it for vital calls,
+ * so that leases are kept and operators are heard when ordinary calls have taken all there is.
+ */
+#include "common/rpc/server_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	HELD_MESSAGES = 64, /* open calls hold at most so many of the longest messages in memory */
+	RESERVE = 8,        /* the part of a limit that vital calls have in addition */
+	SHARE_LEAST = 64,   /* open calls that a connection or an address may have however small its share is */
+};
+
+/* A limit on usage, and how its text begins and ends when it is reached. */
+struct limit {
+	struct usage *usage;
+	int percent;
+	const char *whose, *option;
+};
+
+enum { LIMITS = 3 };
+
+/* A share of all is no limit of its own. */
+static bool applies(const struct limit *limit, const struct rpc_server *server)
+{
+	return limit->usage == &server->usage || limit->percent < 100;
+}
+
+static void limits_of(const struct rpc_call *call, struct limit limits[LIMITS])
+{
+	struct rpc_server *server = call->server;
+	struct peer *peer = call->peer;
+
+	limits[0] = (struct limit){&server->usage, 100, "", ""};
+	limits[1] = (struct limit){&peer->usage, server->options.connection_percent, " of one connection",
+	    "--connection-share of "};
+	limits[2] = (struct limit){
+	    &peer->address->usage, server->options.address_percent, " of one address", "--address-share of "};
+}
+
+static int64_t share_of(int64_t whole, int percent, int64_t least, enum rpc_class class)
+{
+	int64_t share = whole * percent / 100;
+
+	least = least < whole ? least : whole;
+	share = share > least ? share : least;
+	return class == RPC_VITAL ? share + share / RESERVE + 1 : share;
+}
+
+size_t limits_bytes(const struct rpc_server *server)
+{
+	return HELD_MESSAGES * server->options.max_message_bytes;
+}
+
+int limits_of_address(const struct rpc_server *server, int whole)
+{
+	return (int)share_of(whole, server->options.address_percent, 1, RPC_ORDINARY);
+}
+
+static enum rpc_class class_of(const struct rpc_call *call)
+{
+	return call->method ? call->method->class : RPC_ORDINARY;
+}
+
+static void count(struct rpc_call *call, int calls, size_t bytes)
+{
+	struct limit limits[LIMITS];
+
+	limits_of(call, limits);
+	for (int i = 0; i < LIMITS; i++) {
+		limits[i].usage->calls += calls;
+		limits[i].usage->bytes += bytes;
+	}
+}
+
+bool limits_enter(struct rpc_call *call, enum rpc_class class, struct reeve_error *error)
+{
+	struct limit limits[LIMITS];
+
+	limits_of(call, limits);
+	for (int i = LIMITS - 1; i >= 0; i--) {
+		int64_t most = share_of(call->server->options.max_open_calls, limits[i].percent, SHARE_LEAST, class);
+
+		if (applies(&limits[i], call->server) && limits[i].usage->calls >= most)
+			return error_set(error, STATUS(RESOURCE_EXHAUSTED),
+			    "%d calls%s are open, as many as the manager takes (%s--max-calls); try again later",
+			    limits[i].usage->calls, limits[i].whose, limits[i].option);
+	}
+	count(call, 1, 0);
+	call->counted = true;
+	return true;
+}
+
+bool limits_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error)
+{
+	struct limit limits[LIMITS];
+
+	limits_of(call, limits);
+	for (int i = LIMITS - 1; i >= 0; i--) {
+		int64_t most = share_of((int64_t)limits_bytes(call->server), limits[i].percent, 0, class_of(call));
+
+		/* Beyond it by one message at most: however small the share is, one that is long can come through. */
+		if (applies(&limits[i], call->server) && limits[i].usage->bytes >= (size_t)most)
+			return error_set(error, STATUS(RESOURCE_EXHAUSTED),
+			    "open calls%s hold %zu bytes, as much as the manager takes (%s%d times --max-message); try again later",
+			    limits[i].whose, limits[i].usage->bytes, limits[i].option, HELD_MESSAGES);
+	}
+	count(call, 0, bytes);
+	call->held += bytes;
+	return true;
+}
+
+void limits_leave(struct rpc_call *call)
+{
+	if (call->counted)
+		count(call, -1, -call->held);
+	call->counted = false;
+	call->held = 0;
+}
+
+/* What tells addresses apart. */
+static void read_address(nng_stream *stream, struct address *address)
+{
+	nng_sockaddr from;
+
+	memset(address, 0, sizeof *address);
+	if (nng_stream_get_addr(stream, NNG_OPT_REMADDR, &from) != 0) {
+		address->local = true;
+		return;
+	}
+	switch (from.s_family) {
+	case NNG_AF_INET:
+		address->bytes[0] = 4;
+		memcpy(address->bytes + 1, &from.s_in.sa_addr, 4);
+		address->local = address->bytes[1] == 127;
+		break;
+	case NNG_AF_INET6: {
+		static const uint8_t loopback[16] = {[15] = 1}, mapped[12] = {[10] = 0xff, 0xff};
+		const uint8_t *bytes = (const uint8_t *)from.s_in6.sa_addr;
+		bool inner = !memcmp(bytes, mapped, sizeof mapped);
+
+		/* A subscriber has a network of at least 64 bits. */
+		address->bytes[0] = inner ? 4 : 6;
+		memcpy(address->bytes + 1, inner ? bytes + 12 : bytes, inner ? 4 : 8);
+		address->local = !memcmp(bytes, loopback, sizeof loopback) || (inner && bytes[12] == 127);
+		break;
+	}
+	default: /* ipc */
+		address->local = true;
+	}
+}
+
+struct address *limits_connect(struct rpc_server *server, nng_stream *stream)
+{
+	struct address found, *address;
+
+	read_address(stream, &found);
+	HASH_FIND(hh, server->addresses, found.bytes, sizeof found.bytes, address);
+	if (!address) {
+		address = malloc(sizeof *address);
+		if (!address)
+			return NULL;
+		*address = found;
+		HASH_ADD(hh, server->addresses, bytes, sizeof address->bytes, address);
+	}
+	address->connections++;
+	address->peers++;
+	return address;
+}
+
+void limits_forget(struct rpc_server *server, struct address *address)
+{
+	if (--address->peers > 0)
+		return;
+	HASH_DEL(server->addresses, address);
+	free(address);
+}

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Callers that a manager must withstand: they speak the protocol, and take more than their share.
+
+	hostile.py URL waits COUNT TASK       opens COUNT Waits on a task, on one connection
+	hostile.py URL announce COUNT BYTES   COUNT connections, each with the head of a message of so many bytes
+	hostile.py URL unread COUNT METHOD    sends COUNT calls, and reads no answer
+	hostile.py URL connections COUNT      COUNT connections, each with one open Wait on task 1
+	hostile.py URL submits COUNT TASKS    COUNT Submits of TASKS tasks of the queue "flood", all at once
+	hostile.py URL token BYTES            one call with a token of so many bytes
+
+Each prints `ready` when it has done that, then what the answers say (number of times, code, message) in intervals of a second,
+and holds its connections until it is ended.
+"""
+import collections
+import os
+import select
+import socket
+import struct
+import sys
+import time
+
+
+def varint(n):
+    out = b''
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def uuid7():
+    ms = int(time.time() * 1000)
+    random = bytearray(os.urandom(10))
+    random[0] = random[0] & 15 | 0x70
+    random[2] = random[2] & 63 | 128
+    return ms.to_bytes(6, 'big') + bytes(random)
+
+
+def envelope(method, body=b'', token=b''):
+    return (field(1, b'/reeve.v1.' + method.encode()) + field(2, uuid7()) + (field(4, token) if token else b'') +
+            field(5, b'hostile') + field(6, body))
+
+
+class Connection:
+    def __init__(self, url):
+        host, port = url.replace('tcp://', '').rsplit(':', 1)
+        self.socket = socket.create_connection((host, int(port)))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.sendall(b'\0SP\0\0\x30\0\0')
+        self.got = b''
+        self.greeted = False
+        self.sent = 0
+
+    def frame(self, message):
+        self.sent += 1
+        return struct.pack('>QI', len(message) + 4, 1 << 31 | self.sent) + message
+
+    def answers(self):
+        """What has come: code and message of each. None at the end."""
+        got = self.socket.recv(1 << 20)
+        if not got:
+            return None
+        self.got += got
+        if not self.greeted and len(self.got) >= 8:
+            self.greeted, self.got = True, self.got[8:]
+        out = []
+        while self.greeted and len(self.got) >= 12:
+            length = struct.unpack('>Q', self.got[:8])[0]
+            if len(self.got) < 8 + length:
+                break
+            out.append(read_reply(self.got[12:8 + length]))
+            self.got = self.got[8 + length:]
+        return out
+
+
+def read_reply(body):
+    code, text, at = 0, '', 0
+    while at < len(body):
+        tag, length, shift = body[at], 0, 0
+        at += 1
+        while True:
+            length |= (body[at] & 127) << shift
+            shift += 7
+            at += 1
+            if body[at - 1] < 128:
+                break
+        if tag == 8:
+            code = length
+        else:
+            if tag == 18:
+                text = body[at:at + length].decode()
+            at += length
+    return code, text
+
+
+def listen(connections):
+    while True:
+        told = collections.Counter()
+        end = time.time() + 1
+        while time.time() < end:
+            ready = select.select(connections, [], [], max(0, end - time.time()))[0] if connections else []
+            if not connections:
+                time.sleep(0.1)
+            for s in ready:
+                connection = BY_SOCKET[s]
+                try:
+                    answers = connection.answers()
+                except OSError:
+                    answers = None
+                if answers is None:
+                    connections.remove(s)
+                    told['closed', ''] += 1
+                told.update(answers or [])
+        for (code, text), count in sorted(told.items(), key=str):
+            print(count, code, text, flush=True)
+
+
+BY_SOCKET = {}
+
+
+def connect(url):
+    connection = Connection(url)
+    BY_SOCKET[connection.socket] = connection
+    return connection
+
+
+def main():
+    url, what, arguments = sys.argv[1], sys.argv[2], sys.argv[3:]
+    if what == 'waits':
+        c = connect(url)
+        wait = field(1, field(0, int(arguments[1]))[1:]) + field(2, 60000)
+        for _ in range(int(arguments[0]) // 100):
+            c.socket.sendall(b''.join(c.frame(envelope('TaskService/Wait', wait)) for _ in range(100)))
+    elif what == 'announce':
+        for _ in range(int(arguments[0])):
+            connect(url).socket.sendall(struct.pack('>QI', int(arguments[1]), 1 << 31 | 1))
+    elif what == 'unread':
+        c = connect(url)
+        c.socket.setblocking(False)
+        for _ in range(int(arguments[0])):
+            try:
+                c.socket.sendall(c.frame(envelope(arguments[1])))
+            except OSError:
+                break
+        print('ready', flush=True)
+        time.sleep(3600)
+    elif what == 'connections':
+        for _ in range(int(arguments[0])):
+            c = connect(url)
+            c.socket.sendall(c.frame(envelope('TaskService/Wait', field(1, b'\x01') + field(2, 60000))))
+    elif what == 'submits':
+        c = connect(url)
+        task = field(1, field(1, b'flood') + field(2, b'nothing'))
+        c.socket.sendall(b''.join(
+            c.frame(envelope('TaskService/Submit', task * int(arguments[1]))) for _ in range(int(arguments[0]))))
+    elif what == 'token':
+        c = connect(url)
+        c.socket.sendall(c.frame(envelope('AdminService/Ping', token=b't' * int(arguments[0]))))
+    print('ready', flush=True)
+    listen(list(BY_SOCKET))
+
+
+main()
