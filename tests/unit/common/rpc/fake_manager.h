@@ -83,6 +83,7 @@ static inline void fake_get(void *arg, struct rpc_call *call, const ProtobufCMes
 	Reeve__V1__GetResponse response = REEVE__V1__GET_RESPONSE__INIT;
 	Reeve__V1__Task task = REEVE__V1__TASK__INIT;
 	reeve_status answers;
+	size_t bytes;
 
 	pthread_mutex_lock(&manager->lock);
 	manager->gets++;
@@ -95,6 +96,7 @@ static inline void fake_get(void *arg, struct rpc_call *call, const ProtobufCMes
 		memcpy(manager->last_id, rpc_call_request_id(call), UUID_BYTES);
 	manager->remaining_ms = rpc_call_remaining_ms(call);
 	answers = manager->get_answers;
+	bytes = manager->get_bytes;
 	pthread_cond_broadcast(&manager->changed);
 	if (manager->database_down) { /* never answered */
 		pthread_mutex_unlock(&manager->lock);
@@ -107,13 +109,13 @@ static inline void fake_get(void *arg, struct rpc_call *call, const ProtobufCMes
 	}
 	response.task = &task;
 	task.id = get->id;
-	if (manager->get_bytes) {
-		task.details = malloc(manager->get_bytes + 1);
-		memset(task.details, 'x', manager->get_bytes);
-		task.details[manager->get_bytes] = 0;
+	if (bytes) {
+		task.details = malloc(bytes + 1);
+		memset(task.details, 'x', bytes);
+		task.details[bytes] = 0;
 	}
 	rpc_call_reply(call, &response.base);
-	if (manager->get_bytes)
+	if (bytes)
 		free(task.details);
 }
 
