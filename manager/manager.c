@@ -150,6 +150,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .buffer_ms = o->buffer_ms,
 	    .max_details = o->max_details,
 	    .waiting_bytes = (size_t)o->waiting_bytes,
+	    .origin_percent = (int)o->connection_share,
 	};
 	const struct store_listener store_listener = {on_notified, on_listening, m};
 	m->store = store_open(m->base, &store_options, &store_listener);

@@ -230,7 +230,12 @@ static void on_queues(void *arg, const struct reeve_error *error)
 	const char **names = calloc(2 * (size_t)n, sizeof *names);
 	s->begins = calloc((size_t)s->op.count, sizeof *s->begins);
 	s->starts = (struct store_pipelines_start){
-	    .op.done = on_started, .op.deadline_ms = s->op.op.deadline_ms, .names = names, .queues = names + n};
+	    .op.done = on_started,
+	    .op.deadline_ms = s->op.op.deadline_ms,
+	    .op.origin = s->op.op.origin,
+	    .names = names,
+	    .queues = names + n,
+	};
 	for (int i = 0; i < s->op.count; i++)
 		if (s->tasks[i].pipeline) {
 			s->starts.names[s->starts.count] = s->tasks[i].pipeline;
@@ -240,7 +245,7 @@ static void on_queues(void *arg, const struct reeve_error *error)
 }
 
 void submit_tasks(struct core *core, const uint8_t *request_id, struct store_task *tasks, int count,
-    int64_t deadline_ms, submit_done *done, void *arg)
+    int64_t deadline_ms, uint64_t origin, submit_done *done, void *arg)
 {
 	struct submit *s = calloc(1, sizeof *s);
 	s->core = core;
@@ -249,7 +254,7 @@ void submit_tasks(struct core *core, const uint8_t *request_id, struct store_tas
 	s->done = done;
 	s->arg = arg;
 	s->op = (struct store_submit){
-	    .op.done = on_submitted, .op.deadline_ms = deadline_ms, .count = count, .tasks = tasks};
+	    .op.done = on_submitted, .op.deadline_ms = deadline_ms, .op.origin = origin, .count = count, .tasks = tasks};
 	memcpy(s->op.request_id, request_id, sizeof s->op.request_id);
 	queues_ready(core->queues, deadline_ms, on_queues, s);
 }

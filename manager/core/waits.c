@@ -193,8 +193,8 @@ static void on_first_look(struct store_op *op, const struct reeve_error *error)
 	core_alarm(w->waits->core, w->until_ms);
 }
 
-void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_ms, wait_done *done, void *arg,
-    struct waiter **waiter)
+void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_ms, uint64_t origin, wait_done *done,
+    void *arg, struct waiter **waiter)
 {
 	struct waiter *w = calloc(1, sizeof *w);
 	if (waiter)
@@ -227,6 +227,7 @@ void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_
 	w->look = (struct store_ended){
 	    .op.done = on_first_look,
 	    .op.deadline_ms = w->until_ms + 5000,
+	    .op.origin = origin,
 	    .count = w->count,
 	    .ids = w->ids,
 	};

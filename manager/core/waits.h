@@ -15,10 +15,10 @@ struct waiter;
 /* What a wait for one id takes in memory. */
 enum { WAIT_BYTES = 160 };
 
-/* Waits for tasks, at most so long (0: only looks). The ids are copied; doubles count once. *waiter, which may be NULL, is set
+/* Waits for tasks, at most so long (0: only looks). The ids are copied; doubles count once. `origin`: see store_op. *waiter, which may be NULL, is set
  * for waits_cancel before `done` can be called, after which there is none. */
-void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_ms, wait_done *done, void *arg,
-    struct waiter **waiter);
+void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_ms, uint64_t origin, wait_done *done,
+    void *arg, struct waiter **waiter);
 
 /* Nobody wants to know any more: ends it with CANCELLED, at once or when the database has answered. */
 void waits_cancel(struct waiter *waiter);

@@ -146,6 +146,7 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 	c->op = (struct store_control){
 	    .op.done = on_controlled,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .name = request->all ? NULL : request->name,
 	    .kind = kinds[request->action],
 	    .value = (int32_t)request->concurrency,

@@ -64,6 +64,7 @@ static void open_batch(void *service, struct rpc_call *call, const ProtobufCMess
 	c->op = (struct store_batch_open){
 	    .op.done = on_opened,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .name = request->name,
 	    .queue = *request->queue ? request->queue : "default",
 	    .callback_url = text_or_null(request->callback_url),
@@ -117,6 +118,7 @@ static void close_batch(void *service, struct rpc_call *call, const ProtobufCMes
 	c->op = (struct store_batch_close){
 	    .op.done = on_closed,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .id = request->id,
 	};
 	memcpy(c->op.request_id, rpc_call_request_id(call), sizeof c->op.request_id);

@@ -73,6 +73,7 @@ static void put(void *service, struct rpc_call *call, const ProtobufCMessage *me
 	c->op = (struct store_metrics_put){
 	    .op.done = on_put,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .count = (int)request->n_metrics,
 	    .metrics = c->metrics,
 	    .source = rpc_call_actor(call),

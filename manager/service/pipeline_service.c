@@ -47,6 +47,7 @@ static void define(void *service, struct rpc_call *call, const ProtobufCMessage 
 	c->op = (struct store_pipeline_define){
 	    .op.done = on_defined,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .name = pipeline->name,
 	    .stages = c->stages,
 	    .actor = rpc_call_actor(call),
@@ -88,7 +89,8 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	(void)message;
 	struct list_call *c = calloc(1, sizeof *c);
 	c->call = call;
-	c->op = (struct store_pipelines){.op.done = on_listed, .op.deadline_ms = service_deadline(s, call)};
+	c->op = (struct store_pipelines){
+	    .op.done = on_listed, .op.deadline_ms = service_deadline(s, call), .op.origin = rpc_call_origin(call)};
 	store_pipelines(s->core->store, &c->op);
 }
 
@@ -120,7 +122,7 @@ static void show(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	struct list_call *c = calloc(1, sizeof *c);
 	c->call = call;
 	c->op = (struct store_pipelines){
-	    .op.done = on_shown, .op.deadline_ms = service_deadline(s, call), .name = request->name};
+	    .op.done = on_shown, .op.deadline_ms = service_deadline(s, call), .op.origin = rpc_call_origin(call), .name = request->name};
 	store_pipelines(s->core->store, &c->op);
 }
 

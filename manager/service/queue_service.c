@@ -293,6 +293,7 @@ static void set(void *service, struct rpc_call *call, const ProtobufCMessage *me
 	c->op = (struct store_queue_set){
 	    .op.done = on_set,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .request_id = rpc_call_request_id(call),
 	    .queue = request->queue,
 	    .actor = rpc_call_actor(call),
@@ -353,7 +354,7 @@ static void describe(void *service, struct rpc_call *call, const ProtobufCMessag
 	struct describe_call *c = calloc(1, sizeof *c);
 	c->call = call;
 	c->op = (struct store_queue_set){
-	    .op.done = on_described, .op.deadline_ms = service_deadline(s, call), .queue = request->queue};
+	    .op.done = on_described, .op.deadline_ms = service_deadline(s, call), .op.origin = rpc_call_origin(call), .queue = request->queue};
 	store_queue_set(s->core->store, &c->op);
 }
 
@@ -461,6 +462,7 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 	c->op = (struct store_queue_control){
 	    .op.done = on_controlled,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .request_id = rpc_call_request_id(call),
 	    .queue = request->queue,
 	    .action = actions[request->action],

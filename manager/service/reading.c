@@ -13,6 +13,7 @@ void reading_begin(struct reading *r, struct services *s, struct rpc_call *call,
 	r->op = (struct store_read){
 	    .op.done = done,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .kind = kind,
 	    .lease_ms = s->core->options.lease_ms,
 	    .response = r->response,

@@ -43,6 +43,7 @@ static struct schedule_call *begin(struct services *s, struct rpc_call *call, en
 	c->op = (struct store_schedules){
 	    .op.done = done,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .call = kind,
 	    .name = name,
 	    .actor = rpc_call_actor(call),
@@ -275,6 +276,7 @@ static struct runs_call *begin_runs(struct services *s, struct rpc_call *call, c
 	c->op = (struct store_schedule_runs){
 	    .op.done = done,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .name = name,
 	    .actor = rpc_call_actor(call),
 	};

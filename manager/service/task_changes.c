@@ -148,6 +148,7 @@ static struct edit_call *edit_begin(const struct services *s, struct rpc_call *c
 	c->op = (struct store_edit){
 	    .op.done = on_edited,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .kind = r->kind,
 	    .count = (int)r->n_ids,
 	    .ids = r->ids,

@@ -112,7 +112,8 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 		c->tasks[i] = task_from(request->tasks[i], rpc_call_actor(call));
 		c->own_policies[i] = (char *)c->tasks[i].retry_policy;
 	}
-	submit_tasks(s->core, rpc_call_request_id(call), c->tasks, c->count, service_deadline(s, call), on_submitted, c);
+	submit_tasks(s->core, rpc_call_request_id(call), c->tasks, c->count, service_deadline(s, call), rpc_call_origin(call),
+	    on_submitted, c);
 }
 
 /* --- reading ----------------------------------------------------------------------------------------------------- */
@@ -151,6 +152,7 @@ static struct read_call *read_begin(struct services *s, struct rpc_call *call, e
 	c->op.kind = kind;
 	c->op.op.done = done;
 	c->op.op.deadline_ms = service_deadline(s, call);
+	c->op.op.origin = rpc_call_origin(call);
 	if (kind == STORE_AUDIT) {
 		c->audit = malloc(sizeof *c->audit);
 		reeve__v1__audit_response__init(c->audit);
@@ -334,7 +336,8 @@ static void wait_for(void *service, struct rpc_call *call, const ProtobufCMessag
 	rpc_call_on_closed(call, on_wait_gone, c);
 	c->asked = (uint32_t)request->n_ids;
 	int64_t wait = request->wait_ms < WAIT_MOST_MS ? request->wait_ms : WAIT_MOST_MS;
-	waits_add(s->core->waits, request->ids, (int)request->n_ids, wait, on_waited, c, &c->waiter);
+	waits_add(s->core->waits, request->ids, (int)request->n_ids, wait, rpc_call_origin(call), on_waited, c,
+	    &c->waiter);
 }
 
 const struct rpc_entry task_methods[] = {

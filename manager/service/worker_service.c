@@ -89,6 +89,7 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	c->op = (struct store_register){
 	    .op.done = on_registered,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .name = request->name,
 	    .host = request->host,
 	    .version = request->version,
@@ -437,6 +438,7 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	c->op = (struct store_report){
 	    .op.done = on_reported,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .incarnation = request->incarnation,
 	    .count = (int)request->n_results,
 	    .results = c->results,
@@ -541,6 +543,7 @@ static void heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 	c->op = (struct store_heartbeat){
 	    .op.done = on_heartbeat,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .incarnation = request->incarnation,
 	    .seq = request->seq,
 	    .state = worker_states[request->state],
@@ -618,6 +621,7 @@ static void extend(void *service, struct rpc_call *call, const ProtobufCMessage 
 	c->op = (struct store_extend){
 	    .op.done = on_extended,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .id = request->task_id,
 	    .token = request->token,
 	    .run_ms = request->run_ms,
@@ -664,6 +668,7 @@ static void leave(void *service, struct rpc_call *call, const ProtobufCMessage *
 	c->op = (struct store_leave){
 	    .op.done = on_left,
 	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
 	    .incarnation = request->incarnation,
 	    .reason = request->reason,
 	};

@@ -28,6 +28,7 @@ static void pump(struct role *role);
 static void unlink_waiting(struct role *role, struct store_op *op)
 {
 	DL_DELETE(role->waiting, op);
+	fair_leave(&role->fair, op);
 	role->waiting_count--;
 	role->waiting_bytes -= op->bytes;
 }
@@ -79,7 +80,7 @@ void role_add(struct role *role, struct store_op *op)
 	op->tries = 0;
 	op->batch_limit = 0;
 	op->again = op->blocked = false;
-	DL_APPEND(role->waiting, op);
+	fair_add(&role->fair, &role->waiting, op);
 	role->waiting_count++;
 	role->waiting_bytes += op->bytes;
 	pump(role);
@@ -121,6 +122,7 @@ static void batch_requeue(struct role *role, int batch_limit, bool again)
 		op->again |= again;
 		op->batch_limit = batch_limit;
 		DL_PREPEND(role->waiting, op);
+		fair_return(&role->fair, op);
 		role->waiting_count++;
 		role->waiting_bytes += op->bytes;
 	}

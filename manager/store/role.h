@@ -11,6 +11,7 @@
 #define REEVE_MANAGER_STORE_ROLE_H
 
 #include "manager/store/conn.h"
+#include "manager/store/fair.h"
 #include "manager/store/store.h"
 
 struct role;
@@ -39,7 +40,8 @@ struct role {
 	struct store *store;
 	struct conn *conn;
 	const char *name;
-	struct store_op *waiting;      /* utlist */
+	struct store_op *waiting;      /* utlist, in the order of `fair` */
+	struct fair fair;
 	size_t waiting_count, waiting_bytes;
 	struct store_op *batch[ROLE_BATCH_OPS];
 	int count;

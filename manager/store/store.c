@@ -87,6 +87,13 @@ void store_close(struct store *store)
 	free(store);
 }
 
+/* Whether an origin has more waiting than its share: one operation may always wait. */
+static bool over_share(const struct store *store, const struct role *role, const struct store_op *op)
+{
+	int percent = store->options.origin_percent;
+	return percent && fair_bytes(&role->fair, op->origin) > store->options.waiting_bytes / 100 * (size_t)percent;
+}
+
 void store_give(struct store *store, enum role_name name, const struct op_kind *kind, struct store_op *op, int weight,
     size_t bytes)
 {
@@ -100,7 +107,12 @@ void store_give(struct store *store, enum role_name name, const struct op_kind *
 		error_set(&error, STATUS(UNAVAILABLE), "the manager stops");
 		op->done(op, &error);
 	} else if (op->deadline_ms && role->waiting_bytes + bytes > store->options.waiting_bytes) {
-		error_set(&error, STATUS(RESOURCE_EXHAUSTED), "too much is waiting for the database; try again later");
+		error_set(&error, STATUS(RESOURCE_EXHAUSTED),
+		    "too much is waiting for the database (--max-waiting); try again later");
+		op->done(op, &error);
+	} else if (op->deadline_ms && over_share(store, role, op)) {
+		error_set(&error, STATUS(RESOURCE_EXHAUSTED),
+		    "too much of one connection is waiting for the database (--connection-share of --max-waiting); try again later");
 		op->done(op, &error);
 	} else {
 		role_add(role, op);

@@ -31,6 +31,7 @@ struct op_kind;
 struct store_op {
 	void (*done)(struct store_op *op, const struct reeve_error *error); /* error NULL: it is committed */
 	int64_t deadline_ms; /* monotonic: not begun by then, it ends with UNAVAILABLE; 0: waits for ever */
+	uint64_t origin;     /* whom it is for: those of different origins have their turns; 0: the manager itself */
 	int weight;          /* tasks in it; set by the store */
 	size_t bytes;        /* what it holds in memory; set by the store */
 
@@ -39,6 +40,7 @@ struct store_op {
 	/* the role's own */
 	struct store_op *prev, *next;
 	const struct op_kind *kind;
+	int64_t start; /* see fair.h */
 	int batch_limit, tries;
 	bool blocked;     /* it could not have a lock in time */
 	int64_t given_ms; /* monotonic */
@@ -1038,6 +1040,7 @@ struct store_options {
 	int64_t buffer_ms;
 	int64_t max_details;  /* bytes; for those who submit by SQL */
 	size_t waiting_bytes; /* operations over it are refused with RESOURCE_EXHAUSTED at once */
+	int origin_percent;   /* what one origin may have of it; 0: all */
 };
 
 struct store_listener {

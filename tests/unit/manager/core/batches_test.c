@@ -112,7 +112,7 @@ Test(batches, who_waits_for_a_held_task_is_told_of_its_end)
 	struct core *core = fake_core();
 	int64_t id = 17, told = 0;
 	fake_pass(core, 500);
-	waits_add(core->waits, &id, 1, 60000, on_ended, &told, NULL);
+	waits_add(core->waits, &id, 1, 60000, 0, on_ended, &told, NULL);
 	fake_pass(core, 1);
 	struct store_ended *look = fake_take(FAKE_ENDED);
 	cr_assert_not_null(look);

@@ -434,7 +434,7 @@ static void submit_some(void)
 		    .priority = (int32_t)chance(3),
 		    .delay_ms = chance(4) ? 0 : chance(2000)};
 	uuid7_make(fake_db_us() / 1000, request);
-	submit_tasks(core, request, s->tasks, count, fake.now_ms + 60000, on_submitted, s);
+	submit_tasks(core, request, s->tasks, count, fake.now_ms + 60000, 0, on_submitted, s);
 }
 
 struct own_edit {

@@ -46,7 +46,7 @@ static void on_submitted(void *arg, const struct store_made *made, const struct 
 static void submit(struct told *told, struct store_task *task, const struct store_made *made, int made_count)
 {
 	*told = (struct told){0};
-	submit_tasks(core, request, task, 1, fake.now_ms + 5000, on_submitted, told);
+	submit_tasks(core, request, task, 1, fake.now_ms + 5000, 0, on_submitted, told);
 	fake_turn(core); /* the routes, if they had to be made */
 	struct store_submit *op = fake_take(FAKE_SUBMIT);
 
@@ -90,7 +90,7 @@ Test(submit, routes_are_made_first)
 	told = (struct told){0};
 	fake.down = true;
 	task = (struct store_task){.queue = "newer", .type = "t", .details = "d"};
-	submit_tasks(core, request, &task, 1, fake.now_ms + 5000, on_submitted, &told);
+	submit_tasks(core, request, &task, 1, fake.now_ms + 5000, 0, on_submitted, &told);
 	fake_turn(core);
 	cr_expect_eq(told.calls, 1);
 	cr_expect_eq(told.code, STATUS(UNAVAILABLE));
@@ -193,7 +193,7 @@ static void on_wait(void *arg, const int64_t *ended, int count, const struct ree
 static void wait_for(int64_t id, int *ended)
 {
 	*ended = -1;
-	waits_add(core->waits, &id, 1, 60000, on_wait, ended, NULL);
+	waits_add(core->waits, &id, 1, 60000, 0, on_wait, ended, NULL);
 	struct store_ended *look = fake_take(FAKE_ENDED);
 
 	look->live = &id;
@@ -337,7 +337,7 @@ Test(submit, a_pipelines_task_is_as_its_first_stage_says)
 	struct told told = {0};
 
 	begin();
-	submit_tasks(core, request, &task, 1, fake.now_ms + 5000, on_submitted, &told);
+	submit_tasks(core, request, &task, 1, fake.now_ms + 5000, 0, on_submitted, &told);
 	struct store_pipelines_start *lookup = fake_take(FAKE_PIPELINES);
 	cr_assert_not_null(lookup);
 	cr_assert_eq(lookup->count, 1);
@@ -371,7 +371,7 @@ Test(submit, a_pipeline_that_is_not_there_is_told)
 	struct told told = {0};
 
 	begin();
-	submit_tasks(core, request, &task, 1, fake.now_ms + 5000, on_submitted, &told);
+	submit_tasks(core, request, &task, 1, fake.now_ms + 5000, 0, on_submitted, &told);
 	struct store_pipelines_start *lookup = fake_take(FAKE_PIPELINES);
 	cr_assert_not_null(lookup);
 	fake_fail(lookup, STATUS(NOT_FOUND));

@@ -138,7 +138,7 @@ Test(upkeep, what_becomes_of_expired_attempts)
 	fake_stream(route, 0);
 	while (fake_count(FAKE_PAGE))
 		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
-	waits_add(core->waits, (int64_t[]){5}, 1, 60000, on_wait, &ended, NULL);
+	waits_add(core->waits, (int64_t[]){5}, 1, 60000, 0, on_wait, &ended, NULL);
 	struct store_ended *look = fake_take(FAKE_ENDED);
 	look->live = (int64_t[]){5};
 	look->live_count = 1;

@@ -27,14 +27,14 @@ static void on_wait(void *arg, const int64_t *ended, int count, const struct ree
 		told->ids[i] = ended[i];
 	if (told->waits_on) {
 		told->waits_on = false;
-		waits_add(core->waits, told->ids, 1, 1000, on_wait, told, NULL);
+		waits_add(core->waits, told->ids, 1, 1000, 0, on_wait, told, NULL);
 	}
 }
 
 static void wait_for(struct told *told, int count, const int64_t *ids, int64_t ms)
 {
 	*told = (struct told){0};
-	waits_add(core->waits, ids, count, ms, on_wait, told, NULL);
+	waits_add(core->waits, ids, count, ms, 0, on_wait, told, NULL);
 }
 
 /* Answers the oldest look: these have ended, and of the others each is there. */
@@ -297,12 +297,12 @@ Test(waits, ends_when_it_is_cancelled)
 	struct waiter *waiter;
 
 	core = fake_core();
-	waits_add(core->waits, (int64_t[]){1, 2}, 2, 10000, on_wait, &late, &waiter);
+	waits_add(core->waits, (int64_t[]){1, 2}, 2, 10000, 0, on_wait, &late, &waiter);
 	look_answered(0, NULL);
 	waits_cancel(waiter);
 	cr_expect_eq(late.calls, 1);
 	cr_expect_eq(late.code, STATUS(CANCELLED));
-	waits_add(core->waits, (int64_t[]){1, 2}, 2, 10000, on_wait, &early, &waiter);
+	waits_add(core->waits, (int64_t[]){1, 2}, 2, 10000, 0, on_wait, &early, &waiter);
 	waits_cancel(waiter);
 	cr_expect_eq(early.calls, 0, "its look is under way");
 	look_answered(0, NULL);

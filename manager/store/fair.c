@@ -1,0 +1,90 @@
+/* An origin has a lane while something of it waits. */
+#include "manager/store/fair.h"
+
+#include "common/hash.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+struct lane {
+	uint64_t origin;
+	int64_t end; /* of its last operation */
+	int count;
+	size_t bytes;
+	UT_hash_handle hh;
+};
+
+static struct lane *lane_of(const struct fair *fair, uint64_t origin)
+{
+	struct lane *lane;
+	HASH_FIND(hh, fair->lanes, &origin, sizeof origin, lane);
+	return lane;
+}
+
+static struct lane *lane_enter(struct fair *fair, const struct store_op *op)
+{
+	struct lane *lane = lane_of(fair, op->origin);
+	if (!lane) {
+		lane = calloc(1, sizeof *lane);
+		lane->origin = op->origin;
+		HASH_ADD(hh, fair->lanes, origin, sizeof lane->origin, lane);
+	}
+	lane->count++;
+	lane->bytes += op->bytes;
+	return lane;
+}
+
+/* From the end that is nearer: a flood stands at the tail, and who is not part of it comes near the head. */
+static void insert(struct store_op **waiting, struct store_op *op)
+{
+	struct store_op *head = *waiting, *before;
+	if (!head || head->prev->start <= op->start) {
+		DL_APPEND(*waiting, op);
+	} else if (op->start - head->start < head->prev->start - op->start) {
+		for (before = head; before->start <= op->start; before = before->next)
+			continue;
+		DL_PREPEND_ELEM(*waiting, before, op);
+	} else {
+		for (before = head->prev; before != head && before->prev->start > op->start; before = before->prev)
+			continue;
+		DL_PREPEND_ELEM(*waiting, before, op);
+	}
+}
+
+void fair_add(struct fair *fair, struct store_op **waiting, struct store_op *op)
+{
+	if (*waiting && (*waiting)->start > fair->now)
+		fair->now = (*waiting)->start;
+	op->start = fair->now;
+	if (op->origin) {
+		struct lane *lane = lane_enter(fair, op);
+		if (lane->end > op->start)
+			op->start = lane->end;
+		lane->end = op->start + (op->weight > 0 ? op->weight : 1);
+	}
+	insert(waiting, op);
+}
+
+void fair_return(struct fair *fair, struct store_op *op)
+{
+	if (op->origin)
+		lane_enter(fair, op);
+}
+
+void fair_leave(struct fair *fair, struct store_op *op)
+{
+	struct lane *lane = op->origin ? lane_of(fair, op->origin) : NULL;
+	if (!lane)
+		return;
+	lane->bytes -= op->bytes;
+	if (--lane->count > 0)
+		return;
+	HASH_DEL(fair->lanes, lane);
+	free(lane);
+}
+
+size_t fair_bytes(const struct fair *fair, uint64_t origin)
+{
+	const struct lane *lane = origin ? lane_of(fair, origin) : NULL;
+	return lane ? lane->bytes : 0;
+}

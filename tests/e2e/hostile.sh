@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Callers that take more than their share: what they do to others is bounded, and they are told which limit they have met.
+# timeout 600
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+hostile() { # NAME ARGUMENT…: starts it and waits until it has done what it does
+	local name=$1
+	start "$name" python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" "${@:2}"
+	wait_until 60 "grep -qx ready $DIR/log/$name.log"
+}
+
+resident() { # NAME: KiB
+	awk '/^VmRSS:/ { print $2 }' "/proc/$(pid "$1")/status"
+}
+
+# Freed memory is kept by the sanitizer for a while; here it counts.
+export_asan() {
+	ASAN_OPTIONS=$ASAN_OPTIONS:quarantine_size_mb=1:thread_local_quarantine_size_kb=16
+}
+
+# A lease of 3 s: without an answer to a heartbeat the worker would be lost twice over.
+story_one_connection_cannot_take_all_calls() {
+	start_postgres
+	start_manager --lease 3s --heartbeat 1s
+	start_worker
+	id=$(reeve submit nothing --delay 1h)
+	hostile flood waits 20500 "$id"
+	wait_until 10 "grep -q -- '--connection-share of --max-calls' $DIR/log/flood.log"
+	before=$(worker_incarnation worker)
+	for _ in 1 2 3 4 5 6; do
+		expect_eq x "$(reeve submit echo x --wait --timeout 20s)"
+		reeve check --stats >"$DIR/check" || expect_no_match 'UNKNOWN' "$(cat "$DIR/check")"
+		sleep 1
+	done
+	expect_eq "$before" "$(worker_incarnation worker)" "the worker was lost"
+	expect_no_match 'is lost' "$(cat "$DIR/log/manager.log")"
+	# Who hangs up leaves nothing behind.
+	stop flood KILL
+	hostile again waits 2000 "$id"
+	sleep 2
+	expect_no_match 'max-calls' "$(cat "$DIR/log/again.log")"
+}
+
+# Many connections that have each taken their share: heartbeats, reports and operators' calls pass.
+story_leases_are_kept_when_all_calls_are_taken() {
+	start_postgres
+	start_manager --lease 3s --heartbeat 1s --max-calls 1000 --connection-share 50
+	id=$(reeve submit nothing --delay 1h)
+	start_worker worker --concurrency 2
+	task=$(reeve submit sh 'sleep 6; echo done')
+	wait_until 10 '[ "$(sql "select status from tasks where id = $task")" = executing ]'
+	for i in 1 2 3; do hostile "flood$i" waits 600 "$id"; done
+	expect_fail 3 reeve show "$task" --timeout 2s
+	expect_match '1000 calls are open' "$OUTPUT"
+	expect_match 'max-calls' "$OUTPUT"
+	reeve workers | grep -q worker
+	wait_until 20 '[ "$(sql "select count(*) from task_history where id = $task and attempt = 1 and status = '"'completed'"'")" = 1 ]'
+	expect_no_match 'is lost' "$(cat "$DIR/log/manager.log")"
+}
+
+story_announced_messages_take_no_memory() {
+	export_asan
+	start_postgres
+	start_manager
+	before=$(resident manager)
+	hostile flood announce 150 8000000
+	sleep 1
+	after=$(resident manager)
+	[ $((after - before)) -lt 60000 ] || fail "$before KiB before, $after KiB after"
+	# … and not for ever: the connections are closed.
+	wait_until 150 "grep -q 'closed' $DIR/log/flood.log" || true
+	reeve stats >/dev/null
+}
+
+story_long_tokens_are_refused() {
+	start_postgres
+	start_manager
+	hostile caller token 7000000
+	wait_until 10 "grep -q '3 call envelope: token has 7000000 bytes; at most 4096 are taken' $DIR/log/caller.log"
+}
+
+story_a_caller_is_told_that_all_connections_are_taken() {
+	start_postgres
+	start_manager --max-connections 50
+	reeve submit nothing --delay 1h >/dev/null
+	hostile flood connections 60
+	wait_until 10 "grep -q -- 'all connections that it takes are in use (--max-connections)' $DIR/log/flood.log"
+	expect_fail 3 reeve submit nothing --timeout 3s
+	expect_match 'max-connections' "$OUTPUT"
+	expect_eq 1 "$(grep -c 'turning a caller away' "$DIR/log/manager.log")"
+	stop flood
+	wait_until 10 'reeve submit nothing --timeout 2s >/dev/null'
+}
+
+# Forty submits of 10,000 tasks are one connection's: another's single task does not wait for them.
+story_a_small_submit_is_not_behind_a_flood() {
+	start_postgres
+	start_manager
+	reeve submit nothing >/dev/null
+	start flood python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" submits 40 10000
+	wait_until 30 '[ "$(sql "select count(*) from tasks where route in (select id from routes where queue = '"'flood'"')")" -gt 0 ]'
+	begin=$(date +%s%N)
+	for _ in 1 2 3; do reeve submit nothing >/dev/null; done
+	took=$((($(date +%s%N) - begin) / 3000000))
+	count=$(sql "select count(*) from tasks where route in (select id from routes where queue = 'flood')")
+	note "a submit took $took ms; $count of 400000 tasks of the flood were there"
+	[ "$count" -lt 400000 ] || fail "the flood was over before the others were made"
+}
+
+run_stories
