@@ -526,7 +526,7 @@ static void start_report(struct reeve_worker *worker, struct report *report)
 static void start_fetch(struct reeve_worker *worker, struct fetch_call *call)
 {
 	struct rpc_call_options options = {
-	    .timeout_ms = call->errand.request.wait_ms + call->answer_ms, .before_resend = mark_fetch};
+	    .timeout_ms = call->errand.request.wait_ms + call->answer_ms, .parks = true, .before_resend = mark_fetch};
 	struct errand errand = call->errand; /* the call may be over, and freed, before the next line */
 	rpc_call_id id = rpc_client_start(worker->rpc, &reeve__v1__worker_service__descriptor, "Fetch",
 	    &call->errand.request.base, &options, fetch_done, call);

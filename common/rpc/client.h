@@ -25,7 +25,7 @@ struct rpc_client_options {
 	const char *token;         /* sent with every call; may be NULL */
 	const char *actor;         /* who calls; NULL: user@host */
 	size_t max_message_bytes;  /* a longer call is refused here, or one beyond the manager's limit; 0: 64 MiB */
-	int64_t ping_interval_ms;  /* 0: 500 */
+	int64_t ping_interval_ms;  /* while calls are open; else as the manager asks, if that is rarer; 0: 500 */
 	int64_t ping_limit_ms;     /* silent for so long although it was pinged: not alive; 0: 1500 */
 };
 
@@ -52,6 +52,7 @@ typedef void rpc_done(void *arg, struct rpc_answer *answer);
 struct rpc_call_options {
 	int64_t timeout_ms;                /* in all, over every resend; 0: 30 s */
 	const uint8_t *request_id;         /* 16 bytes, kept over resends; NULL: one is made */
+	bool parks;                        /* it waits for long where nothing is to do: the manager is pinged no more for it */
 	/* Called, if not NULL, before the call is sent again (another manager, or a new connection to the same), with the
 	 * message, so that a Fetch can be marked `again`; the message is packed anew. */
 	void (*before_resend)(ProtobufCMessage *request, void *arg);

@@ -74,6 +74,7 @@ struct call *call_make(struct rpc_client *client, const ProtobufCServiceDescript
 	call->deadline_ms = clock_monotonic_ms() + (options->timeout_ms > 0 ? options->timeout_ms : DEFAULT_TIMEOUT_MS);
 	call->request = options->before_resend ? request : NULL;
 	call->before_resend = options->before_resend;
+	call->parks = options->parks;
 	call->done = done;
 	call->arg = arg;
 	if (options->request_id) {
@@ -106,6 +107,7 @@ static void leave_manager(struct call *call)
 	struct manager *manager = call->manager;
 
 	HASH_DELETE(hh_sent, manager->sent, call);
+	manager->quick_calls -= !call->parks;
 	manager->bytes_open -= call->size;
 }
 
@@ -225,6 +227,8 @@ static bool send_prepared(struct call *call, struct manager *manager, struct fra
 	call->frame_id = manager_queue(manager, frame);
 	HASH_ADD(hh_sent, manager->sent, frame_id, sizeof call->frame_id, call);
 	call->state = CALL_SENT;
+	if (!call->parks)
+		manager_hurry(manager);
 	call->manager = manager;
 	call->avoid = false;
 	call->answer.sends++;
@@ -260,6 +264,7 @@ bool call_answered(struct call *call, const struct envelope_reply *reply)
 	free(call->said);
 	call->said = strndup((const char *)reply->message.bytes, reply->message.length);
 	call->avoid = true;
+	call->manager->ping_due_ms = 0; /* has it lost its database? */
 	call->manager->steady_ms = clock_monotonic_ms() + STEADY_PINGS * client->ping_interval_ms;
 	/* Calls that follow go elsewhere too, if there is an elsewhere. */
 	if (client->current == call->manager)

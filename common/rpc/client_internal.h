@@ -53,8 +53,10 @@ struct manager {
 	struct call *sent;  /* by frame id: calls sent and not answered */
 	uint32_t last_frame_id;
 	uint32_t ping_frame_id; /* of the ping that is not answered yet, or 0 */
-	int64_t ping_due_ms;    /* when the next is sent */
+	int64_t ping_due_ms;    /* when the next is sent; 0: at once */
 	int64_t pinged_ms;      /* when the last was */
+	int64_t idle_ping_ms;   /* how often one is enough while no call is open that is to be answered soon */
+	int quick_calls;        /* such calls in `sent` */
 	int64_t listening_ms;   /* silence counts from here at the earliest: before, this process itself stood still */
 	size_t bytes_open;      /* of the calls in `sent` */
 	uint32_t max_message;   /* the longest it takes, 0: not known */
@@ -91,6 +93,7 @@ struct call {
 	uint8_t *body; /* the packed request */
 	size_t body_length;
 	size_t size; /* of the envelope */
+	bool parks;
 	bool has_request_id;
 	uint8_t request_id[UUID_BYTES];
 	size_t name_length;
@@ -159,6 +162,9 @@ struct manager *manager_choose(struct rpc_client *client, const struct manager *
 /* Does what is due: dials, greets, pings, or gives up a connection. The keeper's; lets go of the lock in between. Returns
  * when it wants to be called again. */
 int64_t manager_tend(struct manager *manager, int64_t now_ms);
+
+/* A call that is to be answered soon has been sent: pings come often again. */
+void manager_hurry(struct manager *manager);
 
 /* Begins a sending: queues a frame under a new id, which is returned. */
 uint32_t manager_queue(struct manager *manager, struct frame *frame);

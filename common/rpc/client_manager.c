@@ -17,6 +17,7 @@
 #include <utlist.h>
 
 enum {
+	IDLE_PING_MOST_MS = 15000, /* whatever the manager asks for */
 	REDIAL_LEAST_MS = 20,
 	REDIAL_MOST_MS = 500,
 	PATIENCE_MS = 5000,            /* for a connection to come about, and for the other end to greet */
@@ -119,6 +120,8 @@ static void pong(struct manager *manager, const struct envelope_reply *reply)
 		client->max_message = response->max_message_bytes;
 		client->max_details = response->max_details_bytes;
 		manager->served = response->database_up;
+		manager->idle_ping_ms =
+		    response->idle_ping_ms < IDLE_PING_MOST_MS ? response->idle_ping_ms : IDLE_PING_MOST_MS;
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 	} else { /* it has no room for us: others come first */
 		manager->served = false;
@@ -207,6 +210,25 @@ void manager_flush(struct manager *manager)
 	client_unlock(client);
 }
 
+/* When the next ping is due: the fewer, the more callers the manager has, unless it has an answer to give. */
+static int64_t ping_due_ms(const struct manager *manager)
+{
+	int64_t interval_ms = manager->client->ping_interval_ms;
+
+	if (manager->quick_calls == 0 && manager->alive && manager->served && manager->idle_ping_ms > interval_ms)
+		interval_ms = manager->idle_ping_ms;
+	return manager->pinged_ms + interval_ms;
+}
+
+void manager_hurry(struct manager *manager)
+{
+	int64_t due_ms = clock_monotonic_ms() + manager->client->ping_interval_ms;
+
+	manager->quick_calls++;
+	if (manager->ping_due_ms > due_ms)
+		manager->ping_due_ms = due_ms;
+}
+
 /* Sends a ping. Lets go of the lock in between. */
 static void ping(struct manager *manager, int64_t now_ms)
 {
@@ -220,10 +242,10 @@ static void ping(struct manager *manager, int64_t now_ms)
 	};
 	struct frame *frame = envelope_write_request(&envelope);
 
-	manager->ping_due_ms = now_ms + client->ping_interval_ms;
+	manager->pinged_ms = now_ms;
+	manager->ping_due_ms = ping_due_ms(manager);
 	if (!frame)
 		return;
-	manager->pinged_ms = now_ms;
 	manager->ping_frame_id = manager_queue(manager, frame);
 	client_unlock(client);
 	manager_flush(manager);
@@ -430,6 +452,8 @@ static int64_t tend_open(struct manager *manager, int64_t now_ms)
 {
 	int64_t silent_ms;
 
+	if (!manager->ping_frame_id && now_ms >= manager->ping_due_ms && manager->ping_due_ms > 0)
+		manager->ping_due_ms = ping_due_ms(manager); /* what was in a hurry may have been answered meanwhile */
 	if (!manager->ping_frame_id && now_ms >= manager->ping_due_ms)
 		ping(manager, now_ms);
 	if (manager->line != LINE_OPEN)

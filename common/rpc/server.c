@@ -156,6 +156,11 @@ struct rpc_server_memory rpc_server_memory(const struct rpc_server *server)
 	};
 }
 
+int rpc_server_connections(const struct rpc_server *server)
+{
+	return server->n_peers;
+}
+
 int rpc_server_open_calls(const struct rpc_server *server)
 {
 	return server->usage.calls;

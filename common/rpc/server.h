@@ -97,7 +97,8 @@ struct rpc_server_memory {
 
 struct rpc_server_memory rpc_server_memory(const struct rpc_server *server);
 
-/* Calls open now, and calls since the start. */
+/* Connections and calls open now, and calls since the start. */
+int rpc_server_connections(const struct rpc_server *server);
 int rpc_server_open_calls(const struct rpc_server *server);
 int64_t rpc_server_calls(const struct rpc_server *server);
 

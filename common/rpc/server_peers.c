@@ -23,7 +23,7 @@ enum {
 	BACKLOG_MESSAGES = 4,    /* a peer with longer unsent answers is not served */
 	GREETING_MS = 5000,      /* how long a newcomer may take to greet */
 	FRAME_MS = 10000,        /* how long a message may take to come … */
-	FRAME_BYTES_PER_MS = 50, /* … and how much longer if it is long */
+	FRAME_BYTES_PER_MS = 100, /* … and how much longer if it is long */
 	QUIET_MS = 300000,       /* how long nothing need be heard of a peer; Reeve's own are heard of more often */
 	STUCK_MS = 10000,        /* how long a peer may take no answers */
 	TURNED_AWAY_MS = 3000,   /* how long one that was turned away has to hear why */

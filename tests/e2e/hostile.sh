@@ -31,7 +31,7 @@ story_one_connection_cannot_take_all_calls() {
 	before=$(worker_incarnation worker)
 	for _ in 1 2 3 4 5 6; do
 		expect_eq x "$(reeve submit echo x --wait --timeout 20s)"
-		reeve check --stats >"$DIR/check" || expect_no_match 'UNKNOWN' "$(cat "$DIR/check")"
+		expect_match '^REEVE OK' "$(reeve check --running-longer 1h)"
 		sleep 1
 	done
 	expect_eq "$before" "$(worker_incarnation worker)" "the worker was lost"
@@ -52,7 +52,7 @@ story_leases_are_kept_when_all_calls_are_taken() {
 	task=$(reeve submit sh 'sleep 6; echo done')
 	wait_until 10 '[ "$(sql "select status from tasks where id = $task")" = executing ]'
 	for i in 1 2 3; do hostile "flood$i" waits 600 "$id"; done
-	expect_fail 3 reeve show "$task" --timeout 2s
+	expect_fail 4 reeve show "$task"
 	expect_match '1000 calls are open' "$OUTPUT"
 	expect_match 'max-calls' "$OUTPUT"
 	reeve workers | grep -q worker
@@ -65,12 +65,12 @@ story_announced_messages_take_no_memory() {
 	start_postgres
 	start_manager
 	before=$(resident manager)
-	hostile flood announce 150 8000000
+	hostile flood announce 150 1000000
 	sleep 1
 	after=$(resident manager)
 	[ $((after - before)) -lt 60000 ] || fail "$before KiB before, $after KiB after"
 	# … and not for ever: the connections are closed.
-	wait_until 150 "grep -q 'closed' $DIR/log/flood.log" || true
+	wait_until 30 "grep -q closed $DIR/log/flood.log"
 	reeve stats >/dev/null
 }
 
@@ -87,26 +87,26 @@ story_a_caller_is_told_that_all_connections_are_taken() {
 	reeve submit nothing --delay 1h >/dev/null
 	hostile flood connections 60
 	wait_until 10 "grep -q -- 'all connections that it takes are in use (--max-connections)' $DIR/log/flood.log"
-	expect_fail 3 reeve submit nothing --timeout 3s
+	expect_fail 4 reeve submit nothing
 	expect_match 'max-connections' "$OUTPUT"
 	expect_eq 1 "$(grep -c 'turning a caller away' "$DIR/log/manager.log")"
 	stop flood
-	wait_until 10 'reeve submit nothing --timeout 2s >/dev/null'
+	wait_until 10 'reeve submit nothing >/dev/null'
 }
 
-# Forty submits of 10,000 tasks are one connection's: another's single task does not wait for them.
+# Twenty submits of 10,000 tasks are one connection's: another's single task does not wait for them.
 story_a_small_submit_is_not_behind_a_flood() {
 	start_postgres
 	start_manager
 	reeve submit nothing >/dev/null
-	start flood python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" submits 40 10000
-	wait_until 30 '[ "$(sql "select count(*) from tasks where route in (select id from routes where queue = '"'flood'"')")" -gt 0 ]'
+	start flood python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" submits 20 10000
+	wait_until 30 '[ "$(sql "select count(*) from tasks where queue = '"'flood'"'")" -gt 0 ]'
 	begin=$(date +%s%N)
 	for _ in 1 2 3; do reeve submit nothing >/dev/null; done
 	took=$((($(date +%s%N) - begin) / 3000000))
-	count=$(sql "select count(*) from tasks where route in (select id from routes where queue = 'flood')")
-	note "a submit took $took ms; $count of 400000 tasks of the flood were there"
-	[ "$count" -lt 400000 ] || fail "the flood was over before the others were made"
+	count=$(sql "select count(*) from tasks where queue = 'flood'")
+	note "a submit took $took ms; $count of 200000 tasks of the flood were there"
+	[ "$count" -lt 200000 ] || fail "the flood was over before the others were made"
 }
 
 run_stories

@@ -523,6 +523,56 @@ Test(rpc_client, a_frozen_manager_is_left_within_the_pings_limit)
 	waitpid(frozen, NULL, 0);
 }
 
+static int pings_in(struct fake_manager *manager, int ms)
+{
+	int before, after;
+
+	pthread_mutex_lock(&manager->lock);
+	before = manager->pings;
+	pthread_mutex_unlock(&manager->lock);
+	pause_ms(ms);
+	pthread_mutex_lock(&manager->lock);
+	after = manager->pings;
+	pthread_mutex_unlock(&manager->lock);
+	return after - before;
+}
+
+/* Without calls, or with calls that park, a manager is pinged as rarely as it wants; with others, often. */
+Test(rpc_client, idle_connections_ping_as_rarely_as_the_manager_wants)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client_options options = {.urls = manager->url, .ping_interval_ms = 50, .ping_limit_ms = 400};
+	struct rpc_call_options parks = {.parks = true};
+	struct fake_result parked, quick;
+	struct rpc_client *client;
+	struct reeve_error error = {0};
+
+	manager->idle_ping_ms = 1000;
+	client = rpc_client_create(&options, &error);
+	cr_assert(rpc_client_alive(client, 5000));
+	pause_ms(200);
+	cr_assert_leq(pings_in(manager, 2000), 3);
+	fake_start_wait(client, 1, &parks, &parked);
+	fake_manager_await(manager, &manager->n_parked, 1);
+	cr_assert_leq(pings_in(manager, 2000), 3);
+	/* Calls that are answered soon, heartbeats for example, cost no ping. */
+	for (int i = 0; i < 20; i++) {
+		cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK));
+		cr_assert_leq(pings_in(manager, 60), 1);
+	}
+	fake_start_wait(client, 2, NULL, &quick);
+	fake_manager_await(manager, &manager->n_parked, 2);
+	cr_assert_geq(pings_in(manager, 1000), 8);
+	fake_manager_do(manager, fake_answer, &manager->parked[1]);
+	fake_result_await(&quick);
+	pause_ms(200);
+	cr_assert_leq(pings_in(manager, 2000), 3);
+	fake_manager_do(manager, fake_answer, &manager->parked[0]);
+	fake_result_await(&parked);
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
+
 Test(rpc_client, a_listener_that_says_nothing_is_no_manager)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET};

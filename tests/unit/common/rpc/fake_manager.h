@@ -42,10 +42,12 @@ struct fake_manager {
 	size_t get_bytes;           /* of details in a Get's answer */
 	uint32_t max_message_bytes; /* what a ping tells */
 	int64_t now_us;             /* what a ping tells */
+	uint32_t idle_ping_ms;      /* what a ping tells */
 	bool frozen;                /* pings are not answered */
 	bool database_down;         /* what a ping tells; every Get is then left open */
 	bool answer_closed;         /* a parked call whose caller has gone is answered, and so are its neighbours */
 	/* Read by the test, with the lock held. */
+	int pings;
 	int six_at; /* the number of the last Get of task 6 */
 	int gets, mute_gets, submits, n_parked, n_closed; /* mute_gets: of an actor called "mute" */
 	int64_t submitted;
@@ -63,6 +65,8 @@ static inline void fake_ping(void *arg, struct rpc_call *call, const ProtobufCMe
 
 	(void)request;
 	pthread_mutex_lock(&manager->lock);
+	manager->pings++;
+	response.idle_ping_ms = manager->idle_ping_ms;
 	if (manager->frozen) { /* never answered */
 		pthread_mutex_unlock(&manager->lock);
 		return;
