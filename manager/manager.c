@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "manager/memory.h"
 
 #include <event2/event.h>
 #include <signal.h>
@@ -129,6 +130,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	m->interrupt = evsignal_new(m->base, SIGINT, on_signal, m);
 	event_add(m->terminate, NULL);
 	event_add(m->interrupt, NULL);
+	m->memory = memory_watch(m->base);
 
 	const struct rpc_server_options server_options = {
 	    .max_message_bytes = (size_t)o->max_message,
@@ -223,6 +225,8 @@ void manager_close(struct manager *m)
 		event_free(m->terminate);
 	if (m->interrupt)
 		event_free(m->interrupt);
+	if (m->memory)
+		event_free(m->memory);
 	if (m->base)
 		event_base_free(m->base);
 }

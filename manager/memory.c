@@ -1,0 +1,26 @@
+/*
+ * glibc raises its threshold for blocks that are mapped alone to the size of the largest one freed, up to 32 MiB: after one flood
+ * of long messages all others come from the heaps, which are cut only at their ends. So the threshold is fixed, and heaps that
+ * have much that is free are trimmed.
+ */
+#include "manager/memory.h"
+
+#include <malloc.h>
+
+enum { MAPPED_FROM_BYTES = 256 << 10, LOOK_EVERY_S = 10, FREE_MOST_BYTES = 32 << 20 };
+
+static void look(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd, (void)what, (void)arg;
+	if (mallinfo2().fordblks > FREE_MOST_BYTES)
+		malloc_trim(0);
+}
+
+struct event *memory_watch(struct event_base *base)
+{
+	const struct timeval every = {.tv_sec = LOOK_EVERY_S};
+	struct event *event = event_new(base, -1, EV_PERSIST, look, NULL);
+	mallopt(M_MMAP_THRESHOLD, MAPPED_FROM_BYTES);
+	event_add(event, &every);
+	return event;
+}
