@@ -21,6 +21,7 @@ enum {
 	LOCAL_LEAST = 1,
 	LOCAL_MOST = 64,
 	IDLE_MS = 10000,        /* a connection without calls that has been silent for so long may be closed for another */
+	GREETING_MS = 1000,     /* so long nobody is closed for not having greeted */
 	ROOM_EVERY_MS = 50,     /* looking for one takes a while */
 	FULL_SAID_EVERY_MS = 10000,
 };
@@ -41,7 +42,7 @@ static int64_t idleness(const struct peer *peer, int64_t now_ms)
 		return 0;
 	state = conn_look(peer->conn);
 	if (!state.opened)
-		return INT64_MAX / 2 + now_ms - peer->since_ms;
+		return now_ms - peer->since_ms < GREETING_MS ? 0 : INT64_MAX / 2 + now_ms - peer->since_ms;
 	return state.quiet_ms >= IDLE_MS ? state.quiet_ms : 0;
 }
 

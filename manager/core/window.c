@@ -5,7 +5,6 @@
  */
 #include "manager/core/window_internal.h"
 
-#include "common/hash.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/late.h"
 #include "manager/core/scopes.h"

@@ -153,7 +153,10 @@ def main():
     elif what == 'connections':
         for _ in range(int(arguments[0])):
             c = connect(url)
-            c.socket.sendall(c.frame(envelope('TaskService/Wait', field(1, b'\x01') + field(2, 60000))))
+            try:
+                c.socket.sendall(c.frame(envelope('TaskService/Wait', field(1, b'\x01') + field(2, 60000))))
+            except OSError:
+                pass
     elif what == 'submits':
         c = connect(url)
         task = field(1, field(1, b'flood') + field(2, b'nothing'))
