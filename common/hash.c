@@ -1,4 +1,5 @@
-/* SipHash with one round for each word and three at the end (Aumasson, Bernstein: SipHash, a fast short-input PRF, 2012). */
+/* SipHash with one round for each word and three at the end (Aumasson, Bernstein: SipHash, a fast short-input PRF,
+ * 2012). */
 #include "common/hash.h"
 
 #include "common/log.h"

@@ -5,67 +5,20 @@
  * Two locks: `lock` guards the flags and the queue and is held for moments; `io_lock` is held while an operation is
  * given to the stream, and while the stream is closed, so that none is given to a closed stream: nng would forget it.
  */
-#include "common/rpc/conn.h"
+#include "common/rpc/conn_internal.h"
 
 #include "common/clock.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-	GREETING_BYTES = 8,
-	BUFFER_LEAST = 2048, /* most connections are idle most of the time */
-	BUFFER_MOST = 65536,
-	PARTIAL_LEAST = 16384, /* of a long frame: it grows as it comes, since its length is only announced */
 	CHUNK_LEAST = 1024,
 	CHUNK_MOST = 65536,
 	GATHERED_MOST = 16384, /* shorter frames are gathered in chunks, longer ones are chunks themselves */
 	IOV_MOST = 8,          /* what an aio takes */
 };
 
-/* Bytes to be sent: gathered ones, or one frame's. Bytes may be added while others of the chunk are being written. */
-struct chunk {
-	struct chunk *next;
-	struct frame *frame;
-	size_t filled, room;
-	uint8_t gathered[];
-};
-
-struct conn {
-	nng_stream *stream;
-	nng_aio *read_aio, *write_aio;
-	enum conn_side side;
-	size_t max_body;
-	struct conn_budget *budget; /* or NULL */
-	const struct conn_events *events;
-	void *owner;
-
-	/* The reader's own. */
-	bool greeted;
-	uint8_t *buffer;
-	size_t size, filled;
-	struct frame *partial; /* a long frame, read into directly */
-	size_t partial_filled, partial_room; /* bytes of it with its head */
-
-	pthread_mutex_t io_lock;
-	bool stream_closed;
-
-	pthread_mutex_t lock;
-	bool opened, closing, over;
-	bool reading, writing, shutting;
-	bool resumed; /* conn_resume came before the reader had stopped */
-	struct chunk *out, *out_last;
-	size_t out_offset; /* of the first chunk: bytes that are sent */
-	size_t backlog;
-	size_t heavy; /* `eased` is to be told when no more is queued than this; 0: not */
-	int64_t heard_ms, progress_ms;
-	int64_t frame_since_ms; /* of the frame that is coming in, 0: none is */
-	size_t frame_length;
-	bool starved;
-};
-
-static void received(void *arg);
 static void written(void *arg);
 
 struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body, struct conn_budget *budget,
@@ -75,7 +28,7 @@ struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body,
 
 	if (conn)
 		conn->buffer = malloc(BUFFER_LEAST);
-	if (!conn || !conn->buffer || nng_aio_alloc(&conn->read_aio, received, conn) != 0 ||
+	if (!conn || !conn->buffer || nng_aio_alloc(&conn->read_aio, conn_received, conn) != 0 ||
 	    nng_aio_alloc(&conn->write_aio, written, conn) != 0) {
 		nng_stream_free(stream);
 		if (conn)
@@ -98,8 +51,7 @@ struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body,
 	return conn;
 }
 
-/* Counts bytes of frames that come in, or, a negative number, that do not any more. */
-static void count_incoming(struct conn *conn, size_t bytes)
+void conn_count_incoming(struct conn *conn, size_t bytes)
 {
 	if (conn->budget)
 		atomic_fetch_add(&conn->budget->incoming, bytes);
@@ -134,16 +86,15 @@ void conn_free(struct conn *conn)
 	pthread_mutex_destroy(&conn->lock);
 	pthread_mutex_destroy(&conn->io_lock);
 	free_chunks(conn->out);
-	count_incoming(conn, -(conn->size - BUFFER_LEAST));
+	conn_count_incoming(conn, -(conn->size - BUFFER_LEAST));
 	if (conn->partial)
-		count_incoming(conn, -conn->partial_room);
+		conn_count_incoming(conn, -conn->partial_room);
 	free(conn->partial);
 	free(conn->buffer);
 	free(conn);
 }
 
-/* Lowers a flag, with the lock held. True if that was the end: the owner is to be told when the lock is let go. */
-static bool lower(struct conn *conn, bool *flag)
+bool conn_lower(struct conn *conn, bool *flag)
 {
 	*flag = false;
 	if (!conn->closing || conn->reading || conn->writing || conn->shutting || conn->over)
@@ -152,12 +103,12 @@ static bool lower(struct conn *conn, bool *flag)
 	return true;
 }
 
-static void stop(struct conn *conn, bool *flag)
+void conn_stop(struct conn *conn, bool *flag)
 {
 	bool over;
 
 	pthread_mutex_lock(&conn->lock);
-	over = lower(conn, flag);
+	over = conn_lower(conn, flag);
 	pthread_mutex_unlock(&conn->lock);
 	if (over)
 		conn->events->closed(conn->owner);
@@ -180,11 +131,10 @@ void conn_close(struct conn *conn)
 	conn->stream_closed = true;
 	nng_stream_close(conn->stream);
 	pthread_mutex_unlock(&conn->io_lock);
-	stop(conn, &conn->shutting);
+	conn_stop(conn, &conn->shutting);
 }
 
-/* Gives an operation to the stream. False: it is closed. */
-static bool begin(struct conn *conn, nng_aio *aio, void (*operation)(nng_stream *stream, nng_aio *aio))
+bool conn_begin(struct conn *conn, nng_aio *aio, void (*operation)(nng_stream *stream, nng_aio *aio))
 {
 	bool open;
 
@@ -211,8 +161,8 @@ static void write_on(struct conn *conn)
 	}
 	pthread_mutex_unlock(&conn->lock);
 	nng_aio_set_iov(conn->write_aio, count, iov);
-	if (!begin(conn, conn->write_aio, nng_stream_send))
-		stop(conn, &conn->writing);
+	if (!conn_begin(conn, conn->write_aio, nng_stream_send))
+		conn_stop(conn, &conn->writing);
 }
 
 /* Takes `count` bytes off the queue, with the lock held. Returns the chunks that are done. */
@@ -244,7 +194,7 @@ static void written(void *arg)
 
 	if (nng_aio_result(conn->write_aio) != 0) {
 		conn_close(conn);
-		stop(conn, &conn->writing);
+		conn_stop(conn, &conn->writing);
 		return;
 	}
 	pthread_mutex_lock(&conn->lock);
@@ -259,7 +209,7 @@ static void written(void *arg)
 		pthread_mutex_lock(&conn->lock);
 		more = conn->out && !conn->closing;
 	}
-	over = !more && lower(conn, &conn->writing);
+	over = !more && conn_lower(conn, &conn->writing);
 	pthread_mutex_unlock(&conn->lock);
 	free_chunks(done);
 	if (more)
@@ -344,253 +294,6 @@ void conn_flush(struct conn *conn)
 		write_on(conn);
 }
 
-/* Counts so many bytes more of what comes in, if the budget has them. */
-static bool afford(struct conn *conn, size_t bytes)
-{
-	struct conn_budget *budget = conn->budget;
-
-	if (!budget || atomic_fetch_add(&budget->incoming, bytes) + bytes <= budget->incoming_most)
-		return true;
-	atomic_fetch_sub(&budget->incoming, bytes);
-	return false;
-}
-
-/* Makes room for more of a long frame. False: the budget does not allow it, or there is no memory. */
-static bool grow(struct conn *conn)
-{
-	size_t whole = FRAME_HEAD_BYTES + conn->partial->length;
-	size_t room = 2 * conn->partial_room < whole ? 2 * conn->partial_room : whole;
-	size_t more = room - conn->partial_room;
-	struct frame *larger;
-
-	if (!afford(conn, more))
-		return false;
-	larger = realloc(conn->partial, sizeof *larger + room);
-	if (!larger) {
-		count_incoming(conn, -more);
-		return false;
-	}
-	conn->partial = larger;
-	conn->partial_room = room;
-	return true;
-}
-
-/* Stops reading until conn_resume. */
-static void starve(struct conn *conn)
-{
-	bool over;
-
-	pthread_mutex_lock(&conn->lock);
-	conn->starved = true;
-	over = lower(conn, &conn->reading);
-	pthread_mutex_unlock(&conn->lock);
-	if (over)
-		conn->events->closed(conn->owner);
-}
-
-/* Reads more; `reading` is up. What comes after a partial frame goes to the buffer, which is empty then. */
-static void read_on(struct conn *conn)
-{
-	size_t room = 0, whole = 0;
-	nng_iov iov[2];
-	unsigned count = 0;
-
-	if (conn->partial) {
-		if (conn->partial_filled == conn->partial_room && !grow(conn)) {
-			starve(conn);
-			return;
-		}
-		room = conn->partial_room;
-		whole = FRAME_HEAD_BYTES + conn->partial->length;
-		iov[count++] = (nng_iov){conn->partial->wire + conn->partial_filled, room - conn->partial_filled};
-	}
-	if (room == whole)
-		iov[count++] = (nng_iov){conn->buffer + conn->filled, conn->size - conn->filled};
-	nng_aio_set_iov(conn->read_aio, count, iov);
-	if (!begin(conn, conn->read_aio, nng_stream_recv))
-		stop(conn, &conn->reading);
-}
-
-/* Frames that one read has brought. */
-struct harvest {
-	struct frame *first;
-	struct frame **end;
-};
-
-/* Takes a whole frame. False: it is not the kind that this end understands. */
-static bool take_frame(struct conn *conn, struct harvest *harvest, struct frame *frame)
-{
-	conn->partial = NULL;
-	*harvest->end = frame;
-	harvest->end = &frame->next;
-	/* Without the highest bit the message has come through a device, which nobody here uses. */
-	return frame_id(frame) >= FRAME_ID_LOWEST;
-}
-
-/* Looks at the other end's greeting. False: it speaks something else. */
-static bool take_greeting(struct conn *conn)
-{
-	uint8_t expected[GREETING_BYTES] = {0, 'S', 'P', 0, 0, CONN_REQUESTS, 0, 0};
-
-	if (conn->side == CONN_REQUESTS)
-		expected[5] = CONN_REPLIES;
-	if (memcmp(conn->buffer, expected, GREETING_BYTES) != 0)
-		return false;
-	conn->greeted = true;
-	pthread_mutex_lock(&conn->lock);
-	conn->opened = true;
-	pthread_mutex_unlock(&conn->lock);
-	conn->events->opened(conn->owner);
-	return true;
-}
-
-/* Makes a frame of which only the first bytes have room. NULL: no memory. */
-static struct frame *begin_frame(size_t length, size_t room)
-{
-	struct frame *frame = frame_make(room > FRAME_HEAD_BYTES ? room - FRAME_HEAD_BYTES : 0);
-
-	if (frame)
-		frame->length = length;
-	return frame;
-}
-
-/* Takes the frames out of the buffer. False: garbage, or no memory. */
-static bool take_buffer(struct conn *conn, struct harvest *harvest)
-{
-	size_t at = 0;
-
-	if (!conn->greeted) {
-		if (conn->filled < GREETING_BYTES)
-			return true;
-		if (!take_greeting(conn))
-			return false;
-		at = GREETING_BYTES;
-	}
-	while (conn->filled - at >= FRAME_LENGTH_BYTES) {
-		uint64_t length = frame_read_length(conn->buffer + at);
-		size_t have = conn->filled - at, whole, room;
-		struct frame *frame;
-
-		if (length < FRAME_ID_BYTES || length - FRAME_ID_BYTES > conn->max_body)
-			return false;
-		whole = FRAME_LENGTH_BYTES + length;
-		if (have < whole && whole <= conn->size)
-			break;
-		have = have < whole ? have : whole;
-		room = 2 * have + PARTIAL_LEAST < whole ? 2 * have + PARTIAL_LEAST : whole;
-		if (have == whole || !afford(conn, room)) { /* what is there already has to go somewhere */
-			room = have;
-			count_incoming(conn, room);
-		}
-		frame = begin_frame(length - FRAME_ID_BYTES, room);
-		if (!frame) {
-			count_incoming(conn, -room);
-			return false;
-		}
-		memcpy(frame->wire, conn->buffer + at, have);
-		at += have;
-		conn->partial = frame;
-		conn->partial_filled = have;
-		conn->partial_room = room;
-		if (have == whole && !take_frame(conn, harvest, frame))
-			return false;
-	}
-	conn->filled -= at;
-	memmove(conn->buffer, conn->buffer + at, conn->filled);
-	return true;
-}
-
-/* Makes the buffer larger, or smaller when it is empty. */
-static void resize(struct conn *conn, size_t size)
-{
-	uint8_t *buffer;
-
-	if (size > conn->size && !afford(conn, size - conn->size))
-		return;
-	buffer = realloc(conn->buffer, size);
-	if (!buffer) {
-		count_incoming(conn, size > conn->size ? conn->size - size : 0);
-		return;
-	}
-	if (size < conn->size)
-		count_incoming(conn, size - conn->size);
-	conn->buffer = buffer;
-	conn->size = size;
-}
-
-/* Takes in what a read has brought. False: garbage, or no memory. */
-static bool take_in(struct conn *conn, size_t count, struct harvest *harvest)
-{
-	bool full;
-
-	if (conn->partial) {
-		size_t missing = FRAME_HEAD_BYTES + conn->partial->length - conn->partial_filled;
-		size_t part = count < missing ? count : missing;
-
-		conn->partial_filled += part;
-		count -= part;
-		if (part < missing)
-			return true;
-		if (!take_frame(conn, harvest, conn->partial))
-			return false;
-	}
-	conn->filled += count;
-	full = conn->filled == conn->size && conn->size < BUFFER_MOST;
-	if (!take_buffer(conn, harvest))
-		return false;
-	if (full)
-		resize(conn, 2 * conn->size);
-	else if (count < BUFFER_LEAST && conn->filled == 0 && conn->size > BUFFER_LEAST)
-		resize(conn, BUFFER_LEAST);
-	return true;
-}
-
-/* Reads on, or stops reading, as the owner wants and as things are. `fresh`: a whole frame has come. */
-static void decide(struct conn *conn, bool go_on, bool fresh)
-{
-	bool read, over = false;
-
-	pthread_mutex_lock(&conn->lock);
-	conn->heard_ms = clock_monotonic_ms();
-	if (!conn->partial && !conn->filled)
-		conn->frame_since_ms = 0;
-	else if (fresh || !conn->frame_since_ms)
-		conn->frame_since_ms = conn->heard_ms;
-	conn->frame_length = conn->partial ? conn->partial->length : conn->filled;
-	read = (go_on || conn->resumed) && !conn->closing;
-	conn->resumed = false;
-	if (!read)
-		over = lower(conn, &conn->reading);
-	pthread_mutex_unlock(&conn->lock);
-	if (read)
-		read_on(conn);
-	else if (over)
-		conn->events->closed(conn->owner);
-}
-
-/* On nng's threads. */
-static void received(void *arg)
-{
-	struct conn *conn = arg;
-	struct harvest harvest = {NULL, &harvest.first};
-	bool fresh;
-	size_t count = nng_aio_count(conn->read_aio);
-	bool go_on = true;
-
-	if (nng_aio_result(conn->read_aio) != 0 || count == 0 || !take_in(conn, count, &harvest)) {
-		for (struct frame *frame = harvest.first; frame; frame = frame->next)
-			count_incoming(conn, -(FRAME_HEAD_BYTES + frame->length));
-		frame_free_all(harvest.first);
-		conn_close(conn);
-		stop(conn, &conn->reading);
-		return;
-	}
-	fresh = harvest.first;
-	if (fresh)
-		go_on = conn->events->arrived(conn->owner, harvest.first);
-	decide(conn, go_on, fresh);
-}
-
 bool conn_heavy(struct conn *conn, size_t most)
 {
 	bool heavy;
@@ -601,20 +304,6 @@ bool conn_heavy(struct conn *conn, size_t most)
 		conn->heavy = most / 2;
 	pthread_mutex_unlock(&conn->lock);
 	return heavy;
-}
-
-void conn_resume(struct conn *conn)
-{
-	bool read;
-
-	pthread_mutex_lock(&conn->lock);
-	read = !conn->reading && !conn->closing;
-	conn->resumed = conn->reading;
-	conn->reading |= read;
-	conn->starved = false;
-	pthread_mutex_unlock(&conn->lock);
-	if (read)
-		read_on(conn);
 }
 
 void conn_start(struct conn *conn)

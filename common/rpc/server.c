@@ -27,10 +27,11 @@ enum {
 	DEFAULT_PIPES = 10000,
 	SWEEP_MS = 1000,
 	TOKEN_MOST_BYTES = 4096,
-	MEMORY_MESSAGES = 4,       /* unpacked, a message may take so many of the longest ones … */
-	MEMORY_PARTS = 16 << 20,   /* … and so much for its parts */
-	BUDGET_MESSAGES = 32,      /* what has come and is not looked at, and likewise unread answers, in longest messages … */
-	BUDGET_LEAST = 64 << 20,   /* … or so many bytes */
+	MEMORY_MESSAGES = 4,     /* unpacked, a message may take so many of the longest ones … */
+	MEMORY_PARTS = 16 << 20, /* … and so much for its parts */
+	BUDGET_MESSAGES =
+	    32, /* what has come and is not looked at, and likewise unread answers, in longest messages … */
+	BUDGET_LEAST = 64 << 20, /* … or so many bytes */
 };
 
 /* Sends a call's reply, and the call is gone. Without one (no memory) the caller would wait in vain: its connection is
@@ -216,8 +217,8 @@ static bool take_call(struct rpc_call *call, const struct envelope_request *enve
 
 	HASH_FIND(hh, server->methods, envelope->method.bytes, envelope->method.length, call->method);
 	if (call->peer->turned_away)
-		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "the manager cannot serve this caller now: %s; try again later",
-		    call->peer->turned_away);
+		return error_set(error, STATUS(RESOURCE_EXHAUSTED),
+		    "the manager cannot serve this caller now: %s; try again later", call->peer->turned_away);
 	if (!limits_enter(call, call->method ? call->method->class : RPC_ORDINARY, error))
 		return false;
 	if (problem)
@@ -236,9 +237,8 @@ static bool take_call(struct rpc_call *call, const struct envelope_request *enve
 	if (!limits_hold(call, sizeof *call + envelope->actor.length + envelope->token.length + memory, error))
 		return false;
 	*request = arena_unpack(&call->arena, call->method->input, envelope->body.bytes, envelope->body.length, memory);
-	return *request ||
-	       error_set(error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s",
-	           call->method->input->short_name);
+	return *request || error_set(error, STATUS(INVALID_ARGUMENT), "the message is not a well-formed %s",
+	                       call->method->input->short_name);
 }
 
 /* Reads an envelope, and leaves what is not good out of it. */
@@ -251,8 +251,7 @@ static bool read_envelope(struct frame *frame, struct envelope_request *envelope
 		good = error_set(error, STATUS(INVALID_ARGUMENT), "token has %zu bytes; at most %d are taken",
 		    envelope->token.length, TOKEN_MOST_BYTES);
 	if (good && envelope->actor.length > NAME_MAX_BYTES)
-		good = error_set(
-		    error, STATUS(INVALID_ARGUMENT), "actor is longer than %d bytes", NAME_MAX_BYTES);
+		good = error_set(error, STATUS(INVALID_ARGUMENT), "actor is longer than %d bytes", NAME_MAX_BYTES);
 	if (!good)
 		envelope->token = envelope->actor = nothing;
 	return good;

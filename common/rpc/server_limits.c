@@ -1,7 +1,7 @@
 /*
- * What everybody may have of the server: open calls, and memory for them. There is a limit for all together, a share of it
- * for each connection and one for each address, so that nobody can take all, and a reserve beyond it for vital calls,
- * so that leases are kept and operators are heard when ordinary calls have taken all there is.
+ * What everybody may have of the server: open calls, and memory for them. There is a limit for all together, a share of
+ * it for each connection and one for each address, so that nobody can take all, and a reserve beyond it for vital
+ * calls, so that leases are kept and operators are heard when ordinary calls have taken all there is.
  */
 #include "common/rpc/server_internal.h"
 
@@ -36,8 +36,8 @@ static void limits_of(const struct rpc_call *call, struct limit limits[LIMITS])
 	struct peer *peer = call->peer;
 
 	limits[0] = (struct limit){&server->usage, 100, "", ""};
-	limits[1] = (struct limit){&peer->usage, server->options.connection_percent, " of one connection",
-	    "--connection-share of "};
+	limits[1] = (struct limit){
+	    &peer->usage, server->options.connection_percent, " of one connection", "--connection-share of "};
 	limits[2] = (struct limit){
 	    &peer->address->usage, server->options.address_percent, " of one address", "--address-share of "};
 }
@@ -106,7 +106,8 @@ bool limits_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error)
 		/* Beyond it by one message at most: however small the share is, one that is long can come through. */
 		if (applies(&limits[i], call->server) && limits[i].usage->bytes >= (size_t)most)
 			return error_set(error, STATUS(RESOURCE_EXHAUSTED),
-			    "open calls%s hold %zu bytes, as much as the manager takes (%s%d times --max-message); try again later",
+			    "open calls%s hold %zu bytes, as much as the manager takes (%s%d times --max-message); try "
+			    "again later",
 			    limits[i].whose, limits[i].usage->bytes, limits[i].option, HELD_MESSAGES);
 	}
 	count(call, 0, bytes);

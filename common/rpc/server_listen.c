@@ -1,7 +1,7 @@
 /*
- * Listeners and newcomers. When all connections are taken, one that has not greeted makes room, or the one that has said
- * nothing for longest and has no call open; else the newcomer is turned away: it may greet, and is told why its calls are
- * not served. Callers on this machine have some connections of their own, so that an operator gets in.
+ * Listeners and newcomers. When all connections are taken, one that has not greeted makes room, or the one that has
+ * said nothing for longest and has no call open; else the newcomer is turned away: it may greet, and is told why its
+ * calls are not served. Callers on this machine have some connections of their own, so that an operator gets in.
  */
 #include "common/rpc/server_internal.h"
 
@@ -20,9 +20,9 @@ enum {
 	LOCAL_PART = 64,        /* such a part of all connections callers on this machine have in addition, … */
 	LOCAL_LEAST = 1,
 	LOCAL_MOST = 64,
-	IDLE_MS = 10000,        /* a connection without calls that has been silent for so long may be closed for another */
-	GREETING_MS = 1000,     /* so long nobody is closed for not having greeted */
-	ROOM_EVERY_MS = 50,     /* looking for one takes a while */
+	IDLE_MS = 10000,    /* a connection without calls that has been silent for so long may be closed for another */
+	GREETING_MS = 1000, /* so long nobody is closed for not having greeted */
+	ROOM_EVERY_MS = 50, /* looking for one takes a while */
 	FULL_SAID_EVERY_MS = 10000,
 };
 
@@ -46,8 +46,8 @@ static int64_t idleness(const struct peer *peer, int64_t now_ms)
 	return state.quiet_ms >= IDLE_MS ? state.quiet_ms : 0;
 }
 
-/* Closes the connection that needs its place least, if there is one that does not need it. Looking at all takes time: not
- * for each newcomer of a flood. */
+/* Closes the connection that needs its place least, if there is one that does not need it. Looking at all takes time:
+ * not for each newcomer of a flood. */
 static bool make_room(struct rpc_server *server, int64_t now_ms)
 {
 	struct peer *peer, *idlest = NULL;
@@ -183,7 +183,8 @@ static bool nng_failed(struct reeve_error *error, const char *what, int result)
 
 	if (result == NNG_EADDRINVAL || result == NNG_ENOTSUP || result == NNG_EINVAL)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "cannot listen on \"%s\": it is no address of this machine, or not written as tcp://HOST:PORT or ipc:///PATH",
+		    "cannot listen on \"%s\": it is no address of this machine, or not written as tcp://HOST:PORT or "
+		    "ipc:///PATH",
 		    what);
 	snprintf(text, sizeof text, "%s", nng_strerror(result));
 	text[0] = (char)tolower((unsigned char)text[0]);

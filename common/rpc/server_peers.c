@@ -1,8 +1,8 @@
 /*
  * Connections and their turns. A connection has to greet in time, to send its messages without long breaks, to take its
- * answers, and to be heard of now and then; one that does not is closed, so that silence costs nobody else a descriptor. A
- * peer that sends faster than the loop serves, or does not take its answers, is not read from for a while. Each peer has a
- * queue of its own, and they are served in turn: a flood delays its sender.
+ * answers, and to be heard of now and then; one that does not is closed, so that silence costs nobody else a
+ * descriptor. A peer that sends faster than the loop serves, or does not take its answers, is not read from for a
+ * while. Each peer has a queue of its own, and they are served in turn: a flood delays its sender.
  */
 #include "common/rpc/server_internal.h"
 
@@ -16,19 +16,19 @@
 #include <utlist.h>
 
 enum {
-	WAITING_MOST = 256,      /* frames of one peer that are not looked at */
-	WAITING_MESSAGES = 2,    /* … and bytes, in longest messages */
-	TURN_FRAMES = 256,       /* frames looked at in one turn of the loop */
-	TURN_MS = 10,            /* … and for how long: then other events have their turn */
-	BACKLOG_MESSAGES = 4,    /* a peer with longer unsent answers is not served */
-	GREETING_MS = 5000,      /* how long a newcomer may take to greet */
-	FRAME_MS = 10000,        /* how long a message may take to come … */
+	WAITING_MOST = 256,       /* frames of one peer that are not looked at */
+	WAITING_MESSAGES = 2,     /* … and bytes, in longest messages */
+	TURN_FRAMES = 256,        /* frames looked at in one turn of the loop */
+	TURN_MS = 10,             /* … and for how long: then other events have their turn */
+	BACKLOG_MESSAGES = 4,     /* a peer with longer unsent answers is not served */
+	GREETING_MS = 5000,       /* how long a newcomer may take to greet */
+	FRAME_MS = 10000,         /* how long a message may take to come … */
 	FRAME_BYTES_PER_MS = 100, /* … and how much longer if it is long */
-	QUIET_MS = 300000,       /* how long nothing need be heard of a peer; Reeve's own are heard of more often */
-	STUCK_MS = 10000,        /* how long a peer may take no answers */
-	TURNED_AWAY_MS = 3000,   /* how long one that was turned away has to hear why */
-	PARTIAL_MS = 1000,       /* a message that has taken so long may be cut off when there is no memory for others */
-	CLOSE_GRACE_MS = 1000,   /* how long answers given before the end may take to leave */
+	QUIET_MS = 300000,        /* how long nothing need be heard of a peer; Reeve's own are heard of more often */
+	STUCK_MS = 10000,         /* how long a peer may take no answers */
+	TURNED_AWAY_MS = 3000,    /* how long one that was turned away has to hear why */
+	PARTIAL_MS = 1000,     /* a message that has taken so long may be cut off when there is no memory for others */
+	CLOSE_GRACE_MS = 1000, /* how long answers given before the end may take to leave */
 };
 
 void server_wake(struct rpc_server *server)
@@ -211,8 +211,8 @@ static struct frame *take_from(struct peer *peer)
 	return frame;
 }
 
-/* Takes the next frame of the peer whose turn it is. Peers that do not take their answers leave the line until they do. NULL:
- * there is none. *resume: the peer, who was too fast, may be read from again. */
+/* Takes the next frame of the peer whose turn it is. Peers that do not take their answers leave the line until they do.
+ * NULL: there is none. *resume: the peer, who was too fast, may be read from again. */
 static struct frame *take_frame(struct rpc_server *server, struct peer **taken, bool *resume)
 {
 	size_t most = BACKLOG_MESSAGES * server->options.max_message_bytes;

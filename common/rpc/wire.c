@@ -13,8 +13,8 @@
 
 enum { PATH_BYTES = 256, FIELD_MAX = (1 << 29) - 1, TAG_BYTES = 5, LENGTH_BYTES = 5 };
 
-/* How protobuf-c 1.4 unpacks: it notes each field of a message, the first ones on its stack, the others in blocks of which
- * each has room for twice as many as the one before. */
+/* How protobuf-c 1.4 unpacks: it notes each field of a message, the first ones on its stack, the others in blocks of
+ * which each has room for twice as many as the one before. */
 enum { NOTE_BYTES = 32, NOTES_ON_STACK = 16, PIECE_BYTES = 16 };
 
 /* More than anybody has: counting ends here. */
@@ -246,7 +246,8 @@ static bool check_field(struct frame *frame, const struct piece *piece)
 	if (!field)
 		frame->tally->memory += pieces(sizeof(ProtobufCMessageUnknownField)) + pieces(piece->length);
 	else if (field->label == PROTOBUF_C_LABEL_REPEATED)
-		frame->tally->memory += element_bytes(field->type) + (frame->number != frame->last_number ? PIECE_BYTES : 0);
+		frame->tally->memory +=
+		    element_bytes(field->type) + (frame->number != frame->last_number ? PIECE_BYTES : 0);
 	frame->last_number = frame->number;
 	if (!field)
 		return ++frame->tally->unknown <= WIRE_MAX_UNKNOWN || fail(frame, "is one unknown field too many");

@@ -1,0 +1,70 @@
+/* The halves of a connection: conn.c opens, closes and writes, conn_read.c reads. */
+#ifndef REEVE_COMMON_RPC_CONN_INTERNAL_H
+#define REEVE_COMMON_RPC_CONN_INTERNAL_H
+
+#include "common/rpc/conn.h"
+
+#include <pthread.h>
+
+enum {
+	GREETING_BYTES = 8,
+	BUFFER_LEAST = 2048, /* most connections are idle most of the time */
+};
+
+/* Bytes to be sent: gathered ones, or one frame's. Bytes may be added while others of the chunk are being written. */
+struct chunk {
+	struct chunk *next;
+	struct frame *frame;
+	size_t filled, room;
+	uint8_t gathered[];
+};
+
+struct conn {
+	nng_stream *stream;
+	nng_aio *read_aio, *write_aio;
+	enum conn_side side;
+	size_t max_body;
+	struct conn_budget *budget; /* or NULL */
+	const struct conn_events *events;
+	void *owner;
+
+	/* The reader's own. */
+	bool greeted;
+	uint8_t *buffer;
+	size_t size, filled;
+	struct frame *partial; /* a long frame, read into directly */
+	size_t partial_filled, partial_room; /* bytes of it with its head */
+
+	pthread_mutex_t io_lock;
+	bool stream_closed;
+
+	pthread_mutex_t lock;
+	bool opened, closing, over;
+	bool reading, writing, shutting;
+	bool resumed; /* conn_resume came before the reader had stopped */
+	struct chunk *out, *out_last;
+	size_t out_offset; /* of the first chunk: bytes that are sent */
+	size_t backlog;
+	size_t heavy; /* `eased` is to be told when no more is queued than this; 0: not */
+	int64_t heard_ms, progress_ms;
+	int64_t frame_since_ms; /* of the frame that is coming in, 0: none is */
+	size_t frame_length;
+	bool starved;
+};
+
+/* Lowers a flag, with the lock held. True if that was the end: the owner is to be told when the lock is let go. */
+bool conn_lower(struct conn *conn, bool *flag);
+
+/* Lowers a flag, and tells the owner if that was the end. */
+void conn_stop(struct conn *conn, bool *flag);
+
+/* Gives an operation to the stream. False: it is closed. */
+bool conn_begin(struct conn *conn, nng_aio *aio, void (*operation)(nng_stream *stream, nng_aio *aio));
+
+/* Counts bytes of frames that come in, or, a negative number, that do not any more. */
+void conn_count_incoming(struct conn *conn, size_t bytes);
+
+/* A read is done. On nng's threads. */
+void conn_received(void *arg);
+
+#endif

@@ -1,0 +1,272 @@
+/* The reading half of a connection. */
+#include "common/rpc/conn_internal.h"
+
+#include "common/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	BUFFER_MOST = 65536,
+	PARTIAL_LEAST = 16384, /* of a long frame: it grows as it comes, since its length is only announced */
+};
+
+/* Counts so many bytes more of what comes in, if the budget has them. */
+static bool afford(struct conn *conn, size_t bytes)
+{
+	struct conn_budget *budget = conn->budget;
+
+	if (!budget || atomic_fetch_add(&budget->incoming, bytes) + bytes <= budget->incoming_most)
+		return true;
+	atomic_fetch_sub(&budget->incoming, bytes);
+	return false;
+}
+
+/* Makes room for more of a long frame. False: the budget does not allow it, or there is no memory. */
+static bool grow(struct conn *conn)
+{
+	size_t whole = FRAME_HEAD_BYTES + conn->partial->length;
+	size_t room = 2 * conn->partial_room < whole ? 2 * conn->partial_room : whole;
+	size_t more = room - conn->partial_room;
+	struct frame *larger;
+
+	if (!afford(conn, more))
+		return false;
+	larger = realloc(conn->partial, sizeof *larger + room);
+	if (!larger) {
+		conn_count_incoming(conn, -more);
+		return false;
+	}
+	conn->partial = larger;
+	conn->partial_room = room;
+	return true;
+}
+
+/* Stops reading until conn_resume. */
+static void starve(struct conn *conn)
+{
+	bool over;
+
+	pthread_mutex_lock(&conn->lock);
+	conn->starved = true;
+	over = conn_lower(conn, &conn->reading);
+	pthread_mutex_unlock(&conn->lock);
+	if (over)
+		conn->events->closed(conn->owner);
+}
+
+/* Reads more; `reading` is up. What comes after a partial frame goes to the buffer, which is empty then. */
+static void read_on(struct conn *conn)
+{
+	size_t room = 0, whole = 0;
+	nng_iov iov[2];
+	unsigned count = 0;
+
+	if (conn->partial) {
+		if (conn->partial_filled == conn->partial_room && !grow(conn)) {
+			starve(conn);
+			return;
+		}
+		room = conn->partial_room;
+		whole = FRAME_HEAD_BYTES + conn->partial->length;
+		iov[count++] = (nng_iov){conn->partial->wire + conn->partial_filled, room - conn->partial_filled};
+	}
+	if (room == whole)
+		iov[count++] = (nng_iov){conn->buffer + conn->filled, conn->size - conn->filled};
+	nng_aio_set_iov(conn->read_aio, count, iov);
+	if (!conn_begin(conn, conn->read_aio, nng_stream_recv))
+		conn_stop(conn, &conn->reading);
+}
+
+/* Frames that one read has brought. */
+struct harvest {
+	struct frame *first;
+	struct frame **end;
+};
+
+/* Takes a whole frame. False: it is not the kind that this end understands. */
+static bool take_frame(struct conn *conn, struct harvest *harvest, struct frame *frame)
+{
+	conn->partial = NULL;
+	*harvest->end = frame;
+	harvest->end = &frame->next;
+	/* Without the highest bit the message has come through a device, which nobody here uses. */
+	return frame_id(frame) >= FRAME_ID_LOWEST;
+}
+
+/* Looks at the other end's greeting. False: it speaks something else. */
+static bool take_greeting(struct conn *conn)
+{
+	uint8_t expected[GREETING_BYTES] = {0, 'S', 'P', 0, 0, CONN_REQUESTS, 0, 0};
+
+	if (conn->side == CONN_REQUESTS)
+		expected[5] = CONN_REPLIES;
+	if (memcmp(conn->buffer, expected, GREETING_BYTES) != 0)
+		return false;
+	conn->greeted = true;
+	pthread_mutex_lock(&conn->lock);
+	conn->opened = true;
+	pthread_mutex_unlock(&conn->lock);
+	conn->events->opened(conn->owner);
+	return true;
+}
+
+/* Makes a frame of which only the first bytes have room. NULL: no memory. */
+static struct frame *begin_frame(size_t length, size_t room)
+{
+	struct frame *frame = frame_make(room > FRAME_HEAD_BYTES ? room - FRAME_HEAD_BYTES : 0);
+
+	if (frame)
+		frame->length = length;
+	return frame;
+}
+
+/* Takes the frames out of the buffer. False: garbage, or no memory. */
+static bool take_buffer(struct conn *conn, struct harvest *harvest)
+{
+	size_t at = 0;
+
+	if (!conn->greeted) {
+		if (conn->filled < GREETING_BYTES)
+			return true;
+		if (!take_greeting(conn))
+			return false;
+		at = GREETING_BYTES;
+	}
+	while (conn->filled - at >= FRAME_LENGTH_BYTES) {
+		uint64_t length = frame_read_length(conn->buffer + at);
+		size_t have = conn->filled - at, whole, room;
+		struct frame *frame;
+
+		if (length < FRAME_ID_BYTES || length - FRAME_ID_BYTES > conn->max_body)
+			return false;
+		whole = FRAME_LENGTH_BYTES + length;
+		if (have < whole && whole <= conn->size)
+			break;
+		have = have < whole ? have : whole;
+		room = 2 * have + PARTIAL_LEAST < whole ? 2 * have + PARTIAL_LEAST : whole;
+		if (have == whole || !afford(conn, room)) { /* what is there already has to go somewhere */
+			room = have;
+			conn_count_incoming(conn, room);
+		}
+		frame = begin_frame(length - FRAME_ID_BYTES, room);
+		if (!frame) {
+			conn_count_incoming(conn, -room);
+			return false;
+		}
+		memcpy(frame->wire, conn->buffer + at, have);
+		at += have;
+		conn->partial = frame;
+		conn->partial_filled = have;
+		conn->partial_room = room;
+		if (have == whole && !take_frame(conn, harvest, frame))
+			return false;
+	}
+	conn->filled -= at;
+	memmove(conn->buffer, conn->buffer + at, conn->filled);
+	return true;
+}
+
+/* Makes the buffer larger, or smaller when it is empty. */
+static void resize(struct conn *conn, size_t size)
+{
+	uint8_t *buffer;
+
+	if (size > conn->size && !afford(conn, size - conn->size))
+		return;
+	buffer = realloc(conn->buffer, size);
+	if (!buffer) {
+		conn_count_incoming(conn, size > conn->size ? conn->size - size : 0);
+		return;
+	}
+	if (size < conn->size)
+		conn_count_incoming(conn, size - conn->size);
+	conn->buffer = buffer;
+	conn->size = size;
+}
+
+/* Takes in what a read has brought. False: garbage, or no memory. */
+static bool take_in(struct conn *conn, size_t count, struct harvest *harvest)
+{
+	bool full;
+
+	if (conn->partial) {
+		size_t missing = FRAME_HEAD_BYTES + conn->partial->length - conn->partial_filled;
+		size_t part = count < missing ? count : missing;
+
+		conn->partial_filled += part;
+		count -= part;
+		if (part < missing)
+			return true;
+		if (!take_frame(conn, harvest, conn->partial))
+			return false;
+	}
+	conn->filled += count;
+	full = conn->filled == conn->size && conn->size < BUFFER_MOST;
+	if (!take_buffer(conn, harvest))
+		return false;
+	if (full)
+		resize(conn, 2 * conn->size);
+	else if (count < BUFFER_LEAST && conn->filled == 0 && conn->size > BUFFER_LEAST)
+		resize(conn, BUFFER_LEAST);
+	return true;
+}
+
+/* Reads on, or stops reading, as the owner wants and as things are. `fresh`: a whole frame has come. */
+static void decide(struct conn *conn, bool go_on, bool fresh)
+{
+	bool read, over = false;
+
+	pthread_mutex_lock(&conn->lock);
+	conn->heard_ms = clock_monotonic_ms();
+	if (!conn->partial && !conn->filled)
+		conn->frame_since_ms = 0;
+	else if (fresh || !conn->frame_since_ms)
+		conn->frame_since_ms = conn->heard_ms;
+	conn->frame_length = conn->partial ? conn->partial->length : conn->filled;
+	read = (go_on || conn->resumed) && !conn->closing;
+	conn->resumed = false;
+	if (!read)
+		over = conn_lower(conn, &conn->reading);
+	pthread_mutex_unlock(&conn->lock);
+	if (read)
+		read_on(conn);
+	else if (over)
+		conn->events->closed(conn->owner);
+}
+
+void conn_received(void *arg)
+{
+	struct conn *conn = arg;
+	struct harvest harvest = {NULL, &harvest.first};
+	bool fresh;
+	size_t count = nng_aio_count(conn->read_aio);
+	bool go_on = true;
+
+	if (nng_aio_result(conn->read_aio) != 0 || count == 0 || !take_in(conn, count, &harvest)) {
+		for (struct frame *frame = harvest.first; frame; frame = frame->next)
+			conn_count_incoming(conn, -(FRAME_HEAD_BYTES + frame->length));
+		frame_free_all(harvest.first);
+		conn_close(conn);
+		conn_stop(conn, &conn->reading);
+		return;
+	}
+	fresh = harvest.first;
+	if (fresh)
+		go_on = conn->events->arrived(conn->owner, harvest.first);
+	decide(conn, go_on, fresh);
+}
+
+void conn_resume(struct conn *conn)
+{
+	bool read;
+
+	pthread_mutex_lock(&conn->lock);
+	read = !conn->reading && !conn->closing;
+	conn->resumed = conn->reading;
+	conn->reading |= read;
+	conn->starved = false;
+	pthread_mutex_unlock(&conn->lock);
+	if (read)
+		read_on(conn);
+}
