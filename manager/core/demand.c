@@ -257,7 +257,7 @@ void demand_wait(struct profile *p)
 	p->known = true;
 	p->by_queue = p->queue_count &&
 	    (!p->type_count || routes_of(p->queues, p->queue_count) < routes_of(p->types, p->type_count));
-	p->links = calloc((size_t)link_count(p) + 1, sizeof *p->links);
+	p->links = calloc((unsigned)link_count(p) + 1, sizeof *p->links);
 	for (int i = 0; i < link_count(p); i++) {
 		p->links[i].profile = p;
 		DL_APPEND(link_name(p, i)->links, &p->links[i]);
