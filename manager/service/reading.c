@@ -20,9 +20,20 @@ void reading_begin(struct reading *r, struct services *s, struct rpc_call *call,
 	};
 }
 
+static void on_caller_gone(void *arg)
+{
+	store_read_drop(arg);
+}
+
+void reading_send_op(struct services *s, struct rpc_call *call, struct store_read *op)
+{
+	rpc_call_on_closed(call, on_caller_gone, op);
+	store_read(s->core->store, op);
+}
+
 void reading_send(struct reading *r)
 {
-	store_read(r->services->core->store, &r->op);
+	reading_send_op(r->services, r->call, &r->op);
 }
 
 void reading_end(struct reading *r, const struct reeve_error *error)

@@ -18,8 +18,11 @@ struct reading {
 void reading_begin(struct reading *reading, struct services *services, struct rpc_call *call, enum store_read_kind kind,
     const ProtobufCMessageDescriptor *descriptor, void (*done)(struct store_op *op, const struct reeve_error *error));
 
-/* Sends it to the store. */
+/* Sends it to the store; if the caller's connection closes, the read ends. */
 void reading_send(struct reading *reading);
+
+/* The same for an operation with the call that it answers. */
+void reading_send_op(struct services *services, struct rpc_call *call, struct store_read *op);
 
 /* Answers the call with the response, or with the error, and frees the response and the struct. */
 void reading_end(struct reading *reading, const struct reeve_error *error);

@@ -4,6 +4,7 @@
 #include "manager/core/waits.h"
 #include "manager/service/check.h"
 #include "manager/service/filter.h"
+#include "manager/service/reading.h"
 #include "manager/service/retry.h"
 #include "manager/service/services.h"
 #include "manager/service/task_methods.h"
@@ -194,7 +195,7 @@ static void get(void *service, struct rpc_call *call, const ProtobufCMessage *me
 	c->ids[0] = request->id;
 	c->op.ids = c->ids;
 	c->op.count = 1;
-	store_read(s->core->store, &c->op);
+	reading_send_op(s, call, &c->op);
 }
 
 static void on_listed(struct store_op *op, const struct reeve_error *error)
@@ -228,7 +229,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	}
 	c->list.limit = (uint32_t)request->limit ? request->limit : LIST_DEFAULT;
 	c->op.request = &c->list;
-	store_read(s->core->store, &c->op);
+	reading_send_op(s, call, &c->op);
 }
 
 static void on_audited(struct store_op *op, const struct reeve_error *error)
@@ -268,7 +269,7 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	if (!request->task_id && !request->since_us)
 		c->audit_request.since_us = core_database_us(s->core) - HOUR_US;
 	c->op.request = &c->audit_request;
-	store_read(s->core->store, &c->op);
+	reading_send_op(s, call, &c->op);
 }
 
 /* --- Wait -------------------------------------------------------------------------------------------------------- */
@@ -310,7 +311,7 @@ static void on_waited(void *arg, const int64_t *ended, int count, const struct r
 	c->op.count = count;
 	c->op.most_bytes = c->services->core->options.max_answer_bytes;
 	c->op.op.deadline_ms = core_now(c->services->core) + 10000;
-	store_read(c->services->core->store, &c->op);
+	reading_send_op(c->services, c->call, &c->op);
 }
 
 /* The caller's connection is over. */

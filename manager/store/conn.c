@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "manager/store/errand.h"
 #include "manager/store/resolve.h"
 
-enum { RETRY_FIRST_MS = 50, RETRY_LONGEST_MS = 1000, CONNECT_LIMIT_MS = 10000, OPTIONS_MAX = 64 };
+enum { RETRY_FIRST_MS = 50, RETRY_LONGEST_MS = 1000, CONNECT_LIMIT_MS = 10000, CANCEL_LIMIT_MS = 5000, OPTIONS_MAX = 64 };
 
 enum state { DOWN, RESOLVING, CONNECTING, SETUP, READY };
 
@@ -26,7 +27,7 @@ struct conn {
 	PGconn *pg;
 	struct resolve *resolve;
 	struct event *io;    /* on libpq's socket */
-	struct event *timer; /* the next try while down, the limit while connecting */
+	struct event *timer; /* the next try while down, the limit while connecting or cancelling */
 	int retry_ms;
 	bool reported;       /* the log has said that it is down */
 	char problem[400];
@@ -40,6 +41,7 @@ struct conn {
 	PGresult *result;    /* the statement's last */
 	struct params kept;  /* parameters, while the statement is being prepared */
 	bool prepared[SQL_COUNT];
+	struct errand *cancel; /* a request to cancel is on its way */
 };
 
 static void setup_next(struct conn *c);
@@ -59,6 +61,9 @@ static void problem_set(struct conn *c, const char *text)
 
 static void disconnect(struct conn *c)
 {
+	if (c->cancel)
+		errand_abandon(c->cancel);
+	c->cancel = NULL;
 	if (c->resolve)
 		resolve_cancel(c->resolve);
 	c->resolve = NULL;
@@ -152,9 +157,13 @@ static void statement_over(struct conn *c)
 		PQclear(result);
 		c->preparing = false;
 		c->prepared[c->statement] = true;
-		statement_send(c, &c->kept);
-		flush(c);
-		return;
+		if (!c->cancel) {
+			statement_send(c, &c->kept);
+			flush(c);
+			return;
+		}
+		out = (struct conn_result){.kind = CONN_REFUSED, .sqlstate = "57014", .message = "cancelled"};
+		result = NULL;
 	}
 	c->preparing = false;
 	c->busy = false;
@@ -434,7 +443,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	struct conn *c = arg;
 	(void)fd, (void)what;
 	if (c->state != DOWN) {
-		broken(c, "no answer while connecting");
+		broken(c, c->cancel ? "no answer to a request to cancel" : "no answer while connecting");
 		return;
 	}
 	char *hosts = hosts_to_resolve(c->conninfo);
@@ -473,9 +482,55 @@ void conn_destroy(struct conn *c)
 	free(c);
 }
 
+/* --- cancelling ------------------------------------------------------------------------------------------------- */
+
+struct cancel {
+	struct conn *conn; /* for the loop's thread alone */
+	PGcancel *request;
+};
+
+/* Returns when the server has signalled its process, or cannot be reached. */
+static void cancel_work(void *data)
+{
+	struct cancel *cancel = data;
+	char problem[256];
+	PQcancel(cancel->request, problem, sizeof problem);
+}
+
+static void cancel_done(void *data, bool started)
+{
+	struct conn *c = ((struct cancel *)data)->conn;
+	(void)started;
+	c->cancel = NULL;
+	event_del(c->timer);
+	if (conn_idle(c))
+		c->listener.ready(c->listener.arg);
+}
+
+static void cancel_release(void *data)
+{
+	struct cancel *cancel = data;
+	PQfreeCancel(cancel->request);
+	free(cancel);
+}
+
+void conn_cancel(struct conn *c)
+{
+	static const struct errand_kind kind = {cancel_work, cancel_done, cancel_release};
+	if (c->state != READY || !c->busy || c->cancel)
+		return;
+	PGcancel *request = PQgetCancel(c->pg);
+	if (!request)
+		return;
+	struct cancel *cancel = malloc(sizeof *cancel);
+	*cancel = (struct cancel){c, request};
+	timer_set(c, CANCEL_LIMIT_MS);
+	c->cancel = errand_start(c->base, &kind, cancel);
+}
+
 bool conn_idle(const struct conn *c)
 {
-	return c->state == READY && !c->busy;
+	return c->state == READY && !c->busy && !c->cancel;
 }
 
 bool conn_up(const struct conn *c)

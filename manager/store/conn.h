@@ -45,7 +45,7 @@ typedef void conn_done(void *arg, const struct conn_result *result);
 
 /* What its owner is told. */
 struct conn_listener {
-	void (*ready)(void *arg);                          /* connected and set up */
+	void (*ready)(void *arg);                          /* connected and set up, or free again after conn_cancel */
 	void (*lost)(void *arg);                           /* was ready and is no longer; after the statement's callback */
 	void (*notified)(void *arg, const char *payload);  /* a NOTIFY came */
 	void *arg;
@@ -66,6 +66,11 @@ bool conn_up(const struct conn *conn);
 
 /* Runs a statement; conn_idle must hold. The parameters are taken before it returns. */
 void conn_run(struct conn *conn, enum sql_id statement, const struct params *params, conn_done *done, void *arg);
+
+/* Asks the server to cancel the statement in flight, if there is one; its callback comes as always. No statement can be run
+ * until the server has taken the request, so that it cannot hit the next one; a server that does not take it within 5 s
+ * loses the connection. */
+void conn_cancel(struct conn *conn);
 
 /* Whether a transaction is open. */
 bool conn_in_transaction(const struct conn *conn);

@@ -594,10 +594,30 @@ static void read_start(struct role *role)
 	role_run(role, readings[op->kind].add(&role->params, op), on_read);
 }
 
+/* Whether it looks at few rows, whatever there is. */
+static bool is_quick(const struct store_read *op)
+{
+	switch (op->kind) {
+	case STORE_GET:
+	case STORE_WAITED:
+	case STORE_CHECK:
+		return true;
+	case STORE_AUDIT:
+		return ((const Reeve__V1__AuditRequest *)op->request)->task_id != 0;
+	default:
+		return false;
+	}
+}
+
+void store_read_drop(struct store_read *op)
+{
+	role_drop(op->op.role, &op->op);
+}
+
 void store_read(struct store *store, struct store_read *op)
 {
 	static const struct op_kind kind = {.name = "read", .start = read_start};
-	bool quick = op->kind == STORE_GET || op->kind == STORE_WAITED;
+	bool quick = is_quick(op);
 	store_give(store, quick ? ROLE_READ : ROLE_LOOK, &kind, &op->op, 1, 256);
 }
 

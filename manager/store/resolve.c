@@ -1,21 +1,17 @@
-/* getaddrinfo in a thread of its own. The thread and the loop share the struct; who is last frees it. */
+/* getaddrinfo as an errand. */
 #include "manager/store/resolve.h"
+
+#include "manager/store/errand.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 struct resolve {
-	atomic_int holders; /* the thread and the loop */
-	int wake;           /* eventfd: the thread has finished */
-	struct event *event;
+	struct errand *errand;
 	resolve_done *done;
 	void *arg;
 	char *hosts;
@@ -23,15 +19,6 @@ struct resolve {
 	char addresses[1024];
 	char problem[256];
 };
-
-static void release(struct resolve *r)
-{
-	if (atomic_fetch_sub(&r->holders, 1) > 1)
-		return;
-	close(r->wake);
-	free(r->hosts);
-	free(r);
-}
 
 enum { ADDRESSES_MOST = 8 };
 
@@ -59,53 +46,44 @@ static bool resolve_one(struct resolve *r, const char *host, int most)
 	return true;
 }
 
-static void *work(void *arg)
+static void work(void *data)
 {
-	struct resolve *r = arg;
+	struct resolve *r = data;
 	char *rest = NULL;
 	int most = strchr(r->hosts, ',') ? 1 : ADDRESSES_MOST; /* ports are given by host */
 	for (char *host = strtok_r(r->hosts, ",", &rest); host; host = strtok_r(NULL, ",", &rest))
 		if (!resolve_one(r, host, most))
 			break;
-	uint64_t one = 1;
-	if (write(r->wake, &one, sizeof one) < 0)
-		abort(); /* an eventfd takes a one */
-	release(r);
-	return NULL;
 }
 
-static void on_wake(evutil_socket_t fd, short what, void *arg)
+static void on_done(void *data, bool started)
 {
-	struct resolve *r = arg;
-	(void)fd, (void)what;
-	event_free(r->event);
+	struct resolve *r = data;
+	if (!started)
+		snprintf(r->problem, sizeof r->problem, "cannot start a thread to resolve \"%s\"", r->hosts);
 	r->done(r->arg, r->names, r->problem[0] ? NULL : r->addresses, r->problem);
-	release(r);
+}
+
+static void release(void *data)
+{
+	struct resolve *r = data;
+	free(r->hosts);
+	free(r);
 }
 
 struct resolve *resolve_start(struct event_base *base, const char *hosts, resolve_done *done, void *arg)
 {
+	static const struct errand_kind kind = {work, on_done, release};
 	struct resolve *r = calloc(1, sizeof *r);
-	atomic_init(&r->holders, 2);
-	r->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r->hosts = strdup(hosts);
 	r->done = done;
 	r->arg = arg;
-	r->event = event_new(base, r->wake, EV_READ, on_wake, r);
-	event_add(r->event, NULL);
-	pthread_t thread;
-	if (pthread_create(&thread, NULL, work, r) == 0) {
-		pthread_detach(thread);
-	} else {
-		snprintf(r->problem, sizeof r->problem, "cannot start a thread to resolve \"%s\"", hosts);
-		atomic_fetch_sub(&r->holders, 1);
-		event_active(r->event, EV_READ, 0);
-	}
+	struct errand *errand = errand_start(base, &kind, r);
+	r->errand = errand;
 	return r;
 }
 
 void resolve_cancel(struct resolve *r)
 {
-	event_free(r->event);
-	release(r);
+	errand_abandon(r->errand);
 }

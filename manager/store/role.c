@@ -25,6 +25,34 @@ enum { PATIENCE_MS = 10000 };
 
 static void pump(struct role *role);
 
+/* Whether `role` takes operations that wait for `home`. */
+static bool takes(const struct role *role, const struct role *home)
+{
+	for (int i = 0; i < ROLE_LISTS; i++)
+		if (role->takes[i] == home)
+			return true;
+	return false;
+}
+
+/* Has what waits for a role sent by whoever takes it and is free. */
+static void offer(struct role *home)
+{
+	struct role *roles = home->store->roles;
+	for (int i = 0; i < ROLE_COUNT && home->waiting; i++)
+		if (takes(&roles[i], home))
+			pump(&roles[i]);
+}
+
+/* Whether anybody who takes from a role is connected. */
+static bool served(const struct role *home)
+{
+	const struct role *roles = home->store->roles;
+	for (int i = 0; i < ROLE_COUNT; i++)
+		if (takes(&roles[i], home) && conn_up(roles[i].conn))
+			return true;
+	return false;
+}
+
 static void unlink_waiting(struct role *role, struct store_op *op)
 {
 	DL_DELETE(role->waiting, op);
@@ -38,14 +66,14 @@ static void op_end(struct store_op *op, const struct reeve_error *error)
 	op->done(op, error);
 }
 
-/* Chooses the next batch: operations of the first one's kind, in their order, as many as fit. */
-static void batch_choose(struct role *role)
+/* Chooses the next batch from what waits for `home`: operations of the first one's kind, in their order, as many as fit. */
+static void batch_choose(struct role *role, struct role *home)
 {
-	const struct op_kind *kind = role->waiting->kind;
+	const struct op_kind *kind = home->waiting->kind;
 	struct store_op *op, *tmp;
 	int weight = 0, limit = ROLE_BATCH_OPS;
 	size_t bytes = 0;
-	DL_FOREACH_SAFE (role->waiting, op, tmp) {
+	DL_FOREACH_SAFE (home->waiting, op, tmp) {
 		if (role->count >= limit || role->count >= ROLE_BATCH_OPS)
 			break;
 		if (op->kind != kind || (kind->joins && role->count && !kind->joins(role, op)))
@@ -59,16 +87,20 @@ static void batch_choose(struct role *role)
 		}
 		weight += op->weight;
 		bytes += op->bytes;
-		unlink_waiting(role, op);
+		unlink_waiting(home, op);
 		role->batch[role->count++] = op;
 	}
 }
 
 static void pump(struct role *role)
 {
-	if (role->count || !role->waiting || !conn_idle(role->conn) || evtimer_pending(role->rested, NULL))
+	if (role->count || !conn_idle(role->conn) || evtimer_pending(role->rested, NULL))
 		return;
-	batch_choose(role);
+	for (int i = 0; i < ROLE_LISTS && !role->count; i++)
+		if (role->takes[i] && role->takes[i]->waiting)
+			batch_choose(role, role->takes[i]);
+	if (!role->count)
+		return;
 	role->batches++;
 	role->operations += role->count;
 	params_reset(&role->params);
@@ -77,13 +109,36 @@ static void pump(struct role *role)
 
 void role_add(struct role *role, struct store_op *op)
 {
+	op->role = role;
 	op->tries = 0;
 	op->batch_limit = 0;
 	op->again = op->blocked = false;
 	fair_add(&role->fair, &role->waiting, op);
 	role->waiting_count++;
 	role->waiting_bytes += op->bytes;
-	pump(role);
+	offer(role);
+}
+
+void role_take(struct role *role, struct role *first, struct role *second)
+{
+	role->takes[0] = first;
+	role->takes[1] = second;
+}
+
+void role_drop(struct role *home, struct store_op *op)
+{
+	struct role *roles = home->store->roles;
+	for (int i = 0; i < ROLE_COUNT; i++) {
+		if (roles[i].count != 1 || roles[i].batch[0] != op)
+			continue;
+		op->deadline_ms = 1; /* it is not tried again */
+		conn_cancel(roles[i].conn);
+		return;
+	}
+	struct reeve_error error;
+	error_set(&error, STATUS(CANCELLED), "the caller has gone");
+	unlink_waiting(home, op);
+	op_end(op, &error);
 }
 
 /* Takes the operations out of the role, which is then free for the next batch. *state is to be freed when they are done
@@ -110,7 +165,7 @@ void role_done(struct role *role)
 	free(state);
 }
 
-/* Puts the batch back to the head of the list, in its order. */
+/* Puts the batch back to the head of the list it came from, in its order. */
 static void batch_requeue(struct role *role, int batch_limit, bool again)
 {
 	struct store_op *ops[ROLE_BATCH_OPS];
@@ -121,10 +176,10 @@ static void batch_requeue(struct role *role, int batch_limit, bool again)
 		struct store_op *op = ops[i];
 		op->again |= again;
 		op->batch_limit = batch_limit;
-		DL_PREPEND(role->waiting, op);
-		fair_return(&role->fair, op);
-		role->waiting_count++;
-		role->waiting_bytes += op->bytes;
+		DL_PREPEND(op->role->waiting, op);
+		fair_return(&op->role->fair, op);
+		op->role->waiting_count++;
+		op->role->waiting_bytes += op->bytes;
 	}
 }
 
@@ -257,6 +312,14 @@ static void after_rollback(void *arg, const struct conn_result *result)
 	refusal_settle(role, &refusal);
 }
 
+/* Whoever else takes from the list the batch came from goes on with it. */
+static void requeue_lost(struct role *role)
+{
+	struct role *home = role->batch[0]->role;
+	batch_requeue(role, role->batch[0]->batch_limit, true);
+	offer(home);
+}
+
 void role_refused(struct role *role, const struct conn_result *result)
 {
 	assert(role->count > 0 && result->kind != CONN_OK);
@@ -264,7 +327,7 @@ void role_refused(struct role *role, const struct conn_result *result)
 		if (role->batch[0]->kind->tells_unknown)
 			batch_fail(role, STATUS(UNKNOWN), result->message);
 		else
-			batch_requeue(role, role->batch[0]->batch_limit, true);
+			requeue_lost(role);
 		return;
 	}
 	struct refusal refusal = {
@@ -314,6 +377,7 @@ void role_open(struct role *role, struct store *store, const struct conn_setting
 	role->store = store;
 	role->name = settings->name;
 	role->weight_limit = weight_limit;
+	role->takes[0] = role;
 	struct conn_listener listener = {on_ready, on_lost, on_notified, role};
 	role->rested = evtimer_new(store->base, on_rested, role);
 	role->conn = conn_create(store->base, settings, &listener);
@@ -340,18 +404,19 @@ void role_close(struct role *role)
 void role_expire(struct role *role, int64_t now_ms)
 {
 	struct store_op *op, *tmp;
+	bool up = served(role);
 	DL_FOREACH_SAFE (role->waiting, op, tmp) {
 		if (!op->deadline_ms)
 			continue;
 		/* While the database is away nobody is kept long: another manager may reach it. */
-		bool in_vain = !conn_up(role->conn) && !op->again && now_ms - op->given_ms > DOWN_LIMIT_MS;
+		bool in_vain = !up && !op->again && now_ms - op->given_ms > DOWN_LIMIT_MS;
 		if (op->deadline_ms > now_ms && !in_vain)
 			continue;
 		struct reeve_error error;
 		if (op->again)
 			error_set(&error, STATUS(DEADLINE_EXCEEDED),
 			    "the database went away while it worked on this; ask again with the same request id");
-		else if (!conn_up(role->conn))
+		else if (!up)
 			error_set(&error, STATUS(UNAVAILABLE), "no database: %s", conn_problem(role->conn));
 		else if (op->kind->waits_for)
 			error_set(&error, STATUS(UNAVAILABLE), "%s", op->kind->waits_for(op));

@@ -34,12 +34,13 @@ struct op_kind {
 	const char *(*waits_for)(const struct store_op *op);
 };
 
-enum { ROLE_BATCH_OPS = 2048 };
+enum { ROLE_BATCH_OPS = 2048, ROLE_LISTS = 2 };
 
 struct role {
 	struct store *store;
 	struct conn *conn;
 	const char *name;
+	struct role *takes[ROLE_LISTS]; /* whose waiting operations it takes, those of the first before all others; or NULL */
 	struct store_op *waiting;      /* utlist, in the order of `fair` */
 	struct fair fair;
 	size_t waiting_count, waiting_bytes;
@@ -59,8 +60,15 @@ struct role {
 void role_open(struct role *role, struct store *store, const struct conn_settings *settings, int weight_limit);
 void role_close(struct role *role);
 
-/* Takes an operation in; sends it if the connection is free. */
+/* Lets a role take the operations that wait for these as well, in this order; before the first role_add. */
+void role_take(struct role *role, struct role *first, struct role *second);
+
+/* Takes an operation in; sends it if the connection of a role that takes from this one is free. */
 void role_add(struct role *role, struct store_op *op);
+
+/* Nobody wants the operation's result any more, which was added here and is not done. One that waits ends with CANCELLED;
+ * one in flight, alone in its batch, is cancelled at the server and ends as it comes out. */
+void role_drop(struct role *role, struct store_op *op);
 
 /* Runs the next statement of the batch with role->params; `next` gets (role, result) and, unless it is CONN_OK, must
  * call role_refused. */

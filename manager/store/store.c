@@ -20,9 +20,10 @@ enum { IDLE_LEAST_MS = 1000, IDLE_MOST_MS = 5000 };
 
 /* The roles. Heartbeats have their own connection, so that no long statement starves a lease, and what ends attempts
  * whose worker did not (lease) has its own, so that no edit that waits for a lock keeps tasks from being given to others, and
- * so has what looks after batches (keeper); what may take long (look) does not hold up what is quick (read). Callbacks are
- * behind neither reads nor upkeep, or they would be taken to be lost while they are settled. What asks about workers and their
- * Fetches (lookup) keeps neither claims nor heartbeats waiting, however many strangers there are. */
+ * so has what looks after batches (keeper). Reads share three connections: what is quick (read) has one that nothing else
+ * may use, and goes first on the other two, which are for what may take long (look). Callbacks are behind neither reads nor
+ * upkeep, or they would be taken to be lost while they are settled. What asks about workers and their Fetches (lookup) keeps
+ * neither claims nor heartbeats waiting, however many strangers there are. */
 static const struct role_spec {
 	const char *name;
 	bool hot, hash_joins, listens;
@@ -42,6 +43,7 @@ static const struct role_spec {
     [ROLE_PATIENT] = {"patient", true, true, false, HOT_TIMEOUT_MS, PATIENT_LOCK_MS, 1},
     [ROLE_READ] = {"read", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
     [ROLE_LOOK] = {"look", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
+    [ROLE_LOOK_MORE] = {"look-more", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
     [ROLE_CALLBACKS] = {"callbacks", true, false, false, READ_TIMEOUT_MS, PATIENT_LOCK_MS, CALLBACKS_AT_ONCE},
     [ROLE_KEEPER] = {"keeper", true, false, false, HOT_TIMEOUT_MS, KEEPER_LOCK_MS, 1},
     [ROLE_UPKEEP] = {"upkeep", false, false, false, UPKEEP_TIMEOUT_MS, UPKEEP_LOCK_MS, 1},
@@ -76,6 +78,9 @@ struct store *store_open(
 	}
 	store->roles[ROLE_EDIT].patient = store->roles[ROLE_ROUTES].patient = store->roles[ROLE_PATIENT].patient =
 	    &store->roles[ROLE_PATIENT];
+	struct role *roles = store->roles;
+	role_take(&roles[ROLE_LOOK], &roles[ROLE_READ], &roles[ROLE_LOOK]);
+	role_take(&roles[ROLE_LOOK_MORE], &roles[ROLE_READ], &roles[ROLE_LOOK]);
 	return store;
 }
 

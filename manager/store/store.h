@@ -26,6 +26,7 @@
 enum { STORE_BATCH_BYTES = 16 << 20 };
 
 struct store;
+struct role;
 struct op_kind;
 
 struct store_op {
@@ -40,6 +41,7 @@ struct store_op {
 	/* the role's own */
 	struct store_op *prev, *next;
 	const struct op_kind *kind;
+	struct role *role; /* that it was given to */
 	int64_t start; /* see fair.h */
 	int batch_limit, tries;
 	bool blocked;     /* it could not have a lock in time */
@@ -867,6 +869,9 @@ struct store_read {
 	void *response;
 };
 void store_read(struct store *store, struct store_read *op);
+
+/* Nobody wants its answer any more, and it is not done: it is, at once or as soon as PostgreSQL has stopped. */
+void store_read_drop(struct store_read *op);
 
 /* --- statistics and metrics ------------------------------------------------------------------------------------ */
 
