@@ -1,5 +1,6 @@
 /* `reeve batch`: tasks that are counted together. Each of its words is a subcommand with options of its own. */
 #include "client/cmd/command.h"
+#include "client/cmd/listing.h"
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
 #include "common/clock.h"
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PAGE = 1000, LONGEST_LIST = 10000000, SECRET_BYTES = 4096, LOOK_MS = 250 };
+enum { LONGEST_LIST = 10000000, SECRET_BYTES = 4096, LOOK_MS = 250 };
 
 static void print_json(const void *wire)
 {
@@ -353,42 +354,49 @@ static void list_row(struct table *table, const struct reeve_batch *batch)
 	table_text(table, remaining(batch, text, sizeof text));
 }
 
-static int list(struct reeve_client *client, struct reeve_batch_filter *filter, int64_t limit, bool json)
+struct batches_listed {
+	struct reeve_client *client;
+	struct reeve_batch_filter *filter;
+};
+
+static struct listing_page read_batches(void *arg, uint32_t limit, struct reeve_failure *failure)
 {
-	struct table *table = table_create(list_columns);
-	struct reeve_failure failure = {0};
-	int64_t listed = 0;
-	bool more = true;
-	int code = EXIT_OK;
+	struct batches_listed *list = arg;
+	struct reeve_batches *batches;
 
-	while (more && listed < limit && !ferror(stdout)) {
-		struct reeve_batches *page;
-
-		filter->limit = (uint32_t)(limit - listed < PAGE ? limit - listed : PAGE);
-		page = reeve_batch_list(client, filter, &failure);
-		if (!page) {
-			code = command_failed(&failure);
-			break;
-		}
-		for (size_t i = 0; i < page->count; i++) {
-			if (json)
-				print_json(page->batches[i].wire);
-			else
-				list_row(table, &page->batches[i]);
-		}
-		listed += (int64_t)page->count;
-		more = page->count == filter->limit;
-		if (more)
-			filter->before_id = page->batches[page->count - 1].id;
-		reeve_batches_free(page);
-	}
-	if (!json && listed > 0)
-		table_print(table);
-	else if (!json && code == EXIT_OK)
-		fprintf(stderr, "no batches\n");
-	table_destroy(table);
-	return code;
+	list->filter->limit = limit;
+	batches = reeve_batch_list(list->client, list->filter, failure);
+	if (!batches)
+		return (struct listing_page){0};
+	if (batches->count > 0)
+		list->filter->before_id = batches->batches[batches->count - 1].id;
+	return (struct listing_page){batches, batches->count, batches->count == limit};
 }
+
+static void add_batch(void *arg, struct table *table, const void *items, size_t i)
+{
+	(void)arg;
+	list_row(table, &((const struct reeve_batches *)items)->batches[i]);
+}
+
+static const void *batch_wire(const void *items, size_t i)
+{
+	return ((const struct reeve_batches *)items)->batches[i].wire;
+}
+
+static void release_batches(void *items)
+{
+	reeve_batches_free(items);
+}
+
+static const struct listing batch_listing = {
+    .columns = list_columns,
+    .name = "batches",
+    .read = read_batches,
+    .add_row = add_batch,
+    .wire = batch_wire,
+    .release = release_batches,
+};
 
 static int batch_list(int argc, char **argv)
 {
@@ -407,7 +415,7 @@ static int batch_list(int argc, char **argv)
 	if (!client)
 		return code;
 	struct reeve_batch_filter filter = {.queue = options.queue, .open_only = options.open_only};
-	code = list(client, &filter, options.limit, shared.json);
+	code = listing_print(&batch_listing, &(struct batches_listed){client, &filter}, options.limit, shared.json, NULL);
 	reeve_client_destroy(client);
 	return code;
 }

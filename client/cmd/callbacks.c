@@ -1,5 +1,6 @@
 /* `reeve batch callbacks`: what was told of batches by HTTP, or is to be. */
 #include "client/cmd/command.h"
+#include "client/cmd/listing.h"
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 1000, LONGEST_LIST = 10000000 };
+enum { LONGEST_LIST = 10000000 };
 
 struct callbacks_options {
 	const char *state;
@@ -102,52 +103,59 @@ static bool batch_exists(struct reeve_client *client, int64_t id, int *code)
 	return true;
 }
 
-/* Reads page after page and prints it; one table for people, so that its columns agree. */
+struct callbacks_listed {
+	struct reeve_client *client;
+	struct reeve_callback_filter *filter;
+};
+
+static struct listing_page read_callbacks(void *arg, uint32_t limit, struct reeve_failure *failure)
+{
+	struct callbacks_listed *list = arg;
+	struct reeve_callbacks *callbacks;
+
+	list->filter->limit = limit;
+	callbacks = reeve_callbacks(list->client, list->filter, failure);
+	if (!callbacks)
+		return (struct listing_page){0};
+	if (callbacks->count > 0)
+		list->filter->before_id = callbacks->callbacks[callbacks->count - 1].id;
+	return (struct listing_page){callbacks, callbacks->count, callbacks->count == limit};
+}
+
+static void add_callback(void *arg, struct table *rows, const void *items, size_t i)
+{
+	const struct callbacks_listed *list = arg;
+
+	add_row(rows, &((const struct reeve_callbacks *)items)->callbacks[i], reeve_client_now_us(list->client));
+}
+
+static const void *callback_wire(const void *items, size_t i)
+{
+	return ((const struct reeve_callbacks *)items)->callbacks[i].wire;
+}
+
+static void release_callbacks(void *items)
+{
+	reeve_callbacks_free(items);
+}
+
+static const struct listing listing = {
+    .columns = columns,
+    .name = "callbacks",
+    .hint = "--limit and --state choose",
+    .read = read_callbacks,
+    .add_row = add_callback,
+    .wire = callback_wire,
+    .release = release_callbacks,
+};
+
 static int list(struct reeve_client *client, struct reeve_callback_filter *filter, int64_t limit, bool json)
 {
-	struct table *rows = table_create(columns);
-	struct reeve_failure failure = {0};
-	int64_t listed = 0;
-	bool more = true;
-	int code = EXIT_OK;
+	int64_t listed;
+	int code = listing_print(&listing, &(struct callbacks_listed){client, filter}, limit, json, &listed);
 
-	while (more && !ferror(stdout)) {
-		/* One more than is shown tells whether there are more. */
-		int64_t wanted = limit - listed + 1 < PAGE ? limit - listed + 1 : PAGE;
-		struct reeve_callbacks *page;
-		size_t shown = 0;
-
-		filter->limit = (uint32_t)wanted;
-		page = reeve_callbacks(client, filter, &failure);
-		if (!page) {
-			code = command_failed(&failure);
-			break;
-		}
-		for (; shown < page->count && listed < limit; shown++, listed++) {
-			if (json) {
-				char *text = reeve_json(page->callbacks[shown].wire);
-
-				puts(text);
-				free(text);
-			} else {
-				add_row(rows, &page->callbacks[shown], reeve_client_now_us(client));
-			}
-			filter->before_id = page->callbacks[shown].id;
-		}
-		more = (int64_t)page->count == wanted;
-		if (shown < page->count) {
-			command_say("there are more callbacks than the %" PRId64 " shown; --limit and --state choose", listed);
-			more = false;
-		}
-		reeve_callbacks_free(page);
-	}
-	bool told = code != EXIT_OK || listed > 0 || (filter->batch_id && !batch_exists(client, filter->batch_id, &code));
-
-	if (!json && listed > 0)
-		table_print(rows);
-	else if (!json && !told)
+	if (code == EXIT_OK && listed == 0 && (!filter->batch_id || batch_exists(client, filter->batch_id, &code)) && !json)
 		fprintf(stderr, "no callbacks\n");
-	table_destroy(rows);
 	return code;
 }
 

@@ -1,5 +1,6 @@
 /* `reeve show`, `reeve list` and `reeve audit`: reading what there is and what happened. */
 #include "client/cmd/command.h"
+#include "client/cmd/listing.h"
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
 #include "client/cmd/where.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 1000, LONGEST_LIST = 10000000 };
+enum { LONGEST_LIST = 10000000 };
 
 static void print_json(const void *wire)
 {
@@ -261,8 +262,30 @@ static const char *note_of(const struct reeve_task *task, int64_t now_us, bool h
 	return out;
 }
 
-static void list_row(struct table *table, const struct reeve_task *task, int64_t now_us, bool hung)
+struct task_list {
+	struct reeve_client *client;
+	struct reeve_filter *filter;
+};
+
+static struct listing_page read_tasks(void *arg, uint32_t limit, struct reeve_failure *failure)
 {
+	struct task_list *list = arg;
+	struct reeve_tasks *tasks;
+
+	list->filter->limit = limit;
+	tasks = reeve_list(list->client, list->filter, failure);
+	if (!tasks)
+		return (struct listing_page){0};
+	list->filter->before_id = tasks->next_before_id;
+	return (struct listing_page){tasks, tasks->count, tasks->next_before_id > 0};
+}
+
+static void add_task(void *arg, struct table *table, const void *items, size_t i)
+{
+	const struct task_list *list = arg;
+	const struct reeve_task *task = &((const struct reeve_tasks *)items)->tasks[i];
+	bool hung = list->filter->where && list->filter->where->running_longer_ms;
+	int64_t now_us = reeve_client_now_us(list->client);
 	char tries[32], age[32], note[512];
 
 	snprintf(tries, sizeof tries, "%" PRIu32 "/%" PRIu32, task->attempt, task->max_attempts);
@@ -277,60 +300,25 @@ static void list_row(struct table *table, const struct reeve_task *task, int64_t
 	table_text(table, note_of(task, now_us, hung, note, sizeof note));
 }
 
-/* Whether the filter, as it was left after the last page, has further tasks. */
-static bool goes_on(struct reeve_client *client, struct reeve_filter *filter)
+static const void *task_wire(const void *items, size_t i)
 {
-	struct reeve_tasks *page;
-	bool more;
-
-	filter->limit = 1;
-	page = reeve_list(client, filter, NULL);
-	more = page && page->count > 0;
-	reeve_tasks_free(page);
-	return more;
+	return ((const struct reeve_tasks *)items)->tasks[i].wire;
 }
 
-/* Reads page after page and prints it; one table for people, so that its columns agree. */
-static int list(struct reeve_client *client, struct reeve_filter *filter, int64_t limit, bool json)
+static void release_tasks(void *items)
 {
-	struct table *table = table_create(list_columns);
-	struct reeve_failure failure = {0};
-	int64_t listed = 0;
-	bool more = true;
-	int code = EXIT_OK;
-
-	while (more && listed < limit && !ferror(stdout)) {
-		struct reeve_tasks *page;
-
-		filter->limit = (uint32_t)(limit - listed < PAGE ? limit - listed : PAGE);
-		page = reeve_list(client, filter, &failure);
-		if (!page) {
-			code = command_failed(&failure);
-			break;
-		}
-		for (size_t i = 0; i < page->count; i++) {
-			if (json)
-				print_json(page->tasks[i].wire);
-			else
-				list_row(table, &page->tasks[i], reeve_client_now_us(client),
-				    filter->where && filter->where->running_longer_ms);
-		}
-		listed += (int64_t)page->count;
-		/* An answer may be cut at its bytes: only an empty one is the end. */
-		more = page->count > 0;
-		if (more)
-			filter->before_id = page->tasks[page->count - 1].id;
-		reeve_tasks_free(page);
-	}
-	if (!json && listed > 0)
-		table_print(table);
-	else if (!json && code == EXIT_OK)
-		fprintf(stderr, "no tasks\n");
-	table_destroy(table);
-	if (code == EXIT_OK && listed >= limit && goes_on(client, filter))
-		command_say("there are more tasks than the %" PRId64 " shown; --limit and the filters choose", listed);
-	return code;
+	reeve_tasks_free(items);
 }
+
+static const struct listing task_listing = {
+    .columns = list_columns,
+    .name = "tasks",
+    .hint = "--limit and the filters choose",
+    .read = read_tasks,
+    .add_row = add_task,
+    .wire = task_wire,
+    .release = release_tasks,
+};
 
 /* An empty filter would count as none. */
 static const char *empty_filter(const struct list_options *options)
@@ -347,7 +335,7 @@ static int run_list(const struct shared_options *shared, struct reeve_filter *fi
 
 	if (!client)
 		return code;
-	code = list(client, filter, limit, shared->json);
+	code = listing_print(&task_listing, &(struct task_list){client, filter}, limit, shared->json, NULL);
 	reeve_client_destroy(client);
 	return code;
 }

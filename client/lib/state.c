@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+enum { AUDIT_DEFAULT = 1000 }; /* events, as the manager has it */
+
 char *reeve_json(const void *wire)
 {
 	json_t *object = json_from_message(wire);
@@ -25,32 +27,19 @@ static ProtobufCMessage *ask(
 
 struct events_result {
 	struct reeve_events events;
-	Reeve__V1__AuditResponse *response;
+	Reeve__V1__AuditResponse **pages;
+	size_t n_pages;
 };
 
-struct reeve_events *reeve_audit(
-    struct reeve_client *client, int64_t task_id, int64_t since_us, uint32_t limit, struct reeve_failure *failure)
+static void add_events(struct reeve_events *events, const Reeve__V1__AuditResponse *page)
 {
-	Reeve__V1__AuditRequest request = REEVE__V1__AUDIT_REQUEST__INIT;
-	Reeve__V1__AuditResponse *response;
-	struct events_result *result;
+	events->events = reallocarray(events->events, events->count + page->n_events + 1, sizeof *events->events);
+	if (!events->events)
+		abort();
+	for (size_t i = 0; i < page->n_events; i++) {
+		const Reeve__V1__AuditEvent *message = page->events[i];
 
-	request.task_id = task_id;
-	request.since_us = since_us;
-	request.limit = limit;
-	response = (Reeve__V1__AuditResponse *)client_call(
-	    client, &reeve__v1__task_service__descriptor, "Audit", &request.base, NULL, 0, failure);
-	if (!response)
-		return NULL;
-	result = allocate(1, sizeof *result);
-	result->response = response;
-	result->events.more = response->more;
-	result->events.count = response->n_events;
-	result->events.events = allocate(response->n_events, sizeof *result->events.events);
-	for (size_t i = 0; i < response->n_events; i++) {
-		const Reeve__V1__AuditEvent *message = response->events[i];
-
-		result->events.events[i] = (struct reeve_event){
+		events->events[events->count++] = (struct reeve_event){
 		    .at_us = message->at_us,
 		    .task_id = message->task_id,
 		    .token = message->token,
@@ -63,7 +52,70 @@ struct reeve_events *reeve_audit(
 		    .wire = message,
 		};
 	}
-	return &result->events;
+}
+
+/* An event and its place among those that came. */
+struct placed_event {
+	struct reeve_event event;
+	size_t place;
+};
+
+static int compare_events(const void *a, const void *b)
+{
+	const struct placed_event *first = a, *second = b;
+
+	if (first->event.token != second->event.token)
+		return first->event.token < second->event.token ? -1 : 1;
+	if (first->event.task_id != second->event.task_id)
+		return first->event.task_id < second->event.task_id ? -1 : 1;
+	return first->place < second->place ? -1 : 1;
+}
+
+/* By version and task; what is equal stays in its order. */
+static void sort_events(struct reeve_events *events)
+{
+	struct placed_event *placed = allocate(events->count, sizeof *placed);
+
+	for (size_t i = 0; i < events->count; i++)
+		placed[i] = (struct placed_event){events->events[i], i};
+	qsort(placed, events->count, sizeof *placed, compare_events);
+	for (size_t i = 0; i < events->count; i++)
+		events->events[i] = placed[i].event;
+	free(placed);
+}
+
+struct reeve_events *reeve_audit(
+    struct reeve_client *client, int64_t task_id, int64_t since_us, uint32_t limit, struct reeve_failure *failure)
+{
+	Reeve__V1__AuditRequest request = REEVE__V1__AUDIT_REQUEST__INIT;
+	struct events_result *result = allocate(1, sizeof *result);
+	struct reeve_events *events = &result->events;
+	size_t most = limit ? limit : AUDIT_DEFAULT;
+	Reeve__V1__AuditResponse *page;
+
+	request.task_id = task_id;
+	request.since_us = since_us;
+	request.limit = limit;
+	do {
+		page = (Reeve__V1__AuditResponse *)client_call(
+		    client, &reeve__v1__task_service__descriptor, "Audit", &request.base, NULL, 0, failure);
+		if (!page) {
+			reeve_events_free(events);
+			return NULL;
+		}
+		result->pages = reallocarray(result->pages, result->n_pages + 1, sizeof(Reeve__V1__AuditResponse *));
+		if (!result->pages)
+			abort();
+		result->pages[result->n_pages++] = page;
+		add_events(events, page);
+		request.page = page->next_page;
+	} while (*page->next_page && events->count < most);
+	events->more = page->more || events->count > most;
+	if (result->n_pages > 1) /* a later page may have events that belong among those of an earlier one */
+		sort_events(events);
+	if (events->count > most)
+		events->count = most;
+	return events;
 }
 
 void reeve_events_free(struct reeve_events *events)
@@ -72,7 +124,9 @@ void reeve_events_free(struct reeve_events *events)
 
 	if (!events)
 		return;
-	reeve__v1__audit_response__free_unpacked(result->response, NULL);
+	for (size_t i = 0; i < result->n_pages; i++)
+		reeve__v1__audit_response__free_unpacked(result->pages[i], NULL);
+	free(result->pages);
 	free(events->events);
 	free(result);
 }

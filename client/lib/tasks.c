@@ -177,6 +177,7 @@ struct reeve_tasks *reeve_list(
 	result = allocate(1, sizeof *result);
 	result->response = response;
 	result->tasks.count = response->n_tasks;
+	result->tasks.next_before_id = response->next_before_id;
 	result->tasks.tasks = allocate(response->n_tasks, sizeof *result->tasks.tasks);
 	for (size_t i = 0; i < response->n_tasks; i++)
 		task_from_message(&result->tasks.tasks[i], response->tasks[i]);

@@ -229,6 +229,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	}
 	c->list.limit = (uint32_t)request->limit ? request->limit : LIST_DEFAULT;
 	c->op.request = &c->list;
+	c->op.most_bytes = s->core->options.max_answer_bytes;
 	reading_send_op(s, call, &c->op);
 }
 
@@ -239,6 +240,8 @@ static void on_audited(struct store_op *op, const struct reeve_error *error)
 		rpc_call_fail_error(c->call, error);
 	} else if (c->audit_request.task_id && !c->audit_request.since_us && c->audit->n_events == 0) {
 		rpc_call_fail(c->call, STATUS(NOT_FOUND), "there is no task %lld", (long long)c->audit_request.task_id);
+	} else if (!c->audit_request.task_id) {
+		rpc_call_reply(c->call, &c->audit->base);
 	} else {
 		size_t all = c->audit->n_events, bytes = 0, n = 0;
 		size_t most = (size_t)c->services->core->options.max_answer_bytes;

@@ -40,6 +40,8 @@ static int64_t time_shown(const PGresult *rows, int row, int column)
 	return us == INT64_MAX || us == INT64_MIN ? 0 : us;
 }
 
+enum { TASK_COLUMNS = 33 };
+
 /* The columns of get_tasks and list_tasks, which begin at `column`. */
 static Reeve__V1__Task *task_from(const PGresult *r, int row, int column)
 {
@@ -95,14 +97,28 @@ static void take_tasks(const PGresult *rows, void *response)
 		out->tasks[i] = task_from(rows, (int)i, 0);
 }
 
+/* The columns of list_tasks: those of a task, or null in the only row, and where to go on. */
+static void take_list(const PGresult *rows, void *response)
+{
+	Reeve__V1__ListResponse *out = response;
+	int n = PQntuples(rows);
+	if (n && !row_null(rows, 0, 0))
+		take_tasks(rows, response);
+	if (n && !row_null(rows, 0, TASK_COLUMNS))
+		out->next_before_id = row_int8(rows, 0, TASK_COLUMNS);
+}
+
 static void take_audit(const PGresult *rows, void *response)
 {
 	Reeve__V1__AuditResponse *out = response;
-	out->n_events = (size_t)PQntuples(rows);
-	out->events = malloc(sizeof *out->events * (out->n_events + 1));
-	for (size_t i = 0; i < out->n_events; i++) {
-		Reeve__V1__AuditEvent *e = out->events[i] = malloc(sizeof *e);
-		int row = (int)i;
+	out->events = malloc(sizeof *out->events * (size_t)(PQntuples(rows) + 1));
+	for (int row = 0; row < PQntuples(rows); row++) {
+		if (row_null(rows, row, 3)) {
+			out->next_page = copy(rows, row, 9);
+			out->more = *out->next_page;
+			continue;
+		}
+		Reeve__V1__AuditEvent *e = out->events[out->n_events++] = malloc(sizeof *e);
 		reeve__v1__audit_event__init(e);
 		e->at_us = row_time(rows, row, 0);
 		e->task_id = row_int8(rows, row, 1);
@@ -403,10 +419,30 @@ static enum sql_id add_waited(struct params *p, const struct store_read *op)
 	return SQL_WAIT_RESULTS;
 }
 
+/* The statuses that tasks may have which match, as bits by enum TaskStatus. */
+static unsigned statuses_wanted(const Reeve__V1__ListRequest *request, const struct store_filter *filter)
+{
+	unsigned wanted = ~0U;
+	if (request->status)
+		wanted &= 1U << request->status;
+	if (filter && filter->statuses)
+		wanted &= filter->statuses;
+	if (filter && filter->running_longer_ms)
+		wanted &= 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING;
+	return wanted;
+}
+
+/* So many live, and so many ended tasks are looked at for an answer: it comes within 100 ms. */
+enum { LIST_LOOKS_AT = 10000 };
+
 static enum sql_id add_list(struct params *p, const struct store_read *op)
 {
 	static const char *const names[] = {NULL, "queued", "executing", "failed", "completed", "dead", "cancelled"};
+	static const unsigned executing = 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING;
+	static const unsigned live = executing | 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED |
+	    1U << REEVE__V1__TASK_STATUS__TASK_STATUS_FAILED;
 	const Reeve__V1__ListRequest *request = op->request;
+	unsigned wanted = statuses_wanted(request, op->filter);
 	params_text(p, names[request->status]);
 	params_text(p, text_or_null(request->queue));
 	params_text(p, text_or_null(request->type));
@@ -415,17 +451,29 @@ static enum sql_id add_list(struct params *p, const struct store_read *op)
 	static const struct store_filter everything;
 	filter_params(p, op->filter ? op->filter : &everything);
 	params_int8(p, op->filter ? op->filter->after_id : 0);
+	params_bool(p, wanted & ~live);
+	params_int8(p, op->most_bytes);
+	params_int8(p, LIST_LOOKS_AT);
+	params_int4(p, (wanted & live) == executing ? 2 : (wanted & live) != 0);
 	return SQL_LIST_TASKS;
 }
+
+/* An answer with nine events for each of so many rows, all with the longest texts, is below the longest message. */
+enum { AUDIT_PAGE = 500 };
 
 static enum sql_id add_audit(struct params *p, const struct store_read *op)
 {
 	const Reeve__V1__AuditRequest *request = op->request;
 	if (request->task_id)
 		params_int8(p, request->task_id);
+	else
+		params_text(p, text_or_null(request->page));
 	params_time(p, request->since_us ? request->since_us : STORE_TIME_BEGIN);
-	params_int8(p, (int64_t)request->limit + 1); /* one more tells whether there are more */
-	return request->task_id ? SQL_AUDIT_TASK : SQL_AUDIT_ALL;
+	if (request->task_id)
+		params_int8(p, (int64_t)request->limit + 1); /* one more tells whether there are more */
+	else
+		params_int4(p, request->limit < AUDIT_PAGE ? (int32_t)request->limit : AUDIT_PAGE);
+	return request->task_id ? SQL_AUDIT_TASK : SQL_AUDIT_PAGE;
 }
 
 static enum sql_id add_queues(struct params *p, const struct store_read *op)
@@ -563,7 +611,7 @@ static const struct reading {
 } readings[] = {
     [STORE_GET] = {add_get, take_tasks},
     [STORE_WAITED] = {add_waited, take_tasks},
-    [STORE_LIST] = {add_list, take_tasks},
+    [STORE_LIST] = {add_list, take_list},
     [STORE_AUDIT] = {add_audit, take_audit},
     [STORE_QUEUES] = {add_queues, take_queues},
     [STORE_WORKERS] = {add_workers, take_workers},

@@ -1,47 +1,96 @@
--- Tasks that match a filter, newest first. $1 status or null, $2 queue or null, $3 type or null, $4 only ids below this,
--- $5 how many.
---   Further conditions, each or null: $6 statuses, $7 queue, $8 type, $9 error, $10 part of the error, $11 error code, $12
+-- Tasks that match a filter, newest first. However few match, at most $21 live and $21 ended tasks are looked at; the answer
+-- tells in its last column below which id there may be more (0: there are none), in one row without a task if none was found.
+-- It has at least one task, where there is one, and then as many as fit into $20 bytes.
+--   $1 status or null, $2 queue or null, $3 type or null, $4 only ids below this, $5 how many. Further conditions, each or null:
+--   $6 statuses, $7 queue, $8 type, $9 error, $10 part of the error, $11 error code, $12
 --   submitted at least so long ago in ms, $13 at most so long, $14 executing at least so long, $15 batch, $16 key, $17 source;
---   $18 only ids above this
-select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
-  null::text as details, null::text as result, left(t.last_error, 200), t.error_code, w.name as worker, t.last_updated, t.created,
-  t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, left(t.remark, 200), null::text as stack, t.batch_id,
-  t.version as key_version, p.name as pipeline, t.stage, t.step, r.error_count, r.recoverable, r.processing_ms
-from (
+--   $18 only ids above this; $19 whether ended ones are wanted, $20 bytes, $21 how many are looked at, $22 which live ones are wanted:
+--   0 none, 1 any, 2 executing ones, which are found by the journal
+with live as (
+  select * from (
+    (select * from tasks where $22::int = 1 and $15::bigint is null and id < $4 and id > $18 order by id desc limit $21)
+    union all
+    (select * from tasks where $22::int = 1 and batch_id = $15::bigint and id < $4 and id > $18 order by id desc limit $21)
+    union all
+    (select t.* from (
+      select distinct x.id from assignments a cross join lateral unnest(a.task_ids) x(id)
+      where $22::int = 2 and a.closed_at is null and x.id < $4 and x.id > $18 order by x.id desc) x
+     cross join lateral (select * from tasks where id = x.id offset 0) t)) t
+  where ($1::text is null or status = $1) and ($2::text is null or queue = $2)
+    and ($3::text is null or type = $3)
+    and ($6::text[] is null or status = any($6)) and ($7::text is null or queue = $7) and ($8::text is null or type = $8)
+    and ($9::text is null or last_error = $9) and ($10::text is null or strpos(last_error, $10) > 0)
+    and ($11::text is null or error_code = $11)
+    and ($12::bigint is null or created <= statement_timestamp() - interval '1ms' * $12)
+    and ($13::bigint is null or created >= statement_timestamp() - interval '1ms' * $13)
+    and ($14::bigint is null or status = 'executing' and last_updated <= statement_timestamp() - interval '1ms' * $14)
+    and ($15::bigint is null or batch_id = $15) and ($16::text is null or key = $16)
+    and ($17::text is null or source = $17)
+  order by id desc limit $5),
+ ended as (
+  select * from (
+    (select * from task_history where $19::boolean and $15::bigint is null and task_id < $4 and task_id > $18
+     order by task_id desc limit $21)
+    union all
+    (select * from task_history where $19::boolean and batch_id = $15::bigint and task_id < $4 and task_id > $18
+     order by task_id desc limit $21)) t
+  where ($1::text is null or status = $1) and ($2::text is null or queue = $2)
+    and ($3::text is null or type = $3)
+    and ($6::text[] is null or status = any($6)) and ($7::text is null or queue = $7) and ($8::text is null or type = $8)
+    and ($9::text is null or last_error = $9) and ($10::text is null or strpos(last_error, $10) > 0)
+    and ($11::text is null or error_code = $11)
+    and ($12::bigint is null or created <= statement_timestamp() - interval '1ms' * $12)
+    and ($13::bigint is null or created >= statement_timestamp() - interval '1ms' * $13)
+    and $14::bigint is null
+    and ($15::bigint is null or batch_id = $15) and ($16::text is null or key = $16)
+    and ($17::text is null or source = $17)
+  order by task_id desc limit $5),
+ found as materialized (
   (select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
      error_code, worker_id, last_updated, created,
      case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
      case when status = 'executing' then last_updated else started end as started, null::timestamptz as finished,
      expiry, cancel_requested_at is not null as cancel_requested, remark, batch_id, version,
      pipeline_id, stage, step, null::boolean as recoverable
-   from tasks
-   where id < $4 and id > $18 and ($1::text is null or status = $1) and ($2::text is null or queue = $2)
-     and ($3::text is null or type = $3)
-     and ($6::text[] is null or status = any($6)) and ($7::text is null or queue = $7) and ($8::text is null or type = $8)
-     and ($9::text is null or last_error = $9) and ($10::text is null or strpos(last_error, $10) > 0)
-     and ($11::text is null or error_code = $11)
-     and ($12::bigint is null or created <= statement_timestamp() - interval '1ms' * $12)
-     and ($13::bigint is null or created >= statement_timestamp() - interval '1ms' * $13)
-     and ($14::bigint is null or status = 'executing' and last_updated <= statement_timestamp() - interval '1ms' * $14)
-     and ($15::bigint is null or batch_id = $15) and ($16::text is null or key = $16)
-     and ($17::text is null or source = $17)
-   order by id desc limit $5)
+   from live)
   union all
   (select task_id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
      error_code, worker_id, last_updated, created, first_started, started, last_updated, null, false, remark, batch_id,
      version, pipeline_id, stage, step, recoverable
-   from task_history
-   where task_id < $4 and task_id > $18 and ($1::text is null or status = $1) and ($2::text is null or queue = $2)
-     and ($3::text is null or type = $3)
-     and ($6::text[] is null or status = any($6)) and ($7::text is null or queue = $7) and ($8::text is null or type = $8)
-     and ($9::text is null or last_error = $9) and ($10::text is null or strpos(last_error, $10) > 0)
-     and ($11::text is null or error_code = $11)
-     and ($12::bigint is null or created <= statement_timestamp() - interval '1ms' * $12)
-     and ($13::bigint is null or created >= statement_timestamp() - interval '1ms' * $13)
-     and $14::bigint is null
-     and ($15::bigint is null or batch_id = $15) and ($16::text is null or key = $16)
-     and ($17::text is null or source = $17)
-   order by task_id desc limit $5)
-  order by 1 desc limit $5) t left join workers w on w.id = t.worker_id left join pipelines p on p.id = t.pipeline_id
-cross join lateral attempts_told(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r
-order by t.id desc limit $5
+   from ended)
+  order by 1 desc limit $5),
+ -- Where both tables have been looked through down to; only where fewer were found than wanted.
+ looked as materialized (
+  select case when (select count(*) from found) < $5 then greatest(
+    (select min(id)
+     from ((select id from tasks where $22::int = 1 and $15::bigint is null and id < $4 and id > $18 order by id desc limit $21)
+       union all
+       (select id from tasks where $22::int = 1 and batch_id = $15::bigint and id < $4 and id > $18
+        order by id desc limit $21)) x
+     having count(*) >= $21),
+    (select min(task_id)
+     from ((select task_id from task_history where $19::boolean and $15::bigint is null and task_id < $4 and task_id > $18
+        order by task_id desc limit $21)
+       union all
+       (select task_id from task_history where $19::boolean and batch_id = $15::bigint and task_id < $4 and task_id > $18
+        order by task_id desc limit $21)) x
+     having count(*) >= $21),
+    0) end as down_to),
+ fitting as materialized (
+  select * from (
+    select f.*, row_number() over w as place, sum(300 + (octet_length(queue) + octet_length(type) + octet_length(source)
+      + coalesce(octet_length(key), 0) + coalesce(least(octet_length(last_error), 800), 0)
+      + coalesce(least(octet_length(remark), 800), 0) + coalesce(octet_length(error_code), 0))) over w as bytes
+    from found f where id >= coalesce((select down_to from looked), 0) window w as (order by id desc)) x
+  where place = 1 or bytes <= $20::bigint)
+select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
+  null::text as details, null::text as result, left(t.last_error, 200), t.error_code, w.name as worker, t.last_updated, t.created,
+  t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, left(t.remark, 200), null::text as stack, t.batch_id,
+  t.version as key_version, p.name as pipeline, t.stage, t.step, r.error_count, r.recoverable, r.processing_ms,
+  case when (select count(*) from fitting) < (select count(*) from found where id >= coalesce(l.down_to, 0)) or l.down_to is null
+    then (select min(id) from fitting) else l.down_to end as next_before
+from looked l
+left join fitting t on true
+left join workers w on w.id = t.worker_id left join pipelines p on p.id = t.pipeline_id
+left join lateral attempts_told(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r on true
+order by t.id desc

@@ -297,9 +297,11 @@ struct reeve_filter {
 struct reeve_tasks {
 	size_t count;
 	struct reeve_task *tasks;
+	int64_t next_before_id; /* of reeve_list: there may be more below this id, also if none were found; 0: there are none */
 };
 
-/* Reads tasks, newest first, without details and results. reeve_tasks_free() them. */
+/* Reads tasks, newest first, without details and results. A manager looks at a bounded number of tasks for an answer: to read
+ * on, give before_id = next_before_id until that is 0. reeve_tasks_free() them. */
 struct reeve_tasks *reeve_list(struct reeve_client *client, const struct reeve_filter *filter,
     struct reeve_failure *failure);
 void reeve_tasks_free(struct reeve_tasks *tasks);
@@ -411,7 +413,8 @@ struct reeve_events {
 };
 
 /* Reads events: of one task, or of all (task_id 0); from a time on, or all that are kept (since_us 0); at most `limit`,
- * up to 100,000 (0: 1,000). reeve_events_free() them. */
+ * up to 100,000 (0: 1,000). Those of all are read page by page, and sorted: where the limit cuts them off, the claim of an attempt
+ * that ended later may be missing. reeve_events_free() them. */
 struct reeve_events *reeve_audit(struct reeve_client *client, int64_t task_id, int64_t since_us, uint32_t limit,
     struct reeve_failure *failure);
 void reeve_events_free(struct reeve_events *events);
