@@ -4,6 +4,7 @@
 #include "common/json.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { AUDIT_DEFAULT = 1000 }; /* events, as the manager has it */
 
@@ -133,38 +134,86 @@ void reeve_events_free(struct reeve_events *events)
 
 struct queues_result {
 	struct reeve_queues queues;
-	Reeve__V1__ListQueuesResponse *response;
+	Reeve__V1__ListQueuesResponse **pages;
+	size_t n_pages;
 };
+
+static int compare_counts(const void *a, const void *b)
+{
+	const Reeve__V1__QueueCounts *first = *(const Reeve__V1__QueueCounts *const *)a;
+	const Reeve__V1__QueueCounts *second = *(const Reeve__V1__QueueCounts *const *)b;
+	int order = strcmp(first->queue, second->queue);
+
+	return order ? order : strcmp(first->type, second->type);
+}
+
+static void add_counts(Reeve__V1__QueueCounts *to, const Reeve__V1__QueueCounts *more)
+{
+	to->queued += more->queued;
+	to->delayed += more->delayed;
+	to->executing += more->executing;
+	to->failed += more->failed;
+	if (more->oldest_due_us && (!to->oldest_due_us || more->oldest_due_us < to->oldest_due_us))
+		to->oldest_due_us = more->oldest_due_us;
+}
+
+/* One row for each queue and type, of all pages together. */
+static void join_queues(struct queues_result *result)
+{
+	size_t n = 0, count = 0;
+	Reeve__V1__QueueCounts **all;
+
+	for (size_t i = 0; i < result->n_pages; i++)
+		count += result->pages[i]->n_queues;
+	all = allocate(count, sizeof(Reeve__V1__QueueCounts *));
+	for (size_t i = 0; i < result->n_pages; i++)
+		for (size_t j = 0; j < result->pages[i]->n_queues; j++)
+			all[n++] = result->pages[i]->queues[j];
+	qsort(all, count, sizeof(Reeve__V1__QueueCounts *), compare_counts);
+	result->queues.queues = allocate(count, sizeof *result->queues.queues);
+	n = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (n > 0 && compare_counts(&all[n - 1], &all[i]) == 0)
+			add_counts(all[n - 1], all[i]);
+		else
+			all[n++] = all[i];
+	}
+	for (size_t i = 0; i < n; i++)
+		result->queues.queues[i] = (struct reeve_queue){
+		    .queue = all[i]->queue,
+		    .type = all[i]->type,
+		    .queued = all[i]->queued,
+		    .delayed = all[i]->delayed,
+		    .executing = all[i]->executing,
+		    .failed = all[i]->failed,
+		    .oldest_due_us = all[i]->oldest_due_us,
+		    .wire = all[i],
+		};
+	result->queues.count = n;
+	free(all);
+}
 
 struct reeve_queues *reeve_queues(struct reeve_client *client, const char *queue, struct reeve_failure *failure)
 {
 	Reeve__V1__ListQueuesRequest request = REEVE__V1__LIST_QUEUES_REQUEST__INIT;
-	Reeve__V1__ListQueuesResponse *response;
-	struct queues_result *result;
+	struct queues_result *result = allocate(1, sizeof *result);
+	Reeve__V1__ListQueuesResponse *page;
 
 	if (queue)
 		request.queue = (char *)queue;
-	response = (Reeve__V1__ListQueuesResponse *)ask(client, "ListQueues", &request.base, failure);
-	if (!response)
-		return NULL;
-	result = allocate(1, sizeof *result);
-	result->response = response;
-	result->queues.count = response->n_queues;
-	result->queues.queues = allocate(response->n_queues, sizeof *result->queues.queues);
-	for (size_t i = 0; i < response->n_queues; i++) {
-		const Reeve__V1__QueueCounts *message = response->queues[i];
-
-		result->queues.queues[i] = (struct reeve_queue){
-		    .queue = message->queue,
-		    .type = message->type,
-		    .queued = message->queued,
-		    .delayed = message->delayed,
-		    .executing = message->executing,
-		    .failed = message->failed,
-		    .oldest_due_us = message->oldest_due_us,
-		    .wire = message,
-		};
-	}
+	do {
+		page = (Reeve__V1__ListQueuesResponse *)ask(client, "ListQueues", &request.base, failure);
+		if (!page) {
+			reeve_queues_free(&result->queues);
+			return NULL;
+		}
+		result->pages = reallocarray(result->pages, result->n_pages + 1, sizeof(Reeve__V1__ListQueuesResponse *));
+		if (!result->pages)
+			abort();
+		result->pages[result->n_pages++] = page;
+		request.page = page->next_page;
+	} while (*page->next_page);
+	join_queues(result);
 	return &result->queues;
 }
 
@@ -174,7 +223,9 @@ void reeve_queues_free(struct reeve_queues *queues)
 
 	if (!queues)
 		return;
-	reeve__v1__list_queues_response__free_unpacked(result->response, NULL);
+	for (size_t i = 0; i < result->n_pages; i++)
+		reeve__v1__list_queues_response__free_unpacked(result->pages[i], NULL);
+	free(result->pages);
 	free(queues->queues);
 	free(result);
 }
@@ -246,6 +297,25 @@ struct stats_result {
 	Reeve__V1__StatsResponse *response;
 };
 
+/* The numbers of live tasks, where they are too many for one answer. */
+static bool count_live(struct reeve_client *client, Reeve__V1__StatsResponse *stats, struct reeve_failure *failure)
+{
+	struct reeve_queues *queues = reeve_queues(client, NULL, failure);
+
+	if (!queues)
+		return false;
+	stats->queued = stats->delayed = stats->executing = stats->failed = 0;
+	for (size_t i = 0; i < queues->count; i++) {
+		stats->queued += queues->queues[i].queued;
+		stats->delayed += queues->queues[i].delayed;
+		stats->executing += queues->queues[i].executing;
+		stats->failed += queues->queues[i].failed;
+	}
+	stats->more = false;
+	reeve_queues_free(queues);
+	return true;
+}
+
 struct reeve_stats *reeve_stats(struct reeve_client *client, struct reeve_failure *failure)
 {
 	Reeve__V1__StatsRequest request = REEVE__V1__STATS_REQUEST__INIT;
@@ -255,6 +325,10 @@ struct reeve_stats *reeve_stats(struct reeve_client *client, struct reeve_failur
 	response = (Reeve__V1__StatsResponse *)ask(client, "Stats", &request.base, failure);
 	if (!response)
 		return NULL;
+	if (response->more && !count_live(client, response, failure)) {
+		reeve__v1__stats_response__free_unpacked(response, NULL);
+		return NULL;
+	}
 	result = allocate(1, sizeof *result);
 	result->response = response;
 	result->stats = (struct reeve_stats){

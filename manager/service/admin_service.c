@@ -48,6 +48,10 @@ static void list_queues(void *service, struct rpc_call *call, const ProtobufCMes
 		rpc_call_fail_error(call, &error);
 		return;
 	}
+	if (strlen(request->page) > PAGE_MOST) {
+		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "page has more than %d bytes", PAGE_MOST);
+		return;
+	}
 	if (*request->queue && !routes_have_queue(s->core->routes, request->queue)) {
 		rpc_call_fail(call, STATUS(NOT_FOUND), "queue: there has never been a task in queue \"%s\"", request->queue);
 		return;
@@ -70,7 +74,7 @@ static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t
 	out->counters[out->n_counters++] = c;
 }
 
-static void on_stats(struct store_op *op, const struct reeve_error *error)
+static void on_live_counted(struct store_op *op, const struct reeve_error *error)
 {
 	struct reading *c = (struct reading *)op;
 	struct counter counters[COUNTERS_MOST];
@@ -78,6 +82,18 @@ static void on_stats(struct store_op *op, const struct reeve_error *error)
 	for (int i = 0; i < count; i++)
 		counter_add((Reeve__V1__StatsResponse *)c->response, counters[i].name, counters[i].value);
 	reading_end(c, error);
+}
+
+static void on_stats(struct store_op *op, const struct reeve_error *error)
+{
+	struct reading *r = (struct reading *)op;
+	if (error) {
+		reading_end(r, error);
+		return;
+	}
+	r->op.kind = STORE_LIVE;
+	r->op.op.done = on_live_counted;
+	reading_send(r);
 }
 
 static void stats(void *service, struct rpc_call *call, const ProtobufCMessage *message)

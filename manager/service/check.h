@@ -15,6 +15,7 @@ enum {
 	ATTEMPTS_MOST = 10000,
 	DEFAULT_TIMEOUT_MS = 60000,
 	CONCURRENCY_MOST = 10000, /* handlers that a worker runs at once */
+	PAGE_MOST = 200, /* bytes of what says where a page begins */
 };
 
 #define DAY_MS INT64_C(86400000)

@@ -266,6 +266,10 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 		rpc_call_fail_error(call, &error);
 		return;
 	}
+	if (strlen(request->page) > PAGE_MOST) {
+		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "page has more than %d bytes", PAGE_MOST);
+		return;
+	}
 	struct read_call *c = read_begin(s, call, STORE_AUDIT, on_audited);
 	c->audit_request = *request;
 	c->audit_request.limit = (uint32_t)request->limit ? request->limit : AUDIT_DEFAULT;

@@ -135,11 +135,13 @@ static void take_audit(const PGresult *rows, void *response)
 static void take_queues(const PGresult *rows, void *response)
 {
 	Reeve__V1__ListQueuesResponse *out = response;
-	out->n_queues = (size_t)PQntuples(rows);
-	out->queues = malloc(sizeof *out->queues * (out->n_queues + 1));
-	for (size_t i = 0; i < out->n_queues; i++) {
-		Reeve__V1__QueueCounts *q = out->queues[i] = malloc(sizeof *q);
-		int row = (int)i;
+	out->queues = malloc(sizeof *out->queues * (size_t)(PQntuples(rows) + 1));
+	for (int row = 0; row < PQntuples(rows); row++) {
+		if (row_null(rows, row, 0)) {
+			out->next_page = copy(rows, row, 7);
+			continue;
+		}
+		Reeve__V1__QueueCounts *q = out->queues[out->n_queues++] = malloc(sizeof *q);
 		reeve__v1__queue_counts__init(q);
 		q->queue = copy(rows, row, 0);
 		q->type = copy(rows, row, 1);
@@ -148,6 +150,21 @@ static void take_queues(const PGresult *rows, void *response)
 		q->executing = row_int8(rows, row, 4);
 		q->failed = row_int8(rows, row, 5);
 		q->oldest_due_us = row_time(rows, row, 6);
+	}
+}
+
+static void take_live(const PGresult *rows, void *response)
+{
+	Reeve__V1__StatsResponse *out = response;
+	for (int row = 0; row < PQntuples(rows); row++) {
+		if (row_null(rows, row, 0)) {
+			out->more = !row_null(rows, row, 7);
+			continue;
+		}
+		out->queued += row_int8(rows, row, 2);
+		out->delayed += row_int8(rows, row, 3);
+		out->executing += row_int8(rows, row, 4);
+		out->failed += row_int8(rows, row, 5);
 	}
 }
 
@@ -212,10 +229,11 @@ static void take_queue_status(const PGresult *rows, void *response)
 	out->state = copy(rows, 0, 0);
 	out->since_us = row_time(rows, 0, 1);
 	out->waiting = row_int8(rows, 0, 2);
-	out->running = row_int8(rows, 0, 3);
-	out->finished = row_int8(rows, 0, 4);
-	if (!row_null(rows, 0, 5))
-		out->batch = batch_from_row(rows, 0, 5);
+	out->more = row_bool(rows, 0, 3);
+	out->running = row_int8(rows, 0, 4);
+	out->finished = row_int8(rows, 0, 5);
+	if (!row_null(rows, 0, 6))
+		out->batch = batch_from_row(rows, 0, 6);
 }
 
 static void take_queue_workers(const PGresult *rows, void *response)
@@ -227,14 +245,10 @@ static void take_queue_workers(const PGresult *rows, void *response)
 static void take_stats(const PGresult *rows, void *response)
 {
 	Reeve__V1__StatsResponse *out = response;
-	out->queued = row_int8(rows, 0, 0);
-	out->delayed = row_int8(rows, 0, 1);
-	out->executing = row_int8(rows, 0, 2);
-	out->failed = row_int8(rows, 0, 3);
-	out->completed = row_int8(rows, 0, 4);
-	out->dead = row_int8(rows, 0, 5);
-	out->cancelled = row_int8(rows, 0, 6);
-	out->workers_alive = row_int8(rows, 0, 7);
+	out->completed = row_int8(rows, 0, 0);
+	out->dead = row_int8(rows, 0, 1);
+	out->cancelled = row_int8(rows, 0, 2);
+	out->workers_alive = row_int8(rows, 0, 3);
 }
 
 static void take_callbacks(const PGresult *rows, void *response)
@@ -476,9 +490,24 @@ static enum sql_id add_audit(struct params *p, const struct store_read *op)
 	return request->task_id ? SQL_AUDIT_TASK : SQL_AUDIT_PAGE;
 }
 
+/* So many live tasks are counted for an answer: it comes within 100 ms. */
+enum { QUEUES_COUNT = 20000 };
+
 static enum sql_id add_queues(struct params *p, const struct store_read *op)
 {
-	params_text(p, text_or_null(((const Reeve__V1__ListQueuesRequest *)op->request)->queue));
+	const Reeve__V1__ListQueuesRequest *request = op->request;
+	params_text(p, text_or_null(request->queue));
+	params_text(p, text_or_null(request->page));
+	params_int4(p, QUEUES_COUNT);
+	return SQL_QUEUE_COUNTS;
+}
+
+static enum sql_id add_live(struct params *p, const struct store_read *op)
+{
+	(void)op;
+	params_null(p);
+	params_null(p);
+	params_int4(p, QUEUES_COUNT);
 	return SQL_QUEUE_COUNTS;
 }
 
@@ -616,6 +645,7 @@ static const struct reading {
     [STORE_QUEUES] = {add_queues, take_queues},
     [STORE_WORKERS] = {add_workers, take_workers},
     [STORE_STATS] = {add_stats, take_stats},
+    [STORE_LIVE] = {add_live, take_live},
     [STORE_CALLBACKS] = {add_callbacks, take_callbacks},
     [STORE_ERRORS] = {add_errors, take_errors},
     [STORE_EXECUTIONS] = {add_executions, take_executions},

@@ -115,7 +115,7 @@ begin
       union all
       (select task_id, created from task_history where task_id > after_id order by task_id limit most + 1)) x
     order by id limit most + 1) s
-  where created >= behind or newer_ids > most and id = last_id;
+  where created >= greatest(behind, from_at + interval '1us') or newer_ids > most and id = last_id;
 
   return query
   with ended as materialized (
@@ -176,3 +176,195 @@ begin
     null::text, case when behind < now_at or newer_ids > most and stop_id = last_id
       then concat_ws(':', time_us(since_at), time_us(behind), coalesce(stop_id - 1, last_id, after_id), step) end;
 end $$;
+
+-- How many tasks ended how, so that nobody has to count them: whoever adds to the history or takes from it adds a row to
+-- history_changes in the same transaction, one for each group of a statement, and history_fold adds these up. The sum over both
+-- tables is exact for everybody, at all times. By the day they may go as well, since they go by days.
+create table history_counts (
+  route_id int not null,                   -- 0: ended before its route was known
+  status text not null,
+  count bigint not null,
+  primary key (route_id, status));
+create table history_day_counts (
+  keep_until date not null,
+  route_id int not null,
+  status text not null,
+  count bigint not null,
+  primary key (keep_until, route_id, status));
+create table history_changes (
+  keep_until date not null,
+  route_id int not null,
+  status text not null,
+  count bigint not null                    -- by how many it has grown, or fewer than 0
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+lock table task_history in share mode; -- nobody ends tasks between the count and the triggers
+insert into history_day_counts
+select keep_until, route_id, status, count(*) from task_history group by 1, 2, 3;
+insert into history_counts
+select route_id, status, sum(count) from history_day_counts group by 1, 2;
+
+create view history_totals as
+  select route_id, status, sum(count)::bigint as count
+  from (select route_id, status, count from history_counts union all select route_id, status, count from history_changes) c
+  group by route_id, status;
+
+-- Few leave the history but with their day: those that are retried. Statements that add to it count for themselves.
+create function history_left() returns trigger language plpgsql as $$
+begin
+  insert into history_changes (keep_until, route_id, status, count)
+  select keep_until, route_id, status, -count(*) from gone group by 1, 2, 3;
+  return null;
+end $$;
+create trigger history_left after delete on task_history referencing old table as gone
+  for each statement execute function history_left();
+
+-- Adds changes up, many at a time; two that do it at once take different ones. Returns how many it took.
+create function history_fold() returns bigint language sql as $$
+  with taken as (
+    delete from history_changes where ctid = any(array(select ctid from history_changes limit 20000 for update skip locked))
+    returning keep_until, route_id, status, count),
+   days as (
+    insert into history_day_counts as c (keep_until, route_id, status, count)
+    select keep_until, route_id, status, sum(count) from taken group by 1, 2, 3 order by 1, 2, 3
+    on conflict (keep_until, route_id, status) do update set count = c.count + excluded.count),
+   totals as (
+    insert into history_counts as c (route_id, status, count)
+    select route_id, status, sum(count) from taken group by 1, 2 order by 1, 2
+    on conflict (route_id, status) do update set count = c.count + excluded.count)
+  select count(*) from taken
+$$;
+
+-- As before, and what was in it is no longer counted. While the table is being dropped nobody adds to the history.
+create or replace function drop_history_partition(partition text) returns void language plpgsql as $$
+declare
+  day date := to_date(substring(partition from '[0-9]{8}$'), 'YYYYMMDD');
+begin
+  execute format('drop table if exists reeve.%I', partition);
+  update archives a set dropped = clock_timestamp() where a.partition = $1 and a.dropped is null;
+  while history_fold() > 0 loop
+  end loop;
+  with gone as (delete from history_day_counts where keep_until = day returning route_id, status, count)
+  update history_counts c set count = c.count - g.count
+  from (select route_id, status, sum(count) as count from gone group by 1, 2) g
+  where c.route_id = g.route_id and c.status = g.status;
+  delete from history_counts where count = 0;
+end $$;
+
+-- Counts live tasks by route: the next `most` of them at most, for about 50 ms. What belongs to one route may come on several
+-- pages, and is to be added up then. The last row has no queue, but tells where the next page begins (null: there is no more).
+-- A route without tasks has a row of zeros.
+--   page: the route, the priority in it (empty: its highest), and when the last task that was counted is due, and its id
+create function live_counts(of_queue text, page text, most int)
+returns table (queue text, type text, queued bigint, delayed bigint, executing bigint, failed bigint, oldest_due timestamptz,
+  next_page text)
+language plpgsql stable set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+declare
+  now_at constant timestamptz := statement_timestamp();
+  over_at constant timestamptz := clock_timestamp() + interval '50 ms';
+  place constant text[] := string_to_array(page, '|');
+  way routes;
+  level int := nullif(place[2], '')::int;
+  last_at timestamptz := coalesce(place[3], '-infinity')::timestamptz;
+  last_id bigint := coalesce(place[4], '0')::bigint;
+  room int := most;
+  n record;
+begin
+  if cardinality(place) <> 4 then
+    raise exception using errcode = 'RV400', message = format('page "%s" is none that was given', left(page, 100));
+  end if;
+  for way in
+    select * from routes r where (of_queue is null or r.queue = of_queue) and r.id >= coalesce(place[1], '0')::int order by r.id
+  loop
+    queued := 0;
+    delayed := 0;
+    executing := 0;
+    failed := 0;
+    oldest_due := null;
+    level := coalesce(level, (select t.priority from tasks t where t.lane is null and t.route_id = way.id
+      order by t.priority desc limit 1));
+    while level is not null and room > 0 and clock_timestamp() < over_at loop
+      select count(*) as counted, count(*) filter (where t.status = 'queued' and t.run_at <= now_at) as queued,
+        count(*) filter (where t.status = 'queued' and t.run_at > now_at) as delayed,
+        count(*) filter (where t.status = 'executing') as executing, count(*) filter (where t.status = 'failed') as failed,
+        min(t.run_at) filter (where t.status <> 'executing' and t.run_at <= now_at) as oldest
+      into n
+      from (select x.status, x.run_at from tasks x
+        where x.lane is null and x.route_id = way.id and x.priority = level and (x.run_at, x.id + 0) > (last_at, last_id)
+        order by x.run_at, x.id + 0 limit room) t;
+      queued := queued + n.queued;
+      delayed := delayed + n.delayed;
+      executing := executing + n.executing;
+      failed := failed + n.failed;
+      oldest_due := least(oldest_due, n.oldest);
+      if n.counted = room then -- there may be more of that priority
+        select x.run_at, x.id into last_at, last_id from tasks x
+        where x.lane is null and x.route_id = way.id and x.priority = level and (x.run_at, x.id + 0) > (last_at, last_id)
+        order by x.run_at, x.id + 0 offset room - 1 limit 1;
+      else
+        level := (select t.priority from tasks t where t.lane is null and t.route_id = way.id and t.priority < level
+          order by t.priority desc limit 1);
+        last_at := '-infinity';
+        last_id := 0;
+      end if;
+      room := room - n.counted;
+    end loop;
+    queue := way.queue;
+    type := way.type;
+    return next;
+    if room <= 0 or clock_timestamp() >= over_at then
+      queue := null;
+      next_page := case when level is not null then concat_ws('|', way.id, level, last_at, last_id)
+        else concat_ws('|', way.id + 1, '', '-infinity', 0) end;
+      return next;
+      return;
+    end if;
+  end loop;
+  queue := null;
+  return next;
+end $$;
+
+-- How a queue stands, as before; but only so many of its live tasks are counted (`more`: there are more that wait), and what
+-- runs is found by the journal.
+drop function queue_shown(text);
+create function queue_shown(wanted text, most int default 20000) returns table (state text, since timestamptz, waiting bigint,
+  running bigint, more boolean, batch_id bigint) language sql stable as $$
+  with q as (select * from queues where name = wanted),
+   ways as materialized (select id from routes where queue = wanted),
+   held as (
+    select count(*) as running
+    from (select a.id, a.task_ids from assignments a where a.closed_at is null offset 0) a
+    cross join lateral unnest(a.task_ids) x(id)
+    cross join lateral (
+      select t.route_id from tasks t where t.id = x.id and t.assignment_id = a.id and t.status = 'executing' offset 0) t
+    where t.route_id = any(array(select id from ways))),
+   live as (
+    select held.running, count(*) filter (where t.status <> 'executing') as waiting, count(*) > most as more,
+      exists (select from tasks b where b.route_id = any(array(select id from ways)) and b.started is not null
+        and b.attempt > 0) as begun
+    from held left join lateral (
+      select x.status from ways w cross join lateral (
+        select y.status from tasks y where y.route_id = w.id and y.lane is null limit most + 1) x
+      limit most + 1) t on true
+    group by held.running),
+   open as (select id, queue from batches where phase <> 'ended' offset 0),
+   batch as (
+    select * from batches where id = coalesce(
+      (select o.id from open o join q on q.batch_id = o.id), (select max(id) from open where queue = wanted),
+      (select max(id) from batches where queue = wanted))),
+   one as (
+    select l.*, q.state as halt, q.state_since, b.id as batch_id, b.started_at, b.ended_at, b.phase <> 'ended' as in_batch,
+      coalesce(b.phase <> 'ended' and b.success + b.failed > 0, false) as some_ended
+    from live l left join q on true left join batch b on true)
+  select shown.state,
+    case when halt <> 'running' then state_since when shown.state = 'finished' then ended_at
+      when in_batch then started_at end, waiting, running, more, one.batch_id
+  from one cross join lateral (select case
+    when halt in ('paused', 'stopping', 'stopped') then halt
+    when halt = 'held' then 'pending'
+    when running > 0 or begun or some_ended and waiting > 0 then 'running'
+    when waiting > 0 then 'pending'
+    when exists (select from ways) then 'finished'
+    else 'created' end as state) shown
+$$;

@@ -17,7 +17,11 @@ with locked as materialized (
     lane, batch_id, key, source, null, case when becomes = 'dead' then $3 else last_error end,
     coalesce(stop_code, error_code), first_started, started, created, ended, retry_policy, remark, stack, version,
     pipeline_id, stage, step
-  from locked),
+  from locked
+  returning keep_until, route_id, status),
+ ended_counts as (
+  insert into history_changes (keep_until, route_id, status, count)
+  select keep_until, route_id, status, count(*) from history group by 1, 2, 3),
  batched as (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)
   select * from batch_tasks_ended((

@@ -23,7 +23,11 @@ with done as (
     assignment_id, last_updated, true, lane, key, source, result, last_error, error_code,
     coalesce(first_started, last_updated), last_updated, created,
     greatest(clock_timestamp(), last_updated + interval '1us'), retry_policy, remark, stack, version
-  from done),
+  from done
+  returning keep_until, route_id, status),
+ ended_counts as (
+  insert into history_changes (keep_until, route_id, status, count)
+  select keep_until, route_id, status, count(*) from history group by 1, 2, 3),
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
   from (select assignment_id, count(*)::int as n from done group by 1 order by 1) e

@@ -21,7 +21,11 @@ with done as (
     details, 'completed', run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id,
     assignment_id, last_updated, true, lane, batch_id, key, source, result, last_error, error_code,
     coalesce(first_started, last_updated), last_updated, created, ended, retry_policy, said, stack, version
-  from done),
+  from done
+  returning keep_until, route_id, status),
+ ended_counts as (
+  insert into history_changes (keep_until, route_id, status, count)
+  select keep_until, route_id, status, count(*) from history group by 1, 2, 3),
  batched as (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)
   select * from batch_tasks_ended((

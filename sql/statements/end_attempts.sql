@@ -115,7 +115,11 @@ with locked as materialized (
     coalesce(first_started, last_updated), last_updated, created, ended, retry_policy, coalesce(said, remark),
     case when becomes = 'completed' then stack else trace end, version, pipeline_id, stage, step,
     case when becomes = 'dead' and stop_code is null then outcome <> 'fatal' and wrong is null end
-  from timed where becomes in ('dead', 'cancelled', 'completed')),
+  from timed where becomes in ('dead', 'cancelled', 'completed')
+  returning keep_until, route_id, status),
+ ended_counts as (
+  insert into history_changes (keep_until, route_id, status, count)
+  select keep_until, route_id, status, count(*) from history group by 1, 2, 3),
  batched as (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)
   select * from batch_tasks_ended((

@@ -1,2 +1,3 @@
--- Counts attempts that ended, for the statistics by hour: see the function. Answers whether there is more to do now.
-select executions_roll()
+-- Counts attempts that ended, for the statistics by hour, and adds up what the history has grown by: see the functions. Answers
+-- whether there is more to do now.
+select rolled or folded >= 20000 from (select executions_roll() as rolled, history_fold() as folded offset 0) x

@@ -1,13 +1,7 @@
--- Totals over everything. $1 lease in ms.
-select
-  (select count(*) from tasks where status = 'queued' and run_at <= statement_timestamp()) as queued,
-  (select count(*) from tasks where status = 'queued' and run_at > statement_timestamp()) as delayed,
-  (select count(*) from tasks where status = 'executing') as executing,
-  (select count(*) from tasks where status = 'failed') as failed,
-  h.completed, h.dead, h.cancelled,
-  (select count(*) from workers where not lost and not by_hand
+-- Totals over everything, but for the live tasks, which queue_counts counts. $1 lease in ms.
+select coalesce(sum(count) filter (where status = 'completed'), 0)::bigint as completed,
+  coalesce(sum(count) filter (where status = 'dead'), 0)::bigint as dead,
+  coalesce(sum(count) filter (where status = 'cancelled'), 0)::bigint as cancelled,
+  (select count(*) from workers where gone_at is null and not lost and not by_hand
     and hb_at >= clock_timestamp() - interval '1ms' * $1::bigint) as alive
-from (
-  select count(*) filter (where status = 'completed') as completed, count(*) filter (where status = 'dead') as dead,
-    count(*) filter (where status = 'cancelled') as cancelled
-  from task_history) h
+from history_totals
