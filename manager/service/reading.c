@@ -16,6 +16,7 @@ void reading_begin(struct reading *r, struct services *s, struct rpc_call *call,
 	    .op.origin = rpc_call_origin(call),
 	    .kind = kind,
 	    .lease_ms = s->core->options.lease_ms,
+	    .most_bytes = s->core->options.max_answer_bytes,
 	    .response = r->response,
 	};
 }

@@ -592,6 +592,7 @@ static enum sql_id add_errors(struct params *p, const struct store_read *op)
 	params_text(p, text_or_null(request->type));
 	params_time(p, request->since_us);
 	params_int8(p, (int64_t)request->limit + 1); /* one more tells whether there are more */
+	params_int8(p, op->most_bytes);
 	return SQL_ERRORS;
 }
 
@@ -631,6 +632,7 @@ static enum sql_id add_batch_report(struct params *p, const struct store_read *o
 	params_int8(p, request->id);
 	params_int8(p, request->after_id);
 	params_int8(p, (int64_t)request->limit + 1); /* one more tells whether there are more */
+	params_int8(p, op->most_bytes);
 	return SQL_BATCH_REPORT;
 }
 

@@ -864,7 +864,7 @@ struct store_read {
 	const struct store_filter *filter; /* for STORE_LIST: further conditions, or NULL */
 	int count;                       /* for STORE_GET and STORE_WAITED */
 	const int64_t *ids;
-	int64_t most_bytes;
+	int64_t most_bytes;              /* of an answer, for those that may be long */
 	int64_t lease_ms;
 	/* result */
 	void *response;

@@ -198,11 +198,17 @@ create table history_changes (
   count bigint not null                    -- by how many it has grown, or fewer than 0
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
-lock table task_history in share mode; -- nobody ends tasks between the count and the triggers
-insert into history_day_counts
-select keep_until, route_id, status, count(*) from task_history group by 1, 2, 3;
-insert into history_counts
-select route_id, status, sum(count) from history_day_counts group by 1, 2;
+-- Counts everything anew, while nobody ends tasks: after rows of the history were changed by hand, for example.
+create function history_recount() returns void language plpgsql as $$
+begin
+  lock table task_history in share mode;
+  delete from history_changes;
+  delete from history_counts;
+  delete from history_day_counts;
+  insert into history_day_counts select keep_until, route_id, status, count(*) from task_history group by 1, 2, 3;
+  insert into history_counts select route_id, status, sum(count) from history_day_counts group by 1, 2;
+end $$;
+select history_recount();
 
 create view history_totals as
   select route_id, status, sum(count)::bigint as count
@@ -328,7 +334,7 @@ end $$;
 -- How a queue stands, as before; but only so many of its live tasks are counted (`more`: there are more that wait), and what
 -- runs is found by the journal.
 drop function queue_shown(text);
-create function queue_shown(wanted text, most int default 20000) returns table (state text, since timestamptz, waiting bigint,
+create function queue_shown(wanted text, most int default 2000) returns table (state text, since timestamptz, waiting bigint,
   running bigint, more boolean, batch_id bigint) language sql stable as $$
   with q as (select * from queues where name = wanted),
    ways as materialized (select id from routes where queue = wanted),

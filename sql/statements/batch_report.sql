@@ -1,6 +1,6 @@
 -- A batch and its tasks by id, live and ended, without its entry and exit task: the batch's columns come first in each row;
 -- a batch without further tasks has one row, in which the task's id is null. $1 the batch, $2 only ids above this,
--- $3 how many.
+-- $3 how many, $4 bytes: of the errors and remarks no more than that is read, and two tasks.
 select s.*, t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
   null::text as details, null::text as result, t.last_error, t.error_code, w.name as worker, t.last_updated,
   t.created as task_created, t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, t.remark,
@@ -8,7 +8,9 @@ select s.*, t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.
   t.stage, t.step, r.error_count, r.recoverable, r.processing_ms
 from batches_shown s
 left join lateral (
-  (select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
+  select u.*, sum(coalesce(octet_length(last_error), 0) + coalesce(octet_length(remark), 0))
+    over (order by id rows between unbounded preceding and 2 preceding) as before
+  from ((select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
      error_code, worker_id, last_updated, created,
      case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
      case when status = 'executing' then last_updated else started end as started, null::timestamptz as finished,
@@ -23,7 +25,8 @@ left join lateral (
      version, pipeline_id, stage, step, recoverable
    from task_history
    where batch_id = s.id and task_id > $2 and task_id is distinct from s.entry_id and task_id is distinct from s.exit_id
-   order by task_id limit $3)) t on true
+   order by task_id limit $3)
+  order by id limit $3) u) t on coalesce(t.before, 0) < $4::bigint
 left join workers w on w.id = t.worker_id
 left join pipelines p on p.id = t.pipeline_id
 left join lateral attempts_told(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r on true

@@ -1,6 +1,7 @@
 -- What went wrong since a time, in groups: attempts that failed, tasks that wait after that, tasks that ended dead. Only where it
 -- is asked for are attempts brought together with their tasks. No task that ended dead since then may go before that day.
---   $1 whether by code, else by text; $2 queue or null, $3 type or null, $4 since, $5 how many groups
+--   $1 whether by code, else by text; $2 queue or null, $3 type or null, $4 since, $5 how many groups, $6 bytes: of their texts no
+--   more than that is answered, and two groups
 with wrong as (
   select coalesce(a.error, '') as error, coalesce(a.error_code, '') as code, a.last_updated as at, a.task_id,
     1 as attempts, 0 as waiting, 0 as dead
@@ -22,11 +23,19 @@ with wrong as (
   select error, code, sum(attempts) as attempts, sum(waiting) as waiting, sum(dead) as dead, min(at) as first, max(at) as last,
     max(array[extract(epoch from at) * 1000000, task_id]::bigint[]) filter (where at is not null) as latest,
     max(task_id) as any_id
-  from wrong group by 1, 2)
-select (array_agg(error order by latest desc nulls last))[1] as error,
-  (array_agg(code order by latest desc nulls last))[1] as error_code,
-  sum(attempts)::bigint as attempts, sum(waiting)::bigint as waiting, sum(dead)::bigint as dead,
-  min(first) as first, max(last) as last, coalesce((max(latest))[2], max(any_id)) as example_id
-from pairs
-group by case when $1::boolean then code else error end
-order by attempts desc, dead desc, last desc, error limit $5
+  from wrong group by 1, 2),
+ grouped as (
+  select (array_agg(error order by latest desc nulls last))[1] as error,
+    (array_agg(code order by latest desc nulls last))[1] as error_code,
+    sum(attempts)::bigint as attempts, sum(waiting)::bigint as waiting, sum(dead)::bigint as dead,
+    min(first) as first, max(last) as last, coalesce((max(latest))[2], max(any_id)) as example_id
+  from pairs
+  group by case when $1::boolean then code else error end
+  order by attempts desc, dead desc, last desc, error limit $5)
+select error, error_code, attempts, waiting, dead, first, last, example_id
+from (
+  select g.*, sum(octet_length(error)) over (order by attempts desc, dead desc, last desc, error
+    rows between unbounded preceding and 2 preceding) as before
+  from grouped g) g
+where coalesce(before, 0) < $6::bigint
+order by attempts desc, dead desc, last desc, error

@@ -559,5 +559,14 @@ story_the_events_are_out_of_order() {
 	expect_found '§9.6 order' "task $id .*attempt 1 .*has a token that is not later than" and others
 }
 
+story_miscounted() {
+	copy
+	change 'select 1'
+	in_database "$COPY" "update history_counts set count = count + 1
+		where (route_id, status) = (select route_id, status from history_counts order by 1, 2 limit 1)" >/dev/null
+	check
+	expect_found '§9.6 miscounted' 'tasks in all in the history, and'
+}
+
 the_run
 run_stories

@@ -142,7 +142,7 @@ story_partitions_of_before_are_left_out() {
 		plan=$(
 			{
 				printf 'set search_path = reeve; prepare p as\n%s;\n' "$(cat "$TOP/sql/statements/$name.sql")"
-				[ $name = errors ] && more=', 10' || more=
+				[ $name = errors ] && more=', 10, 4000000' || more=
 				echo "explain (analyze, costs off, timing off, summary off) execute p(false, null, null, now() + interval '20 days'$more);"
 			} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve
 		)

@@ -89,4 +89,68 @@ story_a_cancel_ends_nothing_else() {
 	expect_eq 0 "$(statements_running)" 'statements running'
 }
 
+# What is counted, page by page or as it ended, is what there is.
+story_counts_are_exact() {
+	start_postgres
+	start_manager
+	start_worker
+	sql "insert into reeve.routes (queue, type) select 'q' || n, 'none' from generate_series(1, 3) n"
+	# More than one answer counts, in one stream and in several, many of them due at the same instant.
+	sql "insert into reeve.tasks (route_id, queue, type, priority, status, run_at, created, last_updated)
+		select r.id, r.queue, r.type, n % 3, case when n % 100 = 1 then 'failed' else 'queued' end,
+			case when n % 50 = 0 then now() + interval '1 day' when n % 50 = 3 then 'infinity' else date_trunc('minute', now()) end,
+			now(), now()
+		from generate_series(1, 45000) n join reeve.routes r on r.queue = case when n <= 41000 then 'q1' when n <= 44000 then 'q2' else 'q3' end"
+	counted="select queue, count(*) filter (where status = 'queued' and run_at <= now()), count(*) filter (where status = 'queued' and run_at > now()),
+		count(*) filter (where status = 'failed') from reeve.tasks group by 1 order by 1"
+	expect_eq "$(sql "$counted")" "$(reeve queues --json | jq -r 'select(.queue | test("^q[0-9]")) | [.queue, .queued, .delayed, .failed] | join("|")')"
+	expect_eq "$(sql "$counted" | grep q1)" "$(reeve queues --queue q1 --json | jq -r '[.queue, .queued, .delayed, .failed] | join("|")')"
+	expect_eq 45000 "$(reeve stats --json | jq '.queued + .delayed + .failed')"
+	expect_eq 41000 "$(reeve queue status q1 --json | jq .waiting)"
+	sql "delete from reeve.tasks"
+
+	ids=$(for i in $(seq 40); do echo '{"details":"exit '$((i % 2))'","max_attempts":1}'; done | reeve submit --bulk - sh)
+	reeve wait - <<<"$ids" >/dev/null || true
+	reeve retry $(head -n 4 <<<"$ids") >/dev/null
+	reeve wait - <<<"$ids" >/dev/null || true
+	later=$(reeve submit nothing --delay 1h)
+	reeve cancel "$later" >/dev/null
+	kept="select status, count(*) from reeve.task_history group by 1 order by 1"
+	totals="select status, sum(count) from reeve.history_totals group by 1 having sum(count) <> 0 order by 1"
+	expect_eq "$(sql "$kept")" "$(sql "$totals")"
+	sql "select reeve.history_fold()" >/dev/null
+	expect_eq 0 "$(sql "select count(*) from reeve.history_changes")"
+	expect_eq "$(sql "$kept")" "$(sql "$totals")"
+	expect_eq "$(sql "$kept" | tr '\n' ' ')" "$(reeve stats --json | jq -r '"cancelled|\(.cancelled) completed|\(.completed) dead|\(.dead) "')"
+	expect_eq 41 "$(reeve queue status default --json | jq .finished)"
+	# A partition that goes takes its numbers along.
+	reeve submit nothing --wait >/dev/null
+	day=$(sql "select min(keep_until) from reeve.task_history")
+	sql "select reeve.drop_history_partition('task_history_' || to_char('$day'::date, 'YYYYMMDD'))" >/dev/null
+	expect_eq "$(sql "$kept")" "$(sql "$totals")"
+}
+
+# The story of all tasks, read page by page, is what the view has.
+story_all_events_come_once() {
+	start_postgres
+	start_manager
+	start_worker
+	for i in $(seq 1200); do echo '{"details":"exit '$((i % 40 == 0))'","max_attempts":2}'; done | reeve submit --bulk - sh --retry-base 1ms >"$DIR/ids"
+	reeve wait - <"$DIR/ids" >/dev/null || true
+	reeve cancel "$(reeve submit nothing --delay 1h)" >/dev/null
+	reeve queue pause default >/dev/null
+	wait_until 10 '[ "$(sql "select count(*) from reeve.tasks")" = 0 ]'
+	sql "select task_id || ' ' || event from (select task_id, event from reeve.audit_log union all select 0, event from reeve.worker_events
+		union all select 0, event from reeve.queue_events) e" | sort >"$DIR/wanted"
+	reeve audit --limit 100000 --json >"$DIR/events"
+	jq -r '"\(.task_id) \(.event)"' "$DIR/events" | sed 's/^null /0 /' | sort >"$DIR/got"
+	expect diff "$DIR/wanted" "$DIR/got"
+	expect jq -sr 'map(.token) | . == sort | if . then empty else error("not in order") end' "$DIR/events"
+	# From a time on.
+	since=$(sql "select to_char(created at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') from reeve.task_history order by task_id offset 600 limit 1")
+	sql "select task_id || ' ' || event from reeve.audit_log where at >= '$since'" | sort >"$DIR/wanted"
+	reeve audit --since "$since" --limit 100000 --json | jq -r 'select(.task_id > 0) | "\(.task_id) \(.event)"' | sort >"$DIR/got"
+	expect diff "$DIR/wanted" "$DIR/got"
+}
+
 run_stories

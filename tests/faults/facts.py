@@ -11,6 +11,8 @@ import shutil
 import subprocess
 import time
 
+from count_rules import COUNTS
+
 
 class Undecidable(Exception):
 	"""The facts cannot be had, or cannot be read."""
@@ -206,6 +208,7 @@ QUERIES = {
 	"schedule_events": f"""select schedule_id, schedule, {US.format('at')} as at, event, note
 		from reeve.schedule_events order by id""",
 	"queue_events": "select queue, event, actor from reeve.queue_events",
+	"counts": COUNTS,
 	"worker_events": "select worker_id, event from reeve.worker_events order by id",
 }
 

@@ -8,6 +8,7 @@ hold.
 import re
 
 from batch_rules import BATCH_RULES
+from count_rules import COUNT_RULES
 from facts import print_of
 from pipeline_rules import PIPELINE_RULES, went_on
 from schedule_rules import SCHEDULE_RULES
@@ -475,7 +476,7 @@ def workers_are_told(f):
 			f.add("§9.6 event-missing", f"{f.title(attempt.task)}: {attempt} is of incarnation {attempt.worker}, which is nowhere")
 
 
-RULES = BATCH_RULES + PIPELINE_RULES + SCHEDULE_RULES + SQL_RULES + (
+RULES = BATCH_RULES + COUNT_RULES + PIPELINE_RULES + SCHEDULE_RULES + SQL_RULES + (
 	acknowledged_is_there, acknowledged_alike, made_once, requests_and_keys,
 	one_holder, run_by_its_worker, within_its_lock,
 	results_are_their_attempts, completions_win, late_results_changed_nothing, one_final_state, final_states_stay,

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# A listing touches as many pages of the tables when ten times as much waits and has ended; tests/scale/reads measures that
+# with millions.
+# shellcheck disable=SC1091,SC2016
+# timeout 600
+. "$(dirname "$0")/lib.sh"
+
+load() { # WAITING ENDED
+	"$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -v waiting="$1" -v ended="$2" -f "$TOP/tests/scale/load.sql" \
+		"host=$PGDIR user=postgres dbname=reeve"
+}
+
+pages() { # STATEMENT PARAMETERS: how many pages it touches
+	{
+		echo "set search_path = reeve; set jit = off; set plan_cache_mode = force_generic_plan;"
+		printf 'prepare s as\n%s;\n' "$(cat "$TOP/sql/statements/$1.sql")"
+		echo "explain (analyze, buffers, costs off, timing off, summary off) execute s($2);"
+	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve" |
+		awk -F '[ =]' '/Buffers: shared/ && !seen++ { for (i = 1; i < NF; i++) if ($i == "hit" || $i == "read") n += $(i + 1) } END { print n }'
+}
+
+measure() { # each listing with its pages, a line each
+	local all="null,null,null,9223372036854775807,100,null,null,null"
+	echo "list $(pages list_tasks "$all,null,null,null,null,null,null,null,null,null,0,true,4000000,10000,1")"
+	echo "list-in-vain $(pages list_tasks "$all,'none',null,null,null,null,null,null,null,null,0,true,4000000,10000,1")"
+	echo "list-executing $(pages list_tasks "$all,null,null,null,null,null,null,null,null,null,0,false,4000000,10000,2")"
+	echo "audit $(pages audit_page "null,now() - interval '10 days',500")"
+	echo "queues $(pages queue_counts "null,null,20000")"
+	echo "queue-status $(pages queue_status "'queue3',true")"
+	echo "stats $(pages stats 60000)"
+}
+
+story_ten_times_as_much_costs_the_same() {
+	start_postgres -c autovacuum=off
+	start_manager
+	stop manager
+	load 20000 20000
+	measure >"$DIR/small"
+	sql "truncate reeve.tasks; truncate reeve.task_history; truncate reeve.history_changes, reeve.history_counts, reeve.history_day_counts"
+	load 200000 200000
+	measure >"$DIR/large"
+	note "$(paste "$DIR/small" "$DIR/large")"
+	while read -r name before _ after; do
+		[ "$after" -lt $((2 * before + 100)) ] || fail "$name touches $after pages, and $before with a tenth of the tasks"
+	done < <(paste -d ' ' "$DIR/small" "$DIR/large")
+	expect_eq 7 "$(wc -l <"$DIR/large")"
+}
+
+run_stories
