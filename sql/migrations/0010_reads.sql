@@ -278,6 +278,7 @@ declare
   last_at timestamptz := coalesce(place[3], '-infinity')::timestamptz;
   last_id bigint := coalesce(place[4], '0')::bigint;
   room int := most;
+  chunk int;                -- looks at the clock after so many
   n record;
 begin
   if cardinality(place) <> 4 then
@@ -294,23 +295,23 @@ begin
     level := coalesce(level, (select t.priority from tasks t where t.lane is null and t.route_id = way.id
       order by t.priority desc limit 1));
     while level is not null and room > 0 and clock_timestamp() < over_at loop
-      select count(*) as counted, count(*) filter (where t.status = 'queued' and t.run_at <= now_at) as queued,
+      chunk := least(room, 500);
+      select count(*) as counted, (array_agg(t.run_at))[chunk] as last_at, (array_agg(t.id))[chunk] as last_id, count(*) filter (where t.status = 'queued' and t.run_at <= now_at) as queued,
         count(*) filter (where t.status = 'queued' and t.run_at > now_at) as delayed,
         count(*) filter (where t.status = 'executing') as executing, count(*) filter (where t.status = 'failed') as failed,
         min(t.run_at) filter (where t.status <> 'executing' and t.run_at <= now_at) as oldest
       into n
-      from (select x.status, x.run_at from tasks x
+      from (select x.status, x.run_at, x.id from tasks x
         where x.lane is null and x.route_id = way.id and x.priority = level and (x.run_at, x.id + 0) > (last_at, last_id)
-        order by x.run_at, x.id + 0 limit room) t;
+        order by x.run_at, x.id + 0 limit chunk) t;
       queued := queued + n.queued;
       delayed := delayed + n.delayed;
       executing := executing + n.executing;
       failed := failed + n.failed;
       oldest_due := least(oldest_due, n.oldest);
-      if n.counted = room then -- there may be more of that priority
-        select x.run_at, x.id into last_at, last_id from tasks x
-        where x.lane is null and x.route_id = way.id and x.priority = level and (x.run_at, x.id + 0) > (last_at, last_id)
-        order by x.run_at, x.id + 0 offset room - 1 limit 1;
+      if n.counted = chunk then -- there may be more of that priority
+        last_at := n.last_at;
+        last_id := n.last_id;
       else
         level := (select t.priority from tasks t where t.lane is null and t.route_id = way.id and t.priority < level
           order by t.priority desc limit 1);
