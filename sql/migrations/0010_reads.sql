@@ -294,9 +294,10 @@ begin
     oldest_due := null;
     level := coalesce(level, (select t.priority from tasks t where t.lane is null and t.route_id = way.id
       order by t.priority desc limit 1));
-    while level is not null and room > 0 and clock_timestamp() < over_at loop
+    while level is not null and room > 0 and (room = most or clock_timestamp() < over_at) loop
       chunk := least(room, 500);
-      select count(*) as counted, (array_agg(t.run_at))[chunk] as last_at, (array_agg(t.id))[chunk] as last_id, count(*) filter (where t.status = 'queued' and t.run_at <= now_at) as queued,
+      select count(*) as counted, (array_agg(t.run_at))[chunk] as last_at, (array_agg(t.id))[chunk] as last_id,
+        count(*) filter (where t.status = 'queued' and t.run_at <= now_at) as queued,
         count(*) filter (where t.status = 'queued' and t.run_at > now_at) as delayed,
         count(*) filter (where t.status = 'executing') as executing, count(*) filter (where t.status = 'failed') as failed,
         min(t.run_at) filter (where t.status <> 'executing' and t.run_at <= now_at) as oldest
