@@ -218,7 +218,7 @@ story_what_ended_lately_is_found_by_its_time() {
 	expect_match '^[1-9]' "$(sql 'select history_summarize()')"
 	expect_eq 0 "$(sql 'select history_summarize()')"
 	for name in errors executions; do
-		[ $name = errors ] && more=', 10' || more=
+		[ $name = errors ] && more=', 10, 4000000' || more=
 		plan=$(
 			{
 				printf 'set search_path = reeve; set plan_cache_mode = force_generic_plan; prepare p as\n%s;\n' "$(cat "$TOP/sql/statements/$name.sql")"
