@@ -208,7 +208,9 @@ begin
   insert into history_day_counts select keep_until, route_id, status, count(*) from task_history group by 1, 2, 3;
   insert into history_counts select route_id, status, sum(count) from history_day_counts group by 1, 2;
 end $$;
-select history_recount();
+do $$ begin
+  perform history_recount();
+end $$;
 
 create view history_totals as
   select route_id, status, sum(count)::bigint as count
