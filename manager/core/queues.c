@@ -116,13 +116,17 @@ static void on_loaded(struct store_op *op, const struct reeve_error *error)
 	queues->loading = false;
 	if (error)
 		return; /* the next tick asks again */
+	bool changed = strcmp(queues->fingerprint, queues->load.fingerprint) != 0;
 	take(queues, &queues->load);
 	if (queues->again)
 		load(queues);
 	if (queues->stopped)
 		core_alarm(queues->core, core_now(queues->core));
 	/* What was left alone may be taken now. */
-	window_rewind_all(queues->core->window);
+	if (changed)
+		window_rewind_all(queues->core->window);
+	else
+		dispatch_run(queues->core->dispatch);
 }
 
 static void load(struct queues *queues)

@@ -3,6 +3,7 @@
 # shellcheck disable=SC1091,SC2016
 # timeout 600
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/faults.bash"
 
 scale() { # OUTPUT OPTION…: simulated workers at the manager named `manager`, and what that cost
 	local out=$DIR/$1
@@ -65,6 +66,21 @@ story_a_thousand_that_reconnect_at_once_are_served() {
 	expect_that "$(figure again register_time) < 10 && $(figure again reconnect_time) < 10"
 	expect_eq 1000 "$(sql 'select count(*) from workers where not lost')"
 	expect_eq 1000 "$(sql "select count(*) from worker_events where event = 'returned'")"
+}
+
+# Two managers, a database 1 ms away in each direction, and tasks of 400 types that nobody has seen before: none falls behind.
+story_two_managers_keep_up_with_many_types() {
+	start_postgres
+	start_proxy away postgres
+	tell away delay up 1
+	tell away delay down 1
+	start_manager one --database "${PROXY[away]}"
+	start_manager two --database "${PROXY[away]}"
+	timeout 120 "$REEVE_BIN/bench-streams" types "${URL[one]},${URL[two]}" 400 400 10 >"$DIR/types" || fail "bench-streams: exit code $?"
+	note 'two managers:' "$(tr '\n' ';' <"$DIR/types")"
+	expect_that "$(figure types types_rate) > 300"
+	expect_that "$(figure types types_oldest) < 5000"
+	expect_that "$(figure types types_later_p50) < 500"
 }
 
 story_new_types_are_refused_over_the_limit() {
