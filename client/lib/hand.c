@@ -16,6 +16,8 @@ enum {
 	REPORT_TRIES = 20,            /* of a report whose task another transaction has locked, */
 	REPORT_REST_US = 250 * 1000,  /* with this much between them */
 	PARK_MS = 10000,   /* a Fetch is parked so long, and then sent anew */
+	UNSURE_MS = 10000,       /* a manager that cannot tell whether a task waits is asked again for so long */
+	UNSURE_REST_MS = 1000,   /* … if it wants to be asked so soon: else the task must not be given yet */
 	ANSWER_MS = 10000, /* how long its answer may take beyond that */
 	LEAVE_MS = 2000,
 };
@@ -99,13 +101,19 @@ static struct reeve_taken_list *make_result(int64_t incarnation, Reeve__V1__Fetc
 	return &result->list;
 }
 
-/* Sends Fetches until one is answered with tasks or the time is over. How long an attempt has left is told by the manager from
+/* Whether an answer brings nothing only because the manager could not tell yet: rows were being read, or lost to others. */
+static bool is_unsure(const Reeve__V1__FetchResponse *response)
+{
+	return response->n_assignments == 0 && response->again_in_ms > 0 && response->again_in_ms <= UNSURE_REST_MS;
+}
+
+/* Sends Fetches until one is answered with tasks or the time is over, and the manager is sure that none waits. How long an attempt has left is told by the manager from
  * its claim on, which was not before the Fetch was sent and had been parked so long. */
 static Reeve__V1__FetchResponse *fetch_until(struct reeve_client *client, const struct reeve_fetch *fetch,
     int64_t incarnation, struct reeve_failure *failure)
 {
 	Reeve__V1__FetchRequest request = REEVE__V1__FETCH_REQUEST__INIT;
-	int64_t end_ms = clock_monotonic_ms() + fetch->wait_ms;
+	int64_t end_ms = clock_monotonic_ms() + fetch->wait_ms, unsure_end_ms = end_ms + UNSURE_MS;
 
 	request.incarnation = incarnation;
 	request.slots = fetch->most ? fetch->most : 1;
@@ -128,13 +136,16 @@ static Reeve__V1__FetchResponse *fetch_until(struct reeve_client *client, const 
 		    client, "Fetch", &request.base, request.wait_ms + ANSWER_MS, failure);
 		if (!response)
 			return NULL;
-		if (response->n_assignments || clock_monotonic_ms() >= end_ms) {
-			int64_t since_ms = clock_monotonic_ms() - sent_ms - response->parked_ms;
+		int64_t now_ms = clock_monotonic_ms();
+		if (response->n_assignments || now_ms >= (is_unsure(response) ? unsure_end_ms : end_ms)) {
+			int64_t since_ms = now_ms - sent_ms - response->parked_ms;
 
 			for (size_t i = 0; i < response->n_assignments; i++)
 				response->assignments[i]->expires_in_ms -= since_ms;
 			return response;
 		}
+		if (is_unsure(response))
+			usleep((useconds_t)response->again_in_ms * 1000);
 		reeve__v1__fetch_response__free_unpacked(response, NULL);
 	}
 }

@@ -211,8 +211,12 @@ static void serve_list(void *service, struct rpc_call *call, const ProtobufCMess
 
 	pthread_mutex_lock(&standin->lock);
 	response.tasks = calloc(standin->n_tasks + 1, sizeof *response.tasks);
-	for (size_t i = standin->n_tasks; i-- > 0 && response.n_tasks < limit;) {
-		if (matches(standin->tasks[i], request))
+	for (size_t i = standin->n_tasks; i-- > 0 && !response.next_before_id;) {
+		if (!matches(standin->tasks[i], request))
+			continue;
+		if (response.n_tasks == limit)
+			response.next_before_id = response.tasks[limit - 1]->id;
+		else
 			response.tasks[response.n_tasks++] = standin->tasks[i];
 	}
 	rpc_call_reply(call, &response.base);
