@@ -324,10 +324,12 @@ static struct take_back *take_back_create(struct leases *l, const struct store_h
  * idle worker is, heartbeat after heartbeat. */
 static bool waits_for_all(const struct session *session, const struct store_holding *h)
 {
+	if (session->lowest_open <= 0)
+		return false;
 	int64_t open = h->highest_fetch - session->lowest_open + 1;
 	for (int i = 0; i < h->waiting_count && open > 0; i++)
 		open -= h->waiting[i] >= session->lowest_open && h->waiting[i] <= h->highest_fetch;
-	return session->lowest_open > 0 && open <= 0;
+	return open <= 0;
 }
 
 static void on_heartbeat(struct store_op *op, const struct reeve_error *error)

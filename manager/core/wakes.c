@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The end of the year 9999. */
+#define LATEST_US INT64_C(253402300799000000)
+
 enum {
 	GATHER_MS = 10,
 	STREAMS_MOST = 4096, /* gathered; beyond that, any */
@@ -177,6 +180,12 @@ static void stream_heard(struct wakes *w, int route, int32_t priority, int64_t r
 		window_rewind(w->core->window, route, priority, run_at_us);
 }
 
+/* A time that somebody notified: whatever it is, the database can be asked for it. */
+static int64_t heard_time(int64_t us)
+{
+	return us < 0 ? STORE_TIME_BEGIN : us > LATEST_US ? STORE_TIME_NEVER : us;
+}
+
 /* Reads "MANAGER ROUTE PRIORITY RUN_AT…". What is not understood is passed over: anything may be said here. */
 static void wake_heard(struct wakes *w, const char *payload)
 {
@@ -187,12 +196,12 @@ static void wake_heard(struct wakes *w, const char *payload)
 		return;
 	if (manager == 0 && sscanf(payload + length, " %d %" SCNd32 " %" SCNd64 " %" SCNd64, &route, &priority, &run_at, &until) == 4 &&
 	    routes_get(w->core->routes, route)) {
-		window_rewind_to(w->core->window, route, priority, run_at, until);
+		window_rewind_to(w->core->window, route, priority, heard_time(run_at), heard_time(until));
 	} else {
 		for (const char *at = payload + length; *at; at += found + (at[found] == ';')) {
 			if (sscanf(at, " %d %" SCNd32 " %" SCNd64 "%n", &route, &priority, &run_at, &found) != 3)
 				break;
-			stream_heard(w, route, priority, run_at);
+			stream_heard(w, route, priority, heard_time(run_at));
 			if (at[found] && at[found] != ';')
 				break;
 		}

@@ -207,7 +207,7 @@ void window_rewind(struct window *w, int route, int32_t priority, int64_t run_at
 void window_rewind_to(struct window *w, int route, int32_t priority, int64_t from_us, int64_t until_us)
 {
 	struct stream *s = stream_find(w, route, priority);
-	if (s && is_due(w, until_us, 0) && s->cursor_run_at > until_us + NEAR_US)
+	if (s && until_us != STORE_TIME_NEVER && is_due(w, until_us, 0) && s->cursor_run_at > until_us + NEAR_US)
 		late_add(w->core->late, route, priority, from_us, until_us);
 	else
 		window_rewind(w, route, priority, from_us);

@@ -42,6 +42,7 @@ struct conn {
 	struct params kept;  /* parameters, while the statement is being prepared */
 	bool prepared[SQL_COUNT];
 	struct errand *cancel; /* a request to cancel is on its way */
+	bool unwanted;         /* the statement in flight is to be cancelled */
 };
 
 static void setup_next(struct conn *c);
@@ -157,7 +158,7 @@ static void statement_over(struct conn *c)
 		PQclear(result);
 		c->preparing = false;
 		c->prepared[c->statement] = true;
-		if (!c->cancel) {
+		if (!c->unwanted) {
 			statement_send(c, &c->kept);
 			flush(c);
 			return;
@@ -260,6 +261,7 @@ static void io_want(struct conn *c, short events)
 void conn_run(struct conn *c, enum sql_id statement, const struct params *params, conn_done *done, void *arg)
 {
 	assert(c->state >= SETUP && !c->busy);
+	c->unwanted = false;
 	c->busy = true;
 	c->statement = statement;
 	c->done = done;
@@ -519,6 +521,7 @@ void conn_cancel(struct conn *c)
 	static const struct errand_kind kind = {cancel_work, cancel_done, cancel_release};
 	if (c->state != READY || !c->busy || c->cancel)
 		return;
+	c->unwanted = true;
 	PGcancel *request = PQgetCancel(c->pg);
 	if (!request)
 		return;

@@ -34,21 +34,21 @@ static struct lane *lane_enter(struct fair *fair, const struct store_op *op)
 	return lane;
 }
 
-/* From the end that is nearer: a flood stands at the tail, and who is not part of it comes near the head. */
+/* After all that start before it or with it; found from both ends in step. */
 static void insert(struct store_op **waiting, struct store_op *op)
 {
-	struct store_op *head = *waiting, *before;
-	if (!head || head->prev->start <= op->start) {
-		DL_APPEND(*waiting, op);
-	} else if (op->start - head->start < head->prev->start - op->start) {
-		for (before = head; before->start <= op->start; before = before->next)
-			continue;
-		DL_PREPEND_ELEM(*waiting, before, op);
-	} else {
-		for (before = head->prev; before != head && before->prev->start > op->start; before = before->prev)
-			continue;
-		DL_PREPEND_ELEM(*waiting, before, op);
+	struct store_op *from_head = *waiting, *from_tail = from_head ? from_head->prev : NULL;
+	for (; from_head; from_head = from_head->next, from_tail = from_tail->prev) {
+		if (from_tail->start <= op->start) {
+			DL_APPEND_ELEM(*waiting, from_tail, op);
+			return;
+		}
+		if (from_head->start > op->start) {
+			DL_PREPEND_ELEM(*waiting, from_head, op);
+			return;
+		}
 	}
+	DL_APPEND(*waiting, op);
 }
 
 void fair_add(struct fair *fair, struct store_op **waiting, struct store_op *op)

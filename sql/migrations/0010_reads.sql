@@ -57,6 +57,7 @@ declare
   newer_ids bigint;         -- how many submits there are, up to one more than `most`
   last_id bigint;           -- of these
   last_created timestamptz;
+  catching boolean;         -- submits have to catch up: ids and times of those that came at once may be in different orders
   stop_id bigint;           -- the first that is not of this page
   reached timestamptz;
   upto timestamptz;
@@ -78,8 +79,9 @@ begin
       union all
       (select task_id, created from task_history where task_id > after_id order by task_id limit most + 1)) x
     order by id limit most + 1) s;
-  if newer_ids > most and last_created <= from_at then
-    behind := from_at; -- submits have to catch up first
+  catching := newer_ids > most and last_created <= from_at;
+  if catching then
+    behind := from_at;
   else
     behind := greatest(least(behind, case when newer_ids > most then last_created end),
       from_at + interval '1us'); -- all that happened at one instant is on one page
@@ -115,7 +117,7 @@ begin
       union all
       (select task_id, created from task_history where task_id > after_id order by task_id limit most + 1)) x
     order by id limit most + 1) s
-  where created >= greatest(behind, from_at + interval '1us') or newer_ids > most and id = last_id;
+  where not catching and created >= greatest(behind, from_at + interval '1us') or newer_ids > most and id = last_id;
 
   return query
   with ended as materialized (

@@ -45,23 +45,9 @@ with live as (
     and ($15::bigint is null or batch_id = $15) and ($16::text is null or key = $16)
     and ($17::text is null or source = $17)
   order by task_id desc limit $5),
- found as materialized (
-  (select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
-     error_code, worker_id, last_updated, created,
-     case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
-     case when status = 'executing' then last_updated else started end as started, null::timestamptz as finished,
-     expiry, cancel_requested_at is not null as cancel_requested, remark, batch_id, version,
-     pipeline_id, stage, step, null::boolean as recoverable
-   from live)
-  union all
-  (select task_id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
-     error_code, worker_id, last_updated, created, first_started, started, last_updated, null, false, remark, batch_id,
-     version, pipeline_id, stage, step, recoverable
-   from ended)
-  order by 1 desc limit $5),
- -- Where both tables have been looked through down to; only where fewer were found than wanted.
+ -- Down to where all that was to be looked at has been: below this one of the two tables has not.
  looked as materialized (
-  select case when (select count(*) from found) < $5 then greatest(
+  select greatest(
     (select min(id)
      from ((select id from tasks where $22::int = 1 and $15::bigint is null and id < $4 and id > $18 order by id desc limit $21)
        union all
@@ -75,19 +61,33 @@ with live as (
        (select task_id from task_history where $19::boolean and batch_id = $15::bigint and task_id < $4 and task_id > $18
         order by task_id desc limit $21)) x
      having count(*) >= $21),
-    0) end as down_to),
+    0) as down_to),
+ found as materialized (
+  (select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
+     error_code, worker_id, last_updated, created,
+     case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
+     case when status = 'executing' then last_updated else started end as started, null::timestamptz as finished,
+     expiry, cancel_requested_at is not null as cancel_requested, remark, batch_id, version,
+     pipeline_id, stage, step, null::boolean as recoverable
+   from live where id >= (select down_to from looked))
+  union all
+  (select task_id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
+     error_code, worker_id, last_updated, created, first_started, started, last_updated, null, false, remark, batch_id,
+     version, pipeline_id, stage, step, recoverable
+   from ended where task_id >= (select down_to from looked))
+  order by 1 desc limit $5),
  fitting as materialized (
   select * from (
     select f.*, row_number() over w as place, sum(300 + (octet_length(queue) + octet_length(type) + octet_length(source)
       + coalesce(octet_length(key), 0) + coalesce(least(octet_length(last_error), 800), 0)
       + coalesce(least(octet_length(remark), 800), 0) + coalesce(octet_length(error_code), 0))) over w as bytes
-    from found f where id >= coalesce((select down_to from looked), 0) window w as (order by id desc)) x
+    from found f window w as (order by id desc)) x
   where place = 1 or bytes <= $20::bigint)
 select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
   null::text as details, null::text as result, left(t.last_error, 200), t.error_code, w.name as worker, t.last_updated, t.created,
   t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, left(t.remark, 200), null::text as stack, t.batch_id,
   t.version as key_version, p.name as pipeline, t.stage, t.step, r.error_count, r.recoverable, r.processing_ms,
-  case when (select count(*) from fitting) < (select count(*) from found where id >= coalesce(l.down_to, 0)) or l.down_to is null
+  case when (select count(*) from fitting) < (select count(*) from found) or (select count(*) from found) = $5
     then (select min(id) from fitting) else l.down_to end as next_before
 from looked l
 left join fitting t on true

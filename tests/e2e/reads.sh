@@ -130,6 +130,38 @@ story_counts_are_exact() {
 	expect_eq "$(sql "$kept")" "$(sql "$totals")"
 }
 
+# Page by page, each task that matches is listed once, wherever the others of its queue are.
+story_every_task_is_listed_once() {
+	start_postgres
+	start_manager
+	stop manager
+	sql "insert into routes (queue, type) values ('a', 't'), ('b', 't');
+		insert into tasks (route_id, queue, type, run_at, created, last_updated)
+			select r.id, r.queue, r.type, now(), now(), now() from generate_series(1, 150) n
+			join routes r on r.queue = case when n % 5 < 2 then 'a' else 'b' end order by n;
+		with ended as (delete from tasks where id > 110 and queue = 'b' or id < 60 and queue = 'a' or id % 4 = 0 returning *)
+		insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
+			max_attempts, timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, created, last_updated)
+		select current_date + 2, id, route_id, priority, queue, type, '', 'completed', run_at, 1, 5, 1, 1, 1, true, '', now(), now(), now()
+		from ended" >/dev/null
+	for queue in a b; do
+		local before=9223372036854775807 rows
+		: >"$DIR/listed"
+		for _ in $(seq 200); do
+			rows=$({
+				printf 'prepare s as\n%s;\n' "$(cat "$TOP/sql/statements/list_tasks.sql")"
+				echo "execute s(null, '$queue', null, $before, 5, null, null, null, null, null, null, null, null, null, null, null, null, 0, true, 4000000, 7, 1);"
+			} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve")
+			awk -F '|' '$1 { print $1 }' <<<"$rows" >>"$DIR/listed"
+			before=$(head -n 1 <<<"$rows" | awk -F '|' '{ print $NF }')
+			[ "$before" != 0 ] || break
+		done
+		expect_eq 0 "$before" 'it comes to an end'
+		expect_eq "$(sql "select id from (select id, queue from tasks union all select task_id, queue from task_history) t
+			where queue = '$queue' order by id desc")" "$(cat "$DIR/listed")"
+	done
+}
+
 # The story of all tasks, read page by page, is what the view has.
 story_all_events_come_once() {
 	start_postgres
@@ -146,6 +178,12 @@ story_all_events_come_once() {
 	jq -r '"\(.task_id) \(.event)"' "$DIR/events" | sed 's/^null /0 /' | sort >"$DIR/got"
 	expect diff "$DIR/wanted" "$DIR/got"
 	expect jq -sr 'map(.token) | . == sort | if . then empty else error("not in order") end' "$DIR/events"
+	# Submits whose ids and times are in different orders, as those of several managers are.
+	sql "insert into tasks (route_id, queue, type, run_at, created, last_updated)
+		select 1, 'q', 't', 'infinity', now() - interval '1 minute' * ((n + 1) % 2), now() from generate_series(1, 300) n" >/dev/null
+	expect_eq 300 "$(timeout 60 "$REEVE_BIN/reeve" audit --since "1h ago" --limit 100000 --json | jq -r 'select(.event == "submitted" and .task_id > 1201) | .task_id' | sort -u | wc -l)"
+	for limit in 20 21 22 23; do expect timeout 60 "$REEVE_BIN/reeve" audit --since "1h ago" --limit $limit; done
+	sql "delete from tasks where run_at = 'infinity'" >/dev/null
 	# From a time on.
 	since=$(sql "select to_char(created at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') from reeve.task_history order by task_id offset 600 limit 1")
 	sql "select task_id || ' ' || event from reeve.audit_log where at >= '$since'" | sort >"$DIR/wanted"

@@ -213,6 +213,27 @@ Test(wakes, nonsense_is_harmless)
 	fake_end(core);
 }
 
+/* A time that PostgreSQL does not know would make it refuse to read that stream, or all of them. */
+Test(wakes, a_time_that_the_database_does_not_know_is_not_asked_for)
+{
+	static const char *const said[] = {"8 %d 0 -1000000000000000000", "8 0 0 -1000000000000000000",
+	    "0 %d 0 -1000000000000000000 9223372036854775807", "8 %d 0 -1"};
+
+	for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+		struct fake_fetch fetch;
+		char wake[96];
+
+		begin(true);
+		fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+		fake_stream(route, 0);
+		fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+		snprintf(wake, sizeof wake, said[i], route);
+		core_notified(core, wake);
+		cr_expect_eq(fake_page_taken(route, 0)->after_run_at_us, STORE_TIME_BEGIN, "%s", wake);
+		fake_end(core);
+	}
+}
+
 /* What was said while nobody listened. */
 Test(wakes, after_listening_anew_everything_is_read)
 {
