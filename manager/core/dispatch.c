@@ -19,7 +19,6 @@ enum {
 	CLAIM_LIMIT_MS = 1000,   /* a Fetch is held so much longer by a claim under way */
 	CLAIM_BEGIN_MS = 2000,   /* a claim that cannot be begun in that time is given up */
 	AGAIN_MS = 50,           /* who must know whether anything waits, and cannot be told yet, asks again after so long */
-	PASSED_REST_MS = 250,    /* candidates that a claim has passed over are looked at again after so long */
 };
 
 struct dispatch *dispatch_create(struct core *core)
@@ -244,38 +243,6 @@ static int grant_of(const struct dispatch *d, int64_t id)
 	return from;
 }
 
-/* A careful claim leaves out what somebody has locked, who may leave it as it is: it is looked at again a little later. */
-static void pass_over(struct dispatch *d, const struct candidate *c)
-{
-	int route = stream_route(c->stream);
-	int32_t priority = stream_priority(c->stream);
-	int at = 0;
-	while (at < d->passed_count && (d->passed[at].route != route || d->passed[at].priority != priority))
-		at++;
-	if (at == PASSED_MOST)
-		d->passed_more = true;
-	else if (at == d->passed_count)
-		d->passed[d->passed_count++] = (struct passed){route, priority, c->run_at_us};
-	else if (c->run_at_us < d->passed[at].run_at_us)
-		d->passed[at].run_at_us = c->run_at_us;
-	if (!d->passed_ms) {
-		d->passed_ms = core_now(d->core) + PASSED_REST_MS;
-		core_alarm(d->core, d->passed_ms);
-	}
-	window_claimed(d->core->window, c->id, false);
-}
-
-static void passed_look_again(struct dispatch *d)
-{
-	for (int i = 0; i < d->passed_count; i++)
-		window_rewind(d->core->window, d->passed[i].route, d->passed[i].priority, d->passed[i].run_at_us);
-	if (d->passed_more)
-		window_rewind_all(d->core->window);
-	d->passed_count = 0;
-	d->passed_more = false;
-	d->passed_ms = 0;
-}
-
 static void on_claimed(struct store_op *op, const struct reeve_error *error)
 {
 	struct dispatch *d = (struct dispatch *)((char *)op - offsetof(struct dispatch, claim));
@@ -301,14 +268,16 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		verbose_say(core, claim->won[i].route, claim->won[i].id, "claimed by worker %lld, attempt %d of %d",
 		    (long long)claim->fetches[claim->won[i].slot].incarnation, claim->won[i].attempt, claim->won[i].max_attempts);
 	}
+	/* A careful claim leaves out what somebody has locked, who may leave it as it is. */
+	for (int i = 0; claim->careful && i < claim->count; i++)
+		if (!won[i])
+			window_rest(core->window, d->grants[i].candidate.id);
 	for (int i = 0; i < claim->count; i++) {
 		/* Single losses are somebody else's. Where a Fetch won nothing at all its worker may be lost, and the
 		 * tasks still wait. */
-		if (claim->careful && !won[i])
-			pass_over(d, &d->grants[i].candidate);
-		else if (won_any[d->grants[i].slot])
+		if (won[i] || (!claim->careful && won_any[d->grants[i].slot]))
 			window_claimed(core->window, d->grants[i].candidate.id, won[i]);
-		else
+		else if (!claim->careful)
 			window_release(core->window, &d->grants[i].candidate);
 	}
 	free(won_any);
@@ -554,8 +523,6 @@ static struct fetch *fetch_due(const struct dispatch *d, int64_t now_ms)
 int64_t dispatch_turn(struct dispatch *d, int64_t now_ms)
 {
 	struct reeve_error error;
-	if (d->passed_ms && now_ms >= d->passed_ms)
-		passed_look_again(d);
 	error_set(&error, STATUS(UNAVAILABLE), "the database takes long; ask again");
 	for (struct fetch *f; (f = fetch_due(d, now_ms));) {
 		if (f->state != CLAIMING) {
@@ -568,8 +535,6 @@ int64_t dispatch_turn(struct dispatch *d, int64_t now_ms)
 	}
 	struct deadline *first = deadlines_first(&d->deadlines);
 	int64_t next = demand_turn(d->demand, now_ms);
-	if (d->passed_ms && d->passed_ms < next)
-		next = d->passed_ms;
 	return first && first->at_ms < next ? first->at_ms : next;
 }
 

@@ -48,15 +48,6 @@ struct grant {
 	int slot;
 };
 
-/* Candidates of one stream, from this one on. */
-struct passed {
-	int route;
-	int32_t priority;
-	int64_t run_at_us;
-};
-
-enum { PASSED_MOST = 16 }; /* with more streams, all are looked at again */
-
 struct dispatch {
 	struct core *core;
 	struct demand *demand;
@@ -73,10 +64,6 @@ struct dispatch {
 	struct grant *grants;    /* what is tried, and for whom */
 	struct store_fetch *slots;
 	struct fetch **by_slot;
-	struct passed passed[PASSED_MOST]; /* what a careful claim did not win: looked at again at passed_ms (0: nothing) */
-	int passed_count;
-	bool passed_more;
-	int64_t passed_ms;
 };
 
 struct deal *deal_create(struct dispatch *dispatch);

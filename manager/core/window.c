@@ -16,6 +16,9 @@
 enum {
 	AGAIN_MS = 1000,             /* all streams are looked at again, on a notification, so often at most */
 	HINTED_MOST = 10000,         /* streams added for notifications within a minute: more are looked for in the tables */
+	CANDIDATE_REST_MS = 250,     /* a locked candidate is tried again after so long */
+	STREAM_REST_MS = 50,         /* a stream of locked tasks rests for so long at first, */
+	STREAM_REST_MOST_MS = 2000,  /* … and at most */
 	NEAR_US = 2 * 1000 * 1000,   /* the cursor goes back by itself so far beyond a stretch */
 	AHEAD_US = 1000 * 1000,      /* a version is so much later than our reckoning only if the clock was set back */
 	WHOLE_MS = 10 * 1000,        /* a stream that others do not see to is read whole for so long */
@@ -300,11 +303,62 @@ void window_forget(struct window *w, int64_t id)
 	DL_APPEND(s->gone, k);
 }
 
+void window_rest(struct window *w, int64_t id)
+{
+	int64_t now_ms = core_now(w->core);
+	struct known *k;
+	HASH_FIND(hh, w->known, &id, sizeof id, k);
+	if (!k || !k->taken)
+		return;
+	struct stream *s = k->c.stream;
+	if (now_ms >= s->rest_until_ms) {
+		s->rest_ms = !s->rest_ms ? STREAM_REST_MS : 2 * s->rest_ms < STREAM_REST_MOST_MS ? 2 * s->rest_ms : STREAM_REST_MOST_MS;
+		s->rest_until_ms = now_ms + s->rest_ms;
+		stream_settle(s);
+		stream_schedule(s);
+	}
+	if (2 * w->resting_count >= w->core->options.window_limit) { /* it is read again */
+		window_release(w, &k->c);
+		return;
+	}
+	k->rest_until_ms = now_ms + CANDIDATE_REST_MS;
+	DL_APPEND(w->resting, k);
+	w->resting_count++;
+	core_alarm(w->core, k->rest_until_ms);
+}
+
+int64_t window_wake_rested(struct window *w, int64_t now_ms)
+{
+	struct known *k;
+	while ((k = w->resting) && k->rest_until_ms <= now_ms) {
+		struct stream *s = k->c.stream;
+		DL_DELETE(w->resting, k);
+		w->resting_count--;
+		if (k->newer) { /* it was changed meanwhile */
+			window_forget(w, k->c.id);
+			continue;
+		}
+		k->taken = false;
+		s->taken--;
+		DL_APPEND(s->candidates, k);
+		s->count++;
+		w->size++;
+		if (!stream_wanted(s))
+			stream_let_go(s);
+		stream_settle(s);
+	}
+	return w->resting ? w->resting->rest_until_ms : INT64_MAX;
+}
+
 void window_claimed(struct window *w, int64_t id, bool won)
 {
 	struct known *k;
 	HASH_FIND(hh, w->known, &id, sizeof id, k);
 	struct stream *s = k && k->probe ? k->c.stream : NULL;
+	if (k && won && k->c.stream->rest_ms) { /* not all of it is locked */
+		k->c.stream->rest_ms = k->c.stream->rest_until_ms = 0;
+		stream_settle(k->c.stream);
+	}
 	window_forget(w, id);
 	if (!s || s->passed.id != id)
 		return;

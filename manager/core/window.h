@@ -104,6 +104,11 @@ void window_claimed(struct window *window, int64_t id, bool won);
 /* The same where it does not matter who has it. */
 void window_forget(struct window *window, int64_t id);
 
+/* A taken candidate is locked by a transaction that may leave it as it is: it is a candidate again a little later, behind the
+ * others of its stream. A stream of which nothing could be claimed for that reason rests as a whole, each time for longer, so that
+ * it does not hold up others. */
+void window_rest(struct window *window, int64_t id);
+
 /* A task does not wait any more; if it is being claimed, that will find out. */
 void window_drop(struct window *window, int64_t id);
 

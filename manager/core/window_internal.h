@@ -18,6 +18,7 @@ struct known {
 	bool newer; /* it waits again in a later version, in this stream from this time on: */
 	int32_t newer_route, newer_priority;
 	int64_t newer_run_at;
+	int64_t rest_until_ms; /* taken, and in the list of those that rest */
 	bool gone;  /* claimed while a page was read that may still show it as waiting: known until that has come */
 	struct known *prev, *next;
 	UT_hash_handle hh;
@@ -54,6 +55,7 @@ struct stream {
 	struct store_candidate passed; /* the first task of another slice that was passed over; id 0: none */
 	int64_t probe_ms;       /* it is tried then */
 	bool probing;           /* it is, or has been: until a later one is passed over */
+	int64_t rest_ms, rest_until_ms; /* not listed until then: what it had was locked; 0: it is not resting */
 	struct deadline timer;  /* see stream_schedule */
 	struct store_page page;
 	struct stream *route_prev, *route_next;
@@ -81,6 +83,8 @@ struct window {
 	bool left_unread;       /* a stream that has unread rows is not being read */
 	int64_t rounds;         /* statements that have read pages */
 	int64_t held_until_round; /* see stream_holds */
+	struct known *resting;  /* list, in the order they are candidates again: see window_rest */
+	int resting_count;
 	int hinted;             /* streams that were added for a notification since everything was read */
 	int64_t again_ms;       /* when window_look_again may look again */
 	bool again;             /* it is to, */
@@ -130,6 +134,9 @@ void window_read_unread(struct window *window);
 
 /* Enters a candidate unless it is known. A newer version of a known one replaces it. */
 void stream_add_candidate(struct stream *stream, const struct store_candidate *candidate);
+
+/* Those that have rested are candidates again. Returns when the next one will be. */
+int64_t window_wake_rested(struct window *window, int64_t now_ms);
 
 /* Forgets one that was claimed while a page was read. */
 void stream_drop_gone(struct window *window, struct known *known);

@@ -54,6 +54,8 @@ void stream_schedule(struct stream *s)
 		at_ms = earlier(at_ms, s->trail_ms);
 	if (s->passed.id)
 		at_ms = earlier(at_ms, s->probe_ms);
+	if (s->rest_until_ms > now_ms)
+		at_ms = earlier(at_ms, s->rest_until_ms);
 	if (s->failed && s->retry_ms > now_ms)
 		at_ms = earlier(at_ms, s->retry_ms);
 	if (at_ms == INT64_MAX) {
@@ -313,6 +315,7 @@ int64_t window_turn(struct window *w, int64_t now_ms)
 		window_rewind_all(w);
 		return now_ms;
 	}
+	int64_t rested_ms = window_wake_rested(w, now_ms);
 	for (int n = 0; n < FIRED_MOST && (timer = deadlines_first(&w->timers)) && timer->at_ms <= now_ms; n++)
 		stream_fire(stream_of_timer(timer), now_ms);
 	if (w->again && now_ms >= w->again_ms)
@@ -320,6 +323,7 @@ int64_t window_turn(struct window *w, int64_t now_ms)
 	scopes_turn(w->scopes);
 	dispatch_run(w->core->dispatch);
 	int64_t next_ms = w->all_ms > now_ms ? w->all_ms : now_ms + TRAIL_EVERY_MS;
+	next_ms = earlier(next_ms, rested_ms);
 	if (w->again)
 		next_ms = earlier(next_ms, w->again_ms);
 	timer = deadlines_first(&w->timers);

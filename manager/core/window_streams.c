@@ -34,7 +34,8 @@ bool stream_wanted(const struct stream *s)
 
 void stream_settle(struct stream *s)
 {
-	bool active = (s->count > 0 || s->unread) && stream_wanted(s);
+	bool rests = s->rest_until_ms && core_now(s->window->core) < s->rest_until_ms;
+	bool active = (s->count > 0 || s->unread) && stream_wanted(s) && !rests;
 	if (active && !s->place.level)
 		levels_add(&s->window->active, &s->place, s->key.priority);
 	else if (!active && s->place.level)

@@ -486,3 +486,76 @@ Test(window, a_page_that_comes_when_nobody_wants_it_any_more_is_let_go)
 	cr_expect_eq(fake_page_taken(route, 0)->after_id, 0);
 	fake_end(core);
 }
+
+/* The claim wins nothing: another transaction has locked what it tries. */
+static void claim_locked(struct store_claim *claim)
+{
+	claim->careful = true;
+	claim->won_count = 0;
+	fake_ok(claim);
+	for (struct store_look *look; (look = fake_take(FAKE_LOOK));) {
+		look->lost = false;
+		fake_ok(look);
+	}
+}
+
+/* Lets a millisecond pass, without anything new in the tables. */
+static struct store_claim *claim_after_ms(void)
+{
+	fake_pass(core, 1);
+	for (struct store_page *page; (page = fake_take(FAKE_PAGE));)
+		fake_page(page, 0, NULL, 0);
+	return fake_take(FAKE_CLAIM);
+}
+
+/* Locked tasks of one type are older than another type's: those are not held up. */
+Test(window, a_stream_of_locked_tasks_holds_up_no_other)
+{
+	enum { LOCKED = 50, OTHERS = 1000 };
+	int other = fake_route("q", "other"), tried = 0, seen[LOCKED + 1] = {0};
+
+	route = fake_route("q", "t");
+	core = fake_core();
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 1});
+	fake_streams(2, (struct store_stream[]){{route, 0}, {other, 0}});
+	int64_t due = fake_db_us() - 60000000;
+	for (struct store_page *page; (page = fake_take(FAKE_PAGE));) {
+		bool locked = page->route == route;
+		fake_page_of(page, locked ? 1 : OTHERS, locked ? LOCKED : 5, locked ? due : due + 1000000);
+	}
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_leq(claim->tries[0].id, LOCKED, "the oldest first");
+	claim_locked(claim);
+	claim = fake_claim_taken();
+	cr_expect_geq(claim->tries[0].id, OTHERS, "then the other type's, at once");
+	fake_claim(claim, 0);
+	cr_expect_eq(fetch.count, 1);
+
+	/* What was locked is tried less and less often, each task in its turn. */
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .slots = 1, .wait_ms = 60000});
+	for (int ms = 0; ms < 8000; ms++) {
+		claim = claim_after_ms();
+		if (claim && claim->tries[0].id <= LOCKED) {
+			tried++;
+			cr_expect_eq(seen[claim->tries[0].id]++, 0);
+			claim_locked(claim);
+		} else if (claim) {
+			fake_claim(claim, 0);
+		}
+		if (fetch.answered)
+			fake_fetch(core, &fetch,
+			    (struct fetch_request){.incarnation = 1, .fetch_id = 3 + ms, .slots = 1, .wait_ms = 60000});
+	}
+	cr_expect_geq(tried, 5, "%d", tried);
+	cr_expect_leq(tried, 12, "%d", tried);
+
+	/* When one is free, the others are tried at once. */
+	for (int ms = 0; ms < 3000 && !fetch.answered; ms++)
+		if ((claim = claim_after_ms()))
+			fake_claim(claim, 0);
+	cr_expect_eq(fetch.count, 1);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 90000, .slots = 40});
+	cr_assert_not_null(claim = fake_take(FAKE_CLAIM));
+	cr_expect_eq(fake_claim(claim, 0), 40);
+	fake_end(core);
+}
