@@ -19,13 +19,18 @@ pages() { # STATEMENT PARAMETERS: how many pages it touches
 		awk -F '[ =]' '/Buffers: shared/ && !seen++ { for (i = 1; i < NF; i++) if ($i == "hit" || $i == "read") n += $(i + 1) } END { print n }'
 }
 
+# A count ends after some time, too, which a busy machine may spend otherwise: the most of several.
+most_pages() { # STATEMENT PARAMETERS
+	for _ in 1 2 3 4 5; do pages "$@"; done | sort -n | tail -n 1
+}
+
 measure() { # each listing with its pages, a line each
 	local all="null,null,null,9223372036854775807,100,null,null,null"
 	echo "list $(pages list_tasks "$all,null,null,null,null,null,null,null,null,null,0,true,4000000,10000,1")"
 	echo "list-in-vain $(pages list_tasks "$all,'none',null,null,null,null,null,null,null,null,0,true,4000000,10000,1")"
 	echo "list-executing $(pages list_tasks "$all,null,null,null,null,null,null,null,null,null,0,false,4000000,10000,2")"
 	echo "audit $(pages audit_page "null,now() - interval '10 days',500")"
-	echo "queues $(pages queue_counts "null,null,20000")"
+	echo "queues $(most_pages queue_counts "null,null,20000")"
 	echo "queue-status $(pages queue_status "'queue3',true")"
 	echo "stats $(pages stats 60000)"
 }

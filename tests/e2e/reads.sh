@@ -104,6 +104,7 @@ story_counts_are_exact() {
 	counted="select queue, count(*) filter (where status = 'queued' and run_at <= now()), count(*) filter (where status = 'queued' and run_at > now()),
 		count(*) filter (where status = 'failed') from reeve.tasks group by 1 order by 1"
 	expect_eq "$(sql "$counted")" "$(reeve queues --json | jq -r 'select(.queue | test("^q[0-9]")) | [.queue, .queued, .delayed, .failed] | join("|")')"
+	wait_until 10 'reeve queues --queue q1 >/dev/null 2>&1' # the manager has read the routes
 	expect_eq "$(sql "$counted" | grep q1)" "$(reeve queues --queue q1 --json | jq -r '[.queue, .queued, .delayed, .failed] | join("|")')"
 	expect_eq 45000 "$(reeve stats --json | jq '.queued + .delayed + .failed')"
 	expect_eq 41000 "$(reeve queue status q1 --json | jq .waiting)"

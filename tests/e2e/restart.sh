@@ -93,19 +93,32 @@ story_running_attempts_are_adopted_and_results_kept() {
 	stop_workers a
 }
 
-# Twenty tasks are claimed for a worker, and the answer is lost: somebody holds the rows, so that the claim waits in
-# PostgreSQL while its manager is killed.
+# From now on a claim's statement takes two seconds.
+slow_claims() {
+	sql "create function public.slow() returns trigger language plpgsql as 'begin perform pg_sleep(2); return null; end';
+		create trigger slow after insert on assignments for each statement execute function public.slow()" >/dev/null
+}
+
+quick_claims() {
+	sql 'drop trigger slow on assignments' >/dev/null
+}
+
+claims_slowly() {
+	[ "$(sql "select wait_event from pg_stat_activity where application_name = 'reeve-manager claim'")" = PgSleep ]
+}
+
+# Twenty tasks are claimed for a worker, and the answer is lost: the manager is killed while PostgreSQL works on the claim.
 lose_an_answer() {
 	LEDGER=$DIR/ledger
 	start_postgres
 	start_manager
 	ledger_tasks 1 20 | reeve submit --bulk - >/dev/null
-	hold rows 'select from tasks for update'
+	slow_claims
 	start_ledger a --concurrency 30
-	wait_until 20 'blocked claim'
+	wait_until 20 claims_slowly
 	kill_manager
-	let_go rows
 	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '\''executing'\''")" = 20 ]'
+	quick_claims
 	expect_eq 0 "$(count_of "$LEDGER")" 'begun before'
 }
 
@@ -144,11 +157,11 @@ story_a_claim_whose_connection_broke_is_asked_about() {
 	start_postgres
 	start_manager
 	ledger_tasks 1 20 | reeve submit --bulk - >/dev/null
-	hold rows 'select from tasks for update'
+	slow_claims
 	start_ledger a --concurrency 30
-	wait_until 20 'blocked claim'
+	wait_until 20 claims_slowly
 	sql "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'reeve-manager claim'" >/dev/null
-	let_go rows
+	quick_claims
 	wait_until 20 '[ "$(sql "select count(*) from task_history")" = 20 ]'
 	expect_each_once 20
 	expect_first_attempts

@@ -424,8 +424,9 @@ int main(int argc, char **argv)
 	PGresult *result = RUN(db, SQL_ROUTES_FIND, "{q}", "{t}");
 	snprintf(route_id, sizeof route_id, "%s", PQgetvalue(result, 0, 0));
 	PQclear(result);
-	result = RUN(db, SQL_REGISTER, "w", "host", "1", "0", "4", "{q}", "{t}", "0", "-3600000", "f"); /* so that claims expire as the tests want */
-	snprintf(worker_id, sizeof worker_id, "%s", PQgetvalue(result, 0, 0));
+	/* With a lease that has passed, so that claims expire as the tests want. */
+	result = RUN(db, SQL_REGISTER, "{w}", "{host}", "{1}", "{0}", "{4}", "{1}", "{1}", "{0}", "{f}", "{q}", "{t}", "-3600000");
+	snprintf(worker_id, sizeof worker_id, "%s", PQgetvalue(result, 0, 1));
 	PQclear(result);
 	worker = worker_id;
 	route = route_id;
