@@ -368,7 +368,7 @@ static void judged(struct reeve_worker *worker, struct attempt *attempt, const R
 	held_forget(worker, attempt);
 }
 
-/* Results that have rested go out again, each alone: what holds it up must not hold up others. */
+/* Results that have rested go out again, behind and with those that are new: however many they are, they hold up no others. */
 static void later_take(struct reeve_worker *worker, int64_t now_ms)
 {
 	struct attempt *attempt, *tmp;
@@ -377,8 +377,7 @@ static void later_take(struct reeve_worker *worker, int64_t now_ms)
 		if (attempt->later_until_ms > now_ms)
 			continue;
 		DL_DELETE(worker->later, attempt);
-		attempt->group = ++worker->outbox.last_group;
-		outbox_put_back(&worker->outbox, &attempt, 1);
+		outbox_again(&worker->outbox, attempt);
 	}
 }
 

@@ -59,6 +59,13 @@ void outbox_put_back(struct outbox *outbox, struct attempt *const *attempts, siz
 	}
 }
 
+void outbox_again(struct outbox *outbox, struct attempt *attempt)
+{
+	leave_reported(outbox, attempt);
+	attempt->group = 0;
+	outbox_add(outbox, attempt);
+}
+
 void outbox_split(struct outbox *outbox, struct attempt *const *attempts, size_t count)
 {
 	uint64_t first = ++outbox->last_group, second = ++outbox->last_group;

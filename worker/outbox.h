@@ -29,7 +29,10 @@ size_t outbox_take(struct outbox *outbox, struct attempt **into, size_t max_coun
 /* The report failed: they wait again, where they were. */
 void outbox_put_back(struct outbox *outbox, struct attempt *const *attempts, size_t count);
 
-/* The same for two or more of which at least one is invalid: they go again in two halves. */
+/* One of a report was not judged: it waits again, behind the others, and goes with them. */
+void outbox_again(struct outbox *outbox, struct attempt *attempt);
+
+/* The same as outbox_put_back for two or more of which at least one is invalid: they go again in two halves. */
 void outbox_split(struct outbox *outbox, struct attempt *const *attempts, size_t count);
 
 /* Takes out an attempt, wherever it is in the outbox; it is the caller's from then on. */

@@ -280,6 +280,26 @@ Test(calls, a_result_that_is_not_judged_yet_is_reported_again_and_holds_up_no_ot
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
+/* Many that are not judged for long go again in a few reports, not in one each. */
+Test(calls, results_that_are_not_judged_yet_go_again_together)
+{
+	enum { LOCKED = 400, OTHERS = 400 };
+	int reports;
+
+	open_stage(count_runs, 20);
+	for (int i = 0; i < LOCKED; i++)
+		stage.script.tasks[script_add(&stage.script, "t", "x")].verdicts_later = 3;
+	stage_go(&stage);
+	for (int i = 0; i < OTHERS; i++)
+		script_add(&stage.script, "t", "x");
+	cr_assert(script_wait(&stage.script, stage.script.n_done == LOCKED + OTHERS));
+	script_lock(&stage.script);
+	reports = stage.script.reports;
+	script_unlock(&stage.script);
+	cr_expect_lt(reports, 3 * LOCKED);
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
 /* ---- heartbeats ---- */
 
 Test(calls, heartbeats_go_on_while_all_slots_are_busy)

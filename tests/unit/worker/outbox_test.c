@@ -56,6 +56,23 @@ Test(outbox, what_comes_back_stands_where_it_was)
 	expect_totals(0, COUNT - 1);
 }
 
+Test(outbox, what_was_not_judged_goes_again_behind_the_others)
+{
+	struct attempt *taken[COUNT], *again[COUNT];
+
+	fill();
+	cr_assert_eq(outbox_take(&outbox, taken, 5, 10000), 5);
+	for (int i = 0; i < 5; i++) {
+		taken[i]->group = (uint64_t)i; /* left from when they were reported in parts */
+		outbox_again(&outbox, taken[i]);
+	}
+	expect_totals(COUNT, 0);
+	cr_assert_eq(outbox_take(&outbox, again, COUNT, 10000), COUNT, "one report has them all");
+	for (int i = 0; i < COUNT; i++)
+		cr_expect_eq(again[i], &attempts[(i + 5) % COUNT]);
+	expect_totals(0, COUNT);
+}
+
 Test(outbox, halves_lead_to_the_one_to_blame)
 {
 	struct attempt *taken[COUNT];
