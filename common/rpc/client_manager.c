@@ -441,9 +441,11 @@ static int64_t silent_from_ms(const struct manager *manager)
 	int64_t heard_ms = clock_monotonic_ms() - conn_look(manager->conn).quiet_ms;
 	int64_t from_ms = (heard_ms > manager->listening_ms ? heard_ms : manager->listening_ms) + limit_ms;
 
-	/* A ping that was late itself has half the time at least. */
-	if (from_ms < manager->pinged_ms + limit_ms / 2)
-		from_ms = manager->pinged_ms + limit_ms / 2;
+	/* A ping that was late itself has half the time at least; one on a line that was idle has it all. */
+	if (manager->pinged_ms - heard_ms <= 2 * manager->client->ping_interval_ms)
+		limit_ms /= 2;
+	if (from_ms < manager->pinged_ms + limit_ms)
+		from_ms = manager->pinged_ms + limit_ms;
 	return from_ms + (int64_t)manager->bytes_open / SLOW_BYTES_PER_MS;
 }
 

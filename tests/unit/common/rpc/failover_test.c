@@ -188,3 +188,32 @@ Test(rpc_failover, silence_counts_from_the_last_byte)
 	rpc_client_destroy(client);
 	fake_manager_free(manager);
 }
+
+/* A ping on a line that was idle for long has the whole limit. */
+Test(rpc_failover, a_ping_after_long_silence_has_the_whole_limit)
+{
+	enum { INTERVAL_MS = 50, LIMIT_MS = 1000, IDLE_PING_MS = 2000 };
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client_options options = {
+	    .urls = manager->url, .ping_interval_ms = INTERVAL_MS, .ping_limit_ms = LIMIT_MS};
+	struct reeve_error error = {0};
+	struct rpc_client *client;
+	int64_t pinged_ms;
+	int pings;
+
+	manager->idle_ping_ms = IDLE_PING_MS;
+	client = rpc_client_create(&options, &error);
+	cr_assert(rpc_client_alive(client, 5000));
+	pause_ms(3 * INTERVAL_MS);
+	manager->frozen = true;
+	pings = manager->pings;
+	while (manager->pings == pings)
+		pause_ms(1);
+	pinged_ms = clock_monotonic_ms();
+	while (rpc_client_alive(client, 0) && clock_monotonic_ms() - pinged_ms < 10000)
+		pause_ms(1);
+	cr_assert_geq(clock_monotonic_ms() - pinged_ms, LIMIT_MS - 50);
+	cr_assert_lt(clock_monotonic_ms() - pinged_ms, LIMIT_MS + 300);
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
