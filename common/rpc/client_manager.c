@@ -122,16 +122,16 @@ static void pong(struct manager *manager, const struct envelope_reply *reply)
 		manager->served = response->database_up;
 		manager->idle_ping_ms =
 		    response->idle_ping_ms < IDLE_PING_MOST_MS ? response->idle_ping_ms : IDLE_PING_MOST_MS;
+		manager->redial_pause_ms = 0;
 		protobuf_c_message_free_unpacked(&response->base, NULL);
-	} else { /* it has no room for us: others come first */
-		manager->served = false;
+	} else if (reply->code == STATUS(RESOURCE_EXHAUSTED) || reply->code == STATUS(UNAVAILABLE)) {
+		manager->served = false; /* it has no room for us: others come first */
 	}
 	if (!manager->served)
 		unserved(manager);
 	if (manager->alive || manager->line != LINE_OPEN)
 		return;
 	manager->alive = true;
-	manager->redial_pause_ms = 0;
 	manager->steady_ms = now_ms + STEADY_PINGS * client->ping_interval_ms;
 	if (manager->next_address > 0)
 		manager->next_address--; /* this one was right, and is the next to be dialled */

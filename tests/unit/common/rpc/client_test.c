@@ -668,6 +668,33 @@ Test(rpc_client, a_manager_whose_database_does_not_answer_is_left_while_anothers
 	fake_manager_free(b);
 }
 
+/* A ping that waited for its whole time says that the manager is busy, not that it has no room or no database. */
+Test(rpc_client, a_manager_is_left_when_it_has_no_room_not_when_it_is_slow)
+{
+	struct fake_manager *a = fake_manager_start(LOOPBACK, NULL), *b = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client *client;
+	struct rpc_client_options options = {.ping_interval_ms = 100, .ping_limit_ms = 2000};
+	struct reeve_error error = {0};
+
+	options.urls = both(a->url, b->url);
+	client = rpc_client_create(&options, &error);
+	cr_assert(rpc_client_alive(client, 5000));
+	pause_ms(400);
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
+	struct fake_manager *first = a->gets ? a : b, *other = a->gets ? b : a;
+	first->ping_answers = STATUS(DEADLINE_EXCEEDED);
+	pause_ms(400);
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
+	cr_assert_eq(other->gets, 0, "it is slow");
+	first->ping_answers = STATUS(RESOURCE_EXHAUSTED);
+	pause_ms(400);
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
+	cr_assert_eq(other->gets, 1, "it has no room");
+	rpc_client_destroy(client);
+	fake_manager_free(a);
+	fake_manager_free(b);
+}
+
 Test(rpc_client, unavailable_everywhere_lasts_until_it_ends_or_the_time_is_over)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);

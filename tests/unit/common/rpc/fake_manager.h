@@ -43,6 +43,7 @@ struct fake_manager {
 	uint32_t max_message_bytes; /* what a ping tells */
 	int64_t now_us;             /* what a ping tells */
 	uint32_t idle_ping_ms;      /* what a ping tells */
+	reeve_status ping_answers;  /* not OK: every ping fails with it */
 	bool frozen;                /* pings are not answered */
 	bool database_down;         /* what a ping tells; every Get is then left open */
 	bool answer_closed;         /* a parked call whose caller has gone is answered, and so are its neighbours */
@@ -69,6 +70,11 @@ static inline void fake_ping(void *arg, struct rpc_call *call, const ProtobufCMe
 	response.idle_ping_ms = manager->idle_ping_ms;
 	if (manager->frozen) { /* never answered */
 		pthread_mutex_unlock(&manager->lock);
+		return;
+	}
+	if (manager->ping_answers != STATUS(OK)) {
+		pthread_mutex_unlock(&manager->lock);
+		rpc_call_fail(call, manager->ping_answers, "as the test wants it");
 		return;
 	}
 	response.now_us = manager->now_us;
