@@ -32,6 +32,8 @@ enum {
 	BUDGET_MESSAGES =
 	    32, /* what has come and is not looked at, and likewise unread answers, in longest messages … */
 	BUDGET_LEAST = 64 << 20, /* … or so many bytes */
+	IDLE_PINGS_A_SECOND = 1000,
+	IDLE_PING_MOST_MS = 15000,
 };
 
 /* Sends a call's reply, and the call is gone. Without one (no memory) the caller would wait in vain: its connection is
@@ -160,6 +162,13 @@ struct rpc_server_memory rpc_server_memory(const struct rpc_server *server)
 int rpc_server_connections(const struct rpc_server *server)
 {
 	return server->n_peers;
+}
+
+int64_t rpc_server_idle_ping_ms(const struct rpc_server *server)
+{
+	int64_t ms = server->n_peers * INT64_C(1000) / IDLE_PINGS_A_SECOND;
+
+	return ms < IDLE_PING_MOST_MS ? ms : IDLE_PING_MOST_MS;
 }
 
 int rpc_server_open_calls(const struct rpc_server *server)

@@ -97,6 +97,9 @@ struct rpc_server_memory {
 
 struct rpc_server_memory rpc_server_memory(const struct rpc_server *server);
 
+/* How often an idle connection should ping, so that all together send a thousand pings a second; at most every 15 s. */
+int64_t rpc_server_idle_ping_ms(const struct rpc_server *server);
+
 /* Connections and calls open now, and calls since the start. */
 int rpc_server_connections(const struct rpc_server *server);
 int rpc_server_open_calls(const struct rpc_server *server);

@@ -20,7 +20,8 @@ enum {
 	LOCAL_PART = 64,        /* such a part of all connections callers on this machine have in addition, … */
 	LOCAL_LEAST = 1,
 	LOCAL_MOST = 64,
-	IDLE_MS = 10000,    /* a connection without calls that has been silent for so long may be closed for another */
+	IDLE_MS = 10000,    /* a connection without calls that has been silent for so long may be closed for another … */
+	IDLE_PINGS = 3,     /* … if so many of the pings that it should send are missing, too */
 	GREETING_MS = 1000, /* so long nobody is closed for not having greeted */
 	ROOM_EVERY_MS = 50, /* looking for one takes a while */
 	FULL_SAID_EVERY_MS = 10000,
@@ -36,6 +37,7 @@ static int local_room(const struct rpc_server *server)
 /* How little a connection needs its place; 0: it is in use. */
 static int64_t idleness(const struct peer *peer, int64_t now_ms)
 {
+	int64_t idle_ms = IDLE_PINGS * rpc_server_idle_ping_ms(peer->server);
 	struct conn_state state;
 
 	if (peer->turned_away || peer->usage.calls > 0)
@@ -43,7 +45,7 @@ static int64_t idleness(const struct peer *peer, int64_t now_ms)
 	state = conn_look(peer->conn);
 	if (!state.opened)
 		return now_ms - peer->since_ms < GREETING_MS ? 0 : INT64_MAX / 2 + now_ms - peer->since_ms;
-	return state.quiet_ms >= IDLE_MS ? state.quiet_ms : 0;
+	return state.quiet_ms >= (idle_ms > IDLE_MS ? idle_ms : IDLE_MS) ? state.quiet_ms : 0;
 }
 
 /* Closes the connection that needs its place least, if there is one that does not need it. Looking at all takes time:

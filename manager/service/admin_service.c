@@ -11,9 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pings of all connections that are idle, together. */
-enum { IDLE_PINGS_A_SECOND = 1000 };
-
 static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	struct services *s = service;
@@ -25,7 +22,7 @@ static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	response.database_up = store_up(s->core->store) && core_database_fresh(s->core);
 	response.max_details_bytes = (uint32_t)s->core->options.max_details_bytes;
 	response.max_message_bytes = (uint32_t)s->max_message_bytes;
-	response.idle_ping_ms = (uint32_t)(rpc_server_connections(s->server) * INT64_C(1000) / IDLE_PINGS_A_SECOND);
+	response.idle_ping_ms = (uint32_t)rpc_server_idle_ping_ms(s->server);
 	rpc_call_reply(call, &response.base);
 }
 
