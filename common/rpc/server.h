@@ -20,7 +20,7 @@ struct rpc_call;
 struct rpc_server_options {
 	size_t max_message_bytes; /* a longer frame closes its sender's connection, nobody else's; 0: 8 MiB */
 	int max_open_calls;       /* over it, or while open calls hold 64 longest messages in memory, a call is answered
-	                             RESOURCE_EXHAUSTED at once; vital ones have an eighth more; 0: 20,000 */
+	                             RESOURCE_EXHAUSTED at once; rpc_class says who has more; 0: 20,000 */
 	int max_pipes;            /* connections; over it idle ones are closed, or new ones are told so; 0: 10,000 */
 	int connection_percent;   /* of open calls and their memory, what one connection may have; 0: 100 */
 	int address_percent;      /* of these and of the connections, what one address may have; 0: 100 */
@@ -31,7 +31,8 @@ typedef void rpc_method(void *service, struct rpc_call *call, const ProtobufCMes
 
 enum rpc_class {
 	RPC_ORDINARY,
-	RPC_VITAL, /* what leases and operators depend on: served when ordinary calls have filled the limits */
+	RPC_OPERATOR, /* what operators look at and control: a sixteenth more than ordinary calls */
+	RPC_LEASE,    /* what leases depend on, answered soon: an eighth more than operators' calls */
 };
 
 /* A method of a service and what it may do. */

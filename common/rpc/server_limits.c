@@ -1,7 +1,8 @@
 /*
  * What everybody may have of the server: open calls, and memory for them. There is a limit for all together, a share of
- * it for each connection and one for each address, so that nobody can take all, and a reserve beyond it for vital
- * calls, so that leases are kept and operators are heard when ordinary calls have taken all there is.
+ * it for each connection and one for each address, so that nobody can take all, and reserves beyond it: one for
+ * operators, so that they are heard when ordinary calls have taken all there is, and one for what leases depend on, so
+ * that they are kept when operators' calls have taken theirs.
  */
 #include "common/rpc/server_internal.h"
 
@@ -11,7 +12,8 @@
 
 enum {
 	HELD_MESSAGES = 64, /* open calls hold at most so many of the longest messages in memory */
-	RESERVE = 8,        /* the part of a limit that vital calls have in addition */
+	OPERATOR_PART = 16, /* such a part of a limit operators' calls have in addition, … */
+	LEASE_PART = 8,     /* … and such a part beyond that those that leases depend on */
 	SHARE_LEAST = 64,   /* open calls that a connection or an address may have however small its share is */
 };
 
@@ -48,7 +50,12 @@ static int64_t share_of(int64_t whole, int percent, int64_t least, enum rpc_clas
 
 	least = least < whole ? least : whole;
 	share = share > least ? share : least;
-	return class == RPC_VITAL ? share + share / RESERVE + 1 : share;
+	whole = share;
+	if (class != RPC_ORDINARY)
+		share += whole / OPERATOR_PART + 1;
+	if (class == RPC_LEASE)
+		share += whole / LEASE_PART + 1;
+	return share;
 }
 
 size_t limits_bytes(const struct rpc_server *server)

@@ -173,11 +173,11 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 }
 
 const struct rpc_entry admin_methods[] = {
-	{"Ping", ping, RPC_VITAL},
-	{"ListQueues", list_queues, RPC_VITAL},
-	{"ListWorkers", list_workers, RPC_VITAL},
-	{"Stats", stats, RPC_VITAL},
-	{"ControlWorkers", control, RPC_VITAL},
-	{"Check", admin_check, RPC_VITAL},
+	{"Ping", ping, RPC_LEASE},
+	{"ListQueues", list_queues, RPC_OPERATOR},
+	{"ListWorkers", list_workers, RPC_OPERATOR},
+	{"Stats", stats, RPC_OPERATOR},
+	{"ControlWorkers", control, RPC_OPERATOR},
+	{"Check", admin_check, RPC_LEASE},
 	{0},
 };

@@ -232,8 +232,8 @@ static void callbacks(void *service, struct rpc_call *call, const ProtobufCMessa
 const struct rpc_entry batch_methods[] = {
 	{"Open", open_batch, RPC_ORDINARY},
 	{"Close", close_batch, RPC_ORDINARY},
-	{"List", list, RPC_ORDINARY},
-	{"Report", report, RPC_ORDINARY},
-	{"Callbacks", callbacks, RPC_ORDINARY},
+	{"List", list, RPC_OPERATOR},
+	{"Report", report, RPC_OPERATOR},
+	{"Callbacks", callbacks, RPC_OPERATOR},
 	{0},
 };

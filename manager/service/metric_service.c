@@ -126,6 +126,6 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 
 const struct rpc_entry metric_methods[] = {
 	{"Put", put, RPC_ORDINARY},
-	{"List", list, RPC_ORDINARY},
+	{"List", list, RPC_OPERATOR},
 	{0},
 };

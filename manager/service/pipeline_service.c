@@ -128,7 +128,7 @@ static void show(void *service, struct rpc_call *call, const ProtobufCMessage *m
 
 const struct rpc_entry pipeline_methods[] = {
 	{"Define", define, RPC_ORDINARY},
-	{"List", list, RPC_ORDINARY},
-	{"Show", show, RPC_ORDINARY},
+	{"List", list, RPC_OPERATOR},
+	{"Show", show, RPC_OPERATOR},
 	{0},
 };

@@ -472,9 +472,9 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 }
 
 const struct rpc_entry queue_methods[] = {
-	{"Set", set, RPC_ORDINARY},
-	{"Describe", describe, RPC_ORDINARY},
-	{"Status", status, RPC_VITAL},
-	{"Control", control, RPC_VITAL},
+	{"Set", set, RPC_OPERATOR},
+	{"Describe", describe, RPC_OPERATOR},
+	{"Status", status, RPC_OPERATOR},
+	{"Control", control, RPC_OPERATOR},
 	{0},
 };

@@ -316,11 +316,11 @@ static void runs(void *service, struct rpc_call *call, const ProtobufCMessage *m
 
 const struct rpc_entry schedule_methods[] = {
 	{"Add", add, RPC_ORDINARY},
-	{"Edit", edit, RPC_ORDINARY},
-	{"List", list, RPC_ORDINARY},
-	{"Show", show, RPC_ORDINARY},
-	{"Control", control, RPC_ORDINARY},
+	{"Edit", edit, RPC_OPERATOR},
+	{"List", list, RPC_OPERATOR},
+	{"Show", show, RPC_OPERATOR},
+	{"Control", control, RPC_OPERATOR},
 	{"Run", run, RPC_ORDINARY},
-	{"Runs", runs, RPC_ORDINARY},
+	{"Runs", runs, RPC_OPERATOR},
 	{0},
 };

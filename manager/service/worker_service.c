@@ -676,11 +676,11 @@ static void leave(void *service, struct rpc_call *call, const ProtobufCMessage *
 }
 
 const struct rpc_entry worker_methods[] = {
-	{"Register", register_worker, RPC_VITAL},
+	{"Register", register_worker, RPC_LEASE},
 	{"Fetch", fetch, RPC_ORDINARY},
-	{"Report", report, RPC_VITAL},
-	{"Heartbeat", heartbeat, RPC_VITAL},
-	{"Leave", leave, RPC_VITAL},
-	{"Extend", extend, RPC_VITAL},
+	{"Report", report, RPC_LEASE},
+	{"Heartbeat", heartbeat, RPC_LEASE},
+	{"Leave", leave, RPC_LEASE},
+	{"Extend", extend, RPC_LEASE},
 	{0},
 };

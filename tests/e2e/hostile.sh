@@ -52,10 +52,11 @@ story_leases_are_kept_when_all_calls_are_taken() {
 	task=$(reeve submit sh 'sleep 6; echo done')
 	wait_until 10 '[ "$(sql "select status from tasks where id = $task")" = executing ]'
 	for i in 1 2 3; do hostile "flood$i" waits 600 "$id"; done
-	expect_fail 4 reeve show "$task"
+	expect_match executing "$(reeve show "$task")"
+	reeve workers | grep -q worker
+	expect_fail 4 reeve submit nothing
 	expect_match '1000 calls are open' "$OUTPUT"
 	expect_match 'max-calls' "$OUTPUT"
-	reeve workers | grep -q worker
 	wait_until 20 '[ "$(sql "select count(*) from task_history where task_id = $task and attempt = 1 and status = '"'completed'"'")" = 1 ]'
 	expect_no_match 'is lost' "$(cat "$DIR/log/manager.log")"
 }

@@ -163,10 +163,9 @@ static inline void fake_closed(void *arg)
 }
 
 /* Wait parks until the test answers it. */
-static inline void fake_wait(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+/* Parks `call`. */
+static inline void fake_park(struct fake_manager *manager, struct rpc_call *call, int64_t id)
 {
-	struct fake_manager *manager = arg;
-	const Reeve__V1__WaitRequest *wait = (const void *)request;
 	struct fake_parked *parked;
 
 	pthread_mutex_lock(&manager->lock);
@@ -174,12 +173,25 @@ static inline void fake_wait(void *arg, struct rpc_call *call, const ProtobufCMe
 	parked = &manager->parked[manager->n_parked++];
 	parked->manager = manager;
 	parked->call = call;
-	parked->id = wait->n_ids ? wait->ids[0] : 0;
+	parked->id = id;
 	if (rpc_call_request_id(call))
 		memcpy(parked->request_id, rpc_call_request_id(call), UUID_BYTES);
 	rpc_call_on_closed(call, fake_closed, parked);
 	pthread_cond_broadcast(&manager->changed);
 	pthread_mutex_unlock(&manager->lock);
+}
+
+static inline void fake_stats(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	(void)request;
+	fake_park(arg, call, 0);
+}
+
+static inline void fake_wait(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+	const Reeve__V1__WaitRequest *wait = (const void *)request;
+
+	fake_park(arg, call, wait->n_ids ? wait->ids[0] : 0);
 }
 
 static inline void *fake_loop(void *arg)
@@ -195,7 +207,8 @@ static inline struct fake_manager *fake_manager_make(const char *url, const stru
 {
 	static const struct rpc_server_options defaults;
 	static const struct rpc_entry admin[] = {
-	    {"Ping", fake_ping, RPC_VITAL},
+	    {"Ping", fake_ping, RPC_LEASE},
+	    {"Stats", fake_stats, RPC_OPERATOR},
 	    {0},
 	};
 	static const struct rpc_entry tasks[] = {

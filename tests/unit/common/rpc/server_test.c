@@ -702,7 +702,7 @@ Test(rpc_server, callers_over_the_cap_are_told_so_until_there_is_room)
 	fake_manager_free(manager);
 }
 
-/* A flood of one connection takes its share of the calls; others, and what is vital on the same one, are served. */
+/* A flood of one connection takes its share of the calls; others, and what leases depend on on the same one, are served. */
 Test(rpc_server, a_connection_has_a_share_of_the_open_calls)
 {
 	struct rpc_server_options options = {.max_open_calls = 1000, .connection_percent = 10};
@@ -723,7 +723,7 @@ Test(rpc_server, a_connection_has_a_share_of_the_open_calls)
 	cr_assert(strstr(error.message, "--connection-share"), "%s", error.message);
 	cr_assert_eq(fake_call_get(other, 1, &error), STATUS(OK), "%s", error.message);
 	pong = rpc_client_call(flood, &reeve__v1__admin_service__descriptor, "Ping", &ping.base, NULL, &error);
-	cr_assert(pong, "a vital call: %s", error.message);
+	cr_assert(pong, "a call that leases depend on: %s", error.message);
 	protobuf_c_message_free_unpacked(pong, NULL);
 	cr_assert_eq(manager->n_parked, 100);
 	rpc_client_destroy(flood);
@@ -735,15 +735,17 @@ Test(rpc_server, a_connection_has_a_share_of_the_open_calls)
 	free(results);
 }
 
-/* Many connections that have each taken their share leave room for what is vital. */
-Test(rpc_server, vital_calls_pass_when_ordinary_ones_have_taken_all)
+/* Many connections that have each taken their share leave room for operators, and these for what leases depend on. */
+Test(rpc_server, calls_of_leases_pass_when_ordinary_ones_and_operators_have_taken_all)
 {
 	struct rpc_server_options options = {.max_open_calls = 100};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
 	struct rpc_client *flood = fake_client(manager->url), *other = fake_client(manager->url);
-	struct fake_result *results = calloc(100, sizeof *results);
+	struct fake_result *results = calloc(200, sizeof *results);
 	Reeve__V1__PingRequest ping = REEVE__V1__PING_REQUEST__INIT;
+	Reeve__V1__StatsRequest stats = REEVE__V1__STATS_REQUEST__INIT;
 	struct reeve_error error = {0};
+	int refused = 0;
 
 	for (int i = 0; i < 100; i++)
 		fake_start_wait(flood, i, NULL, &results[i]);
@@ -751,6 +753,13 @@ Test(rpc_server, vital_calls_pass_when_ordinary_ones_have_taken_all)
 	cr_assert_eq(fake_call_get(other, 1, &error), STATUS(RESOURCE_EXHAUSTED));
 	cr_assert(strstr(error.message, "100 calls are open"), "%s", error.message);
 	cr_assert(strstr(error.message, "--max-calls"), "%s", error.message);
+	/* Operators have 7 more. */
+	for (int i = 100; i < 200; i++) {
+		fake_result_init(&results[i]);
+		rpc_client_start(flood, &reeve__v1__admin_service__descriptor, "Stats", &stats.base, NULL, fake_done,
+		    &results[i]);
+	}
+	fake_manager_await(manager, &manager->n_parked, 107);
 	for (int i = 0; i < 10; i++) {
 		ProtobufCMessage *pong = rpc_client_call(
 		    other, &reeve__v1__admin_service__descriptor, "Ping", &ping.base, NULL, &error);
@@ -759,6 +768,9 @@ Test(rpc_server, vital_calls_pass_when_ordinary_ones_have_taken_all)
 		protobuf_c_message_free_unpacked(pong, NULL);
 	}
 	rpc_client_destroy(flood);
+	for (int i = 100; i < 200; i++)
+		refused += results[i].code == STATUS(RESOURCE_EXHAUSTED);
+	cr_assert_eq(refused, 93);
 	rpc_client_destroy(other);
 	fake_manager_free(manager);
 	free(results);
