@@ -334,6 +334,7 @@ struct conn_state conn_look(struct conn *conn)
 	state.backlog = conn->closing ? 0 : conn->backlog;
 	state.frame_ms = conn->frame_since_ms ? now_ms - conn->frame_since_ms : 0;
 	state.frame = conn->frame_length;
+	state.held = conn->closing ? 0 : conn->frame_room;
 	state.starved = conn->starved;
 	pthread_mutex_unlock(&conn->lock);
 	return state;

@@ -25,7 +25,8 @@ enum conn_side { CONN_REQUESTS = 0x30, CONN_REPLIES = 0x31 }; /* what this end s
 
 /* Bytes that many connections together may have in memory. Zeroed but for the bounds it is ready. */
 struct conn_budget {
-	size_t incoming_most, unsent_most;
+	size_t incoming_most; /* frames of up to 64 KiB may take an eighth more */
+	size_t unsent_most;
 	atomic_size_t incoming; /* of frames, from their first byte until the owner takes them off the count */
 	atomic_size_t unsent;   /* queued for connections that are not closing */
 };
@@ -73,6 +74,7 @@ struct conn_state {
 	size_t backlog;   /* bytes not yet given to the kernel; 0 when it is closing */
 	int64_t frame_ms; /* since the first byte of the frame that is coming in; 0: none is */
 	size_t frame;     /* its length, as far as it is known */
+	size_t held;      /* the memory that it has taken of the budget; 0 when the connection is closing */
 	bool starved;     /* nothing is read, for want of memory in the budget */
 };
 

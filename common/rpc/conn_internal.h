@@ -49,6 +49,7 @@ struct conn {
 	int64_t heard_ms, progress_ms;
 	int64_t frame_since_ms; /* of the frame that is coming in, 0: none is */
 	size_t frame_length;
+	size_t frame_room; /* the memory it has */
 	bool starved;
 };
 

@@ -8,15 +8,19 @@
 
 enum {
 	BUFFER_MOST = 65536,
+	SHORT_MOST = 65536,    /* a frame of up to so many bytes is a short one: … */
+	SHORT_PART = 8,        /* … these may take such a part of the budget in addition, so that long ones do not hold them up */
 	PARTIAL_LEAST = 16384, /* of a long frame: it grows as it comes, since its length is only announced */
 };
 
-/* Counts so many bytes more of what comes in, if the budget has them. */
-static bool afford(struct conn *conn, size_t bytes)
+/* Counts so many bytes more of what comes in, for a frame of `length` bytes, if the budget has them. */
+static bool afford(struct conn *conn, size_t bytes, size_t length)
 {
 	struct conn_budget *budget = conn->budget;
+	size_t most = budget ? budget->incoming_most : 0;
 
-	if (!budget || atomic_fetch_add(&budget->incoming, bytes) + bytes <= budget->incoming_most)
+	most += length <= SHORT_MOST ? most / SHORT_PART : 0;
+	if (!budget || atomic_fetch_add(&budget->incoming, bytes) + bytes <= most)
 		return true;
 	atomic_fetch_sub(&budget->incoming, bytes);
 	return false;
@@ -30,7 +34,7 @@ static bool grow(struct conn *conn)
 	size_t more = room - conn->partial_room;
 	struct frame *larger;
 
-	if (!afford(conn, more))
+	if (!afford(conn, more, conn->partial->length))
 		return false;
 	larger = realloc(conn->partial, sizeof *larger + room);
 	if (!larger) {
@@ -39,6 +43,9 @@ static bool grow(struct conn *conn)
 	}
 	conn->partial = larger;
 	conn->partial_room = room;
+	pthread_mutex_lock(&conn->lock);
+	conn->frame_room = room;
+	pthread_mutex_unlock(&conn->lock);
 	return true;
 }
 
@@ -145,7 +152,7 @@ static bool take_buffer(struct conn *conn, struct harvest *harvest)
 			break;
 		have = have < whole ? have : whole;
 		room = 2 * have + PARTIAL_LEAST < whole ? 2 * have + PARTIAL_LEAST : whole;
-		if (have == whole || !afford(conn, room)) { /* what is there already has to go somewhere */
+		if (have == whole || !afford(conn, room, length - FRAME_ID_BYTES)) { /* what is there already has to go somewhere */
 			room = have;
 			conn_count_incoming(conn, room);
 		}
@@ -172,7 +179,7 @@ static void resize(struct conn *conn, size_t size)
 {
 	uint8_t *buffer;
 
-	if (size > conn->size && !afford(conn, size - conn->size))
+	if (size > conn->size && !afford(conn, size - conn->size, SIZE_MAX))
 		return;
 	buffer = realloc(conn->buffer, size);
 	if (!buffer) {
@@ -224,6 +231,7 @@ static void decide(struct conn *conn, bool go_on, bool fresh)
 	else if (fresh || !conn->frame_since_ms)
 		conn->frame_since_ms = conn->heard_ms;
 	conn->frame_length = conn->partial ? conn->partial->length : conn->filled;
+	conn->frame_room = conn->partial ? conn->partial_room : 0;
 	read = (go_on || conn->resumed) && !conn->closing;
 	conn->resumed = false;
 	if (!read)

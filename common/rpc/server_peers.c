@@ -27,7 +27,8 @@ enum {
 	QUIET_MS = 300000,        /* how long nothing need be heard of a peer; Reeve's own are heard of more often */
 	STUCK_MS = 10000,         /* how long a peer may take no answers */
 	TURNED_AWAY_MS = 3000,    /* how long one that was turned away has to hear why */
-	PARTIAL_MS = 1000,     /* a message that has taken so long may be cut off when there is no memory for others */
+	PARTIAL_MS = 1000,     /* a message that has taken so long may be cut off when there is no memory for others … */
+	FREE_PART = 8,         /* … until such a part of it is free */
 	CLOSE_GRACE_MS = 1000, /* how long answers given before the end may take to leave */
 };
 
@@ -373,25 +374,29 @@ static const char *unwanted(const struct peer *peer, const struct conn_state *st
 	return state->quiet_ms > QUIET_MS ? "says nothing" : NULL;
 }
 
-/* There is no memory left for messages that come in: closes the connection whose message has taken longest. */
-static void cut_slowest(struct rpc_server *server)
+/* There is no memory left for messages that come in: closes the connections whose unfinished messages have taken most,
+ * until a part is free again. Those that have just begun are given time. */
+static void cut_largest(struct rpc_server *server)
 {
-	struct peer *peer, *worst = NULL;
-	int64_t most = PARTIAL_MS;
+	size_t most = server->budget.incoming_most - server->budget.incoming_most / FREE_PART;
+	size_t incoming = atomic_load(&server->budget.incoming), freed = 0;
+	struct peer *peer;
 
-	DL_FOREACH(server->peers, peer)
-	{
-		struct conn_state state = conn_look(peer->conn);
+	for (size_t least = server->options.max_message_bytes / 2; least > 0; least /= 2) {
+		DL_FOREACH(server->peers, peer)
+		{
+			struct conn_state state = conn_look(peer->conn);
 
-		if (state.frame > 0 && state.frame_ms > most) {
-			most = state.frame_ms;
-			worst = peer;
+			if (incoming - freed <= most || freed >= incoming)
+				return;
+			if (state.held < least || state.frame_ms <= PARTIAL_MS)
+				continue;
+			log_debug("rpc", "closing a connection with %zu bytes of a message that is not finished for %lld ms",
+			    state.held, (long long)state.frame_ms);
+			freed += state.held;
+			conn_close(peer->conn);
 		}
 	}
-	if (!worst)
-		return;
-	log_debug("rpc", "closing a connection that has not finished its message for %lld ms", (long long)most);
-	conn_close(worst->conn);
 }
 
 void peers_sweep(struct rpc_server *server)
@@ -420,7 +425,7 @@ void peers_sweep(struct rpc_server *server)
 		}
 	}
 	if (starved)
-		cut_slowest(server);
+		cut_largest(server);
 	server_accept_more(server);
 }
 

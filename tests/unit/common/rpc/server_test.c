@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <endian.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <nng/nng.h>
@@ -852,6 +853,59 @@ Test(rpc_server, unfinished_messages_take_a_bounded_amount_of_memory, .timeout =
 	innocent_unharmed(&innocent);
 	for (int i = 0; i < CONNECTIONS; i++)
 		close(fds[i]);
+	free(bytes);
+	fake_manager_free(manager);
+}
+
+/* Long messages that are never finished have taken all memory: calls with short ones go on at once, and soon the long ones
+ * have given way. */
+Test(rpc_server, unfinished_long_messages_hold_up_no_short_ones, .timeout = 60)
+{
+	enum { CONNECTIONS = 64, EACH = 3 << 20, SHORT = 20000 };
+	struct rpc_server_options options = {.max_message_bytes = 4 << 20}; /* 128 MiB together */
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *client = fake_client(manager->url);
+	uint64_t length = htobe64(4 << 20);
+	uint8_t *bytes = calloc(1, EACH);
+	Reeve__V1__TaskSpec task = REEVE__V1__TASK_SPEC__INIT, *pointer = &task;
+	Reeve__V1__SubmitRequest request = REEVE__V1__SUBMIT_REQUEST__INIT;
+	struct reeve_error error = {0};
+	int fds[CONNECTIONS];
+	int64_t until_ms;
+
+	task.details = malloc(SHORT + 1);
+	memset(task.details, 'x', SHORT);
+	task.details[SHORT] = 0;
+	request.tasks = &pointer;
+	request.n_tasks = 1;
+	cr_assert(rpc_client_alive(client, 5000));
+	for (int i = 0; i < CONNECTIONS; i++) {
+		fds[i] = dial_greeted(port_of(manager->url));
+		cr_assert_eq(send(fds[i], &length, sizeof length, MSG_NOSIGNAL), sizeof length);
+		fcntl(fds[i], F_SETFL, O_NONBLOCK);
+	}
+	/* All at once, so that all is taken before the first is cut off. */
+	for (int round = 0; round < 200 && memory_of(manager).incoming < (size_t)120 << 20; round++)
+		for (int i = 0; i < CONNECTIONS; i++)
+			send(fds[i], bytes, EACH / 8, MSG_NOSIGNAL);
+	cr_assert_geq(memory_of(manager).incoming, (size_t)120 << 20);
+	for (int i = 0; i < 20; i++) {
+		int64_t begun_ms = clock_monotonic_ms();
+		ProtobufCMessage *done = rpc_client_call(
+		    client, &reeve__v1__task_service__descriptor, "Submit", &request.base, NULL, &error);
+
+		cr_assert(done, "%s", error.message);
+		protobuf_c_message_free_unpacked(done, NULL);
+		cr_assert_lt(clock_monotonic_ms() - begun_ms, 400);
+	}
+	until_ms = clock_monotonic_ms() + 4000;
+	while (memory_of(manager).incoming > (size_t)112 << 20 && clock_monotonic_ms() < until_ms)
+		pause_ms(50);
+	cr_assert_leq(memory_of(manager).incoming, (size_t)112 << 20);
+	for (int i = 0; i < CONNECTIONS; i++)
+		close(fds[i]);
+	rpc_client_destroy(client);
+	free(task.details);
 	free(bytes);
 	fake_manager_free(manager);
 }
