@@ -48,7 +48,7 @@ story_leases_are_kept_when_all_calls_are_taken() {
 	start_postgres
 	start_manager --lease 3s --heartbeat 1s --max-calls 1000 --connection-share 50
 	id=$(reeve submit nothing --delay 1h)
-	start_worker worker --concurrency 2
+	start_worker worker --concurrency 1 # no Fetch comes and goes while its task runs: the floods have all calls
 	task=$(reeve submit sh 'sleep 6; echo done')
 	wait_until 10 '[ "$(sql "select status from tasks where id = $task")" = executing ]'
 	for i in 1 2 3; do hostile "flood$i" waits 600 "$id"; done
