@@ -79,8 +79,9 @@ story_a_cancel_ends_nothing_else() {
 	start_manager
 	seq 300 | sed 's/.*/{"type":"none","details":"&"}/' >"$DIR/tasks"
 	reeve submit --bulk "$DIR/tasks" >/dev/null
+	# A client that is killed while it looks for leaks at its end leaves an empty report: these do not look.
 	(for ((i = 0; i < 60; i++)); do
-		timeout -s KILL "0.0$((RANDOM % 9 + 1))" "$REEVE_BIN/reeve" --manager "$REEVE_MANAGER" audit --limit 10000 >/dev/null || true
+		ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 timeout -s KILL "0.0$((RANDOM % 9 + 1))" "$REEVE_BIN/reeve" --manager "$REEVE_MANAGER" audit --limit 10000 >/dev/null || true
 	done) &
 	for ((i = 0; i < 40; i++)); do
 		expect_eq 100 "$(reeve list --json --limit 100 2>"$DIR/said" | wc -l)" "listed the ${i}th time: $(cat "$DIR/said")"
