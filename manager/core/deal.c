@@ -6,6 +6,7 @@
  * group is dealt, each profile remembers its first Fetch that may have room, as those before it are full.
  */
 #include "manager/core/dispatch_internal.h"
+#include "manager/core/numbers.h"
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
 
@@ -68,12 +69,6 @@ static bool queue_lets(const struct store_queue *queue, struct fetch *f)
 	if (!f->let_from_ms || from_ms < f->let_from_ms)
 		f->let_from_ms = from_ms;
 	return false;
-}
-
-static int by_number(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return (x > y) - (x < y);
 }
 
 static bool fetch_excludes(const struct fetch *f, int64_t id)

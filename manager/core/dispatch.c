@@ -6,6 +6,7 @@
  * and one whose Fetch won nothing is looked at again, because that is what being lost looks like from here.
  */
 #include "manager/core/dispatch_internal.h"
+#include "manager/core/numbers.h"
 #include "manager/core/sessions.h"
 #include "manager/core/verbose.h"
 
@@ -139,12 +140,6 @@ static struct fetch_answer fetch_nothing(const struct fetch *f, bool sure)
 	if (f->parks)
 		return (struct fetch_answer){0};
 	return (struct fetch_answer){.again_in_ms = !sure ? AGAIN_MS : f->let_from_ms && let_in_ms < 1 ? 1 : let_in_ms};
-}
-
-static int by_number(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return (x > y) - (x < y);
 }
 
 /* --- the claim --------------------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  * that, so that an end in between is not missed.
  */
 #include "manager/core/waits.h"
+#include "manager/core/numbers.h"
 
 #include "common/deadlines.h"
 #include "common/hash.h"
@@ -113,12 +114,6 @@ void waits_ended(struct waits *waits, int64_t id)
 		if (last)
 			break;
 	}
-}
-
-static int by_number(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return (x > y) - (x < y);
 }
 
 static void mark_known(const struct waiter *w, bool *known, const int64_t *ids, int count)
