@@ -263,16 +263,14 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		verbose_say(core, claim->won[i].route, claim->won[i].id, "claimed by worker %lld, attempt %d of %d",
 		    (long long)claim->fetches[claim->won[i].slot].incarnation, claim->won[i].attempt, claim->won[i].max_attempts);
 	}
-	/* A careful claim leaves out what somebody has locked, who may leave it as it is. */
-	for (int i = 0; claim->careful && i < claim->count; i++)
-		if (!won[i])
-			window_rest(core->window, d->grants[i].candidate.id);
 	for (int i = 0; i < claim->count; i++) {
 		/* Single losses are somebody else's. Where a Fetch won nothing at all its worker may be lost, and the
 		 * tasks still wait. */
-		if (won[i] || (!claim->careful && won_any[d->grants[i].slot]))
+		if (claim->tries[i].locked)
+			window_rest(core->window, d->grants[i].candidate.id);
+		else if (won[i] || won_any[d->grants[i].slot])
 			window_claimed(core->window, d->grants[i].candidate.id, won[i]);
-		else if (!claim->careful)
+		else
 			window_release(core->window, &d->grants[i].candidate);
 	}
 	free(won_any);
@@ -308,6 +306,9 @@ static void claim_send(struct dispatch *d, int tried)
 		grant->slot = grant->fetch->slot;
 		d->tries[i] = (struct store_try){grant->candidate.id, grant->candidate.version, grant->slot};
 	}
+	bool careful = false;
+	for (int i = 0; i < tried; i++)
+		careful |= d->grants[i].candidate.rested;
 	d->claiming = true;
 	d->claim = (struct store_claim){
 	    .op.done = on_claimed,
@@ -317,6 +318,7 @@ static void claim_send(struct dispatch *d, int tried)
 	    .fetch_count = slots,
 	    .fetches = d->slots,
 	    .buffer_ms = d->core->options.buffer_ms,
+	    .careful = careful,
 	};
 	store_claim(d->core->store, &d->claim);
 }

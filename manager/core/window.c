@@ -103,7 +103,7 @@ void stream_add_candidate(struct stream *s, const struct store_candidate *c)
 		return;
 	}
 	k = calloc(1, sizeof *k);
-	k->c = (struct candidate){c->id, c->version, c->run_at_us, c->bytes, s};
+	k->c = (struct candidate){.id = c->id, .version = c->version, .run_at_us = c->run_at_us, .bytes = c->bytes, .stream = s};
 	HASH_ADD(hh, w->known, c.id, sizeof k->c.id, k);
 	DL_APPEND(s->candidates, k);
 	s->count++;
@@ -321,6 +321,7 @@ void window_rest(struct window *w, int64_t id)
 		window_release(w, &k->c);
 		return;
 	}
+	k->c.rested = true;
 	k->rest_until_ms = now_ms + CANDIDATE_REST_MS;
 	DL_APPEND(w->resting, k);
 	w->resting_count++;

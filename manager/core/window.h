@@ -22,6 +22,7 @@ struct stream;
 struct candidate {
 	int64_t id, version, run_at_us;
 	int32_t bytes; /* of its details */
+	bool rested;   /* somebody had it locked when it was last tried */
 	struct stream *stream;
 };
 

@@ -42,22 +42,29 @@ static void on_claimed(void *arg, const struct conn_result *result)
 	role_done(role);
 }
 
-static void claim_start(struct role *role)
+static void add_candidates(struct params *p, const struct store_claim *op)
 {
-	struct store_claim *op = BATCH_OP(role, struct store_claim, 0);
-	struct params *p = &role->params;
-	qsort(op->tries, (size_t)op->count, sizeof *op->tries, by_id);
 	params_array_begin(p, PARAMS_INT8);
 	for (int i = 0; i < op->count; i++)
-		params_add_int8(p, op->tries[i].id);
+		if (!op->tries[i].locked)
+			params_add_int8(p, op->tries[i].id);
 	params_array_end(p);
 	params_array_begin(p, PARAMS_TIME);
 	for (int i = 0; i < op->count; i++)
-		params_add_time(p, op->tries[i].version);
+		if (!op->tries[i].locked)
+			params_add_time(p, op->tries[i].version);
 	params_array_end(p);
+}
+
+static void claim(struct role *role)
+{
+	struct store_claim *op = BATCH_OP(role, struct store_claim, 0);
+	struct params *p = &role->params;
+	add_candidates(p, op);
 	params_array_begin(p, PARAMS_INT4);
 	for (int i = 0; i < op->count; i++)
-		params_add_int4(p, op->tries[i].slot + 1);
+		if (!op->tries[i].locked)
+			params_add_int4(p, op->tries[i].slot + 1);
 	params_array_end(p);
 	params_array_begin(p, PARAMS_INT8);
 	for (int i = 0; i < op->fetch_count; i++)
@@ -68,9 +75,40 @@ static void claim_start(struct role *role)
 		params_add_int8(p, op->fetches[i].fetch_id);
 	params_array_end(p);
 	params_int8(p, op->buffer_ms);
-	op->careful = role_careful(role);
-	params_bool(p, op->careful);
 	role_run(role, SQL_CLAIM, on_claimed);
+}
+
+/* The answer has what is locked, in id order; the rest is claimed. */
+static void on_locked(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_claim *op = BATCH_OP(role, struct store_claim, 0);
+	int rows = PQntuples(result->rows), row = 0;
+	for (int i = 0; i < op->count && row < rows; i++)
+		if (op->tries[i].id == row_int8(result->rows, row, 0)) {
+			op->tries[i].locked = true;
+			row++;
+		}
+	if (rows < op->count)
+		claim(role);
+	else
+		role_done(role);
+}
+
+static void claim_start(struct role *role)
+{
+	struct store_claim *op = BATCH_OP(role, struct store_claim, 0);
+	qsort(op->tries, (size_t)op->count, sizeof *op->tries, by_id);
+	for (int i = 0; i < op->count; i++)
+		op->tries[i].locked = false;
+	op->won_count = 0;
+	if (!op->careful && !role_careful(role)) {
+		claim(role);
+		return;
+	}
+	add_candidates(&role->params, op);
+	role_run(role, SQL_CLAIM_LOCKED, on_locked);
 }
 
 void store_claim(struct store *store, struct store_claim *op)

@@ -495,6 +495,7 @@ void store_late(struct store *store, struct store_late *op);
 struct store_try {
 	int64_t id, version;
 	int slot;                        /* place of its Fetch in `fetches`, from 0 */
+	bool locked;                     /* result: left out, since somebody had it locked, who may have left it as it was */
 };
 
 struct store_fetch {
@@ -518,10 +519,11 @@ struct store_claim {
 	int fetch_count;
 	const struct store_fetch *fetches;
 	int64_t buffer_ms;               /* an attempt's expiry beyond its time-out */
+	bool careful;                    /* some were locked the last time: waits for no lock. So does any claim just after one
+	                                    that met a lock. */
 	/* results */
 	struct store_claimed *won;
 	int won_count;
-	bool careful;                    /* what was locked was left out, and may have stayed as it was */
 };
 void store_claim(struct store *store, struct store_claim *op);
 

@@ -3,7 +3,7 @@
 -- of a queue that is not running.
 --   one element a candidate, in id order: $1 ids, $2 versions, $3 its Fetch's place in $4 and $5;
 --   $4 the workers' incarnations, $5 the Fetch ids; $6 buffer in ms that an attempt has beyond its time-out, if
---   that is not shorter than its worker's lease; $7 whether candidates that somebody has locked are left out, without waiting
+--   that is not shorter than its worker's lease
 -- `id between x and x`: as with `id = any(array[x])`, no join by order or hash comes into question, and no array is made for each
 -- row. Arrays are sub-selects: one out of a CTE would be unpacked for each row. The ids belong to `u`, whose rows are kept when a
 -- row of tasks has to be looked at again; as part of the update they would be drawn a second time then.
@@ -16,10 +16,7 @@ with won as (
       (array(select nextval('assignments_id_seq') from unnest($4::bigint[])))[slot] as assignment_id,
       (array(select (select case when by_hand then 0 else lease_ms end from workers w where w.id = x.id and not lost)
              from unnest($4::bigint[]) with ordinality x(id, n) order by n))[slot] as lease_ms
-    from unnest($1::bigint[], $2::timestamptz[], $3::int[]) c(id, version, slot)
-    where case when $7::boolean then (
-      select true from tasks t where t.id = c.id and t.last_updated = c.version for no key update skip locked) else true end
-    offset 0) u
+    from unnest($1::bigint[], $2::timestamptz[], $3::int[]) c(id, version, slot) offset 0) u
   where u.lease_ms is not null and t.id between u.id and u.id and t.last_updated = u.version
     and t.status in ('queued', 'failed') and t.cancel_requested_at is null
     and not t.route_id = any(array(select r.id from queues q join routes r on r.queue = q.name where q.state <> 'running'))

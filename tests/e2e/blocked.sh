@@ -181,6 +181,9 @@ story_a_task_that_waits_and_is_locked_holds_up_no_claim() {
 	start_worker worker --concurrency 4
 	wait_until 10 '[ "$(sql "select count(*) from tasks")" = 1 ]'
 	expect_as_before plain "$before"
+	# Once it is known to be locked, no claim waits for it any more, however often it is tried.
+	sleep 5
+	expect_eq 1 "$(grep -c 'canceling statement due to lock timeout' "$DIR/log/postgres.log")"
 	let_go holder
 	begin=$(ms)
 	wait_until 10 '[ "$(sql "select count(*) from tasks")" = 0 ]'

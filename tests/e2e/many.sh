@@ -83,6 +83,14 @@ story_two_managers_keep_up_with_many_types() {
 	expect_that "$(figure types types_later_p50) < 500"
 }
 
+# What speed is held against: the manager's own statements, by bare libpq.
+story_the_floor_runs() {
+	start_postgres
+	"$REEVE_BIN/bench-floor" "$CONNINFO" 10000 500 1 >"$DIR/floor" || fail "bench-floor: exit code $?"
+	expect_eq 'insert drain cycle' "$(awk '$2 > 0 { print $1 }' "$DIR/floor" | xargs)"
+	expect_eq 20000 "$(sql 'select count(*) from task_history')"
+}
+
 story_new_types_are_refused_over_the_limit() {
 	start_postgres
 	start_manager manager --max-routes 50

@@ -1,0 +1,7 @@
+-- Which candidates somebody has locked, who may leave them as they are; waits for no lock. One that was changed is not in the
+-- answer: its claim finds that out.
+--   one element a candidate, in id order: $1 ids, $2 versions
+select c.id
+from unnest($1::bigint[], $2::timestamptz[]) c(id, version)
+where exists (select from tasks t where t.id = c.id and t.last_updated = c.version)
+  and (select true from tasks t where t.id = c.id for no key update skip locked) is null
