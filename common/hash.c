@@ -6,6 +6,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -14,17 +15,24 @@ struct state {
 	uint64_t a, b, c, d;
 };
 
+hash_word hash_factor, hash_addend;
 static uint64_t secret[2];
 
-/* Before main, so that no thread finds another key than the rest. */
-__attribute__((constructor)) static void choose_secret(void)
+static bool random_fill(void *to, size_t length)
 {
 	ssize_t got;
 
 	do
-		got = getrandom(secret, sizeof secret, 0);
+		got = getrandom(to, length, 0);
 	while (got < 0 && errno == EINTR);
-	if (got == sizeof secret)
+	return got == (ssize_t)length;
+}
+
+/* Before main, so that no thread finds another key than the rest. */
+__attribute__((constructor)) static void choose_secret(void)
+{
+	if (random_fill(secret, sizeof secret) && random_fill(&hash_factor, sizeof hash_factor) &&
+	    random_fill(&hash_addend, sizeof hash_addend))
 		return;
 	log_error(NULL, "no random numbers from the system: %s", strerror(errno));
 	abort();

@@ -69,6 +69,22 @@ Test(hash, spreads_ids_that_share_a_bucket_under_the_stock_hash)
 	free_items(items);
 }
 
+/* Ids as they come, and ids far apart: in each table about as many share a bucket as do by chance. */
+Test(hash, spreads_ids_in_any_row)
+{
+	for (int shift = 0; shift < 50; shift++) {
+		struct item *items = NULL, *item;
+
+		for (int64_t i = 1; i <= ITEMS; i++) {
+			item = calloc(1, sizeof *item);
+			item->id = i << shift;
+			HASH_ADD(hh, items, id, sizeof item->id, item);
+		}
+		cr_assert(lt(int, (int)longest_chain(items), 40), "steps of 2^%d", shift);
+		free_items(items);
+	}
+}
+
 /* The number of bits that differ, on average, when one bit of the key changes: half of 64. */
 Test(hash, changes_half_its_bits_with_each_bit_of_the_key)
 {
