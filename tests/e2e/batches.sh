@@ -87,7 +87,7 @@ story_entry_and_exit_tasks_run_once_before_the_first_and_after_the_last() {
 		[handler sh]
 		exec = /bin/bash
 		[handler prepare]
-		exec = /bin/bash -c "cat >> $REEVE_TEST_DIR/prepared; sleep 0.5; echo begin >> $REEVE_TEST_DIR/log.txt"
+		exec = /bin/bash -c "cat >> $REEVE_TEST_DIR/prepared; until [ -e $REEVE_TEST_DIR/go ]; do sleep 0.05; done; echo begin >> $REEVE_TEST_DIR/log.txt"
 		[handler finish]
 		exec = /bin/bash -c "cat >> $REEVE_TEST_DIR/finished; echo end >> $REEVE_TEST_DIR/log.txt"
 	END
@@ -99,6 +99,7 @@ story_entry_and_exit_tasks_run_once_before_the_first_and_after_the_last() {
 	reeve submit sh --bulk "$DIR/tasks" --batch "$id" >"$DIR/ids"
 	late=$(reeve submit sh 'echo late >> $REEVE_TEST_DIR/log.txt' --batch "$id" --delay 1500ms)
 	expect_eq 'open 21 21 0 0' "$(totals "$id")"
+	touch "$DIR/go"
 	reeve batch close "$id" >/dev/null
 	expect reeve batch wait "$id" --timeout 30s
 	expect_eq 'ended 21 0 21 0' "$(totals "$id")"
