@@ -137,25 +137,43 @@ expect() { # COMMAND…
 }
 
 wait_until() { # SECONDS CONDITION
-	local end=$((SECONDS + $1 + 1))
+	local end=$((SECONDS + $1 + 1)) since=${EPOCHREALTIME/./}
 	until (trap - ERR && eval "$2") 2>/dev/null; do
 		[ "$SECONDS" -lt "$end" ] || fail "not within $1 s: $2"
-		sleep 0.05
+		pause_since "$since"
 	done
+}
+
+# Between two looks: an eighth of the time waited so far. So what comes soon is seen at once, and what takes long costs little.
+pause_since() { # MICROSECONDS, as of $EPOCHREALTIME
+	local us=$(((${EPOCHREALTIME/./} - $1) / 8))
+	us=$((us < 10000 ? 10000 : us > 100000 ? 100000 : us))
+	printf -v us '0.%06d' $us
+	pause "$us"
+}
+
+pause() { # SECONDS: sleeps without a process for it; nobody ever writes to that pipe
+	read -rt "$1" <>"$SUITE_DIR/pause" || true
 }
 
 # ---- processes ----
 
-birth() { # PID: when that process began, which tells it from a later one of the same number; empty if it has ended
-	local stat
-	stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
+birth() { # PID: prints when that process began, which tells it from a later one of the same number; nothing if it has ended
+	set_birth "$1"
+	[ -z "$BIRTH" ] || echo "$BIRTH"
+}
+
+set_birth() { # PID: the same, in $BIRTH. It is asked for so often that it starts no process
+	local stat=''
+	BIRTH=''
+	{ read -rd '' stat <"/proc/$1/stat"; } 2>/dev/null || true
+	[ -n "$stat" ] || return 0
 	read -ra stat <<<"${stat##*) }"
-	case ${stat[0]} in Z | X) return 0 ;; esac
-	echo "${stat[19]}"
+	case ${stat[0]} in Z | X) ;; *) BIRTH=${stat[19]} ;; esac
 }
 
 alive() { # NAME
-	[ -n "${BORN[$1]:-}" ] && [ "$(birth "${PIDS[$1]}")" = "${BORN[$1]}" ]
+	[ -n "${BORN[$1]:-}" ] && set_birth "${PIDS[$1]}" && [ "$BIRTH" = "${BORN[$1]}" ]
 }
 
 pid() { # NAME
@@ -168,7 +186,8 @@ start() { # NAME COMMAND…
 	! alive "$name" || fail "$name is running already"
 	"$@" >>"$DIR/log/$name.log" 2>&1 </dev/null &
 	PIDS[$name]=$!
-	BORN[$name]=$(birth $!)
+	set_birth $!
+	BORN[$name]=$BIRTH
 	STARTED+=("$name")
 }
 
@@ -181,7 +200,7 @@ ended() { # NAME [SECONDS]
 	local end=$((SECONDS + ${2:-30} + 1))
 	while alive "$1"; do
 		[ "$SECONDS" -lt "$end" ] || fail "$1 has not ended within ${2:-30} s"
-		sleep 0.02
+		pause 0.01
 	done
 	STATUS=0
 	wait "${PIDS[$1]}" 2>/dev/null || STATUS=$?
@@ -196,9 +215,10 @@ descendants() { # processes of this story: their environment names its folder, o
 	local -x REEVE_TEST_DIR= # so that these commands do not find themselves
 	{
 		grep -lzxF "REEVE_TEST_DIR=$DIR" /proc/[0-9]*/environ | cut -d/ -f3
-		find /proc -mindepth 2 -maxdepth 2 -name cwd \( -lname "$DIR" -o -lname "$DIR/*" \) | cut -d/ -f3
+		find /proc/[0-9]*/cwd -maxdepth 0 \( -lname "$DIR" -o -lname "$DIR/*" \) | cut -d/ -f3
 	} 2>/dev/null | sort -u | while read -r p; do
-		[ -z "$(birth "$p")" ] || echo "$p"
+		set_birth "$p"
+		[ -z "$BIRTH" ] || echo "$p"
 	done
 	return 0
 }
@@ -222,7 +242,7 @@ end_everything() { # last first; what does not go as it should is said, and then
 				bad=1
 				break
 			fi
-			sleep 0.02
+			pause 0.01
 		done
 	done
 	STARTED=()
@@ -236,21 +256,30 @@ end_everything() { # last first; what does not go as it should is said, and then
 			bad=1
 			break
 		fi
-		sleep 0.1
+		pause 0.05
 	done
 	return $bad
 }
 
 free_port() { # out of the range that tests/run holds for this run; a port is given once
 	local port
+	set -C # `>` makes a file that was not there, or fails
 	for ((port = REEVE_TEST_PORTS; port < REEVE_TEST_PORTS + 500; port++)); do
-		mkdir "$REEVE_TEST_RUN/ports/$port" 2>/dev/null || continue
-		if ! cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qi "^ *[0-9]*: [0-9A-F]*:$(printf %04X "$port") "; then
+		{ : >"$REEVE_TEST_RUN/ports/$port"; } 2>/dev/null || continue
+		if ! port_taken "$port"; then
+			set +C
 			echo "$port"
 			return
 		fi
 	done
 	fail "no free port left from $REEVE_TEST_PORTS on"
+}
+
+port_taken() { # PORT [STATE]: whether a socket has it here; 0A is one that listens
+	local sockets socket
+	sockets=$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null) || true
+	printf -v socket ':%04X [0-9A-F]+:[0-9A-F]{4} %s' "$1" "${2:-}"
+	[[ $sockets =~ $socket ]]
 }
 
 as() { # USER COMMAND…: becomes that user's command, if we may
@@ -299,13 +328,13 @@ launch_manager() { # [NAME] [OPTION…]
 }
 
 start_manager() { # [NAME] [OPTION…]
-	local name=manager end=$((SECONDS + 61))
+	local name=manager end=$((SECONDS + 61)) since=${EPOCHREALTIME/./}
 	case ${1:--} in -*) ;; *) name=$1 ;; esac
 	launch_manager "$@"
-	until timeout 10 "$REEVE_BIN/reeve" --manager "${URL[$name]}" stats >/dev/null 2>&1; do
+	until port_taken "${PORT[$name]}" 0A && timeout 10 "$REEVE_BIN/reeve" --manager "${URL[$name]}" stats >/dev/null 2>&1; do
 		alive "$name" || fail "$name has ended; its log: $(tail -n 5 "$DIR/log/$name.log")"
 		[ "$SECONDS" -lt "$end" ] || fail "$name does not answer within 60 s"
-		sleep 0.05
+		pause_since "$since"
 	done
 }
 
@@ -338,14 +367,14 @@ launch_worker() { # [NAME] [OPTION…]
 }
 
 start_worker() { # [NAME] [OPTION…]
-	local name=worker end=$((SECONDS + 61)) before
+	local name=worker end=$((SECONDS + 61)) since=${EPOCHREALTIME/./} before
 	case ${1:--} in -*) ;; *) name=$1 ;; esac
 	before=$(worker_incarnation "$name")
 	launch_worker "$@"
 	until [ "$(worker_incarnation "$name")" -gt "$before" ]; do
 		alive "$name" || fail "$name has ended; its log: $(tail -n 5 "$DIR/log/$name.log")"
 		[ "$SECONDS" -lt "$end" ] || fail "$name is not registered within 60 s"
-		sleep 0.1
+		pause_since "$since"
 	done
 }
 
@@ -441,6 +470,7 @@ end_suite() {
 STORY=0 FAILED=0 RUNNING=
 unset XDG_DATA_HOME XDG_CONFIG_HOME REEVE_MANAGER
 SUITE_DIR=$REEVE_TEST_SUITE_DIR
+mkfifo "$SUITE_DIR/pause"
 new_folder "$SUITE_DIR"
 trap end_suite EXIT
 trap 'exit 143' TERM INT HUP
