@@ -33,8 +33,9 @@
 # What there is, beside plain bash and jq:
 #	$TOP                         the project's folder
 #	$DIR                         the story's own folder (removed afterwards); logs are in $DIR/log/NAME.log
-#	start_postgres [OPTION…]     a cluster with the database `reeve`, owned by the role `reeve`; its $CONNINFO. Started
-#	                             again after stop_postgres it is the same cluster
+#	start_postgres [--empty] [OPTION…]   a cluster with the database `reeve`, owned by the role `reeve`; its $CONNINFO. It has
+#	                             Reeve's schema, as --print-schema prints it, or with --empty nothing. Started again after
+#	                             stop_postgres it is the same cluster
 #	stop_postgres [immediate]    pg_ctl -m fast, or the mode given
 #	sql 'select …'               psql as superuser on `reeve`: columns separated by |, one row a line
 #	start_manager [NAME] [OPTION…]   and waits until it answers; the NAME is `manager` unless given, and names its log
@@ -297,7 +298,12 @@ as_user() {
 
 # ---- PostgreSQL ----
 
-start_postgres() {
+start_postgres() { # [--empty] [OPTION…]
+	local empty=
+	if [ "${1:-}" = --empty ]; then
+		empty=yes
+		shift
+	fi
 	if [ -z "$PGDIR" ]; then
 		PGDIR=$DIR/postgres
 		cp -a --reflink=auto "$REEVE_TEST_RUN/template" "$PGDIR"
@@ -305,6 +311,8 @@ start_postgres() {
 	fi
 	start postgres as "$REEVE_TEST_PG_USER" "$REEVE_TEST_PG_BIN/postgres" -D "$PGDIR" -k "$PGDIR" "$@"
 	wait_until 60 'sql "select 1" >/dev/null'
+	[ -z "$empty" ] || printf '%s;\n' 'drop database reeve' 'create database reeve owner reeve' |
+		"$REEVE_TEST_PG_BIN/psql" -Xq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d postgres
 }
 
 stop_postgres() { # [MODE]

@@ -484,7 +484,7 @@ story_a_manager_with_wrong_options_does_not_start() {
 own_postgres() { # beside the one that all stories share
 	# shellcheck disable=SC2034,SC2154
 	PGDIR='' BORN[postgres]=''
-	start_postgres
+	start_postgres --empty
 }
 
 story_no_database_is_told() {

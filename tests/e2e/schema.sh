@@ -26,7 +26,7 @@ no_migrate() { # DATABASE: a manager's start; it is to refuse
 }
 
 story_the_printed_schema_is_what_a_manager_makes_and_takes() {
-	start_postgres
+	start_postgres --empty
 	start_manager
 	stop manager
 	new_database printed
@@ -46,7 +46,7 @@ story_the_printed_schema_is_what_a_manager_makes_and_takes() {
 }
 
 story_an_older_schema_is_refused_and_brought_up_from_print() {
-	start_postgres
+	start_postgres --empty
 	start_manager
 	stop manager
 	new_database older
@@ -78,7 +78,7 @@ story_an_older_schema_is_refused_and_brought_up_from_print() {
 
 # A role that may use what is there, and make nothing.
 story_a_manager_without_the_right_to_make_anything_works() {
-	start_postgres
+	start_postgres --empty
 	"$REEVE_BIN/reeve-manager" --print-schema >"$DIR/schema.sql"
 	psql_reeve reeve <"$DIR/schema.sql" >/dev/null
 	sql "create role clerk login; grant usage on schema reeve to clerk; grant all on all tables in schema reeve to clerk;
