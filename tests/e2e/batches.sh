@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Batches: tasks that are counted together, from the first's submit to the last's end, and what happens around them.
 # timeout 600
+# long
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"

@@ -2,6 +2,8 @@
 # Locks that somebody holds for long: a manager that froze within a transaction, a forgotten psql, a dump. Whatever does not
 # need what they hold goes on as before, and the rest goes on when they let go.
 # timeout 600
+# long
+# measures time
 # shellcheck disable=SC1091,SC2016,SC2034,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"

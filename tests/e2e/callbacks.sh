@@ -2,6 +2,7 @@
 # HTTP callbacks: delivered once each, signed, tried again with rests that grow, given up in the end; and what receivers do
 # wrong holds up neither other callbacks nor the manager.
 # timeout 600
+# long
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"

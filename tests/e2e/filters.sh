@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tasks chosen by what they are: listed, retried, cancelled, killed and changed all at once; those that hang started again.
 # timeout 400
+# long
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Callers that take more than their share: what they do to others is bounded, and they are told which limit they have met.
 # timeout 600
+# long
+# measures time
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"

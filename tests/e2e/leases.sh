@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The statements that leases rest on, one at a time: each guard in them is one that a simpler design was broken without.
 # quick
+# long
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 

@@ -2,7 +2,8 @@
 # The harness of the end-to-end stories: real programs, a real PostgreSQL, real sockets.
 #
 # How to write a story. A suite is a file tests/e2e/NAME.sh, executable, with one sentence on what it is about in its head.
-# `# quick` in the head takes it into `tests/run quick`; `# timeout 600` gives it that many seconds instead of 300.
+# `# quick` in the head takes it into `tests/run quick`; `# timeout 600` gives it that many seconds instead of 300; `# long`
+# lets it begin before the others; `# measures time` lets it run with fewer beside it.
 #
 #	#!/usr/bin/env bash
 #	# Tasks that fail: tried again, or not.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Pipelines: tasks that pass through stages, the result of one being the input of the next.
 # timeout 900
+# long
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Reads: a slow one keeps no other waiting, and one whose caller has gone ends.
+# measures time
 # shellcheck disable=SC1091,SC2016
 # quick
 . "$(dirname "$0")/lib.sh"

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Tasks by SQL: submitted in an application's own transaction, however long that stays open, which keeps nobody waiting.
 # timeout 900
+# long
+# measures time
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"

@@ -2,6 +2,8 @@
 # Two minutes of faults at random under steady load (tests/faults/run): nothing is lost, made twice or held twice, and
 # whatever is left has recovered within a lease and two seconds. Longer, and with other seeds, it is run by hand.
 # timeout 480
+# long
+# measures time
 # shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
 
