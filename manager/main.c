@@ -69,7 +69,7 @@ int main(int argc, char **argv)
 		manager_close(&manager);
 		return error.code == STATUS(INVALID_ARGUMENT) ? EXIT_USAGE : EXIT_TASK_FAILED;
 	}
-	manager_run(&manager);
+	bool asked = manager_run(&manager);
 	manager_close(&manager);
-	return EXIT_OK;
+	return asked ? EXIT_OK : EXIT_REFUSED;
 }

@@ -7,6 +7,7 @@
 
 #include <event2/event.h>
 #include <signal.h>
+#include <sql/sql.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,11 +63,8 @@ static void on_farewell(struct store_op *op, const struct reeve_error *error)
 
 /* The others are told first, so that they take this one's tasks at once. A second signal, or a database that takes long,
  * ends it without. */
-static void on_signal(evutil_socket_t number, short what, void *arg)
+static void stop(struct manager *m)
 {
-	struct manager *m = arg;
-	(void)what;
-	log_info(NULL, "stopping: %s", strsignal(number));
 	if (m->stopping || !store_up(m->store)) {
 		event_base_loopbreak(m->base);
 		return;
@@ -76,6 +74,26 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 	store_stop(m->store, &m->farewell);
 	const struct timeval most = {.tv_usec = FAREWELL_MS * 1000};
 	event_base_loopexit(m->base, &most);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *arg)
+{
+	struct manager *m = arg;
+	(void)what;
+	log_info(NULL, "stopping: %s", strsignal(number));
+	stop(m);
+}
+
+/* What this one wrote to tables that a newer program has changed would be wrong there. */
+static void on_outdated(void *arg, int schema)
+{
+	struct manager *m = arg;
+	if (m->outdated)
+		return;
+	m->outdated = true;
+	log_error(NULL, "stopping: the database's schema is version %d now, newer than this program's %d; use a newer reeve-manager",
+	    schema, sql_migrations[sql_migration_count - 1].version);
+	stop(m);
 }
 
 static void on_notified(void *arg, const char *payload)
@@ -181,7 +199,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	if (!m->callbacks)
 		return false;
 
-	const struct core_host host = {clock_monotonic_ms, alarm_set, callbacks_due, m};
+	const struct core_host host = {clock_monotonic_ms, alarm_set, callbacks_due, on_outdated, m};
 	m->core = core_create(m->store, &core_options, &host);
 	if (o->archive) {
 		m->archive = archive_create(m->base, m->store, o->archive, archived, m, error);
@@ -201,9 +219,10 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	return listen_all(m, o->listen, error);
 }
 
-void manager_run(struct manager *m)
+bool manager_run(struct manager *m)
 {
 	event_base_dispatch(m->base);
+	return !m->outdated;
 }
 
 void manager_close(struct manager *m)

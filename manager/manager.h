@@ -17,6 +17,7 @@ struct manager {
 	struct store *store;
 	struct store_stop farewell;  /* tells the other managers that this one stops */
 	bool stopping;
+	bool outdated;               /* it stops because a newer one has brought the schema up */
 	struct core *core;
 	struct callbacks *callbacks;
 	struct archive *archive;     /* NULL: none is kept */
@@ -32,8 +33,8 @@ bool manager_log_setup(const struct manager_options *options, struct reeve_error
 /* Opens everything and listens. */
 bool manager_open(struct manager *manager, const struct manager_options *options, struct reeve_error *error);
 
-/* Runs until SIGTERM or SIGINT. */
-void manager_run(struct manager *manager);
+/* Runs until SIGTERM or SIGINT; or until the database's schema is newer than this program's: false, and the log says it. */
+bool manager_run(struct manager *manager);
 
 /* Closes what is open; a zeroed or half-opened manager too. */
 void manager_close(struct manager *manager);

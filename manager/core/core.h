@@ -57,6 +57,7 @@ struct core_host {
 	int64_t (*now_ms)(void);                         /* the monotonic clock */
 	void (*alarm)(void *arg, int64_t at_ms);         /* call core_turn at this time or earlier */
 	void (*callbacks)(void *arg);                    /* some may be due: deliver them; NULL: nobody does */
+	void (*outdated)(void *arg, int schema);         /* the database's schema is this, newer than the program's: stop; or NULL */
 	void *arg;
 };
 

@@ -113,6 +113,8 @@ static void on_tick(struct store_op *op, const struct reeve_error *error)
 	u->busy[CHORE_TICK] = false;
 	if (error)
 		return;
+	if (u->tick.schema && u->core->host.outdated)
+		u->core->host.outdated(u->core->host.arg, u->tick.schema);
 	/* A gap longer than a heartbeat: the database was away, or this process was stopped. */
 	if (!u->steady_ms || now - u->tick_ms > u->core->options.heartbeat_ms)
 		u->steady_ms = now;

@@ -985,6 +985,7 @@ struct store_tick {
 	bool arrivals;                   /* tasks are to be admitted */
 	const char *queues;              /* the fingerprint of the queues' settings */
 	int64_t newest_assignment;
+	int schema;                      /* the database's version, if it is newer than this program's; else 0 */
 	struct store_peer *peers;        /* the managers that have not stopped, this one too, in order */
 	int peer_count;
 };

@@ -2,6 +2,7 @@
 #include "common/log.h"
 #include "manager/store/internal.h"
 
+#include <sql/sql.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,8 @@ static void on_ticked(void *arg, const struct conn_result *result)
 	op->queues = row_text(result->rows, 0, 5);
 	op->callbacks = row_bool(result->rows, 0, 6);
 	op->arrivals = row_bool(result->rows, 0, 7);
+	int schema = row_int4(result->rows, 0, 8);
+	op->schema = schema > sql_migrations[sql_migration_count - 1].version ? schema : 0;
 	op->peer_count = PQntuples(result->rows);
 	op->peers = role->state = calloc((size_t)op->peer_count + 1, sizeof *op->peers);
 	for (int row = 0; row < op->peer_count; row++)

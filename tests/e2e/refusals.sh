@@ -527,6 +527,24 @@ story_a_schema_that_is_not_right_is_left_alone() {
 	expect_eq queued "$(sql "select status from tasks where id = $id")"
 }
 
+# What an older manager writes where a newer one has brought the schema up would be wrong.
+story_an_older_manager_stops() {
+	own_postgres
+	start_manager old
+	start_manager twin
+	id=$(reeve submit nothing)
+	newest=$(sql 'select max(version) from schema_migrations')
+	sql "insert into schema_migrations (version, name) values (999, 'of tomorrow')"
+	for name in old twin; do
+		ended $name 10
+		expect_eq 4 "$STATUS" "exit code of $name"
+		expect_match "error reeve-manager: stopping: the database's schema is version 999 now, newer than this program's $newest; use a newer reeve-manager" \
+			"$(cat "$DIR/log/$name.log")"
+	done
+	expect_eq queued "$(sql "select status from tasks where id = $id")"
+	expect_eq 2 "$(sql 'select count(*) from managers where stopped')" # the others were told
+}
+
 story_a_role_without_rights_is_told_which() {
 	own_postgres
 	sql 'create role poor login'
