@@ -82,7 +82,7 @@ static void write_status(FILE *out, const struct reeve_queue_status *s, int64_t 
 	fprintf(out, ": %s", s->state);
 	if (s->since_us)
 		fprintf(out, " for %s", terminal_age(now_us, s->since_us, age, sizeof age));
-	fprintf(out, "; %s%" PRId64 " waiting, %" PRId64 " running", s->more ? "more than " : "", s->waiting, s->running);
+	fprintf(out, "; %" PRId64 " waiting, %" PRId64 " running", s->waiting, s->running);
 	if (s->finished >= 0)
 		fprintf(out, ", %" PRId64 " finished", s->finished);
 	fputc('\n', out);

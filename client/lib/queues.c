@@ -147,22 +147,6 @@ struct status_result {
 	Reeve__V1__QueueStatusResponse *response;
 };
 
-/* Counts what waits where that is too much for one answer. */
-static bool count_waiting(
-    struct reeve_client *client, Reeve__V1__QueueStatusResponse *status, struct reeve_failure *failure)
-{
-	struct reeve_queues *queues = reeve_queues(client, status->queue, failure);
-
-	if (!queues)
-		return false;
-	status->waiting = 0;
-	for (size_t i = 0; i < queues->count; i++)
-		status->waiting += queues->queues[i].queued + queues->queues[i].delayed + queues->queues[i].failed;
-	status->more = false;
-	reeve_queues_free(queues);
-	return true;
-}
-
 struct reeve_queue_status *reeve_queue_status(
     struct reeve_client *client, const char *queue, bool quick, struct reeve_failure *failure)
 {
@@ -175,10 +159,6 @@ struct reeve_queue_status *reeve_queue_status(
 	response = (Reeve__V1__QueueStatusResponse *)ask(client, "Status", &request.base, failure);
 	if (!response)
 		return NULL;
-	if (response->more && !quick && !count_waiting(client, response, failure)) {
-		reeve__v1__queue_status_response__free_unpacked(response, NULL);
-		return NULL;
-	}
 	result = allocate(1, sizeof *result);
 	result->response = response;
 	result->status = (struct reeve_queue_status){
@@ -186,7 +166,6 @@ struct reeve_queue_status *reeve_queue_status(
 	    .state = response->state,
 	    .since_us = response->since_us,
 	    .waiting = response->waiting,
-	    .more = response->more,
 	    .running = response->running,
 	    .finished = response->finished,
 	    .n_workers = response->n_workers,

@@ -297,25 +297,6 @@ struct stats_result {
 	Reeve__V1__StatsResponse *response;
 };
 
-/* The numbers of live tasks, where they are too many for one answer. */
-static bool count_live(struct reeve_client *client, Reeve__V1__StatsResponse *stats, struct reeve_failure *failure)
-{
-	struct reeve_queues *queues = reeve_queues(client, NULL, failure);
-
-	if (!queues)
-		return false;
-	stats->queued = stats->delayed = stats->executing = stats->failed = 0;
-	for (size_t i = 0; i < queues->count; i++) {
-		stats->queued += queues->queues[i].queued;
-		stats->delayed += queues->queues[i].delayed;
-		stats->executing += queues->queues[i].executing;
-		stats->failed += queues->queues[i].failed;
-	}
-	stats->more = false;
-	reeve_queues_free(queues);
-	return true;
-}
-
 struct reeve_stats *reeve_stats(struct reeve_client *client, struct reeve_failure *failure)
 {
 	Reeve__V1__StatsRequest request = REEVE__V1__STATS_REQUEST__INIT;
@@ -325,10 +306,6 @@ struct reeve_stats *reeve_stats(struct reeve_client *client, struct reeve_failur
 	response = (Reeve__V1__StatsResponse *)ask(client, "Stats", &request.base, failure);
 	if (!response)
 		return NULL;
-	if (response->more && !count_live(client, response, failure)) {
-		reeve__v1__stats_response__free_unpacked(response, NULL);
-		return NULL;
-	}
 	result = allocate(1, sizeof *result);
 	result->response = response;
 	result->stats = (struct reeve_stats){

@@ -71,7 +71,7 @@ static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t
 	out->counters[out->n_counters++] = c;
 }
 
-static void on_live_counted(struct store_op *op, const struct reeve_error *error)
+static void on_stats(struct store_op *op, const struct reeve_error *error)
 {
 	struct reading *c = (struct reading *)op;
 	struct counter counters[COUNTERS_MOST];
@@ -79,18 +79,6 @@ static void on_live_counted(struct store_op *op, const struct reeve_error *error
 	for (int i = 0; i < count; i++)
 		counter_add((Reeve__V1__StatsResponse *)c->response, counters[i].name, counters[i].value);
 	reading_end(c, error);
-}
-
-static void on_stats(struct store_op *op, const struct reeve_error *error)
-{
-	struct reading *r = (struct reading *)op;
-	if (error) {
-		reading_end(r, error);
-		return;
-	}
-	r->op.kind = STORE_LIVE;
-	r->op.op.done = on_live_counted;
-	reading_send(r);
 }
 
 static void stats(void *service, struct rpc_call *call, const ProtobufCMessage *message)

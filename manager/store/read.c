@@ -85,24 +85,11 @@ static enum sql_id add_audit(struct params *p, const struct store_read *op)
 	return request->task_id ? SQL_AUDIT_TASK : SQL_AUDIT_PAGE;
 }
 
-/* So many live tasks are counted for an answer: it comes within 100 ms. */
-enum { QUEUES_COUNT = 20000 };
-
 static enum sql_id add_queues(struct params *p, const struct store_read *op)
 {
 	const Reeve__V1__ListQueuesRequest *request = op->request;
 	params_text(p, text_or_null(request->queue));
 	params_text(p, text_or_null(request->page));
-	params_int4(p, QUEUES_COUNT);
-	return SQL_QUEUE_COUNTS;
-}
-
-static enum sql_id add_live(struct params *p, const struct store_read *op)
-{
-	(void)op;
-	params_null(p);
-	params_null(p);
-	params_int4(p, QUEUES_COUNT);
 	return SQL_QUEUE_COUNTS;
 }
 
@@ -242,7 +229,6 @@ static const struct reading {
     [STORE_QUEUES] = {add_queues, take_queues},
     [STORE_WORKERS] = {add_workers, take_workers},
     [STORE_STATS] = {add_stats, take_stats},
-    [STORE_LIVE] = {add_live, take_live},
     [STORE_CALLBACKS] = {add_callbacks, take_callbacks},
     [STORE_ERRORS] = {add_errors, take_errors},
     [STORE_EXECUTIONS] = {add_executions, take_executions},

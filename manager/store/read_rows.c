@@ -156,21 +156,6 @@ void take_queues(const PGresult *rows, void *response)
 	}
 }
 
-void take_live(const PGresult *rows, void *response)
-{
-	Reeve__V1__StatsResponse *out = response;
-	for (int row = 0; row < PQntuples(rows); row++) {
-		if (row_null(rows, row, 0)) {
-			out->more = !row_null(rows, row, 7);
-			continue;
-		}
-		out->queued += row_int8(rows, row, 2);
-		out->delayed += row_int8(rows, row, 3);
-		out->executing += row_int8(rows, row, 4);
-		out->failed += row_int8(rows, row, 5);
-	}
-}
-
 static char **copy_array(const PGresult *rows, int row, int column, size_t *count)
 {
 	const char *data = NULL;
@@ -232,11 +217,10 @@ void take_queue_status(const PGresult *rows, void *response)
 	out->state = copy(rows, 0, 0);
 	out->since_us = row_time(rows, 0, 1);
 	out->waiting = row_int8(rows, 0, 2);
-	out->more = row_bool(rows, 0, 3);
-	out->running = row_int8(rows, 0, 4);
-	out->finished = row_int8(rows, 0, 5);
-	if (!row_null(rows, 0, 6))
-		out->batch = batch_from_row(rows, 0, 6);
+	out->running = row_int8(rows, 0, 3);
+	out->finished = row_int8(rows, 0, 4);
+	if (!row_null(rows, 0, 5))
+		out->batch = batch_from_row(rows, 0, 5);
 }
 
 void take_queue_workers(const PGresult *rows, void *response)
@@ -248,10 +232,14 @@ void take_queue_workers(const PGresult *rows, void *response)
 void take_stats(const PGresult *rows, void *response)
 {
 	Reeve__V1__StatsResponse *out = response;
-	out->completed = row_int8(rows, 0, 0);
-	out->dead = row_int8(rows, 0, 1);
-	out->cancelled = row_int8(rows, 0, 2);
-	out->workers_alive = row_int8(rows, 0, 3);
+	out->queued = row_int8(rows, 0, 0);
+	out->delayed = row_int8(rows, 0, 1);
+	out->executing = row_int8(rows, 0, 2);
+	out->failed = row_int8(rows, 0, 3);
+	out->completed = row_int8(rows, 0, 4);
+	out->dead = row_int8(rows, 0, 5);
+	out->cancelled = row_int8(rows, 0, 6);
+	out->workers_alive = row_int8(rows, 0, 7);
 }
 
 void take_callbacks(const PGresult *rows, void *response)

@@ -8,7 +8,6 @@ void take_tasks(const PGresult *rows, void *response);
 void take_list(const PGresult *rows, void *response);
 void take_audit(const PGresult *rows, void *response);
 void take_queues(const PGresult *rows, void *response);
-void take_live(const PGresult *rows, void *response);
 void take_workers(const PGresult *rows, void *response);
 void take_queue_status(const PGresult *rows, void *response);
 void take_queue_workers(const PGresult *rows, void *response);

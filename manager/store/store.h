@@ -845,8 +845,7 @@ enum store_read_kind {
 	STORE_AUDIT,    /* AuditResponse from an AuditRequest */
 	STORE_QUEUES,   /* ListQueuesResponse from a ListQueuesRequest */
 	STORE_WORKERS,  /* ListWorkersResponse from a ListWorkersRequest */
-	STORE_STATS,    /* StatsResponse, but for the live tasks */
-	STORE_LIVE,     /* adds those to it, as many as one answer counts */
+	STORE_STATS,    /* StatsResponse, but for the counters */
 	STORE_CALLBACKS, /* CallbacksResponse from a CallbacksRequest */
 	STORE_ERRORS,   /* ErrorsResponse from an ErrorsRequest */
 	STORE_EXECUTIONS, /* ExecutionsResponse from an ExecutionsRequest */

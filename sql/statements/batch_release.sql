@@ -7,7 +7,12 @@ with held as materialized (
   update tasks t set run_at = greatest(h.held_run_at, clock_timestamp()), held_run_at = null,
     last_updated = greatest(clock_timestamp(), t.last_updated + interval '1us')
   from held h where t.id = any(array[h.id])
-  returning t.route_id, t.priority, t.run_at),
+  returning t.route_id, t.priority, t.run_at, t.last_updated),
+ counted as (
+  insert into count_changes (route_id, due, live)
+  select route_id, v.due, sum(v.live)
+  from released cross join lateral (values ('infinity', -1), (delayed_to(run_at, last_updated), 1)) v(due, live)
+  group by 1, 2 having sum(v.live) <> 0),
  told as materialized (
   select pg_notify('reeve_wake', format('0 %s %s %s', route_id, priority, (extract(epoch from min(run_at)) * 1000000)::bigint))
   from released group by route_id, priority)

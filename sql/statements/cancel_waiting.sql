@@ -20,8 +20,12 @@ with locked as materialized (
   from locked
   returning keep_until, route_id, status),
  ended_counts as (
-  insert into history_changes (keep_until, route_id, status, count)
-  select keep_until, route_id, status, count(*) from history group by 1, 2, 3),
+  insert into count_changes (keep_until, route_id, status, count, due, live, retrying)
+  select keep_until, route_id, status, count(*), null, 0, 0 from history group by 1, 2, 3
+  union all
+  select null, route_id, null, 0, case when status = 'queued' then delayed_to(run_at, last_updated) end, -count(*),
+    -count(retrying)
+  from locked group by 2, 5),
  batched as (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)
   select * from batch_tasks_ended((

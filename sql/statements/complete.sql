@@ -8,26 +8,28 @@ with done as (
   delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[]) u(id, token, result)
   where t.id between u.id and u.id and t.last_updated = u.token and t.status = 'executing'
     and t.batch_id is null and t.pipeline_id is null and t.restart is null
-  returning t.id, t.last_updated, t.assignment_id, t.worker_id, t.created, t.run_at, t.timeout_ms, t.retry_base_ms,
-    t.retry_max_ms, t.route_id, t.priority, t.attempt, t.max_attempts, t.key, t.queue, t.type, t.details, t.source, u.result,
+  returning t.id, t.last_updated, t.route_id,
+    (select (statement_timestamp() at time zone 'UTC')::date + 1) + case
+      when (select exists (select from queues where keep_completed_days is not null))
+        then keep_days(t.queue, 'completed', $4::int) else $4::int end as keep_until,
+    t.retrying is true as retrying, t.assignment_id, t.worker_id, t.created, t.run_at, t.timeout_ms, t.retry_base_ms,
+    t.retry_max_ms, t.priority, t.attempt, t.max_attempts, t.key, t.queue, t.type, t.details, t.source, u.result,
     t.lane, t.last_error, t.error_code, t.first_started, t.retry_policy, t.remark, t.stack, t.version),
  history as (
   insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
     max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane,
     key, source, result, last_error, error_code, first_started, started, created, last_updated, retry_policy, remark, stack,
     version)
-  select (select (statement_timestamp() at time zone 'UTC')::date + 1) + case
-      when (select exists (select from queues where keep_completed_days is not null))
-        then keep_days(queue, 'completed', $4::int) else $4::int end, id, route_id, priority, queue, type,
+  select keep_until, id, route_id, priority, queue, type,
     details, 'completed', run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id,
     assignment_id, last_updated, true, lane, key, source, result, last_error, error_code,
     coalesce(first_started, last_updated), last_updated, created,
     greatest(clock_timestamp(), last_updated + interval '1us'), retry_policy, remark, stack, version
-  from done
-  returning keep_until, route_id, status),
+  from done),
  ended_counts as (
-  insert into history_changes (keep_until, route_id, status, count)
-  select keep_until, route_id, status, count(*) from history group by 1, 2, 3),
+  insert into count_changes (keep_until, route_id, status, count, live, retrying)
+  select keep_until, route_id, 'completed', count(*), -count(*), -count(*) filter (where retrying)
+  from done group by keep_until, route_id),
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
   from (select assignment_id, count(*)::int as n from done group by 1 order by 1) e

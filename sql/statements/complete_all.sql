@@ -8,24 +8,23 @@ with done as (
   delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[], $5::text[]) u(id, token, result, said)
   where t.id = any(array[u.id]) and t.last_updated = u.token and t.status = 'executing'
     and (t.restart is null or t.restart = '{}') and t.pipeline_id is null
-  returning t.*, u.result, coalesce(u.said, t.remark) as said,
+  returning t.*, (select (statement_timestamp() at time zone 'UTC')::date + 1) + case
+      when (select exists (select from queues where keep_completed_days is not null))
+        then keep_days(t.queue, 'completed', $4::int) else $4::int end as keep_until, u.result, coalesce(u.said, t.remark) as said,
     greatest(clock_timestamp(), t.last_updated + interval '1us') as ended),
  history as (
   insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
     max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane, batch_id,
     key, source, result, last_error, error_code, first_started, started, created, last_updated, retry_policy, remark, stack,
     version)
-  select (select (statement_timestamp() at time zone 'UTC')::date + 1) + case
-      when (select exists (select from queues where keep_completed_days is not null))
-        then keep_days(queue, 'completed', $4::int) else $4::int end, id, route_id, priority, queue, type,
+  select keep_until, id, route_id, priority, queue, type,
     details, 'completed', run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id,
     assignment_id, last_updated, true, lane, batch_id, key, source, result, last_error, error_code,
     coalesce(first_started, last_updated), last_updated, created, ended, retry_policy, said, stack, version
-  from done
-  returning keep_until, route_id, status),
+  from done),
  ended_counts as (
-  insert into history_changes (keep_until, route_id, status, count)
-  select keep_until, route_id, status, count(*) from history group by 1, 2, 3),
+  insert into count_changes (keep_until, route_id, status, count, live, retrying)
+  select keep_until, route_id, 'completed', count(*), -count(*), -count(retrying) from done group by keep_until, route_id),
  batched as (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)
   select * from batch_tasks_ended((

@@ -65,7 +65,9 @@ with locked as materialized (
     case when renewed then (restart ->> 'route_id')::int when advances then route_of(queue, next ->> 'type') else route_id end
       as new_route,
     case when renewed then (restart ->> 'priority')::int when advances then coalesce((next ->> 'priority')::int, priority)
-      else priority end as new_priority
+      else priority end as new_priority,
+    case when becomes in ('dead', 'cancelled', 'completed') then
+      (select (statement_timestamp() at time zone 'UTC')::date + 1) + keep_days(queue, becomes, $7::int) end as keep_until
   from decided d),
  again as (
   update tasks t set status = d.becomes, run_at = d.due, last_updated = d.ended,
@@ -78,13 +80,14 @@ with locked as materialized (
     last_error = case when d.renewed then null when d.becomes = 'failed' then d.error else t.last_error end,
     error_code = case when d.renewed then null when d.becomes = 'failed' then d.code else t.error_code end,
     stack = case when d.renewed then null when d.becomes = 'failed' then d.trace else t.stack end,
-    remark = coalesce(d.said, t.remark), restart = null, cancel_requested_at = null, stop_code = null
+    remark = coalesce(d.said, t.remark), restart = null, cancel_requested_at = null, stop_code = null,
+    retrying = case when d.becomes = 'failed' then true end
   from timed d where d.becomes in ('failed', 'queued') and not d.renewed and not d.advances and t.id = any(array[d.id])),
  renewed as (
   update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,
     expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
     last_error = null, error_code = null, stack = null, remark = coalesce(d.said, t.remark), cancel_requested_at = null,
-    stop_code = null, restart = null, route_id = d.new_route, priority = d.new_priority,
+    stop_code = null, restart = null, retrying = null, route_id = d.new_route, priority = d.new_priority,
     type = d.restart ->> 'type', details = d.restart ->> 'details', version = (d.restart ->> 'version')::bigint,
     max_attempts = (d.restart ->> 'max_attempts')::int, timeout_ms = (d.restart ->> 'timeout_ms')::bigint,
     retry_base_ms = (d.restart ->> 'retry_base_ms')::bigint, retry_max_ms = (d.restart ->> 'retry_max_ms')::bigint,
@@ -95,7 +98,7 @@ with locked as materialized (
  advanced as (
   update tasks t set status = 'queued', run_at = d.due, last_updated = d.ended, attempt = 0, assignment_id = null,
     expiry = null, first_started = coalesce(t.first_started, t.last_updated), started = t.last_updated, returns = 0,
-    last_error = null, error_code = null, stack = null, remark = coalesce(d.said, t.remark), restart = null,
+    last_error = null, error_code = null, stack = null, remark = coalesce(d.said, t.remark), restart = null, retrying = null,
     route_id = d.new_route, priority = d.new_priority, type = d.next ->> 'type', details = coalesce(d.result, ''),
     max_attempts = (d.next ->> 'max_attempts')::int, timeout_ms = (d.next ->> 'timeout_ms')::bigint,
     retry_base_ms = (d.next ->> 'retry_base_ms')::bigint, retry_max_ms = (d.next ->> 'retry_max_ms')::bigint,
@@ -108,18 +111,23 @@ with locked as materialized (
     max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane, batch_id,
     key, source, result, last_error, error_code, first_started, started, created, last_updated, retry_policy, remark, stack,
     version, pipeline_id, stage, step, recoverable)
-  select (select (statement_timestamp() at time zone 'UTC')::date + 1) + keep_days(queue, becomes, $7::int), id, route_id,
+  select keep_until, id, route_id,
     priority, queue, type, details, becomes, run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms,
     worker_id, assignment_id, last_updated, $6::boolean, lane, batch_id, key, source, case when outcome = 'completed' then result end,
     ends_error, ends_code,
     coalesce(first_started, last_updated), last_updated, created, ended, retry_policy, coalesce(said, remark),
     case when becomes = 'completed' then stack else trace end, version, pipeline_id, stage, step,
     case when becomes = 'dead' and stop_code is null then outcome <> 'fatal' and wrong is null end
-  from timed where becomes in ('dead', 'cancelled', 'completed')
-  returning keep_until, route_id, status),
+  from timed where keep_until is not null),
  ended_counts as (
-  insert into history_changes (keep_until, route_id, status, count)
-  select keep_until, route_id, status, count(*) from history group by 1, 2, 3),
+  insert into count_changes (keep_until, route_id, status, count, due, live, retrying)
+  select keep_until, route_id, case when keep_until is not null then becomes end, count(keep_until), null::timestamptz,
+    -count(*) filter (where keep_until is not null or renewed or advances),
+    count(*) filter (where becomes = 'failed') - count(retrying)
+  from timed group by 1, 2, 3
+  union all
+  select null, new_route, null, 0, delayed_to(due, ended), count(*), 0
+  from timed where renewed or advances group by 2, 5),
  batched as (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)
   select * from batch_tasks_ended((

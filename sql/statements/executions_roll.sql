@@ -1,3 +1,3 @@
--- Counts attempts that ended, for the statistics by hour, and adds up what the history has grown by: see the functions. Answers
+-- Counts attempts that ended, for the statistics by hour, and adds up what has been counted since: see the functions. Answers
 -- whether there is more to do now.
-select rolled or folded >= 20000 from (select executions_roll() as rolled, history_fold() as folded offset 0) x
+select rolled or folded >= 20000 from (select executions_roll() as rolled, counts_fold() as folded offset 0) x

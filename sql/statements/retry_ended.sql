@@ -24,6 +24,9 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
     pipeline_id, stage, step
   from versioned order by task_id
   returning id, last_updated, run_at, route_id, priority),
+ counted as (
+  insert into count_changes (route_id, due, live)
+  select route_id, delayed_to(run_at, last_updated), count(*) from made group by 1, 2),
  attempts as (
   insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
     error_code, run_at, last_updated, result, remark, stack, stage, queue, type)

@@ -1,7 +1,12 @@
--- Totals over everything, but for the live tasks, which queue_counts counts. $1 lease in ms.
-select coalesce(sum(count) filter (where status = 'completed'), 0)::bigint as completed,
-  coalesce(sum(count) filter (where status = 'dead'), 0)::bigint as dead,
-  coalesce(sum(count) filter (where status = 'cancelled'), 0)::bigint as cancelled,
-  (select count(*) from workers where gone_at is null and not lost and not by_hand
+-- Totals over everything, by what is kept counted. $1 lease in ms.
+select l.*, h.*, (select count(*) from workers where gone_at is null and not lost and not by_hand
     and hb_at >= clock_timestamp() - interval '1ms' * $1::bigint) as alive
-from history_totals
+from (
+  select coalesce(sum(queued), 0)::bigint as queued, coalesce(sum(delayed), 0)::bigint as delayed,
+    coalesce(sum(executing), 0)::bigint as executing, coalesce(sum(failed), 0)::bigint as failed
+  from live_totals(null)) l
+cross join (
+  select coalesce(sum(count) filter (where status = 'completed'), 0)::bigint as completed,
+    coalesce(sum(count) filter (where status = 'dead'), 0)::bigint as dead,
+    coalesce(sum(count) filter (where status = 'cancelled'), 0)::bigint as cancelled
+  from history_totals) h

@@ -39,8 +39,11 @@ with given as materialized (
     case when f.pipeline_id is not null then 1 end
   from fresh f left join taken k on k.task_id = f.id
   where f.key is null or k.task_id is not null
-  returning id, last_updated, run_at, batch_id),
+  returning id, last_updated, run_at, batch_id, route_id),
  counted as (
+  insert into count_changes (route_id, due, live)
+  select route_id, delayed_to(run_at, last_updated), count(*) from made group by 1, 2),
+ batched as (
   update batches b set submitted = b.submitted + n.n, pending = b.pending + n.n
   from (select batch_id, count(*) as n from made where batch_id is not null group by 1 order by 1) n
   where b.id = n.batch_id)

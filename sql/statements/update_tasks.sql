@@ -2,7 +2,7 @@
 -- then is refused (refused = true) and nothing of that task is changed.
 --   $1 ids, $2 priority or null, $3 run_at or null, $4 max_attempts or null, $5 actor
 with locked as materialized (
-  select id, status, priority, run_at, max_attempts,
+  select id, status, priority, run_at, max_attempts, last_updated,
     status = 'executing' and $3::timestamptz is not null or coalesce($4::int < attempt, false) as refused
   from tasks where id = any($1::bigint[]) order by id for no key update),
  changed as (
@@ -15,6 +15,12 @@ with locked as materialized (
       else greatest(clock_timestamp(), t.last_updated + interval '1us') end
   from locked l where t.id = any(array[l.id]) and not l.refused
   returning t.id, t.last_updated, t.run_at, t.route_id, t.priority),
+ counted as (
+  insert into count_changes (route_id, due, live)
+  select c.route_id, v.due, sum(v.live)
+  from changed c join locked l on l.id = c.id
+  cross join lateral (values (delayed_to(l.run_at, l.last_updated), -1), (delayed_to(c.run_at, c.last_updated), 1)) v(due, live)
+  where l.status = 'queued' group by 1, 2 having sum(v.live) <> 0),
  told as (
   insert into task_events (task_id, version, event, actor, note)
   select c.id, c.last_updated, 'updated', $5, concat_ws(', ',

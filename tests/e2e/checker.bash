@@ -25,9 +25,9 @@ in_database() { # NAME STATEMENT
 	PGOPTIONS='-c search_path=reeve,public' "$REEVE_TEST_PG_BIN/psql" -XAtq -F ' ' -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d "$1" -c "$2"
 }
 
-change() { # STATEMENT…: changes something in the copy, where the history is counted as it is then
+change() { # STATEMENT…: changes something in the copy, where tasks are counted as they are then
 	in_database "$COPY" "$1" >/dev/null
-	in_database "$COPY" 'select history_recount()' >/dev/null
+	in_database "$COPY" 'select counts_recount()' >/dev/null
 }
 
 line() { # KIND LINE

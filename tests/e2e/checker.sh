@@ -566,6 +566,11 @@ story_miscounted() {
 		where (route_id, status) = (select route_id, status from history_counts order by 1, 2 limit 1)" >/dev/null
 	check
 	expect_found '§9.6 miscounted' 'tasks in all in the history, and'
+	copy
+	change 'select 1'
+	in_database "$COPY" "insert into count_changes (route_id, live) select max(id), 2 from routes" >/dev/null
+	check
+	expect_found '§9.6 miscounted' 'route .* has 0 waiting tasks, and 2 are counted'
 }
 
 the_run

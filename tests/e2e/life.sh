@@ -161,7 +161,7 @@ story_json_has_stable_names() {
 	expect_eq '["delayed","executing","failed","queue","queued","type"]' "$(reeve queues --queue json --json | names)"
 	expect_eq '["by_hand","concurrency","doing","doing_since","failed","heartbeat","holding","host","incarnation","name","pid","queues","registered","state","succeeded","types","uptime_ms","version"]' \
 		"$(reeve workers --json | names)"
-	expect_eq '["cancelled","completed","counters","dead","delayed","executing","failed","more","queued","workers_alive"]' \
+	expect_eq '["cancelled","completed","counters","dead","delayed","executing","failed","queued","workers_alive"]' \
 		"$(reeve stats --json | names)"
 	expect_eq '["existing","id","restarted"]' "$(reeve submit echo --key json --queue json --json | names)"
 	expect_eq '["changed","id","note","status"]' "$(reeve update "$later" --priority 2 --json | names)"

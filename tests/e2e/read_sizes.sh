@@ -30,7 +30,7 @@ measure() { # each listing with its pages, a line each
 	echo "list-in-vain $(pages list_tasks "$all,'none',null,null,null,null,null,null,null,null,0,true,4000000,10000,1")"
 	echo "list-executing $(pages list_tasks "$all,null,null,null,null,null,null,null,null,null,0,false,4000000,10000,2")"
 	echo "audit $(pages audit_page "null,now() - interval '10 days',500")"
-	echo "queues $(most_pages queue_counts "null,null,20000")"
+	echo "queues $(most_pages queue_counts "null,null")"
 	echo "queue-status $(pages queue_status "'queue3',true")"
 	echo "stats $(pages stats 60000)"
 }
@@ -41,7 +41,7 @@ story_ten_times_as_much_costs_the_same() {
 	stop manager
 	load 20000 20000
 	measure >"$DIR/small"
-	sql "truncate reeve.tasks; truncate reeve.task_history; truncate reeve.history_changes, reeve.history_counts, reeve.history_day_counts"
+	sql "truncate reeve.tasks; truncate reeve.task_history; select reeve.counts_recount()"
 	load 200000 200000
 	measure >"$DIR/large"
 	note "$(paste "$DIR/small" "$DIR/large")"

@@ -91,18 +91,23 @@ story_a_cancel_ends_nothing_else() {
 	expect_eq 0 "$(statements_running)" 'statements running'
 }
 
-# What is counted, page by page or as it ended, is what there is.
+# Rows that are counted and found in different numbers, of live tasks and of ended ones.
+miscounted() {
+	sql "$(PYTHONPATH=$TOP/tests/faults python3 -c 'import count_rules; print(f"select * from ({count_rules.LIVE}) l; select * from ({count_rules.COUNTS}) c")')"
+}
+
+# What is kept counted is what there is.
 story_counts_are_exact() {
 	start_postgres
 	start_manager
 	start_worker
 	sql "insert into reeve.routes (queue, type) select 'q' || n, 'none' from generate_series(1, 3) n"
-	# More than one answer counts, in one stream and in several, many of them due at the same instant.
 	sql "insert into reeve.tasks (route_id, queue, type, priority, status, run_at, created, last_updated)
 		select r.id, r.queue, r.type, n % 3, case when n % 100 = 1 then 'failed' else 'queued' end,
 			case when n % 50 = 0 then now() + interval '1 day' when n % 50 = 3 then 'infinity' else date_trunc('minute', now()) end,
 			now(), now()
-		from generate_series(1, 45000) n join reeve.routes r on r.queue = case when n <= 41000 then 'q1' when n <= 44000 then 'q2' else 'q3' end"
+		from generate_series(1, 45000) n join reeve.routes r on r.queue = case when n <= 41000 then 'q1' when n <= 44000 then 'q2' else 'q3' end;
+		select reeve.counts_recount()" >/dev/null
 	counted="select queue, count(*) filter (where status = 'queued' and run_at <= now()), count(*) filter (where status = 'queued' and run_at > now()),
 		count(*) filter (where status = 'failed') from reeve.tasks group by 1 order by 1"
 	expect_eq "$(sql "$counted")" "$(reeve queues --json | jq -r 'select(.queue | test("^q[0-9]")) | [.queue, .queued, .delayed, .failed] | join("|")')"
@@ -110,7 +115,7 @@ story_counts_are_exact() {
 	expect_eq "$(sql "$counted" | grep q1)" "$(reeve queues --queue q1 --json | jq -r '[.queue, .queued, .delayed, .failed] | join("|")')"
 	expect_eq 45000 "$(reeve stats --json | jq '.queued + .delayed + .failed')"
 	expect_eq 41000 "$(reeve queue status q1 --json | jq .waiting)"
-	sql "delete from reeve.tasks"
+	sql "delete from reeve.tasks; select reeve.counts_recount()" >/dev/null
 
 	ids=$(for i in $(seq 40); do echo '{"details":"exit '$((i % 2))'","max_attempts":1}'; done | reeve submit --bulk - sh)
 	reeve wait - <<<"$ids" >/dev/null || true
@@ -121,16 +126,113 @@ story_counts_are_exact() {
 	kept="select status, count(*) from reeve.task_history group by 1 order by 1"
 	totals="select status, sum(count) from reeve.history_totals group by 1 having sum(count) <> 0 order by 1"
 	expect_eq "$(sql "$kept")" "$(sql "$totals")"
-	sql "select reeve.history_fold()" >/dev/null
-	expect_eq 0 "$(sql "select count(*) from reeve.history_changes")"
+	expect_eq '' "$(miscounted)"
+	sql "select reeve.counts_fold()" >/dev/null
+	expect_eq 0 "$(sql "select count(*) from reeve.count_changes")"
 	expect_eq "$(sql "$kept")" "$(sql "$totals")"
 	expect_eq "$(sql "$kept" | tr '\n' ' ')" "$(reeve stats --json | jq -r '"cancelled|\(.cancelled) completed|\(.completed) dead|\(.dead) "')"
 	expect_eq 41 "$(reeve queue status default --json | jq .finished)"
 	# A partition that goes takes its numbers along.
 	reeve submit nothing --wait >/dev/null
 	day=$(sql "select min(keep_until) from reeve.task_history")
+	# Somebody is just adding up, and commits while it goes.
+	start adds "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve \
+		-c begin -c 'set search_path = reeve' -c 'select counts_fold()' -c 'select pg_sleep(2)' -c commit
+	wait_until 10 '[ "$(sql "select count(*) from pg_stat_activity where query like '\''select pg_sleep%'\''")" = 1 ]'
 	sql "select reeve.drop_history_partition('task_history_' || to_char('$day'::date, 'YYYYMMDD'))" >/dev/null
+	ended adds
 	expect_eq "$(sql "$kept")" "$(sql "$totals")"
+	expect_eq '' "$(miscounted)"
+}
+
+# Whatever makes a task, changes it or ends it counts it.
+story_live_counts() {
+	start_postgres
+	start_manager
+	start_worker
+	sql "create role app login; grant usage on schema reeve to app; grant execute on function reeve.submit to app"
+	app() { PGOPTIONS='-c search_path=public' "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U app -d reeve -c "$1"; }
+	counted() { # WHAT
+		expect_eq '' "$(miscounted)" "after $1"
+	}
+	shown() { reeve queues --queue "$1" --json | jq -sr 'map([.queued, .delayed, .executing, .failed]) | transpose | map(add) | join(" ")'; }
+	later=$(reeve submit nothing --queue away --delay 1h)
+	reeve queue pause away >/dev/null
+	reeve submit nothing --queue away >/dev/null
+	for i in $(seq 30); do echo '{"type":"nothing","queue":"away","delay":"'$((i % 3))'h","key":"k'"$i"'"}'; done |
+		jq -c 'if .delay == "0h" then del(.delay) else . end' | reeve submit --bulk - >/dev/null
+	counted submits
+	expect_eq '11 21 0 0' "$(shown away)"
+	reeve update "$later" --delay 2h --priority 5 >/dev/null
+	counted 'an update'
+	reeve retry "$later" >/dev/null
+	counted 'a hurried one'
+	expect_eq '12 20 0 0' "$(shown away)"
+	reeve queue purge away >/dev/null
+	counted 'a purge'
+	expect_eq '0 0 0 0' "$(shown away)"
+	# By SQL: of a route that is there, of one that is not, rolled back, with a key.
+	app "select reeve.submit('nothing', queue => 'away'); select reeve.submit('new', queue => 'new', delay => '1 h');
+		select reeve.submit('nothing', queue => 'away', delay => '1 h', key => 'sql'), reeve.submit('nothing', queue => 'away', key => 'sql')" >/dev/null
+	app "begin; select reeve.submit('nothing', queue => 'away'); rollback" >/dev/null
+	wait_until 10 '[ "$(sql "select count(*) from arrivals")" = 0 ]'
+	counted 'submits by SQL'
+	expect_eq '1 1 0 0|0 1 0 0' "$(shown away)|$(shown new)"
+	# Failures, further attempts, deaths, retries of what has ended, cancels.
+	failing=$(reeve submit sh 'exit 1' --max-attempts 3 --retry-base 1h)
+	wait_until 20 '[ "$(reeve show "$failing" --json | jq -r .status)" = failed ]'
+	counted 'a failure'
+	expect_eq '0 0 0 1' "$(shown default)"
+	reeve retry "$failing" >/dev/null
+	wait_until 20 '[ "$(reeve show "$failing" --json | jq -r .attempt)" = 2 ] && [ "$(reeve show "$failing" --json | jq -r .status)" = failed ]'
+	counted 'a second failure'
+	held=$(reeve submit sh "while [ ! -e '$DIR/go' ]; do sleep 0.1; done")
+	wait_until 20 '[ "$(reeve show "$held" --json | jq -r .status)" = executing ]'
+	counted 'a claim'
+	expect_eq '0 0 1 1' "$(shown default)"
+	reeve cancel "$failing" >/dev/null
+	counted 'a cancel'
+	touch "$DIR/go"
+	reeve wait "$held" >/dev/null
+	reeve retry "$held" "$failing" >/dev/null
+	counted 'a retry of what has ended'
+	reeve wait "$held" >/dev/null
+	reeve cancel "$failing" >/dev/null || true
+	# Newer versions: of one that waits, executes, has ended.
+	versioned=$(reeve submit sh true --key v --version 1 --delay 1h)
+	reeve submit sh "while [ ! -e '$DIR/on' ]; do sleep 0.1; done" --key v --version 2 >/dev/null
+	counted 'a newer version of one that waits'
+	wait_until 20 '[ "$(reeve show "$versioned" --json | jq -r .status)" = executing ]'
+	reeve submit nothing --queue default --key v --version 3 --delay 1h >/dev/null
+	counted 'a newer version of one that executes'
+	touch "$DIR/on"
+	wait_until 20 '[ "$(reeve show "$versioned" --json | jq -r .status)" = queued ]'
+	counted 'its end'
+	reeve cancel "$versioned" >/dev/null
+	reeve submit sh true --key v --version 4 >/dev/null
+	counted 'a newer version of one that has ended'
+	# A batch whose tasks are held, and a pipeline.
+	batch=$(reeve batch open b --queue batched --entry nothing --exit nothing)
+	reeve submit nothing --queue batched --batch "$batch" --delay 1h >/dev/null
+	reeve submit nothing --queue batched --batch "$batch" >/dev/null
+	counted 'a batch'
+	wait_until 20 '[ "$(shown batched)" = "0 1 0 0" ]'
+	counted 'the release of its tasks'
+	echo '{"name":"p","stages":[{"name":"a","type":"nothing"},{"name":"b","type":"sh"}]}' | reeve pipeline define - >/dev/null
+	reeve wait "$(reeve submit --pipeline p true)" >/dev/null || true
+	counted 'a pipeline'
+	# What is delayed is due when its time has come, and so is what was added up before.
+	reeve submit unknown --queue none --delay 3s >/dev/null
+	sql "select reeve.counts_fold(), reeve.counts_fold()" >/dev/null
+	counted 'adding up'
+	wait_until 10 '[ "$(shown none)" = "1 0 0 0" ]'
+	sql "select reeve.counts_fold()" >/dev/null
+	expect_eq '1 0 0 0' "$(shown none)"
+	counted 'adding up again'
+	totals="select * from reeve.live_totals(null) where queued + delayed + executing + failed > 0 order by 1"
+	was=$(sql "$totals")
+	sql "select reeve.counts_recount()" >/dev/null
+	expect_eq "$was" "$(sql "$totals")" 'counted anew'
 }
 
 # Page by page, each task that matches is listed once, wherever the others of its queue are.

@@ -1,13 +1,18 @@
-"""The rule for what is counted as it ends: history_totals, by day too, is what a full count of the history gives. Both are read
-under one snapshot, so there is no moment in which they may differ.
+"""The rules for what is kept counted: history_totals, by day too, is what a full count of the history gives, and live_totals what one
+of the tasks gives. Both are read under one snapshot, so there is no moment in which they may differ. Only the border between
+queued and delayed tasks is a matter of the clock: what is delayed is compared by the second that it is due in, and where a clock
+that was ahead has been set back, only what is due later than anything that was ever written.
 """
+
+from pathlib import Path
 
 COUNTS = """select coalesce(c.route_id, h.route_id) as route, coalesce(c.status, h.status) as status, coalesce(c.day, h.day)::text as day,
 	coalesce(c.count, 0) as counted, coalesce(h.count, 0) as found
 	from (select null::date as day, route_id, status, count from reeve.history_totals where count <> 0
 		union all
 		select keep_until, route_id, status, sum(count)::bigint
-		from (select * from reeve.history_day_counts union all select * from reeve.history_changes) d
+		from (select * from reeve.history_day_counts union all
+			select keep_until, route_id, status, count from reeve.count_changes where keep_until is not null) d
 		group by 1, 2, 3 having sum(count) <> 0) c
 	full join (select keep_until as day, route_id, status, count(*) from reeve.task_history
 		group by grouping sets ((route_id, status), (keep_until, route_id, status))) h
@@ -21,4 +26,13 @@ def totals_are_a_full_count(f):
 		f.add("§9.6 miscounted", f"route {row['route']} has {row['found']} {row['status']} tasks {of} in the history, and {row['counted']} are counted")
 
 
-COUNT_RULES = (totals_are_a_full_count,)
+LIVE = (Path(__file__).parent / "live_counts.sql").read_text(encoding="utf-8")
+
+
+def live_counts_are_a_full_count(f):
+	for row in f.tables.live_counts:
+		due = f" due at {row['due']}" if row["due"] else ""
+		f.add("§9.6 miscounted", f"route {row['route']} has {row['found']} {row['status']} tasks{due}, and {row['counted']} are counted")
+
+
+COUNT_RULES = (totals_are_a_full_count, live_counts_are_a_full_count)

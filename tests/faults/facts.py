@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import time
 
-from count_rules import COUNTS
+from count_rules import COUNTS, LIVE
 
 
 class Undecidable(Exception):
@@ -209,6 +209,7 @@ QUERIES = {
 		from reeve.schedule_events order by id""",
 	"queue_events": "select queue, event, actor from reeve.queue_events",
 	"counts": COUNTS,
+	"live_counts": LIVE,
 	"worker_events": "select worker_id, event from reeve.worker_events order by id",
 }
 

@@ -30,7 +30,7 @@ cross join lateral (select now() - interval '1 hour' * (:waiting - i) / :waiting
 join way w on w.n = i % 40
 order by i;
 select setval('tasks_id_seq', :ended + :waiting + 1) \g /dev/null
-select history_recount() \g /dev/null
+select counts_recount() \g /dev/null
 vacuum (analyze) task_history;
 vacuum (analyze) history_counts;
 vacuum (analyze) tasks;

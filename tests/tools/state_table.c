@@ -391,6 +391,7 @@ static void try_pair(enum task_state from, const struct event *e, bool longer)
 	if (e->expires)
 		advance_expiries();
 	expect_journal(&t);
+	expect("what is miscounted", "", ask("select string_agg(m::text, '; ') from public.miscounted m"));
 	forget_texts();
 }
 

@@ -887,14 +887,13 @@ struct reeve_queue_status {
 	int64_t since_us;                  /* or 0: not known */
 	const struct reeve_batch *batch;   /* the open one, or the last; NULL: there has never been one */
 	int64_t waiting, running;          /* tasks */
-	bool more;                         /* more tasks wait than that: what is quick counts no further */
 	int64_t finished;                  /* of the batch; without one as far as the history goes; −1: not counted */
 	size_t n_workers;
 	struct reeve_worker_info *workers; /* those that serve it and live */
 	const void *wire;
 };
 
-/* Reads how a queue stands. `quick`: in one call, without the number that have ended, and if many wait, not counting all. reeve_queue_status_free() it. */
+/* Reads how a queue stands. `quick`: without the number that have ended. reeve_queue_status_free() it. */
 struct reeve_queue_status *reeve_queue_status(struct reeve_client *client, const char *queue, bool quick,
     struct reeve_failure *failure);
 void reeve_queue_status_free(struct reeve_queue_status *status);
