@@ -3,18 +3,19 @@
 -- that (a batch, a pipeline, a newer version to be run next): that is left to complete_all and end_attempts.
 --   one element an attempt, in id order: $1 ids, $2 tokens, $3 results; $4 days the history keeps them, if their queue
 --   does not say
--- The columns of `done` stand so that what several read comes before what is long or null. `id between x and x`: see claim.
+-- The columns of `done` stand so that what several read comes before what is long, and its rows are added up once: each look at
+-- them costs. `id between x and x`: see claim.
 with done as (
   delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[]) u(id, token, result)
   where t.id between u.id and u.id and t.last_updated = u.token and t.status = 'executing'
     and t.batch_id is null and t.pipeline_id is null and t.restart is null
-  returning t.id, t.last_updated, t.route_id,
+  returning t.id, t.last_updated, t.route_id, t.attempt, t.assignment_id, t.retrying, t.key,
     (select (statement_timestamp() at time zone 'UTC')::date + 1) + case
       when (select exists (select from queues where keep_completed_days is not null))
         then keep_days(t.queue, 'completed', $4::int) else $4::int end as keep_until,
-    t.retrying is true as retrying, t.assignment_id, t.worker_id, t.created, t.run_at, t.timeout_ms, t.retry_base_ms,
-    t.retry_max_ms, t.priority, t.attempt, t.max_attempts, t.key, t.queue, t.type, t.details, t.source, u.result,
-    t.lane, t.last_error, t.error_code, t.first_started, t.retry_policy, t.remark, t.stack, t.version),
+    t.worker_id, t.created, t.run_at, t.timeout_ms, t.retry_base_ms, t.retry_max_ms, t.priority, t.max_attempts, t.queue,
+    t.type, t.details, t.source, u.result, t.lane, t.last_error, t.error_code, t.first_started, t.retry_policy, t.remark,
+    t.stack, t.version),
  history as (
   insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
     max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane,
@@ -26,13 +27,14 @@ with done as (
     coalesce(first_started, last_updated), last_updated, created,
     greatest(clock_timestamp(), last_updated + interval '1us'), retry_policy, remark, stack, version
   from done),
+ ended as materialized (
+  select assignment_id, route_id, keep_until, count(*)::int as n, count(retrying)::int as retrying from done group by 1, 2, 3),
  ended_counts as (
   insert into count_changes (keep_until, route_id, status, count, live, retrying)
-  select keep_until, route_id, 'completed', count(*), -count(*), -count(*) filter (where retrying)
-  from done group by keep_until, route_id),
+  select keep_until, route_id, 'completed', sum(n), -sum(n), -sum(retrying) from ended group by 1, 2),
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
-  from (select assignment_id, count(*)::int as n from done group by 1 order by 1) e
+  from (select assignment_id, sum(n)::int as n from ended group by 1 order by 1) e
   where a.id = any(array[e.assignment_id])),
  kept_keys as (
   update keys k set expires_at = clock_timestamp() + interval '1 day'
