@@ -60,7 +60,8 @@ struct leases {
 	int64_t looked_ms;       /* when the last good one was; 0: none since the watch began */
 	int64_t look_ms, sweep_ms, sweep_all_ms; /* the next */
 	bool looking, losing, sweeping;
-	bool sweep_again;        /* somebody was lost while it was under way */
+	bool sweep_again;        /* somebody was lost since a pass over all journal rows began */
+	struct store_place swept[2]; /* how far passes have come: of those lost lately; of everybody */
 	struct gone gone[GONE_MOST];
 	int gone_count;
 	int64_t gone_ids[GONE_MOST]; /* for the sweep under way */
@@ -194,6 +195,8 @@ static void on_swept(struct store_op *op, const struct reeve_error *error)
 {
 	struct leases *l = (struct leases *)((char *)op - offsetof(struct leases, sweep));
 	l->sweeping = false;
+	/* What cannot be ended just now, its rows being locked, is tried again when everything else has had its turn. */
+	l->swept[l->sweep.all] = l->sweep.more ? l->sweep.last : (struct store_place){0};
 	if (error)
 		return;
 	for (int i = 0; i < l->sweep.count; i++)
@@ -225,7 +228,11 @@ static void sweep(struct leases *l, int64_t now_ms)
 {
 	bool all = now_ms >= l->sweep_all_ms;
 	int lately = gone_lately(l, now_ms);
-	l->sweep_again = false;
+	struct store_place *place = &l->swept[all];
+	if (!lately)
+		l->swept[false] = (struct store_place){0};
+	if (!place->id)
+		l->sweep_again = false;
 	if (!all && !lately)
 		return;
 	if (all)
@@ -234,6 +241,7 @@ static void sweep(struct leases *l, int64_t now_ms)
 	l->sweep = (struct store_sweep){
 	    .op.done = on_swept,
 	    .limit = SWEEP_ROWS,
+	    .after = *place,
 	    .all = all,
 	    .count_of = lately,
 	    .of = l->gone_ids,
@@ -251,10 +259,9 @@ void leases_gone(struct leases *l, int64_t incarnation)
 		l->gone[l->gone_count++] = (struct gone){incarnation, now + GONE_KEPT_MS};
 	else
 		l->sweep_all_ms = now;
-	if (l->sweeping) {
-		l->sweep_again = true;
+	l->sweep_again = true;
+	if (l->sweeping)
 		return;
-	}
 	l->sweep_ms = now;
 	core_alarm(l->core, now);
 }

@@ -39,6 +39,7 @@ struct upkeep {
 	/* Attempts up to this journal row were given out before a jump of the clock, a gap or this manager's time: they have
 	 * been watched since then. */
 	int64_t before_assignment, watched_ms;
+	struct store_place expired; /* so far the journal has been looked through for expired attempts */
 	struct store_tick tick;
 	struct store_expire expire;
 	struct store_upkeep tables;
@@ -139,10 +140,14 @@ static void tick_begin(struct upkeep *u)
 	store_tick(u->core->store, &u->tick);
 }
 
+static const struct store_place beginning = {STORE_TIME_BEGIN, 0};
+
 static void on_expired(struct store_op *op, const struct reeve_error *error)
 {
 	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, expire));
 	u->busy[CHORE_EXPIRE] = false;
+	/* What cannot be ended just now, its rows being locked, is tried again when everything else has had its turn. */
+	u->expired = u->expire.more ? u->expire.last : beginning;
 	if (error)
 		return;
 	u->core->counters.expired += u->expire.count;
@@ -166,6 +171,7 @@ static void expire_begin(struct upkeep *u)
 	u->expire = (struct store_expire){
 	    .op.done = on_expired,
 	    .limit = EXPIRE_ROWS,
+	    .after = u->expired,
 	    .now_us = u->told_us + (now - u->told_from_ms) * 1000,
 	    .before_assignment = u->before_assignment,
 	    .watched_ms = now - u->watched_ms,
@@ -237,6 +243,7 @@ struct upkeep *upkeep_create(struct core *core)
 {
 	struct upkeep *u = calloc(1, sizeof *u);
 	u->core = core;
+	u->expired = beginning;
 	return u;
 }
 

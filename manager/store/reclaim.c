@@ -148,25 +148,28 @@ static void on_advanced(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
-	/* Those left alone for now stay at the head: without progress there is no hurry. */
-	op->more = op->count > 0 && PQntuples(result->rows) >= op->limit;
 	role_done(role);
 }
 
-static void expire_params(struct role *role)
+static void add_watched(struct params *p, const struct store_expire *op)
 {
-	const struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
-	params_int8(&role->params, op->limit);
-	params_time(&role->params, op->now_us);
-	params_int8(&role->params, op->before_assignment);
-	params_int8(&role->params, op->watched_ms);
+	params_int8(p, op->before_assignment);
+	params_int8(p, op->watched_ms);
+}
+
+static void add_expiry(struct params *p, const struct store_place *place)
+{
+	params_time(p, place->key);
+	params_int8(p, place->id);
 }
 
 static void advance(struct role *role)
 {
+	const struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
 	params_reset(&role->params);
-	expire_params(role);
+	add_watched(&role->params, op);
+	add_expiry(&role->params, &op->after);
+	add_expiry(&role->params, &op->last);
 	role_run(role, SQL_EXPIRED_ADVANCE, on_advanced);
 }
 
@@ -183,6 +186,14 @@ static void on_expired_found(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
+	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
+	int end = PQntuples(result->rows) - 1;
+	if (end < 0) {
+		role_done(role);
+		return;
+	}
+	op->last = (struct store_place){row_time(result->rows, end, 1), row_int8(result->rows, end, 2)};
+	op->more = row_int8(result->rows, end, 3) >= op->limit;
 	if (!attempts_found(result->rows))
 		advance(role);
 	else
@@ -195,7 +206,11 @@ static void expire_start(struct role *role)
 	struct store_expire *op = BATCH_OP(role, struct store_expire, 0);
 	op->results = NULL;
 	op->count = 0;
-	expire_params(role);
+	op->more = false;
+	params_int8(&role->params, op->limit);
+	params_time(&role->params, op->now_us);
+	add_watched(&role->params, op);
+	add_expiry(&role->params, &op->after);
 	role_run(role, SQL_EXPIRED_FIND, on_expired_found);
 }
 
@@ -213,7 +228,6 @@ static void on_lost_ended(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct store_sweep *op = BATCH_OP(role, struct store_sweep, 0);
 	op->results = take_ended(role, &op->count);
-	op->more = op->count > 0;
 	role_done(role);
 }
 
@@ -222,11 +236,17 @@ static void on_lost_found(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	const PGresult *rows = result->rows;
+	struct store_sweep *op = BATCH_OP(role, struct store_sweep, 0);
+	int end = PQntuples(rows) - 1;
+	if (end >= 0) {
+		op->last = (struct store_place){row_int8(rows, end, 4), row_int8(rows, end, 3)};
+		op->more = row_int8(rows, end, 5) >= op->limit;
+	}
 	if (attempts_found(rows)) {
 		end_found(role, rows, STORE_LOST, NULL, 2, on_lost_ended);
 		return;
 	}
-	for (int row = 0; row < PQntuples(rows); row++) /* it has been closed meanwhile, or there is a fault */
+	for (int row = 0; row < end; row++) /* it has been closed meanwhile, or there is a fault */
 		log_debug("lease", "journal row %lld of a lost worker has nothing that runs",
 		    (long long)row_int8(rows, row, 3));
 	role_done(role);
@@ -243,6 +263,8 @@ static void sweep_start(struct role *role)
 		params_null(&role->params);
 	else
 		add_ints(&role->params, op->count_of, op->of);
+	params_int8(&role->params, op->after.key);
+	params_int8(&role->params, op->after.id);
 	role_run(role, SQL_LOST_FIND, on_lost_found);
 }
 

@@ -595,31 +595,41 @@ struct store_report {
 };
 void store_report(struct store *store, struct store_report *op);
 
+/* A place among journal rows that are looked through a page at a time: page by page everything has its turn, though rows be
+ * locked for long. */
+struct store_place {
+	int64_t key, id;                 /* what they are ordered by, and the row's id */
+};
+
 /* Ends attempts whose expiry has passed, a bounded number at a time. */
 struct store_expire {
 	struct store_op op;
-	int limit;                       /* journal rows to look into */
+	int limit;                       /* journal rows to look into, */
+	struct store_place after;        /* … by next_expiry (µs), from {STORE_TIME_BEGIN, 0} on */
 	int64_t now_us;                  /* the manager's reckoning: nothing is later than this */
 	int64_t before_assignment;       /* attempts up to this journal row … */
 	int64_t watched_ms;              /* … have been watched only for so long, and must have been for their whole time */
 	/* results */
 	struct store_result *results;    /* those ended here */
 	int count;
-	bool more;                       /* look again at once */
+	bool more;                       /* there may be more behind `last`; set, as that, even if ending them failed */
+	struct store_place last;
 };
 void store_expire(struct store *store, struct store_expire *op);
 
 /* Ends attempts whose worker is lost, a bounded number at a time. */
 struct store_sweep {
 	struct store_op op;
-	int limit;                       /* journal rows to look into */
+	int limit;                       /* journal rows to look into, */
+	struct store_place after;        /* … by worker, from {0, 0} on */
 	bool all;                        /* whoever is lost; else only of these: */
 	int count_of;
 	const int64_t *of;
 	/* results */
 	struct store_result *results;    /* those ended here; their `error` tells the story */
 	int count;
-	bool more;                       /* look again at once */
+	bool more;                       /* there may be more behind `last`; set, as that, even if ending them failed */
+	struct store_place last;
 };
 void store_sweep(struct store *store, struct store_sweep *op);
 

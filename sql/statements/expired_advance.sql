@@ -1,11 +1,12 @@
--- Sets the next expiry of journal rows whose last one has passed. Answers those that are open with nothing running,
--- which must not happen. Rows that somebody has locked are left for the next time. The parameters are
--- those of expired_find.
+-- Sets the next expiry of the journal rows that expired_find has looked into. Answers those that are open with nothing running,
+-- which must not happen. Rows that somebody has locked are left for the next time.
+--   $1 the newest journal row of before a jump, $2 how long has been watched since, in ms, as expired_find had them; from
+--   $3 and $4 (next_expiry, id), without it, to $5 and $6
 with due as materialized (
   select id, task_ids from assignments
-  where closed_at is null and next_expiry <= least(statement_timestamp(), $2)
-    and (id > $3 or interval '1ms' * $4::bigint >= next_expiry - at)
-  order by next_expiry limit $1),
+  where closed_at is null and next_expiry between $3::timestamptz and $5::timestamptz
+    and (next_expiry, id) > ($3, $4::bigint) and (next_expiry, id) <= ($5, $6::bigint)
+    and (id > $1 or interval '1ms' * $2::bigint >= next_expiry - at)),
  next as materialized (
   select d.id, (
     select min(t.expiry) from unnest(d.task_ids) x(id)

@@ -1,33 +1,46 @@
 -- Attempts whose worker is lost, or has no row any more. It starts from the open journal rows and is asked for ever: a
 -- claim may be committed long after its worker was lost. The holders of open rows are found by a skip scan, one probe
--- each; or those are looked at of which it has just been heard that they are lost.
---   $1 how many journal rows to look into, $2 whose, or null for everybody's
+-- each; or those are looked at of which it has just been heard that they are lost. They are looked through in the order of
+-- workers and journal rows, so that rows that somebody has locked do not come again and again. The last row, without an
+-- id, says how far this came: the journal row, its worker, how many there were.
+--   $1 how many journal rows to look into, $2 whose, or null for everybody's, $3 and $4 after which worker and journal row
 with recursive holder as (
-  (select worker_id from assignments where $2::bigint[] is null and closed_at is null and worker_id > 0
+  (select worker_id from assignments
+   where $2::bigint[] is null and closed_at is null and worker_id > 0 and worker_id >= $3::bigint
    order by worker_id limit 1)
   union all
   select (select a.worker_id from assignments a where a.closed_at is null and a.worker_id > h.worker_id
     order by a.worker_id limit 1)
   from holder h where h.worker_id is not null),
- gone as materialized (
+ gone as materialized ( -- each has an open row; of the first it may lie before the place
   select h.worker_id, w.name, w.hb_at
-  from (select worker_id from holder where worker_id is not null union select unnest($2::bigint[])) h
+  from (
+    select worker_id from holder where worker_id is not null
+    union
+    select u.id from unnest($2::bigint[]) u(id)
+    cross join lateral (select from assignments where worker_id = u.id and closed_at is null limit 1) a
+    where u.id >= $3::bigint) h
   left join lateral (select * from workers w where w.id = h.worker_id offset 0) w on true
-  where coalesce(w.lost, true)),
+  where coalesce(w.lost, true)
+  order by h.worker_id limit $1::bigint + 1),
  due as materialized (
-  select a.id, a.task_ids, g.name, g.hb_at
+  select a.id, a.task_ids, g.worker_id, g.name, g.hb_at
   from gone g cross join lateral (
-    select id, task_ids from assignments where worker_id = g.worker_id and closed_at is null offset 0) a
-  limit $1)
-select t.id, t.last_updated,
-  format('its worker %s was lost; last heartbeat at %s', coalesce(d.name, '?'), coalesce(d.hb_at::text, '?')) as story,
-  d.id as assignment_id
-from due d
-left join lateral (
-  select t.id, t.last_updated
-  from unnest(d.task_ids) x(id)
-  cross join lateral (
-    select id, last_updated from tasks t
-    where t.id = x.id and t.assignment_id = d.id and t.status = 'executing' offset 0) t
-  offset 0) t on true
-order by t.id
+    select id, task_ids from assignments
+    where worker_id = g.worker_id and closed_at is null and (g.worker_id > $3 or id > $4::bigint)
+    order by id + 0 limit $1) a
+  order by g.worker_id, a.id limit $1)
+(select t.id, t.last_updated,
+   format('its worker %s was lost; last heartbeat at %s', coalesce(d.name, '?'), coalesce(d.hb_at::text, '?')) as story,
+   d.id as assignment_id, d.worker_id, null::bigint as journal_rows
+ from due d
+ left join lateral (
+   select t.id, t.last_updated
+   from unnest(d.task_ids) x(id)
+   cross join lateral (
+     select id, last_updated from tasks t
+     where t.id = x.id and t.assignment_id = d.id and t.status = 'executing' offset 0) t
+   offset 0) t on true
+ order by t.id)
+union all
+(select null, null, null, id, worker_id, (select count(*) from due) from due order by worker_id desc, id desc limit 1)

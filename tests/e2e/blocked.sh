@@ -213,6 +213,52 @@ story_what_a_dead_worker_held_is_taken_back_though_its_batch_is_locked() {
 	reeve wait "$plain" >/dev/null
 }
 
+# The tasks of all open journal rows but the last five.
+all_but_five="select t.id from tasks t join assignments a on a.id = t.assignment_id
+	where t.status = 'executing' and a.id < (select min(id) from (select id from assignments where closed_at is null order by id desc limit 5) x)"
+
+# More of them than are looked into at a time, in journal rows of their own.
+story_locked_tasks_of_a_dead_worker_hide_none_of_its_others() {
+	start_postgres
+	start_manager manager --lease 2s --heartbeat 400ms --expiry-buffer 3s
+	start_worker worker --concurrency 70
+	for n in $(seq 70); do reeve submit sh "$HOLD" >>"$DIR/ids"; done
+	wait_until 30 '[ "$(sql "select count(*) from tasks where status = '"'executing'"'")" = 70 ]'
+	expect [ "$(sql "select count(*) from assignments where closed_at is null")" -gt 60 ]
+	hold holder 60 "select from tasks where id in ($all_but_five) for update"
+	kill_worker worker
+	begin=$(ms)
+	wait_until 10 '[ "$(sql "select count(*) from tasks where status <> '"'executing'"'")" = 5 ]'
+	expect_at_most 4000 $(($(ms) - begin)) 'taking back those that nobody had locked'
+	let_go holder
+	begin=$(ms)
+	wait_until 10 '[ "$(sql "select count(*) from tasks where status <> '"'executing'"'")" = 70 ]'
+	expect_at_most 2500 $(($(ms) - begin)) 'taking back the others, after the lock went'
+}
+
+story_locked_attempts_past_their_expiry_hide_no_others() {
+	start_postgres
+	start_manager manager --lease 1s --heartbeat 400ms --expiry-buffer 1500ms
+	for n in $(seq 230); do echo '{}'; done >"$DIR/tasks"
+	reeve submit --bulk "$DIR/tasks" sh --timeout 1h >/dev/null
+	for n in 1 2; do
+		start "hand$n" bash -c "for n in \$(seq 115); do '$REEVE_BIN/reeve' fetch --manager '$REEVE_MANAGER' >/dev/null; done"
+	done
+	for n in 1 2; do ended "hand$n" 120; done
+	expect_eq 230 "$(sql "select count(*) from assignments where closed_at is null")"
+	# As if they were over in 4 s, those first that are locked by then.
+	sql "begin; update tasks set expiry = now() + '4s' where status = 'executing';
+		update assignments set next_expiry = now() + '4s' + interval '1us' * id where closed_at is null; commit"
+	begin=$(ms)
+	hold holder 60 "select from tasks where id in ($all_but_five) for update"
+	wait_until 15 '[ "$(sql "select count(*) from tasks where status <> '"'executing'"'")" = 5 ]'
+	expect_at_most 7000 $(($(ms) - begin)) 'taking back those that nobody had locked'
+	let_go holder
+	begin=$(ms)
+	wait_until 10 '[ "$(sql "select count(*) from tasks where status <> '"'executing'"'")" = 230 ]'
+	expect_at_most 2500 $(($(ms) - begin)) 'taking back the others, after the lock went'
+}
+
 story_a_locked_row_of_a_worker_costs_no_other_its_lease() {
 	start_postgres
 	start_manager manager --lease 2s --heartbeat 400ms --expiry-buffer 3s

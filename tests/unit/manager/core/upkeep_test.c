@@ -199,6 +199,28 @@ static void expire_nothing(struct store_expire *expire)
 	fake_ok(expire);
 }
 
+/* Rows that cannot be ended just now keep their place at the head: the others come nevertheless. */
+Test(upkeep, a_full_page_of_the_journal_is_followed_by_the_next)
+{
+	core = fake_core();
+	fake_pass(core, 20000);
+	struct store_expire *expire = expire_taken();
+	cr_expect_eq(expire->after.key, STORE_TIME_BEGIN);
+	expire->more = true;
+	expire->last = (struct store_place){77, 5};
+	int64_t at_ms = fake.now_ms;
+	fake_ok(expire);
+	expire = expire_taken();
+	cr_expect_leq(fake.now_ms - at_ms, 20, "at once");
+	cr_expect_eq(expire->after.key, 77);
+	cr_expect_eq(expire->after.id, 5);
+	expire_nothing(expire);
+	expire = expire_taken();
+	cr_expect_eq(expire->after.key, STORE_TIME_BEGIN, "then from the beginning again");
+	expire_nothing(expire);
+	fake_end(core);
+}
+
 /* What was given out before this manager began has been watched only since then. */
 Test(upkeep, attempts_from_before_are_watched_from_the_first_tick_on)
 {
