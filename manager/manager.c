@@ -54,6 +54,12 @@ static void callbacks_due(void *arg)
 	callbacks_look(m->callbacks);
 }
 
+static int64_t database_us(void *arg)
+{
+	const struct manager *m = arg;
+	return m->core ? core_database_us(m->core) : 0;
+}
+
 static void on_farewell(struct store_op *op, const struct reeve_error *error)
 {
 	struct manager *m = (struct manager *)((char *)op - offsetof(struct manager, farewell));
@@ -194,6 +200,8 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .timeout_ms = o->callback_timeout_ms,
 	    .ca_file = o->callback_ca,
 	    .hosts = o->callback_hosts,
+	    .database_us = database_us,
+	    .arg = m,
 	};
 	m->callbacks = callbacks_create(m->base, m->store, &callbacks_options, error);
 	if (!m->callbacks)

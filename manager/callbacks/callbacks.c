@@ -248,6 +248,7 @@ void callbacks_look(struct callbacks *c)
 	    .limit = AT_ONCE - c->count,
 	    .site_limit = AT_ONE_SITE,
 	    .lease_ms = c->options.timeout_ms + REPORT_MS + SETTLE_MS,
+	    .now_us = c->options.database_us(c->options.arg),
 	    .site_count = count_sites(c),
 	    .sites = c->sites,
 	};

@@ -27,7 +27,10 @@ static void on_due(void *arg, const struct conn_result *result)
 
 static void due_start(struct role *role)
 {
-	params_int8(&role->params, BATCH_OP(role, struct store_batches_due, 0)->limit);
+	const struct store_batches_due *op = BATCH_OP(role, struct store_batches_due, 0);
+	params_int8(&role->params, op->limit);
+	params_int8(&role->params, op->after);
+	params_bool(&role->params, op->free_only);
 	role_run(role, SQL_BATCHES_DUE, on_due);
 }
 

@@ -217,6 +217,8 @@ struct store_batch_due {
 struct store_batches_due {
 	struct store_op op;
 	int limit;
+	int64_t after;                   /* only ids above this one */
+	bool free_only;                  /* without those whose rows somebody has locked */
 	/* results */
 	struct store_batch_due *due;
 	int count;
@@ -946,6 +948,7 @@ struct store_callbacks_take {
 	struct store_op op;
 	int limit, site_limit;           /* how many in all; how many of one site, with those under way: */
 	int64_t lease_ms;
+	int64_t now_us;                  /* the manager's reckoning of the database's time, which is never set back; 0: none */
 	int site_count;
 	const struct store_site *sites;
 	/* results */

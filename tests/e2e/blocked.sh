@@ -172,6 +172,26 @@ story_a_locked_batch_holds_up_no_other_result() {
 	expect_eq 1 "$(sql "select success from batches where id = $a")"
 }
 
+# More of them than are looked after at a time; stopping their queue gives them all something to do.
+story_locked_batches_hide_no_others() {
+	start_postgres
+	start_manager manager "${SHORT[@]}"
+	start_worker worker
+	reeve queue set locked --batches yes >/dev/null
+	sql "insert into batches (name, queue, implicit) select 'b' || n, 'locked', false from generate_series(1, 130) n"
+	other=$(reeve batch open other --queue batched)
+	reeve submit nothing --queue batched --batch "$other" --wait >/dev/null
+	hold holder 100 "select from batches where queue = 'locked' for update"
+	sql "update queues set state = 'stopped', stopped_id = 0, stopped_at = clock_timestamp() where name = 'locked'"
+	sleep 1.5
+	reeve batch close "$other" >/dev/null
+	begin=$(ms)
+	wait_until 40 '[ "$(sql "select phase from batches where id = $other")" = ended ]'
+	expect_at_most 3000 $(($(ms) - begin)) 'the end of a batch of another queue'
+	let_go holder
+	wait_until 40 '[ "$(sql "select count(*) from batches where closed_at is null")" = 0 ]'
+}
+
 story_a_task_that_waits_and_is_locked_holds_up_no_claim() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"

@@ -6,6 +6,7 @@
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
+. "$(dirname "$0")/faults.bash"
 
 SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
 
@@ -94,6 +95,43 @@ story_a_receiver_says_when_it_wants_to_be_called_again() {
 	id=$(callback "${URL[receiver]}/later/4")
 	settled "$id"
 	expect_eq 'delivered 2 200 HTTP status 503' "$(state_of "$id")"
+	calls receiver "$id" .t >"$DIR/times"
+	expect awk 'NR == 2 && ($1 - last < 4 || $1 - last > 7) { exit 1 } { last = $1 }' "$DIR/times"
+}
+
+# More of one site are locked than it may have under way.
+story_locked_callbacks_hide_none_of_their_site() {
+	start_postgres
+	start_manager
+	receiver
+	for n in $(seq 9); do callback "${URL[receiver]}/ok/$n" >>"$DIR/ids"; done &
+	wait $!
+	while read -r id; do settled "$id"; done <"$DIR/ids"
+	last=$(tail -n 1 "$DIR/ids")
+	sql "update callbacks set state = 'waiting', attempts = 0, ended_at = null, next_at = clock_timestamp() + interval '3s' + interval '1ms' * id"
+	start holder "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -c "set application_name = 'holder'" -c begin \
+		-c "select from reeve.callbacks where id < $last for update" -c 'select pg_sleep(60)'
+	settled "$last" 10
+	expect_eq 8 "$(sql "select count(*) from callbacks where state = 'waiting'")"
+	sql "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'holder'" >/dev/null
+	ended holder 10
+	while read -r id; do settled "$id" 10; done <"$DIR/ids"
+}
+
+# Hours ahead, one is to be tried again a little later; then the clock is as it should be. Nothing waits for those hours.
+story_the_databases_clock_is_set_back() {
+	start_faketime_postgres
+	jump 18000
+	start_manager
+	receiver
+	id=$(callback "${URL[receiver]}/later/3")
+	wait_until 20 "[ \"\$(sql \"select last_status from callbacks where id = $id\")\" = 503 ]"
+	jump 0
+	settled "$id" 15
+	expect_eq 'delivered 2 200 HTTP status 503' "$(state_of "$id")"
+	# What is planned afterwards waits as long as it should.
+	id=$(callback "${URL[receiver]}/later/4")
+	settled "$id" 15
 	calls receiver "$id" .t >"$DIR/times"
 	expect awk 'NR == 2 && ($1 - last < 4 || $1 - last > 7) { exit 1 } { last = $1 }' "$DIR/times"
 }

@@ -83,6 +83,29 @@ Test(batches, are_moved_one_after_the_other_and_looked_at_again_when_something_w
 	fake_end(core);
 }
 
+Test(batches, when_several_are_locked_the_others_are_looked_for_without_them)
+{
+	struct core *core = fake_core();
+	fake_pass(core, 500);
+	for (int i = 0; i < 4; i++)
+		fake.batches[i] = (struct store_batch_due){1 + i, STORE_BATCH_STEP};
+	fake.batch_count = 4;
+	batches_kick(core->batches);
+	fake_pass(core, 20);
+	fake.batch_looks = fake.batch_count = 0;
+	fake_fail(move_taken(1, STORE_BATCH_STEP), STATUS(UNAVAILABLE));
+	fake_fail(move_taken(2, STORE_BATCH_STEP), STATUS(UNAVAILABLE));
+	cr_expect_eq(fake_count(FAKE_BATCH_MOVE), 0, "the rest of the page is not tried");
+	fake_pass(core, 20);
+	cr_expect_eq(fake.batch_looks, 1, "but looked for, at once");
+	cr_expect_eq(fake.batches_due.after, 2);
+	cr_expect(fake.batches_due.free_only);
+	fake_pass(core, 1000);
+	cr_expect_eq(fake.batch_looks, 2);
+	cr_expect_eq(fake.batches_due.after, 0, "then from the beginning again");
+	fake_end(core);
+}
+
 Test(batches, what_nothing_was_done_for_waits_for_the_next_second)
 {
 	struct core *core = fake_core();

@@ -239,6 +239,7 @@ static void answer_sweep(struct store_sweep *op)
 static void answer_batches(struct store_batches_due *op)
 {
 	fake.batch_looks++;
+	fake.batches_due = *op;
 	op->due = fake.batches;
 	op->count = fake.batch_count;
 	fake_ok(op);

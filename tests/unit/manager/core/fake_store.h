@@ -74,6 +74,7 @@ struct fake {
 	int schedule_looks;
 	struct store_batch_due batches[FAKE_BATCHES_MOST]; /* there is something to do for these */
 	int batch_count, batch_looks;
+	struct store_batches_due batches_due; /* the last look for batches */
 	bool arrivals;          /* the tick says that tasks are to be admitted */
 	bool admitting;         /* the test answers what admits them */
 	int admit_looks;
