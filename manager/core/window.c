@@ -366,7 +366,7 @@ void window_claimed(struct window *w, int64_t id, bool won)
 	if (won)
 		stream_read_whole(s, WHOLE_MS);
 	else
-		s->passed.id = 0; /* another one took it, and will take the next */
+		stream_passed_lost(s); /* another one took it, and should take those after it */
 }
 
 void window_drop(struct window *w, int64_t id)
@@ -382,6 +382,8 @@ void window_release(struct window *w, const struct candidate *c)
 	struct stream *s = c->stream;
 	int64_t run_at = c->run_at_us, id = c->id;
 	window_forget(w, id);
+	if (s->passed.id == id)
+		stream_passed_lost(s);
 	stream_rewind(s, run_at, id - 1);
 	stream_read(s);
 }

@@ -53,7 +53,9 @@ struct stream {
 	bool whole;             /* pages are read of all slices */
 	int64_t whole_until_ms; /* … until then at least */
 	struct store_candidate passed; /* the first task of another slice that was passed over; id 0: none */
-	int64_t probe_ms;       /* it is tried then */
+	bool passed_unsure;     /* that one may be gone: the first from there on is to be found */
+	bool finding;           /* the page being read finds the first of them, and nothing else */
+	int64_t probe_ms;       /* it is tried, or they are looked for, then */
 	bool probing;           /* it is, or has been: until a later one is passed over */
 	int64_t rest_ms, rest_until_ms; /* not listed until then: what it had was locked; 0: it is not resting */
 	struct deadline timer;  /* see stream_schedule */
@@ -130,6 +132,9 @@ void stream_read(struct stream *stream);
 /* The same for all streams, where that was not possible before. */
 void window_read_unread(struct window *window);
 
+/* Looks for the first task of other shards from the place of the one that was passed over. */
+void stream_find_passed(struct stream *stream);
+
 /* --- window.c ---- */
 
 /* Enters a candidate unless it is known. A newer version of a known one replaces it. */
@@ -151,6 +156,9 @@ bool window_is_others(const struct window *window, int64_t id);
 
 /* A task of another shard was passed over. The first one is remembered: reading goes back there when need be. */
 void stream_pass_over(struct stream *stream, const struct store_candidate *candidate);
+
+/* The task that was passed over could not be claimed: others were passed over after it. */
+void stream_passed_lost(struct stream *stream);
 
 /* Reads the stream whole, from the first task that was passed over. */
 void stream_read_whole(struct stream *stream, int64_t for_ms);

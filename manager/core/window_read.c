@@ -143,6 +143,13 @@ static void page_advance(struct stream *s, bool ended, int64_t now_ms)
 		s->trail_ms = now_ms + TRAIL_EVERY_MS;
 }
 
+/* With nothing of its own left a manager takes what there is. */
+static void read_passed(struct stream *s)
+{
+	if (!s->whole && !s->unread && !s->count && s->passed.id)
+		stream_read_whole(s, 0);
+}
+
 static void page_taken(struct stream *s, int64_t now_ms)
 {
 	bool ended = s->page.count < s->page.limit;
@@ -158,10 +165,26 @@ static void page_taken(struct stream *s, int64_t now_ms)
 	s->noted = false;
 	if (s->whole && now_ms >= s->whole_until_ms)
 		s->whole = false;
-	else if (!s->whole && !s->unread && !s->count && s->passed.id)
-		stream_read_whole(s, 0); /* nothing of its own is left */
+	else
+		read_passed(s);
 	if (!stream_wanted(s))
 		stream_let_go(s);
+}
+
+/* The first task that was passed over is known anew, unless that has changed meanwhile. */
+static void passed_found(struct stream *s)
+{
+	drop_all_gone(s);
+	if (s->noted)
+		stream_rewind(s, s->noted_run_at, s->noted_id);
+	s->noted = s->reread = false;
+	if (!s->passed.id || !s->passed_unsure || s->passed.id != s->page.after_id + 1)
+		return;
+	s->passed.id = 0;
+	if (!s->page.other.id)
+		return;
+	stream_pass_over(s, &s->page.other);
+	read_passed(s);
 }
 
 static void on_page(struct store_op *op, const struct reeve_error *error)
@@ -169,13 +192,15 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 	struct stream *s = (struct stream *)((char *)op - offsetof(struct stream, page));
 	struct window *w = s->window;
 	int64_t now_ms = core_now(w->core);
-	bool last = !s->page.more_follow;
-	s->reading = false;
+	bool last = !s->page.more_follow, finding = s->finding;
+	s->reading = s->finding = false;
 	w->expected -= s->page.limit;
 	if (error) {
 		drop_all_gone(s);
 		s->failed = true;
 		s->retry_ms = now_ms + RETRY_MS;
+	} else if (finding) {
+		passed_found(s);
 	} else {
 		page_taken(s, now_ms);
 	}
@@ -188,7 +213,7 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 	dispatch_run(w->core->dispatch);
 }
 
-static void page_read(struct stream *s, int limit)
+static void page_read_after(struct stream *s, int64_t run_at_us, int64_t id, int limit)
 {
 	struct window *w = s->window;
 	s->reading = true;
@@ -198,14 +223,27 @@ static void page_read(struct stream *s, int limit)
 	    .op.done = on_page,
 	    .route = s->key.route,
 	    .priority = s->key.priority,
-	    .after_run_at_us = s->cursor_run_at,
-	    .after_id = s->cursor_id,
+	    .after_run_at_us = run_at_us,
+	    .after_id = id,
 	    .due_us = core_database_us(w->core),
 	    .limit = limit,
 	    .slices = s->whole ? 1 : w->slices,
 	    .slice = w->slice,
 	};
 	store_page(w->core->store, &s->page);
+}
+
+static void page_read(struct stream *s, int limit)
+{
+	page_read_after(s, s->cursor_run_at, s->cursor_id, limit);
+}
+
+void stream_find_passed(struct stream *s)
+{
+	if (s->reading || core_now(s->window->core) < s->retry_ms)
+		return;
+	s->finding = true;
+	page_read_after(s, s->passed.run_at_us, s->passed.id - 1, 0);
 }
 
 static bool can_read(const struct stream *s)

@@ -14,8 +14,16 @@ void stream_pass_over(struct stream *s, const struct store_candidate *c)
 	if (was->id && (was->run_at_us < c->run_at_us || (was->run_at_us == c->run_at_us && was->id <= c->id)))
 		return;
 	s->passed = *c;
+	s->passed_unsure = false;
 	s->probe_ms = core_now(s->window->core) + OTHERS_MS;
 	s->probing = false;
+}
+
+void stream_passed_lost(struct stream *s)
+{
+	s->passed_unsure = true;
+	s->probe_ms = core_now(s->window->core);
+	stream_schedule(s);
 }
 
 void stream_read_whole(struct stream *s, int64_t for_ms)
@@ -34,6 +42,10 @@ void stream_probe_passed(struct stream *s, int64_t now_ms)
 	if (!s->passed.id || now_ms < s->probe_ms)
 		return;
 	s->probe_ms = now_ms + OTHERS_MS;
+	if (s->passed_unsure) {
+		stream_find_passed(s);
+		return;
+	}
 	HASH_FIND(hh, w->known, &s->passed.id, sizeof s->passed.id, k);
 	if (k || s->probing) {
 		s->probing = k != NULL; /* without it its claim failed, or it does not wait any more: once again, later */

@@ -69,7 +69,7 @@ static void page_start(struct role *role)
 void store_page(struct store *store, struct store_page *op)
 {
 	static const struct op_kind kind = {.name = "window page", .start = page_start};
-	store_give(store, ROLE_WINDOW, &kind, &op->op, op->limit, 0);
+	store_give(store, ROLE_WINDOW, &kind, &op->op, op->limit ? op->limit : 1, 0);
 }
 
 static void on_late(void *arg, const struct conn_result *result)

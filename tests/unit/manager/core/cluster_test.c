@@ -122,6 +122,74 @@ Test(cluster, what_the_other_does_not_take_is_taken_after_a_while)
 	fake_end(core);
 }
 
+/* Answers all pages that are asked for: nothing of our own is left, of the other's `first` and the odd ids up to 15, due then. */
+static void answer_pages(int64_t due, int64_t first)
+{
+	struct store_page *page;
+
+	while ((page = fake_take(FAKE_PAGE))) {
+		struct store_candidate rows[3];
+		int count = 0;
+
+		for (int64_t id = first; id <= 15; id += 2)
+			if (page->after_run_at_us < due || (page->after_run_at_us == due && page->after_id < id))
+				rows[count++] = task(id, due);
+		if (page->slices == 2 && count)
+			page->other = rows[0];
+		fake_page(page, page->slices == 2 ? 0 : count, rows, 0);
+	}
+}
+
+/* The other manager takes the first that was passed over, and not the next: it has no Fetch for more. The rows are too old to be
+ * found by a look at the last seconds. */
+static void expect_all_tried(int slots)
+{
+	begin(slots);
+	struct store_page *page = fake_page_taken(route, 0);
+	int64_t due = fake_db_us() - 600 * INT64_C(1000000), first = 11;
+	struct store_candidate rows[20];
+	bool tried[16] = {0};
+
+	for (int i = 0; i < 20; i++)
+		rows[i] = task(100 + 2 * i, due + i);
+	page->other = task(11, due);
+	fake_page(page, 20, rows, 0);
+	for (int64_t id = 1; id < 100 && !tried[15]; id++) {
+		struct store_claim *claim = fake_take(FAKE_CLAIM);
+		int64_t lost = 0;
+		for (int64_t other = 11; claim && other <= 15; other += 2)
+			if (fake_tries(claim, other)) {
+				tried[other] = true;
+				first = other + 2;
+				lost = other == 11 ? other : 0;
+			}
+		if (claim)
+			fake_claim(claim, lost);
+		fake_pass(core, 50);
+		answer_pages(due, first);
+		struct store_look *look = fake_take(FAKE_LOOK); /* it won nothing: does its worker live? */
+		if (look)
+			fake_ok(look);
+		if (fetch.answered)
+			fake_fetch(core, &fetch,
+			    (struct fetch_request){.incarnation = 1, .fetch_id = id + 1, .slots = slots, .wait_ms = 15000});
+	}
+	cr_expect(tried[11]);
+	cr_expect(tried[13]);
+	cr_expect(tried[15]);
+	fake_end(core);
+}
+
+Test(cluster, all_that_was_passed_over_is_tried_in_its_turn)
+{
+	expect_all_tried(2);
+}
+
+Test(cluster, so_it_is_when_the_claim_won_nothing_else)
+{
+	expect_all_tried(1);
+}
+
 /* One that is gone leaves its slice to the others, from the top. */
 Test(cluster, the_slice_of_one_that_is_gone_is_taken_over)
 {
