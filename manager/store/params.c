@@ -37,7 +37,8 @@ static void put8(struct params *p, uint64_t value)
 
 static void put(struct params *p, const void *bytes, size_t length)
 {
-	memcpy(reserve(p, length), bytes, length);
+	if (length) /* before the first there is no memory yet */
+		memcpy(reserve(p, length), bytes, length);
 }
 
 void params_reset(struct params *p)
