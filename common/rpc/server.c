@@ -228,7 +228,7 @@ static bool take_call(struct rpc_call *call, const struct envelope_request *enve
 	if (call->peer->turned_away)
 		return error_set(error, STATUS(RESOURCE_EXHAUSTED),
 		    "the manager cannot serve this caller now: %s; try again later", call->peer->turned_away);
-	if (!limits_enter(call, call->method ? call->method->class : RPC_ORDINARY, error))
+	if (!limits_enter(call, error))
 		return false;
 	if (problem)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "actor %s", problem);

@@ -33,6 +33,7 @@ enum rpc_class {
 	RPC_ORDINARY,
 	RPC_OPERATOR, /* what operators look at and control: a sixteenth more than ordinary calls */
 	RPC_LEASE,    /* what leases depend on, answered soon: an eighth more than operators' calls */
+	RPC_CLASSES,  /* no class: how many there are */
 };
 
 /* A method of a service and what it may do. */

@@ -29,6 +29,10 @@ struct method {
 struct usage {
 	int calls;
 	size_t bytes; /* in memory */
+	struct {
+		int calls;
+		size_t bytes;
+	} of[RPC_CLASSES];
 };
 
 /* Where connections come from: an IPv4 address, the first half of an IPv6 address, or this machine's ipc. */
@@ -151,7 +155,7 @@ void server_welcome(struct rpc_server *server);
 
 /* The limits. `limits_enter` counts an open call, `limits_hold` memory for it and `limits_leave` both back. What would be
  * too much is not counted, and *error is RESOURCE_EXHAUSTED and names the limit. */
-bool limits_enter(struct rpc_call *call, enum rpc_class class, struct reeve_error *error);
+bool limits_enter(struct rpc_call *call, struct reeve_error *error);
 bool limits_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error);
 void limits_leave(struct rpc_call *call);
 

@@ -2,7 +2,8 @@
  * What everybody may have of the server: open calls, and memory for them. There is a limit for all together, a share of
  * it for each connection and one for each address, so that nobody can take all, and reserves beyond it: one for
  * operators, so that they are heard when ordinary calls have taken all there is, and one for what leases depend on, so
- * that they are kept when operators' calls have taken theirs.
+ * that they are kept when operators' calls have taken theirs. Of a reserve a connection may have as much as is left for
+ * others: so there is always some left, however many connections flood it.
  */
 #include "common/rpc/server_internal.h"
 
@@ -20,7 +21,7 @@ enum {
 /* A limit on usage, and how its text begins and ends when it is reached. */
 struct limit {
 	struct usage *usage;
-	int percent;
+	int percent, reserve_percent; /* of what is left of a reserve, with what it has of it */
 	const char *whose, *option;
 };
 
@@ -37,11 +38,11 @@ static void limits_of(const struct rpc_call *call, struct limit limits[LIMITS])
 	struct rpc_server *server = call->server;
 	struct peer *peer = call->peer;
 
-	limits[0] = (struct limit){&server->usage, 100, "", ""};
+	limits[0] = (struct limit){&server->usage, 100, 100, "", ""};
 	limits[1] = (struct limit){
-	    &peer->usage, server->options.connection_percent, " of one connection", "--connection-share of "};
+	    &peer->usage, server->options.connection_percent, 50, " of one connection", "--connection-share of "};
 	limits[2] = (struct limit){
-	    &peer->address->usage, server->options.address_percent, " of one address", "--address-share of "};
+	    &peer->address->usage, server->options.address_percent, server->options.address_percent, " of one address", "--address-share of "};
 }
 
 static int64_t share_of(int64_t whole, int percent, int64_t least, enum rpc_class class)
@@ -77,25 +78,45 @@ static void count(struct rpc_call *call, int calls, size_t bytes)
 {
 	struct limit limits[LIMITS];
 
+	enum rpc_class class = class_of(call);
+
 	limits_of(call, limits);
 	for (int i = 0; i < LIMITS; i++) {
 		limits[i].usage->calls += calls;
 		limits[i].usage->bytes += bytes;
+		limits[i].usage->of[class].calls += calls;
+		limits[i].usage->of[class].bytes += bytes;
 	}
 }
 
-bool limits_enter(struct rpc_call *call, enum rpc_class class, struct reeve_error *error)
+/* Whether this is one too many of what its class has in addition: `own` of the class's are the limit's, `left` are left for
+ * everybody. */
+static bool over_reserve(const struct limit *limit, int64_t own, int64_t left)
 {
+	return own * (100 - limit->reserve_percent) >= left * limit->reserve_percent;
+}
+
+bool limits_enter(struct rpc_call *call, struct reeve_error *error)
+{
+	struct rpc_server *server = call->server;
+	enum rpc_class class = class_of(call);
+	int64_t left = share_of(server->options.max_open_calls, 100, 0, class) - server->usage.calls;
+	bool reserve = class != RPC_ORDINARY && server->usage.calls >= server->options.max_open_calls;
 	struct limit limits[LIMITS];
 
 	limits_of(call, limits);
 	for (int i = LIMITS - 1; i >= 0; i--) {
-		int64_t most = share_of(call->server->options.max_open_calls, limits[i].percent, SHARE_LEAST, class);
+		int64_t most = share_of(server->options.max_open_calls, limits[i].percent, SHARE_LEAST, class);
 
-		if (applies(&limits[i], call->server) && limits[i].usage->calls >= most)
+		if (applies(&limits[i], server) && limits[i].usage->calls >= most)
 			return error_set(error, STATUS(RESOURCE_EXHAUSTED),
 			    "%d calls%s are open, as many as the manager takes (%s--max-calls); try again later",
 			    limits[i].usage->calls, limits[i].whose, limits[i].option);
+		if (reserve && over_reserve(&limits[i], limits[i].usage->of[class].calls, left))
+			return error_set(error, STATUS(RESOURCE_EXHAUSTED),
+			    "%d calls of this kind%s are open, and the %d that are left (--max-calls) are kept for others; "
+			    "try again later",
+			    limits[i].usage->of[class].calls, limits[i].whose, (int)left);
 	}
 	count(call, 1, 0);
 	call->counted = true;
@@ -104,11 +125,14 @@ bool limits_enter(struct rpc_call *call, enum rpc_class class, struct reeve_erro
 
 bool limits_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error)
 {
+	enum rpc_class class = class_of(call);
+	int64_t whole = (int64_t)limits_bytes(call->server), used = (int64_t)call->server->usage.bytes;
+	int64_t left = share_of(whole, 100, 0, class) - used;
 	struct limit limits[LIMITS];
 
 	limits_of(call, limits);
 	for (int i = LIMITS - 1; i >= 0; i--) {
-		int64_t most = share_of((int64_t)limits_bytes(call->server), limits[i].percent, 0, class_of(call));
+		int64_t most = share_of(whole, limits[i].percent, 0, class);
 
 		/* Beyond it by one message at most: however small the share is, one that is long can come through. */
 		if (applies(&limits[i], call->server) && limits[i].usage->bytes >= (size_t)most)
@@ -116,6 +140,11 @@ bool limits_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error)
 			    "open calls%s hold %zu bytes, as much as the manager takes (%s%d times --max-message); try "
 			    "again later",
 			    limits[i].whose, limits[i].usage->bytes, limits[i].option, HELD_MESSAGES);
+		if (class != RPC_ORDINARY && used >= whole && over_reserve(&limits[i], (int64_t)limits[i].usage->of[class].bytes, left))
+			return error_set(error, STATUS(RESOURCE_EXHAUSTED),
+			    "open calls of this kind%s hold %zu bytes, and what is left (%d times --max-message) is kept for "
+			    "others; try again later",
+			    limits[i].whose, limits[i].usage->of[class].bytes, HELD_MESSAGES);
 	}
 	count(call, 0, bytes);
 	call->held += bytes;

@@ -63,6 +63,21 @@ story_leases_are_kept_when_all_calls_are_taken() {
 	expect_no_match 'is lost' "$(cat "$DIR/log/manager.log")"
 }
 
+# Operators' calls that wait for a table that somebody has locked, as many as there may be: another operator is heard.
+story_operators_reads_leave_room_for_other_operators() {
+	start_postgres
+	start_manager --max-calls 200 --connection-share 100
+	start holder "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve \
+		-c begin -c 'lock table reeve.schedules in access exclusive mode' -c 'select pg_sleep(600)'
+	wait_until 10 '[ "$(sql "select count(*) from pg_locks where mode = '"'AccessExclusiveLock'"' and relation = '"'schedules'"'::regclass and granted")" = 1 ]'
+	hostile flood reads 10 100
+	wait_until 10 "grep -q 'max-calls' $DIR/log/flood.log"
+	for n in $(seq 10); do
+		expect [ "$(reeve stats --json | jq '[.counters[].value] | length')" -gt 0 ]
+		reeve workers >/dev/null
+	done
+}
+
 story_announced_messages_take_no_memory() {
 	export_asan
 	start_postgres

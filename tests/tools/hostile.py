@@ -6,6 +6,7 @@
 	hostile.py URL unread COUNT METHOD    sends COUNT calls, and reads no answer
 	hostile.py URL connections COUNT      COUNT connections, each with one open Wait on task 1
 	hostile.py URL submits COUNT TASKS    COUNT Submits of TASKS tasks of the queue "flood", all at once
+	hostile.py URL reads COUNT CALLS      COUNT connections, each with so many open calls of an operator: lists of schedules
 	hostile.py URL token BYTES            one call with a token of so many bytes
 
 Each prints `ready` when it has done that, then what the answers say (number of times, code, message) in intervals of a second,
@@ -137,6 +138,11 @@ def main():
         wait = field(1, field(0, int(arguments[1]))[1:]) + field(2, 60000)
         for _ in range(int(arguments[0]) // 100):
             c.socket.sendall(b''.join(c.frame(envelope('TaskService/Wait', wait)) for _ in range(100)))
+    elif what == 'reads':
+        for _ in range(int(arguments[0])):
+            c = connect(url)
+            for _ in range(int(arguments[1])):
+                c.socket.sendall(c.frame(envelope('ScheduleService/List')))
     elif what == 'announce':
         for _ in range(int(arguments[0])):
             connect(url).socket.sendall(struct.pack('>QI', int(arguments[1]), 1 << 31 | 1))
