@@ -142,18 +142,18 @@ static void answer_pages(int64_t due, int64_t first)
 
 /* The other manager takes the first that was passed over, and not the next: it has no Fetch for more. The rows are too old to be
  * found by a look at the last seconds. */
-static void expect_all_tried(int slots)
+Test(cluster, all_that_was_passed_over_is_tried_in_its_turn)
 {
-	begin(slots);
+	begin(2);
 	struct store_page *page = fake_page_taken(route, 0);
 	int64_t due = fake_db_us() - 600 * INT64_C(1000000), first = 11;
-	struct store_candidate rows[20];
+	struct store_candidate rows[31];
 	bool tried[16] = {0};
 
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < 31; i++)
 		rows[i] = task(100 + 2 * i, due + i);
 	page->other = task(11, due);
-	fake_page(page, 20, rows, 0);
+	fake_page(page, 31, rows, 0);
 	for (int64_t id = 1; id < 100 && !tried[15]; id++) {
 		struct store_claim *claim = fake_take(FAKE_CLAIM);
 		int64_t lost = 0;
@@ -172,22 +172,12 @@ static void expect_all_tried(int slots)
 			fake_ok(look);
 		if (fetch.answered)
 			fake_fetch(core, &fetch,
-			    (struct fetch_request){.incarnation = 1, .fetch_id = id + 1, .slots = slots, .wait_ms = 15000});
+			    (struct fetch_request){.incarnation = 1, .fetch_id = id + 1, .slots = 2, .wait_ms = 15000});
 	}
 	cr_expect(tried[11]);
 	cr_expect(tried[13]);
 	cr_expect(tried[15]);
 	fake_end(core);
-}
-
-Test(cluster, all_that_was_passed_over_is_tried_in_its_turn)
-{
-	expect_all_tried(2);
-}
-
-Test(cluster, so_it_is_when_the_claim_won_nothing_else)
-{
-	expect_all_tried(1);
 }
 
 /* One that is gone leaves its slice to the others, from the top. */
