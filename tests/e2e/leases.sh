@@ -139,18 +139,18 @@ story_the_sweep_finds_what_lost_workers_hold() {
 	claim 1 1 1 >/dev/null
 	claim 2 1 2 >/dev/null
 	claim 3 2 1 >/dev/null
-	expect_eq '' "$(run lost_find 50 NULL)" 'while all live'
+	expect_eq '' "$(run lost_find 50 NULL 0 0)" 'while all live'
 	lose 1
-	expect_eq '1 2' "$(run lost_find 50 NULL | cut -d '|' -f 1 | xargs)"
-	expect_eq '1 2' "$(run lost_find 50 "'{1,2}'" | cut -d '|' -f 1 | xargs)"
-	expect_eq '' "$(run lost_find 50 "'{2}'" | cut -d '|' -f 1 | xargs)"
-	expect_eq 1 "$(run lost_find 1 NULL | wc -l)" 'as many journal rows as wanted'
-	expect_match 'its worker w was lost' "$(run lost_find 50 NULL)"
+	expect_eq '1 2' "$(run lost_find 50 NULL 0 0 | cut -d '|' -f 1 | xargs)"
+	expect_eq '1 2' "$(run lost_find 50 "'{1,2}'" 0 0 | cut -d '|' -f 1 | xargs)"
+	expect_eq '' "$(run lost_find 50 "'{2}'" 0 0 | cut -d '|' -f 1 | xargs)"
+	expect_eq 1 "$(run lost_find 1 NULL 0 0 | grep -c "^[0-9]")" 'as many journal rows as wanted'
+	expect_match 'its worker w was lost' "$(run lost_find 50 NULL 0 0)"
 	expect_eq failed "$(end_attempt 1 lost)"
 	expect_eq failed "$(end_attempt 2 lost)"
-	expect_eq '' "$(run lost_find 50 NULL)"
+	expect_eq '' "$(run lost_find 50 NULL 0 0)"
 	sql 'delete from workers where id = 2' >/dev/null
-	expect_eq 3 "$(run lost_find 50 NULL | cut -d '|' -f 1)" 'a worker without a row counts as lost'
+	expect_eq 3 "$(run lost_find 50 NULL 0 0 | cut -d '|' -f 1)" 'a worker without a row counts as lost'
 	expect_eq 2 "$(sql "select count(*) from task_events where event = 'reclaimed' and note like 'lost; last heartbeat of worker w%'")"
 }
 
@@ -161,7 +161,7 @@ story_an_attempt_that_is_found_twice_ends_once() {
 	claim 1 1 1 >/dev/null
 	claim 2 1 2 >/dev/null
 	lose 1
-	expect_eq '1 2' "$(run lost_find 50 "'{1,1,1}'" | cut -d '|' -f 1 | xargs)"
+	expect_eq '1 2' "$(run lost_find 50 "'{1,1,1}'" 0 0 | cut -d '|' -f 1 | xargs)"
 	sql 'update tasks set max_attempts = 1 where id = 1' >/dev/null
 	one=$(token 1) two=$(token 2)
 	expect_eq 'dead failed' "$(run end_attempts "'{1,2,1,2}'" "'{\"$one\",\"$two\",\"$one\",\"$two\"}'" "'{lost,lost,lost,lost}'" "'{e,e,e,e}'" "'{c,c,c,c}'" false 30 |
@@ -194,16 +194,16 @@ story_the_sweep_finds_what_is_claimed_after_the_loss() {
 	version=$(token 1)
 	(
 		printf 'prepare s as\n%s;\nbegin;\n' "$(cat "$TOP/sql/statements/claim.sql")"
-		echo "execute s('{1}', '{\"$version\"}', '{1}', '{1}', '{1}', 60000, false);"
+		echo "execute s('{1}', '{\"$version\"}', '{1}', '{1}', '{1}', 60000);"
 		echo "select pg_sleep(1.5);"
 		echo 'commit;'
 	) | PGAPPNAME=claim "$REEVE_TEST_PG_BIN/psql" -XAtq "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve" >/dev/null &
 	pid=$!
 	wait_until 10 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'claim'\")\" = PgSleep ]"
 	run worker_lose "'{1}'" "'{0}'" "'m'" >/dev/null
-	expect_eq '' "$(run lost_find 50 NULL)"
+	expect_eq '' "$(run lost_find 50 NULL 0 0)"
 	wait "$pid"
-	expect_eq 1 "$(run lost_find 50 NULL | cut -d '|' -f 1)"
+	expect_eq 1 "$(run lost_find 50 NULL 0 0 | cut -d '|' -f 1)"
 }
 
 # Held, waited for, given to a later Fetch, somebody else's: left alone. The rest never arrived.
@@ -335,14 +335,14 @@ story_expiry_is_not_the_databases_word_alone() {
 		update tasks set expiry = now() + interval '1h' where id = 2;
 		update assignments set next_expiry = now() - interval '1s'" >/dev/null
 	found() { # NOW BOUNDARY WATCHED-MS
-		run expired_find 100 "$1" "$2" "$3" | cut -d '|' -f 1
+		run expired_find 100 "$1" "$2" "$3" "'-infinity'" 0 | cut -d '|' -f 1
 	}
 	expect_eq 1 "$(found "'infinity'" 0 0)"
 	expect_eq '' "$(found "now() - interval '1min'" 0 0)" 'a clock that has jumped ahead'
 	expect_eq '' "$(found "'infinity'" 1 0)" 'from before the watch'
 	expect_eq '' "$(found "'infinity'" 1 8000)"
 	expect_eq 1 "$(found "'infinity'" 1 9100)" 'watched for its whole time'
-	run expired_advance 100 "'infinity'" 0 0 >/dev/null
+	run expired_advance 0 0 "'-infinity'" 0 "'infinity'" 0 >/dev/null
 	expect_eq 1 "$(found "'infinity'" 0 0)"
 }
 

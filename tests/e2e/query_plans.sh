@@ -136,7 +136,7 @@ story_plans_after_a_queue_was_drained() {
 # Claims tasks as managers do, a hundred at a time.
 claim() { # DATABASE TASKS
 	session "$1" off >"$DIR/claims.sql" <<-END
-		select format('execute claim(%L, %L, array_fill(1, array[%s]), ''{1}'', ''{%s}'', 5000, false);', array_agg(id order by id),
+		select format('execute claim(%L, %L, array_fill(1, array[%s]), ''{1}'', ''{%s}'', 5000);', array_agg(id order by id),
 			array_agg(last_updated order by id), count(*), batch)
 		from (select id, last_updated, (row_number() over (order by priority desc, run_at) - 1) / 100 as batch
 			from tasks where status = 'queued' order by priority desc, run_at limit $2) x
@@ -209,7 +209,7 @@ story_a_claim_that_waited_for_a_row_writes_one_line_for_a_fetch() {
 	wait_until 10 '[ -e "$DIR/locked" ]'
 	{
 		statement claim
-		sql "select format('execute claim(%L, %L, %L, ''{1,2}'', ''{90001,90002}'', 5000, false);', array_agg(id order by id),
+		sql "select format('execute claim(%L, %L, %L, ''{1,2}'', ''{90001,90002}'', 5000);', array_agg(id order by id),
 			array_agg(last_updated order by id), array_agg(1 + id % 2 order by id)) from tasks"
 	} | session reeve off >"$DIR/claimed" 2>&1 &
 	claim=$!

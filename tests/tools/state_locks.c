@@ -73,7 +73,7 @@ static void claim_waits_for_a_cancel(void)
 	struct task t = submitted("5");
 	plainly(db, SQL_BEGIN);
 	cancel_mark(db, &t);
-	START(SQL_CLAIM, text("{%s}", t.id), text("{%s}", t.version), "{1}", text("{%s}", worker), "{1}", "0", "f");
+	START(SQL_CLAIM, text("{%s}", t.id), text("{%s}", t.version), "{1}", text("{%s}", worker), "{1}", "0");
 	cancel_waiting(db, &t);
 	expect("tasks won", "0", text("%d", rows_of(let_go())));
 	expect_state(&t, "cancelled");
@@ -86,7 +86,7 @@ static void claim_waits_for_a_claim(void)
 	struct task t = submitted("5");
 	plainly(db, SQL_BEGIN);
 	expect("tasks won by the first", "1", text("%d", claim_for(db, worker, &t, NULL, "0")));
-	START(SQL_CLAIM, text("{%s}", t.id), text("{%s}", t.version), "{1}", text("{%s}", worker), "{1}", "0", "f");
+	START(SQL_CLAIM, text("{%s}", t.id), text("{%s}", t.version), "{1}", text("{%s}", worker), "{1}", "0");
 	expect("tasks won by the second", "0", text("%d", rows_of(let_go())));
 	expect_state(&t, "executing");
 	expect("attempt", "1", ask("select attempt from tasks where id = %s", t.id));
@@ -102,6 +102,25 @@ static void retry_waits_for_a_failure(void)
 	expect("tasks hurried", "1", text("%d", rows_of(let_go())));
 	expect_state(&t, "failed");
 	expect("due", "t", ask("select run_at <= clock_timestamp() from tasks where id = %s", t.id));
+}
+
+/* Of three tasks the second has been retried by somebody else since the first statement of a retry locked the two others. A
+ * report of all three has locked it, and waits for the third: whoever retries must not wait for the report. */
+static void restart_waits_for_no_report(void)
+{
+	begin_case("a retry of executing tasks while a result of one that came to life again waits for it");
+	struct task first = executing("0"), second = executing("0"), third = executing("0");
+	plainly(db, SQL_BEGIN);
+	PQclear(RUN(db, SQL_RETRY_WAITING, text("{%s,%s}", first.id, third.id), "tester")); /* the second is not there yet */
+	START(SQL_COMPLETE_ALL, text("{%s,%s}", second.id, third.id), text("{%s,%s}", second.token, third.token),
+	    "{well,well}", "30", NULL);
+	PGresult *result = RUN(db, SQL_RESTART_MARK, text("{%s,%s,%s}", first.id, second.id, third.id), "tester");
+	expect("tasks that are started again", "2", text("%d", PQntuples(result)));
+	PQclear(result);
+	expect("results accepted", "2", text("%d", rows_of(let_go()))); /* one that ended well is not run again */
+	expect_state(&first, "executing");
+	expect_state(&second, "completed");
+	expect_state(&third, "completed");
 }
 
 /* Both statements that end attempts well judge by themselves. */
@@ -153,7 +172,7 @@ static void lost_worker_claims_nothing(void)
 	const char *lost = ask("insert into workers (name) values ('lost') returning id");
 	expect("workers that left", "1", text("%d", rows_of(RUN(db, SQL_LEAVE, text("{%s}", lost), "{gone}"))));
 	PGresult *result = RUN(db, SQL_CLAIM, text("{%s,%s}", t.id, too.id), text("{%s,%s}", t.version, too.version),
-	    "{1,2}", text("{%s,%s}", lost, worker), "{1,2}", "0", "f");
+	    "{1,2}", text("{%s,%s}", lost, worker), "{1,2}", "0");
 	expect("tasks won", "1", text("%d", PQntuples(result)));
 	expect("the one of the living", too.id, PQntuples(result) ? PQgetvalue(result, 0, 0) : "");
 	PQclear(result);
@@ -243,6 +262,7 @@ void try_locks(const char *conninfo)
 	claim_waits_for_a_cancel();
 	claim_waits_for_a_claim();
 	retry_waits_for_a_failure();
+	restart_waits_for_no_report();
 	old_token_after_a_new_attempt(SQL_COMPLETE);
 	old_token_after_a_new_attempt(SQL_COMPLETE_ALL);
 	expiry_was_put_off();

@@ -181,7 +181,7 @@ int claim_for(PGconn *pg, const char *incarnation, const struct task *t, const s
 	const char *ids = too ? text("{%s,%s}", t->id, too->id) : text("{%s}", t->id);
 	const char *versions = too ? text("{%s,%s}", t->version, too->version) : text("{%s}", t->version);
 	return rows_of(RUN(pg, SQL_CLAIM, ids, versions, too ? "{1,1}" : "{1}", text("{%s}", incarnation),
-	    text("{%d}", ++fetches), buffer, "f"));
+	    text("{%d}", ++fetches), buffer));
 }
 
 int claim(struct task *t, const struct task *too, const char *buffer)
@@ -268,7 +268,7 @@ void expect_journal(const struct task *t)
 
 bool found_expired(const struct task *t)
 {
-	PGresult *result = RUN(db, SQL_EXPIRED_FIND, "100000", "infinity", "0", "0");
+	PGresult *result = RUN(db, SQL_EXPIRED_FIND, "100000", "infinity", "0", "0", "-infinity", "0");
 	bool found = false;
 	for (int row = 0; row < PQntuples(result); row++)
 		found |= !strcmp(PQgetvalue(result, row, 0), t->id);
@@ -278,7 +278,7 @@ bool found_expired(const struct task *t)
 
 void advance_expiries(void)
 {
-	PGresult *result = RUN(db, SQL_EXPIRED_ADVANCE, "100000", "infinity", "0", "0");
+	PGresult *result = RUN(db, SQL_EXPIRED_ADVANCE, "0", "0", "-infinity", "0", ask("select clock_timestamp()"), "0");
 	for (int row = 0; row < PQntuples(result); row++)
 		expect("a journal row is open with nothing running", "f", PQgetvalue(result, row, 1));
 	PQclear(result);
