@@ -1,9 +1,11 @@
-/* A level goes with its last place. */
+/*
+ * A level goes with its last place. On the way to a new level's place in the tree lie its neighbours in the list: the last
+ * one met that is higher is the one before it.
+ */
 #include "manager/core/levels.h"
 
-#include "common/hash.h"
-
 #include <assert.h>
+#include <search.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -11,27 +13,40 @@ struct level {
 	int32_t priority;
 	struct place *places; /* list */
 	struct level *prev, *next;
-	UT_hash_handle hh;
+	struct level *higher; /* met last on the way down the tree */
 };
 
-static int highest_first(const struct level *a, const struct level *b)
+/* POSIX: the first argument is what is looked for. */
+static int compare(const void *wanted, const void *met)
 {
-	return (a->priority < b->priority) - (a->priority > b->priority);
+	struct level *a = (struct level *)wanted;
+	const struct level *b = met;
+	if (b->priority > a->priority)
+		a->higher = (struct level *)b;
+	return (a->priority > b->priority) - (a->priority < b->priority);
+}
+
+static struct level *level_of(struct levels *levels, int32_t priority)
+{
+	struct level wanted = {.priority = priority}, *level;
+	struct level **found = tfind(&wanted, &levels->by_priority, compare);
+	if (found)
+		return *found;
+	level = calloc(1, sizeof *level);
+	level->priority = priority;
+	tsearch(level, &levels->by_priority, compare);
+	if (level->higher)
+		DL_APPEND_ELEM(levels->first, level->higher, level);
+	else
+		DL_PREPEND(levels->first, level);
+	return level;
 }
 
 void levels_add(struct levels *levels, struct place *place, int32_t priority)
 {
-	struct level *level;
 	assert(!place->level);
-	HASH_FIND(hh, levels->by_priority, &priority, sizeof priority, level);
-	if (!level) {
-		level = calloc(1, sizeof *level);
-		level->priority = priority;
-		HASH_ADD(hh, levels->by_priority, priority, sizeof level->priority, level);
-		DL_INSERT_INORDER(levels->first, level, highest_first);
-	}
-	place->level = level;
-	DL_APPEND(level->places, place);
+	place->level = level_of(levels, priority);
+	DL_APPEND(place->level->places, place);
 }
 
 void levels_remove(struct levels *levels, struct place *place)
@@ -42,7 +57,7 @@ void levels_remove(struct levels *levels, struct place *place)
 	if (level->places)
 		return;
 	DL_DELETE(levels->first, level);
-	HASH_DEL(levels->by_priority, level);
+	tdelete(level, &levels->by_priority, compare);
 	free(level);
 }
 

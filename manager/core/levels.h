@@ -1,4 +1,4 @@
-/* Streams by priority: one list for each priority that has any. There are many streams, and few priorities. */
+/* Streams by priority: one list for each priority that has any. There are many streams, and usually few priorities. */
 #ifndef REEVE_MANAGER_CORE_LEVELS_H
 #define REEVE_MANAGER_CORE_LEVELS_H
 
@@ -15,10 +15,10 @@ struct place {
 /* All zero: empty. */
 struct levels {
 	struct level *first;       /* list, the highest priority first */
-	struct level *by_priority; /* hash */
+	void *by_priority;         /* tree of tsearch */
 };
 
-/* Lists a place that is not listed, as the last one of its priority. Walks the priorities if this one is new. */
+/* Lists a place that is not listed, as the last one of its priority. Takes time by the logarithm of the priorities. */
 void levels_add(struct levels *levels, struct place *place, int32_t priority);
 
 /* Takes a listed place out. */

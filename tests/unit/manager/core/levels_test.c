@@ -2,6 +2,9 @@
 #include "manager/core/levels.h"
 
 #include <criterion/criterion.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <time.h>
 
 static struct levels levels;
 static struct place places[8];
@@ -49,4 +52,29 @@ Test(levels, the_ends_of_the_range_are_priorities_like_others)
 	expect_order(3, (int[]){1, 2, 0});
 	for (int i = 0; i < 3; i++)
 		levels_remove(&levels, &places[i]);
+}
+
+/* With a walk over the priorities for each new one these are five thousand million steps. */
+Test(levels, priorities_that_are_all_different_cost_little)
+{
+	enum { MANY = 100000 };
+	struct place *many = calloc(MANY, sizeof *many);
+	const clock_t most = 5 * CLOCKS_PER_SEC, began = clock();
+	int count = 0, last = INT_MAX;
+
+	for (int i = 0; i < MANY; i++) {
+		levels_add(&levels, &many[i], (int32_t)((int64_t)i * 7919 % MANY) - MANY / 2);
+		cr_assert_leq(clock() - began, most, "%d priorities took too long", i);
+	}
+	for (struct place *at = levels_first(&levels); at; at = levels_next(at), count++) {
+		int priority = (int)((int64_t)(at - many) * 7919 % MANY) - MANY / 2;
+
+		cr_assert_lt(priority, last);
+		last = priority;
+	}
+	cr_assert_eq(count, MANY);
+	for (int i = 0; i < MANY; i++)
+		levels_remove(&levels, &many[i]);
+	cr_assert_null(levels_first(&levels));
+	free(many);
 }
