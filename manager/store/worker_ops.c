@@ -213,12 +213,15 @@ static void on_watched(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	struct store_watch *op = BATCH_OP(role, struct store_watch, 0);
-	op->count = PQntuples(result->rows);
+	const char *ids = NULL, *seqs = NULL, *leases = NULL;
+	op->count = row_array(result->rows, 0, 0, &ids);
+	row_array(result->rows, 0, 1, &seqs);
+	row_array(result->rows, 0, 2, &leases);
 	op->beats = role->state = calloc((size_t)op->count + 1, sizeof *op->beats);
-	for (int row = 0; row < op->count; row++)
-		op->beats[row] = (struct store_beat){.incarnation = row_int8(result->rows, row, 0),
-		    .seq = row_int8(result->rows, row, 1),
-		    .lease_ms = row_int8(result->rows, row, 2)};
+	for (int i = 0; i < op->count; i++)
+		op->beats[i] = (struct store_beat){.incarnation = row_array_int8(&ids),
+		    .seq = row_array_int8(&seqs),
+		    .lease_ms = row_array_int8(&leases)};
 	role_done(role);
 }
 
