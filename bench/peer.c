@@ -1,18 +1,25 @@
-/* nng's wire protocol for requests (see common/rpc/frame.h) over a bufferevent. A call's id is its place in a table. */
+/*
+ * nng's wire protocol for requests (see common/rpc/frame.h) over a bufferevent. A call's id is its place in a table.
+ *
+ * To a manager on this machine connections come from many of its addresses, as from many hosts: from a single one the system
+ * searches long for a free port when tens of thousands are taken or have just been.
+ */
 #include "bench/peer.h"
 
 #include "bench/report.h"
 #include "common/rpc/envelope.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { GREETING_BYTES = 8, ANSWER_MOST = 64 << 20, DEADLINE_MS = 60000 };
+enum { GREETING_BYTES = 8, ANSWER_MOST = 64 << 20, DEADLINE_MS = 60000, SOURCES = 64 };
 
 struct pending {
 	peer_done *done; /* NULL: free */
@@ -78,7 +85,27 @@ static void on_event(struct bufferevent *stream, short what, void *arg)
 
 	(void)stream;
 	if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR))
-		peer->ended(peer->arg);
+		peer->ended(peer->arg, what & BEV_EVENT_ERROR ? strerror(EVUTIL_SOCKET_ERROR()) : "closed");
+}
+
+/* A socket for connecting to `address`. */
+static int make_socket(const struct sockaddr_storage *address)
+{
+	static uint32_t last;
+	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), yes = 1;
+	struct sockaddr_in from = {.sin_family = AF_INET};
+
+	if (fd < 0)
+		give_up("no socket: %s", strerror(errno));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+	if (address->ss_family != AF_INET ||
+	    ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
+		return fd;
+	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + ++last % SOURCES);
+	if (setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes) ||
+	    bind(fd, (struct sockaddr *)&from, sizeof from))
+		give_up("no source address: %s", strerror(errno));
+	return fd;
 }
 
 struct peer *peer_connect(struct event_base *base, const char *url, peer_ended *ended, void *arg)
@@ -93,13 +120,12 @@ struct peer *peer_connect(struct event_base *base, const char *url, peer_ended *
 	peer->ended = ended;
 	peer->arg = arg;
 	peer->free = -1;
-	peer->stream = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+	peer->stream = bufferevent_socket_new(base, make_socket(&address), BEV_OPT_CLOSE_ON_FREE);
 	bufferevent_setcb(peer->stream, on_read, NULL, on_event, peer);
 	bufferevent_write(peer->stream, greeting, sizeof greeting);
 	bufferevent_enable(peer->stream, EV_READ | EV_WRITE);
 	if (bufferevent_socket_connect(peer->stream, (struct sockaddr *)&address, length) < 0)
-		give_up("cannot connect to %s", url);
-	setsockopt(bufferevent_getfd(peer->stream), IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+		give_up("cannot connect to %s: %s", url, strerror(errno));
 	return peer;
 }
 

@@ -16,8 +16,8 @@ struct peer;
 /* An answer: the status code, and the response's bytes if it is 0, else the message's. They live during the call. */
 typedef void peer_done(void *arg, uint32_t code, const uint8_t *bytes, size_t length);
 
-/* Told once, when the connection has ended by itself; its calls are not answered. */
-typedef void peer_ended(void *arg);
+/* Told once, when the connection has ended by itself, and why; its calls are not answered. */
+typedef void peer_ended(void *arg, const char *why);
 
 /* Begins to connect to an address of the form tcp://127.0.0.1:7171. Gives up if it is none. */
 struct peer *peer_connect(struct event_base *base, const char *url, peer_ended *ended, void *arg);

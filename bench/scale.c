@@ -5,7 +5,7 @@
  *
  *	--workers N      workers of the type scale_none, each with a Fetch parked and its heartbeats (default 100)
  *	--connections N  on so many connections; default: one each
- *	--ping-ms N      each connection pings so often (default 4000); 0: never
+ *	--ping-ms N      each connection pings so often (default: as the manager tells workers); 0: never
  *	--routes N       tasks of so many types that nobody takes (default 0)
  *	--tasks N        submits so many tasks of the workers' type and drains them (default 0: the workers stay idle)
  *	--slots N        that a Fetch offers (default 10)
@@ -41,7 +41,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { PARK_MS = 15000, BULK = 1000, LIMIT_S = 180, PING_EVERY_MS = 20 };
+enum { PARK_MS = 10000, BULK = 1000, LIMIT_S = 180, PING_EVERY_MS = 20, PING_LEAST_MS = 500 };
 
 #define WORKER(method) "/reeve.v1.WorkerService/" method
 
@@ -63,7 +63,7 @@ static struct {
 	const char *manager, *elsewhere;
 	int workers, connections, ping_ms, routes, tasks, slots, invented, returning, seconds, pid;
 	bool reconnect;
-} options = {.workers = 100, .ping_ms = 4000, .slots = 10, .seconds = 10};
+} options = {.workers = 100, .ping_ms = -1, .slots = 10, .seconds = 10};
 
 static struct event_base *base;
 static struct peer *control, *forger, *elsewhere;
@@ -78,11 +78,11 @@ static size_t beat_count, ping_count, span_room = 4000000;
 
 static void fetch(struct worker *w, bool again);
 
-static void on_ended(void *arg)
+static void on_ended(void *arg, const char *why)
 {
 	(void)arg;
 	if (!closing)
-		give_up("the manager has closed a connection");
+		give_up("a connection has ended: %s", why);
 }
 
 static void turn(int64_t until_ns)
@@ -263,31 +263,46 @@ static void register_one(struct worker *w)
 
 /* --- connections --------------------------------------------------------------------------------------------------- */
 
-static void on_line_ping(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
+static void line_ping_in(struct line *line, int64_t ms)
 {
-	(void)arg, (void)code, (void)bytes, (void)length;
+	const struct timeval next = {ms / 1000, ms % 1000 * 1000};
+
+	event_add(line->ping, &next);
 }
 
+static int64_t idle_ping_ms = PING_LEAST_MS; /* what the manager has told last */
+
+static void on_line_ping(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
+{
+	struct line *line = arg;
+	Reeve__V1__PingResponse *r = code ? NULL : reeve__v1__ping_response__unpack(NULL, length, bytes);
+
+	if (r)
+		idle_ping_ms = r->idle_ping_ms > PING_LEAST_MS ? r->idle_ping_ms : PING_LEAST_MS;
+	reeve__v1__ping_response__free_unpacked(r, NULL);
+	line_ping_in(line, options.ping_ms < 0 ? idle_ping_ms : options.ping_ms);
+}
+
+/* As a worker's connection does: at once, and then as often as it is told (common/rpc/client_manager.c). */
 static void line_ping(evutil_socket_t fd, short what, void *arg)
 {
 	struct line *line = arg;
 	Reeve__V1__PingRequest r = REEVE__V1__PING_REQUEST__INIT;
-	const struct timeval next = {options.ping_ms / 1000, options.ping_ms % 1000 * 1000};
 
 	(void)fd, (void)what;
 	peer_call(line->peer, "/reeve.v1.AdminService/Ping", &r.base, on_line_ping, line);
-	event_add(line->ping, &next);
 }
 
 static void lines_open(void)
 {
 	for (int i = 0; i < options.connections; i++) {
+		/* A thousand workers would not keep each other from greeting. */
+		event_base_loop(base, EVLOOP_NONBLOCK);
 		lines[i].peer = peer_connect(base, options.manager, on_ended, NULL);
 		if (!options.ping_ms)
 			continue;
-		const struct timeval first = {0, rand() % options.ping_ms * 1000 % 1000000};
 		lines[i].ping = evtimer_new(base, line_ping, &lines[i]);
-		event_add(lines[i].ping, &first);
+		line_ping(-1, 0, &lines[i]);
 	}
 }
 
@@ -505,6 +520,7 @@ static void run(void)
 		ping_count = beat_count = 0;
 		measuring = true;
 		lines_close();
+		turn(now_ns()); /* libevent closes them in its loop: descriptors for as many again there may not be */
 		closing = false;
 		report("reconnect_time", register_all(), "s");
 		turn(now_ns() + 5 * INT64_C(1000000000));
