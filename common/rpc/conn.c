@@ -2,8 +2,7 @@
  * At most one read and one write are under way. Each completion decides on the next; nobody else starts one while its
  * flag (`reading`, `writing`) is up. The connection is over when it is closing and all flags are down.
  *
- * Two locks: `lock` guards the flags and the queue and is held for moments; `io_lock` is held while an operation is
- * given to the stream, and while the stream is closed, so that none is given to a closed stream: nng would forget it.
+ * `lock` guards the flags and the queue and is held for moments.
  */
 #include "common/rpc/conn_internal.h"
 
@@ -16,31 +15,21 @@ enum {
 	CHUNK_LEAST = 1024,
 	CHUNK_MOST = 65536,
 	GATHERED_MOST = 16384, /* shorter frames are gathered in chunks, longer ones are chunks themselves */
-	IOV_MOST = 8,          /* what an aio takes */
 };
 
-static void written(void *arg);
-
-struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body, struct conn_budget *budget,
+struct conn *conn_new(const struct carrier *carrier, enum conn_side side, size_t max_body, struct conn_budget *budget,
     const struct conn_events *events, void *owner)
 {
 	struct conn *conn = calloc(1, sizeof *conn);
 
 	if (conn)
 		conn->buffer = malloc(BUFFER_LEAST);
-	if (!conn || !conn->buffer || nng_aio_alloc(&conn->read_aio, conn_received, conn) != 0 ||
-	    nng_aio_alloc(&conn->write_aio, written, conn) != 0) {
-		nng_stream_free(stream);
-		if (conn)
-			nng_aio_free(conn->read_aio);
-		if (conn)
-			free(conn->buffer);
+	if (!conn || !conn->buffer) {
 		free(conn);
 		return NULL;
 	}
 	pthread_mutex_init(&conn->lock, NULL);
-	pthread_mutex_init(&conn->io_lock, NULL);
-	conn->stream = stream;
+	conn->carrier = carrier;
 	conn->side = side;
 	conn->max_body = max_body;
 	conn->budget = budget;
@@ -49,6 +38,13 @@ struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body,
 	conn->size = BUFFER_LEAST;
 	conn->heard_ms = clock_monotonic_ms();
 	return conn;
+}
+
+void conn_discard(struct conn *conn)
+{
+	pthread_mutex_destroy(&conn->lock);
+	free(conn->buffer);
+	free(conn);
 }
 
 void conn_count_incoming(struct conn *conn, size_t bytes)
@@ -78,20 +74,13 @@ static void free_chunks(struct chunk *chunk)
 
 void conn_free(struct conn *conn)
 {
-	nng_aio_stop(conn->read_aio);
-	nng_aio_stop(conn->write_aio);
-	nng_aio_free(conn->read_aio);
-	nng_aio_free(conn->write_aio);
-	nng_stream_free(conn->stream);
-	pthread_mutex_destroy(&conn->lock);
-	pthread_mutex_destroy(&conn->io_lock);
+	conn->carrier->free(conn);
 	free_chunks(conn->out);
 	conn_count_incoming(conn, -(conn->size - BUFFER_LEAST));
 	if (conn->partial)
 		conn_count_incoming(conn, -conn->partial_room);
 	free(conn->partial);
-	free(conn->buffer);
-	free(conn);
+	conn_discard(conn);
 }
 
 bool conn_lower(struct conn *conn, bool *flag)
@@ -127,29 +116,14 @@ void conn_close(struct conn *conn)
 	pthread_mutex_unlock(&conn->lock);
 	if (!first)
 		return;
-	pthread_mutex_lock(&conn->io_lock);
-	conn->stream_closed = true;
-	nng_stream_close(conn->stream);
-	pthread_mutex_unlock(&conn->io_lock);
+	conn->carrier->close(conn);
 	conn_stop(conn, &conn->shutting);
-}
-
-bool conn_begin(struct conn *conn, nng_aio *aio, void (*operation)(nng_stream *stream, nng_aio *aio))
-{
-	bool open;
-
-	pthread_mutex_lock(&conn->io_lock);
-	open = !conn->stream_closed;
-	if (open)
-		operation(conn->stream, aio);
-	pthread_mutex_unlock(&conn->io_lock);
-	return open;
 }
 
 /* Writes what is queued; `writing` is up. */
 static void write_on(struct conn *conn)
 {
-	nng_iov iov[IOV_MOST];
+	struct iovec places[IOV_MOST];
 	unsigned count = 0;
 
 	pthread_mutex_lock(&conn->lock);
@@ -157,11 +131,10 @@ static void write_on(struct conn *conn)
 		uint8_t *bytes = chunk->frame ? chunk->frame->wire : chunk->gathered;
 		size_t offset = count ? 0 : conn->out_offset;
 
-		iov[count++] = (nng_iov){bytes + offset, chunk->filled - offset};
+		places[count++] = (struct iovec){bytes + offset, chunk->filled - offset};
 	}
 	pthread_mutex_unlock(&conn->lock);
-	nng_aio_set_iov(conn->write_aio, count, iov);
-	if (!conn_begin(conn, conn->write_aio, nng_stream_send))
+	if (!conn->carrier->send(conn, places, count))
 		conn_stop(conn, &conn->writing);
 }
 
@@ -185,20 +158,18 @@ static struct chunk *take_sent(struct conn *conn, size_t count)
 	return done;
 }
 
-/* On nng's threads. */
-static void written(void *arg)
+void conn_written(struct conn *conn, bool good, size_t count)
 {
-	struct conn *conn = arg;
 	struct chunk *done;
 	bool more, over, eased;
 
-	if (nng_aio_result(conn->write_aio) != 0) {
+	if (!good) {
 		conn_close(conn);
 		conn_stop(conn, &conn->writing);
 		return;
 	}
 	pthread_mutex_lock(&conn->lock);
-	done = take_sent(conn, nng_aio_count(conn->write_aio));
+	done = take_sent(conn, count);
 	conn->progress_ms = clock_monotonic_ms();
 	more = conn->out && !conn->closing;
 	eased = conn->heavy && conn->backlog <= conn->heavy && !conn->closing;

@@ -1,6 +1,6 @@
 /*
  * A connection that carries requests or replies: nng's own wire protocol (SP, REQ 0 and REP 0), spoken over an nng
- * stream, so that any nng req0 or rep0 socket can be the other end.
+ * stream or a socket, so that any nng req0 or rep0 socket can be the other end.
  *
  * Why not those sockets themselves: in nng 1.5.2, when a connection ends between the head and the body of a message that
  * is coming in, the thread that takes connections down waits for ever (nng's pull request 1636 tells the same of 1.6). It
@@ -13,6 +13,7 @@
 
 #include "common/rpc/frame.h"
 
+#include <event2/event.h>
 #include <nng/nng.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -31,7 +32,7 @@ struct conn_budget {
 	atomic_size_t unsent;   /* queued for connections that are not closing */
 };
 
-/* What the connection tells its owner, on nng's threads, without any lock held. `opened` and `arrived` come one after the
+/* What the connection tells its owner, on nng's threads or the loop's, without any lock held. `opened` and `arrived` come one after the
  * other; `closed` is the last and comes once, perhaps from inside conn_close. */
 struct conn_events {
 	void (*opened)(void *owner);                        /* the other end is what it should be */
@@ -45,6 +46,11 @@ struct conn_events {
  * conn_start. */
 struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body, struct conn_budget *budget,
     const struct conn_events *events, void *owner);
+
+/* The same with a connected socket that does not block, on an event loop; everything is to happen on the loop's thread, and
+ * only conn_look may be called on others. The socket belongs to the connection, and is closed if there is no memory. */
+struct conn *conn_make_on_loop(struct event_base *base, int fd, enum conn_side side, size_t max_body,
+    struct conn_budget *budget, const struct conn_events *events, void *owner);
 
 /* Begins to read, and greets the other end. On the thread that will free it. */
 void conn_start(struct conn *conn);
@@ -63,6 +69,9 @@ void conn_resume(struct conn *conn);
 
 /* Closes the connection; unsent frames are dropped. Any thread, any number of times until conn_free. */
 void conn_close(struct conn *conn);
+
+/* On a loop: sends what is queued, until that moment of the monotonic clock at most. Blocks. */
+void conn_drain(struct conn *conn, int64_t until_ms);
 
 /* Frees it after `closed`. Waits for callbacks that are just returning: not from a callback of any connection. */
 void conn_free(struct conn *conn);

@@ -1,13 +1,18 @@
-/* The halves of a connection: conn.c opens, closes and writes, conn_read.c reads. */
+/*
+ * The parts of a connection: conn.c opens, closes and writes, conn_read.c reads; conn_nng.c and conn_loop.c carry the bytes,
+ * over an nng stream for whoever has no event loop, or over a socket on one.
+ */
 #ifndef REEVE_COMMON_RPC_CONN_INTERNAL_H
 #define REEVE_COMMON_RPC_CONN_INTERNAL_H
 
 #include "common/rpc/conn.h"
 
 #include <pthread.h>
+#include <sys/uio.h>
 
 enum {
 	GREETING_BYTES = 8,
+	IOV_MOST = 8,        /* places that one read or write has bytes in */
 	BUFFER_LEAST = 2048, /* most connections are idle most of the time */
 };
 
@@ -19,9 +24,32 @@ struct chunk {
 	uint8_t gathered[];
 };
 
+/* What carries a connection's bytes. At most one read and one write are under way; each ends in conn_received or
+ * conn_written, also when the carrier is closed. */
+struct carrier {
+	bool (*receive)(struct conn *conn, const struct iovec *places, unsigned count); /* false: it is closed */
+	bool (*send)(struct conn *conn, const struct iovec *places, unsigned count);    /* false: it is closed */
+	void (*close)(struct conn *conn); /* once */
+	void (*free)(struct conn *conn);  /* when everything has ended */
+};
+
 struct conn {
-	nng_stream *stream;
-	nng_aio *read_aio, *write_aio;
+	const struct carrier *carrier;
+	union {
+		struct {
+			nng_stream *stream;
+			nng_aio *read_aio, *write_aio;
+			pthread_mutex_t io_lock;
+			bool stream_closed;
+		};
+		struct {
+			int fd; /* -1: closed */
+			struct event *readable, *writable;
+			bool receiving, sending;
+			struct iovec receive_places[IOV_MOST], send_places[IOV_MOST];
+			unsigned receive_count, send_count;
+		};
+	};
 	enum conn_side side;
 	size_t max_body;
 	struct conn_budget *budget; /* or NULL */
@@ -34,9 +62,6 @@ struct conn {
 	size_t size, filled;
 	struct frame *partial; /* a long frame, read into directly */
 	size_t partial_filled, partial_room; /* bytes of it with its head */
-
-	pthread_mutex_t io_lock;
-	bool stream_closed;
 
 	pthread_mutex_t lock;
 	bool opened, closing, over;
@@ -59,13 +84,18 @@ bool conn_lower(struct conn *conn, bool *flag);
 /* Lowers a flag, and tells the owner if that was the end. */
 void conn_stop(struct conn *conn, bool *flag);
 
-/* Gives an operation to the stream. False: it is closed. */
-bool conn_begin(struct conn *conn, nng_aio *aio, void (*operation)(nng_stream *stream, nng_aio *aio));
-
 /* Counts bytes of frames that come in, or, a negative number, that do not any more. */
 void conn_count_incoming(struct conn *conn, size_t bytes);
 
-/* A read is done. On nng's threads. */
-void conn_received(void *arg);
+/* A read is done, a write is done: so many bytes, or none any more if it is not `good`. */
+void conn_received(struct conn *conn, bool good, size_t count);
+void conn_written(struct conn *conn, bool good, size_t count);
+
+/* Makes what both carriers share. NULL: no memory. */
+struct conn *conn_new(const struct carrier *carrier, enum conn_side side, size_t max_body, struct conn_budget *budget,
+    const struct conn_events *events, void *owner);
+
+/* Frees what conn_new has made. */
+void conn_discard(struct conn *conn);
 
 #endif

@@ -66,7 +66,7 @@ static void starve(struct conn *conn)
 static void read_on(struct conn *conn)
 {
 	size_t room = 0, whole = 0;
-	nng_iov iov[2];
+	struct iovec places[2];
 	unsigned count = 0;
 
 	if (conn->partial) {
@@ -76,12 +76,11 @@ static void read_on(struct conn *conn)
 		}
 		room = conn->partial_room;
 		whole = FRAME_HEAD_BYTES + conn->partial->length;
-		iov[count++] = (nng_iov){conn->partial->wire + conn->partial_filled, room - conn->partial_filled};
+		places[count++] = (struct iovec){conn->partial->wire + conn->partial_filled, room - conn->partial_filled};
 	}
 	if (room == whole)
-		iov[count++] = (nng_iov){conn->buffer + conn->filled, conn->size - conn->filled};
-	nng_aio_set_iov(conn->read_aio, count, iov);
-	if (!conn_begin(conn, conn->read_aio, nng_stream_recv))
+		places[count++] = (struct iovec){conn->buffer + conn->filled, conn->size - conn->filled};
+	if (!conn->carrier->receive(conn, places, count))
 		conn_stop(conn, &conn->reading);
 }
 
@@ -243,15 +242,13 @@ static void decide(struct conn *conn, bool go_on, bool fresh)
 		conn->events->closed(conn->owner);
 }
 
-void conn_received(void *arg)
+void conn_received(struct conn *conn, bool good, size_t count)
 {
-	struct conn *conn = arg;
 	struct harvest harvest = {NULL, &harvest.first};
 	bool fresh;
-	size_t count = nng_aio_count(conn->read_aio);
 	bool go_on = true;
 
-	if (nng_aio_result(conn->read_aio) != 0 || count == 0 || !take_in(conn, count, &harvest)) {
+	if (!good || count == 0 || !take_in(conn, count, &harvest)) {
 		for (struct frame *frame = harvest.first; frame; frame = frame->next)
 			conn_count_incoming(conn, -(FRAME_HEAD_BYTES + frame->length));
 		frame_free_all(harvest.first);

@@ -11,14 +11,11 @@
 #include "common/text.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <unistd.h>
 #include <utlist.h>
 
 enum {
@@ -290,10 +287,8 @@ void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame 
 
 static void on_wake(evutil_socket_t fd, short what, void *arg)
 {
-	eventfd_t count;
-
+	(void)fd;
 	(void)what;
-	eventfd_read(fd, &count);
 	peers_take(arg);
 }
 
@@ -341,8 +336,6 @@ struct rpc_server *rpc_server_create(
 		error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a server");
 		return NULL;
 	}
-	pthread_mutex_init(&server->lock, NULL);
-	pthread_cond_init(&server->changed, NULL);
 	server->base = base;
 	server->options = *options;
 	if (!server->options.max_message_bytes)
@@ -358,17 +351,10 @@ struct rpc_server *rpc_server_create(
 	server->budget.incoming_most = budget_of(&server->options);
 	server->budget.unsent_most = budget_of(&server->options);
 	raise_file_limit();
-	server->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (server->wake_fd < 0) {
-		error_set(error, STATUS(UNAVAILABLE), "no eventfd: %s", strerror(errno));
-		rpc_server_destroy(server);
-		return NULL;
-	}
-	server->wake = event_new(base, server->wake_fd, EV_READ | EV_PERSIST, on_wake, server);
+	server->wake = event_new(base, -1, 0, on_wake, server);
 	server->flush = event_new(base, -1, 0, on_flush, server);
 	server->sweep = event_new(base, -1, EV_PERSIST, on_sweep, server);
-	if (!server->wake || !server->flush || !server->sweep || event_add(server->wake, NULL) != 0 ||
-	    event_add(server->sweep, &sweep) != 0) {
+	if (!server->wake || !server->flush || !server->sweep || event_add(server->sweep, &sweep) != 0) {
 		error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for events");
 		rpc_server_destroy(server);
 		return NULL;
@@ -404,16 +390,12 @@ void rpc_server_destroy(struct rpc_server *server)
 	free_event(server->wake);
 	free_event(server->flush);
 	free_event(server->sweep);
-	if (server->wake_fd >= 0)
-		close(server->wake_fd);
 	HASH_ITER(hh, server->methods, method, next_method)
 	{
 		HASH_DEL(server->methods, method);
 		free(method->name);
 		free(method);
 	}
-	pthread_cond_destroy(&server->changed);
-	pthread_mutex_destroy(&server->lock);
 	free(server);
 }
 

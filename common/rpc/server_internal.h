@@ -1,8 +1,7 @@
 /*
  * The parts of the server. server.c is the door: calls, from the frame that brought one to the reply; server_peers.c has
  * the connections and whose turn it is, server_listen.c the listeners and newcomers, server_limits.c what everybody may
- * have. nng's threads only append to the lists behind `lock`, and wake the loop; the rest
- * belongs to the loop's thread.
+ * have. Everything is on the loop's thread.
  */
 #ifndef REEVE_COMMON_RPC_SERVER_INTERNAL_H
 #define REEVE_COMMON_RPC_SERVER_INTERNAL_H
@@ -13,8 +12,7 @@
 #include "common/rpc/server.h"
 #include "common/uuid.h"
 
-#include <nng/nng.h>
-#include <pthread.h>
+#include <sys/socket.h>
 
 struct method {
 	char *name; /* "/reeve.v1.TaskService/Submit" */
@@ -61,7 +59,7 @@ struct peer {
 	bool over;
 	const char *turned_away; /* why, if it was: its calls are answered with that alone */
 	int64_t since_ms;
-	/* Behind the server's lock: frames that have arrived and are not looked at yet. */
+	/* Frames that have arrived and are not looked at yet. */
 	struct frame *frames, **frames_end;
 	struct peer *next_ready;
 	int waiting;
@@ -72,18 +70,10 @@ struct peer {
 
 struct listener {
 	struct rpc_server *server;
-	nng_stream_listener *stream_listener;
-	nng_aio *aio;
-	char *url;
+	int fd;
+	struct event *newcomers;
+	char *url, *path; /* path: of an ipc socket, or NULL */
 	struct listener *next;
-	/* Behind the server's lock. */
-	bool idle; /* does not accept: told to by accept_more */
-};
-
-/* A connection that is accepted and not looked at yet. */
-struct newcomer {
-	nng_stream *stream;
-	struct newcomer *next;
 };
 
 struct rpc_call {
@@ -109,7 +99,6 @@ struct rpc_call {
 struct rpc_server {
 	struct event_base *base;
 	struct event *wake, *flush, *sweep;
-	int wake_fd;
 	struct rpc_server_options options;
 	struct method *methods;
 	struct listener *listeners; /* the last one first */
@@ -125,18 +114,12 @@ struct rpc_server {
 	struct usage usage;
 	int64_t n_calls;
 	struct conn_budget budget;
-
-	pthread_mutex_t lock;
-	pthread_cond_t changed; /* `closed` has grown */
-	/* Behind the lock. */
 	struct peer *ready, *ready_last; /* who has frames that may be looked at, in the order of their turns */
-	struct newcomer *newcomers;
-	int n_newcomers;
 	struct peer *closed;
 	bool woken;
 };
 
-/* Wakes the loop, once for any number of events. With the lock held. */
+/* Has what has happened to peers looked at soon, once for any number of events. */
 void server_wake(struct rpc_server *server);
 
 /* Takes one frame that a peer has sent. On the loop's thread; the frame is freed by the caller. */
@@ -150,9 +133,6 @@ bool server_listen(struct rpc_server *server, const char *url, struct reeve_erro
 void server_accept_more(struct rpc_server *server);
 void server_listen_no_more(struct rpc_server *server);
 
-/* Lets newcomers in, or turns them away. */
-void server_welcome(struct rpc_server *server);
-
 /* The limits. `limits_enter` counts an open call, `limits_hold` memory for it and `limits_leave` both back. What would be
  * too much is not counted, and *error is RESOURCE_EXHAUSTED and names the limit. */
 bool limits_enter(struct rpc_call *call, struct reeve_error *error);
@@ -165,17 +145,17 @@ size_t limits_bytes(const struct rpc_server *server);
 /* The largest share of `whole` that an address may have: at least 1. */
 int limits_of_address(const struct rpc_server *server, int whole);
 
-/* Finds or makes the address of a stream and counts a peer and connection of it; NULL: no memory. limits_forget is for
- * when the peer goes. */
-struct address *limits_connect(struct rpc_server *server, nng_stream *stream);
+/* Finds or makes the address and counts a peer and connection of it; NULL: no memory. limits_forget is for when the peer
+ * goes. */
+struct address *limits_connect(struct rpc_server *server, const struct sockaddr *from);
 void limits_forget(struct rpc_server *server, struct address *address);
 
-/* Takes over what nng's threads have left: connections that are over, newcomers, and of the frames as many as one turn of
- * the loop has time for, each connection's in its turn. */
+/* Takes what connections have left: those that are over, and of the frames as many as one turn of the loop has time for, each
+ * connection's in its turn. */
 void peers_take(struct rpc_server *server);
 
-/* Makes a peer of a stream. NULL: no memory; the stream is freed. */
-struct peer *peers_add(struct rpc_server *server, nng_stream *stream);
+/* Makes a peer of a connected socket. NULL: no memory; the socket is closed. */
+struct peer *peers_add(struct rpc_server *server, int fd, const struct sockaddr *from);
 
 /* Queues a reply for a peer; it leaves with others at the end of the loop's round. Takes the frame. */
 void peers_reply(struct peer *peer, struct frame *frame);

@@ -7,6 +7,7 @@
  */
 #include "common/rpc/server_internal.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,24 +161,18 @@ void limits_leave(struct rpc_call *call)
 }
 
 /* What tells addresses apart. */
-static void read_address(nng_stream *stream, struct address *address)
+static void read_address(const struct sockaddr *from, struct address *address)
 {
-	nng_sockaddr from;
-
 	memset(address, 0, sizeof *address);
-	if (nng_stream_get_addr(stream, NNG_OPT_REMADDR, &from) != 0) {
-		address->local = true;
-		return;
-	}
-	switch (from.s_family) {
-	case NNG_AF_INET:
+	switch (from->sa_family) {
+	case AF_INET:
 		address->bytes[0] = 4;
-		memcpy(address->bytes + 1, &from.s_in.sa_addr, 4);
+		memcpy(address->bytes + 1, &((const struct sockaddr_in *)from)->sin_addr, 4);
 		address->local = address->bytes[1] == 127;
 		break;
-	case NNG_AF_INET6: {
+	case AF_INET6: {
 		static const uint8_t loopback[16] = {[15] = 1}, mapped[12] = {[10] = 0xff, 0xff};
-		const uint8_t *bytes = (const uint8_t *)from.s_in6.sa_addr;
+		const uint8_t *bytes = ((const struct sockaddr_in6 *)from)->sin6_addr.s6_addr;
 		bool inner = !memcmp(bytes, mapped, sizeof mapped);
 
 		/* A subscriber has a network of at least 64 bits. */
@@ -191,11 +186,11 @@ static void read_address(nng_stream *stream, struct address *address)
 	}
 }
 
-struct address *limits_connect(struct rpc_server *server, nng_stream *stream)
+struct address *limits_connect(struct rpc_server *server, const struct sockaddr *from)
 {
 	struct address found, *address;
 
-	read_address(stream, &found);
+	read_address(from, &found);
 	HASH_FIND(hh, server->addresses, found.bytes, sizeof found.bytes, address);
 	if (!address) {
 		address = malloc(sizeof *address);

@@ -9,13 +9,21 @@
 #include "common/log.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <nng/nng.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 #include <utlist.h>
 
 enum {
-	NEWCOMERS_MOST = 64,    /* accepted and not looked at */
+	NEWCOMERS_MOST = 64,    /* let in one after the other: then other events have their turn */
 	TURNED_AWAY_MOST = 256, /* at a time; more are closed without a word */
 	LOCAL_PART = 64,        /* such a part of all connections callers on this machine have in addition, … */
 	LOCAL_LEAST = 1,
@@ -104,9 +112,9 @@ static void turn_away(struct peer *peer, const char *reason, int64_t now_ms)
 		conn_close(peer->conn);
 }
 
-static void welcome(struct rpc_server *server, nng_stream *stream)
+static void welcome(struct rpc_server *server, int fd, const struct sockaddr *from)
 {
-	struct peer *peer = peers_add(server, stream);
+	struct peer *peer = peers_add(server, fd, from);
 	int64_t now_ms = clock_monotonic_ms();
 	const char *reason;
 
@@ -118,46 +126,30 @@ static void welcome(struct rpc_server *server, nng_stream *stream)
 	conn_start(peer->conn);
 }
 
-void server_welcome(struct rpc_server *server)
-{
-	struct newcomer *newcomers, *newcomer, *next;
-
-	pthread_mutex_lock(&server->lock);
-	newcomers = server->newcomers;
-	server->newcomers = NULL;
-	server->n_newcomers = 0;
-	pthread_mutex_unlock(&server->lock);
-	LL_FOREACH_SAFE(newcomers, newcomer, next)
-	{
-		welcome(server, newcomer->stream);
-		free(newcomer);
-	}
-	server_accept_more(server);
-}
-
-/* On nng's threads: a connection was accepted, or could not be. */
-static void accepted(void *arg)
+/* Somebody wants to connect. After a failure (no descriptors are left, say) the next sweep tries again. */
+static void on_newcomers(evutil_socket_t listening, short what, void *arg)
 {
 	struct listener *listener = arg;
-	struct rpc_server *server = listener->server;
-	bool good = nng_aio_result(listener->aio) == 0, go_on;
-	struct newcomer *newcomer = good ? malloc(sizeof *newcomer) : NULL;
 
-	if (good && !newcomer)
-		nng_stream_free(nng_aio_get_output(listener->aio, 0));
-	pthread_mutex_lock(&server->lock);
-	if (newcomer) {
-		newcomer->stream = nng_aio_get_output(listener->aio, 0);
-		LL_APPEND(server->newcomers, newcomer);
-		server->n_newcomers++;
-		server_wake(server);
+	(void)what;
+	for (int i = 0; i < NEWCOMERS_MOST; i++) {
+		struct sockaddr_storage from = {0};
+		socklen_t length = sizeof from;
+		int fd = accept4(listening, (struct sockaddr *)&from, &length, SOCK_NONBLOCK | SOCK_CLOEXEC), yes = 1;
+
+		if (fd < 0 && (errno == ECONNABORTED || errno == EINTR))
+			continue;
+		if (fd < 0) {
+			if (errno != EAGAIN && errno != EWOULDBLOCK)
+				event_del(listener->newcomers);
+			return;
+		}
+		if (from.ss_family == AF_INET || from.ss_family == AF_INET6) {
+			setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+			setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+		}
+		welcome(listener->server, fd, (struct sockaddr *)&from);
 	}
-	/* After a failure (no descriptors are left, say) the next sweep tries again. */
-	go_on = newcomer && server->n_newcomers < NEWCOMERS_MOST;
-	listener->idle = !go_on;
-	pthread_mutex_unlock(&server->lock);
-	if (go_on)
-		nng_stream_listener_accept(listener->stream_listener, listener->aio);
 }
 
 void server_accept_more(struct rpc_server *server)
@@ -166,108 +158,172 @@ void server_accept_more(struct rpc_server *server)
 
 	LL_FOREACH(server->listeners, listener)
 	{
-		bool idle;
-
-		pthread_mutex_lock(&server->lock);
-		idle = listener->idle;
-		listener->idle = false;
-		pthread_mutex_unlock(&server->lock);
-		if (idle)
-			nng_stream_listener_accept(listener->stream_listener, listener->aio);
+		if (!event_pending(listener->newcomers, EV_READ, NULL))
+			event_add(listener->newcomers, NULL);
 	}
 }
 
-/* Turns an error of nng's into one of ours: "tcp://…:7171: address in use". */
-static bool nng_failed(struct reeve_error *error, const char *what, int result)
+/* Tells why it cannot listen: "tcp://…:7171: address in use". */
+static bool failed(struct reeve_error *error, const char *url, int problem)
 {
-	reeve_status code = STATUS(UNAVAILABLE);
 	char text[128];
 
-	if (result == NNG_EADDRINVAL || result == NNG_ENOTSUP || result == NNG_EINVAL)
+	if (problem == EADDRNOTAVAIL || problem == EINVAL || problem == EAFNOSUPPORT)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
 		    "cannot listen on \"%s\": it is no address of this machine, or not written as tcp://HOST:PORT or "
 		    "ipc:///PATH",
-		    what);
-	snprintf(text, sizeof text, "%s", nng_strerror(result));
+		    url);
+	if (problem == EADDRINUSE)
+		return error_set(error, STATUS(UNAVAILABLE), "%s: address in use", url);
+	snprintf(text, sizeof text, "%s", strerror(problem));
 	text[0] = (char)tolower((unsigned char)text[0]);
-	if (result == NNG_EPERM)
-		code = STATUS(PERMISSION_DENIED);
-	return error_set(error, code, "%s: %s", what, text);
+	return error_set(error, problem == EACCES || problem == EPERM ? STATUS(PERMISSION_DENIED) : STATUS(UNAVAILABLE),
+	    "%s: %s", url, text);
 }
 
-/* The listener's URL, a port of 0 replaced by the one taken. */
-static char *real_url(nng_stream_listener *listener, const char *url)
+/* Makes the listener's socket, and listens. 0, or why it cannot. */
+static int listen_at(struct listener *listener, const struct sockaddr *address, socklen_t length)
 {
-	nng_url *parsed;
-	char *real = NULL;
+	int yes = 1;
+
+	listener->fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (listener->fd < 0)
+		return errno;
+	if (address->sa_family != AF_UNIX)
+		setsockopt(listener->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+	if (bind(listener->fd, address, length) != 0 || listen(listener->fd, SOMAXCONN) != 0) {
+		int problem = errno;
+
+		close(listener->fd);
+		listener->fd = -1;
+		return problem;
+	}
+	return 0;
+}
+
+/* Whether a socket's file is there of a process that is not there any more. */
+static bool left_over(const struct sockaddr_un *address)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool refused = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
+
+	if (fd >= 0)
+		close(fd);
+	return refused;
+}
+
+static int listen_on_path(struct listener *listener, const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int problem;
+
+	if (!*path || strlen(path) >= sizeof address.sun_path)
+		return EINVAL;
+	strcpy(address.sun_path, path);
+	problem = listen_at(listener, (struct sockaddr *)&address, sizeof address);
+	if (problem == EADDRINUSE && left_over(&address) && unlink(path) == 0)
+		problem = listen_at(listener, (struct sockaddr *)&address, sizeof address);
+	if (!problem)
+		listener->path = strdup(path);
+	return problem;
+}
+
+/* No host: all IPv4 addresses. */
+static int listen_on_port(struct listener *listener, const char *host, const char *port)
+{
+	const struct addrinfo hints = {
+	    .ai_family = *host ? AF_UNSPEC : AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+	struct addrinfo *found;
+	int problem;
+
+	if (!*port || getaddrinfo(*host ? host : NULL, port, &hints, &found) != 0)
+		return EINVAL;
+	problem = listen_at(listener, found->ai_addr, found->ai_addrlen);
+	freeaddrinfo(found);
+	return problem;
+}
+
+/* The listener's URL, a port of 0 replaced by the one taken. NULL: no memory. */
+static char *real_url(const struct listener *listener, const nng_url *url)
+{
+	struct sockaddr_storage bound;
+	socklen_t length = sizeof bound;
 	const char *host;
+	char *real = NULL;
 	int port;
 
-	if (nng_stream_listener_get_int(listener, NNG_OPT_TCP_BOUND_PORT, &port) != 0 ||
-	    nng_url_parse(&parsed, url) != 0)
-		return strdup(url);
-	host = *parsed->u_hostname ? parsed->u_hostname : "0.0.0.0";
+	if (listener->path)
+		return strdup(url->u_rawurl);
+	host = *url->u_hostname ? url->u_hostname : "0.0.0.0";
+	if (getsockname(listener->fd, (struct sockaddr *)&bound, &length) != 0)
+		return NULL;
+	port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+	                                         : ((struct sockaddr_in *)&bound)->sin_port);
 	/* nng has taken off the brackets of an IPv6 address. */
-	if (asprintf(&real, strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", parsed->u_scheme, host, port) < 0)
-		real = NULL;
-	nng_url_free(parsed);
+	if (asprintf(&real, strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", url->u_scheme, host, port) < 0)
+		return NULL;
 	return real;
 }
 
 static void free_listener(struct listener *listener)
 {
-	if (listener->stream_listener)
-		nng_stream_listener_close(listener->stream_listener);
-	nng_aio_stop(listener->aio);
-	nng_aio_free(listener->aio);
-	nng_stream_listener_free(listener->stream_listener);
+	if (listener->newcomers)
+		event_free(listener->newcomers);
+	if (listener->fd >= 0)
+		close(listener->fd);
+	if (listener->path)
+		unlink(listener->path);
+	free(listener->path);
 	free(listener->url);
 	free(listener);
+}
+
+/* Listens on a URL. 0, or why it cannot. */
+static int begin(struct listener *listener, const char *text)
+{
+	nng_url *url;
+	int problem = EINVAL;
+
+	if (nng_url_parse(&url, text) != 0)
+		return EINVAL;
+	if (!strcmp(url->u_scheme, "tcp"))
+		problem = listen_on_port(listener, url->u_hostname, url->u_port);
+	else if (!strcmp(url->u_scheme, "ipc"))
+		problem = listen_on_path(listener, url->u_path);
+	if (!problem) {
+		listener->url = real_url(listener, url);
+		listener->newcomers =
+		    event_new(listener->server->base, listener->fd, EV_READ | EV_PERSIST, on_newcomers, listener);
+		if (!listener->url || !listener->newcomers || event_add(listener->newcomers, NULL) != 0)
+			problem = ENOMEM;
+	}
+	nng_url_free(url);
+	return problem;
 }
 
 bool server_listen(struct rpc_server *server, const char *url, struct reeve_error *error)
 {
 	struct listener *listener = calloc(1, sizeof *listener);
-	int result;
+	int problem;
 
-	if (!listener || nng_aio_alloc(&listener->aio, accepted, listener) != 0) {
-		free(listener);
+	if (!listener)
 		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a listener");
-	}
 	listener->server = server;
-	result = nng_stream_listener_alloc(&listener->stream_listener, url);
-	if (result == 0) {
-		/* Where the transport knows these. */
-		nng_stream_listener_set_bool(listener->stream_listener, NNG_OPT_TCP_NODELAY, true);
-		nng_stream_listener_set_bool(listener->stream_listener, NNG_OPT_TCP_KEEPALIVE, true);
-		result = nng_stream_listener_listen(listener->stream_listener);
-	}
-	if (result != 0) {
+	listener->fd = -1;
+	problem = begin(listener, url);
+	if (problem) {
 		free_listener(listener);
-		return nng_failed(error, url, result);
-	}
-	listener->url = real_url(listener->stream_listener, url);
-	if (!listener->url) {
-		free_listener(listener);
-		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a listener");
+		return failed(error, url, problem);
 	}
 	LL_PREPEND(server->listeners, listener);
-	nng_stream_listener_accept(listener->stream_listener, listener->aio);
 	return true;
 }
 
 void server_listen_no_more(struct rpc_server *server)
 {
-	struct listener *listener, *next_listener;
-	struct newcomer *newcomer, *next_newcomer;
+	struct listener *listener, *next;
 
-	LL_FOREACH_SAFE(server->listeners, listener, next_listener)
+	LL_FOREACH_SAFE(server->listeners, listener, next)
 	free_listener(listener);
 	server->listeners = NULL;
-	LL_FOREACH_SAFE(server->newcomers, newcomer, next_newcomer)
-	{
-		nng_stream_free(newcomer->stream);
-		free(newcomer);
-	}
-	server->newcomers = NULL;
 }

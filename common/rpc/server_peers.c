@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -32,15 +31,16 @@ enum {
 	CLOSE_GRACE_MS = 1000, /* how long answers given before the end may take to leave */
 };
 
+/* When the loop has looked at its sockets once more: who has sent something by then has his turn, too. */
 void server_wake(struct rpc_server *server)
 {
 	if (server->woken)
 		return;
 	server->woken = true;
-	eventfd_write(server->wake_fd, 1);
+	event_add(server->wake, &(struct timeval){0, 0});
 }
 
-/* Puts a peer at the end of those whose frames may be looked at. With the lock held. */
+/* Puts a peer at the end of those whose frames may be looked at. */
 static void queue_up(struct peer *peer)
 {
 	struct rpc_server *server = peer->server;
@@ -56,13 +56,11 @@ static void queue_up(struct peer *peer)
 	server_wake(server);
 }
 
-/* On nng's threads. */
 static void peer_opened(void *arg)
 {
 	(void)arg;
 }
 
-/* On nng's threads. */
 static bool peer_arrived(void *arg, struct frame *frames)
 {
 	struct peer *peer = arg;
@@ -80,7 +78,6 @@ static bool peer_arrived(void *arg, struct frame *frames)
 		count++;
 		last = frame;
 	}
-	pthread_mutex_lock(&server->lock);
 	*peer->frames_end = frames;
 	peer->frames_end = &last->next;
 	if (peer->waiting == 0)
@@ -90,24 +87,19 @@ static bool peer_arrived(void *arg, struct frame *frames)
 	go_on = peer->waiting < WAITING_MOST && peer->waiting_bytes < limit && !peer->stalled &&
 	        atomic_load(&server->budget.incoming) < server->budget.incoming_most;
 	peer->stalled = !go_on;
-	pthread_mutex_unlock(&server->lock);
 	return go_on;
 }
 
-/* On nng's threads. */
 static void peer_closed(void *arg)
 {
 	struct peer *peer = arg;
 	struct rpc_server *server = peer->server;
 
-	pthread_mutex_lock(&server->lock);
 	LL_PREPEND2(server->closed, peer, next_closed);
-	pthread_cond_signal(&server->changed);
 	server_wake(server);
-	pthread_mutex_unlock(&server->lock);
 }
 
-/* It takes its answers again. With the lock held. */
+/* It takes its answers again. */
 static void ease(struct peer *peer)
 {
 	if (!peer->heavy)
@@ -117,34 +109,31 @@ static void ease(struct peer *peer)
 		queue_up(peer);
 }
 
-/* On nng's threads. */
 static void peer_eased(void *arg)
 {
 	struct peer *peer = arg;
 
-	pthread_mutex_lock(&peer->server->lock);
 	ease(peer);
-	pthread_mutex_unlock(&peer->server->lock);
 }
 
 static const struct conn_events peer_events = {peer_opened, peer_arrived, peer_closed, peer_eased};
 
-struct peer *peers_add(struct rpc_server *server, nng_stream *stream)
+struct peer *peers_add(struct rpc_server *server, int fd, const struct sockaddr *from)
 {
 	struct peer *peer = calloc(1, sizeof *peer);
 
 	if (peer)
-		peer->address = limits_connect(server, stream);
+		peer->address = limits_connect(server, from);
 	if (!peer || !peer->address) {
-		nng_stream_free(stream);
+		close(fd);
 		free(peer);
 		return NULL;
 	}
 	peer->server = server;
 	peer->frames_end = &peer->frames;
 	peer->since_ms = clock_monotonic_ms();
-	peer->conn =
-	    conn_make(stream, CONN_REPLIES, server->options.max_message_bytes, &server->budget, &peer_events, peer);
+	peer->conn = conn_make_on_loop(
+	    server->base, fd, CONN_REPLIES, server->options.max_message_bytes, &server->budget, &peer_events, peer);
 	if (!peer->conn) {
 		peer->address->connections--;
 		limits_forget(server, peer->address);
@@ -197,7 +186,7 @@ static void remove_peer(struct rpc_server *server, struct peer *peer)
 	peers_release(peer);
 }
 
-/* Takes a peer's next frame; the peer goes to the end of the line if it has more. With the lock held. */
+/* Takes a peer's next frame; the peer goes to the end of the line if it has more. */
 static struct frame *take_from(struct peer *peer)
 {
 	struct frame *frame = peer->frames;
@@ -220,7 +209,6 @@ static struct frame *take_frame(struct rpc_server *server, struct peer **taken, 
 	struct frame *frame = NULL;
 	struct peer *peer;
 
-	pthread_mutex_lock(&server->lock);
 	while (!frame && (peer = server->ready)) {
 		server->ready = peer->next_ready;
 		peer->heavy = conn_heavy(peer->conn, most);
@@ -230,16 +218,13 @@ static struct frame *take_frame(struct rpc_server *server, struct peer **taken, 
 		*resume = peer->stalled && peer->waiting == 0;
 		*taken = peer;
 	}
-	pthread_mutex_unlock(&server->lock);
 	return frame;
 }
 
 /* Reads on from a peer. */
-static void resume_peer(struct rpc_server *server, struct peer *peer)
+static void resume_peer(struct peer *peer)
 {
-	pthread_mutex_lock(&server->lock);
 	peer->stalled = false;
-	pthread_mutex_unlock(&server->lock);
 	conn_resume(peer->conn);
 }
 
@@ -264,46 +249,33 @@ static void serve_frames(struct rpc_server *server)
 		server_dispatch(server, peer, frame);
 		free_frame(server, frame);
 		if (resume)
-			resume_peer(server, peer);
+			resume_peer(peer);
 	}
-	pthread_mutex_lock(&server->lock);
-	if (server->ready)
-		server_wake(server);
-	pthread_mutex_unlock(&server->lock);
 }
 
 /* Removes peers whose connection is over, but for those that have frames left. */
 static void remove_closed(struct rpc_server *server)
 {
-	struct peer *closed, *peer, *next;
+	struct peer *closed = server->closed, *peer, *next;
 
-	pthread_mutex_lock(&server->lock);
-	closed = server->closed;
 	server->closed = NULL;
-	pthread_mutex_unlock(&server->lock);
 	LL_FOREACH_SAFE2(closed, peer, next, next_closed)
 	{
-		bool waits;
-
-		pthread_mutex_lock(&server->lock);
 		ease(peer);
-		waits = peer->waiting > 0;
-		if (waits)
+		if (peer->waiting > 0)
 			LL_PREPEND2(server->closed, peer, next_closed);
-		pthread_mutex_unlock(&server->lock);
-		if (!waits)
+		else
 			remove_peer(server, peer);
 	}
 }
 
 void peers_take(struct rpc_server *server)
 {
-	pthread_mutex_lock(&server->lock);
-	server->woken = false;
-	pthread_mutex_unlock(&server->lock);
 	serve_frames(server);
 	remove_closed(server);
-	server_welcome(server);
+	server->woken = false;
+	if (server->ready || server->closed)
+		server_wake(server);
 }
 
 /* Unread answers take more memory than there is for them: closes the connections that have most. */
@@ -408,18 +380,15 @@ void peers_sweep(struct rpc_server *server)
 	{
 		struct conn_state state = conn_look(peer->conn);
 		const char *reason;
-		bool stalled;
+		bool stalled = peer->stalled && peer->waiting == 0;
 
-		pthread_mutex_lock(&server->lock);
-		stalled = peer->stalled && peer->waiting == 0;
 		reason = unwanted(peer, &state, !peer->stalled && !state.starved);
-		pthread_mutex_unlock(&server->lock);
 		starved |= state.starved;
 		if (reason) {
 			log_debug("rpc", "closing a connection whose peer %s", reason);
 			conn_close(peer->conn);
 		} else if (stalled) {
-			resume_peer(server, peer);
+			resume_peer(peer);
 		} else if (state.starved) {
 			conn_resume(peer->conn);
 		}
@@ -438,8 +407,7 @@ static void drain(struct rpc_server *server)
 	peers_flush(server);
 	DL_FOREACH(server->peers, peer)
 	{
-		while (conn_look(peer->conn).backlog > 0 && clock_monotonic_ms() < until_ms)
-			usleep(1000);
+		conn_drain(peer->conn, until_ms);
 	}
 }
 
@@ -451,16 +419,9 @@ void peers_destroy(struct rpc_server *server)
 	drain(server);
 	DL_FOREACH(server->peers, peer)
 	conn_close(peer->conn);
-	pthread_mutex_lock(&server->lock);
-	while (server->peers) {
-		while (!server->closed)
-			pthread_cond_wait(&server->changed, &server->lock);
-		peer = server->closed;
+	while ((peer = server->closed)) {
 		LL_DELETE2(server->closed, peer, next_closed);
-		pthread_mutex_unlock(&server->lock);
 		frame_free_all(peer->frames);
 		remove_peer(server, peer);
-		pthread_mutex_lock(&server->lock);
 	}
-	pthread_mutex_unlock(&server->lock);
 }

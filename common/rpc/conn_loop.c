@@ -1,0 +1,130 @@
+/*
+ * Bytes over a socket on an event loop. A write is tried at once, and most are done then: neither a thread nor a
+ * descriptor of the loop has to be woken for a message.
+ */
+#include "common/rpc/conn_internal.h"
+
+#include "common/clock.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static bool blocked(void)
+{
+	return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+static void try_to_send(struct conn *conn)
+{
+	struct msghdr message = {.msg_iov = conn->send_places, .msg_iovlen = conn->send_count};
+	ssize_t sent = sendmsg(conn->fd, &message, MSG_NOSIGNAL);
+
+	if (sent < 0 && blocked()) {
+		conn->sending = true;
+		event_add(conn->writable, NULL);
+		return;
+	}
+	conn->sending = false;
+	conn_written(conn, sent >= 0, sent >= 0 ? (size_t)sent : 0);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd, (void)what;
+	try_to_send(arg);
+}
+
+/* The event stays while one read follows the other. */
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct conn *conn = arg;
+	ssize_t count = readv(fd, conn->receive_places, (int)conn->receive_count);
+
+	(void)what;
+	if (count < 0 && blocked())
+		return;
+	conn->receiving = false;
+	conn_received(conn, count >= 0, count >= 0 ? (size_t)count : 0);
+	if (!conn->receiving && conn->fd >= 0)
+		event_del(conn->readable);
+}
+
+static bool receive_by_loop(struct conn *conn, const struct iovec *places, unsigned count)
+{
+	if (conn->fd < 0)
+		return false;
+	memcpy(conn->receive_places, places, sizeof *places * count);
+	conn->receive_count = count;
+	conn->receiving = true;
+	if (!event_pending(conn->readable, EV_READ, NULL))
+		event_add(conn->readable, NULL);
+	return true;
+}
+
+static bool send_by_loop(struct conn *conn, const struct iovec *places, unsigned count)
+{
+	if (conn->fd < 0)
+		return false;
+	memcpy(conn->send_places, places, sizeof *places * count);
+	conn->send_count = count;
+	try_to_send(conn);
+	return true;
+}
+
+void conn_drain(struct conn *conn, int64_t until_ms)
+{
+	conn_flush(conn);
+	for (int64_t left_ms; conn->sending && (left_ms = until_ms - clock_monotonic_ms()) > 0;) {
+		struct pollfd writable = {.fd = conn->fd, .events = POLLOUT};
+
+		if (poll(&writable, 1, (int)left_ms) > 0)
+			try_to_send(conn);
+	}
+}
+
+static void close_loop(struct conn *conn)
+{
+	bool receiving = conn->receiving, sending = conn->sending;
+
+	event_del(conn->readable);
+	event_del(conn->writable);
+	close(conn->fd);
+	conn->fd = -1;
+	conn->receiving = conn->sending = false;
+	if (receiving)
+		conn_received(conn, false, 0);
+	if (sending)
+		conn_written(conn, false, 0);
+}
+
+static void free_loop(struct conn *conn)
+{
+	event_free(conn->readable);
+	event_free(conn->writable);
+	if (conn->fd >= 0)
+		close(conn->fd);
+}
+
+struct conn *conn_make_on_loop(struct event_base *base, int fd, enum conn_side side, size_t max_body,
+    struct conn_budget *budget, const struct conn_events *events, void *owner)
+{
+	static const struct carrier loop = {receive_by_loop, send_by_loop, close_loop, free_loop};
+	struct conn *conn = conn_new(&loop, side, max_body, budget, events, owner);
+
+	if (conn) {
+		conn->fd = fd;
+		conn->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, conn);
+		conn->writable = event_new(base, fd, EV_WRITE, on_writable, conn);
+		if (conn->readable && conn->writable)
+			return conn;
+		if (conn->readable)
+			event_free(conn->readable);
+		conn_discard(conn);
+	}
+	close(fd);
+	return NULL;
+}
