@@ -298,13 +298,75 @@ static void on_unarrived_found(void *arg, const struct conn_result *result)
 		    on_taken_back);
 }
 
+static struct store_take_back *taking_back(const struct role *role, int i)
+{
+	return BATCH_OP(role, struct store_take_back, i);
+}
+
+/* The whole journal of a worker is looked at: that nothing is open there is found out for many at a time. */
+static bool looks_at_all(const struct store_take_back *op)
+{
+	return op->lowest_fetch == 0;
+}
+
+static bool take_back_joins(const struct role *role, const struct store_op *op)
+{
+	return role->count == 0 ||
+	    (looks_at_all(taking_back(role, 0)) && looks_at_all((const struct store_take_back *)op));
+}
+
+/* Those that have something open go on, each by itself, from there. */
+static void on_open_found(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_op *on[ROLE_BATCH_OPS];
+	int all = role->count, goes_on = 0;
+	role->count = 0;
+	for (int i = 0; i < all; i++) {
+		struct store_take_back *op = taking_back(role, i);
+		bool open = !row_null(result->rows, i, 0);
+		op->lowest_open = open ? row_int8(result->rows, i, 0) : op->holding.highest_fetch;
+		op->lowest_fetch = op->lowest_open;
+		if (open && op->lowest_open > 0)
+			on[goes_on++] = &op->op;
+		else
+			role->batch[role->count++] = &op->op;
+	}
+	role_done(role);
+	for (int i = 0; i < goes_on; i++) {
+		on[i]->weight = 1;
+		role_add(role, on[i]);
+	}
+}
+
+static void open_find(struct role *role)
+{
+	struct params *p = &role->params;
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		params_add_int8(p, taking_back(role, i)->holding.incarnation);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		params_add_int8(p, taking_back(role, i)->holding.highest_fetch);
+	params_array_end(p);
+	role_run(role, SQL_TAKE_BACK_OPEN, on_open_found);
+}
+
 static void take_back_start(struct role *role)
 {
-	struct store_take_back *op = BATCH_OP(role, struct store_take_back, 0);
+	struct store_take_back *op = taking_back(role, 0);
 	const struct store_holding *h = &op->holding;
 	struct params *p = &role->params;
-	op->results = NULL;
-	op->count = 0;
+	for (int i = 0; i < role->count; i++) {
+		taking_back(role, i)->results = NULL;
+		taking_back(role, i)->count = 0;
+	}
+	if (looks_at_all(op)) {
+		open_find(role);
+		return;
+	}
 	params_int8(p, h->incarnation);
 	params_int8(p, h->highest_fetch);
 	add_ints(p, h->waiting_count, h->waiting);
@@ -319,6 +381,6 @@ static void take_back_start(struct role *role)
 
 void store_take_back(struct store *store, struct store_take_back *op)
 {
-	static const struct op_kind kind = {.name = "take back", .start = take_back_start};
-	store_give(store, ROLE_LEASE, &kind, &op->op, 1, 64 + 16 * (size_t)op->holding.held_count);
+	static const struct op_kind kind = {.name = "take back", .start = take_back_start, .joins = take_back_joins};
+	store_give(store, ROLE_LEASE, &kind, &op->op, looks_at_all(op) ? 0 : 1, 64 + 16 * (size_t)op->holding.held_count);
 }
