@@ -14,14 +14,6 @@
 
 enum { LONGEST_LIST = 10000000, SECRET_BYTES = 4096, LOOK_MS = 250 };
 
-static void print_json(const void *wire)
-{
-	char *json = reeve_json(wire);
-
-	puts(json);
-	free(json);
-}
-
 /* The operand that names a batch. False: the user was told, *code is set. */
 static bool take_id(const struct option_table *table, int operands, char **argv, int64_t *id, int *code)
 {
@@ -282,7 +274,7 @@ static int batch_close(int argc, char **argv)
 		return code;
 	batch = reeve_batch_close(client, id, &failure);
 	if (batch && shared.json)
-		print_json(batch->wire);
+		command_print_json(batch->wire);
 	else if (batch)
 		print_batch(batch);
 	code = batch ? EXIT_OK : command_failed(&failure);
@@ -574,7 +566,7 @@ static int wait_for(struct reeve_client *client, int64_t id, int64_t timeout_ms,
 		code = ended && batch->failed == 0 ? EXIT_OK : EXIT_TASK_FAILED;
 		if (ended || clock_monotonic_ms() >= end_ms) {
 			if (json)
-				print_json(batch->wire);
+				command_print_json(batch->wire);
 			else
 				print_batch(batch);
 			if (!ended)

@@ -78,14 +78,10 @@ static bool take_changes(const struct change *change, const struct reeve_changes
 		const struct reeve_change *task = &changes->changes[i];
 
 		all &= task->changed || !*task->note || (change->wanted && task->status == change->wanted);
-		if (change->json) {
-			char *json = reeve_json(task->wire);
-
-			puts(json);
-			free(json);
-		} else {
+		if (change->json)
+			command_print_json(task->wire);
+		else
 			add_row(table, task);
-		}
 	}
 	for (size_t i = 0; i < changes->n_not_found; i++) {
 		if (change->json)
@@ -144,10 +140,7 @@ static void take_matching(
 		so_far->matched++;
 		so_far->changed += task->changed;
 		if (change->json) {
-			char *json = reeve_json(task->wire);
-
-			puts(json);
-			free(json);
+			command_print_json(task->wire);
 		} else if (dry_run) {
 			table_number(so_far->table, task->id);
 			table_coloured(

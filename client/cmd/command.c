@@ -121,6 +121,14 @@ static void tell_absence(void *arg, bool back)
 		command_say("no manager answers at %s; still trying", shared->manager);
 }
 
+void command_print_json(const void *wire)
+{
+	char *json = reeve_json(wire);
+
+	puts(json);
+	free(json);
+}
+
 struct reeve_client *command_connect(const struct shared_options *shared, int *code)
 {
 	struct reeve_client_options options = {

@@ -46,6 +46,9 @@ int command_exit_code(const struct reeve_failure *failure);
 /* Says "reeve: …" on standard error, without control characters. */
 void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Prints a result (its `wire`) as one line of JSON. */
+void command_print_json(const void *wire);
+
 /* Creates the client that the options ask for. NULL: the user was told, *code is set. */
 struct reeve_client *command_connect(const struct shared_options *shared, int *code);
 

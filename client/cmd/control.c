@@ -57,14 +57,10 @@ static int run_control(const struct shared_options *shared, const struct control
 	if (!client)
 		return code;
 	names = reeve_control_workers(client, control->name, control->action, control->concurrency, &failure);
-	if (names && shared->json) {
-		char *json = reeve_json(names->wire);
-
-		puts(json);
-		free(json);
-	} else if (names) {
+	if (names && shared->json)
+		command_print_json(names->wire);
+	else if (names)
 		print_names(names, control->told);
-	}
 	code = names ? EXIT_OK : command_failed(&failure);
 	reeve_names_free(names);
 	reeve_client_destroy(client);

@@ -99,12 +99,8 @@ static int show(struct reeve_client *client, const struct reeve_errors_query *qu
 
 	if (!groups)
 		return command_failed(&failure);
-	for (size_t i = 0; json && i < groups->count; i++) {
-		char *line = reeve_json(groups->groups[i].wire);
-
-		puts(line);
-		free(line);
-	}
+	for (size_t i = 0; json && i < groups->count; i++)
+		command_print_json(groups->groups[i].wire);
 	if (!json)
 		print_groups(groups, reeve_client_now_us(client));
 	if (groups->more)

@@ -56,14 +56,10 @@ int executions_show(struct reeve_client *client, const struct reeve_executions_q
 		return command_failed(&failure);
 	table = table_create(query->by_type ? type_columns : hour_columns);
 	for (size_t i = 0; i < executions->count; i++) {
-		if (json) {
-			char *line = reeve_json(executions->counts[i].wire);
-
-			puts(line);
-			free(line);
-		} else {
+		if (json)
+			command_print_json(executions->counts[i].wire);
+		else
 			add_row(table, &executions->counts[i], query->by_type, reeve_client_now_us(client));
-		}
 	}
 	if (!json && executions->count > 0)
 		table_print(table);

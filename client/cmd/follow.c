@@ -98,11 +98,8 @@ static void take_ended(void *arg, const struct reeve_task *task)
 	following->n_dead += task->status == REEVE_TASK_DEAD;
 	following->n_cancelled += task->status == REEVE_TASK_CANCELLED;
 	if (following->json) {
-		char *json = reeve_json(task->wire);
-
 		progress_end(&following->progress);
-		puts(json);
-		free(json);
+		command_print_json(task->wire);
 	} else if (following->mode == FOLLOW_TABLE) {
 		keep(following, task);
 	} else if (completed && following->mode == FOLLOW_RESULT) {

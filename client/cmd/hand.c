@@ -15,14 +15,6 @@
 
 enum { LONGEST_RESULT = 64 * 1024 * 1024 };
 
-static void print_json(const void *wire)
-{
-	char *json = reeve_json(wire);
-
-	puts(json);
-	free(json);
-}
-
 static bool read_number(const char *text, int64_t *number)
 {
 	char *end;
@@ -179,7 +171,7 @@ int command_fetch(int argc, char **argv)
 		code = !list ? command_failed(&failure) : list->count ? EXIT_OK : EXIT_TASK_FAILED;
 	}
 	for (size_t i = 0; list && shared.json && i < list->count; i++)
-		print_json(list->tasks[i].wire);
+		command_print_json(list->tasks[i].wire);
 	if (list && !shared.json && list->count)
 		print_taken(list);
 	if (list && !list->count)

@@ -16,10 +16,7 @@ static void print_items(const struct listing *listing, void *arg, struct table *
 			listing->add_row(arg, table, page->items, i);
 			continue;
 		}
-		char *json = reeve_json(listing->wire(page->items, i));
-
-		puts(json);
-		free(json);
+		command_print_json(listing->wire(page->items, i));
 	}
 }
 

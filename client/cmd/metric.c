@@ -89,14 +89,6 @@ static void list_row(struct table *table, const struct reeve_metric *metric, int
 	table_text(table, metric->source);
 }
 
-static void print_json(const void *wire)
-{
-	char *json = reeve_json(wire);
-
-	puts(json);
-	free(json);
-}
-
 /* Reads page after page. */
 static int list(struct reeve_client *client, const char *category, bool json)
 {
@@ -117,7 +109,7 @@ static int list(struct reeve_client *client, const char *category, bool json)
 		}
 		for (size_t i = 0; i < page->count; i++) {
 			if (json)
-				print_json(page->metrics[i].wire);
+				command_print_json(page->metrics[i].wire);
 			else
 				list_row(table, &page->metrics[i], reeve_client_now_us(client));
 		}

@@ -12,14 +12,6 @@
 
 static const struct option_spec no_specs[] = {{.name = NULL}};
 
-static void print_json(const void *wire)
-{
-	char *json = reeve_json(wire);
-
-	puts(json);
-	free(json);
-}
-
 /* --- show -------------------------------------------------------------------------------------------------------- */
 
 static const struct option_table show_table = {
@@ -88,7 +80,7 @@ static int pipeline_show(int argc, char **argv)
 	if (!pipeline)
 		code = command_failed(&failure);
 	else if (shared.json)
-		print_json(pipeline->wire);
+		command_print_json(pipeline->wire);
 	else
 		show_pipeline(pipeline);
 	reeve_pipeline_free(pipeline);
@@ -123,7 +115,7 @@ static int define(struct reeve_client *client, const struct reeve_pipeline *give
 	if (!pipeline)
 		return command_failed(&failure);
 	if (json) {
-		print_json(pipeline->wire);
+		command_print_json(pipeline->wire);
 	} else {
 		printf("pipeline ");
 		terminal_write_clean(stdout, pipeline->name);
@@ -207,7 +199,7 @@ static int pipeline_list(int argc, char **argv)
 		code = command_failed(&failure);
 	for (size_t i = 0; pipelines && i < pipelines->count; i++) {
 		if (shared.json)
-			print_json(pipelines->pipelines[i].wire);
+			command_print_json(pipelines->pipelines[i].wire);
 		else
 			list_row(table, &pipelines->pipelines[i]);
 	}

@@ -37,14 +37,6 @@ static const struct option_table table = {
     .specs = no_specs,
 };
 
-static void print_json(const void *wire)
-{
-	char *json = reeve_json(wire);
-
-	puts(json);
-	free(json);
-}
-
 const char *queue_operand(const struct option_table *of, int operands, char **argv, int *code)
 {
 	if (operands < 2)
@@ -136,7 +128,7 @@ int queue_describe(const char *queue, const struct shared_options *shared)
 		return code;
 	description = reeve_queue_describe(client, queue, &failure);
 	if (description && shared->json)
-		print_json(description->wire);
+		command_print_json(description->wire);
 	else if (description)
 		show_description(description);
 	code = description ? EXIT_OK : command_failed(&failure);

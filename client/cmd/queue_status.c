@@ -91,14 +91,6 @@ static void write_status(FILE *out, const struct reeve_queue_status *s, int64_t 
 	write_workers(out, s, now_us);
 }
 
-static void print_json(const void *wire)
-{
-	char *json = reeve_json(wire);
-
-	puts(json);
-	free(json);
-}
-
 int queue_status(int argc, char **argv)
 {
 	struct shared_options shared = {0};
@@ -116,7 +108,7 @@ int queue_status(int argc, char **argv)
 		return code;
 	status = reeve_queue_status(client, queue, false, &failure);
 	if (status && shared.json)
-		print_json(status->wire);
+		command_print_json(status->wire);
 	else if (status)
 		write_status(stdout, status, reeve_client_now_us(client));
 	code = status ? EXIT_OK : command_failed(&failure);
@@ -229,7 +221,7 @@ static void show_progress(struct reeve_client *client, const struct reeve_queue_
 	FILE *out;
 
 	if (json) {
-		print_json(status->wire);
+		command_print_json(status->wire);
 		fflush(stdout);
 		return;
 	}

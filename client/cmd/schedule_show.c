@@ -13,14 +13,6 @@
 
 enum { PAGE = 1000, LONGEST_LIST = 10000000, PREVIEW_MOST = 1000 };
 
-static void print_json(const void *wire)
-{
-	char *json = reeve_json(wire);
-
-	puts(json);
-	free(json);
-}
-
 /*
  * One of them.
  */
@@ -153,7 +145,7 @@ void schedule_print(const struct reeve_schedule *schedule, bool json)
 	char text[512];
 
 	if (json) {
-		print_json(schedule->wire);
+		command_print_json(schedule->wire);
 		return;
 	}
 	line("schedule", spec->name);
@@ -285,7 +277,7 @@ static int list(struct reeve_client *client, bool json)
 		}
 		for (size_t i = 0; i < page->count; i++) {
 			if (json)
-				print_json(page->schedules[i].wire);
+				command_print_json(page->schedules[i].wire);
 			else
 				list_row(table, &page->schedules[i]);
 		}
@@ -400,7 +392,7 @@ static int runs(struct reeve_client *client, const char *name, const struct runs
 		}
 		for (size_t i = 0; i < page->count; i++) {
 			if (json)
-				print_json(page->runs[i].wire);
+				command_print_json(page->runs[i].wire);
 			else
 				runs_row(table, &page->runs[i]);
 		}

@@ -9,14 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void print_json(const void *wire)
-{
-	char *json = reeve_json(wire);
-
-	puts(json);
-	free(json);
-}
-
 /*
  * queues
  */
@@ -91,7 +83,7 @@ int command_queues(int argc, char **argv)
 	queues = reeve_queues(client, options.queue, &failure);
 	if (queues && shared.json) {
 		for (size_t i = 0; i < queues->count; i++)
-			print_json(queues->queues[i].wire);
+			command_print_json(queues->queues[i].wire);
 	} else if (queues) {
 		print_queues(queues, reeve_client_now_us(client));
 	}
@@ -210,7 +202,7 @@ int command_workers(int argc, char **argv)
 	workers = reeve_workers(client, options.all, &failure);
 	if (workers && shared.json) {
 		for (size_t i = 0; i < workers->count; i++)
-			print_json(workers->workers[i].wire);
+			command_print_json(workers->workers[i].wire);
 	} else if (workers) {
 		print_workers(workers, reeve_client_now_us(client));
 	}
@@ -308,7 +300,7 @@ static int show_stats(struct reeve_client *client, bool json)
 	if (!stats)
 		return command_failed(&failure);
 	if (json)
-		print_json(stats->wire);
+		command_print_json(stats->wire);
 	else
 		print_stats(stats);
 	reeve_stats_free(stats);

@@ -13,14 +13,6 @@
 
 enum { LONGEST_LIST = 10000000 };
 
-static void print_json(const void *wire)
-{
-	char *json = reeve_json(wire);
-
-	puts(json);
-	free(json);
-}
-
 /*
  * show
  */
@@ -161,7 +153,7 @@ int command_show(int argc, char **argv)
 		if (!task)
 			code = command_failed(&failure);
 		else if (shared.json)
-			print_json(task->wire);
+			command_print_json(task->wire);
 		else
 			show_task(task, reeve_client_now_us(client));
 	}
@@ -479,7 +471,7 @@ int command_audit(int argc, char **argv)
 	} else {
 		code = EXIT_OK;
 		for (size_t i = 0; shared.json && i < events->count && !ferror(stdout); i++)
-			print_json(events->events[i].wire);
+			command_print_json(events->events[i].wire);
 		if (!shared.json)
 			print_events(events, id != 0);
 		if (events->more)

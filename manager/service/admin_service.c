@@ -41,12 +41,8 @@ static void list_queues(void *service, struct rpc_call *call, const ProtobufCMes
 	const Reeve__V1__ListQueuesRequest *request = (const Reeve__V1__ListQueuesRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (!check_name("queue", request->queue, true, &error)) {
+	if (!check_name("queue", request->queue, true, &error) || !check_page(request->page, &error)) {
 		rpc_call_fail_error(call, &error);
-		return;
-	}
-	if (strlen(request->page) > PAGE_MOST) {
-		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "page has more than %d bytes", PAGE_MOST);
 		return;
 	}
 	if (*request->queue && !routes_have_queue(s->core->routes, request->queue)) {

@@ -165,14 +165,7 @@ static void on_reported(struct store_op *op, const struct reeve_error *error)
 		error_set(&unknown, STATUS(NOT_FOUND), "there is no batch %lld", (long long)c->request.id);
 		error = &unknown;
 	}
-	size_t all = out->n_tasks, bytes = 0, n = 0;
-	size_t most = (size_t)c->reading.services->core->options.max_answer_bytes;
-	while (n < all && n < c->request.limit && bytes < most)
-		bytes += reeve__v1__task__get_packed_size(out->tasks[n++]) + 8;
-	out->more = n < all;
-	for (size_t i = n; i < all; i++)
-		reeve__v1__task__free_unpacked(out->tasks[i], NULL);
-	out->n_tasks = n;
+	out->more = reading_cut(&c->reading, out->tasks, &out->n_tasks, c->request.limit);
 	reading_end(&c->reading, error);
 }
 

@@ -35,6 +35,12 @@ bool check_text(const char *field, const char *text, struct reeve_error *error)
 	    error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most 1000 are taken", field, length);
 }
 
+bool check_page(const char *page, struct reeve_error *error)
+{
+	enum { PAGE_MOST = 200 };
+	return strlen(page) <= PAGE_MOST || error_set(error, STATUS(INVALID_ARGUMENT), "page has more than %d bytes", PAGE_MOST);
+}
+
 bool check_callback_url(const char *field, const char *url, struct reeve_error *error)
 {
 	const char *problem = callback_url_problem(url);

@@ -15,7 +15,6 @@ enum {
 	ATTEMPTS_MOST = 10000,
 	DEFAULT_TIMEOUT_MS = 60000,
 	CONCURRENCY_MOST = 10000, /* handlers that a worker runs at once */
-	PAGE_MOST = 200, /* bytes of what says where a page begins */
 };
 
 #define DAY_MS INT64_C(86400000)
@@ -40,6 +39,9 @@ bool check_callback_url(const char *field, const char *url, struct reeve_error *
 
 /* What they are signed with: 1 to 512 bytes of text, or "whsec_" and base64. */
 bool check_callback_secret(const char *field, const char *secret, struct reeve_error *error);
+
+/* What says where a page begins: up to 200 bytes. */
+bool check_page(const char *page, struct reeve_error *error);
 
 bool check_range(const char *field, int64_t value, int64_t least, int64_t most, struct reeve_error *error);
 

@@ -93,14 +93,7 @@ static void on_listed(struct store_op *op, const struct reeve_error *error)
 {
 	struct list_call *c = (struct list_call *)op;
 	Reeve__V1__ListMetricsResponse *out = (Reeve__V1__ListMetricsResponse *)c->reading.response;
-	size_t all = out->n_metrics, bytes = 0, n = 0;
-	size_t most = (size_t)c->reading.services->core->options.max_answer_bytes;
-	while (n < all && n < c->request.limit && bytes < most)
-		bytes += reeve__v1__metric__get_packed_size(out->metrics[n++]) + 8;
-	out->more = n < all;
-	for (size_t i = n; i < all; i++)
-		reeve__v1__metric__free_unpacked(out->metrics[i], NULL);
-	out->n_metrics = n;
+	out->more = reading_cut(&c->reading, out->metrics, &out->n_metrics, c->request.limit);
 	reading_end(&c->reading, error);
 }
 

@@ -2,6 +2,7 @@
 #include "manager/service/reading.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void reading_begin(struct reading *r, struct services *s, struct rpc_call *call, enum store_read_kind kind,
     const ProtobufCMessageDescriptor *descriptor, void (*done)(struct store_op *op, const struct reeve_error *error))
@@ -26,25 +27,43 @@ static void on_caller_gone(void *arg)
 	store_read_drop(arg);
 }
 
-void reading_send_op(struct services *s, struct rpc_call *call, struct store_read *op)
-{
-	rpc_call_on_closed(call, on_caller_gone, op);
-	store_read(s->core->store, op);
-}
-
 void reading_send(struct reading *r)
 {
-	reading_send_op(r->services, r->call, &r->op);
+	rpc_call_on_closed(r->call, on_caller_gone, &r->op);
+	store_read(r->services->core->store, &r->op);
 }
 
-void reading_end(struct reading *r, const struct reeve_error *error)
+bool reading_cut(const struct reading *r, void *items, size_t *count, uint32_t limit)
+{
+	size_t all = *count, most = (size_t)r->services->core->options.max_answer_bytes, bytes = 0, n = 0;
+	ProtobufCMessage *item;
+
+	for (size_t i = 0; i < all; i++) {
+		memcpy(&item, (char *)items + i * sizeof item, sizeof item);
+		if (n == i && n < limit && bytes < most) {
+			bytes += protobuf_c_message_get_packed_size(item) + 8;
+			n++;
+		} else {
+			protobuf_c_message_free_unpacked(item, NULL);
+		}
+	}
+	*count = n;
+	return n < all;
+}
+
+void reading_end_with(struct reading *r, const ProtobufCMessage *answer, const struct reeve_error *error)
 {
 	if (error)
 		rpc_call_fail_error(r->call, error);
 	else
-		rpc_call_reply(r->call, r->response);
+		rpc_call_reply(r->call, answer);
 	protobuf_c_message_free_unpacked(r->response, NULL);
 	free(r);
+}
+
+void reading_end(struct reading *r, const struct reeve_error *error)
+{
+	reading_end_with(r, r->response, error);
 }
 
 void reading_done(struct store_op *op, const struct reeve_error *error)

@@ -21,11 +21,15 @@ void reading_begin(struct reading *reading, struct services *services, struct rp
 /* Sends it to the store; if the caller's connection closes, the read ends. */
 void reading_send(struct reading *reading);
 
-/* The same for an operation with the call that it answers. */
-void reading_send_op(struct services *services, struct rpc_call *call, struct store_read *op);
+/* Cuts a list of the response, `items` with *count messages, to the first that are at most `limit` and fit in an answer, but one at
+ * least; frees the others. Returns whether there were any. */
+bool reading_cut(const struct reading *reading, void *items, size_t *count, uint32_t limit);
 
 /* Answers the call with the response, or with the error, and frees the response and the struct. */
 void reading_end(struct reading *reading, const struct reeve_error *error);
+
+/* The same with an answer that leads to parts of the response. */
+void reading_end_with(struct reading *reading, const ProtobufCMessage *answer, const struct reeve_error *error);
 
 /* For `done`, where that is all. */
 void reading_done(struct store_op *op, const struct reeve_error *error);

@@ -119,66 +119,23 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 
 /* --- reading ----------------------------------------------------------------------------------------------------- */
 
-/* A read in progress; the response is on the heap. */
-struct read_call {
-	struct store_read op;
-	struct rpc_call *call;
-	struct services *services;
-	Reeve__V1__ListResponse *tasks;
-	Reeve__V1__AuditResponse *audit;
-	Reeve__V1__ListRequest list;
-	struct store_filter filter;
-	Reeve__V1__AuditRequest audit_request;
-	int64_t *ids;
-	uint32_t asked;        /* Wait: how many were asked for */
-	struct waiter *waiter; /* Wait: while it waits */
+struct get_call {
+	struct reading reading;
+	int64_t id;
 };
-
-static void read_free(struct read_call *c)
-{
-	if (c->tasks)
-		reeve__v1__list_response__free_unpacked(c->tasks, NULL);
-	if (c->audit)
-		reeve__v1__audit_response__free_unpacked(c->audit, NULL);
-	free(c->ids);
-	free(c);
-}
-
-static struct read_call *read_begin(struct services *s, struct rpc_call *call, enum store_read_kind kind,
-    void (*done)(struct store_op *op, const struct reeve_error *error))
-{
-	struct read_call *c = calloc(1, sizeof *c);
-	c->call = call;
-	c->services = s;
-	c->op.kind = kind;
-	c->op.op.done = done;
-	c->op.op.deadline_ms = service_deadline(s, call);
-	c->op.op.origin = rpc_call_origin(call);
-	if (kind == STORE_AUDIT) {
-		c->audit = malloc(sizeof *c->audit);
-		reeve__v1__audit_response__init(c->audit);
-		c->op.response = c->audit;
-	} else {
-		c->tasks = malloc(sizeof *c->tasks);
-		reeve__v1__list_response__init(c->tasks);
-		c->op.response = c->tasks;
-	}
-	return c;
-}
 
 static void on_got(struct store_op *op, const struct reeve_error *error)
 {
-	struct read_call *c = (struct read_call *)op;
-	if (error) {
-		rpc_call_fail_error(c->call, error);
-	} else if (c->tasks->n_tasks == 0) {
-		rpc_call_fail(c->call, STATUS(NOT_FOUND), "there is no task %lld", (long long)c->ids[0]);
-	} else {
-		Reeve__V1__GetResponse response = REEVE__V1__GET_RESPONSE__INIT;
-		response.task = c->tasks->tasks[0];
-		rpc_call_reply(c->call, &response.base);
+	struct get_call *c = (struct get_call *)op;
+	const Reeve__V1__ListResponse *found = (Reeve__V1__ListResponse *)c->reading.response;
+	struct reeve_error unknown;
+	if (!error && found->n_tasks == 0) {
+		error_set(&unknown, STATUS(NOT_FOUND), "there is no task %lld", (long long)c->id);
+		error = &unknown;
 	}
-	read_free(c);
+	Reeve__V1__GetResponse response = REEVE__V1__GET_RESPONSE__INIT;
+	response.task = error ? NULL : found->tasks[0];
+	reading_end_with(&c->reading, &response.base, error);
 }
 
 static void get(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -190,23 +147,19 @@ static void get(void *service, struct rpc_call *call, const ProtobufCMessage *me
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct read_call *c = read_begin(s, call, STORE_GET, on_got);
-	c->ids = malloc(sizeof *c->ids);
-	c->ids[0] = request->id;
-	c->op.ids = c->ids;
-	c->op.count = 1;
-	reading_send_op(s, call, &c->op);
+	struct get_call *c = calloc(1, sizeof *c);
+	reading_begin(&c->reading, s, call, STORE_GET, &reeve__v1__list_response__descriptor, on_got);
+	c->id = request->id;
+	c->reading.op.ids = &c->id;
+	c->reading.op.count = 1;
+	reading_send(&c->reading);
 }
 
-static void on_listed(struct store_op *op, const struct reeve_error *error)
-{
-	struct read_call *c = (struct read_call *)op;
-	if (error)
-		rpc_call_fail_error(c->call, error);
-	else
-		rpc_call_reply(c->call, &c->tasks->base);
-	read_free(c);
-}
+struct list_call {
+	struct reading reading;
+	Reeve__V1__ListRequest request;
+	struct store_filter filter;
+};
 
 static void list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
@@ -221,38 +174,36 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct read_call *c = read_begin(s, call, STORE_LIST, on_listed);
-	c->list = *request;
+	struct list_call *c = calloc(1, sizeof *c);
+	reading_begin(&c->reading, s, call, STORE_LIST, &reeve__v1__list_response__descriptor, reading_done);
+	c->request = *request;
 	if (request->filter) {
 		c->filter = filter_from(request->filter);
-		c->op.filter = &c->filter;
+		c->reading.op.filter = &c->filter;
 	}
-	c->list.limit = (uint32_t)request->limit ? request->limit : LIST_DEFAULT;
-	c->op.request = &c->list;
-	c->op.most_bytes = s->core->options.max_answer_bytes;
-	reading_send_op(s, call, &c->op);
+	c->request.limit = request->limit ? request->limit : LIST_DEFAULT;
+	c->reading.op.request = &c->request;
+	reading_send(&c->reading);
 }
+
+struct audit_call {
+	struct reading reading;
+	Reeve__V1__AuditRequest request;
+};
 
 static void on_audited(struct store_op *op, const struct reeve_error *error)
 {
-	struct read_call *c = (struct read_call *)op;
-	if (error) {
-		rpc_call_fail_error(c->call, error);
-	} else if (c->audit_request.task_id && !c->audit_request.since_us && c->audit->n_events == 0) {
-		rpc_call_fail(c->call, STATUS(NOT_FOUND), "there is no task %lld", (long long)c->audit_request.task_id);
-	} else if (!c->audit_request.task_id) {
-		rpc_call_reply(c->call, &c->audit->base);
-	} else {
-		size_t all = c->audit->n_events, bytes = 0, n = 0;
-		size_t most = (size_t)c->services->core->options.max_answer_bytes;
-		while (n < all && n < c->audit_request.limit && bytes < most)
-			bytes += reeve__v1__audit_event__get_packed_size(c->audit->events[n++]) + 8;
-		c->audit->more = n < all;
-		c->audit->n_events = n;
-		rpc_call_reply(c->call, &c->audit->base);
-		c->audit->n_events = all;
+	struct audit_call *c = (struct audit_call *)op;
+	Reeve__V1__AuditResponse *out = (Reeve__V1__AuditResponse *)c->reading.response;
+	int64_t id = c->request.task_id;
+	struct reeve_error unknown;
+	if (!error && id && !c->request.since_us && out->n_events == 0) {
+		error_set(&unknown, STATUS(NOT_FOUND), "there is no task %lld", (long long)id);
+		error = &unknown;
 	}
-	read_free(c);
+	if (id)
+		out->more = reading_cut(&c->reading, out->events, &out->n_events, c->request.limit);
+	reading_end(&c->reading, error);
 }
 
 static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -262,69 +213,66 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	struct reeve_error error;
 	if (!check_range("task_id", request->task_id, 0, INT64_MAX, &error) ||
 	    !check_range("since_us", request->since_us, 0, INT64_MAX, &error) ||
-	    !check_range("limit", request->limit, 0, AUDIT_MOST, &error)) {
+	    !check_range("limit", request->limit, 0, AUDIT_MOST, &error) || !check_page(request->page, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	if (strlen(request->page) > PAGE_MOST) {
-		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "page has more than %d bytes", PAGE_MOST);
-		return;
-	}
-	struct read_call *c = read_begin(s, call, STORE_AUDIT, on_audited);
-	c->audit_request = *request;
-	c->audit_request.limit = (uint32_t)request->limit ? request->limit : AUDIT_DEFAULT;
+	struct audit_call *c = calloc(1, sizeof *c);
+	reading_begin(&c->reading, s, call, STORE_AUDIT, &reeve__v1__audit_response__descriptor, on_audited);
+	c->request = *request;
+	c->request.limit = request->limit ? request->limit : AUDIT_DEFAULT;
 	if (!request->task_id && !request->since_us)
-		c->audit_request.since_us = core_database_us(s->core) - HOUR_US;
-	c->op.request = &c->audit_request;
-	reading_send_op(s, call, &c->op);
+		c->request.since_us = core_database_us(s->core) - HOUR_US;
+	c->reading.op.request = &c->request;
+	reading_send(&c->reading);
 }
 
 /* --- Wait -------------------------------------------------------------------------------------------------------- */
 
-/* What ended, as much as an answer holds; the rest counts as pending, and is asked for again. */
+struct wait_call {
+	struct reading reading; /* once some have ended */
+	int64_t *ids;
+	uint32_t asked;        /* how many were asked for */
+	struct waiter *waiter; /* while it waits */
+};
+
+/* Answers what ended, as much as an answer holds; the rest counts as pending, and is asked for again. */
+static void wait_end(struct wait_call *c, const struct reeve_error *error)
+{
+	const Reeve__V1__ListResponse *found = (Reeve__V1__ListResponse *)c->reading.response;
+	Reeve__V1__WaitResponse response = REEVE__V1__WAIT_RESPONSE__INIT;
+	response.ended = found->tasks;
+	response.n_ended = found->n_tasks;
+	response.pending = c->asked > response.n_ended ? c->asked - (uint32_t)response.n_ended : 0;
+	free(c->ids);
+	reading_end_with(&c->reading, &response.base, error);
+}
+
 static void on_wait_read(struct store_op *op, const struct reeve_error *error)
 {
-	struct read_call *c = (struct read_call *)op;
-	if (error) {
-		rpc_call_fail_error(c->call, error);
-		read_free(c);
-		return;
-	}
-	Reeve__V1__WaitResponse response = REEVE__V1__WAIT_RESPONSE__INIT;
-	response.ended = c->tasks->tasks;
-	response.n_ended = c->tasks->n_tasks;
-	response.pending = c->asked > response.n_ended ? c->asked - (uint32_t)response.n_ended : 0;
-	rpc_call_reply(c->call, &response.base);
-	read_free(c);
+	wait_end((struct wait_call *)op, error);
 }
 
 static void on_waited(void *arg, const int64_t *ended, int count, const struct reeve_error *error)
 {
-	struct read_call *c = arg;
+	struct wait_call *c = arg;
 	c->waiter = NULL;
 	if (error || count == 0) {
-		Reeve__V1__WaitResponse response = REEVE__V1__WAIT_RESPONSE__INIT;
-		response.pending = c->asked;
-		if (error)
-			rpc_call_fail_error(c->call, error);
-		else
-			rpc_call_reply(c->call, &response.base);
-		read_free(c);
+		wait_end(c, error);
 		return;
 	}
 	c->ids = malloc(sizeof *c->ids * (size_t)count);
 	memcpy(c->ids, ended, sizeof *c->ids * (size_t)count);
-	c->op.ids = c->ids;
-	c->op.count = count;
-	c->op.most_bytes = c->services->core->options.max_answer_bytes;
-	c->op.op.deadline_ms = core_now(c->services->core) + 10000;
-	reading_send_op(c->services, c->call, &c->op);
+	c->reading.op.ids = c->ids;
+	c->reading.op.count = count;
+	c->reading.op.op.deadline_ms = core_now(c->reading.services->core) + 10000;
+	reading_send(&c->reading);
 }
 
 /* The caller's connection is over. */
 static void on_wait_gone(void *arg)
 {
-	struct read_call *c = arg;
+	struct wait_call *c = arg;
 	if (c->waiter)
 		waits_cancel(c->waiter);
 }
@@ -340,7 +288,8 @@ static void wait_for(void *service, struct rpc_call *call, const ProtobufCMessag
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct read_call *c = read_begin(s, call, STORE_WAITED, on_wait_read);
+	struct wait_call *c = calloc(1, sizeof *c);
+	reading_begin(&c->reading, s, call, STORE_WAITED, &reeve__v1__list_response__descriptor, on_wait_read);
 	rpc_call_on_closed(call, on_wait_gone, c);
 	c->asked = (uint32_t)request->n_ids;
 	int64_t wait = request->wait_ms < WAIT_MOST_MS ? request->wait_ms : WAIT_MOST_MS;

@@ -26,14 +26,7 @@ static void on_errors(struct store_op *op, const struct reeve_error *error)
 {
 	struct errors_call *c = (struct errors_call *)op;
 	Reeve__V1__ErrorsResponse *response = (Reeve__V1__ErrorsResponse *)c->reading.response;
-	size_t all = response->n_groups, bytes = 0, n = 0;
-	size_t most = (size_t)c->reading.services->core->options.max_answer_bytes;
-	while (n < all && n < c->request.limit && bytes < most)
-		bytes += reeve__v1__error_group__get_packed_size(response->groups[n++]) + 8;
-	response->more = n < all;
-	for (size_t i = n; i < all; i++)
-		reeve__v1__error_group__free_unpacked(response->groups[i], NULL);
-	response->n_groups = n;
+	response->more = reading_cut(&c->reading, response->groups, &response->n_groups, c->request.limit);
 	reading_end(&c->reading, error);
 }
 

@@ -17,6 +17,16 @@ static char *copy(const PGresult *rows, int row, int column)
 	return row_copy(rows, row, column);
 }
 
+/* A list of a response with a message for each row. */
+static void *each_row(const PGresult *rows, size_t *count, void *(*message)(const PGresult *rows, int row))
+{
+	*count = (size_t)PQntuples(rows);
+	void **messages = malloc(sizeof *messages * (*count + 1));
+	for (size_t i = 0; i < *count; i++)
+		messages[i] = message(rows, (int)i);
+	return messages;
+}
+
 static Reeve__V1__TaskStatus status_value(const char *name)
 {
 	static const struct {
@@ -91,13 +101,15 @@ static Reeve__V1__Task *task_from(const PGresult *r, int row, int column)
 	return t;
 }
 
+static void *task_row(const PGresult *rows, int row)
+{
+	return task_from(rows, row, 0);
+}
+
 void take_tasks(const PGresult *rows, void *response)
 {
 	Reeve__V1__ListResponse *out = response;
-	out->n_tasks = (size_t)PQntuples(rows);
-	out->tasks = malloc(sizeof *out->tasks * (out->n_tasks + 1));
-	for (size_t i = 0; i < out->n_tasks; i++)
-		out->tasks[i] = task_from(rows, (int)i, 0);
+	out->tasks = each_row(rows, &out->n_tasks, task_row);
 }
 
 /* The columns of list_tasks: those of a task, or null in the only row, and where to go on. */
@@ -171,7 +183,7 @@ static char **copy_array(const PGresult *rows, int row, int column, size_t *coun
 }
 
 /* The columns of worker_list. */
-static Reeve__V1__Worker *worker_from(const PGresult *rows, int row)
+static void *worker_row(const PGresult *rows, int row)
 {
 	Reeve__V1__Worker *w = malloc(sizeof *w);
 	reeve__v1__worker__init(w);
@@ -196,19 +208,10 @@ static Reeve__V1__Worker *worker_from(const PGresult *rows, int row)
 	return w;
 }
 
-static Reeve__V1__Worker **workers_from(const PGresult *rows, size_t *count)
-{
-	*count = (size_t)PQntuples(rows);
-	Reeve__V1__Worker **workers = malloc(sizeof *workers * (*count + 1));
-	for (size_t i = 0; i < *count; i++)
-		workers[i] = worker_from(rows, (int)i);
-	return workers;
-}
-
 void take_workers(const PGresult *rows, void *response)
 {
 	Reeve__V1__ListWorkersResponse *out = response;
-	out->workers = workers_from(rows, &out->n_workers);
+	out->workers = each_row(rows, &out->n_workers, worker_row);
 }
 
 void take_queue_status(const PGresult *rows, void *response)
@@ -226,7 +229,7 @@ void take_queue_status(const PGresult *rows, void *response)
 void take_queue_workers(const PGresult *rows, void *response)
 {
 	Reeve__V1__QueueStatusResponse *out = response;
-	out->workers = workers_from(rows, &out->n_workers);
+	out->workers = each_row(rows, &out->n_workers, worker_row);
 }
 
 void take_stats(const PGresult *rows, void *response)
@@ -242,97 +245,103 @@ void take_stats(const PGresult *rows, void *response)
 	out->workers_alive = row_int8(rows, 0, 7);
 }
 
+static void *callback_row(const PGresult *rows, int row)
+{
+	Reeve__V1__Callback *c = malloc(sizeof *c);
+	reeve__v1__callback__init(c);
+	c->id = row_int8(rows, row, 0);
+	c->batch_id = row_int8(rows, row, 1);
+	c->task_id = row_int8(rows, row, 2);
+	c->event = copy(rows, row, 3);
+	c->url = copy(rows, row, 4);
+	c->state = copy(rows, row, 5);
+	c->attempts = (uint32_t)row_int4(rows, row, 6);
+	c->last_status = row_int4(rows, row, 7);
+	c->last_error = copy(rows, row, 8);
+	c->created_us = row_time(rows, row, 9);
+	c->next_us = row_time(rows, row, 10);
+	c->ended_us = row_time(rows, row, 11);
+	return c;
+}
+
 void take_callbacks(const PGresult *rows, void *response)
 {
 	Reeve__V1__CallbacksResponse *out = response;
-	out->n_callbacks = (size_t)PQntuples(rows);
-	out->callbacks = malloc(sizeof *out->callbacks * (out->n_callbacks + 1));
-	for (size_t i = 0; i < out->n_callbacks; i++) {
-		Reeve__V1__Callback *c = out->callbacks[i] = malloc(sizeof *c);
-		int row = (int)i;
-		reeve__v1__callback__init(c);
-		c->id = row_int8(rows, row, 0);
-		c->batch_id = row_int8(rows, row, 1);
-		c->task_id = row_int8(rows, row, 2);
-		c->event = copy(rows, row, 3);
-		c->url = copy(rows, row, 4);
-		c->state = copy(rows, row, 5);
-		c->attempts = (uint32_t)row_int4(rows, row, 6);
-		c->last_status = row_int4(rows, row, 7);
-		c->last_error = copy(rows, row, 8);
-		c->created_us = row_time(rows, row, 9);
-		c->next_us = row_time(rows, row, 10);
-		c->ended_us = row_time(rows, row, 11);
-	}
+	out->callbacks = each_row(rows, &out->n_callbacks, callback_row);
+}
+
+static void *error_group_row(const PGresult *rows, int row)
+{
+	Reeve__V1__ErrorGroup *g = malloc(sizeof *g);
+	reeve__v1__error_group__init(g);
+	g->error = copy(rows, row, 0);
+	g->error_code = copy(rows, row, 1);
+	g->attempts = row_int8(rows, row, 2);
+	g->waiting = row_int8(rows, row, 3);
+	g->dead = row_int8(rows, row, 4);
+	g->first_us = row_time(rows, row, 5);
+	g->last_us = row_time(rows, row, 6);
+	g->example_id = row_int8(rows, row, 7);
+	return g;
 }
 
 void take_errors(const PGresult *rows, void *response)
 {
 	Reeve__V1__ErrorsResponse *out = response;
-	out->n_groups = (size_t)PQntuples(rows);
-	out->groups = malloc(sizeof *out->groups * (out->n_groups + 1));
-	for (size_t i = 0; i < out->n_groups; i++) {
-		Reeve__V1__ErrorGroup *g = out->groups[i] = malloc(sizeof *g);
-		int row = (int)i;
-		reeve__v1__error_group__init(g);
-		g->error = copy(rows, row, 0);
-		g->error_code = copy(rows, row, 1);
-		g->attempts = row_int8(rows, row, 2);
-		g->waiting = row_int8(rows, row, 3);
-		g->dead = row_int8(rows, row, 4);
-		g->first_us = row_time(rows, row, 5);
-		g->last_us = row_time(rows, row, 6);
-		g->example_id = row_int8(rows, row, 7);
-	}
+	out->groups = each_row(rows, &out->n_groups, error_group_row);
+}
+
+static void *execution_count_row(const PGresult *rows, int row)
+{
+	Reeve__V1__ExecutionCount *c = malloc(sizeof *c);
+	reeve__v1__execution_count__init(c);
+	c->hour_us = row_time(rows, row, 0);
+	c->queue = copy(rows, row, 1);
+	c->type = copy(rows, row, 2);
+	c->count = row_int8(rows, row, 3);
+	c->completed = row_int8(rows, row, 4);
+	c->total_ms = row_int8(rows, row, 5);
+	c->average_ms = row_int8(rows, row, 6);
+	c->fastest_ms = row_int8(rows, row, 7);
+	c->slowest_ms = row_int8(rows, row, 8);
+	c->last_us = row_time(rows, row, 9);
+	return c;
 }
 
 void take_executions(const PGresult *rows, void *response)
 {
 	Reeve__V1__ExecutionsResponse *out = response;
-	out->n_counts = (size_t)PQntuples(rows);
-	out->counts = malloc(sizeof *out->counts * (out->n_counts + 1));
-	for (size_t i = 0; i < out->n_counts; i++) {
-		Reeve__V1__ExecutionCount *c = out->counts[i] = malloc(sizeof *c);
-		int row = (int)i;
-		reeve__v1__execution_count__init(c);
-		c->hour_us = row_time(rows, row, 0);
-		c->queue = copy(rows, row, 1);
-		c->type = copy(rows, row, 2);
-		c->count = row_int8(rows, row, 3);
-		c->completed = row_int8(rows, row, 4);
-		c->total_ms = row_int8(rows, row, 5);
-		c->average_ms = row_int8(rows, row, 6);
-		c->fastest_ms = row_int8(rows, row, 7);
-		c->slowest_ms = row_int8(rows, row, 8);
-		c->last_us = row_time(rows, row, 9);
-	}
+	out->counts = each_row(rows, &out->n_counts, execution_count_row);
+}
+
+static void *metric_row(const PGresult *rows, int row)
+{
+	Reeve__V1__Metric *m = malloc(sizeof *m);
+	reeve__v1__metric__init(m);
+	m->category = copy(rows, row, 0);
+	m->name = copy(rows, row, 1);
+	m->value = strtod(row_text(rows, row, 2), NULL);
+	m->changed_us = row_time(rows, row, 3);
+	m->updated_us = row_time(rows, row, 4);
+	m->source = copy(rows, row, 5);
+	return m;
 }
 
 void take_metrics(const PGresult *rows, void *response)
 {
 	Reeve__V1__ListMetricsResponse *out = response;
-	out->n_metrics = (size_t)PQntuples(rows);
-	out->metrics = malloc(sizeof *out->metrics * (out->n_metrics + 1));
-	for (size_t i = 0; i < out->n_metrics; i++) {
-		Reeve__V1__Metric *m = out->metrics[i] = malloc(sizeof *m);
-		int row = (int)i;
-		reeve__v1__metric__init(m);
-		m->category = copy(rows, row, 0);
-		m->name = copy(rows, row, 1);
-		m->value = strtod(row_text(rows, row, 2), NULL);
-		m->changed_us = row_time(rows, row, 3);
-		m->updated_us = row_time(rows, row, 4);
-		m->source = copy(rows, row, 5);
-	}
+	out->metrics = each_row(rows, &out->n_metrics, metric_row);
+}
+
+static void *batch_row(const PGresult *rows, int row)
+{
+	return batch_from_row(rows, row, 0);
 }
 
 void take_batches(const PGresult *rows, void *response)
 {
 	Reeve__V1__ListBatchesResponse *out = response;
-	out->n_batches = (size_t)PQntuples(rows);
-	out->batches = malloc(sizeof *out->batches * (out->n_batches + 1));
-	for (size_t i = 0; i < out->n_batches; i++)
-		out->batches[i] = batch_from_row(rows, (int)i, 0);
+	out->batches = each_row(rows, &out->n_batches, batch_row);
 }
 
 /* A task in each row, behind the batch; without tasks one row. */
