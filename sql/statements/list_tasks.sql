@@ -6,45 +6,9 @@
 --   submitted at least so long ago in ms, $13 at most so long, $14 executing at least so long, $15 batch, $16 key, $17 source;
 --   $18 only ids above this; $19 whether ended ones are wanted, $20 bytes, $21 how many are looked at, $22 which live ones are wanted:
 --   0 none, 1 any, 2 executing ones, which are found by the journal
-with live as (
-  select * from (
-    (select * from tasks where $22::int = 1 and $15::bigint is null and id < $4 and id > $18 order by id desc limit $21)
-    union all
-    (select * from tasks where $22::int = 1 and batch_id = $15::bigint and id < $4 and id > $18 order by id desc limit $21)
-    union all
-    (select t.* from (
-      select distinct x.id from assignments a cross join lateral unnest(a.task_ids) x(id)
-      where $22::int = 2 and a.closed_at is null and x.id < $4 and x.id > $18 order by x.id desc) x
-     cross join lateral (select * from tasks where id = x.id offset 0) t)) t
-  where ($1::text is null or status = $1) and ($2::text is null or queue = $2)
-    and ($3::text is null or type = $3)
-    and ($6::text[] is null or status = any($6)) and ($7::text is null or queue = $7) and ($8::text is null or type = $8)
-    and ($9::text is null or last_error = $9) and ($10::text is null or strpos(last_error, $10) > 0)
-    and ($11::text is null or error_code = $11)
-    and ($12::bigint is null or created <= statement_timestamp() - interval '1ms' * $12)
-    and ($13::bigint is null or created >= statement_timestamp() - interval '1ms' * $13)
-    and ($14::bigint is null or status = 'executing' and last_updated <= statement_timestamp() - interval '1ms' * $14)
-    and ($15::bigint is null or batch_id = $15) and ($16::text is null or key = $16)
-    and ($17::text is null or source = $17)
-  order by id desc limit $5),
- ended as (
-  select * from (
-    (select * from task_history where $19::boolean and $15::bigint is null and task_id < $4 and task_id > $18
-     order by task_id desc limit $21)
-    union all
-    (select * from task_history where $19::boolean and batch_id = $15::bigint and task_id < $4 and task_id > $18
-     order by task_id desc limit $21)) t
-  where ($1::text is null or status = $1) and ($2::text is null or queue = $2)
-    and ($3::text is null or type = $3)
-    and ($6::text[] is null or status = any($6)) and ($7::text is null or queue = $7) and ($8::text is null or type = $8)
-    and ($9::text is null or last_error = $9) and ($10::text is null or strpos(last_error, $10) > 0)
-    and ($11::text is null or error_code = $11)
-    and ($12::bigint is null or created <= statement_timestamp() - interval '1ms' * $12)
-    and ($13::bigint is null or created >= statement_timestamp() - interval '1ms' * $13)
-    and $14::bigint is null
-    and ($15::bigint is null or batch_id = $15) and ($16::text is null or key = $16)
-    and ($17::text is null or source = $17)
-  order by task_id desc limit $5),
+with held as materialized ( -- executing ones, by the journal
+  select distinct x.id from assignments a cross join lateral unnest(a.task_ids) x(id)
+  where $22::int = 2 and a.closed_at is null and x.id < $4 and x.id > $18 order by x.id desc limit $21),
  -- Down to where all that was to be looked at has been: below this one of the two tables has not.
  looked as materialized (
   select greatest(
@@ -52,7 +16,9 @@ with live as (
      from ((select id from tasks where $22::int = 1 and $15::bigint is null and id < $4 and id > $18 order by id desc limit $21)
        union all
        (select id from tasks where $22::int = 1 and batch_id = $15::bigint and id < $4 and id > $18
-        order by id desc limit $21)) x
+        order by id desc limit $21)
+       union all
+       select id from held) x
      having count(*) >= $21),
     (select min(task_id)
      from ((select task_id from task_history where $19::boolean and $15::bigint is null and task_id < $4 and task_id > $18
@@ -63,19 +29,40 @@ with live as (
      having count(*) >= $21),
     0) as down_to),
  found as materialized (
-  (select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
-     error_code, worker_id, last_updated, created,
-     case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
-     case when status = 'executing' then last_updated else started end as started, null::timestamptz as finished,
-     expiry, cancel_requested_at is not null as cancel_requested, remark, batch_id, version,
-     pipeline_id, stage, step, null::boolean as recoverable
-   from live where id >= (select down_to from looked))
-  union all
-  (select task_id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
-     error_code, worker_id, last_updated, created, first_started, started, last_updated, null, false, remark, batch_id,
-     version, pipeline_id, stage, step, recoverable
-   from ended where task_id >= (select down_to from looked))
-  order by 1 desc limit $5),
+  select * from (
+    select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
+      error_code, worker_id, last_updated, created,
+      case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
+      case when status = 'executing' then last_updated else started end as started, null::timestamptz as finished,
+      expiry, cancel_requested_at is not null as cancel_requested, remark, batch_id, version,
+      pipeline_id, stage, step, null::boolean as recoverable
+    from (
+      (select * from tasks where $22::int = 1 and $15::bigint is null and id < $4 and id > $18 order by id desc limit $21)
+      union all
+      (select * from tasks where $22::int = 1 and batch_id = $15::bigint and id < $4 and id > $18 order by id desc limit $21)
+      union all
+      (select t.* from held h cross join lateral (select * from tasks where id = h.id offset 0) t)) t
+    union all
+    select task_id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
+      error_code, worker_id, last_updated, created, first_started, started, last_updated, null, false, remark, batch_id,
+      version, pipeline_id, stage, step, recoverable
+    from (
+      (select * from task_history where $19::boolean and $15::bigint is null and task_id < $4 and task_id > $18
+       order by task_id desc limit $21)
+      union all
+      (select * from task_history where $19::boolean and batch_id = $15::bigint and task_id < $4 and task_id > $18
+       order by task_id desc limit $21)) h) t
+  where id >= (select down_to from looked)
+    and ($1::text is null or status = $1) and ($2::text is null or queue = $2) and ($3::text is null or type = $3)
+    and ($6::text[] is null or status = any($6)) and ($7::text is null or queue = $7) and ($8::text is null or type = $8)
+    and ($9::text is null or last_error = $9) and ($10::text is null or strpos(last_error, $10) > 0)
+    and ($11::text is null or error_code = $11)
+    and ($12::bigint is null or created <= statement_timestamp() - interval '1ms' * $12)
+    and ($13::bigint is null or created >= statement_timestamp() - interval '1ms' * $13)
+    and ($14::bigint is null or status = 'executing' and last_updated <= statement_timestamp() - interval '1ms' * $14)
+    and ($15::bigint is null or batch_id = $15) and ($16::text is null or key = $16)
+    and ($17::text is null or source = $17)
+  order by id desc limit $5),
  fitting as materialized (
   select * from (
     select f.*, row_number() over w as place, sum(300 + (octet_length(queue) + octet_length(type) + octet_length(source)
