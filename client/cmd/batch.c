@@ -360,9 +360,8 @@ static struct listing_page read_batches(void *arg, uint32_t limit, struct reeve_
 	batches = reeve_batch_list(list->client, list->filter, failure);
 	if (!batches)
 		return (struct listing_page){0};
-	if (batches->count > 0)
-		list->filter->before_id = batches->batches[batches->count - 1].id;
-	return (struct listing_page){batches, batches->count, batches->count == limit};
+	list->filter->before_id = batches->next_before_id;
+	return (struct listing_page){batches, batches->count, batches->next_before_id != 0};
 }
 
 static void add_batch(void *arg, struct table *table, const void *items, size_t i)

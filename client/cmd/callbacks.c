@@ -117,9 +117,8 @@ static struct listing_page read_callbacks(void *arg, uint32_t limit, struct reev
 	callbacks = reeve_callbacks(list->client, list->filter, failure);
 	if (!callbacks)
 		return (struct listing_page){0};
-	if (callbacks->count > 0)
-		list->filter->before_id = callbacks->callbacks[callbacks->count - 1].id;
-	return (struct listing_page){callbacks, callbacks->count, callbacks->count == limit};
+	list->filter->before_id = callbacks->next_before_id;
+	return (struct listing_page){callbacks, callbacks->count, callbacks->next_before_id != 0};
 }
 
 static void add_callback(void *arg, struct table *rows, const void *items, size_t i)

@@ -71,6 +71,8 @@ static void write_workers(FILE *out, const struct reeve_queue_status *s, int64_t
 		table_write(table, out, terminal_columns(stdout), false);
 	else
 		fprintf(out, "no workers\n");
+	if (s->more_workers)
+		fprintf(out, "these are the first %zu; reeve workers --queue lists them all\n", s->n_workers);
 	table_destroy(table);
 }
 

@@ -282,7 +282,7 @@ static int list(struct reeve_client *client, bool json)
 				list_row(table, &page->schedules[i]);
 		}
 		listed += page->count;
-		more = page->count == PAGE;
+		more = page->more && page->count > 0;
 		if (more) {
 			free(after);
 			after = strdup(page->schedules[page->count - 1].spec.name);
@@ -397,9 +397,8 @@ static int runs(struct reeve_client *client, const char *name, const struct runs
 				runs_row(table, &page->runs[i]);
 		}
 		listed += (int64_t)page->count;
-		more = page->count == limit;
-		if (more)
-			before = page->runs[page->count - 1].id;
+		before = page->next_before_id;
+		more = before != 0;
 		reeve_schedule_runs_free(page);
 	}
 	if (!json && listed > 0)

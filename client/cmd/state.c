@@ -98,21 +98,27 @@ int command_queues(int argc, char **argv)
  */
 
 struct workers_options {
-	bool all;
+	struct reeve_workers_query query;
 };
 
 static const struct option_spec workers_specs[] = {
     {.name = "all",
         .type = OPTION_FLAG,
-        .offset = offsetof(struct workers_options, all),
+        .offset = offsetof(struct workers_options, query.all),
         .letter = 'a',
         .sentence = "also those that are gone, and hands that hold nothing"},
+    {.name = "queue",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct workers_options, query.queue),
+        .argument = "NAME",
+        .letter = 'q',
+        .sentence = "only those that serve this queue"},
     {.name = NULL},
 };
 
 static const struct option_table workers_table = {
     .program = "reeve workers",
-    .usage = "[--all] [--json]",
+    .usage = "[--all] [--queue NAME] [--json]",
     .summary =
         "Shows the workers: whether each is running, paused or draining and since when, how many handlers it runs at "
         "once, how many tasks it holds, has completed and has failed, how long it has been up, when it was last heard "
@@ -196,10 +202,12 @@ int command_workers(int argc, char **argv)
 		return code;
 	if (operands > 0)
 		return command_usage(&workers_table, "it takes no operands, and got \"%s\"", argv[1]);
+	if (options.query.queue && !*options.query.queue)
+		return command_usage(&workers_table, "--queue is empty");
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;
-	workers = reeve_workers(client, options.all, &failure);
+	workers = reeve_workers(client, &options.query, &failure);
 	if (workers && shared.json) {
 		for (size_t i = 0; i < workers->count; i++)
 			command_print_json(workers->workers[i].wire);

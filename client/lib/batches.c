@@ -125,6 +125,7 @@ struct reeve_batches *reeve_batch_list(
 	result = allocate(1, sizeof *result);
 	result->response = response;
 	result->batches.count = response->n_batches;
+	result->batches.next_before_id = response->next_before_id;
 	result->batches.batches = allocate(response->n_batches, sizeof *result->batches.batches);
 	for (size_t i = 0; i < response->n_batches; i++)
 		batch_from_message(&result->batches.batches[i], response->batches[i]);

@@ -47,6 +47,7 @@ struct reeve_callbacks *reeve_callbacks(
 	result = allocate(1, sizeof *result);
 	result->response = response;
 	result->callbacks.count = response->n_callbacks;
+	result->callbacks.next_before_id = response->next_before_id;
 	result->callbacks.callbacks = allocate(response->n_callbacks, sizeof *result->callbacks.callbacks);
 	for (size_t i = 0; i < response->n_callbacks; i++)
 		callback_from_message(&result->callbacks.callbacks[i], response->callbacks[i]);

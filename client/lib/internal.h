@@ -106,6 +106,26 @@ void where_to_message(struct where_message *message, const struct reeve_where *w
 void worker_from_message(struct reeve_worker_info *worker, const Reeve__V1__Worker *message);
 void batch_from_message(struct reeve_batch *batch, const Reeve__V1__Batch *message);
 
+/* Answers of the pages of a list, which its items lead to. */
+struct pages {
+	ProtobufCMessage **pages;
+	size_t count;
+};
+
+/* Keeps an answer; returns it. */
+void *pages_add(struct pages *pages, void *page);
+
+/* Frees all of them. */
+void pages_free(struct pages *pages);
+
+/* Appends pointers to messages to a list of them, which may be NULL; returns the list, to be freed with free(). */
+void *gather(void *list, size_t *count, void *more, size_t n_more);
+
+/* Sorts a list of pointers (`compare` gets pointers to them) and adds those that are equal up: `add` adds to the first of them what
+ * another has. Returns how many are left. */
+size_t add_up(
+    void *list, size_t count, int (*compare)(const void *a, const void *b), void (*add)(void *to, void *more));
+
 /* calloc() that does not fail. */
 void *allocate(size_t count, size_t size);
 

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+enum { LIST_PAGE = 1000 };
+
 static ProtobufCMessage *ask(struct reeve_client *client, const char *method, ProtobufCMessage *request,
     const uint8_t *request_id, struct reeve_failure *failure)
 {
@@ -17,10 +19,10 @@ struct stage_parts {
 	int32_t priority;
 };
 
-/* What was read, one pipeline or several, with the message that holds its texts. */
+/* What was read, one pipeline or several, with the messages that hold their texts. */
 struct pipelines_result {
 	struct reeve_pipelines all;
-	ProtobufCMessage *response;
+	struct pages pages;
 	void **blocks; /* of stages and parts, two a pipeline */
 };
 
@@ -66,12 +68,12 @@ static void pipeline_from_message(struct reeve_pipeline *pipeline, const Reeve__
 	};
 }
 
-static struct reeve_pipelines *result_create(
-    ProtobufCMessage *response, Reeve__V1__Pipeline *const *messages, size_t count)
+/* Of messages that are in the answers, which are given away. */
+static struct reeve_pipelines *result_create(const struct pages *pages, Reeve__V1__Pipeline *const *messages, size_t count)
 {
 	struct pipelines_result *result = allocate(1, sizeof *result);
 
-	result->response = response;
+	result->pages = *pages;
 	result->blocks = allocate(2 * count + 1, sizeof *result->blocks);
 	result->all.count = count;
 	result->all.pipelines = allocate(count + 1, sizeof *result->all.pipelines);
@@ -88,7 +90,7 @@ void reeve_pipelines_free(struct reeve_pipelines *pipelines)
 		return;
 	for (size_t i = 0; i < 2 * pipelines->count; i++)
 		free(result->blocks[i]);
-	protobuf_c_message_free_unpacked(result->response, NULL);
+	pages_free(&result->pages);
 	free(result->blocks);
 	free(pipelines->pipelines);
 	free(result);
@@ -103,6 +105,7 @@ struct pipeline_result {
 static struct reeve_pipeline *one_of(ProtobufCMessage *response, Reeve__V1__Pipeline *message, struct reeve_failure *failure)
 {
 	struct pipeline_result *result;
+	struct pages pages = {0};
 
 	if (!message) {
 		fail(failure, STATUS(INTERNAL), "the manager answered without the pipeline");
@@ -110,7 +113,8 @@ static struct reeve_pipeline *one_of(ProtobufCMessage *response, Reeve__V1__Pipe
 		return NULL;
 	}
 	result = allocate(1, sizeof *result);
-	result->all = result_create(response, &message, 1);
+	pages_add(&pages, response);
+	result->all = result_create(&pages, &message, 1);
 	result->pipeline = result->all->pipelines[0];
 	return &result->pipeline;
 }
@@ -193,8 +197,26 @@ struct reeve_pipeline *reeve_pipeline_show(struct reeve_client *client, const ch
 struct reeve_pipelines *reeve_pipeline_list(struct reeve_client *client, struct reeve_failure *failure)
 {
 	Reeve__V1__ListPipelinesRequest request = REEVE__V1__LIST_PIPELINES_REQUEST__INIT;
-	Reeve__V1__ListPipelinesResponse *response;
+	Reeve__V1__ListPipelinesResponse *page;
+	Reeve__V1__Pipeline **all = NULL;
+	struct reeve_pipelines *result;
+	struct pages pages = {0};
+	size_t count = 0;
 
-	response = (Reeve__V1__ListPipelinesResponse *)ask(client, "List", &request.base, NULL, failure);
-	return response ? result_create(&response->base, response->pipelines, response->n_pipelines) : NULL;
+	request.limit = LIST_PAGE;
+	do {
+		page = (Reeve__V1__ListPipelinesResponse *)ask(client, "List", &request.base, NULL, failure);
+		if (!page) {
+			free(all);
+			pages_free(&pages);
+			return NULL;
+		}
+		pages_add(&pages, page);
+		all = gather(all, &count, page->pipelines, page->n_pipelines);
+		if (page->n_pipelines > 0)
+			request.after_name = page->pipelines[page->n_pipelines - 1]->name;
+	} while (page->more && page->n_pipelines > 0);
+	result = result_create(&pages, all, count);
+	free(all);
+	return result;
 }

@@ -170,6 +170,7 @@ struct reeve_queue_status *reeve_queue_status(
 	    .finished = response->finished,
 	    .n_workers = response->n_workers,
 	    .workers = allocate(response->n_workers, sizeof *result->status.workers),
+	    .more_workers = response->more_workers,
 	    .wire = response,
 	};
 	if (response->batch) {

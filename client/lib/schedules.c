@@ -265,6 +265,7 @@ struct reeve_schedules *reeve_schedule_list(
 	result->response = response;
 	result->in = allocate(response->n_schedules, sizeof *result->in);
 	result->schedules.count = response->n_schedules;
+	result->schedules.more = response->more;
 	result->schedules.schedules = allocate(response->n_schedules, sizeof *result->schedules.schedules);
 	for (size_t i = 0; i < response->n_schedules; i++)
 		schedule_from_message(&result->in[i], &result->schedules.schedules[i], response->schedules[i]);
@@ -361,10 +362,15 @@ struct reeve_schedule_runs *reeve_schedule_runs(
 {
 	Reeve__V1__ScheduleRunsRequest request = REEVE__V1__SCHEDULE_RUNS_REQUEST__INIT;
 	Reeve__V1__ScheduleRunsResponse *response;
+	struct reeve_schedule_runs *runs;
 
 	set(&request.name, name);
 	request.limit = limit;
 	request.before_id = before_id;
 	response = (Reeve__V1__ScheduleRunsResponse *)ask(client, "Runs", &request.base, NULL, failure);
-	return response ? take_runs(&response->base, response->runs, response->n_runs) : NULL;
+	if (!response)
+		return NULL;
+	runs = take_runs(&response->base, response->runs, response->n_runs);
+	runs->next_before_id = response->next_before_id;
+	return runs;
 }

@@ -28,8 +28,7 @@ static ProtobufCMessage *ask(
 
 struct events_result {
 	struct reeve_events events;
-	Reeve__V1__AuditResponse **pages;
-	size_t n_pages;
+	struct pages pages;
 };
 
 static void add_events(struct reeve_events *events, const Reeve__V1__AuditResponse *page)
@@ -104,15 +103,11 @@ struct reeve_events *reeve_audit(
 			reeve_events_free(events);
 			return NULL;
 		}
-		result->pages = reallocarray(result->pages, result->n_pages + 1, sizeof(Reeve__V1__AuditResponse *));
-		if (!result->pages)
-			abort();
-		result->pages[result->n_pages++] = page;
-		add_events(events, page);
+		add_events(events, pages_add(&result->pages, page));
 		request.page = page->next_page;
 	} while (*page->next_page && events->count < most);
 	events->more = page->more || events->count > most;
-	if (result->n_pages > 1) /* a later page may have events that belong among those of an earlier one */
+	if (result->pages.count > 1) /* a later page may have events that belong among those of an earlier one */
 		sort_events(events);
 	if (events->count > most)
 		events->count = most;
@@ -125,17 +120,14 @@ void reeve_events_free(struct reeve_events *events)
 
 	if (!events)
 		return;
-	for (size_t i = 0; i < result->n_pages; i++)
-		reeve__v1__audit_response__free_unpacked(result->pages[i], NULL);
-	free(result->pages);
+	pages_free(&result->pages);
 	free(events->events);
 	free(result);
 }
 
 struct queues_result {
 	struct reeve_queues queues;
-	Reeve__V1__ListQueuesResponse **pages;
-	size_t n_pages;
+	struct pages pages;
 };
 
 static int compare_counts(const void *a, const void *b)
@@ -147,8 +139,10 @@ static int compare_counts(const void *a, const void *b)
 	return order ? order : strcmp(first->type, second->type);
 }
 
-static void add_counts(Reeve__V1__QueueCounts *to, const Reeve__V1__QueueCounts *more)
+static void add_counts(void *counts, void *more_counts)
 {
+	Reeve__V1__QueueCounts *to = counts, *more = more_counts;
+
 	to->queued += more->queued;
 	to->delayed += more->delayed;
 	to->executing += more->executing;
@@ -158,28 +152,12 @@ static void add_counts(Reeve__V1__QueueCounts *to, const Reeve__V1__QueueCounts 
 }
 
 /* One row for each queue and type, of all pages together. */
-static void join_queues(struct queues_result *result)
+static void join_queues(struct reeve_queues *queues, Reeve__V1__QueueCounts **all, size_t count)
 {
-	size_t n = 0, count = 0;
-	Reeve__V1__QueueCounts **all;
-
-	for (size_t i = 0; i < result->n_pages; i++)
-		count += result->pages[i]->n_queues;
-	all = allocate(count, sizeof(Reeve__V1__QueueCounts *));
-	for (size_t i = 0; i < result->n_pages; i++)
-		for (size_t j = 0; j < result->pages[i]->n_queues; j++)
-			all[n++] = result->pages[i]->queues[j];
-	qsort(all, count, sizeof(Reeve__V1__QueueCounts *), compare_counts);
-	result->queues.queues = allocate(count, sizeof *result->queues.queues);
-	n = 0;
-	for (size_t i = 0; i < count; i++) {
-		if (n > 0 && compare_counts(&all[n - 1], &all[i]) == 0)
-			add_counts(all[n - 1], all[i]);
-		else
-			all[n++] = all[i];
-	}
-	for (size_t i = 0; i < n; i++)
-		result->queues.queues[i] = (struct reeve_queue){
+	queues->count = add_up(all, count, compare_counts, add_counts);
+	queues->queues = allocate(queues->count, sizeof *queues->queues);
+	for (size_t i = 0; i < queues->count; i++)
+		queues->queues[i] = (struct reeve_queue){
 		    .queue = all[i]->queue,
 		    .type = all[i]->type,
 		    .queued = all[i]->queued,
@@ -189,8 +167,6 @@ static void join_queues(struct queues_result *result)
 		    .oldest_due_us = all[i]->oldest_due_us,
 		    .wire = all[i],
 		};
-	result->queues.count = n;
-	free(all);
 }
 
 struct reeve_queues *reeve_queues(struct reeve_client *client, const char *queue, struct reeve_failure *failure)
@@ -198,22 +174,24 @@ struct reeve_queues *reeve_queues(struct reeve_client *client, const char *queue
 	Reeve__V1__ListQueuesRequest request = REEVE__V1__LIST_QUEUES_REQUEST__INIT;
 	struct queues_result *result = allocate(1, sizeof *result);
 	Reeve__V1__ListQueuesResponse *page;
+	Reeve__V1__QueueCounts **all = NULL;
+	size_t count = 0;
 
 	if (queue)
 		request.queue = (char *)queue;
 	do {
 		page = (Reeve__V1__ListQueuesResponse *)ask(client, "ListQueues", &request.base, failure);
 		if (!page) {
+			free(all);
 			reeve_queues_free(&result->queues);
 			return NULL;
 		}
-		result->pages = reallocarray(result->pages, result->n_pages + 1, sizeof(Reeve__V1__ListQueuesResponse *));
-		if (!result->pages)
-			abort();
-		result->pages[result->n_pages++] = page;
+		pages_add(&result->pages, page);
+		all = gather(all, &count, page->queues, page->n_queues);
 		request.page = page->next_page;
 	} while (*page->next_page);
-	join_queues(result);
+	join_queues(&result->queues, all, count);
+	free(all);
 	return &result->queues;
 }
 
@@ -223,9 +201,7 @@ void reeve_queues_free(struct reeve_queues *queues)
 
 	if (!queues)
 		return;
-	for (size_t i = 0; i < result->n_pages; i++)
-		reeve__v1__list_queues_response__free_unpacked(result->pages[i], NULL);
-	free(result->pages);
+	pages_free(&result->pages);
 	free(queues->queues);
 	free(result);
 }
@@ -259,26 +235,36 @@ void worker_from_message(struct reeve_worker_info *worker, const Reeve__V1__Work
 
 struct workers_result {
 	struct reeve_workers workers;
-	Reeve__V1__ListWorkersResponse *response;
+	struct pages pages;
 };
 
-struct reeve_workers *reeve_workers(struct reeve_client *client, bool all, struct reeve_failure *failure)
+struct reeve_workers *reeve_workers(
+    struct reeve_client *client, const struct reeve_workers_query *query, struct reeve_failure *failure)
 {
 	Reeve__V1__ListWorkersRequest request = REEVE__V1__LIST_WORKERS_REQUEST__INIT;
-	Reeve__V1__ListWorkersResponse *response;
-	struct workers_result *result;
+	struct workers_result *result = allocate(1, sizeof *result);
+	struct reeve_workers *workers = &result->workers;
+	Reeve__V1__ListWorkersResponse *page;
 
-	request.all = all;
-	response = (Reeve__V1__ListWorkersResponse *)ask(client, "ListWorkers", &request.base, failure);
-	if (!response)
-		return NULL;
-	result = allocate(1, sizeof *result);
-	result->response = response;
-	result->workers.count = response->n_workers;
-	result->workers.workers = allocate(response->n_workers, sizeof *result->workers.workers);
-	for (size_t i = 0; i < response->n_workers; i++)
-		worker_from_message(&result->workers.workers[i], response->workers[i]);
-	return &result->workers;
+	request.all = query->all;
+	if (query->queue)
+		request.queue = (char *)query->queue;
+	do {
+		page = (Reeve__V1__ListWorkersResponse *)ask(client, "ListWorkers", &request.base, failure);
+		if (!page) {
+			reeve_workers_free(workers);
+			return NULL;
+		}
+		pages_add(&result->pages, page);
+		workers->workers =
+		    reallocarray(workers->workers, workers->count + page->n_workers + 1, sizeof *workers->workers);
+		if (!workers->workers)
+			abort();
+		for (size_t i = 0; i < page->n_workers; i++)
+			worker_from_message(&workers->workers[workers->count++], page->workers[i]);
+		request.after = page->next_after;
+	} while (page->next_after);
+	return workers;
 }
 
 void reeve_workers_free(struct reeve_workers *workers)
@@ -287,7 +273,7 @@ void reeve_workers_free(struct reeve_workers *workers)
 
 	if (!workers)
 		return;
-	reeve__v1__list_workers_response__free_unpacked(result->response, NULL);
+	pages_free(&result->pages);
 	free(workers->workers);
 	free(result);
 }

@@ -1,19 +1,104 @@
-/* What went wrong, and how attempts went: groups and counts. */
+/* What went wrong, and how attempts went: groups and counts, of all pages together. */
 #include "client/lib/internal.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+enum { GROUPS_DEFAULT = 100 };
+
+static ProtobufCMessage *ask(
+    struct reeve_client *client, const char *method, ProtobufCMessage *request, struct reeve_failure *failure)
+{
+	return client_call(client, &reeve__v1__task_service__descriptor, method, request, NULL, 0, failure);
+}
+
+/* --- errors ------------------------------------------------------------------------------------------------------ */
 
 struct errors_result {
 	struct reeve_error_groups groups;
-	Reeve__V1__ErrorsResponse *response;
+	struct pages pages;
 };
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp((*(Reeve__V1__ErrorGroup *const *)a)->error, (*(Reeve__V1__ErrorGroup *const *)b)->error);
+}
+
+static int compare_codes(const void *a, const void *b)
+{
+	return strcmp((*(Reeve__V1__ErrorGroup *const *)a)->error_code, (*(Reeve__V1__ErrorGroup *const *)b)->error_code);
+}
+
+static void swap(char **a, char **b)
+{
+	char *of_a = *a;
+
+	*a = *b;
+	*b = of_a;
+}
+
+static void add_group(void *group, void *more_group)
+{
+	Reeve__V1__ErrorGroup *to = group, *more = more_group;
+
+	to->attempts += more->attempts;
+	to->waiting += more->waiting;
+	to->dead += more->dead;
+	if (more->first_us < to->first_us)
+		to->first_us = more->first_us;
+	if (more->last_us < to->last_us || (more->last_us == to->last_us && more->example_id <= to->example_id))
+		return;
+	to->last_us = more->last_us;
+	to->example_id = more->example_id;
+	swap(&to->error, &more->error);
+	swap(&to->error_code, &more->error_code);
+}
+
+/* Those with most attempts first. */
+static int compare_groups(const void *a, const void *b)
+{
+	const Reeve__V1__ErrorGroup *first = *(Reeve__V1__ErrorGroup *const *)a;
+	const Reeve__V1__ErrorGroup *second = *(Reeve__V1__ErrorGroup *const *)b;
+
+	if (first->attempts != second->attempts)
+		return first->attempts > second->attempts ? -1 : 1;
+	if (first->dead != second->dead)
+		return first->dead > second->dead ? -1 : 1;
+	if (first->last_us != second->last_us)
+		return first->last_us > second->last_us ? -1 : 1;
+	return strcmp(first->error, second->error);
+}
+
+static void join_groups(
+    struct reeve_error_groups *groups, Reeve__V1__ErrorGroup **all, size_t count, bool by_code, size_t limit)
+{
+	count = add_up(all, count, by_code ? compare_codes : compare_texts, add_group);
+	qsort(all, count, sizeof *all, compare_groups);
+	groups->more = count > limit;
+	groups->count = count < limit ? count : limit;
+	groups->groups = allocate(groups->count, sizeof *groups->groups);
+	for (size_t i = 0; i < groups->count; i++)
+		groups->groups[i] = (struct reeve_error_group){
+		    .error = all[i]->error,
+		    .error_code = all[i]->error_code,
+		    .attempts = all[i]->attempts,
+		    .waiting = all[i]->waiting,
+		    .dead = all[i]->dead,
+		    .first_us = all[i]->first_us,
+		    .last_us = all[i]->last_us,
+		    .example_id = all[i]->example_id,
+		    .wire = all[i],
+		};
+}
 
 struct reeve_error_groups *reeve_errors(
     struct reeve_client *client, const struct reeve_errors_query *query, struct reeve_failure *failure)
 {
 	Reeve__V1__ErrorsRequest request = REEVE__V1__ERRORS_REQUEST__INIT;
-	Reeve__V1__ErrorsResponse *response;
-	struct errors_result *result;
+	struct errors_result *result = allocate(1, sizeof *result);
+	Reeve__V1__ErrorGroup **all = NULL;
+	Reeve__V1__ErrorsResponse *page;
+	size_t count = 0;
 
 	request.by = query->by_code ? REEVE__V1__ERROR_GROUPING__ERROR_GROUPING_CODE
 	                            : REEVE__V1__ERROR_GROUPING__ERROR_GROUPING_TEXT;
@@ -22,31 +107,19 @@ struct reeve_error_groups *reeve_errors(
 	if (query->type)
 		request.type = (char *)query->type;
 	request.since_us = query->since_us;
-	request.limit = query->limit;
-	response = (Reeve__V1__ErrorsResponse *)client_call(
-	    client, &reeve__v1__task_service__descriptor, "Errors", &request.base, NULL, 0, failure);
-	if (!response)
-		return NULL;
-	result = allocate(1, sizeof *result);
-	result->response = response;
-	result->groups.more = response->more;
-	result->groups.count = response->n_groups;
-	result->groups.groups = allocate(response->n_groups, sizeof *result->groups.groups);
-	for (size_t i = 0; i < response->n_groups; i++) {
-		const Reeve__V1__ErrorGroup *message = response->groups[i];
-
-		result->groups.groups[i] = (struct reeve_error_group){
-		    .error = message->error,
-		    .error_code = message->error_code,
-		    .attempts = message->attempts,
-		    .waiting = message->waiting,
-		    .dead = message->dead,
-		    .first_us = message->first_us,
-		    .last_us = message->last_us,
-		    .example_id = message->example_id,
-		    .wire = message,
-		};
-	}
+	do {
+		page = (Reeve__V1__ErrorsResponse *)ask(client, "Errors", &request.base, failure);
+		if (!page) {
+			free(all);
+			reeve_error_groups_free(&result->groups);
+			return NULL;
+		}
+		pages_add(&result->pages, page);
+		all = gather(all, &count, page->groups, page->n_groups);
+		request.page = page->next_page;
+	} while (*page->next_page);
+	join_groups(&result->groups, all, count, query->by_code, query->limit ? query->limit : GROUPS_DEFAULT);
+	free(all);
 	return &result->groups;
 }
 
@@ -56,22 +129,77 @@ void reeve_error_groups_free(struct reeve_error_groups *groups)
 
 	if (!groups)
 		return;
-	reeve__v1__errors_response__free_unpacked(result->response, NULL);
+	pages_free(&result->pages);
 	free(groups->groups);
 	free(result);
 }
 
+/* --- executions -------------------------------------------------------------------------------------------------- */
+
 struct executions_result {
 	struct reeve_executions executions;
-	Reeve__V1__ExecutionsResponse *response;
+	struct pages pages;
 };
+
+/* Of one grouping only the hours, or only the names differ. */
+static int compare_executions(const void *a, const void *b)
+{
+	const Reeve__V1__ExecutionCount *first = *(Reeve__V1__ExecutionCount *const *)a;
+	const Reeve__V1__ExecutionCount *second = *(Reeve__V1__ExecutionCount *const *)b;
+	int order = strcmp(first->queue, second->queue);
+
+	if (first->hour_us != second->hour_us)
+		return first->hour_us < second->hour_us ? -1 : 1;
+	return order ? order : strcmp(first->type, second->type);
+}
+
+static void add_execution_count(void *count, void *more_count)
+{
+	Reeve__V1__ExecutionCount *to = count, *more = more_count;
+
+	to->count += more->count;
+	to->completed += more->completed;
+	to->total_us += more->total_us;
+	to->total_ms = (to->total_us + 500) / 1000;
+	to->average_ms = (to->total_us + 500 * to->count) / (1000 * to->count);
+	if (more->fastest_ms < to->fastest_ms)
+		to->fastest_ms = more->fastest_ms;
+	if (more->slowest_ms > to->slowest_ms)
+		to->slowest_ms = more->slowest_ms;
+	if (more->last_us > to->last_us)
+		to->last_us = more->last_us;
+}
+
+static void join_executions(struct reeve_executions *executions, Reeve__V1__ExecutionCount **all, size_t count)
+{
+	executions->count = add_up(all, count, compare_executions, add_execution_count);
+	executions->counts = allocate(executions->count, sizeof *executions->counts);
+	for (size_t i = 0; i < executions->count; i++) {
+		all[i]->total_us = 0; /* it was only for adding up */
+		executions->counts[i] = (struct reeve_execution_count){
+		    .hour_us = all[i]->hour_us,
+		    .queue = all[i]->queue,
+		    .type = all[i]->type,
+		    .count = all[i]->count,
+		    .completed = all[i]->completed,
+		    .total_ms = all[i]->total_ms,
+		    .average_ms = all[i]->average_ms,
+		    .fastest_ms = all[i]->fastest_ms,
+		    .slowest_ms = all[i]->slowest_ms,
+		    .last_us = all[i]->last_us,
+		    .wire = all[i],
+		};
+	}
+}
 
 struct reeve_executions *reeve_executions(
     struct reeve_client *client, const struct reeve_executions_query *query, struct reeve_failure *failure)
 {
 	Reeve__V1__ExecutionsRequest request = REEVE__V1__EXECUTIONS_REQUEST__INIT;
-	Reeve__V1__ExecutionsResponse *response;
-	struct executions_result *result;
+	struct executions_result *result = allocate(1, sizeof *result);
+	Reeve__V1__ExecutionCount **all = NULL;
+	Reeve__V1__ExecutionsResponse *page;
+	size_t count = 0;
 
 	request.by = query->by_type ? REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_TYPE
 	                            : REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_HOUR;
@@ -80,31 +208,19 @@ struct reeve_executions *reeve_executions(
 	if (query->type)
 		request.type = (char *)query->type;
 	request.since_us = query->since_us;
-	response = (Reeve__V1__ExecutionsResponse *)client_call(
-	    client, &reeve__v1__task_service__descriptor, "Executions", &request.base, NULL, 0, failure);
-	if (!response)
-		return NULL;
-	result = allocate(1, sizeof *result);
-	result->response = response;
-	result->executions.count = response->n_counts;
-	result->executions.counts = allocate(response->n_counts, sizeof *result->executions.counts);
-	for (size_t i = 0; i < response->n_counts; i++) {
-		const Reeve__V1__ExecutionCount *message = response->counts[i];
-
-		result->executions.counts[i] = (struct reeve_execution_count){
-		    .hour_us = message->hour_us,
-		    .queue = message->queue,
-		    .type = message->type,
-		    .count = message->count,
-		    .completed = message->completed,
-		    .total_ms = message->total_ms,
-		    .average_ms = message->average_ms,
-		    .fastest_ms = message->fastest_ms,
-		    .slowest_ms = message->slowest_ms,
-		    .last_us = message->last_us,
-		    .wire = message,
-		};
-	}
+	do {
+		page = (Reeve__V1__ExecutionsResponse *)ask(client, "Executions", &request.base, failure);
+		if (!page) {
+			free(all);
+			reeve_executions_free(&result->executions);
+			return NULL;
+		}
+		pages_add(&result->pages, page);
+		all = gather(all, &count, page->counts, page->n_counts);
+		request.page = page->next_page;
+	} while (*page->next_page);
+	join_executions(&result->executions, all, count);
+	free(all);
 	return &result->executions;
 }
 
@@ -114,7 +230,7 @@ void reeve_executions_free(struct reeve_executions *executions)
 
 	if (!executions)
 		return;
-	reeve__v1__executions_response__free_unpacked(result->response, NULL);
+	pages_free(&result->pages);
 	free(executions->counts);
 	free(result);
 }

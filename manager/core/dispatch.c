@@ -304,7 +304,8 @@ static void claim_send(struct dispatch *d, int tried)
 	for (int i = 0; i < tried; i++) {
 		struct grant *grant = &d->grants[i];
 		grant->slot = grant->fetch->slot;
-		d->tries[i] = (struct store_try){grant->candidate.id, grant->candidate.version, grant->slot};
+		d->tries[i] =
+		    (struct store_try){.id = grant->candidate.id, .version = grant->candidate.version, .slot = grant->slot};
 	}
 	bool careful = false;
 	for (int i = 0; i < tried; i++)

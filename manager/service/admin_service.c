@@ -52,9 +52,28 @@ static void list_queues(void *service, struct rpc_call *call, const ProtobufCMes
 	read_send(s, call, STORE_QUEUES, request, &reeve__v1__list_queues_response__descriptor, reading_done);
 }
 
+struct workers_call {
+	struct reading reading;
+	Reeve__V1__ListWorkersRequest request;
+};
+
 static void list_workers(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
-	read_send(service, call, STORE_WORKERS, message, &reeve__v1__list_workers_response__descriptor, reading_done);
+	enum { WORKERS_MOST = 1000 };
+	const Reeve__V1__ListWorkersRequest *request = (const Reeve__V1__ListWorkersRequest *)message;
+	struct reeve_error error;
+	if (!check_name("queue", request->queue, true, &error) ||
+	    !check_range("limit", request->limit, 0, WORKERS_MOST, &error) ||
+	    !check_range("after", request->after, 0, INT64_MAX, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
+	struct workers_call *c = calloc(1, sizeof *c);
+	reading_begin(&c->reading, service, call, STORE_WORKERS, &reeve__v1__list_workers_response__descriptor, reading_done);
+	c->request = *request;
+	c->request.limit = request->limit ? request->limit : WORKERS_MOST;
+	c->reading.op.request = &c->request;
+	reading_send(&c->reading);
 }
 
 static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t value)

@@ -28,7 +28,7 @@ bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error);
 /* A name: up to 255 bytes without control characters. */
 bool check_name(const char *field, const char *name, bool may_be_empty, struct reeve_error *error);
 
-/* Names in a list. */
+/* Names in a list: 1,000 at most. */
 bool check_names(const char *field, char *const *names, size_t count, struct reeve_error *error);
 
 /* A sentence for people, kept in the audit: up to 1,000 bytes. */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LIST_DEFAULT = 100, LIST_MOST = 1000 };
+
 /* --- Define ------------------------------------------------------------------------------------------------------ */
 
 struct define_call {
@@ -76,6 +78,7 @@ static void on_listed(struct store_op *op, const struct reeve_error *error)
 	response.pipelines = calloc((size_t)c->op.count + 1, sizeof *response.pipelines);
 	for (int i = 0; i < c->op.count; i++)
 		response.pipelines[response.n_pipelines++] = pipeline_message(&c->op.pipelines[i]);
+	response.more = c->op.more;
 	rpc_call_reply(c->call, &response.base);
 	for (size_t i = 0; i < response.n_pipelines; i++)
 		reeve__v1__pipeline__free_unpacked(response.pipelines[i], NULL);
@@ -86,11 +89,23 @@ static void on_listed(struct store_op *op, const struct reeve_error *error)
 static void list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	struct services *s = service;
-	(void)message;
+	const Reeve__V1__ListPipelinesRequest *request = (const Reeve__V1__ListPipelinesRequest *)message;
+	struct reeve_error error;
+	if (!check_name("after_name", request->after_name, true, &error) ||
+	    !check_range("limit", request->limit, 0, LIST_MOST, &error)) {
+		rpc_call_fail_error(call, &error);
+		return;
+	}
 	struct list_call *c = calloc(1, sizeof *c);
 	c->call = call;
 	c->op = (struct store_pipelines){
-	    .op.done = on_listed, .op.deadline_ms = service_deadline(s, call), .op.origin = rpc_call_origin(call)};
+	    .op.done = on_listed,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
+	    .after_name = request->after_name,
+	    .limit = request->limit ? (int)request->limit : LIST_DEFAULT,
+	    .most_bytes = s->core->options.max_answer_bytes,
+	};
 	store_pipelines(s->core->store, &c->op);
 }
 

@@ -178,6 +178,7 @@ static void on_listed(struct store_op *op, const struct reeve_error *failed)
 	response->schedules = malloc(sizeof *response->schedules * (size_t)(c->op.count + 1));
 	for (int i = 0; i < c->op.count; i++)
 		response->schedules[response->n_schedules++] = schedule_message(&c->op.schedules[i]);
+	response->more = c->op.more;
 	rpc_call_reply(c->call, &response->base);
 	reeve__v1__list_schedules_response__free_unpacked(response, NULL);
 	end(c);
@@ -195,6 +196,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	}
 	struct schedule_call *c = begin(s, call, STORE_SCHEDULE_LIST, request->after_name, on_listed);
 	c->op.limit = request->limit ? (int)request->limit : LIST_DEFAULT;
+	c->op.most_bytes = s->core->options.max_answer_bytes;
 	store_schedules(s->core->store, &c->op);
 }
 
@@ -262,6 +264,7 @@ static void on_runs(struct store_op *op, const struct reeve_error *failed)
 		response->runs = malloc(sizeof *response->runs * (size_t)(c->op.count + 1));
 		for (int i = 0; i < c->op.count; i++)
 			response->runs[response->n_runs++] = schedule_run_message(&c->op.runs[i]);
+		response->next_before_id = c->op.next_before;
 		rpc_call_reply(c->call, &response->base);
 		reeve__v1__schedule_runs_response__free_unpacked(response, NULL);
 	}

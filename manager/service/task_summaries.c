@@ -9,8 +9,6 @@
 
 #define DAY_US (DAY_MS * 1000)
 
-enum { ERRORS_DEFAULT = 100, ERRORS_MOST = 10000 };
-
 struct errors_call {
 	struct reading reading;
 	Reeve__V1__ErrorsRequest request;
@@ -21,15 +19,6 @@ struct executions_call {
 	Reeve__V1__ExecutionsRequest request;
 };
 
-/* As many groups as were asked for and fit into an answer. */
-static void on_errors(struct store_op *op, const struct reeve_error *error)
-{
-	struct errors_call *c = (struct errors_call *)op;
-	Reeve__V1__ErrorsResponse *response = (Reeve__V1__ErrorsResponse *)c->reading.response;
-	response->more = reading_cut(&c->reading, response->groups, &response->n_groups, c->request.limit);
-	reading_end(&c->reading, error);
-}
-
 void task_errors(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__ErrorsRequest *request = (const Reeve__V1__ErrorsRequest *)message;
@@ -37,18 +26,15 @@ void task_errors(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	struct reeve_error error;
 	if (!check_range("by", request->by, 0, REEVE__V1__ERROR_GROUPING__ERROR_GROUPING_CODE, &error) ||
 	    !check_known_names(s, "", request->queue, request->type, &error) ||
-	    !check_range("since_us", request->since_us, 0, INT64_C(253402300799000000), &error) ||
-	    !check_range("limit", request->limit, 0, ERRORS_MOST, &error)) {
+	    !check_range("since_us", request->since_us, 0, INT64_C(253402300799000000), &error) || !check_page(request->page, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
 	struct errors_call *c = calloc(1, sizeof *c);
-	reading_begin(&c->reading, s, call, STORE_ERRORS, &reeve__v1__errors_response__descriptor, on_errors);
+	reading_begin(&c->reading, s, call, STORE_ERRORS, &reeve__v1__errors_response__descriptor, reading_done);
 	c->request = *request;
 	if (!request->since_us)
 		c->request.since_us = core_database_us(s->core) - DAY_US;
-	if (!request->limit)
-		c->request.limit = ERRORS_DEFAULT;
 	c->reading.op.request = &c->request;
 	reading_send(&c->reading);
 }
@@ -60,7 +46,7 @@ void task_executions(void *service, struct rpc_call *call, const ProtobufCMessag
 	struct reeve_error error;
 	if (!check_range("by", request->by, 0, REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_TYPE, &error) ||
 	    !check_known_names(s, "", request->queue, request->type, &error) ||
-	    !check_range("since_us", request->since_us, 0, INT64_C(253402300799000000), &error)) {
+	    !check_range("since_us", request->since_us, 0, INT64_C(253402300799000000), &error) || !check_page(request->page, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}

@@ -69,6 +69,20 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 	free(c);
 }
 
+/* A worker's names are in each answer that lists it. */
+static bool check_names_together(const Reeve__V1__RegisterRequest *r, struct reeve_error *error)
+{
+	enum { NAMES_BYTES_MOST = 128 * 1024 };
+	size_t bytes = 0;
+	for (size_t i = 0; i < r->n_queues; i++)
+		bytes += strlen(r->queues[i]);
+	for (size_t i = 0; i < r->n_types; i++)
+		bytes += strlen(r->types[i]);
+	return bytes <= NAMES_BYTES_MOST ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "queues and types have %zu bytes together; at most %d are taken", bytes,
+	        NAMES_BYTES_MOST);
+}
+
 static void register_worker(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__RegisterRequest *request = (const Reeve__V1__RegisterRequest *)message;
@@ -78,7 +92,7 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	    !check_name("version", request->version, true, &error) ||
 	    !check_range("concurrency", request->concurrency, 1, CONCURRENCY_MOST, &error) ||
 	    !check_names("queues", request->queues, request->n_queues, &error) ||
-	    !check_names("types", request->types, request->n_types, &error) ||
+	    !check_names("types", request->types, request->n_types, &error) || !check_names_together(request, &error) ||
 	    !check_range("previous", request->previous, 0, INT64_MAX, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;

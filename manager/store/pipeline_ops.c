@@ -52,12 +52,17 @@ static void on_listed(void *arg, const struct conn_result *result)
 	op->pipelines = role->state = calloc((size_t)op->count + 1, sizeof *op->pipelines);
 	for (int row = 0; row < op->count; row++)
 		op->pipelines[row] = pipeline_row(result->rows, row);
+	op->more = op->count && row_bool(result->rows, 0, 6);
 	role_done(role);
 }
 
 static void list_start(struct role *role)
 {
-	params_text(&role->params, BATCH_OP(role, struct store_pipelines, 0)->name);
+	const struct store_pipelines *op = BATCH_OP(role, struct store_pipelines, 0);
+	params_text(&role->params, op->name);
+	params_text(&role->params, op->after_name);
+	params_int8(&role->params, op->limit);
+	params_int8(&role->params, op->most_bytes);
 	role_run(role, SQL_PIPELINE_LIST, on_listed);
 }
 

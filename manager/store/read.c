@@ -93,12 +93,26 @@ static enum sql_id add_queues(struct params *p, const struct store_read *op)
 	return SQL_QUEUE_COUNTS;
 }
 
+/* So many incarnations are looked at for an answer. */
+enum { WORKERS_LOOKED_AT = 5000 };
+
+static enum sql_id list_workers(
+    struct params *p, const struct store_read *op, bool all, const char *queue, int64_t after, int64_t limit)
+{
+	params_bool(p, all);
+	params_int8(p, op->lease_ms);
+	params_text(p, text_or_null(queue));
+	params_int8(p, after);
+	params_int8(p, limit);
+	params_int8(p, WORKERS_LOOKED_AT);
+	params_int8(p, op->most_bytes);
+	return SQL_WORKER_LIST;
+}
+
 static enum sql_id add_workers(struct params *p, const struct store_read *op)
 {
-	params_bool(p, ((const Reeve__V1__ListWorkersRequest *)op->request)->all);
-	params_int8(p, op->lease_ms);
-	params_null(p);
-	return SQL_WORKER_LIST;
+	const Reeve__V1__ListWorkersRequest *request = op->request;
+	return list_workers(p, op, request->all, request->queue, request->after, request->limit);
 }
 
 static enum sql_id add_queue_status(struct params *p, const struct store_read *op)
@@ -111,10 +125,8 @@ static enum sql_id add_queue_status(struct params *p, const struct store_read *o
 
 static enum sql_id add_queue_workers(struct params *p, const struct store_read *op)
 {
-	params_bool(p, false);
-	params_int8(p, op->lease_ms);
-	params_text(p, ((const Reeve__V1__QueueStatusRequest *)op->request)->queue);
-	return SQL_WORKER_LIST;
+	enum { SHOWN = 100 };
+	return list_workers(p, op, false, ((const Reeve__V1__QueueStatusRequest *)op->request)->queue, 0, SHOWN);
 }
 
 static enum sql_id add_stats(struct params *p, const struct store_read *op)
@@ -153,6 +165,9 @@ static enum sql_id add_check(struct params *p, const struct store_read *op)
 	return SQL_CHECK;
 }
 
+/* So many callbacks, or batches, are looked at for an answer. */
+enum { CALLBACKS_LOOKED_AT = 10000, BATCHES_LOOKED_AT = 10000 };
+
 static enum sql_id add_callbacks(struct params *p, const struct store_read *op)
 {
 	const Reeve__V1__CallbacksRequest *request = op->request;
@@ -163,8 +178,12 @@ static enum sql_id add_callbacks(struct params *p, const struct store_read *op)
 	params_text(p, text_or_null(request->state));
 	params_int8(p, request->before_id ? request->before_id : INT64_MAX);
 	params_int8(p, request->limit);
+	params_int8(p, CALLBACKS_LOOKED_AT);
 	return SQL_CALLBACKS_LIST;
 }
+
+/* So many attempts that went wrong, and so many dead tasks, are looked at for an answer. */
+enum { ERRORS_LOOKED_AT = 10000 };
 
 static enum sql_id add_errors(struct params *p, const struct store_read *op)
 {
@@ -173,7 +192,8 @@ static enum sql_id add_errors(struct params *p, const struct store_read *op)
 	params_text(p, text_or_null(request->queue));
 	params_text(p, text_or_null(request->type));
 	params_time(p, request->since_us);
-	params_int8(p, (int64_t)request->limit + 1); /* one more tells whether there are more */
+	params_text(p, text_or_null(request->page));
+	params_int4(p, ERRORS_LOOKED_AT);
 	params_int8(p, op->most_bytes);
 	return SQL_ERRORS;
 }
@@ -185,6 +205,7 @@ static enum sql_id add_executions(struct params *p, const struct store_read *op)
 	params_text(p, text_or_null(request->queue));
 	params_text(p, text_or_null(request->type));
 	params_time(p, request->since_us);
+	params_text(p, text_or_null(request->page));
 	return SQL_EXECUTIONS;
 }
 
@@ -198,13 +219,17 @@ static enum sql_id add_metrics(struct params *p, const struct store_read *op)
 	return SQL_METRICS_LIST;
 }
 
+/* Of each batch, up to 2,000 callbacks are counted. */
+enum { BATCHES_PAGE = 250 };
+
 static enum sql_id add_batches(struct params *p, const struct store_read *op)
 {
 	const Reeve__V1__ListBatchesRequest *request = op->request;
 	params_text(p, text_or_null(request->queue));
 	params_bool(p, request->open_only);
 	params_int8(p, request->before_id ? request->before_id : INT64_MAX);
-	params_int8(p, request->limit);
+	params_int8(p, request->limit < BATCHES_PAGE ? request->limit : BATCHES_PAGE);
+	params_int8(p, BATCHES_LOOKED_AT);
 	return SQL_BATCH_LIST;
 }
 

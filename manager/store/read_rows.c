@@ -18,13 +18,36 @@ static char *copy(const PGresult *rows, int row, int column)
 }
 
 /* A list of a response with a message for each row. */
+static void *each_of(const PGresult *rows, int count, size_t *counted, void *(*message)(const PGresult *rows, int row))
+{
+	void **messages = malloc(sizeof *messages * ((size_t)count + 1));
+	for (int i = 0; i < count; i++)
+		messages[i] = message(rows, i);
+	*counted = (size_t)count;
+	return messages;
+}
+
 static void *each_row(const PGresult *rows, size_t *count, void *(*message)(const PGresult *rows, int row))
 {
-	*count = (size_t)PQntuples(rows);
-	void **messages = malloc(sizeof *messages * (*count + 1));
-	for (size_t i = 0; i < *count; i++)
-		messages[i] = message(rows, (int)i);
-	return messages;
+	return each_of(rows, PQntuples(rows), count, message);
+}
+
+/* The same where a page without anything is one row of nulls but for the last column, which says where to go on. */
+static void *each_found(
+    const PGresult *rows, size_t *count, int64_t *next, void *(*message)(const PGresult *rows, int row))
+{
+	int n = PQntuples(rows);
+	*next = n ? row_int8(rows, 0, PQnfields(rows) - 1) : 0;
+	return each_of(rows, n && !row_null(rows, 0, 0) ? n : 0, count, message);
+}
+
+/* The same where the last row is null but for its last column, which says where the next page begins. */
+static void *each_before_last(
+    const PGresult *rows, size_t *count, char **next_page, void *(*message)(const PGresult *rows, int row))
+{
+	int last = PQntuples(rows) - 1;
+	*next_page = row_copy(rows, last, PQnfields(rows) - 1);
+	return each_of(rows, last, count, message);
 }
 
 static Reeve__V1__TaskStatus status_value(const char *name)
@@ -52,8 +75,6 @@ static int64_t time_shown(const PGresult *rows, int row, int column)
 	int64_t us = row_time(rows, row, column);
 	return us == INT64_MAX || us == INT64_MIN ? 0 : us;
 }
-
-enum { TASK_COLUMNS = 33 };
 
 /* The columns of get_tasks and list_tasks, which begin at `column`. */
 static Reeve__V1__Task *task_from(const PGresult *r, int row, int column)
@@ -112,15 +133,10 @@ void take_tasks(const PGresult *rows, void *response)
 	out->tasks = each_row(rows, &out->n_tasks, task_row);
 }
 
-/* The columns of list_tasks: those of a task, or null in the only row, and where to go on. */
 void take_list(const PGresult *rows, void *response)
 {
 	Reeve__V1__ListResponse *out = response;
-	int n = PQntuples(rows);
-	if (n && !row_null(rows, 0, 0))
-		take_tasks(rows, response);
-	if (n && !row_null(rows, 0, TASK_COLUMNS))
-		out->next_before_id = row_int8(rows, 0, TASK_COLUMNS);
+	out->tasks = each_found(rows, &out->n_tasks, &out->next_before_id, task_row);
 }
 
 void take_audit(const PGresult *rows, void *response)
@@ -211,7 +227,7 @@ static void *worker_row(const PGresult *rows, int row)
 void take_workers(const PGresult *rows, void *response)
 {
 	Reeve__V1__ListWorkersResponse *out = response;
-	out->workers = each_row(rows, &out->n_workers, worker_row);
+	out->workers = each_found(rows, &out->n_workers, &out->next_after, worker_row);
 }
 
 void take_queue_status(const PGresult *rows, void *response)
@@ -229,7 +245,9 @@ void take_queue_status(const PGresult *rows, void *response)
 void take_queue_workers(const PGresult *rows, void *response)
 {
 	Reeve__V1__QueueStatusResponse *out = response;
-	out->workers = each_row(rows, &out->n_workers, worker_row);
+	int64_t next;
+	out->workers = each_found(rows, &out->n_workers, &next, worker_row);
+	out->more_workers = next != 0;
 }
 
 void take_stats(const PGresult *rows, void *response)
@@ -267,7 +285,7 @@ static void *callback_row(const PGresult *rows, int row)
 void take_callbacks(const PGresult *rows, void *response)
 {
 	Reeve__V1__CallbacksResponse *out = response;
-	out->callbacks = each_row(rows, &out->n_callbacks, callback_row);
+	out->callbacks = each_found(rows, &out->n_callbacks, &out->next_before_id, callback_row);
 }
 
 static void *error_group_row(const PGresult *rows, int row)
@@ -288,7 +306,7 @@ static void *error_group_row(const PGresult *rows, int row)
 void take_errors(const PGresult *rows, void *response)
 {
 	Reeve__V1__ErrorsResponse *out = response;
-	out->groups = each_row(rows, &out->n_groups, error_group_row);
+	out->groups = each_before_last(rows, &out->n_groups, &out->next_page, error_group_row);
 }
 
 static void *execution_count_row(const PGresult *rows, int row)
@@ -305,13 +323,14 @@ static void *execution_count_row(const PGresult *rows, int row)
 	c->fastest_ms = row_int8(rows, row, 7);
 	c->slowest_ms = row_int8(rows, row, 8);
 	c->last_us = row_time(rows, row, 9);
+	c->total_us = row_int8(rows, row, 10);
 	return c;
 }
 
 void take_executions(const PGresult *rows, void *response)
 {
 	Reeve__V1__ExecutionsResponse *out = response;
-	out->counts = each_row(rows, &out->n_counts, execution_count_row);
+	out->counts = each_before_last(rows, &out->n_counts, &out->next_page, execution_count_row);
 }
 
 static void *metric_row(const PGresult *rows, int row)
@@ -341,7 +360,7 @@ static void *batch_row(const PGresult *rows, int row)
 void take_batches(const PGresult *rows, void *response)
 {
 	Reeve__V1__ListBatchesResponse *out = response;
-	out->batches = each_row(rows, &out->n_batches, batch_row);
+	out->batches = each_found(rows, &out->n_batches, &out->next_before_id, batch_row);
 }
 
 /* A task in each row, behind the batch; without tasks one row. */

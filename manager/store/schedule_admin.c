@@ -62,6 +62,7 @@ static void on_read(void *arg, const struct conn_result *result)
 	free(role->state);
 	role->state = calloc(1, sizeof *op->schedules * (size_t)(op->count + 1) + sizeof(int64_t) * planned_in(rows));
 	op->schedules = role->state;
+	op->more = op->count && op->call == STORE_SCHEDULE_LIST && row_bool(rows, 0, PLANNED_COLUMN + 1);
 	int64_t *planned = (int64_t *)(op->schedules + op->count + 1);
 	for (int row = 0; row < op->count; row++) {
 		const char *data = NULL;
@@ -103,10 +104,12 @@ static void read_start(struct role *role)
 {
 	const struct store_schedules *op = BATCH_OP(role, struct store_schedules, 0);
 	params_text(&role->params, op->name);
-	if (op->call == STORE_SCHEDULE_GET)
+	if (op->call == STORE_SCHEDULE_GET) {
 		params_int4(&role->params, op->limit);
-	else
+	} else {
 		params_int8(&role->params, op->limit);
+		params_int8(&role->params, op->most_bytes);
+	}
 	role_run(role, op->call == STORE_SCHEDULE_GET ? SQL_SCHEDULE_GET : SQL_SCHEDULE_LIST, on_read);
 }
 
@@ -121,6 +124,13 @@ void store_schedules(struct store *store, struct store_schedules *op)
 }
 
 /* --- runs --------------------------------------------------------------------------------------------------------- */
+
+/* The task of each run is looked for in every partition of the history. */
+static int runs_limit(const struct store_schedule_runs *op)
+{
+	enum { RUNS_PAGE = 200 };
+	return op->limit < RUNS_PAGE ? op->limit : RUNS_PAGE;
+}
 
 static void on_runs(void *arg, const struct conn_result *result)
 {
@@ -142,6 +152,8 @@ static void on_runs(void *arg, const struct conn_result *result)
 		run->actor = row_text(r, row, c++);
 		run->note = row_text(r, row, c++);
 	}
+	if (op->count && op->count == runs_limit(op))
+		op->next_before = op->runs[op->count - 1].id;
 	role_done(role);
 }
 
@@ -156,7 +168,7 @@ static void runs_start(struct role *role)
 	} else {
 		params_text(p, op->name);
 		params_int8(p, op->before);
-		params_int8(p, op->limit);
+		params_int8(p, runs_limit(op));
 	}
 	role_run(role, op->request_id ? SQL_SCHEDULE_RUN : SQL_SCHEDULE_RUNS, on_runs);
 }

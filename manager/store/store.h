@@ -340,9 +340,11 @@ struct store_schedules {
 	const char *change;                          /* ADD, EDIT: JSON, see the function schedule_changed; CONTROL: the action */
 	const char *actor;
 	int limit;                                   /* LIST: so many; GET: so many planned times */
+	int64_t most_bytes;                          /* LIST: so much, but one at least */
 	/* results */
 	struct store_schedule *schedules;
 	int count;
+	bool more;                                   /* LIST */
 };
 void store_schedules(struct store *store, struct store_schedules *op);
 
@@ -363,6 +365,7 @@ struct store_schedule_runs {
 	/* results */
 	struct store_schedule_run *runs;
 	int count;
+	int64_t next_before;                         /* there may be more below this id; 0: there are none */
 };
 void store_schedule_runs(struct store *store, struct store_schedule_runs *op);
 
@@ -392,10 +395,14 @@ void store_pipeline_define(struct store *store, struct store_pipeline_define *op
 /* As they are defined now, by name. */
 struct store_pipelines {
 	struct store_op op;
-	const char *name;                /* only this one; NULL: all */
+	const char *name;                /* only this one; or NULL: */
+	const char *after_name;          /* those behind this name, */
+	int limit;                       /* so many, */
+	int64_t most_bytes;              /* and so much, but one at least */
 	/* results */
 	struct store_pipeline *pipelines;
 	int count;
+	bool more;
 };
 void store_pipelines(struct store *store, struct store_pipelines *op);
 
@@ -859,8 +866,8 @@ enum store_read_kind {
 	STORE_WORKERS,  /* ListWorkersResponse from a ListWorkersRequest */
 	STORE_STATS,    /* StatsResponse, but for the counters */
 	STORE_CALLBACKS, /* CallbacksResponse from a CallbacksRequest */
-	STORE_ERRORS,   /* ErrorsResponse from an ErrorsRequest */
-	STORE_EXECUTIONS, /* ExecutionsResponse from an ExecutionsRequest */
+	STORE_ERRORS,   /* ErrorsResponse from an ErrorsRequest, a page of it */
+	STORE_EXECUTIONS, /* ExecutionsResponse from an ExecutionsRequest, a page of it */
 	STORE_BATCHES,  /* ListBatchesResponse from a ListBatchesRequest */
 	STORE_BATCH_REPORT, /* BatchReportResponse from a BatchReportRequest, one task more than its limit; no batch: not found */
 	STORE_METRICS,  /* ListMetricsResponse from a ListMetricsRequest, one metric more than its limit */

@@ -1,6 +1,28 @@
--- Callbacks, newest first. $1 of which batch or null, $2 state or null, $3 only ids below this, $4 how many.
-select id, batch_id, task_id, event, url, state, attempts, last_status, last_error, created,
-  case when state = 'waiting' then next_at end as next_at, ended_at
-from callbacks
-where id < $3 and ($1::bigint is null or batch_id = $1) and ($2::text is null or state = $2)
-order by id desc limit $4
+-- Callbacks, newest first. The delivered ones of a state, and of a batch, are looked for among $5 at most; the last column tells
+-- below which id there may be more (0: there are none), in one row without a callback if none was found.
+--   $1 of which batch or null, $2 state or null, $3 only ids below this, $4 how many
+with looked as materialized (
+  (select id from callbacks
+   where $1::bigint is null and coalesce($2::text, 'delivered') = 'delivered' and id < $3
+   order by id desc limit case when $2 is null then $4::bigint else $5::bigint end)
+  union all
+  (select id from callbacks
+   where $1::bigint is null and state = $2 and state <> 'delivered' and id < $3 order by id desc limit $4)
+  union all
+  (select id from callbacks
+   where batch_id = $1 and coalesce($2::text, 'delivered') = 'delivered' and id < $3
+   order by id desc limit case when $2 is null then $4::bigint else $5::bigint end)
+  union all
+  (select id from callbacks
+   where batch_id = $1 and state = $2 and state <> 'delivered' and id < $3 order by id desc limit $4)),
+ found as materialized (
+  select c.* from looked l cross join lateral (select * from callbacks where id = l.id offset 0) c
+  where $2::text is null or c.state = $2
+  order by c.id desc limit $4)
+select c.id, c.batch_id, c.task_id, c.event, c.url, c.state, c.attempts, c.last_status, c.last_error, c.created,
+  case when c.state = 'waiting' then c.next_at end as next_at, c.ended_at, n.next_before
+from (
+  select case when (select count(*) from found) = $4 then (select min(id) from found)
+    when (select count(*) from looked) >= $5 then (select min(id) from looked) else 0 end as next_before) n
+left join found c on true
+order by c.id desc

@@ -1,3 +1,13 @@
--- Pipelines as they are defined now, by name. $1 only this one, or null.
-select id, name, stages::text, max_steps, source, created
-from pipelines where replaced_at is null and ($1::text is null or name = $1) order by name
+-- Pipelines as they are defined now, by name: as many as fit into $4 bytes, but one at least, and whether there are more. $1 only this
+-- one, or null, $2 only names behind this one, $3 how many.
+with found as materialized (
+  (select * from pipelines where name = $1::text and replaced_at is null)
+  union all
+  (select * from pipelines where $1::text is null and name > $2::text and replaced_at is null order by name limit $3::bigint + 1)),
+ fitting as materialized (
+  select * from (
+    select *, row_number() over w as place, sum(octet_length(stages::text)) over w as bytes
+    from found window w as (order by name)) x
+  where place = 1 or place <= $3 and bytes <= $4::bigint)
+select id, name, stages::text, max_steps, source, created, (select count(*) from fitting) < (select count(*) from found) as more
+from fitting order by name

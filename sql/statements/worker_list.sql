@@ -1,13 +1,32 @@
--- Workers, and those who pulled by hand and hold something. $1 also those that are gone, and hands that hold nothing, $2
--- lease in ms, $3 only those that serve this queue, or null.
+-- Workers by number, and those who pulled by hand and hold something: $5 at most, and as many as fit into $7 bytes, but one at
+-- least. $6 incarnations are looked at; the last column tells above which one there may be more (0: there are none), in one row
+-- without a worker if none was found. $1 also those that are gone, and hands that hold nothing, $2 lease in ms, $3 only those that
+-- serve this queue, or null, $4 only numbers above this
+with looked as materialized (
+  (select * from workers where $1::boolean and id > $4 order by id limit case when $3::text is null then $5::bigint else $6::bigint end)
+  union all
+  (select * from workers where not $1::boolean and gone_at is null and id > $4 order by id limit $6)),
+ found as materialized (
+  select w.*, sum(500 + octet_length(w.name) + octet_length(w.host) + octet_length(w.version)
+    + octet_length(array_to_string(w.queues, 'xx')) + octet_length(array_to_string(w.types, 'xx'))) over (order by w.id) as bytes
+  from (
+    select * from looked w
+    where ($1::boolean or not w.lost and (not w.by_hand
+        or exists (select from assignments a where a.worker_id = w.id and a.closed_at is null)))
+      and ($3::text is null or w.queues = '{}' or $3 = any(w.queues))
+    order by w.id limit $5) w),
+ fitting as materialized (
+  select * from found where bytes <= $7::bigint or id = (select min(id) from found))
 select w.id, w.name, w.host, w.pid, w.version, w.concurrency, w.queues, w.types, w.registered, w.hb_at,
   case when w.lost then 'gone'
     when not w.by_hand and w.hb_at < clock_timestamp() - interval '1ms' * $2::bigint then 'late' else 'alive' end as state,
   coalesce((select sum(a.open) from assignments a where a.worker_id = w.id and a.closed_at is null), 0)::bigint
     as holding, w.state as doing, w.state_since, w.succeeded, w.failed, w.by_hand,
   (1000 * extract(epoch from case when w.lost then greatest(w.hb_at, w.registered) else clock_timestamp() end - w.registered))::bigint
-    as uptime_ms
-from workers w
-where ($1::boolean or not w.lost and (not w.by_hand
-    or exists (select from assignments a where a.worker_id = w.id and a.closed_at is null)))
-  and ($3::text is null or w.queues = '{}' or $3 = any(w.queues)) order by w.id
+    as uptime_ms, n.next_after
+from (
+  select case when (select count(*) from fitting) < (select count(*) from found) or (select count(*) from found) = $5
+      then (select max(id) from fitting)
+    when (select count(*) from looked) >= $6 then (select max(id) from looked) else 0 end as next_after) n
+left join fitting w on true
+order by w.id

@@ -401,6 +401,12 @@ reeve() {
 
 # ---- running the stories ----
 
+# For psql's input: how each statement that follows is carried out is told, those of functions, too.
+explain_what_follows() {
+	echo "load 'auto_explain'; set auto_explain.log_min_duration = 0; set auto_explain.log_nested_statements = on;"
+	echo "set auto_explain.log_analyze = on; set auto_explain.log_timing = off; set client_min_messages = log;"
+}
+
 show_story() { # NAME: everything that helps to see why it failed
 	local file
 	note "---- $1: output"

@@ -215,15 +215,16 @@ story_what_ended_lately_is_found_by_its_time() {
 			case when n % 10 = 0 then 'dead' else 'completed' end, now(), 1, 1, 1, 1, 1, true, '', at - interval '1 s', at, at
 		from (select n, now() - interval '20 hours' + interval '0.7 s' * n as at from generate_series(1, 100000) n) x"
 	sql 'analyze task_history'
-	expect_match '^[1-9]' "$(sql 'select history_summarize()')"
+	sql 'select history_summarize()' >/dev/null # or the manager just has
 	expect_eq 0 "$(sql 'select history_summarize()')"
 	for name in errors executions; do
-		[ $name = errors ] && more=', 10, 4000000' || more=
+		[ $name = errors ] && more=', null, 10, 4000000' || more=', null'
 		plan=$(
 			{
+				explain_what_follows
 				printf 'set search_path = reeve; set plan_cache_mode = force_generic_plan; prepare p as\n%s;\n' "$(cat "$TOP/sql/statements/$name.sql")"
-				echo "explain (analyze, costs off, timing off, summary off) execute p(true, null, null, now() - interval '40 minutes'$more);"
-			} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve
+				echo "execute p(true, null, null, now() - interval '40 minutes'$more);"
+			} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve 2>&1 | grep -v 'never executed'
 		)
 		expect_match "Index Scan (on|using) task_history_${day}_last_updated_idx" "$plan" "$name"
 		expect_no_match "Seq Scan on task_history_$day" "$plan" "$name"

@@ -1,6 +1,7 @@
 -- Fills a database that a manager has made: psql's variables say how many tasks wait (`waiting`) and how many have ended
 -- (`ended`), evenly over the last 20 days. Of a thousand that wait ten have failed before and one is due tomorrow; of a hundred
--- that ended one is dead and one cancelled. 20 queues with 2 types each.
+-- that ended one is dead and one cancelled. 20 queues with 2 types each. For each thousand that ended there are a batch with 20
+-- callbacks, one of them given up, and a worker that is gone; for each ten thousand a pipeline and a schedule.
 set search_path = reeve;
 insert into routes (queue, type)
 select 'queue' || q, 'type' || t from generate_series(0, 19) q, generate_series(0, 1) t on conflict do nothing;
@@ -29,8 +30,26 @@ from generate_series(1, :waiting::bigint) i
 cross join lateral (select now() - interval '1 hour' * (:waiting - i) / :waiting as at) e
 join way w on w.n = i % 40
 order by i;
+insert into task_attempts (task_id, token, attempt, outcome, status, by_report, error, error_code, queue, type, last_updated)
+select id, started, 1, 'failed', 'failed', true, last_error, error_code, queue, type, last_updated from tasks where status = 'failed';
+insert into batches (name, queue, implicit, phase, ended_at)
+select 'batch ' || i, 'queue' || i % 20, false, case when i % 100 = 0 then 'running' else 'ended' end, now()
+from generate_series(1, :ended::bigint / 1000) i;
+insert into callbacks (batch_id, event, url, state, ended_at)
+select b.id, 'task_end', 'http://127.0.0.1/' || n, case when n = 1 then 'given_up' else 'delivered' end, now()
+from batches b, generate_series(1, 20) n;
+insert into workers (name, host, lost, gone_at) select 'worker ' || i, 'load', true, now() from generate_series(1, :ended::bigint / 1000) i;
+insert into pipelines (name, stages)
+select 'pipeline ' || i, '[{"name": "one", "type": "t", "max_attempts": 5, "timeout_ms": 60000, "retry_base_ms": 1000, "retry_max_ms": 60000}]'
+from generate_series(1, :ended::bigint / 10000) i on conflict do nothing;
+insert into schedules (name, every_ms, spec, paused)
+select 'schedule ' || i, 60000, '{"type": "t"}', true from generate_series(1, :ended::bigint / 10000) i on conflict do nothing;
 select setval('tasks_id_seq', :ended + :waiting + 1) \g /dev/null
 select counts_recount() \g /dev/null
 vacuum (analyze) task_history;
 vacuum (analyze) history_counts;
 vacuum (analyze) tasks;
+vacuum (analyze) task_attempts;
+vacuum (analyze) batches;
+vacuum (analyze) callbacks;
+vacuum (analyze) workers;

@@ -471,8 +471,15 @@ struct reeve_workers {
 	struct reeve_worker_info *workers;
 };
 
-/* Reads the workers; `all`: also those that are gone, and those by hand that hold nothing. reeve_workers_free() them. */
-struct reeve_workers *reeve_workers(struct reeve_client *client, bool all, struct reeve_failure *failure);
+/* Which workers. */
+struct reeve_workers_query {
+	bool all;          /* also those that are gone, and those by hand that hold nothing */
+	const char *queue; /* only those that serve it; NULL or "": any */
+};
+
+/* Reads the workers by incarnation, all pages of them. reeve_workers_free() them. */
+struct reeve_workers *reeve_workers(
+    struct reeve_client *client, const struct reeve_workers_query *query, struct reeve_failure *failure);
 void reeve_workers_free(struct reeve_workers *workers);
 
 /*
@@ -603,6 +610,7 @@ struct reeve_callback_filter {
 struct reeve_callbacks {
 	size_t count;
 	struct reeve_callback *callbacks; /* newest first */
+	int64_t next_before_id;           /* there may be more below this id, also if there are none here; 0: there are none */
 };
 
 /* Reads callbacks. reeve_callbacks_free() them. */
@@ -798,6 +806,7 @@ struct reeve_batch_filter {
 struct reeve_batches {
 	size_t count;
 	struct reeve_batch *batches; /* newest first */
+	int64_t next_before_id;      /* there may be more below this id, also if there are none here; 0: there are none */
 };
 
 /* Reads batches. reeve_batches_free() them. */
@@ -889,7 +898,8 @@ struct reeve_queue_status {
 	int64_t waiting, running;          /* tasks */
 	int64_t finished;                  /* of the batch; without one as far as the history goes; −1: not counted */
 	size_t n_workers;
-	struct reeve_worker_info *workers; /* those that serve it and live */
+	struct reeve_worker_info *workers; /* those that serve it and live: the first 100 */
+	bool more_workers;                 /* there may be more; reeve_workers() reads them all */
 	const void *wire;
 };
 
@@ -1010,6 +1020,7 @@ void reeve_schedule_free(struct reeve_schedule *schedule);
 struct reeve_schedules {
 	size_t count;
 	struct reeve_schedule *schedules;
+	bool more; /* there are more: go on after the last one's name */
 };
 
 /* Reads definitions by name, those behind `after_name` (NULL: all), at most `limit` of them, up to 1,000 (0: 100).
@@ -1043,6 +1054,7 @@ struct reeve_schedule_run {
 struct reeve_schedule_runs {
 	size_t count;
 	struct reeve_schedule_run *runs; /* newest first */
+	int64_t next_before_id;          /* there may be more below this id; 0: there are none */
 };
 
 /* Runs one now, also a paused one; the answer has that run. The request id as for reeve_submit. reeve_schedule_runs_free() it. */
@@ -1096,7 +1108,7 @@ struct reeve_pipelines {
 	struct reeve_pipeline *pipelines; /* by name */
 };
 
-/* Reads all as they are defined now. reeve_pipelines_free() them. */
+/* Reads all as they are defined now, page by page. reeve_pipelines_free() them. */
 struct reeve_pipelines *reeve_pipeline_list(struct reeve_client *client, struct reeve_failure *failure);
 void reeve_pipelines_free(struct reeve_pipelines *pipelines);
 

@@ -300,7 +300,7 @@ Test(client, tells_events_and_states, .init = begin, .fini = finish)
 	cr_assert(eq(i64, queues->queues[0].delayed, 2));
 	reeve_queues_free(queues);
 
-	struct reeve_workers *workers = reeve_workers(client, true, &failure);
+	struct reeve_workers *workers = reeve_workers(client, &(struct reeve_workers_query){.all = true}, &failure);
 	cr_assert(workers && workers->count == 2);
 	cr_assert(eq(sz, workers->workers[0].n_queues, 2));
 	cr_assert(eq(str, (char *)workers->workers[0].queues[1], "night"));

@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# Listings come page by page: whatever there is, all of it is listed, once, and no answer is too long or looks at too much.
+# shellcheck disable=SC1091,SC2016
+# timeout 600
+. "$(dirname "$0")/lib.sh"
+
+set_up() {
+	start_postgres
+	start_manager
+}
+
+# Workers whose rows together are longer than a message may be.
+story_all_workers_are_listed() {
+	set_up
+	sql "insert into workers (name, queues, types, lost, gone_at)
+		select 'w' || n, case when n % 100 = 0 then array_fill(repeat('q', 255), array[200]) when n % 10 = 1 then '{mail}' else '{}' end,
+			case when n % 100 = 0 then array_fill(repeat('t', 255), array[200]) else '{}' end,
+			n % 4 = 0, case when n % 4 = 0 then now() end
+		from generate_series(1, 12000) n"
+	expect_eq "$(sql 'select id from workers where not lost order by id')" "$(reeve workers --json | jq .incarnation)"
+	expect_eq "$(sql 'select id from workers order by id')" "$(reeve workers --all --json | jq .incarnation)"
+	sql "update workers set queues = '{other}' where queues = '{}' and id % 1000 > 5"
+	expect_eq "$(sql "select id from workers where not lost and (queues = '{}' or 'mail' = any(queues)) order by id")" \
+		"$(reeve workers --queue mail --json | jq .incarnation)"
+	# Few among many that are looked at.
+	sql "update workers set queues = case when id < 11999 then array['other'] else '{mail}' end"
+	expect_eq "$(sql 'select id from workers where not lost and id >= 11999')" "$(reeve workers --queue mail --json | jq .incarnation)"
+	# How a queue stands has the first of them.
+	sql "insert into queues (name) values ('other')"
+	expect_eq 100 "$(reeve queue status other --json | jq '.workers | length')"
+	expect_match 'these are the first 100; reeve workers --queue lists them all' "$(reeve queue status other)"
+	# Hands count only if they hold something.
+	sql "update workers set by_hand = true where id > 5"
+	sql "insert into assignments (worker_id, fetch_id, task_ids, open) values (10001, 1, '{1}', 1)"
+	expect_eq "1 2 3 5 10001" "$(reeve workers --json | jq .incarnation | xargs)"
+}
+
+story_names_of_a_worker_are_bounded_together() {
+	set_up
+	for i in $(seq 200); do printf '[handler %d%s]\nexec = /bin/true\n' "$i" "$(printf 't%.0s' $(seq 240))"; done | handlers
+	names=$(for i in $(seq 100 499); do printf '%d%s,' "$i" "$(printf 'q%.0s' $(seq 240))"; done)
+	expect_fail 4 timeout 20 "$REEVE_BIN/reeve-worker" --manager "$REEVE_MANAGER" --handlers "$HANDLERS" --queue "${names%,}"
+	expect_match 'queues and types have [0-9]+ bytes together; at most 131072 are taken' "$OUTPUT"
+}
+
+story_callbacks_are_found_among_many() {
+	set_up
+	sql "insert into batches (name, queue, implicit, phase, ended_at) select 'b' || n, 'q', false, 'ended', now() from generate_series(1, 3) n"
+	sql "insert into callbacks (batch_id, event, url, state, ended_at)
+		select 1 + n % 2, 'task_end', 'http://127.0.0.1/x', case when n in (7, 8, 15000) then 'given_up' else 'delivered' end, now()
+		from generate_series(1, 30000) n"
+	expect_eq '15000 8 7' "$(reeve batch callbacks --state given_up --json | jq .id | xargs)"
+	expect_eq '15000 8' "$(reeve batch callbacks 1 --state given_up --json | jq .id | xargs)"
+	expect_eq "$(sql "select id from callbacks where state = 'delivered' and batch_id = 2 order by id desc limit 2500")" \
+		"$(reeve batch callbacks 2 --state delivered --limit 2500 --json | jq .id)"
+	expect_eq "$(sql 'select id from callbacks order by id desc')" "$(reeve batch callbacks --limit 100000 --json | jq .id)"
+	# Delivered ones that are few, far down: several answers without any.
+	sql "update callbacks set state = 'given_up' where id > 3"
+	expect_eq '3 2 1' "$(reeve batch callbacks --state delivered --json | jq .id | xargs)"
+	expect_eq '2' "$(reeve batch callbacks 1 --state delivered --json | jq .id | xargs)"
+	expect_match 'no callbacks' "$(reeve batch callbacks 3 2>&1)"
+	# Of a batch's, 1,000 are counted.
+	expect_eq 1000 "$(reeve batch list --json | jq 'select(.id == 1).callbacks_given_up')"
+}
+
+story_batches_are_found_among_many() {
+	set_up
+	sql "insert into batches (name, queue, implicit, phase, ended_at)
+		select 'b' || n, case when n in (4, 5, 11000) then 'rare' else 'q' end, false, case when n % 2 = 1 then 'ended' else 'new' end, now()
+		from generate_series(1, 25000) n"
+	expect_eq '11000 5 4' "$(reeve batch list --queue rare --json | jq .id | xargs)"
+	expect_eq '11000 4' "$(reeve batch list --queue rare --open --json | jq .id | xargs)"
+	expect_eq "$(sql 'select id from batches order by id desc limit 1234')" "$(reeve batch list --limit 1234 --json | jq .id)"
+	expect_eq "$(sql "select id from batches where phase <> 'ended' order by id desc limit 700")" \
+		"$(reeve batch list --open --limit 700 --json | jq .id)"
+}
+
+# Definitions that are longer together than an answer may be.
+story_pipelines_and_schedules_are_listed() {
+	set_up
+	long=$(printf 'x%.0s' $(seq 200))
+	sql "insert into pipelines (name, stages)
+		select 'p' || to_char(n, 'FM00000'), (select jsonb_agg(jsonb_build_object('name', 's' || k || '$long', 'type', 't', 'max_attempts', 5,
+			'timeout_ms', 60000, 'retry_base_ms', 1000, 'retry_max_ms', 60000)) from generate_series(1, case when n % 5 = 0 then 100 else 1 end) k)
+		from generate_series(1, 2500) n"
+	expect_eq "$(sql 'select name from pipelines order by name')" "$(reeve pipeline list --json | jq -r .name)"
+	expect_eq 100 "$(reeve pipeline show p00005 --json | jq '.stages | length')"
+	sql "insert into schedules (name, every_ms, spec, paused)
+		select 's' || to_char(n, 'FM00000'), 60000, jsonb_build_object('type', repeat('t', 255), 'queue', repeat('q', 255), 'details', 'x', 'key',
+			repeat('k', 250), 'source', repeat('s', 255), 'retry_policy', jsonb_build_object('kind', 'list', 'delays_ms',
+			(select jsonb_agg(1000000000 + k) from generate_series(1, case when n % 2 = 0 then 900 else 1 end) k))), true
+		from generate_series(1, 1500) n"
+	expect_eq "$(sql 'select name from schedules order by name')" "$(reeve schedule list --json | jq -r .name)"
+	sql "insert into schedule_runs (schedule_id, planned_at, outcome)
+		select (select id from schedules where name = 's00001'), now() - interval '1 minute' * n, 'missed' from generate_series(1, 950) n"
+	expect_eq "$(sql 'select id from schedule_runs order by id desc limit 900')" "$(reeve schedule runs s00001 --limit 900 --json | jq .id)"
+}
+
+errors_of() { # SQL-WHERE: what reeve errors should say
+	sql "select error, sum(attempts), sum(waiting), sum(dead), count(*) over () from (
+			select a.error, 1 as attempts, (exists (select from tasks t where t.id = a.task_id and t.status = 'failed' and t.started = a.token))::int
+				as waiting, 0 as dead, a.error_code as code, a.queue, a.type
+			from task_attempts a where outcome = 'failed' and last_updated >= now() - interval '10 hours'
+			union all
+			select last_error, 1, 0, 1, error_code, queue, type from task_history where status = 'dead' and last_updated >= now() - interval '10 hours') x
+		where $1 group by error order by 1"
+}
+
+told_errors() { # [OPTION…]
+	reeve errors --since '10h ago' --limit 10000 "$@" --json |
+		jq -rs 'length as $n | sort_by(.error)[] | [.error, .attempts, .waiting, .dead, $n] | map(. // 0) | join("|")'
+}
+
+story_errors_of_many_pages_are_added_up() {
+	set_up
+	sql "insert into routes (queue, type) values ('q0', 't'), ('q1', 't')"
+	sql "insert into tasks (route_id, queue, type, status, run_at, attempt, last_error, error_code, started, created, last_updated)
+		select 1 + n % 2, 'q' || n % 2, 't', 'failed', now() + interval '1 day', 2, 'e' || n % 50, 'c' || n % 3,
+			now() - interval '1 s' * n, now(), now() - interval '1 s' * n
+		from generate_series(1, 20000) n order by n"
+	sql "insert into task_attempts (task_id, token, attempt, outcome, status, by_report, error, error_code, queue, type, last_updated)
+		select id, started - interval '1 s' * k, 2 - k, 'failed', 'failed', true, last_error, error_code, queue, type, last_updated - interval '1 s' * k
+		from tasks, generate_series(0, 1) k"
+	sql "insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
+			timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, last_error, error_code, created, last_updated)
+		select (now() at time zone 'UTC')::date + 31, 100000 + n, 1 + n % 2, 0, 'q' || n % 2, 't', '', 'dead', now(), 1, 1, 1, 1, 1, true, '',
+			at - interval '1 s', 'e' || n % 70, 'c' || n % 3, at, at
+		from (select n, now() - interval '1.3 s' * (n / 100 * 100) as at from generate_series(1, 20000) n) x" # a hundred at a time
+	expect diff <(errors_of true) <(told_errors)
+	expect diff <(errors_of "queue = 'q1'") <(told_errors --queue q1)
+	expect_eq "$(sql "select sum(n) from (select count(*) as n from task_attempts where last_updated >= now() - interval '10 hours'
+		union all select count(*) from task_history where status = 'dead') x")" \
+		"$(reeve errors --since '10h ago' --by code --json | jq -s 'map(.attempts) | add')"
+	expect_eq 3 "$(reeve errors --since '10h ago' --by code --json | wc -l)"
+	# One error as long as an answer, many times.
+	sql "update task_attempts set error = repeat('long ', 100000) where last_updated > now() - interval '100 s'"
+	expect_eq "$(sql "select count(*) from task_attempts where error like 'long %'")" \
+		"$(reeve errors --limit 10000 --json | jq 'select(.error | startswith("long ")).attempts')"
+}
+
+story_executions_of_many_pages_are_added_up() {
+	set_up
+	sql "insert into routes (queue, type) values ('q0', 't'), ('q1', 't')"
+	# Half of the hours have been counted.
+	sql "insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
+			timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, created, last_updated)
+		select (now() at time zone 'UTC')::date + 31, n, 1 + n % 2, 0, 'q' || n % 2, 't', '', case when n % 10 = 0 then 'dead' else 'completed' end,
+			now(), 1, 1, 1, 1, 1, true, '', at - interval '1 ms' * (n % 1000), at, at
+		from (select n, now() - interval '0.18 s' * n as at from generate_series(1, 200000) n) x"
+	sql "update executions_rolled set until = date_trunc('hour', now()) - interval '5 hours', settled = date_trunc('hour', now()) - interval '5 hours'"
+	sql "insert into executions
+		select date_trunc('hour', last_updated), queue, type, count(*), count(*) filter (where status = 'completed'), sum(us), min(us), max(us), max(last_updated)
+		from (select *, (extract(epoch from last_updated - token) * 1000000)::bigint as us from task_history) h
+		where last_updated < (select until from executions_rolled) group by 1, 2, 3"
+	for since in 9 7.3 0.4; do
+		at=$(sql "select to_char((now() - interval '1 hour' * $since) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')")
+		expect diff <(sql "select queue, count(*), count(*) filter (where status = 'completed'), min(ms), max(ms)
+				from (select *, round(extract(epoch from last_updated - token) * 1000) as ms from task_history) h
+				where last_updated >= '$at' group by 1 order by 1") \
+			<(reeve stats --by type --since "$at" --json | jq -r '[.queue, .count, .completed, .fastest_ms // 0, .slowest_ms] | map(tostring) | join("|")')
+		expect diff <(sql "select to_char(date_trunc('hour', last_updated at time zone 'UTC'), 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), count(*) from task_history
+				where last_updated >= '$at' and queue = 'q1' group by 1 order by 1") \
+			<(reeve stats --by hour --queue q1 --since "$at" --json | jq -r '"\(.hour)|\(.count)"' | sed 's/\.000000Z/Z/')
+	done
+}
+
+run_stories
