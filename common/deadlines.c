@@ -1,7 +1,6 @@
 /* A binary heap in an array; members know their place, so that they can be moved and taken out. */
 #include "common/deadlines.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 bool deadlines_reserve(struct deadlines *heap)
@@ -52,14 +51,16 @@ static void settle(struct deadlines *heap, struct deadline *member)
 	put(heap, place, member);
 }
 
-void deadlines_set(struct deadlines *heap, struct deadline *member, int64_t at_ms)
+bool deadlines_set(struct deadlines *heap, struct deadline *member, int64_t at_ms)
 {
 	member->at_ms = at_ms;
 	if (!member->place) {
-		assert(heap->count < heap->room);
+		if (!deadlines_reserve(heap))
+			return false;
 		put(heap, ++heap->count, member);
 	}
 	settle(heap, member);
+	return true;
 }
 
 void deadlines_remove(struct deadlines *heap, struct deadline *member)

@@ -17,11 +17,12 @@ struct deadlines {
 	size_t count, room;
 };
 
+/* Puts a member in, or moves one whose at_ms is to change. False: no memory, and it is not in; never for one that is in, nor
+ * after deadlines_reserve. */
+bool deadlines_set(struct deadlines *heap, struct deadline *member, int64_t at_ms);
+
 /* Makes sure that one more member fits. False: no memory. */
 bool deadlines_reserve(struct deadlines *heap);
-
-/* Puts a member in (after deadlines_reserve), or moves one whose at_ms is to change. */
-void deadlines_set(struct deadlines *heap, struct deadline *member, int64_t at_ms);
 
 /* Takes a member out; nothing happens if it is not in. */
 void deadlines_remove(struct deadlines *heap, struct deadline *member);

@@ -46,7 +46,6 @@ static void fetch_free(struct fetch *f)
 
 static void fetch_alarm(struct fetch *f, int64_t at_ms)
 {
-	deadlines_reserve(&f->dispatch->deadlines);
 	deadlines_set(&f->dispatch->deadlines, &f->deadline, at_ms);
 	core_alarm(f->dispatch->core, at_ms);
 }

@@ -183,7 +183,6 @@ static void on_first_look(struct store_op *op, const struct reeve_error *error)
 		waiter_end(w, NULL);
 		return;
 	}
-	deadlines_reserve(&w->waits->deadlines);
 	deadlines_set(&w->waits->deadlines, &w->deadline, w->until_ms);
 	core_alarm(w->waits->core, w->until_ms);
 }

@@ -62,9 +62,8 @@ void stream_schedule(struct stream *s)
 		deadlines_remove(&w->timers, &s->timer);
 		return;
 	}
-	if (!deadlines_reserve(&w->timers))
+	if (!deadlines_set(&w->timers, &s->timer, at_ms))
 		return; /* everything is read again each minute */
-	deadlines_set(&w->timers, &s->timer, at_ms);
 	if (deadlines_first(&w->timers) == &s->timer)
 		core_alarm(w->core, at_ms);
 }
