@@ -26,7 +26,12 @@ struct reeve_names *reeve_control_workers(struct reeve_client *client, const cha
 		return NULL;
 	result = allocate(1, sizeof *result);
 	result->response = response;
-	result->names = (struct reeve_names){response->n_names, (const char *const *)response->names, response};
+	result->names = (struct reeve_names){
+	    .count = response->n_names,
+	    .names = (const char *const *)response->names,
+	    .told = response->told,
+	    .wire = response,
+	};
 	return &result->names;
 }
 

@@ -103,6 +103,8 @@ static void stats(void *service, struct rpc_call *call, const ProtobufCMessage *
 
 /* --- control of workers ------------------------------------------------------------------------------------------- */
 
+enum { NAMED_MOST = 1000 };
+
 struct control_call {
 	struct store_control op;
 	struct rpc_call *call;
@@ -120,9 +122,10 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 		rpc_call_fail(c->call, STATUS(NOT_FOUND), "no worker is alive");
 	} else {
 		Reeve__V1__ControlWorkersResponse response = REEVE__V1__CONTROL_WORKERS_RESPONSE__INIT;
-		response.n_names = (size_t)c->op.count;
+		response.told = (uint32_t)c->op.count;
+		response.n_names = c->op.count < NAMED_MOST ? (size_t)c->op.count : NAMED_MOST;
 		response.names = calloc(response.n_names, sizeof *response.names);
-		for (int i = 0; i < c->op.count; i++)
+		for (size_t i = 0; i < response.n_names; i++)
 			response.names[i] = c->op.workers[i].name;
 		rpc_call_reply(c->call, &response.base);
 		free(response.names);

@@ -43,6 +43,15 @@ story_names_of_a_worker_are_bounded_together() {
 	expect_match 'queues and types have [0-9]+ bytes together; at most 131072 are taken' "$OUTPUT"
 }
 
+# Their names together are longer than a message may be.
+story_an_order_to_very_many_workers_is_answered() {
+	set_up
+	sql "insert into workers (name) select repeat('w', 240) || n from generate_series(1, 40000) n"
+	expect_match 'and 39000 more' "$(reeve worker pause --all | tail -n 1)"
+	expect_eq 40000 "$(sql "select count(*) from orders where kind = 'pause'")"
+	expect_eq '1000 40000' "$(reeve worker resume --all --json | jq -r '"\(.names | length) \(.told)"')"
+}
+
 story_callbacks_are_found_among_many() {
 	set_up
 	sql "insert into batches (name, queue, implicit, phase, ended_at) select 'b' || n, 'q', false, 'ended', now() from generate_series(1, 3) n"

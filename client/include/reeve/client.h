@@ -498,7 +498,8 @@ enum reeve_worker_action {
 
 struct reeve_names {
 	size_t count;
-	const char *const *names;
+	const char *const *names; /* the first 1,000 */
+	size_t told;              /* how many they are in all */
 	const void *wire;
 };
 
