@@ -47,7 +47,7 @@ story_candidates_are_those_queued_or_executing_and_expired() {
 	expired=$(reeve submit nothing --queue candidates --timeout 1s)
 	# Two are held by somebody who does not report; the time of one of them is over.
 	for id in "$held" "$expired"; do
-		expect_match "^$id\|" "$(statement claim "'{$id}', '{\"$(version "$id")\"}', '{1}', '{$HAND}', '{$id}', 500, false")"
+		expect_match "^$id\|" "$(statement claim "'{$id}', '{\"$(version "$id")\"}', '{1}', '{$HAND}', '{$id}', 500")"
 	done
 	wait_until 30 '[ "$(field "$expired" status)" != executing ]'
 	expect_eq "expired" "$(sql "select outcome from task_attempts where task_id = $expired")"
@@ -66,7 +66,7 @@ story_the_lock_is_an_update_whose_row_count_tells_who_won() {
 		seen=$(version "$id")
 		pids=()
 		for i in $(seq 1 6); do
-			statement claim "'{$id}', '{\"$seen\"}', '{1}', '{$HAND}', '{$round$i}', 30000, false" >"$DIR/won.$i" &
+			statement claim "'{$id}', '{\"$seen\"}', '{1}', '{$HAND}', '{$round$i}', 30000" >"$DIR/won.$i" &
 			pids+=($!)
 		done
 		for p in "${pids[@]}"; do wait "$p"; done
@@ -82,7 +82,7 @@ story_completion_is_under_the_same_check() {
 	seen=$(version "$id")
 	# Not what is queued, not under a version that was read before, not under another's.
 	expect_eq '' "$(statement complete "'{$id}', '{\"$seen\"}', '{mine}', 30")"
-	statement claim "'{$id}', '{\"$seen\"}', '{1}', '{$HAND}', '{1}', 30000, false" >/dev/null
+	statement claim "'{$id}', '{\"$seen\"}', '{1}', '{$HAND}', '{1}', 30000" >/dev/null
 	token=$(version "$id")
 	expect_eq '' "$(statement complete "'{$id}', '{\"$seen\"}', '{mine}', 30")"
 	expect_eq executing "$(field "$id" status)"
