@@ -1,19 +1,23 @@
 -- Batches for which there is something to do, and what: a step; or held tasks are to be let go, or, their batch's entry task
 -- having failed, to be ended. A task that is held by a batch that has begun was retried just then. (LIMIT and OFFSET keep the
--- look for held tasks to one of each batch: an EXISTS would be planned as a hash of all that are held.) $1 how many at most,
--- $2 beyond which id, $3 whether to leave out those whose rows somebody has locked.
-select b.id, case when not h.held then 'step' when b.entry_status <> 'completed' then 'fail' else 'release' end
-from batches b left join queues q on q.name = b.queue
-cross join lateral (select case when b.phase in ('releasing', 'running') then coalesce(
-  (select true from tasks t where t.batch_id = b.id and t.held_run_at is not null limit 1), false) else false end as held
-  offset 0) h
-where b.phase <> 'ended' and b.id > $2::bigint and (h.held or case b.phase
-  when 'new' then b.submitted > 0 or b.closed_at is not null or b.implicit
-  when 'entry' then b.entry_status is not null
-  when 'running' then b.pending = 0 and (b.closed_at is not null or b.implicit)
-  when 'exit' then b.exit_status is not null
-  else true end
-  or b.closed_at is null and q.state in ('stopping', 'stopped') and b.created <= q.stopped_at)
-  and case when $3::boolean
-    then (select true from batches x where x.id = b.id for no key update skip locked) else true end
-order by b.id limit $1
+-- look for held tasks to one of each batch: an EXISTS would be planned as a hash of all that are held. The OFFSET of `due` has
+-- no other batch locked than those that are due.) $1 how many at most, $2 beyond which id, $3 whether to leave out those whose
+-- rows somebody has locked.
+select due.id, due.what
+from (
+  select b.id, case when not h.held then 'step' when b.entry_status <> 'completed' then 'fail' else 'release' end as what
+  from batches b left join queues q on q.name = b.queue
+  cross join lateral (select case when b.phase in ('releasing', 'running') then coalesce(
+    (select true from tasks t where t.batch_id = b.id and t.held_run_at is not null limit 1), false) else false end as held
+    offset 0) h
+  where b.phase <> 'ended' and b.id > $2::bigint and (h.held or case b.phase
+    when 'new' then b.submitted > 0 or b.closed_at is not null or b.implicit
+    when 'entry' then b.entry_status is not null
+    when 'running' then b.pending = 0 and (b.closed_at is not null or b.implicit)
+    when 'exit' then b.exit_status is not null
+    else true end
+    or b.closed_at is null and q.state in ('stopping', 'stopped') and b.created <= q.stopped_at)
+  order by b.id offset 0) due
+where case when $3::boolean
+  then (select true from batches x where x.id = due.id for no key update skip locked) else true end
+order by due.id limit $1

@@ -179,6 +179,7 @@ story_locked_batches_hide_no_others() {
 	start_worker worker
 	reeve queue set locked --batches yes >/dev/null
 	sql "insert into batches (name, queue, implicit) select 'b' || n, 'locked', false from generate_series(1, 130) n"
+	sql "insert into batches (name, queue, implicit) select 'idle' || n, 'batched', false from generate_series(1, 10) n"
 	other=$(reeve batch open other --queue batched)
 	reeve submit nothing --queue batched --batch "$other" --wait >/dev/null
 	hold holder 100 "select from batches where queue = 'locked' for update"
@@ -188,8 +189,9 @@ story_locked_batches_hide_no_others() {
 	begin=$(ms)
 	wait_until 40 '[ "$(sql "select phase from batches where id = $other")" = ended ]'
 	expect_at_most 3000 $(($(ms) - begin)) 'the end of a batch of another queue'
+	expect_eq 0 "$(sql "select count(*) from batches where name like 'idle%' and xmax <> 0")" 'locked though there is nothing to do'
 	let_go holder
-	wait_until 40 '[ "$(sql "select count(*) from batches where closed_at is null")" = 0 ]'
+	wait_until 40 '[ "$(sql "select count(*) from batches where queue = '\''locked'\'' and closed_at is null")" = 0 ]'
 }
 
 story_a_task_that_waits_and_is_locked_holds_up_no_claim() {
