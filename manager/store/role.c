@@ -291,6 +291,10 @@ static void refusal_settle(struct role *role, const struct refusal *refusal)
 		pump(role);
 	} else if (refusal->locked && role->patient && !patience_ends(role->batch[0])) {
 		batch_hand_on(role);
+	} else if (refusal->locked && role->batch[0]->kind->careful && role->batch[0]->tries++ < TRIES_MOST) {
+		role->careful_until_ms = clock_monotonic_ms() + CAREFUL_MS; /* it was locked since it was looked at */
+		batch_requeue(role, 0, false);
+		pump(role);
 	} else {
 		if (refusal->code == STATUS(INTERNAL))
 			log_error(role->name, "%s: %s", role->batch[0]->kind->name, refusal->message);
