@@ -226,7 +226,7 @@ static void page_read_after(struct stream *s, int64_t run_at_us, int64_t id, int
 	    .after_id = id,
 	    .due_us = core_database_us(w->core),
 	    .limit = limit,
-	    .slices = s->whole ? 1 : w->slices,
+	    .slices = s->whole && !s->finding ? 1 : w->slices, /* who looks for another's task sees them as another's */
 	    .slice = w->slice,
 	};
 	store_page(w->core->store, &s->page);

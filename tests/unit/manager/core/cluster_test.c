@@ -136,7 +136,7 @@ static void answer_pages(int64_t due, int64_t first)
 				rows[count++] = task(id, due);
 		if (page->slices == 2 && count)
 			page->other = rows[0];
-		fake_page(page, page->slices == 2 ? 0 : count, rows, 0);
+		fake_page(page, page->slices == 2 || page->limit == 0 ? 0 : count, rows, 0);
 	}
 }
 
