@@ -34,12 +34,12 @@ story_types_that_nobody_takes_cost_nothing() {
 	expect_that "$(figure with heartbeat_max) < 3000"
 }
 
-# Fetches of incarnations that nobody ever was: they are refused, and workers go on.
+# Fetches of incarnations that nobody ever was: they are refused, and workers go on. Some heartbeats come meanwhile.
 story_fetches_of_workers_that_never_were_keep_nobody_waiting() {
 	start_postgres
-	start_manager
-	scale before --workers 4 --tasks 10000 --slots 100
-	scale with --workers 4 --tasks 10000 --slots 100 --invented 64
+	start_manager manager --lease 3s --heartbeat 300ms --expiry-buffer 5s
+	scale before --workers 4 --tasks 30000 --slots 100
+	scale with --workers 4 --tasks 30000 --slots 100 --invented 64
 	expect_eq 0.000 "$(figure with lost)"
 	expect_that "$(figure with refused) > 100"
 	expect_that "$(figure with drain_rate) > $(figure before drain_rate) / 10"
