@@ -3,5 +3,5 @@
 --   one element a candidate, in id order: $1 ids, $2 versions
 select c.id
 from unnest($1::bigint[], $2::timestamptz[]) c(id, version)
-where exists (select from tasks t where t.id = c.id and t.last_updated = c.version)
-  and (select true from tasks t where t.id = c.id for no key update skip locked) is null
+cross join lateral (select from tasks t where t.id = c.id and t.last_updated = c.version offset 0) t
+where (select true from tasks t where t.id = c.id for no key update skip locked) is null

@@ -1,5 +1,5 @@
--- Sets the next expiry of the journal rows that expired_find has looked into. Answers those that are open with nothing running,
--- which must not happen. Rows that somebody has locked are left for the next time.
+-- Sets the next expiry of the journal rows that expired_find has looked into. Rows that somebody has locked are left for the next
+-- time.
 --   $1 the newest journal row of before a jump, $2 how long has been watched since, in ms, as expired_find had them; from
 --   $3 and $4 (next_expiry, id), without it, to $5 and $6
 with due as materialized (
@@ -16,6 +16,7 @@ with due as materialized (
   from due d order by d.id)
 update assignments a set next_expiry = n.expiry
 from (select n.* from next n
-  cross join lateral (select from assignments x where x.id = n.id offset 0 for no key update skip locked) x offset 0) n
-where a.id = any(array[n.id]) and a.closed_at is null
-returning a.id, a.next_expiry is null as adrift
+  cross join lateral (select next_expiry, closed_at from assignments x where x.id = n.id offset 0 for no key update skip locked) x
+  where x.closed_at is null and x.next_expiry is distinct from n.expiry
+  offset 0) n
+where a.id = any(array[n.id])
