@@ -1,7 +1,8 @@
 -- Listings that page by key, and take as long whatever there is: what serves them.
 
--- Those that live, by number, beside all that have been. Heartbeats do not touch it.
-create index workers_here on workers (id) where gone_at is null;
+-- Those that live, by number, beside all that have been. Heartbeats do not touch it. Who asks for them by number says that
+-- `registered is not null`, which is always so: a statement that looks for a name must not be planned with this index.
+create index workers_here on workers (id) where gone_at is null and registered is not null;
 
 -- The callbacks that were not delivered, newest first: of a batch, and of all. The first takes the place of one without ids.
 drop index callbacks_open;

@@ -5,7 +5,7 @@
 with looked as materialized (
   (select * from workers where $1::boolean and id > $4 order by id limit case when $3::text is null then $5::bigint else $6::bigint end)
   union all
-  (select * from workers where not $1::boolean and gone_at is null and id > $4 order by id limit $6)),
+  (select * from workers where not $1::boolean and gone_at is null and registered is not null and id > $4 order by id limit $6)),
  found as materialized (
   select w.*, sum(500 + octet_length(w.name) + octet_length(w.host) + octet_length(w.version)
     + octet_length(array_to_string(w.queues, 'xx')) + octet_length(array_to_string(w.types, 'xx'))) over (order by w.id) as bytes
