@@ -419,13 +419,3 @@ void rpc_server_add(struct rpc_server *server, const ProtobufCServiceDescriptor 
 		HASH_ADD_KEYPTR(hh, server->methods, method->name, length, method);
 	}
 }
-
-bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_error *error)
-{
-	return server_listen(server, url, error);
-}
-
-const char *rpc_server_url(const struct rpc_server *server)
-{
-	return server->listeners ? server->listeners->url : NULL;
-}

@@ -1,8 +1,8 @@
 /*
  * The serving side of the RPC: unary calls of protobuf services, in nng's request/reply protocol over sockets.
  *
- * Everything here runs on the loop's thread: connections, handlers, replies, and all functions of this header. A call is answered exactly once, now or much later, by rpc_call_reply or
- * rpc_call_fail; any number may be open at once.
+ * Everything here runs on the loop's thread: connections, handlers, replies, and all functions of this header. A call is
+ * answered exactly once, now or much later, by rpc_call_reply or rpc_call_fail; any number may be open at once.
  */
 #ifndef REEVE_COMMON_RPC_SERVER_H
 #define REEVE_COMMON_RPC_SERVER_H
@@ -55,8 +55,8 @@ void rpc_server_destroy(struct rpc_server *server);
 void rpc_server_add(struct rpc_server *server, const ProtobufCServiceDescriptor *descriptor,
     const struct rpc_entry *methods, void *service);
 
-/* Listens on an nng URL (tcp://host:port, ipc://path; port 0 takes a free one). A host's name is looked up at once, which may
- * take as long as its name servers do. False: *error says why
+/* Listens on an nng URL (tcp://host:port, ipc://path; port 0 takes a free one). A host's name stands for the first of its
+ * addresses and is looked up at once, which may take as long as its name servers do. False: *error says why
  * ("tcp://…:7171: address in use"). Connections that do not greet within 5 s, take too long for one message, take no
  * answer for 10 s or say nothing for 5 minutes are closed. */
 bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_error *error);

@@ -1,7 +1,7 @@
 /*
  * The parts of the server. server.c is the door: calls, from the frame that brought one to the reply; server_peers.c has
- * the connections and whose turn it is, server_listen.c the listeners and newcomers, server_limits.c what everybody may
- * have. Everything is on the loop's thread.
+ * the connections and whose turn it is, server_listen.c the newcomers, listening.c the sockets they come to,
+ * server_limits.c what everybody may have. Everything is on the loop's thread.
  */
 #ifndef REEVE_COMMON_RPC_SERVER_INTERNAL_H
 #define REEVE_COMMON_RPC_SERVER_INTERNAL_H
@@ -9,6 +9,7 @@
 #include "common/hash.h"
 #include "common/rpc/arena.h"
 #include "common/rpc/conn.h"
+#include "common/rpc/listening.h"
 #include "common/rpc/server.h"
 #include "common/uuid.h"
 
@@ -70,9 +71,8 @@ struct peer {
 
 struct listener {
 	struct rpc_server *server;
-	int fd;
+	struct listening listening;
 	struct event *newcomers;
-	char *url, *path; /* path: of an ipc socket, or NULL */
 	struct listener *next;
 };
 
@@ -128,8 +128,7 @@ void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame 
 /* Tells the call's owner, once, that nobody will hear the answer. Any call may be gone afterwards. */
 void server_tell_closed(struct rpc_call *call);
 
-/* Adds a listener, lets listeners that have stopped accept again, and ends them all. */
-bool server_listen(struct rpc_server *server, const char *url, struct reeve_error *error);
+/* Lets listeners that have stopped accept again, and ends them all. */
 void server_accept_more(struct rpc_server *server);
 void server_listen_no_more(struct rpc_server *server);
 

@@ -1,25 +1,17 @@
 /*
- * Listeners and newcomers. When all connections are taken, one that has not greeted makes room, or the one that has
- * said nothing for longest and has no call open; else the newcomer is turned away: it may greet, and is told why its
- * calls are not served. Callers on this machine have some connections of their own, so that an operator gets in.
+ * Newcomers. When all connections are taken, one that has not greeted makes room, or the one that has said nothing for
+ * longest and has no call open; else the newcomer is turned away: it may greet, and is told why its calls are not served. Callers on this machine have some connections of their own, so that an operator gets in.
  */
 #include "common/rpc/server_internal.h"
 
 #include "common/clock.h"
 #include "common/log.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <nng/nng.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 #include <utlist.h>
 
 enum {
@@ -163,160 +155,38 @@ void server_accept_more(struct rpc_server *server)
 	}
 }
 
-/* Tells why it cannot listen: "tcp://…:7171: address in use". */
-static bool failed(struct reeve_error *error, const char *url, int problem)
-{
-	char text[128];
-
-	if (problem == EADDRNOTAVAIL || problem == EINVAL || problem == EAFNOSUPPORT)
-		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "cannot listen on \"%s\": it is no address of this machine, or not written as tcp://HOST:PORT or "
-		    "ipc:///PATH",
-		    url);
-	if (problem == EADDRINUSE)
-		return error_set(error, STATUS(UNAVAILABLE), "%s: address in use", url);
-	snprintf(text, sizeof text, "%s", strerror(problem));
-	text[0] = (char)tolower((unsigned char)text[0]);
-	return error_set(error, problem == EACCES || problem == EPERM ? STATUS(PERMISSION_DENIED) : STATUS(UNAVAILABLE),
-	    "%s: %s", url, text);
-}
-
-/* Makes the listener's socket, and listens. 0, or why it cannot. */
-static int listen_at(struct listener *listener, const struct sockaddr *address, socklen_t length)
-{
-	int yes = 1;
-
-	listener->fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (listener->fd < 0)
-		return errno;
-	if (address->sa_family != AF_UNIX)
-		setsockopt(listener->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-	if (bind(listener->fd, address, length) != 0 || listen(listener->fd, SOMAXCONN) != 0) {
-		int problem = errno;
-
-		close(listener->fd);
-		listener->fd = -1;
-		return problem;
-	}
-	return 0;
-}
-
-/* Whether a socket's file is there of a process that is not there any more. */
-static bool left_over(const struct sockaddr_un *address)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool refused = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
-
-	if (fd >= 0)
-		close(fd);
-	return refused;
-}
-
-static int listen_on_path(struct listener *listener, const char *path)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int problem;
-
-	if (!*path || strlen(path) >= sizeof address.sun_path)
-		return EINVAL;
-	strcpy(address.sun_path, path);
-	problem = listen_at(listener, (struct sockaddr *)&address, sizeof address);
-	if (problem == EADDRINUSE && left_over(&address) && unlink(path) == 0)
-		problem = listen_at(listener, (struct sockaddr *)&address, sizeof address);
-	if (!problem)
-		listener->path = strdup(path);
-	return problem;
-}
-
-/* No host: all IPv4 addresses. */
-static int listen_on_port(struct listener *listener, const char *host, const char *port)
-{
-	const struct addrinfo hints = {
-	    .ai_family = *host ? AF_UNSPEC : AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-	struct addrinfo *found;
-	int problem;
-
-	if (!*port || getaddrinfo(*host ? host : NULL, port, &hints, &found) != 0)
-		return EINVAL;
-	problem = listen_at(listener, found->ai_addr, found->ai_addrlen);
-	freeaddrinfo(found);
-	return problem;
-}
-
-/* The listener's URL, a port of 0 replaced by the one taken. NULL: no memory. */
-static char *real_url(const struct listener *listener, const nng_url *url)
-{
-	struct sockaddr_storage bound;
-	socklen_t length = sizeof bound;
-	const char *host;
-	char *real = NULL;
-	int port;
-
-	if (listener->path)
-		return strdup(url->u_rawurl);
-	host = *url->u_hostname ? url->u_hostname : "0.0.0.0";
-	if (getsockname(listener->fd, (struct sockaddr *)&bound, &length) != 0)
-		return NULL;
-	port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-	                                         : ((struct sockaddr_in *)&bound)->sin_port);
-	/* nng has taken off the brackets of an IPv6 address. */
-	if (asprintf(&real, strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", url->u_scheme, host, port) < 0)
-		return NULL;
-	return real;
-}
-
 static void free_listener(struct listener *listener)
 {
 	if (listener->newcomers)
 		event_free(listener->newcomers);
-	if (listener->fd >= 0)
-		close(listener->fd);
-	if (listener->path)
-		unlink(listener->path);
-	free(listener->path);
-	free(listener->url);
+	listening_close(&listener->listening);
 	free(listener);
 }
 
-/* Listens on a URL. 0, or why it cannot. */
-static int begin(struct listener *listener, const char *text)
-{
-	nng_url *url;
-	int problem = EINVAL;
-
-	if (nng_url_parse(&url, text) != 0)
-		return EINVAL;
-	if (!strcmp(url->u_scheme, "tcp"))
-		problem = listen_on_port(listener, url->u_hostname, url->u_port);
-	else if (!strcmp(url->u_scheme, "ipc"))
-		problem = listen_on_path(listener, url->u_path);
-	if (!problem) {
-		listener->url = real_url(listener, url);
-		listener->newcomers =
-		    event_new(listener->server->base, listener->fd, EV_READ | EV_PERSIST, on_newcomers, listener);
-		if (!listener->url || !listener->newcomers || event_add(listener->newcomers, NULL) != 0)
-			problem = ENOMEM;
-	}
-	nng_url_free(url);
-	return problem;
-}
-
-bool server_listen(struct rpc_server *server, const char *url, struct reeve_error *error)
+bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_error *error)
 {
 	struct listener *listener = calloc(1, sizeof *listener);
-	int problem;
 
 	if (!listener)
 		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a listener");
 	listener->server = server;
-	listener->fd = -1;
-	problem = begin(listener, url);
-	if (problem) {
+	if (!listening_open(&listener->listening, url, error)) {
+		free(listener);
+		return false;
+	}
+	listener->newcomers =
+	    event_new(server->base, listener->listening.fd, EV_READ | EV_PERSIST, on_newcomers, listener);
+	if (!listener->newcomers || event_add(listener->newcomers, NULL) != 0) {
 		free_listener(listener);
-		return failed(error, url, problem);
+		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a listener");
 	}
 	LL_PREPEND(server->listeners, listener);
 	return true;
+}
+
+const char *rpc_server_url(const struct rpc_server *server)
+{
+	return server->listeners ? server->listeners->listening.url : NULL;
 }
 
 void server_listen_no_more(struct rpc_server *server)

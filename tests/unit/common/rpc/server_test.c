@@ -4,6 +4,7 @@
 #include "fake_manager.h"
 
 #include "common/rpc/envelope.h"
+#include "common/rpc/listening.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -16,6 +17,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define LOOPBACK "tcp://127.0.0.1:0"
@@ -436,6 +438,174 @@ Test(rpc_server, listens_on_a_path_too)
 	rpc_client_destroy(client);
 	fake_manager_free(manager);
 	cr_assert_eq(rmdir(directory), 0, "the socket's file is left over");
+}
+
+/* A server that is to fail to listen, or that takes a path over. */
+static bool listens(const char *url, struct reeve_error *error)
+{
+	struct event_base *base = event_base_new();
+	struct rpc_server_options options = {0};
+	struct rpc_server *server = rpc_server_create(base, &options, error);
+	bool good = rpc_server_listen(server, url, error);
+
+	rpc_server_destroy(server);
+	event_base_free(base);
+	return good;
+}
+
+static struct sockaddr_un unix_address(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+	return address;
+}
+
+/* Makes a socket's file. Its socket listens if `backlog` is not negative. */
+static int socket_at(const char *path, int backlog)
+{
+	struct sockaddr_un address = unix_address(path);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+	if (backlog >= 0)
+		cr_assert_eq(listen(fd, backlog), 0);
+	return fd;
+}
+
+Test(rpc_server, takes_over_a_dead_socket_and_no_other_file)
+{
+	char directory[] = "/tmp/reeve-test-XXXXXX", path[64], url[80], bytes[8];
+	struct reeve_error error;
+	int fd;
+
+	cr_assert(mkdtemp(directory));
+	snprintf(path, sizeof path, "%s/socket", directory);
+	snprintf(url, sizeof url, "ipc://%s", path);
+	close(socket_at(path, 0));
+	cr_assert(listens(url, &error), "%s", error.message);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	cr_assert_eq(write(fd, "precious", 8), 8);
+	cr_assert_not(listens(url, &error));
+	cr_assert(strstr(error.message, "no socket"), "%s", error.message);
+	close(fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	cr_assert_eq(read(fd, bytes, 8), 8, "the file is gone");
+	close(fd);
+	unlink(path);
+	rmdir(directory);
+}
+
+/* Its backlog is full, and nobody takes anything off it. */
+Test(rpc_server, a_frozen_manager_keeps_its_path, .timeout = 10)
+{
+	char directory[] = "/tmp/reeve-test-XXXXXX", path[64], url[80];
+	struct sockaddr_un address;
+	struct reeve_error error;
+	int frozen, waiting;
+
+	cr_assert(mkdtemp(directory));
+	snprintf(path, sizeof path, "%s/socket", directory);
+	snprintf(url, sizeof url, "ipc://%s", path);
+	frozen = socket_at(path, 0);
+	address = unix_address(path);
+	waiting = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_assert_eq(connect(waiting, (struct sockaddr *)&address, sizeof address), 0);
+	cr_assert_not(listens(url, &error));
+	cr_assert(strstr(error.message, "address in use"), "%s", error.message);
+	close(frozen);
+	close(waiting);
+	unlink(path);
+	rmdir(directory);
+}
+
+Test(rpc_server, leaves_its_successors_socket_alone)
+{
+	char directory[] = "/tmp/reeve-test-XXXXXX", path[64], url[80];
+	struct fake_manager *manager, *successor;
+	struct rpc_client *client;
+	struct reeve_error error;
+
+	cr_assert(mkdtemp(directory));
+	snprintf(path, sizeof path, "%s/socket", directory);
+	snprintf(url, sizeof url, "ipc://%s", path);
+	manager = fake_manager_start(url, NULL);
+	unlink(path);
+	successor = fake_manager_start(url, NULL);
+	fake_manager_free(manager);
+	client = fake_client(url);
+	cr_assert_eq(fake_call_get(client, 3, &error), STATUS(OK), "%s", error.message);
+	rpc_client_destroy(client);
+	fake_manager_free(successor);
+	cr_assert_eq(rmdir(directory), 0, "the socket's file is left over");
+}
+
+struct rival {
+	pthread_t thread;
+	pthread_barrier_t *start;
+	const char *url;
+	struct listening listening;
+	bool good;
+};
+
+static void *compete(void *arg)
+{
+	struct rival *rival = arg;
+	struct reeve_error error;
+
+	pthread_barrier_wait(rival->start);
+	rival->good = listening_open(&rival->listening, rival->url, &error);
+	return NULL;
+}
+
+/* Some that want one path that another has left, at the same moment, many times: one of them has it. */
+Test(rpc_server, of_some_that_begin_at_once_one_has_the_path, .timeout = 60)
+{
+	enum { ROUNDS = 1000, RIVALS = 4 };
+	char directory[] = "/tmp/reeve-test-XXXXXX", path[64], url[80];
+	struct rival rivals[RIVALS];
+	pthread_barrier_t start;
+
+	cr_assert(mkdtemp(directory));
+	snprintf(path, sizeof path, "%s/socket", directory);
+	snprintf(url, sizeof url, "ipc://%s", path);
+	pthread_barrier_init(&start, NULL, RIVALS);
+	for (int round = 0; round < ROUNDS; round++) {
+		int winners = 0;
+
+		close(socket_at(path, 0));
+		for (int i = 0; i < RIVALS; i++) {
+			rivals[i] = (struct rival){.start = &start, .url = url};
+			cr_assert_eq(pthread_create(&rivals[i].thread, NULL, compete, &rivals[i]), 0);
+		}
+		for (int i = 0; i < RIVALS; i++)
+			pthread_join(rivals[i].thread, NULL);
+		for (int i = 0; i < RIVALS; i++)
+			winners += rivals[i].good;
+		for (int i = 0; i < RIVALS; i++)
+			listening_close(&rivals[i].listening);
+		cr_assert_eq(winners, 1, "round %d", round);
+		cr_assert_neq(access(path, F_OK), 0);
+	}
+	rmdir(directory);
+}
+
+Test(rpc_server, says_why_it_cannot_listen)
+{
+	char url[256];
+	struct reeve_error error;
+
+	memset(url, 'x', sizeof url - 1);
+	url[sizeof url - 1] = 0;
+	memcpy(url, "ipc:///", 7);
+	cr_assert_not(listens(url, &error));
+	cr_assert(strstr(error.message, "the path has 249 bytes; a socket's may have 107"), "%s", error.message);
+	cr_assert_not(listens("tcp://no-such-name.invalid:7171", &error));
+	cr_assert(strstr(error.message, "cannot look up \"no-such-name.invalid\": "), "%s", error.message);
+	cr_assert_not(listens("tcp://192.0.2.1:7171", &error));
+	cr_assert(strstr(error.message, "no address of this machine"), "%s", error.message);
+	cr_assert_not(listens("ipc:///nowhere/at/all", &error));
+	cr_assert(strstr(error.message, "no such file or directory"), "%s", error.message);
 }
 
 /* Writes a request's frame and returns the place after it. */

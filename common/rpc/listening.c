@@ -1,0 +1,216 @@
+#include "common/rpc/listening.h"
+
+#include "common/clock.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <nng/nng.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum {
+	LOCK_MS = 2000, /* so long a folder's lock is waited for: its holder may be frozen */
+	LOCK_TRY_MS = 5,
+};
+
+/* "tcp://…:7171: address in use" */
+static bool failed(struct reeve_error *error, const char *url, int problem)
+{
+	char text[128];
+
+	if (problem == EADDRINUSE)
+		return error_set(error, STATUS(UNAVAILABLE), "%s: address in use", url);
+	if (problem == EADDRNOTAVAIL || problem == EAFNOSUPPORT)
+		return error_set(
+		    error, STATUS(INVALID_ARGUMENT), "cannot listen on \"%s\": it is no address of this machine", url);
+	snprintf(text, sizeof text, "%s", strerror(problem));
+	text[0] = (char)tolower((unsigned char)text[0]);
+	return error_set(error, problem == EACCES || problem == EPERM ? STATUS(PERMISSION_DENIED) : STATUS(UNAVAILABLE),
+	    "%s: %s", url, text);
+}
+
+/* Makes the socket, and listens. 0, or why it cannot. */
+static int listen_at(struct listening *listening, const struct sockaddr *address, socklen_t length)
+{
+	int yes = 1;
+
+	listening->fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (listening->fd < 0)
+		return errno;
+	if (address->sa_family != AF_UNIX)
+		setsockopt(listening->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+	if (bind(listening->fd, address, length) != 0 || listen(listening->fd, SOMAXCONN) != 0) {
+		int problem = errno;
+
+		close(listening->fd);
+		listening->fd = -1;
+		return problem;
+	}
+	return 0;
+}
+
+/* Whether a socket's file is there of a process that is not there any more. One that is too busy to be connected to, or
+ * frozen, is there. */
+static bool left_over(const struct sockaddr_un *address)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	bool refused =
+	    fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED;
+
+	if (fd >= 0)
+		close(fd);
+	return refused;
+}
+
+/* Locks the folder of a path against others who want to listen in it. The descriptor that holds the lock; -1: errno says
+ * why not. */
+static int lock_folder(const char *path)
+{
+	int64_t until_ms = clock_monotonic_ms() + LOCK_MS;
+	char *copy = strdup(path);
+	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC), problem;
+
+	free(copy);
+	if (fd < 0)
+		return -1;
+	while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		problem = errno;
+		if ((problem == EWOULDBLOCK || problem == EINTR) && clock_monotonic_ms() < until_ms) {
+			usleep(LOCK_TRY_MS * 1000);
+			continue;
+		}
+		close(fd);
+		errno = problem;
+		return -1;
+	}
+	return fd;
+}
+
+/* Listens on a path, with its folder's lock held. */
+static bool take_path(struct listening *listening, const struct sockaddr_un *address, const char *url, struct reeve_error *error)
+{
+	int problem = listen_at(listening, (const struct sockaddr *)address, sizeof *address);
+	struct stat file;
+
+	if (problem == EADDRINUSE && lstat(address->sun_path, &file) == 0 && !S_ISSOCK(file.st_mode))
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: there is a file that is no socket", url);
+	if (problem == EADDRINUSE && left_over(address) && unlink(address->sun_path) == 0)
+		problem = listen_at(listening, (const struct sockaddr *)address, sizeof *address);
+	if (problem)
+		return failed(error, url, problem);
+	if (lstat(address->sun_path, &file) == 0) {
+		listening->device = file.st_dev;
+		listening->inode = file.st_ino;
+		listening->path = strdup(address->sun_path);
+	}
+	return true;
+}
+
+static bool listen_on_path(struct listening *listening, const char *path, const char *url, struct reeve_error *error)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	bool good;
+	int lock;
+
+	if (strlen(path) >= sizeof address.sun_path)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: the path has %zu bytes; a socket's may have %zu", url,
+		    strlen(path), sizeof address.sun_path - 1);
+	strcpy(address.sun_path, path);
+	lock = lock_folder(path);
+	if (lock < 0 && errno == EWOULDBLOCK)
+		return error_set(error, STATUS(UNAVAILABLE), "%s: another process holds a lock on its folder", url);
+	if (lock < 0)
+		return failed(error, url, errno);
+	good = take_path(listening, &address, url, error);
+	close(lock);
+	return good;
+}
+
+/* No host: all IPv4 addresses. */
+static bool listen_on_port(
+    struct listening *listening, const char *host, const char *port, const char *url, struct reeve_error *error)
+{
+	const struct addrinfo hints = {
+	    .ai_family = *host ? AF_UNSPEC : AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+	struct addrinfo *found;
+	int problem = getaddrinfo(*host ? host : NULL, port, &hints, &found);
+
+	if (problem == EAI_SYSTEM)
+		return failed(error, url, errno);
+	if (problem == EAI_SERVICE)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: \"%s\" is no port", url, port);
+	if (problem)
+		return error_set(error, STATUS(UNAVAILABLE), "%s: cannot look up \"%s\": %s", url, host, gai_strerror(problem));
+	problem = listen_at(listening, found->ai_addr, found->ai_addrlen);
+	freeaddrinfo(found);
+	return !problem || failed(error, url, problem);
+}
+
+/* The socket's URL, a port of 0 replaced by the one taken. NULL: no memory. */
+static char *real_url(const struct listening *listening, const nng_url *url)
+{
+	struct sockaddr_storage bound;
+	socklen_t length = sizeof bound;
+	const char *host;
+	char *real = NULL;
+	int port;
+
+	if (listening->path)
+		return strdup(url->u_rawurl);
+	host = *url->u_hostname ? url->u_hostname : "0.0.0.0";
+	if (getsockname(listening->fd, (struct sockaddr *)&bound, &length) != 0)
+		return NULL;
+	port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+	                                         : ((struct sockaddr_in *)&bound)->sin_port);
+	/* nng has taken off the brackets of an IPv6 address. */
+	if (asprintf(&real, strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", url->u_scheme, host, port) < 0)
+		return NULL;
+	return real;
+}
+
+bool listening_open(struct listening *listening, const char *text, struct reeve_error *error)
+{
+	nng_url *url = NULL;
+	bool good;
+
+	*listening = (struct listening){.fd = -1};
+	if (nng_url_parse(&url, text) == 0 && !strcmp(url->u_scheme, "tcp") && *url->u_port)
+		good = listen_on_port(listening, url->u_hostname, url->u_port, text, error);
+	else if (url && !strcmp(url->u_scheme, "ipc") && *url->u_path)
+		good = listen_on_path(listening, url->u_path, text, error);
+	else
+		good = error_set(error, STATUS(INVALID_ARGUMENT),
+		    "cannot listen on \"%s\": it is not written as tcp://HOST:PORT or ipc:///PATH", text);
+	if (good && !(listening->url = real_url(listening, url))) {
+		listening_close(listening);
+		good = error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a listener");
+	}
+	if (url)
+		nng_url_free(url);
+	return good;
+}
+
+void listening_close(struct listening *listening)
+{
+	struct stat file;
+
+	/* While the socket is open nobody takes its path over, and nobody else's file has its inode. */
+	if (listening->path && lstat(listening->path, &file) == 0 && file.st_dev == listening->device &&
+	    file.st_ino == listening->inode)
+		unlink(listening->path);
+	if (listening->fd >= 0)
+		close(listening->fd);
+	free(listening->path);
+	free(listening->url);
+	*listening = (struct listening){.fd = -1};
+}
