@@ -124,14 +124,17 @@ void conn_close(struct conn *conn)
 static void write_on(struct conn *conn)
 {
 	struct iovec places[IOV_MOST];
+	size_t room = WRITE_MOST;
 	unsigned count = 0;
 
 	pthread_mutex_lock(&conn->lock);
-	for (struct chunk *chunk = conn->out; chunk && count < IOV_MOST; chunk = chunk->next) {
+	for (struct chunk *chunk = conn->out; chunk && count < IOV_MOST && room > 0; chunk = chunk->next) {
 		uint8_t *bytes = chunk->frame ? chunk->frame->wire : chunk->gathered;
-		size_t offset = count ? 0 : conn->out_offset;
+		size_t offset = count ? 0 : conn->out_offset, length = chunk->filled - offset;
 
-		places[count++] = (struct iovec){bytes + offset, chunk->filled - offset};
+		length = length < room ? length : room;
+		room -= length;
+		places[count++] = (struct iovec){bytes + offset, length};
 	}
 	pthread_mutex_unlock(&conn->lock);
 	if (!conn->carrier->send(conn, places, count))

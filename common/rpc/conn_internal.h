@@ -13,6 +13,7 @@
 enum {
 	GREETING_BYTES = 8,
 	IOV_MOST = 8,        /* places that one read or write has bytes in */
+	WRITE_MOST = 262144, /* bytes of one write */
 	BUFFER_LEAST = 2048, /* most connections are idle most of the time */
 };
 
@@ -45,7 +46,7 @@ struct conn {
 		struct {
 			int fd; /* -1: closed */
 			struct event *readable, *writable;
-			bool receiving, sending;
+			bool receiving, sending, in_turn;
 			struct iovec receive_places[IOV_MOST], send_places[IOV_MOST];
 			unsigned receive_count, send_count;
 		};

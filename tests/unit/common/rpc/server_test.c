@@ -3,6 +3,7 @@
 
 #include "fake_manager.h"
 
+#include "common/rpc/conn.h"
 #include "common/rpc/envelope.h"
 #include "common/rpc/listening.h"
 
@@ -1281,4 +1282,76 @@ Test(rpc_server, a_peer_that_does_not_read_its_answers_harms_nobody)
 	innocent_unharmed(&innocent);
 	close(fd);
 	fake_manager_free(manager);
+}
+
+static bool never_arrived(void *arg, struct frame *frames)
+{
+	(void)arg;
+	frame_free_all(frames);
+	return true;
+}
+
+static void note_event(void *arg)
+{
+	atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+static void *read_all(void *arg)
+{
+	static char bytes[1 << 20];
+
+	while (read(*(int *)arg, bytes, sizeof bytes) > 0)
+		;
+	return NULL;
+}
+
+/* However fast it is read: one turn of the loop sends 2 MiB of it at most. */
+Test(rpc_server, a_long_backlog_leaves_in_turns, .timeout = 20)
+{
+	enum { FRAMES = 4000, LENGTH = 20000, TURN_MOST = 8 << 18 };
+	static const struct conn_events events = {note_event, never_arrived, note_event, NULL};
+	struct event_base *base = event_base_new();
+	int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd, reader;
+	struct sockaddr_in address = {.sin_family = AF_INET};
+	socklen_t length = sizeof address;
+	size_t before, largest = 0;
+	atomic_int noted = 0;
+	struct conn *conn;
+	pthread_t thread;
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	cr_assert_eq(bind(listening, (struct sockaddr *)&address, sizeof address), 0);
+	cr_assert_eq(listen(listening, 1), 0);
+	cr_assert_eq(getsockname(listening, (struct sockaddr *)&address, &length), 0);
+	reader = dial_bare(ntohs(address.sin_port));
+	fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	cr_assert_geq(fd, 0);
+	conn = conn_make_on_loop(base, fd, CONN_REPLIES, LENGTH, NULL, &events, &noted);
+	conn_start(conn);
+	for (int i = 0; i < FRAMES; i++) {
+		struct frame *frame = frame_make(LENGTH);
+
+		frame_seal(frame, 1);
+		conn_queue(conn, frame);
+	}
+	cr_assert_eq(pthread_create(&thread, NULL, read_all, &reader), 0);
+	before = conn_look(conn).backlog;
+	cr_assert_gt(before, (size_t)FRAMES * LENGTH);
+	conn_flush(conn);
+	while (before > 0) {
+		size_t left = conn_look(conn).backlog;
+
+		largest = before - left > largest ? before - left : largest;
+		before = left;
+		if (left > 0)
+			event_base_loop(base, EVLOOP_ONCE);
+	}
+	cr_assert_leq(largest, TURN_MOST);
+	conn_close(conn);
+	cr_assert_eq(noted, 1);
+	pthread_join(thread, NULL);
+	conn_free(conn);
+	close(reader);
+	close(listening);
+	event_base_free(base);
 }
