@@ -151,7 +151,7 @@ struct rpc_server_memory rpc_server_memory(const struct rpc_server *server)
 {
 	return (struct rpc_server_memory){
 	    .incoming = atomic_load(&server->budget.incoming),
-	    .held = server->usage.bytes,
+	    .held = (size_t)server->usage.all[BYTES],
 	    .unsent = atomic_load(&server->budget.unsent),
 	};
 }
@@ -170,7 +170,7 @@ int64_t rpc_server_idle_ping_ms(const struct rpc_server *server)
 
 int rpc_server_open_calls(const struct rpc_server *server)
 {
-	return server->usage.calls;
+	return (int)server->usage.all[CALLS];
 }
 
 int64_t rpc_server_calls(const struct rpc_server *server)

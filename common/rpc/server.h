@@ -31,7 +31,7 @@ typedef void rpc_method(void *service, struct rpc_call *call, const ProtobufCMes
 enum rpc_class {
 	RPC_ORDINARY,
 	RPC_OPERATOR, /* what operators look at and control: a sixteenth more than ordinary calls */
-	RPC_LEASE,    /* what leases depend on, answered soon: an eighth more than operators' calls */
+	RPC_LEASE,    /* what leases depend on, answered soon: an eighth more than ordinary calls, of their own */
 	RPC_CLASSES,  /* no class: how many there are */
 };
 

@@ -24,14 +24,15 @@ struct method {
 	UT_hash_handle hh;
 };
 
-/* What open calls take of the limits. */
+/* What limits count. */
+enum measure { CALLS, BYTES, MEASURES };
+enum { LIMITS = 3 }; /* for all, for a connection, for an address */
+
+/* What open calls take of a limit: the ordinary part of it, and of the reserves beyond. */
 struct usage {
-	int calls;
-	size_t bytes; /* in memory */
-	struct {
-		int calls;
-		size_t bytes;
-	} of[RPC_CLASSES];
+	int64_t all[MEASURES];
+	int64_t reserve[RPC_CLASSES][MEASURES]; /* of them, in this limit's reserve for the class */
+	int64_t shared[RPC_CLASSES][MEASURES];  /* of them, in the server's reserve for the class */
 };
 
 /* Where connections come from: an IPv4 address, the first half of an IPv6 address, or this machine's ipc. */
@@ -83,8 +84,8 @@ struct rpc_call {
 	struct rpc_call *prev_beside, *next_beside; /* in the peer's `calls` */
 	const struct method *method;
 	struct arena arena;
-	size_t held;  /* bytes counted towards the limits */
-	bool counted; /* so is the call itself */
+	int64_t counted[MEASURES];           /* towards the limits: the call itself, bytes … */
+	int64_t reserved[LIMITS][MEASURES];  /* … and what of them is in the reserve of each */
 	uint32_t frame_id;
 	uint32_t deadline_ms;
 	int64_t arrived_ms;
@@ -137,9 +138,6 @@ void server_listen_no_more(struct rpc_server *server);
 bool limits_enter(struct rpc_call *call, struct reeve_error *error);
 bool limits_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error);
 void limits_leave(struct rpc_call *call);
-
-/* Bytes that open calls may hold together. */
-size_t limits_bytes(const struct rpc_server *server);
 
 /* The largest share of `whole` that an address may have: at least 1. */
 int limits_of_address(const struct rpc_server *server, int whole);

@@ -2,7 +2,7 @@
  * What everybody may have of the server: open calls, and memory for them. There is a limit for all together, a share of
  * it for each connection and one for each address, so that nobody can take all, and reserves beyond it: one for
  * operators, so that they are heard when ordinary calls have taken all there is, and one for what leases depend on, so
- * that they are kept when operators' calls have taken theirs. Of a reserve a connection may have as much as is left for
+ * that they are kept. Each is for its own class alone. Of a reserve a connection may have as much as is left for
  * others: so there is always some left, however many connections flood it.
  */
 #include "common/rpc/server_internal.h"
@@ -15,18 +15,16 @@
 enum {
 	HELD_MESSAGES = 64, /* open calls hold at most so many of the longest messages in memory */
 	OPERATOR_PART = 16, /* such a part of a limit operators' calls have in addition, … */
-	LEASE_PART = 8,     /* … and such a part beyond that those that leases depend on */
+	LEASE_PART = 8,     /* … and such a part those that leases depend on */
 	SHARE_LEAST = 64,   /* open calls that a connection or an address may have however small its share is */
 };
 
 /* A limit on usage, and how its text begins and ends when it is reached. */
 struct limit {
 	struct usage *usage;
-	int percent, reserve_percent; /* of what is left of a reserve, with what it has of it */
+	int percent, reserve_percent; /* of what is left of the server's reserve, with what it has of it */
 	const char *whose, *option;
 };
-
-enum { LIMITS = 3 };
 
 /* A share of all is no limit of its own. */
 static bool applies(const struct limit *limit, const struct rpc_server *server)
@@ -38,36 +36,39 @@ static void limits_of(const struct rpc_call *call, struct limit limits[LIMITS])
 {
 	struct rpc_server *server = call->server;
 	struct peer *peer = call->peer;
+	int address_percent = server->options.address_percent;
 
 	limits[0] = (struct limit){&server->usage, 100, 100, "", ""};
 	limits[1] = (struct limit){
 	    &peer->usage, server->options.connection_percent, 50, " of one connection", "--connection-share of "};
 	limits[2] = (struct limit){
-	    &peer->address->usage, server->options.address_percent, server->options.address_percent, " of one address", "--address-share of "};
+	    &peer->address->usage, address_percent, address_percent, " of one address", "--address-share of "};
 }
 
-static int64_t share_of(int64_t whole, int percent, int64_t least, enum rpc_class class)
+static int64_t share_of(int64_t whole, int percent, int64_t least)
 {
 	int64_t share = whole * percent / 100;
 
 	least = least < whole ? least : whole;
-	share = share > least ? share : least;
-	whole = share;
-	if (class != RPC_ORDINARY)
-		share += whole / OPERATOR_PART + 1;
-	if (class == RPC_LEASE)
-		share += whole / LEASE_PART + 1;
-	return share;
+	return share > least ? share : least;
 }
 
-size_t limits_bytes(const struct rpc_server *server)
+/* What a class has beyond a limit, for itself. */
+static int64_t reserve_of(int64_t limit, enum rpc_class class)
 {
-	return HELD_MESSAGES * server->options.max_message_bytes;
+	switch (class) {
+	case RPC_OPERATOR:
+		return limit / OPERATOR_PART + 1;
+	case RPC_LEASE:
+		return limit / LEASE_PART + 1;
+	default:
+		return 0;
+	}
 }
 
 int limits_of_address(const struct rpc_server *server, int whole)
 {
-	return (int)share_of(whole, server->options.address_percent, 1, RPC_ORDINARY);
+	return (int)share_of(whole, server->options.address_percent, 1);
 }
 
 static enum rpc_class class_of(const struct rpc_call *call)
@@ -75,89 +76,112 @@ static enum rpc_class class_of(const struct rpc_call *call)
 	return call->method ? call->method->class : RPC_ORDINARY;
 }
 
-static void count(struct rpc_call *call, int calls, size_t bytes)
+/* Bytes that open calls may hold together, or how many may be open. */
+static int64_t whole_of(const struct rpc_server *server, enum measure measure)
 {
+	return measure == CALLS ? server->options.max_open_calls
+	                        : (int64_t)(HELD_MESSAGES * server->options.max_message_bytes);
+}
+
+static void count(struct rpc_call *call, enum measure measure, int64_t amount, const int64_t reserved[LIMITS])
+{
+	enum rpc_class class = class_of(call);
 	struct limit limits[LIMITS];
 
-	enum rpc_class class = class_of(call);
-
 	limits_of(call, limits);
+	call->counted[measure] += amount;
 	for (int i = 0; i < LIMITS; i++) {
-		limits[i].usage->calls += calls;
-		limits[i].usage->bytes += bytes;
-		limits[i].usage->of[class].calls += calls;
-		limits[i].usage->of[class].bytes += bytes;
+		limits[i].usage->all[measure] += amount;
+		limits[i].usage->reserve[class][measure] += reserved[i];
+		limits[i].usage->shared[class][measure] += reserved[0];
+		call->reserved[i][measure] += reserved[i];
 	}
 }
 
-/* Whether this is one too many of what its class has in addition: `own` of the class's are the limit's, `left` are left for
- * everybody. */
-static bool over_reserve(const struct limit *limit, int64_t own, int64_t left)
+/* Where the next one of a class has its place: 0, in the ordinary part; 1, in the reserve; -1: it has none. */
+static int place_in(const struct usage *usage, enum measure measure, int64_t most, enum rpc_class class)
 {
-	return own * (100 - limit->reserve_percent) >= left * limit->reserve_percent;
+	int64_t ordinary = usage->all[measure];
+
+	for (int i = 0; i < RPC_CLASSES; i++)
+		ordinary -= usage->reserve[i][measure];
+	if (ordinary < most)
+		return 0;
+	return usage->reserve[class][measure] < reserve_of(most, class) ? 1 : -1;
+}
+
+static bool refuse_at(const struct limit *limit, enum measure measure, struct reeve_error *error)
+{
+	if (measure == CALLS)
+		return error_set(error, STATUS(RESOURCE_EXHAUSTED),
+		    "%lld calls%s are open, as many as the manager takes (%s--max-calls); try again later",
+		    (long long)limit->usage->all[CALLS], limit->whose, limit->option);
+	return error_set(error, STATUS(RESOURCE_EXHAUSTED),
+	    "open calls%s hold %lld bytes, as much as the manager takes (%s%d times --max-message); try again later",
+	    limit->whose, (long long)limit->usage->all[BYTES], limit->option, HELD_MESSAGES);
+}
+
+static bool refuse_reserve(const struct limit *limit, enum measure measure, int64_t own, int64_t left, struct reeve_error *error)
+{
+	if (measure == CALLS)
+		return error_set(error, STATUS(RESOURCE_EXHAUSTED),
+		    "%lld calls of this kind%s are open beyond the limit, and the %lld that are left (--max-calls) are kept for "
+		    "others; try again later",
+		    (long long)own, limit->whose, (long long)left);
+	return error_set(error, STATUS(RESOURCE_EXHAUSTED),
+	    "open calls of this kind%s hold %lld bytes beyond the limit, and what is left (%d times --max-message) is kept for "
+	    "others; try again later",
+	    limit->whose, (long long)own, HELD_MESSAGES);
+}
+
+/* Counts an amount where it has a place. A limit is passed by one amount at most: however small a share is, a message that
+ * is long can come through. */
+static bool take(struct rpc_call *call, enum measure measure, int64_t amount, int64_t share_least, struct reeve_error *error)
+{
+	struct rpc_server *server = call->server;
+	int64_t whole = whole_of(server, measure), reserved[LIMITS] = {0};
+	enum rpc_class class = class_of(call);
+	int64_t left = reserve_of(whole, class) - server->usage.reserve[class][measure];
+	bool reserve = place_in(&server->usage, measure, whole, class) == 1;
+	struct limit limits[LIMITS];
+
+	limits_of(call, limits);
+	for (int i = LIMITS - 1; i >= 0; i--) {
+		const struct limit *limit = &limits[i];
+		int64_t own = limit->usage->shared[class][measure];
+		int place = 0;
+
+		if (applies(limit, server))
+			place = place_in(limit->usage, measure, share_of(whole, limit->percent, share_least), class);
+		if (place < 0)
+			return refuse_at(limit, measure, error);
+		reserved[i] = place ? amount : 0;
+		if (reserve && own * (100 - limit->reserve_percent) >= left * limit->reserve_percent)
+			return refuse_reserve(limit, measure, own, left, error);
+	}
+	count(call, measure, amount, reserved);
+	return true;
 }
 
 bool limits_enter(struct rpc_call *call, struct reeve_error *error)
 {
-	struct rpc_server *server = call->server;
-	enum rpc_class class = class_of(call);
-	int64_t left = share_of(server->options.max_open_calls, 100, 0, class) - server->usage.calls;
-	bool reserve = class != RPC_ORDINARY && server->usage.calls >= server->options.max_open_calls;
-	struct limit limits[LIMITS];
-
-	limits_of(call, limits);
-	for (int i = LIMITS - 1; i >= 0; i--) {
-		int64_t most = share_of(server->options.max_open_calls, limits[i].percent, SHARE_LEAST, class);
-
-		if (applies(&limits[i], server) && limits[i].usage->calls >= most)
-			return error_set(error, STATUS(RESOURCE_EXHAUSTED),
-			    "%d calls%s are open, as many as the manager takes (%s--max-calls); try again later",
-			    limits[i].usage->calls, limits[i].whose, limits[i].option);
-		if (reserve && over_reserve(&limits[i], limits[i].usage->of[class].calls, left))
-			return error_set(error, STATUS(RESOURCE_EXHAUSTED),
-			    "%d calls of this kind%s are open, and the %d that are left (--max-calls) are kept for others; "
-			    "try again later",
-			    limits[i].usage->of[class].calls, limits[i].whose, (int)left);
-	}
-	count(call, 1, 0);
-	call->counted = true;
-	return true;
+	return take(call, CALLS, 1, SHARE_LEAST, error);
 }
 
 bool limits_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error)
 {
-	enum rpc_class class = class_of(call);
-	int64_t whole = (int64_t)limits_bytes(call->server), used = (int64_t)call->server->usage.bytes;
-	int64_t left = share_of(whole, 100, 0, class) - used;
-	struct limit limits[LIMITS];
-
-	limits_of(call, limits);
-	for (int i = LIMITS - 1; i >= 0; i--) {
-		int64_t most = share_of(whole, limits[i].percent, 0, class);
-
-		/* Beyond it by one message at most: however small the share is, one that is long can come through. */
-		if (applies(&limits[i], call->server) && limits[i].usage->bytes >= (size_t)most)
-			return error_set(error, STATUS(RESOURCE_EXHAUSTED),
-			    "open calls%s hold %zu bytes, as much as the manager takes (%s%d times --max-message); try "
-			    "again later",
-			    limits[i].whose, limits[i].usage->bytes, limits[i].option, HELD_MESSAGES);
-		if (class != RPC_ORDINARY && used >= whole && over_reserve(&limits[i], (int64_t)limits[i].usage->of[class].bytes, left))
-			return error_set(error, STATUS(RESOURCE_EXHAUSTED),
-			    "open calls of this kind%s hold %zu bytes, and what is left (%d times --max-message) is kept for "
-			    "others; try again later",
-			    limits[i].whose, limits[i].usage->of[class].bytes, HELD_MESSAGES);
-	}
-	count(call, 0, bytes);
-	call->held += bytes;
-	return true;
+	return take(call, BYTES, (int64_t)bytes, 0, error);
 }
 
 void limits_leave(struct rpc_call *call)
 {
-	if (call->counted)
-		count(call, -1, -call->held);
-	call->counted = false;
-	call->held = 0;
+	for (enum measure measure = 0; measure < MEASURES; measure++) {
+		int64_t reserved[LIMITS];
+
+		for (int i = 0; i < LIMITS; i++)
+			reserved[i] = -call->reserved[i][measure];
+		count(call, measure, -call->counted[measure], reserved);
+	}
 }
 
 /* What tells addresses apart. */

@@ -40,7 +40,7 @@ static int64_t idleness(const struct peer *peer, int64_t now_ms)
 	int64_t idle_ms = IDLE_PINGS * rpc_server_idle_ping_ms(peer->server);
 	struct conn_state state;
 
-	if (peer->turned_away || peer->usage.calls > 0)
+	if (peer->turned_away || peer->usage.all[CALLS] > 0)
 		return 0;
 	state = conn_look(peer->conn);
 	if (!state.opened)

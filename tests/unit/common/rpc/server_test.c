@@ -963,6 +963,49 @@ static int dial_greeted(int port)
 	return fd;
 }
 
+/* Sends a number of equal calls on a bare socket. */
+static void ask(int fd, int count, const char *method, const ProtobufCMessage *body)
+{
+	uint8_t bytes[256];
+
+	for (int i = 0; i < count; i++) {
+		uint8_t *end = write_frame(bytes, 0x80000000u | (uint32_t)i, method, body);
+
+		cr_assert_eq(send(fd, bytes, (size_t)(end - bytes), MSG_NOSIGNAL), end - bytes);
+	}
+}
+
+/* While the database stalls heartbeats stay open: they take nothing of what is kept for operators. */
+Test(rpc_server, operators_calls_pass_when_those_of_leases_have_taken_all_of_theirs)
+{
+	struct rpc_server_options options = {.max_open_calls = 100};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	Reeve__V1__PingRequest ping = REEVE__V1__PING_REQUEST__INIT;
+	Reeve__V1__StatsRequest stats = REEVE__V1__STATS_REQUEST__INIT;
+	Reeve__V1__WaitRequest wait = REEVE__V1__WAIT_REQUEST__INIT;
+	int fds[4], open;
+
+	manager->frozen = true;
+	for (int i = 0; i < 4; i++)
+		fds[i] = dial_greeted(port_of(manager->url));
+	ask(fds[0], 100, "/reeve.v1.TaskService/Wait", &wait.base);
+	fake_manager_await(manager, &manager->n_parked, 100);
+	/* 13 are kept for these. A connection has as many as are left: 7, 3, 2 and 1. */
+	for (int i = 0; i < 4; i++)
+		ask(fds[i], 20, "/reeve.v1.AdminService/Ping", &ping.base);
+	read_frame(fds[3]); /* one was too many */
+	fake_manager_do(manager, count_open, &open);
+	cr_assert_geq(open, 109);
+	cr_assert_leq(open, 113);
+	for (int i = 0; i < 3; i++) {
+		ask(fds[i], 1, "/reeve.v1.AdminService/Stats", &stats.base);
+		fake_manager_await(manager, &manager->n_parked, 101 + i);
+	}
+	for (int i = 0; i < 4; i++)
+		close(fds[i]);
+	fake_manager_free(manager);
+}
+
 static void look_at_memory(struct fake_manager *manager, void *arg)
 {
 	*(struct rpc_server_memory *)arg = rpc_server_memory(manager->server);
