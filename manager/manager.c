@@ -159,7 +159,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	const struct rpc_server_options server_options = {
 	    .max_message_bytes = (size_t)o->max_message,
 	    .max_open_calls = (int)o->max_calls,
-	    .max_pipes = (int)o->max_connections,
+	    .max_connections = (int)o->max_connections,
 	    .connection_percent = (int)o->connection_share,
 	    .address_percent = (int)o->address_share,
 	};

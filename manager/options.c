@@ -58,7 +58,8 @@ static const struct option_spec specs[] = {
     {"max-calls", OPTION_INTEGER, AT(max_calls), "20000", 10, 1000000, NULL, "N",
         "calls open at once; over it they are refused; what leases and operators depend on has an eighth more", 0, true},
     {"max-connections", OPTION_INTEGER, AT(max_connections), "10000", 1, 1000000, NULL, "N",
-        "connections open at once; over it the longest idle one is closed for a new one, or the new one is refused", 0, true},
+        "connections open at once, fewer if the limit of open files is low; over it the longest idle one is closed for a new "
+        "one, or the new one is refused", 0, true},
     {"connection-share", OPTION_INTEGER, AT(connection_share), "12", 1, 100, NULL, "PERCENT",
         "the most that one connection may take of --max-calls, of the memory for calls and of --max-waiting", 0, true},
     {"address-share", OPTION_INTEGER, AT(address_share), "100", 1, 100, NULL, "PERCENT",

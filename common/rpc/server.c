@@ -15,13 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <utlist.h>
 
 enum {
 	DEFAULT_MESSAGE_BYTES = 8 << 20,
 	DEFAULT_OPEN_CALLS = 20000,
-	DEFAULT_PIPES = 10000,
+	DEFAULT_CONNECTIONS = 10000,
 	SWEEP_MS = 1000,
 	TOKEN_MOST_BYTES = 4096,
 	MEMORY_MESSAGES = 4,     /* unpacked, a message may take so many of the longest ones … */
@@ -307,15 +306,11 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 	peers_sweep(arg);
 }
 
-/* Every connection is a file descriptor: takes as many as the system gives. */
-static void raise_file_limit(void)
+static void on_again(evutil_socket_t fd, short what, void *arg)
 {
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
+	(void)fd;
+	(void)what;
+	server_accept_more(arg);
 }
 
 /* How many bytes may have come and not be looked at; how many of answers may be unread. */
@@ -342,19 +337,20 @@ struct rpc_server *rpc_server_create(
 		server->options.max_message_bytes = DEFAULT_MESSAGE_BYTES;
 	if (!server->options.max_open_calls)
 		server->options.max_open_calls = DEFAULT_OPEN_CALLS;
-	if (!server->options.max_pipes)
-		server->options.max_pipes = DEFAULT_PIPES;
+	if (!server->options.max_connections)
+		server->options.max_connections = DEFAULT_CONNECTIONS;
 	if (!server->options.connection_percent)
 		server->options.connection_percent = 100;
 	if (!server->options.address_percent)
 		server->options.address_percent = 100;
 	server->budget.incoming_most = budget_of(&server->options);
 	server->budget.unsent_most = budget_of(&server->options);
-	raise_file_limit();
+	server_fit_files(server);
 	server->wake = event_new(base, -1, 0, on_wake, server);
 	server->flush = event_new(base, -1, 0, on_flush, server);
 	server->sweep = event_new(base, -1, EV_PERSIST, on_sweep, server);
-	if (!server->wake || !server->flush || !server->sweep || event_add(server->sweep, &sweep) != 0) {
+	server->again = event_new(base, -1, 0, on_again, server);
+	if (!server->wake || !server->flush || !server->again || !server->sweep || event_add(server->sweep, &sweep) != 0) {
 		error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for events");
 		rpc_server_destroy(server);
 		return NULL;
@@ -390,6 +386,7 @@ void rpc_server_destroy(struct rpc_server *server)
 	free_event(server->wake);
 	free_event(server->flush);
 	free_event(server->sweep);
+	free_event(server->again);
 	HASH_ITER(hh, server->methods, method, next_method)
 	{
 		HASH_DEL(server->methods, method);

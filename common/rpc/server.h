@@ -20,7 +20,8 @@ struct rpc_server_options {
 	size_t max_message_bytes; /* a longer frame closes its sender's connection, nobody else's; 0: 8 MiB */
 	int max_open_calls;       /* over it, or while open calls hold 64 longest messages in memory, a call is answered
 	                             RESOURCE_EXHAUSTED at once; rpc_class says who has more; 0: 20,000 */
-	int max_pipes;            /* connections; over it idle ones are closed, or new ones are told so; 0: 10,000 */
+	int max_connections;      /* over it idle ones are closed, or new ones are told so; 0: 10,000; no more than there are
+	                             descriptors for */
 	int connection_percent;   /* of open calls and their memory, what one connection may have; 0: 100 */
 	int address_percent;      /* of these and of the connections, what one address may have; 0: 100 */
 };

@@ -100,15 +100,16 @@ struct rpc_call {
 struct rpc_server {
 	struct event_base *base;
 	struct event *wake, *flush, *sweep;
+	struct event *again; /* accepts again after a failure */
 	struct rpc_server_options options;
 	struct method *methods;
 	struct listener *listeners; /* the last one first */
 	struct peer *peers;
 	int n_peers; /* without those that were turned away */
-	int n_turned_away;
+	int n_turned_away, turned_away_most;
 	uint64_t last_number;
 	struct address *addresses;
-	int64_t full_said_ms; /* when the log was told last that all connections are taken */
+	int64_t full_said_ms; /* when the log was told last that somebody does not get in */
 	int64_t room_made_ms; /* when an idle connection was looked for last */
 	struct peer *dirty;
 	struct rpc_call *open;
@@ -128,6 +129,9 @@ void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame 
 
 /* Tells the call's owner, once, that nobody will hear the answer. Any call may be gone afterwards. */
 void server_tell_closed(struct rpc_call *call);
+
+/* Cuts the number of connections to what there are descriptors for. */
+void server_fit_files(struct rpc_server *server);
 
 /* Lets listeners that have stopped accept again, and ends them all. */
 void server_accept_more(struct rpc_server *server);
@@ -160,7 +164,7 @@ void peers_reply(struct peer *peer, struct frame *frame);
 /* Flushes what was queued. */
 void peers_flush(struct rpc_server *server);
 
-/* Closes connections that are silent, slow, stuck or turned away, and lets listeners try again. Called every second. */
+/* Closes connections that are silent, slow, stuck or turned away. Called every second. */
 void peers_sweep(struct rpc_server *server);
 
 /* Keeps a peer, and gives it up: it may be freed. */

@@ -11,12 +11,15 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <utlist.h>
 
 enum {
 	NEWCOMERS_MOST = 64,    /* let in one after the other: then other events have their turn */
-	TURNED_AWAY_MOST = 256, /* at a time; more are closed without a word */
+	TURNED_AWAY_MOST = 256, /* at a time, or … */
+	TURNED_AWAY_PART = 8,   /* … such a part of the descriptors; more are closed without a word */
 	LOCAL_PART = 64,        /* such a part of all connections callers on this machine have in addition, … */
 	LOCAL_LEAST = 1,
 	LOCAL_MOST = 64,
@@ -24,14 +27,46 @@ enum {
 	IDLE_PINGS = 3,     /* … if so many of the pings that it should send are missing, too */
 	GREETING_MS = 1000, /* so long nobody is closed for not having greeted */
 	ROOM_EVERY_MS = 50, /* looking for one takes a while */
+	OTHER_FILES = 128,  /* descriptors for the database, callbacks, archives and look-ups, … */
+	OTHER_PART = 2,     /* … or such a part of few */
 	FULL_SAID_EVERY_MS = 10000,
 };
 
-static int local_room(const struct rpc_server *server)
+/* Connections that callers on this machine have beside so many. */
+static int local_room(int connections)
 {
-	int room = server->options.max_pipes / LOCAL_PART;
+	int room = connections / LOCAL_PART;
 
 	return room < LOCAL_LEAST ? LOCAL_LEAST : room > LOCAL_MOST ? LOCAL_MOST : room;
+}
+
+/* Takes as many descriptors as the system gives, and counts how many connections they are enough for: with those of callers
+ * on this machine and with those that were turned away. Else the process would run out of them before all connections are
+ * taken, and nobody would make room. */
+void server_fit_files(struct rpc_server *server)
+{
+	struct rlimit limit;
+	int files, most;
+
+	server->turned_away_most = TURNED_AWAY_MOST;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) != 0 && getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return;
+	if (limit.rlim_cur > INT32_MAX)
+		return;
+	files = (int)limit.rlim_cur;
+	most = files - (files / OTHER_PART < OTHER_FILES ? files / OTHER_PART : OTHER_FILES);
+	if (most / TURNED_AWAY_PART < TURNED_AWAY_MOST)
+		server->turned_away_most = most / TURNED_AWAY_PART;
+	most -= server->turned_away_most;
+	most -= local_room(most);
+	if (server->options.max_connections <= most)
+		return;
+	log_warn("rpc", "takes %d connections, not %d (--max-connections): it may have %d descriptors (ulimit -n)", most,
+	    server->options.max_connections, files);
+	server->options.max_connections = most > 0 ? most : 1;
 }
 
 /* How little a connection needs its place; 0: it is in use. */
@@ -77,11 +112,11 @@ static bool make_room(struct rpc_server *server, int64_t now_ms)
 /* Why a newcomer does not get in, or NULL. */
 static const char *reason_against(struct rpc_server *server, const struct peer *peer, int64_t now_ms)
 {
-	int most = server->options.max_pipes;
+	int most = server->options.max_connections;
 
 	if (server->options.address_percent < 100 && peer->address->connections > limits_of_address(server, most))
 		return "its address has as many connections as one may have (--address-share of --max-connections)";
-	most += peer->address->local ? local_room(server) : 0;
+	most += peer->address->local ? local_room(most) : 0;
 	if (server->n_peers > most && !make_room(server, now_ms))
 		return "all connections that it takes are in use (--max-connections)";
 	return NULL;
@@ -100,7 +135,7 @@ static void turn_away(struct peer *peer, const char *reason, int64_t now_ms)
 		log_warn("rpc", "turning a caller away, and perhaps more: %s; %d connections are open", reason,
 		    server->n_peers);
 	}
-	if (server->n_turned_away > TURNED_AWAY_MOST)
+	if (server->n_turned_away > server->turned_away_most)
 		conn_close(peer->conn);
 }
 
@@ -118,7 +153,26 @@ static void welcome(struct rpc_server *server, int fd, const struct sockaddr *fr
 	conn_start(peer->conn);
 }
 
-/* Somebody wants to connect. After a failure (no descriptors are left, say) the next sweep tries again. */
+/* A newcomer cannot be accepted: no descriptors are left, say. True: a connection that needs its own less has been closed,
+ * and there is one again. Otherwise a moment later there may be. */
+static bool accept_failed(struct listener *listener, int problem)
+{
+	struct rpc_server *server = listener->server;
+	int64_t now_ms = clock_monotonic_ms();
+
+	if (now_ms - server->full_said_ms >= FULL_SAID_EVERY_MS) {
+		server->full_said_ms = now_ms;
+		log_warn("rpc", "cannot accept a connection, and perhaps more: %s; %d connections are open", strerror(problem),
+		    server->n_peers);
+	}
+	if (make_room(server, now_ms))
+		return true;
+	event_del(listener->newcomers);
+	event_add(server->again, &(struct timeval){0, ROOM_EVERY_MS * 1000});
+	return false;
+}
+
+/* Somebody wants to connect. */
 static void on_newcomers(evutil_socket_t listening, short what, void *arg)
 {
 	struct listener *listener = arg;
@@ -132,8 +186,8 @@ static void on_newcomers(evutil_socket_t listening, short what, void *arg)
 		if (fd < 0 && (errno == ECONNABORTED || errno == EINTR))
 			continue;
 		if (fd < 0) {
-			if (errno != EAGAIN && errno != EWOULDBLOCK)
-				event_del(listener->newcomers);
+			if (errno != EAGAIN && errno != EWOULDBLOCK && accept_failed(listener, errno))
+				continue;
 			return;
 		}
 		if (from.ss_family == AF_INET || from.ss_family == AF_INET6) {

@@ -395,7 +395,6 @@ void peers_sweep(struct rpc_server *server)
 	}
 	if (starved)
 		cut_largest(server);
-	server_accept_more(server);
 }
 
 /* Lets answers that were given leave, for a moment. */

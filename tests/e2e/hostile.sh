@@ -112,6 +112,19 @@ story_a_caller_is_told_that_all_connections_are_taken() {
 	wait_until 10 'reeve submit nothing >/dev/null'
 }
 
+# Fewer descriptors than --max-connections: idle connections make room for an operator before they have all been taken.
+story_idle_connections_keep_nobody_out() {
+	start_postgres
+	ulimit -n 400
+	start_manager
+	grep -q 'takes 235 connections, not 10000 (--max-connections): it may have 400 descriptors' "$DIR/log/manager.log"
+	for i in 1 2; do hostile "flood$i" idle 250; done
+	wait_until 10 "grep -q 'turning a caller away' $DIR/log/manager.log"
+	sleep 11
+	timeout 10 "$REEVE_BIN/reeve" --manager "$REEVE_MANAGER" stats >/dev/null
+	expect_no_match 'cannot accept' "$(cat "$DIR/log/manager.log")"
+}
+
 # Twenty submits of 10,000 tasks are one connection's: another's single task does not wait for them.
 story_a_small_submit_is_not_behind_a_flood() {
 	start_postgres

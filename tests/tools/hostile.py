@@ -5,6 +5,7 @@
 	hostile.py URL announce COUNT BYTES   COUNT connections, each with the head of a message of so many bytes
 	hostile.py URL unread COUNT METHOD    sends COUNT calls, and reads no answer
 	hostile.py URL connections COUNT      COUNT connections, each with one open Wait on task 1
+	hostile.py URL idle COUNT             COUNT connections that greet and say nothing more
 	hostile.py URL submits COUNT TASKS    COUNT Submits of TASKS tasks of the queue "flood", all at once
 	hostile.py URL reads COUNT CALLS      COUNT connections, each with so many open calls of an operator: lists of schedules
 	hostile.py URL token BYTES            one call with a token of so many bytes
@@ -163,6 +164,9 @@ def main():
                 c.socket.sendall(c.frame(envelope('TaskService/Wait', field(1, b'\x01') + field(2, 60000))))
             except OSError:
                 pass
+    elif what == 'idle':
+        for _ in range(int(arguments[0])):
+            connect(url)
     elif what == 'submits':
         c = connect(url)
         task = field(1, field(1, b'flood') + field(2, b'nothing'))

@@ -543,7 +543,7 @@ struct standin *standin_start(void)
 	    {0},
 	};
 	struct rpc_server_options options = {
-	    .max_message_bytes = 8 * 1024 * 1024, .max_open_calls = 1000, .max_pipes = 100};
+	    .max_message_bytes = 8 * 1024 * 1024, .max_open_calls = 1000, .max_connections = 100};
 	struct timeval often = {.tv_usec = LOOK_MS * 1000};
 	struct reeve_error error = {0};
 	struct standin *standin = calloc(1, sizeof *standin);

@@ -638,7 +638,7 @@ static inline void script_start(struct script *script)
 	    {"Check", script_admin, RPC_ORDINARY},
 	    {0},
 	};
-	struct rpc_server_options options = {.max_message_bytes = 8 << 20, .max_open_calls = 10000, .max_pipes = 100};
+	struct rpc_server_options options = {.max_message_bytes = 8 << 20, .max_open_calls = 10000, .max_connections = 100};
 	struct reeve_error error;
 
 	evthread_use_pthreads();

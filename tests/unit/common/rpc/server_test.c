@@ -756,6 +756,35 @@ Test(rpc_server, accepts_again_after_running_out_of_descriptors)
 	fake_manager_free(manager);
 }
 
+/* Who has not greeted for a second makes room, long before it is closed for that. */
+Test(rpc_server, idle_connections_make_room_when_descriptors_have_run_out)
+{
+	enum { IDLE = 40 };
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port_of(manager->url))};
+	struct timeval patience = {4, 0};
+	struct rlimit limit;
+	int fds[IDLE + 1], probe;
+	uint8_t greeting[8];
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	for (int i = 0; i <= IDLE; i++)
+		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	probe = dup(0);
+	close(probe);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = (rlim_t)probe + 21;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	for (int i = 0; i <= IDLE; i++)
+		cr_assert_eq(connect(fds[i], (struct sockaddr *)&address, sizeof address), 0);
+	cr_assert_eq(send(fds[IDLE], "\0SP\0\0\x30\0\0", 8, MSG_NOSIGNAL), 8);
+	setsockopt(fds[IDLE], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	cr_assert_eq(recv(fds[IDLE], greeting, 8, MSG_WAITALL), 8);
+	for (int i = 0; i <= IDLE; i++)
+		close(fds[i]);
+	fake_manager_free(manager);
+}
+
 Test(rpc_server, an_oversized_frame_costs_its_sender_alone)
 {
 	struct rpc_server_options options = {.max_message_bytes = 100000};
@@ -846,7 +875,7 @@ Test(rpc_server, a_frame_that_never_ends_harms_nobody)
 Test(rpc_server, callers_over_the_cap_are_told_so_until_there_is_room)
 {
 	enum { CONNECTIONS = 6 };
-	struct rpc_server_options options = {.max_pipes = CONNECTIONS - 1};
+	struct rpc_server_options options = {.max_connections = CONNECTIONS - 1};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
 	struct rpc_client *clients[CONNECTIONS], *last;
 	struct reeve_error error;
@@ -1264,7 +1293,7 @@ Test(rpc_server, connections_are_served_in_turn)
 
 Test(rpc_server, silent_connections_keep_nobody_out)
 {
-	struct rpc_server_options options = {.max_pipes = 5};
+	struct rpc_server_options options = {.max_connections = 5};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
 	struct rpc_client *client;
 	int64_t begun_ms = clock_monotonic_ms();
