@@ -32,10 +32,10 @@ struct conn_budget {
 	atomic_size_t unsent;   /* queued for connections that are not closing */
 };
 
-/* What the connection tells its owner, on nng's threads or the loop's, without any lock held. `opened` and `arrived` come one after the
- * other; `closed` is the last and comes once, perhaps from inside conn_close. */
+/* What the connection tells its owner, on nng's threads or the loop's, without any lock held. `opened` and `arrived` come
+ * one after the other; `closed` is the last and comes once, perhaps from inside conn_close. */
 struct conn_events {
-	void (*opened)(void *owner);                        /* the other end is what it should be */
+	void (*opened)(void *owner);                        /* the other end is what it should be; may be NULL */
 	bool (*arrived)(void *owner, struct frame *frames); /* takes the frames; false: read no more until conn_resume */
 	void (*closed)(void *owner);                        /* it is over; conn_free it soon */
 	void (*eased)(void *owner);                         /* after conn_heavy has said yes: much has left; may be NULL */

@@ -113,7 +113,8 @@ static bool take_greeting(struct conn *conn)
 	pthread_mutex_lock(&conn->lock);
 	conn->opened = true;
 	pthread_mutex_unlock(&conn->lock);
-	conn->events->opened(conn->owner);
+	if (conn->events->opened)
+		conn->events->opened(conn->owner);
 	return true;
 }
 

@@ -221,9 +221,9 @@ static bool take_call(struct rpc_call *call, const struct envelope_request *enve
 	const char *problem = name_problem(call->actor, true);
 
 	HASH_FIND(hh, server->methods, envelope->method.bytes, envelope->method.length, call->method);
-	if (call->peer->turned_away)
+	if (call->peer->refusal)
 		return error_set(error, STATUS(RESOURCE_EXHAUSTED),
-		    "the manager cannot serve this caller now: %s; try again later", call->peer->turned_away);
+		    "the manager cannot serve this caller now: %s; try again later", call->peer->refusal);
 	if (!limits_enter(call, error))
 		return false;
 	if (problem)

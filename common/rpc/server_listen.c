@@ -75,7 +75,7 @@ static int64_t idleness(const struct peer *peer, int64_t now_ms)
 	int64_t idle_ms = IDLE_PINGS * rpc_server_idle_ping_ms(peer->server);
 	struct conn_state state;
 
-	if (peer->turned_away || peer->usage.all[CALLS] > 0)
+	if (peer->refusal || peer->usage.all[CALLS] > 0)
 		return 0;
 	state = conn_look(peer->conn);
 	if (!state.opened)
@@ -126,7 +126,7 @@ static void turn_away(struct peer *peer, const char *reason, int64_t now_ms)
 {
 	struct rpc_server *server = peer->server;
 
-	peer->turned_away = reason;
+	peer->refusal = reason;
 	peer->address->connections--;
 	server->n_peers--;
 	server->n_turned_away++;

@@ -56,11 +56,6 @@ static void queue_up(struct peer *peer)
 	server_wake(server);
 }
 
-static void peer_opened(void *arg)
-{
-	(void)arg;
-}
-
 static bool peer_arrived(void *arg, struct frame *frames)
 {
 	struct peer *peer = arg;
@@ -100,8 +95,10 @@ static void peer_closed(void *arg)
 }
 
 /* It takes its answers again. */
-static void ease(struct peer *peer)
+static void peer_eased(void *arg)
 {
+	struct peer *peer = arg;
+
 	if (!peer->heavy)
 		return;
 	peer->heavy = false;
@@ -109,14 +106,7 @@ static void ease(struct peer *peer)
 		queue_up(peer);
 }
 
-static void peer_eased(void *arg)
-{
-	struct peer *peer = arg;
-
-	ease(peer);
-}
-
-static const struct conn_events peer_events = {peer_opened, peer_arrived, peer_closed, peer_eased};
+static const struct conn_events peer_events = {NULL, peer_arrived, peer_closed, peer_eased};
 
 struct peer *peers_add(struct rpc_server *server, int fd, const struct sockaddr *from)
 {
@@ -166,7 +156,7 @@ static void remove_peer(struct rpc_server *server, struct peer *peer)
 		LL_DELETE2(server->dirty, peer, next_dirty);
 	peer->dirty = false;
 	DL_DELETE(server->peers, peer);
-	if (peer->turned_away) {
+	if (peer->refusal) {
 		server->n_turned_away--;
 	} else {
 		server->n_peers--;
@@ -261,7 +251,7 @@ static void remove_closed(struct rpc_server *server)
 	server->closed = NULL;
 	LL_FOREACH_SAFE2(closed, peer, next, next_closed)
 	{
-		ease(peer);
+		peer_eased(peer);
 		if (peer->waiting > 0)
 			LL_PREPEND2(server->closed, peer, next_closed);
 		else
@@ -337,7 +327,7 @@ static const char *unwanted(const struct peer *peer, const struct conn_state *st
 {
 	if (!state->opened)
 		return state->quiet_ms > GREETING_MS ? "does not greet" : NULL;
-	if (peer->turned_away)
+	if (peer->refusal)
 		return clock_monotonic_ms() - peer->since_ms > TURNED_AWAY_MS ? "was turned away" : NULL;
 	if (state->stuck_ms > STUCK_MS)
 		return "does not take its answers";
