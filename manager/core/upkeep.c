@@ -24,7 +24,7 @@ struct chore {
 	int64_t every_ms;
 };
 
-enum chore_name { CHORE_TICK, CHORE_EXPIRE, CHORE_TABLES, CHORE_ROUTES, CHORE_DEADLINES, CHORE_SESSIONS, CHORE_ROLL, CHORES };
+enum chore_name { CHORE_TICK, CHORE_EXPIRE, CHORE_TABLES, CHORE_ROUTES, CHORE_DEADLINES, CHORE_SESSIONS, CHORE_ROLL, CHORE_FOLD, CHORES };
 
 struct upkeep {
 	struct core *core;
@@ -43,7 +43,7 @@ struct upkeep {
 	struct store_tick tick;
 	struct store_expire expire;
 	struct store_upkeep tables;
-	struct store_roll roll;
+	struct store_roll roll, fold;
 };
 
 int64_t upkeep_database_us(const struct upkeep *u)
@@ -140,6 +140,13 @@ static void tick_begin(struct upkeep *u)
 	store_tick(u->core->store, &u->tick);
 }
 
+/* There is more to do than a page of it. */
+static void go_on(struct upkeep *u, enum chore_name chore, int64_t in_ms)
+{
+	u->next_ms[chore] = core_now(u->core) + in_ms;
+	core_alarm(u->core, u->next_ms[chore]);
+}
+
 static const struct store_place beginning = {STORE_TIME_BEGIN, 0};
 
 static void on_expired(struct store_op *op, const struct reeve_error *error)
@@ -154,10 +161,8 @@ static void on_expired(struct store_op *op, const struct reeve_error *error)
 	for (int i = 0; i < u->expire.count; i++)
 		log_warn(NULL, "task %lld: its attempt expired and was taken back", (long long)u->expire.results[i].id);
 	report_settle(u->core, op, u->expire.results, u->expire.count);
-	if (u->expire.more) {
-		u->next_ms[CHORE_EXPIRE] = core_now(u->core) + AGAIN_MS;
-		core_alarm(u->core, u->next_ms[CHORE_EXPIRE]);
-	}
+	if (u->expire.more)
+		go_on(u, CHORE_EXPIRE, AGAIN_MS);
 }
 
 /* After an outage only when a fresh lease has passed: a worker that lives may be about to report. */
@@ -183,10 +188,8 @@ static void on_tables(struct store_op *op, const struct reeve_error *error)
 {
 	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, tables));
 	u->busy[CHORE_TABLES] = false;
-	if (!error && u->tables.more) {
-		u->next_ms[CHORE_TABLES] = core_now(u->core) + 1000;
-		core_alarm(u->core, u->next_ms[CHORE_TABLES]);
-	}
+	if (!error && u->tables.more)
+		go_on(u, CHORE_TABLES, 1000);
 }
 
 static void tables_begin(struct upkeep *u)
@@ -200,10 +203,8 @@ static void on_rolled(struct store_op *op, const struct reeve_error *error)
 {
 	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, roll));
 	u->busy[CHORE_ROLL] = false;
-	if (!error && u->roll.more) {
-		u->next_ms[CHORE_ROLL] = core_now(u->core) + AGAIN_MS;
-		core_alarm(u->core, u->next_ms[CHORE_ROLL]);
-	}
+	if (!error && u->roll.more)
+		go_on(u, CHORE_ROLL, AGAIN_MS);
 }
 
 /* The statistics of executions. */
@@ -212,6 +213,22 @@ static void roll_begin(struct upkeep *u)
 	u->busy[CHORE_ROLL] = true;
 	u->roll = (struct store_roll){.op.done = on_rolled};
 	store_roll(u->core->store, &u->roll);
+}
+
+static void on_folded(struct store_op *op, const struct reeve_error *error)
+{
+	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, fold));
+	u->busy[CHORE_FOLD] = false;
+	if (!error && u->fold.more)
+		go_on(u, CHORE_FOLD, AGAIN_MS);
+}
+
+/* What is kept counted of tasks: who reads it adds up what this has not yet. */
+static void fold_begin(struct upkeep *u)
+{
+	u->busy[CHORE_FOLD] = true;
+	u->fold = (struct store_roll){.op.done = on_folded};
+	store_fold(u->core->store, &u->fold);
 }
 
 static void routes_begin(struct upkeep *u)
@@ -237,6 +254,7 @@ static const struct chore chores[CHORES] = {
     [CHORE_DEADLINES] = {deadlines_begin, 100},
     [CHORE_SESSIONS] = {sessions_begin, 60 * 1000},
     [CHORE_ROLL] = {roll_begin, 30 * 1000},
+    [CHORE_FOLD] = {fold_begin, 1000},
 };
 
 struct upkeep *upkeep_create(struct core *core)
@@ -266,8 +284,7 @@ bool upkeep_fresh(const struct upkeep *u)
 
 void upkeep_tables(struct upkeep *u)
 {
-	u->next_ms[CHORE_TABLES] = core_now(u->core);
-	core_alarm(u->core, u->next_ms[CHORE_TABLES]);
+	go_on(u, CHORE_TABLES, 0);
 }
 
 int64_t upkeep_turn(struct upkeep *u, int64_t now_ms)

@@ -13,6 +13,11 @@ static void on_rolled(void *arg, const struct conn_result *result)
 	role_done(role);
 }
 
+static void fold_start(struct role *role)
+{
+	role_run(role, SQL_COUNTS_FOLD, on_rolled);
+}
+
 static void roll_start(struct role *role)
 {
 	role_run(role, SQL_EXECUTIONS_ROLL, on_rolled);
@@ -22,6 +27,12 @@ void store_roll(struct store *store, struct store_roll *op)
 {
 	static const struct op_kind kind = {.name = "executions", .start = roll_start};
 	store_give(store, ROLE_UPKEEP, &kind, &op->op, 1, 0);
+}
+
+void store_fold(struct store *store, struct store_roll *op)
+{
+	static const struct op_kind kind = {.name = "counts", .start = fold_start};
+	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);
 }
 
 /* --- metrics ----------------------------------------------------------------------------------------------------- */

@@ -20,7 +20,7 @@ enum { IDLE_LEAST_MS = 1000, IDLE_MOST_MS = 5000 };
 
 /* The roles. Heartbeats have their own connection, so that no long statement starves a lease, and what ends attempts
  * whose worker did not (lease) has its own, so that no edit that waits for a lock keeps tasks from being given to others, and
- * so has what looks after batches (keeper). Reads share three connections: what is quick (read) has one that nothing else
+ * so has what looks after batches, and adds up what is counted (keeper). Reads share three connections: what is quick (read) has one that nothing else
  * may use, and goes first on the other two, which are for what may take long (look). Callbacks are behind neither reads nor
  * upkeep, or they would be taken to be lost while they are settled. What asks about workers and their Fetches (lookup) keeps
  * neither claims nor heartbeats waiting, however many strangers there are. */

@@ -904,6 +904,9 @@ struct store_roll {
 };
 void store_roll(struct store *store, struct store_roll *op);
 
+/* Adds up what has been counted of live and ended tasks, a page of it; nothing while another manager does it. */
+void store_fold(struct store *store, struct store_roll *op);
+
 enum { STORE_METRICS_MOST = 10000 };   /* of applications there may be so many */
 
 struct store_metric {

@@ -98,7 +98,7 @@ drop function history_fold();
 create function counts_fold() returns bigint language plpgsql as $$
 declare
   now_at constant timestamptz := clock_timestamp();
-  most constant int := 20000;
+  most constant int := 5000;
   changes bigint;
   passed bigint;
 begin

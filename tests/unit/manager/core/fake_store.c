@@ -51,6 +51,7 @@ GIVEN(tick, FAKE_TICK, store_tick)
 GIVEN(wake, FAKE_WAKE, store_wake)
 GIVEN(upkeep, FAKE_UPKEEP, store_upkeep)
 GIVEN(roll, FAKE_ROLL, store_roll)
+GIVEN(fold, FAKE_FOLD, store_roll)
 GIVEN(watch, FAKE_WATCH, store_watch)
 GIVEN(lose, FAKE_LOSE, store_lose)
 GIVEN(sweep, FAKE_SWEEP, store_sweep)
@@ -273,11 +274,19 @@ static void answer_roll(struct store_roll *op)
 	fake_ok(op);
 }
 
+static void answer_fold(struct store_roll *op)
+{
+	fake.folds++;
+	op->more = fake.folds_more > 0;
+	fake.folds_more -= op->more;
+	fake_ok(op);
+}
+
 static void answer_recurring(void)
 {
 	static const enum fake_kind recurring[] = {
 	    FAKE_TICK, FAKE_QUEUES, FAKE_ROUTES, FAKE_WAKE, FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_UPKEEP,
-	    FAKE_BATCHES, FAKE_SCHEDULES, FAKE_ADMIT, FAKE_ROLL};
+	    FAKE_BATCHES, FAKE_SCHEDULES, FAKE_ADMIT, FAKE_ROLL, FAKE_FOLD};
 
 	for (size_t i = 0; i < sizeof recurring / sizeof *recurring; i++)
 		for (void *op; !(fake.admitting && recurring[i] == FAKE_ADMIT) && (op = fake_take(recurring[i]));) {
@@ -288,6 +297,7 @@ static void answer_recurring(void)
 			switch (recurring[i]) {
 			case FAKE_TICK: answer_tick(op); break;
 			case FAKE_ROLL: answer_roll(op); break;
+			case FAKE_FOLD: answer_fold(op); break;
 			case FAKE_QUEUES: answer_queues(op); break;
 			case FAKE_ROUTES: answer_routes(op); break;
 			case FAKE_WAKE: answer_wake(op); break;

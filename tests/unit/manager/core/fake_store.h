@@ -28,6 +28,7 @@ enum fake_kind {
 	FAKE_WAKE,
 	FAKE_UPKEEP,
 	FAKE_ROLL,
+	FAKE_FOLD,
 	FAKE_WATCH,
 	FAKE_LOSE,
 	FAKE_SWEEP,
@@ -78,6 +79,7 @@ struct fake {
 	bool arrivals;          /* the tick says that tasks are to be admitted */
 	bool admitting;         /* the test answers what admits them */
 	int admit_looks;
+	int folds, folds_more;  /* so far; so many more find a full page */
 };
 extern struct fake fake;
 

@@ -221,6 +221,22 @@ Test(upkeep, a_full_page_of_the_journal_is_followed_by_the_next)
 	fake_end(core);
 }
 
+/* What is not added up yet is walked by everybody who asks for the counts. */
+Test(upkeep, counts_are_added_up_every_second_and_at_once_after_a_full_page)
+{
+	core = fake_core();
+	fake_pass(core, 5000);
+	int before = fake.folds;
+	fake_pass(core, 10000);
+	cr_expect_geq(fake.folds - before, 9);
+	cr_expect_leq(fake.folds - before, 11);
+	fake.folds_more = 5;
+	before = fake.folds;
+	fake_pass(core, 1200);
+	cr_expect_geq(fake.folds - before, 6);
+	fake_end(core);
+}
+
 /* What was given out before this manager began has been watched only since then. */
 Test(upkeep, attempts_from_before_are_watched_from_the_first_tick_on)
 {
