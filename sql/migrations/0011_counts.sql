@@ -1,13 +1,16 @@
 -- Keeps live tasks counted, too, so that nobody has to walk all that wait to tell how many there are.
 --
 -- Whoever makes or ends a task, or changes its route, when it is due or whether it has failed, adds a row to count_changes in the
--- same transaction, one for each group of a statement; counts_fold adds these up. A claim writes nothing: what executes is little,
--- and found by the journal. So a task counts by what it was when it was written last by anything but a claim:
+-- same transaction, one for each group of a statement; counts_fold adds these up. A claim writes nothing but in the journal,
+-- which tells what executes. So a task counts by what it was when it was written last by anything but a claim:
 --   live      its route has it
 --   retrying  it failed then (tasks.retrying, which claims leave as it is): it waits as `failed`, or executes after that
 --   due       it was queued to a time that had not come yet: it is delayed until then
 
-alter table tasks add column retrying boolean; -- null: no
+alter table tasks add column retrying boolean; -- true, or null: no
+
+-- The route of all its tasks, of which none was `retrying`: `open` of that route execute by it. Null: its tasks tell.
+alter table assignments add column plain_route int;
 
 alter table history_changes rename to count_changes;
 alter table count_changes
@@ -36,16 +39,22 @@ create table live_due (
 -- Whoever adds changes up, or takes a part of the history away, has this row first: one at a time.
 insert into locks (name) values ('counts');
 
--- When a queued task that was last written at `written` is due, to the second; null: it was due when it was written.
+-- When a queued task that was last written at `written` is due, to the second that it is due in, and so never later than it may
+-- be claimed; null: it was due when it was written.
 create function delayed_to(run_at timestamptz, written timestamptz) returns timestamptz language sql immutable parallel safe as $$
-  select case when run_at > written then run_at::timestamptz(0) end
+  select case when run_at > written then date_bin('1 second', run_at, '2000-01-01 00:00:00+00') end
+$$;
+
+-- The same of any task that waits or executes.
+create function delayed_to(status text, run_at timestamptz, written timestamptz) returns timestamptz
+language sql immutable parallel safe as $$
+  select case when status = 'queued' then delayed_to(run_at, written) end
 $$;
 
 -- Notes that these tasks, whose rows are locked, are there as they are now (1), or no longer are (-1).
 create function tasks_counted(ids bigint[], sign int) returns void language sql as $$
   insert into count_changes (route_id, due, live, retrying)
-  select route_id, case when status = 'queued' then delayed_to(run_at, last_updated) end, sign * count(*),
-    sign * count(*) filter (where retrying)
+  select route_id, delayed_to(status, run_at, last_updated), sign * count(*), sign * count(retrying)
   from tasks where id = any(ids) group by 1, 2
 $$;
 
@@ -57,12 +66,16 @@ create or replace view history_totals as
   group by route_id, status;
 
 -- Live tasks by route, of one queue or (null) all of them. `queued` are due; the three others as `reeve queues` has them. Exact in
--- every snapshot, the border between queued and delayed to the second.
+-- every snapshot, the border between queued and delayed to the second. Whoever claims goes by his own reckoning of the time: what
+-- is not there any more, by that, is not delayed either.
 create function live_totals(of_queue text)
 returns table (route_id int, queued bigint, delayed bigint, executing bigint, failed bigint) language sql stable as $$
   with running as (
-    select t.route_id, count(*) as executing, count(*) filter (where t.retrying) as retrying
-    from (select a.id, a.task_ids from assignments a where a.closed_at is null offset 0) a
+    select a.plain_route as route_id, sum(a.open) as executing, 0 as retrying
+    from assignments a where a.closed_at is null and a.plain_route is not null group by 1
+    union all
+    select t.route_id, count(*), count(t.retrying)
+    from (select a.id, a.task_ids from assignments a where a.closed_at is null and a.plain_route is null offset 0) a
     cross join lateral unnest(a.task_ids) x(id)
     cross join lateral (
       select t.route_id, t.retrying from tasks t where t.id = x.id and t.assignment_id = a.id and t.status = 'executing' offset 0) t
@@ -77,12 +90,13 @@ returns table (route_id int, queued bigint, delayed bigint, executing bigint, fa
     union all
     select r.route_id, 0, 0, r.executing, -r.retrying from running r),
    sums as (
-    select p.route_id, sum(p.live) as live, sum(p.delayed) as delayed, sum(p.executing) as executing, sum(p.failed) as failed
+    select p.route_id, sum(p.live) - sum(p.executing) - sum(p.failed) as waiting, sum(p.delayed) as delayed,
+      sum(p.executing) as executing, sum(p.failed) as failed
     from parts p
     where of_queue is null and p.route_id <> 0 or p.route_id = any(array(select r.id from routes r where r.queue = of_queue))
     group by 1)
-  select s.route_id, (s.live - s.delayed - s.executing - s.failed)::bigint, s.delayed::bigint, s.executing::bigint, s.failed::bigint
-  from sums s
+  select s.route_id, (s.waiting - d.delayed)::bigint, d.delayed::bigint, s.executing::bigint, s.failed::bigint
+  from sums s cross join lateral (select greatest(0, least(s.delayed, s.waiting)) as delayed) d
 $$;
 
 -- As before, under the name that the table has now.
@@ -101,6 +115,8 @@ declare
   most constant int := 5000;
   changes bigint;
   passed bigint;
+  dues timestamptz[];
+  routes int[];
 begin
   perform from locks where name = 'counts' for no key update skip locked;
   if not found then
@@ -119,14 +135,16 @@ begin
    later as (
     insert into live_due as d (due, route_id, count)
     select due, route_id, sum(live) from taken where due > now_at group by 1, 2 having sum(live) <> 0
-    on conflict (due, route_id) do update set count = d.count + excluded.count),
+    on conflict (due, route_id) do update set count = d.count + excluded.count
+    returning *),
    live as (
     insert into live_counts as c (route_id, live, retrying, delayed)
     select route_id, sum(live), sum(retrying), coalesce(sum(live) filter (where due > now_at), 0)
     from taken where live <> 0 or retrying <> 0 group by 1
     on conflict (route_id) do update set live = c.live + excluded.live, retrying = c.retrying + excluded.retrying,
       delayed = c.delayed + excluded.delayed)
-  select count(*) into changes from taken;
+  select (select count(*) from taken), array_agg(due), array_agg(route_id) into changes, dues, routes from later where count = 0;
+  delete from live_due where (due, route_id) in (select * from unnest(dues, routes));
   with gone as (
     delete from live_due where (due, route_id) in (select due, route_id from live_due where due <= now_at order by due limit most)
     returning route_id, count),
@@ -137,30 +155,42 @@ begin
   return greatest(changes, passed);
 end $$;
 
--- Counts everything anew, while nobody makes or ends tasks: after rows of the tables were changed by hand, for example.
-drop function history_recount();
-create function counts_recount() returns void language plpgsql as $$
+-- Counts live tasks anew, while nobody makes or ends any.
+create function live_recount() returns void language plpgsql as $$
 begin
   perform from locks where name = 'counts' for no key update;
-  lock table tasks, task_history in share row exclusive mode;
+  lock table tasks in share row exclusive mode;
   update tasks set retrying = true where status = 'failed' and retrying is distinct from true;
   update tasks set retrying = null where status = 'queued' and retrying;
-  delete from count_changes;
-  delete from history_counts;
-  delete from history_day_counts;
+  update assignments a set plain_route = null
+  from (select id from assignments where closed_at is null and plain_route is not null for no key update skip locked) x
+  where a.id = x.id;
+  update count_changes set due = null, live = 0, retrying = 0 where keep_until is not null and (live <> 0 or retrying <> 0);
+  delete from count_changes where keep_until is null;
   delete from live_counts;
   delete from live_due;
-  insert into history_day_counts select keep_until, route_id, status, count(*) from task_history group by 1, 2, 3;
-  insert into history_counts select route_id, status, sum(count) from history_day_counts group by 1, 2;
   with live as (
-    select route_id, case when status = 'queued' then delayed_to(run_at, last_updated) end as due, count(*) as n,
-      count(*) filter (where retrying) as retrying
+    select route_id, delayed_to(status, run_at, last_updated) as due, count(*) as n, count(retrying) as retrying
     from tasks group by 1, 2),
    later as (
     insert into live_due select due, route_id, n from live where due > clock_timestamp() returning route_id, count)
   insert into live_counts
   select l.route_id, sum(l.n), sum(l.retrying), coalesce((select sum(d.count) from later d where d.route_id = l.route_id), 0)
   from live l group by 1;
+end $$;
+
+-- Counts everything anew, while nobody makes or ends tasks: after rows of the tables were changed by hand, for example.
+drop function history_recount();
+create function counts_recount() returns void language plpgsql as $$
+begin
+  perform from locks where name = 'counts' for no key update;
+  lock table tasks, task_history in share row exclusive mode;
+  delete from count_changes where keep_until is not null;
+  delete from history_counts;
+  delete from history_day_counts;
+  insert into history_day_counts select keep_until, route_id, status, count(*) from task_history group by 1, 2, 3;
+  insert into history_counts select route_id, status, sum(count) from history_day_counts group by 1, 2;
+  perform live_recount();
 end $$;
 
 -- As before, but nobody else adds up meanwhile: what he had taken and not committed would be counted after it has gone. While the
@@ -180,10 +210,11 @@ begin
   delete from history_counts where count = 0;
 end $$;
 
--- How many live tasks each queue and type has, and since when the first that is due is. The numbers of a route come with its first
--- row. Where a page has taken 50 ms the last row has no queue, but tells where the next one begins; what it has of the same
--- route is only an oldest_due again.
---   page: the route, and the priority in it from which on its first due task is looked for (empty: the highest)
+-- How many live tasks each queue and type has, and since when the first that is due is. The numbers of up to 10,000 routes come at
+-- once, so that few pages add the counts up, and with them what oldest_due is found within 50 ms. What is found later comes on
+-- further pages, in rows that have nothing else. The last row has no queue, but tells where the next page begins, if there is one.
+--   page: the route whose first due task is looked for next, the priority in it from which on (empty: the highest), and the route up
+--   to which (exclusive) the numbers have come
 drop function live_counts(text, text, int);
 create function queue_counts(of_queue text, page text)
 returns table (queue text, type text, queued bigint, delayed bigint, executing bigint, failed bigint, oldest_due timestamptz,
@@ -193,50 +224,69 @@ language plpgsql stable set enable_seqscan = off set enable_bitmapscan = off set
 declare
   over_at timestamptz;      -- begins with the first row, for which the counts of all are added up
   place constant text[] := string_to_array(page, '|');
+  next_route int := coalesce(place[1], '0')::int;
   level int := nullif(place[2], '')::int;
-  goes_on boolean := level is not null;
+  counted constant int := coalesce(place[3], '0')::int;
+  counts constant boolean := next_route >= counted;
+  most constant int := 10000;
+  no_more constant int := 2147483647;
+  looks boolean := true;
+  n int := 0;
+  last_id int;
+  upto int;
   way record;
 begin
-  if cardinality(place) <> 2 then
+  if cardinality(place) <> 3 then
     raise exception using errcode = 'RV400', message = format('page "%s" is none that was given', left(page, 100));
   end if;
   for way in
-    select r.id, r.queue, r.type, coalesce(c.queued, 0) as queued, coalesce(c.delayed, 0) as delayed,
-      coalesce(c.executing, 0) as executing, coalesce(c.failed, 0) as failed
-    from routes r left join live_totals(of_queue) c on c.route_id = r.id
-    where (of_queue is null or r.queue = of_queue) and r.id >= coalesce(place[1], '0')::int order by r.id
+    select r.id, r.queue, r.type, c.queued, c.delayed, c.executing, c.failed
+    from routes r left join (select * from live_totals(of_queue) where counts) c on c.route_id = r.id
+    where (of_queue is null or r.queue = of_queue) and r.id >= next_route and (counts or r.id < counted)
+    order by r.id limit most
   loop
     over_at := coalesce(over_at, clock_timestamp() + interval '50 ms');
+    n := n + 1;
+    last_id := way.id;
     queue := way.queue;
     type := way.type;
-    queued := case when goes_on then 0 else way.queued end;
-    delayed := case when goes_on then 0 else way.delayed end;
-    executing := case when goes_on then 0 else way.executing end;
-    failed := case when goes_on then 0 else way.failed end;
-    goes_on := false;
+    queued := coalesce(way.queued, 0);
+    delayed := coalesce(way.delayed, 0);
+    executing := coalesce(way.executing, 0);
+    failed := coalesce(way.failed, 0);
     oldest_due := null;
     -- What was submitted just now may be due by the clock and count as delayed for the rest of the second.
-    if way.queued + way.failed + way.delayed > 0 then
+    if looks and (not counts or queued + failed + delayed > 0) then
       level := coalesce(level, (select t.priority from tasks t where t.lane is null and t.route_id = way.id
         order by t.priority desc limit 1));
+      while level is not null loop
+        oldest_due := least(oldest_due, (select t.run_at from tasks t
+          where t.lane is null and t.route_id = way.id and t.priority = level and t.run_at <= statement_timestamp()
+            and t.status in ('queued', 'failed')
+          order by t.priority desc, t.run_at, t.id + 0 limit 1));
+        level := (select t.priority from tasks t where t.lane is null and t.route_id = way.id and t.priority < level
+          order by t.priority desc limit 1);
+        exit when clock_timestamp() >= over_at;
+      end loop;
     end if;
-    while level is not null loop
-      oldest_due := least(oldest_due, (select t.run_at from tasks t
-        where t.lane is null and t.route_id = way.id and t.priority = level and t.run_at <= statement_timestamp()
-          and t.status in ('queued', 'failed')
-        order by t.priority desc, t.run_at, t.id + 0 limit 1));
-      level := (select t.priority from tasks t where t.lane is null and t.route_id = way.id and t.priority < level
-        order by t.priority desc limit 1);
-      exit when clock_timestamp() >= over_at;
-    end loop;
-    return next;
-    if clock_timestamp() >= over_at then
-      queue := null;
-      next_page := concat_ws('|', case when level is null then way.id + 1 else way.id end, coalesce(level::text, ''));
+    if counts or oldest_due is not null then
       return next;
-      return;
+    end if;
+    if looks then
+      next_route := case when level is null then way.id + 1 else way.id end;
+      looks := level is null and clock_timestamp() < over_at;
+      exit when not looks and not counts;
     end if;
   end loop;
+  upto := case when not counts then counted when n = most then last_id + 1 else no_more end;
+  if looks then
+    next_route := upto;
+  end if;
+  if next_route < no_more then
+    queue := null;
+    next_page := concat_ws('|', next_route, coalesce(level::text, ''), upto);
+    return next;
+  end if;
 end $$;
 
 -- How a queue stands, as before, by the counts.
@@ -293,6 +343,6 @@ do $$ begin
     E'\\1\n  perform tasks_counted(array[t.id], 1);');
   perform add_to_function('arrivals_admit_next', '(update tasks set [^;]*where id = any\((late|ids)\);)',
     E'perform tasks_counted(\\2, -1);\n    \\1\n    perform tasks_counted(\\2, 1);');
-  perform counts_recount();
+  perform live_recount(); -- what has ended is counted already
 end $$;
 drop function add_to_function(regproc, text, text);

@@ -23,8 +23,7 @@ with locked as materialized (
   insert into count_changes (keep_until, route_id, status, count, due, live, retrying)
   select keep_until, route_id, status, count(*), null, 0, 0 from history group by 1, 2, 3
   union all
-  select null, route_id, null, 0, case when status = 'queued' then delayed_to(run_at, last_updated) end, -count(*),
-    -count(retrying)
+  select null, route_id, null, 0, delayed_to(status, run_at, last_updated), -count(*), -count(retrying)
   from locked group by 2, 5),
  batched as (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)

@@ -125,6 +125,8 @@ with locked as materialized (
     -count(*) filter (where keep_until is not null or renewed or advances),
     count(*) filter (where becomes = 'failed') - count(retrying)
   from timed group by 1, 2, 3
+  having count(keep_until) > 0 or count(*) filter (where renewed or advances) > 0
+    or count(*) filter (where becomes = 'failed') <> count(retrying)
   union all
   select null, new_route, null, 0, delayed_to(due, ended), count(*), 0
   from timed where renewed or advances group by 2, 5),

@@ -127,8 +127,8 @@ story_counts_are_exact() {
 	totals="select status, sum(count) from reeve.history_totals group by 1 having sum(count) <> 0 order by 1"
 	expect_eq "$(sql "$kept")" "$(sql "$totals")"
 	expect_eq '' "$(miscounted)"
-	sql "select reeve.counts_fold()" >/dev/null
-	expect_eq 0 "$(sql "select count(*) from reeve.count_changes")"
+	# The manager adds up every second.
+	wait_until 5 '[ "$(sql "select count(*) from reeve.count_changes")" = 0 ]'
 	expect_eq "$(sql "$kept")" "$(sql "$totals")"
 	expect_eq "$(sql "$kept" | tr '\n' ' ')" "$(reeve stats --json | jq -r '"cancelled|\(.cancelled) completed|\(.completed) dead|\(.dead) "')"
 	expect_eq 41 "$(reeve queue status default --json | jq .finished)"
@@ -233,6 +233,110 @@ story_live_counts() {
 	was=$(sql "$totals")
 	sql "select reeve.counts_recount()" >/dev/null
 	expect_eq "$was" "$(sql "$totals")" 'counted anew'
+}
+
+# As a manager claims one task, whatever the database's clock says.
+claim_by_hand() { # ID
+	sql "insert into reeve.workers (name, lease_ms) values ('w', 60000)"
+	{
+		printf 'prepare s as\n%s;\n' "$(cat "$TOP/sql/statements/claim.sql")"
+		sql "select format('execute s(array[%s], array[%L::timestamptz], ''{1}'', array[%s], ''{1}'', 5000);', id, last_updated,
+			(select max(id) from reeve.workers)) from reeve.tasks where id = $1"
+	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
+}
+
+# A manager claims by its own reckoning of the time: after the database's clock was set back, before that clock says it is due.
+story_live_counts_are_never_below_0() {
+	start_postgres
+	start_manager
+	totals() { sql "select queued, delayed, executing, failed from reeve.live_totals(null) where queued + delayed + executing + failed <> 0"; }
+	expect_eq 't' "$(sql "select bool_and(delayed_to(at, 'epoch') <= at and delayed_to(at, 'epoch') > at - interval '1 s')
+		from generate_series(now(), now() + '10 s', '0.1 s') at")" 'due not later than it may be claimed'
+	far=$(reeve submit nothing --delay 90000h)
+	early=$(reeve submit nothing --delay 1h)
+	wait_until 5 '[ "$(sql "select count(*) from count_changes")|$(sql "select count(*) from live_due")" = "0|2" ]'
+	reeve cancel "$far" >/dev/null
+	wait_until 5 '[ "$(sql "select count(*) from count_changes")|$(sql "select count(*) from live_due")" = "0|1" ]'
+	stop manager
+	expect_eq '0|1|0|0' "$(totals)"
+	expect_match "^$early[|]" "$(claim_by_hand "$early")"
+	expect_eq '0|0|1|0' "$(totals)"
+	expect_eq '' "$(miscounted)"
+	# It was counted as due while the clock was ahead, and goes when that has been set back.
+	sql "delete from tasks; update assignments set open = 0, closed_at = now(); select counts_recount();
+		insert into count_changes (route_id, due, live) select 1, now() + '1 h', -1;
+		insert into live_counts values (1, 1, 0, 0)" >/dev/null
+	expect_eq '' "$(totals)"
+}
+
+# What executes is told by the journal, of tasks that failed before and of several types too.
+story_executing_tasks_are_counted_by_the_journal() {
+	start_postgres
+	start_manager
+	start_worker
+	for n in 1 2 3; do
+		for type in sh nothing; do
+			echo '{"type":"'$type'","details":"test -e '"$DIR/again"' && while [ ! -e '"$DIR/go"' ]; do sleep 0.1; done","queue":"mixed"}'
+		done
+	done | reeve submit --bulk - --retry-base 1h >"$DIR/ids"
+	wait_until 20 '[ "$(reeve queues --queue mixed --json | jq -sr "map(.failed) | add")" = 3 ]'
+	expect_eq '' "$(miscounted)"
+	expect_eq 0 "$(sql "select count(*) from assignments where closed_at is null")"
+	touch "$DIR/again"
+	held=$(reeve submit sh "while [ ! -e '$DIR/go' ]; do sleep 0.1; done" --queue mixed)
+	# shellcheck disable=SC2046
+	reeve retry $(sql "select id from tasks where status = 'failed' limit 1") >/dev/null
+	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '\''executing'\''")" = 2 ]'
+	expect_eq '0 0 2 2' "$(reeve queues --queue mixed --json | jq -sr 'map([.queued, .delayed, .executing, .failed]) | transpose | map(add) | join(" ")')"
+	expect_eq '1|1' "$(sql "select count(plain_route), count(*) - count(plain_route) from assignments where closed_at is null")"
+	expect_eq '' "$(miscounted)"
+	sql "select counts_recount()" >/dev/null
+	expect_eq '' "$(miscounted)"
+	touch "$DIR/go"
+	reeve wait "$held" >/dev/null
+	expect_eq '' "$(miscounted)"
+}
+
+# Who enters what is new in the history into its index of times, for seconds perhaps, keeps nobody from adding up.
+story_statistics_do_not_hold_up_the_counts() {
+	start_postgres
+	start_manager
+	stop manager
+	mkfifo "$DIR/rolls"
+	start rolls "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -f "$DIR/rolls" "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
+	exec 9>"$DIR/rolls"
+	printf 'begin;\n%s;\nselect $$rolled$$;\n' "$(cat "$TOP/sql/statements/executions_roll.sql")" >&9
+	wait_until 10 'grep -q rolled "$DIR/log/rolls.log"'
+	expect_eq counts "$(sql "select name from reeve.locks where name = 'counts' for no key update skip locked")"
+	echo 'rollback;' >&9
+	exec 9>&-
+	ended rolls
+}
+
+# Where the search for the oldest takes long, the numbers of all come with the first page, once.
+story_counts_come_with_the_first_page() {
+	start_postgres
+	start_manager
+	stop manager
+	sql "insert into routes (queue, type) select 'q' || n, 't' from generate_series(1, 3) n;
+		insert into tasks (route_id, priority, queue, type, run_at, created, last_updated)
+			select r.id, n, r.queue, r.type, now() - interval '1 s' * n, now(), now() from generate_series(1, 15000) n join routes r on r.type = 't';
+		select counts_recount()" >/dev/null
+	local page=null pages=0
+	: >"$DIR/rows"
+	while [ "$page" ]; do
+		sql "select $pages, * from reeve.queue_counts(null, $page)" >"$DIR/page"
+		grep -v '^[0-9]*||' "$DIR/page" >>"$DIR/rows" || true
+		page=$(sed -n "s/^[0-9]*||.*|\([0-9]*|[0-9]*|[0-9]*\)$/'\1'/p" "$DIR/page")
+		pages=$((pages + 1))
+		[ $pages -lt 200 ] || fail 'it has no end'
+	done
+	note "$pages pages"
+	expect [ $pages -gt 1 ]
+	expect_eq '15000 15000 15000' "$(awk -F '|' '$4 && !$1 { printf "%s%s", sep, $4; sep = " " }' "$DIR/rows")"
+	expect_eq '' "$(awk -F '|' '$4 && $1' "$DIR/rows")" 'numbers of later pages'
+	expect_eq "$(sql "select 'q' || n, (select min(run_at) from tasks) from generate_series(1, 3) n")" \
+		"$(awk -F '|' '$8 && (!($2 in min) || $8 < min[$2]) { min[$2] = $8 } END { for (q in min) print q "|" min[q] }' "$DIR/rows" | sort)"
 }
 
 # Page by page, each task that matches is listed once, wherever the others of its queue are.

@@ -77,6 +77,27 @@ story_an_older_schema_is_refused_and_brought_up_from_print() {
 }
 
 # A role that may use what is there, and make nothing.
+# What has ended is counted since version 10: its tables may be long, and everybody waits meanwhile.
+story_live_tasks_alone_are_counted_by_the_migration() {
+	start_postgres --empty
+	new_database older
+	"$REEVE_BIN/reeve-manager" --print-schema >"$DIR/schema.sql"
+	{
+		sed '/^execute reeve_schema_note(.10., /q' "$DIR/schema.sql"
+		echo 'commit;'
+	} | psql_reeve older >/dev/null
+	in_older() { "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U reeve -d older -c 'set search_path = reeve' -c "$1"; }
+	in_older "insert into routes (queue, type) values ('q', 't');
+		insert into tasks (route_id, queue, type, status, run_at, created, last_updated)
+			select 1, 'q', 't', case when n <= 2 then 'failed' else 'queued' end, now() + case when n > 7 then interval '1 h' else '0' end, now(), now()
+			from generate_series(1, 10) n;
+		insert into history_counts values (1, 'dead', 77); insert into history_changes values (current_date, 1, 'dead', 5)"
+	CONNINFO="host=$PGDIR user=reeve dbname=older"
+	start_manager
+	expect_eq '1|5|3|0|2' "$(in_older 'select * from live_totals(null)')"
+	expect_eq '1|dead|82' "$(in_older 'select * from history_totals')"
+}
+
 story_a_manager_without_the_right_to_make_anything_works() {
 	start_postgres --empty
 	"$REEVE_BIN/reeve-manager" --print-schema >"$DIR/schema.sql"

@@ -12,13 +12,18 @@ counted as (
   where due > (select latest from known) group by 1, 3
   union all
   select route_id, 'delayed in all', '', delayed - (select coalesce(sum(count), 0) from reeve.live_due d where d.route_id = c.route_id)
-  from reeve.live_counts c),
+  from reeve.live_counts c
+  union all
+  select c.route_id, 'fewer than 0 ' || x.status, '', x.count
+  from reeve.live_totals(null) c cross join lateral (values ('queued', c.queued), ('delayed', c.delayed), ('failed', c.failed)) x(status, count)
+  where x.count < 0),
 found as (
   select route_id, case status when 'queued' then 'waiting' else status end as status, '' as due, count(*)
   from reeve.tasks where route_id <> 0 group by 1, 2
   union all
-  select route_id, 'delayed', run_at::timestamptz(0)::text, count(*) from reeve.tasks
-  where status = 'queued' and run_at > last_updated and run_at::timestamptz(0) > (select latest from known) group by 1, 3)
+  select route_id, 'delayed', date_trunc('second', run_at)::text, count(*) from reeve.tasks
+  where (status = 'queued' or status = 'executing' and retrying is null) and run_at > last_updated -- or claimed before that
+    and date_trunc('second', run_at) > (select latest from known) group by 1, 3)
 select route_id as route, status, due, coalesce(c.count, 0) as counted, coalesce(f.count, 0) as found
 from counted c full join found f using (route_id, status, due)
 where coalesce(c.count, 0) <> coalesce(f.count, 0)

@@ -1,7 +1,8 @@
 -- Fills a database that a manager has made: psql's variables say how many tasks wait (`waiting`) and how many have ended
 -- (`ended`), evenly over the last 20 days. Of a thousand that wait ten have failed before and one is due tomorrow; of a hundred
--- that ended one is dead and one cancelled. 20 queues with 2 types each. For each thousand that ended there are a batch with 20
--- callbacks, one of them given up, and a worker that is gone; for each ten thousand a pipeline and a schedule.
+-- that ended one is dead and one cancelled. 20,000 more tasks are executing, each given out for itself. 20 queues with 2 types
+-- each. For each thousand that ended there are a batch with 20 callbacks, one of them given up, and a worker that is gone; for each
+-- ten thousand a pipeline and a schedule.
 set search_path = reeve;
 insert into routes (queue, type)
 select 'queue' || q, 'type' || t from generate_series(0, 19) q, generate_series(0, 1) t on conflict do nothing;
@@ -30,6 +31,11 @@ from generate_series(1, :waiting::bigint) i
 cross join lateral (select now() - interval '1 hour' * (:waiting - i) / :waiting as at) e
 join way w on w.n = i % 40
 order by i;
+insert into tasks (id, route_id, queue, type, details, status, run_at, attempt, source, worker_id, assignment_id, expiry, created, last_updated)
+  overriding system value
+select :ended + :waiting + i, w.id, w.queue, w.type, '{"n":1}', 'executing', now() - interval '2 s', 1, 'load', 1, i, now() + interval '1 day',
+  now() - interval '2 s', now() - interval '1 s'
+from generate_series(1, 20000) i join way w on w.n = i % 40 order by i;
 insert into task_attempts (task_id, token, attempt, outcome, status, by_report, error, error_code, queue, type, last_updated)
 select id, started, 1, 'failed', 'failed', true, last_error, error_code, queue, type, last_updated from tasks where status = 'failed';
 insert into batches (name, queue, implicit, phase, ended_at)
@@ -44,11 +50,14 @@ select 'pipeline ' || i, '[{"name": "one", "type": "t", "max_attempts": 5, "time
 from generate_series(1, :ended::bigint / 10000) i on conflict do nothing;
 insert into schedules (name, every_ms, spec, paused)
 select 'schedule ' || i, 60000, '{"type": "t"}', true from generate_series(1, :ended::bigint / 10000) i on conflict do nothing;
-select setval('tasks_id_seq', :ended + :waiting + 1) \g /dev/null
+select setval('tasks_id_seq', :ended + :waiting + 20001), setval('assignments_id_seq', 20001) \g /dev/null
 select counts_recount() \g /dev/null
+insert into assignments (id, worker_id, fetch_id, next_expiry, task_ids, open, plain_route) overriding system value
+select assignment_id, worker_id, assignment_id, expiry, array[id], 1, route_id from tasks where status = 'executing' order by id;
 vacuum (analyze) task_history;
 vacuum (analyze) history_counts;
 vacuum (analyze) tasks;
+vacuum (analyze) assignments;
 vacuum (analyze) task_attempts;
 vacuum (analyze) batches;
 vacuum (analyze) callbacks;
