@@ -39,7 +39,7 @@ story_one_worker_is_scaled_while_its_tasks_run() {
 	wait_until 20 '[ "$(worker one concurrency)" = 5 ]'
 	expect_eq 1 "$(worker two concurrency)"
 	# Fewer: what runs goes on, and nothing new begins.
-	expect_eq '{"names":["one"]}' "$(reeve scale one 1 --json)"
+	expect_eq '{"names":["one"],"told":1}' "$(reeve scale one 1 --json)"
 	wait_until 20 '[ "$(worker one concurrency)" = 1 ]'
 	alone=$(reeve submit sh "[ ! -e $DIR/alone ] || echo overlap >>$DIR/overlaps; touch $DIR/alone; sleep 0.2; rm $DIR/alone")
 	also=$(reeve submit sh "[ ! -e $DIR/alone ] || echo overlap >>$DIR/overlaps; touch $DIR/alone; sleep 0.2; rm $DIR/alone")
