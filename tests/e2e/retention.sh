@@ -285,6 +285,7 @@ story_a_file_of_another_database_is_left_alone() {
 	expect_eq 2 "$(find "$DIR/archive" -type f | wc -l)"
 }
 
+# What the file has is not deleted between its note and the kill: the attempts and events are locked, too.
 story_a_file_that_was_written_but_not_noted_is_found_again() {
 	start_postgres
 	mkdir "$DIR/archive"
@@ -292,11 +293,14 @@ story_a_file_that_was_written_but_not_noted_is_found_again() {
 	fill 2 1200
 	stop manager
 	name=task_history_$(day 2)
-	start holder "$REEVE_TEST_PG_BIN/psql" -h "$PGDIR" -U postgres -d reeve -c "begin; select from reeve.$name; select pg_sleep(600)"
+	start holder "$REEVE_TEST_PG_BIN/psql" -h "$PGDIR" -U postgres -d reeve \
+		-c "begin; lock table reeve.task_attempts, reeve.task_events in share mode; select from reeve.$name; select pg_sleep(600)"
 	wait_until 20 "[ \"\$(sql \"select count(*) from pg_locks where relation = 'reeve.$name'::regclass\")\" -gt 0 ]"
 	start_manager manager --archive "$DIR/archive"
 	wait_until 20 '[ "$(sql "select count(*) from archives")" = 1 ]'
 	kill_manager
+	# What it had sent goes on until it has waited for its lock for long enough.
+	wait_until 20 '[ "$(sql "select count(*) from pg_stat_activity where application_name like '\''reeve-manager%'\''")" = 0 ]'
 	sql 'delete from archives' # as if it had died a moment before
 	sql "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(600)%' and pid <> pg_backend_pid()" >/dev/null
 	ended holder
