@@ -266,7 +266,8 @@ end_everything() { # last first; what does not go as it should is said, and then
 free_port() { # out of the range that tests/run holds for this run; a port is given once
 	local port
 	set -C # `>` makes a file that was not there, or fails
-	for ((port = REEVE_TEST_PORTS; port < REEVE_TEST_PORTS + 500; port++)); do
+	# shellcheck disable=SC2086 # the first and the last
+	for port in $(seq $REEVE_TEST_PORTS); do
 		{ : >"$REEVE_TEST_RUN/ports/$port"; } 2>/dev/null || continue
 		if ! port_taken "$port"; then
 			set +C
@@ -274,7 +275,7 @@ free_port() { # out of the range that tests/run holds for this run; a port is gi
 			return
 		fi
 	done
-	fail "no free port left from $REEVE_TEST_PORTS on"
+	fail "no free port left in $REEVE_TEST_PORTS"
 }
 
 port_taken() { # PORT [STATE]: whether a socket has it here; 0A is one that listens

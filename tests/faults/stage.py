@@ -50,9 +50,9 @@ def free_port():
 	"""Below the range that outgoing connections take theirs from: a manager that comes back needs the same again."""
 	folder = os.environ.get("REEVE_TEST_RUN")
 	if folder:  # tests/run holds a range of ports for its suites
-		first = int(os.environ["REEVE_TEST_PORTS"])
+		first, last = map(int, os.environ["REEVE_TEST_PORTS"].split())
 		taken = taken_ports()
-		for port in range(first, first + 500):
+		for port in range(first, last + 1):
 			try:
 				os.mkdir(f"{folder}/ports/{port}")
 			except FileExistsError:
