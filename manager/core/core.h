@@ -111,8 +111,9 @@ static inline void core_callbacks(struct core *core)
 		core->host.callbacks(core->host.arg);
 }
 
-/* The database's time as reckoned here: its last reading plus the monotonic time since; never goes back. 0 before the
- * first reading. */
+/* The database's time as reckoned here: its last reading plus the monotonic time since. 0 before the first reading. It does
+ * not go back when the clock is set back, and is ahead then, as that of all managers, until the clock has caught up with
+ * the latest time that it had shown. */
 int64_t core_database_us(const struct core *core);
 
 /* The database's clock as it is, by its last reading: it goes back when that does. 0 before the first. */

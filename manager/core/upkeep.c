@@ -82,6 +82,23 @@ static void watch_anew(struct upkeep *u, int64_t now)
 	u->watched_ms = now;
 }
 
+/* Some manager has seen the clock ahead of what it shows: what was done then goes by the furthest estimate, also here, until
+ * the clock has caught up. */
+static void heed_clock_of_before(struct upkeep *u, int64_t now)
+{
+	int64_t least_us = u->tick.ahead_us ? u->tick.ahead_us : u->tick.now_us;
+	int64_t ahead_ms = (upkeep_database_us(u) - least_us) / 1000;
+	if (u->tick.ahead_us ? ahead_ms >= -JUMP_MS : ahead_ms <= now - u->sent_ms + JUMP_MS)
+		return;
+	u->reading_us = least_us;
+	u->reading_ms = now + ROUNDING_MS;
+	if (!u->tick.ahead_us)
+		return;
+	if (!u->set_back_us)
+		u->set_back_us = u->tick.set_back_us;
+	window_rewind_all(u->core->window);
+}
+
 static void heed_clock(struct upkeep *u, int64_t now)
 {
 	int64_t jump_ms = 0;
@@ -105,6 +122,7 @@ static void heed_clock(struct upkeep *u, int64_t now)
 		window_rewind_all(u->core->window);
 	else if (jumped)
 		window_clock_changed(u->core->window);
+	heed_clock_of_before(u, now);
 }
 
 static void on_tick(struct store_op *op, const struct reeve_error *error)
@@ -136,7 +154,7 @@ static void tick_begin(struct upkeep *u)
 {
 	u->busy[CHORE_TICK] = true;
 	u->sent_ms = core_now(u->core);
-	u->tick = (struct store_tick){.op.done = on_tick};
+	u->tick = (struct store_tick){.op.done = on_tick, .estimate_us = upkeep_database_us(u)};
 	store_tick(u->core->store, &u->tick);
 }
 

@@ -1000,8 +1000,11 @@ struct store_peer {
 
 struct store_tick {
 	struct store_op op;
+	int64_t estimate_us;             /* the manager's estimate of the database's time; 0: none yet */
 	/* results */
 	int64_t now_us;
+	int64_t ahead_us;                /* the furthest estimate of any manager, while the clock shows less than one has seen; else 0 */
+	int64_t set_back_us;             /* what the clock showed then, after it was set back; now, if that is not known */
 	int64_t routes;                  /* how many there are */
 	bool callbacks;                  /* some wait */
 	bool arrivals;                   /* tasks are to be admitted */

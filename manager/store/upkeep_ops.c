@@ -18,6 +18,8 @@ static void on_ticked(void *arg, const struct conn_result *result)
 	op->callbacks = row_bool(result->rows, 0, 6);
 	op->arrivals = row_bool(result->rows, 0, 7);
 	int schema = row_int4(result->rows, 0, 8);
+	op->ahead_us = row_time(result->rows, 0, 9);
+	op->set_back_us = row_time(result->rows, 0, 10);
 	op->schema = schema > sql_migrations[sql_migration_count - 1].version ? schema : 0;
 	op->peer_count = PQntuples(result->rows);
 	op->peers = role->state = calloc((size_t)op->peer_count + 1, sizeof *op->peers);
@@ -28,7 +30,12 @@ static void on_ticked(void *arg, const struct conn_result *result)
 
 static void tick(struct role *role)
 {
+	const struct store_tick *op = BATCH_OP(role, struct store_tick, 0);
 	params_int8(&role->params, role->store->manager_id);
+	if (op->estimate_us)
+		params_time(&role->params, op->estimate_us);
+	else
+		params_null(&role->params);
 	role_run(role, SQL_MANAGER_TICK, on_ticked);
 }
 

@@ -196,6 +196,14 @@ static void answer_tick(struct store_tick *op)
 	fingerprint(queues, sizeof queues);
 	op->queues = queues;
 	op->now_us = fake_db_us();
+	if (op->now_us > fake.shown_us)
+		fake.shown_us = op->now_us;
+	else if (op->estimate_us > fake.estimate_us)
+		fake.estimate_us = op->estimate_us;
+	if (op->now_us < fake.shown_us) {
+		op->ahead_us = fake.estimate_us > fake.shown_us ? fake.estimate_us : fake.shown_us;
+		op->set_back_us = fake.set_back_us;
+	}
 	op->routes = route_count;
 	op->newest_assignment = fake.assignments;
 	op->arrivals = fake.arrivals;

@@ -59,6 +59,9 @@ struct fake {
 	int64_t now_ms;         /* the monotonic clock */
 	int64_t alarm_ms;       /* when the core wants to be called */
 	int64_t clock_us;       /* the database's clock minus the monotonic one */
+	int64_t shown_us;       /* the latest time that it has told in a tick */
+	int64_t estimate_us;    /* the furthest estimate that it was told while it was behind that */
+	int64_t set_back_us;    /* what it showed when it was set back */
 	int other_managers;     /* that live; their numbers follow on that of the one under test */
 	int64_t others_seq;     /* how far their ticks have come; 0: they go on by themselves */
 	int workers;            /* incarnations that live: */

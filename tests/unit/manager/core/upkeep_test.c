@@ -40,6 +40,40 @@ Test(upkeep, a_clock_set_back_hides_nothing)
 	fake_end(core);
 }
 
+/* Until the clock has caught up: then all is as if it had never been ahead. */
+Test(upkeep, the_estimate_is_the_clock_again_when_that_has_caught_up)
+{
+	core = fake_core();
+	fake.clock_us += 3600 * INT64_C(1000000);
+	fake_pass(core, 5000);
+	fake.clock_us -= 3600 * INT64_C(1000000);
+	fake_pass(core, 3594000);
+	cr_expect_geq(core_database_us(core), fake_db_us() + 3599 * INT64_C(1000000));
+	fake_pass(core, 20000);
+	cr_expect_leq(core_database_us(core), fake_db_us());
+	cr_expect_geq(core_database_us(core), fake_db_us() - 1000);
+	fake_end(core);
+}
+
+/* One that began later goes by the estimate of those before it. */
+Test(upkeep, another_manager_has_seen_the_clock_ahead)
+{
+	const int64_t s = 1000000;
+
+	core = fake_core();
+	fake.shown_us = fake_db_us() + 7200 * s;
+	fake.estimate_us = fake_db_us() + 7300 * s;
+	fake.set_back_us = fake_db_us() - 100 * s;
+	fake_pass(core, 2000);
+	cr_expect_geq(core_database_us(core), fake_db_us() + 7299 * s);
+	cr_expect_eq(core_set_back_us(core), fake.set_back_us);
+	int64_t before = core_database_us(core);
+	fake_pass(core, 5000);
+	cr_expect_geq(core_database_us(core), before + 5 * s);
+	cr_expect_leq(core_clock_us(core), fake_db_us());
+	fake_end(core);
+}
+
 static bool taken(int64_t at_us)
 {
 	uint8_t id[UUID_BYTES];
