@@ -120,7 +120,7 @@ story_locked_callbacks_hide_none_of_their_site() {
 
 # Hours ahead, one is to be tried again a little later; then the clock is as it should be. Nothing waits for those hours.
 story_the_databases_clock_is_set_back() {
-	start_faketime_postgres
+	start_postgres_with_clock
 	jump 18000
 	start_manager
 	receiver

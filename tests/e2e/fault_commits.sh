@@ -63,7 +63,7 @@ story_a_wait_for_the_standby_that_was_cancelled_acknowledges_nothing() {
 # as if nothing had happened, and what comes after it waits as long as it should; and a worker that dies just after is
 # noticed.
 story_its_clock_jumps_an_hour_each_way() {
-	start_faketime_postgres
+	start_postgres_with_clock
 	start_manager "${SHORT[@]}"
 	start_fault_exec a --concurrency 12
 	start_fault_exec b --concurrency 12
@@ -114,7 +114,7 @@ story_its_clock_jumps_an_hour_each_way() {
 # One manager has seen the clock ahead, the other was not there: each takes the ids of the time that the other tells, and of its
 # own. What was made before the clock was set forward is not made again.
 story_its_clock_jumps_by_hours_with_two_managers() {
-	start_faketime_postgres
+	start_postgres_with_clock
 	for hours in 2 26; do
 		jump 0
 		start_manager old "${SHORT[@]}"
@@ -149,9 +149,44 @@ story_its_clock_jumps_by_hours_with_two_managers() {
 	done
 }
 
+# What was submitted while the clock was ahead does not wait until it shows that time again, although no manager is left that
+# has seen it ahead: it was killed before the clock was set back, or after.
+story_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
+	start_postgres_with_clock
+	for killed in before after; do
+		jump 7200
+		start_manager old "${SHORT[@]}"
+		wait_until 10 '[ "$(sql "select count(*) from managers where hb_at - to_timestamp($(date +%s)) > make_interval(hours => 1) and hb_seq > 1")" -gt 0 ]'
+		for n in 1 2 3; do reeve submit echo "$n" >/dev/null; done
+		delayed=$(reeve submit echo delayed --delay 3s)
+		if [ $killed = before ]; then
+			kill_now old
+			jump 0
+		else
+			jump 0
+			wait_until 10 "grep -q 'has jumped by -' '$DIR/log/old.log'"
+			pause 1
+			kill_now old
+		fi
+		start_manager new "${SHORT[@]}"
+		start_worker
+		wait_until 10 '[ "$(sql "select count(*) from tasks")" = 0 ]'
+		expect_eq completed "$(reeve show "$delayed" --json | jq -r .status)"
+		# What is delayed from now on waits as long as it should.
+		since=$(now_us)
+		reeve submit echo later --delay 2s --wait >/dev/null
+		took=$(($(now_us) - since))
+		expect [ $took -ge 1900000 ]
+		expect [ $took -le 6000000 ]
+		stop worker
+		stop new
+		sql "update managers set hb_at = now(), clock_ahead_until = null" >/dev/null
+	done
+}
+
 # The database's clock is an hour ahead of its managers', then two, then theirs.
 story_schedules_go_by_its_clock() {
-	start_faketime_postgres
+	start_postgres_with_clock
 	jump 3600
 	start_manager "${SHORT[@]}"
 	start_worker

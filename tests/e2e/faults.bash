@@ -14,7 +14,7 @@
 #	near_host NAME MANAGER       sets ${NEAR[@]}, options by which that manager listens at this end of the link too
 #	on_host NAME COMMAND…        runs it there
 #	link NAME down|up            cuts the host off, and joins it again
-#	start_faketime_postgres      start_postgres, with a clock that `jump SECONDS` sets off by that much from the machine's
+#	start_postgres_with_clock    start_postgres, with a clock that `jump SECONDS` sets ahead of the machine's by that much
 #	standby_absent, standby_back from now on a COMMIT waits for a standby that does not answer; no more
 #	submit_deeds PREFIX COUNT DETAILS [MEMBERS]   tasks PREFIX-1 … of the type $TYPE or fault-exec, in one submit, with
 #	                             these further members in their JSON; their ids are ${IDS[@]}
@@ -121,27 +121,24 @@ start_fault_exec_on() { # HOST NAME MANAGER [OPTION…]
 
 # ---- the database ----
 
-# Its wall clock is read anew from a file each time; the monotonic one is left alone. The library is for postgres alone,
-# once it is its own user's: it makes a semaphore, named by the process.
-start_faketime_postgres() {
-	local library program
-	library=/usr/lib/$(uname -m)-linux-gnu/faketime/libfaketime.so.1
-	[ -e "$library" ] || fail 'libfaketime is missing'
+# tests/tools/set_clock.c, copied to where PostgreSQL's user can read it.
+start_postgres_with_clock() {
+	local program
 	jump 0
-	mkdir "$DIR/faketime"
-	for program in psql pg_ctl; do ln -s "$REEVE_TEST_PG_BIN/$program" "$DIR/faketime/$program"; done
-	cat >"$DIR/faketime/postgres" <<-END
+	mkdir "$DIR/programs"
+	cp "$REEVE_BIN/set-clock.so" "$DIR/programs"
+	for program in psql pg_ctl; do ln -s "$REEVE_TEST_PG_BIN/$program" "$DIR/programs/$program"; done
+	cat >"$DIR/programs/postgres" <<-END
 		#!/bin/sh
-		export LD_PRELOAD=$library FAKETIME_TIMESTAMP_FILE=$DIR/clock FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1
+		export LD_PRELOAD=$DIR/programs/set-clock.so SET_CLOCK_FILE=$DIR/clock
 		exec $REEVE_TEST_PG_BIN/postgres "\$@"
 	END
-	chmod +x "$DIR/faketime/postgres"
-	REEVE_TEST_PG_BIN=$DIR/faketime start_postgres
+	chmod +x "$DIR/programs/postgres"
+	REEVE_TEST_PG_BIN=$DIR/programs start_postgres
 }
 
 jump() { # SECONDS
-	printf '%+d\n' "$1" >"$DIR/clock.new"
-	mv "$DIR/clock.new" "$DIR/clock"
+	touch -d "@$1" "$DIR/clock"
 }
 
 standby_absent() {

@@ -49,6 +49,9 @@ def started(run, manager):
 	manager.start()
 	while not manager.answers():
 		yield 0.05
+		if not manager.alive and manager.code == 3:  # the database was away just then: started again, as by a service manager
+			yield 0.5
+			manager.start()
 		if now_us() - since > 60e6:
 			break
 	took = (now_us() - since) / 1e6
