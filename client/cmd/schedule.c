@@ -124,10 +124,7 @@ static const struct option_table run_table = {
 static void print_run(const struct reeve_schedule_run *run, bool json)
 {
 	if (json) {
-		char *text = reeve_json(run->wire);
-
-		puts(text);
-		free(text);
+		command_print_json(run->wire);
 		return;
 	}
 	if (run->task_id)

@@ -1,6 +1,7 @@
 /*
  * Newcomers. When all connections are taken, one that has not greeted makes room, or the one that has said nothing for
- * longest and has no call open; else the newcomer is turned away: it may greet, and is told why its calls are not served. Callers on this machine have some connections of their own, so that an operator gets in.
+ * longest and has no call open; else the newcomer is turned away: it may greet, and is told why its calls are not served.
+ * Callers on this machine have some connections of their own, so that an operator gets in.
  */
 #include "common/rpc/server_internal.h"
 
@@ -25,7 +26,7 @@ enum {
 	LOCAL_MOST = 64,
 	IDLE_MS = 10000,    /* a connection without calls that has been silent for so long may be closed for another … */
 	IDLE_PINGS = 3,     /* … if so many of the pings that it should send are missing, too */
-	GREETING_MS = 1000, /* so long nobody is closed for not having greeted */
+	ROOM_AFTER_MS = 1000, /* so long nobody is closed for not having greeted */
 	ROOM_EVERY_MS = 50, /* looking for one takes a while */
 	OTHER_FILES = 128,  /* descriptors for the database, callbacks, archives and look-ups, … */
 	OTHER_PART = 2,     /* … or such a part of few */
@@ -79,7 +80,7 @@ static int64_t idleness(const struct peer *peer, int64_t now_ms)
 		return 0;
 	state = conn_look(peer->conn);
 	if (!state.opened)
-		return now_ms - peer->since_ms < GREETING_MS ? 0 : INT64_MAX / 2 + now_ms - peer->since_ms;
+		return now_ms - peer->since_ms < ROOM_AFTER_MS ? 0 : INT64_MAX / 2 + now_ms - peer->since_ms;
 	return state.quiet_ms >= (idle_ms > IDLE_MS ? idle_ms : IDLE_MS) ? state.quiet_ms : 0;
 }
 
@@ -153,8 +154,8 @@ static void welcome(struct rpc_server *server, int fd, const struct sockaddr *fr
 	conn_start(peer->conn);
 }
 
-/* A newcomer cannot be accepted: no descriptors are left, say. True: a connection that needs its own less has been closed,
- * and there is one again. Otherwise a moment later there may be. */
+/* A newcomer cannot be accepted: no descriptors are left, say. True: an idle connection was closed, so there is one again.
+ * False: it tries again a moment later. */
 static bool accept_failed(struct listener *listener, int problem)
 {
 	struct rpc_server *server = listener->server;

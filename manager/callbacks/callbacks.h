@@ -20,7 +20,7 @@ struct callbacks_options {
 	int64_t timeout_ms;  /* of one */
 	const char *ca_file; /* certificates to trust, PEM; NULL: the system's */
 	const char *hosts;   /* where calls may go, as callback_url_allowed takes it; NULL: anywhere */
-	int64_t (*database_us)(void *arg); /* the reckoning of the database's time, which is never set back; 0: none yet */
+	int64_t (*database_us)(void *arg); /* the manager's estimate of the database's time (core_database_us); 0: none yet */
 	void *arg;
 };
 

@@ -111,15 +111,14 @@ static inline void core_callbacks(struct core *core)
 		core->host.callbacks(core->host.arg);
 }
 
-/* The database's time as reckoned here: its last reading plus the monotonic time since. 0 before the first reading. It does
- * not go back when the clock is set back, and is ahead then, as that of all managers, until the clock has caught up with
- * the latest time that it had shown. */
+/* This manager's estimate of the database's time: its last reading plus the monotonic time since; 0 before the first reading.
+ * It does not follow a clock that is set back; it returns to the clock when that shows as late a time as it ever has. */
 int64_t core_database_us(const struct core *core);
 
 /* The database's clock as it is, by its last reading: it goes back when that does. 0 before the first. */
 int64_t core_clock_us(const struct core *core);
 
-/* What the database's clock showed when this manager last saw it set back; 0: it never was. */
+/* What the database's clock showed when it was last set back, as this or another manager saw it; 0: never. */
 int64_t core_set_back_us(const struct core *core);
 
 /* Whether the database answers this manager: it has lately. */

@@ -300,15 +300,14 @@ static void claim_send(struct dispatch *d, int tried)
 		fetch_alarm(f, f->until_ms + CLAIM_LIMIT_MS);
 	}
 	qsort(d->grants, (size_t)tried, sizeof *d->grants, by_id);
+	bool careful = false;
 	for (int i = 0; i < tried; i++) {
 		struct grant *grant = &d->grants[i];
 		grant->slot = grant->fetch->slot;
+		careful |= grant->candidate.rested;
 		d->tries[i] =
 		    (struct store_try){.id = grant->candidate.id, .version = grant->candidate.version, .slot = grant->slot};
 	}
-	bool careful = false;
-	for (int i = 0; i < tried; i++)
-		careful |= d->grants[i].candidate.rested;
 	d->claiming = true;
 	d->claim = (struct store_claim){
 	    .op.done = on_claimed,

@@ -195,7 +195,6 @@ static void on_swept(struct store_op *op, const struct reeve_error *error)
 {
 	struct leases *l = (struct leases *)((char *)op - offsetof(struct leases, sweep));
 	l->sweeping = false;
-	/* What cannot be ended just now, its rows being locked, is tried again when everything else has had its turn. */
 	l->swept[l->sweep.all] = l->sweep.more ? l->sweep.last : (struct store_place){0};
 	if (error)
 		return;

@@ -1,6 +1,6 @@
 /*
- * A level goes with its last place. On the way to a new level's place in the tree lie its neighbours in the list: the last
- * one met that is higher is the one before it.
+ * A level goes with its last place. The search for a new level's place in the tree passes both its neighbours in the list;
+ * the last higher one that it met is the one before it.
  */
 #include "manager/core/levels.h"
 

@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-enum { EXPIRE_ROWS = 200, AGAIN_MS = 10, JUMP_MS = 250, STALE_MS = 500 };
+enum { EXPIRE_ROWS = 200, AGAIN_MS = 10, TABLES_AGAIN_MS = 1000, JUMP_MS = 250, STALE_MS = 500 };
 
 /* Our clock counts whole milliseconds: without this the reckoning could be ahead, and a task be claimed before its time. */
 enum { ROUNDING_MS = 1 };
@@ -84,7 +84,7 @@ static void watch_anew(struct upkeep *u, int64_t now)
 
 /* Some manager has seen the clock ahead of what it shows: what was done then goes by the furthest estimate, also here, until
  * the clock has caught up. */
-static void heed_clock_of_before(struct upkeep *u, int64_t now)
+static void follow_shared_estimate(struct upkeep *u, int64_t now)
 {
 	int64_t least_us = u->tick.ahead_us ? u->tick.ahead_us : u->tick.now_us;
 	int64_t ahead_ms = (upkeep_database_us(u) - least_us) / 1000;
@@ -113,7 +113,7 @@ static void heed_clock(struct upkeep *u, int64_t now)
 	u->told_us = u->tick.now_us;
 	u->told_from_ms = u->sent_ms;
 	u->told_to_ms = now;
-	/* Never back: what was due stays due when the clock is set back. */
+	/* Not back: what was due stays due when the clock is set back. */
 	if (u->tick.now_us > upkeep_database_us(u)) {
 		u->reading_us = u->tick.now_us;
 		u->reading_ms = now + ROUNDING_MS;
@@ -122,7 +122,7 @@ static void heed_clock(struct upkeep *u, int64_t now)
 		window_rewind_all(u->core->window);
 	else if (jumped)
 		window_clock_changed(u->core->window);
-	heed_clock_of_before(u, now);
+	follow_shared_estimate(u, now);
 }
 
 static void on_tick(struct store_op *op, const struct reeve_error *error)
@@ -165,13 +165,20 @@ static void go_on(struct upkeep *u, enum chore_name chore, int64_t in_ms)
 	core_alarm(u->core, u->next_ms[chore]);
 }
 
+/* It is over for now; if it went well and there is `more` to do, it begins again in so many milliseconds. */
+static void chore_done(struct upkeep *u, enum chore_name chore, const struct reeve_error *error, bool more, int64_t in_ms)
+{
+	u->busy[chore] = false;
+	if (!error && more)
+		go_on(u, chore, in_ms);
+}
+
 static const struct store_place beginning = {STORE_TIME_BEGIN, 0};
 
 static void on_expired(struct store_op *op, const struct reeve_error *error)
 {
 	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, expire));
-	u->busy[CHORE_EXPIRE] = false;
-	/* What cannot be ended just now, its rows being locked, is tried again when everything else has had its turn. */
+	chore_done(u, CHORE_EXPIRE, error, u->expire.more, AGAIN_MS);
 	u->expired = u->expire.more ? u->expire.last : beginning;
 	if (error)
 		return;
@@ -179,8 +186,6 @@ static void on_expired(struct store_op *op, const struct reeve_error *error)
 	for (int i = 0; i < u->expire.count; i++)
 		log_warn(NULL, "task %lld: its attempt expired and was taken back", (long long)u->expire.results[i].id);
 	report_settle(u->core, op, u->expire.results, u->expire.count);
-	if (u->expire.more)
-		go_on(u, CHORE_EXPIRE, AGAIN_MS);
 }
 
 /* After an outage only when a fresh lease has passed: a worker that lives may be about to report. */
@@ -205,9 +210,7 @@ static void expire_begin(struct upkeep *u)
 static void on_tables(struct store_op *op, const struct reeve_error *error)
 {
 	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, tables));
-	u->busy[CHORE_TABLES] = false;
-	if (!error && u->tables.more)
-		go_on(u, CHORE_TABLES, 1000);
+	chore_done(u, CHORE_TABLES, error, u->tables.more, TABLES_AGAIN_MS);
 }
 
 static void tables_begin(struct upkeep *u)
@@ -220,9 +223,7 @@ static void tables_begin(struct upkeep *u)
 static void on_rolled(struct store_op *op, const struct reeve_error *error)
 {
 	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, roll));
-	u->busy[CHORE_ROLL] = false;
-	if (!error && u->roll.more)
-		go_on(u, CHORE_ROLL, AGAIN_MS);
+	chore_done(u, CHORE_ROLL, error, u->roll.more, AGAIN_MS);
 }
 
 /* The statistics of executions. */
@@ -236,9 +237,7 @@ static void roll_begin(struct upkeep *u)
 static void on_folded(struct store_op *op, const struct reeve_error *error)
 {
 	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, fold));
-	u->busy[CHORE_FOLD] = false;
-	if (!error && u->fold.more)
-		go_on(u, CHORE_FOLD, AGAIN_MS);
+	chore_done(u, CHORE_FOLD, error, u->fold.more, AGAIN_MS);
 }
 
 /* What is kept counted of tasks: who reads it adds up what this has not yet. */

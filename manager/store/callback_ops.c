@@ -49,10 +49,7 @@ static void take_start(struct role *role)
 	for (int i = 0; i < op->site_count; i++)
 		params_add_int4(p, op->sites[i].count);
 	params_array_end(p);
-	if (op->now_us)
-		params_time(p, op->now_us);
-	else
-		params_null(p);
+	params_time_or_null(p, op->now_us);
 	role_run(role, SQL_CALLBACKS_TAKE, on_taken);
 }
 

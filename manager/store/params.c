@@ -97,6 +97,14 @@ void params_time(struct params *p, int64_t us)
 	params_int8(p, pgtime_from_us(us));
 }
 
+void params_time_or_null(struct params *p, int64_t us)
+{
+	if (us)
+		params_time(p, us);
+	else
+		params_null(p);
+}
+
 void params_text(struct params *p, const char *text)
 {
 	if (!text) {

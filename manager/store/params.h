@@ -44,6 +44,7 @@ void params_bool(struct params *p, bool value);
 void params_int4(struct params *p, int32_t value);
 void params_int8(struct params *p, int64_t value);
 void params_time(struct params *p, int64_t us);
+void params_time_or_null(struct params *p, int64_t us); /* 0: null */
 void params_text(struct params *p, const char *text);
 void params_uuid(struct params *p, const uint8_t uuid[16]);
 

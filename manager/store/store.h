@@ -958,7 +958,7 @@ struct store_callbacks_take {
 	struct store_op op;
 	int limit, site_limit;           /* how many in all; how many of one site, with those under way: */
 	int64_t lease_ms;
-	int64_t now_us;                  /* the manager's reckoning of the database's time, which is never set back; 0: none */
+	int64_t now_us;                  /* the manager's estimate of the database's time (core_database_us); 0: none */
 	int site_count;
 	const struct store_site *sites;
 	/* results */

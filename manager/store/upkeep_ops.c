@@ -32,10 +32,7 @@ static void tick(struct role *role)
 {
 	const struct store_tick *op = BATCH_OP(role, struct store_tick, 0);
 	params_int8(&role->params, role->store->manager_id);
-	if (op->estimate_us)
-		params_time(&role->params, op->estimate_us);
-	else
-		params_null(&role->params);
+	params_time_or_null(&role->params, op->estimate_us);
 	role_run(role, SQL_MANAGER_TICK, on_ticked);
 }
 

@@ -1,6 +1,6 @@
 -- A clock that is set back: managers tell each other how far ahead it was. clock_estimate: the manager's estimate of the
--- time, which is never set back; clock_ahead_until: the latest time that the clock had shown before it was set back, until
--- it shows that time again; clock_set_back: what it showed just after.
+-- time; clock_ahead_until: the latest time that the clock had shown before it was set back, until it shows that time
+-- again; clock_set_back: what it showed just after.
 alter table managers
   add column clock_estimate timestamptz,
   add column clock_ahead_until timestamptz,

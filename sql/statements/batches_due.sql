@@ -1,7 +1,7 @@
 -- Batches for which there is something to do, and what: a step; or held tasks are to be let go, or, their batch's entry task
 -- having failed, to be ended. A task that is held by a batch that has begun was retried just then. (LIMIT and OFFSET keep the
--- look for held tasks to one of each batch: an EXISTS would be planned as a hash of all that are held. The OFFSET of `due` has
--- no other batch locked than those that are due.) $1 how many at most, $2 beyond which id, $3 whether to leave out those whose
+-- look for held tasks to one of each batch: an EXISTS would be planned as a hash of all that are held. The OFFSET of `due` makes
+-- sure that only batches that are due are locked.) $1 how many at most, $2 beyond which id, $3 whether to leave out those whose
 -- rows somebody has locked.
 select due.id, due.what
 from (

@@ -1,9 +1,8 @@
 -- Takes callbacks that are due, for one try: nobody else takes them until next_at. Of each site only so many as have room, the
--- longest due first, and first of the site that has one longest due; what somebody has locked is passed over. One that was
--- planned by a clock that was ahead of what it is now has been due since the manager's reckoning, which is never set back,
--- passed its time.
+-- longest due first, and first of the site that has one longest due; what somebody has locked is passed over. A
+-- callback planned by a clock that was ahead is due when the manager's estimate of the time says so.
 --   $1 how many in all; $2 how many of one site; $3 ms until they may be taken again; of those that the caller has under way
---   $4 sites and $5 how many of each; $6 the manager's reckoning of the time, null if it has none
+--   $4 sites and $5 how many of each; $6 the manager's estimate of the time, null if it has none
 with recursive sites as (
   (select c.site from callbacks c where c.state = 'waiting' order by c.site limit 1)
   union all

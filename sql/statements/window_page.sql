@@ -1,9 +1,8 @@
 -- The next candidates of many streams (route and priority), each after a cursor of its own, in the order they are due, with the
 -- length of their details, so that answers can be bounded; then, with id 0, the time at which the stream's first task that is not
 -- due yet will be; and, if only one shard of the ids is wanted, with its id negative, the first task of another that is due.
--- The manager's estimate of the time never goes back. A clock that did hides nothing: what was put where it is by the
--- clock of before goes by the estimate, and what was due from its beginning is due; all else goes by the clock as it is,
--- which the estimate may be ahead of by a little.
+-- A clock that was set back hides nothing: what was written while it was ahead goes by the manager's estimate of the time, which
+-- does not follow a clock that is set back, and what was due from its beginning is due; all else goes by the clock as it is.
 --   one element a stream, whose place is the last column: $1 routes, $2 priorities, $3 and $4 the cursors (run_at, id), $5 the manager's estimates, $6 how many
 --   candidates at most, $7 how many shards, $8 which of them, from 0
 select t.id, t.last_updated, t.run_at, t.bytes, u.slot::int

@@ -76,7 +76,6 @@ story_an_older_schema_is_refused_and_brought_up_from_print() {
 	expect_fail 2 "$REEVE_BIN/reeve-manager" --print-schema --schema-from old
 }
 
-# A role that may use what is there, and make nothing.
 # What has ended is counted since version 10: its tables may be long, and everybody waits meanwhile.
 story_live_tasks_alone_are_counted_by_the_migration() {
 	start_postgres --empty
@@ -98,6 +97,7 @@ story_live_tasks_alone_are_counted_by_the_migration() {
 	expect_eq '1|dead|82' "$(in_older 'select * from history_totals')"
 }
 
+# A role that may use what is there, and make nothing.
 story_a_manager_without_the_right_to_make_anything_works() {
 	start_postgres --empty
 	"$REEVE_BIN/reeve-manager" --print-schema >"$DIR/schema.sql"

@@ -278,10 +278,7 @@ bool found_expired(const struct task *t)
 
 void advance_expiries(void)
 {
-	PGresult *result = RUN(db, SQL_EXPIRED_ADVANCE, "0", "0", "-infinity", "0", ask("select clock_timestamp()"), "0");
-	for (int row = 0; row < PQntuples(result); row++)
-		expect("a journal row is open with nothing running", "f", PQgetvalue(result, row, 1));
-	PQclear(result);
+	PQclear(RUN(db, SQL_EXPIRED_ADVANCE, "0", "0", "-infinity", "0", ask("select clock_timestamp()"), "0"));
 }
 
 const char *count(const char *table, const struct task *t)

@@ -715,7 +715,7 @@ struct reeve_errors_query {
 	const char *queue; /* NULL or "": any */
 	const char *type;  /* NULL or "": any */
 	int64_t since_us;  /* 0: the last day */
-	uint32_t limit;    /* so many groups, at most 10,000; 0: 100 */
+	uint32_t limit;    /* so many groups; 0: 100. All pages are read in any case */
 };
 
 /* Reads them. reeve_error_groups_free() them. */
