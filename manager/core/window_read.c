@@ -134,7 +134,10 @@ static void page_advance(struct stream *s, bool ended, int64_t now_ms)
 		s->cursor_id = s->page.candidates[s->page.count - 1].id;
 	}
 	s->unread = !ended || s->noted;
-	if (ended && (!s->noted || s->page.next_due_us < s->next_due_us))
+	/* What was known to become due stays known if it may have become due behind the cursor just before the page was read: after
+	 * the clock was set back the cursor is ahead of it. */
+	bool replaces = !s->noted && !stream_behind_cursor(s, s->next_due_us, 0);
+	if (ended && (replaces || s->page.next_due_us < s->next_due_us))
 		s->next_due_us = s->page.next_due_us;
 	if (ended && s->looking)
 		look_ended(s, now_ms);

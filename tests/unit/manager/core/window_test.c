@@ -445,6 +445,46 @@ Test(window, a_clock_set_back_neither_hides_what_is_due_nor_hurries_what_is_not)
 	fake_end(core);
 }
 
+/* A page is read just when a task becomes due, by a database that is a little ahead of our estimate: the task is not in it, since
+ * the cursor is an hour ahead. */
+Test(window, what_becomes_due_behind_the_cursor_is_not_forgotten)
+{
+	const int64_t s = 1000000;
+	struct store_page *page;
+
+	begin();
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	int64_t ahead = fake_db_us();
+	fake.clock_us -= 3600 * s;
+	pass_quietly(2500, 0);
+	while (fake_count(FAKE_STREAMS))
+		fake_stream(route, 0);
+	fake_page_of(fake_page_taken(route, 0), 1, 1, ahead);
+	claim_all();
+	fetch_again(2);
+	pass_quietly(100, 0);
+
+	int64_t clock = fake_db_us(), due = clock + 3 * s;
+	window_note(core->window, route, 0, 7, clock, due, 10);
+	while (fake_db_us() < due - s)
+		pass_quietly(100, due);
+	for (page = NULL; !page; page = fake_take(FAKE_PAGE))
+		fake_pass(core, 5);
+	cr_assert_lt(fake_db_us(), due);
+	cr_assert_gt(page->after_run_at_us, due);
+	fake_page(page, 0, NULL, 0);
+	bool found = false;
+	while (!found && fake_db_us() < due + s) {
+		fake_pass(core, 5);
+		if ((page = fake_take(FAKE_PAGE))) {
+			found = page->after_run_at_us <= due;
+			fake_page(page, 0, NULL, 0);
+		}
+	}
+	cr_expect(found, "it is read from there on when it is due");
+	fake_end(core);
+}
+
 Test(window, a_route_that_nobody_wants_costs_nothing)
 {
 	begin();
