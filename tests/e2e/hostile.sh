@@ -51,7 +51,7 @@ story_leases_are_kept_when_all_calls_are_taken() {
 	start_manager --lease 3s --heartbeat 1s --max-calls 1000 --connection-share 50
 	id=$(reeve submit nothing --delay 1h)
 	start_worker worker --concurrency 1 # no Fetch comes and goes while its task runs: the floods have all calls
-	task=$(reeve submit sh 'sleep 6; echo done')
+	task=$(reeve submit sh "until [ -e $DIR/enough ]; do sleep 0.1; done; echo done")
 	wait_until 10 '[ "$(sql "select status from tasks where id = $task")" = executing ]'
 	for i in 1 2 3; do hostile "flood$i" waits 600 "$id"; done
 	expect_match executing "$(reeve show "$task")"
@@ -59,6 +59,8 @@ story_leases_are_kept_when_all_calls_are_taken() {
 	expect_fail 4 reeve submit nothing
 	expect_match '1000 calls are open' "$OUTPUT"
 	expect_match 'max-calls' "$OUTPUT"
+	pause 4 # more than a lease
+	: >"$DIR/enough"
 	wait_until 20 '[ "$(sql "select count(*) from task_history where task_id = $task and attempt = 1 and status = '"'completed'"'")" = 1 ]'
 	expect_no_match 'is lost' "$(cat "$DIR/log/manager.log")"
 }
