@@ -121,13 +121,13 @@ static struct name *link_name(const struct profile *p, int i)
 	return p->by_queue ? p->queues[i] : p->types[i];
 }
 
-/* Enters or takes out the profile at every route that it accepts. */
-static void routes_want(struct demand *d, const struct profile *p, int change)
+void demand_routes(const struct profile *p, void (*each)(void *arg, int route), void *arg)
 {
+	const struct demand *d = p->demand;
 	if (!p->queue_count && !p->type_count) {
 		for (int route = 1; route < d->route_count; route++)
 			if (d->routes[route].queue)
-				route_want(d, route, change);
+				each(arg, route);
 		return;
 	}
 	for (int i = 0; i < link_count(p); i++) {
@@ -135,9 +135,19 @@ static void routes_want(struct demand *d, const struct profile *p, int change)
 		for (int k = 0; k < name->route_count; k++) {
 			const struct route_names *r = &d->routes[name->routes[k]];
 			if (p->by_queue ? lists(p->types, p->type_count, r->type) : lists(p->queues, p->queue_count, r->queue))
-				route_want(d, name->routes[k], change);
+				each(arg, name->routes[k]);
 		}
 	}
+}
+
+static void want(void *arg, int route)
+{
+	route_want(arg, route, 1);
+}
+
+static void want_no_more(void *arg, int route)
+{
+	route_want(arg, route, -1);
 }
 
 void demand_route(struct demand *d, int route)
@@ -264,14 +274,14 @@ void demand_wait(struct profile *p)
 	}
 	if (!p->queue_count && !p->type_count)
 		d->all = p;
-	routes_want(d, p, 1);
+	demand_routes(p, want, d);
 }
 
 static void profile_free(struct profile *p)
 {
 	struct demand *d = p->demand;
 	if (p->known && !d->closing)
-		routes_want(d, p, -1);
+		demand_routes(p, want_no_more, d);
 	for (int i = 0; p->known && i < link_count(p); i++)
 		DL_DELETE(link_name(p, i)->links, &p->links[i]);
 	if (d->all == p)

@@ -51,6 +51,9 @@ void demand_give_back(struct profile *profile);
 /* A Fetch waits with this profile: it is known from now on. */
 void demand_wait(struct profile *profile);
 
+/* Calls `each` for every route that a known profile accepts. */
+void demand_routes(const struct profile *profile, void (*each)(void *arg, int route), void *arg);
+
 /* A route that was not known before. */
 void demand_route(struct demand *demand, int route);
 

@@ -202,6 +202,19 @@ static void fetch_check(struct fetch *f)
 	store_look(core->store, &look->op);
 }
 
+/* A claim for a Fetch that was sent again meanwhile has ended: the newer copy may have asked the journal too early. */
+static void ask_for_newer_copy(struct dispatch *d, const struct store_fetch *fetch)
+{
+	struct session *session = sessions_find(d->core->sessions, fetch->incarnation);
+	struct fetch *f = session ? session->fetches : NULL;
+	while (f && !(f->request.fetch_id == fetch->fetch_id && f->done))
+		f = f->session_next;
+	if (f && f->state == ASKING)
+		f->ask_again = true;
+	else if (f && f->state != CLAIMING)
+		redeliver(f);
+}
+
 /* Gives each Fetch of the claim what it won. */
 static void claim_deal(struct dispatch *d)
 {
@@ -211,9 +224,9 @@ static void claim_deal(struct dispatch *d)
 		counts[claim->won[i].slot]++;
 	for (int slot = 0; slot < claim->fetch_count; slot++) {
 		struct fetch *f = d->by_slot[slot];
-		if (!f) /* given up meanwhile: what it won stays with its worker's Fetch id, to be asked for again */
-			continue;
-		if (!counts[slot] && f->session->state == SESSION_LOST)
+		if (!f) /* given up meanwhile: what it won stays with its worker's Fetch id */
+			ask_for_newer_copy(d, &claim->fetches[slot]);
+		else if (!counts[slot] && f->session->state == SESSION_LOST)
 			fetch_end_lost(f);
 		else if (counts[slot] || !f->parks)
 			answer_won(f, claim->won, claim->won_count, slot);
@@ -247,9 +260,12 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		/* Whether they were won is unknown: the rows are read again, and each Fetch asks what it was given. */
 		for (int i = 0; i < claim->count; i++)
 			window_release(core->window, &d->grants[i].candidate);
-		for (int slot = 0; slot < claim->fetch_count; slot++)
+		for (int slot = 0; slot < claim->fetch_count; slot++) {
 			if (d->by_slot[slot])
 				redeliver(d->by_slot[slot]);
+			else
+				ask_for_newer_copy(d, &claim->fetches[slot]);
+		}
 		return;
 	}
 	core->counters.claims_tried += claim->count;
@@ -322,12 +338,29 @@ static void claim_send(struct dispatch *d, int tried)
 	store_claim(d->core->store, &d->claim);
 }
 
-/* Fetches that do not wait for work to come are answered when nothing was at hand. */
+/* What was left to other managers, of the routes that a Fetch accepts. */
+struct left {
+	struct dispatch *dispatch;
+	bool some;
+};
+
+static void read_left(void *arg, int route)
+{
+	struct left *left = arg;
+	left->some |= deal_wants(left->dispatch->deal, route) && window_read_passed(left->dispatch->core->window, route);
+}
+
+/* Fetches that do not wait for work to come are answered when nothing was at hand, and nothing waits for others either. */
 static void answer_unparked(struct dispatch *d)
 {
-	while (d->unparked) {
-		struct fetch_answer nothing = fetch_nothing(d->unparked, true);
-		fetch_end(d->unparked, &nothing, NULL);
+	struct fetch *f, *tmp;
+	DL_FOREACH_SAFE2 (d->unparked, f, tmp, unparked_next) {
+		struct left left = {.dispatch = d};
+		demand_routes(f->profile, read_left, &left);
+		if (left.some)
+			continue;
+		struct fetch_answer nothing = fetch_nothing(f, true);
+		fetch_end(f, &nothing, NULL);
 	}
 }
 
@@ -346,7 +379,7 @@ void dispatch_run(struct dispatch *d)
 		int tried = unsure ? 0 : deal_candidates(d->deal, &unsure);
 		if (tried)
 			claim_send(d, tried);
-		if (!unsure)
+		if (!unsure && window_complete(d->core->window))
 			answer_unparked(d);
 	} while (d->again);
 	d->running = false;
@@ -390,6 +423,10 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 		answer_won(f, f->ask.won, f->ask.won_count, 0);
 		return;
 	}
+	if (f->ask_again) {
+		redeliver(f);
+		return;
+	}
 	fetch_wait(f);
 	dispatch_run(d);
 }
@@ -398,6 +435,7 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 static void redeliver(struct fetch *f)
 {
 	fetch_move(f, ASKING);
+	f->ask_again = false;
 	deadlines_remove(&f->dispatch->deadlines, &f->deadline);
 	f->claimed_ms = core_now(f->dispatch->core);
 	f->ask = (struct store_redeliver){

@@ -34,6 +34,7 @@ struct fetch {
 	int granted;             /* candidates tried for it by the claim under way */
 	int64_t granted_bytes;
 	int slot;                /* its place in the claim; −1: none yet */
+	bool ask_again;          /* a claim for an earlier copy of it ended while the journal was asked, which may not have told of it */
 	struct store_redeliver ask;
 	struct deadline deadline;
 	struct fetch *prev, *next;                       /* among all */

@@ -165,6 +165,11 @@ bool scopes_ready(struct scopes *s)
 	return true;
 }
 
+bool scopes_complete(const struct scopes *s)
+{
+	return !s->finding && !s->find_wanted;
+}
+
 void scopes_routes_changed(struct scopes *s)
 {
 	s->ready_to = 0;

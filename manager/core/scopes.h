@@ -15,6 +15,9 @@ void scopes_destroy(struct scopes *scopes);
 /* Whether every known route has been looked at once; if not, looks, and runs the dispatcher when it knows. */
 bool scopes_ready(struct scopes *scopes);
 
+/* Whether no look is under way, or to be made. */
+bool scopes_complete(const struct scopes *scopes);
+
 /* New routes are known. */
 void scopes_routes_changed(struct scopes *scopes);
 

@@ -92,9 +92,15 @@ void window_read_ahead(struct window *window, struct stream *stream, int wanted)
  * has found them. */
 bool window_ready(struct window *window);
 
+/* Whether all streams are known that there were a moment ago. If not, the dispatcher is run when they are. */
+bool window_complete(const struct window *window);
+
 /* The stream's candidates in order: the first, and the one after another. NULL: none. */
 const struct candidate *stream_peek(const struct stream *stream);
 const struct candidate *stream_peek_next(const struct candidate *candidate);
+
+/* True if the route has tasks that were left to other managers and are not at hand: they are being read now. */
+bool window_read_passed(struct window *window, int route);
 
 /* Takes one of them out; it stays known (it is not read again) until window_forget or window_release. */
 struct candidate window_take(struct window *window, const struct candidate *candidate);

@@ -114,6 +114,20 @@ void window_route_wanted(struct window *w, int route, bool wanted)
 	}
 }
 
+bool window_read_passed(struct window *w, int route)
+{
+	struct stream *s;
+	bool some = false;
+	DL_FOREACH2 (streams_of_route(w, route)->streams, s, route_next) {
+		if (!s->passed.id || s->count || s->failed)
+			continue;
+		stream_read_whole(s, 0);
+		stream_read(s);
+		some = true;
+	}
+	return some;
+}
+
 /* --- which streams there are ------------------------------------------------------------------------------------ */
 
 void window_found(struct window *w, int route, int32_t priority)
@@ -127,6 +141,11 @@ bool window_ready(struct window *w)
 	w->cold = w->cold && !scopes_ready(w->scopes);
 	window_read_unread(w);
 	return !w->cold;
+}
+
+bool window_complete(const struct window *w)
+{
+	return scopes_complete(w->scopes);
 }
 
 void window_routes_changed(struct window *w)

@@ -332,6 +332,43 @@ Test(dispatch, one_that_does_not_park_waits_for_a_page_but_not_for_long)
 	fake_end(core);
 }
 
+/* Another manager is thought to live, and the tasks are shared with it. */
+Test(dispatch, one_that_does_not_park_gets_what_was_left_to_another_manager)
+{
+	struct fake_fetch fetch;
+	struct fetch_request request = {.incarnation = 1, .fetch_id = 1, .wait_ms = -1, .slots = 1};
+
+	begin(0);
+	window_slice(core->window, 2, 0);
+	fake_fetch(core, &fetch, request);
+	cr_expect_eq(fetch.answered, 0, "which streams there are is being looked for");
+	fake_stream(route, 0);
+	fake_page_of(fake_page_taken(route, 0), 2, 1, fake_db_us());
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.count, 1);
+
+	note(4, route, 0, 10);
+	note(5, route, 0, 10); /* the other manager's */
+	request.fetch_id = 2;
+	fake_fetch(core, &fetch, request);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.ids[0], 4);
+	request.fetch_id = 3;
+	fake_fetch(core, &fetch, request);
+	cr_expect_eq(fetch.answered, 0);
+	struct store_page *page = fake_page_taken(route, 0);
+	cr_expect_eq(page->slices, 1);
+	fake_page_of(page, 5, 1, fake_db_us());
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.ids[0], 5);
+
+	request.fetch_id = 4;
+	fake_fetch(core, &fetch, request);
+	cr_expect_eq(fetch.answered, 1, "nothing is left");
+	cr_expect_eq(fetch.again_in_ms, 0);
+	fake_end(core);
+}
+
 Test(dispatch, a_parked_one_is_answered_when_its_time_is_over)
 {
 	struct fake_fetch short_one, long_one;
@@ -488,6 +525,28 @@ Test(dispatch, one_that_comes_again_while_it_is_being_claimed_for)
 	fake_redeliver(5, (const int64_t[]){1, 2, 3, 4, 5});
 	cr_expect_eq(again.count, 5);
 	fake_end(core);
+}
+
+/* The journal, which is asked over another connection, does not have the claim yet. */
+Test(dispatch, one_that_comes_again_asks_again_when_the_claim_has_ended)
+{
+	struct fake_fetch first, again;
+
+	for (int early = 0; early < 2; early++) {
+		begin(5);
+		fake_fetch(core, &first, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+		struct store_claim *claim = fake_claim_taken();
+		fake_fetch_only(core, &again, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .again = true});
+		if (early)
+			fake_redeliver(0, NULL);
+		fake_claim(claim, 0);
+		if (!early)
+			fake_redeliver(0, NULL);
+		cr_expect_eq(again.answered, 0);
+		fake_redeliver(5, (const int64_t[]){1, 2, 3, 4, 5});
+		cr_expect_eq(again.count, 5);
+		fake_end(core);
+	}
 }
 
 Test(dispatch, one_whose_caller_is_gone_takes_nothing_more)
