@@ -222,7 +222,7 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	c->request = *request;
 	c->request.limit = request->limit ? request->limit : AUDIT_DEFAULT;
 	if (!request->task_id && !request->since_us)
-		c->request.since_us = core_database_us(s->core) - HOUR_US;
+		c->request.since_us = core_clock_us(s->core) - HOUR_US;
 	c->reading.op.request = &c->request;
 	reading_send(&c->reading);
 }

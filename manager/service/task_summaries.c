@@ -34,7 +34,7 @@ void task_errors(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	reading_begin(&c->reading, s, call, STORE_ERRORS, &reeve__v1__errors_response__descriptor, reading_done);
 	c->request = *request;
 	if (!request->since_us)
-		c->request.since_us = core_database_us(s->core) - DAY_US;
+		c->request.since_us = core_clock_us(s->core) - DAY_US;
 	c->reading.op.request = &c->request;
 	reading_send(&c->reading);
 }
@@ -54,7 +54,7 @@ void task_executions(void *service, struct rpc_call *call, const ProtobufCMessag
 	reading_begin(&c->reading, s, call, STORE_EXECUTIONS, &reeve__v1__executions_response__descriptor, reading_done);
 	c->request = *request;
 	if (!request->since_us)
-		c->request.since_us = core_database_us(s->core) - DAY_US;
+		c->request.since_us = core_clock_us(s->core) - DAY_US;
 	c->reading.op.request = &c->request;
 	reading_send(&c->reading);
 }

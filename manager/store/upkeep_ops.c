@@ -151,6 +151,7 @@ static const struct step {
     {SQL_PURGE_BATCHES, add_days, 500},
     {SQL_PURGE_WORKERS, add_days, 0},
     {SQL_PURGE_ORDERS, add_nothing, 0},
+    {SQL_CLOCK_FORGET, add_nothing, 0},
     {SQL_PURGE_MANAGERS, add_nothing, 0},
     {SQL_PURGE_METRICS, add_nothing, 0},
     {SQL_PURGE_EXECUTIONS, add_nothing, 0},

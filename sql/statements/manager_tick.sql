@@ -12,6 +12,6 @@ select clock_timestamp(), (select count(*) from routes where labels = '{}'), (se
   exists (select from callbacks where state = 'waiting'), exists (select from arrivals),
   (select max(version) from schema_migrations), ahead.estimate, ahead.set_back
 from managers m
-cross join (select max(greatest(clock_estimate, hb_at)) as estimate, coalesce(max(clock_set_back), clock_timestamp()) as set_back
+cross join (select max(greatest(clock_estimate, hb_at)) as estimate, least(max(clock_set_back), clock_timestamp()) as set_back
   from managers where greatest(clock_ahead_until, hb_at) > clock_timestamp()) ahead
 where not m.stopped or m.id = $1 order by m.id

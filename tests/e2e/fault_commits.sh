@@ -153,7 +153,7 @@ story_its_clock_jumps_by_hours_with_two_managers() {
 # has seen it ahead: it was killed before the clock was set back, or after.
 story_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
 	start_postgres_with_clock
-	for killed in before after; do
+	for killed in before after; do # the clock is set back
 		jump 7200
 		start_manager old "${SHORT[@]}"
 		wait_until 10 '[ "$(sql "select count(*) from managers where hb_at - to_timestamp($(date +%s)) > make_interval(hours => 1) and hb_seq > 1")" -gt 0 ]'
@@ -178,10 +178,39 @@ story_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
 		took=$(($(now_us) - since))
 		expect [ $took -ge 1900000 ]
 		expect [ $took -le 6000000 ]
+		# What is asked of the last hours is of those before the clock as it is.
+		expect_fail 1 reeve submit sh 'exit 3' --max-attempts 1 --wait
+		expect_match 'exit' "$(reeve errors)"
+		expect_match 'dead' "$(reeve audit)"
+		# Nothing is left of that time: the managers forget it.
+		expect_eq 1 "$(sql 'select count(*) from managers where greatest(hb_at, clock_ahead_until) > clock_timestamp()')"
+		sql "$(cat "$TOP/sql/statements/clock_forget.sql")"
+		pause 1.5
+		expect_eq 0 "$(sql 'select count(*) from managers where greatest(hb_at, clock_ahead_until) > clock_timestamp()')"
 		stop worker
 		stop new
-		sql "update managers set hb_at = now(), clock_ahead_until = null" >/dev/null
 	done
+}
+
+# Twice, each time a while after it had been set; no manager is left that saw it. The last one takes new calls.
+story_its_clock_is_set_back_twice() {
+	start_postgres_with_clock
+	jump 200000
+	start_manager first "${SHORT[@]}"
+	pause 1.5
+	jump 3600
+	wait_until 10 "grep -q 'has jumped by -' '$DIR/log/first.log'"
+	pause 1
+	kill_now first
+	start_manager second "${SHORT[@]}"
+	pause 1.5
+	jump 0
+	wait_until 10 "grep -q 'has jumped by -' '$DIR/log/second.log'"
+	kill_now second
+	start_manager third "${SHORT[@]}"
+	pause 1.5
+	start_worker
+	reeve submit echo later --wait >/dev/null
 }
 
 # The database's clock is an hour ahead of its managers', then two, then theirs.
