@@ -69,7 +69,8 @@ create or replace view history_totals as
 -- every snapshot, the border between queued and delayed to the second. Whoever claims goes by his own reckoning of the time: what
 -- is not there any more, by that, is not delayed either.
 create function live_totals(of_queue text)
-returns table (route_id int, queued bigint, delayed bigint, executing bigint, failed bigint) language sql stable as $$
+returns table (route_id int, queued bigint, delayed bigint, executing bigint, failed bigint) language sql stable
+set search_path = reeve, pg_temp as $$
   with running as (
     select a.plain_route as route_id, sum(a.open) as executing, 0 as retrying
     from assignments a where a.closed_at is null and a.plain_route is not null group by 1
@@ -156,7 +157,7 @@ begin
 end $$;
 
 -- Counts live tasks anew, while nobody makes or ends any.
-create function live_recount() returns void language plpgsql as $$
+create function live_recount() returns void language plpgsql set search_path = reeve, pg_temp as $$
 begin
   perform from locks where name = 'counts' for no key update;
   lock table tasks in share row exclusive mode;
@@ -181,7 +182,7 @@ end $$;
 
 -- Counts everything anew, while nobody makes or ends tasks: after rows of the tables were changed by hand, for example.
 drop function history_recount();
-create function counts_recount() returns void language plpgsql as $$
+create function counts_recount() returns void language plpgsql set search_path = reeve, pg_temp as $$
 begin
   perform from locks where name = 'counts' for no key update;
   lock table tasks, task_history in share row exclusive mode;
