@@ -46,12 +46,15 @@ struct key_in_use {
 	int64_t until_ms;
 };
 
+enum { UPKEEP_STEPS_MOST = 32 };
+
 struct store {
 	struct event_base *base;
 	struct store_options options;
 	struct store_listener listener;
 	struct role roles[ROLE_COUNT];
 	struct key_in_use keys_in_use[KEYS_IN_USE];
+	struct store_place places[UPKEEP_STEPS_MOST]; /* to where each statement of upkeep has come */
 	int64_t manager_id;
 	bool closing;
 };

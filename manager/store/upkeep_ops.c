@@ -2,6 +2,7 @@
 #include "common/log.h"
 #include "manager/store/internal.h"
 
+#include <assert.h>
 #include <sql/sql.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,10 +129,19 @@ static void add_partition_and_place(struct role *role)
 	params_int8(&role->params, BATCH_OP(role, struct store_upkeep, 0)->after);
 }
 
+/* Statements that go over a table a page at a time, and go on next time where they came to. */
+static void add_days_and_place(struct role *role)
+{
+	const struct store_place *place = &role->store->places[BATCH_OP(role, struct store_upkeep, 0)->step];
+	add_days(role);
+	params_time(&role->params, place->id ? place->key : STORE_TIME_BEGIN);
+	params_int8(&role->params, place->id);
+}
+
 static const struct step {
 	enum sql_id statement;
 	void (*add)(struct role *role);
-	int full; /* so many rows: there may be more; 0: cannot be */
+	int full; /* so many rows: there may be more; 0: cannot be, or the answer tells the page's end */
 } steps[] = {
     {SQL_HISTORY_MAKE_PARTITIONS, add_days, 0},
     {SQL_HISTORY_OVER, add_archives, 0},
@@ -139,25 +149,35 @@ static const struct step {
     {SQL_HISTORY_DROP_PARTITION, add_partition, 0},
     {SQL_PURGE_REQUESTS, add_nothing, 20000},
     {SQL_PURGE_KEYS, add_nothing, 5000},
-    {SQL_PURGE_ATTEMPTS, add_days, 5000},
-    {SQL_PURGE_EVENTS, add_days, 5000},
+    {SQL_PURGE_ATTEMPTS, add_days_and_place, 0},
+    {SQL_PURGE_EVENTS, add_days_and_place, 0},
     {SQL_PURGE_WORKER_EVENTS, add_days, 5000},
     {SQL_PURGE_QUEUE_EVENTS, add_days, 5000},
     {SQL_PURGE_SCHEDULE_RUNS, add_days, 5000},
     {SQL_PURGE_SCHEDULE_EVENTS, add_days, 5000},
-    {SQL_PURGE_ASSIGNMENTS, add_days, 5000},
+    {SQL_PURGE_ASSIGNMENTS, add_days_and_place, 0},
     {SQL_PURGE_HANDS, add_nothing, 0},
     {SQL_PURGE_CALLBACKS, add_days, 5000},
-    {SQL_PURGE_BATCHES, add_days, 500},
-    {SQL_PURGE_WORKERS, add_days, 0},
+    {SQL_PURGE_BATCHES, add_days_and_place, 0},
+    {SQL_PURGE_WORKERS, add_days, 5000},
     {SQL_PURGE_ORDERS, add_nothing, 0},
     {SQL_CLOCK_FORGET, add_nothing, 0},
-    {SQL_PURGE_MANAGERS, add_nothing, 0},
+    {SQL_PURGE_MANAGERS, add_days, 0},
     {SQL_PURGE_METRICS, add_nothing, 0},
     {SQL_PURGE_EXECUTIONS, add_nothing, 0},
 };
 
 enum { STEPS = sizeof steps / sizeof *steps };
+
+static_assert((int)STEPS <= (int)UPKEEP_STEPS_MOST, "each has a place");
+
+/* How many rows of its page went, and where it ends; an id of null: the walk begins anew next time. True: there may be more to do
+ * now. */
+static bool page_done(struct store_place *place, const PGresult *rows)
+{
+	*place = row_null(rows, 0, 2) ? (struct store_place){0} : (struct store_place){row_time(rows, 0, 1), row_int8(rows, 0, 2)};
+	return place->id && row_int8(rows, 0, 0) > 0;
+}
 
 static void upkeep_step(struct role *role);
 
@@ -198,6 +218,8 @@ static void on_step(void *arg, const struct conn_result *result)
 	if (result->kind == CONN_REFUSED) { /* one that fails does not stop the others: it is tried again next time */
 		log_warn("upkeep", "%s: %s", sql_statements[step->statement].name, result->message);
 		*op->partition = 0;
+	} else if (step->add == add_days_and_place) {
+		op->more |= page_done(&role->store->places[op->step], result->rows);
 	} else if (step->full && atoi(PQcmdTuples((PGresult *)result->rows)) >= step->full) {
 		op->more = true;
 	} else if (drops_history(op, step->statement, result->rows)) {

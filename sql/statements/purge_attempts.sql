@@ -1,7 +1,19 @@
--- Forgets attempts of tasks that no table knows any more. $1 days, if no queue keeps anything longer.
-delete from task_attempts where (task_id, token) in (
-  select a.task_id, a.token from task_attempts a
-  where a.last_updated < statement_timestamp() - interval '1 day' * (longest_keep($1::int) + 1)
-    and not exists (select from tasks t where t.id = a.task_id)
-    and not exists (select from task_history h where h.task_id = a.task_id)
-  order by a.last_updated limit 5000)
+-- A page of old attempts, from a place on: forgets those of tasks that no table has any more, and of the others all but the last
+-- hundred of each, for a task of a key that is run again and again is never gone. Answers how many, and the page's end, null if
+-- there is no more. (LIMIT and OFFSET keep each look to an index.)
+--   $1 days, if no queue keeps anything longer; the place: $2 last_updated, $3 task
+with page as materialized (
+  select task_id, token, last_updated from task_attempts
+  where last_updated < statement_timestamp() - interval '1 day' * ((select longest_keep($1::int)) + 1)
+    and (last_updated, task_id) > ($2, $3)
+  order by last_updated, task_id limit 5000),
+ old as (
+  select p.task_id, p.token from page p
+  where exists (select from task_attempts n where n.task_id = p.task_id and n.token > p.token offset 99 limit 1)
+    or not exists (select from tasks t where t.id = p.task_id offset 0 limit 1)
+      and not exists (select from task_history h where h.task_id = p.task_id offset 0 limit 1)),
+ gone as (
+  delete from task_attempts where (task_id, token) in (select task_id, token from old) returning 1)
+select (select count(*) from gone), p.last_updated, p.task_id
+from (select max(last_updated) as last_updated, count(*) as n from page) x
+left join lateral (select * from page p where p.last_updated = x.last_updated and x.n = 5000 order by task_id desc limit 1) p on true

@@ -1,7 +1,16 @@
--- Forgets events of tasks that no table knows any more. $1 days, if no queue keeps anything longer.
-delete from task_events where id in (
-  select e.id from task_events e
-  where e.at < statement_timestamp() - interval '1 day' * (longest_keep($1::int) + 1)
-    and not exists (select from tasks t where t.id = e.task_id)
-    and not exists (select from task_history h where h.task_id = e.task_id)
-  order by e.at limit 5000)
+-- A page of old events of tasks, from a place on: as purge_attempts.sql.
+--   $1 days, if no queue keeps anything longer; the place: $2 at, $3 id
+with page as materialized (
+  select id, task_id, at from task_events
+  where at < statement_timestamp() - interval '1 day' * ((select longest_keep($1::int)) + 1) and (at, id) > ($2, $3)
+  order by at, id limit 5000),
+ old as (
+  select p.id from page p
+  where exists (select from task_events n where n.task_id = p.task_id and n.id > p.id order by n.id offset 99 limit 1)
+    or not exists (select from tasks t where t.id = p.task_id offset 0 limit 1)
+      and not exists (select from task_history h where h.task_id = p.task_id offset 0 limit 1)),
+ gone as (
+  delete from task_events where id = any(array(select id from old)) returning 1)
+select (select count(*) from gone), p.at, p.id
+from (select max(at) as at, count(*) as n from page) x
+left join lateral (select * from page p where p.at = x.at and x.n = 5000 order by id desc limit 1) p on true

@@ -118,6 +118,37 @@ story_what_other_tables_have_of_a_task_goes_with_it() {
 	expect_match 'dropped the history.s partition task_history_' "$(cat "$DIR/log/manager.log")"
 }
 
+# Of a task that lives for ever, its key being run in newer versions, the last hundred old attempts and events stay. Pages that have
+# nothing to forget hold up none behind them.
+story_old_rows_go_page_by_page() {
+	start_postgres
+	sql "insert into routes (queue, type) values ('q', 't');
+		insert into tasks (route_id, queue, type, run_at, created, last_updated) values (1, 'q', 't', 'infinity', now(), now());
+		insert into task_attempts (task_id, token, attempt, outcome, status, by_report, last_updated)
+			select 1, at, 1, 'completed', 'queued', true, at from generate_series(1, 12000) n cross join lateral (
+				select now() - interval '60 days' + n * interval '1 s' as at) x;
+		insert into task_attempts (task_id, token, attempt, outcome, status, by_report, last_updated)
+			select 2, at, 1, 'failed', 'dead', true, at from generate_series(1, 3) n cross join lateral (
+				select now() - interval '59 days' + n * interval '1 s' as at) x;
+		insert into task_attempts select 1, now(), 1, null, null, 'completed', 'queued', true, null, null, null, now();
+		insert into task_events (task_id, version, at, event)
+			select task_id, token, token, 'newer_version' from task_attempts where last_updated < now() - interval '1 day' order by token;
+		insert into workers (name, lost, gone_at) select 'w' || n, true, now() - interval '60 days' from generate_series(1, 6000) n;
+		insert into managers (name, stopped, hb_at) values ('old', true, now() - interval '60 days'), ('late', true, now() - interval '2 days');
+		insert into assignments (worker_id, fetch_id, at, task_ids, open, closed_at)
+			select 1, n, at, '{}', case when n = 1 then 1 else 0 end, case when n > 1 then at end
+			from generate_series(1, 12000) n cross join lateral (select now() - interval '60 days' + n * interval '1 s' as at) x;
+		insert into batches (name, queue, implicit, phase, created, ended_at) select 'b' || n, 'q', false,
+			case when n < 700 then 'running' else 'ended' end, now() - interval '60 days', case when n >= 700 then now() - interval '59 days' end
+			from generate_series(1, 1500) n" >/dev/null
+	start_manager
+	wait_until 60 '[ "$(sql "select (select count(*) from task_attempts), (select count(*) from task_events), (select count(*) from assignments),
+		(select count(*) from batches)")" = "100|100|1|699" ]'
+	expect_eq 1 "$(sql 'select distinct task_id from task_attempts')"
+	wait_until 20 '[ "$(sql "select (select count(*) from workers), (select max(name) from managers where stopped), (select count(*) from managers)")" = "1|late|2" ]'
+	expect_eq 1 "$(reeve show 1 --json | jq .id)"
+}
+
 story_requests_keys_and_journal_rows_go_in_their_time() {
 	start_postgres
 	start_manager
