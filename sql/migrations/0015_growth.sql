@@ -26,3 +26,31 @@ language sql stable as $$
       from task_attempts where task_id = of_task order by token desc limit 1000) b) a
   cross join lateral (select task_ended is not null and task_started is not null and not a.known as by_attempt) e
 $$;
+
+-- As before, but for what is replaced here; a function that has not the place for it stops the migration.
+create function replace_in_function(what regproc, place text, becomes text) returns void language plpgsql as $$
+declare
+  before constant text := pg_get_functiondef(what);
+  after constant text := replace(before, place, becomes);
+begin
+  if after = before then
+    raise exception 'the function % has no place like "%"', what, place;
+  end if;
+  execute after;
+end $$;
+do $$ begin
+  -- A transaction's number that this cluster has not come to is another one's: its dump was restored here. The summary is made by
+  -- the statement that calls this.
+  perform replace_in_function('executions_roll', 'if pg_snapshot_xmin(pg_current_snapshot()) > r.next_xid then',
+    'if r.next_xid >= pg_snapshot_xmax(pg_current_snapshot()) then
+    r.next_at := null;
+    r.next_xid := null;
+  end if;
+  if pg_snapshot_xmin(pg_current_snapshot()) > r.next_xid then');
+  perform replace_in_function('executions_roll', 'perform history_summarize();', '');
+  -- What tells of a batch's end starts no queue; anybody else may call himself so.
+  perform replace_in_function('queue_stops', 't.source not like ''callback of batch %''',
+    'not exists (select from batches b where b.callback_type = t.type
+        and b.id = substring(t.source from ''^callback of batch ([0-9]{1,18})$'')::bigint offset 0 limit 1)');
+end $$;
+drop function replace_in_function(regproc, text, text);

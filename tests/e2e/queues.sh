@@ -149,6 +149,15 @@ story_a_task_made_behind_a_stops_back_is_run() {
 	expect_eq stopped "$(state behind)"
 }
 
+# Reeve's own tasks that tell of a batch's end start no queue; one that is said to come from there does.
+story_whatever_a_source_is_called_the_task_starts_its_queue() {
+	start_worker worker
+	reeve submit echo x --queue called --wait >/dev/null
+	reeve queue stop called --wait >/dev/null
+	sql "begin; select reeve.submit('echo', 'x', queue => 'called', source => 'callback of batch x'); commit" >/dev/null
+	wait_until 5 "[ \"\$(sql \"select count(*) from task_history where queue = 'called' and status = 'completed'\")\" = 2 ]"
+}
+
 story_a_purge_cancels_what_waits() {
 	start_worker worker --concurrency 4
 	a=$(reeve submit sh "$HOLD" --queue purged)

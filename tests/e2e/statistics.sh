@@ -175,6 +175,13 @@ story_a_clock_that_was_ahead_hides_nothing() {
 	expect_eq 2 "$(reeve stats --by type --queue ahead --json | jq .count)"
 }
 
+# A dump that was made while minutes were waited for has the number of a transaction of its cluster.
+story_counting_goes_on_after_a_dump_was_restored() {
+	sql "update executions_rolled set until = now() - interval '20 minutes', settled = now() - interval '20 minutes',
+		next_at = now() - interval '10 minutes', next_xid = '500000000'"
+	wait_until 60 "sql 'select executions_roll()' && [ \"\$(sql \"select settled > now() - interval '7 minutes' from executions_rolled\")\" = t ]"
+}
+
 story_many_managers_count_at_the_same_time() {
 	known past t0 t1 t2
 	[ "$(sql 'select count(*) from task_history where task_id < 0')" -gt 1000 ] || { sql 'delete from task_attempts where task_id < 0;
