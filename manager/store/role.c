@@ -205,12 +205,10 @@ static reeve_status status_of_sqlstate(const char *state)
 		return STATUS(UNAVAILABLE); /* out of disk, of memory, of connections */
 	if (!strcmp(state, "RV404"))
 		return STATUS(NOT_FOUND);
-	if (!strcmp(state, "RV409"))
-		return STATUS(FAILED_PRECONDITION);
+	if (!strcmp(state, "RV409") || !strcmp(state, "RV429"))
+		return STATUS(FAILED_PRECONDITION); /* 429: there are too many of something; no rest makes room */
 	if (!strcmp(state, "RV440"))
 		return STATUS(ALREADY_EXISTS);
-	if (!strcmp(state, "RV429"))
-		return STATUS(RESOURCE_EXHAUSTED);
 	if (!strcmp(state, "RV503"))
 		return STATUS(UNAVAILABLE);
 	if (!strcmp(state, "55P03"))

@@ -914,7 +914,7 @@ struct store_metric {
 	double value;
 };
 
-/* Puts metrics: which of two calls comes last is decided by the database. RESOURCE_EXHAUSTED if there are too many names. */
+/* Puts metrics: which of two calls comes last is decided by the database. FAILED_PRECONDITION if there are too many names. */
 struct store_metrics_put {
 	struct store_op op;
 	int count;

@@ -95,7 +95,9 @@ story_there_are_ten_thousand_at_most() {
 	done
 	expect_eq 5 "$good" 'taken'
 	expect_eq 10000 "$(sql 'select count(*) from metrics where manager_id is null')"
+	begin=$EPOCHSECONDS
 	expect_fail 4 reeve metric put full one-more 1
+	[ $((EPOCHSECONDS - begin)) -lt 10 ] || fail 'it was tried again'
 	expect_match 'there are 10000 metrics already, as many as there may be' "$OUTPUT"
 	reeve metric put full n1 5 # those that are there
 	expect_eq 5 "$(value full n1)"

@@ -1129,7 +1129,7 @@ struct reeve_metric_value {
 };
 
 /* Sets metrics, up to REEVE_METRICS_AT_ONCE, all or none; `at_us` (or NULL) is when. Which of two calls comes last is decided
- * by the database. REEVE_RESOURCE_EXHAUSTED if there are 10,000 names already and one is new. */
+ * by the database. REEVE_FAILED_PRECONDITION if there are 10,000 names already and one is new. */
 bool reeve_metrics_put(struct reeve_client *client, const struct reeve_metric_value *values, size_t count, int64_t *at_us,
     struct reeve_failure *failure);
 
