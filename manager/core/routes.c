@@ -216,7 +216,8 @@ static bool too_many(const struct routes *routes, int more, struct reeve_error *
 	int64_t most = routes->core->options.max_routes, known = HASH_COUNT(routes->by_name);
 	if (!most || known + routes->adding + more <= most)
 		return false;
-	error_set(error, STATUS(RESOURCE_EXHAUSTED),
+	/* No rest makes room for it: nobody is to try again. */
+	error_set(error, STATUS(FAILED_PRECONDITION),
 	    "with %d new pairs of queue and type there would be more than %lld (--max-routes); there are %lld", more,
 	    (long long)most, (long long)known);
 	return true;

@@ -28,7 +28,7 @@ int routes_last(const struct routes *routes);
 bool routes_have_queue(const struct routes *routes, const char *queue);
 bool routes_have_type(const struct routes *routes, const char *type);
 
-/* Makes sure that these routes exist: `done` gets NULL, or why not; RESOURCE_EXHAUSTED if there would be more than the option
+/* Makes sure that these routes exist: `done` gets NULL, or why not; FAILED_PRECONDITION if there would be more than the option
  * max_routes. The names are copied. */
 typedef void routes_done(void *arg, const struct reeve_error *error);
 void routes_ensure(struct routes *routes, int count, const char *const *queues, const char *const *types,

@@ -97,7 +97,7 @@ story_new_types_are_refused_over_the_limit() {
 	start_manager manager --max-routes 50
 	for i in $(seq 50); do echo "{\"type\": \"t$i\"}"; done >"$DIR/tasks"
 	reeve submit --bulk "$DIR/tasks" >/dev/null
-	expect_match '^8 .*there would be more than 50 \(--max-routes\)' "$(printf '\x0a\x0a\x12\x08one_more' |
+	expect_match '^9 .*there would be more than 50 \(--max-routes\)' "$(printf '\x0a\x0a\x12\x08one_more' |
 		"$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.TaskService/Submit)"
 	reeve submit --bulk "$DIR/tasks" >/dev/null
 	expect_eq 100 "$(sql 'select count(*) from tasks')"

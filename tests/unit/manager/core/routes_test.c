@@ -48,12 +48,12 @@ Test(routes, new_ones_are_refused_over_the_limit)
 	cr_expect_eq(ensure(4, same).code, STATUS(OK), "one new one, named three times");
 	struct told refused = ensure(2, more);
 	cr_expect_eq(refused.calls, 1);
-	cr_expect_eq(refused.code, STATUS(RESOURCE_EXHAUSTED));
+	cr_expect_eq(refused.code, STATUS(FAILED_PRECONDITION));
 	cr_expect_not_null(strstr(refused.message, "--max-routes"), "%s", refused.message);
 	cr_expect_eq(routes_find(core->routes, "q", "e"), 0);
 	cr_expect_eq(ensure(1, more).code, STATUS(OK));
 	cr_expect_eq(ensure(3, three).code, STATUS(OK), "known ones are not new");
-	cr_expect_eq(ensure(1, more + 1).code, STATUS(RESOURCE_EXHAUSTED));
+	cr_expect_eq(ensure(1, more + 1).code, STATUS(FAILED_PRECONDITION));
 	fake_end(core);
 }
 
@@ -65,7 +65,7 @@ Test(routes, calls_under_way_count)
 	core = fake_core_with(&(struct core_options){.max_routes = 3});
 	routes_ensure(core->routes, 2, queues, types, fake.now_ms + 5000, on_ensured, &first);
 	routes_ensure(core->routes, 2, queues, types + 1, fake.now_ms + 5000, on_ensured, &second);
-	cr_expect_eq(second.code, STATUS(RESOURCE_EXHAUSTED));
+	cr_expect_eq(second.code, STATUS(FAILED_PRECONDITION));
 	fake_turn(core);
 	cr_expect_eq(first.calls, 1);
 	cr_expect_eq(first.code, STATUS(OK));
