@@ -29,7 +29,7 @@ enum exit_code {
 	EXIT_OK = 0,
 	EXIT_TASK_FAILED = 1,   /* a task did not complete; for servers: a failure while running */
 	EXIT_USAGE = 2,         /* wrong options or arguments */
-	EXIT_UNREACHABLE = 3,   /* no manager, or no database */
+	EXIT_UNREACHABLE = 3,   /* no manager, or none that has room; or no database */
 	EXIT_REFUSED = 4,       /* the manager said no; for servers: the database's schema or rights say no */
 	EXIT_NOTHING_DONE = 5,  /* a worker for one task was stopped before it had done one */
 };

@@ -95,6 +95,8 @@ int command_exit_code(const struct reeve_failure *failure)
 	switch (failure->code) {
 	case REEVE_UNAVAILABLE:
 	case REEVE_DEADLINE_EXCEEDED:
+	case REEVE_RESOURCE_EXHAUSTED:
+	case REEVE_ABORTED:
 		return EXIT_UNREACHABLE;
 	case REEVE_CANCELLED:
 		return INTERRUPTED;

@@ -40,7 +40,7 @@ int command_usage(const struct option_table *table, const char *format, ...) __a
 /* Tells the user why something failed and returns the exit code for it. */
 int command_failed(const struct reeve_failure *failure);
 
-/* The exit code for a failure: unreachable, refused, or 128 + SIGINT for an interrupt. */
+/* The exit code for a failure: unreachable (or refusing for now), refused, or 128 + SIGINT for an interrupt. */
 int command_exit_code(const struct reeve_failure *failure);
 
 /* Says "reeve: …" on standard error, without control characters. */

@@ -73,7 +73,7 @@ static void show_help(void)
 	fprintf(out, "\n`reeve help SUBCOMMAND` says what one takes. Options may stand before or after it.\n"
 	             "\n"
 	             "Exit codes: 0 done, 1 a task did not complete, 2 wrong usage, 3 no manager\n"
-	             "reachable, 4 refused.");
+	             "reachable, or it refuses for now, 4 refused.");
 	fclose(out);
 	table.epilogue = list;
 	options_help(&table, NULL, stdout);

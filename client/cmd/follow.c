@@ -257,7 +257,7 @@ static const struct option_table wait_table = {
     .usage = "ID... [--timeout DURATION] [--json]",
     .summary = "Waits until all the tasks have ended and shows how. An ID of - reads more from standard input.",
     .epilogue = "Exit codes: 0 all completed, 1 one did not (or not in time), 2 wrong usage,\n"
-                "3 no manager reachable, 4 refused (no such task).\n"
+                "3 no manager reachable, or it refuses for now, 4 refused (no such task).\n"
                 "\n"
                 "Example: reeve wait 17 18 19",
     .specs = wait_specs,

@@ -54,7 +54,7 @@ static const struct option_table table = {
                 "  reeve submit --bulk tasks.jsonl --queue night --wait\n"
                 "\n"
                 "Exit codes: 0 done, 1 a task did not complete (--wait), 2 wrong usage, 3 no manager\n"
-                "reachable, 4 refused.",
+                "reachable, or it refuses for now, 4 refused.",
     .specs = specs,
 };
 

@@ -56,7 +56,7 @@ story_leases_are_kept_when_all_calls_are_taken() {
 	for i in 1 2 3; do hostile "flood$i" waits 600 "$id"; done
 	expect_match executing "$(reeve show "$task")"
 	reeve workers | grep -q worker
-	expect_fail 4 reeve submit nothing
+	expect_fail 3 reeve submit nothing
 	expect_match '1000 calls are open' "$OUTPUT"
 	expect_match 'max-calls' "$OUTPUT"
 	pause 4 # more than a lease
@@ -108,7 +108,7 @@ story_a_caller_is_told_that_all_connections_are_taken() {
 	hostile flood connections 60
 	wait_until 10 "grep -q -- 'all connections that it takes are in use (--max-connections)' $DIR/log/flood.log"
 	expect_eq 1 "$(grep -c 'turning a caller away' "$DIR/log/manager.log")" # of eleven
-	expect_fail 4 reeve submit nothing
+	expect_fail 3 reeve submit nothing
 	expect_match 'max-connections' "$OUTPUT"
 	stop flood
 	wait_until 10 'reeve submit nothing >/dev/null'

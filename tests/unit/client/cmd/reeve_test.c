@@ -1,4 +1,5 @@
 /* The command, subcommand by subcommand: what it prints, where, and how it ends. */
+#include "client/cmd/command.h"
 #include "common/error.h"
 #include "tests/unit/client/cmd/run.h"
 
@@ -388,4 +389,17 @@ Test(reeve, nobody_there_is_said)
 	    run_reeve_on_terminal(80, "stats", "--manager=tcp://127.0.0.1:1", "--connect-timeout", "2500ms", NULL),
 	    EXIT_UNREACHABLE));
 	OUT_HAS("reeve: no manager answers at tcp://127.0.0.1:1; still trying\n");
+}
+
+Test(reeve, tells_refusals_for_now_from_others_by_its_exit_code)
+{
+	static const struct {
+		enum reeve_code code;
+		int want;
+	} cases[] = {{REEVE_UNAVAILABLE, 3}, {REEVE_DEADLINE_EXCEEDED, 3}, {REEVE_RESOURCE_EXHAUSTED, 3}, {REEVE_ABORTED, 3},
+	    {REEVE_FAILED_PRECONDITION, 4}, {REEVE_INVALID_ARGUMENT, 4}, {REEVE_NOT_FOUND, 4}, {REEVE_CANCELLED, 130}};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		cr_assert(eq(int, command_exit_code(&(struct reeve_failure){.code = cases[i].code}), cases[i].want), "%s",
+		    reeve_code_name(cases[i].code));
 }
