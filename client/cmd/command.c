@@ -123,6 +123,13 @@ static void tell_absence(void *arg, bool back)
 		command_say("no manager answers at %s; still trying", shared->manager);
 }
 
+static void tell_refused(void *arg, const char *message)
+{
+	(void)arg;
+	fputs("\r\033[K", stderr);
+	command_say("the manager refuses for now: %s; still trying", message);
+}
+
 void command_print_json(const void *wire)
 {
 	char *json = reeve_json(wire);
@@ -133,10 +140,12 @@ void command_print_json(const void *wire)
 
 struct reeve_client *command_connect(const struct shared_options *shared, int *code)
 {
+	bool watched = terminal_columns(stderr) > 0;
 	struct reeve_client_options options = {
 	    .managers = shared->manager,
 	    .connect_timeout_ms = shared->connect_timeout_ms,
-	    .absent = terminal_columns(stderr) > 0 ? tell_absence : NULL,
+	    .absent = watched ? tell_absence : NULL,
+	    .refused = watched ? tell_refused : NULL,
 	    .absent_arg = (void *)(uintptr_t)shared,
 	};
 	struct reeve_failure failure = {0};

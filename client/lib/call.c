@@ -12,6 +12,8 @@
 #include <time.h>
 #include <utlist.h>
 
+enum { REFUSED_MS = 2000 }; /* what goes on for so long is told to the program */
+
 static void take_answer(void *arg, struct rpc_answer *answer)
 {
 	struct pending_call *call = arg;
@@ -107,9 +109,21 @@ void reeve_client_interrupt(struct reeve_client *client)
 	free(ids);
 }
 
-bool worth_another_try(reeve_status code)
+bool worth_another_try(struct reeve_client *client, const struct rpc_answer *answer)
 {
-	return code == STATUS(RESOURCE_EXHAUSTED) || code == STATUS(ABORTED);
+	bool refused = answer->code == STATUS(RESOURCE_EXHAUSTED) || answer->code == STATUS(ABORTED);
+	int64_t now_ms = clock_monotonic_ms();
+	bool tell;
+
+	pthread_mutex_lock(&client->lock);
+	if (!refused || !client->refused_ms)
+		client->refused_ms = refused ? now_ms : 0;
+	tell = refused && !client->refused_told && now_ms - client->refused_ms >= REFUSED_MS;
+	client->refused_told = refused && (client->refused_told || tell);
+	pthread_mutex_unlock(&client->lock);
+	if (tell && client->refused)
+		client->refused(client->absent_arg, answer->message);
+	return refused;
 }
 
 int64_t rest_ms(int tries)
@@ -159,10 +173,15 @@ ProtobufCMessage *client_call(struct reeve_client *client, const ProtobufCServic
 
 		pending_start(&call, client, service, method, request, request_id, left > 1 ? left : 1);
 		answer = pending_end(&call);
+		bool again = worth_another_try(client, &answer);
 		if (answer.code == STATUS(OK))
 			return answer.response;
-		if (!worth_another_try(answer.code) || rest >= end - clock_monotonic_ms() || !client_rest(client, rest))
+		if (!again || rest >= end - clock_monotonic_ms())
 			break;
+		if (!client_rest(client, rest)) {
+			fail(failure, STATUS(CANCELLED), "interrupted");
+			return NULL;
+		}
 	}
 	fail(failure, answer.code, "%s", answer.message);
 	return NULL;

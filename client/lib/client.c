@@ -83,6 +83,7 @@ struct reeve_client *reeve_client_create(const struct reeve_client_options *opti
 	client->call_timeout_ms = wanted->call_timeout_ms ? wanted->call_timeout_ms : CALL_TIMEOUT_MS;
 	client->absent = wanted->absent;
 	client->absent_arg = wanted->absent_arg;
+	client->refused = wanted->refused;
 	pthread_mutex_init(&client->lock, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

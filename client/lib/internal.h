@@ -28,12 +28,15 @@ struct reeve_client {
 	atomic_bool met; /* some manager has been there */
 	void (*absent)(void *arg, bool back);
 	void *absent_arg;
+	void (*refused)(void *arg, const char *message);
 	pthread_mutex_t lock;
 	/* Behind the lock. */
 	bool interrupted;
 	pthread_cond_t interrupt;   /* on the monotonic clock */
 	int64_t absent_ms;          /* since when no manager has been there, 0: one is */
 	bool absent_told;
+	int64_t refused_ms;         /* since when calls have been refused for now, 0: the last one was not */
+	bool refused_told;
 	struct pending_call *calls; /* under way */
 };
 
@@ -64,8 +67,9 @@ void pending_start(struct pending_call *call, struct reeve_client *client, const
 /* Waits for the answer, which is the caller's from then on, and lets go of the call. */
 struct rpc_answer pending_end(struct pending_call *call);
 
-/* True for answers after which the same call may be made again shortly. */
-bool worth_another_try(reeve_status code);
+/* Whether the same call may be made again shortly after this answer. Notes it, and tells the program if it goes on for long and the
+ * program wants to know. */
+bool worth_another_try(struct reeve_client *client, const struct rpc_answer *answer);
 
 /* How long to rest before the n-th further try (from 0), with a random part. */
 int64_t rest_ms(int tries);

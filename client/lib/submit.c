@@ -190,7 +190,7 @@ static void await_oldest(struct streaming *streaming)
 	struct rpc_answer answer = pending_end(&chunk->call);
 	int64_t rest = rest_ms(chunk->tries);
 
-	if (worth_another_try(answer.code) && clock_monotonic_ms() + rest < chunk->deadline_ms &&
+	if (worth_another_try(streaming->client, &answer) && clock_monotonic_ms() + rest < chunk->deadline_ms &&
 	    client_rest(streaming->client, rest)) {
 		chunk->tries++;
 		send_chunk(streaming, chunk);

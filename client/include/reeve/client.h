@@ -76,7 +76,10 @@ struct reeve_client_options {
 	/* Called when a function has found no manager there for two seconds, and goes on looking; and, with `back`, when there
 	 * is one again. May be NULL. */
 	void (*absent)(void *arg, bool back);
-	void *absent_arg;
+	void *absent_arg; /* for both of these */
+	/* Called when managers have answered for two seconds that they refuse for now (REEVE_RESOURCE_EXHAUSTED, REEVE_ABORTED), and a
+	 * function goes on trying; once until a call is answered otherwise. `message` says why. May be NULL. */
+	void (*refused)(void *arg, const char *message);
 };
 
 /* Copies the options (NULL: the defaults) and begins to connect; that no manager is there is found out by the first

@@ -391,6 +391,25 @@ Test(reeve, nobody_there_is_said)
 	OUT_HAS("reeve: no manager answers at tcp://127.0.0.1:1; still trying\n");
 }
 
+Test(reeve, tells_on_a_terminal_that_the_manager_refuses)
+{
+	static const char notice[] = "reeve: the manager refuses for now: as the test wants it; still trying";
+	const char *told;
+
+	/* Between the first of nine refusals and the last lie more than two seconds. */
+	standin_fail_submits(run_standin, 0, 9, STATUS(RESOURCE_EXHAUSTED));
+	cr_assert(eq(int, run_reeve_on_terminal(80, "submit", "t", NULL), EXIT_OK));
+	told = strstr(run_out, notice);
+	cr_assert(told && !strstr(told + 1, notice), "%s", run_out);
+	/* A moment's refusal is nobody's business, and a file is told nothing. */
+	standin_fail_submits(run_standin, 0, 3, STATUS(ABORTED));
+	cr_assert(eq(int, run_reeve_on_terminal(80, "submit", "t", NULL), EXIT_OK));
+	cr_assert(not(strstr(run_out, "refuses")), "%s", run_out);
+	standin_fail_submits(run_standin, 0, 9, STATUS(RESOURCE_EXHAUSTED));
+	RUN(EXIT_OK, "submit", "t");
+	ERR("");
+}
+
 Test(reeve, tells_refusals_for_now_from_others_by_its_exit_code)
 {
 	static const struct {
