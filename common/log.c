@@ -9,13 +9,12 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 4096 };
+enum { LINE_BYTES = 4096, AGAIN_MS = 10000 };
 
 /* Set once at start, before there are threads, and only read afterwards. */
 static const char *program_name = "reeve";
@@ -107,4 +106,12 @@ void log_line(enum log_level level, const char *object, const char *format, ...)
 	if (write(STDERR_FILENO, line.text, line.used) < 0) {
 	}
 	errno = saved;
+}
+
+bool log_again(int64_t *said_ms, int64_t now_ms)
+{
+	if (*said_ms && now_ms - *said_ms < AGAIN_MS)
+		return false;
+	*said_ms = now_ms;
+	return true;
 }

@@ -56,12 +56,24 @@ static void finish(struct rpc_call *call, struct frame *reply)
 	peers_release(peer);
 }
 
+/* A limit has been met. Of a caller that was turned away the log has been told. */
+static void note_refusal(const struct rpc_call *call, const char *text)
+{
+	struct rpc_server *server = call->server;
+
+	server->n_refused++;
+	if (!call->peer->refusal && log_again(&server->refused_said_ms, clock_monotonic_ms()))
+		log_warn("rpc", "refusing a call, and perhaps more: %s", text);
+}
+
 static void fail_text(struct rpc_call *call, reeve_status code, const char *text)
 {
 	char *repaired = utf8_valid(text, strlen(text)) ? NULL : utf8_repair(text, strlen(text));
 	struct frame *reply;
 
 	assert(code != STATUS(OK));
+	if (code == STATUS(RESOURCE_EXHAUSTED))
+		note_refusal(call, text);
 	reply = envelope_write_error(code, repaired ? repaired : text);
 	free(repaired);
 	finish(call, reply);
@@ -175,6 +187,11 @@ int rpc_server_open_calls(const struct rpc_server *server)
 int64_t rpc_server_calls(const struct rpc_server *server)
 {
 	return server->n_calls;
+}
+
+int64_t rpc_server_refused(const struct rpc_server *server)
+{
+	return server->n_refused;
 }
 
 /* Writes a view as a string and returns the place after it. */

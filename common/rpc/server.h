@@ -103,9 +103,11 @@ struct rpc_server_memory rpc_server_memory(const struct rpc_server *server);
 /* How often an idle connection should ping, so that all together send a thousand pings a second; at most every 15 s. */
 int64_t rpc_server_idle_ping_ms(const struct rpc_server *server);
 
-/* Connections and calls open now, and calls since the start. */
+/* Connections and calls open now; calls since the start, and those of them that were answered RESOURCE_EXHAUSTED, by the server's
+ * own limits or by a service. The log tells of these, but not of each. */
 int rpc_server_connections(const struct rpc_server *server);
 int rpc_server_open_calls(const struct rpc_server *server);
 int64_t rpc_server_calls(const struct rpc_server *server);
+int64_t rpc_server_refused(const struct rpc_server *server);
 
 #endif

@@ -110,11 +110,12 @@ struct rpc_server {
 	uint64_t last_number;
 	struct address *addresses;
 	int64_t full_said_ms; /* when the log was told last that somebody does not get in */
+	int64_t refused_said_ms; /* likewise that calls are refused */
 	int64_t room_made_ms; /* when an idle connection was looked for last */
 	struct peer *dirty;
 	struct rpc_call *open;
 	struct usage usage;
-	int64_t n_calls;
+	int64_t n_calls, n_refused;
 	struct conn_budget budget;
 	struct peer *ready, *ready_last; /* who has frames that may be looked at, in the order of their turns */
 	struct peer *closed;

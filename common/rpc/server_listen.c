@@ -30,7 +30,6 @@ enum {
 	ROOM_EVERY_MS = 50, /* looking for one takes a while */
 	OTHER_FILES = 128,  /* descriptors for the database, callbacks, archives and look-ups, … */
 	OTHER_PART = 2,     /* … or such a part of few */
-	FULL_SAID_EVERY_MS = 10000,
 };
 
 /* Connections that callers on this machine have beside so many. */
@@ -131,11 +130,9 @@ static void turn_away(struct peer *peer, const char *reason, int64_t now_ms)
 	peer->address->connections--;
 	server->n_peers--;
 	server->n_turned_away++;
-	if (now_ms - server->full_said_ms >= FULL_SAID_EVERY_MS) {
-		server->full_said_ms = now_ms;
+	if (log_again(&server->full_said_ms, now_ms))
 		log_warn("rpc", "turning a caller away, and perhaps more: %s; %d connections are open", reason,
 		    server->n_peers);
-	}
 	if (server->n_turned_away > server->turned_away_most)
 		conn_close(peer->conn);
 }
@@ -161,11 +158,9 @@ static bool accept_failed(struct listener *listener, int problem)
 	struct rpc_server *server = listener->server;
 	int64_t now_ms = clock_monotonic_ms();
 
-	if (now_ms - server->full_said_ms >= FULL_SAID_EVERY_MS) {
-		server->full_said_ms = now_ms;
+	if (log_again(&server->full_said_ms, now_ms))
 		log_warn("rpc", "cannot accept a connection, and perhaps more: %s; %d connections are open", strerror(problem),
 		    server->n_peers);
-	}
 	if (make_room(server, now_ms))
 		return true;
 	event_del(listener->newcomers);

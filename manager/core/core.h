@@ -47,6 +47,7 @@ struct core_counters {
 	int64_t lost, reclaimed, taken_back, extended; /* workers lost; attempts of those; never arrived; let run longer */
 	int64_t fetches, redelivered, pages, looks;
 	int64_t ticks;                                /* of schedules: made, or passed over */
+	int64_t refused;                              /* calls that want too many new routes */
 };
 
 /* What is remarked in the log, once each. */

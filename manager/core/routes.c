@@ -2,6 +2,7 @@
 #include "manager/core/routes.h"
 
 #include "common/hash.h"
+#include "common/log.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/window.h"
 
@@ -32,6 +33,7 @@ struct routes {
 	int64_t heard_ms; /* before then nobody's word makes them be loaded */
 	bool heard;       /* somebody gave it: they are to be loaded then */
 	struct store_routes load;
+	int64_t refused_said_ms; /* when the log was told last that there are too many */
 };
 
 struct routes *routes_create(struct core *core)
@@ -211,7 +213,7 @@ static void ensure_fill(struct ensure *e, int count, const char *const *queues, 
 	free(pairs);
 }
 
-static bool too_many(const struct routes *routes, int more, struct reeve_error *error)
+static bool refuse_more(struct routes *routes, int more, struct reeve_error *error)
 {
 	int64_t most = routes->core->options.max_routes, known = HASH_COUNT(routes->by_name);
 	if (!most || known + routes->adding + more <= most)
@@ -220,6 +222,9 @@ static bool too_many(const struct routes *routes, int more, struct reeve_error *
 	error_set(error, STATUS(FAILED_PRECONDITION),
 	    "with %d new pairs of queue and type there would be more than %lld (--max-routes); there are %lld", more,
 	    (long long)most, (long long)known);
+	routes->core->counters.refused++;
+	if (log_again(&routes->refused_said_ms, core_now(routes->core)))
+		log_warn(NULL, "refusing a call, and perhaps more: %s", error->message);
 	return true;
 }
 
@@ -236,7 +241,7 @@ void routes_ensure(struct routes *routes, int count, const char *const *queues, 
 	e->op.types = calloc((size_t)count + 1, sizeof *e->op.types);
 	ensure_fill(e, count, queues, types);
 	struct reeve_error error;
-	bool refused = too_many(routes, e->op.count, &error);
+	bool refused = refuse_more(routes, e->op.count, &error);
 	if (e->op.count == 0 || refused) {
 		done(arg, refused ? &error : NULL);
 		ensure_free(e);

@@ -68,6 +68,7 @@ int counters_read(const struct services *s, struct counter all[COUNTERS_MOST])
 	    {"window_streams", window_streams(core->window)},
 	    {"calls", rpc_server_calls(s->server)},
 	    {"open_calls", rpc_server_open_calls(s->server)},
+	    {"calls_refused", rpc_server_refused(s->server) + n->refused},
 	};
 	int count = 0;
 	for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)

@@ -91,3 +91,13 @@ Test(log, speaks_to_the_journal, .init = capture, .fini = restore)
 	log_warn("worker 3", "late");
 	cr_assert(eq(str, (char *)captured(), "<4>tester: worker 3: late\n"));
 }
+
+Test(log, tells_again_after_ten_seconds)
+{
+	int64_t said_ms = 0;
+
+	cr_assert(log_again(&said_ms, 5000));
+	cr_assert(not(log_again(&said_ms, 14999)));
+	cr_assert(log_again(&said_ms, 15000));
+	cr_assert(not(log_again(&said_ms, 15001)));
+}

@@ -261,6 +261,11 @@ Test(rpc_server, a_method_name_with_rubbish_does_not_break_the_answer)
 	fake_manager_free(manager);
 }
 
+static void read_refused(struct fake_manager *manager, void *arg)
+{
+	*(int64_t *)arg = rpc_server_refused(manager->server);
+}
+
 Test(rpc_server, too_many_open_calls_are_refused_until_some_end)
 {
 	struct rpc_server_options options = {.max_open_calls = 300};
@@ -268,6 +273,7 @@ Test(rpc_server, too_many_open_calls_are_refused_until_some_end)
 	struct rpc_client *client = fake_client(manager->url);
 	struct fake_result results[300], refused[500];
 	struct reeve_error error;
+	int64_t n_refused;
 
 	for (int i = 0; i < 300; i++)
 		fake_start_wait(client, i, NULL, &results[i]);
@@ -279,6 +285,8 @@ Test(rpc_server, too_many_open_calls_are_refused_until_some_end)
 		cr_assert_eq(refused[i].code, STATUS(RESOURCE_EXHAUSTED));
 	}
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(RESOURCE_EXHAUSTED));
+	fake_manager_do(manager, read_refused, &n_refused);
+	cr_assert_eq(n_refused, 501);
 	/* Calls that began before the manager was known may arrive after others. */
 	fake_manager_do(manager, fake_answer, &manager->parked[0]);
 	fake_result_await(&results[manager->parked[0].id]);

@@ -54,6 +54,7 @@ Test(routes, new_ones_are_refused_over_the_limit)
 	cr_expect_eq(ensure(1, more).code, STATUS(OK));
 	cr_expect_eq(ensure(3, three).code, STATUS(OK), "known ones are not new");
 	cr_expect_eq(ensure(1, more + 1).code, STATUS(FAILED_PRECONDITION));
+	cr_expect_eq(core->counters.refused, 2);
 	fake_end(core);
 }
 

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Managers at their limits: what they refuse is logged and counted, and callers are told which limit it was.
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+refused_calls() {
+	reeve stats --json | jq '.counters[] | select(.name == "calls_refused").value'
+}
+
+refusals_said() { # REGEX: how many lines of the log tell of one
+	grep -c "warn .*refusing a call, and perhaps more: $1" "$DIR/log/manager.log" || true
+}
+
+# Waits take all calls, and many more are refused: one line of the log says so, and the counter has all of them.
+story_calls_over_the_limit_are_logged_and_counted() {
+	start_postgres
+	start_manager --max-calls 100 --connection-share 100
+	expect_eq 0 "$(refused_calls)"
+	id=$(reeve submit nothing --delay 1h)
+	start flood python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" waits 400 "$id"
+	wait_until 20 '[ "$(refused_calls)" -ge 300 ]'
+	expect_eq 1 "$(refusals_said '100 calls are open, as many as the manager takes (--max-calls)')"
+	wait_until 20 '[ "$(reeve metric list manager --json | jq "select(.name | endswith(\"/calls_refused\")).value >= 300")" = true ]'
+	expect_fail 3 reeve submit nothing
+	expect_match '100 calls are open.*--max-calls' "$OUTPUT"
+}
+
+story_a_backlog_over_the_limit_is_logged_and_counted() {
+	start_postgres
+	start_manager --max-waiting 1MiB --max-details 2MiB
+	expect_fail 3 reeve submit nothing - < <(head -c 1500000 /dev/zero | tr '\0' x)
+	expect_match 'waiting for the database .--max-waiting' "$OUTPUT"
+	expect [ "$(refusals_said 'too much is waiting for the database (--max-waiting)')" -ge 1 ]
+	expect [ "$(refused_calls)" -ge 5 ]
+}
+
+# No rest makes room for another pair of queue and type.
+story_a_new_route_over_the_limit_is_refused_for_good() {
+	start_postgres
+	start_manager --max-routes 2
+	reeve submit nothing >/dev/null
+	reeve submit sh >/dev/null
+	begin=$(ms)
+	expect_fail 4 reeve submit other
+	[ $(($(ms) - begin)) -lt 5000 ] || fail 'it was tried again'
+	expect_match 'there would be more than 2 .--max-routes' "$OUTPUT"
+	expect_eq 1 "$(refusals_said 'with 1 new pairs of queue and type there would be more than 2 (--max-routes)')"
+	expect_eq 1 "$(refused_calls)"
+	reeve submit sh >/dev/null
+}
+
+run_stories
