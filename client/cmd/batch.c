@@ -159,15 +159,15 @@ static int batch_open(int argc, char **argv)
 		options.spec.callback_secret = secret;
 	}
 	options.spec.name = argv[1];
-	client = command_connect(&shared, &code);
+	client = command_connect_to_change(&shared, &code);
 	if (!client)
 		return code;
 	if (!reeve_batch_open(client, &options.spec, NULL, &id, &failure))
-		code = command_failed(&failure);
+		code = command_change_failed(&failure);
 	else
 		code = printf(shared.json ? "{\"id\":%" PRId64 "}\n" : "%" PRId64 "\n", id) < 0 ? EXIT_TASK_FAILED : EXIT_OK;
 	explicit_bzero(secret, sizeof secret);
-	reeve_client_destroy(client);
+	command_disconnect(client);
 	return code;
 }
 
@@ -269,7 +269,7 @@ static int batch_close(int argc, char **argv)
 	if (!command_options(&close_table, NULL, &shared, argc, argv, &operands, &code) ||
 	    !take_id(&close_table, operands, argv, &id, &code))
 		return code;
-	client = command_connect(&shared, &code);
+	client = command_connect_to_change(&shared, &code);
 	if (!client)
 		return code;
 	batch = reeve_batch_close(client, id, &failure);
@@ -277,9 +277,9 @@ static int batch_close(int argc, char **argv)
 		command_print_json(batch->wire);
 	else if (batch)
 		print_batch(batch);
-	code = batch ? EXIT_OK : command_failed(&failure);
+	code = batch ? EXIT_OK : command_change_failed(&failure);
 	reeve_batch_free(batch);
-	reeve_client_destroy(client);
+	command_disconnect(client);
 	return code;
 }
 

@@ -106,7 +106,7 @@ static int change_tasks(struct reeve_client *client, const int64_t *ids, size_t 
 		struct reeve_changes *changes = change->call(client, &selection, change->arg, &failure);
 
 		if (!changes) {
-			code = command_failed(&failure);
+			code = command_change_failed(&failure);
 			/* That none of these exists says nothing of the next batch. */
 			if (failure.code != REEVE_NOT_FOUND)
 				break;
@@ -189,7 +189,7 @@ static int change_matching(
 		struct reeve_changes *changes = change->call(client, &selection, change->arg, &failure);
 
 		if (!changes) {
-			code = command_failed(&failure);
+			code = dry_run ? command_failed(&failure) : command_change_failed(&failure);
 			if (so_far.changed > 0)
 				command_say("%" PRId64 " task%s %s before that; the same command goes on with the rest",
 				    so_far.changed, so_far.changed == 1 ? "" : "s", change->done);
@@ -222,10 +222,10 @@ static int run_matching(const struct shared_options *shared, const struct change
 	}
 	if (selecting->running_longer_ms)
 		where.conditions.running_longer_ms = selecting->running_longer_ms;
-	client = command_connect(shared, &code);
+	client = command_connect_to_change(shared, &code);
 	if (client)
 		code = change_matching(client, &where.conditions, selecting->dry_run, change);
-	reeve_client_destroy(client);
+	command_disconnect(client);
 	where_free(&where);
 	return code;
 }
@@ -247,10 +247,10 @@ static int run_change(const struct shared_options *shared, struct change *change
 	ids = command_ids(change->table, operands, argv, &count, &code);
 	if (!ids)
 		return code;
-	client = command_connect(shared, &code);
+	client = command_connect_to_change(shared, &code);
 	if (client)
 		code = change_tasks(client, ids, count, change);
-	reeve_client_destroy(client);
+	command_disconnect(client);
 	free(ids);
 	return code;
 }

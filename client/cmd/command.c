@@ -1,6 +1,7 @@
 /* The options that all subcommands take, task ids as operands, and what users are told when something fails. */
 #include "client/cmd/command.h"
 
+#include "client/cmd/interrupts.h"
 #include "client/cmd/terminal.h"
 
 #include <ctype.h>
@@ -160,6 +161,35 @@ struct reeve_client *command_connect(const struct shared_options *shared, int *c
 		*code = EXIT_USAGE;
 	}
 	return client;
+}
+
+struct reeve_client *command_connect_to_change(const struct shared_options *shared, int *code)
+{
+	struct reeve_failure failure = {0};
+	struct reeve_client *client;
+
+	interrupts_hold();
+	client = command_connect(shared, code);
+	interrupts_watch(client, false);
+	if (!client || reeve_client_ready(client, &failure))
+		return client;
+	*code = command_failed(&failure);
+	command_disconnect(client);
+	return NULL;
+}
+
+void command_disconnect(struct reeve_client *client)
+{
+	interrupts_watch(NULL, false);
+	reeve_client_destroy(client);
+}
+
+int command_change_failed(const struct reeve_failure *failure)
+{
+	if (failure->code != REEVE_CANCELLED)
+		return command_failed(failure);
+	command_say("interrupted; the change may still be made");
+	return INTERRUPTED;
 }
 
 /* A list of ids that grows. */

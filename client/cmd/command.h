@@ -52,6 +52,14 @@ void command_print_json(const void *wire);
 /* Creates the client that the options ask for. NULL: the user was told, *code is set. */
 struct reeve_client *command_connect(const struct shared_options *shared, int *code);
 
+/* The same for what changes something: it has met a manager by then, and from then on an interrupt ends its calls. It is for
+ * command_disconnect, which takes NULL, too. */
+struct reeve_client *command_connect_to_change(const struct shared_options *shared, int *code);
+void command_disconnect(struct reeve_client *client);
+
+/* As command_failed, of a change: when it was interrupted, it may have been sent, and is not taken back. */
+int command_change_failed(const struct reeve_failure *failure);
+
 /* Reads the operands argv[1 … count] as task ids; a "-" among them stands for those on standard input, separated by
  * white space. NULL: the user was told, *code is set. free() it. */
 int64_t *command_ids(const struct option_table *table, int count, char **argv, size_t *n_ids, int *code);

@@ -55,7 +55,7 @@ static int run_control(const struct shared_options *shared, const struct control
 	struct reeve_client *client;
 	int code;
 
-	client = command_connect(shared, &code);
+	client = command_connect_to_change(shared, &code);
 	if (!client)
 		return code;
 	names = reeve_control_workers(client, control->name, control->action, control->concurrency, &failure);
@@ -63,9 +63,9 @@ static int run_control(const struct shared_options *shared, const struct control
 		command_print_json(names->wire);
 	else if (names)
 		print_names(names, control->told);
-	code = names ? EXIT_OK : command_failed(&failure);
+	code = names ? EXIT_OK : command_change_failed(&failure);
 	reeve_names_free(names);
-	reeve_client_destroy(client);
+	command_disconnect(client);
 	return code;
 }
 

@@ -352,14 +352,14 @@ int command_report(int argc, char **argv)
 		if (!read)
 			return code;
 	}
-	client = command_connect(&shared, &code);
+	client = command_connect_to_change(&shared, &code);
 	if (client) {
-		code = reeve_report(client, &report, &failure) ? EXIT_OK : command_failed(&failure);
+		code = reeve_report(client, &report, &failure) ? EXIT_OK : command_change_failed(&failure);
 		if (code == EXIT_OK && shared.json)
 			printf("{\"task_id\":%" PRId64 ",\"token\":%" PRId64 ",\"verdict\":\"accepted\"}\n", report.id,
 			    report.token);
 	}
-	reeve_client_destroy(client);
+	command_disconnect(client);
 	free(read);
 	return code;
 }
@@ -395,11 +395,11 @@ int command_extend(int argc, char **argv)
 	if (!duration_parse(argv[3], &by_ms) || by_ms < 1 || by_ms > LONGEST_WAIT_MS)
 		return command_usage(&extend_table,
 		    "\"%s\" is no time to run; it must be a duration like 30s, 5m or 2h, from 1ms to 365d", argv[3]);
-	client = command_connect(&shared, &code);
+	client = command_connect_to_change(&shared, &code);
 	if (!client)
 		return code;
 	if (!reeve_extend(client, id, token, by_ms, &run_ms, &expires_in_ms, &failure)) {
-		code = command_failed(&failure);
+		code = command_change_failed(&failure);
 	} else if (shared.json) {
 		printf("{\"run_ms\":%" PRId64 ",\"expires_in_ms\":%" PRId64 "}\n", run_ms, expires_in_ms);
 		code = EXIT_OK;
@@ -407,6 +407,6 @@ int command_extend(int argc, char **argv)
 		puts(duration_format(expires_in_ms, text, sizeof text));
 		code = EXIT_OK;
 	}
-	reeve_client_destroy(client);
+	command_disconnect(client);
 	return code;
 }

@@ -51,11 +51,11 @@ static int metric_put(int argc, char **argv)
 	metric = (struct reeve_metric_value){.category = argv[1], .name = argv[2]};
 	if (!number_parse(argv[3], &metric.value))
 		return command_usage(&put_table, "VALUE: \"%s\" is no number", argv[3]);
-	client = command_connect(&shared, &code);
+	client = command_connect_to_change(&shared, &code);
 	if (!client)
 		return code;
-	code = reeve_metrics_put(client, &metric, 1, NULL, &failure) ? EXIT_OK : command_failed(&failure);
-	reeve_client_destroy(client);
+	code = reeve_metrics_put(client, &metric, 1, NULL, &failure) ? EXIT_OK : command_change_failed(&failure);
+	command_disconnect(client);
 	return code;
 }
 

@@ -113,7 +113,7 @@ static int define(struct reeve_client *client, const struct reeve_pipeline *give
 	struct reeve_pipeline *pipeline = reeve_pipeline_define(client, given, NULL, &changed, &failure);
 
 	if (!pipeline)
-		return command_failed(&failure);
+		return command_change_failed(&failure);
 	if (json) {
 		command_print_json(pipeline->wire);
 	} else {
@@ -143,10 +143,10 @@ static int pipeline_define(int argc, char **argv)
 		command_say("%s: %s", argv[1], error.message);
 		return EXIT_USAGE;
 	}
-	client = command_connect(&shared, &code);
+	client = command_connect_to_change(&shared, &code);
 	if (client)
 		code = define(client, pipeline_file_pipeline(file), shared.json);
-	reeve_client_destroy(client);
+	command_disconnect(client);
 	pipeline_file_free(file);
 	return code;
 }

@@ -249,17 +249,18 @@ static int run_control(const struct control *control, int argc, char **argv)
 	if (!command_options(of, &options, &shared, argc, argv, &operands, &code))
 		return code;
 	queue = queue_operand(of, operands, argv, &code);
-	client = queue ? command_connect(&shared, &code) : NULL;
+	client = queue ? command_connect_to_change(&shared, &code) : NULL;
 	if (!client)
 		return code;
-	if (reeve_queue_control(client, queue, control->action, &controlled, &failure) &&
-	    (!options.wait || wait_stopped(client, queue, &controlled, &failure))) {
+	if (!reeve_queue_control(client, queue, control->action, &controlled, &failure)) {
+		code = command_change_failed(&failure);
+	} else if (options.wait && !wait_stopped(client, queue, &controlled, &failure)) {
+		code = command_failed(&failure);
+	} else {
 		say_controlled(queue, control, &controlled, shared.json);
 		code = EXIT_OK;
-	} else {
-		code = command_failed(&failure);
 	}
-	reeve_client_destroy(client);
+	command_disconnect(client);
 	return code;
 }
 

@@ -270,11 +270,13 @@ int queue_set(int argc, char **argv)
 		return command_usage(&table, "%s", error.message);
 	if (!change.fields)
 		return command_usage(&table, "what is to change?");
-	client = command_connect(&shared, &code);
+	client = command_connect_to_change(&shared, &code);
 	if (!client)
 		return code;
-	code = reeve_queue_set(client, queue, &change.settings, change.fields, &failure) ? EXIT_OK : command_failed(&failure);
-	reeve_client_destroy(client);
+	code = EXIT_OK;
+	if (!reeve_queue_set(client, queue, &change.settings, change.fields, &failure))
+		code = command_change_failed(&failure);
+	command_disconnect(client);
 	if (code != EXIT_OK)
 		return code;
 	return queue_describe(queue, &shared);

@@ -81,14 +81,14 @@ static int control(
 	if (!command_options(table, NULL, &shared, argc, argv, &operands, &code))
 		return code;
 	name = schedule_operand(table, operands, argv, &code);
-	client = name ? command_connect(&shared, &code) : NULL;
+	client = name ? command_connect_to_change(&shared, &code) : NULL;
 	if (!client)
 		return code;
 	if (reeve_schedule_control(client, name, action, &failure))
 		print_done(name, done, shared.json);
 	else
-		code = command_failed(&failure);
-	reeve_client_destroy(client);
+		code = command_change_failed(&failure);
+	command_disconnect(client);
 	return code;
 }
 
@@ -145,16 +145,16 @@ static int schedule_run(int argc, char **argv)
 	if (!command_options(&run_table, NULL, &shared, argc, argv, &operands, &code))
 		return code;
 	name = schedule_operand(&run_table, operands, argv, &code);
-	client = name ? command_connect(&shared, &code) : NULL;
+	client = name ? command_connect_to_change(&shared, &code) : NULL;
 	if (!client)
 		return code;
 	runs = reeve_schedule_run(client, name, NULL, &failure);
 	if (runs)
 		print_run(&runs->runs[0], shared.json);
 	else
-		code = command_failed(&failure);
+		code = command_change_failed(&failure);
 	reeve_schedule_runs_free(runs);
-	reeve_client_destroy(client);
+	command_disconnect(client);
 	return code;
 }
 

@@ -1,4 +1,5 @@
 /* `reeve schedule add` and `edit`, which take the same options: all that a submit takes, and when it is to happen. */
+#include "client/cmd/interrupts.h"
 #include "client/cmd/schedule.h"
 #include "client/cmd/task_options.h"
 
@@ -348,12 +349,13 @@ static int send(struct reeve_client *client, struct definition *d, bool is_new, 
 	int code = EXIT_OK;
 
 	if (read_details(client, d, &code) && find_batch_queue(client, d, &batch, &code)) {
+		interrupts_watch(client, false); /* not while details are read */
 		schedule = is_new ? reeve_schedule_add(client, &d->spec, NULL, &failure)
 		                  : reeve_schedule_edit(client, &d->spec, d->fields, &failure);
 		if (schedule)
 			schedule_print(schedule, json);
 		else
-			code = command_failed(&failure);
+			code = command_change_failed(&failure);
 	}
 	reeve_schedule_free(schedule);
 	reeve_batch_report_free(batch);
@@ -377,12 +379,13 @@ static int define(const struct option_table *table, bool is_new, int argc, char 
 	problem = is_new ? addition_problem(&definition) : definition.fields ? NULL : "what is to change?";
 	if (problem)
 		return command_usage(table, "%s", problem);
+	interrupts_hold();
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;
 	code = send(client, &definition, is_new, shared.json);
 	free(definition.details);
-	reeve_client_destroy(client);
+	command_disconnect(client);
 	return code;
 }
 

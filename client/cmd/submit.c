@@ -64,12 +64,13 @@ static int submit_one(struct reeve_client *client, const struct reeve_task_spec 
 	struct reeve_submitted task;
 	struct reeve_failure failure = {0};
 
-	if (wait)
-		interrupts_watch(client, false);
+	interrupts_watch(client, false);
+	if (!reeve_client_ready(client, &failure))
+		return command_failed(&failure);
 	if (!reeve_submit(client, spec, 1, NULL, &task, &failure)) {
 		int code = command_failed(&failure);
 
-		if (failure.code == REEVE_DEADLINE_EXCEEDED)
+		if (failure.code == REEVE_DEADLINE_EXCEEDED || failure.code == REEVE_CANCELLED)
 			command_say("the task may have been stored all the same; with a --key a submit can be repeated safely");
 		return code;
 	}
@@ -179,14 +180,11 @@ int command_submit(int argc, char **argv)
 		command_say("--bulk: %s", error.message);
 		return EXIT_USAGE;
 	}
-	if (options.wait || options.bulk)
-		interrupts_hold();
+	interrupts_hold();
 	client = command_connect(&shared, &code);
 	if (client)
 		code = submit(client, &options, &lines, operands, argv, shared.json);
-	if (options.wait || options.bulk)
-		interrupts_watch(NULL, false);
-	reeve_client_destroy(client);
+	command_disconnect(client);
 	lines_close(&lines);
 	return code;
 }

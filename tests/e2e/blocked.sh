@@ -326,6 +326,56 @@ story_a_locked_edit_keeps_nobody_from_registering_or_submitting() {
 	let_go again
 }
 
+lock_waits() { # of managers' statements
+	sql "select count(*) from pg_stat_activity where application_name like 'reeve-manager %' and wait_event_type = 'Lock'"
+}
+
+# Runs a command that waits for a lock, and interrupts it there; what it said is $OUTPUT.
+interrupt() { # COMMAND…
+	rm -f "$DIR/log/change.log"
+	start change env --default-signal=INT "$REEVE_BIN/reeve" "$@"
+	wait_until 10 '[ "$(lock_waits)" -gt 0 ]'
+	stop change INT
+	expect_eq 130 "$STATUS" "exit code of $*"
+	OUTPUT=$(cat "$DIR/log/change.log")
+}
+
+# The manager has them and carries them out when the lock goes.
+story_an_interrupted_change_says_that_it_may_still_be_made() {
+	local said='reeve: interrupted; the change may still be made'
+	start_postgres
+	start_manager manager "${SHORT[@]}"
+	id=$(reeve submit nothing --delay 1h)
+	hold holder 60 "select from tasks where id = $id for update"
+	interrupt kill "$id"
+	expect_eq "$said" "$OUTPUT"
+	let_go holder
+	wait_status 30 "$id" dead
+	for n in $(seq 1100); do echo '{}'; done | reeve submit --bulk - nothing --delay 1h >"$DIR/ids"
+	last=$(tail -n 1 "$DIR/ids")
+	hold holder 60 "select from tasks where id = $last for update"
+	interrupt update --where status=queued --priority 3
+	expect_eq "$said"$'\n''reeve: 1000 tasks changed before that; the same command goes on with the rest' "$OUTPUT"
+	let_go holder
+	wait_until 30 '[ "$(sql "select count(*) from tasks where priority = 3")" = 1100 ]'
+	hold holder 60 "select from tasks where id = $last for update"
+	interrupt queue purge default
+	expect_eq "$said" "$OUTPUT"
+	let_go holder
+	hold holder 60 "select reeve.submit('nothing', key => 'k')"
+	interrupt submit nothing --key k
+	expect_eq 'reeve: interrupted reeve: the task may have been stored all the same; with a --key a submit can be repeated safely' \
+		"$(xargs <<<"$OUTPUT")"
+	let_go holder
+	# Who has met no manager has sent nothing.
+	rm "$DIR/log/change.log"
+	start change env --default-signal=INT "$REEVE_BIN/reeve" --manager tcp://127.0.0.1:1 --connect-timeout 60s cancel "$id"
+	sleep 1
+	stop change INT
+	expect_eq 130 "$STATUS"
+	expect_eq 'reeve: interrupted' "$(cat "$DIR/log/change.log")"
+}
+
 story_a_dump_while_a_partition_is_missing() {
 	start_postgres
 	start_manager one
