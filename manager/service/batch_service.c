@@ -1,6 +1,7 @@
 /* BatchService: tasks that are counted together, and what is told of them. */
 #include "manager/core/batches.h"
 #include "manager/service/check.h"
+#include "manager/service/filter.h"
 #include "manager/service/reading.h"
 
 #include <reeve/v1/batch.pb-c.h>
@@ -132,6 +133,18 @@ struct list_call {
 	Reeve__V1__ListBatchesRequest request;
 };
 
+/* Where nothing is found the queue must be one that tasks have been in; a batch may be opened before the first one. */
+static void on_listed(struct store_op *op, const struct reeve_error *error)
+{
+	struct list_call *c = (struct list_call *)op;
+	const Reeve__V1__ListBatchesResponse *out = (const Reeve__V1__ListBatchesResponse *)c->reading.response;
+	struct reeve_error unknown;
+	if (!error && !out->n_batches && !out->next_before_id && !c->request.before_id &&
+	    !check_known_names(c->reading.services, "", c->request.queue, "", &unknown))
+		error = &unknown;
+	reading_end(&c->reading, error);
+}
+
 static void list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	struct services *s = service;
@@ -143,7 +156,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		return;
 	}
 	struct list_call *c = calloc(1, sizeof *c);
-	reading_begin(&c->reading, s, call, STORE_BATCHES, &reeve__v1__list_batches_response__descriptor, reading_done);
+	reading_begin(&c->reading, s, call, STORE_BATCHES, &reeve__v1__list_batches_response__descriptor, on_listed);
 	c->request = *request;
 	c->request.limit = request->limit ? request->limit : LIST_DEFAULT;
 	c->reading.op.request = &c->request;
