@@ -13,7 +13,7 @@ static const struct option_spec specs[] = {
         "the PostgreSQL database, as libpq takes it: \"host=… dbname=…\" or a postgresql:// URI", 'd', true},
     {"listen", OPTION_TEXT, AT(listen), "tcp://127.0.0.1:7171", 0, 0, "REEVE_LISTEN", "URL[,URL]",
         "where workers and submitters connect: tcp://host:port (port 0: a free one; of a name the first "
-        "address, which for localhost may be ::1) or ipc:///path, in a folder that may be read", 'l', true},
+        "address, which for localhost may be ::1) or ipc:///path, in a folder in which nobody else may make files", 'l', true},
     {"config", OPTION_TEXT, AT(config), NULL, 0, 0, "REEVE_MANAGER_CONFIG", "FILE",
         "an INI file whose section [manager] has any of these options", 'c', false},
     {"name", OPTION_TEXT, AT(name), NULL, 0, 0, NULL, "NAME", "what it is called in the audit and by a ping; host/pid unless given", 0,

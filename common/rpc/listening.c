@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <nng/nng.h>
@@ -19,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-	LOCK_MS = 2000, /* so long a folder's lock is waited for: its holder may be frozen */
+	LOCK_MS = 2000, /* so long a path's lock is waited for: its holder may be frozen */
 	LOCK_TRY_MS = 5,
 };
 
@@ -72,31 +71,61 @@ static bool left_over(const struct sockaddr_un *address)
 	return refused;
 }
 
-/* Locks the folder of a path against others who want to listen in it. The descriptor that holds the lock; -1: errno says
- * why not. */
-static int lock_folder(const char *path)
+/* Whether a file is one that only this user can open, and so lock. */
+static bool is_ours_alone(const struct stat *file)
 {
-	int64_t until_ms = clock_monotonic_ms() + LOCK_MS;
-	char *copy = strdup(path);
-	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC), problem;
-
-	free(copy);
-	if (fd < 0)
-		return -1;
-	while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-		problem = errno;
-		if ((problem == EWOULDBLOCK || problem == EINTR) && clock_monotonic_ms() < until_ms) {
-			usleep(LOCK_TRY_MS * 1000);
-			continue;
-		}
-		close(fd);
-		errno = problem;
-		return -1;
-	}
-	return fd;
+	return S_ISREG(file->st_mode) && file->st_uid == geteuid() && !(file->st_mode & (S_IRWXG | S_IRWXO));
 }
 
-/* Listens on a path, with its folder's lock held. */
+/* Whether a path names that file. */
+static bool names(const char *path, dev_t device, ino_t inode)
+{
+	struct stat file;
+
+	return lstat(path, &file) == 0 && file.st_dev == device && file.st_ino == inode;
+}
+
+/* Waits for the lock of an open file. 0, or why not. */
+static int await_lock(int fd, int64_t until_ms)
+{
+	while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		if ((errno != EWOULDBLOCK && errno != EINTR) || clock_monotonic_ms() >= until_ms)
+			return errno;
+		usleep(LOCK_TRY_MS * 1000);
+	}
+	return 0;
+}
+
+/* Opens and locks a file, which it makes if it is not there. The descriptor that holds the lock; -1, and *problem says
+ * why: EEXIST if the file is not ours alone. Who has the lock removes the file before he lets go; who waited for it then
+ * locks another. */
+static int lock_file(const char *path, int *problem)
+{
+	int64_t until_ms = clock_monotonic_ms() + LOCK_MS;
+	struct stat file;
+
+	for (;;) {
+		int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+
+		if (fd < 0) {
+			*problem = errno;
+			if (lstat(path, &file) == 0 && !is_ours_alone(&file))
+				*problem = EEXIST;
+			return -1;
+		}
+		if (fstat(fd, &file) != 0)
+			*problem = errno;
+		else
+			*problem = is_ours_alone(&file) ? await_lock(fd, until_ms) : EEXIST;
+		if (!*problem && names(path, file.st_dev, file.st_ino))
+			return fd;
+		close(fd);
+		if (*problem)
+			return -1;
+	}
+}
+
+/* Listens on a path, with its lock held. */
 static bool take_path(struct listening *listening, const struct sockaddr_un *address, const char *url, struct reeve_error *error)
 {
 	int problem = listen_at(listening, (const struct sockaddr *)address, sizeof *address);
@@ -119,19 +148,25 @@ static bool take_path(struct listening *listening, const struct sockaddr_un *add
 static bool listen_on_path(struct listening *listening, const char *path, const char *url, struct reeve_error *error)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char name[sizeof address.sun_path + sizeof ".lock"];
 	bool good;
-	int lock;
+	int lock, problem;
 
 	if (strlen(path) >= sizeof address.sun_path)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: the path has %zu bytes; a socket's may have %zu", url,
 		    strlen(path), sizeof address.sun_path - 1);
 	strcpy(address.sun_path, path);
-	lock = lock_folder(path);
-	if (lock < 0 && errno == EWOULDBLOCK)
-		return error_set(error, STATUS(UNAVAILABLE), "%s: another process holds a lock on its folder", url);
+	snprintf(name, sizeof name, "%s.lock", path);
+	lock = lock_file(name, &problem);
+	if (lock < 0 && problem == EEXIST)
+		return error_set(
+		    error, STATUS(PERMISSION_DENIED), "%s: %s is not a file of this user alone", url, name);
+	if (lock < 0 && problem == EWOULDBLOCK)
+		return error_set(error, STATUS(UNAVAILABLE), "%s: another process holds the lock %s", url, name);
 	if (lock < 0)
-		return failed(error, url, errno);
+		return failed(error, url, problem);
 	good = take_path(listening, &address, url, error);
+	unlink(name);
 	close(lock);
 	return good;
 }
@@ -202,11 +237,8 @@ bool listening_open(struct listening *listening, const char *text, struct reeve_
 
 void listening_close(struct listening *listening)
 {
-	struct stat file;
-
 	/* While the socket is open nobody takes its path over, and nobody else's file has its inode. */
-	if (listening->path && lstat(listening->path, &file) == 0 && file.st_dev == listening->device &&
-	    file.st_ino == listening->inode)
+	if (listening->path && names(listening->path, listening->device, listening->inode))
 		unlink(listening->path);
 	if (listening->fd >= 0)
 		close(listening->fd);

@@ -2,9 +2,9 @@
  * Sockets that listen: what a URL (tcp://HOST:PORT, ipc:///PATH) names, made and taken down.
  *
  * The file of an ipc socket stays when its process dies. A successor takes it over, but nothing else: neither a file that
- * is no socket, nor a socket that somebody listens on. Whoever takes a path over holds a lock on its folder, and who
- * ends removes the file only if it is its own, before closing: so managers that begin and end at the same moment do not
- * remove each other's.
+ * is no socket, nor a socket that somebody listens on. Whoever takes a path over holds a lock on the file PATH.lock meanwhile,
+ * which no other user can open, and who ends removes the socket's file only if it is its own, before closing: so managers that
+ * begin and end at the same moment do not remove each other's.
  */
 #ifndef REEVE_COMMON_RPC_LISTENING_H
 #define REEVE_COMMON_RPC_LISTENING_H

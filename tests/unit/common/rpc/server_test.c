@@ -16,8 +16,10 @@
 #include <nng/protocol/reqrep0/req.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -597,6 +599,67 @@ Test(rpc_server, of_some_that_begin_at_once_one_has_the_path, .timeout = 60)
 		cr_assert_neq(access(path, F_OK), 0);
 	}
 	rmdir(directory);
+}
+
+/* Whoever may read the folder may lock it. */
+Test(rpc_server, a_locked_folder_keeps_nobody_from_listening)
+{
+	char directory[] = "/tmp/reeve-test-XXXXXX", url[80];
+	struct reeve_error error;
+	int folder;
+
+	cr_assert(mkdtemp(directory));
+	snprintf(url, sizeof url, "ipc://%s/socket", directory);
+	folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cr_assert_eq(flock(folder, LOCK_EX), 0);
+	cr_assert(listens(url, &error), "%s", error.message);
+	close(folder);
+	cr_assert_eq(rmdir(directory), 0, "a file is left over");
+}
+
+Test(rpc_server, takes_a_lock_of_its_own_user_alone)
+{
+	char directory[] = "/tmp/reeve-test-XXXXXX", lock[64], other[64], url[80];
+	struct reeve_error error;
+	int fd;
+
+	cr_assert(mkdtemp(directory));
+	snprintf(url, sizeof url, "ipc://%s/socket", directory);
+	snprintf(lock, sizeof lock, "%s/socket.lock", directory);
+	snprintf(other, sizeof other, "%s/other", directory);
+	/* One that a process left when it was killed. */
+	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	cr_assert(listens(url, &error), "%s", error.message);
+	cr_assert_neq(access(lock, F_OK), 0, "the lock's file is left over");
+	close(fd);
+	/* One that somebody holds. */
+	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	cr_assert_eq(flock(fd, LOCK_EX), 0);
+	cr_assert_not(listens(url, &error));
+	cr_assert(strstr(error.message, "another process holds the lock"), "%s", error.message);
+	cr_assert_eq(access(lock, F_OK), 0, "somebody else's lock is gone");
+	flock(fd, LOCK_UN);
+	/* One that others may open, and so hold. */
+	cr_assert_eq(fchmod(fd, 0644), 0);
+	cr_assert_not(listens(url, &error));
+	cr_assert(strstr(error.message, "socket.lock is not a file of this user alone"), "%s", error.message);
+	close(fd);
+	unlink(lock);
+	if (geteuid() == 0) {
+		fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		cr_assert_eq(fchown(fd, 65534, 65534), 0);
+		cr_assert_not(listens(url, &error));
+		cr_assert(strstr(error.message, "socket.lock is not a file of this user alone"), "%s", error.message);
+		close(fd);
+		unlink(lock);
+	}
+	/* One that leads elsewhere. */
+	cr_assert_eq(symlink(other, lock), 0);
+	cr_assert_not(listens(url, &error));
+	cr_assert(strstr(error.message, "socket.lock is not a file of this user alone"), "%s", error.message);
+	cr_assert_neq(access(other, F_OK), 0, "it was made where the link leads");
+	unlink(lock);
+	cr_assert_eq(rmdir(directory), 0, "a file is left over");
 }
 
 Test(rpc_server, says_why_it_cannot_listen)
