@@ -305,11 +305,15 @@ static void write_performance(const struct asked *asked)
 	fputs(";0", stdout);
 }
 
-static void write_example(enum reeve_check_kind kind, const struct reeve_check_example *example)
+static void write_example(const struct reeve_check_measure *measure, const struct reeve_check_example *example)
 {
+	enum reeve_check_kind kind = measure->kind;
+	bool all = !measure->looked_at || measure->looked_at >= measure->count; /* an older manager says nothing */
 	char took[40];
 
 	fputs("  ", stdout);
+	if (!all)
+		printf("of %" PRId64 " looked at: ", measure->looked_at);
 	if (kind == REEVE_CHECK_SCHEDULES) {
 		fputs("schedule ", stdout);
 		write_text(example->name);
@@ -336,7 +340,8 @@ static void write_example(enum reeve_check_kind kind, const struct reeve_check_e
 	if (kind == REEVE_CHECK_DEAD || kind == REEVE_CHECK_FAILED) {
 		fputs(*example->name ? ": " : "", stdout);
 		write_text(example->name);
-		printf(", the latest is task %" PRId64, example->task_id);
+		if (all)
+			printf(", the latest is task %" PRId64, example->task_id);
 	} else {
 		printf(", %s for %s", kind == REEVE_CHECK_RUNNING ? "runs" : "due", span(example->ms, took, sizeof took));
 		if (kind == REEVE_CHECK_RUNNING) {
@@ -362,7 +367,7 @@ static void write_plugin(const struct outcome *outcome)
 
 		printf("%s %s: %s\n", state_names[asked->state], asked->condition->option, asked->text);
 		for (size_t j = 0; j < measure->n_examples && asked->state != STATE_OK; j++)
-			write_example(measure->kind, &measure->examples[j]);
+			write_example(measure, &measure->examples[j]);
 	}
 }
 
@@ -390,11 +395,12 @@ static void write_json(const struct outcome *outcome)
 
 	for (size_t i = 0; i < outcome->count && outcome->check; i++) {
 		const struct asked *asked = &outcome->asked[i];
-		json_t *one = json_pack("{s:s, s:s, s:I, s:o, s:o, s:I, s:s, s:o}", "name", asked->condition->label, "state",
+		json_t *one = json_pack("{s:s, s:s, s:I, s:o, s:o, s:I, s:I, s:s, s:o}", "name", asked->condition->label, "state",
 		    state_names[asked->state], asked->condition->is_time ? "value_ms" : "value", (json_int_t)asked->value,
 		    asked->condition->is_time ? "warning_ms" : "warning", bound_json(asked->bounds.warning),
 		    asked->condition->is_time ? "critical_ms" : "critical", bound_json(asked->bounds.critical), "count",
-		    (json_int_t)outcome->check->measures[i].count, "text", asked->text, "examples",
+		    (json_int_t)outcome->check->measures[i].count, "looked_at",
+		    (json_int_t)outcome->check->measures[i].looked_at, "text", asked->text, "examples",
 		    examples_json(&outcome->check->measures[i]));
 
 		json_array_append_new(list, one);

@@ -426,7 +426,8 @@ void take_check(const PGresult *rows, void *response)
 		if (row_int8(rows, row, 2) > m->longest_ms)
 			m->longest_ms = row_int8(rows, row, 2);
 		if (!row_int8(rows, row, 3))
-			continue; /* the longest alone */
+			continue; /* the longest, or how many, alone */
+		m->looked_at = row_int8(rows, row, 1);
 		m->examples = realloc(m->examples, sizeof *m->examples * (m->n_examples + 1));
 		m->examples[m->n_examples++] = example_from(rows, row);
 	}

@@ -1,9 +1,12 @@
 -- What grows that should not. Only what is asked for is looked at, each by an index that has little else in it, so that it is
 -- quick whatever waits and whatever has ended. Rows: what was asked for (or "known": somebody knows the queue and the type), how
--- many there are, the longest in ms, and one of up to ten examples: how many it stands for, for how long, the task's id, queue,
--- type, a name (of the worker, the schedule or the error), and a second id (of the task that a schedule waits for).
+-- many there are (beside an example: how many the examples were taken from), the longest in ms, and one of up to ten examples: how
+-- many it stands for, for how long, the task's id, queue, type, a name (of the worker, the schedule or the error), and a second id
+-- (of the task that a schedule waits for).
 --   $1 queue or null, $2 type or null; whether to look at $3 what ended dead within the last hour (the first 100,000 are counted),
---   $4 what has failed and is to be tried again (all are counted, the examples are of 1,000), $5 since when the longest waiting due task is due (queues that give no tasks do not count); or null:
+--   $4 what has failed and is to be tried again (all are counted; the examples are of about 1,000, from each of the 1,000 routes with
+--   the most as many as its share is), $5 since when the longest waiting due task is due (queues that give no tasks do not count);
+--   or null:
 --   $6 attempts that have been executing for longer than so many ms, $7 schedules whose tick is overdue by more; $8 whether
 --   to look at callbacks given up within the last hour
 with recursive ways as materialized (
@@ -66,15 +69,16 @@ with recursive ways as materialized (
   where $3::boolean and h.status = 'dead' and h.last_updated > statement_timestamp() - interval '1 hour'
     and ($1::text is null or h.queue = $1) and ($2::text is null or h.type = $2)
   limit 100000),
+ failing as materialized (
+  select l.route_id, l.failed, (sum(l.failed) over ())::bigint as total from live_totals($1) l join routes r on r.id = l.route_id
+  where $4::boolean and l.failed > 0 and ($2::text is null or r.type = $2)
+  order by l.failed desc limit 1000),
  failed as (
-  select t.id, t.queue, t.type, coalesce(t.error_code, '') as error_code from tasks t
-  where $4::boolean and t.started is not null and t.status = 'failed'
-    and ($1::text is null and $2::text is null or t.route_id = any(array(
-      select r.id from routes r where ($1::text is null or r.queue = $1) and ($2::text is null or r.type = $2))))
-  limit 1000),
- failed_total as (
-  select sum(l.failed)::bigint as failed from live_totals($1) l join routes r on r.id = l.route_id
-  where $4::boolean and ($2::text is null or r.type = $2))
+  select t.*
+  from failing f cross join lateral (
+    select t.id, t.queue, t.type, coalesce(t.error_code, '') as error_code from tasks t
+    where t.route_id = f.route_id and t.started is not null and t.status = 'failed'
+    limit ceil(f.failed * 1000.0 / f.total)::bigint) t)
 select 'known' as what, 1::bigint as total, 0::bigint as longest_ms, 0::bigint as n, 0::bigint as ms, 0::bigint as id,
   '' as queue, '' as type, '' as name, 0::bigint as other_id
 where ($1::text is null or queue_known($1)
@@ -85,8 +89,9 @@ union all
 (select 'dead', (sum(count(*)) over ())::bigint, 0, count(*), 0, max(d.task_id), d.queue, d.type, d.error_code, 0
  from dead d group by d.queue, d.type, d.error_code order by count(*) desc, 6 limit 10)
 union all
-(select 'failed', greatest((sum(count(*)) over ())::bigint, (select t.failed from failed_total t)), 0, count(*), 0, max(f.id), f.queue,
-   f.type, f.error_code, 0
+select 'failed', max(f.total), 0, 0, 0, 0, '', '', '', 0 from failing f having count(*) > 0
+union all
+(select 'failed', (sum(count(*)) over ())::bigint, 0, count(*), 0, max(f.id), f.queue, f.type, f.error_code, 0
  from failed f group by f.queue, f.type, f.error_code order by count(*) desc, 6 limit 10)
 union all
 select 'oldest', 1, a.ms, 1, a.ms, o.id, w.queue, w.type, '', 0

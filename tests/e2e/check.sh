@@ -231,6 +231,28 @@ story_what_cannot_be_known_is_unknown() {
 	expect_eq 1 "$(reeve check --manager 'tcp://127.0.0.1:1|x=1' --connect-timeout 300ms 2>/dev/null | head -n 1 | grep -c '^[^|]*$')"
 }
 
+story_of_many_that_have_failed_each_queue_has_its_share_of_the_examples() {
+	sql "insert into routes (queue, type) select 'part' || n, 'none' from generate_series(0, 9) n;
+		insert into tasks (route_id, queue, type, status, error_code, started, attempt, run_at, created, last_updated)
+			select r.id, r.queue, r.type, 'failed', 'E1', now(), 1, now() + interval '1 hour', now(), now()
+			from routes r, generate_series(1, 150) where r.queue like 'part%' and r.queue <> 'part9';
+		insert into tasks (route_id, queue, type, status, error_code, started, attempt, run_at, created, last_updated)
+			select r.id, r.queue, r.type, 'failed', 'lost', now(), 1, now() + interval '1 hour', now(), now()
+			from routes r, generate_series(1, 13650) where r.queue = 'part9';
+		select counts_recount()" >/dev/null
+	checked 2 --failed 10
+	expect_match '^REEVE CRITICAL - 15000 tasks have failed ' "$FIRST"
+	expect_match $'\n  of 1000 looked at: 910 of queue part9, type none: lost\n  of 1000 looked at: 10 of queue part[0-8], type none: E1\n' "$OUTPUT"
+	expect_no_match latest "$OUTPUT"
+	expect_eq '15000 1000' "$(reeve check --failed 10 --json | jq -r '.conditions[0] | "\(.count) \(.looked_at)"')"
+	# All of fewer are looked at.
+	checked 2 --failed 10 --queue part3
+	expect_match '150 of queue part3, type none: E1, the latest is task [0-9]+$' "$OUTPUT"
+	expect_no_match 'looked at' "$OUTPUT"
+	expect_eq '150 150' "$(reeve check --failed 10 --queue part3 --json | jq -r '.conditions[0] | "\(.count) \(.looked_at)"')"
+	sql "delete from tasks where queue like 'part%'; select counts_recount()" >/dev/null
+}
+
 story_it_is_cheap_whatever_waits_and_whatever_has_ended() {
 	reeve cancel "$(reeve submit sh)" >/dev/null
 	sql "insert into tasks (route_id, priority, queue, type, details, run_at, created, last_updated)
@@ -240,7 +262,9 @@ story_it_is_cheap_whatever_waits_and_whatever_has_ended() {
 			max_attempts, timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, created, last_updated)
 		select (now() at time zone 'UTC')::date + 1, -n, 1, 0, 'default', 'sh', '', 'completed', now(), 1, 5, 1, 1, 1, true, '',
 			now(), now(), now() from generate_series(1, 300000) n;
-		analyze tasks, task_history"
+		update tasks set status = 'failed', started = now(), attempt = 1 where id = (select max(id) from tasks);
+		select counts_recount();
+		analyze tasks, task_history" >/dev/null
 	# Not by a clock: by the pages that it read. A walk over either table would be many thousands.
 	sql "prepare c as $(cat "$TOP/sql/statements/check.sql");
 		execute c(null, null, true, true, true, 1000, 1000, true);

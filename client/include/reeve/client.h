@@ -667,7 +667,7 @@ struct reeve_check_query {
 struct reeve_check_example {
 	int64_t count;      /* how many it stands for */
 	int64_t ms;         /* for how long it has waited, run, or been late */
-	int64_t task_id;    /* the task, or the latest of the group; 0: none */
+	int64_t task_id;    /* the task, or the latest of those of the group that were looked at; 0: none */
 	const char *queue;
 	const char *type;
 	const char *name;   /* RUNNING: the worker; SCHEDULES: the schedule; DEAD and FAILED: the error code; CALLBACKS: the host */
@@ -681,6 +681,7 @@ struct reeve_check_measure {
 	int64_t longest_ms; /* the longest of all, beyond longer_ms or not */
 	size_t n_examples;  /* ten at most: the most, or the longest, first */
 	struct reeve_check_example *examples;
+	int64_t looked_at;  /* so many the examples were taken from: all, or of FAILED about 1,000 */
 };
 
 struct reeve_measures {
