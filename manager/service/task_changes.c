@@ -2,6 +2,7 @@
 #include "manager/core/edit.h"
 #include "manager/service/check.h"
 #include "manager/service/filter.h"
+#include "manager/service/reading.h"
 #include "manager/service/task_methods.h"
 
 #include <reeve/v1/task.pb-c.h>
@@ -29,8 +30,6 @@ static Reeve__V1__TaskStatus status_value(const char *name)
 static const char *edit_note(const struct store_edit *op, const struct store_edited *t)
 {
 	bool executing = !strcmp(t->status, "executing");
-	if (op->dry_run)
-		return "";
 	if (t->refused)
 		return executing ? "it is executing: only its priority and attempts can be changed"
 		                 : "max_attempts is below the attempts already made";
@@ -134,13 +133,35 @@ static bool check_change(const struct services *s, const struct rpc_call *call, 
 	return filter_narrow(filter, r->kind, r->changes_due, error);
 }
 
-/* NULL: the call has been answered. */
-static struct edit_call *edit_begin(const struct services *s, struct rpc_call *call, const struct change_request *r)
+struct look_call {
+	struct reading reading;
+	struct store_filter filter;
+};
+
+/* A dry run is a read. */
+static void look(
+    struct services *s, struct rpc_call *call, enum store_edit_kind kind, const struct store_filter *filter)
+{
+	struct look_call *c = calloc(1, sizeof *c);
+	reading_begin(&c->reading, s, call, STORE_MATCHING, responses[kind], reading_done);
+	c->filter = *filter;
+	c->reading.op.filter = &c->filter;
+	c->reading.op.change = kind;
+	reading_send(&c->reading);
+}
+
+/* NULL: the call has been answered, or will be. */
+static struct edit_call *edit_begin(struct services *s, struct rpc_call *call, const struct change_request *r)
 {
 	struct reeve_error error;
 	struct edit_call *c = calloc(1, sizeof *c);
 	if (!check_change(s, call, r, &c->filter, &error)) {
 		rpc_call_fail_error(call, &error);
+		free(c);
+		return NULL;
+	}
+	if (r->dry_run) {
+		look(s, call, r->kind, &c->filter);
 		free(c);
 		return NULL;
 	}
@@ -153,7 +174,6 @@ static struct edit_call *edit_begin(const struct services *s, struct rpc_call *c
 	    .count = (int)r->n_ids,
 	    .ids = r->ids,
 	    .filter = r->filter ? &c->filter : NULL,
-	    .dry_run = r->dry_run,
 	    .actor = rpc_call_actor(call),
 	    .reason = "",
 	    .run_at_us = STORE_TIME_BEGIN,

@@ -113,7 +113,7 @@ static void on_states(void *arg, const struct conn_result *result)
 		if (t) {
 			snprintf(t->status, sizeof t->status, "%s", row_text(result->rows, row, 1));
 			/* One that waits and was not changed here has just been retried by somebody else: it is as asked. */
-			if (op->kind == STORE_RETRY && !op->dry_run && !cancelling && (!strcmp(t->status, "queued") || !strcmp(t->status, "failed")))
+			if (op->kind == STORE_RETRY && !cancelling && (!strcmp(t->status, "queued") || !strcmp(t->status, "failed")))
 				t->changed = true;
 			if (edit->recalled && t->changed && strcmp(t->status, "executing") != 0) {
 				/* Whoever carried the call out may have died before it could tell anybody. */
@@ -374,11 +374,9 @@ static void on_matched(void *arg, const struct conn_result *result)
 	struct edit *edit = role->state = edit_make(n);
 	for (int row = 0; row < n; row++)
 		edit->ids[row] = row_int8(result->rows, row, 0);
-	edit->goes_on = n == STORE_FILTER_MOST ? edit->ids[n - 1] : row_int8(result->rows, 0, 1);
+	edit->goes_on = n == STORE_FILTER_MOST ? edit->ids[n - 1] : row_int8(result->rows, 0, 2);
 	edit_index(edit);
-	if (the_op(role)->dry_run)
-		look(role);
-	else if (n == 0)
+	if (n == 0)
 		note(role);
 	else
 		change(role);
@@ -387,12 +385,7 @@ static void on_matched(void *arg, const struct conn_result *result)
 static void match(struct role *role)
 {
 	const struct store_edit *op = the_op(role);
-	struct params *p = &role->params;
-	filter_params(p, op->filter);
-	params_int8(p, op->filter->after_id);
-	params_int4(p, STORE_FILTER_MOST);
-	params_text(p, kinds[op->kind][0]);
-	params_int8(p, STORE_FILTER_STRETCH);
+	matching_params(&role->params, op->filter, op->kind);
 	role_run(role, SQL_MATCH_TASKS, on_matched);
 }
 
@@ -419,10 +412,6 @@ static void on_begun(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	const struct store_edit *op = the_op(role);
-	if (op->dry_run) {
-		match(role);
-		return;
-	}
 	params_uuid(&role->params, op->request_id);
 	params_text(&role->params, kinds[op->kind][op->filter != NULL]);
 	role_run(role, SQL_REQUEST_REMEMBER, on_remembered);

@@ -38,3 +38,18 @@ void filter_params(struct params *p, const struct store_filter *filter)
 	text_or_null(p, filter->key);
 	text_or_null(p, filter->source);
 }
+
+void matching_params(struct params *p, const struct store_filter *filter, enum store_edit_kind change)
+{
+	static const char *const names[] = {
+	    [STORE_CANCEL] = "cancel",
+	    [STORE_KILL] = "kill",
+	    [STORE_RETRY] = "retry",
+	    [STORE_UPDATE] = "update",
+	};
+	filter_params(p, filter);
+	params_int8(p, filter->after_id);
+	params_int4(p, STORE_FILTER_MOST);
+	params_text(p, names[change]);
+	params_int8(p, STORE_FILTER_STRETCH);
+}

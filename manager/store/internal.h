@@ -70,6 +70,9 @@ void report_row_take(struct store_result *result, const PGresult *rows, int row)
  * running longer (ms), batch, key, source; null where any will do. */
 void filter_params(struct params *p, const struct store_filter *filter);
 
+/* Adds all parameters of match_tasks and look_for_tasks. */
+void matching_params(struct params *p, const struct store_filter *filter, enum store_edit_kind change);
+
 /* For kinds: the i-th operation of the batch as its own type. */
 #define BATCH_OP(role, type, i) ((type *)(role)->batch[i])
 

@@ -67,6 +67,12 @@ static enum sql_id add_list(struct params *p, const struct store_read *op)
 	return SQL_LIST_TASKS;
 }
 
+static enum sql_id add_matching(struct params *p, const struct store_read *op)
+{
+	matching_params(p, op->filter, op->change);
+	return SQL_LOOK_FOR_TASKS;
+}
+
 /* An answer with nine events for each of so many rows, all with the longest texts, is below the longest message. */
 enum { AUDIT_PAGE = 500 };
 
@@ -250,6 +256,7 @@ static const struct reading {
     [STORE_GET] = {add_get, take_tasks},
     [STORE_WAITED] = {add_waited, take_tasks},
     [STORE_LIST] = {add_list, take_list},
+    [STORE_MATCHING] = {add_matching, take_matching},
     [STORE_AUDIT] = {add_audit, take_audit},
     [STORE_QUEUES] = {add_queues, take_queues},
     [STORE_WORKERS] = {add_workers, take_workers},

@@ -3,6 +3,7 @@
 
 #include "manager/store/batch_rows.h"
 #include "manager/store/row.h"
+#include "manager/store/store.h"
 
 #include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/batch.pb-c.h>
@@ -137,6 +138,24 @@ void take_list(const PGresult *rows, void *response)
 {
 	Reeve__V1__ListResponse *out = response;
 	out->tasks = each_found(rows, &out->n_tasks, &out->next_before_id, task_row);
+}
+
+static void *matching_row(const PGresult *rows, int row)
+{
+	Reeve__V1__ChangedTask *t = malloc(sizeof *t);
+	reeve__v1__changed_task__init(t);
+	t->id = row_int8(rows, row, 0);
+	t->status = status_value(row_text(rows, row, 1));
+	return t;
+}
+
+/* The responses of all changes have the same fields. */
+void take_matching(const PGresult *rows, void *response)
+{
+	Reeve__V1__CancelResponse *out = response;
+	out->tasks = each_found(rows, &out->n_tasks, &out->next_after_id, matching_row);
+	if (out->n_tasks == STORE_FILTER_MOST)
+		out->next_after_id = out->tasks[out->n_tasks - 1]->id;
 }
 
 void take_audit(const PGresult *rows, void *response)

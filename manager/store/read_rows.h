@@ -6,6 +6,7 @@
 
 void take_tasks(const PGresult *rows, void *response);
 void take_list(const PGresult *rows, void *response);
+void take_matching(const PGresult *rows, void *response);
 void take_audit(const PGresult *rows, void *response);
 void take_queues(const PGresult *rows, void *response);
 void take_workers(const PGresult *rows, void *response);

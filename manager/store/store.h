@@ -713,7 +713,6 @@ struct store_edit {
 	int count;
 	const int64_t *ids;
 	const struct store_filter *filter; /* instead of ids; its statuses are those that the change may touch */
-	bool dry_run;                    /* with a filter: nothing is changed, and the request id not taken */
 	bool executing;                  /* a retry: executing ones are started again, too */
 	const char *actor, *reason;
 	bool set_priority;
@@ -861,6 +860,7 @@ enum store_read_kind {
 	STORE_GET,      /* ListResponse: tasks by their ids, with details and results */
 	STORE_WAITED,   /* ListResponse: as many of the ended ones of some ids as fit in most_bytes, with results */
 	STORE_LIST,     /* ListResponse from a ListRequest */
+	STORE_MATCHING, /* the response of a change: which tasks match a filter and can be changed, as many as one call takes */
 	STORE_AUDIT,    /* AuditResponse from an AuditRequest */
 	STORE_QUEUES,   /* ListQueuesResponse from a ListQueuesRequest */
 	STORE_WORKERS,  /* ListWorkersResponse from a ListWorkersRequest */
@@ -881,7 +881,8 @@ struct store_read {
 	struct store_op op;
 	enum store_read_kind kind;
 	const void *request;             /* the request message */
-	const struct store_filter *filter; /* for STORE_LIST: further conditions, or NULL */
+	const struct store_filter *filter; /* for STORE_LIST: further conditions, or NULL; for STORE_MATCHING */
+	enum store_edit_kind change;     /* for STORE_MATCHING */
 	int count;                       /* for STORE_GET and STORE_WAITED */
 	const int64_t *ids;
 	int64_t most_bytes;              /* of an answer, for those that may be long */

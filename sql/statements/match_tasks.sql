@@ -1,5 +1,5 @@
 -- Tasks that match a filter and that a change can touch, by id. They are locked, and their conditions checked again on the
--- locked rows, so that what was chosen stays so until the change is made. Ended ones are looked for only where their
+-- locked rows, so that what was chosen stays so until the change is made (look_for_tasks locks none). Ended ones are looked for only where their
 -- statuses are asked for. However few match, a bounded stretch of ids is walked, and the answer says up to where, if there
 -- are tasks beyond; it has one row at least.
 --   $1 statuses; each or null: $2 queue, $3 type, $4 error, $5 part of the error, $6 error code, $7 submitted at least so long
@@ -10,7 +10,7 @@ with stretch as materialized (
     (select task_id from task_history where task_id > $13 and $1::text[] && '{completed,dead,cancelled}'
      order by task_id limit 1)) + $16::bigint as last),
  live as materialized (
-  select id from tasks
+  select id, status from tasks
   where id > $13 and id <= (select last from stretch) and status = any($1::text[])
     and ($2::text is null or queue = $2) and ($3::text is null or type = $3)
     and ($4::text is null or last_error = $4) and ($5::text is null or strpos(last_error, $5) > 0)
@@ -28,7 +28,7 @@ with stretch as materialized (
       else true end
   order by id limit $14::int for no key update),
  ended as materialized (
-  select task_id as id from task_history
+  select task_id as id, status from task_history
   where task_id > $13 and task_id <= (select last from stretch) and status = any($1::text[]) and $1::text[] && '{completed,dead,cancelled}'
     and ($2::text is null or queue = $2) and ($3::text is null or type = $3)
     and ($4::text is null or last_error = $4) and ($5::text is null or strpos(last_error, $5) > 0)
@@ -39,9 +39,9 @@ with stretch as materialized (
     and ($10::bigint is null or batch_id = $10) and ($11::text is null or key = $11)
     and ($12::text is null or source = $12)
   order by task_id limit $14::int for update)
-select m.id, case when exists (select from tasks where id > s.last)
+select m.id, m.status, case when exists (select from tasks where id > s.last)
     or $1::text[] && '{completed,dead,cancelled}' and exists (select from task_history where task_id > s.last)
   then s.last end as walked
 from stretch s
-left join (select id from live union all select id from ended order by id limit $14::int) m on true
+left join (select id, status from live union all select id, status from ended order by id limit $14::int) m on true
 order by m.id

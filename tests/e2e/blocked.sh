@@ -376,6 +376,56 @@ story_an_interrupted_change_says_that_it_may_still_be_made() {
 	expect_eq 'reeve: interrupted' "$(cat "$DIR/log/change.log")"
 }
 
+# What a dry run says, in one line: "3 queued 4 queued".
+dry_run() { # COMMAND CONDITIONS
+	# shellcheck disable=SC2086
+	timeout 10 "$REEVE_BIN/reeve" $1 --where "$2" --dry-run --json | jq -r '"\(.id) \(.status)"' | xargs
+}
+
+story_a_dry_run_locks_nothing_and_waits_for_no_row() {
+	local waiting ended round
+	start_postgres
+	start_manager
+	waiting="$(reeve submit nothing --queue due --delay 1h) queued $(reeve submit nothing --queue due --delay 1h) queued"
+	ended=$(reeve submit nothing --queue over --delay 1h)
+	reeve cancel "$ended" >/dev/null
+	sql 'vacuum full tasks, task_history'
+	for round in free locked; do
+		[ $round = free ] || hold others 60 'select from tasks for update; select from task_history for update'
+		for command in cancel kill 'update --priority 3'; do
+			expect_eq "$waiting" "$(dry_run "$command" queue=due)" "$command, $round"
+		done
+		expect_eq "$ended cancelled" "$(dry_run retry status=cancelled)" "retry, $round"
+		expect_fail 4 timeout 10 "$REEVE_BIN/reeve" cancel --where queue=over --dry-run
+		expect_eq 'reeve: no task matches' "$OUTPUT"
+		[ $round = locked ] ||
+			expect_eq 0 "$(sql "select count(*) from (select xmax from tasks union all select xmax from task_history) r where xmax <> '0'")" 'rows locked'
+	done
+	let_go others
+	expect_eq '2 tasks cancelled or told to stop' "$(reeve cancel --where queue=due)"
+}
+
+story_a_dry_run_ends_with_its_caller() {
+	local i reads="from pg_stat_activity where application_name like 'reeve-manager %' and wait_event_type = 'Lock'"
+	start_postgres
+	start_manager
+	reeve cancel "$(reeve submit nothing --delay 1h)" >/dev/null
+	hold others 60 'lock table task_history in access exclusive mode'
+	for i in $(seq 12); do
+		start "dry$i" "$REEVE_BIN/reeve" --manager "$REEVE_MANAGER" retry --where status=cancelled --dry-run
+	done
+	wait_until 10 "[ \"\$(sql \"select count(*) $reads\")\" -ge 1 ]"
+	sleep 0.3
+	for i in $(seq 12); do stop "dry$i"; done
+	wait_until 1 "[ \"\$(sql \"select count(*) $reads\")\" = 0 ]"
+	for i in $(seq 10); do
+		expect_eq 0 "$(sql "select count(*) $reads")" 'statements whose callers have gone'
+		sleep 0.1
+	done
+	let_go others
+	expect_match cancelled "$(reeve retry --where status=cancelled --dry-run)"
+}
+
 story_a_dump_while_a_partition_is_missing() {
 	start_postgres
 	start_manager one

@@ -1,0 +1,1 @@
+-- like match_tasks.sql, without its row locks
