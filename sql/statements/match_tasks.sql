@@ -1,7 +1,7 @@
 -- Tasks that match a filter and that a change can touch, by id. They are locked, and their conditions checked again on the
--- locked rows, so that what was chosen stays so until the change is made (look_for_tasks locks none). Ended ones are looked for only where their
--- statuses are asked for. However few match, a bounded stretch of ids is walked, and the answer says up to where, if there
--- are tasks beyond; it has one row at least.
+-- locked rows, so that what was chosen stays so until the change is made; look_for_tasks is the same without locks. Ended ones
+-- are looked for only where their statuses are asked for. However few match, a bounded stretch of ids is walked, and the answer
+-- says up to where, if there are tasks beyond; it has one row at least.
 --   $1 statuses; each or null: $2 queue, $3 type, $4 error, $5 part of the error, $6 error code, $7 submitted at least so long
 --   ago in ms, $8 at most so long, $9 executing at least so long, $10 batch, $11 key, $12 source; $13 only ids above this,
 --   $14 how many, $15 which change: cancel, kill, retry or update; $16 how many ids the stretch has
@@ -38,10 +38,14 @@ with stretch as materialized (
     and $9::bigint is null
     and ($10::bigint is null or batch_id = $10) and ($11::text is null or key = $11)
     and ($12::text is null or source = $12)
-  order by task_id limit $14::int for update)
-select m.id, m.status, case when exists (select from tasks where id > s.last)
-    or $1::text[] && '{completed,dead,cancelled}' and exists (select from task_history where task_id > s.last)
-  then s.last end as walked
-from stretch s
+  order by task_id limit $14::int for update),
+ walked as materialized (
+  select case when (select id from tasks where id > s.last order by id limit 1) is not null
+      or $1::text[] && '{completed,dead,cancelled}'
+        and (select task_id from task_history where task_id > s.last order by task_id limit 1) is not null
+    then s.last end as walked
+  from stretch s)
+select m.id, m.status, w.walked
+from walked w
 left join (select id, status from live union all select id, status from ended order by id limit $14::int) m on true
 order by m.id

@@ -215,6 +215,8 @@ story_a_hundred_thousand_at_once() {
 	sql "insert into tasks (route_id, queue, type, details, run_at, max_attempts, source, created, last_updated, status, attempt, last_error)
 		select route_id, queue, type, 'x', run_at, 5, 'me', created, last_updated, 'failed', 1, 'no ' || n % 2
 		from tasks, generate_series(1, 100000) n"
+	reeve cancel --where 'error="no 1"' --dry-run >"$DIR/told" 2>"$DIR/said"
+	expect_eq 'reeve: 50000 tasks would be cancelled or told to stop' "$(cat "$DIR/said")"
 	before=$(ms)
 	expect_eq '100000 tasks changed' "$(reeve update --where 'queue=many status=failed' --priority 3)"
 	updated=$(ms)
