@@ -120,6 +120,13 @@ counted() {
 	od -An -td4 -j4 -N4 "$DIR/counting" | tr -d ' '
 }
 
+dying() { # NAME: it has been killed, though its memory may take a while to be freed
+	local stat
+	read -r stat 2>/dev/null <"/proc/$(pid "$1")/stat" || return 0
+	read -ra stat <<<"${stat##*) }"
+	[ $((stat[6] & 4)) != 0 ] # PF_EXITING
+}
+
 story_a_frozen_worker_never_goes_on_with_its_function() {
 	start_counting iced
 	id=$(reeve submit count x)
@@ -128,9 +135,10 @@ story_a_frozen_worker_never_goes_on_with_its_function() {
 	at=$(ms)
 	sleep 0.1
 	count=$(counted)
+	wait_until 5 'dying counting'
+	expect [ "$(($(ms) - at))" -le $((LEASE + 200)) ]
 	ended counting 5
 	expect_eq 137 "$STATUS"
-	expect [ "$(($(ms) - at))" -le $((LEASE + 200)) ]
 	expect_eq "$count" "$(counted)"
 	reeve cancel "$id" >/dev/null
 }
