@@ -5,7 +5,8 @@
 -- has seen, stopped or not: the furthest estimate of the time, and when the clock was set back. $1 its id, $2 its estimate
 with me as (update managers set hb_seq = hb_seq + 1, hb_at = clock_timestamp(), stopped = false, clock_estimate = $2,
     clock_ahead_until = case when greatest(clock_ahead_until, hb_at) > clock_timestamp() then greatest(clock_ahead_until, hb_at) end,
-    clock_set_back = case when hb_at > clock_timestamp() then clock_timestamp() when clock_ahead_until > clock_timestamp() then clock_set_back end
+    clock_set_back = case when hb_at > clock_timestamp() then clock_timestamp() when clock_ahead_until > clock_timestamp() then clock_set_back end,
+    clock_set_back_xid = case when hb_at > clock_timestamp() then pg_current_xact_id() when clock_ahead_until > clock_timestamp() then clock_set_back_xid end
   where id = any(array(select id from managers where id = $1 for no key update skip locked)))
 select clock_timestamp(), (select count(*) from routes where labels = '{}'), (select case when is_called then last_value else 0 end from assignments_id_seq), m.id, m.hb_seq,
   (select count(*) || ' ' || coalesce(max(updated)::text, '') from queues),
