@@ -144,6 +144,7 @@ static const struct step {
 	int full; /* so many rows: there may be more; 0: cannot be, or the answer tells the page's end */
 } steps[] = {
     {SQL_HISTORY_MAKE_PARTITIONS, add_days, 0},
+    {SQL_HISTORY_TAKE_OVER, add_nothing, 0},
     {SQL_HISTORY_OVER, add_archives, 0},
     {SQL_HISTORY_FORGET, add_partition_and_place, 0},
     {SQL_HISTORY_DROP_PARTITION, add_partition, 0},
@@ -185,6 +186,9 @@ static void upkeep_step(struct role *role);
 static bool drops_history(struct store_upkeep *op, enum sql_id statement, const PGresult *rows)
 {
 	switch (statement) {
+	case SQL_HISTORY_TAKE_OVER:
+		op->more |= row_bool(rows, 0, 0);
+		return false;
 	case SQL_HISTORY_OVER:
 		op->after = 0;
 		snprintf(op->partition, sizeof op->partition, "%s", PQntuples(rows) ? row_text(rows, 0, 0) : "");

@@ -54,3 +54,38 @@ do $$ begin
         and b.id = substring(t.source from ''^callback of batch ([0-9]{1,18})$'')::bigint offset 0 limit 1)');
 end $$;
 drop function replace_in_function(regproc, text, text);
+
+-- Moves rows of the oldest day that is over out of the default partition, so many at a time, into a table that becomes that day's
+-- partition with the last of them. Until then nobody sees them, but they are about to go. Returns whether there is more to move.
+create function history_take_over(today date, most int) returns boolean language plpgsql as $$
+declare
+  day constant date := (select min(keep_until) from task_history_default where keep_until < today);
+  name constant text := 'task_history_' || to_char(day, 'YYYYMMDD');
+  more boolean;
+begin
+  if day is null then
+    return false;
+  end if;
+  perform from locks l where l.name = 'history' for no key update;
+  if to_regclass('reeve.' || name) is null then
+    execute format('create table reeve.%I (like reeve.task_history including all)', name);
+  end if;
+  execute format('with moved as (
+      delete from reeve.task_history_default where ctid = any(array(
+        select ctid from reeve.task_history_default where keep_until = %L limit %s)) returning *)
+    insert into reeve.%I select * from moved', day, most, name);
+  more := exists (select from task_history_default where keep_until = day);
+  if not more then
+    execute format('alter table reeve.task_history attach partition reeve.%I for values from (%L) to (%L)', name, day, day + 1);
+  end if;
+  return exists (select from task_history_default where keep_until < today);
+end $$;
+
+-- As before, without what is in the default partition.
+create or replace function history_over(today date) returns table (partition text, archived boolean) language sql as $$
+  select c.relname::text, exists (select from archives a where a.partition = c.relname and a.dropped is null)
+  from pg_inherits i join pg_class c on c.oid = i.inhrelid
+  where i.inhparent = 'reeve.task_history'::regclass and c.relname ~ '^task_history_[0-9]{8}$'
+    and to_date(right(c.relname, 8), 'YYYYMMDD') < today
+  order by c.relname
+$$;

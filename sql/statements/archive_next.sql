@@ -7,4 +7,4 @@ with ours as (
       where m.id = l.holder and m.id <> $1 and not m.stopped and m.hb_at > clock_timestamp() - interval '10 s')
   returning true)
 select (select partition from history_over((statement_timestamp() at time zone 'UTC')::date) where not archived limit 1)
-from ours
+from (select history_take_over((statement_timestamp() at time zone 'UTC')::date, 50000) from ours offset 0) moved
