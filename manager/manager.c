@@ -190,6 +190,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .max_details_bytes = o->max_details,
 	    .max_result_bytes = o->max_result,
 	    .max_answer_bytes = o->max_message - ENVELOPE_BYTES < ANSWER_BYTES ? o->max_message / 2 : ANSWER_BYTES,
+	    .max_sent_bytes = o->max_message - ENVELOPE_BYTES,
 	    .window_limit = (int)o->window,
 	    .claim_limit = (int)o->claim_batch,
 	    .max_routes = o->max_routes,

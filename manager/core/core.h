@@ -35,6 +35,7 @@ struct core_options {
 	int64_t max_run_ms;         /* how long an attempt may run at most, however often it is extended */
 	int64_t park_limit_ms;      /* the longest a Fetch is parked */
 	int64_t max_details_bytes, max_result_bytes, max_answer_bytes;
+	int64_t max_sent_bytes;     /* details of a task that is given out; longer ones wait. 0: any length */
 	int window_limit;           /* candidates kept in memory, over all streams */
 	int claim_limit;            /* candidates tried by one claim */
 	int64_t max_routes;         /* so many pairs of queue and type there may be; 0: any number */
@@ -51,7 +52,7 @@ struct core_counters {
 };
 
 /* What is remarked in the log, once each. */
-enum core_remark { REMARK_HEARTBEAT, REMARK_LATE_RESULT, REMARK_NAME_TAKEN, REMARK_TICK_WAITS };
+enum core_remark { REMARK_HEARTBEAT, REMARK_LATE_RESULT, REMARK_NAME_TAKEN, REMARK_TICK_WAITS, REMARK_TOO_LONG };
 
 /* What the core asks of whoever runs it. */
 struct core_host {

@@ -5,6 +5,7 @@
  */
 #include "manager/core/window_internal.h"
 
+#include "common/log.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/late.h"
 #include "manager/core/scopes.h"
@@ -82,10 +83,23 @@ static void drop_candidate(struct window *w, struct known *k)
 	free(k);
 }
 
+/* It was submitted when the limit was higher, and waits until it is again, or for a manager with a higher one. */
+static bool too_long(struct core *core, const struct store_candidate *c)
+{
+	if (!core->options.max_sent_bytes || c->bytes <= core->options.max_sent_bytes)
+		return false;
+	if (remarks_new(&core->remarks, REMARK_TOO_LONG, c->id, c->version, core_now(core)))
+		log_warn(NULL, "task %lld waits: its details have %d bytes, and this manager's messages hold %lld (--max-message)",
+		    (long long)c->id, c->bytes, (long long)core->options.max_sent_bytes);
+	return true;
+}
+
 void stream_add_candidate(struct stream *s, const struct store_candidate *c)
 {
 	struct window *w = s->window;
 	struct known *k;
+	if (too_long(w->core, c))
+		return;
 	HASH_FIND(hh, w->known, &c->id, sizeof c->id, k);
 	bool newer = k && c->version > k->c.version;
 	if (newer && k->gone) {

@@ -54,7 +54,8 @@ void stream_probe_passed(struct stream *s, int64_t now_ms)
 	s->probing = true;
 	stream_add_candidate(s, &s->passed);
 	HASH_FIND(hh, w->known, &s->passed.id, sizeof s->passed.id, k);
-	k->probe = true;
+	if (k)
+		k->probe = true;
 }
 
 void window_slice(struct window *w, int slices, int slice)

@@ -67,6 +67,23 @@ story_limits_may_be_lowered() {
 	expect_match 'exit:1: .*xxx' "$OUTPUT" # errors are cut, not refused
 }
 
+# What was submitted under a higher limit waits, keeps nobody waiting, and is done when the limit is raised again.
+story_details_above_a_lowered_limit_wait() {
+	start_postgres
+	start_manager
+	long=$(text_of 900000 | reeve submit sh - --priority 9)
+	stop manager
+	start_manager --max-details 128KiB --max-result 128KiB --max-message 512KiB
+	start_worker worker --concurrency 1
+	reeve submit echo short --wait >/dev/null
+	expect_eq 'queued 0' "$(sql "select concat_ws(' ', status, attempt) from tasks where id = $long")"
+	expect_match "task $long waits: its details have 900000 bytes, and this manager's messages hold [0-9]+ .--max-message" \
+		"$(cat "$DIR/log/manager.log")"
+	stop manager
+	start_manager
+	wait_until 20 '[ "$(reeve show "$long" --json | jq .attempt)" -gt 0 ]'
+}
+
 # Names, keys and errors as long as they may be make the longest lists and audits there are.
 story_long_lists_and_audits_come_in_pieces() {
 	start_postgres

@@ -485,6 +485,23 @@ Test(window, what_becomes_due_behind_the_cursor_is_not_forgotten)
 	fake_end(core);
 }
 
+Test(window, what_is_too_long_to_be_sent_is_passed_over)
+{
+	begin_with(&(struct core_options){.max_sent_bytes = 1000});
+	int64_t due = fake_db_us() - 1000;
+
+	fake_page(fake_page_taken(route, 0), 3,
+	    (struct store_candidate[]){{1, due, due, 1001}, {2, due, due + 1, 1000}, {3, due, due + 2, 5000}}, 0);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	cr_expect_neq(fake_tries(claim, 2), 0);
+	fake_claim(claim, 0);
+	fetch_again(2);
+	window_note(core->window, route, 0, 4, fake_db_us(), fake_db_us(), 1001);
+	cr_expect_null(fake_take(FAKE_CLAIM));
+	fake_end(core);
+}
+
 Test(window, a_route_that_nobody_wants_costs_nothing)
 {
 	begin();
