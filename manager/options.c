@@ -1,6 +1,8 @@
 /* Every option of reeve-manager, once. */
 #include "manager/options.h"
 
+#include "manager/store/store.h"
+
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -107,6 +109,8 @@ bool manager_options_read(struct manager_options *o, int argc, char **argv, char
 	if (!o->database || !*o->database)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
 		    "--database is missing: say which PostgreSQL database, as in --database \"host=/run/postgresql dbname=reeve\"");
+	if (!store_check_conninfo(o->database, error))
+		return false;
 	if (o->heartbeat_ms * 5 > o->lease_ms * 2)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "--heartbeat (%lld ms) must be at most 2/5 of --lease (%lld ms), so that one may be lost",
 		    (long long)o->heartbeat_ms, (long long)o->lease_ms);

@@ -79,7 +79,7 @@ static bool set_options(
 {
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
-	worker->managers = copy(options->managers ? options->managers : "tcp://127.0.0.1:7171");
+	worker->managers = copy(rpc_client_managers(options->managers));
 	if (!set_identity(worker, options->name, error) ||
 	    !in_range("concurrency", options->concurrency, WORKER_CONCURRENCY_MAX, error) ||
 	    !in_range("prefetch", options->prefetch, WORKER_PREFETCH_MAX, error) ||

@@ -246,8 +246,8 @@ int64_t *command_ids(const struct option_table *table, int count, char **argv, s
 		free(list.ids);
 		return NULL;
 	}
-	if (list.count == 0) {
-		*code = command_usage(table, "which tasks?");
+	if (list.count == 0) { /* what - reads may be nothing: then there is nothing to do */
+		*code = count ? 0 : command_usage(table, "which tasks?");
 		return NULL;
 	}
 	*n_ids = list.count;

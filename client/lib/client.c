@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char default_managers[] = "tcp://127.0.0.1:7171";
-
 enum { CONNECT_TIMEOUT_MS = 5000, CALL_TIMEOUT_MS = 30000, ABSENT_MS = 2000 };
 
 bool fail(struct reeve_failure *failure, reeve_status code, const char *format, ...)
@@ -58,7 +56,7 @@ struct reeve_client *reeve_client_create(const struct reeve_client_options *opti
 	const struct reeve_client_options *wanted = options ? options : &defaults;
 	char task[32];
 	struct rpc_client_options rpc_options = {
-	    .urls = wanted->managers ? wanted->managers : default_managers,
+	    .urls = rpc_client_managers(wanted->managers),
 	    .token = wanted->token,
 	    .actor = wanted->actor ? wanted->actor : task_actor(task, sizeof task),
 	};

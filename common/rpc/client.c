@@ -112,6 +112,13 @@ static bool make_managers(struct rpc_client *client, const char *urls, struct re
 	return true;
 }
 
+const char *rpc_client_managers(const char *given)
+{
+	const char *urls = given ? given : getenv("REEVE_MANAGER");
+
+	return urls && *urls ? urls : "tcp://127.0.0.1:7171";
+}
+
 struct rpc_client *rpc_client_create(const struct rpc_client_options *options, struct reeve_error *error)
 {
 	struct rpc_client *client = calloc(1, sizeof *client);

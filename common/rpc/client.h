@@ -32,6 +32,9 @@ struct rpc_client_options {
 /* Copies the options and starts dialling. False URLs are INVALID_ARGUMENT; a manager that is away is no error. It starts
  * threads, nng's among them: a process that forks and goes on to make calls in the child must fork before the first
  * client (or server) is created in the parent. */
+/* Where the managers are: as given, or else by $REEVE_MANAGER, or else on this host at the usual port. */
+const char *rpc_client_managers(const char *given);
+
 struct rpc_client *rpc_client_create(const struct rpc_client_options *options, struct reeve_error *error);
 
 /* Ends open calls with CANCELLED, waits for their callbacks, frees everything. Calls that such a callback starts end with

@@ -4,7 +4,9 @@
 #include "common/clock.h"
 #include "manager/store/internal.h"
 
+#include <libpq-fe.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { HOT_TIMEOUT_MS = 30000, WINDOW_TIMEOUT_MS = 5000, READ_TIMEOUT_MS = 10000, UPKEEP_TIMEOUT_MS = 60000 };
 
@@ -54,6 +56,17 @@ static int idle_limit(int64_t lease_ms)
 {
 	int64_t quarter = lease_ms / 4;
 	return (int)(quarter < IDLE_LEAST_MS ? IDLE_LEAST_MS : quarter > IDLE_MOST_MS ? IDLE_MOST_MS : quarter);
+}
+
+bool store_check_conninfo(const char *conninfo, struct reeve_error *error)
+{
+	char *problem = NULL;
+	PQconninfoOption *parsed = PQconninfoParse(conninfo, &problem);
+	if (!parsed)
+		error_set(error, STATUS(INVALID_ARGUMENT), "--database: %.*s", problem ? (int)strcspn(problem, "\n") : 0, problem ? problem : "");
+	PQconninfoFree(parsed);
+	PQfreemem(problem);
+	return parsed != NULL;
 }
 
 struct store *store_open(

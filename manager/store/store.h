@@ -1084,6 +1084,9 @@ struct store_listener {
 	void *arg;
 };
 
+/* Whether it is a connection string at all, as libpq reads it; INVALID_ARGUMENT tells what is wrong. */
+bool store_check_conninfo(const char *conninfo, struct reeve_error *error);
+
 /* Opens the roles' connections; the database need not be up. */
 struct store *store_open(
     struct event_base *base, const struct store_options *options, const struct store_listener *listener);

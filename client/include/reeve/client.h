@@ -68,7 +68,7 @@ const char *reeve_code_name(enum reeve_code code);
 struct reeve_client;
 
 struct reeve_client_options {
-	const char *managers;       /* "tcp://a:7171,tcp://b:7171"; NULL: tcp://127.0.0.1:7171 */
+	const char *managers;       /* "tcp://a:7171,tcp://b:7171"; NULL: $REEVE_MANAGER, or tcp://127.0.0.1:7171 */
 	const char *token;          /* proves who calls; NULL: none */
 	const char *actor;          /* how the audit is to name the caller; NULL: user@host; in a handler's program, task ID */
 	int64_t connect_timeout_ms; /* how long the first call waits for some manager to be there; 0: 5 s */

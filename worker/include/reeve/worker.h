@@ -35,7 +35,7 @@ struct reeve_worker;
 struct reeve_outcome;
 
 struct reeve_worker_options {
-	const char *managers;     /* "tcp://a:7171,tcp://b:7171"; NULL: tcp://127.0.0.1:7171 */
+	const char *managers;     /* "tcp://a:7171,tcp://b:7171"; NULL: $REEVE_MANAGER, or tcp://127.0.0.1:7171 */
 	const char *name;         /* 1 to 255 bytes; NULL: host/pid */
 	const char *queues;       /* "mail,reports": serve these alone; NULL: all */
 	const char *types;        /* "a,b": run these alone, each with a handler; NULL: all that have one */

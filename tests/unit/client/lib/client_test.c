@@ -160,6 +160,18 @@ Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
 	cr_assert(reeve_check(client, &WITH(.details = long_details), &failure), "%s", failure.message);
 }
 
+Test(client, finds_the_managers_by_the_environment)
+{
+	struct reeve_submitted submitted;
+
+	standin = standin_start();
+	setenv("REEVE_MANAGER", standin_url(standin), 1);
+	client = reeve_client_create(&(struct reeve_client_options){0}, &failure);
+	cr_assert(client != NULL, "%s", failure.message);
+	cr_assert(reeve_submit(client, &WITH(0), 1, NULL, &submitted, &failure), "%s", failure.message);
+	finish();
+}
+
 Test(client, says_that_nobody_is_there)
 {
 	struct reeve_client_options options = {.managers = "tcp://127.0.0.1:1", .connect_timeout_ms = 200};
