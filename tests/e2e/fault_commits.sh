@@ -153,8 +153,12 @@ quoted() {
 	printf "'%s'" "$1"
 }
 
-forget_clock() { # the first time it may note which transactions were before
-	for _ in 1 2; do sql "$(cat "$TOP/sql/statements/clock_forget.sql")"; done
+forget_clock() { # the first time it may note when the clock was set back, and which transactions were before
+	for _ in 1 2; do
+		sql "$(cat "$TOP/sql/statements/clock_forget.sql")"
+		sql "update managers set clock_set_back = clock_set_back - interval '11 minutes'" >/dev/null
+	done
+	sql "$(cat "$TOP/sql/statements/clock_forget.sql")"
 }
 
 # What was submitted while the clock was ahead does not wait until it shows that time again, although no manager is left that

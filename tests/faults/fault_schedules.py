@@ -78,7 +78,7 @@ class Keeper:
 					env={**os.environ, "REEVE_MANAGER": self.options.managers}, start_new_session=True)
 				if done.returncode == 0 or any(text in done.stderr for text in fine):
 					return done.stdout
-				if not any(text in done.stderr for text in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "RESOURCE_EXHAUSTED", "no manager")):
+				if done.returncode != 3:  # nobody answered, or not now
 					print(f"{self.options.name}: reeve {' '.join(words)}: {done.returncode}: {done.stderr.strip()}", flush=True)
 					self.refused += 1
 					return None
