@@ -350,11 +350,11 @@ story_calls_go_to_the_allowed_hosts_alone() {
 }
 
 story_options_are_checked() {
-	expect_fail 2 "$REEVE_BIN/reeve-manager" --database x --callback-attempts 0
+	expect_fail 2 "$REEVE_BIN/reeve-manager" --database dbname=x --callback-attempts 0
 	expect_match 'callback-attempts' "$OUTPUT"
-	expect_fail 2 "$REEVE_BIN/reeve-manager" --database x --callback-timeout 1ms
+	expect_fail 2 "$REEVE_BIN/reeve-manager" --database dbname=x --callback-timeout 1ms
 	expect_match 'callback-timeout' "$OUTPUT"
-	expect_fail 2 "$REEVE_BIN/reeve-manager" --database x --callback-ca /nowhere
+	expect_fail 2 "$REEVE_BIN/reeve-manager" --database dbname=x --callback-ca /nowhere
 	expect_match 'callback-ca /nowhere: No such file' "$OUTPUT"
 }
 
