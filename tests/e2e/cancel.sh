@@ -85,12 +85,12 @@ story_a_handler_that_will_not_end_is_killed() {
 # The work was done before the worker heard of the cancel: that is not thrown away, and the audit tells the order.
 story_a_completion_wins_over_a_cancel() {
 	begin --concurrency 1
-	id=$(reeve submit sh "$HOLD; touch $DIR/ended")
+	id=$(reeve submit sh "$HOLD")
 	wait_began "$id"
 	signal worker STOP
 	reeve cancel "$id" >/dev/null
 	release
-	wait_until 10 "[ -e $DIR/ended ]"
+	wait_ended "$id"
 	signal worker CONT
 	reeve wait "$id"
 	expect_eq 'completed attempt 1' "$(field "$id" status) $(field "$id" result)"

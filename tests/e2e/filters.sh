@@ -168,13 +168,12 @@ story_hung_tasks_are_found_and_started_again() {
 	expect_eq 'submitted claimed restart_requested returned restarted claimed completed' "$(events "$hung")"
 	expect_eq executing "$(field "$fresh" status)"
 	# One that completes before its worker hears of it has completed.
-	last=$(reeve submit sh "echo \$\$ >$DIR/last; $HOLD")
+	last=$(reeve submit sh "$HOLD")
 	wait_began "$last"
 	signal worker STOP
 	expect_eq '2 tasks started again' "$(reeve retry --where 'status=executing type=sh')"
 	release
-	program=$(cat "$DIR/last")
-	wait_until 10 '[ -z "$(birth "$program")" ]'
+	wait_ended "$last"
 	signal worker CONT
 	reeve wait "$fresh" "$last" --timeout 20s >/dev/null
 	expect_eq 'submitted claimed restart_requested completed' "$(events "$last")"

@@ -6,6 +6,7 @@
 #	event_field ID EVENT NAME   that field of such events of its audit, one a line
 #	wait_status SECONDS ID STATUS   polls until the task stands there
 #	wait_began ID [ATTEMPT]     waits until a $HOLD handler of the task runs (its first attempt unless given)
+#	wait_ended ID [ATTEMPT]     waits until that handler's process has ended
 #	release                 lets all $HOLD handlers of the story end
 #	counts                  how many rows each table of the database has, for comparing before and after
 #	recount_from TIME       has the executions counted anew from that time (an SQL expression) on: for a made-up past
@@ -15,7 +16,7 @@
 # "attempt N by WORKER'S PARENT"; on SIGTERM it ends at once by that signal.
 
 # shellcheck disable=SC2016,SC2034
-HOLD='touch "$REEVE_TEST_DIR/began.$REEVE_TASK_ID.$REEVE_ATTEMPT"
+HOLD='echo $$ >"$REEVE_TEST_DIR/began.$REEVE_TASK_ID.$REEVE_ATTEMPT"
 until [ -e "$REEVE_TEST_DIR/released" ]; do sleep 0.05; done
 printf "attempt %s" "$REEVE_ATTEMPT"'
 
@@ -37,6 +38,11 @@ wait_status() { # SECONDS ID STATUS
 
 wait_began() { # ID [ATTEMPT]
 	wait_until 20 "[ -e \"$DIR/began.$1.${2:-1}\" ]"
+}
+
+wait_ended() { # ID [ATTEMPT]
+	local began=$DIR/began.$1.${2:-1}
+	wait_until 10 "[ -s \"$began\" ] && [ -z \"\$(birth \"\$(cat \"$began\")\")\" ]"
 }
 
 release() {
