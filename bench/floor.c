@@ -193,6 +193,7 @@ static int64_t drain(struct floor *f)
 		add_int8(p, PAGE);
 		add_int4(p, 1);
 		add_int4(p, 0);
+		add_int8(p, INT64_MAX);
 		int64_t t0 = now_ns();
 		PGresult *page = database_call(f->hot, SQL_WINDOW_PAGE, p);
 		int n = PQntuples(page);

@@ -83,9 +83,9 @@ static void drop_candidate(struct window *w, struct known *k)
 	free(k);
 }
 
-/* It was submitted when the limit was higher, and waits until it is again, or for a manager with a higher one. */
-static bool too_long(struct core *core, const struct store_candidate *c)
+bool window_too_long(const struct window *w, const struct store_candidate *c)
 {
+	struct core *core = w->core;
 	if (!core->options.max_sent_bytes || c->bytes <= core->options.max_sent_bytes)
 		return false;
 	if (remarks_new(&core->remarks, REMARK_TOO_LONG, c->id, c->version, core_now(core)))
@@ -98,7 +98,7 @@ void stream_add_candidate(struct stream *s, const struct store_candidate *c)
 {
 	struct window *w = s->window;
 	struct known *k;
-	if (too_long(w->core, c))
+	if (window_too_long(w, c))
 		return;
 	HASH_FIND(hh, w->known, &c->id, sizeof c->id, k);
 	bool newer = k && c->version > k->c.version;

@@ -231,6 +231,7 @@ static void page_read_after(struct stream *s, int64_t run_at_us, int64_t id, int
 	    .limit = limit,
 	    .slices = s->whole && !s->finding ? 1 : w->slices, /* who looks for another's task sees them as another's */
 	    .slice = w->slice,
+	    .other_bytes = w->core->options.max_sent_bytes ? w->core->options.max_sent_bytes : INT64_MAX,
 	};
 	store_page(w->core->store, &s->page);
 }

@@ -459,6 +459,7 @@ struct store_page {
 	int64_t due_us;                  /* the manager's reckoning of now */
 	int limit;
 	int slices, slice;               /* only tasks whose id leaves this remainder; slices 1: all */
+	int64_t other_bytes;             /* `other` has no longer details */
 	/* results */
 	struct store_candidate *candidates;
 	int count;

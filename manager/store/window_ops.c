@@ -39,7 +39,7 @@ static void on_page(void *arg, const struct conn_result *result)
 
 /* The statement's parameters: arrays with an element for each page. */
 static const enum params_type page_columns[] = {PARAMS_INT4, PARAMS_INT4, PARAMS_TIME, PARAMS_INT8, PARAMS_TIME,
-    PARAMS_INT8, PARAMS_INT4, PARAMS_INT4};
+    PARAMS_INT8, PARAMS_INT4, PARAMS_INT4, PARAMS_INT8};
 
 enum { PAGE_COLUMNS = sizeof page_columns / sizeof *page_columns };
 
@@ -53,7 +53,7 @@ static void page_start(struct role *role)
 		for (int i = 0; i < role->count; i++) {
 			const struct store_page *op = BATCH_OP(role, struct store_page, i);
 			const int64_t values[PAGE_COLUMNS] = {op->route, op->priority, op->after_run_at_us, op->after_id,
-			    op->due_us, op->limit, op->slices, op->slice};
+			    op->due_us, op->limit, op->slices, op->slice, op->other_bytes};
 			if (page_columns[column] == PARAMS_INT4)
 				params_add_int4(p, (int32_t)values[column]);
 			else if (page_columns[column] == PARAMS_TIME)

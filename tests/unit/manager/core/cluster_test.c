@@ -11,15 +11,20 @@ static int route;
 static struct fake_fetch fetch;
 
 /* One of two managers, of which the other has odd ids; a stream of priority 0, and a Fetch with `slots`. */
-static void begin(int slots)
+static void begin_with(int slots, const struct core_options *options)
 {
 	route = fake_route("q", "t");
-	core = fake_core();
+	core = fake_core_with(options);
 	fake.other_managers = 1;
 	fake_pass(core, 1500);
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = slots, .wait_ms = 15000});
 	while (fake_count(FAKE_STREAMS))
 		fake_stream(route, 0);
+}
+
+static void begin(int slots)
+{
+	begin_with(slots, &(struct core_options){0});
 }
 
 static struct store_candidate task(int64_t id, int64_t run_at_us)
@@ -89,10 +94,9 @@ Test(cluster, with_nothing_of_its_own_it_takes_the_others)
 	fake_end(core);
 }
 
-/* While it is busy with its own the other's first is tried after a while, and if it is to be had, so is the rest. */
-Test(cluster, what_the_other_does_not_take_is_taken_after_a_while)
+/* It is busy with its own; a page has shown that the other's first is task 11. True if that is tried after a while. */
+static bool takes_the_others(const struct store_candidate *noted)
 {
-	begin(1);
 	struct store_page *page = fake_page_taken(route, 0);
 	int64_t due = fake_db_us() - 1000;
 	struct store_candidate rows[60];
@@ -104,6 +108,8 @@ Test(cluster, what_the_other_does_not_take_is_taken_after_a_while)
 	struct store_claim *claim = fake_claim_taken();
 	bool tried = false;
 	int64_t id = 1;
+	if (noted)
+		window_note(core->window, route, 0, noted->id, noted->version, noted->run_at_us, noted->bytes);
 	for (; id < 95 && !tried; id++) {
 		tried = fake_tries(claim, 11) != 0;
 		fake_claim(claim, 0);
@@ -118,7 +124,32 @@ Test(cluster, what_the_other_does_not_take_is_taken_after_a_while)
 	/* It came behind what was read of its own; now it was won, and the stream is read whole. */
 	if (claim)
 		fake_claim(claim, 0);
-	cr_expect(tried || fetch.ids[0] == 11);
+	return tried || fetch.ids[0] == 11;
+}
+
+/* The other's first is tried after a while, and if it is to be had, so is the rest. */
+Test(cluster, what_the_other_does_not_take_is_taken_after_a_while)
+{
+	begin(1);
+	cr_expect(takes_the_others(NULL));
+	fake_end(core);
+}
+
+/* One that cannot be sent is not tried either, however long it has waited. */
+Test(cluster, a_task_that_is_too_long_hides_no_other)
+{
+	begin_with(1, &(struct core_options){.max_sent_bytes = 1000});
+	struct store_candidate earlier = task(9, fake_db_us() - 900);
+
+	earlier.bytes = 1001;
+	cr_expect(takes_the_others(&earlier));
+	fake_end(core);
+}
+
+Test(cluster, pages_show_no_task_of_the_other_that_is_too_long)
+{
+	begin_with(1, &(struct core_options){.max_sent_bytes = 1000});
+	cr_expect_eq(fake_page_taken(route, 0)->other_bytes, 1000);
 	fake_end(core);
 }
 
