@@ -56,17 +56,24 @@ end $$;
 drop function replace_in_function(regproc, text, text);
 
 -- Moves rows of the oldest day that is over out of the default partition, so many at a time, into a table that becomes that day's
--- partition with the last of them. Until then nobody sees them, but they are about to go. Returns whether there is more to move.
+-- partition with the last of them. Until then nobody sees them, but they are about to go. Returns whether there is more to move; not
+-- if another manager does it.
 create function history_take_over(today date, most int) returns boolean language plpgsql as $$
 declare
-  day constant date := (select min(keep_until) from task_history_default where keep_until < today);
-  name constant text := 'task_history_' || to_char(day, 'YYYYMMDD');
+  day date;
+  name text;
   more boolean;
 begin
-  if day is null then
+  if not exists (select from task_history_default where keep_until < today) then
     return false;
   end if;
-  perform from locks l where l.name = 'history' for no key update;
+  -- Another manager that is at it must not be waited for: it waits until nobody reads the default partition.
+  perform from locks l where l.name = 'history' for no key update skip locked;
+  day := (select min(keep_until) from task_history_default where keep_until < today);
+  if not found or day is null then
+    return false;
+  end if;
+  name := 'task_history_' || to_char(day, 'YYYYMMDD');
   if to_regclass('reeve.' || name) is null then
     execute format('create table reeve.%I (like reeve.task_history including all)', name);
   end if;

@@ -118,22 +118,40 @@ story_what_other_tables_have_of_a_task_goes_with_it() {
 	expect_match 'dropped the history.s partition task_history_' "$(cat "$DIR/log/manager.log")"
 }
 
-# Of a task that lives for ever, its key being run in newer versions, the last hundred old attempts and events stay. Pages that have
-# nothing to forget hold up none behind them.
-# More rows than are moved at a time.
-story_a_full_default_partition_is_emptied_in_steps() {
-	start_postgres
+old_history() { # COUNT: of two days that are over
 	sql "insert into routes (queue, type) values ('q', 't');
 		insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
 			max_attempts, timeout_ms, retry_base_ms, retry_max_ms, by_report, source, created, last_updated)
 		select current_date - 2 - n % 2, n, 1, 0, 'q', 't', '', 'dead', now(), 1, 5, 1, 1, 1, true, '', now(), now()
-		from generate_series(1, 200000) n; select counts_recount()" >/dev/null
+		from generate_series(1, $1) n; select counts_recount()" >/dev/null
+}
+
+# More rows than are moved at a time.
+story_a_full_default_partition_is_emptied_in_steps() {
+	start_postgres
+	old_history 200000
 	start_manager
 	wait_until 60 '[ "$(sql "select count(*) from task_history")|$(sql "select coalesce(sum(count), 0) from history_totals")" = "0|0" ]'
 	expect_eq 2 "$(grep -c "dropped the history's partition" "$DIR/log/manager.log")"
 	expect_no_match 'warn' "$(cat "$DIR/log/manager.log")"
 }
 
+# The one waits until nobody reads the default partition: the other must not wait for the one.
+story_two_managers_empty_the_default_partition_at_once() {
+	start_postgres
+	old_history 10
+	start first sql "begin; select from locks where name = 'history' for no key update; select pg_sleep(1);
+		select history_take_over(current_date, 1000); commit"
+	wait_until 10 '[ "$(sql "select count(*) from pg_stat_activity where wait_event = '"'PgSleep'"'")" = 1 ]'
+	expect_eq f "$(sql 'select history_take_over(current_date, 1000)')"
+	ended first
+	expect_eq 0 "$STATUS"
+	expect_eq f "$(sql 'select history_take_over(current_date, 1000)')"
+	expect_eq '0|2' "$(sql "select (select count(*) from task_history_default), count(*) from history_over(current_date)")"
+}
+
+# Of a task that lives for ever, its key being run in newer versions, the last hundred old attempts and events stay. Pages that have
+# nothing to forget hold up none behind them.
 story_old_rows_go_page_by_page() {
 	start_postgres
 	sql "insert into routes (queue, type) values ('q', 't');
