@@ -29,12 +29,12 @@ struct rpc_client_options {
 	int64_t ping_limit_ms;     /* silent for so long although it was pinged: not alive; 0: 1500 */
 };
 
-/* Copies the options and starts dialling. False URLs are INVALID_ARGUMENT; a manager that is away is no error. It starts
- * threads, nng's among them: a process that forks and goes on to make calls in the child must fork before the first
- * client (or server) is created in the parent. */
 /* Where the managers are: as given, or else by $REEVE_MANAGER, or else on this host at the usual port. */
 const char *rpc_client_managers(const char *given);
 
+/* Copies the options and starts dialling. False URLs are INVALID_ARGUMENT; a manager that is away is no error. It starts
+ * threads, nng's among them: a process that forks and goes on to make calls in the child must fork before the first
+ * client (or server) is created in the parent. */
 struct rpc_client *rpc_client_create(const struct rpc_client_options *options, struct reeve_error *error);
 
 /* Ends open calls with CANCELLED, waits for their callbacks, frees everything. Calls that such a callback starts end with
