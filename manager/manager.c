@@ -48,6 +48,21 @@ static void alarm_set(void *arg, int64_t at_ms)
 	event_add(m->alarm, &tv);
 }
 
+/* The answers first: a claim wakes a backend of PostgreSQL, which may take the processor before they are written. */
+static void on_dispatch(evutil_socket_t fd, short what, void *arg)
+{
+	struct manager *m = arg;
+	(void)fd, (void)what;
+	rpc_server_flush(m->server);
+	core_dispatch(m->core);
+}
+
+static void dispatch_due(void *arg)
+{
+	struct manager *m = arg;
+	event_active(m->dispatch, EV_TIMEOUT, 0);
+}
+
 static void callbacks_due(void *arg)
 {
 	struct manager *m = arg;
@@ -150,6 +165,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	m->base = event_base_new();
 	m->alarm = evtimer_new(m->base, on_alarm, m);
 	m->alarm_ms = INT64_MAX;
+	m->dispatch = event_new(m->base, -1, 0, on_dispatch, m);
 	m->terminate = evsignal_new(m->base, SIGTERM, on_signal, m);
 	m->interrupt = evsignal_new(m->base, SIGINT, on_signal, m);
 	event_add(m->terminate, NULL);
@@ -208,7 +224,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	if (!m->callbacks)
 		return false;
 
-	const struct core_host host = {clock_monotonic_ms, alarm_set, callbacks_due, on_outdated, m};
+	const struct core_host host = {clock_monotonic_ms, alarm_set, dispatch_due, callbacks_due, on_outdated, m};
 	m->core = core_create(m->store, &core_options, &host);
 	if (o->archive) {
 		m->archive = archive_create(m->base, m->store, o->archive, archived, m, error);
@@ -249,6 +265,8 @@ void manager_close(struct manager *m)
 		rpc_server_destroy(m->server);
 	if (m->alarm)
 		event_free(m->alarm);
+	if (m->dispatch)
+		event_free(m->dispatch);
 	if (m->terminate)
 		event_free(m->terminate);
 	if (m->interrupt)

@@ -12,7 +12,7 @@
 
 struct manager {
 	struct event_base *base;
-	struct event *alarm, *terminate, *interrupt, *memory;
+	struct event *alarm, *dispatch, *terminate, *interrupt, *memory;
 	int64_t alarm_ms;            /* when the alarm is set to go off; monotonic */
 	struct store *store;
 	struct store_stop farewell;  /* tells the other managers that this one stops */

@@ -308,6 +308,11 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 	peers_take(arg);
 }
 
+void rpc_server_flush(struct rpc_server *server)
+{
+	peers_flush(server);
+}
+
 /* Runs after the events that were already waiting for the loop, so that what they all answer leaves together. */
 static void on_flush(evutil_socket_t fd, short what, void *arg)
 {

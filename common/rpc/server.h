@@ -72,6 +72,9 @@ void rpc_call_fail(struct rpc_call *call, reeve_status code, const char *format,
     __attribute__((format(printf, 3, 4)));
 void rpc_call_fail_error(struct rpc_call *call, const struct reeve_error *error);
 
+/* Sends at once what has been answered, which else leaves with what the other events of this turn of the loop answer. */
+void rpc_server_flush(struct rpc_server *server);
+
 /* The call's envelope. Never NULL; the request id has 16 bytes or none (NULL). */
 const uint8_t *rpc_call_request_id(const struct rpc_call *call);
 const char *rpc_call_actor(const struct rpc_call *call);

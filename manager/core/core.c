@@ -86,6 +86,11 @@ void core_turn(struct core *core)
 	core_alarm(core, next);
 }
 
+void core_dispatch(struct core *core)
+{
+	dispatch_run(core->dispatch);
+}
+
 int64_t core_database_us(const struct core *core)
 {
 	return upkeep_database_us(core->upkeep);

@@ -58,6 +58,7 @@ enum core_remark { REMARK_HEARTBEAT, REMARK_LATE_RESULT, REMARK_NAME_TAKEN, REMA
 struct core_host {
 	int64_t (*now_ms)(void);                         /* the monotonic clock */
 	void (*alarm)(void *arg, int64_t at_ms);         /* call core_turn at this time or earlier */
+	void (*dispatch)(void *arg);                     /* call core_dispatch, once what has been answered so far is sent */
 	void (*callbacks)(void *arg);                    /* some may be due: deliver them; NULL: nobody does */
 	void (*outdated)(void *arg, int schema);         /* the database's schema is this, newer than the program's: stop; or NULL */
 	void *arg;
@@ -94,6 +95,9 @@ void core_destroy(struct core *core);
 
 /* Does what is due: call it when the alarm goes off. */
 void core_turn(struct core *core);
+
+/* Claims what can be claimed: call it when the host has been asked to. */
+void core_dispatch(struct core *core);
 
 /* Now, on the monotonic clock. */
 static inline int64_t core_now(const struct core *core)

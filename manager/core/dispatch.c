@@ -179,7 +179,7 @@ static void on_looked(struct store_op *op, const struct reeve_error *error)
 	DL_FOREACH2 (session->fetches, f, session_next)
 		if (f->state == CHECKING)
 			fetch_wait(f);
-	dispatch_run(core->dispatch);
+	dispatch_soon(core->dispatch);
 }
 
 /* Is the incarnation over? If so its Fetches end; until that is known they take part in nothing. */
@@ -291,7 +291,7 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 	free(won_any);
 	free(won);
 	claim_deal(d);
-	dispatch_run(d);
+	dispatch_soon(d);
 }
 
 static int by_id(const void *a, const void *b)
@@ -364,25 +364,25 @@ static void answer_unparked(struct dispatch *d)
 	}
 }
 
+void dispatch_soon(struct dispatch *d)
+{
+	if (d->soon)
+		return;
+	d->soon = true;
+	d->core->host.dispatch(d->core->host.arg);
+}
+
 void dispatch_run(struct dispatch *d)
 {
-	if (d->running) { /* called from within: once more afterwards */
-		d->again = true;
+	d->soon = false;
+	if (d->claiming || !d->waiting)
 		return;
-	}
-	d->running = true;
-	do {
-		d->again = false;
-		if (d->claiming || !d->waiting)
-			break;
-		bool unsure = !window_ready(d->core->window);
-		int tried = unsure ? 0 : deal_candidates(d->deal, &unsure);
-		if (tried)
-			claim_send(d, tried);
-		if (!unsure && window_complete(d->core->window))
-			answer_unparked(d);
-	} while (d->again);
-	d->running = false;
+	bool unsure = !window_ready(d->core->window);
+	int tried = unsure ? 0 : deal_candidates(d->deal, &unsure);
+	if (tried)
+		claim_send(d, tried);
+	if (!unsure && window_complete(d->core->window))
+		answer_unparked(d);
 }
 
 bool dispatch_wants(struct dispatch *d, int route)
@@ -428,7 +428,7 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 		return;
 	}
 	fetch_wait(f);
-	dispatch_run(d);
+	dispatch_soon(d);
 }
 
 /* Asks the journal what this Fetch was given before, and whether its incarnation lives. */
@@ -522,7 +522,7 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 		redeliver(f);
 	} else {
 		fetch_wait(f);
-		dispatch_run(d);
+		dispatch_soon(d);
 	}
 }
 

@@ -42,7 +42,11 @@ void dispatch_destroy(struct dispatch *dispatch);
 /* Takes a Fetch; the request is copied. `done` is called exactly once, perhaps before this returns. */
 void dispatch_fetch(struct dispatch *dispatch, const struct fetch_request *request, fetch_done *done, void *arg);
 
-/* Looks whether something can be claimed now. Cheap when not. */
+/* Something may be claimed now: has the host call core_dispatch soon. What is said of several tasks before that makes up one
+ * claim. */
+void dispatch_soon(struct dispatch *dispatch);
+
+/* Claims what can be claimed now. */
 void dispatch_run(struct dispatch *dispatch);
 
 /* A route that was not known before. */

@@ -59,7 +59,8 @@ struct dispatch {
 	int64_t last_number;
 	int waiting;             /* Fetches in state WAITING */
 	int64_t room;            /* candidates that those can still take */
-	bool claiming, running, again;
+	bool claiming;
+	bool soon; /* dispatch_run is to come */
 	struct store_claim claim;
 	struct store_try *tries;
 	struct grant *grants;    /* what is tried, and for whom */

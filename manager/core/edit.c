@@ -35,7 +35,7 @@ void edit_settle(struct core *core, const struct store_edited *tasks, int count)
 			dispatch_orders(core->dispatch, t->ordered_worker, &order, 1);
 		}
 	}
-	dispatch_run(core->dispatch);
+	dispatch_soon(core->dispatch);
 }
 
 static void on_edited(struct store_op *op, const struct reeve_error *error)

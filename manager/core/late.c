@@ -64,7 +64,7 @@ static void on_read(struct store_op *op, const struct reeve_error *error)
 		}
 	}
 	read_next(late);
-	dispatch_run(late->core->dispatch);
+	dispatch_soon(late->core->dispatch);
 }
 
 static void read_next(struct late *late)

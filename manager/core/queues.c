@@ -126,7 +126,7 @@ static void on_loaded(struct store_op *op, const struct reeve_error *error)
 	if (changed)
 		window_rewind_all(queues->core->window);
 	else
-		dispatch_run(queues->core->dispatch);
+		dispatch_soon(queues->core->dispatch);
 }
 
 static void load(struct queues *queues)

@@ -46,7 +46,7 @@ void report_settle(struct core *core, const struct store_op *op, const struct st
 	}
 	if (batched)
 		batches_kick(core->batches);
-	dispatch_run(core->dispatch);
+	dispatch_soon(core->dispatch);
 	if (op->again)
 		window_rewind_all(core->window);
 }

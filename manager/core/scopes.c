@@ -111,7 +111,7 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 	free(lowest);
 	if (!s->finding && s->find_wanted)
 		find_all(s);
-	dispatch_run(s->core->dispatch);
+	dispatch_soon(s->core->dispatch);
 }
 
 static void find_start(struct scopes *s)

@@ -98,7 +98,7 @@ static void settle(const struct submit *s)
 		    core->window, t->route, t->priority, m->id, m->version, m->run_at_us, (int32_t)strlen(t->details));
 		wakes_tell(core->wakes, t->route, t->priority, m->run_at_us);
 	}
-	dispatch_run(core->dispatch);
+	dispatch_soon(core->dispatch);
 }
 
 static void on_submitted(struct store_op *op, const struct reeve_error *error)

@@ -206,7 +206,7 @@ static void wake_heard(struct wakes *w, const char *payload)
 				break;
 		}
 	}
-	dispatch_run(w->core->dispatch);
+	dispatch_soon(w->core->dispatch);
 }
 
 void wakes_hear(struct wakes *w, const char *payload)

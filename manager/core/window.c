@@ -260,7 +260,7 @@ void window_rewind_all(struct window *w)
 	w->hinted = 0;
 	scopes_look_again(w->scopes);
 	w->all_ms = core_now(w->core) + WINDOW_ALL_EVERY_MS;
-	dispatch_run(w->core->dispatch);
+	dispatch_soon(w->core->dispatch);
 }
 
 void window_look_again(struct window *w, int64_t run_at_us)

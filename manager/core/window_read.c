@@ -212,7 +212,7 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 		return; /* all of one statement count before anything is claimed */
 	w->rounds++;
 	window_read_unread(w);
-	dispatch_run(w->core->dispatch);
+	dispatch_soon(w->core->dispatch);
 }
 
 static void page_read_after(struct stream *s, int64_t run_at_us, int64_t id, int limit)
@@ -362,7 +362,7 @@ int64_t window_turn(struct window *w, int64_t now_ms)
 	if (w->again && now_ms >= w->again_ms)
 		window_look_again(w, w->again_from_us);
 	scopes_turn(w->scopes);
-	dispatch_run(w->core->dispatch);
+	dispatch_soon(w->core->dispatch);
 	int64_t next_ms = w->all_ms > now_ms ? w->all_ms : now_ms + TRAIL_EVERY_MS;
 	next_ms = earlier(next_ms, rested_ms);
 	if (w->again)

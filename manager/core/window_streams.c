@@ -151,7 +151,7 @@ bool window_complete(const struct window *w)
 void window_routes_changed(struct window *w)
 {
 	scopes_routes_changed(w->scopes);
-	dispatch_run(w->core->dispatch);
+	dispatch_soon(w->core->dispatch);
 }
 
 static struct stream *stream_at(struct place *place)

@@ -157,6 +157,35 @@ Test(rpc_server, answers_thousands_of_calls_at_once)
 	free(results);
 }
 
+struct answered {
+	struct fake_parked *call;
+	struct fake_result *result;
+};
+
+static void answer_and_await(struct fake_manager *manager, void *arg)
+{
+	struct answered *answered = arg;
+
+	fake_answer(manager, answered->call);
+	rpc_server_flush(manager->server);
+	fake_result_await(answered->result);
+}
+
+Test(rpc_server, a_flush_sends_what_has_been_answered)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client *client = fake_client(manager->url);
+	struct fake_result result;
+
+	fake_start_wait(client, 1, NULL, &result);
+	fake_manager_await(manager, &manager->n_parked, 1);
+	/* It comes while the server's loop stands still. */
+	fake_manager_do(manager, answer_and_await, &(struct answered){&manager->parked[0], &result});
+	cr_assert_eq(result.code, STATUS(OK));
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
+
 static void count_open(struct fake_manager *manager, void *arg)
 {
 	*(int *)arg = rpc_server_open_calls(manager->server);

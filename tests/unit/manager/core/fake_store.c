@@ -17,6 +17,7 @@ struct fake fake;
 static struct given *all;
 static struct store_route routes[FAKE_ROUTES_MOST];
 static int route_count;
+static struct core *under_test;
 
 static void give(enum fake_kind kind, struct store_op *op)
 {
@@ -98,6 +99,23 @@ static void alarm_set(void *arg, int64_t at_ms)
 	(void)arg;
 	if (at_ms < fake.alarm_ms)
 		fake.alarm_ms = at_ms;
+}
+
+/* There are no answers to be sent first: it dispatches at once, and once more if that asks for it. */
+static void dispatch_due(void *arg)
+{
+	static bool under_way, again;
+
+	(void)arg;
+	again = true;
+	if (under_way || !under_test || fake.dispatch_later)
+		return;
+	under_way = true;
+	while (again) {
+		again = false;
+		core_dispatch(under_test);
+	}
+	under_way = false;
 }
 
 int fake_route(const char *queue, const char *type)
@@ -350,7 +368,7 @@ void fake_pass(struct core *core, int64_t ms)
 struct core *fake_core_with(const struct core_options *options)
 {
 	struct core_options o = *options;
-	const struct core_host host = {.now_ms = now_ms, .alarm = alarm_set};
+	const struct core_host host = {.now_ms = now_ms, .alarm = alarm_set, .dispatch = dispatch_due};
 
 	o.lease_ms = o.lease_ms ? o.lease_ms : 15000;
 	o.heartbeat_ms = o.heartbeat_ms ? o.heartbeat_ms : 4000;
@@ -363,6 +381,7 @@ struct core *fake_core_with(const struct core_options *options)
 	    .schedule_next_us = STORE_TIME_NEVER};
 	struct core *core = core_create(NULL, &o, &host);
 
+	under_test = core;
 	fake_pass(core, 1);
 	return core;
 }
@@ -382,4 +401,5 @@ void fake_end(struct core *core)
 		fake_fail(op, STATUS(UNAVAILABLE));
 	}
 	core_destroy(core);
+	under_test = NULL;
 }

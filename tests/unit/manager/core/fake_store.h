@@ -58,6 +58,7 @@ enum {
 struct fake {
 	int64_t now_ms;         /* the monotonic clock */
 	int64_t alarm_ms;       /* when the core wants to be called */
+	bool dispatch_later;    /* the test calls core_dispatch itself */
 	int64_t clock_us;       /* the database's clock minus the monotonic one */
 	int64_t shown_us;       /* the latest time that it has told in a tick */
 	int64_t estimate_us;    /* the furthest estimate that it was told while it was behind that */

@@ -76,6 +76,24 @@ Test(submit, what_was_made_is_claimed_without_looking_for_it)
 	fake_end(core);
 }
 
+/* A statement that is sent wakes a backend, which may take the processor: answers are not to wait for that. */
+Test(submit, the_answer_comes_before_the_claim_and_one_claim_is_for_all)
+{
+	struct store_task tasks[] = {{.queue = "q", .type = "t", .details = "d"}, {.queue = "q", .type = "t", .details = "d"}};
+	struct told told;
+
+	begin();
+	fake.dispatch_later = true;
+	for (int i = 0; i < 2; i++)
+		submit(&told, &tasks[i],
+		    &(struct store_made){.id = 5 + i, .made = true, .version = fake_db_us(), .run_at_us = fake_db_us()}, 1);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
+	core_dispatch(core);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 1);
+	cr_expect_eq(fake_claim_taken()->count, 2);
+	fake_end(core);
+}
+
 Test(submit, routes_are_made_first)
 {
 	struct store_task task = {.queue = "new", .type = "t", .details = "d"};
