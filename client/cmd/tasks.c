@@ -3,6 +3,7 @@
 #include "client/cmd/listing.h"
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
+#include "client/cmd/waiting.h"
 #include "client/cmd/where.h"
 #include "common/clock.h"
 
@@ -74,11 +75,12 @@ static bool of_earlier_attempt(const struct reeve_task *task)
 static void show_task(const struct reeve_task *task, int64_t now_us)
 {
 	const char *colour = terminal_has_colour(stdout) ? terminal_status_colour(task->status) : "";
-	char text[128], span[64];
+	char text[128], span[64], why[WAITING_TEXT];
 
 	printf("%-12s %" PRId64 "\n", "task", task->id);
 	printf("%-12s %s%s%s%s\n", "status", colour, reeve_task_status_name(task->status),
 	    *colour ? terminal_no_colour : "", task->cancel_requested ? " (a cancel was asked for)" : "");
+	show_line("waits", waiting_text(task, now_us, why));
 	show_line("queue", task->queue);
 	show_line("type", task->type);
 	if (*task->pipeline) {
@@ -235,22 +237,20 @@ static const struct column list_columns[] = {{"ID", COLUMN_NUMBER}, {"STATUS", C
     {"TYPE", COLUMN_TEXT}, {"PRIO", COLUMN_NUMBER}, {"TRIES", COLUMN_NUMBER}, {"AGE", COLUMN_NUMBER},
     {"WORKER", COLUMN_TEXT}, {"NOTE", COLUMN_TEXT}, {0}};
 
-/* What is worth saying about a task in a list: when it is due, or what went wrong; of those that run for long, how long. */
+/* What is worth saying about a task in a list: why it waits, and what went wrong; of those that run for long, how long. */
 static const char *note_of(const struct reeve_task *task, int64_t now_us, bool hung, char *out, size_t size)
 {
 	const char *gap = *task->error_code && *task->last_error ? ": " : "";
-	char age[32];
+	bool wrong = (*task->error_code || *task->last_error) && task->status != REEVE_TASK_COMPLETED;
+	char age[32], why[WAITING_TEXT];
 
-	*out = '\0';
+	waiting_text(task, now_us, why);
 	if (hung)
 		snprintf(out, size, "runs for %s", terminal_age(now_us, task->started_us, age, sizeof age));
-	else if (task->status == REEVE_TASK_QUEUED && task->run_at_us > now_us)
-		snprintf(out, size, "due %s", terminal_age(now_us, task->run_at_us, age, sizeof age));
-	else if (task->status == REEVE_TASK_FAILED && task->run_at_us > now_us)
-		snprintf(out, size, "again %s, %s%s%s", terminal_age(now_us, task->run_at_us, age, sizeof age),
-		    task->error_code, gap, task->last_error);
-	else if (task->status != REEVE_TASK_COMPLETED)
-		snprintf(out, size, "%s%s%s", task->error_code, gap, task->last_error);
+	else if (wrong)
+		snprintf(out, size, "%s%s%s%s%s", why, *why ? ", " : "", task->error_code, gap, task->last_error);
+	else
+		snprintf(out, size, "%s", why);
 	return out;
 }
 

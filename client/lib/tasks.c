@@ -35,6 +35,19 @@ bool reeve_task_status_ended(enum reeve_task_status status)
 	return status == REEVE_TASK_COMPLETED || status == REEVE_TASK_DEAD || status == REEVE_TASK_CANCELLED;
 }
 
+static struct reeve_waiting waiting_from_message(const Reeve__V1__Waiting *message)
+{
+	if (!message)
+		return (struct reeve_waiting){0};
+	return (struct reeve_waiting){
+	    .reason = (enum reeve_wait_reason)message->reason,
+	    .task_id = message->task_id,
+	    .workers = message->workers,
+	    .slots = message->slots,
+	    .busy = message->busy,
+	};
+}
+
 void task_from_message(struct reeve_task *task, const Reeve__V1__Task *message)
 {
 	*task = (struct reeve_task){
@@ -74,6 +87,7 @@ void task_from_message(struct reeve_task *task, const Reeve__V1__Task *message)
 	                   : message->recoverable ? REEVE_RECOVERABLE
 	                                          : REEVE_UNRECOVERABLE,
 	    .processing_ms = message->processing_ms,
+	    .waiting = waiting_from_message(message->waiting),
 	    .wire = message,
 	};
 }

@@ -104,6 +104,30 @@ const char *state_name(enum task_state state)
 	return names[state];
 }
 
+static void waiting_print(FILE *out)
+{
+	fputs(
+	    "\n## Why a task waits\n\nA task that is queued or failed tells why it does: `reeve show`, `reeve list`.\n"
+	    "It is worked out when the task is read, from what the database "
+	    "knows then. Of several\nreasons the first in this table is told.\n\n"
+	    "| `waiting.reason` | | it goes on when |\n|---|---|---|\n"
+	    "| `queue_stopped` | Its queue is stopped, or being stopped. | it ends dead (`queue_stopped`), or the queue is started |\n"
+	    "| `queue_paused` | Its queue is paused. | `reeve queue resume` |\n"
+	    "| `queue_held` | Its queue has not been started (`--autostart no`). | `reeve queue start` |\n"
+	    "| `admission` | It was submitted by SQL, and no manager has admitted it yet. | a moment after the commit |\n"
+	    "| `batch_entry` | The entry task of its batch (`task_id`) has not ended. | that has; why that waits, it tells itself |\n"
+	    "| `retry_delay` | Its last attempt failed. | the delay is over (`run_at`), or `reeve retry` |\n"
+	    "| `not_due` | Its time has not come. | it comes (`run_at`), or `reeve update --at now` |\n"
+	    "| `no_worker` | No worker that is alive takes its type in its queue. Who pulls by hand is none. | one is started, or "
+	    "somebody pulls it |\n"
+	    "| `workers_paused` | All workers that take it (`workers`) are paused or drain. | `reeve worker resume` |\n"
+	    "| `workers_busy` | All slots (`slots`) of the workers that take it are busy, without those that are paused or drain. "
+	    "| a slot is free |\n"
+	    "| `turn` | A slot is free (`slots` less `busy`). | a manager gives it out: in a moment, unless more urgent tasks come "
+	    "first, or the slot rests |\n",
+	    out);
+}
+
 void states_print(FILE *out)
 {
 	fputs(
@@ -125,4 +149,5 @@ void states_print(FILE *out)
 	    "Beside the end of an attempt after which a newer version runs, or the same once more, stands `restarted`; beside one\n"
 	    "after which its pipeline's next stage runs, `stage`.\n",
 	    out);
+	waiting_print(out);
 }

@@ -253,7 +253,7 @@ static const struct reading {
 	enum sql_id (*add)(struct params *p, const struct store_read *op);
 	void (*take)(const PGresult *rows, void *response);
 } readings[] = {
-    [STORE_GET] = {add_get, take_tasks},
+    [STORE_GET] = {add_get, take_got},
     [STORE_WAITED] = {add_waited, take_tasks},
     [STORE_LIST] = {add_list, take_list},
     [STORE_MATCHING] = {add_matching, take_matching},

@@ -77,7 +77,7 @@ static int64_t time_shown(const PGresult *rows, int row, int column)
 	return us == INT64_MAX || us == INT64_MIN ? 0 : us;
 }
 
-/* The columns of get_tasks and list_tasks, which begin at `column`. */
+/* The columns that begin at `column`, TASK_COLUMNS of them. */
 static Reeve__V1__Task *task_from(const PGresult *r, int row, int column)
 {
 	Reeve__V1__Task *t = malloc(sizeof *t);
@@ -123,9 +123,40 @@ static Reeve__V1__Task *task_from(const PGresult *r, int row, int column)
 	return t;
 }
 
+enum { TASK_COLUMNS = 33 };
+
+/* Why it waits: the five columns behind those of the task. NULL: it does not. */
+static Reeve__V1__Waiting *waiting_from(const PGresult *r, int row)
+{
+	int c = TASK_COLUMNS;
+	if (row_null(r, row, c) || !row_int8(r, row, c))
+		return NULL;
+	Reeve__V1__Waiting *w = malloc(sizeof *w);
+	reeve__v1__waiting__init(w);
+	w->reason = (Reeve__V1__WaitReason)row_int8(r, row, c++);
+	w->task_id = row_int8(r, row, c++);
+	w->workers = (uint32_t)row_int8(r, row, c++);
+	w->slots = (uint32_t)row_int8(r, row, c++);
+	w->busy = (uint32_t)row_int8(r, row, c++);
+	return w;
+}
+
 static void *task_row(const PGresult *rows, int row)
 {
 	return task_from(rows, row, 0);
+}
+
+static void *waiting_task_row(const PGresult *rows, int row)
+{
+	Reeve__V1__Task *t = task_from(rows, row, 0);
+	t->waiting = waiting_from(rows, row);
+	return t;
+}
+
+void take_got(const PGresult *rows, void *response)
+{
+	Reeve__V1__ListResponse *out = response;
+	out->tasks = each_row(rows, &out->n_tasks, waiting_task_row);
 }
 
 void take_tasks(const PGresult *rows, void *response)
@@ -137,7 +168,7 @@ void take_tasks(const PGresult *rows, void *response)
 void take_list(const PGresult *rows, void *response)
 {
 	Reeve__V1__ListResponse *out = response;
-	out->tasks = each_found(rows, &out->n_tasks, &out->next_before_id, task_row);
+	out->tasks = each_found(rows, &out->n_tasks, &out->next_before_id, waiting_task_row);
 }
 
 static void *matching_row(const PGresult *rows, int row)

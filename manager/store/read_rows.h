@@ -4,6 +4,7 @@
 
 #include <libpq-fe.h>
 
+void take_got(const PGresult *rows, void *response);
 void take_tasks(const PGresult *rows, void *response);
 void take_list(const PGresult *rows, void *response);
 void take_matching(const PGresult *rows, void *response);

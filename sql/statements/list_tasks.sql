@@ -1,6 +1,6 @@
 -- Tasks that match a filter, newest first. However few match, at most $21 live and $21 ended tasks are looked at; the answer
 -- tells in its last column below which id there may be more (0: there are none), in one row without a task if none was found.
--- It has at least one task, where there is one, and then as many as fit into $20 bytes.
+-- It has at least one task, where there is one, and then as many as fit into $20 bytes. Why each waits: tasks_waiting.
 --   $1 status or null, $2 queue or null, $3 type or null, $4 only ids below this, $5 how many. Further conditions, each or null:
 --   $6 statuses, $7 queue, $8 type, $9 error, $10 part of the error, $11 error code, $12
 --   submitted at least so long ago in ms, $13 at most so long, $14 executing at least so long, $15 batch, $16 key, $17 source;
@@ -69,11 +69,16 @@ with held as materialized ( -- executing ones, by the journal
       + coalesce(octet_length(key), 0) + coalesce(least(octet_length(last_error), 800), 0)
       + coalesce(least(octet_length(remark), 800), 0) + coalesce(octet_length(error_code), 0))) over w as bytes
     from found f window w as (order by id desc)) x
-  where place = 1 or bytes <= $20::bigint)
+  where place = 1 or bytes <= $20::bigint),
+ waits as materialized (
+  select tasks_waiting(array(select case when status in ('queued', 'failed') then id end from fitting order by place)) as told)
 select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
   null::text as details, null::text as result, left(t.last_error, 200), t.error_code, w.name as worker, t.last_updated, t.created,
   t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, left(t.remark, 200), null::text as stack, t.batch_id,
   t.version as key_version, p.name as pipeline, t.stage, t.step, r.error_count, r.recoverable, r.processing_ms,
+  (select told from waits)[t.place::int][1] as reason, (select told from waits)[t.place::int][2] as waits_for,
+  (select told from waits)[t.place::int][3] as workers, (select told from waits)[t.place::int][4] as slots,
+  (select told from waits)[t.place::int][5] as busy,
   case when (select count(*) from fitting) < (select count(*) from found) or (select count(*) from found) = $5
     then (select min(id) from fitting) else l.down_to end as next_before
 from looked l

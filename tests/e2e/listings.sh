@@ -173,4 +173,23 @@ story_executions_of_many_pages_are_added_up() {
 	done
 }
 
+# One task in each of many queues, and a worker for every second of them.
+story_why_tasks_wait_is_told_of_many_queues_and_workers() {
+	set_up
+	sql "insert into routes (queue, type) select 'q' || n, 't' from generate_series(1, 5000) n;
+		insert into workers (name, queues, types) select 'w' || n, array['q' || n], case when n % 3 = 0 then '{t}' else array[]::text[] end
+			from generate_series(1, 5000, 2) n;
+		insert into tasks (route_id, queue, type, run_at, created, last_updated)
+			select id, queue, type, now(), now(), now() from routes where queue ~ '^q[0-9]+\$';
+		select counts_recount()" >/dev/null
+	expect_eq '2500 no_worker 2500 turn' "$(reeve list --limit 5000 --json | jq -r .waiting.reason | sort | uniq -c | xargs)"
+	expect_eq "$(sql "select id from tasks where substring(queue from 2)::int % 2 = 0 order by id desc")" \
+		"$(reeve list --limit 5000 --json | jq 'select(.waiting.reason == "no_worker").id')"
+	# With one that takes everything none lacks a worker; one slot is that of two.
+	sql "insert into workers (name) values ('all');
+		insert into assignments (worker_id, fetch_id, task_ids, open) select id, 1, '{1}', 1 from workers where name in ('all', 'w1')"
+	expect_eq '2499 ["turn",2,2,1] 2500 ["workers_busy",1,1,1] 1 ["workers_busy",2,2,2]' "$(reeve list --limit 5000 --json |
+		jq -c '.waiting | [.reason, .workers, .slots, .busy]' | sort | uniq -c | sed 's/^ *//' | paste -sd ' ')"
+}
+
 run_stories

@@ -393,4 +393,75 @@ story_the_worked_example() {
 		from (select * from task_history where queue = 'mail' order by task_id desc limit 2) t")"
 }
 
+waiting() { # ID: why it waits, as numbers
+	reeve show "$1" --json | jq -c '.waiting | if . then [.reason, .task_id, .workers, .slots, .busy] else "no" end'
+}
+
+waits() { # ID: the same in words
+	reeve show "$1" | sed -n 's/^waits *//p'
+}
+
+story_why_a_task_waits_is_told() {
+	local lonely a b c id entry manager=${URL[other]}
+	lonely=$(reeve submit lonely --queue why)
+	expect_eq '["no_worker",0,0,0,0]' "$(waiting "$lonely")"
+	expect_eq 'no worker takes its type in its queue' "$(waits "$lonely")"
+	expect_match "$lonely +queued .* no worker takes its type in its queue" "$(reeve list --queue why)"
+	# A worker of the other manager counts, but for no other types and queues.
+	REEVE_MANAGER=$manager start_worker worker --queue why --concurrency 1
+	expect_eq '["no_worker",0,0,0,0]' "$(waiting "$lonely")"
+	a=$(reeve submit sh "$HOLD" --queue why)
+	wait_began "$a"
+	expect_eq '"no"' "$(waiting "$a")"
+	expect_eq '' "$(waits "$a")"
+	b=$(reeve submit sh true --queue why)
+	c=$(reeve submit sh true --queue elsewhere-why)
+	expect_eq '["workers_busy",0,1,1,1]' "$(waiting "$b")"
+	expect_eq 'the only slot of the worker that takes it is busy' "$(waits "$b")"
+	expect_eq '["no_worker",0,0,0,0]' "$(waiting "$c")"
+	# A list tells the same, of all tasks at once, by either manager.
+	expect_eq "$b workers_busy,$a null,$lonely no_worker" \
+		"$(at_other list --queue why --json | jq -sr '[.[] | "\(.id) \(.waiting.reason)"] | join(",")')"
+	reeve worker pause worker >/dev/null
+	wait_until 10 "[ \"\$(waits $b)\" = 'the worker that takes it is paused or drains' ]"
+	expect_eq '["workers_paused",0,1,0,0]' "$(waiting "$b")"
+	# The queue comes before the workers.
+	reeve queue pause why >/dev/null
+	expect_eq 'its queue is paused' "$(waits "$b")"
+	expect_eq '["queue_paused",0,0,0,0]' "$(waiting "$lonely")"
+	reeve queue resume why >/dev/null
+	reeve worker resume worker >/dev/null
+	release
+	reeve wait "$a" "$b" >/dev/null
+	expect_eq '"no" "no"' "$(waiting "$a") $(waiting "$b")"
+	# Time.
+	a=$(reeve submit sh true --queue why --delay 1h)
+	expect_eq '["not_due",0,0,0,0]' "$(waiting "$a")"
+	expect_match '^due in [56][0-9]m$' "$(waits "$a")"
+	b=$(reeve submit sh 'exit 3' --queue why --retry-base 1h --jitter 0)
+	wait_status 10 "$b" failed
+	expect_eq '["retry_delay",0,0,0,0]' "$(waiting "$b")"
+	expect_match '^attempt 1 failed, due again in [56][0-9]m$' "$(waits "$b")"
+	expect_match "$b +failed .* attempt 1 failed, due again in [0-9]+m, exit:3" "$(reeve list --queue why)"
+	# Due again it waits as all others do.
+	stop worker
+	reeve retry "$b" >/dev/null
+	expect_match "$b +failed .* no worker takes its type in its queue, exit:3" "$(reeve list --queue why)"
+	# A batch's entry task, which tells itself why it waits.
+	id=$(reeve batch open first --queue why --entry lonely)
+	c=$(reeve submit sh true --batch "$id")
+	entry=$(reeve batch report "$id" --json | jq .batch.entry_id)
+	expect_eq "[\"batch_entry\",$entry,0,0,0]" "$(waiting "$c")"
+	expect_eq "task $entry, the entry task of its batch, has not ended" "$(waits "$c")"
+	expect_eq '["no_worker",0,0,0,0]' "$(waiting "$entry")"
+	# A queue that has not been started.
+	reeve queue set why-held --autostart no >/dev/null
+	expect_eq 'its queue has not been started' "$(waits "$(reeve submit sh true --queue why-held)")"
+	# What lasts for a moment only: a queue while it is being stopped, a task by SQL until a manager admits it.
+	expect_eq '{{1,0,0,0,0}}' "$(sql "begin; update queues set state = 'stopping' where name = 'why-held';
+		select tasks_waiting(array[max(id)]) from tasks where queue = 'why-held'; rollback")"
+	expect_eq '{{4,0,0,0,0}}' "$(sql "begin; create temp table x as select submit('sh', queue => 'new to all') as id;
+		select tasks_waiting(array[id]) from x; rollback")"
+}
+
 run_stories

@@ -229,6 +229,30 @@ enum reeve_recoverable {
 	REEVE_UNRECOVERABLE = 2,
 };
 
+/* Why a task waits: the first of these that holds when the task is read. */
+enum reeve_wait_reason {
+	REEVE_WAITS_NOT = 0,            /* it does not wait; or an older manager, or a batch's report, does not say why */
+	REEVE_WAITS_QUEUE_STOPPED = 1,  /* its queue is stopped, or being stopped */
+	REEVE_WAITS_QUEUE_PAUSED = 2,
+	REEVE_WAITS_QUEUE_HELD = 3,     /* its queue waits to be started */
+	REEVE_WAITS_ADMISSION = 4,      /* it was submitted by SQL, and no manager has admitted it yet */
+	REEVE_WAITS_BATCH_ENTRY = 5,    /* the entry task of its batch has not ended */
+	REEVE_WAITS_RETRY_DELAY = 6,    /* its last attempt failed, and it is tried again at run_at_us */
+	REEVE_WAITS_NOT_DUE = 7,        /* for its time, run_at_us */
+	REEVE_WAITS_NO_WORKER = 8,      /* no worker that is alive takes its type in its queue; who pulls by hand is none */
+	REEVE_WAITS_WORKERS_PAUSED = 9, /* every worker that takes it is paused or drains */
+	REEVE_WAITS_WORKERS_BUSY = 10,  /* all slots of the workers that take it are busy */
+	REEVE_WAITS_TURN = 11,          /* a worker will take it in its turn */
+};
+
+struct reeve_waiting {
+	enum reeve_wait_reason reason;
+	int64_t task_id;  /* BATCH_ENTRY: the entry task */
+	uint32_t workers; /* WORKERS_PAUSED: how many take it; WORKERS_BUSY and TURN: how many, without those that pause or drain, */
+	uint32_t slots;   /* how many tasks these run at once, */
+	uint32_t busy;    /* and how many of those slots are busy */
+};
+
 struct reeve_task {
 	int64_t id;
 	const char *queue;
@@ -263,6 +287,7 @@ struct reeve_task {
 	uint32_t error_count;     /* attempts that ended badly so far */
 	enum reeve_recoverable recoverable; /* whether the last error was one that is tried again */
 	int64_t processing_ms;    /* how long the latest attempt that has ended took, from claim to end */
+	struct reeve_waiting waiting;
 	const void *wire;
 };
 
