@@ -27,7 +27,7 @@ struct bounds {
 };
 
 struct check_options {
-	const char *dead, *failed, *oldest, *running, *schedules, *callbacks;
+	const char *dead, *failed, *oldest, *running, *schedules, *callbacks, *unserved;
 	const char *queue, *type;
 	int64_t timeout_ms;
 };
@@ -54,9 +54,14 @@ static const struct condition {
     {"callbacks-given-up", "callbacks_given_up", REEVE_CHECK_CALLBACKS, false,
         offsetof(struct check_options, callbacks), "callback was given up within the last hour",
         "callbacks were given up within the last hour"},
+    {"unserved", "unserved", REEVE_CHECK_UNSERVED, false, offsetof(struct check_options, unserved),
+        "waiting task lacks a worker that takes it", "waiting tasks lack a worker that takes them"},
 };
 
 enum { N_CONDITIONS = sizeof conditions / sizeof *conditions };
+
+/* What a check without conditions asks --unserved for: a warning from the first. */
+#define BY_ITSELF "0,"
 
 static const struct option_spec check_specs[] = {
     {.name = "dead-per-hour",
@@ -89,6 +94,12 @@ static const struct option_spec check_specs[] = {
         .offset = offsetof(struct check_options, callbacks),
         .argument = "[WARN,]CRIT",
         .sentence = "more callbacks than this were given up within the last hour"},
+    {.name = "unserved",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct check_options, unserved),
+        .argument = "[WARN,]CRIT",
+        .sentence = "more tasks than this wait, in queues that give tasks, and no worker takes them; without any condition "
+                    "this one is asked as \"" BY_ITSELF "\""},
     {.name = "queue",
         .type = OPTION_TEXT,
         .offset = offsetof(struct check_options, queue),
@@ -117,7 +128,8 @@ static const struct option_table check_table = {
     .usage = "[CONDITION]... [--queue NAME] [--type TYPE] [--json]",
     .summary = "Says whether all is well, for monitoring: nothing that grows has grown beyond its bounds. A condition takes "
                "one value, beyond which things are critical, or two with a comma, beyond the first of which they are a "
-               "warning; \"WARN,\" is a warning alone. Without conditions: whether a manager and its database answer.",
+               "warning; \"WARN,\" is a warning alone. Without conditions: whether a manager and its database answer, and "
+               "whether there is a worker for every task that waits.",
     .epilogue = "Example: reeve check --dead-per-hour 0,10 --oldest-queued 5m,30m --schedule-late 10m\n"
                 "\n"
                 "Exit codes, unlike those of other subcommands: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (no\n"
@@ -329,7 +341,7 @@ static void write_example(const struct reeve_check_measure *measure, const struc
 		putchar('\n');
 		return;
 	}
-	if (kind == REEVE_CHECK_DEAD || kind == REEVE_CHECK_FAILED)
+	if (kind == REEVE_CHECK_DEAD || kind == REEVE_CHECK_FAILED || kind == REEVE_CHECK_UNSERVED)
 		printf("%" PRId64 " of ", example->count);
 	else
 		printf("task %" PRId64 " of ", example->task_id);
@@ -342,7 +354,7 @@ static void write_example(const struct reeve_check_measure *measure, const struc
 		write_text(example->name);
 		if (all)
 			printf(", the latest is task %" PRId64, example->task_id);
-	} else {
+	} else if (kind != REEVE_CHECK_UNSERVED) {
 		printf(", %s for %s", kind == REEVE_CHECK_RUNNING ? "runs" : "due", span(example->ms, took, sizeof took));
 		if (kind == REEVE_CHECK_RUNNING) {
 			fputs(" at worker ", stdout);
@@ -428,9 +440,19 @@ static int unknown(bool json, const char *why)
 	return STATE_UNKNOWN;
 }
 
-/* Reads the conditions. False: *problem says what is wrong; free() it. */
-static bool read_conditions(const struct check_options *options, struct outcome *outcome, char **problem)
+static bool any_given(const struct check_options *options)
 {
+	for (size_t i = 0; i < N_CONDITIONS; i++)
+		if (text_of(options, &conditions[i]))
+			return true;
+	return false;
+}
+
+/* Reads the conditions. False: *problem says what is wrong; free() it. */
+static bool read_conditions(struct check_options *options, struct outcome *outcome, char **problem)
+{
+	if (!any_given(options))
+		options->unserved = BY_ITSELF;
 	for (size_t i = 0; i < N_CONDITIONS; i++) {
 		const char *text = text_of(options, &conditions[i]);
 		struct asked *asked = &outcome->asked[outcome->count];

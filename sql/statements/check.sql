@@ -8,7 +8,7 @@
 --   the most as many as its share is), $5 since when the longest waiting due task is due (queues that give no tasks do not count);
 --   or null:
 --   $6 attempts that have been executing for longer than so many ms, $7 schedules whose tick is overdue by more; $8 whether
---   to look at callbacks given up within the last hour
+--   to look at callbacks given up within the last hour; $9 whether to look for tasks that no worker takes
 with recursive ways as materialized (
   select r.id, r.queue, r.type from routes r
   where ($1::text is null or r.queue = $1) and ($2::text is null or r.type = $2)
@@ -115,3 +115,6 @@ union all
  where $8::boolean and c.state = 'given_up' and c.ended_at > statement_timestamp() - interval '1 hour'
    and ($1::text is null or b.queue = $1)
  group by b.queue, c.site order by count(*) desc, 6 limit 10)
+union all
+(select 'unserved', (sum(u.tasks) over ())::bigint, 0, u.tasks, 0, 0, u.queue, u.type, '', 0
+ from unserved($1, $2) u where $9::boolean order by u.tasks desc, u.queue, u.type limit 10)

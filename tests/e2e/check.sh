@@ -32,8 +32,45 @@ schedule() { # NAME 'COLUMN, …' 'VALUE, …': one that no manager looks at bef
 
 story_without_conditions_it_says_whether_manager_and_database_answer() {
 	checked 0
-	expect_match '^REEVE OK - manager .* and its database answer$' "$OUTPUT"
-	expect_eq 'OK 0 0' "$(reeve check --json | jq -r '[.state, .code, (.conditions | length)] | join(" ")')"
+	expect_match '^REEVE OK - manager .* and its database answer, 1 condition is kept\|unserved=0;0;;0
+OK unserved: no waiting task lacks a worker that takes it$' "$OUTPUT"
+	expect_eq 'OK 0 unserved' "$(reeve check --json | jq -r '[.state, .code, .conditions[].name] | join(" ")')"
+}
+
+story_without_conditions_tasks_that_no_worker_takes_are_a_warning() {
+	local a b
+	a=$(reeve submit lonely --queue alone)
+	checked 1
+	expect_match '^REEVE WARNING - 1 waiting task lacks a worker that takes it, more than 0\|unserved=1;0;;0
+WARNING unserved: [^
+]*
+  1 of queue alone, type lonely$' "$OUTPUT"
+	# Nobody is helped by workers of other types or queues, by one that has gone, or by who pulls by hand.
+	start_worker worker --queue alone
+	start_worker elsewhere --queue elsewhere
+	sql "insert into workers (name, types, by_hand) values ('hand', '{}', true)"
+	b=$(reeve submit sh true --queue elsewhere)
+	reeve wait "$b" >/dev/null
+	checked 1
+	stop elsewhere
+	b=$(reeve submit sh true --queue elsewhere)
+	checked 2 --unserved 1
+	expect_match '2 waiting tasks lack a worker that takes them, more than 1' "$OUTPUT"
+	expect_eq '1 alone lonely,1 elsewhere sh' "$({ reeve check --unserved 0, --json || true; } |
+		jq -r '[.conditions[0].examples[] | "\(.count) \(.queue) \(.type)"] | join(",")')"
+	checked 0 --unserved 1 --type lonely
+	checked 1 --queue alone
+	# What is asked for is all that is looked at. Queues that give no tasks do not count.
+	checked 0 --failed 0
+	reeve queue pause alone >/dev/null
+	checked 0 --unserved 1
+	reeve queue resume alone >/dev/null
+	checked 2 --unserved 1
+	# With a worker for it all is well; without tasks, too.
+	start_worker elsewhere --queue elsewhere
+	reeve wait "$b" >/dev/null
+	reeve cancel "$a" >/dev/null
+	checked 0
 }
 
 story_what_ended_dead_within_the_hour_is_counted() {
@@ -164,7 +201,7 @@ story_schedules_that_are_late() {
 # The statement as a manager asks it: schedules alone. A manager would make late ticks before they can be seen.
 measure() { # DURATION
 	sql "prepare c as $(cat "$TOP/sql/statements/check.sql");
-		execute c(null, null, false, false, false, null, extract(epoch from interval '$1') * 1000, false)"
+		execute c(null, null, false, false, false, null, extract(epoch from interval '$1') * 1000, false, false)"
 }
 
 story_a_schedule_that_waits_for_its_former_run_is_late_and_says_why() {
@@ -267,13 +304,13 @@ story_it_is_cheap_whatever_waits_and_whatever_has_ended() {
 		analyze tasks, task_history" >/dev/null
 	# Not by a clock: by the pages that it read. A walk over either table would be many thousands.
 	sql "prepare c as $(cat "$TOP/sql/statements/check.sql");
-		execute c(null, null, true, true, true, 1000, 1000, true);
-		explain (analyze, buffers, format json) execute c(null, null, true, true, true, 1000, 1000, true)" >"$DIR/plan"
+		execute c(null, null, true, true, true, 1000, 1000, true, true);
+		explain (analyze, buffers, format json) execute c(null, null, true, true, true, 1000, 1000, true, true)" >"$DIR/plan"
 	sed -n '/^\[/,$p' "$DIR/plan" | jq '.[0].Plan | ."Shared Hit Blocks" + ."Shared Read Blocks"' >"$DIR/pages"
 	note "pages read: $(cat "$DIR/pages")"
 	expect [ "$(cat "$DIR/pages")" -lt 3000 ]
 	expect_eq OK "$(reeve check --oldest-queued 1h --failed 10 --json | jq -r .state)"
-	sql "delete from tasks; delete from task_history where task_id < 0" 
+	sql "delete from tasks; delete from task_history where task_id < 0; select counts_recount()" >/dev/null
 }
 
 # The last one: with it the database goes.

@@ -185,6 +185,8 @@ story_why_tasks_wait_is_told_of_many_queues_and_workers() {
 	expect_eq '2500 no_worker 2500 turn' "$(reeve list --limit 5000 --json | jq -r .waiting.reason | sort | uniq -c | xargs)"
 	expect_eq "$(sql "select id from tasks where substring(queue from 2)::int % 2 = 0 order by id desc")" \
 		"$(reeve list --limit 5000 --json | jq 'select(.waiting.reason == "no_worker").id')"
+	expect_eq 2500 "$(reeve check --unserved 10000 --json | jq '.conditions[0].value')"
+	expect_eq 10 "$(reeve check --unserved 10000 --json | jq '.conditions[0].examples | length')"
 	# With one that takes everything none lacks a worker; one slot is that of two.
 	sql "insert into workers (name) values ('all');
 		insert into assignments (worker_id, fetch_id, task_ids, open) select id, 1, '{1}', 1 from workers where name in ('all', 'w1')"

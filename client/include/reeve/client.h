@@ -673,6 +673,7 @@ enum reeve_check_kind {
 	REEVE_CHECK_RUNNING = 4,       /* attempts that have been executing for longer than `longer_ms` */
 	REEVE_CHECK_SCHEDULES = 5,     /* schedules that are not paused, and overdue by more than `longer_ms` */
 	REEVE_CHECK_CALLBACKS = 6,     /* callbacks given up within the last hour */
+	REEVE_CHECK_UNSERVED = 7,      /* tasks that wait, in queues that give tasks, and that no worker takes */
 };
 
 struct reeve_check_question {
