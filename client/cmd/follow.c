@@ -6,6 +6,7 @@
 #include "client/cmd/progress.h"
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
+#include "client/cmd/waiting.h"
 #include "common/clock.h"
 #include "common/text.h"
 
@@ -15,6 +16,9 @@
 #include <string.h>
 
 enum { KEPT_TEXT = 200, TOLD = 10, TICK_MS = 1000 };
+
+/* After so long it is said why the first that waits does so, and from then on looked again as often; so many are asked about. */
+enum { PATIENCE_MS = 3000, ASKED_ABOUT = 5 };
 
 /* A task that has ended. */
 struct ended {
@@ -27,12 +31,19 @@ struct ended {
 };
 
 struct following {
+	struct reeve_client *client;
 	enum follow_mode mode;
 	bool json;
 	struct progress progress;
-	size_t total; /* distinct ids */
+	int64_t *ids; /* distinct, rising */
+	bool *gone;   /* which of them have ended */
+	size_t total;
+	size_t first; /* all before this one have ended */
 	size_t n_ended, n_completed, n_dead, n_cancelled;
 	struct ended *ended;
+	int64_t ask_ms;              /* when to ask next why they wait */
+	struct reeve_waiting said;   /* what was said last */
+	uint32_t said_attempt;
 };
 
 static char *copy_beginning(const char *text)
@@ -89,11 +100,21 @@ static void write_result(const struct reeve_task *task)
 		putchar('\n');
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+	int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
+
+	return (one > other) - (one < other);
+}
+
 static void take_ended(void *arg, const struct reeve_task *task)
 {
 	struct following *following = arg;
 	bool completed = task->status == REEVE_TASK_COMPLETED;
+	int64_t *id = bsearch(&task->id, following->ids, following->total, sizeof *id, compare_ids);
 
+	if (id)
+		following->gone[id - following->ids] = true;
 	following->n_completed += completed;
 	following->n_dead += task->status == REEVE_TASK_DEAD;
 	following->n_cancelled += task->status == REEVE_TASK_CANCELLED;
@@ -113,12 +134,54 @@ static void take_ended(void *arg, const struct reeve_task *task)
 	progress_show(&following->progress, (int64_t)following->n_ended);
 }
 
+/* Says why a task waits, unless that was what was said last. */
+static void say_why(struct following *following, const struct reeve_task *task)
+{
+	const struct reeve_waiting *now = &task->waiting, *said = &following->said;
+	char why[WAITING_TEXT];
+
+	/* Of another attempt it is another reason; that other slots are busy is none. */
+	if (now->reason == said->reason && now->task_id == said->task_id &&
+	    (now->reason != REEVE_WAITS_RETRY_DELAY || task->attempt == following->said_attempt))
+		return;
+	following->said = *now;
+	following->said_attempt = task->attempt;
+	if (!now->reason || !*waiting_text(task, reeve_client_now_us(following->client), why))
+		return; /* it runs, for example: what is said next is new */
+	progress_end(&following->progress);
+	command_say("task %" PRId64 " (%s in queue %s) waits: %s", task->id, task->type, task->queue, why);
+}
+
+/* Finds the first that waits, and says why. Many are followed as one: those that run meanwhile say nothing about the others. */
+static void ask_why(struct following *following)
+{
+	int asked = 0;
+
+	while (following->first < following->total && following->gone[following->first])
+		following->first++;
+	for (size_t i = following->first; i < following->total && asked < ASKED_ABOUT && !interrupts_asked(); i++) {
+		struct reeve_task *task = following->gone[i] ? NULL : reeve_get(following->client, following->ids[i], NULL);
+		bool told = task && (task->waiting.reason || following->total == 1);
+
+		asked += !following->gone[i];
+		if (told)
+			say_why(following, task);
+		reeve_task_free(task);
+		if (told)
+			return;
+	}
+}
+
 static bool take_look(void *arg, size_t pending)
 {
 	struct following *following = arg;
 
 	/* Who reads line by line sees each as it ends. */
 	fflush(stdout);
+	if (pending > 0 && clock_monotonic_ms() >= following->ask_ms) {
+		ask_why(following);
+		following->ask_ms = clock_monotonic_ms() + PATIENCE_MS;
+	}
 	progress_show(&following->progress, (int64_t)(following->total - pending));
 	return !interrupts_asked();
 }
@@ -157,26 +220,23 @@ static void print_table(struct following *following, const int64_t *ids, size_t 
 	table_destroy(table);
 }
 
-static size_t count_distinct(const int64_t *ids, size_t count, int (*compare)(const void *, const void *))
+/* Sorts the ids to be followed, each once. */
+static void take_ids(struct following *following, const int64_t *ids, size_t count)
 {
-	int64_t *sorted = malloc((count ? count : 1) * sizeof *sorted);
-	size_t distinct = count > 0;
+	size_t distinct = 0;
 
-	if (!sorted)
+	following->ids = malloc((count ? count : 1) * sizeof *ids);
+	following->gone = calloc(count ? count : 1, sizeof *following->gone);
+	following->ended = calloc(count ? count : 1, sizeof *following->ended);
+	if (!following->ids || !following->gone || !following->ended)
 		abort();
-	memcpy(sorted, ids, count * sizeof *sorted);
-	qsort(sorted, count, sizeof *sorted, compare);
-	for (size_t i = 1; i < count; i++)
-		distinct += sorted[i] != sorted[i - 1];
-	free(sorted);
-	return distinct;
-}
-
-static int compare_ids(const void *a, const void *b)
-{
-	int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
-
-	return (one > other) - (one < other);
+	if (count)
+		memcpy(following->ids, ids, count * sizeof *ids);
+	qsort(following->ids, count, sizeof *ids, compare_ids);
+	for (size_t i = 0; i < count; i++)
+		if (i == 0 || following->ids[i] != following->ids[i - 1])
+			following->ids[distinct++] = following->ids[i];
+	following->total = distinct;
 }
 
 /* Says how it all ended and returns the exit code. */
@@ -202,7 +262,8 @@ static int conclude(const struct following *following, size_t pending)
 int follow_tasks(
     struct reeve_client *client, const int64_t *ids, size_t count, enum follow_mode mode, int64_t timeout_ms, bool json)
 {
-	struct following following = {.mode = mode, .json = json, .total = count_distinct(ids, count, compare_ids)};
+	struct following following = {
+	    .client = client, .mode = mode, .json = json, .ask_ms = clock_monotonic_ms() + PATIENCE_MS};
 	struct reeve_failure failure = {0};
 	struct reeve_wait wait = {
 	    .timeout_ms = timeout_ms,
@@ -214,12 +275,10 @@ int follow_tasks(
 	bool done;
 	int code;
 
-	following.ended = calloc(following.total ? following.total : 1, sizeof *following.ended);
-	if (!following.ended)
-		abort();
+	take_ids(&following, ids, count);
 	progress_begin(&following.progress, "waiting", (int64_t)following.total, 0);
-	/* A bar must move; without one the manager may take its time to answer. */
-	wait.look_ms = following.progress.shown ? TICK_MS : 0;
+	/* A bar must move; without one the manager may take its time to answer, as long as we say in time why a task waits. */
+	wait.look_ms = following.progress.shown ? TICK_MS : PATIENCE_MS;
 	progress_show(&following.progress, 0);
 	done = reeve_wait(client, ids, count, &wait, &pending, &failure);
 	progress_end(&following.progress);
@@ -236,6 +295,8 @@ int follow_tasks(
 		free(following.ended[i].text);
 	}
 	free(following.ended);
+	free(following.gone);
+	free(following.ids);
 	return code;
 }
 

@@ -107,8 +107,8 @@ const char *state_name(enum task_state state)
 static void waiting_print(FILE *out)
 {
 	fputs(
-	    "\n## Why a task waits\n\nA task that is queued or failed tells why it does: `reeve show`, `reeve list`.\n"
-	    "It is worked out when the task is read, from what the database "
+	    "\n## Why a task waits\n\nA task that is queued or failed tells why it does: `reeve show`, `reeve list`, and who waits for it "
+	    "(`reeve wait`,\n`reeve submit --wait`) after a few seconds. It is worked out when the task is read, from what the database "
 	    "knows then. Of several\nreasons the first in this table is told.\n\n"
 	    "| `waiting.reason` | | it goes on when |\n|---|---|---|\n"
 	    "| `queue_stopped` | Its queue is stopped, or being stopped. | it ends dead (`queue_stopped`), or the queue is started |\n"

@@ -464,4 +464,21 @@ story_why_a_task_waits_is_told() {
 		select tasks_waiting(array[id]) from x; rollback")"
 }
 
+story_a_command_that_waits_says_why_once_for_each_reason() {
+	local id waiter status=0
+	"$REEVE_BIN/reeve" submit lonely --queue patience --wait >"$DIR/out" 2>"$DIR/said" &
+	waiter=$!
+	wait_until 10 'grep -q "waits: no worker" "$DIR/said"'
+	reeve queue pause patience >/dev/null
+	wait_until 10 'grep -q "waits: its queue" "$DIR/said"'
+	pause 4 # it looks every three seconds
+	id=$(reeve list --queue patience --json | jq .id)
+	reeve cancel "$id" >/dev/null
+	wait "$waiter" || status=$?
+	expect_eq 1 "$status"
+	expect_eq '' "$(cat "$DIR/out")" 'on standard output'
+	expect_eq "reeve: task $id (lonely in queue patience) waits: no worker takes its type in its queue
+reeve: task $id (lonely in queue patience) waits: its queue is paused" "$(grep -v 'is cancelled' "$DIR/said")"
+}
+
 run_stories
