@@ -12,7 +12,9 @@
  *	connections  N connections that greet and then say nothing
  *	garbage      connections that send random bytes, one after the other, N in all
  *
- * URL is tcp://ADDRESS:PORT. Exit code 0, and a line that says how many calls were made and how they ended.
+ * URL is tcp://ADDRESS:PORT. It prints a line that says how many calls were made and how they ended. Exit code 0; 1: less than
+ * 90 of 100 workers registered, a refusal did not name the limit that was reached, or the manager was not flooded, and a line
+ * says which; 2: the options are wrong; 3: no manager answers.
  */
 #include "common/clock.h"
 #include "common/rpc/client.h"
@@ -41,6 +43,7 @@ enum {
 	REGISTER_MS = 20000,
 	TURN_US = 2000,
 	CODES = 17,
+	ENOUGH_PERCENT = 90, /* of those that were to be registered */
 };
 
 #define TASKS &reeve__v1__task_service__descriptor
@@ -59,6 +62,9 @@ static int places[COUNT_MOST]; /* places[i] == i: what a callback's argument poi
 static atomic_bool place_open[COUNT_MOST];
 static atomic_int open_calls, registered;
 static atomic_long made, ended[CODES];
+static atomic_long told, untold; /* refusals at a limit that name its option, and that do not */
+static long closed;              /* connections that the manager has closed */
+static char untold_message[512]; /* of the first of these */
 
 static bool is(const char *kind)
 {
@@ -67,6 +73,12 @@ static bool is(const char *kind)
 
 static void count_end(const struct rpc_answer *answer)
 {
+	if (answer->code == STATUS(RESOURCE_EXHAUSTED)) {
+		if (strstr(answer->message, "--max-"))
+			atomic_fetch_add(&told, 1);
+		else if (atomic_fetch_add(&untold, 1) == 0)
+			snprintf(untold_message, sizeof untold_message, "%s", answer->message);
+	}
 	atomic_fetch_add(&ended[(unsigned)answer->code < CODES ? (int)answer->code : CODES - 1], 1);
 	if (answer->response)
 		protobuf_c_message_free_unpacked(answer->response, NULL);
@@ -270,6 +282,18 @@ static int dial(void)
 	return -1;
 }
 
+/* Whether the other side has closed a connection, after what it sent. */
+static bool hung_up(int fd)
+{
+	char bytes[256];
+	ssize_t length;
+
+	do
+		length = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+	while (length > 0);
+	return length == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
 static void flood_connections(void)
 {
 	static const char greeting[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0}; /* of a REQ socket */
@@ -291,8 +315,10 @@ static void flood_connections(void)
 		}
 		usleep(TURN_US);
 	}
-	for (int i = 0; i < opened; i++)
+	for (int i = 0; i < opened; i++) {
+		closed += hung_up(fds[i]);
 		close(fds[i]);
+	}
 }
 
 static void flood_garbage(void)
@@ -356,9 +382,33 @@ static bool read_options(int argc, char **argv)
 	       options.seconds > 0 && options.seconds <= 600;
 }
 
+/* Why this was no flood, or one that was answered wrongly; NULL: it was one. */
+static const char *problem(void)
+{
+	bool registers = is("lost") || is("parked");
+	long refused = atomic_load(&told);
+
+	if (registers && atomic_load(&registered) < options.count * ENOUGH_PERCENT / 100)
+		return "too few workers could be registered";
+	if (atomic_load(&untold))
+		return "a refusal does not name the limit that was reached";
+	if (atomic_load(&made) < (registers ? atomic_load(&registered) : options.count * ENOUGH_PERCENT / 100))
+		return "there was no time for as many as there were to be";
+	if (is("waits") && refused == 0)
+		return "no Wait was refused at a limit";
+	if (is("parked") && refused > 0)
+		return "a Fetch of a worker that may park it was refused at a limit";
+	if ((is("fetches") || is("lost")) && atomic_load(&ended[STATUS(FAILED_PRECONDITION)]) == 0)
+		return "no Fetch was refused";
+	if (is("connections") && closed == 0)
+		return "the manager has closed no connection";
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
 	static const char *const of_calls[] = {"waits", "fetches", "lost", "parked", "reads"};
+	const char *wrong;
 	bool known = true;
 
 	if (!read_options(argc, argv)) {
@@ -381,10 +431,14 @@ int main(int argc, char **argv)
 		}
 		flood_calls();
 	}
-	printf("%s: %ld made, %d registered; ended by code", options.kind, atomic_load(&made), atomic_load(&registered));
+	printf("%s: %ld made, %d registered, %ld refused at a limit, %ld connections closed; ended by code", options.kind,
+	    atomic_load(&made), atomic_load(&registered), atomic_load(&told) + atomic_load(&untold), closed);
 	for (int code = 0; code < CODES; code++)
 		if (atomic_load(&ended[code]))
 			printf(" %d: %ld", code, atomic_load(&ended[code]));
 	printf("\n");
-	return 0;
+	wrong = problem();
+	if (wrong)
+		printf("fault-flood: %s%s%s\n", wrong, *untold_message ? ": " : "", untold_message);
+	return wrong ? 1 : 0;
 }
