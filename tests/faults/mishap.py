@@ -10,5 +10,7 @@ class Mishap:
 		self.outage = False  # nothing can work meanwhile: recovery counts from the end
 		self.calm = False  # workers must not feel it: none is lost
 		self.bounded = True  # the parts that are left must have recovered within a lease and two seconds
+		self.limit_us = 0  # what service must be back within, if another time is promised than for all faults
+		self.missed = ""  # why it had no effect, if it had none: it is no fault then, and drawn again
 		self.interrupted = set()  # attempts whose tasks must be taken up elsewhere within that time
 		self.steps = steps(self)

@@ -7,10 +7,12 @@ the same order.
 import signal
 
 from mishap import Mishap
-from strangers import LAST, STRANGERS
+from strangers import LAST, STRANGERS, held, let_go
 from watch import now_us
 
 WORKER, CLIENT = "/reeve.v1.WorkerService/", "/reeve.v1.TaskService/"
+OWED_IN_A_ROW = 2
+TRIES = 3  # how often a kind comes that had no effect before
 ROLES = ("submit", "window", "claim", "lookup", "report", "heartbeat", "edit", "read", "upkeep", "listen", "lease")
 
 
@@ -192,9 +194,11 @@ def table_locked(run, rng):
 
 	def steps(mishap):
 		mishap.outage = True
-		holder = run.stage.postgres.hold(how, seconds)
-		while holder.poll() is None:
-			yield 0.05
+		holder = yield from held(run, how, seconds, tries=2)  # who waits for it keeps others waiting
+		if not holder:
+			mishap.missed = "the lock was not to be had"
+			return
+		yield from let_go(mishap, holder)
 
 	return Mishap("locks held", f"{how}, for {seconds:.1f} s", steps, {"postgres"})
 
@@ -203,10 +207,12 @@ def connections_terminated(run, rng):
 	roles = rng.sample(ROLES, rng.randint(1, len(ROLES)))
 	rounds = rng.randint(1, 4)
 
-	def steps(_):
+	def steps(mishap):
+		mishap.missed = "there was no such connection"
 		for _ in range(rounds):
 			names = ", ".join(f"'reeve-manager {role}'" for role in roles)
-			run.stage.postgres.sql(f"select pg_terminate_backend(pid) from pg_stat_activity where application_name in ({names})")
+			if run.stage.postgres.sql(f"select pg_terminate_backend(pid) from pg_stat_activity where application_name in ({names})"):
+				mishap.missed = ""
 			yield 0.2
 
 	return Mishap("connections terminated", f"{rounds} times: {', '.join(roles)}", steps, {"postgres"})
@@ -253,35 +259,49 @@ def network_resets(run, rng):
 		{proxy.name})
 
 
+RULES = 3  # that are tried until one applies: some messages are rare
+
+
+def rule_applies(mishap, proxy, rules):
+	"""The proxy goes by one rule after the other for 2 s each, until one has applied."""
+	for rule in rules:
+		before = proxy.applied()
+		proxy.tell(*rule)
+		yield 2
+		applied = proxy.applied() - before
+		proxy.tell("pass")
+		mishap.text = f"{proxy.name}, {' '.join(rule)} of them"
+		if applied > 0:
+			return
+	mishap.missed = "there were no such messages"
+
+
 def messages_lost(run, rng):
 	proxy = run.stage.proxies[rng.choice(("to-one", "to-two"))]
-	method = WORKER + rng.choice(("Fetch", "Report", "Report", "Heartbeat", "Register"))
-	rule = rng.choice((("answer", "lose", method), ("message", "lose", method), ("message", "double", method),
-		("message", "late", method, str(rng.randint(200, 2500)))))
-	count = rng.randint(1, 5)
+	rules = []
+	for _ in range(RULES):
+		method = WORKER + rng.choice(("Fetch", "Report", "Report", "Heartbeat", "Register"))
+		rule = rng.choice((("answer", "lose", method), ("message", "lose", method), ("message", "double", method),
+			("message", "late", method, str(rng.randint(200, 2500)))))
+		rules.append((*rule, str(rng.randint(1, 5))))
 
-	def steps(_):
-		proxy.tell(*rule, str(count))
-		yield 2
-		proxy.tell("pass")
+	def steps(mishap):
+		yield from rule_applies(mishap, proxy, rules)
 
-	return Mishap("messages lost", f"{proxy.name}, {' '.join(rule)}, {count} of them", steps, {proxy.name})
+	return Mishap("messages lost", proxy.name, steps, {proxy.name})
 
 
 def outcomes_unknown(run, rng):
 	"""Manager two does not hear what became of a statement, or PostgreSQL never gets it."""
 	proxy = run.stage.proxies["database-two"]
-	rule = (rng.choice(("answer", "answer", "message")), "lose",
-		rng.choice(("claim", "complete", "end_attempts", "submit", "submit_plain", "heartbeat", "commit", "cancel_mark", "schedules_tick",
-			"schedules_tick", "schedule_control", "schedule_edit", "schedule_run", "arrivals_admit")))
-	count = rng.randint(1, 3)
+	words = rng.sample(("claim", "complete", "end_attempts", "submit", "submit_plain", "heartbeat", "commit", "cancel_mark",
+		"schedules_tick", "schedules_tick", "schedule_control", "schedule_edit", "schedule_run", "arrivals_admit"), RULES)
+	rules = [(rng.choice(("answer", "answer", "message")), "lose", word, str(rng.randint(1, 3))) for word in words]
 
-	def steps(_):
-		proxy.tell(*rule, str(count))
-		yield 2
-		proxy.tell("pass")
+	def steps(mishap):
+		yield from rule_applies(mishap, proxy, rules)
 
-	return Mishap("outcomes unknown", f"{' '.join(rule)}, {count} of them", steps, {"database-two", "two"})
+	return Mishap("outcomes unknown", proxy.name, steps, {"database-two", "two"})
 
 
 def database_unreachable(run, rng):
@@ -356,9 +376,41 @@ KINDS = {
 }
 
 
-def draw(run, rng, kinds):
-	weights = {**KINDS, **LAST}
-	return rng.choices(kinds, [weights[kind] for kind in kinds])[0](run, rng)
+class Deck:
+	"""Which kinds come, and in what order. Once each of strangers.py comes, two of them and then one of the others, so that a run
+	of two minutes has them all, too; then whatever comes, by weight. One that had no effect comes again."""
+
+	def __init__(self, rng, kinds):
+		self.rng, self.kinds = rng, kinds
+		self.weights = {**KINDS, **LAST}
+		self.others = [kind for kind in kinds if kind not in STRANGERS]
+		self.owed = [kind for kind in kinds if kind in STRANGERS]  # these still have to come
+		self.rng.shuffle(self.owed)
+		self.in_a_row = 0
+		self.drawn, self.missed = {}, {}  # by kind, how often
+
+	def any_of(self, kinds):
+		return self.rng.choices(kinds, [self.weights[kind] for kind in kinds])[0]
+
+	def draw(self):
+		"""The kinds that come next: one, or two at once. One that has to come comes alone, so that it is judged."""
+		if self.owed and (self.in_a_row < OWED_IN_A_ROW or not self.others):
+			self.in_a_row += 1
+			return [self.owed.pop(0)]
+		kinds = self.others if self.owed else self.kinds
+		self.in_a_row = 0
+		return [self.any_of(kinds) for _ in range(2 if self.rng.random() < 0.2 else 1)]
+
+	def note(self, kind, missed):
+		self.drawn[kind] = self.drawn.get(kind, 0) + 1
+		if missed:
+			self.missed[kind] = self.missed.get(kind, 0) + 1
+			if self.missed[kind] == self.drawn[kind] < TRIES:
+				self.owed.append(kind)
+
+	def without_effect(self):
+		"""Kinds that came, and never had an effect."""
+		return [kind.__name__ for kind, times in self.drawn.items() if self.missed.get(kind, 0) == times]
 
 
 def choose(options, stage):

@@ -6,9 +6,11 @@ process, however that ends.
 
 import ctypes
 import glob
+import itertools
 import os
 import pwd
 import random
+import re
 import shutil
 import signal
 import socket
@@ -139,6 +141,7 @@ class Postgres(Process):
 		self.user = "postgres" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
 		self.conninfo = f"host={self.data} user=reeve dbname=reeve"
 		self.clock, self.clock_file, self.jumped = None, f"{stage.folder}/clock", False
+		self.numbers = itertools.count(1)
 
 	def as_user(self, *command, **options):
 		if os.getuid() == 0:
@@ -195,12 +198,16 @@ class Postgres(Process):
 			except ProcessLookupError:
 				pass
 
-	def hold(self, statement, seconds, user="postgres"):
-		"""A session that runs the statement in a transaction and keeps it open so long; it gives up where a transaction
-		that is open for long is in its way. Its process."""
-		return subprocess.Popen([f"{self.bin}/psql", "-XAtq", "-h", self.data, "-U", user, "-d", "reeve", "-c",
-			f"begin; set search_path = reeve; set lock_timeout = '1s'; {statement}; select pg_sleep({seconds}); rollback"],
-			stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+	def hold(self, statement, seconds, user="postgres", count="select 1"):
+		"""A session that runs the statement (it may be empty) and then the query `count` in a transaction, and keeps that open so
+		long if the query gives a number above 0. Its Holder."""
+		holder = Holder(self, f"holder{next(self.numbers)}")
+		holder.start(statement, seconds, user, count)
+		self.stage.helpers.append(holder)
+		return holder
+
+	def psql(self, user="postgres"):
+		return [f"{self.bin}/psql", "-XAtq", "-h", self.data, "-U", user, "-d", "reeve"]
 
 	def make_stranger(self):
 		"""A role that may connect to the database and has no right on anything in it."""
@@ -208,7 +215,7 @@ class Postgres(Process):
 
 	def type_in(self, lines, user):
 		"""A session of that user into which these lines are typed. Its process."""
-		psql = subprocess.Popen([f"{self.bin}/psql", "-XAtq", "-h", self.data, "-U", user, "-d", "reeve"], stdin=subprocess.PIPE,
+		psql = subprocess.Popen([*self.psql(user), "-v", "ON_ERROR_STOP=1"], stdin=subprocess.PIPE,
 			stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
 		threading.Thread(target=type_all, args=(psql, lines), daemon=True).start()
 		return psql
@@ -221,14 +228,36 @@ class Postgres(Process):
 
 	def sql(self, query):
 		"""Rows of columns, as text; None if the database is away."""
-		done = subprocess.run([f"{self.bin}/psql", "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-h", self.data, "-U", "postgres",
-			"-d", "reeve", "-c", query], capture_output=True, text=True, check=False,
+		done = subprocess.run([*self.psql(), "-F", "\t", "-v", "ON_ERROR_STOP=1", "-c", query], capture_output=True, text=True, check=False,
 			env={**os.environ, "PGOPTIONS": "-c search_path=reeve,public"})
 		if done.returncode == 2:  # the connection was bad
 			return None
 		if done.returncode != 0:
 			raise Failure(f"{query}: {done.stderr}")
 		return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+class Holder(Process):
+	"""A session that keeps a transaction open. It gives up where a transaction that is open for long is in its way."""
+
+	def __init__(self, postgres, name):
+		super().__init__(postgres.stage, name)
+		self.postgres = postgres
+
+	def start(self, statement, seconds, user, count):
+		path = f"{self.stage.folder}/{self.name}.sql"
+		with open(path, "w", encoding="utf-8") as script:
+			script.write(f"begin; set search_path = reeve; set lock_timeout = '1s';\n{statement + ';' if statement else ''}\n"
+				f"select held, held > 0 as any from ({count}) x (held) \\gset\n\\echo held :held\n"
+				f"\\if :any\nselect pg_sleep({seconds});\n\\endif\nrollback;\n")
+		# Line by line, so that what it holds is known while it does.
+		self.launch(["stdbuf", "-oL", *self.postgres.psql(user), "-v", "ON_ERROR_STOP=1", "-f", path])
+
+	def holds(self):
+		"""How many rows (or what its `count` counts) it holds, 0 if it got none; None: not known yet."""
+		ended = not self.alive
+		found = re.search(r"^held (\d+)$", self.stage.log_of(self.name), re.MULTILINE)
+		return int(found[1]) if found else 0 if ended else None
 
 
 class Proxy(Process):
@@ -249,6 +278,11 @@ class Proxy(Process):
 			env={**os.environ, **self.stage.environment})
 		if done.returncode != 0:
 			raise Failure(f"the proxy {self.name} does not take '{' '.join(words)}': {done.stdout}{done.stderr}")
+		return done.stdout
+
+	def applied(self):
+		"""How often its rules have applied since its start."""
+		return int(re.search(r"applied (\d+)", self.tell("status"))[1])
 
 
 class Receiver(Process):

@@ -1,7 +1,8 @@
 """What others do to a fleet: callers that ask for too much, sessions that hold locks, roles that send notifications, clocks
 that are set, and managers that stop in the middle of a transaction. Each kind is a generator, as in mishaps.py.
 
-Most of them are `calm`: the workers have done nothing, and none may be lost.
+Most of them are `calm`: the workers have done nothing, and none may be lost. A kind that may have no effect looks whether it
+had one; if not, it says why in `missed`, and is drawn again.
 """
 
 import random
@@ -24,6 +25,9 @@ FLOODS = {
 }
 PARKED = 2000
 TYPES = 500
+TYPES_ENOUGH = TYPES // 2  # tasks of so many of them have to be submitted
+QUIET_US, PROBES = 1500000, 10  # so long, and so many probes, is measured what a probe takes by itself
+HOLD_TRIES = 10
 
 
 def one_of(run, rng):
@@ -43,8 +47,52 @@ def finish(run, process, seconds, what):
 		run.complain(f"{what} ended with {process.code}: {run.stage.log_of(process.name).strip()[-300:]}")
 
 
-def started(run, manager):
-	"""Starts it, and it has to listen within the limit."""
+def held(run, statement, seconds, user="postgres", count="select 1", tries=HOLD_TRIES):
+	"""Starts a session that holds something so long (Postgres.hold). Its Holder, or None if it got nothing to hold."""
+	for _ in range(tries):
+		holder = run.stage.postgres.hold(statement, seconds, user, count)
+		while holder.holds() is None:
+			yield 0.05
+		if holder.holds() > 0:
+			return holder
+		yield 0.3
+	return None
+
+
+def let_go(mishap, holder):
+	"""Waits until the session has held it for the whole time."""
+	while holder.alive:
+		yield 0.05
+	if holder.code != 0:  # another fault ended it
+		mishap.missed = f"the session that held something ended with {holder.code}"
+
+
+def cost_of(run, steps):
+	"""Takes the steps with nothing in their way. What they return, and the longest that a probe took meanwhile, in µs.
+
+	What is promised of locks (docs/reliability.md) is how long they hold up others, a quarter of the lease and at least 1 s: not
+	how fast this machine is, with sanitizers in all programs, two cores, and perhaps another test on them. So the same is done
+	just before without the lock, and what a probe, or a start, takes then is added to what is promised. A machine on which a
+	probe alone takes longer than what is promised decides nothing (`too_slow`)."""
+	since = now_us()
+	result = yield from steps
+	while now_us() < since + QUIET_US or run.watch.submitted_since(since) < PROBES:
+		yield 0.05
+	until = now_us()
+	while run.watch.waiting(until) and now_us() < until + run.limit_s * 1e6:
+		yield 0.05
+	return result, max([run.watch.service_us(since, until, since), *(now_us() - t for t in run.watch.waiting(until))])
+
+
+def too_slow(run, mishap, cost):
+	if cost > run.promised_us:
+		mishap.missed = f"a probe took {cost / 1e6:.1f} s with nothing in its way"
+	return cost > run.promised_us
+
+
+def started(run, manager, limit_s=None):
+	"""Starts it, and it has to listen within the limit. How long it took, in s."""
+	limit_s = limit_s or run.limit_s
 	since = now_us()
 	manager.start()
 	while not manager.answers():
@@ -55,11 +103,12 @@ def started(run, manager):
 		if now_us() - since > 60e6:
 			break
 	took = (now_us() - since) / 1e6
-	if took > run.limit_s:
-		run.complain(f"manager {manager.name} listened {took:.1f} s after its start")
+	if took > limit_s:
+		run.complain(f"manager {manager.name} listened {took:.1f} s after its start; the limit is {limit_s:.1f} s")
+	return took
 
 
-def restarted(run, manager):
+def restarted(run, manager, limit_s=None):
 	manager.signal(signal.SIGTERM)
 	until = now_us() + 20_000_000
 	while manager.alive:
@@ -67,12 +116,12 @@ def restarted(run, manager):
 		if now_us() > until:
 			run.complain(f"manager {manager.name} has not ended 20 s after a SIGTERM")
 			manager.kill()
-	yield from started(run, manager)
+	return (yield from started(run, manager, limit_s))
 
 
 def frozen_in_a_transaction(run, rng):
 	"""With its rows locked: it is stopped again and again under load until PostgreSQL has such a session."""
-	manager, how, seconds = one_of(run, rng), rng.choice(("frozen", "cut off", "host gone")), rng.uniform(4, 8)
+	manager, how, seconds = one_of(run, rng), run.in_turn("frozen", ("frozen", "cut off", "host gone")), run.span(4, 8)
 	name = run.next_name("z")
 
 	def steps(mishap):
@@ -97,7 +146,7 @@ def frozen_in_a_transaction(run, rng):
 			wire.tell("delay", "both", "10")
 			yield 0.4
 		else:
-			run.say(f"manager {manager.name} was never caught in a transaction")
+			mishap.missed = f"manager {manager.name} was never caught in a transaction"
 		if how == "host gone":
 			manager.kill()
 		yield seconds
@@ -122,75 +171,107 @@ ROWS = {
 
 def rows_locked(run, rng):
 	"""Somebody's session that changed rows and was forgotten."""
-	what, seconds = rng.choice(sorted(ROWS)), rng.uniform(5, 20)
+	what, seconds = run.in_turn("rows", sorted(ROWS)), run.span(5, 20)
 
 	def steps(mishap):
 		mishap.calm = True
-		holder = run.stage.postgres.hold(ROWS[what], seconds)
-		while holder.poll() is None:
-			yield 0.05
+		_, cost = yield from cost_of(run, ())
+		if too_slow(run, mishap, cost):
+			return
+		mishap.limit_us = run.promised_us + cost
+		holder = yield from held(run, "", seconds, count=f"with rows as ({ROWS[what]}) select count(*) from rows")
+		if not holder:
+			mishap.missed = f"there were no {what} to lock"
+			return
+		mishap.begun = now_us()
+		yield from let_go(mishap, holder)
+		run.say(f"{holder.holds()} {what} were locked")
 
 	return Mishap("rows locked", f"{what}, for {seconds:.1f} s", steps, set())
 
 
 def history_read(run, rng):
 	"""A dump reads the history while a manager starts that has to make a partition of it."""
-	manager, seconds = one_of(run, rng), rng.uniform(5, 12)
+	manager, seconds = one_of(run, rng), run.span(5, 12)
+	waited = "cannot make partitions of the history"
 
 	def steps(mishap):
 		mishap.calm = True
 		postgres = run.stage.postgres
+		own, cost = yield from cost_of(run, restarted(run, manager))
+		if too_slow(run, mishap, cost):
+			return
+		mishap.limit_us = run.promised_us + cost
 		rows = postgres.sql("select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = "
 			"'task_history'::regclass and c.relname <> 'task_history_default' and c.reltuples <= 0 order by 1 desc limit 1")
-		if rows:
-			remove = postgres.hold(f"drop table {rows[0][0]}; commit; begin", 0)
-			while remove.poll() is None:
-				yield 0.05
+		remove = (yield from held(run, f"drop table {rows[0][0]}; commit; begin", 0)) if rows else None
+		holder = (yield from held(run, "lock table task_history in access share mode", seconds)) if remove else None
+		if not holder:
+			mishap.missed = "no partition could be dropped, or not be kept from being made again"
+			return
+		before = run.stage.log_of(manager.name).count(waited)
 		mishap.begun = now_us()
-		holder = postgres.hold("lock table task_history in access share mode", seconds)
-		yield 0.3
-		yield from restarted(run, manager)
-		while holder.poll() is None:
-			yield 0.05
+		yield from restarted(run, manager, own + run.promised_us / 1e6)
+		if not holder.alive or run.stage.log_of(manager.name).count(waited) == before:
+			mishap.missed = f"manager {manager.name} did not have to make a partition while the history was read"
+		yield from let_go(mishap, holder)
 
 	return Mishap("history read", f"for {seconds:.1f} s, while manager {manager.name} starts", steps, {manager.name})
 
 
+def joined(run, name, manager):
+	"""A new worker of that name, and a manager that is restarted. When both are there the worker, and how long it took in s."""
+	since = now_us()
+	worker = run.stage.work_meanwhile(name, [f"idle-{name}"])
+	yield from restarted(run, manager)
+	registered = f"select 1 from workers where name = '{worker.life}' and not lost"
+	while not run.stage.postgres.sql(registered) and now_us() - since < 60e6:
+		yield 0.05
+	return worker, (now_us() - since) / 1e6
+
+
 def advisory_locks(run, rng):
-	"""A role without rights holds every advisory lock that it can name, while a manager and a worker start."""
-	manager, seconds = one_of(run, rng), rng.uniform(5, 12)
-	worker = rng.choice(sorted(run.stage.workers.values(), key=lambda w: w.name))
+	"""A role without rights holds every advisory lock that it can name, while a manager and a new worker start."""
+	manager, seconds = one_of(run, rng), run.span(5, 12)
+	first, second = run.next_name("a"), run.next_name("a")
 
 	def steps(mishap):
+		mishap.calm = True
 		postgres = run.stage.postgres
 		postgres.make_stranger()
+		(worker, own), cost = yield from cost_of(run, joined(run, first, manager))
+		worker.signal(signal.SIGTERM)
+		yield from finish(run, worker, 30, f"worker {worker.life}")
+		if too_slow(run, mishap, cost):
+			return
+		mishap.limit_us = run.promised_us + cost
 		names = ("task_history partitions", "schema_migrations", "archive", "metrics")
 		locks = [f"pg_advisory_lock(hashtext('reeve.{name}'))" for name in names]
 		locks += [f"pg_advisory_lock(hashtextextended('reeve.queue {queue}', 0))" for queue in range(20)]
-		locks.append(f"pg_advisory_lock(hashtext('reeve.worker'), hashtext('{worker.name}.{worker.lives + 1}'))")
-		worker.wanted = False
-		mishap.interrupted = run.running_at(worker)
-		worker.kill()
-		holder = postgres.hold(f"select {', '.join(locks)}", seconds, "stranger")
-		yield 0.3
-		mishap.begun = since = now_us()
-		worker.start()
-		yield from restarted(run, manager)
-		registered = f"select 1 from workers where name = '{worker.life}' and not lost"
-		while not postgres.sql(registered) and now_us() - since < 60e6:
-			yield 0.05
-		if now_us() - since > run.limit_s * 1e6:
-			run.complain(f"worker {worker.life} and manager {manager.name} were there {(now_us() - since) / 1e6:.1f} s after their start")
-		while holder.poll() is None:
-			yield 0.05
+		locks.append(f"pg_advisory_lock(hashtext('reeve.worker'), hashtext('{second}.1'))")
+		holder = yield from held(run, f"do $$ begin perform {', '.join(locks)}; end $$", seconds, "stranger",
+			f"select count(*) / {len(locks)} from pg_locks where locktype = 'advisory' and granted and pid = pg_backend_pid()")
+		if not holder:
+			mishap.missed = "somebody else has one of the advisory locks"
+			return
+		mishap.begun = now_us()
+		worker, took = yield from joined(run, second, manager)
+		if took > own + run.promised_us / 1e6:
+			run.complain(f"worker {worker.life} and manager {manager.name} were there {took:.1f} s after their start, "
+				f"and {own:.1f} s without locks")
+		if not holder.alive:
+			mishap.missed = f"the locks were gone {took:.1f} s after they were taken, before worker and manager were there"
+		yield from let_go(mishap, holder)
+		worker.signal(signal.SIGTERM)
+		yield from finish(run, worker, 30, f"worker {worker.life}")
 
-	return Mishap("advisory locks", f"for {seconds:.1f} s, while manager {manager.name} and worker {worker.name} start", steps,
-		{manager.name, worker.name, "advisory locks"})
+	return Mishap("advisory locks", f"for {seconds:.1f} s, while manager {manager.name} and a worker start", steps,
+		{manager.name, "advisory locks"})
 
 
 def notify_noise(run, rng):
 	"""A role without rights sends what managers send each other, and what they do not."""
-	count, seed = rng.randint(100, 600), rng.randrange(1 << 30)
+	count, seed = int(run.span(100, 600)), rng.randrange(1 << 30)
 
 	def lines(newest):
 		draw = random.Random(seed)
@@ -211,13 +292,15 @@ def notify_noise(run, rng):
 		session = run.stage.postgres.type_in(lines(int(rows[0][0]) if rows else 10), "stranger")
 		while session.poll() is None:
 			yield 0.05
+		if session.returncode != 0:
+			mishap.missed = f"the session that sent them ended with {session.returncode}"
 
 	return Mishap("notify noise", f"{count} notifications", steps, {worker.name for worker in run.stage.workers.values()})
 
 
 def types_many(run, rng):
 	"""Tasks of many types that there were not before, while the database is slow."""
-	ms, seconds, cold = rng.randint(1, 4), rng.uniform(5, 10), rng.random() < 0.4
+	ms, seconds, cold = rng.randint(1, 4), run.span(5, 10), rng.random() < 0.4
 	manager = one_of(run, rng)
 	name = run.next_name("m")
 
@@ -245,6 +328,9 @@ def types_many(run, rng):
 		until = now_us() + 60_000_000
 		while run.stage.postgres.sql(f"select 1 from tasks where type like 'many-{name}-%' limit 1") and now_us() < until:
 			yield 0.2
+		rows = run.stage.postgres.sql(f"select count(distinct type) from task_history where type like 'many-{name}-%'")
+		if not rows or int(rows[0][0]) < TYPES_ENOUGH:
+			mishap.missed = f"there were tasks of {rows[0][0] if rows else 'no'} types"
 		worker.signal(signal.SIGTERM)
 		yield from finish(run, worker, 30, f"worker {worker.life}")
 
@@ -276,9 +362,19 @@ def submit_now(run, manager, name):
 		run.complain(f"a submit over a new connection to manager {manager.name} took {took:.1f} s")
 
 
+def drained_off(run, mishap, flood, seconds, what):
+	"""Waits for the end of a flood, which says by its exit code whether it was one. Beside another fault it need not be."""
+	if mishap.bounded:
+		yield from finish(run, flood, seconds, what)
+	while flood.alive:
+		yield 0.05
+	if flood.code != 0:
+		mishap.missed = f"{what} ended with {flood.code}"
+
+
 def flooded(run, rng):
 	"""By one caller."""
-	manager, kind, seconds = one_of(run, rng), rng.choice(sorted(FLOODS)), rng.randint(5, 10)
+	manager, kind, seconds = one_of(run, rng), run.in_turn("floods", sorted(FLOODS)), int(run.span(5, 10))
 	count, deed = FLOODS[kind]
 	name = run.next_name("flood")
 
@@ -297,7 +393,7 @@ def flooded(run, rng):
 			yield from submit_now(run, manager, run.next_name("n"))
 		elif deed == "check":
 			yield from check_now(run, manager)
-		yield from finish(run, flood, seconds + 60, f"the flood of {kind}")
+		yield from drained_off(run, mishap, flood, seconds + 60, f"the flood of {kind}")
 		if backlog:
 			yield from finish(run, backlog, 60, f"the submitter {backlog.name}")
 		run.say(run.stage.log_of(name).strip().replace("begins\n", ""))
@@ -307,13 +403,13 @@ def flooded(run, rng):
 
 def fetches_parked(run, rng):
 	"""By callers that have all the right to."""
-	manager, seconds = one_of(run, rng), rng.randint(5, 10)
+	manager, seconds = one_of(run, rng), int(run.span(5, 10))
 	name = run.next_name("flood")
 
 	def steps(mishap):
 		mishap.calm = True
 		flood = run.stage.flood(name, manager, "parked", PARKED, seconds)
-		yield from finish(run, flood, seconds + 120, "the flood of parked Fetches")
+		yield from drained_off(run, mishap, flood, seconds + 120, "the flood of parked Fetches")
 		run.say(run.stage.log_of(name).strip().replace("begins\n", ""))
 
 	return Mishap("Fetches parked", f"{PARKED} of them at manager {manager.name}, for {seconds} s", steps, {manager.name})

@@ -85,6 +85,10 @@ class Watch:
 		"""Probes submitted before `until` that have not completed: when they were submitted."""
 		return [t for t in self.submitted.values() if t <= until]
 
+	def submitted_since(self, since):
+		"""How many probes."""
+		return sum(t >= since for t in self.submitted.values()) + sum(t >= since for t, _ in self.served)
+
 	def service_us(self, since, until, base):
 		"""The longest that a probe submitted between the two took, counted from `base` if that is later."""
 		return max((max(0, done - max(t, base)) for t, done in self.served if since <= t <= until), default=0)

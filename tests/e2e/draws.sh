@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# What the driver of faults at random (tests/faults/run) draws, and that it takes nothing for a fault that was none.
+# quick
+# shellcheck disable=SC1091,SC2016
+. "$(dirname "$0")/lib.sh"
+
+driver() { # a Python program on standard input, with the driver's modules
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$TOP/tests/faults python3 -
+}
+
+# About as many as there is time for in two minutes.
+story_a_short_run_has_each_kind_of_what_others_do() {
+	driver <<-'END'
+		import random
+		from mishaps import KINDS, Deck
+		from strangers import STRANGERS
+		for seed in range(50):
+		    deck = Deck(random.Random(seed), list(KINDS))
+		    draws = [deck.draw() for _ in range(12)]
+		    alone = [kinds[0] for kinds in draws if len(kinds) == 1]
+		    assert set(STRANGERS) <= set(alone), (seed, set(STRANGERS) - set(alone))
+		    assert any(kind not in STRANGERS for kinds in draws for kind in kinds), seed
+		    assert not deck.owed
+	END
+}
+
+story_a_kind_without_effect_comes_again_and_is_told_of() {
+	driver <<-'END'
+		import random
+		from mishaps import Deck, TRIES
+		from strangers import fetches_parked, rows_locked
+		deck = Deck(random.Random(1), [rows_locked, fetches_parked])
+		while deck.owed:
+		    for kind in deck.draw():
+		        deck.note(kind, "nothing to lock" if kind is rows_locked else "")
+		assert deck.drawn == {rows_locked: TRIES, fetches_parked: 1}, deck.drawn
+		assert deck.without_effect() == ["rows_locked"], deck.without_effect()
+		deck.note(rows_locked, "")
+		assert deck.without_effect() == [], deck.without_effect()
+	END
+}
+
+story_a_session_that_holds_nothing_says_so() {
+	start_postgres
+	mkdir "$DIR/stage"
+	PG=$PGDIR driver <<-'END' | tee "$DIR/held"
+		import os, time
+		from stage import Holder, Stage, Postgres
+		class Here:
+		    folder, helpers, environment = os.environ["REEVE_TEST_DIR"] + "/stage", [], {}
+		    log_of = Stage.log_of
+		os.mkdir(Here.folder + "/log")
+		postgres = Postgres(Here())
+		postgres.data = os.environ["PG"]
+		def held(statement, count):
+		    holder = postgres.hold(statement, 1, count=count)
+		    while holder.holds() is None:
+		        time.sleep(0.02)
+		    alive = holder.alive
+		    holder.popen.wait()
+		    print(holder.holds(), alive, holder.code)
+		held("lock table tasks in share mode", "select 1")
+		held("", "with rows as (select from locks where name = 'history' for update) select count(*) from rows")
+		held("", "with rows as (select from tasks for update) select count(*) from rows")
+		held("lock table nothing in share mode", "select 1")
+	END
+	expect_eq '1 True 0|1 True 0' "$(head -n 2 "$DIR/held" | paste -sd '|')"
+	expect_match '^0 (True|False) 0$' "$(sed -n 3p "$DIR/held")"
+	expect_match '^0 False [13]$' "$(sed -n 4p "$DIR/held")"
+}
+
+story_a_flood_is_refused_at_a_limit_that_is_named_or_was_none() {
+	start_postgres
+	start_manager manager --max-calls 400
+	expect "$REEVE_BIN/fault-flood" --manager "$REEVE_MANAGER" --kind waits --count 600 --seconds 2
+	expect_fail 1 "$REEVE_BIN/fault-flood" --manager "$REEVE_MANAGER" --kind waits --count 10 --seconds 1
+	expect_match 'no Wait was refused at a limit' "$OUTPUT"
+}
+
+run_stories
