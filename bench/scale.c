@@ -12,21 +12,25 @@
  *	--invented N     so many Fetches of incarnations that never were, sent again as soon as they are answered (default 0)
  *	--returning N    so many workers that fall silent until they are lost, and send their Fetches again then (default 0)
  *	--elsewhere URL  where those registered, if not at the same manager
- *	--seconds N      how long is measured (default 10)
+ *	--seconds N      how long is measured (default 10); longer if workers that are lost would not be told within that time
  *	--pid N          the manager's, for its use of the CPU
  *	--reconnect      all workers disconnect at once afterwards, and come back at once
  *
  * One thread. Each figure is a line `name value unit`; exit code 1 if something could not be done.
  *	register_time       all workers connect and register at once, until the last one is registered
  *	cpu                 of the manager, in percent of a core, while it is measured
- *	heartbeat_p50 …     how long heartbeats took; heartbeat_max
+ *	heartbeat_p50 …     how long heartbeats took that were answered without an error; heartbeat_max
+ *	heartbeat_errors    heartbeats that were answered by an error
+ *	heartbeat_unanswered   those that were not answered within a lease
  *	ping_p99            of a caller that does nothing else
+ *	ping_errors, ping_unanswered   as of heartbeats
  *	fetches             Fetches answered in a second
- *	lost                workers that were told to be lost, without having been silent
+ *	lost                workers that were told to be lost, without having been silent. They were watched for a lease and 2 s:
+ *	                    earlier nobody is told
  *	drain_rate          tasks completed in a second, of --tasks
  *	refused             answers to invented Fetches in a second
  *	returned_time       from when the returning workers' Fetches come until the last is refused
- *	reconnect_time      as register_time, when all connections have just been closed
+ *	reconnect_time      as register_time, when all connections have just been closed; reconnect_heartbeat_p50 … as above
  */
 #include "bench/peer.h"
 #include "bench/report.h"
@@ -40,8 +44,9 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <utlist.h>
 
-enum { PARK_MS = 10000, BULK = 1000, LIMIT_S = 180, PING_EVERY_MS = 20, PING_LEAST_MS = 500 };
+enum { PARK_MS = 10000, BULK = 1000, LIMIT_S = 180, PING_EVERY_MS = 20, PING_LEAST_MS = 500, LOST_MS = 2000 };
 
 #define WORKER(method) "/reeve.v1.WorkerService/" method
 
@@ -50,12 +55,29 @@ struct line { /* a connection */
 	struct event *ping;
 };
 
+/* A call whose answer is timed. The next one may be sent before that comes. */
+struct timed {
+	struct worker *worker;
+	struct timings *timings;
+	int64_t sent_ns;
+	int measurement; /* in which it was sent; 0: in none */
+	struct timed *prev, *next; /* of its worker's */
+};
+
+/* How calls of a kind went that were sent while it was measured. */
+struct timings {
+	const char *name;
+	int64_t *spans; /* ns, of those that were answered without an error */
+	size_t count;
+	int open, errors;
+};
+
 struct worker {
 	int number;
 	struct line *line;
 	int64_t incarnation, seq, fetch_id;
 	struct event *beat;
-	int64_t beat_sent_ns;
+	struct timed *beats; /* that are not answered yet */
 	bool parked, returning, refused;
 };
 
@@ -73,8 +95,10 @@ static int registered, refused, lost, submitted, completed;
 static int64_t fetches, invented_answers;
 static uint32_t heartbeat_ms, lease_ms;
 static bool fetching, measuring, closing;
-static int64_t *beats, *pings; /* spans, ns */
-static size_t beat_count, ping_count, span_room = 4000000;
+static int measurement; /* which one; 0: none has begun */
+static struct timings beats = {.name = "heartbeat"}, pings = {.name = "ping"};
+static size_t span_room = 4000000;
+static int64_t registered_ns; /* when all were */
 
 static void fetch(struct worker *w, bool again);
 
@@ -105,26 +129,74 @@ static void turn_until(const char *what, const int *count, int wanted)
 	}
 }
 
+/* --- how long calls take ------------------------------------------------------------------------------------------ */
+
+static void timed_begin(struct timed *call, struct timings *timings)
+{
+	call->sent_ns = now_ns();
+	call->timings = timings;
+	call->measurement = measuring ? measurement : 0;
+	if (measuring)
+		timings->open++;
+}
+
+static void timed_end(struct timed *call, bool good)
+{
+	struct timings *timings = call->timings;
+
+	if (!call->measurement || call->measurement != measurement)
+		return;
+	timings->open--;
+	if (!good)
+		timings->errors++;
+	else if (timings->count < span_room)
+		timings->spans[timings->count++] = now_ns() - call->sent_ns;
+}
+
+static void timings_begin(struct timings *timings)
+{
+	timings->count = 0;
+	timings->open = timings->errors = 0;
+}
+
+static void timings_report(struct timings *timings, const char *prefix)
+{
+	char name[64], line[80];
+
+	snprintf(name, sizeof name, "%s%s", prefix, timings->name);
+	if (timings->count) {
+		report_percentiles(name, timings->spans, timings->count);
+		snprintf(line, sizeof line, "%s_max", name);
+		report(line, (double)timings->spans[timings->count - 1] / 1e6, "ms"); /* they are sorted now */
+	}
+	snprintf(line, sizeof line, "%s_errors", name);
+	report(line, timings->errors, "calls");
+	snprintf(line, sizeof line, "%s_unanswered", name);
+	report(line, timings->open, "calls");
+}
+
 /* --- a worker ---------------------------------------------------------------------------------------------------- */
 
 static void on_beat(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
 {
-	struct worker *w = arg;
+	struct timed *call = arg;
 
+	timed_end(call, code == 0);
+	DL_DELETE(call->worker->beats, call);
+	free(call);
 	if (code) {
 		fprintf(stderr, "bench-scale: a heartbeat: %u %.*s\n", code, (int)length, (const char *)bytes);
-	} else {
-		Reeve__V1__HeartbeatResponse *r = reeve__v1__heartbeat_response__unpack(NULL, length, bytes);
-		lost += r->lost;
-		reeve__v1__heartbeat_response__free_unpacked(r, NULL);
+		return;
 	}
-	if (measuring && beat_count < span_room)
-		beats[beat_count++] = now_ns() - w->beat_sent_ns;
+	Reeve__V1__HeartbeatResponse *r = reeve__v1__heartbeat_response__unpack(NULL, length, bytes);
+	lost += r->lost;
+	reeve__v1__heartbeat_response__free_unpacked(r, NULL);
 }
 
 static void beat(evutil_socket_t fd, short what, void *arg)
 {
 	struct worker *w = arg;
+	struct timed *call = calloc(1, sizeof *call);
 	Reeve__V1__HeartbeatRequest r = REEVE__V1__HEARTBEAT_REQUEST__INIT;
 	const struct timeval next = {heartbeat_ms / 1000, heartbeat_ms % 1000 * 1000};
 
@@ -135,8 +207,10 @@ static void beat(evutil_socket_t fd, short what, void *arg)
 	r.waiting_fetch_ids = &w->fetch_id;
 	r.n_waiting_fetch_ids = w->parked;
 	r.concurrency = (uint32_t)options.slots;
-	w->beat_sent_ns = now_ns();
-	peer_call(w->line->peer, WORKER("Heartbeat"), &r.base, on_beat, w);
+	call->worker = w;
+	DL_APPEND(w->beats, call);
+	timed_begin(call, &beats);
+	peer_call(w->line->peer, WORKER("Heartbeat"), &r.base, on_beat, call);
 	event_add(w->beat, &next);
 }
 
@@ -309,9 +383,14 @@ static void lines_open(void)
 static void lines_close(void)
 {
 	for (int i = 0; i < options.workers + options.returning; i++) {
+		struct timed *call, *next;
+
 		if (workers[i].beat)
 			event_free(workers[i].beat);
 		workers[i].beat = NULL;
+		DL_FOREACH_SAFE(workers[i].beats, call, next)
+		free(call); /* no answer comes on a connection that is closed */
+		workers[i].beats = NULL;
 	}
 	for (int i = 0; i < options.connections; i++) {
 		if (lines[i].ping)
@@ -330,7 +409,8 @@ static double register_all(void)
 	for (int i = 0; i < options.workers + options.returning; i++)
 		register_one(&workers[i]);
 	turn_until("registered", &registered, options.workers + options.returning);
-	return (double)(now_ns() - began) / 1e9;
+	registered_ns = now_ns();
+	return (double)(registered_ns - began) / 1e9;
 }
 
 /* --- the others ---------------------------------------------------------------------------------------------------- */
@@ -369,27 +449,24 @@ static void submit(int first, int count, bool types)
 	}
 }
 
-static int64_t ping_sent_ns;
+static struct timed ping_call; /* one at a time */
 
-static void on_ping(void *arg, uint32_t code, const uint8_t *bytes, size_t length);
+static void on_ping(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
+{
+	const struct timeval next = {0, PING_EVERY_MS * 1000};
+
+	(void)bytes, (void)length;
+	timed_end(&ping_call, code == 0);
+	event_add(arg, &next);
+}
 
 static void ping(evutil_socket_t fd, short what, void *arg)
 {
 	Reeve__V1__PingRequest r = REEVE__V1__PING_REQUEST__INIT;
 
 	(void)fd, (void)what;
-	ping_sent_ns = now_ns();
+	timed_begin(&ping_call, &pings);
 	peer_call(control, "/reeve.v1.AdminService/Ping", &r.base, on_ping, arg);
-}
-
-static void on_ping(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
-{
-	const struct timeval next = {0, PING_EVERY_MS * 1000};
-
-	(void)code, (void)bytes, (void)length;
-	if (measuring && ping_count < span_room)
-		pings[ping_count++] = now_ns() - ping_sent_ns;
-	event_add(arg, &next);
 }
 
 static void invent(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
@@ -429,15 +506,39 @@ static double cpu_seconds(void)
 
 /* --- the measurement ----------------------------------------------------------------------------------------------- */
 
-static void report_spans(const char *name, int64_t *spans, size_t count)
+/* From now on heartbeats and pings that are sent are measured. */
+static void measure_begin(void)
+{
+	measurement++;
+	timings_begin(&beats);
+	timings_begin(&pings);
+	measuring = true;
+}
+
+/* Until a worker that is lost would have been told so. */
+static void turn_until_told(void)
+{
+	turn(registered_ns + (lease_ms + LOST_MS) * INT64_C(1000000));
+}
+
+/* No more of them; those that are not answered yet have a lease. */
+static void measure_end(void)
+{
+	int64_t until = now_ns() + lease_ms * INT64_C(1000000);
+
+	measuring = false;
+	while (beats.open + pings.open > 0 && now_ns() < until)
+		turn(now_ns() + 1000000);
+}
+
+static void measured_report(const char *prefix)
 {
 	char line[64];
 
-	if (!count)
-		return;
-	report_percentiles(name, spans, count);
-	snprintf(line, sizeof line, "%s_max", name);
-	report(line, (double)spans[count - 1] / 1e6, "ms"); /* they are sorted now */
+	timings_report(&beats, prefix);
+	timings_report(&pings, prefix);
+	snprintf(line, sizeof line, "%slost", prefix);
+	report(line, lost, "workers");
 }
 
 /* Workers that have been silent until they were lost send their Fetches again. */
@@ -460,7 +561,7 @@ static void measure(void)
 	double cpu = cpu_seconds();
 	int64_t began = now_ns();
 
-	measuring = true;
+	measure_begin();
 	if (options.returning)
 		returning_come_back();
 	if (options.tasks) {
@@ -472,16 +573,15 @@ static void measure(void)
 	} else {
 		turn(began + options.seconds * INT64_C(1000000000));
 	}
-	measuring = false;
+	turn_until_told();
 	double seconds = (double)(now_ns() - began) / 1e9;
 	if (options.pid)
 		report("cpu", 100 * (cpu_seconds() - cpu) / seconds, "%");
-	report_spans("heartbeat", beats, beat_count);
-	report_spans("ping", pings, ping_count);
 	report("fetches", (double)fetches / seconds, "/s");
 	if (options.invented)
 		report("refused", (double)invented_answers / seconds, "/s");
-	report("lost", lost, "workers");
+	measure_end();
+	measured_report("");
 }
 
 static void run(void)
@@ -496,8 +596,8 @@ static void run(void)
 		elsewhere = peer_connect(base, options.elsewhere, on_ended, NULL);
 	lines = calloc((size_t)options.connections, sizeof *lines);
 	workers = calloc((size_t)(options.workers + options.returning), sizeof *workers);
-	beats = malloc(sizeof *beats * span_room);
-	pings = malloc(sizeof *pings * span_room);
+	beats.spans = malloc(sizeof *beats.spans * span_room);
+	pings.spans = malloc(sizeof *pings.spans * span_room);
 	for (int i = 0; i < options.workers + options.returning; i++) {
 		workers[i].number = i;
 		workers[i].line = &lines[i % options.connections];
@@ -517,17 +617,14 @@ static void run(void)
 	measure();
 	if (options.reconnect) {
 		closing = true;
-		ping_count = beat_count = 0;
-		measuring = true;
+		measure_begin();
 		lines_close();
 		turn(now_ns()); /* libevent closes them in its loop: descriptors for as many again there may not be */
 		closing = false;
 		report("reconnect_time", register_all(), "s");
-		turn(now_ns() + 5 * INT64_C(1000000000));
-		measuring = false;
-		report_spans("reconnect_heartbeat", beats, beat_count);
-		report_spans("reconnect_ping", pings, ping_count);
-		report("reconnect_lost", lost, "workers");
+		turn_until_told();
+		measure_end();
+		measured_report("reconnect_");
 	}
 }
 

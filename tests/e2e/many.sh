@@ -12,6 +12,8 @@ scale() { # OUTPUT OPTION…: simulated workers at the manager named `manager`, 
 	timeout 240 "$REEVE_BIN/bench-scale" --manager "${URL[manager]}" --pid "$(pid manager)" --connections 20 "$@" >"$out" ||
 		fail "bench-scale $*: exit code $?"
 	note "$*:" "$(tr '\n' ';' <"$out")"
+	expect_match '^heartbeat_errors 0.*heartbeat_unanswered 0.*ping_errors 0.*ping_unanswered 0' "$(grep -E '_(errors|unanswered) ' "$out" | xargs)"
+	expect_eq '' "$(awk '/_(errors|unanswered) / && $2 != 0' "$out")" 'calls that failed or were not answered'
 }
 
 figure() { # OUTPUT NAME
@@ -22,10 +24,35 @@ expect_that() { # CONDITION, with figures in it
 	[ "$(awk "BEGIN { print ($1) ? 1 : 0 }")" = 1 ] || fail "not so: $1"
 }
 
+# What the other stories go by: a heartbeat is not fast because the next one is, because it failed, or because none came back.
+story_heartbeats_that_are_slow_or_fail_or_are_not_answered_are_seen() {
+	start_postgres
+	start_manager manager --lease 3s --heartbeat 300ms --expiry-buffer 5s
+	start bench timeout 120 "$REEVE_BIN/bench-scale" --manager "${URL[manager]}" --workers 20 --connections 20 --seconds 10
+	wait_until 30 'grep -q register_time "$DIR/log/bench.log"'
+	sleep 2.5 # it begins to measure after two
+	signal manager STOP
+	sleep 1.5
+	signal manager CONT
+	stop_postgres immediate
+	sleep 3
+	start_postgres
+	wait_until 30 'reeve stats >/dev/null 2>&1'
+	signal manager STOP
+	ended bench 60
+	signal manager CONT
+	expect_eq 0 "$STATUS"
+	note "$(grep -v '^bench' "$DIR/log/bench.log" | tr '\n' ';')"
+	expect_that "$(figure log/bench.log heartbeat_max) > 1400"
+	expect_that "$(figure log/bench.log heartbeat_errors) > 0"
+	expect_that "$(figure log/bench.log heartbeat_unanswered) > 0"
+	expect_that "$(figure log/bench.log ping_unanswered) == 1"
+}
+
 # A thousand workers wait, and there are tasks of a thousand types that none of them takes: as if there were none.
 story_types_that_nobody_takes_cost_nothing() {
 	start_postgres
-	start_manager
+	start_manager manager --lease 3s --heartbeat 1s
 	scale before --workers 1000 --seconds 10
 	scale with --workers 1000 --routes 1000 --seconds 10
 	expect_eq 0.000 "$(figure with lost)"
@@ -61,7 +88,7 @@ story_workers_that_come_back_after_their_lease_harm_nobody() {
 # All go at once and come again: each has a lease soon, and keeps it.
 story_a_thousand_that_reconnect_at_once_are_served() {
 	start_postgres
-	start_manager
+	start_manager manager --lease 3s --heartbeat 1s
 	scale again --workers 1000 --connections 200 --seconds 2 --reconnect
 	expect_eq 0.000 "$(figure again reconnect_lost)"
 	expect_that "$(figure again register_time) < 10 && $(figure again reconnect_time) < 10"
