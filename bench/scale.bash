@@ -6,7 +6,7 @@
 STREAM_TYPES=1000 STREAM_RATE=1500 STREAM_SECONDS=8 COLD_TYPES=10000 COLD_SECONDS=8
 read -r LISTED_FEW LISTED_MANY <<<"${REEVE_BENCH_LISTED:-20000 200000}"
 read -r IDLE_FEW IDLE_MANY <<<"${REEVE_BENCH_IDLE:-100 10000}"
-SCALE_PIDS=() SCALE_URLS=() SCALE_MANAGERS=()
+SCALE_PIDS=() SCALE_URLS=() SCALE_MANAGERS=() SCALE_BIN='' # whose managers are measured
 
 free_port() { # below the range that outgoing connections take theirs from
 	local port
@@ -56,8 +56,9 @@ scale_stop() {
 	SCALE_PIDS=() SCALE_URLS=() SCALE_MANAGERS=()
 }
 
-not_well() {
+not_well() { # an earlier revision may end as badly as it likes
 	say "  it did not end well: $(tail -n 1 "$DIR/scale.log")"
+	[ "$SCALE_BIN" != "$BUILD/bin" ] || touch "$DIR/not-well"
 	tail -n 2 "$DIR/manager0.log" | sed 's/^/  manager: /' >&2
 }
 
@@ -137,7 +138,7 @@ scale_listings() { # ROUND BIN
 			for try in 1 2 3 4 5 6; do
 				begun=$EPOCHREALTIME
 				# shellcheck disable=SC2086
-				"$2/reeve" $listing --manager "$URL" >/dev/null 2>>"$DIR/scale.log" || say "  reeve $listing failed: $(tail -n 1 "$DIR/scale.log")"
+				"$2/reeve" $listing --manager "$URL" >/dev/null 2>>"$DIR/scale.log" || not_well
 				took=$(awk -v a="$begun" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.3f", (b - a) * 1000 }')
 				[ $try = 1 ] || echo "$took"
 			done | sort -n | awk -v name="${name}_$label" '{ v[NR] = $1 } END { printf "%s %.1f ms\n", name, v[int((NR + 1) / 2)] }'
@@ -149,8 +150,17 @@ scale_listings() { # ROUND BIN
 
 measure_scale() { # ROUND BIN
 	local part
+	SCALE_BIN=$2
 	for part in ${REEVE_BENCH_SCALE:-streams cold idle listings}; do
 		"scale_$part" "$1" "$2"
+	done
+}
+
+# How the names of what was measured begin, for bench/judge.
+scale_prefixes() {
+	local part
+	for part in ${REEVE_BENCH_SCALE:-streams cold idle listings}; do
+		echo "${part/listings/listed}"
 	done
 }
 
