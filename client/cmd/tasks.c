@@ -373,9 +373,12 @@ int command_list(int argc, char **argv)
  * audit
  */
 
+enum { AUDIT_LIMIT = 1000 };
+
 struct audit_options {
 	int64_t since_us;
 	int64_t limit;
+	bool all;
 };
 
 static const struct option_spec audit_specs[] = {
@@ -387,22 +390,24 @@ static const struct option_spec audit_specs[] = {
     {.name = "limit",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct audit_options, limit),
-        .fallback = "1000",
         .min = 1,
         .max = 100000,
         .argument = "N",
         .letter = 'n',
-        .sentence = "at most so many events"},
+        .sentence = "the newest N events; 1000 unless set"},
+    {.name = "all", .type = OPTION_FLAG, .offset = offsetof(struct audit_options, all), .letter = 'a', .sentence = "all events, however many"},
     {.name = NULL},
 };
 
 static const struct option_table audit_table = {
     .program = "reeve audit",
-    .usage = "[ID] [--since TIME] [--limit N] [--json]",
-    .summary = "Tells what happened to one task, or to all, oldest first.",
+    .usage = "[ID] [--since TIME] [--limit N | --all] [--json]",
+    .summary = "Shows the newest events of one task, or of all tasks, workers, queues and schedules, in the order of time: "
+               "the newest is last.",
     .epilogue = "Examples:\n"
                 "  reeve audit 17\n"
-                "  reeve audit --since '5m ago'",
+                "  reeve audit --limit 20\n"
+                "  reeve audit --since '5m ago' --all --json",
     .specs = audit_specs,
 };
 
@@ -412,40 +417,100 @@ static const struct column audit_columns[] = {{"TIME", COLUMN_WORD}, {"TASK", CO
 static const struct column one_audit_columns[] = {{"TIME", COLUMN_WORD}, {"EVENT", COLUMN_WORD},
     {"ATTEMPT", COLUMN_NUMBER}, {"WORKER", COLUMN_TEXT}, {"ACTOR", COLUMN_TEXT}, {"NOTE", COLUMN_TEXT}, {0}};
 
-/* The events of one task need not say which. */
-static void print_events(const struct reeve_events *events, bool of_one_task)
+struct audit_list {
+	struct reeve_client *client;
+	const struct audit_options *options;
+	int64_t id;                /* of the one task, or 0 */
+	struct reeve_events *last; /* with --all: the page that was read last; its end is where the next begins */
+	bool more;                 /* there are older events than those that were read */
+};
+
+/* The newest events are read at once, so that those of all tasks can be put in order. */
+static struct listing_page read_newest(void *arg, uint32_t limit, struct reeve_failure *failure)
 {
-	struct table *table = table_create(of_one_task ? one_audit_columns : audit_columns);
+	struct audit_list *list = arg;
+	uint32_t number = (uint32_t)(list->options->limit ? list->options->limit : AUDIT_LIMIT);
+	struct reeve_events *events = reeve_audit(list->client, list->id, list->options->since_us, number, failure);
 
-	for (size_t i = 0; i < events->count; i++) {
-		const struct reeve_event *event = &events->events[i];
-		char text[40];
+	(void)limit;
+	list->more = events && events->more;
+	return (struct listing_page){events, events ? events->count : 0, false};
+}
 
-		table_text(table, terminal_time(event->at_us, text, sizeof text));
-		snprintf(text, sizeof text, "%" PRId64, event->task_id);
-		if (!of_one_task)
-			table_text(table, event->task_id ? text : "");
-		table_text(table, event->event);
-		snprintf(text, sizeof text, "%" PRIu32, event->attempt);
-		table_text(table, event->attempt ? text : "");
-		table_text(table, event->worker);
-		table_text(table, event->actor);
-		table_text(table, event->note);
-	}
-	if (events->count > 0)
-		table_print(table);
-	else
-		fprintf(stderr, "no events\n");
-	table_destroy(table);
+static struct listing_page read_all(void *arg, uint32_t limit, struct reeve_failure *failure)
+{
+	struct audit_list *list = arg;
+	const char *place = list->last ? list->last->next_page : NULL;
+	struct reeve_events *events = reeve_audit_page(list->client, list->id, list->options->since_us, place, failure);
+
+	(void)limit;
+	reeve_events_free(list->last);
+	list->last = events;
+	return (struct listing_page){events, events ? events->count : 0, events && events->more};
+}
+
+/* The events of one task need not say which. */
+static void add_event(void *arg, struct table *table, const void *items, size_t i)
+{
+	const struct audit_list *list = arg;
+	const struct reeve_event *event = &((const struct reeve_events *)items)->events[i];
+	char text[40];
+
+	table_text(table, terminal_time(event->at_us, text, sizeof text));
+	snprintf(text, sizeof text, "%" PRId64, event->task_id);
+	if (!list->id)
+		table_text(table, event->task_id ? text : "");
+	table_text(table, event->event);
+	snprintf(text, sizeof text, "%" PRIu32, event->attempt);
+	table_text(table, event->attempt ? text : "");
+	table_text(table, event->worker);
+	table_text(table, event->actor);
+	table_text(table, event->note);
+}
+
+static const void *event_wire(const void *items, size_t i)
+{
+	return ((const struct reeve_events *)items)->events[i].wire;
+}
+
+static void release_events(void *items)
+{
+	reeve_events_free(items);
+}
+
+static void keep_page(void *items)
+{
+	(void)items; /* read_all frees it */
+}
+
+static int run_audit(const struct shared_options *shared, const struct audit_options *options, int64_t id)
+{
+	const struct listing listing = {
+	    .columns = id ? one_audit_columns : audit_columns,
+	    .name = "events",
+	    .read = options->all ? read_all : read_newest,
+	    .add_row = add_event,
+	    .wire = event_wire,
+	    .release = options->all ? keep_page : release_events,
+	};
+	struct audit_list list = {.options = options, .id = id};
+	int code;
+
+	list.client = command_connect(shared, &code);
+	if (!list.client)
+		return code;
+	code = listing_print(&listing, &list, INT64_MAX, shared->json, NULL);
+	if (code == EXIT_OK && list.more)
+		command_say("there are older events than these; --all shows them, --since and --limit choose");
+	reeve_events_free(list.last);
+	reeve_client_destroy(list.client);
+	return code;
 }
 
 int command_audit(int argc, char **argv)
 {
 	struct audit_options options = {0};
 	struct shared_options shared = {0};
-	struct reeve_failure failure = {0};
-	struct reeve_events *events;
-	struct reeve_client *client;
 	int64_t id = 0;
 	int operands, code;
 
@@ -453,6 +518,8 @@ int command_audit(int argc, char **argv)
 		return code;
 	if (operands > 1)
 		return command_usage(&audit_table, "one task at a time");
+	if (options.all && options.limit)
+		return command_usage(&audit_table, "--all and --limit exclude each other");
 	if (operands == 1) {
 		size_t count;
 		int64_t *ids = command_ids(&audit_table, operands, argv, &count, &code);
@@ -462,23 +529,5 @@ int command_audit(int argc, char **argv)
 		id = ids[0];
 		free(ids);
 	}
-	client = command_connect(&shared, &code);
-	if (!client)
-		return code;
-	events = reeve_audit(client, id, options.since_us, (uint32_t)options.limit, &failure);
-	if (!events) {
-		code = command_failed(&failure);
-	} else {
-		code = EXIT_OK;
-		for (size_t i = 0; shared.json && i < events->count && !ferror(stdout); i++)
-			command_print_json(events->events[i].wire);
-		if (!shared.json)
-			print_events(events, id != 0);
-		if (events->more)
-			command_say(
-			    "there are more events than the %zu shown; --since and --limit choose", events->count);
-	}
-	reeve_events_free(events);
-	reeve_client_destroy(client);
-	return code;
+	return run_audit(&shared, &options, id);
 }

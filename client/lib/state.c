@@ -84,6 +84,20 @@ static void sort_events(struct reeve_events *events)
 	free(placed);
 }
 
+/* Asks for a page of events and adds it to the result. */
+static bool add_page(struct reeve_client *client, Reeve__V1__AuditRequest *request, struct events_result *result,
+    struct reeve_failure *failure)
+{
+	Reeve__V1__AuditResponse *page = (Reeve__V1__AuditResponse *)client_call(
+	    client, &reeve__v1__task_service__descriptor, "Audit", &request->base, NULL, 0, failure);
+
+	if (!page)
+		return false;
+	add_events(&result->events, pages_add(&result->pages, page));
+	result->events.next_page = page->next_page;
+	return true;
+}
+
 struct reeve_events *reeve_audit(
     struct reeve_client *client, int64_t task_id, int64_t since_us, uint32_t limit, struct reeve_failure *failure)
 {
@@ -91,27 +105,46 @@ struct reeve_events *reeve_audit(
 	struct events_result *result = allocate(1, sizeof *result);
 	struct reeve_events *events = &result->events;
 	size_t most = limit ? limit : AUDIT_DEFAULT;
-	Reeve__V1__AuditResponse *page;
 
 	request.task_id = task_id;
 	request.since_us = since_us;
 	request.limit = limit;
+	request.newest = true;
 	do {
-		page = (Reeve__V1__AuditResponse *)client_call(
-		    client, &reeve__v1__task_service__descriptor, "Audit", &request.base, NULL, 0, failure);
-		if (!page) {
+		if (!add_page(client, &request, result, failure)) {
 			reeve_events_free(events);
 			return NULL;
 		}
-		add_events(events, pages_add(&result->pages, page));
-		request.page = page->next_page;
-	} while (*page->next_page && events->count < most);
-	events->more = page->more || events->count > most;
+		request.newest = false;
+		request.limit = 0;
+		request.page = (char *)events->next_page;
+	} while (*events->next_page);
 	if (result->pages.count > 1) /* a later page may have events that belong among those of an earlier one */
 		sort_events(events);
-	if (events->count > most)
+	events->more = events->count > most;
+	if (events->more) {
+		memmove(events->events, events->events + events->count - most, most * sizeof *events->events);
 		events->count = most;
+	}
 	return events;
+}
+
+struct reeve_events *reeve_audit_page(
+    struct reeve_client *client, int64_t task_id, int64_t since_us, const char *page, struct reeve_failure *failure)
+{
+	Reeve__V1__AuditRequest request = REEVE__V1__AUDIT_REQUEST__INIT;
+	struct events_result *result = allocate(1, sizeof *result);
+
+	request.task_id = task_id;
+	request.since_us = since_us || task_id ? since_us : 1; /* 0 would be the last hour of all tasks */
+	if (page)
+		request.page = (char *)page;
+	if (!add_page(client, &request, result, failure)) {
+		reeve_events_free(&result->events);
+		return NULL;
+	}
+	result->events.more = *result->events.next_page != '\0';
+	return &result->events;
 }
 
 void reeve_events_free(struct reeve_events *events)

@@ -197,12 +197,11 @@ static void on_audited(struct store_op *op, const struct reeve_error *error)
 	Reeve__V1__AuditResponse *out = (Reeve__V1__AuditResponse *)c->reading.response;
 	int64_t id = c->request.task_id;
 	struct reeve_error unknown;
-	if (!error && id && !c->request.since_us && out->n_events == 0) {
+	bool began = *c->request.page != '\0';
+	if (!error && id && !c->request.since_us && !began && out->n_events == 0 && !out->more) {
 		error_set(&unknown, STATUS(NOT_FOUND), "there is no task %lld", (long long)id);
 		error = &unknown;
 	}
-	if (id)
-		out->more = reading_cut(&c->reading, out->events, &out->n_events, c->request.limit);
 	reading_end(&c->reading, error);
 }
 
@@ -221,7 +220,7 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	reading_begin(&c->reading, s, call, STORE_AUDIT, &reeve__v1__audit_response__descriptor, on_audited);
 	c->request = *request;
 	c->request.limit = request->limit ? request->limit : AUDIT_DEFAULT;
-	if (!request->task_id && !request->since_us)
+	if (!request->task_id && !request->since_us && !request->newest)
 		c->request.since_us = core_clock_us(s->core) - HOUR_US;
 	c->reading.op.request = &c->request;
 	reading_send(&c->reading);

@@ -79,16 +79,21 @@ enum { AUDIT_PAGE = 500 };
 static enum sql_id add_audit(struct params *p, const struct store_read *op)
 {
 	const Reeve__V1__AuditRequest *request = op->request;
+	int32_t newest = (int32_t)request->limit + 1; /* one more tells whether there are more */
+	int32_t rows = request->newest ? newest : request->limit < AUDIT_PAGE ? (int32_t)request->limit : AUDIT_PAGE;
 	if (request->task_id)
 		params_int8(p, request->task_id);
-	else
+	else if (!request->newest)
 		params_text(p, text_or_null(request->page));
 	params_time(p, request->since_us ? request->since_us : STORE_TIME_BEGIN);
-	if (request->task_id)
-		params_int8(p, (int64_t)request->limit + 1); /* one more tells whether there are more */
-	else
-		params_int4(p, request->limit < AUDIT_PAGE ? (int32_t)request->limit : AUDIT_PAGE);
-	return request->task_id ? SQL_AUDIT_TASK : SQL_AUDIT_PAGE;
+	if (!request->task_id) {
+		params_int4(p, rows);
+		return request->newest ? SQL_AUDIT_NEWEST : SQL_AUDIT_PAGE;
+	}
+	params_int8(p, rows);
+	params_text(p, text_or_null(request->page));
+	params_bool(p, request->newest);
+	return SQL_AUDIT_TASK;
 }
 
 static enum sql_id add_queues(struct params *p, const struct store_read *op)

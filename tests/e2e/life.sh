@@ -252,7 +252,8 @@ story_the_audit_of_all_is_in_order_and_can_begin_later() {
 	jq -r .at "$DIR/events" | sort -c
 	reeve audit --limit 100000 --json >"$DIR/events"
 	expect_match registered "$(jq -r .event "$DIR/events" | head -n 1)"
-	reeve audit --limit 2 2>&1 >/dev/null | grep -q 'more events'
+	expect_eq "$(tail -n 2 "$DIR/events")" "$(reeve audit --limit 2 --json 2>"$DIR/said")" 'the newest'
+	expect_match 'there are older events than these' "$(cat "$DIR/said")"
 }
 
 # What is up to the bound is kept whole; a byte more is fatal, and says so.

@@ -30,6 +30,7 @@ measure() { # each listing with its pages, a line each
 	echo "list-in-vain $(pages list_tasks "$all,'none',null,null,null,null,null,null,null,null,0,true,4000000,10000,1")"
 	echo "list-executing $(pages list_tasks "$all,null,null,null,null,null,null,null,null,null,0,false,4000000,10000,2")"
 	echo "audit $(pages audit_page "null,now() - interval '10 days',500")"
+	echo "audit-newest $(pages audit_newest "'-infinity',1000")"
 	echo "queues $(most_pages queue_counts "null,null")"
 	echo "queue-status $(pages queue_status "'queue3',true")"
 	echo "stats $(pages stats 60000)"
@@ -64,7 +65,7 @@ story_ten_times_as_much_costs_the_same() {
 		after=$(awk -v name=$name '$1 == name { print $2 }' "$DIR/large")
 		[ "$after" -lt 30000 ] || fail "$name touches $after pages"
 	done
-	expect_eq 18 "$(wc -l <"$DIR/large")"
+	expect_eq 19 "$(wc -l <"$DIR/large")"
 }
 
 run_stories

@@ -382,12 +382,19 @@ story_all_events_come_once() {
 	reeve cancel "$(reeve submit nothing --delay 1h)" >/dev/null
 	reeve queue pause default >/dev/null
 	wait_until 10 '[ "$(sql "select count(*) from reeve.tasks")" = 0 ]'
+	sql "insert into worker_events (worker_id, at, event) values (1, now() - interval '20 days', 'left')" >/dev/null
 	sql "select task_id || ' ' || event from (select task_id, event from reeve.audit_log union all select 0, event from reeve.worker_events
 		union all select 0, event from reeve.queue_events) e" | sort >"$DIR/wanted"
 	reeve audit --limit 100000 --json >"$DIR/events"
 	jq -r '"\(.task_id) \(.event)"' "$DIR/events" | sed 's/^null /0 /' | sort >"$DIR/got"
 	expect diff "$DIR/wanted" "$DIR/got"
 	expect jq -sr 'map(.token) | . == sort | if . then empty else error("not in order") end' "$DIR/events"
+	# All of them, page by page; and the newest.
+	expect diff <(sort "$DIR/events") <(reeve audit --all --json | sort)
+	for limit in 1 7 500 2000; do
+		expect diff <(tail -n $limit "$DIR/events" | sort) <(reeve audit --limit $limit --json 2>"$DIR/said" | sort)
+		expect_match 'older events' "$(cat "$DIR/said")"
+	done
 	# Submits whose ids and times are in different orders, as those of several managers are.
 	sql "insert into tasks (route_id, queue, type, run_at, created, last_updated)
 		select 1, 'q', 't', 'infinity', now() - interval '1 minute' * ((n + 1) % 2), now() from generate_series(1, 300) n" >/dev/null
@@ -399,6 +406,28 @@ story_all_events_come_once() {
 	sql "select task_id || ' ' || event from reeve.audit_log where at >= '$since'" | sort >"$DIR/wanted"
 	reeve audit --since "$since" --limit 100000 --json | jq -r 'select(.task_id > 0) | "\(.task_id) \(.event)"' | sort >"$DIR/got"
 	expect diff "$DIR/wanted" "$DIR/got"
+	expect diff <(grep -v '^0 ' "$DIR/wanted") <(reeve audit --since "$since" --all --json | jq -r 'select(.task_id > 0) | "\(.task_id) \(.event)"' | sort)
+}
+
+# A task that has more events than an answer, and many at one moment.
+story_all_events_of_a_task() {
+	start_postgres
+	start_manager
+	start_worker
+	id=$(reeve submit nothing)
+	reeve wait "$id" >/dev/null
+	sql "insert into task_events (task_id, version, at, event, note)
+		select task_id, last_updated, last_updated, 'noted', n from task_history, generate_series(1, 1100) n" >/dev/null
+	reeve audit "$id" --all --json >"$DIR/events"
+	expect_eq 1103 "$(sort -u "$DIR/events" | wc -l)"
+	expect_eq 1103 "$(wc -l <"$DIR/events")"
+	expect_eq 'submitted claimed completed noted' "$(jq -r .event "$DIR/events" | uniq | xargs)"
+	expect_eq "$(tail -n 1000 "$DIR/events")" "$(reeve audit "$id" --json 2>"$DIR/said")"
+	expect_match 'older events' "$(cat "$DIR/said")"
+	expect_eq "$(tail -n 3 "$DIR/events")" "$(reeve audit "$id" --limit 3 --json 2>/dev/null)"
+	expect_eq "$(cat "$DIR/events")" "$(reeve audit "$id" --limit 1103 --json)"
+	expect_fail 4 reeve audit 99 --all
+	expect_fail 4 reeve audit 99
 }
 
 run_stories

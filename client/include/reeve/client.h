@@ -437,13 +437,20 @@ struct reeve_event {
 struct reeve_events {
 	size_t count;
 	struct reeve_event *events; /* oldest first */
-	bool more;                  /* the limit cut them off */
+	bool more;                  /* there are older ones than the limit allows; of a page: there is a next page */
+	const char *next_page;      /* of a page: where the next one begins; "": there is none */
 };
 
-/* Reads events: of one task, or of all (task_id 0); from a time on, or all that are kept (since_us 0); at most `limit`,
- * up to 100,000 (0: 1,000). Those of all are read page by page, and sorted: where the limit cuts them off, the claim of an attempt
- * that ended later may be missing. reeve_events_free() them. */
+/* Reads the newest `limit` events, up to 100,000 (0: 1,000): of one task, or of all (task_id 0); from a time on, or all that are
+ * kept (since_us 0). reeve_events_free() them. */
 struct reeve_events *reeve_audit(struct reeve_client *client, int64_t task_id, int64_t since_us, uint32_t limit,
+    struct reeve_failure *failure);
+
+/* Reads a page of the events, from the oldest on: the first (page NULL), or the next after one that was read before (its next_page).
+ * A page may be empty, and yet have a next one. Of all tasks, events of a later page may belong among those of an earlier one: the
+ * claim of an attempt comes with its end. What happens after the first page was asked for need not be on any page.
+ * reeve_events_free() it, after the next was read. */
+struct reeve_events *reeve_audit_page(struct reeve_client *client, int64_t task_id, int64_t since_us, const char *page,
     struct reeve_failure *failure);
 void reeve_events_free(struct reeve_events *events);
 

@@ -392,6 +392,8 @@ static void serve_update(void *service, struct rpc_call *call, const ProtobufCMe
 	serve_change(service, call, "Update", request->ids, request->n_ids, message);
 }
 
+enum { EVENTS_A_PAGE = 3 };
+
 /* One event for each task that was submitted. */
 static void serve_audit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
@@ -399,18 +401,26 @@ static void serve_audit(void *service, struct rpc_call *call, const ProtobufCMes
 	const Reeve__V1__AuditRequest *request = (const void *)message;
 	Reeve__V1__AuditResponse response = REEVE__V1__AUDIT_RESPONSE__INIT;
 	uint32_t limit = request->limit ? request->limit : 1000;
+	size_t begin = strtoul(request->page, NULL, 10);
 	Reeve__V1__AuditEvent *events;
+	char page[24];
 
 	pthread_mutex_lock(&standin->lock);
 	events = calloc(standin->n_tasks + 1, sizeof *events);
 	response.events = calloc(standin->n_tasks + 1, sizeof *response.events);
-	for (size_t i = 0; i < standin->n_tasks; i++) {
+	if (request->newest) { /* where the newest begin, and one more */
+		begin = standin->n_tasks > limit && !request->task_id ? standin->n_tasks - limit - 1 : 0;
+		limit = 0;
+	}
+	for (size_t i = begin; i < standin->n_tasks; i++) {
 		const Reeve__V1__Task *task = standin->tasks[i];
 		Reeve__V1__AuditEvent *event = &events[response.n_events];
 
 		if ((request->task_id && task->id != request->task_id) || task->created_us < request->since_us)
 			continue;
-		if (response.n_events == limit) {
+		if (response.n_events == limit || response.n_events == EVENTS_A_PAGE) {
+			snprintf(page, sizeof page, "%zu", i);
+			response.next_page = page;
 			response.more = true;
 			break;
 		}

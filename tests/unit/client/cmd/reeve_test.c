@@ -16,6 +16,7 @@ enum { COMPLETED = REEVE_TASK_COMPLETED, DEAD = REEVE_TASK_DEAD };
 #define OUT(text) cr_assert(eq(str, run_out, (char *)(text)))
 #define ERR(text) cr_assert(eq(str, run_err, (char *)(text)))
 #define OUT_HAS(text) cr_assert(strstr(run_out, text) != NULL, "%s", run_out)
+#define OUT_HAS_NOT(text) cr_assert(strstr(run_out, text) == NULL, "%s", run_out)
 #define ERR_HAS(text) cr_assert(strstr(run_err, text) != NULL, "%s", run_err)
 
 TestSuite(reeve, .init = run_begin, .fini = run_end);
@@ -300,9 +301,24 @@ Test(reeve, audit_tells_what_happened)
 	OUT_HAS("Z  submitted        -  -       ");
 	OUT_HAS("by the test\n");
 	RUN(EXIT_OK, "audit", "--limit", "2", "--json");
-	OUT_HAS("\"task_id\":1,");
+	OUT_HAS_NOT("\"task_id\":1,");
+	OUT_HAS("\"task_id\":2,");
+	OUT_HAS("\"task_id\":3,");
 	OUT_HAS("\"event\":\"submitted\"");
-	ERR("reeve: there are more events than the 2 shown; --since and --limit choose\n");
+	ERR("reeve: there are older events than these; --all shows them, --since and --limit choose\n");
+	RUN(EXIT_OK, "audit", "--limit", "3", "--json");
+	ERR("");
+	for (int i = 0; i < 5; i++)
+		RUN(EXIT_OK, "submit", "t");
+	RUN(EXIT_OK, "audit", "--all", "--json"); /* three pages */
+	for (int i = 1; i <= 8; i++) {
+		char id[24];
+
+		snprintf(id, sizeof id, "\"task_id\":%d,", i);
+		OUT_HAS(id);
+	}
+	ERR("");
+	RUN(EXIT_USAGE, "audit", "--all", "--limit", "3");
 	RUN(EXIT_OK, "audit", "--since", "+1m");
 	ERR("no events\n");
 	RUN(EXIT_OK, "audit", "--since", "5m ago");

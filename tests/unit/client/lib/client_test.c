@@ -300,7 +300,7 @@ Test(client, tells_events_and_states, .init = begin, .fini = finish)
 	struct reeve_events *events = reeve_audit(client, 0, 0, 2, &failure);
 	cr_assert(events && events->count == 2 && events->more);
 	cr_assert(eq(str, (char *)events->events[1].event, "submitted"));
-	cr_assert(eq(i64, events->events[1].task_id, 2));
+	cr_assert(eq(i64, events->events[1].task_id, 3));
 	reeve_events_free(events);
 	events = reeve_audit(client, 3, 0, 0, &failure);
 	cr_assert(events && events->count == 1 && !events->more);
