@@ -201,7 +201,7 @@ static bool wait_stopped(struct reeve_client *client, const char *queue, struct 
 		struct reeve_queue_status *status;
 
 		rest();
-		status = reeve_queue_status(client, queue, true, failure);
+		status = reeve_queue_status(client, queue, failure);
 		if (!status)
 			return false;
 		snprintf(controlled->state, sizeof controlled->state, "%s", status->state);

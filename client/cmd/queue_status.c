@@ -19,8 +19,8 @@ static const struct option_spec no_specs[] = {{.name = NULL}};
 static const struct option_table status_table = {
     .program = "reeve queue status",
     .usage = "NAME [--json]",
-    .summary = "Shows how a queue stands: its state, its batch with what is done and an estimate of the time it still needs, how "
-               "many tasks wait, run and have ended, and the workers that serve it.",
+    .summary = "Shows how a queue stands: its state, how many tasks wait, run and have ended, its batch (the open one, or the last) with "
+               "what is done and an estimate of the time it still needs, and the workers that serve it.",
     .epilogue = "Example: reeve queue status mail --json",
     .specs = no_specs,
 };
@@ -84,12 +84,11 @@ static void write_status(FILE *out, const struct reeve_queue_status *s, int64_t 
 	fprintf(out, ": %s", s->state);
 	if (s->since_us)
 		fprintf(out, " for %s", terminal_age(now_us, s->since_us, age, sizeof age));
-	fprintf(out, "; %" PRId64 " waiting, %" PRId64 " running", s->waiting, s->running);
-	if (s->finished >= 0)
-		fprintf(out, ", %" PRId64 " finished", s->finished);
-	fputc('\n', out);
+	fprintf(out, "; %" PRId64 " waiting, %" PRId64 " running, %" PRId64 " finished\n", s->waiting, s->running, s->finished);
 	if (s->batch)
 		write_batch(out, s->batch);
+	if (s->open_batches > 1)
+		fprintf(out, "%" PRId64 " batches have not ended; reeve batch list --open --queue shows them all\n", s->open_batches);
 	write_workers(out, s, now_us);
 }
 
@@ -108,7 +107,7 @@ int queue_status(int argc, char **argv)
 	client = queue ? command_connect(&shared, &code) : NULL;
 	if (!client)
 		return code;
-	status = reeve_queue_status(client, queue, false, &failure);
+	status = reeve_queue_status(client, queue, &failure);
 	if (status && shared.json)
 		command_print_json(status->wire);
 	else if (status)
@@ -215,6 +214,14 @@ static bool drained(const struct reeve_queue_status *s)
 	return strcmp(s->state, "stopped") == 0 || (s->waiting == 0 && s->running == 0 && !in_batch);
 }
 
+/* True if the batch that is shown is what the queue did last: of a batch that had ended before, nobody asks how it ended. */
+static bool is_current(const struct reeve_queue_status *s)
+{
+	if (!s->batch || strcmp(s->batch->state, "ended") != 0)
+		return s->batch;
+	return strcmp(s->state, "stopped") == 0 || (strcmp(s->state, "finished") == 0 && s->since_us != 0);
+}
+
 static void show_progress(struct reeve_client *client, const struct reeve_queue_status *status,
     const struct progress_options *options, bool json, struct shown *shown)
 {
@@ -242,10 +249,11 @@ static int follow_progress(
 {
 	struct reeve_failure failure = {0};
 	struct shown shown = {0};
+	int64_t batch = 0; /* the one that was watched */
 	int code = EXIT_OK;
 
 	for (bool over = false; !over;) {
-		struct reeve_queue_status *status = reeve_queue_status(client, queue, true, &failure);
+		struct reeve_queue_status *status = reeve_queue_status(client, queue, &failure);
 
 		if (!status) {
 			code = command_failed(&failure);
@@ -254,7 +262,9 @@ static int follow_progress(
 		over = options->once || drained(status);
 		if (!options->quiet || over)
 			show_progress(client, status, options, json, &shown);
-		if (over && !options->once && status->batch && status->batch->failed > 0)
+		if (is_current(status))
+			batch = status->batch->id;
+		if (over && !options->once && status->batch && status->batch->id == batch && status->batch->failed > 0)
 			code = EXIT_TASK_FAILED;
 		reeve_queue_status_free(status);
 		if (!over)

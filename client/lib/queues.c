@@ -148,14 +148,13 @@ struct status_result {
 };
 
 struct reeve_queue_status *reeve_queue_status(
-    struct reeve_client *client, const char *queue, bool quick, struct reeve_failure *failure)
+    struct reeve_client *client, const char *queue, struct reeve_failure *failure)
 {
 	Reeve__V1__QueueStatusRequest request = REEVE__V1__QUEUE_STATUS_REQUEST__INIT;
 	Reeve__V1__QueueStatusResponse *response;
 	struct status_result *result;
 
 	set(&request.queue, queue);
-	request.quick = quick;
 	response = (Reeve__V1__QueueStatusResponse *)ask(client, "Status", &request.base, failure);
 	if (!response)
 		return NULL;
@@ -168,6 +167,7 @@ struct reeve_queue_status *reeve_queue_status(
 	    .waiting = response->waiting,
 	    .running = response->running,
 	    .finished = response->finished,
+	    .open_batches = response->open_batches,
 	    .n_workers = response->n_workers,
 	    .workers = allocate(response->n_workers, sizeof *result->status.workers),
 	    .more_workers = response->more_workers,

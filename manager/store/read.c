@@ -130,7 +130,6 @@ static enum sql_id add_queue_status(struct params *p, const struct store_read *o
 {
 	const Reeve__V1__QueueStatusRequest *request = op->request;
 	params_text(p, request->queue);
-	params_bool(p, !request->quick);
 	return SQL_QUEUE_STATUS;
 }
 

@@ -288,8 +288,9 @@ void take_queue_status(const PGresult *rows, void *response)
 	out->waiting = row_int8(rows, 0, 2);
 	out->running = row_int8(rows, 0, 3);
 	out->finished = row_int8(rows, 0, 4);
-	if (!row_null(rows, 0, 5))
-		out->batch = batch_from_row(rows, 0, 5);
+	out->open_batches = row_int8(rows, 0, 5);
+	if (!row_null(rows, 0, 6))
+		out->batch = batch_from_row(rows, 0, 6);
 }
 
 void take_queue_workers(const PGresult *rows, void *response)

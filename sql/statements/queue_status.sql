@@ -1,9 +1,11 @@
--- How a queue stands: state, since when, waiting, running, ended (of its batch; without one
--- as far as the history goes, or -1 if that is not wanted), and its batch. No state: nobody knows the queue. $1 queue, $2 whether
--- to tell how many the history has.
-select case when queue_known($1) then s.state end, s.since, s.waiting, s.running,
-  case when b.id is not null then b.success + b.failed
-    when $2::boolean then (select coalesce(sum(h.count), 0)::bigint from history_totals h
-      where h.route_id in (select id from routes where queue = $1))
-    else -1 end as ended, b.*
-from queue_shown($1::text) s left join batches_shown b on b.id = s.batch_id
+-- How a queue stands: state, since when, waiting, running, ended as far as the history goes, how many batches have not ended, and its
+-- batch, the open one or the last. No state: nobody knows the queue. Since when it is finished is known if the batch's end was the end of
+-- all that was in the queue; of some queues every task is in a batch. $1 queue
+select case when queue_known($1) then s.state end,
+  case when s.state <> 'finished' or coalesce(q.batches, false)
+      or quiet_since($1, coalesce((select callback_type from batches where id = b.id), ''), b.ended_at)
+    then s.since end,
+  s.waiting, s.running,
+  (select coalesce(sum(h.count), 0)::bigint from history_totals h where h.route_id in (select id from routes where queue = $1)),
+  (select count(*) from (select queue from batches where phase <> 'ended' offset 0) o where o.queue = $1), b.*
+from queue_shown($1::text) s left join queues q on q.name = $1 left join batches_shown b on b.id = s.batch_id

@@ -312,6 +312,30 @@ story_status_and_progress_tell_of_batch_and_workers() {
 	expect_eq 2 "$(reeve queue status shown --json | jq '.batch.success')"
 }
 
+# A queue has more than its last batch: what came after that, and what was open beside it.
+story_status_tells_of_the_queue() {
+	local batch other
+	start_worker worker
+	batch=$(reeve batch open first --queue beside)
+	reeve submit nothing --queue beside --batch "$batch" >/dev/null
+	expect_fail 1 reeve submit sh 'exit 3' --queue beside --batch "$batch" --max-attempts 1 --wait
+	reeve batch close "$batch" >/dev/null
+	expect_fail 1 reeve queue progress beside --every 100ms
+	expect_match 'beside: finished for .*; 0 waiting, 0 running, 2 finished' "$OUTPUT"
+	for _ in 1 2 3; do reeve submit nothing --queue beside; done >"$DIR/ids"
+	reeve wait - <"$DIR/ids" >/dev/null
+	expect reeve queue progress beside --every 100ms # the batch that failed is none that was watched
+	reeve queue status beside >"$DIR/out"
+	expect_match 'beside: finished; 0 waiting, 0 running, 5 finished' "$(cat "$DIR/out")"
+	expect_match "batch $batch first, ended: 2 submitted" "$(cat "$DIR/out")"
+	other=$(reeve batch open second --queue beside)
+	batch=$(reeve batch open third --queue beside)
+	expect_match '2 batches have not ended' "$(reeve queue status beside)"
+	expect_eq '2 5' "$(status_of beside open_batches,finished)"
+	reeve batch close "$other" >/dev/null
+	reeve batch close "$batch" >/dev/null
+}
+
 story_what_is_wrong_is_refused() {
 	refused() { # CODE REGEX COMMAND…
 		expect_fail "$1" "${@:3}"

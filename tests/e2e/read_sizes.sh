@@ -32,7 +32,7 @@ measure() { # each listing with its pages, a line each
 	echo "audit $(pages audit_page "null,now() - interval '10 days',500")"
 	echo "audit-newest $(pages audit_newest "'-infinity',1000")"
 	echo "queues $(most_pages queue_counts "null,null")"
-	echo "queue-status $(pages queue_status "'queue3',true")"
+	echo "queue-status $(pages queue_status "'queue3'")"
 	echo "stats $(pages stats 60000)"
 	echo "errors $(pages errors "false,null,null,now() - interval '10 days',null,100,4000000")"
 	echo "errors-of-none $(pages errors "false,'none',null,now() - interval '10 days',null,100,4000000")"

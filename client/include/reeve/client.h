@@ -933,17 +933,17 @@ struct reeve_queue_status {
 	const char *state;                 /* "created", "pending", "running", "paused", "stopping", "stopped", "finished" */
 	int64_t since_us;                  /* or 0: not known */
 	const struct reeve_batch *batch;   /* the open one, or the last; NULL: there has never been one */
+	int64_t open_batches;              /* how many have not ended */
 	int64_t waiting, running;          /* tasks */
-	int64_t finished;                  /* of the batch; without one as far as the history goes; −1: not counted */
+	int64_t finished;                  /* as far as the history goes */
 	size_t n_workers;
 	struct reeve_worker_info *workers; /* those that serve it and live: the first 100 */
 	bool more_workers;                 /* there may be more; reeve_workers() reads them all */
 	const void *wire;
 };
 
-/* Reads how a queue stands. `quick`: without the number that have ended. reeve_queue_status_free() it. */
-struct reeve_queue_status *reeve_queue_status(struct reeve_client *client, const char *queue, bool quick,
-    struct reeve_failure *failure);
+/* Reads how a queue stands. reeve_queue_status_free() it. */
+struct reeve_queue_status *reeve_queue_status(struct reeve_client *client, const char *queue, struct reeve_failure *failure);
 void reeve_queue_status_free(struct reeve_queue_status *status);
 
 enum reeve_queue_action {
