@@ -10,7 +10,7 @@
 
 static json_t *text_value(const char *text)
 {
-	json_t *value = json_string(text ? text : "");
+	json_t *value = json_string(text);
 
 	if (!value) {
 		/* Only text that is no UTF-8 is refused. */
@@ -49,7 +49,7 @@ static json_t *enum_value(const ProtobufCEnumDescriptor *descriptor, int number)
 	return json_string_nocheck(word);
 }
 
-/* One value of a field. NULL: an unset time or message, to be left out. */
+/* One value of a field. NULL: an unset time, text or message, to be left out. */
 static json_t *field_value(const ProtobufCFieldDescriptor *field, const void *at)
 {
 	char text[40];
@@ -82,7 +82,7 @@ static json_t *field_value(const ProtobufCFieldDescriptor *field, const void *at
 	case PROTOBUF_C_TYPE_ENUM:
 		return enum_value(field->descriptor, *(const int *)at);
 	case PROTOBUF_C_TYPE_STRING:
-		return text_value(*(char *const *)at);
+		return *(char *const *)at ? text_value(*(char *const *)at) : NULL;
 	case PROTOBUF_C_TYPE_BYTES:
 		return bytes_value(at);
 	case PROTOBUF_C_TYPE_MESSAGE:

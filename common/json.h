@@ -14,7 +14,7 @@
 #include <protobuf-c/protobuf-c.h>
 
 /* A new object (json_decref it) with all fields of the message in their order; empty texts and zero numbers are there
- * too, unset times and sub-messages are left out. */
+ * too, unset times and sub-messages are left out, and texts that are NULL, which no unpacked message has. */
 json_t *json_from_message(const ProtobufCMessage *message);
 
 /* A new message from an object (protobuf_c_message_free_unpacked(message, NULL)), or NULL with *error naming the field.

@@ -172,8 +172,12 @@ struct reeve_batch_report *reeve_batch_report(struct reeve_client *client, int64
 	result->report.more = response->more;
 	result->report.count = response->n_tasks;
 	result->report.tasks = allocate(response->n_tasks, sizeof *result->report.tasks);
-	for (size_t i = 0; i < response->n_tasks; i++)
+	for (size_t i = 0; i < response->n_tasks; i++) {
 		task_from_message(&result->report.tasks[i], response->tasks[i]);
+		leave_out(&response->tasks[i]->details);
+		leave_out(&response->tasks[i]->result);
+		leave_out(&response->tasks[i]->stack);
+	}
 	return &result->report;
 }
 

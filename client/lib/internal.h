@@ -93,6 +93,9 @@ size_t spec_details_length(const struct reeve_task_spec *spec);
 /* Fills in what is public of a task; its text points into the message. */
 void task_from_message(struct reeve_task *task, const Reeve__V1__Task *message);
 
+/* Leaves a text out of the message's JSON if the manager did not send it: of what is not sent, "" would say that it is empty. */
+void leave_out(char **text);
+
 /* Fills a message, which then points to the policy's delays: not to be freed as an unpacked one. */
 void policy_to_message(Reeve__V1__RetryPolicy *message, const struct reeve_retry_policy *policy);
 

@@ -267,8 +267,11 @@ struct reeve_schedules *reeve_schedule_list(
 	result->schedules.count = response->n_schedules;
 	result->schedules.more = response->more;
 	result->schedules.schedules = allocate(response->n_schedules, sizeof *result->schedules.schedules);
-	for (size_t i = 0; i < response->n_schedules; i++)
+	for (size_t i = 0; i < response->n_schedules; i++) {
 		schedule_from_message(&result->in[i], &result->schedules.schedules[i], response->schedules[i]);
+		if (response->schedules[i]->task)
+			leave_out(&response->schedules[i]->task->details);
+	}
 	return &result->schedules;
 }
 

@@ -48,6 +48,12 @@ static struct reeve_waiting waiting_from_message(const Reeve__V1__Waiting *messa
 	};
 }
 
+void leave_out(char **text)
+{
+	if (*text == protobuf_c_empty_string)
+		*text = NULL;
+}
+
 void task_from_message(struct reeve_task *task, const Reeve__V1__Task *message)
 {
 	*task = (struct reeve_task){
@@ -193,8 +199,12 @@ struct reeve_tasks *reeve_list(
 	result->tasks.count = response->n_tasks;
 	result->tasks.next_before_id = response->next_before_id;
 	result->tasks.tasks = allocate(response->n_tasks, sizeof *result->tasks.tasks);
-	for (size_t i = 0; i < response->n_tasks; i++)
+	for (size_t i = 0; i < response->n_tasks; i++) {
 		task_from_message(&result->tasks.tasks[i], response->tasks[i]);
+		leave_out(&response->tasks[i]->details);
+		leave_out(&response->tasks[i]->result);
+		leave_out(&response->tasks[i]->stack);
+	}
 	return &result->tasks;
 }
 

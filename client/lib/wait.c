@@ -37,7 +37,7 @@ static size_t drop_doubles(int64_t *ids, size_t count)
 }
 
 /* Tells of an ended task and marks its id, unless it was not asked for or stands in the answer twice. */
-static bool take_ended(struct waiting *waiting, size_t from, size_t n, bool *gone, const Reeve__V1__Task *message)
+static bool take_ended(struct waiting *waiting, size_t from, size_t n, bool *gone, Reeve__V1__Task *message)
 {
 	const int64_t *found = bsearch(&message->id, waiting->ids + from, n, sizeof *found, compare_ids);
 	struct reeve_task task;
@@ -46,6 +46,7 @@ static bool take_ended(struct waiting *waiting, size_t from, size_t n, bool *gon
 		return false;
 	gone[found - (waiting->ids + from)] = true;
 	task_from_message(&task, message);
+	leave_out(&message->details);
 	if (waiting->wait->ended)
 		waiting->wait->ended(waiting->wait->arg, &task);
 	return true;

@@ -29,6 +29,12 @@ Test(json, shows_every_field_but_unset_times)
 	    "\"pipeline\":\"\",\"stage\":\"\",\"error_count\":0,\"processing_ms\":0,\"step\":0}"));
 	free(text);
 	json_decref(object);
+
+	task.details = NULL; /* it is not known */
+	object = json_from_message(&task.base);
+	cr_assert(json_object_get(object, "details") == NULL);
+	cr_assert(json_object_get(object, "result") != NULL);
+	json_decref(object);
 }
 
 /* Reads, writes again and compares. */
