@@ -1,6 +1,6 @@
 /*
  * Tables. Cells are kept until the whole is known; then each column is as wide as its widest cell, unless the terminal
- * is narrower: then the widest column that may shrink gives up columns until all fit.
+ * is narrower: then the widest texts are cut until all fit, then the gaps, then the words, and numbers never.
  */
 #include "client/cmd/table.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GAP = 2, NARROWEST = 8, MOST_COLUMNS = 16 };
+enum { GAP = 2, NARROW = 12, NARROWER = 8, NARROWEST = 5, MOST_COLUMNS = 16 };
 
 struct cell {
 	char *text;
@@ -72,84 +72,111 @@ void table_number(struct table *table, int64_t number)
 	table_text(table, text);
 }
 
-/* Takes one column at a time from the widest that may shrink, until the sum fits or none is left. */
-static void shrink(const struct table *table, int *widths, int columns)
+/* How a table is laid out. */
+struct layout {
+	int widths[MOST_COLUMNS];
+	int gap;   /* between columns */
+	int shown; /* so many columns; if not all, an ellipsis follows */
+};
+
+static int width_of(const struct table *table, const struct layout *layout)
 {
-	int sum = (table->n_columns - 1) * GAP;
+	int sum = (table->n_columns - 1) * layout->gap;
 
 	for (int i = 0; i < table->n_columns; i++)
-		sum += widths[i];
-	while (sum > columns) {
+		sum += layout->widths[i];
+	return sum;
+}
+
+/* Takes one column of the terminal at a time from the widest that may shrink, until all fit or none is wider than `least`. */
+static void shrink(const struct table *table, struct layout *layout, int columns, int least, bool words)
+{
+	for (int excess = width_of(table, layout) - columns; excess > 0; excess--) {
 		int widest = -1;
 
 		for (int i = 0; i < table->n_columns; i++) {
-			bool can = table->columns[i].kind == COLUMN_TEXT && widths[i] > NARROWEST;
+			enum column_kind kind = table->columns[i].kind;
+			bool can = kind == COLUMN_TEXT || (words && kind == COLUMN_WORD);
 
-			if (can && (widest < 0 || widths[i] > widths[widest]))
+			if (can && layout->widths[i] > least && (widest < 0 || layout->widths[i] > layout->widths[widest]))
 				widest = i;
 		}
 		if (widest < 0)
 			return;
-		widths[widest]--;
-		sum--;
+		layout->widths[widest]--;
 	}
 }
 
-static void write_cell(
-    const struct column *column, const char *text, int text_width, int width, const char *colour, bool last, FILE *out)
+/* What can be read with least loss gives way first; the columns that fit in no way at all are left out, from the right on. */
+static void fit(const struct table *table, struct layout *layout, int columns)
 {
-	int pad = width > text_width ? width - text_width : 0;
+	shrink(table, layout, columns, NARROW, false);
+	if (width_of(table, layout) > columns)
+		layout->gap = 1;
+	shrink(table, layout, columns, NARROWER, false);
+	shrink(table, layout, columns, NARROWEST, true);
+	if (width_of(table, layout) <= columns)
+		return;
+	layout->shown = 0;
+	for (int room = columns - 1 - layout->gap; (room -= layout->widths[layout->shown]) >= 0; room -= layout->gap)
+		layout->shown++;
+}
 
-	if (column->kind == COLUMN_NUMBER)
+static void write_cell(const struct table *table, const struct layout *layout, int index, const struct cell *cell, bool colour, FILE *out)
+{
+	bool number = table->columns[index].kind == COLUMN_NUMBER;
+	int width = layout->widths[index];
+	int pad = width > cell->width ? width - cell->width : 0;
+
+	if (number)
 		fprintf(out, "%*s", pad, "");
-	fputs(colour, out);
-	if (text_width <= width) {
-		fputs(text, out);
+	if (colour)
+		fputs(cell->colour, out);
+	if (cell->width <= width) {
+		fputs(cell->text, out);
 	} else {
 		int cut_width;
-		size_t bytes = terminal_cut(text, width - 1, &cut_width);
+		size_t bytes = terminal_cut(cell->text, width - 1, &cut_width);
 
-		fprintf(out, "%.*s…", (int)bytes, text);
+		fprintf(out, "%.*s…", (int)bytes, cell->text);
 		/* A wide character may not have fitted into the last column. */
 		pad = width - 1 - cut_width;
 	}
-	if (*colour)
+	if (colour && *cell->colour)
 		fputs(terminal_no_colour, out);
-	if (!last)
-		fprintf(out, "%*s", (column->kind == COLUMN_NUMBER ? 0 : pad) + GAP, "");
+	if (index < table->n_columns - 1)
+		fprintf(out, "%*s", (number ? 0 : pad) + layout->gap, "");
+}
+
+static void write_row(const struct table *table, const struct layout *layout, const struct cell *cells, bool colour, FILE *out)
+{
+	for (int i = 0; i < layout->shown; i++)
+		write_cell(table, layout, i, &cells[i], colour, out);
+	fputs(layout->shown < table->n_columns ? "…\n" : "\n", out);
 }
 
 void table_write(const struct table *table, FILE *out, int columns, bool colour)
 {
-	int widths[MOST_COLUMNS];
+	struct layout layout = {.gap = GAP, .shown = table->n_columns};
+	struct cell headings[MOST_COLUMNS];
 
-	for (int i = 0; i < table->n_columns; i++)
-		widths[i] = terminal_width(table->columns[i].heading);
+	for (int i = 0; i < table->n_columns; i++) {
+		const char *heading = table->columns[i].heading;
+
+		headings[i] = (struct cell){(char *)heading, "", terminal_width(heading)};
+		layout.widths[i] = headings[i].width;
+	}
 	for (size_t i = 0; i < table->n_cells; i++) {
-		int *width = &widths[i % table->n_columns];
+		int *width = &layout.widths[i % table->n_columns];
 
 		if (table->cells[i].width > *width)
 			*width = table->cells[i].width;
 	}
 	if (columns > 0)
-		shrink(table, widths, columns);
-	for (int i = 0; i < table->n_columns; i++) {
-		const char *heading = table->columns[i].heading;
-		bool last = i == table->n_columns - 1;
-
-		write_cell(&table->columns[i], heading, terminal_width(heading), widths[i], "", last, out);
-	}
-	fputc('\n', out);
-	for (size_t i = 0; i < table->n_cells && !ferror(out); i++) {
-		const struct cell *cell = &table->cells[i];
-		int column = i % table->n_columns;
-		bool last = column == table->n_columns - 1;
-
-		write_cell(&table->columns[column], cell->text, cell->width, widths[column], colour ? cell->colour : "",
-		    last, out);
-		if (last)
-			fputc('\n', out);
-	}
+		fit(table, &layout, columns);
+	write_row(table, &layout, headings, false, out);
+	for (size_t i = 0; i < table->n_cells && !ferror(out); i += table->n_columns)
+		write_row(table, &layout, &table->cells[i], colour, out);
 }
 
 void table_print(const struct table *table)

@@ -14,10 +14,13 @@ const char terminal_no_colour[] = "\x1b[0m";
 
 int terminal_columns(FILE *out)
 {
+	const char *wanted = getenv("COLUMNS");
 	struct winsize size;
 
 	if (!isatty(fileno(out)))
 		return 0;
+	if (wanted && atoi(wanted) > 0)
+		return atoi(wanted);
 	return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The columns of the terminal behind `out`; 0 if it is none. */
+/* The columns of the terminal behind `out`, or as many as the variable COLUMNS says; 0 if it is none. */
 int terminal_columns(FILE *out);
 
 /* True if `out` is a terminal that shows colours, and nobody has asked for none (NO_COLOR). */

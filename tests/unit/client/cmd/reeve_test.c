@@ -1,5 +1,6 @@
 /* The command, subcommand by subcommand: what it prints, where, and how it ends. */
 #include "client/cmd/command.h"
+#include "client/cmd/terminal.h"
 #include "common/error.h"
 #include "tests/unit/client/cmd/run.h"
 
@@ -232,6 +233,18 @@ Test(reeve, list_filters_and_pages)
 	cr_assert(eq(int, atoi(ids[2200]), 304));
 }
 
+static int widest_line(char *text)
+{
+	int widest = 0;
+
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		int width = terminal_width(line);
+
+		widest = width > widest ? width : widest;
+	}
+	return widest;
+}
+
 Test(reeve, list_fits_the_terminal_and_is_coloured_there)
 {
 	char line[256];
@@ -246,6 +259,19 @@ Test(reeve, list_fits_the_terminal_and_is_coloured_there)
 	char *second = strchr(run_out, '\n') + 1;
 	snprintf(line, sizeof line, "%.*s", (int)strcspn(second, "\n"), second);
 	cr_assert(le(sz, strlen(line), 80 + 2 * 2), "two cells end in a character of three bytes: %s", line);
+	/* No table is wider than the terminal, and COLUMNS says how wide that is. */
+	static const char *const tables[] = {"list", "queues", "workers", "audit", "stats"};
+	static const int wide[] = {20, 40, 60, 80, 100};
+
+	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+		for (size_t w = 0; w < sizeof wide / sizeof *wide; w++) {
+			cr_assert(eq(int, run_reeve_on_terminal(wide[w], tables[i], NULL), EXIT_OK));
+			cr_assert(le(int, widest_line(run_out), wide[w]), "%s at %d", tables[i], wide[w]);
+		}
+	}
+	setenv("COLUMNS", "50", 1);
+	cr_assert(eq(int, run_reeve_on_terminal(80, "list", NULL), EXIT_OK));
+	cr_assert(eq(int, widest_line(run_out), 50), "%s", run_out);
 	RUN(EXIT_OK, "list");
 	OUT_HAS("a-type-with-a-rather-long-name-that-does-not-fit");
 	OUT_HAS("so wrong that it is dead\n");

@@ -25,6 +25,7 @@ void run_begin(void)
 {
 	setlocale(LC_CTYPE, "C.UTF-8");
 	unsetenv("NO_COLOR");
+	unsetenv("COLUMNS");
 	setenv("TERM", "xterm", 1);
 	run_standin = standin_start();
 	setenv("REEVE_MANAGER", standin_url(run_standin), 1);

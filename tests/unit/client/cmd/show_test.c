@@ -115,12 +115,25 @@ Test(table, fits_the_terminal, .init = begin)
 	    "    7  mail         dead    a long stor\xe2\x80\xa6\n"
 	    "12345  \xe4\xb8\xad\xe6\x96\x87 report  queued  -\n"));
 	free(out);
-	/* The widest gives way first, and none beyond what can still be read. */
-	out = written(10, false);
+	/* The widest gives way first, then the gaps, then the words, but no number. */
+	out = written(30, false);
 	cr_assert(eq(str, out,
-	    "   ID  TYPE      STATUS  NOTE\n"
-	    "    7  mail      dead    a long \xe2\x80\xa6\n"
-	    "12345  \xe4\xb8\xad\xe6\x96\x87 re\xe2\x80\xa6  queued  -\n"));
+	    "   ID TYPE     STATUS NOTE\n"
+	    "    7 mail     dead   a long \xe2\x80\xa6\n"
+	    "12345 \xe4\xb8\xad\xe6\x96\x87 re\xe2\x80\xa6 queued -\n"));
+	free(out);
+	out = written(23, false);
+	cr_assert(eq(str, out,
+	    "   ID TYPE  STAT\xe2\x80\xa6 NOTE\n"
+	    "    7 mail  dead  a lo\xe2\x80\xa6\n"
+	    "12345 \xe4\xb8\xad\xe6\x96\x87\xe2\x80\xa6 queu\xe2\x80\xa6 -\n"));
+	free(out);
+	/* Columns that do not fit are left out, and it is seen. */
+	out = written(14, false);
+	cr_assert(eq(str, out, "   ID TYPE  \xe2\x80\xa6\n    7 mail  \xe2\x80\xa6\n12345 \xe4\xb8\xad\xe6\x96\x87\xe2\x80\xa6 \xe2\x80\xa6\n"));
+	free(out);
+	out = written(1, false);
+	cr_assert(eq(str, out, "\xe2\x80\xa6\n\xe2\x80\xa6\n\xe2\x80\xa6\n"));
 	free(out);
 }
 
