@@ -164,11 +164,13 @@ static void print_workers(const struct reeve_workers *workers, int64_t now_us)
 		table_number(table, worker->incarnation);
 		table_text(table, worker->name);
 		table_coloured(table, worker->state, colour);
-		/* What it did last says nothing of one that is gone, and who pulls by hand says nothing of himself. */
-		bool says = !worker->by_hand && strcmp(worker->state, "gone") != 0;
+		/* Who pulls by hand says nothing of himself; of one that is gone it is known how it went. */
+		bool gone = strcmp(worker->state, "gone") == 0;
+		bool went = strcmp(worker->doing, "left") == 0 || strcmp(worker->doing, "lost") == 0;
+		bool says = !worker->by_hand && (!gone || went);
 
 		table_coloured(table, worker->by_hand ? "by hand" : says ? worker->doing : "",
-		    says && strcmp(worker->doing, "running") != 0 ? "\x1b[33m" : "");
+		    says && strcmp(worker->doing, "running") != 0 && strcmp(worker->doing, "left") != 0 ? "\x1b[33m" : "");
 		table_text(table, says ? terminal_age(now_us, worker->doing_since_us, age, sizeof age) : "");
 		table_number(table, worker->concurrency);
 		table_number(table, worker->holding);

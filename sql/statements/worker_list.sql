@@ -21,7 +21,7 @@ select w.id, w.name, w.host, w.pid, w.version, w.concurrency, w.queues, w.types,
   case when w.lost then 'gone'
     when not w.by_hand and w.hb_at < clock_timestamp() - interval '1ms' * $2::bigint then 'late' else 'alive' end as state,
   coalesce((select sum(a.open) from assignments a where a.worker_id = w.id and a.closed_at is null), 0)::bigint
-    as holding, w.state as doing, w.state_since, w.succeeded, w.failed, w.by_hand,
+    as holding, coalesce(l.event, w.state) as doing, coalesce(l.at, w.state_since) as doing_since, w.succeeded, w.failed, w.by_hand,
   (1000 * extract(epoch from case when w.lost then greatest(w.hb_at, w.registered) else clock_timestamp() end - w.registered))::bigint
     as uptime_ms, n.next_after
 from (
@@ -29,4 +29,7 @@ from (
       then (select max(id) from fitting)
     when (select count(*) from looked) >= $6 then (select max(id) from looked) else 0 end as next_after) n
 left join fitting w on true
+left join lateral (
+  select e.event, e.at from worker_events e
+  where e.worker_id = w.id and e.event in ('left', 'lost') and e.at between w.gone_at and w.gone_at + interval '1 s' limit 1) l on true
 order by w.id

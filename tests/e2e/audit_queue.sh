@@ -153,6 +153,7 @@ story_workers_coming_going_loss_and_scaling_are_in_the_audit() {
 	start_worker comer --queue coming
 	kill_worker comer
 	wait_until 30 '[ "$(worker_story comer)" = "registered scaled left registered lost" ]'
+	expect_eq 'gone left,gone lost' "$(reeve workers --all --json | jq -rs 'map(select(.name == "comer") | "\(.state) \(.doing)") | join(",")')"
 	expect_match 'concurrency 3' "$(reeve audit --since '1h ago' --json | jq -r 'select(.worker == "comer" and .event == "scaled").note')"
 	expect_match '@' "$(reeve audit --since '1h ago' --json | jq -r 'select(.worker == "comer" and .event == "scaled").actor')"
 }
