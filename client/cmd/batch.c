@@ -1,6 +1,7 @@
 /* `reeve batch`: tasks that are counted together. Each of its words is a subcommand with options of its own. */
 #include "client/cmd/command.h"
 #include "client/cmd/listing.h"
+#include "client/cmd/progress.h"
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
 #include "common/clock.h"
@@ -551,6 +552,7 @@ static int wait_for(struct reeve_client *client, int64_t id, int64_t timeout_ms,
 	int64_t end_ms = timeout_ms < 0 ? INT64_MAX : clock_monotonic_ms() + timeout_ms;
 	struct reeve_failure failure = {0};
 	const struct timespec rest = {.tv_nsec = LOOK_MS * 1000000L};
+	struct progress progress = {0};
 
 	for (;;) {
 		struct reeve_batch_report *report = reeve_batch_report(client, id, 0, 1, &failure);
@@ -558,12 +560,15 @@ static int wait_for(struct reeve_client *client, int64_t id, int64_t timeout_ms,
 		bool ended;
 		int code;
 
-		if (!report)
+		if (!report) {
+			progress_end(&progress);
 			return command_failed(&failure);
+		}
 		batch = &report->batch;
 		ended = strcmp(batch->state, "ended") == 0;
 		code = ended && batch->failed == 0 ? EXIT_OK : EXIT_TASK_FAILED;
 		if (ended || clock_monotonic_ms() >= end_ms) {
+			progress_end(&progress);
 			if (json)
 				command_print_json(batch->wire);
 			else
@@ -573,6 +578,10 @@ static int wait_for(struct reeve_client *client, int64_t id, int64_t timeout_ms,
 			reeve_batch_report_free(report);
 			return code;
 		}
+		if (!progress.begun_ms)
+			progress_begin(&progress, "waiting", 0, batch->submitted - batch->pending);
+		progress.total = batch->submitted; /* an open one grows */
+		progress_show(&progress, batch->submitted - batch->pending);
 		reeve_batch_report_free(report);
 		nanosleep(&rest, NULL);
 	}

@@ -61,6 +61,8 @@ story_a_batch_is_opened_filled_closed_and_reported() {
 	reeve batch close "$id" >"$DIR/closed"
 	expect_match 'state +closed \(running\)' "$(cat "$DIR/closed")"
 	expect_fail 1 reeve batch wait "$id" --timeout 300ms
+	expect_fail 1 script -qec "'$REEVE_BIN/reeve' --manager '$REEVE_MANAGER' batch wait $id --timeout 300ms" /dev/null
+	expect_match 'waiting \[#* *\] [0-9]+/[0-9]+' "$OUTPUT"
 	release
 	expect_fail 1 reeve batch wait "$id" --timeout 20s
 	expect_match 'tasks +3 submitted, 0 pending, 2 passed, 1 failed' "$OUTPUT"
