@@ -112,9 +112,9 @@ static int64_t heed(struct beat *beat)
 	}
 	if (answer->code != STATUS(OK)) {
 		if (answer->code != STATUS(CANCELLED) && worker->heartbeat_failures++ % LOG_EVERY_FAILURES == 0)
-			log_warn(worker->object, "heartbeat %lld failed, the lease ends in %lld ms: %s",
-			    (long long)beat->request.seq, (long long)(worker->lease_until_ms - now_ms),
-			    answer->message);
+			log_warn(worker->object, "heartbeat %lld failed, the lease %s %lld ms: %s",
+			    (long long)beat->request.seq, lease_ends(worker, now_ms),
+			    llabs((long long)(worker->lease_until_ms - now_ms)), answer->message);
 		if (now_ms >= next_ms) /* it took its whole time to fail */
 			return now_ms;
 		return now_ms + (worker->heartbeat_ms < FAILED_REST_MS ? worker->heartbeat_ms : FAILED_REST_MS);

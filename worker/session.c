@@ -52,16 +52,20 @@ void session_renew(struct reeve_worker *worker, int64_t sent_ms)
 	}
 }
 
+const char *lease_ends(const struct reeve_worker *worker, int64_t now_ms)
+{
+	return worker->lease_until_ms < now_ms ? "has been over for" : "ends in";
+}
+
 void session_heed_lease(struct reeve_worker *worker, int64_t now_ms)
 {
 	if (worker->phase != PHASE_SERVING || worker->lease_stopped || lease_runs(worker->lease, now_ms))
 		return;
 	worker->lease_stopped = true;
 	log_warn(worker->object,
-	    "no heartbeat sent in the last %lld ms was answered, the lease ends in %lld ms: stopping the "
-	    "%zu tasks that run",
-	    (long long)(worker->lease_ms - (worker->lease_until_ms - now_ms)),
-	    (long long)(worker->lease_until_ms - now_ms), worker->taken_count);
+	    "no heartbeat sent in the last %lld ms was answered, the lease %s %lld ms: stopping the %zu tasks that run",
+	    (long long)(worker->lease_ms - (worker->lease_until_ms - now_ms)), lease_ends(worker, now_ms),
+	    llabs((long long)(worker->lease_until_ms - now_ms)), worker->taken_count);
 	held_stop_taken(worker, STOP_LEASE);
 }
 
@@ -196,8 +200,7 @@ void session_lost(struct reeve_worker *worker, const char *why)
 
 	if (worker->phase != PHASE_SERVING)
 		return;
-	log_warn(worker->object, "incarnation %lld has ended: %s; stopping %zu tasks", (long long)worker->incarnation,
-	    why, worker_unfinished(worker));
+	log_warn(worker->object, "%s; stopping %zu tasks", why, worker_unfinished(worker));
 	worker->phase = PHASE_LOST;
 	for (fetch = worker->fetches.waiting; fetch; fetch = fetch->next)
 		if (fetch->call &&

@@ -13,6 +13,9 @@ void session_step(struct reeve_worker *worker);
  * nothing if it was over already. Called with the lock. */
 void session_lost(struct reeve_worker *worker, const char *why);
 
+/* What stands in a log between "the lease" and the milliseconds from now to its end, or since. */
+const char *lease_ends(const struct reeve_worker *worker, int64_t now_ms);
+
 /* Tells a manager that the incarnation, which holds nothing, is over. Waits for the answer for a few seconds at most.
  * Called by control without the lock, after heartbeats have ended. */
 void session_leave(struct reeve_worker *worker);

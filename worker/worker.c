@@ -269,8 +269,9 @@ int reeve_worker_run(struct reeve_worker *worker)
 		log_warn(worker->object, "this is process 1 of its container, which no guard can kill: run it under an "
 		                         "init (docker run --init)");
 	if (start_threads(worker, &error)) {
-		log_info(worker->object, "starting: %d slots, %zu types, managers %s", worker->slots.wanted,
-		    worker->types.count, worker->managers);
+		log_info(worker->object, "starting: %d slot%s, %zu type%s, managers %s", worker->slots.wanted,
+		    worker->slots.wanted == 1 ? "" : "s", worker->types.count, worker->types.count == 1 ? "" : "s",
+		    worker->managers);
 		control_run(worker);
 	} else {
 		log_error(worker->object, "%s", error.message);

@@ -4,6 +4,7 @@
  */
 #include "client/cmd/command.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,12 +186,15 @@ static int run(int argc, char **argv)
 static int finish(int code)
 {
 	struct pollfd out = {.fd = STDOUT_FILENO};
+	int problem = 0; /* 0: an earlier write failed, and nobody knows why any more */
 
-	if (fflush(stdout) == 0 && !ferror(stdout))
+	if (fflush(stdout) != 0)
+		problem = errno;
+	else if (!ferror(stdout))
 		return code;
 	if (poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)))
 		return code;
-	fprintf(stderr, "reeve: what was to be said could not be written to standard output\n");
+	fprintf(stderr, "reeve: cannot write to standard output%s%s\n", problem ? ": " : "", problem ? strerror(problem) : "");
 	return code ? code : EXIT_TASK_FAILED;
 }
 

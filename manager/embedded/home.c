@@ -58,7 +58,7 @@ static bool find_folder(struct home *home, const char *folder, struct reeve_erro
 	else if (!getcwd(here, sizeof here))
 		return failed(error, "find", "the working directory");
 	/* Room for the names inside, and for the lines that the cluster's files hold. */
-	int length = snprintf(path, sizeof path, "%s/%s", here, folder);
+	int length = snprintf(path, sizeof path, "%s%s%s", here, here[0] && here[1] ? "/" : "", folder);
 	if (folder[0] == '\0' || length >= (int)sizeof path - 64)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "the data folder's name is empty or too long");
 	if (!make_folders(path, error))

@@ -110,7 +110,7 @@ static char *absolute(char *path)
 
 	if (!here)
 		return path;
-	if (asprintf(&joined, "%s/%s", here, path) < 0)
+	if (asprintf(&joined, "%s/%s", strcmp(here, "/") == 0 ? "" : here, path) < 0)
 		abort();
 	free(here);
 	free(path);
