@@ -6,6 +6,7 @@
 #include "common/clock.h"
 #include "common/text.h"
 #include "worker/handler.h"
+#include "worker/heartbeat.h"
 #include "worker/lease.h"
 
 #include <assert.h>
@@ -86,6 +87,7 @@ void attempt_free(struct attempt *attempt)
 	free(attempt->outcome.remark);
 	free(attempt->outcome.stack);
 	free(attempt->outcome.stage);
+	free(attempt->remark);
 	protobuf_c_message_free_unpacked(&attempt->assignment->base, NULL);
 	free(attempt);
 }
@@ -183,7 +185,10 @@ static void replace(char **text, const char *with)
 
 void reeve_outcome_remark(struct reeve_outcome *outcome, const char *remark)
 {
+	struct attempt *attempt = (struct attempt *)((char *)outcome - offsetof(struct attempt, outcome));
+
 	replace(&outcome->remark, remark);
+	heartbeat_remark(attempt, outcome->remark);
 }
 
 void reeve_outcome_stack(struct reeve_outcome *outcome, const char *stack)

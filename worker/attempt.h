@@ -81,6 +81,10 @@ struct attempt {
 	int64_t later_ms;  /* the manager could not judge its result: how long it rests before it is reported again, */
 	int64_t later_until_ms; /* and until when */
 
+	/* What its handler has remarked and no manager has got yet (heartbeat.h). Guarded by the worker's lock. */
+	char *remark;     /* owned; NULL: nothing */
+	bool remark_sent; /* it is in the heartbeat that is under way */
+
 	struct reeve_outcome outcome;
 	Reeve__V1__Result result; /* what is reported; complete once in the outbox */
 	size_t result_bytes;      /* its size in a message, roughly */

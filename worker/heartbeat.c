@@ -8,6 +8,8 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/text.h"
+#include "worker/held.h"
 #include "worker/orders.h"
 #include "worker/session.h"
 
@@ -21,6 +23,8 @@ enum {
 	FAILED_REST_MS = 500,   /* after a heartbeat that failed at once */
 	NEWS_REST_MS = 1000,    /* between two heartbeats, if all that the later one has to tell is that a count has changed */
 	LOG_EVERY_FAILURES = 5, /* failed heartbeats that share one line in the log */
+	REMARK_BYTES = 1000,    /* of what a handler remarks while it runs, … */
+	REMARKS_BYTES = 65536,  /* … and, roughly, of all such remarks in a heartbeat */
 };
 
 /* One heartbeat: the message, and what came back. Guarded by the worker's lock once it is sent. */
@@ -30,10 +34,62 @@ struct beat {
 	Reeve__V1__Attempt *attempts;
 	Reeve__V1__Attempt **held;
 	int64_t *fetch_ids;
+	Reeve__V1__Remark *remarks;
+	Reeve__V1__Remark **told;
 	int64_t sent_ms;
 	bool done;
 	struct rpc_answer answer;
 };
+
+/* Of one that has ended the result has it. */
+static bool goes_out(const struct attempt *attempt)
+{
+	return attempt->remark && attempt->place == PLACE_TAKEN;
+}
+
+/* Copies what has been remarked, as far as there is room. Under the lock. */
+static void add_remarks(struct beat *beat)
+{
+	struct reeve_worker *worker = beat->worker;
+	size_t count = 0, bytes = 0, i = 0;
+	struct attempt *attempt;
+
+	for (attempt = worker->held; attempt; attempt = attempt->hh.next)
+		count += goes_out(attempt);
+	beat->remarks = malloc((count + 1) * sizeof *beat->remarks);
+	beat->told = malloc((count + 1) * sizeof *beat->told);
+	if (!beat->remarks || !beat->told)
+		abort();
+	for (attempt = worker->held; attempt && bytes < REMARKS_BYTES; attempt = attempt->hh.next) {
+		if (!goes_out(attempt))
+			continue;
+		reeve__v1__remark__init(&beat->remarks[i]);
+		beat->remarks[i].task_id = attempt->key.task_id;
+		beat->remarks[i].token = attempt->key.token;
+		beat->remarks[i].text = strdup(attempt->remark);
+		if (!beat->remarks[i].text)
+			abort();
+		bytes += strlen(attempt->remark);
+		attempt->remark_sent = true;
+		beat->told[i] = &beat->remarks[i];
+		i++;
+	}
+	beat->request.remarks = beat->told;
+	beat->request.n_remarks = i;
+}
+
+/* They have arrived, but what was said since. Under the lock. */
+static void forget_remarks(const struct beat *beat)
+{
+	for (size_t i = 0; i < beat->request.n_remarks; i++) {
+		struct attempt *attempt = held_find(beat->worker, beat->remarks[i].task_id, beat->remarks[i].token);
+
+		if (attempt && attempt->remark_sent) {
+			free(attempt->remark);
+			attempt->remark = NULL;
+		}
+	}
+}
 
 /* Takes the snapshot. Under the lock. */
 static void compose(struct beat *beat)
@@ -60,6 +116,7 @@ static void compose(struct beat *beat)
 	for (fetch = worker->fetches.waiting; fetch; fetch = fetch->next)
 		beat->fetch_ids[beat->request.n_waiting_fetch_ids++] = fetch->id;
 	beat->request.waiting_fetch_ids = beat->fetch_ids;
+	add_remarks(beat);
 	beat->request.incarnation = worker->incarnation;
 	beat->request.seq = ++worker->heartbeat_seq;
 	beat->request.highest_fetch_id = worker->fetches.highest_id;
@@ -80,6 +137,10 @@ static void beat_clear(struct beat *beat)
 	free(beat->attempts);
 	free(beat->held);
 	free(beat->fetch_ids);
+	for (size_t i = 0; i < beat->request.n_remarks; i++)
+		free(beat->remarks[i].text);
+	free(beat->remarks);
+	free(beat->told);
 	if (beat->answer.response)
 		protobuf_c_message_free_unpacked(beat->answer.response, NULL);
 }
@@ -131,6 +192,7 @@ static int64_t heed(struct beat *beat)
 		worker_kick(worker);
 	}
 	worker->heartbeat_failures = 0;
+	forget_remarks(beat);
 	session_renew(worker, beat->sent_ms);
 	orders_obey(worker, response->orders, response->n_orders, true);
 	return next_ms;
@@ -222,6 +284,23 @@ void heartbeat_hurry(struct reeve_worker *worker, bool urgent)
 		return;
 	worker->heartbeat_by_ms = by_ms;
 	pthread_cond_broadcast(&worker->heartbeat_cond);
+}
+
+void heartbeat_remark(struct attempt *attempt, const char *remark)
+{
+	struct reeve_worker *worker = attempt->worker;
+	size_t length = remark ? strlen(remark) : 0;
+	char *text;
+
+	if (!worker)
+		return;
+	text = utf8_repair(remark ? remark : "", utf8_cut(remark, length < REMARK_BYTES ? length : REMARK_BYTES));
+	text[utf8_cut(text, strlen(text) < REMARK_BYTES ? strlen(text) : REMARK_BYTES)] = '\0';
+	pthread_mutex_lock(&worker->lock);
+	free(attempt->remark);
+	attempt->remark = text;
+	attempt->remark_sent = false;
+	pthread_mutex_unlock(&worker->lock);
 }
 
 void heartbeat_stop(struct reeve_worker *worker)

@@ -534,12 +534,61 @@ static bool check_heartbeat(const Reeve__V1__HeartbeatRequest *r, struct reeve_e
 	    !check_range("seq", r->seq, 1, INT64_MAX, error) ||
 	    !check_range("highest_fetch_id", r->highest_fetch_id, 0, INT64_MAX, error) ||
 	    !check_range("held", (int64_t)r->n_held, 0, HELD_MOST, error) ||
+	    !check_range("remarks", (int64_t)r->n_remarks, 0, HELD_MOST, error) ||
 	    !check_range("waiting_fetch_ids", (int64_t)r->n_waiting_fetch_ids, 0, WAITING_MOST, error))
 		return false;
 	for (size_t i = 0; i < r->n_held; i++)
 		if (r->held[i]->task_id < 1 || r->held[i]->token < 1)
 			return error_set(error, STATUS(INVALID_ARGUMENT), "held[%zu] is no attempt", i);
+	for (size_t i = 0; i < r->n_remarks; i++)
+		if (r->remarks[i]->task_id < 1 || r->remarks[i]->token < 1)
+			return error_set(error, STATUS(INVALID_ARGUMENT), "remarks[%zu] is of no attempt", i);
 	return true;
+}
+
+struct remarks_kept {
+	struct store_remarks op;
+	char **texts;
+	int64_t numbers[];
+};
+
+static void on_remarks_kept(struct store_op *op, const struct reeve_error *error)
+{
+	struct remarks_kept *k = (struct remarks_kept *)op;
+	(void)error; /* then they are not seen before the attempts end */
+	for (int i = 0; i < k->op.count; i++)
+		free(k->texts[i]);
+	free(k->texts);
+	free(k);
+}
+
+/* Has the remarks of a heartbeat kept, whose answer does not wait for it. */
+static void keep_remarks(struct services *s, struct rpc_call *call, const Reeve__V1__HeartbeatRequest *request)
+{
+	size_t n = request->n_remarks;
+	if (n == 0)
+		return;
+	struct remarks_kept *k = calloc(1, sizeof *k + 2 * n * sizeof *k->numbers);
+	int64_t *ids = k->numbers, *tokens = ids + n;
+	k->texts = malloc(n * sizeof *k->texts);
+	k->op = (struct store_remarks){
+	    .op.done = on_remarks_kept,
+	    .op.deadline_ms = service_deadline(s, call),
+	    .op.origin = rpc_call_origin(call),
+	    .count = (int)n,
+	    .ids = ids,
+	    .tokens = tokens,
+	    .texts = (const char *const *)k->texts,
+	};
+	for (size_t i = 0; i < n; i++) {
+		const Reeve__V1__Remark *remark = request->remarks[i];
+		const char *text = clipped(remark->text, REMARK_MOST);
+		ids[i] = remark->task_id;
+		tokens[i] = remark->token;
+		k->texts[i] = strdup(text ? text : "");
+		k->op.bytes += strlen(k->texts[i]) + 2 * sizeof *ids;
+	}
+	store_remarks(s->core->store, &k->op);
 }
 
 static void heartbeat(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -579,6 +628,7 @@ static void heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 	    .held_ids = ids,
 	    .held_tokens = tokens,
 	};
+	keep_remarks(s, call, request);
 	leases_heartbeat(s->core->leases, &c->op, &holding);
 	free(ids);
 }

@@ -677,6 +677,16 @@ struct store_extend {
 };
 void store_extend(struct store *store, struct store_extend *op);
 
+/* Keeps what handlers remark while they run, as far as nobody has locked their tasks. */
+struct store_remarks {
+	struct store_op op;
+	int count;
+	const int64_t *ids, *tokens;
+	const char *const *texts;
+	size_t bytes;                    /* of all of it */
+};
+void store_remarks(struct store *store, struct store_remarks *op);
+
 /* --- changing by hand ------------------------------------------------------------------------------------------ */
 
 enum store_edit_kind { STORE_CANCEL, STORE_KILL, STORE_RETRY, STORE_UPDATE };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* So many by one statement. A batch that many join needs no weight: the role's bound is meant for what is one by itself. */
-enum { EXTENDS_MOST = 100, REGISTER_MOST = 200 };
+enum { EXTENDS_MOST = 100, REGISTER_MOST = 200, REMARKS_MOST = 1000 };
 
 /* Its statement has room for one. */
 static bool alone(const struct role *role, const struct store_op *op)
@@ -343,6 +343,55 @@ void store_extend(struct store *store, struct store_extend *op)
 {
 	static const struct op_kind kind = {.name = "extend", .start = extend_start, .joins = extend_joins};
 	store_give(store, ROLE_REPORT, &kind, &op->op, 1, 64);
+}
+
+/* --- remarks ------------------------------------------------------------------------------------------------------- */
+
+static const struct store_remarks *remarks(const struct role *role, int i)
+{
+	return BATCH_OP(role, struct store_remarks, i);
+}
+
+static void on_remarks_kept(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	role_done(role);
+}
+
+static void remarks_start(struct role *role)
+{
+	struct params *p = &role->params;
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		for (int k = 0; k < remarks(role, i)->count; k++)
+			params_add_int8(p, remarks(role, i)->ids[k]);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TIME);
+	for (int i = 0; i < role->count; i++)
+		for (int k = 0; k < remarks(role, i)->count; k++)
+			params_add_time(p, remarks(role, i)->tokens[k]);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < role->count; i++)
+		for (int k = 0; k < remarks(role, i)->count; k++)
+			params_add_text(p, remarks(role, i)->texts[k]);
+	params_array_end(p);
+	role_run(role, SQL_REMARKS_KEEP, on_remarks_kept);
+}
+
+static bool remarks_join(const struct role *role, const struct store_op *op)
+{
+	int rows = ((const struct store_remarks *)op)->count;
+	for (int i = 0; i < role->count; i++)
+		rows += remarks(role, i)->count;
+	return role->count == 0 || rows <= REMARKS_MOST;
+}
+
+void store_remarks(struct store *store, struct store_remarks *op)
+{
+	static const struct op_kind kind = {.name = "remarks", .start = remarks_start, .joins = remarks_join};
+	store_give(store, ROLE_EDIT, &kind, &op->op, 0, 64 + op->bytes);
 }
 
 /* --- heartbeats ------------------------------------------------------------------------------------------------ */

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/tasks.bash"
 
 start_postgres
-start_manager
+start_manager --heartbeat 1s
 start_worker worker --concurrency 4 --queue default
 
 run() { # SCRIPT [OPTION…]: submits it, waits for its end, prints the id
@@ -27,6 +27,22 @@ story_success_and_a_remark() {
 	expect_eq done "$(field "$id" result)"
 	# A remark alone leaves it to the exit code.
 	expect_eq 'completed|1|||well|' "$(end_of "$(run 'echo "{\"remark\": \"well\"}" >&3')")"
+}
+
+# People see how far it is: what it says goes out with the heartbeats, as long as it runs.
+story_remarks_are_seen_while_it_runs() {
+	id=$(reeve submit sh 'say() { printf "{\"remark\": \"%s\"}\n" "$1" >&3; }
+		until_is() { until [ -e "'"$DIR"'/$1" ]; do sleep 0.05; done; }
+		say "page 1 of 2"; until_is half; say "$(head -c 2001 /dev/zero | tr "\0" x)"; until_is rest; say both')
+	wait_until 20 '[ "$(field "$id" remark)" = "page 1 of 2" ]'
+	expect_match 'remark +page 1 of 2' "$(reeve show "$id")"
+	expect_eq executing "$(field "$id" status)"
+	touch "$DIR/half"
+	wait_until 20 '[ "$(reeve show "$id" --json | jq ".remark | length")" = 1000 ]'
+	touch "$DIR/rest"
+	reeve wait "$id" >/dev/null
+	expect_eq 'completed both' "$(field "$id" status) $(field "$id" remark)"
+	expect_eq 'submitted claimed completed' "$(events "$id")"
 }
 
 story_retry_though_it_exits_well() {

@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "worker/extend.h"
 #include "worker/handler.h"
+#include "worker/heartbeat.h"
 #include "worker/handlers/answer.h"
 #include "worker/handlers/messages.h"
 #include "worker/handlers/tail.h"
@@ -52,6 +53,7 @@ struct run {
 	struct tail error;        /* … of the third, */
 	struct messages messages; /* … and of the fourth */
 	struct answer answer;     /* what it said there of its end */
+	bool remarked;            /* a remark has come */
 	char name[48];
 	int64_t ask_from_ms;     /* no manager is asked for more time before that */
 	int64_t extend_until_ms; /* it wants to run until then, and nobody has been asked; 0: it does not */
@@ -208,6 +210,7 @@ static void take_message(void *arg, const json_t *message)
 		want_extension(run, extend);
 	if (!answer_take(&run->answer, message, problem, sizeof problem))
 		messages_complain(&run->messages, problem);
+	run->remarked |= json_is_string(json_object_get(message, "remark"));
 }
 
 /* Asks for the extension that is wanted, one at a time and a few a second; of several the last counts. When to ask, if it
@@ -292,6 +295,9 @@ static void move(struct run *run, int64_t until_ms)
 		tail_read(&run->error);
 	if (ready[4].revents)
 		messages_read(&run->messages, take_message, run);
+	if (run->remarked)
+		heartbeat_remark(run->attempt, run->answer.remark);
+	run->remarked = false;
 }
 
 /* Its output is the result. */

@@ -50,6 +50,57 @@ Test(modes, functions_say_more)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
+static _Atomic int steps;
+
+static int go_on(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	char text[2001];
+
+	(void)attempt;
+	memset(text, 0xc3, sizeof text - 1); /* no UTF-8 */
+	text[sizeof text - 1] = '\0';
+	reeve_outcome_remark(outcome, "at first");
+	while (atomic_load(&steps) < 1)
+		usleep(5000);
+	reeve_outcome_remark(outcome, text);
+	while (atomic_load(&steps) < 2)
+		usleep(5000);
+	reeve_outcome_remark(outcome, NULL);
+	while (atomic_load(&steps) < 3)
+		usleep(5000);
+	reeve_outcome_remark(outcome, "at last");
+	return 0;
+}
+
+Test(modes, remarks_go_out_while_it_runs_and_each_once)
+{
+	const struct script_task *task;
+	int64_t id;
+	int beats;
+
+	stage_open(&stage, (struct reeve_worker_options){0});
+	stage.script.heartbeat_ms = 30;
+	reeve_worker_handle(stage.worker, "t", go_on, NULL);
+	id = script_add(&stage.script, "t", "");
+	task = &stage.script.tasks[id];
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, task->times_seen == 1));
+	cr_expect_str_eq(task->seen, "at first");
+	beats = stage.script.heartbeats;
+	cr_assert(script_wait(&stage.script, stage.script.heartbeats > beats + 3));
+	cr_expect_eq(task->times_seen, 1);
+	atomic_store(&steps, 1);
+	cr_assert(script_wait(&stage.script, task->times_seen == 2));
+	cr_expect_eq(strlen(task->seen), 999, "whole characters in its place");
+	atomic_store(&steps, 2);
+	cr_assert(script_wait(&stage.script, task->times_seen == 3));
+	cr_expect_str_eq(task->seen, "");
+	atomic_store(&steps, 3);
+	stage_await(&stage, id);
+	cr_expect_str_eq(task->remark, "at last");
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
 Test(modes, once_does_one)
 {
 	open_stage((struct reeve_worker_options){.once = true, .concurrency = 8, .prefetch = 100});

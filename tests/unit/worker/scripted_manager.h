@@ -43,6 +43,8 @@ struct script_task {
 	int reports;                /* how often a result was */
 	Reeve__V1__Outcome outcome; /* of the last one */
 	char *result, *error, *remark, *stack, code[64];
+	char seen[2048]; /* the remark that came last with a heartbeat, */
+	int times_seen;  /* and how many did */
 	int64_t run_ms, retry_in_ms;
 	int64_t reported_ms;
 	Reeve__V1__Verdict verdict; /* to give; UNSPECIFIED: ACCEPTED */
@@ -479,6 +481,12 @@ static inline void script_heartbeat(void *arg, struct rpc_call *call, const Prot
 	    .succeeded = request->succeeded,
 	    .failed = request->failed_attempts,
 	};
+	for (size_t i = 0; i < request->n_remarks; i++) {
+		struct script_task *task = &script->tasks[request->remarks[i]->task_id];
+
+		snprintf(task->seen, sizeof task->seen, "%s", request->remarks[i]->text);
+		task->times_seen++;
+	}
 	if (script->hold_heartbeats) {
 		script_hold(script, call);
 		script_unlock(script);

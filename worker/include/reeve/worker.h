@@ -100,7 +100,8 @@ int reeve_outcome_fatal(struct reeve_outcome *outcome, const char *code, const c
 /* What may be said beside, before or after one of these; texts are copied, NULL takes them back. The last call of each
  * counts. Longer ones are cut: a remark to 4,096 bytes, a stack to 65,536.
  *
- * The remark, for people, is kept with the task whatever becomes of it. */
+ * The remark, for people, is kept with the task whatever becomes of it. While the function runs its first 1,000 bytes go out with
+ * the worker's heartbeats, so that `reeve show` has them; one that was taken back after that may stay with the task. */
 void reeve_outcome_remark(struct reeve_outcome *outcome, const char *remark);
 
 /* Where it went wrong, a stack trace: kept with the error if the attempt does not complete. */
