@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,10 @@ enum { LINE_BYTES = 4096, AGAIN_MS = 10000 };
 
 /* Set once at start, before there are threads, and only read afterwards. */
 static const char *program_name = "reeve";
-static enum log_level least_urgent = LOG_LEVEL_INFO;
 static bool under_systemd;
+
+/* Changed while others write. */
+static _Atomic int least_urgent = LOG_LEVEL_INFO;
 
 struct line {
 	char text[LINE_BYTES];
@@ -30,8 +33,28 @@ struct line {
 void log_setup(const char *program, enum log_level level)
 {
 	program_name = program;
-	least_urgent = level;
 	under_systemd = getenv("JOURNAL_STREAM") != NULL;
+	log_set_level(level);
+}
+
+void log_set_level(enum log_level level)
+{
+	atomic_store_explicit(&least_urgent, level, memory_order_relaxed);
+}
+
+bool log_level_parse(const char *name, enum log_level *level)
+{
+	static const char *const names[] = {[LOG_LEVEL_ERROR] = "error",
+	    [LOG_LEVEL_WARN] = "warn",
+	    [LOG_LEVEL_INFO] = "info",
+	    [LOG_LEVEL_DEBUG] = "debug"};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (!strcmp(name, names[i])) {
+			*level = (enum log_level)i;
+			return true;
+		}
+	return false;
 }
 
 /* Appends one character or escape, unless the line (with its newline) would grow too long. */
@@ -89,7 +112,7 @@ void log_line(enum log_level level, const char *object, const char *format, ...)
 	va_list arguments;
 	int saved = errno;
 
-	if (level > least_urgent)
+	if ((int)level > atomic_load_explicit(&least_urgent, memory_order_relaxed))
 		return;
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);

@@ -13,6 +13,15 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBU
 /* Sets which program's name stands in the lines (kept, not copied) and the least urgent level that is written. */
 void log_setup(const char *program, enum log_level level);
 
+/* Changes the least urgent level that is written; at any time, from any thread. */
+void log_set_level(enum log_level level);
+
+/* Finds a level by its name, as --log-level takes it. */
+bool log_level_parse(const char *name, enum log_level *level);
+
+/* What --log-level is told that it takes. */
+#define LOG_LEVELS "error, warn, info or debug"
+
 /* Writes one line. `object` says whom it is about ("worker 12 a/77", "task 5"), may be NULL. Control characters in the
  * text are written as \xNN, so that nobody's input can forge lines. */
 void log_line(enum log_level level, const char *object, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -5,6 +5,7 @@
 #include "manager/options.h"
 #include "manager/store/migrate.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 static int exit_code_of(reeve_status code)
@@ -35,7 +36,7 @@ int main(int argc, char **argv)
 {
 	struct manager_options options = {0};
 	struct reeve_error error;
-	struct manager manager = {0};
+	struct manager manager = {.argc = argc, .argv = argv};
 	char wants = 0;
 
 	if (!manager_options_read(&options, argc, argv, &wants, &error)) {
@@ -59,6 +60,7 @@ int main(int argc, char **argv)
 	}
 	if (options.print_schema)
 		return schema_print((int)options.schema_from, stdout) ? printed() : EXIT_USAGE;
+	signal(SIGHUP, SIG_IGN); /* until the loop runs there is nothing to reload */
 	if (!manager_log_setup(&options, &error) ||
 	    !migrate(options.database, options.no_migrate, (int)options.history_days, &error)) {
 		log_error(NULL, "%s", error.message);

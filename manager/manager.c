@@ -15,16 +15,19 @@
 
 enum { ANSWER_BYTES = 4 << 20, ENVELOPE_BYTES = 64 << 10, FAREWELL_MS = 300 };
 
+static bool level_read(const struct manager_options *options, enum log_level *level, struct reeve_error *error)
+{
+	return log_level_parse(options->log_level, level) ||
+	    error_set(error, STATUS(INVALID_ARGUMENT), "--log-level is \"%s\"; it must be " LOG_LEVELS, options->log_level);
+}
+
 bool manager_log_setup(const struct manager_options *options, struct reeve_error *error)
 {
-	static const char *const names[] = {"error", "warn", "info", "debug"};
-	for (int i = 0; i < 4; i++)
-		if (!strcmp(options->log_level, names[i])) {
-			log_setup("reeve-manager", (enum log_level)i);
-			return true;
-		}
-	return error_set(error, STATUS(INVALID_ARGUMENT), "--log-level is \"%s\"; it must be error, warn, info or debug",
-	    options->log_level);
+	enum log_level level;
+	if (!level_read(options, &level, error))
+		return false;
+	log_setup("reeve-manager", level);
+	return true;
 }
 
 static void on_alarm(evutil_socket_t fd, short what, void *arg)
@@ -105,6 +108,23 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 	stop(m);
 }
 
+/* The log level is read again, as at the start: what else has changed in the file takes effect with the next start. */
+static void on_hangup(evutil_socket_t number, short what, void *arg)
+{
+	const struct manager *m = arg;
+	struct manager_options options = {0};
+	struct reeve_error error;
+	enum log_level level;
+	char wants = 0;
+	(void)number, (void)what;
+	if (!manager_options_read(&options, m->argc, m->argv, &wants, &error) || !level_read(&options, &level, &error)) {
+		log_error(NULL, "reloading on SIGHUP: %s; the log level stays as it was", error.message);
+		return;
+	}
+	log_set_level(level);
+	log_info(NULL, "reloaded on SIGHUP: the log level is %s", options.log_level);
+}
+
 /* What this one wrote to tables that a newer program has changed would be wrong there. */
 static void on_outdated(void *arg, int schema)
 {
@@ -168,6 +188,8 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	m->dispatch = event_new(m->base, -1, 0, on_dispatch, m);
 	m->terminate = evsignal_new(m->base, SIGTERM, on_signal, m);
 	m->interrupt = evsignal_new(m->base, SIGINT, on_signal, m);
+	m->hangup = evsignal_new(m->base, SIGHUP, on_hangup, m);
+	event_add(m->hangup, NULL);
 	event_add(m->terminate, NULL);
 	event_add(m->interrupt, NULL);
 	m->memory = memory_watch(m->base);
@@ -271,6 +293,8 @@ void manager_close(struct manager *m)
 		event_free(m->terminate);
 	if (m->interrupt)
 		event_free(m->interrupt);
+	if (m->hangup)
+		event_free(m->hangup);
 	if (m->memory)
 		event_free(m->memory);
 	if (m->base)

@@ -12,7 +12,9 @@
 
 struct manager {
 	struct event_base *base;
-	struct event *alarm, *dispatch, *terminate, *interrupt, *memory;
+	struct event *alarm, *dispatch, *terminate, *interrupt, *hangup, *memory;
+	int argc;                    /* the command line, to be read again on SIGHUP */
+	char **argv;
 	int64_t alarm_ms;            /* when the alarm is set to go off; monotonic */
 	struct store *store;
 	struct store_stop farewell;  /* tells the other managers that this one stops */
@@ -30,10 +32,10 @@ struct manager {
 /* Sets the log up by the options. */
 bool manager_log_setup(const struct manager_options *options, struct reeve_error *error);
 
-/* Opens everything and listens. */
+/* Opens everything and listens. argc and argv are set before, and kept. */
 bool manager_open(struct manager *manager, const struct manager_options *options, struct reeve_error *error);
 
-/* Runs until SIGTERM or SIGINT; or until the database's schema is newer than this program's: false, and the log says it. */
+/* Runs until SIGTERM or SIGINT, SIGHUP reads the log level again; or until the database's schema is newer than this program's: false, and the log says it. */
 bool manager_run(struct manager *manager);
 
 /* Closes what is open; a zeroed or half-opened manager too. */

@@ -41,6 +41,7 @@ struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler
 		abort();
 	attempt->assignment = assignment;
 	attempt->handler = handler;
+	handler_use(handler);
 	attempt->lease = lease;
 	attempt->max_result_bytes = max_result_bytes;
 	attempt->key = (struct attempt_key){assignment->task_id, assignment->token};
@@ -89,6 +90,7 @@ void attempt_free(struct attempt *attempt)
 	free(attempt->outcome.stage);
 	free(attempt->remark);
 	protobuf_c_message_free_unpacked(&attempt->assignment->base, NULL);
+	handler_drop(attempt->handler);
 	free(attempt);
 }
 

@@ -59,7 +59,7 @@ struct attempt {
 	struct reeve_attempt public; /* first, so that the one is found from the other */
 	struct attempt_key key;
 	Reeve__V1__Assignment *assignment; /* owned: the texts of `public` are its */
-	struct handler *handler;           /* NULL: there is none for this type */
+	struct handler *handler;           /* kept as long as the attempt; NULL: there is none for this type */
 	size_t max_result_bytes;
 	const struct lease *lease;   /* the worker's */
 	struct reeve_worker *worker; /* once it is held */
@@ -93,8 +93,8 @@ struct attempt {
 	UT_hash_handle hh;           /* in the table of held attempts, by key */
 };
 
-/* Makes an attempt of an assignment, which it owns from now on, that was claimed at `claimed_ms` or later. Never NULL.
- */
+/* Makes an attempt of an assignment, which it owns from now on, that was claimed at `claimed_ms` or later. Never NULL. This and
+ * attempt_free count the handler's users: under the worker's lock once it runs. */
 struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler *handler, const struct lease *lease,
     size_t max_result_bytes, int64_t claimed_ms);
 

@@ -10,6 +10,7 @@
 #include "worker/courier.h"
 #include "worker/heartbeat.h"
 #include "worker/held.h"
+#include "worker/reload.h"
 #include "worker/session.h"
 
 #include <errno.h>
@@ -245,6 +246,7 @@ void control_run(struct reeve_worker *worker)
 		advance_drain(worker, clock_monotonic_ms());
 		pthread_mutex_unlock(&worker->lock);
 		resize(worker);
+		reload_step(worker);
 		session_step(worker);
 		courier_step(worker);
 		pthread_mutex_lock(&worker->lock);

@@ -47,6 +47,7 @@ struct errand {
 	int64_t sent_ms;
 	bool parked;
 	bool last_look; /* is anything left? (worker->until_empty) */
+	struct accepts *accepts; /* whose types the request points to */
 	Reeve__V1__FetchRequest request;
 };
 
@@ -129,13 +130,14 @@ static void fetch_leaves(struct reeve_worker *worker, struct fetch *fetch, bool 
 	request->slots = worker_takes(worker) ? fetch->slots : 1;
 	request->queues = worker->queues.list;
 	request->n_queues = worker->queues.count;
-	request->types = worker->types.list;
-	request->n_types = worker->types.count;
+	request->types = worker->accepts->types.list;
+	request->n_types = worker->accepts->types.count;
 	request->wait_ms = parked ? park_ms(worker) : 0;
 	request->again = fetch->sent_before;
 	if (!worker->begun)
 		request->idle_since_start_ms = clock_monotonic_ms() - worker->created_ms + 1;
 	fetches_sent(&worker->fetches, fetch, parked);
+	fetch->accepts = errand->accepts = accepts_use(worker->accepts);
 	errand->incarnation = worker->incarnation;
 	errand->fetch_id = fetch->id;
 	errand->sent_ms = clock_monotonic_ms();
@@ -281,6 +283,7 @@ static void fetch_done(void *arg, struct rpc_answer *answer)
 			    (long long)call->errand.fetch_id, answer->message);
 		fetch_failed(worker, &call->errand, answer);
 	}
+	accepts_drop(call->errand.accepts);
 	pthread_mutex_unlock(&worker->lock);
 	free_message(answer->response);
 	free(call);
@@ -409,6 +412,7 @@ static void report_done(void *arg, struct rpc_answer *answer)
 		report_taken(worker, report, (Reeve__V1__ReportResponse *)answer->response);
 	else
 		report_failed(worker, report, answer);
+	accepts_drop(report->errand.accepts);
 	pthread_mutex_unlock(&worker->lock);
 	free_message(answer->response);
 	free(report);
@@ -480,18 +484,17 @@ static struct fetch_call *next_fetch(struct reeve_worker *worker)
 	return call;
 }
 
-/* A call that is of no use any more: of a lost incarnation, or parked while the worker takes no tasks or wants to know
- * whether there are any. 0: none. */
+/* A call that is of no use any more: of a lost incarnation, or parked while the worker takes no tasks, wants to know
+ * whether there are any, or runs other types by now. 0: none. */
 static rpc_call_id next_cancel(struct reeve_worker *worker)
 {
+	bool all = worker->draining || worker->paused || (worker->until_empty && at_rest(worker));
 	struct fetch *fetch;
 
 	if (worker->stale_count)
 		return worker->stale_calls[--worker->stale_count];
-	if (!worker->draining && !worker->paused && !(worker->until_empty && at_rest(worker)))
-		return 0;
 	for (fetch = worker->fetches.waiting; fetch; fetch = fetch->next) {
-		if (!fetch->parked || fetch->given_up || !fetch->call)
+		if (!fetch->parked || fetch->given_up || !fetch->call || (!all && fetch->accepts == worker->accepts))
 			continue;
 		fetch->given_up = true;
 		return fetch->call;

@@ -20,6 +20,7 @@ struct fetch {
 	bool parked;    /* … which the manager may keep for a while */
 	bool given_up;  /* … and which has been cancelled */
 	bool sent_before;
+	const void *accepts; /* what that call asks for */
 	uint64_t call; /* rpc_call_id of that call, if it is the Fetch's own; 0: unknown */
 	struct fetch *prev, *next;
 };

@@ -11,6 +11,7 @@ void handler_init(struct handler *handler, const char *type)
 	handler->type = strdup(type);
 	if (!handler->type)
 		abort();
+	handler->users = 1;
 	atomic_init(&handler->cost_us, HANDLER_COST_FULL_US);
 }
 
@@ -42,6 +43,18 @@ void handler_free(struct handler *handler)
 	free(handler);
 }
 
+void handler_use(struct handler *handler)
+{
+	if (handler)
+		handler->users++;
+}
+
+void handler_drop(struct handler *handler)
+{
+	if (handler && --handler->users == 0)
+		handler_free(handler);
+}
+
 void handlers_free(struct handler **handlers)
 {
 	struct handler *handler, *next;
@@ -49,6 +62,6 @@ void handlers_free(struct handler **handlers)
 	HASH_ITER(hh, *handlers, handler, next)
 	{
 		HASH_DEL(*handlers, handler);
-		handler_free(handler);
+		handler_drop(handler);
 	}
 }

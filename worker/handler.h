@@ -1,6 +1,7 @@
 /*
  * What runs the tasks of a type. Each kind (handlers/ *.c) makes a `struct handler` with its own `run`; a slot calls it
- * and knows no more. Handlers are registered before the worker runs and only read from then on, but for `cost_us`.
+ * and knows no more. The table changes when the handlers files are read again (reload.c), under the worker's lock; a handler
+ * itself is only read once it is there, but for `cost_us`.
  */
 #ifndef REEVE_WORKER_HANDLER_H
 #define REEVE_WORKER_HANDLER_H
@@ -29,6 +30,8 @@ struct handler {
 	int64_t timeout_ms; /* its own limit beside the task's; 0: none */
 	void *user_data;    /* passed to C functions */
 	bool processes;     /* it starts processes, so its slots need a launcher and an event_fd */
+	bool from_file;     /* of a handlers file */
+	int users;          /* the table, and the attempts that have it; under the worker's lock once it runs */
 
 	/* Runs an attempt to its end and sets its outcome (attempt->outcome). Called on a slot's thread, several at
 	 * once. */
@@ -50,7 +53,11 @@ bool handler_add(struct handler **handlers, struct handler *handler, struct reev
 /* Finds the handler of a type, or NULL. */
 struct handler *handler_find(struct handler *handlers, const char *type);
 
-/* Frees a handler that is in no table, and a whole table. */
+/* An attempt has it, and so keeps it; and has it no more: the last user frees it. NULL is allowed. */
+void handler_use(struct handler *handler);
+void handler_drop(struct handler *handler);
+
+/* Frees a handler that is in no table and has no users, and a whole table but for what attempts have. */
 void handler_free(struct handler *handler);
 void handlers_free(struct handler **handlers);
 

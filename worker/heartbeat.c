@@ -36,6 +36,7 @@ struct beat {
 	int64_t *fetch_ids;
 	Reeve__V1__Remark *remarks;
 	Reeve__V1__Remark **told;
+	struct accepts *accepts; /* whose types it says; NULL: of none */
 	int64_t sent_ms;
 	bool done;
 	struct rpc_answer answer;
@@ -127,6 +128,11 @@ static void compose(struct beat *beat)
 	beat->request.concurrency = (uint32_t)worker->slots.wanted;
 	beat->request.succeeded = worker->succeeded;
 	beat->request.failed_attempts = worker->failed;
+	if (!worker->accepts_told) {
+		beat->accepts = accepts_use(worker->accepts);
+		beat->request.types = beat->accepts->types.list;
+		beat->request.n_types = beat->accepts->types.count;
+	}
 	beat->sent_ms = clock_monotonic_ms();
 	worker->heartbeat_sent_ms = beat->sent_ms;
 	worker->heartbeat_by_ms = INT64_MAX;
@@ -141,6 +147,7 @@ static void beat_clear(struct beat *beat)
 		free(beat->remarks[i].text);
 	free(beat->remarks);
 	free(beat->told);
+	accepts_drop(beat->accepts);
 	if (beat->answer.response)
 		protobuf_c_message_free_unpacked(beat->answer.response, NULL);
 }
@@ -193,6 +200,7 @@ static int64_t heed(struct beat *beat)
 	}
 	worker->heartbeat_failures = 0;
 	forget_remarks(beat);
+	worker->accepts_told |= beat->accepts == worker->accepts;
 	session_renew(worker, beat->sent_ms);
 	orders_obey(worker, response->orders, response->n_orders, true);
 	return next_ms;

@@ -2,9 +2,16 @@
  * reeve-worker: runs tasks by the programs that a handlers file names.
  */
 #include "common/log.h"
+#include "worker/accepts.h"
+#include "worker/handler.h"
 #include "worker/program.h"
 
+#include <pthread.h>
 #include <reeve/worker.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 /* Each running program takes a few descriptors here. After the spawner was forked: the programs keep the usual limit.
@@ -19,20 +26,89 @@ static void raise_file_limit(void)
 	}
 }
 
+/* The thread that SIGHUP is for: every other has it blocked. */
+struct reloader {
+	struct reeve_worker *worker;
+	int argc;
+	char **argv;
+	sigset_t hangup;
+	atomic_bool end;
+	pthread_t thread;
+};
+
+static void *reload_main(void *arg)
+{
+	struct reloader *reloader = arg;
+	struct reeve_error error;
+	enum log_level level;
+	int number;
+
+	while (sigwait(&reloader->hangup, &number) == 0 && !atomic_load(&reloader->end)) {
+		if (program_level_read(reloader->argc, reloader->argv, &level, &error))
+			log_set_level(level);
+		else
+			log_error(NULL, "reloading on SIGHUP: %s; the log level stays as it was", error.message);
+		reeve_worker_reload(reloader->worker);
+	}
+	return NULL;
+}
+
+static void reloader_start(struct reloader *reloader)
+{
+	if (pthread_create(&reloader->thread, NULL, reload_main, reloader) != 0)
+		abort();
+}
+
+static void reloader_stop(struct reloader *reloader)
+{
+	atomic_store(&reloader->end, true);
+	pthread_kill(reloader->thread, SIGHUP);
+	pthread_join(reloader->thread, NULL);
+}
+
+/* Says what is wrong with the handlers file. */
+static int check(const struct program_options *options)
+{
+	struct handler *handlers = NULL;
+	struct accepts *accepts = NULL;
+	struct names asked = {0};
+	struct reeve_error error;
+	bool good;
+
+	if (handlers_read_file(&handlers, options->handlers, &error) && names_parse(options->types, "types", &asked, &error))
+		accepts = accepts_make(&asked, handlers, true, &error);
+	good = accepts != NULL;
+	if (!good)
+		fprintf(stderr, "reeve-worker: %s\n", error.message);
+	handlers_free(&handlers);
+	names_free(&asked);
+	accepts_drop(accepts);
+	return good ? EXIT_OK : EXIT_USAGE;
+}
+
 int main(int argc, char **argv)
 {
+	struct reloader reloader = {.argc = argc, .argv = argv};
 	struct program_options options;
 	struct reeve_worker *worker;
 	int code;
 
 	if (program_options_read(&options, argc, argv, &code))
 		return code;
+	if (options.check)
+		return check(&options);
 	log_setup("reeve-worker", options.level);
-	worker = reeve_worker_create(&options.worker);
+	/* Before there are threads; the spawner has its own mask, and its programs have none. */
+	sigemptyset(&reloader.hangup);
+	sigaddset(&reloader.hangup, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &reloader.hangup, NULL);
+	reloader.worker = worker = reeve_worker_create(&options.worker);
 	raise_file_limit();
 	reeve_worker_stop_on_signals(worker);
 	reeve_worker_handle_file(worker, options.handlers);
+	reloader_start(&reloader);
 	code = reeve_worker_run(worker);
+	reloader_stop(&reloader);
 	reeve_worker_destroy(worker);
 	return code;
 }

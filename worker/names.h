@@ -2,7 +2,15 @@
 #ifndef REEVE_WORKER_NAMES_H
 #define REEVE_WORKER_NAMES_H
 
-#include "worker/state.h"
+#include "common/error.h"
+
+#include <stddef.h>
+
+/* A comma-separated list of names. */
+struct names {
+	char **list; /* each owned */
+	size_t count;
+};
 
 /* Reads "a, b" (NULL or empty: no names) into *names, replacing nothing there. False: *error names `what` ("queues")
  * and the bad one. */

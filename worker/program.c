@@ -37,6 +37,8 @@ static const struct option_spec specs[] = {
         "an INI file whose section [worker] has any of these options", 0, false},
     {"log-level", OPTION_TEXT, AT(log_level), "info", 0, 0, "REEVE_LOG_LEVEL", "LEVEL", "error, warn, info or debug", 0,
         true},
+    {"check", OPTION_FLAG, AT(check), NULL, 0, 0, NULL, NULL,
+        "read the options and the handlers file, say what is wrong with them, and exit", 0, false},
     {"print-options", OPTION_FLAG, AT(print_options), NULL, 0, 0, NULL, NULL,
         "print the table of these options, in Markdown, and exit", 0, false},
     {0},
@@ -54,7 +56,7 @@ const struct option_table program_options_table = {
                 "  timeout = 30s\n"
                 "\n"
                 "SIGTERM and SIGINT: take no more tasks, let running ones finish, stop. A second\n"
-                "one stops them at once.\n"
+                "one stops them at once. SIGHUP: read the handlers file and the log level again.\n"
                 "\n"
                 "Exit status: 0 stopped in good order; 1 a failure while running; 2 wrong options\n"
                 "or handlers; 3 stopped with results that no manager had taken; 4 refused by the\n"
@@ -70,33 +72,34 @@ static bool wrong_usage(const char *message, int *code)
 	return true;
 }
 
-/* Reads all sources. The configuration file is named by the others, so they are read twice if there is one. True: the
- * program ends here. */
-static bool read_sources(struct program_options *options, int argc, char **argv, int *code)
+/* Reads all sources. The configuration file is named by the others, so they are read twice if there is one. */
+static bool read_sources(
+    struct program_options *options, int argc, char *const *argv, char *wants, struct reeve_error *error)
 {
 	char **words = calloc((size_t)argc + 1, sizeof *words);
-	struct reeve_error error = {0};
 	int operands = 0;
-	char wants = 0;
 	bool good;
 
 	if (!words)
 		abort();
 	memcpy(words, argv, (size_t)argc * sizeof *words); /* reading moves them about */
-	good = options_parse(
-	    &program_options_table, options, NULL, NULL, NULL, NULL, argc, words, &operands, &wants, &error);
-	if (good && options->config && !wants) {
+	good =
+	    options_parse(&program_options_table, options, NULL, NULL, NULL, NULL, argc, words, &operands, wants, error);
+	if (good && options->config && !*wants) {
 		memcpy(words, argv, (size_t)argc * sizeof *words);
 		good = options_parse(&program_options_table, options, NULL, NULL, options->config, "worker", argc,
-		    words, &operands, &wants, &error);
+		    words, &operands, wants, error);
 	}
 	if (good && operands)
 		good = error_set(
-		    &error, STATUS(INVALID_ARGUMENT), "takes no argument, but was given \"%.100s\"", words[1]);
+		    error, STATUS(INVALID_ARGUMENT), "takes no argument, but was given \"%.100s\"", words[1]);
 	free(words);
-	if (!good)
-		return wrong_usage(error.message, code);
-	*code = EXIT_OK;
+	return good;
+}
+
+/* What is to be printed instead of running. False: nothing. */
+static bool print_wanted(const struct program_options *options, char wants)
+{
 	if (wants == 'h')
 		options_help(&program_options_table, NULL, stdout);
 	else if (wants == 'V')
@@ -108,33 +111,37 @@ static bool read_sources(struct program_options *options, int argc, char **argv,
 	return true;
 }
 
-/* Finds the level by its name. */
-static bool read_level(const char *name, enum log_level *level)
+static bool read_level(const struct program_options *options, enum log_level *level, struct reeve_error *error)
 {
-	static const char *const names[] = {[LOG_LEVEL_ERROR] = "error",
-	    [LOG_LEVEL_WARN] = "warn",
-	    [LOG_LEVEL_INFO] = "info",
-	    [LOG_LEVEL_DEBUG] = "debug"};
+	return log_level_parse(options->log_level, level) ||
+	       error_set(error, STATUS(INVALID_ARGUMENT), "--log-level takes " LOG_LEVELS);
+}
 
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (!strcmp(name, names[i])) {
-			*level = (enum log_level)i;
-			return true;
-		}
-	return false;
+bool program_level_read(int argc, char *const *argv, enum log_level *level, struct reeve_error *error)
+{
+	struct program_options options = {0};
+	char wants = 0;
+
+	return read_sources(&options, argc, argv, &wants, error) && read_level(&options, level, error);
 }
 
 bool program_options_read(struct program_options *options, int argc, char **argv, int *code)
 {
+	struct reeve_error error = {0};
+	char wants = 0;
+
 	memset(options, 0, sizeof *options);
-	if (read_sources(options, argc, argv, code))
+	if (!read_sources(options, argc, argv, &wants, &error))
+		return wrong_usage(error.message, code);
+	*code = EXIT_OK;
+	if (print_wanted(options, wants))
 		return true;
 	if (!options->handlers)
 		return wrong_usage("--handlers FILE is missing", code);
 	if (options->once && options->until_empty)
 		return wrong_usage("--once and --until-empty do not go together", code);
-	if (!read_level(options->log_level, &options->level))
-		return wrong_usage("--log-level takes error, warn, info or debug", code);
+	if (!read_level(options, &options->level, &error))
+		return wrong_usage(error.message, code);
 	options->worker = (struct reeve_worker_options){
 	    .managers = options->managers,
 	    .name = options->name,

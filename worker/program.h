@@ -16,6 +16,7 @@ struct program_options {
 	const char *config;
 	const char *managers, *name, *queues, *types, *log_level;
 	bool print_options, once, until_empty;
+	bool check; /* the handlers file is to be checked, and no more */
 	int64_t concurrency, prefetch, drain_timeout_ms, kill_grace_ms;
 };
 
@@ -25,5 +26,8 @@ extern const struct option_table program_options_table;
 /* Reads them. True: the program ends here, with *code (help was asked for and given, or something is wrong and was
  * said on standard error). */
 bool program_options_read(struct program_options *options, int argc, char **argv, int *code);
+
+/* Reads the log level again, from all sources. False: *error says what is wrong with them by now. */
+bool program_level_read(int argc, char *const *argv, enum log_level *level, struct reeve_error *error);
 
 #endif

@@ -8,8 +8,8 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "worker/heartbeat.h"
 #include "worker/held.h"
-#include "worker/names.h"
 
 #include <reeve/v1/worker.pb-c.h>
 #include <stdio.h>
@@ -29,6 +29,7 @@ enum {
 /* A Register under way. */
 struct registration {
 	struct reeve_worker *worker;
+	struct accepts *accepts; /* what it says that the worker runs */
 	int64_t sent_ms;
 };
 
@@ -69,8 +70,11 @@ void session_heed_lease(struct reeve_worker *worker, int64_t now_ms)
 	held_stop_taken(worker, STOP_LEASE);
 }
 
-static void begin(struct reeve_worker *worker, const Reeve__V1__RegisterResponse *response, int64_t sent_ms)
+static void begin(struct reeve_worker *worker, const Reeve__V1__RegisterResponse *response,
+    const struct registration *registration)
 {
+	int64_t sent_ms = registration->sent_ms;
+
 	worker->incarnation = response->incarnation;
 	worker->lease_ms = response->lease_ms ? response->lease_ms : LEASE_MS;
 	worker->heartbeat_ms = response->heartbeat_ms ? response->heartbeat_ms : HEARTBEAT_MS;
@@ -86,6 +90,9 @@ static void begin(struct reeve_worker *worker, const Reeve__V1__RegisterResponse
 	worker->name_taken = false;
 	worker->lease_stopped = false;
 	session_renew(worker, sent_ms);
+	worker->accepts_told = worker->accepts == registration->accepts;
+	if (!worker->accepts_told)
+		heartbeat_hurry(worker, true);
 	pthread_cond_broadcast(&worker->heartbeat_cond);
 	log_info(worker->object, "registered as incarnation %lld", (long long)worker->incarnation);
 }
@@ -129,9 +136,10 @@ static void register_done(void *arg, struct rpc_answer *answer)
 	worker->registering = false;
 	worker->register_call = 0;
 	if (answer->code == STATUS(OK))
-		begin(worker, response, registration->sent_ms);
+		begin(worker, response, registration);
 	else if (answer->code != STATUS(CANCELLED))
 		register_failed(worker, answer);
+	accepts_drop(registration->accepts);
 	pthread_mutex_unlock(&worker->lock);
 	if (answer->response)
 		protobuf_c_message_free_unpacked(answer->response, NULL);
@@ -139,7 +147,8 @@ static void register_done(void *arg, struct rpc_answer *answer)
 	worker_kick(worker);
 }
 
-static void start_register(struct reeve_worker *worker, uint32_t concurrency, int64_t previous)
+static void start_register(
+    struct reeve_worker *worker, struct accepts *accepts, uint32_t concurrency, int64_t previous)
 {
 	static char version[] = REEVE_VERSION;
 	Reeve__V1__RegisterRequest request = REEVE__V1__REGISTER_REQUEST__INIT;
@@ -149,15 +158,15 @@ static void start_register(struct reeve_worker *worker, uint32_t concurrency, in
 
 	if (!registration)
 		abort();
-	*registration = (struct registration){worker, clock_monotonic_ms()};
+	*registration = (struct registration){worker, accepts, clock_monotonic_ms()};
 	request.name = worker->name;
 	request.host = worker->host;
 	request.pid = getpid();
 	request.concurrency = concurrency;
 	request.queues = worker->queues.list;
 	request.n_queues = worker->queues.count;
-	request.types = worker->types.list;
-	request.n_types = worker->types.count;
+	request.types = accepts->types.list;
+	request.n_types = accepts->types.count;
 	request.version = version;
 	request.previous = previous;
 	call = rpc_client_start(worker->rpc, &reeve__v1__worker_service__descriptor, "Register", &request.base,
@@ -171,6 +180,7 @@ static void start_register(struct reeve_worker *worker, uint32_t concurrency, in
 void session_step(struct reeve_worker *worker)
 {
 	rpc_call_id cancel = 0;
+	struct accepts *accepts = NULL;
 	uint32_t concurrency = 0;
 	int64_t previous = 0;
 
@@ -184,14 +194,15 @@ void session_step(struct reeve_worker *worker)
 	} else if (worker->phase == PHASE_REGISTERING && !worker->draining && !worker->registering &&
 	           !worker->refused && clock_monotonic_ms() >= worker->register_rest.until_ms) {
 		worker->registering = true;
+		accepts = accepts_use(worker->accepts);
 		concurrency = (uint32_t)worker->slots.wanted;
 		previous = worker->incarnation;
 	}
 	pthread_mutex_unlock(&worker->lock);
 	if (cancel)
 		rpc_client_cancel(worker->rpc, cancel);
-	if (concurrency)
-		start_register(worker, concurrency, previous);
+	if (accepts)
+		start_register(worker, accepts, concurrency, previous);
 }
 
 void session_lost(struct reeve_worker *worker, const char *why)

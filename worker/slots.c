@@ -149,6 +149,10 @@ static void run(struct slot *slot, struct attempt *attempt)
 		attempt_end_stopped(attempt, stop);
 	} else if (!lease_runs(attempt->lease, start_us / 1000)) {
 		attempt_end_stopped(attempt, STOP_LEASE);
+	} else if (!handler && atomic_load(&slot->worker->reloads)) {
+		/* Its handler was taken away while the Fetch that brought it was under way. */
+		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "no-handler",
+		    "this worker has no handler for type %s any more", attempt->public.type);
 	} else if (!handler) {
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "no-handler",
 		    "this worker has no handler for type %s", attempt->public.type);
@@ -345,7 +349,7 @@ static bool needs_events(const struct reeve_worker *worker)
 	for (handler = worker->handlers; handler; handler = handler->hh.next)
 		if (handler->processes)
 			return true;
-	return false;
+	return worker->files.count > 0; /* they may bring one when they are read again */
 }
 
 /* How many slots can run a program each, though all of them start theirs at once: one that finds no descriptor left would

@@ -15,6 +15,7 @@
 #define REEVE_WORKER_STATE_H
 
 #include "common/rpc/client.h"
+#include "worker/accepts.h"
 #include "worker/attempt.h"
 #include "worker/backoff.h"
 #include "worker/fetches.h"
@@ -37,12 +38,6 @@ enum phase {
 	PHASE_LOST,        /* the incarnation is over; handlers are being stopped */
 };
 
-/* A comma-separated list of names. */
-struct names {
-	char **list; /* each owned */
-	size_t count;
-};
-
 struct reeve_worker {
 	/* Set before the threads start, then only read. */
 	char *managers;
@@ -50,14 +45,14 @@ struct reeve_worker {
 	char object[280]; /* "worker NAME": whom log lines are about */
 	char host[256];
 	struct names queues;
-	struct names types; /* asked for; once it runs never empty */
+	struct names asked; /* the types of the options; none: all that have a handler */
+	struct names files; /* the handlers files */
 	int prefetch;
 	int64_t drain_timeout_ms;
 	int64_t kill_grace_ms;
 	bool once;          /* it ends after one task */
 	bool until_empty;   /* … when no task waits any more */
 	int64_t created_ms; /* on the monotonic clock */
-	struct handler *handlers;
 	struct launcher *launcher; /* NULL: none */
 	struct lease *lease;       /* changed under the lock, read without (lease.h) */
 	struct lease own_lease;    /* … which it is where there is no launcher */
@@ -67,6 +62,8 @@ struct reeve_worker {
 	int wake_fd;                /* eventfd that control waits on */
 	_Atomic bool kicked;        /* it has been written */
 	_Atomic int stops;          /* calls of reeve_worker_stop */
+	_Atomic int reloads;        /* and of reeve_worker_reload */
+	int reloaded;               /* how many of these have been carried out; control's */
 	_Atomic int64_t log_second; /* failures are logged at most so often (slots.c) */
 	_Atomic int log_count;
 
@@ -95,6 +92,11 @@ struct reeve_worker {
 	bool name_taken;       /* another worker has our name, as has been logged */
 	struct backoff register_rest;
 	bool refused; /* no further try */
+
+	/* Handlers (reload.c): changed by control alone. */
+	struct handler *handlers;
+	struct accepts *accepts; /* the types it runs by now; NULL before it runs */
+	bool accepts_told;       /* the manager's table has these; until then heartbeats say them */
 
 	/* Attempts (held.c). */
 	struct attempt *held;  /* uthash, by key: all there are */

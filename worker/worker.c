@@ -86,7 +86,7 @@ static bool set_options(
 	    !in_range("drain_timeout_ms", options->drain_timeout_ms, INT_MAX, error) ||
 	    !in_range("kill_grace_ms", options->kill_grace_ms, INT_MAX, error) ||
 	    !names_parse(options->queues, "queues", &worker->queues, error) ||
-	    !names_parse(options->types, "types", &worker->types, error))
+	    !names_parse(options->types, "types", &worker->asked, error))
 		return false;
 	if (options->once && options->until_empty)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "once and until_empty do not go together");
@@ -154,7 +154,17 @@ bool reeve_worker_handle_file(struct reeve_worker *worker, const char *path)
 {
 	struct reeve_error error;
 
+	names_add(&worker->files, path, strlen(path));
 	return handlers_read_file(&worker->handlers, path, &error) || wrong(worker, &error, EXIT_USAGE);
+}
+
+void reeve_worker_reload(struct reeve_worker *worker)
+{
+	int saved = errno;
+
+	atomic_fetch_add(&worker->reloads, 1);
+	worker_kick(worker);
+	errno = saved;
 }
 
 void reeve_worker_stop(struct reeve_worker *worker)
@@ -185,27 +195,6 @@ void reeve_worker_stop_on_signals(struct reeve_worker *worker)
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
-}
-
-/* Which types to ask for: those of the options, each of which must have a handler, or all that have one. */
-static bool settle_types(struct reeve_worker *worker, struct reeve_error *error)
-{
-	const struct handler *handler;
-
-	for (size_t i = 0; i < worker->types.count; i++)
-		if (!handler_find(worker->handlers, worker->types.list[i]))
-			return error_set(
-			    error, STATUS(INVALID_ARGUMENT), "there is no handler for type %s", worker->types.list[i]);
-	if (!worker->types.count)
-		for (handler = worker->handlers; handler; handler = handler->hh.next)
-			names_add(&worker->types, handler->type, strlen(handler->type));
-	if (!worker->types.count)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "the worker has no handlers");
-	for (handler = worker->handlers; handler; handler = handler->hh.next)
-		if (handler->processes && !worker->launcher)
-			return error_set(error, STATUS(INVALID_ARGUMENT),
-			    "the handler of type %s starts processes, but the worker has no spawner", handler->type);
-	return true;
 }
 
 static void spawner_died(void *arg)
@@ -259,8 +248,11 @@ int reeve_worker_run(struct reeve_worker *worker)
 {
 	struct reeve_error error;
 
-	if (!worker->error.code && !settle_types(worker, &error))
-		wrong(worker, &error, EXIT_USAGE);
+	if (!worker->error.code) {
+		worker->accepts = accepts_make(&worker->asked, worker->handlers, worker->launcher != NULL, &error);
+		if (!worker->accepts)
+			wrong(worker, &error, EXIT_USAGE);
+	}
 	if (worker->error.code) {
 		log_error(worker->object, "%s", worker->error.message);
 		return worker->exit_code;
@@ -270,7 +262,7 @@ int reeve_worker_run(struct reeve_worker *worker)
 		                         "init (docker run --init)");
 	if (start_threads(worker, &error)) {
 		log_info(worker->object, "starting: %d slot%s, %zu type%s, managers %s", worker->slots.wanted,
-		    worker->slots.wanted == 1 ? "" : "s", worker->types.count, worker->types.count == 1 ? "" : "s",
+		    worker->slots.wanted == 1 ? "" : "s", worker->accepts->types.count, worker->accepts->types.count == 1 ? "" : "s",
 		    worker->managers);
 		control_run(worker);
 	} else {
@@ -306,7 +298,9 @@ void reeve_worker_destroy(struct reeve_worker *worker)
 	fetches_reset(&worker->fetches);
 	handlers_free(&worker->handlers);
 	names_free(&worker->queues);
-	names_free(&worker->types);
+	names_free(&worker->asked);
+	names_free(&worker->files);
+	accepts_drop(worker->accepts);
 	slots_destroy(&worker->slots);
 	pthread_cond_destroy(&worker->heartbeat_cond);
 	pthread_mutex_destroy(&worker->extend_lock);

@@ -384,6 +384,6 @@ void leases_heartbeat(struct leases *l, struct store_heartbeat *op, const struct
 	b->leases = l;
 	b->given = op;
 	b->take_back = take_back_create(l, holding);
-	b->op.carries = holding_bytes(holding);
+	b->op.carries = holding_bytes(holding) + 64 * (size_t)op->type_count;
 	store_heartbeat(l->core->store, &b->op);
 }

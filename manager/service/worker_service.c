@@ -70,14 +70,15 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 }
 
 /* A worker's names are in each answer that lists it. */
-static bool check_names_together(const Reeve__V1__RegisterRequest *r, struct reeve_error *error)
+static bool check_names_together(
+    char *const *queues, size_t n_queues, char *const *types, size_t n_types, struct reeve_error *error)
 {
 	enum { NAMES_BYTES_MOST = 128 * 1024 };
 	size_t bytes = 0;
-	for (size_t i = 0; i < r->n_queues; i++)
-		bytes += strlen(r->queues[i]);
-	for (size_t i = 0; i < r->n_types; i++)
-		bytes += strlen(r->types[i]);
+	for (size_t i = 0; i < n_queues; i++)
+		bytes += strlen(queues[i]);
+	for (size_t i = 0; i < n_types; i++)
+		bytes += strlen(types[i]);
 	return bytes <= NAMES_BYTES_MOST ||
 	    error_set(error, STATUS(INVALID_ARGUMENT), "queues and types have %zu bytes together; at most %d are taken", bytes,
 	        NAMES_BYTES_MOST);
@@ -92,7 +93,8 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	    !check_name("version", request->version, true, &error) ||
 	    !check_range("concurrency", request->concurrency, 1, CONCURRENCY_MOST, &error) ||
 	    !check_names("queues", request->queues, request->n_queues, &error) ||
-	    !check_names("types", request->types, request->n_types, &error) || !check_names_together(request, &error) ||
+	    !check_names("types", request->types, request->n_types, &error) ||
+	    !check_names_together(request->queues, request->n_queues, request->types, request->n_types, &error) ||
 	    !check_range("previous", request->previous, 0, INT64_MAX, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
@@ -535,7 +537,9 @@ static bool check_heartbeat(const Reeve__V1__HeartbeatRequest *r, struct reeve_e
 	    !check_range("highest_fetch_id", r->highest_fetch_id, 0, INT64_MAX, error) ||
 	    !check_range("held", (int64_t)r->n_held, 0, HELD_MOST, error) ||
 	    !check_range("remarks", (int64_t)r->n_remarks, 0, HELD_MOST, error) ||
-	    !check_range("waiting_fetch_ids", (int64_t)r->n_waiting_fetch_ids, 0, WAITING_MOST, error))
+	    !check_range("waiting_fetch_ids", (int64_t)r->n_waiting_fetch_ids, 0, WAITING_MOST, error) ||
+	    !check_names("types", r->types, r->n_types, error) ||
+	    !check_names_together(NULL, 0, r->types, r->n_types, error))
 		return false;
 	for (size_t i = 0; i < r->n_held; i++)
 		if (r->held[i]->task_id < 1 || r->held[i]->token < 1)
@@ -613,6 +617,8 @@ static void heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 	    .concurrency = (int32_t)request->concurrency,
 	    .succeeded = request->succeeded,
 	    .failed = request->failed_attempts,
+	    .type_count = (int)request->n_types,
+	    .types = request->types,
 	};
 	int64_t *ids = malloc(sizeof *ids * 2 * (request->n_held + 1)), *tokens = ids + request->n_held;
 	for (size_t i = 0; i < request->n_held; i++) {

@@ -822,6 +822,8 @@ struct store_heartbeat {
 	const char *state;               /* running, paused, draining: a constant string */
 	int32_t concurrency;             /* 0: it does not say */
 	int64_t succeeded, failed;       /* attempts */
+	int type_count;                  /* the types it runs by now; 0: as before */
+	char *const *types;
 	/* results */
 	bool renewed;                    /* it raised the sequence number */
 	bool overtaken;                  /* a later one has come: this one says nothing any more */

@@ -560,6 +560,19 @@ static void heartbeat_start(struct role *role)
 	for (int i = 0; i < role->count; i++)
 		params_add_int8(p, heartbeat(role, i)->failed);
 	params_array_end(p);
+	params_array_begin(p, PARAMS_INT4);
+	for (int i = 0; i < role->count; i++)
+		params_add_int4(p, heartbeat(role, i)->type_count);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT4);
+	for (int i = 0, last = 0; i < role->count; i++)
+		params_add_int4(p, last += heartbeat(role, i)->type_count);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TEXT);
+	for (int i = 0; i < role->count; i++)
+		for (int k = 0; k < heartbeat(role, i)->type_count; k++)
+			params_add_text(p, heartbeat(role, i)->types[k]);
+	params_array_end(p);
 	role_run(role, SQL_HEARTBEAT, on_renewed);
 }
 

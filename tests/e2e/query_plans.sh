@@ -234,9 +234,10 @@ story_heartbeats_touch_no_index() {
 	set_up
 	fill reeve 100
 	session reeve on >"$DIR/heartbeats" <<-END
-		select format('execute heartbeat(%L, %L, %L, %L, %L, %L);', array_agg(id order by id), array_agg(seq order by id),
+		select format('execute heartbeat(%L, %L, %L, %L, %L, %L, %L, %L, %L);', array_agg(id order by id), array_agg(seq order by id),
 			array_agg((array['running', 'paused', 'draining'])[1 + (id + seq) % 3] order by id),
-			array_agg(1 + (id + seq) % 7 order by id), array_agg(seq * 3 order by id), array_agg(seq order by id))
+			array_agg(1 + (id + seq) % 7 order by id), array_agg(seq * 3 order by id), array_agg(seq order by id),
+			array_agg(0), array_agg(0), '{}')
 		from workers, generate_series(1, 20) seq group by seq order by seq
 	END
 	{ statement heartbeat && cat "$DIR/heartbeats"; } | session reeve off >"$DIR/renewed"

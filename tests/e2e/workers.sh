@@ -52,6 +52,65 @@ story_a_second_worker_of_a_name_waits_for_the_first_to_go() {
 	reeve submit nothing --wait
 }
 
+# SIGHUP: the handlers file is read again, and the log level. What runs goes on; a file that is wrong changes nothing.
+story_a_worker_reads_its_handlers_again() {
+	start_postgres
+	start_manager
+	printf '[worker]\nlog-level = warn\n' >"$DIR/worker.ini"
+	start_worker worker --concurrency 2 --config "$DIR/worker.ini"
+	running=$(reeve submit sh "$HOLD" --timeout 1h)
+	wait_began "$running"
+	waiting=$(reeve submit shout 'hello')
+	handlers <<-END
+		[handler sh]
+		exec = /bin/bash
+		[handler shout]
+		exec = /usr/bin/tr a-z A-Z
+	END
+	printf '[worker]\nlog-level = info\n' >"$DIR/worker.ini"
+	signal worker HUP
+	reeve wait "$waiting"
+	expect_eq HELLO "$(field "$waiting" result)"
+	wait_until 10 'grep -q "info .*worker worker: reloaded: 2 types" "$DIR/log/worker.log"'
+	wait_until 10 '[ "$(sql "select types from workers")" = "{sh,shout}" ]' # the manager knows it
+	removed=$(reeve submit echo 'nobody does that any more')
+
+	handlers <<<'[handler sh'
+	printf '[worker]\nlog-level = loud\n' >"$DIR/worker.ini"
+	signal worker HUP
+	wait_until 10 'grep -q "error .*reloading: $HANDLERS:1: a section without its ]; the handlers stay as they were" "$DIR/log/worker.log"'
+	expect grep -q 'error .*reloading on SIGHUP: --log-level takes .*; the log level stays as it was' "$DIR/log/worker.log"
+	again=$(reeve submit shout 'as before')
+	reeve wait "$again"
+	expect_eq 'AS BEFORE' "$(field "$again" result)"
+
+	release
+	reeve wait "$running"
+	expect_match '^attempt 1' "$(field "$running" result)"
+	expect_eq queued "$(field "$removed" status)"
+	expect_eq 1 "$(sql 'select count(*) from workers')" 'incarnations'
+	stop worker
+	expect_eq 0 "$STATUS"
+}
+
+# The manager reads its log level again, and goes on.
+story_a_manager_reads_its_log_level_again() {
+	start_postgres
+	printf '[manager]\nlog-level = warn\n' >"$DIR/manager.ini"
+	start_manager manager --config "$DIR/manager.ini"
+	expect_eq '' "$(cat "$DIR/log/manager.log")"
+	printf '[manager]\nlog-level = info\n' >"$DIR/manager.ini"
+	signal manager HUP
+	wait_until 10 'grep -q "info .*reloaded on SIGHUP: the log level is info" "$DIR/log/manager.log"'
+	printf '[manager]\nlog-level = loud\n' >"$DIR/manager.ini"
+	signal manager HUP
+	wait_until 10 'grep -q "error .*reloading on SIGHUP: --log-level is .loud.*; the log level stays as it was" "$DIR/log/manager.log"'
+	reeve stats >/dev/null
+	stop manager
+	expect_eq 0 "$STATUS"
+	expect_match 'info .*stopping' "$(cat "$DIR/log/manager.log")"
+}
+
 # What starts the programs is killed, perhaps by one of them: they die with it, each has failed, and the worker says why it
 # ends.
 story_a_spawner_that_is_killed_costs_what_ran_an_attempt() {

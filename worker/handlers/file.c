@@ -151,6 +151,7 @@ static bool end_section(struct reader *reader)
 	spec->path = absolute(spec->path);
 	handler = exec_handler_create(reader->type, spec);
 	*spec = (struct exec_spec){0};
+	handler->from_file = true;
 	if (!handler_add(reader->handlers, handler, &problem)) {
 		handler_free(handler);
 		return fail(reader, reader->section_line, "%s", problem.message);

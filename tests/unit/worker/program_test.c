@@ -69,6 +69,17 @@ Test(program, wrong_usage_is_told)
 	expect_usage("/no/such/config", "--handlers", handlers, "--config", "/no/such/config");
 }
 
+Test(program, checks_its_handlers_file)
+{
+	cr_expect_eq(run("--check", "--handlers", handlers), 0);
+	cr_expect_str_empty(said);
+	cr_expect_eq(run("--check", "--handlers", handlers, "--type", "sum,echo"), 0);
+	expect_usage("there is no handler for type other", "--check", "--handlers", handlers, "--type", "other");
+	expect_usage("cannot read the handlers file /no/such/file", "--check", "--handlers", "/no/such/file");
+	expect_usage("--handlers FILE is missing", "--check");
+	expect_usage("the worker has no handlers", "--check", "--handlers", "/dev/null");
+}
+
 Test(program, help_and_version)
 {
 	static const char *const options[] = {"--manager", "--handlers", "--concurrency", "--prefetch", "--name",

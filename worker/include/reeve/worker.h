@@ -18,8 +18,8 @@
  * reeve_attempt_cancelled and returns when asked to: if one still runs when the lease ends, the guard, a process that
  * reeve_worker_create has forked, kills the whole program by SIGKILL, since another worker may be given the task.
  *
- * Threads: one thread calls create, the handle functions, run and destroy, in this order. reeve_worker_stop may be
- * called from any thread and from signal handlers. Handlers run on threads of the library, several at once.
+ * Threads: one thread calls create, the handle functions, run and destroy, in this order. reeve_worker_stop and
+ * reeve_worker_reload may be called from any thread and from signal handlers. Handlers run on threads of the library, several at once.
  */
 #ifndef REEVE_WORKER_H
 #define REEVE_WORKER_H
@@ -135,6 +135,12 @@ bool reeve_worker_handle(struct reeve_worker *worker, const char *type, reeve_ha
 /* Runs tasks by programs, as an INI file says (docs/worker.md). False if it cannot be read or is wrong; the error names
  * the file and the line. */
 bool reeve_worker_handle_file(struct reeve_worker *worker, const char *path);
+
+/* Asks that all handlers files be read again, while the worker runs: it then takes tasks of the types that they have by now
+ * (of those that the options name, if they name any), and what runs goes on with the handlers that it began with. If a file
+ * cannot be read, or anything is wrong with it, the handlers stay as they were and the log says why. A worker without a
+ * handlers file does nothing. Async-signal-safe. */
+void reeve_worker_reload(struct reeve_worker *worker);
 
 /* Lets SIGTERM and SIGINT stop this worker (reeve_worker_stop). One worker of a process may ask for it. */
 void reeve_worker_stop_on_signals(struct reeve_worker *worker);

@@ -1,0 +1,56 @@
+#include "worker/accepts.h"
+
+#include "worker/handler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether the handlers are such that this worker can run them. */
+static bool runnable(const struct names *asked, struct handler *handlers, bool may_start, struct reeve_error *error)
+{
+	const struct handler *handler;
+
+	for (size_t i = 0; i < asked->count; i++)
+		if (!handler_find(handlers, asked->list[i]))
+			return error_set(
+			    error, STATUS(INVALID_ARGUMENT), "there is no handler for type %s", asked->list[i]);
+	if (!handlers)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "the worker has no handlers");
+	for (handler = handlers; handler; handler = handler->hh.next)
+		if (handler->processes && !may_start)
+			return error_set(error, STATUS(INVALID_ARGUMENT),
+			    "the handler of type %s starts processes, but the worker has no spawner", handler->type);
+	return true;
+}
+
+struct accepts *accepts_make(
+    const struct names *asked, struct handler *handlers, bool may_start, struct reeve_error *error)
+{
+	struct accepts *accepts;
+
+	if (!runnable(asked, handlers, may_start, error))
+		return NULL;
+	accepts = calloc(1, sizeof *accepts);
+	if (!accepts)
+		abort();
+	accepts->users = 1;
+	for (size_t i = 0; i < asked->count; i++)
+		names_add(&accepts->types, asked->list[i], strlen(asked->list[i]));
+	for (const struct handler *handler = asked->count ? NULL : handlers; handler; handler = handler->hh.next)
+		names_add(&accepts->types, handler->type, strlen(handler->type));
+	return accepts;
+}
+
+struct accepts *accepts_use(struct accepts *accepts)
+{
+	accepts->users++;
+	return accepts;
+}
+
+void accepts_drop(struct accepts *accepts)
+{
+	if (!accepts || --accepts->users)
+		return;
+	names_free(&accepts->types);
+	free(accepts);
+}
