@@ -131,7 +131,7 @@ bool reeve_client_ready(struct reeve_client *client, struct reeve_failure *failu
 	/* Who has met a manager knows that there is one, and gives it as long to return as a call may take. */
 	int64_t patience = client->met ? client->call_timeout_ms : client->connect_timeout_ms;
 	int64_t end = clock_monotonic_ms() + patience;
-	char text[32];
+	char text[32], absence[300];
 
 	for (;;) {
 		int64_t left = end - clock_monotonic_ms();
@@ -145,9 +145,11 @@ bool reeve_client_ready(struct reeve_client *client, struct reeve_failure *failu
 			client->met = true;
 			return true;
 		}
-		if (left <= 0)
-			return fail(failure, STATUS(UNAVAILABLE), "no manager reachable at %s (tried for %s)",
-			    client->managers, duration_format(patience, text, sizeof text));
+		if (left <= 0) {
+			rpc_client_absence(client->rpc, absence, sizeof absence);
+			return fail(failure, STATUS(UNAVAILABLE), "no manager reachable at %s (tried for %s): %s",
+			    client->managers, duration_format(patience, text, sizeof text), absence);
+		}
 	}
 }
 

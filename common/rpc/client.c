@@ -302,6 +302,47 @@ bool rpc_client_alive(struct rpc_client *client, int64_t wait_ms)
 	return alive;
 }
 
+void client_absence(struct rpc_client *client, char *out, size_t size)
+{
+	size_t used = 0;
+
+	*out = 0;
+	for (int i = 0; i < client->n_managers && used < size; i++) {
+		const struct manager *manager = &client->managers[i];
+
+		used += (size_t)snprintf(out + used, size - used, "%s%s%s%s", i ? ", " : "",
+		    client->n_managers > 1 ? manager->url : "", client->n_managers > 1 ? ": " : "",
+		    manager->alive ? "it is alive" : manager_absence(manager));
+	}
+}
+
+void rpc_client_absence(struct rpc_client *client, char *out, size_t size)
+{
+	client_lock(client);
+	client_absence(client, out, size);
+	client_unlock(client);
+}
+
+bool rpc_client_obstacle(struct rpc_client *client, rpc_call_id id, char *out, size_t size)
+{
+	const struct manager *manager;
+	struct call *call;
+	bool found = false;
+
+	client_lock(client);
+	HASH_FIND(hh, client->calls, &id, sizeof id, call);
+	manager = call ? call->manager : NULL;
+	if (call && call->said) {
+		snprintf(out, size, "%s", call->said);
+		found = true;
+	} else if (manager && manager->alive && !manager->served) {
+		snprintf(out, size, "%s", manager->full ? "the manager has no room for another call" : "the manager does not reach its database");
+		found = true;
+	}
+	client_unlock(client);
+	return found;
+}
+
 int64_t rpc_client_now_ms(struct rpc_client *client)
 {
 	int64_t now_ms;

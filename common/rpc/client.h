@@ -77,6 +77,13 @@ ProtobufCMessage *rpc_client_call(struct rpc_client *client, const ProtobufCServ
 /* True if some manager is alive by its ping, waiting up to `wait_ms` for the first one. */
 bool rpc_client_alive(struct rpc_client *client, int64_t wait_ms);
 
+/* Why no manager is alive, for people: "connection refused", or with several managers each one's URL and reason. Cut to fit. */
+void rpc_client_absence(struct rpc_client *client, char *out, size_t size);
+
+/* What keeps a call that is under way from being answered, though a manager is alive: what that said, or that it has no
+ * database. False: nothing is known to, or the call is over. */
+bool rpc_client_obstacle(struct rpc_client *client, rpc_call_id call, char *out, size_t size);
+
 /* How the client names its caller in the audit. Lives as long as the client. */
 const char *rpc_client_actor(const struct rpc_client *client);
 

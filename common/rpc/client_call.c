@@ -150,8 +150,11 @@ void call_end(struct call *call, reeve_status code, const char *format, ...)
 
 void call_expire(struct call *call)
 {
+	char absence[300];
+
+	client_absence(call->client, absence, sizeof absence);
 	if (!call->manager)
-		call_end(call, STATUS(UNAVAILABLE), "no manager could be reached in time");
+		call_end(call, STATUS(UNAVAILABLE), "no manager could be reached in time: %s", absence);
 	else if (!call->said)
 		call_end(call, STATUS(DEADLINE_EXCEEDED), "no answer from %s in time", call->manager->url);
 	else

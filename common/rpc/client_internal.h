@@ -46,9 +46,11 @@ struct manager {
 	struct conn *conn;  /* from LINE_OPENING on */
 	int users;          /* threads that use `conn` without the lock; it is freed at 0 */
 	int64_t since_ms;   /* when `line` became what it is */
+	const char *problem; /* why the line did not come about the last time, a constant text; NULL: not known */
 	int64_t redial_ms, redial_pause_ms;
 	bool alive;         /* open, and a ping on this connection was answered */
 	bool served;        /* its database answers it, it says */
+	bool full;          /* … or not even that, since it has no room for the question */
 	int64_t steady_ms;  /* from when on calls that could do without it return to it */
 	struct call *sent;  /* by frame id: calls sent and not answered */
 	uint32_t last_frame_id;
@@ -138,6 +140,9 @@ void client_unlock(struct rpc_client *client);
 /* A manager that was away, or has said UNAVAILABLE, is one to return to when it has been there for so many pings. */
 enum { STEADY_PINGS = 20 };
 
+/* As rpc_client_absence. */
+void client_absence(struct rpc_client *client, char *out, size_t size);
+
 /* Tells the keeper to look again. */
 void client_wake_keeper(struct rpc_client *client);
 
@@ -155,6 +160,9 @@ bool manager_open(struct manager *manager, struct reeve_error *error);
 
 /* Gives everything up, when no call is left and the keeper has ended. Without the lock. */
 void manager_destroy(struct manager *manager);
+
+/* Why the manager is not alive, in words: a constant text. */
+const char *manager_absence(const struct manager *manager);
 
 /* The alive manager a call is to go to, if possible another than `avoid` (may be NULL); NULL: none is alive. */
 struct manager *manager_choose(struct rpc_client *client, const struct manager *avoid);

@@ -31,6 +31,39 @@ static void become(struct manager *manager, enum line_state line)
 	manager->since_ms = clock_monotonic_ms();
 }
 
+/* What a failed dialling means to people. */
+static const char *dial_problem(int result)
+{
+	switch (result) {
+	case NNG_ECONNREFUSED:
+		return "connection refused: nothing listens there";
+	case NNG_ETIMEDOUT:
+		return "no answer to the attempt to connect";
+	case NNG_EUNREACHABLE:
+		return "no route to that host";
+	case NNG_ENOENT:
+		return "there is no such socket";
+	default:
+		return nng_strerror(result);
+	}
+}
+
+const char *manager_absence(const struct manager *manager)
+{
+	switch (manager->line) {
+	case LINE_LOOKING:
+		return manager->problem ? manager->problem : "its name has not been found yet";
+	case LINE_DIALING:
+		return manager->problem ? manager->problem : "no answer to the attempt to connect";
+	case LINE_OPENING:
+		return "something takes connections there, but does not greet as a Reeve manager does";
+	case LINE_OPEN:
+		return "it takes connections, but does not answer";
+	default:
+		return manager->problem ? manager->problem : "not connected yet";
+	}
+}
+
 /* On nng's threads. */
 static void dialed(void *arg)
 {
@@ -40,6 +73,8 @@ static void dialed(void *arg)
 
 	client_lock(client);
 	manager->stream = result == 0 ? nng_aio_get_output(manager->dial_aio, 0) : NULL;
+	if (!manager->stream && result != NNG_ECLOSED)
+		manager->problem = dial_problem(result);
 	become(manager, manager->stream ? LINE_DIALED : LINE_CLOSED);
 	client_wake_keeper(client);
 	client_unlock(client);
@@ -54,6 +89,7 @@ static void line_opened(void *arg)
 	client_lock(client);
 	if (manager->line == LINE_OPENING) {
 		become(manager, LINE_OPEN);
+		manager->problem = "the connection was closed";
 		manager->ping_due_ms = 0;
 	}
 	client_wake_keeper(client);
@@ -67,6 +103,8 @@ static void line_closed(void *arg)
 	struct rpc_client *client = manager->client;
 
 	client_lock(client);
+	if (manager->line == LINE_OPENING)
+		manager->problem = "something listens there that is not a Reeve manager, or it has no room for a connection";
 	become(manager, LINE_CLOSED);
 	manager->alive = false;
 	client_wake_keeper(client);
@@ -120,12 +158,14 @@ static void pong(struct manager *manager, const struct envelope_reply *reply)
 		client->max_message = response->max_message_bytes;
 		client->max_details = response->max_details_bytes;
 		manager->served = response->database_up;
+		manager->full = false;
 		manager->idle_ping_ms =
 		    response->idle_ping_ms < IDLE_PING_MOST_MS ? response->idle_ping_ms : IDLE_PING_MOST_MS;
 		manager->redial_pause_ms = 0;
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 	} else if (reply->code == STATUS(RESOURCE_EXHAUSTED) || reply->code == STATUS(UNAVAILABLE)) {
 		manager->served = false; /* it has no room for us: others come first */
+		manager->full = true;
 	}
 	if (!manager->served)
 		unserved(manager);
@@ -259,6 +299,7 @@ static void cut(struct manager *manager, const char *why)
 	struct call *call, *next;
 
 	log_debug("rpc", "%s %s", manager->url, why);
+	manager->problem = manager->line == LINE_OPENING ? manager_absence(manager) : "it takes connections, but does not answer";
 	become(manager, LINE_CLOSING);
 	manager->alive = false;
 	manager->ping_frame_id = 0;
@@ -352,6 +393,7 @@ static void take_addresses(struct manager *manager)
 		manager->next_address = 0;
 	} else {
 		log_debug("rpc", "%s: no address", manager->url);
+		manager->problem = "unknown host: no address was found for its name";
 	}
 	client_unlock(client);
 	lookup_free(lookup);

@@ -4,12 +4,15 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <reeve/client.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 enum { COMPLETED = REEVE_TASK_COMPLETED, DEAD = REEVE_TASK_DEAD };
 
@@ -182,7 +185,7 @@ Test(client, says_that_nobody_is_there)
 	cr_assert(client != NULL, "%s", failure.message);
 	cr_assert(not(reeve_submit(client, &WITH(0), 1, NULL, &submitted, &failure)));
 	cr_assert(eq(int, failure.code, REEVE_UNAVAILABLE));
-	cr_assert(eq(str, failure.message, "no manager reachable at tcp://127.0.0.1:1 (tried for 200ms)"));
+	cr_assert(eq(str, failure.message, "no manager reachable at tcp://127.0.0.1:1 (tried for 200ms): connection refused: nothing listens there"));
 	cr_assert(ge(i64, clock_monotonic_ms() - begun, 200));
 	reeve_client_destroy(client);
 
@@ -190,6 +193,66 @@ Test(client, says_that_nobody_is_there)
 	cr_assert(eq(ptr, reeve_client_create(&options, &failure), NULL));
 	cr_assert(eq(int, failure.code, REEVE_INVALID_ARGUMENT));
 	reeve_client_destroy(NULL);
+}
+
+/* A socket that listens on this host; its port is *port. */
+static int listener(int *port)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof address;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	cr_assert(eq(int, bind(fd, (struct sockaddr *)&address, sizeof address), 0));
+	cr_assert(eq(int, listen(fd, 16), 0));
+	cr_assert(eq(int, getsockname(fd, (struct sockaddr *)&address, &length), 0));
+	*port = ntohs(address.sin_port);
+	return fd;
+}
+
+/* Greets as a server of another protocol does, again and again. */
+static void *greet_as_ssh(void *arg)
+{
+	int fd;
+
+	while ((fd = accept(*(int *)arg, NULL, NULL)) >= 0) {
+		if (write(fd, "SSH-2.0-other\r\n", 15) < 0)
+			break;
+		close(fd);
+	}
+	return NULL;
+}
+
+static void expect_absence(const char *managers, const char *why)
+{
+	struct reeve_client_options options = {.managers = managers, .connect_timeout_ms = 1000};
+
+	client = reeve_client_create(&options, &failure);
+	cr_assert(client != NULL, "%s", failure.message);
+	cr_assert(not(reeve_client_ready(client, &failure)));
+	cr_assert(strstr(failure.message, why) != NULL, "%s", failure.message);
+	reeve_client_destroy(client);
+}
+
+Test(client, tells_why_nobody_is_there)
+{
+	int silent_port, other_port, silent = listener(&silent_port), other = listener(&other_port);
+	char silent_url[64], other_url[64], both[160], why[160];
+	pthread_t thread;
+
+	snprintf(silent_url, sizeof silent_url, "tcp://127.0.0.1:%d", silent_port);
+	snprintf(other_url, sizeof other_url, "tcp://127.0.0.1:%d", other_port);
+	cr_assert(eq(int, pthread_create(&thread, NULL, greet_as_ssh, &other), 0));
+	expect_absence("tcp://127.0.0.1:1", "(tried for 1s): connection refused");
+	expect_absence("tcp://no-such-host.invalid:7171", "(tried for 1s): unknown host");
+	expect_absence(other_url, "(tried for 1s): something listens there that is not a Reeve manager");
+	expect_absence(silent_url, "(tried for 1s): something takes connections there, but does not greet as a Reeve manager does");
+	snprintf(both, sizeof both, "tcp://127.0.0.1:1,%s", other_url);
+	snprintf(why, sizeof why, "tcp://127.0.0.1:1: connection refused: nothing listens there, %s: something listens", other_url);
+	expect_absence(both, why);
+	shutdown(other, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	close(other);
+	close(silent);
 }
 
 Test(client, a_full_manager_is_asked_again_with_the_same_id, .init = begin, .fini = finish)
