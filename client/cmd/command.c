@@ -131,6 +131,22 @@ static void tell_refused(void *arg, const char *message)
 	command_say("the manager refuses for now: %s; still trying", message);
 }
 
+static bool notices = true;
+
+void command_notices(bool wanted)
+{
+	notices = wanted;
+}
+
+/* Half a minute of silence looks like a command that hangs, in a script as well. */
+static void tell_waiting(void *arg, const char *message)
+{
+	(void)arg;
+	if (terminal_columns(stderr) > 0)
+		fputs("\r\033[K", stderr);
+	command_say("waiting for a manager that can answer: %s", message);
+}
+
 void command_print_json(const void *wire)
 {
 	char *json = reeve_json(wire);
@@ -147,6 +163,7 @@ struct reeve_client *command_connect(const struct shared_options *shared, int *c
 	    .connect_timeout_ms = shared->connect_timeout_ms,
 	    .absent = watched ? tell_absence : NULL,
 	    .refused = watched ? tell_refused : NULL,
+	    .waiting = notices ? tell_waiting : NULL,
 	    .absent_arg = (void *)(uintptr_t)shared,
 	};
 	struct reeve_failure failure = {0};

@@ -43,6 +43,9 @@ int command_failed(const struct reeve_failure *failure);
 /* The exit code for a failure: unreachable (or refusing for now), refused, or 128 + SIGINT for an interrupt. */
 int command_exit_code(const struct reeve_failure *failure);
 
+/* Whether it is said on standard error what a command waits for, from now on. */
+void command_notices(bool wanted);
+
 /* Says "reeve: …" on standard error, without control characters. */
 void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -179,6 +179,7 @@ static int run(int argc, char **argv)
 	if (!command)
 		return unknown_command(argv[name]);
 
+	command_notices(command->run != command_check); /* a monitoring system may take standard error for its output */
 	return command->run(argc - 1, name_first(name, argv));
 }
 

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <utlist.h>
 
-enum { REFUSED_MS = 2000 }; /* what goes on for so long is told to the program */
+enum { REFUSED_MS = 2000, WAITING_MS = 1000 }; /* what goes on for so long is told to the program */
 
 static void take_answer(void *arg, struct rpc_answer *answer)
 {
@@ -60,11 +60,34 @@ static int wait_a_moment(struct pending_call *call)
 	return pthread_cond_timedwait(&call->changed, &call->client->lock, &until);
 }
 
-/* With the lock held; lets go of it in between. */
-static void look_around(struct reeve_client *client)
+/* Tells the program of a call that waits for a manager which cannot answer. */
+static void look_at_call(struct pending_call *call)
 {
+	struct reeve_client *client = call->client;
+	int64_t now_ms = clock_monotonic_ms();
+	char message[300];
+	bool tell;
+
+	if (!client->waiting || !rpc_client_obstacle(client->rpc, call->id, message, sizeof message))
+		return;
+	pthread_mutex_lock(&client->lock);
+	if (!client->waiting_ms)
+		client->waiting_ms = now_ms;
+	tell = !client->waiting_told && now_ms - client->waiting_ms >= WAITING_MS;
+	client->waiting_told |= tell;
+	pthread_mutex_unlock(&client->lock);
+	if (tell)
+		client->waiting(client->absent_arg, message);
+}
+
+/* With the lock held; lets go of it in between. */
+static void look_around(struct pending_call *call)
+{
+	struct reeve_client *client = call->client;
+
 	pthread_mutex_unlock(&client->lock);
 	client_look(client, rpc_client_alive(client->rpc, 0));
+	look_at_call(call);
 	pthread_mutex_lock(&client->lock);
 }
 
@@ -74,11 +97,13 @@ struct rpc_answer pending_end(struct pending_call *call)
 
 	pthread_mutex_lock(&client->lock);
 	while (!call->done) {
-		if (!client->absent)
+		if (!client->absent && !client->waiting)
 			pthread_cond_wait(&call->changed, &client->lock);
 		else if (wait_a_moment(call) != 0)
-			look_around(client);
+			look_around(call);
 	}
+	client->waiting_ms = 0;
+	client->waiting_told = false;
 	DL_DELETE(client->calls, call);
 	bool interrupted = client->interrupted;
 	pthread_mutex_unlock(&client->lock);

@@ -82,6 +82,7 @@ struct reeve_client *reeve_client_create(const struct reeve_client_options *opti
 	client->absent = wanted->absent;
 	client->absent_arg = wanted->absent_arg;
 	client->refused = wanted->refused;
+	client->waiting = wanted->waiting;
 	pthread_mutex_init(&client->lock, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

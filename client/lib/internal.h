@@ -29,6 +29,7 @@ struct reeve_client {
 	void (*absent)(void *arg, bool back);
 	void *absent_arg;
 	void (*refused)(void *arg, const char *message);
+	void (*waiting)(void *arg, const char *message);
 	pthread_mutex_t lock;
 	/* Behind the lock. */
 	bool interrupted;
@@ -37,6 +38,8 @@ struct reeve_client {
 	bool absent_told;
 	int64_t refused_ms;         /* since when calls have been refused for now, 0: the last one was not */
 	bool refused_told;
+	int64_t waiting_ms;         /* since when a call waits for a manager that cannot answer it, 0: none does */
+	bool waiting_told;
 	struct pending_call *calls; /* under way */
 };
 

@@ -498,6 +498,20 @@ story_no_database_is_told() {
 	expect_match 'no database: .*refused' "$OUTPUT"
 }
 
+# Who waits for it is told what is missing, soon.
+story_commands_tell_that_the_database_is_away() {
+	own_postgres
+	start_manager mine
+	stop_postgres immediate
+	start waiting "$REEVE_BIN/reeve" stats
+	wait_until 10 'grep -q "^reeve: waiting for a manager that can answer: " "$DIR/log/waiting.log"'
+	start_postgres
+	ended waiting
+	expect_eq 0 "$STATUS"
+	expect_eq 1 "$(grep -c 'waiting for a manager' "$DIR/log/waiting.log")"
+	stop mine
+}
+
 story_a_schema_that_is_not_right_is_left_alone() {
 	own_postgres
 	before=$(whole_database)

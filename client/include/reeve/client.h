@@ -76,10 +76,13 @@ struct reeve_client_options {
 	/* Called when a function has found no manager there for two seconds, and goes on looking; and, with `back`, when there
 	 * is one again. May be NULL. */
 	void (*absent)(void *arg, bool back);
-	void *absent_arg; /* for both of these */
+	void *absent_arg; /* for all three of these */
 	/* Called when managers have answered for two seconds that they refuse for now (REEVE_RESOURCE_EXHAUSTED, REEVE_ABORTED), and a
 	 * function goes on trying; once until a call is answered otherwise. `message` says why. May be NULL. */
 	void (*refused)(void *arg, const char *message);
+	/* Called when a function has waited for a second for a manager that is there but cannot answer, as one that does not reach its
+	 * database, and goes on waiting; once until a call is answered. `message` says why. May be NULL. */
+	void (*waiting)(void *arg, const char *message);
 };
 
 /* Copies the options (NULL: the defaults) and begins to connect; that no manager is there is found out by the first

@@ -453,6 +453,21 @@ Test(reeve, tells_on_a_terminal_that_the_manager_refuses)
 	ERR("");
 }
 
+/* A manager that is there but cannot answer: who waits, a script as well, is told after a second, once. */
+Test(reeve, tells_what_it_waits_for)
+{
+	static const char notice[] = "reeve: waiting for a manager that can answer: as the test wants it\n";
+
+	/* Between two tries lie 50 to 200 ms. */
+	standin_fail_submits(run_standin, 0, 30, STATUS(UNAVAILABLE));
+	RUN(EXIT_OK, "submit", "t");
+	ERR(notice);
+	OUT("1\n");
+	standin_fail_submits(run_standin, 0, 2, STATUS(UNAVAILABLE));
+	RUN(EXIT_OK, "submit", "t");
+	ERR("");
+}
+
 Test(reeve, tells_refusals_for_now_from_others_by_its_exit_code)
 {
 	static const struct {
