@@ -82,7 +82,7 @@ static const struct option_table table = {
     .summary =
         "Runs a whole Reeve in the foreground: a private PostgreSQL in DIR, a manager and workers. Ctrl-C ends it "
         "all, in order; a second one does not wait for running tasks. What was submitted is there again at the next "
-        "start with the same DIR.",
+        "start with the same DIR. SIGHUP has the workers read their handlers file again.",
     .specs = specs,
 };
 
@@ -108,6 +108,8 @@ struct dev {
 	char concurrency[24];
 	int stop_fd;  /* readable when we are to stop */
 	int child_fd; /* readable when a child has ended */
+	int hangup_fd; /* readable when SIGHUP has come */
+	bool terminal; /* it began on one, and ends with it */
 	struct embedded *postgres;
 	struct member manager;
 	struct member workers[MOST_WORKERS];
@@ -150,6 +152,10 @@ static bool choose_data(struct dev *dev, struct reeve_error *error)
 		    error, STATUS(INVALID_ARGUMENT), "HOME is not set: say with --data where to keep the data");
 	if (length == 0 || (size_t)length >= sizeof dev->data)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "--data is empty or too long");
+	if (dev->options.handlers)
+		snprintf(dev->handlers, sizeof dev->handlers, "%s", dev->options.handlers);
+	else
+		snprintf(dev->handlers, sizeof dev->handlers, "%s/handlers.ini", dev->data);
 	return true;
 }
 
@@ -173,35 +179,49 @@ static bool prepare(struct dev *dev, struct reeve_error *error)
 
 	dev->self[length > 0 ? length : 0] = '\0';
 	snprintf(dev->concurrency, sizeof dev->concurrency, "%lld", (long long)dev->options.concurrency);
-	if (dev->options.handlers && access(dev->options.handlers, R_OK) != 0)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "--handlers: cannot read %s: %s",
-		    dev->options.handlers, strerror(errno));
 	return choose_data(dev, error) && choose_url(dev, error) &&
 	       find_program(dev, "reeve-manager", dev->manager_path, error) &&
 	       find_program(dev, "reeve-worker", dev->worker_path, error);
 }
 
-/* Children's ends and wishes to stop arrive as readable file descriptors. */
+/* Whether this process has a terminal: when that is closed, the kernel sends SIGHUP and takes it away. */
+static bool on_terminal(void)
+{
+	int fd = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* A descriptor that is readable when one of the signals has come, which are blocked. */
+static int catch(const sigset_t *signals)
+{
+	sigprocmask(SIG_BLOCK, signals, NULL);
+	return signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* Children's ends, wishes to stop and to reload arrive as readable file descriptors. */
 static bool catch_signals(struct dev *dev, struct reeve_error *error)
 {
-	sigset_t stop, child, all;
-	struct sigaction hangup;
+	sigset_t stop, child, hangup;
+	struct sigaction before;
 
 	sigemptyset(&stop);
 	sigaddset(&stop, SIGINT);
 	sigaddset(&stop, SIGTERM);
-	/* Unless it is to outlive its terminal, as nohup says by having it ignored. */
-	if (sigaction(SIGHUP, NULL, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
-		sigaddset(&stop, SIGHUP);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
-	all = stop;
-	sigaddset(&all, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &all, NULL);
+	sigemptyset(&hangup);
+	sigaddset(&hangup, SIGHUP);
+	/* It is to outlive its terminal if nohup has it ignored. */
+	dev->terminal = on_terminal() && sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN;
 	signal(SIGPIPE, SIG_IGN);
-	dev->stop_fd = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);
-	dev->child_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (dev->stop_fd < 0 || dev->child_fd < 0)
+	dev->stop_fd = catch(&stop);
+	dev->child_fd = catch(&child);
+	dev->hangup_fd = catch(&hangup);
+	signal(SIGHUP, SIG_DFL); /* an ignored one would not be caught */
+	if (dev->stop_fd < 0 || dev->child_fd < 0 || dev->hangup_fd < 0)
 		return error_set(error, STATUS(INTERNAL), "signalfd: %s", strerror(errno));
 	return true;
 }
@@ -222,13 +242,11 @@ static void take_signals(int fd)
 		continue;
 }
 
-static bool choose_handlers(struct dev *dev, struct reeve_error *error)
+/* Makes the file with the examples, unless the workers have one already. */
+static bool make_handlers(struct dev *dev, struct reeve_error *error)
 {
-	if (dev->options.handlers) {
-		snprintf(dev->handlers, sizeof dev->handlers, "%s", dev->options.handlers);
+	if (dev->options.handlers)
 		return true;
-	}
-	snprintf(dev->handlers, sizeof dev->handlers, "%s/handlers.ini", dev->data);
 	int fd = open(dev->handlers, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (fd < 0 && errno == EEXIST)
 		return true;
@@ -238,6 +256,26 @@ static bool choose_handlers(struct dev *dev, struct reeve_error *error)
 	if (fd >= 0)
 		close(fd);
 	return written;
+}
+
+/* Whether the workers will take their handlers file, if it is there by now: they say themselves what is wrong with it. */
+static int check_handlers(const struct dev *dev)
+{
+	const char *argv[] = {dev->worker_path, "--check", "--handlers", dev->handlers, NULL};
+	struct child_spec spec = {.argv = argv, .input = -1, .output = -1, .death_signal = SIGKILL};
+	struct reeve_error error = {0};
+	int status;
+	pid_t pid;
+
+	if (!dev->options.handlers && access(dev->handlers, F_OK) != 0)
+		return EXIT_OK;
+	pid = child_start(&spec, &error);
+	if (pid < 0) {
+		log_error(NULL, "%s", error.message);
+		return EXIT_TASK_FAILED;
+	}
+	child_wait(pid, -1, -1, &status);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_TASK_FAILED;
 }
 
 /* What a member's end means before everything is up: starting it again would not help. */
@@ -331,22 +369,33 @@ static void say_how_to_use(const struct dev *dev)
 	fflush(stdout);
 }
 
-/* The exit code of a member that ended for a reason that starting it again would not mend: wrong options or handlers,
- * an address that somebody else has, a database that refuses; EXIT_OK: there is none. */
+/* The exit code of a member that is not started again; EXIT_OK: there is none. */
 static int hopeless(const struct member *members, int64_t count)
 {
-	for (const struct member *member = members; member < members + count; member++) {
-		int code = member->pid == 0 && WIFEXITED(member->status) ? WEXITSTATUS(member->status) : EXIT_OK;
-		if (code == EXIT_USAGE || code == EXIT_UNREACHABLE || code == EXIT_REFUSED)
-			return code;
-	}
+	for (const struct member *member = members; member < members + count; member++)
+		if (member->pid == 0 && member_hopeless(member))
+			return WEXITSTATUS(member->status);
 	return EXIT_OK;
+}
+
+/* Has the workers read their handlers file again. False: it was the terminal's end. */
+static bool reload(struct dev *dev)
+{
+	take_signals(dev->hangup_fd);
+	if (dev->terminal && !on_terminal())
+		return false;
+	log_info(NULL, "the workers read %s again", dev->handlers);
+	for (int64_t i = 0; i < dev->options.workers; i++)
+		if (dev->workers[i].pid > 0)
+			kill(dev->workers[i].pid, SIGHUP);
+	return true;
 }
 
 /* Looks after the children until we are to stop, or cannot go on. */
 static int run(struct dev *dev)
 {
-	struct pollfd wake[] = {{.fd = dev->stop_fd, .events = POLLIN}, {.fd = dev->child_fd, .events = POLLIN}};
+	struct pollfd wake[] = {{.fd = dev->stop_fd, .events = POLLIN}, {.fd = dev->child_fd, .events = POLLIN},
+	    {.fd = dev->hangup_fd, .events = POLLIN}};
 
 	for (;;) {
 		int64_t manager_ms = members_tend(&dev->manager, 1);
@@ -359,14 +408,12 @@ static int run(struct dev *dev)
 		int code = hopeless(&dev->manager, 1);
 		if (code == EXIT_OK)
 			code = hopeless(dev->workers, dev->options.workers);
-		if (code != EXIT_OK) {
-			log_error(NULL, "starting it again would not help");
+		if (code != EXIT_OK)
 			return code;
-		}
 		/* As unsigned numbers, "never" is the longest time of all. */
 		int64_t next = (uint64_t)manager_ms < (uint64_t)workers_ms ? manager_ms : workers_ms;
-		poll(wake, 2, (int)next);
-		if (wake[0].revents)
+		poll(wake, 3, (int)next);
+		if (wake[0].revents || (wake[2].revents && !reload(dev)))
 			return EXIT_OK;
 		take_signals(dev->child_fd);
 	}
@@ -407,6 +454,10 @@ static int exit_code_of(reeve_status code)
 
 static int start_and_run(struct dev *dev, struct reeve_error *error)
 {
+	int code = check_handlers(dev);
+
+	if (code != EXIT_OK)
+		return code;
 	/* Another one's answers must not be taken for our manager's. */
 	pid_t ask = begin_to_ask(dev, "200ms");
 	log_info(NULL, "starting PostgreSQL in %s", dev->data);
@@ -416,11 +467,10 @@ static int start_and_run(struct dev *dev, struct reeve_error *error)
 		log_error("postgres", "%s", error->message);
 		return exit_code_of(error->code);
 	}
-	int code = EXIT_OK;
 	if (other) {
 		log_error(NULL, "another manager answers at %s already: choose another --listen", dev->url);
 		code = EXIT_REFUSED;
-	} else if (!choose_handlers(dev, error)) {
+	} else if (!make_handlers(dev, error)) {
 		log_error(NULL, "%s", error->message);
 		code = EXIT_REFUSED;
 	}
@@ -444,7 +494,7 @@ int command_dev(int argc, char **argv)
 
 	if (!dev)
 		abort();
-	dev->stop_fd = dev->child_fd = -1;
+	dev->stop_fd = dev->child_fd = dev->hangup_fd = -1;
 	if (!command_options(&table, &dev->options, &shared, argc, argv, &operands, &code)) {
 		free(dev);
 		return code;
@@ -460,6 +510,8 @@ int command_dev(int argc, char **argv)
 		close(dev->stop_fd);
 	if (dev->child_fd >= 0)
 		close(dev->child_fd);
+	if (dev->hangup_fd >= 0)
+		close(dev->hangup_fd);
 	free(dev);
 	return code;
 }

@@ -2,6 +2,7 @@
 #include "client/cmd/dev_members.h"
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/log.h"
 #include "manager/embedded/child.h"
 
@@ -39,6 +40,13 @@ bool member_ended(struct member *member)
 	return member->pid == 0;
 }
 
+bool member_hopeless(const struct member *member)
+{
+	int code = WIFEXITED(member->status) ? WEXITSTATUS(member->status) : EXIT_OK;
+
+	return code == EXIT_USAGE || code == EXIT_UNREACHABLE || code == EXIT_REFUSED;
+}
+
 /* How long a member that has just ended, or could not be started, rests. */
 static void plan_restart(struct member *member)
 {
@@ -60,6 +68,12 @@ int64_t members_tend(struct member *members, size_t count)
 		bool ran = member->pid > 0;
 		if (!member_ended(member))
 			continue;
+		if (member_hopeless(member)) {
+			if (ran)
+				log_error(member->name, "%s; starting it again would not help",
+				    child_ending(member->status, ending, sizeof ending));
+			continue;
+		}
 		if (ran) {
 			plan_restart(member);
 			log_warn(member->name, "%s; starting it again in %s",

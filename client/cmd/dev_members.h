@@ -28,7 +28,11 @@ bool member_start(struct member *member);
 /* Notes that a member has ended, if it has. True if it is not running. */
 bool member_ended(struct member *member);
 
-/* Notes which members have ended, logs it, and starts those whose rest is over. Returns after how many milliseconds it
+/* Whether a member ended for a reason that starting it again would not mend: wrong options or handlers, an address that
+ * somebody else has, a database that refuses. */
+bool member_hopeless(const struct member *member);
+
+/* Notes which members have ended, logs it, and starts those whose rest is over, but for the hopeless. Returns after how many milliseconds it
  * wants to be called again at the latest; −1: not before a child ends. */
 int64_t members_tend(struct member *members, size_t count);
 

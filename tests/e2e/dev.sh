@@ -48,6 +48,43 @@ story_what_was_submitted_is_there_again() {
 	expect_eq queued "$(reeve show "$later" --json | jq -r .status)"
 }
 
+# SIGHUP has its workers read their handlers again, without an end to anything.
+story_its_workers_read_their_handlers_again() {
+	start_dev
+	wait_until 20 '[ "$(reeve workers --json | jq -s length)" = 1 ]'
+	before=$(reeve workers --json | jq .pid)
+	handlers <<-END
+		[handler shout]
+		exec = /usr/bin/tr a-z A-Z
+	END
+	signal dev HUP
+	id=$(reeve submit shout hello)
+	reeve wait "$id"
+	expect_eq HELLO "$(result_of "$id")"
+	expect_eq "$before" "$(reeve workers --json | jq .pid)"
+	stop dev
+	expect_eq 0 "$STATUS"
+}
+
+# Closed, its terminal takes it along, as Ctrl-C does.
+story_it_ends_with_its_terminal() {
+	default_handlers
+	start terminal python3 -c '
+import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0:
+	os.execv(sys.argv[1], sys.argv[1:])
+seen = b""
+while b"Ctrl-C ends it all" not in seen:
+	seen += os.read(fd, 4096)
+os.close(fd)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))' \
+		"$REEVE_BIN/reeve" dev --data "$DIR/data" --listen "tcp://127.0.0.1:$(free_port)" --handlers "$HANDLERS"
+	ended terminal 60
+	expect_eq 0 "$STATUS"
+	expect_eq '' "$(descendants)" 'processes left behind'
+}
+
 story_killed_it_leaves_nothing_and_starts_again() {
 	start_dev --concurrency 1
 	running=$(reeve submit sh "echo \$\$ >$DIR/handler.pid; exec sleep 1000" --timeout 5s)
@@ -115,6 +152,20 @@ story_wrong_use_is_told() {
 	handlers <<<'[handler sh'
 	expect_fail 2 reeve dev --data "$DIR/data" --handlers "$HANDLERS" --listen "tcp://127.0.0.1:$(free_port)"
 	expect_match "$HANDLERS" "$OUTPUT"
+	expect_no_match 'starting PostgreSQL|Reeve is up' "$OUTPUT" 'it began all the same'
+	expect [ ! -e "$DIR/data/postgres" ]
+}
+
+# A worker that will not come back is not promised to.
+story_a_worker_that_cannot_come_back_ends_it() {
+	start_dev
+	wait_until 20 '[ "$(reeve workers --json | jq -s length)" = 1 ]'
+	handlers <<<'[handler sh'
+	kill -s KILL "$(reeve workers --json | jq .pid)"
+	ended dev 60
+	expect_eq 2 "$STATUS"
+	expect_match 'dev-1: exited with code 2; starting it again would not help' "$(cat "$DIR/log/dev.log")"
+	expect_eq 1 "$(grep -c 'starting it again in' "$DIR/log/dev.log")"
 }
 
 story_without_handlers_it_makes_examples() {
