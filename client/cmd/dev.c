@@ -401,8 +401,7 @@ static int run(struct dev *dev)
 		int64_t manager_ms = members_tend(&dev->manager, 1);
 		int64_t workers_ms = members_tend(dev->workers, (size_t)dev->options.workers);
 		if (!embedded_alive(dev->postgres)) {
-			log_error(
-			    "postgres", "it has ended by itself; its messages are in %s", embedded_log(dev->postgres));
+			log_error("postgres", "by itself it %s", embedded_ending(dev->postgres));
 			return EXIT_TASK_FAILED;
 		}
 		int code = hopeless(&dev->manager, 1);

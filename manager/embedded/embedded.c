@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,8 @@ enum {
 	ORPHAN_WAIT_MS = 60000, /* for the server of a process that was killed: it is shutting down */
 	FAST_STOP_MS = 60000,   /* a fast shutdown writes a checkpoint */
 	IMMEDIATE_STOP_MS = 10000,
+	LOG_TAIL_BYTES = 16384, /* of the log are looked through for the last message */
+	WAL_SEGMENT_KIB = 16384, /* with less free PostgreSQL cannot go on */
 };
 
 struct embedded {
@@ -33,6 +36,8 @@ struct embedded {
 	struct locate_programs programs;
 	char conninfo[PATH_MAX + 64];
 	int log;
+	off_t log_begin; /* where this process's part of the log begins */
+	char ending[PATH_MAX + 600];
 	pid_t server;
 	bool ended;
 	int status; /* of the server, once it has ended */
@@ -57,6 +62,82 @@ static const char *const settings[] = {
 };
 
 enum { SETTINGS = sizeof settings / sizeof settings[0] };
+
+/* The last of a program's messages that tells why it ended: of a full disk if there is one, since others may follow from it.
+ * Points into `text`; NULL: there is none. */
+static const char *telling_message(char *text)
+{
+	static const char *const marks[] = {"FATAL:  ", "error: ", "PANIC:  ", "No space left on device"};
+	const char *best = NULL;
+	size_t best_mark = 0;
+	char *rest = text, *line;
+
+	while ((line = strsep(&rest, "\n")))
+		for (size_t mark = best_mark; mark < sizeof marks / sizeof *marks; mark++)
+			if (strstr(line, marks[mark])) {
+				best = line;
+				best_mark = mark;
+			}
+	return best;
+}
+
+/* Without the time and the process before a server's message. */
+static const char *without_prefix(const char *line)
+{
+	const char *end = strstr(line, "] ");
+
+	return end ? end + 2 : line;
+}
+
+/* What the log's last message says, as " (message)", into `out`; "" if it says nothing. */
+static void read_last_message(const struct embedded *embedded, char *out, size_t size)
+{
+	char text[LOG_TAIL_BYTES + 1];
+	struct stat status;
+	const char *message;
+	ssize_t length;
+	off_t from;
+	int fd = open(embedded->home.log, O_RDONLY | O_CLOEXEC);
+
+	*out = '\0';
+	if (fd < 0 || fstat(fd, &status) != 0)
+		goto out;
+	from = status.st_size - LOG_TAIL_BYTES > embedded->log_begin ? status.st_size - LOG_TAIL_BYTES : embedded->log_begin;
+	length = pread(fd, text, LOG_TAIL_BYTES, from);
+	text[length > 0 ? length : 0] = '\0';
+	message = telling_message(text);
+	if (message)
+		snprintf(out, size, " (%.200s)", without_prefix(message));
+out:
+	if (fd >= 0)
+		close(fd);
+}
+
+/* A full disk may have kept even the message of it from being written. */
+static void look_at_disk(const struct embedded *embedded, char *out, size_t size)
+{
+	struct statvfs disk;
+	long long free_kib;
+
+	*out = '\0';
+	if (statvfs(embedded->home.folder, &disk) != 0)
+		return;
+	free_kib = (long long)disk.f_bavail * (long long)disk.f_frsize / 1024;
+	if (free_kib < WAL_SEGMENT_KIB)
+		snprintf(out, size, "; its disk is full, with %lld KiB left", free_kib);
+}
+
+/* What became of a program that has written to the log. */
+static const char *describe_end(struct embedded *embedded, int status)
+{
+	char ending[64], message[320], disk[80];
+
+	read_last_message(embedded, message, sizeof message);
+	look_at_disk(embedded, disk, sizeof disk);
+	snprintf(embedded->ending, sizeof embedded->ending, "%s%s%s; its messages are in %s",
+	    child_ending(status, ending, sizeof ending), message, disk, embedded->home.log);
+	return embedded->ending;
+}
 
 static bool cancelled(int stop_fd, struct reeve_error *error)
 {
@@ -88,7 +169,6 @@ static pid_t start_program(
 static bool run_program(
     struct embedded *embedded, const char *const *argv, int input, int stop_fd, struct reeve_error *error)
 {
-	char ending[64];
 	int status;
 	pid_t pid = start_program(embedded, argv, input, SIGTERM, error);
 
@@ -101,8 +181,7 @@ static bool run_program(
 	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return true;
-	return error_set(error, STATUS(INTERNAL), "%s %s; its messages are in %s", argv[0],
-	    child_ending(status, ending, sizeof ending), embedded->home.log);
+	return error_set(error, STATUS(INTERNAL), "%s %s", argv[0], describe_end(embedded, status));
 }
 
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *position)
@@ -208,15 +287,12 @@ static bool start_server(struct embedded *embedded, struct reeve_error *error)
 
 static bool await_server(struct embedded *embedded, int stop_fd, struct reeve_error *error)
 {
-	char ending[64];
-
 	while (!is_ready(embedded)) {
 		if (cancelled(stop_fd, error))
 			return false;
 		if (!embedded_alive(embedded))
-			return error_set(error, STATUS(INTERNAL),
-			    "PostgreSQL %s while starting; its messages are in %s",
-			    child_ending(embedded->status, ending, sizeof ending), embedded->home.log);
+			return error_set(error, STATUS(INTERNAL), "while starting PostgreSQL %s",
+			    describe_end(embedded, embedded->status));
 		poll(NULL, 0, 10);
 	}
 	return true;
@@ -238,6 +314,7 @@ struct embedded *embedded_start(const char *folder, int stop_fd, struct reeve_er
 	snprintf(embedded->conninfo, sizeof embedded->conninfo, "host=%s port=5432 user=reeve dbname=reeve",
 	    embedded->home.socket);
 	embedded->log = home_open_log(&embedded->home, error);
+	embedded->log_begin = embedded->log >= 0 ? lseek(embedded->log, 0, SEEK_END) : 0;
 	if (embedded->log >= 0 && locate_postgres(embedded->home.major, &embedded->programs, error) &&
 	    (embedded->home.exists || make_cluster(embedded, stop_fd, error)) &&
 	    await_orphans(embedded, stop_fd, error) && start_server(embedded, error) &&
@@ -252,9 +329,9 @@ const char *embedded_conninfo(const struct embedded *embedded)
 	return embedded->conninfo;
 }
 
-const char *embedded_log(const struct embedded *embedded)
+const char *embedded_ending(struct embedded *embedded)
 {
-	return embedded->home.log;
+	return embedded_alive(embedded) ? "runs" : describe_end(embedded, embedded->status);
 }
 
 pid_t embedded_pid(const struct embedded *embedded)
@@ -281,7 +358,6 @@ static bool end_server(struct embedded *embedded, int number, int64_t timeout_ms
 
 bool embedded_stop(struct embedded *embedded, struct reeve_error *error)
 {
-	char ending[64];
 	bool clean = true;
 
 	if (embedded->server > 0) {
@@ -289,8 +365,7 @@ bool embedded_stop(struct embedded *embedded, struct reeve_error *error)
 			end_server(embedded, SIGKILL, -1);
 		clean = WIFEXITED(embedded->status) && WEXITSTATUS(embedded->status) == 0;
 		if (!clean)
-			error_set(error, STATUS(INTERNAL), "PostgreSQL %s; its messages are in %s",
-			    child_ending(embedded->status, ending, sizeof ending), embedded->home.log);
+			error_set(error, STATUS(INTERNAL), "PostgreSQL %s", describe_end(embedded, embedded->status));
 	}
 	if (embedded->log >= 0)
 		close(embedded->log);

@@ -33,8 +33,9 @@ struct embedded *embedded_start(const char *folder, int stop_fd, struct reeve_er
  */
 const char *embedded_conninfo(const struct embedded *embedded);
 
-/* The path of its log. Lives as long as the instance. */
-const char *embedded_log(const struct embedded *embedded);
+/* How the server ended, if it did, in words: what became of its process, its last message, whether its disk is full, and where
+ * its messages are. Lives until the next call. */
+const char *embedded_ending(struct embedded *embedded);
 
 /* The server's process id. */
 pid_t embedded_pid(const struct embedded *embedded);

@@ -134,6 +134,12 @@ static void flush(struct conn *c)
 		event_active(c->io, EV_READ, 0);
 }
 
+/* A full disk is named in plain words, whatever language the server speaks. */
+static const char *full_disk(const char *state)
+{
+	return state && !strcmp(state, "53100") ? "the database's disk is full: " : "";
+}
+
 static void result_describe(const PGresult *result, struct conn_result *out)
 {
 	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -141,7 +147,7 @@ static void result_describe(const PGresult *result, struct conn_result *out)
 	const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
 	out->kind = CONN_REFUSED;
 	snprintf(out->sqlstate, sizeof out->sqlstate, "%s", state ? state : "");
-	snprintf(out->message, sizeof out->message, "%s%s%s", message ? message : PQresultErrorMessage(result),
+	snprintf(out->message, sizeof out->message, "%s%s%s%s", full_disk(state), message ? message : PQresultErrorMessage(result),
 	    detail ? ": " : "", detail ? detail : "");
 }
 
@@ -187,7 +193,8 @@ static void results_take(struct conn *c)
 		PGresult *result = PQgetResult(c->pg);
 		if (PQstatus(c->pg) == CONNECTION_BAD || (result && fatal_state(result))) {
 			char why[400];
-			snprintf(why, sizeof why, "%s", result ? PQresultErrorMessage(result) : PQerrorMessage(c->pg));
+			snprintf(why, sizeof why, "%s%s", full_disk(result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL),
+			    result ? PQresultErrorMessage(result) : PQerrorMessage(c->pg));
 			PQclear(result);
 			broken(c, why);
 			return;

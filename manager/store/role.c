@@ -223,7 +223,7 @@ static reeve_status status_of_sqlstate(const char *state)
 /* After a refusal inside a transaction: the transaction is over, now see to the batch. */
 struct refusal {
 	reeve_status code;
-	bool retry, locked;
+	bool retry, locked, starved; /* starved: PostgreSQL lacks disk, memory or the like */
 	char message[400];
 };
 
@@ -294,7 +294,8 @@ static void refusal_settle(struct role *role, const struct refusal *refusal)
 		batch_requeue(role, 0, false);
 		pump(role);
 	} else {
-		if (refusal->code == STATUS(INTERNAL))
+		if (refusal->code == STATUS(INTERNAL) ||
+		    (refusal->starved && log_again(&role->starved_ms, clock_monotonic_ms())))
 			log_error(role->name, "%s: %s", role->batch[0]->kind->name, refusal->message);
 		char message[400];
 		if (refusal->locked)
@@ -336,6 +337,7 @@ void role_refused(struct role *role, const struct conn_result *result)
 	    .code = status_of_sqlstate(result->sqlstate),
 	    .retry = !strcmp(result->sqlstate, "40P01") || !strcmp(result->sqlstate, "40001"),
 	    .locked = !strcmp(result->sqlstate, "55P03"),
+	    .starved = !strncmp(result->sqlstate, "53", 2) || !strncmp(result->sqlstate, "58", 2),
 	};
 	memcpy(refusal.message, result->message, sizeof refusal.message);
 	if (!conn_in_transaction(role->conn)) {

@@ -52,6 +52,7 @@ struct role {
 	conn_done *next;               /* what follows the statement in flight */
 	struct role *patient;          /* goes on with operations that could not have a lock; itself; or NULL */
 	int64_t careful_until_ms;      /* monotonic */
+	int64_t starved_ms;            /* when the log was last told that PostgreSQL lacks something; 0: never */
 	struct event *rested;          /* pending: it rests */
 	int64_t batches, operations;
 };

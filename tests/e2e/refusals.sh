@@ -512,6 +512,25 @@ story_commands_tell_that_the_database_is_away() {
 	stop mine
 }
 
+# PostgreSQL has no room: the manager's log and its callers name the disk. The trigger fails as a full disk does.
+story_a_full_disk_is_named() {
+	own_postgres
+	start_manager mine
+	sql "create function reeve.full_disk() returns trigger language plpgsql as \$\$ begin
+			raise exception 'could not extend file \"base/16384/1\": No space left on device' using errcode = 'disk_full';
+		end \$\$;
+		create trigger full_disk before insert on reeve.tasks for each statement execute function reeve.full_disk()"
+	start submitting "$REEVE_BIN/reeve" submit nothing
+	full='the database.s disk is full: could not extend file .*: No space left on device'
+	wait_until 10 'grep -q "^reeve: waiting for a manager that can answer: $full" "$DIR/log/submitting.log"'
+	expect_match "error .*submit: .*$full" "$(cat "$DIR/log/mine.log")"
+	sql 'drop trigger full_disk on reeve.tasks' # somebody has made room
+	ended submitting
+	expect_eq 0 "$STATUS"
+	expect_eq 1 "$(grep -c "error .*$full" "$DIR/log/mine.log")" 'it is not told for each try'
+	stop mine
+}
+
 story_a_schema_that_is_not_right_is_left_alone() {
 	own_postgres
 	before=$(whole_database)

@@ -204,6 +204,21 @@ Test(embedded, refuses_another_major_version)
 	cr_assert(strstr(error.message, "postgresql-9") != NULL, "%s", error.message);
 }
 
+/* What the server said last, of this start alone, is part of the error. */
+Test(embedded, tells_why_the_server_ended)
+{
+	struct reeve_error error = {0};
+
+	stopped(started(folder));
+	write_file("postgres/postgresql.auto.conf", "max_connections = none\n");
+	cr_assert(embedded_start(folder, -1, &error) == NULL);
+	cr_assert(strstr(error.message, "exited with code 1 (FATAL:  ") != NULL, "%s", error.message);
+	cr_assert(strstr(error.message, "postgresql.auto.conf") != NULL, "%s", error.message);
+	cr_assert(strstr(error.message, "; its messages are in ") != NULL, "%s", error.message);
+	write_file("postgres/postgresql.auto.conf", "");
+	stopped(started(folder));
+}
+
 Test(embedded, refuses_a_folder_that_holds_something_else)
 {
 	struct reeve_error error = {0};
