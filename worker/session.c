@@ -19,6 +19,7 @@
 enum {
 	REGISTER_TIMEOUT_MS = 5 * 1000,
 	LEAVE_TIMEOUT_MS = 5 * 1000,
+	NAME_REST_MS = 1000,     /* the longest rest before it is looked again whether the name is free */
 	LOG_EVERY_FAILURES = 10, /* failed registrations that share one line in the log */
 	/* What is taken if a manager leaves it out. */
 	LEASE_MS = 15 * 1000,
@@ -112,6 +113,8 @@ static void register_failed(struct reeve_worker *worker, const struct rpc_answer
 			log_warn(worker->object, "cannot register yet: %s", answer->message);
 		worker->name_taken = true;
 		backoff_fail(&worker->register_rest, clock_monotonic_ms());
+		if (worker->register_rest.delay_ms > NAME_REST_MS) /* it is to serve soon after the lease has ended */
+			worker->register_rest.until_ms = clock_monotonic_ms() + NAME_REST_MS;
 		return;
 	}
 	if (is_refusal(answer->code)) {

@@ -318,8 +318,10 @@ static int start_manager(struct dev *dev)
 
 	dev->manager = (struct member){
 	    .name = "manager",
+	    /* A short lease: there is no network that could be away for long, and who kills all of it and starts again waits
+	     * until the former workers' leases are over. */
 	    .argv = {dev->manager_path, "--database", embedded_conninfo(dev->postgres), "--listen",
-	        dev->options.listen},
+	        dev->options.listen, "--lease", "5s", "--heartbeat", "1s"},
 	};
 	if (!member_start(&dev->manager))
 		return EXIT_TASK_FAILED;

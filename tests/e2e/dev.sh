@@ -95,9 +95,12 @@ story_killed_it_leaves_nothing_and_starts_again() {
 	wait_until 5 '[ -z "$(birth "$(cat "$DIR/handler.pid")")" ]'
 
 	rm "$DIR/handler.pid"
+	# The former worker's name is free when its lease is over, and that is short here.
 	start_dev --concurrency 2
+	since=$EPOCHSECONDS
 	reeve wait "$waiting"
 	expect_eq 'still here' "$(result_of "$waiting")"
+	[ $((EPOCHSECONDS - since)) -le 10 ] || fail "the worker was idle for $((EPOCHSECONDS - since)) s"
 	reeve cancel "$running"
 }
 
