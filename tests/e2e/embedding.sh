@@ -3,7 +3,20 @@
 # shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
 
-# As docs/client.md and docs/worker.md say.
+# What a library shows: functions that its header declares, and nothing else.
+expect_sealed() { # NAME FILE [NM-OPTION]: NAME is client or worker
+	nm -gj --defined-only ${3:+"$3"} "$2" | grep -v ':$' | grep . | sort -u >"$DIR/shown"
+	grep -oE '\breeve_[a-z_]+\(' "$TOP/$1/include/reeve/$1.h" | tr -d '(' | sort -u >"$DIR/declared"
+	expect_eq '' "$(comm -23 "$DIR/shown" "$DIR/declared")" "shown by $2, but not in its header"
+	expect [ "$(wc -l <"$DIR/shown")" -ge 10 ]
+}
+
+build_mine() { # [CMAKE-OPTION…]
+	cmake -S "$DIR/mine" -B "$DIR/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug "$@" >"$DIR/log/cmake.log" 2>&1 || fail "$(tail -n 20 "$DIR/log/cmake.log")"
+	ninja -C "$DIR/build" mine >"$DIR/log/ninja.log" 2>&1 || fail "$(tail -n 20 "$DIR/log/ninja.log")"
+}
+
+# As docs/client.md and docs/worker.md say. The program's own functions have names that the libraries use inside.
 story_a_cmake_project_uses_the_libraries() {
 	mkdir "$DIR/mine"
 	cat >"$DIR/mine/CMakeLists.txt" <<-END
@@ -11,14 +24,26 @@ story_a_cmake_project_uses_the_libraries() {
 		project(mine C)
 		add_subdirectory($TOP reeve)
 		add_executable(mine mine.c)
-		target_link_libraries(mine PRIVATE reeve_client)
+		target_link_libraries(mine PRIVATE reeve_client reeve_worker)
+		set_target_properties(mine PROPERTIES ENABLE_EXPORTS ON)
 	END
 	cat >"$DIR/mine/mine.c" <<-END
 		#include <reeve/client.h>
+		#include <reeve/worker.h>
 		#include <stdio.h>
+		#include <stdlib.h>
+
+		#define OURS(name) void name(void) { puts("the library called our " #name); abort(); }
+		OURS(fail) OURS(allocate) OURS(error_set) OURS(log_line) OURS(log_setup) OURS(batch_create) OURS(rest_ms)
+		OURS(uuid7_make) OURS(clock_monotonic_ms) OURS(handler_add) OURS(rpc_client_create) OURS(conn_make)
+		OURS(reeve__v1__submit_request__init) OURS(utf8_valid) OURS(name_problem) OURS(names_add)
 
 		int main(void)
 		{
+			struct reeve_worker *worker = reeve_worker_create(&(struct reeve_worker_options){.concurrency = -1});
+			if (!reeve_worker_error(worker) || reeve_worker_run(worker) != 2)
+				return 3;
+			reeve_worker_destroy(worker);
 			struct reeve_failure failure;
 			struct reeve_client *client = reeve_client_create(&(struct reeve_client_options){0}, &failure);
 			struct reeve_submitted submitted;
@@ -29,12 +54,17 @@ story_a_cmake_project_uses_the_libraries() {
 			return 0;
 		}
 	END
-	cmake -S "$DIR/mine" -B "$DIR/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug >"$DIR/log/cmake.log" 2>&1 || fail "$(tail -n 20 "$DIR/log/cmake.log")"
-	ninja -C "$DIR/build" mine >"$DIR/log/ninja.log" 2>&1 || fail "$(tail -n 20 "$DIR/log/ninja.log")"
 	start_postgres
 	start_manager
+	build_mine
+	expect_sealed client "$DIR/build/reeve/client/libreeve_client.a"
+	expect_sealed worker "$DIR/build/reeve/worker/libreeve_worker.a"
 	expect_eq 1 "$(find "$DIR/build" -name mine -type f -executable -exec {} \;)"
-	expect_eq "$(sql 'select id from tasks')" 1
+	build_mine -DBUILD_SHARED_LIBS=ON
+	expect_sealed client "$DIR/build/reeve/client/libreeve_client.so" -D
+	expect_sealed worker "$DIR/build/reeve/worker/libreeve_worker.so" -D
+	expect_eq 2 "$(find "$DIR/build" -name mine -type f -executable -exec {} \;)"
+	expect_eq '1 2' "$(sql 'select id from tasks order by 1' | xargs)"
 }
 
 run_stories

@@ -35,6 +35,10 @@
 extern "C" {
 #endif
 
+#ifdef __GNUC__ /* what stands here is all that the library shows */
+#pragma GCC visibility push(default)
+#endif
+
 /* What kind of failure it was: gRPC's codes, with their numbers. */
 enum reeve_code {
 	REEVE_OK = 0,
@@ -1201,6 +1205,10 @@ struct reeve_metrics {
 struct reeve_metrics *reeve_metrics(
     struct reeve_client *client, const struct reeve_metrics_query *query, struct reeve_failure *failure);
 void reeve_metrics_free(struct reeve_metrics *metrics);
+
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 
 #ifdef __cplusplus
 }

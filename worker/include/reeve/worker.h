@@ -31,6 +31,10 @@
 extern "C" {
 #endif
 
+#ifdef __GNUC__ /* what stands here is all that the library shows */
+#pragma GCC visibility push(default)
+#endif
+
 struct reeve_worker;
 struct reeve_outcome;
 
@@ -162,6 +166,10 @@ int reeve_worker_run(struct reeve_worker *worker);
  * drain timeout, then they are stopped and go back too, which costs them no attempt. Second call: running ones are
  * stopped at once. Third call: run returns without waiting for managers. Async-signal-safe. */
 void reeve_worker_stop(struct reeve_worker *worker);
+
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 
 #ifdef __cplusplus
 }
