@@ -53,7 +53,7 @@ story_a_schedule_is_added_shown_and_listed() {
 	expect_eq 'stop reports null' "$(of close '[.queue_action, .action_queue, .task] | map(tostring) | join(" ")')"
 	# In the list, by name, without details.
 	expect_eq 'beat by hand close nightly' "$(at_other schedule list --json | jq -r .name | xargs)"
-	expect_eq '' "$(reeve schedule list --json | jq -r 'select(.name == "nightly").task.details')"
+	expect_eq null "$(reeve schedule list --json | jq -r 'select(.name == "nightly").task.details')"
 	reeve schedule list >"$DIR/list"
 	expect_match 'nightly +1 0 \* \* \* +Europe/Berlin +report +2[-0-9]+ 2[23]:01:00.000Z +- +-' "$(cat "$DIR/list")"
 	expect_match 'close +0 8 \* \* \* +UTC +stop queue reports' "$(cat "$DIR/list")"

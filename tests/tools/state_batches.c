@@ -184,7 +184,7 @@ static void other_queues_are_left_alone(void)
 	int before = rows_read();
 	PQclear(run(db, SQL_QUEUE_STOPS, NULL, 0));
 	PQclear(RUN(db, SQL_QUEUE_TASKS_LOCK, "idle", "1000000000", "t", "100"));
-	PQclear(RUN(db, SQL_QUEUE_STATUS, "idle", "f"));
+	PQclear(RUN(db, SQL_QUEUE_STATUS, "idle"));
 	PQclear(RUN(db, SQL_QUEUE_CONTROL, ask("select gen_random_uuid()"), "idle", "delete", "tester"));
 	int read = rows_read() - before;
 	plainly(db, SQL_COMMIT);
