@@ -37,7 +37,7 @@ bool archive_file_open(struct archive_file *file, const char *directory, const c
 		errno = ENAMETOOLONG;
 		return failed(error, directory, "opening");
 	}
-	file->fd = open(file->part, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+	file->fd = open(file->part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0640);
 	if (file->fd < 0)
 		return failed(error, file->part, "opening");
 	if (flock(file->fd, LOCK_EX | LOCK_NB) < 0 || !still_there(file)) {

@@ -282,6 +282,14 @@ story_a_directory_that_is_missing_or_full_keeps_the_partition_and_is_told_once()
 	stop manager
 	expect_eq '1 300' "$(old_partitions) $(sql 'select count(*) from task_history')"
 	mkdir "$DIR/archive"
+	# Nor is anything written through a link that somebody has put there.
+	echo theirs >"$DIR/theirs"
+	ln -s "$DIR/theirs" "$DIR/archive/task_history_$(day 2).jsonl.part"
+	start_manager manager --archive "$DIR/archive"
+	wait_until 20 'grep -q "is not archived, and stays: opening .*[Ss]ymbolic" "$DIR/log/manager.log"'
+	stop manager
+	expect_eq theirs "$(cat "$DIR/theirs")"
+	rm "$DIR"/archive/*
 	: >"$DIR/log/manager.log"
 	trap '' XFSZ
 	ulimit -S -f 100 # a full disk's stand-in: files end at 100 KiB
