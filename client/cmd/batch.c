@@ -455,12 +455,15 @@ static void json_page(const struct reeve_batch_report *page, bool first, size_t 
 
 	if (first) {
 		json = reeve_json(page->batch.wire);
-		printf("{\"batch\":%s,\"tasks\":[", json);
+		fputs("{\"batch\":", stdout);
+		command_write_json(json);
+		fputs(",\"tasks\":[", stdout);
 		free(json);
 	}
 	for (size_t i = 0; i < page->count; i++) {
 		json = reeve_json(page->tasks[i].wire);
-		printf("%s%s", told + i ? "," : "", json);
+		fputs(told + i ? "," : "", stdout);
+		command_write_json(json);
 		free(json);
 	}
 	if (!page->more)

@@ -423,7 +423,8 @@ static void write_json(const struct outcome *outcome)
 
 	if (!text)
 		abort();
-	puts(text);
+	command_write_json(text);
+	putchar('\n');
 	free(text);
 	json_decref(all);
 }

@@ -147,11 +147,20 @@ static void tell_waiting(void *arg, const char *message)
 	command_say("waiting for a manager that can answer: %s", message);
 }
 
+void command_write_json(const char *json)
+{
+	if (terminal_columns(stdout))
+		terminal_write_json(stdout, json);
+	else
+		fputs(json, stdout);
+}
+
 void command_print_json(const void *wire)
 {
 	char *json = reeve_json(wire);
 
-	puts(json);
+	command_write_json(json);
+	putchar('\n');
 	free(json);
 }
 

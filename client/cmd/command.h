@@ -49,6 +49,9 @@ void command_notices(bool wanted);
 /* Says "reeve: …" on standard error, without control characters. */
 void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Writes a JSON text to standard output; on a terminal so that it cannot steer it. */
+void command_write_json(const char *json);
+
 /* Prints a result (its `wire`) as one line of JSON. */
 void command_print_json(const void *wire);
 

@@ -50,23 +50,64 @@ const char *terminal_status_colour(enum reeve_task_status status)
 	}
 }
 
-/* The bytes of the control character that begins here, 0 if it is none: C0, DEL, and U+0080 to U+009F. */
-static int control_length(const char *at)
+/* The character that begins here, if it can steer a terminal or change the order in which it shows others, else 0: C0, DEL, C1,
+ * U+2028, U+2029, and what sets the direction of writing. *bytes: its length. */
+static unsigned steering(const char *text, int *bytes)
 {
-	unsigned char c = (unsigned char)at[0];
+	const unsigned char *at = (const unsigned char *)text;
+	unsigned c = at[0];
 
+	*bytes = 1;
 	if (c < 0x20 || c == 0x7f)
-		return 1;
-	return c == 0xc2 && (unsigned char)at[1] >= 0x80 && (unsigned char)at[1] < 0xa0 ? 2 : 0;
+		return c;
+	if (c == 0xc2 || c == 0xd8) {
+		*bytes = 2;
+		c = (c & 0x1f) << 6 | (at[1] & 0x3f);
+		return (at[1] & 0xc0) == 0x80 && ((c >= 0x80 && c < 0xa0) || c == 0x61c) ? c : 0;
+	}
+	if (c != 0xe2 || (at[1] & 0xc0) != 0x80 || (at[2] & 0xc0) != 0x80)
+		return 0;
+	*bytes = 3;
+	c = 0x2000 | (at[1] & 0x3f) << 6 | (at[2] & 0x3f);
+	return c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ? c : 0;
+}
+
+static char *escape_bytes(char *to, const char *text, int bytes)
+{
+	for (int i = 0; i < bytes; i++)
+		to += sprintf(to, "\\x%02x", (unsigned char)text[i]);
+	return to;
 }
 
 void terminal_write_clean(FILE *out, const char *text)
 {
-	for (; *text; text++) {
-		if (*text == '\n' || *text == '\t' || !control_length(text))
+	char escaped[16];
+	int bytes;
+
+	for (; *text; text += bytes) {
+		if (!steering(text, &bytes) || *text == '\n' || *text == '\t') {
 			fputc(*text, out);
-		else
-			fprintf(out, "\\x%02x", (unsigned char)*text);
+			bytes = 1;
+		} else {
+			escape_bytes(escaped, text, bytes);
+			fputs(escaped, out);
+		}
+	}
+}
+
+void terminal_write_json(FILE *out, const char *json)
+{
+	int bytes;
+
+	for (; *json; json += bytes) {
+		unsigned c = steering(json, &bytes);
+
+		if (c >= 0x7f) {
+			fprintf(out, "\\u%04x", c);
+		} else { /* others stand between values only */
+			fputc(*json, out);
+			bytes = 1;
+		}
 	}
 }
 
@@ -77,13 +118,15 @@ char *terminal_one_line(const char *text)
 
 	if (!line)
 		abort();
-	for (; *text; text++) {
-		if (*text == '\n' || *text == '\t' || *text == '\r')
-			*to++ = ' ';
-		else if (control_length(text))
-			to += sprintf(to, "\\x%02x", (unsigned char)*text);
-		else
+	for (int bytes; *text; text += bytes) {
+		if (!steering(text, &bytes)) {
 			*to++ = *text;
+			bytes = 1;
+		} else if (*text == '\n' || *text == '\t' || *text == '\r') {
+			*to++ = ' ';
+		} else {
+			to = escape_bytes(to, text, bytes);
+		}
 	}
 	/* What ends in a newline does not end in a blank. */
 	while (to > line && to[-1] == ' ')

@@ -18,10 +18,14 @@ bool terminal_has_colour(FILE *out);
 const char *terminal_status_colour(enum reeve_task_status status);
 extern const char terminal_no_colour[];
 
-/* Writes text with every control character but newline and tab as \xNN. */
+/* Writes text with the bytes of every control character but newline and tab, and of those that change the direction of writing, as
+ * \xNN. */
 void terminal_write_clean(FILE *out, const char *text);
 
-/* A copy of text fit for one cell of a table: white space as blanks, other control characters as \xNN. free() it. */
+/* Writes a JSON text with these characters in its strings as \uNNNN. */
+void terminal_write_json(FILE *out, const char *json);
+
+/* A copy of text fit for one cell of a table: white space as blanks, others of these characters as \xNN. free() it. */
 char *terminal_one_line(const char *text);
 
 /* How many columns text takes. */

@@ -49,12 +49,28 @@ Test(terminal, text_cannot_steer_it, .init = begin)
 	                               "d\x7f caf\xc3\xa9\n");
 
 	cr_assert(eq(str, line,
-	    "a b\\x1b[31m c\\xc2\x9b"
+	    "a b\\x1b[31m c\\xc2\\x9b"
 	    "d\\x7f caf\xc3\xa9"));
 	free(line);
 	terminal_write_clean(file, "x\x1b]0;t\x07\ty\n");
 	fclose(file);
 	cr_assert(eq(str, out, "x\\x1b]0;t\\x07\ty\n"));
+	free(out);
+}
+
+/* A name that is shown from right to left looks like another; a line separator begins a new line. */
+Test(terminal, text_cannot_change_its_order, .init = begin)
+{
+	char *out = NULL;
+	size_t size;
+	FILE *file = open_memstream(&out, &size);
+	char *line = terminal_one_line("a\xe2\x80\xae" "b\xe2\x81\xa6\xe2\x80\xa8\xd8\x9c" "c \xd8\xb9\xe2\x82\xac\xe2\x80\xa6\xe2");
+
+	cr_assert(eq(str, line, "a\\xe2\\x80\\xae" "b\\xe2\\x81\\xa6\\xe2\\x80\\xa8\\xd8\\x9c" "c \xd8\xb9\xe2\x82\xac\xe2\x80\xa6\xe2"));
+	free(line);
+	terminal_write_json(file, "{\n\t\"a\": \"\xc2\x9b\x7f\xe2\x80\xae\xe2\x82\xac\"}");
+	fclose(file);
+	cr_assert(eq(str, out, "{\n\t\"a\": \"\\u009b\\u007f\\u202e\xe2\x82\xac\"}"));
 	free(out);
 }
 
