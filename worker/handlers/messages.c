@@ -124,7 +124,6 @@ void messages_read(struct messages *messages, messages_take *take, void *arg)
 
 	for (int i = 0; i < READS_MAX && messages->fd >= 0; i++) {
 		ssize_t length = read(messages->fd, bytes, sizeof bytes);
-		const char *at = bytes, *end = bytes + length, *newline;
 
 		if (length < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
@@ -133,6 +132,7 @@ void messages_read(struct messages *messages, messages_take *take, void *arg)
 			messages->fd = -1;
 			return;
 		}
+		const char *at = bytes, *end = bytes + length, *newline;
 		for (; at < end && (newline = memchr(at, '\n', (size_t)(end - at))); at = newline + 1) {
 			gather(messages, at, (size_t)(newline - at), !messages->within_line);
 			take_line(messages, false, take, arg);
