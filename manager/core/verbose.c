@@ -21,9 +21,9 @@ void verbose_say(struct core *core, int route, int64_t task, const char *format,
 {
 	char text[1024];
 	va_list arguments;
-	if (!wanted(core, route))
-		return;
 	const struct route *r = routes_get(core->routes, route);
+	if (!r || !wanted(core, route)) /* one of another manager's may not be known here yet */
+		return;
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);
 	va_end(arguments);
