@@ -43,7 +43,8 @@ struct upkeep {
 	struct store_tick tick;
 	struct store_expire expire;
 	struct store_upkeep tables;
-	struct store_roll roll, fold;
+	struct store_roll roll;
+	struct store_fold fold;
 };
 
 int64_t upkeep_database_us(const struct upkeep *u)
@@ -144,10 +145,6 @@ static void on_tick(struct store_op *op, const struct reeve_error *error)
 	cluster_ticked(u->core->cluster, u->tick.peers, u->tick.peer_count);
 	routes_counted(u->core->routes, u->tick.routes);
 	queues_fingerprint(u->core->queues, u->tick.queues);
-	if (u->tick.arrivals)
-		arrivals_kick(u->core->arrivals);
-	if (u->tick.callbacks)
-		core_callbacks(u->core);
 }
 
 static void tick_begin(struct upkeep *u)
@@ -238,13 +235,17 @@ static void on_folded(struct store_op *op, const struct reeve_error *error)
 {
 	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, fold));
 	chore_done(u, CHORE_FOLD, error, u->fold.more, AGAIN_MS);
+	if (!error && u->fold.arrivals)
+		arrivals_kick(u->core->arrivals);
+	if (!error && u->fold.callbacks)
+		core_callbacks(u->core);
 }
 
 /* What is kept counted of tasks: who reads it adds up what this has not yet. */
 static void fold_begin(struct upkeep *u)
 {
 	u->busy[CHORE_FOLD] = true;
-	u->fold = (struct store_roll){.op.done = on_folded};
+	u->fold = (struct store_fold){.op.done = on_folded};
 	store_fold(u->core->store, &u->fold);
 }
 

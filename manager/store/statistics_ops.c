@@ -13,9 +13,20 @@ static void on_rolled(void *arg, const struct conn_result *result)
 	role_done(role);
 }
 
+static void on_folded(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	struct store_fold *op = BATCH_OP(role, struct store_fold, 0);
+	op->more = row_bool(result->rows, 0, 0);
+	op->callbacks = row_bool(result->rows, 0, 1);
+	op->arrivals = row_bool(result->rows, 0, 2);
+	role_done(role);
+}
+
 static void fold_start(struct role *role)
 {
-	role_run(role, SQL_COUNTS_FOLD, on_rolled);
+	role_run(role, SQL_COUNTS_FOLD, on_folded);
 }
 
 static void roll_start(struct role *role)
@@ -29,7 +40,7 @@ void store_roll(struct store *store, struct store_roll *op)
 	store_give(store, ROLE_UPKEEP, &kind, &op->op, 1, 0);
 }
 
-void store_fold(struct store *store, struct store_roll *op)
+void store_fold(struct store *store, struct store_fold *op)
 {
 	static const struct op_kind kind = {.name = "counts", .start = fold_start};
 	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);

@@ -918,8 +918,16 @@ struct store_roll {
 };
 void store_roll(struct store *store, struct store_roll *op);
 
-/* Adds up what has been counted of live and ended tasks, a page of it; nothing while another manager does it. */
-void store_fold(struct store *store, struct store_roll *op);
+/* Adds up what has been counted of live and ended tasks, a page of it; nothing while another manager does it. Looks whether there is
+ * something to do that comes unannounced, if a notification was lost. */
+struct store_fold {
+	struct store_op op;
+	/* results */
+	bool more;                       /* there is more to do now */
+	bool callbacks;                  /* some wait */
+	bool arrivals;                   /* tasks are to be admitted */
+};
+void store_fold(struct store *store, struct store_fold *op);
 
 enum { STORE_METRICS_MOST = 10000 };   /* of applications there may be so many */
 
@@ -1019,9 +1027,7 @@ struct store_tick {
 	int64_t now_us;
 	int64_t ahead_us;                /* the furthest estimate of any manager, while the clock shows less than one has seen; else 0 */
 	int64_t set_back_us;             /* what the clock showed then, after it was set back; now, if that is not known */
-	int64_t routes;                  /* how many there are */
-	bool callbacks;                  /* some wait */
-	bool arrivals;                   /* tasks are to be admitted */
+	int64_t routes;                  /* a fingerprint of those in use */
 	const char *queues;              /* the fingerprint of the queues' settings */
 	int64_t newest_assignment;
 	int schema;                      /* the database's version, if it is newer than this program's; else 0 */

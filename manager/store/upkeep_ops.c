@@ -16,11 +16,9 @@ static void on_ticked(void *arg, const struct conn_result *result)
 	op->routes = row_int8(result->rows, 0, 1);
 	op->newest_assignment = row_int8(result->rows, 0, 2);
 	op->queues = row_text(result->rows, 0, 5);
-	op->callbacks = row_bool(result->rows, 0, 6);
-	op->arrivals = row_bool(result->rows, 0, 7);
-	int schema = row_int4(result->rows, 0, 8);
-	op->ahead_us = row_time(result->rows, 0, 9);
-	op->set_back_us = row_time(result->rows, 0, 10);
+	int schema = row_int4(result->rows, 0, 6);
+	op->ahead_us = row_time(result->rows, 0, 7);
+	op->set_back_us = row_time(result->rows, 0, 8);
 	op->schema = schema > sql_migrations[sql_migration_count - 1].version ? schema : 0;
 	op->peer_count = PQntuples(result->rows);
 	op->peers = role->state = calloc((size_t)op->peer_count + 1, sizeof *op->peers);

@@ -1,7 +1,6 @@
 -- Says that a manager lives. Answers the database's time, how many routes there are, the newest journal row, the managers
 -- that have not stopped with how far their ticks have come, a row each (who of them lives is judged by each on its own
--- clock), the fingerprint of the queues' settings, whether callbacks wait, whether tasks
--- that were submitted by SQL are to be admitted, and the schema's version. While the clock shows less than some manager
+-- clock), the fingerprint of the queues' settings, and the schema's version. While the clock shows less than some manager
 -- has seen, stopped or not: the furthest estimate of the time, and when the clock was set back. $1 its id, $2 its estimate
 with me as (update managers set hb_seq = hb_seq + 1, hb_at = clock_timestamp(), stopped = false, clock_estimate = $2,
     clock_ahead_until = case when greatest(clock_ahead_until, hb_at) > clock_timestamp() then greatest(clock_ahead_until, hb_at) end,
@@ -10,7 +9,6 @@ with me as (update managers set hb_seq = hb_seq + 1, hb_at = clock_timestamp(), 
   where id = any(array(select id from managers where id = $1 for no key update skip locked)))
 select clock_timestamp(), (select count(*) from routes where labels = '{}'), (select case when is_called then last_value else 0 end from assignments_id_seq), m.id, m.hb_seq,
   (select count(*) || ' ' || coalesce(max(updated)::text, '') from queues),
-  exists (select from callbacks where state = 'waiting'), exists (select from arrivals),
   (select max(version) from schema_migrations), ahead.estimate, ahead.set_back
 from managers m
 cross join (select max(greatest(clock_estimate, hb_at)) as estimate, least(max(clock_set_back), clock_timestamp()) as set_back

@@ -443,6 +443,16 @@ story_a_dump_while_a_partition_is_missing() {
 	let_go dump
 }
 
+# What leases wait for does not look at tables in which a forgotten transaction keeps dead rows, as it reads them each second.
+story_ticks_wait_neither_for_tasks_by_sql_nor_for_callbacks() {
+	start_postgres
+	start_manager
+	hold table 60 'lock table arrivals, callbacks in access exclusive mode'
+	before=$(sql 'select hb_seq from managers')
+	wait_until 10 "[ \"\$(sql 'select hb_seq from managers')\" -ge $((before + 3)) ]"
+	let_go table
+}
+
 story_advisory_locks_stop_nothing() {
 	start_postgres
 	start_manager one

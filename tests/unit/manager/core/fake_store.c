@@ -52,7 +52,7 @@ GIVEN(tick, FAKE_TICK, store_tick)
 GIVEN(wake, FAKE_WAKE, store_wake)
 GIVEN(upkeep, FAKE_UPKEEP, store_upkeep)
 GIVEN(roll, FAKE_ROLL, store_roll)
-GIVEN(fold, FAKE_FOLD, store_roll)
+GIVEN(fold, FAKE_FOLD, store_fold)
 GIVEN(watch, FAKE_WATCH, store_watch)
 GIVEN(lose, FAKE_LOSE, store_lose)
 GIVEN(sweep, FAKE_SWEEP, store_sweep)
@@ -224,7 +224,6 @@ static void answer_tick(struct store_tick *op)
 	}
 	op->routes = route_count;
 	op->newest_assignment = fake.assignments;
-	op->arrivals = fake.arrivals;
 	op->peers = peers;
 	op->peer_count = 1 + fake.other_managers;
 	for (int i = 0; i < op->peer_count; i++)
@@ -300,7 +299,7 @@ static void answer_roll(struct store_roll *op)
 	fake_ok(op);
 }
 
-static void answer_fold(struct store_roll *op)
+static void answer_fold(struct store_fold *op)
 {
 	fake.folds++;
 	op->more = fake.folds_more > 0;
@@ -316,6 +315,7 @@ static void answer_recurring(void)
 
 	for (size_t i = 0; i < sizeof recurring / sizeof *recurring; i++)
 		for (void *op; !(fake.admitting && recurring[i] == FAKE_ADMIT) && (op = fake_take(recurring[i]));) {
+	op->arrivals = fake.arrivals;
 			if (fake.down) {
 				fake_fail(op, STATUS(UNAVAILABLE));
 				continue;
