@@ -25,7 +25,7 @@ struct delivery {
 	struct callbacks *callbacks;
 	int64_t id, batch_id, task_id;
 	char *event, *url, *site, *secret, *payload; /* secret, payload: or NULL */
-	int32_t attempt;
+	int32_t attempt, take;
 	char *problem;                /* what went wrong */
 	struct store_callback_report report;
 	struct store_callback_settle settle;
@@ -118,7 +118,8 @@ static void settle(struct delivery *d, bool delivered, bool over, int status, in
 	d->settle = (struct store_callback_settle){
 	    .op.done = on_settled,
 	    .id = d->id,
-	    .attempt = d->attempt,
+	    .take = d->take,
+	    .attempts = d->attempt,
 	    .delivered = delivered,
 	    .over = !delivered && (over || d->attempt >= c->options.attempts),
 	    .rest_ms = rest,
@@ -183,7 +184,8 @@ static void deliver(struct delivery *d)
 		problem_set(d, "the URL's host is none of those that --callback-hosts allows");
 		settle(d, false, true, 0, 0);
 	} else if (d->attempt > c->options.attempts) {
-		problem_set(d, "nobody knows what became of the last try");
+		d->attempt--; /* this is none */
+		problem_set(d, "it has been tried as often as --callback-attempts says");
 		settle(d, false, true, 0, 0);
 	} else if (d->payload) {
 		call(d, d->payload);
@@ -214,6 +216,7 @@ static void on_taken(struct store_op *op, const struct reeve_error *error)
 		d->secret = copy(taken->secret);
 		d->payload = copy(taken->payload);
 		d->attempt = taken->attempt;
+		d->take = taken->take;
 		DL_APPEND(c->deliveries, d);
 		c->count++;
 		deliver(d);

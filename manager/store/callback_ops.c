@@ -30,6 +30,7 @@ static void on_taken(void *arg, const struct conn_result *result)
 		    .secret = text_or_null(rows, row, 6),
 		    .payload = text_or_null(rows, row, 7),
 		    .attempt = row_int4(rows, row, 8),
+		    .take = row_int4(rows, row, 9),
 		};
 	role_done(role);
 }
@@ -132,12 +133,13 @@ static void settle_start(struct role *role)
 	for (int i = 0; i < role->count; i++)
 		BATCH_OP(role, struct store_callback_settle, i)->settled = false;
 	ADD_ALL(PARAMS_INT8, params_add_int8, op->id);
-	ADD_ALL(PARAMS_INT4, params_add_int4, op->attempt);
+	ADD_ALL(PARAMS_INT4, params_add_int4, op->take);
 	ADD_ALL(PARAMS_BOOL, params_add_bool, op->delivered);
 	ADD_ALL(PARAMS_BOOL, params_add_bool, op->over);
 	ADD_ALL(PARAMS_INT8, params_add_int8, op->rest_ms);
 	ADD_ALL(PARAMS_INT4, add_status, op->status);
 	ADD_ALL(PARAMS_TEXT, add_text_or_null, op->error);
+	ADD_ALL(PARAMS_INT4, params_add_int4, op->attempts);
 	role_run(role, SQL_CALLBACKS_SETTLE, on_settled);
 }
 

@@ -967,6 +967,7 @@ struct store_callback {
 	const char *event, *url, *site;  /* site: the URL's host and port */
 	const char *secret, *payload;    /* or NULL */
 	int32_t attempt;                 /* which try this is, from 1 */
+	int32_t take;                    /* which take; of some nothing may have come */
 };
 
 /* How many tries of a site are under way. */
@@ -1003,7 +1004,8 @@ void store_callback_report(struct store *store, struct store_callback_report *op
 struct store_callback_settle {
 	struct store_op op;
 	int64_t id;
-	int32_t attempt;
+	int32_t take;
+	int32_t attempts;                /* how often it has been tried */
 	bool delivered, over;            /* over: given up; neither: it is tried again after a rest */
 	int64_t rest_ms;
 	int32_t status;                  /* of HTTP; 0: there was none */

@@ -1,13 +1,13 @@
--- Notes what became of tries. A delivery counts whoever made it; a failure only if nobody has tried since.
---   one element a callback, in id order: $1 ids, $2 which tries, $3 whether it was delivered, $4 whether it is given up,
---   $5 else how many ms it rests, $6 the HTTP status or null, $7 the error or null
+-- Notes what became of tries. A delivery counts whoever made it; a failure only if nobody has taken it since.
+--   one element a callback, in id order: $1 ids, $2 by which takes, $3 whether it was delivered, $4 whether it is given up,
+--   $5 else how many ms it rests, $6 the HTTP status or null, $7 the error or null, $8 how often it has been tried
 with settled as (
-  select c.id, u.delivered, u.over, u.rest_ms, u.status, u.error
-  from unnest($1::bigint[], $2::int[], $3::bool[], $4::bool[], $5::bigint[], $6::int[], $7::text[])
-    u(id, attempt, delivered, over, rest_ms, status, error)
-  join callbacks c on c.id = u.id and c.state = 'waiting' and (u.delivered or c.attempts = u.attempt)
+  select c.id, u.delivered, u.over, u.rest_ms, u.status, u.error, u.attempts
+  from unnest($1::bigint[], $2::int[], $3::bool[], $4::bool[], $5::bigint[], $6::int[], $7::text[], $8::int[])
+    u(id, take, delivered, over, rest_ms, status, error, attempts)
+  join callbacks c on c.id = u.id and c.state = 'waiting' and (u.delivered or c.takes = u.take)
   order by c.id for no key update of c)
-update callbacks c set
+update callbacks c set attempts = greatest(c.attempts, s.attempts),
   state = case when s.delivered then 'delivered' when s.over then 'given_up' else 'waiting' end,
   next_at = case when s.delivered or s.over then c.next_at else clock_timestamp() + interval '1ms' * s.rest_ms end,
   planned_at = clock_timestamp(),

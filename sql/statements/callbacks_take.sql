@@ -26,7 +26,7 @@ with recursive sites as (
       and (c.next_at <= statement_timestamp() or c.planned_at > statement_timestamp())
     order by c.next_at limit d.room for no key update skip locked) c
   limit $1::int)
-update callbacks c set attempts = c.attempts + 1, next_at = clock_timestamp() + interval '1ms' * $3::bigint,
+update callbacks c set takes = c.takes + 1, next_at = clock_timestamp() + interval '1ms' * $3::bigint,
   planned_at = clock_timestamp()
 from taken t where c.id = t.id
-returning c.id, c.batch_id, c.task_id, c.event, c.url, c.site, c.secret, c.payload, c.attempts
+returning c.id, c.batch_id, c.task_id, c.event, c.url, c.site, c.secret, c.payload, c.attempts + 1, c.takes

@@ -224,7 +224,7 @@ story_a_site_that_hangs_leaves_the_others_their_turns() {
 	wait_until 20 '[ "$(wc -l <"$DIR/slow.calls")" = 4 ]'
 	id=$(callback "${URL[receiver]}/ok")
 	settled "$id" 5
-	expect_eq 4 "$(sql "select count(*) from callbacks where state = 'waiting' and attempts > 0 and last_error is null")"
+	expect_eq 4 "$(sql "select count(*) from callbacks where state = 'waiting' and takes > 0 and last_error is null")"
 	touch "$DIR/slow.calls.go"
 	wait_until 60 '[ "$(sql "select count(*) from callbacks where state = '"'delivered'"'")" = 41 ]'
 }
@@ -358,15 +358,35 @@ story_options_are_checked() {
 	expect_match 'callback-ca /nowhere: No such file' "$OUTPUT"
 }
 
+# A manager that loses its connection, or dies, when it has just taken one makes no call.
+story_takes_of_which_nothing_came_are_no_tries() {
+	start_postgres
+	start_manager
+	receiver
+	stop manager
+	id=$(callback "${URL[receiver]}/ok")
+	{
+		echo 'set search_path = reeve;'
+		printf 'prepare take as\n%s;\n' "$(cat "$TOP/sql/statements/callbacks_take.sql")"
+		for n in $(seq 12); do
+			echo "execute take(16, 4, 1, '{}', '{}', null); select pg_sleep(0.01);"
+		done
+	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U reeve -d reeve >"$DIR/taken"
+	expect_eq 12 "$(grep -c "^$id|" "$DIR/taken")"
+	start_manager
+	settled "$id"
+	expect_eq 'delivered 1 200' "$(state_of "$id")"
+}
+
 # Lowered, the number of tries goes for those that wait, too.
-story_of_a_last_try_that_nobody_saw_the_end_of_nothing_more_is_made() {
+story_what_was_tried_as_often_as_is_allowed_now_is_given_up() {
 	start_postgres
 	start_manager --callback-attempts 3
 	receiver
 	id=$(sql "insert into callbacks (batch_id, event, url, payload, attempts)
 		values (1, 'task_end', '${URL[receiver]}/ok', '{}', 3) returning id")
 	settled "$id"
-	expect_match '^given_up 4 nobody knows what became of the last try' "$(state_of "$id")"
+	expect_match '^given_up 3 it has been tried as often as --callback-attempts says' "$(state_of "$id")"
 	expect_eq 0 "$(wc -l <"$DIR/receiver.calls")"
 }
 
