@@ -52,6 +52,7 @@ static void tick_start(struct role *role)
 	params_text(&role->params, role->store->options.manager_name);
 	params_bool(&role->params, role->store->options.archives);
 	params_int8(&role->params, role->store->options.max_details);
+	params_int4(&role->params, role->store->options.history_days);
 	role_run(role, SQL_MANAGER_START, on_started);
 }
 

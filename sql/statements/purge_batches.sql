@@ -1,12 +1,12 @@
 -- A page of batches, from a place on: forgets those that have ended and whose tasks are all gone, with their callbacks. Answers how
 -- many, and the page's end, null where batches begin that are younger than any that goes.
---   $1 days the history keeps tasks, if their queue does not say; the place: $2 unused, $3 id
+--   $1 days the history keeps tasks, if neither their queue nor another manager says longer; the place: $2 unused, $3 id
 with page as materialized (
   select id, queue, phase, created, ended_at from batches where id > $3 order by id limit 500),
  old as (
   select p.id from page p left join queues q on q.name = p.queue
   where p.phase = 'ended' and p.ended_at < statement_timestamp() - interval '1 day' * (1 + greatest(
-      coalesce(q.keep_completed_days, $1::int), coalesce(q.keep_dead_days, $1::int), coalesce(q.keep_cancelled_days, $1::int)))
+      coalesce(q.keep_completed_days, (select history_keep($1::int))), coalesce(q.keep_dead_days, (select history_keep($1::int))), coalesce(q.keep_cancelled_days, (select history_keep($1::int)))))
     and not exists (select from tasks t where t.batch_id = p.id offset 0 limit 1)
     and not exists (select from task_history h where h.batch_id = p.id offset 0 limit 1)
     and not exists (select from callbacks c where c.batch_id = p.id and c.state = 'waiting' offset 0 limit 1)),

@@ -1,8 +1,8 @@
--- Forgets what came of ticks long ago, but of each schedule that there is not the last ten. $1 days. (LIMIT and OFFSET keep the look at those
+-- Forgets what came of ticks long ago, but of each schedule that there is not the last ten. $1 days, if no manager keeps it longer. (LIMIT and OFFSET keep the look at those
 -- to one page of an index.)
 delete from schedule_runs where id in (
   select r.id from schedule_runs r
-  where r.at < statement_timestamp() - interval '1 day' * ($1::int + 1)
+  where r.at < statement_timestamp() - interval '1 day' * ((select history_keep($1::int)) + 1)
     and (exists (select from schedule_runs n where n.schedule_id = r.schedule_id and n.id > r.id offset 9 limit 1)
       or not exists (select from schedules s where s.id = r.schedule_id))
   order by r.at limit 5000)

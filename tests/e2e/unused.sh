@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# What nothing uses any more goes: routes, and definitions of pipelines that were replaced. What comes back just then is not lost.
+# shellcheck disable=SC1091,SC2016,SC2034,SC2154
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/tasks.bash"
+
+# What is not a queue's to say goes by the manager that keeps it longest.
+story_managers_with_different_days_forget_by_the_longest() {
+	start_postgres
+	start_manager long --history-days 30
+	sql "insert into queue_events (queue, at, event) select 'q', now() - interval '1 day' * d, 'queue_set' from unnest(array[10, 50]) d;
+		insert into schedule_events (schedule_id, schedule, at, event) select 1, 's', now() - interval '1 day' * d, 'schedule_added' from unnest(array[10, 50]) d;
+		insert into worker_events (worker_id, at, event) select 1, now() - interval '1 day' * d, 'left' from unnest(array[10, 50]) d;
+		insert into callbacks (batch_id, event, url, payload, state, ended_at)
+			select 1, 'task_end', 'http://127.0.0.1/', '{}', 'delivered', now() - interval '1 day' * d from unnest(array[10, 50]) d"
+	left="select (select count(*) from queue_events where queue = 'q'), (select count(*) from schedule_events),
+		(select count(*) from worker_events where worker_id = 1), (select count(*) from callbacks)"
+	start_manager short --history-days 2
+	wait_until 20 '[ "$(sql "$left")" = "1|1|1|1" ]'
+	stop short
+	stop long
+	start_manager short --history-days 2
+	wait_until 20 '[ "$(sql "$left")" = "0|0|0|0" ]'
+}
+
+run_stories
