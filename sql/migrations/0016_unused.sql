@@ -1,5 +1,13 @@
 -- What nothing uses any more goes: routes, and definitions of pipelines that were replaced.
 
+-- Definitions of pipelines. unused_since: since when no live task has a definition that was replaced; unused_xid: whatever was
+-- written before has a smaller number.
+alter table pipelines
+  add column unused_since timestamptz,
+  add column unused_xid xid8;
+create index pipelines_replaced on pipelines (id) where replaced_at is not null;
+create index tasks_pipeline on tasks (pipeline_id) where pipeline_id is not null;
+
 -- How long a manager keeps what is not a queue's to say.
 alter table managers add column history_days int;
 

@@ -43,6 +43,9 @@ with gone as (delete from task_history where task_id = any($1::bigint[]) returni
   from (select queue, key, task_id from versioned where key is not null) d
   where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.task_id and k.keep_ms is null
     and k.version is null and coalesce(k.expires_at, '-infinity') > clock_timestamp()), -- not by the index of expiries
+ pipelines_again as ( -- see purge_pipelines.sql
+  update pipelines set unused_since = null, unused_xid = null
+  where id = any(array(select pipeline_id from versioned)) and unused_since is not null),
  batches_again as (
   update batches b set pending = b.pending + n.n, success = b.success - n.success, failed = b.failed - n.n + n.success
   from (select v.batch_id, count(*) as n, count(*) filter (where v.status = 'completed') as success from versioned v

@@ -4,6 +4,45 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
+story_a_replaced_pipeline_goes_when_no_task_has_it() {
+	start_postgres
+	start_manager
+	handlers <<-'END'
+		[handler a]
+		exec = /bin/bash -c "cat; printf a"
+		[handler b]
+		exec = /bin/bash -c "cat; printf b"
+	END
+	for stages in '"a"}, {"name": "two", "type": "b"' '"b"' '"a"'; do
+		echo "{\"name\": \"p\", \"stages\": [{\"name\": \"one\", \"type\": $stages}]}" | reeve pipeline define - >/dev/null
+		[ -n "${id:-}" ] || id=$(reeve submit --pipeline p x --delay 1h)
+	done
+	# Three definitions: the first has a task, the second never had any, the third stands.
+	sql "update pipelines set replaced_at = replaced_at - interval '2 days'"
+	stop manager
+	start_manager
+	wait_until 20 '[ "$(sql "select string_agg(id::text, '"','"') from pipelines where unused_since is not null")" = 2 ]'
+	sql "update pipelines set unused_since = unused_since - interval '60 days'"
+	stop manager
+	start_manager
+	wait_until 20 '[ "$(sql "select string_agg(id::text, '"','"' order by id) from pipelines")" = 1,3 ]'
+	# The task goes on as it began, and once more when its definition is about to go.
+	start_worker
+	reeve retry "$id" >/dev/null
+	expect_eq xab "$(reeve wait "$id" --json | jq -r .result)"
+	stop worker
+	stop manager
+	start_manager
+	wait_until 20 '[ "$(sql "select id from pipelines where unused_since is not null")" = 1 ]'
+	sql "update pipelines set unused_since = unused_since - interval '60 days'"
+	reeve retry "$id" >/dev/null
+	stop manager
+	start_manager
+	launch_worker
+	expect_eq completed "$(reeve wait "$id" --json | jq -r .status)"
+	expect_eq 1,3 "$(sql "select string_agg(id::text, ',' order by id) from pipelines")"
+}
+
 # What is not a queue's to say goes by the manager that keeps it longest.
 story_managers_with_different_days_forget_by_the_longest() {
 	start_postgres
