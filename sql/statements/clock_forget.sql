@@ -1,6 +1,6 @@
 -- Forgets how far ahead the clock was before it was set back: ten minutes later, when callers have long been told the time anew, if
--- nothing that lives was written then and no transaction is open that may have. (The look at all tasks is taken only while the
--- clock shows less than some manager has seen.)
+-- nothing that lives was written then and no transaction is open that may have. (The looks at all tasks and
+-- callbacks name a row of `ahead`: others would be taken first, also when the clock is right, and everything be read each minute.)
 with ahead as (
   select id, clock_set_back as at, clock_set_back_xid as xid from managers
   where greatest(clock_ahead_until, hb_at) > clock_timestamp() + interval '1 s'),
@@ -11,5 +11,5 @@ update managers m set clock_ahead_until = null, clock_set_back_xid = null, hb_at
 from ahead a
 where m.id = a.id and a.at < clock_timestamp() - interval '10 minutes'
   and (a.xid < pg_snapshot_xmin(pg_current_snapshot()) or a.xid >= pg_snapshot_xmax(pg_current_snapshot())) -- or another cluster's
-  and not exists (select from tasks where last_updated > clock_timestamp() + interval '1 s')
-  and not exists (select from callbacks where state = 'waiting' and planned_at > clock_timestamp() + interval '1 s')
+  and not exists (select from tasks where last_updated > clock_timestamp() + interval '1 s' and a.id is not null offset 0)
+  and not exists (select from callbacks where state = 'waiting' and planned_at > clock_timestamp() + interval '1 s' and a.id is not null offset 0)

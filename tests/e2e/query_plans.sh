@@ -124,6 +124,18 @@ story_plans_of_a_new_database() {
 	expect_good_plans 'filled and analyzed'
 }
 
+# What is done each minute only for a clock that was set back.
+story_nothing_is_walked_while_the_clock_is_right() {
+	set_up
+	fill reeve 1000
+	sql 'analyze'
+	expect_no_match 'on (tasks|callbacks)[^)]*actual' "$({
+		echo 'set search_path = reeve;'
+		statement clock_forget
+		echo 'explain (analyze, timing off, costs off) execute clock_forget;'
+	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve")"
+}
+
 story_plans_after_a_queue_was_drained() {
 	set_up
 	fill reeve 20000
