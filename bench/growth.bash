@@ -1,0 +1,27 @@
+# shellcheck shell=bash disable=SC2154
+# `bench/run growth`: what each maintenance job costs with few and with many tasks. Sourced by bench/run.
+#
+# Prints lines `name value unit`; growth_ratios says which of them are divided by which.
+
+read -ra GROWTH_TASKS <<<"${REEVE_BENCH_GROWTH:-1000000 3000000 10000000}"
+
+measure_growth() {
+	local tasks
+	# What is touched is counted; nobody else is to touch anything.
+	psql -qXc 'alter system set autovacuum = off' -c 'select pg_reload_conf()' >/dev/null
+	for tasks in "${GROWTH_TASKS[@]}"; do
+		say "growth: $tasks tasks of 34 days are loaded"
+		createdb growth
+		"$BUILD/bin/bench-growth" "$(conninfo growth)" 2>>"$DIR/growth.log"
+		psql -qX -d growth -v n="$tasks" -f "$TOP/bench/growth.sql" >>"$DIR/growth.log" 2>&1
+		checkpoint
+		say "growth: every maintenance job with $tasks tasks"
+		"$BUILD/bin/bench-growth" "$(conninfo growth)" "$tasks" 2>>"$DIR/growth.log"
+		dropdb --force growth
+	done
+	psql -qXc 'alter system reset autovacuum' -c 'select pg_reload_conf()' >/dev/null
+}
+
+growth_ratios() { # NAME A B, a line each: with the most tasks ÷ with the fewest
+	sed -n "s/^\(growth_.*\)_${GROWTH_TASKS[0]} .*/\1_ratio \1_${GROWTH_TASKS[-1]} \1_${GROWTH_TASKS[0]}/p" "$DIR/medians"
+}
