@@ -6,6 +6,7 @@
 #include "common/rpc/conn.h"
 #include "common/rpc/envelope.h"
 #include "common/rpc/listening.h"
+#include "common/rpc/server_internal.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -207,6 +208,41 @@ Test(rpc_server, counts_open_calls)
 	fake_manager_do(manager, count_open, &open);
 	cr_assert_eq(open, 2);
 	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
+
+static void look_at_pings(struct fake_manager *manager, void *arg)
+{
+	int64_t *seen = arg;
+
+	seen[0] = rpc_server_connections(manager->server);
+	seen[1] = rpc_server_idle_ping_ms(manager->server);
+}
+
+/* A thousand pings a second from all connections together, and from each at least one in 15 s. */
+Test(rpc_server, idle_connections_ping_the_less_often_the_more_there_are)
+{
+	static const struct {
+		int connections;
+		int64_t ping_ms;
+	} cases[] = {{0, 0}, {1, 1}, {500, 500}, {10000, 10000}, {15000, 15000}, {15001, 15000}, {5000000, 15000}};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	int64_t seen[2] = {0}, until_ms = clock_monotonic_ms() + 5000;
+	int fds[40];
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		cr_assert_eq(rpc_server_idle_ping_ms(&(struct rpc_server){.n_peers = cases[i].connections}), cases[i].ping_ms,
+		    "with %d connections", cases[i].connections);
+	for (int i = 0; i < 40; i++)
+		fds[i] = dial_bare(port_of(manager->url));
+	while (seen[0] < 40 && clock_monotonic_ms() < until_ms) {
+		fake_manager_do(manager, look_at_pings, seen);
+		pause_ms(10);
+	}
+	cr_assert_eq(seen[0], 40);
+	cr_assert_eq(seen[1], 40);
+	for (int i = 0; i < 40; i++)
+		close(fds[i]);
 	fake_manager_free(manager);
 }
 
