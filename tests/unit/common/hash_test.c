@@ -1,6 +1,8 @@
 /* Hash tables whose keys a peer chooses: nobody can choose keys that share a bucket. */
 #include "common/hash.h"
 
+#include "../worker/program.h"
+
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <stdio.h>
@@ -112,6 +114,32 @@ Test(hash, tells_keys_of_different_length_apart)
 	for (size_t i = 0; i < sizeof zeros; i++)
 		for (size_t j = 0; j < i; j++)
 			cr_assert(hash_bytes(zeros, i) != hash_bytes(zeros, j));
+}
+
+/* Starts a program that prints two hashes, and reads them. */
+static void hashes_of_a_process(char bytes[32], char number[32])
+{
+	char path[] = "/tmp/reeve-hashes.XXXXXX";
+	int fd = mkstemp(path);
+	FILE *file;
+
+	cr_assert(fd >= 0);
+	cr_assert(eq(int, wait_program(start_named("print-hashes", (const char *const[]){NULL}, path)), 0));
+	file = fdopen(fd, "r");
+	cr_assert(file && fscanf(file, "%31s %31s", bytes, number) == 2);
+	fclose(file);
+	unlink(path);
+}
+
+/* Whoever knew the key would know the buckets. */
+Test(hash, has_another_key_in_each_process)
+{
+	char bytes[2][32], number[2][32];
+
+	for (int i = 0; i < 2; i++)
+		hashes_of_a_process(bytes[i], number[i]);
+	cr_assert(ne(str, bytes[0], bytes[1]), "of bytes: a name");
+	cr_assert(ne(str, number[0], number[1]), "of eight bytes: an id");
 }
 
 /* A file that includes uthash itself has tables with the stock hash. */
