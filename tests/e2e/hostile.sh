@@ -17,6 +17,22 @@ resident() { # NAME: KiB
 	awk '/^VmRSS:/ { print $2 }' "/proc/$(pid "$1")/status"
 }
 
+forget_peak() { # NAME: most_resident counts from now on
+	echo 5 >"/proc/$(pid "$1")/clear_refs"
+}
+
+most_resident() { # NAME: KiB, the most that it was at any moment
+	awk '/^VmHWM:/ { print $2 }' "/proc/$(pid "$1")/status"
+}
+
+told() { # NAME TEXT: how many answers of a hostile program said so
+	awk -v text="$2" 'index($0, text) { n += $1 } END { print n + 0 }' "$DIR/log/$1.log"
+}
+
+counter() { # NAME: of the manager
+	reeve stats --json | jq ".counters[] | select(.name == \"$1\").value"
+}
+
 # Freed memory is kept by the sanitizer for a while; here it counts.
 export_asan() {
 	ASAN_OPTIONS=$ASAN_OPTIONS:quarantine_size_mb=1:thread_local_quarantine_size_kb=16
@@ -38,11 +54,15 @@ story_one_connection_cannot_take_all_calls() {
 	done
 	expect_eq "$before" "$(worker_incarnation worker)" "the worker was lost"
 	expect_no_match 'is lost' "$(cat "$DIR/log/manager.log")"
-	# Who hangs up leaves nothing behind.
-	stop flood KILL
+	# Who hangs up leaves nothing behind, so that there is room for as many again, and not for both.
+	start_manager small --max-calls 2500 --connection-share 100
+	hostile first waits 2000 "$id"
+	wait_until 10 '[ "$(counter open_calls)" -ge 2000 ]'
+	stop first KILL
+	wait_until 10 '[ "$(counter open_calls)" -lt 100 ]'
 	hostile again waits 2000 "$id"
-	sleep 2
-	expect_no_match 'max-calls' "$(cat "$DIR/log/again.log")"
+	wait_until 10 '[ "$(counter open_calls)" -ge 2000 ]'
+	expect_eq 0 "$(counter calls_refused)"
 }
 
 # Many connections that have each taken their share: heartbeats, reports and operators' calls pass.
@@ -112,6 +132,68 @@ story_a_caller_is_told_that_all_connections_are_taken() {
 	expect_match 'max-connections' "$OUTPUT"
 	stop flood
 	wait_until 10 'reeve submit nothing >/dev/null'
+}
+
+# Four addresses of this machine: what one of them takes is its share, however many connections it has.
+story_one_address_has_its_share() {
+	start_postgres
+	start_manager --max-calls 1000 --max-connections 100 --address-share 10
+	id=$(reeve submit nothing --delay 1h)
+	HOSTILE_FROM=127.0.0.2 hostile full connections 30
+	wait_until 10 '[ "$(told full "its address has as many connections as one may have (--address-share of --max-connections)")" -ge 20 ]'
+	HOSTILE_FROM=127.0.0.3 hostile first waits 100 "$id"
+	HOSTILE_FROM=127.0.0.3 hostile second waits 100 "$id"
+	wait_until 10 '[ "$(told second "100 calls of one address are open, as many as the manager takes (--address-share of --max-calls)")" = 100 ]'
+	HOSTILE_FROM=127.0.0.4 hostile other waits 100 "$id"
+	wait_until 10 '[ "$(counter open_calls)" -ge 200 ]'
+	pause 1.5 # longer than the programs take to say what they were told
+	expect_eq 'ready ready' "$(cat "$DIR/log/first.log" "$DIR/log/other.log" | xargs)"
+	expect_eq 20 "$(told full --address-share)"
+	reeve submit nothing >/dev/null
+}
+
+# 400 MiB of errors: of what is asked for by one call the manager reads a few MiB.
+story_long_errors_are_read_in_parts() {
+	local before after
+	export_asan
+	start_postgres
+	start_manager
+	id=$(reeve batch open b --queue batched)
+	for _ in $(seq 400); do echo '{}'; done | reeve submit --bulk - nothing --queue batched --batch "$id" --delay 1h >/dev/null
+	reeve kill --where queue=batched >/dev/null
+	sql "update task_history set last_error = task_id || repeat(' too long', (1 << 20) / 9)"
+	expect_eq "400|t" "$(sql "select count(*), sum(octet_length(last_error)) > 399 << 20 from task_history where batch_id = $id and status = 'dead'")"
+	forget_peak manager
+	before=$(most_resident manager)
+	# shellcheck disable=SC2059 # the batch's number as protobuf has it
+	printf "\\x08\\x$(printf %02x "$id")" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.BatchService/Report >"$DIR/report"
+	"$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.TaskService/Errors </dev/null >"$DIR/errors"
+	after=$(most_resident manager)
+	note "$before KiB before, $after KiB at most"
+	for name in report errors; do # each has a whole error, in hexadecimal
+		expect [ "$(tr -d '\n' <"$DIR/$name" | wc -c)" -gt 2000000 ]
+	done
+	[ $((after - before)) -le 65536 ] || fail "$before KiB before, up to $after KiB while errors were read"
+}
+
+# What waits is in the database; the manager keeps --window candidates of it.
+story_memory_does_not_grow_with_the_backlog() {
+	local small large
+	export_asan
+	start_postgres
+	start_manager
+	start_worker worker --concurrency 2
+	for _ in $(seq 200); do echo '{"details": "sleep 0.2"}'; done | reeve submit --bulk - sh >/dev/null
+	wait_until 20 '[ "$(sql "select count(*) from task_history")" -ge 20 ]'
+	small=$(resident manager)
+	reeve kill --where status=queued >/dev/null
+	sql "insert into tasks (route_id, queue, type, details, run_at, created, last_updated)
+		select r.id, r.queue, r.type, 'sleep 0.2', now(), now(), now() from routes r, generate_series(1, 200000) where r.type = 'sh'"
+	sql 'select counts_recount()' >/dev/null
+	wait_until 20 '[ "$(sql "select count(*) from task_history")" -ge 220 ]'
+	large=$(resident manager)
+	note "$small KiB with 200 tasks, $large KiB with 200,000"
+	[ $((large - small)) -le 16384 ] || fail "$small KiB with 200 tasks, $large KiB with 200,000"
 }
 
 # Fewer descriptors than --max-connections: idle connections make room for an operator before they have all been taken.

@@ -2,6 +2,7 @@
 """Callers that a manager must withstand: they speak the protocol, and take more than their share.
 
 	hostile.py URL waits COUNT TASK       opens COUNT Waits on a task, on one connection
+	hostile.py URL fetches COUNT          COUNT Fetches of as many incarnations that never were, on one connection
 	hostile.py URL announce COUNT BYTES   COUNT connections, each with the head of a message of so many bytes
 	hostile.py URL unread COUNT METHOD    sends COUNT calls, and reads no answer
 	hostile.py URL connections COUNT      COUNT connections, each with one open Wait on task 1
@@ -11,7 +12,7 @@
 	hostile.py URL token BYTES            one call with a token of so many bytes
 
 Each prints `ready` when it has done that, then what the answers say (number of times, code, message) in intervals of a second,
-and holds its connections until it is ended.
+and holds its connections until it is ended. They come from the address HOSTILE_FROM, if that is set.
 """
 import collections
 import os
@@ -52,7 +53,8 @@ def envelope(method, body=b'', token=b''):
 class Connection:
     def __init__(self, url):
         host, port = url.replace('tcp://', '').rsplit(':', 1)
-        self.socket = socket.create_connection((host, int(port)))
+        source = os.environ.get('HOSTILE_FROM')
+        self.socket = socket.create_connection((host, int(port)), source_address=(source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.sendall(b'\0SP\0\0\x30\0\0')
         self.got = b''
@@ -139,6 +141,11 @@ def main():
         wait = field(1, field(0, int(arguments[1]))[1:]) + field(2, 60000)
         for _ in range(int(arguments[0]) // 100):
             c.socket.sendall(b''.join(c.frame(envelope('TaskService/Wait', wait)) for _ in range(100)))
+    elif what == 'fetches':
+        c = connect(url)
+        c.socket.sendall(b''.join(
+            c.frame(envelope('WorkerService/Fetch', field(1, 900000000 + n) + field(2, 1) + field(3, 1) + field(6, 10000)))
+            for n in range(int(arguments[0]))))
     elif what == 'reads':
         for _ in range(int(arguments[0])):
             c = connect(url)
