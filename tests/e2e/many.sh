@@ -96,6 +96,11 @@ story_a_thousand_that_reconnect_at_once_are_served() {
 	expect_eq 1000 "$(sql "select count(*) from worker_events where event = 'returned'")"
 }
 
+# How many statements of that name (a pattern) PostgreSQL has carried out for a role of the managers (likewise), as its log says.
+statements() { # ROLE NAME
+	grep -cE "\] reeve-manager ($1) LOG:  duration: .* execute ($2):" "$DIR/log/postgres.log" || true
+}
+
 # Two managers, a database 1 ms away in each direction, and tasks of 400 types that nobody has seen before: none falls behind.
 story_two_managers_keep_up_with_many_types() {
 	start_postgres
@@ -109,6 +114,51 @@ story_two_managers_keep_up_with_many_types() {
 	expect_that "$(figure types types_rate) > 300"
 	expect_that "$(figure types types_oldest) < 5000"
 	expect_that "$(figure types types_later_p50) < 500"
+	sql "alter system set log_min_duration_statement = 0"
+	sql 'select pg_reload_conf()' >/dev/null
+	one_statement_reads_many_types
+	one_statement_looks_many_strangers_up
+}
+
+# 400 more types at once, by way of the manager that has no worker: their first pages are read together.
+one_statement_reads_many_types() {
+	local n first
+	for n in $(seq 400); do printf '[handler more%d]\nexec = /bin/true\n' "$n"; done | handlers
+	REEVE_MANAGER=${URL[one]} start_worker worker --concurrency 16
+	for n in $(seq 400); do echo "{\"type\": \"more$n\"}"; done | reeve submit --bulk - --manager "${URL[two]}" >/dev/null
+	wait_until 30 '[ "$(sql "select count(*) from task_history where type ~ '"'^more'"'")" = 400 ]'
+	first=$(sql "select min(id) from routes where type ~ '^more'")
+	# The routes of each statement are the first of its parameters.
+	awk -v first="$first" '
+		/\] reeve-manager window LOG: / { page = / execute window_page:/ }
+		/\] reeve-manager window DETAIL:  parameters: / && page {
+			split($0, quoted, "\047")
+			n = split(substr(quoted[2], 2, length(quoted[2]) - 2), routes, ",")
+			new = 0
+			for (i = 1; i <= n; i++) if (routes[i] >= first && !seen[routes[i]]++) new++
+			if (new) print new
+		}' "$DIR/log/postgres.log" >"$DIR/first-pages"
+	note "statements that read first pages, and of how many types: $(xargs <"$DIR/first-pages")"
+	expect_eq 400 "$(awk '{ n += $1 } END { print n }' "$DIR/first-pages")"
+	expect [ "$(grep -c . "$DIR/first-pages")" -le 20 ]
+	stop worker
+}
+
+# 500 Fetches of incarnations that never were: a hundred by one statement, and on a connection that nobody else waits for.
+one_statement_looks_many_strangers_up() {
+	local looks all
+	looks=$(statements lookup 'redeliver|worker_look')
+	all=$(statements '.*' 'redeliver|worker_look')
+	tell away delay up 5
+	tell away delay down 5
+	start strangers python3 "$TOP/tests/tools/hostile.py" "${URL[one]}" fetches 500
+	wait_until 20 '[ "$(grep -c "9 incarnation .* register again" "$DIR/log/strangers.log")" = 500 ]'
+	looks=$(($(statements lookup 'redeliver|worker_look') - looks))
+	all=$(($(statements '.*' 'redeliver|worker_look') - all))
+	note "$looks statements have looked strangers up"
+	expect [ "$looks" -ge 5 ]
+	expect [ "$looks" -le 10 ]
+	expect_eq "$looks" "$all" 'look-ups of all connections'
 }
 
 # What speed is held against: the manager's own statements, by bare libpq.
