@@ -2,10 +2,11 @@
  * Calls through the client library without a pause, and says how long each call took: what failing over looks like from a
  * program that embeds the library.
  *
- *	steady-calls THREADS [TYPE]
+ *	steady-calls THREADS [TYPE [QUEUE [BATCH]]]
  *
- * Each thread submits a task of TYPE (`nothing` unless given; the details are a name of its own), reads it, waits for its
- * end, and begins again, until SIGTERM. The managers are those of REEVE_MANAGER. Writes a line for each call:
+ * Each thread submits a task of TYPE (`nothing` unless given; the details are a name of its own) to QUEUE (`default` unless
+ * given; into the open batch of that id), reads it, waits for its end, and begins again, until SIGTERM. The managers are those
+ * of REEVE_MANAGER. Writes a line for each call:
  *
  *	BEGUN TOOK submit|get|wait ID        both in milliseconds, BEGUN since 1970
  *
@@ -24,7 +25,7 @@
 enum { THREADS_MOST = 64, WAIT_MS = 60000 };
 
 static struct reeve_client *client;
-static const char *type;
+static struct reeve_task_spec common = {.type = "nothing"};
 static atomic_bool stop, failed;
 static atomic_int last_name;
 
@@ -66,7 +67,7 @@ static void *call_on(void *arg)
 	(void)arg;
 	while (!atomic_load(&stop)) {
 		char name[32];
-		const struct reeve_task_spec spec = {.type = type, .details = name};
+		struct reeve_task_spec spec = common;
 		struct reeve_submitted made = {0};
 		struct reeve_failure failure = {0};
 		struct reeve_task *task;
@@ -75,6 +76,7 @@ static void *call_on(void *arg)
 		bool good;
 
 		snprintf(name, sizeof name, "c%d", atomic_fetch_add(&last_name, 1) + 1);
+		spec.details = name;
 		good = reeve_submit(client, &spec, 1, NULL, &made, &failure);
 		if (!end(call, "submit", good, made.id, &failure))
 			continue;
@@ -98,14 +100,19 @@ int main(int argc, char **argv)
 	sigset_t stops;
 	int signal;
 
-	if (count < 1 || count > THREADS_MOST || argc > 3) {
-		fprintf(stderr, "Usage: steady-calls THREADS [TYPE] \n");
+	if (count < 1 || count > THREADS_MOST || argc > 5) {
+		fprintf(stderr, "Usage: steady-calls THREADS [TYPE [QUEUE [BATCH]]]\n");
 		return 2;
 	}
 	sigemptyset(&stops);
 	sigaddset(&stops, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &stops, NULL); /* in all threads that follow */
-	type = argc > 2 ? argv[2] : "nothing";
+	if (argc > 2)
+		common.type = argv[2];
+	if (argc > 3)
+		common.queue = argv[3];
+	if (argc > 4)
+		common.batch_id = atoll(argv[4]);
 	client = reeve_client_create(&options, &failure);
 	if (!client) {
 		fprintf(stderr, "steady-calls: %s\n", failure.message);
