@@ -220,14 +220,15 @@ def history_read(run, rng):
 
 
 def joined(run, name, manager):
-	"""A new worker of that name, and a manager that is restarted. When both are there the worker, and how long it took in s."""
+	"""A new worker of that name, and then a manager that is restarted (a registration that it took with it would leave an
+	incarnation that is lost). The worker, and how long the start of each took in s."""
 	since = now_us()
 	worker = run.stage.work_meanwhile(name, [f"idle-{name}"])
-	yield from restarted(run, manager)
 	registered = f"select 1 from workers where name = '{worker.life}' and not lost"
 	while not run.stage.postgres.sql(registered) and now_us() - since < 60e6:
 		yield 0.05
-	return worker, (now_us() - since) / 1e6
+	took = (now_us() - since) / 1e6
+	return worker, took, (yield from restarted(run, manager))
 
 
 def advisory_locks(run, rng):
@@ -239,7 +240,7 @@ def advisory_locks(run, rng):
 		mishap.calm = True
 		postgres = run.stage.postgres
 		postgres.make_stranger()
-		(worker, own), cost = yield from cost_of(run, joined(run, first, manager))
+		(worker, worker_own, manager_own), cost = yield from cost_of(run, joined(run, first, manager))
 		worker.signal(signal.SIGTERM)
 		yield from finish(run, worker, 30, f"worker {worker.life}")
 		if too_slow(run, mishap, cost):
@@ -255,12 +256,12 @@ def advisory_locks(run, rng):
 			mishap.missed = "somebody else has one of the advisory locks"
 			return
 		mishap.begun = now_us()
-		worker, took = yield from joined(run, second, manager)
-		if took > own + run.promised_us / 1e6:
-			run.complain(f"worker {worker.life} and manager {manager.name} were there {took:.1f} s after their start, "
-				f"and {own:.1f} s without locks")
+		worker, *took = yield from joined(run, second, manager)
+		for what, own, now in zip((f"worker {worker.life}", f"manager {manager.name}"), (worker_own, manager_own), took):
+			if now > own + run.promised_us / 1e6:
+				run.complain(f"{what} was there {now:.1f} s after its start, and {own:.1f} s without locks")
 		if not holder.alive:
-			mishap.missed = f"the locks were gone {took:.1f} s after they were taken, before worker and manager were there"
+			mishap.missed = "the locks were gone before worker and manager were there"
 		yield from let_go(mishap, holder)
 		worker.signal(signal.SIGTERM)
 		yield from finish(run, worker, 30, f"worker {worker.life}")
