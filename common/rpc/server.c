@@ -249,6 +249,7 @@ static bool take_call(struct rpc_call *call, const struct envelope_request *enve
 		return error_set(error, STATUS(UNIMPLEMENTED), "no method \"%.*s\"",
 		    (int)(envelope->method.length < 200 ? envelope->method.length : 200),
 		    (const char *)envelope->method.bytes);
+	call->peer->called = true;
 	if (rpc_call_remaining_ms(call) == 0)
 		return error_set(error, STATUS(DEADLINE_EXCEEDED), "the call waited for its whole deadline");
 	if (!wire_measure(call->method->input, envelope->body.bytes, envelope->body.length, &memory, error))

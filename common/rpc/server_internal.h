@@ -59,6 +59,7 @@ struct peer {
 	int open_calls;         /* and others who need it: it is kept until they have gone */
 	bool dirty;             /* replies are queued, not flushed */
 	bool over;
+	bool called;            /* once at least */
 	const char *refusal;    /* why it was turned away, or NULL: its calls are answered with that alone */
 	int64_t since_ms;
 	/* Frames that have arrived and are not looked at yet. */

@@ -26,7 +26,7 @@ enum {
 	LOCAL_MOST = 64,
 	IDLE_MS = 10000,    /* a connection without calls that has been silent for so long may be closed for another … */
 	IDLE_PINGS = 3,     /* … if so many of the pings that it should send are missing, too */
-	ROOM_AFTER_MS = 1000, /* so long nobody is closed for not having greeted */
+	ROOM_AFTER_MS = 1000, /* so long nobody is closed for not having greeted, or for being silent before the first call */
 	ROOM_EVERY_MS = 50, /* looking for one takes a while */
 	OTHER_FILES = 128,  /* descriptors for the database, callbacks, archives and look-ups, … */
 	OTHER_PART = 2,     /* … or such a part of few */
@@ -80,6 +80,8 @@ static int64_t idleness(const struct peer *peer, int64_t now_ms)
 	state = conn_look(peer->conn);
 	if (!state.opened)
 		return now_ms - peer->since_ms < ROOM_AFTER_MS ? 0 : INT64_MAX / 2 + now_ms - peer->since_ms;
+	if (!peer->called)
+		return state.quiet_ms < ROOM_AFTER_MS ? 0 : INT64_MAX / 4 + state.quiet_ms;
 	return state.quiet_ms >= (idle_ms > IDLE_MS ? idle_ms : IDLE_MS) ? state.quiet_ms : 0;
 }
 

@@ -31,6 +31,9 @@ static int port_of(const char *url)
 	return atoi(strrchr(url, ':') + 1);
 }
 
+/* What a REQ socket says first. */
+static const char handshake[] = "\0SP\0\0\x30\0\0";
+
 /* Connects a bare TCP socket. */
 static int dial_bare(int port)
 {
@@ -952,7 +955,6 @@ Test(rpc_server, garbage_on_the_port_harms_nobody)
 {
 	enum { KINDS = 7, ROUNDS = 30 };
 	static const char http[] = "GET / HTTP/1.1\r\nHost: reeve\r\n\r\n";
-	static const char handshake[] = "\0SP\0\0\x30\0\0";
 	static const char wrong_protocol[] = "\0SP\0\0\x10\0\0";
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 	int fds[KINDS * ROUNDS], count = 0;
@@ -988,7 +990,6 @@ Test(rpc_server, garbage_on_the_port_harms_nobody)
 
 Test(rpc_server, a_frame_that_never_ends_harms_nobody)
 {
-	static const char handshake[] = "\0SP\0\0\x30\0\0";
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 	struct innocent innocent;
 	int fds[20];
@@ -1452,10 +1453,33 @@ Test(rpc_server, silent_connections_keep_nobody_out)
 	fake_manager_free(manager);
 }
 
+/* A client pings as soon as it is greeted. */
+Test(rpc_server, connections_that_greet_and_never_call_keep_nobody_out)
+{
+	struct rpc_server_options options = {.max_connections = 5};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	int64_t until_ms = clock_monotonic_ms() + 3000;
+	struct reeve_error error;
+	struct rpc_client *client;
+	int fds[6]; /* of this host one more is taken */
+
+	for (int i = 0; i < 6; i++) {
+		fds[i] = dial_bare(port_of(manager->url));
+		cr_assert_eq(write(fds[i], handshake, 8), 8);
+	}
+	client = fake_client(manager->url);
+	while (fake_call_get(client, 1, &error) != STATUS(OK) && clock_monotonic_ms() < until_ms)
+		pause_ms(50);
+	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK), "the first to come had to make room: %s", error.message);
+	rpc_client_destroy(client);
+	for (int i = 0; i < 6; i++)
+		close(fds[i]);
+	fake_manager_free(manager);
+}
+
 Test(rpc_server, a_peer_that_does_not_read_its_answers_harms_nobody)
 {
 	enum { CALLS = 6000 };
-	static const char handshake[] = "\0SP\0\0\x30\0\0";
 	struct rpc_server_options options = {.max_open_calls = 1000, .max_message_bytes = 100000};
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
 	Reeve__V1__Request request = REEVE__V1__REQUEST__INIT;
