@@ -256,9 +256,9 @@ story_a_call_whose_end_the_manager_did_not_live_to_see_is_made_again() {
 	kill_manager
 	touch "$DIR/receiver.calls.go"
 	start_manager --callback-timeout 1s
-	expect_eq "waiting 1" "$(state_of "$id")"
+	expect_eq "waiting 0" "$(state_of "$id")"
 	settled "$id" 40
-	expect_eq 'delivered 2 200' "$(state_of "$id")"
+	expect_eq 'delivered 1 200' "$(state_of "$id")"
 	expect_eq "cb_$id true cb_$id true" "$(calls receiver "$id" '"\(.id) \(.signed)"' | xargs)"
 }
 
