@@ -107,7 +107,7 @@ freeze() { # NAME
 
 # What it holds concerns batches of one queue, and whoever submits into them; tasks of another queue know nothing of it.
 story_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
-	local name good=0 round
+	local good=0 round
 	start_postgres
 	start_manager one "${SHORT[@]}"
 	start_manager two "${SHORT[@]}"
@@ -115,10 +115,8 @@ story_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 	reeve queue set grouped --batches yes >/dev/null
 	start_worker worker --concurrency 8
 	start_calls plain plain
-	start_stream mixed grouped "${URL[one]}"
-	for name in grouped1 grouped2 grouped3; do
-		start_stream $name grouped "${URL[two]}"
-	done
+	start_calls mixed grouped
+	REEVE_MANAGER=${URL[two]} start_calls grouped grouped
 	sleep 1
 	from=$(ms)
 	sleep 4
@@ -143,13 +141,10 @@ story_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 	[ $good -ge 2 ] || fail 'plain tasks take longer than before'
 	# What it was about to do is done, once.
 	sleep 1
-	touch "$DIR/enough"
-	for name in mixed grouped1 grouped2 grouped3; do ended $name 30; done
-	stop_calls plain
+	stop_calls plain mixed grouped
 	expect_at_most 2000 "$(longest plain)" 'the longest that a plain task took'
 	wait_until 30 '[ "$(sql "select count(*) from tasks")" = 0 ]'
-	awk '$3 == "submit" { print $4 }' "$DIR/log/plain.log" >"$DIR/plain.ids"
-	expect_eq "$(cat "$DIR"/*.ids | sort -u | wc -l)" "$(sql 'select count(*) from task_history')"
+	expect_eq "$(awk '$3 == "submit" { print $4 }' "$DIR"/log/{plain,mixed,grouped}.log | sort -u | wc -l)" "$(sql 'select count(*) from task_history')"
 	expect_eq "$(sql "select count(*) from task_history where batch_id is not null")" "$(sql 'select sum(submitted) from batches')"
 	expect_eq 0 "$(sql 'select sum(pending) from batches')"
 }
