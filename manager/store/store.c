@@ -2,6 +2,7 @@
 #include "manager/store/store.h"
 
 #include "common/clock.h"
+#include "manager/store/idle_limit.h"
 #include "manager/store/internal.h"
 
 #include <libpq-fe.h>
@@ -15,10 +16,6 @@ enum { HOT_TIMEOUT_MS = 30000, WINDOW_TIMEOUT_MS = 5000, READ_TIMEOUT_MS = 10000
  * short for is left out, or goes on in a role of its own. Upkeep locks whole tables for a moment: while it waits for that,
  * everybody else waits behind it. Reads wait for changes of tables only. */
 enum { FAST_LOCK_MS = 40, PATIENT_LOCK_MS = 100, KEEPER_LOCK_MS = 200, UPKEEP_LOCK_MS = 300, READ_LOCK_MS = 1000 };
-
-/* How long the locks of a manager stay that is frozen, or cut off from the database, within a transaction: a quarter of the
- * lease, between these. Between two statements of a transaction a manager needs less than a millisecond. */
-enum { IDLE_LEAST_MS = 1000, IDLE_MOST_MS = 5000 };
 
 /* The roles. Heartbeats have their own connection, so that no long statement starves a lease, and what ends attempts
  * whose worker did not (lease) has its own, so that no edit that waits for a lock keeps tasks from being given to others, and
@@ -51,12 +48,6 @@ static const struct role_spec {
     [ROLE_UPKEEP] = {"upkeep", false, false, false, UPKEEP_TIMEOUT_MS, UPKEEP_LOCK_MS, 1},
     [ROLE_LISTEN] = {"listen", false, false, true, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
 };
-
-static int idle_limit(int64_t lease_ms)
-{
-	int64_t quarter = lease_ms / 4;
-	return (int)(quarter < IDLE_LEAST_MS ? IDLE_LEAST_MS : quarter > IDLE_MOST_MS ? IDLE_MOST_MS : quarter);
-}
 
 bool store_check_conninfo(const char *conninfo, struct reeve_error *error)
 {
