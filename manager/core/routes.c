@@ -1,7 +1,4 @@
-/*
- * Routes by name (a hash) and by number (an array). One that is not among those that were loaded is forgotten: nothing uses it
- * any more. What still has its number may ask about it for a while.
- */
+/* Routes by name (a hash) and by number (an array). */
 #include "manager/core/routes.h"
 
 #include "common/hash.h"
@@ -11,52 +8,31 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <utlist.h>
 
-enum {
-	HEARD_MS = 50,
-	FORGOTTEN_MS = 10 * 60 * 1000, /* so long a number can still be asked about: longer than anything is under way */
-};
+enum { HEARD_MS = 50 };
 
 struct entry {
 	struct route route;
 	char *name; /* queue, NUL, type, NUL: the hash's key */
-	int64_t known;        /* by this load, or learned while it was under way */
-	bool forgotten;       /* and in that list, not in the hash */
-	int64_t forgotten_ms; /* since when */
-	struct entry *prev, *next;
 	UT_hash_handle hh;
 };
 
 struct names {
 	char *name;
-	int uses; /* by so many routes */
 	UT_hash_handle hh;
-};
-
-/* Somebody who waits for what is loaded next. */
-struct fresh {
-	routes_done *done;
-	void *arg;
-	int64_t load; /* the first that will do */
-	struct fresh *next;
 };
 
 struct routes {
 	struct core *core;
 	struct entry *by_name;
 	struct entry **by_id;
-	struct entry *forgotten; /* list, those of long ago first */
 	int capacity, last;
-	int64_t fingerprint;     /* of those that are known */
-	int64_t loads;           /* so many have begun */
 	int64_t adding; /* asked for, and not known yet */
 	struct names *queues, *types;
 	bool loading, again;
 	int64_t heard_ms; /* before then nobody's word makes them be loaded */
 	bool heard;       /* somebody gave it: they are to be loaded then */
 	struct store_routes load;
-	struct fresh *fresh;     /* list: who waits for a load */
 	int64_t refused_said_ms; /* when the log was told last that there are too many */
 };
 
@@ -77,36 +53,16 @@ static void names_free(struct names **set)
 	}
 }
 
-static void entry_free(struct entry *e)
-{
-	free(e->route.queue);
-	free(e->route.type);
-	free(e->name);
-	free(e);
-}
-
-static void fresh_done(struct fresh **list, const struct reeve_error *error)
-{
-	struct fresh *f, *tmp, *all = *list;
-	*list = NULL; /* whoever is told may ask again */
-	LL_FOREACH_SAFE (all, f, tmp) {
-		f->done(f->arg, error);
-		free(f);
-	}
-}
-
 void routes_destroy(struct routes *routes)
 {
 	struct entry *e, *tmp;
-	struct reeve_error stopping;
-	error_set(&stopping, STATUS(UNAVAILABLE), "the manager stops");
 	HASH_ITER (hh, routes->by_name, e, tmp) {
 		HASH_DEL(routes->by_name, e);
-		entry_free(e);
+		free(e->route.queue);
+		free(e->route.type);
+		free(e->name);
+		free(e);
 	}
-	DL_FOREACH_SAFE (routes->forgotten, e, tmp)
-		entry_free(e);
-	fresh_done(&routes->fresh, &stopping);
 	names_free(&routes->queues);
 	names_free(&routes->types);
 	free(routes->by_id);
@@ -161,37 +117,22 @@ static void names_add(struct names **set, const char *name)
 {
 	struct names *n;
 	HASH_FIND_STR(*set, name, n);
-	if (!n) {
-		n = calloc(1, sizeof *n);
-		n->name = strdup(name);
-		HASH_ADD_KEYPTR(hh, *set, n->name, strlen(n->name), n);
-	}
-	n->uses++;
-}
-
-static void names_remove(struct names **set, const char *name)
-{
-	struct names *n;
-	HASH_FIND_STR(*set, name, n);
-	if (--n->uses)
+	if (n)
 		return;
-	HASH_DEL(*set, n);
-	free(n->name);
-	free(n);
+	n = calloc(1, sizeof *n);
+	n->name = strdup(name);
+	HASH_ADD_KEYPTR(hh, *set, n->name, strlen(n->name), n);
 }
 
-/* What the database adds up as manager_tick.sql does. Sums of the numbers themselves would be the same too often. */
-static int64_t fingerprint_of(int id)
+static void learn(struct routes *routes, const struct store_route *from)
 {
-	return (uint32_t)id * UINT32_C(2654435761);
-}
-
-static struct entry *entry_create(struct routes *routes, const struct store_route *from)
-{
+	if (routes_get(routes, from->id))
+		return;
 	struct entry *e = calloc(1, sizeof *e);
 	e->route = (struct route){from->id, strdup(from->queue), strdup(from->type)};
 	e->name = malloc(strlen(from->queue) + strlen(from->type) + 2);
-	name_join(e->name, from->queue, from->type);
+	size_t length = name_join(e->name, from->queue, from->type);
+	HASH_ADD_KEYPTR(hh, routes->by_name, e->name, length, e);
 	if (from->id >= routes->capacity) {
 		int capacity = routes->capacity ? routes->capacity : 64;
 		while (capacity <= from->id)
@@ -204,53 +145,9 @@ static struct entry *entry_create(struct routes *routes, const struct store_rout
 	routes->by_id[from->id] = e;
 	if (from->id > routes->last)
 		routes->last = from->id;
-	return e;
-}
-
-static void learn(struct routes *routes, const struct store_route *from)
-{
-	struct entry *e = from->id < routes->capacity ? routes->by_id[from->id] : NULL;
-	bool news = !e || e->forgotten;
-	if (e && e->forgotten)
-		DL_DELETE(routes->forgotten, e);
-	else if (!e)
-		e = entry_create(routes, from);
-	e->known = routes->loads;
-	e->forgotten = false;
-	if (!news)
-		return;
-	HASH_ADD_KEYPTR(hh, routes->by_name, e->name, strlen(e->route.queue) + strlen(e->route.type) + 2, e);
-	routes->fingerprint += fingerprint_of(e->route.id);
-	names_add(&routes->queues, e->route.queue);
-	names_add(&routes->types, e->route.type);
-	dispatch_route(routes->core->dispatch, e->route.id);
-}
-
-/* Nothing uses it any more, by what the database says. */
-static void forget(struct routes *routes, struct entry *e)
-{
-	HASH_DEL(routes->by_name, e);
-	routes->fingerprint -= fingerprint_of(e->route.id);
-	names_remove(&routes->queues, e->route.queue);
-	names_remove(&routes->types, e->route.type);
-	dispatch_forget_route(routes->core->dispatch, e->route.id);
-	window_forget_route(routes->core->window, e->route.id);
-	e->forgotten = true;
-	e->forgotten_ms = core_now(routes->core);
-	DL_APPEND(routes->forgotten, e);
-}
-
-static void forget_others(struct routes *routes)
-{
-	struct entry *e, *tmp;
-	HASH_ITER (hh, routes->by_name, e, tmp)
-		if (e->known < routes->loads)
-			forget(routes, e);
-	while ((e = routes->forgotten) && core_now(routes->core) - e->forgotten_ms >= FORGOTTEN_MS) {
-		DL_DELETE(routes->forgotten, e);
-		routes->by_id[e->route.id] = NULL;
-		entry_free(e);
-	}
+	names_add(&routes->queues, from->queue);
+	names_add(&routes->types, from->type);
+	dispatch_route(routes->core->dispatch, from->id);
 }
 
 /* --- making sure ----------------------------------------------------------------------------------------------- */
@@ -359,24 +256,16 @@ static void load(struct routes *routes);
 static void on_loaded(struct store_op *op, const struct reeve_error *error)
 {
 	struct routes *routes = (struct routes *)((char *)op - offsetof(struct routes, load));
-	struct fresh *ready = NULL, *f, *tmp;
-	int64_t before = routes->fingerprint;
 	routes->loading = false;
-	LL_FOREACH_SAFE (routes->fresh, f, tmp)
-		if (f->load <= routes->loads) {
-			LL_DELETE(routes->fresh, f);
-			LL_APPEND(ready, f);
-		}
-	if (!error) { /* else the next tick asks again */
-		for (int i = 0; i < routes->load.found; i++)
-			learn(routes, &routes->load.routes[i]);
-		forget_others(routes);
-		if (routes->fingerprint != before)
-			window_routes_changed(routes->core->window);
-	}
+	if (error)
+		return; /* the next tick asks again */
+	unsigned known = HASH_COUNT(routes->by_name);
+	for (int i = 0; i < routes->load.found; i++)
+		learn(routes, &routes->load.routes[i]);
+	if (HASH_COUNT(routes->by_name) != known)
+		window_routes_changed(routes->core->window);
 	if (routes->again)
 		load(routes);
-	fresh_done(&ready, error);
 }
 
 static void load(struct routes *routes)
@@ -385,23 +274,14 @@ static void load(struct routes *routes)
 	if (routes->loading)
 		return;
 	routes->loading = true;
-	routes->loads++;
 	routes->load = (struct store_routes){.op.done = on_loaded};
 	store_routes(routes->core->store, &routes->load);
 }
 
-void routes_fingerprint(struct routes *routes, int64_t fingerprint)
+void routes_counted(struct routes *routes, int64_t count)
 {
-	if (fingerprint != routes->fingerprint && !routes->loading)
+	if (count != HASH_COUNT(routes->by_name) && !routes->loading)
 		load(routes);
-}
-
-void routes_fresh(struct routes *routes, routes_done *done, void *arg)
-{
-	struct fresh *f = calloc(1, sizeof *f);
-	*f = (struct fresh){done, arg, routes->loads + 1, NULL};
-	LL_APPEND(routes->fresh, f);
-	load(routes);
 }
 
 int64_t routes_turn(struct routes *routes, int64_t now_ms)

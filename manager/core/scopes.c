@@ -176,14 +176,6 @@ void scopes_routes_changed(struct scopes *s)
 	find_all(s);
 }
 
-void scopes_forget_route(struct scopes *s, int route)
-{
-	if (route >= s->count)
-		return;
-	s->stale |= s->finding; /* what is under way may be about it */
-	s->all[route].complete = s->all[route].once = false;
-}
-
 void scopes_look_again(struct scopes *s)
 {
 	s->stale = s->finding;

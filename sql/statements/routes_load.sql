@@ -1,2 +1,2 @@
--- The routes in use.
-select id, queue, type from routes where labels = '{}' and unused_since is null order by id
+-- All routes.
+select id, queue, type from routes where labels = '{}' order by id

@@ -99,9 +99,6 @@ void fake_end(struct core *core);
 /* A route that the database has; its number. Before fake_core, to be known from the start. */
 int fake_route(const char *queue, const char *type);
 
-/* Whether it is among those that are loaded. */
-void fake_route_used(int route, bool used);
-
 /* The database's clock. */
 int64_t fake_db_us(void);
 

@@ -1,4 +1,4 @@
-/* Routes: how many there may be, and what becomes of those that nothing uses. */
+/* Routes: how many there may be. */
 #include "manager/core/routes.h"
 
 #include "tests/unit/manager/core/fake_answers.h"
@@ -70,78 +70,5 @@ Test(routes, calls_under_way_count)
 	fake_turn(core);
 	cr_expect_eq(first.calls, 1);
 	cr_expect_eq(first.code, STATUS(OK));
-	fake_end(core);
-}
-
-Test(routes, those_that_nothing_uses_are_forgotten_and_come_back)
-{
-	int a = fake_route("q", "a"), b = fake_route("q", "b"), other = fake_route("other", "a");
-
-	core = fake_core();
-	cr_expect_eq(routes_find(core->routes, "q", "a"), a);
-	fake_route_used(a, false);
-	fake_route_used(other, false);
-	fake_pass(core, 2000); /* a tick tells */
-	cr_expect_eq(routes_find(core->routes, "q", "a"), 0);
-	cr_expect_eq(routes_find(core->routes, "q", "b"), b);
-	cr_expect(routes_have_queue(core->routes, "q"));
-	cr_expect(routes_have_type(core->routes, "b"));
-	cr_expect_not(routes_have_queue(core->routes, "other"));
-	cr_expect_not(routes_have_type(core->routes, "a"));
-	cr_assert_not_null(routes_get(core->routes, a), "what is under way may ask");
-	cr_expect_str_eq(routes_get(core->routes, a)->type, "a");
-	fake_route_used(a, true);
-	fake_pass(core, 2000);
-	cr_expect_eq(routes_find(core->routes, "q", "a"), a);
-	cr_expect(routes_have_type(core->routes, "a"));
-	fake_pass(core, 11 * 60 * 1000);
-	cr_expect_null(routes_get(core->routes, other));
-	cr_expect_not_null(routes_get(core->routes, a));
-	fake_route_used(other, true);
-	fake_pass(core, 2000);
-	cr_expect_eq(routes_find(core->routes, "other", "a"), other);
-	fake_end(core);
-}
-
-/* One more and one less at the same time: as many as before. */
-Test(routes, another_one_in_place_of_one_is_noticed)
-{
-	int a = fake_route("q", "a"), b = fake_route("q", "b");
-
-	fake_route_used(b, false);
-	core = fake_core();
-	fake_route_used(a, false);
-	fake_route_used(b, true);
-	fake_pass(core, 2000);
-	cr_expect_eq(routes_find(core->routes, "q", "a"), 0);
-	cr_expect_eq(routes_find(core->routes, "q", "b"), b);
-	fake_end(core);
-}
-
-Test(routes, forgotten_ones_make_room)
-{
-	static const char *const two[] = {"a", "b"}, *const third[] = {"c"};
-
-	core = fake_core_with(&(struct core_options){.max_routes = 2});
-	cr_expect_eq(ensure(2, two).code, STATUS(OK));
-	cr_expect_eq(ensure(1, third).code, STATUS(FAILED_PRECONDITION));
-	fake_route_used(1, false);
-	fake_pass(core, 2000);
-	cr_expect_eq(ensure(1, third).code, STATUS(OK));
-	fake_end(core);
-}
-
-Test(routes, whoever_wants_them_fresh_waits_for_a_load_that_began_later)
-{
-	struct told told = {0};
-
-	core = fake_core();
-	int a = fake_route("q", "a");
-	routes_fresh(core->routes, on_ensured, &told);
-	cr_expect_eq(told.calls, 0);
-	fake_turn(core);
-	cr_expect_eq(told.calls, 1);
-	cr_expect_eq(told.code, STATUS(OK));
-	cr_expect_eq(routes_find(core->routes, "q", "a"), a);
 	fake_end(core);
 }

@@ -1,3 +1,0 @@
--- A page of routes, from a place on: forgets those that nothing uses. Answers how many, and the page's end, null if there is no more.
--- $1 unused; the place: $2 unused, $3 id
-select gone, $2::timestamptz, last from routes_purge($3::bigint) where $1::int is not null
