@@ -171,12 +171,7 @@ story_every_parameter_arrives() {
 }
 
 story_a_task_by_sql_passes_through_a_pipeline() {
-	handlers <<-'END'
-		[handler a]
-		exec = /bin/bash -c "cat; printf a"
-		[handler b]
-		exec = /bin/bash -c "cat; printf b"
-	END
+	letter_handlers
 	start_postgres
 	start_manager
 	start_worker

@@ -8,6 +8,7 @@
 #	wait_began ID [ATTEMPT]     waits until a $HOLD handler of the task runs (its first attempt unless given)
 #	wait_ended ID [ATTEMPT]     waits until that handler's process has ended
 #	release                 lets all $HOLD handlers of the story end
+#	letter_handlers         has the handlers a and b, which append their letter to the details
 #	counts                  how many rows each table of the database has, for comparing before and after
 #	recount_from TIME       has the executions counted anew from that time (an SQL expression) on: for a made-up past
 #	ms                      milliseconds, for measuring
@@ -47,6 +48,15 @@ wait_ended() { # ID [ATTEMPT]
 
 release() {
 	touch "$DIR/released"
+}
+
+letter_handlers() {
+	handlers <<-'END'
+		[handler a]
+		exec = /bin/bash -c "cat; printf a"
+		[handler b]
+		exec = /bin/bash -c "cat; printf b"
+	END
 }
 
 counts() {

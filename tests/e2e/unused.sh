@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What nothing uses any more goes: routes, and definitions of pipelines that were replaced. What comes back just then is not lost.
+# What nothing uses any more goes: definitions of pipelines that were replaced.
 # shellcheck disable=SC1091,SC2016,SC2034,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -7,12 +7,7 @@
 story_a_replaced_pipeline_goes_when_no_task_has_it() {
 	start_postgres
 	start_manager
-	handlers <<-'END'
-		[handler a]
-		exec = /bin/bash -c "cat; printf a"
-		[handler b]
-		exec = /bin/bash -c "cat; printf b"
-	END
+	letter_handlers
 	for stages in '"a"}, {"name": "two", "type": "b"' '"b"' '"a"'; do
 		echo "{\"name\": \"p\", \"stages\": [{\"name\": \"one\", \"type\": $stages}]}" | reeve pipeline define - >/dev/null
 		[ -n "${id:-}" ] || id=$(reeve submit --pipeline p x --delay 1h)
