@@ -16,13 +16,6 @@ static struct store_admit *the_op(struct role *role)
 	return BATCH_OP(role, struct store_admit, 0);
 }
 
-static void on_committed(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	role_done(role);
-}
-
 static void on_ended(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -33,7 +26,7 @@ static void on_ended(void *arg, const struct conn_result *result)
 	op->reason = refused->reason;
 	for (int row = 0; row < PQntuples(result->rows) && row < refused->count; row++)
 		op->ended_ids[op->ended++] = row_int8(result->rows, row, 0);
-	role_run(role, SQL_COMMIT, on_committed);
+	role_run(role, SQL_COMMIT, role_on_done);
 }
 
 static void add_ids(struct role *role)
@@ -62,7 +55,7 @@ static void on_admitted(void *arg, const struct conn_result *result)
 	op->admitted = row_int4(result->rows, 0, 1);
 	int count = row_array(result->rows, 0, 2, &elements);
 	if (!count) {
-		role_run(role, SQL_COMMIT, on_committed);
+		role_run(role, SQL_COMMIT, role_on_done);
 		return;
 	}
 	struct refused *refused = role->state = calloc(1, sizeof *refused + sizeof *refused->ids * (size_t)count);

@@ -79,13 +79,6 @@ static void on_released(void *arg, const struct conn_result *result)
 	role_done(role);
 }
 
-static void on_committed(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	role_done(role);
-}
-
 static void on_failed(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -96,7 +89,7 @@ static void on_failed(void *arg, const struct conn_result *result)
 	op->ended = failing->ids; /* at most as many, of those */
 	for (int row = 0; row < PQntuples(result->rows); row++)
 		op->ended[op->tasks++] = row_int8(result->rows, row, 0);
-	role_run(role, SQL_COMMIT, on_committed);
+	role_run(role, SQL_COMMIT, role_on_done);
 }
 
 static void add_ids(struct role *role)
@@ -125,7 +118,7 @@ static void on_held(void *arg, const struct conn_result *result)
 	for (int row = 0; row < count; row++)
 		failing->ids[row] = row_int8(result->rows, row, 0);
 	if (!count) {
-		role_run(role, SQL_COMMIT, on_committed);
+		role_run(role, SQL_COMMIT, role_on_done);
 		return;
 	}
 	snprintf(failing->reason, sizeof failing->reason, "%s", row_text(result->rows, 0, 1));

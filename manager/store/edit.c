@@ -92,13 +92,6 @@ static void add_ids(struct role *role)
 	params_int8s(&role->params, edit->ids, edit->asked);
 }
 
-static void on_committed(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	role_done(role);
-}
-
 /* Packs the tasks that exist to the front and names those that don't. */
 static void on_states(void *arg, const struct conn_result *result)
 {
@@ -136,7 +129,7 @@ static void on_states(void *arg, const struct conn_result *result)
 	op->tasks = edit->tasks;
 	op->missing = edit->missing_ids;
 	op->missing_count = edit->missing;
-	role_run(role, SQL_COMMIT, on_committed);
+	role_run(role, SQL_COMMIT, role_on_done);
 }
 
 static void look(struct role *role)

@@ -144,13 +144,6 @@ static void add_ints(struct params *p, int count, const int64_t *values)
 
 /* --- expiry ---------------------------------------------------------------------------------------------------- */
 
-static void on_advanced(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	role_done(role);
-}
-
 static void add_watched(struct params *p, const struct store_expire *op)
 {
 	params_int8(p, op->before_assignment);
@@ -170,7 +163,7 @@ static void advance(struct role *role)
 	add_watched(&role->params, op);
 	add_expiry(&role->params, &op->after);
 	add_expiry(&role->params, &op->last);
-	role_run(role, SQL_EXPIRED_ADVANCE, on_advanced);
+	role_run(role, SQL_EXPIRED_ADVANCE, role_on_done);
 }
 
 static void on_expired_ended(void *arg, const struct conn_result *result)

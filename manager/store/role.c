@@ -351,6 +351,13 @@ void role_refused(struct role *role, const struct conn_result *result)
 	role_run(role, SQL_ROLLBACK, after_rollback);
 }
 
+void role_on_done(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	role_done(role);
+}
+
 void role_run(struct role *role, enum sql_id statement, conn_done *next)
 {
 	conn_run(role->conn, statement, &role->params, next, role);

@@ -78,6 +78,9 @@ void role_run(struct role *role, enum sql_id statement, conn_done *next);
 /* The batch has succeeded: calls every operation's `done`. */
 void role_done(struct role *role);
 
+/* What follows a statement whose answer holds nothing to be read: role_done or role_refused. `role` is a struct role *. */
+void role_on_done(void *role, const struct conn_result *result);
+
 /* The batch's statement did not succeed: splits, tries again or fails it, as its result says. */
 void role_refused(struct role *role, const struct conn_result *result);
 

@@ -86,13 +86,6 @@ void store_metrics_put(struct store *store, struct store_metrics_put *op)
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, (size_t)op->count * 64);
 }
 
-static void on_own(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	role_done(role);
-}
-
 static void own_start(struct role *role)
 {
 	const struct store_metrics_own *op = BATCH_OP(role, struct store_metrics_own, 0);
@@ -107,7 +100,7 @@ static void own_start(struct role *role)
 	for (int i = 0; i < op->count; i++)
 		params_add_int8(p, op->counters[i].value);
 	params_array_end(p);
-	role_run(role, SQL_METRICS_OWN, on_own);
+	role_run(role, SQL_METRICS_OWN, role_on_done);
 }
 
 void store_metrics_own(struct store *store, struct store_metrics_own *op)

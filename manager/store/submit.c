@@ -27,17 +27,10 @@ static int total_tasks(const struct role *role)
 	return n;
 }
 
-static void on_committed(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	role_done(role);
-}
-
 static void commit(struct role *role)
 {
 	if (conn_in_transaction(role->conn))
-		role_run(role, SQL_COMMIT, on_committed);
+		role_run(role, SQL_COMMIT, role_on_done);
 	else
 		role_done(role);
 }

@@ -62,17 +62,10 @@ void store_tick(struct store *store, struct store_tick *op)
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 0);
 }
 
-static void on_stopped(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	role_done(role);
-}
-
 static void stop_start(struct role *role)
 {
 	params_int8(&role->params, role->store->manager_id);
-	role_run(role, SQL_MANAGER_STOP, on_stopped);
+	role_run(role, SQL_MANAGER_STOP, role_on_done);
 }
 
 void store_stop(struct store *store, struct store_stop *op)
@@ -81,17 +74,10 @@ void store_stop(struct store *store, struct store_stop *op)
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 0);
 }
 
-static void on_woken(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	role_done(role);
-}
-
 static void wake_start(struct role *role)
 {
 	params_text(&role->params, BATCH_OP(role, struct store_wake, 0)->payload);
-	role_run(role, SQL_WAKE_SEND, on_woken);
+	role_run(role, SQL_WAKE_SEND, role_on_done);
 }
 
 void store_wake(struct store *store, struct store_wake *op)

@@ -22,13 +22,6 @@ static struct store_register *registering(const struct role *role, int i)
 	return BATCH_OP(role, struct store_register, i);
 }
 
-static void on_register_committed(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	role_done(role);
-}
-
 /* The rows are in the order of the batch. */
 static void on_registered(void *arg, const struct conn_result *result)
 {
@@ -40,7 +33,7 @@ static void on_registered(void *arg, const struct conn_result *result)
 		snprintf(op->other_host, sizeof op->other_host, "%s", row_text(result->rows, i, 2));
 		op->other_pid = row_int4(result->rows, i, 3);
 	}
-	role_run(role, SQL_COMMIT, on_register_committed);
+	role_run(role, SQL_COMMIT, role_on_done);
 }
 
 static void add_names(struct role *role)
@@ -137,13 +130,6 @@ void store_register(struct store *store, struct store_register *op)
 	store_give(store, ROLE_ROUTES, &kind, &op->op, 0, 1024 + 32 * ((size_t)op->queue_count + (size_t)op->type_count));
 }
 
-static void on_left(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	role_done(role);
-}
-
 static void leave_start(struct role *role)
 {
 	struct params *p = &role->params;
@@ -155,7 +141,7 @@ static void leave_start(struct role *role)
 	for (int i = 0; i < role->count; i++)
 		params_add_text(p, BATCH_OP(role, struct store_leave, i)->reason);
 	params_array_end(p);
-	role_run(role, SQL_LEAVE, on_left);
+	role_run(role, SQL_LEAVE, role_on_done);
 }
 
 void store_leave(struct store *store, struct store_leave *op)
@@ -352,13 +338,6 @@ static const struct store_remarks *remarks(const struct role *role, int i)
 	return BATCH_OP(role, struct store_remarks, i);
 }
 
-static void on_remarks_kept(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	role_done(role);
-}
-
 static void remarks_start(struct role *role)
 {
 	struct params *p = &role->params;
@@ -377,7 +356,7 @@ static void remarks_start(struct role *role)
 		for (int k = 0; k < remarks(role, i)->count; k++)
 			params_add_text(p, remarks(role, i)->texts[k]);
 	params_array_end(p);
-	role_run(role, SQL_REMARKS_KEEP, on_remarks_kept);
+	role_run(role, SQL_REMARKS_KEEP, role_on_done);
 }
 
 static bool remarks_join(const struct role *role, const struct store_op *op)
