@@ -20,6 +20,7 @@
 
 enum {
 	GATHER_MS = 10,
+	FAILED_REST_MS = 500, /* after a notification that could not be sent */
 	STREAMS_MOST = 4096, /* gathered; beyond that, any */
 	STREAM_BYTES = 48,   /* as text, at most */
 	HEARD_MS = 50,       /* a kind of notification makes this manager read so often at most */
@@ -90,14 +91,25 @@ void wakes_destroy(struct wakes *w)
 	free(w);
 }
 
-void wakes_others(struct wakes *wakes, bool others)
-{
-	wakes->others = others;
-}
-
 static bool gathered(const struct wakes *w)
 {
 	return w->waiting || w->any_us != STORE_TIME_NEVER;
+}
+
+static void send_in(struct wakes *w, int64_t ms)
+{
+	w->send_ms = core_now(w->core) + ms;
+	core_alarm(w->core, w->send_ms);
+}
+
+void wakes_others(struct wakes *w, bool others)
+{
+	if (others && !w->others) { /* they began before they were seen here, and were not notified */
+		w->any_us = STORE_TIME_BEGIN;
+		if (!w->sending)
+			send_in(w, GATHER_MS);
+	}
+	w->others = others;
 }
 
 void wakes_tell(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
@@ -105,10 +117,8 @@ void wakes_tell(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
 	struct wake *wake, look = {.key = {route, priority}};
 	if (!w->others || !route)
 		return;
-	if (!gathered(w) && !w->sending) {
-		w->send_ms = core_now(w->core) + GATHER_MS;
-		core_alarm(w->core, w->send_ms);
-	}
+	if (!gathered(w) && !w->sending)
+		send_in(w, GATHER_MS);
 	HASH_FIND(hh, w->waiting, &look.key, sizeof look.key, wake);
 	if (wake) {
 		wake->run_at_us = run_at_us < wake->run_at_us ? run_at_us : wake->run_at_us;
@@ -127,11 +137,11 @@ void wakes_tell(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
 static void on_sent(struct store_op *op, const struct reeve_error *error)
 {
 	struct wakes *w = (struct wakes *)((char *)op - offsetof(struct wakes, op));
-	(void)error; /* a hint */
 	w->sending = false;
-	w->send_ms = core_now(w->core) + GATHER_MS;
+	if (error) /* which streams it named is not known any more */
+		w->any_us = STORE_TIME_BEGIN;
 	if (gathered(w))
-		core_alarm(w->core, w->send_ms);
+		send_in(w, error ? FAILED_REST_MS : GATHER_MS);
 }
 
 static void send_next(struct wakes *w)

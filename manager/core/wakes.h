@@ -18,7 +18,7 @@
 struct wakes *wakes_create(struct core *core);
 void wakes_destroy(struct wakes *wakes);
 
-/* Whether other managers live that are to be notified. */
+/* Whether other managers live that are to be notified. The first are told to look at everything. */
 void wakes_others(struct wakes *wakes, bool others);
 
 /* A task of this stream waits from run_at on. */

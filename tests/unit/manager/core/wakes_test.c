@@ -29,6 +29,43 @@ Test(wakes, nobody_is_told_when_nobody_is_there)
 	fake_end(core);
 }
 
+/* Whether the last notification says "any, from the beginning". */
+static bool all_told(void)
+{
+	char want[96];
+	snprintf(want, sizeof want, "%d 0 0 %lld", FAKE_MANAGER, (long long)STORE_TIME_BEGIN);
+	return !strcmp(fake.woken, want);
+}
+
+/* A manager that has just started is not known yet when a task comes in a stream that is new to it. */
+Test(wakes, another_manager_that_appears_is_told_to_look_at_everything)
+{
+	begin(false);
+	wakes_tell(core->wakes, route, 3, 1000);
+	fake_pass(core, 100);
+	cr_assert_eq(fake.wakes, 0);
+	fake.other_managers = 1;
+	fake_pass(core, 1500);
+	cr_expect_eq(fake.wakes, 1);
+	cr_expect(all_told(), "%s", fake.woken);
+	fake_end(core);
+}
+
+/* The connection ended while it was sent: the streams that it named may be new to the others. */
+Test(wakes, a_notification_that_failed_becomes_one_of_everything)
+{
+	begin(true);
+	wakes_tell(core->wakes, route, 3, 1000);
+	fake.down = true;
+	fake_pass(core, 700);
+	cr_expect_eq(fake.wakes, 0);
+	fake.down = false;
+	fake_pass(core, 700);
+	cr_expect_eq(fake.wakes, 1);
+	cr_expect(all_told(), "%s", fake.woken);
+	fake_end(core);
+}
+
 Test(wakes, what_gathers_in_a_moment_is_told_once_from_its_earliest_time_on)
 {
 	char want[96];
