@@ -32,6 +32,7 @@ struct peer {
 	peer_ended *ended;
 	void *arg;
 	bool greeted;
+	int64_t heard_ns;
 	struct pending *calls;
 	int room, free; /* the first free place; −1: none */
 };
@@ -46,6 +47,7 @@ static void answer(struct peer *peer, uint32_t id, const uint8_t *bytes, size_t 
 		give_up("an answer to no call");
 	if (!envelope_read_reply(bytes, length, &reply, &error))
 		give_up("%s", error.message);
+	peer->heard_ns = now_ns();
 	struct pending call = peer->calls[place];
 	peer->calls[place] = (struct pending){.next_free = peer->free};
 	peer->free = place;
@@ -174,4 +176,9 @@ void peer_close(struct peer *peer)
 	bufferevent_free(peer->stream);
 	free(peer->calls);
 	free(peer);
+}
+
+int64_t peer_heard_ns(const struct peer *peer)
+{
+	return peer->heard_ns;
 }

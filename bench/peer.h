@@ -25,6 +25,9 @@ struct peer *peer_connect(struct event_base *base, const char *url, peer_ended *
 /* Sends a call of a method ("/reeve.v1.WorkerService/Fetch"). */
 void peer_call(struct peer *peer, const char *method, const ProtobufCMessage *request, peer_done *done, void *arg);
 
+/* When an answer came last, as now_ns() tells; 0: none has. */
+int64_t peer_heard_ns(const struct peer *peer);
+
 /* Closes it; calls that are open are not answered. Not from a callback of this peer. */
 void peer_close(struct peer *peer);
 

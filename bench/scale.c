@@ -5,7 +5,7 @@
  *
  *	--workers N      workers of the type scale_none, each with a Fetch parked and its heartbeats (default 100)
  *	--connections N  on so many connections; default: one each
- *	--ping-ms N      each connection pings so often (default: as the manager tells workers); 0: never
+ *	--ping-ms N      each connection pings so often (default: as workers do); 0: never
  *	--routes N       tasks of so many types that nobody takes (default 0)
  *	--tasks N        submits so many tasks of the workers' type and drains them (default 0: the workers stay idle)
  *	--slots N        that a Fetch offers (default 10)
@@ -46,13 +46,14 @@
 #include <unistd.h>
 #include <utlist.h>
 
-enum { PARK_MS = 10000, BULK = 1000, LIMIT_S = 180, PING_EVERY_MS = 20, PING_LEAST_MS = 500, LOST_MS = 2000 };
+enum { PARK_MS = 10000, BULK = 1000, LIMIT_S = 180, PING_EVERY_MS = 20, PING_LEAST_MS = 500, HEARD_PINGS = 4, LOST_MS = 2000 };
 
 #define WORKER(method) "/reeve.v1.WorkerService/" method
 
 struct line { /* a connection */
 	struct peer *peer;
 	struct event *ping;
+	int64_t pinged_ns;
 };
 
 /* A call whose answer is timed. The next one may be sent before that comes. */
@@ -357,13 +358,32 @@ static void on_line_ping(void *arg, uint32_t code, const uint8_t *bytes, size_t 
 	line_ping_in(line, options.ping_ms < 0 ? idle_ping_ms : options.ping_ms);
 }
 
-/* As a worker's connection does: at once, and then as often as it is told (common/rpc/client_manager.c). */
+/* How long a ping is not needed yet, because the manager was heard otherwise; 0: it is. */
+static int64_t line_ping_left_ms(const struct line *line)
+{
+	int64_t interval = idle_ping_ms * 1000000, due = peer_heard_ns(line->peer) + interval;
+
+	if (!line->pinged_ns || options.ping_ms > 0)
+		return 0;
+	if (due > line->pinged_ns + HEARD_PINGS * interval)
+		due = line->pinged_ns + HEARD_PINGS * interval;
+	return due > now_ns() ? (due - now_ns()) / 1000000 + 1 : 0;
+}
+
+/* As a worker's connection does: at once, and then as often as it is told, if nothing else is heard
+ * (common/rpc/client_manager.c). */
 static void line_ping(evutil_socket_t fd, short what, void *arg)
 {
 	struct line *line = arg;
+	int64_t left_ms = line_ping_left_ms(line);
 	Reeve__V1__PingRequest r = REEVE__V1__PING_REQUEST__INIT;
 
 	(void)fd, (void)what;
+	if (left_ms) {
+		line_ping_in(line, left_ms);
+		return;
+	}
+	line->pinged_ns = now_ns();
 	peer_call(line->peer, "/reeve.v1.AdminService/Ping", &r.base, on_line_ping, line);
 }
 
@@ -375,6 +395,7 @@ static void lines_open(void)
 		lines[i].peer = peer_connect(base, options.manager, on_ended, NULL);
 		if (!options.ping_ms)
 			continue;
+		lines[i].pinged_ns = 0;
 		lines[i].ping = evtimer_new(base, line_ping, &lines[i]);
 		line_ping(-1, 0, &lines[i]);
 	}

@@ -18,6 +18,7 @@
 
 enum {
 	IDLE_PING_MOST_MS = 15000, /* whatever the manager asks for */
+	HEARD_PINGS = 4,           /* so many idle pings at most are left out because answers have come instead */
 	REDIAL_LEAST_MS = 20,
 	REDIAL_MOST_MS = 500,
 	PATIENCE_MS = 5000,            /* for a connection to come about, and for the other end to greet */
@@ -250,14 +251,24 @@ void manager_flush(struct manager *manager)
 	client_unlock(client);
 }
 
-/* When the next ping is due: the fewer, the more callers the manager has, unless it has an answer to give. */
+/* When the manager was last heard. */
+static int64_t heard_ms(const struct manager *manager)
+{
+	return clock_monotonic_ms() - conn_look(manager->conn).quiet_ms;
+}
+
+/* When the next ping is due: the fewer, the more callers the manager has, unless it has an answer to give. An answer to
+ * something else, a heartbeat for instance, then shows as well as a ping that the manager lives. */
 static int64_t ping_due_ms(const struct manager *manager)
 {
-	int64_t interval_ms = manager->client->ping_interval_ms;
+	int64_t interval_ms = manager->client->ping_interval_ms, idle_ms = manager->idle_ping_ms, due_ms;
 
-	if (manager->quick_calls == 0 && manager->alive && manager->served && manager->idle_ping_ms > interval_ms)
-		interval_ms = manager->idle_ping_ms;
-	return manager->pinged_ms + interval_ms;
+	if (manager->quick_calls > 0 || !manager->alive || !manager->served || idle_ms <= interval_ms)
+		return manager->pinged_ms + interval_ms;
+	due_ms = heard_ms(manager) + idle_ms;
+	if (due_ms < manager->pinged_ms + idle_ms)
+		return manager->pinged_ms + idle_ms;
+	return due_ms < manager->pinged_ms + HEARD_PINGS * idle_ms ? due_ms : manager->pinged_ms + HEARD_PINGS * idle_ms;
 }
 
 void manager_hurry(struct manager *manager)
@@ -480,11 +491,11 @@ static void dial(struct manager *manager)
 static int64_t silent_from_ms(const struct manager *manager)
 {
 	int64_t limit_ms = manager->client->ping_limit_ms;
-	int64_t heard_ms = clock_monotonic_ms() - conn_look(manager->conn).quiet_ms;
-	int64_t from_ms = (heard_ms > manager->listening_ms ? heard_ms : manager->listening_ms) + limit_ms;
+	int64_t last_ms = heard_ms(manager);
+	int64_t from_ms = (last_ms > manager->listening_ms ? last_ms : manager->listening_ms) + limit_ms;
 
 	/* A ping that was late itself has half the time at least; one on a line that was idle has it all. */
-	if (manager->pinged_ms - heard_ms <= 2 * manager->client->ping_interval_ms)
+	if (manager->pinged_ms - last_ms <= 2 * manager->client->ping_interval_ms)
 		limit_ms /= 2;
 	if (from_ms < manager->pinged_ms + limit_ms)
 		from_ms = manager->pinged_ms + limit_ms;

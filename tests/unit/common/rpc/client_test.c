@@ -573,6 +573,32 @@ Test(rpc_client, idle_connections_ping_as_rarely_as_the_manager_wants)
 	fake_manager_free(manager);
 }
 
+/* The answers to a worker's heartbeats show as well as pings that the manager lives; what else a ping tells is wanted now and
+ * then. */
+Test(rpc_client, answers_stand_for_idle_pings)
+{
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct rpc_client_options options = {.urls = manager->url, .ping_interval_ms = 50, .ping_limit_ms = 400};
+	struct rpc_client *client;
+	struct reeve_error error = {0};
+	int pings[2] = {0};
+
+	manager->idle_ping_ms = 800;
+	client = rpc_client_create(&options, &error);
+	cr_assert(rpc_client_alive(client, 5000));
+	pings_in(manager, 200);
+	for (int i = 0; i < 40; i++) { /* 2.4 s, and 6 s */
+		cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK));
+		pings[i >= 12] += pings_in(manager, 200);
+	}
+	cr_expect_leq(pings[0], 1);
+	cr_expect_geq(pings[1], 1);
+	cr_expect_leq(pings[1], 3);
+	cr_expect_geq(pings_in(manager, 2500), 2, "nothing else is heard");
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+}
+
 Test(rpc_client, a_listener_that_says_nothing_is_no_manager)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET};
