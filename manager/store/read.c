@@ -42,7 +42,14 @@ static unsigned statuses_wanted(const Reeve__V1__ListRequest *request, const str
 }
 
 /* So many live, and so many ended tasks are looked at for an answer: it comes within 100 ms. */
-enum { LIST_LOOKS_AT = 10000 };
+enum { LIST_LOOKS_AT = 5000 };
+
+/* Where all match, no more than are wanted. */
+static int64_t list_looks_at(const Reeve__V1__ListRequest *request, const struct store_filter *filter)
+{
+	bool all = !filter && !request->status && !*request->queue && !*request->type;
+	return all && request->limit < LIST_LOOKS_AT ? request->limit : LIST_LOOKS_AT;
+}
 
 static enum sql_id add_list(struct params *p, const struct store_read *op)
 {
@@ -62,7 +69,7 @@ static enum sql_id add_list(struct params *p, const struct store_read *op)
 	params_int8(p, op->filter ? op->filter->after_id : 0);
 	params_bool(p, wanted & ~live);
 	params_int8(p, op->most_bytes);
-	params_int8(p, LIST_LOOKS_AT);
+	params_int8(p, list_looks_at(request, op->filter));
 	params_int4(p, (wanted & live) == executing ? 2 : (wanted & live) != 0);
 	return SQL_LIST_TASKS;
 }
@@ -194,7 +201,7 @@ static enum sql_id add_callbacks(struct params *p, const struct store_read *op)
 }
 
 /* So many attempts that went wrong, and so many dead tasks, are looked at for an answer. */
-enum { ERRORS_LOOKED_AT = 10000 };
+enum { ERRORS_LOOKED_AT = 5000 };
 
 static enum sql_id add_errors(struct params *p, const struct store_read *op)
 {

@@ -58,10 +58,11 @@ begin
       found_rows := found_rows + n;
       reached := upto;
       exit when found_rows >= most;
-      step := least(step * 4, 864000000000000);
+      step := least(step * 64, 864000000000000); -- a look at so much costs much the same however little is found
     end if;
   end loop;
-  return concat_ws(':', time_us(reached), time_us(reached), submitted_after(reached), 1000000, time_us(now_at));
+  return concat_ws(':', time_us(reached), time_us(reached), submitted_after(reached),
+    greatest(time_us(now_at) - time_us(reached), 1), time_us(now_at)); -- all of it is to fit
 end $$;
 
 -- Whether no task of the queue has ended since a moment, but of one type. False as well if more has ended since then, of all queues,
