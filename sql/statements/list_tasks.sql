@@ -9,49 +9,35 @@
 with held as materialized ( -- executing ones, by the journal
   select distinct x.id from assignments a cross join lateral unnest(a.task_ids) x(id)
   where $22::int = 2 and a.closed_at is null and x.id < $4 and x.id > $18 order by x.id desc limit $21),
+ live as materialized (
+  select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
+    error_code, worker_id, last_updated, created,
+    case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
+    case when status = 'executing' then last_updated else started end as started, null::timestamptz as finished,
+    expiry, cancel_requested_at is not null as cancel_requested, remark, batch_id, version,
+    pipeline_id, stage, step, null::boolean as recoverable
+  from (
+    (select * from tasks where $22::int = 1 and $15::bigint is null and id < $4 and id > $18 order by id desc limit $21)
+    union all
+    (select * from tasks where $22::int = 1 and batch_id = $15::bigint and id < $4 and id > $18 order by id desc limit $21)
+    union all
+    (select t.* from held h cross join lateral (select * from tasks where id = h.id offset 0) t)) t),
+ ended as materialized (
+  select task_id as id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
+    error_code, worker_id, last_updated, created, first_started, started, last_updated as finished, null::timestamptz as expiry,
+    false as cancel_requested, remark, batch_id, version, pipeline_id, stage, step, recoverable
+  from (
+    (select * from task_history where $19::boolean and $15::bigint is null and task_id < $4 and task_id > $18
+     order by task_id desc limit $21)
+    union all
+    (select * from task_history where $19::boolean and batch_id = $15::bigint and task_id < $4 and task_id > $18
+     order by task_id desc limit $21)) h),
  -- Down to where all that was to be looked at has been: below this one of the two tables has not.
  looked as materialized (
-  select greatest(
-    (select min(id)
-     from ((select id from tasks where $22::int = 1 and $15::bigint is null and id < $4 and id > $18 order by id desc limit $21)
-       union all
-       (select id from tasks where $22::int = 1 and batch_id = $15::bigint and id < $4 and id > $18
-        order by id desc limit $21)
-       union all
-       select id from held) x
-     having count(*) >= $21),
-    (select min(task_id)
-     from ((select task_id from task_history where $19::boolean and $15::bigint is null and task_id < $4 and task_id > $18
-        order by task_id desc limit $21)
-       union all
-       (select task_id from task_history where $19::boolean and batch_id = $15::bigint and task_id < $4 and task_id > $18
-        order by task_id desc limit $21)) x
-     having count(*) >= $21),
-    0) as down_to),
+  select greatest((select min(id) from (select id from live where $22::int <> 2 union all select id from held) x having count(*) >= $21),
+    (select min(id) from ended having count(*) >= $21), 0) as down_to),
  found as materialized (
-  select * from (
-    select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
-      error_code, worker_id, last_updated, created,
-      case when status = 'executing' then coalesce(first_started, last_updated) else first_started end as first_started,
-      case when status = 'executing' then last_updated else started end as started, null::timestamptz as finished,
-      expiry, cancel_requested_at is not null as cancel_requested, remark, batch_id, version,
-      pipeline_id, stage, step, null::boolean as recoverable
-    from (
-      (select * from tasks where $22::int = 1 and $15::bigint is null and id < $4 and id > $18 order by id desc limit $21)
-      union all
-      (select * from tasks where $22::int = 1 and batch_id = $15::bigint and id < $4 and id > $18 order by id desc limit $21)
-      union all
-      (select t.* from held h cross join lateral (select * from tasks where id = h.id offset 0) t)) t
-    union all
-    select task_id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
-      error_code, worker_id, last_updated, created, first_started, started, last_updated, null, false, remark, batch_id,
-      version, pipeline_id, stage, step, recoverable
-    from (
-      (select * from task_history where $19::boolean and $15::bigint is null and task_id < $4 and task_id > $18
-       order by task_id desc limit $21)
-      union all
-      (select * from task_history where $19::boolean and batch_id = $15::bigint and task_id < $4 and task_id > $18
-       order by task_id desc limit $21)) h) t
+  select * from (select * from live union all select * from ended) t
   where id >= (select down_to from looked)
     and ($1::text is null or status = $1) and ($2::text is null or queue = $2) and ($3::text is null or type = $3)
     and ($6::text[] is null or status = any($6)) and ($7::text is null or queue = $7) and ($8::text is null or type = $8)
