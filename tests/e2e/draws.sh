@@ -69,6 +69,44 @@ story_a_session_that_holds_nothing_says_so() {
 	expect_match '^0 False [13]$' "$(sed -n 4p "$DIR/held")"
 }
 
+# Two workers are lost: one was with a manager that is frozen, the other one is frozen itself.
+story_a_worker_that_was_lost_is_excused_only_with_its_manager_and_a_lease_too_short_to_leave_it() {
+	local lease=(--lease 1500ms --heartbeat 500ms --expiry-buffer 3s)
+	start_postgres
+	start_manager one "${lease[@]}"
+	start_manager two "${lease[@]}"
+	REEVE_MANAGER=${URL[one]} start_worker with
+	REEVE_MANAGER=${URL[two]} start_worker without
+	signal one STOP
+	signal without STOP
+	wait_until 10 '[ "$(sql "select count(*) from workers where lost")" = 2 ]'
+	signal one CONT
+	signal without CONT
+	wait_until 10 '[ "$(sql "select count(*) from workers where not lost")" = 2 ]'
+	PG=$PGDIR ONE=${URL[one]} TWO=${URL[two]} driver <<-'END'
+		import os
+		from losses import judge, lost_workers
+		from stage import Postgres, Stage
+		class Here:
+		    folder, environment, lease_ms, heartbeat_ms = os.environ["REEVE_TEST_DIR"], {}, 1500, 500
+		    log_of = Stage.log_of
+		    urls_of = staticmethod(lambda manager: [os.environ[manager]])
+		here = Here()
+		here.postgres = Postgres(here)
+		here.postgres.data = os.environ["PG"]
+		def expect(want, silent, limit_s=60, before=()):
+		    got = judge(here, before, silent, limit_s)
+		    assert got == want, (got, want)
+		expect((["with"], ["without"]), ["ONE"])
+		expect(([], ["with", "without"]), ["TWO"])
+		expect(([], ["with", "without"]), [])
+		expect(([], ["with", "without"]), ["ONE"], limit_s=1)  # it came back too late
+		expect(([], []), ["ONE"], before=lost_workers(here.postgres))
+		here.lease_ms = 2001
+		expect(([], ["with", "without"]), ["ONE"])
+	END
+}
+
 story_a_flood_is_refused_at_a_limit_that_is_named_or_was_none() {
 	start_postgres
 	start_manager manager --max-calls 400

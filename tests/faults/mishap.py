@@ -8,7 +8,8 @@ class Mishap:
 		self.kind, self.text, self.victims = kind, text, victims
 		self.begun = self.ended = None  # in µs of the monotonic clock
 		self.outage = False  # nothing can work meanwhile: recovery counts from the end
-		self.calm = False  # workers must not feel it: none is lost
+		self.calm = False  # workers must not feel it: none is lost …
+		self.silent = None  # … but those that were with this manager, which does not answer, if their leases are too short to leave it
 		self.bounded = True  # the parts that are left must have recovered within a lease and two seconds
 		self.limit_us = 0  # what service must be back within, if another time is promised than for all faults
 		self.missed = ""  # why it had no effect, if it had none: it is no fault then, and drawn again

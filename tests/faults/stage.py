@@ -390,7 +390,8 @@ class Stage:
 	"""All of them."""
 
 	def __init__(self, folder, programs, lease_ms, managers=2, clock=False):
-		self.folder, self.bin, self.lease_ms, self.n_managers, self.with_clock = folder, programs, lease_ms, managers, clock
+		self.folder, self.bin, self.n_managers, self.with_clock = folder, programs, managers, clock
+		self.lease_ms, self.heartbeat_ms = lease_ms, lease_ms // 3
 		self.ledgers = f"{folder}/ledgers"
 		self.reports = f"{folder}/sanitizer"
 		for path in (f"{folder}/log", self.ledgers, self.reports):
@@ -402,7 +403,7 @@ class Stage:
 			"UBSAN_OPTIONS": f"print_stacktrace=1:{log_path}",
 			"TSAN_OPTIONS": f"exitcode=97:{log_path}",
 		}
-		self.manager_options = ["--lease", f"{lease_ms}ms", "--heartbeat", f"{lease_ms // 3}ms", "--expiry-buffer",
+		self.manager_options = ["--lease", f"{lease_ms}ms", "--heartbeat", f"{self.heartbeat_ms}ms", "--expiry-buffer",
 			f"{2 * lease_ms}ms", "--park", "500ms", "--max-calls", str(MAX_CALLS), "--max-connections", str(MAX_CONNECTIONS)]
 		self.postgres = Postgres(self)
 		self.managers, self.workers, self.proxies, self.submitters = {}, {}, {}, {}
@@ -455,6 +456,11 @@ class Stage:
 			self.workers[name] = Worker(self, name, kind, managers, host)
 			self.workers[name].start()
 		self.await_(lambda: self.registered() == len(workers), 60, "the workers to be registered")
+
+	def urls_of(self, manager):
+		"""Where callers know the manager: directly, and through a proxy."""
+		proxied = [wire for wire in self.proxies.values() if wire.to == f"127.0.0.1:{manager.port}"]
+		return [*manager.listens, *(f"tcp://127.0.0.1:{wire.port}" for wire in proxied)]
 
 	def registered(self):
 		try:

@@ -126,6 +126,7 @@ def frozen_in_a_transaction(run, rng):
 
 	def steps(mishap):
 		mishap.calm = True
+		mishap.silent = None if how == "host gone" else manager  # one whose process ends is left at once
 		wire = run.stage.proxies[f"database-{manager.name}"]
 		wire.tell("delay", "both", "10")
 		load = run.stage.submit_meanwhile(name, [manager], "--rate", "20", "--seed", "1", "--mix", "tiny=1", "--threads", "6", "--batches",
