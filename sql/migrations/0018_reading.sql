@@ -74,7 +74,7 @@ language sql stable set enable_seqscan = off as $$
     where last_updated > moment and keep_until >= (moment at time zone 'UTC')::date limit 10000) h
 $$;
 
--- What went wrong since a time, the latest first: a stretch of it, for at most 70 ms or so, about `most` attempts and as many dead
+-- What went wrong since a time, the latest first: a stretch of it, for about 50 ms, about `most` attempts and as many dead
 -- tasks, and `most_bytes` of their errors, but one at least. Attempts that failed, with the tasks that wait after them, and tasks
 -- that ended dead, in groups by text and code, which may come several times. `latest` has the time and the task of the last.
 -- The last row has no error, but tells where the next page begins (null: there is no more).
@@ -85,7 +85,7 @@ returns table (error text, code text, attempts bigint, waiting bigint, dead bigi
 language plpgsql stable set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-  over_at constant timestamptz := clock_timestamp() + interval '70 ms';
+  over_at constant timestamptz := clock_timestamp() + interval '50 ms';
   began timestamptz; -- this stretch
   since constant timestamptz := coalesce(us_time(substring(page from '^(-?\d{1,18})\|')::bigint), since_at);
   kept_from constant date := (since at time zone 'UTC')::date; -- no task that ended dead since then may go before that day
