@@ -390,6 +390,11 @@ bool dispatch_wants(struct dispatch *d, int route)
 	return deal_wants(d->deal, route);
 }
 
+bool dispatch_takes(struct dispatch *d, int route)
+{
+	return window_size(d->core->window) <= d->room && deal_wants(d->deal, route);
+}
+
 bool dispatch_waiting(const struct dispatch *d)
 {
 	return d->waiting > 0;

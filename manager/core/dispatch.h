@@ -58,6 +58,9 @@ bool dispatch_waiting(const struct dispatch *dispatch);
 /* True if a Fetch is waiting that may be given tasks of this route now. */
 bool dispatch_wants(struct dispatch *dispatch, int route);
 
+/* True if, besides, the Fetches that wait have room for all that is at hand: a task of the route is about to be claimed here. */
+bool dispatch_takes(struct dispatch *dispatch, int route);
+
 /* Orders stand for this incarnation: a Fetch that it has parked here is answered with them. If they are for the worker itself,
  * all that it has parked here are, so that none of them is given what it may not want any more. */
 void dispatch_orders(struct dispatch *dispatch, int64_t incarnation, const struct store_order *orders, int count);

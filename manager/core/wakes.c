@@ -20,6 +20,8 @@
 
 enum {
 	GATHER_MS = 10,
+	TAKE_MS = 50,         /* so long a task may take to be claimed here before others are told of it */
+	NEAR_US = 1000000,    /* our reckoning of the database's clock is behind it by less */
 	FAILED_REST_MS = 500, /* after a notification that could not be sent */
 	STREAMS_MOST = 4096, /* gathered; beyond that, any */
 	STREAM_BYTES = 48,   /* as text, at most */
@@ -31,6 +33,8 @@ struct wake {
 		int32_t route, priority;
 	} key;
 	int64_t run_at_us;
+	int64_t due_ms; /* it is sent then, */
+	bool ours;      /* … unless what it is about has been claimed here until then */
 	UT_hash_handle hh;
 };
 
@@ -62,7 +66,8 @@ struct wakes {
 	bool others, sending;
 	struct wake *waiting; /* hash, by stream */
 	int64_t any_us;       /* STORE_TIME_NEVER: all that gathered is in `waiting`; else the earliest time of what is not */
-	int64_t send_ms;
+	int64_t send_ms;      /* not before then, */
+	int64_t due_ms;       /* and not before the first of `waiting` is due */
 	struct store_wake op;
 	struct {
 		bool wanted;
@@ -96,20 +101,57 @@ static bool gathered(const struct wakes *w)
 	return w->waiting || w->any_us != STORE_TIME_NEVER;
 }
 
-static void send_in(struct wakes *w, int64_t ms)
+/* When the next notification is sent, with what has gathered. */
+static int64_t send_at_ms(const struct wakes *w)
 {
-	w->send_ms = core_now(w->core) + ms;
-	core_alarm(w->core, w->send_ms);
+	return w->any_us == STORE_TIME_NEVER && w->due_ms > w->send_ms ? w->due_ms : w->send_ms;
+}
+
+static void alarm_send(struct wakes *w)
+{
+	if (gathered(w) && !w->sending)
+		core_alarm(w->core, send_at_ms(w));
 }
 
 void wakes_others(struct wakes *w, bool others)
 {
 	if (others && !w->others) { /* they began before they were seen here, and were not notified */
 		w->any_us = STORE_TIME_BEGIN;
-		if (!w->sending)
-			send_in(w, GATHER_MS);
+		alarm_send(w);
 	}
 	w->others = others;
+}
+
+/* Others would only try for it in vain, and keep their claims busy. */
+static bool taken_here(const struct wakes *w, int route, int64_t run_at_us)
+{
+	return run_at_us <= core_clock_us(w->core) + NEAR_US && dispatch_takes(w->core->dispatch, route);
+}
+
+static struct wake *wake_add(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
+{
+	struct wake *wake = calloc(1, sizeof *wake);
+	wake->key.route = route;
+	wake->key.priority = priority;
+	wake->run_at_us = run_at_us;
+	wake->ours = taken_here(w, route, run_at_us);
+	wake->due_ms = core_now(w->core) + (wake->ours ? TAKE_MS : GATHER_MS);
+	if (!w->waiting || wake->due_ms < w->due_ms)
+		w->due_ms = wake->due_ms;
+	HASH_ADD(hh, w->waiting, key, sizeof wake->key, wake);
+	return wake;
+}
+
+/* One more task of a stream that others are to be told of. */
+static void wake_extend(struct wakes *w, struct wake *wake, int64_t run_at_us)
+{
+	int64_t soon_ms = core_now(w->core) + GATHER_MS;
+	wake->run_at_us = run_at_us < wake->run_at_us ? run_at_us : wake->run_at_us;
+	if (!wake->ours || taken_here(w, wake->key.route, run_at_us))
+		return;
+	wake->ours = false;
+	wake->due_ms = soon_ms < wake->due_ms ? soon_ms : wake->due_ms;
+	w->due_ms = wake->due_ms < w->due_ms ? wake->due_ms : w->due_ms;
 }
 
 void wakes_tell(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
@@ -117,19 +159,14 @@ void wakes_tell(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
 	struct wake *wake, look = {.key = {route, priority}};
 	if (!w->others || !route)
 		return;
-	if (!gathered(w) && !w->sending)
-		send_in(w, GATHER_MS);
 	HASH_FIND(hh, w->waiting, &look.key, sizeof look.key, wake);
-	if (wake) {
-		wake->run_at_us = run_at_us < wake->run_at_us ? run_at_us : wake->run_at_us;
-	} else if (HASH_COUNT(w->waiting) == STREAMS_MOST) {
+	if (wake)
+		wake_extend(w, wake, run_at_us);
+	else if (HASH_COUNT(w->waiting) == STREAMS_MOST)
 		w->any_us = run_at_us < w->any_us ? run_at_us : w->any_us;
-	} else {
-		wake = calloc(1, sizeof *wake);
-		*wake = look;
-		wake->run_at_us = run_at_us;
-		HASH_ADD(hh, w->waiting, key, sizeof wake->key, wake);
-	}
+	else
+		wake_add(w, route, priority, run_at_us);
+	alarm_send(w);
 }
 
 /* --- sending ----------------------------------------------------------------------------------------------------- */
@@ -140,27 +177,43 @@ static void on_sent(struct store_op *op, const struct reeve_error *error)
 	w->sending = false;
 	if (error) /* which streams it named is not known any more */
 		w->any_us = STORE_TIME_BEGIN;
-	if (gathered(w))
-		send_in(w, error ? FAILED_REST_MS : GATHER_MS);
+	w->send_ms = core_now(w->core) + (error ? FAILED_REST_MS : GATHER_MS);
+	alarm_send(w);
+}
+
+/* Adds to the payload what is due and fits. Returns the payload's length. */
+static int add_waiting(struct wakes *w, int length, char before)
+{
+	char *payload = w->op.payload;
+	struct wake *wake, *next;
+	int64_t now_ms = core_now(w->core);
+	w->due_ms = INT64_MAX;
+	HASH_ITER (hh, w->waiting, wake, next) {
+		bool fits = length + STREAM_BYTES < (int)sizeof w->op.payload;
+		if (wake->due_ms > now_ms || !fits) {
+			w->due_ms = wake->due_ms < w->due_ms ? wake->due_ms : w->due_ms;
+			continue;
+		}
+		if (!wake->ours || !window_taken(w->core->window, wake->key.route, wake->key.priority, wake->run_at_us)) {
+			length += snprintf(payload + length, sizeof w->op.payload - (size_t)length, "%c%" PRId32 " %" PRId32 " %" PRId64,
+			    before, wake->key.route, wake->key.priority, wake->run_at_us);
+			before = ';';
+		}
+		forget(w, wake);
+	}
+	return length;
 }
 
 static void send_next(struct wakes *w)
 {
 	char *payload = w->op.payload;
 	w->op = (struct store_wake){.op.done = on_sent, .op.deadline_ms = core_now(w->core) + 5000};
-	int length = snprintf(payload, sizeof w->op.payload, "%" PRId64, store_manager_id(w->core->store));
-	char before = ' ';
-	if (w->any_us != STORE_TIME_NEVER) {
+	int head = snprintf(payload, sizeof w->op.payload, "%" PRId64, store_manager_id(w->core->store)), length = head;
+	if (w->any_us != STORE_TIME_NEVER)
 		length += snprintf(payload + length, sizeof w->op.payload - (size_t)length, " 0 0 %" PRId64, w->any_us);
-		w->any_us = STORE_TIME_NEVER;
-		before = ';';
-	}
-	for (; w->waiting && length + STREAM_BYTES < (int)sizeof w->op.payload; before = ';') {
-		struct wake *wake = w->waiting;
-		length += snprintf(payload + length, sizeof w->op.payload - (size_t)length, "%c%" PRId32 " %" PRId32 " %" PRId64, before,
-		    wake->key.route, wake->key.priority, wake->run_at_us);
-		forget(w, wake);
-	}
+	w->any_us = STORE_TIME_NEVER;
+	if (add_waiting(w, length, length == head ? ' ' : ';') == head)
+		return; /* nothing is left to be told */
 	w->sending = true;
 	store_wake(w->core->store, &w->op);
 }
@@ -243,9 +296,9 @@ int64_t wakes_turn(struct wakes *w, int64_t now_ms)
 	}
 	if (w->sending || !gathered(w))
 		return next_ms;
-	if (now_ms >= w->send_ms)
+	if (now_ms >= send_at_ms(w))
 		send_next(w);
-	else if (w->send_ms < next_ms)
-		next_ms = w->send_ms;
+	if (gathered(w) && !w->sending && send_at_ms(w) < next_ms)
+		next_ms = send_at_ms(w);
 	return next_ms;
 }

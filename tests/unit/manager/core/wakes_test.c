@@ -1,6 +1,7 @@
 /* What managers tell each other. */
 #include "manager/core/wakes.h"
 
+#include "manager/core/dispatch.h"
 #include "manager/core/window.h"
 #include "tests/unit/manager/core/fake_answers.h"
 
@@ -81,6 +82,72 @@ Test(wakes, what_gathers_in_a_moment_is_told_once_from_its_earliest_time_on)
 	wakes_tell(core->wakes, route, 3, 9500);
 	fake_pass(core, 100);
 	cr_expect_eq(fake.wakes, 2);
+	fake_end(core);
+}
+
+/* A manager with a Fetch that waits for it takes a task itself: others would try for it in vain. */
+Test(wakes, a_task_that_is_claimed_here_is_not_told_of)
+{
+	struct fake_fetch fetch;
+	int64_t now_us;
+
+	begin(true);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 2});
+	fake_stream(route, 0);
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	now_us = fake_db_us();
+	window_note(core->window, route, 0, 1, now_us, now_us, 10);
+	wakes_tell(core->wakes, route, 0, now_us);
+	dispatch_soon(core->dispatch);
+	fake_claim(fake_claim_taken(), 0);
+	fake_pass(core, 200);
+	cr_expect_eq(fake.wakes, 0, "%s", fake.woken);
+	fake_end(core);
+}
+
+/* … but of what is left, others are told: at once if no Fetch has room for it, else when it should have been claimed. */
+Test(wakes, a_task_that_is_not_claimed_here_is_told_of)
+{
+	struct fake_fetch fetch;
+	int64_t now_us;
+
+	begin(true);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 2});
+	fake_stream(route, 0);
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	now_us = fake_db_us();
+	window_note(core->window, route, 0, 1, now_us, now_us, 10);
+	wakes_tell(core->wakes, route, 0, now_us);
+	dispatch_soon(core->dispatch);
+	fake_pass(core, 30);
+	cr_expect_eq(fake.wakes, 0);
+	fake_pass(core, 30);
+	cr_expect_eq(fake.wakes, 1, "its claim is under way for long");
+	for (int id = 2; id < 5; id++) {
+		window_note(core->window, route, 0, id, now_us, now_us, 10);
+		wakes_tell(core->wakes, route, 0, now_us);
+	}
+	fake_pass(core, 20);
+	cr_expect_eq(fake.wakes, 2, "no Fetch waits");
+	fake_claim(fake_claim_taken(), 0);
+	fake_end(core);
+}
+
+/* One that is due later is told of: whoever has a Fetch then is to know. */
+Test(wakes, a_task_that_is_due_later_is_told_of)
+{
+	struct fake_fetch fetch;
+	int64_t due_us;
+
+	begin(true);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 2});
+	fake_stream(route, 0);
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	due_us = fake_db_us() + 500000;
+	window_note(core->window, route, 0, 1, fake_db_us(), due_us, 10);
+	wakes_tell(core->wakes, route, 0, due_us);
+	fake_pass(core, 100);
+	cr_expect_eq(fake.wakes, 1);
 	fake_end(core);
 }
 
