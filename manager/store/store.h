@@ -433,9 +433,10 @@ struct store_route {
 	const char *queue, *type;
 };
 
+/* What is asked for while a statement is under way is done together by the next. */
 struct store_routes {
 	struct store_op op;
-	int count;                       /* make these, if need be, and answer them; 0: answer all */
+	int count;                       /* make these, if need be, and answer them, perhaps with others; 0: answer all */
 	const char **queues, **types;
 	/* results */
 	struct store_route *routes;

@@ -140,27 +140,33 @@ void store_streams(struct store *store, struct store_streams *op)
 	store_give(store, ROLE_WINDOW, &kind, &op->op, WINDOW_WEIGHT, 0);
 }
 
+/* All that was asked for together is answered to each: whoever knows a route already is not bothered. */
 static void on_routes(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_routes *op = BATCH_OP(role, struct store_routes, 0);
-	op->found = PQntuples(result->rows);
-	role->state = malloc(sizeof *op->routes * (size_t)(op->found + 1));
-	op->routes = role->state;
-	for (int row = 0; row < op->found; row++)
-		op->routes[row] = (struct store_route){row_int4(result->rows, row, 0), row_text(result->rows, row, 1),
+	int found = PQntuples(result->rows);
+	struct store_route *routes = role->state = malloc(sizeof *routes * (size_t)(found + 1));
+	for (int row = 0; row < found; row++)
+		routes[row] = (struct store_route){row_int4(result->rows, row, 0), row_text(result->rows, row, 1),
 		    row_text(result->rows, row, 2)};
+	for (int i = 0; i < role->count; i++) {
+		BATCH_OP(role, struct store_routes, i)->routes = routes;
+		BATCH_OP(role, struct store_routes, i)->found = found;
+	}
 	role_done(role);
 }
 
-static void routes_names(struct params *p, const struct store_routes *op)
+static void routes_names(struct role *role)
 {
 	for (int column = 0; column < 2; column++) {
-		params_array_begin(p, PARAMS_TEXT);
-		for (int i = 0; i < op->count; i++)
-			params_add_text(p, column ? op->types[i] : op->queues[i]);
-		params_array_end(p);
+		params_array_begin(&role->params, PARAMS_TEXT);
+		for (int i = 0; i < role->count; i++) {
+			const struct store_routes *op = BATCH_OP(role, struct store_routes, i);
+			for (int k = 0; k < op->count; k++)
+				params_add_text(&role->params, column ? op->types[k] : op->queues[k]);
+		}
+		params_array_end(&role->params);
 	}
 }
 
@@ -168,23 +174,28 @@ static void on_routes_added(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	routes_names(&role->params, BATCH_OP(role, struct store_routes, 0));
+	routes_names(role);
 	role_run(role, SQL_ROUTES_FIND, on_routes);
 }
 
 static void routes_start(struct role *role)
 {
-	struct store_routes *op = BATCH_OP(role, struct store_routes, 0);
-	if (op->count) {
-		routes_names(&role->params, op);
+	if (BATCH_OP(role, struct store_routes, 0)->count) {
+		routes_names(role);
 		role_run(role, SQL_ROUTES_ADD, on_routes_added);
 	} else {
 		role_run(role, SQL_ROUTES_LOAD, on_routes);
 	}
 }
 
+/* Those that make routes, and those that ask for all. */
+static bool routes_join(const struct role *role, const struct store_op *op)
+{
+	return !((const struct store_routes *)op)->count == !BATCH_OP(role, struct store_routes, 0)->count;
+}
+
 void store_routes(struct store *store, struct store_routes *op)
 {
-	static const struct op_kind kind = {.name = "routes", .start = routes_start};
-	store_give(store, ROLE_ROUTES, &kind, &op->op, 1, 0);
+	static const struct op_kind kind = {.name = "routes", .start = routes_start, .joins = routes_join};
+	store_give(store, ROLE_ROUTES, &kind, &op->op, op->count ? op->count : 1, 0);
 }
