@@ -278,64 +278,63 @@ static void on_taken_back(void *arg, const struct conn_result *result)
 	role_done(role);
 }
 
-static void on_unarrived_found(void *arg, const struct conn_result *result)
-{
-	struct role *role = arg;
-	UNLESS_OK(role, result)
-	struct store_take_back *op = BATCH_OP(role, struct store_take_back, 0);
-	op->lowest_open = row_int8(result->rows, PQntuples(result->rows) - 1, 2);
-	if (!attempts_found(result->rows))
-		role_done(role);
-	else
-		end_found(role, result->rows, STORE_TAKEN_BACK, "it never arrived at its worker and was taken back", -1,
-		    on_taken_back);
-}
-
 static struct store_take_back *taking_back(const struct role *role, int i)
 {
 	return BATCH_OP(role, struct store_take_back, i);
 }
 
-/* The whole journal of a worker is looked at: that nothing is open there is found out for many at a time. */
-static bool looks_at_all(const struct store_take_back *op)
-{
-	return op->lowest_fetch == 0;
-}
-
+/* Journals are looked at many at a time, and nearly always nothing is found that never arrived. Those of whom something was
+ * go on each by itself. */
 static bool take_back_joins(const struct role *role, const struct store_op *op)
 {
-	return role->count == 0 ||
-	    (looks_at_all(taking_back(role, 0)) && looks_at_all((const struct store_take_back *)op));
+	return !taking_back(role, 0)->found && !((const struct store_take_back *)op)->found;
 }
 
-/* Those that have something open go on, each by itself, from there. */
-static void on_open_found(void *arg, const struct conn_result *result)
+/* Leaves those in the batch of whom nothing was found; gives how many the others are. */
+static int found_leave(struct role *role, struct store_op **found)
+{
+	int all = role->count, n = 0;
+	role->count = 0;
+	for (int i = 0; i < all; i++)
+		if (taking_back(role, i)->found)
+			found[n++] = role->batch[i];
+		else
+			role->batch[role->count++] = role->batch[i];
+	return n;
+}
+
+static void on_unarrived_found(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_op *on[ROLE_BATCH_OPS];
-	int all = role->count, goes_on = 0;
-	role->count = 0;
-	for (int i = 0; i < all; i++) {
-		struct store_take_back *op = taking_back(role, i);
-		bool open = !row_null(result->rows, i, 0);
-		op->lowest_open = open ? row_int8(result->rows, i, 0) : op->holding.highest_fetch;
-		op->lowest_fetch = op->lowest_open;
-		if (open && op->lowest_open > 0)
-			on[goes_on++] = &op->op;
+	struct store_op *found[ROLE_BATCH_OPS];
+	for (int row = 0; row < PQntuples(result->rows); row++) {
+		struct store_take_back *op = taking_back(role, row_int4(result->rows, row, 3) - 1);
+		if (row_null(result->rows, row, 0))
+			op->lowest_open = row_int8(result->rows, row, 2);
 		else
-			role->batch[role->count++] = &op->op;
+			op->found = true;
 	}
+	if (role->count == 1 && taking_back(role, 0)->found) {
+		end_found(role, result->rows, STORE_TAKEN_BACK, "it never arrived at its worker and was taken back", -1,
+		    on_taken_back);
+		return;
+	}
+	int n = found_leave(role, found);
 	role_done(role);
-	for (int i = 0; i < goes_on; i++) {
-		on[i]->weight = 1;
-		role_add(role, on[i]);
-	}
+	for (int i = 0; i < n; i++)
+		role_add(role, found[i]);
 }
 
-static void open_find(struct role *role)
+/* Of each worker's list the values, and beside them whose they are: the worker's place in the batch. */
+static void add_places(struct params *p, int place, int count)
 {
-	struct params *p = &role->params;
+	for (int i = 0; i < count; i++)
+		params_add_int4(p, place + 1);
+}
+
+static void add_workers(struct params *p, const struct role *role)
+{
 	params_array_begin(p, PARAMS_INT8);
 	for (int i = 0; i < role->count; i++)
 		params_add_int8(p, taking_back(role, i)->holding.incarnation);
@@ -344,36 +343,61 @@ static void open_find(struct role *role)
 	for (int i = 0; i < role->count; i++)
 		params_add_int8(p, taking_back(role, i)->holding.highest_fetch);
 	params_array_end(p);
-	role_run(role, SQL_TAKE_BACK_OPEN, on_open_found);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		params_add_int8(p, taking_back(role, i)->lowest_fetch);
+	params_array_end(p);
+}
+
+static void add_waiting(struct params *p, const struct role *role)
+{
+	params_array_begin(p, PARAMS_INT4);
+	for (int i = 0; i < role->count; i++)
+		add_places(p, i, taking_back(role, i)->holding.waiting_count);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		for (int k = 0; k < taking_back(role, i)->holding.waiting_count; k++)
+			params_add_int8(p, taking_back(role, i)->holding.waiting[k]);
+	params_array_end(p);
+}
+
+static void add_held(struct params *p, const struct role *role)
+{
+	params_array_begin(p, PARAMS_INT4);
+	for (int i = 0; i < role->count; i++)
+		add_places(p, i, taking_back(role, i)->holding.held_count);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		for (int k = 0; k < taking_back(role, i)->holding.held_count; k++)
+			params_add_int8(p, taking_back(role, i)->holding.held_ids[k]);
+	params_array_end(p);
+	params_array_begin(p, PARAMS_TIME);
+	for (int i = 0; i < role->count; i++)
+		for (int k = 0; k < taking_back(role, i)->holding.held_count; k++)
+			params_add_time(p, taking_back(role, i)->holding.held_tokens[k]);
+	params_array_end(p);
 }
 
 static void take_back_start(struct role *role)
 {
-	struct store_take_back *op = taking_back(role, 0);
-	const struct store_holding *h = &op->holding;
-	struct params *p = &role->params;
 	for (int i = 0; i < role->count; i++) {
-		taking_back(role, i)->results = NULL;
-		taking_back(role, i)->count = 0;
+		struct store_take_back *op = taking_back(role, i);
+		op->results = NULL;
+		op->count = 0;
+		op->found = false;
+		op->lowest_open = op->holding.highest_fetch;
 	}
-	if (looks_at_all(op)) {
-		open_find(role);
-		return;
-	}
-	params_int8(p, h->incarnation);
-	params_int8(p, h->highest_fetch);
-	add_ints(p, h->waiting_count, h->waiting);
-	add_ints(p, h->held_count, h->held_ids);
-	params_array_begin(p, PARAMS_TIME);
-	for (int i = 0; i < h->held_count; i++)
-		params_add_time(p, h->held_tokens[i]);
-	params_array_end(p);
-	params_int8(p, op->lowest_fetch);
+	add_workers(&role->params, role);
+	add_waiting(&role->params, role);
+	add_held(&role->params, role);
 	role_run(role, SQL_TAKE_BACK_FIND, on_unarrived_found);
 }
 
 void store_take_back(struct store *store, struct store_take_back *op)
 {
 	static const struct op_kind kind = {.name = "take back", .start = take_back_start, .joins = take_back_joins};
-	store_give(store, ROLE_LEASE, &kind, &op->op, looks_at_all(op) ? 0 : 1, 64 + 16 * (size_t)op->holding.held_count);
+	const struct store_holding *h = &op->holding;
+	store_give(store, ROLE_LEASE, &kind, &op->op, 0, 64 + 16 * ((size_t)h->held_count + (size_t)h->waiting_count));
 }

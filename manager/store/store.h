@@ -662,6 +662,7 @@ struct store_take_back {
 	struct store_result *results;    /* those ended here */
 	int count;
 	int64_t lowest_open;             /* the lowest Fetch of those that still has something open */
+	bool found;                      /* the store's: something is to be taken back */
 };
 void store_take_back(struct store *store, struct store_take_back *op);
 

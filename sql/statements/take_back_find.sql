@@ -1,19 +1,25 @@
--- Attempts that were given to a worker and never arrived. Its heartbeat said, as one snapshot, what it holds, which Fetches
--- it still waits for and the highest it has sent: what was given to an older Fetch that it does not wait for, and is not
--- held, can never come to run there. The last row, without an id, has the lowest Fetch that still has something open.
---   $1 incarnation, $2 highest Fetch id sent, $3 Fetch ids waited for, $4 and $5 ids and tokens of the attempts held,
---   $6 the lowest Fetch to look at
+-- For many workers at once: attempts that were given to one and never arrived. Its heartbeat said, as one snapshot, what it holds,
+-- which Fetches it still waits for and the highest it has sent: what was given to an older Fetch that it does not wait for, and is
+-- not held, can never come to run there. Of each worker that has something open a row without an id has the lowest Fetch of that.
+--   one element a worker: $1 incarnations, $2 highest Fetch ids sent, $3 the lowest Fetches to look at;
+--   one element a Fetch waited for: $4 its worker's place in $1, $5 its id;
+--   one element an attempt held: $6 its worker's place in $1, $7 its id, $8 its token
 with given as materialized (
-  select id, fetch_id, task_ids from assignments
-  where worker_id = $1 and closed_at is null and fetch_id between $6 and $2)
-(select t.id, t.last_updated, null::bigint as lowest
- from given a
- cross join unnest(a.task_ids) x(id)
+  select u.place::int as place, a.id, a.fetch_id, a.task_ids
+  from unnest($1::bigint[], $2::bigint[], $3::bigint[]) with ordinality u(id, highest, lowest, place)
+  cross join lateral (
+    select id, fetch_id, task_ids from assignments
+    where worker_id = u.id and closed_at is null and fetch_id between u.lowest and u.highest offset 0) a)
+(select t.id, t.last_updated, null::bigint as lowest, g.place
+ from given g
+ cross join unnest(g.task_ids) x(id)
  cross join lateral (
    select id, last_updated from tasks t
-   where t.id = x.id and t.assignment_id = a.id and t.status = 'executing' offset 0) t
- left join unnest($4::bigint[], $5::timestamptz[]) held(id, token) on held.id = t.id and held.token = t.last_updated
- where held.id is null and a.fetch_id <> all($3::bigint[])
+   where t.id = x.id and t.assignment_id = g.id and t.status = 'executing' offset 0) t
+ left join unnest($6::int[], $7::bigint[], $8::timestamptz[]) held(place, id, token)
+   on held.id = t.id and held.token = t.last_updated and held.place = g.place
+ left join unnest($4::int[], $5::bigint[]) waited(place, id) on waited.id = g.fetch_id and waited.place = g.place
+ where held.id is null and waited.id is null
  order by t.id)
 union all
-select null, null, coalesce((select min(fetch_id) from given), $2)
+select null, null, min(fetch_id), place from given group by place

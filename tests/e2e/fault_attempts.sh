@@ -135,5 +135,64 @@ story_what_never_arrives_is_taken_back_and_counts_the_third_time_in_a_row() {
 	conclude a
 }
 
+varint() { # NUMBER: its bytes in hex
+	local n=$1
+	while [ "$n" -gt 127 ]; do
+		printf '%02x ' $((n & 127 | 128))
+		n=$((n >> 7))
+	done
+	printf '%02x ' "$n"
+}
+
+# Of which workers journals have been looked at, a line a statement, as PostgreSQL's log says.
+looks() {
+	awk '/\] reeve-manager lease LOG: / { look = / execute take_back_find:/ }
+		/\] reeve-manager lease DETAIL:  parameters: / && look { split($0, quoted, "\047"); print quoted[2] }' \
+		"$DIR/log/postgres.log" | tr -d '{}'
+}
+
+# Twelve workers made by hand have an attempt each, and their heartbeats come at once: to two it never arrived, five wait for their
+# Fetch, five hold it. A statement looks for all that have gathered; it would be twelve, one after the other.
+story_what_never_arrived_is_looked_for_at_many_workers_by_one_statement() {
+	local n name incarnation id token held calls=()
+	start_postgres
+	start_proxy away postgres
+	start_manager manager --database "${PROXY[away]}" --lease 60s --heartbeat 20s --expiry-buffer 70s
+	for n in {1..12}; do echo '{"type": "none"}'; done | reeve submit --bulk - >/dev/null
+	sql "alter system set log_min_duration_statement = 0"
+	sql 'select pg_reload_conf()' >/dev/null
+	for n in {10..21}; do
+		name=w$n
+		# shellcheck disable=SC2046
+		call Register 0a 03 $(printf %s "$name" | od -An -tx1) 20 01 >/dev/null
+		incarnation=$(printf %02x "$(worker_incarnation "$name")")
+		expect_match '^0 ' "$(call Fetch 08 "$incarnation" 10 01 18 01 38 b8 17)"
+		calls+=("08 $incarnation 10 01 20 01")
+	done
+	for n in {2..6}; do calls[n]+=' 2a 01 01'; done
+	for n in {7..11}; do
+		read -r id token < <(sql "select id, (extract(epoch from last_updated) * 1000000)::bigint from tasks
+			where worker_id = $((16#$(cut -d ' ' -f 2 <<<"${calls[n]}")))" | tr '|' ' ')
+		held="08 $(varint "$id")10 $(varint "$token")"
+		calls[n]+=" 1a $(varint "$(wc -w <<<"$held")")$held"
+	done
+	tell away delay up 100
+	tell away delay down 100
+	for n in {0..11}; do
+		# shellcheck disable=SC2086
+		call Heartbeat ${calls[n]} >"$DIR/beat$n" &
+		calls[n]=$!
+	done
+	wait "${calls[@]}"
+	expect_eq 12 "$(cat "$DIR"/beat* | grep -c '^0 ')" 'heartbeats that were answered'
+	wait_until 20 '[ "$(looks | tr , "\n" | sort -u | grep -c .)" = 12 ] && [ "$(outcomes)" = "taken_back 2" ]'
+	note "statements that looked, and at whom: $(looks | xargs)"
+	expect [ "$(looks | grep -c .)" -le 8 ]
+	tell away delay up 0
+	tell away delay down 0
+	expect_eq 'executing 10 queued 2' "$(sql 'select status, count(*) from tasks group by 1 order by 1' | tr '|' ' ' | xargs)"
+	expect_eq 2 "$(sql "select count(*) from task_attempts a where a.outcome = 'taken_back'
+		and a.task_id in (select id from tasks where status = 'queued')")"
+}
 
 run_stories

@@ -214,7 +214,7 @@ story_what_is_taken_back_can_never_come_to_run() {
 	for n in 1 2 3 4; do claim $n 1 $n >/dev/null; done
 	claim 5 2 1 >/dev/null
 	unarrived() { # HIGHEST WAITING HELD-IDS HELD-TOKENS LOWEST
-		run take_back_find 1 "$1" "'{$2}'" "'{$3}'" "'{$4}'" "$5" | sed '$d' | cut -d '|' -f 1 | xargs
+		run take_back_find "'{1}'" "'{$1}'" "'{$5}'" "'{${2:+1}}'" "'{$2}'" "'{${3:+1}}'" "'{$3}'" "'{$4}'" | sed '$d' | cut -d '|' -f 1 | xargs
 	}
 	expect_eq '1 2 3 4' "$(unarrived 9 '' '' '' 0)"
 	expect_eq '1 2 3' "$(unarrived 3 '' '' '' 0)" 'Fetches above the highest sent'
@@ -222,7 +222,9 @@ story_what_is_taken_back_can_never_come_to_run() {
 	expect_eq '1 2 4' "$(unarrived 9 '' 3 "\"$(token 3)\"" 0)" 'attempts held'
 	expect_eq '1 2 3 4' "$(unarrived 9 '' 3 '"2020-01-01"' 0)" 'an older attempt is another one'
 	expect_eq '3 4' "$(unarrived 9 '' '' '' 3)" 'from the lowest Fetch on'
-	expect_eq 3 "$(run take_back_find 1 9 "'{}'" "'{}'" "'{}'" 3 | tail -n 1 | cut -d '|' -f 3)" 'the lowest that is open'
+	expect_eq 3 "$(run take_back_find "'{1}'" "'{9}'" "'{3}'" "'{}'" "'{}'" "'{}'" "'{}'" "'{}'" | tail -n 1 | cut -d '|' -f 3)" 'the lowest that is open'
+	expect_eq '2::1 3::1 4::1 5::2 :1:1 :1:2' "$(run take_back_find "'{1,2,77}'" "'{9,9,9}'" "'{0,0,0}'" "'{1,2}'" "'{1,3}'" "'{2}'" "'{4}'" \
+		"'{\"$(token 4)\"}'" | cut -d '|' -f 1,3,4 | tr '|' : | sort | xargs)" 'of several workers, each by what it has said itself'
 	expect_eq queued "$(end_attempt 1 taken_back)"
 	expect_eq '2 3 4' "$(unarrived 9 '' '' '' 0)"
 	expect_eq 0 "$(sql 'select attempt from tasks where id = 1')"

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 HOT="submit submit_plain window_page window_streams claim claim_locked complete complete_all end_attempts late_results heartbeat redeliver expired_find cancel_mark
-	orders_standing lost_find take_back_find take_back_open expired_advance cancel_waiting retry_waiting retry_ended
+	orders_standing lost_find take_back_find expired_advance cancel_waiting retry_waiting retry_ended
 	register submit_drop_expired_keys worker_lose extend attempts_lock callbacks_take callbacks_settle
 	batches_due batch_release batch_held remarks_keep"
 HASHED="submit submit_plain take_back_find" # they join arrays with what they have found by index
