@@ -390,6 +390,8 @@ static void report_taken(struct reeve_worker *worker, struct report *report, Ree
 	static const Reeve__V1__Judged nothing = REEVE__V1__JUDGED__INIT;
 
 	backoff_clear(&worker->report_rest);
+	/* The new tasks come first: otherwise a worker with one slot would seem to have done all there is after each of them. */
+	fetch_answered(worker, &report->errand, response->fetch);
 	for (size_t i = report->count; i-- > 0;) { /* backwards: those that go back to the front keep their order */
 		const Reeve__V1__Judged *verdict = i < response->n_judged ? response->judged[i] : &nothing;
 
@@ -398,7 +400,6 @@ static void report_taken(struct reeve_worker *worker, struct report *report, Ree
 			verdict = &nothing;
 		judged(worker, report->attempts[i], verdict);
 	}
-	fetch_answered(worker, &report->errand, response->fetch);
 }
 
 static void report_done(void *arg, struct rpc_answer *answer)

@@ -35,6 +35,15 @@ static int stubborn(const struct reeve_attempt *attempt, struct reeve_outcome *o
 	return reeve_outcome_complete(outcome, "went on");
 }
 
+/* The third run goes on when the test says so. */
+static int third_waits(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
+{
+	int n = atomic_fetch_add(&runs, 1) + 1;
+	while (n == 3 && !atomic_load(&go_on))
+		usleep(1000);
+	return reeve_outcome_complete(outcome, attempt->details);
+}
+
 static void open_stage(reeve_handler *function, int concurrency)
 {
 	stage_open(&stage, (struct reeve_worker_options){.concurrency = concurrency, .drain_timeout_ms = 1});
@@ -341,6 +350,26 @@ Test(calls, heartbeats_name_what_is_in_the_outbox_and_what_is_waited_for)
 	stage.script.hold_reports = false;
 	script_start(&stage.script);
 	cr_assert(script_wait(&stage.script, stage.script.beat.held == 0));
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
+/* Each task follows the one before at once, so that there is nothing to tell before the last has ended. */
+Test(calls, a_busy_worker_with_one_slot_sends_no_more_heartbeats_than_others)
+{
+	open_stage(third_waits, 1);
+	stage.script.heartbeat_ms = 60 * 1000;
+	for (int i = 0; i < 3; i++)
+		script_add(&stage.script, "t", "x");
+	stage_go(&stage);
+	cr_assert(script_wait(&stage.script, atomic_load(&runs) == 3));
+	usleep(1300 * 1000); /* news rest for a second */
+	script_lock(&stage.script);
+	cr_expect_eq(stage.script.heartbeats, 0);
+	script_unlock(&stage.script);
+	atomic_store(&go_on, true);
+	cr_assert(script_wait(&stage.script, stage.script.heartbeats > 0));
+	cr_expect_eq(stage.script.beat.held, 0);
+	cr_expect_eq(stage.script.beat.succeeded, 3);
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
