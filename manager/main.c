@@ -1,5 +1,6 @@
 /* reeve-manager: reads its options, brings the schema up, and runs the loop until it is told to stop. */
 #include "common/log.h"
+#include "common/output.h"
 #include "manager/core/states.h"
 #include "manager/manager.h"
 #include "manager/options.h"
@@ -23,13 +24,10 @@ static int exit_code_of(reeve_status code)
 	}
 }
 
-/* The exit code after something was printed, which may have come to a full disk. */
+/* The exit code after something was printed. */
 static int printed(void)
 {
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return EXIT_OK;
-	fprintf(stderr, "reeve-manager: what was to be printed could not be written to standard output\n");
-	return EXIT_TASK_FAILED;
+	return output_finish("reeve-manager", EXIT_OK);
 }
 
 int main(int argc, char **argv)
@@ -45,11 +43,11 @@ int main(int argc, char **argv)
 	}
 	if (wants == 'h') {
 		options_help(&manager_option_table, NULL, stdout);
-		return EXIT_OK;
+		return printed();
 	}
 	if (wants == 'V') {
 		printf("reeve-manager %s\n", REEVE_VERSION);
-		return EXIT_OK;
+		return printed();
 	}
 	if (options.print_states || options.print_options) {
 		if (options.print_states)

@@ -2,6 +2,7 @@
 #include "worker/program.h"
 
 #include "common/log.h"
+#include "common/output.h"
 #include "worker/state.h"
 
 #include <stdlib.h>
@@ -134,8 +135,10 @@ bool program_options_read(struct program_options *options, int argc, char **argv
 	if (!read_sources(options, argc, argv, &wants, &error))
 		return wrong_usage(error.message, code);
 	*code = EXIT_OK;
-	if (print_wanted(options, wants))
+	if (print_wanted(options, wants)) {
+		*code = output_finish("reeve-worker", EXIT_OK);
 		return true;
+	}
 	if (!options->handlers)
 		return wrong_usage("--handlers FILE is missing", code);
 	if (options->once && options->until_empty)

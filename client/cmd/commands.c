@@ -3,13 +3,11 @@
  * it. Everything else is theirs.
  */
 #include "client/cmd/command.h"
+#include "common/output.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static int command_help(int argc, char **argv);
 
@@ -183,23 +181,7 @@ static int run(int argc, char **argv)
 	return command->run(argc - 1, name_first(name, argv));
 }
 
-/* What was printed must have arrived; a reader that has gone away (`reeve list | head`) is no failure. */
-static int finish(int code)
-{
-	struct pollfd out = {.fd = STDOUT_FILENO};
-	int problem = 0; /* 0: an earlier write failed, and nobody knows why any more */
-
-	if (fflush(stdout) != 0)
-		problem = errno;
-	else if (!ferror(stdout))
-		return code;
-	if (poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)))
-		return code;
-	fprintf(stderr, "reeve: cannot write to standard output%s%s\n", problem ? ": " : "", problem ? strerror(problem) : "");
-	return code ? code : EXIT_TASK_FAILED;
-}
-
 int command_main(int argc, char **argv)
 {
-	return finish(run(argc, argv));
+	return output_finish("reeve", run(argc, argv));
 }

@@ -191,6 +191,12 @@ story_people_get_tables() {
 	expect_match "TIME +TASK +EVENT .* +$id +completed" "$(reeve audit --limit 100000)"
 	expect_fail 1 bash -c '"$1" show "$2" >/dev/full' - "$REEVE_BIN/reeve" "$id"
 	expect_match 'cannot write to standard output: No space left on device' "$OUTPUT"
+	# What is longer than the buffer fails before the end; the servers print, too.
+	for command in 'reeve submit --help' 'reeve-manager --help' 'reeve-manager --version' 'reeve-worker --help' \
+		'reeve-worker --print-options'; do
+		expect_fail 1 bash -c '"$1"/$2 >/dev/full' - "$REEVE_BIN" "$command"
+		expect_eq "${command%% *}: cannot write to standard output: No space left on device" "$OUTPUT"
+	done
 	expect_match 'QUEUE +TYPE +QUEUED +DELAYED +EXECUTING +FAILED +OLDEST
 tables +sh +0 +0 +0 +0' "$(reeve queues --queue tables)"
 	expect_match 'worker +alive +running +[0-9]+s +4 +0 .* all +sh,echo,sha256,nothing' "$(reeve workers)"

@@ -69,7 +69,7 @@ story_an_older_schema_is_refused_and_brought_up_from_print() {
 	expect_match '^[0-9]+$' "$(reeve submit nothing)"
 	# Half of it is not taken for all of it.
 	expect_fail 1 bash -c '"$1" --print-schema >/dev/full' - "$REEVE_BIN/reeve-manager"
-	expect_match 'could not be written to standard output' "$OUTPUT"
+	expect_match 'reeve-manager: cannot write to standard output: No space left on device' "$OUTPUT"
 	# There is nothing newer.
 	expect_fail 2 "$REEVE_BIN/reeve-manager" --print-schema --schema-from "$NEWEST"
 	expect_match "the newest schema this program knows is $NEWEST" "$OUTPUT"

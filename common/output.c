@@ -1,0 +1,32 @@
+#include "common/output.h"
+
+#include "common/error.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Why a write failed that nobody has asked then: the next one fails for the same reason. 0: it does not. */
+static int ask_again(void)
+{
+	return write(STDOUT_FILENO, "\n", 1) < 0 ? errno : 0;
+}
+
+int output_finish(const char *program, int code)
+{
+	struct pollfd out = {.fd = STDOUT_FILENO};
+	int problem = 0;
+
+	if (fflush(stdout) != 0)
+		problem = errno;
+	else if (!ferror(stdout))
+		return code;
+	if (poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)))
+		return code;
+	if (!problem)
+		problem = ask_again();
+	fprintf(stderr, "%s: cannot write to standard output%s%s\n", program, problem ? ": " : "", problem ? strerror(problem) : "");
+	return code ? code : EXIT_TASK_FAILED;
+}
