@@ -8,6 +8,8 @@
 /* So many by one statement. A batch that many join needs no weight: the role's bound is meant for what is one by itself. */
 enum { EXTENDS_MOST = 100, REGISTER_MOST = 200, REMARKS_MOST = 1000 };
 
+enum { LOST_NAMED = 10 }; /* of those lost at once so many are named in the log, and the others counted: callers make up workers */
+
 /* Its statement has room for one. */
 static bool alone(const struct role *role, const struct store_op *op)
 {
@@ -231,9 +233,12 @@ static void on_lost(void *arg, const struct conn_result *result)
 	op->lost = role->state = calloc((size_t)op->lost_count + 1, sizeof *op->lost);
 	for (int row = 0; row < op->lost_count; row++) {
 		op->lost[row] = row_int8(result->rows, row, 0);
-		log_warn("lease", "worker %s (incarnation %lld) is lost: no heartbeat for a lease",
-		    row_text(result->rows, row, 1), (long long)op->lost[row]);
+		if (row < LOST_NAMED)
+			log_warn("lease", "worker %s (incarnation %lld) is lost: no heartbeat for a lease",
+			    row_text(result->rows, row, 1), (long long)op->lost[row]);
 	}
+	if (op->lost_count > LOST_NAMED)
+		log_warn("lease", "%d more workers are lost: no heartbeat for a lease", op->lost_count - LOST_NAMED);
 	role_done(role);
 }
 
