@@ -200,6 +200,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .max_connections = (int)o->max_connections,
 	    .connection_percent = (int)o->connection_share,
 	    .address_percent = (int)o->address_share,
+	    .socket_mode = o->socket_mode,
 	};
 	m->server = rpc_server_create(m->base, &server_options, error);
 	if (!m->server)

@@ -3,8 +3,10 @@
 
 #include "manager/store/store.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,6 +18,9 @@ static const struct option_spec specs[] = {
     {"listen", OPTION_TEXT, AT(listen), "tcp://127.0.0.1:7171", 0, 0, "REEVE_LISTEN", "URL[,URL]",
         "where workers and submitters connect: tcp://host:port (port 0: a free one; of a name the first "
         "address, which for localhost may be ::1) or ipc:///path, in a folder in which nobody else may make files", 'l', true},
+    {"socket-mode", OPTION_TEXT, AT(socket_mode_text), "0600", 0, 0, NULL, "MODE",
+        "the permissions of the files of ipc sockets, in octal: 0600 lets only this user connect, 0660 its group, 0666 everybody", 0,
+        true},
     {"config", OPTION_TEXT, AT(config), NULL, 0, 0, "REEVE_MANAGER_CONFIG", "FILE",
         "an INI file whose section [manager] has any of these options", 'c', false},
     {"name", OPTION_TEXT, AT(name), NULL, 0, 0, NULL, "NAME", "what it is called in the audit and by a ping; host/pid unless given", 0,
@@ -93,6 +98,17 @@ const struct option_table manager_option_table = {
     .specs = specs,
 };
 
+/* Permissions in octal that leave the owner its own. */
+static bool read_mode(const char *text, mode_t *mode, struct reeve_error *error)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 8);
+
+	*mode = (mode_t)value;
+	return (isdigit((unsigned char)*text) && !*end && value <= 0777 && (value & 0600) == 0600) ||
+	       error_set(error, STATUS(INVALID_ARGUMENT), "--socket-mode takes permissions in octal, from 0600 to 0777, not \"%s\"", text);
+}
+
 bool manager_options_read(struct manager_options *o, int argc, char **argv, char *wants, struct reeve_error *error)
 {
 	int operands;
@@ -109,7 +125,7 @@ bool manager_options_read(struct manager_options *o, int argc, char **argv, char
 	if (!o->database || !*o->database)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
 		    "--database is missing: say which PostgreSQL database, as in --database \"host=/run/postgresql dbname=reeve\"");
-	if (!store_check_conninfo(o->database, error))
+	if (!store_check_conninfo(o->database, error) || !read_mode(o->socket_mode_text, &o->socket_mode, error))
 		return false;
 	if (o->heartbeat_ms * 5 > o->lease_ms * 2)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "--heartbeat (%lld ms) must be at most 2/5 of --lease (%lld ms), so that one may be lost",

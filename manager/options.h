@@ -5,11 +5,13 @@
 #include "common/options.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct manager_options {
-	const char *database, *listen, *config, *name, *log_level;
+	const char *database, *listen, *socket_mode_text, *config, *name, *log_level;
 	bool no_migrate, log_tasks, print_states, print_options, print_schema;
 	int64_t schema_from;
+	mode_t socket_mode; /* socket_mode_text, read */
 	int64_t lease_ms, heartbeat_ms, buffer_ms, park_ms, max_run_ms;
 	int64_t history_days;
 	const char *archive;

@@ -38,15 +38,17 @@ static bool failed(struct reeve_error *error, const char *url, int problem)
 	    "%s: %s", url, text);
 }
 
-/* Makes the socket, and listens. 0, or why it cannot. */
-static int listen_at(struct listening *listening, const struct sockaddr *address, socklen_t length)
+/* Makes the socket, and listens. 0, or why it cannot. Its file has from its beginning no more permissions than `mode`. */
+static int listen_at(struct listening *listening, const struct sockaddr *address, socklen_t length, mode_t mode)
 {
 	int yes = 1;
 
 	listening->fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (listening->fd < 0)
 		return errno;
-	if (address->sa_family != AF_UNIX)
+	if (address->sa_family == AF_UNIX)
+		fchmod(listening->fd, mode);
+	else
 		setsockopt(listening->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
 	if (bind(listening->fd, address, length) != 0 || listen(listening->fd, SOMAXCONN) != 0) {
 		int problem = errno;
@@ -126,15 +128,22 @@ static int lock_file(const char *path, int *problem)
 }
 
 /* Listens on a path, with its lock held. */
-static bool take_path(struct listening *listening, const struct sockaddr_un *address, const char *url, struct reeve_error *error)
+static bool take_path(
+    struct listening *listening, const struct sockaddr_un *address, mode_t mode, const char *url, struct reeve_error *error)
 {
-	int problem = listen_at(listening, (const struct sockaddr *)address, sizeof *address);
+	int problem = listen_at(listening, (const struct sockaddr *)address, sizeof *address, mode);
 	struct stat file;
 
 	if (problem == EADDRINUSE && lstat(address->sun_path, &file) == 0 && !S_ISSOCK(file.st_mode))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: there is a file that is no socket", url);
 	if (problem == EADDRINUSE && left_over(address) && unlink(address->sun_path) == 0)
-		problem = listen_at(listening, (const struct sockaddr *)address, sizeof *address);
+		problem = listen_at(listening, (const struct sockaddr *)address, sizeof *address, mode);
+	if (!problem && chmod(address->sun_path, mode) != 0) { /* the umask has taken away from it */
+		problem = errno;
+		unlink(address->sun_path);
+		close(listening->fd);
+		listening->fd = -1;
+	}
 	if (problem)
 		return failed(error, url, problem);
 	if (lstat(address->sun_path, &file) == 0) {
@@ -145,7 +154,8 @@ static bool take_path(struct listening *listening, const struct sockaddr_un *add
 	return true;
 }
 
-static bool listen_on_path(struct listening *listening, const char *path, const char *url, struct reeve_error *error)
+static bool listen_on_path(
+    struct listening *listening, const char *path, mode_t mode, const char *url, struct reeve_error *error)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char name[sizeof address.sun_path + sizeof ".lock"];
@@ -165,7 +175,7 @@ static bool listen_on_path(struct listening *listening, const char *path, const 
 		return error_set(error, STATUS(UNAVAILABLE), "%s: another process holds the lock %s", url, name);
 	if (lock < 0)
 		return failed(error, url, problem);
-	good = take_path(listening, &address, url, error);
+	good = take_path(listening, &address, mode, url, error);
 	unlink(name);
 	close(lock);
 	return good;
@@ -186,7 +196,7 @@ static bool listen_on_port(
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: \"%s\" is no port", url, port);
 	if (problem)
 		return error_set(error, STATUS(UNAVAILABLE), "%s: cannot look up \"%s\": %s", url, host, gai_strerror(problem));
-	problem = listen_at(listening, found->ai_addr, found->ai_addrlen);
+	problem = listen_at(listening, found->ai_addr, found->ai_addrlen, 0);
 	freeaddrinfo(found);
 	return !problem || failed(error, url, problem);
 }
@@ -213,7 +223,7 @@ static char *real_url(const struct listening *listening, const nng_url *url)
 	return real;
 }
 
-bool listening_open(struct listening *listening, const char *text, struct reeve_error *error)
+bool listening_open(struct listening *listening, const char *text, mode_t mode, struct reeve_error *error)
 {
 	nng_url *url = NULL;
 	bool good;
@@ -222,7 +232,7 @@ bool listening_open(struct listening *listening, const char *text, struct reeve_
 	if (nng_url_parse(&url, text) == 0 && !strcmp(url->u_scheme, "tcp") && *url->u_port)
 		good = listen_on_port(listening, url->u_hostname, url->u_port, text, error);
 	else if (url && !strcmp(url->u_scheme, "ipc") && *url->u_path)
-		good = listen_on_path(listening, url->u_path, text, error);
+		good = listen_on_path(listening, url->u_path, mode, text, error);
 	else
 		good = error_set(error, STATUS(INVALID_ARGUMENT),
 		    "cannot listen on \"%s\": it is not written as tcp://HOST:PORT or ipc:///PATH", text);

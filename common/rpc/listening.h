@@ -22,9 +22,9 @@ struct listening {
 };
 
 /* Listens on a URL; a port of 0 takes a free one, which `url` then has. A name stands for the first of its addresses; it is
- * looked up at once, which may take as long as its name servers do. False: *error says why, and there is nothing to
- * close. */
-bool listening_open(struct listening *listening, const char *url, struct reeve_error *error);
+ * looked up at once, which may take as long as its name servers do. An ipc socket's file has the permissions `mode`, whatever the
+ * umask is: who may write there may connect. False: *error says why, and there is nothing to close. */
+bool listening_open(struct listening *listening, const char *url, mode_t mode, struct reeve_error *error);
 
 /* Ends it, and removes its file. */
 void listening_close(struct listening *listening);

@@ -366,6 +366,8 @@ struct rpc_server *rpc_server_create(
 		server->options.connection_percent = 100;
 	if (!server->options.address_percent)
 		server->options.address_percent = 100;
+	if (!server->options.socket_mode)
+		server->options.socket_mode = 0600;
 	server->budget.incoming_most = budget_of(&server->options);
 	server->budget.unsent_most = budget_of(&server->options);
 	server_fit_files(server);

@@ -12,6 +12,7 @@
 #include <event2/event.h>
 #include <protobuf-c/protobuf-c.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct rpc_server;
 struct rpc_call;
@@ -24,6 +25,7 @@ struct rpc_server_options {
 	                             descriptors for */
 	int connection_percent;   /* of open calls and their memory, what one connection may have; 0: 100 */
 	int address_percent;      /* of these and of the connections, what one address may have; 0: 100 */
+	mode_t socket_mode;       /* permissions of the files of ipc sockets; 0: 0600 */
 };
 
 /* Serves one method. `request` lives until the call is answered and belongs to the call. */

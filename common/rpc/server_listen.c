@@ -222,7 +222,7 @@ bool rpc_server_listen(struct rpc_server *server, const char *url, struct reeve_
 	if (!listener)
 		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a listener");
 	listener->server = server;
-	if (!listening_open(&listener->listening, url, error)) {
+	if (!listening_open(&listener->listening, url, server->options.socket_mode, error)) {
 		free(listener);
 		return false;
 	}

@@ -479,6 +479,8 @@ story_a_manager_with_wrong_options_does_not_start() {
 	refused 2 'nonsense' manager_with --nonsense
 	refused 2 'extra' manager_with extra
 	refused 2 'loud' manager_with --log-level loud
+	refused 2 '--socket-mode takes .* not "0077"' manager_with --socket-mode 0077
+	refused 2 '--socket-mode takes .* not "rw"' manager_with --socket-mode rw
 	expect_fail 2 manager_with --listen nonsense
 	expect_match nonsense "$OUTPUT"
 }

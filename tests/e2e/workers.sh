@@ -14,7 +14,9 @@ story_managers_listen_at_every_kind_of_address() {
 		urls+=("tcp://[::1]:$six")
 		listen+=",tcp://[::1]:$six"
 	fi
+	umask 000 # what a service is started with must not let everybody in
 	start manager "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "$listen"
+	umask 022
 	for i in "${!urls[@]}"; do
 		export REEVE_MANAGER=${urls[i]}
 		reeve stats --connect-timeout 60s >/dev/null
@@ -22,14 +24,16 @@ story_managers_listen_at_every_kind_of_address() {
 		reeve submit nothing --queue "queue $i" --wait
 	done
 	expect_eq "$(tr , '\n' <<<"$listen")" "$(sed -n 's/.*listening on //p' "$DIR/log/manager.log")"
+	expect_eq 600 "$(stat -c %a "$DIR/socket")"
 	expect_eq "${#urls[@]}" "$(reeve workers --json | jq -s 'map(select(.state == "alive")) | length')"
 	# A second one is told that the place is taken; a socket that a killed one has left behind is no hindrance.
 	expect_fail 1 timeout 30 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "ipc://$DIR/socket"
 	expect_match "ipc://$DIR/socket: address in use" "$OUTPUT"
 	kill_manager
 	[ -S "$DIR/socket" ]
-	start manager "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "$listen"
+	start manager "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "$listen" --socket-mode 0660
 	reeve submit nothing --queue 'queue 0' --wait --manager "${urls[0]}"
+	expect_eq 660 "$(stat -c %a "$DIR/socket")"
 	for i in "${!urls[@]}"; do stop "worker$i"; done
 }
 
