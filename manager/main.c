@@ -58,6 +58,7 @@ int main(int argc, char **argv)
 	}
 	if (options.print_schema)
 		return schema_print((int)options.schema_from, stdout) ? printed() : EXIT_USAGE;
+	manager_options_hide(&options, argc, argv);
 	signal(SIGHUP, SIG_IGN); /* until the loop runs there is nothing to reload */
 	if (!manager_log_setup(&options, &error) ||
 	    !migrate(options.database, options.no_migrate, (int)options.history_days, &error)) {

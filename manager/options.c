@@ -140,3 +140,21 @@ bool manager_options_read(struct manager_options *o, int argc, char **argv, char
 		return error_set(error, STATUS(INVALID_ARGUMENT), "--callback-ca %s: %s", o->callback_ca, strerror(errno));
 	return true;
 }
+
+void manager_options_hide(struct manager_options *o, int argc, char **argv)
+{
+	size_t length = strlen(o->database);
+
+	if (!store_has_password(o->database))
+		return;
+	for (int i = 1; i < argc; i++) {
+		char *shown = argv[i];
+		size_t before = strlen(shown) - length;
+
+		if (strlen(shown) < length || strcmp(shown + before, o->database) != 0)
+			continue;
+		argv[i] = strdup(shown); /* SIGHUP has it read again */
+		o->database = argv[i] + before;
+		memset(shown + before, '*', length);
+	}
+}

@@ -26,4 +26,8 @@ extern const struct option_table manager_option_table;
 /* Reads command line, environment and file, and checks what depends on each other. False: *error says what is wrong. */
 bool manager_options_read(struct manager_options *options, int argc, char **argv, char *wants, struct reeve_error *error);
 
+/* Overwrites the database in the program's arguments if it has a password: `ps` shows them to everybody. What the options and
+ * argv point to afterwards are copies, kept until exit. */
+void manager_options_hide(struct manager_options *options, int argc, char **argv);
+
 #endif

@@ -60,6 +60,16 @@ bool store_check_conninfo(const char *conninfo, struct reeve_error *error)
 	return parsed != NULL;
 }
 
+bool store_has_password(const char *conninfo)
+{
+	PQconninfoOption *parsed = PQconninfoParse(conninfo, NULL);
+	bool found = false;
+	for (const PQconninfoOption *option = parsed; option && option->keyword; option++)
+		found |= *option->dispchar == '*' && option->val && *option->val; /* libpq's mark of what is not to be shown */
+	PQconninfoFree(parsed);
+	return found;
+}
+
 struct store *store_open(
     struct event_base *base, const struct store_options *options, const struct store_listener *listener)
 {

@@ -1110,6 +1110,9 @@ struct store_listener {
 /* Whether it is a connection string at all, as libpq reads it; INVALID_ARGUMENT tells what is wrong. */
 bool store_check_conninfo(const char *conninfo, struct reeve_error *error);
 
+/* Whether a connection string, which is one, has a password in it. */
+bool store_has_password(const char *conninfo);
+
 /* Opens the roles' connections; the database need not be up. */
 struct store *store_open(
     struct event_base *base, const struct store_options *options, const struct store_listener *listener);

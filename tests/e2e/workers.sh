@@ -101,8 +101,11 @@ story_a_worker_reads_its_handlers_again() {
 story_a_manager_reads_its_log_level_again() {
 	start_postgres
 	printf '[manager]\nlog-level = warn\n' >"$DIR/manager.ini"
+	CONNINFO+=' password=secret'
 	start_manager manager --config "$DIR/manager.ini"
 	expect_eq '' "$(cat "$DIR/log/manager.log")"
+	# Everybody sees a process's arguments; a password is not among them, and is still there when they are read again.
+	expect_match "reeve-manager --database \*+ --listen ${URL[manager]} " "$(ps -ww -o args= -p "$(pid manager)")"
 	printf '[manager]\nlog-level = info\n' >"$DIR/manager.ini"
 	signal manager HUP
 	wait_until 10 'grep -q "info .*reloaded on SIGHUP: the log level is info" "$DIR/log/manager.log"'
