@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -184,12 +183,6 @@ static bool run_program(
 	return error_set(error, STATUS(INTERNAL), "%s %s", argv[0], describe_end(embedded, status));
 }
 
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *position)
-{
-	(void)status, (void)type, (void)position;
-	return remove(path);
-}
-
 /* The role and the database, made by a server of a single session before there is a socket. */
 static bool create_database(struct embedded *embedded, const char *cluster, int stop_fd, struct reeve_error *error)
 {
@@ -216,7 +209,7 @@ static bool make_cluster(struct embedded *embedded, int stop_fd, struct reeve_er
 
 	snprintf(program, sizeof program, "%s/initdb", embedded->programs.folder);
 	snprintf(fresh, sizeof fresh, "%s/postgres.new", home->folder);
-	nftw(fresh, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	home_remove(home, fresh);
 	if (!home_make_private(home, fresh, error))
 		return false;
 	const char *argv[] = {program, "-D", fresh, "-U", "postgres", "-E", "UTF8", "--locale=C", "-A", "trust", NULL};
@@ -245,8 +238,9 @@ static bool await_orphans(struct embedded *embedded, int stop_fd, struct reeve_e
 		poll(NULL, 0, 50);
 	}
 	snprintf(path, sizeof path, "%s/postmaster.pid", embedded->home.cluster);
-	if (unlink(path) != 0 && errno != ENOENT)
-		return error_set(error, STATUS(PERMISSION_DENIED), "cannot remove %s: %s", path, strerror(errno));
+	home_remove(&embedded->home, path);
+	if (access(path, F_OK) == 0)
+		return error_set(error, STATUS(PERMISSION_DENIED), "cannot remove %s", path);
 	return true;
 }
 

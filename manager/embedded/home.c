@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -139,8 +140,19 @@ static bool choose_user(struct home *home, struct reeve_error *error)
 	return true;
 }
 
-/* The first folder on the way that the cluster's user may not enter, as the length of its path; 0: there is none. Asked
- * by a child process that becomes that user. */
+/* fork; the child is the cluster's user. */
+static pid_t fork_as_user(const struct home *home)
+{
+	pid_t pid = fork();
+
+	if (pid == 0 && home->change_user &&
+	    (setgroups(1, &home->gid) != 0 || setresgid(home->gid, home->gid, home->gid) != 0 ||
+	        setresuid(home->uid, home->uid, home->uid) != 0))
+		_exit(1);
+	return pid;
+}
+
+/* The first folder on the way that the cluster's user may not enter, as the length of its path; 0: there is none. */
 static size_t barred_at(const struct home *home)
 {
 	int ends[2];
@@ -148,12 +160,9 @@ static size_t barred_at(const struct home *home)
 
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return 0;
-	pid_t pid = fork();
+	pid_t pid = fork_as_user(home);
 	if (pid == 0) {
 		char prefix[PATH_MAX];
-		if (setgroups(1, &home->gid) != 0 || setresgid(home->gid, home->gid, home->gid) != 0 ||
-		    setresuid(home->uid, home->uid, home->uid) != 0)
-			_exit(1);
 		for (length = 1; length <= strlen(home->folder); length++) {
 			if (home->folder[length] != '/' && home->folder[length] != '\0')
 				continue;
@@ -211,6 +220,25 @@ bool home_make_private(const struct home *home, const char *path, struct reeve_e
 	if (home->change_user && lchown(path, home->uid, home->gid) != 0)
 		return failed(error, "give away", path);
 	return true;
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *position)
+{
+	(void)status, (void)type, (void)position;
+	return remove(path);
+}
+
+void home_remove(const struct home *home, const char *path)
+{
+	pid_t pid = fork_as_user(home);
+
+	if (pid == 0) {
+		nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+		_exit(0);
+	}
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	rmdir(path); /* the folder that it is in may be root's */
 }
 
 /* Whether a folder can hold the socket: its address has 107 bytes, and the name stands in settings and connection

@@ -32,6 +32,10 @@ bool home_open(struct home *home, const char *folder, struct reeve_error *error)
 /* Makes an empty folder inside for the cluster's user alone. `path` begins with home->folder. */
 bool home_make_private(const struct home *home, const char *path, struct reeve_error *error);
 
+/* Removes what is at `path`, inside the folder, if anything is: with no other rights than those of the cluster's user, who can
+ * put links in the way. */
+void home_remove(const struct home *home, const char *path);
+
 /* Opens the log for appending: a file descriptor, or −1 with *error. A log over 16 MiB is begun anew. */
 int home_open_log(const struct home *home, struct reeve_error *error);
 

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,15 +144,57 @@ Test(embedded, is_not_misled_by_a_stale_pid_file)
 	stopped(started(folder));
 }
 
-Test(embedded, begins_anew_after_an_interrupted_initdb)
+/* Gives a file or folder to who would have made it: the cluster's user, if we are root. */
+static void give_away(const char *name)
+{
+	const struct passwd *user = getpwnam("postgres");
+	char path[PATH_MAX + 64];
+
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	if (geteuid() == 0)
+		cr_assert(eq(int, lchown(path, user->pw_uid, user->pw_gid), 0));
+}
+
+static void leave_unfinished_cluster(void)
 {
 	char path[PATH_MAX + 32];
 
 	snprintf(path, sizeof path, "%s/postgres.new", folder);
 	cr_assert(eq(int, mkdir(path, 0700), 0));
 	write_file("postgres.new/PG_VERSION", "15\n");
+	give_away("postgres.new/PG_VERSION");
+	give_away("postgres.new");
+}
+
+Test(embedded, begins_anew_after_an_interrupted_initdb)
+{
+	char path[PATH_MAX + 32];
+
+	leave_unfinished_cluster();
 	stopped(started(folder));
+	snprintf(path, sizeof path, "%s/postgres.new", folder);
 	cr_assert(ne(int, access(path, F_OK), 0));
+}
+
+/* That user can swap a folder of its own for a link while it is being walked through: then root would remove what the link
+ * leads to. */
+Test(embedded, removes_nothing_that_the_clusters_user_could_not_remove)
+{
+	struct reeve_error error = {0};
+	char path[PATH_MAX + 32];
+
+	if (geteuid() != 0) {
+		remove_folder(); /* a skipped test's fini does not run */
+		cr_skip("only root runs the cluster as somebody else");
+	}
+	leave_unfinished_cluster();
+	snprintf(path, sizeof path, "%s/postgres.new/of root", folder);
+	cr_assert(eq(int, mkdir(path, 0755), 0));
+	write_file("postgres.new/of root/file", "");
+	cr_assert(embedded_start(folder, -1, &error) == NULL);
+	cr_assert(strstr(error.message, "postgres.new") != NULL, "%s", error.message);
+	strcat(path, "/file");
+	cr_assert(eq(int, access(path, F_OK), 0));
 }
 
 Test(embedded, uses_a_short_socket_folder_for_a_long_path)
