@@ -4,6 +4,7 @@
 #include "client/cmd/progress.h"
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
+#include "client/cmd/waiting.h"
 #include "common/clock.h"
 
 #include <errno.h>
@@ -214,9 +215,22 @@ static void special_line(const char *name, int64_t id, const char *status)
 	line(name, text);
 }
 
-static void print_batch(const struct reeve_batch *batch)
+/* "task 7: its queue is paused", or "" if no task waits. */
+static const char *first_waiting(const struct reeve_batch *batch, int64_t now_us, char *out, size_t size)
 {
-	char text[160], span[64];
+	const struct reeve_waiting_task *first = &batch->first_waiting;
+	const struct reeve_task task = {.attempt = first->attempt, .run_at_us = first->run_at_us, .waiting = first->waiting};
+	char why[WAITING_TEXT];
+
+	*out = '\0';
+	if (first->id && *waiting_text(&task, now_us, why))
+		snprintf(out, size, "task %" PRId64 ": %s", first->id, why);
+	return out;
+}
+
+static void print_batch(const struct reeve_batch *batch, int64_t now_us)
+{
+	char text[WAITING_TEXT + 32], span[64];
 
 	printf("%-12s %" PRId64 "\n", "batch", batch->id);
 	line("name", batch->name);
@@ -227,6 +241,7 @@ static void print_batch(const struct reeve_batch *batch)
 	snprintf(text, sizeof text, "%" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " passed, %" PRId64 " failed",
 	    batch->submitted, batch->pending, batch->success, batch->failed);
 	line("tasks", text);
+	line("waits", first_waiting(batch, now_us, text, sizeof text));
 	special_line("entry", batch->entry_id, batch->entry_status);
 	special_line("exit", batch->exit_id, batch->exit_status);
 	line("source", batch->source);
@@ -277,7 +292,7 @@ static int batch_close(int argc, char **argv)
 	if (batch && shared.json)
 		command_print_json(batch->wire);
 	else if (batch)
-		print_batch(batch);
+		print_batch(batch, reeve_client_now_us(client));
 	code = batch ? EXIT_OK : command_change_failed(&failure);
 	reeve_batch_free(batch);
 	command_disconnect(client);
@@ -328,11 +343,12 @@ static const struct option_table list_table = {
 
 static const struct column list_columns[] = {{"ID", COLUMN_NUMBER}, {"NAME", COLUMN_TEXT}, {"QUEUE", COLUMN_TEXT},
     {"STATE", COLUMN_WORD}, {"PHASE", COLUMN_WORD}, {"TASKS", COLUMN_NUMBER}, {"PENDING", COLUMN_NUMBER},
-    {"PASSED", COLUMN_NUMBER}, {"FAILED", COLUMN_NUMBER}, {"TOOK", COLUMN_NUMBER}, {"REMAINING", COLUMN_WORD}, {0}};
+    {"PASSED", COLUMN_NUMBER}, {"FAILED", COLUMN_NUMBER}, {"TOOK", COLUMN_NUMBER}, {"REMAINING", COLUMN_WORD},
+    {"WAITS", COLUMN_TEXT}, {0}};
 
-static void list_row(struct table *table, const struct reeve_batch *batch)
+static void list_row(struct table *table, const struct reeve_batch *batch, int64_t now_us)
 {
-	char text[96];
+	char text[WAITING_TEXT + 32];
 
 	table_number(table, batch->id);
 	table_text(table, batch->name);
@@ -345,6 +361,7 @@ static void list_row(struct table *table, const struct reeve_batch *batch)
 	table_number(table, batch->failed);
 	table_text(table, batch->started_us ? duration_format(batch->duration_ms, text, sizeof text) : "");
 	table_text(table, remaining(batch, text, sizeof text));
+	table_text(table, first_waiting(batch, now_us, text, sizeof text));
 }
 
 struct batches_listed {
@@ -367,8 +384,9 @@ static struct listing_page read_batches(void *arg, uint32_t limit, struct reeve_
 
 static void add_batch(void *arg, struct table *table, const void *items, size_t i)
 {
-	(void)arg;
-	list_row(table, &((const struct reeve_batches *)items)->batches[i]);
+	const struct batches_listed *list = arg;
+
+	list_row(table, &((const struct reeve_batches *)items)->batches[i], reeve_client_now_us(list->client));
 }
 
 static const void *batch_wire(const void *items, size_t i)
@@ -489,7 +507,7 @@ static int report(struct reeve_client *client, int64_t id, bool json)
 		if (json)
 			json_page(page, first, told);
 		else if (first)
-			print_batch(&page->batch);
+			print_batch(&page->batch, reeve_client_now_us(client));
 		for (size_t i = 0; !json && i < page->count; i++)
 			report_row(table, &page->tasks[i]);
 		told += page->count;
@@ -575,7 +593,7 @@ static int wait_for(struct reeve_client *client, int64_t id, int64_t timeout_ms,
 			if (json)
 				command_print_json(batch->wire);
 			else
-				print_batch(batch);
+				print_batch(batch, reeve_client_now_us(client));
 			if (!ended)
 				command_say("batch %" PRId64 " has not ended in time", id);
 			reeve_batch_report_free(report);

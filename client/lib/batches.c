@@ -37,6 +37,13 @@ void batch_from_message(struct reeve_batch *batch, const Reeve__V1__Batch *messa
 	    .callbacks_given_up = message->callbacks_given_up,
 	    .wire = message,
 	};
+	if (message->first_waiting)
+		batch->first_waiting = (struct reeve_waiting_task){
+		    .id = message->first_waiting->id,
+		    .run_at_us = message->first_waiting->run_at_us,
+		    .attempt = message->first_waiting->attempt,
+		    .waiting = waiting_from_message(message->first_waiting->waiting),
+		};
 }
 
 static void set(char **field, const char *text)

@@ -95,6 +95,7 @@ size_t spec_details_length(const struct reeve_task_spec *spec);
 
 /* Fills in what is public of a task; its text points into the message. */
 void task_from_message(struct reeve_task *task, const Reeve__V1__Task *message);
+struct reeve_waiting waiting_from_message(const Reeve__V1__Waiting *message);
 
 /* Leaves a text out of the message's JSON if the manager did not send it: of what is not sent, "" would say that it is empty. */
 void leave_out(char **text);

@@ -35,7 +35,7 @@ bool reeve_task_status_ended(enum reeve_task_status status)
 	return status == REEVE_TASK_COMPLETED || status == REEVE_TASK_DEAD || status == REEVE_TASK_CANCELLED;
 }
 
-static struct reeve_waiting waiting_from_message(const Reeve__V1__Waiting *message)
+struct reeve_waiting waiting_from_message(const Reeve__V1__Waiting *message)
 {
 	if (!message)
 		return (struct reeve_waiting){0};

@@ -125,10 +125,9 @@ static Reeve__V1__Task *task_from(const PGresult *r, int row, int column)
 
 enum { TASK_COLUMNS = 33 };
 
-/* Why it waits: the five columns behind those of the task. NULL: it does not. */
-static Reeve__V1__Waiting *waiting_from(const PGresult *r, int row)
+/* Why a task waits: five columns. NULL: it does not. */
+static Reeve__V1__Waiting *waiting_from(const PGresult *r, int row, int c)
 {
-	int c = TASK_COLUMNS;
 	if (row_null(r, row, c) || !row_int8(r, row, c))
 		return NULL;
 	Reeve__V1__Waiting *w = malloc(sizeof *w);
@@ -149,7 +148,7 @@ static void *task_row(const PGresult *rows, int row)
 static void *waiting_task_row(const PGresult *rows, int row)
 {
 	Reeve__V1__Task *t = task_from(rows, row, 0);
-	t->waiting = waiting_from(rows, row);
+	t->waiting = waiting_from(rows, row, TASK_COLUMNS);
 	return t;
 }
 
@@ -403,9 +402,25 @@ void take_metrics(const PGresult *rows, void *response)
 	out->metrics = each_row(rows, &out->n_metrics, metric_row);
 }
 
+/* Which of its tasks waits: three columns, and the five of why. NULL: none. */
+static Reeve__V1__WaitingTask *waiting_task_from(const PGresult *r, int row, int c)
+{
+	if (row_null(r, row, c))
+		return NULL;
+	Reeve__V1__WaitingTask *t = malloc(sizeof *t);
+	reeve__v1__waiting_task__init(t);
+	t->id = row_int8(r, row, c++);
+	t->run_at_us = row_time(r, row, c++);
+	t->attempt = (uint32_t)row_int2(r, row, c++);
+	t->waiting = waiting_from(r, row, c);
+	return t;
+}
+
 static void *batch_row(const PGresult *rows, int row)
 {
-	return batch_from_row(rows, row, 0);
+	Reeve__V1__Batch *b = batch_from_row(rows, row, 0);
+	b->first_waiting = waiting_task_from(rows, row, BATCH_COLUMNS);
+	return b;
 }
 
 void take_batches(const PGresult *rows, void *response)
@@ -422,6 +437,7 @@ void take_batch_report(const PGresult *rows, void *response)
 	if (!n)
 		return;
 	out->batch = batch_from_row(rows, 0, 0);
+	out->batch->first_waiting = waiting_task_from(rows, 0, BATCH_COLUMNS + TASK_COLUMNS);
 	out->n_tasks = row_null(rows, 0, BATCH_COLUMNS) ? 0 : (size_t)n;
 	out->tasks = malloc(sizeof *out->tasks * (out->n_tasks + 1));
 	for (size_t i = 0; i < out->n_tasks; i++)

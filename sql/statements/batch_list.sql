@@ -1,5 +1,6 @@
 -- Batches, newest first. The open ones of a queue are looked for among $5 at most; the last column tells below which id there may
--- be more (0: there are none), in one row without a batch if none was found.
+-- be more (0: there are none), in one row without a batch if none was found. Behind a batch's columns stands its first task that
+-- waits, and why (tasks_waiting): its entry or exit task, or one of the first 20 that live.
 --   $1 queue or null, $2 only those that have not ended, $3 only ids below this, $4 how many
 with looked as materialized (
   (select id, queue from batches where $1::text is null and not $2::boolean and id < $3 order by id desc limit $4)
@@ -8,10 +9,22 @@ with looked as materialized (
   union all
   (select id, queue from batches where $2::boolean and phase <> 'ended' and id < $3
    order by id desc limit case when $1 is null then $4::bigint else $5::bigint end)),
- found as materialized (select id from looked where $1::text is null or queue = $1 order by id desc limit $4)
-select s.*, n.next_before
+ found as materialized (select id from looked where $1::text is null or queue = $1 order by id desc limit $4),
+ firsts as materialized (
+  select f.id as batch_id, x.id, x.run_at, x.attempt, row_number() over () as place
+  from found f cross join lateral (
+    select y.* from batches b cross join lateral (
+      (select id, run_at, attempt, status, 0 as place from tasks where id = any(array[b.entry_id, b.exit_id]))
+      union all
+      (select id, run_at, attempt, status, 1 from tasks where batch_id = b.id order by id limit 20)) y
+    where b.id = f.id and b.phase <> 'ended' and y.status in ('queued', 'failed')
+    order by y.place, y.id limit 1) x),
+ waits as materialized (select tasks_waiting(array(select id from firsts order by place)) as told)
+select s.*, w.id as first_waiting, w.run_at, w.attempt, (select told from waits)[w.place::int][1] as reason,
+  (select told from waits)[w.place::int][2] as waits_for, (select told from waits)[w.place::int][3] as workers,
+  (select told from waits)[w.place::int][4] as slots, (select told from waits)[w.place::int][5] as busy, n.next_before
 from (
   select case when (select count(*) from found) = $4 then (select min(id) from found)
     when (select count(*) from looked) >= $5 then (select min(id) from looked) else 0 end as next_before) n
-left join (found f join batches_shown s on s.id = f.id) on true
+left join (found f join batches_shown s on s.id = f.id left join firsts w on w.batch_id = f.id) on true
 order by s.id desc

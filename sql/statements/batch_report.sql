@@ -1,12 +1,25 @@
 -- A batch and its tasks by id, live and ended, without its entry and exit task: the batch's columns come first in each row;
 -- a batch without further tasks has one row, in which the task's id is null. $1 the batch, $2 only ids above this,
--- $3 how many, $4 bytes: of the errors and remarks no more than that is read, and two tasks.
+-- $3 how many, $4 bytes: of the errors and remarks no more than that is read, and two tasks. Behind a task's columns stands the
+-- batch's first task that waits, and why (tasks_waiting): its entry or exit task, or one of the first 100 that live.
+with first as materialized (
+  select x.id, x.run_at, x.attempt
+  from batches b cross join lateral (
+    (select id, run_at, attempt, status, 0 as place from tasks where id = any(array[b.entry_id, b.exit_id]))
+    union all
+    (select id, run_at, attempt, status, 1 from tasks where batch_id = b.id order by id limit 100)) x
+  where b.id = $1 and b.phase <> 'ended' and x.status in ('queued', 'failed')
+  order by x.place, x.id limit 1),
+ waits as materialized (select id, run_at, attempt, tasks_waiting(array[id]) as told from first)
 select s.*, t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
   null::text as details, null::text as result, t.last_error, t.error_code, w.name as worker, t.last_updated,
   t.created as task_created, t.first_started, t.started, t.finished, t.expiry, t.cancel_requested, t.remark,
   null::text as stack, t.batch_id, t.version as key_version, p.name as pipeline,
-  t.stage, t.step, r.error_count, r.recoverable, r.processing_ms
+  t.stage, t.step, r.error_count, r.recoverable, r.processing_ms,
+  f.id as first_waiting, f.run_at as first_run_at, f.attempt as first_attempt, f.told[1][1] as reason, f.told[1][2] as waits_for,
+  f.told[1][3] as workers, f.told[1][4] as slots, f.told[1][5] as busy
 from batches_shown s
+left join waits f on true
 left join lateral (
   select u.*, sum(coalesce(octet_length(last_error), 0) + coalesce(octet_length(remark), 0))
     over (order by id rows between unbounded preceding and 2 preceding) as before

@@ -488,6 +488,54 @@ story_why_a_task_waits_is_told() {
 		select tasks_waiting(array[id]) from x; rollback")"
 }
 
+batch_waits() { # ID: what is told of its first task that waits, by its report and in the list, which must be the same
+	local said
+	said=$(reeve batch report "$1" | sed -n 's/^waits *//p')
+	expect_eq "${said:--}" "$(reeve batch list --queue why-batches | sed -n "s/^ *$1 .* \\(-\\|task [0-9]*: .*\\)$/\\1/p")" 'in the list'
+	expect_eq "$(reeve batch report "$1" --json | jq -c .batch.first_waiting)" \
+		"$(reeve batch list --queue why-batches --json | jq -c "select(.id == $1).first_waiting")" 'in the list'
+	echo "$said"
+}
+
+story_a_batch_says_why_its_first_task_waits() {
+	local id other a b entry
+	id=$(reeve batch open first --queue why-batches --entry lonely)
+	expect_eq '' "$(batch_waits "$id")"
+	a=$(reeve submit sh "$HOLD" --batch "$id")
+	b=$(reeve submit sh true --batch "$id" --delay 1h)
+	entry=$(reeve batch report "$id" --json | jq .batch.entry_id)
+	expect_eq "task $entry: no worker takes its type in its queue" "$(batch_waits "$id")"
+	expect_eq "[$entry,\"no_worker\"]" "$(reeve batch report "$id" --json | jq -c '.batch.first_waiting | [.id, .waiting.reason]')"
+	reeve queue pause why-batches >/dev/null
+	expect_eq "task $entry: its queue is paused" "$(batch_waits "$id")"
+	# Another in the same list, which has no entry task: its own first task.
+	other=$(reeve batch open second --queue why-batches)
+	reeve submit sh true --batch "$other" >"$DIR/first"
+	reeve submit sh true --batch "$other" >/dev/null
+	expect_eq "task $(cat "$DIR/first"): its queue is paused" "$(batch_waits "$other")"
+	reeve queue resume why-batches >/dev/null
+	reeve batch close "$other" >/dev/null
+	# One that runs is passed over; one that is due later says when.
+	handlers <<-END
+		[handler sh]
+		exec = /bin/bash
+		[handler lonely]
+		exec = /bin/true
+	END
+	start_worker worker --queue why-batches --concurrency 2
+	reeve batch wait "$other" >/dev/null
+	expect_eq '' "$(batch_waits "$other")"
+	wait_began "$a"
+	expect_match "^task $b: due in [56][0-9]m$" "$(batch_waits "$id")"
+	release
+	reeve wait "$a" >/dev/null
+	reeve cancel "$b" >/dev/null
+	reeve batch close "$id" >/dev/null
+	wait_until 10 "[ \"\$(reeve batch report $id --json | jq -r .batch.state)\" = ended ]"
+	expect_eq '' "$(batch_waits "$id")"
+	stop worker
+}
+
 story_a_command_that_waits_says_why_once_for_each_reason() {
 	local id waiter status=0
 	"$REEVE_BIN/reeve" submit lonely --queue patience --wait >"$DIR/out" 2>"$DIR/said" &

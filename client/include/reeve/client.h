@@ -828,6 +828,14 @@ struct reeve_batch {
 	const char *entry_status, *exit_status; /* how they ended, or "" */
 	const char *source;                   /* who opened it */
 	int64_t callbacks_waiting, callbacks_given_up;
+	/* In lists and reports: its entry or exit task if that waits, else the first by id that does, looked for among the first that
+	 * have not ended. */
+	struct reeve_waiting_task {
+		int64_t id; /* 0: none was found */
+		int64_t run_at_us; /* when it is due, or was */
+		uint32_t attempt;  /* attempts begun so far */
+		struct reeve_waiting waiting;
+	} first_waiting;
 	const void *wire;
 };
 
