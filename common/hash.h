@@ -6,6 +6,8 @@
 #ifndef REEVE_COMMON_HASH_H
 #define REEVE_COMMON_HASH_H
 
+#include "common/mem.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -37,6 +39,7 @@ static inline unsigned hash_key(const void *key, size_t length)
 #error "include common/hash.h before, and instead of, uthash.h"
 #endif
 
+#define uthash_malloc(size) mem_malloc(size) /* uthash itself would exit(), without a word */
 #define HASH_FUNCTION(keyptr, keylen, hashv) ((hashv) = hash_key(keyptr, keylen))
 
 #include <uthash.h>

@@ -3,6 +3,7 @@
 #include "common/output.h"
 #include "manager/core/states.h"
 #include "manager/manager.h"
+#include "manager/memory.h"
 #include "manager/options.h"
 #include "manager/store/migrate.h"
 
@@ -37,6 +38,7 @@ int main(int argc, char **argv)
 	struct manager manager = {.argc = argc, .argv = argv};
 	char wants = 0;
 
+	memory_check();
 	if (!manager_options_read(&options, argc, argv, &wants, &error)) {
 		fprintf(stderr, "reeve-manager: %s\nreeve-manager --help tells more.\n", error.message);
 		return EXIT_USAGE;

@@ -157,7 +157,7 @@ static void archived(void *arg)
 
 static bool listen_all(struct manager *m, const char *urls, struct reeve_error *error)
 {
-	char *list = strdup(urls), *rest = NULL;
+	char *list = mem_strdup(urls), *rest = NULL;
 	bool good = true;
 	for (char *url = strtok_r(list, ",", &rest); good && url; url = strtok_r(NULL, ",", &rest)) {
 		good = rpc_server_listen(m->server, url, error);

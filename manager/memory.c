@@ -5,7 +5,11 @@
  */
 #include "manager/memory.h"
 
+#include "common/mem.h"
+
+#include <jansson.h>
 #include <malloc.h>
+#include <stdlib.h>
 
 enum { MAPPED_FROM_BYTES = 256 << 10, LOOK_EVERY_S = 10, FREE_MOST_BYTES = 32 << 20 };
 
@@ -14,6 +18,12 @@ static void look(evutil_socket_t fd, short what, void *arg)
 	(void)fd, (void)what, (void)arg;
 	if (mallinfo2().fordblks > FREE_MOST_BYTES)
 		malloc_trim(0);
+}
+
+void memory_check(void)
+{
+	event_set_mem_functions(mem_malloc, mem_realloc, free);
+	json_set_alloc_funcs(mem_malloc, free);
 }
 
 struct event *memory_watch(struct event_base *base)

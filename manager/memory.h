@@ -1,8 +1,12 @@
-/* Memory that is not needed any more goes back to the system. */
+/* Memory: where there is none the manager ends, and what is not needed any more goes back to the system. */
 #ifndef REEVE_MANAGER_MEMORY_H
 #define REEVE_MANAGER_MEMORY_H
 
 #include <event2/event.h>
+
+/* Has libevent and jansson end the process where there is no memory, as the manager's own allocations do (common/mem.h). Before
+ * anything of them is used. */
+void memory_check(void);
 
 /* Has large blocks go back to the system as soon as they are freed, and looks now and then whether many small ones can. The
  * event is the caller's to free. */

@@ -153,7 +153,7 @@ void manager_options_hide(struct manager_options *o, int argc, char **argv)
 
 		if (strlen(shown) < length || strcmp(shown + before, o->database) != 0)
 			continue;
-		argv[i] = strdup(shown); /* SIGHUP has it read again */
+		argv[i] = mem_strdup(shown); /* SIGHUP has it read again */
 		o->database = argv[i] + before;
 		memset(shown + before, '*', length);
 	}

@@ -129,7 +129,7 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 	size_t length = 0;
 	for (int i = 0; i < a->op.count; i++)
 		length += strlen(a->op.lines[i]) + 1;
-	char *end = a->text = malloc(length + 1);
+	char *end = a->text = mem_malloc(length + 1);
 	for (int i = 0; i < a->op.count; i++) {
 		end = stpcpy(end, a->op.lines[i]);
 		*end++ = '\n';
@@ -199,7 +199,7 @@ static void on_alarm(evutil_socket_t fd, short what, void *arg)
 struct archive *archive_create(struct event_base *base, struct store *store, const char *directory,
     void (*noted)(void *arg), void *arg, struct reeve_error *error)
 {
-	struct archive *a = calloc(1, sizeof *a);
+	struct archive *a = mem_calloc(1, sizeof *a);
 	a->store = store;
 	a->directory = directory;
 	a->noted = noted;

@@ -46,7 +46,7 @@ struct callbacks {
 
 static char *copy(const char *text)
 {
-	return text ? strdup(text) : NULL;
+	return text ? mem_strdup(text) : NULL;
 }
 
 static void delivery_free(struct delivery *d)
@@ -205,7 +205,7 @@ static void on_taken(struct store_op *op, const struct reeve_error *error)
 		return; /* whoever told that some wait tells it again */
 	for (int i = 0; i < c->take.count; i++) {
 		const struct store_callback *taken = &c->take.callbacks[i];
-		struct delivery *d = calloc(1, sizeof *d);
+		struct delivery *d = mem_calloc(1, sizeof *d);
 		d->callbacks = c;
 		d->id = taken->id;
 		d->batch_id = taken->batch_id;
@@ -234,7 +234,7 @@ static int count_sites(struct callbacks *c)
 		for (i = 0; i < n && strcmp(c->sites[i].site, d->site) != 0; i++) {
 		}
 		if (i == n)
-			c->sites[n++] = (struct store_site){strdup(d->site), 0};
+			c->sites[n++] = (struct store_site){mem_strdup(d->site), 0};
 		c->sites[i].count++;
 	}
 	return n;
@@ -265,7 +265,7 @@ struct callbacks *callbacks_create(struct event_base *base, struct store *store,
 	struct http *http = http_create(base, &http_options, error);
 	if (!http)
 		return NULL;
-	struct callbacks *c = calloc(1, sizeof *c);
+	struct callbacks *c = mem_calloc(1, sizeof *c);
 	c->store = store;
 	c->options = *options;
 	c->http = http;

@@ -2,6 +2,8 @@
  * are ready (on_ready, on_alarm). */
 #include "manager/callbacks/http.h"
 
+#include "common/mem.h"
+
 #include <curl/curl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,7 +153,7 @@ struct http *http_create(struct event_base *base, const struct http_options *opt
 		error_set(error, STATUS(INTERNAL), "libcurl could not be set up");
 		return NULL;
 	}
-	struct http *http = calloc(1, sizeof *http);
+	struct http *http = mem_calloc(1, sizeof *http);
 	http->base = base;
 	http->options = *options;
 	http->alarm = evtimer_new(base, on_alarm, http);
@@ -209,12 +211,12 @@ static void post_set(struct http_post *post, const char *url, size_t length)
 void http_post(struct http *http, const char *url, const char *const *headers, const char *body, size_t length,
     http_done *done, void *arg)
 {
-	struct http_post *post = calloc(1, sizeof *post);
+	struct http_post *post = mem_calloc(1, sizeof *post);
 	post->http = http;
 	post->easy = curl_easy_init();
 	post->done = done;
 	post->arg = arg;
-	post->body = malloc(length + 1);
+	post->body = mem_malloc(length + 1);
 	memcpy(post->body, body, length);
 	for (; *headers; headers++)
 		post->headers = curl_slist_append(post->headers, *headers);

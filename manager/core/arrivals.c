@@ -22,7 +22,7 @@ struct arrivals {
 
 struct arrivals *arrivals_create(struct core *core)
 {
-	struct arrivals *a = calloc(1, sizeof *a);
+	struct arrivals *a = mem_calloc(1, sizeof *a);
 	a->core = core;
 	return a;
 }

@@ -30,7 +30,7 @@ struct batches {
 
 struct batches *batches_create(struct core *core)
 {
-	struct batches *b = calloc(1, sizeof *b);
+	struct batches *b = mem_calloc(1, sizeof *b);
 	b->core = core;
 	return b;
 }

@@ -28,7 +28,7 @@ struct cluster {
 
 struct cluster *cluster_create(struct core *core)
 {
-	struct cluster *p = calloc(1, sizeof *p);
+	struct cluster *p = mem_calloc(1, sizeof *p);
 	p->core = core;
 	p->alive = 1;
 	return p;
@@ -54,7 +54,7 @@ static struct peer *peer_get(struct cluster *p, const struct store_peer *row, in
 	struct peer *peer;
 	HASH_FIND(hh, p->all, &row->manager, sizeof row->manager, peer);
 	if (!peer) {
-		peer = calloc(1, sizeof *peer);
+		peer = mem_calloc(1, sizeof *peer);
 		peer->manager = row->manager;
 		peer->seq = row->seq;
 		/* One that was there before this manager is believed to live; what it says next tells. */

@@ -33,7 +33,7 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 
 void control_workers(struct core *core, struct store_control *op)
 {
-	struct control *c = calloc(1, sizeof *c);
+	struct control *c = mem_calloc(1, sizeof *c);
 	c->core = core;
 	c->given = op;
 	c->op = *op;
@@ -62,7 +62,7 @@ struct standing {
 static void on_standing(struct store_op *op, const struct reeve_error *error)
 {
 	struct standing *s = (struct standing *)op;
-	struct store_order *own = calloc((size_t)s->op.order_count + 1, sizeof *own);
+	struct store_order *own = mem_calloc((size_t)s->op.order_count + 1, sizeof *own);
 	int n = 0;
 	for (int i = 0; !error && i < s->op.order_count; i++)
 		if (s->op.orders[i].task_id == 0) /* a cancel comes with the next heartbeat */
@@ -82,7 +82,7 @@ void control_heard(struct core *core, const char *text)
 	if (!session || !session->fetches || now_ms < session->orders_ms)
 		return;
 	session->orders_ms = now_ms + HEARD_MS;
-	struct standing *s = calloc(1, sizeof *s);
+	struct standing *s = mem_calloc(1, sizeof *s);
 	s->core = core;
 	s->op = (struct store_orders){.op.done = on_standing, .incarnation = incarnation};
 	store_orders(core->store, &s->op);

@@ -21,7 +21,7 @@
 
 struct core *core_create(struct store *store, const struct core_options *options, const struct core_host *host)
 {
-	struct core *core = calloc(1, sizeof *core);
+	struct core *core = mem_calloc(1, sizeof *core);
 	core->store = store;
 	core->options = *options;
 	core->host = *host;

@@ -43,7 +43,7 @@ struct deal {
 
 struct deal *deal_create(struct dispatch *dispatch)
 {
-	struct deal *deal = calloc(1, sizeof *deal);
+	struct deal *deal = mem_calloc(1, sizeof *deal);
 	deal->dispatch = dispatch;
 	return deal;
 }
@@ -115,7 +115,7 @@ static void accept_begin(struct deal *deal, int route)
 			continue;
 		if (deal->acceptor_count == deal->acceptor_capacity) {
 			deal->acceptor_capacity = deal->acceptor_capacity ? 2 * deal->acceptor_capacity : 16;
-			deal->acceptors = realloc(deal->acceptors, sizeof *deal->acceptors * (size_t)deal->acceptor_capacity);
+			deal->acceptors = mem_realloc(deal->acceptors, sizeof *deal->acceptors * (size_t)deal->acceptor_capacity);
 		}
 		deal->acceptors[deal->acceptor_count++] = (struct acceptor){p, NULL};
 	}
@@ -210,7 +210,7 @@ static void group_meet(struct deal *deal, struct profile *p)
 	p->round = deal->round;
 	if (deal->profile_count == deal->profile_capacity) {
 		deal->profile_capacity = deal->profile_capacity ? 2 * deal->profile_capacity : 16;
-		deal->profiles = realloc(deal->profiles, sizeof *deal->profiles * (size_t)deal->profile_capacity);
+		deal->profiles = mem_realloc(deal->profiles, sizeof *deal->profiles * (size_t)deal->profile_capacity);
 	}
 	deal->profiles[deal->profile_count++] = p;
 	deal->room += p->room;

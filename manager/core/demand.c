@@ -51,7 +51,7 @@ struct demand {
 
 struct demand *demand_create(struct core *core)
 {
-	struct demand *d = calloc(1, sizeof *d);
+	struct demand *d = mem_calloc(1, sizeof *d);
 	d->core = core;
 	return d;
 }
@@ -63,8 +63,8 @@ static struct name *name_take(struct name **set, const char *text)
 	struct name *n;
 	HASH_FIND_STR(*set, text, n);
 	if (!n) {
-		n = calloc(1, sizeof *n);
-		n->text = strdup(text);
+		n = mem_calloc(1, sizeof *n);
+		n->text = mem_strdup(text);
 		HASH_ADD_KEYPTR(hh, *set, n->text, strlen(n->text), n);
 	}
 	n->uses++;
@@ -84,7 +84,7 @@ static void name_give_back(struct name **set, struct name *n)
 static void name_add_route(struct name *n, int route)
 {
 	if ((n->route_count & (n->route_count - 1)) == 0) /* full: it has room for powers of two */
-		n->routes = realloc(n->routes, sizeof *n->routes * (n->route_count ? 2 * (size_t)n->route_count : 1));
+		n->routes = mem_realloc(n->routes, sizeof *n->routes * (n->route_count ? 2 * (size_t)n->route_count : 1));
 	n->routes[n->route_count++] = route;
 }
 
@@ -156,7 +156,7 @@ void demand_route(struct demand *d, int route)
 	struct demand_walk walk;
 	if (route >= d->route_count) {
 		int count = route + 1 > 2 * d->route_count ? route + 1 : 2 * d->route_count;
-		d->routes = realloc(d->routes, sizeof *d->routes * (size_t)count);
+		d->routes = mem_realloc(d->routes, sizeof *d->routes * (size_t)count);
 		memset(d->routes + d->route_count, 0, sizeof *d->routes * (size_t)(count - d->route_count));
 		d->route_count = count;
 	}
@@ -180,7 +180,7 @@ static int by_text(const void *a, const void *b)
 /* Sorts a copy of the texts and leaves out what is there twice. */
 static char **texts_sorted(char *const *texts, int *count)
 {
-	char **sorted = calloc((size_t)*count + 1, sizeof *sorted);
+	char **sorted = mem_calloc((size_t)*count + 1, sizeof *sorted);
 	int n = 0;
 	if (*count)
 		memcpy(sorted, texts, sizeof *sorted * (size_t)*count);
@@ -214,7 +214,7 @@ static char *texts_write(char *out, char *const *texts, int count)
 
 static struct name **names_take(struct name **set, char *const *texts, int count)
 {
-	struct name **names = calloc((size_t)count + 1, sizeof *names);
+	struct name **names = mem_calloc((size_t)count + 1, sizeof *names);
 	for (int i = 0; i < count; i++)
 		names[i] = name_take(set, texts[i]);
 	qsort(names, (size_t)count, sizeof *names, by_address);
@@ -225,12 +225,12 @@ struct profile *demand_take(struct demand *d, char *const *queues, int queue_cou
 {
 	char **q = texts_sorted(queues, &queue_count), **t = texts_sorted(types, &type_count);
 	size_t length = texts_length(q, queue_count) + texts_length(t, type_count);
-	char *key = malloc(length);
+	char *key = mem_malloc(length);
 	struct profile *p;
 	texts_write(texts_write(key, q, queue_count), t, type_count);
 	HASH_FIND(hh, d->profiles, key, length, p);
 	if (!p) {
-		p = calloc(1, sizeof *p);
+		p = mem_calloc(1, sizeof *p);
 		p->demand = d;
 		p->key = key;
 		p->queues = names_take(&d->queues, q, queue_count);
@@ -267,7 +267,7 @@ void demand_wait(struct profile *p)
 	p->known = true;
 	p->by_queue = p->queue_count &&
 	    (!p->type_count || routes_of(p->queues, p->queue_count) < routes_of(p->types, p->type_count));
-	p->links = calloc((unsigned)link_count(p) + 1, sizeof *p->links);
+	p->links = mem_calloc((unsigned)link_count(p) + 1, sizeof *p->links);
 	for (int i = 0; i < link_count(p); i++) {
 		p->links[i].profile = p;
 		DL_APPEND(link_name(p, i)->links, &p->links[i]);

@@ -24,15 +24,15 @@ enum {
 
 struct dispatch *dispatch_create(struct core *core)
 {
-	struct dispatch *d = calloc(1, sizeof *d);
+	struct dispatch *d = mem_calloc(1, sizeof *d);
 	size_t most = (size_t)core->options.claim_limit;
 	d->core = core;
 	d->demand = demand_create(core);
 	d->deal = deal_create(d);
-	d->tries = calloc(most, sizeof *d->tries);
-	d->grants = calloc(most, sizeof *d->grants);
-	d->slots = calloc(most, sizeof *d->slots);
-	d->by_slot = calloc(most, sizeof *d->by_slot);
+	d->tries = mem_calloc(most, sizeof *d->tries);
+	d->grants = mem_calloc(most, sizeof *d->grants);
+	d->slots = mem_calloc(most, sizeof *d->slots);
+	d->by_slot = mem_calloc(most, sizeof *d->by_slot);
 	return d;
 }
 
@@ -145,7 +145,7 @@ static struct fetch_answer fetch_nothing(const struct fetch *f, bool sure)
 
 static void answer_won(struct fetch *f, const struct store_claimed *won, int won_count, int slot)
 {
-	const struct store_claimed **mine = calloc((size_t)won_count + 1, sizeof *mine);
+	const struct store_claimed **mine = mem_calloc((size_t)won_count + 1, sizeof *mine);
 	int n = 0;
 	for (int i = 0; i < won_count; i++)
 		if (won[i].slot == slot)
@@ -191,7 +191,7 @@ static void fetch_check(struct fetch *f)
 	if (f->session->looking)
 		return;
 	f->session->looking = true;
-	struct look *look = calloc(1, sizeof *look);
+	struct look *look = mem_calloc(1, sizeof *look);
 	look->op = (struct store_look){
 	    .op.done = on_looked,
 	    .op.deadline_ms = core_now(core) + LOOK_LIMIT_MS,
@@ -219,7 +219,7 @@ static void ask_for_newer_copy(struct dispatch *d, const struct store_fetch *fet
 static void claim_deal(struct dispatch *d)
 {
 	struct store_claim *claim = &d->claim;
-	int *counts = calloc((size_t)claim->fetch_count + 1, sizeof *counts);
+	int *counts = mem_calloc((size_t)claim->fetch_count + 1, sizeof *counts);
 	for (int i = 0; i < claim->won_count; i++)
 		counts[claim->won[i].slot]++;
 	for (int slot = 0; slot < claim->fetch_count; slot++) {
@@ -270,8 +270,8 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 	}
 	core->counters.claims_tried += claim->count;
 	core->counters.claims_won += claim->won_count;
-	bool *won_any = calloc((size_t)claim->fetch_count + 1, sizeof *won_any);
-	bool *won = calloc((size_t)claim->count + 1, sizeof *won);
+	bool *won_any = mem_calloc((size_t)claim->fetch_count + 1, sizeof *won_any);
+	bool *won = mem_calloc((size_t)claim->count + 1, sizeof *won);
 	for (int i = 0; i < claim->won_count; i++) {
 		won_any[claim->won[i].slot] = true;
 		won[grant_of(d, claim->won[i].id)] = true;
@@ -498,14 +498,14 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 	if (again)
 		supersede(session, request->fetch_id);
 
-	struct fetch *f = calloc(1, sizeof *f);
+	struct fetch *f = mem_calloc(1, sizeof *f);
 	f->dispatch = d;
 	f->session = session;
 	f->request = *request;
 	f->request.queues = f->request.types = NULL;
 	f->profile = demand_take(d->demand, request->queues, request->queue_count, request->types, request->type_count);
 	f->number = ++d->last_number;
-	int64_t *exclude = calloc((size_t)request->exclude_count + 1, sizeof *exclude);
+	int64_t *exclude = mem_calloc((size_t)request->exclude_count + 1, sizeof *exclude);
 	if (request->exclude_count)
 		memcpy(exclude, request->exclude, sizeof *exclude * (size_t)request->exclude_count);
 	qsort(exclude, (size_t)request->exclude_count, sizeof *exclude, by_number);

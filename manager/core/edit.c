@@ -62,7 +62,7 @@ static void on_edited(struct store_op *op, const struct reeve_error *error)
 
 void edit_tasks(struct core *core, struct store_edit *op)
 {
-	struct edit *e = calloc(1, sizeof *e);
+	struct edit *e = mem_calloc(1, sizeof *e);
 	e->core = core;
 	e->given = op;
 	e->op = *op;

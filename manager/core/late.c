@@ -25,7 +25,7 @@ struct late {
 
 struct late *late_create(struct core *core)
 {
-	struct late *late = calloc(1, sizeof *late);
+	struct late *late = mem_calloc(1, sizeof *late);
 	late->core = core;
 	return late;
 }

@@ -73,7 +73,7 @@ struct leases {
 
 struct leases *leases_create(struct core *core)
 {
-	struct leases *l = calloc(1, sizeof *l);
+	struct leases *l = mem_calloc(1, sizeof *l);
 	l->core = core;
 	return l;
 }
@@ -133,7 +133,7 @@ static bool stands_still(struct leases *l, const struct store_beat *beat, int64_
 	struct watched *w;
 	HASH_FIND(hh, l->watched, &beat->incarnation, sizeof beat->incarnation, w);
 	if (!w) {
-		w = calloc(1, sizeof *w);
+		w = mem_calloc(1, sizeof *w);
 		w->incarnation = beat->incarnation;
 		w->seq = beat->seq;
 		w->since_ms = now_ms;
@@ -309,7 +309,7 @@ static size_t holding_bytes(const struct store_holding *h)
 
 static struct take_back *take_back_create(struct leases *l, const struct store_holding *h)
 {
-	struct take_back *t = calloc(1, sizeof *t + holding_bytes(h));
+	struct take_back *t = mem_calloc(1, sizeof *t + holding_bytes(h));
 	int64_t *waiting = t->numbers, *ids = waiting + h->waiting_count, *tokens = ids + h->held_count;
 	if (h->waiting_count)
 		memcpy(waiting, h->waiting, sizeof *waiting * (size_t)h->waiting_count);
@@ -378,7 +378,7 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 
 void leases_heartbeat(struct leases *l, struct store_heartbeat *op, const struct store_holding *holding)
 {
-	struct beat *b = calloc(1, sizeof *b);
+	struct beat *b = mem_calloc(1, sizeof *b);
 	b->op = *op;
 	b->op.op.done = on_heartbeat;
 	b->leases = l;

@@ -4,6 +4,8 @@
  */
 #include "manager/core/levels.h"
 
+#include "common/mem.h"
+
 #include <assert.h>
 #include <search.h>
 #include <stdlib.h>
@@ -32,7 +34,7 @@ static struct level *level_of(struct levels *levels, int32_t priority)
 	struct level **found = tfind(&wanted, &levels->by_priority, compare);
 	if (found)
 		return *found;
-	level = calloc(1, sizeof *level);
+	level = mem_calloc(1, sizeof *level);
 	level->priority = priority;
 	tsearch(level, &levels->by_priority, compare);
 	if (level->higher)

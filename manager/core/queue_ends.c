@@ -53,10 +53,10 @@ static void on_chunk(struct store_op *op, const struct reeve_error *error)
 static void ends_begin(struct core *core, const char *queue, int64_t up_to, const char *actor, bool stopping,
     int64_t deadline_ms, queue_purged *done, void *arg)
 {
-	struct ends *e = calloc(1, sizeof *e);
+	struct ends *e = mem_calloc(1, sizeof *e);
 	e->core = core;
-	e->queue = strdup(queue);
-	e->actor = strdup(actor);
+	e->queue = mem_strdup(queue);
+	e->actor = mem_strdup(actor);
 	if (asprintf(&e->reason, "queue \"%s\" was %s", queue, stopping ? "stopped" : "purged") < 0)
 		abort();
 	e->done = done;
@@ -92,7 +92,7 @@ struct queue_stops {
 
 struct queue_stops *queue_stops_create(struct core *core)
 {
-	struct queue_stops *s = calloc(1, sizeof *s);
+	struct queue_stops *s = mem_calloc(1, sizeof *s);
 	s->core = core;
 	return s;
 }

@@ -36,7 +36,7 @@ static const struct store_queue defaults = {
 
 struct queues *queues_create(struct core *core)
 {
-	struct queues *queues = calloc(1, sizeof *queues);
+	struct queues *queues = mem_calloc(1, sizeof *queues);
 	queues->core = core;
 	return queues;
 }
@@ -71,7 +71,7 @@ const struct store_queue *queues_of_route(struct queues *queues, int route)
 {
 	int last = routes_last(queues->core->routes);
 	if (route >= queues->routes) {
-		queues->by_route = realloc(queues->by_route, sizeof *queues->by_route * (size_t)(last + 1));
+		queues->by_route = mem_realloc(queues->by_route, sizeof *queues->by_route * (size_t)(last + 1));
 		for (int i = queues->routes; i <= last; i++)
 			queues->by_route[i] = NULL;
 		queues->routes = last + 1;
@@ -97,10 +97,10 @@ static void take(struct queues *queues, const struct store_queues *read)
 	forget(queues);
 	queues->stopped = false;
 	for (int i = 0; i < read->count; i++) {
-		struct entry *e = calloc(1, sizeof *e);
+		struct entry *e = mem_calloc(1, sizeof *e);
 		e->queue = read->queues[i];
-		e->queue.name = strdup(read->queues[i].name);
-		e->queue.retry_policy = read->queues[i].retry_policy ? strdup(read->queues[i].retry_policy) : NULL;
+		e->queue.name = mem_strdup(read->queues[i].name);
+		e->queue.retry_policy = read->queues[i].retry_policy ? mem_strdup(read->queues[i].retry_policy) : NULL;
 		queues->stopped |= e->queue.state == STORE_QUEUE_STOPPING || e->queue.state == STORE_QUEUE_STOPPED;
 		HASH_ADD_KEYPTR(hh, queues->by_name, e->queue.name, strlen(e->queue.name), e);
 	}
@@ -173,7 +173,7 @@ void queues_ready(struct queues *queues, int64_t deadline_ms, queues_done *done,
 		done(arg, NULL);
 		return;
 	}
-	struct ready *r = calloc(1, sizeof *r);
+	struct ready *r = mem_calloc(1, sizeof *r);
 	r->queues = queues;
 	r->done = done;
 	r->arg = arg;

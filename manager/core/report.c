@@ -70,7 +70,7 @@ static void on_reported(struct store_op *op, const struct reeve_error *error)
 
 void report_results(struct core *core, struct store_report *op)
 {
-	struct report *r = calloc(1, sizeof *r);
+	struct report *r = mem_calloc(1, sizeof *r);
 	r->core = core;
 	r->given = op;
 	r->op = *op;

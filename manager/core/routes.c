@@ -38,7 +38,7 @@ struct routes {
 
 struct routes *routes_create(struct core *core)
 {
-	struct routes *routes = calloc(1, sizeof *routes);
+	struct routes *routes = mem_calloc(1, sizeof *routes);
 	routes->core = core;
 	return routes;
 }
@@ -119,8 +119,8 @@ static void names_add(struct names **set, const char *name)
 	HASH_FIND_STR(*set, name, n);
 	if (n)
 		return;
-	n = calloc(1, sizeof *n);
-	n->name = strdup(name);
+	n = mem_calloc(1, sizeof *n);
+	n->name = mem_strdup(name);
 	HASH_ADD_KEYPTR(hh, *set, n->name, strlen(n->name), n);
 }
 
@@ -128,16 +128,16 @@ static void learn(struct routes *routes, const struct store_route *from)
 {
 	if (routes_get(routes, from->id))
 		return;
-	struct entry *e = calloc(1, sizeof *e);
-	e->route = (struct route){from->id, strdup(from->queue), strdup(from->type)};
-	e->name = malloc(strlen(from->queue) + strlen(from->type) + 2);
+	struct entry *e = mem_calloc(1, sizeof *e);
+	e->route = (struct route){from->id, mem_strdup(from->queue), mem_strdup(from->type)};
+	e->name = mem_malloc(strlen(from->queue) + strlen(from->type) + 2);
 	size_t length = name_join(e->name, from->queue, from->type);
 	HASH_ADD_KEYPTR(hh, routes->by_name, e->name, length, e);
 	if (from->id >= routes->capacity) {
 		int capacity = routes->capacity ? routes->capacity : 64;
 		while (capacity <= from->id)
 			capacity *= 2;
-		routes->by_id = realloc(routes->by_id, sizeof *routes->by_id * (size_t)capacity);
+		routes->by_id = mem_realloc(routes->by_id, sizeof *routes->by_id * (size_t)capacity);
 		memset(routes->by_id + routes->capacity, 0,
 		    sizeof *routes->by_id * (size_t)(capacity - routes->capacity));
 		routes->capacity = capacity;
@@ -197,7 +197,7 @@ static int by_names(const void *a, const void *b)
 /* Copies those that are not known, each once. */
 static void ensure_fill(struct ensure *e, int count, const char *const *queues, const char *const *types)
 {
-	struct names_pair *pairs = calloc((size_t)count + 1, sizeof *pairs);
+	struct names_pair *pairs = mem_calloc((size_t)count + 1, sizeof *pairs);
 	int unknown = 0;
 	for (int i = 0; i < count; i++)
 		if (!routes_find(e->routes, queues[i], types[i]))
@@ -206,8 +206,8 @@ static void ensure_fill(struct ensure *e, int count, const char *const *queues, 
 	for (int i = 0; i < unknown; i++) {
 		if (i && !by_names(&pairs[i], &pairs[i - 1]))
 			continue;
-		e->op.queues[e->op.count] = strdup(pairs[i].queue);
-		e->op.types[e->op.count] = strdup(pairs[i].type);
+		e->op.queues[e->op.count] = mem_strdup(pairs[i].queue);
+		e->op.types[e->op.count] = mem_strdup(pairs[i].type);
 		e->op.count++;
 	}
 	free(pairs);
@@ -231,14 +231,14 @@ static bool refuse_more(struct routes *routes, int more, struct reeve_error *err
 void routes_ensure(struct routes *routes, int count, const char *const *queues, const char *const *types,
     int64_t deadline_ms, routes_done *done, void *arg)
 {
-	struct ensure *e = calloc(1, sizeof *e);
+	struct ensure *e = mem_calloc(1, sizeof *e);
 	e->routes = routes;
 	e->done = done;
 	e->arg = arg;
 	e->op.op.done = on_ensured;
 	e->op.op.deadline_ms = deadline_ms;
-	e->op.queues = calloc((size_t)count + 1, sizeof *e->op.queues);
-	e->op.types = calloc((size_t)count + 1, sizeof *e->op.types);
+	e->op.queues = mem_calloc((size_t)count + 1, sizeof *e->op.queues);
+	e->op.types = mem_calloc((size_t)count + 1, sizeof *e->op.types);
 	ensure_fill(e, count, queues, types);
 	struct reeve_error error;
 	bool refused = refuse_more(routes, e->op.count, &error);

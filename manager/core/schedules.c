@@ -18,7 +18,7 @@ struct schedules {
 
 struct schedules *schedules_create(struct core *core)
 {
-	struct schedules *s = calloc(1, sizeof *s);
+	struct schedules *s = mem_calloc(1, sizeof *s);
 	s->core = core;
 	return s;
 }

@@ -40,7 +40,7 @@ struct scopes {
 
 struct scopes *scopes_create(struct core *core, struct window *window)
 {
-	struct scopes *s = calloc(1, sizeof *s);
+	struct scopes *s = mem_calloc(1, sizeof *s);
 	s->core = core;
 	s->window = window;
 	return s;
@@ -58,7 +58,7 @@ static struct scope *scope_of(struct scopes *s, int route)
 	if (route >= s->count) {
 		int count = routes_last(s->core->routes) + 1;
 		count = count > route ? count : route + 1;
-		s->all = realloc(s->all, sizeof *s->all * (size_t)count);
+		s->all = mem_realloc(s->all, sizeof *s->all * (size_t)count);
 		for (int i = s->count; i < count; i++)
 			s->all[i] = (struct scope){0};
 		s->count = count;
@@ -83,8 +83,8 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 	s->stale = false;
 	s->find_wanted |= stale;
 	/* A route with as many streams as were asked for may have more below; those are asked for at once. */
-	int *found = calloc((size_t)s->find_count + 1, sizeof *found);
-	int32_t *lowest = calloc((size_t)s->find_count + 1, sizeof *lowest);
+	int *found = mem_calloc((size_t)s->find_count + 1, sizeof *found);
+	int32_t *lowest = mem_calloc((size_t)s->find_count + 1, sizeof *lowest);
 	for (int i = 0; i < s->find.found; i++) {
 		const struct store_stream *f = &s->find.streams[i];
 		window_found(s->window, f->route, f->priority);
@@ -137,7 +137,7 @@ static void find_all(struct scopes *s)
 		s->find_wanted = true;
 		return;
 	}
-	s->find_routes = realloc(s->find_routes, sizeof *s->find_routes * (size_t)(last + 1));
+	s->find_routes = mem_realloc(s->find_routes, sizeof *s->find_routes * (size_t)(last + 1));
 	s->find_count = 0;
 	s->find_wanted = false;
 	for (int route = 1; route <= last; route++) {

@@ -14,7 +14,7 @@ struct sessions {
 
 struct sessions *sessions_create(struct core *core)
 {
-	struct sessions *s = calloc(1, sizeof *s);
+	struct sessions *s = mem_calloc(1, sizeof *s);
 	s->core = core;
 	return s;
 }
@@ -40,7 +40,7 @@ struct session *sessions_hear(struct sessions *sessions, int64_t incarnation)
 {
 	struct session *s = sessions_find(sessions, incarnation);
 	if (!s) {
-		s = calloc(1, sizeof *s);
+		s = mem_calloc(1, sizeof *s);
 		s->incarnation = incarnation;
 		HASH_ADD(hh, sessions->all, incarnation, sizeof s->incarnation, s);
 	}

@@ -146,7 +146,7 @@ static void fill_in(struct submit *s, struct store_task *t)
 	t->retry_base_ms = q->retry_base_ms;
 	t->retry_max_ms = q->retry_max_ms;
 	if (q->retry_policy)
-		t->retry_policy = s->policies[t - s->tasks] = strdup(q->retry_policy);
+		t->retry_policy = s->policies[t - s->tasks] = mem_strdup(q->retry_policy);
 }
 
 static void submit_routed(struct submit *s)
@@ -163,7 +163,7 @@ static void submit_routed(struct submit *s)
 		store_submit(core->store, &s->op);
 		return;
 	}
-	const char **names = calloc(2 * (size_t)count, sizeof *names);
+	const char **names = mem_calloc(2 * (size_t)count, sizeof *names);
 	int unknown = 0;
 	for (int i = 0; i < count; i++)
 		if (!tasks[i].route) {
@@ -177,7 +177,7 @@ static void submit_routed(struct submit *s)
 
 static char *copy_or_null(const char *text)
 {
-	return text ? strdup(text) : NULL;
+	return text ? mem_strdup(text) : NULL;
 }
 
 /* The pipelines are known: their tasks are as the first stages say. */
@@ -195,7 +195,7 @@ static void on_started(struct store_op *op, const struct reeve_error *error)
 		struct begin *b = &s->begins[i];
 		if (!t->pipeline)
 			continue;
-		*b = (struct begin){strdup(start->stage), strdup(start->type), copy_or_null(start->retry_policy)};
+		*b = (struct begin){mem_strdup(start->stage), mem_strdup(start->type), copy_or_null(start->retry_policy)};
 		t->pipeline_id = start->pipeline_id;
 		t->stage = b->stage;
 		t->type = b->type;
@@ -227,8 +227,8 @@ static void on_queues(void *arg, const struct reeve_error *error)
 		submit_routed(s);
 		return;
 	}
-	const char **names = calloc(2 * (size_t)n, sizeof *names);
-	s->begins = calloc((size_t)s->op.count, sizeof *s->begins);
+	const char **names = mem_calloc(2 * (size_t)n, sizeof *names);
+	s->begins = mem_calloc((size_t)s->op.count, sizeof *s->begins);
 	s->starts = (struct store_pipelines_start){
 	    .op.done = on_started,
 	    .op.deadline_ms = s->op.op.deadline_ms,
@@ -247,10 +247,10 @@ static void on_queues(void *arg, const struct reeve_error *error)
 void submit_tasks(struct core *core, const uint8_t *request_id, struct store_task *tasks, int count,
     int64_t deadline_ms, uint64_t origin, submit_done *done, void *arg)
 {
-	struct submit *s = calloc(1, sizeof *s);
+	struct submit *s = mem_calloc(1, sizeof *s);
 	s->core = core;
 	s->tasks = tasks;
-	s->policies = calloc((size_t)count, sizeof *s->policies);
+	s->policies = mem_calloc((size_t)count, sizeof *s->policies);
 	s->done = done;
 	s->arg = arg;
 	s->op = (struct store_submit){

@@ -277,7 +277,7 @@ static const struct chore chores[CHORES] = {
 
 struct upkeep *upkeep_create(struct core *core)
 {
-	struct upkeep *u = calloc(1, sizeof *u);
+	struct upkeep *u = mem_calloc(1, sizeof *u);
 	u->core = core;
 	u->expired = beginning;
 	return u;

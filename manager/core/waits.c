@@ -58,7 +58,7 @@ struct waits {
 
 struct waits *waits_create(struct core *core)
 {
-	struct waits *w = calloc(1, sizeof *w);
+	struct waits *w = mem_calloc(1, sizeof *w);
 	w->core = core;
 	return w;
 }
@@ -79,7 +79,7 @@ static void unlink_target(struct waits *waits, struct link *link)
 static void waiter_end(struct waiter *w, const struct reeve_error *error)
 {
 	struct waits *waits = w->waits;
-	int64_t *ended = calloc((size_t)w->count + 1, sizeof *ended);
+	int64_t *ended = mem_calloc((size_t)w->count + 1, sizeof *ended);
 	int n = 0;
 	for (int i = 0; i < w->count; i++) {
 		unlink_target(waits, &w->links[i]);
@@ -129,7 +129,7 @@ static void mark_known(const struct waiter *w, bool *known, const int64_t *ids, 
 static void waiter_end_unknown(struct waiter *w)
 {
 	struct reeve_error error;
-	bool *known = calloc((size_t)w->count, sizeof *known);
+	bool *known = mem_calloc((size_t)w->count, sizeof *known);
 	int i = 0;
 	mark_known(w, known, w->look.ended, w->look.ended_count);
 	mark_known(w, known, w->look.live, w->look.live_count);
@@ -190,26 +190,26 @@ static void on_first_look(struct store_op *op, const struct reeve_error *error)
 void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_ms, uint64_t origin, wait_done *done,
     void *arg, struct waiter **waiter)
 {
-	struct waiter *w = calloc(1, sizeof *w);
+	struct waiter *w = mem_calloc(1, sizeof *w);
 	if (waiter)
 		*waiter = w;
 	w->waits = waits;
 	w->done = done;
 	w->arg = arg;
 	w->until_ms = core_now(waits->core) + wait_ms;
-	w->ids = malloc(sizeof *w->ids * ((size_t)count + 1));
+	w->ids = mem_malloc(sizeof *w->ids * ((size_t)count + 1));
 	memcpy(w->ids, ids, sizeof *ids * (size_t)count);
 	qsort(w->ids, (size_t)count, sizeof *w->ids, by_number);
 	for (int i = 0; i < count; i++)
 		if (i == 0 || w->ids[i] != w->ids[i - 1])
 			w->ids[w->count++] = w->ids[i];
 	w->open = w->count;
-	w->links = calloc((size_t)w->count + 1, sizeof *w->links);
+	w->links = mem_calloc((size_t)w->count + 1, sizeof *w->links);
 	for (int i = 0; i < w->count; i++) {
 		struct target *t;
 		HASH_FIND(hh, waits->targets, &w->ids[i], sizeof w->ids[i], t);
 		if (!t) {
-			t = calloc(1, sizeof *t);
+			t = mem_calloc(1, sizeof *t);
 			t->id = w->ids[i];
 			HASH_ADD(hh, waits->targets, id, sizeof t->id, t);
 		}
@@ -245,7 +245,7 @@ static void look(struct waits *waits)
 	int n = 0, passed = 0, total = (int)HASH_COUNT(waits->targets);
 	struct target *t, *tmp;
 	int skip = waits->looked_to < total ? waits->looked_to : 0; /* more than one look can hold: in turns */
-	waits->look_ids = malloc(sizeof *waits->look_ids * LOOK_IDS);
+	waits->look_ids = mem_malloc(sizeof *waits->look_ids * LOOK_IDS);
 	HASH_ITER (hh, waits->targets, t, tmp) {
 		if (n == LOOK_IDS)
 			break;

@@ -77,7 +77,7 @@ struct wakes {
 
 struct wakes *wakes_create(struct core *core)
 {
-	struct wakes *w = calloc(1, sizeof *w);
+	struct wakes *w = mem_calloc(1, sizeof *w);
 	w->core = core;
 	w->any_us = STORE_TIME_NEVER;
 	return w;
@@ -130,7 +130,7 @@ static bool taken_here(const struct wakes *w, int route, int64_t run_at_us)
 
 static struct wake *wake_add(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
 {
-	struct wake *wake = calloc(1, sizeof *wake);
+	struct wake *wake = mem_calloc(1, sizeof *wake);
 	wake->key.route = route;
 	wake->key.priority = priority;
 	wake->run_at_us = run_at_us;

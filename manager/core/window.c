@@ -27,7 +27,7 @@ enum {
 
 struct window *window_create(struct core *core)
 {
-	struct window *w = calloc(1, sizeof *w);
+	struct window *w = mem_calloc(1, sizeof *w);
 	w->core = core;
 	w->slices = 1;
 	w->cold = true;
@@ -116,7 +116,7 @@ void stream_add_candidate(struct stream *s, const struct store_candidate *c)
 			k->c.version = c->version;
 		return;
 	}
-	k = calloc(1, sizeof *k);
+	k = mem_calloc(1, sizeof *k);
 	k->c = (struct candidate){.id = c->id, .version = c->version, .run_at_us = c->run_at_us, .bytes = c->bytes, .stream = s};
 	HASH_ADD(hh, w->known, c.id, sizeof k->c.id, k);
 	DL_APPEND(s->candidates, k);

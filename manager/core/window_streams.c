@@ -20,7 +20,7 @@ static struct route_streams *streams_of_route(struct window *w, int route)
 {
 	if (route >= w->route_count) {
 		int count = route + 1 > 2 * w->route_count ? route + 1 : 2 * w->route_count;
-		w->routes = realloc(w->routes, sizeof *w->routes * (size_t)count);
+		w->routes = mem_realloc(w->routes, sizeof *w->routes * (size_t)count);
 		memset(w->routes + w->route_count, 0, sizeof *w->routes * (size_t)(count - w->route_count));
 		w->route_count = count;
 	}
@@ -44,7 +44,7 @@ void stream_settle(struct stream *s)
 
 struct stream *stream_add(struct window *w, int route, int32_t priority)
 {
-	struct stream *s = calloc(1, sizeof *s);
+	struct stream *s = mem_calloc(1, sizeof *s);
 	s->key = (struct stream_key){route, priority};
 	s->window = w;
 	s->cursor_run_at = STORE_TIME_BEGIN;

@@ -30,7 +30,7 @@ static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *m
 static void read_send(struct services *s, struct rpc_call *call, enum store_read_kind kind, const void *request,
     const ProtobufCMessageDescriptor *descriptor, void (*done)(struct store_op *op, const struct reeve_error *error))
 {
-	struct reading *r = calloc(1, sizeof *r);
+	struct reading *r = mem_calloc(1, sizeof *r);
 	reading_begin(r, s, call, kind, descriptor, done);
 	r->op.request = request;
 	reading_send(r);
@@ -68,7 +68,7 @@ static void list_workers(void *service, struct rpc_call *call, const ProtobufCMe
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct workers_call *c = calloc(1, sizeof *c);
+	struct workers_call *c = mem_calloc(1, sizeof *c);
 	reading_begin(&c->reading, service, call, STORE_WORKERS, &reeve__v1__list_workers_response__descriptor, reading_done);
 	c->request = *request;
 	c->request.limit = request->limit ? request->limit : WORKERS_MOST;
@@ -78,11 +78,11 @@ static void list_workers(void *service, struct rpc_call *call, const ProtobufCMe
 
 static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t value)
 {
-	Reeve__V1__Counter *c = malloc(sizeof *c);
+	Reeve__V1__Counter *c = mem_malloc(sizeof *c);
 	reeve__v1__counter__init(c);
-	c->name = strdup(name);
+	c->name = mem_strdup(name);
 	c->value = value;
-	out->counters = realloc(out->counters, sizeof *out->counters * (out->n_counters + 1));
+	out->counters = mem_realloc(out->counters, sizeof *out->counters * (out->n_counters + 1));
 	out->counters[out->n_counters++] = c;
 }
 
@@ -124,7 +124,7 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 		Reeve__V1__ControlWorkersResponse response = REEVE__V1__CONTROL_WORKERS_RESPONSE__INIT;
 		response.told = (uint32_t)c->op.count;
 		response.n_names = c->op.count < NAMED_MOST ? (size_t)c->op.count : NAMED_MOST;
-		response.names = calloc(response.n_names, sizeof *response.names);
+		response.names = mem_calloc(response.n_names, sizeof *response.names);
 		for (size_t i = 0; i < response.n_names; i++)
 			response.names[i] = c->op.workers[i].name;
 		rpc_call_reply(c->call, &response.base);
@@ -164,7 +164,7 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct control_call *c = calloc(1, sizeof *c);
+	struct control_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->op = (struct store_control){
 	    .op.done = on_controlled,

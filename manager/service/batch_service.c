@@ -60,7 +60,7 @@ static void open_batch(void *service, struct rpc_call *call, const ProtobufCMess
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct open_call *c = calloc(1, sizeof *c);
+	struct open_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->op = (struct store_batch_open){
 	    .op.done = on_opened,
@@ -113,7 +113,7 @@ static void close_batch(void *service, struct rpc_call *call, const ProtobufCMes
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct close_call *c = calloc(1, sizeof *c);
+	struct close_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->services = s;
 	c->op = (struct store_batch_close){
@@ -155,7 +155,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct list_call *c = calloc(1, sizeof *c);
+	struct list_call *c = mem_calloc(1, sizeof *c);
 	reading_begin(&c->reading, s, call, STORE_BATCHES, &reeve__v1__list_batches_response__descriptor, on_listed);
 	c->request = *request;
 	c->request.limit = request->limit ? request->limit : LIST_DEFAULT;
@@ -193,7 +193,7 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct report_call *c = calloc(1, sizeof *c);
+	struct report_call *c = mem_calloc(1, sizeof *c);
 	reading_begin(
 	    &c->reading, s, call, STORE_BATCH_REPORT, &reeve__v1__batch_report_response__descriptor, on_reported);
 	c->request = *request;
@@ -227,7 +227,7 @@ static void callbacks(void *service, struct rpc_call *call, const ProtobufCMessa
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct callbacks_call *c = calloc(1, sizeof *c);
+	struct callbacks_call *c = mem_calloc(1, sizeof *c);
 	reading_begin(&c->reading, s, call, STORE_CALLBACKS, &reeve__v1__callbacks_response__descriptor, reading_done);
 	c->request = *request;
 	c->request.limit = request->limit ? request->limit : LIST_DEFAULT;

@@ -128,7 +128,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 struct counters_writer *counters_writer_create(struct event_base *base, const struct services *services)
 {
 	static const struct timeval first = {.tv_sec = FIRST_MS / 1000};
-	struct counters_writer *w = calloc(1, sizeof *w);
+	struct counters_writer *w = mem_calloc(1, sizeof *w);
 	w->services = services;
 	w->timer = evtimer_new(base, on_timer, w);
 	event_add(w->timer, &first);

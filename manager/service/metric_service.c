@@ -65,7 +65,7 @@ static void put(void *service, struct rpc_call *call, const ProtobufCMessage *me
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct put_call *c = calloc(1, sizeof *c + sizeof *c->metrics * request->n_metrics);
+	struct put_call *c = mem_calloc(1, sizeof *c + sizeof *c->metrics * request->n_metrics);
 	c->call = call;
 	for (size_t i = 0; i < request->n_metrics; i++)
 		c->metrics[i] = (struct store_metric){
@@ -109,7 +109,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct list_call *c = calloc(1, sizeof *c);
+	struct list_call *c = mem_calloc(1, sizeof *c);
 	reading_begin(&c->reading, s, call, STORE_METRICS, &reeve__v1__list_metrics_response__descriptor, on_listed);
 	c->request = *request;
 	c->request.limit = request->limit ? request->limit : LIST_DEFAULT;

@@ -144,7 +144,7 @@ char *pipeline_stages_json(const pipeline_t *p)
 static char *text_of(const json_t *object, const char *member, const char *otherwise)
 {
 	const char *text = json_string_value(json_object_get(object, member));
-	return strdup(text ? text : otherwise);
+	return mem_strdup(text ? text : otherwise);
 }
 
 static int64_t number_of(const json_t *object, const char *member)
@@ -154,7 +154,7 @@ static int64_t number_of(const json_t *object, const char *member)
 
 static stage_t *stage_message(const json_t *json)
 {
-	stage_t *s = malloc(sizeof *s);
+	stage_t *s = mem_malloc(sizeof *s);
 	reeve__v1__pipeline_stage__init(s);
 	s->name = text_of(json, "name", "");
 	s->type = text_of(json, "type", "");
@@ -163,11 +163,11 @@ static stage_t *stage_message(const json_t *json)
 	s->timeout_ms = number_of(json, "timeout_ms");
 	const json_t *policy = json_object_get(json, "retry_policy");
 	char *text = policy ? json_dumps(policy, JSON_COMPACT) : NULL;
-	s->retry = malloc(sizeof *s->retry);
+	s->retry = mem_malloc(sizeof *s->retry);
 	retry_fill(s->retry, text, number_of(json, "retry_base_ms"), number_of(json, "retry_max_ms"));
 	free(text);
 	if (json_object_get(json, "priority")) {
-		s->priority = malloc(sizeof *s->priority);
+		s->priority = mem_malloc(sizeof *s->priority);
 		reeve__v1__new_priority__init(s->priority);
 		s->priority->value = (int32_t)number_of(json, "priority");
 	}
@@ -176,15 +176,15 @@ static stage_t *stage_message(const json_t *json)
 
 pipeline_t *pipeline_message(const struct store_pipeline *row)
 {
-	pipeline_t *p = malloc(sizeof *p);
+	pipeline_t *p = mem_malloc(sizeof *p);
 	json_t *stages = json_loads(row->stages, 0, NULL);
 	reeve__v1__pipeline__init(p);
-	p->name = strdup(row->name);
-	p->source = strdup(row->source);
+	p->name = mem_strdup(row->name);
+	p->source = mem_strdup(row->source);
 	p->id = row->id;
 	p->created_us = row->created_us;
 	p->max_steps = (uint32_t)row->max_steps;
-	p->stages = calloc(json_array_size(stages) + 1, sizeof *p->stages);
+	p->stages = mem_calloc(json_array_size(stages) + 1, sizeof *p->stages);
 	for (size_t i = 0; i < json_array_size(stages); i++)
 		p->stages[p->n_stages++] = stage_message(json_array_get(stages, i));
 	json_decref(stages);

@@ -43,7 +43,7 @@ static void define(void *service, struct rpc_call *call, const ProtobufCMessage 
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct define_call *c = calloc(1, sizeof *c);
+	struct define_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->stages = pipeline_stages_json(pipeline);
 	c->op = (struct store_pipeline_define){
@@ -75,7 +75,7 @@ static void on_listed(struct store_op *op, const struct reeve_error *error)
 		return;
 	}
 	Reeve__V1__ListPipelinesResponse response = REEVE__V1__LIST_PIPELINES_RESPONSE__INIT;
-	response.pipelines = calloc((size_t)c->op.count + 1, sizeof *response.pipelines);
+	response.pipelines = mem_calloc((size_t)c->op.count + 1, sizeof *response.pipelines);
 	for (int i = 0; i < c->op.count; i++)
 		response.pipelines[response.n_pipelines++] = pipeline_message(&c->op.pipelines[i]);
 	response.more = c->op.more;
@@ -96,7 +96,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct list_call *c = calloc(1, sizeof *c);
+	struct list_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->op = (struct store_pipelines){
 	    .op.done = on_listed,
@@ -134,7 +134,7 @@ static void show(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct list_call *c = calloc(1, sizeof *c);
+	struct list_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->op = (struct store_pipelines){
 	    .op.done = on_shown, .op.deadline_ms = service_deadline(s, call), .op.origin = rpc_call_origin(call), .name = request->name};

@@ -286,7 +286,7 @@ static void set(void *service, struct rpc_call *call, const ProtobufCMessage *me
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct set_call *c = calloc(1, sizeof *c);
+	struct set_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->change = json_dumps(change, JSON_COMPACT);
 	json_decref(change);
@@ -351,7 +351,7 @@ static void describe(void *service, struct rpc_call *call, const ProtobufCMessag
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct describe_call *c = calloc(1, sizeof *c);
+	struct describe_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->op = (struct store_queue_set){
 	    .op.done = on_described, .op.deadline_ms = service_deadline(s, call), .op.origin = rpc_call_origin(call), .queue = request->queue};
@@ -387,9 +387,9 @@ static void status(void *service, struct rpc_call *call, const ProtobufCMessage 
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct reading *r = calloc(1, sizeof *r);
+	struct reading *r = mem_calloc(1, sizeof *r);
 	reading_begin(r, s, call, STORE_QUEUE_STATUS, &reeve__v1__queue_status_response__descriptor, on_status_read);
-	((Reeve__V1__QueueStatusResponse *)r->response)->queue = strdup(request->queue);
+	((Reeve__V1__QueueStatusResponse *)r->response)->queue = mem_strdup(request->queue);
 	r->op.request = request;
 	reading_send(r);
 }
@@ -455,7 +455,7 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct control_call *c = calloc(1, sizeof *c);
+	struct control_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->services = s;
 	c->action = request->action;

@@ -9,7 +9,7 @@ void reading_begin(struct reading *r, struct services *s, struct rpc_call *call,
 {
 	r->call = call;
 	r->services = s;
-	r->response = malloc(descriptor->sizeof_message);
+	r->response = mem_malloc(descriptor->sizeof_message);
 	descriptor->message_init(r->response);
 	r->op = (struct store_read){
 	    .op.done = done,

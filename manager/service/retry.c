@@ -128,7 +128,7 @@ void retry_fill(Reeve__V1__RetryPolicy *p, const char *text, int64_t base_ms, in
 	if (jitter)
 		p->jitter_percent = json_integer_value(jitter) ? (int32_t)json_integer_value(jitter) : -1;
 	size_t i;
-	p->delays_ms = calloc(json_array_size(delays) + 1, sizeof *p->delays_ms);
+	p->delays_ms = mem_calloc(json_array_size(delays) + 1, sizeof *p->delays_ms);
 	json_array_foreach(delays, i, delay)
 		p->delays_ms[p->n_delays_ms++] = json_integer_value(delay);
 	json_decref(json);

@@ -293,7 +293,7 @@ char *schedule_change(
 
 static char *copy(const char *text)
 {
-	return text && *text ? strdup(text) : (char *)protobuf_c_empty_string;
+	return text && *text ? mem_strdup(text) : (char *)protobuf_c_empty_string;
 }
 
 /* The number of a name; 0: there is none. */
@@ -307,7 +307,7 @@ static int number_of(const char *const *names, int count, const char *name)
 
 schedule *schedule_message(const struct store_schedule *from)
 {
-	schedule *s = malloc(sizeof *s);
+	schedule *s = mem_malloc(sizeof *s);
 	reeve__v1__schedule__init(s);
 	s->name = copy(from->name);
 	s->cron = copy(from->cron);
@@ -332,7 +332,7 @@ schedule *schedule_message(const struct store_schedule *from)
 	s->created_us = from->created_us;
 	s->updated_us = from->updated_us;
 	s->n_planned_us = (size_t)from->planned_count;
-	s->planned_us = malloc(sizeof *s->planned_us * (s->n_planned_us + 1));
+	s->planned_us = mem_malloc(sizeof *s->planned_us * (s->n_planned_us + 1));
 	for (size_t i = 0; i < s->n_planned_us; i++)
 		s->planned_us[i] = from->planned_us[i];
 	return s;
@@ -341,7 +341,7 @@ schedule *schedule_message(const struct store_schedule *from)
 Reeve__V1__ScheduleRun *schedule_run_message(const struct store_schedule_run *from)
 {
 	static const char *const statuses[] = {"", "queued", "executing", "failed", "completed", "dead", "cancelled"};
-	Reeve__V1__ScheduleRun *r = malloc(sizeof *r);
+	Reeve__V1__ScheduleRun *r = mem_malloc(sizeof *r);
 	reeve__v1__schedule_run__init(r);
 	r->id = from->id;
 	r->planned_us = from->planned_us;

@@ -37,7 +37,7 @@ static bool check_change(const struct services *s, const struct rpc_call *call, 
 static struct schedule_call *begin(struct services *s, struct rpc_call *call, enum store_schedule_call kind,
     const char *name, void (*done)(struct store_op *op, const struct reeve_error *error))
 {
-	struct schedule_call *c = calloc(1, sizeof *c);
+	struct schedule_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->services = s;
 	c->op = (struct store_schedules){
@@ -161,7 +161,7 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	send_change(s, call, STORE_SCHEDULE_CONTROL, request->name, strdup(actions[request->action]));
+	send_change(s, call, STORE_SCHEDULE_CONTROL, request->name, mem_strdup(actions[request->action]));
 }
 
 /* --- List and Show ------------------------------------------------------------------------------------------------ */
@@ -173,9 +173,9 @@ static void on_listed(struct store_op *op, const struct reeve_error *failed)
 		fail(c, failed);
 		return;
 	}
-	Reeve__V1__ListSchedulesResponse *response = malloc(sizeof *response);
+	Reeve__V1__ListSchedulesResponse *response = mem_malloc(sizeof *response);
 	reeve__v1__list_schedules_response__init(response);
-	response->schedules = malloc(sizeof *response->schedules * (size_t)(c->op.count + 1));
+	response->schedules = mem_malloc(sizeof *response->schedules * (size_t)(c->op.count + 1));
 	for (int i = 0; i < c->op.count; i++)
 		response->schedules[response->n_schedules++] = schedule_message(&c->op.schedules[i]);
 	response->more = c->op.more;
@@ -259,9 +259,9 @@ static void on_runs(struct store_op *op, const struct reeve_error *failed)
 	if (failed) {
 		rpc_call_fail_error(c->call, failed);
 	} else {
-		Reeve__V1__ScheduleRunsResponse *response = malloc(sizeof *response);
+		Reeve__V1__ScheduleRunsResponse *response = mem_malloc(sizeof *response);
 		reeve__v1__schedule_runs_response__init(response);
-		response->runs = malloc(sizeof *response->runs * (size_t)(c->op.count + 1));
+		response->runs = mem_malloc(sizeof *response->runs * (size_t)(c->op.count + 1));
 		for (int i = 0; i < c->op.count; i++)
 			response->runs[response->n_runs++] = schedule_run_message(&c->op.runs[i]);
 		response->next_before_id = c->op.next_before;
@@ -274,7 +274,7 @@ static void on_runs(struct store_op *op, const struct reeve_error *failed)
 static struct runs_call *begin_runs(struct services *s, struct rpc_call *call, const char *name,
     void (*done)(struct store_op *op, const struct reeve_error *error))
 {
-	struct runs_call *c = calloc(1, sizeof *c);
+	struct runs_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->op = (struct store_schedule_runs){
 	    .op.done = done,

@@ -1,6 +1,7 @@
 /* One table says for each field how it is put into the JSON and how it is taken out again. */
 #include "manager/service/schedule_task.h"
 
+#include "common/mem.h"
 #include "manager/service/retry.h"
 
 #include <stdlib.h>
@@ -84,7 +85,7 @@ static void field_take(const struct field *field, task *t, const json_t *value)
 {
 	char *at = (char *)t + field->offset;
 	if (field->type == TEXT && json_is_string(value))
-		*(char **)at = strdup(json_string_value(value));
+		*(char **)at = mem_strdup(json_string_value(value));
 	else if (field->type == NUMBER_32)
 		*(int32_t *)at = (int32_t)json_integer_value(value);
 	else if (field->type == NUMBER_64)
@@ -95,7 +96,7 @@ static Reeve__V1__RetryPolicy *retry_from(const json_t *spec)
 {
 	json_t *policy = json_object_get(spec, "retry_policy");
 	char *text = policy ? json_dumps(policy, JSON_COMPACT) : NULL;
-	Reeve__V1__RetryPolicy *retry = malloc(sizeof *retry);
+	Reeve__V1__RetryPolicy *retry = mem_malloc(sizeof *retry);
 	retry_fill(retry, text, json_integer_value(json_object_get(spec, "retry_base_ms")),
 	    json_integer_value(json_object_get(spec, "retry_max_ms")));
 	free(text);
@@ -105,7 +106,7 @@ static Reeve__V1__RetryPolicy *retry_from(const json_t *spec)
 task *schedule_task_from(const char *text)
 {
 	json_t *spec = json_loads(text, 0, NULL);
-	task *t = malloc(sizeof *t);
+	task *t = mem_malloc(sizeof *t);
 	reeve__v1__task_spec__init(t);
 	for (int i = 0; i < FIELDS; i++)
 		field_take(&fields[i], t, json_object_get(spec, fields[i].name));

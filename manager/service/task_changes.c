@@ -84,9 +84,9 @@ static void on_edited(struct store_op *op, const struct reeve_error *error)
 		return;
 	}
 	Reeve__V1__CancelResponse response = REEVE__V1__CANCEL_RESPONSE__INIT;
-	Reeve__V1__ChangedTask *tasks = calloc((size_t)c->op.found + 1, sizeof *tasks);
+	Reeve__V1__ChangedTask *tasks = mem_calloc((size_t)c->op.found + 1, sizeof *tasks);
 	response.n_tasks = (size_t)c->op.found;
-	response.tasks = calloc(response.n_tasks + 1, sizeof *response.tasks);
+	response.tasks = mem_calloc(response.n_tasks + 1, sizeof *response.tasks);
 	for (size_t i = 0; i < response.n_tasks; i++) {
 		const struct store_edited *t = &c->op.tasks[i];
 		reeve__v1__changed_task__init(&tasks[i]);
@@ -142,7 +142,7 @@ struct look_call {
 static void look(
     struct services *s, struct rpc_call *call, enum store_edit_kind kind, const struct store_filter *filter)
 {
-	struct look_call *c = calloc(1, sizeof *c);
+	struct look_call *c = mem_calloc(1, sizeof *c);
 	reading_begin(&c->reading, s, call, STORE_MATCHING, responses[kind], reading_done);
 	c->filter = *filter;
 	c->reading.op.filter = &c->filter;
@@ -154,7 +154,7 @@ static void look(
 static struct edit_call *edit_begin(struct services *s, struct rpc_call *call, const struct change_request *r)
 {
 	struct reeve_error error;
-	struct edit_call *c = calloc(1, sizeof *c);
+	struct edit_call *c = mem_calloc(1, sizeof *c);
 	if (!check_change(s, call, r, &c->filter, &error)) {
 		rpc_call_fail_error(call, &error);
 		free(c);

@@ -43,8 +43,8 @@ static void on_submitted(void *arg, const struct store_made *made, const struct 
 		return;
 	}
 	Reeve__V1__SubmitResponse response = REEVE__V1__SUBMIT_RESPONSE__INIT;
-	Reeve__V1__SubmittedTask *tasks = calloc((size_t)c->count, sizeof *tasks);
-	response.tasks = calloc((size_t)c->count, sizeof *response.tasks);
+	Reeve__V1__SubmittedTask *tasks = mem_calloc((size_t)c->count, sizeof *tasks);
+	response.tasks = mem_calloc((size_t)c->count, sizeof *response.tasks);
 	response.n_tasks = (size_t)c->count;
 	for (int i = 0; i < c->count; i++) {
 		reeve__v1__submitted_task__init(&tasks[i]);
@@ -98,9 +98,9 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct submit_call *c = calloc(1, sizeof *c + sizeof *c->tasks * request->n_tasks);
+	struct submit_call *c = mem_calloc(1, sizeof *c + sizeof *c->tasks * request->n_tasks);
 	c->call = call;
-	c->own_policies = calloc(request->n_tasks, sizeof *c->own_policies);
+	c->own_policies = mem_calloc(request->n_tasks, sizeof *c->own_policies);
 	c->count = (int)request->n_tasks;
 	for (int i = 0; i < c->count; i++) {
 		char field[32];
@@ -147,7 +147,7 @@ static void get(void *service, struct rpc_call *call, const ProtobufCMessage *me
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct get_call *c = calloc(1, sizeof *c);
+	struct get_call *c = mem_calloc(1, sizeof *c);
 	reading_begin(&c->reading, s, call, STORE_GET, &reeve__v1__list_response__descriptor, on_got);
 	c->id = request->id;
 	c->reading.op.ids = &c->id;
@@ -174,7 +174,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct list_call *c = calloc(1, sizeof *c);
+	struct list_call *c = mem_calloc(1, sizeof *c);
 	reading_begin(&c->reading, s, call, STORE_LIST, &reeve__v1__list_response__descriptor, reading_done);
 	c->request = *request;
 	if (request->filter) {
@@ -216,7 +216,7 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct audit_call *c = calloc(1, sizeof *c);
+	struct audit_call *c = mem_calloc(1, sizeof *c);
 	reading_begin(&c->reading, s, call, STORE_AUDIT, &reeve__v1__audit_response__descriptor, on_audited);
 	c->request = *request;
 	c->request.limit = request->limit ? request->limit : AUDIT_DEFAULT;
@@ -260,7 +260,7 @@ static void on_waited(void *arg, const int64_t *ended, int count, const struct r
 		wait_end(c, error);
 		return;
 	}
-	c->ids = malloc(sizeof *c->ids * (size_t)count);
+	c->ids = mem_malloc(sizeof *c->ids * (size_t)count);
 	memcpy(c->ids, ended, sizeof *c->ids * (size_t)count);
 	c->reading.op.ids = c->ids;
 	c->reading.op.count = count;
@@ -287,7 +287,7 @@ static void wait_for(void *service, struct rpc_call *call, const ProtobufCMessag
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct wait_call *c = calloc(1, sizeof *c);
+	struct wait_call *c = mem_calloc(1, sizeof *c);
 	reading_begin(&c->reading, s, call, STORE_WAITED, &reeve__v1__list_response__descriptor, on_wait_read);
 	rpc_call_on_closed(call, on_wait_gone, c);
 	c->asked = (uint32_t)request->n_ids;

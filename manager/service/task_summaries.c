@@ -30,7 +30,7 @@ void task_errors(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct errors_call *c = calloc(1, sizeof *c);
+	struct errors_call *c = mem_calloc(1, sizeof *c);
 	reading_begin(&c->reading, s, call, STORE_ERRORS, &reeve__v1__errors_response__descriptor, reading_done);
 	c->request = *request;
 	if (!request->since_us)
@@ -50,7 +50,7 @@ void task_executions(void *service, struct rpc_call *call, const ProtobufCMessag
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct executions_call *c = calloc(1, sizeof *c);
+	struct executions_call *c = mem_calloc(1, sizeof *c);
 	reading_begin(&c->reading, s, call, STORE_EXECUTIONS, &reeve__v1__executions_response__descriptor, reading_done);
 	c->request = *request;
 	if (!request->since_us)

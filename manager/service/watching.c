@@ -68,16 +68,16 @@ void admin_check(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		rpc_call_fail(call, STATUS(UNAVAILABLE), "manager \"%s\" does not reach its database", s->manager_name);
 		return;
 	}
-	struct check_call *c = calloc(1, sizeof *c);
-	c->queue = strdup(request->queue);
-	c->type = strdup(request->type);
+	struct check_call *c = mem_calloc(1, sizeof *c);
+	c->queue = mem_strdup(request->queue);
+	c->type = mem_strdup(request->type);
 	reading_begin(&c->reading, s, call, STORE_CHECK, &reeve__v1__check_response__descriptor, on_checked);
 	Reeve__V1__CheckResponse *response = (Reeve__V1__CheckResponse *)c->reading.response;
-	response->manager = strdup(s->manager_name);
+	response->manager = mem_strdup(s->manager_name);
 	response->n_measures = request->n_questions;
-	response->measures = calloc(request->n_questions + 1, sizeof *response->measures);
+	response->measures = mem_calloc(request->n_questions + 1, sizeof *response->measures);
 	for (size_t i = 0; i < request->n_questions; i++) {
-		response->measures[i] = malloc(sizeof **response->measures);
+		response->measures[i] = mem_malloc(sizeof **response->measures);
 		reeve__v1__check_measure__init(response->measures[i]);
 		response->measures[i]->kind = request->questions[i]->kind;
 	}

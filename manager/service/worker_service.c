@@ -99,7 +99,7 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct register_call *c = calloc(1, sizeof *c);
+	struct register_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->services = s;
 	c->op = (struct store_register){
@@ -197,8 +197,8 @@ static void fetch_message_fill(struct fetch_message *m, const struct core *core,
 	m->response.fetch_id = fetch_id;
 	m->response.parked_ms = answer->parked_ms;
 	m->response.again_in_ms = answer->again_in_ms;
-	m->assignments = calloc((size_t)answer->won_count + 1, sizeof *m->assignments);
-	m->response.assignments = calloc((size_t)answer->won_count + 1, sizeof *m->response.assignments);
+	m->assignments = mem_calloc((size_t)answer->won_count + 1, sizeof *m->assignments);
+	m->response.assignments = mem_calloc((size_t)answer->won_count + 1, sizeof *m->response.assignments);
 	m->response.n_assignments = (size_t)answer->won_count;
 	for (int i = 0; i < answer->won_count; i++) {
 		const struct store_claimed *won = answer->won[i];
@@ -220,8 +220,8 @@ static void fetch_message_fill(struct fetch_message *m, const struct core *core,
 		a->assignment_id = won->assignment_id;
 		a->resting_ms = queues_get(core->queues, a->queue)->resting_ms;
 	}
-	m->orders = calloc((size_t)answer->order_count + 1, sizeof *m->orders);
-	m->response.orders = calloc((size_t)answer->order_count + 1, sizeof *m->response.orders);
+	m->orders = mem_calloc((size_t)answer->order_count + 1, sizeof *m->orders);
+	m->response.orders = mem_calloc((size_t)answer->order_count + 1, sizeof *m->response.orders);
 	m->response.n_orders = (size_t)answer->order_count;
 	for (int i = 0; i < answer->order_count; i++) {
 		m->response.orders[i] = &m->orders[i];
@@ -272,7 +272,7 @@ static void fetch(void *service, struct rpc_call *call, const ProtobufCMessage *
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct fetch_call *c = calloc(1, sizeof *c);
+	struct fetch_call *c = mem_calloc(1, sizeof *c);
 	*c = (struct fetch_call){call, s, request->incarnation, request->fetch_id};
 	struct fetch_request f = fetch_from(request);
 	rpc_call_on_closed(call, on_fetch_gone, c);
@@ -303,8 +303,8 @@ static void report_answer(struct report_call *c)
 		rpc_call_fail_error(c->call, &c->problem);
 	} else {
 		Reeve__V1__ReportResponse response = REEVE__V1__REPORT_RESPONSE__INIT;
-		Reeve__V1__Judged *judged = calloc((size_t)c->op.count + 1, sizeof *judged);
-		response.judged = calloc((size_t)c->op.count + 1, sizeof *response.judged);
+		Reeve__V1__Judged *judged = mem_calloc((size_t)c->op.count + 1, sizeof *judged);
+		response.judged = mem_calloc((size_t)c->op.count + 1, sizeof *response.judged);
 		response.n_judged = (size_t)c->op.count;
 		for (int i = 0; i < c->op.count; i++) {
 			const struct store_result *r = &c->results[i];
@@ -357,7 +357,7 @@ static void on_report_fetched(void *arg, const struct fetch_answer *answer, cons
 		struct fetch_message m;
 		fetch_message_fill(&m, c->services->core, c->incarnation, c->fetch_id, answer);
 		c->packed_length = reeve__v1__fetch_response__get_packed_size(&m.response);
-		c->packed_fetch = malloc(c->packed_length + 1);
+		c->packed_fetch = mem_malloc(c->packed_length + 1);
 		reeve__v1__fetch_response__pack(&m.response, c->packed_fetch);
 		fetch_message_free(&m);
 	}
@@ -421,11 +421,11 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct report_call *c = calloc(1, sizeof *c + sizeof *c->results * request->n_results);
+	struct report_call *c = mem_calloc(1, sizeof *c + sizeof *c->results * request->n_results);
 	c->call = call;
 	c->services = s;
 	c->incarnation = request->incarnation;
-	c->too_long = calloc(request->n_results, sizeof *c->too_long);
+	c->too_long = mem_calloc(request->n_results, sizeof *c->too_long);
 	size_t longest = (size_t)s->core->options.max_result_bytes;
 	for (size_t i = 0; i < request->n_results; i++) {
 		const Reeve__V1__Result *given = request->results[i];
@@ -504,9 +504,9 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 		return;
 	}
 	Reeve__V1__HeartbeatResponse response = REEVE__V1__HEARTBEAT_RESPONSE__INIT;
-	Reeve__V1__Order *orders = calloc((size_t)c->op.order_count + 1, sizeof *orders);
+	Reeve__V1__Order *orders = mem_calloc((size_t)c->op.order_count + 1, sizeof *orders);
 	response.lost = c->op.lost;
-	response.orders = calloc((size_t)c->op.order_count + 1, sizeof *response.orders);
+	response.orders = mem_calloc((size_t)c->op.order_count + 1, sizeof *response.orders);
 	response.n_orders = (size_t)c->op.order_count;
 	for (int i = 0; i < c->op.order_count; i++) {
 		response.orders[i] = &orders[i];
@@ -572,9 +572,9 @@ static void keep_remarks(struct services *s, struct rpc_call *call, const Reeve_
 	size_t n = request->n_remarks;
 	if (n == 0)
 		return;
-	struct remarks_kept *k = calloc(1, sizeof *k + 2 * n * sizeof *k->numbers);
+	struct remarks_kept *k = mem_calloc(1, sizeof *k + 2 * n * sizeof *k->numbers);
 	int64_t *ids = k->numbers, *tokens = ids + n;
-	k->texts = malloc(n * sizeof *k->texts);
+	k->texts = mem_malloc(n * sizeof *k->texts);
 	k->op = (struct store_remarks){
 	    .op.done = on_remarks_kept,
 	    .op.deadline_ms = service_deadline(s, call),
@@ -589,7 +589,7 @@ static void keep_remarks(struct services *s, struct rpc_call *call, const Reeve_
 		const char *text = clipped(remark->text, REMARK_MOST);
 		ids[i] = remark->task_id;
 		tokens[i] = remark->token;
-		k->texts[i] = strdup(text ? text : "");
+		k->texts[i] = mem_strdup(text ? text : "");
 		k->op.bytes += strlen(k->texts[i]) + 2 * sizeof *ids;
 	}
 	store_remarks(s->core->store, &k->op);
@@ -604,7 +604,7 @@ static void heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct heartbeat_call *c = calloc(1, sizeof *c);
+	struct heartbeat_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->services = s;
 	c->op = (struct store_heartbeat){
@@ -620,7 +620,7 @@ static void heartbeat(void *service, struct rpc_call *call, const ProtobufCMessa
 	    .type_count = (int)request->n_types,
 	    .types = request->types,
 	};
-	int64_t *ids = malloc(sizeof *ids * 2 * (request->n_held + 1)), *tokens = ids + request->n_held;
+	int64_t *ids = mem_malloc(sizeof *ids * 2 * (request->n_held + 1)), *tokens = ids + request->n_held;
 	for (size_t i = 0; i < request->n_held; i++) {
 		ids[i] = request->held[i]->task_id;
 		tokens[i] = request->held[i]->token;
@@ -685,7 +685,7 @@ static void extend(void *service, struct rpc_call *call, const ProtobufCMessage 
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct extend_call *c = calloc(1, sizeof *c);
+	struct extend_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->services = s;
 	c->op = (struct store_extend){
@@ -732,7 +732,7 @@ static void leave(void *service, struct rpc_call *call, const ProtobufCMessage *
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct leave_call *c = calloc(1, sizeof *c);
+	struct leave_call *c = mem_calloc(1, sizeof *c);
 	c->call = call;
 	c->services = s;
 	c->op = (struct store_leave){

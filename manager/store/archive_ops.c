@@ -9,7 +9,7 @@ enum { PAGE_BYTES = 4 * 1024 * 1024 };
 static void take_page(struct role *role, struct store_archive *op, const PGresult *rows)
 {
 	int n = PQntuples(rows);
-	op->lines = role->state = calloc((size_t)n + 1, sizeof *op->lines);
+	op->lines = role->state = mem_calloc((size_t)n + 1, sizeof *op->lines);
 	for (op->count = 0; op->count < n && !row_null(rows, op->count, 0); op->count++) {
 		op->lines[op->count] = row_text(rows, op->count, 1);
 		op->after = row_int8(rows, op->count, 0);

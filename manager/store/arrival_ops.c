@@ -58,7 +58,7 @@ static void on_admitted(void *arg, const struct conn_result *result)
 		role_run(role, SQL_COMMIT, role_on_done);
 		return;
 	}
-	struct refused *refused = role->state = calloc(1, sizeof *refused + sizeof *refused->ids * (size_t)count);
+	struct refused *refused = role->state = mem_calloc(1, sizeof *refused + sizeof *refused->ids * (size_t)count);
 	for (refused->count = 0; refused->count < count; refused->count++)
 		refused->ids[refused->count] = row_array_int8(&elements);
 	snprintf(refused->code, sizeof refused->code, "%s", row_text(result->rows, 0, 3));

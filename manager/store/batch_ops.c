@@ -18,7 +18,7 @@ static void on_due(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct store_batches_due *op = BATCH_OP(role, struct store_batches_due, 0);
 	op->count = PQntuples(result->rows);
-	op->due = role->state = calloc((size_t)op->count + 1, sizeof *op->due);
+	op->due = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->due);
 	for (int row = 0; row < op->count; row++)
 		op->due[row] = (struct store_batch_due){
 		    row_int8(result->rows, row, 0), work_of(row_text(result->rows, row, 1))};
@@ -113,7 +113,7 @@ static void on_held(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	int count = PQntuples(result->rows);
-	struct failing *failing = role->state = calloc(1, sizeof *failing + sizeof *failing->ids * (size_t)count);
+	struct failing *failing = role->state = mem_calloc(1, sizeof *failing + sizeof *failing->ids * (size_t)count);
 	failing->count = count;
 	for (int row = 0; row < count; row++)
 		failing->ids[row] = row_int8(result->rows, row, 0);

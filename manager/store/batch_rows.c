@@ -8,7 +8,7 @@
 
 Reeve__V1__Batch *batch_from_row(const PGresult *rows, int row, int column)
 {
-	Reeve__V1__Batch *b = malloc(sizeof *b);
+	Reeve__V1__Batch *b = mem_malloc(sizeof *b);
 	int c = column;
 	reeve__v1__batch__init(b);
 	b->id = row_int8(rows, row, c++);

@@ -18,7 +18,7 @@ static void on_taken(void *arg, const struct conn_result *result)
 	const PGresult *rows = result->rows;
 	struct store_callbacks_take *op = BATCH_OP(role, struct store_callbacks_take, 0);
 	op->count = PQntuples(rows);
-	op->callbacks = role->state = calloc((size_t)op->count + 1, sizeof *op->callbacks);
+	op->callbacks = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->callbacks);
 	for (int row = 0; row < op->count; row++)
 		op->callbacks[row] = (struct store_callback){
 		    .id = row_int8(rows, row, 0),

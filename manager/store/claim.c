@@ -31,7 +31,7 @@ static void on_claimed(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct store_claim *op = BATCH_OP(role, struct store_claim, 0);
 	op->won_count = PQntuples(result->rows);
-	role->state = malloc(sizeof *op->won * (size_t)(op->won_count + 1));
+	role->state = mem_malloc(sizeof *op->won * (size_t)(op->won_count + 1));
 	op->won = role->state;
 	for (int row = 0; row < op->won_count; row++) {
 		op->won[row] = claimed_row(result->rows, row);
@@ -128,7 +128,7 @@ static void on_redelivered(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	int rows = PQntuples(result->rows), row = 0;
-	struct store_claimed *won = role->state = malloc(sizeof *won * ((size_t)rows + 1));
+	struct store_claimed *won = role->state = mem_malloc(sizeof *won * ((size_t)rows + 1));
 	for (int i = 0; i < role->count; i++) {
 		struct store_redeliver *op = redeliver(role, i);
 		op->won = won;

@@ -5,6 +5,7 @@
 #include "manager/store/conn.h"
 
 #include "common/log.h"
+#include "common/mem.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -280,7 +281,7 @@ void conn_run(struct conn *c, enum sql_id statement, const struct params *params
 		params_reset(kept);
 		free(kept->data);
 		*kept = *params;
-		kept->data = malloc(params->length ? params->length : 1);
+		kept->data = mem_malloc(params->length ? params->length : 1);
 		memcpy(kept->data, params->data ? params->data : "", params->length);
 		kept->capacity = params->length;
 		c->preparing = true;
@@ -436,11 +437,11 @@ static char *hosts_to_resolve(const char *conninfo)
 		if (o->val && *o->val && !strcmp(o->keyword, "hostaddr"))
 			address = true;
 		if (o->val && *o->val && !strcmp(o->keyword, "host"))
-			host = strdup(o->val);
+			host = mem_strdup(o->val);
 	}
 	PQconninfoFree(given);
 	if (!host && getenv("PGHOST") && !getenv("PGHOSTADDR"))
-		host = strdup(getenv("PGHOST"));
+		host = mem_strdup(getenv("PGHOST"));
 	if (host && !address && !strchr(host, '/') && !strchr(host, '@'))
 		return host;
 	free(host);
@@ -469,12 +470,12 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 struct conn *conn_create(
     struct event_base *base, const struct conn_settings *settings, const struct conn_listener *listener)
 {
-	struct conn *c = calloc(1, sizeof *c);
+	struct conn *c = mem_calloc(1, sizeof *c);
 	c->base = base;
 	c->settings = *settings;
 	c->listener = *listener;
-	c->conninfo = strdup(settings->conninfo);
-	c->name = strdup(settings->name);
+	c->conninfo = mem_strdup(settings->conninfo);
+	c->name = mem_strdup(settings->name);
 	c->retry_ms = RETRY_FIRST_MS;
 	c->timer = evtimer_new(base, on_timer, c);
 	timer_set(c, 0);
@@ -532,7 +533,7 @@ void conn_cancel(struct conn *c)
 	PGcancel *request = PQgetCancel(c->pg);
 	if (!request)
 		return;
-	struct cancel *cancel = malloc(sizeof *cancel);
+	struct cancel *cancel = mem_malloc(sizeof *cancel);
 	*cancel = (struct cancel){c, request};
 	timer_set(c, CANCEL_LIMIT_MS);
 	c->cancel = errand_start(c->base, &kind, cancel);

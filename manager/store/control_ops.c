@@ -10,7 +10,7 @@ static void on_controlled(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct store_control *op = BATCH_OP(role, struct store_control, 0);
 	op->count = PQntuples(result->rows);
-	op->workers = role->state = calloc((size_t)op->count + 1, sizeof *op->workers);
+	op->workers = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->workers);
 	for (int row = 0; row < op->count; row++) {
 		op->workers[row].incarnation = row_int8(result->rows, row, 0);
 		snprintf(op->workers[row].name, sizeof op->workers[row].name, "%s", row_text(result->rows, row, 1));

@@ -54,7 +54,7 @@ static struct edit *edit_make(int asked)
 {
 	size_t n = (size_t)asked;
 	struct edit *edit =
-	    calloc(1, sizeof *edit + (sizeof *edit->tasks + sizeof *edit->by_id + 2 * sizeof *edit->ids) * n);
+	    mem_calloc(1, sizeof *edit + (sizeof *edit->tasks + sizeof *edit->by_id + 2 * sizeof *edit->ids) * n);
 	edit->asked = asked;
 	edit->tasks = edit->room;
 	edit->ids = (int64_t *)(edit->room + n);

@@ -1,6 +1,8 @@
 /* The thread and the loop share the struct; the last of the two frees it. */
 #include "manager/store/errand.h"
 
+#include "common/mem.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -48,7 +50,7 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 
 struct errand *errand_start(struct event_base *base, const struct errand_kind *kind, void *data)
 {
-	struct errand *e = calloc(1, sizeof *e);
+	struct errand *e = mem_calloc(1, sizeof *e);
 	atomic_init(&e->holders, 2);
 	e->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	e->kind = kind;

@@ -25,7 +25,7 @@ static struct lane *lane_enter(struct fair *fair, const struct store_op *op)
 {
 	struct lane *lane = lane_of(fair, op->origin);
 	if (!lane) {
-		lane = calloc(1, sizeof *lane);
+		lane = mem_calloc(1, sizeof *lane);
 		lane->origin = op->origin;
 		HASH_ADD(hh, fair->lanes, origin, sizeof lane->origin, lane);
 	}

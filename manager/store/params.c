@@ -1,6 +1,7 @@
 /* Builds statement parameters in binary: scalars big-endian, arrays with PostgreSQL's one-dimensional header. */
 #include "manager/store/params.h"
 
+#include "common/mem.h"
 #include "manager/store/pgtime.h"
 
 #include <assert.h>
@@ -14,8 +15,7 @@ static char *reserve(struct params *p, size_t bytes)
 		size_t capacity = p->capacity ? p->capacity : 4096;
 		while (capacity < p->length + bytes)
 			capacity *= 2;
-		p->data = realloc(p->data, capacity);
-		assert(p->data);
+		p->data = mem_realloc(p->data, capacity);
 		p->capacity = capacity;
 	}
 	char *at = p->data + p->length;

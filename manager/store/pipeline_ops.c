@@ -49,7 +49,7 @@ static void on_listed(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct store_pipelines *op = BATCH_OP(role, struct store_pipelines, 0);
 	op->count = PQntuples(result->rows);
-	op->pipelines = role->state = calloc((size_t)op->count + 1, sizeof *op->pipelines);
+	op->pipelines = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->pipelines);
 	for (int row = 0; row < op->count; row++)
 		op->pipelines[row] = pipeline_row(result->rows, row);
 	op->more = op->count && row_bool(result->rows, 0, 6);
@@ -78,7 +78,7 @@ static void on_started(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	const PGresult *rows = result->rows;
 	struct store_pipelines_start *op = BATCH_OP(role, struct store_pipelines_start, 0);
-	op->starts = role->state = calloc((size_t)op->count + 1, sizeof *op->starts);
+	op->starts = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->starts);
 	for (int row = 0; row < PQntuples(rows) && row < op->count; row++)
 		op->starts[row] = (struct store_pipeline_start){
 		    .pipeline_id = row_int8(rows, row, 0),

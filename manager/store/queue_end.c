@@ -120,7 +120,7 @@ static void on_locked(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct store_queue_end *op = the_op(role);
 	int rows = row_null(result->rows, 0, 0) ? 0 : PQntuples(result->rows);
-	struct end *end = calloc(1, sizeof *end + sizeof *end->tasks * (size_t)rows);
+	struct end *end = mem_calloc(1, sizeof *end + sizeof *end->tasks * (size_t)rows);
 	role->state = end;
 	op->more = row_int4(result->rows, 0, 2) == op->limit;
 	if (!rows) {

@@ -31,7 +31,7 @@ static void on_loaded(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	const PGresult *rows = result->rows;
 	struct store_queues *op = BATCH_OP(role, struct store_queues, 0);
-	op->queues = role->state = calloc((size_t)PQntuples(rows) + 1, sizeof *op->queues);
+	op->queues = role->state = mem_calloc((size_t)PQntuples(rows) + 1, sizeof *op->queues);
 	op->count = 0;
 	for (int row = 0; row < PQntuples(rows); row++) {
 		snprintf(op->fingerprint, sizeof op->fingerprint, "%s", row_text(rows, row, 11));
@@ -170,7 +170,7 @@ static void on_stops(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct store_queue_stops *op = BATCH_OP(role, struct store_queue_stops, 0);
 	op->count = PQntuples(result->rows);
-	op->work = role->state = calloc((size_t)op->count + 1, sizeof *op->work);
+	op->work = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->work);
 	for (int row = 0; row < op->count; row++)
 		op->work[row] = (struct store_stop_work){
 		    .queue = row_text(result->rows, row, 0),

@@ -334,7 +334,7 @@ static void on_ended(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct store_ended *op = BATCH_OP(role, struct store_ended, 0);
 	int rows = PQntuples(result->rows);
-	role->state = malloc(sizeof *op->ended * (size_t)(rows + 1));
+	role->state = mem_malloc(sizeof *op->ended * (size_t)(rows + 1));
 	op->ended = role->state;
 	op->live = op->ended + rows; /* filled from the end */
 	op->ended_count = op->live_count = 0;

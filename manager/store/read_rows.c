@@ -21,7 +21,7 @@ static char *copy(const PGresult *rows, int row, int column)
 /* A list of a response with a message for each row. */
 static void *each_of(const PGresult *rows, int count, size_t *counted, void *(*message)(const PGresult *rows, int row))
 {
-	void **messages = malloc(sizeof *messages * ((size_t)count + 1));
+	void **messages = mem_malloc(sizeof *messages * ((size_t)count + 1));
 	for (int i = 0; i < count; i++)
 		messages[i] = message(rows, i);
 	*counted = (size_t)count;
@@ -80,7 +80,7 @@ static int64_t time_shown(const PGresult *rows, int row, int column)
 /* The columns that begin at `column`, TASK_COLUMNS of them. */
 static Reeve__V1__Task *task_from(const PGresult *r, int row, int column)
 {
-	Reeve__V1__Task *t = malloc(sizeof *t);
+	Reeve__V1__Task *t = mem_malloc(sizeof *t);
 	int c = column;
 	reeve__v1__task__init(t);
 	t->id = row_int8(r, row, c++);
@@ -130,7 +130,7 @@ static Reeve__V1__Waiting *waiting_from(const PGresult *r, int row, int c)
 {
 	if (row_null(r, row, c) || !row_int8(r, row, c))
 		return NULL;
-	Reeve__V1__Waiting *w = malloc(sizeof *w);
+	Reeve__V1__Waiting *w = mem_malloc(sizeof *w);
 	reeve__v1__waiting__init(w);
 	w->reason = (Reeve__V1__WaitReason)row_int8(r, row, c++);
 	w->task_id = row_int8(r, row, c++);
@@ -172,7 +172,7 @@ void take_list(const PGresult *rows, void *response)
 
 static void *matching_row(const PGresult *rows, int row)
 {
-	Reeve__V1__ChangedTask *t = malloc(sizeof *t);
+	Reeve__V1__ChangedTask *t = mem_malloc(sizeof *t);
 	reeve__v1__changed_task__init(t);
 	t->id = row_int8(rows, row, 0);
 	t->status = status_value(row_text(rows, row, 1));
@@ -191,14 +191,14 @@ void take_matching(const PGresult *rows, void *response)
 void take_audit(const PGresult *rows, void *response)
 {
 	Reeve__V1__AuditResponse *out = response;
-	out->events = malloc(sizeof *out->events * (size_t)(PQntuples(rows) + 1));
+	out->events = mem_malloc(sizeof *out->events * (size_t)(PQntuples(rows) + 1));
 	for (int row = 0; row < PQntuples(rows); row++) {
 		if (row_null(rows, row, 3)) {
 			out->next_page = copy(rows, row, 9);
 			out->more = *out->next_page;
 			continue;
 		}
-		Reeve__V1__AuditEvent *e = out->events[out->n_events++] = malloc(sizeof *e);
+		Reeve__V1__AuditEvent *e = out->events[out->n_events++] = mem_malloc(sizeof *e);
 		reeve__v1__audit_event__init(e);
 		e->at_us = row_time(rows, row, 0);
 		e->task_id = row_int8(rows, row, 1);
@@ -215,13 +215,13 @@ void take_audit(const PGresult *rows, void *response)
 void take_queues(const PGresult *rows, void *response)
 {
 	Reeve__V1__ListQueuesResponse *out = response;
-	out->queues = malloc(sizeof *out->queues * (size_t)(PQntuples(rows) + 1));
+	out->queues = mem_malloc(sizeof *out->queues * (size_t)(PQntuples(rows) + 1));
 	for (int row = 0; row < PQntuples(rows); row++) {
 		if (row_null(rows, row, 0)) {
 			out->next_page = copy(rows, row, 7);
 			continue;
 		}
-		Reeve__V1__QueueCounts *q = out->queues[out->n_queues++] = malloc(sizeof *q);
+		Reeve__V1__QueueCounts *q = out->queues[out->n_queues++] = mem_malloc(sizeof *q);
 		reeve__v1__queue_counts__init(q);
 		q->queue = copy(rows, row, 0);
 		q->type = copy(rows, row, 1);
@@ -237,11 +237,11 @@ static char **copy_array(const PGresult *rows, int row, int column, size_t *coun
 {
 	const char *data = NULL;
 	int n = row_array(rows, row, column, &data);
-	char **texts = malloc(sizeof *texts * (size_t)(n + 1));
+	char **texts = mem_malloc(sizeof *texts * (size_t)(n + 1));
 	for (int i = 0; i < n; i++) {
 		int length;
 		const char *value = row_array_next(&data, &length);
-		texts[i] = strndup(value, (size_t)length);
+		texts[i] = mem_strndup(value, (size_t)length);
 	}
 	*count = (size_t)n;
 	return texts;
@@ -250,7 +250,7 @@ static char **copy_array(const PGresult *rows, int row, int column, size_t *coun
 /* The columns of worker_list. */
 static void *worker_row(const PGresult *rows, int row)
 {
-	Reeve__V1__Worker *w = malloc(sizeof *w);
+	Reeve__V1__Worker *w = mem_malloc(sizeof *w);
 	reeve__v1__worker__init(w);
 	w->incarnation = row_int8(rows, row, 0);
 	w->name = copy(rows, row, 1);
@@ -315,7 +315,7 @@ void take_stats(const PGresult *rows, void *response)
 
 static void *callback_row(const PGresult *rows, int row)
 {
-	Reeve__V1__Callback *c = malloc(sizeof *c);
+	Reeve__V1__Callback *c = mem_malloc(sizeof *c);
 	reeve__v1__callback__init(c);
 	c->id = row_int8(rows, row, 0);
 	c->batch_id = row_int8(rows, row, 1);
@@ -340,7 +340,7 @@ void take_callbacks(const PGresult *rows, void *response)
 
 static void *error_group_row(const PGresult *rows, int row)
 {
-	Reeve__V1__ErrorGroup *g = malloc(sizeof *g);
+	Reeve__V1__ErrorGroup *g = mem_malloc(sizeof *g);
 	reeve__v1__error_group__init(g);
 	g->error = copy(rows, row, 0);
 	g->error_code = copy(rows, row, 1);
@@ -361,7 +361,7 @@ void take_errors(const PGresult *rows, void *response)
 
 static void *execution_count_row(const PGresult *rows, int row)
 {
-	Reeve__V1__ExecutionCount *c = malloc(sizeof *c);
+	Reeve__V1__ExecutionCount *c = mem_malloc(sizeof *c);
 	reeve__v1__execution_count__init(c);
 	c->hour_us = row_time(rows, row, 0);
 	c->queue = copy(rows, row, 1);
@@ -385,7 +385,7 @@ void take_executions(const PGresult *rows, void *response)
 
 static void *metric_row(const PGresult *rows, int row)
 {
-	Reeve__V1__Metric *m = malloc(sizeof *m);
+	Reeve__V1__Metric *m = mem_malloc(sizeof *m);
 	reeve__v1__metric__init(m);
 	m->category = copy(rows, row, 0);
 	m->name = copy(rows, row, 1);
@@ -407,7 +407,7 @@ static Reeve__V1__WaitingTask *waiting_task_from(const PGresult *r, int row, int
 {
 	if (row_null(r, row, c))
 		return NULL;
-	Reeve__V1__WaitingTask *t = malloc(sizeof *t);
+	Reeve__V1__WaitingTask *t = mem_malloc(sizeof *t);
 	reeve__v1__waiting_task__init(t);
 	t->id = row_int8(r, row, c++);
 	t->run_at_us = row_time(r, row, c++);
@@ -439,7 +439,7 @@ void take_batch_report(const PGresult *rows, void *response)
 	out->batch = batch_from_row(rows, 0, 0);
 	out->batch->first_waiting = waiting_task_from(rows, 0, BATCH_COLUMNS + TASK_COLUMNS);
 	out->n_tasks = row_null(rows, 0, BATCH_COLUMNS) ? 0 : (size_t)n;
-	out->tasks = malloc(sizeof *out->tasks * (out->n_tasks + 1));
+	out->tasks = mem_malloc(sizeof *out->tasks * (out->n_tasks + 1));
 	for (size_t i = 0; i < out->n_tasks; i++)
 		out->tasks[i] = task_from(rows, (int)i, BATCH_COLUMNS);
 }
@@ -468,7 +468,7 @@ static Reeve__V1__CheckMeasure *measure_of(const Reeve__V1__CheckResponse *respo
 
 static Reeve__V1__CheckExample *example_from(const PGresult *rows, int row)
 {
-	Reeve__V1__CheckExample *e = malloc(sizeof *e);
+	Reeve__V1__CheckExample *e = mem_malloc(sizeof *e);
 	reeve__v1__check_example__init(e);
 	e->count = row_int8(rows, row, 3);
 	e->ms = row_int8(rows, row, 4);
@@ -496,7 +496,7 @@ void take_check(const PGresult *rows, void *response)
 		if (!row_int8(rows, row, 3))
 			continue; /* the longest, or how many, alone */
 		m->looked_at = row_int8(rows, row, 1);
-		m->examples = realloc(m->examples, sizeof *m->examples * (m->n_examples + 1));
+		m->examples = mem_realloc(m->examples, sizeof *m->examples * (m->n_examples + 1));
 		m->examples[m->n_examples++] = example_from(rows, row);
 	}
 	if (!known)

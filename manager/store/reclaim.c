@@ -41,7 +41,7 @@ static struct reclaimed *found_take(const PGresult *rows, const char *error, int
 	size_t n = (size_t)attempts_found(rows), texts = 0;
 	for (int row = 0; row < PQntuples(rows); row++)
 		texts += story >= 0 ? strlen(row_text(rows, row, story)) + 1 : 0;
-	struct reclaimed *r = calloc(1, sizeof *r + (sizeof *r->results + sizeof *r->found) * n + texts);
+	struct reclaimed *r = mem_calloc(1, sizeof *r + (sizeof *r->results + sizeof *r->found) * n + texts);
 	r->found = (struct found *)(r->results + n);
 	char *text = (char *)(r->found + n);
 	for (int row = 0; row < PQntuples(rows); row++) {

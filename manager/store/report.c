@@ -424,7 +424,7 @@ static void report_start(struct role *role)
 	for (int i = 0; i < role->count; i++)
 		total += BATCH_OP(role, struct store_report, i)->count;
 	struct batch *batch =
-	    calloc(1, sizeof *batch + (sizeof *batch->entries + sizeof *batch->sorted) * (size_t)total);
+	    mem_calloc(1, sizeof *batch + (sizeof *batch->entries + sizeof *batch->sorted) * (size_t)total);
 	batch->sorted = (struct entry **)(batch->entries + total);
 	role->state = batch;
 	for (int i = 0; i < role->count; i++) {

@@ -1,6 +1,7 @@
 /* getaddrinfo as an errand. */
 #include "manager/store/resolve.h"
 
+#include "common/mem.h"
 #include "manager/store/errand.h"
 
 #include <arpa/inet.h>
@@ -74,8 +75,8 @@ static void release(void *data)
 struct resolve *resolve_start(struct event_base *base, const char *hosts, resolve_done *done, void *arg)
 {
 	static const struct errand_kind kind = {work, on_done, release};
-	struct resolve *r = calloc(1, sizeof *r);
-	r->hosts = strdup(hosts);
+	struct resolve *r = mem_calloc(1, sizeof *r);
+	r->hosts = mem_strdup(hosts);
 	r->done = done;
 	r->arg = arg;
 	struct errand *errand = errand_start(base, &kind, r);

@@ -345,7 +345,7 @@ void role_refused(struct role *role, const struct conn_result *result)
 		return;
 	}
 	free(role->state);
-	role->state = malloc(sizeof refusal);
+	role->state = mem_malloc(sizeof refusal);
 	*(struct refusal *)role->state = refusal;
 	params_reset(&role->params);
 	role_run(role, SQL_ROLLBACK, after_rollback);

@@ -2,6 +2,7 @@
 #ifndef REEVE_MANAGER_STORE_ROW_H
 #define REEVE_MANAGER_STORE_ROW_H
 
+#include "common/mem.h"
 #include "manager/store/pgtime.h"
 
 #include <endian.h>
@@ -75,7 +76,7 @@ static inline char *row_copy(const PGresult *r, int row, int column)
 	int length = PQgetlength(r, row, column);
 	if (length == 0)
 		return (char *)protobuf_c_empty_string;
-	char *text = malloc((size_t)length + 1);
+	char *text = mem_malloc((size_t)length + 1);
 	memcpy(text, PQgetvalue(r, row, column), (size_t)length);
 	text[length] = 0;
 	return text;

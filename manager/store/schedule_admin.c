@@ -60,7 +60,7 @@ static void on_read(void *arg, const struct conn_result *result)
 	struct store_schedules *op = BATCH_OP(role, struct store_schedules, 0);
 	op->count = PQntuples(rows);
 	free(role->state);
-	role->state = calloc(1, sizeof *op->schedules * (size_t)(op->count + 1) + sizeof(int64_t) * planned_in(rows));
+	role->state = mem_calloc(1, sizeof *op->schedules * (size_t)(op->count + 1) + sizeof(int64_t) * planned_in(rows));
 	op->schedules = role->state;
 	op->more = op->count && op->call == STORE_SCHEDULE_LIST && row_bool(rows, 0, PLANNED_COLUMN + 1);
 	int64_t *planned = (int64_t *)(op->schedules + op->count + 1);
@@ -139,7 +139,7 @@ static void on_runs(void *arg, const struct conn_result *result)
 	const PGresult *r = result->rows;
 	struct store_schedule_runs *op = BATCH_OP(role, struct store_schedule_runs, 0);
 	op->count = PQntuples(r);
-	op->runs = role->state = calloc((size_t)op->count + 1, sizeof *op->runs);
+	op->runs = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->runs);
 	for (int row = 0; row < op->count; row++) {
 		int c = 0;
 		struct store_schedule_run *run = &op->runs[row];

@@ -10,7 +10,7 @@ static void on_ticked(void *arg, const struct conn_result *result)
 	struct store_schedules_tick *op = BATCH_OP(role, struct store_schedules_tick, 0);
 	const PGresult *rows = result->rows;
 	op->count = PQntuples(rows) - 1;
-	op->ticks = role->state = calloc((size_t)op->count + 1, sizeof *op->ticks);
+	op->ticks = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->ticks);
 	for (int row = 0; row < op->count; row++)
 		op->ticks[row] = (struct store_tick_made){
 		    .schedule = row_int8(rows, row, 0),

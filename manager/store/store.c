@@ -73,7 +73,7 @@ bool store_has_password(const char *conninfo)
 struct store *store_open(
     struct event_base *base, const struct store_options *options, const struct store_listener *listener)
 {
-	struct store *store = calloc(1, sizeof *store);
+	struct store *store = mem_calloc(1, sizeof *store);
 	store->base = base;
 	store->options = *options;
 	store->listener = *listener;

@@ -13,6 +13,7 @@
 #define REEVE_MANAGER_STORE_STORE_H
 
 #include "common/error.h"
+#include "common/mem.h"
 
 #include <event2/event.h>
 #include <stdbool.h>

@@ -568,7 +568,7 @@ static void start(struct role *role)
 	int total = total_tasks(role);
 	bool batched = BATCH_OP(role, struct store_submit, 0)->batched; /* then it is alone */
 	size_t made_bytes = sizeof(struct store_made) * (size_t)total;
-	struct batch *batch = calloc(1, sizeof *batch + made_bytes +
+	struct batch *batch = mem_calloc(1, sizeof *batch + made_bytes +
 	        (batched ? (sizeof *batch->batches + 2 * sizeof *batch->held) * (size_t)total : 0));
 	batch->total = total;
 	if (batched) {

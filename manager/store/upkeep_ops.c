@@ -21,7 +21,7 @@ static void on_ticked(void *arg, const struct conn_result *result)
 	op->set_back_us = row_time(result->rows, 0, 8);
 	op->schema = schema > sql_migrations[sql_migration_count - 1].version ? schema : 0;
 	op->peer_count = PQntuples(result->rows);
-	op->peers = role->state = calloc((size_t)op->peer_count + 1, sizeof *op->peers);
+	op->peers = role->state = mem_calloc((size_t)op->peer_count + 1, sizeof *op->peers);
 	for (int row = 0; row < op->peer_count; row++)
 		op->peers[row] = (struct store_peer){row_int8(result->rows, row, 3), row_int8(result->rows, row, 4)};
 	role_done(role);

@@ -9,7 +9,7 @@ static void on_page(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	int rows = PQntuples(result->rows), at = 0, row = 0;
-	struct store_candidate *candidates = role->state = malloc(sizeof *candidates * (size_t)(rows + 1));
+	struct store_candidate *candidates = role->state = mem_malloc(sizeof *candidates * (size_t)(rows + 1));
 	for (int i = 0; i < role->count; i++) {
 		struct store_page *op = BATCH_OP(role, struct store_page, i);
 		op->candidates = &candidates[at];
@@ -78,7 +78,7 @@ static void on_late(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct store_late *op = BATCH_OP(role, struct store_late, 0);
 	op->count = PQntuples(result->rows);
-	op->candidates = role->state = malloc(sizeof *op->candidates * (size_t)(op->count + 1));
+	op->candidates = role->state = mem_malloc(sizeof *op->candidates * (size_t)(op->count + 1));
 	for (int row = 0; row < op->count; row++)
 		op->candidates[row] = (struct store_candidate){
 		    .id = row_int8(result->rows, row, 0),
@@ -114,7 +114,7 @@ static void on_streams(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct store_streams *op = BATCH_OP(role, struct store_streams, 0);
 	op->found = PQntuples(result->rows);
-	role->state = malloc(sizeof *op->streams * (size_t)(op->found + 1));
+	role->state = mem_malloc(sizeof *op->streams * (size_t)(op->found + 1));
 	op->streams = role->state;
 	for (int row = 0; row < op->found; row++)
 		op->streams[row] = (struct store_stream){row_int4(result->rows, row, 0), row_int4(result->rows, row, 1)};
@@ -146,7 +146,7 @@ static void on_routes(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	int found = PQntuples(result->rows);
-	struct store_route *routes = role->state = malloc(sizeof *routes * (size_t)(found + 1));
+	struct store_route *routes = role->state = mem_malloc(sizeof *routes * (size_t)(found + 1));
 	for (int row = 0; row < found; row++)
 		routes[row] = (struct store_route){row_int4(result->rows, row, 0), row_text(result->rows, row, 1),
 		    row_text(result->rows, row, 2)};

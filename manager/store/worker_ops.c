@@ -205,7 +205,7 @@ static void on_watched(void *arg, const struct conn_result *result)
 	op->count = row_array(result->rows, 0, 0, &ids);
 	row_array(result->rows, 0, 1, &seqs);
 	row_array(result->rows, 0, 2, &leases);
-	op->beats = role->state = calloc((size_t)op->count + 1, sizeof *op->beats);
+	op->beats = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->beats);
 	for (int i = 0; i < op->count; i++)
 		op->beats[i] = (struct store_beat){.incarnation = row_array_int8(&ids),
 		    .seq = row_array_int8(&seqs),
@@ -230,7 +230,7 @@ static void on_lost(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct store_lose *op = BATCH_OP(role, struct store_lose, 0);
 	op->lost_count = PQntuples(result->rows);
-	op->lost = role->state = calloc((size_t)op->lost_count + 1, sizeof *op->lost);
+	op->lost = role->state = mem_calloc((size_t)op->lost_count + 1, sizeof *op->lost);
 	for (int row = 0; row < op->lost_count; row++) {
 		op->lost[row] = row_int8(result->rows, row, 0);
 		if (row < LOST_NAMED)
@@ -430,7 +430,7 @@ static void on_standing(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_order *orders = role->state = calloc((size_t)PQntuples(result->rows) + 1, sizeof *orders);
+	struct store_order *orders = role->state = mem_calloc((size_t)PQntuples(result->rows) + 1, sizeof *orders);
 	for (int i = 0, row = 0; i < role->count; i++) {
 		asked(role, i)->orders = orders;
 		asked(role, i)->order_count = orders_take(result->rows, &row, asked(role, i)->incarnation, orders);
@@ -460,7 +460,7 @@ static void on_orders(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	int rows = PQntuples(result->rows);
-	struct store_order *orders = calloc((size_t)rows + 1, sizeof *orders);
+	struct store_order *orders = mem_calloc((size_t)rows + 1, sizeof *orders);
 	role->state = orders;
 	int row = 0; /* batch and rows are both in the order of incarnations */
 	for (int i = 0; i < role->count; i++) {

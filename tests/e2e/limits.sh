@@ -11,6 +11,30 @@ text_of() { # BYTES: so much text that does not compress to nothing
 	printf %s "${text:0:$1}"
 }
 
+# A statement that is longer than any block of memory may be: the sanitizer refuses it, as a system does that has no more.
+story_a_manager_without_memory_says_so_and_ends() {
+	start_postgres
+	ASAN_OPTIONS=allocator_may_return_null=1:max_allocation_size_mb=3:handle_abort=0:detect_leaks=0:log_path=$DIR/sanitizer-said \
+		start_manager manager --max-details 4MiB
+	head -c 2500000 /dev/zero | tr '\0' x >"$DIR/details"
+	start submitter bash -c '"$1" submit nothing - <"$2"' - "$REEVE_BIN/reeve" "$DIR/details"
+	ended manager
+	expect_eq 134 "$STATUS"
+	expect_match 'error reeve-manager: out of memory: 4194304 more bytes are not to be had' "$(tail -n 1 "$DIR/log/manager.log")"
+	# What was not acknowledged is asked again.
+	start_manager manager --max-details 4MiB
+	ended submitter
+	expect_eq 2500000 "$(sql "select length(details) from tasks where id = $(cat "$DIR/log/submitter.log")")"
+}
+
+# All of its own memory is asked for where that is checked.
+story_a_manager_asks_for_memory_where_it_is_checked() {
+	local build=$REEVE_BIN/..
+	nm -A "$build"/manager/libreeve_{manager_core,store,callbacks,archive}.a "$build"/manager/CMakeFiles/reeve-manager.dir/{,service/}*.o >"$DIR/symbols"
+	expect [ "$(grep -c ' U mem_calloc$' "$DIR/symbols")" -ge 30 ]
+	expect_eq '' "$(grep -E ' U (malloc|calloc|realloc|reallocarray|strdup|strndup)$' "$DIR/symbols")"
+}
+
 # Sixteen tasks of a mebibyte each way: more than fits into one message anywhere between submitter and submitter.
 story_more_than_a_message_holds() {
 	start_postgres

@@ -1,0 +1,41 @@
+#include "common/mem.h"
+
+#include "common/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Of no bytes NULL is an answer, too. */
+static void *checked(void *memory, size_t size)
+{
+	if (!memory && size) {
+		log_error(NULL, "out of memory: %zu more bytes are not to be had", size);
+		abort();
+	}
+	return memory;
+}
+
+void *mem_malloc(size_t size)
+{
+	return checked(malloc(size), size);
+}
+
+void *mem_calloc(size_t count, size_t size)
+{
+	return checked(calloc(count, size), count ? size : 0);
+}
+
+void *mem_realloc(void *memory, size_t size)
+{
+	return checked(realloc(memory, size), size);
+}
+
+char *mem_strdup(const char *text)
+{
+	return checked(strdup(text), strlen(text) + 1);
+}
+
+char *mem_strndup(const char *text, size_t length)
+{
+	return checked(strndup(text, length), length + 1);
+}
