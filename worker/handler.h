@@ -72,6 +72,7 @@ struct exec_spec {
 	char *path;              /* absolute, or relative to where the worker was started */
 	char **argv;             /* ends with NULL */
 	char *directory;         /* where it runs; NULL: where the worker does */
+	char **environment;      /* which of the worker's variables it gets (NAME, or NAME* for all that begin so), ends with NULL; NULL: all */
 	int64_t timeout_ms;      /* 0: the task's alone */
 	size_t max_output_bytes; /* longer standard output ends it */
 };

@@ -242,6 +242,11 @@ static size_t write_texts(const struct launch_spec *spec, char *text, struct spa
 		if (request->environment == SPAWN_ENVIRONMENT_MAX ||
 		    !append(text, &used, spec->environment[request->environment]))
 			return 0;
+	for (; spec->names && spec->names[request->names]; request->names++)
+		if (!append(text, &used, spec->names[request->names]))
+			return 0;
+	if (!spec->names)
+		request->names = SPAWN_ALL_NAMES;
 	return used;
 }
 

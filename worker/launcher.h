@@ -39,6 +39,8 @@ struct launch_spec {
 	const char *directory;          /* NULL: the worker's */
 	char *const *arguments;         /* ends with NULL */
 	const char *const *environment; /* what is added to the worker's own, ends with NULL */
+	char *const *names;             /* which of the worker's own it gets (NAME, or NAME* for all that begin so), ends with NULL;
+	                                   NULL: all */
 	int fds[SPAWN_FDS];             /* its descriptors from 0 on; stay the caller's */
 	int event_fd;                   /* an eventfd, written when it has ended */
 	int64_t latest_ms;              /* from then on it is not started (clock_monotonic_ms); 0: there is no such time */

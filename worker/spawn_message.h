@@ -18,6 +18,8 @@ enum {
 	SPAWN_FDS = 4,               /* descriptors of one */
 };
 
+#define SPAWN_ALL_NAMES UINT32_MAX
+
 enum spawn_request_kind {
 	SPAWN_START,  /* start a process, not from `value` on (monotonic, ms; 0: whenever); its descriptors from 0 on come along */
 	SPAWN_SIGNAL, /* send `value`, a signal, to a process's group; one that has ended is ignored */
@@ -25,7 +27,8 @@ enum spawn_request_kind {
 };
 
 /* From the worker. For SPAWN_START the texts follow, each with its NUL: the program, its directory (empty: the
- * worker's), the arguments, the variables ("NAME=value"). */
+ * worker's), the arguments, the variables ("NAME=value"), the names of those of the worker's variables that it gets (NAME, or
+ * NAME* for all that begin so). */
 struct spawn_request {
 	uint32_t kind;
 	uint32_t index; /* names the process: its place in both tables, below SPAWN_MAX … */
@@ -33,6 +36,7 @@ struct spawn_request {
 	int64_t value;
 	uint32_t arguments;   /* how many */
 	uint32_t environment; /* how many */
+	uint32_t names;       /* how many; SPAWN_ALL_NAMES: it gets all of the worker's variables */
 };
 
 /* In place of an errno: it was not started since the lease was over. */

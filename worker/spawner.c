@@ -57,6 +57,7 @@ struct spawner {
 	char *
 	    *environment; /* the worker's, without what is set for each handler; room for SPAWN_ENVIRONMENT_MAX more */
 	size_t inherited; /* how many there are */
+	char **chosen;    /* for a process that gets only some of them; room for as many */
 	char packet[sizeof(struct spawn_request) + SPAWN_TEXT_MAX];
 	char *arguments[SPAWN_ARGUMENTS_MAX + 1];
 };
@@ -204,7 +205,7 @@ static bool too_late(const struct spawner *spawner, int64_t latest_ms)
 
 /* What the child does between fork and exec. */
 static void __attribute__((noreturn)) become(struct spawner *spawner, uint32_t index, const char *path,
-    const char *directory, const int fds[SPAWN_FDS], int64_t latest_ms)
+    const char *directory, char **environment, const int fds[SPAWN_FDS], int64_t latest_ms)
 {
 	sigset_t nothing;
 
@@ -226,7 +227,7 @@ static void __attribute__((noreturn)) become(struct spawner *spawner, uint32_t i
 	if (too_late(spawner, latest_ms)) /* this process, or its parent, was held up */
 		goto failed;
 	atomic_store(&spawner->shared->processes[index].pid, getpid());
-	execve(path, spawner->arguments, spawner->environment);
+	execve(path, spawner->arguments, environment);
 failed:
 	atomic_store(&spawner->shared->processes[index].error, errno);
 	_exit(127);
@@ -243,13 +244,51 @@ static char *next_text(char **at, const char *end)
 	return text;
 }
 
+/* Whether a variable ("NAME=value") has that name, or begins as NAME* says. */
+static bool has_name(const char *variable, const char *name)
+{
+	size_t length = strcspn(name, "*");
+
+	return !strncmp(variable, name, length) && (name[length] || variable[length] == '=');
+}
+
+/* Adds to the chosen variables, of which there are `count` and the first `given` are not the worker's, those of the worker's that
+ * have a name. How many there are then. */
+static size_t choose(struct spawner *spawner, size_t count, size_t given, const char *name)
+{
+	for (size_t i = 0; name && i < spawner->inherited; i++) {
+		bool there = false;
+
+		for (size_t n = given; n < count; n++)
+			there = there || spawner->chosen[n] == spawner->environment[i];
+		if (!there && has_name(spawner->environment[i], name))
+			spawner->chosen[count++] = spawner->environment[i];
+	}
+	return count;
+}
+
+/* The variables of a process, read from the packet. */
+static char **take_variables(struct spawner *spawner, const struct spawn_request *request, char **at, const char *end)
+{
+	bool all = request->names == SPAWN_ALL_NAMES;
+	char **variables = all ? spawner->environment : spawner->chosen;
+	size_t count = all ? spawner->inherited : 0;
+
+	for (uint32_t i = 0; i < request->environment; i++)
+		variables[count++] = next_text(at, end);
+	for (uint32_t i = 0; !all && i < request->names; i++)
+		count = choose(spawner, count, request->environment, next_text(at, end));
+	variables[count] = NULL;
+	return variables;
+}
+
 /* Starts the process of a request of `length` bytes in spawner->packet. */
 static void start(struct spawner *spawner, size_t length, const int fds[SPAWN_FDS])
 {
 	struct spawn_request request;
 	char *at = spawner->packet + sizeof request, *end = spawner->packet + length;
 	struct child *child;
-	char *path, *directory;
+	char *path, *directory, **environment;
 	pid_t pid;
 
 	memcpy(&request, spawner->packet, sizeof request);
@@ -261,9 +300,7 @@ static void start(struct spawner *spawner, size_t length, const int fds[SPAWN_FD
 	for (uint32_t i = 0; i < request.arguments; i++)
 		spawner->arguments[i] = directory ? next_text(&at, end) : NULL;
 	spawner->arguments[request.arguments] = NULL;
-	for (uint32_t i = 0; i < request.environment; i++)
-		spawner->environment[spawner->inherited + i] = directory ? next_text(&at, end) : NULL;
-	spawner->environment[spawner->inherited + request.environment] = NULL;
+	environment = directory ? take_variables(spawner, &request, &at, end) : NULL;
 	if (!directory || at != end)
 		abort();
 	child = &spawner->children[request.index];
@@ -283,7 +320,7 @@ static void start(struct spawner *spawner, size_t length, const int fds[SPAWN_FD
 	}
 	pid = fork();
 	if (pid == 0)
-		become(spawner, request.index, path, directory, fds, request.value);
+		become(spawner, request.index, path, directory, environment, fds, request.value);
 	child->pid = pid;
 	if (pid < 0) {
 		child->start_error = errno;
@@ -367,7 +404,8 @@ static void take_environment(struct spawner *spawner)
 	while (environ && environ[count])
 		count++;
 	spawner->environment = calloc(count + SPAWN_ENVIRONMENT_MAX + 1, sizeof *spawner->environment);
-	if (!spawner->environment)
+	spawner->chosen = calloc(count + SPAWN_ENVIRONMENT_MAX + 1, sizeof *spawner->chosen);
+	if (!spawner->environment || !spawner->chosen)
 		_exit(1);
 	for (size_t i = 0; i < count; i++) {
 		bool replaced = false;

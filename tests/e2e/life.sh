@@ -64,6 +64,42 @@ REEVE_TOKEN=<$(event_field "$id" claimed token)>"
 	expect_match $'REEVE_QUEUE=<default>\nREEVE_KEY=<>\n' "$(field "$id" result)"
 }
 
+# What is the worker's alone, a password for example, is not handed on.
+story_a_handler_gets_the_variables_that_it_names() {
+	handlers <<-END
+		[handler some]
+		exec = /usr/bin/env
+		environment = PATH OURS_* MISSING OURS_A REEVE_TASK_ID
+		[handler none]
+		exec = /usr/bin/env
+		environment =
+		[handler all]
+		exec = /usr/bin/env
+	END
+	export OURS_A=1 OURS_B='two words' OURS= SECRET=x REEVE_TASK_ID=7
+	start_worker chooser --type some,none,all
+	variables() { # TYPE
+		reeve submit "$1" x --wait | grep -v '^REEVE_' | sort
+	}
+	expect_eq "OURS_A=1
+OURS_B=two words
+PATH=$PATH" "$(variables some)"
+	expect_eq '' "$(variables none)"
+	expect_match 'SECRET=x' "$(variables all)"
+	for type in some none all; do
+		expect_match "REEVE_TASK_TYPE=$type" "$(reeve submit $type --wait)"
+		expect_eq 1 "$(reeve submit $type --wait | grep -c ^REEVE_TASK_ID=[1-9])"
+	done
+	for wrong in A=b '*' 'A*B'; do
+		handlers <<<"[handler some]
+exec = /usr/bin/env
+environment = PATH $wrong"
+		expect_fail 2 "$REEVE_BIN/reeve-worker" --check --handlers "$HANDLERS"
+		expect_match 'environment: .* is no name of a variable' "$OUTPUT"
+	done
+	stop chooser
+}
+
 # Each attempt's token is greater than the one before.
 story_tokens_grow_with_the_attempts() {
 	id=$(reeve submit sh 'echo "$REEVE_ATTEMPT $REEVE_TOKEN" >>"$REEVE_TEST_DIR/tokens.$REEVE_TASK_ID"; exit 1' --max-attempts 4 \

@@ -14,6 +14,7 @@
 #include "worker/handlers/answer.h"
 #include "worker/handlers/messages.h"
 #include "worker/handlers/tail.h"
+#include "worker/handlers/words.h"
 #include "worker/launcher.h"
 #include "worker/lease.h"
 
@@ -132,6 +133,7 @@ static bool begin(struct run *run)
 		    .directory = run->spec->directory,
 		    .arguments = run->spec->argv,
 		    .environment = (const char *const *)environment,
+		    .names = run->spec->environment,
 		    .fds = {theirs[0], theirs[1], theirs[2], theirs[3]},
 		    .event_fd = run->context->event_fd,
 		    .latest_ms = attempt_last_moment(run->attempt),
@@ -505,9 +507,8 @@ static void exec_run(struct handler *handler, const struct handler_context *cont
 
 void exec_spec_clear(struct exec_spec *spec)
 {
-	for (size_t i = 0; spec->argv && spec->argv[i]; i++)
-		free(spec->argv[i]);
-	free(spec->argv);
+	words_free(spec->argv);
+	words_free(spec->environment);
 	free(spec->path);
 	free(spec->directory);
 	*spec = (struct exec_spec){0};

@@ -186,6 +186,27 @@ static bool begin_section(struct reader *reader, char *name)
 	return true;
 }
 
+/* Names of variables, perhaps none. */
+static bool read_environment(struct reader *reader, const char *value)
+{
+	struct exec_spec *spec = &reader->spec;
+	struct reeve_error problem;
+
+	if (spec->environment)
+		return fail(reader, reader->line, "environment is given twice");
+	/* A word that no variable has as its name stands for none. */
+	spec->environment = words_split(*value ? value : "''", &problem);
+	if (!spec->environment)
+		return fail(reader, reader->line, "environment: %s", problem.message);
+	for (char **name = spec->environment; *value && *name; name++) {
+		size_t length = strcspn(*name, "=*");
+
+		if (!length || (*name)[length] == '=' || ((*name)[length] && (*name)[length + 1]))
+			return fail(reader, reader->line, "environment: %.100s is no name of a variable (PATH, LC_*)", *name);
+	}
+	return true;
+}
+
 static bool set_value(struct reader *reader, const char *key, const char *value)
 {
 	struct exec_spec *spec = &reader->spec;
@@ -205,12 +226,14 @@ static bool set_value(struct reader *reader, const char *key, const char *value)
 			return fail(reader, reader->line,
 			    "max-output: %.100s is no size from 1 byte to 256MiB (64KiB, 4MiB)", value);
 		spec->max_output_bytes = (size_t)number;
+	} else if (!strcmp(key, "environment")) {
+		return read_environment(reader, value);
 	} else if (!strcmp(key, "directory")) {
 		free(spec->directory);
 		spec->directory = copy(value);
 	} else {
 		return fail(
-		    reader, reader->line, "unknown key %.100s (known are exec, timeout, max-output, directory)", key);
+		    reader, reader->line, "unknown key %.100s (known are exec, timeout, max-output, directory, environment)", key);
 	}
 	return true;
 }
