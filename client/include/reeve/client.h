@@ -47,14 +47,14 @@ enum reeve_code {
 	REEVE_DEADLINE_EXCEEDED = 4,   /* sent, but not answered in time: it may have happened */
 	REEVE_NOT_FOUND = 5,           /* no such task */
 	REEVE_ALREADY_EXISTS = 6,      /* it exists, and differs */
-	REEVE_PERMISSION_DENIED = 7,   /* the token may not do this */
+	REEVE_PERMISSION_DENIED = 7,   /* not yet: no manager looks at tokens */
 	REEVE_RESOURCE_EXHAUSTED = 8,  /* a bound of the manager was reached; come back later */
 	REEVE_FAILED_PRECONDITION = 9, /* the task's state does not allow it */
 	REEVE_ABORTED = 10,            /* somebody else was faster; ask again */
 	REEVE_UNIMPLEMENTED = 12,      /* the manager is older than this library */
 	REEVE_INTERNAL = 13,           /* a fault of the manager; its log says more */
 	REEVE_UNAVAILABLE = 14,        /* no manager could be reached: nothing has happened */
-	REEVE_UNAUTHENTICATED = 16,    /* the token is missing or unknown */
+	REEVE_UNAUTHENTICATED = 16,    /* not yet: no manager looks at tokens */
 };
 
 struct reeve_failure {
@@ -73,7 +73,7 @@ struct reeve_client;
 
 struct reeve_client_options {
 	const char *managers;       /* "tcp://a:7171,tcp://b:7171"; NULL: $REEVE_MANAGER, or tcp://127.0.0.1:7171 */
-	const char *token;          /* proves who calls; NULL: none */
+	const char *token;          /* to prove who calls; no manager looks at it yet; NULL: none */
 	const char *actor;          /* how the audit is to name the caller; NULL: user@host; in a handler's program, task ID */
 	int64_t connect_timeout_ms; /* how long the first call waits for some manager to be there; 0: 5 s */
 	int64_t call_timeout_ms;    /* how long a call may take, over every resend; 0: 30 s */
