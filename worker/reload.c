@@ -99,7 +99,8 @@ void reload_step(struct reeve_worker *worker)
 	handlers_free(&fresh);
 	pthread_mutex_unlock(&worker->lock);
 	if (good)
-		log_info(worker->object, "reloaded: %zu types", worker->accepts->types.count);
+		log_info(worker->object, "reloaded: %zu type%s", worker->accepts->types.count,
+		    worker->accepts->types.count == 1 ? "" : "s");
 	else
 		log_error(worker->object, "reloading: %s; the handlers stay as they were", error.message);
 }

@@ -65,9 +65,10 @@ void session_heed_lease(struct reeve_worker *worker, int64_t now_ms)
 		return;
 	worker->lease_stopped = true;
 	log_warn(worker->object,
-	    "no heartbeat sent in the last %lld ms was answered, the lease %s %lld ms: stopping the %zu tasks that run",
+	    "no heartbeat sent in the last %lld ms was answered, the lease %s %lld ms: stopping the %zu task%s that run%s",
 	    (long long)(worker->lease_ms - (worker->lease_until_ms - now_ms)), lease_ends(worker, now_ms),
-	    llabs((long long)(worker->lease_until_ms - now_ms)), worker->taken_count);
+	    llabs((long long)(worker->lease_until_ms - now_ms)), worker->taken_count, worker->taken_count == 1 ? "" : "s",
+	    worker->taken_count == 1 ? "s" : "");
 	held_stop_taken(worker, STOP_LEASE);
 }
 
@@ -214,7 +215,8 @@ void session_lost(struct reeve_worker *worker, const char *why)
 
 	if (worker->phase != PHASE_SERVING)
 		return;
-	log_warn(worker->object, "%s; stopping %zu tasks", why, worker_unfinished(worker));
+	size_t unfinished = worker_unfinished(worker);
+	log_warn(worker->object, "%s; stopping %zu task%s", why, unfinished, unfinished == 1 ? "" : "s");
 	worker->phase = PHASE_LOST;
 	for (fetch = worker->fetches.waiting; fetch; fetch = fetch->next)
 		if (fetch->call &&

@@ -93,6 +93,10 @@ story_a_worker_reads_its_handlers_again() {
 	expect_match '^attempt 1' "$(field "$running" result)"
 	expect_eq queued "$(field "$removed" status)"
 	expect_eq 1 "$(sql 'select count(*) from workers')" 'incarnations'
+	printf '[worker]\nlog-level = info\n' >"$DIR/worker.ini"
+	handlers <<<$'[handler sh]\nexec = /bin/bash'
+	signal worker HUP
+	wait_until 10 'grep -q "reloaded: 1 type$" "$DIR/log/worker.log"'
 	stop worker
 	expect_eq 0 "$STATUS"
 }
