@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -462,6 +463,18 @@ static void forget_signals(struct spawner *spawner)
 		;
 }
 
+/* Tells `ps` which of the two this is: beside the process's name it shows the worker's arguments, of which the first is replaced.
+ * That only where the kernel has put it: a program may have given itself a name in memory that cannot be written. */
+static void show_name(const char *name)
+{
+	enum { ARGUMENTS_MOST = 6 << 20 }; /* arguments and environment together, the kernel's bound */
+	uintptr_t at = (uintptr_t)program_invocation_name, end = getauxval(AT_EXECFN);
+
+	prctl(PR_SET_NAME, name);
+	for (char *to = program_invocation_name; at < end && end - at < ARGUMENTS_MOST && *to; to++)
+		*to = *name ? *name++ : '\0';
+}
+
 static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *shared, pid_t parent)
 {
 	static struct spawner spawner;
@@ -469,7 +482,7 @@ static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *sha
 	int rest_ms;
 
 	setsid(); /* a terminal's Ctrl-C is for the worker */
-	prctl(PR_SET_NAME, "reeve-spawner");
+	show_name("reeve-spawner");
 	prctl(PR_SET_CHILD_SUBREAPER, 1); /* what loses its parent stays ours */
 	spawner.socket = socket;
 	spawner.shared = shared;

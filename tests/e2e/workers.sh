@@ -134,6 +134,7 @@ story_a_spawner_that_is_killed_costs_what_ran_an_attempt() {
 	wait_status 10 "$waiting" executing
 	spawner=$(xargs <"/proc/$(pid worker)/task/$(pid worker)/children")
 	expect_eq reeve-spawner "$(cat "/proc/$spawner/comm")"
+	expect_match '^reeve-spawner +--manager ' "$(ps -ww -o args= -p "$spawner")"
 	kill -s KILL "$spawner"
 	ended worker
 	expect_eq 1 "$STATUS"
