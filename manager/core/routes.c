@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 enum { HEARD_MS = 50 };
 
@@ -22,6 +23,14 @@ struct names {
 	UT_hash_handle hh;
 };
 
+/* Somebody who waits for what is loaded next. */
+struct fresh {
+	routes_done *done;
+	void *arg;
+	int64_t load; /* the first that will do */
+	struct fresh *next;
+};
+
 struct routes {
 	struct core *core;
 	struct entry *by_name;
@@ -30,6 +39,8 @@ struct routes {
 	int64_t adding; /* asked for, and not known yet */
 	struct names *queues, *types;
 	bool loading, again;
+	int64_t loads;       /* so many have begun */
+	struct fresh *fresh; /* list: who waits for a load */
 	int64_t heard_ms; /* before then nobody's word makes them be loaded */
 	bool heard;       /* somebody gave it: they are to be loaded then */
 	struct store_routes load;
@@ -53,9 +64,21 @@ static void names_free(struct names **set)
 	}
 }
 
+static void fresh_done(struct fresh *list, const struct reeve_error *error)
+{
+	struct fresh *f, *tmp;
+	LL_FOREACH_SAFE (list, f, tmp) {
+		f->done(f->arg, error);
+		free(f);
+	}
+}
+
 void routes_destroy(struct routes *routes)
 {
 	struct entry *e, *tmp;
+	struct reeve_error stopping;
+	error_set(&stopping, STATUS(UNAVAILABLE), "the manager stops");
+	fresh_done(routes->fresh, &stopping);
 	HASH_ITER (hh, routes->by_name, e, tmp) {
 		HASH_DEL(routes->by_name, e);
 		free(e->route.queue);
@@ -256,16 +279,21 @@ static void load(struct routes *routes);
 static void on_loaded(struct store_op *op, const struct reeve_error *error)
 {
 	struct routes *routes = (struct routes *)((char *)op - offsetof(struct routes, load));
-	routes->loading = false;
-	if (error)
-		return; /* the next tick asks again */
+	struct fresh *ready = NULL, *f, *tmp;
 	unsigned known = HASH_COUNT(routes->by_name);
-	for (int i = 0; i < routes->load.found; i++)
+	routes->loading = false;
+	LL_FOREACH_SAFE (routes->fresh, f, tmp)
+		if (f->load <= routes->loads) {
+			LL_DELETE(routes->fresh, f);
+			LL_APPEND(ready, f);
+		}
+	for (int i = 0; !error && i < routes->load.found; i++) /* after an error the next tick asks again */
 		learn(routes, &routes->load.routes[i]);
 	if (HASH_COUNT(routes->by_name) != known)
 		window_routes_changed(routes->core->window);
 	if (routes->again)
 		load(routes);
+	fresh_done(ready, error);
 }
 
 static void load(struct routes *routes)
@@ -274,6 +302,7 @@ static void load(struct routes *routes)
 	if (routes->loading)
 		return;
 	routes->loading = true;
+	routes->loads++;
 	routes->load = (struct store_routes){.op.done = on_loaded};
 	store_routes(routes->core->store, &routes->load);
 }
@@ -282,6 +311,14 @@ void routes_counted(struct routes *routes, int64_t count)
 {
 	if (count != HASH_COUNT(routes->by_name) && !routes->loading)
 		load(routes);
+}
+
+void routes_fresh(struct routes *routes, routes_done *done, void *arg)
+{
+	struct fresh *f = calloc(1, sizeof *f);
+	*f = (struct fresh){done, arg, routes->loads + 1, NULL};
+	LL_APPEND(routes->fresh, f);
+	load(routes);
 }
 
 int64_t routes_turn(struct routes *routes, int64_t now_ms)

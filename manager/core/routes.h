@@ -38,6 +38,9 @@ void routes_ensure(struct routes *routes, int count, const char *const *queues, 
  * learned, after a higher one. */
 void routes_counted(struct routes *routes, int64_t count);
 
+/* Loads them, and says when that is done: NULL, or why they could not be loaded. `done` is called later, exactly once. */
+void routes_fresh(struct routes *routes, routes_done *done, void *arg);
+
 /* Somebody has spoken of one that is not known here: loads them at once, but not many times a second. */
 void routes_heard(struct routes *routes);
 

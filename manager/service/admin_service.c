@@ -4,6 +4,7 @@
 #include "manager/service/admin_methods.h"
 #include "manager/service/check.h"
 #include "manager/service/counters.h"
+#include "manager/service/filter.h"
 #include "manager/service/reading.h"
 
 #include <reeve/v1/admin.pb-c.h>
@@ -41,6 +42,8 @@ static void list_queues(void *service, struct rpc_call *call, const ProtobufCMes
 	const Reeve__V1__ListQueuesRequest *request = (const Reeve__V1__ListQueuesRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
+	if (names_wait(s, call, message, list_queues, request->queue, ""))
+		return;
 	if (!check_name("queue", request->queue, true, &error) || !check_page(request->page, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;

@@ -6,6 +6,7 @@
 #include "manager/service/check.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BIT(status) (1U << REEVE__V1__TASK_STATUS__TASK_STATUS_##status)
@@ -14,6 +15,38 @@
 #define ENDED (BIT(COMPLETED) | BIT(DEAD) | BIT(CANCELLED))
 
 enum { ERROR_MOST_BYTES = 65536, STATUSES_MOST = 100 };
+
+struct names_wait {
+	struct services *services;
+	struct rpc_call *call;
+	const ProtobufCMessage *message;
+	rpc_method *method;
+};
+
+static void on_names(void *arg, const struct reeve_error *error)
+{
+	struct names_wait *w = arg;
+	if (error) {
+		rpc_call_fail_error(w->call, error);
+	} else {
+		w->services->names_fresh = true;
+		w->method(w->services, w->call, w->message);
+		w->services->names_fresh = false;
+	}
+	free(w);
+}
+
+bool names_wait(struct services *s, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
+    const char *queue, const char *type)
+{
+	const struct routes *routes = s->core->routes;
+	if (s->names_fresh || ((!*queue || routes_have_queue(routes, queue)) && (!*type || routes_have_type(routes, type))))
+		return false;
+	struct names_wait *w = calloc(1, sizeof *w);
+	*w = (struct names_wait){s, call, message, method};
+	routes_fresh(s->core->routes, on_names, w);
+	return true;
+}
 
 bool check_known_names(const struct services *s, const char *path, const char *queue, const char *type,
     struct reeve_error *error)

@@ -15,6 +15,7 @@ struct services {
 	struct rpc_server *server;
 	const char *manager_name;
 	size_t max_message_bytes;
+	bool names_fresh; /* a call is taken up again for which the names were read: see names_wait */
 };
 
 /* Adds all services to the server. `services` must outlive it. */

@@ -166,6 +166,9 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	const Reeve__V1__ListRequest *request = (const Reeve__V1__ListRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
+	if (names_wait(s, call, message, list, request->queue, request->type) ||
+	    (request->filter && names_wait(s, call, message, list, request->filter->queue, request->filter->type)))
+		return;
 	if (!check_range("status", request->status, 0, REEVE__V1__TASK_STATUS__TASK_STATUS_CANCELLED, &error) ||
 	    !check_range("limit", request->limit, 0, LIST_MOST, &error) ||
 	    !check_range("before_id", request->before_id, 0, INT64_MAX, &error) ||

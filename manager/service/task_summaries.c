@@ -24,6 +24,8 @@ void task_errors(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	const Reeve__V1__ErrorsRequest *request = (const Reeve__V1__ErrorsRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
+	if (names_wait(s, call, message, task_errors, request->queue, request->type))
+		return;
 	if (!check_range("by", request->by, 0, REEVE__V1__ERROR_GROUPING__ERROR_GROUPING_CODE, &error) ||
 	    !check_known_names(s, "", request->queue, request->type, &error) ||
 	    !check_range("since_us", request->since_us, 0, INT64_C(253402300799000000), &error) || !check_page(request->page, &error)) {
@@ -44,6 +46,8 @@ void task_executions(void *service, struct rpc_call *call, const ProtobufCMessag
 	const Reeve__V1__ExecutionsRequest *request = (const Reeve__V1__ExecutionsRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
+	if (names_wait(s, call, message, task_executions, request->queue, request->type))
+		return;
 	if (!check_range("by", request->by, 0, REEVE__V1__EXECUTION_GROUPING__EXECUTION_GROUPING_TYPE, &error) ||
 	    !check_known_names(s, "", request->queue, request->type, &error) ||
 	    !check_range("since_us", request->since_us, 0, INT64_C(253402300799000000), &error) || !check_page(request->page, &error)) {

@@ -315,6 +315,21 @@ story_the_worked_example() {
 	done <"$DIR/example"
 }
 
+# Another manager has just made it; nobody has told of it.
+story_a_new_queue_is_known_at_once() {
+	start_postgres
+	start_manager
+	for n in 1 2 3 4 5; do
+		sql "insert into routes (queue, type) values ('new$n', 'fresh$n')"
+		expect reeve list --where "queue=new$n" >/dev/null
+		sql "insert into routes (queue, type) values ('newer$n', 'fresher$n')"
+		expect_fail 4 reeve cancel --where "queue=newer$n type=fresher$n"
+		expect_match 'no task matches' "$OUTPUT"
+		sql "insert into routes (queue, type) values ('newest$n', 'freshest$n')"
+		expect reeve queues --queue "newest$n" >/dev/null
+	done
+}
+
 story_conditions_that_do_not_parse() {
 	start_postgres
 	start_manager

@@ -72,3 +72,18 @@ Test(routes, calls_under_way_count)
 	cr_expect_eq(first.code, STATUS(OK));
 	fake_end(core);
 }
+
+Test(routes, whoever_wants_them_fresh_waits_for_a_load_that_began_later)
+{
+	struct told told = {0};
+
+	core = fake_core();
+	int a = fake_route("q", "a");
+	routes_fresh(core->routes, on_ensured, &told);
+	cr_expect_eq(told.calls, 0);
+	fake_turn(core);
+	cr_expect_eq(told.calls, 1);
+	cr_expect_eq(told.code, STATUS(OK));
+	cr_expect_eq(routes_find(core->routes, "q", "a"), a);
+	fake_end(core);
+}
