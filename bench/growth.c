@@ -248,6 +248,7 @@ static const struct job jobs[] = {
     {"purge_managers", SQL_PURGE_MANAGERS, add_days, NULL, UPKEEP},
     {"purge_metrics", SQL_PURGE_METRICS, add_nothing, NULL, UPKEEP},
     {"purge_executions", SQL_PURGE_EXECUTIONS, add_nothing, NULL, UPKEEP},
+    {"purge_routes", SQL_PURGE_ROUTES, add_days_and_place, page, UPKEEP},
     {"purge_pipelines", SQL_PURGE_PIPELINES, add_days_and_place, page, UPKEEP},
 };
 

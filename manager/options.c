@@ -61,7 +61,7 @@ static const struct option_spec specs[] = {
     {"claim-batch", OPTION_INTEGER, AT(claim_batch), "1000", 1, 10000, NULL, "N", "how many tasks one claim locks at most",
         0, true},
     {"max-routes", OPTION_INTEGER, AT(max_routes), "100000", 1, 10000000, NULL, "N",
-        "pairs of queue and type that submits may make; over it new ones are refused, but of tasks submitted by SQL", 0, true},
+        "pairs of queue and type in use that submits may make; over it new ones are refused, but of tasks submitted by SQL", 0, true},
     {"max-calls", OPTION_INTEGER, AT(max_calls), "20000", 10, 1000000, NULL, "N",
         "calls open at once; over it they are refused; calls that leases depend on have an eighth more, operators' calls a sixteenth", 0, true},
     {"max-connections", OPTION_INTEGER, AT(max_connections), "10000", 1, 1000000, NULL, "N",

@@ -88,6 +88,15 @@ static void name_add_route(struct name *n, int route)
 	n->routes[n->route_count++] = route;
 }
 
+static void name_remove_route(struct name *n, int route)
+{
+	for (int i = 0; i < n->route_count; i++)
+		if (n->routes[i] == route) {
+			n->routes[i] = n->routes[--n->route_count];
+			return;
+		}
+}
+
 static int by_address(const void *a, const void *b)
 {
 	const struct name *x = *(struct name *const *)a, *y = *(struct name *const *)b;
@@ -168,6 +177,17 @@ void demand_route(struct demand *d, int route)
 	for (struct profile *p = demand_first(&walk, d, route); p; p = demand_next(&walk))
 		names->wanted++;
 	window_route_wanted(d->core->window, route, names->wanted > 0);
+}
+
+void demand_forget_route(struct demand *d, int route)
+{
+	struct route_names *names = &d->routes[route];
+	name_remove_route(names->queue, route);
+	name_remove_route(names->type, route);
+	name_give_back(&d->queues, names->queue);
+	name_give_back(&d->types, names->type);
+	*names = (struct route_names){0};
+	window_route_wanted(d->core->window, route, false);
 }
 
 /* --- profiles ------------------------------------------------------------------------------------------------------ */

@@ -57,6 +57,9 @@ void demand_routes(const struct profile *profile, void (*each)(void *arg, int ro
 /* A route that was not known before. */
 void demand_route(struct demand *demand, int route);
 
+/* One that is not known any more: nobody wants it. */
+void demand_forget_route(struct demand *demand, int route);
+
 /* Walks the known profiles that accept a route. */
 struct demand_walk {
 	struct demand *demand;

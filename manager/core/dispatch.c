@@ -582,6 +582,11 @@ void dispatch_route(struct dispatch *d, int route)
 	demand_route(d->demand, route);
 }
 
+void dispatch_forget_route(struct dispatch *d, int route)
+{
+	demand_forget_route(d->demand, route);
+}
+
 void dispatch_destroy(struct dispatch *d)
 {
 	struct fetch *f, *tmp;

@@ -52,6 +52,9 @@ void dispatch_run(struct dispatch *dispatch);
 /* A route that was not known before. */
 void dispatch_route(struct dispatch *dispatch, int route);
 
+/* One that is not known any more. */
+void dispatch_forget_route(struct dispatch *dispatch, int route);
+
 /* True if a Fetch is waiting for work. */
 bool dispatch_waiting(const struct dispatch *dispatch);
 

@@ -36,7 +36,7 @@ void report_settle(struct core *core, const struct store_op *op, const struct st
 		} else {
 			core->counters.failed += r->outcome == STORE_FAILED;
 			core->counters.returned += r->outcome == STORE_RETURNED;
-			if (routes_get(core->routes, r->route)) {
+			if (routes_known(core->routes, r->route)) {
 				window_note(core->window, r->route, r->priority, r->id, r->version, r->due_us, -1);
 			} else {
 				routes_heard(core->routes); /* it goes on by a route of which another manager knows */

@@ -1,4 +1,7 @@
-/* Routes by name (a hash) and by number (an array). */
+/*
+ * Routes by name (a hash) and by number (an array). One that is not among those that were loaded is forgotten: it has had no task
+ * for long. What still has its number may ask about it for a while.
+ */
 #include "manager/core/routes.h"
 
 #include "common/hash.h"
@@ -10,16 +13,25 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { HEARD_MS = 50 };
+enum {
+	HEARD_MS = 50,
+	FORGOTTEN_MS = 10 * 60 * 1000, /* so long a number can still be asked about: longer than anything is under way, */
+	FORGOTTEN_LOADS = 5,           /* … also where this process was frozen meanwhile: what has come in by then is dealt with */
+};
 
 struct entry {
 	struct route route;
 	char *name; /* queue, NUL, type, NUL: the hash's key */
+	int64_t known;        /* by this load, or learned while it was under way; not by this one, if it is forgotten */
+	bool forgotten;       /* and in that list, not in the hash */
+	int64_t forgotten_ms; /* since when */
+	struct entry *prev, *next;
 	UT_hash_handle hh;
 };
 
 struct names {
 	char *name;
+	int uses; /* by so many routes */
 	UT_hash_handle hh;
 };
 
@@ -35,7 +47,9 @@ struct routes {
 	struct core *core;
 	struct entry *by_name;
 	struct entry **by_id;
+	struct entry *forgotten; /* list, those of long ago first */
 	int capacity, last;
+	int64_t fingerprint; /* of those that are known */
 	int64_t adding; /* asked for, and not known yet */
 	struct names *queues, *types;
 	bool loading, again;
@@ -64,6 +78,14 @@ static void names_free(struct names **set)
 	}
 }
 
+static void entry_free(struct entry *e)
+{
+	free(e->route.queue);
+	free(e->route.type);
+	free(e->name);
+	free(e);
+}
+
 static void fresh_done(struct fresh *list, const struct reeve_error *error)
 {
 	struct fresh *f, *tmp;
@@ -81,11 +103,10 @@ void routes_destroy(struct routes *routes)
 	fresh_done(routes->fresh, &stopping);
 	HASH_ITER (hh, routes->by_name, e, tmp) {
 		HASH_DEL(routes->by_name, e);
-		free(e->route.queue);
-		free(e->route.type);
-		free(e->name);
-		free(e);
+		entry_free(e);
 	}
+	DL_FOREACH_SAFE (routes->forgotten, e, tmp)
+		entry_free(e);
 	names_free(&routes->queues);
 	names_free(&routes->types);
 	free(routes->by_id);
@@ -117,6 +138,11 @@ const struct route *routes_get(const struct routes *routes, int id)
 	return id > 0 && id <= routes->last && routes->by_id[id] ? &routes->by_id[id]->route : NULL;
 }
 
+bool routes_known(const struct routes *routes, int id)
+{
+	return routes_get(routes, id) && !routes->by_id[id]->forgotten;
+}
+
 int routes_last(const struct routes *routes)
 {
 	return routes->last;
@@ -140,22 +166,38 @@ static void names_add(struct names **set, const char *name)
 {
 	struct names *n;
 	HASH_FIND_STR(*set, name, n);
-	if (n)
-		return;
-	n = mem_calloc(1, sizeof *n);
-	n->name = mem_strdup(name);
-	HASH_ADD_KEYPTR(hh, *set, n->name, strlen(n->name), n);
+	if (!n) {
+		n = mem_calloc(1, sizeof *n);
+		n->name = mem_strdup(name);
+		HASH_ADD_KEYPTR(hh, *set, n->name, strlen(n->name), n);
+	}
+	n->uses++;
 }
 
-static void learn(struct routes *routes, const struct store_route *from)
+static void names_remove(struct names **set, const char *name)
 {
-	if (routes_get(routes, from->id))
+	struct names *n;
+	HASH_FIND_STR(*set, name, n);
+	if (--n->uses)
 		return;
+	HASH_DEL(*set, n);
+	free(n->name);
+	free(n);
+}
+
+/* What the database adds up, as manager_tick.sql does. Mixed, as sums of numbers, or of multiples of them, are often the same. */
+static int64_t fingerprint_of(int id)
+{
+	uint32_t x = (uint32_t)id * UINT32_C(2654435761);
+	return x ^ (x >> 16);
+}
+
+static struct entry *entry_create(struct routes *routes, const struct store_route *from)
+{
 	struct entry *e = mem_calloc(1, sizeof *e);
 	e->route = (struct route){from->id, mem_strdup(from->queue), mem_strdup(from->type)};
 	e->name = mem_malloc(strlen(from->queue) + strlen(from->type) + 2);
-	size_t length = name_join(e->name, from->queue, from->type);
-	HASH_ADD_KEYPTR(hh, routes->by_name, e->name, length, e);
+	name_join(e->name, from->queue, from->type);
 	if (from->id >= routes->capacity) {
 		int capacity = routes->capacity ? routes->capacity : 64;
 		while (capacity <= from->id)
@@ -168,9 +210,55 @@ static void learn(struct routes *routes, const struct store_route *from)
 	routes->by_id[from->id] = e;
 	if (from->id > routes->last)
 		routes->last = from->id;
-	names_add(&routes->queues, from->queue);
-	names_add(&routes->types, from->type);
-	dispatch_route(routes->core->dispatch, from->id);
+	return e;
+}
+
+static void learn(struct routes *routes, const struct store_route *from)
+{
+	struct entry *e = from->id < routes->capacity ? routes->by_id[from->id] : NULL;
+	bool news = !e || e->forgotten;
+	if (e && e->forgotten)
+		DL_DELETE(routes->forgotten, e);
+	else if (!e)
+		e = entry_create(routes, from);
+	e->known = routes->loads;
+	e->forgotten = false;
+	if (!news)
+		return;
+	HASH_ADD_KEYPTR(hh, routes->by_name, e->name, strlen(e->route.queue) + strlen(e->route.type) + 2, e);
+	routes->fingerprint += fingerprint_of(e->route.id);
+	names_add(&routes->queues, e->route.queue);
+	names_add(&routes->types, e->route.type);
+	dispatch_route(routes->core->dispatch, e->route.id);
+}
+
+/* It is retired, by what the database says. */
+static void forget(struct routes *routes, struct entry *e)
+{
+	HASH_DEL(routes->by_name, e);
+	routes->fingerprint -= fingerprint_of(e->route.id);
+	names_remove(&routes->queues, e->route.queue);
+	names_remove(&routes->types, e->route.type);
+	dispatch_forget_route(routes->core->dispatch, e->route.id);
+	window_forget_route(routes->core->window, e->route.id);
+	e->forgotten = true;
+	e->forgotten_ms = core_now(routes->core);
+	e->known = routes->loads;
+	DL_APPEND(routes->forgotten, e);
+}
+
+static void forget_others(struct routes *routes)
+{
+	struct entry *e, *tmp;
+	HASH_ITER (hh, routes->by_name, e, tmp)
+		if (e->known < routes->loads)
+			forget(routes, e);
+	while ((e = routes->forgotten) && core_now(routes->core) - e->forgotten_ms >= FORGOTTEN_MS &&
+	    routes->loads - e->known >= FORGOTTEN_LOADS) {
+		DL_DELETE(routes->forgotten, e);
+		routes->by_id[e->route.id] = NULL;
+		entry_free(e);
+	}
 }
 
 /* --- making sure ----------------------------------------------------------------------------------------------- */
@@ -280,16 +368,19 @@ static void on_loaded(struct store_op *op, const struct reeve_error *error)
 {
 	struct routes *routes = (struct routes *)((char *)op - offsetof(struct routes, load));
 	struct fresh *ready = NULL, *f, *tmp;
-	unsigned known = HASH_COUNT(routes->by_name);
+	int64_t before = routes->fingerprint;
 	routes->loading = false;
 	LL_FOREACH_SAFE (routes->fresh, f, tmp)
 		if (f->load <= routes->loads) {
 			LL_DELETE(routes->fresh, f);
 			LL_APPEND(ready, f);
 		}
-	for (int i = 0; !error && i < routes->load.found; i++) /* after an error the next tick asks again */
-		learn(routes, &routes->load.routes[i]);
-	if (HASH_COUNT(routes->by_name) != known)
+	if (!error) { /* else the next tick asks again */
+		for (int i = 0; i < routes->load.found; i++)
+			learn(routes, &routes->load.routes[i]);
+		forget_others(routes);
+	}
+	if (routes->fingerprint != before)
 		window_routes_changed(routes->core->window);
 	if (routes->again)
 		load(routes);
@@ -307,15 +398,15 @@ static void load(struct routes *routes)
 	store_routes(routes->core->store, &routes->load);
 }
 
-void routes_counted(struct routes *routes, int64_t count)
+void routes_fingerprint(struct routes *routes, int64_t fingerprint)
 {
-	if (count != HASH_COUNT(routes->by_name) && !routes->loading)
+	if (fingerprint != routes->fingerprint && !routes->loading)
 		load(routes);
 }
 
 void routes_fresh(struct routes *routes, routes_done *done, void *arg)
 {
-	struct fresh *f = calloc(1, sizeof *f);
+	struct fresh *f = mem_calloc(1, sizeof *f);
 	*f = (struct fresh){done, arg, routes->loads + 1, NULL};
 	LL_APPEND(routes->fresh, f);
 	load(routes);

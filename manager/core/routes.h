@@ -1,6 +1,6 @@
 /*
- * The routes known here: a (queue, type) and its number. They are only ever added; a number means the same to every
- * manager for ever.
+ * The routes known here: a (queue, type) and its number, which means the same to every manager for ever. One that has had no task
+ * for long is retired (0019_routes.sql) and forgotten. A submit that has its number meanwhile brings it back.
  */
 #ifndef REEVE_MANAGER_CORE_ROUTES_H
 #define REEVE_MANAGER_CORE_ROUTES_H
@@ -18,13 +18,16 @@ void routes_destroy(struct routes *routes);
 /* The route's number, or 0 if it is not known here (yet). */
 int routes_find(const struct routes *routes, const char *queue, const char *type);
 
-/* By its number; NULL if not known here. Lives as long as the routes. */
+/* By its number; NULL if not known here. Lives for ten minutes after it was forgotten, so for the time of any call. */
 const struct route *routes_get(const struct routes *routes, int id);
+
+/* Whether it is known, and not forgotten. */
+bool routes_known(const struct routes *routes, int id);
 
 /* The highest number known; numbers run from 1, with gaps. */
 int routes_last(const struct routes *routes);
 
-/* Whether any route has this queue, or this type. */
+/* Whether any route that is known has this queue, or this type. */
 bool routes_have_queue(const struct routes *routes, const char *queue);
 bool routes_have_type(const struct routes *routes, const char *type);
 
@@ -34,9 +37,8 @@ typedef void routes_done(void *arg, const struct reeve_error *error);
 void routes_ensure(struct routes *routes, int count, const char *const *queues, const char *const *types,
     int64_t deadline_ms, routes_done *done, void *arg);
 
-/* So many there are: loads them if that is not how many are known. Numbers would not tell: a lower one may be committed, or
- * learned, after a higher one. */
-void routes_counted(struct routes *routes, int64_t count);
+/* What those in use come to (manager_tick.sql): loads them if that is not what those that are known come to. */
+void routes_fingerprint(struct routes *routes, int64_t fingerprint);
 
 /* Loads them, and says when that is done: NULL, or why they could not be loaded. `done` is called later, exactly once. */
 void routes_fresh(struct routes *routes, routes_done *done, void *arg);

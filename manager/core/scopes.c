@@ -141,7 +141,7 @@ static void find_all(struct scopes *s)
 	s->find_count = 0;
 	s->find_wanted = false;
 	for (int route = 1; route <= last; route++) {
-		if (!routes_get(s->core->routes, route) || scope_of(s, route)->complete)
+		if (!routes_known(s->core->routes, route) || scope_of(s, route)->complete)
 			continue;
 		if (s->find_count == ROUTES_AT_ONCE) { /* the rest when these are known */
 			s->find_wanted = true;
@@ -158,7 +158,7 @@ bool scopes_ready(struct scopes *s)
 {
 	int last = routes_last(s->core->routes);
 	for (; s->ready_to < last; s->ready_to++)
-		if (routes_get(s->core->routes, s->ready_to + 1) && !scope_of(s, s->ready_to + 1)->once) {
+		if (routes_known(s->core->routes, s->ready_to + 1) && !scope_of(s, s->ready_to + 1)->once) {
 			find_all(s);
 			return false;
 		}
@@ -174,6 +174,14 @@ void scopes_routes_changed(struct scopes *s)
 {
 	s->ready_to = 0;
 	find_all(s);
+}
+
+void scopes_forget_route(struct scopes *s, int route)
+{
+	if (route >= s->count)
+		return;
+	s->stale |= s->finding; /* what is under way may be about it */
+	s->all[route].complete = s->all[route].once = false;
 }
 
 void scopes_look_again(struct scopes *s)

@@ -21,6 +21,9 @@ bool scopes_complete(const struct scopes *scopes);
 /* New routes are known. */
 void scopes_routes_changed(struct scopes *scopes);
 
+/* A route is not known any more. */
+void scopes_forget_route(struct scopes *scopes, int route);
+
 /* Looks at all routes again, in the background. */
 void scopes_look_again(struct scopes *scopes);
 

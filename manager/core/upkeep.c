@@ -143,7 +143,7 @@ static void on_tick(struct store_op *op, const struct reeve_error *error)
 	u->tick_ms = now;
 	heed_clock(u, now);
 	cluster_ticked(u->core->cluster, u->tick.peers, u->tick.peer_count);
-	routes_counted(u->core->routes, u->tick.routes);
+	routes_fingerprint(u->core->routes, u->tick.routes);
 	queues_fingerprint(u->core->queues, u->tick.queues);
 }
 

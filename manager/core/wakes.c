@@ -237,7 +237,7 @@ static void stream_heard(struct wakes *w, int route, int32_t priority, int64_t r
 {
 	if (route == 0)
 		window_look_again(w->core->window, run_at_us);
-	else if (!routes_get(w->core->routes, route))
+	else if (!routes_known(w->core->routes, route))
 		routes_heard(w->core->routes); /* its streams are looked for then */
 	else
 		window_rewind(w->core->window, route, priority, run_at_us);
@@ -258,7 +258,7 @@ static void wake_heard(struct wakes *w, const char *payload)
 	if (sscanf(payload, "%" SCNd64 "%n", &manager, &length) != 1 || manager == store_manager_id(w->core->store))
 		return;
 	if (manager == 0 && sscanf(payload + length, " %d %" SCNd32 " %" SCNd64 " %" SCNd64, &route, &priority, &run_at, &until) == 4 &&
-	    routes_get(w->core->routes, route)) {
+	    routes_known(w->core->routes, route)) {
 		window_rewind_to(w->core->window, route, priority, heard_time(run_at), heard_time(until));
 	} else {
 		for (const char *at = payload + length; *at; at += found + (at[found] == ';')) {

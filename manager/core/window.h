@@ -59,6 +59,9 @@ void window_slice(struct window *window, int slices, int slice);
 /* New routes are known. */
 void window_routes_changed(struct window *window);
 
+/* A route is not known any more: what it has is looked for anew if it comes back. */
+void window_forget_route(struct window *window, int route);
+
 /* There are, or were, tasks in this stream: it is read from its beginning unless it is known. */
 void window_found(struct window *window, int route, int32_t priority);
 

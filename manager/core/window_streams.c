@@ -154,6 +154,11 @@ void window_routes_changed(struct window *w)
 	dispatch_soon(w->core->dispatch);
 }
 
+void window_forget_route(struct window *w, int route)
+{
+	scopes_forget_route(w->scopes, route);
+}
+
 static struct stream *stream_at(struct place *place)
 {
 	return place ? (struct stream *)((char *)place - offsetof(struct stream, place)) : NULL;

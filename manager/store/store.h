@@ -1032,7 +1032,7 @@ struct store_tick {
 	int64_t now_us;
 	int64_t ahead_us;                /* the furthest estimate of any manager, while the clock shows less than one has seen; else 0 */
 	int64_t set_back_us;             /* what the clock showed then, after it was set back; now, if that is not known */
-	int64_t routes;                  /* how many there are */
+	int64_t routes;                  /* a fingerprint of those in use */
 	const char *queues;              /* the fingerprint of the queues' settings */
 	int64_t newest_assignment;
 	int schema;                      /* the database's version, if it is newer than this program's; else 0 */

@@ -11,7 +11,7 @@
 --   to look at callbacks given up within the last hour; $9 whether to look for tasks that no worker takes
 with recursive ways as materialized (
   select r.id, r.queue, r.type from routes r
-  where ($1::text is null or r.queue = $1) and ($2::text is null or r.type = $2)
+  where r.retired is null and ($1::text is null or r.queue = $1) and ($2::text is null or r.type = $2)
     and not exists (select from queues q where q.name = r.queue and q.state <> 'running')),
  -- The priorities of each route that have tasks, from the highest down: one probe each, of the first 10,000 of them.
  stream as (

@@ -1,4 +1,4 @@
--- Says that a manager lives. Answers the database's time, how many routes there are, the newest journal row, the managers
+-- Says that a manager lives. Answers the database's time, a fingerprint of the routes in use, the newest journal row, the managers
 -- that have not stopped with how far their ticks have come, a row each (who of them lives is judged by each on its own
 -- clock), the fingerprint of the queues' settings, and the schema's version. While the clock shows less than some manager
 -- has seen, stopped or not: the furthest estimate of the time, and when the clock was set back. $1 its id, $2 its estimate
@@ -7,7 +7,7 @@ with me as (update managers set hb_seq = hb_seq + 1, hb_at = clock_timestamp(), 
     clock_set_back = case when hb_at > clock_timestamp() then clock_timestamp() when clock_ahead_until > clock_timestamp() then clock_set_back end,
     clock_set_back_xid = case when hb_at > clock_timestamp() then pg_current_xact_id() when clock_ahead_until > clock_timestamp() then clock_set_back_xid end
   where id = any(array(select id from managers where id = $1 for no key update skip locked)))
-select clock_timestamp(), (select count(*) from routes where labels = '{}'), (select case when is_called then last_value else 0 end from assignments_id_seq), m.id, m.hb_seq,
+select clock_timestamp(), (select coalesce(sum(x # (x >> 16)), 0)::bigint from (select id::bigint * 2654435761 % 4294967296 as x from routes where labels = '{}' and retired is null) r), (select case when is_called then last_value else 0 end from assignments_id_seq), m.id, m.hb_seq,
   (select count(*) || ' ' || coalesce(max(updated)::text, '') from queues),
   (select max(version) from schema_migrations), ahead.estimate, ahead.set_back
 from managers m

@@ -1,2 +1,2 @@
--- All routes.
-select id, queue, type from routes where labels = '{}' order by id
+-- The routes in use.
+select id, queue, type from routes where labels = '{}' and retired is null order by id

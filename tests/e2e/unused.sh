@@ -1,8 +1,169 @@
 #!/usr/bin/env bash
-# What nothing uses any more goes: definitions of pipelines that were replaced.
+# What nothing uses any more goes: routes, and definitions of pipelines that were replaced.
 # shellcheck disable=SC1091,SC2016,SC2034,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
+
+# The history is over, as if its days had passed, and everything is counted.
+forget_history() {
+	sql 'delete from task_history'
+	wait_until 20 '[ "$(sql "select count(*) from count_changes")" = 0 ]'
+}
+
+two_days_pass() {
+	sql "update routes set used = used - interval '2 days'"
+}
+
+retire() { # QUEUE
+	forget_history
+	two_days_pass
+	sql 'select routes_retire(0)' >/dev/null
+	expect_eq t "$(sql "select retired is not null from routes where queue = '$1'")" "$1 is retired"
+}
+
+unknown() { # QUEUE [MANAGER]: there
+	! reeve list --manager "${URL[${2:-manager}]}" --queue "$1" >/dev/null 2>&1
+}
+
+# Its names are known everywhere, and nothing is left of its counts.
+expect_back() { # QUEUE NUMBER
+	wait_until 10 "[ \"\$(sql \"select id, retired is null from routes where queue = '$1'\")\" = '$2|t' ]"
+	wait_until 10 "! unknown $1 one && ! unknown $1 two"
+	wait_until 10 '[ "$(sql "select count(*) from count_changes")" = 0 ]'
+	expect_eq '' "$(sql 'select * from live_counts where live <> 0 or retrying <> 0 or delayed <> 0')"
+	expect_eq "$2" "$(sql "select distinct route_id from task_history where queue = '$1'")"
+	expect_eq '' "$(sql 'select task_id from task_history h where not exists (select from routes r where r.id = h.route_id and r.retired is null)')"
+}
+
+# A transaction that is open until end_transaction.
+begin_transaction() { # SQL: what it prints is in $DIR/application
+	mkfifo "$DIR/statements"
+	"$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U reeve -d reeve <"$DIR/statements" >"$DIR/application" 2>&1 &
+	APPLICATION=$!
+	exec 7>"$DIR/statements"
+	echo "set application_name = 'application'; set search_path = reeve; begin; $1;" >&7
+	wait_until 10 '[ "$(sql "select state from pg_stat_activity where application_name = '"'application'"'")" = "idle in transaction" ] && [ -s "$DIR/application" ]'
+}
+
+end_transaction() {
+	echo 'commit;' >&7
+	exec 7>&-
+	wait "$APPLICATION"
+	rm "$DIR/statements"
+}
+
+story_a_route_without_tasks_retires_and_comes_back() {
+	start_postgres
+	start_manager manager --max-routes 2
+	start_worker
+	reeve submit sh --queue once true --wait >/dev/null
+	reeve submit sh --queue waits true --delay 1h >/dev/null
+	expect_fail 4 reeve submit sh --queue other true
+	way=$(sql "select id from routes where queue = 'once'")
+	wait_until 20 '[ "$(sql "select count(*) from count_changes")" = 0 ]'
+	two_days_pass
+	expect_eq 0 "$(sql 'select gone from routes_retire(0)')" 'one is in the history, one waits'
+	forget_history
+	# Managers do it by themselves.
+	stop manager
+	start_manager manager --max-routes 2
+	wait_until 20 'unknown once'
+	expect_eq once "$(sql 'select queue from routes where retired is not null')"
+	expect_eq waits "$(reeve queues --json | jq -r .queue | sort -u)"
+	expect_eq "$(sql "select id from routes where queue = 'waits'")" "$(sql 'select route_id from live_counts')"
+	expect reeve list --queue waits >/dev/null
+	# It makes room.
+	reeve submit sh --queue other true --wait >/dev/null
+	expect_fail 4 reeve submit sh --queue another true
+	# It is the same one as before.
+	id=$(sql "select reeve.submit('sh', 'printf again', queue => 'once')")
+	expect_eq again "$(timeout 20 "$REEVE_BIN/reeve" wait "$id" --json | jq -r .result)"
+	wait_until 10 '! unknown once'
+	expect_eq "$way|" "$(sql "select id, retired from routes where queue = 'once'")"
+	# For a day, whatever has gone of its tasks meanwhile.
+	forget_history
+	expect_eq 0 "$(sql 'select gone from routes_retire(0)')"
+	# What was to be added up may have been counted anew by hand.
+	sql 'begin; update routes set retired = now(); select counts_recount(); commit' >/dev/null
+	expect_eq waits "$(sql 'select queue from routes where retired is null')"
+}
+
+story_a_task_that_comes_while_its_route_retires_is_not_lost() {
+	start_postgres
+	start_manager one
+	start_manager two
+	start_worker worker --manager "${URL[one]},${URL[two]}"
+	expect_eq first "$(reeve submit echo first --queue late --wait)"
+	way=$(sql "select id from routes where queue = 'late'")
+	# It begins and ends before anybody can know, or count it.
+	forget_history
+	begin_transaction "update routes set used = used - interval '2 days'; select gone from routes_retire(0)"
+	expect_eq 1 "$(cat "$DIR/application")"
+	expect_eq second "$(reeve submit echo second --queue late --wait)"
+	expect [ "$(sql 'select count(*) from count_changes')" -ge 2 ]
+	end_transaction
+	expect_back late "$way"
+	# It was submitted by a transaction that lasted until everybody had forgotten the route.
+	begin_transaction "select reeve.submit('echo', 'third', queue => 'late')"
+	retire late
+	wait_until 10 'unknown late one && unknown late two'
+	end_transaction
+	expect_eq third "$(timeout 20 "$REEVE_BIN/reeve" wait "$(cat "$DIR/application")" --json | jq -r .result)"
+	expect_back late "$way"
+	# By a manager that was frozen meanwhile.
+	signal one STOP
+	retire late
+	wait_until 10 'unknown late two'
+	start frozen "$REEVE_BIN/reeve" submit echo fourth --queue late --manager "${URL[one]}"
+	pause 0.3
+	signal one CONT
+	ended frozen 20
+	expect_eq fourth "$(timeout 20 "$REEVE_BIN/reeve" wait "$(cat "$DIR/log/frozen.log")" --manager "${URL[two]}" --json | jq -r .result)"
+	expect_back late "$way"
+	# And by one that had to ask for it: it is back at once, before anything is counted.
+	retire late
+	wait_until 10 'unknown late one && unknown late two'
+	begin_transaction "select name from locks where name = 'counts' for no key update"
+	expect_eq fifth "$(reeve submit echo fifth --queue late --manager "${URL[two]}" --wait)"
+	expect_eq t "$(sql "select retired is null from routes where queue = 'late'")"
+	end_transaction
+	expect_back late "$way"
+}
+
+# Routes retire as fast as they can while tasks of them are submitted, at two managers and by SQL.
+story_routes_that_retire_while_tasks_are_submitted_lose_none() {
+	start_postgres
+	start_manager one
+	start_manager two
+	handlers <<-END
+		[handler mark]
+		exec = /bin/bash -c "echo \$REEVE_TASK_ID >>'$DIR/ran'"
+	END
+	start_worker worker --manager "${URL[one]},${URL[two]}" --concurrency 4
+	start retire bash -c "until [ -e '$DIR/enough' ]; do
+		PGOPTIONS='-c search_path=reeve' '$REEVE_TEST_PG_BIN/psql' -XAtq -h '$PGDIR' -U postgres -d reeve -c 'delete from task_history' \
+			-c \"update routes set used = used - interval '2 days'\" -c 'select gone from routes_retire(0)'
+		done"
+	for name in one two; do
+		start "submit-$name" bash -c "for n in \$(seq 16); do
+			'$REEVE_BIN/reeve' submit mark --queue \"q\$((n % 4))\" --manager '${URL[$name]}' || echo failed; done"
+	done
+	for n in $(seq 16); do
+		sql "select reeve.submit('mark', queue => 'q$((n % 4))')" >>"$DIR/log/submit-sql.log"
+	done
+	ended submit-one 60
+	ended submit-two 60
+	sort -n "$DIR"/log/submit-*.log >"$DIR/submitted"
+	expect_eq 48 "$(grep -c '^[0-9]*$' "$DIR/submitted")"
+	wait_until 30 'sort -n "$DIR/ran" | cmp -s "$DIR/submitted"'
+	touch "$DIR/enough"
+	ended retire
+	note "retired: $(awk '{n += $1} END {print n}' "$DIR/log/retire.log") times"
+	[ "$(awk '{n += $1} END {print n}' "$DIR/log/retire.log")" -gt 4 ] || fail 'hardly any route ever retired'
+	wait_until 20 '[ "$(sql "select count(*) from count_changes")" = 0 ]'
+	expect_eq '' "$(sql 'select task_id, r.id from task_history h left join routes r on r.id = h.route_id where r.retired is not null or r.id is null')"
+	expect_eq 4 "$(sql 'select count(*) from routes')"
+}
 
 story_a_replaced_pipeline_goes_when_no_task_has_it() {
 	start_postgres

@@ -239,3 +239,29 @@ Test(demand, a_share_is_among_those_who_accept_the_task)
 	cr_expect_eq(two[1].count, 4);
 	fake_end(core);
 }
+
+/* Nobody accepts it any more, whoever came before or after; learned again, it is as before. */
+Test(demand, a_forgotten_route_is_nobodys)
+{
+	int ax = fake_route("a", "x"), ay = fake_route("a", "y"), bx = fake_route("b", "x");
+	begin();
+	struct profile *queue = take(1, (const char *const[]){"a"}, 0, NULL), *type = take(0, NULL, 1, (const char *const[]){"x"}),
+	               *all = take(0, NULL, 0, NULL);
+
+	demand_wait(queue);
+	demand_wait(all);
+	cr_expect_eq(accepting(ax), 2);
+	demand_forget_route(demand, ax);
+	cr_expect_eq(accepting(ax), 0);
+	cr_expect_eq(accepting(ay), 2);
+	demand_wait(type);
+	cr_expect_eq(accepting(bx), 2);
+	demand_give_back(queue);
+	demand_give_back(all);
+	fake_pass(core, 10000); /* they are not known any more: what they wanted is taken back */
+	cr_expect_eq(accepting(ay), 0);
+	demand_route(demand, ax);
+	cr_expect_eq(accepting(ax), 1);
+	demand_give_back(type);
+	fake_end(core);
+}

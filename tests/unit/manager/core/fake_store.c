@@ -16,6 +16,7 @@ struct given {
 struct fake fake;
 static struct given *all;
 static struct store_route routes[FAKE_ROUTES_MOST];
+static bool retired[FAKE_ROUTES_MOST];
 static int route_count;
 static struct core *under_test;
 
@@ -125,6 +126,11 @@ int fake_route(const char *queue, const char *type)
 	return ++route_count;
 }
 
+void fake_route_retired(int route, bool is)
+{
+	retired[route - 1] = is;
+}
+
 void *fake_take(enum fake_kind kind)
 {
 	struct given *given;
@@ -167,23 +173,31 @@ void fake_fail(void *op, reeve_status code)
 
 /* --- what recurs ------------------------------------------------------------------------------------------------- */
 
+/* As manager_tick.sql adds them up. */
+static int64_t fingerprint_of_routes(void)
+{
+	int64_t sum = 0;
+	for (int i = 0; i < route_count; i++) {
+		int64_t x = (int64_t)routes[i].id * 2654435761 % 4294967296;
+		sum += retired[i] ? 0 : x ^ (x >> 16);
+	}
+	return sum;
+}
+
 static void answer_routes(struct store_routes *op)
 {
-	op->routes = routes;
+	struct store_route *answer = calloc((size_t)(op->count ? op->count : route_count) + 1, sizeof *answer);
 	op->found = 0;
-	if (op->count == 0) {
-		op->routes = routes;
-		op->found = route_count;
-		fake_ok(op);
-		return;
-	}
-	struct store_route *answer = calloc((size_t)op->count, sizeof *answer);
+	for (int i = 0; op->count == 0 && i < route_count; i++)
+		if (!retired[i])
+			answer[op->found++] = routes[i];
 	for (int i = 0; i < op->count; i++) {
 		int k = 0;
 		while (k < route_count && (strcmp(routes[k].queue, op->queues[i]) || strcmp(routes[k].type, op->types[i])))
 			k++;
 		if (k == route_count)
 			fake_route(strdup(op->queues[i]), strdup(op->types[i]));
+		retired[k] = false;
 		answer[op->found++] = routes[k];
 	}
 	op->routes = answer;
@@ -222,7 +236,7 @@ static void answer_tick(struct store_tick *op)
 		op->ahead_us = fake.estimate_us > fake.shown_us ? fake.estimate_us : fake.shown_us;
 		op->set_back_us = fake.set_back_us;
 	}
-	op->routes = route_count;
+	op->routes = fingerprint_of_routes();
 	op->newest_assignment = fake.assignments;
 	op->peers = peers;
 	op->peer_count = 1 + fake.other_managers;

@@ -99,6 +99,9 @@ void fake_end(struct core *core);
 /* A route that the database has; its number. Before fake_core, to be known from the start. */
 int fake_route(const char *queue, const char *type);
 
+/* Whether it is retired, and so not among those that are loaded. */
+void fake_route_retired(int route, bool is);
+
 /* The database's clock. */
 int64_t fake_db_us(void);
 

@@ -1,4 +1,4 @@
-/* Routes: how many there may be. */
+/* Routes: how many there may be, and what becomes of those that nothing uses. */
 #include "manager/core/routes.h"
 
 #include "tests/unit/manager/core/fake_answers.h"
@@ -70,6 +70,102 @@ Test(routes, calls_under_way_count)
 	fake_turn(core);
 	cr_expect_eq(first.calls, 1);
 	cr_expect_eq(first.code, STATUS(OK));
+	fake_end(core);
+}
+
+Test(routes, those_that_nothing_uses_are_forgotten_and_come_back)
+{
+	int a = fake_route("q", "a"), b = fake_route("q", "b"), other = fake_route("other", "a");
+
+	core = fake_core();
+	cr_expect_eq(routes_find(core->routes, "q", "a"), a);
+	fake_route_retired(a, true);
+	fake_route_retired(other, true);
+	fake_pass(core, 2000); /* a tick tells */
+	cr_expect_eq(routes_find(core->routes, "q", "a"), 0);
+	cr_expect_eq(routes_find(core->routes, "q", "b"), b);
+	cr_expect(routes_have_queue(core->routes, "q"));
+	cr_expect(routes_have_type(core->routes, "b"));
+	cr_expect_not(routes_have_queue(core->routes, "other"));
+	cr_expect_not(routes_have_type(core->routes, "a"));
+	cr_expect(routes_known(core->routes, b));
+	cr_expect_not(routes_known(core->routes, a));
+	cr_assert_not_null(routes_get(core->routes, a), "what is under way may ask");
+	cr_expect_str_eq(routes_get(core->routes, a)->type, "a");
+	fake_route_retired(a, false);
+	fake_pass(core, 2000);
+	cr_expect_eq(routes_find(core->routes, "q", "a"), a);
+	cr_expect(routes_have_type(core->routes, "a"));
+	fake_pass(core, 11 * 60 * 1000);
+	cr_expect_null(routes_get(core->routes, other));
+	cr_expect_not_null(routes_get(core->routes, a));
+	fake_route_retired(other, false);
+	fake_pass(core, 2000);
+	cr_expect_eq(routes_find(core->routes, "other", "a"), other);
+	fake_end(core);
+}
+
+/* This process was stopped for long, and an answer that came before is read only now. */
+Test(routes, a_frozen_manager_has_not_forgotten_what_it_is_asked_about)
+{
+	int a = fake_route("q", "a");
+
+	core = fake_core();
+	fake_route_retired(a, true);
+	fake_pass(core, 2000);
+	cr_expect_not(routes_known(core->routes, a));
+	fake.now_ms += 60 * 60 * 1000;
+	fake_turn(core);
+	cr_expect_not_null(routes_get(core->routes, a));
+	fake_end(core);
+}
+
+/* Its streams are looked for anew: nobody has read them meanwhile. */
+Test(routes, one_that_comes_back_is_looked_at)
+{
+	int a = fake_route("q", "a");
+
+	core = fake_core();
+	fake_stream(a, 0);
+	fake_route_retired(a, true);
+	fake_pass(core, 2000);
+	while (fake_count(FAKE_STREAMS))
+		fake_streams(0, NULL);
+	fake_route_retired(a, false);
+	fake_pass(core, 2000);
+	cr_assert_eq(fake_count(FAKE_STREAMS), 1);
+	fake_stream(a, 0);
+	fake_end(core);
+}
+
+/* As many as before, and the sums of their numbers are the same. */
+Test(routes, others_in_place_of_some_are_noticed)
+{
+	static const char *const types[] = {"a", "b", "c", "d"};
+
+	for (int i = 0; i < 4; i++)
+		fake_route("q", types[i]);
+	fake_route_retired(2, true);
+	fake_route_retired(3, true);
+	core = fake_core();
+	for (int i = 1; i <= 4; i++)
+		fake_route_retired(i, i == 1 || i == 4);
+	fake_pass(core, 2000);
+	for (int i = 1; i <= 4; i++)
+		cr_expect_eq(routes_find(core->routes, "q", types[i - 1]), i == 1 || i == 4 ? 0 : i);
+	fake_end(core);
+}
+
+Test(routes, forgotten_ones_make_room)
+{
+	static const char *const two[] = {"a", "b"}, *const third[] = {"c"};
+
+	core = fake_core_with(&(struct core_options){.max_routes = 2});
+	cr_expect_eq(ensure(2, two).code, STATUS(OK));
+	cr_expect_eq(ensure(1, third).code, STATUS(FAILED_PRECONDITION));
+	fake_route_retired(1, true);
+	fake_pass(core, 2000);
+	cr_expect_eq(ensure(1, third).code, STATUS(OK));
 	fake_end(core);
 }
 
