@@ -37,6 +37,9 @@ enum { CALLBACKS_AT_ONCE = 64 };
 /* One statement reads pages of many streams that hold at most so many candidates together. What has this weight is read alone. */
 enum { WINDOW_WEIGHT = 20000 };
 
+/* So many pairs of queue and type are made together. What has this weight is done alone. */
+enum { ROUTES_WEIGHT = 2000 };
+
 /* Keys and batches that a submit could not have lately, another transaction having them: submits with one of them go to a role of
  * their own at once. Few: with more at a time, the oldest are found out anew. */
 enum { KEYS_IN_USE = 64 };

@@ -112,5 +112,5 @@ static void start_start(struct role *role)
 void store_pipelines_start(struct store *store, struct store_pipelines_start *op)
 {
 	static const struct op_kind kind = {.name = "pipelines start", .start = start_start};
-	store_give(store, ROLE_ROUTES, &kind, &op->op, op->count, 0);
+	store_give(store, ROLE_ROUTES, &kind, &op->op, ROUTES_WEIGHT, 0);
 }

@@ -62,7 +62,7 @@ static void load_start(struct role *role)
 void store_queues(struct store *store, struct store_queues *op)
 {
 	static const struct op_kind kind = {.name = "queues", .start = load_start};
-	store_give(store, ROLE_ROUTES, &kind, &op->op, 1, 0);
+	store_give(store, ROLE_ROUTES, &kind, &op->op, ROUTES_WEIGHT, 0);
 }
 
 /* --- setting ------------------------------------------------------------------------------------------------------ */

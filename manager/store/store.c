@@ -38,7 +38,7 @@ static const struct role_spec {
     [ROLE_HEARTBEAT] = {"heartbeat", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1000},
     [ROLE_LEASE] = {"lease", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
     [ROLE_EDIT] = {"edit", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
-    [ROLE_ROUTES] = {"routes", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 2000},
+    [ROLE_ROUTES] = {"routes", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, ROUTES_WEIGHT},
     [ROLE_PATIENT] = {"patient", true, true, false, HOT_TIMEOUT_MS, PATIENT_LOCK_MS, 1},
     [ROLE_READ] = {"read", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
     [ROLE_LOOK] = {"look", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},

@@ -466,4 +466,31 @@ story_managers_are_killed_again_and_again() {
 	expect_eq 0 "$(sql "select count(*) from assignments where open > 0")"
 }
 
+# What is asked for meanwhile is done together where it can be, and each is answered with its own.
+story_submits_that_wait_for_each_other() {
+	start_postgres
+	start_manager one
+	local n pid pids=()
+	for n in 1 2 3; do
+		define '{"name": "p'$n'", "stages": [{"name": "s", "type": "t'$n'"}]}'
+	done
+	pid=$(sql "select pid from pg_stat_activity where application_name = 'reeve-manager routes'")
+	kill -STOP "$pid"
+	for n in 1 2 3 1 2 3; do
+		reeve submit --pipeline p$n "$n" >"$DIR/pipeline.$((${#pids[@]}))" &
+		pids+=($!)
+		reeve submit new$n "$n" --queue q$n >"$DIR/type.$((${#pids[@]}))" &
+		pids+=($!)
+	done
+	sleep 0.7 # they have come to where they wait
+	kill -CONT "$pid"
+	for pid in "${pids[@]}"; do
+		wait "$pid"
+		expect_eq 0 $? 'exit code of a submit'
+	done
+	expect_eq '1 default t1,1 q1 new1,2 default t2,2 q2 new2,3 default t3,3 q3 new3' \
+		"$(sql "select distinct concat_ws(' ', details, queue, type) from tasks order by 1" | paste -sd ,)"
+	expect_eq 12 "$(sql 'select count(*) from tasks')"
+}
+
 run_stories
