@@ -179,7 +179,9 @@ static bool go_on(const char *what, const struct reeve_failure *failure)
 		atomic_fetch_add(&unanswered, 1);
 		return false;
 	}
-	if (options.clock_jumps && failure->code == REEVE_FAILED_PRECONDITION && strstr(failure->message, "more than a day old")) {
+	/* Until all managers have noticed that the clock was set, one may not know the time that another has told. */
+	if (options.clock_jumps && ((failure->code == REEVE_FAILED_PRECONDITION && strstr(failure->message, "more than a day old")) ||
+	                               (failure->code == REEVE_INVALID_ARGUMENT && strstr(failure->message, "from the future")))) {
 		atomic_fetch_add(&too_old, 1);
 		return false;
 	}
