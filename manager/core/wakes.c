@@ -32,7 +32,7 @@ struct wake {
 	struct {
 		int32_t route, priority;
 	} key;
-	int64_t run_at_us;
+	int64_t run_at_us, latest_us; /* of what it is about */
 	int64_t due_ms; /* it is sent then, */
 	bool ours;      /* … unless what it is about has been claimed here until then */
 	UT_hash_handle hh;
@@ -122,10 +122,11 @@ void wakes_others(struct wakes *w, bool others)
 	w->others = others;
 }
 
-/* Others would only try for it in vain, and keep their claims busy. */
+/* Others would only try for it in vain, and keep their claims busy. A time that is not known is not taken for granted. */
 static bool taken_here(const struct wakes *w, int route, int64_t run_at_us)
 {
-	return run_at_us <= core_clock_us(w->core) + NEAR_US && dispatch_takes(w->core->dispatch, route);
+	return run_at_us != STORE_TIME_BEGIN && run_at_us <= core_clock_us(w->core) + NEAR_US &&
+	    dispatch_takes(w->core->dispatch, route);
 }
 
 static struct wake *wake_add(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
@@ -133,7 +134,7 @@ static struct wake *wake_add(struct wakes *w, int route, int32_t priority, int64
 	struct wake *wake = mem_calloc(1, sizeof *wake);
 	wake->key.route = route;
 	wake->key.priority = priority;
-	wake->run_at_us = run_at_us;
+	wake->run_at_us = wake->latest_us = run_at_us;
 	wake->ours = taken_here(w, route, run_at_us);
 	wake->due_ms = core_now(w->core) + (wake->ours ? TAKE_MS : GATHER_MS);
 	if (!w->waiting || wake->due_ms < w->due_ms)
@@ -147,6 +148,7 @@ static void wake_extend(struct wakes *w, struct wake *wake, int64_t run_at_us)
 {
 	int64_t soon_ms = core_now(w->core) + GATHER_MS;
 	wake->run_at_us = run_at_us < wake->run_at_us ? run_at_us : wake->run_at_us;
+	wake->latest_us = run_at_us > wake->latest_us ? run_at_us : wake->latest_us;
 	if (!wake->ours || taken_here(w, wake->key.route, run_at_us))
 		return;
 	wake->ours = false;
@@ -194,7 +196,7 @@ static int add_waiting(struct wakes *w, int length, char before)
 			w->due_ms = wake->due_ms < w->due_ms ? wake->due_ms : w->due_ms;
 			continue;
 		}
-		if (!wake->ours || !window_taken(w->core->window, wake->key.route, wake->key.priority, wake->run_at_us)) {
+		if (!wake->ours || !window_taken(w->core->window, wake->key.route, wake->key.priority, wake->latest_us)) {
 			length += snprintf(payload + length, sizeof w->op.payload - (size_t)length, "%c%" PRId32 " %" PRId32 " %" PRId64,
 			    before, wake->key.route, wake->key.priority, wake->run_at_us);
 			before = ';';

@@ -98,8 +98,10 @@ void stream_add_candidate(struct stream *s, const struct store_candidate *c)
 {
 	struct window *w = s->window;
 	struct known *k;
-	if (window_too_long(w, c))
+	if (window_too_long(w, c)) {
+		s->too_long = true;
 		return;
+	}
 	HASH_FIND(hh, w->known, &c->id, sizeof c->id, k);
 	bool newer = k && c->version > k->c.version;
 	if (newer && k->gone) {
@@ -407,7 +409,8 @@ bool window_taken(const struct window *w, int route, int32_t priority, int64_t r
 	struct stream_key key = {route, priority};
 	const struct stream *s;
 	HASH_FIND(hh, w->streams, &key, sizeof key, s);
-	return s && !s->count && !s->taken && !s->unread && !s->reading && !s->passed.id && s->next_due_us > run_at_us;
+	return s && !s->count && !s->taken && !s->unread && !s->reading && !s->passed.id && !s->too_long &&
+	    s->next_due_us > run_at_us;
 }
 
 int window_size(const struct window *w)

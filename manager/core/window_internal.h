@@ -43,6 +43,7 @@ struct stream {
 	int64_t noted_run_at, noted_id; /* they come after this */
 	struct place place;     /* among the active streams */
 	bool failed;            /* the last page could not be read */
+	bool too_long;          /* a task of it is longer than this manager sends: others may take it */
 	bool looking;           /* the page being read is a look, not progress */
 	int64_t next_due_us;    /* the first task that is not due yet, by the database's clock as it is */
 	int64_t trail_ms;       /* the next trailing look */

@@ -11,8 +11,10 @@ bool window_is_others(const struct window *w, int64_t id)
 void stream_pass_over(struct stream *s, const struct store_candidate *c)
 {
 	const struct store_candidate *was = &s->passed;
-	if (window_too_long(s->window, c))
+	if (window_too_long(s->window, c)) {
+		s->too_long = true;
 		return;
+	}
 	if (was->id && (was->run_at_us < c->run_at_us || (was->run_at_us == c->run_at_us && was->id <= c->id)))
 		return;
 	s->passed = *c;

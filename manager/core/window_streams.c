@@ -93,6 +93,7 @@ void stream_rewind(struct stream *s, int64_t run_at_us, int64_t id)
 		s->reread = s->reading;
 	}
 	stream_note_position(s, run_at_us, id);
+	s->too_long = false;
 	s->unread = true;
 	s->unread_round = s->window->rounds + 1;
 	stream_settle(s);

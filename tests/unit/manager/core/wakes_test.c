@@ -133,6 +133,43 @@ Test(wakes, a_task_that_is_not_claimed_here_is_told_of)
 	fake_end(core);
 }
 
+/* One is claimed here, the other will be due when no Fetch may wait any more. */
+Test(wakes, a_task_that_is_due_soon_after_a_claimed_one_is_told_of)
+{
+	struct fake_fetch fetch;
+	int64_t now_us;
+
+	begin(true);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 2});
+	fake_stream(route, 0);
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	now_us = fake_db_us();
+	window_note(core->window, route, 0, 1, now_us, now_us, 10);
+	wakes_tell(core->wakes, route, 0, now_us);
+	window_note(core->window, route, 0, 2, now_us, now_us + 900000, 10);
+	wakes_tell(core->wakes, route, 0, now_us + 900000);
+	dispatch_soon(core->dispatch);
+	fake_claim(fake_claim_taken(), 0);
+	fake_pass(core, 200);
+	cr_expect_eq(fake.wakes, 1);
+	fake_end(core);
+}
+
+/* A submit that an earlier copy of the call made: when its tasks are due is not known here. */
+Test(wakes, what_is_due_at_an_unknown_time_is_told_of)
+{
+	struct fake_fetch fetch;
+
+	begin(true);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 2});
+	fake_stream(route, 0);
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	wakes_tell(core->wakes, route, 0, STORE_TIME_BEGIN);
+	fake_pass(core, 30);
+	cr_expect_eq(fake.wakes, 1);
+	fake_end(core);
+}
+
 /* One that is due later is told of: whoever has a Fetch then is to know. */
 Test(wakes, a_task_that_is_due_later_is_told_of)
 {
