@@ -1,6 +1,6 @@
 /*
- * Routes by name (a hash) and by number (an array). One that is not among those that were loaded is forgotten: it has had no task
- * for long. What still has its number may ask about it for a while.
+ * Routes by name (a hash) and by number (an array). One that is not among those that were loaded is forgotten: it is
+ * retired. What still has its number may ask about it for a while.
  */
 #include "manager/core/routes.h"
 
@@ -15,8 +15,11 @@
 
 enum {
 	HEARD_MS = 50,
-	FORGOTTEN_MS = 10 * 60 * 1000, /* so long a number can still be asked about: longer than anything is under way, */
-	FORGOTTEN_LOADS = 5,           /* … also where this process was frozen meanwhile: what has come in by then is dealt with */
+	LOAD_RESTS = 10,     /* on somebody's word they are loaded again after so many times what it took, */
+	LOAD_REST_MOST_MS = 1000,
+	LOAD_LIMIT_MS = 5000,
+	FORGOTTEN_MS = 10 * 60 * 1000, /* how long a forgotten number can still be looked up: longer than any call, */
+	FORGOTTEN_LOADS = 5,           /* … and so many loads, in case this process was frozen */
 };
 
 struct entry {
@@ -55,6 +58,7 @@ struct routes {
 	bool loading, again;
 	int64_t loads;       /* so many have begun */
 	struct fresh *fresh; /* list: who waits for a load */
+	int64_t began_ms; /* the last load */
 	int64_t heard_ms; /* before then nobody's word makes them be loaded */
 	bool heard;       /* somebody gave it: they are to be loaded then */
 	struct store_routes load;
@@ -216,15 +220,16 @@ static struct entry *entry_create(struct routes *routes, const struct store_rout
 static void learn(struct routes *routes, const struct store_route *from)
 {
 	struct entry *e = from->id < routes->capacity ? routes->by_id[from->id] : NULL;
-	bool news = !e || e->forgotten;
-	if (e && e->forgotten)
+	if (e && !e->forgotten) {
+		e->known = routes->loads;
+		return;
+	}
+	if (e)
 		DL_DELETE(routes->forgotten, e);
-	else if (!e)
+	else
 		e = entry_create(routes, from);
 	e->known = routes->loads;
 	e->forgotten = false;
-	if (!news)
-		return;
 	HASH_ADD_KEYPTR(hh, routes->by_name, e->name, strlen(e->route.queue) + strlen(e->route.type) + 2, e);
 	routes->fingerprint += fingerprint_of(e->route.id);
 	names_add(&routes->queues, e->route.queue);
@@ -382,8 +387,12 @@ static void on_loaded(struct store_op *op, const struct reeve_error *error)
 	}
 	if (routes->fingerprint != before)
 		window_routes_changed(routes->core->window);
+	int64_t now_ms = core_now(routes->core), rest_ms = error ? 0 : LOAD_RESTS * (now_ms - routes->began_ms);
+	rest_ms = rest_ms < LOAD_REST_MOST_MS ? rest_ms : LOAD_REST_MOST_MS;
+	if (now_ms + rest_ms > routes->heard_ms)
+		routes->heard_ms = now_ms + rest_ms;
 	if (routes->again)
-		load(routes);
+		routes_heard(routes);
 	fresh_done(ready, error);
 }
 
@@ -394,7 +403,8 @@ static void load(struct routes *routes)
 		return;
 	routes->loading = true;
 	routes->loads++;
-	routes->load = (struct store_routes){.op.done = on_loaded};
+	routes->began_ms = core_now(routes->core);
+	routes->load = (struct store_routes){.op.done = on_loaded, .op.deadline_ms = routes->began_ms + LOAD_LIMIT_MS};
 	store_routes(routes->core->store, &routes->load);
 }
 
@@ -409,7 +419,7 @@ void routes_fresh(struct routes *routes, routes_done *done, void *arg)
 	struct fresh *f = mem_calloc(1, sizeof *f);
 	*f = (struct fresh){done, arg, routes->loads + 1, NULL};
 	LL_APPEND(routes->fresh, f);
-	load(routes);
+	routes_heard(routes);
 }
 
 int64_t routes_turn(struct routes *routes, int64_t now_ms)

@@ -126,8 +126,9 @@ static void on_routes(void *arg, const struct reeve_error *error)
 		submit_free(s);
 		return;
 	}
-	for (int i = 0; i < s->op.count; i++) /* one that was known may have been forgotten meanwhile: its number is as good as ever */
-		s->tasks[i].route = s->tasks[i].route ? s->tasks[i].route : routes_find(s->core->routes, s->tasks[i].queue, s->tasks[i].type);
+	for (int i = 0; i < s->op.count; i++)
+		if (!s->tasks[i].route) /* a known one keeps its number, even if it was forgotten meanwhile */
+			s->tasks[i].route = routes_find(s->core->routes, s->tasks[i].queue, s->tasks[i].type);
 	store_submit(s->core->store, &s->op);
 }
 

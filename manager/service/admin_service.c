@@ -49,7 +49,7 @@ static void list_queues(void *service, struct rpc_call *call, const ProtobufCMes
 		return;
 	}
 	if (*request->queue && !routes_have_queue(s->core->routes, request->queue)) {
-		rpc_call_fail(call, STATUS(NOT_FOUND), "queue: there has never been a task in queue \"%s\"", request->queue);
+		rpc_call_fail(call, STATUS(NOT_FOUND), "queue: there is no task in queue \"%s\", and none in the history", request->queue);
 		return;
 	}
 	read_send(s, call, STORE_QUEUES, request, &reeve__v1__list_queues_response__descriptor, reading_done);

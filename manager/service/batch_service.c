@@ -150,6 +150,8 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	struct services *s = service;
 	const Reeve__V1__ListBatchesRequest *request = (const Reeve__V1__ListBatchesRequest *)message;
 	struct reeve_error error;
+	if (names_wait(s, call, message, list, request->queue, ""))
+		return;
 	if (!check_name("queue", request->queue, true, &error) || !check_range("limit", request->limit, 0, LIST_MOST, &error) ||
 	    !check_range("before_id", request->before_id, 0, INT64_MAX, &error)) {
 		rpc_call_fail_error(call, &error);

@@ -40,9 +40,11 @@ bool names_wait(struct services *s, struct rpc_call *call, const ProtobufCMessag
     const char *queue, const char *type)
 {
 	const struct routes *routes = s->core->routes;
-	if (s->names_fresh || ((!*queue || routes_have_queue(routes, queue)) && (!*type || routes_have_type(routes, type))))
+	struct reeve_error wrong; /* which the method finds, too */
+	if (s->names_fresh || !check_name("queue", queue, true, &wrong) || !check_name("type", type, true, &wrong) ||
+	    ((!*queue || routes_have_queue(routes, queue)) && (!*type || routes_have_type(routes, type))))
 		return false;
-	struct names_wait *w = calloc(1, sizeof *w);
+	struct names_wait *w = mem_calloc(1, sizeof *w);
 	*w = (struct names_wait){s, call, message, method};
 	routes_fresh(s->core->routes, on_names, w);
 	return true;
@@ -57,10 +59,10 @@ bool check_known_names(const struct services *s, const char *path, const char *q
 	if (!check_name(queue_field, queue, true, error) || !check_name(type_field, type, true, error))
 		return false;
 	if (*queue && !routes_have_queue(s->core->routes, queue))
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: there has never been a task in queue \"%s\"",
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: there is no task in queue \"%s\", and none in the history",
 		    queue_field, queue);
 	if (*type && !routes_have_type(s->core->routes, type))
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: there has never been a task of type \"%s\"",
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: there is no task of type \"%s\", and none in the history",
 		    type_field, type);
 	return true;
 }

@@ -6,12 +6,12 @@
 
 #include <reeve/v1/task.pb-c.h>
 
-/* Whether a name is not known here, so that the routes are read first, as another manager may have made it just now: the method is
- * called again then, or the call is failed. */
+/* True if a name is not known here, perhaps since another manager has just made it: the routes are loaded, then the method is called
+ * again, or the call fails. */
 bool names_wait(struct services *services, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
     const char *queue, const char *type);
 
-/* That there has been such a queue and such a type, where they are given: one that was never used is a slip of the pen.
+/* That the queue and the type, where given, have tasks, live or in the history: another name is probably a typing error.
  * `path` stands before the fields' names: "" or "filter.". */
 bool check_known_names(const struct services *services, const char *path, const char *queue, const char *type,
     struct reeve_error *error);

@@ -1,4 +1,4 @@
--- A route retires when it has had no task, live or in the history, for a day: managers forget it. Its row stays, so that a number means
+-- A route retires when it has no task, live or in the history, and was made or brought back more than a day ago: managers forget it. Its row stays, so that a number means
 -- its names for ever. No lock and no count tells that nobody has the number any more: a manager that was frozen, or an application's
 -- transaction, may make a task of it later, and the task may even end before its counts are added up. So nothing is decided here that
 -- such a task would come too late for: its counts, which are committed with it, bring the route back whenever they are added up.
@@ -41,27 +41,14 @@ begin
 end $$;
 
 -- The rest of these functions is as before. Who counts anew leaves no changes to be added up.
-do $$
-declare
-  change record;
-  before text;
-  after text;
-begin
-  for change in
-    select * from (values
-      ('counts_fold', '  routes int[];', E'  routes int[];\n  used int[];'),
-      ('counts_fold', 'array_agg(route_id) into changes, dues, routes from later where count = 0;',
-        E'array_agg(route_id),\n    (select array_agg(distinct route_id) from taken where live > 0 or count > 0)\n'
-        '  into changes, dues, routes, used from later where count = 0;\n  perform routes_return(used);'),
-      ('live_recount', 'from live l group by 1;', E'from live l group by 1;\n  perform routes_return(array(\n'
-        '    select route_id from live_counts where live <> 0 union select route_id from history_counts where count <> 0));'),
-      ('queue_counts', 'where (of_queue is null', E'where r.retired is null and r.labels = ''{}'' and (of_queue is null')) c(name, place, becomes)
-  loop
-    before := pg_get_functiondef(change.name::regproc);
-    after := replace(before, change.place, change.becomes);
-    if after = before then
-      raise exception 'the function % has no place like "%"', change.name, change.place;
-    end if;
-    execute after;
-  end loop;
+do $$ begin
+  perform replace_in_function('counts_fold', '  routes int[];', E'  routes int[];\n  used int[];');
+  perform replace_in_function('counts_fold', 'array_agg(route_id) into changes, dues, routes from later where count = 0;',
+    E'array_agg(route_id),\n    (select array_agg(distinct route_id) from taken where live > 0 or count > 0)\n'
+    '  into changes, dues, routes, used from later where count = 0;\n  perform routes_return(used);');
+  perform replace_in_function('live_recount', 'from live l group by 1;', E'from live l group by 1;\n  perform routes_return(array(\n'
+    '    select route_id from live_counts where live <> 0 union select route_id from history_counts where count <> 0));');
+  perform replace_in_function('queue_counts', 'where (of_queue is null',
+    E'where r.retired is null and r.labels = \'{}\' and (of_queue is null');
 end $$;
+drop function replace_in_function(regproc, text, text);

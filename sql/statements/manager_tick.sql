@@ -7,7 +7,10 @@ with me as (update managers set hb_seq = hb_seq + 1, hb_at = clock_timestamp(), 
     clock_set_back = case when hb_at > clock_timestamp() then clock_timestamp() when clock_ahead_until > clock_timestamp() then clock_set_back end,
     clock_set_back_xid = case when hb_at > clock_timestamp() then pg_current_xact_id() when clock_ahead_until > clock_timestamp() then clock_set_back_xid end
   where id = any(array(select id from managers where id = $1 for no key update skip locked)))
-select clock_timestamp(), (select coalesce(sum(x # (x >> 16)), 0)::bigint from (select id::bigint * 2654435761 % 4294967296 as x from routes where labels = '{}' and retired is null) r), (select case when is_called then last_value else 0 end from assignments_id_seq), m.id, m.hb_seq,
+select clock_timestamp(),
+  (select coalesce(sum(x # (x >> 16)), 0)::bigint
+   from (select id::bigint * 2654435761 % 4294967296 as x from routes where labels = '{}' and retired is null) r), -- as fingerprint_of() in routes.c
+  (select case when is_called then last_value else 0 end from assignments_id_seq), m.id, m.hb_seq,
   (select count(*) || ' ' || coalesce(max(updated)::text, '') from queues),
   (select max(version) from schema_migrations), ahead.estimate, ahead.set_back
 from managers m

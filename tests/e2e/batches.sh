@@ -83,7 +83,7 @@ story_a_batch_is_opened_filled_closed_and_reported() {
 	expect_eq "$two" "$(reeve batch list --json --open | jq -r .id | xargs)"
 	expect_eq "$id" "$(reeve --json batch list --queue q | jq -r .id | xargs)"
 	expect_fail 4 reeve batch list --queue nosuch
-	expect_eq 'reeve: queue: there has never been a task in queue "nosuch"' "$OUTPUT"
+	expect_eq 'reeve: queue: there is no task in queue "nosuch", and none in the history' "$OUTPUT"
 	early=$(reeve batch open early --queue no-tasks-yet)
 	expect_eq "$early" "$(reeve batch list --queue no-tasks-yet --json | jq .id)"
 	expect_match "$id +nightly +q +ended +ended +3 +0 +2 +1" "$(reeve batch list)"

@@ -168,7 +168,7 @@ story_what_is_no_such_request() {
 	for command in errors 'stats --by hour' 'stats --by type'; do
 		# shellcheck disable=SC2086
 		expect_fail 4 reeve $command --queue nosuch
-		expect_match 'queue: there has never been a task in queue "nosuch"' "$OUTPUT"
+		expect_match 'queue: there is no task in queue "nosuch", and none in the history' "$OUTPUT"
 		# shellcheck disable=SC2086
 		expect_fail 4 reeve $command --type nosuch
 	done

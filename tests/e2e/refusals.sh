@@ -116,7 +116,7 @@ story_filters_name_what_there_is() {
 	expect_eq "$id" "$(reeve list --json --limit 1 | jq .id)"
 	for filter in '--queue nosuch' '--type nosuch'; do
 		# shellcheck disable=SC2086
-		refused 4 "there has never been a task .*nosuch" reeve list $filter
+		refused 4 "there is no task .*nosuch" reeve list $filter
 	done
 	expect_eq "$id" "$(reeve list --queue default --type nothing --limit 1 --json | jq .id)"
 	expect_eq '' "$(reeve list --queue default --status dead --json)"
