@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of no bytes NULL is an answer, too. */
+/* NULL is valid for zero bytes. */
 static void *checked(void *memory, size_t size)
 {
 	if (!memory && size) {
-		log_error(NULL, "out of memory: %zu more bytes are not to be had", size);
+		log_error(NULL, "out of memory: %zu bytes could not be allocated", size);
 		abort();
 	}
 	return memory;
@@ -22,7 +22,7 @@ void *mem_malloc(size_t size)
 
 void *mem_calloc(size_t count, size_t size)
 {
-	return checked(calloc(count, size), count ? size : 0);
+	return checked(calloc(count, size), count * size);
 }
 
 void *mem_realloc(void *memory, size_t size)

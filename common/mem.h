@@ -1,9 +1,8 @@
 /*
- * Memory for programs: who gets none ends. What a manager has promised is in the database, and there is nothing that it could do
- * with half of an operation. The libraries are part of other people's programs, and use it for their hash tables alone, which cannot
- * do without.
+ * Allocation that never returns NULL: a process without memory logs it and aborts. A manager's promises are in the database, so that
+ * it loses nothing. The libraries use it only for their hash tables, which could not report a failure.
  *
- * The functions are those of the C library without "mem_", but for that they return no NULL; free() frees. Any thread.
+ * Otherwise the functions are those of the C library without "mem_"; free() frees. Any thread.
  */
 #ifndef REEVE_COMMON_MEM_H
 #define REEVE_COMMON_MEM_H

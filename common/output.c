@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Why a write failed that nobody has asked then: the next one fails for the same reason. 0: it does not. */
-static int ask_again(void)
+/* stdio does not keep why an earlier write failed; another write fails for the same reason. 0: it succeeded. */
+static int write_problem(void)
 {
 	return write(STDOUT_FILENO, "\n", 1) < 0 ? errno : 0;
 }
@@ -26,7 +26,7 @@ int output_finish(const char *program, int code)
 	if (poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)))
 		return code;
 	if (!problem)
-		problem = ask_again();
+		problem = write_problem();
 	fprintf(stderr, "%s: cannot write to standard output%s%s\n", program, problem ? ": " : "", problem ? strerror(problem) : "");
 	return code ? code : EXIT_TASK_FAILED;
 }

@@ -38,7 +38,7 @@ int main(int argc, char **argv)
 	struct manager manager = {.argc = argc, .argv = argv};
 	char wants = 0;
 
-	memory_check();
+	memory_setup();
 	if (!manager_options_read(&options, argc, argv, &wants, &error)) {
 		fprintf(stderr, "reeve-manager: %s\nreeve-manager --help tells more.\n", error.message);
 		return EXIT_USAGE;

@@ -20,7 +20,7 @@ static void look(evutil_socket_t fd, short what, void *arg)
 		malloc_trim(0);
 }
 
-void memory_check(void)
+void memory_setup(void)
 {
 	event_set_mem_functions(mem_malloc, mem_realloc, free);
 	json_set_alloc_funcs(mem_malloc, free);

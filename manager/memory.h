@@ -6,7 +6,7 @@
 
 /* Has libevent and jansson end the process where there is no memory, as the manager's own allocations do (common/mem.h). Before
  * anything of them is used. */
-void memory_check(void);
+void memory_setup(void);
 
 /* Has large blocks go back to the system as soon as they are freed, and looks now and then whether many small ones can. The
  * event is the caller's to free. */

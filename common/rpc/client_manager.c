@@ -18,7 +18,7 @@
 
 enum {
 	IDLE_PING_MOST_MS = 15000, /* whatever the manager asks for */
-	HEARD_PINGS = 4,           /* so many idle pings at most are left out because answers have come instead */
+	HEARD_PINGS = 4,           /* while other answers come, a ping is sent after so many idle intervals at the latest */
 	REDIAL_LEAST_MS = 20,
 	REDIAL_MOST_MS = 500,
 	PATIENCE_MS = 5000,            /* for a connection to come about, and for the other end to greet */
@@ -261,14 +261,15 @@ static int64_t heard_ms(const struct manager *manager)
  * something else, a heartbeat for instance, then shows as well as a ping that the manager lives. */
 static int64_t ping_due_ms(const struct manager *manager)
 {
-	int64_t interval_ms = manager->client->ping_interval_ms, idle_ms = manager->idle_ping_ms, due_ms;
+	int64_t interval_ms = manager->client->ping_interval_ms, idle_ms = manager->idle_ping_ms;
+	int64_t due_ms, first_ms, last_ms;
 
 	if (manager->quick_calls > 0 || !manager->alive || !manager->served || idle_ms <= interval_ms)
 		return manager->pinged_ms + interval_ms;
 	due_ms = heard_ms(manager) + idle_ms;
-	if (due_ms < manager->pinged_ms + idle_ms)
-		return manager->pinged_ms + idle_ms;
-	return due_ms < manager->pinged_ms + HEARD_PINGS * idle_ms ? due_ms : manager->pinged_ms + HEARD_PINGS * idle_ms;
+	first_ms = manager->pinged_ms + idle_ms;
+	last_ms = manager->pinged_ms + HEARD_PINGS * idle_ms;
+	return due_ms < first_ms ? first_ms : due_ms < last_ms ? due_ms : last_ms;
 }
 
 void manager_hurry(struct manager *manager)

@@ -20,7 +20,7 @@ story_a_manager_without_memory_says_so_and_ends() {
 	start submitter bash -c '"$1" submit nothing - <"$2"' - "$REEVE_BIN/reeve" "$DIR/details"
 	ended manager
 	expect_eq 134 "$STATUS"
-	expect_match 'error reeve-manager: out of memory: 4194304 more bytes are not to be had' "$(tail -n 1 "$DIR/log/manager.log")"
+	expect_match 'error reeve-manager: out of memory: 4194304 bytes could not be allocated' "$(tail -n 1 "$DIR/log/manager.log")"
 	# What was not acknowledged is asked again.
 	start_manager manager --max-details 4MiB
 	ended submitter
