@@ -256,17 +256,19 @@ story_workers_wait_and_rest() {
 
 # A call that comes again, as after an answer that was lost, changes nothing more.
 story_a_call_that_comes_again_does_nothing_more() {
+	local now # ids of long ago are forgotten
+	now=$(sql "select lpad(to_hex((extract(epoch from now()) * 1000)::bigint), 12, '0')")
 	reeve queue set twice --verbose no >/dev/null
 	again() { # ACTION
-		sql "select state from queue_control('01935000-0000-7000-8000-000000000001', 'twice', '$1', 'me')"
+		sql "select state from queue_control('${now}70008000000000000001', 'twice', '$1', 'me')"
 	}
 	expect_eq paused "$(again pause)"
 	reeve queue resume twice >/dev/null
 	expect_eq running "$(again pause)"
 	expect_eq created "$(state twice)"
 	expect_eq 'queue_paused queue_resumed' "$(sql "select event from queue_events where queue = 'twice' and event <> 'queue_set' order by id" | xargs)"
-	OUTPUT=$(sql "insert into requests (id, task_ids) values ('01935000-0000-7000-8000-000000000002', '{}');
-		select queue_control('01935000-0000-7000-8000-000000000002', 'twice', 'pause', 'me')" 2>&1) && fail 'another call id was taken'
+	OUTPUT=$(sql "insert into requests (id, task_ids) values ('${now}70008000000000000002', '{}');
+		select queue_control('${now}70008000000000000002', 'twice', 'pause', 'me')" 2>&1) && fail 'another call id was taken'
 	expect_match 'the request id was used for another call' "$OUTPUT"
 }
 
