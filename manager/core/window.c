@@ -404,11 +404,9 @@ void window_release(struct window *w, const struct candidate *c)
 	stream_read(s);
 }
 
-bool window_taken(const struct window *w, int route, int32_t priority, int64_t run_at_us)
+bool window_taken(struct window *w, int route, int32_t priority, int64_t run_at_us)
 {
-	struct stream_key key = {route, priority};
-	const struct stream *s;
-	HASH_FIND(hh, w->streams, &key, sizeof key, s);
+	const struct stream *s = stream_find(w, route, priority);
 	return s && !s->count && !s->taken && !s->unread && !s->reading && !s->passed.id && !s->too_long &&
 	    s->next_due_us > run_at_us;
 }

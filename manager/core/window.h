@@ -129,7 +129,7 @@ void window_release(struct window *window, const struct candidate *candidate);
 int64_t window_turn(struct window *window, int64_t now_ms);
 
 /* True if no task of the stream that was to run by then is known to wait: what was has been claimed, by this manager or another. */
-bool window_taken(const struct window *window, int route, int32_t priority, int64_t run_at_us);
+bool window_taken(struct window *window, int route, int32_t priority, int64_t run_at_us);
 
 /* How many candidates wait. */
 int window_size(const struct window *window);

@@ -326,7 +326,7 @@ static void on_unarrived_found(void *arg, const struct conn_result *result)
 		role_add(role, found[i]);
 }
 
-/* Of each worker's list the values, and beside them whose they are: the worker's place in the batch. */
+/* For each element of a worker's list, the worker's place in $1. */
 static void add_places(struct params *p, int place, int count)
 {
 	for (int i = 0; i < count; i++)

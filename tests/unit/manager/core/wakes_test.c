@@ -85,19 +85,31 @@ Test(wakes, what_gathers_in_a_moment_is_told_once_from_its_earliest_time_on)
 	fake_end(core);
 }
 
+/* A Fetch of two slots waits, and nothing else is there. */
+static void begin_with_fetch(struct fake_fetch *fetch)
+{
+	begin(true);
+	fake_fetch(core, fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 2});
+	fake_stream(route, 0);
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+}
+
+/* As a submit does. */
+static void add_task(int id, int64_t run_at_us)
+{
+	window_note(core->window, route, 0, id, fake_db_us(), run_at_us, 10);
+	wakes_tell(core->wakes, route, 0, run_at_us);
+}
+
 /* A manager with a Fetch that waits for it takes a task itself: others would try for it in vain. */
 Test(wakes, a_task_that_is_claimed_here_is_not_told_of)
 {
 	struct fake_fetch fetch;
 	int64_t now_us;
 
-	begin(true);
-	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 2});
-	fake_stream(route, 0);
-	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	begin_with_fetch(&fetch);
 	now_us = fake_db_us();
-	window_note(core->window, route, 0, 1, now_us, now_us, 10);
-	wakes_tell(core->wakes, route, 0, now_us);
+	add_task(1, now_us);
 	dispatch_soon(core->dispatch);
 	fake_claim(fake_claim_taken(), 0);
 	fake_pass(core, 200);
@@ -111,22 +123,16 @@ Test(wakes, a_task_that_is_not_claimed_here_is_told_of)
 	struct fake_fetch fetch;
 	int64_t now_us;
 
-	begin(true);
-	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 2});
-	fake_stream(route, 0);
-	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	begin_with_fetch(&fetch);
 	now_us = fake_db_us();
-	window_note(core->window, route, 0, 1, now_us, now_us, 10);
-	wakes_tell(core->wakes, route, 0, now_us);
+	add_task(1, now_us);
 	dispatch_soon(core->dispatch);
 	fake_pass(core, 30);
 	cr_expect_eq(fake.wakes, 0);
 	fake_pass(core, 30);
 	cr_expect_eq(fake.wakes, 1, "its claim is under way for long");
-	for (int id = 2; id < 5; id++) {
-		window_note(core->window, route, 0, id, now_us, now_us, 10);
-		wakes_tell(core->wakes, route, 0, now_us);
-	}
+	for (int id = 2; id < 5; id++)
+		add_task(id, now_us);
 	fake_pass(core, 20);
 	cr_expect_eq(fake.wakes, 2, "no Fetch waits");
 	fake_claim(fake_claim_taken(), 0);
@@ -139,15 +145,10 @@ Test(wakes, a_task_that_is_due_soon_after_a_claimed_one_is_told_of)
 	struct fake_fetch fetch;
 	int64_t now_us;
 
-	begin(true);
-	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 2});
-	fake_stream(route, 0);
-	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	begin_with_fetch(&fetch);
 	now_us = fake_db_us();
-	window_note(core->window, route, 0, 1, now_us, now_us, 10);
-	wakes_tell(core->wakes, route, 0, now_us);
-	window_note(core->window, route, 0, 2, now_us, now_us + 900000, 10);
-	wakes_tell(core->wakes, route, 0, now_us + 900000);
+	add_task(1, now_us);
+	add_task(2, now_us + 900000);
 	dispatch_soon(core->dispatch);
 	fake_claim(fake_claim_taken(), 0);
 	fake_pass(core, 200);
@@ -160,10 +161,7 @@ Test(wakes, what_is_due_at_an_unknown_time_is_told_of)
 {
 	struct fake_fetch fetch;
 
-	begin(true);
-	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 2});
-	fake_stream(route, 0);
-	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	begin_with_fetch(&fetch);
 	wakes_tell(core->wakes, route, 0, STORE_TIME_BEGIN);
 	fake_pass(core, 30);
 	cr_expect_eq(fake.wakes, 1);
@@ -176,13 +174,9 @@ Test(wakes, a_task_that_is_due_later_is_told_of)
 	struct fake_fetch fetch;
 	int64_t due_us;
 
-	begin(true);
-	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 2});
-	fake_stream(route, 0);
-	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	begin_with_fetch(&fetch);
 	due_us = fake_db_us() + 500000;
-	window_note(core->window, route, 0, 1, fake_db_us(), due_us, 10);
-	wakes_tell(core->wakes, route, 0, due_us);
+	add_task(1, due_us);
 	fake_pass(core, 100);
 	cr_expect_eq(fake.wakes, 1);
 	fake_end(core);
