@@ -50,6 +50,12 @@ bool names_wait(struct services *s, struct rpc_call *call, const ProtobufCMessag
 	return true;
 }
 
+bool filter_wait(struct services *s, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
+    const Reeve__V1__TaskFilter *filter)
+{
+	return filter && names_wait(s, call, message, method, filter->queue, filter->type);
+}
+
 bool check_known_names(const struct services *s, const char *path, const char *queue, const char *type,
     struct reeve_error *error)
 {

@@ -11,6 +11,10 @@
 bool names_wait(struct services *services, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
     const char *queue, const char *type);
 
+/* The same for the names of a filter, which may be NULL. */
+bool filter_wait(struct services *services, struct rpc_call *call, const ProtobufCMessage *message, rpc_method *method,
+    const Reeve__V1__TaskFilter *filter);
+
 /* That the queue and the type, where given, have tasks, live or in the history: another name is probably a typing error.
  * `path` stands before the fields' names: "" or "filter.". */
 bool check_known_names(const struct services *services, const char *path, const char *queue, const char *type,

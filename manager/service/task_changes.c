@@ -187,7 +187,7 @@ void task_cancel(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	const Reeve__V1__CancelRequest *request = (const Reeve__V1__CancelRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (request->filter && names_wait(s, call, message, task_cancel, request->filter->queue, request->filter->type))
+	if (filter_wait(s, call, message, task_cancel, request->filter))
 		return;
 	if (!check_text("reason", request->reason, &error)) {
 		rpc_call_fail_error(call, &error);
@@ -206,7 +206,7 @@ void task_kill(void *service, struct rpc_call *call, const ProtobufCMessage *mes
 	const Reeve__V1__KillRequest *request = (const Reeve__V1__KillRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (request->filter && names_wait(s, call, message, task_kill, request->filter->queue, request->filter->type))
+	if (filter_wait(s, call, message, task_kill, request->filter))
 		return;
 	if (!check_text("reason", request->reason, &error)) {
 		rpc_call_fail_error(call, &error);
@@ -224,7 +224,7 @@ void task_retry(void *service, struct rpc_call *call, const ProtobufCMessage *me
 {
 	const Reeve__V1__RetryRequest *request = (const Reeve__V1__RetryRequest *)message;
 	struct services *s = service;
-	if (request->filter && names_wait(s, call, message, task_retry, request->filter->queue, request->filter->type))
+	if (filter_wait(s, call, message, task_retry, request->filter))
 		return;
 	if (request->filter && request->executing) {
 		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "executing goes with ids; a filter names the status");
@@ -244,7 +244,7 @@ void task_update(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	const Reeve__V1__UpdateRequest *request = (const Reeve__V1__UpdateRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (request->filter && names_wait(s, call, message, task_update, request->filter->queue, request->filter->type))
+	if (filter_wait(s, call, message, task_update, request->filter))
 		return;
 	if (!check_range("run_at_us", request->run_at_us, 0, INT64_C(253402300799000000), &error) ||
 	    !check_range("max_attempts", request->max_attempts, 0, ATTEMPTS_MOST, &error) ||

@@ -167,7 +167,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	struct services *s = service;
 	struct reeve_error error;
 	if (names_wait(s, call, message, list, request->queue, request->type) ||
-	    (request->filter && names_wait(s, call, message, list, request->filter->queue, request->filter->type)))
+	    filter_wait(s, call, message, list, request->filter))
 		return;
 	if (!check_range("status", request->status, 0, REEVE__V1__TASK_STATUS__TASK_STATUS_CANCELLED, &error) ||
 	    !check_range("limit", request->limit, 0, LIST_MOST, &error) ||
