@@ -69,7 +69,7 @@ static void release_all(void)
 			if (link->way[i].robbed && !link->dying)
 				link_reset(link);
 			DL_FOREACH(link->way[i].waiting, unit)
-			unit->due_ms = 0;
+			unit->due_us = 0;
 			way_pump(&link->way[i]);
 		}
 	}
@@ -225,13 +225,18 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
 static int run(const char *port, const char *control)
 {
 	struct evconnlistener *listener, *commands;
+	struct event_config *config;
 	struct event *term, *interrupt;
 	struct rule *rule, *next;
 	struct link *link, *other;
 	char address[64];
 
 	signal(SIGPIPE, SIG_IGN);
-	proxy.base = event_base_new();
+	/* libevent's usual clock is some milliseconds coarse: a delay of 1 ms would be one of 4. */
+	config = event_config_new();
+	event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
+	proxy.base = event_base_new_with_config(config);
+	event_config_free(config);
 	proxy.sweep = event_new(proxy.base, -1, 0, on_sweep, NULL);
 	term = evsignal_new(proxy.base, SIGTERM, on_signal, NULL);
 	interrupt = evsignal_new(proxy.base, SIGINT, on_signal, NULL);

@@ -24,7 +24,7 @@ enum action { LOSE, DOUBLE, LATE, COPY, TAKE };
 /* What is on its way: bytes, or the end of the stream. */
 struct unit {
 	struct unit *prev, *next;
-	int64_t due_ms;
+	int64_t due_us;
 	bool end;
 	struct evbuffer *bytes;
 };

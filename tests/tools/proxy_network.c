@@ -87,27 +87,27 @@ static void unit_send(struct way *way, struct unit *unit)
 
 void way_pump(struct way *way)
 {
-	int64_t now = clock_monotonic_ms(), next_ms = NEVER;
+	int64_t now = clock_monotonic_us(), next_us = NEVER;
 	struct unit *unit, *next;
 
-	while ((unit = way->waiting) && unit->due_ms <= now) {
+	while ((unit = way->waiting) && unit->due_us <= now) {
 		DL_DELETE(way->waiting, unit);
 		unit_send(way, unit);
 	}
 	if (way->waiting)
-		next_ms = way->waiting->due_ms;
+		next_us = way->waiting->due_us;
 	DL_FOREACH_SAFE(way->late, unit, next)
 	{
-		if (unit->due_ms <= now) {
+		if (unit->due_us <= now) {
 			DL_DELETE(way->late, unit);
 			unit_send(way, unit);
-		} else if (unit->due_ms < next_ms) {
-			next_ms = unit->due_ms;
+		} else if (unit->due_us < next_us) {
+			next_us = unit->due_us;
 		}
 	}
-	if (next_ms == NEVER)
+	if (next_us == NEVER)
 		return;
-	struct timeval wait = {.tv_sec = (next_ms - now) / 1000, .tv_usec = (next_ms - now) % 1000 * 1000};
+	struct timeval wait = {.tv_sec = (next_us - now) / 1000000, .tv_usec = (next_us - now) % 1000000};
 
 	event_add(way->timer, &wait);
 }
@@ -139,10 +139,10 @@ void way_send(struct way *way, struct evbuffer *bytes, bool end)
 		unit_free(unit);
 		return;
 	case HOLD:
-		unit->due_ms = NEVER;
+		unit->due_us = NEVER;
 		break;
 	case DELAY:
-		unit->due_ms = clock_monotonic_ms() + proxy.delay_ms[way->direction];
+		unit->due_us = clock_monotonic_us() + proxy.delay_ms[way->direction] * 1000;
 		break;
 	case PASS:
 		break;
@@ -155,7 +155,7 @@ void way_send_late(struct way *way, struct evbuffer *bytes, int64_t ms)
 {
 	struct unit *unit = unit_make(bytes, false);
 
-	unit->due_ms = clock_monotonic_ms() + ms;
+	unit->due_us = clock_monotonic_us() + ms * 1000;
 	DL_APPEND(way->late, unit);
 	way_pump(way);
 }
