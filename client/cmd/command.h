@@ -23,7 +23,7 @@ struct command {
 /* The options that every subcommand takes beside its own. */
 struct shared_options {
 	const char *manager;
-	int64_t connect_timeout_ms;
+	int64_t connect_timeout_ms, call_timeout_ms;
 	bool json;
 };
 

@@ -514,6 +514,22 @@ story_commands_tell_that_the_database_is_away() {
 	stop mine
 }
 
+story_a_command_waits_for_the_database_as_long_as_it_is_told() {
+	own_postgres
+	start_manager mine
+	stop_postgres immediate
+	begin=$SECONDS
+	expect_fail 3 reeve stats --call-timeout 2s
+	expect [ $((SECONDS - begin)) -lt 10 ]
+	expect_match 'not done in time; the last manager that answered said: ' "$OUTPUT"
+	expect_fail 2 reeve stats --call-timeout 0s
+	expect_match 'call-timeout' "$OUTPUT"
+	expect_fail 3 reeve submit nothing --call-timeout 1s # it may have been submitted: nobody can tell
+	start_postgres
+	wait_until 10 'reeve submit nothing >/dev/null'
+	stop mine
+}
+
 # PostgreSQL has no room: the manager's log and its callers name the disk. The trigger fails as a full disk does.
 story_a_full_disk_is_named() {
 	own_postgres
