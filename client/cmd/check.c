@@ -4,6 +4,7 @@
  */
 #include "client/cmd/command.h"
 #include "client/cmd/terminal.h"
+#include "client/cmd/waiting.h"
 #include "common/clock.h"
 
 #include <ctype.h>
@@ -27,7 +28,7 @@ struct bounds {
 };
 
 struct check_options {
-	const char *dead, *failed, *oldest, *running, *schedules, *callbacks, *unserved;
+	const char *dead, *failed, *oldest, *running, *schedules, *callbacks, *unserved, *held;
 	const char *queue, *type;
 	int64_t timeout_ms;
 };
@@ -56,12 +57,15 @@ static const struct condition {
         "callbacks were given up within the last hour"},
     {"unserved", "unserved", REEVE_CHECK_UNSERVED, false, offsetof(struct check_options, unserved),
         "waiting task lacks a worker that takes it", "waiting tasks lack a worker that takes them"},
+    {"held", "held", REEVE_CHECK_HELD, false, offsetof(struct check_options, held),
+        "task waits in a queue that gives none", "tasks wait in queues that give none"},
 };
 
 enum { N_CONDITIONS = sizeof conditions / sizeof *conditions };
 
-/* What a check without conditions asks --unserved for: a warning from the first. */
+/* What a check without conditions asks --unserved for: a warning from the first; and --held: without bounds, since somebody wants it so. */
 #define BY_ITSELF "0,"
+static const char unbounded[] = "";
 
 static const struct option_spec check_specs[] = {
     {.name = "dead-per-hour",
@@ -100,6 +104,12 @@ static const struct option_spec check_specs[] = {
         .argument = "[WARN,]CRIT",
         .sentence = "more tasks than this wait, in queues that give tasks, and no worker takes them; without any condition "
                     "this one is asked as \"" BY_ITSELF "\""},
+    {.name = "held",
+        .type = OPTION_TEXT,
+        .offset = offsetof(struct check_options, held),
+        .argument = "[WARN,]CRIT",
+        .sentence = "more tasks than this wait in queues that are paused, held, being stopped or stopped; without any condition it is asked "
+                    "without bounds"},
     {.name = "queue",
         .type = OPTION_TEXT,
         .offset = offsetof(struct check_options, queue),
@@ -317,7 +327,24 @@ static void write_performance(const struct asked *asked)
 	fputs(";0", stdout);
 }
 
-static void write_example(const struct reeve_check_measure *measure, const struct reeve_check_example *example)
+/* Why the task that an example names waits. */
+static void write_reason(
+    struct reeve_client *client, const struct reeve_check_measure *measure, const struct reeve_check_example *example)
+{
+	bool names_one = measure->kind == REEVE_CHECK_OLDEST_QUEUED ||
+	                 (measure->kind == REEVE_CHECK_FAILED && example->task_id && measure->looked_at >= measure->count);
+	struct reeve_task *task = names_one ? reeve_get(client, example->task_id, NULL) : NULL;
+	char why[WAITING_TEXT];
+
+	if (task && *waiting_text(task, reeve_client_now_us(client), why)) {
+		fputs(": ", stdout);
+		write_text(why);
+	}
+	reeve_task_free(task);
+}
+
+static void write_example(
+    struct reeve_client *client, const struct reeve_check_measure *measure, const struct reeve_check_example *example)
 {
 	enum reeve_check_kind kind = measure->kind;
 	bool all = !measure->looked_at || measure->looked_at >= measure->count; /* an older manager says nothing */
@@ -341,12 +368,16 @@ static void write_example(const struct reeve_check_measure *measure, const struc
 		putchar('\n');
 		return;
 	}
-	if (kind == REEVE_CHECK_DEAD || kind == REEVE_CHECK_FAILED || kind == REEVE_CHECK_UNSERVED)
+	if (kind == REEVE_CHECK_DEAD || kind == REEVE_CHECK_FAILED || kind == REEVE_CHECK_UNSERVED || kind == REEVE_CHECK_HELD)
 		printf("%" PRId64 " of ", example->count);
 	else
 		printf("task %" PRId64 " of ", example->task_id);
 	fputs("queue ", stdout);
 	write_text(example->queue);
+	if (kind == REEVE_CHECK_HELD) {
+		printf(", which is %s\n", example->name);
+		return;
+	}
 	fputs(", type ", stdout);
 	write_text(example->type);
 	if (kind == REEVE_CHECK_DEAD || kind == REEVE_CHECK_FAILED) {
@@ -361,10 +392,11 @@ static void write_example(const struct reeve_check_measure *measure, const struc
 			write_text(example->name);
 		}
 	}
+	write_reason(client, measure, example);
 	putchar('\n');
 }
 
-static void write_plugin(const struct outcome *outcome)
+static void write_plugin(struct reeve_client *client, const struct outcome *outcome)
 {
 	printf("REEVE %s - ", state_names[outcome->state]);
 	write_text(outcome->summary);
@@ -378,8 +410,8 @@ static void write_plugin(const struct outcome *outcome)
 		const struct reeve_check_measure *measure = &outcome->check->measures[i];
 
 		printf("%s %s: %s\n", state_names[asked->state], asked->condition->option, asked->text);
-		for (size_t j = 0; j < measure->n_examples && asked->state != STATE_OK; j++)
-			write_example(measure, &measure->examples[j]);
+		for (size_t j = 0; j < measure->n_examples && (asked->state != STATE_OK || measure->kind == REEVE_CHECK_HELD); j++)
+			write_example(client, measure, &measure->examples[j]);
 	}
 }
 
@@ -437,7 +469,7 @@ static int unknown(bool json, const char *why)
 	if (json)
 		write_json(&outcome);
 	else
-		write_plugin(&outcome);
+		write_plugin(NULL, &outcome);
 	return STATE_UNKNOWN;
 }
 
@@ -452,8 +484,10 @@ static bool any_given(const struct check_options *options)
 /* Reads the conditions. False: *problem says what is wrong; free() it. */
 static bool read_conditions(struct check_options *options, struct outcome *outcome, char **problem)
 {
-	if (!any_given(options))
+	if (!any_given(options)) {
 		options->unserved = BY_ITSELF;
+		options->held = unbounded;
+	}
 	for (size_t i = 0; i < N_CONDITIONS; i++) {
 		const char *text = text_of(options, &conditions[i]);
 		struct asked *asked = &outcome->asked[outcome->count];
@@ -461,7 +495,9 @@ static bool read_conditions(struct check_options *options, struct outcome *outco
 		if (!text)
 			continue;
 		asked->condition = &conditions[i];
-		if (!read_bounds(text, conditions[i].is_time, &asked->bounds)) {
+		if (text == unbounded) {
+			asked->bounds = (struct bounds){NO_BOUND, NO_BOUND};
+		} else if (!read_bounds(text, conditions[i].is_time, &asked->bounds)) {
 			*problem = text_made("--%s takes CRIT, \"WARN,CRIT\" or \"WARN,\", %s, not \"%.100s\"", conditions[i].option,
 			    conditions[i].is_time ? "durations like 90s or 10m" : "whole numbers from 0", text);
 			return false;
@@ -503,7 +539,7 @@ static struct reeve_measures *ask(struct reeve_client *client, const struct chec
 }
 
 /* Judges what was measured and tells it. Returns the exit code. */
-static int tell(struct outcome *outcome, const struct reeve_measures *check, bool json)
+static int tell(struct reeve_client *client, struct outcome *outcome, const struct reeve_measures *check, bool json)
 {
 	outcome->check = check;
 	outcome->manager = check->manager;
@@ -516,7 +552,7 @@ static int tell(struct outcome *outcome, const struct reeve_measures *check, boo
 	if (json)
 		write_json(outcome);
 	else
-		write_plugin(outcome);
+		write_plugin(client, outcome);
 	for (size_t i = 0; i < outcome->count; i++)
 		free(outcome->asked[i].text);
 	free(outcome->summary);
@@ -548,7 +584,7 @@ int command_check(int argc, char **argv)
 	if (!client)
 		return unknown(shared.json, "--manager is wrong");
 	check = ask(client, &options, &outcome, &failure);
-	code = check ? tell(&outcome, check, shared.json) : unknown(shared.json, failure.message);
+	code = check ? tell(client, &outcome, check, shared.json) : unknown(shared.json, failure.message);
 	reeve_measures_free(check);
 	reeve_client_destroy(client);
 	return code;

@@ -455,6 +455,7 @@ static const struct {
     {REEVE__V1__CHECK_KIND__CHECK_KIND_SCHEDULES, "late"},
     {REEVE__V1__CHECK_KIND__CHECK_KIND_CALLBACKS, "callbacks"},
     {REEVE__V1__CHECK_KIND__CHECK_KIND_UNSERVED, "unserved"},
+    {REEVE__V1__CHECK_KIND__CHECK_KIND_HELD, "held"},
 };
 
 static Reeve__V1__CheckMeasure *measure_of(const Reeve__V1__CheckResponse *response, const char *what)

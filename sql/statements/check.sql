@@ -8,7 +8,8 @@
 --   the most as many as its share is), $5 since when the longest waiting due task is due (queues that give no tasks do not count);
 --   or null:
 --   $6 attempts that have been executing for longer than so many ms, $7 schedules whose tick is overdue by more; $8 whether
---   to look at callbacks given up within the last hour; $9 whether to look for tasks that no worker takes
+--   to look at callbacks given up within the last hour; $9 whether to look for tasks that no worker takes, $10 for tasks in queues that give
+--   none
 with recursive ways as materialized (
   select r.id, r.queue, r.type from routes r
   where r.retired is null and ($1::text is null or r.queue = $1) and ($2::text is null or r.type = $2)
@@ -118,3 +119,8 @@ union all
 union all
 (select 'unserved', (sum(u.tasks) over ())::bigint, 0, u.tasks, 0, 0, u.queue, u.type, '', 0
  from unserved($1, $2) u where $9::boolean order by u.tasks desc, u.queue, u.type limit 10)
+union all
+(select 'held', (sum(sum(l.queued + l.failed)) over ())::bigint, 0, sum(l.queued + l.failed)::bigint, 0, 0, q.name, '', q.state, 0
+ from live_totals($1) l join routes r on r.id = l.route_id join queues q on q.name = r.queue and q.state <> 'running'
+ where $10::boolean and l.queued + l.failed > 0 and ($2::text is null or r.type = $2)
+ group by q.name, q.state order by 4 desc, q.name limit 10)

@@ -688,6 +688,7 @@ enum reeve_check_kind {
 	REEVE_CHECK_SCHEDULES = 5,     /* schedules that are not paused, and overdue by more than `longer_ms` */
 	REEVE_CHECK_CALLBACKS = 6,     /* callbacks given up within the last hour */
 	REEVE_CHECK_UNSERVED = 7,      /* tasks that wait, in queues that give tasks, and that no worker takes */
+	REEVE_CHECK_HELD = 8,          /* tasks that wait in queues that give none: paused, held, being stopped, stopped */
 };
 
 struct reeve_check_question {
@@ -710,7 +711,8 @@ struct reeve_check_example {
 	int64_t task_id;    /* the task, or the latest of those of the group that were looked at; 0: none */
 	const char *queue;
 	const char *type;
-	const char *name;   /* RUNNING: the worker; SCHEDULES: the schedule; DEAD and FAILED: the error code; CALLBACKS: the host */
+	const char *name;   /* RUNNING: the worker; SCHEDULES: the schedule; DEAD and FAILED: the error code; CALLBACKS: the host;
+	                     * HELD: the queue's state */
 	int64_t waits_for;  /* SCHEDULES: the task of its former run, which it waits for; 0: none */
 	const void *wire;
 };
