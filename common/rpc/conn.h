@@ -70,8 +70,11 @@ void conn_resume(struct conn *conn);
 /* Closes the connection; unsent frames are dropped. Any thread, any number of times until conn_free. */
 void conn_close(struct conn *conn);
 
-/* On a loop: sends what is queued, until that moment of the monotonic clock at most. Blocks. */
+/* On a loop, both until that moment of the monotonic clock at most; they block. conn_drain sends what is queued and tells the other
+ * end that no more comes; conn_await_end waits until that has closed, too, and throws away what it sends till then: a socket that is closed
+ * with unread bytes, or that gets more later, has TCP reset the connection, and answers that the other end has not read yet are lost. */
 void conn_drain(struct conn *conn, int64_t until_ms);
+void conn_await_end(struct conn *conn, int64_t until_ms);
 
 /* Frees it after `closed`. Waits for callbacks that are just returning: not from a callback of any connection. */
 void conn_free(struct conn *conn);

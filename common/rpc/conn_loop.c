@@ -92,6 +92,24 @@ void conn_drain(struct conn *conn, int64_t until_ms)
 		if (poll(&writable, 1, (int)left_ms) > 0)
 			try_to_send(conn);
 	}
+	if (conn->fd >= 0)
+		shutdown(conn->fd, SHUT_WR);
+}
+
+void conn_await_end(struct conn *conn, int64_t until_ms)
+{
+	uint8_t unread[16384];
+
+	for (int64_t left_ms; conn->fd >= 0 && (left_ms = until_ms - clock_monotonic_ms()) > 0;) {
+		struct pollfd readable = {.fd = conn->fd, .events = POLLIN};
+		ssize_t count;
+
+		if (poll(&readable, 1, (int)left_ms) <= 0)
+			continue;
+		count = recv(conn->fd, unread, sizeof unread, MSG_DONTWAIT);
+		if (count == 0 || (count < 0 && !blocked()))
+			return;
+	}
 }
 
 static void close_loop(struct conn *conn)

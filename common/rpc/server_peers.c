@@ -387,7 +387,7 @@ void peers_sweep(struct rpc_server *server)
 		cut_largest(server);
 }
 
-/* Lets answers that were given leave, for a moment. */
+/* Lets answers that were given reach their callers, for a moment. */
 static void drain(struct rpc_server *server)
 {
 	int64_t until_ms = clock_monotonic_ms() + CLOSE_GRACE_MS;
@@ -395,9 +395,9 @@ static void drain(struct rpc_server *server)
 
 	peers_flush(server);
 	DL_FOREACH(server->peers, peer)
-	{
-		conn_drain(peer->conn, until_ms);
-	}
+	conn_drain(peer->conn, until_ms);
+	DL_FOREACH(server->peers, peer)
+	conn_await_end(peer->conn, until_ms);
 }
 
 void peers_destroy(struct rpc_server *server)

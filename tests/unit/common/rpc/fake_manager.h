@@ -34,6 +34,7 @@ struct fake_manager {
 	struct event_base *base;
 	struct rpc_server *server;
 	pthread_t thread;
+	bool halted;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	char url[128];
@@ -254,17 +255,26 @@ static inline void fake_break(evutil_socket_t fd, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
-/* Ends the server as a dying manager would: open calls get no answer. What was recorded stays until fake_manager_free.
- */
-static inline void fake_manager_stop(struct fake_manager *manager)
+/* Ends the loop's thread: what comes from now on is not read. */
+static inline void fake_manager_halt(struct fake_manager *manager)
 {
 	struct timeval now = {0, 0};
 
-	if (!manager->server)
+	if (manager->halted)
 		return;
 	/* From inside: a break that comes before the thread has entered the loop would be forgotten. */
 	event_base_once(manager->base, -1, EV_TIMEOUT, fake_break, manager->base, &now);
 	pthread_join(manager->thread, NULL);
+	manager->halted = true;
+}
+
+/* Ends the server as a dying manager would: open calls get no answer. What was recorded stays until fake_manager_free.
+ */
+static inline void fake_manager_stop(struct fake_manager *manager)
+{
+	if (!manager->server)
+		return;
+	fake_manager_halt(manager);
 	rpc_server_destroy(manager->server);
 	manager->server = NULL;
 	event_base_free(manager->base);

@@ -3,6 +3,7 @@
 
 #include "fake_manager.h"
 
+#include "common/clock.h"
 #include "common/rpc/conn.h"
 #include "common/rpc/envelope.h"
 #include "common/rpc/listening.h"
@@ -15,6 +16,7 @@
 #include <netinet/tcp.h>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/file.h>
@@ -430,6 +432,55 @@ Test(rpc_server, tells_open_calls_that_it_ends)
 	rpc_client_destroy(client);
 	for (int i = 0; i < 50; i++)
 		cr_assert_eq(results[i].code, i == manager->parked[7].id ? STATUS(OK) : STATUS(CANCELLED));
+	fake_manager_free(manager);
+}
+
+/* What becomes of a connection whose other end is closed; read late. */
+struct late_reader {
+	int fd;
+	short events; /* of poll() before it reads */
+	ssize_t got;  /* of `bytes` */
+	uint8_t bytes[1000];
+};
+
+static void *read_late(void *arg)
+{
+	struct late_reader *late = arg;
+	struct pollfd readable = {.fd = late->fd, .events = POLLIN};
+
+	pause_ms(300);
+	poll(&readable, 1, 0);
+	late->events = readable.revents;
+	late->got = recv(late->fd, late->bytes, sizeof late->bytes, 0);
+	close(late->fd);
+	return NULL;
+}
+
+/* A server that ends does not reset connections on which callers have sent more, or send more: the answers that they have not read yet would be
+ * lost, since most of those who poll (nng among them) look at POLLHUP before they look at what can be read. */
+Test(rpc_server, answers_given_before_the_end_reach_callers_that_go_on_sending)
+{
+	static const char call[] = "\0\0\0\0\0\0\0\x07\x80\0\0\x01\xff\xff"; /* no envelope: it is answered at once. With its final 0 */
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
+	struct late_reader late = {.fd = dial_bare(port_of(manager->url))};
+	struct pollfd readable = {.fd = late.fd, .events = POLLIN};
+	uint8_t greeting[8];
+	pthread_t reader;
+	int64_t begun_ms;
+
+	cr_assert_eq(send(late.fd, handshake, 8, 0), 8);
+	cr_assert_eq(recv(late.fd, greeting, 8, MSG_WAITALL), 8);
+	cr_assert_eq(send(late.fd, call, sizeof call, 0), sizeof call);
+	cr_assert_eq(poll(&readable, 1, 10000), 1);
+	fake_manager_halt(manager);
+	cr_assert_eq(send(late.fd, call, sizeof call, 0), sizeof call);
+	begun_ms = clock_monotonic_ms();
+	cr_assert_eq(pthread_create(&reader, NULL, read_late, &late), 0);
+	fake_manager_stop(manager);
+	cr_assert_lt(clock_monotonic_ms() - begun_ms, 900, "it waits no longer than its callers need");
+	pthread_join(reader, NULL);
+	cr_assert_eq(late.events, POLLIN, "%#x", (unsigned)late.events);
+	cr_assert_gt(late.got, 0);
 	fake_manager_free(manager);
 }
 
