@@ -111,6 +111,7 @@ struct rpc_server {
 	uint64_t last_number;
 	struct address *addresses;
 	int64_t full_said_ms; /* when the log was told last that somebody does not get in */
+	int64_t majority_said_ms; /* likewise that an address with most connections loses one */
 	int64_t refused_said_ms; /* likewise that calls are refused */
 	int64_t room_made_ms; /* when an idle connection was looked for last */
 	struct peer *dirty;

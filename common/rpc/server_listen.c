@@ -1,7 +1,8 @@
 /*
  * Newcomers. When all connections are taken, one that has not greeted makes room, or the one that has said nothing for
- * longest and has no call open; else the newcomer is turned away: it may greet, and is told why its calls are not served.
- * Callers on this machine have some connections of their own, so that an operator gets in.
+ * longest and has no call open; else one of an address that has more than half of all, if the newcomer has another address;
+ * else the newcomer is turned away: it may greet, and is told why its calls are not served. Callers on this machine have
+ * some connections of their own, so that an operator gets in.
  */
 #include "common/rpc/server_internal.h"
 
@@ -85,12 +86,20 @@ static int64_t idleness(const struct peer *peer, int64_t now_ms)
 	return state.quiet_ms >= (idle_ms > IDLE_MS ? idle_ms : IDLE_MS) ? state.quiet_ms : 0;
 }
 
-/* Closes the connection that needs its place least, if there is one that does not need it. Looking at all takes time:
- * not for each newcomer of a flood. */
-static bool make_room(struct rpc_server *server, int64_t now_ms)
+/* Whether a connection belongs to an address that has more than half of all, while the newcomer's is another: nobody keeps all others out
+ * by open calls. */
+static bool is_of_majority(const struct peer *peer, const struct address *newcomer)
 {
-	struct peer *peer, *idlest = NULL;
-	int64_t most = 0;
+	return newcomer && peer->address != newcomer && !peer->refusal &&
+	       peer->address->connections > peer->server->options.max_connections / 2;
+}
+
+/* Closes the connection that needs its place least, if there is one that does not need it, or that has to make room for a newcomer
+ * from this address (NULL: from any). Looking at all takes time: not for each newcomer of a flood. */
+static bool make_room(struct rpc_server *server, const struct address *newcomer, int64_t now_ms)
+{
+	struct peer *peer, *idlest = NULL, *quietest = NULL;
+	int64_t idle_ms = 0, quiet_ms = -1;
 
 	if (now_ms - server->room_made_ms < ROOM_EVERY_MS)
 		return false;
@@ -99,15 +108,21 @@ static bool make_room(struct rpc_server *server, int64_t now_ms)
 	{
 		int64_t ms = idleness(peer, now_ms);
 
-		if (ms > most) {
-			most = ms;
+		if (ms > idle_ms) {
+			idle_ms = ms;
 			idlest = peer;
 		}
+		if (is_of_majority(peer, newcomer) && conn_look(peer->conn).quiet_ms > quiet_ms) {
+			quiet_ms = conn_look(peer->conn).quiet_ms;
+			quietest = peer;
+		}
 	}
-	if (!idlest)
+	if (!idlest && !quietest)
 		return false;
-	log_debug("rpc", "closing an idle connection for another");
-	conn_close(idlest->conn);
+	if (!idlest && log_again(&server->majority_said_ms, now_ms))
+		log_warn("rpc", "closing a connection in use, and perhaps more: its address has %d of %d, and a caller from another address needs one",
+		    quietest->address->connections, server->options.max_connections);
+	conn_close(idlest ? idlest->conn : quietest->conn);
 	return true;
 }
 
@@ -119,7 +134,7 @@ static const char *reason_against(struct rpc_server *server, const struct peer *
 	if (server->options.address_percent < 100 && peer->address->connections > limits_of_address(server, most))
 		return "its address has as many connections as one may have (--address-share of --max-connections)";
 	most += peer->address->local ? local_room(most) : 0;
-	if (server->n_peers > most && !make_room(server, now_ms))
+	if (server->n_peers > most && !make_room(server, peer->address, now_ms))
 		return "all connections that it takes are in use (--max-connections)";
 	return NULL;
 }
@@ -163,7 +178,7 @@ static bool accept_failed(struct listener *listener, int problem)
 	if (log_again(&server->full_said_ms, now_ms))
 		log_warn("rpc", "cannot accept a connection, and perhaps more: %s; %d connections are open", strerror(problem),
 		    server->n_peers);
-	if (make_room(server, now_ms))
+	if (make_room(server, NULL, now_ms))
 		return true;
 	event_del(listener->newcomers);
 	event_add(server->again, &(struct timeval){0, ROOM_EVERY_MS * 1000});

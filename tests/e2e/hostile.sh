@@ -134,6 +134,27 @@ story_a_caller_is_told_that_all_connections_are_taken() {
 	wait_until 10 'reeve submit nothing >/dev/null'
 }
 
+# All connections are taken, each by an open Wait, from one address: those of another get in all the same, and a worker keeps its lease.
+story_one_address_with_all_connections_keeps_no_other_out() {
+	start_postgres
+	start_manager manager --max-connections 50 --lease 3s --heartbeat 1s
+	reeve submit nothing --delay 1h >/dev/null
+	HOSTILE_FROM=127.0.0.2 hostile flood connections 60
+	wait_until 10 "grep -q -- 'all connections that it takes are in use (--max-connections)' $DIR/log/flood.log"
+	start_worker
+	for _ in 1 2 3; do
+		reeve submit nothing --wait
+		reeve check
+	done
+	pause 4 # more than a lease
+	expect_eq 0 "$(sql 'select count(*) from workers where lost')"
+	expect_eq 1 "$(grep -c 'closing a connection in use, and perhaps more: its address has [0-9]* of 50' "$DIR/log/manager.log")"
+	# … but those of the same address do not.
+	HOSTILE_FROM=127.0.0.2 hostile another connections 5
+	wait_until 10 "grep -q -- '--max-connections' $DIR/log/another.log"
+	stop worker
+}
+
 # Four addresses of this machine: what one of them takes is its share, however many connections it has.
 story_one_address_has_its_share() {
 	start_postgres
