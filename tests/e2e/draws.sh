@@ -94,14 +94,15 @@ story_a_worker_that_was_lost_is_excused_only_with_its_manager_and_a_lease_too_sh
 		here = Here()
 		here.postgres = Postgres(here)
 		here.postgres.data = os.environ["PG"]
-		def expect(want, silent, limit_s=60, before=()):
-		    got = judge(here, before, silent, limit_s)
+		def expect(want, silent, limit_s=60, before=(), ended=()):
+		    got = judge(here, before, ended, silent, limit_s)
 		    assert got == want, (got, want)
 		expect((["with"], ["without"]), ["ONE"])
 		expect(([], ["with", "without"]), ["TWO"])
 		expect(([], ["with", "without"]), [])
 		expect(([], ["with", "without"]), ["ONE"], limit_s=1)  # it came back too late
 		expect(([], []), ["ONE"], before=lost_workers(here.postgres))
+		expect((["with"], []), ["ONE"], ended={"without"})
 		here.lease_ms = 2001
 		expect(([], ["with", "without"]), ["ONE"])
 	END

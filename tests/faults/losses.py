@@ -24,8 +24,9 @@ def unanswered(log, incarnation, last, urls):
 	return any(int(number) in (last, last + 1) and url in urls for number, url in failed)
 
 
-def judge(stage, before, silent, limit_s):
+def judge(stage, before, ended, silent, limit_s):
 	"""The names of the workers that were lost since `before`, a former lost_workers(): those whom the fault explains, and the others.
+	Those in `ended` had ended before the fault and count as neither: their lease may end while it lasts.
 
 	A worker's last heartbeat is taken at most a heartbeat interval before its manager's last answer. Where the lease ends before
 	it can have left that manager, it may be lost: if it was with one of the managers `silent`, which answered nobody, and was
@@ -34,7 +35,7 @@ def judge(stage, before, silent, limit_s):
 	urls = {url for manager in silent for url in stage.urls_of(manager)}
 	explained, others = [], []
 	for incarnation, (name, last, again_s) in sorted(lost_workers(stage.postgres).items()):
-		if incarnation in before:
+		if incarnation in before or name in ended:
 			continue
 		with_it = short and urls and again_s <= limit_s and unanswered(stage.log_of(name.split(".")[0]), incarnation, last, urls)
 		(explained if with_it else others).append(name)
