@@ -46,7 +46,8 @@ static struct {
 
 static struct reeve_client *clients[MANAGERS_MOST]; /* one for each manager */
 static struct reeve_worker *workers[WORKERS_MOST];
-static _Atomic int64_t first_start_ns;
+static _Atomic int64_t first_start_ns, backlog_end_ns; /* backlog_end_ns: the last start so far of those that `fill` left */
+static atomic_int backlog_started;
 static int64_t *sent_ns;                 /* by the task's number */
 static _Atomic int64_t *start_ns;        /* 0: not yet */
 static atomic_int next_call, answered;
@@ -60,6 +61,10 @@ static int perform(const struct reeve_attempt *attempt, struct reeve_outcome *ou
 
 	(void)outcome;
 	atomic_compare_exchange_strong(&first_start_ns, &none, now);
+	if (number < 0) {
+		atomic_store(&backlog_end_ns, now);
+		atomic_fetch_add(&backlog_started, 1);
+	}
 	if (number >= 0 && number < SAMPLES) {
 		none = 0;
 		atomic_compare_exchange_strong(&start_ns[number], &none, now);
@@ -260,13 +265,13 @@ int main(int argc, char **argv)
 	start_workers(threads);
 	if (cold) {
 		options.call_tasks = 1;
-		while (!atomic_load(&first_start_ns)) {
+		while (atomic_load(&backlog_started) < options.types) {
 			if (now_ns() - since > (int64_t)WAIT_MS * 1000000)
-				give_up("no task started within %d s", WAIT_MS / 1000);
+				give_up("%d of %d tasks started within %d s", atomic_load(&backlog_started), options.types, WAIT_MS / 1000);
 			usleep(200);
 		}
 		figure("first", (double)(atomic_load(&first_start_ns) - since) / 1e6, "ms");
-		sleep(1);
+		figure("backlog", (double)(atomic_load(&backlog_end_ns) - since) / 1e6, "ms");
 	} else {
 		sleep(2); /* until they are registered */
 	}
