@@ -67,4 +67,41 @@ story_a_cmake_project_uses_the_libraries() {
 	expect_eq '1 2' "$(sql 'select id from tasks order by 1' | xargs)"
 }
 
+# What `cmake --install` leaves is complete: after it was moved, programs are built with it alone, and its own programs run.
+story_installed_libraries_and_programs_work_wherever_they_are() {
+	cmake --install "$(dirname "$REEVE_BIN")" --prefix "$DIR/staged" >"$DIR/log/install.log" 2>&1 || fail "$(tail -n 20 "$DIR/log/install.log")"
+	mv "$DIR/staged" "$DIR/prefix"
+	pc=$(find "$DIR/prefix" -name reeve-client.pc)
+	export PKG_CONFIG_PATH
+	PKG_CONFIG_PATH=$(dirname "$pc")
+	flags=(-std=gnu11 -fsanitize=address,undefined) # as the tests' libraries are
+	mkdir "$DIR/mine"
+	for library in client worker; do
+		echo "#include <reeve/$library.h>" >"$DIR/mine/header.c"
+		# shellcheck disable=SC2046
+		expect gcc -fsyntax-only -Wall -Wextra -Werror -std=c11 $(pkg-config --cflags reeve-$library) "$DIR/mine/header.c"
+	done
+	# shellcheck disable=SC2046
+	expect gcc "${flags[@]}" "$TOP/examples/client/batch.c" -o "$DIR/mine/batch" $(pkg-config --cflags --libs reeve-client)
+	cp "$TOP/examples/worker/remarks.c" "$DIR/mine"
+	cat >"$DIR/mine/CMakeLists.txt" <<-END
+		cmake_minimum_required(VERSION 3.25)
+		project(mine C)
+		find_package(reeve 0.1 REQUIRED)
+		add_compile_options(-fsanitize=address,undefined)
+		add_link_options(-fsanitize=address,undefined)
+		add_executable(mine remarks.c)
+		target_link_libraries(mine PRIVATE reeve::worker)
+	END
+	build_mine -DCMAKE_PREFIX_PATH="$DIR/prefix"
+
+	start_postgres
+	PORT[manager]=$(free_port)
+	REEVE_BIN=$DIR/prefix/bin start_manager
+	start worker "$DIR/build/mine" "$REEVE_MANAGER"
+	expect_match 'batch 1: 2 passed, 1 failed' "$("$DIR/mine/batch" "$REEVE_MANAGER" book '{"room": 7}' '{"room": 13}' '{}')"
+	expect_eq '1 2 3' "$("$DIR/prefix/bin/reeve" list --json | jq .id | sort -n | xargs)"
+	expect [ -s "$DIR/prefix/share/reeve/proto/reeve/v1/task.proto" ]
+}
+
 run_stories

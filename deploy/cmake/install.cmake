@@ -1,0 +1,30 @@
+# `cmake --install BUILD`: the three programs, the client and worker libraries with their headers, what pkg-config and CMake need to find them,
+# and the contract for other languages.
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/reeve)
+
+install(TARGETS reeve-manager reeve-worker reeve RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS reeve_client reeve_worker EXPORT reeve-targets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY client/include/reeve worker/include/reeve DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY proto/reeve DESTINATION ${CMAKE_INSTALL_DATADIR}/reeve/proto FILES_MATCHING PATTERN *.proto)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+install(EXPORT reeve-targets NAMESPACE reeve:: DESTINATION ${package_dir})
+configure_package_config_file(deploy/cmake/reeve-config.cmake.in reeve-config.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(reeve-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/reeve-config.cmake ${PROJECT_BINARY_DIR}/reeve-config-version.cmake DESTINATION ${package_dir})
+
+# Who links a static library links what it needs, too; a shared library brings that along.
+set(needs_packages "libprotobuf-c jansson inih")
+set(needs_libraries "-lnng -lpthread")
+if(BUILD_SHARED_LIBS)
+  set(private .private)
+endif()
+file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+foreach(library client worker)
+  configure_file(deploy/cmake/reeve.pc.in reeve-${library}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/reeve-${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
