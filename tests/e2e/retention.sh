@@ -118,22 +118,44 @@ story_what_other_tables_have_of_a_task_goes_with_it() {
 	expect_match 'dropped the history.s partition task_history_' "$(cat "$DIR/log/manager.log")"
 }
 
-old_history() { # COUNT: of two days that are over
-	sql "insert into routes (queue, type) values ('q', 't');
+old_history() { # COUNT [DAY]: of two days that are over, or of that day
+	sql "insert into routes (queue, type) values ('q', 't') on conflict do nothing;
 		insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
 			max_attempts, timeout_ms, retry_base_ms, retry_max_ms, by_report, source, created, last_updated)
-		select current_date - 2 - n % 2, n, 1, 0, 'q', 't', '', 'dead', now(), 1, 5, 1, 1, 1, true, '', now(), now()
+		select ${2:-current_date - 2 - n % 2}, n, 1, 0, 'q', 't', '', 'dead', now(), 1, 5, 1, 1, 1, true, '', now(), now()
 		from generate_series(1, $1) n; select counts_recount()" >/dev/null
 }
 
-# More rows than are moved at a time.
+# More rows than are moved at a time, of days that are over and of one to come, which keeps them until it is over.
 story_a_full_default_partition_is_emptied_in_steps() {
+	local coming="(current_date at time zone 'UTC')::date + 3"
 	start_postgres
-	old_history 200000
+	sql "create table steps (rows bigint);
+		create function note_step() returns trigger language plpgsql as \$\$ begin
+			insert into steps select count(*) from gone; return null; end \$\$;
+		create trigger note_step after delete on task_history_default referencing old table as gone
+			for each statement execute function note_step();
+		grant insert on steps to reeve;
+		do \$\$ begin
+			execute 'drop table if exists reeve.task_history_' || to_char($coming, 'YYYYMMDD');
+			execute 'drop table if exists reeve.task_history_' || to_char($coming + 1, 'YYYYMMDD');
+		end \$\$"
+	old_history 120000
+	old_history 60000 "$coming"
+	old_history 10 "$coming + 1"
 	start_manager
-	wait_until 60 '[ "$(sql "select count(*) from task_history")|$(sql "select coalesce(sum(count), 0) from history_totals")" = "0|0" ]'
+	wait_until 60 '[ "$(sql "select count(*), count(*) filter (where keep_until < current_date) from task_history")" = "60010|0" ]'
+	wait_until 60 '[ "$(sql "select sum(count) from history_totals")" = 60010 ]'
 	expect_eq 2 "$(grep -c "dropped the history's partition" "$DIR/log/manager.log")"
 	expect_no_match 'warn' "$(cat "$DIR/log/manager.log")"
+	expect_eq 60000 "$(sql 'select count(*) from task_history_default')"
+	expect_eq 50000 "$(sql 'select max(rows) from steps')"
+	# It is over.
+	sql 'update task_history_default set keep_until = current_date - 4; select counts_recount()' >/dev/null
+	stop manager
+	start_manager
+	wait_until 60 '[ "$(sql "select count(*) from task_history_default")" = 0 ]'
+	expect_eq 50000 "$(sql 'select max(rows) from steps')"
 }
 
 # The one waits until nobody reads the default partition: the other must not wait for the one.
