@@ -271,4 +271,23 @@ story_dead_and_long_running_tasks_are_views_and_commands() {
 	expect_eq "killed||$second" "$(sql "select error_code, recoverable, id from dead_tasks where id = $second")"
 }
 
+# A quarter of a million attempts that end in the same two seconds are read in pages of about 50 ms all the same.
+story_many_attempts_that_end_at_once_are_read_in_parts() {
+	sql "insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
+			timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, created, last_updated)
+		select (now() at time zone 'UTC')::date + 1, -1000000 - n, 1, 0, 'burst', 't', '', 'completed', now(), 1, 5, 1, 1, 1, true, '',
+			now() - interval '10 s', now(), now() - interval '5 s' + interval '8 us' * n from generate_series(1, 250000) n"
+	sql "create table pages (n int, counted bigint);
+		do \$\$ declare page text; counted bigint; n int := 0; begin loop
+			select sum(p.count), max(p.next_page) into counted, page from executions_page('burst', null, true, now() - interval '1 minute', page) p;
+			n := n + 1;
+			insert into pages values (n, counted);
+			exit when page is null;
+		end loop; end \$\$"
+	note "$(sql 'select n, counted from pages' | xargs)"
+	expect_eq 250000 "$(sql 'select sum(counted) from pages')"
+	expect [ "$(sql 'select max(counted) from pages')" -lt 150000 ]
+	sql 'drop table pages; delete from task_history where task_id < -1000000'
+}
+
 run_stories
