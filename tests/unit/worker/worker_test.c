@@ -50,6 +50,24 @@ Test(worker, runs_tasks_and_leaves)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
+/* Of the environment, as programs do. */
+Test(worker, finds_its_managers_by_itself)
+{
+	int64_t id;
+
+	script_init(&stage.script);
+	setenv("REEVE_MANAGER", stage.script.url, 1);
+	stage.running = false;
+	stage.worker = reeve_worker_create(&(struct reeve_worker_options){.name = "test", .concurrency = 1});
+	cr_assert_null(reeve_worker_error(stage.worker), "%s", reeve_worker_error(stage.worker));
+	reeve_worker_handle(stage.worker, "echo", echo, NULL);
+	id = script_add(&stage.script, "echo", "here");
+	stage_go(&stage);
+	stage_await(&stage, id);
+	cr_expect_str_eq(stage.script.tasks[id].result, "here");
+	cr_expect_eq(stage_close(&stage), 0);
+}
+
 /* ---- outcomes ---- */
 
 static int outcome_by_details(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
