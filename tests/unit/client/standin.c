@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/task.pb-c.h>
+#include <reeve/v1/worker.pb-c.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,7 @@ struct standin {
 	int fail_after, fail_count;
 	reeve_status fail_code;
 	int end_as;
+	int unsure;
 	char poison[32];
 	char reason[256];
 };
@@ -516,6 +518,63 @@ static void serve_stats(void *service, struct rpc_call *call, const ProtobufCMes
 	rpc_call_reply(call, &response.base);
 }
 
+/* Of those who pull by hand. */
+static void serve_register(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	Reeve__V1__RegisterResponse response = REEVE__V1__REGISTER_RESPONSE__INIT;
+
+	(void)service;
+	(void)message;
+	response.incarnation = 1;
+	rpc_call_reply(call, &response.base);
+}
+
+static void serve_leave(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	Reeve__V1__LeaveResponse response = REEVE__V1__LEAVE_RESPONSE__INIT;
+
+	(void)service;
+	(void)message;
+	rpc_call_reply(call, &response.base);
+}
+
+/* Gives the first that waits. */
+static void serve_fetch(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+	const Reeve__V1__FetchRequest *request = (const void *)message;
+	struct standin *standin = service;
+	Reeve__V1__FetchResponse response = REEVE__V1__FETCH_RESPONSE__INIT;
+	Reeve__V1__Assignment given = REEVE__V1__ASSIGNMENT__INIT, *list[] = {&given};
+	size_t first = 0;
+
+	pthread_mutex_lock(&standin->lock);
+	response.incarnation = request->incarnation;
+	response.fetch_id = request->fetch_id;
+	while (first < standin->n_tasks && standin->tasks[first]->status != REEVE__V1__TASK_STATUS__TASK_STATUS_QUEUED)
+		first++;
+	if (standin->unsure > 0) {
+		standin->unsure--;
+		response.again_in_ms = 50;
+	} else if (first < standin->n_tasks) {
+		Reeve__V1__Task *task = standin->tasks[first];
+
+		task->status = REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING;
+		given.task_id = task->id;
+		given.token = clock_wall_us();
+		given.queue = task->queue;
+		given.type = task->type;
+		given.details = task->details;
+		given.attempt = 1;
+		given.max_attempts = task->max_attempts;
+		given.timeout_ms = task->timeout_ms;
+		given.expires_in_ms = task->timeout_ms + 30000;
+		response.assignments = list;
+		response.n_assignments = 1;
+	}
+	rpc_call_reply(call, &response.base);
+	pthread_mutex_unlock(&standin->lock);
+}
+
 /* On the loop's own thread: a loop that is yet to begin forgets that it was to break. */
 static void stop(evutil_socket_t fd, short events, void *arg)
 {
@@ -552,6 +611,12 @@ struct standin *standin_start(void)
 	    {"Stats", serve_stats, RPC_ORDINARY},
 	    {0},
 	};
+	static const struct rpc_entry worker[] = {
+	    {"Register", serve_register, RPC_ORDINARY},
+	    {"Fetch", serve_fetch, RPC_ORDINARY},
+	    {"Leave", serve_leave, RPC_ORDINARY},
+	    {0},
+	};
 	struct rpc_server_options options = {
 	    .max_message_bytes = 8 * 1024 * 1024, .max_open_calls = 1000, .max_connections = 100};
 	struct timeval often = {.tv_usec = LOOK_MS * 1000};
@@ -565,6 +630,7 @@ struct standin *standin_start(void)
 	cr_assert(standin->server != NULL, "%s", error.message);
 	rpc_server_add(standin->server, &reeve__v1__task_service__descriptor, tasks, standin);
 	rpc_server_add(standin->server, &reeve__v1__admin_service__descriptor, admin, standin);
+	rpc_server_add(standin->server, &reeve__v1__worker_service__descriptor, worker, standin);
 	cr_assert(rpc_server_listen(standin->server, "tcp://127.0.0.1:0", &error), "%s", error.message);
 	snprintf(standin->url, sizeof standin->url, "%s", rpc_server_url(standin->server));
 	standin->look = event_new(standin->base, -1, EV_PERSIST, look, standin);
@@ -625,6 +691,13 @@ void standin_end_tasks_as(struct standin *standin, int task_status)
 {
 	pthread_mutex_lock(&standin->lock);
 	standin->end_as = task_status;
+	pthread_mutex_unlock(&standin->lock);
+}
+
+void standin_know_later(struct standin *standin, int count)
+{
+	pthread_mutex_lock(&standin->lock);
+	standin->unsure = count;
 	pthread_mutex_unlock(&standin->lock);
 }
 

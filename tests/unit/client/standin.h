@@ -50,6 +50,9 @@ struct standin_submit {
 /* Copies the calls so far, at most STANDIN_SUBMITS, and returns their number. */
 size_t standin_submits(struct standin *standin, struct standin_submit submits[STANDIN_SUBMITS]);
 
+/* The next `count` Fetches are told to ask again in 50 ms, whatever waits: the manager cannot know yet. */
+void standin_know_later(struct standin *standin, int count);
+
 /* How many tasks there are, how many Waits came, and the largest number of ids in one. */
 size_t standin_tasks(struct standin *standin);
 size_t standin_waits(struct standin *standin, size_t *most_ids);

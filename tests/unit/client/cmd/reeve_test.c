@@ -233,6 +233,18 @@ Test(reeve, list_filters_and_pages)
 	cr_assert(eq(int, atoi(ids[2200]), 304));
 }
 
+/* A Fetch that does not wait may come before the manager has read what was committed before it was sent. */
+Test(reeve, fetch_asks_again_until_the_manager_knows)
+{
+	RUN(EXIT_OK, "submit", "letter", "to ann");
+	standin_know_later(run_standin, 2);
+	RUN(EXIT_OK, "fetch");
+	OUT_HAS("letter");
+	OUT_HAS("to ann");
+	RUN(EXIT_TASK_FAILED, "fetch");
+	ERR("reeve: no task waits\n");
+}
+
 static int widest_line(char *text)
 {
 	int widest = 0;
