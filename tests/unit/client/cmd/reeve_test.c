@@ -245,6 +245,18 @@ Test(reeve, fetch_asks_again_until_the_manager_knows)
 	ERR("reeve: no task waits\n");
 }
 
+/* What could steer a terminal is escaped there, and for a program it is as it was submitted. */
+Test(reeve, json_on_a_terminal_steers_nothing)
+{
+	RUN(EXIT_OK, "submit", "t", "left \xe2\x80\xae right \xc2\x9b");
+	RUN(EXIT_OK, "show", "1", "--json");
+	OUT_HAS("left \xe2\x80\xae right \xc2\x9b");
+	cr_assert(eq(int, run_reeve_on_terminal(80, "show", "1", "--json", NULL), EXIT_OK));
+	OUT_HAS("left \\u202e right \\u009b");
+	OUT_HAS_NOT("\xe2\x80\xae");
+	OUT_HAS_NOT("\xc2\x9b");
+}
+
 static int widest_line(char *text)
 {
 	int widest = 0;
