@@ -6,14 +6,17 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
 #include <pwd.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -291,6 +294,30 @@ Test(embedded, names_the_folder_that_the_clusters_user_may_not_enter)
 	cr_assert(eq(int, error.code, STATUS(PERMISSION_DENIED)));
 	snprintf(expected, sizeof expected, "may not enter %s/barred:", folder);
 	cr_assert(strstr(error.message, expected) != NULL, "%s", error.message);
+}
+
+/* Its log is on the same disk, and may have no word of it. */
+Test(embedded, says_that_its_disk_is_full)
+{
+	struct reeve_error error = {0};
+	char path[PATH_MAX + 16], block[64 * 1024] = {1};
+	int file;
+
+	if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0) {
+		remove_folder(); /* a skipped test's fini does not run */
+		cr_skip("only root makes a disk");
+	}
+	cr_assert(eq(int, mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0));
+	cr_assert(eq(int, mount("none", folder, "tmpfs", 0, "size=128m,mode=0755"), 0), "%s", strerror(errno));
+	stopped(started(folder));
+	snprintf(path, sizeof path, "%s/filler", folder);
+	file = open(path, O_WRONLY | O_CREAT, 0600);
+	while (write(file, block, sizeof block) > 0)
+		;
+	close(file);
+	cr_assert(embedded_start(folder, -1, &error) == NULL);
+	cr_assert(strstr(error.message, "; its disk is full, with 0 KiB left; its messages are in ") != NULL, "%s", error.message);
+	umount2(folder, MNT_DETACH);
 }
 
 Test(embedded, gives_up_when_told_to)
