@@ -1,4 +1,5 @@
 /* Fetches, reports and heartbeats when things go wrong. */
+#include "said.h"
 #include "stage.h"
 
 #include <stdatomic.h>
@@ -437,16 +438,20 @@ Test(calls, a_fetch_tells_that_the_incarnation_is_over)
 {
 	int64_t id;
 
+	said_begin();
 	open_stage(count_runs, 2);
 	stage.script.heartbeat_ms = 60 * 1000;
 	stage.script.fetch_failures = 1;
 	stage.script.fetch_code = STATUS(FAILED_PRECONDITION);
+	stage.script.fetch_problem = "incarnation 1 has ended; register again";
 	id = script_add(&stage.script, "t", "x");
 	stage_go(&stage);
 	stage_await(&stage, id);
 	cr_expect_eq(stage.script.registers, 2);
 	cr_expect_eq(stage.script.tasks[id].incarnation, 2);
 	cr_expect_eq(stage.script.tasks[id].fetch_id, 1);
+	cr_expect(strstr(said_so_far(), ": incarnation 1 has ended; register again; stopping 0 tasks\n"), "%s", said_so_far());
+	cr_expect_not(strstr(said_so_far(), "has ended: "), "%s", said_so_far());
 	cr_expect_eq(stage_close(&stage), 0);
 }
 

@@ -1,6 +1,7 @@
 /* What a worker does when its heartbeats are not answered, and what its guard does when the worker cannot. */
 #include "process.h"
 #include "program.h"
+#include "said.h"
 #include "stage.h"
 #include "tests/tools/counting.h"
 
@@ -402,18 +403,29 @@ Test(guard, kills_the_frozen_worker_in_which_a_function_runs)
 	end_counting();
 }
 
+/* It has been over for as long, its log says then. */
 Test(guard, leaves_a_frozen_worker_in_which_nothing_runs)
 {
-	pid_t worker = start_counting(NULL);
+	int64_t until_ms;
+	pid_t worker;
 
+	said_begin();
+	worker = start_counting(NULL);
 	script_add(&stage.script, "count", "");
 	cr_assert(script_wait(&stage.script, atomic_load(&counting->begun) == 1));
 	atomic_store(&counting->finish, true);
 	stage_await(&stage, 1);
 	usleep(50 * 1000);
+	hold_heartbeats(true);
 	kill(worker, SIGSTOP);
 	cr_expect_not(killed_by(worker, lease_end_ms() + 500));
 	kill(worker, SIGCONT);
+	for (until_ms = clock_monotonic_ms() + PROCESS_PATIENCE_MS; clock_monotonic_ms() < until_ms; usleep(1000))
+		if (strstr(said_so_far(), " the lease has been over for "))
+			break;
+	cr_expect(strstr(said_so_far(), " the lease has been over for "), "%s", said_so_far());
+	cr_expect_not(strstr(said_so_far(), " -"), "%s", said_so_far());
+	hold_heartbeats(false);
 	script_add(&stage.script, "count", "");
 	stage_await(&stage, 2);
 	cr_expect_eq(stage.script.tasks[2].outcome, OUTCOME(COMPLETED));

@@ -116,6 +116,7 @@ Test(program, runs_until_sigterm)
 	cr_expect_eq(wait_program(pid), 0);
 	cr_expect_eq(script.leaves, 1);
 	read_output();
+	cr_expect(strstr(said, "worker mine: starting: 3 slots, 1 type, managers "), "%s", said);
 	cr_expect(strstr(said, "worker mine: registered as incarnation 1"), "%s", said);
 	script_free(&script);
 }

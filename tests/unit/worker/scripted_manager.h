@@ -79,6 +79,7 @@ struct script {
 	uint32_t lease_ms, heartbeat_ms, max_result_bytes;
 	reeve_status register_code, fetch_code, report_code;    /* not OK: such calls fail with it … */
 	int register_failures, fetch_failures, report_failures; /* … so often */
+	const char *fetch_problem;                              /* in these words, if it is set */
 	int64_t invalid_task;   /* a report with its result is INVALID_ARGUMENT; 0: none */
 	bool invalid_for_ever;  /* … even if the result is fatal */
 	bool hold_reports;      /* reports are not answered */
@@ -306,7 +307,7 @@ static inline void script_fetch(void *arg, struct rpc_call *call, const Protobuf
 	if (script->fetch_failures > 0) {
 		script->fetch_failures--;
 		script_unlock(script);
-		rpc_call_fail(call, script->fetch_code, "as the script says");
+		rpc_call_fail(call, script->fetch_code, script->fetch_problem ? script->fetch_problem : "as the script says");
 		return;
 	}
 	for (int i = 0; i < SCRIPT_CALLS_MAX; i++) {
