@@ -60,18 +60,25 @@ struct placed_event {
 	size_t place;
 };
 
+/* Where it stands among the versions of its task: a late result came after what had ended its attempt (audit_task.sql). */
+static int64_t turn(const struct reeve_event *event)
+{
+	return strcmp(event->event, "late_result") == 0 && event->at_us > event->token ? event->at_us : event->token;
+}
+
 static int compare_events(const void *a, const void *b)
 {
 	const struct placed_event *first = a, *second = b;
+	int64_t first_turn = turn(&first->event), second_turn = turn(&second->event);
 
-	if (first->event.token != second->event.token)
-		return first->event.token < second->event.token ? -1 : 1;
+	if (first_turn != second_turn)
+		return first_turn < second_turn ? -1 : 1;
 	if (first->event.task_id != second->event.task_id)
 		return first->event.task_id < second->event.task_id ? -1 : 1;
 	return first->place < second->place ? -1 : 1;
 }
 
-/* By version and task; what is equal stays in its order. */
+/* By turn and task; what is equal stays in its order. */
 static void sort_events(struct reeve_events *events)
 {
 	struct placed_event *placed = allocate(events->count, sizeof *placed);

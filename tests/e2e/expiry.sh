@@ -164,6 +164,7 @@ story_a_late_completion_changes_nothing() {
 	expect_eq "$before" "$(reeve show "$id" --json)"
 	expect_eq worker "$(event_field "$id" late_result worker)"
 	expect_eq "$(event_field "$id" claimed token | head -n 1)" "$(event_field "$id" late_result token)"
+	expect_match '(lost|expired).* late_result' "$(events "$id")"
 	release
 	reeve wait "$id"
 	expect_eq 'completed 2 other attempt 2' "$(field "$id" status) $(field "$id" attempt) $(field "$id" worker) $(field "$id" result)"
@@ -187,6 +188,8 @@ story_a_late_completion_after_the_end_changes_nothing_either() {
 	wait_until 30 "events $id | grep -q late_result"
 	expect_eq "$before" "$(reeve show "$id" --json)"
 	expect_eq second "$(field "$id" result)"
+	expect_match ' completed late_result$' "$(events "$id")"
+	expect_eq "$(events "$id")" "$(reeve audit --json | jq -sr "[.[] | select(.task_id == $id).event] | join(\" \")")" 'among those of all'
 	# The worker goes on working.
 	stop other
 	reeve submit nothing --wait
