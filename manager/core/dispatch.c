@@ -423,7 +423,10 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 		fetch_end_lost(f);
 		return;
 	}
-	if (f->ask.won_count) {
+	/* What does not fit stays: this Fetch ends here, and its worker's next heartbeat shows that it never arrived. */
+	for (int i = 0; i < f->ask.left_out_count; i++)
+		window_too_long(d->core->window, &f->ask.left_out[i]);
+	if (f->ask.won_count || f->ask.left_out_count) {
 		d->core->counters.redelivered += f->ask.won_count;
 		answer_won(f, f->ask.won, f->ask.won_count, 0);
 		return;
@@ -443,10 +446,13 @@ static void redeliver(struct fetch *f)
 	f->ask_again = false;
 	deadlines_remove(&f->dispatch->deadlines, &f->deadline);
 	f->claimed_ms = core_now(f->dispatch->core);
+	const struct core_options *options = &f->dispatch->core->options;
 	f->ask = (struct store_redeliver){
 	    .op.done = on_redelivered,
 	    .op.deadline_ms = f->until_ms + CLAIM_LIMIT_MS,
 	    .fetch = {f->request.incarnation, f->request.fetch_id},
+	    .max_details_bytes = options->max_sent_bytes,
+	    .max_answer_bytes = options->max_answer_bytes,
 	};
 	store_redeliver(f->dispatch->core->store, &f->ask);
 }

@@ -125,6 +125,10 @@ void window_drop(struct window *window, int64_t id);
 /* A taken candidate's claim failed: it may still be there, to be read again. */
 void window_release(struct window *window, const struct candidate *candidate);
 
+/* True, and told, if it is longer than this manager sends: it was submitted when the limit was higher, and waits until it is again,
+ * or for a manager with a higher one. */
+bool window_too_long(const struct window *window, const struct store_candidate *candidate);
+
 /* The alarm: streams whose next task is due now; trailing looks. Returns when to be called again. */
 int64_t window_turn(struct window *window, int64_t now_ms);
 

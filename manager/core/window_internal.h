@@ -155,10 +155,6 @@ void stream_let_go(struct stream *stream);
 /* Whether a task is of another manager's shard. */
 bool window_is_others(const struct window *window, int64_t id);
 
-/* True, and told, if it is longer than this manager sends: it was submitted when the limit was higher, and waits until it is again,
- * or for a manager with a higher one. */
-bool window_too_long(const struct window *window, const struct store_candidate *candidate);
-
 /* A task of another shard was passed over. The first one is remembered: reading goes back there when need be. */
 void stream_pass_over(struct stream *stream, const struct store_candidate *candidate);
 

@@ -122,23 +122,33 @@ static struct store_redeliver *redeliver(struct role *role, int i)
 	return BATCH_OP(role, struct store_redeliver, i);
 }
 
-/* The rows are in the order of the batch. */
+/* The rows are in the order of the batch. One without details does not fit. */
 static void on_redelivered(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	int rows = PQntuples(result->rows), row = 0;
-	struct store_claimed *won = role->state = mem_malloc(sizeof *won * ((size_t)rows + 1));
+	struct store_claimed *won = role->state = mem_malloc((sizeof *won + sizeof(struct store_candidate)) * ((size_t)rows + 1));
+	struct store_candidate *left_out = (struct store_candidate *)(won + rows + 1);
 	for (int i = 0; i < role->count; i++) {
 		struct store_redeliver *op = redeliver(role, i);
 		op->won = won;
 		op->won_count = 0;
+		op->left_out = left_out;
+		op->left_out_count = 0;
 		op->life = row_null(result->rows, row, 14)  ? STORE_LIFE_NEVER
 		    : row_bool(result->rows, row, 14) ? STORE_LIFE_OVER
 		                                      : STORE_LIFE_LIVES;
 		for (; row < rows && row_int4(result->rows, row, 13) == i + 1; row++) {
 			if (row_null(result->rows, row, 0))
 				continue;
+			if (row_null(result->rows, row, 2)) {
+				*left_out++ = (struct store_candidate){.id = row_int8(result->rows, row, 0),
+				    .version = row_time(result->rows, row, 1),
+				    .bytes = row_int4(result->rows, row, 16)};
+				op->left_out_count++;
+				continue;
+			}
 			*won = claimed_row(result->rows, row);
 			won->slot = 0;
 			won->expires_in_ms = (int64_t)row_float8(result->rows, row, 9);
@@ -163,6 +173,8 @@ static void redeliver_start(struct role *role)
 	for (int i = 0; i < role->count; i++)
 		params_add_int8(p, redeliver(role, i)->fetch.fetch_id);
 	params_array_end(p);
+	params_int8(p, redeliver(role, 0)->max_details_bytes);
+	params_int8(p, redeliver(role, 0)->max_answer_bytes);
 	role_run(role, SQL_REDELIVER, on_redelivered);
 }
 

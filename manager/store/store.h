@@ -549,10 +549,13 @@ enum store_life {
 struct store_redeliver {
 	struct store_op op;
 	struct store_fetch fetch;
+	int64_t max_details_bytes, max_answer_bytes; /* of one task; of several: the same for every Fetch */
 	/* results */
 	enum store_life life;
 	struct store_claimed *won;
 	int won_count;
+	struct store_candidate *left_out; /* what does not fit, by their tokens; without the time they are due */
+	int left_out_count;
 };
 void store_redeliver(struct store *store, struct store_redeliver *op);
 

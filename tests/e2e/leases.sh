@@ -373,8 +373,8 @@ story_what_tells_of_an_earlier_commit_is_a_commit() {
 			printf '\\o\nselect pg_current_xact_id_if_assigned() is not null;\ncommit;\n'
 		} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
 	}
-	expect_eq t "$(commits redeliver "'{1}'" "'{1}'")"
-	expect_eq f "$(commits redeliver "'{1,9}'" "'{2,1}'")" 'nothing to tell, no commit'
+	expect_eq t "$(commits redeliver "'{1}'" "'{1}'" 1000 1000)"
+	expect_eq f "$(commits redeliver "'{1,9}'" "'{2,1}'" 1000 1000)" 'nothing to tell, no commit'
 	expect_eq t "$(commits submit_recall "'{018f0000-0000-7000-8000-000000000001}'")"
 	token=$(token 1)
 	run complete "'{1}'" "'{\"$token\"}'" "'{r}'" 30 >/dev/null

@@ -108,6 +108,36 @@ story_details_above_a_lowered_limit_wait() {
 	wait_until 20 '[ "$(reeve show "$long" --json | jq .attempt)" -gt 0 ]'
 }
 
+# A manager has claimed them, and stands still before it can answer. What the other one cannot send is taken back from the worker, at
+# no cost, and what it can is given to it. (PostgreSQL commits a claim whose rows the connection can hold though nobody reads them.)
+story_details_above_another_managers_limit_are_given_by_none_but_the_first() {
+	local options=(--lease 8s --heartbeat 1s --expiry-buffer 10s)
+	start_postgres
+	start_manager one "${options[@]}"
+	long=$(text_of 80000 | reeve submit echo -)
+	short=$(reeve submit echo short)
+	sql "create function public.slow() returns trigger language plpgsql as 'begin perform pg_sleep(2); return null; end';
+		create trigger slow after insert on assignments for each statement execute function public.slow()" >/dev/null
+	PORT[two]=$(free_port)
+	REEVE_MANAGER=${URL[one]},tcp://127.0.0.1:${PORT[two]} launch_worker
+	wait_until 20 "[ \"\$(sql \"select wait_event from pg_stat_activity where application_name = 'reeve-manager claim'\")\" = PgSleep ]"
+	signal one STOP
+	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '"'executing'"'")" = 2 ]'
+	start_manager two "${options[@]}" --max-details 2KiB --max-result 2KiB --max-message 68KiB
+	sql 'drop trigger slow on assignments' >/dev/null
+	expect_eq short "$(reeve wait "$short" --timeout 20s --json | jq -r .result)"
+	wait_until 20 '[ "$(sql "select status, attempt from tasks where id = $long")" = "queued|0" ]'
+	expect_eq 'submitted claimed taken_back' "$(events "$long")"
+	expect_match "task $long waits: its details have 80000 bytes, and this manager's messages hold [0-9]+ .--max-message" \
+		"$(cat "$DIR/log/two.log")"
+	expect_eq 'submitted claimed completed' "$(events "$short")"
+	signal one CONT
+	REEVE_MANAGER=${URL[one]}
+	start_worker other
+	reeve wait "$long" --timeout 20s --json >"$DIR/ended"
+	expect_eq '1 other 80000' "$(jq -r '"\(.attempt) \(.worker) \(.result | length)"' "$DIR/ended")"
+}
+
 # Names, keys and errors as long as they may be make the longest lists and audits there are.
 story_long_lists_and_audits_come_in_pieces() {
 	start_postgres
