@@ -74,6 +74,19 @@ story_reads_of_callers_who_have_gone_end() {
 	expect_match submitted "$(cat "$DIR/audit")"
 }
 
+# Two wait for the lock, the others for them: their caller gives each 700 ms, and PostgreSQL ends a statement that waits for a lock
+# after a second.
+story_one_whose_turn_does_not_come_is_told_so() {
+	start_postgres
+	start_manager
+	hold_the_story
+	printf '\x0a\x1b/reeve.v1.TaskService/Audit\x18\xbc\x05' | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" - 6 >"$DIR/said"
+	release_the_story
+	expect_eq 6 "$(grep -cE '^14 .*(its turn|holds a lock)' "$DIR/said")" "$(cat "$DIR/said")"
+	expect_match '14 it waited [0-9]+ ms for its turn on the database connection "look", which works on: [a-z]+; try again' "$(cat "$DIR/said")"
+	expect_no_match 'no database' "$(cat "$DIR/said")"
+}
+
 # A cancel meant for one statement must never end the next one.
 story_a_cancel_ends_nothing_else() {
 	start_postgres
