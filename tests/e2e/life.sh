@@ -238,6 +238,16 @@ story_people_get_tables() {
 tables +sh +0 +0 +0 +0' "$(reeve queues --queue tables)"
 	expect_match 'worker +alive +running +[0-9]+s +4 +0 .* all +sh,echo,sha256,nothing' "$(reeve workers)"
 	expect_match 'completed +[1-9].*workers alive +1' "$(reeve stats)"
+	# None is wider than its terminal, however long its texts are.
+	long=a-name-that-is-much-longer-than-any-column-of-a-narrow-terminal
+	reeve submit sh true --queue "$long" --wait >/dev/null
+	reeve schedule add "$long" --manual sh true --queue "$long" >/dev/null
+	reeve batch open "$long" --queue "$long" >/dev/null
+	for words in 'schedule list' 'batch list' 'stats --by type'; do
+		COLUMNS=60 NO_COLOR=1 script -qec "'$REEVE_BIN/reeve' --manager '$REEVE_MANAGER' $words" /dev/null | tr -d '\r' >"$DIR/table"
+		expect_match $'\n *([0-9]+ +)?a-na' "$(cat "$DIR/table")" "$words"
+		expect [ "$(wc -L <"$DIR/table")" -le 60 ]
+	done
 	expect_no_match $'\e' "$(reeve list; reeve stats; reeve show "$id")" 'colour though it is no terminal'
 }
 
