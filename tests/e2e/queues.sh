@@ -555,4 +555,24 @@ story_a_command_that_waits_says_why_once_for_each_reason() {
 reeve: task $id (lonely in queue patience) waits: its queue is paused" "$(grep -v 'is cancelled' "$DIR/said")"
 }
 
+# Of several, one that waits is named, and not one that runs; on a terminal, where a bar is drawn, as well.
+story_a_command_that_waits_for_several_says_why_one_of_them_does() {
+	local failed waiter status=0
+	start_worker worker --queue several --concurrency 2
+	jq -nc --arg hold "$HOLD" '{details: $hold}, {details: "exit 3"}, {details: "true"}' >"$DIR/tasks"
+	script -qec "'$REEVE_BIN/reeve' --manager '$REEVE_MANAGER' submit --bulk '$DIR/tasks' sh --queue several --retry-base 1h --jitter 0 --wait" \
+		/dev/null >"$DIR/said" &
+	waiter=$!
+	wait_until 20 'grep -q "waits: attempt 1 failed" "$DIR/said"'
+	failed=$(reeve list --queue several --status failed --json | jq .id)
+	reeve cancel "$failed" >/dev/null
+	release
+	wait "$waiter" || status=$?
+	expect_eq 1 "$status"
+	expect_match 'waiting \[#* *\] [0-9]/3' "$(cat "$DIR/said")"
+	expect_match "reeve: task $failed \(sh in queue several\) waits: attempt 1 failed, due again in [56][0-9]m" "$(cat "$DIR/said")"
+	expect_eq 1 "$(grep -c 'waits: ' "$DIR/said")"
+	stop worker
+}
+
 run_stories
