@@ -9,13 +9,13 @@ start_dev() { # [OPTION…]
 	local before
 	default_handlers
 	port=${port:-$(free_port)}
-	export REEVE_MANAGER=tcp://127.0.0.1:$port
+	export REEVE_MANAGER=${url:-tcp://127.0.0.1:$port}
 	before=$(times_up)
 	start dev "${AS[@]}" "$REEVE_BIN/reeve" dev --data "$DIR/data" --listen "$REEVE_MANAGER" --handlers "$HANDLERS" "$@"
 	wait_until 60 "[ \"\$(times_up)\" -gt $before ] || ! alive dev"
 	alive dev || fail "reeve dev has ended: $(cat "$DIR/log/dev.log")"
 }
-port=
+port= url=
 AS=()
 
 times_up() {
@@ -143,6 +143,16 @@ story_its_folder_and_its_port_are_its_own() {
 	expect_fail 4 reeve dev --data "$DIR/other" --listen "$REEVE_MANAGER"
 	expect_match "another manager answers at $REEVE_MANAGER" "$OUTPUT"
 	reeve stats >/dev/null
+}
+
+# Whatever the umask is.
+story_its_socket_is_its_users_alone() {
+	url=ipc://$DIR/socket
+	umask 000
+	start_dev
+	umask 022
+	expect_eq 600 "$(stat -c %a "$DIR/socket")"
+	expect_eq here "$(reeve submit echo here --wait)"
 }
 
 story_wrong_use_is_told() {
