@@ -146,6 +146,7 @@ static const struct step {
     {SQL_PURGE_CALLBACKS, add_days, 5000},
     {SQL_PURGE_BATCHES, add_days_and_place, 0},
     {SQL_PURGE_WORKERS, add_days, 5000},
+    {SQL_PURGE_UNUSED_WORKERS, add_days_and_place, 0},
     {SQL_PURGE_ORDERS, add_nothing, 0},
     {SQL_CLOCK_FORGET, add_nothing, 0},
     {SQL_PURGE_MANAGERS, add_days, 0},

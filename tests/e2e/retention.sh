@@ -203,6 +203,23 @@ story_old_rows_go_page_by_page() {
 	expect_eq 1 "$(reeve show 1 --json | jq .id)"
 }
 
+# Each lived for its lease, two days ago, and among the claims of four days is one for one of them. Of another its last heartbeat told
+# that it did something. One is of today.
+story_workers_that_were_never_given_anything_go_after_a_day() {
+	start_postgres
+	sql "insert into workers (name, lost, registered, gone_at)
+			select 'w' || n, true, at - interval '15 s', at from generate_series(1, 1500) n cross join lateral (
+				select now() - interval '2 days' + n * interval '10 ms' as at) x;
+		update workers set succeeded = 1 where id = 900;
+		update workers set registered = now() - interval '15 s', gone_at = now() where id = 1000;
+		insert into assignments (worker_id, fetch_id, at, task_ids, open, closed_at)
+			select case when n = 10164 then 700 else 0 end, n, at, '{}', 0, at from generate_series(1, 20000) n cross join lateral (
+				select now() - interval '4 days' + n * interval '17 s' as at) x" >/dev/null
+	start_manager
+	wait_until 20 '[ "$(sql "select string_agg(name, '"' ' order by id"') from workers")" = "w700 w900 w1000" ]'
+	expect_eq 20000 "$(sql 'select count(*) from assignments')"
+}
+
 story_requests_keys_and_journal_rows_go_in_their_time() {
 	start_postgres
 	start_manager
