@@ -560,7 +560,7 @@ story_a_late_result_is_noted_once() {
 	start_manager manager --lease 1s --heartbeat 400ms --expiry-buffer 1500ms
 	id=$(reeve submit sh x --timeout 1s --max-attempts 2 --retry-base 1h)
 	token=$(reeve fetch --json | jq .token)
-	wait_until 20 "[ \"\$(field $id status)\" = failed ]"
+	wait_status 20 "$id" failed
 	for n in 1 2 3 4 5; do
 		expect_fail 4 reeve report "$id" "$token" --completed late
 		expect_fail 4 reeve report "$id" $((token - n)) --completed never

@@ -15,6 +15,7 @@ CHECK=$TOP/tests/faults/check
 COPIES=0
 copy() {
 	COPY=copy$((++COPIES))_$STORY
+	sql_let_go
 	in_database postgres "create database $COPY template reeve"
 	rm -rf "$DIR/ledgers"
 	cp -r "$SUITE_DIR/ledgers" "$DIR/ledgers"

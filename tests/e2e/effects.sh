@@ -240,7 +240,7 @@ former_attempt_writes() { # TYPE
 expect_late() {
 	kill -s CONT "$spawner"
 	signal first CONT
-	wait_until 10 '[[ $(events "$id") == *late_result* ]]'
+	wait_event 10 "$id" late_result
 	expect_outcomes "$id" completed lost
 }
 

@@ -88,7 +88,7 @@ story_lost_expired_and_killed_ones_count_too() {
 	reeve kill "$killed" --reason 'no longer wanted' >/dev/null
 	expect_fail 1 reeve wait "$killed"
 	expect_eq '0 0 1 killed' "$(group 'no longer wanted' "$NUMBERS")"
-	wait_until 60 "[ \"\$(field $lost status)\" = dead ]"
+	wait_status 60 "$lost" dead
 	expect_eq 'lost 1 0 1' "$(reeve errors --by code --queue doomed --json | jq -r 'select(.error_code == "lost") | "\(.error_code) \(.attempts) \(.waiting) \(.dead)"')"
 	# What completed, was returned or cancelled went not wrong.
 	expect_eq 0 "$(reeve errors --limit 10000 --json | jq -r 'select(.error_code == "" or .error_code == "cancelled").error' | wc -l)"

@@ -156,11 +156,11 @@ story_a_late_completion_changes_nothing() {
 	touch "$DIR/end_first"
 	wait_until 10 '[ -e "$DIR/ended" ]'
 	start_worker other
-	wait_until 30 "[ \"\$(field $id attempt)\" = 2 ] && [ \"\$(field $id status)\" = executing ]"
+	wait_until 30 "[ \"\$(sql \"select attempt, status from tasks where id = $id\")\" = '2|executing' ]"
 	reeve update "$id" --max-attempts 2 >/dev/null # so that an expiry of the second would be seen
 	before=$(reeve show "$id" --json)
 	signal worker CONT
-	wait_until 30 "events $id | grep -q late_result"
+	wait_event 30 "$id" late_result
 	expect_eq "$before" "$(reeve show "$id" --json)"
 	expect_eq worker "$(event_field "$id" late_result worker)"
 	expect_eq "$(event_field "$id" claimed token | head -n 1)" "$(event_field "$id" late_result token)"
@@ -185,7 +185,7 @@ story_a_late_completion_after_the_end_changes_nothing_either() {
 	reeve wait "$id" --timeout 30s
 	before=$(reeve show "$id" --json)
 	signal worker CONT
-	wait_until 30 "events $id | grep -q late_result"
+	wait_event 30 "$id" late_result
 	expect_eq "$before" "$(reeve show "$id" --json)"
 	expect_eq second "$(field "$id" result)"
 	expect_match ' completed late_result$' "$(events "$id")"

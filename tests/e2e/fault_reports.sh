@@ -24,7 +24,7 @@ late_report() { # during|after
 	[ "$1" = during ] || wait_until 10 all_ended
 	before=$(reeve show "${IDS[0]}" --json)
 	tell network pass
-	wait_until 10 "events ${IDS[0]} | grep -q late_result"
+	wait_event 10 "${IDS[0]}" late_result
 	# Perhaps both over the old connection and over a new one.
 	expect_eq a "$(event_field "${IDS[0]}" late_result worker | sort -u)"
 	wait_until 10 all_ended

@@ -223,7 +223,7 @@ story_a_function_that_does_not_stop_costs_its_worker_the_life() {
 	expect [ "$(($(ms) - at))" -le $((LEASE + 200)) ]
 	expect_match 'guard: the lease is over and a function still runs: killing the worker' "$(cat "$DIR/log/counting.log")"
 	signal m CONT
-	wait_until 20 "events $id | grep -q lost"
+	wait_event 20 "$id" lost
 	reeve cancel "$id" >/dev/null
 }
 

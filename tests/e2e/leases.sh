@@ -31,10 +31,8 @@ padded() { # NAME PARAMETER…
 run() { # NAME PARAMETER…
 	local name=$1 list
 	list=$(padded "$@")
-	{
-		printf 'prepare s as\n%s;\n' "$(cat "$TOP/sql/statements/$name.sql")"
-		echo "execute s($list);"
-	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
+	sql "set role reeve; prepare s as $(<"$TOP/sql/statements/$name.sql")
+		; execute s($list)"
 }
 
 tasks() { # COUNT: makes tasks that wait; their ids are 1 and following

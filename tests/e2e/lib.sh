@@ -38,7 +38,10 @@
 #	                             Reeve's schema, as --print-schema prints it, or with --empty nothing. Started again after
 #	                             stop_postgres it is the same cluster
 #	stop_postgres [immediate]    pg_ctl -m fast, or the mode given
-#	sql 'select …'               psql as superuser on `reeve`: columns separated by |, one row a line
+#	sql 'select …'               as superuser on `reeve`, like `psql -XAtq -c`: columns separated by |, one row a line. The
+#	                             session is as a new one is, though it is kept and used again; with PGAPPNAME set it is
+#	                             psql, in a session of its own
+#	sql_let_go                   closes the sessions that `sql` keeps open, which keep a database from being copied
 #	start_manager [NAME] [OPTION…]   and waits until it answers; the NAME is `manager` unless given, and names its log
 #	                             and its port, so that the same name started again listens there again. Its URL is
 #	                             ${URL[NAME]}; REEVE_MANAGER is the one started last
@@ -71,7 +74,7 @@ shopt -s inherit_errexit
 
 SUITE=$(basename "$0" .sh)
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-CONNINFO='' OUTPUT='' STATUS='' PGDIR=''
+CONNINFO='' OUTPUT='' STATUS='' PGDIR='' SQL_SERVER=''
 declare -A PIDS=() BORN=() PORT=() URL=()
 STARTED=() # names, in the order of starting
 if [ "$(id -u)" = 0 ]; then USER_NAME=nobody; else USER_NAME=$(id -un); fi
@@ -310,9 +313,13 @@ start_postgres() { # [--empty] [OPTION…]
 		PGDIR=$DIR/postgres
 		cp -a --reflink=auto "$REEVE_TEST_RUN/template" "$PGDIR"
 		CONNINFO="host=$PGDIR user=reeve dbname=reeve"
+		SQL_SERVER=sql-$STORY
 	fi
 	start postgres as "$REEVE_TEST_PG_USER" "$REEVE_TEST_PG_BIN/postgres" -D "$PGDIR" -k "$PGDIR" "$@"
+	alive "$SQL_SERVER" || start "$SQL_SERVER" "$REEVE_BIN/sql-server" "$PGDIR/.sql" \
+		"host=$PGDIR user=postgres dbname=reeve options='-c search_path=reeve,public' application_name=sql"
 	wait_until 60 'sql "select 1" >/dev/null'
+	[ -z "$empty" ] || sql_let_go
 	[ -z "$empty" ] || printf '%s;\n' 'drop database reeve' 'create database reeve owner reeve' |
 		"$REEVE_TEST_PG_BIN/psql" -Xq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d postgres
 }
@@ -323,7 +330,15 @@ stop_postgres() { # [MODE]
 }
 
 sql() {
-	PGOPTIONS='-c search_path=reeve,public' "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -c "$1"
+	if [ -n "${PGAPPNAME:-}" ]; then
+		PGOPTIONS='-c search_path=reeve,public' "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve -c "$1"
+	else
+		"$REEVE_BIN/sql" "$PGDIR/.sql" "$1"
+	fi
+}
+
+sql_let_go() {
+	"$REEVE_BIN/sql" "$PGDIR/.sql"
 }
 
 # ---- Reeve ----

@@ -167,6 +167,7 @@ sql_in() { # DATABASE STATEMENT: as `sql`, which is for the story's own
 }
 
 calm() { # until every session in the two databases has ended, and what it did is counted
+	sql_let_go
 	wait_until 20 '[ "$(sql_in postgres "select count(*) from pg_stat_activity where datname in ('"'reeve', 'refilled'"')")" = 0 ]'
 }
 
@@ -186,6 +187,7 @@ hot() { # DATABASE: updates, and whether at least 95 of 100 were HOT
 # The work is compared, not the time, which is the machine's as well.
 story_claims_touch_no_index_and_stay_quick() {
 	set_up
+	sql_let_go
 	sql_in postgres 'create database refilled template reeve owner reeve'
 	fill refilled 5000
 	drain refilled

@@ -371,10 +371,8 @@ story_every_task_is_listed_once() {
 		local before=9223372036854775807 rows
 		: >"$DIR/listed"
 		for _ in $(seq 200); do
-			rows=$({
-				printf 'prepare s as\n%s;\n' "$(cat "$TOP/sql/statements/list_tasks.sql")"
-				echo "execute s(null, '$queue', null, $before, 5, null, null, null, null, null, null, null, null, null, null, null, null, 0, true, 4000000, 7, 1);"
-			} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve")
+			rows=$(sql "set role reeve; prepare s as $(<"$TOP/sql/statements/list_tasks.sql")
+				; execute s(null, '$queue', null, $before, 5, null, null, null, null, null, null, null, null, null, null, null, null, 0, true, 4000000, 7, 1)")
 			awk -F '|' '$1 { print $1 }' <<<"$rows" >>"$DIR/listed"
 			before=$(head -n 1 <<<"$rows" | awk -F '|' '{ print $NF }')
 			[ "$before" != 0 ] || break

@@ -568,7 +568,7 @@ story_batches_count_exactly_and_wait_for_no_transaction() {
 	expect_eq '25|0|25|0' "$(totals "$id")"
 	# Its details are not lost: retried by hand it runs for itself.
 	reeve retry "$open" >/dev/null
-	wait_until 20 "[ \"\$(field $open status)\" = completed ]"
+	wait_status 20 "$open" completed
 	# One whose entry task was begun by it.
 	first=$(reeve batch open first --queue b --entry prepare)
 	only=$(app "select reeve.submit('echo', 'only', batch_id => $first)")

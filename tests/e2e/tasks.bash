@@ -4,7 +4,8 @@
 #	field ID NAME           a field of `reeve show ID --json`; an empty line if it has none
 #	events ID               the events of its audit in order, in one line: "submitted claimed completed"
 #	event_field ID EVENT NAME   that field of such events of its audit, one a line
-#	wait_status SECONDS ID STATUS   polls until the task stands there
+#	wait_status SECONDS ID STATUS   polls, by SQL, until the task stands there
+#	wait_event SECONDS ID EVENT     polls, by SQL, until its audit has such an event
 #	wait_began ID [ATTEMPT]     waits until a $HOLD handler of the task runs (its first attempt unless given)
 #	wait_ended ID [ATTEMPT]     waits until that handler's process has ended
 #	release                 lets all $HOLD handlers of the story end
@@ -34,7 +35,11 @@ event_field() { # ID EVENT NAME
 }
 
 wait_status() { # SECONDS ID STATUS
-	wait_until "$1" "[ \"\$(field $2 status)\" = $3 ]"
+	wait_until "$1" "[ \"\$(sql \"select status from all_tasks where id = $2\")\" = $3 ]"
+}
+
+wait_event() { # SECONDS ID EVENT
+	wait_until "$1" "[ \"\$(sql \"select count(*) from audit_log where task_id = $2 and event = '$3'\")\" != 0 ]"
 }
 
 wait_began() { # ID [ATTEMPT]

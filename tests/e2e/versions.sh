@@ -200,7 +200,7 @@ story_an_executing_task_runs_once_more_after_a_cancel_that_came_before() {
 story_a_cancel_that_comes_after_the_newer_version_ends_both() {
 	begin after
 	id=$(first 1 "$HOLD")
-	wait_until 20 "[ \"\$(field $id status)\" = executing ]"
+	wait_status 20 "$id" executing
 	expect_restarted "$id" 2 'printf two'
 	reeve cancel "$id" >/dev/null
 	expect_fail 1 reeve wait "$id"
@@ -213,7 +213,7 @@ story_a_cancel_that_comes_after_the_newer_version_ends_both() {
 story_an_executing_task_runs_once_more_after_its_worker_was_killed() {
 	begin killed
 	id=$(first 1 "$HOLD")
-	wait_until 20 "[ \"\$(field $id status)\" = executing ]"
+	wait_status 20 "$id" executing
 	expect_restarted "$id" 2 'printf two' --queue default
 	kill_worker worker_killed
 	start_worker another
