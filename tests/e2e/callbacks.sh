@@ -428,10 +428,10 @@ story_a_batch_tells_of_its_begin_its_tasks_and_its_end() {
 	# It is the batch, and its tasks are those, as the command writes them.
 	reeve batch report "$id" --json >"$DIR/report"
 	fields='del(.duration_ms, .callbacks_waiting, .callbacks_given_up)'
-	expect_eq "$(reeve batch list --json | jq -cS "select(.id == $id) | $fields")" "$(jq -cS ".batch | $fields" "$DIR/end")"
+	expect_eq "$(reeve batch list --json | jq -c "select(.id == $id) | $fields")" "$(jq -c ".batch | $fields" "$DIR/end")"
 	for task in "$good" "$bad"; do
-		jq -S ".tasks[] | select(.id == $task)" "$DIR/end" >"$DIR/told"
-		expect_eq '{}' "$(reeve show "$task" --json | jq -cS --slurpfile told "$DIR/told" \
+		jq ".tasks[] | select(.id == $task)" "$DIR/end" >"$DIR/told"
+		expect_eq '{}' "$(reeve show "$task" --json | jq -c --slurpfile told "$DIR/told" \
 			'. as $shown | $told[0] | with_entries(select(.value != $shown[.key]))')"
 	done
 	jq -r ".body | fromjson | select(.event == \"task_end\" and .task.id == $bad)" "$DIR/receiver.calls" >"$DIR/task"

@@ -415,6 +415,12 @@ reeve() {
 	"$REEVE_BIN/reeve" "$@"
 }
 
+# The same language in another program, which sorts the members of objects: jq 1.6 reads its own definitions for 25 ms when it
+# starts.
+jq() {
+	gojq "$@"
+}
+
 # ---- running the stories ----
 
 # For psql's input: how each statement that follows is carried out is told, those of functions, too.

@@ -185,7 +185,7 @@ story_a_bulk_file_becomes_tasks_in_its_order() {
 
 # The names that programs read. A field without a value for the moment (a time that has not come) is left out.
 story_json_has_stable_names() {
-	names() { jq -sc '[.[] | keys_unsorted] | flatten | unique'; }
+	names() { jq -sc '[.[] | keys] | flatten | unique'; }
 	done=$(reeve submit echo hello --key json --queue json)
 	reeve wait "$done" >/dev/null
 	later=$(reeve submit echo hello --delay 1h --queue json)
