@@ -35,7 +35,8 @@
 #	$TOP                         the project's folder
 #	$DIR                         the story's own folder (removed afterwards); logs are in $DIR/log/NAME.log
 #	start_postgres [--empty] [OPTION…]   a cluster with the database `reeve`, owned by the role `reeve`; its $CONNINFO. It has
-#	                             Reeve's schema, as --print-schema prints it, or with --empty nothing. Started again after
+#	                             Reeve's schema, as --print-schema prints it, and the history's partitions, or with --empty
+#	                             nothing. Started again after
 #	                             stop_postgres it is the same cluster
 #	stop_postgres [immediate]    pg_ctl -m fast, or the mode given
 #	sql 'select …'               as superuser on `reeve`, like `psql -XAtq -c`: columns separated by |, one row a line. The
