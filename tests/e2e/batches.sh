@@ -5,6 +5,7 @@
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
+. "$(dirname "$0")/ledger.bash"
 
 batch() { # ID FIELD…: those fields of the batch in one line
 	local id=$1
@@ -425,12 +426,14 @@ story_ten_thousand_tasks_in_bulk_with_two_managers() {
 	start_manager two
 	export REEVE_MANAGER="${URL[one]},${URL[two]}"
 	id=$(reeve batch open big --queue q --entry nothing --exit nothing --callback-type told)
-	for i in $(seq 1 10000); do echo '{}'; done | reeve submit nothing --bulk - --batch "$id" >"$DIR/ids"
+	ledger_tasks 1 10000 | reeve submit --bulk - --batch "$id" >"$DIR/ids"
 	expect_eq 'open 10000 10000 0 0' "$(totals "$id")"
 	reeve batch close "$id" >/dev/null
-	start_worker worker --concurrency 16
-	start_worker other --concurrency 16
+	start_worker
+	start_ledger a --concurrency 16
+	start_ledger b --concurrency 16
 	expect reeve batch wait "$id" --timeout 200s
+	expect_each_once 10000
 	expect_eq 'ended 10000 0 10000 0' "$(totals "$id")"
 	expect_consistent "$id"
 	expect_eq "1 10000 1" "$(told batch_begin | wc -l) $(told task_end | wc -l) $(told batch_end | wc -l)"
