@@ -219,10 +219,13 @@ stop() { # NAME [SIGNAL]
 
 descendants() { # processes of this story: their environment names its folder, or they work there (PostgreSQL's)
 	local -x REEVE_TEST_DIR= # so that these commands do not find themselves
+	local -A seen=()
 	{
-		grep -lzxF "REEVE_TEST_DIR=$DIR" /proc/[0-9]*/environ | cut -d/ -f3
-		find /proc/[0-9]*/cwd -maxdepth 0 \( -lname "$DIR" -o -lname "$DIR/*" \) | cut -d/ -f3
-	} 2>/dev/null | sort -u | while read -r p; do
+		grep -lzxF "REEVE_TEST_DIR=$DIR" /proc/[0-9]*/environ
+		find /proc/[0-9]*/cwd -maxdepth 0 \( -lname "$DIR" -o -lname "$DIR/*" \)
+	} 2>/dev/null | while IFS=/ read -r _ _ p _; do
+		[ -z "${seen[$p]:-}" ] || continue
+		seen[$p]=yes
 		set_birth "$p"
 		[ -z "$BIRTH" ] || echo "$p"
 	done
@@ -268,10 +271,10 @@ end_everything() { # last first; what does not go as it should is said, and then
 }
 
 free_port() { # out of the range that tests/run holds for this run; a port is given once
-	local port
+	local port last=${REEVE_TEST_PORTS#* }
 	set -C # `>` makes a file that was not there, or fails
-	# shellcheck disable=SC2086 # the first and the last
-	for port in $(seq $REEVE_TEST_PORTS); do
+	for ((port = ${REEVE_TEST_PORTS% *}; port <= last; port++)); do
+		[ ! -e "$REEVE_TEST_RUN/ports/$port" ] || continue
 		{ : >"$REEVE_TEST_RUN/ports/$port"; } 2>/dev/null || continue
 		if ! port_taken "$port"; then
 			set +C
@@ -283,8 +286,12 @@ free_port() { # out of the range that tests/run holds for this run; a port is gi
 }
 
 port_taken() { # PORT [STATE]: whether a socket has it here; 0A is one that listens
-	local sockets socket
-	sockets=$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null) || true
+	local file sockets='' part socket
+	for file in /proc/net/tcp /proc/net/tcp6; do
+		part=''
+		{ read -rd '' part <"$file"; } 2>/dev/null || true # to its end, where `read` says 1
+		sockets+=$part
+	done
 	printf -v socket ':%04X [0-9A-F]+:[0-9A-F]{4} %s' "$1" "${2:-}"
 	[[ $sockets =~ $socket ]]
 }
