@@ -2,6 +2,7 @@
 # Batches: tasks that are counted together, from the first's submit to the last's end, and what happens around them.
 # timeout 600
 # long
+# parts 2
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"

@@ -3,7 +3,6 @@
 # need what they hold goes on as before, and the rest goes on when they let go.
 # timeout 600
 # long
-# measures time
 # shellcheck disable=SC1091,SC2016,SC2034,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -106,6 +105,7 @@ freeze() { # NAME
 }
 
 # What it holds concerns batches of one queue, and whoever submits into them; tasks of another queue know nothing of it.
+# measures time
 story_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 	local good=0 round
 	start_postgres
@@ -150,6 +150,7 @@ story_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 }
 
 # Of a lease of which a quarter is neither the least nor the most that there is.
+# measures time
 story_what_a_frozen_manager_locked_is_let_go_after_a_quarter_of_its_lease() {
 	local name
 	start_postgres
@@ -168,6 +169,7 @@ story_what_a_frozen_manager_locked_is_let_go_after_a_quarter_of_its_lease() {
 	for name in grouped1 grouped2 grouped3; do ended $name 30; done
 }
 
+# measures time
 story_a_locked_task_holds_up_no_other_result() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
@@ -202,6 +204,7 @@ story_a_locked_task_holds_up_no_other_result() {
 }
 
 # Its batch's row is locked: neither tasks of another queue nor those of another batch of its own queue notice.
+# measures time
 story_a_locked_batch_holds_up_no_other_result() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
@@ -238,6 +241,7 @@ story_a_locked_batch_holds_up_no_other_result() {
 }
 
 # More of them than are looked after at a time; stopping their queue gives them all something to do.
+# measures time
 story_locked_batches_hide_no_others() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
@@ -259,6 +263,7 @@ story_locked_batches_hide_no_others() {
 	wait_until 40 '[ "$(sql "select count(*) from batches where queue = '\''locked'\'' and closed_at is null")" = 0 ]'
 }
 
+# measures time
 story_a_task_that_waits_and_is_locked_holds_up_no_claim() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
@@ -290,6 +295,7 @@ story_a_task_that_waits_and_is_locked_holds_up_no_claim() {
 	expect_at_most 2000 $(($(ms) - begin)) 'the locked one, after the lock went'
 }
 
+# measures time
 story_what_a_dead_worker_held_is_taken_back_though_its_batch_is_locked() {
 	start_postgres
 	start_manager manager --lease 2s --heartbeat 400ms --expiry-buffer 3s
@@ -316,6 +322,7 @@ all_but_five="select t.id from tasks t join assignments a on a.id = t.assignment
 	where t.status = 'executing' and a.id < (select min(id) from (select id from assignments where closed_at is null order by id desc limit 5) x)"
 
 # More of them than are looked into at a time, in journal rows of their own.
+# measures time
 story_locked_tasks_of_a_dead_worker_hide_none_of_its_others() {
 	start_postgres
 	start_manager manager --lease 2s --heartbeat 400ms --expiry-buffer 3s
@@ -334,6 +341,7 @@ story_locked_tasks_of_a_dead_worker_hide_none_of_its_others() {
 	expect_at_most 2500 $(($(ms) - begin)) 'taking back the others, after the lock went'
 }
 
+# measures time
 story_locked_attempts_past_their_expiry_hide_no_others() {
 	start_postgres
 	start_manager manager --lease 1s --heartbeat 400ms --expiry-buffer 1500ms
@@ -357,6 +365,7 @@ story_locked_attempts_past_their_expiry_hide_no_others() {
 	expect_at_most 2500 $(($(ms) - begin)) 'taking back the others, after the lock went'
 }
 
+# measures time
 story_a_locked_row_of_a_worker_costs_no_other_its_lease() {
 	start_postgres
 	start_manager manager --lease 2s --heartbeat 400ms --expiry-buffer 3s
@@ -373,6 +382,7 @@ story_a_locked_row_of_a_worker_costs_no_other_its_lease() {
 	wait_until 20 '[ "$(sql "select count(*) from workers where name = '\''locked'\'' and not lost")" = 1 ]'
 }
 
+# measures time
 story_a_locked_edit_keeps_nobody_from_registering_or_submitting() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
@@ -394,7 +404,11 @@ story_a_locked_edit_keeps_nobody_from_registering_or_submitting() {
 	ended cancel 10
 	expect_eq 0 "$STATUS"
 	expect_eq cancelled "$(field "$id" status)"
-	# One that waits for its lock until the end says what it waited for.
+}
+
+story_an_edit_that_waits_for_its_lock_until_the_end_says_what_it_waited_for() {
+	start_postgres
+	start_manager manager "${SHORT[@]}"
 	id=$(reeve submit sh 'exit 0' --queue later --delay 1h)
 	hold again 60 "select from tasks where id = $id for update"
 	expect_fail 3 reeve cancel "$id"
@@ -481,6 +495,7 @@ story_a_dry_run_locks_nothing_and_waits_for_no_row() {
 	expect_eq '2 tasks cancelled or told to stop' "$(reeve cancel --where queue=due)"
 }
 
+# measures time
 story_a_dry_run_ends_with_its_caller() {
 	local i reads="from pg_stat_activity where application_name like 'reeve-manager %' and wait_event_type = 'Lock'"
 	start_postgres
@@ -503,6 +518,7 @@ story_a_dry_run_ends_with_its_caller() {
 }
 
 # To make the partition the manager that starts must lock a table; whoever needs that table waits behind it.
+# measures time
 story_a_dump_while_a_partition_is_missing() {
 	start_postgres
 	start_manager one
@@ -523,6 +539,7 @@ story_a_dump_while_a_partition_is_missing() {
 }
 
 # What leases wait for does not look at tables in which a forgotten transaction keeps dead rows, as it reads them each second.
+# measures time
 story_ticks_wait_neither_for_tasks_by_sql_nor_for_callbacks() {
 	start_postgres
 	start_manager
@@ -532,6 +549,7 @@ story_ticks_wait_neither_for_tasks_by_sql_nor_for_callbacks() {
 	let_go table
 }
 
+# measures time
 story_advisory_locks_stop_nothing() {
 	start_postgres
 	start_manager one

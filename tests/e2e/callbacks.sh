@@ -3,6 +3,7 @@
 # wrong holds up neither other callbacks nor the manager.
 # timeout 600
 # long
+# parts 2
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"

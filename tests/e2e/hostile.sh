@@ -2,7 +2,7 @@
 # Callers that take more than their share: what they do to others is bounded, and they are told which limit they have met.
 # timeout 600
 # long
-# measures time
+# parts 2
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -39,6 +39,7 @@ export_asan() {
 }
 
 # A lease of 3 s: without an answer to a heartbeat the worker would be lost twice over.
+# measures time
 story_one_connection_cannot_take_all_calls() {
 	start_postgres
 	start_manager --lease 3s --heartbeat 1s
@@ -66,6 +67,7 @@ story_one_connection_cannot_take_all_calls() {
 }
 
 # Many connections that have each taken their share: heartbeats, reports and operators' calls pass.
+# measures time
 story_leases_are_kept_when_all_calls_are_taken() {
 	start_postgres
 	start_manager --lease 3s --heartbeat 1s --max-calls 1000 --connection-share 50
@@ -156,6 +158,7 @@ story_one_address_with_all_connections_keeps_no_other_out() {
 }
 
 # Four addresses of this machine: what one of them takes is its share, however many connections it has.
+# measures time
 story_one_address_has_its_share() {
 	start_postgres
 	start_manager --max-calls 1000 --max-connections 100 --address-share 10
@@ -231,6 +234,7 @@ story_idle_connections_keep_nobody_out() {
 }
 
 # Twenty submits of 10,000 tasks are one connection's: another's single task does not wait for them.
+# measures time
 story_a_small_submit_is_not_behind_a_flood() {
 	start_postgres
 	start_manager

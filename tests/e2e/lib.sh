@@ -3,7 +3,10 @@
 #
 # How to write a story. A suite is a file tests/e2e/NAME.sh, executable, with one sentence on what it is about in its head.
 # `# quick` in the head takes it into `tests/run quick`; `# timeout 600` gives it that many seconds instead of 300; `# long`
-# lets it begin before the others; `# measures time` lets it run with fewer beside it.
+# lets it begin before the others where nobody knows yet how long they take; `# parts 3` has its stories run in three jobs,
+# each of which does what is at the top of the file; `# measures time` lets it run with fewer beside it. That line may also
+# stand right above a story, and then holds for it alone. `# alone` lets nothing run beside it; `# background` is for those
+# that only compute, and have the time of the processors that no other wants.
 #
 #	#!/usr/bin/env bash
 #	# Tasks that fail: tried again, or not.
@@ -449,8 +452,15 @@ show_story() { # NAME: everything that helps to see why it failed
 	note "----"
 }
 
+keep_story() { # NAME: all that is left of a failed one, and the end of its output, which tests/run prints
+	local kept=$REEVE_TEST_KEPT/${1#story_}
+	mkdir -p "$kept"
+	cp -a "$DIR/output" "$DIR/log" "$REPORTS" "$kept"
+	tail -n 25 "$DIR/output" >"$kept/end"
+}
+
 run_story() { # NAME
-	local status=0 begin=$SECONDS
+	local status=0 begin=$SECONDS name=${1#story_} took
 	new_folder "$SUITE_DIR/$((++STORY))"
 	RUNNING=$1
 	set +e
@@ -469,27 +479,28 @@ run_story() { # NAME
 	set -e
 	trap 'on_error $? "$BASH_COMMAND"' ERR
 	RUNNING=
-	if [ "$(find "$REPORTS" -type f | wc -l)" -gt 0 ]; then
+	took=$((SECONDS - begin))
+	if compgen -G "$REPORTS/*" >/dev/null; then
 		echo "a sanitizer reported something" >>"$DIR/output"
 		status=1
 	fi
+	echo "$took $SUITE/$name" >>"$SUITE_DIR/times"
 	if [ $status = 0 ]; then
 		echo "passed $1" >>"$SUITE_DIR/results"
-		note "  ok     $(tr _ ' ' <<<"${1#story_}") ($((SECONDS - begin)) s)"
+		note "  ok     ${name//_/ } ($took s)"
 	else
 		echo "failed $1" >>"$SUITE_DIR/results"
 		FAILED=1
 		show_story "$1"
-		note "  FAILED $(tr _ ' ' <<<"${1#story_}") ($((SECONDS - begin)) s)"
+		keep_story "$1"
+		note "  FAILED ${name//_/ } ($took s)"
 	fi
 	find "$DIR" -mindepth 1 -maxdepth 1 ! -name output ! -name log ! -name sanitizer -exec rm -rf {} +
 }
 
 run_stories() {
 	local name
-	while read -r name; do
-		case $name in *"${REEVE_TEST_WORDS:-}"*) run_story "$name" ;; esac
-	done < <(grep -oE '^story_[A-Za-z0-9_]+' "$0")
+	for name in $REEVE_TEST_STORIES; do run_story "$name"; done
 	exit $FAILED
 }
 
@@ -498,16 +509,18 @@ end_suite() {
 	trap - EXIT ERR
 	if [ -n "$RUNNING" ]; then # the suite's time is over
 		show_story "$RUNNING"
+		keep_story "$RUNNING"
 	fi
 	new_folder "$SUITE_DIR"
 	end_everything || status=1
-	if [ "$(find "$REPORTS" -type f | wc -l)" -gt 0 ]; then
+	if compgen -G "$REPORTS/*" >/dev/null; then
 		note "a sanitizer reported something"
 		status=1
 	fi
 	if [ $status != 0 ] && [ $FAILED = 0 ]; then # it was not a story that failed
 		touch "$DIR/output"
 		show_story "$SUITE"
+		keep_story "$SUITE"
 	fi
 	exit $status
 }

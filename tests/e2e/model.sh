@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The lease protocol as a model, checked in all its states by spin (tests/model). Needs no PostgreSQL.
-# timeout 900
-# long
+# timeout 1800
+# background
 # shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Reads: a slow one keeps no other waiting, and one whose caller has gone ends.
-# measures time
 # shellcheck disable=SC1091,SC2016
 # quick
 . "$(dirname "$0")/lib.sh"
@@ -29,6 +28,7 @@ took_ms() { # COMMAND…: how long it took; it must succeed
 	echo $(((${EPOCHREALTIME/./} - begin) / 1000))
 }
 
+# measures time
 story_slow_reads_do_not_hold_up_quick_ones() {
 	start_postgres
 	start_manager
@@ -50,6 +50,7 @@ story_slow_reads_do_not_hold_up_quick_ones() {
 	done
 }
 
+# measures time
 story_reads_of_callers_who_have_gone_end() {
 	start_postgres
 	start_manager

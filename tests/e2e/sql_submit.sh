@@ -2,7 +2,7 @@
 # Tasks by SQL: submitted in an application's own transaction, however long that stays open, which keeps nobody waiting.
 # timeout 900
 # long
-# measures time
+# parts 3
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -267,6 +267,7 @@ story_what_is_wrong_is_refused_and_nothing_is_lost() {
 }
 
 # The times, in ms, from a transaction's commit to the claim of its task.
+# measures time
 story_a_commit_is_noticed_at_once_however_long_the_transaction_was_open() {
 	local n=50 open=${REEVE_LONG_TRANSACTION_S:-20} pids=()
 	start_postgres -c max_connections=150
@@ -458,6 +459,7 @@ story_an_open_key_keeps_only_those_waiting_who_want_it() {
 }
 
 # Sixty callers that each want another key of an open transaction: without a hurry it takes 300 ms to find each of them.
+# measures time
 story_many_open_keys_keep_no_others_waiting() {
 	local n=60 pids=() began
 	start_postgres
