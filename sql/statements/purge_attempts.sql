@@ -1,15 +1,18 @@
 -- A page of old attempts, from a place on: forgets those of tasks that no table has any more, and of the others all but the last
 -- hundred of each, for a task of a key that is run again and again is never gone. Answers how many, and the page's end, null if
--- there is no more. (LIMIT and OFFSET keep each look to an index.)
+-- there is no more. The last hundred are looked for once a task: a look for each row could read all of its task's later ones.
 --   $1 days, if no queue keeps anything longer; the place: $2 last_updated, $3 task
 with page as materialized (
   select task_id, token, last_updated from task_attempts
   where last_updated < statement_timestamp() - interval '1 day' * ((select longest_keep($1::int)) + 1)
     and (last_updated, task_id) > ($2, $3)
   order by last_updated, task_id limit 5000),
+ kept as materialized (
+  select task_id, (select n.token from task_attempts n where n.task_id = p.task_id order by n.token desc offset 99 limit 1) as since
+  from (select distinct task_id from page) p),
  old as (
-  select p.task_id, p.token from page p
-  where exists (select from task_attempts n where n.task_id = p.task_id and n.token > p.token offset 99 limit 1)
+  select p.task_id, p.token from page p join kept k on k.task_id = p.task_id
+  where p.token < k.since
     or not exists (select from tasks t where t.id = p.task_id offset 0 limit 1)
       and not exists (select from task_history h where h.task_id = p.task_id offset 0 limit 1)),
  gone as (

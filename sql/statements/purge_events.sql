@@ -4,9 +4,12 @@ with page as materialized (
   select id, task_id, at from task_events
   where at < statement_timestamp() - interval '1 day' * ((select longest_keep($1::int)) + 1) and (at, id) > ($2, $3)
   order by at, id limit 5000),
+ kept as materialized (
+  select task_id, (select n.id from task_events n where n.task_id = p.task_id order by n.id desc offset 99 limit 1) as since
+  from (select distinct task_id from page) p),
  old as (
-  select p.id from page p
-  where exists (select from task_events n where n.task_id = p.task_id and n.id > p.id order by n.id offset 99 limit 1)
+  select p.id from page p join kept k on k.task_id = p.task_id
+  where p.id < k.since
     or not exists (select from tasks t where t.id = p.task_id offset 0 limit 1)
       and not exists (select from task_history h where h.task_id = p.task_id offset 0 limit 1)),
  gone as (

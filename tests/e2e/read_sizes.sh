@@ -10,7 +10,8 @@ load() { # WAITING ENDED
 		"host=$PGDIR user=postgres dbname=reeve"
 }
 
-# Rows that are not to be forgotten yet, of the tables that are looked through for such; and workers that go.
+# Rows that are not to be forgotten yet, of the tables that are looked through for such. Some that are: workers, and attempts and events
+# of a task that lives, of which PostgreSQL does not know yet that they are many.
 young() { # COUNT
 	sql "insert into assignments (worker_id, fetch_id, task_ids, open, closed_at) select 1, n, '{}', 0, now() from generate_series(1, $1) n;
 		insert into task_attempts (task_id, token, attempt, outcome, status, by_report, last_updated)
@@ -19,7 +20,12 @@ young() { # COUNT
 		insert into workers (name, lost, registered, gone_at) select 'gone', true, gone - interval '15 s', gone
 			from generate_series(1, 1000), (values (now() - interval '2 days'), (now() - interval '60 days')) v(gone);
 		insert into batches (name, queue, implicit, phase, ended_at) select n, 'young', false, 'ended', now() from generate_series(1, $1) n;
-		analyze assignments, task_attempts, task_events, batches, workers"
+		analyze assignments, task_attempts, task_events, batches, workers;
+		insert into task_attempts (task_id, token, attempt, outcome, status, by_report, last_updated)
+			select id, at, 1, 'completed', 'queued', true, at from (select min(id) as id from tasks) t, generate_series(1, 6000) n
+			cross join lateral (select now() - interval '60 days' + n * interval '1 s' as at) x;
+		insert into task_events (task_id, version, at, event) select task_id, token, token, 'newer_version'
+			from task_attempts where last_updated < now() - interval '50 days'"
 }
 
 pages() { # STATEMENT PARAMETERS: how many pages it touches
@@ -84,6 +90,10 @@ story_ten_times_as_much_costs_the_same() {
 	for name in queues queue-status stats; do
 		after=$(awk -v name=$name '$1 == name { print $2 }' "$DIR/large")
 		[ "$after" -lt 30000 ] || fail "$name touches $after pages"
+	done
+	for name in purge-attempts purge-events; do
+		after=$(awk -v name=$name '$1 == name { print $2 }' "$DIR/large")
+		[ "$after" -lt 60000 ] || fail "$name touches $after pages"
 	done
 	expect_eq 25 "$(wc -l <"$DIR/large")"
 }
