@@ -160,6 +160,7 @@ static void answer_won(struct fetch *f, const struct store_claimed *won, int won
 
 static void redeliver(struct fetch *f);
 
+/* One look serves all Fetches of the incarnation, but has its turn with the one that asked first. */
 struct look {
 	struct store_look op;
 	struct core *core;
@@ -195,6 +196,7 @@ static void fetch_check(struct fetch *f)
 	look->op = (struct store_look){
 	    .op.done = on_looked,
 	    .op.deadline_ms = core_now(core) + LOOK_LIMIT_MS,
+	    .op.origin = f->request.origin,
 	    .incarnation = f->session->incarnation,
 	};
 	look->core = core;
@@ -450,6 +452,7 @@ static void redeliver(struct fetch *f)
 	f->ask = (struct store_redeliver){
 	    .op.done = on_redelivered,
 	    .op.deadline_ms = f->until_ms + CLAIM_LIMIT_MS,
+	    .op.origin = f->request.origin,
 	    .fetch = {f->request.incarnation, f->request.fetch_id},
 	    .max_details_bytes = options->max_sent_bytes,
 	    .max_answer_bytes = options->max_answer_bytes,

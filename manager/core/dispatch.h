@@ -34,6 +34,7 @@ struct fetch_request {
 	bool again;
 	int64_t max_bytes;           /* 0: the core's own bound */
 	int64_t idle_ms;             /* how long its worker, which has begun no task yet, had been up; 0: it has */
+	uint64_t origin;             /* whose turn the questions about it take; as struct store_op has it */
 };
 
 struct dispatch *dispatch_create(struct core *core);

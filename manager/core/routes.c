@@ -345,7 +345,7 @@ static bool refuse_more(struct routes *routes, int more, struct reeve_error *err
 }
 
 void routes_ensure(struct routes *routes, int count, const char *const *queues, const char *const *types,
-    int64_t deadline_ms, routes_done *done, void *arg)
+    int64_t deadline_ms, uint64_t origin, routes_done *done, void *arg)
 {
 	struct ensure *e = mem_calloc(1, sizeof *e);
 	e->routes = routes;
@@ -353,6 +353,7 @@ void routes_ensure(struct routes *routes, int count, const char *const *queues, 
 	e->arg = arg;
 	e->op.op.done = on_ensured;
 	e->op.op.deadline_ms = deadline_ms;
+	e->op.op.origin = origin;
 	e->op.queues = mem_calloc((size_t)count + 1, sizeof *e->op.queues);
 	e->op.types = mem_calloc((size_t)count + 1, sizeof *e->op.types);
 	ensure_fill(e, count, queues, types);

@@ -32,10 +32,10 @@ bool routes_have_queue(const struct routes *routes, const char *queue);
 bool routes_have_type(const struct routes *routes, const char *type);
 
 /* Makes sure that these routes exist: `done` gets NULL, or why not; FAILED_PRECONDITION if there would be more than the option
- * max_routes. The names are copied. */
+ * max_routes. The names are copied; `origin` is as struct store_op has it. */
 typedef void routes_done(void *arg, const struct reeve_error *error);
 void routes_ensure(struct routes *routes, int count, const char *const *queues, const char *const *types,
-    int64_t deadline_ms, routes_done *done, void *arg);
+    int64_t deadline_ms, uint64_t origin, routes_done *done, void *arg);
 
 /* What those in use come to (manager_tick.sql): loads them if that is not what those that are known come to. */
 void routes_fingerprint(struct routes *routes, int64_t fingerprint);

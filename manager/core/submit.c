@@ -172,7 +172,7 @@ static void submit_routed(struct submit *s)
 			names[count + unknown] = tasks[i].type;
 			unknown++;
 		}
-	routes_ensure(core->routes, unknown, names, names + count, s->op.op.deadline_ms, on_routes, s);
+	routes_ensure(core->routes, unknown, names, names + count, s->op.op.deadline_ms, s->op.op.origin, on_routes, s);
 	free(names);
 }
 

@@ -134,7 +134,7 @@ static bool check_fetch(const Reeve__V1__FetchRequest *r, struct reeve_error *er
 	    check_range("exclude_ids", (int64_t)r->n_exclude_ids, 0, EXCLUDE_MOST, error);
 }
 
-static struct fetch_request fetch_from(const Reeve__V1__FetchRequest *r)
+static struct fetch_request fetch_from(const struct rpc_call *call, const Reeve__V1__FetchRequest *r)
 {
 	return (struct fetch_request){
 	    .incarnation = r->incarnation,
@@ -150,6 +150,7 @@ static struct fetch_request fetch_from(const Reeve__V1__FetchRequest *r)
 	    .again = r->again,
 	    .max_bytes = r->max_bytes,
 	    .idle_ms = r->idle_since_start_ms,
+	    .origin = rpc_call_origin(call),
 	};
 }
 
@@ -274,7 +275,7 @@ static void fetch(void *service, struct rpc_call *call, const ProtobufCMessage *
 	}
 	struct fetch_call *c = mem_calloc(1, sizeof *c);
 	*c = (struct fetch_call){call, s, request->incarnation, request->fetch_id};
-	struct fetch_request f = fetch_from(request);
+	struct fetch_request f = fetch_from(call, request);
 	rpc_call_on_closed(call, on_fetch_gone, c);
 	dispatch_fetch(s->core->dispatch, &f, on_fetched, c);
 }
@@ -461,7 +462,7 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	};
 	c->fetched = request->fetch == NULL;
 	if (request->fetch) {
-		struct fetch_request f = fetch_from(request->fetch);
+		struct fetch_request f = fetch_from(call, request->fetch);
 		f.wait_ms = 0; /* it never parks */
 		c->fetch_id = f.fetch_id;
 		c->incarnation = f.incarnation;

@@ -35,6 +35,20 @@ story_a_backlog_over_the_limit_is_logged_and_counted() {
 	expect [ "$(refused_calls)" -ge 5 ]
 }
 
+# One connection's submits are more than it may have waiting for the database: it is told so, and another one is served.
+story_a_backlog_over_a_connections_share_is_logged_and_counted() {
+	local share='too much of one connection is waiting for the database (--connection-share of --max-waiting)'
+	start_postgres
+	start_manager --max-waiting 16MiB
+	reeve submit nothing --queue flood --delay 1h >/dev/null
+	start flood python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" submits 30 10000
+	wait_until 20 "grep -qF '$share' '$DIR/log/flood.log'"
+	expect_eq 0 "$(grep -c 'database (--max-waiting)' "$DIR/log/flood.log")" 'refused for want of room for all'
+	expect [ "$(refusals_said "$share")" -ge 1 ]
+	expect [ "$(refused_calls)" -ge 1 ]
+	reeve submit nothing --delay 1h >/dev/null
+}
+
 # No rest makes room for another pair of queue and type.
 story_a_new_route_over_the_limit_is_refused_for_good() {
 	start_postgres

@@ -116,6 +116,26 @@ story_announced_messages_take_no_memory() {
 	reeve stats >/dev/null
 }
 
+# 300 Waits for 10,000 tasks each would hold more memory than one connection may: what each holds is counted.
+story_what_waits_hold_is_bounded() {
+	local before after
+	export_asan
+	start_postgres
+	start_manager manager --max-message 4MiB
+	first=$(reeve submit nothing --delay 1d)
+	sql "insert into tasks (route_id, queue, type, details, run_at, created, last_updated)
+		select r.id, r.queue, r.type, '', now() + interval '1 day', now(), now() from routes r, generate_series(2, 10000) where r.type = 'nothing'"
+	expect_eq "$first|$((first + 9999))" "$(sql 'select min(id), max(id) from tasks')"
+	before=$(resident manager)
+	hostile flood waits 300 "$first" 10000
+	wait_until 20 '[ "$(told flood "--connection-share of 64 times --max-message")" -ge 250 ]'
+	after=$(resident manager)
+	note "$before KiB before, $after KiB after; $(told flood 'open calls of one connection hold') Waits of 300 were refused"
+	[ $((after - before)) -lt 60000 ] || fail "$before KiB before, $after KiB after"
+	expect_fail 1 reeve wait "$first" --timeout 1s # another connection's is taken
+	expect_no_match 'as much as the manager takes' "$OUTPUT"
+}
+
 story_long_tokens_are_refused() {
 	start_postgres
 	start_manager
@@ -247,6 +267,20 @@ story_a_small_submit_is_not_behind_a_flood() {
 	count=$(sql "select count(*) from tasks where queue = 'flood'")
 	note "a submit took $took ms; $count of 200000 tasks of the flood were there"
 	[ "$count" -lt 200000 ] || fail "the flood was over before the others were made"
+}
+
+# Twenty submits of 2,000 new types each are one connection's: another's new type, and a worker that registers, do not wait for them.
+story_new_types_and_workers_are_not_behind_a_flood_of_types() {
+	local count
+	start_postgres
+	start_manager
+	start flood python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" types 20 2000
+	wait_until 30 '[ "$(sql "select count(*) from routes where queue = '"'flood'"'")" -gt 0 ]'
+	reeve submit mine >/dev/null
+	start_worker
+	count=$(sql "select count(*) from routes where queue = 'flood'")
+	note "$count of 40000 types of the flood were there"
+	[ "$count" -lt 40000 ] || fail "the flood was over before the others were served"
 }
 
 run_stories

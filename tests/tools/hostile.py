@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Callers that a manager must withstand: they speak the protocol, and take more than their share.
 
-	hostile.py URL waits COUNT TASK       opens COUNT Waits on a task, on one connection
-	hostile.py URL fetches COUNT          COUNT Fetches of as many incarnations that never were, on one connection
+	hostile.py URL waits COUNT TASK [N]   opens COUNT Waits on a task, or on N from that one on, on one connection
+	hostile.py URL fetches COUNT [FIRST]  COUNT Fetches on one connection, of as many incarnations: from FIRST on, or that never were
 	hostile.py URL announce COUNT BYTES   COUNT connections, each with the head of a message of so many bytes
-	hostile.py URL unread COUNT METHOD    sends COUNT calls, and reads no answer
 	hostile.py URL connections COUNT      COUNT connections, each with one open Wait on task 1
 	hostile.py URL idle COUNT             COUNT connections that greet and say nothing more
 	hostile.py URL submits COUNT TASKS    COUNT Submits of TASKS tasks of the queue "flood", all at once
+	hostile.py URL types COUNT TASKS      COUNT Submits of TASKS tasks, each of a type that nobody has seen, all at once
 	hostile.py URL reads COUNT CALLS      COUNT connections, each with so many open calls of an operator: lists of schedules
 	hostile.py URL token BYTES            one call with a token of so many bytes
 
@@ -138,13 +138,15 @@ def main():
     url, what, arguments = sys.argv[1], sys.argv[2], sys.argv[3:]
     if what == 'waits':
         c = connect(url)
-        wait = field(1, field(0, int(arguments[1]))[1:]) + field(2, 60000)
-        for _ in range(int(arguments[0]) // 100):
-            c.socket.sendall(b''.join(c.frame(envelope('TaskService/Wait', wait)) for _ in range(100)))
+        first = int(arguments[1])
+        wait = field(1, b''.join(map(varint, range(first, first + int((arguments + ['1'])[2]))))) + field(2, 60000)
+        for _ in range(int(arguments[0])):
+            c.socket.sendall(c.frame(envelope('TaskService/Wait', wait)))
     elif what == 'fetches':
         c = connect(url)
+        first = int((arguments + ['900000000'])[1])
         c.socket.sendall(b''.join(
-            c.frame(envelope('WorkerService/Fetch', field(1, 900000000 + n) + field(2, 1) + field(3, 1) + field(6, 10000)))
+            c.frame(envelope('WorkerService/Fetch', field(1, first + n) + field(2, 1) + field(3, 1) + field(7, 15000)))
             for n in range(int(arguments[0]))))
     elif what == 'reads':
         for _ in range(int(arguments[0])):
@@ -154,16 +156,6 @@ def main():
     elif what == 'announce':
         for _ in range(int(arguments[0])):
             connect(url).socket.sendall(struct.pack('>QI', int(arguments[1]), 1 << 31 | 1))
-    elif what == 'unread':
-        c = connect(url)
-        c.socket.setblocking(False)
-        for _ in range(int(arguments[0])):
-            try:
-                c.socket.sendall(c.frame(envelope(arguments[1])))
-            except OSError:
-                break
-        print('ready', flush=True)
-        time.sleep(3600)
     elif what == 'connections':
         for _ in range(int(arguments[0])):
             c = connect(url)
@@ -179,6 +171,13 @@ def main():
         task = field(1, field(1, b'flood') + field(2, b'nothing'))
         c.socket.sendall(b''.join(
             c.frame(envelope('TaskService/Submit', task * int(arguments[1]))) for _ in range(int(arguments[0]))))
+    elif what == 'types':
+        c = connect(url)
+        count, tasks = int(arguments[0]), int(arguments[1])
+        c.socket.sendall(b''.join(
+            c.frame(envelope('TaskService/Submit', b''.join(
+                field(1, field(1, b'flood') + field(2, b'type%d' % (n * tasks + i))) for i in range(tasks))))
+            for n in range(count)))
     elif what == 'token':
         c = connect(url)
         c.socket.sendall(c.frame(envelope('AdminService/Ping', token=b't' * int(arguments[0]))))

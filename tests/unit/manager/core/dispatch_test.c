@@ -687,6 +687,26 @@ Test(dispatch, one_that_comes_back_after_its_lease_is_refused_without_a_claim)
 	fake_end(core);
 }
 
+/* What is asked about a Fetch has its turn with whatever else its caller has asked: a flood of Fetches waits for itself. */
+Test(dispatch, questions_about_a_fetch_are_its_callers)
+{
+	struct fake_fetch fetch;
+
+	begin(1);
+	fake_fetch_only(core, &fetch, (struct fetch_request){.incarnation = 5, .fetch_id = 1, .origin = 77});
+	struct store_redeliver *ask = fake_take(FAKE_REDELIVER);
+	cr_assert_not_null(ask);
+	cr_expect_eq(ask->op.origin, 77);
+	ask->life = STORE_LIFE_LIVES;
+	fake_ok(ask);
+	fake_claim(fake_claim_taken(), 1);
+	struct store_look *look = fake_take(FAKE_LOOK);
+	cr_assert_not_null(look);
+	cr_expect_eq(look->op.origin, 77);
+	fake_ok(look);
+	fake_end(core);
+}
+
 Test(dispatch, one_look_at_a_worker_at_a_time_and_no_claim_meanwhile)
 {
 	struct fake_fetch fetches[3];

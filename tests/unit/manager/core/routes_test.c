@@ -34,7 +34,7 @@ static struct told ensure(int count, const char *const *types)
 	for (int i = 0; i < count; i++)
 		queues[i] = "q";
 	*t = (struct told){0};
-	routes_ensure(core->routes, count, queues, types, fake.now_ms + 5000, on_ensured, t);
+	routes_ensure(core->routes, count, queues, types, fake.now_ms + 5000, 0, on_ensured, t);
 	fake_turn(core);
 	return *t;
 }
@@ -64,12 +64,28 @@ Test(routes, calls_under_way_count)
 	struct told first = {0}, second = {0};
 
 	core = fake_core_with(&(struct core_options){.max_routes = 3});
-	routes_ensure(core->routes, 2, queues, types, fake.now_ms + 5000, on_ensured, &first);
-	routes_ensure(core->routes, 2, queues, types + 1, fake.now_ms + 5000, on_ensured, &second);
+	routes_ensure(core->routes, 2, queues, types, fake.now_ms + 5000, 0, on_ensured, &first);
+	routes_ensure(core->routes, 2, queues, types + 1, fake.now_ms + 5000, 0, on_ensured, &second);
 	cr_expect_eq(second.code, STATUS(FAILED_PRECONDITION));
 	fake_turn(core);
 	cr_expect_eq(first.calls, 1);
 	cr_expect_eq(first.code, STATUS(OK));
+	fake_end(core);
+}
+
+/* Whoever makes many waits for himself: registrations have the same connection to the database. */
+Test(routes, those_that_are_made_are_their_callers)
+{
+	static const char *const queues[] = {"q"}, *const types[] = {"a"};
+	struct told told = {0};
+
+	core = fake_core();
+	routes_ensure(core->routes, 1, queues, types, fake.now_ms + 5000, 77, on_ensured, &told);
+	struct store_routes *op = fake_take(FAKE_ROUTES);
+	cr_assert_not_null(op);
+	cr_expect_eq(op->op.origin, 77);
+	fake_fail(op, STATUS(UNAVAILABLE));
+	cr_expect_eq(told.code, STATUS(UNAVAILABLE));
 	fake_end(core);
 }
 
