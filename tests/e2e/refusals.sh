@@ -235,6 +235,11 @@ raw_call() { # METHOD BODY, a format of printf
 	printf "$2" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" "$1"
 }
 
+# A ListRequest whose filter names a status so many times, as a format of printf. Each costs the manager's loop time.
+statuses_of() { # COUNT
+	message_field 6 "$(message_field 1 "$(printf '01%.0s' $(seq "$1"))")" | sed 's/../\\x&/g'
+}
+
 # The sender need not be Reeve's client: the manager looks itself.
 story_the_manager_does_not_trust_its_callers() {
 	refused 0 '^3 tasks\[0\].details holds a NUL byte' raw_submit nothing 'a\0b'
@@ -250,6 +255,8 @@ story_the_manager_does_not_trust_its_callers() {
 	refused 0 '^12 ' raw_call '' ''
 	refused 0 '^3 ' raw_call - '\xff\xff\xff\xff'
 	refused 0 '^12 ' raw_call - ''
+	refused 0 '^3 filter.statuses is 101; it must be from 0 to 100' raw_call /reeve.v1.TaskService/List "$(statuses_of 101)"
+	expect_match '^0 ' "$(raw_call /reeve.v1.TaskService/List "$(statuses_of 100)")"
 	refused 0 '^5 there is no task 2147483647' raw_call /reeve.v1.TaskService/Get '\x08\xff\xff\xff\xff\x07'
 }
 
@@ -274,14 +281,15 @@ worker_call() { # METHOD HEX: what was answered, and the exit code of raw-call
 	printf "$(sed 's/../\\x&/g' <<<"$2")" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" "/reeve.v1.WorkerService/$1"
 }
 
-# What `rows` counts, and all that such a call could have changed, but for the audit and what changes by itself.
+# What `rows` counts, and all that such a call could have changed, but for what changes by itself.
 state_of_things() {
 	sql "select id, name, lost, gone_at, concurrency from workers order by id"
 	sql "select id, status, attempt, token, expiry, run_at, worker_id, result from (
 		select id, status, attempt, last_updated as token, expiry, run_at, worker_id, result from all_tasks) x order by id"
 	sql "select * from assignments order by id"
 	sql "select * from task_attempts order by task_id, token"
-	rows | cut -d'|' -f1-3,5-
+	sql "select count(*) from worker_events"
+	rows
 }
 
 # A call three times over: each time the answer matches and nothing has changed.
