@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAKE_PARKED_MOST = 8192 };
+enum { FAKE_PARKED_MOST = 20000 };
 
 struct fake_parked {
 	struct fake_manager *manager;

@@ -1505,6 +1505,81 @@ Test(rpc_server, silent_connections_keep_nobody_out)
 }
 
 /* A client pings as soon as it is greeted. */
+static int64_t cpu_us(struct fake_manager *manager)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	cr_assert_eq(pthread_getcpuclockid(manager->thread, &clock), 0);
+	clock_gettime(clock, &used);
+	return used.tv_sec * INT64_C(1000000) + used.tv_nsec / 1000;
+}
+
+static void count_connections(struct fake_manager *manager, void *arg)
+{
+	*(int *)arg = rpc_server_connections(manager->server);
+}
+
+static void await_connections(struct fake_manager *manager, int number)
+{
+	int64_t until_ms = clock_monotonic_ms() + 10000;
+	int count;
+
+	do {
+		cr_assert(clock_monotonic_ms() < until_ms, "not %d connections", number);
+		pause_ms(1);
+		fake_manager_do(manager, count_connections, &count);
+	} while (count != number);
+}
+
+/* Opens and closes a thousand connections; the processor's time that it costs the loop. */
+static int64_t churn(struct fake_manager *manager)
+{
+	enum { ROUNDS = 10, AT_ONCE = 100 };
+	int fds[AT_ONCE], before;
+	int64_t from_us = cpu_us(manager);
+
+	fake_manager_do(manager, count_connections, &before);
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < AT_ONCE; i++) {
+			fds[i] = dial_bare(port_of(manager->url));
+			cr_assert_eq(write(fds[i], handshake, 8), 8);
+		}
+		await_connections(manager, before + AT_ONCE);
+		for (int i = 0; i < AT_ONCE; i++)
+			close(fds[i]);
+		await_connections(manager, before);
+	}
+	return cpu_us(manager) - from_us;
+}
+
+/* 19,000 calls of one are open: that others' connections end costs no more for it. */
+Test(rpc_server, a_connection_that_ends_does_not_cost_by_the_calls_of_others, .timeout = 60)
+{
+	enum { CALLS = 19000 };
+	struct rpc_server_options options = {.max_open_calls = 20000};
+	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
+	struct rpc_client *client = fake_client(manager->url);
+	struct fake_result *results = calloc(CALLS, sizeof *results);
+	int64_t alone_us, beside_us;
+
+	cr_assert(rpc_client_alive(client, 5000));
+	churn(manager);
+	alone_us = churn(manager);
+	for (int i = 0; i < CALLS; i++)
+		fake_start_wait(client, i, NULL, &results[i]);
+	fake_manager_await(manager, &manager->n_parked, CALLS);
+	beside_us = churn(manager);
+	cr_assert_lt(beside_us, 2 * alone_us + 50000, "%d us of the loop's time, %d us without the calls", (int)beside_us,
+	    (int)alone_us);
+	for (int i = 0; i < CALLS; i++)
+		fake_manager_do(manager, fake_answer, &manager->parked[i]);
+	fake_result_await(&results[CALLS - 1]);
+	rpc_client_destroy(client);
+	fake_manager_free(manager);
+	free(results);
+}
+
 Test(rpc_server, connections_that_greet_and_never_call_keep_nobody_out)
 {
 	struct rpc_server_options options = {.max_connections = 5};
