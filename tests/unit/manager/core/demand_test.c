@@ -195,6 +195,53 @@ Test(demand, idle_fetches_cost_nothing)
 	fake_end(core);
 }
 
+/* 300 Fetches, each of 300 types of its own choice, and a task of each of 30,000 types: each type is compared with the three
+ * Fetches that name it, never with all. */
+Test(demand, fetches_of_many_different_names_are_not_compared_with_every_route)
+{
+	enum { FETCHES = 300, NAMES = 300, ROUTES = 30000, EACH = FETCHES * NAMES / ROUTES };
+	static struct fake_fetch fetches[FETCHES];
+	static char names[ROUTES][16];
+	char *mine[NAMES];
+	int first = 0;
+
+	for (int i = 0; i < ROUTES; i++) {
+		snprintf(names[i], sizeof names[i], "type%d", i);
+		int route = fake_route("q", names[i]);
+		first = first ? first : route;
+	}
+	core = fake_core_with(&(struct core_options){.window_limit = 2 * ROUTES, .claim_limit = ROUTES});
+	demand = core->dispatch->demand;
+	fake.dispatch_later = true;
+	for (int i = 0; i < FETCHES; i++) {
+		for (int k = 0; k < NAMES; k++) /* neighbours share types: no two Fetches name the same ones */
+			mine[k] = names[(i * (NAMES / EACH) + k) % ROUTES];
+		fake_fetch(core, &fetches[i],
+		    (struct fetch_request){
+		        .incarnation = i + 1, .fetch_id = 1, .slots = NAMES, .type_count = NAMES, .types = mine});
+	}
+	int64_t before = demand_compared(demand);
+	dispatch_run(core->dispatch);
+	for (int i = 0; i < ROUTES; i++)
+		window_found(core->window, first + i, 0);
+	while (fake_count(FAKE_STREAMS))
+		fake_streams(0, NULL);
+	while (window_ready(core->window) && fake_count(FAKE_PAGE)) /* they are read some at a time */
+		for (struct store_page *page; (page = fake_take(FAKE_PAGE));) {
+			page->more_follow = true;
+			fake_page_of(page, 1000 + page->route, 1, fake_db_us());
+		}
+	cr_assert_eq(window_size(core->window), ROUTES);
+	cr_expect_leq(demand_compared(demand) - before, 4 * EACH * ROUTES, "reading: %lld", (long long)(demand_compared(demand) - before));
+	before = demand_compared(demand);
+	dispatch_run(core->dispatch);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, ROUTES);
+	cr_expect_leq(demand_compared(demand) - before, 4 * EACH * ROUTES, "dealing: %lld", (long long)(demand_compared(demand) - before));
+	fake_fail(claim, STATUS(UNAVAILABLE));
+	fake_end(core);
+}
+
 /* Fetches of different profiles are served in the order they came. */
 Test(demand, the_first_that_came_is_first_whatever_else_it_accepts)
 {

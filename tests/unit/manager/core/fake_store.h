@@ -48,7 +48,7 @@ enum fake_kind {
 
 enum {
 	FAKE_MANAGER = 7, /* the number of the manager under test */
-	FAKE_ROUTES_MOST = 40,
+	FAKE_ROUTES_MOST = 30100,
 	FAKE_WORKERS_MOST = 8,
 	FAKE_QUEUES_MOST = 4,
 	FAKE_BATCHES_MOST = 4,

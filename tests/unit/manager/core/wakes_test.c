@@ -256,6 +256,48 @@ Test(wakes, a_flood_is_bounded)
 	fake_end(core);
 }
 
+/* Answers what is being read: these streams, without a task. How many pages that was. */
+static int answer_reads(const struct store_stream *streams, int count)
+{
+	int pages = 0;
+
+	while (fake_count(FAKE_STREAMS))
+		fake_streams(count, streams);
+	for (struct store_page *page; (page = fake_take(FAKE_PAGE)); pages++) {
+		page->more_follow = fake_count(FAKE_PAGE) > 0;
+		fake_page(page, 0, NULL, 0);
+	}
+	return pages;
+}
+
+/* Each says that any stream may have something new: they are all read once a second for that, however many come, beside the
+ * manager's own looks, two a second. */
+Test(wakes, notifications_that_name_no_stream_read_each_once_a_second)
+{
+	enum { STREAMS = 50, SECONDS = 5, EVERY_MS = 5 };
+	struct store_stream streams[STREAMS];
+	struct fake_fetch fetch;
+	int pages = 0;
+
+	begin(true);
+	for (int i = 0; i < STREAMS; i++)
+		streams[i] = (struct store_stream){route, i};
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
+	answer_reads(streams, STREAMS);
+	for (int ms = 0; ms < SECONDS * 1000; ms += EVERY_MS) {
+		char wake[96];
+
+		snprintf(wake, sizeof wake, "%d 0 0 %lld", FAKE_MANAGER + 1, (long long)fake_db_us());
+		core_notified(core, wake);
+		fake_pass(core, EVERY_MS);
+		pages += answer_reads(streams, STREAMS);
+	}
+	cr_expect_eq(fetch.answered, 0);
+	cr_expect_geq(pages, 2 * SECONDS * STREAMS, "%d", pages);
+	cr_expect_leq(pages, (3 * SECONDS + 2) * STREAMS, "%d", pages);
+	fake_end(core);
+}
+
 Test(wakes, too_many_are_told_of_as_any)
 {
 	begin(true);
