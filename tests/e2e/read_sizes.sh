@@ -46,6 +46,9 @@ measure() { # each listing with its pages, a line each
 	local all="null,null,null,9223372036854775807,100,null,null,null"
 	echo "list $(pages list_tasks "$all,null,null,null,null,null,null,null,null,null,0,true,4000000,10000,1")"
 	echo "list-in-vain $(pages list_tasks "$all,'none',null,null,null,null,null,null,null,null,0,true,4000000,10000,1")"
+	echo "list-error-part $(pages list_tasks "$all,null,'none',null,null,null,null,null,null,null,0,true,4000000,10000,1")"
+	echo "list-error-code $(pages list_tasks "$all,null,null,'none',null,null,null,null,null,null,0,true,4000000,10000,1")"
+	echo "list-key $(pages list_tasks "$all,null,null,null,null,null,null,null,'none',null,0,true,4000000,10000,1")"
 	echo "list-executing $(pages list_tasks "$all,null,null,null,null,null,null,null,null,null,0,false,4000000,10000,2")"
 	echo "audit $(pages audit_page "null,now() - interval '10 days',500")"
 	echo "audit-newest $(pages audit_newest "'-infinity',1000")"
@@ -69,6 +72,12 @@ measure() { # each listing with its pages, a line each
 	echo "purge-batches $(pages purge_batches "30,null,0")"
 	echo "purge-attempts $(pages purge_attempts "30,'-infinity',0")"
 	echo "purge-events $(pages purge_events "30,'-infinity',0")"
+	echo "schedule-runs $(pages schedule_runs "'schedule-1',9223372036854775807,100")"
+	echo "batch-report $(pages batch_report "2,0,101,4000000")"
+	echo "metrics $(pages metrics_list "null,'','',11")"
+	echo "executions-by-hour $(pages executions "false,null,null,now() - interval '10 days',null")"
+	echo "executions-by-type $(pages executions "true,null,null,now() - interval '10 days',null")"
+	echo "check $(pages check "null,null,true,true,true,3600000,60000,true,true,true")"
 }
 
 story_ten_times_as_much_costs_the_same() {
@@ -95,7 +104,7 @@ story_ten_times_as_much_costs_the_same() {
 		after=$(awk -v name=$name '$1 == name { print $2 }' "$DIR/large")
 		[ "$after" -lt 60000 ] || fail "$name touches $after pages"
 	done
-	expect_eq 25 "$(wc -l <"$DIR/large")"
+	expect_eq 34 "$(wc -l <"$DIR/large")"
 }
 
 run_stories

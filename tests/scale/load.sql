@@ -1,8 +1,8 @@
 -- Fills a database that a manager has made: psql's variables say how many tasks wait (`waiting`) and how many have ended
 -- (`ended`), evenly over the last 20 days. Of a thousand that wait ten have failed before and one is due tomorrow; of a hundred
--- that ended one is dead and one cancelled. 20,000 more tasks are executing, each given out for itself. 20 queues with 2 types
--- each. For each thousand that ended there are a batch with 20 callbacks, one of them given up, and a worker that is gone; for each
--- ten thousand a pipeline and a schedule.
+-- that ended one is dead and one cancelled, and one is of batch 2. 20,000 more tasks are executing, each given out for itself. 20
+-- queues with 2 types each. For each thousand that ended there are a batch with 20 callbacks, one of them given up, a worker that is
+-- gone, ten runs of schedule-1, and a metric; for each ten thousand a pipeline and a schedule.
 set search_path = reeve;
 insert into routes (queue, type)
 select 'queue' || q, 'type' || t from generate_series(0, 19) q, generate_series(0, 1) t on conflict do nothing;
@@ -10,12 +10,12 @@ select make_history_partitions((now() at time zone 'UTC')::date - 1, 40) \g /dev
 create temp table way as
 select row_number() over (order by id) - 1 as n, id, queue, type from routes where queue ~ '^queue[0-9]+$';
 insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
-  timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, source, result, last_error, error_code,
+  timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, source, result, last_error, error_code, batch_id,
   first_started, started, created, last_updated)
 select (ended at time zone 'UTC')::date + 31, i, w.id, 0, w.queue, w.type, '{"n":1}',
   case i % 100 when 0 then 'dead' when 1 then 'cancelled' else 'completed' end, ended - interval '3 s', 1, 5,
   60000, 1000, 3600000, 1, 1, ended - interval '1 s', true, 'load', 'ok',
-  case i % 100 when 0 then 'error ' || i % 7 end, case i % 100 when 0 then 'E' || i % 3 end,
+  case i % 100 when 0 then 'error ' || i % 7 end, case i % 100 when 0 then 'E' || i % 3 end, case i % 100 when 3 then 2 end,
   ended - interval '1 s', ended - interval '1 s', ended - interval '3 s', ended
 from generate_series(1, :ended::bigint) i
 cross join lateral (select now() - interval '1 hour' - interval '20 days' * (:ended - i) / :ended as ended) e
@@ -49,7 +49,11 @@ insert into pipelines (name, stages)
 select 'pipeline ' || i, '[{"name": "one", "type": "t", "max_attempts": 5, "timeout_ms": 60000, "retry_base_ms": 1000, "retry_max_ms": 60000}]'
 from generate_series(1, :ended::bigint / 10000) i on conflict do nothing;
 insert into schedules (name, every_ms, spec, paused)
-select 'schedule ' || i, 60000, '{"type": "t"}', true from generate_series(1, :ended::bigint / 10000) i on conflict do nothing;
+select 'schedule-' || i, 60000, '{"type": "t"}', true from generate_series(1, :ended::bigint / 10000) i on conflict do nothing;
+insert into schedule_runs (schedule_id, planned_at, outcome, task_id)
+select s.id, now() - interval '1 minute' * i, 'submitted', :ended - i
+from generate_series(1, :ended::bigint / 100) i, schedules s where s.name = 'schedule-1' on conflict do nothing;
+insert into metrics (category, name, value) select 'load', 'metric ' || i, i from generate_series(1, :ended::bigint / 1000) i on conflict do nothing;
 select setval('tasks_id_seq', :ended + :waiting + 20001), setval('assignments_id_seq', 20001) \g /dev/null
 select counts_recount() \g /dev/null
 insert into assignments (id, worker_id, fetch_id, next_expiry, task_ids, open, plain_route) overriding system value
@@ -62,3 +66,5 @@ vacuum (analyze) task_attempts;
 vacuum (analyze) batches;
 vacuum (analyze) callbacks;
 vacuum (analyze) workers;
+vacuum (analyze) schedule_runs;
+vacuum (analyze) metrics;
