@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# deploy/quickstart, on files whose names are as bad as they can be.
+# deploy/quickstart, on files whose names are as bad as they can be; and what only its build, without sanitizers, can show.
 # timeout 900
 # shellcheck disable=SC1091,SC2016,SC2164
 . "$(dirname "$0")/lib.sh"
@@ -36,6 +36,33 @@ story_kept_up_it_can_be_used_and_stopped() {
 	kill "$process"
 	wait_until 60 '[ -z "$(descendants)" ]'
 	rm -rf "$work"
+}
+
+resident() { # KiB of the manager
+	awk '/^VmRSS:/ { print $2 }' "/proc/$(pid manager)/status"
+}
+
+# 2,800 Waits for 1,000 tasks each, and one that came after them and stays: what they held in the heap is below what that holds.
+story_the_memory_of_a_flood_goes_back_to_the_system() {
+	local before most n
+	"$TOP/deploy/build" # done already, unless this story is run alone
+	start_postgres
+	REEVE_BIN=$TOP/build/bin start_manager manager --connection-share 100
+	first=$(reeve submit nothing --delay 1d)
+	sql "insert into tasks (route_id, queue, type, details, run_at, created, last_updated)
+		select r.id, r.queue, r.type, '', now() + interval '1 day', now(), now() from routes r, generate_series(2, 1000) where r.type = 'nothing'"
+	expect_eq "$first|$((first + 999))" "$(sql 'select min(id), max(id) from tasks')"
+	before=$(resident)
+	for n in 1 2 3 4 5; do
+		start flood$n python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" waits $((n < 5 ? 700 : 1)) "$first" 1000
+		wait_until 20 "[ \"\$(reeve stats --json | jq '.counters[] | select(.name == \"open_calls\").value')\" -ge $((n < 5 ? 700 * n : 2801)) ]"
+	done
+	most=$(resident)
+	for n in 1 2 3 4; do stop flood$n KILL; done
+	note "$before KiB before, $most KiB with the flood"
+	expect [ $((most - before)) -ge 80000 ]
+	wait_until 20 "[ \"\$(resident)\" -le $((before + 40000)) ]"
+	note "$(resident) KiB afterwards"
 }
 
 run_stories
