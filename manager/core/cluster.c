@@ -81,12 +81,27 @@ static void drop_unlisted(struct cluster *p)
 	}
 }
 
+/* Whether this manager's own last tick is not among the rows: somebody has its row locked, and perhaps those of all. */
+static bool held_up(const struct cluster *p, const struct store_peer *rows, int count)
+{
+	int64_t self = store_manager_id(p->core->store);
+	struct peer *me;
+	HASH_FIND(hh, p->all, &self, sizeof self, me);
+	for (int i = 0; me && i < count; i++)
+		if (rows[i].manager == self)
+			return rows[i].seq == me->seq;
+	return false;
+}
+
 void cluster_ticked(struct cluster *p, const struct store_peer *rows, int count)
 {
 	int64_t now = core_now(p->core), self = store_manager_id(p->core->store);
 	int alive = 0, place = 0;
+	bool held = held_up(p, rows, count);
 	for (int i = 0; i < count; i++) {
 		struct peer *peer = peer_get(p, &rows[i], now);
+		if (held && peer->alive) /* that others stand still, too, says nothing of them */
+			peer->moved_ms = now;
 		bool lives = peer->manager == self || now - peer->moved_ms < STILL_MS;
 		if (peer->alive && !lives && peer->moved)
 			log_info(NULL, "manager %lld (of the table managers) is silent; its share of the tasks is taken over", (long long)peer->manager);

@@ -52,6 +52,21 @@ Test(cluster, those_whose_ticks_go_on_live)
 	fake_end(core);
 }
 
+/* All would count each other as gone, and notify nobody. */
+Test(cluster, that_all_rows_are_locked_says_nothing_of_others)
+{
+	core = fake_core();
+	fake.other_managers = 2;
+	fake_pass(core, 10000);
+	fake.own_seq = fake.others_seq = 1;
+	fake_pass(core, 20000);
+	cr_expect_eq(cluster_alive(core->cluster), 3);
+	fake.own_seq = 0; /* only the others' are */
+	fake_pass(core, 6000);
+	cr_expect_eq(cluster_alive(core->cluster), 1);
+	fake_end(core);
+}
+
 Test(cluster, alone_a_manager_reads_everything)
 {
 	route = fake_route("q", "t");

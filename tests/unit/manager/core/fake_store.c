@@ -240,8 +240,10 @@ static void answer_tick(struct store_tick *op)
 	op->newest_assignment = fake.assignments;
 	op->peers = peers;
 	op->peer_count = 1 + fake.other_managers;
-	for (int i = 0; i < op->peer_count; i++)
-		peers[i] = (struct store_peer){FAKE_MANAGER + i, i && fake.others_seq ? fake.others_seq : fake.now_ms};
+	for (int i = 0; i < op->peer_count; i++) {
+		int64_t stands_at = i ? fake.others_seq : fake.own_seq;
+		peers[i] = (struct store_peer){FAKE_MANAGER + i, stands_at ? stands_at : fake.now_ms};
+	}
 	fake_ok(op);
 }
 

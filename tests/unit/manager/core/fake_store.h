@@ -65,6 +65,7 @@ struct fake {
 	int64_t set_back_us;    /* what it showed when it was set back */
 	int other_managers;     /* that live; their numbers follow on that of the one under test */
 	int64_t others_seq;     /* how far their ticks have come; 0: they go on by themselves */
+	int64_t own_seq;        /* how far those of the one under test have; 0: they go on */
 	int workers;            /* incarnations that live: */
 	struct store_beat beats[FAKE_WORKERS_MOST];
 	int watch_looks, sweeps;
