@@ -163,6 +163,13 @@ def frozen_in_a_transaction(run, rng):
 
 
 ROWS = {
+	# Of those that probes are of, probes would wait for them, as they should.
+	"journal rows": "select from assignments a where closed_at is null and not exists (select from tasks t where t.id = any(a.task_ids)"
+		" and t.details like 'p-%') limit 20 for update skip locked",
+	"managers": "select from managers for update",
+	"keys": "select from keys limit 100 for update skip locked",
+	"routes": "select from routes for update skip locked",
+	"schedules": "select from schedules for update skip locked",
 	"executing tasks": "select from tasks where status = 'executing' and details not like 'p-%' limit 20 for update skip locked",
 	"batches": "select from batches where phase <> 'ended' for update skip locked",
 	"queues": "select from queues where name in ('implicit', 'gate') for update",
