@@ -1,5 +1,5 @@
 -- A database as it is after :n tasks, in the proportions of everyday work: for 34 days they came and ended, and one in twenty waits.
--- What is over is there to be forgotten: the history keeps 30 days. Run by bench/growth.bash on a database that the migrations made.
+-- What is over is there to be forgotten: the history keeps 30 days. Run by bench/growth.bash on a database with the schema.
 \set ON_ERROR_STOP on
 set search_path = reeve;
 set synchronous_commit = off;

@@ -6,6 +6,7 @@
 #include "manager/memory.h"
 #include "manager/options.h"
 #include "manager/store/migrate.h"
+#include "manager/store/schema_print.h"
 
 #include <signal.h>
 #include <stdio.h>

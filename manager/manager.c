@@ -133,7 +133,7 @@ static void on_outdated(void *arg, int schema)
 		return;
 	m->outdated = true;
 	log_error(NULL, "stopping: the database's schema is version %d now, newer than this program's %d; use a newer reeve-manager",
-	    schema, sql_migrations[sql_migration_count - 1].version);
+	    schema, SQL_VERSION);
 	stop(m);
 }
 

@@ -1,4 +1,4 @@
-/* The JSON is that of the column: sql/migrations/0004_pipelines.sql says what it holds. */
+/* The JSON is that of the column: sql/tables/pipelines.sql says what it holds. */
 #include "manager/service/pipeline.h"
 
 #include "manager/service/check.h"

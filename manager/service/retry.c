@@ -1,4 +1,4 @@
-/* The JSON is that of the column: sql/migrations/0003_batches.sql says what it may hold. */
+/* The JSON is that of the column: sql/tables/tasks.sql says what it may hold. */
 #include "manager/service/retry.h"
 
 #include "manager/service/check.h"

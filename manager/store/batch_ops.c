@@ -1,4 +1,4 @@
-/* Batches: opened, closed, and taken through their phases. The functions of the migration do it; these ask for it. */
+/* Batches: opened, closed, and taken through their phases. SQL functions do it; these ask for it. */
 #include "manager/store/batch_rows.h"
 #include "manager/store/internal.h"
 

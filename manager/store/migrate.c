@@ -1,4 +1,5 @@
-/* Applies migrations. A database of a newer Reeve is refused, so that an old manager cannot harm it. */
+/* Creates the schema or upgrades it, and then brings its functions and views to this program's text. A database of a newer
+ * Reeve is refused, so that an old manager cannot harm it. */
 #include "manager/store/migrate.h"
 
 #include "common/log.h"
@@ -10,6 +11,13 @@
 #include <string.h>
 
 enum { OLDEST_SERVER = 140000 };
+
+/* What a database has. */
+struct schema {
+	int version;      /* 0: no schema */
+	int differ;       /* so many functions and views have another text than this program's; counted at SQL_VERSION only */
+	char release[32]; /* the newer Reeve that wrote some of them; "": none did */
+};
 
 static bool refused(PGconn *pg, const PGresult *result, const char *doing, struct reeve_error *error)
 {
@@ -23,8 +31,8 @@ static bool refused(PGconn *pg, const PGresult *result, const char *doing, struc
 	if (state && !strcmp(state, "42501"))
 		return error_set(error, STATUS(PERMISSION_DENIED),
 		    "the database role \"%s\" lacks a right for %s: %s; let its owner run "
-		    "GRANT CREATE ON DATABASE \"%s\" TO \"%s\", or, where the schema is there already, GRANT ALL ON SCHEMA reeve "
-		    "and on all its tables and sequences, and start with --no-migrate",
+		    "GRANT CREATE ON DATABASE \"%s\" TO \"%s\", or, where the schema is there already, what --print-schema prints and "
+		    "GRANT ALL ON SCHEMA reeve and on all its tables and sequences, and start with --no-migrate",
 		    PQuser(pg), doing, message, PQdb(pg), PQuser(pg));
 	if (!state || !strncmp(state, "08", 2) || !strncmp(state, "57P", 3))
 		return error_set(error, STATUS(UNAVAILABLE), "%s: %s", doing, message);
@@ -57,34 +65,141 @@ static bool version_read(PGconn *pg, int *version, struct reeve_error *error)
 	return good;
 }
 
-static bool apply_one(PGconn *pg, const struct sql_migration *m, struct reeve_error *error)
+/* Whether the database has this text of it. */
+static bool definition_there(const PGresult *rows, const struct sql_definition *d)
 {
-	char doing[128], number[16];
-	snprintf(doing, sizeof doing, "migration %s", m->name);
-	if (!run(pg, m->text, doing, error))
+	for (int i = 0; i < PQntuples(rows); i++)
+		if (!strcmp(PQgetvalue(rows, i, 0), d->name))
+			return !strcmp(PQgetvalue(rows, i, 1), d->hash);
+	return false;
+}
+
+/* The definitions that are noted in the database. To be cleared; NULL: *error says why. */
+static PGresult *definitions_read(PGconn *pg, struct reeve_error *error)
+{
+	const char *values[1] = {REEVE_VERSION};
+	PGresult *rows = PQexecParams(pg, sql_statements[SQL_SCHEMA_DEFINITIONS].text, 1, NULL, values, NULL, NULL, 0);
+	if (PQresultStatus(rows) == PGRES_TUPLES_OK)
+		return rows;
+	refused(pg, rows, "reading the schema's functions", error);
+	PQclear(rows);
+	return NULL;
+}
+
+static bool schema_read(PGconn *pg, struct schema *have, struct reeve_error *error)
+{
+	PGresult *rows;
+	*have = (struct schema){0};
+	if (!version_read(pg, &have->version, error))
 		return false;
-	snprintf(number, sizeof number, "%d", m->version);
-	const char *values[2] = {number, m->name};
-	PGresult *result =
-	    PQexecParams(pg, sql_statements[SQL_SCHEMA_NOTE].text, 2, NULL, values, NULL, NULL, 0);
+	if (have->version != SQL_VERSION)
+		return true;
+	if (!(rows = definitions_read(pg, error)))
+		return false;
+	for (int i = 0; i < sql_definition_count; i++)
+		have->differ += !definition_there(rows, &sql_definitions[i]);
+	for (int i = 0; i < PQntuples(rows); i++)
+		if (*PQgetvalue(rows, i, 3) == 't')
+			snprintf(have->release, sizeof have->release, "%s", PQgetvalue(rows, i, 2));
+	PQclear(rows);
+	return true;
+}
+
+const struct sql_migration *migration_from(int version)
+{
+	for (int i = 0; i < sql_migration_count; i++)
+		if (sql_migrations[i].from == version)
+			return &sql_migrations[i];
+	return NULL;
+}
+
+static bool note(PGconn *pg, enum sql_id statement, const char *const *values, int count, const char *doing, struct reeve_error *error)
+{
+	PGresult *result = PQexecParams(pg, sql_statements[statement].text, count, NULL, values, NULL, NULL, 0);
 	bool good = PQresultStatus(result) == PGRES_COMMAND_OK || refused(pg, result, doing, error);
 	PQclear(result);
-	if (good)
-		log_info("schema", "applied %s", m->name);
 	return good;
+}
+
+/* Brings the tables to a version. */
+static bool tables_bring(PGconn *pg, const char *sql, int version, const char *name, struct reeve_error *error)
+{
+	char doing[128], number[16];
+	snprintf(doing, sizeof doing, "schema change %s", name);
+	snprintf(number, sizeof number, "%d", version);
+	const char *values[2] = {number, name};
+	if (!run(pg, sql, doing, error) || !note(pg, SQL_SCHEMA_NOTE, values, 2, doing, error))
+		return false;
+	log_info("schema", "applied %s: version %d", name, version);
+	return true;
+}
+
+static bool define(PGconn *pg, const struct sql_definition *d, struct reeve_error *error)
+{
+	char doing[128];
+	const char *values[3] = {d->name, d->hash, REEVE_VERSION};
+	snprintf(doing, sizeof doing, "creating %s", d->name);
+	return run(pg, d->text, doing, error) && note(pg, SQL_SCHEMA_DEFINE, values, 3, doing, error);
+}
+
+/* Replaces the functions and views that differ; after a change of the tables all of them, which may have been dropped by it. */
+static bool definitions_bring(PGconn *pg, bool all, struct reeve_error *error)
+{
+	int replaced = 0;
+	PGresult *rows = definitions_read(pg, error);
+	bool good = rows && run(pg, sql_statements[SQL_SCHEMA_DEFINE_BEGIN].text, "creating functions", error);
+	for (int i = 0; good && i < sql_definition_count; i++)
+		if (all || !definition_there(rows, &sql_definitions[i])) {
+			good = define(pg, &sql_definitions[i], error);
+			replaced++;
+		}
+	if (good)
+		log_info("schema", "%d functions and views have the text of Reeve %s", replaced, REEVE_VERSION);
+	PQclear(rows);
+	return good;
+}
+
+/* Whether this program can work with what is there, or bring it up; and with `check_only`, needs not. */
+static bool usable(const struct schema *have, bool check_only, struct reeve_error *error)
+{
+	if (have->version > SQL_VERSION)
+		return error_set(error, STATUS(FAILED_PRECONDITION),
+		    "the database's schema is version %d, newer than this program's %d; use a newer reeve-manager", have->version,
+		    SQL_VERSION);
+	if (have->version && have->version < SQL_VERSION && !migration_from(have->version))
+		return error_set(error, STATUS(FAILED_PRECONDITION),
+		    "the database's schema is version %d, which no release had and this program cannot upgrade to its %d; it upgrades "
+		    "version %d and newer releases",
+		    have->version, SQL_VERSION, sql_migrations[0].from);
+	if (have->version < SQL_VERSION && check_only)
+		return error_set(error, STATUS(FAILED_PRECONDITION),
+		    "the database's schema is version %d, this program needs %d; start once without --no-migrate, or let its owner run "
+		    "what --print-schema --schema-from %d prints",
+		    have->version, SQL_VERSION, have->version);
+	if (have->differ && !*have->release && check_only)
+		return error_set(error, STATUS(FAILED_PRECONDITION),
+		    "the text of %d functions and views of the database's schema is not this program's; start once without "
+		    "--no-migrate, or let its owner run what --print-schema --schema-from %d prints",
+		    have->differ, SQL_VERSION);
+	return true;
 }
 
 static bool apply(PGconn *pg, struct reeve_error *error)
 {
-	int have = 0;
+	struct schema have;
 	if (!run(pg, sql_statements[SQL_BEGIN].text, "opening a transaction", error) ||
 	    !run(pg, sql_statements[SQL_SCHEMA_BEGIN].text, "making the schema \"reeve\"", error) ||
-	    !version_read(pg, &have, error))
+	    !schema_read(pg, &have, error) || !usable(&have, false, error)) /* again: another manager may have been first */
 		return false;
-	for (int i = 0; i < sql_migration_count; i++)
-		if (sql_migrations[i].version > have && !apply_one(pg, &sql_migrations[i], error))
+	int version = have.version;
+	if (version == 0 && !tables_bring(pg, sql_tables, version = SQL_VERSION, "tables", error))
+		return false;
+	for (const struct sql_migration *m; (m = migration_from(version)); version = m->to)
+		if (!tables_bring(pg, m->text, m->to, m->name, error))
 			return false;
-	return run(pg, sql_statements[SQL_COMMIT].text, "committing the migrations", error);
+	if ((version != have.version || (have.differ && !*have.release)) && !definitions_bring(pg, version != have.version, error))
+		return false;
+	return run(pg, sql_statements[SQL_COMMIT].text, "committing the schema", error);
 }
 
 static void quiet(void *arg, const char *message)
@@ -106,63 +221,31 @@ static void partitions_make(PGconn *pg, int history_days)
 	PQclear(result);
 }
 
-bool migrate(const char *conninfo, bool check_only, int history_days, struct reeve_error *error)
+static bool connected(PGconn *pg, struct reeve_error *error)
 {
-	PGconn *pg = PQconnectdb(conninfo);
-	bool good = false;
-	int have, newest = sql_migrations[sql_migration_count - 1].version;
-	PQsetNoticeProcessor(pg, quiet, NULL);
 	if (PQstatus(pg) != CONNECTION_OK) {
 		char message[400];
 		snprintf(message, sizeof message, "%s", PQerrorMessage(pg));
 		message[strcspn(message, "\n")] = 0;
-		error_set(error, STATUS(UNAVAILABLE), "no database: %s", message);
-	} else if (PQserverVersion(pg) < OLDEST_SERVER) {
-		error_set(error, STATUS(FAILED_PRECONDITION), "PostgreSQL %d is too old; Reeve needs %d or newer",
-		    PQserverVersion(pg) / 10000, OLDEST_SERVER / 10000);
-	} else if (!version_read(pg, &have, error)) {
-		/* *error says it */
-	} else if (have > newest) {
-		error_set(error, STATUS(FAILED_PRECONDITION),
-		    "the database's schema is version %d, newer than this program's %d; use a newer reeve-manager", have, newest);
-	} else if (have < newest && check_only) {
-		error_set(error, STATUS(FAILED_PRECONDITION),
-		    "the database's schema is version %d, this program needs %d; start once without --no-migrate", have, newest);
-	} else {
-		good = have == newest || apply(pg, error);
+		return error_set(error, STATUS(UNAVAILABLE), "no database: %s", message);
 	}
+	return PQserverVersion(pg) >= OLDEST_SERVER ||
+	       error_set(error, STATUS(FAILED_PRECONDITION), "PostgreSQL %d is too old; Reeve needs %d or newer",
+	           PQserverVersion(pg) / 10000, OLDEST_SERVER / 10000);
+}
+
+bool migrate(const char *conninfo, bool check_only, int history_days, struct reeve_error *error)
+{
+	PGconn *pg = PQconnectdb(conninfo);
+	struct schema have;
+	PQsetNoticeProcessor(pg, quiet, NULL);
+	bool good = connected(pg, error) && schema_read(pg, &have, error) && usable(&have, check_only, error);
+	if (good && *have.release)
+		log_info("schema", "the functions and views are those of Reeve %s, and stay", have.release);
+	else if (good && (have.version < SQL_VERSION || have.differ))
+		good = apply(pg, error);
 	if (good)
 		partitions_make(pg, history_days);
 	PQfinish(pg);
 	return good;
-}
-
-/* As apply(), on paper. That the database is of that version is checked by the script itself. */
-bool schema_print(int from, FILE *out)
-{
-	int newest = sql_migrations[sql_migration_count - 1].version;
-	if (from >= newest) {
-		fprintf(stderr, "reeve-manager: --schema-from is %d; the newest schema this program knows is %d\n", from, newest);
-		return false;
-	}
-	fprintf(out, "-- The database objects of Reeve %s, schema version %d; for a database ", REEVE_VERSION, newest);
-	fprintf(out, from ? "of version %d.\n" : "without any.\n", from);
-	fprintf(out, "-- Whoever runs this owns them. psql -v ON_ERROR_STOP=1 stops at what is refused.\n");
-	fprintf(out, "%s;\nset local client_min_messages = warning;\n%s;\n", sql_statements[SQL_BEGIN].text,
-	    sql_statements[SQL_SCHEMA_BEGIN].text);
-	fprintf(out,
-	    "do $check$ begin\n"
-	    "  if coalesce((select max(version) from reeve.schema_migrations), 0) <> %d then\n"
-	    "    raise exception 'this is for a schema of version %d, and it is %%',\n"
-	    "      coalesce((select max(version) from reeve.schema_migrations), 0);\n"
-	    "  end if;\n"
-	    "end $check$;\n",
-	    from, from);
-	fprintf(out, "prepare reeve_schema_note(text, text) as\n%s;\n", sql_statements[SQL_SCHEMA_NOTE].text);
-	for (int i = 0; i < sql_migration_count; i++)
-		if (sql_migrations[i].version > from)
-			fprintf(out, "\n%s;\nexecute reeve_schema_note('%d', '%s');\n", sql_migrations[i].text,
-			    sql_migrations[i].version, sql_migrations[i].name);
-	fprintf(out, "\ndeallocate reeve_schema_note;\n%s;\n", sql_statements[SQL_COMMIT].text);
-	return true;
 }

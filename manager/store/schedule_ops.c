@@ -1,4 +1,4 @@
-/* The ticks of schedules. The functions of the migration make them; this asks for it. */
+/* The ticks of schedules. SQL functions make them; this asks for it. */
 #include "manager/store/internal.h"
 
 #include <stdlib.h>

@@ -19,7 +19,7 @@ static void on_ticked(void *arg, const struct conn_result *result)
 	int schema = row_int4(result->rows, 0, 6);
 	op->ahead_us = row_time(result->rows, 0, 7);
 	op->set_back_us = row_time(result->rows, 0, 8);
-	op->schema = schema > sql_migrations[sql_migration_count - 1].version ? schema : 0;
+	op->schema = schema > SQL_VERSION ? schema : 0;
 	op->peer_count = PQntuples(result->rows);
 	op->peers = role->state = mem_calloc((size_t)op->peer_count + 1, sizeof *op->peers);
 	for (int row = 0; row < op->peer_count; row++)

@@ -13,7 +13,7 @@ with chosen as materialized (
  given as (
   insert into orders as o (worker_id, task_id, token, kind, value)
   select id, 0, 'epoch', $2, $3::int from chosen where $2 <> 'resume' order by id
-  on conflict (worker_id, task_id, token, kind) do update set value = excluded.value, at = clock_timestamp()
+  on conflict (worker_id, task_id, token, kind) do update set value = excluded.value
   where o.value is distinct from excluded.value
   returning o.worker_id),
  told as (

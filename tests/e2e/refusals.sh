@@ -567,13 +567,13 @@ story_a_schema_that_is_not_right_is_left_alone() {
 	start_manager mine
 	stop mine
 	newest=$(sql 'select max(version) from schema_migrations')
-	name=$(sql "delete from schema_migrations where version = $newest returning name")
+	sql 'update schema_migrations set version = 8'
 	before=$(whole_database)
 	expect_fail 4 manager_with --no-migrate
-	expect_match "schema is version $(sql 'select max(version) from schema_migrations'), this program needs $newest; start once without --no-migrate" "$OUTPUT"
+	expect_match "schema is version 8, this program needs $newest; start once without --no-migrate" "$OUTPUT"
 	expect_eq "$before" "$(whole_database)"
 
-	sql "insert into schema_migrations (version, name) values ($newest, '$name')"
+	sql "update schema_migrations set version = $newest"
 	start_manager mine --no-migrate # which is enough for one that is right
 	id=$(reeve submit nothing)
 	stop mine

@@ -1,28 +1,63 @@
 #!/usr/bin/env bash
-# The database objects, made by the manager itself or by somebody else from what it prints.
+# The database objects: created, upgraded and replaced by the manager itself, or by somebody else from what it prints.
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-NEWEST=$(find "$TOP/sql/migrations" -name '*.sql' -printf '%f\n' | sort | tail -n 1 | sed 's/_.*//;s/^0*//')
+NEWEST=$(find "$TOP/sql/migrations" -name '*.sql' -printf '%f\n' | sort | tail -n 1 | sed 's/.*_to_0*//;s/\.sql$//')
 
-psql_reeve() { # DATABASE: runs what comes from stdin as the role reeve
-	"$REEVE_TEST_PG_BIN/psql" -Xq -v ON_ERROR_STOP=1 -h "$PGDIR" -U reeve -d "$1" 2>&1
+psql_reeve() { # DATABASE [OPTION…]: psql as the role reeve
+	"$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U reeve -d "$@" 2>&1
+}
+
+in_older() { # SQL: in the database `older`
+	psql_reeve older -c 'set search_path = reeve' -c "$1"
 }
 
 new_database() { # NAME
 	"$REEVE_TEST_PG_BIN/psql" -Xq -h "$PGDIR" -U postgres -d postgres -c "create database $1 owner reeve"
 }
 
+# As the first release left it, a day ago; data/version_8.sh tells what is in it.
+version_8() { # DATABASE
+	gzip -dc "$TOP/tests/e2e/data/version_8.sql.gz" | psql_reeve "$1" >/dev/null
+	psql_reeve "$1" <<-'END'
+		do $$
+		declare
+		  days constant int := current_date - 1 - (select max(applied)::date from reeve.schema_migrations);
+		  places record;
+		begin
+		  for places in
+		    select c.table_name, string_agg(format('%1$I = %1$I + %2$s', c.column_name,
+		      case c.data_type when 'date' then days::text else format('interval ''%s h''', 24 * days) end), ', ') as changes
+		    from information_schema.columns c join information_schema.tables t using (table_schema, table_name)
+		    where c.table_schema = 'reeve' and t.table_type = 'BASE TABLE' and c.table_name !~ '^task_history_'
+		      and c.data_type in ('date', 'timestamp with time zone')
+		    group by 1
+		  loop
+		    execute format('update reeve.%I set %s', places.table_name, places.changes);
+		  end loop;
+		end $$;
+	END
+}
+
 # What there is in a database, but for the partitions of days, which each manager makes.
 objects() { # DATABASE
 	"$REEVE_TEST_PG_BIN/pg_dump" --schema-only --no-owner -h "$PGDIR" -U postgres -T 'reeve.task_history_2*' "$1" |
 		grep -v '^\(--\|\\\|$\)' | grep -v 'task_history_2[0-9]*'
-	"$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d "$1" -c 'select version, name from reeve.schema_migrations order by 1'
+	psql_reeve "$1" -c 'select name, hash, release from reeve.schema_definitions order by 1' -c 'select name from reeve.locks order by 1'
+}
+
+migrations() { # DATABASE: which it has had
+	psql_reeve "$1" -c 'select version, name from reeve.schema_migrations order by 1'
 }
 
 no_migrate() { # DATABASE: a manager's start; it is to refuse
 	"$REEVE_BIN/reeve-manager" --no-migrate --database "host=$PGDIR user=reeve dbname=$1" --listen tcp://127.0.0.1:0
+}
+
+print_schema() { # [VERSION]: for a new database, or one of that version
+	"$REEVE_BIN/reeve-manager" --print-schema ${1:+--schema-from "$1"}
 }
 
 story_the_printed_schema_is_what_a_manager_makes_and_takes() {
@@ -32,9 +67,10 @@ story_the_printed_schema_is_what_a_manager_makes_and_takes() {
 	new_database printed
 	expect_fail 4 no_migrate printed
 	expect_match "the database's schema is version 0, this program needs $NEWEST; start once without --no-migrate" "$OUTPUT"
-	"$REEVE_BIN/reeve-manager" --print-schema >"$DIR/schema.sql"
+	print_schema >"$DIR/schema.sql"
 	expect_eq '' "$(psql_reeve printed <"$DIR/schema.sql")" 'what psql says'
 	expect_eq "$(objects reeve)" "$(objects printed)" 'what there is'
+	expect_eq "$(migrations reeve)" "$(migrations printed)"
 	CONNINFO="host=$PGDIR user=reeve dbname=printed"
 	start_manager manager --no-migrate
 	launch_worker
@@ -43,68 +79,170 @@ story_the_printed_schema_is_what_a_manager_makes_and_takes() {
 	OUTPUT=$(psql_reeve printed <"$DIR/schema.sql") && fail 'it was taken twice'
 	expect_match "this is for a schema of version 0, and it is $NEWEST" "$OUTPUT"
 	expect_eq hello "$(reeve submit echo hello --wait)"
+	# All functions call what there is: PostgreSQL reads each of their bodies.
+	expect_eq '' "$(print_schema "$NEWEST" | sed '/^set local check_function_bodies/d' | psql_reeve printed)"
 }
 
 story_an_older_schema_is_refused_and_brought_up_from_print() {
-	start_postgres --empty
-	start_manager
-	stop manager
+	start_postgres
 	new_database older
-	"$REEVE_BIN/reeve-manager" --print-schema >"$DIR/schema.sql"
-	# As it was shipped at version 3.
-	{
-		sed '/^execute reeve_schema_note(.3., /q' "$DIR/schema.sql"
-		echo 'commit;'
-	} | psql_reeve older >/dev/null
+	version_8 older
 	expect_fail 4 no_migrate older
-	expect_match "the database's schema is version 3, this program needs $NEWEST" "$OUTPUT"
-	expect_eq 3 "$("$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d older -c 'select max(version) from reeve.schema_migrations')"
-	OUTPUT=$("$REEVE_BIN/reeve-manager" --print-schema --schema-from 2 | psql_reeve older) && fail 'the wrong part was taken'
-	expect_match 'this is for a schema of version 2, and it is 3' "$OUTPUT"
-	"$REEVE_BIN/reeve-manager" --print-schema --schema-from 3 | psql_reeve older >"$DIR/said"
-	expect_eq '' "$(cat "$DIR/said")"
+	expect_match "the database's schema is version 8, this program needs $NEWEST; .* what --print-schema --schema-from 8 prints" "$OUTPUT"
+	expect_eq 8 "$(in_older 'select max(version) from schema_migrations')"
+	OUTPUT=$(print_schema | psql_reeve older) && fail 'the wrong part was taken'
+	expect_match 'this is for a schema of version 0, and it is 8' "$OUTPUT"
+	expect_eq '' "$(print_schema 8 | psql_reeve older)"
 	expect_eq "$(objects reeve)" "$(objects older)"
+	# What lives and what has ended is counted as it would be now, and what was there fits.
+	totals='select * from live_totals(null) order by 1; select * from history_totals order by 1, 2; select * from live_due order by 1, 2'
+	before=$(in_older "$totals")
+	in_older 'select counts_recount()' >/dev/null
+	expect_eq "$(in_older "$totals")" "$before" 'the counts'
+	expect_eq 5 "$(in_older 'select sum(count) from history_totals')"
+	expect_eq 1 "$(in_older "select count(*) from task_events where event = 'late_result'")"
+	expect_eq t "$(in_older "select bool_and(attempts > 0 and takes = attempts) from callbacks")"
 	CONNINFO="host=$PGDIR user=reeve dbname=older"
 	start_manager manager --no-migrate
 	expect_match '^[0-9]+$' "$(reeve submit nothing)"
 	# Half of it is not taken for all of it.
 	expect_fail 1 bash -c '"$1" --print-schema >/dev/full' - "$REEVE_BIN/reeve-manager"
 	expect_match 'reeve-manager: cannot write to standard output: No space left on device' "$OUTPUT"
-	# There is nothing newer.
-	expect_fail 2 "$REEVE_BIN/reeve-manager" --print-schema --schema-from "$NEWEST"
+	# There is nothing newer, and no way from what was never released.
+	expect_fail 2 print_schema "$((NEWEST + 1))"
 	expect_match "the newest schema this program knows is $NEWEST" "$OUTPUT"
-	expect_fail 2 "$REEVE_BIN/reeve-manager" --print-schema --schema-from old
+	expect_fail 2 print_schema old
+	for version in 7 $((NEWEST - 1)); do
+		expect_fail 2 print_schema "$version"
+		expect_match "schema-from is $version, a version that no release had; this program upgrades version 8" "$OUTPUT"
+		in_older "delete from schema_migrations where version > $version;
+			insert into schema_migrations (version, name) values ($version, 'unknown') on conflict do nothing"
+		expect_fail 4 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen tcp://127.0.0.1:0
+		expect_match "schema is version $version, which no release had and this program cannot upgrade to its $NEWEST" "$OUTPUT"
+	done
 }
 
-# What has ended is counted since version 10: its tables may be long, and everybody waits meanwhile.
-story_live_tasks_alone_are_counted_by_the_migration() {
+ended_as() { # DETAILS STATUS RESULT: how that task ended
+	wait_until 20 "[ \"\$(sql \"select status, result from task_history where details = '$1'\")\" = '$2|$3' ]"
+}
+
+story_a_database_of_version_8_is_upgraded_in_place_and_its_tasks_run() {
 	start_postgres --empty
-	new_database older
-	"$REEVE_BIN/reeve-manager" --print-schema >"$DIR/schema.sql"
-	{
-		sed '/^execute reeve_schema_note(.10., /q' "$DIR/schema.sql"
-		echo 'commit;'
-	} | psql_reeve older >/dev/null
-	in_older() { "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U reeve -d older -c 'set search_path = reeve' -c "$1"; }
-	in_older "insert into routes (queue, type) values ('q', 't');
-		insert into tasks (route_id, queue, type, status, run_at, created, last_updated)
-			select 1, 'q', 't', case when n <= 2 then 'failed' else 'queued' end, now() + case when n > 7 then interval '1 h' else '0' end, now(), now()
-			from generate_series(1, 10) n;
-		insert into history_counts values (1, 'dead', 77); insert into history_changes values (current_date, 1, 'dead', 5)"
-	CONNINFO="host=$PGDIR user=reeve dbname=older"
+	version_8 reeve
+	new_database fresh
+	print_schema | psql_reeve fresh
+	was=$(sql "select task_id, status, result, last_error, created from task_history order by 1")
+	key=$(sql "select task_id from keys where key = 'completed'")
+	next=$(sql "select next_at from schedules where name = 'later'")
 	start_manager
-	expect_eq '1|5|3|0|2' "$(in_older 'select * from live_totals(null)')"
-	expect_eq '1|dead|82' "$(in_older 'select * from history_totals')"
+	expect_eq "$(objects fresh)" "$(objects reeve)" 'what there is'
+	expect_match "applied 0008_to_00$NEWEST: version $NEWEST" "$(cat "$DIR/log/manager.log")"
+
+	# What it had set is as it was.
+	expect_eq "$was" "$(sql "select task_id, status, result, last_error, created from task_history where last_updated < now() - interval '1 h' order by 1")"
+	expect_eq "$key" "$(reeve submit echo 'not run' --key completed)"
+	expect_eq '{"existing":true,"restarted":false}' \
+		"$(reeve submit echo 'not run' --queue parked --key versioned --version 2 --json | jq -c 'del(.id)')"
+	expect_eq '9|7000' "$(sql "select max_attempts, retry_base_ms from tasks where id = $(reeve submit echo 'by its queue' --queue parked)")"
+	expect_eq 'later f|paused t' "$(reeve schedule list --json | jq -r '"\(.name) \(.paused // false | tostring | .[0:1])"' | sort | paste -sd '|')"
+	expect_eq "$next" "$(sql "select next_at from schedules where name = 'later'")"
+	expect_eq 'later 1' "$(sql "select s.name, count(*) from schedules s join schedule_runs r on r.schedule_id = s.id group by 1" | tr '|' ' ')"
+	expect_eq 17 "$(reeve metric list shop --json | jq .value)"
+
+	# What waited, was tried, executed, came from an application, or is in the second stage of its pipeline, runs.
+	handlers <<-'END'
+		[handler echo]
+		exec = /bin/cat
+		[handler fresh]
+		exec = /bin/cat
+		[handler sh]
+		exec = /bin/bash
+		[handler b]
+		exec = /bin/bash -c "cat; printf b"
+	END
+	touch "$DIR/go"
+	start_worker
+	for details in due delayed 'version 3' 'by its queue' 'by an application' 'first of two' 'second of two'; do
+		ended_as "$details" completed "$details"
+	done
+	wait_until 20 "[ \"\$(sql \"select status, result, stage from task_history where pipeline_id is not null\")\" = 'completed|xab|two' ]"
+	wait_until 20 "[ \"\$(sql \"select string_agg(result || attempt, ', ' order by result) from task_history where type = 'sh' and status = 'completed'\")\" = 'ran again 2, tried again 2' ]"
+	# Its batch began, and ends.
+	wait_until 20 "[ \"\$(sql \"select phase, success, failed, entry_status, exit_status from batches where name = 'nightly'\")\" = 'ended|2|0|completed|completed' ]"
+	# A newer version runs again; the schedule goes on; the paused queue is resumed.
+	reeve submit echo 'version 4' --queue parked --key versioned --version 4 >/dev/null
+	ended_as 'version 4' completed 'version 4'
+	reeve schedule run later >/dev/null
+	wait_until 20 "[ \"\$(sql \"select count(*) from task_history where details = 'by schedule'\")\" = 2 ]"
+	expect_eq queued "$(sql "select status from tasks where details = 'of a paused queue'")"
+	reeve queue resume halted >/dev/null
+	ended_as 'of a paused queue' completed 'of a paused queue'
+	# One is far off; all are counted.
+	wait_until 20 "[ \"\$(sql 'select sum(queued), sum(delayed), sum(executing), sum(failed) from live_totals(null)')\" = '0|1|0|0' ]"
+	expect_eq "$(sql 'select count(*) from task_history')" "$(sql 'select sum(count) from history_totals')"
+}
+
+# As if another build of this release had written them: that of time_us is wrong, another one's is only written otherwise.
+other_definitions() { # RELEASE
+	sql "set role reeve; update schema_definitions set hash = 'other', release = '$1', applied = '2001-01-01'
+			where name in ('functions/time_us', 'functions/submit', 'views/dead_tasks');
+		create or replace function time_us(at timestamptz) returns bigint language sql immutable strict parallel safe as 'select 7::bigint'"
+}
+
+definitions_are() { # HOW-MANY TIME-US: so many have a hash of this program's form
+	expect_eq "$1|$2" "$(sql "select count(*) filter (where hash ~ '^[0-9a-f]{64}$'), time_us('epoch') from schema_definitions")"
+}
+
+story_functions_of_another_build_are_replaced_beside_a_manager_that_runs() {
+	start_postgres
+	start_manager
+	start_worker
+	sql 'create role app login; grant usage on schema reeve to app; grant execute on function submit to app; grant select on dead_tasks to app'
+	all=$(sql 'select count(*) from schema_definitions')
+	before=$(objects reeve)
+	other_definitions 0.0.10
+	definitions_are $((all - 3)) 7
+	expect_fail 4 no_migrate reeve
+	expect_match "the text of 3 functions and views .* is not this program's; start once without --no-migrate, or let its owner run what --print-schema --schema-from $NEWEST prints" "$OUTPUT"
+	definitions_are $((all - 3)) 7
+	# Of two that start at once, one replaces them.
+	launch_manager second
+	start_manager third
+	wait_until 20 "reeve --manager ${URL[second]} stats"
+	expect_eq 1 "$(cat "$DIR"/log/{second,third}.log | grep -c '3 functions and views have the text of Reeve')"
+	definitions_are "$all" 0
+	expect_eq "$before" "$(objects reeve)"
+	expect_eq 3 "$(sql "select count(*) from schema_definitions where applied > (select max(applied) from schema_migrations)
+		and name in ('functions/time_us', 'functions/submit', 'views/dead_tasks')")"
+	# Applications keep their rights, and the manager that was there goes on.
+	"$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U app -d reeve -c "select reeve.submit('echo')" -c 'select from reeve.dead_tasks' >/dev/null
+	expect_eq hello "$(reeve --manager "${URL[manager]}" submit echo hello --wait)"
+	stop second
+	stop third
+
+	# A newer release's stay: its managers need them, and this one can use them.
+	other_definitions 10.0.0
+	start_manager second --no-migrate
+	expect_match 'the functions and views are those of Reeve 10.0.0, and stay' "$(cat "$DIR/log/second.log")"
+	stop second
+	start_manager third
+	definitions_are $((all - 3)) 7
+	# From print, too, which goes by nobody's release.
+	expect_eq '' "$(print_schema "$NEWEST" | psql_reeve reeve)"
+	definitions_are "$all" 0
+	expect_eq "$before" "$(objects reeve)"
 }
 
 # A role that may use what is there, and make nothing.
 story_a_manager_without_the_right_to_make_anything_works() {
-	start_postgres --empty
-	"$REEVE_BIN/reeve-manager" --print-schema >"$DIR/schema.sql"
-	psql_reeve reeve <"$DIR/schema.sql" >/dev/null
+	start_postgres
 	sql "create role clerk login; grant usage on schema reeve to clerk; grant all on all tables in schema reeve to clerk;
 		grant all on all sequences in schema reeve to clerk" >/dev/null
 	CONNINFO="host=$PGDIR user=clerk dbname=reeve"
+	other_definitions 0.1.0
+	expect_fail 4 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen tcp://127.0.0.1:0
+	expect_match 'role "clerk" lacks a right for creating functions/submit: .*owner.* what --print-schema prints' "$OUTPUT"
+	print_schema "$NEWEST" | psql_reeve reeve >/dev/null
 	start_manager manager --no-migrate
 	start_worker
 	expect_eq hello "$(reeve submit echo hello --wait)"

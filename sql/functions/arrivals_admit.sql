@@ -1,0 +1,25 @@
+-- Admits tasks of arrivals, as arrivals_admit_next does, but does not wait long for a lock: where one is held, it passes over the
+-- first tasks beyond the id `beyond` that go together, and answers up to where it came.
+create or replace function arrivals_admit(beyond bigint, most int, out walked bigint, out admitted int, out refused bigint[], out code text,
+  out reason text)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  a record;
+  first record;
+begin
+  perform set_config('lock_timeout', '20', true);
+  select * into walked, admitted, refused, code, reason from arrivals_admit_next(beyond, most);
+exception when lock_not_available then
+  admitted := 0;
+  for a in
+    select x.task_id, t.queue, x.batch_id from arrivals x left join tasks t on t.id = x.task_id
+    where x.task_id > beyond order by x.task_id limit most
+  loop
+    if walked is null then
+      first := a;
+    end if;
+    exit when (a.queue, a.batch_id) is distinct from (first.queue, first.batch_id);
+    walked := a.task_id;
+  end loop;
+end $$;

@@ -1,0 +1,87 @@
+-- Admits tasks of arrivals, the first beyond the id `beyond` and those that go with it (of the same queue, type and batch), at most
+-- `most`. Takes the locks that any submit takes; passes over what another manager is just admitting. Answers up to where it came
+-- (null: there are none), how many it admitted, and if their batch does not take them, which tasks the caller has to end in the
+-- same transaction, with which code and why.
+create or replace function arrivals_admit_next(beyond bigint, most int, out walked bigint, out admitted int, out refused bigint[], out code text,
+  out reason text)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  a record;
+  q queues;
+  b record;
+  ids bigint[];
+  late bigint[];
+  way int;
+begin
+  admitted := 0;
+  select x.task_id, x.batch_id, t.id, t.queue, t.type into a
+  from arrivals x left join tasks t on t.id = x.task_id and t.held_run_at is not null and t.batch_id is null
+  where x.task_id > beyond and not exists (select from queues s where s.name = t.queue and s.state = 'stopping')
+  order by x.task_id limit 1 for update of x skip locked;
+  walked := a.task_id;
+  if a.id is null then
+    delete from arrivals where task_id = a.task_id;
+    return;
+  end if;
+  -- Looked for among the next `most` only: where each has a type, or a batch, of its own, the others are not all read for each.
+  ids := array(
+    select x.task_id from arrivals x join tasks t on t.id = x.task_id
+    where x.task_id between a.task_id and (
+        select max(task_id) from (select task_id from arrivals where task_id >= a.task_id order by task_id limit most) n)
+      and t.queue = a.queue and t.type = a.type and x.batch_id is not distinct from a.batch_id
+    order by x.task_id for update of x skip locked);
+  ids := array(
+    select id from tasks where id = any(ids) and status = 'queued' and held_run_at is not null and batch_id is null
+    order by id for no key update);
+  perform pipeline_routes(p, a.queue) from (
+    select distinct pipeline_id as p from tasks where id = any(ids) and pipeline_id is not null order by 1) p;
+  way := route_of(a.queue, a.type); -- after those, which are made in the order of their names
+  select * into q from queues where name = a.queue for no key update;
+  -- What was submitted before its queue was stopped ends as all that did: whoever sees to the stop finds it by its route.
+  if q.state in ('stopping', 'stopped') and a.batch_id is null then
+    late := array(select id from tasks where id = any(ids) and id <= q.stopped_id and last_updated <= q.stopped_at);
+    perform tasks_counted(late, -1);
+    update tasks set route_id = way, run_at = held_run_at, held_run_at = null where id = any(late);
+    perform tasks_counted(late, 1);
+    delete from arrivals where task_id = any(late);
+    ids := array(select i from unnest(ids) i where i <> all(late));
+  end if;
+  if ids = '{}' then
+    return;
+  end if;
+  begin
+    select * into b from submit_batches(gen_random_uuid(), array[a.queue], array[a.batch_id], array[null::text]);
+  exception
+    when sqlstate 'RV503' then -- it is just being stopped: then
+      return;
+    when sqlstate 'RV400' or sqlstate 'RV404' or sqlstate 'RV409' then
+      perform tasks_counted(ids, -1);
+    update tasks set route_id = way where id = any(ids);
+    perform tasks_counted(ids, 1);
+      delete from arrivals where task_id = any(ids);
+      refused := ids;
+      code := case sqlstate when 'RV409' then 'batch_closed' when 'RV404' then 'batch_gone' else 'batch_wrong' end;
+      reason := sqlerrm;
+      return;
+  end;
+  perform tasks_counted(ids, -1);
+    update tasks set route_id = way, batch_id = b.batch_id,
+    run_at = case when b.held then 'infinity' else greatest(held_run_at, clock_timestamp()) end,
+    held_run_at = case when b.held then held_run_at end,
+    last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
+  where id = any(ids);
+    perform tasks_counted(ids, 1);
+  admitted := cardinality(ids);
+  delete from arrivals where task_id = any(ids);
+  if b.batch_id is not null then
+    update batches x set submitted = x.submitted + admitted, pending = x.pending + admitted where x.id = b.batch_id;
+    if b.begins then
+      perform batches_begin(array[b.batch_id]);
+    end if;
+  end if;
+  if not b.held then
+    perform pg_notify('reeve_wake', format('0 %s %s %s', way, priority, (extract(epoch from min(run_at)) * 1000000)::bigint))
+    from tasks where id = any(ids) group by priority;
+  end if;
+end $$;

@@ -1,0 +1,19 @@
+-- Opens a batch; what is null is as its queue says. Answers its id.
+create or replace function batch_open(request uuid, with_name text, in_queue text, url text, secret text, each_task boolean,
+  with_type text, with_entry text, with_exit text, by text) returns bigint language plpgsql as $$
+declare
+  made bigint := nextval(pg_get_serial_sequence('batches', 'id'));
+  before bigint := batch_request(request, 'batch_open', made);
+begin
+  if before is not null then
+    return before;
+  end if;
+  insert into batches (id, name, queue, implicit, callback_url, callback_secret, callback_tasks, callback_type, entry_type,
+    exit_type, source) overriding system value
+  select made, with_name, in_queue, false, coalesce(url, q.callback_url),
+    case when url is null then coalesce(secret, q.callback_secret) else secret end,
+    each_task or url is null and coalesce(q.callback_tasks, false), coalesce(with_type, q.callback_type),
+    coalesce(with_entry, q.entry_type), coalesce(with_exit, q.exit_type), by
+  from (select) one left join queues q on q.name = in_queue;
+  return made;
+end $$;

@@ -1,0 +1,19 @@
+-- Takes a request id for a call that makes or changes the batch `of_batch`. Null: it is taken now; else which batch it
+-- was taken for before. That is told with a commit, so that synchronous standbys have what it tells of.
+create or replace function batch_request(request uuid, which text, of_batch bigint) returns bigint language plpgsql as $$
+declare
+  r requests;
+begin
+  insert into requests (id, kind, task_ids) values (request, which, array[of_batch]) on conflict do nothing;
+  if found then
+    return null;
+  end if;
+  perform pg_logical_emit_message(true, 'reeve', 'fence');
+  select * into r from requests where id = request;
+  if not found then
+    raise exception using errcode = '40001', message = 'a request was forgotten meanwhile';
+  elsif r.kind <> which then
+    raise exception using errcode = 'RV400', message = 'the request id was used for another call';
+  end if;
+  return r.task_ids[1];
+end $$;

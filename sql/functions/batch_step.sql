@@ -1,0 +1,57 @@
+-- Takes a batch as far as it goes by now, except that its held tasks are let go (or ended) by others. Its queue's row is
+-- locked, then its own, so that each step is made once, whoever comes to it. Answers the steps that were made.
+create or replace function batch_step(of_batch bigint) returns table (steps text, name text, queue text, submitted bigint,
+  success bigint, failed bigint)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  b batches;
+  q queues;
+  made text[] := '{}';
+begin
+  select * into q from queues where name = (select queue from batches where id = of_batch) for no key update;
+  select * into b from batches where id = of_batch for no key update;
+  if b.phase = 'new' and b.submitted > 0 then
+    perform batches_begin(array[b.id]);
+    made := made || 'begun'::text;
+    select * into b from batches where id = of_batch;
+  end if;
+  -- An implicit batch has drained; an explicit one takes no more when its queue is stopped, or its entry task failed.
+  if b.closed_at is null and (b.implicit and b.pending = 0 and b.phase in ('new', 'running')
+    or q.state in ('stopping', 'stopped') and b.created <= q.stopped_at
+    or b.phase = 'entry' and b.entry_status <> 'completed') then
+    update batches set closed_at = clock_timestamp(), stopped = coalesce(q.state in ('stopping', 'stopped'), false)
+    where id = of_batch returning * into b;
+    made := made || 'closed'::text;
+  end if;
+  if b.closed_at is not null and q.batch_id = b.id then
+    update queues set batch_id = null where name = q.name; -- no setting: nobody has to be told
+  end if;
+  if b.phase = 'entry' and b.entry_status is not null then
+    update batches set phase = 'releasing' where id = of_batch returning * into b;
+    made := made || 'releasing'::text;
+  end if;
+  if b.phase = 'releasing' and not exists (select from tasks where batch_id = of_batch and held_run_at is not null) then
+    update batches set phase = 'running' where id = of_batch returning * into b;
+    made := made || 'running'::text;
+  end if;
+  -- What never had a task has neither begun nor does it end with anything to be told. A stopped queue runs no exit task.
+  if b.phase in ('new', 'running') and b.closed_at is not null and b.pending = 0 then
+    if b.submitted > 0 and b.exit_type is not null and not b.stopped and coalesce(q.state, '') not in ('stopping', 'stopped')
+    then
+      update batches set phase = 'exit', exit_id = batch_submit(b, 'exit', b.exit_type) where id = of_batch
+      returning * into b;
+      made := made || 'exit'::text;
+    else
+      b.exit_status := 'none';
+    end if;
+  end if;
+  if b.exit_status is not null and b.phase <> 'ended' then
+    update batches set phase = 'ended', ended_at = clock_timestamp() where id = of_batch returning * into b;
+    if b.submitted > 0 then
+      perform batch_tell(b, 'batch_end');
+    end if;
+    made := made || 'ended'::text;
+  end if;
+  return query select array_to_string(made, ' '), b.name, b.queue, b.submitted, b.success, b.failed;
+end $$;

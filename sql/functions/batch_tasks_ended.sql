@@ -1,0 +1,35 @@
+-- Counts tasks of batches that have ended: called by whatever ends tasks, in its own statement, with those that are of a
+-- batch. Takes the batches' rows in id order. Answers the callbacks to be made; tasks that the callers asked for
+-- are submitted here. The entry and the exit task count for themselves; a task that was run again when its batch was over
+-- (its exit task had begun, or it had ended) was not counted back, and is not counted now.
+create or replace function batch_tasks_ended(ended jsonb)
+returns table (batch_id bigint, task_id bigint, event text, url text, secret text, payload text)
+language plpgsql strict as $$
+begin
+  perform from batches b
+  where b.id in (select (e ->> 'batch_id')::bigint from jsonb_array_elements(ended) e)
+  order by b.id for no key update;
+  update batches b set
+    pending = b.pending - n.counted, success = b.success + n.success, failed = b.failed + n.counted - n.success,
+    entry_status = coalesce(n.entry, b.entry_status), exit_status = coalesce(n.exit, b.exit_status)
+  from (
+    select b2.id, count(*) filter (where c.counts) as counted,
+      count(*) filter (where c.counts and e.status = 'completed') as success,
+      max(e.status) filter (where e.id = b2.entry_id) as entry, max(e.status) filter (where e.id = b2.exit_id) as exit
+    from jsonb_to_recordset(ended) as e(id bigint, batch_id bigint, status text)
+    join batches b2 on b2.id = e.batch_id
+    cross join lateral (select b2.phase <> 'exit' and e.id is distinct from b2.entry_id
+      and e.id is distinct from b2.exit_id as counts) c
+    where b2.phase <> 'ended'
+    group by b2.id) n
+  where b.id = n.id;
+  perform submit_internal(b.queue, b.callback_type, batch_task_event(b, e), null, 'callback of batch ' || b.id)
+  from jsonb_array_elements(ended) e join batches b on b.id = (e ->> 'batch_id')::bigint
+  where b.callback_type is not null and b.phase not in ('exit', 'ended')
+    and (e ->> 'id')::bigint is distinct from b.entry_id;
+  return query
+    select b.id, (e ->> 'id')::bigint, 'task_end', b.callback_url, b.callback_secret, batch_task_event(b, e)
+    from jsonb_array_elements(ended) e join batches b on b.id = (e ->> 'batch_id')::bigint
+    where b.callback_tasks and b.callback_url is not null and b.phase not in ('exit', 'ended')
+      and (e ->> 'id')::bigint is distinct from b.entry_id;
+end $$;

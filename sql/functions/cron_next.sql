@@ -1,0 +1,10 @@
+-- The first time after `after` at which a cron expression fits, by the clocks of a time zone; null: there is none.
+create or replace function cron_next(expr text, zone text, after timestamptz) returns timestamptz language plpgsql stable as $$
+declare
+  plan cron_plan := cron_plan_of(expr);
+begin
+  if plan.problem is not null then
+    raise exception using errcode = 'RV400', message = format('cron expression "%s": %s', expr, plan.problem);
+  end if;
+  return cron_after(plan, zone, after);
+end $$;

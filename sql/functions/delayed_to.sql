@@ -1,0 +1,11 @@
+-- When a queued task that was last written at `written` is due, to the second that it is due in, and so never later than it may
+-- be claimed; null: it was due when it was written.
+create or replace function delayed_to(run_at timestamptz, written timestamptz) returns timestamptz language sql immutable parallel safe as $$
+  select case when run_at > written then date_bin('1 second', run_at, '2000-01-01 00:00:00+00') end
+$$;
+
+-- The same of any task that waits or executes.
+create or replace function delayed_to(status text, run_at timestamptz, written timestamptz) returns timestamptz
+language sql immutable parallel safe as $$
+  select case when status = 'queued' then delayed_to(run_at, written) end
+$$;

@@ -1,0 +1,9 @@
+-- The partitions whose day is over, and whether they are archived; the default partition's rows of such days are not among them
+-- (history_take_over gives them a partition).
+create or replace function history_over(today date) returns table (partition text, archived boolean) language sql as $$
+  select c.relname::text, exists (select from archives a where a.partition = c.relname and a.dropped is null)
+  from pg_inherits i join pg_class c on c.oid = i.inhrelid
+  where i.inhparent = 'reeve.task_history'::regclass and c.relname ~ '^task_history_[0-9]{8}$'
+    and to_date(right(c.relname, 8), 'YYYYMMDD') < today
+  order by c.relname
+$$;

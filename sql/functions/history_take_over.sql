@@ -1,0 +1,32 @@
+-- Moves rows of the oldest day that is over out of the default partition, so many at a time, into a table that becomes that day's
+-- partition with the last of them. Until then nobody sees them, but they are about to go. Returns whether there is more to move; not
+-- if another manager does it.
+create or replace function history_take_over(today date, most int) returns boolean language plpgsql as $$
+declare
+  day date;
+  name text;
+  more boolean;
+begin
+  if not exists (select from task_history_default where keep_until < today) then
+    return false;
+  end if;
+  -- Another manager that is at it must not be waited for: it waits until nobody reads the default partition.
+  perform from locks l where l.name = 'history' for no key update skip locked;
+  day := (select min(keep_until) from task_history_default where keep_until < today);
+  if not found or day is null then
+    return false;
+  end if;
+  name := 'task_history_' || to_char(day, 'YYYYMMDD');
+  if to_regclass('reeve.' || name) is null then
+    execute format('create table reeve.%I (like reeve.task_history including all)', name);
+  end if;
+  execute format('with moved as (
+      delete from reeve.task_history_default where ctid = any(array(
+        select ctid from reeve.task_history_default where keep_until = %L limit %s)) returning *)
+    insert into reeve.%I select * from moved', day, most, name);
+  more := exists (select from task_history_default where keep_until = day);
+  if not more then
+    execute format('alter table reeve.task_history attach partition reeve.%I for values from (%L) to (%L)', name, day, day + 1);
+  end if;
+  return exists (select from task_history_default where keep_until < today);
+end $$;

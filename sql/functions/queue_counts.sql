@@ -1,0 +1,77 @@
+-- How many live tasks each queue and type has, and since when the first that is due is. The numbers of up to 10,000 routes come at
+-- once, so that few pages add the counts up, and with them what oldest_due is found within 50 ms. What is found later comes on
+-- further pages, in rows that have nothing else. The last row has no queue, but tells where the next page begins, if there is one.
+--   page: the route whose first due task is looked for next, the priority in it from which on (empty: the highest), and the route up
+--   to which (exclusive) the numbers have come
+create or replace function queue_counts(of_queue text, page text)
+returns table (queue text, type text, queued bigint, delayed bigint, executing bigint, failed bigint, oldest_due timestamptz,
+  next_page text)
+language plpgsql stable set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+declare
+  over_at timestamptz;      -- begins with the first row, for which the counts of all are added up
+  place constant text[] := string_to_array(page, '|');
+  next_route int := coalesce(place[1], '0')::int;
+  level int := nullif(place[2], '')::int;
+  counted constant int := coalesce(place[3], '0')::int;
+  counts constant boolean := next_route >= counted;
+  most constant int := 10000;
+  no_more constant int := 2147483647;
+  looks boolean := true;
+  n int := 0;
+  last_id int;
+  upto int;
+  way record;
+begin
+  if cardinality(place) <> 3 then
+    raise exception using errcode = 'RV400', message = format('page "%s" is none that was given', left(page, 100));
+  end if;
+  for way in
+    select r.id, r.queue, r.type, c.queued, c.delayed, c.executing, c.failed
+    from routes r left join (select * from live_totals(of_queue) where counts) c on c.route_id = r.id
+    where r.retired is null and r.labels = '{}' and (of_queue is null or r.queue = of_queue) and r.id >= next_route and (counts or r.id < counted)
+    order by r.id limit most
+  loop
+    over_at := coalesce(over_at, clock_timestamp() + interval '50 ms');
+    n := n + 1;
+    last_id := way.id;
+    queue := way.queue;
+    type := way.type;
+    queued := coalesce(way.queued, 0);
+    delayed := coalesce(way.delayed, 0);
+    executing := coalesce(way.executing, 0);
+    failed := coalesce(way.failed, 0);
+    oldest_due := null;
+    -- What was submitted just now may be due by the clock and count as delayed for the rest of the second.
+    if looks and (not counts or queued + failed + delayed > 0) then
+      level := coalesce(level, (select t.priority from tasks t where t.lane is null and t.route_id = way.id
+        order by t.priority desc limit 1));
+      while level is not null loop
+        oldest_due := least(oldest_due, (select t.run_at from tasks t
+          where t.lane is null and t.route_id = way.id and t.priority = level and t.run_at <= statement_timestamp()
+            and t.status in ('queued', 'failed')
+          order by t.priority desc, t.run_at, t.id + 0 limit 1));
+        level := (select t.priority from tasks t where t.lane is null and t.route_id = way.id and t.priority < level
+          order by t.priority desc limit 1);
+        exit when clock_timestamp() >= over_at;
+      end loop;
+    end if;
+    if counts or oldest_due is not null then
+      return next;
+    end if;
+    if looks then
+      next_route := case when level is null then way.id + 1 else way.id end;
+      looks := level is null and clock_timestamp() < over_at;
+      exit when not looks and not counts;
+    end if;
+  end loop;
+  upto := case when not counts then counted when n = most then last_id + 1 else no_more end;
+  if looks then
+    next_route := upto;
+  end if;
+  if next_route < no_more then
+    queue := null;
+    next_page := concat_ws('|', next_route, coalesce(level::text, ''), upto);
+    return next;
+  end if;
+end $$;

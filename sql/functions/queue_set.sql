@@ -1,0 +1,40 @@
+-- Changes a queue's settings: `change` has the new values of columns. What needs batches turns them on.
+create or replace function queue_set(request uuid, of_queue text, change jsonb, by text) returns queues language plpgsql as $$
+declare
+  q queues;
+  needs text;
+begin
+  if (select repeated from queue_request(request)) then
+    select * into q from queues where name = of_queue;
+    return q;
+  end if;
+  insert into queues (name) values (of_queue) on conflict do nothing;
+  select * into q from queues where name = of_queue for no key update;
+  q := jsonb_populate_record(q, change);
+  if q.callback_url is null then
+    if change ->> 'callback_secret' is not null or (change ->> 'callback_tasks')::boolean then
+      raise exception using errcode = 'RV400', message = format('settings.%s is given, and the queue has no callback_url',
+        case when change ->> 'callback_secret' is not null then 'callback_secret' else 'callback_tasks' end);
+    end if;
+    q.callback_secret := null;
+    q.callback_tasks := false;
+  end if;
+  needs := case when not q.autostart then 'autostart is off' when q.callback_url is not null then 'callback_url is set'
+    when q.callback_type is not null then 'callback_type is set' when q.entry_type is not null then 'entry_type is set'
+    when q.exit_type is not null then 'exit_type is set' end;
+  if needs is not null and not q.batches then
+    if change ? 'batches' then
+      raise exception using errcode = 'RV400', message = format('settings.batches is off, and %s, which is about batches', needs);
+    end if;
+    q.batches := true;
+  end if;
+  update queues set batches = q.batches, autostart = q.autostart, is_verbose = q.is_verbose, max_attempts = q.max_attempts,
+    retry_base_ms = q.retry_base_ms, retry_max_ms = q.retry_max_ms, retry_policy = q.retry_policy, resting_ms = q.resting_ms,
+    waiting_ms = q.waiting_ms, callback_url = q.callback_url, callback_secret = q.callback_secret,
+    callback_tasks = q.callback_tasks, callback_type = q.callback_type, entry_type = q.entry_type, exit_type = q.exit_type,
+    keep_completed_days = q.keep_completed_days, keep_dead_days = q.keep_dead_days,
+    keep_cancelled_days = q.keep_cancelled_days, updated = clock_timestamp()
+  where name = of_queue returning * into q;
+  perform queue_told(of_queue, 'queue_set', by, (select string_agg(key, ', ' order by key) from jsonb_object_keys(change) key));
+  return q;
+end $$;

@@ -1,0 +1,8 @@
+-- Whether no task of the queue has ended since a moment, but of one type. False as well if more has ended since then, of all queues,
+-- than can be looked through for that.
+create or replace function quiet_since(of_queue text, but_type text, moment timestamptz) returns boolean
+language sql stable set enable_seqscan = off as $$
+  select count(*) < 10000 and not coalesce(bool_or(queue = of_queue and type <> but_type), false)
+  from (select queue, type from task_history
+    where last_updated > moment and keep_until >= (moment at time zone 'UTC')::date limit 10000) h
+$$;

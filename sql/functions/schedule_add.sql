@@ -1,0 +1,39 @@
+-- Adds a definition.
+create or replace function schedule_add(request uuid, of_name text, change jsonb, by text) returns schedules language plpgsql as $$
+declare
+  s schedules;
+  before bigint;
+begin
+  s.id := nextval(pg_get_serial_sequence('schedules', 'id'));
+  before := batch_request(request, 'schedule_add', s.id);
+  if before is not null then
+    select * into s from schedules where id = before;
+    if not found then
+      raise exception using errcode = 'RV404', message = format('schedule "%s" was added, and has been removed since', of_name);
+    end if;
+    return s;
+  end if;
+  s.name := of_name;
+  s.zone := 'UTC';
+  s.missed := 'one';
+  s.missed_most := 1;
+  s.overlap := 'queue';
+  s.start_at := clock_timestamp();
+  s := schedule_changed(s, change);
+  s.created := clock_timestamp();
+  if not change ? 'start_us' then
+    s.start_at := s.created; -- so that the first comes an interval later, however long the checks took
+  end if;
+  s.next_at := schedule_planned(s, s.created);
+  insert into schedules (id, name, cron, zone, every_ms, start_at, spec, queue_action, action_queue, missed, missed_most, overlap,
+    next_at, source, created, updated)
+  overriding system value
+  values (s.id, of_name, s.cron, s.zone, s.every_ms, s.start_at, s.spec, s.queue_action, s.action_queue, s.missed, s.missed_most,
+    s.overlap, s.next_at, by, s.created, s.created)
+  on conflict (name) do nothing returning * into s;
+  if not found then
+    raise exception using errcode = 'RV440', message = format('there is a schedule "%s" already; edit it, or remove it first', of_name);
+  end if;
+  perform schedule_told(s, 'schedule_added', by);
+  return s;
+end $$;

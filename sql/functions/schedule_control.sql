@@ -1,0 +1,23 @@
+-- Pauses, resumes or removes one. A resumed one is planned anew: what would have come meanwhile is not made up for. What is
+-- so already stays so. Answers it as it stands, or stood.
+create or replace function schedule_control(request uuid, of_name text, action text, by text) returns schedules language plpgsql as $$
+declare
+  s schedules;
+begin
+  if batch_request(request, 'schedule_control', 0) is not null then
+    select * into s from schedules where name = of_name;
+    s.name := of_name;
+    return s;
+  end if;
+  s := schedule_locked(of_name);
+  if action = 'remove' then
+    delete from schedules where id = s.id;
+    perform schedule_told(s, 'schedule_removed', by);
+  elsif s.paused <> (action = 'pause') then
+    update schedules set paused = action = 'pause', retry_at = null,
+      next_at = case when action = 'pause' then next_at else schedule_planned(s, clock_timestamp()) end, updated = clock_timestamp(), last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
+    where id = s.id returning * into s;
+    perform schedule_told(s, 'schedule_' || action || 'd', by);
+  end if;
+  return s;
+end $$;

@@ -1,0 +1,27 @@
+-- Changes one. When it comes is planned anew, from now on, if that is what changes; otherwise nothing of it is lost.
+create or replace function schedule_edit(request uuid, of_name text, change jsonb, by text) returns schedules language plpgsql as $$
+declare
+  s schedules;
+  old schedules;
+begin
+  if batch_request(request, 'schedule_edit', 0) is not null then
+    return schedule_locked(of_name);
+  end if;
+  old := schedule_locked(of_name);
+  s := schedule_changed(old, change);
+  if (s.cron, s.every_ms, case when s.cron is not null then s.zone end, case when s.every_ms is not null then s.start_at end)
+    is distinct from
+    (old.cron, old.every_ms, case when s.cron is not null then old.zone end, case when s.every_ms is not null then old.start_at end)
+  then
+    s.next_at := schedule_planned(s, clock_timestamp());
+  end if;
+  update schedules set cron = s.cron, zone = s.zone, every_ms = s.every_ms, start_at = s.start_at, spec = s.spec,
+    queue_action = s.queue_action, action_queue = s.action_queue, missed = s.missed, missed_most = s.missed_most,
+    overlap = s.overlap, next_at = s.next_at, retry_at = null, updated = clock_timestamp(),
+    last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
+  where id = s.id returning * into s;
+  perform schedule_told(s, 'schedule_edited', by, (select string_agg(what, ', ' order by what) from (
+    select key as what from jsonb_object_keys(change) key where key <> 'task'
+    union all select 'task.' || key from jsonb_object_keys(change -> 'task') key) x));
+  return s;
+end $$;

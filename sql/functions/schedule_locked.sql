@@ -1,0 +1,11 @@
+-- The schedule of a name, locked: whoever ticks waits, and finds last_updated changed.
+create or replace function schedule_locked(wanted text) returns schedules language plpgsql as $$
+declare
+  s schedules;
+begin
+  select * into s from schedules where name = wanted for no key update;
+  if not found then
+    raise exception using errcode = 'RV404', message = format('there is no schedule "%s"', wanted);
+  end if;
+  return s;
+end $$;

@@ -1,0 +1,34 @@
+-- Makes one tick of a schedule, whose row is locked. "later": something is in its way that will pass. Nothing: it was made before.
+create or replace function schedule_make(s schedules, planned timestamptz, out outcome text, out task_id bigint, out note text)
+language plpgsql as $$
+declare
+  run bigint;
+begin
+  if s.overlap = 'skip' and exists (select from tasks t where t.id = s.last_task_id) then
+    outcome := 'overlapped';
+    note := format('task %s of an earlier tick had not ended', s.last_task_id);
+  end if;
+  insert into schedule_runs (schedule_id, planned_at, outcome, note)
+  values (s.id, planned, coalesce(outcome, 'refused'), coalesce(note, ''))
+  on conflict do nothing returning id into run;
+  if run is null then
+    outcome := null;
+  elsif outcome is null then
+    begin
+      select a.outcome, a.task_id, a.note into outcome, task_id, note from schedule_act(s, schedule_key(s, planned)) a;
+    exception when others then -- what it did is rolled back
+      outcome := case
+        when schedule_passes(sqlstate) then 'later'
+        when sqlstate <> 'RV409' or s.queue_action is null then 'refused'
+        when s.queue_action = 'start' then 'later' -- it is being stopped
+        else 'acted' end;                          -- there is nothing to pause or to resume
+      note := sqlerrm;
+    end;
+    if outcome = 'later' then
+      delete from schedule_runs where id = run;
+    else
+      update schedule_runs r set outcome = schedule_make.outcome, task_id = schedule_make.task_id, note = schedule_make.note
+      where r.id = run;
+    end if;
+  end if;
+end $$;

@@ -1,0 +1,12 @@
+-- When it comes next after a moment, which is now. Raises if it never does, except where it is by hand only.
+create or replace function schedule_planned(s schedules, moment timestamptz) returns timestamptz language plpgsql as $$
+declare
+  planned timestamptz := schedule_next(s, moment);
+begin
+  if planned is null and s.cron is not null then
+    raise exception using errcode = 'RV400', message = format('schedule.cron: "%s" never comes', s.cron);
+  elsif planned is null and s.every_ms is not null then
+    raise exception using errcode = 'RV400', message = 'schedule.every_ms: it never comes';
+  end if;
+  return planned;
+end $$;

@@ -1,0 +1,78 @@
+-- Makes what a schedule has due now: `seen` is its row as it was found. Whoever changes the row first has its ticks; all others
+-- find it changed. Answers what came of each tick.
+create or replace function schedule_tick(seen schedules, now timestamptz)
+returns table (planned timestamptz, outcome text, task_id bigint, note text) language plpgsql as $$
+#variable_conflict use_column
+declare
+  s schedules := seen;
+  last_due timestamptz;
+  coming timestamptz;                      -- the first that is not due
+  since timestamptz := now - interval '1 minute';
+  on_time int;
+  most int;
+  wanted timestamptz[];
+  first timestamptz;
+  n bigint;
+begin
+  perform from schedules where id = seen.id and last_updated = seen.last_updated for no key update skip locked;
+  if not found then
+    return;
+  end if;
+  s.retry_at := null;
+  coming := schedule_next(s, s.next_at);
+  if coming <= now then
+    last_due := (schedule_latest(s, s.next_at, now, 1))[1];
+    coming := schedule_next(s, last_due);
+  else
+    last_due := s.next_at; -- one is due, as usual
+  end if;
+  -- One that is late by more than a minute was missed, unless it had to wait for the last run.
+  on_time := (last_due >= since or s.overlap = 'queue' and exists (
+    select from task_history h where h.task_id = s.last_task_id and h.last_updated >= since))::int;
+  -- Of short intervals several may have come since the last look; none of them was missed for that.
+  if s.overlap <> 'queue' then
+    on_time := greatest(on_time, cardinality(
+      schedule_latest(s, greatest(s.next_at - interval '1us', now - interval '1s'), now, 10)));
+  end if;
+  most := case s.missed when 'skip' then on_time when 'one' then greatest(on_time, 1) else s.missed_most + on_time end;
+  wanted := case when last_due > s.next_at then schedule_latest(s, s.next_at, now, most) else '{}' end;
+  if cardinality(wanted) < most then
+    wanted := s.next_at || wanted;
+  end if;
+  if wanted[1] is distinct from s.next_at then
+    first := s.next_at;
+    s.last_at := coalesce((schedule_latest(s, first, coalesce(wanted[1] - interval '1us', now), 1))[1], first);
+    s.next_at := coalesce(wanted[1], coming);
+    n := 1 + schedule_count(s, first, s.last_at + interval '1us');
+    planned := s.last_at;
+    outcome := 'missed';
+    note := case when n = 1 then ''
+      when n > 1000 and s.cron is not null then format('more than 1000 were missed, from %s on', schedule_time_text(first))
+      else format('%s were missed, from %s on', n, schedule_time_text(first)) end;
+    insert into schedule_runs (schedule_id, planned_at, outcome, note) values (s.id, planned, outcome, note)
+    on conflict do nothing;
+    return next;
+  end if;
+  for place in 1 .. cardinality(wanted) loop
+    planned := wanted[place];
+    -- The transaction is to be short: what is left comes with the next one. So it does where each waits for the one before.
+    exit when place > 20 or place > 1 and s.overlap = 'queue' and exists (select from tasks t where t.id = s.last_task_id);
+    select m.* into outcome, task_id, note from schedule_make(s, planned) m;
+    if outcome = 'later' then
+      s.retry_at := clock_timestamp() + interval '1s';
+      return next;
+      exit;
+    elsif outcome is not null then
+      return next;
+    end if;
+    s.last_at := planned;
+    s.last_task_id := coalesce(task_id, s.last_task_id);
+    s.next_at := coalesce(wanted[place + 1], coming);
+  end loop;
+  if s.next_at <= now then
+    s.retry_at := coalesce(s.retry_at, clock_timestamp()); -- those that are due already come before the rest of it
+  end if;
+  update schedules set next_at = s.next_at, last_at = s.last_at, last_task_id = s.last_task_id, retry_at = s.retry_at,
+    last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
+  where id = s.id;
+end $$;

@@ -1,0 +1,62 @@
+-- Makes ticks that are due, of `most` schedules at most, those that have been due for longest first. Answers what came of each,
+-- and how late it was, then a row without a name: when there is something to do next, null if never. It waits for no lock for
+-- long, so that it cannot stand in a circle with those who take them in order.
+create or replace function schedules_tick(most int)
+returns table (schedule_id bigint, schedule text, planned timestamptz, outcome text, task_id bigint, note text, late_us bigint)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  now timestamptz := clock_timestamp();
+  look timestamptz;
+  due record;
+  taken int := 0;
+begin
+  perform set_config('lock_timeout', '100', true);
+  for due in
+    select s as seen, (select t.created from tasks t where t.id = s.last_task_id and s.overlap = 'queue') as waits_since
+    from schedules s
+    where not s.paused and s.next_at is not null and greatest(s.next_at, s.retry_at) <= now
+    order by greatest(s.next_at, s.retry_at), s.id
+  loop
+    if due.waits_since is not null then
+      -- The younger the task is that it waits for, the more often it is looked for: not by how late the tick is, or
+      -- a schedule that has fallen behind would be looked at the less often for it.
+      look := least(look, now + least(greatest((now - due.waits_since) / 8, interval '50ms'), interval '500ms'));
+      continue;
+    elsif taken = most or clock_timestamp() > now + interval '200ms' then
+      look := now;
+      exit;
+    end if;
+    taken := taken + 1;
+    begin
+      return query
+        select (due.seen).id, (due.seen).name, t.planned, t.outcome, t.task_id, t.note,
+          (extract(epoch from clock_timestamp() - t.planned) * 1000000)::bigint
+        from schedule_tick(due.seen, clock_timestamp()) t;
+    exception when others then -- its zone is gone from the database, say
+      schedule_id := (due.seen).id;
+      schedule := (due.seen).name;
+      planned := (due.seen).next_at;
+      outcome := 'later';
+      note := sqlerrm;
+      late_us := (extract(epoch from now - planned) * 1000000)::bigint;
+      update schedules
+      set retry_at = clock_timestamp() + case when schedule_passes(sqlstate) then interval '1s' else interval '1 minute' end
+      where id = any(array(select id from schedules
+        where id = (due.seen).id and last_updated = (due.seen).last_updated for no key update skip locked));
+      return next;
+    end;
+  end loop;
+  if taken > 0 then
+    look := least(look, clock_timestamp() + interval '1s'); -- some may have been locked
+  end if;
+  schedule_id := 0;
+  schedule := '';
+  planned := least(look, (select greatest(next_at, retry_at) from schedules
+    where not paused and next_at is not null and greatest(next_at, retry_at) > now order by 1 limit 1));
+  outcome := '';
+  task_id := null;
+  note := '';
+  late_us := coalesce((extract(epoch from clock_timestamp() - planned) * 1000000)::bigint, 0);
+  return next;
+end $$;

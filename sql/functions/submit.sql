@@ -1,0 +1,174 @@
+-- Submits a task in the caller's transaction: it is there when that commits, or not at all. Answers its id, or that of the
+-- task that has the key already. Call it with named arguments; docs/sql.md says what each is. It runs with its owner's rights,
+-- so that applications need none on the tables.
+create or replace function submit(
+  type text default null,
+  details text default '',
+  queue text default null,
+  priority int default 0,
+  delay interval default null,
+  run_at timestamptz default null,
+  key text default null,
+  key_ttl interval default null,
+  max_attempts int default null,
+  timeout interval default null,
+  backoff text default null,
+  jitter int default null,
+  batch_id bigint default null,
+  pipeline text default null,
+  source text default null
+) returns bigint language plpgsql security definer set search_path = reeve, pg_temp as $$
+#variable_conflict use_column
+declare
+  q queues;
+  b batches;
+  spec jsonb := '{}';
+  of_type text := submit.type;
+  in_queue text := coalesce(submit.queue, 'default');
+  actor text := coalesce(submit.source, session_user::text);
+  ttl_ms bigint;
+  timeout_ms bigint;
+  rests record;
+  way int;
+  waits boolean;
+  made bigint;
+  moment timestamptz;
+  due timestamptz;
+  second bigint;
+  most bigint;
+begin
+  if submit.pipeline is not null then
+    if of_type is not null or submit.max_attempts is not null or submit.timeout is not null or submit.backoff is not null then
+      raise exception using errcode = '22023', message = format('%s is given with a pipeline, whose stages say it',
+        case when of_type is not null then 'type' when submit.max_attempts is not null then 'max_attempts'
+          when submit.timeout is not null then 'timeout' else 'backoff' end);
+    elsif not exists (select from pipelines where name = submit.pipeline and replaced_at is null) then
+      raise exception using errcode = '22023', message = format('there is no pipeline "%s"', submit.pipeline);
+    end if;
+    spec := pipeline_start(submit.pipeline);
+    of_type := spec ->> 'type';
+  elsif of_type is null then
+    raise exception using errcode = '22004', message = 'type is NULL';
+  end if;
+  perform check_name('type', of_type);
+  perform check_name('queue', in_queue);
+  perform check_name('source', actor);
+  if submit.key is not null then
+    perform check_name('key', submit.key);
+  end if;
+  if submit.details is null then
+    raise exception using errcode = '22004', message = 'details is NULL; a task without any has an empty text';
+  elsif octet_length(submit.details) > 0 then
+    most := details_most();
+    if octet_length(submit.details) > most then
+      raise exception using errcode = '22001',
+        message = format('details has %s bytes; at most %s are taken', octet_length(submit.details), most);
+    end if;
+  end if;
+  if submit.priority is null then
+    raise exception using errcode = '22004', message = 'priority is NULL';
+  elsif submit.priority not between -1000000 and 1000000 then
+    raise exception using errcode = '22023',
+      message = format('priority is %s; it must be from -1000000 to 1000000', submit.priority);
+  end if;
+  if submit.max_attempts not between 1 and 10000 then
+    raise exception using errcode = '22023', message = format('max_attempts is %s; it must be from 1 to 10000', submit.max_attempts);
+  end if;
+  if submit.delay is not null then
+    perform check_interval('delay', submit.delay, 0, 36500 * 86400000::bigint);
+    if submit.run_at is not null then
+      raise exception using errcode = '22023', message = 'delay and run_at are given, which say the same';
+    end if;
+  end if;
+  if not isfinite(submit.run_at) or submit.run_at not between '1970-01-01 00:00Z' and '9999-12-31 23:59:59Z' then
+    raise exception using errcode = '22023',
+      message = format('run_at is %s; it must be from 1970-01-01 to 9999-12-31', submit.run_at);
+  end if;
+  if submit.key_ttl is not null then
+    if submit.key is null then
+      raise exception using errcode = '22023', message = 'key_ttl is given without a key';
+    end if;
+    ttl_ms := check_interval('key_ttl', submit.key_ttl, 1, 36500 * 86400000::bigint);
+  end if;
+  timeout_ms := coalesce(check_interval('timeout', submit.timeout, 1, 30 * 86400000::bigint), (spec ->> 'timeout_ms')::bigint, 60000);
+  if submit.jitter not between 0 and 100 then
+    raise exception using errcode = '22023', message = format('jitter is %s; it must be from 0 to 100 (percent)', submit.jitter);
+  elsif submit.jitter is not null and submit.backoff is null then
+    raise exception using errcode = '22023', message = 'jitter is given without backoff';
+  end if;
+
+  if submit.batch_id is not null then
+    select * into b from batches where id = submit.batch_id;
+    if b.id is null then
+      raise exception using errcode = '22023', message = format('there is no batch %s', submit.batch_id);
+    elsif b.queue <> coalesce(submit.queue, b.queue) then
+      raise exception using errcode = '22023',
+        message = format('batch %s is of queue "%s", the task of "%s"', b.id, b.queue, submit.queue);
+    elsif b.closed_at is not null then
+      raise exception using errcode = '55000', message = batch_closed(b);
+    end if;
+    in_queue := b.queue;
+  end if;
+  select * into q from queues where name = in_queue;
+  if submit.backoff is not null then
+    spec := spec || backoff_spec(submit.backoff);
+    if submit.jitter is not null then
+      spec := spec || jsonb_build_object('retry_policy', coalesce(nullif(spec -> 'retry_policy', 'null'), '{"kind": "exponential"}')
+        || jsonb_build_object('jitter_percent', submit.jitter));
+    end if;
+  end if;
+  if spec ->> 'retry_base_ms' = '0' then -- a linear one: it begins with the resting period
+    spec := spec || jsonb_build_object('retry_base_ms', coalesce(q.resting_ms, 0));
+  end if;
+  if spec ? 'retry_base_ms' then
+    select (spec ->> 'retry_base_ms')::bigint as base_ms, coalesce((spec ->> 'retry_max_ms')::bigint, 3600000) as max_ms,
+      nullif(spec -> 'retry_policy', 'null') as policy into rests;
+  else
+    select queue_retry_base_ms(q, 1000) as base_ms, coalesce(q.retry_max_ms, 3600000) as max_ms, q.retry_policy as policy
+    into rests;
+  end if;
+
+  select id into way from routes where queue = in_queue and type = of_type and labels = '{}';
+  -- All stages of a pipeline have routes from its beginning on.
+  waits := way is null or submit.batch_id is not null or coalesce(q.batches, false) or submit.pipeline is not null and exists (
+    select from pipelines p, jsonb_array_elements(p.stages) s
+    where p.id = (spec ->> 'pipeline_id')::bigint
+      and not exists (select from routes r where r.queue = in_queue and r.type = s ->> 'type' and r.labels = '{}'));
+  made := nextval('tasks_id_seq');
+  if submit.key is not null then
+    loop
+      delete from keys where queue = in_queue and key = submit.key and expires_at <= clock_timestamp();
+      insert into keys (queue, key, task_id, keep_ms, expires_at)
+      values (in_queue, submit.key, made, ttl_ms, clock_timestamp() + interval '1ms' * ttl_ms)
+      on conflict do nothing;
+      exit when found;
+      select task_id into made from keys where queue = in_queue and key = submit.key;
+      if found then
+        return made;
+      end if;
+      made := nextval('tasks_id_seq'); -- it went between the two statements
+    end loop;
+  end if;
+  moment := clock_timestamp();
+  due := greatest(submit.run_at, moment) + coalesce(submit.delay, '0');
+  insert into tasks (id, route_id, priority, queue, type, details, run_at, held_run_at, max_attempts, timeout_ms,
+    retry_base_ms, retry_max_ms, retry_policy, key, source, pipeline_id, stage, step, created, last_updated)
+  overriding system value
+  values (made, coalesce(way, 0), coalesce((spec ->> 'priority')::int, submit.priority), in_queue, of_type, submit.details,
+    case when waits then 'infinity' else due end, case when waits then due end,
+    coalesce(submit.max_attempts, (spec ->> 'max_attempts')::int, q.max_attempts, 5), timeout_ms, rests.base_ms, rests.max_ms,
+    rests.policy, submit.key, actor, (spec ->> 'pipeline_id')::bigint, spec ->> 'stage', (spec ->> 'step')::int, moment, moment);
+  perform tasks_counted(array[made], 1);
+  if waits then
+    insert into arrivals (task_id, batch_id) values (made, submit.batch_id);
+    perform pg_notify('reeve_wake', 'arrivals');
+  else
+    -- Tasks of one second are told of together: equal notifications of a transaction are sent once.
+    second := floor(extract(epoch from due))::bigint;
+    perform pg_notify('reeve_wake', format('0 %s %s %s %s', way, coalesce((spec ->> 'priority')::int, submit.priority),
+      second * 1000000, (second + 1) * 1000000));
+  end if;
+  return made;
+end $$;
+
+revoke execute on function submit from public;

@@ -1,0 +1,88 @@
+-- Submits one task of submit_newer's, with a pipeline's stage or without. Its key and task are locked. It stays in its batch; if
+-- it has none, or that is over, it comes into the submit's, which is locked, too.
+create or replace function submit_newer_one(spec jsonb) returns table (id bigint, restarted boolean, route_id int, priority int,
+  version timestamptz, run_at timestamptz)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  k keys;
+  t tasks;
+  h task_history;
+  b batches;
+  held boolean;
+  newer bigint := (spec ->> 'version')::bigint;
+  moment timestamptz := clock_timestamp();
+  due timestamptz := greatest(to_timestamp((spec ->> 'run_at_us')::float8 / 1000000), moment) + interval '1ms' * (spec ->> 'delay_ms')::bigint;
+begin
+  select * into k from keys where queue = spec ->> 'queue' and key = spec ->> 'key';
+  if not found then
+    raise exception using errcode = '40001', message = 'a key expired meanwhile';
+  end if;
+  if k.version >= newer then
+    return query select k.task_id, false, null::int, null::int, null::timestamptz, null::timestamptz;
+    return;
+  end if;
+  update keys set version = newer,
+    expires_at = greatest(moment + interval '1 year', moment + interval '1ms' * (spec ->> 'key_ttl_ms')::bigint)
+  where queue = k.queue and key = k.key;
+  spec := spec || jsonb_build_object('run_at', due);
+  select * into t from tasks where id = k.task_id for no key update;
+  if not found then
+    delete from task_history where task_id = k.task_id returning * into h;
+  end if;
+  update batches x set pending = x.pending + 1, success = x.success - (h.status = 'completed')::int,
+    failed = x.failed - (h.status <> 'completed')::int
+  where x.id = h.batch_id and x.phase not in ('exit', 'ended') and h.task_id is distinct from x.entry_id
+  returning * into b;
+  if not found then
+    select * into b from batches x where x.id = t.batch_id and x.phase not in ('exit', 'ended');
+  end if;
+  if not found then
+    update batches x set submitted = x.submitted + 1, pending = x.pending + 1
+    where x.id = (spec ->> 'batch_id')::bigint returning * into b;
+  end if;
+  held := b.entry_type is not null and b.phase in ('new', 'entry');
+  if t.status = 'executing' then
+    update tasks set restart = spec, cancel_requested_at = null, stop_code = null, batch_id = b.id where id = t.id;
+    insert into task_events (task_id, version, event, actor, note)
+      values (t.id, t.last_updated, 'newer_version', spec ->> 'source', format('version %s; runs again after this attempt', newer));
+    return query select t.id, true, null::int, null::int, null::timestamptz, null::timestamptz;
+    return;
+  end if;
+  perform tasks_counted(array[t.id], -1);
+  if t.id is null then
+    if h.token is not null then
+      insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
+        error_code, run_at, last_updated, result, remark, stack, stage, queue, type, details)
+      values (h.task_id, h.token, h.attempt, h.worker_id, h.assignment_id, h.status, h.status, h.by_report, h.last_error,
+        h.error_code, null, h.last_updated, h.result, h.remark, h.stack, h.stage, h.queue, h.type,
+        case when h.pipeline_id is not null then h.details end);
+    elsif h.task_id is not null then
+      insert into task_events (task_id, version, event) values (h.task_id, h.last_updated, h.status);
+    end if;
+    insert into tasks (id, route_id, queue, type, details, status, run_at, priority, max_attempts, timeout_ms, retry_base_ms,
+      retry_max_ms, key, source, created, last_updated, first_started, started, worker_id, remark) overriding system value
+    select coalesce(h.task_id, nextval('tasks_id_seq')), (spec ->> 'route_id')::int, spec ->> 'queue', spec ->> 'type', '',
+      'queued', due, 0, 1, 1, 1, 1, spec ->> 'key', '', coalesce(h.created, moment),
+      greatest(moment, h.last_updated + interval '1us'), h.first_started, h.started, h.worker_id, h.remark
+    returning * into t;
+    if t.id <> k.task_id then
+      update keys set task_id = t.id where queue = k.queue and key = k.key;
+    end if;
+  end if;
+  update tasks u set route_id = (spec ->> 'route_id')::int, type = spec ->> 'type', details = spec ->> 'details',
+    priority = (spec ->> 'priority')::int, status = 'queued', attempt = 0, returns = 0,
+    run_at = case when held then 'infinity' else due end, held_run_at = case when held then due end, batch_id = b.id,
+    max_attempts = (spec ->> 'max_attempts')::int, timeout_ms = (spec ->> 'timeout_ms')::bigint,
+    retry_base_ms = (spec ->> 'retry_base_ms')::bigint, retry_max_ms = (spec ->> 'retry_max_ms')::bigint,
+    retry_policy = case when jsonb_typeof(spec -> 'retry_policy') = 'object' then spec -> 'retry_policy' end,
+    source = spec ->> 'source', version = newer, last_error = null, error_code = null, stack = null, retrying = null, restart = null,
+    cancel_requested_at = null, stop_code = null, pipeline_id = (spec ->> 'pipeline_id')::bigint, stage = spec ->> 'stage',
+    step = (spec ->> 'step')::int,
+    last_updated = greatest(clock_timestamp(), u.last_updated + interval '1us')
+  where u.id = t.id returning * into t;
+  perform tasks_counted(array[t.id], 1);
+  insert into task_events (task_id, version, event, actor, note)
+    values (t.id, t.last_updated, 'restarted', spec ->> 'source', format('version %s', newer));
+  return query select t.id, true, t.route_id, t.priority, t.last_updated, t.run_at;
+end $$;

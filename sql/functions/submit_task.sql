@@ -1,0 +1,82 @@
+-- Submits one task, in the transaction of whoever calls; the managers are told at its commit. `spec` is checked already; of
+-- "queue", "type", "details", "priority", "run_at" (a time), "delay_ms", "key", "key_ttl_ms", "version", "max_attempts",
+-- "timeout_ms", "retry_base_ms", "retry_max_ms", "retry_policy", "batch_id", "pipeline" (a name; then what stages say is not
+-- given) and "source" it has what is said, the rest is as its queue has it. Takes locks as any submit does: of its queue, if
+-- that has settings, its key, its batch. For short transactions only.
+create or replace function submit_task(spec jsonb, out id bigint, out existing boolean, out restarted boolean) language plpgsql as $$
+#variable_conflict use_column
+declare
+  q queues;
+  b record;
+  way int;
+  moment timestamptz;
+  due timestamptz;
+  newer record;
+begin
+  spec := jsonb_strip_nulls(spec);
+  if spec ? 'pipeline' then
+    spec := spec - 'pipeline' || pipeline_start(spec ->> 'pipeline');
+    perform pipeline_routes((spec ->> 'pipeline_id')::bigint, coalesce(spec ->> 'queue', 'default'));
+  end if;
+  spec := jsonb_build_object('queue', 'default', 'details', '', 'priority', 0, 'delay_ms', 0, 'timeout_ms', 60000, 'source', '')
+    || spec;
+  if spec ? 'key' then
+    perform keys_await(array[spec ->> 'queue'], array[spec ->> 'key']);
+  end if;
+  select * into b from submit_batches(gen_random_uuid(), array[spec ->> 'queue'], array[(spec ->> 'batch_id')::bigint],
+    array[case when spec ? 'version' then spec ->> 'key' end]);
+  select * into q from queues where name = spec ->> 'queue';
+  if not spec ? 'retry_base_ms' then
+    spec := spec || jsonb_build_object('retry_base_ms', queue_retry_base_ms(q, 1000), 'retry_max_ms',
+      coalesce(q.retry_max_ms, 3600000), 'retry_policy', q.retry_policy);
+  elsif (spec ->> 'retry_base_ms')::bigint = 0 then -- a linear one: it begins with the resting period
+    spec := spec || jsonb_build_object('retry_base_ms', coalesce(q.resting_ms, 0));
+  end if;
+  spec := jsonb_build_object('max_attempts', coalesce(q.max_attempts, 5)) || spec;
+  way := route_of(spec ->> 'queue', spec ->> 'type');
+  id := nextval('tasks_id_seq');
+  existing := false;
+  restarted := false;
+  moment := clock_timestamp();
+  if spec ? 'key' then
+    delete from keys k where k.queue = spec ->> 'queue' and k.key = spec ->> 'key' and k.expires_at <= moment;
+    insert into keys (queue, key, task_id, keep_ms, expires_at, version)
+    values (spec ->> 'queue', spec ->> 'key', id, (spec ->> 'key_ttl_ms')::bigint,
+      case when spec ? 'version' then greatest(moment + interval '1 year', moment + interval '1ms' * (spec ->> 'key_ttl_ms')::bigint)
+        else moment + interval '1ms' * (spec ->> 'key_ttl_ms')::bigint end, (spec ->> 'version')::bigint)
+    on conflict do nothing;
+    existing := not found;
+  end if;
+  if existing then
+    if spec ? 'version' then
+      select * into newer from submit_newer(array[spec || jsonb_build_object('route_id', way, 'batch_id', b.batch_id, 'run_at_us',
+        (extract(epoch from (spec ->> 'run_at')::timestamptz) * 1000000)::bigint)]);
+      id := newer.id;
+      restarted := newer.restarted;
+    else
+      select k.task_id into id from keys k where k.queue = spec ->> 'queue' and k.key = spec ->> 'key';
+      if not found then
+        raise exception using errcode = '40001', message = 'a key expired meanwhile';
+      end if;
+    end if;
+  else
+    due := greatest((spec ->> 'run_at')::timestamptz, moment) + interval '1ms' * (spec ->> 'delay_ms')::bigint;
+    insert into tasks (id, route_id, priority, queue, type, details, run_at, held_run_at, max_attempts, timeout_ms,
+      retry_base_ms, retry_max_ms, retry_policy, key, version, batch_id, source, pipeline_id, stage, step, created, last_updated)
+    overriding system value
+    values (id, way, (spec ->> 'priority')::int, spec ->> 'queue', spec ->> 'type', spec ->> 'details',
+      case when b.held then 'infinity' else due end, case when b.held then due end, (spec ->> 'max_attempts')::int,
+      (spec ->> 'timeout_ms')::bigint, (spec ->> 'retry_base_ms')::bigint, (spec ->> 'retry_max_ms')::bigint,
+      nullif(spec -> 'retry_policy', 'null'), spec ->> 'key', (spec ->> 'version')::bigint, b.batch_id, spec ->> 'source',
+      (spec ->> 'pipeline_id')::bigint, spec ->> 'stage', (spec ->> 'step')::int, moment, moment);
+    perform tasks_counted(array[id], 1);
+    if b.batch_id is not null then
+      update batches x set submitted = x.submitted + 1, pending = x.pending + 1 where x.id = b.batch_id;
+      if b.begins then
+        perform batches_begin(array[b.batch_id]);
+      end if;
+    end if;
+  end if;
+  -- Equal notifications of a transaction are sent once.
+  perform pg_notify('reeve_wake', format('0 %s %s %s', way, spec ->> 'priority', (extract(epoch from now()) * 1000000)::bigint));
+end $$;

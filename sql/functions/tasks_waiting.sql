@@ -1,0 +1,51 @@
+-- Why these tasks wait: five numbers for each id (null: none is wanted), in their order. The first is the reason, of enum
+-- WaitReason in task.proto: the first that holds; 0: it does not wait. The others are 0 or belong to it: the task that is waited
+-- for, how many workers take it, their slots, and how many of those are busy. Null: none of the tasks waits.
+create or replace function tasks_waiting(ids bigint[]) returns bigint[]
+language plpgsql stable set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan as $$
+declare
+  now_at constant timestamptz := statement_timestamp();
+  some_wait boolean;
+  due_queues text[];
+  due_types text[];
+begin
+  -- What only a worker keeps waiting: that alone needs a look at the workers.
+  select count(*) > 0, array_agg(x.queue) filter (where x.due), array_agg(x.type) filter (where x.due)
+  into some_wait, due_queues, due_types
+  from (
+    select distinct t.queue, t.type, t.due
+    from unnest(ids) u(id)
+    cross join lateral (
+      select t.queue, t.type, t.run_at <= now_at
+        and not exists (select from queues q where q.name = t.queue and q.state <> 'running') as due
+      from tasks t where t.id = u.id and t.status in ('queued', 'failed') offset 0) t) x;
+  if not some_wait then
+    return null;
+  end if;
+  return (
+    select array_agg(array[r.reason, case when r.reason = 5 then coalesce(t.entry_id, 0) else 0 end,
+      case when r.reason = 9 then w.workers when r.reason in (10, 11) then w.running else 0 end,
+      case when r.reason in (10, 11) then w.slots else 0 end,
+      case when r.reason in (10, 11) then w.busy else 0 end] order by u.place)
+    from unnest(ids) with ordinality u(id, place)
+    left join lateral (
+      select t.queue, t.type, t.status, t.run_at, t.held_run_at, t.batch_id,
+        (select q.state from queues q where q.name = t.queue) as queue_state,
+        case when t.held_run_at is not null then (select b.entry_id from batches b where b.id = t.batch_id) end as entry_id
+      from tasks t where t.id = u.id and t.status in ('queued', 'failed') offset 0) t on true
+    left join (select * from workers_for(due_queues, due_types, true) where due_queues is not null) w
+      on w.queue = t.queue and w.type = t.type
+    cross join lateral (select case
+      when t.status is null then 0
+      when t.queue_state in ('stopping', 'stopped') then 1
+      when t.queue_state = 'paused' then 2
+      when t.queue_state = 'held' then 3
+      when t.held_run_at is not null and t.batch_id is null then 4 -- of `arrivals`
+      when t.held_run_at is not null then 5
+      when t.run_at > now_at and t.status = 'failed' then 6
+      when t.run_at > now_at then 7
+      when w.workers is null then 8
+      when w.running = 0 then 9
+      when w.busy >= w.slots then 10
+      else 11 end as reason) r);
+end $$;

@@ -1,0 +1,4 @@
+-- The lock under which a worker of that name registers.
+create or replace function worker_lock(worker text) returns text language sql immutable parallel safe as $$
+  select 'worker ' || (hashtext(worker) & 63)
+$$;

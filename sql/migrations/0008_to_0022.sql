@@ -1,0 +1,116 @@
+-- From the schema of version 8, the first that was released. What each column and index is for stands in sql/tables/. Counts what
+-- lives and what has ended, while nobody else writes.
+lock table tasks, task_history in share row exclusive mode;
+
+create table schema_definitions (
+  name text primary key,
+  hash text not null,
+  release text not null,
+  applied timestamptz not null default clock_timestamp());
+
+-- Routes and managers.
+alter table routes
+  drop column created,
+  add column retired timestamptz,
+  add column used timestamptz not null default statement_timestamp();
+create index routes_in_use on routes (id) where retired is null and labels = '{}';
+alter table managers
+  drop column started,
+  add column clock_estimate timestamptz,
+  add column clock_ahead_until timestamptz,
+  add column clock_set_back timestamptz,
+  add column clock_set_back_xid xid8,
+  add column history_days int;
+create table locks (
+  name text primary key,
+  holder bigint);
+insert into locks (name)
+select unnest(array['history', 'metrics', 'archive', 'counts']) union all select 'worker ' || n from generate_series(0, 63) n;
+
+-- Workers.
+create index workers_here on workers (id) where gone_at is null and registered is not null;
+create index workers_gone on workers (gone_at) where gone_at is not null;
+alter table assignments add column plain_route int;
+drop index assignments_expiry;
+create index assignments_expiry on assignments (next_expiry, id) where closed_at is null and next_expiry is not null;
+alter table orders drop column at;
+
+-- Tasks. Of the events of an attempt whose result came too late, one stays.
+alter table tasks add column retrying boolean;
+create index tasks_pipeline on tasks (pipeline_id) where pipeline_id is not null;
+drop index task_attempts_when;
+create index task_attempts_when on task_attempts (last_updated, task_id);
+drop index task_events_at;
+create index task_events_at on task_events (at, id);
+drop index task_events_task;
+create index task_events_task on task_events (task_id, id);
+delete from task_events e using task_events o
+where e.event = 'late_result' and o.event = 'late_result' and e.task_id = o.task_id and e.version = o.version and o.id < e.id;
+create unique index task_events_late on task_events (task_id, version) where event = 'late_result';
+
+-- History.
+create index task_history_default_day on task_history_default (keep_until);
+
+-- Callbacks. Each try that was begun counts as taken. planned_at stays null of those that are there.
+drop index callbacks_open;
+create index callbacks_open on callbacks (batch_id, state, id) where state <> 'delivered';
+create index callbacks_undelivered on callbacks (state, id) where state <> 'delivered';
+alter table callbacks
+  add column planned_at timestamptz,
+  add column takes int not null default 0;
+alter table callbacks alter column planned_at set default clock_timestamp();
+update callbacks set takes = attempts where state = 'waiting';
+
+-- Pipelines.
+alter table pipelines
+  add column unused_since timestamptz,
+  add column unused_xid xid8;
+create index pipelines_replaced on pipelines (id) where replaced_at is not null;
+
+-- Counts.
+create table count_changes (
+  keep_until date,
+  route_id int not null,
+  status text,
+  count bigint not null default 0,
+  due timestamptz,
+  live bigint not null default 0,
+  retrying bigint not null default 0
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+create table live_counts (
+  route_id int primary key,
+  live bigint not null,
+  retrying bigint not null,
+  delayed bigint not null
+) with (fillfactor = 50);
+create table live_due (
+  due timestamptz not null,
+  route_id int not null,
+  count bigint not null,
+  primary key (due, route_id));
+create table history_counts (
+  route_id int not null,
+  status text not null,
+  count bigint not null,
+  primary key (route_id, status));
+create table history_day_counts (
+  keep_until date not null,
+  route_id int not null,
+  status text not null,
+  count bigint not null,
+  primary key (keep_until, route_id, status));
+
+insert into history_day_counts select keep_until, route_id, status, count(*) from task_history group by 1, 2, 3;
+insert into history_counts select route_id, status, sum(count) from history_day_counts group by 1, 2;
+
+-- As live_recount does.
+update tasks set retrying = true where status = 'failed';
+insert into live_due
+select date_bin('1 second', run_at, '2000-01-01 00:00:00+00') as second, route_id, count(*)
+from tasks
+where status = 'queued' and run_at > last_updated
+  and date_bin('1 second', run_at, '2000-01-01 00:00:00+00') > clock_timestamp()
+group by 1, 2;
+insert into live_counts
+select route_id, count(*), count(retrying), coalesce((select sum(d.count) from live_due d where d.route_id = t.route_id), 0)
+from tasks t group by route_id;

@@ -1,0 +1,31 @@
+-- The whole story in order. The ordinary events are derived from the rows that hold them already; `version` and `place`
+-- order the events of a task, whatever the clock did. No event is later than the day its row may go (keep_until), which
+-- tells what partitions a look from some time on can leave out.
+create or replace view audit_log as
+  select created as at, id as task_id, created as version, 0 as place, 'submitted' as event, null::bigint as worker_id,
+    null::smallint as attempt, source as actor, '' as note, 'infinity'::date as keep_until
+  from tasks
+  union all
+  select created, task_id, created, 0, 'submitted', null, null, source, '', keep_until
+  from task_history
+  union all
+  select last_updated, id, last_updated, 1, 'claimed', worker_id, attempt, '', 'assignment ' || assignment_id, 'infinity'
+  from tasks where status = 'executing'
+  union all
+  select token, task_id, token, 1, 'claimed', worker_id, attempt, '', 'assignment ' || assignment_id, keep_until
+  from task_history where token is not null
+  union all
+  select last_updated, task_id, last_updated, 2, status, worker_id, case when token is not null then attempt end, '',
+    case when status <> 'completed' then concat_ws(': ', error_code, last_error) else '' end, keep_until
+  from task_history
+  union all
+  select token, task_id, token, 1, 'claimed', worker_id, attempt, '', 'assignment ' || assignment_id, 'infinity'
+  from task_attempts
+  union all
+  select last_updated, task_id, last_updated, 2,
+    case when status in ('completed', 'dead', 'cancelled') then status else outcome end,
+    worker_id, attempt, '', concat_ws(': ', error_code, error), 'infinity'
+  from task_attempts
+  union all
+  select at, task_id, version, 3, event, worker_id, null, actor, note, 'infinity'
+  from task_events;
