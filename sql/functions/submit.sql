@@ -36,6 +36,7 @@ declare
   due timestamptz;
   second bigint;
   most bigint;
+  t tasks;
 begin
   if submit.pipeline is not null then
     if of_type is not null or submit.max_attempts is not null or submit.timeout is not null or submit.backoff is not null then
@@ -151,21 +152,33 @@ begin
   end if;
   moment := clock_timestamp();
   due := greatest(submit.run_at, moment) + coalesce(submit.delay, '0');
-  insert into tasks (id, route_id, priority, queue, type, details, run_at, held_run_at, max_attempts, timeout_ms,
-    retry_base_ms, retry_max_ms, retry_policy, key, source, pipeline_id, stage, step, created, last_updated)
-  overriding system value
-  values (made, coalesce(way, 0), coalesce((spec ->> 'priority')::int, submit.priority), in_queue, of_type, submit.details,
-    case when waits then 'infinity' else due end, case when waits then due end,
-    coalesce(submit.max_attempts, (spec ->> 'max_attempts')::int, q.max_attempts, 5), timeout_ms, rests.base_ms, rests.max_ms,
-    rests.policy, submit.key, actor, (spec ->> 'pipeline_id')::bigint, spec ->> 'stage', (spec ->> 'step')::int, moment, moment);
-  perform tasks_counted(array[made], 1);
+  t.id := made;
+  t.route_id := coalesce(way, 0);
+  t.priority := coalesce((spec ->> 'priority')::int, submit.priority);
+  t.queue := in_queue;
+  t.type := of_type;
+  t.details := submit.details;
+  t.run_at := case when waits then 'infinity' else due end;
+  t.held_run_at := case when waits then due end;
+  t.max_attempts := coalesce(submit.max_attempts, (spec ->> 'max_attempts')::int, q.max_attempts);
+  t.timeout_ms := timeout_ms;
+  t.retry_base_ms := rests.base_ms;
+  t.retry_max_ms := rests.max_ms;
+  t.retry_policy := rests.policy;
+  t.key := submit.key;
+  t.source := actor;
+  t.pipeline_id := spec ->> 'pipeline_id';
+  t.stage := spec ->> 'stage';
+  t.step := spec ->> 'step';
+  t.created := moment;
+  perform task_insert(t);
   if waits then
     insert into arrivals (task_id, batch_id) values (made, submit.batch_id);
     perform pg_notify('reeve_wake', 'arrivals');
   else
     -- Tasks of one second are told of together: equal notifications of a transaction are sent once.
     second := floor(extract(epoch from due))::bigint;
-    perform pg_notify('reeve_wake', format('0 %s %s %s %s', way, coalesce((spec ->> 'priority')::int, submit.priority),
+    perform pg_notify('reeve_wake', format('0 %s %s %s %s', way, t.priority,
       second * 1000000, (second + 1) * 1000000));
   end if;
   return made;

@@ -2,18 +2,24 @@
 create or replace function submit_internal(in_queue text, of_type text, with_details text, in_batch bigint, by text) returns bigint
 language plpgsql as $$
 declare
-  made bigint;
-  way int := route_of(in_queue, of_type);
-  at timestamptz := clock_timestamp();
+  q queues;
+  t tasks;
 begin
-  insert into tasks (route_id, queue, type, details, run_at, max_attempts, retry_base_ms, retry_max_ms, retry_policy,
-    batch_id, source, created, last_updated)
-  select way, in_queue, of_type, with_details, at, coalesce(q.max_attempts, 5), queue_retry_base_ms(q, 1000),
-    coalesce(q.retry_max_ms, 3600000), q.retry_policy, in_batch, by, at, at
-  from (select) one left join queues q on q.name = in_queue
-  returning id into made;
-  perform tasks_counted(array[made], 1);
-  -- The transaction's time is the same for all that it makes, and equal notifications are sent once.
-  perform pg_notify('reeve_wake', format('0 %s 0 %s', way, (extract(epoch from now()) * 1000000)::bigint));
-  return made;
+  select * into q from queues where name = in_queue;
+  t.route_id := route_of(in_queue, of_type);
+  t.queue := in_queue;
+  t.type := of_type;
+  t.details := with_details;
+  t.run_at := clock_timestamp();
+  t.created := t.run_at;
+  t.max_attempts := q.max_attempts;
+  t.retry_base_ms := queue_retry_base_ms(q, 1000);
+  t.retry_max_ms := q.retry_max_ms;
+  t.retry_policy := q.retry_policy;
+  t.batch_id := in_batch;
+  t.source := by;
+  t := task_insert(t);
+  -- The transaction's time is the same for all that it adds, and equal notifications are sent once.
+  perform pg_notify('reeve_wake', format('0 %s 0 %s', t.route_id, (extract(epoch from now()) * 1000000)::bigint));
+  return t.id;
 end $$;

@@ -7,6 +7,7 @@ language plpgsql as $$
 declare
   k keys;
   t tasks;
+  n tasks;
   h task_history;
   b batches;
   held boolean;
@@ -49,7 +50,11 @@ begin
     return query select t.id, true, null::int, null::int, null::timestamptz, null::timestamptz;
     return;
   end if;
-  perform tasks_counted(array[t.id], -1);
+  n := task_of_spec(spec);
+  n.route_id := spec ->> 'route_id';
+  n.run_at := case when held then 'infinity' else due end;
+  n.held_run_at := case when held then due end;
+  n.batch_id := b.id;
   if t.id is null then
     if h.token is not null then
       insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
@@ -60,28 +65,29 @@ begin
     elsif h.task_id is not null then
       insert into task_events (task_id, version, event) values (h.task_id, h.last_updated, h.status);
     end if;
-    insert into tasks (id, route_id, queue, type, details, status, run_at, priority, max_attempts, timeout_ms, retry_base_ms,
-      retry_max_ms, key, source, created, last_updated, first_started, started, worker_id, remark) overriding system value
-    select coalesce(h.task_id, nextval('tasks_id_seq')), (spec ->> 'route_id')::int, spec ->> 'queue', spec ->> 'type', '',
-      'queued', due, 0, 1, 1, 1, 1, spec ->> 'key', '', coalesce(h.created, moment),
-      greatest(moment, h.last_updated + interval '1us'), h.first_started, h.started, h.worker_id, h.remark
-    returning * into t;
+    n.id := h.task_id;
+    n.created := coalesce(h.created, moment);
+    n.last_updated := greatest(clock_timestamp(), h.last_updated + interval '1us');
+    n.first_started := h.first_started;
+    n.started := h.started;
+    n.worker_id := h.worker_id;
+    n.remark := h.remark;
+    t := task_insert(n);
     if t.id <> k.task_id then
       update keys set task_id = t.id where queue = k.queue and key = k.key;
     end if;
+  else
+    perform tasks_counted(array[t.id], -1);
+    update tasks u set route_id = n.route_id, type = n.type, details = n.details, priority = n.priority, status = 'queued',
+      attempt = 0, returns = 0, run_at = n.run_at, held_run_at = n.held_run_at, batch_id = n.batch_id,
+      max_attempts = n.max_attempts, timeout_ms = n.timeout_ms, retry_base_ms = n.retry_base_ms,
+      retry_max_ms = n.retry_max_ms, retry_policy = n.retry_policy, source = n.source, version = n.version, last_error = null,
+      error_code = null, stack = null, retrying = null, restart = null, cancel_requested_at = null, stop_code = null,
+      pipeline_id = n.pipeline_id, stage = n.stage, step = n.step,
+      last_updated = greatest(clock_timestamp(), u.last_updated + interval '1us')
+    where u.id = t.id returning * into t;
+    perform tasks_counted(array[t.id], 1);
   end if;
-  update tasks u set route_id = (spec ->> 'route_id')::int, type = spec ->> 'type', details = spec ->> 'details',
-    priority = (spec ->> 'priority')::int, status = 'queued', attempt = 0, returns = 0,
-    run_at = case when held then 'infinity' else due end, held_run_at = case when held then due end, batch_id = b.id,
-    max_attempts = (spec ->> 'max_attempts')::int, timeout_ms = (spec ->> 'timeout_ms')::bigint,
-    retry_base_ms = (spec ->> 'retry_base_ms')::bigint, retry_max_ms = (spec ->> 'retry_max_ms')::bigint,
-    retry_policy = case when jsonb_typeof(spec -> 'retry_policy') = 'object' then spec -> 'retry_policy' end,
-    source = spec ->> 'source', version = newer, last_error = null, error_code = null, stack = null, retrying = null, restart = null,
-    cancel_requested_at = null, stop_code = null, pipeline_id = (spec ->> 'pipeline_id')::bigint, stage = spec ->> 'stage',
-    step = (spec ->> 'step')::int,
-    last_updated = greatest(clock_timestamp(), u.last_updated + interval '1us')
-  where u.id = t.id returning * into t;
-  perform tasks_counted(array[t.id], 1);
   insert into task_events (task_id, version, event, actor, note)
     values (t.id, t.last_updated, 'restarted', spec ->> 'source', format('version %s', newer));
   return query select t.id, true, t.route_id, t.priority, t.last_updated, t.run_at;

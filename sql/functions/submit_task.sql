@@ -12,6 +12,7 @@ declare
   moment timestamptz;
   due timestamptz;
   newer record;
+  t tasks;
 begin
   spec := jsonb_strip_nulls(spec);
   if spec ? 'pipeline' then
@@ -61,15 +62,14 @@ begin
     end if;
   else
     due := greatest((spec ->> 'run_at')::timestamptz, moment) + interval '1ms' * (spec ->> 'delay_ms')::bigint;
-    insert into tasks (id, route_id, priority, queue, type, details, run_at, held_run_at, max_attempts, timeout_ms,
-      retry_base_ms, retry_max_ms, retry_policy, key, version, batch_id, source, pipeline_id, stage, step, created, last_updated)
-    overriding system value
-    values (id, way, (spec ->> 'priority')::int, spec ->> 'queue', spec ->> 'type', spec ->> 'details',
-      case when b.held then 'infinity' else due end, case when b.held then due end, (spec ->> 'max_attempts')::int,
-      (spec ->> 'timeout_ms')::bigint, (spec ->> 'retry_base_ms')::bigint, (spec ->> 'retry_max_ms')::bigint,
-      nullif(spec -> 'retry_policy', 'null'), spec ->> 'key', (spec ->> 'version')::bigint, b.batch_id, spec ->> 'source',
-      (spec ->> 'pipeline_id')::bigint, spec ->> 'stage', (spec ->> 'step')::int, moment, moment);
-    perform tasks_counted(array[id], 1);
+    t := task_of_spec(spec);
+    t.id := id;
+    t.route_id := way;
+    t.run_at := case when b.held then 'infinity' else due end;
+    t.held_run_at := case when b.held then due end;
+    t.batch_id := b.batch_id;
+    t.created := moment;
+    perform task_insert(t);
     if b.batch_id is not null then
       update batches x set submitted = x.submitted + 1, pending = x.pending + 1 where x.id = b.batch_id;
       if b.begins then

@@ -1,0 +1,21 @@
+-- Adds a task and counts it: the one way to do so but for the statements that add many (submit.sql, submit_plain.sql,
+-- retry_ended.sql). What is null of the row is as the table has it by default. Answers the row.
+create or replace function task_insert(t tasks) returns tasks language plpgsql as $$
+begin
+  t.id := coalesce(t.id, nextval('tasks_id_seq'));
+  t.priority := coalesce(t.priority, 0);
+  t.details := coalesce(t.details, '');
+  t.status := 'queued';
+  t.attempt := 0;
+  t.max_attempts := coalesce(t.max_attempts, 5);
+  t.timeout_ms := coalesce(t.timeout_ms, 60000);
+  t.retry_base_ms := coalesce(t.retry_base_ms, 1000);
+  t.retry_max_ms := coalesce(t.retry_max_ms, 3600000);
+  t.returns := 0;
+  t.source := coalesce(t.source, '');
+  t.created := coalesce(t.created, clock_timestamp());
+  t.last_updated := coalesce(t.last_updated, t.created);
+  insert into tasks overriding system value values (t.*);
+  insert into count_changes (route_id, due, live) values (t.route_id, delayed_to(t.run_at, t.last_updated), 1);
+  return t;
+end $$;
