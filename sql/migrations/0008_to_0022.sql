@@ -37,6 +37,8 @@ alter table orders drop column at;
 
 -- Tasks. Of the events of an attempt whose result came too late, one stays.
 alter table tasks add column retrying boolean;
+create type task_end as (id bigint, status text, ended timestamptz, by_report boolean, result text, error text,
+  error_code text, remark text, stack text, recoverable boolean);
 create index tasks_pipeline on tasks (pipeline_id) where pipeline_id is not null;
 drop index task_attempts_when;
 create index task_attempts_when on task_attempts (last_updated, task_id);

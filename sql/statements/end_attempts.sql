@@ -8,7 +8,7 @@
 -- to pass for the third time in a row: an answer that never fits, or a task that starves its worker, must not go round
 -- for ever. Cancelled without having been asked to is given back.
 -- The reason that was given for a cancel, or for an order to end the task dead, is what the task keeps as its error; of the
--- latter the code, too.
+-- latter the code, too. What ends leaves by tasks_end.
 -- A task of which a newer version was submitted meanwhile is queued again as that describes it, however this attempt ended,
 -- well too; one that was to be started again, unless it ended well.
 -- A task of a pipeline that has completed a stage is queued again for the next one, with its result as the input; unless
@@ -65,9 +65,7 @@ with locked as materialized (
     case when renewed then (restart ->> 'route_id')::int when advances then route_of(queue, next ->> 'type') else route_id end
       as new_route,
     case when renewed then (restart ->> 'priority')::int when advances then coalesce((next ->> 'priority')::int, priority)
-      else priority end as new_priority,
-    case when becomes in ('dead', 'cancelled', 'completed') then
-      (select (statement_timestamp() at time zone 'UTC')::date + 1) + keep_days(queue, becomes, $7::int) end as keep_until
+      else priority end as new_priority
   from decided d),
  again as (
   update tasks t set status = d.becomes, run_at = d.due, last_updated = d.ended,
@@ -104,40 +102,15 @@ with locked as materialized (
     retry_base_ms = (d.next ->> 'retry_base_ms')::bigint, retry_max_ms = (d.next ->> 'retry_max_ms')::bigint,
     retry_policy = d.next -> 'retry_policy', stage = d.next ->> 'name', step = t.step + 1
   from timed d where d.advances and t.id = any(array[d.id])),
- gone as (
-  delete from tasks t using timed d where d.becomes in ('dead', 'cancelled', 'completed') and t.id = any(array[d.id])),
- history as (
-  insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
-    max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane, batch_id,
-    key, source, result, last_error, error_code, first_started, started, created, last_updated, retry_policy, remark, stack,
-    version, pipeline_id, stage, step, recoverable)
-  select keep_until, id, route_id,
-    priority, queue, type, details, becomes, run_at, attempt, max_attempts, timeout_ms, retry_base_ms, retry_max_ms,
-    worker_id, assignment_id, last_updated, $6::boolean, lane, batch_id, key, source, case when outcome = 'completed' then result end,
-    ends_error, ends_code,
-    coalesce(first_started, last_updated), last_updated, created, ended, retry_policy, coalesce(said, remark),
-    case when becomes = 'completed' then stack else trace end, version, pipeline_id, stage, step,
-    case when becomes = 'dead' and stop_code is null then outcome <> 'fatal' and wrong is null end
-  from timed where keep_until is not null),
- ended_counts as (
-  insert into count_changes (keep_until, route_id, status, count, due, live, retrying)
-  select keep_until, route_id, case when keep_until is not null then becomes end, count(keep_until), null::timestamptz,
-    -count(*) filter (where keep_until is not null or renewed or advances),
+ counted as (
+  insert into count_changes (route_id, due, live, retrying)
+  select route_id, null::timestamptz, -count(*) filter (where renewed or advances),
     count(*) filter (where becomes = 'failed') - count(retrying)
-  from timed group by 1, 2, 3
-  having count(keep_until) > 0 or count(*) filter (where renewed or advances) > 0
-    or count(*) filter (where becomes = 'failed') <> count(retrying)
+  from timed where becomes in ('failed', 'queued') group by 1
+  having count(*) filter (where renewed or advances) > 0 or count(*) filter (where becomes = 'failed') <> count(retrying)
   union all
-  select null, new_route, null, 0, delayed_to(due, ended), count(*), 0
-  from timed where renewed or advances group by 2, 5),
- batched as (
-  insert into callbacks (batch_id, task_id, event, url, secret, payload)
-  select * from batch_tasks_ended((
-    select jsonb_agg(jsonb_build_object('batch_id', d.batch_id, 'id', d.id, 'type', d.type, 'status', d.becomes,
-      'attempt', d.attempt, 'error', d.ends_error, 'error_code', d.ends_code, 'remark', coalesce(d.said, d.remark),
-      'worker', (select name from workers w where w.id = d.worker_id), 'started_at', d.last_updated, 'ended_at', d.ended)
-      order by d.id)
-    from timed d where d.batch_id is not null and d.becomes in ('dead', 'cancelled', 'completed')))),
+  select new_route, delayed_to(due, ended), count(*), 0
+  from timed where renewed or advances group by 1, 2),
  attempts as (
   insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
     error_code, run_at, last_updated, result, remark, stack, stage, queue, type, details)
@@ -159,11 +132,13 @@ with locked as materialized (
   from timed d where d.becomes = 'queued' and d.restart is not null and not d.advances
   union all
   select d.id, d.ended, 'stage', null, format('%s -> %s', d.stage, d.next ->> 'name') from timed d where d.advances),
- kept_keys as (
-  update keys k set expires_at = clock_timestamp() + interval '1 day'
-  from (select queue, key, id from timed where becomes in ('dead', 'cancelled', 'completed') and key is not null) d
-  where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null
-    and k.version is null)
+ gone as materialized (
+  select tasks_end(array(
+    select (id, becomes, ended, $6::boolean, case when outcome = 'completed' then result end, ends_error, ends_code,
+      coalesce(said, remark), case when becomes = 'completed' then stack else trace end,
+      case when becomes = 'dead' and stop_code is null then outcome <> 'fatal' and wrong is null end)::task_end
+    from timed where becomes in ('dead', 'cancelled', 'completed')), $7::int)
+  where exists (select from timed where becomes in ('dead', 'cancelled', 'completed')))
 select id, last_updated as token, becomes, due, ended as version, new_route as route_id, new_priority as priority,
   batch_id is not null and becomes in ('dead', 'cancelled', 'completed') as batched, attempt
-from timed
+from timed left join gone on true

@@ -63,6 +63,11 @@ create index tasks_held on tasks (batch_id, id) where held_run_at is not null;
 create index tasks_tried on tasks (route_id) where started is not null;
 create index tasks_pipeline on tasks (pipeline_id) where pipeline_id is not null;
 
+-- How a task ends (see tasks_end): as completed, dead or cancelled, when, whether its worker's report says so, with which result,
+-- error and code, remark and stack, and of a dead one whether its last error was one that is tried again.
+create type task_end as (id bigint, status text, ended timestamptz, by_report boolean, result text, error text,
+  error_code text, remark text, stack text, recoverable boolean);
+
 -- Tasks that were submitted by SQL and are to be admitted: made members of a batch, given a route (theirs is 0 if it was not
 -- there yet). Until then their run_at is infinity, held_run_at when they are due, and batch_id null. What is ended or run
 -- again meanwhile has no such row in tasks any more, and is left alone.

@@ -1,0 +1,40 @@
+-- Ends tasks whose rows are locked: moves them to the history, keeps their keys for a day more, counts them and their batches, and
+-- adds the callbacks. The one way out of `tasks` but for complete.sql and complete_all.sql, which end what succeeded. A task
+-- that executes ends with its attempt. `days`: how long the history keeps those whose queue does not say.
+create or replace function tasks_end(ends task_end[], days int) returns void language plpgsql as $$
+begin
+  with gone as (
+    delete from tasks t using unnest(ends) e where t.id = any(array[e.id])
+    returning t.*, (statement_timestamp() at time zone 'UTC')::date + 1 + keep_days(t.queue, e.status, days) as keep_until,
+      e.status as becomes, e.ended, e.by_report, e.result, e.error, e.error_code as code, e.remark as said, e.stack as trace, e.recoverable,
+      case when t.status = 'executing' then t.last_updated end as token),
+   history as (
+    insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
+      max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, lane, batch_id,
+      key, source, result, last_error, error_code, first_started, started, created, last_updated, retry_policy, remark, stack,
+      version, pipeline_id, stage, step, recoverable)
+    select keep_until, id, route_id, priority, queue, type, details, becomes, run_at, attempt,
+      max_attempts, timeout_ms, retry_base_ms, retry_max_ms, worker_id, case when token is not null then assignment_id end, token,
+      by_report, lane, batch_id, key, source, result, error, code, coalesce(first_started, token), coalesce(token, started),
+      created, ended, retry_policy, said, trace, version, pipeline_id, stage, step, recoverable
+    from gone),
+   counted as (
+    insert into count_changes (keep_until, route_id, status, count, due, live, retrying)
+    select keep_until, route_id, becomes, count(*), null::timestamptz, -count(token), -count(retrying) filter (where token is not null)
+    from gone group by 1, 2, 3
+    union all
+    select null, route_id, null, 0, delayed_to(status, run_at, last_updated), -count(*), -count(retrying)
+    from gone where token is null group by 2, 5),
+   batched as (
+    insert into callbacks (batch_id, task_id, event, url, secret, payload)
+    select * from batch_tasks_ended((
+      select jsonb_agg(jsonb_build_object('batch_id', g.batch_id, 'id', g.id, 'type', g.type, 'status', g.becomes,
+        'attempt', g.attempt, 'error', g.error, 'error_code', g.code, 'remark', g.said,
+        'worker', case when g.token is not null then (select name from workers w where w.id = g.worker_id) end,
+        'started_at', g.token, 'ended_at', g.ended) order by g.id)
+      from gone g where g.batch_id is not null)))
+  update keys k set expires_at = clock_timestamp() + interval '1 day'
+  from (select queue, key, id from gone where key is not null) d
+  where k.queue = any(array[d.queue]) and k.key = any(array[d.key]) and k.task_id = d.id and k.expires_at is null
+    and k.version is null;
+end $$;
