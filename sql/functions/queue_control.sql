@@ -9,8 +9,9 @@ declare
   becomes text;
   live bigint;
 begin
-  if not call.repeated and action in ('pause', 'stop') and queue_known(of_queue) then
-    insert into queues (name) values (of_queue) on conflict do nothing; -- a row to lock: of two calls one comes first
+  -- A row to lock: of two calls one comes first. A queue may be paused before its first task.
+  if not call.repeated and (action = 'pause' or action = 'stop' and queue_known(of_queue)) then
+    insert into queues (name) values (of_queue) on conflict do nothing;
   end if;
   select * into q from queues where name = of_queue for no key update;
   if call.repeated then

@@ -362,10 +362,14 @@ story_what_is_wrong_is_refused() {
 	refused 4 'batches is off, and autostart is off' reeve queue set x --autostart no --batches no
 	refused 4 'entry_type holds a control character' reeve queue set x --entry $'a\nb'
 	refused 4 'queue holds a control character' reeve queue set $'a\nb' --verbose yes
-	for action in pause start stop purge delete describe status; do
+	for action in start resume stop purge delete describe status; do
 		refused 4 'there is no queue "never"' reeve queue $action never
 	done
 	refused 4 'there is no queue "never"' reeve queue progress never
+	refused 4 'queue holds a control character' reeve queue pause $'a\nb'
+	# Before its first task: none of it runs.
+	reeve queue pause early >/dev/null
+	expect_match 'its queue is paused' "$(reeve show "$(reeve submit nothing --queue early)")"
 	expect_eq 0 "$(sql "select count(*) from queues where name in ('x', 'never')")"
 	reeve queue set x --callback http://127.0.0.1:9/ --callback-tasks yes >/dev/null
 	refused 4 'batches is off, and callback_url is set' reeve queue set x --batches no
