@@ -1,6 +1,6 @@
 /*
  * The routes known here: a (queue, type) and its number, which means the same to every manager for ever. One without
- * tasks, live or in the history, retires (0019_routes.sql) and is forgotten. A submit that has its number meanwhile brings it back.
+ * tasks, live or in the history, retires (routes_retire in sql/functions/) and is forgotten. A submit that has its number meanwhile brings it back.
  */
 #ifndef REEVE_MANAGER_CORE_ROUTES_H
 #define REEVE_MANAGER_CORE_ROUTES_H
