@@ -136,7 +136,8 @@ begin
     select at, 0, at, 0, event, null, null, actor, concat_ws(': ', 'schedule ' || schedule, nullif(note, ''))
     from schedule_events where at >= from_at and at < behind) e
   left join workers w on w.id = e.worker_id
-  order by e.version, e.task_id, e.place, e.at;
+  -- A late result, whose version is its attempt's token, came after what had ended that attempt.
+  order by case when e.event = 'late_result' then greatest(e.at, e.version) else e.version end, e.task_id, e.place, e.at;
 
   return query
   select null::timestamptz, null::bigint, null::timestamptz, null::text, null::text, null::bigint, null::smallint, null::text,
