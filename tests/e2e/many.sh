@@ -96,6 +96,10 @@ story_a_thousand_that_reconnect_at_once_are_served() {
 	expect_eq 1000 "$(sql "select count(*) from worker_events where event = 'returned'")"
 }
 
+counter() { # MANAGER NAME
+	reeve stats --manager "${URL[$1]}" --json | jq ".counters[] | select(.name == \"$2\").value"
+}
+
 # How many statements of that name (a pattern) PostgreSQL has carried out for a role of the managers (likewise), as its log says.
 statements() { # ROLE NAME
 	grep -cE "\] reeve-manager ($1) LOG:  duration: .* execute ($2):" "$DIR/log/postgres.log" || true
@@ -114,10 +118,18 @@ story_two_managers_keep_up_with_many_types() {
 	expect_that "$(figure types types_rate) > 300"
 	expect_that "$(figure types types_oldest) < 5000"
 	expect_that "$(figure types types_later_p50) < 500"
+	# Each manager reads each stream now and then; a notification that names no stream has not all of them read.
+	pages=$(($(counter one pages_read) + $(counter two pages_read)))
+	tasks=$(sql 'select count(*) from task_history')
+	note "$pages pages for $tasks tasks"
+	expect [ "$tasks" -ge 2000 ]
+	expect [ "$pages" -le $((3 * tasks)) ]
 	sql "alter system set log_min_duration_statement = 0"
 	sql 'select pg_reload_conf()' >/dev/null
 	one_statement_reads_many_types
 	one_statement_looks_many_strangers_up
+	one_statement_looks_many_lost_workers_up
+	one_caller_looks_up_beside_a_flood_of_strangers
 }
 
 # 400 more types at once, by way of the manager that has no worker: their first pages are read together.
@@ -159,6 +171,39 @@ one_statement_looks_many_strangers_up() {
 	expect [ "$looks" -ge 5 ]
 	expect [ "$looks" -le 10 ]
 	expect_eq "$looks" "$all" 'look-ups of all connections'
+}
+
+# 200 Fetches wait, and their workers are lost without a word to this manager, as those that pull by hand are: it finds out as
+# their claim wins nothing, of many by one statement.
+one_statement_looks_many_lost_workers_up() {
+	local looks asked
+	looks=$(statements lookup worker_look)
+	asked=$(counter one lookup_operations)
+	sql "insert into workers (id, name, host, by_hand) overriding system value select 800000000 + n, 'lost ' || n, '', true from generate_series(1, 200) n"
+	start lost python3 "$TOP/tests/tools/hostile.py" "${URL[one]}" fetches 200 800000001
+	wait_until 20 "[ \"\$(counter one lookup_operations)\" -ge $((asked + 200)) ]"
+	pause 0.5 # the last of them has been answered: they all live
+	sql 'update workers set lost = true, gone_at = clock_timestamp() where id > 800000000'
+	for _ in $(seq 200); do echo '{"type": "odd"}'; done | reeve submit --bulk - --manager "${URL[one]}" >/dev/null
+	wait_until 20 '[ "$(grep -c "9 incarnation .* register again" "$DIR/log/lost.log")" = 200 ]'
+	looks=$(($(statements lookup worker_look) - looks))
+	note "$looks statements have looked lost workers up"
+	expect [ "$looks" -ge 1 ]
+	expect [ "$looks" -le 20 ]
+}
+
+# 2,000 Fetches of one connection ask 20 times, for 4 s; another connection's Fetch does not wait for that.
+one_caller_looks_up_beside_a_flood_of_strangers() {
+	local answered
+	tell away delay up 100
+	tell away delay down 100
+	start flood python3 "$TOP/tests/tools/hostile.py" "${URL[one]}" fetches 2000
+	wait_until 20 "grep -q ready $DIR/log/flood.log"
+	start single python3 "$TOP/tests/tools/hostile.py" "${URL[one]}" fetches 1
+	wait_until 20 "grep -q 'register again' $DIR/log/single.log"
+	answered=$(grep -c 'register again' "$DIR/log/flood.log" || true)
+	note "$answered of the flood's Fetches had been answered when the other was"
+	expect [ "$answered" -lt 1500 ]
 }
 
 # What speed is held against: the manager's own statements, by bare libpq.
