@@ -250,4 +250,18 @@ story_a_manager_without_the_right_to_make_anything_works() {
 	expect_eq 1 "$(sql 'select count(*) from task_history_default')"
 }
 
+# Each statement that a manager sends suits the tables and functions as they are.
+story_every_statement_can_be_prepared() {
+	local file count=0
+	start_postgres
+	for file in "$TOP"/sql/statements/*.sql; do
+		grep -vm1 '^--' "$file" | grep -qiE '^(select|with|insert|update|delete)\b' || continue
+		printf '\\echo %s\nprepare s as\n%s;\ndeallocate s;\n' "$(basename "$file")" "$(cat "$file")"
+	done >"$DIR/statements"
+	count=$(grep -c '^prepare' "$DIR/statements")
+	expect [ "$count" -ge 100 ]
+	PGOPTIONS='-c search_path=reeve' psql_reeve reeve -f "$DIR/statements" >"$DIR/prepared" || fail "$(tail -n 4 "$DIR/prepared")"
+	expect_eq "$count" "$(wc -l <"$DIR/prepared")"
+}
+
 run_stories
