@@ -26,5 +26,6 @@ select s.*, w.id as first_waiting, w.run_at, w.attempt, (select told from waits)
 from (
   select case when (select count(*) from found) = $4 then (select min(id) from found)
     when (select count(*) from looked) >= $5 then (select min(id) from looked) else 0 end as next_before) n
-left join (found f join batches_shown s on s.id = f.id left join firsts w on w.batch_id = f.id) on true
+left join (found f cross join lateral (select * from batches_shown b where b.id = f.id offset 0) s
+  left join firsts w on w.batch_id = f.id) on true
 order by s.id desc
