@@ -172,7 +172,7 @@ story_a_manager_freezes_within_an_edit_and_the_others_claims_go_on() {
 	start_worker claims --concurrency 1 --queue edited
 	start_worker worker --concurrency 8 --queue plain
 	start_calls plain plain
-	start edits bash -c "while true; do '$REEVE_BIN/reeve' update --where queue=edited --priority \$((RANDOM % 9)) --manager '${URL[two]}' || sleep 0.1; done"
+	start edits bash -c "until [ -e '$DIR/no-more' ]; do '$REEVE_BIN/reeve' update --where queue=edited --priority \$((RANDOM % 9)) --manager '${URL[two]}' || sleep 0.1; done"
 	wait_until 20 'grep -q "^1000 tasks" "$DIR/log/edits.log"'
 	from=$(ms)
 	sleep 3
@@ -192,7 +192,8 @@ story_a_manager_freezes_within_an_edit_and_the_others_claims_go_on() {
 	done
 	ended=$(sql "select count(*) from task_history where queue = 'edited'")
 	wait_until 10 "[ \"\$(sql \"select count(*) from task_history where queue = 'edited'\")\" -gt $ended ]"
-	stop edits
+	touch "$DIR/no-more"
+	ended edits
 	stop_calls plain
 	expect_eq '1000|1' "$(sql "select count(*), max(attempt) from all_tasks where queue = 'edited'")"
 }
