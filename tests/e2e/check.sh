@@ -280,10 +280,10 @@ story_what_cannot_be_known_is_unknown() {
 story_of_many_that_have_failed_each_queue_has_its_share_of_the_examples() {
 	sql "insert into routes (queue, type) select 'part' || n, 'none' from generate_series(0, 9) n;
 		insert into tasks (route_id, queue, type, status, error_code, started, attempt, run_at, created, last_updated)
-			select r.id, r.queue, r.type, 'failed', 'E1', now(), 1, now() + interval '1 hour', now(), now()
+			select r.id, r.queue, r.type, 'failed', 'E1', now(), 1, now() + interval '40.5 minutes', now(), now()
 			from routes r, generate_series(1, 150) where r.queue like 'part%' and r.queue <> 'part9';
 		insert into tasks (route_id, queue, type, status, error_code, started, attempt, run_at, created, last_updated)
-			select r.id, r.queue, r.type, 'failed', 'lost', now(), 1, now() + interval '1 hour', now(), now()
+			select r.id, r.queue, r.type, 'failed', 'lost', now(), 1, now() + interval '40.5 minutes', now(), now()
 			from routes r, generate_series(1, 13650) where r.queue = 'part9';
 		select counts_recount()" >/dev/null
 	checked 2 --failed 10
@@ -293,7 +293,7 @@ story_of_many_that_have_failed_each_queue_has_its_share_of_the_examples() {
 	expect_eq '15000 1000' "$(reeve check --failed 10 --json | jq -r '.conditions[0] | "\(.count) \(.looked_at)"')"
 	# All of fewer are looked at.
 	checked 2 --failed 10 --queue part3
-	expect_match '150 of queue part3, type none: E1, the latest is task [0-9]+: attempt 1 failed, due again in 59m' "$OUTPUT"
+	expect_match '150 of queue part3, type none: E1, the latest is task [0-9]+: attempt 1 failed, due again in 40m' "$OUTPUT"
 	expect_no_match 'looked at' "$OUTPUT"
 	expect_eq '150 150' "$(reeve check --failed 10 --queue part3 --json | jq -r '.conditions[0] | "\(.count) \(.looked_at)"')"
 	sql "delete from tasks where queue like 'part%'; select counts_recount()" >/dev/null
