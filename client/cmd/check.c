@@ -33,6 +33,10 @@ struct check_options {
 	int64_t timeout_ms;
 };
 
+/* What a check without any condition asks for: a warning from the first task that no worker takes, and what is held back, without
+ * bounds, because somebody wants it so. */
+static const struct bounds from_the_first = {0, NO_BOUND}, unbounded = {NO_BOUND, NO_BOUND};
+
 /* What can be looked at. */
 static const struct condition {
 	const char *option;
@@ -41,31 +45,28 @@ static const struct condition {
 	bool is_time; /* the value is the longest time, else a count */
 	size_t offset;
 	const char *one, *many; /* "%s" is the span */
+	const struct bounds *by_itself; /* NULL: only if it is asked for */
 } conditions[] = {
     {"dead-per-hour", "dead_per_hour", REEVE_CHECK_DEAD, false, offsetof(struct check_options, dead),
-        "task ended dead within the last hour", "tasks ended dead within the last hour"},
+        "task ended dead within the last hour", "tasks ended dead within the last hour", NULL},
     {"failed", "failed", REEVE_CHECK_FAILED, false, offsetof(struct check_options, failed),
-        "task has failed and waits to be tried again", "tasks have failed and wait to be tried again"},
+        "task has failed and waits to be tried again", "tasks have failed and wait to be tried again", NULL},
     {"oldest-queued", "oldest_queued", REEVE_CHECK_OLDEST_QUEUED, true, offsetof(struct check_options, oldest),
-        "the task that waits longest is due for %s", "no due task waits"},
+        "the task that waits longest is due for %s", "no due task waits", NULL},
     {"running-longer", "running_longest", REEVE_CHECK_RUNNING, true, offsetof(struct check_options, running),
-        "the attempt that runs longest runs for %s", "no attempt runs"},
+        "the attempt that runs longest runs for %s", "no attempt runs", NULL},
     {"schedule-late", "schedule_latest", REEVE_CHECK_SCHEDULES, true, offsetof(struct check_options, schedules),
-        "the latest schedule is overdue by %s", "no schedule is overdue"},
+        "the latest schedule is overdue by %s", "no schedule is overdue", NULL},
     {"callbacks-given-up", "callbacks_given_up", REEVE_CHECK_CALLBACKS, false,
         offsetof(struct check_options, callbacks), "callback was given up within the last hour",
-        "callbacks were given up within the last hour"},
+        "callbacks were given up within the last hour", NULL},
     {"unserved", "unserved", REEVE_CHECK_UNSERVED, false, offsetof(struct check_options, unserved),
-        "waiting task lacks a worker that takes it", "waiting tasks lack a worker that takes them"},
+        "waiting task lacks a worker that takes it", "waiting tasks lack a worker that takes them", &from_the_first},
     {"held", "held", REEVE_CHECK_HELD, false, offsetof(struct check_options, held),
-        "task waits in a queue that gives none", "tasks wait in queues that give none"},
+        "task waits in a queue that gives none", "tasks wait in queues that give none", &unbounded},
 };
 
 enum { N_CONDITIONS = sizeof conditions / sizeof *conditions };
-
-/* What a check without conditions asks --unserved for: a warning from the first; and --held: without bounds, since somebody wants it so. */
-#define BY_ITSELF "0,"
-static const char unbounded[] = "";
 
 static const struct option_spec check_specs[] = {
     {.name = "dead-per-hour",
@@ -103,7 +104,7 @@ static const struct option_spec check_specs[] = {
         .offset = offsetof(struct check_options, unserved),
         .argument = "[WARN,]CRIT",
         .sentence = "more tasks than this wait, in queues that give tasks, and no worker takes them; without any condition "
-                    "this one is asked as \"" BY_ITSELF "\""},
+                    "this one is asked as \"0,\""},
     {.name = "held",
         .type = OPTION_TEXT,
         .offset = offsetof(struct check_options, held),
@@ -327,13 +328,10 @@ static void write_performance(const struct asked *asked)
 	fputs(";0", stdout);
 }
 
-/* Why the task that an example names waits. */
-static void write_reason(
-    struct reeve_client *client, const struct reeve_check_measure *measure, const struct reeve_check_example *example)
+/* Why a task waits. */
+static void write_reason(struct reeve_client *client, int64_t id)
 {
-	bool names_one = measure->kind == REEVE_CHECK_OLDEST_QUEUED ||
-	                 (measure->kind == REEVE_CHECK_FAILED && example->task_id && measure->looked_at >= measure->count);
-	struct reeve_task *task = names_one ? reeve_get(client, example->task_id, NULL) : NULL;
+	struct reeve_task *task = reeve_get(client, id, NULL);
 	char why[WAITING_TEXT];
 
 	if (task && *waiting_text(task, reeve_client_now_us(client), why)) {
@@ -392,7 +390,8 @@ static void write_example(
 			write_text(example->name);
 		}
 	}
-	write_reason(client, measure, example);
+	if (kind == REEVE_CHECK_OLDEST_QUEUED || (kind == REEVE_CHECK_FAILED && all))
+		write_reason(client, example->task_id);
 	putchar('\n');
 }
 
@@ -482,21 +481,19 @@ static bool any_given(const struct check_options *options)
 }
 
 /* Reads the conditions. False: *problem says what is wrong; free() it. */
-static bool read_conditions(struct check_options *options, struct outcome *outcome, char **problem)
+static bool read_conditions(const struct check_options *options, struct outcome *outcome, char **problem)
 {
-	if (!any_given(options)) {
-		options->unserved = BY_ITSELF;
-		options->held = unbounded;
-	}
+	bool by_itself = !any_given(options);
+
 	for (size_t i = 0; i < N_CONDITIONS; i++) {
 		const char *text = text_of(options, &conditions[i]);
 		struct asked *asked = &outcome->asked[outcome->count];
 
-		if (!text)
+		if (by_itself ? !conditions[i].by_itself : !text)
 			continue;
 		asked->condition = &conditions[i];
-		if (text == unbounded) {
-			asked->bounds = (struct bounds){NO_BOUND, NO_BOUND};
+		if (by_itself) {
+			asked->bounds = *conditions[i].by_itself;
 		} else if (!read_bounds(text, conditions[i].is_time, &asked->bounds)) {
 			*problem = text_made("--%s takes CRIT, \"WARN,CRIT\" or \"WARN,\", %s, not \"%.100s\"", conditions[i].option,
 			    conditions[i].is_time ? "durations like 90s or 10m" : "whole numbers from 0", text);
