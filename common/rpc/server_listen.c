@@ -71,31 +71,29 @@ void server_fit_files(struct rpc_server *server)
 }
 
 /* How little a connection needs its place; 0: it is in use. */
-static int64_t idleness(const struct peer *peer, int64_t now_ms)
+static int64_t idleness(const struct peer *peer, const struct conn_state *state, int64_t now_ms)
 {
 	int64_t idle_ms = IDLE_PINGS * rpc_server_idle_ping_ms(peer->server);
-	struct conn_state state;
 
 	if (peer->refusal || peer->usage.all[CALLS] > 0)
 		return 0;
-	state = conn_look(peer->conn);
-	if (!state.opened)
+	if (!state->opened)
 		return now_ms - peer->since_ms < ROOM_AFTER_MS ? 0 : INT64_MAX / 2 + now_ms - peer->since_ms;
 	if (!peer->called)
-		return state.quiet_ms < ROOM_AFTER_MS ? 0 : INT64_MAX / 4 + state.quiet_ms;
-	return state.quiet_ms >= (idle_ms > IDLE_MS ? idle_ms : IDLE_MS) ? state.quiet_ms : 0;
+		return state->quiet_ms < ROOM_AFTER_MS ? 0 : INT64_MAX / 4 + state->quiet_ms;
+	return state->quiet_ms >= (idle_ms > IDLE_MS ? idle_ms : IDLE_MS) ? state->quiet_ms : 0;
 }
 
-/* Whether a connection belongs to an address that has more than half of all, while the newcomer's is another: nobody keeps all others out
- * by open calls. */
+/* Whether a connection's address has more than half of all connections, and the newcomer comes from another. So open calls cannot keep
+ * all others out. */
 static bool is_of_majority(const struct peer *peer, const struct address *newcomer)
 {
 	return newcomer && peer->address != newcomer && !peer->refusal &&
 	       peer->address->connections > peer->server->options.max_connections / 2;
 }
 
-/* Closes the connection that needs its place least, if there is one that does not need it, or that has to make room for a newcomer
- * from this address (NULL: from any). Looking at all takes time: not for each newcomer of a flood. */
+/* Closes the idlest connection; if none is idle, the quietest of an address that has the majority, for a newcomer from this address (NULL:
+ * its address is not known). Looking at all connections takes time, so it does not do so for each newcomer of a flood. */
 static bool make_room(struct rpc_server *server, const struct address *newcomer, int64_t now_ms)
 {
 	struct peer *peer, *idlest = NULL, *quietest = NULL;
@@ -106,14 +104,15 @@ static bool make_room(struct rpc_server *server, const struct address *newcomer,
 	server->room_made_ms = now_ms;
 	DL_FOREACH(server->peers, peer)
 	{
-		int64_t ms = idleness(peer, now_ms);
+		struct conn_state state = conn_look(peer->conn);
+		int64_t ms = idleness(peer, &state, now_ms);
 
 		if (ms > idle_ms) {
 			idle_ms = ms;
 			idlest = peer;
 		}
-		if (is_of_majority(peer, newcomer) && conn_look(peer->conn).quiet_ms > quiet_ms) {
-			quiet_ms = conn_look(peer->conn).quiet_ms;
+		if (is_of_majority(peer, newcomer) && state.quiet_ms > quiet_ms) {
+			quiet_ms = state.quiet_ms;
 			quietest = peer;
 		}
 	}
