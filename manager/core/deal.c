@@ -16,7 +16,6 @@
 
 enum {
 	GROUP_MOST = 128,        /* streams of one priority that are dealt from together */
-	ASSIGNMENT_BYTES = 400,  /* what an assignment costs beside its texts: numbers, and a key of 255 bytes */
 	READ_MOST = 1000000,     /* enough to ask for */
 };
 

@@ -456,6 +456,7 @@ static void redeliver(struct fetch *f)
 	    .fetch = {f->request.incarnation, f->request.fetch_id},
 	    .max_details_bytes = options->max_sent_bytes,
 	    .max_answer_bytes = options->max_answer_bytes,
+	    .assignment_bytes = ASSIGNMENT_BYTES,
 	};
 	store_redeliver(f->dispatch->core->store, &f->ask);
 }

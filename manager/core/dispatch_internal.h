@@ -10,6 +10,10 @@
 struct session;
 struct deal;
 
+enum {
+	ASSIGNMENT_BYTES = 400, /* what an assignment costs in an answer beside its texts: numbers, and a key of 255 bytes */
+};
+
 enum fetch_state {
 	WAITING,
 	CLAIMING,

@@ -175,6 +175,7 @@ static void redeliver_start(struct role *role)
 	params_array_end(p);
 	params_int8(p, redeliver(role, 0)->max_details_bytes);
 	params_int8(p, redeliver(role, 0)->max_answer_bytes);
+	params_int8(p, redeliver(role, 0)->assignment_bytes);
 	role_run(role, SQL_REDELIVER, on_redelivered);
 }
 

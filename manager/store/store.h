@@ -549,7 +549,8 @@ enum store_life {
 struct store_redeliver {
 	struct store_op op;
 	struct store_fetch fetch;
-	int64_t max_details_bytes, max_answer_bytes; /* of one task; of several: the same for every Fetch */
+	/* Of one task; of several, each of which costs so much beside its texts: the same for every Fetch. */
+	int64_t max_details_bytes, max_answer_bytes, assignment_bytes;
 	/* results */
 	enum store_life life;
 	struct store_claimed *won;

@@ -5,9 +5,10 @@
 -- synchronous standbys, if there are any, before it is told.
 -- With queue and type, because a manager that has just started may not know the route yet.
 -- Another manager, whose messages are longer, may have claimed them: of each Fetch as many have their details as fit into one of ours,
--- the shortest first; of the others these are null. What fits is reckoned as for a claim (deal.c, with its ASSIGNMENT_BYTES): a manager
--- can give again whatever it has given.
---   one element a Fetch: $1 incarnations, $2 Fetch ids; $3 how many bytes details may have, $4 and an answer with several tasks
+-- the shortest first; of the others these are null. What fits is reckoned as for a claim (deal.c): a manager can give again
+-- whatever it has given.
+--   one element a Fetch: $1 incarnations, $2 Fetch ids; $3 how many bytes details may have, $4 and an answer with several tasks, $5 what each
+--   costs in it beside its texts
 with fence as materialized (select pg_logical_emit_message(true, 'reeve', 'fence') as lsn)
 select t.id, t.last_updated, case when t.fits then t.details end, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.route_id,
   t.assignment_id,
@@ -18,7 +19,7 @@ from unnest($1::bigint[], $2::bigint[]) with ordinality f(worker_id, fetch_id, p
 left join lateral (select lost from workers where id = f.worker_id offset 0) w on true
 left join lateral (
   select t.*, octet_length(t.details) <= $3::bigint and (row_number() over w = 1 or $4::bigint >=
-    sum(400 + octet_length(t.queue) + octet_length(t.type) + octet_length(t.details)) over w) as fits
+    sum($5::bigint + octet_length(t.queue) + octet_length(t.type) + octet_length(t.details)) over w) as fits
   from (
     select id, task_ids from assignments
     where not w.lost and worker_id = f.worker_id and closed_at is null and fetch_id = f.fetch_id offset 0) a
