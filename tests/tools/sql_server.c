@@ -1,13 +1,13 @@
 /*
  * Carries out SQL for the stories: what `psql -XAtq -c` would do, without a process of psql and a new session of
- *PostgreSQL's for each statement, which cost more than most statements.
+ * PostgreSQL's for each statement, which cost more than most statements.
  *
  *	sql-server SOCKET CONNINFO
  *
  * tests/tools/sql.c sends the statements, together with its standard output and standard error, which are written to
- *here. Each call has a session to itself, and finds it like a new one: sessions are kept, and reset after each call.
- *Without a statement the call closes those that nobody uses. The answer is the exit code, one byte: 0, 1 after an
- *error, 2 without a connection, as psql has them.
+ * here. Each call has a session to itself, and finds it like a new one: sessions are kept, and reset after each call.
+ * Without a statement the call closes those that nobody uses. The answer is the exit code, one byte: 0, 1 after an
+ * error, 2 without a connection, as psql has them.
  */
 #include "tests/tools/sql.h"
 
