@@ -55,8 +55,12 @@ begin
   end if;
   for place in 1 .. cardinality(wanted) loop
     planned := wanted[place];
-    -- The transaction is to be short: what is left comes with the next one. So it does where each waits for the one before.
-    exit when place > 20 or place > 1 and s.overlap = 'queue' and exists (select from tasks t where t.id = s.last_task_id);
+    -- The transaction is to be short: what is left comes with the next one. So it does where each waits for the one before, and
+    -- while others are due, so that short intervals do not keep longer ones waiting.
+    exit when place > 20 or place > 1 and (
+      s.overlap = 'queue' and exists (select from tasks t where t.id = s.last_task_id)
+      or exists (select from schedules o where not o.paused and o.next_at is not null
+        and greatest(o.next_at, o.retry_at) <= now and o.id <> s.id));
     select m.* into outcome, task_id, note from schedule_make(s, planned) m;
     if outcome = 'later' then
       s.retry_at := clock_timestamp() + interval '1s';

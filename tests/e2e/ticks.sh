@@ -200,9 +200,13 @@ story_what_is_only_late_at_short_intervals() {
 			schedule "$overlap$missed" every_ms 200 missed "'$missed'" overlap "'$overlap'"
 		done
 	done
-	ticks() { # SINCE
-		sql "select string_agg(outcome, ' ' order by t.planned) from (select * from schedules where name = '$name') s,
-			schedule_tick(s, s.next_at + interval '$1') t"
+	ticks() { # SINCE: what comes of one in its turns, each of which may be one tick, as the others are due, too
+		local until turn
+		until=$(sql "select next_at + interval '$1' from schedules where name = '$name'")
+		for turn in $(seq 8); do
+			sql "select t.outcome from (select * from schedules where name = '$name') s, schedule_tick(s, '$until') t
+				where s.next_at <= '$until' order by t.planned"
+		done | paste -sd ' '
 	}
 	for name in allowskip allowone; do
 		expect_eq 'submitted submitted submitted' "$(ticks '500 ms')"
@@ -245,6 +249,23 @@ story_who_has_a_lot_to_make_up_for_keeps_nobody_waiting() {
 	done
 	expect [ "$(sql "select count(*) from schedule_runs r join schedules s on s.id = r.schedule_id
 		where s.name = 'late' and outcome = 'submitted'")" -ge 100 ]
+}
+
+# 300 schedules ask for 3,000 ticks a second; one asks for one. While others are due each has one tick a turn, so that nobody waits
+# for more than one of each.
+story_many_short_intervals_do_not_keep_a_longer_one_waiting() {
+	local look others
+	tables_only
+	sql "insert into schedules (name, every_ms, overlap, spec, start_at, next_at)
+		select 'short' || n, 100, 'allow', '{\"type\": \"nothing\"}', now() - interval '2 s', now() - interval '2 s' from generate_series(1, 300) n"
+	schedule longer every_ms 1000 overlap "'allow'" start_at "now() - interval '2 s'" next_at "now() - interval '2 s'"
+	for look in $(seq 200); do
+		sql 'select count(*) from schedules_tick(50)' >"$DIR/null"
+		[[ $(outcomes longer) != *submitted* ]] || break
+	done
+	others=$(sql "select count(*) from schedule_runs where outcome = 'submitted'")
+	note "$others ticks of others before one of the longer one, $look looks"
+	expect [ "$others" -le 700 ]
 }
 
 story_overlap() {
