@@ -1,8 +1,9 @@
 -- What a submit has to know before it makes tasks of batches, or of queues that are more than a name: element by element the
 -- batch each task is in, whether the task is held until that has begun, and whether it begins with it. Opens implicit
 -- batches, starts stopped queues. The rows stay locked until the tasks are made: queues by name, then batches by id; before
--- them those of tasks that are submitted with versions, whose keys are given. A copy of the call that was committed while
--- they were waited for is what counts, whatever has become of queue and batch since.
+-- them those of tasks that are submitted with versions, whose keys are given. A queue all of whose tasks are for batches that
+-- are given is locked only to be started: whoever stops it locks its batches, and submits into others do not wait for these. A copy
+-- of the call that was committed while locks were waited for is what counts, whatever has become of queue and batch since.
 create or replace function submit_batches(request uuid, in_queues text[], in_batches bigint[], versioned text[])
 returns table (n bigint, batch_id bigint, held boolean, begins boolean)
 language plpgsql as $$
@@ -10,15 +11,19 @@ declare
   q queues;
   b batches;
   wrong record;
+  locked text[];
 begin
   perform lock_keyed(in_queues, versioned);
-  perform from queues where name = any(in_queues) order by name for no key update;
+  locked := array(select name from queues where name = any(array(
+      select u.name from unnest(in_queues, in_batches) u(name, batch) left join queues s on s.name = u.name
+      where u.batch is null or s.state in ('stopping', 'stopped')))
+    order by name for no key update);
   perform lock_batches(in_batches || array(select s.batch_id from queues s where s.name = any(in_queues)), in_queues, versioned);
   for q in select * from queues where name = any(in_queues) order by name loop
     if q.state in ('stopping', 'stopped') then
       perform unless_submitted(request);
     end if;
-    if q.state = 'stopping' then
+    if q.state = 'stopping' or q.state = 'stopped' and q.name <> all(locked) then
       raise exception using errcode = 'RV503', message = format('queue "%s" is being stopped; try again', q.name);
     end if;
     if q.state = 'stopped' then

@@ -289,6 +289,47 @@ story_a_locked_batch_holds_up_no_other_result() {
 	expect_eq "$(grep -c wait "$DIR/log/beside.log")" "$(sql "select success from batches where id = $b")"
 }
 
+# As a manager that froze while it submitted into a batch: whoever submits into another batch of the queue does not wait for it.
+story_a_submit_into_a_batch_holds_up_no_other_batch_of_the_queue() {
+	local a b begin
+	start_postgres
+	start_manager manager "${SHORT[@]}"
+	reeve queue set batched --autostart yes >/dev/null # a row to be locked
+	a=$(reeve batch open a --queue batched)
+	b=$(reeve batch open b --queue batched)
+	reeve submit nothing --queue batched --batch "$b" >/dev/null
+	hold holder 60 "select submit_batches(gen_random_uuid(), array['batched'], array[$a], array[null::text])"
+	begin=$(ms)
+	reeve submit nothing --queue batched --batch "$b" >/dev/null
+	expect_at_most 500 $(($(ms) - begin)) 'a submit into another batch'
+	# Stopping the queue waits for it, as it closes the batches.
+	expect_fail 3 reeve queue stop batched --call-timeout 1s
+	expect_eq running "$(sql "select state from queues")"
+	let_go holder
+	reeve queue stop batched >/dev/null
+	wait_until 10 '[ "$(sql "select state from queues")" = stopped ]'
+	expect_eq 't|t' "$(sql 'select bool_and(closed_at is not null), bool_and(stopped) from batches')"
+}
+
+# … and a queue that was stopped while a submit waited for its batch gets no task.
+story_a_submit_that_waits_for_its_batch_hears_that_the_queue_was_stopped() {
+	local a
+	start_postgres
+	start_manager manager "${SHORT[@]}"
+	reeve queue set batched --autostart yes >/dev/null
+	a=$(reeve batch open a --queue batched)
+	stop manager
+	hold holder 60 "select from batches where id = $a for update"
+	start into "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -c 'set search_path = reeve' \
+		-c "select submit_batches(gen_random_uuid(), array['batched'], array[$a], array[null::text])"
+	wait_until 10 '[ "$(sql "select count(*) from pg_locks where not granted")" -ge 1 ]'
+	sql "update queues set state = 'stopping', stopped_id = 0, stopped_at = clock_timestamp() where name = 'batched'"
+	let_go holder
+	ended into 10
+	expect_eq 1 "$STATUS" 'exit code of the submit'
+	expect_match 'queue "batched" is being stopped; try again' "$(cat "$DIR/log/into.log")"
+}
+
 # More of them than are looked after at a time; stopping their queue gives them all something to do.
 # measures time
 story_locked_batches_hide_no_others() {
