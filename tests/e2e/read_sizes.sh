@@ -28,12 +28,12 @@ young() { # COUNT
 			from task_attempts where last_updated < now() - interval '50 days'"
 }
 
-pages() { # STATEMENT PARAMETERS: how many pages it touches
+pages() { # STATEMENT PARAMETERS: how many pages it touches; the plan stays in $DIR/plans
 	{
 		echo "set search_path = reeve; set jit = off; set plan_cache_mode = force_generic_plan;"
 		printf 'prepare s as\n%s;\n' "$(cat "$TOP/sql/statements/$1.sql")"
 		echo "explain (analyze, buffers, costs off, timing off, summary off) execute s($2);"
-	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve" |
+	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve" | tee -a "$DIR/plans" |
 		awk -F '[ =]' '/Buffers: shared/ && !seen++ { for (i = 1; i < NF; i++) if ($i == "hit" || $i == "read") n += $(i + 1) } END { print n }'
 }
 
