@@ -21,6 +21,7 @@ struct profile {
 	struct fetch *waiting; /* list, in the order they came */
 	int count;
 	int64_t room;          /* candidates that they can still take, in all */
+	int64_t coming;        /* slots that its Fetches in the claim under way have left: they ask for that much again */
 	int64_t excluded;      /* tasks that they leave out, in all */
 	int idle;              /* those whose worker has begun no task yet */
 	struct fetch *at;      /* the first that may have room, while candidates are dealt */

@@ -85,11 +85,20 @@ static void fetch_wait(struct fetch *f)
 	fetch_alarm(f, f->until_ms);
 }
 
+/* What it asks for again when its claim has ended. */
+static int coming(const struct fetch *f, enum fetch_state state)
+{
+	return state == CLAIMING && f->parks ? f->request.slots - f->granted : 0;
+}
+
 /* It does not wait any more. */
 static void fetch_move(struct fetch *f, enum fetch_state state)
 {
 	struct dispatch *d = f->dispatch;
 	struct profile *p = f->profile;
+	int more = coming(f, state) - coming(f, f->state);
+	p->coming += more;
+	d->coming += more;
 	if (f->state == WAITING) {
 		DL_DELETE2(p->waiting, f, waiting_prev, waiting_next);
 		p->count--;
@@ -394,7 +403,7 @@ bool dispatch_wants(struct dispatch *d, int route)
 
 bool dispatch_takes(struct dispatch *d, int route)
 {
-	return window_size(d->core->window) <= d->room && deal_wants(d->deal, route);
+	return window_size(d->core->window) <= d->room + d->coming && (deal_wants(d->deal, route) || deal_will_want(d->deal, route));
 }
 
 bool dispatch_waiting(const struct dispatch *d)

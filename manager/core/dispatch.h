@@ -62,7 +62,8 @@ bool dispatch_waiting(const struct dispatch *dispatch);
 /* True if a Fetch is waiting that may be given tasks of this route now. */
 bool dispatch_wants(struct dispatch *dispatch, int route);
 
-/* True if, besides, the Fetches that wait have room for all that is at hand: a task of the route is about to be claimed here. */
+/* True if a task of the route is about to be claimed here: Fetches that accept it wait, or come again after the claim under way, and
+ * there is room for all that is at hand. */
 bool dispatch_takes(struct dispatch *dispatch, int route);
 
 /* Orders stand for this incarnation: a Fetch that it has parked here is answered with them. If they are for the worker itself,

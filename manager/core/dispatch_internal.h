@@ -63,6 +63,7 @@ struct dispatch {
 	int64_t last_number;
 	int waiting;             /* Fetches in state WAITING */
 	int64_t room;            /* candidates that those can still take */
+	int64_t coming;          /* slots that the Fetches of the claim under way have left */
 	bool claiming;
 	bool soon; /* dispatch_run is to come */
 	struct store_claim claim;
@@ -81,5 +82,8 @@ int deal_candidates(struct deal *deal, bool *unsure);
 
 /* True if a waiting Fetch may be given tasks of this route now. */
 bool deal_wants(struct deal *deal, int route);
+
+/* True if one may as soon as the claim under way has ended. */
+bool deal_will_want(struct deal *deal, int route);
 
 #endif

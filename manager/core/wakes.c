@@ -20,7 +20,7 @@
 
 enum {
 	GATHER_MS = 10,
-	TAKE_MS = 50,         /* so long a task may take to be claimed here before others are told of it */
+	TAKE_MS = 50,         /* so long a task that is about to be claimed here may take before others are told of it */
 	NEAR_US = 1000000,    /* our reckoning of the database's clock is behind it by less */
 	FAILED_REST_MS = 500, /* after a notification that could not be sent */
 	STREAMS_MOST = 4096, /* gathered; beyond that, any */
@@ -33,8 +33,9 @@ struct wake {
 		int32_t route, priority;
 	} key;
 	int64_t run_at_us, latest_us; /* of what it is about */
-	int64_t due_ms; /* it is sent then, */
-	bool ours;      /* … unless what it is about has been claimed here until then */
+	bool certain;     /* it is sent whoever claims what it is about */
+	int64_t due_ms;   /* it is sent then, */
+	int64_t until_ms; /* … or, while what it is about is about to be claimed here, later, but not after this */
 	UT_hash_handle hh;
 };
 
@@ -122,38 +123,32 @@ void wakes_others(struct wakes *w, bool others)
 	w->others = others;
 }
 
-/* Others would only try for it in vain, and keep their claims busy. A time that is not known is not taken for granted. */
-static bool taken_here(const struct wakes *w, int route, int64_t run_at_us)
+/* A task that is due later, or at a time that is not known, is not claimed now. */
+static bool due_now(const struct wakes *w, int64_t run_at_us)
 {
-	return run_at_us != STORE_TIME_BEGIN && run_at_us <= core_clock_us(w->core) + NEAR_US &&
-	    dispatch_takes(w->core->dispatch, route);
+	return run_at_us != STORE_TIME_BEGIN && run_at_us <= core_clock_us(w->core) + NEAR_US;
 }
 
-static struct wake *wake_add(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
+static void wake_add(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
 {
 	struct wake *wake = mem_calloc(1, sizeof *wake);
 	wake->key.route = route;
 	wake->key.priority = priority;
 	wake->run_at_us = wake->latest_us = run_at_us;
-	wake->ours = taken_here(w, route, run_at_us);
-	wake->due_ms = core_now(w->core) + (wake->ours ? TAKE_MS : GATHER_MS);
+	wake->certain = !due_now(w, run_at_us);
+	wake->due_ms = core_now(w->core) + GATHER_MS;
+	wake->until_ms = core_now(w->core) + TAKE_MS;
 	if (!w->waiting || wake->due_ms < w->due_ms)
 		w->due_ms = wake->due_ms;
 	HASH_ADD(hh, w->waiting, key, sizeof wake->key, wake);
-	return wake;
 }
 
 /* One more task of a stream that others are to be told of. */
-static void wake_extend(struct wakes *w, struct wake *wake, int64_t run_at_us)
+static void wake_extend(const struct wakes *w, struct wake *wake, int64_t run_at_us)
 {
-	int64_t soon_ms = core_now(w->core) + GATHER_MS;
 	wake->run_at_us = run_at_us < wake->run_at_us ? run_at_us : wake->run_at_us;
 	wake->latest_us = run_at_us > wake->latest_us ? run_at_us : wake->latest_us;
-	if (!wake->ours || taken_here(w, wake->key.route, run_at_us))
-		return;
-	wake->ours = false;
-	wake->due_ms = soon_ms < wake->due_ms ? soon_ms : wake->due_ms;
-	w->due_ms = wake->due_ms < w->due_ms ? wake->due_ms : w->due_ms;
+	wake->certain |= !due_now(w, run_at_us);
 }
 
 void wakes_tell(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
@@ -183,6 +178,23 @@ static void on_sent(struct store_op *op, const struct reeve_error *error)
 	alarm_send(w);
 }
 
+/* Whether others are to be told: they would try in vain for what has been claimed here, or is about to be, and keep their claims
+ * busy. */
+enum verdict { TELL, WAIT, DROP };
+
+static enum verdict judge(const struct wakes *w, const struct wake *wake, int64_t now_ms)
+{
+	enum window_has has;
+	if (wake->certain)
+		return TELL;
+	has = window_has(w->core->window, wake->key.route, wake->key.priority, wake->latest_us);
+	if (has == WINDOW_NOTHING)
+		return DROP;
+	if (now_ms >= wake->until_ms || has == WINDOW_OTHERS)
+		return TELL;
+	return has == WINDOW_CLAIMING || dispatch_takes(w->core->dispatch, wake->key.route) ? WAIT : TELL;
+}
+
 /* Adds to the payload what is due and fits. Returns the payload's length. */
 static int add_waiting(struct wakes *w, int length, char before)
 {
@@ -192,11 +204,14 @@ static int add_waiting(struct wakes *w, int length, char before)
 	w->due_ms = INT64_MAX;
 	HASH_ITER (hh, w->waiting, wake, next) {
 		bool fits = length + STREAM_BYTES < (int)sizeof w->op.payload;
-		if (wake->due_ms > now_ms || !fits) {
+		enum verdict verdict = wake->due_ms > now_ms || !fits ? WAIT : judge(w, wake, now_ms);
+		if (verdict == WAIT) {
+			if (wake->due_ms <= now_ms && fits)
+				wake->due_ms = now_ms + GATHER_MS;
 			w->due_ms = wake->due_ms < w->due_ms ? wake->due_ms : w->due_ms;
 			continue;
 		}
-		if (!wake->ours || !window_taken(w->core->window, wake->key.route, wake->key.priority, wake->latest_us)) {
+		if (verdict == TELL) {
 			length += snprintf(payload + length, sizeof w->op.payload - (size_t)length, "%c%" PRId32 " %" PRId32 " %" PRId64,
 			    before, wake->key.route, wake->key.priority, wake->run_at_us);
 			before = ';';

@@ -404,11 +404,14 @@ void window_release(struct window *w, const struct candidate *c)
 	stream_read(s);
 }
 
-bool window_taken(struct window *w, int route, int32_t priority, int64_t run_at_us)
+enum window_has window_has(struct window *w, int route, int32_t priority, int64_t run_at_us)
 {
 	const struct stream *s = stream_find(w, route, priority);
-	return s && !s->count && !s->taken && !s->unread && !s->reading && !s->passed.id && !s->too_long &&
-	    s->next_due_us > run_at_us;
+	if (s && (s->passed.id || s->too_long))
+		return WINDOW_OTHERS;
+	if (!s || s->count || s->unread || s->reading || s->next_due_us <= run_at_us)
+		return WINDOW_WAITING;
+	return s->taken ? WINDOW_CLAIMING : WINDOW_NOTHING;
 }
 
 int window_size(const struct window *w)

@@ -80,10 +80,11 @@ int stream_count(const struct stream *stream);
 /* True if rows that are due may still be unread. */
 bool stream_unread(const struct stream *stream);
 
-/* True if nothing of a lower priority may overtake the stream now: it has no candidates, and its rows are being read. That is
- * as long as it has a backlog. After a notification or a change it is until those rows are read once; streams for which more
- * of them come meanwhile do not hold others up again before something has been claimed. */
-bool stream_holds(const struct stream *stream);
+/* The time from which on no other stream's task may overtake the stream now, and no task of a lower priority at all: it has no
+ * candidates, and its rows from then on are being read. INT64_MAX: none has to wait. That is as long as it has a backlog. After a
+ * notification or a change it is until those rows are read once; streams for which more of them come meanwhile do not hold
+ * others up again before something has been claimed. */
+int64_t stream_holds_from(const struct stream *stream);
 
 /* True if its rows could not be read just now: it must not keep others waiting. */
 bool stream_failing(const struct stream *stream);
@@ -132,8 +133,14 @@ bool window_too_long(const struct window *window, const struct store_candidate *
 /* The alarm: streams whose next task is due now; trailing looks. Returns when to be called again. */
 int64_t window_turn(struct window *window, int64_t now_ms);
 
-/* True if no task of the stream that was to run by then is known to wait: what was has been claimed, by this manager or another. */
-bool window_taken(struct window *window, int route, int32_t priority, int64_t run_at_us);
+/* What is known of a stream's tasks that were to run by a time. */
+enum window_has {
+	WINDOW_NOTHING,  /* none waits: what did has been claimed, by this manager or another */
+	WINDOW_CLAIMING, /* all that wait are in the claim under way */
+	WINDOW_WAITING,  /* some wait, or may */
+	WINDOW_OTHERS,   /* some wait that are left to other managers */
+};
+enum window_has window_has(struct window *window, int route, int32_t priority, int64_t run_at_us);
 
 /* How many candidates wait. */
 int window_size(const struct window *window);

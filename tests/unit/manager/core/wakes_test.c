@@ -117,6 +117,43 @@ Test(wakes, a_task_that_is_claimed_here_is_not_told_of)
 	fake_end(core);
 }
 
+/* The Fetch of the claim under way has a slot left: its worker asks for that as soon as the claim has ended. */
+Test(wakes, a_task_that_is_claimed_here_next_is_not_told_of)
+{
+	struct fake_fetch fetch, next;
+
+	begin_with_fetch(&fetch);
+	add_task(1, fake_db_us());
+	dispatch_soon(core->dispatch);
+	add_task(2, fake_db_us());
+	fake_pass(core, 30);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.answered, 1);
+	fake_fetch(core, &next, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .slots = 1});
+	dispatch_soon(core->dispatch);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(next.answered, 1);
+	fake_pass(core, 200);
+	cr_expect_eq(fake.wakes, 0, "%s", fake.woken);
+	fake_end(core);
+}
+
+/* … which it does not wait for longer than for its claim. */
+Test(wakes, a_task_for_which_no_worker_comes_again_is_told_of)
+{
+	struct fake_fetch fetch;
+
+	begin_with_fetch(&fetch);
+	add_task(1, fake_db_us());
+	dispatch_soon(core->dispatch);
+	add_task(2, fake_db_us());
+	fake_pass(core, 5);
+	fake_claim(fake_claim_taken(), 0);
+	fake_pass(core, 10);
+	cr_expect_eq(fake.wakes, 1);
+	fake_end(core);
+}
+
 /* … but of what is left, others are told: at once if no Fetch has room for it, else when it should have been claimed. */
 Test(wakes, a_task_that_is_not_claimed_here_is_told_of)
 {
