@@ -1,11 +1,12 @@
 -- Batches, newest first. The open ones of a queue are looked for among $5 at most; the last column tells below which id there may
 -- be more (0: there are none), in one row without a batch if none was found. Behind a batch's columns stands its first task that
--- waits, and why (tasks_waiting): its entry or exit task, or one of the first 20 that live.
+-- waits, and why (tasks_waiting): its entry or exit task, or one of the first 20 that live. `between`, because with `=` the planner
+-- may walk the batches of all queues, newest first, where it takes the queue for a frequent one.
 --   $1 queue or null, $2 only those that have not ended, $3 only ids below this, $4 how many
 with looked as materialized (
   (select id, queue from batches where $1::text is null and not $2::boolean and id < $3 order by id desc limit $4)
   union all
-  (select id, queue from batches where queue = $1 and not $2::boolean and id < $3 order by id desc limit $4)
+  (select id, queue from batches where queue between $1 and $1 and not $2::boolean and id < $3 order by queue desc, id desc limit $4)
   union all
   (select id, queue from batches where $2::boolean and phase <> 'ended' and id < $3
    order by id desc limit case when $1 is null then $4::bigint else $5::bigint end)),

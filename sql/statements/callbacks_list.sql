@@ -1,5 +1,6 @@
 -- Callbacks, newest first. The delivered ones of a state, and of a batch, are looked for among $5 at most; the last column tells
--- below which id there may be more (0: there are none), in one row without a callback if none was found.
+-- below which id there may be more (0: there are none), in one row without a callback if none was found. `between`, so that a state
+-- or a batch is looked up in its index, however frequent the planner takes it for.
 --   $1 of which batch or null, $2 state or null, $3 only ids below this, $4 how many
 with looked as materialized (
   (select id from callbacks
@@ -7,14 +8,14 @@ with looked as materialized (
    order by id desc limit case when $2 is null then $4::bigint else $5::bigint end)
   union all
   (select id from callbacks
-   where $1::bigint is null and state = $2 and state <> 'delivered' and id < $3 order by id desc limit $4)
+   where $1::bigint is null and state between $2 and $2 and state <> 'delivered' and id < $3 order by state desc, id desc limit $4)
   union all
   (select id from callbacks
-   where batch_id = $1 and coalesce($2::text, 'delivered') = 'delivered' and id < $3
-   order by id desc limit case when $2 is null then $4::bigint else $5::bigint end)
+   where batch_id between $1 and $1 and coalesce($2::text, 'delivered') = 'delivered' and id < $3
+   order by batch_id desc, id desc limit case when $2 is null then $4::bigint else $5::bigint end)
   union all
   (select id from callbacks
-   where batch_id = $1 and state = $2 and state <> 'delivered' and id < $3 order by id desc limit $4)),
+   where batch_id between $1 and $1 and state = $2 and state <> 'delivered' and id < $3 order by batch_id desc, id desc limit $4)),
  found as materialized (
   select c.* from looked l cross join lateral (select * from callbacks where id = l.id offset 0) c
   where $2::text is null or c.state = $2
