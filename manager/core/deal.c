@@ -38,6 +38,7 @@ struct deal {
 	bool stuck[GROUP_MOST];       /* nobody takes its candidates any more */
 	int stream_count;
 	int64_t room, available, fetches;
+	int64_t until_us;             /* what is due later waits for rows of the group that are being read */
 };
 
 struct deal *deal_create(struct dispatch *dispatch)
@@ -233,6 +234,17 @@ bool deal_wants(struct deal *deal, int route)
 	return false;
 }
 
+bool deal_will_want(struct deal *deal, int route)
+{
+	struct demand_walk walk;
+	if (queues_of_route(deal->dispatch->core->queues, route)->state != STORE_QUEUE_RUNNING)
+		return false;
+	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, route); p; p = demand_next(&walk))
+		if (p->coming)
+			return true;
+	return false;
+}
+
 static struct need stream_need(struct deal *deal, const struct stream *s)
 {
 	struct core *core = deal->dispatch->core;
@@ -257,16 +269,23 @@ static int at_most(int64_t number, int most)
 	return number < most ? (int)number : most;
 }
 
-/* Gathers the streams of the next priority, from *at on, that somebody has room for, and has them read ahead. True if one of
- * them bars the rest: its rows may be older than what is at hand. */
-static bool group_gather(struct deal *deal, struct stream **at, bool *unsure)
+/* The stream's rows that are being read may be older than what is at hand. */
+static void group_hold(struct deal *deal, const struct stream *s)
+{
+	int64_t from_us = stream_holds_from(s);
+	if (from_us < deal->until_us)
+		deal->until_us = from_us;
+}
+
+/* Gathers the streams of the next priority, from *at on, that somebody has room for, and has them read ahead. */
+static void group_gather(struct deal *deal, struct stream **at, bool *unsure)
 {
 	struct window *window = deal->dispatch->core->window;
 	struct stream *first = *at, *s = first;
-	bool barred = false;
 	deal->round++;
 	deal->profile_count = deal->stream_count = 0;
 	deal->room = deal->available = deal->fetches = 0;
+	deal->until_us = INT64_MAX;
 	for (; s && deal->stream_count < GROUP_MOST && stream_priority(s) == stream_priority(first); s = window_next(s)) {
 		struct need need = stream_need(deal, s);
 		if (!need.room)
@@ -275,11 +294,10 @@ static bool group_gather(struct deal *deal, struct stream **at, bool *unsure)
 		deal->available += stream_count(s);
 		if (stream_unread(s))
 			window_read_ahead(window, s, at_most(2 * need.room + need.excluded, READ_MOST));
-		barred |= stream_holds(s);
+		group_hold(deal, s);
 		*unsure |= stream_unsure(s);
 	}
 	*at = s;
-	return barred;
 }
 
 /* Deals a group's candidates in the order they are due, whatever stream they are in: always from the one whose first is
@@ -291,13 +309,13 @@ static void group_deal(struct deal *deal, int share)
 		deal->profiles[i]->at = deal->profiles[i]->waiting;
 	while (deal->dispatch->room > 0) {
 		int oldest = -1, before = deal->tried;
-		int64_t first_us = INT64_MAX, until_us = INT64_MAX;
+		int64_t first_us = INT64_MAX, until_us = deal->until_us;
 		for (int i = 0; i < deal->stream_count; i++) {
 			const struct candidate *c = deal->stuck[i] ? NULL : stream_peek(deal->streams[i]);
-			if (!c)
+			if (!c || c->run_at_us > deal->until_us)
 				continue;
 			if (oldest < 0 || c->run_at_us < first_us) {
-				until_us = first_us;
+				until_us = oldest < 0 ? until_us : first_us;
 				first_us = c->run_at_us;
 				oldest = i;
 			} else if (c->run_at_us < until_us) {
@@ -320,11 +338,7 @@ int deal_candidates(struct deal *deal, bool *unsure)
 	for (struct fetch *f = d->unparked; f; f = f->unparked_next)
 		f->let_from_ms = 0;
 	while (at && d->room > 0 && deal->tried < d->core->options.claim_limit) {
-		bool barred = group_gather(deal, &at, unsure);
-		if (barred) { /* what is not read yet goes before anything else of its priority, or lower */
-			*unsure = true;
-			break;
-		}
+		group_gather(deal, &at, unsure);
 		if (!deal->fetches)
 			continue;
 		int64_t much = deal->available < deal->room ? deal->available : deal->room;
@@ -332,10 +346,10 @@ int deal_candidates(struct deal *deal, bool *unsure)
 		group_deal(deal, at_most(share < 1 ? 1 : share, INT_MAX));
 		group_deal(deal, INT_MAX); /* what is left over, to whoever has room */
 		for (int i = 0; i < deal->stream_count; i++) {
-			barred |= stream_holds(deal->streams[i]);
+			group_hold(deal, deal->streams[i]);
 			*unsure |= stream_unsure(deal->streams[i]);
 		}
-		if (barred) {
+		if (deal->until_us != INT64_MAX) { /* what is not read yet goes before anything of a lower priority */
 			*unsure = true;
 			break;
 		}

@@ -38,6 +38,7 @@ struct stream {
 	bool unread;            /* rows that are due may be behind the cursor's next step: */
 	bool backlog;           /* … since the last page was full, or was never read since this manager began; */
 	int64_t unread_round;   /* … or since a notification or a change of our own, which this round will have read; 0: a look */
+	int64_t unread_from_us; /* … and none of them is due before this, unless there is a backlog */
 	bool reading, reread;   /* reread: the cursor went back while a page was read */
 	bool noted;             /* tasks were noted while a page was read that may have begun before their commit: */
 	int64_t noted_run_at, noted_id; /* they come after this */
@@ -85,7 +86,7 @@ struct window {
 	bool cold;              /* not every stream has been found since this manager began */
 	bool left_unread;       /* a stream that has unread rows is not being read */
 	int64_t rounds;         /* statements that have read pages */
-	int64_t held_until_round; /* see stream_holds */
+	int64_t held_until_round; /* see stream_holds_from */
 	struct known *resting;  /* list, in the order they are candidates again: see window_rest */
 	int resting_count;
 	int hinted;             /* streams that were added for a notification since everything was read */

@@ -293,18 +293,18 @@ void window_read_unread(struct window *w)
 
 /* --- what keeps lower priorities waiting -------------------------------------------------------------------------- */
 
-bool stream_holds(const struct stream *s)
+int64_t stream_holds_from(const struct stream *s)
 {
 	struct window *w = s->window;
 	if (!s->unread || s->count || s->failed)
-		return false;
+		return INT64_MAX;
 	if (s->backlog)
-		return true;
+		return s->cursor_run_at;
 	if (!s->unread_round)
-		return false;
+		return INT64_MAX;
 	if (s->unread_round > w->held_until_round)
 		w->held_until_round = w->rounds + HELD_ROUNDS;
-	return w->rounds < w->held_until_round;
+	return w->rounds < w->held_until_round ? s->unread_from_us : INT64_MAX;
 }
 
 /* --- the alarm --------------------------------------------------------------------------------------------------- */

@@ -50,6 +50,7 @@ struct stream *stream_add(struct window *w, int route, int32_t priority)
 	s->cursor_run_at = STORE_TIME_BEGIN;
 	s->next_due_us = STORE_TIME_NEVER;
 	s->unread = true;
+	s->unread_from_us = STORE_TIME_BEGIN;
 	s->backlog = w->cold;
 	s->unread_round = w->rounds + 1;
 	HASH_ADD(hh, w->streams, key, sizeof s->key, s);
@@ -94,6 +95,8 @@ void stream_rewind(struct stream *s, int64_t run_at_us, int64_t id)
 	}
 	stream_note_position(s, run_at_us, id);
 	s->too_long = false;
+	if (!s->unread || !s->unread_round || run_at_us < s->unread_from_us)
+		s->unread_from_us = run_at_us;
 	s->unread = true;
 	s->unread_round = s->window->rounds + 1;
 	stream_settle(s);

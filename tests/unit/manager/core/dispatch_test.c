@@ -286,6 +286,40 @@ Test(dispatch, of_one_priority_what_is_due_first_goes_first_whatever_its_type)
 	fake_end(core);
 }
 
+/* Another manager tells of a task: those that were due before it need not wait until it has been read. */
+Test(dispatch, what_was_due_before_the_rows_that_are_being_read_goes_first)
+{
+	struct fake_fetch fetch, next;
+	int other, routes[2];
+
+	begin(0);
+	other = fake_route("q", "u");
+	fake_pass(core, 1500);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
+	routes[0] = route, routes[1] = other;
+	for (int i = 0; i < 2; i++) {
+		window_rewind(core->window, routes[i], 0, STORE_TIME_BEGIN);
+		fake_page(fake_page_taken(routes[i], 0), 0, NULL, 0);
+	}
+	int64_t now = fake_db_us(), told = now - 3000000;
+	window_rewind(core->window, other, 0, told);
+	window_note(core->window, route, 0, 1, now, told - 1000000, 10);
+	window_note(core->window, route, 0, 2, now, told + 1000000, 10);
+	dispatch_soon(core->dispatch);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	cr_expect_neq(fake_tries(claim, 1), 0);
+	fake_claim(claim, 0);
+	fake_fetch(core, &next, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .slots = 4});
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0, "what was told of is due before it");
+	struct store_candidate row = {3, now, told, 10};
+	fake_page(fake_page_taken(other, 0), 1, &row, 0);
+	claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 2);
+	fake_claim(claim, 0);
+	fake_end(core);
+}
+
 /* --- Fetches that do not park, and time --------------------------------------------------------------------------- */
 
 Test(dispatch, one_that_does_not_park_gets_what_is_at_hand)
