@@ -222,25 +222,14 @@ static int64_t profile_room(const struct store_queue *queue, const struct profil
 	return p->room && queue->waiting_ms && p->idle ? room_of_those_let(queue, p) : p->room;
 }
 
-bool deal_wants(struct deal *deal, int route)
+bool deal_wants(struct deal *deal, int route, bool or_next)
 {
 	const struct store_queue *queue = queues_of_route(deal->dispatch->core->queues, route);
 	struct demand_walk walk;
 	if (queue->state != STORE_QUEUE_RUNNING)
 		return false;
 	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, route); p; p = demand_next(&walk))
-		if (profile_room(queue, p))
-			return true;
-	return false;
-}
-
-bool deal_will_want(struct deal *deal, int route)
-{
-	struct demand_walk walk;
-	if (queues_of_route(deal->dispatch->core->queues, route)->state != STORE_QUEUE_RUNNING)
-		return false;
-	for (struct profile *p = demand_first(&walk, deal->dispatch->demand, route); p; p = demand_next(&walk))
-		if (p->coming)
+		if (profile_room(queue, p) || (or_next && p->coming))
 			return true;
 	return false;
 }

@@ -358,7 +358,7 @@ struct left {
 static void read_left(void *arg, int route)
 {
 	struct left *left = arg;
-	left->some |= deal_wants(left->dispatch->deal, route) && window_read_passed(left->dispatch->core->window, route);
+	left->some |= deal_wants(left->dispatch->deal, route, false) && window_read_passed(left->dispatch->core->window, route);
 }
 
 /* Fetches that do not wait for work to come are answered when nothing was at hand, and nothing waits for others either. */
@@ -398,12 +398,12 @@ void dispatch_run(struct dispatch *d)
 
 bool dispatch_wants(struct dispatch *d, int route)
 {
-	return deal_wants(d->deal, route);
+	return deal_wants(d->deal, route, false);
 }
 
 bool dispatch_takes(struct dispatch *d, int route)
 {
-	return window_size(d->core->window) <= d->room + d->coming && (deal_wants(d->deal, route) || deal_will_want(d->deal, route));
+	return window_size(d->core->window) <= d->room + d->coming && deal_wants(d->deal, route, true);
 }
 
 bool dispatch_waiting(const struct dispatch *d)

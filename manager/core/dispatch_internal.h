@@ -80,10 +80,7 @@ void deal_destroy(struct deal *deal);
  * that one of them might get, are still being read. Takes time by the streams and the profiles that accept them. */
 int deal_candidates(struct deal *deal, bool *unsure);
 
-/* True if a waiting Fetch may be given tasks of this route now. */
-bool deal_wants(struct deal *deal, int route);
-
-/* True if one may as soon as the claim under way has ended. */
-bool deal_will_want(struct deal *deal, int route);
+/* True if a waiting Fetch may be given tasks of this route now, or, with `or_next`, one that comes after the claim under way. */
+bool deal_wants(struct deal *deal, int route, bool or_next);
 
 #endif

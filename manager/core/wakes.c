@@ -33,7 +33,7 @@ struct wake {
 		int32_t route, priority;
 	} key;
 	int64_t run_at_us, latest_us; /* of what it is about */
-	bool certain;     /* it is sent whoever claims what it is about */
+	bool certain;     /* it is sent whether or not its tasks are claimed here */
 	int64_t due_ms;   /* it is sent then, */
 	int64_t until_ms; /* … or, while what it is about is about to be claimed here, later, but not after this */
 	UT_hash_handle hh;
@@ -204,10 +204,12 @@ static int add_waiting(struct wakes *w, int length, char before)
 	w->due_ms = INT64_MAX;
 	HASH_ITER (hh, w->waiting, wake, next) {
 		bool fits = length + STREAM_BYTES < (int)sizeof w->op.payload;
-		enum verdict verdict = wake->due_ms > now_ms || !fits ? WAIT : judge(w, wake, now_ms);
+		enum verdict verdict = WAIT;
+		if (fits && wake->due_ms <= now_ms) {
+			verdict = judge(w, wake, now_ms);
+			wake->due_ms = now_ms + GATHER_MS; /* of one that waits */
+		}
 		if (verdict == WAIT) {
-			if (wake->due_ms <= now_ms && fits)
-				wake->due_ms = now_ms + GATHER_MS;
 			w->due_ms = wake->due_ms < w->due_ms ? wake->due_ms : w->due_ms;
 			continue;
 		}
