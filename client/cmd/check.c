@@ -33,8 +33,8 @@ struct check_options {
 	int64_t timeout_ms;
 };
 
-/* What a check without any condition asks for: a warning from the first task that no worker takes, and what is held back, without
- * bounds, because somebody wants it so. */
+/* The bounds of a check without any condition: a warning from the first task that no worker takes. Tasks that are held back are shown, but
+ * need no warning, because an operator holds them. */
 static const struct bounds from_the_first = {0, NO_BOUND}, unbounded = {NO_BOUND, NO_BOUND};
 
 /* What can be looked at. */

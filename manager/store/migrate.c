@@ -159,7 +159,7 @@ static bool definitions_bring(PGconn *pg, bool all, struct reeve_error *error)
 	return good;
 }
 
-/* Whether this program can work with what is there, or bring it up; and with `check_only`, needs not. */
+/* True if this program can work with the schema as it is, or, unless `check_only`, can bring it to its own version. */
 static bool usable(const struct schema *have, bool check_only, struct reeve_error *error)
 {
 	if (have->version > SQL_VERSION)
