@@ -199,6 +199,8 @@ static int64_t next_look(const struct reeve_worker *worker)
 	if (worker->phase == PHASE_REGISTERING && worker->register_rest.until_ms > now_ms &&
 	    worker->register_rest.until_ms < next_ms)
 		next_ms = worker->register_rest.until_ms;
+	if (worker->registering && worker->register_until_ms > now_ms && worker->register_until_ms < next_ms)
+		next_ms = worker->register_until_ms;
 	if (worker->phase == PHASE_SERVING && !worker->lease_stopped && atomic_load(&worker->lease->stop_ms) < next_ms)
 		next_ms = atomic_load(&worker->lease->stop_ms);
 	int64_t look_ms = guard_look(worker, now_ms);

@@ -19,6 +19,7 @@
 enum {
 	REGISTER_TIMEOUT_MS = 5 * 1000,
 	LEAVE_TIMEOUT_MS = 5 * 1000,
+	REGISTER_LAST_MS = 1000, /* how long a worker that stops waits for the answer, so that it can leave */
 	NAME_REST_MS = 1000,     /* the longest rest before it is looked again whether the name is free */
 	LOG_EVERY_FAILURES = 10, /* failed registrations that share one line in the log */
 	/* What is taken if a manager leaves it out. */
@@ -181,30 +182,46 @@ static void start_register(
 	pthread_mutex_unlock(&worker->lock);
 }
 
+/* A worker that stops gives up the Register under way. One that has reached a manager is answered soon, and waited for: the worker
+ * then leaves, and nobody takes it to be alive until its lease ends. */
+static void give_register_up(struct reeve_worker *worker)
+{
+	int64_t now_ms = clock_monotonic_ms();
+	rpc_call_id call = 0;
+
+	pthread_mutex_lock(&worker->lock);
+	if (worker->phase == PHASE_REGISTERING && worker->draining && !worker->register_given_up)
+		call = worker->register_call;
+	if (call && !worker->register_until_ms)
+		worker->register_until_ms = now_ms + REGISTER_LAST_MS;
+	bool late = now_ms >= worker->register_until_ms;
+	pthread_mutex_unlock(&worker->lock);
+	if (!call || (!late && rpc_client_alive(worker->rpc, 0)))
+		return;
+	pthread_mutex_lock(&worker->lock);
+	worker->register_given_up = true;
+	pthread_mutex_unlock(&worker->lock);
+	rpc_client_cancel(worker->rpc, call);
+}
+
 void session_step(struct reeve_worker *worker)
 {
-	rpc_call_id cancel = 0;
 	struct accepts *accepts = NULL;
 	uint32_t concurrency = 0;
 	int64_t previous = 0;
 
+	give_register_up(worker);
 	pthread_mutex_lock(&worker->lock);
 	if (worker->phase == PHASE_LOST && worker_unfinished(worker) == 0)
 		worker->phase = PHASE_REGISTERING;
-	if (worker->phase == PHASE_REGISTERING && worker->draining && worker->register_call &&
-	    !worker->register_given_up) {
-		worker->register_given_up = true;
-		cancel = worker->register_call;
-	} else if (worker->phase == PHASE_REGISTERING && !worker->draining && !worker->registering &&
-	           !worker->refused && clock_monotonic_ms() >= worker->register_rest.until_ms) {
+	if (worker->phase == PHASE_REGISTERING && !worker->draining && !worker->registering && !worker->refused &&
+	    clock_monotonic_ms() >= worker->register_rest.until_ms) {
 		worker->registering = true;
 		accepts = accepts_use(worker->accepts);
 		concurrency = (uint32_t)worker->slots.wanted;
 		previous = worker->incarnation;
 	}
 	pthread_mutex_unlock(&worker->lock);
-	if (cancel)
-		rpc_client_cancel(worker->rpc, cancel);
 	if (accepts)
 		start_register(worker, accepts, concurrency, previous);
 }

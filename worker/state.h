@@ -88,6 +88,7 @@ struct reeve_worker {
 	bool registering; /* a Register is under way */
 	rpc_call_id register_call;
 	bool register_given_up;
+	int64_t register_until_ms; /* the worker stops: the Register under way is given up then; 0: it does not */
 	int register_failures; /* in a row */
 	bool name_taken;       /* another worker has our name, as has been logged */
 	struct backoff register_rest;

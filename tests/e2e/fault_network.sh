@@ -32,6 +32,27 @@ one_way() { # up|down
 	conclude a
 }
 
+# Otherwise it would be taken to be alive, and its name to be in use, until its lease ended.
+story_a_worker_that_stops_while_it_registers_leaves() {
+	start_postgres
+	start_proxy network manager
+	start_manager "${CALM[@]}"
+	tell network delay down 400
+	start idle "$REEVE_BIN/reeve-worker" --manager "${PROXY[network]}" --handlers "$(fault_handlers)" --name idle
+	wait_until 10 '[ "$(sql "select count(*) from workers")" = 1 ]'
+	stop idle
+	expect_eq 0 "$STATUS" 'exit code'
+	expect_eq 'left' "$(reeve workers --all --json | jq -r .doing)"
+	# Without an answer it does not wait for long.
+	start_proxy silent manager
+	tell silent drop down
+	start deaf "$REEVE_BIN/reeve-worker" --manager "${PROXY[silent]}" --handlers "$(fault_handlers)" --name deaf
+	sleep 0.5
+	begin=$(ms)
+	stop deaf
+	expect [ $(($(ms) - begin)) -lt 3000 ]
+}
+
 story_answers_are_lost_for_longer_than_a_lease() {
 	one_way down
 }
