@@ -87,7 +87,7 @@ story_nobody_knows_whether_a_dead_workers_tasks_were_taken_back() {
 	start_proxy database postgres
 	CONNINFO=${PROXY[database]} start_manager "${SHORT[@]}"
 	start_fault_exec a --concurrency 4
-	submit_deeds deed 4 run=600
+	submit_deeds deed 4 run=1500 # long enough to be met in the middle on a busy machine
 	wait_until 10 '[ "$(starts)" = 4 ]'
 	tell database message lose worker_lose
 	tell database answer lose worker_lose
@@ -96,7 +96,7 @@ story_nobody_knows_whether_a_dead_workers_tasks_were_taken_back() {
 	kill_now a
 	start_fault_exec b --concurrency 4
 	wait_until 15 all_ended
-	expect_within $((BACK_US + 600000)) "$KILLED_US" "$(last_end "${IDS[@]}")" 'done by another'
+	expect_within $((BACK_US + 1500000)) "$KILLED_US" "$(last_end "${IDS[@]}")" 'done by another'
 	expect_eq 4 "$(applied database)" 'statements lost'
 	expect_eq 'lost 4' "$(outcomes)"
 	expect_eq 1 "$(sql "select count(*) from worker_events where event = 'lost'")"

@@ -4,11 +4,12 @@
  *
  *	fault-flood --manager URL --kind KIND --count N --seconds S [--types A,B] [--lease MS]
  *
- *	waits        Waits for tasks that do not exist
+ *	waits        Waits for a task that is due in an hour, and is cancelled at the end
  *	fetches      Fetches of incarnations that never were, for the types
  *	lost         registers N workers that send no heartbeats; when they are lost (--lease), the Fetches of these
  *	parked       registers N workers by hand; parks a Fetch of each, for types of which there are no tasks
  *	reads        searches of the whole audit
+ *	gets         Gets of tasks that do not exist, spread over 64 connections
  *	connections  N connections that greet and then say nothing
  *	garbage      connections that send random bytes, one after the other, N in all
  *
@@ -37,7 +38,8 @@ enum {
 	COUNT_MOST = 50000,
 	RATE_MOST = 20000,
 	REGISTERS_OPEN = 64,
-	CLIENTS = 8, /* connections that the parked Fetches are spread over */
+	CLIENTS = 8, /* connections that the parked Fetches are spread over, */
+	CLIENTS_OF_GETS = 64, /* and Gets */
 	TYPES_MOST = 16,
 	CALL_MS = 60000,
 	REGISTER_MS = 20000,
@@ -56,10 +58,11 @@ static struct {
 	char *types[TYPES_MOST];
 } options = {.count = 1000, .seconds = 5, .lease_ms = 15000};
 
-static struct rpc_client *clients[CLIENTS];
+static struct rpc_client *clients[CLIENTS_OF_GETS];
 static int n_clients = 1;
 static int64_t incarnations[COUNT_MOST], fetch_ids[COUNT_MOST];
 static int places[COUNT_MOST]; /* places[i] == i: what a callback's argument points to */
+static int64_t waited_for; /* a task */
 static atomic_bool place_open[COUNT_MOST];
 static atomic_int open_calls, registered;
 static atomic_long made, ended[CODES];
@@ -102,12 +105,47 @@ static void start(int place, const ProtobufCServiceDescriptor *service, const ch
 	rpc_client_start(clients[place % n_clients], service, method, request, &call, call_done, &places[place]);
 }
 
+/* Makes the task that is waited for, or cancels it. */
+static void waited_for_make(void)
+{
+	Reeve__V1__TaskSpec spec = REEVE__V1__TASK_SPEC__INIT, *specs[] = {&spec};
+	Reeve__V1__SubmitRequest request = REEVE__V1__SUBMIT_REQUEST__INIT;
+	Reeve__V1__SubmitResponse *response;
+
+	spec.type = (char *)"fault-flood";
+	spec.queue = (char *)"fault-flood";
+	spec.delay_ms = 3600000;
+	request.tasks = specs;
+	request.n_tasks = 1;
+	response = (Reeve__V1__SubmitResponse *)rpc_client_call(clients[0], TASKS, "Submit", &request.base, NULL, NULL);
+	if (!response) {
+		fprintf(stderr, "fault-flood: the task to wait for was not made\n");
+		exit(3);
+	}
+	waited_for = response->tasks[0]->id;
+	reeve__v1__submit_response__free_unpacked(response, NULL);
+}
+
+static void waited_for_cancel(void)
+{
+	Reeve__V1__CancelRequest request = REEVE__V1__CANCEL_REQUEST__INIT;
+	struct rpc_client_options options_of = {.urls = options.manager};
+	struct rpc_client *client = rpc_client_create(&options_of, NULL); /* the others' calls have all they may have */
+	ProtobufCMessage *response;
+
+	request.ids = &waited_for;
+	request.n_ids = 1;
+	response = rpc_client_call(client, TASKS, "Cancel", &request.base, NULL, NULL);
+	if (response)
+		protobuf_c_message_free_unpacked(response, NULL);
+	rpc_client_destroy(client);
+}
+
 static void start_wait(int place)
 {
 	Reeve__V1__WaitRequest request = REEVE__V1__WAIT_REQUEST__INIT;
-	int64_t ids[] = {INT64_C(1000000000000) + place};
 
-	request.ids = ids;
+	request.ids = &waited_for;
 	request.n_ids = 1;
 	request.wait_ms = CALL_MS;
 	start(place, TASKS, "Wait", &request.base);
@@ -139,6 +177,14 @@ static void start_read(int place)
 	request.since_us = 1;
 	request.limit = 100;
 	start(place, TASKS, "Audit", &request.base);
+}
+
+static void start_get(int place)
+{
+	Reeve__V1__GetRequest request = REEVE__V1__GET_REQUEST__INIT;
+
+	request.id = INT64_C(1000000000000) + place;
+	start(place, TASKS, "Get", &request.base);
 }
 
 /* ---- workers that there are ---- */
@@ -211,7 +257,7 @@ static void flood_calls(void)
 	int64_t until_ms;
 	bool lost = is("lost"), parked = is("parked");
 
-	n_clients = parked || lost ? CLIENTS : 1;
+	n_clients = parked || lost ? CLIENTS : is("gets") ? CLIENTS_OF_GETS : 1;
 	for (int i = 0; i < n_clients; i++) {
 		struct rpc_client_options client = {.urls = options.manager};
 
@@ -227,6 +273,8 @@ static void flood_calls(void)
 		register_all();
 	if (lost)
 		usleep((useconds_t)options.lease_ms * 1000 + 1500000);
+	if (is("waits"))
+		waited_for_make();
 	printf("begins\n");
 	fflush(stdout);
 	until_ms = clock_monotonic_ms() + (int64_t)options.seconds * 1000;
@@ -241,11 +289,15 @@ static void flood_calls(void)
 				start_wait(i);
 			else if (is("reads"))
 				start_read(i);
+			else if (is("gets"))
+				start_get(i);
 			else
 				start_fetch(i);
 		}
 		usleep(TURN_US);
 	}
+	if (is("waits"))
+		waited_for_cancel();
 	if (parked) { /* whose Fetches end with their connections: new ones say that they leave */
 		for (int i = 0; i < n_clients; i++) {
 			struct rpc_client_options client = {.urls = options.manager};
@@ -408,7 +460,7 @@ static const char *problem(void)
 
 int main(int argc, char **argv)
 {
-	static const char *const of_calls[] = {"waits", "fetches", "lost", "parked", "reads"};
+	static const char *const of_calls[] = {"waits", "fetches", "lost", "parked", "reads", "gets"};
 	const char *wrong;
 	bool known = true;
 

@@ -16,6 +16,13 @@ def lost_workers(postgres):
 	return {int(row[0]): (row[1], int(row[2]), float(row[3])) for row in rows or []}
 
 
+def ended_workers(stage):
+	"""The incarnations whose process has ended, and that nobody has marked lost or seen leave yet: their lease may end at any time."""
+	alive = {worker.popen.pid for worker in stage.workers.values() if worker.alive}
+	rows = stage.postgres.sql("select id, pid from workers where gone_at is null and not lost and not by_hand and name not like 'flood-%'")
+	return {int(row[0]) for row in rows or [] if int(row[1]) not in alive}
+
+
 def unanswered(log, incarnation, last, urls):
 	"""Whether the worker's log says that the first heartbeat after the last one that was taken, or that one itself (only its answer
 	is missing then), went to one of these URLs and got no answer."""
@@ -26,7 +33,7 @@ def unanswered(log, incarnation, last, urls):
 
 def judge(stage, before, ended, silent, limit_s):
 	"""The names of the workers that were lost since `before`, a former lost_workers(): those whom the fault explains, and the others.
-	Those in `ended` had ended before the fault and count as neither: their lease may end while it lasts.
+	Those in `ended`, of ended_workers() before the fault, count as neither.
 
 	A worker's last heartbeat is taken at most a heartbeat interval before its manager's last answer. Where the lease ends before
 	it can have left that manager, it may be lost: if it was with one of the managers `silent`, which answered nobody, and was
@@ -35,7 +42,7 @@ def judge(stage, before, ended, silent, limit_s):
 	urls = {url for manager in silent for url in stage.urls_of(manager)}
 	explained, others = [], []
 	for incarnation, (name, last, again_s) in sorted(lost_workers(stage.postgres).items()):
-		if incarnation in before or name in ended:
+		if incarnation in before or incarnation in ended:
 			continue
 		with_it = short and urls and again_s <= limit_s and unanswered(stage.log_of(name.split(".")[0]), incarnation, last, urls)
 		(explained if with_it else others).append(name)

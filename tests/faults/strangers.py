@@ -20,6 +20,7 @@ FLOODS = {
 	"fetches": (200, ""),
 	"lost": (300, ""),
 	"reads": (200, "check"),
+	"gets": (800, "check"),
 	"connections": (MAX_CONNECTIONS + 200, "submit"),
 	"garbage": (2000, "submit"),
 }
