@@ -35,6 +35,7 @@ PGconn *database_connect(const char *conninfo, bool hot, bool hash_joins)
 	params_int4(&params, STATEMENT_TIMEOUT_MS);
 	params_int4(&params, 0); /* no lock time-out, */
 	params_int4(&params, 0); /* nor one between statements */
+	params_bool(&params, hot);
 	PQclear(database_call(pg, SQL_SESSION, &params));
 	if (hot) {
 		params_bool(&params, hash_joins);

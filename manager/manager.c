@@ -38,7 +38,7 @@ static void on_alarm(evutil_socket_t fd, short what, void *arg)
 	core_turn(m->core);
 }
 
-/* The core wants to be called at this time or earlier. */
+/* The jobs want to be run at this time or earlier. */
 static void alarm_set(void *arg, int64_t at_ms)
 {
 	struct manager *m = arg;
@@ -64,12 +64,6 @@ static void dispatch_due(void *arg)
 {
 	struct manager *m = arg;
 	event_active(m->dispatch, EV_TIMEOUT, 0);
-}
-
-static void callbacks_due(void *arg)
-{
-	struct manager *m = arg;
-	callbacks_look(m->callbacks);
 }
 
 static int64_t database_us(void *arg)
@@ -149,12 +143,6 @@ static void on_listening(void *arg)
 	core_listening(m->core);
 }
 
-static void archived(void *arg)
-{
-	struct manager *m = arg;
-	core_history_archived(m->core);
-}
-
 static bool listen_all(struct manager *m, const char *urls, struct reeve_error *error)
 {
 	char *list = mem_strdup(urls), *rest = NULL;
@@ -192,7 +180,9 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	event_add(m->hangup, NULL);
 	event_add(m->terminate, NULL);
 	event_add(m->interrupt, NULL);
-	m->memory = memory_watch(m->base);
+	const struct jobs_host jobs_host = {clock_monotonic_ms, alarm_set, m};
+	m->jobs = jobs_create(manager_jobs, JOBS, &jobs_host);
+	memory_watch(m->jobs);
 
 	const struct rpc_server_options server_options = {
 	    .max_message_bytes = (size_t)o->max_message,
@@ -243,14 +233,14 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .database_us = database_us,
 	    .arg = m,
 	};
-	m->callbacks = callbacks_create(m->base, m->store, &callbacks_options, error);
+	m->callbacks = callbacks_create(m->base, m->store, m->jobs, &callbacks_options, error);
 	if (!m->callbacks)
 		return false;
 
-	const struct core_host host = {clock_monotonic_ms, alarm_set, dispatch_due, callbacks_due, on_outdated, m};
-	m->core = core_create(m->store, &core_options, &host);
+	const struct core_host host = {clock_monotonic_ms, dispatch_due, on_outdated, m};
+	m->core = core_create(m->store, m->jobs, &core_options, &host);
 	if (o->archive) {
-		m->archive = archive_create(m->base, m->store, o->archive, archived, m, error);
+		m->archive = archive_create(m->base, m->store, m->jobs, o->archive, error);
 		if (!m->archive)
 			return false;
 	}
@@ -263,7 +253,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .max_message_bytes = (size_t)o->max_message,
 	};
 	services_add(&m->services);
-	m->counters = counters_writer_create(m->base, &m->services);
+	m->counters = counters_writer_create(&m->services);
 	return listen_all(m, o->listen, error);
 }
 
@@ -275,7 +265,8 @@ bool manager_run(struct manager *m)
 
 void manager_close(struct manager *m)
 {
-	archive_stop(m->archive);
+	if (m->jobs)
+		jobs_stop(m->jobs);
 	/* Operations under way end while the core and the calls they belong to still live. */
 	if (m->store)
 		store_close(m->store);
@@ -286,6 +277,7 @@ void manager_close(struct manager *m)
 	archive_destroy(m->archive);
 	if (m->server)
 		rpc_server_destroy(m->server);
+	jobs_destroy(m->jobs);
 	if (m->alarm)
 		event_free(m->alarm);
 	if (m->dispatch)
@@ -296,8 +288,6 @@ void manager_close(struct manager *m)
 		event_free(m->interrupt);
 	if (m->hangup)
 		event_free(m->hangup);
-	if (m->memory)
-		event_free(m->memory);
 	if (m->base)
 		event_base_free(m->base);
 }

@@ -12,10 +12,11 @@
 
 struct manager {
 	struct event_base *base;
-	struct event *alarm, *dispatch, *terminate, *interrupt, *hangup, *memory;
+	struct event *alarm, *dispatch, *terminate, *interrupt, *hangup;
 	int argc;                    /* the command line, to be read again on SIGHUP */
 	char **argv;
-	int64_t alarm_ms;            /* when the alarm is set to go off; monotonic */
+	int64_t alarm_ms;            /* when the alarm of the jobs is set to go off; monotonic */
+	struct jobs *jobs;
 	struct store *store;
 	struct store_stop farewell;  /* tells the other managers that this one stops */
 	bool stopping;

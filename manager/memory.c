@@ -7,17 +7,19 @@
 
 #include "common/mem.h"
 
+#include <event2/event.h>
 #include <jansson.h>
 #include <malloc.h>
 #include <stdlib.h>
 
-enum { MAPPED_FROM_BYTES = 256 << 10, LOOK_EVERY_S = 10, FREE_MOST_BYTES = 32 << 20 };
+enum { MAPPED_FROM_BYTES = 256 << 10, FREE_MOST_BYTES = 32 << 20 };
 
-static void look(evutil_socket_t fd, short what, void *arg)
+static bool trim(void *arg)
 {
-	(void)fd, (void)what, (void)arg;
+	(void)arg;
 	if (mallinfo2().fordblks > FREE_MOST_BYTES)
 		malloc_trim(0);
+	return false;
 }
 
 void memory_setup(void)
@@ -26,11 +28,8 @@ void memory_setup(void)
 	json_set_alloc_funcs(mem_malloc, free);
 }
 
-struct event *memory_watch(struct event_base *base)
+void memory_watch(struct jobs *jobs)
 {
-	const struct timeval every = {.tv_sec = LOOK_EVERY_S};
-	struct event *event = event_new(base, -1, EV_PERSIST, look, NULL);
 	mallopt(M_MMAP_THRESHOLD, MAPPED_FROM_BYTES);
-	event_add(event, &every);
-	return event;
+	jobs_bind(jobs, JOB_MEMORY, trim, NULL);
 }

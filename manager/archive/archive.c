@@ -1,5 +1,5 @@
 /*
- * One thing at a time: an operation of the store, or a job on a thread, or resting. A job's end is told by an eventfd.
+ * A run of the job does one thing at a time: an operation of the store, or work on a thread. An eventfd says when that has ended.
  */
 #include "manager/archive/archive.h"
 
@@ -14,25 +14,23 @@
 #include <unistd.h>
 
 enum {
-	REST_S = 60,
-	OTHERS_REST_S = 5, /* while another manager archives: it may have died */
+	OTHERS_MS = 5000,  /* while another manager archives: it may have died */
+	UNKNOWN_MS = 100,  /* while the database does not know this manager */
 };
 
 struct archive {
 	struct store *store;
+	struct jobs *jobs;
 	const char *directory;
-	void (*noted)(void *arg);
-	void *arg;
-	struct event *alarm, *job_ended;
+	struct event *thread_ended;
 	int signal; /* the eventfd */
 	struct store_archive op;
 	struct archive_file file;
 	int64_t tasks;
-	char told[512]; /* what was last complained of */
-	/* The job. */
+	struct reeve_error problem; /* why this run has failed; code OK: it has not */
+	/* The work on the thread. */
 	pthread_t thread;
 	bool working;
-	bool stopping;
 	char *text;
 	size_t length;
 	bool last;
@@ -40,17 +38,18 @@ struct archive {
 	struct reeve_error error;
 };
 
-static void rest(struct archive *a)
+/* Another manager archives. */
+static void leave_to_others(struct archive *a)
 {
-	const struct timeval later = {.tv_sec = a->op.lost ? OTHERS_REST_S : REST_S};
-	evtimer_add(a->alarm, &later);
+	jobs_at(a->jobs, JOB_ARCHIVE, jobs_now(a->jobs) + OTHERS_MS);
+	jobs_done(a->jobs, JOB_ARCHIVE, NULL, false);
 }
 
 static void on_released(struct store_op *op, const struct reeve_error *error)
 {
 	struct archive *a = (struct archive *)((char *)op - offsetof(struct archive, op));
 	(void)error;
-	rest(a);
+	jobs_done(a->jobs, JOB_ARCHIVE, a->problem.code ? &a->problem : NULL, false);
 }
 
 static void give(struct archive *a, enum store_archive_kind kind, void (*done)(struct store_op *, const struct reeve_error *))
@@ -65,14 +64,12 @@ static void release(struct archive *a)
 	give(a, STORE_ARCHIVE_RELEASE, on_released);
 }
 
-/* Gives up for now. What is wrong is said once, until it is something else. */
+/* Gives up for now. `problem` NULL: another manager goes on with it. */
 static void give_up(struct archive *a, const char *problem)
 {
 	archive_file_abandon(&a->file);
-	if (problem && !a->stopping && strcmp(problem, a->told) != 0) {
-		log_error("archive", "%s is not archived, and stays: %s; tried again every %d s", a->op.partition, problem, REST_S);
-		snprintf(a->told, sizeof a->told, "%s", problem);
-	}
+	if (problem)
+		error_set(&a->problem, STATUS(ABORTED), "%s is not archived, and stays: %s", a->op.partition, problem);
 	release(a);
 }
 
@@ -86,14 +83,13 @@ static void on_noted(struct store_op *op, const struct reeve_error *error)
 		return;
 	}
 	log_info("archive", "%s: %lld tasks are in %s", a->op.partition, (long long)a->tasks, a->file.path);
-	*a->told = 0;
-	a->noted(a->arg);
+	jobs_at(a->jobs, JOB_TABLES, 0); /* it may be dropped */
 	ask_next(a);
 }
 
 /* --- the thread ------------------------------------------------------------------------------------------------ */
 
-static void *job_run(void *arg)
+static void *thread_run(void *arg)
 {
 	struct archive *a = arg;
 	uint64_t one = 1;
@@ -106,10 +102,10 @@ static void *job_run(void *arg)
 	return NULL;
 }
 
-static void job_start(struct archive *a)
+static void thread_start(struct archive *a)
 {
 	a->working = true;
-	if (pthread_create(&a->thread, NULL, job_run, a) != 0) {
+	if (pthread_create(&a->thread, NULL, thread_run, a) != 0) {
 		a->working = false;
 		free(a->text);
 		a->text = NULL;
@@ -137,10 +133,10 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 	a->length = length;
 	a->last = a->op.count == 0;
 	a->tasks += a->op.count;
-	job_start(a);
+	thread_start(a);
 }
 
-static void on_job_ended(evutil_socket_t fd, short what, void *arg)
+static void on_thread_ended(evutil_socket_t fd, short what, void *arg)
 {
 	struct archive *a = arg;
 	uint64_t count;
@@ -165,10 +161,10 @@ static void on_job_ended(evutil_socket_t fd, short what, void *arg)
 static void on_next(struct store_op *op, const struct reeve_error *error)
 {
 	struct archive *a = (struct archive *)((char *)op - offsetof(struct archive, op));
-	if (error && !a->stopping)
-		log_warn("archive", "cannot tell what is to be archived: %s", error->message);
+	if (error)
+		error_set(&a->problem, error->code, "cannot tell what is to be archived: %s", error->message);
 	if (!error && a->op.lost) {
-		rest(a);
+		leave_to_others(a);
 		return;
 	}
 	if (error || !*a->op.partition) {
@@ -185,25 +181,25 @@ static void ask_next(struct archive *a)
 	give(a, STORE_ARCHIVE_NEXT, on_next);
 }
 
-static void on_alarm(evutil_socket_t fd, short what, void *arg)
+static bool archive_run(void *arg)
 {
 	struct archive *a = arg;
-	const struct timeval soon = {.tv_usec = 100 * 1000};
-	(void)fd, (void)what;
-	if (store_manager_id(a->store))
-		ask_next(a);
-	else /* nobody could tell that it is this one that archives */
-		evtimer_add(a->alarm, &soon);
+	if (!store_manager_id(a->store)) { /* nobody could tell that it is this one that archives */
+		jobs_at(a->jobs, JOB_ARCHIVE, jobs_now(a->jobs) + UNKNOWN_MS);
+		return false;
+	}
+	a->problem = (struct reeve_error){0};
+	ask_next(a);
+	return true;
 }
 
-struct archive *archive_create(struct event_base *base, struct store *store, const char *directory,
-    void (*noted)(void *arg), void *arg, struct reeve_error *error)
+struct archive *archive_create(struct event_base *base, struct store *store, struct jobs *jobs, const char *directory,
+    struct reeve_error *error)
 {
 	struct archive *a = mem_calloc(1, sizeof *a);
 	a->store = store;
+	a->jobs = jobs;
 	a->directory = directory;
-	a->noted = noted;
-	a->arg = arg;
 	a->file.fd = -1;
 	a->signal = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (a->signal < 0) {
@@ -214,18 +210,10 @@ struct archive *archive_create(struct event_base *base, struct store *store, con
 	if (access(directory, W_OK | X_OK) < 0)
 		log_error("archive", "%s: %s; nothing is archived, and nothing of the history goes, until that is mended", directory,
 		    strerror(errno));
-	a->alarm = evtimer_new(base, on_alarm, a);
-	a->job_ended = event_new(base, a->signal, EV_READ | EV_PERSIST, on_job_ended, a);
-	event_add(a->job_ended, NULL);
-	const struct timeval now = {0};
-	evtimer_add(a->alarm, &now);
+	a->thread_ended = event_new(base, a->signal, EV_READ | EV_PERSIST, on_thread_ended, a);
+	event_add(a->thread_ended, NULL);
+	jobs_bind(jobs, JOB_ARCHIVE, archive_run, a);
 	return a;
-}
-
-void archive_stop(struct archive *a)
-{
-	if (a)
-		a->stopping = true;
 }
 
 void archive_destroy(struct archive *a)
@@ -236,8 +224,7 @@ void archive_destroy(struct archive *a)
 		pthread_join(a->thread, NULL);
 	archive_file_abandon(&a->file);
 	free(a->text);
-	event_free(a->alarm);
-	event_free(a->job_ended);
+	event_free(a->thread_ended);
 	close(a->signal);
 	free(a);
 }

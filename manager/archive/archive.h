@@ -9,19 +9,17 @@
 #ifndef REEVE_MANAGER_ARCHIVE_ARCHIVE_H
 #define REEVE_MANAGER_ARCHIVE_ARCHIVE_H
 
+#include "manager/jobs/jobs.h"
 #include "manager/store/store.h"
 
 #include <event2/event.h>
 
 struct archive;
 
-/* Starts it. The directory's text and the store must outlive it. `noted` is called after a partition has been archived: it
- * may be dropped. NULL: *error says why. */
-struct archive *archive_create(struct event_base *base, struct store *store, const char *directory,
-    void (*noted)(void *arg), void *arg, struct reeve_error *error);
-
-/* The manager stops: nothing further is begun, or complained of. NULL is allowed. */
-void archive_stop(struct archive *archive);
+/* Starts it, as the job "archive". The directory's text and the store must outlive it. After a partition has been archived the
+ * job "tables" runs: it may drop that one. NULL: *error says why. */
+struct archive *archive_create(struct event_base *base, struct store *store, struct jobs *jobs, const char *directory,
+    struct reeve_error *error);
 
 /* Ends it; what is under way is abandoned. The store must be closed before. NULL is allowed. */
 void archive_destroy(struct archive *archive);

@@ -34,12 +34,12 @@ struct delivery {
 
 struct callbacks {
 	struct store *store;
+	struct jobs *jobs;
 	struct callbacks_options options;
 	struct callbacks_counters counters;
 	struct http *http;
 	struct delivery *deliveries; /* utlist: under way */
 	int count;
-	bool taking, again;          /* a take is under way; look again after it */
 	struct store_callbacks_take take;
 	struct store_site sites[AT_ONCE]; /* of the take; the names are copies */
 };
@@ -105,7 +105,7 @@ static void on_settled(struct store_op *op, const struct reeve_error *error)
 	}
 	delivery_free(d);
 	if (!error)
-		callbacks_look(c); /* there is room for another */
+		jobs_ask(c->jobs, JOB_CALLBACKS); /* there is room for another */
 }
 
 static void settle(struct delivery *d, bool delivered, bool over, int status, int64_t least_rest_ms)
@@ -198,11 +198,11 @@ static void deliver(struct delivery *d)
 static void on_taken(struct store_op *op, const struct reeve_error *error)
 {
 	struct callbacks *c = (struct callbacks *)((char *)op - offsetof(struct callbacks, take));
-	c->taking = false;
+	jobs_done(c->jobs, JOB_CALLBACKS, error, false);
 	for (int i = 0; i < c->take.site_count; i++)
 		free((char *)c->sites[i].site);
 	if (error)
-		return; /* whoever told that some wait tells it again */
+		return;
 	for (int i = 0; i < c->take.count; i++) {
 		const struct store_callback *taken = &c->take.callbacks[i];
 		struct delivery *d = mem_calloc(1, sizeof *d);
@@ -221,8 +221,6 @@ static void on_taken(struct store_op *op, const struct reeve_error *error)
 		c->count++;
 		deliver(d);
 	}
-	if (c->again)
-		callbacks_look(c);
 }
 
 /* How many are under way to each site; the names are to be freed. */
@@ -240,12 +238,11 @@ static int count_sites(struct callbacks *c)
 	return n;
 }
 
-void callbacks_look(struct callbacks *c)
+static bool take(void *arg)
 {
-	c->again = c->taking; /* what is under way may have begun too early */
-	if (c->taking || c->count >= AT_ONCE)
-		return;
-	c->taking = true;
+	struct callbacks *c = arg;
+	if (c->count >= AT_ONCE)
+		return false;
 	c->take = (struct store_callbacks_take){
 	    .op.done = on_taken,
 	    .limit = AT_ONCE - c->count,
@@ -256,10 +253,11 @@ void callbacks_look(struct callbacks *c)
 	    .sites = c->sites,
 	};
 	store_callbacks_take(c->store, &c->take);
+	return true;
 }
 
-struct callbacks *callbacks_create(struct event_base *base, struct store *store, const struct callbacks_options *options,
-    struct reeve_error *error)
+struct callbacks *callbacks_create(struct event_base *base, struct store *store, struct jobs *jobs,
+    const struct callbacks_options *options, struct reeve_error *error)
 {
 	const struct http_options http_options = {options->timeout_ms, options->ca_file, AT_ONCE};
 	struct http *http = http_create(base, &http_options, error);
@@ -269,6 +267,8 @@ struct callbacks *callbacks_create(struct event_base *base, struct store *store,
 	c->store = store;
 	c->options = *options;
 	c->http = http;
+	c->jobs = jobs;
+	jobs_bind(jobs, JOB_CALLBACKS, take, c);
 	return c;
 }
 

@@ -11,6 +11,7 @@
 #define REEVE_MANAGER_CALLBACKS_CALLBACKS_H
 
 #include "common/error.h"
+#include "manager/jobs/jobs.h"
 #include "manager/store/store.h"
 
 struct callbacks;
@@ -29,16 +30,13 @@ struct callbacks_counters {
 	int64_t delivered, failed, given_up; /* failed: tries */
 };
 
-/* Makes the delivery; the store and the options' texts must outlive it. NULL: *error says why. */
-struct callbacks *callbacks_create(struct event_base *base, struct store *store, const struct callbacks_options *options,
-    struct reeve_error *error);
+/* Makes the delivery, which the job "callbacks" begins; the store and the options' texts must outlive it. NULL: *error says why. */
+struct callbacks *callbacks_create(struct event_base *base, struct store *store, struct jobs *jobs,
+    const struct callbacks_options *options, struct reeve_error *error);
 
 /* Lets go of what is under way: it is tried again when its time is over. The store must be closed before. NULL is
  * allowed. */
 void callbacks_destroy(struct callbacks *callbacks);
-
-/* Some callbacks may be due. */
-void callbacks_look(struct callbacks *callbacks);
 
 const struct callbacks_counters *callbacks_counters(const struct callbacks *callbacks);
 

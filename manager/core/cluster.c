@@ -21,15 +21,19 @@ struct peer {
 };
 
 struct cluster {
-	struct core *core;
+	struct base *base;
+	struct wakes *wakes;
+	struct window *window;
 	struct peer *all;
 	int alive, place; /* how many live, and which of them this one is, from 0 */
 };
 
-struct cluster *cluster_create(struct core *core)
+struct cluster *cluster_create(struct base *base, struct wakes *wakes, struct window *window)
 {
 	struct cluster *p = mem_calloc(1, sizeof *p);
-	p->core = core;
+	p->base = base;
+	p->wakes = wakes;
+	p->window = window;
 	p->alive = 1;
 	return p;
 }
@@ -84,7 +88,7 @@ static void drop_unlisted(struct cluster *p)
 /* Whether this manager's own last tick is not among the rows: somebody has its row locked, and perhaps those of all. */
 static bool held_up(const struct cluster *p, const struct store_peer *rows, int count)
 {
-	int64_t self = store_manager_id(p->core->store);
+	int64_t self = store_manager_id(p->base->store);
 	struct peer *me;
 	HASH_FIND(hh, p->all, &self, sizeof self, me);
 	for (int i = 0; me && i < count; i++)
@@ -95,7 +99,7 @@ static bool held_up(const struct cluster *p, const struct store_peer *rows, int 
 
 void cluster_ticked(struct cluster *p, const struct store_peer *rows, int count)
 {
-	int64_t now = core_now(p->core), self = store_manager_id(p->core->store);
+	int64_t now = base_now(p->base), self = store_manager_id(p->base->store);
 	int alive = 0, place = 0;
 	bool held = held_up(p, rows, count);
 	for (int i = 0; i < count; i++) {
@@ -118,6 +122,6 @@ void cluster_ticked(struct cluster *p, const struct store_peer *rows, int count)
 		return;
 	p->alive = alive;
 	p->place = place;
-	wakes_others(p->core->wakes, alive > 1);
-	window_slice(p->core->window, alive, place);
+	wakes_others(p->wakes, alive > 1);
+	window_slice(p->window, alive, place);
 }

@@ -9,9 +9,12 @@
 #ifndef REEVE_MANAGER_CORE_CLUSTER_H
 #define REEVE_MANAGER_CORE_CLUSTER_H
 
-#include "manager/core/core.h"
+#include "manager/core/base.h"
 
-struct cluster *cluster_create(struct core *core);
+struct wakes;
+struct window;
+
+struct cluster *cluster_create(struct base *base, struct wakes *wakes, struct window *window);
 void cluster_destroy(struct cluster *cluster);
 
 /* A tick has come back: these have not stopped. Tells the window and the wakes what has changed. */

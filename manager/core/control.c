@@ -11,34 +11,52 @@
 
 enum { HEARD_MS = 50 }; /* a notification makes this manager read an incarnation's orders so often at most */
 
-/* Stands before the caller's callback. */
 struct control {
+	struct base *base;
+	struct dispatch *dispatch;
+	struct sessions *sessions;
+};
+
+struct control *control_create(struct base *base, struct dispatch *dispatch, struct sessions *sessions)
+{
+	struct control *c = mem_calloc(1, sizeof *c);
+	*c = (struct control){base, dispatch, sessions};
+	return c;
+}
+
+void control_destroy(struct control *control)
+{
+	free(control);
+}
+
+/* Stands before the caller's callback. */
+struct order {
 	struct store_control op;
-	struct core *core;
+	struct control *control;
 	struct store_control *given;
 };
 
 static void on_controlled(struct store_op *op, const struct reeve_error *error)
 {
-	struct control *c = (struct control *)op;
+	struct order *c = (struct order *)op;
 	struct store_order order = {.value = c->op.value};
 	snprintf(order.kind, sizeof order.kind, "%s", c->op.kind);
 	c->given->workers = c->op.workers;
 	c->given->count = c->op.count;
 	for (int i = 0; !error && i < c->op.count; i++)
-		dispatch_orders(c->core->dispatch, c->op.workers[i].incarnation, &order, 1);
+		dispatch_orders(c->control->dispatch, c->op.workers[i].incarnation, &order, 1);
 	c->given->op.done(&c->given->op, error);
 	free(c);
 }
 
-void control_workers(struct core *core, struct store_control *op)
+void control_workers(struct control *control, struct store_control *op)
 {
-	struct control *c = mem_calloc(1, sizeof *c);
-	c->core = core;
+	struct order *c = mem_calloc(1, sizeof *c);
+	c->control = control;
 	c->given = op;
 	c->op = *op;
 	c->op.op.done = on_controlled;
-	store_control(core->store, &c->op);
+	store_control(control->base->store, &c->op);
 }
 
 static bool ends_fetching(const char *kind)
@@ -46,17 +64,17 @@ static bool ends_fetching(const char *kind)
 	return !strcmp(kind, "pause") || !strcmp(kind, "drain") || !strcmp(kind, "stop");
 }
 
-void control_standing(struct core *core, int64_t incarnation, const struct store_order *orders, int count)
+void control_standing(struct control *control, int64_t incarnation, const struct store_order *orders, int count)
 {
 	for (int i = 0; i < count; i++)
 		if (orders[i].task_id == 0 && ends_fetching(orders[i].kind))
-			dispatch_orders(core->dispatch, incarnation, &orders[i], 1);
+			dispatch_orders(control->dispatch, incarnation, &orders[i], 1);
 }
 
 /* Asks what stands for an incarnation that has a Fetch parked here. */
 struct standing {
 	struct store_orders op;
-	struct core *core;
+	struct control *control;
 };
 
 static void on_standing(struct store_op *op, const struct reeve_error *error)
@@ -68,22 +86,22 @@ static void on_standing(struct store_op *op, const struct reeve_error *error)
 		if (s->op.orders[i].task_id == 0) /* a cancel comes with the next heartbeat */
 			own[n++] = s->op.orders[i];
 	if (n)
-		dispatch_orders(s->core->dispatch, s->op.incarnation, own, n);
+		dispatch_orders(s->control->dispatch, s->op.incarnation, own, n);
 	free(own);
 	free(s);
 }
 
-void control_heard(struct core *core, const char *text)
+void control_heard(struct control *control, const char *text)
 {
-	int64_t manager, incarnation, now_ms = core_now(core);
-	if (sscanf(text, "%" SCNd64 " %" SCNd64 " ", &manager, &incarnation) != 2 || manager == store_manager_id(core->store))
+	int64_t manager, incarnation, now_ms = base_now(control->base);
+	if (sscanf(text, "%" SCNd64 " %" SCNd64 " ", &manager, &incarnation) != 2 || manager == store_manager_id(control->base->store))
 		return;
-	struct session *session = sessions_find(core->sessions, incarnation);
+	struct session *session = sessions_find(control->sessions, incarnation);
 	if (!session || !session->fetches || now_ms < session->orders_ms)
 		return;
 	session->orders_ms = now_ms + HEARD_MS;
 	struct standing *s = mem_calloc(1, sizeof *s);
-	s->core = core;
+	s->control = control;
 	s->op = (struct store_orders){.op.done = on_standing, .incarnation = incarnation};
-	store_orders(core->store, &s->op);
+	store_orders(control->base->store, &s->op);
 }

@@ -6,17 +6,24 @@
 #ifndef REEVE_MANAGER_CORE_CONTROL_H
 #define REEVE_MANAGER_CORE_CONTROL_H
 
-#include "manager/core/core.h"
+#include "manager/core/base.h"
+
+struct control;
+struct dispatch;
+struct sessions;
+
+struct control *control_create(struct base *base, struct dispatch *dispatch, struct sessions *sessions);
+void control_destroy(struct control *control);
 
 /* Stores an order and hands it to whoever has a Fetch parked here. `op->op.done` is called when it is committed. */
-void control_workers(struct core *core, struct store_control *op);
+void control_workers(struct control *control, struct store_control *op);
 
 /* Orders that came with a heartbeat's answer: a worker that is to take no more tasks gets none by a Fetch it had parked here
  * before it heard of it. */
-void control_standing(struct core *core, int64_t incarnation, const struct store_order *orders, int count);
+void control_standing(struct control *control, int64_t incarnation, const struct store_order *orders, int count);
 
 /* Another manager says that it has taken an order: "MANAGER INCARNATION KIND VALUE". Whoever may notify can say that: if the
  * incarnation has a Fetch parked here, the orders that stand for it are read, and the Fetch is answered with those. */
-void control_heard(struct core *core, const char *text);
+void control_heard(struct control *control, const char *text);
 
 #endif

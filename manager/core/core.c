@@ -1,89 +1,198 @@
-/* Puts the parts together, and turns them when the alarm goes off. */
+/* Puts the parts together. Where a part has to tell one that is made after it, it is given a function of this file. */
 #include "manager/core/core.h"
 
 #include "manager/core/arrivals.h"
 #include "manager/core/batches.h"
+#include "manager/core/cluster.h"
+#include "manager/core/control.h"
+#include "manager/core/db_clock.h"
 #include "manager/core/dispatch.h"
+#include "manager/core/edit.h"
 #include "manager/core/late.h"
 #include "manager/core/leases.h"
-#include "manager/core/cluster.h"
+#include "manager/core/notifications.h"
 #include "manager/core/queue_ends.h"
 #include "manager/core/queues.h"
+#include "manager/core/report.h"
 #include "manager/core/routes.h"
 #include "manager/core/schedules.h"
 #include "manager/core/sessions.h"
+#include "manager/core/submit.h"
+#include "manager/core/task_events.h"
 #include "manager/core/upkeep.h"
+#include "manager/core/verbose.h"
 #include "manager/core/waits.h"
 #include "manager/core/wakes.h"
 #include "manager/core/window.h"
 
 #include <stdlib.h>
 
-struct core *core_create(struct store *store, const struct core_options *options, const struct core_host *host)
+/* --- what parts tell those that are made after them --------------------------------------------------------------- */
+
+static void on_route_known(void *arg, int route)
+{
+	const struct core *core = arg;
+	dispatch_route(core->dispatch, route);
+}
+
+static void on_route_forgotten(void *arg, int route)
+{
+	const struct core *core = arg;
+	dispatch_forget_route(core->dispatch, route);
+	window_forget_route(core->window, route);
+}
+
+static void on_routes_changed(void *arg)
+{
+	const struct core *core = arg;
+	window_routes_changed(core->window);
+}
+
+static void on_queues_changed(void *arg)
+{
+	const struct core *core = arg;
+	window_rewind_all(core->window);
+}
+
+static bool fetch_waits(void *arg)
+{
+	const struct core *core = arg;
+	return dispatch_waiting(core->dispatch);
+}
+
+static bool fetch_wants(void *arg, int route)
+{
+	const struct core *core = arg;
+	return dispatch_wants(core->dispatch, route);
+}
+
+/* --- the parts ---------------------------------------------------------------------------------------------------- */
+
+/* What knows the database's settings and this manager's workers. */
+static void create_knowledge(struct core *core)
+{
+	struct base *base = &core->base;
+	core->clock = db_clock_create(base);
+	core->routes = routes_create(
+	    base, &(struct routes_listener){on_route_known, on_route_forgotten, on_routes_changed, core});
+	core->queues = queues_create(base, core->routes, on_queues_changed, core);
+	core->sessions = sessions_create(base, dispatch_lost);
+	core->verbose = verbose_create(base, core->clock, core->routes, core->queues);
+}
+
+/* What gives tasks to Fetches. */
+static void create_dispatch(struct core *core)
+{
+	struct base *base = &core->base;
+	core->window = window_create(base, core->clock, core->routes, &(struct window_fetches){fetch_waits, fetch_wants, core});
+	core->late = late_create(base, core->window);
+	core->dispatch = dispatch_create(base, &(struct dispatch_neighbours){
+	    .window = core->window,
+	    .routes = core->routes,
+	    .queues = core->queues,
+	    .sessions = core->sessions,
+	    .verbose = core->verbose,
+	});
+	core->wakes = wakes_create(base, core->clock, core->window, core->dispatch);
+	core->waits = waits_create(base);
+}
+
+/* What changes tasks. */
+static void create_changes(struct core *core)
+{
+	struct base *base = &core->base;
+	core->events = task_events_create(base, &(struct task_events_neighbours){
+	    .routes = core->routes,
+	    .window = core->window,
+	    .wakes = core->wakes,
+	    .waits = core->waits,
+	});
+	core->reports = reports_create(base, core->events, core->verbose);
+	core->edits = edits_create(base, core->events, core->dispatch, core->verbose);
+	core->submits = submits_create(base, &(struct submits_neighbours){
+	    .queues = core->queues,
+	    .routes = core->routes,
+	    .events = core->events,
+	    .verbose = core->verbose,
+	});
+}
+
+/* What goes on by itself. */
+static void create_jobs(struct core *core)
+{
+	struct base *base = &core->base;
+	core->control = control_create(base, core->dispatch, core->sessions);
+	core->leases = leases_create(base, &(struct leases_neighbours){core->sessions, core->reports, core->control});
+	core->cluster = cluster_create(base, core->wakes, core->window);
+	core->batches = batches_create(base, core->events);
+	core->arrivals = arrivals_create(base, core->events);
+	core->schedules = schedules_create(base);
+	core->queue_stops = queue_stops_create(base, core->queues, core->edits);
+	core->notifications = notifications_create(base, &(struct notifications_neighbours){
+	    .routes = core->routes,
+	    .window = core->window,
+	    .late = core->late,
+	    .control = core->control,
+	});
+	core->upkeep = upkeep_create(base, &(struct upkeep_neighbours){
+	    .clock = core->clock,
+	    .cluster = core->cluster,
+	    .routes = core->routes,
+	    .queues = core->queues,
+	    .window = core->window,
+	    .reports = core->reports,
+	});
+}
+
+struct core *core_create(struct store *store, struct jobs *jobs, const struct core_options *options, const struct core_host *host)
 {
 	struct core *core = mem_calloc(1, sizeof *core);
-	core->store = store;
-	core->options = *options;
-	core->host = *host;
-	core->routes = routes_create(core);
-	core->queues = queues_create(core);
-	core->queue_stops = queue_stops_create(core);
-	core->sessions = sessions_create(core);
-	core->wakes = wakes_create(core);
-	core->waits = waits_create(core);
-	core->leases = leases_create(core);
-	core->cluster = cluster_create(core);
-	core->batches = batches_create(core);
-	core->schedules = schedules_create(core);
-	core->arrivals = arrivals_create(core);
-	core->late = late_create(core);
-	core->upkeep = upkeep_create(core);
-	core->window = window_create(core);
-	core->dispatch = dispatch_create(core);
-	core_alarm(core, core_now(core));
+	core->base.store = store;
+	core->base.jobs = jobs;
+	core->base.options = *options;
+	core->base.host = *host;
+	create_knowledge(core);
+	create_dispatch(core);
+	create_changes(core);
+	create_jobs(core);
 	return core;
 }
 
+/* Fetches and waits are ended first: that calls parts which are still there then. */
 void core_destroy(struct core *core)
 {
 	dispatch_destroy(core->dispatch);
 	waits_destroy(core->waits);
-	window_destroy(core->window);
 	upkeep_destroy(core->upkeep);
-	leases_destroy(core->leases);
+	notifications_destroy(core->notifications);
+	queue_stops_destroy(core->queue_stops);
 	schedules_destroy(core->schedules);
-	late_destroy(core->late);
 	arrivals_destroy(core->arrivals);
 	batches_destroy(core->batches);
 	cluster_destroy(core->cluster);
+	leases_destroy(core->leases);
+	control_destroy(core->control);
+	submits_destroy(core->submits);
+	edits_destroy(core->edits);
+	reports_destroy(core->reports);
+	task_events_destroy(core->events);
 	wakes_destroy(core->wakes);
+	late_destroy(core->late);
+	window_destroy(core->window);
+	verbose_destroy(core->verbose);
 	sessions_destroy(core->sessions);
-	queue_stops_destroy(core->queue_stops);
 	queues_destroy(core->queues);
 	routes_destroy(core->routes);
+	db_clock_destroy(core->clock);
 	free(core);
 }
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
+/* --- the host's calls --------------------------------------------------------------------------------------------- */
 
 void core_turn(struct core *core)
 {
-	int64_t now = core_now(core);
-	int64_t next = upkeep_turn(core->upkeep, now);
-	next = earlier(next, queue_stops_turn(core->queue_stops, now));
-	next = earlier(next, leases_turn(core->leases, now));
-	next = earlier(next, window_turn(core->window, now));
-	next = earlier(next, dispatch_turn(core->dispatch, now));
-	next = earlier(next, waits_turn(core->waits, now));
-	next = earlier(next, wakes_turn(core->wakes, now));
-	next = earlier(next, routes_turn(core->routes, now));
-	next = earlier(next, batches_turn(core->batches, now));
-	next = earlier(next, schedules_turn(core->schedules, now));
-	next = earlier(next, arrivals_turn(core->arrivals, now));
-	core_alarm(core, next);
+	jobs_run(core->base.jobs);
+	base_dispatch(&core->base); /* what they found may let something be claimed */
 }
 
 void core_dispatch(struct core *core)
@@ -93,17 +202,17 @@ void core_dispatch(struct core *core)
 
 int64_t core_database_us(const struct core *core)
 {
-	return upkeep_database_us(core->upkeep);
+	return db_clock_us(core->clock);
 }
 
 int64_t core_clock_us(const struct core *core)
 {
-	return upkeep_clock_us(core->upkeep);
+	return db_clock_shown_us(core->clock);
 }
 
 int64_t core_set_back_us(const struct core *core)
 {
-	return upkeep_set_back_us(core->upkeep);
+	return db_clock_set_back_us(core->clock);
 }
 
 bool core_database_fresh(const struct core *core)
@@ -113,19 +222,15 @@ bool core_database_fresh(const struct core *core)
 
 void core_notified(struct core *core, const char *payload)
 {
-	wakes_hear(core->wakes, payload);
+	notifications_hear(core->notifications, payload);
 }
 
 void core_listening(struct core *core)
 {
-	routes_reload(core->routes);
-	queues_reload(core->queues);
-	schedules_look(core->schedules);
-	arrivals_kick(core->arrivals);
+	struct jobs *jobs = core->base.jobs;
+	jobs_at(jobs, JOB_ROUTES, 0);
+	jobs_at(jobs, JOB_QUEUES, 0);
+	jobs_at(jobs, JOB_SCHEDULES, 0);
+	jobs_at(jobs, JOB_ARRIVALS, 0);
 	window_rewind_all(core->window);
-}
-
-void core_history_archived(struct core *core)
-{
-	upkeep_tables(core->upkeep);
 }

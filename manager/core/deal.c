@@ -63,9 +63,9 @@ static bool queue_lets(const struct store_queue *queue, struct fetch *f)
 	if (!queue->waiting_ms || !f->request.idle_ms)
 		return true;
 	int64_t from_ms = f->arrived_ms + queue->waiting_ms - f->request.idle_ms;
-	if (core_now(f->dispatch->core) >= from_ms)
+	if (base_now(f->dispatch->base) >= from_ms)
 		return true;
-	core_alarm(f->dispatch->core, from_ms);
+	jobs_at(f->dispatch->base->jobs, JOB_DISPATCH, from_ms);
 	if (!f->let_from_ms || from_ms < f->let_from_ms)
 		f->let_from_ms = from_ms;
 	return false;
@@ -155,16 +155,16 @@ static void grant(struct deal *deal, struct fetch *f, const struct candidate *c,
 	f->granted_bytes += bytes;
 	f->profile->room--;
 	d->room--;
-	d->grants[deal->tried++] = (struct grant){.candidate = window_take(d->core->window, c), .fetch = f};
+	d->grants[deal->tried++] = (struct grant){.candidate = window_take(d->window, c), .fetch = f};
 }
 
 /* Deals one stream's candidates, as far as they are not due later than `until_us`, to the Fetches that accept it; none gets
  * more than `share` of this claim. */
 static void stream_deal(struct deal *deal, struct stream *s, int share, int64_t until_us)
 {
-	struct core *core = deal->dispatch->core;
-	const struct route *route = routes_get(core->routes, stream_route(s));
-	const struct store_queue *queue = queues_of_route(core->queues, stream_route(s));
+	struct dispatch *d = deal->dispatch;
+	const struct route *route = routes_get(d->routes, stream_route(s));
+	const struct store_queue *queue = queues_of_route(d->queues, stream_route(s));
 	int64_t fixed = ASSIGNMENT_BYTES + (int64_t)strlen(route->queue) + (int64_t)strlen(route->type);
 	accept_begin(deal, stream_route(s));
 	for (;;) {
@@ -175,7 +175,7 @@ static void stream_deal(struct deal *deal, struct stream *s, int share, int64_t 
 		if (!queue_lets(queue, f))
 			continue;
 		for (;;) {
-			if (deal->tried == core->options.claim_limit)
+			if (deal->tried == d->base->options.claim_limit)
 				return;
 			c = stream_first_for(s, f);
 			if (!c || c->run_at_us > until_us || !fetch_has_room(f, c->bytes + fixed, share))
@@ -224,7 +224,7 @@ static int64_t profile_room(const struct store_queue *queue, const struct profil
 
 bool deal_wants(struct deal *deal, int route, bool or_next)
 {
-	const struct store_queue *queue = queues_of_route(deal->dispatch->core->queues, route);
+	const struct store_queue *queue = queues_of_route(deal->dispatch->queues, route);
 	struct demand_walk walk;
 	if (queue->state != STORE_QUEUE_RUNNING)
 		return false;
@@ -236,8 +236,8 @@ bool deal_wants(struct deal *deal, int route, bool or_next)
 
 static struct need stream_need(struct deal *deal, const struct stream *s)
 {
-	struct core *core = deal->dispatch->core;
-	const struct store_queue *queue = queues_of_route(core->queues, stream_route(s));
+	struct dispatch *d = deal->dispatch;
+	const struct store_queue *queue = queues_of_route(d->queues, stream_route(s));
 	struct need need = {0};
 	struct demand_walk walk;
 	if (queue->state != STORE_QUEUE_RUNNING)
@@ -269,7 +269,7 @@ static void group_hold(struct deal *deal, const struct stream *s)
 /* Gathers the streams of the next priority, from *at on, that somebody has room for, and has them read ahead. */
 static void group_gather(struct deal *deal, struct stream **at, bool *unsure)
 {
-	struct window *window = deal->dispatch->core->window;
+	struct window *window = deal->dispatch->window;
 	struct stream *first = *at, *s = first;
 	deal->round++;
 	deal->profile_count = deal->stream_count = 0;
@@ -322,11 +322,11 @@ static void group_deal(struct deal *deal, int share)
 int deal_candidates(struct deal *deal, bool *unsure)
 {
 	struct dispatch *d = deal->dispatch;
-	struct stream *at = window_first(d->core->window);
+	struct stream *at = window_first(d->window);
 	deal->tried = 0;
 	for (struct fetch *f = d->unparked; f; f = f->unparked_next)
 		f->let_from_ms = 0;
-	while (at && d->room > 0 && deal->tried < d->core->options.claim_limit) {
+	while (at && d->room > 0 && deal->tried < d->base->options.claim_limit) {
 		group_gather(deal, &at, unsure);
 		if (!deal->fetches)
 			continue;
@@ -343,6 +343,6 @@ int deal_candidates(struct deal *deal, bool *unsure)
 			break;
 		}
 	}
-	*unsure |= deal->tried == d->core->options.claim_limit;
+	*unsure |= deal->tried == d->base->options.claim_limit;
 	return deal->tried;
 }

@@ -5,7 +5,6 @@
 #include "manager/core/demand.h"
 
 #include "manager/core/routes.h"
-#include "manager/core/window.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +36,10 @@ struct route_names {
 };
 
 struct demand {
-	struct core *core;
+	struct base *base;
+	struct routes *known;
+	demand_wanted *wanted;
+	void *arg;
 	struct name *queues, *types;
 	struct profile *profiles;  /* hash */
 	struct profile *kept;      /* list: known ones that no Fetch has, the oldest first */
@@ -49,10 +51,13 @@ struct demand {
 	bool closing;
 };
 
-struct demand *demand_create(struct core *core)
+struct demand *demand_create(struct base *base, struct routes *routes, demand_wanted *wanted, void *arg)
 {
 	struct demand *d = mem_calloc(1, sizeof *d);
-	d->core = core;
+	d->base = base;
+	d->known = routes;
+	d->wanted = wanted;
+	d->arg = arg;
 	return d;
 }
 
@@ -117,7 +122,7 @@ static void route_want(struct demand *d, int route, int change)
 	bool was = r->wanted > 0;
 	r->wanted += change;
 	if (was != (r->wanted > 0))
-		window_route_wanted(d->core->window, route, !was);
+		d->wanted(d->arg, route, !was);
 }
 
 static int link_count(const struct profile *p)
@@ -161,7 +166,7 @@ static void want_no_more(void *arg, int route)
 
 void demand_route(struct demand *d, int route)
 {
-	const struct route *r = routes_get(d->core->routes, route);
+	const struct route *r = routes_get(d->known, route);
 	struct demand_walk walk;
 	if (route >= d->route_count) {
 		int count = route + 1 > 2 * d->route_count ? route + 1 : 2 * d->route_count;
@@ -176,7 +181,7 @@ void demand_route(struct demand *d, int route)
 	name_add_route(names->type, route);
 	for (struct profile *p = demand_first(&walk, d, route); p; p = demand_next(&walk))
 		names->wanted++;
-	window_route_wanted(d->core->window, route, names->wanted > 0);
+	d->wanted(d->arg, route, names->wanted > 0);
 }
 
 void demand_forget_route(struct demand *d, int route)
@@ -187,7 +192,7 @@ void demand_forget_route(struct demand *d, int route)
 	name_give_back(&d->queues, names->queue);
 	name_give_back(&d->types, names->type);
 	*names = (struct route_names){0};
-	window_route_wanted(d->core->window, route, false);
+	d->wanted(d->arg, route, false);
 }
 
 /* --- profiles ------------------------------------------------------------------------------------------------------ */
@@ -335,15 +340,15 @@ void demand_give_back(struct profile *p)
 		profile_free(p);
 		return;
 	}
-	p->forget_ms = core_now(d->core) + KEEP_MS;
+	p->forget_ms = base_now(d->base) + KEEP_MS;
 	DL_APPEND(d->kept, p);
 	if (++d->kept_count > KEPT_MOST)
 		forget_oldest(d);
 	else if (d->kept == p)
-		core_alarm(d->core, p->forget_ms);
+		jobs_at(d->base->jobs, JOB_FETCHES, p->forget_ms);
 }
 
-int64_t demand_turn(struct demand *d, int64_t now_ms)
+int64_t demand_forget(struct demand *d, int64_t now_ms)
 {
 	while (d->kept && d->kept->forget_ms <= now_ms)
 		forget_oldest(d);

@@ -3,16 +3,17 @@
  * to be compared with a few profiles instead of with thousands of Fetches; and a profile is found by the route's names.
  *
  * A profile is known from the first Fetch that waits with it until some time after its last one has gone: a single busy
- * worker goes and comes with each task. The window is told which routes some known profile accepts; the others cost nothing.
+ * worker goes and comes with each task. Whoever has made the demand is told which routes some known profile accepts; the others cost nothing.
  */
 #ifndef REEVE_MANAGER_CORE_DEMAND_H
 #define REEVE_MANAGER_CORE_DEMAND_H
 
 #include "common/hash.h"
-#include "manager/core/core.h"
+#include "manager/core/base.h"
 
 
 struct fetch;
+struct routes;
 struct name;
 struct link;
 
@@ -41,7 +42,10 @@ struct profile {
 	UT_hash_handle hh;
 };
 
-struct demand *demand_create(struct core *core);
+/* Whether some known profile accepts a route. */
+typedef void demand_wanted(void *arg, int route, bool wanted);
+
+struct demand *demand_create(struct base *base, struct routes *routes, demand_wanted *wanted, void *arg);
 void demand_destroy(struct demand *demand);
 
 /* The profile of a Fetch that lists these queues and types; none: all. To be given back. */
@@ -72,7 +76,7 @@ struct profile *demand_first(struct demand_walk *walk, struct demand *demand, in
 struct profile *demand_next(struct demand_walk *walk);
 
 /* Forgets profiles that no Fetch has had for a while. Returns when the next one will be. */
-int64_t demand_turn(struct demand *demand, int64_t now_ms);
+int64_t demand_forget(struct demand *demand, int64_t now_ms);
 
 /* For tests: how many profiles have been compared with a route so far. */
 int64_t demand_compared(const struct demand *demand);

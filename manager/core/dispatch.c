@@ -22,20 +22,6 @@ enum {
 	AGAIN_MS = 50,           /* who must know whether anything waits, and cannot be told yet, asks again after so long */
 };
 
-struct dispatch *dispatch_create(struct core *core)
-{
-	struct dispatch *d = mem_calloc(1, sizeof *d);
-	size_t most = (size_t)core->options.claim_limit;
-	d->core = core;
-	d->demand = demand_create(core);
-	d->deal = deal_create(d);
-	d->tries = mem_calloc(most, sizeof *d->tries);
-	d->grants = mem_calloc(most, sizeof *d->grants);
-	d->slots = mem_calloc(most, sizeof *d->slots);
-	d->by_slot = mem_calloc(most, sizeof *d->by_slot);
-	return d;
-}
-
 /* --- one Fetch --------------------------------------------------------------------------------------------------- */
 
 static void fetch_free(struct fetch *f)
@@ -47,7 +33,7 @@ static void fetch_free(struct fetch *f)
 static void fetch_alarm(struct fetch *f, int64_t at_ms)
 {
 	deadlines_set(&f->dispatch->deadlines, &f->deadline, at_ms);
-	core_alarm(f->dispatch->core, at_ms);
+	jobs_at(f->dispatch->base->jobs, JOB_FETCHES, at_ms);
 }
 
 /* Places it in its profile. Those that come back from a claim that won nothing are among the oldest. */
@@ -121,7 +107,7 @@ static void fetch_unlist(struct fetch *f)
 	DL_DELETE(d->fetches, f);
 	demand_give_back(f->profile);
 	DL_DELETE2(f->session->fetches, f, session_prev, session_next);
-	sessions_leave(d->core->sessions, f->session);
+	sessions_leave(d->sessions, f->session);
 }
 
 /* Answers and frees it. */
@@ -144,7 +130,7 @@ static void fetch_end_lost(struct fetch *f)
 /* What a Fetch that does not park is told with nothing; `sure`: nothing that is due is known to wait for it. */
 static struct fetch_answer fetch_nothing(const struct fetch *f, bool sure)
 {
-	int64_t let_in_ms = f->let_from_ms ? f->let_from_ms - core_now(f->dispatch->core) : 0;
+	int64_t let_in_ms = f->let_from_ms ? f->let_from_ms - base_now(f->dispatch->base) : 0;
 	if (f->parks)
 		return (struct fetch_answer){0};
 	return (struct fetch_answer){.again_in_ms = !sure ? AGAIN_MS : f->let_from_ms && let_in_ms < 1 ? 1 : let_in_ms};
@@ -172,30 +158,30 @@ static void redeliver(struct fetch *f);
 /* One look serves all Fetches of the incarnation, but has its turn with the one that asked first. */
 struct look {
 	struct store_look op;
-	struct core *core;
+	struct dispatch *dispatch;
 	struct session *session; /* stays while it is looked at */
 };
 
 static void on_looked(struct store_op *op, const struct reeve_error *error)
 {
 	struct look *look = (struct look *)op;
-	struct core *core = look->core;
+	struct dispatch *d = look->dispatch;
 	struct session *session = look->session;
 	struct fetch *f;
 	session->looking = false;
 	if (!error && look->op.lost)
-		sessions_lost(core->sessions, session->incarnation);
+		sessions_lost(d->sessions, session->incarnation);
 	free(look);
 	DL_FOREACH2 (session->fetches, f, session_next)
 		if (f->state == CHECKING)
 			fetch_wait(f);
-	dispatch_soon(core->dispatch);
+	base_dispatch(d->base);
 }
 
 /* Is the incarnation over? If so its Fetches end; until that is known they take part in nothing. */
 static void fetch_check(struct fetch *f)
 {
-	struct core *core = f->dispatch->core;
+	struct base *base = f->dispatch->base;
 	fetch_move(f, CHECKING);
 	fetch_alarm(f, f->until_ms);
 	if (f->session->looking)
@@ -204,19 +190,19 @@ static void fetch_check(struct fetch *f)
 	struct look *look = mem_calloc(1, sizeof *look);
 	look->op = (struct store_look){
 	    .op.done = on_looked,
-	    .op.deadline_ms = core_now(core) + LOOK_LIMIT_MS,
+	    .op.deadline_ms = base_now(base) + LOOK_LIMIT_MS,
 	    .op.origin = f->request.origin,
 	    .incarnation = f->session->incarnation,
 	};
-	look->core = core;
+	look->dispatch = f->dispatch;
 	look->session = f->session;
-	store_look(core->store, &look->op);
+	store_look(base->store, &look->op);
 }
 
 /* A claim for a Fetch that was sent again meanwhile has ended: the newer copy may have asked the journal too early. */
 static void ask_for_newer_copy(struct dispatch *d, const struct store_fetch *fetch)
 {
-	struct session *session = sessions_find(d->core->sessions, fetch->incarnation);
+	struct session *session = sessions_find(d->sessions, fetch->incarnation);
 	struct fetch *f = session ? session->fetches : NULL;
 	while (f && !(f->request.fetch_id == fetch->fetch_id && f->done))
 		f = f->session_next;
@@ -264,13 +250,12 @@ static int grant_of(const struct dispatch *d, int64_t id)
 static void on_claimed(struct store_op *op, const struct reeve_error *error)
 {
 	struct dispatch *d = (struct dispatch *)((char *)op - offsetof(struct dispatch, claim));
-	struct core *core = d->core;
 	struct store_claim *claim = &d->claim;
 	d->claiming = false;
 	if (error) {
 		/* Whether they were won is unknown: the rows are read again, and each Fetch asks what it was given. */
 		for (int i = 0; i < claim->count; i++)
-			window_release(core->window, &d->grants[i].candidate);
+			window_release(d->window, &d->grants[i].candidate);
 		for (int slot = 0; slot < claim->fetch_count; slot++) {
 			if (d->by_slot[slot])
 				redeliver(d->by_slot[slot]);
@@ -279,30 +264,30 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		}
 		return;
 	}
-	core->counters.claims_tried += claim->count;
-	core->counters.claims_won += claim->won_count;
+	d->base->counters.claims_tried += claim->count;
+	d->base->counters.claims_won += claim->won_count;
 	bool *won_any = mem_calloc((size_t)claim->fetch_count + 1, sizeof *won_any);
 	bool *won = mem_calloc((size_t)claim->count + 1, sizeof *won);
 	for (int i = 0; i < claim->won_count; i++) {
 		won_any[claim->won[i].slot] = true;
 		won[grant_of(d, claim->won[i].id)] = true;
-		verbose_say(core, claim->won[i].route, claim->won[i].id, "claimed by worker %lld, attempt %d of %d",
+		verbose_say(d->verbose, claim->won[i].route, claim->won[i].id, "claimed by worker %lld, attempt %d of %d",
 		    (long long)claim->fetches[claim->won[i].slot].incarnation, claim->won[i].attempt, claim->won[i].max_attempts);
 	}
 	for (int i = 0; i < claim->count; i++) {
 		/* Single losses are somebody else's. Where a Fetch won nothing at all its worker may be lost, and the
 		 * tasks still wait. */
 		if (claim->tries[i].locked)
-			window_rest(core->window, d->grants[i].candidate.id);
+			window_rest(d->window, d->grants[i].candidate.id);
 		else if (won[i] || won_any[d->grants[i].slot])
-			window_claimed(core->window, d->grants[i].candidate.id, won[i]);
+			window_claimed(d->window, d->grants[i].candidate.id, won[i]);
 		else
-			window_release(core->window, &d->grants[i].candidate);
+			window_release(d->window, &d->grants[i].candidate);
 	}
 	free(won_any);
 	free(won);
 	claim_deal(d);
-	dispatch_soon(d);
+	base_dispatch(d->base);
 }
 
 static int by_id(const void *a, const void *b)
@@ -322,7 +307,7 @@ static void claim_send(struct dispatch *d, int tried)
 		d->slots[slots] = (struct store_fetch){f->request.incarnation, f->request.fetch_id};
 		d->by_slot[slots] = f;
 		f->slot = slots++;
-		f->claimed_ms = core_now(d->core);
+		f->claimed_ms = base_now(d->base);
 		fetch_move(f, CLAIMING);
 		fetch_alarm(f, f->until_ms + CLAIM_LIMIT_MS);
 	}
@@ -338,15 +323,15 @@ static void claim_send(struct dispatch *d, int tried)
 	d->claiming = true;
 	d->claim = (struct store_claim){
 	    .op.done = on_claimed,
-	    .op.deadline_ms = core_now(d->core) + CLAIM_BEGIN_MS,
+	    .op.deadline_ms = base_now(d->base) + CLAIM_BEGIN_MS,
 	    .count = tried,
 	    .tries = d->tries,
 	    .fetch_count = slots,
 	    .fetches = d->slots,
-	    .buffer_ms = d->core->options.buffer_ms,
+	    .buffer_ms = d->base->options.buffer_ms,
 	    .careful = careful,
 	};
-	store_claim(d->core->store, &d->claim);
+	store_claim(d->base->store, &d->claim);
 }
 
 /* What was left to other managers, of the routes that a Fetch accepts. */
@@ -358,7 +343,7 @@ struct left {
 static void read_left(void *arg, int route)
 {
 	struct left *left = arg;
-	left->some |= deal_wants(left->dispatch->deal, route, false) && window_read_passed(left->dispatch->core->window, route);
+	left->some |= deal_wants(left->dispatch->deal, route, false) && window_read_passed(left->dispatch->window, route);
 }
 
 /* Fetches that do not wait for work to come are answered when nothing was at hand, and nothing waits for others either. */
@@ -375,24 +360,16 @@ static void answer_unparked(struct dispatch *d)
 	}
 }
 
-void dispatch_soon(struct dispatch *d)
-{
-	if (d->soon)
-		return;
-	d->soon = true;
-	d->core->host.dispatch(d->core->host.arg);
-}
-
 void dispatch_run(struct dispatch *d)
 {
-	d->soon = false;
+	d->base->dispatch_asked = false;
 	if (d->claiming || !d->waiting)
 		return;
-	bool unsure = !window_ready(d->core->window);
+	bool unsure = !window_ready(d->window);
 	int tried = unsure ? 0 : deal_candidates(d->deal, &unsure);
 	if (tried)
 		claim_send(d, tried);
-	if (!unsure && window_complete(d->core->window))
+	if (!unsure && window_complete(d->window))
 		answer_unparked(d);
 }
 
@@ -403,7 +380,7 @@ bool dispatch_wants(struct dispatch *d, int route)
 
 bool dispatch_takes(struct dispatch *d, int route)
 {
-	return window_size(d->core->window) <= d->room + d->coming && deal_wants(d->deal, route, true);
+	return window_size(d->window) <= d->room + d->coming && deal_wants(d->deal, route, true);
 }
 
 bool dispatch_waiting(const struct dispatch *d)
@@ -427,18 +404,18 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 		return;
 	}
 	if (f->ask.life == STORE_LIFE_LIVES)
-		sessions_live(d->core->sessions, f->request.incarnation);
+		sessions_live(d->sessions, f->request.incarnation);
 	else if (f->session->state == SESSION_LIVES || f->ask.life == STORE_LIFE_OVER)
-		sessions_lost(d->core->sessions, f->request.incarnation);
+		sessions_lost(d->sessions, f->request.incarnation);
 	if (f->session->state != SESSION_LIVES) {
 		fetch_end_lost(f);
 		return;
 	}
 	/* What does not fit stays: this Fetch ends here, and its worker's next heartbeat shows that it never arrived. */
 	for (int i = 0; i < f->ask.left_out_count; i++)
-		window_too_long(d->core->window, &f->ask.left_out[i]);
+		window_too_long(d->window, &f->ask.left_out[i]);
 	if (f->ask.won_count || f->ask.left_out_count) {
-		d->core->counters.redelivered += f->ask.won_count;
+		d->base->counters.redelivered += f->ask.won_count;
 		answer_won(f, f->ask.won, f->ask.won_count, 0);
 		return;
 	}
@@ -447,7 +424,7 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 		return;
 	}
 	fetch_wait(f);
-	dispatch_soon(d);
+	base_dispatch(d->base);
 }
 
 /* Asks the journal what this Fetch was given before, and whether its incarnation lives. */
@@ -456,8 +433,8 @@ static void redeliver(struct fetch *f)
 	fetch_move(f, ASKING);
 	f->ask_again = false;
 	deadlines_remove(&f->dispatch->deadlines, &f->deadline);
-	f->claimed_ms = core_now(f->dispatch->core);
-	const struct core_options *options = &f->dispatch->core->options;
+	f->claimed_ms = base_now(f->dispatch->base);
+	const struct core_options *options = &f->dispatch->base->options;
 	f->ask = (struct store_redeliver){
 	    .op.done = on_redelivered,
 	    .op.deadline_ms = f->until_ms + CLAIM_LIMIT_MS,
@@ -467,7 +444,7 @@ static void redeliver(struct fetch *f)
 	    .max_answer_bytes = options->max_answer_bytes,
 	    .assignment_bytes = ASSIGNMENT_BYTES,
 	};
-	store_redeliver(f->dispatch->core->store, &f->ask);
+	store_redeliver(f->dispatch->base->store, &f->ask);
 }
 
 /* Ends a Fetch whose caller is not listening any more, in whatever state. What its claim wins meanwhile stays with its
@@ -498,7 +475,7 @@ static void supersede(struct session *session, int64_t fetch_id)
 
 void dispatch_gone(struct dispatch *d, int64_t incarnation, int64_t fetch_id, void *arg)
 {
-	struct session *session = sessions_find(d->core->sessions, incarnation);
+	struct session *session = sessions_find(d->sessions, incarnation);
 	struct fetch *f = session ? session->fetches : NULL;
 	while (f && !(f->request.fetch_id == fetch_id && f->done && f->arg == arg))
 		f = f->session_next;
@@ -508,12 +485,12 @@ void dispatch_gone(struct dispatch *d, int64_t incarnation, int64_t fetch_id, vo
 
 void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fetch_done *done, void *arg)
 {
-	struct core *core = d->core;
-	struct session *session = sessions_hear(core->sessions, request->incarnation);
+	struct base *base = d->base;
+	struct session *session = sessions_hear(d->sessions, request->incarnation);
 	bool again = request->again || session->state == SESSION_ASKED || request->fetch_id <= session->highest_fetch;
 	if (request->fetch_id > session->highest_fetch)
 		session->highest_fetch = request->fetch_id;
-	core->counters.fetches++;
+	base->counters.fetches++;
 	if (again)
 		supersede(session, request->fetch_id);
 
@@ -529,11 +506,11 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 		memcpy(exclude, request->exclude, sizeof *exclude * (size_t)request->exclude_count);
 	qsort(exclude, (size_t)request->exclude_count, sizeof *exclude, by_number);
 	f->request.exclude = exclude;
-	if (f->request.max_bytes <= 0 || f->request.max_bytes > core->options.max_answer_bytes)
-		f->request.max_bytes = core->options.max_answer_bytes;
+	if (f->request.max_bytes <= 0 || f->request.max_bytes > base->options.max_answer_bytes)
+		f->request.max_bytes = base->options.max_answer_bytes;
 	f->parks = request->wait_ms > 0;
-	int64_t wait = request->wait_ms < core->options.park_limit_ms ? request->wait_ms : core->options.park_limit_ms;
-	f->arrived_ms = f->claimed_ms = core_now(core);
+	int64_t wait = request->wait_ms < base->options.park_limit_ms ? request->wait_ms : base->options.park_limit_ms;
+	f->arrived_ms = f->claimed_ms = base_now(base);
 	f->until_ms = f->arrived_ms + (f->parks ? wait : UNPARKED_LIMIT_MS);
 	f->done = done;
 	f->arg = arg;
@@ -546,13 +523,13 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 		redeliver(f);
 	} else {
 		fetch_wait(f);
-		dispatch_soon(d);
+		base_dispatch(d->base);
 	}
 }
 
 void dispatch_orders(struct dispatch *d, int64_t incarnation, const struct store_order *orders, int count)
 {
-	struct session *session = sessions_find(d->core->sessions, incarnation);
+	struct session *session = sessions_find(d->sessions, incarnation);
 	struct fetch *f, *tmp;
 	DL_FOREACH_SAFE2 (session ? session->fetches : NULL, f, tmp, session_next) {
 		if (f->state != WAITING && f->state != CHECKING)
@@ -578,8 +555,11 @@ static struct fetch *fetch_due(const struct dispatch *d, int64_t now_ms)
 	return first && first->at_ms <= now_ms ? (struct fetch *)((char *)first - offsetof(struct fetch, deadline)) : NULL;
 }
 
-int64_t dispatch_turn(struct dispatch *d, int64_t now_ms)
+/* Answers Fetches that have waited long enough, and forgets profiles. */
+static bool answer_late(void *arg)
 {
+	struct dispatch *d = arg;
+	int64_t now_ms = base_now(d->base);
 	struct reeve_error error;
 	error_set(&error, STATUS(UNAVAILABLE), "the database takes long; ask again");
 	for (struct fetch *f; (f = fetch_due(d, now_ms));) {
@@ -592,8 +572,17 @@ int64_t dispatch_turn(struct dispatch *d, int64_t now_ms)
 		}
 	}
 	struct deadline *first = deadlines_first(&d->deadlines);
-	int64_t next = demand_turn(d->demand, now_ms);
-	return first && first->at_ms < next ? first->at_ms : next;
+	jobs_at(d->base->jobs, JOB_FETCHES, demand_forget(d->demand, now_ms));
+	if (first)
+		jobs_at(d->base->jobs, JOB_FETCHES, first->at_ms);
+	return false;
+}
+
+static bool dispatch_again(void *arg)
+{
+	const struct dispatch *d = arg;
+	base_dispatch(d->base);
+	return false;
 }
 
 void dispatch_route(struct dispatch *d, int route)
@@ -604,6 +593,33 @@ void dispatch_route(struct dispatch *d, int route)
 void dispatch_forget_route(struct dispatch *d, int route)
 {
 	demand_forget_route(d->demand, route);
+}
+
+static void on_wanted(void *arg, int route, bool wanted)
+{
+	const struct dispatch *d = arg;
+	window_route_wanted(d->window, route, wanted);
+}
+
+struct dispatch *dispatch_create(struct base *base, const struct dispatch_neighbours *neighbours)
+{
+	struct dispatch *d = mem_calloc(1, sizeof *d);
+	size_t most = (size_t)base->options.claim_limit;
+	d->base = base;
+	d->window = neighbours->window;
+	d->routes = neighbours->routes;
+	d->queues = neighbours->queues;
+	d->sessions = neighbours->sessions;
+	d->verbose = neighbours->verbose;
+	d->demand = demand_create(base, d->routes, on_wanted, d);
+	d->deal = deal_create(d);
+	d->tries = mem_calloc(most, sizeof *d->tries);
+	d->grants = mem_calloc(most, sizeof *d->grants);
+	d->slots = mem_calloc(most, sizeof *d->slots);
+	d->by_slot = mem_calloc(most, sizeof *d->by_slot);
+	jobs_bind(base->jobs, JOB_FETCHES, answer_late, d);
+	jobs_bind(base->jobs, JOB_DISPATCH, dispatch_again, d);
+	return d;
 }
 
 void dispatch_destroy(struct dispatch *d)

@@ -6,9 +6,11 @@
 #ifndef REEVE_MANAGER_CORE_DISPATCH_H
 #define REEVE_MANAGER_CORE_DISPATCH_H
 
-#include "manager/core/core.h"
+#include "manager/core/base.h"
 
 struct session;
+struct verbose;
+struct window;
 
 /* What a Fetch is answered. The pointers live during the callback. */
 struct fetch_answer {
@@ -37,15 +39,19 @@ struct fetch_request {
 	uint64_t origin;             /* whose turn the questions about it take; as struct store_op has it */
 };
 
-struct dispatch *dispatch_create(struct core *core);
+struct dispatch_neighbours {
+	struct window *window;
+	struct routes *routes;
+	struct queues *queues;
+	struct sessions *sessions;
+	const struct verbose *verbose;
+};
+
+struct dispatch *dispatch_create(struct base *base, const struct dispatch_neighbours *neighbours);
 void dispatch_destroy(struct dispatch *dispatch);
 
 /* Takes a Fetch; the request is copied. `done` is called exactly once, perhaps before this returns. */
 void dispatch_fetch(struct dispatch *dispatch, const struct fetch_request *request, fetch_done *done, void *arg);
-
-/* Something may be claimed now: has the host call core_dispatch soon. What is said of several tasks before that makes up one
- * claim. */
-void dispatch_soon(struct dispatch *dispatch);
 
 /* Claims what can be claimed now. */
 void dispatch_run(struct dispatch *dispatch);
@@ -76,8 +82,5 @@ void dispatch_gone(struct dispatch *dispatch, int64_t incarnation, int64_t fetch
 /* The session's incarnation is over: its Fetches are answered FAILED_PRECONDITION, those that are being claimed for with what
  * that wins, if it does. */
 void dispatch_lost(struct session *session);
-
-/* Answers Fetches that have waited long enough. Returns when the next one will have. */
-int64_t dispatch_turn(struct dispatch *dispatch, int64_t now_ms);
 
 #endif

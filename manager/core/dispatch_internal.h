@@ -54,7 +54,12 @@ struct grant {
 };
 
 struct dispatch {
-	struct core *core;
+	struct base *base;
+	struct window *window;
+	struct routes *routes;
+	struct queues *queues;
+	struct sessions *sessions;
+	const struct verbose *verbose;
 	struct demand *demand;
 	struct deal *deal;
 	struct fetch *fetches;   /* list: all */
@@ -65,7 +70,6 @@ struct dispatch {
 	int64_t room;            /* candidates that those can still take */
 	int64_t coming;          /* slots that the Fetches of the claim under way have left */
 	bool claiming;
-	bool soon; /* dispatch_run is to come */
 	struct store_claim claim;
 	struct store_try *tries;
 	struct grant *grants;    /* what is tried, and for whom */

@@ -1,41 +1,54 @@
 /* What follows from a change: the window, waiters, orders to workers. */
 #include "manager/core/edit.h"
 
-#include "manager/core/batches.h"
 #include "manager/core/dispatch.h"
+#include "manager/core/task_events.h"
 #include "manager/core/verbose.h"
-#include "manager/core/waits.h"
-#include "manager/core/wakes.h"
-#include "manager/core/window.h"
 
 #include <stdlib.h>
 
+struct edits {
+	struct base *base;
+	struct task_events *events;
+	struct dispatch *dispatch;
+	const struct verbose *verbose;
+};
+
+struct edits *edits_create(struct base *base, struct task_events *events, struct dispatch *dispatch, const struct verbose *verbose)
+{
+	struct edits *e = mem_calloc(1, sizeof *e);
+	*e = (struct edits){base, events, dispatch, verbose};
+	return e;
+}
+
+void edits_destroy(struct edits *edits)
+{
+	free(edits);
+}
+
 struct edit {
-	struct core *core;
+	struct edits *edits;
 	struct store_edit op;
 	struct store_edit *given;
 };
 
-void edit_settle(struct core *core, const struct store_edited *tasks, int count)
+void edit_settle(struct edits *edits, const struct store_op *op, const struct store_edited *tasks, int count)
 {
 	for (int i = 0; i < count; i++) {
 		const struct store_edited *t = &tasks[i];
 		if (t->ended) {
-			verbose_say(core, t->route, t->id, "%s, as it waited", t->status);
-			window_drop(core->window, t->id);
-			waits_ended(core->waits, t->id);
-			batches_kick(core->batches);
+			verbose_say(edits->verbose, t->route, t->id, "%s, as it waited", t->status);
+			task_ended(edits->events, t->id, true);
+			batches_changed(edits->events);
 		}
-		if (t->waits && t->route) { /* one without a route waits to be admitted */
-			window_note(core->window, t->route, t->priority, t->id, t->version, t->due_us, -1);
-			wakes_tell(core->wakes, t->route, t->priority, t->due_us);
-		}
+		if (t->waits)
+			task_ready(edits->events, &(struct ready_task){t->id, t->version, t->due_us, t->route, t->priority, -1});
 		if (t->ordered_worker) {
 			struct store_order order = {.kind = "cancel", .task_id = t->id, .token = t->token};
-			dispatch_orders(core->dispatch, t->ordered_worker, &order, 1);
+			dispatch_orders(edits->dispatch, t->ordered_worker, &order, 1);
 		}
 	}
-	dispatch_soon(core->dispatch);
+	task_events_end(edits->events, op->again);
 }
 
 static void on_edited(struct store_op *op, const struct reeve_error *error)
@@ -43,7 +56,7 @@ static void on_edited(struct store_op *op, const struct reeve_error *error)
 	struct edit *e = (struct edit *)((char *)op - offsetof(struct edit, op));
 	for (int i = 0; !error && e->op.kind == STORE_RETRY && i < e->op.found; i++)
 		if (e->op.tasks[i].changed && e->op.tasks[i].waits)
-			verbose_say(e->core, e->op.tasks[i].route, e->op.tasks[i].id, "retried by %s", e->op.actor);
+			verbose_say(e->edits->verbose, e->op.tasks[i].route, e->op.tasks[i].id, "retried by %s", e->op.actor);
 	e->given->tasks = e->op.tasks;
 	e->given->found = e->op.found;
 	e->given->missing = e->op.missing;
@@ -54,18 +67,18 @@ static void on_edited(struct store_op *op, const struct reeve_error *error)
 		error_set(&mismatch, STATUS(INVALID_ARGUMENT), "the request id was used for another call");
 		error = &mismatch;
 	}
-	e->given->op.done(&e->given->op, error);
 	if (!error)
-		edit_settle(e->core, e->op.tasks, e->op.found);
+		edit_settle(e->edits, op, e->op.tasks, e->op.found);
+	e->given->op.done(&e->given->op, error);
 	free(e);
 }
 
-void edit_tasks(struct core *core, struct store_edit *op)
+void edit_tasks(struct edits *edits, struct store_edit *op)
 {
 	struct edit *e = mem_calloc(1, sizeof *e);
-	e->core = core;
+	e->edits = edits;
 	e->given = op;
 	e->op = *op;
 	e->op.op.done = on_edited;
-	store_edit(core->store, &e->op);
+	store_edit(edits->base->store, &e->op);
 }

@@ -1,7 +1,6 @@
 /* A list of stretches, read one after the other, in pages. Over its bound the cursor is sent back after all. */
 #include "manager/core/late.h"
 
-#include "manager/core/dispatch.h"
 #include "manager/core/window.h"
 
 #include <stdlib.h>
@@ -16,17 +15,19 @@ struct stretch {
 };
 
 struct late {
-	struct core *core;
+	struct base *base;
+	struct window *window;
 	struct stretch list[STRETCHES_MOST];
 	int count;
 	bool reading; /* the first */
 	struct store_late op;
 };
 
-struct late *late_create(struct core *core)
+struct late *late_create(struct base *base, struct window *window)
 {
 	struct late *late = mem_calloc(1, sizeof *late);
-	late->core = core;
+	late->base = base;
+	late->window = window;
 	return late;
 }
 
@@ -45,7 +46,7 @@ static void first_done(struct late *late)
 static void on_read(struct store_op *op, const struct reeve_error *error)
 {
 	struct late *late = (struct late *)((char *)op - offsetof(struct late, op));
-	struct window *window = late->core->window;
+	struct window *window = late->window;
 	struct stretch *s = &late->list[0];
 	late->reading = false;
 	if (error) {
@@ -64,7 +65,7 @@ static void on_read(struct store_op *op, const struct reeve_error *error)
 		}
 	}
 	read_next(late);
-	dispatch_soon(late->core->dispatch);
+	base_dispatch(late->base);
 }
 
 static void read_next(struct late *late)
@@ -82,10 +83,10 @@ static void read_next(struct late *late)
 	    .until_us = s->until_us,
 	    .limit = PAGE,
 	};
-	store_late(late->core->store, &late->op);
+	store_late(late->base->store, &late->op);
 }
 
-void late_add(struct late *late, int route, int32_t priority, int64_t from_us, int64_t until_us)
+static void late_add(struct late *late, int route, int32_t priority, int64_t from_us, int64_t until_us)
 {
 	/* The one that is being read may have been read too early. */
 	for (int i = late->reading; i < late->count; i++) {
@@ -94,9 +95,17 @@ void late_add(struct late *late, int route, int32_t priority, int64_t from_us, i
 			return;
 	}
 	if (late->count == STRETCHES_MOST) {
-		window_rewind(late->core->window, route, priority, from_us);
+		window_rewind(late->window, route, priority, from_us);
 		return;
 	}
 	late->list[late->count++] = (struct stretch){route, priority, from_us, until_us, 0};
 	read_next(late);
+}
+
+void late_rewind(struct late *late, int route, int32_t priority, int64_t from_us, int64_t until_us)
+{
+	if (until_us != STORE_TIME_NEVER && window_passed_by(late->window, route, priority, until_us))
+		late_add(late, route, priority, from_us, until_us);
+	else
+		window_rewind(late->window, route, priority, from_us);
 }

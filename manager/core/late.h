@@ -7,12 +7,15 @@
 #ifndef REEVE_MANAGER_CORE_LATE_H
 #define REEVE_MANAGER_CORE_LATE_H
 
-#include "manager/core/core.h"
+#include "manager/core/base.h"
 
-struct late *late_create(struct core *core);
+struct window;
+
+struct late *late_create(struct base *base, struct window *window);
 void late_destroy(struct late *late);
 
-/* A stream may have tasks due from one time on, before another, that were not there when its cursor passed. */
-void late_add(struct late *late, int route, int32_t priority, int64_t from_us, int64_t until_us);
+/* A stream may have tasks due from one time on, before another, that were not there when its cursor passed: only this stretch is
+ * read if the cursor is long past it, else the cursor goes back. */
+void late_rewind(struct late *late, int route, int32_t priority, int64_t from_us, int64_t until_us);
 
 #endif

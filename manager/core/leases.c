@@ -11,12 +11,10 @@
 #include <string.h>
 
 enum {
-	LOOK_EVERY_MS = 400,   /* at most a quarter of a heartbeat: a gap of a whole one begins the watch anew */
+	WATCH_MOST_MS = 400,   /* at most a quarter of a heartbeat: a gap of a whole one begins the watch anew */
 	LOSE_MOST = 1000,      /* incarnations marked lost by one statement */
-	SWEEP_EVERY_MS = 500,  /* of those lost lately */
-	SWEEP_ALL_MS = 5000,   /* of everybody */
+	SWEEP_ALL_MS = 5000,   /* of everybody; of those lost lately with each run */
 	SWEEP_ROWS = 50,       /* journal rows looked into at a time */
-	SWEEP_AGAIN_MS = 10,
 	GONE_MOST = 1000,      /* remembered as lost lately; more of them wait for the sweep of everybody */
 	GONE_KEPT_MS = 30000,
 	WHOLE_LOOK_MS = 15000, /* claims of old Fetches that were committed late are looked for so often */
@@ -53,13 +51,16 @@ struct beat {
 };
 
 struct leases {
-	struct core *core;
+	struct base *base;
+	struct sessions *sessions;
+	struct reports *reports;
+	struct control *control;
 	struct watched *watched; /* hash */
 	int64_t look;            /* numbers the looks */
 	int64_t sent_ms;         /* when the one under way, or the last, was sent */
 	int64_t looked_ms;       /* when the last good one was; 0: none since the watch began */
-	int64_t look_ms, sweep_ms, sweep_all_ms; /* the next */
-	bool looking, losing, sweeping;
+	int64_t sweep_all_ms;    /* the next one of everybody */
+	bool losing;
 	bool sweep_again;        /* somebody was lost since a pass over all journal rows began */
 	struct store_place swept[2]; /* how far passes have come: of those lost lately; of everybody */
 	struct gone gone[GONE_MOST];
@@ -71,13 +72,6 @@ struct leases {
 	struct store_sweep sweep;
 };
 
-struct leases *leases_create(struct core *core)
-{
-	struct leases *l = mem_calloc(1, sizeof *l);
-	l->core = core;
-	return l;
-}
-
 static void watch_anew(struct leases *l)
 {
 	struct watched *w, *tmp;
@@ -88,19 +82,7 @@ static void watch_anew(struct leases *l)
 	l->looked_ms = 0;
 }
 
-void leases_destroy(struct leases *l)
-{
-	watch_anew(l);
-	free(l);
-}
-
 /* --- the watch --------------------------------------------------------------------------------------------------- */
-
-static int64_t look_interval(const struct leases *l)
-{
-	int64_t quarter = l->core->options.heartbeat_ms / 4;
-	return quarter < LOOK_EVERY_MS ? quarter : LOOK_EVERY_MS;
-}
 
 static void on_lost(struct store_op *op, const struct reeve_error *error)
 {
@@ -108,9 +90,9 @@ static void on_lost(struct store_op *op, const struct reeve_error *error)
 	l->losing = false;
 	if (error)
 		return; /* they still stand there to be seen */
-	l->core->counters.lost += l->lose.lost_count;
+	l->base->counters.lost += l->lose.lost_count;
 	for (int i = 0; i < l->lose.lost_count; i++) {
-		sessions_lost(l->core->sessions, l->lose.lost[i]);
+		sessions_lost(l->sessions, l->lose.lost[i]);
 		leases_gone(l, l->lose.lost[i]);
 	}
 }
@@ -123,7 +105,7 @@ static void lose(struct leases *l, int count)
 	    .count = count,
 	    .beats = l->still,
 	};
-	store_lose(l->core->store, &l->lose);
+	store_lose(l->base->store, &l->lose);
 }
 
 /* Enters one row of a look that was sent at `sent_ms` and has ended now. True if the worker has stood still for its lease: its
@@ -153,7 +135,7 @@ static void forget_missing(struct leases *l)
 	HASH_ITER (hh, l->watched, w, tmp) {
 		if (w->look == l->look)
 			continue;
-		sessions_lost(l->core->sessions, w->incarnation);
+		sessions_lost(l->sessions, w->incarnation);
 		leases_gone(l, w->incarnation);
 		HASH_DEL(l->watched, w);
 		free(w);
@@ -163,10 +145,10 @@ static void forget_missing(struct leases *l)
 static void on_looked(struct store_op *op, const struct reeve_error *error)
 {
 	struct leases *l = (struct leases *)((char *)op - offsetof(struct leases, watch));
-	int64_t now = core_now(l->core), sent = l->sent_ms;
+	int64_t now = base_now(l->base), sent = l->sent_ms;
 	int still = 0;
-	l->looking = false;
-	if (error || op->again || (l->looked_ms && now - l->looked_ms > l->core->options.heartbeat_ms)) {
+	jobs_done(l->base->jobs, JOB_WATCH, error, false);
+	if (error || op->again || (l->looked_ms && now - l->looked_ms > l->base->options.heartbeat_ms)) {
 		watch_anew(l);
 		if (error)
 			return;
@@ -181,12 +163,13 @@ static void on_looked(struct store_op *op, const struct reeve_error *error)
 		lose(l, still);
 }
 
-static void look(struct leases *l)
+static bool watch(void *arg)
 {
-	l->looking = true;
-	l->sent_ms = core_now(l->core);
+	struct leases *l = arg;
+	l->sent_ms = base_now(l->base);
 	l->watch = (struct store_watch){.op.done = on_looked};
-	store_watch(l->core->store, &l->watch);
+	store_watch(l->base->store, &l->watch);
+	return true;
 }
 
 /* --- the sweep --------------------------------------------------------------------------------------------------- */
@@ -194,20 +177,16 @@ static void look(struct leases *l)
 static void on_swept(struct store_op *op, const struct reeve_error *error)
 {
 	struct leases *l = (struct leases *)((char *)op - offsetof(struct leases, sweep));
-	l->sweeping = false;
 	l->swept[l->sweep.all] = l->sweep.more ? l->sweep.last : (struct store_place){0};
+	if (!error && l->sweep.more && l->sweep.all)
+		l->sweep_all_ms = 0;
+	jobs_done(l->base->jobs, JOB_SWEEP, error, l->sweep.more || l->sweep_again);
 	if (error)
 		return;
 	for (int i = 0; i < l->sweep.count; i++)
 		log_info(NULL, "task %lld: its worker was lost; attempt ended", (long long)l->sweep.results[i].id);
-	l->core->counters.reclaimed += l->sweep.count;
-	report_settle(l->core, op, l->sweep.results, l->sweep.count);
-	if (l->sweep.more && l->sweep.all)
-		l->sweep_all_ms = 0;
-	if (l->sweep.more || l->sweep_again) {
-		l->sweep_ms = core_now(l->core) + SWEEP_AGAIN_MS;
-		core_alarm(l->core, l->sweep_ms);
-	}
+	l->base->counters.reclaimed += l->sweep.count;
+	report_settle(l->reports, op, l->sweep.results, l->sweep.count);
 }
 
 /* Those lost lately, as far as they still count as that. */
@@ -223,8 +202,10 @@ static int gone_lately(struct leases *l, int64_t now_ms)
 	return n;
 }
 
-static void sweep(struct leases *l, int64_t now_ms)
+static bool sweep(void *arg)
 {
+	struct leases *l = arg;
+	int64_t now_ms = base_now(l->base);
 	bool all = now_ms >= l->sweep_all_ms;
 	int lately = gone_lately(l, now_ms);
 	struct store_place *place = &l->swept[all];
@@ -233,10 +214,9 @@ static void sweep(struct leases *l, int64_t now_ms)
 	if (!place->id)
 		l->sweep_again = false;
 	if (!all && !lately)
-		return;
+		return false;
 	if (all)
 		l->sweep_all_ms = now_ms + SWEEP_ALL_MS;
-	l->sweeping = true;
 	l->sweep = (struct store_sweep){
 	    .op.done = on_swept,
 	    .limit = SWEEP_ROWS,
@@ -245,12 +225,13 @@ static void sweep(struct leases *l, int64_t now_ms)
 	    .count_of = lately,
 	    .of = l->gone_ids,
 	};
-	store_sweep(l->core->store, &l->sweep);
+	store_sweep(l->base->store, &l->sweep);
+	return true;
 }
 
 void leases_gone(struct leases *l, int64_t incarnation)
 {
-	int64_t now = core_now(l->core);
+	int64_t now = base_now(l->base);
 	for (int i = 0; i < l->gone_count; i++)
 		if (l->gone[i].incarnation == incarnation)
 			return; /* told of by several: it is being looked for */
@@ -259,25 +240,7 @@ void leases_gone(struct leases *l, int64_t incarnation)
 	else
 		l->sweep_all_ms = now;
 	l->sweep_again = true;
-	if (l->sweeping)
-		return;
-	l->sweep_ms = now;
-	core_alarm(l->core, now);
-}
-
-int64_t leases_turn(struct leases *l, int64_t now_ms)
-{
-	if (!l->looking && now_ms >= l->look_ms) {
-		l->look_ms = now_ms + look_interval(l);
-		look(l);
-	}
-	if (!l->sweeping && now_ms >= l->sweep_ms) {
-		l->sweep_ms = now_ms + SWEEP_EVERY_MS;
-		sweep(l, now_ms);
-	}
-	int64_t next_look = l->look_ms > now_ms ? l->look_ms : now_ms + look_interval(l);
-	int64_t next_sweep = l->sweep_ms > now_ms ? l->sweep_ms : now_ms + SWEEP_EVERY_MS;
-	return next_look < next_sweep ? next_look : next_sweep;
+	jobs_ask(l->base->jobs, JOB_SWEEP);
 }
 
 /* --- heartbeats -------------------------------------------------------------------------------------------------- */
@@ -285,8 +248,8 @@ int64_t leases_turn(struct leases *l, int64_t now_ms)
 static void on_taken_back(struct store_op *op, const struct reeve_error *error)
 {
 	struct take_back *t = (struct take_back *)op;
-	struct core *core = t->leases->core;
-	struct session *session = sessions_find(core->sessions, t->op.holding.incarnation);
+	struct leases *l = t->leases;
+	struct session *session = sessions_find(l->sessions, t->op.holding.incarnation);
 	if (session)
 		session->taking_back = false;
 	if (!error) {
@@ -295,8 +258,8 @@ static void on_taken_back(struct store_op *op, const struct reeve_error *error)
 		for (int i = 0; i < t->op.count; i++)
 			log_info(NULL, "task %lld: it never arrived at incarnation %lld; taken back",
 			    (long long)t->op.results[i].id, (long long)t->op.holding.incarnation);
-		core->counters.taken_back += t->op.count;
-		report_settle(core, op, t->op.results, t->op.count);
+		l->base->counters.taken_back += t->op.count;
+		report_settle(l->reports, op, t->op.results, t->op.count);
 	}
 	free(t);
 }
@@ -341,7 +304,7 @@ static bool waits_for_all(const struct session *session, const struct store_hold
 static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 {
 	struct beat *b = (struct beat *)op;
-	struct core *core = b->leases->core;
+	struct leases *l = b->leases;
 	struct store_heartbeat *given = b->given;
 	struct take_back *t = b->take_back;
 	void (*done)(struct store_op *, const struct reeve_error *) = given->op.done;
@@ -351,25 +314,25 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	*given = b->op;
 	given->op.done = done;
 	if (!error)
-		control_standing(core, incarnation, b->op.orders, b->op.order_count);
+		control_standing(l->control, incarnation, b->op.orders, b->op.order_count);
 	done(&given->op, error);
 	if (lost) {
-		sessions_lost(core->sessions, incarnation);
-		if (remarks_new(&core->remarks, REMARK_HEARTBEAT, incarnation, 0, core_now(core)))
+		sessions_lost(l->sessions, incarnation);
+		if (remarks_new(&l->base->remarks, REMARK_HEARTBEAT, incarnation, 0, base_now(l->base)))
 			log_info(NULL, "a heartbeat of incarnation %lld, which is lost or never was: it has to register",
 			    (long long)incarnation);
 	}
-	struct session *session = news ? sessions_live(core->sessions, incarnation) : NULL;
+	struct session *session = news ? sessions_live(l->sessions, incarnation) : NULL;
 	/* Closed rows stay closed, so that a look can begin where the last one found something open; but a claim may be committed
 	 * long after the Fetches that followed it. */
-	if (session && !session->taking_back && core_now(core) >= session->whole_look_ms) {
+	if (session && !session->taking_back && base_now(l->base) >= session->whole_look_ms) {
 		session->lowest_open = 0;
-		session->whole_look_ms = core_now(core) + WHOLE_LOOK_MS;
+		session->whole_look_ms = base_now(l->base) + WHOLE_LOOK_MS;
 	}
 	if (session && !session->taking_back && !waits_for_all(session, &t->op.holding)) {
 		session->taking_back = true;
 		t->op.lowest_fetch = session->lowest_open;
-		store_take_back(core->store, &t->op);
+		store_take_back(l->base->store, &t->op);
 	} else { /* the one under way knows less, but nothing that is wrong; the next heartbeat brings the rest */
 		free(t);
 	}
@@ -385,5 +348,27 @@ void leases_heartbeat(struct leases *l, struct store_heartbeat *op, const struct
 	b->given = op;
 	b->take_back = take_back_create(l, holding);
 	b->op.carries = holding_bytes(holding) + 64 * (size_t)op->type_count;
-	store_heartbeat(l->core->store, &b->op);
+	store_heartbeat(l->base->store, &b->op);
+}
+
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
+
+struct leases *leases_create(struct base *base, const struct leases_neighbours *neighbours)
+{
+	struct leases *l = mem_calloc(1, sizeof *l);
+	int64_t quarter = base->options.heartbeat_ms / 4;
+	l->base = base;
+	l->sessions = neighbours->sessions;
+	l->reports = neighbours->reports;
+	l->control = neighbours->control;
+	jobs_every(base->jobs, JOB_WATCH, quarter < WATCH_MOST_MS ? quarter : WATCH_MOST_MS);
+	jobs_bind(base->jobs, JOB_WATCH, watch, l);
+	jobs_bind(base->jobs, JOB_SWEEP, sweep, l);
+	return l;
+}
+
+void leases_destroy(struct leases *l)
+{
+	watch_anew(l);
+	free(l);
 }

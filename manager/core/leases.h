@@ -12,9 +12,20 @@
 #ifndef REEVE_MANAGER_CORE_LEASES_H
 #define REEVE_MANAGER_CORE_LEASES_H
 
-#include "manager/core/core.h"
+#include "manager/core/base.h"
 
-struct leases *leases_create(struct core *core);
+struct control;
+struct leases;
+struct reports;
+struct sessions;
+
+struct leases_neighbours {
+	struct sessions *sessions;
+	struct reports *reports;
+	struct control *control;
+};
+
+struct leases *leases_create(struct base *base, const struct leases_neighbours *neighbours);
 void leases_destroy(struct leases *leases);
 
 /* Renews a worker's lease. The caller's `op->op.done` is called when it is committed, with the orders that stand; `op` must
@@ -24,8 +35,5 @@ void leases_heartbeat(struct leases *leases, struct store_heartbeat *op, const s
 
 /* An incarnation has just been lost, or said that it is over: what it held is looked for at once, and for a while. */
 void leases_gone(struct leases *leases, int64_t incarnation);
-
-/* Looks, sweeps. Returns when to be called again. */
-int64_t leases_turn(struct leases *leases, int64_t now_ms);
 
 #endif

@@ -9,11 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1000, AGAIN_MS = 500 };
+enum { CHUNK = 1000 };
+
+struct queue_stops {
+	struct base *base;
+	struct queues *queues;
+	struct edits *edits;
+	bool asked;              /* somebody wants a stop: look without waiting for the settings to be read again */
+	int ending;              /* queues whose tasks are being ended */
+	bool progress;           /* something was ended since the last look */
+	struct store_queue_stops look;
+};
 
 /* Ends a queue's tasks. */
 struct ends {
-	struct core *core;
+	struct queue_stops *stops;
 	char *queue, *actor, *reason;
 	struct store_queue_end op;
 	int64_t ended, told; /* tasks ended, and told to end */
@@ -37,9 +47,9 @@ static void on_chunk(struct store_op *op, const struct reeve_error *error)
 			e->ended += e->op.tasks[i].ended;
 			e->told += e->op.tasks[i].ordered_worker != 0;
 		}
-		edit_settle(e->core, e->op.tasks, e->op.found);
+		edit_settle(e->stops->edits, op, e->op.tasks, e->op.found);
 		if (e->op.more) {
-			store_queue_end(e->core->store, &e->op);
+			store_queue_end(e->stops->base->store, &e->op);
 			return;
 		}
 	}
@@ -50,11 +60,11 @@ static void on_chunk(struct store_op *op, const struct reeve_error *error)
 	ends_free(e);
 }
 
-static void ends_begin(struct core *core, const char *queue, int64_t up_to, const char *actor, bool stopping,
+static void ends_begin(struct queue_stops *stops, const char *queue, int64_t up_to, const char *actor, bool stopping,
     int64_t deadline_ms, queue_purged *done, void *arg)
 {
 	struct ends *e = mem_calloc(1, sizeof *e);
-	e->core = core;
+	e->stops = stops;
 	e->queue = mem_strdup(queue);
 	e->actor = mem_strdup(actor);
 	if (asprintf(&e->reason, "queue \"%s\" was %s", queue, stopping ? "stopped" : "purged") < 0)
@@ -71,51 +81,28 @@ static void ends_begin(struct core *core, const char *queue, int64_t up_to, cons
 	    .stopping = stopping,
 	    .limit = CHUNK,
 	};
-	store_queue_end(core->store, &e->op);
+	store_queue_end(stops->base->store, &e->op);
 }
 
-void queue_purge(struct core *core, const char *queue, int64_t up_to, const char *actor, int64_t deadline_ms,
+void queue_purge(struct queue_stops *stops, const char *queue, int64_t up_to, const char *actor, int64_t deadline_ms,
     queue_purged *done, void *arg)
 {
-	ends_begin(core, queue, up_to, actor, false, deadline_ms, done, arg);
-}
-
-struct queue_stops {
-	struct core *core;
-	bool asked;              /* somebody wants a stop: look without waiting for the settings to be read again */
-	bool looking;
-	int ending;              /* queues whose tasks are being ended */
-	bool progress;           /* something was ended since the last look */
-	int64_t next_ms;
-	struct store_queue_stops look;
-};
-
-struct queue_stops *queue_stops_create(struct core *core)
-{
-	struct queue_stops *s = mem_calloc(1, sizeof *s);
-	s->core = core;
-	return s;
-}
-
-void queue_stops_destroy(struct queue_stops *s)
-{
-	free(s);
+	ends_begin(stops, queue, up_to, actor, false, deadline_ms, done, arg);
 }
 
 void queue_stops_look(struct queue_stops *s)
 {
 	s->asked = true;
-	s->next_ms = 0;
-	core_alarm(s->core, core_now(s->core));
+	jobs_ask(s->base->jobs, JOB_QUEUE_STOPS);
 }
 
 /* What was ended may have been the last. */
 static void look_again(struct queue_stops *s)
 {
-	s->next_ms = s->progress ? 0 : core_now(s->core) + AGAIN_MS;
-	s->asked |= s->progress;
+	if (s->progress)
+		queue_stops_look(s);
 	s->progress = false;
-	core_alarm(s->core, s->next_ms);
+	jobs_done(s->base->jobs, JOB_QUEUE_STOPS, NULL, false);
 }
 
 static void on_ended(void *arg, int64_t tasks, const struct reeve_error *error)
@@ -129,27 +116,39 @@ static void on_ended(void *arg, int64_t tasks, const struct reeve_error *error)
 static void on_looked(struct store_op *op, const struct reeve_error *error)
 {
 	struct queue_stops *s = (struct queue_stops *)((char *)op - offsetof(struct queue_stops, look));
-	s->looking = false;
-	s->next_ms = core_now(s->core) + AGAIN_MS;
-	core_alarm(s->core, s->next_ms);
-	if (error)
+	if (error || s->look.count == 0) {
+		jobs_done(s->base->jobs, JOB_QUEUE_STOPS, error, false);
 		return;
+	}
 	s->ending = s->look.count;
 	for (int i = 0; i < s->look.count; i++) {
 		const struct store_stop_work *w = &s->look.work[i];
-		ends_begin(s->core, w->queue, w->up_to, w->actor, true, 0, on_ended, s);
+		ends_begin(s, w->queue, w->up_to, w->actor, true, 0, on_ended, s);
 	}
 }
 
-int64_t queue_stops_turn(struct queue_stops *s, int64_t now_ms)
+static bool look(void *arg)
 {
-	if (s->looking || s->ending || !(s->asked || queues_stopped(s->core->queues)))
-		return INT64_MAX;
-	if (now_ms < s->next_ms)
-		return s->next_ms;
+	struct queue_stops *s = arg;
+	if (!s->asked && !queues_stopped(s->queues))
+		return false;
 	s->asked = false;
-	s->looking = true;
 	s->look = (struct store_queue_stops){.op.done = on_looked};
-	store_queue_stops(s->core->store, &s->look);
-	return INT64_MAX;
+	store_queue_stops(s->base->store, &s->look);
+	return true;
+}
+
+struct queue_stops *queue_stops_create(struct base *base, struct queues *queues, struct edits *edits)
+{
+	struct queue_stops *s = mem_calloc(1, sizeof *s);
+	s->base = base;
+	s->queues = queues;
+	s->edits = edits;
+	jobs_bind(base->jobs, JOB_QUEUE_STOPS, look, s);
+	return s;
+}
+
+void queue_stops_destroy(struct queue_stops *s)
+{
+	free(s);
 }

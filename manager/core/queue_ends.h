@@ -5,20 +5,21 @@
 #ifndef REEVE_MANAGER_CORE_QUEUE_ENDS_H
 #define REEVE_MANAGER_CORE_QUEUE_ENDS_H
 
-#include "manager/core/core.h"
+#include "manager/core/base.h"
 
-struct queue_stops *queue_stops_create(struct core *core);
+struct edits;
+struct queue_stops;
+struct queues;
+
+struct queue_stops *queue_stops_create(struct base *base, struct queues *queues, struct edits *edits);
 void queue_stops_destroy(struct queue_stops *stops);
 
 /* A queue has just been told to stop. */
 void queue_stops_look(struct queue_stops *stops);
 
-/* Goes on with stops. Returns when to be called again. */
-int64_t queue_stops_turn(struct queue_stops *stops, int64_t now_ms);
-
 /* Cancels what waits in a queue, up to a task's id. `done` is told how many that were, with an error too. */
 typedef void queue_purged(void *arg, int64_t tasks, const struct reeve_error *error);
-void queue_purge(struct core *core, const char *queue, int64_t up_to, const char *actor, int64_t deadline_ms,
+void queue_purge(struct queue_stops *stops, const char *queue, int64_t up_to, const char *actor, int64_t deadline_ms,
     queue_purged *done, void *arg);
 
 #endif

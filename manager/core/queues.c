@@ -2,9 +2,7 @@
 #include "manager/core/queues.h"
 
 #include "common/hash.h"
-#include "manager/core/dispatch.h"
 #include "manager/core/routes.h"
-#include "manager/core/window.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +13,14 @@ struct entry {
 };
 
 struct queues {
-	struct core *core;
+	struct base *base;
+	struct routes *of;
+	queues_changed *changed;
+	void *arg;
 	struct entry *by_name;
 	const struct store_queue **by_route;
 	int routes;                  /* so many are in by_route */
-	bool loaded, loading, again;
+	bool loaded;
 	bool stopped;                /* some are, or are being */
 	char fingerprint[STORE_FINGERPRINT]; /* of what is loaded */
 	struct store_queues load;
@@ -33,13 +34,6 @@ static const struct store_queue defaults = {
     .retry_base_ms = DEFAULT_RETRY_BASE_MS,
     .retry_max_ms = DEFAULT_RETRY_MAX_MS,
 };
-
-struct queues *queues_create(struct core *core)
-{
-	struct queues *queues = mem_calloc(1, sizeof *queues);
-	queues->core = core;
-	return queues;
-}
 
 static void forget(struct queues *queues)
 {
@@ -69,7 +63,7 @@ const struct store_queue *queues_get(const struct queues *queues, const char *qu
 
 const struct store_queue *queues_of_route(struct queues *queues, int route)
 {
-	int last = routes_last(queues->core->routes);
+	int last = routes_last(queues->of);
 	if (route >= queues->routes) {
 		queues->by_route = mem_realloc(queues->by_route, sizeof *queues->by_route * (size_t)(last + 1));
 		for (int i = queues->routes; i <= last; i++)
@@ -79,7 +73,7 @@ const struct store_queue *queues_of_route(struct queues *queues, int route)
 	if (route >= queues->routes)
 		return &defaults;
 	if (!queues->by_route[route]) {
-		const struct route *r = routes_get(queues->core->routes, route);
+		const struct route *r = routes_get(queues->of, route);
 		if (!r)
 			return &defaults;
 		queues->by_route[route] = queues_get(queues, r->queue);
@@ -108,46 +102,45 @@ static void take(struct queues *queues, const struct store_queues *read)
 	queues->loaded = true;
 }
 
-static void load(struct queues *queues);
-
 static void on_loaded(struct store_op *op, const struct reeve_error *error)
 {
 	struct queues *queues = (struct queues *)((char *)op - offsetof(struct queues, load));
-	queues->loading = false;
+	jobs_done(queues->base->jobs, JOB_QUEUES, error, false);
 	if (error)
 		return; /* the next tick asks again */
-	bool changed = strcmp(queues->fingerprint, queues->load.fingerprint) != 0;
+	bool changed = queues->loaded && strcmp(queues->fingerprint, queues->load.fingerprint) != 0;
 	take(queues, &queues->load);
-	if (queues->again)
-		load(queues);
 	if (queues->stopped)
-		core_alarm(queues->core, core_now(queues->core));
+		jobs_ask(queues->base->jobs, JOB_QUEUE_STOPS);
 	/* What was left alone may be taken now. */
 	if (changed)
-		window_rewind_all(queues->core->window);
-	else
-		dispatch_soon(queues->core->dispatch);
+		queues->changed(queues->arg);
+	base_dispatch(queues->base);
 }
 
-static void load(struct queues *queues)
+static bool load(void *arg)
 {
-	queues->again = queues->loading; /* what is under way may have begun too early */
-	if (queues->loading)
-		return;
-	queues->loading = true;
+	struct queues *queues = arg;
 	queues->load = (struct store_queues){.op.done = on_loaded};
-	store_queues(queues->core->store, &queues->load);
+	store_queues(queues->base->store, &queues->load);
+	return true;
 }
 
-void queues_reload(struct queues *queues)
+struct queues *queues_create(struct base *base, struct routes *routes, queues_changed *changed, void *arg)
 {
-	load(queues);
+	struct queues *queues = mem_calloc(1, sizeof *queues);
+	queues->base = base;
+	queues->of = routes;
+	queues->changed = changed;
+	queues->arg = arg;
+	jobs_bind(base->jobs, JOB_QUEUES, load, queues);
+	return queues;
 }
 
 void queues_fingerprint(struct queues *queues, const char *fingerprint)
 {
-	if ((!queues->loaded || strcmp(fingerprint, queues->fingerprint) != 0) && !queues->loading)
-		load(queues);
+	if ((!queues->loaded || strcmp(fingerprint, queues->fingerprint) != 0) && !jobs_running(queues->base->jobs, JOB_QUEUES))
+		jobs_at(queues->base->jobs, JOB_QUEUES, 0);
 }
 
 /* One caller that waits for the first reading makes it himself. */
@@ -179,5 +172,5 @@ void queues_ready(struct queues *queues, int64_t deadline_ms, queues_done *done,
 	r->arg = arg;
 	r->op.op.done = on_ready;
 	r->op.op.deadline_ms = deadline_ms;
-	store_queues(queues->core->store, &r->op);
+	store_queues(queues->base->store, &r->op);
 }

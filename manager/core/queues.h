@@ -6,9 +6,14 @@
 #ifndef REEVE_MANAGER_CORE_QUEUES_H
 #define REEVE_MANAGER_CORE_QUEUES_H
 
-#include "manager/core/core.h"
+#include "manager/core/base.h"
 
-struct queues *queues_create(struct core *core);
+struct routes;
+
+/* Settings have changed: what was left alone may be taken now. */
+typedef void queues_changed(void *arg);
+
+struct queues *queues_create(struct base *base, struct routes *routes, queues_changed *changed, void *arg);
 void queues_destroy(struct queues *queues);
 
 /* The settings of a queue; those of one that nobody has set anything of are the defaults. Valid until they are read again:
@@ -27,8 +32,5 @@ void queues_ready(struct queues *queues, int64_t deadline_ms, queues_done *done,
 
 /* The tables have this fingerprint: reads them again if that is another than it was. */
 void queues_fingerprint(struct queues *queues, const char *fingerprint);
-
-/* Somebody has changed settings. */
-void queues_reload(struct queues *queues);
 
 #endif

@@ -6,17 +6,12 @@
 
 #include "common/hash.h"
 #include "common/log.h"
-#include "manager/core/dispatch.h"
-#include "manager/core/window.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
 enum {
-	HEARD_MS = 50,
-	LOAD_RESTS = 10,     /* on somebody's word they are loaded again after so many times what it took, */
-	LOAD_REST_MOST_MS = 1000,
 	LOAD_LIMIT_MS = 5000,
 	FORGOTTEN_MS = 10 * 60 * 1000, /* how long a forgotten number can still be looked up: longer than any call, */
 	FORGOTTEN_LOADS = 5,           /* … and so many loads, in case this process was frozen */
@@ -47,7 +42,8 @@ struct fresh {
 };
 
 struct routes {
-	struct core *core;
+	struct base *base;
+	struct routes_listener listener;
 	struct entry *by_name;
 	struct entry **by_id;
 	struct entry *forgotten; /* list, those of long ago first */
@@ -55,22 +51,11 @@ struct routes {
 	int64_t fingerprint; /* of those that are known */
 	int64_t adding; /* asked for, and not known yet */
 	struct names *queues, *types;
-	bool loading, again;
 	int64_t loads;       /* so many have begun */
 	struct fresh *fresh; /* list: who waits for a load */
-	int64_t began_ms; /* the last load */
-	int64_t heard_ms; /* before then nobody's word makes them be loaded */
-	bool heard;       /* somebody gave it: they are to be loaded then */
 	struct store_routes load;
 	int64_t refused_said_ms; /* when the log was told last that there are too many */
 };
-
-struct routes *routes_create(struct core *core)
-{
-	struct routes *routes = mem_calloc(1, sizeof *routes);
-	routes->core = core;
-	return routes;
-}
 
 static void names_free(struct names **set)
 {
@@ -234,7 +219,7 @@ static void learn(struct routes *routes, const struct store_route *from)
 	routes->fingerprint += fingerprint_of(e->route.id);
 	names_add(&routes->queues, e->route.queue);
 	names_add(&routes->types, e->route.type);
-	dispatch_route(routes->core->dispatch, e->route.id);
+	routes->listener.known(routes->listener.arg, e->route.id);
 }
 
 /* It is retired, by what the database says. */
@@ -244,10 +229,9 @@ static void forget(struct routes *routes, struct entry *e)
 	routes->fingerprint -= fingerprint_of(e->route.id);
 	names_remove(&routes->queues, e->route.queue);
 	names_remove(&routes->types, e->route.type);
-	dispatch_forget_route(routes->core->dispatch, e->route.id);
-	window_forget_route(routes->core->window, e->route.id);
+	routes->listener.forgotten(routes->listener.arg, e->route.id);
 	e->forgotten = true;
-	e->forgotten_ms = core_now(routes->core);
+	e->forgotten_ms = base_now(routes->base);
 	e->known = routes->loads;
 	DL_APPEND(routes->forgotten, e);
 }
@@ -258,7 +242,7 @@ static void forget_others(struct routes *routes)
 	HASH_ITER (hh, routes->by_name, e, tmp)
 		if (e->known < routes->loads)
 			forget(routes, e);
-	while ((e = routes->forgotten) && core_now(routes->core) - e->forgotten_ms >= FORGOTTEN_MS &&
+	while ((e = routes->forgotten) && base_now(routes->base) - e->forgotten_ms >= FORGOTTEN_MS &&
 	    routes->loads - e->known >= FORGOTTEN_LOADS) {
 		DL_DELETE(routes->forgotten, e);
 		routes->by_id[e->route.id] = NULL;
@@ -293,7 +277,7 @@ static void on_ensured(struct store_op *op, const struct reeve_error *error)
 	if (!error) {
 		for (int i = 0; i < e->op.found; i++)
 			learn(e->routes, &e->op.routes[i]);
-		window_routes_changed(e->routes->core->window);
+		e->routes->listener.changed(e->routes->listener.arg);
 	}
 	e->done(e->arg, error);
 	ensure_free(e);
@@ -331,15 +315,15 @@ static void ensure_fill(struct ensure *e, int count, const char *const *queues, 
 
 static bool refuse_more(struct routes *routes, int more, struct reeve_error *error)
 {
-	int64_t most = routes->core->options.max_routes, known = HASH_COUNT(routes->by_name);
+	int64_t most = routes->base->options.max_routes, known = HASH_COUNT(routes->by_name);
 	if (!most || known + routes->adding + more <= most)
 		return false;
 	/* No rest makes room for it: nobody is to try again. */
 	error_set(error, STATUS(FAILED_PRECONDITION),
 	    "with %d new pairs of queue and type there would be more than %lld (--max-routes); there are %lld", more,
 	    (long long)most, (long long)known);
-	routes->core->counters.refused++;
-	if (log_again(&routes->refused_said_ms, core_now(routes->core)))
+	routes->base->counters.refused++;
+	if (log_again(&routes->refused_said_ms, base_now(routes->base)))
 		log_warn(NULL, "refusing a call, and perhaps more: %s", error->message);
 	return true;
 }
@@ -365,17 +349,14 @@ void routes_ensure(struct routes *routes, int count, const char *const *queues, 
 		return;
 	}
 	routes->adding += e->op.count;
-	store_routes(routes->core->store, &e->op);
+	store_routes(routes->base->store, &e->op);
 }
-
-static void load(struct routes *routes);
 
 static void on_loaded(struct store_op *op, const struct reeve_error *error)
 {
 	struct routes *routes = (struct routes *)((char *)op - offsetof(struct routes, load));
 	struct fresh *ready = NULL, *f, *tmp;
 	int64_t before = routes->fingerprint;
-	routes->loading = false;
 	LL_FOREACH_SAFE (routes->fresh, f, tmp)
 		if (f->load <= routes->loads) {
 			LL_DELETE(routes->fresh, f);
@@ -387,32 +368,33 @@ static void on_loaded(struct store_op *op, const struct reeve_error *error)
 		forget_others(routes);
 	}
 	if (routes->fingerprint != before)
-		window_routes_changed(routes->core->window);
-	int64_t now_ms = core_now(routes->core), rest_ms = error ? 0 : LOAD_RESTS * (now_ms - routes->began_ms);
-	rest_ms = rest_ms < LOAD_REST_MOST_MS ? rest_ms : LOAD_REST_MOST_MS;
-	if (now_ms + rest_ms > routes->heard_ms)
-		routes->heard_ms = now_ms + rest_ms;
-	if (routes->again)
-		routes_heard(routes);
+		routes->listener.changed(routes->listener.arg);
+	jobs_done(routes->base->jobs, JOB_ROUTES, error, false);
 	fresh_done(ready, error);
 }
 
-static void load(struct routes *routes)
+static bool load(void *arg)
 {
-	routes->again = routes->loading; /* what is under way may have begun too early */
-	if (routes->loading)
-		return;
-	routes->loading = true;
+	struct routes *routes = arg;
 	routes->loads++;
-	routes->began_ms = core_now(routes->core);
-	routes->load = (struct store_routes){.op.done = on_loaded, .op.deadline_ms = routes->began_ms + LOAD_LIMIT_MS};
-	store_routes(routes->core->store, &routes->load);
+	routes->load = (struct store_routes){.op.done = on_loaded, .op.deadline_ms = base_now(routes->base) + LOAD_LIMIT_MS};
+	store_routes(routes->base->store, &routes->load);
+	return true;
+}
+
+struct routes *routes_create(struct base *base, const struct routes_listener *listener)
+{
+	struct routes *routes = mem_calloc(1, sizeof *routes);
+	routes->base = base;
+	routes->listener = *listener;
+	jobs_bind(base->jobs, JOB_ROUTES, load, routes);
+	return routes;
 }
 
 void routes_fingerprint(struct routes *routes, int64_t fingerprint)
 {
-	if (fingerprint != routes->fingerprint && !routes->loading)
-		load(routes);
+	if (fingerprint != routes->fingerprint && !jobs_running(routes->base->jobs, JOB_ROUTES))
+		jobs_at(routes->base->jobs, JOB_ROUTES, 0);
 }
 
 void routes_fresh(struct routes *routes, routes_done *done, void *arg)
@@ -420,29 +402,5 @@ void routes_fresh(struct routes *routes, routes_done *done, void *arg)
 	struct fresh *f = mem_calloc(1, sizeof *f);
 	*f = (struct fresh){done, arg, routes->loads + 1, NULL};
 	LL_APPEND(routes->fresh, f);
-	routes_heard(routes);
-}
-
-int64_t routes_turn(struct routes *routes, int64_t now_ms)
-{
-	if (!routes->heard)
-		return INT64_MAX;
-	if (now_ms < routes->heard_ms)
-		return routes->heard_ms;
-	routes->heard = false;
-	routes->heard_ms = now_ms + HEARD_MS;
-	load(routes);
-	return INT64_MAX;
-}
-
-void routes_heard(struct routes *routes)
-{
-	routes->heard = true;
-	if (routes_turn(routes, core_now(routes->core)) != INT64_MAX)
-		core_alarm(routes->core, routes->heard_ms);
-}
-
-void routes_reload(struct routes *routes)
-{
-	load(routes);
+	jobs_ask(routes->base->jobs, JOB_ROUTES);
 }

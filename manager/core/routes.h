@@ -5,14 +5,22 @@
 #ifndef REEVE_MANAGER_CORE_ROUTES_H
 #define REEVE_MANAGER_CORE_ROUTES_H
 
-#include "manager/core/core.h"
+#include "manager/core/base.h"
 
 struct route {
 	int id;
 	char *queue, *type;
 };
 
-struct routes *routes_create(struct core *core);
+/* Who is told of changes. */
+struct routes_listener {
+	void (*known)(void *arg, int route);     /* one that was not known before, or was forgotten */
+	void (*forgotten)(void *arg, int route); /* one that is not known any more */
+	void (*changed)(void *arg);              /* all that was read is known */
+	void *arg;
+};
+
+struct routes *routes_create(struct base *base, const struct routes_listener *listener);
 void routes_destroy(struct routes *routes);
 
 /* The route's number, or 0 if it is not known here (yet). */
@@ -42,14 +50,5 @@ void routes_fingerprint(struct routes *routes, int64_t fingerprint);
 
 /* Loads them, and says when that is done: NULL, or why they could not be loaded. `done` is called later, exactly once. */
 void routes_fresh(struct routes *routes, routes_done *done, void *arg);
-
-/* Somebody has spoken of one that is not known here: loads them at once, but not many times a second. */
-void routes_heard(struct routes *routes);
-
-/* Does that later, where it was too early. Returns when it wants to be called again. */
-int64_t routes_turn(struct routes *routes, int64_t now_ms);
-
-/* Loads all routes again. */
-void routes_reload(struct routes *routes);
 
 #endif

@@ -4,9 +4,7 @@
  */
 #include "manager/core/scopes.h"
 
-#include "manager/core/dispatch.h"
 #include "manager/core/routes.h"
-#include "manager/core/window.h"
 
 #include <stdlib.h>
 
@@ -24,8 +22,10 @@ struct scope {
 };
 
 struct scopes {
-	struct core *core;
-	struct window *window;
+	struct base *base;
+	struct routes *routes;
+	scopes_found *found;
+	void *arg;
 	struct scope *all; /* by route */
 	int count;
 	bool stale;                /* the look under way began before it was asked to look again */
@@ -38,14 +38,6 @@ struct scopes {
 	int32_t find_below;
 };
 
-struct scopes *scopes_create(struct core *core, struct window *window)
-{
-	struct scopes *s = mem_calloc(1, sizeof *s);
-	s->core = core;
-	s->window = window;
-	return s;
-}
-
 void scopes_destroy(struct scopes *s)
 {
 	free(s->all);
@@ -56,7 +48,7 @@ void scopes_destroy(struct scopes *s)
 static struct scope *scope_of(struct scopes *s, int route)
 {
 	if (route >= s->count) {
-		int count = routes_last(s->core->routes) + 1;
+		int count = routes_last(s->routes) + 1;
 		count = count > route ? count : route + 1;
 		s->all = mem_realloc(s->all, sizeof *s->all * (size_t)count);
 		for (int i = s->count; i < count; i++)
@@ -75,8 +67,8 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 	s->finding = false;
 	if (error) {
 		s->find_wanted = true;
-		s->find_retry_ms = core_now(s->core) + RETRY_MS;
-		core_alarm(s->core, s->find_retry_ms);
+		s->find_retry_ms = base_now(s->base) + RETRY_MS;
+		jobs_at(s->base->jobs, JOB_STREAMS_LIST, s->find_retry_ms);
 		return;
 	}
 	bool stale = s->stale;
@@ -87,7 +79,7 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 	int32_t *lowest = mem_calloc((size_t)s->find_count + 1, sizeof *lowest);
 	for (int i = 0; i < s->find.found; i++) {
 		const struct store_stream *f = &s->find.streams[i];
-		window_found(s->window, f->route, f->priority);
+		s->found(s->arg, f->route, f->priority, f->first_us);
 		int k = scope_of(s, f->route)->asked;
 		if (!found[k]++ || f->priority < lowest[k])
 			lowest[k] = f->priority;
@@ -111,7 +103,7 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 	free(lowest);
 	if (!s->finding && s->find_wanted)
 		find_all(s);
-	dispatch_soon(s->core->dispatch);
+	base_dispatch(s->base);
 }
 
 static void find_start(struct scopes *s)
@@ -126,14 +118,14 @@ static void find_start(struct scopes *s)
 	    .below = s->find_below,
 	    .most = STREAMS_FOUND_AT_ONCE,
 	};
-	store_streams(s->core->store, &s->find);
+	store_streams(s->base->store, &s->find);
 }
 
 /* Looks for the streams of all routes whose scope is not complete. */
 static void find_all(struct scopes *s)
 {
-	int last = routes_last(s->core->routes);
-	if (s->finding || core_now(s->core) < s->find_retry_ms) {
+	int last = routes_last(s->routes);
+	if (s->finding || base_now(s->base) < s->find_retry_ms) {
 		s->find_wanted = true;
 		return;
 	}
@@ -141,7 +133,7 @@ static void find_all(struct scopes *s)
 	s->find_count = 0;
 	s->find_wanted = false;
 	for (int route = 1; route <= last; route++) {
-		if (!routes_known(s->core->routes, route) || scope_of(s, route)->complete)
+		if (!routes_known(s->routes, route) || scope_of(s, route)->complete)
 			continue;
 		if (s->find_count == ROUTES_AT_ONCE) { /* the rest when these are known */
 			s->find_wanted = true;
@@ -156,9 +148,9 @@ static void find_all(struct scopes *s)
 
 bool scopes_ready(struct scopes *s)
 {
-	int last = routes_last(s->core->routes);
+	int last = routes_last(s->routes);
 	for (; s->ready_to < last; s->ready_to++)
-		if (routes_known(s->core->routes, s->ready_to + 1) && !scope_of(s, s->ready_to + 1)->once) {
+		if (routes_known(s->routes, s->ready_to + 1) && !scope_of(s, s->ready_to + 1)->once) {
 			find_all(s);
 			return false;
 		}
@@ -192,8 +184,22 @@ void scopes_look_again(struct scopes *s)
 	find_all(s);
 }
 
-void scopes_turn(struct scopes *s)
+/* Goes on with what could not be looked at before. */
+static bool find_wanted(void *arg)
 {
+	struct scopes *s = arg;
 	if (s->find_wanted)
 		find_all(s);
+	return false;
+}
+
+struct scopes *scopes_create(struct base *base, struct routes *routes, scopes_found *found, void *arg)
+{
+	struct scopes *s = mem_calloc(1, sizeof *s);
+	s->base = base;
+	s->routes = routes;
+	s->found = found;
+	s->arg = arg;
+	jobs_bind(base->jobs, JOB_STREAMS_LIST, find_wanted, s);
+	return s;
 }

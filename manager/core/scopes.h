@@ -1,15 +1,18 @@
 /*
- * Which streams there are: for each route the priorities that have tasks, found by a skip scan of the ready index. The
- * window is told of each.
+ * Which streams there are: for each route the priorities that have tasks, found by a skip scan of the ready index.
  */
 #ifndef REEVE_MANAGER_CORE_SCOPES_H
 #define REEVE_MANAGER_CORE_SCOPES_H
 
-#include "manager/core/core.h"
+#include "manager/core/base.h"
 
+struct routes;
 struct scopes;
 
-struct scopes *scopes_create(struct core *core, struct window *window);
+/* There are, or were, tasks of this route and priority, none of them due before `first_us`. */
+typedef void scopes_found(void *arg, int route, int32_t priority, int64_t first_us);
+
+struct scopes *scopes_create(struct base *base, struct routes *routes, scopes_found *found, void *arg);
 void scopes_destroy(struct scopes *scopes);
 
 /* Whether every known route has been looked at once; if not, looks, and runs the dispatcher when it knows. */
@@ -26,8 +29,5 @@ void scopes_forget_route(struct scopes *scopes, int route);
 
 /* Looks at all routes again, in the background. */
 void scopes_look_again(struct scopes *scopes);
-
-/* Goes on with what could not be looked at before. */
-void scopes_turn(struct scopes *scopes);
 
 #endif

@@ -1,31 +1,48 @@
 /* Incarnations by number. */
 #include "manager/core/sessions.h"
 
-#include "manager/core/dispatch.h"
-
 #include <stdlib.h>
 
 enum { FORGET_MS = 15 * 60 * 1000 };
 
 struct sessions {
-	struct core *core;
+	struct base *base;
+	sessions_lost_fn *lost;
 	struct session *all;
 };
 
-struct sessions *sessions_create(struct core *core)
+static void forget(struct sessions *sessions, struct session *s)
+{
+	HASH_DEL(sessions->all, s);
+	free(s);
+}
+
+/* Forgets those not heard from for a long time. */
+static bool forget_silent(void *arg)
+{
+	struct sessions *sessions = arg;
+	int64_t now_ms = base_now(sessions->base);
+	struct session *s, *tmp;
+	HASH_ITER (hh, sessions->all, s, tmp)
+		if (now_ms - s->heard_ms > FORGET_MS && !s->fetches && !s->looking)
+			forget(sessions, s);
+	return false;
+}
+
+struct sessions *sessions_create(struct base *base, sessions_lost_fn *lost)
 {
 	struct sessions *s = mem_calloc(1, sizeof *s);
-	s->core = core;
+	s->base = base;
+	s->lost = lost;
+	jobs_bind(base->jobs, JOB_SESSIONS, forget_silent, s);
 	return s;
 }
 
 void sessions_destroy(struct sessions *sessions)
 {
 	struct session *s, *tmp;
-	HASH_ITER (hh, sessions->all, s, tmp) {
-		HASH_DEL(sessions->all, s);
-		free(s);
-	}
+	HASH_ITER (hh, sessions->all, s, tmp)
+		forget(sessions, s);
 	free(sessions);
 }
 
@@ -44,14 +61,8 @@ struct session *sessions_hear(struct sessions *sessions, int64_t incarnation)
 		s->incarnation = incarnation;
 		HASH_ADD(hh, sessions->all, incarnation, sizeof s->incarnation, s);
 	}
-	s->heard_ms = core_now(sessions->core);
+	s->heard_ms = base_now(sessions->base);
 	return s;
-}
-
-static void forget(struct sessions *sessions, struct session *s)
-{
-	HASH_DEL(sessions->all, s);
-	free(s);
 }
 
 void sessions_leave(struct sessions *sessions, struct session *s)
@@ -74,13 +85,5 @@ void sessions_lost(struct sessions *sessions, int64_t incarnation)
 	if (!s || s->state == SESSION_LOST)
 		return;
 	s->state = SESSION_LOST;
-	dispatch_lost(s);
-}
-
-void sessions_turn(struct sessions *sessions, int64_t now_ms)
-{
-	struct session *s, *tmp;
-	HASH_ITER (hh, sessions->all, s, tmp)
-		if (now_ms - s->heard_ms > FORGET_MS && !s->fetches && !s->looking)
-			forget(sessions, s);
+	sessions->lost(s);
 }

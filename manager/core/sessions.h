@@ -7,7 +7,7 @@
 #define REEVE_MANAGER_CORE_SESSIONS_H
 
 #include "common/hash.h"
-#include "manager/core/core.h"
+#include "manager/core/base.h"
 
 struct fetch;
 
@@ -31,7 +31,10 @@ struct session {
 	UT_hash_handle hh;
 };
 
-struct sessions *sessions_create(struct core *core);
+/* The session's incarnation is over: what it has here is to be ended. */
+typedef void sessions_lost_fn(struct session *session);
+
+struct sessions *sessions_create(struct base *base, sessions_lost_fn *lost);
 void sessions_destroy(struct sessions *sessions);
 
 /* The session of an incarnation, or NULL. */
@@ -49,8 +52,5 @@ struct session *sessions_live(struct sessions *sessions, int64_t incarnation);
 
 /* The incarnation is over: its Fetches are answered. Nothing happens if it is not known here. */
 void sessions_lost(struct sessions *sessions, int64_t incarnation);
-
-/* Forgets those not heard from for a long time. */
-void sessions_turn(struct sessions *sessions, int64_t now_ms);
 
 #endif

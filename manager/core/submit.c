@@ -2,12 +2,11 @@
 #include "manager/core/submit.h"
 
 #include "common/uuid.h"
-#include "manager/core/dispatch.h"
+#include "manager/core/db_clock.h"
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
+#include "manager/core/task_events.h"
 #include "manager/core/verbose.h"
-#include "manager/core/wakes.h"
-#include "manager/core/window.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +18,26 @@ struct begin {
 	char *stage, *type, *policy;
 };
 
+struct submits {
+	struct base *base;
+	struct submits_neighbours to;
+};
+
+struct submits *submits_create(struct base *base, const struct submits_neighbours *neighbours)
+{
+	struct submits *s = mem_calloc(1, sizeof *s);
+	*s = (struct submits){base, *neighbours};
+	return s;
+}
+
+void submits_destroy(struct submits *submits)
+{
+	free(submits);
+}
+
 struct submit {
 	struct store_submit op;
-	struct core *core;
+	struct submits *submits;
 	struct store_task *tasks;
 	char **policies; /* those that come from queues, whose settings may change meanwhile */
 	struct begin *begins; /* one a task; NULL: none is of a pipeline */
@@ -30,10 +46,10 @@ struct submit {
 	void *arg;
 };
 
-bool request_id_timely(const struct core *core, const uint8_t *request_id, struct reeve_error *error)
+bool request_id_timely(const struct db_clock *db_clock, const uint8_t *request_id, struct reeve_error *error)
 {
-	int64_t ms = uuid7_time_ms(request_id), now = core_database_us(core) / 1000;
-	int64_t clock = core_clock_us(core) / 1000, set_back = core_set_back_us(core) / 1000;
+	int64_t ms = uuid7_time_ms(request_id), now = db_clock_us(db_clock) / 1000;
+	int64_t clock = db_clock_shown_us(db_clock) / 1000, set_back = db_clock_set_back_us(db_clock) / 1000;
 	if (ms < 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "the request id is not a UUID of version 7");
 	if (now == 0)
@@ -67,38 +83,34 @@ static void submit_free(struct submit *s)
 	free(s);
 }
 
-/* Tells the window and the others. Before the answer: its caller's tasks go with it. */
+/* What became of one task. */
+static void settle_task(struct submits *submits, const struct store_task *t, const struct store_made *m)
+{
+	struct core_counters *counters = &submits->base->counters;
+	bool anew = m->restarted && !m->recalled;
+	counters->restarted += anew;
+	if (m->made) {
+		counters->submitted++;
+		verbose_say(submits->to.verbose, t->route, m->id, "submitted by %s", t->source);
+		task_ready(submits->to.events, &(struct ready_task){m->id, m->version, m->run_at_us, t->route, t->priority,
+		    (int32_t)strlen(t->details)});
+	} else if (m->restarted && m->waits) {
+		task_ready(submits->to.events, &(struct ready_task){m->id, m->version, m->run_at_us, m->route, m->priority, -1});
+	}
+	if (m->made || anew)
+		return;
+	counters->duplicates += !m->restarted;
+	/* By an earlier copy of the call, whose manager may have died before it could tell anybody. */
+	if (!m->existing || m->restarted)
+		tasks_may_be_ready(submits->to.events, t->route, t->priority);
+}
+
+/* Before the answer: its caller's tasks go with it. */
 static void settle(const struct submit *s)
 {
-	struct core *core = s->core;
-	for (int i = 0; i < s->op.count; i++) {
-		const struct store_made *m = &s->op.made[i];
-		const struct store_task *t = &s->tasks[i];
-		if (m->restarted) {
-			core->counters.restarted += !m->recalled;
-			if (m->waits) {
-				window_note(core->window, m->route, m->priority, m->id, m->version, m->run_at_us, -1);
-				wakes_tell(core->wakes, m->route, m->priority, m->run_at_us);
-			}
-			if (!m->recalled)
-				continue;
-		}
-		if (!m->made) {
-			core->counters.duplicates += !m->restarted;
-			/* By an earlier copy of the call, whose manager may have died before it could tell anybody. */
-			if (!m->existing || m->restarted) {
-				window_rewind(core->window, t->route, t->priority, STORE_TIME_BEGIN);
-				wakes_tell(core->wakes, t->route, t->priority, STORE_TIME_BEGIN);
-			}
-			continue;
-		}
-		core->counters.submitted++;
-		verbose_say(core, t->route, m->id, "submitted by %s", t->source);
-		window_note(
-		    core->window, t->route, t->priority, m->id, m->version, m->run_at_us, (int32_t)strlen(t->details));
-		wakes_tell(core->wakes, t->route, t->priority, m->run_at_us);
-	}
-	dispatch_soon(core->dispatch);
+	for (int i = 0; i < s->op.count; i++)
+		settle_task(s->submits, &s->tasks[i], &s->op.made[i]);
+	task_events_end(s->submits->to.events, false);
 }
 
 static void on_submitted(struct store_op *op, const struct reeve_error *error)
@@ -128,14 +140,14 @@ static void on_routes(void *arg, const struct reeve_error *error)
 	}
 	for (int i = 0; i < s->op.count; i++)
 		if (!s->tasks[i].route) /* a known one keeps its number, even if it was forgotten meanwhile */
-			s->tasks[i].route = routes_find(s->core->routes, s->tasks[i].queue, s->tasks[i].type);
-	store_submit(s->core->store, &s->op);
+			s->tasks[i].route = routes_find(s->submits->to.routes, s->tasks[i].queue, s->tasks[i].type);
+	store_submit(s->submits->base->store, &s->op);
 }
 
 /* What the submitter did not say, the queue does. */
 static void fill_in(struct submit *s, struct store_task *t)
 {
-	const struct store_queue *q = queues_get(s->core->queues, t->queue);
+	const struct store_queue *q = queues_get(s->submits->to.queues, t->queue);
 	t->batched = q->batches || q->state == STORE_QUEUE_STOPPING || q->state == STORE_QUEUE_STOPPED;
 	if (!t->max_attempts)
 		t->max_attempts = q->max_attempts;
@@ -152,16 +164,16 @@ static void fill_in(struct submit *s, struct store_task *t)
 
 static void submit_routed(struct submit *s)
 {
-	struct core *core = s->core;
+	struct routes *routes = s->submits->to.routes;
 	struct store_task *tasks = s->tasks;
 	int count = s->op.count;
 	bool known = true;
 	for (int i = 0; i < count; i++) {
 		fill_in(s, &tasks[i]);
-		known &= (tasks[i].route = routes_find(core->routes, tasks[i].queue, tasks[i].type)) != 0;
+		known &= (tasks[i].route = routes_find(routes, tasks[i].queue, tasks[i].type)) != 0;
 	}
 	if (known) {
-		store_submit(core->store, &s->op);
+		store_submit(s->submits->base->store, &s->op);
 		return;
 	}
 	const char **names = mem_calloc(2 * (size_t)count, sizeof *names);
@@ -172,7 +184,7 @@ static void submit_routed(struct submit *s)
 			names[count + unknown] = tasks[i].type;
 			unknown++;
 		}
-	routes_ensure(core->routes, unknown, names, names + count, s->op.op.deadline_ms, s->op.op.origin, on_routes, s);
+	routes_ensure(routes, unknown, names, names + count, s->op.op.deadline_ms, s->op.op.origin, on_routes, s);
 	free(names);
 }
 
@@ -242,14 +254,14 @@ static void on_queues(void *arg, const struct reeve_error *error)
 			s->starts.names[s->starts.count] = s->tasks[i].pipeline;
 			s->starts.queues[s->starts.count++] = s->tasks[i].queue;
 		}
-	store_pipelines_start(s->core->store, &s->starts);
+	store_pipelines_start(s->submits->base->store, &s->starts);
 }
 
-void submit_tasks(struct core *core, const uint8_t *request_id, struct store_task *tasks, int count,
+void submit_tasks(struct submits *submits, const uint8_t *request_id, struct store_task *tasks, int count,
     int64_t deadline_ms, uint64_t origin, submit_done *done, void *arg)
 {
 	struct submit *s = mem_calloc(1, sizeof *s);
-	s->core = core;
+	s->submits = submits;
 	s->tasks = tasks;
 	s->policies = mem_calloc((size_t)count, sizeof *s->policies);
 	s->done = done;
@@ -257,5 +269,5 @@ void submit_tasks(struct core *core, const uint8_t *request_id, struct store_tas
 	s->op = (struct store_submit){
 	    .op.done = on_submitted, .op.deadline_ms = deadline_ms, .op.origin = origin, .count = count, .tasks = tasks};
 	memcpy(s->op.request_id, request_id, sizeof s->op.request_id);
-	queues_ready(core->queues, deadline_ms, on_queues, s);
+	queues_ready(submits->to.queues, deadline_ms, on_queues, s);
 }

@@ -1,31 +1,33 @@
 /*
- * What recurs: the tick that reads the clock, taking back expired attempts, partitions and forgetting, ending operations
- * that waited too long.
+ * The jobs that tend the database: the tick, which says that this manager lives and reads the clock (db_clock.h), taking back expired attempts,
+ * partitions and forgetting, counts and statistics.
  */
 #ifndef REEVE_MANAGER_CORE_UPKEEP_H
 #define REEVE_MANAGER_CORE_UPKEEP_H
 
-#include "manager/core/core.h"
+#include "manager/core/base.h"
 
-struct upkeep *upkeep_create(struct core *core);
+struct cluster;
+struct db_clock;
+struct queues;
+struct reports;
+struct routes;
+struct upkeep;
+struct window;
+
+struct upkeep_neighbours {
+	struct db_clock *clock;
+	struct cluster *cluster;
+	struct routes *routes;
+	struct queues *queues;
+	struct window *window;
+	struct reports *reports;
+};
+
+struct upkeep *upkeep_create(struct base *base, const struct upkeep_neighbours *neighbours);
 void upkeep_destroy(struct upkeep *upkeep);
-
-/* See core_database_us. */
-int64_t upkeep_database_us(const struct upkeep *upkeep);
-
-/* See core_clock_us. */
-int64_t upkeep_clock_us(const struct upkeep *upkeep);
-
-/* See core_set_back_us. */
-int64_t upkeep_set_back_us(const struct upkeep *upkeep);
 
 /* Whether the database has answered lately. */
 bool upkeep_fresh(const struct upkeep *upkeep);
-
-/* There is something for the tables' chore. */
-void upkeep_tables(struct upkeep *upkeep);
-
-/* Does what is due. Returns when to be called again. */
-int64_t upkeep_turn(struct upkeep *upkeep, int64_t now_ms);
 
 #endif

@@ -3,26 +3,47 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "manager/core/db_clock.h"
 #include "manager/core/queues.h"
 #include "manager/core/routes.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TEXT_BYTES = 200 }; /* of a result, an error or a remark */
 
-static bool wanted(const struct core *core, int route)
+struct verbose {
+	const struct base *base;
+	const struct db_clock *clock;
+	struct routes *routes;
+	struct queues *queues;
+};
+
+struct verbose *verbose_create(const struct base *base, const struct db_clock *clock, struct routes *routes, struct queues *queues)
 {
-	return route && (core->options.log_tasks || queues_of_route(core->queues, route)->verbose);
+	struct verbose *v = mem_calloc(1, sizeof *v);
+	*v = (struct verbose){base, clock, routes, queues};
+	return v;
 }
 
-void verbose_say(struct core *core, int route, int64_t task, const char *format, ...)
+void verbose_destroy(struct verbose *v)
+{
+	free(v);
+}
+
+static bool wanted(const struct verbose *v, int route)
+{
+	return route && (v->base->options.log_tasks || queues_of_route(v->queues, route)->verbose);
+}
+
+void verbose_say(const struct verbose *v, int route, int64_t task, const char *format, ...)
 {
 	char text[1024];
 	va_list arguments;
-	const struct route *r = routes_get(core->routes, route);
-	if (!r || !wanted(core, route)) /* one of another manager's may not be known here yet */
+	const struct route *r = routes_get(v->routes, route);
+	if (!r || !wanted(v, route)) /* one of another manager's may not be known here yet */
 		return;
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);
@@ -42,22 +63,22 @@ static const char *cut(const char *text, char out[TEXT_BYTES + 8])
 	return out;
 }
 
-void verbose_result(struct core *core, const struct store_result *r)
+void verbose_result(const struct verbose *v, const struct store_result *r)
 {
 	char rest[40], first[TEXT_BYTES + 8], second[TEXT_BYTES + 8];
-	if (!wanted(core, r->route))
+	if (!wanted(v, r->route))
 		return;
-	int64_t rest_ms = (r->due_us - core_database_us(core)) / 1000;
+	int64_t rest_ms = (r->due_us - db_clock_us(v->clock)) / 1000;
 	const char *code = r->error_code && *r->error_code ? r->error_code : store_outcome_name(r->outcome);
 	if (r->outcome == STORE_COMPLETED && !strcmp(r->becomes, "completed"))
-		verbose_say(core, r->route, r->id, "completed, attempt %d: %s%s%s", r->attempt, cut(r->result, first),
+		verbose_say(v, r->route, r->id, "completed, attempt %d: %s%s%s", r->attempt, cut(r->result, first),
 		    r->remark ? "; remark: " : "", cut(r->remark, second));
 	else if (r->outcome == STORE_COMPLETED && !r->ended)
-		verbose_say(core, r->route, r->id, "completed, attempt %d: %s; runs again, as what follows", r->attempt,
+		verbose_say(v, r->route, r->id, "completed, attempt %d: %s; runs again, as what follows", r->attempt,
 		    cut(r->result, first));
 	else if (r->ended)
-		verbose_say(core, r->route, r->id, "%s, attempt %d: %s: %s", r->becomes, r->attempt, code, cut(r->error, first));
+		verbose_say(v, r->route, r->id, "%s, attempt %d: %s: %s", r->becomes, r->attempt, code, cut(r->error, first));
 	else
-		verbose_say(core, r->route, r->id, "%s, attempt %d: %s: %s; due again in %s", r->becomes, r->attempt, code,
+		verbose_say(v, r->route, r->id, "%s, attempt %d: %s: %s; due again in %s", r->becomes, r->attempt, code,
 		    cut(r->error, first), duration_format(rest_ms > 0 ? rest_ms : 0, rest, sizeof rest));
 }

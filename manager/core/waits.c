@@ -12,7 +12,7 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { LOOK_EVERY_MS = 500, LOOK_IDS = 10000 };
+enum { LOOK_IDS = 10000 };
 
 struct waiter;
 
@@ -45,23 +45,14 @@ struct waiter {
 };
 
 struct waits {
-	struct core *core;
+	struct base *base;
 	struct target *targets;
 	struct waiter *waiters;
 	struct deadlines deadlines;
-	bool looking;
-	int64_t look_ms;
 	int looked_to;
 	struct store_ended look;
 	int64_t *look_ids;
 };
-
-struct waits *waits_create(struct core *core)
-{
-	struct waits *w = mem_calloc(1, sizeof *w);
-	w->core = core;
-	return w;
-}
 
 static void unlink_target(struct waits *waits, struct link *link)
 {
@@ -179,12 +170,12 @@ static void on_first_look(struct store_op *op, const struct reeve_error *error)
 		unlink_target(w->waits, link);
 		w->open--;
 	}
-	if (w->open == 0 || w->until_ms <= core_now(w->waits->core)) {
+	if (w->open == 0 || w->until_ms <= base_now(w->waits->base)) {
 		waiter_end(w, NULL);
 		return;
 	}
 	deadlines_set(&w->waits->deadlines, &w->deadline, w->until_ms);
-	core_alarm(w->waits->core, w->until_ms);
+	jobs_at(w->waits->base->jobs, JOB_WAITS, w->until_ms);
 }
 
 void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_ms, uint64_t origin, wait_done *done,
@@ -196,7 +187,7 @@ void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_
 	w->waits = waits;
 	w->done = done;
 	w->arg = arg;
-	w->until_ms = core_now(waits->core) + wait_ms;
+	w->until_ms = base_now(waits->base) + wait_ms;
 	w->ids = mem_malloc(sizeof *w->ids * ((size_t)count + 1));
 	memcpy(w->ids, ids, sizeof *ids * (size_t)count);
 	qsort(w->ids, (size_t)count, sizeof *w->ids, by_number);
@@ -225,26 +216,28 @@ void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_
 	    .count = w->count,
 	    .ids = w->ids,
 	};
-	store_ended(waits->core->store, &w->look);
+	store_ended(waits->base->store, &w->look);
 }
 
 static void on_look(struct store_op *op, const struct reeve_error *error)
 {
 	struct waits *waits = (struct waits *)((char *)op - offsetof(struct waits, look));
-	waits->looking = false;
 	for (int i = 0; !error && i < waits->look.ended_count; i++)
 		waits_ended(waits, waits->look.ended[i]);
 	free(waits->look_ids);
 	waits->look_ids = NULL;
-	core_alarm(waits->core, waits->look_ms);
+	jobs_done(waits->base->jobs, JOB_WAITS_OTHERS, error, false);
 }
 
 /* What other managers have ended. */
-static void look(struct waits *waits)
+static bool look(void *arg)
 {
+	struct waits *waits = arg;
 	int n = 0, passed = 0, total = (int)HASH_COUNT(waits->targets);
 	struct target *t, *tmp;
 	int skip = waits->looked_to < total ? waits->looked_to : 0; /* more than one look can hold: in turns */
+	if (!total)
+		return false;
 	waits->look_ids = mem_malloc(sizeof *waits->look_ids * LOOK_IDS);
 	HASH_ITER (hh, waits->targets, t, tmp) {
 		if (n == LOOK_IDS)
@@ -254,24 +247,31 @@ static void look(struct waits *waits)
 		waits->look_ids[n++] = t->id;
 	}
 	waits->looked_to = skip + n;
-	waits->looking = true;
 	waits->look = (struct store_ended){.op.done = on_look, .count = n, .ids = waits->look_ids};
-	store_ended(waits->core->store, &waits->look);
+	store_ended(waits->base->store, &waits->look);
+	return true;
 }
 
-int64_t waits_turn(struct waits *waits, int64_t now_ms)
+/* Ends waits whose time is over. */
+static bool end_over(void *arg)
 {
+	struct waits *waits = arg;
 	struct deadline *first;
+	int64_t now_ms = base_now(waits->base);
 	while ((first = deadlines_first(&waits->deadlines)) && first->at_ms <= now_ms)
 		waiter_end((struct waiter *)((char *)first - offsetof(struct waiter, deadline)), NULL);
-	int64_t next = first ? first->at_ms : INT64_MAX;
-	if (waits->targets && !waits->looking && now_ms >= waits->look_ms) {
-		waits->look_ms = now_ms + LOOK_EVERY_MS;
-		look(waits);
-	}
-	if (waits->targets && !waits->looking && waits->look_ms < next)
-		next = waits->look_ms;
-	return next;
+	if (first)
+		jobs_at(waits->base->jobs, JOB_WAITS, first->at_ms);
+	return false;
+}
+
+struct waits *waits_create(struct base *base)
+{
+	struct waits *w = mem_calloc(1, sizeof *w);
+	w->base = base;
+	jobs_bind(base->jobs, JOB_WAITS, end_over, w);
+	jobs_bind(base->jobs, JOB_WAITS_OTHERS, look, w);
+	return w;
 }
 
 void waits_destroy(struct waits *waits)

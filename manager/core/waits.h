@@ -2,12 +2,12 @@
 #ifndef REEVE_MANAGER_CORE_WAITS_H
 #define REEVE_MANAGER_CORE_WAITS_H
 
-#include "manager/core/core.h"
+#include "manager/core/base.h"
 
 /* All have ended, or the time is over: which have. `error` if it could not be looked up. */
 typedef void wait_done(void *arg, const int64_t *ended, int ended_count, const struct reeve_error *error);
 
-struct waits *waits_create(struct core *core);
+struct waits *waits_create(struct base *base);
 void waits_destroy(struct waits *waits);
 
 struct waiter;
@@ -25,8 +25,5 @@ void waits_cancel(struct waiter *waiter);
 
 /* A task has ended. Cheap when nobody waits for it. */
 void waits_ended(struct waits *waits, int64_t id);
-
-/* Ends waits whose time is over, looks again. Returns when to be called next. */
-int64_t waits_turn(struct waits *waits, int64_t now_ms);
 
 #endif

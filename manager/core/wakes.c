@@ -2,12 +2,8 @@
 #include "manager/core/wakes.h"
 
 #include "common/hash.h"
-#include "manager/core/arrivals.h"
-#include "manager/core/control.h"
+#include "manager/core/db_clock.h"
 #include "manager/core/dispatch.h"
-#include "manager/core/queues.h"
-#include "manager/core/routes.h"
-#include "manager/core/schedules.h"
 #include "manager/core/window.h"
 
 #include <inttypes.h>
@@ -15,17 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The end of the year 9999. */
-#define LATEST_US INT64_C(253402300799000000)
-
 enum {
 	GATHER_MS = 10,
 	TAKE_MS = 50,         /* so long a task that is about to be claimed here may take before others are told of it */
 	NEAR_US = 1000000,    /* our reckoning of the database's clock is behind it by less */
-	FAILED_REST_MS = 500, /* after a notification that could not be sent */
 	STREAMS_MOST = 4096, /* gathered; beyond that, any */
 	STREAM_BYTES = 48,   /* as text, at most */
-	HEARD_MS = 50,       /* a kind of notification makes this manager read so often at most */
 };
 
 struct wake {
@@ -39,50 +30,18 @@ struct wake {
 	UT_hash_handle hh;
 };
 
-static void heard_queues(struct core *core)
-{
-	queues_reload(core->queues);
-}
-
-static void heard_schedules(struct core *core)
-{
-	schedules_look(core->schedules);
-}
-
-static void heard_arrivals(struct core *core)
-{
-	arrivals_kick(core->arrivals);
-}
-
-/* Notifications that are one word. */
-static const struct word {
-	const char *payload;
-	void (*act)(struct core *core);
-} words[] = {{"queues", heard_queues}, {"schedules", heard_schedules}, {"arrivals", heard_arrivals}};
-
-enum { WORDS = sizeof words / sizeof *words };
-
 struct wakes {
-	struct core *core;
-	bool others, sending;
+	struct base *base;
+	const struct db_clock *clock;
+	struct window *window;
+	struct dispatch *dispatch;
+	bool others;
 	struct wake *waiting; /* hash, by stream */
 	int64_t any_us;       /* STORE_TIME_NEVER: all that gathered is in `waiting`; else the earliest time of what is not */
 	int64_t send_ms;      /* not before then, */
 	int64_t due_ms;       /* and not before the first of `waiting` is due */
 	struct store_wake op;
-	struct {
-		bool wanted;
-		int64_t next_ms;
-	} heard[WORDS];
 };
-
-struct wakes *wakes_create(struct core *core)
-{
-	struct wakes *w = mem_calloc(1, sizeof *w);
-	w->core = core;
-	w->any_us = STORE_TIME_NEVER;
-	return w;
-}
 
 static void forget(struct wakes *w, struct wake *wake)
 {
@@ -110,8 +69,8 @@ static int64_t send_at_ms(const struct wakes *w)
 
 static void alarm_send(struct wakes *w)
 {
-	if (gathered(w) && !w->sending)
-		core_alarm(w->core, send_at_ms(w));
+	if (gathered(w))
+		jobs_at(w->base->jobs, JOB_NOTIFY, send_at_ms(w));
 }
 
 void wakes_others(struct wakes *w, bool others)
@@ -126,7 +85,7 @@ void wakes_others(struct wakes *w, bool others)
 /* A task that is due later, or at a time that is not known, is not claimed now. */
 static bool due_now(const struct wakes *w, int64_t run_at_us)
 {
-	return run_at_us != STORE_TIME_BEGIN && run_at_us <= core_clock_us(w->core) + NEAR_US;
+	return run_at_us != STORE_TIME_BEGIN && run_at_us <= db_clock_shown_us(w->clock) + NEAR_US;
 }
 
 static void wake_add(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
@@ -136,8 +95,8 @@ static void wake_add(struct wakes *w, int route, int32_t priority, int64_t run_a
 	wake->key.priority = priority;
 	wake->run_at_us = wake->latest_us = run_at_us;
 	wake->certain = !due_now(w, run_at_us);
-	wake->due_ms = core_now(w->core) + GATHER_MS;
-	wake->until_ms = core_now(w->core) + TAKE_MS;
+	wake->due_ms = base_now(w->base) + GATHER_MS;
+	wake->until_ms = base_now(w->base) + TAKE_MS;
 	if (!w->waiting || wake->due_ms < w->due_ms)
 		w->due_ms = wake->due_ms;
 	HASH_ADD(hh, w->waiting, key, sizeof wake->key, wake);
@@ -171,10 +130,10 @@ void wakes_tell(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
 static void on_sent(struct store_op *op, const struct reeve_error *error)
 {
 	struct wakes *w = (struct wakes *)((char *)op - offsetof(struct wakes, op));
-	w->sending = false;
 	if (error) /* which streams it named is not known any more */
 		w->any_us = STORE_TIME_BEGIN;
-	w->send_ms = core_now(w->core) + (error ? FAILED_REST_MS : GATHER_MS);
+	w->send_ms = base_now(w->base) + GATHER_MS;
+	jobs_done(w->base->jobs, JOB_NOTIFY, error, false);
 	alarm_send(w);
 }
 
@@ -187,12 +146,12 @@ static enum verdict judge(const struct wakes *w, const struct wake *wake, int64_
 	enum window_has has;
 	if (wake->certain)
 		return TELL;
-	has = window_has(w->core->window, wake->key.route, wake->key.priority, wake->latest_us);
+	has = window_has(w->window, wake->key.route, wake->key.priority, wake->latest_us);
 	if (has == WINDOW_NOTHING)
 		return DROP;
 	if (now_ms >= wake->until_ms || has == WINDOW_OTHERS)
 		return TELL;
-	return has == WINDOW_CLAIMING || dispatch_takes(w->core->dispatch, wake->key.route) ? WAIT : TELL;
+	return has == WINDOW_CLAIMING || dispatch_takes(w->dispatch, wake->key.route) ? WAIT : TELL;
 }
 
 /* Adds to the payload what is due and fits. Returns the payload's length. */
@@ -200,7 +159,7 @@ static int add_waiting(struct wakes *w, int length, char before)
 {
 	char *payload = w->op.payload;
 	struct wake *wake, *next;
-	int64_t now_ms = core_now(w->core);
+	int64_t now_ms = base_now(w->base);
 	w->due_ms = INT64_MAX;
 	HASH_ITER (hh, w->waiting, wake, next) {
 		bool fits = length + STREAM_BYTES < (int)sizeof w->op.payload;
@@ -223,101 +182,35 @@ static int add_waiting(struct wakes *w, int length, char before)
 	return length;
 }
 
-static void send_next(struct wakes *w)
+static bool send_next(void *arg)
 {
+	struct wakes *w = arg;
+	if (!gathered(w) || base_now(w->base) < send_at_ms(w)) {
+		alarm_send(w); /* what it was meant for was claimed here */
+		return false;
+	}
 	char *payload = w->op.payload;
-	w->op = (struct store_wake){.op.done = on_sent, .op.deadline_ms = core_now(w->core) + 5000};
-	int head = snprintf(payload, sizeof w->op.payload, "%" PRId64, store_manager_id(w->core->store)), length = head;
+	w->op = (struct store_wake){.op.done = on_sent, .op.deadline_ms = base_now(w->base) + 5000};
+	int head = snprintf(payload, sizeof w->op.payload, "%" PRId64, store_manager_id(w->base->store)), length = head;
 	if (w->any_us != STORE_TIME_NEVER)
 		length += snprintf(payload + length, sizeof w->op.payload - (size_t)length, " 0 0 %" PRId64, w->any_us);
 	w->any_us = STORE_TIME_NEVER;
-	if (add_waiting(w, length, length == head ? ' ' : ';') == head)
-		return; /* nothing is left to be told */
-	w->sending = true;
-	store_wake(w->core->store, &w->op);
-}
-
-/* --- hearing ----------------------------------------------------------------------------------------------------- */
-
-/* Acts on a word, unless it did so a moment ago: then later, once. */
-static void word_heard(struct wakes *w, int i)
-{
-	int64_t now_ms = core_now(w->core);
-	w->heard[i].wanted = now_ms < w->heard[i].next_ms;
-	if (w->heard[i].wanted) {
-		core_alarm(w->core, w->heard[i].next_ms);
-		return;
+	if (add_waiting(w, length, length == head ? ' ' : ';') == head) { /* nothing is left to be told */
+		alarm_send(w);
+		return false;
 	}
-	w->heard[i].next_ms = now_ms + HEARD_MS;
-	words[i].act(w->core);
+	store_wake(w->base->store, &w->op);
+	return true;
 }
 
-static void stream_heard(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
+struct wakes *wakes_create(struct base *base, const struct db_clock *clock, struct window *window, struct dispatch *dispatch)
 {
-	if (route == 0)
-		window_look_again(w->core->window, run_at_us);
-	else if (!routes_known(w->core->routes, route))
-		routes_heard(w->core->routes); /* its streams are looked for then */
-	else
-		window_rewind(w->core->window, route, priority, run_at_us);
-}
-
-/* A time that somebody notified: whatever it is, the database can be asked for it. */
-static int64_t heard_time(int64_t us)
-{
-	return us < 0 ? STORE_TIME_BEGIN : us > LATEST_US ? STORE_TIME_NEVER : us;
-}
-
-/* Reads "MANAGER ROUTE PRIORITY RUN_AT…". What is not understood is passed over: anything may be said here. */
-static void wake_heard(struct wakes *w, const char *payload)
-{
-	int64_t manager, run_at, until;
-	int32_t priority;
-	int route, length, found;
-	if (sscanf(payload, "%" SCNd64 "%n", &manager, &length) != 1 || manager == store_manager_id(w->core->store))
-		return;
-	if (manager == 0 && sscanf(payload + length, " %d %" SCNd32 " %" SCNd64 " %" SCNd64, &route, &priority, &run_at, &until) == 4 &&
-	    routes_known(w->core->routes, route)) {
-		window_rewind_to(w->core->window, route, priority, heard_time(run_at), heard_time(until));
-	} else {
-		for (const char *at = payload + length; *at; at += found + (at[found] == ';')) {
-			if (sscanf(at, " %d %" SCNd32 " %" SCNd64 "%n", &route, &priority, &run_at, &found) != 3)
-				break;
-			stream_heard(w, route, priority, heard_time(run_at));
-			if (at[found] && at[found] != ';')
-				break;
-		}
-	}
-	dispatch_soon(w->core->dispatch);
-}
-
-void wakes_hear(struct wakes *w, const char *payload)
-{
-	for (int i = 0; i < WORDS; i++)
-		if (!strcmp(payload, words[i].payload)) {
-			word_heard(w, i);
-			return;
-		}
-	if (!strncmp(payload, "order ", 6))
-		control_heard(w->core, payload + 6);
-	else
-		wake_heard(w, payload);
-}
-
-int64_t wakes_turn(struct wakes *w, int64_t now_ms)
-{
-	int64_t next_ms = INT64_MAX;
-	for (int i = 0; i < WORDS; i++) {
-		if (w->heard[i].wanted && now_ms >= w->heard[i].next_ms)
-			word_heard(w, i);
-		if (w->heard[i].wanted && w->heard[i].next_ms < next_ms)
-			next_ms = w->heard[i].next_ms;
-	}
-	if (w->sending || !gathered(w))
-		return next_ms;
-	if (now_ms >= send_at_ms(w))
-		send_next(w);
-	if (gathered(w) && !w->sending && send_at_ms(w) < next_ms)
-		next_ms = send_at_ms(w);
-	return next_ms;
+	struct wakes *w = mem_calloc(1, sizeof *w);
+	w->base = base;
+	w->clock = clock;
+	w->window = window;
+	w->dispatch = dispatch;
+	w->any_us = STORE_TIME_NEVER;
+	jobs_bind(base->jobs, JOB_NOTIFY, send_next, w);
+	return w;
 }

@@ -6,8 +6,6 @@
 #include "manager/core/window_internal.h"
 
 #include "common/log.h"
-#include "manager/core/dispatch.h"
-#include "manager/core/late.h"
 #include "manager/core/scopes.h"
 
 #include <assert.h>
@@ -15,7 +13,7 @@
 #include <utlist.h>
 
 enum {
-	AGAIN_MS = 1000,             /* all streams are looked at again, on a notification, so often at most */
+	UNKNOWN_MS = 1000,           /* while the database's time is not known everything is not read again */
 	HINTED_MOST = 10000,         /* streams added for notifications within a minute: more are looked for in the tables */
 	CANDIDATE_REST_MS = 250,     /* a locked candidate is tried again after so long */
 	STREAM_REST_MS = 50,         /* a stream of locked tasks rests for so long at first, */
@@ -24,17 +22,6 @@ enum {
 	AHEAD_US = 1000 * 1000,      /* a version is so much later than our reckoning only if the clock was set back */
 	WHOLE_MS = 10 * 1000,        /* a stream that others do not see to is read whole for so long */
 };
-
-struct window *window_create(struct core *core)
-{
-	struct window *w = mem_calloc(1, sizeof *w);
-	w->core = core;
-	w->slices = 1;
-	w->cold = true;
-	w->scopes = scopes_create(core, w);
-	w->all_ms = core_now(core) + WINDOW_ALL_EVERY_MS;
-	return w;
-}
 
 void window_destroy(struct window *w)
 {
@@ -72,25 +59,25 @@ void stream_drop_gone(struct window *w, struct known *k)
 
 static void drop_candidate(struct window *w, struct known *k)
 {
-	if (!k->taken) {
+	if (!known_taken(k)) {
 		DL_DELETE(k->c.stream->candidates, k);
 		k->c.stream->count--;
 		w->size--;
 		stream_settle(k->c.stream);
 	}
-	k->c.stream->taken -= k->taken;
+	k->c.stream->taken -= known_taken(k);
 	HASH_DEL(w->known, k);
 	free(k);
 }
 
 bool window_too_long(const struct window *w, const struct store_candidate *c)
 {
-	struct core *core = w->core;
-	if (!core->options.max_sent_bytes || c->bytes <= core->options.max_sent_bytes)
+	struct base *base = w->base;
+	if (!base->options.max_sent_bytes || c->bytes <= base->options.max_sent_bytes)
 		return false;
-	if (remarks_new(&core->remarks, REMARK_TOO_LONG, c->id, c->version, core_now(core)))
+	if (remarks_new(&base->remarks, REMARK_TOO_LONG, c->id, c->version, base_now(base)))
 		log_warn(NULL, "task %lld waits: its details have %d bytes, and this manager's messages hold %lld (--max-message)",
-		    (long long)c->id, c->bytes, (long long)core->options.max_sent_bytes);
+		    (long long)c->id, c->bytes, (long long)base->options.max_sent_bytes);
 	return true;
 }
 
@@ -104,15 +91,15 @@ void stream_add_candidate(struct stream *s, const struct store_candidate *c)
 	}
 	HASH_FIND(hh, w->known, &c->id, sizeof c->id, k);
 	bool newer = k && c->version > k->c.version;
-	if (newer && k->gone) {
+	if (newer && k->state == KNOWN_GONE) {
 		stream_drop_gone(w, k); /* it waits again already */
 		k = NULL;
-	} else if (newer && !k->taken && k->c.stream != s) {
+	} else if (newer && !known_taken(k) && k->c.stream != s) {
 		drop_candidate(w, k); /* its priority was changed */
 		k = NULL;
 	}
 	if (k) {
-		if (newer && k->taken)
+		if (newer && known_taken(k))
 			mark_newer(k, s, c->run_at_us);
 		else if (newer)
 			k->c.version = c->version;
@@ -138,9 +125,9 @@ void stream_let_go(struct stream *s)
  * database's own time, and a little ahead of how it is reckoned here. */
 static bool is_due(const struct window *w, int64_t run_at_us, int64_t version)
 {
-	int64_t clock_us = core_clock_us(w->core);
+	int64_t clock_us = db_clock_shown_us(w->clock);
 	return run_at_us <= clock_us || run_at_us <= version || clock_us == 0 ||
-	    (version > clock_us + AHEAD_US && run_at_us <= core_database_us(w->core));
+	    (version > clock_us + AHEAD_US && run_at_us <= db_clock_us(w->clock));
 }
 
 static void due_later(struct stream *s, int64_t run_at_us)
@@ -162,8 +149,8 @@ static void note(struct stream *s, struct known *k, const struct store_candidate
 		due_later(s, c->run_at_us);
 		return;
 	}
-	bool at_hand = !k && c->bytes >= 0 && w->size < w->core->options.window_limit && stream_wanted(s);
-	if (!at_hand || s->backlog || c->run_at_us >= s->next_due_us) { /* the cursor will come by, or has to go back */
+	bool at_hand = !k && c->bytes >= 0 && w->size < w->base->options.window_limit && stream_wanted(s);
+	if (!at_hand || s->unread == UNREAD_BACKLOG || c->run_at_us >= s->next_due_us) { /* the cursor will come by, or has to go back */
 		if (k)
 			mark_newer(k, s, c->run_at_us);
 		stream_rewind(s, c->run_at_us, c->id - 1);
@@ -189,16 +176,17 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 	if (route == 0)
 		return; /* it waits to be admitted */
 	HASH_FIND(hh, w->known, &id, sizeof id, k);
-	if (k && k->gone) {
+	if (k && k->state == KNOWN_GONE) {
 		stream_drop_gone(w, k);
 		k = NULL;
-	} else if (k && !k->taken) {
+	} else if (k && !known_taken(k)) {
 		drop_candidate(w, k); /* an older version, perhaps of another priority */
 		k = NULL;
 	}
 	if (!s) {
 		s = stream_add(w, route, priority);
-		s->unread_round = 0; /* what is known of it is at hand */
+		if (s->unread == UNREAD_CHANGE)
+			s->unread = UNREAD_LOOK; /* what is known of it is at hand */
 	}
 	note(s, k, &(struct store_candidate){id, version, run_at_us, bytes});
 	stream_settle(s);
@@ -223,19 +211,16 @@ void window_rewind(struct window *w, int route, int32_t priority, int64_t run_at
 	stream_read(s);
 }
 
-void window_rewind_to(struct window *w, int route, int32_t priority, int64_t from_us, int64_t until_us)
+bool window_passed_by(struct window *w, int route, int32_t priority, int64_t run_at_us)
 {
-	struct stream *s = stream_find(w, route, priority);
-	if (s && until_us != STORE_TIME_NEVER && is_due(w, until_us, 0) && s->cursor_run_at > until_us + NEAR_US)
-		late_add(w->core->late, route, priority, from_us, until_us);
-	else
-		window_rewind(w, route, priority, from_us);
+	const struct stream *s = stream_find(w, route, priority);
+	return s && is_due(w, run_at_us, 0) && s->cursor_run_at > run_at_us + NEAR_US;
 }
 
 bool window_late(struct window *w, int route, int32_t priority, const struct store_candidate *candidates, int count)
 {
 	struct stream *s = stream_find(w, route, priority);
-	if (w->size + count > w->core->options.window_limit || (s && !stream_wanted(s)))
+	if (w->size + count > w->base->options.window_limit || (s && !stream_wanted(s)))
 		return false;
 	if (!s) {
 		stream_read(stream_add(w, route, priority));
@@ -245,6 +230,18 @@ bool window_late(struct window *w, int route, int32_t priority, const struct sto
 		stream_add_candidate(s, &candidates[i]);
 	stream_settle(s);
 	return true;
+}
+
+static bool read_all(void *arg)
+{
+	struct window *w = arg;
+	if (!db_clock_us(w->clock))
+		jobs_at(w->base->jobs, JOB_STREAMS_ALL, base_now(w->base) + UNKNOWN_MS);
+	else if (base_now(w->base) < w->all_ms) /* all were read meanwhile */
+		jobs_at(w->base->jobs, JOB_STREAMS_ALL, w->all_ms);
+	else
+		window_rewind_all(w);
+	return false;
 }
 
 void window_rewind_all(struct window *w)
@@ -261,37 +258,39 @@ void window_rewind_all(struct window *w)
 	}
 	w->hinted = 0;
 	scopes_look_again(w->scopes);
-	w->all_ms = core_now(w->core) + WINDOW_ALL_EVERY_MS;
-	dispatch_soon(w->core->dispatch);
+	w->all_ms = base_now(w->base) + WINDOW_ALL_EVERY_MS;
+	base_dispatch(w->base);
 }
 
 void window_look_again(struct window *w, int64_t run_at_us)
 {
-	struct stream *s, *tmp;
-	int64_t now_ms = core_now(w->core);
-	if (!w->again || run_at_us < w->again_from_us)
+	if (run_at_us < w->again_from_us)
 		w->again_from_us = run_at_us;
-	w->again = now_ms < w->again_ms;
-	if (w->again) {
-		core_alarm(w->core, w->again_ms);
-		return;
-	}
-	w->again_ms = now_ms + AGAIN_MS;
+	jobs_ask(w->base->jobs, JOB_STREAMS_LATE);
+}
+
+static bool look_again(void *arg)
+{
+	struct window *w = arg;
+	struct stream *s, *tmp;
 	HASH_ITER (hh, w->streams, s, tmp) {
 		stream_rewind(s, w->again_from_us, 0);
-		s->trail_ms = now_ms;
+		s->trail_ms = base_now(w->base);
 		stream_schedule(s);
 		stream_read(s);
 	}
+	w->again_from_us = STORE_TIME_NEVER;
 	scopes_look_again(w->scopes);
+	jobs_done(w->base->jobs, JOB_STREAMS_LATE, NULL, false);
+	return true;
 }
 
 struct candidate window_take(struct window *w, const struct candidate *c)
 {
 	struct known *k = (struct known *)c; /* the candidate is the struct's first member */
-	assert(!k->taken && !k->gone);
+	assert(k->state == KNOWN_WAITS);
 	DL_DELETE(c->stream->candidates, k);
-	k->taken = true;
+	k->state = KNOWN_CLAIMED;
 	k->c.stream->taken++;
 	k->c.stream->count--;
 	w->size--;
@@ -303,28 +302,27 @@ void window_forget(struct window *w, int64_t id)
 {
 	struct known *k;
 	HASH_FIND(hh, w->known, &id, sizeof id, k);
-	if (!k || k->gone)
+	if (!k || k->state == KNOWN_GONE)
 		return;
 	struct stream *s = k->c.stream;
 	struct known was = *k;
-	if (!s->reading || !k->taken || k->newer) {
+	if (!s->reading || !known_taken(k) || k->newer) {
 		drop_candidate(w, k);
 		if (was.newer)
 			window_rewind(w, was.newer_route, was.newer_priority, was.newer_run_at);
 		return;
 	}
-	k->taken = false;
-	k->gone = true;
+	k->state = KNOWN_GONE;
 	s->taken--;
 	DL_APPEND(s->gone, k);
 }
 
 void window_rest(struct window *w, int64_t id)
 {
-	int64_t now_ms = core_now(w->core);
+	int64_t now_ms = base_now(w->base);
 	struct known *k;
 	HASH_FIND(hh, w->known, &id, sizeof id, k);
-	if (!k || !k->taken)
+	if (!k || k->state != KNOWN_CLAIMED)
 		return;
 	struct stream *s = k->c.stream;
 	if (now_ms >= s->rest_until_ms) {
@@ -333,15 +331,16 @@ void window_rest(struct window *w, int64_t id)
 		stream_settle(s);
 		stream_schedule(s);
 	}
-	if (2 * w->resting_count >= w->core->options.window_limit) { /* it is read again */
+	if (2 * w->resting_count >= w->base->options.window_limit) { /* it is read again */
 		window_release(w, &k->c);
 		return;
 	}
 	k->c.rested = true;
+	k->state = KNOWN_RESTS;
 	k->rest_until_ms = now_ms + CANDIDATE_REST_MS;
 	DL_APPEND(w->resting, k);
 	w->resting_count++;
-	core_alarm(w->core, k->rest_until_ms);
+	jobs_at(w->base->jobs, JOB_STREAMS, k->rest_until_ms);
 }
 
 int64_t window_wake_rested(struct window *w, int64_t now_ms)
@@ -351,11 +350,12 @@ int64_t window_wake_rested(struct window *w, int64_t now_ms)
 		struct stream *s = k->c.stream;
 		DL_DELETE(w->resting, k);
 		w->resting_count--;
+		k->state = KNOWN_CLAIMED;
 		if (k->newer) { /* it was changed meanwhile */
 			window_forget(w, k->c.id);
 			continue;
 		}
-		k->taken = false;
+		k->state = KNOWN_WAITS;
 		s->taken--;
 		DL_APPEND(s->candidates, k);
 		s->count++;
@@ -389,7 +389,7 @@ void window_drop(struct window *w, int64_t id)
 {
 	struct known *k;
 	HASH_FIND(hh, w->known, &id, sizeof id, k);
-	if (k && !k->taken && !k->gone)
+	if (k && k->state == KNOWN_WAITS)
 		drop_candidate(w, k);
 }
 
@@ -422,4 +422,31 @@ int window_size(const struct window *w)
 int window_streams(const struct window *w)
 {
 	return (int)HASH_COUNT(w->streams);
+}
+
+static void found(void *arg, int route, int32_t priority, int64_t first_us)
+{
+	struct window *w = arg;
+	if (stream_find(w, route, priority))
+		return;
+	struct stream *s = stream_add(w, route, priority);
+	s->unread_from_us = first_us;
+	stream_read(s);
+}
+
+struct window *window_create(struct base *base, const struct db_clock *clock, struct routes *routes,
+    const struct window_fetches *fetches)
+{
+	struct window *w = mem_calloc(1, sizeof *w);
+	w->base = base;
+	w->clock = clock;
+	w->fetches = *fetches;
+	w->slices = 1;
+	w->cold = true;
+	w->scopes = scopes_create(base, routes, found, w);
+	w->again_from_us = STORE_TIME_NEVER;
+	jobs_bind(base->jobs, JOB_STREAMS, window_fire, w);
+	jobs_bind(base->jobs, JOB_STREAMS_LATE, look_again, w);
+	jobs_bind(base->jobs, JOB_STREAMS_ALL, read_all, w);
+	return w;
 }

@@ -15,8 +15,10 @@
 #ifndef REEVE_MANAGER_CORE_WINDOW_H
 #define REEVE_MANAGER_CORE_WINDOW_H
 
-#include "manager/core/core.h"
+#include "manager/core/base.h"
 
+struct db_clock;
+struct routes;
 struct stream;
 
 struct candidate {
@@ -26,7 +28,15 @@ struct candidate {
 	struct stream *stream;
 };
 
-struct window *window_create(struct core *core);
+/* What the window asks of whoever gives its candidates to Fetches. */
+struct window_fetches {
+	bool (*waiting)(void *arg);         /* whether a Fetch waits for work */
+	bool (*want)(void *arg, int route); /* whether one waits that may be given tasks of this route now */
+	void *arg;
+};
+
+struct window *window_create(struct base *base, const struct db_clock *clock, struct routes *routes,
+    const struct window_fetches *fetches);
 void window_destroy(struct window *window);
 
 /* A task of this stream waits, from this version on. `bytes`: of its details, −1 if not known. */
@@ -36,8 +46,8 @@ void window_note(struct window *window, int route, int32_t priority, int64_t id,
 /* The stream may have tasks from run_at on that this manager has not seen. */
 void window_rewind(struct window *window, int route, int32_t priority, int64_t run_at_us);
 
-/* The same, and what it may have is due before `until_us`: if the cursor is long past that, only this stretch is read. */
-void window_rewind_to(struct window *window, int route, int32_t priority, int64_t from_us, int64_t until_us);
+/* Whether the stream's cursor is long past what was due at this time. */
+bool window_passed_by(struct window *window, int route, int32_t priority, int64_t run_at_us);
 
 /* Tasks of a stream that were read apart from its cursor (see late.h). False: they would be too many. */
 bool window_late(struct window *window, int route, int32_t priority, const struct store_candidate *candidates, int count);
@@ -62,9 +72,6 @@ void window_routes_changed(struct window *window);
 /* A route is not known any more: what it has is looked for anew if it comes back. */
 void window_forget_route(struct window *window, int route);
 
-/* There are, or were, tasks in this stream: it is read from its beginning unless it is known. */
-void window_found(struct window *window, int route, int32_t priority);
-
 /* Whether a Fetch that is here, or was lately, accepts the route. Every route is wanted until this says otherwise. Streams of
  * one that is not are neither listed nor read, and keep no candidates: they cost nothing. Takes time by the route's streams. */
 void window_route_wanted(struct window *window, int route, bool wanted);
@@ -81,8 +88,9 @@ int stream_count(const struct stream *stream);
 bool stream_unread(const struct stream *stream);
 
 /* The time from which on no other stream's task may overtake the stream now, and no task of a lower priority at all: it has no
- * candidates, and its rows from then on are being read. INT64_MAX: none has to wait. That is as long as it has a backlog. After a
- * notification or a change it is until those rows are read once; streams for which more of them come meanwhile do not hold
+ * candidates, and its rows are being read. INT64_MAX: none has to wait. That is as long as it has a backlog, from where its cursor
+ * stands. After a notification or a change it is until those rows are read once, from 100 ms after the first of them is due: tasks
+ * that are due so close to each other start in any order, or several managers would wait for each other's all the time. Streams for which more of them come meanwhile do not hold
  * others up again before something has been claimed. */
 int64_t stream_holds_from(const struct stream *stream);
 
@@ -129,9 +137,6 @@ void window_release(struct window *window, const struct candidate *candidate);
 /* True, and told, if it is longer than this manager sends: it was submitted when the limit was higher, and waits until it is again,
  * or for a manager with a higher one. */
 bool window_too_long(const struct window *window, const struct store_candidate *candidate);
-
-/* The alarm: streams whose next task is due now; trailing looks. Returns when to be called again. */
-int64_t window_turn(struct window *window, int64_t now_ms);
 
 /* What is known of a stream's tasks that were to run by a time. */
 enum window_has {

@@ -4,6 +4,7 @@
 
 #include "common/deadlines.h"
 #include "common/hash.h"
+#include "manager/core/db_clock.h"
 #include "manager/core/levels.h"
 #include "manager/core/window.h"
 
@@ -11,17 +12,46 @@
 /* Everything is read again from the top so often. */
 enum { WINDOW_ALL_EVERY_MS = 60 * 1000 };
 
+/* What has become of a task that the window knows. */
+enum known_state {
+	KNOWN_WAITS,   /* it is a candidate, in its stream's list */
+	KNOWN_CLAIMED, /* it was taken for a claim, which has not ended */
+	KNOWN_RESTS,   /* its claim found it locked: it is in the list of those that rest, see window_rest */
+	KNOWN_GONE,    /* it was claimed while a page was read that may still show it as waiting: known until that has come */
+};
+
 struct known {
 	struct candidate c;
-	bool taken; /* being claimed */
+	enum known_state state;
 	bool probe; /* of another manager's slice: tried to see whether that one takes it */
 	bool newer; /* it waits again in a later version, in this stream from this time on: */
 	int32_t newer_route, newer_priority;
 	int64_t newer_run_at;
-	int64_t rest_until_ms; /* taken, and in the list of those that rest */
-	bool gone;  /* claimed while a page was read that may still show it as waiting: known until that has come */
+	int64_t rest_until_ms; /* KNOWN_RESTS */
 	struct known *prev, *next;
 	UT_hash_handle hh;
+};
+
+/* Whether rows of a stream that are due may lie behind its cursor's next step. */
+enum unread {
+	UNREAD_NOTHING,
+	UNREAD_LOOK,    /* they are looked at again; most looks find nothing, and nobody waits for them */
+	UNREAD_CHANGE,  /* since a notification or a change of our own, which the round `unread_round` will have read */
+	UNREAD_BACKLOG, /* the last page was full, or none was ever read since this manager began */
+};
+
+/* What the page that is being read is for. */
+enum reading {
+	READING_NOTHING,
+	READING_ON,     /* the rows after the cursor */
+	READING_PASSED, /* the first of those that were passed over, and nothing else */
+};
+
+/* What is known of the first task of another manager's slice that was passed over. */
+enum passed_state {
+	PASSED_WAITS,  /* the other one has time to take it */
+	PASSED_TRIED,  /* it is, or was, a candidate here: until a later one is passed over */
+	PASSED_UNSURE, /* it may be gone: the first from there on is to be found */
 };
 
 struct stream_key {
@@ -35,30 +65,27 @@ struct stream {
 	struct known *gone;     /* list */
 	int count, taken;       /* candidates that wait, and that are being claimed */
 	int64_t cursor_run_at, cursor_id;
-	bool unread;            /* rows that are due may be behind the cursor's next step: */
-	bool backlog;           /* … since the last page was full, or was never read since this manager began; */
-	int64_t unread_round;   /* … or since a notification or a change of our own, which this round will have read; 0: a look */
-	int64_t unread_from_us; /* … and none of them is due before this, unless there is a backlog */
-	bool reading, reread;   /* reread: the cursor went back while a page was read */
+	enum unread unread;
+	int64_t unread_round;   /* UNREAD_CHANGE */
+	int64_t unread_from_us; /* … and none of its rows is due before this */
+	enum reading reading;
+	bool reread;            /* the cursor went back while a page was read */
 	bool noted;             /* tasks were noted while a page was read that may have begun before their commit: */
 	int64_t noted_run_at, noted_id; /* they come after this */
 	struct place place;     /* among the active streams */
 	bool failed;            /* the last page could not be read */
 	bool too_long;          /* a task of it is longer than this manager sends: others may take it */
-	bool looking;           /* the page being read is a look, not progress */
 	int64_t next_due_us;    /* the first task that is not due yet, by the database's clock as it is */
 	int64_t trail_ms;       /* the next trailing look */
 	int64_t retry_ms;       /* a read failed: not before this */
-	int64_t look_began_ms, look_began_us;
+	int64_t look_began_ms, look_began_us; /* of the look under way; look_began_ms 0: none is */
 	int64_t look_took_ms;   /* the last one */
 	int64_t looked_us;      /* when the last one that has ended began, by the reckoning of the database's time */
 	bool whole;             /* pages are read of all slices */
 	int64_t whole_until_ms; /* … until then at least */
 	struct store_candidate passed; /* the first task of another slice that was passed over; id 0: none */
-	bool passed_unsure;     /* that one may be gone: the first from there on is to be found */
-	bool finding;           /* the page being read finds the first of them, and nothing else */
+	enum passed_state passed_state;
 	int64_t probe_ms;       /* it is tried, or they are looked for, then */
-	bool probing;           /* it is, or has been: until a later one is passed over */
 	int64_t rest_ms, rest_until_ms; /* not listed until then: what it had was locked; 0: it is not resting */
 	struct deadline timer;  /* see stream_schedule */
 	struct store_page page;
@@ -73,7 +100,9 @@ struct route_streams {
 };
 
 struct window {
-	struct core *core;
+	struct base *base;
+	const struct db_clock *clock;
+	struct window_fetches fetches;
 	struct stream *streams; /* hash */
 	struct levels active;
 	struct route_streams *routes; /* by their numbers */
@@ -90,14 +119,18 @@ struct window {
 	struct known *resting;  /* list, in the order they are candidates again: see window_rest */
 	int resting_count;
 	int hinted;             /* streams that were added for a notification since everything was read */
-	int64_t again_ms;       /* when window_look_again may look again */
-	bool again;             /* it is to, */
-	int64_t again_from_us;  /* … from here on */
-	int64_t all_ms;         /* the next reading of everything */
+	int64_t again_from_us;  /* the streams are looked at again from here on; STORE_TIME_NEVER: they need not */
+	int64_t all_ms;         /* everything is not read again before then */
 	int slices, slice;      /* see window_slice */
 };
 
 /* --- window_streams.c ---- */
+
+/* Whether a task is kept from being a candidate by a claim of it. */
+static inline bool known_taken(const struct known *known)
+{
+	return known->state == KNOWN_CLAIMED || known->state == KNOWN_RESTS;
+}
 
 /* NULL: the stream is not known. */
 struct stream *stream_find(struct window *window, int route, int32_t priority);
@@ -133,6 +166,9 @@ void stream_read(struct stream *stream);
 
 /* The same for all streams, where that was not possible before. */
 void window_read_unread(struct window *window);
+
+/* The job "streams": what is due of their timers. `window`: the window. */
+bool window_fire(void *window);
 
 /* Looks for the first task of other shards from the place of the one that was passed over. */
 void stream_find_passed(struct stream *stream);

@@ -7,8 +7,6 @@
  */
 #include "manager/core/window_internal.h"
 
-#include "manager/core/dispatch.h"
-#include "manager/core/scopes.h"
 
 #include <utlist.h>
 
@@ -23,6 +21,7 @@ enum {
 	RETRY_MS = 200,              /* after a failed read */
 	CHECK_MS = 1000,             /* the database's clock may move: what is due is checked so often */
 	FIRED_MOST = 1000,           /* timers handled by one turn: the loop has other work, too */
+	ORDER_SLACK_US = 100 * 1000, /* tasks of one priority that are due so close to each other start in any order */
 	HELD_ROUNDS = 2,             /* the round under way, and the one that reads what was asked for meanwhile */
 };
 
@@ -41,13 +40,13 @@ static int64_t earlier(int64_t a, int64_t b)
 void stream_schedule(struct stream *s)
 {
 	struct window *w = s->window;
-	int64_t now_ms = core_now(w->core), at_ms = INT64_MAX;
+	int64_t now_ms = base_now(w->base), at_ms = INT64_MAX;
 	if (!stream_wanted(s)) {
 		deadlines_remove(&w->timers, &s->timer);
 		return;
 	}
 	if (s->next_due_us != STORE_TIME_NEVER) {
-		int64_t left_ms = (s->next_due_us - core_clock_us(w->core)) / 1000 + 1;
+		int64_t left_ms = (s->next_due_us - db_clock_shown_us(w->clock)) / 1000 + 1;
 		at_ms = now_ms + (left_ms < 0 ? 0 : earlier(left_ms, CHECK_MS));
 	}
 	if (!s->unread && !s->reading)
@@ -65,7 +64,7 @@ void stream_schedule(struct stream *s)
 	if (!deadlines_set(&w->timers, &s->timer, at_ms))
 		return; /* everything is read again each minute */
 	if (deadlines_first(&w->timers) == &s->timer)
-		core_alarm(w->core, at_ms);
+		jobs_at(w->base->jobs, JOB_STREAMS, at_ms);
 }
 
 void window_clock_changed(struct window *w)
@@ -80,13 +79,13 @@ void window_clock_changed(struct window *w)
 /* How many candidates a page has at least: fewer where there are many streams, which are all to find room. */
 static int page_least(const struct window *w)
 {
-	int share = w->core->options.window_limit / (2 * (1 + (int)HASH_COUNT(w->streams)));
+	int share = w->base->options.window_limit / (2 * (1 + (int)HASH_COUNT(w->streams)));
 	return share < PAGE_SMALLEST ? PAGE_SMALLEST : share > PAGE_USUAL ? PAGE_USUAL : share;
 }
 
 static int window_room(const struct window *w)
 {
-	return w->core->options.window_limit - w->size - w->expected;
+	return w->base->options.window_limit - w->size - w->expected;
 }
 
 /* A look has ended. The next one comes when this has cost no more than its part of the time. One that took much longer than
@@ -100,7 +99,7 @@ static void look_ended(struct stream *s, int64_t now_ms)
 	s->look_took_ms = took;
 	s->looked_us = s->look_began_us;
 	s->trail_ms = now_ms + (rest > TRAIL_EVERY_MS ? rest : TRAIL_EVERY_MS);
-	s->looking = false;
+	s->look_began_ms = 0;
 }
 
 static void drop_all_gone(struct stream *s)
@@ -133,13 +132,13 @@ static void page_advance(struct stream *s, bool ended, int64_t now_ms)
 		s->cursor_run_at = s->page.candidates[s->page.count - 1].run_at_us;
 		s->cursor_id = s->page.candidates[s->page.count - 1].id;
 	}
-	s->unread = !ended || s->noted;
+	s->unread = ended ? UNREAD_NOTHING : UNREAD_BACKLOG; /* what was noted makes it unread again */
 	/* What was known to become due stays known if it may have become due behind the cursor just before the page was read: after
 	 * the clock was set back the cursor is ahead of it. */
 	bool replaces = !s->noted && !stream_behind_cursor(s, s->next_due_us, 0);
 	if (ended && (replaces || s->page.next_due_us < s->next_due_us))
 		s->next_due_us = s->page.next_due_us;
-	if (ended && s->looking)
+	if (ended && s->look_began_ms)
 		look_ended(s, now_ms);
 	else if (!s->trail_ms)
 		s->trail_ms = now_ms + TRAIL_EVERY_MS;
@@ -156,11 +155,12 @@ static void page_taken(struct stream *s, int64_t now_ms)
 {
 	bool ended = s->page.count < s->page.limit;
 	s->failed = false;
-	s->window->core->counters.pages++;
+	s->window->base->counters.pages++;
 	page_enter(s);
-	s->backlog = !ended;
 	if (!s->reread)
 		page_advance(s, ended, now_ms);
+	else
+		s->unread = ended ? UNREAD_CHANGE : UNREAD_BACKLOG;
 	s->reread = false;
 	if (s->noted)
 		stream_rewind(s, s->noted_run_at, s->noted_id);
@@ -180,7 +180,7 @@ static void passed_found(struct stream *s)
 	if (s->noted)
 		stream_rewind(s, s->noted_run_at, s->noted_id);
 	s->noted = s->reread = false;
-	if (!s->passed.id || !s->passed_unsure || s->passed.id != s->page.after_id + 1)
+	if (!s->passed.id || s->passed_state != PASSED_UNSURE || s->passed.id != s->page.after_id + 1)
 		return;
 	s->passed.id = 0;
 	if (!s->page.other.id)
@@ -193,9 +193,9 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 {
 	struct stream *s = (struct stream *)((char *)op - offsetof(struct stream, page));
 	struct window *w = s->window;
-	int64_t now_ms = core_now(w->core);
-	bool last = !s->page.more_follow, finding = s->finding;
-	s->reading = s->finding = false;
+	int64_t now_ms = base_now(w->base);
+	bool last = !s->page.more_follow, finding = s->reading == READING_PASSED;
+	s->reading = READING_NOTHING;
 	w->expected -= s->page.limit;
 	if (error) {
 		drop_all_gone(s);
@@ -212,13 +212,13 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 		return; /* all of one statement count before anything is claimed */
 	w->rounds++;
 	window_read_unread(w);
-	dispatch_soon(w->core->dispatch);
+	base_dispatch(w->base);
 }
 
-static void page_read_after(struct stream *s, int64_t run_at_us, int64_t id, int limit)
+static void page_read_after(struct stream *s, enum reading what, int64_t run_at_us, int64_t id, int limit)
 {
 	struct window *w = s->window;
-	s->reading = true;
+	s->reading = what;
 	s->reread = s->noted = false;
 	w->expected += limit;
 	s->page = (struct store_page){
@@ -227,31 +227,30 @@ static void page_read_after(struct stream *s, int64_t run_at_us, int64_t id, int
 	    .priority = s->key.priority,
 	    .after_run_at_us = run_at_us,
 	    .after_id = id,
-	    .due_us = core_database_us(w->core),
+	    .due_us = db_clock_us(w->clock),
 	    .limit = limit,
-	    .slices = s->whole && !s->finding ? 1 : w->slices, /* who looks for another's task sees them as another's */
+	    .slices = s->whole && what == READING_ON ? 1 : w->slices, /* who looks for another's task sees them as another's */
 	    .slice = w->slice,
-	    .other_bytes = w->core->options.max_sent_bytes ? w->core->options.max_sent_bytes : INT64_MAX,
+	    .other_bytes = w->base->options.max_sent_bytes ? w->base->options.max_sent_bytes : INT64_MAX,
 	};
-	store_page(w->core->store, &s->page);
+	store_page(w->base->store, &s->page);
 }
 
 static void page_read(struct stream *s, int limit)
 {
-	page_read_after(s, s->cursor_run_at, s->cursor_id, limit);
+	page_read_after(s, READING_ON, s->cursor_run_at, s->cursor_id, limit);
 }
 
 void stream_find_passed(struct stream *s)
 {
-	if (s->reading || core_now(s->window->core) < s->retry_ms)
+	if (s->reading || base_now(s->window->base) < s->retry_ms)
 		return;
-	s->finding = true;
-	page_read_after(s, s->passed.run_at_us, s->passed.id - 1, 0);
+	page_read_after(s, READING_PASSED, s->passed.run_at_us, s->passed.id - 1, 0);
 }
 
 static bool can_read(const struct stream *s)
 {
-	return s->unread && !s->reading && core_now(s->window->core) >= s->retry_ms;
+	return s->unread && !s->reading && base_now(s->window->base) >= s->retry_ms;
 }
 
 void window_read_ahead(struct window *w, struct stream *s, int wanted)
@@ -276,15 +275,15 @@ void stream_read(struct stream *s)
 	struct window *w = s->window;
 	if (!can_read(s) || s->count || !stream_wanted(s))
 		return;
-	if (!dispatch_waiting(w->core->dispatch) || window_room(w) < page_least(w))
+	if (!w->fetches.waiting(w->fetches.arg) || window_room(w) < page_least(w))
 		w->left_unread = true;
-	else if (dispatch_wants(w->core->dispatch, s->key.route))
+	else if (w->fetches.want(w->fetches.arg, s->key.route))
 		page_read(s, page_least(w));
 }
 
 void window_read_unread(struct window *w)
 {
-	if (!w->left_unread || !dispatch_waiting(w->core->dispatch) || window_room(w) < page_least(w))
+	if (!w->left_unread || !w->fetches.waiting(w->fetches.arg) || window_room(w) < page_least(w))
 		return;
 	w->left_unread = false;
 	for (struct stream *s = window_first(w); s && !w->left_unread; s = window_next(s))
@@ -298,13 +297,13 @@ int64_t stream_holds_from(const struct stream *s)
 	struct window *w = s->window;
 	if (!s->unread || s->count || s->failed)
 		return INT64_MAX;
-	if (s->backlog)
-		return s->cursor_run_at;
-	if (!s->unread_round)
-		return INT64_MAX;
+	if (s->unread != UNREAD_CHANGE)
+		return s->unread == UNREAD_BACKLOG ? s->cursor_run_at : INT64_MAX;
 	if (s->unread_round > w->held_until_round)
 		w->held_until_round = w->rounds + HELD_ROUNDS;
-	return w->rounds < w->held_until_round ? s->unread_from_us : INT64_MAX;
+	if (w->rounds >= w->held_until_round || s->unread_from_us > STORE_TIME_NEVER - ORDER_SLACK_US)
+		return INT64_MAX;
+	return s->unread_from_us + ORDER_SLACK_US;
 }
 
 /* --- the alarm --------------------------------------------------------------------------------------------------- */
@@ -313,15 +312,14 @@ int64_t stream_holds_from(const struct stream *s)
 static void look(struct stream *s, int64_t now_ms)
 {
 	struct window *w = s->window;
-	int64_t now_us = core_database_us(w->core);
-	if (!dispatch_waiting(w->core->dispatch)) {
+	int64_t now_us = db_clock_us(w->clock);
+	if (!w->fetches.waiting(w->fetches.arg)) {
 		s->trail_ms = now_ms + TRAIL_EVERY_MS;
 		return;
 	}
-	s->looking = true;
 	s->look_began_ms = now_ms;
 	s->look_began_us = now_us;
-	w->core->counters.looks++;
+	w->base->counters.looks++;
 	/* From where the last one looked; what is older than a minute has been read from the top since. */
 	int64_t from_us = s->looked_us && s->looked_us < now_us ? s->looked_us : now_us;
 	if (from_us < now_us - WINDOW_ALL_EVERY_MS * INT64_C(1000))
@@ -329,14 +327,13 @@ static void look(struct stream *s, int64_t now_ms)
 	from_us -= TRAIL_US;
 	if (s->cursor_run_at > from_us)
 		stream_rewind(s, from_us, 0);
-	s->unread = true;
-	s->unread_round = 0; /* most looks find nothing: they keep nobody waiting */
+	s->unread = UNREAD_LOOK;
 	stream_read(s);
 }
 
 static void stream_fire(struct stream *s, int64_t now_ms)
 {
-	if (s->next_due_us <= core_clock_us(s->window->core)) {
+	if (s->next_due_us <= db_clock_shown_us(s->window->clock)) {
 		int64_t due = s->next_due_us;
 		s->next_due_us = STORE_TIME_NEVER;
 		stream_rewind(s, due, 0); /* a note may have moved it on meanwhile */
@@ -349,24 +346,14 @@ static void stream_fire(struct stream *s, int64_t now_ms)
 	stream_schedule(s);
 }
 
-int64_t window_turn(struct window *w, int64_t now_ms)
+bool window_fire(void *window)
 {
+	struct window *w = window;
+	int64_t now_ms = base_now(w->base), rested_ms = window_wake_rested(w, now_ms);
 	struct deadline *timer;
-	if (now_ms >= w->all_ms && core_database_us(w->core)) {
-		window_rewind_all(w);
-		return now_ms;
-	}
-	int64_t rested_ms = window_wake_rested(w, now_ms);
 	for (int n = 0; n < FIRED_MOST && (timer = deadlines_first(&w->timers)) && timer->at_ms <= now_ms; n++)
 		stream_fire(stream_of_timer(timer), now_ms);
-	if (w->again && now_ms >= w->again_ms)
-		window_look_again(w, w->again_from_us);
-	scopes_turn(w->scopes);
-	dispatch_soon(w->core->dispatch);
-	int64_t next_ms = w->all_ms > now_ms ? w->all_ms : now_ms + TRAIL_EVERY_MS;
-	next_ms = earlier(next_ms, rested_ms);
-	if (w->again)
-		next_ms = earlier(next_ms, w->again_ms);
 	timer = deadlines_first(&w->timers);
-	return timer ? earlier(timer->at_ms, next_ms) : next_ms;
+	jobs_at(w->base->jobs, JOB_STREAMS, timer ? earlier(timer->at_ms, rested_ms) : rested_ms);
+	return false;
 }

@@ -18,15 +18,14 @@ void stream_pass_over(struct stream *s, const struct store_candidate *c)
 	if (was->id && (was->run_at_us < c->run_at_us || (was->run_at_us == c->run_at_us && was->id <= c->id)))
 		return;
 	s->passed = *c;
-	s->passed_unsure = false;
-	s->probe_ms = core_now(s->window->core) + OTHERS_MS;
-	s->probing = false;
+	s->passed_state = PASSED_WAITS;
+	s->probe_ms = base_now(s->window->base) + OTHERS_MS;
 }
 
 void stream_passed_lost(struct stream *s)
 {
-	s->passed_unsure = true;
-	s->probe_ms = core_now(s->window->core);
+	s->passed_state = PASSED_UNSURE;
+	s->probe_ms = base_now(s->window->base);
 	stream_schedule(s);
 }
 
@@ -34,7 +33,7 @@ void stream_read_whole(struct stream *s, int64_t for_ms)
 {
 	struct store_candidate from = s->passed;
 	s->whole = true;
-	s->whole_until_ms = core_now(s->window->core) + for_ms;
+	s->whole_until_ms = base_now(s->window->base) + for_ms;
 	s->passed.id = 0;
 	stream_rewind(s, from.run_at_us, from.id - 1);
 }
@@ -46,16 +45,17 @@ void stream_probe_passed(struct stream *s, int64_t now_ms)
 	if (!s->passed.id || now_ms < s->probe_ms)
 		return;
 	s->probe_ms = now_ms + OTHERS_MS;
-	if (s->passed_unsure) {
+	if (s->passed_state == PASSED_UNSURE) {
 		stream_find_passed(s);
 		return;
 	}
 	HASH_FIND(hh, w->known, &s->passed.id, sizeof s->passed.id, k);
-	if (k || s->probing) {
-		s->probing = k != NULL; /* without it its claim failed, or it does not wait any more: once again, later */
+	if (k || s->passed_state == PASSED_TRIED) {
+		/* Without it its claim failed, or it does not wait any more: once again, later. */
+		s->passed_state = k ? PASSED_TRIED : PASSED_WAITS;
 		return;
 	}
-	s->probing = true;
+	s->passed_state = PASSED_TRIED;
 	stream_add_candidate(s, &s->passed);
 	HASH_FIND(hh, w->known, &s->passed.id, sizeof s->passed.id, k);
 	if (k)

@@ -1,7 +1,6 @@
 /* Which streams there are, which of them are listed, and where their cursors stand. */
 #include "manager/core/window_internal.h"
 
-#include "manager/core/dispatch.h"
 #include "manager/core/scopes.h"
 
 #include <stdlib.h>
@@ -34,7 +33,7 @@ bool stream_wanted(const struct stream *s)
 
 void stream_settle(struct stream *s)
 {
-	bool rests = s->rest_until_ms && core_now(s->window->core) < s->rest_until_ms;
+	bool rests = s->rest_until_ms && base_now(s->window->base) < s->rest_until_ms;
 	bool active = (s->count > 0 || s->unread) && stream_wanted(s) && !rests;
 	if (active && !s->place.level)
 		levels_add(&s->window->active, &s->place, s->key.priority);
@@ -49,9 +48,8 @@ struct stream *stream_add(struct window *w, int route, int32_t priority)
 	s->window = w;
 	s->cursor_run_at = STORE_TIME_BEGIN;
 	s->next_due_us = STORE_TIME_NEVER;
-	s->unread = true;
+	s->unread = w->cold ? UNREAD_BACKLOG : UNREAD_CHANGE;
 	s->unread_from_us = STORE_TIME_BEGIN;
-	s->backlog = w->cold;
 	s->unread_round = w->rounds + 1;
 	HASH_ADD(hh, w->streams, key, sizeof s->key, s);
 	DL_APPEND2(streams_of_route(w, route)->streams, s, route_prev, route_next);
@@ -95,9 +93,10 @@ void stream_rewind(struct stream *s, int64_t run_at_us, int64_t id)
 	}
 	stream_note_position(s, run_at_us, id);
 	s->too_long = false;
-	if (!s->unread || !s->unread_round || run_at_us < s->unread_from_us)
+	if (s->unread <= UNREAD_LOOK || run_at_us < s->unread_from_us)
 		s->unread_from_us = run_at_us;
-	s->unread = true;
+	if (s->unread != UNREAD_BACKLOG)
+		s->unread = UNREAD_CHANGE;
 	s->unread_round = s->window->rounds + 1;
 	stream_settle(s);
 }
@@ -134,12 +133,6 @@ bool window_read_passed(struct window *w, int route)
 
 /* --- which streams there are ------------------------------------------------------------------------------------ */
 
-void window_found(struct window *w, int route, int32_t priority)
-{
-	if (!stream_find(w, route, priority))
-		stream_read(stream_add(w, route, priority));
-}
-
 bool window_ready(struct window *w)
 {
 	w->cold = w->cold && !scopes_ready(w->scopes);
@@ -155,7 +148,7 @@ bool window_complete(const struct window *w)
 void window_routes_changed(struct window *w)
 {
 	scopes_routes_changed(w->scopes);
-	dispatch_soon(w->core->dispatch);
+	base_dispatch(w->base);
 }
 
 void window_forget_route(struct window *w, int route)
@@ -195,7 +188,7 @@ int stream_count(const struct stream *s)
 
 bool stream_unread(const struct stream *s)
 {
-	return s->unread;
+	return s->unread != UNREAD_NOTHING;
 }
 
 bool stream_failing(const struct stream *s)

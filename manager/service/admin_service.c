@@ -20,8 +20,8 @@ static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	response.now_us = core_clock_us(s->core);
 	response.manager = (char *)s->manager_name;
 	response.version = (char *)REEVE_VERSION;
-	response.database_up = store_up(s->core->store) && core_database_fresh(s->core);
-	response.max_details_bytes = (uint32_t)s->core->options.max_details_bytes;
+	response.database_up = store_up(s->core->base.store) && core_database_fresh(s->core);
+	response.max_details_bytes = (uint32_t)s->core->base.options.max_details_bytes;
 	response.max_message_bytes = (uint32_t)s->max_message_bytes;
 	response.idle_ping_ms = (uint32_t)rpc_server_idle_ping_ms(s->server);
 	rpc_call_reply(call, &response.base);
@@ -163,7 +163,7 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 	const Reeve__V1__ControlWorkersRequest *request = (const Reeve__V1__ControlWorkersRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (!check_control(request, &error) || !check_name("actor", rpc_call_actor(call), true, &error)) {
+	if (!check_control(request, &error) || !check_source("actor", rpc_call_actor(call), &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
@@ -178,7 +178,7 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 	    .value = (int32_t)request->concurrency,
 	    .actor = rpc_call_actor(call),
 	};
-	control_workers(s->core, &c->op);
+	control_workers(s->core->control, &c->op);
 }
 
 const struct rpc_entry admin_methods[] = {

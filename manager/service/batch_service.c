@@ -1,5 +1,4 @@
 /* BatchService: tasks that are counted together, and what is told of them. */
-#include "manager/core/batches.h"
 #include "manager/service/check.h"
 #include "manager/service/filter.h"
 #include "manager/service/reading.h"
@@ -18,7 +17,7 @@ static const char *text_or_null(const char *text)
 /* What all calls that change something need. */
 static bool check_change(const struct services *s, const struct rpc_call *call, struct reeve_error *error)
 {
-	return service_has_request_id(s, call, error) && check_name("actor", rpc_call_actor(call), true, error);
+	return service_has_request_id(s, call, error) && check_source("actor", rpc_call_actor(call), error);
 }
 
 /* --- Open -------------------------------------------------------------------------------------------------------- */
@@ -77,7 +76,7 @@ static void open_batch(void *service, struct rpc_call *call, const ProtobufCMess
 	    .source = rpc_call_actor(call),
 	};
 	memcpy(c->op.request_id, rpc_call_request_id(call), sizeof c->op.request_id);
-	store_batch_open(s->core->store, &c->op);
+	store_batch_open(s->core->base.store, &c->op);
 }
 
 /* --- Close ------------------------------------------------------------------------------------------------------- */
@@ -97,7 +96,7 @@ static void on_closed(struct store_op *op, const struct reeve_error *error)
 		rpc_call_fail_error(c->call, error);
 	} else {
 		rpc_call_reply(c->call, &response.base);
-		batches_kick(c->services->core->batches);
+		jobs_ask(c->services->core->base.jobs, JOB_BATCHES);
 	}
 	if (c->op.batch)
 		protobuf_c_message_free_unpacked(c->op.batch, NULL);
@@ -123,7 +122,7 @@ static void close_batch(void *service, struct rpc_call *call, const ProtobufCMes
 	    .id = request->id,
 	};
 	memcpy(c->op.request_id, rpc_call_request_id(call), sizeof c->op.request_id);
-	store_batch_close(s->core->store, &c->op);
+	store_batch_close(s->core->base.store, &c->op);
 }
 
 /* --- List and Report --------------------------------------------------------------------------------------------- */

@@ -4,7 +4,6 @@
 #include "common/text.h"
 #include "manager/callbacks/signature.h"
 #include "manager/callbacks/url.h"
-#include "manager/service/retry.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +11,21 @@
 bool check_name(const char *field, const char *name, bool may_be_empty, struct reeve_error *error)
 {
 	const char *problem = name_problem(name, may_be_empty);
+	return !problem || error_set(error, STATUS(INVALID_ARGUMENT), "%s %s", field, problem);
+}
+
+const char *source_problem(const char *source)
+{
+	static const char reserved[] = "callback of batch ";
+	const char *number = source + sizeof reserved - 1;
+	if (!strncmp(source, reserved, sizeof reserved - 1) && *number && !number[strspn(number, "0123456789")])
+		return "is reserved: it marks the callback tasks that Reeve makes; choose another";
+	return name_problem(source, true);
+}
+
+bool check_source(const char *field, const char *source, struct reeve_error *error)
+{
+	const char *problem = source_problem(source);
 	return !problem || error_set(error, STATUS(INVALID_ARGUMENT), "%s %s", field, problem);
 }
 
@@ -75,66 +89,4 @@ bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error)
 		return check_range(path, ids[i], 1, INT64_MAX, error);
 	}
 	return true;
-}
-
-/* The field's path is put together only for an error: checks are made for every task of every call. */
-static bool part_name(const char *field, const char *part, const char *name, bool may_be_empty,
-    struct reeve_error *error)
-{
-	const char *problem = name_problem(name, may_be_empty);
-	return !problem || error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s %s", field, part, problem);
-}
-
-static bool part_range(const char *field, const char *part, int64_t value, int64_t least, int64_t most,
-    struct reeve_error *error)
-{
-	char path[64];
-	if (value >= least && value <= most)
-		return true;
-	snprintf(path, sizeof path, "%s.%s", field, part);
-	return check_range(path, value, least, most, error);
-}
-
-static bool part_retry(const char *field, const Reeve__V1__RetryPolicy *retry, struct reeve_error *error)
-{
-	char path[64];
-	snprintf(path, sizeof path, "%s.retry", field);
-	return retry_check(path, retry, error);
-}
-
-/* What the stages of its pipeline say must not be given with the task. */
-static bool nothing_of_stages(const char *field, const Reeve__V1__TaskSpec *t, struct reeve_error *error)
-{
-	const char *given = *t->type ? "type" : t->max_attempts ? "max_attempts" : t->timeout_ms ? "timeout_ms"
-	    : t->retry                                          ? "retry"
-	                                                        : NULL;
-	return !given || error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s is given with a pipeline, whose stages say that",
-	    field, given);
-}
-
-bool check_task(const char *field, const Reeve__V1__TaskSpec *t, int64_t max_details_bytes, struct reeve_error *error)
-{
-	if (!part_name(field, "pipeline", t->pipeline, true, error) || (*t->pipeline && !nothing_of_stages(field, t, error)) ||
-	    !part_name(field, "queue", t->queue, true, error) || !part_name(field, "type", t->type, *t->pipeline, error) ||
-	    !part_name(field, "key", t->key, true, error) || !part_name(field, "source", t->source, true, error))
-		return false;
-	int64_t length = (int64_t)strlen(t->details);
-	if (length > max_details_bytes)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.details has %lld bytes; at most %lld are taken", field,
-		    (long long)length, (long long)max_details_bytes);
-	if (t->delay_ms && t->run_at_us)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s has both delay_ms and run_at_us", field);
-	if (t->version && !*t->key)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.version is given without a key", field);
-	if (t->key_ttl_ms && !*t->key)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.key_ttl_ms is given without a key", field);
-	return part_range(field, "priority", t->priority, -PRIORITY_MOST, PRIORITY_MOST, error) &&
-	    part_range(field, "delay_ms", t->delay_ms, 0, 36500 * DAY_MS, error) &&
-	    part_range(field, "run_at_us", t->run_at_us, 0, INT64_C(253402300799000000), error) &&
-	    part_range(field, "key_ttl_ms", t->key_ttl_ms, 0, 36500 * DAY_MS, error) &&
-	    part_range(field, "max_attempts", t->max_attempts, 0, ATTEMPTS_MOST, error) &&
-	    part_range(field, "timeout_ms", t->timeout_ms, 0, 30 * DAY_MS, error) &&
-	    part_range(field, "version", t->version, 0, INT64_MAX, error) &&
-	    part_range(field, "batch_id", t->batch_id, 0, INT64_MAX, error) &&
-	    (!t->retry || part_retry(field, t->retry, error));
 }

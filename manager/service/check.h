@@ -19,14 +19,16 @@ enum {
 
 #define DAY_MS INT64_C(86400000)
 
-/* One task of a submit. `field` is "tasks[3]" (or "task"). */
-bool check_task(const char *field, const Reeve__V1__TaskSpec *spec, int64_t max_details_bytes, struct reeve_error *error);
-
 /* A list of task ids: 1 to IDS_MOST, all positive. */
 bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error);
 
 /* A name: up to 255 bytes without control characters. */
 bool check_name(const char *field, const char *name, bool may_be_empty, struct reeve_error *error);
+
+/* Who posts a task, or acts: a name, or empty. "callback of batch N" is reserved: it marks the tasks that Reeve makes to tell of
+ * a batch, which do not start a stopped queue. source_problem returns NULL, or what is wrong as it follows the field's name. */
+const char *source_problem(const char *source);
+bool check_source(const char *field, const char *source, struct reeve_error *error);
 
 /* Names in a list: 1,000 at most. */
 bool check_names(const char *field, char *const *names, size_t count, struct reeve_error *error);

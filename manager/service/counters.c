@@ -5,18 +5,13 @@
 #include "manager/core/window.h"
 
 #include <assert.h>
-#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_MS = 1000, EVERY_MS = 10000 };
-
 struct counters_writer {
 	const struct services *services;
-	struct event *timer;
 	struct store_metrics_own op;
-	bool busy;
 	int count;                                          /* what was written last */
 	struct counter counters[COUNTERS_MOST];
 	struct store_own_counter given[COUNTERS_MOST];
@@ -34,7 +29,7 @@ static void add(struct counter *all, int *count, const char *name, const char *o
 int counters_read(const struct services *s, struct counter all[COUNTERS_MOST])
 {
 	const struct core *core = s->core;
-	const struct core_counters *n = &core->counters;
+	const struct core_counters *n = &core->base.counters;
 	const struct callbacks_counters *callbacks = callbacks_counters(s->callbacks);
 	const struct {
 		const char *name;
@@ -75,7 +70,7 @@ int counters_read(const struct services *s, struct counter all[COUNTERS_MOST])
 		add(all, &count, counters[i].name, "", counters[i].value);
 	const char *role;
 	int64_t batches, operations;
-	for (int i = 0; store_counters(core->store, i, &role, &batches, &operations); i++) {
+	for (int i = 0; store_counters(core->base.store, i, &role, &batches, &operations); i++) {
 		add(all, &count, role, "_batches", batches);
 		add(all, &count, role, "_operations", operations);
 	}
@@ -87,7 +82,7 @@ int counters_read(const struct services *s, struct counter all[COUNTERS_MOST])
 static void on_written(struct store_op *op, const struct reeve_error *error)
 {
 	struct counters_writer *w = (struct counters_writer *)((char *)op - offsetof(struct counters_writer, op));
-	w->busy = false;
+	jobs_done(w->services->core->base.jobs, JOB_COUNTERS, error, false);
 	if (error)
 		w->count = 0; /* all of them again */
 }
@@ -104,41 +99,33 @@ static bool have_changed(const struct counters_writer *w, const struct counter *
 	return false;
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static bool write_changed(void *arg)
 {
-	static const struct timeval every = {.tv_sec = EVERY_MS / 1000};
 	struct counters_writer *w = arg;
 	struct counter now[COUNTERS_MOST];
-	(void)fd, (void)what;
-	event_add(w->timer, &every);
-	if (w->busy || !store_up(w->services->core->store) || !store_manager_id(w->services->core->store))
-		return;
+	if (!store_up(w->services->core->base.store) || !store_manager_id(w->services->core->base.store))
+		return false;
 	int count = counters_read(w->services, now);
 	if (!have_changed(w, now, count))
-		return;
-	w->busy = true;
+		return false;
 	w->count = count;
 	memcpy(w->counters, now, sizeof *now * (size_t)count);
 	for (int i = 0; i < count; i++)
 		w->given[i] = (struct store_own_counter){w->counters[i].name, w->counters[i].value};
 	w->op = (struct store_metrics_own){.op.done = on_written, .count = count, .counters = w->given};
-	store_metrics_own(w->services->core->store, &w->op);
+	store_metrics_own(w->services->core->base.store, &w->op);
+	return true;
 }
 
-struct counters_writer *counters_writer_create(struct event_base *base, const struct services *services)
+struct counters_writer *counters_writer_create(const struct services *services)
 {
-	static const struct timeval first = {.tv_sec = FIRST_MS / 1000};
 	struct counters_writer *w = mem_calloc(1, sizeof *w);
 	w->services = services;
-	w->timer = evtimer_new(base, on_timer, w);
-	event_add(w->timer, &first);
+	jobs_bind(services->core->base.jobs, JOB_COUNTERS, write_changed, w);
 	return w;
 }
 
 void counters_writer_destroy(struct counters_writer *w)
 {
-	if (!w)
-		return;
-	event_free(w->timer);
 	free(w);
 }

@@ -19,8 +19,8 @@ int counters_read(const struct services *services, struct counter counters[COUNT
 
 struct counters_writer;
 
-/* Writes them to the database every ten seconds, if they have changed. `services` must outlive it. */
-struct counters_writer *counters_writer_create(struct event_base *base, const struct services *services);
+/* The job "counters": writes them to the database if they have changed. `services` must outlive it. */
+struct counters_writer *counters_writer_create(const struct services *services);
 
 /* After the store has been closed; NULL is allowed. */
 void counters_writer_destroy(struct counters_writer *writer);

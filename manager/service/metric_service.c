@@ -47,7 +47,7 @@ static bool check_metric(size_t i, const Reeve__V1__MetricValue *m, struct reeve
 
 static bool check_put(const struct rpc_call *call, const Reeve__V1__PutMetricsRequest *request, struct reeve_error *error)
 {
-	if (!check_name("actor", rpc_call_actor(call), true, error) ||
+	if (!check_source("actor", rpc_call_actor(call), error) ||
 	    !check_range("the number of metrics", (int64_t)request->n_metrics, 1, PUT_MOST, error))
 		return false;
 	for (size_t i = 0; i < request->n_metrics; i++)
@@ -78,7 +78,7 @@ static void put(void *service, struct rpc_call *call, const ProtobufCMessage *me
 	    .metrics = c->metrics,
 	    .source = rpc_call_actor(call),
 	};
-	store_metrics_put(s->core->store, &c->op);
+	store_metrics_put(s->core->base.store, &c->op);
 }
 
 /* --- List -------------------------------------------------------------------------------------------------------- */

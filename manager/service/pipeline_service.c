@@ -38,7 +38,7 @@ static void define(void *service, struct rpc_call *call, const ProtobufCMessage 
 	const Reeve__V1__Pipeline *pipeline = ((const Reeve__V1__DefinePipelineRequest *)message)->pipeline;
 	static const Reeve__V1__Pipeline nothing = REEVE__V1__PIPELINE__INIT;
 	struct reeve_error error;
-	if (!service_has_request_id(s, call, &error) || !check_name("actor", rpc_call_actor(call), true, &error) ||
+	if (!service_has_request_id(s, call, &error) || !check_source("actor", rpc_call_actor(call), &error) ||
 	    !pipeline_check(pipeline ? pipeline : &nothing, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
@@ -56,7 +56,7 @@ static void define(void *service, struct rpc_call *call, const ProtobufCMessage 
 	    .max_steps = pipeline->max_steps ? (int32_t)pipeline->max_steps : STEPS_DEFAULT,
 	};
 	memcpy(c->op.request_id, rpc_call_request_id(call), sizeof c->op.request_id);
-	store_pipeline_define(s->core->store, &c->op);
+	store_pipeline_define(s->core->base.store, &c->op);
 }
 
 /* --- List and Show ----------------------------------------------------------------------------------------------- */
@@ -104,9 +104,9 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	    .op.origin = rpc_call_origin(call),
 	    .after_name = request->after_name,
 	    .limit = request->limit ? (int)request->limit : LIST_DEFAULT,
-	    .most_bytes = s->core->options.max_answer_bytes,
+	    .most_bytes = s->core->base.options.max_answer_bytes,
 	};
-	store_pipelines(s->core->store, &c->op);
+	store_pipelines(s->core->base.store, &c->op);
 }
 
 static void on_shown(struct store_op *op, const struct reeve_error *error)
@@ -138,7 +138,7 @@ static void show(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	c->call = call;
 	c->op = (struct store_pipelines){
 	    .op.done = on_shown, .op.deadline_ms = service_deadline(s, call), .op.origin = rpc_call_origin(call), .name = request->name};
-	store_pipelines(s->core->store, &c->op);
+	store_pipelines(s->core->base.store, &c->op);
 }
 
 const struct rpc_entry pipeline_methods[] = {

@@ -1,5 +1,4 @@
 /* QueueService: settings of queues, starting and stopping them, and how they stand. */
-#include "manager/core/batches.h"
 #include "manager/core/queue_ends.h"
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
@@ -281,7 +280,7 @@ static void set(void *service, struct rpc_call *call, const ProtobufCMessage *me
 	struct services *s = service;
 	struct reeve_error error;
 	json_t *change = NULL;
-	if (!service_has_request_id(s, call, &error) || !check_name("actor", rpc_call_actor(call), true, &error) ||
+	if (!service_has_request_id(s, call, &error) || !check_source("actor", rpc_call_actor(call), &error) ||
 	    !check_name("queue", request->queue, false, &error) || !(change = change_from(request, &error))) {
 		rpc_call_fail_error(call, &error);
 		return;
@@ -299,7 +298,7 @@ static void set(void *service, struct rpc_call *call, const ProtobufCMessage *me
 	    .actor = rpc_call_actor(call),
 	    .change = c->change,
 	};
-	store_queue_set(s->core->store, &c->op);
+	store_queue_set(s->core->base.store, &c->op);
 }
 
 struct describe_call {
@@ -355,7 +354,7 @@ static void describe(void *service, struct rpc_call *call, const ProtobufCMessag
 	c->call = call;
 	c->op = (struct store_queue_set){
 	    .op.done = on_described, .op.deadline_ms = service_deadline(s, call), .op.origin = rpc_call_origin(call), .queue = request->queue};
-	store_queue_set(s->core->store, &c->op);
+	store_queue_set(s->core->base.store, &c->op);
 }
 
 /* --- Status ------------------------------------------------------------------------------------------------------- */
@@ -436,12 +435,12 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 	if (error || c->action != REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_PURGE) {
 		if (c->action == REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_STOP) {
 			queue_stops_look(core->queue_stops);
-			batches_kick(core->batches);
+			jobs_ask(core->base.jobs, JOB_BATCHES);
 		}
 		control_end(c, 0, error);
 		return;
 	}
-	queue_purge(core, c->op.queue, c->op.newest, c->op.actor, op->deadline_ms, control_end, c);
+	queue_purge(core->queue_stops, c->op.queue, c->op.newest, c->op.actor, op->deadline_ms, control_end, c);
 }
 
 static void control(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -449,7 +448,7 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 	const Reeve__V1__ControlQueueRequest *request = (const Reeve__V1__ControlQueueRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (!service_has_request_id(s, call, &error) || !check_name("actor", rpc_call_actor(call), true, &error) ||
+	if (!service_has_request_id(s, call, &error) || !check_source("actor", rpc_call_actor(call), &error) ||
 	    !check_name("queue", request->queue, false, &error) ||
 	    !check_range("action", request->action, 1, sizeof actions / sizeof *actions - 1, &error)) {
 		rpc_call_fail_error(call, &error);
@@ -468,7 +467,7 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 	    .action = actions[request->action],
 	    .actor = rpc_call_actor(call),
 	};
-	store_queue_control(s->core->store, &c->op);
+	store_queue_control(s->core->base.store, &c->op);
 }
 
 const struct rpc_entry queue_methods[] = {

@@ -16,8 +16,8 @@ void reading_begin(struct reading *r, struct services *s, struct rpc_call *call,
 	    .op.deadline_ms = service_deadline(s, call),
 	    .op.origin = rpc_call_origin(call),
 	    .kind = kind,
-	    .lease_ms = s->core->options.lease_ms,
-	    .most_bytes = s->core->options.max_answer_bytes,
+	    .lease_ms = s->core->base.options.lease_ms,
+	    .most_bytes = s->core->base.options.max_answer_bytes,
 	    .response = r->response,
 	};
 }
@@ -30,12 +30,12 @@ static void on_caller_gone(void *arg)
 void reading_send(struct reading *r)
 {
 	rpc_call_on_closed(r->call, on_caller_gone, &r->op);
-	store_read(r->services->core->store, &r->op);
+	store_read(r->services->core->base.store, &r->op);
 }
 
 bool reading_cut(const struct reading *r, void *items, size_t *count, uint32_t limit)
 {
-	size_t all = *count, most = (size_t)r->services->core->options.max_answer_bytes, bytes = 0, n = 0;
+	size_t all = *count, most = (size_t)r->services->core->base.options.max_answer_bytes, bytes = 0, n = 0;
 	ProtobufCMessage *item;
 
 	for (size_t i = 0; i < all; i++) {

@@ -6,6 +6,7 @@
 #include "manager/service/schedule_message.h"
 
 #include "manager/service/check.h"
+#include "manager/service/check_task.h"
 #include "manager/service/schedule_task.h"
 
 #include <jansson.h>

@@ -31,7 +31,7 @@ static void fail(struct schedule_call *c, const struct reeve_error *error)
 /* What all calls that change something need. */
 static bool check_change(const struct services *s, const struct rpc_call *call, struct reeve_error *error)
 {
-	return service_has_request_id(s, call, error) && check_name("actor", rpc_call_actor(call), true, error);
+	return service_has_request_id(s, call, error) && check_source("actor", rpc_call_actor(call), error);
 }
 
 static struct schedule_call *begin(struct services *s, struct rpc_call *call, enum store_schedule_call kind,
@@ -115,7 +115,7 @@ static void send_change(
 	c->change = change;
 	c->op.change = change;
 	c->op.request_id = rpc_call_request_id(call);
-	store_schedules(s->core->store, &c->op);
+	store_schedules(s->core->base.store, &c->op);
 }
 
 static void add(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -125,7 +125,7 @@ static void add(void *service, struct rpc_call *call, const ProtobufCMessage *me
 	struct reeve_error error;
 	char *change = NULL;
 	if (!check_change(s, call, &error) ||
-	    !(change = schedule_addition(request->schedule, s->core->options.max_details_bytes, &error))) {
+	    !(change = schedule_addition(request->schedule, s->core->base.options.max_details_bytes, &error))) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
@@ -139,7 +139,7 @@ static void edit(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	struct reeve_error error;
 	char *change = NULL;
 	if (!check_change(s, call, &error) || !(change = schedule_change(request->schedule, request->fields,
-	                                            request->n_fields, s->core->options.max_details_bytes, &error))) {
+	                                            request->n_fields, s->core->base.options.max_details_bytes, &error))) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
@@ -196,8 +196,8 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	}
 	struct schedule_call *c = begin(s, call, STORE_SCHEDULE_LIST, request->after_name, on_listed);
 	c->op.limit = request->limit ? (int)request->limit : LIST_DEFAULT;
-	c->op.most_bytes = s->core->options.max_answer_bytes;
-	store_schedules(s->core->store, &c->op);
+	c->op.most_bytes = s->core->base.options.max_answer_bytes;
+	store_schedules(s->core->base.store, &c->op);
 }
 
 static void on_shown(struct store_op *op, const struct reeve_error *failed)
@@ -227,7 +227,7 @@ static void show(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	}
 	struct schedule_call *c = begin(s, call, STORE_SCHEDULE_GET, request->name, on_shown);
 	c->op.limit = (int)request->preview;
-	store_schedules(s->core->store, &c->op);
+	store_schedules(s->core->base.store, &c->op);
 }
 
 /* --- Run and Runs ------------------------------------------------------------------------------------------------- */
@@ -297,7 +297,7 @@ static void run(void *service, struct rpc_call *call, const ProtobufCMessage *me
 	}
 	struct runs_call *c = begin_runs(s, call, request->name, on_run);
 	c->op.request_id = rpc_call_request_id(call);
-	store_schedule_runs(s->core->store, &c->op);
+	store_schedule_runs(s->core->base.store, &c->op);
 }
 
 static void runs(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -314,7 +314,7 @@ static void runs(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	struct runs_call *c = begin_runs(s, call, request->name, on_runs);
 	c->op.before = request->before_id ? request->before_id : INT64_MAX;
 	c->op.limit = request->limit ? (int)request->limit : LIST_DEFAULT;
-	store_schedule_runs(s->core->store, &c->op);
+	store_schedule_runs(s->core->base.store, &c->op);
 }
 
 const struct rpc_entry schedule_methods[] = {

@@ -31,7 +31,7 @@ bool service_has_request_id(const struct services *s, const struct rpc_call *cal
 	const uint8_t *id = rpc_call_request_id(call);
 	if (!id)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "request_id is missing: 16 bytes of a version 7 UUID");
-	return request_id_timely(s->core, id, error);
+	return request_id_timely(s->core->clock, id, error);
 }
 
 int64_t service_deadline(const struct services *s, const struct rpc_call *call)

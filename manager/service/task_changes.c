@@ -119,7 +119,7 @@ struct change_request {
 static bool check_change(const struct services *s, const struct rpc_call *call, const struct change_request *r,
     struct store_filter *filter, struct reeve_error *error)
 {
-	if (!service_has_request_id(s, call, error) || !check_name("actor", rpc_call_actor(call), true, error))
+	if (!service_has_request_id(s, call, error) || !check_source("actor", rpc_call_actor(call), error))
 		return false;
 	if (!r->filter && r->dry_run)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "dry_run is given without a filter");
@@ -198,7 +198,7 @@ void task_cancel(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	if (!c)
 		return;
 	c->op.reason = request->reason;
-	edit_tasks(s->core, &c->op);
+	edit_tasks(s->core->edits, &c->op);
 }
 
 void task_kill(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -217,7 +217,7 @@ void task_kill(void *service, struct rpc_call *call, const ProtobufCMessage *mes
 	if (!c)
 		return;
 	c->op.reason = *request->reason ? request->reason : "killed by request";
-	edit_tasks(s->core, &c->op);
+	edit_tasks(s->core->edits, &c->op);
 }
 
 void task_retry(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -236,7 +236,7 @@ void task_retry(void *service, struct rpc_call *call, const ProtobufCMessage *me
 		return;
 	c->op.executing = request->executing ||
 	    (request->filter && c->filter.statuses & 1U << REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING);
-	edit_tasks(s->core, &c->op);
+	edit_tasks(s->core->edits, &c->op);
 }
 
 void task_update(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -266,5 +266,5 @@ void task_update(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	c->op.priority = request->priority ? request->priority->value : 0;
 	c->op.run_at_us = request->run_at_us ? request->run_at_us : STORE_TIME_BEGIN;
 	c->op.max_attempts = (int32_t)request->max_attempts;
-	edit_tasks(s->core, &c->op);
+	edit_tasks(s->core->edits, &c->op);
 }

@@ -3,6 +3,7 @@
 #include "manager/core/submit.h"
 #include "manager/core/waits.h"
 #include "manager/service/check.h"
+#include "manager/service/check_task.h"
 #include "manager/service/filter.h"
 #include "manager/service/reading.h"
 #include "manager/service/retry.h"
@@ -94,7 +95,7 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 		    TASKS_MOST);
 		return;
 	}
-	if (!service_has_request_id(s, call, &error) || !check_name("actor", rpc_call_actor(call), true, &error)) {
+	if (!service_has_request_id(s, call, &error) || !check_source("actor", rpc_call_actor(call), &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
@@ -105,7 +106,7 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 	for (int i = 0; i < c->count; i++) {
 		char field[32];
 		snprintf(field, sizeof field, "tasks[%d]", i);
-		if (!check_task(field, request->tasks[i], s->core->options.max_details_bytes, &error)) {
+		if (!check_task(field, request->tasks[i], s->core->base.options.max_details_bytes, &error)) {
 			rpc_call_fail_error(call, &error);
 			submit_call_free(c);
 			return;
@@ -113,7 +114,7 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 		c->tasks[i] = task_from(request->tasks[i], rpc_call_actor(call));
 		c->own_policies[i] = (char *)c->tasks[i].retry_policy;
 	}
-	submit_tasks(s->core, rpc_call_request_id(call), c->tasks, c->count, service_deadline(s, call), rpc_call_origin(call),
+	submit_tasks(s->core->submits, rpc_call_request_id(call), c->tasks, c->count, service_deadline(s, call), rpc_call_origin(call),
 	    on_submitted, c);
 }
 

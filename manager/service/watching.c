@@ -64,7 +64,7 @@ void admin_check(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		return;
 	}
 	/* Who asks whether all is well is not to wait for a database that is away; another manager may reach it. */
-	if (!store_up(s->core->store) || !core_database_fresh(s->core)) {
+	if (!store_up(s->core->base.store) || !core_database_fresh(s->core)) {
 		rpc_call_fail(call, STATUS(UNAVAILABLE), "manager \"%s\" does not reach its database", s->manager_name);
 		return;
 	}

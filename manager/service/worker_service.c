@@ -52,7 +52,7 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 		uint64_t who = (uint64_t)c->op.pid;
 		for (const char *at = c->op.name; *at; at++)
 			who = who * 31 + (unsigned char)*at;
-		if (remarks_new(&c->services->core->remarks, REMARK_NAME_TAKEN, (int64_t)who, c->op.other_pid, core_now(core)))
+		if (remarks_new(&c->services->core->base.remarks, REMARK_NAME_TAKEN, (int64_t)who, c->op.other_pid, core_now(core)))
 			log_warn(NULL, "%s/%d was refused: %s", c->op.host, (int)c->op.pid, taken.message);
 		rpc_call_fail_error(c->call, &taken);
 	} else {
@@ -61,9 +61,9 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 		Reeve__V1__RegisterResponse response = REEVE__V1__REGISTER_RESPONSE__INIT;
 		sessions_live(core->sessions, c->op.incarnation);
 		response.incarnation = c->op.incarnation;
-		response.lease_ms = c->op.by_hand ? 0 : (uint32_t)core->options.lease_ms;
-		response.heartbeat_ms = c->op.by_hand ? 0 : (uint32_t)core->options.heartbeat_ms;
-		response.max_result_bytes = (uint32_t)core->options.max_result_bytes;
+		response.lease_ms = c->op.by_hand ? 0 : (uint32_t)core->base.options.lease_ms;
+		response.heartbeat_ms = c->op.by_hand ? 0 : (uint32_t)core->base.options.heartbeat_ms;
+		response.max_result_bytes = (uint32_t)core->base.options.max_result_bytes;
 		rpc_call_reply(c->call, &response.base);
 	}
 	free(c);
@@ -115,11 +115,11 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	    .type_count = (int)request->n_types,
 	    .queues = request->queues,
 	    .types = request->types,
-	    .lease_ms = s->core->options.lease_ms,
+	    .lease_ms = s->core->base.options.lease_ms,
 	    .previous = request->previous,
 	    .by_hand = request->by_hand,
 	};
-	store_register(s->core->store, &c->op);
+	store_register(s->core->base.store, &c->op);
 }
 
 /* --- Fetch ------------------------------------------------------------------------------------------------------- */
@@ -427,7 +427,7 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	c->services = s;
 	c->incarnation = request->incarnation;
 	c->too_long = mem_calloc(request->n_results, sizeof *c->too_long);
-	size_t longest = (size_t)s->core->options.max_result_bytes;
+	size_t longest = (size_t)s->core->base.options.max_result_bytes;
 	for (size_t i = 0; i < request->n_results; i++) {
 		const Reeve__V1__Result *given = request->results[i];
 		struct store_result *r = &c->results[i];
@@ -467,10 +467,10 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 		c->fetch_id = f.fetch_id;
 		c->incarnation = f.incarnation;
 		/* The answer must not come before the report has begun. */
-		report_results(s->core, &c->op);
+		report_results(s->core->reports, &c->op);
 		dispatch_fetch(s->core->dispatch, &f, on_report_fetched, c);
 	} else {
-		report_results(s->core, &c->op);
+		report_results(s->core->reports, &c->op);
 	}
 }
 
@@ -593,7 +593,7 @@ static void keep_remarks(struct services *s, struct rpc_call *call, const Reeve_
 		k->texts[i] = mem_strdup(text ? text : "");
 		k->op.bytes += strlen(k->texts[i]) + 2 * sizeof *ids;
 	}
-	store_remarks(s->core->store, &k->op);
+	store_remarks(s->core->base.store, &k->op);
 }
 
 static void heartbeat(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -668,7 +668,7 @@ static void on_extended(struct store_op *op, const struct reeve_error *error)
 		Reeve__V1__ExtendResponse response = REEVE__V1__EXTEND_RESPONSE__INIT;
 		response.run_ms = c->op.run_ms;
 		response.expires_in_ms = c->op.expires_in_ms;
-		c->services->core->counters.extended++;
+		c->services->core->base.counters.extended++;
 		rpc_call_reply(c->call, &response.base);
 	}
 	free(c);
@@ -696,9 +696,9 @@ static void extend(void *service, struct rpc_call *call, const ProtobufCMessage 
 	    .id = request->task_id,
 	    .token = request->token,
 	    .run_ms = request->run_ms,
-	    .max_run_ms = s->core->options.max_run_ms,
+	    .max_run_ms = s->core->base.options.max_run_ms,
 	};
-	store_extend(s->core->store, &c->op);
+	store_extend(s->core->base.store, &c->op);
 }
 
 /* --- Leave ------------------------------------------------------------------------------------------------------- */
@@ -743,7 +743,7 @@ static void leave(void *service, struct rpc_call *call, const ProtobufCMessage *
 	    .incarnation = request->incarnation,
 	    .reason = request->reason,
 	};
-	store_leave(s->core->store, &c->op);
+	store_leave(s->core->base.store, &c->op);
 }
 
 const struct rpc_entry worker_methods[] = {

@@ -315,6 +315,7 @@ static void setup_next(struct conn *c)
 		params_int4(&p, c->settings.statement_timeout_ms);
 		params_int4(&p, c->settings.lock_timeout_ms);
 		params_int4(&p, c->settings.idle_timeout_ms);
+		params_bool(&p, c->settings.planned_once);
 		conn_run(c, SQL_SESSION, &p, setup_done, c);
 	} else if (c->settings.hot && !c->prepared[SQL_SESSION_HOT]) {
 		params_bool(&p, c->settings.hash_joins);

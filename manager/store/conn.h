@@ -19,6 +19,7 @@ struct conn;
 struct conn_settings {
 	const char *conninfo;     /* as libpq takes it, string or URI */
 	const char *name;         /* the role, for the log and application_name */
+	bool planned_once;        /* a statement has one plan for all parameters; so too with hot */
 	bool hot;                 /* plans are pinned: see session_hot.sql */
 	bool hash_joins;          /* with hot: hash joins are allowed */
 	bool listens;             /* hears NOTIFY */

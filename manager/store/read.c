@@ -15,15 +15,9 @@ static const char *text_or_null(const char *text)
 	return text && *text ? text : NULL;
 }
 
-static enum sql_id add_get(struct params *p, const struct store_read *op)
-{
-	params_int8s(p, op->ids, op->count);
-	return SQL_GET_TASKS;
-}
-
 static enum sql_id add_waited(struct params *p, const struct store_read *op)
 {
-	add_get(p, op);
+	params_int8s(p, op->ids, op->count);
 	params_int8(p, op->most_bytes);
 	return SQL_WAIT_RESULTS;
 }
@@ -266,7 +260,6 @@ static const struct reading {
 	enum sql_id (*add)(struct params *p, const struct store_read *op);
 	void (*take)(const PGresult *rows, void *response);
 } readings[] = {
-    [STORE_GET] = {add_get, take_got},
     [STORE_WAITED] = {add_waited, take_tasks},
     [STORE_LIST] = {add_list, take_list},
     [STORE_MATCHING] = {add_matching, take_matching},
@@ -300,11 +293,42 @@ static void read_start(struct role *role)
 	role_run(role, readings[op->kind].add(&role->params, op), on_read);
 }
 
+static struct store_read *reading(struct role *role, int i)
+{
+	return BATCH_OP(role, struct store_read, i);
+}
+
+/* Each of those asked for together gets its task. */
+static void on_got(void *arg, const struct conn_result *result)
+{
+	struct role *role = arg;
+	UNLESS_OK(role, result)
+	for (int i = 0; i < role->count; i++)
+		take_got(result->rows, reading(role, i)->ids[0], reading(role, i)->response);
+	role_done(role);
+}
+
+static void get_start(struct role *role)
+{
+	params_array_begin(&role->params, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		params_add_int8(&role->params, reading(role, i)->ids[0]);
+	params_array_end(&role->params);
+	role_run(role, SQL_GET_TASKS, on_got);
+}
+
+/* Not more: each may have details and a result of a mebibyte. */
+static bool get_joins(const struct role *role, const struct store_op *op)
+{
+	enum { GETS_AT_ONCE = 32 };
+	(void)op;
+	return role->count < GETS_AT_ONCE;
+}
+
 /* Whether it looks at few rows, whatever there is. */
 static bool is_quick(const struct store_read *op)
 {
 	switch (op->kind) {
-	case STORE_GET:
 	case STORE_WAITED:
 	case STORE_CHECK:
 		return true;
@@ -322,44 +346,90 @@ void store_read_drop(struct store_read *op)
 
 void store_read(struct store *store, struct store_read *op)
 {
-	static const struct op_kind kind = {.name = "read", .start = read_start};
-	bool quick = is_quick(op);
-	store_give(store, quick ? ROLE_READ : ROLE_LOOK, &kind, &op->op, 1, 256);
+	static const struct op_kind one = {.name = "read", .start = read_start};
+	static const struct op_kind gets = {.name = "read", .start = get_start, .joins = get_joins};
+	if (op->kind == STORE_GET)
+		store_give(store, ROLE_READ, &gets, &op->op, 0, 256);
+	else
+		store_give(store, is_quick(op) ? ROLE_READ : ROLE_LOOK, &one, &op->op, 1, 256);
 }
 
 /* --- which have ended ------------------------------------------------------------------------------------------ */
+
+static struct store_ended *asked(struct role *role, int i)
+{
+	return BATCH_OP(role, struct store_ended, i);
+}
+
+/* The row of this id, or -1. The rows are in the order of their ids. */
+static int row_of(const PGresult *rows, int64_t id)
+{
+	int low = 0, high = PQntuples(rows);
+	while (low < high) {
+		int middle = low + (high - low) / 2;
+		if (row_int8(rows, middle, 0) < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < PQntuples(rows) && row_int8(rows, low, 0) == id ? low : -1;
+}
+
+/* `ids` has room for as many as the operation asked about: those that have ended are put at its beginning, the others at its end. */
+static void take_ended(struct store_ended *op, const PGresult *rows, int64_t *ids)
+{
+	op->ended = ids;
+	op->live = ids + op->count;
+	op->ended_count = op->live_count = 0;
+	for (int i = 0; i < op->count; i++) {
+		int row = row_of(rows, op->ids[i]);
+		if (row >= 0 && row_bool(rows, row, 1)) {
+			op->ended[op->ended_count++] = op->ids[i];
+		} else if (row >= 0) {
+			*--op->live = op->ids[i];
+			op->live_count++;
+		}
+	}
+}
+
+static int ids_asked(const struct role *role)
+{
+	int n = 0;
+	for (int i = 0; i < role->count; i++)
+		n += BATCH_OP(role, struct store_ended, i)->count;
+	return n;
+}
 
 static void on_ended(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_ended *op = BATCH_OP(role, struct store_ended, 0);
-	int rows = PQntuples(result->rows);
-	role->state = mem_malloc(sizeof *op->ended * (size_t)(rows + 1));
-	op->ended = role->state;
-	op->live = op->ended + rows; /* filled from the end */
-	op->ended_count = op->live_count = 0;
-	for (int row = 0; row < rows; row++) {
-		int64_t id = row_int8(result->rows, row, 0);
-		if (row_bool(result->rows, row, 1)) {
-			op->ended[op->ended_count++] = id;
-		} else {
-			*--op->live = id;
-			op->live_count++;
-		}
+	int64_t *ids = role->state = mem_malloc(sizeof *ids * ((size_t)ids_asked(role) + 1));
+	for (int i = 0; i < role->count; i++) {
+		take_ended(asked(role, i), result->rows, ids);
+		ids += asked(role, i)->count;
 	}
 	role_done(role);
 }
 
 static void ended_start(struct role *role)
 {
-	struct store_ended *op = BATCH_OP(role, struct store_ended, 0);
-	params_int8s(&role->params, op->ids, op->count);
+	params_array_begin(&role->params, PARAMS_INT8);
+	for (int i = 0; i < role->count; i++)
+		for (int k = 0; k < asked(role, i)->count; k++)
+			params_add_int8(&role->params, asked(role, i)->ids[k]);
+	params_array_end(&role->params);
 	role_run(role, SQL_WAIT_LOOK, on_ended);
+}
+
+static bool ended_joins(const struct role *role, const struct store_op *op)
+{
+	enum { IDS_AT_ONCE = 1000 };
+	return ids_asked(role) + ((const struct store_ended *)op)->count <= IDS_AT_ONCE;
 }
 
 void store_ended(struct store *store, struct store_ended *op)
 {
-	static const struct op_kind kind = {.name = "ended", .start = ended_start};
-	store_give(store, ROLE_READ, &kind, &op->op, 1, (size_t)op->count * 8);
+	static const struct op_kind kind = {.name = "ended", .start = ended_start, .joins = ended_joins};
+	store_give(store, ROLE_READ, &kind, &op->op, 0, (size_t)op->count * 8);
 }

@@ -152,10 +152,14 @@ static void *waiting_task_row(const PGresult *rows, int row)
 	return t;
 }
 
-void take_got(const PGresult *rows, void *response)
+void take_got(const PGresult *rows, int64_t id, void *response)
 {
 	Reeve__V1__ListResponse *out = response;
-	out->tasks = each_row(rows, &out->n_tasks, waiting_task_row);
+	for (int row = 0; row < PQntuples(rows) && !out->n_tasks; row++)
+		if (row_int8(rows, row, 0) == id) {
+			out->tasks = mem_malloc(sizeof *out->tasks);
+			out->tasks[out->n_tasks++] = waiting_task_row(rows, row);
+		}
 }
 
 void take_tasks(const PGresult *rows, void *response)

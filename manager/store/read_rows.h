@@ -3,8 +3,11 @@
 #define REEVE_MANAGER_STORE_READ_ROWS_H
 
 #include <libpq-fe.h>
+#include <stdint.h>
 
-void take_got(const PGresult *rows, void *response);
+/* Of several tasks that were asked for together, this one; none if there is none. */
+void take_got(const PGresult *rows, int64_t id, void *response);
+
 void take_tasks(const PGresult *rows, void *response);
 void take_list(const PGresult *rows, void *response);
 void take_matching(const PGresult *rows, void *response);

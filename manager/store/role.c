@@ -92,6 +92,13 @@ static void batch_choose(struct role *role, struct role *home)
 	}
 }
 
+static void rest(struct role *role, int us)
+{
+	const struct timeval tv = {.tv_usec = us};
+	if (us > 0)
+		event_add(role->rested, &tv);
+}
+
 static void pump(struct role *role)
 {
 	if (role->count || !conn_idle(role->conn) || evtimer_pending(role->rested, NULL))
@@ -128,13 +135,15 @@ void role_take(struct role *role, struct role *first, struct role *second)
 void role_drop(struct role *home, struct store_op *op)
 {
 	struct role *roles = home->store->roles;
-	for (int i = 0; i < ROLE_COUNT; i++) {
-		if (roles[i].count != 1 || roles[i].batch[0] != op)
-			continue;
-		op->deadline_ms = 1; /* it is not tried again */
-		conn_cancel(roles[i].conn);
-		return;
-	}
+	for (int i = 0; i < ROLE_COUNT; i++)
+		for (int k = 0; k < roles[i].count; k++) {
+			if (roles[i].batch[k] != op)
+				continue;
+			op->deadline_ms = 1; /* it is not tried again */
+			if (roles[i].count == 1)
+				conn_cancel(roles[i].conn);
+			return;
+		}
 	struct reeve_error error;
 	error_set(&error, STATUS(CANCELLED), "the caller has gone");
 	unlink_waiting(home, op);
@@ -153,11 +162,19 @@ static int batch_take(struct role *role, struct store_op **ops, void **state)
 	return n;
 }
 
+/* Whether the next batch waits for more operations: not if it is full already, or part of one that was split. */
+static bool gathers(const struct role *role)
+{
+	return role->waiting_count < (size_t)role->weight_limit && !(role->waiting && role->waiting->batch_limit);
+}
+
 void role_done(struct role *role)
 {
 	struct store_op *ops[ROLE_BATCH_OPS];
 	void *state;
 	int n = batch_take(role, ops, &state);
+	if (n && gathers(role))
+		rest(role, ops[0]->kind->gather_ms * 1000);
 	/* The next batch goes out first, so that PostgreSQL works while the answers are made. */
 	pump(role);
 	for (int i = 0; i < n; i++)
@@ -256,8 +273,7 @@ static void on_rested(evutil_socket_t fd, short what, void *arg)
 
 void role_rest(struct role *role)
 {
-	const struct timeval tv = {.tv_usec = REST_MS * 1000 / (1 + (int)role->waiting_count)};
-	event_add(role->rested, &tv);
+	rest(role, REST_MS * 1000 / (1 + (int)role->waiting_count));
 }
 
 static bool patience_ends(const struct store_op *op)

@@ -1,6 +1,6 @@
 /*
  * Roles: each has a connection and a list of waiting operations. Whatever has gathered while the last batch was in
- * flight goes out as the next one: no timers, no tuned delays.
+ * flight goes out as the next one: no timers, no tuned delays. Heartbeats alone gather a little longer (gather_ms).
  *
  * An operation embeds struct store_op (store.h) and names its kind; a kind knows how a batch of its operations is turned
  * into statements. The role sees to the rest: a batch refused because of one operation's data is split until that one
@@ -32,6 +32,9 @@ struct op_kind {
 	void (*blocked)(struct store *store, struct store_op *op, const char *problem);
 	/* What operations wait for whose turn has not come until their deadline; NULL: those before them. */
 	const char *(*waits_for)(const struct store_op *op);
+	/* How long the role rests after a batch, so that more operations join the next one, unless that is full, or part of one that was
+	 * split. For those that nobody waits for. */
+	int gather_ms;
 };
 
 enum { ROLE_BATCH_OPS = 2048, ROLE_LISTS = 2 };
@@ -53,7 +56,7 @@ struct role {
 	struct role *patient;          /* goes on with operations that could not have a lock; itself; or NULL */
 	int64_t careful_until_ms;      /* monotonic */
 	int64_t starved_ms;            /* when the log was last told that PostgreSQL lacks something; 0: never */
-	struct event *rested;          /* pending: it rests */
+	struct event *rested;          /* pending: it rests, or lets operations gather */
 	int64_t batches, operations;
 };
 
@@ -68,7 +71,7 @@ void role_take(struct role *role, struct role *first, struct role *second);
 void role_add(struct role *role, struct store_op *op);
 
 /* Nobody wants the operation's result any more, which was added here and is not done. One that waits ends with CANCELLED;
- * one in flight, alone in its batch, is cancelled at the server and ends as it comes out. */
+ * one in flight ends as it comes out; if it is alone in its batch, it is cancelled at the server. */
 void role_drop(struct role *role, struct store_op *op);
 
 /* Runs the next statement of the batch with role->params; `next` gets (role, result) and, unless it is CONN_OK, must

@@ -474,6 +474,7 @@ void store_page(struct store *store, struct store_page *op);
 struct store_stream {
 	int route;
 	int32_t priority;
+	int64_t first_us;                /* when the first of its tasks is due */
 };
 
 struct store_streams {
@@ -877,7 +878,7 @@ void store_ended(struct store *store, struct store_ended *op);
 /* Reads straight into a response message, which the caller owns and has initialized; what it leads to is freed by
  * protobuf_c_message_free_unpacked. */
 enum store_read_kind {
-	STORE_GET,      /* ListResponse: tasks by their ids, with details and results */
+	STORE_GET,      /* ListResponse: the task ids[0], if there is one, with details and result */
 	STORE_WAITED,   /* ListResponse: as many of the ended ones of some ids as fit in most_bytes, with results */
 	STORE_LIST,     /* ListResponse from a ListRequest */
 	STORE_MATCHING, /* the response of a change: which tasks match a filter and can be changed, as many as one call takes */
@@ -903,7 +904,7 @@ struct store_read {
 	const void *request;             /* the request message */
 	const struct store_filter *filter; /* for STORE_LIST: further conditions, or NULL; for STORE_MATCHING */
 	enum store_edit_kind change;     /* for STORE_MATCHING */
-	int count;                       /* for STORE_GET and STORE_WAITED */
+	int count;                       /* for STORE_WAITED: of ids */
 	const int64_t *ids;
 	int64_t most_bytes;              /* of an answer, for those that may be long */
 	int64_t lease_ms;

@@ -117,7 +117,8 @@ static void on_streams(void *arg, const struct conn_result *result)
 	role->state = mem_malloc(sizeof *op->streams * (size_t)(op->found + 1));
 	op->streams = role->state;
 	for (int row = 0; row < op->found; row++)
-		op->streams[row] = (struct store_stream){row_int4(result->rows, row, 0), row_int4(result->rows, row, 1)};
+		op->streams[row] = (struct store_stream){
+		    row_int4(result->rows, row, 0), row_int4(result->rows, row, 1), row_time(result->rows, row, 2)};
 	role_done(role);
 }
 
@@ -170,12 +171,18 @@ static void routes_names(struct role *role)
 	}
 }
 
+/* A route that somebody else was making meanwhile is there now. */
 static void on_routes_added(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	routes_names(role);
-	role_run(role, SQL_ROUTES_FIND, on_routes);
+	for (int row = 0; row < PQntuples(result->rows); row++)
+		if (row_null(result->rows, row, 0)) {
+			routes_names(role);
+			role_run(role, SQL_ROUTES_FIND, on_routes);
+			return;
+		}
+	on_routes(arg, result);
 }
 
 static void routes_start(struct role *role)

@@ -380,6 +380,8 @@ void store_remarks(struct store *store, struct store_remarks *op)
 
 /* --- heartbeats ------------------------------------------------------------------------------------------------ */
 
+enum { HEARTBEATS_GATHER_MS = 10 };
+
 static struct store_heartbeat *heartbeat(struct role *role, int i)
 {
 	return BATCH_OP(role, struct store_heartbeat, i);
@@ -571,6 +573,7 @@ static bool heartbeat_joins(const struct role *role, const struct store_op *op)
 
 void store_heartbeat(struct store *store, struct store_heartbeat *op)
 {
-	static const struct op_kind kind = {.name = "heartbeat", .start = heartbeat_start, .joins = heartbeat_joins};
+	static const struct op_kind kind = {
+	    .name = "heartbeat", .start = heartbeat_start, .joins = heartbeat_joins, .gather_ms = HEARTBEATS_GATHER_MS};
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 128 + op->carries);
 }

@@ -27,7 +27,7 @@ set search_path = reeve, pg_temp as $$
     select p.route_id, sum(p.live) - sum(p.executing) - sum(p.failed) as waiting, sum(p.delayed) as delayed,
       sum(p.executing) as executing, sum(p.failed) as failed
     from parts p
-    where of_queue is null and p.route_id <> 0 or p.route_id = any(array(select r.id from routes r where r.queue = of_queue))
+    where of_queue is null and p.route_id <> 0 or p.route_id in (select r.id from routes r where r.queue = of_queue)
     group by 1)
   select s.route_id, (s.waiting - d.delayed)::bigint, d.delayed::bigint, s.executing::bigint, s.failed::bigint
   from sums s cross join lateral (select greatest(0, least(s.delayed, s.waiting)) as delayed) d

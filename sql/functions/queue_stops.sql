@@ -23,8 +23,7 @@ begin
         perform queue_told(q.name, 'queue_stopped', q.stopped_by);
       end if;
     elsif exists (select from tasks t
-      where t.route_id = any(ways) and t.lane is null and not exists (select from batches b where b.callback_type = t.type
-        and b.id = substring(t.source from '^callback of batch ([0-9]{1,18})$')::bigint offset 0 limit 1)) then
+      where t.route_id = any(ways) and t.lane is null and t.source !~ '^callback of batch [0-9]+$') then
       update queues set state = case when autostart then 'running' else 'held' end, state_since = clock_timestamp(),
         updated = clock_timestamp()
       where name = q.name and state = 'stopped';

@@ -54,6 +54,10 @@ begin
   perform check_name('type', of_type);
   perform check_name('queue', in_queue);
   perform check_name('source', actor);
+  if actor ~ '^callback of batch [0-9]+$' then
+    raise exception using errcode = '22023',
+      message = 'source is reserved: it marks the callback tasks that Reeve makes; choose another';
+  end if;
   if submit.key is not null then
     perform check_name('key', submit.key);
   end if;

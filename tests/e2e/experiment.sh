@@ -18,6 +18,8 @@ seven_tasks() { # BATCH
 deeds() {
 	cat >"$DIR/deed" <<-'END'
 		#!/bin/sh
+		began=$(date +%s%N)
+		trap 'echo "$REEVE_TASK_ID $REEVE_ATTEMPT $began $(date +%s%N)" >>ATTEMPTS' EXIT
 		details=$(cat)
 		sleep 0.3
 		case $details in
@@ -30,6 +32,7 @@ deeds() {
 		*) echo '{"directive": "SUCCESS", "remark": "as it should be"}' >&3 ;;
 		esac
 	END
+	sed -i "s|ATTEMPTS|$DIR/attempts|" "$DIR/deed"
 	chmod +x "$DIR/deed"
 	handlers <<-END
 		[handler deed]
@@ -68,7 +71,7 @@ check_report() { # BATCH
 }
 
 story_the_published_experiment() {
-	local batch one three
+	local batch one three attempts
 	start_postgres
 	start_manager
 	deeds
@@ -82,15 +85,15 @@ story_the_published_experiment() {
 	# The n-th rest is the resting period and (n − 1) times the backoff.
 	expect_eq '500 800 1100 1400 1700' "$(sql "select string_agg(round(extract(epoch from a.run_at - a.last_updated) * 1000)::text, ' ' order by a.attempt)
 		from task_attempts a join task_history h using (task_id) where h.batch_id = $one and h.details = 'never'")"
-	# No worker begins within its waiting period, and none two tasks without a rest between them.
+	# No worker begins within its waiting period, and none two tasks without a rest between them, by the handlers' clock.
 	expect_eq 0 "$(sql "select count(*) from workers w join task_history h on h.worker_id = w.id
 		where h.first_started < w.registered + interval '500 ms'")" 'begun before the waiting period'
-	expect_eq t "$(sql "select min(gap) >= interval '450 ms' from (
-		select token - lag(ended) over (partition by worker_id order by token) as gap from (
-			select worker_id, token, last_updated as ended from task_history where batch_id in ($one, $three)
-			union all
-			select a.worker_id, a.token, a.last_updated from task_attempts a join task_history h using (task_id)
-			where h.batch_id in ($one, $three)) x) y")" 'a rest between two tasks of a slot'
+	attempts=$(awk '{ printf "%s(%s, %s, %s, %s)", n++ ? ", " : "", $1, $2, $3, $4 }' "$DIR/attempts")
+	expect_eq 't 30' "$(sql "select min(began - ended_before) >= 500000000, count(*) from (
+		select began, lag(ended) over (partition by worker_id order by began) as ended_before
+		from (values $attempts) v(task_id, attempt, began, ended) join (
+			select task_id, attempt, worker_id from task_history union select task_id, attempt, worker_id from task_attempts) w
+			using (task_id, attempt)) x" | tr '|' ' ')" 'a rest between two tasks of a slot'
 	expect_eq t "$(sql "select (select ended_at - started_at from batches where id = $three) <
 		(select ended_at - started_at from batches where id = $one)")" 'three workers are faster'
 }

@@ -253,6 +253,26 @@ story_idle_connections_keep_nobody_out() {
 	expect_no_match 'cannot accept' "$(cat "$DIR/log/manager.log")"
 }
 
+# As many Gets as there are connections are under way all the time: they are answered some at a time, so that others have their turns soon.
+# measures time
+story_reads_over_many_connections_keep_no_operator_waiting() {
+	local begin took id
+	start_postgres
+	start_manager
+	id=$(reeve submit nothing --delay 1h)
+	hostile flood gets 900 "$id"
+	sleep 1
+	for _ in 1 2 3; do
+		begin=$(ms)
+		expect_match '^REEVE OK' "$(reeve check --running-longer 1h)"
+		took=$(($(ms) - begin))
+		note "a check took $took ms"
+		[ "$took" -lt 1500 ] || fail "a check took $took ms"
+	done
+	expect_eq "$id" "$(reeve show "$id" --json | jq .id)"
+	expect [ "$(told flood ' 0 ')" -gt 900 ]
+}
+
 # Twenty submits of 10,000 tasks are one connection's: another's single task does not wait for them.
 # measures time
 story_a_small_submit_is_not_behind_a_flood() {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The tests that docs/reliability.md and docs/features.md name are there.
+# What holds for the pages and the sources as they are: the tests that docs/reliability.md and docs/features.md name are there, and
+# no modules include each other in a circle.
 # quick
 # shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
@@ -25,6 +26,20 @@ story_every_promise_names_its_tests() {
 	promises=$(sed -n '/^## What is promised/,/^## What is not promised/p' "$TOP/docs/reliability.md")
 	shown=$(grep -c '^\*Shown by\* `' <<<"$promises")
 	expect_eq "$(grep -cE '^\*\*[A-Z]' <<<"$promises")" "$shown" 'paragraphs that name a test'
+}
+
+story_no_modules_include_each_other_in_a_circle() {
+	local check="$TOP/tests/tools/include_cycles.py" tree="$DIR/tree"
+	expect "$check"
+	# It sees one: what a part of a module includes, the module does.
+	mkdir -p "$tree"/{common,manager/core,worker,client}
+	touch "$tree"/common/c.h "$tree"/manager/core/{a,b}.h
+	echo '#include "manager/core/a.h"' >"$tree/manager/core/a_internal.h"
+	printf '#include "%s"\n' manager/core/a_internal.h manager/core/b.h >"$tree/manager/core/a_part.c"
+	expect_eq '3 modules' "$("$check" "$tree")"
+	printf '#include "%s"\n' manager/core/a.h common/c.h >"$tree/manager/core/b.c"
+	expect_fail 1 "$check" "$tree"
+	expect_match 'in a circle: manager/core/a manager/core/b$' "$OUTPUT"
 }
 
 run_stories

@@ -28,7 +28,7 @@ session() { # DATABASE HASH-JOINS
 	{
 		echo '\o /dev/null'
 		statement session
-		echo "execute session('0', '0', '0');"
+		echo "execute session('0', '0', '0', true);"
 		statement session_hot
 		echo "execute session_hot('$2');"
 		echo '\o'

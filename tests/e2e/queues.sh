@@ -149,13 +149,23 @@ story_a_task_made_behind_a_stops_back_is_run() {
 	expect_eq stopped "$(state behind)"
 }
 
-# Reeve's own tasks that tell of a batch's end start no queue; one that is said to come from there does.
+# Reeve's own tasks that tell of a batch's end start no queue; nobody else's can have their source.
 story_whatever_a_source_is_called_the_task_starts_its_queue() {
 	start_worker worker
 	reeve submit echo x --queue called --wait >/dev/null
 	reeve queue stop called --wait >/dev/null
 	sql "begin; select reeve.submit('echo', 'x', queue => 'called', source => 'callback of batch x'); commit" >/dev/null
 	wait_until 5 "[ \"\$(sql \"select count(*) from task_history where queue = 'called' and status = 'completed'\")\" = 2 ]"
+	id=$(reeve batch open told --queue called --callback-type echo)
+	reeve submit echo x --queue called --batch "$id" >/dev/null
+	reeve batch close "$id" >/dev/null
+	wait_until 10 "[ \"\$(sql \"select count(*) from task_history where queue = 'called' and source = 'callback of batch $id'\")\" -ge 2 ]"
+	wait_until 10 "[ \"\$(sql \"select count(*) from tasks where queue = 'called'\")\" = 0 ]"
+	reeve queue stop called --wait >/dev/null
+	expect_match 'source is reserved' "$(sql "select reeve.submit('echo', 'y', queue => 'called', source => 'callback of batch $id')" 2>&1 || true)"
+	expect_fail 4 reeve submit echo y --queue called --source "callback of batch $id"
+	expect_match 'source is reserved: it marks the callback tasks' "$OUTPUT"
+	expect_eq 0 "$(sql "select count(*) from tasks where queue = 'called'")"
 }
 
 story_a_purge_cancels_what_waits() {

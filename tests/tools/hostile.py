@@ -9,6 +9,7 @@
 	hostile.py URL submits COUNT TASKS    COUNT Submits of TASKS tasks of the queue "flood", all at once
 	hostile.py URL types COUNT TASKS      COUNT Submits of TASKS tasks, each of a type that nobody has seen, all at once
 	hostile.py URL reads COUNT CALLS      COUNT connections, each with so many open calls of an operator: lists of schedules
+	hostile.py URL gets COUNT TASK        COUNT connections, each of which gets the task again and again
 	hostile.py URL token BYTES            one call with a token of so many bytes
 
 Each prints `ready` when it has done that, then what the answers say (number of times, code, message) in intervals of a second,
@@ -103,7 +104,7 @@ def read_reply(body):
     return code, text
 
 
-def listen(connections):
+def listen(connections, again=None):
     while True:
         told = collections.Counter()
         end = time.time() + 1
@@ -121,6 +122,8 @@ def listen(connections):
                     connections.remove(s)
                     told['closed', ''] += 1
                 told.update(answers or [])
+                if again and answers:
+                    connection.socket.sendall(connection.frame(again))
         for (code, text), count in sorted(told.items(), key=str):
             print(count, code, text, flush=True)
 
@@ -136,6 +139,7 @@ def connect(url):
 
 def main():
     url, what, arguments = sys.argv[1], sys.argv[2], sys.argv[3:]
+    again = None
     if what == 'waits':
         c = connect(url)
         first = int(arguments[1])
@@ -178,11 +182,16 @@ def main():
             c.frame(envelope('TaskService/Submit', b''.join(
                 field(1, field(1, b'flood') + field(2, b'type%d' % (n * tasks + i))) for i in range(tasks))))
             for n in range(count)))
+    elif what == 'gets':
+        again = envelope('TaskService/Get', field(1, int(arguments[1])))
+        for _ in range(int(arguments[0])):
+            c = connect(url)
+            c.socket.sendall(c.frame(again))
     elif what == 'token':
         c = connect(url)
         c.socket.sendall(c.frame(envelope('AdminService/Ping', token=b't' * int(arguments[0]))))
     print('ready', flush=True)
-    listen(list(BY_SOCKET))
+    listen(list(BY_SOCKET), again)
 
 
 main()

@@ -104,7 +104,7 @@ PGconn *connection(const char *conninfo)
 		printf("%s", PQerrorMessage(pg));
 		exit(2);
 	}
-	PQclear(RUN(pg, SQL_SESSION, "30000", "0", "30000"));
+	PQclear(RUN(pg, SQL_SESSION, "30000", "0", "30000", "true"));
 	PQclear(RUN(pg, SQL_SESSION_HOT, "t"));
 	return pg;
 }

@@ -32,11 +32,11 @@ Test(batches, a_kick_is_heeded_at_once_and_many_in_a_row_are_not)
 	struct core *core = fake_core();
 	fake_pass(core, 500);
 	fake.batch_looks = 0;
-	batches_kick(core->batches);
+	jobs_ask(core->base.jobs, JOB_BATCHES);
 	fake_pass(core, 1);
 	cr_expect_eq(fake.batch_looks, 1);
 	for (int i = 0; i < 100; i++) {
-		batches_kick(core->batches);
+		jobs_ask(core->base.jobs, JOB_BATCHES);
 		fake_pass(core, 1);
 	}
 	cr_expect(fake.batch_looks > 5 && fake.batch_looks < 15, "%d looks", fake.batch_looks);
@@ -49,11 +49,11 @@ Test(batches, a_kick_during_a_look_makes_it_look_again)
 	fake_pass(core, 500);
 	fake.batches[0] = (struct store_batch_due){1, STORE_BATCH_STEP};
 	fake.batch_count = 1;
-	batches_kick(core->batches);
+	jobs_ask(core->base.jobs, JOB_BATCHES);
 	fake_pass(core, 20);
 	fake.batch_looks = fake.batch_count = 0;
 	struct store_batch_move *move = move_taken(1, STORE_BATCH_STEP);
-	batches_kick(core->batches);
+	jobs_ask(core->base.jobs, JOB_BATCHES);
 	fake_pass(core, 50);
 	cr_expect_eq(fake.batch_looks, 0);
 	fake_ok(move);
@@ -69,7 +69,7 @@ Test(batches, are_moved_one_after_the_other_and_looked_at_again_when_something_w
 	fake.batches[0] = (struct store_batch_due){1, STORE_BATCH_STEP};
 	fake.batches[1] = (struct store_batch_due){2, STORE_BATCH_RELEASE};
 	fake.batch_count = 2;
-	batches_kick(core->batches);
+	jobs_ask(core->base.jobs, JOB_BATCHES);
 	fake_pass(core, 20);
 	struct store_batch_move *move = move_taken(1, STORE_BATCH_STEP);
 	cr_expect_eq(fake_count(FAKE_BATCH_MOVE), 0);
@@ -90,7 +90,7 @@ Test(batches, when_several_are_locked_the_others_are_looked_for_without_them)
 	for (int i = 0; i < 4; i++)
 		fake.batches[i] = (struct store_batch_due){1 + i, STORE_BATCH_STEP};
 	fake.batch_count = 4;
-	batches_kick(core->batches);
+	jobs_ask(core->base.jobs, JOB_BATCHES);
 	fake_pass(core, 20);
 	fake.batch_looks = fake.batch_count = 0;
 	fake_fail(move_taken(1, STORE_BATCH_STEP), STATUS(UNAVAILABLE));
@@ -112,7 +112,7 @@ Test(batches, what_nothing_was_done_for_waits_for_the_next_second)
 	fake_pass(core, 500);
 	fake.batches[0] = (struct store_batch_due){1, STORE_BATCH_STEP};
 	fake.batch_count = 1;
-	batches_kick(core->batches);
+	jobs_ask(core->base.jobs, JOB_BATCHES);
 	fake_pass(core, 20);
 	fake.batch_looks = 0;
 	fake_ok(move_taken(1, STORE_BATCH_STEP));
@@ -144,7 +144,7 @@ Test(batches, who_waits_for_a_held_task_is_told_of_its_end)
 	fake_ok(look);
 	fake.batches[0] = (struct store_batch_due){1, STORE_BATCH_FAIL};
 	fake.batch_count = 1;
-	batches_kick(core->batches);
+	jobs_ask(core->base.jobs, JOB_BATCHES);
 	fake_pass(core, 20);
 	fake.batch_count = 0;
 	struct store_batch_move *move = move_taken(1, STORE_BATCH_FAIL);

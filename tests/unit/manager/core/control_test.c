@@ -35,7 +35,7 @@ Test(control, an_order_goes_to_all_that_a_worker_has_parked)
 	struct store_controlled workers[] = {{1, "w"}};
 
 	begin();
-	control_workers(core, &op);
+	control_workers(core->control, &op);
 	struct store_control *given = fake_take(FAKE_CONTROL);
 	cr_assert_not_null(given);
 	cr_expect_str_eq(given->kind, "concurrency");
@@ -56,7 +56,7 @@ Test(control, one_that_was_not_stored_is_not_told)
 	struct store_control op = {.op.done = on_controlled, .kind = "drain", .actor = "me"};
 
 	begin();
-	control_workers(core, &op);
+	control_workers(core->control, &op);
 	fake_fail(fake_take(FAKE_CONTROL), STATUS(UNAVAILABLE));
 	cr_expect_eq(answered, 1);
 	cr_expect_eq(told, -1);

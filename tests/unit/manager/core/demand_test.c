@@ -98,8 +98,8 @@ Test(demand, streams_of_routes_that_nobody_accepts_are_not_listed)
 {
 	int ax = fake_route("a", "x"), bx = fake_route("b", "x");
 	begin();
-	window_found(core->window, ax, 0);
-	window_found(core->window, bx, 0);
+	window_rewind(core->window, ax, 0, STORE_TIME_BEGIN);
+	window_rewind(core->window, bx, 0, STORE_TIME_BEGIN);
 	cr_expect(!listed(ax) && !listed(bx));
 	struct profile *a = take(1, (const char *const[]){"a"}, 0, NULL);
 	cr_expect(!listed(ax), "nobody waits with it");
@@ -169,7 +169,7 @@ Test(demand, idle_fetches_cost_nothing)
 	int wanted = fake_route("q", "mine");
 	begin();
 	for (int i = 1; i <= wanted; i++)
-		window_found(core->window, i, 0);
+		window_rewind(core->window, i, 0, STORE_TIME_BEGIN);
 	for (int i = 0; i < FETCHES; i++)
 		fake_fetch(core, &fetches[i],
 		    (struct fetch_request){.incarnation = i + 1, .fetch_id = 1, .slots = 1, .type_count = 1, .types = mine});
@@ -201,14 +201,13 @@ Test(demand, fetches_of_many_different_names_are_not_compared_with_every_route)
 {
 	enum { FETCHES = 300, NAMES = 300, ROUTES = 30000, EACH = FETCHES * NAMES / ROUTES };
 	static struct fake_fetch fetches[FETCHES];
+	static struct store_stream streams[ROUTES];
 	static char names[ROUTES][16];
 	char *mine[NAMES];
-	int first = 0;
 
 	for (int i = 0; i < ROUTES; i++) {
 		snprintf(names[i], sizeof names[i], "type%d", i);
-		int route = fake_route("q", names[i]);
-		first = first ? first : route;
+		fake_route("q", names[i]);
 	}
 	core = fake_core_with(&(struct core_options){.window_limit = 2 * ROUTES, .claim_limit = ROUTES});
 	demand = core->dispatch->demand;
@@ -222,10 +221,13 @@ Test(demand, fetches_of_many_different_names_are_not_compared_with_every_route)
 	}
 	int64_t before = demand_compared(demand);
 	dispatch_run(core->dispatch);
-	for (int i = 0; i < ROUTES; i++)
-		window_found(core->window, first + i, 0);
-	while (fake_count(FAKE_STREAMS))
-		fake_streams(0, NULL);
+	for (struct store_streams *look; (look = fake_take(FAKE_STREAMS));) { /* one stream of each route that is asked about */
+		for (int i = 0; i < look->count; i++)
+			streams[i] = (struct store_stream){look->routes[i], 0, STORE_TIME_BEGIN};
+		look->streams = streams;
+		look->found = look->count;
+		fake_ok(look);
+	}
 	while (window_ready(core->window) && fake_count(FAKE_PAGE)) /* they are read some at a time */
 		for (struct store_page *page; (page = fake_take(FAKE_PAGE));) {
 			page->more_follow = true;

@@ -191,7 +191,7 @@ Test(dispatch, queues_types_and_ids_are_chosen)
 	        .queues = mail,
 	        .exclude_count = 3,
 	        .exclude = excluded});
-	fake_streams(2, (struct store_stream[]){{other_type, 0}, {other_queue, 0}});
+	fake_streams(2, (struct store_stream[]){{other_type, 0, STORE_TIME_BEGIN}, {other_queue, 0, STORE_TIME_BEGIN}});
 	struct store_candidate rows[] = {{3, fake_db_us(), fake_db_us() - 2, 10}, {4, fake_db_us(), fake_db_us() - 1, 10}};
 	fake_page(fake_page_taken(other_queue, 0), 2, rows, 0);
 	struct store_claim *claim = fake_claim_taken();
@@ -305,7 +305,7 @@ Test(dispatch, what_was_due_before_the_rows_that_are_being_read_goes_first)
 	window_rewind(core->window, other, 0, told);
 	window_note(core->window, route, 0, 1, now, told - 1000000, 10);
 	window_note(core->window, route, 0, 2, now, told + 1000000, 10);
-	dispatch_soon(core->dispatch);
+	base_dispatch(&core->base);
 	struct store_claim *claim = fake_claim_taken();
 	cr_expect_eq(claim->count, 1);
 	cr_expect_neq(fake_tries(claim, 1), 0);
@@ -316,6 +316,106 @@ Test(dispatch, what_was_due_before_the_rows_that_are_being_read_goes_first)
 	fake_page(fake_page_taken(other, 0), 1, &row, 0);
 	claim = fake_claim_taken();
 	cr_expect_eq(claim->count, 2);
+	fake_claim(claim, 0);
+	fake_end(core);
+}
+
+/* Several managers would wait for each other's tasks all the time. */
+Test(dispatch, what_is_due_at_almost_the_same_time_waits_for_nothing)
+{
+	struct fake_fetch fetch;
+	int other, routes[2];
+
+	begin(0);
+	other = fake_route("q", "u");
+	fake_pass(core, 1500);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
+	routes[0] = route, routes[1] = other;
+	for (int i = 0; i < 2; i++) {
+		window_rewind(core->window, routes[i], 0, STORE_TIME_BEGIN);
+		fake_page(fake_page_taken(routes[i], 0), 0, NULL, 0);
+	}
+	int64_t now = fake_db_us(), told = now - 3000000;
+	window_rewind(core->window, other, 0, told);
+	window_note(core->window, route, 0, 1, now, told + 50000, 10);
+	window_note(core->window, route, 0, 2, now, told + 150000, 10);
+	base_dispatch(&core->base);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	cr_expect_neq(fake_tries(claim, 1), 0);
+	fake_claim(claim, 0);
+	fake_end(core);
+}
+
+/* Another manager has made a type and a task of it: older ones that are at hand do not wait until it has been read. */
+Test(dispatch, what_was_due_before_the_first_task_of_a_new_type_goes_first)
+{
+	struct fake_fetch fetch;
+
+	begin(0);
+	fake_pass(core, 1500);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
+	window_rewind(core->window, route, 0, STORE_TIME_BEGIN);
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	int64_t now = fake_db_us(), first = now - 3000000;
+	int other = fake_route("q", "u");
+	fake_pass(core, 1500);
+	fake_streams(1, &(struct store_stream){other, 0, first});
+	window_note(core->window, route, 0, 1, now, first - 1000000, 10);
+	window_note(core->window, route, 0, 2, now, first + 1000000, 10);
+	base_dispatch(&core->base);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	cr_expect_neq(fake_tries(claim, 1), 0);
+	fake_claim(claim, 0);
+	fake_end(core);
+}
+
+/* Nothing of it is due, and nothing that comes to be due is in it yet. */
+Test(dispatch, a_new_stream_whose_tasks_are_all_held_keeps_nobody_waiting)
+{
+	struct fake_fetch fetch;
+
+	begin(0);
+	int other = fake_route("q", "u");
+	fake_pass(core, 1500);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
+	fake_streams(1, &(struct store_stream){other, 7, STORE_TIME_NEVER});
+	int64_t now = fake_db_us();
+	window_note(core->window, route, 0, 1, now, now, 10);
+	base_dispatch(&core->base);
+	struct store_claim *claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
+	fake_claim(claim, 0);
+	fake_end(core);
+}
+
+/* It would be overtaken by that much with every page. */
+Test(dispatch, a_backlog_is_not_overtaken_by_what_is_due_a_little_later)
+{
+	struct fake_fetch fetch, next;
+
+	begin(0);
+	int other = fake_route("q", "u");
+	fake_pass(core, 1500);
+	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 1000});
+	window_rewind(core->window, route, 0, STORE_TIME_BEGIN);
+	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
+	window_rewind(core->window, other, 0, STORE_TIME_BEGIN);
+	struct store_page *page = fake_page_taken(other, 0);
+	int64_t now = fake_db_us(), due = now - 3000000;
+	int count = page->limit;
+	fake_page_of(page, 1, count, due);
+	struct store_claim *claim = fake_claim_taken();
+	cr_assert_eq(claim->count, count);
+	fake_claim(claim, 0);
+	fake_fetch(core, &next, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .slots = 4});
+	window_note(core->window, route, 0, 100000, now, due + 50000, 10);
+	base_dispatch(&core->base);
+	cr_expect_eq(fake_count(FAKE_CLAIM), 0, "its rows go first");
+	fake_page(fake_page_taken(other, 0), 0, NULL, 0);
+	claim = fake_claim_taken();
+	cr_expect_eq(claim->count, 1);
 	fake_claim(claim, 0);
 	fake_end(core);
 }

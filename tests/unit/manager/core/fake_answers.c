@@ -71,7 +71,7 @@ void fake_streams(int count, const struct store_stream *streams)
 
 void fake_stream(int route, int32_t priority)
 {
-	fake_streams(1, &(struct store_stream){route, priority});
+	fake_streams(1, &(struct store_stream){route, priority, STORE_TIME_BEGIN});
 }
 
 void fake_page(struct store_page *page, int count, const struct store_candidate *rows, int64_t next_due_us)

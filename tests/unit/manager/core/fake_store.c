@@ -384,7 +384,8 @@ void fake_pass(struct core *core, int64_t ms)
 struct core *fake_core_with(const struct core_options *options)
 {
 	struct core_options o = *options;
-	const struct core_host host = {.now_ms = now_ms, .alarm = alarm_set, .dispatch = dispatch_due};
+	const struct core_host host = {.now_ms = now_ms, .dispatch = dispatch_due};
+	const struct jobs_host jobs_host = {.now_ms = now_ms, .alarm = alarm_set};
 
 	o.lease_ms = o.lease_ms ? o.lease_ms : 15000;
 	o.heartbeat_ms = o.heartbeat_ms ? o.heartbeat_ms : 4000;
@@ -395,7 +396,7 @@ struct core *fake_core_with(const struct core_options *options)
 	o.claim_limit = o.claim_limit ? o.claim_limit : 1000;
 	fake = (struct fake){.now_ms = 1000000, .alarm_ms = INT64_MAX, .clock_us = INT64_C(1700000000000000),
 	    .schedule_next_us = STORE_TIME_NEVER};
-	struct core *core = core_create(NULL, &o, &host);
+	struct core *core = core_create(NULL, jobs_create(manager_jobs, JOBS, &jobs_host), &o, &host);
 
 	under_test = core;
 	fake_pass(core, 1);
@@ -409,6 +410,8 @@ struct core *fake_core(void)
 
 void fake_end(struct core *core)
 {
+	struct jobs *jobs = core->base.jobs;
+	jobs_stop(jobs);
 	while (all) {
 		struct given *given = all;
 		struct store_op *op = given->op;
@@ -417,5 +420,6 @@ void fake_end(struct core *core)
 		fake_fail(op, STATUS(UNAVAILABLE));
 	}
 	core_destroy(core);
+	jobs_destroy(jobs);
 	under_test = NULL;
 }

@@ -164,7 +164,7 @@ Test(leases, what_follows_from_a_loss)
 	fake.workers = 0;
 	lose_ok(op, 5);
 	cr_expect_eq(fetch.code, STATUS(FAILED_PRECONDITION));
-	cr_expect_eq(core->counters.lost, 1);
+	cr_expect_eq(core->base.counters.lost, 1);
 	fake_pass(core, 1);
 	cr_expect_eq(fake.sweeps, before + 1, "its tasks are looked for at once");
 	fake_end(core);
@@ -242,7 +242,7 @@ Test(leases, a_sweep_that_found_something_goes_on_at_once)
 	sweep->more = true;
 	int before = fake.sweeps;
 	fake_ok(sweep);
-	cr_expect_eq(core->counters.reclaimed, 1);
+	cr_expect_eq(core->base.counters.reclaimed, 1);
 	fake_pass(core, 50);
 	cr_expect_eq(fake.sweeps, before + 1);
 	fake_end(core);
@@ -330,8 +330,8 @@ Test(leases, a_heartbeat_that_is_news_has_the_rest_taken_back)
 	taken->results = results;
 	taken->count = 1;
 	fake_ok(taken);
-	cr_expect_eq(core->counters.taken_back, 1);
-	cr_expect_eq(core->counters.returned, 0);
+	cr_expect_eq(core->base.counters.taken_back, 1);
+	cr_expect_eq(core->base.counters.returned, 0);
 	fake_end(core);
 }
 

@@ -30,7 +30,7 @@ static void end_chunk(struct store_queue_end *op, int ended, bool more)
 Test(queue_ends, a_purge_goes_on_until_there_is_no_more)
 {
 	struct core *core = fake_core();
-	queue_purge(core, "q", 77, "me", 0, on_purged, NULL);
+	queue_purge(core->queue_stops, "q", 77, "me", 0, on_purged, NULL);
 	struct store_queue_end *op = fake_take(FAKE_QUEUE_END);
 	cr_assert_not_null(op);
 	cr_expect_eq(op->up_to, 77);

@@ -1,7 +1,7 @@
 /* The keeper of schedules: when it asks. What is due is the database's to say. */
 #include "manager/core/schedules.h"
 
-#include "manager/core/wakes.h"
+#include "manager/core/notifications.h"
 #include "tests/unit/manager/core/fake_store.h"
 
 #include <criterion/criterion.h>
@@ -27,7 +27,7 @@ Test(schedules, the_next_time_is_waited_for_and_not_less)
 {
 	struct core *core = core_at_rest();
 	fake.schedule_next_us = 250 * 1000 + 1;
-	schedules_look(core->schedules);
+	jobs_ask(core->base.jobs, JOB_SCHEDULES);
 	fake_pass(core, 0);
 	cr_expect_eq(fake.schedule_looks, 1);
 	fake_pass(core, 250);
@@ -41,7 +41,7 @@ Test(schedules, what_is_left_is_asked_for_at_once)
 {
 	struct core *core = core_at_rest();
 	fake.schedule_next_us = 0;
-	schedules_look(core->schedules);
+	jobs_ask(core->base.jobs, JOB_SCHEDULES);
 	for (int i = 0; i < 5; i++)
 		fake_turn(core);
 	cr_expect_eq(fake.schedule_looks, 5);
@@ -52,10 +52,10 @@ Test(schedules, what_is_left_is_asked_for_at_once)
 Test(schedules, a_word_of_a_change_is_heeded_also_while_a_look_is_under_way)
 {
 	struct core *core = core_at_rest();
-	wakes_hear(core->wakes, "schedules");
+	notifications_hear(core->notifications, "schedules");
 	core_turn(core);
 	cr_expect_eq(fake_count(FAKE_SCHEDULES), 1);
-	wakes_hear(core->wakes, "schedules"); /* after the database has looked, it may be */
+	notifications_hear(core->notifications, "schedules"); /* after the database has looked, it may be */
 	core_turn(core);
 	cr_expect_eq(fake_count(FAKE_SCHEDULES), 1);
 	fake_pass(core, 0);
@@ -69,7 +69,7 @@ Test(schedules, a_word_of_a_change_is_heeded_also_while_a_look_is_under_way)
 Test(schedules, after_an_error_they_are_asked_for_a_second_later)
 {
 	struct core *core = core_at_rest();
-	schedules_look(core->schedules);
+	jobs_ask(core->base.jobs, JOB_SCHEDULES);
 	core_turn(core);
 	struct store_schedules_tick *look = fake_take(FAKE_SCHEDULES);
 	fake_fail(look, STATUS(UNAVAILABLE));

@@ -145,7 +145,7 @@ static void streams_begin(struct under_way *u)
 		for (int i = 0; i < u->count; i++)
 			known |= u->streams[i].route == r->route && u->streams[i].priority == r->priority;
 		if (asked && !known && (r->state == ROW_WAITS || r->state == ROW_RUNS) && r->priority < look->below)
-			u->streams[u->count++] = (struct store_stream){r->route, r->priority};
+			u->streams[u->count++] = (struct store_stream){r->route, r->priority, STORE_TIME_BEGIN};
 	}
 }
 
@@ -434,7 +434,7 @@ static void submit_some(void)
 		    .priority = (int32_t)chance(3),
 		    .delay_ms = chance(4) ? 0 : chance(2000)};
 	uuid7_make(fake_db_us() / 1000, request);
-	submit_tasks(core, request, s->tasks, count, fake.now_ms + 60000, 0, on_submitted, s);
+	submit_tasks(core->submits, request, s->tasks, count, fake.now_ms + 60000, 0, on_submitted, s);
 }
 
 struct own_edit {
@@ -459,7 +459,7 @@ static void edit_some(void)
 	}
 	e->op = (struct store_edit){.op.done = on_edited, .kind = STORE_UPDATE, .count = 1, .ids = &e->id, .actor = "",
 	    .reason = "", .set_priority = true, .priority = (int32_t)chance(3)};
-	edit_tasks(core, &e->op);
+	edit_tasks(core->edits, &e->op);
 }
 
 /* The other manager submits, claims, ends and changes; what it commits and another should know of it tells. */
@@ -559,7 +559,7 @@ static void work(int w)
 			    .token = rows[hand->held[i]].version,
 			    .outcome = quiet || chance(3) ? STORE_COMPLETED : chance(2) ? STORE_FAILED : STORE_RETURNED};
 		hand->count = 0;
-		report_results(core, &report->op);
+		report_results(core->reports, &report->op);
 	}
 	if (!hand->fetching && (quiet || chance(3) == 0)) {
 		hand->fetching = true;

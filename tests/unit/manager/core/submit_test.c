@@ -46,7 +46,7 @@ static void on_submitted(void *arg, const struct store_made *made, const struct 
 static void submit(struct told *told, struct store_task *task, const struct store_made *made, int made_count)
 {
 	*told = (struct told){0};
-	submit_tasks(core, request, task, 1, fake.now_ms + 5000, 0, on_submitted, told);
+	submit_tasks(core->submits, request, task, 1, fake.now_ms + 5000, 0, on_submitted, told);
 	fake_turn(core); /* the routes, if they had to be made */
 	struct store_submit *op = fake_take(FAKE_SUBMIT);
 
@@ -108,7 +108,7 @@ Test(submit, routes_are_made_first)
 	told = (struct told){0};
 	fake.down = true;
 	task = (struct store_task){.queue = "newer", .type = "t", .details = "d"};
-	submit_tasks(core, request, &task, 1, fake.now_ms + 5000, 0, on_submitted, &told);
+	submit_tasks(core->submits, request, &task, 1, fake.now_ms + 5000, 0, on_submitted, &told);
 	fake_turn(core);
 	cr_expect_eq(told.calls, 1);
 	cr_expect_eq(told.code, STATUS(UNAVAILABLE));
@@ -161,13 +161,13 @@ Test(submit, request_ids_are_good_for_a_day)
 
 	begin();
 	now_ms = fake_db_us() / 1000;
-	cr_expect(request_id_timely(core, request, &error));
+	cr_expect(request_id_timely(core->clock, request, &error));
 	uuid7_make(now_ms - 23 * 3600 * 1000, request);
-	cr_expect(request_id_timely(core, request, &error));
+	cr_expect(request_id_timely(core->clock, request, &error));
 	uuid7_make(now_ms + 60 * 1000, request);
-	cr_expect(request_id_timely(core, request, &error));
+	cr_expect(request_id_timely(core->clock, request, &error));
 	memset(request, 0x44, sizeof request);
-	cr_expect_not(request_id_timely(core, request, &error));
+	cr_expect_not(request_id_timely(core->clock, request, &error));
 	cr_expect_eq(error.code, STATUS(INVALID_ARGUMENT));
 	fake_end(core);
 }
@@ -181,12 +181,12 @@ Test(submit, older_request_ids_are_refused)
 	uint64_t ms = (uint64_t)(fake_db_us() / 1000 - 25 * 3600 * 1000);
 	for (int i = 0; i < 6; i++)
 		request[i] = (uint8_t)(ms >> 8 * (5 - i));
-	cr_expect_not(request_id_timely(core, request, &error));
+	cr_expect_not(request_id_timely(core->clock, request, &error));
 	cr_expect_eq(error.code, STATUS(FAILED_PRECONDITION));
 	ms = (uint64_t)(fake_db_us() / 1000 + 3 * 3600 * 1000);
 	for (int i = 0; i < 6; i++)
 		request[i] = (uint8_t)(ms >> 8 * (5 - i));
-	cr_expect_not(request_id_timely(core, request, &error));
+	cr_expect_not(request_id_timely(core->clock, request, &error));
 	cr_expect_eq(error.code, STATUS(INVALID_ARGUMENT));
 	fake_end(core);
 }
@@ -234,7 +234,7 @@ Test(report, what_ended_is_told_and_what_waits_again_is_a_candidate)
 	wait_for(1, &first);
 	wait_for(4, &late);
 	struct store_report report = {.op.done = on_reported, .incarnation = 1, .count = 4, .results = results};
-	report_results(core, &report);
+	report_results(core->reports, &report);
 	struct store_report *op = fake_take(FAKE_REPORT);
 	int64_t now = fake_db_us();
 	op->results[0].ended = true;
@@ -255,7 +255,7 @@ Test(report, what_ended_is_told_and_what_waits_again_is_a_candidate)
 	cr_expect_eq(claim->count, 1);
 	cr_expect_eq(fake_tries(claim, 2), now);
 	fake_claim(claim, 0);
-	cr_expect_eq(core->counters.late, 1);
+	cr_expect_eq(core->base.counters.late, 1);
 	fake_end(core);
 }
 
@@ -266,7 +266,7 @@ Test(report, after_an_unknown_try_everything_is_read)
 
 	begin();
 	struct store_report report = {.op.done = on_reported, .incarnation = 1, .count = 1, .results = results};
-	report_results(core, &report);
+	report_results(core->reports, &report);
 	struct store_report *op = fake_take(FAKE_REPORT);
 	op->results[0].verdict = STORE_REPEATED;
 	op->results[0].ended = true;
@@ -287,19 +287,25 @@ static void on_edited(struct store_op *op, const struct reeve_error *error)
 	edited += !error;
 }
 
-static void edit(enum store_edit_kind kind, struct store_edited *tasks, int count)
+static void edit_tried(enum store_edit_kind kind, struct store_edited *tasks, int count, bool again)
 {
 	int64_t id = tasks[0].id;
 	struct store_edit given = {.op.done = on_edited, .kind = kind, .count = 1, .ids = &id, .actor = "me", .reason = ""};
 
 	edited = 0;
-	edit_tasks(core, &given);
+	edit_tasks(core->edits, &given);
 	struct store_edit *op = fake_take(FAKE_EDIT);
 	cr_assert_not_null(op);
 	op->tasks = tasks;
 	op->found = count;
+	op->op.again = again;
 	fake_ok(op);
 	cr_expect_eq(edited, 1);
+}
+
+static void edit(enum store_edit_kind kind, struct store_edited *tasks, int count)
+{
+	edit_tried(kind, tasks, count, false);
 }
 
 Test(edit, a_cancelled_task_is_no_candidate_and_its_waiters_are_told)
@@ -314,6 +320,7 @@ Test(edit, a_cancelled_task_is_no_candidate_and_its_waiters_are_told)
 	edit(STORE_CANCEL, &task, 1);
 	cr_expect_eq(window_size(core->window), 0);
 	cr_expect_eq(ended, 1);
+	cr_expect_eq(core->base.counters.ended, 1);
 	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
 	fake_end(core);
 }
@@ -343,6 +350,37 @@ Test(edit, a_retried_task_is_a_candidate)
 	fake_end(core);
 }
 
+/* An edit whose first try ended unknown with its connection: the database only knows that it was made, not what it changed. */
+Test(edit, after_an_unknown_try_everything_is_read)
+{
+	struct store_edited task = {.id = 7, .status = "queued", .changed = true};
+
+	begin();
+	edit_tried(STORE_UPDATE, &task, 1, true);
+	cr_expect_eq(fake_count(FAKE_STREAMS), 1);
+	fake_end(core);
+}
+
+/* Another manager has made the route a moment ago. */
+Test(edit, the_routes_are_read_if_the_task_has_one_that_is_not_known_here)
+{
+	begin();
+	fake_pass(core, 100); /* the pause after the first load */
+	int64_t now = fake_db_us();
+	struct store_edited task = {.id = 7, .status = "queued", .changed = true, .waits = true, .route = fake_route("new", "t"),
+	    .version = now, .due_us = now};
+
+	edit(STORE_RETRY, &task, 1);
+	core_turn(core);
+	cr_expect_eq(fake_count(FAKE_ROUTES), 1);
+	fake_turn(core);
+	fake_stream(task.route, 0);
+	fake_page(fake_page_taken(task.route, 0), 1, &(struct store_candidate){7, now, now, 10}, 0);
+	fake_claim(fake_claim_taken(), 0);
+	cr_expect_eq(fetch.ids[0], 7);
+	fake_end(core);
+}
+
 Test(submit, a_pipelines_task_is_as_its_first_stage_says)
 {
 	struct store_task task = {.queue = "q", .type = "", .details = "d", .pipeline = "p", .priority = 3, .timeout_ms = 1};
@@ -355,7 +393,7 @@ Test(submit, a_pipelines_task_is_as_its_first_stage_says)
 	struct told told = {0};
 
 	begin();
-	submit_tasks(core, request, &task, 1, fake.now_ms + 5000, 0, on_submitted, &told);
+	submit_tasks(core->submits, request, &task, 1, fake.now_ms + 5000, 0, on_submitted, &told);
 	struct store_pipelines_start *lookup = fake_take(FAKE_PIPELINES);
 	cr_assert_not_null(lookup);
 	cr_assert_eq(lookup->count, 1);
@@ -389,7 +427,7 @@ Test(submit, a_pipeline_that_is_not_there_is_told)
 	struct told told = {0};
 
 	begin();
-	submit_tasks(core, request, &task, 1, fake.now_ms + 5000, 0, on_submitted, &told);
+	submit_tasks(core->submits, request, &task, 1, fake.now_ms + 5000, 0, on_submitted, &told);
 	struct store_pipelines_start *lookup = fake_take(FAKE_PIPELINES);
 	cr_assert_not_null(lookup);
 	fake_fail(lookup, STATUS(NOT_FOUND));

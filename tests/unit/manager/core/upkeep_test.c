@@ -80,7 +80,7 @@ static bool taken(int64_t at_us)
 	struct reeve_error error;
 
 	uuid7_make(at_us / 1000, id);
-	return request_id_timely(core, id, &error);
+	return request_id_timely(core->clock, id, &error);
 }
 
 /* Ids of the time that this manager tells are taken, whatever its clock did; one made before the clock was set forward may have

@@ -110,7 +110,7 @@ Test(wakes, a_task_that_is_claimed_here_is_not_told_of)
 	begin_with_fetch(&fetch);
 	now_us = fake_db_us();
 	add_task(1, now_us);
-	dispatch_soon(core->dispatch);
+	base_dispatch(&core->base);
 	fake_claim(fake_claim_taken(), 0);
 	fake_pass(core, 200);
 	cr_expect_eq(fake.wakes, 0, "%s", fake.woken);
@@ -124,13 +124,13 @@ Test(wakes, a_task_that_is_claimed_here_next_is_not_told_of)
 
 	begin_with_fetch(&fetch);
 	add_task(1, fake_db_us());
-	dispatch_soon(core->dispatch);
+	base_dispatch(&core->base);
 	add_task(2, fake_db_us());
 	fake_pass(core, 30);
 	fake_claim(fake_claim_taken(), 0);
 	cr_expect_eq(fetch.answered, 1);
 	fake_fetch(core, &next, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .slots = 1});
-	dispatch_soon(core->dispatch);
+	base_dispatch(&core->base);
 	fake_claim(fake_claim_taken(), 0);
 	cr_expect_eq(next.answered, 1);
 	fake_pass(core, 200);
@@ -145,7 +145,7 @@ Test(wakes, a_task_for_which_no_worker_comes_again_is_told_of)
 
 	begin_with_fetch(&fetch);
 	add_task(1, fake_db_us());
-	dispatch_soon(core->dispatch);
+	base_dispatch(&core->base);
 	add_task(2, fake_db_us());
 	fake_pass(core, 5);
 	fake_claim(fake_claim_taken(), 0);
@@ -163,7 +163,7 @@ Test(wakes, a_task_that_is_not_claimed_here_is_told_of)
 	begin_with_fetch(&fetch);
 	now_us = fake_db_us();
 	add_task(1, now_us);
-	dispatch_soon(core->dispatch);
+	base_dispatch(&core->base);
 	fake_pass(core, 30);
 	cr_expect_eq(fake.wakes, 0);
 	fake_pass(core, 30);
@@ -186,7 +186,7 @@ Test(wakes, a_task_that_is_due_soon_after_a_claimed_one_is_told_of)
 	now_us = fake_db_us();
 	add_task(1, now_us);
 	add_task(2, now_us + 900000);
-	dispatch_soon(core->dispatch);
+	base_dispatch(&core->base);
 	fake_claim(fake_claim_taken(), 0);
 	fake_pass(core, 200);
 	cr_expect_eq(fake.wakes, 1);
@@ -282,6 +282,7 @@ Test(wakes, a_flood_is_bounded)
 	for (int i = 0; i < 1000; i++) {
 		snprintf(wake, sizeof wake, "%d 0 0 0", FAKE_MANAGER + 1);
 		core_notified(core, wake);
+		core_turn(core);
 		for (void *look; (look = fake_take(FAKE_STREAMS)); looks++)
 			fake_fail(look, STATUS(UNAVAILABLE));
 	}
@@ -318,7 +319,7 @@ Test(wakes, notifications_that_name_no_stream_read_each_once_a_second)
 
 	begin(true);
 	for (int i = 0; i < STREAMS; i++)
-		streams[i] = (struct store_stream){route, i};
+		streams[i] = (struct store_stream){route, i, STORE_TIME_BEGIN};
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	answer_reads(streams, STREAMS);
 	for (int ms = 0; ms < SECONDS * 1000; ms += EVERY_MS) {
@@ -391,6 +392,7 @@ Test(wakes, any_means_all)
 	fake_stream(route, 0);
 	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
 	hear(FAKE_MANAGER + 1, 0, 0);
+	core_turn(core);
 	cr_expect_eq(fake_count(FAKE_STREAMS), 1);
 	fake_end(core);
 }
@@ -443,6 +445,7 @@ Test(wakes, a_time_that_the_database_does_not_know_is_not_asked_for)
 		fake_page(fake_page_taken(route, 0), 0, NULL, 0);
 		snprintf(wake, sizeof wake, said[i], route);
 		core_notified(core, wake);
+		core_turn(core);
 		cr_expect_eq(fake_page_taken(route, 0)->after_run_at_us, STORE_TIME_BEGIN, "%s", wake);
 		fake_end(core);
 	}

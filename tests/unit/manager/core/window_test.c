@@ -575,7 +575,7 @@ Test(window, a_stream_of_locked_tasks_holds_up_no_other)
 	route = fake_route("q", "t");
 	core = fake_core();
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 1});
-	fake_streams(2, (struct store_stream[]){{route, 0}, {other, 0}});
+	fake_streams(2, (struct store_stream[]){{route, 0, STORE_TIME_BEGIN}, {other, 0, STORE_TIME_BEGIN}});
 	int64_t due = fake_db_us() - 60000000;
 	for (struct store_page *page; (page = fake_take(FAKE_PAGE));) {
 		bool locked = page->route == route;

@@ -1,0 +1,95 @@
+/* Words, orders, and wakes. What is not understood is passed over: anything may be said here. */
+#include "manager/core/notifications.h"
+
+#include "manager/core/control.h"
+#include "manager/core/late.h"
+#include "manager/core/routes.h"
+#include "manager/core/window.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The end of the year 9999. */
+#define LATEST_US INT64_C(253402300799000000)
+
+/* Notifications that are one word ask for a job. */
+static const struct word {
+	const char *payload;
+	enum job_name job;
+} words[] = {{"queues", JOB_QUEUES}, {"schedules", JOB_SCHEDULES}, {"arrivals", JOB_ARRIVALS}};
+
+enum { WORDS = sizeof words / sizeof *words };
+
+struct notifications {
+	struct base *base;
+	struct routes *routes;
+	struct window *window;
+	struct late *late;
+	struct control *control;
+};
+
+struct notifications *notifications_create(struct base *base, const struct notifications_neighbours *to)
+{
+	struct notifications *n = mem_calloc(1, sizeof *n);
+	*n = (struct notifications){base, to->routes, to->window, to->late, to->control};
+	return n;
+}
+
+void notifications_destroy(struct notifications *n)
+{
+	free(n);
+}
+
+static void stream_heard(struct notifications *n, int route, int32_t priority, int64_t run_at_us)
+{
+	if (route == 0)
+		window_look_again(n->window, run_at_us);
+	else if (!routes_known(n->routes, route))
+		jobs_ask(n->base->jobs, JOB_ROUTES); /* its streams are looked for then */
+	else
+		window_rewind(n->window, route, priority, run_at_us);
+}
+
+/* A time that somebody notified: whatever it is, the database can be asked for it. */
+static int64_t heard_time(int64_t us)
+{
+	return us < 0 ? STORE_TIME_BEGIN : us > LATEST_US ? STORE_TIME_NEVER : us;
+}
+
+/* Reads "MANAGER ROUTE PRIORITY RUN_AT…". What is not understood is passed over: anything may be said here. */
+static void wake_heard(struct notifications *n, const char *payload)
+{
+	int64_t manager, run_at, until;
+	int32_t priority;
+	int route, length, found;
+	if (sscanf(payload, "%" SCNd64 "%n", &manager, &length) != 1 || manager == store_manager_id(n->base->store))
+		return;
+	if (manager == 0 && sscanf(payload + length, " %d %" SCNd32 " %" SCNd64 " %" SCNd64, &route, &priority, &run_at, &until) == 4 &&
+	    routes_known(n->routes, route)) {
+		late_rewind(n->late, route, priority, heard_time(run_at), heard_time(until));
+	} else {
+		for (const char *at = payload + length; *at; at += found + (at[found] == ';')) {
+			if (sscanf(at, " %d %" SCNd32 " %" SCNd64 "%n", &route, &priority, &run_at, &found) != 3)
+				break;
+			stream_heard(n, route, priority, heard_time(run_at));
+			if (at[found] && at[found] != ';')
+				break;
+		}
+	}
+	base_dispatch(n->base);
+}
+
+void notifications_hear(struct notifications *n, const char *payload)
+{
+	for (int i = 0; i < WORDS; i++)
+		if (!strcmp(payload, words[i].payload)) {
+			jobs_ask(n->base->jobs, words[i].job);
+			return;
+		}
+	if (!strncmp(payload, "order ", 6))
+		control_heard(n->control, payload + 6);
+	else
+		wake_heard(n, payload);
+}

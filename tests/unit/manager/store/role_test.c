@@ -1,0 +1,235 @@
+/* How a role gathers operations into batches, over a connection that does nothing by itself. */
+#include "manager/store/internal.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+enum { LIMIT = 100, OPS = 300, GATHER_MS = 40 };
+
+/* --- a connection that is told what PostgreSQL says ----------------------------------------------------------------- */
+
+static struct conn_listener owner;
+static conn_done *next; /* of the statement in flight; NULL: none is */
+static void *next_arg;
+
+struct conn *conn_create(struct event_base *base, const struct conn_settings *settings, const struct conn_listener *listener)
+{
+	(void)base, (void)settings;
+	owner = *listener;
+	return NULL;
+}
+
+void conn_destroy(struct conn *conn)
+{
+	(void)conn;
+}
+
+bool conn_idle(const struct conn *conn)
+{
+	(void)conn;
+	return !next;
+}
+
+bool conn_up(const struct conn *conn)
+{
+	(void)conn;
+	return true;
+}
+
+void conn_run(struct conn *conn, enum sql_id statement, const struct params *params, conn_done *done, void *arg)
+{
+	(void)conn, (void)statement, (void)params;
+	next = done;
+	next_arg = arg;
+}
+
+void conn_cancel(struct conn *conn)
+{
+	(void)conn;
+}
+
+bool conn_in_transaction(const struct conn *conn)
+{
+	(void)conn;
+	return false;
+}
+
+const char *conn_problem(const struct conn *conn)
+{
+	(void)conn;
+	return "";
+}
+
+/* --- a role of operations that gather ------------------------------------------------------------------------------- */
+
+static struct store store;
+static struct role *role = &store.roles[ROLE_HEARTBEAT];
+static struct store_op ops[OPS];
+static int given, ended;
+
+static void start(struct role *r)
+{
+	role_run(r, SQL_HEARTBEAT, role_on_done);
+}
+
+static void done(struct store_op *op, const struct reeve_error *error)
+{
+	(void)op, (void)error;
+	ended++;
+}
+
+static void begin(void)
+{
+	static const struct conn_settings settings = {.name = "heartbeat"};
+	store.base = event_base_new();
+	role_open(role, &store, &settings, LIMIT);
+}
+
+static void end(void)
+{
+	role_close(role);
+	event_base_free(store.base);
+}
+
+static void give(int count)
+{
+	static const struct op_kind kind = {.name = "test", .start = start, .gather_ms = GATHER_MS};
+	for (; count > 0; count--) {
+		struct store_op *op = &ops[given++];
+		*op = (struct store_op){.done = done, .kind = &kind, .weight = 1};
+		role_add(role, op);
+	}
+}
+
+/* What PostgreSQL says to the statement in flight. */
+static void answer(enum conn_kind kind, const char *sqlstate)
+{
+	struct conn_result result = {.kind = kind};
+	conn_done *told = next;
+	snprintf(result.sqlstate, sizeof result.sqlstate, "%s", sqlstate);
+	cr_assert(told != NULL, "no statement is in flight");
+	next = NULL;
+	told(next_arg, &result);
+}
+
+/* How many operations are in flight. */
+static int in_flight(void)
+{
+	return next ? role->count : 0;
+}
+
+Test(role, operations_gather_for_a_while_after_a_batch)
+{
+	begin();
+	give(1);
+	cr_expect(eq(int, in_flight(), 1), "nothing goes before it: it goes at once");
+	give(2);
+	answer(CONN_OK, "");
+	give(3);
+	cr_expect(eq(int, in_flight(), 0), "it rests");
+	event_base_loop(store.base, EVLOOP_ONCE);
+	cr_expect(eq(int, in_flight(), 5));
+	answer(CONN_OK, "");
+	cr_expect(eq(int, ended, 6));
+	end();
+}
+
+Test(role, what_the_connection_lost_goes_when_the_role_has_rested)
+{
+	begin();
+	give(1);
+	answer(CONN_OK, "");
+	give(1);
+	owner.lost(owner.arg);
+	owner.ready(owner.arg);
+	cr_expect(eq(int, in_flight(), 0));
+	event_base_loop(store.base, EVLOOP_ONCE);
+	cr_expect(eq(int, in_flight(), 1));
+	answer(CONN_LOST, "");
+	cr_expect(eq(int, in_flight(), 1), "it is asked again");
+	answer(CONN_OK, "");
+	cr_expect(eq(int, ended, 2));
+	end();
+}
+
+/* Else a lock that was held for a moment would keep all heartbeats waiting for much longer. */
+Test(role, the_parts_of_a_batch_that_was_split_follow_each_other_at_once)
+{
+	int batches = 0;
+	begin();
+	give(1);
+	give(LIMIT - 1);
+	answer(CONN_OK, "");
+	event_base_loop(store.base, EVLOOP_ONCE);
+	cr_assert(eq(int, in_flight(), LIMIT - 1));
+	answer(CONN_REFUSED, "55P03");
+	answer(CONN_REFUSED, "55P03"); /* of 32: they go one by one */
+	for (; in_flight(); batches++)
+		answer(CONN_OK, "");
+	cr_expect(eq(int, ended, LIMIT));
+	cr_expect(gt(int, batches, 32));
+	end();
+}
+
+Test(role, a_full_batch_waits_for_no_more)
+{
+	begin();
+	give(1);
+	give(LIMIT);
+	answer(CONN_OK, "");
+	cr_expect(eq(int, in_flight(), LIMIT));
+	answer(CONN_OK, "");
+	cr_expect(eq(int, ended, LIMIT + 1));
+	end();
+}
+
+Test(role, one_that_nobody_wants_any_more_ends_with_its_batch)
+{
+	begin();
+	give(1);
+	give(2);
+	answer(CONN_OK, "");
+	event_base_loop(store.base, EVLOOP_ONCE);
+	cr_assert(eq(int, in_flight(), 2));
+	role_drop(role, &ops[2]);
+	cr_expect(eq(int, ended, 1), "the other one is in the same statement");
+	answer(CONN_OK, "");
+	cr_expect(eq(int, ended, 3));
+	cr_expect(eq(int, (int)role->waiting_count, 0));
+	end();
+}
+
+static void done_and_freed(struct store_op *op, const struct reeve_error *error)
+{
+	(void)error;
+	free(op);
+}
+
+static void on_nothing_left(void *arg, const struct conn_result *result)
+{
+	struct role *r = arg;
+	(void)result;
+	free(r->batch[0]);
+	r->count = 0; /* as one that gives all its operations back to the list */
+	role_done(r);
+}
+
+static void start_nothing(struct role *r)
+{
+	role_run(r, SQL_HEARTBEAT, on_nothing_left);
+}
+
+Test(role, a_batch_may_end_without_operations)
+{
+	static const struct op_kind kinds[] = {{.name = "freed", .start = start}, {.name = "none left", .start = start_nothing}};
+	begin();
+	for (int i = 0; i < 2; i++) {
+		struct store_op *op = mem_calloc(1, sizeof *op);
+		op->done = done_and_freed;
+		op->kind = &kinds[i];
+		role_add(role, op);
+		answer(CONN_OK, "");
+	}
+	cr_expect(eq(int, in_flight(), 0));
+	end();
+}
