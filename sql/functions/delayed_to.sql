@@ -4,8 +4,9 @@ create or replace function delayed_to(run_at timestamptz, written timestamptz) r
   select case when run_at > written then date_bin('1 second', run_at, '2000-01-01 00:00:00+00') end
 $$;
 
--- The same of any task that waits or executes.
-create or replace function delayed_to(status text, run_at timestamptz, written timestamptz) returns timestamptz
+-- The same of any task. One that executes was written last when it was claimed, and may have been claimed early: after a clock that
+-- was ahead has been set back.
+create or replace function delayed_to(retrying boolean, run_at timestamptz, written timestamptz) returns timestamptz
 language sql immutable parallel safe as $$
-  select case when status = 'queued' then delayed_to(run_at, written) end
+  select case when retrying is null then delayed_to(run_at, written) end
 $$;

@@ -13,7 +13,7 @@ begin
   delete from live_counts;
   delete from live_due;
   with live as (
-    select route_id, delayed_to(status, run_at, last_updated) as due, count(*) as n, count(retrying) as retrying
+    select route_id, delayed_to(retrying, run_at, last_updated) as due, count(*) as n, count(retrying) as retrying
     from tasks group by 1, 2),
    later as (
     insert into live_due select due, route_id, n from live where due > clock_timestamp() returning route_id, count)

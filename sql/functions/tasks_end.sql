@@ -20,11 +20,8 @@ begin
     from gone),
    counted as (
     insert into count_changes (keep_until, route_id, status, count, due, live, retrying)
-    select keep_until, route_id, becomes, count(*), null::timestamptz, -count(token), -count(retrying) filter (where token is not null)
-    from gone group by 1, 2, 3
-    union all
-    select null, route_id, null, 0, delayed_to(status, run_at, last_updated), -count(*), -count(retrying)
-    from gone where token is null group by 2, 5),
+    select keep_until, route_id, becomes, count(*), delayed_to(retrying, run_at, last_updated), -count(*), -count(retrying)
+    from gone group by 1, 2, 3, 5),
    batched as (
     insert into callbacks (batch_id, task_id, event, url, secret, payload)
     select * from batch_tasks_ended((

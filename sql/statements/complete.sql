@@ -28,10 +28,12 @@ with done as (
     greatest(clock_timestamp(), last_updated + interval '1us'), retry_policy, remark, stack, version
   from done),
  ended as materialized (
-  select assignment_id, route_id, keep_until, count(*)::int as n, count(retrying)::int as retrying from done group by 1, 2, 3),
+  select assignment_id, route_id, keep_until, delayed_to(retrying, run_at, last_updated) as due, count(*)::int as n,
+    count(retrying)::int as retrying
+  from done group by 1, 2, 3, 4),
  ended_counts as (
-  insert into count_changes (keep_until, route_id, status, count, live, retrying)
-  select keep_until, route_id, 'completed', sum(n), -sum(n), -sum(retrying) from ended group by 1, 2),
+  insert into count_changes (keep_until, route_id, status, count, due, live, retrying)
+  select keep_until, route_id, 'completed', sum(n), due, -sum(n), -sum(retrying) from ended group by 1, 2, 5),
  lowered as (
   update assignments a set open = a.open - e.n, closed_at = case when a.open = e.n then clock_timestamp() end
   from (select assignment_id, sum(n)::int as n from ended group by 1 order by 1) e

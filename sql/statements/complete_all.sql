@@ -23,8 +23,9 @@ with done as (
     coalesce(first_started, last_updated), last_updated, created, ended, retry_policy, said, stack, version
   from done),
  ended_counts as (
-  insert into count_changes (keep_until, route_id, status, count, live, retrying)
-  select keep_until, route_id, 'completed', count(*), -count(*), -count(retrying) from done group by keep_until, route_id),
+  insert into count_changes (keep_until, route_id, status, count, due, live, retrying)
+  select keep_until, route_id, 'completed', count(*), delayed_to(retrying, run_at, last_updated), -count(*), -count(retrying)
+  from done group by 1, 2, 5),
  batched as (
   insert into callbacks (batch_id, task_id, event, url, secret, payload)
   select * from batch_tasks_ended((

@@ -104,13 +104,12 @@ with locked as materialized (
   from timed d where d.advances and t.id = any(array[d.id])),
  counted as (
   insert into count_changes (route_id, due, live, retrying)
-  select route_id, null::timestamptz, -count(*) filter (where renewed or advances),
-    count(*) filter (where becomes = 'failed') - count(retrying)
-  from timed where becomes in ('failed', 'queued') group by 1
-  having count(*) filter (where renewed or advances) > 0 or count(*) filter (where becomes = 'failed') <> count(retrying)
-  union all
-  select new_route, delayed_to(due, ended), count(*), 0
-  from timed where renewed or advances group by 1, 2),
+  select v.route_id, v.due, sum(v.live), sum(v.retrying)
+  from timed t cross join lateral (values
+    (t.route_id, delayed_to(t.retrying, t.run_at, t.last_updated), -1, case when t.retrying then -1 else 0 end),
+    (t.new_route, case when t.becomes = 'queued' then delayed_to(t.due, t.ended) end, 1, case when t.becomes = 'failed' then 1 else 0 end))
+    v(route_id, due, live, retrying)
+  where t.becomes in ('failed', 'queued') group by 1, 2 having sum(v.live) <> 0 or sum(v.retrying) <> 0),
  attempts as (
   insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, error,
     error_code, run_at, last_updated, result, remark, stack, stage, queue, type, details)

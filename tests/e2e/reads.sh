@@ -3,6 +3,7 @@
 # shellcheck disable=SC1091,SC2016
 # quick
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/faults.bash"
 
 # A foreign lock on the table of workers' events: whoever reads the story of all tasks waits for it, nobody else does.
 hold_the_story() {
@@ -286,6 +287,32 @@ story_live_counts_are_never_below_0() {
 		insert into count_changes (route_id, due, live) select 1, now() + '1 h', -1;
 		insert into live_counts values (1, 1, 0, 0)" >/dev/null
 	expect_eq '' "$(totals)"
+}
+
+# Tasks that were delayed while the clock was ahead are claimed an hour before the clock as it is says that they are due. Whatever
+# becomes of such a task, it is not counted as delayed any more.
+story_tasks_claimed_before_they_are_due_are_counted() {
+	start_postgres_with_clock
+	jump 3600
+	start_manager
+	wait_until 10 '[ "$(sql "select count(*) from managers where hb_seq > 1")" = 1 ]'
+	reeve pipeline define - <<<'{"name":"steps","stages":[{"name":"a","type":"sh"},{"name":"b","type":"sh"}]}' >/dev/null
+	fails=$(reeve submit sh 'exit 1' --delay 3s --retry-base 1h --retry-max 1h)
+	dies=$(reeve submit sh 'exit 1' --delay 3s --max-attempts 1)
+	ends=$(reeve submit sh true --delay 3s)
+	remarks=$(reeve submit sh 'echo "{\"remark\": \"well\"}" >&3' --delay 3s)
+	steps=$(reeve submit --pipeline steps true --delay 3s)
+	expect_eq 5 "$(sql "select count(*) from tasks")"
+	jump 0
+	start_worker
+	wait_until 15 '[ "$(sql "select count(*) from task_attempts")|$(sql "select count(*) from task_history")" = "2|4" ]'
+	expect_eq 5 "$(sql "select (select count(*) from task_history where started < run_at) + (select count(*) from task_attempts)")"
+	expect_eq failed "$(reeve show "$fails" --json | jq -r .status)"
+	expect_eq '' "$(miscounted)"
+	wait_until 5 '[ "$(sql "select count(*) from count_changes")" = 0 ]'
+	expect_eq '' "$(miscounted)"
+	expect_eq '1|1' "$(sql "select sum(live), sum(retrying) from live_counts")"
+	expect_eq '0|0' "$(sql "select sum(delayed), (select count(*) from live_due where count <> 0) from live_counts")"
 }
 
 # What executes is told by the journal, of tasks that failed before and of several types too.
