@@ -162,10 +162,10 @@ story_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 }
 
 # A manager edits 1,000 waiting tasks again and again, and freezes with them locked; claims of the other one meet them. Tasks of
-# another queue go on at least at a quarter of the pace of before, and those of this one are run in the end, each once.
+# another queue take as long as before, and those of this one are run in the end, each once.
 # measures time
 story_a_manager_freezes_within_an_edit_and_the_others_claims_go_on() {
-	local round before during ended
+	local good=0 round before during ended
 	start_postgres
 	start_manager two "${SHORT[@]}"
 	start_manager one "${SHORT[@]}"
@@ -179,19 +179,23 @@ story_a_manager_freezes_within_an_edit_and_the_others_claims_go_on() {
 	from=$(ms)
 	sleep 3
 	until=$(ms)
-	before=$(pace "queue = 'plain'" "$from" "$until")
-	expect [ "$before" -ge 4 ]
-	for round in 1 2; do
+	sleep 1 # nothing of this time is still under way when the manager freezes
+	before=$(p99 plain "$from" "$until")
+	for round in 1 2 3; do
 		freeze two edit
 		[ $round != 1 ] || reeve queue resume edited >/dev/null
 		wait_until 10 '[ "$(in_transaction edit)" = 0 ]'
 		until=$(ms)
-		during=$(pace "queue = 'plain'" "$FROZEN" "$until")
-		signal two CONT
 		expect_at_most 2000 $((until - FROZEN)) 'the frozen manager kept its locks'
-		note "$before plain tasks a second before, $during while the manager that edits was frozen"
-		expect [ $((4 * during)) -ge "$before" ]
+		sleep 1
+		during=$(p99 plain "$FROZEN" "$until" 1) || during=$FOR_EVER
+		signal two CONT
+		note "99 of 100 plain tasks: $before ms before, $during ms while the manager that edits was frozen"
+		[ "$during" -gt $((before + 50)) ] || good=$((good + 1))
+		[ $good -lt 2 ] || break
+		sleep 1
 	done
+	[ $good -ge 2 ] || fail 'plain tasks take longer than before'
 	ended=$(sql "select count(*) from task_history where queue = 'edited'")
 	wait_until 10 "[ \"\$(sql \"select count(*) from task_history where queue = 'edited'\")\" -gt $ended ]"
 	touch "$DIR/no-more"
