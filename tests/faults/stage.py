@@ -190,6 +190,7 @@ class Postgres(Process):
 
 	def signal_all(self, number):
 		"""The server and all its processes."""
+		self.frozen = number == signal.SIGSTOP
 		with open(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children", encoding="ascii") as file:
 			children = [int(child) for child in file.read().split()]
 		for pid in [self.popen.pid, *children]:
@@ -227,7 +228,9 @@ class Postgres(Process):
 		return int(rows[0][0]) if rows else 0
 
 	def sql(self, query):
-		"""Rows of columns, as text; None if the database is away."""
+		"""Rows of columns, as text; None if the database is away, or frozen by us: nobody would thaw it while we wait."""
+		if self.frozen:
+			return None
 		done = subprocess.run([*self.psql(), "-F", "\t", "-v", "ON_ERROR_STOP=1", "-c", query], capture_output=True, text=True, check=False,
 			env={**os.environ, "PGOPTIONS": "-c search_path=reeve,public"})
 		if done.returncode == 2:  # the connection was bad
