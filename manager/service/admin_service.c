@@ -27,16 +27,6 @@ static void ping(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	rpc_call_reply(call, &response.base);
 }
 
-/* Reads into a new message of the descriptor. */
-static void read_send(struct services *s, struct rpc_call *call, enum store_read_kind kind, const void *request,
-    const ProtobufCMessageDescriptor *descriptor, void (*done)(struct store_op *op, const struct reeve_error *error))
-{
-	struct reading *r = mem_calloc(1, sizeof *r);
-	reading_begin(r, s, call, kind, descriptor, done);
-	r->op.request = request;
-	reading_send(r);
-}
-
 static void list_queues(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__ListQueuesRequest *request = (const Reeve__V1__ListQueuesRequest *)message;
@@ -52,13 +42,8 @@ static void list_queues(void *service, struct rpc_call *call, const ProtobufCMes
 		rpc_call_fail(call, STATUS(NOT_FOUND), "queue: there is no task in queue \"%s\", and none in the history", request->queue);
 		return;
 	}
-	read_send(s, call, STORE_QUEUES, request, &reeve__v1__list_queues_response__descriptor, reading_done);
+	reading_send(reading_of(s, call, SQL_QUEUE_COUNTS, message, reading_done));
 }
-
-struct workers_call {
-	struct reading reading;
-	Reeve__V1__ListWorkersRequest request;
-};
 
 static void list_workers(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
@@ -71,12 +56,10 @@ static void list_workers(void *service, struct rpc_call *call, const ProtobufCMe
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct workers_call *c = mem_calloc(1, sizeof *c);
-	reading_begin(&c->reading, service, call, STORE_WORKERS, &reeve__v1__list_workers_response__descriptor, reading_done);
-	c->request = *request;
-	c->request.limit = request->limit ? request->limit : WORKERS_MOST;
-	c->reading.op.request = &c->request;
-	reading_send(&c->reading);
+	struct reading *r = reading_of(service, call, SQL_WORKER_LIST, message, reading_done);
+	if (!request->limit)
+		((Reeve__V1__ListWorkersRequest *)r->request)->limit = WORKERS_MOST;
+	reading_send(r);
 }
 
 static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t value)
@@ -101,7 +84,7 @@ static void on_stats(struct store_op *op, const struct reeve_error *error)
 
 static void stats(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
-	read_send(service, call, STORE_STATS, message, &reeve__v1__stats_response__descriptor, on_stats);
+	reading_send(reading_of(service, call, SQL_STATS, message, on_stats));
 }
 
 /* --- control of workers ------------------------------------------------------------------------------------------- */

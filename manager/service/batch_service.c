@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_DEFAULT = 100, LIST_MOST = 1000, REPORT_MOST = 10000 };
+/* Of each batch in an answer, up to 2,000 callbacks are counted: it holds no more than BATCHES_PAGE. */
+enum { LIST_DEFAULT = 100, LIST_MOST = 1000, BATCHES_PAGE = 250, REPORT_MOST = 10000 };
 
 static const char *text_or_null(const char *text)
 {
@@ -127,21 +128,17 @@ static void close_batch(void *service, struct rpc_call *call, const ProtobufCMes
 
 /* --- List and Report --------------------------------------------------------------------------------------------- */
 
-struct list_call {
-	struct reading reading;
-	Reeve__V1__ListBatchesRequest request;
-};
-
 /* Where nothing is found the queue must be one that tasks have been in; a batch may be opened before the first one. */
 static void on_listed(struct store_op *op, const struct reeve_error *error)
 {
-	struct list_call *c = (struct list_call *)op;
-	const Reeve__V1__ListBatchesResponse *out = (const Reeve__V1__ListBatchesResponse *)c->reading.response;
+	struct reading *r = (struct reading *)op;
+	const Reeve__V1__ListBatchesRequest *request = (const Reeve__V1__ListBatchesRequest *)r->request;
+	const Reeve__V1__ListBatchesResponse *out = (const Reeve__V1__ListBatchesResponse *)r->response;
 	struct reeve_error unknown;
-	if (!error && !out->n_batches && !out->next_before_id && !c->request.before_id &&
-	    !check_known_names(c->reading.services, "", c->request.queue, "", &unknown))
+	if (!error && !out->n_batches && !out->next_before_id && request->before_id == INT64_MAX &&
+	    !check_known_names(r->services, "", request->queue, "", &unknown))
 		error = &unknown;
-	reading_end(&c->reading, error);
+	reading_end(r, error);
 }
 
 static void list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -156,31 +153,26 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct list_call *c = mem_calloc(1, sizeof *c);
-	reading_begin(&c->reading, s, call, STORE_BATCHES, &reeve__v1__list_batches_response__descriptor, on_listed);
-	c->request = *request;
-	c->request.limit = request->limit ? request->limit : LIST_DEFAULT;
-	c->reading.op.request = &c->request;
-	reading_send(&c->reading);
+	struct reading *r = reading_of(s, call, SQL_BATCH_LIST, message, on_listed);
+	Reeve__V1__ListBatchesRequest *page = (Reeve__V1__ListBatchesRequest *)r->request;
+	page->limit = !request->limit ? LIST_DEFAULT : request->limit < BATCHES_PAGE ? request->limit : BATCHES_PAGE;
+	page->before_id = request->before_id ? request->before_id : INT64_MAX;
+	reading_send(r);
 }
-
-struct report_call {
-	struct reading reading;
-	Reeve__V1__BatchReportRequest request;
-};
 
 /* As many tasks as were asked for and fit in an answer. */
 static void on_reported(struct store_op *op, const struct reeve_error *error)
 {
-	struct report_call *c = (struct report_call *)op;
-	Reeve__V1__BatchReportResponse *out = (Reeve__V1__BatchReportResponse *)c->reading.response;
+	struct reading *r = (struct reading *)op;
+	const Reeve__V1__BatchReportRequest *request = (const Reeve__V1__BatchReportRequest *)r->request;
+	Reeve__V1__BatchReportResponse *out = (Reeve__V1__BatchReportResponse *)r->response;
 	struct reeve_error unknown;
 	if (!error && !out->batch) {
-		error_set(&unknown, STATUS(NOT_FOUND), "there is no batch %lld", (long long)c->request.id);
+		error_set(&unknown, STATUS(NOT_FOUND), "there is no batch %lld", (long long)request->id);
 		error = &unknown;
 	}
-	out->more = reading_cut(&c->reading, out->tasks, &out->n_tasks, c->request.limit);
-	reading_end(&c->reading, error);
+	out->more = reading_cut(r, out->tasks, &out->n_tasks, request->limit);
+	reading_end(r, error);
 }
 
 static void report(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -194,21 +186,13 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct report_call *c = mem_calloc(1, sizeof *c);
-	reading_begin(
-	    &c->reading, s, call, STORE_BATCH_REPORT, &reeve__v1__batch_report_response__descriptor, on_reported);
-	c->request = *request;
-	c->request.limit = request->limit ? request->limit : REPORT_MOST;
-	c->reading.op.request = &c->request;
-	reading_send(&c->reading);
+	struct reading *r = reading_of(s, call, SQL_BATCH_REPORT, message, on_reported);
+	if (!request->limit)
+		((Reeve__V1__BatchReportRequest *)r->request)->limit = REPORT_MOST;
+	reading_send(r);
 }
 
 /* --- Callbacks --------------------------------------------------------------------------------------------------- */
-
-struct callbacks_call {
-	struct reading reading;
-	Reeve__V1__CallbacksRequest request;
-};
 
 static bool check_callback_state(const char *state, struct reeve_error *error)
 {
@@ -228,12 +212,11 @@ static void callbacks(void *service, struct rpc_call *call, const ProtobufCMessa
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct callbacks_call *c = mem_calloc(1, sizeof *c);
-	reading_begin(&c->reading, s, call, STORE_CALLBACKS, &reeve__v1__callbacks_response__descriptor, reading_done);
-	c->request = *request;
-	c->request.limit = request->limit ? request->limit : LIST_DEFAULT;
-	c->reading.op.request = &c->request;
-	reading_send(&c->reading);
+	struct reading *r = reading_of(s, call, SQL_CALLBACKS_LIST, message, reading_done);
+	Reeve__V1__CallbacksRequest *page = (Reeve__V1__CallbacksRequest *)r->request;
+	page->limit = request->limit ? request->limit : LIST_DEFAULT;
+	page->before_id = request->before_id ? request->before_id : INT64_MAX;
+	reading_send(r);
 }
 
 const struct rpc_entry batch_methods[] = {

@@ -83,18 +83,13 @@ static void put(void *service, struct rpc_call *call, const ProtobufCMessage *me
 
 /* --- List -------------------------------------------------------------------------------------------------------- */
 
-struct list_call {
-	struct reading reading;
-	Reeve__V1__ListMetricsRequest request;
-};
-
 /* As many as were asked for and fit into an answer. */
 static void on_listed(struct store_op *op, const struct reeve_error *error)
 {
-	struct list_call *c = (struct list_call *)op;
-	Reeve__V1__ListMetricsResponse *out = (Reeve__V1__ListMetricsResponse *)c->reading.response;
-	out->more = reading_cut(&c->reading, out->metrics, &out->n_metrics, c->request.limit);
-	reading_end(&c->reading, error);
+	struct reading *r = (struct reading *)op;
+	Reeve__V1__ListMetricsResponse *out = (Reeve__V1__ListMetricsResponse *)r->response;
+	out->more = reading_cut(r, out->metrics, &out->n_metrics, ((Reeve__V1__ListMetricsRequest *)r->request)->limit);
+	reading_end(r, error);
 }
 
 static void list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -109,12 +104,10 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct list_call *c = mem_calloc(1, sizeof *c);
-	reading_begin(&c->reading, s, call, STORE_METRICS, &reeve__v1__list_metrics_response__descriptor, on_listed);
-	c->request = *request;
-	c->request.limit = request->limit ? request->limit : LIST_DEFAULT;
-	c->reading.op.request = &c->request;
-	reading_send(&c->reading);
+	struct reading *r = reading_of(s, call, SQL_METRICS_LIST, message, on_listed);
+	if (!request->limit)
+		((Reeve__V1__ListMetricsRequest *)r->request)->limit = LIST_DEFAULT;
+	reading_send(r);
 }
 
 const struct rpc_entry metric_methods[] = {

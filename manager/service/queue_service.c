@@ -6,6 +6,7 @@
 #include "manager/service/retry.h"
 
 #include <jansson.h>
+#include <reeve/v1/admin.pb-c.h>
 #include <reeve/v1/queue.pb-c.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -359,10 +360,34 @@ static void describe(void *service, struct rpc_call *call, const ProtobufCMessag
 
 /* --- Status ------------------------------------------------------------------------------------------------------- */
 
+/* The workers that serve it, in a call of their own after its status. */
+struct status_call {
+	struct reading workers;
+	struct reading *status;
+};
+
+static void on_workers_read(struct store_op *op, const struct reeve_error *error)
+{
+	struct status_call *c = (struct status_call *)op;
+	struct reading *status = c->status;
+	Reeve__V1__QueueStatusResponse *response = (Reeve__V1__QueueStatusResponse *)status->response;
+	Reeve__V1__ListWorkersResponse *found = (Reeve__V1__ListWorkersResponse *)c->workers.response;
+
+	response->workers = found->workers;
+	response->n_workers = found->n_workers;
+	response->more_workers = found->next_after != 0;
+	found->workers = NULL;
+	found->n_workers = 0;
+	reading_free(&c->workers);
+	reading_end(status, error);
+}
+
 static void on_status_read(struct store_op *op, const struct reeve_error *error)
 {
+	enum { WORKERS_SHOWN = 100 };
 	struct reading *r = (struct reading *)op;
 	Reeve__V1__QueueStatusResponse *response = (Reeve__V1__QueueStatusResponse *)r->response;
+	Reeve__V1__ListWorkersRequest request = REEVE__V1__LIST_WORKERS_REQUEST__INIT;
 	struct reeve_error unknown;
 	if (!error && !*response->state) {
 		unknown_queue(response->queue, &unknown);
@@ -372,24 +397,24 @@ static void on_status_read(struct store_op *op, const struct reeve_error *error)
 		reading_end(r, error);
 		return;
 	}
-	r->op.kind = STORE_QUEUE_WORKERS;
-	r->op.op.done = reading_done;
-	reading_send(r);
+	struct status_call *c = mem_calloc(1, sizeof *c);
+	c->status = r;
+	request.queue = response->queue;
+	request.limit = WORKERS_SHOWN;
+	reading_begin_of(&c->workers, r->services, r->call, SQL_WORKER_LIST, &request.base, on_workers_read);
+	reading_send(&c->workers);
 }
 
 static void status(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__QueueStatusRequest *request = (const Reeve__V1__QueueStatusRequest *)message;
-	struct services *s = service;
 	struct reeve_error error;
 	if (!check_name("queue", request->queue, false, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct reading *r = mem_calloc(1, sizeof *r);
-	reading_begin(r, s, call, STORE_QUEUE_STATUS, &reeve__v1__queue_status_response__descriptor, on_status_read);
+	struct reading *r = reading_of(service, call, SQL_QUEUE_STATUS, message, on_status_read);
 	((Reeve__V1__QueueStatusResponse *)r->response)->queue = mem_strdup(request->queue);
-	r->op.request = request;
 	reading_send(r);
 }
 

@@ -4,11 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+static ProtobufCMessage *copy_of(const ProtobufCMessage *request)
+{
+	ProtobufCMessage *copy = mem_malloc(request->descriptor->sizeof_message);
+	memcpy(copy, request, request->descriptor->sizeof_message);
+	return copy;
+}
+
 void reading_begin(struct reading *r, struct services *s, struct rpc_call *call, enum store_read_kind kind,
-    const ProtobufCMessageDescriptor *descriptor, void (*done)(struct store_op *op, const struct reeve_error *error))
+    const ProtobufCMessage *request, const ProtobufCMessageDescriptor *descriptor, reading_done_fn *done)
 {
 	r->call = call;
 	r->services = s;
+	r->request = request ? copy_of(request) : NULL;
 	r->response = mem_malloc(descriptor->sizeof_message);
 	descriptor->message_init(r->response);
 	r->op = (struct store_read){
@@ -16,10 +24,26 @@ void reading_begin(struct reading *r, struct services *s, struct rpc_call *call,
 	    .op.deadline_ms = service_deadline(s, call),
 	    .op.origin = rpc_call_origin(call),
 	    .kind = kind,
+	    .request = r->request,
 	    .lease_ms = s->core->base.options.lease_ms,
 	    .most_bytes = s->core->base.options.max_answer_bytes,
 	    .response = r->response,
 	};
+}
+
+void reading_begin_of(struct reading *r, struct services *s, struct rpc_call *call, enum sql_id statement,
+    const ProtobufCMessage *request, reading_done_fn *done)
+{
+	reading_begin(r, s, call, STORE_BOUND, request, sql_statements[statement].response, done);
+	r->op.statement = statement;
+}
+
+struct reading *reading_of(struct services *s, struct rpc_call *call, enum sql_id statement, const ProtobufCMessage *request,
+    reading_done_fn *done)
+{
+	struct reading *r = mem_calloc(1, sizeof *r);
+	reading_begin_of(r, s, call, statement, request, done);
+	return r;
 }
 
 static void on_caller_gone(void *arg)
@@ -51,14 +75,20 @@ bool reading_cut(const struct reading *r, void *items, size_t *count, uint32_t l
 	return n < all;
 }
 
+void reading_free(struct reading *r)
+{
+	protobuf_c_message_free_unpacked(r->response, NULL);
+	free(r->request);
+	free(r);
+}
+
 void reading_end_with(struct reading *r, const ProtobufCMessage *answer, const struct reeve_error *error)
 {
 	if (error)
 		rpc_call_fail_error(r->call, error);
 	else
 		rpc_call_reply(r->call, answer);
-	protobuf_c_message_free_unpacked(r->response, NULL);
-	free(r);
+	reading_free(r);
 }
 
 void reading_end(struct reading *r, const struct reeve_error *error)

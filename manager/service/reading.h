@@ -11,12 +11,23 @@ struct reading {
 	struct store_read op;
 	struct rpc_call *call;
 	struct services *services;
+	ProtobufCMessage *request;  /* a copy, whose own fields may be changed; what it leads to is the call's */
 	ProtobufCMessage *response; /* on the heap, with all that it leads to */
 };
 
-/* Makes ready for reading into a new message of the descriptor; `op.request` is the caller's to set. */
+typedef void reading_done_fn(struct store_op *op, const struct reeve_error *error);
+
+/* Makes ready for reading into a new message of the descriptor. `request` may be NULL. */
 void reading_begin(struct reading *reading, struct services *services, struct rpc_call *call, enum store_read_kind kind,
-    const ProtobufCMessageDescriptor *descriptor, void (*done)(struct store_op *op, const struct reeve_error *error));
+    const ProtobufCMessage *request, const ProtobufCMessageDescriptor *descriptor, reading_done_fn *done);
+
+/* A new reading of a statement whose head names the request and the response. */
+struct reading *reading_of(struct services *services, struct rpc_call *call, enum sql_id statement,
+    const ProtobufCMessage *request, reading_done_fn *done);
+
+/* The same for a struct that begins with a reading. */
+void reading_begin_of(struct reading *reading, struct services *services, struct rpc_call *call, enum sql_id statement,
+    const ProtobufCMessage *request, reading_done_fn *done);
 
 /* Sends it to the store; if the caller's connection closes, the read ends. */
 void reading_send(struct reading *reading);
@@ -31,7 +42,10 @@ void reading_end(struct reading *reading, const struct reeve_error *error);
 /* The same with an answer that leads to parts of the response. */
 void reading_end_with(struct reading *reading, const ProtobufCMessage *answer, const struct reeve_error *error);
 
+/* Frees the response and the struct without an answer. */
+void reading_free(struct reading *reading);
+
 /* For `done`, where that is all. */
-void reading_done(struct store_op *op, const struct reeve_error *error);
+reading_done_fn reading_done;
 
 #endif

@@ -143,7 +143,7 @@ static void look(
     struct services *s, struct rpc_call *call, enum store_edit_kind kind, const struct store_filter *filter)
 {
 	struct look_call *c = mem_calloc(1, sizeof *c);
-	reading_begin(&c->reading, s, call, STORE_MATCHING, responses[kind], reading_done);
+	reading_begin(&c->reading, s, call, STORE_MATCHING, NULL, responses[kind], reading_done);
 	c->filter = *filter;
 	c->reading.op.filter = &c->filter;
 	c->reading.op.change = kind;

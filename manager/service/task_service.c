@@ -16,7 +16,8 @@
 
 #define HOUR_US INT64_C(3600000000)
 
-enum { LIST_DEFAULT = 100, LIST_MOST = 10000, AUDIT_DEFAULT = 1000, AUDIT_MOST = 100000, WAIT_MOST_MS = 60000 };
+/* AUDIT_PAGE: an answer with nine events for each of so many rows, all with the longest texts, is below the longest message. */
+enum { LIST_DEFAULT = 100, LIST_MOST = 10000, AUDIT_DEFAULT = 1000, AUDIT_PAGE = 500, AUDIT_MOST = 100000, WAIT_MOST_MS = 60000 };
 
 /* --- Submit ------------------------------------------------------------------------------------------------------ */
 
@@ -120,23 +121,18 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 
 /* --- reading ----------------------------------------------------------------------------------------------------- */
 
-struct get_call {
-	struct reading reading;
-	int64_t id;
-};
-
 static void on_got(struct store_op *op, const struct reeve_error *error)
 {
-	struct get_call *c = (struct get_call *)op;
-	const Reeve__V1__ListResponse *found = (Reeve__V1__ListResponse *)c->reading.response;
+	struct reading *r = (struct reading *)op;
+	const Reeve__V1__ListResponse *found = (Reeve__V1__ListResponse *)r->response;
 	struct reeve_error unknown;
 	if (!error && found->n_tasks == 0) {
-		error_set(&unknown, STATUS(NOT_FOUND), "there is no task %lld", (long long)c->id);
+		error_set(&unknown, STATUS(NOT_FOUND), "there is no task %lld", (long long)r->op.id);
 		error = &unknown;
 	}
 	Reeve__V1__GetResponse response = REEVE__V1__GET_RESPONSE__INIT;
 	response.task = error ? NULL : found->tasks[0];
-	reading_end_with(&c->reading, &response.base, error);
+	reading_end_with(r, &response.base, error);
 }
 
 static void get(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -148,17 +144,14 @@ static void get(void *service, struct rpc_call *call, const ProtobufCMessage *me
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct get_call *c = mem_calloc(1, sizeof *c);
-	reading_begin(&c->reading, s, call, STORE_GET, &reeve__v1__list_response__descriptor, on_got);
-	c->id = request->id;
-	c->reading.op.ids = &c->id;
-	c->reading.op.count = 1;
-	reading_send(&c->reading);
+	struct reading *r = mem_calloc(1, sizeof *r);
+	reading_begin(r, s, call, STORE_GET, NULL, &reeve__v1__list_response__descriptor, on_got);
+	r->op.id = request->id;
+	reading_send(r);
 }
 
 struct list_call {
 	struct reading reading;
-	Reeve__V1__ListRequest request;
 	struct store_filter filter;
 };
 
@@ -179,34 +172,28 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		return;
 	}
 	struct list_call *c = mem_calloc(1, sizeof *c);
-	reading_begin(&c->reading, s, call, STORE_LIST, &reeve__v1__list_response__descriptor, reading_done);
-	c->request = *request;
+	reading_begin(&c->reading, s, call, STORE_LIST, message, &reeve__v1__list_response__descriptor, reading_done);
 	if (request->filter) {
 		c->filter = filter_from(request->filter);
 		c->reading.op.filter = &c->filter;
 	}
-	c->request.limit = request->limit ? request->limit : LIST_DEFAULT;
-	c->reading.op.request = &c->request;
+	if (!request->limit)
+		((Reeve__V1__ListRequest *)c->reading.request)->limit = LIST_DEFAULT;
 	reading_send(&c->reading);
 }
 
-struct audit_call {
-	struct reading reading;
-	Reeve__V1__AuditRequest request;
-};
-
 static void on_audited(struct store_op *op, const struct reeve_error *error)
 {
-	struct audit_call *c = (struct audit_call *)op;
-	Reeve__V1__AuditResponse *out = (Reeve__V1__AuditResponse *)c->reading.response;
-	int64_t id = c->request.task_id;
+	struct reading *r = (struct reading *)op;
+	const Reeve__V1__AuditRequest *request = (const Reeve__V1__AuditRequest *)r->request;
+	Reeve__V1__AuditResponse *out = (Reeve__V1__AuditResponse *)r->response;
 	struct reeve_error unknown;
-	bool began = *c->request.page != '\0';
-	if (!error && id && !c->request.since_us && !began && out->n_events == 0 && !out->more) {
-		error_set(&unknown, STATUS(NOT_FOUND), "there is no task %lld", (long long)id);
+	out->more = *out->next_page != '\0';
+	if (!error && request->task_id && !request->since_us && !*request->page && out->n_events == 0 && !out->more) {
+		error_set(&unknown, STATUS(NOT_FOUND), "there is no task %lld", (long long)request->task_id);
 		error = &unknown;
 	}
-	reading_end(&c->reading, error);
+	reading_end(r, error);
 }
 
 static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -220,14 +207,15 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct audit_call *c = mem_calloc(1, sizeof *c);
-	reading_begin(&c->reading, s, call, STORE_AUDIT, &reeve__v1__audit_response__descriptor, on_audited);
-	c->request = *request;
-	c->request.limit = request->limit ? request->limit : AUDIT_DEFAULT;
+	enum sql_id statement = request->task_id ? SQL_AUDIT_TASK : request->newest ? SQL_AUDIT_NEWEST : SQL_AUDIT_PAGE;
+	struct reading *r = reading_of(s, call, statement, message, on_audited);
+	Reeve__V1__AuditRequest *page = (Reeve__V1__AuditRequest *)r->request;
+	page->limit = request->limit ? request->limit : AUDIT_DEFAULT;
+	page->limit = request->newest ? page->limit + 1 : page->limit < AUDIT_PAGE ? page->limit : AUDIT_PAGE; /* one more tells of more */
 	if (!request->task_id && !request->since_us && !request->newest)
-		c->request.since_us = core_clock_us(s->core) - HOUR_US;
-	c->reading.op.request = &c->request;
-	reading_send(&c->reading);
+		page->since_us = core_clock_us(s->core) - HOUR_US;
+	r->op.quick = request->task_id != 0;
+	reading_send(r);
 }
 
 /* --- Wait -------------------------------------------------------------------------------------------------------- */
@@ -242,13 +230,10 @@ struct wait_call {
 /* Answers what ended, as much as an answer holds; the rest counts as pending, and is asked for again. */
 static void wait_end(struct wait_call *c, const struct reeve_error *error)
 {
-	const Reeve__V1__ListResponse *found = (Reeve__V1__ListResponse *)c->reading.response;
-	Reeve__V1__WaitResponse response = REEVE__V1__WAIT_RESPONSE__INIT;
-	response.ended = found->tasks;
-	response.n_ended = found->n_tasks;
-	response.pending = c->asked > response.n_ended ? c->asked - (uint32_t)response.n_ended : 0;
+	Reeve__V1__WaitResponse *response = (Reeve__V1__WaitResponse *)c->reading.response;
+	response->pending = c->asked > response->n_ended ? c->asked - (uint32_t)response->n_ended : 0;
 	free(c->ids);
-	reading_end_with(&c->reading, &response.base, error);
+	reading_end(&c->reading, error);
 }
 
 static void on_wait_read(struct store_op *op, const struct reeve_error *error)
@@ -266,8 +251,9 @@ static void on_waited(void *arg, const int64_t *ended, int count, const struct r
 	}
 	c->ids = mem_malloc(sizeof *c->ids * (size_t)count);
 	memcpy(c->ids, ended, sizeof *c->ids * (size_t)count);
-	c->reading.op.ids = c->ids;
-	c->reading.op.count = count;
+	Reeve__V1__WaitRequest *request = (Reeve__V1__WaitRequest *)c->reading.request;
+	request->ids = c->ids;
+	request->n_ids = (size_t)count;
 	c->reading.op.op.deadline_ms = core_now(c->reading.services->core) + 10000;
 	reading_send(&c->reading);
 }
@@ -292,7 +278,8 @@ static void wait_for(void *service, struct rpc_call *call, const ProtobufCMessag
 		return;
 	}
 	struct wait_call *c = mem_calloc(1, sizeof *c);
-	reading_begin(&c->reading, s, call, STORE_WAITED, &reeve__v1__list_response__descriptor, on_wait_read);
+	reading_begin_of(&c->reading, s, call, SQL_WAIT_RESULTS, message, on_wait_read);
+	c->reading.op.quick = true;
 	rpc_call_on_closed(call, on_wait_gone, c);
 	c->asked = (uint32_t)request->n_ids;
 	int64_t wait = request->wait_ms < WAIT_MOST_MS ? request->wait_ms : WAIT_MOST_MS;

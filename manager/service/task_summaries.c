@@ -9,16 +9,6 @@
 
 #define DAY_US (DAY_MS * 1000)
 
-struct errors_call {
-	struct reading reading;
-	Reeve__V1__ErrorsRequest request;
-};
-
-struct executions_call {
-	struct reading reading;
-	Reeve__V1__ExecutionsRequest request;
-};
-
 void task_errors(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__ErrorsRequest *request = (const Reeve__V1__ErrorsRequest *)message;
@@ -32,13 +22,10 @@ void task_errors(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct errors_call *c = mem_calloc(1, sizeof *c);
-	reading_begin(&c->reading, s, call, STORE_ERRORS, &reeve__v1__errors_response__descriptor, reading_done);
-	c->request = *request;
+	struct reading *r = reading_of(s, call, SQL_ERRORS, message, reading_done);
 	if (!request->since_us)
-		c->request.since_us = core_clock_us(s->core) - DAY_US;
-	c->reading.op.request = &c->request;
-	reading_send(&c->reading);
+		((Reeve__V1__ErrorsRequest *)r->request)->since_us = core_clock_us(s->core) - DAY_US;
+	reading_send(r);
 }
 
 void task_executions(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -54,11 +41,8 @@ void task_executions(void *service, struct rpc_call *call, const ProtobufCMessag
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	struct executions_call *c = mem_calloc(1, sizeof *c);
-	reading_begin(&c->reading, s, call, STORE_EXECUTIONS, &reeve__v1__executions_response__descriptor, reading_done);
-	c->request = *request;
+	struct reading *r = reading_of(s, call, SQL_EXECUTIONS, message, reading_done);
 	if (!request->since_us)
-		c->request.since_us = core_clock_us(s->core) - DAY_US;
-	c->reading.op.request = &c->request;
-	reading_send(&c->reading);
+		((Reeve__V1__ExecutionsRequest *)r->request)->since_us = core_clock_us(s->core) - DAY_US;
+	reading_send(r);
 }

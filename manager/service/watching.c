@@ -71,7 +71,8 @@ void admin_check(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	struct check_call *c = mem_calloc(1, sizeof *c);
 	c->queue = mem_strdup(request->queue);
 	c->type = mem_strdup(request->type);
-	reading_begin(&c->reading, s, call, STORE_CHECK, &reeve__v1__check_response__descriptor, on_checked);
+	reading_begin(&c->reading, s, call, STORE_CHECK, message, &reeve__v1__check_response__descriptor, on_checked);
+	c->reading.op.quick = true;
 	Reeve__V1__CheckResponse *response = (Reeve__V1__CheckResponse *)c->reading.response;
 	response->manager = mem_strdup(s->manager_name);
 	response->n_measures = request->n_questions;
@@ -81,6 +82,5 @@ void admin_check(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		reeve__v1__check_measure__init(response->measures[i]);
 		response->measures[i]->kind = request->questions[i]->kind;
 	}
-	c->reading.op.request = request;
 	reading_send(&c->reading);
 }

@@ -1,6 +1,8 @@
 /* Batches: opened, closed, and taken through their phases. SQL functions do it; these ask for it. */
-#include "manager/store/batch_rows.h"
+#include "manager/store/bind.h"
 #include "manager/store/internal.h"
+
+#include <reeve/v1/batch.pb-c.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -203,8 +205,9 @@ static void on_got(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	if (PQntuples(result->rows))
-		BATCH_OP(role, struct store_batch_close, 0)->batch = batch_from_row(result->rows, 0, 0);
+	Reeve__V1__CloseBatchResponse response = REEVE__V1__CLOSE_BATCH_RESPONSE__INIT;
+	bind_rows(SQL_BATCH_GET, result->rows, &response.base);
+	BATCH_OP(role, struct store_batch_close, 0)->batch = response.batch;
 	role_done(role);
 }
 

@@ -16,6 +16,8 @@
 #include "common/mem.h"
 
 #include <event2/event.h>
+#include <protobuf-c/protobuf-c.h>
+#include <sql/sql.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -878,22 +880,10 @@ void store_ended(struct store *store, struct store_ended *op);
 /* Reads straight into a response message, which the caller owns and has initialized; what it leads to is freed by
  * protobuf_c_message_free_unpacked. */
 enum store_read_kind {
-	STORE_GET,      /* ListResponse: the task ids[0], if there is one, with details and result */
-	STORE_WAITED,   /* ListResponse: as many of the ended ones of some ids as fit in most_bytes, with results */
+	STORE_BOUND,    /* the response of a statement from its request, as its head says (bind.h) */
+	STORE_GET,      /* ListResponse: the task `id`, if there is one, with details and result */
 	STORE_LIST,     /* ListResponse from a ListRequest */
 	STORE_MATCHING, /* the response of a change: which tasks match a filter and can be changed, as many as one call takes */
-	STORE_AUDIT,    /* AuditResponse from an AuditRequest */
-	STORE_QUEUES,   /* ListQueuesResponse from a ListQueuesRequest */
-	STORE_WORKERS,  /* ListWorkersResponse from a ListWorkersRequest */
-	STORE_STATS,    /* StatsResponse, but for the counters */
-	STORE_CALLBACKS, /* CallbacksResponse from a CallbacksRequest */
-	STORE_ERRORS,   /* ErrorsResponse from an ErrorsRequest, a page of it */
-	STORE_EXECUTIONS, /* ExecutionsResponse from an ExecutionsRequest, a page of it */
-	STORE_BATCHES,  /* ListBatchesResponse from a ListBatchesRequest */
-	STORE_BATCH_REPORT, /* BatchReportResponse from a BatchReportRequest, one task more than its limit; no batch: not found */
-	STORE_METRICS,  /* ListMetricsResponse from a ListMetricsRequest, one metric more than its limit */
-	STORE_QUEUE_STATUS,  /* QueueStatusResponse from a QueueStatusRequest, and without workers */
-	STORE_QUEUE_WORKERS, /* adds those to it */
 	STORE_CHECK,    /* adds the numbers to a CheckResponse that has a measure for each question of the CheckRequest, and
 	                 * clears its manager if nobody knows the queue or the type */
 };
@@ -901,15 +891,16 @@ enum store_read_kind {
 struct store_read {
 	struct store_op op;
 	enum store_read_kind kind;
-	const void *request;             /* the request message */
+	enum sql_id statement;           /* for STORE_BOUND */
+	bool quick;                      /* it reads few rows, whatever there is */
+	const ProtobufCMessage *request;
+	int64_t id;                      /* for STORE_GET */
 	const struct store_filter *filter; /* for STORE_LIST: further conditions, or NULL; for STORE_MATCHING */
 	enum store_edit_kind change;     /* for STORE_MATCHING */
-	int count;                       /* for STORE_WAITED: of ids */
-	const int64_t *ids;
 	int64_t most_bytes;              /* of an answer, for those that may be long */
 	int64_t lease_ms;
 	/* result */
-	void *response;
+	ProtobufCMessage *response;
 };
 void store_read(struct store *store, struct store_read *op);
 

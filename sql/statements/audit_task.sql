@@ -1,12 +1,14 @@
 -- A page of the story of one task, in order; the last row has no event, but tells behind which event the next page begins, if there may
 -- be one: its turn, place and time, and which of those with the same it is. An event's turn is its version; that of a late result,
 -- whose version is its attempt's token, is its time, for it came after what had ended that attempt.
--- $1 id, $2 not before this time, $3 how many, $4 behind which event, or null, $5 no events, but behind which the newest $3 begin
+-- `newest`: no events, but behind which the newest begin.
+-- takes AuditRequest: task_id, since_us?, limit, page?, newest
+-- gives AuditResponse.events: at_us, task_id, token, event, worker, worker_id, attempt, actor, note, .next_page
 with story as materialized (
   select a.*, o.turn, row_number() over (partition by o.turn, place, at order by event, actor, note) as tie
   from audit_log a
   cross join lateral (select case when event = 'late_result' then greatest(at, version) else version end as turn) o
-  where task_id = $1 and at >= $2),
+  where task_id = $1 and at >= coalesce($2::timestamptz, '-infinity')),
 behind as (select string_to_array($4::text, ':')::bigint[] as key),
 page as materialized (
   select s.* from story s, behind

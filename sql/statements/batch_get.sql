@@ -1,2 +1,4 @@
--- One batch. $1 its id.
+-- One batch.
+-- takes CloseBatchRequest: id
+-- gives CloseBatchResponse: batch.[batch]
 select * from batches_shown where id = $1

@@ -2,7 +2,8 @@
 -- be more (0: there are none), in one row without a batch if none was found. Behind a batch's columns stands its first task that
 -- waits, and why (tasks_waiting): its entry or exit task, or one of the first 20 that live. `between`, because with `=` the planner
 -- may walk the batches of all queues, newest first, where it takes the queue for a frequent one.
---   $1 queue or null, $2 only those that have not ended, $3 only ids below this, $4 how many
+-- takes ListBatchesRequest: queue?, open_only, before_id, limit, @max_scanned
+-- gives ListBatchesResponse.batches: [batch], [first_waiting], .next_before_id
 with looked as materialized (
   (select id, queue from batches where $1::text is null and not $2::boolean and id < $3 order by id desc limit $4)
   union all

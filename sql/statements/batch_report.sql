@@ -1,7 +1,10 @@
 -- A batch and its tasks by id, live and ended, without its entry and exit task: the batch's columns come first in each row;
--- a batch without further tasks has one row, in which the task's id is null. $1 the batch, $2 only ids above this,
--- $3 how many, $4 bytes: of the errors and remarks no more than that is read, and two tasks. Behind a task's columns stands the
--- batch's first task that waits, and why (tasks_waiting): its entry or exit task, or one of the first 100 that live.
+-- a batch without further tasks has one row, in which the task's id is null. One task more than
+-- is asked for tells whether there are more; no more of the errors and remarks is read than an answer holds, and two tasks. Behind a
+-- task's columns stands the batch's first task that waits, and why (tasks_waiting): its entry or exit task, or one of the first 100
+-- that live.
+-- takes BatchReportRequest: id, after_id, limit, @max_bytes
+-- gives BatchReportResponse.tasks: .batch.[batch], [task], .batch.[first_waiting]
 with first as materialized (
   select x.id, x.run_at, x.attempt
   from batches b cross join lateral (
@@ -31,17 +34,17 @@ left join lateral (
      pipeline_id, stage, step, null::boolean as recoverable
    from tasks
    where batch_id = s.id and id > $2 and id is distinct from s.entry_id and id is distinct from s.exit_id
-   order by id limit $3)
+   order by id limit $3::bigint + 1)
   union all
   (select task_id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, last_error,
      error_code, worker_id, last_updated, created, first_started, started, last_updated, null, false, remark, batch_id,
      version, pipeline_id, stage, step, recoverable
    from task_history
    where batch_id = s.id and task_id > $2 and task_id is distinct from s.entry_id and task_id is distinct from s.exit_id
-   order by task_id limit $3)
-  order by id limit $3) u) t on coalesce(t.before, 0) < $4::bigint
+   order by task_id limit $3::bigint + 1)
+  order by id limit $3::bigint + 1) u) t on coalesce(t.before, 0) < $4::bigint
 left join workers w on w.id = t.worker_id
 left join pipelines p on p.id = t.pipeline_id
 left join lateral attempts_told(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r on true
 where s.id = $1
-order by t.id limit $3
+order by t.id limit $3::bigint + 1

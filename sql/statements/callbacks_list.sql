@@ -1,7 +1,9 @@
 -- Callbacks, newest first. The delivered ones of a state, and of a batch, are looked for among $5 at most; the last column tells
 -- below which id there may be more (0: there are none), in one row without a callback if none was found. `between`, so that a state
 -- or a batch is looked up in its index, however frequent the planner takes it for.
---   $1 of which batch or null, $2 state or null, $3 only ids below this, $4 how many
+-- takes CallbacksRequest: batch_id?, state?, before_id, limit, @max_scanned
+-- gives CallbacksResponse.callbacks: id, batch_id, task_id, event, url, state, attempts, last_status, last_error, created_us, next_us, ended_us,
+--   .next_before_id
 with looked as materialized (
   (select id from callbacks
    where $1::bigint is null and coalesce($2::text, 'delivered') = 'delivered' and id < $3

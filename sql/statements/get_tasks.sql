@@ -1,4 +1,6 @@
--- Tasks with all that is known of them, and why they wait (tasks_waiting). $1 ids.
+-- Tasks with all that is known of them, and why they wait (tasks_waiting).
+-- takes WaitRequest: ids
+-- gives ListResponse.tasks: [task], waiting.[waiting]
 with waits as materialized (select tasks_waiting($1::bigint[]) as told)
 select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.source,
   t.details, t.result, t.last_error, t.error_code, w.name as worker, t.last_updated, t.created, t.first_started,

@@ -6,6 +6,7 @@
 --   submitted at least so long ago in ms, $13 at most so long, $14 executing at least so long, $15 batch, $16 key, $17 source;
 --   $18 only ids above this; $19 whether ended ones are wanted, $20 bytes, $21 how many are looked at, $22 which live ones are wanted:
 --   0 none, 1 any, 2 executing ones, which are found by the journal
+-- gives ListResponse.tasks: [task], waiting.[waiting], .next_before_id
 with held as materialized ( -- executing ones, by the journal
   select distinct x.id from assignments a cross join lateral unnest(a.task_ids) x(id)
   where $22::int = 2 and a.closed_at is null and x.id < $4 and x.id > $18 order by x.id desc limit $21),

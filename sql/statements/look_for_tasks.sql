@@ -1,1 +1,2 @@
 -- like match_tasks.sql, without its row locks
+-- gives CancelResponse.tasks: id, status, .next_after_id

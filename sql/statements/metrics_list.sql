@@ -1,4 +1,6 @@
--- Metrics by category and name. $1 category or null, after $2 category and $3 name, $4 how many.
-select category, name, value::text, changed, updated, source from metrics
+-- Metrics by category and name; one more than is asked for tells whether there are more.
+-- takes ListMetricsRequest: category?, after_category, after_name, limit
+-- gives ListMetricsResponse.metrics: category, name, value, changed_us, updated_us, source
+select category, name, value, changed, updated, source from metrics
 where ($1::text is null or category = $1) and (category, name) > ($2, $3)
-order by category, name limit $4
+order by category, name limit $4::bigint + 1

@@ -1,6 +1,8 @@
 -- How a queue stands: state, since when, waiting, running, ended as far as the history goes, how many batches have not ended, and its
 -- batch, the open one or the last. No state: nobody knows the queue. Since when it is finished is known if the batch's end was the end of
--- all that was in the queue; of some queues every task is in a batch. $1 queue
+-- all that was in the queue; of some queues every task is in a batch.
+-- takes QueueStatusRequest: queue
+-- gives QueueStatusResponse: state, since_us, waiting, running, finished, open_batches, batch.[batch]
 select case when queue_known($1) then s.state end,
   case when s.state <> 'finished' or coalesce(q.batches, false)
       or quiet_since($1, coalesce((select callback_type from batches where id = b.id), ''), b.ended_at)

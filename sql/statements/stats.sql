@@ -1,4 +1,6 @@
--- Totals over everything, by what is kept counted. $1 lease in ms.
+-- Totals over everything, by what is kept counted.
+-- takes StatsRequest: @lease_ms
+-- gives StatsResponse: queued, delayed, executing, failed, completed, dead, cancelled, workers_alive
 select l.*, h.*, (select count(*) from workers where gone_at is null and not lost and not by_hand
     and hb_at >= clock_timestamp() - interval '1ms' * $1::bigint) as alive
 from (

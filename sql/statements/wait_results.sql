@@ -1,4 +1,6 @@
--- Ended tasks with their results, without their details: the first of them, and as many more as fit. $1 ids, $2 bytes.
+-- Ended tasks with their results, without their details: the first of them, and as many more as fit.
+-- takes WaitRequest: ids, @max_bytes
+-- gives WaitResponse.ended: [task]
 select h.task_id, h.queue, h.type, h.status, h.priority, h.run_at, h.attempt, h.max_attempts, h.timeout_ms, h.key,
   h.source, null::text as details, h.result, left(h.last_error, 1000), h.error_code, w.name as worker, h.last_updated,
   h.created, h.first_started, h.started, h.last_updated as finished, null::timestamptz as expiry, false,

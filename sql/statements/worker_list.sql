@@ -1,7 +1,9 @@
--- Workers by number, and those who pulled by hand and hold something: $5 at most, and as many as fit into $7 bytes, but one at
--- least. $6 incarnations are looked at; the last column tells above which one there may be more (0: there are none), in one row
--- without a worker if none was found. $1 also those that are gone, and hands that hold nothing, $2 lease in ms, $3 only those that
--- serve this queue, or null, $4 only numbers above this
+-- Workers by number, and those who pulled by hand and hold something: as many as fit into an answer, but one at least. $6
+-- incarnations are looked at; the last column tells above which one there may be more (0: there are none), in one row without a worker if
+-- none was found. `all`: also those that are gone, and hands that hold nothing.
+-- takes ListWorkersRequest: all, @lease_ms, queue?, after, limit, @max_scanned, @max_bytes
+-- gives ListWorkersResponse.workers: incarnation, name, host, pid, version, concurrency, queues, types, registered_us, heartbeat_us, state,
+--   holding, doing, doing_since_us, succeeded, failed, by_hand, uptime_ms, .next_after
 with looked as materialized (
   (select * from workers where $1::boolean and id > $4 order by id limit case when $3::text is null then $5::bigint else $6::bigint end)
   union all

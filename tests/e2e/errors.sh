@@ -143,8 +143,8 @@ story_partitions_of_before_are_left_out() {
 			{
 				explain_what_follows
 				printf 'set search_path = reeve; prepare p as\n%s;\n' "$(cat "$TOP/sql/statements/$name.sql")"
-				[ $name = errors ] && more=', null, 10, 4000000' || more=', null'
-				echo "execute p(false, null, null, now() + interval '20 days'$more);"
+				[ $name = errors ] && by=text more=', null, 10, 4000000' || by=hour more=', null'
+				echo "execute p('$by', null, null, now() + interval '20 days'$more);"
 			} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve 2>&1 | grep -v 'never executed'
 		)
 		expect_no_match "task_history_$(date -u -d '+5 days' +%Y%m%d)" "$plan" "$name"

@@ -269,4 +269,33 @@ story_every_statement_can_be_prepared() {
 	expect_eq "$count" "$(wc -l <"$DIR/prepared")"
 }
 
+# The build reads what the statements' heads say, and the compiler looks whether the messages have such fields.
+story_a_head_that_does_not_fit_its_statement_is_an_error() {
+	head_of() { # [OPTION...]: of the statement on standard input
+		cat >"$DIR/statement.sql"
+		awk -v columns="$TOP/sql/columns" "$@" -f "$TOP/sql/heads.awk" "$DIR/statement.sql"
+	}
+	compiled() { # EXPRESSION
+		printf '#include <reeve/v1/metric.pb-c.h>\nenum { x = %s };\n' "$1" |
+			cc -fsyntax-only -I "${REEVE_BIN%/bin}/generated" -xc - 2>&1
+	}
+	expect_eq '' "$(echo 'select 1' | head_of)" 'a statement without a head'
+	expect_eq '&reeve__v1__list_metrics_request__descriptor, &reeve__v1__list_metrics_response__descriptor, "metrics", "category? limit", "name .more"' \
+		"$(head_of <<<'-- takes ListMetricsRequest: category?, limit
+-- gives ListMetricsResponse.metrics: name,
+--   .more
+select $1, $2')"
+	expect_fail 1 head_of <<<'-- takes ListMetricsRequest: category
+-- gives ListMetricsResponse.metrics: name
+select $1, $2'
+	expect_match 'it takes 1 fields and has 2 parameters' "$OUTPUT"
+	expect_fail 1 head_of <<<'-- gives ListMetricsResponse.metrics: [unknown]
+select 1'
+	expect_match 'there are no columns in' "$OUTPUT"
+	good=$(head_of -v check=1 <<<'-- gives ListMetricsResponse.metrics: name
+select 1')
+	expect_eq '' "$(compiled "$good")"
+	expect_match 'no member named .nome' "$(compiled "${good/name/nome}")"
+}
+
 run_stories

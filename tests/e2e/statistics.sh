@@ -225,12 +225,12 @@ story_what_ended_lately_is_found_by_its_time() {
 	sql 'select history_summarize()' >/dev/null # or the manager just has
 	expect_eq 0 "$(sql 'select history_summarize()')"
 	for name in errors executions; do
-		[ $name = errors ] && more=', null, 10, 4000000' || more=', null'
+		[ $name = errors ] && by=code more=', null, 10, 4000000' || by=type more=', null'
 		plan=$(
 			{
 				explain_what_follows
 				printf 'set search_path = reeve; set plan_cache_mode = force_generic_plan; prepare p as\n%s;\n' "$(cat "$TOP/sql/statements/$name.sql")"
-				echo "execute p(true, null, null, now() - interval '40 minutes'$more);"
+				echo "execute p('$by', null, null, now() - interval '40 minutes'$more);"
 			} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve 2>&1 | grep -v 'never executed'
 		)
 		expect_match "Index Scan (on|using) task_history_${day}_last_updated_idx" "$plan" "$name"

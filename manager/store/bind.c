@@ -1,0 +1,382 @@
+/* Looks the fields of a statement's head up by their names, once for each statement that is sent and each result that is read. */
+#include "manager/store/bind.h"
+
+#include "manager/store/row.h"
+
+#include <assert.h>
+#include <ctype.h>
+
+enum { PATH_MAX_DEPTH = 4, COLUMNS_MAX = 64, NAME_MAX_BYTES = 128 };
+
+/* PostgreSQL's types of columns. */
+enum { TYPE_BOOL = 16, TYPE_INT8 = 20, TYPE_INT2 = 21, TYPE_INT4 = 23, TYPE_TEXT = 25, TYPE_FLOAT8 = 701, TYPE_TEXTS = 1009, TYPE_TIME = 1184 };
+
+/* Copies the next name of a list that is separated by spaces, and moves on; false at its end. */
+static bool next_name(const char **at, char *name)
+{
+	size_t length = strcspn(*at, " ");
+	assert(length < NAME_MAX_BYTES);
+	memcpy(name, *at, length);
+	name[length] = '\0';
+	*at += length;
+	*at += strspn(*at, " ");
+	return length > 0;
+}
+
+static const ProtobufCFieldDescriptor *field_named(const ProtobufCMessageDescriptor *message, const char *name)
+{
+	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(message, name);
+	assert(field); /* the build has looked (sql/embed) */
+	return field;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text), end_length = strlen(end);
+	return length > end_length && !strcmp(text + length - end_length, end);
+}
+
+/* --- enums ------------------------------------------------------------------------------------------------------- */
+
+/* How long the part is that the names of all values have in common: the enum's own name. */
+static size_t enum_prefix(const ProtobufCEnumDescriptor *e)
+{
+	size_t length = strlen(e->values[0].name);
+	for (unsigned i = 1; i < e->n_values; i++) {
+		size_t same = 0;
+		while (same < length && e->values[i].name[same] == e->values[0].name[same])
+			same++;
+		length = same;
+	}
+	while (length && e->values[0].name[length - 1] != '_')
+		length--;
+	return length;
+}
+
+/* What a value is called in SQL; NULL: it is unspecified. */
+static const char *enum_text(const ProtobufCEnumDescriptor *e, int value, char *text)
+{
+	const ProtobufCEnumValue *v = protobuf_c_enum_descriptor_get_value(e, value);
+	if (!v || ends_with(v->name, "_UNSPECIFIED"))
+		return NULL;
+	const char *name = v->name + enum_prefix(e);
+	size_t i;
+	for (i = 0; name[i]; i++)
+		text[i] = (char)tolower((unsigned char)name[i]);
+	text[i] = '\0';
+	return text;
+}
+
+static int enum_value(const ProtobufCEnumDescriptor *e, const char *text)
+{
+	size_t prefix = enum_prefix(e);
+	for (unsigned i = 0; i < e->n_values; i++)
+		if (!strcasecmp(e->values[i].name + prefix, text))
+			return e->values[i].value;
+	return 0;
+}
+
+/* --- parameters -------------------------------------------------------------------------------------------------- */
+
+static size_t count_of(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+	return *(const size_t *)((const char *)message + field->quantifier_offset);
+}
+
+static void add_list(struct params *p, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+	const void *list = *(void *const *)((const char *)message + field->offset);
+	size_t count = count_of(message, field);
+	if (field->type != PROTOBUF_C_TYPE_STRING) {
+		assert(field->type == PROTOBUF_C_TYPE_INT64);
+		params_int8s(p, list, (int)count);
+		return;
+	}
+	params_array_begin(p, PARAMS_TEXT);
+	for (size_t i = 0; i < count; i++)
+		params_add_text(p, ((char *const *)list)[i]);
+	params_array_end(p);
+}
+
+static void add_int(struct params *p, const ProtobufCFieldDescriptor *field, int64_t value, bool may_be_null)
+{
+	if (may_be_null && !value)
+		params_null(p);
+	else if (ends_with(field->name, "_us"))
+		params_time(p, value);
+	else
+		params_int8(p, value);
+}
+
+static void add_field(struct params *p, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, bool may_be_null)
+{
+	const void *at = (const char *)message + field->offset;
+	char name[NAME_MAX_BYTES];
+	if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+		if (may_be_null && !count_of(message, field))
+			params_null(p);
+		else
+			add_list(p, message, field);
+		return;
+	}
+	switch (field->type) {
+	case PROTOBUF_C_TYPE_STRING: {
+		const char *text = *(char *const *)at;
+		params_text(p, may_be_null && !*text ? NULL : text);
+		break;
+	}
+	case PROTOBUF_C_TYPE_BOOL:
+		params_bool(p, *(const protobuf_c_boolean *)at);
+		break;
+	case PROTOBUF_C_TYPE_ENUM:
+		params_text(p, enum_text(field->descriptor, *(const int *)at, name));
+		break;
+	case PROTOBUF_C_TYPE_INT32:
+	case PROTOBUF_C_TYPE_SINT32:
+		add_int(p, field, *(const int32_t *)at, may_be_null);
+		break;
+	case PROTOBUF_C_TYPE_UINT32:
+		add_int(p, field, *(const uint32_t *)at, may_be_null);
+		break;
+	default:
+		assert(field->type == PROTOBUF_C_TYPE_INT64);
+		add_int(p, field, *(const int64_t *)at, may_be_null);
+	}
+}
+
+static void add_value(struct params *p, const char *name, const struct bind_values *values)
+{
+	if (!strcmp(name, "@lease_ms"))
+		params_int8(p, values->lease_ms);
+	else if (!strcmp(name, "@max_bytes"))
+		params_int8(p, values->max_bytes);
+	else if (!strcmp(name, "@max_scanned"))
+		params_int8(p, values->max_scanned);
+	else
+		assert(!"a value that there is");
+}
+
+void bind_params(struct params *p, enum sql_id statement, const ProtobufCMessage *request, const struct bind_values *values)
+{
+	const struct sql_text *sql = &sql_statements[statement];
+	const char *at = sql->takes;
+	char name[NAME_MAX_BYTES];
+	assert(!sql->request || request->descriptor == sql->request);
+	while (next_name(&at, name)) {
+		if (*name == '@') {
+			add_value(p, name, values);
+			continue;
+		}
+		bool may_be_null = ends_with(name, "?");
+		if (may_be_null)
+			name[strlen(name) - 1] = '\0';
+		add_field(p, request, field_named(sql->request, name), may_be_null);
+	}
+}
+
+/* --- rows -------------------------------------------------------------------------------------------------------- */
+
+/* Where a column goes: a field, through messages within messages. */
+struct column {
+	bool of_response;                                        /* not of a message in the list */
+	int depth;                                               /* of the path */
+	const ProtobufCFieldDescriptor *path[PATH_MAX_DEPTH];
+	bool opens[PATH_MAX_DEPTH];                              /* it is the first one of that message */
+};
+
+static bool same_message(const struct column *a, const struct column *b, int depth)
+{
+	if (a->of_response != b->of_response || a->depth <= depth + 1)
+		return false;
+	for (int i = 0; i <= depth; i++)
+		if (a->path[i] != b->path[i])
+			return false;
+	return true;
+}
+
+static void column_resolve(struct column *columns, int n, char *name, const struct sql_text *sql, const ProtobufCMessageDescriptor *item)
+{
+	struct column *column = &columns[n];
+	char *save;
+	*column = (struct column){.of_response = *name == '.' || !item};
+	const ProtobufCMessageDescriptor *message = column->of_response ? sql->response : item;
+	for (char *part = strtok_r(name, ".", &save); part; part = strtok_r(NULL, ".", &save)) {
+		assert(column->depth < PATH_MAX_DEPTH && message);
+		const ProtobufCFieldDescriptor *field = field_named(message, part);
+		column->path[column->depth++] = field;
+		message = field->type == PROTOBUF_C_TYPE_MESSAGE ? field->descriptor : NULL;
+	}
+	for (int depth = 0; depth < column->depth - 1; depth++) {
+		column->opens[depth] = true;
+		for (int i = 0; i < n; i++)
+			if (same_message(&columns[i], column, depth))
+				column->opens[depth] = false;
+	}
+}
+
+static int columns_resolve(struct column *columns, const struct sql_text *sql, const ProtobufCMessageDescriptor *item)
+{
+	const char *at = sql->gives;
+	char name[NAME_MAX_BYTES];
+	int n = 0;
+	for (; next_name(&at, name); n++) {
+		assert(n < COLUMNS_MAX);
+		column_resolve(columns, n, name, sql, item);
+	}
+	return n;
+}
+
+static int64_t time_from(const PGresult *rows, int row, int column)
+{
+	int64_t us = row_time(rows, row, column);
+	return us == INT64_MAX || us == INT64_MIN ? 0 : us;
+}
+
+static int64_t int_from(const PGresult *rows, int row, int column)
+{
+	switch (PQftype(rows, column)) {
+	case TYPE_INT2:
+		return row_int2(rows, row, column);
+	case TYPE_INT4:
+		return row_int4(rows, row, column);
+	case TYPE_TIME:
+		return time_from(rows, row, column);
+	default:
+		assert(PQftype(rows, column) == TYPE_INT8);
+		return row_int8(rows, row, column);
+	}
+}
+
+static void set_texts(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
+{
+	const char *data = NULL;
+	int n = row_array(rows, row, column, &data);
+	char **texts = mem_malloc(sizeof *texts * ((size_t)n + 1));
+	assert(PQftype(rows, column) == TYPE_TEXTS && field->type == PROTOBUF_C_TYPE_STRING);
+	for (int i = 0; i < n; i++) {
+		int length;
+		const char *value = row_array_next(&data, &length);
+		texts[i] = mem_strndup(value, (size_t)length);
+	}
+	*(char ***)((char *)message + field->offset) = texts;
+	*(size_t *)((char *)message + field->quantifier_offset) = (size_t)n;
+}
+
+static void set_text(char **text, const PGresult *rows, int row, int column)
+{
+	assert(PQftype(rows, column) == TYPE_TEXT);
+	if (*text != protobuf_c_empty_string)
+		free(*text);
+	*text = row_copy(rows, row, column);
+}
+
+/* A column that is not null. */
+static void set_field(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
+{
+	void *at = (char *)message + field->offset;
+	if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+		set_texts(message, field, rows, row, column);
+		return;
+	}
+	if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
+		*(uint32_t *)((char *)message + field->quantifier_offset) = field->id;
+	switch (field->type) {
+	case PROTOBUF_C_TYPE_STRING:
+		set_text(at, rows, row, column);
+		break;
+	case PROTOBUF_C_TYPE_BOOL:
+		assert(PQftype(rows, column) == TYPE_BOOL);
+		*(protobuf_c_boolean *)at = row_bool(rows, row, column);
+		break;
+	case PROTOBUF_C_TYPE_ENUM:
+		*(int *)at = PQftype(rows, column) == TYPE_TEXT ? enum_value(field->descriptor, row_text(rows, row, column))
+		                                                : (int)int_from(rows, row, column);
+		break;
+	case PROTOBUF_C_TYPE_DOUBLE:
+		assert(PQftype(rows, column) == TYPE_FLOAT8);
+		*(double *)at = row_float8(rows, row, column);
+		break;
+	case PROTOBUF_C_TYPE_INT32:
+	case PROTOBUF_C_TYPE_SINT32:
+	case PROTOBUF_C_TYPE_UINT32:
+		*(int32_t *)at = (int32_t)int_from(rows, row, column);
+		break;
+	default:
+		assert(field->type == PROTOBUF_C_TYPE_INT64);
+		*(int64_t *)at = int_from(rows, row, column);
+	}
+}
+
+static bool is_zero(const PGresult *rows, int row, int column)
+{
+	Oid type = PQftype(rows, column);
+	return (type == TYPE_INT2 || type == TYPE_INT4 || type == TYPE_INT8) && int_from(rows, row, column) == 0;
+}
+
+static ProtobufCMessage *message_new(const ProtobufCMessageDescriptor *descriptor)
+{
+	ProtobufCMessage *message = mem_malloc(descriptor->sizeof_message);
+	protobuf_c_message_init(descriptor, message);
+	return message;
+}
+
+static void take_column(ProtobufCMessage *message, const struct column *to, const PGresult *rows, int row, int column)
+{
+	if (row_null(rows, row, column))
+		return;
+	for (int depth = 0; depth < to->depth - 1; depth++) {
+		const ProtobufCFieldDescriptor *field = to->path[depth];
+		ProtobufCMessage **inner = (ProtobufCMessage **)((char *)message + field->offset);
+		if (!*inner && (!to->opens[depth] || is_zero(rows, row, column)))
+			return;
+		if (!*inner)
+			*inner = message_new(field->descriptor);
+		message = *inner;
+	}
+	set_field(message, to->path[to->depth - 1], rows, row, column);
+}
+
+static void take_row(ProtobufCMessage *message, bool of_response, const struct column *columns, int count, const PGresult *rows, int row)
+{
+	for (int i = 0; i < count; i++)
+		if (columns[i].of_response == of_response)
+			take_column(message, &columns[i], rows, row, i);
+}
+
+static int first_of_list(const struct column *columns, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (!columns[i].of_response)
+			return i;
+	assert(!"a list has columns");
+	return 0;
+}
+
+static void take_list(ProtobufCMessage *response, const ProtobufCFieldDescriptor *list, const struct column *columns, int count,
+    const PGresult *rows)
+{
+	size_t *n = (size_t *)((char *)response + list->quantifier_offset);
+	ProtobufCMessage ***items = (ProtobufCMessage ***)((char *)response + list->offset);
+	int first = first_of_list(columns, count);
+	assert(!*n);
+	*items = mem_malloc(sizeof **items * ((size_t)PQntuples(rows) + 1));
+	for (int row = 0; row < PQntuples(rows); row++) {
+		if (row_null(rows, row, first))
+			continue;
+		ProtobufCMessage *item = (*items)[(*n)++] = message_new(list->descriptor);
+		take_row(item, false, columns, count, rows, row);
+	}
+}
+
+void bind_rows(enum sql_id statement, const PGresult *rows, ProtobufCMessage *response)
+{
+	const struct sql_text *sql = &sql_statements[statement];
+	const ProtobufCFieldDescriptor *list = *sql->list ? field_named(sql->response, sql->list) : NULL;
+	struct column columns[COLUMNS_MAX];
+	int count = columns_resolve(columns, sql, list ? list->descriptor : NULL);
+	assert(response->descriptor == sql->response && count == PQnfields(rows));
+	if (list)
+		take_list(response, list, columns, count, rows);
+	if (PQntuples(rows))
+		take_row(response, true, columns, count, rows, PQntuples(rows) - 1);
+}

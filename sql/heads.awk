@@ -1,0 +1,120 @@
+# Reads the head of a statement: which fields of a request are its parameters, and which fields of a response its columns are.
+#
+#   -- takes ListMetricsRequest: category?, after_name, limit, @lease_ms
+#   -- gives ListMetricsResponse.metrics: name, value, waiting.reason, .more
+#
+# `takes` names the parameters in their order. `?`: null where the field has its default. `@NAME` is not of the request: see
+# manager/store/bind.h. `gives` names the columns in their order. A row is a message in the list that is named; a name that begins
+# with a dot is a field of the response itself. `[NAME]` stands for the fields that the file columns/NAME lists, behind the prefix
+# that it follows. Lines go on with `--   `.
+#
+# Without `takes` the parameters are added by hand.
+#
+# Prints the members of struct sql_text, or with -v check=1 an expression that does not compile unless all fields exist.
+# -v columns=DIR is the folder of the lists.
+
+function fail(problem) {
+	printf "%s: %s\n", FILENAME, problem >"/dev/stderr"
+	failed = 1
+	exit 1
+}
+
+function descriptor(message, out) {
+	out = message
+	gsub(/[A-Z]/, "_&", out)
+	return "&reeve__v1_" tolower(out) "__descriptor"
+}
+
+# The items of a comma-separated list, with the lists that they stand for written out; returns how many.
+function split_items(text, items, n, parts, i, k, count, prefix, file, line) {
+	count = split(text, parts, /, */)
+	n = 0
+	for (i = 1; i <= count; i++) {
+		if (!match(parts[i], /\[[a-z_]+\]$/)) {
+			items[++n] = parts[i]
+			continue
+		}
+		prefix = substr(parts[i], 1, RSTART - 1)
+		file = columns "/" substr(parts[i], RSTART + 1, RLENGTH - 2)
+		k = n
+		while ((getline line <file) > 0)
+			if (line !~ /^#/ && line != "")
+				items[++n] = prefix line
+		close(file)
+		if (n == k)
+			fail("there are no columns in " file)
+	}
+	return n
+}
+
+function path_check(message, list, item, path) {
+	path = item
+	if (substr(path, 1, 1) == ".")
+		path = substr(path, 2)
+	else if (list != "")
+		path = list "[0]." path
+	gsub(/\./, "->", path)
+	return " + sizeof(((Reeve__V1__" message " *)0)->" path ")"
+}
+
+/^-- (takes|gives) / {
+	kind = $2
+	text[kind] = substr($0, 10)
+	next
+}
+kind != "" && /^--   / {
+	text[kind] = text[kind] " " substr($0, 6)
+	next
+}
+{ kind = "" }
+!/^--/ {
+	line = $0
+	while (match(line, /[$][0-9]+/)) {
+		number = substr(line, RSTART + 1, RLENGTH - 1) + 0
+		if (number > parameters)
+			parameters = number
+		line = substr(line, RSTART + RLENGTH)
+	}
+}
+
+END {
+	if (failed || !("takes" in text) && !("gives" in text))
+		exit failed
+	for (kind in text) {
+		if (!match(text[kind], /^[A-Za-z.0-9_]+(:|$)/))
+			fail("a head begins with the name of a message and a colon: " text[kind])
+		message[kind] = substr(text[kind], 1, RLENGTH)
+		items_text[kind] = substr(text[kind], RLENGTH + 1)
+		sub(/:$/, "", message[kind])
+		sub(/^ +/, "", items_text[kind])
+	}
+	list = ""
+	if (match(message["gives"], /\./)) {
+		list = substr(message["gives"], RSTART + 1)
+		message["gives"] = substr(message["gives"], 1, RSTART - 1)
+	}
+	takes = split_items(items_text["takes"], took)
+	gives = split_items(items_text["gives"], gave)
+	if ("takes" in text && takes != parameters)
+		fail("it takes " takes " fields and has " parameters " parameters")
+	if (check) {
+		printf "0"
+		for (i = 1; i <= takes; i++) {
+			item = took[i]
+			sub(/[?]$/, "", item)
+			if (item !~ /^@/)
+				printf "%s", path_check(message["takes"], "", item)
+		}
+		for (i = 1; i <= gives; i++)
+			printf "%s", path_check(message["gives"], list, gave[i])
+		printf "\n"
+		exit 0
+	}
+	printf "%s, %s, \"%s\", \"", "takes" in text ? descriptor(message["takes"]) : "NULL", descriptor(message["gives"]), list
+	for (i = 1; i <= takes; i++)
+		printf "%s%s", (i > 1 ? " " : ""), took[i]
+	printf "\", \""
+	for (i = 1; i <= gives; i++)
+		printf "%s%s", (i > 1 ? " " : ""), gave[i]
+	printf "\"\n"
+}

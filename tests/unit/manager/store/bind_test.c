@@ -1,0 +1,262 @@
+/* Requests as parameters and rows as responses, by the heads of statements that there are. The rows are made here, in the binary
+ * format that PostgreSQL sends. */
+#include "manager/store/bind.h"
+#include "manager/store/pgtime.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <endian.h>
+#include <reeve/v1/admin.pb-c.h>
+#include <reeve/v1/batch.pb-c.h>
+#include <reeve/v1/queue.pb-c.h>
+#include <reeve/v1/task.pb-c.h>
+#include <string.h>
+
+enum { BOOL = 16, INT8 = 20, INT4 = 23, TEXT = 25, TEXTS = 1009, TIME = 1184 };
+
+static const struct bind_values values = {.lease_ms = 15000, .max_bytes = 4000000, .max_scanned = 5000};
+static struct params params;
+
+static void bind(enum sql_id statement, const ProtobufCMessage *request)
+{
+	params_reset(&params);
+	bind_params(&params, statement, request, &values);
+}
+
+static int64_t param_int8(int i)
+{
+	uint64_t v;
+	cr_assert(eq(int, params.size[i], 8));
+	memcpy(&v, params.data + params.start[i], 8);
+	return (int64_t)be64toh(v);
+}
+
+static const char *param_text(int i)
+{
+	static char text[100];
+	if (params.size[i] < 0)
+		return "(null)";
+	memcpy(text, params.data + params.start[i], (size_t)params.size[i]);
+	text[params.size[i]] = '\0';
+	return text;
+}
+
+Test(bind, fields_are_parameters_in_the_order_of_the_head)
+{
+	Reeve__V1__ErrorsRequest request = REEVE__V1__ERRORS_REQUEST__INIT;
+	request.by = REEVE__V1__ERROR_GROUPING__ERROR_GROUPING_CODE;
+	request.queue = (char *)"mail";
+	request.since_us = 1700000000000000;
+	bind(SQL_ERRORS, &request.base);
+	cr_assert(eq(int, params.count, 7));
+	cr_assert(eq(str, (char *)param_text(0), "code"));
+	cr_assert(eq(str, (char *)param_text(1), "mail"));
+	cr_assert(eq(str, (char *)param_text(2), "(null)"), "an empty type is any");
+	cr_assert(eq(i64, pgtime_to_us(param_int8(3)), 1700000000000000));
+	cr_assert(eq(str, (char *)param_text(4), "(null)"));
+	cr_assert(eq(i64, param_int8(5), 5000));
+	cr_assert(eq(i64, param_int8(6), 4000000));
+	request.by = REEVE__V1__ERROR_GROUPING__ERROR_GROUPING_TEXT;
+	bind(SQL_ERRORS, &request.base);
+	cr_assert(eq(str, (char *)param_text(0), "text"), "the first of an enum without an unspecified value");
+	params_free(&params);
+}
+
+Test(bind, lists_and_flags_are_parameters)
+{
+	int64_t ids[] = {3, 5};
+	Reeve__V1__WaitRequest wait = REEVE__V1__WAIT_REQUEST__INIT;
+	Reeve__V1__ListBatchesRequest list = REEVE__V1__LIST_BATCHES_REQUEST__INIT;
+	wait.ids = ids;
+	wait.n_ids = 2;
+	bind(SQL_WAIT_RESULTS, &wait.base);
+	cr_assert(eq(int, params.count, 2));
+	cr_assert(eq(int, params.size[0], 20 + 2 * 12));
+	list.open_only = true;
+	list.limit = 7;
+	bind(SQL_BATCH_LIST, &list.base);
+	cr_assert(eq(int, params.size[1], 1));
+	cr_assert(params.data[params.start[1]] == 1);
+	cr_assert(eq(i64, param_int8(3), 7));
+	params_free(&params);
+}
+
+/* --- rows --------------------------------------------------------------------------------------------------------- */
+
+static PGresult *rows;
+static int columns, filled;
+
+/* A result with the statement's columns, all of them text until add says otherwise. */
+static void result_of(enum sql_id statement)
+{
+	PGresAttDesc attributes[80] = {0};
+	columns = 1;
+	for (const char *at = sql_statements[statement].gives; *at; at++)
+		columns += *at == ' ';
+	for (int i = 0; i < columns; i++)
+		attributes[i] = (PGresAttDesc){.name = (char *)"x", .format = 1, .typid = TEXT};
+	rows = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
+	cr_assert(PQsetResultAttrs(rows, columns, attributes));
+	filled = 0;
+}
+
+static int column_of(enum sql_id statement, const char *name)
+{
+	const char *at = sql_statements[statement].gives;
+	for (int column = 0; *at; column++) {
+		size_t length = strcspn(at, " ");
+		if (length == strlen(name) && !strncmp(at, name, length))
+			return column;
+		at += length + (at[length] == ' ');
+	}
+	cr_assert(false, "there is no column %s", name);
+	return -1;
+}
+
+static void add_row(void)
+{
+	for (int i = 0; i < columns; i++)
+		cr_assert(PQsetvalue(rows, filled, i, NULL, -1));
+	filled++;
+}
+
+/* Libpq lets nobody change a column's type later: what a result has is told from here. */
+static Oid types[80];
+
+static void set(enum sql_id statement, const char *name, Oid type, const void *value, int length)
+{
+	int column = column_of(statement, name);
+	types[column] = type;
+	cr_assert(PQsetvalue(rows, filled - 1, column, (char *)value, length));
+}
+
+Oid PQftype(const PGresult *result, int column)
+{
+	(void)result;
+	return types[column] ? types[column] : TEXT;
+}
+
+static void set_text(enum sql_id statement, const char *name, const char *text)
+{
+	set(statement, name, TEXT, text, (int)strlen(text));
+}
+
+static void set_int8(enum sql_id statement, const char *name, int64_t value)
+{
+	uint64_t v = htobe64((uint64_t)value);
+	set(statement, name, INT8, &v, 8);
+}
+
+static void set_int4(enum sql_id statement, const char *name, int32_t value)
+{
+	uint32_t v = htobe32((uint32_t)value);
+	set(statement, name, INT4, &v, 4);
+}
+
+static void set_time(enum sql_id statement, const char *name, int64_t us)
+{
+	uint64_t v = htobe64((uint64_t)pgtime_from_us(us));
+	set(statement, name, TIME, &v, 8);
+}
+
+Test(bind, rows_are_messages_of_the_list_and_the_last_one_tells_of_more)
+{
+	Reeve__V1__ErrorsResponse *response = calloc(1, sizeof *response);
+	reeve__v1__errors_response__init(response);
+	result_of(SQL_ERRORS);
+	add_row();
+	set_text(SQL_ERRORS, "error", "no route");
+	set_int8(SQL_ERRORS, "attempts", 3);
+	set_time(SQL_ERRORS, "first_us", 1700000000000000);
+	set_time(SQL_ERRORS, "last_us", INT64_MAX);
+	add_row();
+	set_text(SQL_ERRORS, ".next_page", "here");
+	bind_rows(SQL_ERRORS, rows, &response->base);
+	cr_assert(eq(sz, response->n_groups, 1));
+	cr_assert(eq(str, response->groups[0]->error, "no route"));
+	cr_assert(eq(str, response->groups[0]->error_code, ""), "null");
+	cr_assert(eq(i64, response->groups[0]->attempts, 3));
+	cr_assert(eq(i64, response->groups[0]->first_us, 1700000000000000));
+	cr_assert(eq(i64, response->groups[0]->last_us, 0), "an infinite time");
+	cr_assert(eq(str, response->next_page, "here"));
+	protobuf_c_message_free_unpacked(&response->base, NULL);
+	PQclear(rows);
+}
+
+Test(bind, messages_within_messages_are_there_if_their_first_field_is)
+{
+	enum sql_id id = SQL_LIST_TASKS;
+	Reeve__V1__ListResponse *response = calloc(1, sizeof *response);
+	reeve__v1__list_response__init(response);
+	result_of(id);
+	for (int i = 1; i <= 3; i++) {
+		add_row();
+		set_int8(id, "id", i);
+		set_text(id, "status", i == 1 ? "executing" : i == 2 ? "queued" : "none that there is");
+		set_int4(id, "priority", -i);
+		if (i != 3)
+			set_int8(id, "waiting.reason", i == 2 ? REEVE__V1__WAIT_REASON__WAIT_REASON_TURN : 0);
+		set_int8(id, "waiting.slots", 9);
+	}
+	set(id, "recoverable", BOOL, "\1", 1);
+	bind_rows(id, rows, &response->base);
+	cr_assert(eq(sz, response->n_tasks, 3));
+	cr_assert(eq(int, response->tasks[0]->status, REEVE__V1__TASK_STATUS__TASK_STATUS_EXECUTING));
+	cr_assert(eq(int, response->tasks[2]->status, REEVE__V1__TASK_STATUS__TASK_STATUS_UNSPECIFIED));
+	cr_assert(eq(i32, response->tasks[1]->priority, -2));
+	cr_assert(response->tasks[0]->waiting == NULL, "0");
+	cr_assert(response->tasks[2]->waiting == NULL, "null");
+	cr_assert(eq(int, response->tasks[1]->waiting->reason, REEVE__V1__WAIT_REASON__WAIT_REASON_TURN));
+	cr_assert(eq(u32, response->tasks[1]->waiting->slots, 9));
+	cr_assert(eq(int, response->tasks[1]->last_error_kind_case, REEVE__V1__TASK__LAST_ERROR_KIND__NOT_SET));
+	cr_assert(eq(int, response->tasks[2]->last_error_kind_case, REEVE__V1__TASK__LAST_ERROR_KIND_RECOVERABLE));
+	protobuf_c_message_free_unpacked(&response->base, NULL);
+	PQclear(rows);
+}
+
+Test(bind, a_statement_without_a_list_fills_the_response)
+{
+	Reeve__V1__QueueStatusResponse *response = calloc(1, sizeof *response);
+	reeve__v1__queue_status_response__init(response);
+	response->state = strdup("it was that before");
+	result_of(SQL_QUEUE_STATUS);
+	add_row();
+	set_text(SQL_QUEUE_STATUS, "state", "running");
+	set_int8(SQL_QUEUE_STATUS, "batch.id", 12);
+	set_text(SQL_QUEUE_STATUS, "batch.name", "nightly");
+	bind_rows(SQL_QUEUE_STATUS, rows, &response->base);
+	cr_assert(eq(str, response->state, "running"));
+	cr_assert(eq(i64, response->batch->id, 12));
+	cr_assert(eq(str, response->batch->name, "nightly"));
+	protobuf_c_message_free_unpacked(&response->base, NULL);
+	PQclear(rows);
+}
+
+Test(bind, no_rows_leave_the_response_as_it_is)
+{
+	Reeve__V1__BatchReportResponse *response = calloc(1, sizeof *response);
+	reeve__v1__batch_report_response__init(response);
+	result_of(SQL_BATCH_REPORT);
+	bind_rows(SQL_BATCH_REPORT, rows, &response->base);
+	cr_assert(response->batch == NULL);
+	cr_assert(eq(sz, response->n_tasks, 0));
+	protobuf_c_message_free_unpacked(&response->base, NULL);
+	PQclear(rows);
+}
+
+Test(bind, arrays_of_text_are_lists)
+{
+	static const char two[] = {0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 25, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1, 'a', 0, 0, 0, 2, 'b', 'c'};
+	Reeve__V1__ListWorkersResponse *response = calloc(1, sizeof *response);
+	reeve__v1__list_workers_response__init(response);
+	result_of(SQL_WORKER_LIST);
+	add_row();
+	set_int8(SQL_WORKER_LIST, "incarnation", 4);
+	set(SQL_WORKER_LIST, "queues", TEXTS, two, sizeof two);
+	bind_rows(SQL_WORKER_LIST, rows, &response->base);
+	cr_assert(eq(sz, response->workers[0]->n_queues, 2));
+	cr_assert(eq(str, response->workers[0]->queues[1], "bc"));
+	cr_assert(eq(sz, response->workers[0]->n_types, 0));
+	protobuf_c_message_free_unpacked(&response->base, NULL);
+	PQclear(rows);
+}
