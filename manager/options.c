@@ -66,7 +66,7 @@ static const struct option_spec specs[] = {
         "calls open at once; over it they are refused; calls that leases depend on have an eighth more, operators' calls a sixteenth", 0, true},
     {"max-connections", OPTION_INTEGER, AT(max_connections), "10000", 1, 1000000, NULL, "N",
         "connections open at once, fewer if the limit of open files is low; over it the longest idle one is closed for a new "
-        "one, or the new one is refused", 0, true},
+        "one, or one of an address that has more than half of all, or the new one is refused", 0, true},
     {"connection-share", OPTION_INTEGER, AT(connection_share), "12", 1, 100, NULL, "PERCENT",
         "the most that one connection may take of --max-calls, of the memory for calls and of --max-waiting", 0, true},
     {"address-share", OPTION_INTEGER, AT(address_share), "100", 1, 100, NULL, "PERCENT",
