@@ -114,6 +114,11 @@ const uint8_t *rpc_call_request_id(const struct rpc_call *call)
 	return call->has_request_id ? call->request_id : NULL;
 }
 
+const void *rpc_call_declared(const struct rpc_call *call)
+{
+	return call->method->declared;
+}
+
 const char *rpc_call_actor(const struct rpc_call *call)
 {
 	return call->actor;
@@ -437,6 +442,7 @@ void rpc_server_add(struct rpc_server *server, const ProtobufCServiceDescriptor 
 		method->output = described->output;
 		method->serve = entry->serve;
 		method->class = entry->class;
+		method->declared = entry->declared;
 		method->service = service;
 		HASH_ADD_KEYPTR(hh, server->methods, method->name, length, method);
 	}

@@ -43,6 +43,7 @@ struct rpc_entry {
 	const char *name; /* "Submit"; NULL ends a table */
 	rpc_method *serve;
 	enum rpc_class class;
+	const void *declared; /* what `serve` reads by rpc_call_declared, if several methods share it */
 };
 
 /* Creates a server whose handlers run on `base`. Raises the process's limit of open files as far as it may. */
@@ -81,6 +82,9 @@ void rpc_server_flush(struct rpc_server *server);
 const uint8_t *rpc_call_request_id(const struct rpc_call *call);
 const char *rpc_call_actor(const struct rpc_call *call);
 const char *rpc_call_token(const struct rpc_call *call);
+
+/* What the method's entry declares. */
+const void *rpc_call_declared(const struct rpc_call *call);
 
 /* Milliseconds until the caller stops waiting, counted from the message's arrival; INT64_MAX: no limit. */
 int64_t rpc_call_remaining_ms(const struct rpc_call *call);

@@ -20,6 +20,7 @@ struct method {
 	const ProtobufCMessageDescriptor *input, *output;
 	rpc_method *serve;
 	enum rpc_class class;
+	const void *declared;
 	void *service;
 	UT_hash_handle hh;
 };

@@ -5,7 +5,7 @@
 #include "manager/service/check.h"
 #include "manager/service/counters.h"
 #include "manager/service/filter.h"
-#include "manager/service/reading.h"
+#include "manager/service/read_method.h"
 
 #include <reeve/v1/admin.pb-c.h>
 #include <stdio.h>
@@ -45,22 +45,13 @@ static void list_queues(void *service, struct rpc_call *call, const ProtobufCMes
 	reading_send(reading_of(s, call, SQL_QUEUE_COUNTS, message, reading_done));
 }
 
-static void list_workers(void *service, struct rpc_call *call, const ProtobufCMessage *message)
-{
-	enum { WORKERS_MOST = 1000 };
-	const Reeve__V1__ListWorkersRequest *request = (const Reeve__V1__ListWorkersRequest *)message;
-	struct reeve_error error;
-	if (!check_name("queue", request->queue, true, &error) ||
-	    !check_range("limit", request->limit, 0, WORKERS_MOST, &error) ||
-	    !check_range("after", request->after, 0, INT64_MAX, &error)) {
-		rpc_call_fail_error(call, &error);
-		return;
-	}
-	struct reading *r = reading_of(service, call, SQL_WORKER_LIST, message, reading_done);
-	if (!request->limit)
-		((Reeve__V1__ListWorkersRequest *)r->request)->limit = WORKERS_MOST;
-	reading_send(r);
-}
+enum { WORKERS_MOST = 1000 };
+
+static const struct read_method list_workers = {
+    SQL_WORKER_LIST,
+    .rules = {{"queue", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = WORKERS_MOST, .otherwise = WORKERS_MOST},
+        {"after", RULE_NUMBER, .max = INT64_MAX}},
+};
 
 static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t value)
 {
@@ -82,10 +73,7 @@ static void on_stats(struct store_op *op, const struct reeve_error *error)
 	reading_end(c, error);
 }
 
-static void stats(void *service, struct rpc_call *call, const ProtobufCMessage *message)
-{
-	reading_send(reading_of(service, call, SQL_STATS, message, on_stats));
-}
+static const struct read_method stats = {SQL_STATS, .done = on_stats};
 
 /* --- control of workers ------------------------------------------------------------------------------------------- */
 
@@ -165,11 +153,11 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 }
 
 const struct rpc_entry admin_methods[] = {
-	{"Ping", ping, RPC_LEASE},
-	{"ListQueues", list_queues, RPC_OPERATOR},
-	{"ListWorkers", list_workers, RPC_OPERATOR},
-	{"Stats", stats, RPC_OPERATOR},
-	{"ControlWorkers", control, RPC_OPERATOR},
-	{"Check", admin_check, RPC_LEASE},
+	{"Ping", ping, RPC_LEASE, NULL},
+	{"ListQueues", list_queues, RPC_OPERATOR, NULL},
+	{"ListWorkers", read_method, RPC_OPERATOR, &list_workers},
+	{"Stats", read_method, RPC_OPERATOR, &stats},
+	{"ControlWorkers", control, RPC_OPERATOR, NULL},
+	{"Check", admin_check, RPC_LEASE, NULL},
 	{0},
 };

@@ -1,7 +1,7 @@
 /* BatchService: tasks that are counted together, and what is told of them. */
 #include "manager/service/check.h"
 #include "manager/service/filter.h"
-#include "manager/service/reading.h"
+#include "manager/service/read_method.h"
 
 #include <reeve/v1/batch.pb-c.h>
 #include <stdlib.h>
@@ -141,24 +141,13 @@ static void on_listed(struct store_op *op, const struct reeve_error *error)
 	reading_end(r, error);
 }
 
-static void list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
-{
-	struct services *s = service;
-	const Reeve__V1__ListBatchesRequest *request = (const Reeve__V1__ListBatchesRequest *)message;
-	struct reeve_error error;
-	if (names_wait(s, call, message, list, request->queue, ""))
-		return;
-	if (!check_name("queue", request->queue, true, &error) || !check_range("limit", request->limit, 0, LIST_MOST, &error) ||
-	    !check_range("before_id", request->before_id, 0, INT64_MAX, &error)) {
-		rpc_call_fail_error(call, &error);
-		return;
-	}
-	struct reading *r = reading_of(s, call, SQL_BATCH_LIST, message, on_listed);
-	Reeve__V1__ListBatchesRequest *page = (Reeve__V1__ListBatchesRequest *)r->request;
-	page->limit = !request->limit ? LIST_DEFAULT : request->limit < BATCHES_PAGE ? request->limit : BATCHES_PAGE;
-	page->before_id = request->before_id ? request->before_id : INT64_MAX;
-	reading_send(r);
-}
+static const struct read_method list = {
+    SQL_BATCH_LIST,
+    .rules = {{"queue", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = LIST_MOST, .otherwise = LIST_DEFAULT, .cap = BATCHES_PAGE},
+        {"before_id", RULE_NUMBER, .max = INT64_MAX, .otherwise = INT64_MAX}},
+    .names = NAMES_FRESH,
+    .done = on_listed,
+};
 
 /* As many tasks as were asked for and fit in an answer. */
 static void on_reported(struct store_op *op, const struct reeve_error *error)
@@ -175,55 +164,34 @@ static void on_reported(struct store_op *op, const struct reeve_error *error)
 	reading_end(r, error);
 }
 
-static void report(void *service, struct rpc_call *call, const ProtobufCMessage *message)
-{
-	struct services *s = service;
-	const Reeve__V1__BatchReportRequest *request = (const Reeve__V1__BatchReportRequest *)message;
-	struct reeve_error error;
-	if (!check_range("id", request->id, 1, INT64_MAX, &error) ||
-	    !check_range("after_id", request->after_id, 0, INT64_MAX, &error) ||
-	    !check_range("limit", request->limit, 0, REPORT_MOST, &error)) {
-		rpc_call_fail_error(call, &error);
-		return;
-	}
-	struct reading *r = reading_of(s, call, SQL_BATCH_REPORT, message, on_reported);
-	if (!request->limit)
-		((Reeve__V1__BatchReportRequest *)r->request)->limit = REPORT_MOST;
-	reading_send(r);
-}
+static const struct read_method report = {
+    SQL_BATCH_REPORT,
+    .rules = {{"id", RULE_NUMBER, .min = 1, .max = INT64_MAX}, {"after_id", RULE_NUMBER, .max = INT64_MAX},
+        {"limit", RULE_NUMBER, .max = REPORT_MOST, .otherwise = REPORT_MOST}},
+    .done = on_reported,
+};
 
 /* --- Callbacks --------------------------------------------------------------------------------------------------- */
 
-static bool check_callback_state(const char *state, struct reeve_error *error)
+static bool check_callbacks(const ProtobufCMessage *request, struct reeve_error *error)
 {
+	const char *state = ((const Reeve__V1__CallbacksRequest *)request)->state;
 	return !*state || !strcmp(state, "waiting") || !strcmp(state, "delivered") || !strcmp(state, "given_up") ||
 	       error_set(error, STATUS(INVALID_ARGUMENT), "state is \"%s\"; it must be waiting, delivered or given_up", state);
 }
 
-static void callbacks(void *service, struct rpc_call *call, const ProtobufCMessage *message)
-{
-	const Reeve__V1__CallbacksRequest *request = (const Reeve__V1__CallbacksRequest *)message;
-	struct services *s = service;
-	struct reeve_error error;
-	if (!check_range("batch_id", request->batch_id, 0, INT64_MAX, &error) ||
-	    !check_callback_state(request->state, &error) ||
-	    !check_range("limit", request->limit, 0, LIST_MOST, &error) ||
-	    !check_range("before_id", request->before_id, 0, INT64_MAX, &error)) {
-		rpc_call_fail_error(call, &error);
-		return;
-	}
-	struct reading *r = reading_of(s, call, SQL_CALLBACKS_LIST, message, reading_done);
-	Reeve__V1__CallbacksRequest *page = (Reeve__V1__CallbacksRequest *)r->request;
-	page->limit = request->limit ? request->limit : LIST_DEFAULT;
-	page->before_id = request->before_id ? request->before_id : INT64_MAX;
-	reading_send(r);
-}
+static const struct read_method callbacks = {
+    SQL_CALLBACKS_LIST,
+    .rules = {{"batch_id", RULE_NUMBER, .max = INT64_MAX}, {"limit", RULE_NUMBER, .max = LIST_MOST, .otherwise = LIST_DEFAULT},
+        {"before_id", RULE_NUMBER, .max = INT64_MAX, .otherwise = INT64_MAX}},
+    .check = check_callbacks,
+};
 
 const struct rpc_entry batch_methods[] = {
-	{"Open", open_batch, RPC_ORDINARY},
-	{"Close", close_batch, RPC_ORDINARY},
-	{"List", list, RPC_OPERATOR},
-	{"Report", report, RPC_OPERATOR},
-	{"Callbacks", callbacks, RPC_OPERATOR},
+	{"Open", open_batch, RPC_ORDINARY, NULL},
+	{"Close", close_batch, RPC_ORDINARY, NULL},
+	{"List", read_method, RPC_OPERATOR, &list},
+	{"Report", read_method, RPC_OPERATOR, &report},
+	{"Callbacks", read_method, RPC_OPERATOR, &callbacks},
 	{0},
 };

@@ -1,6 +1,6 @@
 /* MetricService: numbers of applications. */
 #include "manager/service/check.h"
-#include "manager/service/reading.h"
+#include "manager/service/read_method.h"
 
 #include <math.h>
 #include <reeve/v1/metric.pb-c.h>
@@ -92,26 +92,15 @@ static void on_listed(struct store_op *op, const struct reeve_error *error)
 	reading_end(r, error);
 }
 
-static void list(void *service, struct rpc_call *call, const ProtobufCMessage *message)
-{
-	struct services *s = service;
-	const Reeve__V1__ListMetricsRequest *request = (const Reeve__V1__ListMetricsRequest *)message;
-	struct reeve_error error;
-	if (!check_name("category", request->category, true, &error) ||
-	    !check_name("after_category", request->after_category, true, &error) ||
-	    !check_name("after_name", request->after_name, true, &error) ||
-	    !check_range("limit", request->limit, 0, LIST_MOST, &error)) {
-		rpc_call_fail_error(call, &error);
-		return;
-	}
-	struct reading *r = reading_of(s, call, SQL_METRICS_LIST, message, on_listed);
-	if (!request->limit)
-		((Reeve__V1__ListMetricsRequest *)r->request)->limit = LIST_DEFAULT;
-	reading_send(r);
-}
+static const struct read_method list = {
+    SQL_METRICS_LIST,
+    .rules = {{"category", RULE_NAME_OR_NONE}, {"after_category", RULE_NAME_OR_NONE}, {"after_name", RULE_NAME_OR_NONE},
+        {"limit", RULE_NUMBER, .max = LIST_MOST, .otherwise = LIST_DEFAULT}},
+    .done = on_listed,
+};
 
 const struct rpc_entry metric_methods[] = {
-	{"Put", put, RPC_ORDINARY},
-	{"List", list, RPC_OPERATOR},
+	{"Put", put, RPC_ORDINARY, NULL},
+	{"List", read_method, RPC_OPERATOR, &list},
 	{0},
 };

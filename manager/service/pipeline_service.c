@@ -142,8 +142,8 @@ static void show(void *service, struct rpc_call *call, const ProtobufCMessage *m
 }
 
 const struct rpc_entry pipeline_methods[] = {
-	{"Define", define, RPC_ORDINARY},
-	{"List", list, RPC_OPERATOR},
-	{"Show", show, RPC_OPERATOR},
+	{"Define", define, RPC_ORDINARY, NULL},
+	{"List", list, RPC_OPERATOR, NULL},
+	{"Show", show, RPC_OPERATOR, NULL},
 	{0},
 };

@@ -496,9 +496,9 @@ static void control(void *service, struct rpc_call *call, const ProtobufCMessage
 }
 
 const struct rpc_entry queue_methods[] = {
-	{"Set", set, RPC_OPERATOR},
-	{"Describe", describe, RPC_OPERATOR},
-	{"Status", status, RPC_OPERATOR},
-	{"Control", control, RPC_OPERATOR},
+	{"Set", set, RPC_OPERATOR, NULL},
+	{"Describe", describe, RPC_OPERATOR, NULL},
+	{"Status", status, RPC_OPERATOR, NULL},
+	{"Control", control, RPC_OPERATOR, NULL},
 	{0},
 };

@@ -318,12 +318,12 @@ static void runs(void *service, struct rpc_call *call, const ProtobufCMessage *m
 }
 
 const struct rpc_entry schedule_methods[] = {
-	{"Add", add, RPC_ORDINARY},
-	{"Edit", edit, RPC_OPERATOR},
-	{"List", list, RPC_OPERATOR},
-	{"Show", show, RPC_OPERATOR},
-	{"Control", control, RPC_OPERATOR},
-	{"Run", run, RPC_ORDINARY},
-	{"Runs", runs, RPC_OPERATOR},
+	{"Add", add, RPC_ORDINARY, NULL},
+	{"Edit", edit, RPC_OPERATOR, NULL},
+	{"List", list, RPC_OPERATOR, NULL},
+	{"Show", show, RPC_OPERATOR, NULL},
+	{"Control", control, RPC_OPERATOR, NULL},
+	{"Run", run, RPC_ORDINARY, NULL},
+	{"Runs", runs, RPC_OPERATOR, NULL},
 	{0},
 };

@@ -2,9 +2,9 @@
 #ifndef REEVE_MANAGER_SERVICE_TASK_METHODS_H
 #define REEVE_MANAGER_SERVICE_TASK_METHODS_H
 
-#include "common/rpc/server.h"
+#include "manager/service/read_method.h"
 
 rpc_method task_cancel, task_kill, task_retry, task_update;
-rpc_method task_errors, task_executions;
+extern const struct read_method task_errors, task_executions;
 
 #endif

@@ -288,16 +288,16 @@ static void wait_for(void *service, struct rpc_call *call, const ProtobufCMessag
 }
 
 const struct rpc_entry task_methods[] = {
-	{"Submit", submit, RPC_ORDINARY},
-	{"Get", get, RPC_OPERATOR},
-	{"List", list, RPC_OPERATOR},
-	{"Wait", wait_for, RPC_ORDINARY},
-	{"Cancel", task_cancel, RPC_OPERATOR},
-	{"Retry", task_retry, RPC_OPERATOR},
-	{"Update", task_update, RPC_OPERATOR},
-	{"Audit", audit, RPC_OPERATOR},
-	{"Kill", task_kill, RPC_OPERATOR},
-	{"Errors", task_errors, RPC_OPERATOR},
-	{"Executions", task_executions, RPC_OPERATOR},
+	{"Submit", submit, RPC_ORDINARY, NULL},
+	{"Get", get, RPC_OPERATOR, NULL},
+	{"List", list, RPC_OPERATOR, NULL},
+	{"Wait", wait_for, RPC_ORDINARY, NULL},
+	{"Cancel", task_cancel, RPC_OPERATOR, NULL},
+	{"Retry", task_retry, RPC_OPERATOR, NULL},
+	{"Update", task_update, RPC_OPERATOR, NULL},
+	{"Audit", audit, RPC_OPERATOR, NULL},
+	{"Kill", task_kill, RPC_OPERATOR, NULL},
+	{"Errors", read_method, RPC_OPERATOR, &task_errors},
+	{"Executions", read_method, RPC_OPERATOR, &task_executions},
 	{0},
 };

@@ -747,11 +747,11 @@ static void leave(void *service, struct rpc_call *call, const ProtobufCMessage *
 }
 
 const struct rpc_entry worker_methods[] = {
-	{"Register", register_worker, RPC_LEASE},
-	{"Fetch", fetch, RPC_ORDINARY},
-	{"Report", report, RPC_LEASE},
-	{"Heartbeat", heartbeat, RPC_LEASE},
-	{"Leave", leave, RPC_LEASE},
-	{"Extend", extend, RPC_LEASE},
+	{"Register", register_worker, RPC_LEASE, NULL},
+	{"Fetch", fetch, RPC_ORDINARY, NULL},
+	{"Report", report, RPC_LEASE, NULL},
+	{"Heartbeat", heartbeat, RPC_LEASE, NULL},
+	{"Leave", leave, RPC_LEASE, NULL},
+	{"Extend", extend, RPC_LEASE, NULL},
 	{0},
 };

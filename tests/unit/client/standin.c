@@ -594,27 +594,27 @@ static void *run(void *arg)
 struct standin *standin_start(void)
 {
 	static const struct rpc_entry tasks[] = {
-	    {"Submit", serve_submit, RPC_ORDINARY},
-	    {"Get", serve_get, RPC_ORDINARY},
-	    {"List", serve_list, RPC_ORDINARY},
-	    {"Wait", serve_wait, RPC_ORDINARY},
-	    {"Cancel", serve_cancel, RPC_ORDINARY},
-	    {"Retry", serve_retry, RPC_ORDINARY},
-	    {"Update", serve_update, RPC_ORDINARY},
-	    {"Audit", serve_audit, RPC_ORDINARY},
+	    {"Submit", serve_submit, RPC_ORDINARY, NULL},
+	    {"Get", serve_get, RPC_ORDINARY, NULL},
+	    {"List", serve_list, RPC_ORDINARY, NULL},
+	    {"Wait", serve_wait, RPC_ORDINARY, NULL},
+	    {"Cancel", serve_cancel, RPC_ORDINARY, NULL},
+	    {"Retry", serve_retry, RPC_ORDINARY, NULL},
+	    {"Update", serve_update, RPC_ORDINARY, NULL},
+	    {"Audit", serve_audit, RPC_ORDINARY, NULL},
 	    {0},
 	};
 	static const struct rpc_entry admin[] = {
-	    {"Ping", serve_ping, RPC_ORDINARY},
-	    {"ListQueues", serve_queues, RPC_ORDINARY},
-	    {"ListWorkers", serve_workers, RPC_ORDINARY},
-	    {"Stats", serve_stats, RPC_ORDINARY},
+	    {"Ping", serve_ping, RPC_ORDINARY, NULL},
+	    {"ListQueues", serve_queues, RPC_ORDINARY, NULL},
+	    {"ListWorkers", serve_workers, RPC_ORDINARY, NULL},
+	    {"Stats", serve_stats, RPC_ORDINARY, NULL},
 	    {0},
 	};
 	static const struct rpc_entry worker[] = {
-	    {"Register", serve_register, RPC_ORDINARY},
-	    {"Fetch", serve_fetch, RPC_ORDINARY},
-	    {"Leave", serve_leave, RPC_ORDINARY},
+	    {"Register", serve_register, RPC_ORDINARY, NULL},
+	    {"Fetch", serve_fetch, RPC_ORDINARY, NULL},
+	    {"Leave", serve_leave, RPC_ORDINARY, NULL},
 	    {0},
 	};
 	struct rpc_server_options options = {

@@ -634,21 +634,21 @@ static inline void script_init(struct script *script)
 static inline void script_start(struct script *script)
 {
 	static const struct rpc_entry worker_methods[] = {
-	    {"Register", script_register, RPC_ORDINARY},
-	    {"Fetch", script_fetch, RPC_ORDINARY},
-	    {"Report", script_report, RPC_ORDINARY},
-	    {"Heartbeat", script_heartbeat, RPC_ORDINARY},
-	    {"Leave", script_leave, RPC_ORDINARY},
-	    {"Extend", script_extend, RPC_ORDINARY},
+	    {"Register", script_register, RPC_ORDINARY, NULL},
+	    {"Fetch", script_fetch, RPC_ORDINARY, NULL},
+	    {"Report", script_report, RPC_ORDINARY, NULL},
+	    {"Heartbeat", script_heartbeat, RPC_ORDINARY, NULL},
+	    {"Leave", script_leave, RPC_ORDINARY, NULL},
+	    {"Extend", script_extend, RPC_ORDINARY, NULL},
 	    {0},
 	};
 	static const struct rpc_entry admin_methods[] = {
-	    {"Ping", script_ping, RPC_ORDINARY},
-	    {"ListQueues", script_admin, RPC_ORDINARY},
-	    {"ListWorkers", script_admin, RPC_ORDINARY},
-	    {"Stats", script_admin, RPC_ORDINARY},
-	    {"ControlWorkers", script_admin, RPC_ORDINARY},
-	    {"Check", script_admin, RPC_ORDINARY},
+	    {"Ping", script_ping, RPC_ORDINARY, NULL},
+	    {"ListQueues", script_admin, RPC_ORDINARY, NULL},
+	    {"ListWorkers", script_admin, RPC_ORDINARY, NULL},
+	    {"Stats", script_admin, RPC_ORDINARY, NULL},
+	    {"ControlWorkers", script_admin, RPC_ORDINARY, NULL},
+	    {"Check", script_admin, RPC_ORDINARY, NULL},
 	    {0},
 	};
 	struct rpc_server_options options = {.max_message_bytes = 8 << 20, .max_open_calls = 10000, .max_connections = 100};

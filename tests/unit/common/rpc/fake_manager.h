@@ -208,14 +208,14 @@ static inline struct fake_manager *fake_manager_make(const char *url, const stru
 {
 	static const struct rpc_server_options defaults;
 	static const struct rpc_entry admin[] = {
-	    {"Ping", fake_ping, RPC_LEASE},
-	    {"Stats", fake_stats, RPC_OPERATOR},
+	    {"Ping", fake_ping, RPC_LEASE, NULL},
+	    {"Stats", fake_stats, RPC_OPERATOR, NULL},
 	    {0},
 	};
 	static const struct rpc_entry tasks[] = {
-	    {"Submit", fake_submit, RPC_ORDINARY},
-	    {"Get", fake_get, RPC_ORDINARY},
-	    {"Wait", fake_wait, RPC_ORDINARY},
+	    {"Submit", fake_submit, RPC_ORDINARY, NULL},
+	    {"Get", fake_get, RPC_ORDINARY, NULL},
+	    {"Wait", fake_wait, RPC_ORDINARY, NULL},
 	    {0},
 	};
 	struct fake_manager *manager = calloc(1, sizeof *manager);
