@@ -85,14 +85,14 @@ story_a_torn_line_is_no_hindrance() {
 	expect_match '1 lines were torn' "$OUTPUT"
 }
 
-# ---- §9.1 ----
+# ---- I1 ----
 
 story_an_acknowledged_task_is_lost() {
 	copy
 	some_completed
 	change "delete from task_history where task_id = $id"
 	check
-	expect_found '§9.1 lost' "$name was acknowledged as task $id at .*no table has it" and others
+	expect_found 'I1 lost' "$name was acknowledged as task $id at .*no table has it" and others
 }
 
 story_an_acknowledged_task_is_not_found_by_a_look() {
@@ -100,7 +100,7 @@ story_an_acknowledged_task_is_not_found_by_a_look() {
 	some_completed
 	line submit "{\"ev\":\"seen\",\"id\":$id,\"status\":\"\",\"t\":1}"
 	check
-	expect_found '§9.1 lost' "task $id was acknowledged, and not found"
+	expect_found 'I1 lost' "task $id was acknowledged, and not found"
 }
 
 story_a_task_is_made_twice() {
@@ -109,7 +109,7 @@ story_a_task_is_made_twice() {
 	change "create temp table twin as select * from task_history where task_id = $id;
 		update twin set task_id = 1000000, assignment_id = null, token = null; insert into task_history select * from twin"
 	check
-	expect_found '§9.1 made-twice' "$name has become the tasks \[$id, 1000000\]" and others
+	expect_found 'I1 made-twice' "$name has become the tasks \[$id, 1000000\]" and others
 }
 
 story_a_task_is_acknowledged_twice() {
@@ -118,8 +118,8 @@ story_a_task_is_acknowledged_twice() {
 	some 'other other_name' "select task_id, $NAME from task_history where task_id <> $id and details like 's-%'"
 	line submit "{\"ev\":\"ack\",\"name\":\"$name\",\"id\":$other,\"existing\":true,\"t\":1}"
 	check
-	expect_found '§9.1 made-twice' "$name was acknowledged as the tasks \[" and others
-	expect_found '§9.1 mixed-up' "task $other was acknowledged to .*$name" and others
+	expect_found 'I1 made-twice' "$name was acknowledged as the tasks \[" and others
+	expect_found 'I1 mixed-up' "task $other was acknowledged to .*$name" and others
 }
 
 story_a_key_makes_two_tasks() {
@@ -128,7 +128,7 @@ story_a_key_makes_two_tasks() {
 	some_completed
 	change "update task_history set key = '$key' where task_id = $id"
 	check
-	expect_found '§9.1 made-twice' "the key $key of queue default has made the tasks"
+	expect_found 'I1 made-twice' "the key $key of queue default has made the tasks"
 }
 
 story_a_task_is_made_of_nothing() {
@@ -136,17 +136,17 @@ story_a_task_is_made_of_nothing() {
 	some_completed
 	edit "/\"ev\":\"submit\",\"name\":\"$name\"/d"
 	check
-	expect_found '§9.1 made-of-nothing' "task $id \($name\) was submitted by nobody"
+	expect_found 'I1 made-of-nothing' "task $id \($name\) was submitted by nobody"
 }
 
 story_a_request_was_answered_a_task_that_is_not_there() {
 	copy
 	change "update requests set task_ids = task_ids || 999999 where id = (select id from requests where kind = 'submit' limit 1)"
 	check
-	expect_found '§9.1 lost' 'a request was answered task 999999'
+	expect_found 'I1 lost' 'a request was answered task 999999'
 }
 
-# ---- §9.2 ----
+# ---- I2 ----
 
 story_two_workers_hold_a_task_at_once() {
 	copy
@@ -155,7 +155,7 @@ story_two_workers_hold_a_task_at_once() {
 	second=$(time_of "$id" "$last" start)
 	line handler "{\"ev\":\"alive\",\"task\":$id,\"token\":$first,\"t\":$((second + 1000))}"
 	check
-	expect_found '§9.2 two-holders' "task $id .*token $first\) gave a sign of life .*, 1.0 ms after attempt 3 .*token $last\)" and others
+	expect_found 'I2 two-holders' "task $id .*token $first\) gave a sign of life .*, 1.0 ms after attempt 3 .*token $last\)" and others
 	# At the same moment it would not be a violation.
 	copy
 	line handler "{\"ev\":\"alive\",\"task\":$id,\"token\":$first,\"t\":$(($(time_of "$id" "$first" end) + 1))}"
@@ -168,7 +168,7 @@ story_a_token_is_begun_twice() {
 	some_completed
 	line handler "$(sed -n "/\"ev\":\"start\",\"task\":$id,/s/\"pid\":[0-9]*/\"pid\":1/p" "$LEDGERS"/*.handler)"
 	check
-	expect_found '§9.2 begun-twice' "task $id .*process 1\)"
+	expect_found 'I2 begun-twice' "task $id .*process 1\)"
 }
 
 story_an_attempt_is_begun_by_a_worker_that_it_was_not_given_to() {
@@ -176,12 +176,12 @@ story_an_attempt_is_begun_by_a_worker_that_it_was_not_given_to() {
 	some_completed
 	edit "/\"ev\":\"start\",\"task\":$id,/s/\"worker\":\"[a-z]*\"/\"worker\":\"heir\"/"
 	check
-	expect_found '§9.2 wrong-worker' "task $id .* of worker heir .* was given to worker"
+	expect_found 'I2 wrong-worker' "task $id .* of worker heir .* was given to worker"
 	copy
 	some 'assignment worker' "select assignment_id, worker_id from task_history where task_id = $id"
 	change "update assignments set worker_id = worker_id + 1000 where id = $assignment"
 	check
-	expect_found '§9.2 wrong-worker' "is of incarnation $worker, its assignment of $((worker + 1000))" and others
+	expect_found 'I2 wrong-worker' "is of incarnation $worker, its assignment of $((worker + 1000))" and others
 }
 
 story_a_handler_outlives_its_lock() {
@@ -191,30 +191,30 @@ story_a_handler_outlives_its_lock() {
 	check
 	expect_match ' 0 violations$' "$OUTPUT"
 	check --one-clock
-	expect_found '§9.2 outlived' "task $id .*after it had ended \(completed\)"
+	expect_found 'I2 outlived' "task $id .*after it had ended \(completed\)"
 	copy
 	edit "/\"ev\":\"start\",\"task\":$id,/s/\"t\":[0-9]*/\"t\":$(($(time_of "$id" "$token" start) - 60000000))/"
 	check --one-clock
-	expect_found '§9.2 before-its-claim' "task $id"
+	expect_found 'I2 before-its-claim' "task $id"
 }
 
-# ---- §9.3 ----
+# ---- I3 ----
 
 story_a_task_is_said_completed_and_no_handler_did_it() {
 	copy
 	some_completed
 	edit "/\"ev\":\"end\",\"task\":$id,/d"
 	check
-	expect_found '§9.3 unearned' "task $id .*its handler ended it: not at all"
+	expect_found 'I3 unearned' "task $id .*its handler ended it: not at all"
 	copy
 	edit "/\"task\":$id,/d"
 	check
-	expect_found '§9.3 unearned' "task $id .*no handler has begun it"
+	expect_found 'I3 unearned' "task $id .*no handler has begun it"
 	copy
 	some 'id' "select task_id from task_attempts where outcome = 'failed' and error like 'failed %'"
 	edit "/\"ev\":\"end\",\"task\":$id,/s/\"outcome\":\"failed\"/\"outcome\":\"completed\"/"
 	check
-	expect_found '§9.3 unearned' "task $id .* is said failed; its handler did not say so" and others
+	expect_found 'I3 unearned' "task $id .* is said failed; its handler did not say so" and others
 }
 
 story_a_result_is_that_of_another_attempt() {
@@ -222,15 +222,15 @@ story_a_result_is_that_of_another_attempt() {
 	some_repeated
 	change "update task_history set result = '$name $first' where task_id = $id"
 	check
-	expect_found '§9.3 stale-result' "task $id .*attempt 3 .* has the result of token $first"
+	expect_found 'I3 stale-result' "task $id .*attempt 3 .* has the result of token $first"
 	copy
 	change "update task_attempts set error = 'failed $token' where task_id = $id and attempt = 1"
 	check
-	expect_found '§9.3 stale-result' "task $id .*attempt 1 .* has the error of token $token"
+	expect_found 'I3 stale-result' "task $id .*attempt 1 .* has the error of token $token"
 	copy
 	change "update task_history set result = 'something else' where task_id = $id"
 	check
-	expect_found '§9.3 stale-result' "task $id .* has the result 'something else'"
+	expect_found 'I3 stale-result' "task $id .* has the result 'something else'"
 }
 
 story_a_cancel_overrules_a_completion() {
@@ -241,7 +241,7 @@ story_a_cancel_overrules_a_completion() {
 	line submit "{\"ev\":\"cancel\",\"id\":$id,\"t\":$(($(time_of "$id" "$token" end) + 600000))}"
 	edit "/\"ev\":\"seen\",\"id\":$id,/d"
 	check
-	expect_found '§9.3 overruled' "task $id .* had completed at" and others
+	expect_found 'I3 overruled' "task $id .* had completed at" and others
 }
 
 story_a_late_result_counted() {
@@ -249,7 +249,7 @@ story_a_late_result_counted() {
 	some_completed
 	change "insert into task_events (task_id, version, event) select task_id, token, 'late_result' from task_history where task_id = $id"
 	check
-	expect_found '§9.3 late-counted' "task $id"
+	expect_found 'I3 late-counted' "task $id"
 }
 
 story_a_task_has_two_states() {
@@ -257,11 +257,11 @@ story_a_task_has_two_states() {
 	some_completed
 	change "insert into task_history select * from task_history where task_id = $id"
 	check
-	expect_found '§9.3 two-states' "task $id .* is there 2 times: completed, completed" and others
+	expect_found 'I3 two-states' "task $id .* is there 2 times: completed, completed" and others
 	copy
 	revive "$id" queued
 	check --running
-	expect_found '§9.3 two-states' "task $id .* is there 2 times: queued, completed" and others
+	expect_found 'I3 two-states' "task $id .* is there 2 times: queued, completed" and others
 }
 
 # Puts the ended task ID among the live ones, too, in that status.
@@ -277,20 +277,20 @@ story_a_final_state_changes() {
 	some_completed
 	line submit "{\"ev\":\"seen\",\"id\":$id,\"status\":\"dead\",\"t\":1}"
 	check
-	expect_found '§9.3 final-changed' "task $id .* was seen dead at .*, and is completed"
+	expect_found 'I3 final-changed' "task $id .* was seen dead at .*, and is completed"
 	copy
 	line submit "{\"ev\":\"cancelled\",\"id\":$id,\"status\":\"cancelled\",\"changed\":false,\"t\":1}"
 	check
-	expect_found '§9.3 final-changed' "task $id .* was seen cancelled at .*, and is completed"
+	expect_found 'I3 final-changed' "task $id .* was seen cancelled at .*, and is completed"
 	copy
 	some_repeated
 	change "update task_attempts set status = 'dead' where task_id = $id and attempt = 2"
 	check
-	expect_found '§9.3 final-changed' "task $id .*attempt 2 .* ended it \(dead\); nobody retried it, and another attempt followed" and others
+	expect_found 'I3 final-changed' "task $id .*attempt 2 .* ended it \(dead\); nobody retried it, and another attempt followed" and others
 	copy
 	change "update task_attempts set last_updated = last_updated + interval '1 hour' where task_id = $id and attempt = 2"
 	check
-	expect_found '§9.3 final-changed' "task $id .*completed at version .*attempt 2 .* is later" and others
+	expect_found 'I3 final-changed' "task $id .*completed at version .*attempt 2 .* is later" and others
 }
 
 story_a_cancelled_task_is_claimed() {
@@ -299,10 +299,10 @@ story_a_cancelled_task_is_claimed() {
 	change "insert into task_events (task_id, version, event) select task_id, last_updated, 'cancel_requested'
 		from task_attempts where task_id = $id and attempt = 1"
 	check
-	expect_found '§9.3 claimed-after-cancel' "task $id .*claimed as attempt 2" and others
+	expect_found 'I3 claimed-after-cancel' "task $id .*claimed as attempt 2" and others
 }
 
-# ---- §9.4 ----
+# ---- I4 ----
 
 story_a_task_is_stuck() {
 	copy
@@ -311,17 +311,17 @@ story_a_task_is_stuck() {
 	revive "$id" executing 'worker_id, expiry' "$worker, clock_timestamp() + interval '1 hour'"
 	change "delete from task_history where task_id = $id; update workers set lost = true, gone_at = clock_timestamp() - interval '6 s' where id = $worker"
 	check --running
-	expect_found '§9.4 stuck' "task $id .*its worker, incarnation $worker, is gone for ([6-9]|[1-5][0-9])[.][0-9] s" and others
+	expect_found 'I4 stuck' "task $id .*its worker, incarnation $worker, is gone for ([6-9]|[1-5][0-9])[.][0-9] s" and others
 	check
-	expect_found '§9.4 stuck' "task $id .* is executing, attempt 1, of worker doomed" and others
+	expect_found 'I4 stuck' "task $id .* is executing, attempt 1, of worker doomed" and others
 	check --running --slack 60
-	expect_no_match '§9.4 stuck' "$OUTPUT"
+	expect_no_match 'I4 stuck' "$OUTPUT"
 	change "update tasks set expiry = clock_timestamp() - interval '61 s'"
 	check --running --slack 60
-	expect_found '§9.4 stuck' "task $id .* (6[1-9]|[7-9][0-9])[.][0-9] s past its expiry" and others
+	expect_found 'I4 stuck' "task $id .* (6[1-9]|[7-9][0-9])[.][0-9] s past its expiry" and others
 	change 'update tasks set worker_id = 999'
 	check --running
-	expect_found '§9.4 stuck' 'incarnation 999, is unknown' and others
+	expect_found 'I4 stuck' 'incarnation 999, is unknown' and others
 }
 
 story_a_task_has_not_ended() {
@@ -330,7 +330,7 @@ story_a_task_has_not_ended() {
 	revive "$id" queued
 	change "delete from task_history where task_id = $id"
 	check
-	expect_found '§9.4 not-ended' "task $id .* is queued" and others
+	expect_found 'I4 not-ended' "task $id .* is queued" and others
 }
 
 story_the_journal_says_that_more_is_open_than_runs() {
@@ -338,20 +338,20 @@ story_the_journal_says_that_more_is_open_than_runs() {
 	some assignment 'select id from assignments'
 	change "update assignments set open = 1, closed_at = null where id = $assignment"
 	check
-	expect_found '§9.4 journal-open' "assignment $assignment .*says that 1 of its .* attempts are open; 0 run"
+	expect_found 'I4 journal-open' "assignment $assignment .*says that 1 of its .* attempts are open; 0 run"
 	change "update assignments set open = 0 where id = $assignment"
 	check
-	expect_found '§9.4 journal-open' "assignment $assignment .*says that 0 of its"
+	expect_found 'I4 journal-open' "assignment $assignment .*says that 0 of its"
 }
 
-# ---- §9.5 ----
+# ---- I5 ----
 
 story_a_task_is_tried_for_ever() {
 	copy
 	some_repeated
 	change "update task_history set max_attempts = 2 where task_id = $id"
 	check
-	expect_found '§9.5 endless' "task $id .*attempt 3 .* of at most 2"
+	expect_found 'I5 endless' "task $id .*attempt 3 .* of at most 2"
 	copy
 	change "update task_attempts set outcome = 'taken_back', status = 'queued', attempt = 1 where task_id = $id;
 		insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, last_updated)
@@ -359,7 +359,7 @@ story_a_task_is_tried_for_ever() {
 				last_updated + interval '2 us' from task_attempts where task_id = $id order by token desc limit 1;
 		update task_history set attempt = 1 where task_id = $id"
 	check
-	expect_found '§9.5 endless' "task $id .* is the third in a row" and others
+	expect_found 'I5 endless' "task $id .* is the third in a row" and others
 }
 
 story_a_task_is_dead_too_early() {
@@ -367,29 +367,29 @@ story_a_task_is_dead_too_early() {
 	some 'id attempt' "select task_id, attempt from task_history where status = 'dead' and last_error like 'failed %'"
 	change "update task_history set max_attempts = attempt + 1 where task_id = $id"
 	check
-	expect_found '§9.5 dead-too-early' "task $id .* is dead after attempt $attempt of $((attempt + 1))"
+	expect_found 'I5 dead-too-early' "task $id .* is dead after attempt $attempt of $((attempt + 1))"
 	copy
 	some 'id token' "select task_id, $TOKEN from task_history where status = 'dead' and last_error like 'fatal %'"
 	edit "/\"ev\":\"end\",\"task\":$id,/s/\"outcome\":\"fatal\"/\"outcome\":\"failed\"/"
 	check
-	expect_found '§9.5 dead-too-early' "task $id " and others
+	expect_found 'I5 dead-too-early' "task $id " and others
 }
 
-# ---- §9.6 ----
+# ---- I6 ----
 
 story_an_attempt_is_missing_from_the_audit() {
 	copy
 	some_repeated
 	change "delete from task_attempts where task_id = $id and attempt = 1"
 	check
-	expect_found '§9.6 attempt-missing' "task $id .*token $first\) ran from .*the tables know of no attempt" and others
-	expect_found '§9.6 attempt-missing' "task $id .*attempt 2 .*its number should be 1" and others
-	expect_found '§9.6 attempt-missing' "task $id .* was given to incarnation .*no attempt tells what became of that" and others
+	expect_found 'I6 attempt-missing' "task $id .*token $first\) ran from .*the tables know of no attempt" and others
+	expect_found 'I6 attempt-missing' "task $id .*attempt 2 .*its number should be 1" and others
+	expect_found 'I6 attempt-missing' "task $id .* was given to incarnation .*no attempt tells what became of that" and others
 	copy
 	change "update task_attempts set attempt = 7 where task_id = $id and attempt = 2"
 	check
-	expect_found '§9.6 attempt-missing' "task $id .*attempt 7 .*its number should be 2" and others
-	expect_found '§9.6 attempt-missing' "task $id .*attempt 2 of worker .* is attempt 7" and others
+	expect_found 'I6 attempt-missing' "task $id .*attempt 7 .*its number should be 2" and others
+	expect_found 'I6 attempt-missing' "task $id .*attempt 2 of worker .* is attempt 7" and others
 }
 
 story_the_journal_and_the_attempts_differ() {
@@ -398,11 +398,11 @@ story_the_journal_and_the_attempts_differ() {
 	assignment=$(sql "select assignment_id from task_history where task_id = $id")
 	change "update assignments set task_ids = array_remove(task_ids, $id) where id = $assignment"
 	check
-	expect_found '§9.6 journal-differs' "task $id .*is of assignment $assignment, whose row does not name it"
+	expect_found 'I6 journal-differs' "task $id .*is of assignment $assignment, whose row does not name it"
 	copy
 	change "update assignments set task_ids = task_ids || 999999 where id = $assignment"
 	check
-	expect_found '§9.6 attempt-missing' "task 999999 was given to incarnation"
+	expect_found 'I6 attempt-missing' "task 999999 was given to incarnation"
 }
 
 story_an_event_is_missing() {
@@ -410,25 +410,25 @@ story_an_event_is_missing() {
 	some 'id' "select task_id from task_history where status = 'cancelled'"
 	change "delete from task_events where task_id = $id and event = 'cancel_requested'"
 	check
-	expect_found '§9.6 event-missing' "task $id .* is cancelled, and nobody asked for it" and others
-	expect_found '§9.6 event-missing' "task $id .*its cancel was acknowledged at" and others
+	expect_found 'I6 event-missing' "task $id .* is cancelled, and nobody asked for it" and others
+	expect_found 'I6 event-missing' "task $id .*its cancel was acknowledged at" and others
 	copy
 	id=$(sql "select task_id from task_attempts where outcome in ('lost', 'expired')")
 	change "delete from task_events where task_id = $id and event = 'reclaimed'"
 	check
-	expect_found '§9.6 event-missing' "task $id \(killer-1\).* was taken away; no event says why"
+	expect_found 'I6 event-missing' "task $id \(killer-1\).* was taken away; no event says why"
 	copy
 	change "delete from worker_events where event = 'registered' and worker_id = (select id from workers where name = 'heir')"
 	check
-	expect_found '§9.6 event-missing' 'worker heir, incarnation [0-9]+, was registered 0 times'
+	expect_found 'I6 event-missing' 'worker heir, incarnation [0-9]+, was registered 0 times'
 	copy
 	change "insert into worker_events (worker_id, event) select id, 'lost' from workers where name = 'heir'"
 	check
-	expect_found '§9.6 event-missing' 'worker heir, incarnation [0-9]+, is lost; its events are registered left lost'
+	expect_found 'I6 event-missing' 'worker heir, incarnation [0-9]+, is lost; its events are registered left lost'
 	copy
 	change "delete from workers where name = 'heir'"
 	check
-	expect_found '§9.6 event-missing' "task $id .* is of incarnation [0-9]+, which is nowhere" and others
+	expect_found 'I6 event-missing' "task $id .* is of incarnation [0-9]+, which is nowhere" and others
 }
 
 # The audit is read as people read it: what its view leaves out is missing.
@@ -438,7 +438,7 @@ story_the_audits_view_leaves_something_out() {
 	change "do \$\$ begin execute format('create or replace view audit_log as %s',
 		replace(rtrim(pg_get_viewdef('audit_log'), ';'), '''claimed''::text', '''clamed''::text')); end \$\$"
 	check
-	expect_found '§9.6 event-missing' "task $id .*its audit is submitted clamed failed" and others
+	expect_found 'I6 event-missing' "task $id .*its audit is submitted clamed failed" and others
 }
 
 some_batch() { # one with all that there is: entry, exit, callbacks both ways
@@ -451,7 +451,7 @@ story_a_batch_is_lost() {
 	some_batch
 	change "delete from batches where id = $id"
 	check
-	expect_found '§9.1 batch-lost' "the batch $name was acknowledged as $id" and others
+	expect_found 'I1 batch-lost' "the batch $name was acknowledged as $id" and others
 }
 
 story_a_batch_is_opened_twice() {
@@ -459,7 +459,7 @@ story_a_batch_is_opened_twice() {
 	some_batch
 	change "update batches set name = '$name' where id = (select min(id) from batches where id <> $id and name <> '$name')"
 	check
-	expect_found '§9.1 batch-made-twice' "the batch $name was opened as"
+	expect_found 'I1 batch-made-twice' "the batch $name was opened as"
 }
 
 story_a_batch_counts_wrongly() {
@@ -467,7 +467,7 @@ story_a_batch_counts_wrongly() {
 	some_batch
 	change "update batches set success = success - 1, failed = failed + 1 where id = $id"
 	check
-	expect_found '§9.6 batch-counts' "batch $id "
+	expect_found 'I6 batch-counts' "batch $id "
 }
 
 story_a_batch_does_not_end() {
@@ -475,7 +475,7 @@ story_a_batch_does_not_end() {
 	some_batch
 	change "update batches set phase = 'exit', ended_at = null where id = $id"
 	check
-	expect_found '§9.4 batch-not-ended' "batch $id " and others
+	expect_found 'I4 batch-not-ended' "batch $id " and others
 	check --running
 	expect_no_match 'batch-not-ended' "$OUTPUT"
 }
@@ -485,7 +485,7 @@ story_a_batch_ends_before_its_tasks() {
 	some_batch
 	change "update batches set ended_at = started_at where id = $id"
 	check
-	expect_found '§9.3 batch-ended-early' "batch $id .*ended before its task" and others
+	expect_found 'I3 batch-ended-early' "batch $id .*ended before its task" and others
 }
 
 story_a_batch_has_two_exit_tasks() {
@@ -494,7 +494,7 @@ story_a_batch_has_two_exit_tasks() {
 	change "update task_history set batch_id = $id, type = 'fault-exit' where task_id = (
 		select min(task_id) from task_history where batch_id is null and type = 'fault-exec')"
 	check
-	expect_found '§9.1 batch-made-twice' "batch $id .*2 exit tasks" and others
+	expect_found 'I1 batch-made-twice' "batch $id .*2 exit tasks" and others
 }
 
 story_a_batchs_exit_comes_too_early() {
@@ -502,7 +502,7 @@ story_a_batchs_exit_comes_too_early() {
 	some_batch
 	change "update task_history set created = (select started_at from batches where id = $id) where task_id = $exit"
 	check
-	expect_found '§9.6 batch-order' "batch $id .*its exit task was made before" and others
+	expect_found 'I6 batch-order' "batch $id .*its exit task was made before" and others
 }
 
 story_a_batchs_entry_comes_too_late() {
@@ -510,7 +510,7 @@ story_a_batchs_entry_comes_too_late() {
 	some_batch
 	change "update task_history set last_updated = (select ended_at from batches where id = $id) where task_id = $entry"
 	check
-	expect_found '§9.6 batch-order' "batch $id .*was claimed before the entry task had ended" and others
+	expect_found 'I6 batch-order' "batch $id .*was claimed before the entry task had ended" and others
 }
 
 story_a_callback_is_made_twice() {
@@ -519,7 +519,7 @@ story_a_callback_is_made_twice() {
 	change "insert into callbacks (batch_id, event, url, state, ended_at)
 		select batch_id, event, url, 'delivered', now() from callbacks where batch_id = $id and event = 'batch_end'"
 	check
-	expect_found '§9.1 batch-told-twice' "batch $id .*was called by HTTP of batch_end .*2 times" and others
+	expect_found 'I1 batch-told-twice' "batch $id .*was called by HTTP of batch_end .*2 times" and others
 }
 
 story_a_callback_is_missing() {
@@ -527,7 +527,7 @@ story_a_callback_is_missing() {
 	some_batch
 	change "delete from callbacks where batch_id = $id and event = 'batch_begin'"
 	check
-	expect_found '§9.6 batch-event-missing' "batch $id .*nobody was called by HTTP of batch_begin" and others
+	expect_found 'I6 batch-event-missing' "batch $id .*nobody was called by HTTP of batch_begin" and others
 }
 
 story_a_callback_was_never_delivered() {
@@ -535,7 +535,7 @@ story_a_callback_was_never_delivered() {
 	some 'id batch' "select id, batch_id from callbacks where state = 'delivered' order by id"
 	sed -i "/\"cb_$id\"/d" "$LEDGERS/http.received"
 	check
-	expect_found '§9.6 batch-told-wrongly' "callback $id is said delivered, and was received by nobody"
+	expect_found 'I6 batch-told-wrongly' "callback $id is said delivered, and was received by nobody"
 }
 
 story_a_task_that_tells_is_missing() {
@@ -544,7 +544,7 @@ story_a_task_that_tells_is_missing() {
 	change "update task_history set details = '{}' where task_id = (
 		select min(task_id) from task_history where type = 'fault-told' and details like '%\"batch_end\"%')"
 	check
-	expect_found '§9.6 batch-event-missing' 'nobody was told by a task of batch_end'
+	expect_found 'I6 batch-event-missing' 'nobody was told by a task of batch_end'
 }
 
 story_the_events_are_out_of_order() {
@@ -552,11 +552,11 @@ story_the_events_are_out_of_order() {
 	some_repeated
 	change "update task_attempts set last_updated = token - interval '1 us' where task_id = $id and attempt = 2"
 	check
-	expect_found '§9.6 order' "task $id .*attempt 2 .*ended at version" and others
+	expect_found 'I6 order' "task $id .*attempt 2 .*ended at version" and others
 	copy
 	change "update task_history set created = last_updated where task_id = $id"
 	check
-	expect_found '§9.6 order' "task $id .*attempt 1 .*has a token that is not later than" and others
+	expect_found 'I6 order' "task $id .*attempt 1 .*has a token that is not later than" and others
 }
 
 story_miscounted() {
@@ -565,12 +565,12 @@ story_miscounted() {
 	in_database "$COPY" "update history_counts set count = count + 1
 		where (route_id, status) = (select route_id, status from history_counts order by 1, 2 limit 1)" >/dev/null
 	check
-	expect_found '§9.6 miscounted' 'tasks in all in the history, and'
+	expect_found 'I6 miscounted' 'tasks in all in the history, and'
 	copy
 	change 'select 1'
 	in_database "$COPY" "insert into count_changes (route_id, live) select max(id), 2 from routes" >/dev/null
 	check
-	expect_found '§9.6 miscounted' 'route .* has 0 waiting tasks, and 2 are counted'
+	expect_found 'I6 miscounted' 'route .* has 0 waiting tasks, and 2 are counted'
 }
 
 the_run

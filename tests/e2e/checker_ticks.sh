@@ -69,11 +69,11 @@ story_a_step_is_missing() {
 	some_piped
 	change "update task_history set step = 4 where task_id = $id"
 	check
-	expect_found '§9.6 step-missing' "task $id .*is in step 4; its attempts tell of 3"
+	expect_found 'I6 step-missing' "task $id .*is in step 4; its attempts tell of 3"
 	copy
 	change "delete from task_attempts where $(of $id $first)"
 	check
-	expect_found '§9.6 step-missing' "task $id .*is in step 3; its attempts tell of 2" and others
+	expect_found 'I6 step-missing' "task $id .*is in step 3; its attempts tell of 2" and others
 }
 
 story_a_step_is_done_twice() {
@@ -81,12 +81,12 @@ story_a_step_is_done_twice() {
 	some_piped
 	change "update task_history set step = 2 where task_id = $id"
 	check
-	expect_found '§9.1 step-twice' "task $id .*is in step 2; its attempts have entered 3"
+	expect_found 'I1 step-twice' "task $id .*is in step 2; its attempts have entered 3"
 	copy
 	change "create temp table twin as select * from task_attempts where $(of $id $second); update twin set token = token + interval '1 us',
 		last_updated = last_updated + interval '1 us'; insert into task_attempts select * from twin"
 	check
-	expect_found '§9.1 step-twice' "task $id .*is in step 3; its attempts have entered 4" and others
+	expect_found 'I1 step-twice' "task $id .*is in step 3; its attempts have entered 4" and others
 }
 
 story_a_step_is_ignored() {
@@ -94,7 +94,7 @@ story_a_step_is_ignored() {
 	some_piped
 	change "update task_attempts set details = null where $(of $id $second)"
 	check
-	expect_found '§9.3 step-ignored' "task $id .*token $second.* completed its stage, and no step followed" and others
+	expect_found 'I3 step-ignored' "task $id .*token $second.* completed its stage, and no step followed" and others
 }
 
 story_a_task_goes_astray() {
@@ -102,19 +102,19 @@ story_a_task_goes_astray() {
 	some_piped
 	edit "/\"ev\":\"end\",\"task\":$id,\"token\":$first,/s/\"next\":null/\"next\":\"d\"/"
 	check
-	expect_found '§9.3 step-astray' "task $id .*step 2 was in stage b; it should be d: the handler of .*token $first.* chose stage d"
+	expect_found 'I3 step-astray' "task $id .*step 2 was in stage b; it should be d: the handler of .*token $first.* chose stage d"
 	copy
 	change "update task_attempts set stage = 'c' where $(of $id $first)"
 	check
-	expect_found '§9.3 step-astray' "task $id .*step 1 was in stage c; it should be a: it is the first" and others
+	expect_found 'I3 step-astray' "task $id .*step 1 was in stage c; it should be a: it is the first" and others
 	copy
 	edit "/\"ev\":\"start\",\"task\":$id,\"token\":$first,/s/\"type\":\"stage-a\"/\"type\":\"stage-c\"/"
 	check
-	expect_found '§9.3 step-astray' "task $id .*of step 1, in stage a of type stage-a, was given to the handler of stage-c"
+	expect_found 'I3 step-astray' "task $id .*of step 1, in stage a of type stage-a, was given to the handler of stage-c"
 	copy
 	change "update task_history set pipeline_id = null where task_id = $id"
 	check
-	expect_found '§9.3 step-astray' "task $id .*was submitted to pipeline line, and is of None" and others
+	expect_found 'I3 step-astray' "task $id .*was submitted to pipeline line, and is of None" and others
 }
 
 story_an_input_is_not_the_result_before() {
@@ -122,17 +122,17 @@ story_an_input_is_not_the_result_before() {
 	some_piped
 	change "update task_history set details = details || ' ' where task_id = $id"
 	check
-	expect_found '§9.3 step-input' "task $id .*step 3 has the input .*the step before gave" and others
+	expect_found 'I3 step-input' "task $id .*step 3 has the input .*the step before gave" and others
 	copy
 	change "update task_attempts set result = result || ' ' where $(of $id $first);
 		update task_attempts set details = details || ' ' where $(of $id $second)"
 	check
-	expect_found '§9.3 stale-result' "task $id .*of step 1 has the result .*its handler gave" and others
-	expect_found '§9.3 step-input' "task $id .*of step 2 was given .*the step's input is" and others
+	expect_found 'I3 stale-result' "task $id .*of step 1 has the result .*its handler gave" and others
+	expect_found 'I3 step-input' "task $id .*of step 2 was given .*the step's input is" and others
 	copy
 	change "update task_attempts set details = 'else' where $(of $id $first)"
 	check
-	expect_found '§9.3 step-input' "task $id .*step 1 has the input 'else' .*it was submitted with" and others
+	expect_found 'I3 step-input' "task $id .*step 1 has the input 'else' .*it was submitted with" and others
 }
 
 story_a_stage_is_said_completed_and_no_handler_did_it() {
@@ -140,7 +140,7 @@ story_a_stage_is_said_completed_and_no_handler_did_it() {
 	some_piped
 	edit "/\"ev\":\"end\",\"task\":$id,\"token\":$first,/d"
 	check
-	expect_found '§9.3 unearned' "task $id .*token $first.* is said completed; its handler ended it: not at all"
+	expect_found 'I3 unearned' "task $id .*token $first.* is said completed; its handler ended it: not at all"
 }
 
 story_a_lost_attempt_goes_on() {
@@ -148,7 +148,7 @@ story_a_lost_attempt_goes_on() {
 	some_piped
 	change "insert into task_events (task_id, version, event) select task_id, token, 'late_result' from task_attempts where $(of $id $first)"
 	check
-	expect_found '§9.3 late-counted' "task $id"
+	expect_found 'I3 late-counted' "task $id"
 }
 
 story_a_step_begins_before_the_one_before_has_ended() {
@@ -156,7 +156,7 @@ story_a_step_begins_before_the_one_before_has_ended() {
 	some_piped
 	edit "/\"ev\":\"start\",\"task\":$id,\"token\":$second,/s/\"t\":[0-9]*/\"t\":$(($(time_of $id $first end) - 1))/"
 	check
-	expect_found '§9.2 step-early' "task $id .*of step 2 had begun before .* had ended step 1" and others
+	expect_found 'I2 step-early' "task $id .*of step 2 had begun before .* had ended step 1" and others
 }
 
 story_an_end_does_not_fit_the_last_step() {
@@ -165,16 +165,16 @@ story_an_end_does_not_fit_the_last_step() {
 	change "update task_history set status = 'dead', last_error = 'x', error_code = 'unknown_stage' where task_id = $id"
 	edit "/\"ev\":\"seen\",\"id\":$id,/d"
 	check
-	expect_found '§9.3 step-end' "task $id .*is dead \(unknown_stage\) in step 3, stage c" and others
+	expect_found 'I3 step-end' "task $id .*is dead \(unknown_stage\) in step 3, stage c" and others
 	copy
 	edit "/\"ev\":\"end\",\"task\":$id,\"token\":$token,/s/\"next\":[^}]*/\"next\":\"a\"/"
 	check
-	expect_found '§9.3 step-end' "task $id .*is completed .*its handler chose stage a, which is a"
+	expect_found 'I3 step-end' "task $id .*is completed .*its handler chose stage a, which is a"
 	copy
 	some 'id' "select task_id from task_history where error_code = 'too_many_steps' and details like 'l-%'"
 	change "update task_history set step = step - 1 where task_id = $id"
 	check
-	expect_found '§9.3 step-end' "task $id .*is dead \(too_many_steps\)" and others
+	expect_found 'I3 step-end' "task $id .*is dead \(too_many_steps\)" and others
 }
 
 story_a_stage_has_more_attempts_than_it_may() {
@@ -182,7 +182,7 @@ story_a_stage_has_more_attempts_than_it_may() {
 	some 'id' "select task_id from task_attempts where stage is not null and outcome = 'failed' order by 1"
 	change "update pipelines set stages = (select jsonb_agg(s || '{\"max_attempts\": 1}') from jsonb_array_elements(stages) s)"
 	check
-	expect_found '§9.5 endless' "task $id .*whose stage has at most 1" and others
+	expect_found 'I5 endless' "task $id .*whose stage has at most 1" and others
 }
 
 story_the_audit_does_not_tell_of_a_step() {
@@ -190,11 +190,11 @@ story_the_audit_does_not_tell_of_a_step() {
 	some_piped
 	change "delete from task_events where task_id = $id and event = 'stage' and note = 'a -> b'"
 	check
-	expect_found '§9.6 step-untold' "task $id .*its audit tells of the steps .*'b -> c'.*it should be"
+	expect_found 'I6 step-untold' "task $id .*its audit tells of the steps .*'b -> c'.*it should be"
 	copy
 	change "update task_events set note = 'a -> c' where task_id = $id and event = 'stage' and note = 'a -> b'"
 	check
-	expect_found '§9.6 step-untold' "task $id .*'a -> c'"
+	expect_found 'I6 step-untold' "task $id .*'a -> c'"
 }
 
 # ---- schedules ----
@@ -213,12 +213,12 @@ story_a_planned_time_comes_twice() {
 		insert into schedule_runs (schedule_id, planned_at, outcome, note) select schedule_id, planned_at, 'overlapped', '' from schedule_runs
 			where id = $run"
 	check
-	expect_found '§9.1 tick-twice' "schedule rapid has two runs, $run and [0-9]+, for " and others
+	expect_found 'I1 tick-twice' "schedule rapid has two runs, $run and [0-9]+, for " and others
 	copy
 	change "update schedule_runs set task_id = $id where id = (select id from schedule_runs where schedule_id = $schedule and id > $run
 		and outcome = 'submitted' order by id limit 1)"
 	check
-	expect_found '§9.1 tick-twice' "task $id is that of the runs \[$run, " and others
+	expect_found 'I1 tick-twice' "task $id is that of the runs \[$run, " and others
 }
 
 story_a_planned_time_does_not_come() {
@@ -226,12 +226,12 @@ story_a_planned_time_does_not_come() {
 	some_tick rapid
 	change "delete from schedule_runs where id = $run"
 	check
-	expect_found '§9.1 tick-lost' 'schedule rapid has nothing for .* and 0 more, until' and others
-	expect_found '§9.1 tick-made-of-nothing' "task $id \(rapid\) is of schedule rapid .*no run tells of it" and others
+	expect_found 'I1 tick-lost' 'schedule rapid has nothing for .* and 0 more, until' and others
+	expect_found 'I1 tick-made-of-nothing' "task $id \(rapid\) is of schedule rapid .*no run tells of it" and others
 	copy
 	change "delete from schedule_runs where id = $run; delete from task_history where task_id = $id"
 	check
-	expect_found '§9.1 tick-lost' 'schedule rapid has nothing for .* and 0 more, until' and others
+	expect_found 'I1 tick-lost' 'schedule rapid has nothing for .* and 0 more, until' and others
 }
 
 story_a_schedule_goes_on_late_after_a_resume() {
@@ -243,7 +243,7 @@ story_a_schedule_goes_on_late_after_a_resume() {
 	change "delete from schedule_runs where id = (select id from schedule_runs where schedule_id = $schedule
 		and planned_at > to_timestamp($at / 1000000.0) order by planned_at limit 1)"
 	check
-	expect_found '§9.1 tick-lost' "schedule $name was planned anew at .*the first tick after that is" and others
+	expect_found 'I1 tick-lost' "schedule $name was planned anew at .*the first tick after that is" and others
 }
 
 # The moment in which it is planned anew has a beginning and an end; a planned time may lie between them.
@@ -263,16 +263,16 @@ story_a_tick_is_not_at_its_time() {
 	some_tick rapid
 	change "update schedule_runs set planned_at = planned_at + interval '1 ms' where id = $run"
 	check
-	expect_found '§9.3 tick-off' "schedule rapid has run $run planned for .*comes every 200 ms" and others
+	expect_found 'I3 tick-off' "schedule rapid has run $run planned for .*comes every 200 ms" and others
 	copy
 	some_tick rapid
 	change "update schedule_runs set at = planned_at - interval '1 ms' where id = $run"
 	check
-	expect_found '§9.6 tick-order' 'schedule rapid: the tick of .* was made at'
+	expect_found 'I6 tick-order' 'schedule rapid: the tick of .* was made at'
 	copy
 	change "update schedule_runs set planned_at = now() where id = (select min(id) from schedule_runs where planned_at is null)"
 	check
-	expect_found '§9.(3 tick-off|6 tick-order)' 'schedule ' and others
+	expect_found 'I(3 tick-off|6 tick-order)' 'schedule ' and others
 }
 
 story_a_task_has_not_the_key_of_its_tick() {
@@ -280,11 +280,11 @@ story_a_task_has_not_the_key_of_its_tick() {
 	some_tick rapid
 	change "update task_history set key = key || '0' where task_id = $id"
 	check
-	expect_found '§9.3 tick-key' "schedule rapid: the task of .*task $id .* has the key rapid:.*; it should be rapid:.*Z" and others
+	expect_found 'I3 tick-key' "schedule rapid: the task of .*task $id .* has the key rapid:.*; it should be rapid:.*Z" and others
 	copy
 	change "update task_history set source = 'somebody' where task_id = $id"
 	check
-	expect_found '§9.3 tick-key' "schedule rapid: the task of .*task $id .* is of somebody"
+	expect_found 'I3 tick-key' "schedule rapid: the task of .*task $id .* is of somebody"
 }
 
 story_a_ticks_task_is_lost() {
@@ -292,7 +292,7 @@ story_a_ticks_task_is_lost() {
 	some_tick rapid
 	change "delete from task_history where task_id = $id"
 	check
-	expect_found '§9.1 tick-lost' "run $run of schedule $schedule made task $id; no table has it" and others
+	expect_found 'I1 tick-lost' "run $run of schedule $schedule made task $id; no table has it" and others
 }
 
 story_a_tick_says_what_did_not_come_of_it() {
@@ -300,15 +300,15 @@ story_a_tick_says_what_did_not_come_of_it() {
 	some_tick rapid
 	change "update schedule_runs set outcome = 'overlapped' where id = $run"
 	check
-	expect_found '§9.6 tick-outcome' "run $run of schedule $schedule is overlapped, with task $id" and others
+	expect_found 'I6 tick-outcome' "run $run of schedule $schedule is overlapped, with task $id" and others
 	copy
 	change "update schedule_runs set outcome = 'refused', note = 'x', task_id = null where id = $run"
 	check
-	expect_found '§9.6 tick-outcome' "schedule rapid: run $run is refused \(x\)" and others
+	expect_found 'I6 tick-outcome' "schedule rapid: run $run is refused \(x\)" and others
 	copy
 	change "update schedule_runs set outcome = 'missed', note = '2 were missed, from 2026-01-01T00:00:00Z on', task_id = null where id = $run"
 	check
-	expect_found '§9.6 tick-outcome' "schedule rapid: run $run says that '2 were missed" and others
+	expect_found 'I6 tick-outcome' "schedule rapid: run $run says that '2 were missed" and others
 }
 
 story_two_runs_overlap() {
@@ -316,43 +316,43 @@ story_two_runs_overlap() {
 	some_tick queued
 	change "update task_history set created = (select min(created) from task_history where source = 'schedule queued') where task_id = $id"
 	check
-	expect_found '§9.2 tick-overlap' "schedule queued, whose runs do not overlap: task $id .*ended at"
+	expect_found 'I2 tick-overlap' "schedule queued, whose runs do not overlap: task $id .*ended at"
 	copy
 	some 'id' "select task_id from schedule_runs r join schedules s on s.id = schedule_id where s.name = 'skipped' and task_id is not null
 		and planned_at is not null order by r.id desc"
 	change "update task_history set created = (select min(created) from task_history where source = 'schedule skipped') where task_id = $id"
 	check
-	expect_found '§9.2 tick-overlap' "schedule skipped, whose runs do not overlap: task $id" and others
+	expect_found 'I2 tick-overlap' "schedule skipped, whose runs do not overlap: task $id" and others
 }
 
 story_a_schedule_is_behind() {
 	copy
 	change "update schedules set updated = next_at + interval '10 s' where name = 'rapid'"
 	check
-	expect_found '§9.4 tick-late' 'schedule rapid was paused at .*had not been made'
+	expect_found 'I4 tick-late' 'schedule rapid was paused at .*had not been made'
 }
 
 story_a_queue_is_acted_on_twice() {
 	copy
 	change "insert into queue_events (queue, event, actor) select 'gate', 'queue_paused', 'schedule gate-pause' from generate_series(1, 100)"
 	check
-	expect_found '§9.1 tick-twice' 'schedule gate-pause acted [0-9]+ times by its runs, and 10[0-9] times by the events of gate'
+	expect_found 'I1 tick-twice' 'schedule gate-pause acted [0-9]+ times by its runs, and 10[0-9] times by the events of gate'
 }
 
 story_a_schedule_is_lost() {
 	copy
 	change "delete from schedules where name = 'minutely'"
 	check
-	expect_found '§9.1 tick-lost' 'schedule minutely was acknowledged; no table has it' and others
+	expect_found 'I1 tick-lost' 'schedule minutely was acknowledged; no table has it' and others
 	copy
 	some 'run id' 'select id, task_id from schedule_runs where planned_at is null'
 	change "delete from schedule_runs where id = $run"
 	check
-	expect_found '§9.1 tick-lost' "run $run of schedule .* by hand, was acknowledged; no table has it" and others
+	expect_found 'I1 tick-lost' "run $run of schedule .* by hand, was acknowledged; no table has it" and others
 	copy
 	change "update schedule_runs set task_id = 1 where id = $run"
 	check
-	expect_found '§9.1 tick-lost' "run $run of schedule .* by hand, was acknowledged with task $id, and has 1" and others
+	expect_found 'I1 tick-lost' "run $run of schedule .* by hand, was acknowledged with task $id, and has 1" and others
 }
 
 # ---- SQL ----
@@ -366,11 +366,11 @@ story_a_committed_submit_made_no_task() {
 	some_order
 	change "delete from task_history where task_id = $id"
 	check
-	expect_found '§9.1 lost' "$name was submitted by SQL as task $id, and committed; no table has it" and others
+	expect_found 'I1 lost' "$name was submitted by SQL as task $id, and committed; no table has it" and others
 	copy
 	change "update public.fault_orders set task_id = 1 where name = '$name'"
 	check
-	expect_found '§9.1 mixed-up' "$name was submitted by SQL as task 1, and is task $id"
+	expect_found 'I1 mixed-up' "$name was submitted by SQL as task 1, and is task $id"
 }
 
 story_a_task_is_there_and_its_transaction_is_not() {
@@ -378,14 +378,14 @@ story_a_task_is_there_and_its_transaction_is_not() {
 	some_order
 	change "delete from public.fault_orders where name = '$name'"
 	check
-	expect_found '§9.1 half-made' "task $id .*was submitted by SQL; what its transaction did besides is not there"
+	expect_found 'I1 half-made' "task $id .*was submitted by SQL; what its transaction did besides is not there"
 	line submit "{\"ev\":\"rolled_back\",\"name\":\"$name\",\"t\":1}"
 	check
-	expect_found '§9.1 half-made' "task $id .*was submitted by SQL; what its transaction did besides was rolled back"
+	expect_found 'I1 half-made' "task $id .*was submitted by SQL; what its transaction did besides was rolled back"
 	copy
 	line submit "{\"ev\":\"rolled_back\",\"name\":\"$name\",\"t\":1}"
 	check
-	expect_found '§9.1 half-made' "$name was rolled back by its submitter, and a row of its transaction is there"
+	expect_found 'I1 half-made' "$name was rolled back by its submitter, and a row of its transaction is there"
 }
 
 the_run

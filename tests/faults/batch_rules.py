@@ -49,19 +49,19 @@ def batches_are_there(f):
 	known = {row["id"]: row for row in f.tables.batches}
 	for line in f.before.batches:
 		if line["id"] not in known:
-			f.add("§9.1 batch-lost", f"the batch {line['name']} was acknowledged as {line['id']}; no table has it")
+			f.add("I1 batch-lost", f"the batch {line['name']} was acknowledged as {line['id']}; no table has it")
 	names = {}
 	for row in f.tables.batches:
 		if not row["implicit"]:
 			names.setdefault(row["name"], []).append(row["id"])
 	for name, ids in names.items():
 		if len(ids) > 1:
-			f.add("§9.1 batch-made-twice", f"the batch {name} was opened as {sorted(ids)}")
+			f.add("I1 batch-made-twice", f"the batch {name} was opened as {sorted(ids)}")
 	for name, lines in f.before.acks.items():
 		for line in lines:
 			for row in f.by_id.get(line["id"], []):
 				if line.get("batch") and row["batch_id"] != line["batch"]:
-					f.add("§9.1 batch-lost", f"{name} was submitted to batch {line['batch']}, and is in {row['batch_id']}")
+					f.add("I1 batch-lost", f"{name} was submitted to batch {line['batch']}, and is in {row['batch_id']}")
 
 
 def counts_are_right(f):
@@ -71,39 +71,39 @@ def counts_are_right(f):
 		completed = ends.count("completed")
 		wanted = (len(ends), ends.count(None), completed, len(ends) - ends.count(None) - completed)
 		if got != wanted:
-			f.add("§9.6 batch-counts", f"{batch} counts submitted, pending, success, failed as {got}; its tasks give {wanted}")
+			f.add("I6 batch-counts", f"{batch} counts submitted, pending, success, failed as {got}; its tasks give {wanted}")
 
 
 def batches_end_once(f):
 	for batch in batches_of(f):
 		if batch.ended and any(final_status(row) is None for row in batch.members):
-			f.add("§9.3 batch-ended-early", f"{batch} has ended with tasks that have not")
+			f.add("I3 batch-ended-early", f"{batch} has ended with tasks that have not")
 		if batch.ended != (batch.row["ended_at"] is not None):
-			f.add("§9.3 batch-ended-early", f"{batch} has ended_at {batch.row['ended_at']}")
+			f.add("I3 batch-ended-early", f"{batch} has ended_at {batch.row['ended_at']}")
 		for row in batch.members:
 			if batch.ended and row["version"] > batch.row["ended_at"]:
-				f.add("§9.3 batch-ended-early", f"{batch} ended before its {f.title(row['id'])}")
+				f.add("I3 batch-ended-early", f"{batch} ended before its {f.title(row['id'])}")
 		if not f.options.running and (batch.row["closed"] or batch.row["implicit"]) and not batch.ended:
-			f.add("§9.4 batch-not-ended", f"{batch} was closed and all is drained, yet it has not ended")
+			f.add("I4 batch-not-ended", f"{batch} was closed and all is drained, yet it has not ended")
 
 
 def entry_and_exit(f):
 	for batch in batches_of(f):
 		for what, rows, wanted in (("entry", batch.entries, batch.row["entry_type"]), ("exit", batch.exits, batch.row["exit_type"])):
 			if len(rows) > 1:
-				f.add("§9.1 batch-made-twice", f"{batch} has {len(rows)} {what} tasks: {sorted(r['id'] for r in rows)}")
+				f.add("I1 batch-made-twice", f"{batch} has {len(rows)} {what} tasks: {sorted(r['id'] for r in rows)}")
 			if wanted and batch.ended and batch.row["submitted"] and not rows:
-				f.add("§9.6 batch-event-missing", f"{batch} has ended without its {what} task")
+				f.add("I6 batch-event-missing", f"{batch} has ended without its {what} task")
 		for entry in batch.entries:
 			end = entry["version"] if final_status(entry) else None
 			for row in batch.members:
 				for attempt in f.chains.get(row["id"], []):
 					if end is None or attempt.token < end:
-						f.add("§9.6 batch-order", f"{batch}: {f.title(row['id'])} was claimed before the entry task had ended")
+						f.add("I6 batch-order", f"{batch}: {f.title(row['id'])} was claimed before the entry task had ended")
 		for leave in batch.exits:
 			for row in batch.members:
 				if final_status(row) is None or row["version"] > leave["created"]:
-					f.add("§9.6 batch-order", f"{batch}: its exit task was made before {f.title(row['id'])} had ended")
+					f.add("I6 batch-order", f"{batch}: its exit task was made before {f.title(row['id'])} had ended")
 
 
 def wanted_events(f, batch, each):
@@ -122,12 +122,12 @@ def compare(f, batch, how, got, wanted):
 	times = Counter(got)
 	for event in sorted(times, key=str):
 		if times[event] > 1:
-			f.add("§9.1 batch-told-twice", f"{batch}: {how} of {event[0]} {event[1] or ''} {times[event]} times")
+			f.add("I1 batch-told-twice", f"{batch}: {how} of {event[0]} {event[1] or ''} {times[event]} times")
 		if event not in wanted:
-			f.add("§9.6 batch-told-wrongly", f"{batch}: {how} of {event[0]} {event[1] or ''}, which was not to be told")
+			f.add("I6 batch-told-wrongly", f"{batch}: {how} of {event[0]} {event[1] or ''}, which was not to be told")
 	if not f.options.running:
 		for event in sorted(wanted - set(got), key=str):
-			f.add("§9.6 batch-event-missing", f"{batch}: nobody {how} of {event[0]} {event[1] or ''}")
+			f.add("I6 batch-event-missing", f"{batch}: nobody {how} of {event[0]} {event[1] or ''}")
 
 
 def callbacks_once(f):
@@ -141,12 +141,12 @@ def callbacks_once(f):
 		compare(f, batch, "was called by HTTP", [(row["event"], row["task_id"]) for row in rows], wanted)
 		for row in rows:
 			if row["state"] == "delivered" and f.before.received is not None and str(row["id"]) not in f.after.received:
-				f.add("§9.6 batch-told-wrongly", f"{batch}: callback {row['id']} is said delivered, and was received by nobody")
+				f.add("I6 batch-told-wrongly", f"{batch}: callback {row['id']} is said delivered, and was received by nobody")
 			if not f.options.running and row["state"] != "delivered":
-				f.add("§9.6 batch-event-missing", f"{batch}: callback {row['id']} is {row['state']} ({row['last_error']})")
+				f.add("I6 batch-event-missing", f"{batch}: callback {row['id']} is {row['state']} ({row['last_error']})")
 	for call in f.before.received or {}:
 		if call not in known:
-			f.add("§9.6 batch-told-wrongly", f"callback {call} was received; no table has it")
+			f.add("I6 batch-told-wrongly", f"callback {call} was received; no table has it")
 
 
 def told_by_tasks_once(f):

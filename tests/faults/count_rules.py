@@ -23,7 +23,7 @@ COUNTS = """select coalesce(c.route_id, h.route_id) as route, coalesce(c.status,
 def totals_are_a_full_count(f):
 	for row in f.tables.counts:
 		of = f"of {row['day']}" if row["day"] else "in all"
-		f.add("§9.6 miscounted", f"route {row['route']} has {row['found']} {row['status']} tasks {of} in the history, and {row['counted']} are counted")
+		f.add("I6 miscounted", f"route {row['route']} has {row['found']} {row['status']} tasks {of} in the history, and {row['counted']} are counted")
 
 
 LIVE = (Path(__file__).parent / "live_counts.sql").read_text(encoding="utf-8")
@@ -32,7 +32,7 @@ LIVE = (Path(__file__).parent / "live_counts.sql").read_text(encoding="utf-8")
 def live_counts_are_a_full_count(f):
 	for row in f.tables.live_counts:
 		due = f" due at {row['due']}" if row["due"] else ""
-		f.add("§9.6 miscounted", f"route {row['route']} has {row['found']} {row['status']} tasks{due}, and {row['counted']} are counted")
+		f.add("I6 miscounted", f"route {row['route']} has {row['found']} {row['status']} tasks{due}, and {row['counted']} are counted")
 
 
 COUNT_RULES = (totals_are_a_full_count, live_counts_are_a_full_count)

@@ -77,42 +77,42 @@ def submitted_to_theirs(f):
 			for row in f.by_id.get(ack["id"], []):
 				got = next((p["name"] for p in f.tables.pipelines if p["id"] == row["pipeline_id"]), None)
 				if got != wanted:
-					f.add("§9.3 step-astray", f"{f.title(row['id'])} was submitted to pipeline {wanted}, and is of {got}")
+					f.add("I3 step-astray", f"{f.title(row['id'])} was submitted to pipeline {wanted}, and is of {got}")
 
 
 def steps_are_counted(f):
 	for passage in passages_of(f):
 		entered, says = len(passage.steps), passage.row["step"]
 		if says > entered:
-			f.add("§9.6 step-missing", f"{f.title(passage.task)} is in step {says}; its attempts tell of {entered}")
+			f.add("I6 step-missing", f"{f.title(passage.task)} is in step {says}; its attempts tell of {entered}")
 		elif says < entered:
-			f.add("§9.1 step-twice", f"{f.title(passage.task)} is in step {says}; its attempts have entered {entered}")
+			f.add("I1 step-twice", f"{f.title(passage.task)} is in step {says}; its attempts have entered {entered}")
 		if passage.pipeline and says > passage.pipeline["max_steps"]:
-			f.add("§9.5 endless", f"{f.title(passage.task)} is in step {says} of at most {passage.pipeline['max_steps']}")
+			f.add("I5 endless", f"{f.title(passage.task)} is in step {says} of at most {passage.pipeline['max_steps']}")
 		for attempt in f.chains.get(passage.task, []):
 			idle = attempt.place == "task_attempts" and attempt.outcome == "completed" and not went_on(attempt)
 			if idle and not f.has_event(passage.task, "retried") and not f.has_event(passage.task, "restarted"):
-				f.add("§9.3 step-ignored", f"{f.title(passage.task)}: {attempt} completed its stage, and no step followed")
+				f.add("I3 step-ignored", f"{f.title(passage.task)}: {attempt} completed its stage, and no step followed")
 
 
 def stages_follow(f):
 	for passage in passages_of(f):
 		if passage.pipeline is None:
-			f.add("§9.3 step-astray", f"{f.title(passage.task)} is of pipeline {passage.row['pipeline_id']}, which is nowhere")
+			f.add("I3 step-astray", f"{f.title(passage.task)} is of pipeline {passage.row['pipeline_id']}, which is nowhere")
 			continue
 		wanted, why = passage.pipeline["stages"][0]["name"], "it is the first"
 		for step in passage.steps:
 			stage = passage.stage(step)
 			if stage != wanted:
-				f.add("§9.3 step-astray", f"{f.title(passage.task)}: {step} was in stage {stage}; it should be {wanted}: {why}")
+				f.add("I3 step-astray", f"{f.title(passage.task)}: {step} was in stage {stage}; it should be {wanted}: {why}")
 			kind = passage.stages.get(stage, {}).get("type")
 			for attempt in step.attempts:
 				if attempt.place == "task_attempts" and (attempt.row["stage"], attempt.row["type"]) != (stage, kind):
-					f.add("§9.3 step-astray", f"{f.title(passage.task)}: {step}, in stage {stage} of type {kind}, has {attempt} "
+					f.add("I3 step-astray", f"{f.title(passage.task)}: {step}, in stage {stage} of type {kind}, has {attempt} "
 						f"in stage {attempt.row['stage']} of type {attempt.row['type']}")
 			for begun in passage.runs.get(step.number, []):
 				if begun.starts and begun.starts[0].get("type") not in (None, kind):
-					f.add("§9.3 step-astray", f"{f.title(passage.task)}: {begun} of {step}, in stage {stage} of type {kind}, was given "
+					f.add("I3 step-astray", f"{f.title(passage.task)}: {begun} of {step}, in stage {stage} of type {kind}, was given "
 						f"to the handler of {begun.starts[0]['type']}")
 			if step.done:
 				wanted, chosen = passage.follows(f, step, step.done)
@@ -126,18 +126,18 @@ def inputs_are_results(f):
 		for step in passage.steps:
 			got = print_of(passage.input(step))
 			if given is not None and got != given:
-				f.add("§9.3 step-input", f"{f.title(passage.task)}: {step} has the input {passage.input(step)!r} ({got}); "
+				f.add("I3 step-input", f"{f.title(passage.task)}: {step} has the input {passage.input(step)!r} ({got}); "
 					f"{'the step before gave' if step.number > 1 else 'it was submitted with'} {given}")
 			for begun in passage.runs.get(step.number, []):
 				seen = begun.starts[0].get("input") if begun.starts else None
 				if seen is not None and seen != got:
-					f.add("§9.3 step-input", f"{f.title(passage.task)}: {begun} of {step} was given {seen}; the step's input is {got}")
+					f.add("I3 step-input", f"{f.title(passage.task)}: {begun} of {step} was given {seen}; the step's input is {got}")
 			if not step.done:
 				continue
 			given = print_of(step.done.row["result"])
 			begun = f.after.begun.get((passage.task, step.done.token))
 			if begun is not None and begun.result is not None and begun.result != given:
-				f.add("§9.3 stale-result", f"{f.title(passage.task)}: {step.done} of {step} has the result {given}; its handler gave "
+				f.add("I3 stale-result", f"{f.title(passage.task)}: {step.done} of {step} has the result {given}; its handler gave "
 					f"{begun.result}")
 
 
@@ -147,7 +147,7 @@ def steps_take_turns(f):
 			done = f.after.begun.get((passage.task, step.done.token))
 			for begun in passage.runs.get(following.number, []):
 				if done is not None and done.end is not None and begun.start < done.end:
-					f.add("§9.2 step-early", f"{f.title(passage.task)}: {begun} of {following} had begun before {done} had ended {step}")
+					f.add("I2 step-early", f"{f.title(passage.task)}: {begun} of {following} had begun before {done} had ended {step}")
 
 
 def ends_fit(f):
@@ -160,13 +160,13 @@ def ends_fit(f):
 		where = f"{f.title(passage.task)} is {row['status']} ({row['error_code']}) in {last}, stage {row['stage']}"
 		unknown = wanted is not None and wanted not in passage.stages
 		if row["status"] == "completed" and wanted is not None:
-			f.add("§9.3 step-end", f"{where}; its handler chose {chosen}, which is {wanted}")
+			f.add("I3 step-end", f"{where}; its handler chose {chosen}, which is {wanted}")
 		if row["status"] != "dead":
 			continue
 		fits = {"unknown_stage": unknown, "too_many_steps": wanted in passage.stages and row["step"] == passage.pipeline["max_steps"]}
 		completed = begun is not None and begun.outcome == "completed" and row["by_report"]
 		if completed and not fits.get(row["error_code"], False) or row["error_code"] in fits and not completed:
-			f.add("§9.3 step-end", f"{where}; its handler {'completed and ' if completed else 'did not complete, nor '}chose {chosen}")
+			f.add("I3 step-end", f"{where}; its handler {'completed and ' if completed else 'did not complete, nor '}chose {chosen}")
 
 
 def attempts_of_stages(f):
@@ -175,7 +175,7 @@ def attempts_of_stages(f):
 			most = passage.stages.get(passage.stage(step), {}).get("max_attempts")
 			for attempt in step.attempts:
 				if most is not None and attempt.number > most:
-					f.add("§9.5 endless", f"{f.title(passage.task)}: {attempt} of {step}, whose stage has at most {most}")
+					f.add("I5 endless", f"{f.title(passage.task)}: {attempt} of {step}, whose stage has at most {most}")
 
 
 def steps_are_told(f):
@@ -184,7 +184,7 @@ def steps_are_told(f):
 		wanted = [(step.done.end, f"{passage.stage(step)} -> {passage.stage(following)}")
 			for step, following in zip(passage.steps, passage.steps[1:])]
 		if sorted(told) != wanted:
-			f.add("§9.6 step-untold", f"{f.title(passage.task)}: its audit tells of the steps {sorted(told)}; it should be {wanted}")
+			f.add("I6 step-untold", f"{f.title(passage.task)}: its audit tells of the steps {sorted(told)}; it should be {wanted}")
 
 
 PIPELINE_RULES = (

@@ -1,6 +1,6 @@
 """The rules: what must hold between ledgers, tables and audit, each a function that says what it found against it.
 
-A rule is named after the section of DESIGN that it decides (§9.1 to §9.6) and the kind of violation. It may believe a
+A rule is named after the invariant that it decides (docs/invariants.md) and the kind of violation. It may believe a
 ledger about what a handler did and a submitter was told; of the tables it believes nothing but that they hold what they
 hold.
 """
@@ -97,17 +97,17 @@ def seconds(us):
 	return f"{us / 1e6:.6f} s"
 
 
-# ---- §9.1: an acknowledged submit is lost, or a retried submit makes a second task ----
+# ---- I1: an acknowledged submit is lost, or a retried submit makes a second task ----
 
 
 def acknowledged_is_there(f):
 	for name, lines in f.before.acks.items():
 		for task in sorted({line["id"] for line in lines}):
 			if task not in f.by_id:
-				f.add("§9.1 lost", f"{name} was acknowledged as task {task} at {seconds(lines[0]['t'])}; no table has it")
+				f.add("I1 lost", f"{name} was acknowledged as task {task} at {seconds(lines[0]['t'])}; no table has it")
 	for line in f.before.seen:
 		if line["status"] == "":
-			f.add("§9.1 lost", f"task {line['id']} was acknowledged, and not found at {seconds(line['t'])}")
+			f.add("I1 lost", f"task {line['id']} was acknowledged, and not found at {seconds(line['t'])}")
 
 
 def acknowledged_alike(f):
@@ -115,13 +115,13 @@ def acknowledged_alike(f):
 	for name, lines in f.before.acks.items():
 		ids = sorted({line["id"] for line in lines})
 		if len(ids) > 1:
-			f.add("§9.1 made-twice", f"{name} was acknowledged as the tasks {ids}")
+			f.add("I1 made-twice", f"{name} was acknowledged as the tasks {ids}")
 		for task in ids:
 			if owner.setdefault(task, name) != name:
-				f.add("§9.1 mixed-up", f"task {task} was acknowledged to {owner[task]} and to {name}")
+				f.add("I1 mixed-up", f"task {task} was acknowledged to {owner[task]} and to {name}")
 			for row in f.by_id.get(task, []):
 				if row["name"] != name:
-					f.add("§9.1 mixed-up", f"task {task} was acknowledged to {name}, but is the task of {row['name']}")
+					f.add("I1 mixed-up", f"task {task} was acknowledged to {name}, but is the task of {row['name']}")
 
 
 def made_once(f):
@@ -133,16 +133,16 @@ def made_once(f):
 				ids.setdefault(row["name"], set()).add(task)
 	for name, tasks in ids.items():
 		if len(tasks) > 1:
-			f.add("§9.1 made-twice", f"{name} has become the tasks {sorted(tasks)}")
+			f.add("I1 made-twice", f"{name} has become the tasks {sorted(tasks)}")
 		if name not in f.after.submits:
-			f.add("§9.1 made-of-nothing", f"task {sorted(tasks)[0]} ({name}) was submitted by nobody")
+			f.add("I1 made-of-nothing", f"task {sorted(tasks)[0]} ({name}) was submitted by nobody")
 
 
 def requests_and_keys(f):
 	for row in f.tables.requests:
 		for task in row["task_ids"]:
 			if row["kind"] == "submit" and task not in f.by_id:
-				f.add("§9.1 lost", f"a request was answered task {task}; no table has it")
+				f.add("I1 lost", f"a request was answered task {task}; no table has it")
 	short_lived = {(row["queue"], row["key"]) for row in f.tables.keys if row["keep_ms"] is not None}
 	owners = {}
 	for task, rows in f.by_id.items():
@@ -151,13 +151,13 @@ def requests_and_keys(f):
 				owners.setdefault((row["queue"], row["key"]), set()).add(task)
 	for (queue, key), tasks in owners.items():
 		if len(tasks) > 1:
-			f.add("§9.1 made-twice", f"the key {key} of queue {queue} has made the tasks {sorted(tasks)}")
+			f.add("I1 made-twice", f"the key {key} of queue {queue} has made the tasks {sorted(tasks)}")
 	for row in f.tables.keys:
 		if row["task_id"] not in f.by_id:
-			f.add("§9.1 lost", f"the key {row['key']} of queue {row['queue']} names task {row['task_id']}; no table has it")
+			f.add("I1 lost", f"the key {row['key']} of queue {row['queue']} names task {row['task_id']}; no table has it")
 
 
-# ---- §9.2: two workers both believe that they hold the same attempt; or two attempts of a task run at once ----
+# ---- I2: two workers both believe that they hold the same attempt; or two attempts of a task run at once ----
 
 
 def one_holder(f):
@@ -165,11 +165,11 @@ def one_holder(f):
 		for begun in runs:
 			if len(begun.starts) > 1:
 				places = ", ".join(f"{line.get('worker')} (process {line.get('pid')}) at {seconds(line['t'])}" for line in begun.starts)
-				f.add("§9.2 begun-twice", f"{f.title(task)}: {begun} was begun by {places}")
+				f.add("I2 begun-twice", f"{f.title(task)}: {begun} was begun by {places}")
 		latest = None  # of the earlier attempts, the one with the last sign of life
 		for begun in runs:
 			if latest is not None and latest.last > begun.start:
-				f.add("§9.2 two-holders", f"{f.title(task)}: {latest} gave a sign of life at {seconds(latest.last)}, "
+				f.add("I2 two-holders", f"{f.title(task)}: {latest} gave a sign of life at {seconds(latest.last)}, "
 					f"{(latest.last - begun.start) / 1000:.1f} ms after {begun} had started at {seconds(begun.start)}")
 			if latest is None or begun.last > latest.last:
 				latest = begun
@@ -181,7 +181,7 @@ def run_by_its_worker(f):
 			attempt = f.known.get((task, begun.token))
 			worker = f.workers.get(attempt.worker) if attempt else None
 			if worker and begun.worker is not None and worker["name"] != begun.worker:
-				f.add("§9.2 wrong-worker", f"{f.title(task)}: {begun} was given to worker {worker['name']} "
+				f.add("I2 wrong-worker", f"{f.title(task)}: {begun} was given to worker {worker['name']} "
 					f"(incarnation {attempt.worker})")
 
 
@@ -196,14 +196,14 @@ def within_its_lock(f):
 				continue
 			first, last = begun.first + f.tables.clock_offset, begun.last + f.tables.clock_offset
 			if first < attempt.token - CLOCK_TOLERANCE_US:
-				f.add("§9.2 before-its-claim", f"{f.title(task)}: {begun} ran {(attempt.token - first) / 1000:.1f} ms before "
+				f.add("I2 before-its-claim", f"{f.title(task)}: {begun} ran {(attempt.token - first) / 1000:.1f} ms before "
 					f"it was claimed")
 			if attempt.end is not None and last > attempt.end + CLOCK_TOLERANCE_US:
-				f.add("§9.2 outlived", f"{f.title(task)}: {begun} gave a sign of life at {seconds(begun.last)}, "
+				f.add("I2 outlived", f"{f.title(task)}: {begun} gave a sign of life at {seconds(begun.last)}, "
 					f"{(last - attempt.end) / 1000:.1f} ms after it had ended ({attempt.outcome})")
 
 
-# ---- §9.3: an attempt that lost its lock changes the task; more than one final state ----
+# ---- I3: an attempt that lost its lock changes the task; more than one final state ----
 
 
 def results_are_their_attempts(f):
@@ -214,22 +214,22 @@ def results_are_their_attempts(f):
 		if attempt.outcome == "completed":
 			if begun is None or begun.outcome != "completed":
 				said = "no handler has begun it" if begun is None else f"its handler ended it: {begun.outcome or 'not at all'}"
-				f.add("§9.3 unearned", f"{f.title(attempt.task)}: {attempt} is said completed; {said}")
+				f.add("I3 unearned", f"{f.title(attempt.task)}: {attempt} is said completed; {said}")
 			if attempt.place == "task_history":
 				result = (attempt.row["result"] or "").split(" ")
 				if begun is not None and begun.result is not None:
 					if begun.result != print_of(attempt.row["result"]):
-						f.add("§9.3 stale-result", f"{f.title(attempt.task)}: {attempt} has the result {attempt.row['result']!r}")
+						f.add("I3 stale-result", f"{f.title(attempt.task)}: {attempt} has the result {attempt.row['result']!r}")
 				elif len(result) == 2 and result[1].isdigit() and int(result[1]) != attempt.token:
-					f.add("§9.3 stale-result", f"{f.title(attempt.task)}: {attempt} has the result of token {result[1]}")
+					f.add("I3 stale-result", f"{f.title(attempt.task)}: {attempt} has the result of token {result[1]}")
 				elif begun is not None and result != [begun.name, str(attempt.token)]:
-					f.add("§9.3 stale-result", f"{f.title(attempt.task)}: {attempt} has the result {attempt.row['result']!r}")
+					f.add("I3 stale-result", f"{f.title(attempt.task)}: {attempt} has the result {attempt.row['result']!r}")
 		match = OWN_ERROR.match(attempt.error or "")
 		if match and attempt.by_report and attempt.outcome in ("failed", "fatal", "dead"):
 			if int(match[2]) != attempt.token:
-				f.add("§9.3 stale-result", f"{f.title(attempt.task)}: {attempt} has the error of token {match[2]}")
+				f.add("I3 stale-result", f"{f.title(attempt.task)}: {attempt} has the error of token {match[2]}")
 			elif begun is None or begun.outcome != match[1]:
-				f.add("§9.3 unearned", f"{f.title(attempt.task)}: {attempt} is said {match[1]}; its handler did not say so")
+				f.add("I3 unearned", f"{f.title(attempt.task)}: {attempt} is said {match[1]}; its handler did not say so")
 
 
 def completions_win(f):
@@ -242,7 +242,7 @@ def completions_win(f):
 		cancel = f.after.cancels.get(attempt.task)
 		if (attempt.outcome == "cancelled" and attempt.by_report and begun and begun.outcome == "completed" and
 				begun.told is None and cancel is not None and begun.end + 500_000 < cancel):
-			f.add("§9.3 overruled", f"{f.title(attempt.task)}: {begun} had completed at {seconds(begun.end)}; the cancel was "
+			f.add("I3 overruled", f"{f.title(attempt.task)}: {begun} had completed at {seconds(begun.end)}; the cancel was "
 				f"asked for at {seconds(cancel)}, and it is said cancelled by its report")
 
 
@@ -251,28 +251,28 @@ def late_results_changed_nothing(f):
 		for event in events:
 			attempt = f.known.get((task, event["version"]))
 			if event["event"] == "late_result" and attempt and attempt.by_report:
-				f.add("§9.3 late-counted", f"{f.title(task)}: a result came after the lock was lost, yet {attempt} was ended "
+				f.add("I3 late-counted", f"{f.title(task)}: a result came after the lock was lost, yet {attempt} was ended "
 					"by a report")
 
 
 def one_final_state(f):
 	for task, rows in f.by_id.items():
 		if len(rows) > 1:
-			f.add("§9.3 two-states", f"{f.title(task)} is there {len(rows)} times: {', '.join(row['status'] for row in rows)}")
+			f.add("I3 two-states", f"{f.title(task)} is there {len(rows)} times: {', '.join(row['status'] for row in rows)}")
 		chain = f.chains.get(task, [])
 		for attempt, following in zip(chain, chain[1:] + [None]):
 			if attempt.place != "task_attempts" or attempt.status not in FINAL:
 				continue
 			until = following.token if following else None
 			if not f.has_event(task, "retried", attempt.end, until):
-				f.add("§9.3 final-changed", f"{f.title(task)}: {attempt} ended it ({attempt.status}); nobody retried it, and "
+				f.add("I3 final-changed", f"{f.title(task)}: {attempt} ended it ({attempt.status}); nobody retried it, and "
 					f"{'another attempt followed' if following else 'it is not in that state'}")
 		for row in rows:
 			if "token" not in row:
 				continue
 			for attempt in chain:
 				if attempt.place != "task_history" and max(attempt.token, attempt.end or 0) > row["version"]:
-					f.add("§9.3 final-changed", f"{f.title(task)}: {row['status']} at version {row['version']}, and {attempt} "
+					f.add("I3 final-changed", f"{f.title(task)}: {row['status']} at version {row['version']}, and {attempt} "
 						"is later")
 
 
@@ -283,7 +283,7 @@ def final_states_stay(f):
 			continue
 		for row in f.by_id.get(task, []):
 			if row["status"] != status:
-				f.add("§9.3 final-changed", f"{f.title(task)} was seen {status} at {seconds(t)}, and is {row['status']}")
+				f.add("I3 final-changed", f"{f.title(task)} was seen {status} at {seconds(t)}, and is {row['status']}")
 
 
 def cancels_stand(f):
@@ -293,18 +293,18 @@ def cancels_stand(f):
 				continue
 			for attempt in f.chains.get(task, []):
 				if attempt.token > event["version"] and not f.has_event(task, "retried", event["version"], attempt.token):
-					f.add("§9.3 claimed-after-cancel", f"{f.title(task)}: cancelled at version {event['version']}, and then "
+					f.add("I3 claimed-after-cancel", f"{f.title(task)}: cancelled at version {event['version']}, and then "
 						f"claimed as {attempt}")
 	for row in f.tables.history:
 		if row["status"] == "cancelled" and not f.has_event(row["id"], "cancel_requested"):
-			f.add("§9.6 event-missing", f"{f.title(row['id'])} is cancelled, and nobody asked for it")
+			f.add("I6 event-missing", f"{f.title(row['id'])} is cancelled, and nobody asked for it")
 	for line in f.before.cancelled:
 		if line.get("changed") and not f.has_event(line["id"], "cancel_requested"):
-			f.add("§9.6 event-missing", f"{f.title(line['id'])}: its cancel was acknowledged at {seconds(line['t'])}; the "
+			f.add("I6 event-missing", f"{f.title(line['id'])}: its cancel was acknowledged at {seconds(line['t'])}; the "
 				"audit knows of none")
 
 
-# ---- §9.4: a task stays in executing ----
+# ---- I4: a task stays in executing ----
 
 
 def nothing_is_stuck(f):
@@ -312,15 +312,15 @@ def nothing_is_stuck(f):
 		worker = f.workers.get(row["worker_id"])
 		if not f.options.running:
 			kind = "stuck" if row["status"] == "executing" else "not-ended"
-			f.add(f"§9.4 {kind}", f"{f.title(row['id'])} is {row['status']}, attempt {row['attempt']}, of worker "
+			f.add(f"I4 {kind}", f"{f.title(row['id'])} is {row['status']}, attempt {row['attempt']}, of worker "
 				f"{worker['name'] if worker else '?'} (incarnation {row['worker_id']}, "
 				f"{'lost' if worker and worker['lost'] else 'not lost'})")
 		elif row["status"] == "executing":
 			if worker is None or (worker["gone_s"] or 0) > f.options.slack:
 				gone = f"gone for {worker['gone_s']:.1f} s" if worker else "unknown"
-				f.add("§9.4 stuck", f"{f.title(row['id'])} is executing; its worker, incarnation {row['worker_id']}, is {gone}")
+				f.add("I4 stuck", f"{f.title(row['id'])} is executing; its worker, incarnation {row['worker_id']}, is {gone}")
 			elif (row["expired_s"] or 0) > f.options.slack:
-				f.add("§9.4 stuck", f"{f.title(row['id'])} is executing, {row['expired_s']:.1f} s past its expiry")
+				f.add("I4 stuck", f"{f.title(row['id'])} is executing, {row['expired_s']:.1f} s past its expiry")
 
 
 def journal_is_right(f):
@@ -335,28 +335,28 @@ def journal_is_right(f):
 				if "token" not in live and live["status"] == "executing" and live["assignment_id"] == row["id"]:
 					running += 1
 		if row["open"] != running or row["closed"] != (running == 0):
-			f.add("§9.4 journal-open", f"assignment {row['id']} (of worker {row['worker_id']}, Fetch {row['fetch_id']}) says "
+			f.add("I4 journal-open", f"assignment {row['id']} (of worker {row['worker_id']}, Fetch {row['fetch_id']}) says "
 				f"that {row['open']} of its {len(row['task_ids'])} attempts are open{', closed' if row['closed'] else ''}; "
 				f"{running} run")
 	told = set()
 	for attempt in f.known.values():
 		row = journal.get((attempt.assignment, attempt.task))
 		if (attempt.assignment, attempt.task) in told:
-			f.add("§9.6 journal-differs", f"{f.title(attempt.task)}: two attempts of assignment {attempt.assignment}")
+			f.add("I6 journal-differs", f"{f.title(attempt.task)}: two attempts of assignment {attempt.assignment}")
 		told.add((attempt.assignment, attempt.task))
 		if row is None:
-			f.add("§9.6 journal-differs", f"{f.title(attempt.task)}: {attempt} is of assignment {attempt.assignment}, whose row "
+			f.add("I6 journal-differs", f"{f.title(attempt.task)}: {attempt} is of assignment {attempt.assignment}, whose row "
 				"does not name it")
 		elif row["worker_id"] != attempt.worker:
-			f.add("§9.2 wrong-worker", f"{f.title(attempt.task)}: {attempt} is of incarnation {attempt.worker}, its assignment "
+			f.add("I2 wrong-worker", f"{f.title(attempt.task)}: {attempt} is of incarnation {attempt.worker}, its assignment "
 				f"of {row['worker_id']}")
 	for (assignment, task), row in journal.items():
 		if (assignment, task) not in told:
-			f.add("§9.6 attempt-missing", f"{f.title(task)} was given to incarnation {row['worker_id']} by assignment "
+			f.add("I6 attempt-missing", f"{f.title(task)} was given to incarnation {row['worker_id']} by assignment "
 				f"{assignment}; no attempt tells what became of that")
 
 
-# ---- §9.5: a task that keeps killing its worker is tried for ever ----
+# ---- I5: a task that keeps killing its worker is tried for ever ----
 
 
 def attempts_are_counted(f):
@@ -374,14 +374,14 @@ def attempts_are_counted(f):
 				wanted = (previous.number,)
 			if attempt.number not in wanted:
 				after = f"after {previous}" if previous else "as its first"
-				f.add("§9.6 attempt-missing", f"{f.title(task)}: {attempt} follows {after}; its number should be {wanted[0]}")
+				f.add("I6 attempt-missing", f"{f.title(task)}: {attempt} follows {after}; its number should be {wanted[0]}")
 			free = previous is not None and previous.outcome in ("lease_ended", "taken_back")
 			free_row = free_row + 1 if free and attempt.number == previous.number else 0
 			if free_row > 2:
-				f.add("§9.5 endless", f"{f.title(task)}: {attempt} is the third in a row that follows one taken back or ended "
+				f.add("I5 endless", f"{f.title(task)}: {attempt} is the third in a row that follows one taken back or ended "
 					"with its lease at no cost")
 			if attempt.number > attempt.row.get("max_attempts", attempt.number):
-				f.add("§9.5 endless", f"{f.title(task)}: {attempt} of at most {attempt.row['max_attempts']}")
+				f.add("I5 endless", f"{f.title(task)}: {attempt} of at most {attempt.row['max_attempts']}")
 			previous = attempt
 
 
@@ -393,21 +393,21 @@ def dead_for_a_reason(f):
 		if row["error_code"] in ("unknown_stage", "too_many_steps") and row["pipeline_id"] is not None:
 			continue  # pipeline_rules.py
 		if not row["by_report"] or (f.keeps_ledger(row["id"]) and (begun is None or begun.outcome != "fatal")):
-			f.add("§9.5 dead-too-early", f"{f.title(row['id'])} is dead after attempt {row['attempt']} of {row['max_attempts']} "
+			f.add("I5 dead-too-early", f"{f.title(row['id'])} is dead after attempt {row['attempt']} of {row['max_attempts']} "
 				f"({row['error_code']}: {row['last_error']}), and its handler did not say that it was fatal")
 
 
-# ---- §9.6: an event of a task's life is missing from its audit, or out of order ----
+# ---- I6: an event of a task's life is missing from its audit, or out of order ----
 
 
 def what_was_begun_is_known(f):
 	for (task, token), begun in f.before.begun.items():
 		attempt = f.known.get((task, token))
 		if attempt is None:
-			f.add("§9.6 attempt-missing", f"{f.title(task)}: {begun} ran from {seconds(begun.first)}; the tables know of no "
+			f.add("I6 attempt-missing", f"{f.title(task)}: {begun} ran from {seconds(begun.first)}; the tables know of no "
 				"attempt with this token")
 		elif begun.starts and begun.starts[0]["attempt"] != attempt.number:
-			f.add("§9.6 attempt-missing", f"{f.title(task)}: {begun} is {attempt} in the tables")
+			f.add("I6 attempt-missing", f"{f.title(task)}: {begun} is {attempt} in the tables")
 
 
 def versions_grow(f):
@@ -416,9 +416,9 @@ def versions_grow(f):
 		at = created
 		for attempt in chain:
 			if at is not None and attempt.token <= at:
-				f.add("§9.6 order", f"{f.title(task)}: {attempt} has a token that is not later than {at}, what was before it")
+				f.add("I6 order", f"{f.title(task)}: {attempt} has a token that is not later than {at}, what was before it")
 			if attempt.end is not None and attempt.end <= attempt.token:
-				f.add("§9.6 order", f"{f.title(task)}: {attempt} ended at version {attempt.end}")
+				f.add("I6 order", f"{f.title(task)}: {attempt} ended at version {attempt.end}")
 			at = attempt.end if attempt.end is not None else attempt.token
 
 
@@ -442,13 +442,13 @@ def audit_is_whole(f):
 			wanted.append(rows[0]["status"])
 		got = [e["event"] for e in told]
 		if got != wanted and not f.has_event(task, "retried"):
-			f.add("§9.6 event-missing", f"{f.title(task)}: its audit is {' '.join(got) or 'empty'}; it should be {' '.join(wanted)}")
+			f.add("I6 event-missing", f"{f.title(task)}: its audit is {' '.join(got) or 'empty'}; it should be {' '.join(wanted)}")
 		versions = [e["version"] for e in told]
 		if versions != sorted(versions) or len(set(zip(versions, (e["place"] for e in told)))) != len(told):
-			f.add("§9.6 order", f"{f.title(task)}: the versions of its audit are {versions}")
+			f.add("I6 order", f"{f.title(task)}: the versions of its audit are {versions}")
 	for task in audit:
 		if task not in f.by_id:
-			f.add("§9.6 order", f"the audit tells of task {task}; no table has it")
+			f.add("I6 order", f"the audit tells of task {task}; no table has it")
 
 
 def takings_away_are_told(f):
@@ -456,7 +456,7 @@ def takings_away_are_told(f):
 		taken = attempt.outcome in ("expired", "lost") or (attempt.status == "dead" and not attempt.by_report and
 			attempt.row.get("error_code") in ("expired", "lost"))
 		if taken and not any(e["event"] == "reclaimed" and e["version"] == attempt.end for e in f.events.get(attempt.task, [])):
-			f.add("§9.6 event-missing", f"{f.title(attempt.task)}: {attempt} was taken away; no event says why")
+			f.add("I6 event-missing", f"{f.title(attempt.task)}: {attempt} was taken away; no event says why")
 
 
 def workers_are_told(f):
@@ -468,12 +468,12 @@ def workers_are_told(f):
 		ends = [event for event in events if event in ("left", "lost", "returned")]
 		who = f"worker {worker['name']}, incarnation {worker['id']},"
 		if events.count("registered") != 1:
-			f.add("§9.6 event-missing", f"{who} was registered {events.count('registered')} times by its events")
+			f.add("I6 event-missing", f"{who} was registered {events.count('registered')} times by its events")
 		if len(ends) != (1 if worker["lost"] else 0):
-			f.add("§9.6 event-missing", f"{who} is {'lost' if worker['lost'] else 'not lost'}; its events are {' '.join(events)}")
+			f.add("I6 event-missing", f"{who} is {'lost' if worker['lost'] else 'not lost'}; its events are {' '.join(events)}")
 	for attempt in f.known.values():
 		if attempt.worker not in f.workers:
-			f.add("§9.6 event-missing", f"{f.title(attempt.task)}: {attempt} is of incarnation {attempt.worker}, which is nowhere")
+			f.add("I6 event-missing", f"{f.title(attempt.task)}: {attempt} is of incarnation {attempt.worker}, which is nowhere")
 
 
 RULES = BATCH_RULES + COUNT_RULES + PIPELINE_RULES + SCHEDULE_RULES + SQL_RULES + (
@@ -488,8 +488,8 @@ RULES = BATCH_RULES + COUNT_RULES + PIPELINE_RULES + SCHEDULE_RULES + SQL_RULES 
 
 
 # Times of different rows say nothing once the clock has been set back.
-BY_THE_CLOCK = ("§9.3 batch-ended-early", "§9.6 batch-order", "§9.1 tick-lost", "§9.2 tick-overlap", "§9.3 tick-off", "§9.4 tick-late",
-	"§9.6 tick-order", "§9.6 tick-outcome")
+BY_THE_CLOCK = ("I3 batch-ended-early", "I6 batch-order", "I1 tick-lost", "I2 tick-overlap", "I3 tick-off", "I4 tick-late",
+	"I6 tick-order", "I6 tick-outcome")
 
 
 def violations_of(before, after, tables, options):
