@@ -192,7 +192,8 @@ static int guard(struct spawner *spawner)
 		if (kill_all(spawner))
 			log_warn("guard", "the lease is over: killed what ran");
 	}
-	if (atomic_load(&lease->functions))
+	/* A function that has begun meanwhile runs by a new lease, which was there before it. */
+	if (atomic_load(&lease->functions) && lease_guard_acts(lease))
 		kill_worker(spawner);
 	return -1; /* nothing begins before there is a new lease, and that comes with a message */
 }

@@ -124,6 +124,32 @@ Test(launcher, kills_what_runs_when_the_lease_is_over_and_goes_on_with_a_new_one
 	launcher_destroy(launcher);
 }
 
+/* The spawner would kill this process, in which the function runs. It looks at the lease and at the functions one after the other. */
+Test(launcher, a_function_that_begins_with_a_new_lease_is_left_alone)
+{
+	enum { TIMES = 3000 };
+	bool dead = false;
+	struct lease *shared;
+
+	open_launcher(&dead);
+	shared = launcher_lease(launcher);
+	for (int i = 0; i < TIMES; i++) {
+		int64_t until_us;
+
+		lease(-1);
+		for (until_us = clock_monotonic_us() + i % 40; clock_monotonic_us() < until_us;)
+			;
+		lease_set(shared, clock_monotonic_ms() + 60 * 1000, 60 * 1000);
+		atomic_fetch_add(&shared->functions, 1);
+		launcher_renewed(launcher);
+		while (!dead && atomic_load(&shared->seen_ms) != atomic_load(&shared->guard_ms))
+			;
+		atomic_fetch_sub(&shared->functions, 1);
+	}
+	launcher_destroy(launcher);
+	cr_expect_not(dead);
+}
+
 /* The lease runs, renewed; but the attempt is over, and others may have it. */
 Test(launcher, nothing_is_started_when_it_is_too_late_for_it)
 {
