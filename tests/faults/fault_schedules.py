@@ -78,7 +78,8 @@ class Keeper:
 					env={**os.environ, "REEVE_MANAGER": self.options.managers}, start_new_session=True)
 				if done.returncode == 0 or any(text in done.stderr for text in fine):
 					return done.stdout
-				if done.returncode != 3:  # nobody answered, or not now
+				too_old = "request id is more than a day old" in done.stderr  # the database's clock was set forward meanwhile
+				if done.returncode != 3 and not too_old:  # 3: nobody answered, or not now
 					print(f"{self.options.name}: reeve {' '.join(words)}: {done.returncode}: {done.stderr.strip()}", flush=True)
 					self.refused += 1
 					return None
