@@ -35,7 +35,7 @@ void reading_begin_of(struct reading *r, struct services *s, struct rpc_call *ca
     const ProtobufCMessage *request, reading_done_fn *done)
 {
 	reading_begin(r, s, call, STORE_BOUND, request, sql_statements[statement].response, done);
-	r->op.statement = statement;
+	r->op.statement = &sql_statements[statement];
 }
 
 struct reading *reading_of(struct services *s, struct rpc_call *call, enum sql_id statement, const ProtobufCMessage *request,

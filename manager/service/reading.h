@@ -7,6 +7,8 @@
 
 #include "manager/service/services.h"
 
+#include <sql/sql.h>
+
 struct reading {
 	struct store_read op;
 	struct rpc_call *call;

@@ -1,10 +1,10 @@
 /* Looks the fields of a statement's head up by their names, once for each statement that is sent and each result that is read. */
 #include "manager/store/bind.h"
 
+#include "common/json_names.h"
 #include "manager/store/row.h"
 
 #include <assert.h>
-#include <ctype.h>
 
 enum { PATH_MAX_DEPTH = 4, COLUMNS_MAX = 64, NAME_MAX_BYTES = 128 };
 
@@ -30,50 +30,16 @@ static const ProtobufCFieldDescriptor *field_named(const ProtobufCMessageDescrip
 	return field;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-	size_t length = strlen(text), end_length = strlen(end);
-	return length > end_length && !strcmp(text + length - end_length, end);
-}
-
-/* --- enums ------------------------------------------------------------------------------------------------------- */
-
-/* How long the part is that the names of all values have in common: the enum's own name. */
-static size_t enum_prefix(const ProtobufCEnumDescriptor *e)
-{
-	size_t length = strlen(e->values[0].name);
-	for (unsigned i = 1; i < e->n_values; i++) {
-		size_t same = 0;
-		while (same < length && e->values[i].name[same] == e->values[0].name[same])
-			same++;
-		length = same;
-	}
-	while (length && e->values[0].name[length - 1] != '_')
-		length--;
-	return length;
-}
-
-/* What a value is called in SQL; NULL: it is unspecified. */
+/* What an enum's value is called in SQL; NULL: it is unspecified. */
 static const char *enum_text(const ProtobufCEnumDescriptor *e, int value, char *text)
 {
-	const ProtobufCEnumValue *v = protobuf_c_enum_descriptor_get_value(e, value);
-	if (!v || ends_with(v->name, "_UNSPECIFIED"))
-		return NULL;
-	const char *name = v->name + enum_prefix(e);
-	size_t i;
-	for (i = 0; name[i]; i++)
-		text[i] = (char)tolower((unsigned char)name[i]);
-	text[i] = '\0';
-	return text;
+	return json_enum_word(e, value, text) && strcmp(text, "unspecified") ? text : NULL;
 }
 
 static int enum_value(const ProtobufCEnumDescriptor *e, const char *text)
 {
-	size_t prefix = enum_prefix(e);
-	for (unsigned i = 0; i < e->n_values; i++)
-		if (!strcasecmp(e->values[i].name + prefix, text))
-			return e->values[i].value;
-	return 0;
+	int value;
+	return json_enum_number(e, text, &value) ? value : 0;
 }
 
 /* --- parameters -------------------------------------------------------------------------------------------------- */
@@ -102,7 +68,7 @@ static void add_int(struct params *p, const ProtobufCFieldDescriptor *field, int
 {
 	if (may_be_null && !value)
 		params_null(p);
-	else if (ends_with(field->name, "_us"))
+	else if (json_is_time(field))
 		params_time(p, value);
 	else
 		params_int8(p, value);
@@ -111,7 +77,7 @@ static void add_int(struct params *p, const ProtobufCFieldDescriptor *field, int
 static void add_field(struct params *p, const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, bool may_be_null)
 {
 	const void *at = (const char *)message + field->offset;
-	char name[NAME_MAX_BYTES];
+	char name[JSON_NAME_BYTES];
 	if (field->label == PROTOBUF_C_LABEL_REPEATED) {
 		if (may_be_null && !count_of(message, field))
 			params_null(p);
@@ -167,10 +133,10 @@ void bind_params(struct params *p, enum sql_id statement, const ProtobufCMessage
 			add_value(p, name, values);
 			continue;
 		}
-		bool may_be_null = ends_with(name, "?");
-		if (may_be_null)
-			name[strlen(name) - 1] = '\0';
-		add_field(p, request, field_named(sql->request, name), may_be_null);
+		char *mark = strchr(name, '?');
+		if (mark)
+			*mark = '\0';
+		add_field(p, request, field_named(sql->request, name), mark != NULL);
 	}
 }
 

@@ -68,8 +68,9 @@ static enum sql_id add_matching(struct params *p, const struct store_read *op)
 static enum sql_id add_bound(struct params *p, const struct store_read *op)
 {
 	const struct bind_values values = {.lease_ms = op->lease_ms, .max_bytes = op->most_bytes, .max_scanned = SCANNED_MAX};
-	bind_params(p, op->statement, op->request, &values);
-	return op->statement;
+	enum sql_id statement = (enum sql_id)(op->statement - sql_statements);
+	bind_params(p, statement, op->request, &values);
+	return statement;
 }
 
 static const Reeve__V1__CheckQuestion *question_of(const Reeve__V1__CheckRequest *request, Reeve__V1__CheckKind kind)
@@ -111,14 +112,14 @@ static enum sql_id (*const adders[])(struct params *p, const struct store_read *
     [STORE_CHECK] = add_check,
 };
 
-static void take(const struct store_read *op, enum sql_id statement, const PGresult *rows)
+static void take(const struct store_read *op, const PGresult *rows)
 {
 	if (op->kind == STORE_MATCHING)
 		take_matching(rows, op->response);
 	else if (op->kind == STORE_CHECK)
 		take_check(rows, op->response);
 	else
-		bind_rows(statement, rows, op->response);
+		bind_rows(op->kind == STORE_LIST ? SQL_LIST_TASKS : (enum sql_id)(op->statement - sql_statements), rows, op->response);
 }
 
 static struct store_read *reading(struct role *role, int i)
@@ -130,8 +131,7 @@ static void on_read(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_read *op = reading(role, 0);
-	take(op, op->kind == STORE_LIST ? SQL_LIST_TASKS : op->statement, result->rows);
+	take(reading(role, 0), result->rows);
 	role_done(role);
 }
 

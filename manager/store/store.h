@@ -17,7 +17,6 @@
 
 #include <event2/event.h>
 #include <protobuf-c/protobuf-c.h>
-#include <sql/sql.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -888,10 +887,12 @@ enum store_read_kind {
 	                 * clears its manager if nobody knows the queue or the type */
 };
 
+struct sql_text;
+
 struct store_read {
 	struct store_op op;
 	enum store_read_kind kind;
-	enum sql_id statement;           /* for STORE_BOUND */
+	const struct sql_text *statement; /* for STORE_BOUND: one of sql_statements */
 	bool quick;                      /* it reads few rows, whatever there is */
 	const ProtobufCMessage *request;
 	int64_t id;                      /* for STORE_GET */
