@@ -42,4 +42,20 @@ story_no_modules_include_each_other_in_a_circle() {
 	expect_match 'in a circle: manager/core/a manager/core/b$' "$OUTPUT"
 }
 
+# A method that is declared as a read changes nothing, and the contract says so.
+story_reads_are_declared_without_side_effects() {
+	local service method file
+	grep -ohE '^const struct rpc_entry [a-z]+_methods|\{"[A-Za-z]+", read_method,' "$TOP"/manager/service/*.c >"$DIR/entries"
+	[ "$(grep -c read_method "$DIR/entries")" -ge 8 ] || fail "few reads: $(cat "$DIR/entries")"
+	while read -r line; do
+		case $line in
+		const*) service=${line##* } file=$TOP/proto/reeve/v1/${service%_methods}.proto ;;
+		*)
+			method=${line#*\"} method=${method%%\"*}
+			grep -qE "rpc $method\(.*NO_SIDE_EFFECTS" "$file" || fail "$file does not say so of $method"
+			;;
+		esac
+	done <"$DIR/entries"
+}
+
 run_stories
