@@ -141,7 +141,17 @@ static void read_start(struct role *role)
 	role_run(role, adders[op->kind](&role->params, op), on_read);
 }
 
-/* Each of those asked for together gets its task. */
+static Reeve__V1__Task *task_copy(const Reeve__V1__Task *task)
+{
+	size_t size = reeve__v1__task__get_packed_size(task);
+	uint8_t *packed = mem_malloc(size);
+	reeve__v1__task__pack(task, packed);
+	Reeve__V1__Task *copy = reeve__v1__task__unpack(NULL, size, packed);
+	free(packed);
+	return copy;
+}
+
+/* Each of those asked for together gets its task; several may have asked for the same one. */
 static void on_got(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -150,14 +160,16 @@ static void on_got(void *arg, const struct conn_result *result)
 	bind_rows(SQL_GET_TASKS, result->rows, &all.base);
 	for (int i = 0; i < role->count; i++) {
 		Reeve__V1__ListResponse *response = (Reeve__V1__ListResponse *)reading(role, i)->response;
-		for (size_t k = 0; k < all.n_tasks; k++)
-			if (all.tasks[k] && all.tasks[k]->id == reading(role, i)->id) {
-				response->tasks = mem_malloc(sizeof *response->tasks);
-				response->tasks[response->n_tasks++] = all.tasks[k];
-				all.tasks[k] = NULL;
-				break;
-			}
+		size_t k = 0;
+		while (k < all.n_tasks && all.tasks[k]->id != reading(role, i)->id)
+			k++;
+		if (k == all.n_tasks)
+			continue;
+		response->tasks = mem_malloc(sizeof *response->tasks);
+		response->tasks[response->n_tasks++] = task_copy(all.tasks[k]);
 	}
+	for (size_t k = 0; k < all.n_tasks; k++)
+		reeve__v1__task__free_unpacked(all.tasks[k], NULL);
 	free(all.tasks);
 	role_done(role);
 }
@@ -171,13 +183,11 @@ static void get_start(struct role *role)
 	role_run(role, SQL_GET_TASKS, on_got);
 }
 
-/* Not more: each may have details and a result of a mebibyte. Not the same task twice: it is given away. */
+/* Not more: each may have details and a result of a mebibyte. */
 static bool get_joins(const struct role *role, const struct store_op *op)
 {
 	enum { GETS_AT_ONCE = 32 };
-	for (int i = 0; i < role->count; i++)
-		if (BATCH_OP((struct role *)role, struct store_read, i)->id == ((const struct store_read *)op)->id)
-			return false;
+	(void)op;
 	return role->count < GETS_AT_ONCE;
 }
 

@@ -1,7 +1,7 @@
 /*
  * Ending attempts. A batch of reports takes up to four statements, each its own transaction: those that completed and of
  * which nothing else is to be seen to, as is usual; the others that completed; those that did not; and the question about
- * those whose lock was not there any more. Which tasks are plain is known to the first statement alone: what it leaves goes
+ * those whose lock was not there any more. What one of them has ended is not asked for again if a later one does not succeed. Which tasks are plain is known to the first statement alone: what it leaves goes
  * to the second. Each can be asked for again; the second and third are once, where something completed and none of them took
  * it.
  * After a batch met a lock that somebody holds for long, the next are careful for a moment: the first three statements are one
@@ -228,6 +228,14 @@ static struct entry *find(struct batch *batch, int64_t id, int64_t token)
 	return at ? *at : NULL;
 }
 
+/* It has been accepted. Unless a transaction is open, that stays so if a later statement does not succeed and the batch is tried
+ * again. */
+static void settle(struct role *role, struct entry *e)
+{
+	e->settled = true;
+	e->result->committed = !conn_in_transaction(role->conn);
+}
+
 void report_row_take(struct store_result *r, const PGresult *rows, int row)
 {
 	static const char *const all[] = {"failed", "queued", "dead", "cancelled", "completed"};
@@ -265,7 +273,7 @@ static void on_ended(void *arg, const struct conn_result *result)
 		struct entry *e = find(batch, row_int8(result->rows, row, 0), row_time(result->rows, row, 1));
 		assert(e);
 		report_row_take(e->result, result->rows, row);
-		e->settled = true;
+		settle(role, e);
 	}
 	/* A newer version that stood in the way of completing may have been cancelled between the two statements. */
 	if (!batch->again && has_attempts(batch, is_completed)) {
@@ -308,16 +316,16 @@ static void end_others(struct role *role)
 }
 
 /* A row of complete.sql, or the beginning of one of complete_all.sql. */
-static struct entry *completed_row_take(struct batch *batch, const PGresult *rows, int row)
+static struct entry *completed_row_take(struct role *role, const PGresult *rows, int row)
 {
-	struct entry *e = find(batch, row_int8(rows, row, 0), row_time(rows, row, 1));
+	struct entry *e = find(role->state, row_int8(rows, row, 0), row_time(rows, row, 1));
 	assert(e);
 	e->result->verdict = STORE_ACCEPTED;
 	e->result->ended = true;
 	e->result->becomes = "completed";
 	e->result->route = row_int4(rows, row, 2);
 	e->result->attempt = row_int2(rows, row, 3);
-	e->settled = true;
+	settle(role, e);
 	return e;
 }
 
@@ -326,7 +334,7 @@ static void on_all_completed(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct entry *e = completed_row_take(role->state, result->rows, row);
+		struct entry *e = completed_row_take(role, result->rows, row);
 		e->result->batched = row_bool(result->rows, row, 4);
 	}
 	end_others(role);
@@ -352,7 +360,7 @@ static void on_completed(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	for (int row = 0; row < PQntuples(result->rows); row++)
-		completed_row_take(role->state, result->rows, row);
+		completed_row_take(role, result->rows, row);
 	complete_all(role);
 }
 
@@ -375,7 +383,10 @@ static void chain_copies(struct batch *batch, int n)
 {
 	for (int i = 0; i < n; i++) {
 		struct entry *e = batch->sorted[i], *before = batch->count ? batch->sorted[batch->count - 1] : NULL;
-		if (before && by_attempt(&before, &e) == 0) {
+		if (before && by_attempt(&before, &e) == 0 && e->settled && !before->settled) {
+			e->copy = before;
+			batch->sorted[batch->count - 1] = e;
+		} else if (before && by_attempt(&before, &e) == 0) {
 			e->copy = before->copy;
 			before->copy = e;
 		} else {
@@ -430,7 +441,8 @@ static void report_start(struct role *role)
 	for (int i = 0; i < role->count; i++) {
 		struct store_report *op = BATCH_OP(role, struct store_report, i);
 		for (int k = 0; k < op->count; k++) {
-			batch->entries[n] = (struct entry){.result = &op->results[k], .incarnation = op->incarnation};
+			batch->entries[n] = (struct entry){
+			    .result = &op->results[k], .incarnation = op->incarnation, .settled = op->results[k].committed};
 			batch->sorted[n] = &batch->entries[n];
 			n++;
 		}

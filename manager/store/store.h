@@ -603,6 +603,7 @@ struct store_result {
 	int attempt, route;              /* there for all that were accepted */
 	int32_t priority;
 	int64_t version, due_us;
+	bool committed;                  /* the store's own: accepted, whatever becomes of the others */
 };
 
 struct store_report {

@@ -11,6 +11,7 @@ enum { LIMIT = 100, OPS = 300, GATHER_MS = 40 };
 static struct conn_listener owner;
 static conn_done *next; /* of the statement in flight; NULL: none is */
 static void *next_arg;
+static enum sql_id running;
 
 struct conn *conn_create(struct event_base *base, const struct conn_settings *settings, const struct conn_listener *listener)
 {
@@ -38,7 +39,8 @@ bool conn_up(const struct conn *conn)
 
 void conn_run(struct conn *conn, enum sql_id statement, const struct params *params, conn_done *done, void *arg)
 {
-	(void)conn, (void)statement, (void)params;
+	(void)conn, (void)params;
+	running = statement;
 	next = done;
 	next_arg = arg;
 }
@@ -102,14 +104,19 @@ static void give(int count)
 }
 
 /* What PostgreSQL says to the statement in flight. */
-static void answer(enum conn_kind kind, const char *sqlstate)
+static void answer_with(enum conn_kind kind, const char *sqlstate, const PGresult *rows)
 {
-	struct conn_result result = {.kind = kind};
+	struct conn_result result = {.kind = kind, .rows = rows};
 	conn_done *told = next;
 	snprintf(result.sqlstate, sizeof result.sqlstate, "%s", sqlstate);
 	cr_assert(told != NULL, "no statement is in flight");
 	next = NULL;
 	told(next_arg, &result);
+}
+
+static void answer(enum conn_kind kind, const char *sqlstate)
+{
+	answer_with(kind, sqlstate, NULL);
 }
 
 /* How many operations are in flight. */
@@ -231,5 +238,53 @@ Test(role, a_batch_may_end_without_operations)
 		answer(CONN_OK, "");
 	}
 	cr_expect(eq(int, in_flight(), 0));
+	end();
+}
+
+/* --- reports, whose batches take several statements ------------------------------------------------------------------ */
+
+/* A row of int8, but for the last column, which has so many bytes; its value is small. */
+static PGresult *row_of(int count, const int64_t *values, int last_bytes)
+{
+	PGresAttDesc attributes[8] = {0};
+	PGresult *rows = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
+	for (int i = 0; i < count; i++)
+		attributes[i] = (PGresAttDesc){.name = (char *)"x", .format = 1};
+	cr_assert(PQsetResultAttrs(rows, count, attributes));
+	for (int i = 0; i < count; i++) {
+		uint64_t v = htobe64((uint64_t)values[i]);
+		int bytes = i == count - 1 ? last_bytes : 8;
+		cr_assert(PQsetvalue(rows, 0, i, (char *)&v + 8 - bytes, bytes));
+	}
+	return rows;
+}
+
+/* Else nobody would hear that the task has ended: asked for again, it is not there any more. */
+Test(role, what_one_statement_has_ended_stays_so_if_the_next_is_blocked)
+{
+	struct store_result results[] = {
+	    {.id = 1, .token = 10, .outcome = STORE_COMPLETED}, {.id = 2, .token = 20, .outcome = STORE_COMPLETED}};
+	struct store_report op = {.op.done = done, .incarnation = 1, .count = 2, .results = results};
+	PGresult *completed = row_of(4, (int64_t[]){1, pgtime_from_us(10), 0, 1}, 2);
+	PGresult *locked = row_of(2, (int64_t[]){2, 0}, 1);
+
+	role = &store.roles[ROLE_REPORT];
+	store.options.waiting_bytes = 1 << 20;
+	begin();
+	store_report(&store, &op);
+	cr_assert(eq(int, (int)running, SQL_COMPLETE));
+	answer_with(CONN_OK, "", completed);
+	cr_assert(eq(int, (int)running, SQL_COMPLETE_ALL));
+	answer(CONN_REFUSED, "55P03");
+	cr_assert(eq(int, (int)running, SQL_BEGIN), "it is tried again, with care");
+	answer(CONN_OK, "");
+	cr_assert(eq(int, (int)running, SQL_ATTEMPTS_LOCK));
+	answer_with(CONN_OK, "", locked);
+	cr_expect(eq(int, ended, 1));
+	cr_expect(eq(int, (int)results[0].verdict, STORE_ACCEPTED));
+	cr_expect(results[0].ended);
+	cr_expect(eq(int, (int)results[1].verdict, STORE_LATER));
+	PQclear(completed);
+	PQclear(locked);
 	end();
 }
