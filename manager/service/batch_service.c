@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Of each batch in an answer, up to 2,000 callbacks are counted: it holds no more than BATCHES_PAGE. */
-enum { LIST_DEFAULT = 100, LIST_MOST = 1000, BATCHES_PAGE = 250, REPORT_MOST = 10000 };
+enum { LIST_DEFAULT = 100, LIST_MOST = 1000, BATCHES_PAGE = 250, REPORT_MOST = 10000, REPORT_PAGE = 5000 };
 
 static const char *text_or_null(const char *text)
 {
@@ -167,7 +167,7 @@ static void on_reported(struct store_op *op, const struct reeve_error *error)
 static const struct read_method report = {
     SQL_BATCH_REPORT,
     .rules = {{"id", RULE_NUMBER, .min = 1, .max = INT64_MAX}, {"after_id", RULE_NUMBER, .max = INT64_MAX},
-        {"limit", RULE_NUMBER, .max = REPORT_MOST, .otherwise = REPORT_MOST}},
+        {"limit", RULE_NUMBER, .max = REPORT_MOST, .otherwise = REPORT_PAGE, .cap = REPORT_PAGE}},
     .done = on_reported,
 };
 

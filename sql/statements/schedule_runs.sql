@@ -2,6 +2,7 @@
 select r.id, r.planned_at, r.at, r.outcome, r.task_id, t.status, r.actor, r.note
 from unnest(schedule_ids($1::text)) s(id)
 cross join lateral (
-  select * from schedule_runs x where x.schedule_id = s.id and x.id < $2::bigint order by x.id desc limit $3::bigint) r
+  select * from schedule_runs x where x.schedule_id between s.id and s.id and x.id < $2::bigint
+  order by x.schedule_id desc, x.id desc limit $3::bigint) r
 left join lateral (select status from all_tasks a where a.id = r.task_id limit 1) t on true
 order by r.id desc limit $3

@@ -1,4 +1,5 @@
--- Definitions as they are shown: with what came of the last run, and the task that the next one waits for.
+-- Definitions as they are shown: with what came of the last run, and the task that the next one waits for. `between`: with `=` the
+-- planner may walk the runs of all schedules, newest first, where most runs are of a few.
 create or replace view schedules_shown as
   select s.id, s.name, s.cron, s.zone, s.every_ms, s.start_at, s.spec, s.queue_action, s.action_queue, s.missed, s.missed_most,
     s.overlap, s.paused, s.next_at, s.source, s.created, s.updated, r.planned_at as last_planned, r.at as last_at,
@@ -6,4 +7,5 @@ create or replace view schedules_shown as
     case when not s.paused and s.overlap = 'queue' and s.next_at <= statement_timestamp()
       and exists (select from tasks t where t.id = s.last_task_id) then s.last_task_id end as waits_for
   from schedules s
-  left join lateral (select * from schedule_runs x where x.schedule_id = s.id order by x.id desc limit 1) r on true;
+  left join lateral (
+    select * from schedule_runs x where x.schedule_id between s.id and s.id order by x.schedule_id desc, x.id desc limit 1) r on true;

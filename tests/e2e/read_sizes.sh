@@ -67,6 +67,7 @@ measure() { # each listing with its pages, a line each
 	echo "callbacks-of-batch $(pages callbacks_list "2,'given_up',9223372036854775807,10,10000")"
 	echo "pipelines $(pages pipeline_list "null,'',2,4000000")"
 	echo "schedules $(pages schedule_list "'',2,4000000")"
+	echo "schedules-of-few-with-runs $(pages schedule_list "'',100,4000000")"
 	echo "purge-assignments $(pages purge_assignments "30,null,0")"
 	echo "purge-workers $(pages purge_workers 30)"
 	echo "purge-unused-workers $(pages purge_unused_workers "30,'-infinity',0")"
@@ -105,7 +106,7 @@ story_ten_times_as_much_costs_the_same() {
 		after=$(awk -v name=$name '$1 == name { print $2 }' "$DIR/large")
 		[ "$after" -lt 60000 ] || fail "$name touches $after pages"
 	done
-	expect_eq 35 "$(wc -l <"$DIR/large")"
+	expect_eq 36 "$(wc -l <"$DIR/large")"
 }
 
 # The counts of all routes are gone through once, not once for each type of the queue.
