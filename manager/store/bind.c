@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-enum { PATH_MAX_DEPTH = 4, COLUMNS_MAX = 64, NAME_MAX_BYTES = 128 };
+enum { PATH_MAX_DEPTH = 4, COLUMNS_MAX = 128, NAME_MAX_BYTES = 128 };
 
 /* PostgreSQL's types of columns. */
 enum { TYPE_BOOL = 16, TYPE_INT8 = 20, TYPE_INT2 = 21, TYPE_INT4 = 23, TYPE_TEXT = 25, TYPE_FLOAT8 = 701, TYPE_TEXTS = 1009, TYPE_TIME = 1184 };

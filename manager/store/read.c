@@ -65,12 +65,17 @@ static enum sql_id add_matching(struct params *p, const struct store_read *op)
 	return SQL_LOOK_FOR_TASKS;
 }
 
+/* The statement whose head says how its rows are read. */
+static enum sql_id statement_of(const struct store_read *op)
+{
+	return op->kind == STORE_LIST ? SQL_LIST_TASKS : (enum sql_id)(op->statement - sql_statements);
+}
+
 static enum sql_id add_bound(struct params *p, const struct store_read *op)
 {
 	const struct bind_values values = {.lease_ms = op->lease_ms, .max_bytes = op->most_bytes, .max_scanned = SCANNED_MAX};
-	enum sql_id statement = (enum sql_id)(op->statement - sql_statements);
-	bind_params(p, statement, op->request, &values);
-	return statement;
+	bind_params(p, statement_of(op), op->request, &values);
+	return statement_of(op);
 }
 
 static const Reeve__V1__CheckQuestion *question_of(const Reeve__V1__CheckRequest *request, Reeve__V1__CheckKind kind)
@@ -119,7 +124,7 @@ static void take(const struct store_read *op, const PGresult *rows)
 	else if (op->kind == STORE_CHECK)
 		take_check(rows, op->response);
 	else
-		bind_rows(op->kind == STORE_LIST ? SQL_LIST_TASKS : (enum sql_id)(op->statement - sql_statements), rows, op->response);
+		bind_rows(statement_of(op), rows, op->response);
 }
 
 static struct store_read *reading(struct role *role, int i)
@@ -151,13 +156,14 @@ static Reeve__V1__Task *task_copy(const Reeve__V1__Task *task)
 	return copy;
 }
 
-/* Each of those asked for together gets its task; several may have asked for the same one. */
+/* Each of those asked for together gets its task; where several have asked for the same one, the others get copies. */
 static void on_got(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	Reeve__V1__ListResponse all = REEVE__V1__LIST_RESPONSE__INIT;
 	UNLESS_OK(role, result)
 	bind_rows(SQL_GET_TASKS, result->rows, &all.base);
+	bool *given = mem_calloc(all.n_tasks + 1, sizeof *given);
 	for (int i = 0; i < role->count; i++) {
 		Reeve__V1__ListResponse *response = (Reeve__V1__ListResponse *)reading(role, i)->response;
 		size_t k = 0;
@@ -166,10 +172,13 @@ static void on_got(void *arg, const struct conn_result *result)
 		if (k == all.n_tasks)
 			continue;
 		response->tasks = mem_malloc(sizeof *response->tasks);
-		response->tasks[response->n_tasks++] = task_copy(all.tasks[k]);
+		response->tasks[response->n_tasks++] = given[k] ? task_copy(all.tasks[k]) : all.tasks[k];
+		given[k] = true;
 	}
 	for (size_t k = 0; k < all.n_tasks; k++)
-		reeve__v1__task__free_unpacked(all.tasks[k], NULL);
+		if (!given[k])
+			reeve__v1__task__free_unpacked(all.tasks[k], NULL);
+	free(given);
 	free(all.tasks);
 	role_done(role);
 }
