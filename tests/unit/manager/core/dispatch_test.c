@@ -286,21 +286,28 @@ Test(dispatch, of_one_priority_what_is_due_first_goes_first_whatever_its_type)
 	fake_end(core);
 }
 
+/* A Fetch is parked, and the streams of two routes have been read and are empty. Returns the second one. */
+static int begin_with_two_empty_streams(struct fake_fetch *fetch)
+{
+	begin(0);
+	int other = fake_route("q", "u");
+	fake_pass(core, 1500);
+	fake_fetch(core, fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
+	for (int i = 0; i < 2; i++) {
+		int read = i ? other : route;
+		window_rewind(core->window, read, 0, STORE_TIME_BEGIN);
+		fake_page(fake_page_taken(read, 0), 0, NULL, 0);
+	}
+	return other;
+}
+
 /* Another manager tells of a task: those that were due before it need not wait until it has been read. */
 Test(dispatch, what_was_due_before_the_rows_that_are_being_read_goes_first)
 {
 	struct fake_fetch fetch, next;
-	int other, routes[2];
+	int other;
 
-	begin(0);
-	other = fake_route("q", "u");
-	fake_pass(core, 1500);
-	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
-	routes[0] = route, routes[1] = other;
-	for (int i = 0; i < 2; i++) {
-		window_rewind(core->window, routes[i], 0, STORE_TIME_BEGIN);
-		fake_page(fake_page_taken(routes[i], 0), 0, NULL, 0);
-	}
+	other = begin_with_two_empty_streams(&fetch);
 	int64_t now = fake_db_us(), told = now - 3000000;
 	window_rewind(core->window, other, 0, told);
 	window_note(core->window, route, 0, 1, now, told - 1000000, 10);
@@ -324,17 +331,9 @@ Test(dispatch, what_was_due_before_the_rows_that_are_being_read_goes_first)
 Test(dispatch, what_is_due_at_almost_the_same_time_waits_for_nothing)
 {
 	struct fake_fetch fetch;
-	int other, routes[2];
+	int other;
 
-	begin(0);
-	other = fake_route("q", "u");
-	fake_pass(core, 1500);
-	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
-	routes[0] = route, routes[1] = other;
-	for (int i = 0; i < 2; i++) {
-		window_rewind(core->window, routes[i], 0, STORE_TIME_BEGIN);
-		fake_page(fake_page_taken(routes[i], 0), 0, NULL, 0);
-	}
+	other = begin_with_two_empty_streams(&fetch);
 	int64_t now = fake_db_us(), told = now - 3000000;
 	window_rewind(core->window, other, 0, told);
 	window_note(core->window, route, 0, 1, now, told + 50000, 10);
