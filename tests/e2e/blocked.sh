@@ -111,7 +111,7 @@ freeze() { # NAME [ROLE]
 
 # What it holds concerns batches of one queue, and whoever submits into them; tasks of another queue, in a batch or not, know
 # nothing of it.
-# measures time
+# alone
 story_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 	local good=0 round batch beside pace least
 	start_postgres
@@ -163,7 +163,7 @@ story_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 
 # A manager edits 1,000 waiting tasks again and again, and freezes with them locked; claims of the other one meet them. Tasks of
 # another queue take as long as before, and those of this one are run in the end, each once.
-# measures time
+# alone
 story_a_manager_freezes_within_an_edit_and_the_others_claims_go_on() {
 	local good=0 round before during ended
 	start_postgres
@@ -224,7 +224,7 @@ story_what_a_frozen_manager_locked_is_let_go_after_a_quarter_of_its_lease() {
 	for name in grouped1 grouped2 grouped3; do ended $name 30; done
 }
 
-# measures time
+# alone
 story_a_locked_task_holds_up_no_other_result() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
@@ -259,7 +259,7 @@ story_a_locked_task_holds_up_no_other_result() {
 }
 
 # Its batch's row is locked: neither tasks of another queue nor those of another batch of its own queue notice.
-# measures time
+# alone
 story_a_locked_batch_holds_up_no_other_result() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"
@@ -381,7 +381,7 @@ story_locked_batches_hide_no_others() {
 	wait_until 40 '[ "$(sql "select count(*) from batches where queue = '\''locked'\'' and closed_at is null")" = 0 ]'
 }
 
-# measures time
+# alone
 story_a_task_that_waits_and_is_locked_holds_up_no_claim() {
 	start_postgres
 	start_manager manager "${SHORT[@]}"

@@ -4,9 +4,9 @@
 # How to write a story. A suite is a file tests/e2e/NAME.sh, executable, with one sentence on what it is about in its head.
 # `# quick` in the head takes it into `tests/run quick`; `# timeout 600` gives it that many seconds instead of 300; `# long`
 # lets it begin before the others where nobody knows yet how long they take; `# parts 3` has its stories run in three jobs,
-# each of which does what is at the top of the file; `# measures time` lets it run with fewer beside it. That line may also
-# stand right above a story, and then holds for it alone. `# alone` lets nothing run beside it; `# background` is for those
-# that only compute, and have the time of the processors that no other wants.
+# each of which does what is at the top of the file; `# measures time` lets it run with one other beside it, `# alone` with none:
+# for bounds that the other would break. These two may also stand right above a story, and then hold for that story.
+# `# background` is for those that only compute, and have the time of the processors that no other wants.
 #
 #	#!/usr/bin/env bash
 #	# Tasks that fail: tried again, or not.
