@@ -28,18 +28,39 @@ story_every_promise_names_its_tests() {
 	expect_eq "$(grep -cE '^\*\*[A-Z]' <<<"$promises")" "$shown" 'paragraphs that name a test'
 }
 
+small_tree() { # in $DIR/tree: modules a and b, of which a includes b, and one of another folder
+	mkdir -p "$DIR"/tree/{common,manager/core,worker,client}
+	touch "$DIR"/tree/common/c.h "$DIR"/tree/manager/core/{a,b}.h
+	echo '#include "manager/core/a.h"' >"$DIR/tree/manager/core/a_internal.h"
+	printf '#include "%s"\n' manager/core/a_internal.h manager/core/b.h common/c.h >"$DIR/tree/manager/core/a_part.c"
+	echo 'Depends on: nothing.' >"$DIR/tree/common/README.md"
+	echo 'Depends on: `common`.' >"$DIR/tree/manager/core/README.md"
+}
+
 story_no_modules_include_each_other_in_a_circle() {
-	local check="$TOP/tests/tools/include_cycles.py" tree="$DIR/tree"
+	local check="$TOP/tests/tools/includes.py" tree="$DIR/tree"
 	expect "$check"
 	# It sees one: what a part of a module includes, the module does.
-	mkdir -p "$tree"/{common,manager/core,worker,client}
-	touch "$tree"/common/c.h "$tree"/manager/core/{a,b}.h
-	echo '#include "manager/core/a.h"' >"$tree/manager/core/a_internal.h"
-	printf '#include "%s"\n' manager/core/a_internal.h manager/core/b.h >"$tree/manager/core/a_part.c"
+	small_tree
 	expect_eq '3 modules' "$("$check" "$tree")"
 	printf '#include "%s"\n' manager/core/a.h common/c.h >"$tree/manager/core/b.c"
 	expect_fail 1 "$check" "$tree"
 	expect_match 'in a circle: manager/core/a manager/core/b$' "$OUTPUT"
+}
+
+# Each folder's README lists what its files include.
+story_readmes_list_the_dependencies_of_their_folders() {
+	local check="$TOP/tests/tools/includes.py" tree="$DIR/tree"
+	small_tree
+	echo '#include <libpq-fe.h>' >>"$tree/manager/core/a_part.c"
+	expect_fail 1 "$check" "$tree"
+	expect_match 'manager/core depends on libpq; its README.md does not list that' "$OUTPUT"
+	echo 'Depends on: `common`, `libpq`, `nng`.' >"$tree/manager/core/README.md"
+	expect_fail 1 "$check" "$tree"
+	expect_match 'manager/core does not depend on nng; its README.md lists it' "$OUTPUT"
+	rm "$tree/common/README.md"
+	expect_fail 1 "$check" "$tree"
+	expect_match "common/README.md has no line 'Depends on: " "$OUTPUT"
 }
 
 # A method that is declared as a read changes nothing, and the contract says so.
