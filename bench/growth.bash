@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash
 # `bench/run growth`: what each maintenance job costs with few and with many tasks. Sourced by bench/run.
 #
 # Prints lines `name value unit`; growth_ratios says which of them are divided by which.

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash
 # `bench/run scale`: what many types, a slow database, many workers and many tasks cost, as ratios. Sourced by bench/run.
 #
 # Each part prints lines `name value unit`; scale_ratios says which of them are divided by which.
@@ -139,7 +139,6 @@ scale_listings() { # ROUND BIN
 			name=listed_$(tr -c 'a-z0-9\n' _ <<<"${listing//--/}" | tr -s _)
 			for try in 1 2 3 4 5 6; do
 				: >"$DIR/pages"
-				# shellcheck disable=SC2086
 				"$2/reeve" $listing --manager "tcp://127.0.0.1:$port" >/dev/null 2>>"$DIR/scale.log" || not_well
 				[ $try = 1 ] || awk '$2 > longest { longest = $2 } END { print longest + 0 }' "$DIR/pages"
 			done | sort -n | awk -v name="${name}_$label" '{ v[NR] = $1 } END { printf "%s %.1f ms\n", name, v[int((NR + 1) / 2)] }'

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Managers that are not there yet, not any more, or stand still: whoever waits goes on waiting, and nothing is done twice.
-# shellcheck disable=SC1091,SC2016,SC2034,SC2153,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

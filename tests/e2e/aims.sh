@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Figures are held against the aims of bench/README.md (bench/judge): one that is missed is named, and one that was not measured.
 # quick
-# shellcheck disable=SC1091,SC2154
 . "$(dirname "$0")/lib.sh"
 
 judge() { # EXIT-CODE PART…: of the figures in $DIR/figures, a round, and their summary; what it says is $OUTPUT

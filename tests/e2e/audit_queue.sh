@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A queue of managers and workers on one table that is its own audit trail: each of that design's sentences, as a story; and
 # with them own ids, times, and fatal errors.
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

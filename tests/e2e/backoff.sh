@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # How long failed attempts rest: every kind of backoff, against its formula; jitter; queues' defaults; very many attempts.
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -140,7 +139,7 @@ polynomial|$year|t" "$(sql "
 story_bad_backoffs_are_refused_and_nothing_is_made() {
 	before=$(sql 'select count(*) from all_tasks')
 	for bad in '' fixed fixed: fixed:0 fixed:-1s fixed:1s:2s linear:x linear:1s:y exp:1s:0 exp:0 exp:366d \
-		exp:99999999999999999999d poly:1s:0 poly:1s:11 poly:1s:nan poly:1s:inf list: list:1m, list:1m,,2m 'list:1m;2m' \
+		exp:99999999999999999999d poly:1s:0 poly:1s:11 poly:1s:nan poly:1s:inf list: 'list:1m,' 'list:1m,,2m' 'list:1m;2m' \
 		"list:$(seq -s s, 1 101)s" list:400d nonsense:1s; do
 		expect_fail 2 reeve submit sh --backoff "$bad"
 		expect_match '^reeve submit: --backoff: .' "$OUTPUT" "$bad"

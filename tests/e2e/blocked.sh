@@ -3,7 +3,6 @@
 # need what they hold goes on as before, and the rest goes on when they let go.
 # timeout 600
 # long
-# shellcheck disable=SC1091,SC2016,SC2034,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -586,7 +585,6 @@ story_an_interrupted_change_says_that_it_may_still_be_made() {
 
 # What a dry run says, in one line: "3 queued 4 queued".
 dry_run() { # COMMAND CONDITIONS
-	# shellcheck disable=SC2086
 	timeout 10 "$REEVE_BIN/reeve" $1 --where "$2" --dry-run --json | jq -r '"\(.id) \(.status)"' | xargs
 }
 

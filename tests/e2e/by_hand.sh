@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A queue without workers, pulled by hand: `reeve fetch`, `reeve report`, `reeve extend`.
 # quick
-# shellcheck disable=SC1091,SC2016,SC2086
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

@@ -4,7 +4,6 @@
 # timeout 600
 # long
 # parts 2
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 . "$(dirname "$0")/faults.bash"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Cancelling: what waits ends at once, what runs is stopped, what has ended stays as it is.
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # `reeve check`: what grows that should not, as a plugin for monitoring tells it.
-# shellcheck disable=SC1091,SC2016,SC2153
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

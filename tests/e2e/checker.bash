@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034,SC2086,SC2154
+# shellcheck shell=bash
 # Stories of the checker (tests/faults/check): . "$TOP/tests/e2e/checker.bash" after faults.bash. The suite makes a run in
 # which all goes well; each story takes a copy of it, puts a violation there and sees that it is found.
 #

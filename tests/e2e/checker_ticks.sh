@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The checker of the fault tests, of pipelines, schedules and tasks submitted by SQL: it finds nothing in a run where all went
 # well, and each violation that is put there afterwards.
-# shellcheck disable=SC1091,SC2016,SC2034,SC2086,SC2119,SC2154,SC2317
 . "$(dirname "$0")/lib.sh"
 . "$TOP/tests/faults/faults.bash"
 . "$TOP/tests/e2e/checker.bash"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Control of workers from afar: `reeve scale`, `reeve worker drain|pause|resume|stop`.
-# shellcheck disable=SC1091,SC2016,SC2086,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

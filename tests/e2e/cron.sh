@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Cron expressions and time zones, as the database's functions understand them.
-# shellcheck disable=SC1091,SC2086
 . "$(dirname "$0")/lib.sh"
 
 # An empty database with our tables, and nobody at work.

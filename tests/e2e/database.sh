@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # PostgreSQL goes away under load, and comes back: everything reconnects by itself, nothing acknowledged is lost, and nothing
 # is made or run twice.
-# shellcheck disable=SC1091,SC2016,SC2034
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ledger.bash"
 

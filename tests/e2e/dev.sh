@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # `reeve dev`: everything up by one command, down by Ctrl-C, nothing left behind however it ends.
 # quick
-# shellcheck disable=SC1091,SC2016,SC2164
 . "$(dirname "$0")/lib.sh"
 
 # Starts it on $DIR/data (again) and waits until it is up.
@@ -15,7 +14,7 @@ start_dev() { # [OPTION…]
 	wait_until 60 "[ \"\$(times_up)\" -gt $before ] || ! alive dev"
 	alive dev || fail "reeve dev has ended: $(cat "$DIR/log/dev.log")"
 }
-port= url=
+port='' url=''
 AS=()
 
 times_up() {

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # What handlers say of a task's end: directives, remarks, errors, stacks and when to try again, on descriptor 3 and by calls.
-# shellcheck disable=SC1091,SC2016
 # quick
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -24,7 +23,7 @@ end_of() { # ID: what became of it
 story_success_and_a_remark() {
 	id=$(run 'echo "{\"directive\": \"SUCCESS\", \"remark\": \"two pages were empty\"}" >&3; printf done; exit 1')
 	expect_eq 'completed|1|||two pages were empty|' "$(end_of "$id")"
-	expect_eq done "$(field "$id" result)"
+	expect_eq 'done' "$(field "$id" result)"
 	# A remark alone leaves it to the exit code.
 	expect_eq 'completed|1|||well|' "$(end_of "$(run 'echo "{\"remark\": \"well\"}" >&3')")"
 }

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # What the driver of faults at random (tests/faults/run) draws, and that it takes nothing for a fault that was none.
 # quick
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 
 driver() { # a Python program on standard input, with the driver's modules

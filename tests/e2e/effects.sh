@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Handlers whose effect happens once (examples/effects, docs/reliability.md): each is killed between its effect and its
 # report, and its task runs again. Without such care the effect is there twice.
-# shellcheck disable=SC1091,SC2016,SC2153
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Programs of others that use the libraries.
-# shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
 
 # What a library shows: functions that its header declares, and nothing else.
@@ -74,14 +73,12 @@ story_installed_libraries_and_programs_work_wherever_they_are() {
 	pc=$(find "$DIR/prefix" -name reeve-client.pc)
 	export PKG_CONFIG_PATH
 	PKG_CONFIG_PATH=$(dirname "$pc")
-	flags=(-std=gnu11 -fsanitize=address,undefined) # as the tests' libraries are
+	flags=(-std=gnu11 '-fsanitize=address,undefined') # as the tests' libraries are
 	mkdir "$DIR/mine"
 	for library in client worker; do
 		echo "#include <reeve/$library.h>" >"$DIR/mine/header.c"
-		# shellcheck disable=SC2046
 		expect gcc -fsyntax-only -Wall -Wextra -Werror -std=c11 $(pkg-config --cflags reeve-$library) "$DIR/mine/header.c"
 	done
-	# shellcheck disable=SC2046
 	expect gcc "${flags[@]}" "$TOP/examples/client/batch.c" -o "$DIR/mine/batch" $(pkg-config --cflags --libs reeve-client)
 	cp "$TOP/examples/worker/remarks.c" "$DIR/mine"
 	cat >"$DIR/mine/CMakeLists.txt" <<-END

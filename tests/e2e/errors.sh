@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # What went wrong, in groups, and how attempts went, by hour and by type: the numbers against the tables.
 # timeout 400
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -166,10 +165,8 @@ story_what_is_no_such_request() {
 	expect_fail 2 reeve errors 17
 	expect_fail 2 reeve stats --by hour --type ''
 	for command in errors 'stats --by hour' 'stats --by type'; do
-		# shellcheck disable=SC2086
 		expect_fail 4 reeve $command --queue nosuch
 		expect_match 'queue: there is no task in queue "nosuch", and none in the history' "$OUTPUT"
-		# shellcheck disable=SC2086
 		expect_fail 4 reeve $command --type nosuch
 	done
 	expect_eq "$before" "$(counts)"

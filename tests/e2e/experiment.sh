@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The published experiment of a batch service queue, a tenth as long: seven tasks in a batch, a waiting period before a
 # worker's first task, a resting period between tasks, five retries with a linear backoff; one worker, then three.
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 
 # Four that succeed at once, one that must never be tried again, one that never succeeds, one that does in the end.

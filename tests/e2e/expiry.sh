@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Time that is over: handlers that run too long, and attempts whose worker has died or stands still.
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

@@ -2,7 +2,6 @@
 # Workers and submitters that know several managers: within a second they are over with another when theirs dies, and
 # within the ping's limit when it freezes; managers that are not there, or have names that lead nowhere, cost them nothing.
 # alone
-# shellcheck disable=SC1091,SC2016,SC2034,SC2153
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

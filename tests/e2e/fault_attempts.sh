@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # What is a task's own fault costs it an attempt, and what is nobody's does not: tasks that kill their worker, drains, lost
 # answers, outages.
-# shellcheck disable=SC1091,SC2016,SC2034,SC2153,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"
@@ -163,7 +162,6 @@ story_what_never_arrived_is_looked_for_at_many_workers_by_one_statement() {
 	sql 'select pg_reload_conf()' >/dev/null
 	for n in {10..21}; do
 		name=w$n
-		# shellcheck disable=SC2046
 		call Register 0a 03 $(printf %s "$name" | od -An -tx1) 20 01 >/dev/null
 		incarnation=$(printf %02x "$(worker_incarnation "$name")")
 		expect_match '^0 ' "$(call Fetch 08 "$incarnation" 10 01 18 01 38 b8 17)"
@@ -179,7 +177,6 @@ story_what_never_arrived_is_looked_for_at_many_workers_by_one_statement() {
 	tell away delay up 100
 	tell away delay down 100
 	for n in {0..11}; do
-		# shellcheck disable=SC2086
 		call Heartbeat ${calls[n]} >"$DIR/beat$n" &
 		calls[n]=$!
 	done

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The clocks of managers, workers and clients: what they show means nothing, and how fast they run hardly anything.
-# shellcheck disable=SC1091,SC2016,SC2034,SC2153,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A standby that does not answer, so that COMMITs wait; and a clock that is set: nobody who lives is counted as lost, nobody
 # who is dead is kept, and nothing is acknowledged that is not safe.
-# shellcheck disable=SC1091,SC2016,SC2046,SC2034,SC2153,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"
@@ -170,7 +169,7 @@ story_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
 		start_manager old "${SHORT[@]}"
 		wait_until 10 '[ "$(sql "select count(*) from managers where hb_at - to_timestamp($(date +%s)) > make_interval(hours => 1) and hb_seq > 1")" -gt 0 ]'
 		for n in 1 2 3; do reeve submit echo "$n" >/dev/null; done
-		delayed=$(reeve submit echo delayed --delay 3s)
+		three_s=$(reeve submit echo delayed --delay 3s)
 		start late "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve -c begin -c "select reeve.submit('echo', 'late')" \
 			-c "\\! until [ -e $DIR/$killed ]; do sleep 0.1; done" -c commit
 		wait_until 10 '[ -s "$DIR/log/late.log" ]'
@@ -186,7 +185,7 @@ story_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
 		start_manager new "${SHORT[@]}"
 		start_worker
 		wait_until 10 '[ "$(sql "select count(*) from tasks")" = 0 ]'
-		expect_eq completed "$(reeve show "$delayed" --json | jq -r .status)"
+		expect_eq completed "$(reeve show "$three_s" --json | jq -r .status)"
 		# What is delayed from now on waits as long as it should.
 		since=$(now_us)
 		reeve submit echo later --delay 2s --wait >/dev/null

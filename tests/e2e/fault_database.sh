@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # PostgreSQL is killed, cuts connections, and does not say what became of a statement, under load: nothing acknowledged is
 # lost, and nothing is done twice.
-# shellcheck disable=SC1091,SC2016,SC2034,SC2153,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A worker's host is cut off, and joined again.
 # measures time
-# shellcheck disable=SC1091,SC2016,SC2034,SC2153,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"

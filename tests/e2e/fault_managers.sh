@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Managers that die, freeze and come back under load: nothing is run twice, and nothing waits long.
-# shellcheck disable=SC1091,SC2016,SC2046,SC2034,SC2153,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"

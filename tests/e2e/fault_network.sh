@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # What goes one way is lost, for long or for moments.
-# shellcheck disable=SC1091,SC2016,SC2034,SC2153,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"

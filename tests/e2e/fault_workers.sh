@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Workers that die or freeze: what they held is done elsewhere in time, and none of their handlers outlives its lease.
-# shellcheck disable=SC1091,SC2016,SC2034
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034,SC2153
+# shellcheck shell=bash
 # Faults, for stories: a network that loses, delays, doubles and reorders, hosts that are cut off, a database that does
 # not answer or whose clock jumps. Sourced after lib.sh; brings tests/faults/faults.bash along (ledgers and their checker).
 #
@@ -35,7 +35,6 @@
 #	                             start, in µs
 #	expect_within US FROM_US TO_US WHAT
 
-# shellcheck disable=SC1091
 . "$TOP/tests/faults/faults.bash"
 
 exec 7>&2 # where the results of stories are told
@@ -192,7 +191,6 @@ conclude() { # [--jumped] WORKER…
 		ended "$name"
 		expect_eq 0 "$STATUS" "exit code of $name"
 	done
-	# shellcheck disable=SC2086
 	check_faults $clock
 }
 

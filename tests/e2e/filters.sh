@@ -2,7 +2,6 @@
 # Tasks chosen by what they are: listed, retried, cancelled, killed and changed all at once; those that hang started again.
 # timeout 400
 # long
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -337,27 +336,19 @@ story_conditions_that_do_not_parse() {
 	reeve submit nothing --delay 1h >/dev/null
 	before=$(counts)
 	for command in list cancel kill retry 'update --priority 1'; do
-		# shellcheck disable=SC2086
 		expect_fail 2 reeve $command --where 'status=dead colour=red'
 		expect_match '--where: there is no such condition; there are status, queue.*colour=red.*\^' "$OUTPUT"
-		# shellcheck disable=SC2086
 		expect_fail 2 reeve $command --where ''
-		# shellcheck disable=SC2086
 		expect_fail 4 reeve $command --where 'queue=nosuch'
 		expect_match 'filter.queue: there is no task in queue "nosuch", and none in the history' "$OUTPUT"
-		# shellcheck disable=SC2086
 		expect_fail 4 reeve $command --where 'type=nosuch'
 	done
 	for command in cancel kill retry 'update --priority 1'; do
-		# shellcheck disable=SC2086
 		expect_fail 2 reeve $command --where 'type=nothing' 1
 		expect_match 'instead of ids' "$OUTPUT"
-		# shellcheck disable=SC2086
 		expect_fail 2 reeve $command --dry-run 1
-		# shellcheck disable=SC2086
 		expect_fail 4 reeve $command --where 'type=nothing' --running-longer 1h
 		expect_match 'no task matches' "$OUTPUT"
-		# shellcheck disable=SC2086
 		expect_fail 4 reeve $command --where 'status=queued' --running-longer 1h
 	done
 	expect_fail 2 reeve retry --where 'type=nothing' --executing

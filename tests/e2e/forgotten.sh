@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A transaction that somebody has forgotten keeps every dead row in the tables, and PostgreSQL walks over them wherever it
 # comes by: finding and claiming tasks must not become slower with their number.
-# shellcheck disable=SC1091,SC2016,SC2034
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ledger.bash"
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Managers at their limits: what they refuse is logged and counted, and callers are told which limit it was.
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

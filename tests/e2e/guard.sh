@@ -2,7 +2,6 @@
 # No handler outlives its worker's lease, whatever becomes of the worker or the managers; and work that takes longer than was
 # thought may ask for more time.
 # alone
-# shellcheck disable=SC1091,SC2016,SC2034
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

@@ -3,7 +3,6 @@
 # timeout 600
 # long
 # parts 2
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -209,7 +208,6 @@ story_long_errors_are_read_in_parts() {
 	expect_eq "400|t" "$(sql "select count(*), sum(octet_length(last_error)) > 399 << 20 from task_history where batch_id = $id and status = 'dead'")"
 	forget_peak manager
 	before=$(most_resident manager)
-	# shellcheck disable=SC2059 # the batch's number as protobuf has it
 	printf "\\x08\\x$(printf %02x "$id")" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.BatchService/Report >"$DIR/report"
 	"$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.TaskService/Errors </dev/null >"$DIR/errors"
 	after=$(most_resident manager)

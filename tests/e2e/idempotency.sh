@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The same thing asked for twice: by its key, or because a call was sent again.
 # timeout 600
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

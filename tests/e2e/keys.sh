@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Idempotency keys when it is made hard: files of the same keys that race, keys that expire while they are asked for, and
 # what becomes of a key with its task. (idempotency.sh has the ordinary cases.)
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

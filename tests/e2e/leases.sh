@@ -2,7 +2,6 @@
 # The statements that leases rest on, one at a time: each guard in them is one that a simpler design was broken without.
 # quick
 # long
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 
 # A database as a manager makes it, with a worker (1) and a route; nothing runs but this story.

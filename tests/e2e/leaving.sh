@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Workers that leave: what runs may finish, what has not begun goes back, what is done is not lost.
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

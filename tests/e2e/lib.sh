@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034,SC2016
+# shellcheck shell=bash
 # The harness of the end-to-end stories: real programs, a real PostgreSQL, real sockets.
 #
 # How to write a story. A suite is a file tests/e2e/NAME.sh, executable, with one sentence on what it is about in its head.
@@ -468,7 +468,6 @@ run_story() { # NAME
 	(
 		set -e
 		STARTED=()
-		# shellcheck disable=SC2154
 		trap 'status=$?; trap - EXIT ERR; end_everything || status=1; exit $status' EXIT
 		trap 'exit 143' TERM INT HUP
 		trap 'on_error $? "$BASH_COMMAND"' ERR

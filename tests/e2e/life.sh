@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A task's ordinary life: submitted, run by a program, its result read back; and what `reeve` shows of it.
 # quick
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -76,12 +75,12 @@ story_a_handler_gets_the_variables_that_it_names() {
 		[handler all]
 		exec = /usr/bin/env
 	END
-	export OURS_A=1 OURS_B='two words' OURS= SECRET=x REEVE_TASK_ID=7
+	export OURS_A=1 OURS_B='two words' OURS='' SECRET=x REEVE_TASK_ID=7
 	start_worker chooser --type some,none,all
 	for type in some none all; do
 		reeve submit $type x --wait >"$DIR/$type"
 		expect_match "REEVE_TASK_TYPE=$type" "$(cat "$DIR/$type")"
-		expect_eq 1 "$(grep -c ^REEVE_TASK_ID=[1-9] "$DIR/$type")"
+		expect_eq 1 "$(grep -c '^REEVE_TASK_ID=[1-9]' "$DIR/$type")"
 	done
 	variables() { # TYPE
 		grep -v '^REEVE_' "$DIR/$1" | sort

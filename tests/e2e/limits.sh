@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Large and many: what is as long as it may be, more than one message holds, limits set higher and lower, and calls for
 # thousands of tasks.
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Listings come page by page: whatever there is, all of it is listed, once, and no answer is too long or looks at too much.
-# shellcheck disable=SC1091,SC2016
 # timeout 600
 . "$(dirname "$0")/lib.sh"
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A manager that logs each event of every task, in one line.
 # quick
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 
 start_postgres

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Many: workers that are idle, types that nobody takes, Fetches of workers that are none, and all of them at once.
 # measures time
-# shellcheck disable=SC1091,SC2016
 # timeout 600
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Numbers of applications, by category and name, and the managers' own counters among them.
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

@@ -2,7 +2,6 @@
 # The lease protocol as a model, checked in all its states by spin (tests/model). Needs no PostgreSQL.
 # timeout 1800
 # background
-# shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
 
 # The runs, and that each came to its end with the verdict it should. JOBS is at most two: a run needs up to a gigabyte.

@@ -2,7 +2,6 @@
 # The order of things when it is made hard: urgent tasks behind a backlog, changes while tasks wait or run, what nobody can
 # run in front of everything, and two managers. (priorities.sh has the ordinary cases.)
 # long
-# shellcheck disable=SC1091,SC2016,SC2153
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

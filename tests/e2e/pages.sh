@@ -2,7 +2,6 @@
 # What holds for the pages and the sources as they are: the tests that docs/reliability.md and docs/features.md name are there, and
 # no modules include each other in a circle.
 # quick
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 
 # SUITE/WORDS is a story, `units/SUITE` a suite of the unit tests, `faults/KIND` a kind of fault of tests/faults/run.

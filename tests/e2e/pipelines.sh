@@ -2,7 +2,6 @@
 # Pipelines: tasks that pass through stages, the result of one being the input of the next.
 # timeout 900
 # long
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -145,7 +144,7 @@ story_the_handler_chooses_the_stage() {
 	reeve report "$id" "$token" --completed gone --stage three >/dev/null
 	take --queue hands
 	expect_eq 'three gone' "$stage $input"
-	reeve report "$id" "$token" --completed done >/dev/null
+	reeve report "$id" "$token" --completed 'done' >/dev/null
 	expect_eq 'completed three 2' "$(at "$id")"
 }
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # What runs next: by priority, then first come, not before its time; and each worker takes only what it serves.
 # timeout 600
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

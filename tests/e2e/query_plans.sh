@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # How PostgreSQL carries out the hot statements, whatever it believes about the tables: by the right indexes, and quickly.
-# shellcheck disable=SC1091,SC2016,SC2086
 . "$(dirname "$0")/lib.sh"
 
 HOT="submit submit_plain window_page window_streams claim claim_locked complete complete_all end_attempts late_results heartbeat redeliver expired_find cancel_mark

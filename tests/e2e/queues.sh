@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Queues: their settings, and what can be done with them whole: start, stop, pause, resume, purge, delete.
 # timeout 600
-# shellcheck disable=SC1091,SC2016,SC2086
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # deploy/quickstart, on files whose names are as bad as they can be; and what only its build, without sanitizers, can show.
 # timeout 900
-# shellcheck disable=SC1091,SC2016,SC2164
 . "$(dirname "$0")/lib.sh"
 
 story_every_file_is_hashed_whatever_its_name() {

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Two managers on one database, after the same rows: whatever both try, one wins, and the other moves on.
-# shellcheck disable=SC1091,SC2016,SC2034
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ledger.bash"
 

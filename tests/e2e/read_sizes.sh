@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A listing touches as many pages of the tables when ten times as much waits and has ended, and so does what looks for rows to forget;
 # tests/scale/reads measures listings with millions.
-# shellcheck disable=SC1091,SC2016
 # timeout 600
 . "$(dirname "$0")/lib.sh"
 

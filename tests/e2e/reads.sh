@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Reads: a slow one keeps no other waiting, and one whose caller has gone ends.
-# shellcheck disable=SC1091,SC2016
 # quick
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
@@ -40,7 +39,6 @@ story_slow_reads_do_not_hold_up_quick_ones() {
 	done
 	wait_until 10 '[ "$(statements_running)" = 2 ]'
 	for words in 'check --failed 5' 'show 1' 'audit 1'; do
-		# shellcheck disable=SC2086
 		took=$(took_ms reeve $words)
 		[ "$took" -lt 1500 ] || fail "reeve $words took $took ms"
 	done
@@ -66,7 +64,6 @@ story_reads_of_callers_who_have_gone_end() {
 		stop "audit$i"
 	done
 	for words in 'check --failed 5' list; do
-		# shellcheck disable=SC2086
 		took=$(took_ms reeve $words)
 		[ "$took" -lt 1500 ] || fail "reeve $words took $took ms"
 	done
@@ -279,7 +276,7 @@ story_live_counts_are_never_below_0() {
 	wait_until 5 '[ "$(sql "select count(*) from count_changes")|$(sql "select count(*) from live_due")" = "0|1" ]'
 	stop manager
 	expect_eq '0|1|0|0' "$(totals)"
-	expect_match "^$early[|]" "$(claim_by_hand "$early")"
+	expect_match "^${early}[|]" "$(claim_by_hand "$early")"
 	expect_eq '0|0|1|0' "$(totals)"
 	expect_eq '' "$(miscounted)"
 	# It was counted as due while the clock was ahead, and goes when that has been set back.
@@ -330,7 +327,6 @@ story_executing_tasks_are_counted_by_the_journal() {
 	expect_eq 0 "$(sql "select count(*) from assignments where closed_at is null")"
 	touch "$DIR/again"
 	held=$(reeve submit sh "while [ ! -e '$DIR/go' ]; do sleep 0.1; done" --queue mixed)
-	# shellcheck disable=SC2046
 	reeve retry $(sql "select id from tasks where status = 'failed' limit 1") >/dev/null
 	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '\''executing'\''")" = 2 ]'
 	expect_eq '0 0 2 2' "$(reeve queues --queue mixed --json | jq -sr 'map([.queued, .delayed, .executing, .failed]) | transpose | map(add) | join(" ")')"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # What is wrong is refused: by a message that names it, by the right exit code, and without harm.
-# shellcheck disable=SC1091,SC2016,SC2059
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -86,7 +85,6 @@ story_numbers_and_times_have_their_ranges() {
 story_ids_are_numbers_of_tasks_that_are_there() {
 	for command in show wait cancel retry 'update --priority 1' audit; do
 		for bad in abc 0 -1 1.5 12x 0x10 99999999999999999999 ''; do
-			# shellcheck disable=SC2086
 			refused 2 "\"$bad\" is no task id" reeve $command -- "$bad"
 		done
 	done
@@ -95,7 +93,6 @@ story_ids_are_numbers_of_tasks_that_are_there() {
 	done
 	for command in cancel kill retry 'update --priority 1'; do # that the call was answered so is remembered, nothing else
 		before=$(rows | cut -d'|' -f1-4,6-)
-		# shellcheck disable=SC2086
 		expect_fail 4 reeve $command 999999999
 		expect_match 'there is no task 999999999' "$OUTPUT"
 		expect_eq "$before" "$(rows | cut -d'|' -f1-4,6-)"
@@ -103,7 +100,6 @@ story_ids_are_numbers_of_tasks_that_are_there() {
 	refused 2 'which task' reeve cancel
 	id=$(reeve submit nothing --delay 1h)
 	for command in cancel kill retry 'update --priority 1'; do # those that are there are changed all the same
-		# shellcheck disable=SC2086
 		expect_fail 4 reeve $command 999999999 "$id"
 		expect_match 'there is no task 999999999' "$OUTPUT"
 	done
@@ -115,7 +111,6 @@ story_filters_name_what_there_is() {
 	id=$(reeve submit nothing --delay 1h)
 	expect_eq "$id" "$(reeve list --json --limit 1 | jq .id)"
 	for filter in '--queue nosuch' '--type nosuch'; do
-		# shellcheck disable=SC2086
 		refused 4 "there is no task .*nosuch" reeve list $filter
 	done
 	expect_eq "$id" "$(reeve list --queue default --type nothing --limit 1 --json | jq .id)"
@@ -494,7 +489,6 @@ story_a_manager_with_wrong_options_does_not_start() {
 }
 
 own_postgres() { # beside the one that all stories share
-	# shellcheck disable=SC2034,SC2154
 	PGDIR='' BORN[postgres]=''
 	start_postgres --empty
 }
@@ -580,7 +574,6 @@ story_a_schema_that_is_not_right_is_left_alone() {
 	sql "insert into schema_migrations (version, name) values (999, 'of tomorrow')"
 	before=$(whole_database)
 	for option in '' --no-migrate; do
-		# shellcheck disable=SC2086
 		expect_fail 4 manager_with $option
 		expect_match "schema is version 999, newer than this program's $newest; use a newer reeve-manager" "$OUTPUT"
 	done

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Request ids and the calls they name: one id, one call. (idempotency.sh has calls that are sent again.)
-# shellcheck disable=SC1091,SC2016,SC2059
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

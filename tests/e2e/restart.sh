@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Managers killed, stopped and started again, under load: nothing acknowledged is lost, and what runs goes on.
 # long
-# shellcheck disable=SC1091,SC2016,SC2034
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ledger.bash"
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # How long what has ended is kept, by queue and outcome; what goes with it; and the archive it is written to before.
 # long
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

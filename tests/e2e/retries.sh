@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Tasks that fail: tried again after a rest that grows, given up in the end, or run again by hand.
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The RPC under the thread sanitizer: managers that die and come back while many threads call.
-# shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
 
 story_no_two_threads_collide_in_a_storm() {

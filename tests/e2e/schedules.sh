@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Schedules as people have them: added, edited, paused, resumed, run by hand, listed, removed. (ticks.sh has when they come.)
 # timeout 600
-# shellcheck disable=SC1091,SC2016,SC2034,SC2086,SC2094
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

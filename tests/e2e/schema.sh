@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The database objects: created, upgraded and replaced by the manager itself, or by somebody else from what it prints.
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

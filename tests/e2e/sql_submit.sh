@@ -3,7 +3,6 @@
 # timeout 900
 # long
 # parts 3
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -94,7 +93,6 @@ story_a_task_is_there_when_its_transaction_commits_or_not_at_all() {
 	wait_ended 20 "$alone"
 	high=$(app "select reeve.submit('echo', 'first of all', priority => 9)")
 	wait_ended 20 "$high"
-	# shellcheck disable=SC2086
 	wait_ended 20 $kept $(sed -n '1p;3p' <<<"$mixed") "$alone"
 	expect_eq 'after before by itself first of all kept' "$(sql "select result from task_history order by 1" | xargs)"
 	expect_eq 'app app app app app' "$(sql "select source from task_history" | xargs)"
@@ -490,14 +488,14 @@ story_who_waits_for_an_open_key_holds_no_batch_and_no_edit() {
 	open_session shop
 	id=$(say shop "begin; select reeve.submit('nothing', queue => 'q', key => 'k')")
 	"$REEVE_BIN/reeve" submit nothing --batch "$batch" --queue q --key k >"$DIR/same" 2>"$DIR/same.log" &
-	same=$!
+	caller=$!
 	for _ in $(seq 30); do
 		wait_until 20 'blocked keys'
 		expect_eq '' "$(sql "select pid from pg_locks where relation = 'batches'::regclass and mode <> 'AccessShareLock'")"
 		expect_eq "$batch" "$(sql "select id from batches where id = $batch for update nowait")"
 	done
 	say shop commit
-	wait "$same"
+	wait "$caller"
 	expect_eq "$id" "$(cat "$DIR/same")"
 	# Nor does one that runs a schedule by hand: it is told, and the others of its connection have their turn.
 	reeve schedule add export --manual nothing --queue q --key fixed >/dev/null
@@ -552,11 +550,9 @@ story_batches_count_exactly_and_wait_for_no_transaction() {
 	expect_eq '0|0|0|0' "$(totals "$id")"
 	# The batch begins and its other tasks end meanwhile.
 	for n in $(seq 20); do echo "{\"details\": \"$n\"}"; done >"$DIR/lines"
-	# shellcheck disable=SC2046
 	expect timeout 30 "$REEVE_BIN/reeve" wait $(reeve submit echo --bulk "$DIR/lines" --batch "$id") >/dev/null
 	expect_eq '20|0|20|0' "$(totals "$id")"
 	say shop commit
-	# shellcheck disable=SC2086
 	wait_ended 20 $late
 	expect_eq '25|0|25|0' "$(totals "$id")"
 	# Closed while a transaction is open: what comes then ends dead, and says why.

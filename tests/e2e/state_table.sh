@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The table of states against the SQL: every event on a task in every state, and two connections after the same row.
 # quick
-# shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
 
 try() { # PART

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # What is told of a task's attempts; executions counted by hour, once each and beyond the history; views; a log line an event.
 # timeout 500
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

@@ -4,7 +4,6 @@
 # timeout 480
 # long
 # measures time
-# shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
 
 story_two_minutes_of_faults_at_random() {

@@ -17,7 +17,6 @@
 # $HOLD is a script for the handler `sh`: it says that it has begun and runs until it is released; its result is
 # "attempt N by WORKER'S PARENT"; on SIGTERM it ends at once by that signal.
 
-# shellcheck disable=SC2016,SC2034
 HOLD='echo $$ >"$REEVE_TEST_DIR/began.$REEVE_TASK_ID.$REEVE_ATTEMPT"
 until [ -e "$REEVE_TEST_DIR/released" ]; do sleep 0.05; done
 printf "attempt %s" "$REEVE_ATTEMPT"'

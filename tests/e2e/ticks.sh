@@ -3,7 +3,6 @@
 # long
 # When schedules come, what their ticks make, and that each is made once. Definitions are written by SQL here: what is missed,
 # or found changed, could not be made so by command.
-# shellcheck disable=SC1091,SC2016,SC2086
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

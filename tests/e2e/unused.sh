@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # What nothing uses any more goes: routes, and definitions of pipelines that were replaced.
-# shellcheck disable=SC1091,SC2016,SC2034,SC2154
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

@@ -2,7 +2,6 @@
 # Restart on change: a key submitted again with a newer version runs its task again, whatever has become of that, and an
 # older or equal one changes nothing.
 # timeout 600
-# shellcheck disable=SC1091,SC2016
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -172,7 +171,7 @@ runs_once_more() { # KEY SCRIPT OUTCOME [OPTION…]: $ID is set
 
 story_an_executing_task_runs_once_more_after_its_success() {
 	runs_once_more success 'printf done' completed
-	expect_eq done "$(sql "select result from task_attempts where task_id = $ID")"
+	expect_eq 'done' "$(sql "select result from task_attempts where task_id = $ID")"
 }
 
 story_an_executing_task_runs_once_more_after_its_failure() {

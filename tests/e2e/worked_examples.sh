@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The worked examples (docs/examples.md) as they stand, with their nights made short; and handlers that submit tasks.
-# shellcheck disable=SC1091,SC2016,SC2153
 # timeout 400
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"

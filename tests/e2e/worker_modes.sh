@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Workers that end by themselves, rest between tasks, wait before their first, and are ordered about from afar.
-# shellcheck disable=SC1091,SC2016
 # timeout 400
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"

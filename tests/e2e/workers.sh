@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Workers out of the ordinary: at every kind of address, of the same name, whose spawner is killed, whose program has gone.
-# shellcheck disable=SC1091,SC2016,SC2059,SC2086,SC2153
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034
+# shellcheck shell=bash
 # Stories of faults, with ledgers and their checker (README.md here): . "$TOP/tests/faults/faults.bash" after lib.sh.
 #
 #	$LEDGERS                     the folder of the story's ledgers

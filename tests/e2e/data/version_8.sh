@@ -3,7 +3,6 @@
 # their work. tests/e2e/schema.sh upgrades it.
 #
 #	tests/e2e/data/version_8.sh PROGRAMS     PROGRAMS: the folder bin of a build of bfffeb7
-# shellcheck disable=SC2016
 set -euo pipefail
 bin=$1
 here=$(cd "$(dirname "$0")" && pwd)
