@@ -47,6 +47,8 @@ SCHEDULES = {
 	"by-hand": (None, ("--manual", "fault-function", "by-hand run=30", *TASKS)),
 }
 EVERY = (300, 700)  # of the one that is edited
+# The database's clock was set forward or back between the call of the command for the time and its change.
+CLOCK_JUMPED = ("request id is more than a day old", "request id is from the future")
 WAIT_S = 10
 
 
@@ -78,8 +80,7 @@ class Keeper:
 					env={**os.environ, "REEVE_MANAGER": self.options.managers}, start_new_session=True)
 				if done.returncode == 0 or any(text in done.stderr for text in fine):
 					return done.stdout
-				too_old = "request id is more than a day old" in done.stderr  # the database's clock was set forward meanwhile
-				if done.returncode != 3 and not too_old:  # 3: nobody answered, or not now
+				if done.returncode != 3 and not any(text in done.stderr for text in CLOCK_JUMPED):  # 3: no answer, or not now
 					print(f"{self.options.name}: reeve {' '.join(words)}: {done.returncode}: {done.stderr.strip()}", flush=True)
 					self.refused += 1
 					return None

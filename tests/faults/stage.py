@@ -348,8 +348,13 @@ class Worker(Process):
 			"FAULT_WORKER": self.life, "FAULT_HOST": self.host.name if self.host else "local"})
 
 
+	def killed_by_watchdog(self):
+		"""Whether it has ended because a function of its own did not stop when the lease was over."""
+		return self.kind == "function" and self.code == -signal.SIGKILL and \
+			f"killing the worker, process {self.popen.pid}\n" in self.stage.log_of(self.name)
+
 	def children(self):
-		"""Its own process's children: the guard."""
+		"""Its own process's children: the watchdog."""
 		with open(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children", encoding="ascii") as file:
 			return [int(child) for child in file.read().split()]
 
