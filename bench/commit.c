@@ -1,4 +1,4 @@
-/* One-row commits, plain and by the submit statement. */
+/* One-row commits, by a plain insert and by the submit statement. */
 #include "bench/commit.h"
 
 #include "bench/report.h"
@@ -33,7 +33,7 @@ int64_t commit_plain(struct commit *commit, const char *details)
 	return took;
 }
 
-/* An array of one element; of times, a null. */
+/* Adds an array of one element; for PARAMS_TIME a null. */
 static void add_one(struct params *p, enum params_type type, const char *text, int64_t number)
 {
 	params_array_begin(p, type);

@@ -22,7 +22,7 @@ static void become_worker(const struct crew *crew, const char *worker, const cha
 
 	snprintf(slots, sizeof slots, "%d", concurrency);
 	snprintf(more, sizeof more, "%d", prefetch);
-	prctl(PR_SET_PDEATHSIG, SIGTERM); /* a measurement that gives up leaves nobody behind */
+	prctl(PR_SET_PDEATHSIG, SIGTERM); /* the workers end if the measurement gives up */
 	dup2(go, 0);
 	execl(worker, worker, manager, crew->path, slots, more, (char *)NULL);
 	_exit(127);

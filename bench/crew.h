@@ -1,4 +1,4 @@
-/* Worker processes to measure with, and the memory in which they tell what they do. */
+/* Worker processes for measurements, and the shared memory in which they report their progress. */
 #ifndef REEVE_BENCH_CREW_H
 #define REEVE_BENCH_CREW_H
 
@@ -11,8 +11,8 @@ enum { STAMPS = 1000 };
 
 /* Shared by all processes of a crew. */
 struct crew_shared {
-	_Atomic int64_t runs;             /* handlers that have run, of any type */
-	_Atomic int64_t started[STAMPS];  /* now_ns() when the handler of a task of type "stamp" began, by its number */
+	_Atomic int64_t runs;             /* finished handlers, of any type */
+	_Atomic int64_t started[STAMPS];  /* now_ns() at the start of each handler of type "stamp", by the task's number */
 };
 
 enum { CREW_MOST = 16 };
@@ -22,20 +22,20 @@ struct crew {
 	char path[200];
 	int count;
 	pid_t pids[CREW_MOST];
-	int go[CREW_MOST]; /* closed: the process begins */
+	int go[CREW_MOST]; /* closing it lets the process begin */
 };
 
-/* Starts `count` processes of the program `worker` that wait to be told to begin. */
+/* Starts `count` processes of the program `worker`, which wait for crew_go. */
 void crew_start(
     struct crew *crew, const char *worker, const char *manager, int count, int concurrency, int prefetch);
 
 /* Lets them register and run tasks. */
 void crew_go(struct crew *crew);
 
-/* Waits until so many handlers have run in all; gives up after a minute without any. */
+/* Waits until this many handlers have run in total. Gives up after a minute without progress. */
 void crew_await(const struct crew *crew, int64_t runs);
 
-/* Ends them by SIGTERM and waits. Returns the CPU time they used, in seconds. */
+/* Ends the processes with SIGTERM and waits for them. Returns their CPU time in seconds. */
 double crew_stop(struct crew *crew);
 
 #endif

@@ -1,4 +1,4 @@
-/* Blocking libpq, with the manager's statements and parameter encoding. */
+/* Blocking libpq calls with the manager's statements and parameter encoding. */
 #include "bench/database.h"
 
 #include "bench/report.h"
@@ -33,8 +33,8 @@ PGconn *database_connect(const char *conninfo, bool hot, bool hash_joins)
 	if (PQstatus(pg) != CONNECTION_OK)
 		give_up("%s", PQerrorMessage(pg));
 	params_int4(&params, STATEMENT_TIMEOUT_MS);
-	params_int4(&params, 0); /* no lock time-out, */
-	params_int4(&params, 0); /* nor one between statements */
+	params_int4(&params, 0); /* no lock timeout, … */
+	params_int4(&params, 0); /* … and none between statements */
 	params_bool(&params, hot);
 	PQclear(database_call(pg, SQL_SESSION, &params));
 	if (hot) {

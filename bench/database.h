@@ -1,5 +1,5 @@
-/* The database as bare libpq sees it: the manager's own tables, statements and session settings, one blocking call at a
- * time. Everything gives up with a message when it fails. */
+/* The database through bare libpq: the manager's own tables, statements and session settings, one blocking call at a
+ * time. All functions give up with a message on failure. */
 #ifndef REEVE_BENCH_DATABASE_H
 #define REEVE_BENCH_DATABASE_H
 
@@ -9,23 +9,24 @@
 #include <libpq-fe.h>
 #include <sql/sql.h>
 
-/* Brings the schema up to date, as the manager does at its start. */
+/* Upgrades the schema, as a manager does at its start. */
 void database_migrate(const char *conninfo);
 
-/* Connects with the settings of every connection; `hot`: and with those of the hot ones. */
+/* Connects with the session settings common to all of the manager's connections. `hot`: also those of the hot
+ * connections. `hash_joins` matters only then. */
 PGconn *database_connect(const char *conninfo, bool hot, bool hash_joins);
 
-/* Runs text that is no statement of the project ("analyze"). */
+/* Runs SQL that is not a statement of the project ("analyze"). */
 void database_run(PGconn *pg, const char *sql);
 
-/* Runs a statement of the project, prepared at its first use on this connection. Parameters and results are binary; the
- * parameters are used up. PQclear() the result. */
+/* Runs a statement of the project, prepared at its first use on this connection. Parameters and results are binary;
+ * `params` is reset. The caller must PQclear() the result. */
 PGresult *database_call(PGconn *pg, enum sql_id statement, struct params *params);
 
-/* One number. */
+/* Runs a query and returns the number in its first row and column, or 0 without a row. */
 int64_t database_number(PGconn *pg, const char *sql);
 
-/* A route's id, made if need be. */
+/* Returns the id of a route, and creates the route if necessary. */
 int database_route(PGconn *pg, const char *queue, const char *type);
 
 #endif

@@ -1,4 +1,4 @@
-/* A full backlog, run by a crew that is told to begin: from then until the history has all of it. */
+/* Measures how fast a crew drains a full backlog: from its start until the history has all tasks. */
 #include "bench/drive.h"
 
 #include <unistd.h>
@@ -13,7 +13,7 @@ void bench_drain(struct bench *bench)
 	database_run(bench->pg, "checkpoint");
 	before = history_count(bench);
 	crew_start(&crew, bench->worker, bench->manager, bench->processes, bench->concurrency, bench->prefetch);
-	usleep(300000); /* until they are loaded and wait */
+	usleep(300000); /* until the processes are loaded and wait */
 	int64_t t0 = now_ns();
 
 	crew_go(&crew);

@@ -1,9 +1,9 @@
 /*
- * Measures through a manager that is running.
+ * Runs a measurement through a running manager.
  *
  *	bench-drive NAME CONNINFO MANAGER WORKER-PROGRAM TASKS PROCESSES CONCURRENCY PREFETCH
  *
- * NAME is drain, e2e, submit, latency or rpc. CONNINFO is the manager's database, as a user who may CHECKPOINT.
+ * NAME is drain, e2e, submit, latency or rpc. CONNINFO is the manager's database, as a user who may run CHECKPOINT.
  */
 #include "bench/drive.h"
 

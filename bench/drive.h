@@ -1,4 +1,4 @@
-/* What the measurements through a manager have in common. Each prints its figures, and gives up when something fails. */
+/* What the measurements through a manager share. Each prints its figures, and gives up on failure. */
 #ifndef REEVE_BENCH_DRIVE_H
 #define REEVE_BENCH_DRIVE_H
 
@@ -10,11 +10,11 @@
 
 struct bench {
 	const char *manager, *conninfo;
-	const char *worker; /* the program */
-	int tasks;          /* of the large measurements */
+	const char *worker; /* the worker program */
+	int tasks;          /* number of tasks in the large measurements */
 	int processes, concurrency, prefetch;
 	struct reeve_client *client;
-	PGconn *pg; /* for looking, and for ANALYZE and CHECKPOINT */
+	PGconn *pg; /* for queries, ANALYZE and CHECKPOINT */
 };
 
 void bench_drain(struct bench *bench);
@@ -23,20 +23,20 @@ void bench_submit(struct bench *bench);
 void bench_latency(struct bench *bench);
 void bench_rpc(struct bench *bench);
 
-/* Tasks in history. */
+/* Returns the number of tasks in the history. */
 int64_t history_count(struct bench *bench);
 
-/* After so many handlers have run in all: waits until no attempt is open, the look being one at the journal. Then the
- * history has them. */
+/* Waits until this many handlers have run in total, and then until no attempt is open, querying the journal every
+ * millisecond; gives up after a minute. Then the history has the tasks. */
 void reports_await(struct bench *bench, const struct crew *crew, int64_t runs);
 
-/* Starts the usual crew, lets it run a few thousand tasks and go idle. */
+/* Starts the usual crew and waits until it has run a few thousand tasks and is idle. */
 void crew_warm(struct bench *bench, struct crew *crew, int processes);
 
-/* Submits so many no-op tasks in calls of `batch`, `in_flight` of them at once. */
+/* Submits this many no-op tasks in calls of `batch` tasks, `in_flight` calls at once. */
 void submit_bulk(struct bench *bench, int tasks, int batch, int in_flight);
 
-/* Submits so many no-op tasks one a call, by so many threads. */
+/* Submits this many no-op tasks, one per call, from this many threads. */
 void submit_singly(struct bench *bench, int tasks, int threads);
 
 #endif

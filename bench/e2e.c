@@ -1,4 +1,4 @@
-/* Submitting and running at once: a warm, idle crew, and submitters at full speed until the history has everything. */
+/* Submitting and running at once: a warm, idle crew, and submitters at full speed until the history has all tasks. */
 #include "bench/drive.h"
 
 enum { SUBMITTERS = 64 };

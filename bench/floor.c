@@ -1,13 +1,13 @@
 /*
- * What a task costs by bare libpq, with the manager's own tables, statements and session settings: the floor.
+ * The floor: the cost of a task through bare libpq, with the manager's own tables, statements and session settings.
  *
  *	bench-floor CONNINFO TASKS BATCH CONNECTIONS
  *
- * Each connection is a process with a route and two worker rows of its own. Three phases, each timed over all of them:
- * insert everything (submit calls of BATCH tasks); drain it (window page, claim, complete); cycle (the three of them,
- * page by page). On a database that this has been run on before, the drain is the dangerous one: drained, analyzed,
- * filled. As the manager does, a process submits on one session and claims and completes on another, which have other
- * settings; it never uses both at once.
+ * Each connection is a process with a route and two worker rows of its own. Three phases are timed over all
+ * connections: insert all tasks (submit calls of BATCH tasks); drain them (read a window page, claim, complete); cycle
+ * (all three, page by page). A second run in the same database shows whether plans flip in the drain: its tables were
+ * drained, analyzed and filled again. As in the manager, a process submits on one session and claims and completes on
+ * another with different settings. It never uses both at once.
  */
 #include "bench/database.h"
 #include "bench/report.h"
@@ -21,7 +21,7 @@
 
 enum { PAGE = 10000, WORKERS = 2, KEPT_DAYS = 30, BUFFER_MS = 30000, TIMEOUT_MS = 60000, LEASE_MS = 30000 };
 
-/* One connection's process. */
+/* The process of one connection. */
 struct floor {
 	PGconn *submit, *hot;
 	struct params params;
@@ -33,7 +33,7 @@ struct floor {
 	int64_t window_ns, claim_ns, complete_ns;
 };
 
-/* By an insert of its own: how a worker registers is not what is measured. */
+/* Inserts a worker row directly: the registration of workers is not measured. */
 static int64_t worker_insert(struct floor *f)
 {
 	char sql[200];
@@ -54,7 +54,7 @@ static void begin(struct floor *f, const char *conninfo, int number, int batch)
 		f->workers[i] = worker_insert(f);
 }
 
-/* One submit call of a batch of tasks. */
+/* Submits one batch of tasks in one call. */
 static void insert(struct floor *f)
 {
 	struct params *p = &f->params;
@@ -70,7 +70,7 @@ static void insert(struct floor *f)
 	static const enum params_type types[] = {PARAMS_INT4, PARAMS_INT4, PARAMS_TEXT, PARAMS_TEXT, PARAMS_TEXT, PARAMS_INT4,
 	    PARAMS_TIME, PARAMS_INT8, PARAMS_INT4, PARAMS_INT8, PARAMS_INT8, PARAMS_INT8, PARAMS_TEXT};
 	for (size_t column = 0; column < sizeof types / sizeof *types; column++) {
-		if (types[column] == PARAMS_TIME) { /* all of them now */
+		if (types[column] == PARAMS_TIME) { /* all run now */
 			params_null(p);
 			continue;
 		}
@@ -114,7 +114,8 @@ static void add_ids(struct params *p, const PGresult *rows, int from, int n)
 	params_array_end(p);
 }
 
-/* Claims rows [from, from + n) of a page, split over the workers, and completes what was won. Returns how many. */
+/* Claims rows [from, from + n) of a page, split over the workers, and completes the claimed ones. Returns how many it
+ * completed. */
 static int claim_and_complete(struct floor *f, const PGresult *page, int from, int n)
 {
 	struct params *p = &f->params;
@@ -154,7 +155,7 @@ static int claim_and_complete(struct floor *f, const PGresult *page, int from, i
 	return n;
 }
 
-/* Parameters that are arrays of one element. */
+/* Add parameters that are arrays of one element. */
 static void add_int4(struct params *p, int32_t value)
 {
 	params_array_begin(p, PARAMS_INT4);
@@ -176,7 +177,7 @@ static void add_time(struct params *p, int64_t us)
 	params_array_end(p);
 }
 
-/* Claims and completes until nothing is left. Returns how many. */
+/* Claims and completes tasks until none are left. Returns how many it completed. */
 static int64_t drain(struct floor *f)
 {
 	int64_t run_at = TIME_BEGIN, id = 0, done = 0;
@@ -184,7 +185,7 @@ static int64_t drain(struct floor *f)
 	for (;;) {
 		struct params *p = &f->params;
 
-		/* One stream, of one shard. */
+		/* One stream and one shard. */
 		add_int4(p, f->route);
 		add_int4(p, 0);
 		add_time(p, run_at);
@@ -233,7 +234,7 @@ static void phase_run(struct floor *f, char what, int tasks)
 	    (double)done * 1e9 / (double)f->complete_ns, (double)done * 1e9 / (double)f->window_ns);
 }
 
-/* Runs one phase in every connection's own process. Returns the seconds until the last one ended. */
+/* Runs one phase in a process per connection. Returns the seconds until the last one ended. */
 static double phase(const char *conninfo, char what, int tasks, int batch, int connections)
 {
 	int ready[2], go[2], status, bad = 0;
@@ -261,7 +262,7 @@ static double phase(const char *conninfo, char what, int tasks, int batch, int c
 	}
 	close(go[0]);
 	close(ready[1]);
-	if (read(ready[0], &c, 1) < 0) /* its end: all have begun */
+	if (read(ready[0], &c, 1) < 0) /* end of file: all have begun */
 		give_up("cannot wait for the processes");
 	close(ready[0]);
 	int64_t t0 = now_ns();

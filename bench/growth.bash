@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# `bench/run growth`: what each maintenance job costs with few and with many tasks. Sourced by bench/run.
+# `bench/run growth`: the cost of each maintenance job with few and with many tasks. Sourced by bench/run.
 #
-# Prints lines `name value unit`; growth_ratios says which of them are divided by which.
+# Prints lines `name value unit`. growth_ratios lists which figures are divided by which.
 
 read -ra GROWTH_TASKS <<<"${REEVE_BENCH_GROWTH:-1000000 3000000 10000000}"
 
 measure_growth() {
 	local tasks
-	# What is touched is counted; nobody else is to touch anything.
+	# The touched pages are counted, so no other process may touch any.
 	psql -qXc 'alter system set autovacuum = off' -c 'select pg_reload_conf()' >/dev/null
 	for tasks in "${GROWTH_TASKS[@]}"; do
 		say "growth: $tasks tasks of 34 days are loaded"

@@ -1,12 +1,14 @@
 /*
- * What each maintenance job of a manager costs in a database that bench/growth.sql has filled: the manager's own statements with its
- * session settings, in the order in which a manager runs them.
+ * Measures what each maintenance job of a manager costs in a database filled by bench/growth.sql: the manager's own
+ * statements with its session settings, in the order in which a manager runs them.
  *
  *	bench-growth CONNINFO [LABEL]
  *
- * Without LABEL it makes the schema, which bench/growth.sql needs.
- * A job that goes page by page goes to its end. Of each job: the time of the longest call, the pages of tables and indexes that
- * the largest call touched, and if it moved rows, the time a row. What others do to the machine changes the first, but not the second.
+ * Without LABEL it creates the schema, which bench/growth.sql needs.
+ *
+ * A job that works page by page runs to its end. The figures of each job are the time of the longest call, the maximum
+ * number of table and index pages that a call touched, and, if it moved rows, the time per row. Other load on the
+ * machine changes the times, but not the pages.
  */
 #include "bench/database.h"
 #include "bench/report.h"
@@ -17,18 +19,18 @@
 #include <string.h>
 
 enum { DAYS = 30, REPEATS = 5, CALLS_MOST = 100000, SWEEP_ROWS = 200, ARCHIVE_BYTES = 4 * 1024 * 1024,
-	LATE_ROWS = 1000 /* so few have become old while it ran: they are not waited for */ };
+	LATE_ROWS = 1000 /* rows that became old during the run: not waited for, up to this many */ };
 
 struct bench {
-	PGconn *upkeep, *hot, *hashed, *watch; /* as the manager's connections are set up; watch: reads the statistics */
+	PGconn *upkeep, *hot, *hashed, *watch; /* set up like the manager's connections; `watch` reads the statistics */
 	struct params params;
 	const char *label;
 	int64_t manager;
 	char partition[64];
-	int64_t key, id; /* how far a job has come that goes page by page */
+	int64_t key, id; /* the position of a job that works page by page */
 };
 
-/* What came of a call. */
+/* The result of a call. */
 struct made {
 	int64_t rows;
 	bool more;
@@ -38,11 +40,11 @@ struct job {
 	const char *name;
 	enum sql_id statement;
 	void (*add)(struct bench *b);
-	struct made (*end)(struct bench *b, const PGresult *result); /* NULL: the same again, some times */
+	struct made (*end)(struct bench *b, const PGresult *result); /* NULL: repeat the call REPEATS times */
 	enum { UPKEEP, HOT, HASHED } session;
 };
 
-/* --- parameters ---------------------------------------------------------------------------------------------------- */
+/* --- parameters --------------------------------------------------------------------------------------------------- */
 
 static void add_nothing(struct bench *b)
 {
@@ -54,7 +56,7 @@ static void add_days(struct bench *b)
 	params_int4(&b->params, DAYS);
 }
 
-/* For which there are no partitions yet. */
+/* Days without partitions yet. */
 static void add_more_days(struct bench *b)
 {
 	params_int4(&b->params, DAYS + 10);
@@ -149,7 +151,7 @@ static void add_callbacks(struct bench *b)
 	params_null(&b->params);
 }
 
-/* --- answers ------------------------------------------------------------------------------------------------------- */
+/* --- answers ------------------------------------------------------------------------------------------------------ */
 
 static struct made deleted(struct bench *b, const PGresult *result)
 {
@@ -159,7 +161,7 @@ static struct made deleted(struct bench *b, const PGresult *result)
 	return (struct made){rows, rows > LATE_ROWS};
 }
 
-/* How many rows went, and where their page ends. */
+/* Returns the number of removed rows, and notes where their page ends. */
 static struct made page(struct bench *b, const PGresult *result)
 {
 	b->key = row_null(result, 0, 2) ? STORE_TIME_BEGIN : row_time(result, 0, 1);
@@ -205,7 +207,7 @@ static struct made once(struct bench *b, const PGresult *result)
 	return (struct made){0, false};
 }
 
-/* --- the jobs ------------------------------------------------------------------------------------------------------ */
+/* --- the jobs ----------------------------------------------------------------------------------------------------- */
 
 static const struct job jobs[] = {
     {"manager_tick", SQL_MANAGER_TICK, add_tick, NULL, HOT},
@@ -222,7 +224,7 @@ static const struct job jobs[] = {
     {"counts_fold", SQL_COUNTS_FOLD, add_nothing, told, HOT},
     {"executions_roll", SQL_EXECUTIONS_ROLL, add_nothing, told, HOT},
     {"executions_roll_idle", SQL_EXECUTIONS_ROLL, add_nothing, NULL, HOT},
-    /* upkeep_ops.c's, in its order */
+    /* the jobs of upkeep_ops.c, in its order */
     {"history_make_partitions", SQL_HISTORY_MAKE_PARTITIONS, add_days, NULL, UPKEEP},
     {"history_make_partitions_new", SQL_HISTORY_MAKE_PARTITIONS, add_more_days, once, UPKEEP},
     {"history_take_over", SQL_HISTORY_TAKE_OVER, add_nothing, told, UPKEEP},
@@ -253,7 +255,7 @@ static const struct job jobs[] = {
     {"purge_pipelines", SQL_PURGE_PIPELINES, add_days_and_place, page, UPKEEP},
 };
 
-/* Pages of tables and indexes that anybody has touched in this database so far; nobody else is in it. */
+/* Returns the number of table and index pages that this database has touched so far. No other client uses it. */
 static int64_t pages(struct bench *b, PGconn *pg)
 {
 	database_run(pg, "select pg_stat_force_next_flush()");
@@ -300,7 +302,7 @@ static void measure(struct bench *b, const struct job *job)
 		figure(b, job->name, "_row", (double)total_ns / 1e3 / (double)rows, "us");
 }
 
-/* What counts everything anew, after rows were changed by hand, walks all rows. */
+/* Measures a function that counts everything again after manual changes of rows; it reads all rows. */
 static void measure_recount(struct bench *b, const char *function, const char *rows)
 {
 	char sql[100];

@@ -1,15 +1,16 @@
--- A database as it is after :n tasks, in the proportions of everyday work: for 34 days they came and ended, and one in twenty waits.
--- What is over is there to be forgotten: the history keeps 30 days. Run by bench/growth.bash on a database with the schema.
+-- Creates a database as it is after :n tasks, in everyday proportions: during 34 days tasks came and ended, and one in
+-- twenty waits. The history keeps 30 days, so older rows are there for the maintenance jobs to remove. Run by
+-- bench/growth.bash on a database with the schema.
 \set ON_ERROR_STOP on
 set search_path = reeve;
 set synchronous_commit = off;
 set timezone = 'UTC';
 
--- When number i of m happened.
+-- Returns the time of row i of m.
 create function pg_temp.moment(i bigint, m bigint) returns timestamptz language sql stable as $$
   select now() - interval '34 days' * (1 - i::float8 / m)
 $$;
--- A request's id, of version 7.
+-- Returns a request id, a UUID of version 7.
 create function pg_temp.uuid_at(at timestamptz) returns uuid language sql volatile as $$
   select (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '7' || right(replace(gen_random_uuid()::text, '-', ''), 19))::uuid
 $$;
@@ -25,7 +26,7 @@ insert into workers (name) select 'alive' || n from generate_series(1, 50) n;
 insert into worker_events (worker_id, at, event)
   select n / 2, pg_temp.moment(n, :n / 100), case n % 2 when 0 then 'registered' else 'left' end from generate_series(1, :n / 100) n;
 
--- What has ended, and an outage's day in the default partition.
+-- Ended tasks. Those of one day are in the default partition, as after an outage.
 insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
     timeout_ms, retry_base_ms, retry_max_ms, worker_id, assignment_id, token, by_report, batch_id, key, source, result, last_error,
     first_started, started, created, last_updated)
@@ -36,7 +37,7 @@ insert into task_history (keep_until, task_id, route_id, priority, queue, type, 
     'done', case when x.n % 200 = 0 then 'it failed' end, x.at - interval '1 s', x.at - interval '1 s', x.at - interval '10 s', x.at
   from (select n, pg_temp.moment(n, :n) as at from generate_series(1, :n) n) x;
 
--- What waits: most is due, some is delayed or has failed; a thousand execute.
+-- Waiting tasks: most are due, some are delayed or have failed. A thousand tasks execute.
 insert into tasks (id, route_id, priority, queue, type, details, status, run_at, attempt, key, version, source, worker_id, assignment_id,
     expiry, retrying, started, created, last_updated) overriding system value
   select :n + n, 1 + n % 100, 0, 'q' || (1 + n % 100) % 10, 't' || 1 + n % 100, format('{"user_id":%s,"pad":"%s"}', n, repeat('x', 67)),
@@ -49,7 +50,7 @@ insert into tasks (id, route_id, priority, queue, type, details, status, run_at,
   from generate_series(1, 3000 + :n / 20) n;
 select setval(pg_get_serial_sequence('tasks', 'id'), 2 * :n::bigint);
 
--- The journal: twenty tasks a row, and the two hundred that are open.
+-- The journal: rows of twenty tasks, and two hundred open rows.
 insert into assignments (id, worker_id, fetch_id, at, task_ids, open, closed_at) overriding system value
   select n, 1 + n / 10, n, pg_temp.moment(n, :n / 20), array(select i from generate_series(n * 20 - 19, n * 20) i), 0, pg_temp.moment(n, :n / 20)
   from generate_series(1, :n / 20) n;
@@ -59,7 +60,7 @@ insert into assignments (id, worker_id, fetch_id, next_expiry, task_ids, open) o
 select setval(pg_get_serial_sequence('assignments', 'id'), :n / 20 + 200);
 insert into orders (worker_id, task_id, token, kind) select worker_id, id, last_updated, 'cancel' from tasks where status = 'executing' and id % 10 = 0;
 
--- What did not go well at once, and what was out of the ordinary; and of ten keys that are run again and again.
+-- Failed attempts and rare events, and those of ten keys whose tasks are run repeatedly.
 insert into task_attempts (task_id, token, attempt, worker_id, outcome, status, by_report, error, queue, type, last_updated)
   select n, pg_temp.moment(n, :n) - interval '1 minute', 1, 1 + n / 200, 'failed', 'failed', true, 'it failed', 'q' || (1 + n % 100) % 10,
     't' || 1 + n % 100, pg_temp.moment(n, :n) - interval '50 s'
@@ -72,7 +73,7 @@ insert into task_events (task_id, version, at, event, actor)
   union all
   select :n + 2001 + n % 10, pg_temp.moment(n, :n / 100), pg_temp.moment(n, :n / 100), 'restarted', 'somebody' from generate_series(1, :n / 100) n;
 
--- Requests of 50 hours, of which a day's are kept; keys, of which some are over.
+-- Requests of 50 hours, of which one day is kept; keys, some of them expired.
 insert into requests (id, task_ids, at)
   select pg_temp.uuid_at(at), array[n], at
   from (select n, now() - interval '50 hours' * (1 - n::float8 / (:n / 5)) as at from generate_series(1, :n / 5) n) x;
@@ -81,7 +82,7 @@ insert into keys (queue, key, task_id, expires_at)
 insert into keys (queue, key, task_id, version, expires_at)
   select queue, key, id, 1, now() + interval '1 year' from tasks where key is not null;
 
--- Batches with a hundred tasks each, and their callbacks; a few are open.
+-- Batches with a hundred tasks each, and their callbacks. A few are open.
 insert into batches (id, name, queue, implicit, phase, submitted, success, created, started_at, ended_at) overriding system value
   select n, 'b' || n, 'q1', true, 'ended', 100, 100, pg_temp.moment(n, :n / 1000), pg_temp.moment(n, :n / 1000), pg_temp.moment(n, :n / 1000)
   from generate_series(1, :n / 1000) n;
@@ -93,7 +94,7 @@ insert into callbacks (batch_id, event, url, next_at) select n, 'batch_end', 'ht
 insert into pipelines (name, stages, created, replaced_at)
   select 'p' || n % 10, '[{"name": "one", "type": "t1"}]', pg_temp.moment(n, 200), case when n <= 190 then pg_temp.moment(n, 200) end from generate_series(1, 200) n;
 
--- What was done with queues and schedules.
+-- Events of queues and schedules, and schedule runs.
 insert into queue_events (queue, at, event) select 'q' || n % 10, pg_temp.moment(n, :n / 100), 'queue_paused' from generate_series(1, :n / 100) n;
 insert into schedules (name, every_ms, spec, next_at) select 's' || n, 3600000, '{"type": "t1"}', now() + interval '1 hour' from generate_series(1, 20) n;
 insert into schedule_runs (schedule_id, planned_at, at, outcome)
@@ -101,7 +102,7 @@ insert into schedule_runs (schedule_id, planned_at, at, outcome)
 insert into schedule_events (schedule_id, schedule, at, event)
   select 1 + n % 20, 's' || 1 + n % 20, pg_temp.moment(n, :n / 100), 'schedule_edited' from generate_series(1, :n / 100) n;
 
--- Statistics: of each hour and route, whatever their number; half an hour is still to be counted.
+-- Statistics of each hour and route, independent of the number of tasks. Half an hour is not counted yet.
 insert into executions (hour, queue, type, count, completed, total_us, fastest_us, slowest_us, last)
   select date_trunc('hour', now(), 'UTC') - interval '1 hour' * h, 'q' || n % 10, 't' || n, 1, 1, 1, 1, 1, now()
   from generate_series(1, 34 * 24) h, generate_series(1, 100) n;

@@ -1,7 +1,7 @@
 /*
- * One task at a time in an idle system: from just before the submit call to the start of its handler, in another process
- * on the same machine. In turn with it, equally far apart, the bare commits of one row, so that all meet the same disk and
- * the same neighbours.
+ * Measures one task at a time in an idle system: from just before the submit call to the start of its handler, in
+ * another process on the same machine. Bare commits of one row alternate with the tasks at equal intervals, so that all
+ * have the same disk and the same other load.
  */
 #include "bench/commit.h"
 #include "bench/drive.h"
@@ -12,7 +12,7 @@ enum { COUNT = 250, WARM = 20, APART_US = 20000 };
 
 static int64_t sent[COUNT], starts[COUNT], answers[COUNT], plain[COUNT], submits[COUNT];
 
-/* Submits task `i`, and waits until it has run. */
+/* Submits task `i` and waits until it has run. */
 static void one_task(struct bench *bench, const struct crew *crew, int i, int64_t runs)
 {
 	char details[200];
@@ -39,7 +39,7 @@ void bench_latency(struct bench *bench)
 	details_write(details, 0);
 	crew_warm(bench, &crew, 1);
 	for (int i = -WARM; i < COUNT; i++) {
-		int at = i < 0 ? 0 : i; /* what was done to warm up is written over */
+		int at = i < 0 ? 0 : i; /* the measured rounds overwrite the warm-up */
 
 		one_task(bench, &crew, at, atomic_load(&crew.shared->runs) + 1);
 		plain[at] = commit_plain(&commit, details);

@@ -1,8 +1,9 @@
 /*
- * nng's wire protocol for requests (see common/rpc/frame.h) over a bufferevent. A call's id is its place in a table.
+ * nng's wire protocol for requests (see common/rpc/frame.h) over a bufferevent. The id of a call is its index in a
+ * table.
  *
- * To a manager on this machine connections come from many of its addresses, as from many hosts: from a single one the system
- * searches long for a free port when tens of thousands are taken or have just been.
+ * Connections to a manager on this machine come from many loopback addresses, as if from many hosts: with a single one,
+ * the kernel's search for a free port is slow when tens of thousands are in use or were recently.
  */
 #include "bench/peer.h"
 
@@ -34,7 +35,7 @@ struct peer {
 	bool greeted;
 	int64_t heard_ns;
 	struct pending *calls;
-	int room, free; /* the first free place; −1: none */
+	int room, free; /* the first free index; −1: none */
 };
 
 static void answer(struct peer *peer, uint32_t id, const uint8_t *bytes, size_t length)
@@ -90,7 +91,7 @@ static void on_event(struct bufferevent *stream, short what, void *arg)
 		peer->ended(peer->arg, what & BEV_EVENT_ERROR ? strerror(EVUTIL_SOCKET_ERROR()) : "closed");
 }
 
-/* A socket for connecting to `address`. */
+/* Creates a socket for a connection to `address`. */
 static int make_socket(const struct sockaddr_storage *address)
 {
 	static uint32_t last;

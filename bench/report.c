@@ -1,4 +1,4 @@
-/* Figures on their way out. */
+/* Writes figures, and reads the clock. */
 #include "bench/report.h"
 
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Nanoseconds of CLOCK_MONOTONIC, the same in all processes of a machine. */
+/* Returns nanoseconds of CLOCK_MONOTONIC, the same in all processes of a machine. */
 int64_t now_ns(void);
 
 /* Writes a figure as `name value unit` to standard output. */
@@ -14,10 +14,11 @@ void report(const char *name, double value, const char *unit);
 /* Sorts the spans and writes NAME_p50, NAME_p95 and NAME_p99 in milliseconds. */
 void report_percentiles(const char *name, int64_t *spans_ns, size_t count);
 
-/* Says what went wrong, and exits with 1. */
+/* Writes an error message to standard error and exits with 1. */
 _Noreturn void give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Details of a task: about 100 bytes of JSON with a number in it. `text` has room for 200. */
+/* Writes the details of a task to `text`, which has room for 200 bytes: about 100 bytes of JSON with the number in
+ * it. */
 void details_write(char *text, int number);
 
 #endif

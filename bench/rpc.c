@@ -1,4 +1,4 @@
-/* Bare calls: Pings, 64 of them open at any time. */
+/* Measures bare calls: Pings, 64 of them open at any time. */
 #include "bench/drive.h"
 #include "common/rpc/client.h"
 

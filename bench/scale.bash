@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# `bench/run scale`: what many types, a slow database, many workers and many tasks cost, as ratios. Sourced by bench/run.
+# `bench/run scale`: ratios for many types, a slow database, many workers and many tasks. Sourced by bench/run.
 #
-# Each part prints lines `name value unit`; scale_ratios says which of them are divided by which.
+# Each part prints lines `name value unit`. scale_ratios lists which figures are divided by which.
 
 STREAM_TYPES=1000 STREAM_RATE=1500 STREAM_SECONDS=8 COLD_TYPES=10000 COLD_SECONDS=8
 read -r LISTED_FEW LISTED_MANY <<<"${REEVE_BENCH_LISTED:-20000 200000}"
@@ -156,7 +156,7 @@ measure_scale() { # ROUND BIN
 	done
 }
 
-# How the names of what was measured begin, for bench/judge.
+# Prints the prefixes of the measured figures, for bench/judge.
 scale_prefixes() {
 	local part
 	for part in ${REEVE_BENCH_SCALE:-streams cold idle listings}; do

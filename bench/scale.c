@@ -1,36 +1,38 @@
 /*
- * Many workers and many routes at a manager that is running: what it costs, and whether leases hold.
+ * Measures many workers and many routes at a running manager: what they cost, and whether leases hold.
  *
  *	bench-scale --manager tcp://127.0.0.1:7171 [OPTION…]
  *
- *	--workers N      workers of the type scale_none, each with a Fetch parked and its heartbeats (default 100)
- *	--connections N  on so many connections; default: one each
- *	--ping-ms N      each connection pings so often (default: as workers do); 0: never
- *	--routes N       tasks of so many types that nobody takes (default 0)
- *	--tasks N        submits so many tasks of the workers' type and drains them (default 0: the workers stay idle)
- *	--slots N        that a Fetch offers (default 10)
- *	--invented N     so many Fetches of incarnations that never were, sent again as soon as they are answered (default 0)
- *	--returning N    so many workers that fall silent until they are lost, and send their Fetches again then (default 0)
+ *	--workers N      workers of the type scale_none, each with a parked Fetch and its heartbeats (default 100)
+ *	--connections N  the connections that they share (default: one each)
+ *	--ping-ms N      interval of each connection's pings (default: as workers ping); 0: never
+ *	--routes N       tasks of this many types that no worker takes (default 0)
+ *	--tasks N        submits this many tasks of the workers' type and drains them (default 0: the workers stay idle)
+ *	--slots N        slots that a Fetch offers (default 10)
+ *	--invented N     this many Fetches of invented incarnations at any time, a new one after each answer (default 0)
+ *	--returning N    this many workers that fall silent until they are lost, and then resend their Fetches (default 0)
  *	--elsewhere URL  where those registered, if not at the same manager
- *	--seconds N      how long is measured (default 10); longer if workers that are lost would not be told within that time
- *	--pid N          the manager's, for its use of the CPU
- *	--reconnect      all workers disconnect at once afterwards, and come back at once
+ *	--seconds N      length of the measurement (default 10); longer if the manager would not report lost workers
+ *	                 within that time
+ *	--pid N          the manager's, for its CPU usage
+ *	--reconnect      afterwards, all workers disconnect at once and immediately return
  *
- * One thread. Each figure is a line `name value unit`; exit code 1 if something could not be done.
- *	register_time       all workers connect and register at once, until the last one is registered
- *	cpu                 of the manager, in percent of a core, while it is measured
- *	heartbeat_p50 …     how long heartbeats took that were answered without an error; heartbeat_max
- *	heartbeat_errors    heartbeats that were answered by an error
- *	heartbeat_unanswered   those that were not answered within a lease
- *	ping_p99            of a caller that does nothing else
- *	ping_errors, ping_unanswered   as of heartbeats
- *	fetches             Fetches answered in a second
- *	lost                workers that were told to be lost, without having been silent. They were watched for a lease and 2 s:
- *	                    earlier nobody is told
- *	drain_rate          tasks completed in a second, of --tasks
- *	refused             answers to invented Fetches in a second
- *	returned_time       from when the returning workers' Fetches come until the last is refused
- *	reconnect_time      as register_time, when all connections have just been closed; reconnect_heartbeat_p50 … as above
+ * One thread. Each figure is a line `name value unit`; the exit code is 1 if something could not be done.
+ *	register_time       until the last worker is registered, when all connect and register at once
+ *	cpu                 of the manager during the measurement, in percent of a core
+ *	heartbeat_p50 …     the time of heartbeats that were answered without an error; also heartbeat_max
+ *	heartbeat_errors    heartbeats that were answered with an error
+ *	heartbeat_unanswered   heartbeats that were not answered within a lease
+ *	ping_p50 …          the same for a caller that does nothing else; also ping_max
+ *	ping_errors, ping_unanswered   the same as for heartbeats
+ *	fetches             answered Fetches per second
+ *	lost                workers that were reported lost without having been silent. They are watched for a lease
+ *	                    and 2 s: the manager reports no loss earlier
+ *	drain_rate          tasks of --tasks completed per second
+ *	refused             answers to invented Fetches per second
+ *	returned_time       from the resending of the returning workers' Fetches until the last one is refused
+ *	reconnect_time      like register_time, just after all connections were closed;
+ *	                    also reconnect_heartbeat_p50 and so on
  */
 #include "bench/peer.h"
 #include "bench/report.h"
@@ -56,19 +58,19 @@ struct line { /* a connection */
 	int64_t pinged_ns;
 };
 
-/* A call whose answer is timed. The next one may be sent before that comes. */
+/* A call whose answer is timed. The next one may be sent before the answer comes. */
 struct timed {
 	struct worker *worker;
 	struct timings *timings;
 	int64_t sent_ns;
-	int measurement; /* in which it was sent; 0: in none */
-	struct timed *prev, *next; /* of its worker's */
+	int measurement; /* the one in which it was sent; 0: none */
+	struct timed *prev, *next; /* of the same worker */
 };
 
-/* How calls of a kind went that were sent while it was measured. */
+/* The results of calls of one kind that were sent during the measurement. */
 struct timings {
 	const char *name;
-	int64_t *spans; /* ns, of those that were answered without an error */
+	int64_t *spans; /* ns, of calls that were answered without an error */
 	size_t count;
 	int open, errors;
 };
@@ -78,7 +80,7 @@ struct worker {
 	struct line *line;
 	int64_t incarnation, seq, fetch_id;
 	struct event *beat;
-	struct timed *beats; /* that are not answered yet */
+	struct timed *beats; /* not answered yet */
 	bool parked, returning, refused;
 };
 
@@ -96,10 +98,10 @@ static int registered, refused, lost, submitted, completed;
 static int64_t fetches, invented_answers;
 static uint32_t heartbeat_ms, lease_ms;
 static bool fetching, measuring, closing;
-static int measurement; /* which one; 0: none has begun */
+static int measurement; /* the current one; 0: none has begun */
 static struct timings beats = {.name = "heartbeat"}, pings = {.name = "ping"};
 static size_t span_room = 4000000;
-static int64_t registered_ns; /* when all were */
+static int64_t registered_ns; /* when all were registered */
 
 static void fetch(struct worker *w, bool again);
 
@@ -130,7 +132,7 @@ static void turn_until(const char *what, const int *count, int wanted)
 	}
 }
 
-/* --- how long calls take ------------------------------------------------------------------------------------------ */
+/* --- timing of calls ---------------------------------------------------------------------------------------------- */
 
 static void timed_begin(struct timed *call, struct timings *timings)
 {
@@ -168,7 +170,7 @@ static void timings_report(struct timings *timings, const char *prefix)
 	if (timings->count) {
 		report_percentiles(name, timings->spans, timings->count);
 		snprintf(line, sizeof line, "%s_max", name);
-		report(line, (double)timings->spans[timings->count - 1] / 1e6, "ms"); /* they are sorted now */
+		report(line, (double)timings->spans[timings->count - 1] / 1e6, "ms"); /* sorted now */
 	}
 	snprintf(line, sizeof line, "%s_errors", name);
 	report(line, timings->errors, "calls");
@@ -233,7 +235,7 @@ static void on_reported(void *arg, uint32_t code, const uint8_t *bytes, size_t l
 	fetch(arg, false);
 }
 
-/* Every task is done at once. */
+/* Reports the assigned tasks as completed at once. */
 static void carry_out(struct worker *w, const Reeve__V1__FetchResponse *given)
 {
 	Reeve__V1__ReportRequest r = REEVE__V1__REPORT_REQUEST__INIT;
@@ -336,7 +338,7 @@ static void register_one(struct worker *w)
 	peer_call(w->returning && elsewhere ? elsewhere : w->line->peer, WORKER("Register"), &r.base, on_registered, w);
 }
 
-/* --- connections --------------------------------------------------------------------------------------------------- */
+/* --- connections -------------------------------------------------------------------------------------------------- */
 
 static void line_ping_in(struct line *line, int64_t ms)
 {
@@ -345,7 +347,7 @@ static void line_ping_in(struct line *line, int64_t ms)
 	event_add(line->ping, &next);
 }
 
-static int64_t idle_ping_ms = PING_LEAST_MS; /* what the manager has told last */
+static int64_t idle_ping_ms = PING_LEAST_MS; /* the manager's last answer */
 
 static void on_line_ping(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
 {
@@ -358,7 +360,7 @@ static void on_line_ping(void *arg, uint32_t code, const uint8_t *bytes, size_t 
 	line_ping_in(line, options.ping_ms < 0 ? idle_ping_ms : options.ping_ms);
 }
 
-/* How long a ping is not needed yet, because the manager was heard otherwise; 0: it is. */
+/* Returns how long no ping is needed, because the manager has sent other answers; 0: a ping is due. */
 static int64_t line_ping_left_ms(const struct line *line)
 {
 	int64_t interval = idle_ping_ms * 1000000, due = peer_heard_ns(line->peer) + interval;
@@ -370,7 +372,7 @@ static int64_t line_ping_left_ms(const struct line *line)
 	return due > now_ns() ? (due - now_ns()) / 1000000 + 1 : 0;
 }
 
-/* As a worker's connection does: at once, and then as often as it is told, if nothing else is heard
+/* Pings like a worker's connection: at once, then at the interval that the manager sets, if no other answer arrives
  * (common/rpc/client_manager.c). */
 static void line_ping(evutil_socket_t fd, short what, void *arg)
 {
@@ -390,7 +392,7 @@ static void line_ping(evutil_socket_t fd, short what, void *arg)
 static void lines_open(void)
 {
 	for (int i = 0; i < options.connections; i++) {
-		/* A thousand workers would not keep each other from greeting. */
+		/* Let earlier connections send their hello: those of separate workers would not delay each other. */
 		event_base_loop(base, EVLOOP_NONBLOCK);
 		lines[i].peer = peer_connect(base, options.manager, on_ended, NULL);
 		if (!options.ping_ms)
@@ -410,7 +412,7 @@ static void lines_close(void)
 			event_free(workers[i].beat);
 		workers[i].beat = NULL;
 		DL_FOREACH_SAFE(workers[i].beats, call, next)
-		free(call); /* no answer comes on a connection that is closed */
+		free(call); /* no answer comes on a closed connection */
 		workers[i].beats = NULL;
 	}
 	for (int i = 0; i < options.connections; i++) {
@@ -434,7 +436,7 @@ static double register_all(void)
 	return (double)(registered_ns - began) / 1e9;
 }
 
-/* --- the others ---------------------------------------------------------------------------------------------------- */
+/* --- other callers ------------------------------------------------------------------------------------------------ */
 
 static void on_submitted(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
 {
@@ -444,7 +446,8 @@ static void on_submitted(void *arg, uint32_t code, const uint8_t *bytes, size_t 
 	free(arg);
 }
 
-/* Submits tasks from `first` on in bulks; each of a type of its own, or of the workers'. */
+/* Submits `count` tasks from number `first` on, BULK per call; each of its own type (`types`) or all of the workers'
+ * type. */
 static void submit(int first, int count, bool types)
 {
 	for (int end = first + count; first < end; first += BULK) {
@@ -525,9 +528,9 @@ static double cpu_seconds(void)
 	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
-/* --- the measurement ----------------------------------------------------------------------------------------------- */
+/* --- the measurement ---------------------------------------------------------------------------------------------- */
 
-/* From now on heartbeats and pings that are sent are measured. */
+/* Starts to measure heartbeats and pings that are sent from now on. */
 static void measure_begin(void)
 {
 	measurement++;
@@ -536,13 +539,13 @@ static void measure_begin(void)
 	measuring = true;
 }
 
-/* Until a worker that is lost would have been told so. */
+/* Waits until the manager would have reported a lost worker. */
 static void turn_until_told(void)
 {
 	turn(registered_ns + (lease_ms + LOST_MS) * INT64_C(1000000));
 }
 
-/* No more of them; those that are not answered yet have a lease. */
+/* Stops measuring. Calls not answered yet get one more lease. */
 static void measure_end(void)
 {
 	int64_t until = now_ns() + lease_ms * INT64_C(1000000);
@@ -562,7 +565,7 @@ static void measured_report(const char *prefix)
 	report(line, lost, "workers");
 }
 
-/* Workers that have been silent until they were lost send their Fetches again. */
+/* Waits until the returning workers are lost, then resends their Fetches. */
 static void returning_come_back(void)
 {
 	struct worker *first = workers + options.workers;
@@ -640,7 +643,7 @@ static void run(void)
 		closing = true;
 		measure_begin();
 		lines_close();
-		turn(now_ns()); /* libevent closes them in its loop: descriptors for as many again there may not be */
+		turn(now_ns()); /* libevent closes them in its loop; there may not be enough descriptors for both sets */
 		closing = false;
 		report("reconnect_time", register_all(), "s");
 		turn_until_told();

@@ -1,16 +1,18 @@
 /*
- * Tasks of many types: how long a task waits until its handler starts, while types come that nobody has seen before.
+ * Tasks of many types: how long a task waits until its handler starts, while tasks of types that are new to the
+ * managers arrive.
  *
  *	bench-streams PREFIX MANAGERS TYPES RATE SECONDS        tasks of TYPES types at random, RATE a second
  *	bench-streams PREFIX MANAGERS TYPES fill PER-TYPE       submits PER-TYPE tasks of each type, and ends
- *	bench-streams PREFIX MANAGERS TYPES cold SECONDS        the managers start in this moment, with what `fill` left:
+ *	bench-streams PREFIX MANAGERS TYPES cold SECONDS        the managers start at this moment, with the tasks of `fill`:
  *	                                                        from now to the first start; then tasks at random, 100 a second
  *
- * The workers are threads of this process, two for each 1,000 types, and do nothing. MANAGERS (URL,URL) have workers and
- * submits each. A call has ten tasks (one in `cold`).
- * The figures PREFIX_p50, _p95 and _p99 are from just before the submit call to the start of the handler; PREFIX_oldest is
- * the longest wait, that of tasks that never started included; PREFIX_rate is how many started a second. PREFIX_later_p50
- * and so on are of the second half of the time alone, when most types have been seen.
+ * The workers are threads of this process, two per 1,000 types, and do nothing. Each of MANAGERS (URL,URL) has workers
+ * and gets submits. A call has ten tasks (one in `cold`).
+ *
+ * The figures PREFIX_p50, _p95 and _p99 are the times from just before the submit call to the start of the handler.
+ * PREFIX_oldest is the longest wait, including that of tasks that never started; PREFIX_rate is the number of starts
+ * per second. PREFIX_later_p50 and so on are for the second half of the time only, when most types are known.
  */
 #include "bench/report.h"
 
@@ -44,16 +46,16 @@ static struct {
 	int types, rate, seconds, call_tasks;
 } options;
 
-static struct reeve_client *clients[MANAGERS_MOST]; /* one for each manager */
+static struct reeve_client *clients[MANAGERS_MOST]; /* one per manager */
 static struct reeve_worker *workers[WORKERS_MOST];
-static _Atomic int64_t first_start_ns, backlog_end_ns; /* backlog_end_ns: the last start so far of those that `fill` left */
+static _Atomic int64_t first_start_ns, backlog_end_ns; /* backlog_end_ns: the last start so far of a task of `fill` */
 static atomic_int backlog_started;
 static int64_t *sent_ns;                 /* by the task's number */
 static _Atomic int64_t *start_ns;        /* 0: not yet */
 static atomic_int next_call, answered;
 static int64_t begin_ns, until_ns;
 
-/* Tasks that `fill` left have the number -1. */
+/* Tasks of `fill` have the number -1. */
 static int perform(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
 	int64_t now = now_ns(), none = 0;
@@ -120,7 +122,7 @@ static void stop_workers(pthread_t *threads)
 	}
 }
 
-/* Calls at their times, as long as there is a thread that has no call under way. */
+/* Submits calls at their scheduled times, as long as a thread without a call in flight is left. */
 static void *submit(void *arg)
 {
 	unsigned seed = (unsigned)(uintptr_t)arg * 7919 + 1;
@@ -182,7 +184,7 @@ static void run(void)
 		if (!sent_ns[number])
 			continue;
 		start = atomic_load(&start_ns[number]);
-		unstarted += start == 0 && ended - sent_ns[number] > 1000000000; /* the latest may be on their way */
+		unstarted += start == 0 && ended - sent_ns[number] > 1000000000; /* the latest may still be in transit */
 		if (start == 0 && ended - sent_ns[number] <= 1000000000)
 			continue;
 		waited = (start ? start : ended) - sent_ns[number];

@@ -1,4 +1,4 @@
-/* How fast tasks are taken in when nobody runs any. They are removed afterwards. */
+/* Measures how fast tasks are accepted while no worker runs. The tasks are removed afterwards. */
 #include "bench/drive.h"
 
 enum { BATCH = 1000, SUBMITTERS = 16 };

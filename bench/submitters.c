@@ -1,4 +1,4 @@
-/* Submitting no-op tasks: in bulk, and one a call by many threads. */
+/* Submits no-op tasks: in bulk, and one per call from many threads. */
 #include "bench/drive.h"
 
 #include <pthread.h>

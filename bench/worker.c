@@ -1,9 +1,9 @@
 /*
- * A worker process to measure with: C functions that do nothing, or note when they began.
+ * A worker process for measurements: C functions that do nothing, or record when they started.
  *
  *	bench-worker MANAGER SHARED CONCURRENCY PREFETCH
  *
- * It begins when its standard input ends. SHARED is the file that crew.h describes.
+ * It starts when its standard input ends. SHARED is the file described in crew.h.
  */
 #include "bench/crew.h"
 

@@ -1,6 +1,6 @@
 /*
- * Clocks, and reading and writing spans and points of time. All arithmetic is on integers, so that what is written is
- * read back as it was. The C library turns calendar dates into seconds and knows the local time zone.
+ * Clocks, and parsing and formatting of durations and times. All arithmetic is on integers, so that a formatted value
+ * parses to the same value. The C library converts calendar dates to seconds and knows the local time zone.
  */
 #include "common/clock.h"
 
@@ -42,7 +42,8 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Reads "12" or "1.5" as billionths, at most LONGEST_MS of them whatever the unit. NULL: no number, or too large. */
+/* Reads "12" or "1.5" into a whole number and billionths. Returns the end, or NULL if there is no number or *whole
+ * exceeds LONGEST_MS, the limit in the smallest unit. */
 static const char *read_decimal(const char *at, int64_t *whole, int64_t *billionths)
 {
 	int64_t scale = 100000000;
@@ -66,7 +67,7 @@ static const char *read_decimal(const char *at, int64_t *whole, int64_t *billion
 	return at;
 }
 
-/* Reads a unit and moves *at behind it; a number without one counts seconds. 0: no unit. */
+/* Reads a unit and moves *at past it. Returns the unit in milliseconds, or 0 if there is none. */
 static int64_t read_unit(const char **at)
 {
 	static const struct {
@@ -85,7 +86,8 @@ static int64_t read_unit(const char **at)
 	return 0;
 }
 
-/* Reads text[0..length). Units must come in falling order, each at most once; a bare number stands alone. */
+/* Parses text[0..length). Units must descend, so each occurs once; a number without a unit is seconds and must be
+ * alone. */
 static bool parse_duration(const char *text, size_t length, int64_t *ms)
 {
 	const char *end = text + length;
@@ -107,7 +109,7 @@ static bool parse_duration(const char *text, size_t length, int64_t *ms)
 			return false;
 		last_unit = unit;
 		sum += whole * unit;
-		/* At most 86,400,000 × 10⁹ before the division: fits; rounded to the nearest millisecond. */
+		/* Below 86,400,000 × 10⁹ before the division, so it fits. Rounds to the nearest millisecond. */
 		sum += (billionths * unit + 500000000) / 1000000000;
 		if (sum > LONGEST_MS)
 			return false;
@@ -161,7 +163,7 @@ const char *duration_format(int64_t ms, char *out, size_t size)
 	return out;
 }
 
-/* Reads exactly `count` digits. NULL: they are not there. */
+/* Reads exactly `count` digits. Returns the end, or NULL if there are fewer. */
 static const char *read_digits(const char *at, int count, int *value)
 {
 	*value = 0;
@@ -173,7 +175,7 @@ static const char *read_digits(const char *at, int count, int *value)
 	return at;
 }
 
-/* Reads "08:00", "08:00:00" or "08:00:00.123456"; digits beyond microseconds are dropped. */
+/* Reads "08:00", "08:00:00" or "08:00:00.123456", and drops digits beyond microseconds. Returns the end, or NULL. */
 static const char *read_time_of_day(const char *at, struct tm *tm, int64_t *fraction_us)
 {
 	int64_t scale = 100000;
@@ -194,7 +196,7 @@ static const char *read_time_of_day(const char *at, struct tm *tm, int64_t *frac
 	return at;
 }
 
-/* Reads "Z", "+01:00", "+0100" or "+01" as seconds east of UTC. */
+/* Reads "Z", "+01:00", "+0100" or "+01" as seconds east of UTC. Returns the end, or NULL. */
 static const char *read_offset(const char *at, int *seconds)
 {
 	int sign = *at == '-' ? -1 : 1;
@@ -240,7 +242,7 @@ static bool parse_calendar(const char *at, int64_t *us)
 	if (tm.tm_hour > 23 || tm.tm_min > 59 || tm.tm_sec > 59)
 		return false;
 
-	/* A date that is none ("02-30") comes back from the C library as another one. */
+	/* timegm turns an invalid date ("02-30") into another date. */
 	struct tm normal = tm;
 	normal.tm_isdst = 0;
 	seconds = timegm(&normal);

@@ -1,4 +1,4 @@
-/* Clocks and spans of time. Durations are int64 milliseconds, points in time int64 microseconds since 1970 UTC. */
+/* Clocks, durations and times. Durations are int64 milliseconds; times are int64 microseconds since 1970 UTC. */
 #ifndef REEVE_COMMON_CLOCK_H
 #define REEVE_COMMON_CLOCK_H
 
@@ -6,22 +6,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* CLOCK_MONOTONIC in milliseconds and in microseconds. What a process waits for is counted on these. */
+/* CLOCK_MONOTONIC in milliseconds and in microseconds, for timeouts and intervals. */
 int64_t clock_monotonic_ms(void);
 int64_t clock_monotonic_us(void);
 
-/* CLOCK_REALTIME in microseconds since 1970: for logs and for showing, never for deciding. */
+/* CLOCK_REALTIME in microseconds since 1970, for logs and output only: no decision may depend on it. */
 int64_t clock_wall_us(void);
 
-/* Reads "250ms", "5s", "1m30s", "2h", "7d", "1.5h" or a bare number of seconds. False: not a duration (or negative, or
- * beyond 100 years), *ms untouched. */
+/* Parses "250ms", "5s", "1m30s", "2h", "7d", "1.5h" or a bare number of seconds. Returns false and leaves *ms unchanged
+ * if the string is not a duration, is negative, or exceeds 100 years. */
 bool duration_parse(const char *text, int64_t *ms);
 
 /* Writes "250ms", "1m30s", "2h" into `out` and returns it. */
 const char *duration_format(int64_t ms, char *out, size_t size);
 
-/* Reads RFC 3339 ("2026-01-14T08:00:00Z", "2026-01-14 08:00:00.5+01:00", "2026-01-14"), without an offset in the local
- * time zone; "now"; "+5m" and "5m ago". False: not a time. */
+/* Parses RFC 3339 ("2026-01-14T08:00:00Z", "2026-01-14 08:00:00.5+01:00", "2026-01-14"), "now", "+5m" or "5m ago". A
+ * time without an offset is in the local time zone. Returns false if the string is not a time. */
 bool time_parse(const char *text, int64_t *us);
 
 /* Writes RFC 3339 in UTC with microseconds, "2026-01-14T08:00:00.123456Z", into `out` and returns it. */

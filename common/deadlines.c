@@ -1,4 +1,4 @@
-/* A binary heap in an array; members know their place, so that they can be moved and taken out. */
+/* A binary heap in an array. Members know their place, so that they can be moved and removed. */
 #include "common/deadlines.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static struct deadline *get(const struct deadlines *heap, size_t place)
 	return heap->members[place - 1];
 }
 
-/* Finds the right place for a member that may stand too high or too low. */
+/* Moves a member up or down to its right place. */
 static void settle(struct deadlines *heap, struct deadline *member)
 {
 	size_t place = member->place;

@@ -1,4 +1,4 @@
-/* A heap of points in time: which comes first? Its members are embedded in what they belong to. */
+/* A heap of deadlines, which finds the earliest. Callers embed the members in their own structs. */
 #ifndef REEVE_COMMON_DEADLINES_H
 #define REEVE_COMMON_DEADLINES_H
 
@@ -8,29 +8,29 @@
 
 struct deadline {
 	int64_t at_ms;
-	size_t place; /* in the heap, counted from 1; 0: in none */
+	size_t place; /* in the heap, from 1; 0: not in a heap */
 };
 
-/* All zero is an empty heap. */
+/* A zeroed struct is an empty heap. */
 struct deadlines {
 	struct deadline **members;
 	size_t count, room;
 };
 
-/* Puts a member in, or moves one whose at_ms is to change. False: no memory, and it is not in; never for one that is in, nor
- * after deadlines_reserve. */
+/* Adds a member, or changes the at_ms of one that is in the heap. Returns false, and does not add it, if there is no
+ * memory; never for a member that is in the heap, nor for the first one added after deadlines_reserve. */
 bool deadlines_set(struct deadlines *heap, struct deadline *member, int64_t at_ms);
 
-/* Makes sure that one more member fits. False: no memory. */
+/* Ensures that one more member fits. Returns false if there is no memory. */
 bool deadlines_reserve(struct deadlines *heap);
 
-/* Takes a member out; nothing happens if it is not in. */
+/* Removes a member. Does nothing if it is not in the heap. */
 void deadlines_remove(struct deadlines *heap, struct deadline *member);
 
-/* The earliest, or NULL. */
+/* Returns the earliest member, or NULL. */
 struct deadline *deadlines_first(const struct deadlines *heap);
 
-/* Frees the heap's memory; the members are the caller's. */
+/* Frees the heap's memory, but not the members, which belong to the caller. */
 void deadlines_free(struct deadlines *heap);
 
 #endif

@@ -1,4 +1,4 @@
-/* Errors as callers hand them on. The codes' names come from the contract's own description of the enumeration. */
+/* Errors. The codes' names come from the contract's descriptor of the enumeration. */
 #include "common/error.h"
 
 #include <stdarg.h>
@@ -12,7 +12,7 @@ bool error_set(struct reeve_error *error, reeve_status code, const char *format,
 	if (!error)
 		return false;
 	error->code = code;
-	/* Formatted aside: an argument may be the error's own old message. */
+	/* Format into a copy first: an argument may be this error's old message. */
 	char text[sizeof error->message];
 
 	va_start(args, format);

@@ -1,5 +1,4 @@
-/* SipHash with one round for each word and three at the end (Aumasson, Bernstein: SipHash, a fast short-input PRF,
- * 2012). */
+/* SipHash with one round per word and three at the end (Aumasson, Bernstein: SipHash, a fast short-input PRF, 2012). */
 #include "common/hash.h"
 
 #include "common/log.h"
@@ -28,7 +27,7 @@ static bool random_fill(void *to, size_t length)
 	return got == (ssize_t)length;
 }
 
-/* Before main, so that no thread finds another key than the rest. */
+/* Chooses the keys. Runs before main, so that all threads use the same ones. */
 __attribute__((constructor)) static void choose_secret(void)
 {
 	if (random_fill(secret, sizeof secret) && random_fill(&hash_factor, sizeof hash_factor) &&

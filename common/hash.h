@@ -1,6 +1,6 @@
 /*
- * uthash with a keyed hash. Peers choose the keys of most tables (ids, names, incarnations), and the hash functions that
- * come with uthash have no secret: somebody who computes keys of one bucket beforehand makes every look-up walk all of
+ * uthash with a keyed hash. Peers choose the keys of most tables (ids, names, incarnations), and uthash's own hash
+ * functions have no secret: a peer that computes many keys of one bucket in advance could make every lookup walk all of
  * them. All files include this header instead of uthash.h.
  */
 #ifndef REEVE_COMMON_HASH_H
@@ -12,17 +12,17 @@
 #include <stdint.h>
 #include <string.h>
 
-/* SipHash-1-3 of some bytes, under a key that is chosen at random when the process starts. Any thread. */
+/* Returns the SipHash-1-3 of some bytes, with a random key that is chosen when the process starts. Any thread. */
 uint64_t hash_bytes(const void *bytes, size_t length);
 
-/* Chosen at random when the process starts. */
+/* Random numbers for hash_key, chosen when the process starts. */
 __extension__ typedef unsigned __int128 hash_word;
 extern hash_word hash_factor, hash_addend;
 
-/* Keys of a table. Those of eight bytes (ids, and what is as short) by multiply-shift, a family of functions in which no two
- * keys meet more often than by chance, whatever they are (Thorup: High Speed Hashing for Integers and Strings, 2015, section
- * 3.3); a fraction of the work of SipHash. Alone it leaves ids in a row in a row; what follows it, one to one, mixes them. Any
- * thread. */
+/* Returns the hash of a table's key. Keys of eight bytes (such as ids) use multiply-shift, a family of functions in
+ * which no two keys, whatever they are, collide more often than by chance (Thorup: High Speed Hashing for Integers and
+ * Strings, 2015, section 3.3), for a fraction of SipHash's work. Alone it maps consecutive ids to evenly spaced values;
+ * the invertible steps after it mix the bits. Any thread. */
 static inline unsigned hash_key(const void *key, size_t length)
 {
 	uint64_t number;
@@ -39,7 +39,7 @@ static inline unsigned hash_key(const void *key, size_t length)
 #error "include common/hash.h before, and instead of, uthash.h"
 #endif
 
-#define uthash_malloc(size) mem_malloc(size) /* uthash itself would exit(), without a word */
+#define uthash_malloc(size) mem_malloc(size) /* uthash itself would exit() without a message */
 #define HASH_FUNCTION(keyptr, keylen, hashv) ((hashv) = hash_key(keyptr, keylen))
 
 #include <uthash.h>

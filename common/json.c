@@ -1,4 +1,5 @@
-/* Protobuf messages to JSON. The way back is json_read.c; names and enumeration words are json_names.c's. */
+/* Converts protobuf messages to JSON. json_read.c does the opposite; json_names.c has the names of fields and
+ * values. */
 #include "common/json.h"
 
 #include "common/clock.h"
@@ -13,7 +14,7 @@ static json_t *text_value(const char *text)
 	json_t *value = json_string(text);
 
 	if (!value) {
-		/* Only text that is no UTF-8 is refused. */
+		/* json_string refuses only strings that are not UTF-8. */
 		char *repaired = utf8_repair(text, strlen(text));
 
 		value = json_string(repaired);
@@ -43,13 +44,13 @@ static json_t *enum_value(const ProtobufCEnumDescriptor *descriptor, int number)
 {
 	char word[JSON_NAME_BYTES];
 
-	/* A number of a later version of the contract has no word here. */
+	/* A value of a later version of the contract has no name here. */
 	if (!json_enum_word(descriptor, number, word))
 		return json_integer(number);
 	return json_string_nocheck(word);
 }
 
-/* One value of a field. NULL: an unset time, text or message, to be left out. */
+/* Returns one value of a field, or NULL for an unset time, string or message, which is left out. */
 static json_t *field_value(const ProtobufCFieldDescriptor *field, const void *at)
 {
 	char text[40];

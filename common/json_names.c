@@ -1,4 +1,4 @@
-/* The names of fields and values in JSON, worked out from the contract's descriptors. */
+/* The names of fields and values in JSON, derived from the contract's descriptors. */
 #include "common/json_names.h"
 
 #include <ctype.h>
@@ -36,7 +36,7 @@ const ProtobufCFieldDescriptor *json_field_by_name(const ProtobufCMessageDescrip
 	return field && json_is_time(field) ? field : NULL;
 }
 
-/* The length of what all the values' names begin with, up to and with an underscore. */
+/* Returns the length of the prefix that all the values' names share, up to and including an underscore. */
 static size_t shared_prefix(const ProtobufCEnumDescriptor *descriptor)
 {
 	const char *first = descriptor->values[0].name;

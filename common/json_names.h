@@ -1,4 +1,4 @@
-/* How the contract's fields and enumerations are called in JSON, for json.c and json_read.c. */
+/* The names of the contract's fields and enumerations in JSON, for json.c and json_read.c. */
 #ifndef REEVE_COMMON_JSON_NAMES_H
 #define REEVE_COMMON_JSON_NAMES_H
 
@@ -8,26 +8,26 @@
 
 enum { JSON_NAME_BYTES = 64 };
 
-/* True for a field that holds a point in time: a 64-bit number named …_us. */
+/* Returns true for a time: an int64 field named …_us. */
 bool json_is_time(const ProtobufCFieldDescriptor *field);
 
-/* The field's name in JSON: without "_us" for times. Returns `out`. */
+/* Writes the field's name in JSON, for times without "_us", into `out` and returns it. */
 const char *json_field_name(const ProtobufCFieldDescriptor *field, char out[JSON_NAME_BYTES]);
 
-/* The message's field of this JSON name, or NULL. */
+/* Returns the field with this JSON name, or NULL. */
 const ProtobufCFieldDescriptor *json_field_by_name(const ProtobufCMessageDescriptor *descriptor, const char *name);
 
-/* The word for a value: its name in lower case behind the prefix that all of the enumeration share. False: there is no
- * such value. */
+/* Writes a value's name into `out`: in lower case, without the prefix that all values of the enumeration share. Returns
+ * false if there is no such value. */
 bool json_enum_word(const ProtobufCEnumDescriptor *descriptor, int number, char out[JSON_NAME_BYTES]);
 
-/* Writes "queued, executing, failed" into `out` and returns it. */
+/* Writes the names of all values, such as "queued, executing, failed", into `out` and returns it. */
 const char *json_enum_words(const ProtobufCEnumDescriptor *descriptor, char *out, size_t size);
 
-/* The value of a word. False: there is none. */
+/* Finds the value with this JSON name. Returns false if there is none. */
 bool json_enum_number(const ProtobufCEnumDescriptor *descriptor, const char *word, int *number);
 
-/* The size of one element of a repeated field. */
+/* Returns the size in bytes of one element of a repeated field. */
 size_t json_element_size(ProtobufCType type);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * JSON to protobuf messages. A message is filled field by field; on an error the part that is there is freed as any
- * message is. Errors name the field by its path, "tasks[3].details", which is kept as a chain on the stack.
+ * Converts JSON to protobuf messages. A message is set field by field; after an error the partial message is freed like
+ * any other. Errors name the field by its path, "tasks[3].details", which is a linked list on the stack.
  */
 #include "common/clock.h"
 #include "common/json.h"
@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where in the object we are: "tasks", then [3], then "details". */
+/* One step of the path to the current value: "tasks", then [3], then "details". */
 struct path {
 	const struct path *parent;
-	const char *name; /* NULL: an index */
+	const char *name; /* NULL: the step is `index` */
 	size_t index;
 };
 
@@ -199,7 +199,7 @@ static bool read_array(const json_t *array, const ProtobufCFieldDescriptor *fiel
 	for (size_t i = 0; i < json_array_size(array); i++) {
 		struct path here = {.parent = path, .index = i};
 
-		/* Counted first: an element half read is freed with the message, one not begun is all zeroes. */
+		/* Count the element first, so that a partly read one is freed with the message. An unread one is all zeroes. */
 		*count = i + 1;
 		if (!read_value(json_array_get(array, i), field, (char *)*elements + i * size, &here, error))
 			return false;

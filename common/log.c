@@ -1,6 +1,6 @@
 /*
- * The log. A line is put together in one buffer on the stack, escaped on the way, and written by one write(2), so that
- * threads and processes sharing standard error do not mix theirs.
+ * The log. A line is built and escaped in one buffer on the stack, and written by one write(2), so that the lines of
+ * threads and processes that share standard error do not mix.
  */
 #include "common/log.h"
 
@@ -17,11 +17,11 @@
 
 enum { LINE_BYTES = 4096, AGAIN_MS = 10000 };
 
-/* Set once at start, before there are threads, and only read afterwards. */
+/* Set once at the start, before there are threads, and only read afterwards. */
 static const char *program_name = "reeve";
 static bool under_systemd;
 
-/* Changed while others write. */
+/* Atomic, since it may change while other threads log. */
 static _Atomic int least_urgent = LOG_LEVEL_INFO;
 
 struct line {
@@ -57,7 +57,7 @@ bool log_level_parse(const char *name, enum log_level *level)
 	return false;
 }
 
-/* Appends one character or escape, unless the line (with its newline) would grow too long. */
+/* Appends bytes, unless the line with its newline would be too long. Then the line is full and stays so. */
 static void append(struct line *line, const char *bytes, size_t length)
 {
 	line->full |= line->used + length > sizeof line->text - 1;
@@ -67,7 +67,7 @@ static void append(struct line *line, const char *bytes, size_t length)
 	line->used += length;
 }
 
-/* Appends text from outside: characters as they are, controls and what is no UTF-8 as \xNN. */
+/* Appends a string from outside, with control characters and invalid UTF-8 as \xNN. */
 static void append_escaped(struct line *line, const char *text)
 {
 	while (*text) {
@@ -101,7 +101,7 @@ static void append_head(struct line *line, enum log_level level)
 
 	char now[40];
 	time_format(clock_wall_us(), now, sizeof now);
-	/* Milliseconds are enough here. */
+	/* Cut the microseconds to milliseconds. */
 	line->used = snprintf(line->text, sizeof line->text, "%.23sZ %s %s: ", now, levels[level].name, program_name);
 }
 
@@ -125,7 +125,7 @@ void log_line(enum log_level level, const char *object, const char *format, ...)
 	}
 	append_escaped(&line, text);
 	line.text[line.used++] = '\n';
-	/* Nothing can be done about a log that cannot be written. */
+	/* Nothing can be done if the log cannot be written. */
 	if (write(STDERR_FILENO, line.text, line.used) < 0) {
 	}
 	errno = saved;

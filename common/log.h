@@ -1,6 +1,6 @@
 /*
- * The log: one line an event on standard error, `2026-01-02T03:04:05.678Z info  manager: listening on tcp://…`.
- * Under systemd (JOURNAL_STREAM) the time is left out and the level is a <N> prefix. Thread-safe; a line is one write.
+ * The log: one line per event on standard error, `2026-01-02T03:04:05.678Z info  manager: listening on tcp://…`. Under
+ * systemd (JOURNAL_STREAM) lines have no time, and the level is a <N> prefix. Thread-safe: each line is one write.
  */
 #ifndef REEVE_COMMON_LOG_H
 #define REEVE_COMMON_LOG_H
@@ -10,24 +10,24 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
-/* Sets which program's name stands in the lines (kept, not copied) and the least urgent level that is written. */
+/* Sets the program's name in the lines (kept, not copied) and the least urgent level that is written. */
 void log_setup(const char *program, enum log_level level);
 
-/* Changes the least urgent level that is written; at any time, from any thread. */
+/* Changes the least urgent level that is written. Any thread, at any time. */
 void log_set_level(enum log_level level);
 
-/* Finds a level by its name, as --log-level takes it. */
+/* Finds a level by its name, as in --log-level. Returns false if there is none. */
 bool log_level_parse(const char *name, enum log_level *level);
 
-/* What --log-level is told that it takes. */
+/* The names of the levels, for error messages about --log-level. */
 #define LOG_LEVELS "error, warn, info or debug"
 
-/* Writes one line. `object` says whom it is about ("worker 12 a/77", "task 5"), may be NULL. Control characters in the
- * text are written as \xNN, so that nobody's input can forge lines. */
+/* Writes one line. `object` names what it is about ("worker 12 a/77", "task 5") and may be NULL. Control characters are
+ * written as \xNN, so that input cannot forge lines. */
 void log_line(enum log_level level, const char *object, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Whether it is time to tell again of something that may happen often: at most every ten seconds. *said_ms is when the log was
- * told last, 0 at first; it is set. Times are of the monotonic clock. */
+/* Limits messages about frequent events to one in ten seconds. Returns true if it is time for one, and then sets
+ * *said_ms, the time of the last one, which is 0 at first. Times are monotonic, in milliseconds. */
 bool log_again(int64_t *said_ms, int64_t now_ms);
 
 #define log_error(object, ...) log_line(LOG_LEVEL_ERROR, object, __VA_ARGS__)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NULL is valid for zero bytes. */
+/* Logs and aborts if an allocation has failed. NULL is valid for zero bytes. */
 static void *checked(void *memory, size_t size)
 {
 	if (!memory && size) {

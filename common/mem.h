@@ -1,8 +1,9 @@
 /*
- * Allocation that never returns NULL: a process without memory logs it and aborts. A manager's promises are in the database, so that
- * it loses nothing. The libraries use it only for their hash tables, which could not report a failure.
+ * Allocation that never returns NULL (except for zero bytes): without memory it logs that and aborts the process. A
+ * manager loses nothing then, since all that it has acknowledged is in the database. The worker and submit libraries
+ * use these functions only for hash tables, which cannot report a failure.
  *
- * Otherwise the functions are those of the C library without "mem_"; free() frees. Any thread.
+ * Otherwise each function does what the C library's function without "mem_" does. Use free() to free. Any thread.
  */
 #ifndef REEVE_COMMON_MEM_H
 #define REEVE_COMMON_MEM_H

@@ -1,7 +1,7 @@
 /*
- * Reading options. Every source (default, file, environment, command line) hands its text to one function, set_value,
- * which checks it by the option's type and stores it; the sources run from the weakest to the strongest, each writing
- * over the one before. Help and documentation are options_help.c.
+ * Reads options. Each source (default, file, environment, command line) passes its strings to set_value, which checks
+ * them by the option's type and stores them. Sources are read in order of precedence, lowest first, and each overwrites
+ * the one before. options_help.c has help and documentation.
  */
 #include "common/options.h"
 
@@ -16,14 +16,14 @@
 #include <string.h>
 #include <strings.h>
 
-/* The two tables of one call, and where complaints go. */
+/* The two tables, targets and the error of one call. */
 struct reading {
 	const struct option_table *tables[2];
 	void *targets[2];
 	struct reeve_error *error;
 };
 
-/* What was read from a file, or made of what was, kept until exit: options point into it. */
+/* Memory that is kept until exit, since options point into it: strings from a file, and lists. */
 struct kept {
 	struct kept *next;
 	max_align_t memory[];
@@ -102,7 +102,7 @@ static bool integer_parse(const char *text, int64_t *value)
 	return errno == 0 && *end == '\0';
 }
 
-/* "; it takes a whole number from 1 to 10" into `out`. */
+/* Writes "it takes a whole number from 1 to 10" or the like into `out` and returns it. */
 static const char *takes(const struct option_spec *spec, char *out, size_t size)
 {
 	static const char *const kinds[] = {
@@ -126,7 +126,8 @@ static const char *takes(const struct option_spec *spec, char *out, size_t size)
 	return out;
 }
 
-/* "--delay: "-5s" is negative; it takes …". A long value is cut, a control character shown as '?'. */
+/* Sets an error like "--delay: "-5s" is negative; it takes …" and returns false. Cuts a long value, and shows control
+ * characters as '?'. */
 static bool complain(struct reeve_error *error, const struct option_spec *spec, const char *where, const char *text,
     const char *problem)
 {
@@ -142,7 +143,7 @@ static bool complain(struct reeve_error *error, const struct option_spec *spec, 
 	    takes(spec, wants, sizeof wants));
 }
 
-/* Reads a number of the option's type. NULL, or what is wrong with the text. */
+/* Parses a number of the option's type. Returns NULL, or what is wrong with the string. */
 static const char *parse_number(const struct option_spec *spec, const char *text, int64_t *value)
 {
 	int64_t ignored;
@@ -163,7 +164,7 @@ static const char *parse_number(const struct option_spec *spec, const char *text
 	}
 }
 
-/* Adds what stands between the commas; blanks around a name do not belong to it. False: a name is empty. */
+/* Adds the names between the commas, without the blanks around them. Returns false if a name is empty. */
 static bool add_names(struct option_list *list, const char *text)
 {
 	for (const char *at = text;; at++) {
@@ -187,7 +188,7 @@ static bool add_names(struct option_list *list, const char *text)
 	}
 }
 
-/* Checks `text` and stores it. `where` names the option as its user wrote it. */
+/* Checks `text` and stores its value. `where` names the option in errors, as the user wrote it. */
 static bool set_value(const struct option_spec *spec, void *target, const char *where, const char *text,
     struct reeve_error *error)
 {
@@ -217,7 +218,8 @@ static bool set_value(const struct option_spec *spec, void *target, const char *
 	return true;
 }
 
-/* Finds an option by its name's first `length` bytes, or by its letter when `name` is NULL. */
+/* Finds an option by name[0..length), or by its letter if `name` is NULL, and sets *target. Returns NULL if there is
+ * none. */
 static const struct option_spec *find(const struct reading *reading, const char *name, size_t length, char letter,
     void **target)
 {
@@ -247,7 +249,7 @@ static bool read_defaults_and_environment(const struct reading *reading, bool en
 
 			if (environment)
 				text = where ? getenv(where) : NULL;
-			/* An empty variable counts as none: that is how shells unset one for a single command. */
+			/* An empty variable counts as unset, since that is how shells unset one for a single command. */
 			if (!text || (environment && !*text))
 				continue;
 			if (!set_value(spec, reading->targets[i], where, text, reading->error))
@@ -257,14 +259,15 @@ static bool read_defaults_and_environment(const struct reading *reading, bool en
 	return true;
 }
 
-/* A file on its way through inih, which neither counts lines for its handler nor minds those it must cut. */
+/* The state of reading a file by inih, which passes no line numbers to its handler and does not report lines that it
+ * cuts. */
 struct ini_source {
 	const struct reading *reading;
 	FILE *file;
 	const char *path;
 	const char *section;
 	int line;
-	bool indented; /* the current line begins with a blank, and continues the one before for inih */
+	bool indented; /* the current line begins with a blank, so inih treats it as a continuation */
 	bool failed;
 };
 
@@ -337,7 +340,8 @@ static bool read_file(const struct reading *reading, const char *path, const cha
 	return !source.failed;
 }
 
-/* The command line, read either only for --help and --version (`store` false) or for good. */
+/* The state of reading the command line: once only to find --help and --version (`store` false), then to store
+ * values. */
 struct command_line {
 	const struct reading *reading;
 	int argc;
@@ -354,7 +358,7 @@ static bool unknown(const struct command_line *line, const char *text, int lengt
 	    length, text, line->reading->tables[0]->program, number ? "; a negative number stands behind --" : "");
 }
 
-/* Takes the option's value: `attached`, or the next argument, *at then moving on to it. */
+/* Reads the option's value: `attached`, or the next argument, to which it then moves *at. */
 static bool take_value(struct command_line *line, const struct option_spec *spec, void *target, const char *where,
     const char *attached, int *at)
 {
@@ -372,7 +376,7 @@ static bool take_value(struct command_line *line, const struct option_spec *spec
 	return !line->store || set_value(spec, target, where, attached, line->reading->error);
 }
 
-/* "--name", "--name=value" */
+/* Reads "--name" or "--name=value". */
 static bool take_long(struct command_line *line, int *at)
 {
 	const char *name = line->argv[*at] + 2;
@@ -393,7 +397,7 @@ static bool take_long(struct command_line *line, int *at)
 	return take_value(line, spec, target, where, equals ? equals + 1 : NULL, at);
 }
 
-/* "-a", "-ab" (flags), "-n5", "-n 5" */
+/* Reads "-a", "-ab" (flags), "-n5" or "-n 5". */
 static bool take_letters(struct command_line *line, int *at)
 {
 	for (const char *letter = line->argv[*at] + 1; *letter; letter++) {
@@ -416,7 +420,7 @@ static bool take_letters(struct command_line *line, int *at)
 	return true;
 }
 
-/* Moves argv[from] down to argv[to], what lies between up by one. */
+/* Moves argv[from] to argv[to], and the arguments between them up by one. */
 static void move_down(char **argv, int from, int to)
 {
 	char *moved = argv[from];
@@ -454,7 +458,7 @@ bool options_parse(const struct option_table *table, void *target, const struct 
 	struct command_line line = {.reading = &reading, .argc = argc, .argv = argv};
 
 	*wants = 0;
-	/* Who asks for help gets it, whatever else is wrong further on. */
+	/* Find --help and --version first, so that they work whatever is wrong after them. */
 	if (!read_command_line(&line, operands))
 		return false;
 	*wants = line.wants;

@@ -1,4 +1,4 @@
-/* Options shown: --help on a terminal's 80 columns, and the Markdown table of docs/config.md. */
+/* Writes --help, at a width of 80 columns, and the Markdown table of docs/config.md. */
 #include "common/clock.h"
 #include "common/options_internal.h"
 
@@ -35,7 +35,7 @@ const char *option_number(const struct option_spec *spec, int64_t value, char *o
 	}
 }
 
-/* Writes words from `column`, where the cursor stands, breaking lines at HELP_COLUMNS; they begin at `indent`. */
+/* Writes words from the cursor's column on. Breaks lines at HELP_COLUMNS and indents the next ones by `indent`. */
 static void write_wrapped(const char *text, int column, int indent, FILE *out)
 {
 	bool first = true;
@@ -57,7 +57,7 @@ static void write_wrapped(const char *text, int column, int indent, FILE *out)
 	fputc('\n', out);
 }
 
-/* "sentence (default: 5; REEVE_MANAGER)" */
+/* Writes an option's help with its default and variable, as in "help (default: 5; REEVE_MANAGER)", into `out`. */
 static void option_sentence(const struct option_spec *spec, char *out, size_t size)
 {
 	bool shows_default = spec->fallback && spec->type != OPTION_FLAG;
@@ -114,7 +114,7 @@ void options_help(const struct option_table *table, const struct option_table *e
 		fprintf(out, "\n%s\n", table->epilogue);
 }
 
-/* A cell of a Markdown table: a bar would end it. */
+/* Writes a cell of a Markdown table. Escapes bars, which would end it. */
 static void write_cell(const char *text, FILE *out)
 {
 	for (; *text; text++)

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* stdio does not keep why an earlier write failed; another write fails for the same reason. 0: it succeeded. */
+/* Returns the errno of another write to standard output, or 0 if it succeeds. stdio does not keep the errno of the
+ * earlier failure, and another write fails for the same reason. */
 static int write_problem(void)
 {
 	return write(STDOUT_FILENO, "\n", 1) < 0 ? errno : 0;

@@ -1,9 +1,10 @@
-/* The end of what a program prints: it must have arrived. */
+/* Checks that a program's output was written. */
 #ifndef REEVE_COMMON_OUTPUT_H
 #define REEVE_COMMON_OUTPUT_H
 
-/* Writes what standard output still buffers. Returns `code`; if anything could not be written it says why on standard error, and
- * returns EXIT_TASK_FAILED in place of 0. A reader that has gone away (`reeve list | head`) is no failure. */
+/* Flushes standard output and returns `code`. If any output could not be written, it prints the reason to standard
+ * error and returns EXIT_TASK_FAILED instead of 0. A reader that has closed the pipe (`reeve list | head`) is not a
+ * failure. */
 int output_finish(const char *program, int code);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * UTF-8 as RFC 3629 has it: one function knows which byte sequences are a character, everything else asks it. Runs of
- * ASCII are passed eight bytes at a time.
+ * UTF-8 as defined by RFC 3629. character_length alone decides which byte sequences are characters. Runs of ASCII are
+ * skipped eight bytes at a time.
  */
 #include "common/text.h"
 
@@ -10,13 +10,13 @@
 
 #define EACH_BYTE(value) (UINT64_C(0x0101010101010101) * (value))
 
-/* True for eight bytes that are all ASCII and none of them NUL. */
+/* Returns true if eight bytes are all ASCII and none is NUL. */
 static bool eight_plain(const unsigned char *at)
 {
 	uint64_t word;
 
 	memcpy(&word, at, sizeof word);
-	/* Without high bits no addition carries, and adding 0x7f raises the high bit of every byte but NUL. */
+	/* Without high bits no addition carries, and adding 0x7f sets the high bit of every byte except NUL. */
 	return (word & EACH_BYTE(0x80)) == 0 && ((word + EACH_BYTE(0x7f)) & EACH_BYTE(0x80)) == EACH_BYTE(0x80);
 }
 
@@ -25,7 +25,7 @@ static bool is_tail(unsigned char c)
 	return (c & 0xc0) == 0x80;
 }
 
-/* The length of the character that begins at `at`, before `end`; 0 if none does. NUL counts as none. */
+/* Returns the length of the character that begins at `at` and fits before `end`, or 0 if there is none or it is NUL. */
 static size_t character_length(const unsigned char *at, const unsigned char *end)
 {
 	size_t left = end - at;
@@ -73,7 +73,7 @@ size_t utf8_cut(const char *text, size_t length)
 {
 	const unsigned char *bytes = (const unsigned char *)text;
 
-	/* Only the last three bytes can begin a character that is not whole. */
+	/* Only one of the last three bytes can begin an incomplete character. */
 	for (size_t back = 1; back <= 3 && back <= length; back++) {
 		unsigned char c = bytes[length - back];
 
@@ -97,7 +97,7 @@ const char *name_problem(const char *name, bool may_be_empty)
 		return "is not UTF-8";
 	for (size_t i = 0; i < length; i++) {
 		unsigned char c = name[i];
-		/* U+0080 to U+009F are controls too. */
+		/* U+0080 to U+009F are control characters too. */
 		bool c1 = c == 0xc2 && (unsigned char)name[i + 1] < 0xa0;
 
 		if (c < 0x20 || c == 0x7f || c1)

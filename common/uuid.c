@@ -1,7 +1,8 @@
 /*
- * Version 7 UUIDs: 48 bits of milliseconds, then 74 bits that begin at random in each millisecond and grow by random
- * steps within it, so that ids of one process rise and ids of two do not meet. When the time given goes back by more than
- * BACK_MS, the clock was set: they begin anew there, since their time must be that of the clock.
+ * Version 7 UUIDs: 48 bits of milliseconds, then 74 bits that start at a random value in each millisecond and grow by
+ * random steps within it, so that the ids of one process increase and the ids of two processes do not collide. If the
+ * time goes back by more than BACK_MS, the clock was set: the ids restart at the new time, since their time must follow
+ * the clock.
  */
 #include "common/uuid.h"
 
@@ -12,7 +13,7 @@ enum { BACK_MS = 10000 };
 
 #define MS_MASK ((INT64_C(1) << 48) - 1)
 
-/* What was given out last: the time, and the 74 bits as 12 (rand_a) and 62 (rand_b). */
+/* The last id: its time, and its 74 bits as 12 (rand_a) and 62 (rand_b). */
 static struct {
 	pthread_mutex_t lock;
 	int64_t ms;
@@ -23,7 +24,7 @@ static uint64_t random_bits(int count)
 {
 	uint64_t value;
 
-	/* Up to 256 bytes come whole or not at all, and only an early boot can make this wait. */
+	/* getrandom returns up to 256 bytes completely or not at all, and waits only during early boot. */
 	while (getrandom(&value, sizeof value, 0) != sizeof value)
 		;
 	return value >> (64 - count);
@@ -36,7 +37,7 @@ void uuid7_make(int64_t unix_ms, uint8_t uuid[UUID_BYTES])
 	pthread_mutex_lock(&last.lock);
 	if (unix_ms > last.ms || unix_ms < last.ms - BACK_MS) {
 		last.ms = unix_ms;
-		/* The top bit stays free: room for 2³³ steps within one millisecond. */
+		/* The top bit stays free, which leaves room for 2³³ steps within one millisecond. */
 		last.high = random_bits(11);
 		last.low = random_bits(62);
 	} else {

@@ -1,4 +1,4 @@
-/* reeve-manager: reads its options, brings the schema up, and runs the loop until it is told to stop. */
+/* The program reeve-manager: reads its options, upgrades the schema, and runs the loop until it must stop. */
 #include "common/log.h"
 #include "common/output.h"
 #include "manager/core/states.h"
@@ -26,7 +26,7 @@ static int exit_code_of(reeve_status code)
 	}
 }
 
-/* The exit code after something was printed. */
+/* Returns the exit code after output to standard output. */
 static int printed(void)
 {
 	return output_finish("reeve-manager", EXIT_OK);
@@ -62,13 +62,13 @@ int main(int argc, char **argv)
 	if (options.print_schema)
 		return schema_print((int)options.schema_from, stdout) ? printed() : EXIT_USAGE;
 	manager_options_hide(&options, argc, argv);
-	signal(SIGHUP, SIG_IGN); /* until the loop runs there is nothing to reload */
+	signal(SIGHUP, SIG_IGN); /* before the loop runs there is nothing to reload */
 	if (!manager_log_setup(&options, &error) ||
 	    !migrate(options.database, options.no_migrate, (int)options.history_days, &error)) {
 		log_error(NULL, "%s", error.message);
 		return exit_code_of(error.code);
 	}
-	if (!manager_open(&manager, &options, &error)) { /* an address that is taken, or none */
+	if (!manager_open(&manager, &options, &error)) { /* for example, an address is invalid or in use */
 		log_error(NULL, "%s", error.message);
 		manager_close(&manager);
 		return error.code == STATUS(INVALID_ARGUMENT) ? EXIT_USAGE : EXIT_TASK_FAILED;

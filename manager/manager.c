@@ -1,4 +1,4 @@
-/* Opens the parts in their order and closes them in the reverse one. */
+/* Opens the manager's parts and closes them, and passes the loop's events and signals to them. */
 #include "manager/manager.h"
 
 #include "common/clock.h"
@@ -38,7 +38,7 @@ static void on_alarm(evutil_socket_t fd, short what, void *arg)
 	core_turn(m->core);
 }
 
-/* The jobs want to be run at this time or earlier. */
+/* Sets the timer of the jobs to this time (monotonic, in ms), unless it expires earlier. */
 static void alarm_set(void *arg, int64_t at_ms)
 {
 	struct manager *m = arg;
@@ -51,7 +51,8 @@ static void alarm_set(void *arg, int64_t at_ms)
 	event_add(m->alarm, &tv);
 }
 
-/* The answers first: a claim wakes a backend of PostgreSQL, which may take the processor before they are written. */
+/* Writes answers before it claims: a claim wakes a backend of PostgreSQL, which may take the processor before the
+ * answers are written. */
 static void on_dispatch(evutil_socket_t fd, short what, void *arg)
 {
 	struct manager *m = arg;
@@ -75,12 +76,12 @@ static int64_t database_us(void *arg)
 static void on_farewell(struct store_op *op, const struct reeve_error *error)
 {
 	struct manager *m = (struct manager *)((char *)op - offsetof(struct manager, farewell));
-	(void)error; /* they notice by themselves, a little later */
+	(void)error; /* without the notice the other managers detect the stop a little later */
 	event_base_loopbreak(m->base);
 }
 
-/* The others are told first, so that they take this one's tasks at once. A second signal, or a database that takes long,
- * ends it without. */
+/* Sends the shutdown notice, so that the other managers take over this one's tasks at once, and then ends the loop.
+ * Ends it without that if the database is not connected, on a second signal, or after FAREWELL_MS. */
 static void stop(struct manager *m)
 {
 	if (m->stopping || !store_up(m->store)) {
@@ -102,7 +103,7 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 	stop(m);
 }
 
-/* The log level is read again, as at the start: what else has changed in the file takes effect with the next start. */
+/* Reads all options again and applies the log level. Other changes in the file take effect at the next start. */
 static void on_hangup(evutil_socket_t number, short what, void *arg)
 {
 	const struct manager *m = arg;
@@ -119,7 +120,7 @@ static void on_hangup(evutil_socket_t number, short what, void *arg)
 	log_info(NULL, "reloaded on SIGHUP: the log level is %s", options.log_level);
 }
 
-/* What this one wrote to tables that a newer program has changed would be wrong there. */
+/* Stops the manager: a newer program has changed the tables, so its own writes to them would be wrong. */
 static void on_outdated(void *arg, int schema)
 {
 	struct manager *m = arg;
@@ -267,7 +268,7 @@ void manager_close(struct manager *m)
 {
 	if (m->jobs)
 		jobs_stop(m->jobs);
-	/* Operations under way end while the core and the calls they belong to still live. */
+	/* Operations in flight end here, while the core and the calls that they belong to still exist. */
 	if (m->store)
 		store_close(m->store);
 	if (m->core)

@@ -1,4 +1,4 @@
-/* The manager as a whole: the loop, and what hangs on it. */
+/* The manager: its event loop and the parts that run on it. */
 #ifndef REEVE_MANAGER_MANAGER_H
 #define REEVE_MANAGER_MANAGER_H
 
@@ -13,33 +13,35 @@
 struct manager {
 	struct event_base *base;
 	struct event *alarm, *dispatch, *terminate, *interrupt, *hangup;
-	int argc;                    /* the command line, to be read again on SIGHUP */
+	int argc;                    /* the command line, which SIGHUP reads again */
 	char **argv;
-	int64_t alarm_ms;            /* when the alarm of the jobs is set to go off; monotonic */
+	int64_t alarm_ms;            /* when `alarm`, the timer of the jobs, expires; monotonic. INT64_MAX: not set */
 	struct jobs *jobs;
 	struct store *store;
-	struct store_stop farewell;  /* tells the other managers that this one stops */
+	struct store_stop farewell;  /* the shutdown notice to the other managers */
 	bool stopping;
-	bool outdated;               /* it stops because a newer one has brought the schema up */
+	bool outdated;               /* it stops because a newer manager has upgraded the schema */
 	struct core *core;
 	struct callbacks *callbacks;
-	struct archive *archive;     /* NULL: none is kept */
+	struct archive *archive;     /* NULL: no archive is kept */
 	struct rpc_server *server;
 	struct services services;
 	struct counters_writer *counters;
 	char name[256];
 };
 
-/* Sets the log up by the options. */
+/* Sets up the log from the options. Returns false with *error if the log level is invalid. */
 bool manager_log_setup(const struct manager_options *options, struct reeve_error *error);
 
-/* Opens everything and listens. argc and argv are set before, and kept. */
+/* Opens all parts and listens. The caller sets argc and argv before, which are kept. Returns false with *error; then
+ * call manager_close. */
 bool manager_open(struct manager *manager, const struct manager_options *options, struct reeve_error *error);
 
-/* Runs until SIGTERM or SIGINT, SIGHUP reads the log level again; or until the database's schema is newer than this program's: false, and the log says it. */
+/* Runs until SIGTERM or SIGINT. Returns false, and logs it, if it stopped because the database's schema is newer than
+ * this program's. SIGHUP reads the log level again. */
 bool manager_run(struct manager *manager);
 
-/* Closes what is open; a zeroed or half-opened manager too. */
+/* Closes all parts that are open. The manager may be zeroed or partly opened. */
 void manager_close(struct manager *manager);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * glibc raises its threshold for blocks that are mapped alone to the size of the largest one freed, up to 32 MiB: after one flood
- * of long messages all others come from the heaps, which are cut only at their ends. So the threshold is fixed, and heaps that
- * have much that is free are trimmed.
+ * glibc maps each block above a threshold separately. It raises the threshold to the size of the largest such block
+ * freed, up to 32 MiB, so after a flood of long messages later ones come from the heaps, which shrink only at their
+ * ends. Therefore the threshold is fixed, and the heaps are trimmed when much of them is free.
  */
 #include "manager/memory.h"
 

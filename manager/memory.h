@@ -1,14 +1,15 @@
-/* Memory: where there is none the manager ends, and what is not needed any more goes back to the system. */
+/* Memory: the manager aborts if an allocation fails, and returns unused memory to the system. */
 #ifndef REEVE_MANAGER_MEMORY_H
 #define REEVE_MANAGER_MEMORY_H
 
 #include "manager/jobs/jobs.h"
 
-/* Has libevent and jansson end the process where there is no memory, as the manager's own allocations do (common/mem.h). Before
- * anything of them is used. */
+/* Makes libevent and jansson abort the process if an allocation fails, as the manager's own allocations do
+ * (common/mem.h). Call it before any use of these libraries. */
 void memory_setup(void);
 
-/* Has large blocks go back to the system as soon as they are freed; the job "memory" looks whether many small ones can. */
+/* Returns large blocks to the system as soon as they are freed. Binds the job "memory", which returns the memory of
+ * small blocks when much of it is free. */
 void memory_watch(struct jobs *jobs);
 
 #endif

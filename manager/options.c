@@ -1,4 +1,4 @@
-/* Every option of reeve-manager, once. */
+/* The options of reeve-manager. */
 #include "manager/options.h"
 
 #include "manager/store/store.h"
@@ -98,7 +98,8 @@ const struct option_table manager_option_table = {
     .specs = specs,
 };
 
-/* Permissions in octal that leave the owner its own. */
+/* Parses permissions in octal, which must let the owner read and write. Returns false with *error if they are
+ * invalid. */
 static bool read_mode(const char *text, mode_t *mode, struct reeve_error *error)
 {
 	char *end;
@@ -112,7 +113,7 @@ static bool read_mode(const char *text, mode_t *mode, struct reeve_error *error)
 bool manager_options_read(struct manager_options *o, int argc, char **argv, char *wants, struct reeve_error *error)
 {
 	int operands;
-	/* Once for --config, then again with the file. */
+	/* Parse once to find --config, then again with the file. */
 	if (!options_parse(&manager_option_table, o, NULL, NULL, NULL, "manager", argc, argv, &operands, wants, error))
 		return false;
 	if (*wants || o->print_states || o->print_options || o->print_schema)
@@ -153,7 +154,7 @@ void manager_options_hide(struct manager_options *o, int argc, char **argv)
 
 		if (strlen(shown) < length || strcmp(shown + before, o->database) != 0)
 			continue;
-		argv[i] = mem_strdup(shown); /* SIGHUP has it read again */
+		argv[i] = mem_strdup(shown); /* SIGHUP reads it again */
 		o->database = argv[i] + before;
 		memset(shown + before, '*', length);
 	}

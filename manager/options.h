@@ -1,4 +1,4 @@
-/* The manager's options; the table is in options.c. */
+/* The manager's options. */
 #ifndef REEVE_MANAGER_OPTIONS_H
 #define REEVE_MANAGER_OPTIONS_H
 
@@ -11,7 +11,7 @@ struct manager_options {
 	const char *database, *listen, *socket_mode_text, *config, *name, *log_level;
 	bool no_migrate, log_tasks, print_states, print_options, print_schema;
 	int64_t schema_from;
-	mode_t socket_mode; /* socket_mode_text, read */
+	mode_t socket_mode; /* socket_mode_text, parsed */
 	int64_t lease_ms, heartbeat_ms, buffer_ms, park_ms, max_run_ms;
 	int64_t history_days;
 	const char *archive;
@@ -23,11 +23,12 @@ struct manager_options {
 
 extern const struct option_table manager_option_table;
 
-/* Reads command line, environment and file, and checks what depends on each other. False: *error says what is wrong. */
+/* Reads the command line, environment and file, and checks options that depend on each other. Returns false with
+ * *error. */
 bool manager_options_read(struct manager_options *options, int argc, char **argv, char *wants, struct reeve_error *error);
 
-/* Overwrites the database in the program's arguments if it has a password: `ps` shows them to everybody. What the options and
- * argv point to afterwards are copies, kept until exit. */
+/* Overwrites the database in the program's arguments if it has a password, since `ps` shows them to all users.
+ * Afterwards `options` and argv point to a copy that is kept until exit. */
 void manager_options_hide(struct manager_options *options, int argc, char **argv);
 
 #endif

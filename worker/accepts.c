@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the handlers are such that this worker can run them. */
+/* Checks that each type in `asked` has a handler, that there is a handler at all, and that the worker can run all of
+ * them. False: *error has the reason. */
 static bool runnable(const struct names *asked, struct handler *handlers, bool may_start, struct reeve_error *error)
 {
 	const struct handler *handler;

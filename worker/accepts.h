@@ -1,7 +1,7 @@
 /*
- * The types that a worker runs, as its calls name them. They change when the handlers are read again (reload.c), and a call
- * that may be sent once more still points to those of its start: each holds on to the list that it names.
- * Guarded by the worker's lock.
+ * The task types that a worker runs, as its calls list them. The list changes when the handlers are reloaded
+ * (reload.c), but a call that may be resent still points to the list from its start. So lists are reference-counted:
+ * each call keeps a reference to its list. Guarded by the worker's lock.
  */
 #ifndef REEVE_WORKER_ACCEPTS_H
 #define REEVE_WORKER_ACCEPTS_H
@@ -16,15 +16,16 @@ struct accepts {
 	int users;
 };
 
-/* The types to ask for: those of the options (`asked`), each of which must have a handler, or if there are none all that
- * have one. `may_start`: there is a spawner. It has one user, the caller. NULL: *error says what is wrong. */
+/* Creates the list of types to request: those of the options (`asked`), each of which must have a handler, or all types
+ * with a handler if `asked` is empty. `may_start`: the worker has a supervisor. The caller gets the only reference.
+ * NULL: *error has the reason. */
 struct accepts *accepts_make(
     const struct names *asked, struct handler *handlers, bool may_start, struct reeve_error *error);
 
-/* One more user. */
+/* Adds a reference. */
 struct accepts *accepts_use(struct accepts *accepts);
 
-/* One less; the last frees it. NULL is allowed. */
+/* Drops a reference and frees the list after the last one. NULL is allowed. */
 void accepts_drop(struct accepts *accepts);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Attempts: what was assigned, what it ended with, and the checks that every result passes before it is reported.
+ * Attempts: their assignment, their outcome, and the checks that every result passes before it is reported.
  */
 #include "worker/attempt.h"
 
@@ -16,15 +16,14 @@
 #include <string.h>
 
 enum {
-	/* How long before an attempt expires its handler must have ended at the latest, so that its report still
-	   counts. */
+	/* A handler must have ended this long before its attempt expires, so that the report still counts. */
 	EXPIRY_MARGIN_MS = 1000,
-	/* An attempt counts as roomy if it may wait here at least so long: one that is started promptly is never given
-	 * back, however little more than its time-out it was given. */
+	/* An attempt counts as roomy if it could wait this long for a slot. So an attempt that starts promptly is never
+	 * returned, however little time beyond its timeout it has. */
 	ROOMY_WAIT_MS = 1000,
 };
 
-/* The longest texts that are reported; longer ones are cut. Those of remark and stack are the manager's. */
+/* The maximum lengths of reported strings; longer ones are cut. Those of remark and stack are the manager's limits. */
 enum { ERROR_MAX_BYTES = 16 * 1024, REMARK_MAX_BYTES = 4096, STACK_MAX_BYTES = 65536 };
 
 static const int64_t RETRY_IN_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
@@ -70,7 +69,7 @@ struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler
 	return attempt;
 }
 
-/* What it ended with is forgotten, but not what was said beside. */
+/* Removes the result, error and code; keeps the remark, stack, stage and retry delay. */
 static void outcome_clear(struct reeve_outcome *outcome)
 {
 	free(outcome->result);
@@ -106,13 +105,13 @@ bool attempt_stop(struct attempt *attempt, enum stop_reason reason)
 
 bool reeve_attempt_cancelled(const struct reeve_attempt *public)
 {
-	struct attempt *attempt = (struct attempt *)public; /* it is ours, and only the caller's view of it is const */
+	struct attempt *attempt = (struct attempt *)public; /* ours; only the handler's view of it is const */
 	int64_t now_ms;
 
 	if (atomic_load(&attempt->stop) != STOP_NONE)
 		return true;
 	now_ms = clock_monotonic_ms();
-	/* Nobody may have come to say so: the whole worker may have stood still. */
+	/* The worker itself may have been frozen, so that no thread could set `stop`. */
 	if (!lease_runs(attempt->lease, now_ms))
 		attempt_stop(attempt, STOP_LEASE);
 	return atomic_load(&attempt->stop) != STOP_NONE || now_ms >= atomic_load(&attempt->timeout_at_ms);
@@ -122,8 +121,8 @@ bool attempt_stale(const struct attempt *attempt, int64_t now_ms)
 {
 	int64_t last_ms = attempt_last_moment(attempt);
 
-	/* One that had too little time when it came would have no more if it came again: it runs, bounded by its last
-	 * moment. */
+	/* An attempt that had too little time on arrival would have no more if it were assigned again: it runs, limited by
+	 * attempt_last_moment. */
 	if (!attempt->roomy || last_ms == INT64_MAX)
 		return false;
 	if (attempt->timeout_ms == INT64_MAX)
@@ -150,7 +149,7 @@ static char *copy(const char *text)
 static int outcome_set(
     struct reeve_outcome *outcome, Reeve__V1__Outcome kind, const char *result, const char *code, const char *error)
 {
-	char *new_result = copy(result), *new_error = copy(error), *new_code = copy(code); /* of the old ones, perhaps */
+	char *new_result = copy(result), *new_error = copy(error), *new_code = copy(code); /* these may be the old ones */
 
 	outcome_clear(outcome);
 	outcome->kind = kind;
@@ -162,7 +161,7 @@ static int outcome_set(
 
 int reeve_outcome_complete(struct reeve_outcome *outcome, const char *result)
 {
-	/* The usual empty result costs no memory. */
+	/* An empty result, the usual one, needs no memory. */
 	return outcome_set(
 	    outcome, REEVE__V1__OUTCOME__OUTCOME_COMPLETED, result && *result ? result : NULL, NULL, NULL);
 }
@@ -252,7 +251,7 @@ void attempt_end_late(struct attempt *attempt, const char *said)
 		    (long long)(atomic_load(&attempt->timeout_at_ms) - attempt->started_ms), *said ? ": " : "", said);
 }
 
-/* Makes a text UTF-8 and cuts it. NULL stays. */
+/* Repairs invalid UTF-8 and cuts the string to `limit` bytes. A NULL string stays NULL. */
 static void clean(char **text, size_t limit)
 {
 	char *repaired;
@@ -265,7 +264,7 @@ static void clean(char **text, size_t limit)
 	*text = repaired;
 }
 
-/* Cuts the texts to what is reported and makes them UTF-8; a code that is no name is replaced. */
+/* Repairs and cuts the strings to what can be reported; replaces an invalid error code. */
 static void clean_texts(struct attempt *attempt)
 {
 	struct reeve_outcome *outcome = &attempt->outcome;

@@ -1,9 +1,9 @@
 /*
- * One attempt at a task, from the assignment to the manager's verdict on its result.
+ * One attempt of a task, from its assignment until a manager acknowledges its result.
  *
- * An attempt is always in one place: ready (waits for a slot), taken (a slot has it), in the outbox, or in a report
- * that is under way. Places and links change under the worker's lock; the outcome is written by the slot that has the
- * attempt, without it; `stop` may be set at any time.
+ * An attempt is always in exactly one place: it waits for a slot, is in a slot's batch, has a result that waits to be
+ * reported, or has a result in a report in flight. Places and links change under the worker's lock. The slot that has
+ * the attempt writes the outcome without the lock. `stop` may be set at any time.
  */
 #ifndef REEVE_WORKER_ATTEMPT_H
 #define REEVE_WORKER_ATTEMPT_H
@@ -21,113 +21,113 @@ struct reeve_worker;
 struct slot;
 
 enum attempt_place {
-	PLACE_READY,    /* in the queue of those to be started */
+	PLACE_READY,    /* waits to be started */
 	PLACE_TAKEN,    /* in a slot's batch: running, about to run, or just ended */
-	PLACE_OUTBOX,   /* has a result that waits to be reported */
-	PLACE_REPORTED, /* its result is in a report that has not been answered, or rests before it goes into the next */
+	PLACE_OUTBOX,   /* its result waits to be reported */
+	PLACE_REPORTED, /* its result is in a report in flight, or waits for its delay before it is reported again */
 };
 
-/* Why a handler is to stop before it has ended by itself. */
+/* Why a handler must stop before it has finished. */
 enum stop_reason {
 	STOP_NONE,
-	STOP_CANCEL,  /* a cancel was ordered */
-	STOP_DRAIN,   /* the worker stops */
+	STOP_CANCEL,  /* a worker command cancels the attempt */
+	STOP_DRAIN,   /* the worker is stopping */
 	STOP_LEASE,   /* the worker's lease is about to end */
-	STOP_LOST,    /* the incarnation was lost: somebody else may have the attempt by now */
-	STOP_ABANDON, /* it is not ours any more: nothing is to be reported */
+	STOP_LOST,    /* the incarnation was lost: another worker may have the attempt now */
+	STOP_ABANDON, /* the attempt is no longer ours: nothing is reported */
 };
 
-/* What a handler says. The texts are owned, NULL for none. */
+/* The outcome set by a handler. Strings are owned; NULL: not set. */
 struct reeve_outcome {
-	Reeve__V1__Outcome kind; /* UNSPECIFIED: nothing said yet */
+	Reeve__V1__Outcome kind; /* UNSPECIFIED: not set yet */
 	char *result;
 	char *error;
 	char *code;
-	char *remark; /* these four stay whatever becomes of the attempt */
+	char *remark; /* this and the next three fields are kept when the outcome is replaced */
 	char *stack;
-	char *stage; /* that is to follow if it completes */
-	int64_t retry_in_ms; /* 0: as the task's policy says */
+	char *stage; /* the stage that follows if the attempt completes */
+	int64_t retry_in_ms; /* 0: the task's retry policy decides */
 };
 
-/* Its name. */
+/* Identifies an attempt. */
 struct attempt_key {
 	int64_t task_id;
 	int64_t token;
 };
 
 struct attempt {
-	struct reeve_attempt public; /* first, so that the one is found from the other */
+	struct reeve_attempt public; /* first, so that each can be found from the other */
 	struct attempt_key key;
-	Reeve__V1__Assignment *assignment; /* owned: the texts of `public` are its */
-	struct handler *handler;           /* kept as long as the attempt; NULL: there is none for this type */
+	Reeve__V1__Assignment *assignment; /* owned; has the strings of `public` */
+	struct handler *handler;           /* the attempt keeps a reference; NULL: no handler for this type */
 	size_t max_result_bytes;
 	const struct lease *lease;   /* the worker's */
-	struct reeve_worker *worker; /* once it is held */
+	struct reeve_worker *worker; /* NULL until held_receive */
 
-	/* On the monotonic clock, milliseconds. */
-	_Atomic int64_t expires_ms;    /* the manager takes the attempt back; INT64_MAX: never */
-	bool roomy;                    /* on arrival there was time for the whole time-out before that */
-	int64_t timeout_ms;            /* how long it may run, after its handler's own limit; INT64_MAX: no limit */
-	int64_t started_ms;            /* when it began to run */
-	_Atomic int64_t timeout_at_ms; /* when its time is over; INT64_MAX until it runs */
-	bool refusal_logged;           /* more time was refused, once at least */
-	_Atomic bool extending;        /* a manager has been asked whether it may run longer (extend.h) */
+	/* In milliseconds on the monotonic clock. */
+	_Atomic int64_t expires_ms;    /* when the manager reclaims the attempt; INT64_MAX: never */
+	bool roomy;                    /* on arrival, the full timeout fitted in before the expiry */
+	int64_t timeout_ms;            /* how long it may run, also limited by the handler's timeout; INT64_MAX: no limit */
+	int64_t started_ms;            /* when it started to run */
+	_Atomic int64_t timeout_at_ms; /* when it times out; INT64_MAX until it runs */
+	bool refusal_logged;           /* a refused extension has been logged */
+	_Atomic bool extending;        /* a manager has been asked for an extension (extend.h) */
 
 	_Atomic int stop; /* enum stop_reason */
 	enum attempt_place place;
 	struct slot *slot; /* while taken */
-	uint64_t group;    /* in the outbox: goes in a report with no other group's results; 0: any (outbox.h) */
-	bool refused;      /* the manager called its result invalid; this is the one in its place */
-	int64_t later_ms;  /* the manager could not judge its result: how long it rests before it is reported again, */
-	int64_t later_until_ms; /* and until when */
+	uint64_t group;    /* once sealed: never shares a report with another group's results; 0: no group (outbox.h) */
+	bool refused;      /* the manager called its result invalid; `result` is the replacement */
+	int64_t later_ms;  /* the delay before a result with the ack LATER is reported again, */
+	int64_t later_until_ms; /* and the time when that delay ends */
 
-	/* What its handler has remarked and no manager has got yet (heartbeat.h). Guarded by the worker's lock. */
-	char *remark;     /* owned; NULL: nothing */
-	bool remark_sent; /* it is in the heartbeat that is under way */
+	/* The handler's remark that no manager has acknowledged yet (heartbeat.h). Guarded by the worker's lock. */
+	char *remark;     /* owned; NULL: none */
+	bool remark_sent; /* it is in the heartbeat in flight */
 
 	struct reeve_outcome outcome;
-	Reeve__V1__Result result; /* what is reported; complete once in the outbox */
-	size_t result_bytes;      /* its size in a message, roughly */
+	Reeve__V1__Result result; /* the reported message; complete once it waits to be reported */
+	size_t result_bytes;      /* its approximate size in a message */
 
 	struct attempt *prev, *next; /* in the list of its place */
 	UT_hash_handle hh;           /* in the table of held attempts, by key */
 };
 
-/* Makes an attempt of an assignment, which it owns from now on, that was claimed at `claimed_ms` or later. Never NULL. This and
- * attempt_free count the handler's users: under the worker's lock once it runs. */
+/* Creates an attempt from an assignment and takes ownership of it. The assignment was claimed at `claimed_ms` or later.
+ * Never returns NULL. This and attempt_free change the handler's reference count: call them under the worker's lock
+ * once the worker runs. */
 struct attempt *attempt_create(Reeve__V1__Assignment *assignment, struct handler *handler, const struct lease *lease,
     size_t max_result_bytes, int64_t claimed_ms);
 
-/* Frees it. NULL is allowed. */
+/* Frees the attempt. NULL is allowed. */
 void attempt_free(struct attempt *attempt);
 
-/* Asks to stop, unless something else already did (but what was lost or abandoned overrides what was not). True if that
- * is new. */
+/* Requests the attempt to stop. The first reason stays, except that STOP_LOST and STOP_ABANDON override the ones before
+ * them. Returns true if the reason was set. */
 bool attempt_stop(struct attempt *attempt, enum stop_reason reason);
 
-/* True if so little time is left before the attempt expires, after waiting here, that its handler might not end by
- * itself: it must be given back instead of started. */
+/* Returns true if the attempt has waited here so long that its handler might not finish before it expires. Such an
+ * attempt must be returned instead of started. */
 bool attempt_stale(const struct attempt *attempt, int64_t now_ms);
 
-/* The last moment at which a handler of the attempt may still run. */
+/* Returns the latest time at which a handler of the attempt may still run. */
 int64_t attempt_last_moment(const struct attempt *attempt);
 
-/* Sets what the attempt ended with, in place of what the handler said. `format` and on is the error; `code` may be
- * NULL. */
+/* Sets the outcome, replacing the handler's. `format` and the arguments are the error; `code` may be NULL. */
 void attempt_end(struct attempt *attempt, Reeve__V1__Outcome kind, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Ends an attempt that was stopped for this reason, whatever its handler said. */
+/* Sets the outcome of an attempt that was stopped for this reason, replacing the handler's. */
 void attempt_end_stopped(struct attempt *attempt, enum stop_reason reason);
 
-/* Ends an attempt whose time is over; `said` is what its handler had to say, "" for nothing. */
+/* Sets the outcome of an attempt that timed out; `said` is the handler's message, or "". */
 void attempt_end_late(struct attempt *attempt, const char *said);
 
-/* Completes `result` from the outcome: checks that texts are UTF-8 and not too long; if the result is not, the attempt
- * ends as fatal instead. */
+/* Fills in `result` from the outcome. Cuts and repairs strings; if the result is too long or not UTF-8, or the stage is
+ * not a valid name, the attempt ends with a fatal error instead. */
 void attempt_seal(struct attempt *attempt, int64_t run_ms);
 
-/* Writes "task 12/3" (id/attempt) into `out` and returns it: whom a log line is about. */
+/* Writes "task 12/3" (id/attempt) into `out` and returns it: the object of a log line. */
 const char *attempt_name(const struct attempt *attempt, char out[48]);
 
 #endif

@@ -1,5 +1,5 @@
-/* How long to leave a manager alone after a call failed: 100 ms, doubling up to 5 s, a random quarter taken off, so
- * that workers do not come back in step. Not thread-safe: guarded by whoever owns it. */
+/* The delay before the next call to a manager after a failed one: 100 ms, doubling up to 5 s, minus a random part of up
+ * to a quarter, so that workers do not retry in step. Not thread-safe: the owner guards it. */
 #ifndef REEVE_WORKER_BACKOFF_H
 #define REEVE_WORKER_BACKOFF_H
 
@@ -8,13 +8,13 @@
 
 enum { BACKOFF_FIRST_MS = 100, BACKOFF_LONGEST_MS = 5000 };
 
-/* All zero: nothing to wait for. */
+/* All zero: no delay. */
 struct backoff {
-	int64_t delay_ms; /* the last rest, before the random part was taken off */
-	int64_t until_ms; /* on the monotonic clock; 0: at once */
+	int64_t delay_ms; /* the last delay, before the random part was subtracted */
+	int64_t until_ms; /* on the monotonic clock; 0: no delay */
 };
 
-/* Notes a failure at `now_ms`. */
+/* Records a failure at `now_ms`. */
 static inline void backoff_fail(struct backoff *backoff, int64_t now_ms)
 {
 	backoff->delay_ms = backoff->delay_ms ? backoff->delay_ms * 2 : BACKOFF_FIRST_MS;
@@ -23,7 +23,7 @@ static inline void backoff_fail(struct backoff *backoff, int64_t now_ms)
 	backoff->until_ms = now_ms + backoff->delay_ms - arc4random_uniform((uint32_t)(backoff->delay_ms / 4));
 }
 
-/* Notes that a call went well. */
+/* Records a success. */
 static inline void backoff_clear(struct backoff *backoff)
 {
 	backoff->delay_ms = backoff->until_ms = 0;

@@ -1,7 +1,7 @@
 /*
- * Control sleeps on an eventfd until somebody kicks it or a time has come, looks at the whole state, and starts what is
- * due. Stopping goes down in steps: drain (tasks that have not begun go back, those that run may finish), stop all,
- * report what is left, leave; each step has its time, and each signal hurries one step on.
+ * Control sleeps on an eventfd until another thread wakes it or a deadline has passed, checks the entire state, and
+ * starts what is due. A stop has these steps: drain (tasks not started are returned, running ones may finish), stop
+ * all, report the remaining results, leave. Each step has a time limit, and each further signal ends a step early.
  */
 #include "worker/control.h"
 
@@ -19,24 +19,24 @@
 #include <utlist.h>
 
 enum {
-	STUCK_MS = 2000,        /* beyond the grace: so long a handler may take to end when told to */
-	REPORT_LAST_MS = 10000, /* how long managers are waited for at the end */
-	GUARD_LATE_MS = 2000,   /* so long after the lease's end every program is dead, if the guard is not */
-	GUARD_SEEN_MS = 300,    /* and so long the worker must itself have seen that they are not: */
-	GUARD_LOOK_MS = 100,    /* by looks at most so far apart */
+	STUCK_MS = 2000,        /* after the kill grace: how long a handler may take to end */
+	REPORT_LAST_MS = 10000, /* how long to wait for managers at the end */
+	GUARD_LATE_MS = 2000,   /* after the lease's end: by then a working watchdog has killed every program */
+	GUARD_SEEN_MS = 300,    /* how long the worker must have seen programs run that the watchdog should have killed, */
+	GUARD_LOOK_MS = 100,    /* in checks at this interval */
 };
 
 void worker_kick(struct reeve_worker *worker)
 {
 	uint64_t one = 1;
 
-	/* The eventfd is written once for each time that control looks. */
+	/* Write the eventfd only once for each time that control wakes up. */
 	if (!atomic_exchange(&worker->kicked, true))
 		while (write(worker->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
 			;
 }
 
-/* Sleeps until the next kick, at most until `until_ms`. */
+/* Sleeps until worker_kick is called or `until_ms` has passed. */
 static void wait_for_kick(struct reeve_worker *worker, int64_t until_ms)
 {
 	struct pollfd ready = {.fd = worker->wake_fd, .events = POLLIN};
@@ -47,19 +47,19 @@ static void wait_for_kick(struct reeve_worker *worker, int64_t until_ms)
 		rest = 0;
 	if (poll(&ready, 1, rest > 3600 * 1000 ? 3600 * 1000 : (int)rest) <= 0)
 		return;
-	/* Before the state is looked at: what changes from here on kicks again. */
+	/* Reset before the state is checked: later changes wake control again. */
 	if (read(worker->wake_fd, &count, sizeof count) == sizeof count)
 		atomic_store(&worker->kicked, false);
 }
 
-/* What has not begun goes back. */
+/* Returns the tasks that have not started. */
 static void return_ready(struct reeve_worker *worker)
 {
 	while (worker->ready)
 		held_stop(worker, worker->ready, STOP_DRAIN);
 }
 
-/* When a guard that has not ended the programs by then is taken for one that stands still. */
+/* When a watchdog that has not killed the programs is considered hung. */
 static int64_t guard_limit(const struct reeve_worker *worker)
 {
 	return worker->lease_until_ms + GUARD_LATE_MS;
@@ -75,8 +75,9 @@ static bool programs_run(const struct reeve_worker *worker)
 	return false;
 }
 
-/* The lease is over, and programs that the guard should have killed have not ended: with it they die. A worker that was
- * itself stopped for that long does not know yet that they have: it must have looked for a while. */
+/* Kills the supervisor, and all programs with it, if programs still run after the lease's end that its watchdog should
+ * have killed. A worker that was itself frozen until now does not know yet that they have ended, so it must have seen
+ * them running for GUARD_SEEN_MS. */
 static void heed_guard(struct reeve_worker *worker, int64_t now_ms)
 {
 	int64_t from_ms = guard_limit(worker) - GUARD_SEEN_MS;
@@ -95,7 +96,7 @@ static void heed_guard(struct reeve_worker *worker, int64_t now_ms)
 	launcher_kill(worker->launcher);
 }
 
-/* When heed_guard has to look next. */
+/* Returns when heed_guard must check again. */
 static int64_t guard_look(const struct reeve_worker *worker, int64_t now_ms)
 {
 	if (!worker->launcher || worker->guard_killed || !worker->taken_count)
@@ -103,14 +104,14 @@ static int64_t guard_look(const struct reeve_worker *worker, int64_t now_ms)
 	return worker->guard_seen_ms ? now_ms + GUARD_LOOK_MS : guard_limit(worker) - GUARD_SEEN_MS;
 }
 
-/* Begins to drain, or hurries a drain under way: running handlers are stopped at `until_ms`. */
+/* Starts a drain, or shortens a running one: handlers are stopped at `until_ms`. */
 static void drain(struct reeve_worker *worker, int64_t until_ms)
 {
 	worker->draining = true;
 	worker->drain_until_ms = until_ms;
 }
 
-/* Carries on what calls of reeve_worker_stop, and the spawner's death, ask for. */
+/* Acts on calls of reeve_worker_stop, on the supervisor's death, and on a refusal by the manager. */
 static void heed_stops(struct reeve_worker *worker, int64_t now_ms)
 {
 	int stops = atomic_load(&worker->stops);
@@ -139,7 +140,7 @@ static void heed_stops(struct reeve_worker *worker, int64_t now_ms)
 		drain(worker, now_ms);
 }
 
-/* Moves a drain on. */
+/* Continues a drain: returns what has not started, and stops all handlers when the drain timeout has passed. */
 static void advance_drain(struct reeve_worker *worker, int64_t now_ms)
 {
 	if (!worker->draining)
@@ -153,7 +154,7 @@ static void advance_drain(struct reeve_worker *worker, int64_t now_ms)
 	}
 }
 
-/* Whether all is done that can be, or waited for long enough. */
+/* Returns true if everything is done, or the time limit for it has passed. */
 static bool finished(struct reeve_worker *worker, int64_t now_ms)
 {
 	bool hurry = atomic_load(&worker->stops) >= 3;
@@ -189,7 +190,7 @@ static bool finished(struct reeve_worker *worker, int64_t now_ms)
 	return true;
 }
 
-/* When to look again though nobody kicks. */
+/* Returns when control must check the state again without being woken. */
 static int64_t next_look(const struct reeve_worker *worker)
 {
 	int64_t now_ms = clock_monotonic_ms(), next_ms = courier_next_ms(worker);
@@ -213,7 +214,7 @@ static int64_t next_look(const struct reeve_worker *worker)
 	return next_ms;
 }
 
-/* Gives the slots their number. Called without the lock. */
+/* Brings the number of slots to the requested concurrency. Called without the lock. */
 static void resize(struct reeve_worker *worker)
 {
 	struct reeve_error error;
@@ -223,7 +224,7 @@ static void resize(struct reeve_worker *worker)
 	pthread_mutex_lock(&worker->lock);
 	wanted = worker->slots.wanted;
 	changed = worker->slots.changed;
-	worker->slots.changed = false; /* if another order comes meanwhile, it is carried out next */
+	worker->slots.changed = false; /* if another command arrives during this call, the next one applies it */
 	pthread_mutex_unlock(&worker->lock);
 	if (!changed || slots_resize(worker, wanted, &error))
 		return;

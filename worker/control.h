@@ -4,7 +4,8 @@
 
 #include "worker/state.h"
 
-/* Serves until the worker has stopped; then nothing is under way any more but what `stuck` says. */
+/* Runs the loop until the worker has stopped. Then nothing is running or in flight, except handlers if `stuck` is
+ * set. */
 void control_run(struct reeve_worker *worker);
 
 #endif

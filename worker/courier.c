@@ -1,15 +1,16 @@
 /*
- * How tasks come and results go.
+ * The fetch and report loop.
  *
- * At rest one Fetch is parked at a manager, for all free slots. At work it is the Reports that fetch: each carries all
- * the results that have gathered and a Fetch for the slots that are free, and whatever gathers while it is under way
- * goes out with the next; a second one may go meanwhile once it is worth while. When slots are free and no Fetch is
- * out, one is parked. What all Fetches out may bring and what has not ended never exceeds the worker's capacity.
+ * An idle worker has one Fetch parked at a manager, for all free slots. In a busy worker the Reports fetch: each
+ * carries all results so far, and a Fetch for the free slots. Later results go with the next Report; with enough of
+ * them, a second Report may be in flight. If slots are free and no Fetch is in flight, one is parked. What all Fetches
+ * in flight may bring and what has not ended together never exceed the worker's capacity.
  *
- * A Fetch that failed is sent again under its number, by the next call that can carry one; a result that could not be
- * reported waits in the outbox. A worker that drains asks its parked Fetch for a last answer at once: what the manager
- * may just have assigned to it comes with that, and goes back. So does one that pauses, and one that is to end when no task
- * waits, once nothing runs: it is that last answer's emptiness that ends it.
+ * A failed Fetch is resent with the same id, by the next call that can carry one. A result that could not be reported
+ * stays among the unacknowledged results (outbox.h). A draining worker cancels its parked Fetch and resends it without
+ * parking, to get the answer at once: it may bring tasks that the manager has just assigned, and these are returned. A
+ * worker that pauses does the same. So does one that must end when no task waits (until_empty), once nothing runs: it
+ * ends if that last answer is empty.
  */
 #include "worker/courier.h"
 
@@ -24,30 +25,30 @@
 #include <utlist.h>
 
 enum {
-	REPORTS_MAX = 2,                    /* under way at once */
-	REPORT_RESULTS_MAX = 5000,          /* in one */
-	REPORT_BYTES_MAX = 2 * 1024 * 1024, /* in one, roughly */
-	SECOND_REPORT_MAX = 256,            /* so many results are always worth a second report */
-	LATER_FIRST_MS = 20,                /* how long a result rests that the manager could not judge, doubling up to */
+	REPORTS_MAX = 2,                    /* in flight at once */
+	REPORT_RESULTS_MAX = 5000,          /* per report */
+	REPORT_BYTES_MAX = 2 * 1024 * 1024, /* per report, roughly */
+	SECOND_REPORT_MAX = 256,            /* this many results are always enough for a second report */
+	LATER_FIRST_MS = 20,                /* delay of a result acknowledged as LATER, doubling up to */
 	LATER_LONGEST_MS = 1000,
 	FETCH_SLOTS_MAX = 10000,
-	FETCH_WAIT_MS = 14 * 1000,  /* how long a parked Fetch may be kept at most */
-	ANSWER_LEAST_MS = 1000,     /* how long an answer is waited for at least … */
-	ANSWER_MOST_MS = 30 * 1000, /* … and at most */
-	EMPTY_REST_MS = 500,        /* before it is asked again whether anything is left, at most */
-	FETCH_QUICK_MS = 100,       /* a parked Fetch that comes back empty sooner is not sent again at once */
-	/* Results that no manager takes are kept, but no new tasks are fetched beyond so many bytes of them. */
+	FETCH_WAIT_MS = 14 * 1000,  /* maximum time that a Fetch is parked */
+	ANSWER_LEAST_MS = 1000,     /* minimum time to wait for an answer … */
+	ANSWER_MOST_MS = 30 * 1000, /* … and maximum */
+	EMPTY_REST_MS = 500,        /* maximum delay before it asks again whether tasks wait */
+	FETCH_QUICK_MS = 100,       /* after an empty answer to a parked Fetch within this time, the next one is delayed */
+	/* Results that no manager accepts are kept, but the worker fetches no new tasks beyond this many bytes of them. */
 	OUTBOX_BYTES_MAX = 64 * 1024 * 1024,
 };
 
-/* A Fetch in a call. */
+/* A Fetch in an in-flight call. */
 struct errand {
 	int64_t incarnation;
 	int64_t fetch_id; /* 0: none */
 	int64_t sent_ms;
 	bool parked;
-	bool last_look; /* is anything left? (worker->until_empty) */
-	struct accepts *accepts; /* whose types the request points to */
+	bool last_look; /* asks whether tasks are left (worker->until_empty) */
+	struct accepts *accepts; /* has the types that the request points to */
 	Reeve__V1__FetchRequest request;
 };
 
@@ -67,7 +68,7 @@ struct report {
 	Reeve__V1__Result *results[REPORT_RESULTS_MAX];
 };
 
-/* How many more tasks may be asked for. */
+/* Returns how many more tasks the worker may request. */
 static uint32_t free_slots(const struct reeve_worker *worker)
 {
 	int64_t capacity = worker->slots.wanted - worker->slots.resting + worker->prefetch;
@@ -79,13 +80,13 @@ static uint32_t free_slots(const struct reeve_worker *worker)
 	return capacity - spoken_for < FETCH_SLOTS_MAX ? (uint32_t)(capacity - spoken_for) : FETCH_SLOTS_MAX;
 }
 
-/* Nothing runs, and all that has ended has been taken: what waits now is all there is. */
+/* Returns true if nothing runs and all results are acknowledged: the tasks that wait now are all that are left. */
 static bool at_rest(const struct reeve_worker *worker)
 {
 	return !worker_unfinished(worker) && !worker->outbox.waiting_count && !worker->outbox.reported_count;
 }
 
-/* How many results are worth a second report. */
+/* Returns the number of results that are enough for a second report. */
 static size_t second_report(const struct reeve_worker *worker)
 {
 	size_t quarter = (size_t)(worker->slots.wanted + worker->prefetch) / 4;
@@ -103,15 +104,15 @@ bool courier_has_report(const struct reeve_worker *worker)
 	       worker->outbox.waiting_bytes >= REPORT_BYTES_MAX;
 }
 
-/* How long to wait for an answer that should come at once, before the call goes out again. An answer can be lost on a
- * connection that is well; then the results that lie here, and the tasks that a Fetch was given, must not be late by
- * more than a lease. */
+/* Limits the time to wait for an answer that should come at once, before the call is resent. An answer can be lost on a
+ * working connection. The limit ensures that this delays the results held here, and the tasks assigned to a Fetch, by
+ * no more than a lease. */
 static int64_t answer_ms(int64_t ms)
 {
 	return ms < ANSWER_LEAST_MS ? ANSWER_LEAST_MS : ms > ANSWER_MOST_MS ? ANSWER_MOST_MS : ms;
 }
 
-/* How long the manager may keep a parked Fetch. With the wait for its answer, a lease. */
+/* Returns how long the manager may keep a parked Fetch: with the time to wait for the answer, one lease. */
 static int64_t park_ms(const struct reeve_worker *worker)
 {
 	int64_t most_ms = worker->lease_ms * 2 / 3;
@@ -119,7 +120,7 @@ static int64_t park_ms(const struct reeve_worker *worker)
 	return most_ms < FETCH_WAIT_MS ? most_ms : FETCH_WAIT_MS;
 }
 
-/* Puts a Fetch on its way: the message, and that a call carries it. */
+/* Fills in a Fetch request for a call, and marks the Fetch as in flight. */
 static void fetch_leaves(struct reeve_worker *worker, struct fetch *fetch, bool parked, struct errand *errand)
 {
 	Reeve__V1__FetchRequest *request = &errand->request;
@@ -151,7 +152,7 @@ static void free_message(ProtobufCMessage *message)
 		protobuf_c_message_free_unpacked(message, NULL);
 }
 
-/* Makes attempts of an answer's assignments, which leave it. `into` has room for all. */
+/* Creates attempts from an answer's assignments and takes these out of the answer. `into` has room for all. */
 static void make_attempts(struct reeve_worker *worker, Reeve__V1__FetchResponse *response, size_t max_result,
     int64_t claimed_ms, struct attempt **into)
 {
@@ -164,17 +165,17 @@ static void make_attempts(struct reeve_worker *worker, Reeve__V1__FetchResponse 
 	}
 }
 
-/* The attempts were not claimed before this: when the Fetch was sent, and as long after as it was parked. */
+/* Returns a time before which the attempts were not claimed: when the Fetch was sent, plus the time it was parked. */
 static int64_t claimed_after_ms(const struct errand *errand, const Reeve__V1__FetchResponse *response)
 {
 	int64_t parked_ms = response->parked_ms;
 
 	if (parked_ms < 0 || parked_ms > clock_monotonic_ms() - errand->sent_ms)
-		parked_ms = 0; /* cannot be */
+		parked_ms = 0; /* invalid */
 	return errand->sent_ms + parked_ms;
 }
 
-/* The Fetch that an errand is about, if it is still waited for. */
+/* Returns the Fetch of an in-flight call, or NULL if the worker no longer waits for it. */
 static struct fetch *fetch_of(const struct reeve_worker *worker, const struct errand *errand)
 {
 	if (!errand->fetch_id || worker->phase != PHASE_SERVING || worker->incarnation != errand->incarnation)
@@ -182,7 +183,8 @@ static struct fetch *fetch_of(const struct reeve_worker *worker, const struct er
 	return fetches_find(&worker->fetches, errand->fetch_id);
 }
 
-/* A last look has found nothing: the end, unless the manager is not sure of it. */
+/* Ends the worker after an empty answer to the last Fetch of `until_empty`, unless the manager does not know yet
+ * whether tasks wait. */
 static void heed_empty(struct reeve_worker *worker, const Reeve__V1__FetchResponse *response)
 {
 	int64_t rest_ms = response->again_in_ms < EMPTY_REST_MS ? response->again_in_ms : EMPTY_REST_MS;
@@ -195,7 +197,7 @@ static void heed_empty(struct reeve_worker *worker, const Reeve__V1__FetchRespon
 	}
 }
 
-/* Takes in the answer to a Fetch that is waited for. Under the lock. */
+/* Applies the answer to a Fetch that the worker waits for. Called with the lock. */
 static void accept_answer(
     struct reeve_worker *worker, struct fetch *fetch, const struct errand *errand, Reeve__V1__FetchResponse *response)
 {
@@ -221,7 +223,7 @@ static void accept_answer(
 		orders_obey(worker, response->orders, response->n_orders, false);
 }
 
-/* What came of the Fetch in a call that was answered. `response` NULL: nothing. Under the lock. */
+/* Handles the Fetch of an answered call. `response` is NULL if the answer has none. Called with the lock. */
 static void fetch_answered(struct reeve_worker *worker, const struct errand *errand, Reeve__V1__FetchResponse *response)
 {
 	struct fetch *fetch = fetch_of(worker, errand);
@@ -240,7 +242,7 @@ static void fetch_answered(struct reeve_worker *worker, const struct errand *err
 		    (long long)errand->incarnation);
 		fetches_unsent(&worker->fetches, fetch);
 		backoff_fail(&worker->fetch_rest, clock_monotonic_ms());
-	} else if (!response) { /* the manager could not say what it gave: the Fetch is still open, and asks again */
+	} else if (!response) { /* the manager does not know what it assigned: the Fetch stays open and is resent */
 		fetches_unsent(&worker->fetches, fetch);
 		backoff_fail(&worker->fetch_rest, clock_monotonic_ms());
 	} else {
@@ -248,18 +250,18 @@ static void fetch_answered(struct reeve_worker *worker, const struct errand *err
 	}
 }
 
-/* What comes of the Fetch in a call that failed. Under the lock. */
+/* Handles the Fetch of a failed call. Called with the lock. */
 static void fetch_failed(struct reeve_worker *worker, const struct errand *errand, const struct rpc_answer *answer)
 {
 	struct fetch *fetch = fetch_of(worker, errand);
 
 	if (!fetch)
 		return;
-	if (answer->code == STATUS(CANCELLED)) { /* our own doing: it goes out again, differently */
+	if (answer->code == STATUS(CANCELLED)) { /* by us: it is resent with other parameters */
 		fetches_unsent(&worker->fetches, fetch);
 		return;
 	}
-	if (answer->code == STATUS(INVALID_ARGUMENT)) /* nothing was assigned; the same would fail again */
+	if (answer->code == STATUS(INVALID_ARGUMENT)) /* nothing was assigned, and a resend would fail again */
 		fetches_settle(&worker->fetches, fetch);
 	else
 		fetches_unsent(&worker->fetches, fetch);
@@ -290,8 +292,9 @@ static void fetch_done(void *arg, struct rpc_answer *answer)
 	worker_kick(worker);
 }
 
-/* One result alone was called invalid: what is wrong with it is reported in its place. One that even then is refused is
- * given up; the next heartbeat shows that the attempt is not here any more, and the manager takes it back. */
+/* Handles a result that the manager called invalid when it was reported alone: reports a fatal error with the reason
+ * instead. If that is refused too, drops the result; the next heartbeat then shows that the worker no longer has the
+ * attempt, and the manager reclaims it. */
 static void replace_result(struct reeve_worker *worker, struct attempt *attempt, const char *why)
 {
 	char name[48];
@@ -315,7 +318,7 @@ static void replace_result(struct reeve_worker *worker, struct attempt *attempt,
 	outbox_add(&worker->outbox, attempt);
 }
 
-/* A report was not taken. Under the lock. */
+/* Handles a failed report. Called with the lock. */
 static void report_failed(struct reeve_worker *worker, struct report *report, const struct rpc_answer *answer)
 {
 	if (answer->code == STATUS(INVALID_ARGUMENT)) {
@@ -326,7 +329,7 @@ static void report_failed(struct reeve_worker *worker, struct report *report, co
 	} else {
 		outbox_put_back(&worker->outbox, report->attempts, report->count);
 		backoff_fail(&worker->report_rest, clock_monotonic_ms());
-		if (answer->code != STATUS(CANCELLED)) /* the end */
+		if (answer->code != STATUS(CANCELLED)) /* the worker is ending */
 			log_warn(worker->object, "a report of %zu results failed, trying again: %s", report->count,
 			    answer->message);
 	}
@@ -336,7 +339,7 @@ static void report_failed(struct reeve_worker *worker, struct report *report, co
 		fetch_failed(worker, &report->errand, answer);
 }
 
-/* Acts on the verdict on one result. Under the lock. */
+/* Applies the ack of one result. Called with the lock. */
 static void judged(struct reeve_worker *worker, struct attempt *attempt, const Reeve__V1__Judged *verdict)
 {
 	char name[48];
@@ -371,7 +374,8 @@ static void judged(struct reeve_worker *worker, struct attempt *attempt, const R
 	held_forget(worker, attempt);
 }
 
-/* Results that have rested go out again, behind and with those that are new: however many they are, they hold up no others. */
+/* Queues results whose delay has passed for the next report, after the new ones: however many they are, they delay no
+ * other results. */
 static void later_take(struct reeve_worker *worker, int64_t now_ms)
 {
 	struct attempt *attempt, *tmp;
@@ -384,15 +388,15 @@ static void later_take(struct reeve_worker *worker, int64_t now_ms)
 	}
 }
 
-/* The results have been judged, in their order. Under the lock. */
+/* Applies the acks of a report, which are in the order of its results. Called with the lock. */
 static void report_taken(struct reeve_worker *worker, struct report *report, Reeve__V1__ReportResponse *response)
 {
 	static const Reeve__V1__Judged nothing = REEVE__V1__JUDGED__INIT;
 
 	backoff_clear(&worker->report_rest);
-	/* The new tasks come first: otherwise a worker with one slot would seem to have done all there is after each of them. */
+	/* New tasks first: otherwise a worker with one slot would appear to have nothing left after each task. */
 	fetch_answered(worker, &report->errand, response->fetch);
-	for (size_t i = report->count; i-- > 0;) { /* backwards: those that go back to the front keep their order */
+	for (size_t i = report->count; i-- > 0;) { /* backwards: results that return to the front keep their order */
 		const Reeve__V1__Judged *verdict = i < response->n_judged ? response->judged[i] : &nothing;
 
 		if (verdict->task_id != report->attempts[i]->key.task_id ||
@@ -420,7 +424,7 @@ static void report_done(void *arg, struct rpc_answer *answer)
 	worker_kick(worker);
 }
 
-/* Composes a report, if one is to go now. */
+/* Creates a report if one is due, else returns NULL. */
 static struct report *next_report(struct reeve_worker *worker)
 {
 	struct report *report;
@@ -445,7 +449,7 @@ static struct report *next_report(struct reeve_worker *worker)
 	report->request.results = report->results;
 	report->request.n_results = report->count;
 	worker->reports++;
-	/* A report that may be called invalid carries no Fetch, so that this is told apart. */
+	/* A report that may be called invalid carries no Fetch, so that INVALID_ARGUMENT can only mean its results. */
 	if (worker_takes(worker) && !report->attempts[0]->group && now_ms >= worker->fetch_rest.until_ms) {
 		fetch = fetches_unsettled(&worker->fetches);
 		slots = fetch ? 0 : free_slots(worker);
@@ -459,7 +463,7 @@ static struct report *next_report(struct reeve_worker *worker)
 	return report;
 }
 
-/* Composes a call of Fetch alone, if one is to go now. */
+/* Creates a call of Fetch if one is due, else returns NULL. */
 static struct fetch_call *next_fetch(struct reeve_worker *worker)
 {
 	struct fetch *fetch = fetches_unsettled(&worker->fetches);
@@ -485,8 +489,8 @@ static struct fetch_call *next_fetch(struct reeve_worker *worker)
 	return call;
 }
 
-/* A call that is of no use any more: of a lost incarnation, or parked while the worker takes no tasks, wants to know
- * whether there are any, or runs other types by now. 0: none. */
+/* Returns a call that must be cancelled: one of a lost incarnation, or a parked Fetch while the worker takes no tasks,
+ * must know whether any wait, or runs other types by now. 0: none. */
 static rpc_call_id next_cancel(struct reeve_worker *worker)
 {
 	bool all = worker->draining || worker->paused || (worker->until_empty && at_rest(worker));
@@ -530,7 +534,7 @@ static void start_fetch(struct reeve_worker *worker, struct fetch_call *call)
 {
 	struct rpc_call_options options = {
 	    .timeout_ms = call->errand.request.wait_ms + call->answer_ms, .parks = true, .before_resend = mark_fetch};
-	struct errand errand = call->errand; /* the call may be over, and freed, before the next line */
+	struct errand errand = call->errand; /* the call may have ended, and been freed, before the next line */
 	rpc_call_id id = rpc_client_start(worker->rpc, &reeve__v1__worker_service__descriptor, "Fetch",
 	    &call->errand.request.base, &options, fetch_done, call);
 	struct fetch *fetch;
@@ -541,7 +545,7 @@ static void start_fetch(struct reeve_worker *worker, struct fetch_call *call)
 		fetch->call = id;
 	else if (!fetch && worker->stale_count < (int)(sizeof worker->stale_calls / sizeof *worker->stale_calls))
 		worker->stale_calls[worker->stale_count++] =
-		    id; /* lost meanwhile; if it is over, nothing comes of it */
+		    id; /* lost in the meantime; cancelling a call that has ended does nothing */
 	pthread_mutex_unlock(&worker->lock);
 }
 

@@ -1,4 +1,5 @@
-/* Reads the parent of every process there is, and goes down from the ancestor, round by round, until none is left. */
+/* Reads the parent of every process from /proc and marks the ancestor's descendants, in up to ROUNDS_MAX rounds until
+ * none is alive. */
 #include "worker/descendants.h"
 
 #include <dirent.h>
@@ -14,11 +15,11 @@ enum { ROUNDS_MAX = 10, ROUND_REST_US = 1000 };
 
 struct process {
 	pid_t pid, parent;
-	bool ours; /* comes from the ancestor */
+	bool ours; /* descends from the ancestor */
 	bool dead; /* a zombie */
 };
 
-/* Reads a process's parent and state. False: it has gone. */
+/* Reads the parent and state of a process. False: the process no longer exists. */
 static bool read_process(const char *pid, struct process *process)
 {
 	char path[64], text[512], *name_end, state;
@@ -34,14 +35,14 @@ static bool read_process(const char *pid, struct process *process)
 	if (length <= 0)
 		return false;
 	text[length] = '\0';
-	name_end = strrchr(text, ')'); /* the name may hold anything */
+	name_end = strrchr(text, ')'); /* the name may contain anything */
 	if (!name_end || sscanf(name_end + 1, " %c %d", &state, &parent) != 2)
 		return false;
 	*process = (struct process){.pid = atoi(pid), .parent = parent, .dead = state == 'Z' || state == 'X'};
 	return true;
 }
 
-/* Lists all processes; free() it. */
+/* Lists all processes. The caller must free() the list. */
 static struct process *list(size_t *count)
 {
 	DIR *proc = opendir("/proc");
@@ -74,7 +75,7 @@ static int by_pid(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* Marks those that come from it. */
+/* Marks the ancestor's descendants. */
 static void mark(struct process *all, size_t count, pid_t ancestor)
 {
 	bool changed = true;
@@ -102,7 +103,7 @@ void descendants_kill(pid_t ancestor)
 		struct process *all;
 		size_t count;
 
-		if (round) /* those that were killed need a moment */
+		if (round) /* killed processes need a moment to end */
 			usleep(ROUND_REST_US);
 		all = list(&count);
 		if (count)

@@ -1,7 +1,7 @@
 /*
- * A call of Extend. Its answer comes on a thread of the client's and finds the attempt by its name, under the worker's
- * lock, so that it may be long over. The client outlives the start of every call: extend_end waits for those that are
- * being started.
+ * Calls of Extend. The answer arrives on a thread of the client and finds the attempt by its key, under the worker's
+ * lock, because the attempt may have ended. Calls start under extend_lock, which extend_end takes before the client is
+ * destroyed.
  */
 #include "worker/extend.h"
 
@@ -13,7 +13,7 @@
 
 enum { EXTEND_TIMEOUT_MS = 5 * 1000 };
 
-/* A function that waits for its answer; guarded by the worker's lock. */
+/* A function that waits for its answer. Guarded by the worker's lock. */
 struct waiter {
 	pthread_cond_t answered;
 	bool done, granted;
@@ -23,10 +23,11 @@ struct extension {
 	struct reeve_worker *worker;
 	struct attempt_key key;
 	int64_t sent_ms;
-	struct waiter *waiter; /* NULL: nobody waits */
+	struct waiter *waiter; /* NULL: no function waits */
 };
 
-/* Moves the attempt's end. False: it is being stopped. Under the lock. */
+/* Moves the attempt's timeout and expiry to later times. False: the attempt has ended or must stop. Called with the
+ * lock. */
 static bool apply(struct attempt *attempt, int64_t sent_ms, const Reeve__V1__ExtendResponse *response)
 {
 	int64_t end_ms = sent_ms + response->run_ms, expires_ms = sent_ms + response->expires_in_ms, last_ms;
@@ -75,7 +76,7 @@ static void extend_done(void *arg, struct rpc_answer *answer)
 	free(extension);
 }
 
-/* Makes the call. False: there is no client any more. */
+/* Starts the call. False: extend_end was called. */
 static bool call(struct attempt *attempt, int64_t run_ms, struct waiter *waiter)
 {
 	struct reeve_worker *worker = attempt->worker;
@@ -87,7 +88,7 @@ static bool call(struct attempt *attempt, int64_t run_ms, struct waiter *waiter)
 	if (!extension)
 		abort();
 	*extension = (struct extension){worker, attempt->key, clock_monotonic_ms(), waiter};
-	if (waiter) { /* a function has to hear that its lease ends in time to stop */
+	if (waiter) { /* the function must learn in time that its lease ends */
 		int64_t rest_ms = atomic_load(&worker->lease->stop_ms) - extension->sent_ms;
 
 		options.timeout_ms = rest_ms < 1 ? 1 : rest_ms < EXTEND_TIMEOUT_MS ? rest_ms : EXTEND_TIMEOUT_MS;
@@ -125,7 +126,7 @@ void extend_end(struct reeve_worker *worker)
 
 bool reeve_attempt_extend(const struct reeve_attempt *public, int64_t run_ms)
 {
-	struct attempt *attempt = (struct attempt *)public; /* it is ours, and only the caller's view of it is const */
+	struct attempt *attempt = (struct attempt *)public; /* ours; only the handler's view of it is const */
 	struct reeve_worker *worker = attempt->worker;
 	struct waiter waiter = {.answered = PTHREAD_COND_INITIALIZER};
 

@@ -1,4 +1,4 @@
-/* A short list, and counts kept beside it. */
+/* A short list, with counts of its entries. */
 #include "worker/fetches.h"
 
 #include <assert.h>

@@ -1,8 +1,9 @@
 /*
- * Heartbeats: every heartbeat_ms, and when there is news, one call that says what the worker holds, one at a time.
+ * Heartbeats: one call every heartbeat_ms, or sooner if there is news, with what the worker holds. Only one is in
+ * flight at a time.
  *
- * The message is one snapshot under the worker's lock; what it says stays true however long it travels: an attempt that
- * it does not name and whose Fetch it does not call waited for can never come to run here.
+ * The message is one snapshot under the worker's lock, and stays true however long it is in transit: an attempt that it
+ * does not list, and whose Fetch it does not list as open, can never run here later.
  */
 #include "worker/heartbeat.h"
 
@@ -20,14 +21,14 @@
 #include <time.h>
 
 enum {
-	FAILED_REST_MS = 500,   /* after a heartbeat that failed at once */
-	NEWS_REST_MS = 1000,    /* between two heartbeats, if all that the later one has to tell is that a count has changed */
-	LOG_EVERY_FAILURES = 5, /* failed heartbeats that share one line in the log */
-	REMARK_BYTES = 1000,    /* of what a handler remarks while it runs, … */
-	REMARKS_BYTES = 65536,  /* … and, roughly, of all such remarks in a heartbeat */
+	FAILED_REST_MS = 500,   /* delay after a heartbeat that failed at once */
+	NEWS_REST_MS = 1000,    /* minimum time between heartbeats if the later one is not urgent */
+	LOG_EVERY_FAILURES = 5, /* failed heartbeats per log line */
+	REMARK_BYTES = 1000,    /* maximum for the remark of a running handler … */
+	REMARKS_BYTES = 65536,  /* … and, roughly, for all remarks in a heartbeat */
 };
 
-/* One heartbeat: the message, and what came back. Guarded by the worker's lock once it is sent. */
+/* One heartbeat: the message and its answer. Guarded by the worker's lock once it is sent. */
 struct beat {
 	struct reeve_worker *worker;
 	Reeve__V1__HeartbeatRequest request;
@@ -36,19 +37,20 @@ struct beat {
 	int64_t *fetch_ids;
 	Reeve__V1__Remark *remarks;
 	Reeve__V1__Remark **told;
-	struct accepts *accepts; /* whose types it says; NULL: of none */
+	struct accepts *accepts; /* has the types in the message; NULL: it has none */
 	int64_t sent_ms;
 	bool done;
 	struct rpc_answer answer;
 };
 
-/* Of one that has ended the result has it. */
+/* Returns true if the heartbeat must carry the attempt's remark. Once an attempt has ended, its result has the
+ * remark. */
 static bool goes_out(const struct attempt *attempt)
 {
 	return attempt->remark && attempt->place == PLACE_TAKEN;
 }
 
-/* Copies what has been remarked, as far as there is room. Under the lock. */
+/* Copies the remarks of running handlers, up to REMARKS_BYTES. Called with the lock. */
 static void add_remarks(struct beat *beat)
 {
 	struct reeve_worker *worker = beat->worker;
@@ -79,7 +81,7 @@ static void add_remarks(struct beat *beat)
 	beat->request.n_remarks = i;
 }
 
-/* They have arrived, but what was said since. Under the lock. */
+/* Frees the acknowledged remarks, except those that changed since the heartbeat was sent. Called with the lock. */
 static void forget_remarks(const struct beat *beat)
 {
 	for (size_t i = 0; i < beat->request.n_remarks; i++) {
@@ -92,7 +94,7 @@ static void forget_remarks(const struct beat *beat)
 	}
 }
 
-/* Takes the snapshot. Under the lock. */
+/* Takes the snapshot. Called with the lock. */
 static void compose(struct beat *beat)
 {
 	struct reeve_worker *worker = beat->worker;
@@ -164,7 +166,7 @@ static void beat_done(void *arg, struct rpc_answer *answer)
 	pthread_mutex_unlock(&worker->lock);
 }
 
-/* Acts on the answer. Under the lock. When to send the next. */
+/* Applies the answer. Called with the lock. Returns when to send the next heartbeat. */
 static int64_t heed(struct beat *beat)
 {
 	struct reeve_worker *worker = beat->worker;
@@ -183,7 +185,7 @@ static int64_t heed(struct beat *beat)
 			log_warn(worker->object, "heartbeat %lld failed, the lease %s %lld ms: %s",
 			    (long long)beat->request.seq, lease_ends(worker, now_ms),
 			    llabs((long long)(worker->lease_until_ms - now_ms)), answer->message);
-		if (now_ms >= next_ms) /* it took its whole time to fail */
+		if (now_ms >= next_ms) /* it failed only after its full timeout */
 			return now_ms;
 		return now_ms + (worker->heartbeat_ms < FAILED_REST_MS ? worker->heartbeat_ms : FAILED_REST_MS);
 	}
@@ -192,8 +194,8 @@ static int64_t heed(struct beat *beat)
 		return now_ms;
 	}
 	if (worker->heartbeat_failures) {
-		/* A manager, or its database, is back. Results that wait must come before an attempt whose time was over meanwhile
-		 * is taken to have expired. */
+		/* A manager, or its database, is back. Send unacknowledged results now, before the manager reclaims attempts
+		 * whose time ended during the outage. */
 		backoff_clear(&worker->report_rest);
 		backoff_clear(&worker->fetch_rest);
 		worker_kick(worker);
@@ -206,8 +208,8 @@ static int64_t heed(struct beat *beat)
 	return next_ms;
 }
 
-/* Sends one heartbeat and waits for its answer, or for the end. Called and returns with the lock. When to send the
- * next. */
+/* Sends one heartbeat and waits for its answer, or for the end of the worker or incarnation. Called with the lock, and
+ * returns with it. Returns when to send the next heartbeat. */
 static int64_t beat_once(struct reeve_worker *worker)
 {
 	struct beat beat = {.worker = worker};
@@ -255,7 +257,7 @@ static void *heartbeat_main(void *arg)
 			continue;
 		}
 		if (incarnation != worker->incarnation) {
-			/* Register has begun the lease. */
+			/* Register started the lease. */
 			incarnation = worker->incarnation;
 			next_ms = worker->lease_until_ms - worker->lease_ms + worker->heartbeat_ms;
 		}

@@ -1,4 +1,4 @@
-/* Attempts move: received → ready → taken (slots.c) → outbox → forgotten. */
+/* Attempts move: received → ready → taken (slots.c) → unacknowledged (outbox.c) → forgotten. */
 #include "worker/held.h"
 
 #include "worker/heartbeat.h"
@@ -49,12 +49,13 @@ void held_forget(struct reeve_worker *worker, struct attempt *attempt)
 {
 	HASH_DEL(worker->held, attempt);
 	attempt_free(attempt);
-	/* What it has come to stands in the managers' tables when all is done, not only with the next heartbeat. */
+	/* Once no attempt is left, the managers' tables must show the counts soon, not only after the next regular
+	 * heartbeat. */
 	if (!worker->held && !worker->draining)
 		heartbeat_hurry(worker, false);
 }
 
-/* Counts what the attempt came to; one that was given back has come to nothing. */
+/* Counts an attempt by its outcome. A returned attempt does not count. */
 static void count_end(struct reeve_worker *worker, const struct attempt *attempt)
 {
 	switch (attempt->result.outcome) {

@@ -1,6 +1,6 @@
 /*
- * A table of processes asked for, one lock, and a thread that reads what the spawner tells. Requests are single
- * packets, so that any thread may send them.
+ * A table of processes, a lock, and a thread that reads the supervisor's messages. A request is a single packet, so any
+ * thread can send one.
  */
 #include "worker/launcher.h"
 
@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 enum {
-	SILENT_MS = 10 * 1000, /* a spawner that looks at nothing for so long stands still */
-	END_MS = 2000,         /* and one that does not end within this */
+	SILENT_MS = 10 * 1000, /* a supervisor that does not read the lease for this long is considered hung */
+	END_MS = 2000,         /* how long it may take to end */
 };
 
 enum entry_state { ENTRY_FREE, ENTRY_RUNNING, ENTRY_ENDED };
@@ -38,21 +38,21 @@ struct entry {
 struct launcher {
 	int socket;
 	pid_t spawner;
-	int pidfd; /* of it; −1: the kernel has none */
+	int pidfd; /* of the supervisor; −1: the kernel has none */
 	struct spawn_shared *shared;
 	pthread_t reader;
 	bool watched;
 	void (*died)(void *arg);
 	void *died_arg;
-	int64_t told_ms;         /* the lease that the spawner was last told to look at */
-	int64_t unseen_since_ms; /* since when it has not */
+	int64_t told_ms;         /* the guard_ms of which the supervisor was last notified */
+	int64_t unseen_since_ms; /* the last renewal at which it had read it */
 
-	pthread_mutex_t lock; /* guards what follows */
+	pthread_mutex_t lock; /* guards the fields below */
 	struct entry *entries;
 	uint32_t *free_indices;
 	uint32_t free_count;
 	uint64_t last_id;
-	bool closing; /* the end of the spawner is our doing */
+	bool closing; /* we are ending the supervisor */
 	bool dead;
 };
 
@@ -85,7 +85,7 @@ struct launcher *launcher_create(struct reeve_error *error)
 	return launcher;
 }
 
-/* Wakes the thread that follows an entry. */
+/* Wakes the thread that waits for an entry's process. */
 static void notify(const struct entry *entry)
 {
 	uint64_t one = 1;
@@ -112,14 +112,14 @@ static void note_exit(struct launcher *launcher, const struct spawn_exit *messag
 	pthread_mutex_unlock(&launcher->lock);
 }
 
-/* The spawner has gone. Returns true if nobody asked it to. Its children die with it, but not theirs: that is for us to
- * do. No group's number can have been given to others within that moment. */
+/* Handles the end of the supervisor. Its children die with it, but not their descendants, so this kills the process
+ * groups; their numbers cannot have been reused so soon. Returns true if the supervisor died unexpectedly. */
 static bool note_death(struct launcher *launcher)
 {
 	siginfo_t info;
 	bool closing;
 
-	/* It closes the socket before it has sent its children their signal: wait until it is wholly gone. */
+	/* The supervisor closes the socket before the kernel signals its children: wait until it has ended completely. */
 	while (waitid(P_PID, (id_t)launcher->spawner, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
 		;
 	pthread_mutex_lock(&launcher->lock);
@@ -206,7 +206,7 @@ void launcher_destroy(struct launcher *launcher)
 	free(launcher);
 }
 
-/* Sends one packet. 0, or errno. */
+/* Sends one packet. Returns 0 or an errno. */
 static int send_packet(struct launcher *launcher, const struct msghdr *message, int flags)
 {
 	while (sendmsg(launcher->socket, message, MSG_NOSIGNAL | flags) < 0)
@@ -215,7 +215,7 @@ static int send_packet(struct launcher *launcher, const struct msghdr *message, 
 	return 0;
 }
 
-/* Appends a text with its NUL. False: there is no room. */
+/* Appends a string with its NUL. False: it does not fit. */
 static bool append(char *text, size_t *used, const char *more)
 {
 	size_t length = strlen(more) + 1;
@@ -227,7 +227,7 @@ static bool append(char *text, size_t *used, const char *more)
 	return true;
 }
 
-/* Writes the texts of a spec to `text` (SPAWN_TEXT_MAX bytes). The length, or 0 if they do not fit. */
+/* Writes the strings of a spec to `text` (SPAWN_TEXT_MAX bytes). Returns the length, or 0 if they do not fit. */
 static size_t write_texts(const struct launch_spec *spec, char *text, struct spawn_request *request)
 {
 	size_t used = 0;
@@ -250,7 +250,7 @@ static size_t write_texts(const struct launch_spec *spec, char *text, struct spa
 	return used;
 }
 
-/* Takes a free entry. False: the spawner is dead, or there is none. */
+/* Takes a free entry. False: the supervisor is dead, or no entry is free. */
 static bool take_entry(struct launcher *launcher, int event_fd, struct launch *launch)
 {
 	bool taken = false;
@@ -309,7 +309,7 @@ bool launcher_start(
 	memcpy(CMSG_DATA(&control.align), spec->fds, sizeof spec->fds);
 	problem = send_packet(launcher, &message, 0);
 	free(text);
-	/* EPIPE: the spawner has died; its reader ends this entry like all others. */
+	/* EPIPE: the supervisor has died; the reader thread ends this entry like all others. */
 	if (problem && problem != EPIPE && problem != ECONNRESET) {
 		pthread_mutex_lock(&launcher->lock);
 		if (launcher->entries[launch->index].id == launch->id)
@@ -357,10 +357,10 @@ struct lease *launcher_lease(struct launcher *launcher)
 
 void launcher_kill(struct launcher *launcher)
 {
-	/* Stopped, it starts nothing more, and its number stays its own. */
+	/* A stopped supervisor starts nothing more, and keeps its pid. */
 	if (launcher->pidfd < 0 || pidfd_send_signal(launcher->pidfd, SIGSTOP, NULL, 0) < 0)
 		return;
-	descendants_kill(launcher->spawner); /* they can be found as long as it is there */
+	descendants_kill(launcher->spawner); /* they can be found as long as it exists */
 	pidfd_send_signal(launcher->pidfd, SIGKILL, NULL, 0);
 }
 
@@ -377,6 +377,6 @@ void launcher_renewed(struct launcher *launcher)
 	else if (now_ms - launcher->unseen_since_ms > SILENT_MS)
 		launcher_kill(launcher);
 	launcher->told_ms = atomic_load(&lease->guard_ms);
-	/* One that finds no room is not missed: whoever has that much to read wakes up anyhow. */
+	/* A message that finds no room is not needed: a supervisor with that much to read wakes up anyway. */
 	send_packet(launcher, &message, MSG_DONTWAIT);
 }

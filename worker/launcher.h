@@ -1,8 +1,7 @@
 /*
- * The worker's side of the spawner: starts processes, signals their groups, and tells when they have ended.
+ * The worker's client of the supervisor: starts processes, signals their process groups, and reports their end.
  *
- * Thread-safe. Each process is followed by one thread, the one that started it, which is told through an eventfd of its
- * own.
+ * Thread-safe. The thread that starts a process follows it, and is notified through an eventfd of its own.
  */
 #ifndef REEVE_WORKER_LAUNCHER_H
 #define REEVE_WORKER_LAUNCHER_H
@@ -16,65 +15,65 @@
 
 struct launcher;
 
-/* Forks the spawner; to be called before the process has threads. NULL: *error says why. */
+/* Forks the supervisor. Call it before the process has threads. NULL: *error has the reason. */
 struct launcher *launcher_create(struct reeve_error *error);
 
-/* Starts to listen to the spawner, on a thread. `died` is called on that thread if the spawner ends unasked; every
- * process has then ended, too. False: *error says why. */
+/* Starts a thread that reads the supervisor's messages. The thread calls `died` if the supervisor ends unexpectedly;
+ * all its processes have then ended too. False: *error has the reason. */
 bool launcher_watch(struct launcher *launcher, void (*died)(void *arg), void *arg, struct reeve_error *error);
 
-/* Ends the spawner and what it still runs, and frees everything. No process may be followed any more. NULL is allowed.
- */
+/* Ends the supervisor and what it still runs, and frees everything. No thread may still follow a process. NULL is
+ * allowed. */
 void launcher_destroy(struct launcher *launcher);
 
-/* A process that was asked for. */
+/* A process that launcher_start has requested. */
 struct launch {
 	uint32_t index;
 	uint64_t id;
 };
 
-/* What is to be started. All of it together is at most SPAWN_TEXT_MAX bytes. */
+/* What to start. All strings together are limited to SPAWN_TEXT_MAX bytes. */
 struct launch_spec {
 	const char *path;
 	const char *directory;          /* NULL: the worker's */
 	char *const *arguments;         /* ends with NULL */
-	const char *const *environment; /* what is added to the worker's own, ends with NULL */
-	char *const *names;             /* which of the worker's own it gets (NAME, or NAME* for all that begin so), ends with NULL;
-	                                   NULL: all */
-	int fds[SPAWN_FDS];             /* its descriptors from 0 on; stay the caller's */
+	const char *const *environment; /* added to the worker's own, ends with NULL */
+	char *const *names;             /* the worker's variables that it gets (NAME, or the prefix NAME*), ends with
+	                                   NULL; NULL: all */
+	int fds[SPAWN_FDS];             /* its descriptors from 0 on; the caller keeps ownership */
 	int event_fd;                   /* an eventfd, written when it has ended */
-	int64_t latest_ms;              /* from then on it is not started (clock_monotonic_ms); 0: there is no such time */
+	int64_t latest_ms;              /* it is not started at or after this time (clock_monotonic_ms); 0: no limit */
 };
 
-/* Asks for a process. False: it cannot be asked for, *error says why; UNAVAILABLE: the spawner has died. Afterwards it
- * may still turn out that it cannot be started: then it ends with start_error. */
+/* Requests a process. False: the request failed, *error has the reason; UNAVAILABLE: the supervisor has died. After
+ * true the start may still fail: then the process ends with start_error. */
 bool launcher_start(
     struct launcher *launcher, const struct launch_spec *spec, struct launch *launch, struct reeve_error *error);
 
-/* Sends a signal to the group of a process; ignored if that has ended. False: the spawner has died. */
+/* Sends a signal to the group of a process; ignored if it has ended. False: the supervisor has died. */
 bool launcher_signal(struct launcher *launcher, const struct launch *launch, int signal_number);
 
 /* How a process ended. */
 struct launch_end {
-	int status;      /* as waitpid gives it */
-	int start_error; /* errno; 0: it had started */
-	bool signalled;  /* launcher_signal reached it before it ended by itself */
-	bool lease;      /* the guard killed it, or did not start it, because the lease was over or it was too late */
-	bool lost;       /* the spawner has died, and it with it; of the rest only this means something: */
-	bool begun;      /* it had become its program */
+	int status;      /* as from waitpid */
+	int start_error; /* errno of a failed start; 0: it was started */
+	bool signalled;  /* launcher_signal reached it before it ended on its own */
+	bool lease;      /* the watchdog killed or did not start it: the lease was over, or latest_ms had passed */
+	bool lost;       /* it died with the supervisor; of the other fields only `begun` is valid */
+	bool begun;      /* it was about to execute its program, or had */
 };
 
-/* True once the process has ended, with what is known in *end; from then on `launch` means nothing. */
+/* Returns true once the process has ended, and sets *end; `launch` is invalid from then on. */
 bool launcher_ended(struct launcher *launcher, const struct launch *launch, struct launch_end *end);
 
-/* The lease that the spawner goes by. Lives as long as the launcher. */
+/* Returns the lease that the supervisor enforces. It lives as long as `launcher`. */
 struct lease *launcher_lease(struct launcher *launcher);
 
-/* Tells the spawner that the lease has changed. A spawner that has not looked at it for long, though told to, stands
- * still, and is killed: it would not do its duty. Never waits; calls must not overlap. */
+/* Notifies the supervisor that the lease has changed. Kills a supervisor that has not read the lease for SILENT_MS
+ * despite notifications: it hangs, and would not enforce the lease. Never blocks; calls must not overlap. */
 void launcher_renewed(struct launcher *launcher);
 
-/* Kills the spawner, and with it all that it started. */
+/* Kills the supervisor and everything that it started. */
 void launcher_kill(struct launcher *launcher);
 
 #endif

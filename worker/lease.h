@@ -1,11 +1,11 @@
 /*
- * The lease, as everybody sees it who starts or runs something: the slots, the handlers, and, in memory shared with the
- * worker, the guard (spawner.c).
+ * The lease, as shared by everything that starts or runs handlers: the slots, the handlers, and, through memory shared
+ * with the worker, the watchdog (spawner.c).
  *
- * It is counted on the monotonic clock from when the heartbeat was sent that a manager has acknowledged. Three times
- * lead to its end: from the first on nothing is started and what runs is asked to end, at the second programs are
- * killed, at the third the guard kills whatever still runs, and the worker itself if a C function does. Whoever was
- * held up, however long, and goes on reads the clock before starting anything.
+ * It is counted on the monotonic clock, from when the last acknowledged heartbeat was sent. It ends in three steps. At
+ * stop_ms, nothing starts any more, and what runs is asked to stop. At kill_ms, programs are killed. At guard_ms, the
+ * watchdog kills whatever still runs, and the worker too if a C function runs in it. A thread or process that was
+ * frozen, however long, reads the clock before it starts anything.
  */
 #ifndef REEVE_WORKER_LEASE_H
 #define REEVE_WORKER_LEASE_H
@@ -17,27 +17,27 @@
 #include <stdint.h>
 
 enum {
-	LEASE_STOP_PART = 4,   /* this part of it before its end what runs is asked to end, */
-	LEASE_KILL_PART = 8,   /* is killed, */
-	LEASE_GUARD_PART = 12, /* and is killed by the guard, */
-	LEASE_GUARD_MS = 150,  /* which needs no more than this, */
-	LEASE_DRIFT_PART = 500, /* beside what clocks may differ by in so long a time: twice what NTP lets them */
+	LEASE_STOP_PART = 4,   /* handlers are asked to stop 1/4 of the lease before its end, */
+	LEASE_KILL_PART = 8,   /* the worker kills programs 1/8 before it, */
+	LEASE_GUARD_PART = 12, /* and the watchdog kills everything up to 1/12 before it: */
+	LEASE_GUARD_MS = 150,  /* it needs no more time than this, */
+	LEASE_DRIFT_PART = 500, /* plus 1/500 of the lease for clock drift: twice what NTP allows */
 };
 
-/* All zero: there has been none. */
+/* All zero: there was no lease yet. */
 struct lease {
 	_Atomic int64_t stop_ms;
 	_Atomic int64_t kill_ms;
 	_Atomic int64_t guard_ms;
 
-	/* Slots in which a C function runs, or may begin to. It is raised before the clock is read, so that when the
-	 * guard finds it zero once the lease is over, no function runs and none will begin. */
+	/* The number of slots in which a C function runs or may start. A slot raises it before it reads the clock. So if
+	 * the watchdog finds it zero once the lease is over, no function runs and none will start. */
 	_Atomic uint32_t functions;
 
-	_Atomic int64_t seen_ms; /* the guard_ms that the guard has last seen */
+	_Atomic int64_t seen_ms; /* the guard_ms that the watchdog has last read */
 };
 
-/* It ends at `until_ms` and is so long. */
+/* Sets a lease of `length_ms` that ends at `until_ms`. */
 static inline void lease_set(struct lease *lease, int64_t until_ms, int64_t length_ms)
 {
 	int64_t guard = LEASE_GUARD_MS + length_ms / LEASE_DRIFT_PART;
@@ -50,13 +50,13 @@ static inline void lease_set(struct lease *lease, int64_t until_ms, int64_t leng
 	atomic_store(&lease->stop_ms, until_ms - length_ms / LEASE_STOP_PART);
 }
 
-/* Whether something may be started, and what runs may go on. */
+/* Returns true if handlers may start and continue to run. */
 static inline bool lease_runs(const struct lease *lease, int64_t now_ms)
 {
 	return now_ms < atomic_load(&lease->stop_ms);
 }
 
-/* Whether it is over for the guard. */
+/* Returns true if the watchdog must kill what runs. */
 static inline bool lease_guard_acts(const struct lease *lease)
 {
 	return clock_monotonic_ms() >= atomic_load(&lease->guard_ms);

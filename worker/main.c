@@ -1,5 +1,5 @@
 /*
- * reeve-worker: runs tasks by the programs that a handlers file names.
+ * reeve-worker: runs tasks with the programs of a handlers file.
  */
 #include "common/log.h"
 #include "worker/accepts.h"
@@ -14,8 +14,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Each running program takes a few descriptors here. After the spawner was forked: the programs keep the usual limit.
- */
+/* Raises the limit of open files, because each running program takes some descriptors here. Call it after the
+ * supervisor was forked, so that programs keep the usual limit. */
 static void raise_file_limit(void)
 {
 	struct rlimit limit;
@@ -26,7 +26,7 @@ static void raise_file_limit(void)
 	}
 }
 
-/* The thread that SIGHUP is for: every other has it blocked. */
+/* The thread that receives SIGHUP; all others block it. */
 struct reloader {
 	struct reeve_worker *worker;
 	int argc;
@@ -66,7 +66,7 @@ static void reloader_stop(struct reloader *reloader)
 	pthread_join(reloader->thread, NULL);
 }
 
-/* Says what is wrong with the handlers file. */
+/* Checks the options and the handlers file for --check, and prints the first error. */
 static int check(const struct program_options *options)
 {
 	struct handler *handlers = NULL;
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 	if (options.check)
 		return check(&options);
 	log_setup("reeve-worker", options.level);
-	/* Before there are threads; the spawner has its own mask, and its programs have none. */
+	/* Block SIGHUP before any threads start. The supervisor has its own mask, and programs start with an empty one. */
 	sigemptyset(&reloader.hangup);
 	sigaddset(&reloader.hangup, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &reloader.hangup, NULL);

@@ -1,4 +1,4 @@
-/* Lists of names are split at commas; blanks around a name do not belong to it. */
+/* Splits lists of names at commas. Blanks around a name are not part of it. */
 #include "worker/names.h"
 
 #include "common/text.h"

@@ -6,20 +6,20 @@
 
 #include <stddef.h>
 
-/* A comma-separated list of names. */
+/* A list of names. */
 struct names {
 	char **list; /* each owned */
 	size_t count;
 };
 
-/* Reads "a, b" (NULL or empty: no names) into *names, replacing nothing there. False: *error names `what` ("queues")
- * and the bad one. */
+/* Parses "a, b" (NULL or empty: no names) and adds the names to *names. False: *error has `what` ("queues") and the
+ * position of the invalid name. */
 bool names_parse(const char *text, const char *what, struct names *names, struct reeve_error *error);
 
 /* Adds a copy of a name. */
 void names_add(struct names *names, const char *name, size_t length);
 
-/* Frees them. */
+/* Frees the names. */
 void names_free(struct names *names);
 
 #endif

@@ -1,4 +1,4 @@
-/* One function an order. */
+/* One function per worker command. */
 #include "worker/orders.h"
 
 #include "common/clock.h"
@@ -13,7 +13,7 @@ static void stop_one(struct reeve_worker *worker, const Reeve__V1__Order *order,
 
 	if (!attempt)
 		return;
-	attempt_name(attempt, name); /* it may be gone afterwards */
+	attempt_name(attempt, name); /* held_stop may free it */
 	if (held_stop(worker, attempt, reason))
 		log_info(name, "%s", reason == STOP_CANCEL ? "a cancel was ordered" : "taken away by the manager");
 }
@@ -27,7 +27,7 @@ static void drain(struct reeve_worker *worker)
 	worker->drain_until_ms = INT64_MAX;
 }
 
-/* As a drain of which the time is over at once: what runs is stopped, and goes back. */
+/* Like a drain whose timeout is over at once: running attempts are stopped and returned. */
 static void stop(struct reeve_worker *worker)
 {
 	if (worker->draining && worker->drain_until_ms <= clock_monotonic_ms())
@@ -49,7 +49,8 @@ static void set_concurrency(struct reeve_worker *worker, uint32_t value)
 {
 	int wanted = value < WORKER_CONCURRENCY_MAX ? (int)value : WORKER_CONCURRENCY_MAX;
 
-	/* The order stands, and comes with each heartbeat: what could not be carried out once is not tried again and again. */
+	/* The command stays in force, and each heartbeat's answer repeats it: if it could not be applied, do not try again
+	 * and again. */
 	if (wanted == 0 || wanted == worker->slots.ordered || worker->once)
 		return;
 	worker->slots.ordered = wanted;
@@ -91,14 +92,14 @@ void orders_obey(struct reeve_worker *worker, Reeve__V1__Order *const *orders, s
 			break;
 		case REEVE__V1__ORDER_KIND__ORDER_UNSPECIFIED:
 		default:
-			break; /* of a newer manager */
+			break; /* from a newer manager */
 		}
 	}
 	changed |= paused != worker->paused;
-	/* Whoever gave the order looks whether it is obeyed. */
+	/* Report the effect at once: the operator who issued the command checks for it. */
 	if (paused != worker->paused || draining != worker->draining || wanted != worker->slots.wanted)
 		heartbeat_hurry(worker, true);
-	else if (paused) /* no Fetch is parked that could bring the order to resume */
+	else if (paused) /* no Fetch is parked that could bring the command to resume */
 		heartbeat_hurry(worker, false);
 	pause_fetching(worker, paused);
 	if (changed)

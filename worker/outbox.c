@@ -1,4 +1,4 @@
-/* The list of results that wait, and the arithmetic of what is where. */
+/* The list of waiting results, and the counts of waiting and reported ones. */
 #include "worker/outbox.h"
 
 #include <assert.h>

@@ -1,9 +1,10 @@
 /*
- * The outbox: results that the manager has not yet judged, in the order in which the attempts ended.
+ * The unacknowledged results, in the order in which the attempts ended.
  *
- * A result stays until a verdict on it has come, through as many reports as that takes. Results of a report that the
- * manager called invalid go again in two halves, each a group of its own, and so on down to the one that is to blame.
- * Only the data; guarded by the worker's lock.
+ * A result stays until it is acknowledged, through as many reports as necessary. If a manager calls a report invalid,
+ * its results are reported again in two halves, each a group of its own, and so on until the invalid one is alone.
+ *
+ * Data only; guarded by the worker's lock.
  */
 #ifndef REEVE_WORKER_OUTBOX_H
 #define REEVE_WORKER_OUTBOX_H
@@ -14,7 +15,7 @@ struct outbox {
 	struct attempt *waiting; /* utlist, oldest first */
 	size_t waiting_count;
 	size_t waiting_bytes;
-	size_t reported_count; /* in reports under way */
+	size_t reported_count; /* in reports in flight */
 	size_t reported_bytes;
 	uint64_t last_group;
 };
@@ -22,20 +23,21 @@ struct outbox {
 /* Adds an attempt that has ended and is sealed. */
 void outbox_add(struct outbox *outbox, struct attempt *attempt);
 
-/* Moves the oldest results, at most `max_count` and, but for the first, `max_bytes`, into a report: writes them to
- * `into`, returns their number. They are of one group. */
+/* Moves the oldest results into a report: up to `max_count` of them, and up to `max_bytes` unless the first alone is
+ * larger. All are of one group. Writes them to `into` and returns their number. */
 size_t outbox_take(struct outbox *outbox, struct attempt **into, size_t max_count, size_t max_bytes);
 
-/* The report failed: they wait again, where they were. */
+/* Puts the results of a failed report back to the front. */
 void outbox_put_back(struct outbox *outbox, struct attempt *const *attempts, size_t count);
 
-/* One of a report was not judged: it waits again, behind the others, and goes with them. */
+/* Puts a result that was not acknowledged back, after the others and without a group. */
 void outbox_again(struct outbox *outbox, struct attempt *attempt);
 
-/* The same as outbox_put_back for two or more of which at least one is invalid: they go again in two halves. */
+/* Like outbox_put_back, for two or more results of which at least one is invalid: they are reported again in two
+ * halves. */
 void outbox_split(struct outbox *outbox, struct attempt *const *attempts, size_t count);
 
-/* Takes out an attempt, wherever it is in the outbox; it is the caller's from then on. */
+/* Removes an attempt, whether it waits or is in a report. The caller then owns it. */
 void outbox_remove(struct outbox *outbox, struct attempt *attempt);
 
 #endif

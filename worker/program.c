@@ -1,4 +1,4 @@
-/* The options, in one table, and how they become the library's. */
+/* The table of options, and their translation to the library's options. */
 #include "worker/program.h"
 
 #include "common/log.h"
@@ -10,7 +10,7 @@
 
 #define AT(field) offsetof(struct program_options, field)
 
-/* name, type, field, default, min, max, environment, argument, sentence, letter, in the file */
+/* name, type, field, default, min, max, environment, metavar, help, letter, in the file */
 static const struct option_spec specs[] = {
     {"manager", OPTION_TEXT, AT(managers), "tcp://127.0.0.1:7171", 0, 0, "REEVE_MANAGER", "URL[,URL]",
         "managers of the same database; the worker moves to another when one is gone", 0, true},
@@ -73,7 +73,8 @@ static bool wrong_usage(const char *message, int *code)
 	return true;
 }
 
-/* Reads all sources. The configuration file is named by the others, so they are read twice if there is one. */
+/* Reads the options from all sources. The other sources name the configuration file, so if there is one they are read
+ * twice. */
 static bool read_sources(
     struct program_options *options, int argc, char *const *argv, char *wants, struct reeve_error *error)
 {
@@ -83,7 +84,7 @@ static bool read_sources(
 
 	if (!words)
 		abort();
-	memcpy(words, argv, (size_t)argc * sizeof *words); /* reading moves them about */
+	memcpy(words, argv, (size_t)argc * sizeof *words); /* parsing reorders them */
 	good =
 	    options_parse(&program_options_table, options, NULL, NULL, NULL, NULL, argc, words, &operands, wants, error);
 	if (good && options->config && !*wants) {
@@ -98,7 +99,7 @@ static bool read_sources(
 	return good;
 }
 
-/* What is to be printed instead of running. False: nothing. */
+/* Prints the help, the version or the table of options if requested. False: none was. */
 static bool print_wanted(const struct program_options *options, char wants)
 {
 	if (wants == 'h')

@@ -1,8 +1,8 @@
 /*
- * Reloading: all files are read into a table of their own, which takes the place of the handlers that came from files only
- * if everything about it is right. Attempts that are here go on with the handlers they were given to.
+ * Reloading: all files are read into a table of their own. It replaces the handlers from files only if all of it is
+ * valid. Attempts that the worker already holds keep their handlers.
  *
- * Managers learn of new types by the next heartbeat, and by the parked Fetch, which is sent again (courier.c).
+ * The next heartbeat, and the parked Fetch, which is resent (courier.c), report new types to the managers.
  */
 #include "worker/reload.h"
 
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* As a manager takes them: a list that it refused would cost the worker its tasks. */
+/* The managers' limits. A list that a manager refused would leave the worker without tasks. */
 enum { TYPES_MAX = 1000, TYPES_BYTES_MAX = 128 * 1024 };
 
 static void move_file_handlers(struct handler **from, struct handler **to)
@@ -28,7 +28,7 @@ static void move_file_handlers(struct handler **from, struct handler **to)
 	}
 }
 
-/* No type may have a function of the program and a program of the files. */
+/* Returns true if a type has both a function and a program from the files. */
 static bool clashes(struct handler *functions, const struct handler *fresh, struct reeve_error *error)
 {
 	for (; fresh; fresh = fresh->hh.next)
@@ -48,7 +48,8 @@ static bool small_enough(const struct accepts *accepts, struct reeve_error *erro
 	           accepts->types.count, bytes, TYPES_MAX, TYPES_BYTES_MAX);
 }
 
-/* Puts the fresh handlers in place; those that are not in force afterwards are left in *fresh. Under the lock. */
+/* Replaces the handlers from files. Afterwards *fresh has the handlers that are not in use: the old ones, or after an
+ * error the new ones. Called with the lock. */
 static bool take_over(struct reeve_worker *worker, struct handler **fresh, struct reeve_error *error)
 {
 	struct handler *old = NULL;

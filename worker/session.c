@@ -1,8 +1,9 @@
 /*
- * Register, Leave, and what ends an incarnation.
+ * Register, Leave, and the end of an incarnation.
  *
- * A worker whose incarnation was lost first stops every handler and gives up every Fetch; only when nothing of it runs
- * any more does it register again. Results stay in the outbox: they are judged by their tokens, not by who brings them.
+ * A worker that has lost its incarnation first stops every handler and gives up every Fetch. It registers again only
+ * when none of its handlers runs. Unacknowledged results are kept: managers accept them by their tokens, whichever
+ * incarnation reports them.
  */
 #include "worker/session.h"
 
@@ -19,19 +20,19 @@
 enum {
 	REGISTER_TIMEOUT_MS = 5 * 1000,
 	LEAVE_TIMEOUT_MS = 5 * 1000,
-	REGISTER_LAST_MS = 1000, /* how long a worker that stops waits for the answer, so that it can leave */
-	NAME_REST_MS = 1000,     /* the longest rest before it is looked again whether the name is free */
-	LOG_EVERY_FAILURES = 10, /* failed registrations that share one line in the log */
-	/* What is taken if a manager leaves it out. */
+	REGISTER_LAST_MS = 1000, /* how long a stopping worker waits for the answer, so that it can leave */
+	NAME_REST_MS = 1000,     /* maximum delay before it tries a name again that is in use */
+	LOG_EVERY_FAILURES = 10, /* failed registrations per log line */
+	/* Defaults for what a manager leaves out. */
 	LEASE_MS = 15 * 1000,
 	HEARTBEAT_MS = 4 * 1000,
 	RESULT_MAX_BYTES = 1024 * 1024,
 };
 
-/* A Register under way. */
+/* A Register in flight. */
 struct registration {
 	struct reeve_worker *worker;
-	struct accepts *accepts; /* what it says that the worker runs */
+	struct accepts *accepts; /* the types that it registers */
 	int64_t sent_ms;
 };
 
@@ -100,7 +101,7 @@ static void begin(struct reeve_worker *worker, const Reeve__V1__RegisterResponse
 	log_info(worker->object, "registered as incarnation %lld", (long long)worker->incarnation);
 }
 
-/* Whether to register again after such an answer makes no sense. */
+/* Returns true if registering again after this answer would be pointless. */
 static bool is_refusal(reeve_status code)
 {
 	return code == STATUS(INVALID_ARGUMENT) || code == STATUS(UNAUTHENTICATED) ||
@@ -110,12 +111,12 @@ static bool is_refusal(reeve_status code)
 
 static void register_failed(struct reeve_worker *worker, const struct rpc_answer *answer)
 {
-	if (answer->code == STATUS(ALREADY_EXISTS)) { /* perhaps our own predecessor, not yet counted as lost */
+	if (answer->code == STATUS(ALREADY_EXISTS)) { /* perhaps our own previous incarnation, not yet marked lost */
 		if (!worker->name_taken)
 			log_warn(worker->object, "cannot register yet: %s", answer->message);
 		worker->name_taken = true;
 		backoff_fail(&worker->register_rest, clock_monotonic_ms());
-		if (worker->register_rest.delay_ms > NAME_REST_MS) /* it is to serve soon after the lease has ended */
+		if (worker->register_rest.delay_ms > NAME_REST_MS) /* serve soon after the old lease's end */
 			worker->register_rest.until_ms = clock_monotonic_ms() + NAME_REST_MS;
 		return;
 	}
@@ -182,8 +183,8 @@ static void start_register(
 	pthread_mutex_unlock(&worker->lock);
 }
 
-/* A worker that stops gives up the Register under way. One that has reached a manager is answered soon, and waited for: the worker
- * then leaves, and nobody takes it to be alive until its lease ends. */
+/* Gives up the Register in flight of a stopping worker. If it has reached a manager, waits up to REGISTER_LAST_MS for
+ * the answer, so that the worker can leave; otherwise managers would consider it alive until its lease ends. */
 static void give_register_up(struct reeve_worker *worker)
 {
 	int64_t now_ms = clock_monotonic_ms();

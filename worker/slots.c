@@ -1,12 +1,12 @@
 /*
  * The threads that run handlers, and their batches.
  *
- * A slot runs its batch without the lock: `next` is the next one to begin, `done` how many have ended. Control, under
- * the lock, may collect those that have ended and, by moving `next` past the end in one atomic step, take over those
- * that have not begun: each index is begun by the slot or taken over, never both.
+ * A slot runs its batch without the lock: `next` is the index of the next attempt to start, `done` the number of ended
+ * ones. Control, under the lock, may collect the ended ones. It may also take over those not started, by moving `next`
+ * past the end in one atomic step: each index is either started by the slot or taken over, never both.
  *
- * Nothing is begun without a lease. C functions, which nobody but the guard can end, are begun only while the lease's
- * count of them is raised (lease.h).
+ * Nothing starts without a lease. C functions, which only the watchdog can end, start only while the lease's count of
+ * them is raised (lease.h).
  */
 #include "worker/slots.h"
 
@@ -30,25 +30,25 @@
 static const int64_t REST_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
 
 enum {
-	LOG_FAILURES_MAX = 10, /* failed tasks that get a line in the log, a second */
-	/* A slot that runs programs has an eventfd and its ends of four pipes; while one starts, the program's ends, too. */
+	LOG_FAILURES_MAX = 10, /* failed tasks that are logged per second */
+	/* A slot that runs programs has an eventfd and its ends of four pipes; during a start also the program's ends. */
 	SLOT_FDS = 9,
-	OTHER_FDS = 40, /* what the worker needs besides */
+	OTHER_FDS = 40, /* what else the worker needs */
 };
 
 struct slot {
 	struct reeve_worker *worker;
 	pthread_t thread;
 	int index;
-	bool ended; /* the thread returns, or has */
+	bool ended; /* the thread has returned, or is about to */
 	struct handler_context context;
 
-	struct attempt *batch[SLOT_BATCH_MAX]; /* changed by the slot alone, under the lock */
+	struct attempt *batch[SLOT_BATCH_MAX]; /* only the slot changes it, under the lock */
 	unsigned count;
-	unsigned collected; /* these have been given to the outbox */
-	bool taken_over;    /* those not begun have been given back */
+	unsigned collected; /* ended attempts that were collected so far */
+	bool taken_over;    /* control has moved the attempts not started back to the ready list */
 	int64_t taken_ms;
-	int64_t rest_ms; /* how long it may not work after this batch */
+	int64_t rest_ms; /* the resting period after this batch */
 	_Atomic unsigned next;
 	_Atomic unsigned done;
 };
@@ -75,7 +75,7 @@ int slots_cost(const struct attempt *attempt)
 {
 	int cost = attempt->handler ? atomic_load_explicit(&attempt->handler->cost_us, memory_order_relaxed) : 0;
 
-	if (attempt->assignment->resting_ms > 0) /* nothing follows it at once */
+	if (attempt->assignment->resting_ms > 0) /* the slot rests after it */
 		return HANDLER_COST_FULL_US;
 	return cost > 0 ? cost : 1;
 }
@@ -106,7 +106,7 @@ int slots_busy(const struct reeve_worker *worker)
 	return busy;
 }
 
-/* Logs an attempt that did not complete, but not thousands of them a second. */
+/* Logs an attempt that did not complete, up to LOG_FAILURES_MAX per second. */
 static void log_failure(struct reeve_worker *worker, const struct attempt *attempt)
 {
 	int64_t second = clock_monotonic_ms() / 1000;
@@ -126,7 +126,7 @@ static void log_failure(struct reeve_worker *worker, const struct attempt *attem
 		    attempt->result.error);
 }
 
-/* Follows what runs of a handler take. */
+/* Updates the moving average of the handler's cost. */
 static void learn_cost(struct handler *handler, int64_t took_us)
 {
 	int cost = atomic_load_explicit(&handler->cost_us, memory_order_relaxed);
@@ -150,7 +150,7 @@ static void run(struct slot *slot, struct attempt *attempt)
 	} else if (!lease_runs(attempt->lease, start_us / 1000)) {
 		attempt_end_stopped(attempt, STOP_LEASE);
 	} else if (!handler && atomic_load(&slot->worker->reloads)) {
-		/* Its handler was taken away while the Fetch that brought it was under way. */
+		/* A reload removed its handler while the Fetch was in flight. */
 		attempt_end(attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "no-handler",
 		    "this worker has no handler for type %s any more", attempt->public.type);
 	} else if (!handler) {
@@ -179,7 +179,7 @@ static void run(struct slot *slot, struct attempt *attempt)
 
 static void run_batch(struct slot *slot)
 {
-	/* A process is always alone in its batch, and the guard's anyway. */
+	/* A program is always alone in its batch, and the supervisor kills it at the lease's end anyway. */
 	bool functions = !slot->batch[0]->handler || !slot->batch[0]->handler->processes;
 
 	if (functions)
@@ -196,7 +196,7 @@ static void run_batch(struct slot *slot)
 		atomic_fetch_sub(&slot->worker->lease->functions, 1);
 }
 
-/* Gives those of the batch that have ended to the outbox. Under the lock. */
+/* Collects the ended attempts of the batch: moves them to the unacknowledged results. Called with the lock. */
 static void collect(struct slot *slot)
 {
 	struct reeve_worker *worker = slot->worker;
@@ -215,7 +215,7 @@ static void collect(struct slot *slot)
 		worker_kick(worker);
 }
 
-/* Fills the batch from the ready list. False: nothing is ready. Under the lock. */
+/* Fills the batch from the ready list. False: the list is empty, or the lease is over. Called with the lock. */
 static bool take(struct slot *slot)
 {
 	struct reeve_worker *worker = slot->worker;
@@ -223,7 +223,7 @@ static bool take(struct slot *slot)
 	int cost = 0;
 
 	slot->count = slot->collected = 0;
-	/* What is ready waits for the lease to be renewed, which wakes the slots. */
+	/* Ready attempts wait for the renewal of the lease, which wakes the slots. */
 	if (!lease_runs(worker->lease, clock_monotonic_ms()))
 		return false;
 	while ((attempt = worker->ready) && slot->count < SLOT_BATCH_MAX) {
@@ -253,7 +253,7 @@ static bool take(struct slot *slot)
 	return true;
 }
 
-/* Takes over what a slot has not begun. Under the lock. */
+/* Moves the attempts that a slot has not started back to the ready list. Called with the lock. */
 static void take_over(struct slot *slot)
 {
 	struct reeve_worker *worker = slot->worker;
@@ -272,7 +272,7 @@ static void take_over(struct slot *slot)
 		if (atomic_load(&attempt->stop) != STOP_NONE)
 			held_stop(worker, attempt, atomic_load(&attempt->stop));
 		else
-			cost_us += HANDLER_COST_FULL_US; /* what we believed of its handler was wrong */
+			cost_us += HANDLER_COST_FULL_US; /* the estimate of its cost was wrong */
 	}
 	slots_wake(worker, cost_us);
 }
@@ -291,7 +291,7 @@ void slots_sweep(struct reeve_worker *worker, int64_t now_ms)
 	}
 }
 
-/* Rests if what it ran asks for that. Under the lock, which it gives up meanwhile. */
+/* Waits for the resting period, if the batch has set one. Called with the lock, which it releases while it waits. */
 static void rest(struct slot *slot)
 {
 	struct reeve_worker *worker = slot->worker;
@@ -335,13 +335,13 @@ static void *slot_main(void *arg)
 	}
 	slot->ended = true;
 	if (worker->ready && slots->idle)
-		pthread_cond_signal(&slots->work); /* the wake-up may have been meant for work that is left */
+		pthread_cond_signal(&slots->work); /* the signal may have been for attempts that are still ready */
 	worker_kick(worker);
 	pthread_mutex_unlock(&worker->lock);
 	return NULL;
 }
 
-/* Whether some handler needs to be told things through a descriptor. */
+/* Returns true if handlers must be notified through a descriptor. */
 static bool needs_events(const struct reeve_worker *worker)
 {
 	const struct handler *handler;
@@ -349,10 +349,10 @@ static bool needs_events(const struct reeve_worker *worker)
 	for (handler = worker->handlers; handler; handler = handler->hh.next)
 		if (handler->processes)
 			return true;
-	return worker->files.count > 0; /* they may bring one when they are read again */
+	return worker->files.count > 0; /* a reload may add one */
 }
 
-/* How many slots can run a program each, though all of them start theirs at once: one that finds no descriptor left would
+/* Returns how many slots can run a program each, even if all start one at once. A slot without a free descriptor would
  * fail its task. */
 static int slots_most(const struct reeve_worker *worker)
 {
@@ -371,7 +371,7 @@ static void slot_free(struct slot *slot)
 	free(slot);
 }
 
-/* Starts the thread of a slot, which is nobody else's yet. */
+/* Starts the thread of a slot that no other thread uses yet. */
 static bool slot_start(struct slot *slot, const sigset_t *signals, struct reeve_error *error)
 {
 	struct reeve_worker *worker = slot->worker;

@@ -1,10 +1,10 @@
 /*
  * Slots: the threads that run handlers.
  *
- * A slot takes attempts from the ready list and gives them back when they have ended. Tasks whose handler takes a few
- * microseconds are taken many at a time, as many as usually make up HANDLER_COST_FULL_US together, so that locks and
- * wake-ups are paid once for all of them. If one of them takes longer after all, control's sweep gives the others of
- * the batch, those not begun and those ended, back on its behalf.
+ * A slot takes attempts from the ready list and returns them with their results. If handlers take only microseconds, it
+ * takes many attempts at once: as many as are estimated to take HANDLER_COST_FULL_US together. So they share the cost
+ * of locks and wake-ups. If one of them takes longer than estimated, control's sweep collects the ended attempts of the
+ * batch and moves those not started back to the ready list.
  */
 #ifndef REEVE_WORKER_SLOTS_H
 #define REEVE_WORKER_SLOTS_H
@@ -22,53 +22,54 @@ struct slot;
 
 enum {
 	SLOT_BATCH_MAX = 64,
-	SLOT_SWEEP_MS = 5, /* how long a batch of several is left alone */
+	SLOT_SWEEP_MS = 5, /* after this time a batch of several is swept */
 };
 
 struct slots {
-	struct slot **all; /* by index; those ended or never started are NULL */
+	struct slot **all; /* by index; NULL: ended or never started */
 	int room;          /* length of `all` */
 	int wanted;        /* the concurrency */
-	int ordered;       /* the last concurrency that the manager asked for; 0: none */
-	bool changed;      /* `wanted` has; the threads are not yet that many */
-	int idle;          /* wait for work */
-	int resting;       /* may not work for a while */
-	int open_batches;  /* of more than one */
+	int ordered;       /* the last concurrency that the manager requested; 0: none */
+	bool changed;      /* `wanted` has changed; the number of threads not yet */
+	int idle;          /* how many wait for work */
+	int resting;       /* how many are in a resting period */
+	int open_batches;  /* batches of more than one attempt */
 	bool swept_soon;   /* control will sweep within SLOT_SWEEP_MS */
-	bool end;          /* all threads are to end */
+	bool end;          /* all threads must end */
 	pthread_cond_t work;
-	pthread_cond_t rest; /* the concurrency has changed, or all are to end; monotonic */
-	sigset_t signals; /* the mask of the thread that called reeve_worker_run */
+	pthread_cond_t rest; /* for resting slots: the concurrency has changed, or all must end; monotonic */
+	sigset_t signals; /* the signal mask of the thread that called reeve_worker_run */
 };
 
-/* Prepares; destroys what that made. */
+/* slots_init prepares `slots`; slots_destroy frees what it and slots_resize allocated. */
 void slots_init(struct slots *slots);
 void slots_destroy(struct slots *slots);
 
-/* Brings the number of threads to `wanted`: starts missing ones and joins those that have ended; those beyond
- * slots->wanted end by themselves. No more are started than can run programs with the descriptors that this process may
- * have. Called by control without the lock. False: not all could be started, slots->wanted is now how many there are;
- * *error says why. */
+/* Brings the number of threads to `wanted`: starts missing ones and joins those that have ended. Threads beyond
+ * slots->wanted end on their own. Starts only as many as can run programs with the descriptors that this process may
+ * have. Called by control without the lock. False: not all could be started; slots->wanted is the new number, and
+ * *error has the reason. */
 bool slots_resize(struct reeve_worker *worker, int wanted, struct reeve_error *error);
 
 /* Ends and joins all threads; their handlers must have ended. Called by control without the lock. */
 void slots_end(struct reeve_worker *worker);
 
-/* The rest is called with the lock. */
+/* The functions below are called with the lock. */
 
-/* What an attempt probably costs, in microseconds. */
+/* Returns the estimated cost of an attempt, in microseconds. */
 int slots_cost(const struct attempt *attempt);
 
-/* Wakes as many slots as are needed for attempts of this cost. */
+/* Wakes as many slots as attempts of this total cost need. */
 void slots_wake(struct reeve_worker *worker, int64_t cost_us);
 
-/* Tells the slot that has the attempt that the attempt's stop has changed. */
+/* Wakes the slot that has the attempt, because the attempt's `stop` has changed or its extension was answered. */
 void slots_notify(struct attempt *attempt);
 
-/* Gives back what lies in batches that have taken too long. */
+/* Empties batches that have taken too long: collects ended attempts, and moves those not started back to the ready
+ * list. */
 void slots_sweep(struct reeve_worker *worker, int64_t now_ms);
 
-/* The number of slots that are running something. */
+/* Returns the number of slots that run something. */
 int slots_busy(const struct reeve_worker *worker);
 
 #endif

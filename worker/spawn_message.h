@@ -1,6 +1,6 @@
 /*
- * What the worker and its spawner process say to each other: one struct a packet over a SOCK_SEQPACKET pair, and a few
- * words in memory that they share. Both are the same program, so the structs travel as they are.
+ * The messages between the worker and its supervisor: one struct per packet over a SOCK_SEQPACKET pair, and some shared
+ * memory. Both are the same program, so the structs need no encoding.
  */
 #ifndef REEVE_WORKER_SPAWN_MESSAGE_H
 #define REEVE_WORKER_SPAWN_MESSAGE_H
@@ -11,55 +11,56 @@
 #include <stdint.h>
 
 enum {
-	SPAWN_MAX = 20000,           /* processes at once: twice the slots there may be */
-	SPAWN_TEXT_MAX = 128 * 1024, /* program, directory, arguments and environment of one, with their NULs */
-	SPAWN_ARGUMENTS_MAX = 4096,  /* arguments of one */
+	SPAWN_MAX = 20000,           /* processes at once: twice the maximum number of slots */
+	SPAWN_TEXT_MAX = 128 * 1024, /* program, directory, arguments and environment of a process, with their NULs */
+	SPAWN_ARGUMENTS_MAX = 4096,  /* arguments of a process */
 	SPAWN_ENVIRONMENT_MAX = 16,  /* variables added to the worker's own */
-	SPAWN_FDS = 4,               /* descriptors of one */
+	SPAWN_FDS = 4,               /* descriptors of a process */
 };
 
 #define SPAWN_ALL_NAMES UINT32_MAX
 
 enum spawn_request_kind {
-	SPAWN_START,  /* start a process, not from `value` on (monotonic, ms; 0: whenever); its descriptors from 0 on come along */
-	SPAWN_SIGNAL, /* send `value`, a signal, to a process's group; one that has ended is ignored */
-	SPAWN_LEASE,  /* the lease has changed: look at it */
+	SPAWN_START,  /* start a process, but not at or after the time `value` (monotonic, ms; 0: no limit) */
+	SPAWN_SIGNAL, /* send the signal `value` to a process's group; ignored if the process has ended */
+	SPAWN_LEASE,  /* the lease has changed: read it */
 };
 
-/* From the worker. For SPAWN_START the texts follow, each with its NUL: the program, its directory (empty: the
- * worker's), the arguments, the variables ("NAME=value"), the names of those of the worker's variables that it gets (NAME, or
- * NAME* for all that begin so). */
+/* A message from the worker. A packet with SPAWN_START carries the process's descriptors from 0 on. These strings
+ * follow it, each with its NUL: the program, its directory (empty: the worker's), the arguments, the added variables
+ * ("NAME=value"), and the names of those of the worker's variables that it gets (NAME, or the prefix NAME*). */
 struct spawn_request {
 	uint32_t kind;
-	uint32_t index; /* names the process: its place in both tables, below SPAWN_MAX … */
-	uint64_t id;    /* … and a number never used twice */
+	uint32_t index; /* identifies the process: its place in both tables, below SPAWN_MAX … */
+	uint64_t id;    /* … and a number that is never reused */
 	int64_t value;
-	uint32_t arguments;   /* how many */
-	uint32_t environment; /* how many */
-	uint32_t names;       /* how many; SPAWN_ALL_NAMES: it gets all of the worker's variables */
+	uint32_t arguments;   /* number of arguments */
+	uint32_t environment; /* number of added variables */
+	uint32_t names;       /* number of names; SPAWN_ALL_NAMES: it gets all of the worker's variables */
 };
 
-/* In place of an errno: it was not started since the lease was over. */
+/* In place of an errno: the process was not started because the lease was over, or the time limit of its start had
+ * passed. */
 enum { SPAWN_LEASE_OVER = -1 };
 
-/* Memory that the worker, the spawner and, until it becomes its program, each process share. */
+/* Memory that the worker and the supervisor share, and each process until it executes its program. */
 struct spawn_shared {
 	struct lease lease;
 	/* By index. Set to 0 before a SPAWN_START. */
 	struct {
-		_Atomic int32_t pid;   /* written by the process itself just before it becomes its program */
-		_Atomic int32_t error; /* errno, likewise, if it could not; SPAWN_LEASE_OVER */
+		_Atomic int32_t pid;   /* set by the process itself just before it executes its program */
+		_Atomic int32_t error; /* set by the process if it failed to: an errno, or SPAWN_LEASE_OVER */
 	} processes[SPAWN_MAX];
 };
 
-/* From the spawner: a process has ended (or could not be started), and with it its whole group. */
+/* A message from the supervisor: a process and its entire group have ended, or it could not be started. */
 struct spawn_exit {
 	uint32_t index;
 	uint64_t id;
-	int32_t status;      /* as waitpid gives it */
-	int32_t start_error; /* errno of what went wrong before the program ran; 0: it ran */
-	int32_t signalled;   /* 1: it was sent a SPAWN_SIGNAL before it ended */
-	int32_t lease;       /* 1: it was killed, or not started, because the lease was over */
+	int32_t status;      /* as from waitpid */
+	int32_t start_error; /* errno of a failed start; 0: the program ran */
+	int32_t signalled;   /* 1: it got a SPAWN_SIGNAL before it ended */
+	int32_t lease;       /* 1: it was killed or not started because the lease was over, or it was too late to start */
 };
 
 #endif

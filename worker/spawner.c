@@ -1,12 +1,12 @@
 /*
- * The spawner process. One thread, one loop: the socket to the worker, a signalfd for SIGCHLD, the worker's pidfd, and
- * the end of the lease, which is read from memory shared with the worker whenever something is to be decided by it. A
- * message that says that it has changed only wakes this process up.
+ * The supervisor. It has one thread and one loop over the socket to the worker, a signalfd for SIGCHLD, the worker's
+ * pidfd, and the end of the lease. It reads the lease from memory shared with the worker whenever a decision depends on
+ * it; the message that it has changed only wakes this process.
  *
- * Each handler leads a session and a process group of its own. A handler that has ended is not waited for before its
- * group was killed: while it is a zombie its pid, and so the group's number, can be nobody else's. All signals are
- * blocked here; a handler has them blocked, too, until just before it becomes its program, so that one sent to it early
- * is not lost.
+ * Each handler leads a session and a process group of its own. Before the supervisor reaps an ended handler, it kills
+ * the handler's group: while the handler is a zombie, its pid, and so the group's number, cannot be reused. All signals
+ * are blocked here. A handler also blocks them until just before it executes its program, so that an early signal is
+ * not lost.
  */
 #include "worker/spawner.h"
 
@@ -32,48 +32,48 @@
 
 extern char **environ;
 
-/* One handler. */
+/* One handler process. */
 struct child {
 	uint64_t id; /* 0: free */
 	pid_t pid;
 	int start_error;
 	int status;
-	bool ended;     /* the worker is still to be told */
-	bool signalled; /* the worker had it sent a signal */
-	bool lease;     /* it was killed, or not started, because the lease was over */
+	bool ended;     /* not yet reported to the worker */
+	bool signalled; /* the worker had a signal sent to it */
+	bool lease;     /* killed or not started, because the lease was over or it was too late to start */
 };
 
 struct spawner {
 	int socket;
 	int signals;
-	int worker; /* a pidfd: the socket may outlive the worker in a child of its own; −1: the kernel has none */
+	int worker; /* a pidfd: the worker's children may keep the socket open after its death; −1: unsupported */
 	pid_t pid, parent;
 	struct child *children; /* SPAWN_MAX, by index */
 	struct spawn_shared *shared;
-	uint32_t used;    /* those from here on have never been used */
+	uint32_t used;    /* entries from this index on were never used */
 	uint32_t running; /* children that have not ended */
-	uint32_t unsaid;  /* those that have, and the worker is still to be told */
-	int64_t over_ms;  /* the end of a lease at which all was killed */
+	uint32_t unsaid;  /* ended children, not yet reported to the worker */
+	int64_t over_ms;  /* the end of the lease at which everything was last killed */
 	bool worker_killed;
 	char *
-	    *environment; /* the worker's, without what is set for each handler; room for SPAWN_ENVIRONMENT_MAX more */
+	    *environment; /* the worker's, without those set for each handler; room for SPAWN_ENVIRONMENT_MAX more */
 	size_t inherited; /* how many there are */
-	char **chosen;    /* for a process that gets only some of them; room for as many */
+	char **chosen;    /* the selection for a process that gets only some of them; room for as many */
 	char packet[sizeof(struct spawn_request) + SPAWN_TEXT_MAX];
 	char *arguments[SPAWN_ARGUMENTS_MAX + 1];
 };
 
-/* Signals the whole group. A child that has not yet made its session has no group and no children either. */
+/* Signals the entire group. A child that has not yet created its session has no group, and no children either. */
 static void signal_group(pid_t pid, int signal_number)
 {
-	if (pid <= 1) /* would be everybody's */
+	if (pid <= 1) /* would signal every process */
 		abort();
 	if (kill(-pid, signal_number) < 0 && errno == ESRCH)
 		kill(pid, signal_number);
 }
 
-/* Kills every child's group, then what has left these groups: whose it was nobody can tell any more. True if a child
- * was running. */
+/* Kills every child's group, then all descendants that have left these groups: it is unknown which attempts they belong
+ * to. Returns true if a child was running. */
 static bool kill_all(struct spawner *spawner)
 {
 	bool any = false;
@@ -90,8 +90,8 @@ static bool kill_all(struct spawner *spawner)
 	return any;
 }
 
-/* The worker is gone: kills everything and ends. One that has only closed the socket has nothing running; what earlier
- * attempts have left behind is then not touched. */
+/* Exits because the worker has died or closed the socket. Kills everything first, unless the worker is alive and no
+ * child runs: then processes left behind by earlier attempts may continue. */
 static void __attribute__((noreturn)) finish(struct spawner *spawner)
 {
 	struct pollfd worker = {.fd = spawner->worker, .events = POLLIN};
@@ -109,8 +109,8 @@ static void ended(struct spawner *spawner, struct child *child, int status)
 	spawner->unsaid++;
 }
 
-/* Tells the worker of the children that have ended, as far as its socket takes it. A worker that does not read must not
- * hold the spawner up. */
+/* Reports ended children to the worker, as far as the socket takes the messages. A worker that does not read must not
+ * block the supervisor. */
 static void tell(struct spawner *spawner)
 {
 	for (uint32_t i = 0; i < spawner->used && spawner->unsaid; i++) {
@@ -134,7 +134,7 @@ static void tell(struct spawner *spawner)
 	}
 }
 
-/* Notices every child that has ended, after having killed what is left of its group. */
+/* Reaps every child that has ended, after killing the rest of its group. */
 static void reap(struct spawner *spawner)
 {
 	siginfo_t info;
@@ -163,7 +163,7 @@ static void reap(struct spawner *spawner)
 	}
 }
 
-/* A C function runs in the worker though the lease is over. */
+/* Kills the worker, because a C function runs in it although the lease is over. */
 static void kill_worker(struct spawner *spawner)
 {
 	if (spawner->worker_killed)
@@ -177,7 +177,7 @@ static void kill_worker(struct spawner *spawner)
 		kill(spawner->parent, SIGKILL);
 }
 
-/* Ends what must not outlive the lease, if that is over. How long poll may wait. */
+/* Kills what must not outlive the lease, if it is over. Returns the timeout for poll. */
 static int guard(struct spawner *spawner)
 {
 	struct lease *lease = &spawner->shared->lease;
@@ -188,24 +188,24 @@ static int guard(struct spawner *spawner)
 		return rest_ms < 3600 * 1000 ? (int)rest_ms : 3600 * 1000;
 	if (end_ms != spawner->over_ms) {
 		spawner->over_ms = end_ms;
-		reap(spawner); /* one that has ended by itself, just now, must not look as if the lease had done it */
+		reap(spawner); /* a child that has just ended on its own must not appear to be killed for the lease */
 		if (kill_all(spawner))
 			log_warn("guard", "the lease is over: killed what ran");
 	}
-	/* A function that has begun meanwhile runs by a new lease, which was there before it. */
+	/* A function that has started since then runs under a new lease, which was set before it started. */
 	if (atomic_load(&lease->functions) && lease_guard_acts(lease))
 		kill_worker(spawner);
-	return -1; /* nothing begins before there is a new lease, and that comes with a message */
+	return -1; /* nothing starts before there is a new lease, and that comes with a message */
 }
 
-/* Whether nothing may be started any more: the lease is over, or the attempt itself. A worker that was frozen and has
- * renewed its lease since may ask for what others were given meanwhile. */
+/* Returns true if nothing may be started any more: the lease is over, or the attempt's time. The latter matters for a
+ * worker that was frozen and has renewed its lease since: other workers may have its attempts now. */
 static bool too_late(const struct spawner *spawner, int64_t latest_ms)
 {
 	return lease_guard_acts(&spawner->shared->lease) || (latest_ms && clock_monotonic_ms() >= latest_ms);
 }
 
-/* What the child does between fork and exec. */
+/* Runs in the child between fork and exec: sets up the process and executes its program. */
 static void __attribute__((noreturn)) become(struct spawner *spawner, uint32_t index, const char *path,
     const char *directory, char **environment, const int fds[SPAWN_FDS], int64_t latest_ms)
 {
@@ -226,7 +226,7 @@ static void __attribute__((noreturn)) become(struct spawner *spawner, uint32_t i
 	sigemptyset(&nothing);
 	sigprocmask(SIG_SETMASK, &nothing, NULL);
 	errno = SPAWN_LEASE_OVER;
-	if (too_late(spawner, latest_ms)) /* this process, or its parent, was held up */
+	if (too_late(spawner, latest_ms)) /* this process or its parent was delayed */
 		goto failed;
 	atomic_store(&spawner->shared->processes[index].pid, getpid());
 	execve(path, spawner->arguments, environment);
@@ -235,7 +235,7 @@ failed:
 	_exit(127);
 }
 
-/* The next text of the packet, or NULL if it is not whole. */
+/* Returns the next string of the packet, or NULL if its NUL is missing. */
 static char *next_text(char **at, const char *end)
 {
 	char *text = *at, *nul = memchr(text, '\0', (size_t)(end - text));
@@ -246,7 +246,7 @@ static char *next_text(char **at, const char *end)
 	return text;
 }
 
-/* Whether a variable ("NAME=value") has that name, or begins as NAME* says. */
+/* Returns true if a variable ("NAME=value") has that name, or begins with the prefix NAME*. */
 static bool has_name(const char *variable, const char *name)
 {
 	size_t length = strcspn(name, "*");
@@ -254,8 +254,8 @@ static bool has_name(const char *variable, const char *name)
 	return !strncmp(variable, name, length) && (name[length] || variable[length] == '=');
 }
 
-/* Adds to the chosen variables, of which there are `count` and the first `given` are not the worker's, those of the worker's that
- * have a name. How many there are then. */
+/* Adds those of the worker's variables that match `name` to the chosen ones, of which there are `count`; the first
+ * `given` of these are not the worker's. Returns the new count. */
 static size_t choose(struct spawner *spawner, size_t count, size_t given, const char *name)
 {
 	for (size_t i = 0; name && i < spawner->inherited; i++) {
@@ -269,7 +269,7 @@ static size_t choose(struct spawner *spawner, size_t count, size_t given, const 
 	return count;
 }
 
-/* The variables of a process, read from the packet. */
+/* Returns the variables of a process, read from the packet. */
 static char **take_variables(struct spawner *spawner, const struct spawn_request *request, char **at, const char *end)
 {
 	bool all = request->names == SPAWN_ALL_NAMES;
@@ -315,7 +315,7 @@ static void start(struct spawner *spawner, size_t length, const int fds[SPAWN_FD
 		ended(spawner, child, 0);
 		return;
 	}
-	if (fds[SPAWN_FDS - 1] < 0) { /* the kernel drops descriptors for which this process has no room */
+	if (fds[SPAWN_FDS - 1] < 0) { /* the kernel drops descriptors that exceed this process's limit */
 		child->start_error = EMFILE;
 		ended(spawner, child, 0);
 		return;
@@ -337,7 +337,7 @@ static void signal_child(struct spawner *spawner, const struct spawn_request *re
 
 	if (request->index >= SPAWN_MAX)
 		abort();
-	/* One that has ended by itself, just now, must not look as if the signal had done it. */
+	/* A child that has just ended on its own must not appear to be ended by the signal. */
 	reap(spawner);
 	child = &spawner->children[request->index];
 	if (child->id != request->id || child->ended)
@@ -346,7 +346,7 @@ static void signal_child(struct spawner *spawner, const struct spawn_request *re
 	signal_group(child->pid, (int)request->value);
 }
 
-/* Does what one packet asks for. */
+/* Executes the request of one packet. */
 static void obey(struct spawner *spawner, size_t length, const int fds[SPAWN_FDS])
 {
 	struct spawn_request request;
@@ -361,14 +361,14 @@ static void obey(struct spawner *spawner, size_t length, const int fds[SPAWN_FDS
 	case SPAWN_SIGNAL:
 		signal_child(spawner, &request);
 		break;
-	case SPAWN_LEASE: /* guard() looks at it */
+	case SPAWN_LEASE: /* guard() reads it */
 		break;
 	default:
 		abort();
 	}
 }
 
-/* Reads one packet, if there is one, does what it says, and closes the descriptors that came along. */
+/* Reads one packet if there is one, executes its request, and closes the descriptors that came with it. */
 static void read_packet(struct spawner *spawner)
 {
 	union {
@@ -395,7 +395,7 @@ static void read_packet(struct spawner *spawner)
 			close(fds[i]);
 }
 
-/* Copies the environment without the variables that every handler gets anew. */
+/* Copies the environment, without the variables that every handler gets new. */
 static void take_environment(struct spawner *spawner)
 {
 	static const char *const own[] = {
@@ -419,7 +419,8 @@ static void take_environment(struct spawner *spawner)
 	}
 }
 
-/* Leaves nothing open but the socket (as descriptor 3), standard error and what is opened here. */
+/* Closes everything but the socket (moved to descriptor 3) and standard error, and opens the worker's pidfd.
+ * Descriptors 0 and 1 become /dev/null. */
 static void close_others(struct spawner *spawner)
 {
 	int nothing = open("/dev/null", O_RDWR);
@@ -431,11 +432,11 @@ static void close_others(struct spawner *spawner)
 		_exit(1);
 	spawner->socket = 3;
 	spawner->worker = pidfd_open(spawner->parent, 0);
-	if (getppid() != spawner->parent) /* it has died, and its number may be another's */
+	if (getppid() != spawner->parent) /* the worker has died, and its pid may have been reused */
 		_exit(1);
 }
 
-/* Blocks every signal that somebody may send, and has SIGCHLD read from a descriptor. */
+/* Blocks every signal that another process can send, and routes SIGCHLD to a descriptor. */
 static void block_signals(struct spawner *spawner)
 {
 	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
@@ -445,7 +446,7 @@ static void block_signals(struct spawner *spawner)
 	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
 		sigdelset(&blocked, faults[i]);
 	sigprocmask(SIG_SETMASK, &blocked, NULL);
-	/* A blocked signal stays pending unless it is ignored, as the worker may have SIGCHLD. */
+	/* A blocked signal stays pending unless it is ignored, as SIGCHLD may be in the worker. */
 	for (int i = 1; i < NSIG; i++)
 		if (sigismember(&blocked, i) == 1)
 			signal(i, SIG_DFL);
@@ -464,11 +465,12 @@ static void forget_signals(struct spawner *spawner)
 		;
 }
 
-/* Tells `ps` which of the two this is: beside the process's name it shows the worker's arguments, of which the first is replaced.
- * That only where the kernel has put it: a program may have given itself a name in memory that cannot be written. */
+/* Sets the name that `ps` shows, to tell this process from the worker. `ps` also shows the worker's arguments, of which
+ * this replaces the first, but only in the memory where the kernel put it: a program may have pointed to a name of its
+ * own that cannot be written. */
 static void show_name(const char *name)
 {
-	enum { ARGUMENTS_MOST = 6 << 20 }; /* arguments and environment together, the kernel's bound */
+	enum { ARGUMENTS_MOST = 6 << 20 }; /* the kernel's limit of arguments and environment together */
 	uintptr_t at = (uintptr_t)program_invocation_name, end = getauxval(AT_EXECFN);
 
 	prctl(PR_SET_NAME, name);
@@ -482,9 +484,9 @@ static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *sha
 	struct pollfd ready[3];
 	int rest_ms;
 
-	setsid(); /* a terminal's Ctrl-C is for the worker */
+	setsid(); /* Ctrl-C in a terminal is for the worker */
 	show_name("reeve-spawner");
-	prctl(PR_SET_CHILD_SUBREAPER, 1); /* what loses its parent stays ours */
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* descendants that lose their parent stay ours */
 	spawner.socket = socket;
 	spawner.shared = shared;
 	spawner.parent = parent;

@@ -1,15 +1,15 @@
 /*
- * The worker: all that its threads share, and who may touch it.
+ * The worker: the state that its threads share, and which thread may use it.
  *
  *   control    reeve_worker_run's own thread: decides everything, starts most calls   control.c, courier.c
  *   slots      `concurrency` threads that run handlers                                slots.c
  *   heartbeat  one thread that renews the lease                                       heartbeat.c
- *   launcher   one thread that hears which processes have ended                       launcher.c
+ *   launcher   one thread that reads which processes have ended                       launcher.c
  *   rpc        the client's threads, on which answers arrive                          courier.c
  *
- * One lock guards the state; it is held for moments, never over a call or a handler. What a heartbeat says is one
- * snapshot under it: an attempt is in `held` from the very moment its Fetch is no longer waited for. Whoever changes
- * something that control must act upon kicks it.
+ * One lock guards the state; it is held briefly, never during a call or a handler. A heartbeat is one snapshot under
+ * the lock: an attempt is in `held` from the moment at which its Fetch is no longer open. A thread that changes
+ * something that control must act on wakes control.
  */
 #ifndef REEVE_WORKER_STATE_H
 #define REEVE_WORKER_STATE_H
@@ -39,41 +39,41 @@ enum phase {
 };
 
 struct reeve_worker {
-	/* Set before the threads start, then only read. */
+	/* Set before the threads start, read-only afterwards. */
 	char *managers;
 	char *name;
-	char object[280]; /* "worker NAME": whom log lines are about */
+	char object[280]; /* "worker NAME": the object of log lines */
 	char host[256];
 	struct names queues;
-	struct names asked; /* the types of the options; none: all that have a handler */
+	struct names asked; /* the types of the options; empty: all that have a handler */
 	struct names files; /* the handlers files */
 	int prefetch;
 	int64_t drain_timeout_ms;
 	int64_t kill_grace_ms;
-	bool once;          /* it ends after one task */
-	bool until_empty;   /* … when no task waits any more */
+	bool once;          /* stop after one task */
+	bool until_empty;   /* … or when no task waits any more */
 	int64_t created_ms; /* on the monotonic clock */
 	struct launcher *launcher; /* NULL: none */
 	struct lease *lease;       /* changed under the lock, read without (lease.h) */
-	struct lease own_lease;    /* … which it is where there is no launcher */
+	struct lease own_lease;    /* used as the lease without a supervisor */
 	struct rpc_client *rpc;
 
 	/* For all threads, without the lock. */
 	int wake_fd;                /* eventfd that control waits on */
 	_Atomic bool kicked;        /* it has been written */
 	_Atomic int stops;          /* calls of reeve_worker_stop */
-	_Atomic int reloads;        /* and of reeve_worker_reload */
-	int reloaded;               /* how many of these have been carried out; control's */
-	_Atomic int64_t log_second; /* failures are logged at most so often (slots.c) */
+	_Atomic int reloads;        /* … and of reeve_worker_reload */
+	int reloaded;               /* … how many of these are done; only control uses it */
+	_Atomic int64_t log_second; /* limits the logging of failures (slots.c) */
 	_Atomic int log_count;
 
 	/* Extensions (extend.c). */
-	pthread_mutex_t extend_lock; /* held while a call is started; taken before the lock, if both are */
-	bool extend_ended;           /* guarded by it */
+	pthread_mutex_t extend_lock; /* held while a call is started; taken before `lock` if both are */
+	bool extend_ended;           /* guarded by extend_lock */
 
-	pthread_mutex_t lock; /* guards all that follows */
+	pthread_mutex_t lock; /* guards all fields below */
 
-	/* What is wrong, and the exit code that goes with it. */
+	/* The error and its exit code. */
 	struct reeve_error error;
 	int exit_code;
 
@@ -83,32 +83,32 @@ struct reeve_worker {
 	int64_t lease_ms;
 	int64_t heartbeat_ms;
 	int64_t lease_until_ms; /* on the monotonic clock, counted from before the acknowledged call was sent */
-	bool lease_stopped;     /* it is about to end, or over: what ran has been told to end */
+	bool lease_stopped;     /* the lease is about to end, or over: running handlers were stopped */
 	size_t max_result_bytes;
-	bool registering; /* a Register is under way */
+	bool registering; /* a Register is in flight */
 	rpc_call_id register_call;
 	bool register_given_up;
-	int64_t register_until_ms; /* the worker stops: the Register under way is given up then; 0: it does not */
+	int64_t register_until_ms; /* when a stopping worker gives up the Register in flight; 0: not stopping */
 	int register_failures; /* in a row */
-	bool name_taken;       /* another worker has our name, as has been logged */
+	bool name_taken;       /* another worker has our name; logged */
 	struct backoff register_rest;
-	bool refused; /* no further try */
+	bool refused; /* do not register again */
 
-	/* Handlers (reload.c): changed by control alone. */
+	/* Handlers (reload.c). Only control changes them. */
 	struct handler *handlers;
-	struct accepts *accepts; /* the types it runs by now; NULL before it runs */
-	bool accepts_told;       /* the manager's table has these; until then heartbeats say them */
+	struct accepts *accepts; /* the types that it runs now; NULL before it runs */
+	bool accepts_told;       /* the managers know these types; until then heartbeats carry them */
 
 	/* Attempts (held.c). */
-	struct attempt *held;  /* uthash, by key: all there are */
-	struct attempt *ready; /* utlist, to be started in this order */
+	struct attempt *held;  /* uthash, by key: all attempts */
+	struct attempt *ready; /* utlist, in the order in which they start */
 	size_t ready_count;
-	size_t taken_count; /* with slots */
-	bool begun;         /* it has been given a task at least once */
-	int64_t succeeded;  /* attempts that completed since it began, */
-	int64_t failed;     /* failed, for good or not, */
-	int64_t cancelled;  /* were cancelled, */
-	int64_t late;       /* and completed, but the manager did not take the result */
+	size_t taken_count; /* number of attempts with slots */
+	bool begun;         /* the worker has got a task at least once */
+	int64_t succeeded;  /* number of attempts that completed since it started, */
+	int64_t failed;     /* … that failed, fatally or not, */
+	int64_t cancelled;  /* … that were cancelled, */
+	int64_t late;       /* … and that completed, but no manager accepted the result */
 	struct slots slots;
 	struct outbox outbox;
 
@@ -116,45 +116,45 @@ struct reeve_worker {
 	struct fetches fetches;
 	struct backoff fetch_rest;
 	struct backoff report_rest;
-	int reports;                /* under way */
-	struct attempt *later;      /* utlist: reported ones that the manager could not judge yet */
+	int reports;                /* in flight */
+	struct attempt *later;      /* utlist: reported results with the ack LATER */
 	rpc_call_id stale_calls[8]; /* Fetch calls of a lost incarnation, to be cancelled */
 	int stale_count;
 
 	/* Heartbeats (heartbeat.c). */
 	pthread_t heartbeat_thread;
-	pthread_cond_t heartbeat_cond; /* the phase has changed, an answer has come, or the end is near; monotonic */
+	pthread_cond_t heartbeat_cond; /* the phase has changed, an answer has come, or the worker ends; monotonic */
 	int64_t heartbeat_seq;
 	int heartbeat_failures; /* in a row */
 	int64_t heartbeat_sent_ms; /* the last one, on the monotonic clock */
-	int64_t heartbeat_by_ms;   /* there is news: the next goes out by then; INT64_MAX: when it is due */
+	int64_t heartbeat_by_ms;   /* news must be sent by then; INT64_MAX: no news */
 	bool heartbeat_end;
 
-	/* Orders and stopping (orders.c, control.c). */
+	/* Worker commands and stopping (orders.c, control.c). */
 	bool paused;
 	bool draining;
 	bool stopping;          /* … because reeve_worker_stop was called */
-	bool stopped_all;       /* … and the handlers have been told to end */
-	int64_t drain_until_ms; /* when they will be; INT64_MAX: never */
-	bool reporting_last;    /* nothing runs any more */
+	bool stopped_all;       /* … and all handlers were stopped */
+	int64_t drain_until_ms; /* when they are; INT64_MAX: never */
+	bool reporting_last;    /* nothing runs; the last results are being reported */
 	int64_t give_up_ms;     /* when to stop waiting for handlers, then for managers */
-	bool guard_killed;      /* the spawner, since it stood still */
-	int64_t guard_seen_ms;  /* since when it has been seen not to kill what runs beyond the lease; 0: it has not */
-	int64_t guard_looked_ms;/* when that was last looked at */
+	bool guard_killed;      /* the supervisor was killed because it hung */
+	int64_t guard_seen_ms;  /* since when programs run that it should have killed; 0: none do */
+	int64_t guard_looked_ms;/* when this was last checked */
 	bool spawner_died;
-	bool stuck; /* a handler does not end: its thread and all it may touch are left alone */
+	bool stuck; /* a handler does not end: its thread and all that it may use stay */
 };
 
-/* Wakes control. Callable with and without the lock. */
+/* Wakes control. May be called with or without the lock. */
 void worker_kick(struct reeve_worker *worker);
 
-/* Whether it takes tasks at all now. */
+/* Returns true if the worker takes new tasks. */
 static inline bool worker_takes(const struct reeve_worker *worker)
 {
 	return worker->phase == PHASE_SERVING && !worker->draining && !worker->paused;
 }
 
-/* Attempts not yet in the outbox: those that the worker's capacity is for. */
+/* Returns the number of attempts without a result: those that use the worker's capacity. */
 static inline size_t worker_unfinished(const struct reeve_worker *worker)
 {
 	return worker->ready_count + worker->taken_count;

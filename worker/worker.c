@@ -1,5 +1,5 @@
 /*
- * The public side: options, handlers, run, stop. What happens while the worker runs is in control.c.
+ * The public interface: options, handlers, run, stop. control.c has what happens while the worker runs.
  */
 #include "worker/include/reeve/worker.h"
 
@@ -28,7 +28,7 @@ enum {
 	KILL_GRACE_MS = 5 * 1000,
 };
 
-/* Keeps the first thing that is wrong. Always false. */
+/* Keeps the first error. Always returns false. */
 static bool wrong(struct reeve_worker *worker, const struct reeve_error *error, int exit_code)
 {
 	if (!worker->error.code) {
@@ -47,7 +47,7 @@ static char *copy(const char *text)
 	return copied;
 }
 
-/* Who and where the worker is. */
+/* Sets the worker's host, name and log object. */
 static bool set_identity(struct reeve_worker *worker, const char *name, struct reeve_error *error)
 {
 	char made[300];
@@ -65,7 +65,7 @@ static bool set_identity(struct reeve_worker *worker, const char *name, struct r
 	return true;
 }
 
-/* A number of the options: 0 is the default. */
+/* Checks a numeric option. 0 is the default. */
 static bool in_range(const char *what, int64_t value, int64_t max, struct reeve_error *error)
 {
 	if (value >= 0 && value <= max)
@@ -207,7 +207,8 @@ static void spawner_died(void *arg)
 	worker_kick(worker);
 }
 
-/* Starts the client and the threads; the heartbeat's, which control_run ends, is the last. False: *error says why. */
+/* Starts the client and the threads; the heartbeat thread, which control_run ends, is the last. False: *error has the
+ * reason. */
 static bool start_threads(struct reeve_worker *worker, struct reeve_error *error)
 {
 	const struct rpc_client_options options = {.urls = worker->managers, .actor = worker->name};
@@ -223,7 +224,7 @@ static bool start_threads(struct reeve_worker *worker, struct reeve_error *error
 	return true;
 }
 
-/* A worker that was to end by itself tells by its exit code what came of its tasks. */
+/* Sets the exit code of a worker with `once` or `until_empty` by the outcomes of its tasks. */
 static void judge_tasks(struct reeve_worker *worker)
 {
 	int64_t bad = worker->failed + worker->cancelled + worker->late;

@@ -1,4 +1,4 @@
-/* KIND:VALUE[:VALUE]. The kinds stand in one table; each says what its one or two values are. */
+/* KIND:VALUE[:VALUE]. A table has the kinds and the meaning of their one or two values. */
 #include "client/cmd/backoff.h"
 
 #include "common/clock.h"
@@ -17,7 +17,7 @@ enum value { NONE, BASE, STEP, CAP, EXPONENT, DELAYS };
 static const struct kind {
 	const char *name;
 	enum reeve_retry_kind kind;
-	enum value first, second; /* the second may be missing */
+	enum value first, second; /* the second may be omitted */
 } kinds[] = {
     {"fixed", REEVE_RETRY_FIXED, BASE, NONE},
     {"linear", REEVE_RETRY_LINEAR, STEP, BASE},
@@ -28,7 +28,7 @@ static const struct kind {
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* Reads a duration that is `length` bytes long. */
+/* Parses a duration of `length` bytes. */
 static bool read_delay(const char *text, size_t length, int64_t *ms, struct reeve_error *error)
 {
 	char copy[LONGEST_VALUE];

@@ -1,4 +1,4 @@
-/* `reeve batch`: tasks that are counted together. Each of its words is a subcommand with options of its own. */
+/* `reeve batch`: tasks that are counted together. Each action is a subcommand with options of its own. */
 #include "client/cmd/command.h"
 #include "client/cmd/listing.h"
 #include "client/cmd/progress.h"
@@ -16,7 +16,7 @@
 
 enum { LONGEST_LIST = 10000000, SECRET_BYTES = 4096, LOOK_MS = 250 };
 
-/* The operand that names a batch. False: the user was told, *code is set. */
+/* Reads the operand that names a batch. Returns false with *code set after an error message. */
 static bool take_id(const struct option_table *table, int operands, char **argv, int64_t *id, int *code)
 {
 	char *end;
@@ -94,7 +94,7 @@ static const struct option_table open_table = {
     .specs = open_specs,
 };
 
-/* The first line of a file. False: the user was told. */
+/* Reads the first line of a file. Returns false after an error message. */
 static bool read_secret(const char *path, char *secret, size_t size)
 {
 	FILE *file = fopen(path, "re");
@@ -118,7 +118,7 @@ static bool read_secret(const char *path, char *secret, size_t size)
 	return !problem;
 }
 
-/* NULL: nothing is wrong. */
+/* Returns what is wrong with the options, or NULL. */
 static const char *open_problem(const struct open_options *o, int operands)
 {
 	const struct {
@@ -174,10 +174,10 @@ static int batch_open(int argc, char **argv)
 }
 
 /*
- * How one stands.
+ * batches as text
  */
 
-/* "about 5m", "0s", or "" if nobody can tell. */
+/* "about 5m", "0s", or "" if it is unknown. */
 static const char *remaining(const struct reeve_batch *batch, char *out, size_t size)
 {
 	char span[64];
@@ -466,7 +466,7 @@ static void report_row(struct table *table, const struct reeve_task *task)
 	table_text(table, note);
 }
 
-/* One object, written page after page: {"batch": {…}, "tasks": […]}. */
+/* Writes one object over several pages: {"batch": {…}, "tasks": […]}. */
 static void json_page(const struct reeve_batch_report *page, bool first, size_t told)
 {
 	char *json;
@@ -601,7 +601,7 @@ static int wait_for(struct reeve_client *client, int64_t id, int64_t timeout_ms,
 		}
 		if (!progress.begun_ms)
 			progress_begin(&progress, "waiting", 0, batch->submitted - batch->pending);
-		progress.total = batch->submitted; /* an open one grows */
+		progress.total = batch->submitted; /* an open batch grows */
 		progress_show(&progress, batch->submitted - batch->pending);
 		reeve_batch_report_free(report);
 		nanosleep(&rest, NULL);
@@ -628,7 +628,7 @@ static int batch_wait(int argc, char **argv)
 }
 
 /*
- * The table of them.
+ * The table of actions.
  */
 
 static const struct option_table batch_table = {

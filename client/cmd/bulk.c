@@ -1,6 +1,7 @@
 /*
- * Submitting a file. It is read twice: first every line is checked, and if one is wrong nothing is sent; then the tasks
- * go out in chunks, each of them made whole or not at all. Memory holds the chunks under way and, for --wait, the ids.
+ * Submission of a file. It is read twice: first every line is checked, and if one is invalid nothing is sent; then the
+ * tasks are sent in chunks, each stored completely or not at all. Memory holds the chunks in flight and, for --wait,
+ * the ids.
  */
 #include "client/cmd/bulk.h"
 
@@ -14,29 +15,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOLD = 10 /* lines that are wrong; said so below */, MISSED = 16 };
+enum { TOLD = 10 /* maximum number of invalid lines that are reported */, MISSED = 16 };
 
 /* Tasks of a chunk that was not stored. */
 struct missed {
 	size_t first, count;
-	bool unsure; /* it may have been, after all */
+	bool unsure; /* it may have been stored */
 };
 
 struct bulk {
 	struct reeve_client *client;
 	const struct reeve_task_spec *defaults;
 	struct lines *lines;
-	struct bulk_task task; /* given out last */
+	struct bulk_task task; /* the one passed on last */
 	struct reeve_error error;
 	struct progress progress;
 	bool json, keep_ids, print;
 	size_t total, n_given, n_stored, n_existing, n_restarted;
-	struct missed missed[MISSED]; /* as many as can be in flight, and some */
+	struct missed missed[MISSED]; /* more than can be in flight */
 	int n_missed;
 	int64_t *ids;
 };
 
-/* Reads the line that lines_next has found. */
+/* Parses the line that lines_next has found. */
 static bool read_task(struct bulk *bulk, struct reeve_error *error)
 {
 	struct reeve_failure failure;
@@ -95,7 +96,7 @@ static bool next_task(void *arg, struct reeve_task_spec *spec)
 	if (interrupts_asked() || !lines_next(bulk->lines, &bulk->error))
 		return false;
 	if (!read_task(bulk, &bulk->error)) {
-		/* It was right when it was checked. */
+		/* It was valid when it was checked. */
 		struct reeve_error changed;
 
 		error_set(&changed, STATUS(INVALID_ARGUMENT), "%s:%" PRId64 " has changed while it was read: %s",
@@ -132,7 +133,7 @@ static void take_stored(void *arg, size_t first, const struct reeve_submitted *s
 		if (!bulk->ids)
 			abort();
 	}
-	/* The bar and what is printed may share a terminal. */
+	/* The progress bar and the output may share a terminal. */
 	progress_end(&bulk->progress);
 	for (size_t i = 0; i < count; i++) {
 		bulk->n_existing += submitted[i].existing && !submitted[i].restarted;
@@ -161,7 +162,7 @@ static void take_missed(void *arg, size_t first, size_t count, const struct reev
 	};
 }
 
-/* The number of the line in which the index-th task stands. */
+/* Returns the number of the line that has the index-th task. */
 static int64_t line_of_task(struct bulk *bulk, size_t index)
 {
 	struct reeve_error error;
@@ -172,7 +173,7 @@ static int64_t line_of_task(struct bulk *bulk, size_t index)
 	return bulk->lines->number;
 }
 
-/* Says which lines have become tasks and which have not. */
+/* Reports which lines were stored as tasks and which were not. */
 static void tell_missed(struct bulk *bulk)
 {
 	size_t n_missed = 0, end = bulk->n_stored;
@@ -246,7 +247,7 @@ int bulk_submit(
 	struct reeve_failure failure = {0};
 	int code;
 
-	/* The managers' limit of details is part of the check. */
+	/* The check includes the managers' limit of details. */
 	if (!reeve_client_ready(client, &failure))
 		return command_failed(&failure);
 	if (!lines_prepare(lines, &error)) {

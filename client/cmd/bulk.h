@@ -7,12 +7,12 @@
 #include <reeve/client.h>
 #include <stdbool.h>
 
-/* Checks all the lines of an open file, then submits its tasks, printing their ids in order; with `wait` waits for
- * them, too. Returns the exit code. */
+/* Checks all lines of an open file, then submits its tasks and prints their ids in order; with `wait`, also waits for
+ * them. Returns the exit code. */
 int bulk_submit(struct reeve_client *client, struct lines *lines, const struct reeve_task_spec *defaults, bool wait,
     bool json);
 
-/* Prints what became of a submitted task: a JSON object on a line of its own. */
+/* Prints the result for a submitted task: a JSON object on a line of its own. */
 void submitted_print_json(const struct reeve_submitted *submitted);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * A task as a JSON object: the fields of the contract's TaskSpec by their names, spans of time also as text ("delay":
- * "5m" beside "delay_ms": 300000), details as any JSON. A table says which field is which; null counts as left out.
+ * A task as a JSON object: the fields of the contract's TaskSpec by their names, durations also as strings ("delay":
+ * "5m" or "delay_ms": 300000), details as any JSON. A table maps the fields; null counts as left out.
  */
 #include "client/cmd/bulk_line.h"
 
@@ -75,7 +75,7 @@ static bool refuse(struct reeve_error *error, const char *prefix, const char *na
 	return error_set(error, STATUS(INVALID_ARGUMENT), "%s%.100s %s", prefix, name, problem);
 }
 
-/* NULL, or what is wrong with it. */
+/* Reads a string. Returns what is wrong with the value, or NULL. */
 static const char *read_text(const json_t *value, const char **text)
 {
 	*text = json_string_value(value);
@@ -84,7 +84,7 @@ static const char *read_text(const json_t *value, const char **text)
 	return strlen(*text) != json_string_length(value) ? "holds a NUL byte" : NULL;
 }
 
-/* NULL, or what is wrong with it. An empty text would count as left out. */
+/* Reads a string that is not empty (an empty one would count as left out). Returns what is wrong with it, or NULL. */
 static const char *read_name(const json_t *value, const char **text)
 {
 	const char *problem = read_text(value, text);
@@ -136,7 +136,7 @@ static const char *read_time(const json_t *value, int64_t *us)
 
 	if (!text || !time_parse(text, us))
 		return "must be a time like \"2026-01-14T08:00:00Z\" or \"+5m\"";
-	/* Long ago is now; 0 would mean that no time was given. */
+	/* A time up to 1970 means now; 0 would mean that no time is set. */
 	if (*us <= 0)
 		*us = 1;
 	return NULL;
@@ -195,7 +195,7 @@ static const char *read_value(struct bulk_task *task, const struct field *field,
 	return problem;
 }
 
-/* An own backoff: its jitter is put in by settle_rest. */
+/* Reads the line's own backoff; settle_rest sets its jitter. */
 static bool read_backoff(struct bulk_task *task, const json_t *value, struct reeve_error *error)
 {
 	struct reeve_error wrong;
@@ -242,7 +242,7 @@ static bool read_object(struct bulk_task *task, const json_t *object, const stru
 	return true;
 }
 
-/* The default of one of two fields that exclude each other gives way to the other given in the line. */
+/* If the line sets one of two fields that exclude each other, the default of the other one is cleared. */
 static void settle_due_time(struct bulk_task *task, const struct reeve_task_spec *defaults)
 {
 	bool own_delay = json_object_get(task->object, "delay") || json_object_get(task->object, "delay_ms");
@@ -261,7 +261,7 @@ static bool given(const json_t *object, const char *name)
 	return value && !json_is_null(value);
 }
 
-/* Likewise of a type and a pipeline. */
+/* The same for type and pipeline. */
 static void settle_pipeline(struct bulk_task *task)
 {
 	bool own_type = given(task->object, "type"), own_pipeline = given(task->object, "pipeline");
@@ -272,8 +272,8 @@ static void settle_pipeline(struct bulk_task *task)
 		task->spec.pipeline = NULL;
 }
 
-/* A line's backoff takes the place of the default's, with its base and cap; each of the other parts of a rest, given alone,
- * takes the place of that part. */
+/* Merges the line's retry policy with the default one. A backoff replaces the default's, with its base and cap; without
+ * a backoff, other members replace only the same members. */
 static bool settle_rest(struct bulk_task *task, const struct reeve_task_spec *defaults, struct reeve_error *error)
 {
 	const json_t *retry = json_object_get(task->object, "retry");

@@ -9,15 +9,15 @@
 #include <reeve/client.h>
 
 struct bulk_task {
-	struct reeve_task_spec spec; /* what it points to is held by those below, or by the defaults */
+	struct reeve_task_spec spec; /* points into the members below, or into the defaults */
 	json_t *object;
-	char *details; /* written from JSON that is no text */
+	char *details; /* encoded from details that are not a JSON string */
 	struct backoff backoff; /* the line's own */
-	int32_t jitter_percent; /* likewise, as in the policy */
+	int32_t jitter_percent; /* the line's own, as in the policy */
 };
 
-/* Reads a line. What it leaves out is as in `defaults`. Afterwards bulk_task_free(), in any case; until then it must not
- * move. False: *error says what is wrong, naming the field. */
+/* Parses a line. Fields that it leaves out are as in `defaults`. Call bulk_task_free() afterwards in any case; until
+ * then the task must not be moved. Returns false with *error set, naming the field, if the line is invalid. */
 bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, const struct reeve_task_spec *defaults,
     struct reeve_error *error);
 

@@ -1,4 +1,4 @@
-/* `reeve batch callbacks`: what was told of batches by HTTP, or is to be. */
+/* `reeve batch callbacks`: HTTP calls about batches, sent and pending. */
 #include "client/cmd/command.h"
 #include "client/cmd/listing.h"
 #include "client/cmd/table.h"
@@ -56,7 +56,7 @@ static const char *number_or_none(int64_t number, char *out, size_t size)
 	return number ? out : "";
 }
 
-/* What is worth saying: when it is tried again, what went wrong. */
+/* Writes the note for a callback: when it is retried and its last error. */
 static const char *note_of(const struct reeve_callback *callback, int64_t now_us, char *out, size_t size)
 {
 	bool waits = strcmp(callback->state, "waiting") == 0;
@@ -89,7 +89,8 @@ static void add_row(struct table *rows, const struct reeve_callback *callback, i
 	table_text(rows, note_of(callback, now_us, note, sizeof note));
 }
 
-/* That a batch was never told of anything is something else than that there is none. False: the user was told, *code is set. */
+/* Checks that the batch exists, to distinguish an unknown batch from one without callbacks. Returns false with *code
+ * set after an error message. */
 static bool batch_exists(struct reeve_client *client, int64_t id, int *code)
 {
 	struct reeve_failure failure = {0};

@@ -1,6 +1,6 @@
 /*
- * `reeve cancel`, `reeve kill`, `reeve retry` and `reeve update`: changing tasks, any number of them at once, named by their
- * ids or by conditions that they match.
+ * `reeve cancel`, `reeve kill`, `reeve retry` and `reeve update`: changing any number of tasks, selected by ids or by
+ * conditions.
  */
 #include "client/cmd/command.h"
 #include "client/cmd/table.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The tasks that one call is about: some ids, or conditions. */
+/* The tasks of one call: some ids, or conditions. */
 struct selection {
 	const int64_t *ids;
 	size_t count;
@@ -20,7 +20,7 @@ struct selection {
 	bool dry_run;
 };
 
-/* How tasks are named beside their ids: the first part of each subcommand's options. */
+/* Options that select tasks other than by ids: the first part of each subcommand's options. */
 struct selecting {
 	const char *where;
 	int64_t running_longer_ms;
@@ -45,15 +45,15 @@ struct selecting {
 		.sentence = "with --where: change nothing, only show which tasks match"                                \
 	}
 
-/* What is to be done to each batch of tasks. */
+/* A change to tasks. */
 struct change {
 	const struct option_table *table;
 	/* Calls the library. */
 	struct reeve_changes *(*call)(struct reeve_client *client, const struct selection *selection, void *arg,
 	    struct reeve_failure *failure);
 	void *arg;
-	const char *done;      /* "cancelled", "told to start again": what a task is afterwards, for counts */
-	/* A task that already stands so is as it was wanted, though nothing was changed; REEVE_TASK_ANY: none. */
+	const char *done;      /* "cancelled", "told to start again": the tasks' state afterwards, for the counts */
+	/* A task that already has this status counts as done although it was not changed; REEVE_TASK_ANY: none. */
 	enum reeve_task_status wanted;
 	bool json;
 };
@@ -69,7 +69,7 @@ static void add_row(struct table *table, const struct reeve_change *task)
 	table_text(table, task->note);
 }
 
-/* Takes one answer. Returns whether every task is now as it was wanted. */
+/* Adds one answer to the output. Returns true if every task now is as requested. */
 static bool take_changes(const struct change *change, const struct reeve_changes *changes, struct table *table)
 {
 	bool all = changes->n_not_found == 0;
@@ -92,7 +92,7 @@ static bool take_changes(const struct change *change, const struct reeve_changes
 	return all;
 }
 
-/* Changes the tasks, batch by batch. Returns the exit code: that they were refused, if one of them was. */
+/* Changes the tasks, REEVE_MAX_BATCH at a time. Returns the exit code: EXIT_REFUSED if any task was refused. */
 static int change_tasks(struct reeve_client *client, const int64_t *ids, size_t count, const struct change *change)
 {
 	struct table *table = table_create(columns);
@@ -107,7 +107,7 @@ static int change_tasks(struct reeve_client *client, const int64_t *ids, size_t 
 
 		if (!changes) {
 			code = command_change_failed(&failure);
-			/* That none of these exists says nothing of the next batch. */
+			/* If none of these tasks exists, those of the next call still may. */
 			if (failure.code != REEVE_NOT_FOUND)
 				break;
 			continue;
@@ -125,7 +125,7 @@ static int change_tasks(struct reeve_client *client, const int64_t *ids, size_t 
 
 enum { TOLD_MOST = 10 };
 
-/* How far a change by conditions has come. */
+/* The progress of a change by conditions. */
 struct progress_so_far {
 	int64_t matched, changed;
 	struct table *table; /* with --dry-run */
@@ -151,7 +151,7 @@ static void take_matching(
 	}
 }
 
-/* Says how it went. Returns the exit code. */
+/* Prints the totals. Returns the exit code. */
 static int sum_up(const struct change *change, const struct progress_so_far *so_far, bool dry_run)
 {
 	int64_t unchanged = so_far->matched - so_far->changed;
@@ -162,7 +162,7 @@ static int sum_up(const struct change *change, const struct progress_so_far *so_
 	}
 	if (dry_run && !change->json)
 		table_print(so_far->table);
-	fflush(stdout); /* what is said follows it, wherever both go */
+	fflush(stdout); /* the messages below must follow the output, wherever both go */
 	if (dry_run) {
 		command_say("%" PRId64 " task%s would be %s", so_far->matched, so_far->matched == 1 ? "" : "s", change->done);
 		return EXIT_OK;
@@ -174,7 +174,7 @@ static int sum_up(const struct change *change, const struct progress_so_far *so_
 	return unchanged > 0 ? EXIT_REFUSED : EXIT_OK;
 }
 
-/* Changes all tasks that match, a bounded number a call. Returns the exit code. */
+/* Changes all tasks that match, a limited number per call. Returns the exit code. */
 static int change_matching(
     struct reeve_client *client, const struct reeve_where *conditions, bool dry_run, const struct change *change)
 {
@@ -230,7 +230,7 @@ static int run_matching(const struct shared_options *shared, const struct change
 	return code;
 }
 
-/* Runs one of the four: connects, and changes the tasks named by the operands or by conditions. */
+/* Runs one of the four subcommands: connects, and changes the tasks selected by operands or conditions. */
 static int run_change(const struct shared_options *shared, struct change *change, const struct selecting *selecting,
     int operands, char **argv)
 {
@@ -481,7 +481,7 @@ static struct reeve_changes *call_update(
 	    .max_attempts = options->max_attempts != NOT_GIVEN ? (uint32_t)options->max_attempts : 0,
 	};
 
-	/* A delay is counted on the managers' clock, from the first call on. */
+	/* The delay counts from the first call, on the managers' clock. */
 	if (!reeve_client_ready(client, failure))
 		return NULL;
 	if (options->at_us == NOT_GIVEN && options->delay_ms != NOT_GIVEN)

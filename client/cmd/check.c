@@ -1,6 +1,6 @@
 /*
- * `reeve check`: a plugin for monitoring. Its first line, its exit codes and the numbers behind the bar are what Nagios, Icinga
- * and their like take; the conditions follow, a line each.
+ * `reeve check`: a plugin for monitoring. Its first line, its exit codes and the numbers after the bar have the format
+ * of Nagios, Icinga and similar systems; then each condition has a line.
  */
 #include "client/cmd/command.h"
 #include "client/cmd/terminal.h"
@@ -15,14 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A plugin's exit codes. They are not those of the other subcommands. */
+/* The exit codes of a plugin, which differ from those of the other subcommands. */
 enum state { STATE_OK, STATE_WARNING, STATE_CRITICAL, STATE_UNKNOWN };
 
 static const char *const state_names[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
 
 enum { NO_BOUND = -1 };
 
-/* Beyond which a value is a warning, or critical; NO_BOUND: never. */
+/* A value above a bound is a warning, or critical; NO_BOUND: never. */
 struct bounds {
 	int64_t warning, critical;
 };
@@ -33,19 +33,19 @@ struct check_options {
 	int64_t timeout_ms;
 };
 
-/* The bounds of a check without any condition: a warning from the first task that no worker takes. Tasks that are held back are shown, but
- * need no warning, because an operator holds them. */
+/* The bounds of a check without conditions: a warning from the first task that no worker takes. Tasks in queues that
+ * are paused, stopped or not started are shown without a warning, because an operator decided that. */
 static const struct bounds from_the_first = {0, NO_BOUND}, unbounded = {NO_BOUND, NO_BOUND};
 
-/* What can be looked at. */
+/* The conditions that can be checked. */
 static const struct condition {
 	const char *option;
-	const char *label; /* among the plugin's numbers, and in JSON */
+	const char *label; /* in the plugin's numbers, and in JSON */
 	enum reeve_check_kind kind;
-	bool is_time; /* the value is the longest time, else a count */
+	bool is_time; /* the value is the longest time; otherwise a count */
 	size_t offset;
-	const char *one, *many; /* "%s" is the span */
-	const struct bounds *by_itself; /* NULL: only if it is asked for */
+	const char *one, *many; /* "%s" is the duration */
+	const struct bounds *by_itself; /* the bounds if no condition is requested; NULL: checked only on request */
 } conditions[] = {
     {"dead-per-hour", "dead_per_hour", REEVE_CHECK_DEAD, false, offsetof(struct check_options, dead),
         "task ended dead within the last hour", "tasks ended dead within the last hour", NULL},
@@ -153,7 +153,7 @@ static const char *text_of(const struct check_options *options, const struct con
 	return *(const char *const *)((const char *)options + condition->offset);
 }
 
-/* Reads one bound. */
+/* Parses one bound. */
 static bool read_bound(const char *text, bool is_time, int64_t *bound)
 {
 	char *end;
@@ -165,7 +165,7 @@ static bool read_bound(const char *text, bool is_time, int64_t *bound)
 	return *bound >= 0 && !errno && *end == '\0';
 }
 
-/* Reads "CRIT", "WARN,CRIT" or "WARN,". */
+/* Parses "CRIT", "WARN,CRIT" or "WARN,". */
 static bool read_bounds(const char *text, bool is_time, struct bounds *bounds)
 {
 	const char *comma = strchr(text, ',');
@@ -182,7 +182,7 @@ static bool read_bounds(const char *text, bool is_time, struct bounds *bounds)
 	       (comma[1] == '\0' || read_bound(comma + 1, is_time, &bounds->critical));
 }
 
-/* What was asked, and what came of it. */
+/* A requested condition and its outcome. */
 struct asked {
 	const struct condition *condition;
 	struct bounds bounds;
@@ -212,7 +212,7 @@ __attribute__((format(printf, 1, 2))) static char *text_made(const char *format,
 	return text;
 }
 
-/* Whole seconds are enough, and anything less than one is told as it is. */
+/* Formats a duration in full seconds, or in milliseconds if it is shorter than one. */
 static const char *span(int64_t ms, char *out, size_t size)
 {
 	return duration_format(ms < 1000 ? ms : ms / 1000 * 1000, out, size);
@@ -265,7 +265,7 @@ static void judge(struct asked *asked, const struct reeve_check_measure *measure
 	asked->text = text;
 }
 
-/* The sentences of what is not well, joined; or that all is. */
+/* Joins the sentences of all conditions that are not OK; or reports that all are. */
 static char *summary_of(const struct outcome *outcome)
 {
 	char *text = NULL;
@@ -275,7 +275,7 @@ static char *summary_of(const struct outcome *outcome)
 
 	if (!out)
 		abort();
-	/* The worst first: who is paged may see no more than the beginning. */
+	/* The worst come first: a pager may show only the beginning. */
 	for (int state = STATE_CRITICAL; state > STATE_OK; state--) {
 		for (size_t i = 0; i < outcome->count; i++) {
 			if ((int)outcome->asked[i].state != state)
@@ -293,10 +293,10 @@ static char *summary_of(const struct outcome *outcome)
 }
 
 /*
- * Writing it.
+ * Output.
  */
 
-/* A text in which nothing steers a terminal, or begins the numbers. */
+/* Writes a string without terminal control characters and without the bar, which begins the numbers. */
 static void write_text(const char *text)
 {
 	char *line = terminal_one_line(text);
@@ -316,7 +316,7 @@ static void write_number(const struct asked *asked, int64_t number)
 		printf("%" PRId64, number);
 }
 
-/* label=value[unit];warning;critical;least */
+/* Writes label=value[unit];warning;critical;minimum. */
 static void write_performance(const struct asked *asked)
 {
 	printf("%s=", asked->condition->label);
@@ -328,7 +328,7 @@ static void write_performance(const struct asked *asked)
 	fputs(";0", stdout);
 }
 
-/* Why a task waits. */
+/* Writes why a task waits. */
 static void write_reason(struct reeve_client *client, int64_t id)
 {
 	struct reeve_task *task = reeve_get(client, id, NULL);
@@ -345,7 +345,7 @@ static void write_example(
     struct reeve_client *client, const struct reeve_check_measure *measure, const struct reeve_check_example *example)
 {
 	enum reeve_check_kind kind = measure->kind;
-	bool all = !measure->looked_at || measure->looked_at >= measure->count; /* an older manager says nothing */
+	bool all = !measure->looked_at || measure->looked_at >= measure->count; /* older managers do not send it */
 	char took[40];
 
 	fputs("  ", stdout);
@@ -460,7 +460,8 @@ static void write_json(const struct outcome *outcome)
 	json_decref(all);
 }
 
-/* What a monitor shows is the first line of standard output: whatever kept us from looking must stand there, too. */
+/* Prints why the check was not possible, and returns the exit code. A monitor shows the first line of standard output,
+ * so the reason must be there. */
 static int unknown(bool json, const char *why)
 {
 	struct outcome outcome = {.state = STATE_UNKNOWN, .summary = (char *)(uintptr_t)why};
@@ -480,7 +481,7 @@ static bool any_given(const struct check_options *options)
 	return false;
 }
 
-/* Reads the conditions. False: *problem says what is wrong; free() it. */
+/* Parses the conditions. Returns false if one is invalid, with *problem set, to be freed with free(). */
 static bool read_conditions(const struct check_options *options, struct outcome *outcome, char **problem)
 {
 	bool by_itself = !any_given(options);
@@ -512,7 +513,7 @@ static bool read_conditions(const struct check_options *options, struct outcome 
 	return !*problem;
 }
 
-/* Of those beyond a bound all are counted that are beyond the lower one. */
+/* Returns the lower of the condition's bounds, above which tasks and schedules are counted; 0 for other conditions. */
 static int64_t longer_than(const struct asked *asked)
 {
 	if (asked->condition->kind != REEVE_CHECK_RUNNING && asked->condition->kind != REEVE_CHECK_SCHEDULES)
@@ -535,7 +536,7 @@ static struct reeve_measures *ask(struct reeve_client *client, const struct chec
 	return reeve_measure(client, &query, failure);
 }
 
-/* Judges what was measured and tells it. Returns the exit code. */
+/* Compares the measures with the bounds and prints the result. Returns the exit code. */
 static int tell(struct reeve_client *client, struct outcome *outcome, const struct reeve_measures *check, bool json)
 {
 	outcome->check = check;

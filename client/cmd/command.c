@@ -1,4 +1,4 @@
-/* The options that all subcommands take, task ids as operands, and what users are told when something fails. */
+/* Shared options, task ids as operands, and error messages. */
 #include "client/cmd/command.h"
 
 #include "client/cmd/interrupts.h"
@@ -120,12 +120,12 @@ int command_failed(const struct reeve_failure *failure)
 	return command_exit_code(failure);
 }
 
-/* Who sits at a terminal wants to know what the command waits for. */
+/* Reports on a terminal that no manager answers, or that one answers again. */
 static void tell_absence(void *arg, bool back)
 {
 	const struct shared_options *shared = arg;
 
-	fputs("\r\033[K", stderr); /* a bar may stand there */
+	fputs("\r\033[K", stderr); /* erase a progress bar */
 	if (back)
 		command_say("a manager answers again");
 	else
@@ -146,7 +146,7 @@ void command_notices(bool wanted)
 	notices = wanted;
 }
 
-/* Half a minute of silence looks like a command that hangs, in a script as well. */
+/* Also in scripts: half a minute without output looks like a command that hangs. */
 static void tell_waiting(void *arg, const char *message)
 {
 	(void)arg;
@@ -187,11 +187,11 @@ struct reeve_client *command_connect(const struct shared_options *shared, int *c
 	struct reeve_failure failure = {0};
 	struct reeve_client *client;
 
-	/* A reader of our output that goes away is noticed when writing (commands.c), not by a signal. */
+	/* If the reader of our output goes away, a write fails (commands.c); no signal must end the process. */
 	signal(SIGPIPE, SIG_IGN);
 	client = reeve_client_create(&options, &failure);
 	if (!client) {
-		/* The URL is wrong: nobody was asked yet. */
+		/* The URL is invalid; no manager was called yet. */
 		command_say("--manager: %s", failure.message);
 		*code = EXIT_USAGE;
 	}
@@ -227,7 +227,7 @@ int command_change_failed(const struct reeve_failure *failure)
 	return INTERRUPTED;
 }
 
-/* A list of ids that grows. */
+/* A growing list of ids. */
 struct id_list {
 	int64_t *ids;
 	size_t count, capacity;
@@ -256,7 +256,7 @@ static bool read_id(struct id_list *list, const char *text)
 	return true;
 }
 
-/* Reads ids up to the end of standard input. False: `word` is none. */
+/* Reads ids until the end of standard input. Returns false if `word` is not an id. */
 static bool read_ids(struct id_list *list, char word[32])
 {
 	while (scanf("%31s", word) == 1) {
@@ -281,7 +281,7 @@ int64_t *command_ids(const struct option_table *table, int count, char **argv, s
 		free(list.ids);
 		return NULL;
 	}
-	if (list.count == 0) { /* what - reads may be nothing: then there is nothing to do */
+	if (list.count == 0) { /* standard input may be empty: then there is nothing to do */
 		*code = count ? 0 : command_usage(table, "which tasks?");
 		return NULL;
 	}

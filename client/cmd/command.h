@@ -1,7 +1,7 @@
 /*
- * What the subcommands of `reeve` share: the entry of their table, the options that all take, and how they end.
+ * What the subcommands of `reeve` share: the entries of their table, common options, and exit.
  *
- * To add a subcommand, write its function in a file beside this one and give it a line in the table of commands.c.
+ * To add a subcommand, write its function in a new file in this directory and add it to the table in commands.c.
  */
 #ifndef REEVE_CLIENT_COMMAND_H
 #define REEVE_CLIENT_COMMAND_H
@@ -14,13 +14,13 @@
 
 struct command {
 	const char *name;
-	/* Runs it. argv[0] is the subcommand's name; what stood before it on the command line comes after it here.
+	/* Runs it. argv[0] is the subcommand's name; arguments that came before it on the command line follow it here.
 	 * Returns the exit code (common/error.h). */
 	int (*run)(int argc, char **argv);
 	const char *summary; /* for the list of `reeve --help`; a phrase without a full stop */
 };
 
-/* The options that every subcommand takes beside its own. */
+/* The options that every subcommand takes in addition to its own. */
 struct shared_options {
 	const char *manager;
 	int64_t connect_timeout_ms, call_timeout_ms;
@@ -29,59 +29,59 @@ struct shared_options {
 
 extern const struct option_table shared_options_table;
 
-/* Reads a subcommand's options and the shared ones. True: go on; argv[1] … argv[*operands] are the operands. False:
- * it ends here (help or the version was shown, or the usage was wrong and the user was told) with *code. */
+/* Parses a subcommand's options and the shared ones. Returns true to continue, with argv[1] … argv[*operands] as the
+ * operands. Returns false with *code set to exit: the help or the version was shown, or a usage error. */
 bool command_options(const struct option_table *table, void *target, struct shared_options *shared, int argc,
     char **argv, int *operands, int *code);
 
-/* Says "reeve SUBCOMMAND: …" and how to get help on standard error; returns EXIT_USAGE. */
+/* Prints "reeve SUBCOMMAND: …" and how to get help on standard error; returns EXIT_USAGE. */
 int command_usage(const struct option_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Tells the user why something failed and returns the exit code for it. */
+/* Prints why something failed and returns the exit code for it. */
 int command_failed(const struct reeve_failure *failure);
 
-/* The exit code for a failure: unreachable (or refusing for now), refused, or 128 + SIGINT for an interrupt. */
+/* Returns the exit code for a failure: unreachable (or refused for now), refused, or 128 + SIGINT for an interrupt. */
 int command_exit_code(const struct reeve_failure *failure);
 
-/* Whether it is said on standard error what a command waits for, from now on. */
+/* Sets whether commands report on standard error what they wait for. */
 void command_notices(bool wanted);
 
-/* Says "reeve: …" on standard error, without control characters. */
+/* Prints "reeve: …" on standard error, without control characters. */
 void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Writes a JSON text to standard output; on a terminal so that it cannot steer it. */
+/* Writes JSON to standard output; on a terminal without control characters. */
 void command_write_json(const char *json);
 
 /* Prints a result (its `wire`) as one line of JSON. */
 void command_print_json(const void *wire);
 
-/* Creates the client that the options ask for. NULL: the user was told, *code is set. */
+/* Creates the client that the options request. Returns NULL with *code set after an error message. */
 struct reeve_client *command_connect(const struct shared_options *shared, int *code);
 
-/* The same for what changes something: it has met a manager by then, and from then on an interrupt ends its calls. It is for
- * command_disconnect, which takes NULL, too. */
+/* As command_connect, for a command that changes something: it waits for a manager first, and from then on an interrupt
+ * ends the client's calls. Pass the client to command_disconnect, which accepts NULL. */
 struct reeve_client *command_connect_to_change(const struct shared_options *shared, int *code);
 void command_disconnect(struct reeve_client *client);
 
-/* As command_failed, of a change: when it was interrupted, it may have been sent, and is not taken back. */
+/* As command_failed, for a change: if it was interrupted, the change may have been sent, and is not undone. */
 int command_change_failed(const struct reeve_failure *failure);
 
-/* Reads the operands argv[1 … count] as task ids; a "-" among them stands for those on standard input, separated by
- * white space. NULL: the user was told, *code is set. free() it. */
+/* Parses the operands argv[1 … count] as task ids; "-" stands for ids on standard input, separated by white space.
+ * Returns NULL with *code set after an error message. The caller must free() the ids. */
 int64_t *command_ids(const struct option_table *table, int count, char **argv, size_t *n_ids, int *code);
 
-/* The index of the first operand, which is a subcommand's name; 0 if there is none. Only shared options may stand before it,
- * and some of those take their value from the next argument. */
+/* Returns the index of the first operand, which is a subcommand's name; 0 if there is none. Only shared options may
+ * come before it, and some of those take their value from the next argument. */
 int command_find_name(int argc, char **argv);
 
-/* A word of a subcommand that has several: `list` of `reeve batch list`. */
+/* An action of a subcommand that has several: `list` of `reeve batch list`. */
 struct command_word {
 	const char *name;
 	int (*run)(int argc, char **argv);
 };
 
-/* Runs the word that the arguments name, with those that stood before it behind it; returns the exit code. `things`: what the
- * subcommand is about, for the message if none is named; `words` ends with one without a name. */
+/* Runs the action that the arguments name, moving arguments before the name after it; returns the exit code. `things`:
+ * what the subcommand is about, for the message if no action is named; `words` ends with an unnamed entry. */
 int command_words(const struct option_table *table, const char *things, const struct command_word *words, int argc, char **argv);
 
 /* Runs `reeve` with its arguments and returns the exit code. */

@@ -1,6 +1,5 @@
 /*
- * The table of subcommands: finds the one that is asked for, puts the options that stood before it behind it, and runs
- * it. Everything else is theirs.
+ * The table of subcommands. Finds the requested one, moves options that came before its name after it, and runs it.
  */
 #include "client/cmd/command.h"
 #include "common/output.h"
@@ -113,7 +112,7 @@ int command_find_name(int argc, char **argv)
 	return 0;
 }
 
-/* "reeve --json list" becomes "list --json". Returns the arguments from the name at `at` on. */
+/* Turns "reeve --json list" into "list --json". Returns the arguments from the name at `at` on. */
 static char **name_first(int at, char **argv)
 {
 	char *name = argv[at];
@@ -177,7 +176,7 @@ static int run(int argc, char **argv)
 	if (!command)
 		return unknown_command(argv[name]);
 
-	command_notices(command->run != command_check); /* a monitoring system may take standard error for its output */
+	command_notices(command->run != command_check); /* a monitoring system may read standard error as output */
 	return command->run(argc - 1, name_first(name, argv));
 }
 

@@ -1,4 +1,4 @@
-/* `reeve scale` and `reeve worker`: control of workers from afar. */
+/* `reeve scale` and `reeve worker`: remote control of workers. */
 #include "client/cmd/command.h"
 #include "client/cmd/table.h"
 
@@ -25,12 +25,12 @@ static const struct option_spec specs[] = {
     {.name = NULL},
 };
 
-/* What is asked of whom. */
+/* A command to workers. */
 struct control {
 	const char *name; /* NULL: all */
 	enum reeve_worker_action action;
 	uint32_t concurrency;
-	const char *told; /* the order, for the table */
+	const char *told; /* the command's name in the table */
 };
 
 static void print_names(const struct reeve_names *names, const char *told)
@@ -69,7 +69,8 @@ static int run_control(const struct shared_options *shared, const struct control
 	return code;
 }
 
-/* Which worker, of the operands that are left; all are. False: the user was told. */
+/* Reads the name of the worker from the remaining operands, or accepts none if `all`. Returns false with *code set
+ * after an error message. */
 static bool take_name(const struct option_table *table, bool all, int operands, char **argv, struct control *control,
     int *code)
 {

@@ -1,7 +1,7 @@
 /*
- * `reeve dev`: everything on one machine, in the foreground, by one command. PostgreSQL comes first, then the manager
- * and, once it answers, the workers; the end goes the other way round. All of them are children that the kernel ends
- * when this process ends, so that nothing stays behind even when it is killed.
+ * `reeve dev`: the full system on one machine, in the foreground, with one command. It starts PostgreSQL, then the
+ * manager and, once that answers, the workers; it stops them in the reverse order. All are children that the kernel
+ * kills when this process ends, so that none remains even if this process is killed.
  */
 #include "client/cmd/command.h"
 #include "client/cmd/dev_members.h"
@@ -25,8 +25,8 @@
 
 enum {
 	MOST_WORKERS = 256,
-	ANSWER_MS = 60000,       /* how long the manager may take to answer for the first time */
-	WORKERS_STOP_MS = 60000, /* a worker gives its handlers 30 s, and needs a little more */
+	ANSWER_MS = 60000,       /* maximum time until the manager's first answer */
+	WORKERS_STOP_MS = 60000, /* a worker gives its handlers 30 s, and needs some more */
 	MANAGER_STOP_MS = 15000,
 };
 
@@ -101,21 +101,21 @@ struct dev {
 	struct dev_options options;
 	char data[PATH_MAX];
 	char handlers[PATH_MAX + 16];
-	char url[256];       /* where clients and workers reach the manager */
-	char self[PATH_MAX]; /* this program */
+	char url[256];       /* at which clients and workers reach the manager */
+	char self[PATH_MAX]; /* the path of this program */
 	char manager_path[PATH_MAX];
 	char worker_path[PATH_MAX];
 	char concurrency[24];
-	int stop_fd;  /* readable when we are to stop */
+	int stop_fd;  /* readable on a signal to stop */
 	int child_fd; /* readable when a child has ended */
-	int hangup_fd; /* readable when SIGHUP has come */
-	bool terminal; /* it began on one, and ends with it */
+	int hangup_fd; /* readable after SIGHUP */
+	bool terminal; /* it began on a terminal, and ends with it */
 	struct embedded *postgres;
 	struct member manager;
 	struct member workers[MOST_WORKERS];
 };
 
-/* Finds a program beside this one, or in PATH. */
+/* Finds a program in this program's directory, or in PATH. */
 static bool find_program(const struct dev *dev, const char *name, char path[PATH_MAX], struct reeve_error *error)
 {
 	const char *slash = strrchr(dev->self, '/');
@@ -133,7 +133,7 @@ static bool find_program(const struct dev *dev, const char *name, char path[PATH
 	return error_set(error, STATUS(NOT_FOUND), "%s is neither beside %s nor in PATH", name, dev->self);
 }
 
-/* PostgreSQL runs as another user when root starts it, and that user cannot enter root's home. */
+/* Sets the data directory. If root starts PostgreSQL, it runs as another user, who cannot enter root's home. */
 static bool choose_data(struct dev *dev, struct reeve_error *error)
 {
 	const char *given = dev->options.data, *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
@@ -159,7 +159,7 @@ static bool choose_data(struct dev *dev, struct reeve_error *error)
 	return true;
 }
 
-/* The first URL that the manager listens on, as others dial it: `*` stands for all addresses. */
+/* Sets the URL for clients and workers: the first one to listen on, with 127.0.0.1 for `*` (all addresses). */
 static bool choose_url(struct dev *dev, struct reeve_error *error)
 {
 	size_t length = strcspn(dev->options.listen, ",");
@@ -184,7 +184,7 @@ static bool prepare(struct dev *dev, struct reeve_error *error)
 	       find_program(dev, "reeve-worker", dev->worker_path, error);
 }
 
-/* Whether this process has a terminal: when that is closed, the kernel sends SIGHUP and takes it away. */
+/* Returns true if this process has a terminal. When that is closed, the kernel sends SIGHUP and takes it away. */
 static bool on_terminal(void)
 {
 	int fd = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
@@ -194,14 +194,14 @@ static bool on_terminal(void)
 	return fd >= 0;
 }
 
-/* A descriptor that is readable when one of the signals has come, which are blocked. */
+/* Blocks the signals and returns a descriptor that is readable when one of them arrives. */
 static int catch(const sigset_t *signals)
 {
 	sigprocmask(SIG_BLOCK, signals, NULL);
 	return signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Children's ends, wishes to stop and to reload arrive as readable file descriptors. */
+/* Turns the signals for ended children, stop and reload into readable file descriptors. */
 static bool catch_signals(struct dev *dev, struct reeve_error *error)
 {
 	sigset_t stop, child, hangup;
@@ -214,13 +214,13 @@ static bool catch_signals(struct dev *dev, struct reeve_error *error)
 	sigaddset(&child, SIGCHLD);
 	sigemptyset(&hangup);
 	sigaddset(&hangup, SIGHUP);
-	/* It is to outlive its terminal if nohup has it ignored. */
+	/* Under nohup, which ignores SIGHUP, the program outlives its terminal. */
 	dev->terminal = on_terminal() && sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN;
 	signal(SIGPIPE, SIG_IGN);
 	dev->stop_fd = catch(&stop);
 	dev->child_fd = catch(&child);
 	dev->hangup_fd = catch(&hangup);
-	signal(SIGHUP, SIG_DFL); /* an ignored one would not be caught */
+	signal(SIGHUP, SIG_DFL); /* an ignored signal would not arrive at the descriptor */
 	if (dev->stop_fd < 0 || dev->child_fd < 0 || dev->hangup_fd < 0)
 		return error_set(error, STATUS(INTERNAL), "signalfd: %s", strerror(errno));
 	return true;
@@ -233,7 +233,7 @@ static bool stop_wanted(const struct dev *dev)
 	return poll(&stop, 1, 0) > 0;
 }
 
-/* Forgets signals that have arrived, so that the descriptor tells of later ones. */
+/* Reads pending signals, so that the descriptor becomes readable only for later ones. */
 static void take_signals(int fd)
 {
 	struct signalfd_siginfo info;
@@ -242,7 +242,7 @@ static void take_signals(int fd)
 		continue;
 }
 
-/* Makes the file with the examples, unless the workers have one already. */
+/* Creates the example handlers file, unless there is a file already. */
 static bool make_handlers(struct dev *dev, struct reeve_error *error)
 {
 	if (dev->options.handlers)
@@ -258,7 +258,7 @@ static bool make_handlers(struct dev *dev, struct reeve_error *error)
 	return written;
 }
 
-/* Whether the workers will take their handlers file, if it is there by now: they say themselves what is wrong with it. */
+/* Lets a worker check the handlers file, if that exists; the worker reports what is invalid. Returns the exit code. */
 static int check_handlers(const struct dev *dev)
 {
 	const char *argv[] = {dev->worker_path, "--check", "--handlers", dev->handlers, NULL};
@@ -278,7 +278,7 @@ static int check_handlers(const struct dev *dev)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_TASK_FAILED;
 }
 
-/* What a member's end means before everything is up: starting it again would not help. */
+/* Logs that a member ended during the start, and returns the exit code: a restart would not help. */
 static int early_end(const struct member *member)
 {
 	char ending[64];
@@ -288,7 +288,7 @@ static int early_end(const struct member *member)
 	                                                                : EXIT_TASK_FAILED;
 }
 
-/* Begins to ask whether a manager answers at our URL: a child process, or −1. */
+/* Starts a child process that checks whether a manager answers at our URL. Returns its pid, or −1. */
 static pid_t begin_to_ask(const struct dev *dev, const char *patience)
 {
 	const char *argv[] = {dev->self, "stats", "--manager", dev->url, "--connect-timeout", patience, NULL};
@@ -318,8 +318,8 @@ static int start_manager(struct dev *dev)
 
 	dev->manager = (struct member){
 	    .name = "manager",
-	    /* A short lease: there is no network that could be away for long, and who kills all of it and starts again waits
-	     * until the former workers' leases are over. */
+	    /* A short lease: no network can fail for long here, and after a kill of all processes the next start waits
+	     * until the old workers' leases have ended. */
 	    .argv = {dev->manager_path, "--database", embedded_conninfo(dev->postgres), "--listen",
 	        dev->options.listen, "--lease", "5s", "--heartbeat", "1s"},
 	};
@@ -371,7 +371,7 @@ static void say_how_to_use(const struct dev *dev)
 	fflush(stdout);
 }
 
-/* The exit code of a member that is not started again; EXIT_OK: there is none. */
+/* Returns the exit code of a member that is not restarted; EXIT_OK: there is none. */
 static int hopeless(const struct member *members, int64_t count)
 {
 	for (const struct member *member = members; member < members + count; member++)
@@ -380,7 +380,7 @@ static int hopeless(const struct member *members, int64_t count)
 	return EXIT_OK;
 }
 
-/* Has the workers read their handlers file again. False: it was the terminal's end. */
+/* Makes the workers reload their handlers file. Returns false if the signal came from the end of the terminal. */
 static bool reload(struct dev *dev)
 {
 	take_signals(dev->hangup_fd);
@@ -393,7 +393,7 @@ static bool reload(struct dev *dev)
 	return true;
 }
 
-/* Looks after the children until we are to stop, or cannot go on. */
+/* Supervises the children until this process must stop or cannot continue. Returns the exit code. */
 static int run(struct dev *dev)
 {
 	struct pollfd wake[] = {{.fd = dev->stop_fd, .events = POLLIN}, {.fd = dev->child_fd, .events = POLLIN},
@@ -411,7 +411,7 @@ static int run(struct dev *dev)
 			code = hopeless(dev->workers, dev->options.workers);
 		if (code != EXIT_OK)
 			return code;
-		/* As unsigned numbers, "never" is the longest time of all. */
+		/* As an unsigned number, −1 (never) is the maximum. */
 		int64_t next = (uint64_t)manager_ms < (uint64_t)workers_ms ? manager_ms : workers_ms;
 		poll(wake, 3, (int)next);
 		if (wake[0].revents || (wake[2].revents && !reload(dev)))
@@ -420,7 +420,7 @@ static int run(struct dev *dev)
 	}
 }
 
-/* Ends everything that was started, the last first. */
+/* Stops all that was started, in reverse order. */
 static int stop(struct dev *dev, int code)
 {
 	struct reeve_error error = {0};
@@ -437,11 +437,11 @@ static int stop(struct dev *dev, int code)
 	return code;
 }
 
-/* What it means for us that PostgreSQL could not be started. */
+/* Returns the exit code for a failed start of PostgreSQL. */
 static int exit_code_of(reeve_status code)
 {
 	switch (code) {
-	case STATUS(CANCELLED): /* it was asked for */
+	case STATUS(CANCELLED): /* requested */
 		return EXIT_OK;
 	case STATUS(INVALID_ARGUMENT):
 		return EXIT_USAGE;
@@ -459,7 +459,7 @@ static int start_and_run(struct dev *dev, struct reeve_error *error)
 
 	if (code != EXIT_OK)
 		return code;
-	/* Another one's answers must not be taken for our manager's. */
+	/* Another manager at this URL must not be mistaken for ours. */
 	pid_t ask = begin_to_ask(dev, "200ms");
 	log_info(NULL, "starting PostgreSQL in %s", dev->data);
 	dev->postgres = embedded_start(dev->data, dev->stop_fd, error);

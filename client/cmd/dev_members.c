@@ -1,4 +1,4 @@
-/* Starting, tending and ending the processes of `reeve dev`. */
+/* Start, restart and end of the processes of `reeve dev`. */
 #include "client/cmd/dev_members.h"
 
 #include "common/clock.h"
@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 
 enum {
-	REST_MS = 500, /* before a member that ended soon is started again; doubled each time */
+	REST_MS = 500, /* the delay before a member that ended soon is restarted; doubled each time */
 	LONGEST_REST_MS = 30000,
-	SOUND_MS = 60000, /* a member that ran so long ended for another reason than its start */
+	SOUND_MS = 60000, /* if a member ran this long, its start was not the reason for its end */
 };
 
 bool member_start(struct member *member)
@@ -47,7 +47,7 @@ bool member_hopeless(const struct member *member)
 	return code == EXIT_USAGE || code == EXIT_UNREACHABLE || code == EXIT_REFUSED;
 }
 
-/* How long a member that has just ended, or could not be started, rests. */
+/* Sets the delay for a member that has just ended, or could not be started. */
 static void plan_restart(struct member *member)
 {
 	int64_t now = clock_monotonic_ms();

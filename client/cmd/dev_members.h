@@ -1,6 +1,6 @@
 /*
- * The processes that `reeve dev` looks after: each is started again when it ends by itself, soon the first time and
- * ever later while it keeps ending soon.
+ * The child processes of `reeve dev`. One that ends unexpectedly is restarted, soon the first time, and after growing
+ * delays while it keeps ending soon.
  */
 #ifndef REEVE_CMD_DEV_MEMBERS_H
 #define REEVE_CMD_DEV_MEMBERS_H
@@ -14,30 +14,30 @@ enum { MEMBER_ARGUMENTS = 16 };
 
 struct member {
 	char name[32];                      /* "manager", "dev-1" */
-	const char *argv[MEMBER_ARGUMENTS]; /* argv[0] is a path; ends with NULL */
+	const char *argv[MEMBER_ARGUMENTS]; /* argv[0] is a path; the last is NULL */
 	pid_t pid;                          /* 0: not running */
-	int status;                         /* waitpid's, of its last end */
+	int status;                         /* waitpid's, of its last exit */
 	int64_t started_ms;                 /* on the monotonic clock */
-	int64_t start_at_ms;                /* when it is due to be started again */
-	int64_t rest_ms;                    /* how long it rested before its last start */
+	int64_t start_at_ms;                /* when it is due to be restarted */
+	int64_t rest_ms;                    /* the delay before its last start */
 };
 
-/* Starts a member. False: it could not be started, which is logged. */
+/* Starts a member. Returns false if that failed, which is logged. */
 bool member_start(struct member *member);
 
-/* Notes that a member has ended, if it has. True if it is not running. */
+/* Returns true if a member is not running; records its status if it has just ended. */
 bool member_ended(struct member *member);
 
-/* Whether a member ended for a reason that starting it again would not mend: wrong options or handlers, an address that
- * somebody else has, a database that refuses. */
+/* Returns true if a member ended for a reason that a restart would not fix: invalid options or handlers, an address in
+ * use, a database that refuses. */
 bool member_hopeless(const struct member *member);
 
-/* Notes which members have ended, logs it, and starts those whose rest is over, but for the hopeless. Returns after how many milliseconds it
- * wants to be called again at the latest; −1: not before a child ends. */
+/* Logs which members have ended and restarts those whose delay is over, except hopeless ones. Returns the maximum time
+ * in milliseconds until the next call; −1: when a child ends. */
 int64_t members_tend(struct member *members, size_t count);
 
-/* Sends SIGTERM to all of them and waits until they have ended; SIGKILL when `timeout_ms` have passed, or when
- * `stop_fd` (−1: none) becomes readable. */
+/* Sends SIGTERM to all members and waits until they have ended; sends SIGKILL after `timeout_ms`, or when `stop_fd`
+ * (−1: none) becomes readable. */
 void members_stop(struct member *members, size_t count, int64_t timeout_ms, int stop_fd);
 
 #endif

@@ -1,4 +1,4 @@
-/* `reeve errors`: what went wrong, in groups. */
+/* `reeve errors`: errors in groups. */
 #include "client/cmd/command.h"
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
@@ -109,7 +109,7 @@ static int show(struct reeve_client *client, const struct reeve_errors_query *qu
 	return EXIT_OK;
 }
 
-/* What is wrong with the options; NULL: nothing. */
+/* Returns what is wrong with the options, or NULL. */
 static const char *problem(const struct errors_options *options)
 {
 	if (strcmp(options->by, "text") != 0 && strcmp(options->by, "code") != 0)

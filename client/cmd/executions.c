@@ -1,4 +1,4 @@
-/* How many attempts ended, and how long they took, as a table or as JSON lines. */
+/* Number and durations of ended attempts, as a table or as JSON lines. */
 #include "client/cmd/executions.h"
 
 #include "client/cmd/command.h"

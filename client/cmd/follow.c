@@ -1,4 +1,4 @@
-/* `reeve wait`, and the waiting of `reeve submit --wait`. What is kept of an ended task is what its line shows. */
+/* `reeve wait`, and the waiting of `reeve submit --wait`. Of an ended task only what its line shows is kept. */
 #include "client/cmd/follow.h"
 
 #include "client/cmd/command.h"
@@ -17,7 +17,7 @@
 
 enum { KEPT_TEXT = 200, TOLD = 10, TICK_MS = 1000 };
 
-/* After so long it is said why the first that waits does so, and from then on looked again as often; so many are asked about. */
+/* The interval at which the reason why a task waits is reported, and how many tasks are checked for it. */
 enum { PATIENCE_MS = 3000, ASKED_ABOUT = 5 };
 
 /* A task that has ended. */
@@ -35,14 +35,14 @@ struct following {
 	enum follow_mode mode;
 	bool json;
 	struct progress progress;
-	int64_t *ids; /* distinct, rising */
+	int64_t *ids; /* distinct, ascending */
 	bool *gone;   /* which of them have ended */
 	size_t total;
 	size_t first; /* all before this one have ended */
 	size_t n_ended, n_completed, n_dead, n_cancelled;
 	struct ended *ended;
-	int64_t ask_ms;              /* when to ask next why they wait */
-	struct reeve_waiting said;   /* what was said last */
+	int64_t ask_ms;              /* when to check next why tasks wait */
+	struct reeve_waiting said;   /* the reason reported last */
 	uint32_t said_attempt;
 };
 
@@ -53,7 +53,7 @@ static char *copy_beginning(const char *text)
 	return strndup(text, length > KEPT_TEXT ? utf8_cut(text, KEPT_TEXT) : length);
 }
 
-/* Why a task did not complete, in one phrase. */
+/* Returns why a task did not complete, in one phrase. */
 static char *describe_failure(const struct reeve_task *task)
 {
 	char *phrase;
@@ -95,7 +95,7 @@ static void write_result(const struct reeve_task *task)
 	size_t length = strlen(task->result);
 
 	fwrite(task->result, 1, length, stdout);
-	/* On a terminal the prompt is to begin a line; a program gets the result and nothing else. */
+	/* On a terminal the prompt must begin a line; a program gets only the result. */
 	if (length > 0 && task->result[length - 1] != '\n' && terminal_columns(stdout) > 0)
 		putchar('\n');
 }
@@ -134,25 +134,26 @@ static void take_ended(void *arg, const struct reeve_task *task)
 	progress_show(&following->progress, (int64_t)following->n_ended);
 }
 
-/* Says why a task waits, unless that was what was said last. */
+/* Reports why a task waits, unless that was the last report. */
 static void say_why(struct following *following, const struct reeve_task *task)
 {
 	const struct reeve_waiting *now = &task->waiting, *said = &following->said;
 	char why[WAITING_TEXT];
 
-	/* Of another attempt it is another reason; that other slots are busy is none. */
+	/* The retry delay of another attempt is a new reason; a change in busy slots is not. */
 	if (now->reason == said->reason && now->task_id == said->task_id &&
 	    (now->reason != REEVE_WAITS_RETRY_DELAY || task->attempt == following->said_attempt))
 		return;
 	following->said = *now;
 	following->said_attempt = task->attempt;
 	if (!now->reason || !*waiting_text(task, reeve_client_now_us(following->client), why))
-		return; /* it runs, for example: what is said next is new */
+		return; /* it runs, for example: report the next reason, even if it is an old one */
 	progress_end(&following->progress);
 	command_say("task %" PRId64 " (%s in queue %s) waits: %s", task->id, task->type, task->queue, why);
 }
 
-/* Finds the first that waits, and says why. Many are followed as one: those that run meanwhile say nothing about the others. */
+/* Finds the first waiting task and reports why it waits. Several tasks are followed as one: a running one among them is
+ * skipped, because it does not explain the others. */
 static void ask_why(struct following *following)
 {
 	int asked = 0;
@@ -176,7 +177,7 @@ static bool take_look(void *arg, size_t pending)
 {
 	struct following *following = arg;
 
-	/* Who reads line by line sees each as it ends. */
+	/* A reader of lines gets each when its task ends. */
 	fflush(stdout);
 	if (pending > 0 && clock_monotonic_ms() >= following->ask_ms) {
 		ask_why(following);
@@ -220,7 +221,7 @@ static void print_table(struct following *following, const int64_t *ids, size_t 
 	table_destroy(table);
 }
 
-/* Sorts the ids to be followed, each once. */
+/* Sorts the ids to follow, without duplicates. */
 static void take_ids(struct following *following, const int64_t *ids, size_t count)
 {
 	size_t distinct = 0;
@@ -239,7 +240,7 @@ static void take_ids(struct following *following, const int64_t *ids, size_t cou
 	following->total = distinct;
 }
 
-/* Says how it all ended and returns the exit code. */
+/* Reports the totals and returns the exit code. */
 static int conclude(const struct following *following, size_t pending)
 {
 	size_t failed = following->n_ended - following->n_completed;
@@ -277,7 +278,7 @@ int follow_tasks(
 
 	take_ids(&following, ids, count);
 	progress_begin(&following.progress, "waiting", (int64_t)following.total, 0);
-	/* A bar must move; without one the manager may take its time to answer, as long as we say in time why a task waits. */
+	/* A progress bar must move. Without one, a poll may take as long as the interval of reasons allows. */
 	wait.look_ms = following.progress.shown ? TICK_MS : PATIENCE_MS;
 	progress_show(&following.progress, 0);
 	done = reeve_wait(client, ids, count, &wait, &pending, &failure);

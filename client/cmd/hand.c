@@ -1,4 +1,4 @@
-/* `reeve fetch`, `reeve report` and `reeve extend`: a queue without workers, pulled by hand. */
+/* `reeve fetch`, `reeve report` and `reeve extend`: a queue without workers, served manually. */
 #include "client/cmd/command.h"
 #include "client/cmd/interrupts.h"
 #include "client/cmd/table.h"
@@ -113,7 +113,7 @@ static void print_taken(const struct reeve_taken_list *list)
 	table_destroy(table);
 }
 
-/* Reads the ids to leave out. NULL: the user was told. free() them. */
+/* Parses the ids to leave out. Returns NULL with *code set after an error message. The caller must free() them. */
 static int64_t *read_excluded(const struct option_list *list, int *code)
 {
 	int64_t *ids = calloc(list->count + 1, sizeof *ids);
@@ -249,7 +249,7 @@ static const struct option_table report_table = {
     .specs = report_specs,
 };
 
-/* ID and TOKEN. False: the user was told. */
+/* Parses ID and TOKEN. Returns false with *code set after an error message. */
 static bool read_attempt(
     const struct option_table *table, int operands, char **argv, int64_t *id, int64_t *token, int *code)
 {
@@ -266,7 +266,7 @@ static bool read_attempt(
 	return good;
 }
 
-/* Standard input to its end. NULL: the user was told. free() it. */
+/* Reads all of standard input. Returns NULL with *code set after an error message. The caller must free() it. */
 static char *read_result(int *code)
 {
 	size_t length = 0, capacity = 64 * 1024;
@@ -299,7 +299,7 @@ static char *read_result(int *code)
 	return NULL;
 }
 
-/* Options that do not go together, or nothing. The user was told if something is wrong. */
+/* Checks that the options go together. Returns false with *code set after an error message. */
 static bool check_report(const struct report_options *options, int operands, char **argv, int *code)
 {
 	int outcomes = options->completed + options->returned + (options->failed != NULL) + (options->fatal != NULL);

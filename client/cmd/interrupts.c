@@ -1,6 +1,6 @@
 /*
- * Signals are held back in all threads and taken by one thread of their own, which may then call the client as any
- * thread may; no handler runs anywhere.
+ * The signals are blocked in all threads and received by a separate one, which may call the client like any other
+ * thread. No signal handler runs.
  */
 #include "client/cmd/interrupts.h"
 
@@ -14,7 +14,7 @@ static struct {
 	bool started;
 	atomic_int count;
 	pthread_mutex_t lock;
-	/* Behind the lock. */
+	/* Protected by `lock`. */
 	struct reeve_client *client;
 	bool gently;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -31,7 +31,7 @@ static void *take_signals(void *arg)
 		int count = ++state.count;
 		if (state.client && (count > 1 || !state.gently))
 			reeve_client_interrupt(state.client);
-		/* Nothing is under way that would have to end in order. */
+		/* No call is in flight that must end in order. */
 		if (!state.client)
 			_Exit(128 + signal);
 		pthread_mutex_unlock(&state.lock);
@@ -50,7 +50,7 @@ void interrupts_hold(void)
 	sigaddset(&state.signals, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &state.signals, NULL);
 	if (pthread_create(&thread, NULL, take_signals, NULL) != 0) {
-		/* Without the thread they end the process, as ever. */
+		/* Without the thread they end the process, as by default. */
 		pthread_sigmask(SIG_UNBLOCK, &state.signals, NULL);
 		return;
 	}

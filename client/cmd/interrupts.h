@@ -1,19 +1,19 @@
-/* Ctrl-C, and being asked to end, while a subcommand has calls under way. */
+/* SIGINT (Ctrl-C) and SIGTERM while a subcommand has calls in flight. */
 #ifndef REEVE_CLIENT_INTERRUPTS_H
 #define REEVE_CLIENT_INTERRUPTS_H
 
 #include <reeve/client.h>
 #include <stdbool.h>
 
-/* Takes SIGINT and SIGTERM into our own hands; until a client is watched they still end the process. Called before the
- * client is created, whose threads inherit it. */
+/* Takes over SIGINT and SIGTERM; until a client is watched they still end the process. Must be called before the client
+ * is created, because its threads inherit the signal mask. */
 void interrupts_hold(void);
 
-/* From now on such a signal interrupts the client; with `gently` only the second does, and the first is to be noticed
- * by interrupts_asked(). `client` NULL: they end the process again. Called by the main thread. */
+/* Makes these signals interrupt the client; with `gently` only the second one does, and interrupts_asked() reports the
+ * first. `client` NULL: they end the process again. Called by the main thread. */
 void interrupts_watch(struct reeve_client *client, bool gently);
 
-/* True once a signal has come. */
+/* Returns true after a signal has arrived. */
 bool interrupts_asked(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Lines of a file, with a bound on their length: a file without newlines must not fill the memory. */
+/* The lines of a file, with limited length: a file without newlines must not fill the memory. */
 #include "client/cmd/lines.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ static bool file_error(const struct lines *lines, struct reeve_error *error)
 	return error_set(error, STATUS(INVALID_ARGUMENT), "%s: %s", lines->name, strerror(errno));
 }
 
-/* Puts a copy of the file in its place. */
+/* Replaces the file by a copy. */
 static bool spool(struct lines *lines, struct reeve_error *error)
 {
 	char buffer[64 * 1024];
@@ -84,7 +84,7 @@ static void make_room(struct lines *lines)
 		abort();
 }
 
-/* Reads one line. False: there is none. */
+/* Reads one line. Returns false at the end or on an error. */
 static bool read_line(struct lines *lines, struct reeve_error *error)
 {
 	int c;
@@ -113,7 +113,7 @@ static bool read_line(struct lines *lines, struct reeve_error *error)
 bool lines_next(struct lines *lines, struct reeve_error *error)
 {
 	while (read_line(lines, error)) {
-		/* A NUL ends the span here, so that a line of blanks and NULs is not taken for a blank one. */
+		/* strspn ends at a NUL, so a line of blanks and NULs does not count as blank. */
 		if (strspn(lines->text, " \t\r") != lines->length)
 			return true;
 	}

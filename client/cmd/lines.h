@@ -13,25 +13,25 @@ struct lines {
 	const char *name; /* for messages */
 	FILE *file;
 	int64_t size;     /* in bytes */
-	int64_t number;   /* of the line read last, from 1 */
-	int64_t offset;   /* behind it */
-	char *text;       /* it, with NUL behind it */
+	int64_t number;   /* of the last line read, from 1 */
+	int64_t offset;   /* of the end of that line */
+	char *text;       /* the line, with NUL at its end */
 	size_t length;
 	size_t capacity;
 };
 
-/* Opens a file, or with "-" standard input. False: *error says why. */
+/* Opens a file, or standard input for "-". Returns false with *error set on an error. */
 bool lines_open(struct lines *lines, const char *path, struct reeve_error *error);
 void lines_close(struct lines *lines);
 
-/* Gets ready to read. What cannot be read twice, as standard input, is copied to an unnamed temporary file. */
+/* Prepares for reading. Copies what cannot be read twice, such as standard input, to an unnamed temporary file. */
 bool lines_prepare(struct lines *lines, struct reeve_error *error);
 
-/* Reads the next line that is not blank into text, without its newline. False: there is none, or it could not be read:
- * then error->code is not OK. */
+/* Reads the next line that is not blank into `text`, without its newline. Returns false at the end, or, with
+ * error->code not OK, on an error. */
 bool lines_next(struct lines *lines, struct reeve_error *error);
 
-/* Begins again with the first. */
+/* Goes back to the first line. */
 void lines_rewind(struct lines *lines);
 
 #endif

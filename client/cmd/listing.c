@@ -1,4 +1,4 @@
-/* Reads page after page until there are enough. */
+/* Reads pages until there are enough items. */
 #include "client/cmd/listing.h"
 
 #include "client/cmd/command.h"
@@ -20,7 +20,7 @@ static void print_items(const struct listing *listing, void *arg, struct table *
 	}
 }
 
-/* Whether there is another item; if it would take more than a page to find that out, it is not. */
+/* Returns true if the next page has an item; does not read further pages to find one. */
 static bool goes_on(const struct listing *listing, void *arg)
 {
 	struct listing_page page = listing->read(arg, 1, NULL);

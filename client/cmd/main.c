@@ -5,7 +5,7 @@
 
 int main(int argc, char **argv)
 {
-	/* Characters are counted as UTF-8, whatever the language: that is what tasks are written in. */
+	/* Count characters as UTF-8 in every locale, because tasks are UTF-8. */
 	setlocale(LC_CTYPE, "C.UTF-8");
 	return command_main(argc, argv);
 }

@@ -1,4 +1,4 @@
-/* `reeve metric`: numbers of applications, and the managers' own counters. Each of its words has options of its own. */
+/* `reeve metric`: numbers from applications, and the managers' own counters. Each action has options of its own. */
 #include "client/cmd/command.h"
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
@@ -25,7 +25,7 @@ static const struct option_table put_table = {
     .specs = no_specs,
 };
 
-/* The whole of the text as a finite number. */
+/* Parses the full string as a finite number. */
 static bool number_parse(const char *text, double *value)
 {
 	char *end;
@@ -89,7 +89,7 @@ static void list_row(struct table *table, const struct reeve_metric *metric, int
 	table_text(table, metric->source);
 }
 
-/* Reads page after page. */
+/* Lists all pages. */
 static int list(struct reeve_client *client, const char *category, bool json)
 {
 	struct table *table = table_create(list_columns);
@@ -149,7 +149,7 @@ static int metric_list(int argc, char **argv)
 }
 
 /*
- * The table of them.
+ * The table of actions.
  */
 
 static const struct option_table metric_table = {

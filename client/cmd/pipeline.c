@@ -1,4 +1,4 @@
-/* `reeve pipeline`: stages that tasks pass through. Each of its words is a subcommand with options of its own. */
+/* `reeve pipeline`: stages that tasks run through. Each action is a subcommand with options of its own. */
 #include "client/cmd/backoff.h"
 #include "client/cmd/command.h"
 #include "client/cmd/pipeline_file.h"
@@ -211,7 +211,7 @@ static int pipeline_list(int argc, char **argv)
 	return code;
 }
 
-/* --- the table of them ------------------------------------------------------------------------------------------- */
+/* --- table of actions --------------------------------------------------------------------------------------------- */
 
 static const struct option_table pipeline_table = {
     .program = "reeve pipeline",

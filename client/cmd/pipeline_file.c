@@ -1,7 +1,7 @@
 /*
  * {"name": "…", "max_steps": 100, "stages": [{"name": "…", "type": "…", "next": "…", "max_attempts": 3, "timeout": "30s",
- * "backoff": "exp:1s:1h", "jitter": 10, "priority": 5}, …]}. A table for each object says which field is which; null counts
- * as left out.
+ * "backoff": "exp:1s:1h", "jitter": 10, "priority": 5}, …]}. A table for each object maps its fields; null counts as
+ * left out.
  */
 #include "client/cmd/pipeline_file.h"
 
@@ -18,8 +18,8 @@ enum { STAGES_MOST = 100, PREFIX_BYTES = 32 };
 struct stage_text {
 	struct backoff backoff;
 	int32_t priority;
-	const char *growth; /* as it is written; NULL: not given */
-	json_int_t jitter;  /* −1: not given */
+	const char *growth; /* as in the file; NULL: not set */
+	json_int_t jitter;  /* −1: not set */
 };
 
 struct pipeline_file {
@@ -29,7 +29,7 @@ struct pipeline_file {
 	struct stage_text texts[STAGES_MOST];
 };
 
-/* Where a value goes: the file's pipeline, or one of its stages. */
+/* The destination of a value: the file's pipeline, or one of its stages. */
 struct place {
 	struct pipeline_file *file;
 	int stage;
@@ -135,7 +135,7 @@ static const char *take_stages(const struct place *place, const json_t *value)
 struct field {
 	const char *name;
 	bool needed;
-	const char *(*take)(const struct place *place, const json_t *value); /* what is wrong with the value, or NULL */
+	const char *(*take)(const struct place *place, const json_t *value); /* returns NULL, or what is wrong */
 };
 
 static const struct field stage_fields[] = {
@@ -188,7 +188,7 @@ static bool read_object(const struct place *place, const char *prefix, const jso
 	return true;
 }
 
-/* How the rests grow: backoff and jitter together. */
+/* Sets the retry policy from backoff and jitter. */
 static bool read_growth(const struct place *place, const char *prefix, struct reeve_error *error)
 {
 	struct stage_text *text = &place->file->texts[place->stage];

@@ -1,4 +1,4 @@
-/* A pipeline's definition as people write it: a JSON file. */
+/* A pipeline's definition as written by people: a JSON file. */
 #ifndef REEVE_CLIENT_PIPELINE_FILE_H
 #define REEVE_CLIENT_PIPELINE_FILE_H
 
@@ -8,12 +8,12 @@
 
 struct pipeline_file;
 
-/* Reads a file, "-" for standard input. NULL: *error says what is wrong, naming the field; whether names fit together the
- * manager says. pipeline_file_free() it. */
+/* Parses a file; "-" is standard input. Returns NULL with *error set, naming the field, if it is invalid; the manager
+ * checks whether the names fit together. Free with pipeline_file_free(). */
 struct pipeline_file *pipeline_file_read(const char *path, struct reeve_error *error);
 void pipeline_file_free(struct pipeline_file *file);
 
-/* What it defines; lives as long as the file. */
+/* Returns the definition, which lives as long as the file. */
 const struct reeve_pipeline *pipeline_file_pipeline(const struct pipeline_file *file);
 
 #endif

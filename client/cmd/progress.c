@@ -1,4 +1,4 @@
-/* The progress bar: one line, drawn over and over. */
+/* The progress bar: one line, redrawn. */
 #include "client/cmd/progress.h"
 
 #include "client/cmd/terminal.h"
@@ -39,7 +39,7 @@ void progress_show(struct progress *progress, int64_t done)
 		int64_t rest_ms = elapsed * (progress->total - done) / gained;
 		char text[40];
 
-		/* Whole seconds are enough. */
+		/* in full seconds */
 		snprintf(
 		    left, sizeof left, "  %s left", duration_format((rest_ms / 1000 + 1) * 1000, text, sizeof text));
 	}

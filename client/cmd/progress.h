@@ -1,4 +1,4 @@
-/* A progress bar on standard error, if that is a terminal; nothing at all otherwise. */
+/* A progress bar on standard error if that is a terminal; otherwise no output. */
 #ifndef REEVE_CLIENT_PROGRESS_H
 #define REEVE_CLIENT_PROGRESS_H
 
@@ -11,16 +11,16 @@ struct progress {
 	int64_t total;
 	int64_t begun_ms;
 	int64_t drawn_ms;
-	int64_t from; /* where the rate is counted from */
+	int64_t from; /* where the rate counts from */
 };
 
-/* Begins; `label` is kept, not copied. */
+/* Begins a progress bar; `label` is not copied. */
 void progress_begin(struct progress *progress, const char *label, int64_t total, int64_t from);
 
-/* Shows how far it is; draws at most ten times a second. */
+/* Shows the progress; draws up to ten times a second. */
 void progress_show(struct progress *progress, int64_t done);
 
-/* Clears the line, so that something else can be said. May be called twice. */
+/* Clears the line for other output. May be called twice. */
 void progress_end(struct progress *progress);
 
 #endif

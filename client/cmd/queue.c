@@ -1,6 +1,6 @@
 /*
- * `reeve queue ACTION NAME`: starting, stopping, describing. Each action has options of its own, and so a table; which one
- * it is is the first word that is an action's name.
+ * `reeve queue ACTION NAME`: start, stop, describe and others. Each action has its own options and so its own table;
+ * the first argument that is the name of an action selects it.
  */
 #include "client/cmd/queue.h"
 
@@ -154,7 +154,7 @@ static int describe(int argc, char **argv)
  */
 
 static const struct control {
-	const char *name, *done; /* what is said afterwards */
+	const char *name, *done; /* for the message afterwards */
 	enum reeve_queue_action action;
 } controls[] = {
     {"start", "started", REEVE_QUEUE_START},
@@ -193,7 +193,7 @@ static void rest(void)
 	nanosleep(&(struct timespec){.tv_nsec = LOOK_AGAIN_MS * 1000000}, NULL);
 }
 
-/* Waits until a stop is done. */
+/* Waits until a stop is complete. */
 static bool wait_stopped(struct reeve_client *client, const char *queue, struct reeve_queue_controlled *controlled,
     struct reeve_failure *failure)
 {
@@ -265,7 +265,7 @@ static int run_control(const struct control *control, int argc, char **argv)
 }
 
 /*
- * Which of them.
+ * choice of the action
  */
 
 static const struct {
@@ -278,7 +278,7 @@ static const struct {
     {"set", queue_set},
 };
 
-/* Runs the action of this name; false: there is none. */
+/* Runs the action of this name; returns false if there is none. */
 static bool run_action(const char *name, int argc, char **argv, int *code)
 {
 	for (size_t i = 0; i < sizeof controls / sizeof *controls; i++) {

@@ -1,4 +1,4 @@
-/* `reeve queue set NAME`: settings that are given are changed, the others left. */
+/* `reeve queue set NAME`: changes the settings that are passed, and no others. */
 #include "client/cmd/queue.h"
 
 #include "client/cmd/backoff.h"
@@ -118,7 +118,7 @@ static const struct option_table table = {
     .specs = specs,
 };
 
-/* What is to be set, and which fields of it. */
+/* The settings to change, and their fields. */
 struct change {
 	struct reeve_queue_settings settings;
 	unsigned fields;
@@ -189,7 +189,7 @@ static bool take_secret(const char *path, struct change *change, struct reeve_er
 	                              "--callback-secret-file: the first line of %s is empty", path);
 }
 
-/* One "dead=90d". */
+/* Parses one "dead=90d". */
 static bool take_kept(const char *text, struct change *change, struct reeve_error *error)
 {
 	const struct {

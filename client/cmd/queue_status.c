@@ -1,4 +1,4 @@
-/* `reeve queue status` and `reeve queue progress`: how a queue stands, once or until all in it has ended. */
+/* `reeve queue status` and `reeve queue progress`: a queue's status, once or until all its tasks have ended. */
 #include "client/cmd/queue.h"
 
 #include "client/cmd/table.h"
@@ -25,7 +25,7 @@ static const struct option_table status_table = {
     .specs = no_specs,
 };
 
-/* "1m5s": whole seconds are enough. */
+/* Formats a duration as "1m5s", in full seconds, or in milliseconds if it is shorter than one. */
 static const char *span(int64_t ms, char *out, size_t size)
 {
 	return duration_format(ms < 1000 ? ms : ms / 1000 * 1000, out, size);
@@ -156,7 +156,7 @@ static const struct option_table progress_table = {
     .specs = progress_specs,
 };
 
-/* What was shown last. */
+/* The output shown last. */
 struct shown {
 	char *text;
 	int lines; /* on the terminal */
@@ -206,7 +206,7 @@ static void write_running(FILE *out, struct reeve_client *client, const char *qu
 	reeve_tasks_free(tasks);
 }
 
-/* True once nothing is left that could get on. */
+/* Returns true when no task is left that can progress. */
 static bool drained(const struct reeve_queue_status *s)
 {
 	bool in_batch = s->batch && strcmp(s->batch->state, "ended") != 0 && s->batch->submitted > 0;
@@ -214,7 +214,7 @@ static bool drained(const struct reeve_queue_status *s)
 	return strcmp(s->state, "stopped") == 0 || (s->waiting == 0 && s->running == 0 && !in_batch);
 }
 
-/* True if the batch that is shown is what the queue did last: of a batch that had ended before, nobody asks how it ended. */
+/* Returns true if the shown batch is the queue's latest work. The outcome of an older, ended batch does not matter. */
 static bool is_current(const struct reeve_queue_status *s)
 {
 	if (!s->batch || strcmp(s->batch->state, "ended") != 0)
@@ -249,7 +249,7 @@ static int follow_progress(
 {
 	struct reeve_failure failure = {0};
 	struct shown shown = {0};
-	int64_t batch = 0; /* the one that was watched */
+	int64_t batch = 0; /* the one being watched */
 	int code = EXIT_OK;
 
 	for (bool over = false; !over;) {

@@ -1,4 +1,4 @@
-/* `reeve schedule`: what is to happen again and again. Each of its words is a subcommand with options of its own. */
+/* `reeve schedule`: repeated tasks and actions. Each action is a subcommand with options of its own. */
 #include "client/cmd/schedule.h"
 
 #include "client/cmd/terminal.h"
@@ -53,7 +53,7 @@ static const struct option_table remove_table = {
     .specs = no_specs,
 };
 
-/* {"name":…,"done":…} */
+/* Prints {"name":…,"done":…}. */
 static void print_done(const char *name, const char *done, bool json)
 {
 	if (json) {
@@ -159,7 +159,7 @@ static int schedule_run(int argc, char **argv)
 }
 
 /*
- * Which of them.
+ * choice of the action
  */
 
 static const struct option_table table = {

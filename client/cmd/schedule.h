@@ -4,14 +4,14 @@
 
 #include "client/cmd/command.h"
 
-/* Each runs with argv[0] its word, argv[1 …] what follows. */
+/* Run an action; argv[0] is its name, argv[1 …] the arguments after it. */
 int schedule_add(int argc, char **argv);
 int schedule_edit(int argc, char **argv);
 int schedule_list(int argc, char **argv);
 int schedule_show(int argc, char **argv);
 int schedule_runs(int argc, char **argv);
 
-/* Takes the one operand, a schedule's name. NULL: the user was told, *code is set. */
+/* Returns the only operand, a schedule's name. Returns NULL with *code set after an error message. */
 const char *schedule_operand(const struct option_table *table, int operands, char **argv, int *code);
 
 /* Writes a schedule as text, or as JSON. */

@@ -1,4 +1,4 @@
-/* `reeve schedule add` and `edit`, which take the same options: all that a submit takes, and when it is to happen. */
+/* `reeve schedule add` and `edit`, with the same options: those of a submit, and the times. */
 #include "client/cmd/interrupts.h"
 #include "client/cmd/schedule.h"
 #include "client/cmd/task_options.h"
@@ -101,15 +101,15 @@ static const struct option_table edit_table = {
     .specs = specs,
 };
 
-/* What is to be sent. */
+/* The definition to send. */
 struct definition {
 	struct reeve_schedule_spec spec;
 	struct reeve_task_spec task;
-	unsigned fields; /* what was given */
+	unsigned fields; /* those that were set */
 	char *details;   /* from standard input, or NULL */
 };
 
-/* Fields that a definition with an action on a queue has not. */
+/* The fields of a task, which a definition with an action on a queue lacks. */
 static const unsigned task_fields = ~0U << 9;
 
 static bool wrong(struct reeve_error *error, const char *sentence)
@@ -118,7 +118,7 @@ static bool wrong(struct reeve_error *error, const char *sentence)
 }
 
 /*
- * When.
+ * times
  */
 
 static bool take_missed(struct definition *d, const char *text, struct reeve_error *error)
@@ -146,7 +146,7 @@ static bool take_missed(struct definition *d, const char *text, struct reeve_err
 	return true;
 }
 
-/* The number of a word in a list, from 1; 0: it is none of them. */
+/* Returns the number of a word in a list, from 1; 0: it is not in the list. */
 static int word_number(const char *const *words, const char *text)
 {
 	for (int i = 0; words[i]; i++)
@@ -200,7 +200,7 @@ static bool take_when(struct definition *d, const struct schedule_options *o, st
 }
 
 /*
- * What.
+ * task or action
  */
 
 static void note_task_fields(struct definition *d, const struct task_options *o)
@@ -255,7 +255,7 @@ static bool take_task(
 	return true;
 }
 
-/* --queue-action: then --queue is that queue. */
+/* Sets the action from --queue-action; then --queue is its queue. */
 static bool take_action(struct definition *d, const struct schedule_options *o, struct reeve_error *error)
 {
 	static const char *const words[] = {"start", "stop", "pause", "resume", NULL};
@@ -294,7 +294,7 @@ static bool take_definition(
 	return take_when(d, o, error) && take_task(d, o, operands, argv, error) && take_action(d, o, error);
 }
 
-/* What a definition must have that an edit need not. */
+/* Returns what a new definition lacks, or NULL; an edit need not have it. */
 static const char *addition_problem(const struct definition *d)
 {
 	const struct reeve_schedule_spec *s = &d->spec;
@@ -311,10 +311,11 @@ static const char *addition_problem(const struct definition *d)
 }
 
 /*
- * Sending it.
+ * sending
  */
 
-/* A batch's tasks are all of one queue. False: the user was told, *code is set. */
+/* Sets the task's queue to its batch's: all tasks of a batch are of one queue. Returns false with *code set after an
+ * error message. */
 static bool find_batch_queue(
     struct reeve_client *client, struct definition *d, struct reeve_batch_report **batch, int *code)
 {
@@ -349,7 +350,7 @@ static int send(struct reeve_client *client, struct definition *d, bool is_new, 
 	int code = EXIT_OK;
 
 	if (read_details(client, d, &code) && find_batch_queue(client, d, &batch, &code)) {
-		interrupts_watch(client, false); /* not while details are read */
+		interrupts_watch(client, false); /* not while details are being read */
 		schedule = is_new ? reeve_schedule_add(client, &d->spec, NULL, &failure)
 		                  : reeve_schedule_edit(client, &d->spec, d->fields, &failure);
 		if (schedule)

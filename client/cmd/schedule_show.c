@@ -14,7 +14,7 @@
 enum { PAGE = 1000, LONGEST_LIST = 10000000, PREVIEW_MOST = 1000 };
 
 /*
- * One of them.
+ * one schedule as text
  */
 
 static void line(const char *name, const char *text)
@@ -48,7 +48,7 @@ static void time_line(const char *name, int64_t us)
 		line(name, terminal_time(us, text, sizeof text));
 }
 
-/* "1 0 * * *", "every 30s" or "by hand". */
+/* Writes "1 0 * * *", "every 30s" or "by hand". */
 static const char *when(const struct reeve_schedule_spec *spec, char *out, size_t size)
 {
 	char span[64];
@@ -62,7 +62,7 @@ static const char *when(const struct reeve_schedule_spec *spec, char *out, size_
 	return out;
 }
 
-/* "report" or "stop queue night". */
+/* Writes "report" or "stop queue night". */
 static const char *what(const struct reeve_schedule_spec *spec, char *out, size_t size)
 {
 	static const char *const actions[] = {"", "start", "stop", "pause", "resume"};

@@ -1,4 +1,4 @@
-/* `reeve queues`, `reeve workers` and `reeve stats`: how things stand. */
+/* `reeve queues`, `reeve workers` and `reeve stats`. */
 #include "client/cmd/command.h"
 #include "client/cmd/executions.h"
 #include "client/cmd/table.h"
@@ -130,7 +130,7 @@ static const struct column worker_columns[] = {{"ID", COLUMN_NUMBER}, {"NAME", C
     {"DOING", COLUMN_WORD}, {"SINCE", COLUMN_NUMBER}, {"SLOTS", COLUMN_NUMBER}, {"HOLDS", COLUMN_NUMBER},
     {"OK", COLUMN_NUMBER}, {"FAILED", COLUMN_NUMBER}, {"UP", COLUMN_NUMBER}, {"HEARD", COLUMN_NUMBER}, {"QUEUES", COLUMN_TEXT}, {"TYPES", COLUMN_TEXT}, {"VERSION", COLUMN_WORD}, {0}};
 
-/* "a,b,c", or "all". free() it. */
+/* Returns "a,b,c", or "all". The caller must free() it. */
 static char *join(const char *const *names, size_t count)
 {
 	size_t size = 4;
@@ -164,7 +164,7 @@ static void print_workers(const struct reeve_workers *workers, int64_t now_us)
 		table_number(table, worker->incarnation);
 		table_text(table, worker->name);
 		table_coloured(table, worker->state, colour);
-		/* Who pulls by hand says nothing of himself; of one that is gone it is known how it went. */
+		/* A pull client reports no state; for a worker that is gone, its end is known. */
 		bool gone = strcmp(worker->state, "gone") == 0;
 		bool went = strcmp(worker->doing, "left") == 0 || strcmp(worker->doing, "lost") == 0;
 		bool says = !worker->by_hand && (!gone || went);
@@ -301,7 +301,7 @@ static void print_stats(const struct reeve_stats *stats)
 	table_destroy(table);
 }
 
-/* Totals. Returns the exit code. */
+/* Prints totals. Returns the exit code. */
 static int show_stats(struct reeve_client *client, bool json)
 {
 	struct reeve_failure failure = {0};
@@ -317,7 +317,7 @@ static int show_stats(struct reeve_client *client, bool json)
 	return EXIT_OK;
 }
 
-/* What is wrong with the options; NULL: nothing. */
+/* Returns what is wrong with the options, or NULL. */
 static const char *stats_problem(const struct stats_options *options)
 {
 	const struct reeve_executions_query *query = &options->query;

@@ -1,4 +1,4 @@
-/* `reeve submit`: one task from the command line; a file of them is bulk.c's. */
+/* `reeve submit`: one task from the command line; bulk.c submits files. */
 #include "client/cmd/bulk.h"
 #include "client/cmd/command.h"
 #include "client/cmd/follow.h"
@@ -58,7 +58,7 @@ static const struct option_table table = {
     .specs = specs,
 };
 
-/* Submits one task, and follows it. */
+/* Submits one task, and waits for it if requested. */
 static int submit_one(struct reeve_client *client, const struct reeve_task_spec *spec, bool wait, bool json)
 {
 	struct reeve_submitted task;
@@ -92,7 +92,7 @@ static int submit_one(struct reeve_client *client, const struct reeve_task_spec 
 static int submit_as(struct reeve_client *client, const struct submit_options *options, struct reeve_task_spec *spec,
     struct lines *lines, int operands, char **argv, bool json)
 {
-	int at = options->task.pipeline ? 1 : 2; /* where the details stand */
+	int at = options->task.pipeline ? 1 : 2; /* the index of the details */
 	char *details = NULL;
 	size_t length;
 	int code;
@@ -122,7 +122,7 @@ static int submit(struct reeve_client *client, const struct submit_options *opti
 	struct reeve_failure failure = {0};
 	int code;
 
-	/* A batch's tasks are all of one queue. */
+	/* All tasks of a batch are of one queue. */
 	if (spec.batch_id && !spec.queue) {
 		batch = reeve_batch_report(client, spec.batch_id, 0, 1, &failure);
 		if (!batch)
@@ -134,7 +134,7 @@ static int submit(struct reeve_client *client, const struct submit_options *opti
 	return code;
 }
 
-/* What the option table cannot say. NULL: nothing is wrong. */
+/* Returns what is wrong with the options beyond the option table's checks, or NULL. */
 static const char *usage_problem(const struct submit_options *options, int operands)
 {
 	const struct task_options *task = &options->task;

@@ -1,6 +1,6 @@
 /*
- * Tables. Cells are kept until the whole is known; then each column is as wide as its widest cell, unless the terminal
- * is narrower: then the widest texts are cut until all fit, then the gaps, then the words, and numbers never.
+ * Tables. Cells are kept until all are known. Each column is as wide as its widest cell. If the terminal is narrower,
+ * the widest texts are cut first, then the gaps, then the words, but never numbers.
  */
 #include "client/cmd/table.h"
 
@@ -72,11 +72,11 @@ void table_number(struct table *table, int64_t number)
 	table_text(table, text);
 }
 
-/* How a table is laid out. */
+/* The layout of a table. */
 struct layout {
 	int widths[MOST_COLUMNS];
 	int gap;   /* between columns */
-	int shown; /* so many columns; if not all, an ellipsis follows */
+	int shown; /* the number of columns; if not all, an ellipsis follows */
 };
 
 static int width_of(const struct table *table, const struct layout *layout)
@@ -88,7 +88,7 @@ static int width_of(const struct table *table, const struct layout *layout)
 	return sum;
 }
 
-/* Takes one column of the terminal at a time from the widest that may shrink, until all fit or none is wider than `least`. */
+/* Repeatedly narrows the widest column that may shrink by one, until all fit or none is wider than `least`. */
 static void shrink(const struct table *table, struct layout *layout, int columns, int least, bool words)
 {
 	for (int excess = width_of(table, layout) - columns; excess > 0; excess--) {
@@ -107,7 +107,7 @@ static void shrink(const struct table *table, struct layout *layout, int columns
 	}
 }
 
-/* What can be read with least loss gives way first; the columns that fit in no way at all are left out, from the right on. */
+/* Shrinks first what stays most readable; columns that still do not fit are left out, from the right. */
 static void fit(const struct table *table, struct layout *layout, int columns)
 {
 	shrink(table, layout, columns, NARROW, false);
@@ -139,7 +139,7 @@ static void write_cell(const struct table *table, const struct layout *layout, i
 		size_t bytes = terminal_cut(cell->text, width - 1, &cut_width);
 
 		fprintf(out, "%.*s…", (int)bytes, cell->text);
-		/* A wide character may not have fitted into the last column. */
+		/* A wide character may not have fitted at the end. */
 		pad = width - 1 - cut_width;
 	}
 	if (colour && *cell->colour)

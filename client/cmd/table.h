@@ -9,9 +9,9 @@
 struct table;
 
 enum column_kind {
-	COLUMN_WORD,   /* stands on the left, and is cut where the terminal is much too narrow */
-	COLUMN_NUMBER, /* stands on the right */
-	COLUMN_TEXT,   /* stands on the left, and may be cut where the terminal is too narrow */
+	COLUMN_WORD,   /* left-aligned; cut if the terminal is much too narrow */
+	COLUMN_NUMBER, /* right-aligned */
+	COLUMN_TEXT,   /* left-aligned; may be cut if the terminal is too narrow */
 };
 
 struct column {
@@ -23,17 +23,16 @@ struct column {
 struct table *table_create(const struct column *columns);
 void table_destroy(struct table *table);
 
-/* Add the next cell, row by row. Text is copied, "" shown as "-". `colour`: an escape sequence, used if the output has
- * colour. */
+/* Add the next cell, row by row. Strings are copied; "" is shown as "-". `colour`: escape sequence for color output. */
 void table_text(struct table *table, const char *text);
 void table_coloured(struct table *table, const char *text, const char *colour);
 void table_number(struct table *table, int64_t number);
 
-/* Writes the table; with `columns` > 0, which is how wide the terminal is, no line is longer: long cells are cut to fit, and columns
- * that do not fit even so are left out, with an ellipsis in their place. */
+/* Writes the table. If `columns` > 0, the width of the terminal, no line is longer: long cells are cut, and columns
+ * that still do not fit are left out, with an ellipsis in their place. */
 void table_write(const struct table *table, FILE *out, int columns, bool colour);
 
-/* Writes it to standard output as that is. */
+/* Writes the table to standard output, with its width and color. */
 void table_print(const struct table *table);
 
 #endif

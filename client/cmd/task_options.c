@@ -1,4 +1,4 @@
-/* What was given of a task's options, judged and made into a task. */
+/* Checks the options of a task and makes a task of them. */
 #include "client/cmd/task_options.h"
 
 #include "client/cmd/command.h"
@@ -34,7 +34,7 @@ static int64_t or_zero(int64_t number)
 	return given(number) ? number : 0;
 }
 
-/* What the stages of a pipeline say must not be given with one. */
+/* Returns what is wrong if an option is set that a pipeline's stages define, or NULL. */
 static const char *said_by_stages(const struct task_options *options)
 {
 	if (given(options->max_attempts))
@@ -136,7 +136,7 @@ char *task_details_read(struct reeve_client *client, size_t *length, int *code)
 		limit = UNLIMITED_DETAILS;
 	text = malloc(capacity + 1);
 	*length = 0;
-	/* One byte beyond the limit is read, and refused like any details that are too long. */
+	/* One byte more than the limit is read; then the details are refused as too long. */
 	while (text && *length <= limit) {
 		size_t more = fread(text + *length, 1, capacity - *length, stdin);
 

@@ -1,4 +1,4 @@
-/* The options that describe a task, for all subcommands that take them: what submits one, and what will later. */
+/* The options that describe a task, for all subcommands that submit one, now or later. */
 #ifndef REEVE_CLIENT_TASK_OPTIONS_H
 #define REEVE_CLIENT_TASK_OPTIONS_H
 
@@ -7,29 +7,29 @@
 
 #include <reeve/client.h>
 
-/* An option of a number that nobody has given. */
+/* The value of a numeric option that is not set. */
 #define NOT_GIVEN INT64_MIN
 
-/* What was given. Set it to task_options_none before it is read. */
+/* The options' values. Initialize with task_options_none before parsing. */
 struct task_options {
 	const char *queue, *key, *source, *backoff, *pipeline;
 	int64_t priority, max_attempts, retry_limit, jitter, version, batch;
 	int64_t delay_ms, key_ttl_ms, timeout_ms, retry_base_ms, retry_max_ms;
 	int64_t at_us;
 	struct backoff
-	    growth; /* what --backoff, --jitter, --retry-base and --retry-max say; made by task_options_growth */
+	    growth; /* from --backoff, --jitter, --retry-base and --retry-max; set by task_options_growth */
 };
 
 extern const struct task_options task_options_none;
 
-/* Their entries of an option table whose `target` struct has them as `member`. */
+/* The options' entries in an option table whose `target` struct has them as `member`. */
 #define TASK_OPTION_SPECS(target, member)                                                                              \
 	TASK_OPTION_SPECS_BUT(target, member,                                                                          \
 	    "due at this time: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), +5m",                          \
 	    "with --key: if N is greater than the version the key has, its task is run again as given now, after its " \
 	    "end if it is executing; if not, nothing changes")
 
-/* The same, with what the help says of --at and --version: NULL where they are known only to be refused with a reason. */
+/* The same, with the help of --at and --version: NULL if they are only known in order to refuse them with a reason. */
 #define TASK_OPTION_SPECS_BUT(target, member, says_at, says_version)                                                   \
 	TASK_OPTION(target, member.queue, "queue", OPTION_TEXT, 0, 0, "NAME", 'q',                                     \
 	    "the queue it goes to; without it \"default\""),                                                           \
@@ -74,20 +74,20 @@ extern const struct task_options task_options_none;
 
 #define LONGEST_TIMEOUT_MS (INT64_C(30) * 24 * 3600 * 1000)
 
-/* What is wrong with the options together, as a sentence; NULL: nothing. What needs a --key is not looked at. */
+/* Returns what is wrong with the combination of options, as a sentence, or NULL. A missing --key is not reported. */
 const char *task_options_problem(const struct task_options *options);
 
-/* Puts together what is said of the rests. */
+/* Combines the options of the retry policy. */
 bool task_options_growth(struct task_options *options, struct reeve_error *error);
 
-/* Whether anything is said of the rests. */
+/* Returns true if any option of the retry policy is set. */
 bool task_options_retry_given(const struct task_options *options);
 
-/* The task that they describe; it points into them, and is without details. */
+/* Returns the task that the options describe, without details; it points into them. */
 struct reeve_task_spec task_options_spec(const struct task_options *options, const char *type);
 
-/* Reads details from standard input, as far as the managers would take them. NULL: the user was told, *code is set.
- * free() it. */
+/* Reads details from standard input, up to the managers' limit. Returns NULL with *code set after an error message. The
+ * caller must free() them. */
 char *task_details_read(struct reeve_client *client, size_t *length, int *code);
 
 #endif

@@ -1,4 +1,4 @@
-/* `reeve show`, `reeve list` and `reeve audit`: reading what there is and what happened. */
+/* `reeve show`, `reeve list` and `reeve audit`: reading tasks and events. */
 #include "client/cmd/command.h"
 #include "client/cmd/listing.h"
 #include "client/cmd/table.h"
@@ -49,7 +49,7 @@ static void show_time(const char *name, int64_t us, int64_t now_us)
 	show_line(name, line);
 }
 
-/* A text of any length under a heading; what stands in it must not steer a terminal. */
+/* Prints a string of any length under a heading, on a terminal without control characters. */
 static void show_text(const char *name, const char *text)
 {
 	size_t length = strlen(text);
@@ -65,7 +65,7 @@ static void show_text(const char *name, const char *text)
 		putchar('\n');
 }
 
-/* True if the task's error is not how it stands now: it was tried again since. */
+/* Returns true if the task's error is not its current state: it was retried since. */
 static bool of_earlier_attempt(const struct reeve_task *task)
 {
 	return task->status == REEVE_TASK_COMPLETED || task->status == REEVE_TASK_EXECUTING ||
@@ -125,7 +125,7 @@ static void show_task(const struct reeve_task *task, int64_t now_us)
 	if (task->recoverable)
 		show_line("recoverable", task->recoverable == REEVE_RECOVERABLE ? "yes" : "no: it is not tried again");
 	show_text(of_earlier_attempt(task) ? "earlier error" : "error", task->last_error);
-	if (strcmp(task->stack, task->last_error) != 0) /* else it is the end of a short stderr, which is the error, too */
+	if (strcmp(task->stack, task->last_error) != 0) /* otherwise it is a short stderr, which is also the error */
 		show_text(of_earlier_attempt(task) ? "earlier stack" : "stack", task->stack);
 	show_text("details", task->details);
 	show_text("result", task->result);
@@ -237,7 +237,7 @@ static const struct column list_columns[] = {{"ID", COLUMN_NUMBER}, {"STATUS", C
     {"TYPE", COLUMN_TEXT}, {"PRIO", COLUMN_NUMBER}, {"TRIES", COLUMN_NUMBER}, {"AGE", COLUMN_NUMBER},
     {"WORKER", COLUMN_TEXT}, {"NOTE", COLUMN_TEXT}, {0}};
 
-/* What is worth saying about a task in a list: why it waits, and what went wrong; of those that run for long, how long. */
+/* Writes the note for a task in a list: why it waits, its error, or, if it has run for long, how long. */
 static const char *note_of(const struct reeve_task *task, int64_t now_us, bool hung, char *out, size_t size)
 {
 	const char *gap = *task->error_code && *task->last_error ? ": " : "";
@@ -312,7 +312,7 @@ static const struct listing task_listing = {
     .release = release_tasks,
 };
 
-/* An empty filter would count as none. */
+/* Returns the name of an empty filter, or NULL: an empty one would count as none. */
 static const char *empty_filter(const struct list_options *options)
 {
 	if (options->queue && !*options->queue)
@@ -420,12 +420,12 @@ static const struct column one_audit_columns[] = {{"TIME", COLUMN_WORD}, {"EVENT
 struct audit_list {
 	struct reeve_client *client;
 	const struct audit_options *options;
-	int64_t id;                /* of the one task, or 0 */
-	struct reeve_events *last; /* with --all: the page that was read last; its end is where the next begins */
-	bool more;                 /* there are older events than those that were read */
+	int64_t id;                /* of the task, or 0: all tasks */
+	struct reeve_events *last; /* with --all: the last page read, with the position of the next one */
+	bool more;                 /* there are older events than those read */
 };
 
-/* The newest events are read at once, so that those of all tasks can be put in order. */
+/* Reads the newest events in one call, so that the events of all tasks can be sorted. */
 static struct listing_page read_newest(void *arg, uint32_t limit, struct reeve_failure *failure)
 {
 	struct audit_list *list = arg;
@@ -449,7 +449,7 @@ static struct listing_page read_all(void *arg, uint32_t limit, struct reeve_fail
 	return (struct listing_page){events, events ? events->count : 0, events && events->more};
 }
 
-/* The events of one task need not say which. */
+/* Adds a row; without the task's id if all events are of one task. */
 static void add_event(void *arg, struct table *table, const void *items, size_t i)
 {
 	const struct audit_list *list = arg;

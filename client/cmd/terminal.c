@@ -1,4 +1,4 @@
-/* Terminals: what they can do is asked of the system; widths are the C library's, by character. */
+/* Terminals. The system reports their properties; widths are the C library's, by character. */
 #include "client/cmd/terminal.h"
 
 #include "common/clock.h"
@@ -50,8 +50,8 @@ const char *terminal_status_colour(enum reeve_task_status status)
 	}
 }
 
-/* The character that begins here, if it can steer a terminal or change the order in which it shows others, else 0: C0, DEL, C1,
- * U+2028, U+2029, and what sets the direction of writing. *bytes: its length. */
+/* Returns the character at `text` if it can control a terminal or change the order of other characters: C0, DEL, C1,
+ * U+2028, U+2029, and those that set the text direction. Otherwise returns 0. Sets *bytes to its length. */
 static unsigned steering(const char *text, int *bytes)
 {
 	const unsigned char *at = (const unsigned char *)text;
@@ -104,7 +104,7 @@ void terminal_write_json(FILE *out, const char *json)
 
 		if (c >= 0x7f) {
 			fprintf(out, "\\u%04x", c);
-		} else { /* others stand between values only */
+		} else { /* other control characters are only between values */
 			fputc(*json, out);
 			bytes = 1;
 		}
@@ -128,14 +128,14 @@ char *terminal_one_line(const char *text)
 			to = escape_bytes(to, text, bytes);
 		}
 	}
-	/* What ends in a newline does not end in a blank. */
+	/* A final newline must not become a blank. */
 	while (to > line && to[-1] == ' ')
 		to--;
 	*to = '\0';
 	return line;
 }
 
-/* The columns of the character at `text`, and its bytes. */
+/* Returns the columns of the character at `text`, and sets *bytes to its length. */
 static int character_width(const char *text, size_t *bytes)
 {
 	mbstate_t state = {0};
@@ -183,8 +183,8 @@ const char *terminal_age(int64_t now_us, int64_t then_us, char *out, size_t size
 		char unit;
 		int64_t seconds;
 	} units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
-	/* Two clocks read one after the other differ; what is to come is rounded up, so that "in 60m" is said of
-	 * something just put off for an hour. */
+	/* Differences between clocks do not count as future. The future is rounded up, so that a delay of one hour that has
+	 * just begun is "in 60m". */
 	bool future = then_us - now_us > 500000;
 	int64_t seconds = future ? (then_us - now_us + 999999) / 1000000 : (now_us - then_us) / 1000000;
 	size_t i = 0;
@@ -195,7 +195,7 @@ const char *terminal_age(int64_t now_us, int64_t then_us, char *out, size_t size
 		snprintf(out, size, "-");
 		return out;
 	}
-	/* Two of a unit at least, but for seconds: "90s" says more than "1m". */
+	/* At least two of a unit, except seconds: "90s" is more precise than "1m". */
 	while (units[i].seconds > 1 && seconds < 2 * units[i].seconds)
 		i++;
 	snprintf(out, size, "%s%" PRId64 "%c", future ? "in " : "", seconds / units[i].seconds, units[i].unit);

@@ -1,4 +1,4 @@
-/* What a terminal shows: colours, widths, ages of things, and text without what would steer it. */
+/* Terminal output: colors, widths, ages, and strings without control characters. */
 #ifndef REEVE_CLIENT_TERMINAL_H
 #define REEVE_CLIENT_TERMINAL_H
 
@@ -8,36 +8,37 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The columns of the terminal behind `out`, or as many as the variable COLUMNS says; 0 if it is none. */
+/* Returns the columns of the terminal `out`, or the value of the variable COLUMNS; 0 if it is not a terminal. */
 int terminal_columns(FILE *out);
 
-/* True if `out` is a terminal that shows colours, and nobody has asked for none (NO_COLOR). */
+/* Returns true if `out` is a terminal with colors, and NO_COLOR is not set. */
 bool terminal_has_colour(FILE *out);
 
-/* The escape sequence that suits a status, "" if none does. */
+/* Returns the escape sequence for a status, or "". */
 const char *terminal_status_colour(enum reeve_task_status status);
 extern const char terminal_no_colour[];
 
-/* Writes text with the bytes of every control character but newline and tab, and of those that change the direction of writing, as
- * \xNN. */
+/* Writes a string. The bytes of control characters, except newline and tab, and of characters that change the text
+ * direction are written as \xNN. */
 void terminal_write_clean(FILE *out, const char *text);
 
-/* Writes a JSON text with these characters in its strings as \uNNNN. */
+/* Writes JSON with these characters in its strings as \uNNNN. */
 void terminal_write_json(FILE *out, const char *json);
 
-/* A copy of text fit for one cell of a table: white space as blanks, others of these characters as \xNN. free() it. */
+/* Returns a copy of a string for one cell of a table: white space as blanks, other characters of this kind as \xNN. The
+ * caller must free() it. */
 char *terminal_one_line(const char *text);
 
-/* How many columns text takes. */
+/* Returns how many columns a string takes. */
 int terminal_width(const char *text);
 
-/* How many bytes of it fit into `columns`; *width says how many columns those take. */
+/* Returns how many of its bytes fit into `columns`; sets *width to the columns that those take. */
 size_t terminal_cut(const char *text, int columns, int *width);
 
-/* "3s", "5m", "2h" or "4d" since then, "in 5m" if it is still to come, "-" for never. Returns `out`. */
+/* Writes "3s", "5m", "2h" or "4d" since then, "in 5m" for the future, "-" for never. Returns `out`. */
 const char *terminal_age(int64_t now_us, int64_t then_us, char *out, size_t size);
 
-/* "2026-01-14 08:00:00.123Z", or "-" for never. Returns `out`. */
+/* Writes "2026-01-14 08:00:00.123Z", or "-" for never. Returns `out`. */
 const char *terminal_time(int64_t us, char *out, size_t size);
 
 #endif

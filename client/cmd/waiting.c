@@ -1,4 +1,4 @@
-/* The reasons come as numbers, so that every front end has words of its own; these are the command's. */
+/* The reasons are numbers, so that each front end has phrases of its own; these are the command's. */
 #include "client/cmd/waiting.h"
 
 #include "client/cmd/terminal.h"
@@ -16,7 +16,7 @@ static const char *takers(const struct reeve_waiting *waiting, char *out, size_t
 	return out;
 }
 
-/* A manager that does not say why tells when the task is due all the same. */
+/* If the manager sent no reason, it follows from the task's due time. */
 static enum reeve_wait_reason reason_of(const struct reeve_task *task, int64_t now_us)
 {
 	if (task->waiting.reason || task->run_at_us <= now_us)

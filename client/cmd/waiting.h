@@ -1,4 +1,4 @@
-/* Why a task waits, in words: the one place where they are made. */
+/* Why a task waits, as a phrase for people. No other file has these phrases. */
 #ifndef REEVE_CLIENT_WAITING_H
 #define REEVE_CLIENT_WAITING_H
 
@@ -8,8 +8,8 @@
 
 enum { WAITING_TEXT = 160 };
 
-/* A phrase as "its queue is paused", which needs no other word to be understood; "" if the task does not wait, or nobody said why.
- * Returns `out`. */
+/* Writes a phrase such as "its queue is paused", which is complete in itself; "" if the task does not wait or the
+ * reason is unknown. Returns `out`. */
 const char *waiting_text(const struct reeve_task *task, int64_t now_us, char out[WAITING_TEXT]);
 
 #endif

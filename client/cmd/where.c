@@ -1,4 +1,4 @@
-/* Reads conditions from left to right; `at` is always at what a message would point at. */
+/* Parses conditions from left to right; `at` is always where an error message would point. */
 #include "client/cmd/where.h"
 
 #include "client/cmd/terminal.h"
@@ -16,15 +16,15 @@
 enum { MESSAGE_BYTES = 200, BEFORE_BYTES = 60, AFTER_BYTES = 40 };
 
 struct reader {
-	const char *text; /* the whole */
+	const char *text; /* all of it */
 	const char *at;
 	char *out;        /* where the next value goes */
 	struct reeve_where *where;
-	unsigned given;   /* which conditions there were */
+	unsigned given;   /* the conditions read so far */
 	struct reeve_error *error;
 };
 
-/* Shows a piece of the text around the place, in one line, and a mark under it. */
+/* Shows the part of the string around the place, in one line, and a mark under it. */
 static void point_at(const struct reader *reader, const char *place, char *out, size_t size)
 {
 	size_t offset = (size_t)(place - reader->text), from = offset > BEFORE_BYTES ? offset - BEFORE_BYTES : 0;
@@ -61,7 +61,7 @@ __attribute__((format(printf, 3, 4))) static bool wrong(
 	return error_set(reader->error, STATUS(INVALID_ARGUMENT), "%s%s", message, picture);
 }
 
-/* What a backslash and this character stand for in "…"; 0: nothing. */
+/* Returns what a backslash and this character mean in "…"; 0: invalid. */
 static char escaped(char c)
 {
 	switch (c) {
@@ -79,7 +79,7 @@ static char escaped(char c)
 	}
 }
 
-/* Reads a value in quotes; `at` stands at the first of them. */
+/* Reads a value in quotes; `at` is at the opening quote. */
 static bool read_quoted(struct reader *reader)
 {
 	const char *begin = reader->at;
@@ -108,7 +108,7 @@ static bool read_quoted(struct reader *reader)
 	return wrong(reader, begin, "this quote is never closed");
 }
 
-/* Reads a value into `out`, with NUL behind it. NULL: it is wrong. */
+/* Reads a value into `out` and appends NUL. Returns NULL if it is invalid. */
 static const char *read_value(struct reader *reader, const char *name)
 {
 	const char *begin = reader->at;
@@ -129,11 +129,11 @@ static const char *read_value(struct reader *reader, const char *name)
 	return value;
 }
 
-/* What the conditions are made of. */
+/* A kind of condition. */
 struct condition {
 	const char *name;
 	char operator;
-	/* Takes the value, which stands at `place`. */
+	/* Applies the value, which is at `place`. */
 	bool (*take)(struct reader *reader, const struct condition *condition, const char *value, const char *place);
 	size_t offset; /* of the field */
 };
@@ -173,7 +173,7 @@ static bool take_number(struct reader *reader, const struct condition *condition
 	return true;
 }
 
-/* Statuses, separated by commas. */
+/* Parses statuses, separated by commas. */
 static bool take_statuses(
     struct reader *reader, const struct condition *condition, const char *value, const char *place)
 {
@@ -211,7 +211,7 @@ static const struct condition conditions[] = {
 
 enum { N_CONDITIONS = sizeof conditions / sizeof *conditions };
 
-/* The condition that begins at `at`, which is moved to its value. NULL: there is none. */
+/* Returns the condition whose name is at `at`, and moves `at` to its value. Returns NULL if there is none. */
 static const struct condition *read_name(struct reader *reader)
 {
 	const char *name = reader->at;
@@ -250,7 +250,7 @@ bool where_parse(struct where *where, const char *text, struct reeve_error *erro
 	where->text = malloc(strlen(text) + 1);
 	if (!where->text)
 		abort();
-	reader.out = where->text; /* a value is shorter than the condition it stands in */
+	reader.out = where->text; /* a value is shorter than its condition */
 	for (;;) {
 		const struct condition *condition;
 		const char *value, *place;

@@ -1,8 +1,8 @@
 /*
- * Conditions as they are typed: `status=dead,failed queue=mail error~"no route" older=1h`. Tasks match that match all.
+ * Conditions as typed: `status=dead,failed queue=mail error~"no route" older=1h`. Tasks must meet all of them.
  *
- * A condition is a name, = (or for `error` ~: contains), and a value up to the next white space, or in quotes. In '…' a quote
- * is written twice; in "…" a backslash stands before a quote, a backslash, or n, t, r.
+ * A condition is a name, = (or for `error` ~: contains), and a value up to the next white space, or in quotes. In '…' a
+ * quote is doubled; in "…" a backslash escapes a quote or a backslash, and begins \n, \t and \r.
  */
 #ifndef REEVE_CLIENT_WHERE_H
 #define REEVE_CLIENT_WHERE_H
@@ -11,16 +11,16 @@
 
 #include <reeve/client.h>
 
-/* The conditions' names, for the help. */
+/* The names of the conditions, for the help. */
 #define WHERE_NAMES "status, queue, type, error, code, older, newer, running_longer, batch, key, source"
 
 struct where {
 	struct reeve_where conditions;
-	char *text; /* where its text is kept */
+	char *text; /* owns the conditions' strings */
 };
 
-/* Reads conditions, at least one. False: *error says what is wrong, and shows the place on two further lines. where_free() it
- * in any case. */
+/* Parses conditions, at least one. Returns false with *error set, which shows the place on two further lines, if they
+ * are invalid. Call where_free() in any case. */
 bool where_parse(struct where *where, const char *text, struct reeve_error *error);
 void where_free(struct where *where);
 

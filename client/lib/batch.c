@@ -1,6 +1,6 @@
 /*
- * Batches. The messages of all tasks stand in one array, their text in blocks that are freed together; protobuf-c wants
- * text that ends with NUL, and the caller's details need not.
+ * Batches of tasks for Submit. The messages of all tasks are in one array, their strings in blocks that are freed
+ * together. The strings are copied because protobuf-c needs a final NUL, which the caller's details need not have.
  */
 #include "client/lib/batch.h"
 
@@ -15,7 +15,7 @@ struct text_block {
 	char text[];
 };
 
-/* A task, its sub-message, and the list in that, which is a copy. */
+/* A task, its sub-message, and a copy of the list in that. */
 struct entry {
 	Reeve__V1__TaskSpec task;
 	Reeve__V1__RetryPolicy retry;
@@ -40,7 +40,7 @@ void batch_destroy(struct batch *batch)
 		batch->texts = block->next;
 		free(block);
 	}
-	/* Tasks are the first members of their entries. */
+	/* Each task is the first member of its entry. */
 	for (size_t i = 0; i < batch->request.n_tasks; i++)
 		free(batch->request.tasks[i]);
 	free(batch->request.tasks);
@@ -71,14 +71,14 @@ static char *keep(struct batch *batch, const char *text, size_t length)
 	return kept;
 }
 
-/* Keeps a name; one not given stays protobuf-c's own empty string. */
+/* Copies a name; a missing one stays protobuf-c's own empty string. */
 static void set_name(struct batch *batch, char **field, const char *name)
 {
 	if (name && *name)
 		*field = keep(batch, name, strlen(name));
 }
 
-/* A policy stands in the message only where something of it was given: else it is the queue's. */
+/* Sets the task's retry policy if any part of one is set; otherwise the queue's applies. */
 static void set_retry(struct entry *entry, const struct reeve_task_spec *spec)
 {
 	const struct reeve_retry_policy plain = {.base_ms = spec->retry_base_ms, .max_ms = spec->retry_max_ms};

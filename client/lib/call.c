@@ -1,6 +1,6 @@
 /*
- * Calls under way. Each stands in the client's list from its start to its end, so that an interrupt can cancel it; the
- * answer is left in it by the RPC client's thread and awaited on its own condition.
+ * Calls in flight. Each is in the client's list from its start to its end, so that an interrupt can cancel it. The RPC
+ * client's thread stores the answer in the call and signals the call's own condition.
  */
 #include "client/lib/internal.h"
 
@@ -12,7 +12,7 @@
 #include <time.h>
 #include <utlist.h>
 
-enum { REFUSED_MS = 2000, WAITING_MS = 1000 }; /* what goes on for so long is told to the program */
+enum { REFUSED_MS = 2000, WAITING_MS = 1000 }; /* how long it takes until the program is notified */
 
 static void take_answer(void *arg, struct rpc_answer *answer)
 {
@@ -22,7 +22,7 @@ static void take_answer(void *arg, struct rpc_answer *answer)
 	pthread_mutex_lock(&client->lock);
 	call->answer = *answer;
 	call->done = true;
-	/* Within the lock: once it is let go of, the one who waits may free the call. */
+	/* Signal with the lock held: once it is released, the waiting thread may free the call. */
 	pthread_cond_signal(&call->changed);
 	pthread_mutex_unlock(&client->lock);
 }
@@ -51,7 +51,7 @@ void pending_start(struct pending_call *call, struct reeve_client *client, const
 		rpc_client_cancel(client->rpc, id);
 }
 
-/* With the lock held. 0: something has happened. */
+/* Waits up to LOOK_MS for the answer. Call with the lock held. Returns 0 if the call was signalled. */
 static int wait_a_moment(struct pending_call *call)
 {
 	int64_t until_ms = clock_monotonic_ms() + LOOK_MS;
@@ -60,7 +60,7 @@ static int wait_a_moment(struct pending_call *call)
 	return pthread_cond_timedwait(&call->changed, &call->client->lock, &until);
 }
 
-/* Tells the program of a call that waits for a manager which cannot answer. */
+/* Notifies the program if the call has waited too long for a manager that cannot answer. */
 static void look_at_call(struct pending_call *call)
 {
 	struct reeve_client *client = call->client;
@@ -80,7 +80,7 @@ static void look_at_call(struct pending_call *call)
 		client->waiting(client->absent_arg, message);
 }
 
-/* With the lock held; lets go of it in between. */
+/* Checks whether a manager is reachable and what keeps the call. Call with the lock held; it is released in between. */
 static void look_around(struct pending_call *call)
 {
 	struct reeve_client *client = call->client;
@@ -128,7 +128,7 @@ void reeve_client_interrupt(struct reeve_client *client)
 	ids[i++] = call->id;
 	pthread_mutex_unlock(&client->lock);
 
-	/* Outside the lock, which the answers take. Ids are never used twice: one that is over does no harm. */
+	/* Without the lock, which the answers take. Ids are never reused: cancelling a call that has ended is harmless. */
 	for (i = 0; i < count; i++)
 		rpc_client_cancel(client->rpc, ids[i]);
 	free(ids);

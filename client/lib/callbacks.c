@@ -1,4 +1,4 @@
-/* What was told of batches by HTTP, or is to be. */
+/* Callbacks of batches: reading them. */
 #include "client/lib/internal.h"
 
 #include <reeve/v1/batch.pb-c.h>

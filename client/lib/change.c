@@ -1,6 +1,6 @@
 /*
- * Cancel, Kill, Retry and Update, of tasks named by their ids or by a filter: four calls whose answers have the same fields, in
- * four messages.
+ * Cancel, Kill, Retry and Update, for tasks selected by ids or by a filter. The answers of the four calls are different
+ * messages with the same fields.
  */
 #include "client/lib/internal.h"
 
@@ -65,7 +65,7 @@ void reeve_changes_free(struct reeve_changes *changes)
 	free(result);
 }
 
-/* Which tasks a call is about. */
+/* The tasks that a call selects. */
 struct selection {
 	const int64_t *ids;
 	size_t count;
@@ -73,7 +73,7 @@ struct selection {
 	bool dry_run;
 };
 
-/* Fills in the fields by which the requests name tasks; `room` must live as long as the request. */
+/* Fills in the fields of a request that select tasks; `room` must live as long as the request. */
 #define SELECT(request, selection, room)                                                                               \
 	do {                                                                                                           \
 		(request)->ids = (int64_t *)(selection)->ids;                                                          \

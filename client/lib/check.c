@@ -1,4 +1,4 @@
-/* What a task must be: said here, before anything is sent, with the field's name; the manager says the same again. */
+/* Validation of tasks before they are sent; errors name the field. The manager validates again. */
 #include "client/lib/internal.h"
 
 #include "common/clock.h"
@@ -117,7 +117,7 @@ static const char *rest_in_trouble(const char *field, int64_t ms, char *out, siz
 	return out;
 }
 
-/* What belongs to another kind is refused by the manager, which knows the kinds. */
+/* Members that belong to another kind are refused by the manager, which knows the kinds. */
 static const char *retry_in_trouble(const struct reeve_task_spec *spec, char *out, size_t size)
 {
 	const struct reeve_retry_policy *retry = spec->retry;

@@ -1,4 +1,4 @@
-/* Creating a client, its first contact, its end, and the names of codes. */
+/* Creation and end of a client, its first contact, and the names of codes. */
 #include "client/lib/internal.h"
 
 #include "common/clock.h"
@@ -39,7 +39,8 @@ void *allocate(size_t count, size_t size)
 	return memory;
 }
 
-/* Within a handler's program the caller is its task: "task 17". NULL: not within one, or nobody can tell. */
+/* Writes the caller's name in a handler's program, "task 17", to `out` and returns it. Returns NULL in other programs,
+ * or if the id is invalid. */
 static const char *task_actor(char *out, size_t size)
 {
 	const char *id = getenv("REEVE_TASK_ID");
@@ -129,7 +130,7 @@ void client_look(struct reeve_client *client, bool there)
 
 bool reeve_client_ready(struct reeve_client *client, struct reeve_failure *failure)
 {
-	/* Who has met a manager knows that there is one, and gives it as long to return as a call may take. */
+	/* A client that has reached a manager before waits for one to return for as long as a call may take. */
 	int64_t patience = client->met ? client->call_timeout_ms : client->connect_timeout_ms;
 	int64_t end = clock_monotonic_ms() + patience;
 	char text[32], absence[300];
@@ -166,7 +167,7 @@ size_t reeve_client_max_details(struct reeve_client *client)
 
 bool reeve_request_id(struct reeve_client *client, uint8_t request_id[REEVE_REQUEST_ID], struct reeve_failure *failure)
 {
-	/* The id holds the managers' time, which is known once one has answered. */
+	/* The id contains the managers' time, which is known after the first answer. */
 	if (!reeve_client_ready(client, failure))
 		return false;
 	uuid7_make(rpc_client_now_ms(client->rpc), request_id);

@@ -1,6 +1,6 @@
 /*
- * Pulling by hand. A fetch registers an incarnation for itself, which is told never to send heartbeats, and lets it stand if
- * it was given something: the journal has those tasks under it, and the manager forgets it some time after they have ended.
+ * Manual pull. A fetch registers an incarnation of its own, which needs no heartbeats. If the fetch received tasks, the
+ * incarnation stays: the journal has those tasks under it, and the manager removes it some time after they have ended.
  * A report and an extension need only the token.
  */
 #include "client/lib/internal.h"
@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 enum {
-	REPORT_TRIES = 20,            /* of a report whose task another transaction has locked, */
-	REPORT_REST_US = 250 * 1000,  /* with this much between them */
-	PARK_MS = 10000,   /* a Fetch is parked so long, and then sent anew */
-	UNSURE_MS = 10000,       /* a manager that cannot tell whether a task waits is asked again for so long */
-	UNSURE_REST_MS = 1000,   /* … if it wants to be asked so soon: else the task must not be given yet */
-	ANSWER_MS = 10000, /* how long its answer may take beyond that */
+	REPORT_TRIES = 20,            /* attempts of a report whose task another transaction has locked */
+	REPORT_REST_US = 250 * 1000,  /* the delay between them */
+	PARK_MS = 10000,   /* how long a Fetch waits on the manager before it is sent again */
+	UNSURE_MS = 10000,       /* how long to ask again while a manager does not know if a task waits */
+	UNSURE_REST_MS = 1000,   /* … only if it asks for a repeat this soon; otherwise no task may be assigned yet */
+	ANSWER_MS = 10000, /* how long an answer may take beyond the wait */
 	LEAVE_MS = 2000,
 };
 
@@ -28,7 +28,7 @@ static ProtobufCMessage *ask(struct reeve_client *client, const char *method, Pr
 	return client_call(client, &reeve__v1__worker_service__descriptor, method, request, NULL, timeout_ms, failure);
 }
 
-/* The incarnation, 0: *failure says why there is none. */
+/* Registers an incarnation and returns it; returns 0 with *failure set on an error. */
 static int64_t come(struct reeve_client *client, const char *name, struct reeve_failure *failure)
 {
 	Reeve__V1__RegisterRequest request = REEVE__V1__REGISTER_REQUEST__INIT;
@@ -51,8 +51,8 @@ static int64_t come(struct reeve_client *client, const char *name, struct reeve_
 	return incarnation;
 }
 
-/* It has been given nothing, or nothing that its caller knows of, which then goes to others. Also of a client that was
- * interrupted. That it could not be said is no harm: the managers forget it by themselves. */
+/* Leaves, for an incarnation that received no tasks, or none that its caller knows of; those then go to other workers.
+ * Works also for a client that was interrupted. A failure is harmless: the managers remove the incarnation later. */
 static void go(struct reeve_client *client, int64_t incarnation)
 {
 	Reeve__V1__LeaveRequest request = REEVE__V1__LEAVE_REQUEST__INIT;
@@ -101,14 +101,15 @@ static struct reeve_taken_list *make_result(int64_t incarnation, Reeve__V1__Fetc
 	return &result->list;
 }
 
-/* Whether an answer brings nothing only because the manager could not tell yet: rows were being read, or lost to others. */
+/* Returns true if an answer is empty only because the manager did not know yet: it was reading rows, or other managers
+ * claimed what it had read. */
 static bool is_unsure(const Reeve__V1__FetchResponse *response)
 {
 	return response->n_assignments == 0 && response->again_in_ms > 0 && response->again_in_ms <= UNSURE_REST_MS;
 }
 
-/* Sends Fetches until one is answered with tasks or the time is over, and the manager is sure that none waits. How long an attempt has left is told by the manager from
- * its claim on, which was not before the Fetch was sent and had been parked so long. */
+/* Sends Fetches until one returns tasks, or the time is over and the manager is sure that no task waits. The manager
+ * counts expires_in_ms from the claim, which was not before the Fetch was sent and had waited for parked_ms. */
 static Reeve__V1__FetchResponse *fetch_until(struct reeve_client *client, const struct reeve_fetch *fetch,
     int64_t incarnation, struct reeve_failure *failure)
 {
@@ -123,7 +124,7 @@ static Reeve__V1__FetchResponse *fetch_until(struct reeve_client *client, const 
 	request.types = (char **)fetch->types;
 	request.n_exclude_ids = fetch->n_exclude;
 	request.exclude_ids = (int64_t *)fetch->exclude;
-	/* The call may come to several managers: each asks the journal first what this Fetch was given already. */
+	/* The call may be sent to several managers: each first checks the journal for assignments of this Fetch. */
 	request.again = true;
 	for (;;) {
 		int64_t sent_ms = clock_monotonic_ms();

@@ -1,4 +1,4 @@
-/* Answers that come page by page, kept together. */
+/* Answers that come in pages, kept together. */
 #include "client/lib/internal.h"
 
 #include <stdlib.h>

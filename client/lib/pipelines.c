@@ -13,17 +13,17 @@ static ProtobufCMessage *ask(struct reeve_client *client, const char *method, Pr
 
 /* --- from messages ----------------------------------------------------------------------------------------------- */
 
-/* A stage and what it points to. */
+/* What a stage points to. */
 struct stage_parts {
 	struct reeve_retry_policy retry;
 	int32_t priority;
 };
 
-/* What was read, one pipeline or several, with the messages that hold their texts. */
+/* One or several pipelines, with the messages that own their strings. */
 struct pipelines_result {
 	struct reeve_pipelines all;
 	struct pages pages;
-	void **blocks; /* of stages and parts, two a pipeline */
+	void **blocks; /* arrays of stages and of parts, two for each pipeline */
 };
 
 static void set(char **field, const char *text)
@@ -68,7 +68,7 @@ static void pipeline_from_message(struct reeve_pipeline *pipeline, const Reeve__
 	};
 }
 
-/* Of messages that are in the answers, which are given away. */
+/* Creates a result from messages in the answers, which it takes over. */
 static struct reeve_pipelines *result_create(const struct pages *pages, Reeve__V1__Pipeline *const *messages, size_t count)
 {
 	struct pipelines_result *result = allocate(1, sizeof *result);
@@ -96,7 +96,7 @@ void reeve_pipelines_free(struct reeve_pipelines *pipelines)
 	free(result);
 }
 
-/* One alone; the public part is first, so that a pointer to it is one to the whole. */
+/* A single pipeline. The public part is first: a pointer to it is one to this struct. */
 struct pipeline_result {
 	struct reeve_pipeline pipeline;
 	struct reeve_pipelines *all;
@@ -129,9 +129,9 @@ void reeve_pipeline_free(struct reeve_pipeline *pipeline)
 	free(result);
 }
 
-/* --- the calls --------------------------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------------------------- */
 
-/* A stage's messages. */
+/* The messages of a stage. */
 struct stage_message {
 	Reeve__V1__PipelineStage stage;
 	Reeve__V1__RetryPolicy retry;

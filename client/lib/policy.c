@@ -1,4 +1,4 @@
-/* Retry policies, as the library's users and the contract have them. */
+/* Conversion of retry policies between the public struct and the message. */
 #include "client/lib/internal.h"
 
 void policy_to_message(Reeve__V1__RetryPolicy *message, const struct reeve_retry_policy *policy)

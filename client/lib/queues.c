@@ -1,4 +1,4 @@
-/* Queues: settings, how they stand, starting and stopping them. */
+/* Queues: settings, status, actions. */
 #include "client/lib/internal.h"
 
 #include <stdio.h>

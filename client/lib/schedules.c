@@ -1,4 +1,4 @@
-/* Schedules: definitions made, changed and read, and their runs. */
+/* Schedules: definitions and their runs. */
 #include "client/lib/batch.h"
 #include "client/lib/internal.h"
 
@@ -18,7 +18,7 @@ static void set(char **field, const char *text)
 }
 
 /*
- * Definitions, on their way out.
+ * Definitions to messages.
  */
 
 /* The fields' names, in the order of their bits. */
@@ -29,8 +29,7 @@ static const char *const field_names[] = {"cron", "every_ms", "manual", "zone", 
 
 enum { FIELDS = sizeof field_names / sizeof *field_names };
 
-/* A definition as a message; what it points to is the spec's, and the task of `batch`, to be destroyed if there is one.
- */
+/* A definition as a message. It points to the spec's strings and to the task of `batch`, if any; out_end frees that. */
 struct schedule_out {
 	Reeve__V1__Schedule message;
 	struct batch *batch;
@@ -66,7 +65,7 @@ static void out_end(struct schedule_out *out)
 		batch_destroy(out->batch);
 }
 
-/* Whether a task may be sent; for an edit, which gives a part of one, with the rest made up. */
+/* Checks a task before it is sent. An edit sends only a part of one: the check adds required members that it lacks. */
 static bool task_fits(
     struct reeve_client *client, const struct reeve_task_spec *task, bool is_part, struct reeve_failure *failure)
 {
@@ -75,7 +74,7 @@ static bool task_fits(
 
 	if (!task)
 		return true;
-	/* The first contact tells the limit of details. */
+	/* The limit of details is known after the first contact. */
 	if (!reeve_client_ready(client, failure))
 		return false;
 	whole = *task;
@@ -88,11 +87,11 @@ static bool task_fits(
 }
 
 /*
- * Definitions, as they come in.
+ * Messages to definitions.
  */
 
 struct schedule_in {
-	struct reeve_schedule schedule; /* the first member */
+	struct reeve_schedule schedule; /* must be the first member */
 	struct reeve_task_spec task;
 	struct reeve_retry_policy retry;
 };
@@ -119,7 +118,7 @@ static void task_in(struct schedule_in *in, const Reeve__V1__TaskSpec *message)
 	in->task.retry = &in->retry;
 }
 
-/* Fills one in; its text points into the message, its task into `in`. */
+/* Fills in a schedule; its strings point into the message, its task into `in`. */
 static void schedule_from_message(
     struct schedule_in *in, struct reeve_schedule *schedule, const Reeve__V1__Schedule *message)
 {
@@ -159,11 +158,11 @@ static void schedule_from_message(
 }
 
 struct schedule_result {
-	struct schedule_in in; /* whose schedule the caller has */
+	struct schedule_in in; /* the caller has its `schedule` */
 	ProtobufCMessage *response;
 };
 
-/* Takes the response of a call that answers one schedule, which is `message`. */
+/* Creates the result of a call that returns one schedule, `message`. Takes over the response. */
 static struct reeve_schedule *take_schedule(
     ProtobufCMessage *response, const Reeve__V1__Schedule *message, struct reeve_failure *failure)
 {
@@ -191,7 +190,7 @@ void reeve_schedule_free(struct reeve_schedule *schedule)
 }
 
 /*
- * The calls.
+ * Calls.
  */
 
 struct reeve_schedule *reeve_schedule_add(struct reeve_client *client, const struct reeve_schedule_spec *spec,
@@ -245,7 +244,7 @@ struct reeve_schedule *reeve_schedule_show(
 
 struct schedules_result {
 	struct reeve_schedules schedules;
-	struct schedule_in *in; /* where their tasks are */
+	struct schedule_in *in; /* has their tasks */
 	Reeve__V1__ListSchedulesResponse *response;
 };
 

@@ -1,4 +1,4 @@
-/* The audit, and how queues, workers and totals stand; and any result as JSON. */
+/* The audit; queues, workers and totals; any result as JSON. */
 #include "client/lib/internal.h"
 
 #include "common/json.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AUDIT_DEFAULT = 1000 }; /* events, as the manager has it */
+enum { AUDIT_DEFAULT = 1000 }; /* events; the manager's default */
 
 char *reeve_json(const void *wire)
 {
@@ -54,13 +54,14 @@ static void add_events(struct reeve_events *events, const Reeve__V1__AuditRespon
 	}
 }
 
-/* An event and its place among those that came. */
+/* An event and its position in the answers. */
 struct placed_event {
 	struct reeve_event event;
 	size_t place;
 };
 
-/* Where it stands among the versions of its task: a late result came after what had ended its attempt (audit_task.sql). */
+/* Returns where an event belongs among the versions of its task: a late result came after the event that ended its
+ * attempt (audit_task.sql). */
 static int64_t turn(const struct reeve_event *event)
 {
 	return strcmp(event->event, "late_result") == 0 && event->at_us > event->token ? event->at_us : event->token;
@@ -78,7 +79,7 @@ static int compare_events(const void *a, const void *b)
 	return first->place < second->place ? -1 : 1;
 }
 
-/* By turn and task; what is equal stays in its order. */
+/* Sorts events by turn and task, with a stable order of equal ones. */
 static void sort_events(struct reeve_events *events)
 {
 	struct placed_event *placed = allocate(events->count, sizeof *placed);
@@ -91,7 +92,7 @@ static void sort_events(struct reeve_events *events)
 	free(placed);
 }
 
-/* Asks for a page of events and adds it to the result. */
+/* Requests a page of events and adds it to the result. */
 static bool add_page(struct reeve_client *client, Reeve__V1__AuditRequest *request, struct events_result *result,
     struct reeve_failure *failure)
 {
@@ -126,7 +127,7 @@ struct reeve_events *reeve_audit(
 		request.limit = 0;
 		request.page = (char *)events->next_page;
 	} while (*events->next_page);
-	if (result->pages.count > 1) /* a later page may have events that belong among those of an earlier one */
+	if (result->pages.count > 1) /* a later page may have events that belong between those of an earlier one */
 		sort_events(events);
 	events->more = events->count > most;
 	if (events->more) {
@@ -143,7 +144,7 @@ struct reeve_events *reeve_audit_page(
 	struct events_result *result = allocate(1, sizeof *result);
 
 	request.task_id = task_id;
-	request.since_us = since_us || task_id ? since_us : 1; /* 0 would be the last hour of all tasks */
+	request.since_us = since_us || task_id ? since_us : 1; /* 0 would mean the last hour of all tasks */
 	if (page)
 		request.page = (char *)page;
 	if (!add_page(client, &request, result, failure)) {
@@ -191,7 +192,7 @@ static void add_counts(void *counts, void *more_counts)
 		to->oldest_due_us = more->oldest_due_us;
 }
 
-/* One row for each queue and type, of all pages together. */
+/* Merges all pages into one row for each queue and type. */
 static void join_queues(struct reeve_queues *queues, Reeve__V1__QueueCounts **all, size_t count)
 {
 	queues->count = add_up(all, count, compare_counts, add_counts);

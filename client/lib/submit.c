@@ -1,4 +1,4 @@
-/* Submitting: one call for a batch that is made whole, and a stream of calls for any number of tasks. */
+/* Submission: one call for a fixed number of tasks, and a stream of calls for any number. */
 #include "client/lib/batch.h"
 
 #include "common/clock.h"
@@ -9,7 +9,7 @@
 
 enum { CHUNK_TASKS = 1000, CHUNK_BYTES = 1024 * 1024, IN_FLIGHT = 4 };
 
-/* Hands over what was answered; an answer of another length than was asked is not to be believed. */
+/* Fills in the results; an answer with another number of tasks than the request is an error. */
 static bool take_submitted(const Reeve__V1__SubmitResponse *response, size_t count, struct reeve_submitted *submitted,
     struct reeve_failure *failure)
 {
@@ -35,7 +35,7 @@ bool reeve_submit(struct reeve_client *client, const struct reeve_task_spec *tas
 
 	if (count < 1 || count > REEVE_MAX_BATCH)
 		return fail(failure, STATUS(INVALID_ARGUMENT), "a submit takes 1 to %d tasks", REEVE_MAX_BATCH);
-	/* The first contact tells the limit of details. */
+	/* The limit of details is known after the first contact. */
 	if (!reeve_client_ready(client, failure))
 		return false;
 	batch = batch_create(count);
@@ -57,7 +57,7 @@ bool reeve_submit(struct reeve_client *client, const struct reeve_task_spec *tas
 	return done;
 }
 
-/* A chunk of a stream, from its first sending until its answer has been told. */
+/* A chunk of a stream, from its first send until its result has been reported. */
 struct chunk {
 	struct pending_call call;
 	struct batch *batch;
@@ -70,15 +70,15 @@ struct chunk {
 
 struct streaming {
 	struct reeve_client *client;
-	struct reeve_stream stream;     /* with defaults put in */
-	struct reeve_task_spec waiting; /* given by `next`, but for the next chunk */
+	struct reeve_stream stream;     /* with defaults applied */
+	struct reeve_task_spec waiting; /* from `next`, for the next chunk */
 	bool has_waiting;
-	bool ended; /* `next` gives no more, or nothing more is to be sent */
+	bool ended; /* `next` has no more, or nothing more is to be sent */
 	size_t n_given;
 	struct chunk *chunks; /* in flight, in order */
 	int n_chunks;
 	bool failed;
-	struct reeve_failure failure; /* of the first that failed */
+	struct reeve_failure failure; /* the first one */
 };
 
 static void note_failure(struct streaming *streaming, const struct reeve_failure *failure)
@@ -89,7 +89,7 @@ static void note_failure(struct streaming *streaming, const struct reeve_failure
 	streaming->ended = true;
 }
 
-/* Takes the next task, checked, into `waiting`. False: there is none. */
+/* Reads the next task into `waiting` and checks it. Returns false if there is none, or it is invalid. */
 static bool draw(struct streaming *streaming)
 {
 	struct reeve_failure failure;
@@ -124,7 +124,7 @@ static struct batch *next_batch(struct streaming *streaming)
 		streaming->has_waiting = false;
 		streaming->n_given++;
 	}
-	/* What was drawn before a bad one is not sent either: the failure came first. */
+	/* After a failure nothing more is sent, not even the tasks read before an invalid one. */
 	if (batch->request.n_tasks == 0 || streaming->failed) {
 		batch_destroy(batch);
 		return NULL;
@@ -160,7 +160,7 @@ static void fill_flight(struct streaming *streaming)
 	}
 }
 
-/* Tells of a chunk that was answered. */
+/* Reports a chunk that was answered to the program. */
 static void tell(struct streaming *streaming, const struct chunk *chunk, const struct rpc_answer *answer)
 {
 	const struct reeve_stream *stream = &streaming->stream;
@@ -183,7 +183,7 @@ static void tell(struct streaming *streaming, const struct chunk *chunk, const s
 	free(submitted);
 }
 
-/* Waits for the oldest chunk and tells of it, or sends it again after a rest if that may help. */
+/* Waits for the oldest chunk and reports it, or sends it again after a delay if that may help. */
 static void await_oldest(struct streaming *streaming)
 {
 	struct chunk *chunk = streaming->chunks;
@@ -218,7 +218,7 @@ bool reeve_submit_stream(struct reeve_client *client, const struct reeve_stream 
 		streaming.stream.in_flight = IN_FLIGHT;
 	if (!reeve_client_ready(client, failure))
 		return false;
-	/* A task alone always fits; with others it may take half of what the managers read. */
+	/* A single task always fits; a chunk of several is limited to half of the managers' maximum message. */
 	most = rpc_client_max_message(client->rpc) / 2;
 	if (most > 0 && streaming.stream.chunk_bytes > most)
 		streaming.stream.chunk_bytes = most;

@@ -1,4 +1,4 @@
-/* What went wrong, and how attempts went: groups and counts, of all pages together. */
+/* Summaries of errors and of attempts: groups and counts, merged from all pages. */
 #include "client/lib/internal.h"
 
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void add_group(void *group, void *more_group)
 	swap(&to->error_code, &more->error_code);
 }
 
-/* Those with most attempts first. */
+/* By number of attempts, most first. */
 static int compare_groups(const void *a, const void *b)
 {
 	const Reeve__V1__ErrorGroup *first = *(Reeve__V1__ErrorGroup *const *)a;
@@ -141,7 +141,7 @@ struct executions_result {
 	struct pages pages;
 };
 
-/* Of one grouping only the hours, or only the names differ. */
+/* Within one grouping only the hours, or only the names, differ. */
 static int compare_executions(const void *a, const void *b)
 {
 	const Reeve__V1__ExecutionCount *first = *(Reeve__V1__ExecutionCount *const *)a;
@@ -175,7 +175,7 @@ static void join_executions(struct reeve_executions *executions, Reeve__V1__Exec
 	executions->count = add_up(all, count, compare_executions, add_execution_count);
 	executions->counts = allocate(executions->count, sizeof *executions->counts);
 	for (size_t i = 0; i < executions->count; i++) {
-		all[i]->total_us = 0; /* it was only for adding up */
+		all[i]->total_us = 0; /* only for adding up pages */
 		executions->counts[i] = (struct reeve_execution_count){
 		    .hour_us = all[i]->hour_us,
 		    .queue = all[i]->queue,

@@ -1,4 +1,4 @@
-/* Reading tasks. A result's text points into the message it came in, which is kept behind it until it is freed. */
+/* Reading tasks. A result's strings point into its message, which is kept until the result is freed. */
 #include "client/lib/internal.h"
 
 #include <stdlib.h>
@@ -98,7 +98,7 @@ void task_from_message(struct reeve_task *task, const Reeve__V1__Task *message)
 	};
 }
 
-/* One task and what holds its text; the public part is first, so that a pointer to it is one to the whole. */
+/* A task and the message that owns its strings. The public part is first: a pointer to it is one to this struct. */
 struct task_result {
 	struct reeve_task task;
 	Reeve__V1__GetResponse *response;

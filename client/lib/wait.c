@@ -1,6 +1,7 @@
 /*
- * Waiting. The ids not ended stand in one sorted array without doubles; a look asks for its first ten thousand, and the
- * manager answers when all of those have ended or the look's time is over. What has ended leaves the array.
+ * Waiting. The ids that have not ended are in one sorted array without duplicates. A poll asks for the first ten
+ * thousand, and the manager answers when all of those have ended or the poll's time is over. Ended ids are removed from
+ * the array.
  */
 #include "client/lib/internal.h"
 
@@ -14,7 +15,7 @@ enum { LONGEST_LOOK_MS = 20000, REST_MS = 100 };
 struct waiting {
 	struct reeve_client *client;
 	const struct reeve_wait *wait;
-	int64_t *ids; /* 0 … count: those not known to have ended, rising */
+	int64_t *ids; /* the first `count`: not known to have ended, ascending */
 	size_t count;
 };
 
@@ -36,7 +37,7 @@ static size_t drop_doubles(int64_t *ids, size_t count)
 	return kept;
 }
 
-/* Tells of an ended task and marks its id, unless it was not asked for or stands in the answer twice. */
+/* Reports an ended task and marks its id; returns false if it was not asked for or is in the answer twice. */
 static bool take_ended(struct waiting *waiting, size_t from, size_t n, bool *gone, Reeve__V1__Task *message)
 {
 	const int64_t *found = bsearch(&message->id, waiting->ids + from, n, sizeof *found, compare_ids);
@@ -52,7 +53,7 @@ static bool take_ended(struct waiting *waiting, size_t from, size_t n, bool *gon
 	return true;
 }
 
-/* Asks for up to REEVE_MAX_BATCH ids from index `from` on. *n_ended of them have ended and are gone from the array. */
+/* Polls up to REEVE_MAX_BATCH ids from index `from` on. Removes the *n_ended of them that have ended from the array. */
 static bool look(struct waiting *waiting, size_t from, int64_t wait_ms, size_t *n_ended, struct reeve_failure *failure)
 {
 	size_t n = waiting->count - from < REEVE_MAX_BATCH ? waiting->count - from : REEVE_MAX_BATCH;
@@ -82,7 +83,7 @@ static bool look(struct waiting *waiting, size_t from, int64_t wait_ms, size_t *
 	return true;
 }
 
-/* Looks once at all ids, without waiting. An answer may be cut at its bytes: then the same place is asked again. */
+/* Polls all ids once, without waiting. An answer may be limited by its bytes: then the same place is polled again. */
 static bool look_over(struct waiting *waiting, struct reeve_failure *failure)
 {
 	size_t from = 0;
@@ -112,7 +113,7 @@ static bool look_until(struct waiting *waiting, int64_t end_ms, int64_t look_ms,
 			return false;
 		if (waiting->wait->looked && !waiting->wait->looked(waiting->wait->arg, waiting->count))
 			return true;
-		/* A manager may answer early with nothing; it must not be asked in a tight loop. */
+		/* A manager may answer early with nothing; do not poll it in a tight loop. */
 		if (n_ended == 0 && waiting->count > 0 && clock_monotonic_ms() - begin < REST_MS && left > REST_MS &&
 		    !client_rest(waiting->client, REST_MS))
 			return fail(failure, STATUS(CANCELLED), "interrupted");

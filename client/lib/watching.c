@@ -1,4 +1,4 @@
-/* Measures of what grows that should not. */
+/* Measures for monitoring. */
 #include "client/lib/internal.h"
 
 #include <stdlib.h>

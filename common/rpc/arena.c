@@ -1,4 +1,4 @@
-/* Chunks in a list, each at least twice as large as the one before. Single pieces are never given back. */
+/* A list of chunks, each at least twice as large as the previous one. Single allocations are never freed. */
 #include "common/rpc/arena.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Memory for one unpacked message: taken piece by piece, given back at once. Spares a malloc and a free for every
- * string and sub-message, and tells how much a message holds.
+ * Memory for one unpacked message: allocated in pieces, freed at once. It saves a malloc and a free for each string and
+ * submessage, and its total is the memory that a message occupies.
  */
 #ifndef REEVE_COMMON_RPC_ARENA_H
 #define REEVE_COMMON_RPC_ARENA_H
@@ -10,21 +10,21 @@
 
 struct arena_chunk;
 
-/* All zero is an empty arena. */
+/* An arena of all zeros is empty. */
 struct arena {
 	struct arena_chunk *chunks;
 	size_t used, size; /* of the newest chunk */
-	size_t total;      /* bytes taken from the system */
-	size_t first;      /* how large the first chunk is to be; 0: small */
+	size_t total;      /* bytes allocated from the system */
+	size_t first;      /* size of the first chunk; 0: small */
 };
 
-/* Unpacks checked bytes into the arena; `memory` is what wire_measure has found that they take. NULL: not well-formed after all, or no memory. The message dies with the
- * arena and must not be freed by itself. */
+/* Unpacks checked bytes into the arena. `memory` is the size that wire_measure returned. Returns NULL if the message is
+ * malformed after all, or without memory. The message lives as long as the arena; never free it separately. */
 ProtobufCMessage *arena_unpack(
     struct arena *arena, const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t length,
     size_t memory);
 
-/* Gives everything back; the arena is empty again. */
+/* Frees all memory; the arena is empty again. */
 void arena_clear(struct arena *arena);
 
 #endif

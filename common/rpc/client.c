@@ -1,4 +1,4 @@
-/* The client's door: what callers call. How it works inside is told in client_internal.h. */
+/* The client's public functions. client_internal.h describes the parts. */
 #include "common/rpc/client_internal.h"
 
 #include "common/clock.h"
@@ -14,7 +14,7 @@
 #include <utlist.h>
 
 enum {
-	DEFAULT_MESSAGE_BYTES = 64 << 20, /* the manager's own limit, as its ping tells, is what counts */
+	DEFAULT_MESSAGE_BYTES = 64 << 20, /* a high default: the manager's limit, which its ping reports, decides */
 	DEFAULT_PING_INTERVAL_MS = 500,
 	DEFAULT_PING_LIMIT_MS = 1500,
 };
@@ -46,7 +46,7 @@ int64_t client_now_ms(const struct rpc_client *client)
 	return client->clock_ms + clock_monotonic_ms() - client->clock_read_ms;
 }
 
-/* "user@host". NULL: no memory. */
+/* Returns "user@host", or NULL without memory. */
 static char *default_actor(void)
 {
 	char host[256] = "", buffer[4096], *actor = NULL;
@@ -66,7 +66,7 @@ static void make_locks(struct rpc_client *client)
 	pthread_mutexattr_t mutex;
 	pthread_condattr_t condition;
 
-	/* A thread that locks twice has broken a rule of client_internal.h: it is told at once. */
+	/* A thread that locks twice breaks a rule of client_internal.h: make its second lock fail. */
 	pthread_mutexattr_init(&mutex);
 	pthread_mutexattr_settype(&mutex, PTHREAD_MUTEX_ERRORCHECK);
 	pthread_mutex_init(&client->lock, &mutex);
@@ -78,7 +78,7 @@ static void make_locks(struct rpc_client *client)
 	pthread_condattr_destroy(&condition);
 }
 
-/* Makes a manager for each URL of a list. */
+/* Creates a manager for each URL of a list. */
 static bool make_managers(struct rpc_client *client, const char *urls, struct reeve_error *error)
 {
 	char *list = strdup(urls), *rest = list, *url;
@@ -189,7 +189,7 @@ void rpc_client_destroy(struct rpc_client *client)
 	free(client);
 }
 
-/* Why a call cannot even begin, in its answer. With the lock held. */
+/* Checks whether a call can start; otherwise sets its answer. Call with the lock held. */
 static bool startable(struct call *call)
 {
 	struct rpc_client *client = call->client;
@@ -253,7 +253,7 @@ void rpc_client_cancel(struct rpc_client *client, rpc_call_id id)
 	client_unlock(client);
 }
 
-/* What rpc_client_call waits for. */
+/* The state that rpc_client_call waits for. */
 struct waiter {
 	pthread_mutex_t lock;
 	pthread_cond_t over;

@@ -1,6 +1,6 @@
 /*
- * A call's life: packed, waiting for a manager, sent, perhaps moved to another one, answered or ended. Whoever takes it
- * out of `calls` is the one that gives the answer, so `done` runs once.
+ * The states of a call: packed, waiting for a manager, sent, perhaps moved to another manager, answered or ended. The
+ * thread that removes a call from `calls` delivers its answer, so `done` runs once.
  */
 #include "common/rpc/client_internal.h"
 
@@ -101,7 +101,7 @@ void call_finish(struct call *call)
 	client_unlock(client);
 }
 
-/* Takes the call from its manager. */
+/* Removes the call from its manager. */
 static void leave_manager(struct call *call)
 {
 	struct manager *manager = call->manager;
@@ -111,7 +111,7 @@ static void leave_manager(struct call *call)
 	manager->bytes_open -= call->size;
 }
 
-/* The call has ended: nobody else will find it any more. */
+/* Removes an ended call from `calls`, so that no other thread finds it. */
 static void take_out(struct call *call)
 {
 	struct rpc_client *client = call->client;
@@ -121,7 +121,7 @@ static void take_out(struct call *call)
 	call->state = CALL_ENDED;
 }
 
-/* Leaves the call, with its answer noted, to the keeper. */
+/* Passes an ended call, with its answer set, to the background thread. */
 static void hand_to_keeper(struct call *call)
 {
 	take_out(call);
@@ -181,7 +181,7 @@ static void pause_call(struct call *call, int64_t ms)
 		client_wake_keeper(client);
 }
 
-/* Packs the call for sending, a first time or again. NULL: no memory. */
+/* Packs the call for sending or resending. Returns NULL without memory. */
 static struct frame *prepare(struct call *call)
 {
 	struct rpc_client *client = call->client;
@@ -205,7 +205,8 @@ static struct frame *prepare(struct call *call)
 	return envelope_write_request(&envelope);
 }
 
-/* With the lock: puts a prepared call on its way. False: it goes another way, and the frame is still the caller's. */
+/* Queues a prepared call on the manager. Call with the lock held. Returns false if the call takes another path; the
+ * caller then keeps the frame. */
 static bool send_prepared(struct call *call, struct manager *manager, struct frame *frame)
 {
 	if (call->answer.code != STATUS(OK)) {
@@ -217,7 +218,7 @@ static bool send_prepared(struct call *call, struct manager *manager, struct fra
 		return false;
 	}
 	if (manager->max_message && call->size > manager->max_message) {
-		/* Sent, it would cost the connection, and all calls on it with it. */
+		/* Sending it would close the connection, and fail all calls on it. */
 		call->state = CALL_PAUSED;
 		call_end(call, STATUS(INVALID_ARGUMENT), "the call is %zu bytes long; the manager takes at most %u",
 		    call->size, manager->max_message);
@@ -267,9 +268,9 @@ bool call_answered(struct call *call, const struct envelope_reply *reply)
 	free(call->said);
 	call->said = strndup((const char *)reply->message.bytes, reply->message.length);
 	call->avoid = true;
-	call->manager->ping_due_ms = 0; /* has it lost its database? */
+	call->manager->ping_due_ms = 0; /* check whether it has lost its database */
 	call->manager->steady_ms = clock_monotonic_ms() + STEADY_PINGS * client->ping_interval_ms;
-	/* Calls that follow go elsewhere too, if there is an elsewhere. */
+	/* Later calls also go to another manager, if there is one. */
 	if (client->current == call->manager)
 		client->current = manager_choose(client, call->manager);
 	pause_call(call, PAUSE_LEAST_MS + client_random(client, PAUSE_MOST_MS - PAUSE_LEAST_MS));

@@ -1,9 +1,9 @@
 /*
- * The parts of the client. client.c is the door; client_call.c is a call's life; client_manager.c a manager's
- * connection and its pings; client_keeper.c the thread that watches over both.
+ * The parts of the client: client.c has the public functions, client_call.c the states of a call, client_manager.c a
+ * manager's connection and its pings, client_keeper.c the background thread.
  *
- * One lock, `client->lock`, guards everything. It is never held while a callback of the caller's runs, while a message is
- * packed, or during a system call.
+ * One lock, `client->lock`, guards everything. It is never held during a caller's callback, while a message is packed,
+ * or during a system call.
  */
 #ifndef REEVE_COMMON_RPC_CLIENT_INTERNAL_H
 #define REEVE_COMMON_RPC_CLIENT_INTERNAL_H
@@ -19,57 +19,57 @@
 #include <pthread.h>
 
 enum line_state {
-	LINE_DOWN,    /* dialled again at redial_ms */
-	LINE_LOOKING, /* for the first address of the manager's name */
+	LINE_DOWN,    /* dialed again at redial_ms */
+	LINE_LOOKING, /* looking up the first address of the manager's name */
 	LINE_DIALING,
-	LINE_DIALED,  /* there is a stream: the keeper is to make a connection of it */
-	LINE_OPENING, /* the other end has not greeted yet */
+	LINE_DIALED,  /* has a stream, of which the background thread makes a connection */
+	LINE_OPENING, /* waiting for the other end's hello */
 	LINE_OPEN,
-	LINE_CLOSING, /* nothing is sent any more; `closed` will come */
-	LINE_CLOSED,  /* the keeper is to free the connection */
+	LINE_CLOSING, /* sends nothing more; `closed` follows */
+	LINE_CLOSED,  /* the background thread frees the connection */
 };
 
 struct manager {
 	struct rpc_client *client;
 	char *url;
-	/* Of a manager that has a name; without one the URL itself is dialled. The addresses are dialled in turn, and the name
-	 * is looked up again each time they have all been: they go on being dialled meanwhile. */
+	/* Only for a manager with a host name; without one the URL itself is dialed. The addresses are dialed in turn.
+	 * After each round the name is looked up again, while dialing continues. */
 	char *host, *port;
 	struct lookup *lookup;
-	bool looked_up; /* the lookup is over, its addresses not taken yet */
+	bool looked_up; /* the lookup has ended; its addresses are not copied yet */
 	char addresses[LOOKUP_ADDRESSES_MOST][LOOKUP_ADDRESS_BYTES];
 	int n_addresses, next_address;
-	nng_stream_dialer *dialer; /* NULL until there is an address */
+	nng_stream_dialer *dialer; /* NULL until an address is known */
 	nng_aio *dial_aio;
 	nng_stream *stream; /* of LINE_DIALED */
 	enum line_state line;
 	struct conn *conn;  /* from LINE_OPENING on */
-	int users;          /* threads that use `conn` without the lock; it is freed at 0 */
-	int64_t since_ms;   /* when `line` became what it is */
-	const char *problem; /* why the line did not come about the last time, a constant text; NULL: not known */
+	int users;          /* threads that use `conn` without the lock; `conn` is freed at 0 */
+	int64_t since_ms;   /* when `line` last changed */
+	const char *problem; /* why the last attempt to connect failed, a constant string; NULL: unknown */
 	int64_t redial_ms, redial_pause_ms;
-	bool alive;         /* open, and a ping on this connection was answered */
-	bool served;        /* its database answers it, it says */
-	bool full;          /* … or not even that, since it has no room for the question */
-	int64_t steady_ms;  /* from when on calls that could do without it return to it */
-	struct call *sent;  /* by frame id: calls sent and not answered */
+	bool alive;         /* the line is open, and a ping on it was answered */
+	bool served;        /* its last ping reported a working database */
+	bool full;          /* it refused its last ping, for lack of room */
+	int64_t steady_ms;  /* from this time on the client may return to it as its favourite */
+	struct call *sent;  /* by frame id: calls in flight */
 	uint32_t last_frame_id;
-	uint32_t ping_frame_id; /* of the ping that is not answered yet, or 0 */
-	int64_t ping_due_ms;    /* when the next is sent; 0: at once */
-	int64_t pinged_ms;      /* when the last was */
-	int64_t idle_ping_ms;   /* how often one is enough while no call is open that is to be answered soon */
-	int quick_calls;        /* such calls in `sent` */
-	int64_t listening_ms;   /* silence counts from here at the earliest: before, this process itself stood still */
+	uint32_t ping_frame_id; /* of the ping in flight, or 0 */
+	int64_t ping_due_ms;    /* when to send the next ping; 0: at once */
+	int64_t pinged_ms;      /* when the last ping was sent */
+	int64_t idle_ping_ms;   /* ping interval while all calls in flight may wait long */
+	int quick_calls;        /* calls in `sent` that must be answered soon */
+	int64_t listening_ms;   /* silence counts from here at the earliest: this process was stopped before */
 	size_t bytes_open;      /* of the calls in `sent` */
-	uint32_t max_message;   /* the longest it takes, 0: not known */
+	uint32_t max_message;   /* its longest accepted message; 0: unknown */
 };
 
 enum call_state {
 	CALL_WAITING,   /* for any manager */
-	CALL_PAUSED,    /* for its wake_ms */
-	CALL_PREPARING, /* some thread packs it and has it for itself; whoever ends it leaves a note in `answer` */
+	CALL_PAUSED,    /* until wake_ms */
+	CALL_PREPARING, /* a thread packs it, without the lock; call_end only sets `answer` */
 	CALL_SENT,      /* in its manager's `sent` */
-	CALL_ENDED,     /* its answer is to be given */
+	CALL_ENDED,     /* `done` is about to run */
 };
 
 struct call {
@@ -77,18 +77,18 @@ struct call {
 	rpc_call_id id;
 	UT_hash_handle hh;      /* in the client's `calls` */
 	UT_hash_handle hh_sent; /* in the manager's `sent` */
-	struct call *prev, *next; /* waiting or ended */
+	struct call *prev, *next; /* in `waiting` or `ended` */
 	enum call_state state;
-	struct deadline timer; /* the deadline, or while paused the end of the pause if it comes first */
+	struct deadline timer; /* the deadline, or the end of the pause if that is earlier */
 	int64_t deadline_ms;
 	int64_t wake_ms;
 	uint32_t frame_id;
-	struct manager *manager; /* to which it was last sent, NULL before */
-	bool avoid;              /* that one answered UNAVAILABLE … */
-	char *said;              /* … with this message */
+	struct manager *manager; /* the last one it was sent to; NULL before */
+	bool avoid;              /* the next manager must be another one, if there is one */
+	char *said;              /* the message of an UNAVAILABLE answer, or NULL */
 	struct rpc_answer answer;
 	const ProtobufCMethodDescriptor *method;
-	ProtobufCMessage *request; /* with before_resend */
+	ProtobufCMessage *request; /* only with before_resend */
 	void (*before_resend)(ProtobufCMessage *request, void *arg);
 	rpc_done *done;
 	void *arg;
@@ -109,25 +109,25 @@ struct rpc_client {
 	struct manager *managers;
 	int n_managers;
 	int64_t created_ms;
-	struct manager *favourite; /* chosen by lot, so that many clients spread */
+	struct manager *favourite; /* chosen at random, to spread clients over the managers */
 
 	pthread_mutex_t lock;
 	pthread_cond_t work_changed;  /* on the monotonic clock */
-	pthread_cond_t alive_changed; /* likewise */
+	pthread_cond_t alive_changed; /* on the monotonic clock */
 	pthread_t keeper;
 	bool keeper_runs;
-	/* Behind the lock. */
+	/* Guarded by the lock. */
 	bool closing;
-	bool work;          /* the keeper is to look again */
-	int64_t planned_ms; /* until when the keeper sleeps */
+	bool work;          /* the background thread must check again */
+	int64_t planned_ms; /* the end of the background thread's sleep */
 	rpc_call_id last_id;
 	uint64_t random;
-	struct manager *current; /* where calls go while it is alive */
+	struct manager *current; /* gets the calls while it is alive */
 	struct call *calls;      /* by id: those that have not ended */
-	int n_unfinished;        /* those whose `done` has not returned */
+	int n_unfinished;        /* calls whose `done` has not returned */
 	struct call *waiting, *ended;
 	struct deadlines timers;
-	bool clock_known; /* a ping has told the time */
+	bool clock_known; /* a ping has reported the time */
 	int64_t clock_ms, clock_read_ms;
 	uint32_t max_details, max_message;
 };
@@ -135,78 +135,81 @@ struct rpc_client {
 void client_lock(struct rpc_client *client);
 void client_unlock(struct rpc_client *client);
 
-/* Everything below is called with the lock held, unless it says otherwise. */
+/* Call everything below with the lock held, unless its comment says otherwise. */
 
-/* A manager that was away, or has said UNAVAILABLE, is one to return to when it has been there for so many pings. */
+/* The client returns to its favourite this many ping intervals after that has come alive, answered UNAVAILABLE, or lost
+ * its database. */
 enum { STEADY_PINGS = 20 };
 
-/* As rpc_client_absence. */
+/* rpc_client_absence, with the lock held. */
 void client_absence(struct rpc_client *client, char *out, size_t size);
 
-/* Tells the keeper to look again. */
+/* Makes the background thread check again. */
 void client_wake_keeper(struct rpc_client *client);
 
-/* The keeper's thread. Without the lock. */
+/* The background thread. Call without the lock. */
 void *client_keep(void *client);
 
-/* A random number below `bound`. */
+/* Returns a random number below `bound`. */
 uint32_t client_random(struct rpc_client *client, uint32_t bound);
 
-/* The managers' time; this machine's before any ping. */
+/* Returns the managers' time; this machine's before any ping. */
 int64_t client_now_ms(const struct rpc_client *client);
 
-/* Makes what is needed to dial a manager. Without the lock, once. False: *error says what is wrong with its URL. */
+/* Prepares a manager for dialing. Call once, without the lock. Returns false if the URL is invalid or without memory;
+ * *error has the reason. */
 bool manager_open(struct manager *manager, struct reeve_error *error);
 
-/* Gives everything up, when no call is left and the keeper has ended. Without the lock. */
+/* Frees a manager's resources when no call is left and the background thread has ended. Call without the lock. */
 void manager_destroy(struct manager *manager);
 
-/* Why the manager is not alive, in words: a constant text. */
+/* Returns why the manager is not alive, for people: a constant string. */
 const char *manager_absence(const struct manager *manager);
 
-/* The alive manager a call is to go to, if possible another than `avoid` (may be NULL); NULL: none is alive. */
+/* Returns the alive manager that gets the next call, if possible another one than `avoid` (may be NULL). Returns NULL
+ * if none is alive. */
 struct manager *manager_choose(struct rpc_client *client, const struct manager *avoid);
 
-/* Does what is due: dials, greets, pings, or gives up a connection. The keeper's; lets go of the lock in between. Returns
- * when it wants to be called again. */
+/* Does what is due: dials, sends a hello, pings, or closes a connection. Only for the background thread. Releases the
+ * lock temporarily. Returns the time of the next call. */
 int64_t manager_tend(struct manager *manager, int64_t now_ms);
 
-/* A call that is to be answered soon has been sent: pings come often again. */
+/* Counts a call, just sent, that must be answered soon: pings become frequent again. */
 void manager_hurry(struct manager *manager);
 
-/* Begins a sending: queues a frame under a new id, which is returned. */
+/* Queues a frame under a new id, which it returns. The caller must call manager_flush afterwards. */
 uint32_t manager_queue(struct manager *manager, struct frame *frame);
 
-/* Ends it: flushes. Without the lock. */
+/* Flushes the queued frames and ends the use that manager_queue began. Call without the lock. */
 void manager_flush(struct manager *manager);
 
-/* Makes a call with its request packed. Without the lock. NULL: no memory. */
+/* Creates a call and packs its request. Call without the lock. Returns NULL without memory. */
 struct call *call_make(struct rpc_client *client, const ProtobufCServiceDescriptor *service, const char *method,
     ProtobufCMessage *request, const struct rpc_call_options *options, rpc_done *done, void *arg);
 
-/* Sends a call that is CALL_PREPARING to a manager, or hands it back to the keeper if that has died meanwhile. Without
- * the lock; the call may be gone afterwards. */
+/* Sends a call in the state CALL_PREPARING to a manager, or returns it to the background thread if the manager has
+ * died. Call without the lock. The call may be freed when this returns. */
 void call_send(struct call *call, struct manager *manager);
 
-/* A call that was sent has been answered. Returns true if it has ended with this answer, for call_deliver. */
+/* Handles the answer to a call. Returns true if the answer ends the call; the caller then passes it to call_deliver. */
 bool call_answered(struct call *call, const struct envelope_reply *reply);
 
-/* Unpacks the answer and gives it to the caller. Without the lock; the call is gone afterwards. */
+/* Unpacks the answer, passes it to the caller, and frees the call. Call without the lock. */
 void call_deliver(struct call *call, const struct envelope_reply *reply);
 
-/* A call that was sent has lost its manager. */
+/* Moves a sent call off its manager; the background thread sends it again. */
 void call_move(struct call *call);
 
-/* Waits for a manager; the keeper sends it on. */
+/* Makes a call wait for a manager; the background thread sends it. */
 void call_wait(struct call *call);
 
-/* Ends a call without an answer of a manager's: `done` runs on the keeper's thread. */
+/* Ends a call without a manager's answer: `done` runs on the background thread. */
 void call_end(struct call *call, reeve_status code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Ends a call whose time is over. */
+/* Ends a call whose deadline has passed. */
 void call_expire(struct call *call);
 
-/* Runs `done` with what `answer` holds and frees the call. Without the lock. */
+/* Runs `done` with `answer` and frees the call. Call without the lock. */
 void call_finish(struct call *call);
 
 #endif

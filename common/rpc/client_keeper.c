@@ -1,7 +1,7 @@
 /*
- * The thread that watches over a client: dials managers, pings them, moves calls off those that are gone, ends calls
- * whose time is over, sends what waits, and gives the answers that no manager gave. It sleeps until the earliest of all
- * that, or until it is woken.
+ * The client's background thread: dials and pings managers, moves calls off dead ones, ends calls whose deadline has
+ * passed, sends waiting calls, and delivers answers that came from no manager. It sleeps until the earliest due time of
+ * these, or until it is woken.
  */
 #include "common/rpc/client_internal.h"
 
@@ -9,7 +9,7 @@
 
 #include <utlist.h>
 
-/* A sleep that took so much longer than planned means that this process stood still (stopped, or its machine was). */
+/* A sleep that overruns by this much means that the process was stopped, or its machine suspended. */
 enum { OVERSLEPT_MS = 1000 };
 
 void client_wake_keeper(struct rpc_client *client)
@@ -18,7 +18,7 @@ void client_wake_keeper(struct rpc_client *client)
 	pthread_cond_signal(&client->work_changed);
 }
 
-/* Ends or wakes the calls whose timers are over. Returns when the next one is. */
+/* Ends or wakes the calls whose timers have expired. Returns when the next timer expires. */
 static int64_t run_timers(struct rpc_client *client, int64_t now_ms)
 {
 	struct deadline *timer;
@@ -27,7 +27,7 @@ static int64_t run_timers(struct rpc_client *client, int64_t now_ms)
 		struct call *call = (struct call *)((char *)timer - offsetof(struct call, timer));
 
 		if (now_ms >= call->deadline_ms) {
-			/* A call that is just being packed is ended by its packer, soon. */
+			/* If the call is being packed, the packing thread ends it soon. */
 			deadlines_remove(&client->timers, timer);
 			call_expire(call);
 		} else {
@@ -39,7 +39,7 @@ static int64_t run_timers(struct rpc_client *client, int64_t now_ms)
 	return timer ? timer->at_ms : INT64_MAX;
 }
 
-/* Sends the calls that wait, while somebody is alive. Lets go of the lock in between. */
+/* Sends the waiting calls while a manager is alive. Releases the lock temporarily. */
 static void send_waiting(struct rpc_client *client)
 {
 	struct call *call;
@@ -57,7 +57,7 @@ static void send_waiting(struct rpc_client *client)
 	}
 }
 
-/* Gives the answers of ended calls. Lets go of the lock in between. */
+/* Delivers the answers of ended calls. Releases the lock temporarily. */
 static void finish_ended(struct rpc_client *client)
 {
 	struct call *call;

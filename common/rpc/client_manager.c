@@ -1,8 +1,9 @@
 /*
- * A manager as the client sees it: a line that is dialled again whenever it is down, and a ping. A manager is alive
- * when its line is open and a ping on it was answered; it is silent when for the ping's limit no byte has come from it,
- * and then its line is cut. One that says its database does not answer it is used only while no other's does. The
- * keeper alone changes what a line is, except for what nng's threads have to say: dialled, open, closed.
+ * The client's view of a manager: a line, redialed whenever it is down, and pings. A manager is alive if its line is
+ * open and a ping on it was answered. It is silent if a ping is unanswered and no byte has come from it for the ping
+ * limit; then its line is closed. A manager that reports no database is used only while no other manager has one. Only
+ * the background thread changes the state of a line, except for the events of other threads: dialed, opened, closed,
+ * name looked up.
  */
 #include "common/rpc/client_internal.h"
 
@@ -17,13 +18,14 @@
 #include <utlist.h>
 
 enum {
-	IDLE_PING_MOST_MS = 15000, /* whatever the manager asks for */
-	HEARD_PINGS = 4,           /* while other answers come, a ping is sent after so many idle intervals at the latest */
+	IDLE_PING_MOST_MS = 15000, /* maximum, whatever the manager asks for */
+	/* While other answers arrive, a ping is sent after this many idle intervals at the latest. */
+	HEARD_PINGS = 4,
 	REDIAL_LEAST_MS = 20,
 	REDIAL_MOST_MS = 500,
-	PATIENCE_MS = 5000,            /* for a connection to come about, and for the other end to greet */
-	ANSWER_BYTES_MOST = 256 << 20, /* no manager answers so much: whoever does is cut off */
-	SLOW_BYTES_PER_MS = 1000,      /* a ping behind large calls is given the time they take on a slow line */
+	PATIENCE_MS = 5000,            /* to connect, and for the other end's hello */
+	ANSWER_BYTES_MOST = 256 << 20, /* longer than any manager's answer; the connection of a longer one is closed */
+	SLOW_BYTES_PER_MS = 1000,      /* a ping that follows large calls gets the time that they take on a slow line */
 };
 
 static void become(struct manager *manager, enum line_state line)
@@ -32,7 +34,7 @@ static void become(struct manager *manager, enum line_state line)
 	manager->since_ms = clock_monotonic_ms();
 }
 
-/* What a failed dialling means to people. */
+/* Returns the meaning of a dialing error, for people. */
 static const char *dial_problem(int result)
 {
 	switch (result) {
@@ -112,7 +114,7 @@ static void line_closed(void *arg)
 	client_unlock(client);
 }
 
-/* Whether some manager but `avoid` is alive and has its database. */
+/* Returns true if a manager other than `avoid` is alive and has its database. */
 static bool any_serves(const struct rpc_client *client, const struct manager *avoid)
 {
 	for (int i = 0; i < client->n_managers; i++)
@@ -121,7 +123,7 @@ static bool any_serves(const struct rpc_client *client, const struct manager *av
 	return false;
 }
 
-/* Its database does not answer it (any more): what it was sent is asked of others, if there are any that can answer. */
+/* Handles a manager without a database: moves its calls to other managers if one of those has its database. */
 static void unserved(struct manager *manager)
 {
 	struct rpc_client *client = manager->client;
@@ -139,7 +141,7 @@ static void unserved(struct manager *manager)
 	manager->steady_ms = clock_monotonic_ms() + STEADY_PINGS * client->ping_interval_ms;
 }
 
-/* Takes in what a ping tells. */
+/* Applies the answer to a ping. */
 static void pong(struct manager *manager, const struct envelope_reply *reply)
 {
 	struct rpc_client *client = manager->client;
@@ -165,7 +167,7 @@ static void pong(struct manager *manager, const struct envelope_reply *reply)
 		manager->redial_pause_ms = 0;
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 	} else if (reply->code == STATUS(RESOURCE_EXHAUSTED) || reply->code == STATUS(UNAVAILABLE)) {
-		manager->served = false; /* it has no room for us: others come first */
+		manager->served = false; /* it has no room: prefer other managers */
 		manager->full = true;
 	}
 	if (!manager->served)
@@ -175,16 +177,16 @@ static void pong(struct manager *manager, const struct envelope_reply *reply)
 	manager->alive = true;
 	manager->steady_ms = now_ms + STEADY_PINGS * client->ping_interval_ms;
 	if (manager->next_address > 0)
-		manager->next_address--; /* this one was right, and is the next to be dialled */
+		manager->next_address--; /* this address worked: dial it first next time */
 	log_debug("rpc", "%s is alive", manager->url);
-	/* Soon after the start, the one chosen by lot takes over from the one that was quickest. */
+	/* Soon after the start, the favourite replaces the manager that answered first. */
 	if (manager == client->favourite && now_ms - client->created_ms < 2 * client->ping_interval_ms)
 		client->current = manager;
 	pthread_cond_broadcast(&client->alive_changed);
 	client_wake_keeper(client);
 }
 
-/* One frame has arrived: an answer to a call, to a ping, or too late to either. */
+/* Handles one frame: the answer to a call or to a ping, or a late answer, which is dropped. */
 static void take_reply(struct manager *manager, struct frame *frame)
 {
 	static const char broken[] = "the manager's answer is not well-formed";
@@ -228,7 +230,7 @@ uint32_t manager_queue(struct manager *manager, struct frame *frame)
 	uint32_t id = FRAME_ID_LOWEST | ++manager->last_frame_id;
 	struct call *taken;
 
-	/* After two thousand million calls the ids begin again. */
+	/* The ids wrap around after 2^31 calls. */
 	do {
 		HASH_FIND(hh_sent, manager->sent, &id, sizeof id, taken);
 		if (taken || id == manager->ping_frame_id)
@@ -251,14 +253,15 @@ void manager_flush(struct manager *manager)
 	client_unlock(client);
 }
 
-/* When the manager was last heard. */
+/* Returns when the last byte came from the manager. */
 static int64_t heard_ms(const struct manager *manager)
 {
 	return clock_monotonic_ms() - conn_look(manager->conn).quiet_ms;
 }
 
-/* When the next ping is due: the fewer, the more callers the manager has, unless it has an answer to give. An answer to
- * something else, a heartbeat for instance, then shows as well as a ping that the manager lives. */
+/* Returns when the next ping is due. Managers with more connections ask for fewer pings, except while a call is in
+ * flight that must be answered soon. Another answer, such as a heartbeat's, then proves as well as a ping's that the
+ * manager is alive. */
 static int64_t ping_due_ms(const struct manager *manager)
 {
 	int64_t interval_ms = manager->client->ping_interval_ms, idle_ms = manager->idle_ping_ms;
@@ -281,7 +284,7 @@ void manager_hurry(struct manager *manager)
 		manager->ping_due_ms = due_ms;
 }
 
-/* Sends a ping. Lets go of the lock in between. */
+/* Sends a ping. Releases the lock temporarily. */
 static void ping(struct manager *manager, int64_t now_ms)
 {
 	static const char method[] = "/reeve.v1.AdminService/Ping";
@@ -304,7 +307,7 @@ static void ping(struct manager *manager, int64_t now_ms)
 	client_lock(client);
 }
 
-/* Gives up what was sent and takes the line as closing. Lets go of the lock in between. */
+/* Moves the calls in flight and closes the line. Releases the lock temporarily. */
 static void cut(struct manager *manager, const char *why)
 {
 	struct rpc_client *client = manager->client;
@@ -324,7 +327,8 @@ static void cut(struct manager *manager, const char *why)
 	client_lock(client);
 }
 
-/* The line is down for good: clears up and plans the next dialling. Lets go of the lock in between. */
+/* Cleans up after a closed line and schedules the next dialing. Does it later while other threads use the connection.
+ * Releases the lock temporarily. */
 static void clear_up(struct manager *manager, int64_t now_ms)
 {
 	struct rpc_client *client = manager->client;
@@ -352,7 +356,7 @@ static void clear_up(struct manager *manager, int64_t now_ms)
 	client_lock(client);
 }
 
-/* Makes a connection of the stream. Lets go of the lock in between. */
+/* Makes a connection of the stream and starts it. Releases the lock temporarily. */
 static void greet(struct manager *manager)
 {
 	struct rpc_client *client = manager->client;
@@ -387,8 +391,7 @@ static void looked_up(void *arg)
 	client_unlock(client);
 }
 
-/* Takes the addresses that a lookup has found: if it has found none, those known before stay. Lets go of the lock in
- * between. */
+/* Copies the addresses that a lookup has found; keeps the old ones if it found none. Releases the lock temporarily. */
 static void take_addresses(struct manager *manager)
 {
 	struct rpc_client *client = manager->client;
@@ -412,7 +415,7 @@ static void take_addresses(struct manager *manager)
 	client_lock(client);
 }
 
-/* Makes a dialer. */
+/* Replaces the manager's dialer by one for `url`. */
 static int make_dialer(struct manager *manager, const char *url)
 {
 	nng_stream_dialer *dialer;
@@ -420,7 +423,7 @@ static int make_dialer(struct manager *manager, const char *url)
 
 	if (result != 0)
 		return result;
-	/* Where the transport knows these. */
+	/* Not all transports support these options. */
 	nng_stream_dialer_set_bool(dialer, NNG_OPT_TCP_NODELAY, true);
 	nng_stream_dialer_set_bool(dialer, NNG_OPT_TCP_KEEPALIVE, true);
 	nng_stream_dialer_free(manager->dialer);
@@ -428,8 +431,8 @@ static int make_dialer(struct manager *manager, const char *url)
 	return 0;
 }
 
-/* Looks the name up in the background when all addresses have had their turn. A lookup that has just failed is not the
- * time for the next one. Lets go of the lock in between. */
+/* Starts a lookup in the background when all addresses were tried, except directly after a lookup has ended. Releases
+ * the lock temporarily. */
 static void look_up(struct manager *manager)
 {
 	struct rpc_client *client = manager->client;
@@ -447,7 +450,8 @@ static void look_up(struct manager *manager)
 	manager->lookup = lookup;
 }
 
-/* Makes the dialer for the next address of the manager's name. False: none is known. Lets go of the lock in between. */
+/* Makes the dialer for the next address of the manager's name. Returns false if no address is known, or without memory.
+ * Releases the lock temporarily. */
 static bool choose_address(struct manager *manager)
 {
 	struct rpc_client *client = manager->client;
@@ -468,7 +472,7 @@ static bool choose_address(struct manager *manager)
 	return result == 0;
 }
 
-/* Dials. Lets go of the lock in between. */
+/* Dials the manager, or first looks up its name. Releases the lock temporarily. */
 static void dial(struct manager *manager)
 {
 	struct rpc_client *client = manager->client;
@@ -476,7 +480,7 @@ static void dial(struct manager *manager)
 	if (manager->host) {
 		become(manager, LINE_LOOKING);
 		if (!choose_address(manager)) {
-			/* Either a lookup is under way, and wakes the line, or there is nothing to be done but to wait. */
+			/* If a lookup is running, its end wakes the line; otherwise wait for the next try. */
 			if (!manager->lookup)
 				become(manager, LINE_CLOSED);
 			return;
@@ -488,14 +492,14 @@ static void dial(struct manager *manager)
 	client_lock(client);
 }
 
-/* From when on an open line whose ping waits counts as silent. */
+/* Returns from when an open line with an unanswered ping counts as silent. */
 static int64_t silent_from_ms(const struct manager *manager)
 {
 	int64_t limit_ms = manager->client->ping_limit_ms;
 	int64_t last_ms = heard_ms(manager);
 	int64_t from_ms = (last_ms > manager->listening_ms ? last_ms : manager->listening_ms) + limit_ms;
 
-	/* A ping that was late itself has half the time at least; one on a line that was idle has it all. */
+	/* A late ping gets at least half the limit; one on an idle line gets the full limit. */
 	if (manager->pinged_ms - last_ms <= 2 * manager->client->ping_interval_ms)
 		limit_ms /= 2;
 	if (from_ms < manager->pinged_ms + limit_ms)
@@ -503,13 +507,13 @@ static int64_t silent_from_ms(const struct manager *manager)
 	return from_ms + (int64_t)manager->bytes_open / SLOW_BYTES_PER_MS;
 }
 
-/* Pings an open line, or cuts it. */
+/* Pings an open line, or closes it if it is silent. Returns the time of the next call. */
 static int64_t tend_open(struct manager *manager, int64_t now_ms)
 {
 	int64_t silent_ms;
 
 	if (!manager->ping_frame_id && now_ms >= manager->ping_due_ms && manager->ping_due_ms > 0)
-		manager->ping_due_ms = ping_due_ms(manager); /* what was in a hurry may have been answered meanwhile */
+		manager->ping_due_ms = ping_due_ms(manager); /* urgent calls may have been answered */
 	if (!manager->ping_frame_id && now_ms >= manager->ping_due_ms)
 		ping(manager, now_ms);
 	if (manager->line != LINE_OPEN)
@@ -551,7 +555,7 @@ int64_t manager_tend(struct manager *manager, int64_t now_ms)
 	}
 }
 
-/* `served`: some manager has its database, so that one without will not do. */
+/* Returns true if a manager can get calls. `served`: another manager has its database, so one without is not usable. */
 static bool usable(const struct manager *manager, const struct manager *avoid, bool served)
 {
 	return manager->alive && manager != avoid && (manager->served || !served);
@@ -565,7 +569,7 @@ struct manager *manager_choose(struct rpc_client *client, const struct manager *
 	int alive = 0;
 
 	if (current && usable(current, avoid, served)) {
-		/* Without a return all callers would be with one manager when each of the others has been away once. */
+		/* Otherwise all clients would end up on one manager once each of the others has been away. */
 		if (current != favourite && homely && clock_monotonic_ms() >= favourite->steady_ms)
 			client->current = favourite;
 		return client->current;
@@ -589,7 +593,7 @@ struct manager *manager_choose(struct rpc_client *client, const struct manager *
 	return client->managers + (avoid - client->managers);
 }
 
-/* Looks at the URL: whether one can dial it, and what its name is if it has one. */
+/* Validates the URL for dialing, and sets host and port if it has a host name. */
 static int read_url(struct manager *manager)
 {
 	nng_url *url;
@@ -614,7 +618,7 @@ bool manager_open(struct manager *manager, struct reeve_error *error)
 
 	if (result == 0)
 		result = nng_aio_alloc(&manager->dial_aio, dialed, manager);
-	if (result == 0) /* with a name as well: whether the rest is good */
+	if (result == 0) /* also with a host name, to validate the rest of the URL */
 		result = make_dialer(manager, manager->url);
 	if (result == NNG_ENOMEM)
 		return error_set(error, STATUS(RESOURCE_EXHAUSTED), "no memory for a client");
@@ -624,7 +628,7 @@ bool manager_open(struct manager *manager, struct reeve_error *error)
 	return true;
 }
 
-/* Waits until the connection is over and frees it. */
+/* Closes the connection, waits for its end, and frees it. */
 static void hang_up(struct manager *manager)
 {
 	struct rpc_client *client = manager->client;

@@ -1,8 +1,8 @@
 /*
- * At most one read and one write are under way. Each completion decides on the next; nobody else starts one while its
- * flag (`reading`, `writing`) is up. The connection is over when it is closing and all flags are down.
+ * Up to one read and one write are in flight. Each completion decides on the next one; no other code starts one while
+ * its flag (`reading`, `writing`) is set. The connection has ended when it is closing and all flags are clear.
  *
- * `lock` guards the flags and the queue and is held for moments.
+ * `lock` guards the flags and the queue and is held only for moments.
  */
 #include "common/rpc/conn_internal.h"
 
@@ -14,7 +14,7 @@
 enum {
 	CHUNK_LEAST = 1024,
 	CHUNK_MOST = 65536,
-	GATHERED_MOST = 16384, /* shorter frames are gathered in chunks, longer ones are chunks themselves */
+	GATHERED_MOST = 16384, /* shorter frames share chunks, longer ones are chunks of their own */
 };
 
 struct conn *conn_new(const struct carrier *carrier, enum conn_side side, size_t max_body, struct conn_budget *budget,
@@ -53,7 +53,7 @@ void conn_count_incoming(struct conn *conn, size_t bytes)
 		atomic_fetch_add(&conn->budget->incoming, bytes);
 }
 
-/* Counts bytes that are queued or sent, with the lock held. */
+/* Adds queued bytes to the backlog, or subtracts sent ones (a negative number). Call with the lock held. */
 static void count_backlog(struct conn *conn, size_t bytes)
 {
 	conn->backlog += bytes;
@@ -120,7 +120,7 @@ void conn_close(struct conn *conn)
 	conn_stop(conn, &conn->shutting);
 }
 
-/* Writes what is queued; `writing` is up. */
+/* Writes what is queued. `writing` must be set. */
 static void write_on(struct conn *conn)
 {
 	struct iovec places[IOV_MOST];
@@ -141,7 +141,7 @@ static void write_on(struct conn *conn)
 		conn_stop(conn, &conn->writing);
 }
 
-/* Takes `count` bytes off the queue, with the lock held. Returns the chunks that are done. */
+/* Removes `count` bytes from the queue, with the lock held. Returns the chunks that are completely sent. */
 static struct chunk *take_sent(struct conn *conn, size_t count)
 {
 	struct chunk *done = NULL;
@@ -177,7 +177,7 @@ void conn_written(struct conn *conn, bool good, size_t count)
 	more = conn->out && !conn->closing;
 	eased = conn->heavy && conn->backlog <= conn->heavy && !conn->closing;
 	conn->heavy = eased ? 0 : conn->heavy;
-	if (eased) { /* before the flag goes down, and the connection with it */
+	if (eased) { /* before the flag is cleared: the connection may end then */
 		pthread_mutex_unlock(&conn->lock);
 		conn->events->eased(conn->owner);
 		pthread_mutex_lock(&conn->lock);
@@ -192,7 +192,7 @@ void conn_written(struct conn *conn, bool good, size_t count)
 		conn->events->closed(conn->owner);
 }
 
-/* Adds a chunk, with the lock held. NULL: no memory. */
+/* Appends a chunk to the queue, with the lock held. Returns NULL without memory. */
 static struct chunk *append(struct conn *conn, size_t room)
 {
 	struct chunk *chunk = malloc(sizeof *chunk + room);
@@ -208,7 +208,7 @@ static struct chunk *append(struct conn *conn, size_t room)
 	return chunk;
 }
 
-/* Copies bytes to the end of the queue, with the lock held. False: no memory. */
+/* Copies bytes to the end of the queue, with the lock held. Returns false without memory. */
 static bool gather(struct conn *conn, const void *bytes, size_t length)
 {
 	struct chunk *chunk = conn->out_last;
@@ -223,7 +223,7 @@ static bool gather(struct conn *conn, const void *bytes, size_t length)
 	return true;
 }
 
-/* Puts a frame at the end of the queue, with the lock held. False: no memory. */
+/* Appends a frame to the queue, with the lock held. Returns false without memory. */
 static bool append_frame(struct conn *conn, struct frame *frame)
 {
 	struct chunk *chunk = append(conn, 0);
@@ -248,7 +248,7 @@ void conn_queue(struct conn *conn, struct frame *frame)
 	pthread_mutex_unlock(&conn->lock);
 	if (!queued || length <= GATHERED_MOST)
 		free(frame);
-	/* Without memory for the frame its caller would wait in vain: let it notice. */
+	/* Without memory the frame would be lost and its caller would wait for nothing: close, so that it notices. */
 	if (!queued && !dropped)
 		conn_close(conn);
 }

@@ -1,12 +1,12 @@
 /*
- * A connection that carries requests or replies: nng's own wire protocol (SP, REQ 0 and REP 0), spoken over an nng
- * stream or a socket, so that any nng req0 or rep0 socket can be the other end.
+ * A connection that carries requests or replies in nng's own wire protocol (SP, REQ 0 and REP 0), over an nng stream or
+ * a socket. Any nng req0 or rep0 socket can be the other end.
  *
- * Why not those sockets themselves: in nng 1.5.2, when a connection ends between the head and the body of a message that
- * is coming in, the thread that takes connections down waits for ever (nng's pull request 1636 tells the same of 1.6). It
- * takes down those of all sockets of the process: from then on nothing connects again, and nng_close hangs. Closing a
- * busy rep0 socket does it nearly every time. Streams do not go through that thread's waiting; and what has gathered
- * while a write was under way leaves in the next one, many messages in one system call.
+ * Why not nng's sockets: in nng 1.5.2, if a connection ends between the head and the body of an incoming message, the
+ * thread that closes connections blocks forever (nng's pull request 1636 reports the same for 1.6). That thread serves
+ * all sockets of the process: from then on nothing connects again, and nng_close hangs. Closing a busy rep0 socket
+ * triggers it nearly every time. Closing a stream does not wait for that thread. Streams also allow batching: what is
+ * queued during a write leaves in the next one, many messages in one system call.
  */
 #ifndef REEVE_COMMON_RPC_CONN_H
 #define REEVE_COMMON_RPC_CONN_H
@@ -24,70 +24,74 @@ struct conn;
 
 enum conn_side { CONN_REQUESTS = 0x30, CONN_REPLIES = 0x31 }; /* what this end sends; nng's numbers of REQ and REP */
 
-/* Bytes that many connections together may have in memory. Zeroed but for the bounds it is ready. */
+/* The memory that many connections share, in bytes. Set the limits and zero the counters. */
 struct conn_budget {
-	size_t incoming_most; /* frames of up to 64 KiB may take an eighth more */
+	size_t incoming_most; /* limit; frames of up to 64 KiB may take an eighth more */
 	size_t unsent_most;
-	atomic_size_t incoming; /* of frames, from their first byte until the owner takes them off the count */
+	atomic_size_t incoming; /* of frames, from their first byte until the owner subtracts them */
 	atomic_size_t unsent;   /* queued for connections that are not closing */
 };
 
-/* What the connection tells its owner, on nng's threads or the loop's, without any lock held. `opened` and `arrived` come
- * one after the other; `closed` is the last and comes once, perhaps from inside conn_close. */
+/* Callbacks to the owner, on nng's threads or the loop's, without any lock held. `opened` and `arrived` never run
+ * concurrently; `closed` is the last callback and comes once, perhaps from inside conn_close. */
 struct conn_events {
-	void (*opened)(void *owner);                        /* the other end is what it should be; may be NULL */
-	bool (*arrived)(void *owner, struct frame *frames); /* takes the frames; false: read no more until conn_resume */
-	void (*closed)(void *owner);                        /* it is over; conn_free it soon */
-	void (*eased)(void *owner);                         /* after conn_heavy has said yes: much has left; may be NULL */
+	void (*opened)(void *owner);                        /* the other end sent the expected hello; may be NULL */
+	bool (*arrived)(void *owner, struct frame *frames); /* takes the frames; false: stop reading until conn_resume */
+	void (*closed)(void *owner);                        /* it has ended; call conn_free soon */
+	void (*eased)(void *owner);                         /* after conn_heavy: the backlog has shrunk; may be NULL */
 };
 
-/* Takes a connected stream. `budget` may be NULL: no bounds. A long frame takes memory as its bytes come; when the budget
- * has none left, nothing is read until conn_resume finds some. NULL: no memory; the stream is freed. Nothing happens before
- * conn_start. */
+/* Makes a connection of a connected stream. `budget` may be NULL: no limits. A long frame takes memory as its bytes
+ * arrive; when the budget is used up, reading stops until conn_resume finds memory again. Returns NULL without memory,
+ * and frees the stream. Nothing happens before conn_start. */
 struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body, struct conn_budget *budget,
     const struct conn_events *events, void *owner);
 
-/* The same with a connected socket that does not block, on an event loop; everything is to happen on the loop's thread, and
- * only conn_look may be called on others. The socket belongs to the connection, and is closed if there is no memory. */
+/* Like conn_make, with a connected nonblocking socket on an event loop. Use the connection only on the loop's thread;
+ * only conn_look may be called on others. The connection owns the socket. Returns NULL without memory, and closes the
+ * socket. */
 struct conn *conn_make_on_loop(struct event_base *base, int fd, enum conn_side side, size_t max_body,
     struct conn_budget *budget, const struct conn_events *events, void *owner);
 
-/* Begins to read, and greets the other end. On the thread that will free it. */
+/* Sends the hello and starts reading. Call it on the thread that will free the connection. */
 void conn_start(struct conn *conn);
 
-/* Takes a sealed frame to be sent; conn_flush sends what was queued unless a write is under way, which goes on with it.
- * Any thread, until conn_free. On a connection that is closing the frame is dropped. conn_queue only takes a lock of its
- * own for a moment; conn_flush may make a system call. */
+/* conn_queue queues a sealed frame and takes ownership of it; on a closing connection it drops the frame. conn_flush
+ * sends what is queued; if a write is in flight, its completion sends it instead. Both may be called on any thread
+ * until conn_free. conn_queue only takes a lock of the connection for a moment; conn_flush may make a system call. */
 void conn_queue(struct conn *conn, struct frame *frame);
 void conn_flush(struct conn *conn);
 
-/* True if more than `most` bytes are not yet given to the kernel; then `eased` is told once when half of them have been. */
+/* Returns true if more than `most` bytes are not yet passed to the kernel. Then `eased` is called once, when no more
+ * than half of `most` are left. */
 bool conn_heavy(struct conn *conn, size_t most);
 
-/* Reads on after `arrived` has said no, or the budget. */
+/* Resumes reading after `arrived` returned false, or the budget was used up. */
 void conn_resume(struct conn *conn);
 
-/* Closes the connection; unsent frames are dropped. Any thread, any number of times until conn_free. */
+/* Closes the connection and drops unsent frames. May be called on any thread and repeatedly until conn_free. */
 void conn_close(struct conn *conn);
 
-/* On a loop, both until that moment of the monotonic clock at most; they block. conn_drain sends what is queued and tells the other
- * end that no more comes; conn_await_end waits until that has closed, too, and throws away what it sends till then: a socket that is closed
- * with unread bytes, or that gets more later, has TCP reset the connection, and answers that the other end has not read yet are lost. */
+/* Only for a connection on a loop. Both block until `until_ms` of the monotonic clock at the latest. conn_drain sends
+ * what is queued and ends the sending direction. conn_await_end waits until the other end has closed, too, and discards
+ * what it sends until then: a socket that is closed with unread bytes, or receives more later, makes TCP reset the
+ * connection, which loses answers that the other end has not read yet. */
 void conn_drain(struct conn *conn, int64_t until_ms);
 void conn_await_end(struct conn *conn, int64_t until_ms);
 
-/* Frees it after `closed`. Waits for callbacks that are just returning: not from a callback of any connection. */
+/* Frees the connection after `closed`. Waits for callbacks that are returning, so do not call it from a callback of any
+ * connection. */
 void conn_free(struct conn *conn);
 
 struct conn_state {
 	bool opened;
-	int64_t quiet_ms; /* since the last byte came, or since the start */
-	int64_t stuck_ms; /* how long the write under way has made no progress; 0: none is */
-	size_t backlog;   /* bytes not yet given to the kernel; 0 when it is closing */
-	int64_t frame_ms; /* since the first byte of the frame that is coming in; 0: none is */
-	size_t frame;     /* its length, as far as it is known */
-	size_t held;      /* the memory that it has taken of the budget; 0 when the connection is closing */
-	bool starved;     /* nothing is read, for want of memory in the budget */
+	int64_t quiet_ms; /* since the last byte arrived, or since the start */
+	int64_t stuck_ms; /* since the write in flight last made progress; 0: no write */
+	size_t backlog;   /* bytes not yet passed to the kernel; 0 while closing */
+	int64_t frame_ms; /* since the first byte of the incoming frame; 0: none */
+	size_t frame;     /* its length, as far as known */
+	size_t held;      /* its memory, counted in the budget; 0 while the connection is closing */
+	bool starved;     /* reading has stopped because the budget is used up */
 };
 
 struct conn_state conn_look(struct conn *conn);

@@ -1,6 +1,6 @@
 /*
- * The parts of a connection: conn.c opens, closes and writes, conn_read.c reads; conn_nng.c and conn_loop.c carry the bytes,
- * over an nng stream for whoever has no event loop, or over a socket on one.
+ * The parts of a connection: conn.c opens, closes and writes; conn_read.c reads; conn_nng.c carries the bytes over an
+ * nng stream, for owners without an event loop; conn_loop.c carries them over a socket on an event loop.
  */
 #ifndef REEVE_COMMON_RPC_CONN_INTERNAL_H
 #define REEVE_COMMON_RPC_CONN_INTERNAL_H
@@ -12,12 +12,13 @@
 
 enum {
 	GREETING_BYTES = 8,
-	IOV_MOST = 8,        /* places that one read or write has bytes in */
+	IOV_MOST = 8,        /* buffers of one read or write */
 	WRITE_MOST = 262144, /* bytes of one write */
-	BUFFER_LEAST = 2048, /* most connections are idle most of the time */
+	BUFFER_LEAST = 2048, /* small, because most connections are idle most of the time */
 };
 
-/* Bytes to be sent: gathered ones, or one frame's. Bytes may be added while others of the chunk are being written. */
+/* Bytes to send: those of several frames, or one long frame. Bytes may be appended while others of the chunk are being
+ * written. */
 struct chunk {
 	struct chunk *next;
 	struct frame *frame;
@@ -25,13 +26,13 @@ struct chunk {
 	uint8_t gathered[];
 };
 
-/* What carries a connection's bytes. At most one read and one write are under way; each ends in conn_received or
+/* Carries a connection's bytes. There is up to one read and one write in flight. Each ends in conn_received or
  * conn_written, also when the carrier is closed. */
 struct carrier {
 	bool (*receive)(struct conn *conn, const struct iovec *places, unsigned count); /* false: it is closed */
 	bool (*send)(struct conn *conn, const struct iovec *places, unsigned count);    /* false: it is closed */
-	void (*close)(struct conn *conn); /* once */
-	void (*free)(struct conn *conn);  /* when everything has ended */
+	void (*close)(struct conn *conn); /* called once */
+	void (*free)(struct conn *conn);  /* when all operations have ended */
 };
 
 struct conn {
@@ -57,46 +58,48 @@ struct conn {
 	const struct conn_events *events;
 	void *owner;
 
-	/* The reader's own. */
+	/* Used only by the reader. */
 	bool greeted;
 	uint8_t *buffer;
 	size_t size, filled;
 	struct frame *partial; /* a long frame, read into directly */
-	size_t partial_filled, partial_room; /* bytes of it with its head */
+	size_t partial_filled, partial_room; /* in bytes, including the head */
 
 	pthread_mutex_t lock;
 	bool opened, closing, over;
 	bool reading, writing, shutting;
-	bool resumed; /* conn_resume came before the reader had stopped */
+	bool resumed; /* conn_resume was called while the reader was active */
 	struct chunk *out, *out_last;
-	size_t out_offset; /* of the first chunk: bytes that are sent */
+	size_t out_offset; /* bytes of the first chunk that are sent */
 	size_t backlog;
-	size_t heavy; /* `eased` is to be told when no more is queued than this; 0: not */
+	size_t heavy; /* call `eased` when the backlog is no larger than this; 0: do not */
 	int64_t heard_ms, progress_ms;
-	int64_t frame_since_ms; /* of the frame that is coming in, 0: none is */
+	int64_t frame_since_ms; /* of the incoming frame; 0: none */
 	size_t frame_length;
-	size_t frame_room; /* the memory it has */
+	size_t frame_room; /* its allocated memory */
 	bool starved;
 };
 
-/* Lowers a flag, with the lock held. True if that was the end: the owner is to be told when the lock is let go. */
+/* Clears a flag; call with the lock held. Returns true if the connection has ended: the caller must call `closed` after
+ * it releases the lock. */
 bool conn_lower(struct conn *conn, bool *flag);
 
-/* Lowers a flag, and tells the owner if that was the end. */
+/* Clears a flag, and calls `closed` if the connection has ended. */
 void conn_stop(struct conn *conn, bool *flag);
 
-/* Counts bytes of frames that come in, or, a negative number, that do not any more. */
+/* Adds bytes of incoming frames to the budget, or subtracts them (a negative number). */
 void conn_count_incoming(struct conn *conn, size_t bytes);
 
-/* A read is done, a write is done: so many bytes, or none any more if it is not `good`. */
+/* Handle the completion of a read or write of `count` bytes. If `good` is false, the carrier is closed or has
+ * failed. */
 void conn_received(struct conn *conn, bool good, size_t count);
 void conn_written(struct conn *conn, bool good, size_t count);
 
-/* Makes what both carriers share. NULL: no memory. */
+/* Creates what both carriers share. Returns NULL without memory. */
 struct conn *conn_new(const struct carrier *carrier, enum conn_side side, size_t max_body, struct conn_budget *budget,
     const struct conn_events *events, void *owner);
 
-/* Frees what conn_new has made. */
+/* Frees what conn_new has created. */
 void conn_discard(struct conn *conn);
 
 #endif

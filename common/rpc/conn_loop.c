@@ -1,6 +1,6 @@
 /*
- * Bytes over a socket on an event loop. A write is tried at once, and most are done then: neither a thread nor a
- * descriptor of the loop has to be woken for a message.
+ * Carries bytes over a socket on an event loop. A write is tried at once, and usually completes: no thread or
+ * descriptor needs to be woken for a message.
  */
 #include "common/rpc/conn_internal.h"
 
@@ -13,14 +13,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TURN_WRITES = 8 }; /* one after the other, while the other end reads as fast: then other events have their turn */
+enum { TURN_WRITES = 8 }; /* consecutive writes, while the other end reads as fast; then other events run */
 
 static bool blocked(void)
 {
 	return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
-/* Each write that is done brings the next one, from inside conn_written, as long as bytes are queued. */
+/* Each completed write starts the next one, from inside conn_written, as long as bytes are queued. */
 static void try_to_send(struct conn *conn)
 {
 	conn->in_turn = true;
@@ -44,7 +44,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 	try_to_send(arg);
 }
 
-/* The event stays while one read follows the other. */
+/* The event stays added while one read follows another. */
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct conn *conn = arg;

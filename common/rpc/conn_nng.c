@@ -1,8 +1,8 @@
 /*
- * Bytes over an nng stream, on nng's threads.
+ * Carries bytes over an nng stream, on nng's threads.
  *
- * `io_lock` is held while an operation is given to the stream, and while the stream is closed, so that none is given to a
- * closed stream: nng would forget it.
+ * `io_lock` is held while an operation is passed to the stream and while the stream is closed. This keeps operations
+ * off a closed stream, where nng would lose them.
  */
 #include "common/rpc/conn_internal.h"
 
@@ -20,7 +20,7 @@ static void written(void *arg)
 	conn_written(conn, nng_aio_result(conn->write_aio) == 0, nng_aio_count(conn->write_aio));
 }
 
-/* Gives an operation to the stream. False: it is closed. */
+/* Starts an operation on the stream. Returns false if the stream is closed. */
 static bool begin(struct conn *conn, nng_aio *aio, const struct iovec *places, unsigned count,
     void (*operation)(nng_stream *stream, nng_aio *aio))
 {

@@ -8,12 +8,14 @@
 
 enum {
 	BUFFER_MOST = 65536,
-	SHORT_MOST = 65536,    /* a frame of up to so many bytes is a short one: … */
-	SHORT_PART = 8,        /* … these may take such a part of the budget in addition, so that long ones do not hold them up */
-	PARTIAL_LEAST = 16384, /* of a long frame: it grows as it comes, since its length is only announced */
+	SHORT_MOST = 65536,    /* maximum length of a short frame */
+	/* Short frames may use this part of the budget in addition, so that long ones do not block them. */
+	SHORT_PART = 8,
+	PARTIAL_LEAST = 16384, /* of a long frame: it grows as bytes arrive, since its length is only announced */
 };
 
-/* Counts so many bytes more of what comes in, for a frame of `length` bytes, if the budget has them. */
+/* Adds `bytes` to the budget for an incoming frame of `length` bytes. Returns false, and adds nothing, if the budget is
+ * used up. */
 static bool afford(struct conn *conn, size_t bytes, size_t length)
 {
 	struct conn_budget *budget = conn->budget;
@@ -26,7 +28,7 @@ static bool afford(struct conn *conn, size_t bytes, size_t length)
 	return false;
 }
 
-/* Makes room for more of a long frame. False: the budget does not allow it, or there is no memory. */
+/* Enlarges the buffer of a long frame. Returns false if the budget does not allow it, or without memory. */
 static bool grow(struct conn *conn)
 {
 	size_t whole = FRAME_HEAD_BYTES + conn->partial->length;
@@ -62,7 +64,7 @@ static void starve(struct conn *conn)
 		conn->events->closed(conn->owner);
 }
 
-/* Reads more; `reading` is up. What comes after a partial frame goes to the buffer, which is empty then. */
+/* Reads more. `reading` must be set. Bytes after a partial frame go to the buffer, which is empty then. */
 static void read_on(struct conn *conn)
 {
 	size_t room = 0, whole = 0;
@@ -84,23 +86,23 @@ static void read_on(struct conn *conn)
 		conn_stop(conn, &conn->reading);
 }
 
-/* Frames that one read has brought. */
+/* The frames of one read. */
 struct harvest {
 	struct frame *first;
 	struct frame **end;
 };
 
-/* Takes a whole frame. False: it is not the kind that this end understands. */
+/* Takes a complete frame. Returns false if it is of an unknown kind. */
 static bool take_frame(struct conn *conn, struct harvest *harvest, struct frame *frame)
 {
 	conn->partial = NULL;
 	*harvest->end = frame;
 	harvest->end = &frame->next;
-	/* Without the highest bit the message has come through a device, which nobody here uses. */
+	/* Without the highest bit the message came through an nng device, which Reeve does not use. */
 	return frame_id(frame) >= FRAME_ID_LOWEST;
 }
 
-/* Looks at the other end's greeting. False: it speaks something else. */
+/* Checks the other end's hello. Returns false if it uses another protocol. */
 static bool take_greeting(struct conn *conn)
 {
 	uint8_t expected[GREETING_BYTES] = {0, 'S', 'P', 0, 0, CONN_REQUESTS, 0, 0};
@@ -118,7 +120,7 @@ static bool take_greeting(struct conn *conn)
 	return true;
 }
 
-/* Makes a frame of which only the first bytes have room. NULL: no memory. */
+/* Creates a frame of `length` bytes with memory only for its beginning. Returns NULL without memory. */
 static struct frame *begin_frame(size_t length, size_t room)
 {
 	struct frame *frame = frame_make(room > FRAME_HEAD_BYTES ? room - FRAME_HEAD_BYTES : 0);
@@ -128,7 +130,7 @@ static struct frame *begin_frame(size_t length, size_t room)
 	return frame;
 }
 
-/* Takes the frames out of the buffer. False: garbage, or no memory. */
+/* Moves the frames out of the buffer. Returns false on invalid data, or without memory. */
 static bool take_buffer(struct conn *conn, struct harvest *harvest)
 {
 	size_t at = 0;
@@ -152,7 +154,8 @@ static bool take_buffer(struct conn *conn, struct harvest *harvest)
 			break;
 		have = have < whole ? have : whole;
 		room = 2 * have + PARTIAL_LEAST < whole ? 2 * have + PARTIAL_LEAST : whole;
-		if (have == whole || !afford(conn, room, length - FRAME_ID_BYTES)) { /* what is there already has to go somewhere */
+		/* Bytes already received need memory despite the budget. */
+		if (have == whole || !afford(conn, room, length - FRAME_ID_BYTES)) {
 			room = have;
 			conn_count_incoming(conn, room);
 		}
@@ -174,7 +177,7 @@ static bool take_buffer(struct conn *conn, struct harvest *harvest)
 	return true;
 }
 
-/* Makes the buffer larger, or smaller when it is empty. */
+/* Enlarges the buffer, or shrinks an empty one. */
 static void resize(struct conn *conn, size_t size)
 {
 	uint8_t *buffer;
@@ -192,7 +195,7 @@ static void resize(struct conn *conn, size_t size)
 	conn->size = size;
 }
 
-/* Takes in what a read has brought. False: garbage, or no memory. */
+/* Processes the bytes of a read. Returns false on invalid data, or without memory. */
 static bool take_in(struct conn *conn, size_t count, struct harvest *harvest)
 {
 	bool full;
@@ -219,7 +222,7 @@ static bool take_in(struct conn *conn, size_t count, struct harvest *harvest)
 	return true;
 }
 
-/* Reads on, or stops reading, as the owner wants and as things are. `fresh`: a whole frame has come. */
+/* Continues or stops reading. `go_on`: the owner wants more; `fresh`: the read completed a frame. */
 static void decide(struct conn *conn, bool go_on, bool fresh)
 {
 	bool read, over = false;

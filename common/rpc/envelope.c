@@ -1,4 +1,4 @@
-/* The envelopes' fields, by the numbers they have in envelope.proto. */
+/* The numbers of the envelopes' fields are those in envelope.proto. */
 #include "common/rpc/envelope.h"
 
 #include "common/rpc/varint.h"
@@ -17,17 +17,17 @@ enum {
 };
 enum { REPLY_CODE = 1, REPLY_MESSAGE = 2, REPLY_BODY = 3 };
 
-/* What a field is that is not there. */
+/* The value of a missing field. */
 static const struct envelope_view nothing = {(const uint8_t *)"", 0};
 
-/* One field of bytes that wire_check has found good. */
+/* One field of bytes that passed wire_check. */
 struct field {
 	uint32_t number;
 	uint64_t value;            /* of numbers */
-	struct envelope_view view; /* of texts and bytes */
+	struct envelope_view view; /* of strings and bytes */
 };
 
-/* Reads the field at *at, which wire_check has passed, and moves on. */
+/* Reads the field at *at, which has passed wire_check, and advances. */
 static struct field next_field(const uint8_t **at, const uint8_t *end)
 {
 	struct field field = {0};
@@ -120,7 +120,7 @@ bool envelope_read_reply(const uint8_t *bytes, size_t length, struct envelope_re
 	return true;
 }
 
-/* All field numbers here are below 16: a tag is one byte. */
+/* All field numbers here are below 16, so a tag is one byte. */
 static size_t view_size(size_t length)
 {
 	return length ? 1 + varint_size(length) + length : 0;

@@ -1,6 +1,6 @@
 /*
- * The envelopes of the RPC (reeve.v1.Request and Reply) without protobuf-c's copies: a message of megabytes is read in
- * place and written straight into the frame that is sent. Used by server and client alone.
+ * The envelopes of the RPC (reeve.v1.Request and Reply), without protobuf-c's copies: a message of megabytes is read in
+ * place, and written directly into the frame that is sent. Only the server and the client use it.
  */
 #ifndef REEVE_COMMON_RPC_ENVELOPE_H
 #define REEVE_COMMON_RPC_ENVELOPE_H
@@ -11,7 +11,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-/* Bytes inside a message; not ended by a NUL, never NULL after reading. */
+/* Bytes inside a message. Not terminated by a NUL; never NULL after reading. */
 struct envelope_view {
 	const uint8_t *bytes;
 	size_t length;
@@ -28,22 +28,23 @@ struct envelope_reply {
 	struct envelope_view message, body;
 };
 
-/* Read an envelope; the views point into `bytes`. The body is not looked into. False: *error is INVALID_ARGUMENT. */
+/* Read an envelope. The views point into `bytes`. The body is not checked. On failure they return false, and *error is
+ * INVALID_ARGUMENT. */
 bool envelope_read_request(
     const uint8_t *bytes, size_t length, struct envelope_request *request, struct reeve_error *error);
 bool envelope_read_reply(const uint8_t *bytes, size_t length, struct envelope_reply *reply, struct reeve_error *error);
 
-/* How long the envelope of a request is at most, whatever its deadline. */
+/* Returns the maximum length of a request's envelope, whatever its deadline. */
 size_t envelope_request_size(const struct envelope_request *request);
 
-/* Writes a request into a frame that is not sealed yet. NULL: no memory. */
+/* Writes a request into a frame that is not sealed yet. Returns NULL without memory. */
 struct frame *envelope_write_request(const struct envelope_request *request);
 
-/* Writes an OK reply with the response packed into it; NULL with *error set if it were longer than `max_bytes`, or
+/* Writes an OK reply that contains the packed response. Returns NULL with *error set if it would exceed `max_bytes`, or
  * without memory. */
 struct frame *envelope_write_response(const ProtobufCMessage *response, size_t max_bytes, struct reeve_error *error);
 
-/* Writes a reply that is not OK. NULL: no memory. */
+/* Writes a reply that is not OK. Returns NULL without memory. */
 struct frame *envelope_write_error(reeve_status code, const char *message);
 
 #endif

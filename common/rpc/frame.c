@@ -1,4 +1,4 @@
-/* Numbers on the wire have their highest byte first. */
+/* Numbers on the wire are big-endian. */
 #include "common/rpc/frame.h"
 
 #include <endian.h>

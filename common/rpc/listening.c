@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 enum {
-	LOCK_MS = 2000, /* so long a path's lock is waited for: its holder may be frozen */
+	LOCK_MS = 2000, /* maximum wait for a path's lock, whose holder may be frozen */
 	LOCK_TRY_MS = 5,
 };
 
-/* "tcp://…:7171: address in use" */
+/* Sets the error from an errno: "tcp://…:7171: address in use". Always returns false. */
 static bool failed(struct reeve_error *error, const char *url, int problem)
 {
 	char text[128];
@@ -38,7 +38,8 @@ static bool failed(struct reeve_error *error, const char *url, int problem)
 	    "%s: %s", url, text);
 }
 
-/* Makes the socket, and listens. 0, or why it cannot. Its file has from its beginning no more permissions than `mode`. */
+/* Creates the socket and listens. Returns 0 or an errno. An ipc socket's file never has more permissions than
+ * `mode`. */
 static int listen_at(struct listening *listening, const struct sockaddr *address, socklen_t length, mode_t mode)
 {
 	int yes = 1;
@@ -60,8 +61,7 @@ static int listen_at(struct listening *listening, const struct sockaddr *address
 	return 0;
 }
 
-/* Whether a socket's file is there of a process that is not there any more. One that is too busy to be connected to, or
- * frozen, is there. */
+/* Returns true if the process of a socket's file is gone. A process too busy to accept, or frozen, is not gone. */
 static bool left_over(const struct sockaddr_un *address)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -73,13 +73,13 @@ static bool left_over(const struct sockaddr_un *address)
 	return refused;
 }
 
-/* Whether a file is one that only this user can open, and so lock. */
+/* Returns true if only this user can open, and so lock, the file. */
 static bool is_ours_alone(const struct stat *file)
 {
 	return S_ISREG(file->st_mode) && file->st_uid == geteuid() && !(file->st_mode & (S_IRWXG | S_IRWXO));
 }
 
-/* Whether a path names that file. */
+/* Returns true if the path names that file. */
 static bool names(const char *path, dev_t device, ino_t inode)
 {
 	struct stat file;
@@ -87,7 +87,7 @@ static bool names(const char *path, dev_t device, ino_t inode)
 	return lstat(path, &file) == 0 && file.st_dev == device && file.st_ino == inode;
 }
 
-/* Waits for the lock of an open file. 0, or why not. */
+/* Waits for the lock of an open file. Returns 0 or an errno. */
 static int await_lock(int fd, int64_t until_ms)
 {
 	while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -98,9 +98,9 @@ static int await_lock(int fd, int64_t until_ms)
 	return 0;
 }
 
-/* Opens and locks a file, which it makes if it is not there. The descriptor that holds the lock; -1, and *problem says
- * why: EEXIST if the file is not ours alone. Who has the lock removes the file before he lets go; who waited for it then
- * locks another. */
+/* Creates a file if it does not exist, opens and locks it. Returns the descriptor that holds the lock, or -1 with an
+ * errno in *problem: EEXIST if other users may open the file. The holder removes the file before it releases the lock;
+ * a process that waited for it then locks a new file. */
 static int lock_file(const char *path, int *problem)
 {
 	int64_t until_ms = clock_monotonic_ms() + LOCK_MS;
@@ -138,7 +138,7 @@ static bool take_path(
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: there is a file that is no socket", url);
 	if (problem == EADDRINUSE && left_over(address) && unlink(address->sun_path) == 0)
 		problem = listen_at(listening, (const struct sockaddr *)address, sizeof *address, mode);
-	if (!problem && chmod(address->sun_path, mode) != 0) { /* the umask has taken away from it */
+	if (!problem && chmod(address->sun_path, mode) != 0) { /* the umask has removed some */
 		problem = errno;
 		unlink(address->sun_path);
 		close(listening->fd);
@@ -181,7 +181,7 @@ static bool listen_on_path(
 	return good;
 }
 
-/* No host: all IPv4 addresses. */
+/* Listens on a port. Without a host: on all IPv4 addresses. */
 static bool listen_on_port(
     struct listening *listening, const char *host, const char *port, const char *url, struct reeve_error *error)
 {
@@ -201,7 +201,7 @@ static bool listen_on_port(
 	return !problem || failed(error, url, problem);
 }
 
-/* The socket's URL, a port of 0 replaced by the one taken. NULL: no memory. */
+/* Returns the socket's URL, with the real port instead of 0. Returns NULL without memory. */
 static char *real_url(const struct listening *listening, const nng_url *url)
 {
 	struct sockaddr_storage bound;
@@ -217,7 +217,7 @@ static char *real_url(const struct listening *listening, const nng_url *url)
 		return NULL;
 	port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
 	                                         : ((struct sockaddr_in *)&bound)->sin_port);
-	/* nng has taken off the brackets of an IPv6 address. */
+	/* nng has removed the brackets of an IPv6 address. */
 	if (asprintf(&real, strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", url->u_scheme, host, port) < 0)
 		return NULL;
 	return real;
@@ -247,7 +247,7 @@ bool listening_open(struct listening *listening, const char *text, mode_t mode, 
 
 void listening_close(struct listening *listening)
 {
-	/* While the socket is open nobody takes its path over, and nobody else's file has its inode. */
+	/* While the socket is open, no other process replaces its path, and no other file has its inode. */
 	if (listening->path && names(listening->path, listening->device, listening->inode))
 		unlink(listening->path);
 	if (listening->fd >= 0)

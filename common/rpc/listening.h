@@ -1,10 +1,10 @@
 /*
- * Sockets that listen: what a URL (tcp://HOST:PORT, ipc:///PATH) names, made and taken down.
+ * Listening sockets for URLs (tcp://HOST:PORT, ipc:///PATH).
  *
- * The file of an ipc socket stays when its process dies. A successor takes it over, but nothing else: neither a file that
- * is no socket, nor a socket that somebody listens on. Whoever takes a path over holds a lock on the file PATH.lock meanwhile,
- * which no other user can open, and who ends removes the socket's file only if it is its own, before closing: so managers that
- * begin and end at the same moment do not remove each other's.
+ * The file of an ipc socket stays when its process dies. A successor replaces only such a file: neither one that is not
+ * a socket, nor a socket with a listener. During the replacement it holds a lock on the file PATH.lock, which no other
+ * user can open. A process that stops listening removes the socket's file only if the file is its own, before it closes
+ * the socket. So managers that start and stop at the same moment do not remove each other's files.
  */
 #ifndef REEVE_COMMON_RPC_LISTENING_H
 #define REEVE_COMMON_RPC_LISTENING_H
@@ -21,12 +21,13 @@ struct listening {
 	ino_t inode;
 };
 
-/* Listens on a URL; a port of 0 takes a free one, which `url` then has. A name stands for the first of its addresses; it is
- * looked up at once, which may take as long as its name servers do. An ipc socket's file has the permissions `mode`, whatever the
- * umask is: who may write there may connect. False: *error says why, and there is nothing to close. */
+/* Listens on a URL. Port 0 takes a free port, which `url` then contains. A host name means its first address; it is
+ * looked up at once, which may take as long as its name servers do. The file of an ipc socket gets the permissions
+ * `mode`, whatever the umask: users who may write to it may connect. Returns false with *error set if it cannot; then
+ * there is nothing to close. */
 bool listening_open(struct listening *listening, const char *url, mode_t mode, struct reeve_error *error);
 
-/* Ends it, and removes its file. */
+/* Stops listening and removes the socket's file. */
 void listening_close(struct listening *listening);
 
 #endif

@@ -1,4 +1,4 @@
-/* The thread and the owner share the struct; who is last frees it. */
+/* The thread and the owner share the struct; the last of the two frees it. */
 #include "common/rpc/lookup.h"
 
 #include <netdb.h>
@@ -10,9 +10,9 @@
 
 struct lookup {
 	pthread_mutex_t lock;
-	/* Behind the lock. */
-	bool over;      /* the thread has nothing more to do with it */
-	bool abandoned; /* nor has the owner */
+	/* Guarded by the lock. */
+	bool over;      /* the thread has finished with it */
+	bool abandoned; /* the owner has finished with it */
 	void (*done)(void *arg);
 	void *arg;
 	int count;

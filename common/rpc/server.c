@@ -1,6 +1,6 @@
 /*
- * Calls: from the frame that brought one, over the service's method, to the reply. Listeners and connections are in
- * server_peers.c.
+ * Calls, from the frame of a request through the service's method to the reply. Listeners are in server_listen.c,
+ * connections in server_peers.c.
  */
 #include "common/rpc/server_internal.h"
 
@@ -23,17 +23,17 @@ enum {
 	DEFAULT_CONNECTIONS = 10000,
 	SWEEP_MS = 1000,
 	TOKEN_MOST_BYTES = 4096,
-	MEMORY_MESSAGES = 4,     /* unpacked, a message may take so many of the longest ones … */
-	MEMORY_PARTS = 16 << 20, /* … and so much for its parts */
+	MEMORY_MESSAGES = 4,     /* maximum memory of an unpacked message, in longest messages … */
+	MEMORY_PARTS = 16 << 20, /* … plus this many bytes */
 	BUDGET_MESSAGES =
-	    32, /* what has come and is not looked at, and likewise unread answers, in longest messages … */
-	BUDGET_LEAST = 64 << 20, /* … or so many bytes */
+	    32, /* memory for unprocessed messages, and as much for unread answers, in longest messages … */
+	BUDGET_LEAST = 64 << 20, /* … or this many bytes if that is more */
 	IDLE_PINGS_A_SECOND = 1000,
 	IDLE_PING_MOST_MS = 15000,
 };
 
-/* Sends a call's reply, and the call is gone. Without one (no memory) the caller would wait in vain: its connection is
- * closed, so that it asks again. */
+/* Sends a call's reply and frees the call. Without a reply (no memory) it closes the connection, so that the caller
+ * asks again instead of waiting. */
 static void finish(struct rpc_call *call, struct frame *reply)
 {
 	struct rpc_server *server = call->server;
@@ -56,7 +56,7 @@ static void finish(struct rpc_call *call, struct frame *reply)
 	peers_release(peer);
 }
 
-/* A limit has been met. Of a caller that was turned away the log has been told. */
+/* Counts and logs a refused call. A caller that was turned away has already been logged. */
 static void note_refusal(const struct rpc_call *call, const char *text)
 {
 	struct rpc_server *server = call->server;
@@ -199,7 +199,7 @@ int64_t rpc_server_refused(const struct rpc_server *server)
 	return server->n_refused;
 }
 
-/* Writes a view as a string and returns the place after it. */
+/* Copies a view as a string and returns the position after it. */
 static char *copy_text(char *out, struct envelope_view text)
 {
 	memcpy(out, text.bytes, text.length);
@@ -207,7 +207,7 @@ static char *copy_text(char *out, struct envelope_view text)
 	return out + text.length + 1;
 }
 
-/* Makes the open call that an envelope asks for; everything the accessors tell is copied. NULL: no memory. */
+/* Creates the call of an envelope, with copies of everything that the accessors return. Returns NULL without memory. */
 static struct rpc_call *open_call(
     struct rpc_server *server, struct peer *peer, const struct frame *frame, const struct envelope_request *envelope)
 {
@@ -234,7 +234,7 @@ static struct rpc_call *open_call(
 	return call;
 }
 
-/* Finds the method and unpacks the request, as far as the limits allow. False: *error says why not. */
+/* Finds the method and unpacks the request, within the limits. Returns false with *error set if it cannot. */
 static bool take_call(struct rpc_call *call, const struct envelope_request *envelope, const ProtobufCMessage **request,
     struct reeve_error *error)
 {
@@ -269,7 +269,7 @@ static bool take_call(struct rpc_call *call, const struct envelope_request *enve
 	                       call->method->input->short_name);
 }
 
-/* Reads an envelope, and leaves what is not good out of it. */
+/* Reads an envelope; clears token and actor if it is invalid. */
 static bool read_envelope(struct frame *frame, struct envelope_request *envelope, struct reeve_error *error)
 {
 	static const struct envelope_view nothing = {(const uint8_t *)"", 0};
@@ -319,7 +319,7 @@ void rpc_server_flush(struct rpc_server *server)
 	peers_flush(server);
 }
 
-/* Runs after the events that were already waiting for the loop, so that what they all answer leaves together. */
+/* Runs after the events that were already pending, so that all their answers leave together. */
 static void on_flush(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
@@ -341,7 +341,7 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
 	server_accept_more(arg);
 }
 
-/* How many bytes may have come and not be looked at; how many of answers may be unread. */
+/* Returns the limit for unprocessed messages, and for unread answers, in bytes. */
 static size_t budget_of(const struct rpc_server_options *options)
 {
 	size_t bytes = BUDGET_MESSAGES * options->max_message_bytes;

@@ -1,7 +1,7 @@
 /*
- * The parts of the server. server.c is the door: calls, from the frame that brought one to the reply; server_peers.c has
- * the connections and whose turn it is, server_listen.c the newcomers, listening.c the sockets they come to,
- * server_limits.c what everybody may have. Everything is on the loop's thread.
+ * The parts of the server: server.c has calls, from the frame of a request to the reply; server_peers.c the connections
+ * and the order in which they are served; server_listen.c new connections; listening.c the listening sockets;
+ * server_limits.c the limits. Everything runs on the loop's thread.
  */
 #ifndef REEVE_COMMON_RPC_SERVER_INTERNAL_H
 #define REEVE_COMMON_RPC_SERVER_INTERNAL_H
@@ -25,51 +25,51 @@ struct method {
 	UT_hash_handle hh;
 };
 
-/* What limits count. */
+/* What the limits count. */
 enum measure { CALLS, BYTES, MEASURES };
-enum { LIMITS = 3 }; /* for all, for a connection, for an address */
+enum { LIMITS = 3 }; /* for all, for one connection, for one address */
 
-/* What open calls take of a limit: the ordinary part of it, and of the reserves beyond. */
+/* What open calls use of a limit and of the reserves beyond it. */
 struct usage {
 	int64_t all[MEASURES];
-	int64_t reserve[RPC_CLASSES][MEASURES]; /* of them, in this limit's reserve for the class */
-	int64_t shared[RPC_CLASSES][MEASURES];  /* of them, in the server's reserve for the class */
+	int64_t reserve[RPC_CLASSES][MEASURES]; /* part of `all` in this limit's reserve for the class */
+	int64_t shared[RPC_CLASSES][MEASURES];  /* part of `all` in the server's reserve for the class */
 };
 
-/* Where connections come from: an IPv4 address, the first half of an IPv6 address, or this machine's ipc. */
+/* The origin of connections: an IPv4 address, the first half of an IPv6 address, or this machine's ipc. */
 struct address {
 	uint8_t bytes[16];
 	bool local; /* ipc or loopback */
 	int connections;
-	int peers; /* of open connections, and of closed ones whose calls are open */
+	int peers; /* with an open connection, or a closed one with open calls */
 	struct usage usage;
 	UT_hash_handle hh;
 };
 
-/* Somebody at the other end of a connection. */
+/* The other end of a connection. */
 struct peer {
 	struct rpc_server *server;
-	uint64_t number;          /* no other connection has it */
-	struct conn *conn;        /* NULL once it is over */
+	uint64_t number;          /* unique among connections */
+	struct conn *conn;        /* NULL after its end */
 	struct peer *prev, *next; /* in `peers` */
 	struct peer *next_closed, *next_dirty;
 	struct address *address;
 	struct usage usage;
 	struct rpc_call *calls;
-	struct rpc_call *walk;  /* the next of them to be told that the connection is over; kept right as calls end */
-	int open_calls;         /* and others who need it: it is kept until they have gone */
-	bool dirty;             /* replies are queued, not flushed */
+	struct rpc_call *walk;  /* the next call whose callback on_closed runs; updated as calls end */
+	int open_calls;         /* and other references; the peer is freed when there are none */
+	bool dirty;             /* has replies that are queued, not flushed */
 	bool over;
-	bool called;            /* once at least */
-	const char *refusal;    /* why it was turned away, or NULL: its calls are answered with that alone */
+	bool called;            /* has made a call */
+	const char *refusal;    /* why it was turned away, the answer to all its calls; or NULL */
 	int64_t since_ms;
-	/* Frames that have arrived and are not looked at yet. */
+	/* Frames that have arrived and are not processed yet. */
 	struct frame *frames, **frames_end;
 	struct peer *next_ready;
 	int waiting;
 	size_t waiting_bytes;
-	bool stalled; /* nothing is read from it for now */
-	bool heavy;   /* it has too many unsent answers: its frames wait until some have left */
+	bool stalled; /* reading from it is suspended */
+	bool heavy;   /* has too many unsent answers: its frames wait until some have left */
 };
 
 struct listener {
@@ -86,8 +86,8 @@ struct rpc_call {
 	struct rpc_call *prev_beside, *next_beside; /* in the peer's `calls` */
 	const struct method *method;
 	struct arena arena;
-	int64_t counted[MEASURES];           /* towards the limits: the call itself, bytes … */
-	int64_t reserved[LIMITS][MEASURES];  /* … and what of them is in the reserve of each */
+	int64_t counted[MEASURES];           /* towards the limits: the call itself, and bytes */
+	int64_t reserved[LIMITS][MEASURES];  /* part of `counted` in the reserve of each limit */
 	uint32_t frame_id;
 	uint32_t deadline_ms;
 	int64_t arrived_ms;
@@ -111,72 +111,73 @@ struct rpc_server {
 	int n_turned_away, turned_away_most;
 	uint64_t last_number;
 	struct address *addresses;
-	int64_t full_said_ms; /* when the log was told last that somebody does not get in */
-	int64_t majority_said_ms; /* likewise that an address with most connections loses one */
-	int64_t refused_said_ms; /* likewise that calls are refused */
-	int64_t room_made_ms; /* when an idle connection was looked for last */
+	int64_t full_said_ms; /* last warning about refused connections */
+	int64_t majority_said_ms; /* last warning about a closed connection of an address with more than half of all */
+	int64_t refused_said_ms; /* last warning about refused calls */
+	int64_t room_made_ms; /* last search for a connection to close */
 	struct peer *dirty;
 	struct rpc_call *open;
 	struct usage usage;
 	int64_t n_calls, n_refused;
 	struct conn_budget budget;
-	struct peer *ready, *ready_last; /* who has frames that may be looked at, in the order of their turns */
+	struct peer *ready, *ready_last; /* peers with frames to process, in the order of their turns */
 	struct peer *closed;
 	bool woken;
 };
 
-/* Has what has happened to peers looked at soon, once for any number of events. */
+/* Schedules peers_take, once for any number of events. */
 void server_wake(struct rpc_server *server);
 
-/* Takes one frame that a peer has sent. On the loop's thread; the frame is freed by the caller. */
+/* Processes one frame of a peer. The caller frees the frame. */
 void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame *frame);
 
-/* Tells the call's owner, once, that nobody will hear the answer. Any call may be gone afterwards. */
+/* Runs the call's on_closed callback, once. Any call may be freed when this returns. */
 void server_tell_closed(struct rpc_call *call);
 
-/* Cuts the number of connections to what there are descriptors for. */
+/* Lowers max_connections to what the limit of descriptors allows. */
 void server_fit_files(struct rpc_server *server);
 
-/* Lets listeners that have stopped accept again, and ends them all. */
+/* server_accept_more makes stopped listeners accept again; server_listen_no_more closes all listeners. */
 void server_accept_more(struct rpc_server *server);
 void server_listen_no_more(struct rpc_server *server);
 
-/* The limits. `limits_enter` counts an open call, `limits_hold` memory for it and `limits_leave` both back. What would be
- * too much is not counted, and *error is RESOURCE_EXHAUSTED and names the limit. */
+/* The limits. `limits_enter` counts an open call, `limits_hold` memory for it, and `limits_leave` subtracts both. What
+ * would exceed a limit is not counted; then they return false, and *error is RESOURCE_EXHAUSTED and names the limit. */
 bool limits_enter(struct rpc_call *call, struct reeve_error *error);
 bool limits_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error);
 void limits_leave(struct rpc_call *call);
 
-/* The largest share of `whole` that an address may have: at least 1. */
+/* Returns the maximum share of `whole` for one address: at least 1. */
 int limits_of_address(const struct rpc_server *server, int whole);
 
-/* Finds or makes the address and counts a peer and connection of it; NULL: no memory. limits_forget is for when the peer
- * goes. */
+/* limits_connect finds or creates an address and counts a peer and a connection of it; it returns NULL without memory.
+ * limits_forget subtracts the peer when it is freed. */
 struct address *limits_connect(struct rpc_server *server, const struct sockaddr *from);
 void limits_forget(struct rpc_server *server, struct address *address);
 
-/* Takes what connections have left: those that are over, and of the frames as many as one turn of the loop has time for, each
- * connection's in its turn. */
+/* Processes frames of the connections in turn, as many as fit in one iteration of the loop, and removes the connections
+ * that have ended. */
 void peers_take(struct rpc_server *server);
 
-/* Makes a peer of a connected socket. NULL: no memory; the socket is closed. */
+/* Creates a peer for a connected socket. Returns NULL without memory, and closes the socket. */
 struct peer *peers_add(struct rpc_server *server, int fd, const struct sockaddr *from);
 
-/* Queues a reply for a peer; it leaves with others at the end of the loop's round. Takes the frame. */
+/* Queues a reply for a peer; replies leave together at the end of the loop's iteration. Takes ownership of the
+ * frame. */
 void peers_reply(struct peer *peer, struct frame *frame);
 
-/* Flushes what was queued. */
+/* Sends the queued replies. */
 void peers_flush(struct rpc_server *server);
 
 /* Closes connections that are silent, slow, stuck or turned away. Called every second. */
 void peers_sweep(struct rpc_server *server);
 
-/* Keeps a peer, and gives it up: it may be freed. */
+/* Add and remove a reference to a peer; peers_release may free it. */
 void peers_keep(struct peer *peer);
 void peers_release(struct peer *peer);
 
-/* Stops listening, gives replies that are on their way a moment, closes and frees all connections; what has arrived and
- * is not looked at is dropped. No call may be open. */
+/* Stops listening, gives outgoing replies a moment to leave, closes and frees all connections, and drops frames that
+ * were not processed. No call may be open. */
 void peers_destroy(struct rpc_server *server);
 
 #endif

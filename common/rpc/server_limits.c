@@ -1,9 +1,10 @@
 /*
- * What everybody may have of the server: open calls, and memory for them. There is a limit for all together, a share of
- * it for each connection and one for each address, so that nobody can take all, and reserves beyond it: one for
- * operators, so that they are heard when ordinary calls have taken all there is, and one for what leases depend on, so
- * that they are kept. Each is for its own class alone. Of a reserve a connection may have as much as is left for
- * others: so there is always some left, however many connections flood it.
+ * The limits on open calls and on their memory. There is a limit for all calls together, a share of it for each
+ * connection and for each address, so that none of them can take everything, and two reserves beyond it: one for
+ * operators, so that their calls are served when ordinary calls have reached the limit, and one for the calls on which
+ * leases depend, so that workers keep their leases. Each reserve is for its own class alone. A connection may take only
+ * as much of a reserve as it leaves for others, so some of it is always left, however many connections flood the
+ * server.
  */
 #include "common/rpc/server_internal.h"
 
@@ -13,20 +14,21 @@
 #include <string.h>
 
 enum {
-	HELD_MESSAGES = 64, /* open calls hold at most so many of the longest messages in memory */
-	OPERATOR_PART = 16, /* such a part of a limit operators' calls have in addition, … */
-	LEASE_PART = 8,     /* … and such a part those that leases depend on */
-	SHARE_LEAST = 64,   /* open calls that a connection or an address may have however small its share is */
+	HELD_MESSAGES = 64, /* maximum memory of open calls, in longest messages */
+	OPERATOR_PART = 16, /* calls of operators have this part of a limit in addition … */
+	LEASE_PART = 8,     /* … and calls on which leases depend have this part */
+	SHARE_LEAST = 64,   /* open calls of a connection or an address, even if its share is smaller */
 };
 
-/* A limit on usage, and how its text begins and ends when it is reached. */
+/* A limit on usage, and the parts of its error message. */
 struct limit {
 	struct usage *usage;
-	int percent, reserve_percent; /* of what is left of the server's reserve, with what it has of it */
+	/* reserve_percent: of what the server's reserve has left plus what `usage` has of it. */
+	int percent, reserve_percent;
 	const char *whose, *option;
 };
 
-/* A share of all is no limit of its own. */
+/* A share of 100 % is not a separate limit. */
 static bool applies(const struct limit *limit, const struct rpc_server *server)
 {
 	return limit->usage == &server->usage || limit->percent < 100;
@@ -53,7 +55,7 @@ static int64_t share_of(int64_t whole, int percent, int64_t least)
 	return share > least ? share : least;
 }
 
-/* What a class has beyond a limit, for itself. */
+/* Returns the reserve of a class beyond a limit. */
 static int64_t reserve_of(int64_t limit, enum rpc_class class)
 {
 	switch (class) {
@@ -76,7 +78,7 @@ static enum rpc_class class_of(const struct rpc_call *call)
 	return call->method ? call->method->class : RPC_ORDINARY;
 }
 
-/* Bytes that open calls may hold together, or how many may be open. */
+/* Returns the server's limit: bytes that open calls may hold, or their number. */
 static int64_t whole_of(const struct rpc_server *server, enum measure measure)
 {
 	return measure == CALLS ? server->options.max_open_calls
@@ -98,7 +100,7 @@ static void count(struct rpc_call *call, enum measure measure, int64_t amount, c
 	}
 }
 
-/* Where the next one of a class has its place: 0, in the ordinary part; 1, in the reserve; -1: it has none. */
+/* Returns where the next amount of a class fits: 0: in the ordinary part; 1: in the reserve; -1: nowhere. */
 static int place_in(const struct usage *usage, enum measure measure, int64_t most, enum rpc_class class)
 {
 	int64_t ordinary = usage->all[measure];
@@ -134,8 +136,8 @@ static bool refuse_reserve(const struct limit *limit, enum measure measure, int6
 	    limit->whose, (long long)own, HELD_MESSAGES);
 }
 
-/* Counts an amount where it has a place. A limit is passed by one amount at most: however small a share is, a message that
- * is long can come through. */
+/* Counts an amount where it fits. A limit may be exceeded by one amount: a long message passes however small a share
+ * is. */
 static bool take(struct rpc_call *call, enum measure measure, int64_t amount, int64_t share_least, struct reeve_error *error)
 {
 	struct rpc_server *server = call->server;
@@ -184,7 +186,7 @@ void limits_leave(struct rpc_call *call)
 	}
 }
 
-/* What tells addresses apart. */
+/* Reads the part of an address that identifies its user. */
 static void read_address(const struct sockaddr *from, struct address *address)
 {
 	memset(address, 0, sizeof *address);

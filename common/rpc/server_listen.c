@@ -1,8 +1,9 @@
 /*
- * Newcomers. When all connections are taken, one that has not greeted makes room, or the one that has said nothing for
- * longest and has no call open; else one of an address that has more than half of all, if the newcomer has another address;
- * else the newcomer is turned away: it may greet, and is told why its calls are not served. Callers on this machine have
- * some connections of their own, so that an operator gets in.
+ * New connections. When all connections are taken, the server closes one for the newcomer: one that has sent no hello,
+ * else one that has made no call, else the one without open calls that has been silent for longest; else one of another
+ * address that has more than half of all connections. Otherwise it turns the newcomer away: the newcomer may send its
+ * hello, and its calls are answered with the reason. Callers on this machine have some extra connections, so that an
+ * operator gets in.
  */
 #include "common/rpc/server_internal.h"
 
@@ -19,21 +20,21 @@
 #include <utlist.h>
 
 enum {
-	NEWCOMERS_MOST = 64,    /* let in one after the other: then other events have their turn */
-	TURNED_AWAY_MOST = 256, /* at a time, or … */
-	TURNED_AWAY_PART = 8,   /* … such a part of the descriptors; more are closed without a word */
-	LOCAL_PART = 64,        /* such a part of all connections callers on this machine have in addition, … */
+	NEWCOMERS_MOST = 64,    /* accepted one after the other; then other events run */
+	TURNED_AWAY_MOST = 256, /* open at the same time, or … */
+	TURNED_AWAY_PART = 8,   /* … this part of the descriptors if it is less; more are closed without an answer */
+	LOCAL_PART = 64,        /* callers on this machine have this part of all connections in addition, … */
 	LOCAL_LEAST = 1,
 	LOCAL_MOST = 64,
-	IDLE_MS = 10000,    /* a connection without calls that has been silent for so long may be closed for another … */
-	IDLE_PINGS = 3,     /* … if so many of the pings that it should send are missing, too */
-	ROOM_AFTER_MS = 1000, /* so long nobody is closed for not having greeted, or for being silent before the first call */
-	ROOM_EVERY_MS = 50, /* looking for one takes a while */
-	OTHER_FILES = 128,  /* descriptors for the database, callbacks, archives and look-ups, … */
-	OTHER_PART = 2,     /* … or such a part of few */
+	IDLE_MS = 10000,    /* a connection without calls may be closed for another when silent for this long … */
+	IDLE_PINGS = 3,     /* … and for this many of the pings that it should send */
+	ROOM_AFTER_MS = 1000, /* a connection without a hello or a call is not closed for another within this time */
+	ROOM_EVERY_MS = 50, /* limits the searches for a connection to close, which take a while */
+	OTHER_FILES = 128,  /* descriptors for the database, callbacks, archives and lookups, … */
+	OTHER_PART = 2,     /* … or this part of all descriptors if it is less */
 };
 
-/* Connections that callers on this machine have beside so many. */
+/* Returns how many connections callers on this machine have in addition to `connections`. */
 static int local_room(int connections)
 {
 	int room = connections / LOCAL_PART;
@@ -41,9 +42,9 @@ static int local_room(int connections)
 	return room < LOCAL_LEAST ? LOCAL_LEAST : room > LOCAL_MOST ? LOCAL_MOST : room;
 }
 
-/* Takes as many descriptors as the system gives, and counts how many connections they are enough for: with those of callers
- * on this machine and with those that were turned away. Else the process would run out of them before all connections are
- * taken, and nobody would make room. */
+/* Raises the limit of descriptors as far as permitted, and lowers max_connections to what it allows, including callers
+ * on this machine and connections that are turned away. Otherwise the process would run out of descriptors before all
+ * connections are taken, and would never close an idle one. */
 void server_fit_files(struct rpc_server *server)
 {
 	struct rlimit limit;
@@ -70,7 +71,7 @@ void server_fit_files(struct rpc_server *server)
 	server->options.max_connections = most > 0 ? most : 1;
 }
 
-/* How little a connection needs its place; 0: it is in use. */
+/* Returns how idle a connection is; 0: it is in use. */
 static int64_t idleness(const struct peer *peer, const struct conn_state *state, int64_t now_ms)
 {
 	int64_t idle_ms = IDLE_PINGS * rpc_server_idle_ping_ms(peer->server);
@@ -84,16 +85,17 @@ static int64_t idleness(const struct peer *peer, const struct conn_state *state,
 	return state->quiet_ms >= (idle_ms > IDLE_MS ? idle_ms : IDLE_MS) ? state->quiet_ms : 0;
 }
 
-/* Whether a connection's address has more than half of all connections, and the newcomer comes from another. So open calls cannot keep
- * all others out. */
+/* Returns true if a connection's address has more than half of all connections and the newcomer has another address.
+ * This prevents open calls from keeping all others out. */
 static bool is_of_majority(const struct peer *peer, const struct address *newcomer)
 {
 	return newcomer && peer->address != newcomer && !peer->refusal &&
 	       peer->address->connections > peer->server->options.max_connections / 2;
 }
 
-/* Closes the idlest connection; if none is idle, the quietest of an address that has the majority, for a newcomer from this address (NULL:
- * its address is not known). Looking at all connections takes time, so it does not do so for each newcomer of a flood. */
+/* Closes the idlest connection. If none is idle, closes the quietest one of an address that has more than half of all,
+ * if `newcomer` is another address (NULL: unknown). Checking all connections takes time, so it does not do so for each
+ * newcomer of a flood. Returns true if it closed one. */
 static bool make_room(struct rpc_server *server, const struct address *newcomer, int64_t now_ms)
 {
 	struct peer *peer, *idlest = NULL, *quietest = NULL;
@@ -125,7 +127,7 @@ static bool make_room(struct rpc_server *server, const struct address *newcomer,
 	return true;
 }
 
-/* Why a newcomer does not get in, or NULL. */
+/* Returns why a newcomer is turned away, or NULL. */
 static const char *reason_against(struct rpc_server *server, const struct peer *peer, int64_t now_ms)
 {
 	int most = server->options.max_connections;
@@ -167,8 +169,8 @@ static void welcome(struct rpc_server *server, int fd, const struct sockaddr *fr
 	conn_start(peer->conn);
 }
 
-/* A newcomer cannot be accepted: no descriptors are left, say. True: an idle connection was closed, so there is one again.
- * False: it tries again a moment later. */
+/* Handles a failure to accept a newcomer, such as a lack of descriptors. Returns true if it closed an idle connection,
+ * so that a descriptor is free. Otherwise the listener tries again a moment later. */
 static bool accept_failed(struct listener *listener, int problem)
 {
 	struct rpc_server *server = listener->server;
@@ -184,7 +186,7 @@ static bool accept_failed(struct listener *listener, int problem)
 	return false;
 }
 
-/* Somebody wants to connect. */
+/* Accepts new connections. */
 static void on_newcomers(evutil_socket_t listening, short what, void *arg)
 {
 	struct listener *listener = arg;

@@ -1,8 +1,8 @@
 /*
- * Connections and their turns. A connection has to greet in time, to send its messages without long breaks, to take its
- * answers, and to be heard of now and then; one that does not is closed, so that silence costs nobody else a
- * descriptor. A peer that sends faster than the loop serves, or does not take its answers, is not read from for a
- * while. Each peer has a queue of its own, and they are served in turn: a flood delays its sender.
+ * Connections, and the order in which they are served. A connection must send its hello in time, send its messages
+ * without long breaks, take its answers, and not be silent for too long; otherwise it is closed, so that it does not
+ * use up a descriptor. While a peer sends faster than the loop serves it, or does not take its answers, reading from it
+ * is suspended. Each peer has its own queue of frames, and they are served in turn: a flood delays only its sender.
  */
 #include "common/rpc/server_internal.h"
 
@@ -15,23 +15,24 @@
 #include <utlist.h>
 
 enum {
-	WAITING_MOST = 256,       /* frames of one peer that are not looked at */
+	WAITING_MOST = 256,       /* unprocessed frames of one peer */
 	WAITING_MESSAGES = 2,     /* … and bytes, in longest messages */
-	TURN_FRAMES = 256,        /* frames looked at in one turn of the loop */
-	TURN_MS = 10,             /* … and for how long: then other events have their turn */
+	TURN_FRAMES = 256,        /* frames processed in one iteration of the loop */
+	TURN_MS = 10,             /* … and for how long; then other events run */
 	BACKLOG_MESSAGES = 4,     /* a peer with longer unsent answers is not served */
-	GREETING_MS = 5000,       /* how long a newcomer may take to greet */
-	FRAME_MS = 10000,         /* how long a message may take to come … */
-	FRAME_BYTES_PER_MS = 100, /* … and how much longer if it is long */
-	QUIET_MS = 300000,        /* how long nothing need be heard of a peer; Reeve's own are heard of more often */
-	STUCK_MS = 10000,         /* how long a peer may take no answers */
-	TURNED_AWAY_MS = 3000,    /* how long one that was turned away has to hear why */
-	PARTIAL_MS = 1000,     /* a message that has taken so long may be cut off when there is no memory for others … */
-	FREE_PART = 8,         /* … until such a part of it is free */
-	CLOSE_GRACE_MS = 1000, /* how long answers given before the end may take to leave */
+	GREETING_MS = 5000,       /* for a newcomer's hello */
+	FRAME_MS = 10000,         /* for a message to arrive … */
+	FRAME_BYTES_PER_MS = 100, /* … and more for a long one */
+	QUIET_MS = 300000,        /* maximum silence of a peer; Reeve's clients send more often */
+	STUCK_MS = 10000,         /* maximum time in which a peer takes no answers */
+	TURNED_AWAY_MS = 3000,    /* for a peer that was turned away to read the reason */
+	PARTIAL_MS = 1000,     /* a message that takes longer may be cut off when the memory for messages is used up … */
+	FREE_PART = 8,         /* … until this part of the memory is free */
+	CLOSE_GRACE_MS = 1000, /* for outgoing answers to leave at the end */
 };
 
-/* When the loop has looked at its sockets once more: who has sent something by then has his turn, too. */
+/* Runs peers_take after the loop has polled its sockets once more, so that peers that have sent something by then get
+ * their turns, too. */
 void server_wake(struct rpc_server *server)
 {
 	if (server->woken)
@@ -40,7 +41,7 @@ void server_wake(struct rpc_server *server)
 	event_add(server->wake, &(struct timeval){0, 0});
 }
 
-/* Puts a peer at the end of those whose frames may be looked at. */
+/* Appends a peer to those with frames to process. */
 static void queue_up(struct peer *peer)
 {
 	struct rpc_server *server = peer->server;
@@ -94,7 +95,7 @@ static void peer_closed(void *arg)
 	server_wake(server);
 }
 
-/* It takes its answers again. */
+/* The peer takes its answers again. */
 static void peer_eased(void *arg)
 {
 	struct peer *peer = arg;
@@ -149,7 +150,7 @@ void peers_release(struct peer *peer)
 	free(peer);
 }
 
-/* A connection is over, and its frames have all been looked at. */
+/* Removes a peer whose connection has ended and whose frames have all been processed. */
 static void remove_peer(struct rpc_server *server, struct peer *peer)
 {
 	if (peer->dirty)
@@ -165,7 +166,7 @@ static void remove_peer(struct rpc_server *server, struct peer *peer)
 	conn_free(peer->conn);
 	peer->conn = NULL;
 	peer->over = true;
-	peers_keep(peer); /* the calls' owners may answer them all */
+	peers_keep(peer); /* the callbacks may answer all its calls */
 	peer->walk = peer->calls;
 	while (peer->walk) {
 		struct rpc_call *call = peer->walk;
@@ -176,7 +177,7 @@ static void remove_peer(struct rpc_server *server, struct peer *peer)
 	peers_release(peer);
 }
 
-/* Takes a peer's next frame; the peer goes to the end of the line if it has more. */
+/* Removes and returns a peer's next frame. The peer goes to the end of the queue if it has more. */
 static struct frame *take_from(struct peer *peer)
 {
 	struct frame *frame = peer->frames;
@@ -191,8 +192,8 @@ static struct frame *take_from(struct peer *peer)
 	return frame;
 }
 
-/* Takes the next frame of the peer whose turn it is. Peers that do not take their answers leave the line until they do.
- * NULL: there is none. *resume: the peer, who was too fast, may be read from again. */
+/* Removes and returns the next frame of the peer whose turn it is, or NULL. Peers that do not take their answers leave
+ * the queue until they do. Sets *resume if the peer was suspended and may be read from again. */
 static struct frame *take_frame(struct rpc_server *server, struct peer **taken, bool *resume)
 {
 	size_t most = BACKLOG_MESSAGES * server->options.max_message_bytes;
@@ -211,7 +212,7 @@ static struct frame *take_frame(struct rpc_server *server, struct peer **taken, 
 	return frame;
 }
 
-/* Reads on from a peer. */
+/* Resumes reading from a peer. */
 static void resume_peer(struct peer *peer)
 {
 	peer->stalled = false;
@@ -224,7 +225,7 @@ static void free_frame(struct rpc_server *server, struct frame *frame)
 	free(frame);
 }
 
-/* Serves peers in turn, as long as one turn of the loop may take. */
+/* Serves peers in turn, within the limits of one iteration of the loop. */
 static void serve_frames(struct rpc_server *server)
 {
 	int64_t until_ms = clock_monotonic_ms() + TURN_MS;
@@ -243,7 +244,7 @@ static void serve_frames(struct rpc_server *server)
 	}
 }
 
-/* Removes peers whose connection is over, but for those that have frames left. */
+/* Removes peers whose connection has ended, except those that still have frames. */
 static void remove_closed(struct rpc_server *server)
 {
 	struct peer *closed = server->closed, *peer, *next;
@@ -268,7 +269,7 @@ void peers_take(struct rpc_server *server)
 		server_wake(server);
 }
 
-/* Unread answers take more memory than there is for them: closes the connections that have most. */
+/* Closes the connections with the most unread answers until the rest fits in memory. */
 static void cut_unread(struct rpc_server *server)
 {
 	while (atomic_load(&server->budget.unsent) > server->budget.unsent_most) {
@@ -322,7 +323,7 @@ void peers_flush(struct rpc_server *server)
 	}
 }
 
-/* Why a peer is to be closed, or NULL. `read`: it is being read from. */
+/* Returns why a peer must be closed, or NULL. `read`: reading from it is not suspended. */
 static const char *unwanted(const struct peer *peer, const struct conn_state *state, bool read)
 {
 	if (!state->opened)
@@ -336,8 +337,8 @@ static const char *unwanted(const struct peer *peer, const struct conn_state *st
 	return state->quiet_ms > QUIET_MS ? "says nothing" : NULL;
 }
 
-/* There is no memory left for messages that come in: closes the connections whose unfinished messages have taken most,
- * until a part is free again. Those that have just begun are given time. */
+/* Handles a lack of memory for incoming messages: closes the connections whose unfinished messages have taken the most,
+ * until a part is free again. Messages that have just begun are spared. */
 static void cut_largest(struct rpc_server *server)
 {
 	size_t most = server->budget.incoming_most - server->budget.incoming_most / FREE_PART;
@@ -387,7 +388,7 @@ void peers_sweep(struct rpc_server *server)
 		cut_largest(server);
 }
 
-/* Lets answers that were given reach their callers, for a moment. */
+/* Gives outgoing answers a moment to reach their callers. */
 static void drain(struct rpc_server *server)
 {
 	int64_t until_ms = clock_monotonic_ms() + CLOSE_GRACE_MS;

@@ -1,4 +1,5 @@
-/* Protobuf's variable-length numbers: seven bits a byte, the lowest first, the high bit saying that more follow. */
+/* Protobuf's variable-length numbers: seven bits per byte, lowest first; a set high bit means that more bytes
+ * follow. */
 #ifndef REEVE_COMMON_RPC_VARINT_H
 #define REEVE_COMMON_RPC_VARINT_H
 
@@ -7,11 +8,11 @@
 
 enum { VARINT_MAX_BYTES = 10 };
 
-/* How a field's value is laid out, the lowest three bits of its tag. */
+/* The encoding of a field's value: the lowest three bits of its tag. */
 enum wire_type { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LENGTH = 2, WIRE_32 = 5 };
 
-/* Reads a number of at most `max_bytes` bytes that stands at `at`, before `end`. Returns how many bytes it took, or 0
- * if it is cut off, longer, or beyond 64 bits. */
+/* Reads a number of up to `max_bytes` bytes at `at`, before `end`. Returns its length in bytes, or 0 if it is
+ * truncated, longer, or exceeds 64 bits. */
 static inline size_t varint_read(const uint8_t *at, const uint8_t *end, size_t max_bytes, uint64_t *value)
 {
 	uint64_t result = 0;
@@ -32,7 +33,7 @@ static inline size_t varint_read(const uint8_t *at, const uint8_t *end, size_t m
 	return 0;
 }
 
-/* How many bytes a number takes. */
+/* Returns the encoded length of a number in bytes. */
 static inline size_t varint_size(uint64_t value)
 {
 	size_t size = 1;
@@ -44,7 +45,7 @@ static inline size_t varint_size(uint64_t value)
 	return size;
 }
 
-/* Writes a number and returns the place after it. */
+/* Writes a number and returns the position after it. */
 static inline uint8_t *varint_write(uint8_t *out, uint64_t value)
 {
 	while (value >= 0x80) {

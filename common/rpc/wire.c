@@ -1,6 +1,6 @@
 /*
- * Walks the wire bytes of a message by its descriptor. Nothing is allocated and nothing is remembered of what was good:
- * only when something is wrong are the fields before it counted again, to name it by its path.
+ * Walks the wire bytes of a message by its descriptor. It allocates nothing and keeps no record of valid fields: only
+ * after an error does it count the fields before it again, for the error's path.
  */
 #include "common/rpc/wire.h"
 
@@ -13,38 +13,38 @@
 
 enum { PATH_BYTES = 256, FIELD_MAX = (1 << 29) - 1, TAG_BYTES = 5, LENGTH_BYTES = 5 };
 
-/* How protobuf-c 1.4 unpacks: it notes each field of a message, the first ones on its stack, the others in blocks of
- * which each has room for twice as many as the one before. */
+/* How protobuf-c 1.4 unpacks: it records each field of a message, the first ones on its stack, the others in blocks,
+ * each for twice as many fields as the previous one. */
 enum { NOTE_BYTES = 32, NOTES_ON_STACK = 16, PIECE_BYTES = 16 };
 
-/* More than anybody has: counting ends here. */
+/* Above this size merges are no longer counted, so that the sum cannot overflow. No machine has this much memory. */
 static const size_t MEMORY_MOST = (size_t)1 << 48;
 
-/* What one check has seen so far, in all messages together. */
+/* Counts of one check, over all messages together. */
 struct tally {
-	unsigned fields; /* known ones, in all */
+	unsigned fields; /* known fields */
 	unsigned elements, unknown;
-	size_t memory; /* what it takes unpacked */
+	size_t memory; /* bytes when unpacked */
 };
 
-/* A message being walked, and where it stands in the one around it. */
+/* A message being walked, and its position in the message around it. */
 struct frame {
 	const struct frame *parent;
 	const ProtobufCMessageDescriptor *descriptor;
 	const uint8_t *begin, *end;
-	const uint8_t *field_begin;            /* the field looked at: its tag */
-	const ProtobufCFieldDescriptor *field; /* NULL: unknown */
+	const uint8_t *field_begin;            /* the tag of the current field */
+	const ProtobufCFieldDescriptor *field; /* the current field; NULL: unknown */
 	uint32_t number;
-	uint32_t last_number; /* of the field before */
-	uint64_t seen;        /* which of the first 64 fields have come */
-	size_t memory_before; /* the tally's when it began */
+	uint32_t last_number; /* of the previous field */
+	uint64_t seen;        /* submessages found, by field index; all from 63 on share a bit */
+	size_t memory_before; /* the tally's memory at the start of this message */
 	unsigned fields;      /* in this message */
 	int depth;
 	struct tally *tally;
 	struct reeve_error *error;
 };
 
-/* A field as it stands on the wire. */
+/* A field on the wire. */
 struct piece {
 	uint32_t number;
 	unsigned wire_type;
@@ -52,7 +52,7 @@ struct piece {
 	size_t length;
 };
 
-/* Reads one field at *at and moves on. Returns NULL, or what is wrong with it. */
+/* Reads the field at *at and advances. Returns NULL, or what is wrong with it. */
 static const char *read_piece(const uint8_t **at, const uint8_t *end, struct piece *piece)
 {
 	uint64_t tag, length;
@@ -95,7 +95,7 @@ static const char *read_piece(const uint8_t **at, const uint8_t *end, struct pie
 	return NULL;
 }
 
-/* How many fields with the frame's number stand before the one that is looked at. */
+/* Returns how many fields with the current field's number come before it in this message. */
 static unsigned index_in(const struct frame *frame)
 {
 	unsigned index = 0;
@@ -107,7 +107,7 @@ static unsigned index_in(const struct frame *frame)
 	return index;
 }
 
-/* Writes the path of the field that is looked at and returns its length. */
+/* Writes the path of the current field and returns its length. */
 static size_t write_path(const struct frame *frame, char *out, size_t size)
 {
 	size_t used = 0;
@@ -127,7 +127,7 @@ static size_t write_path(const struct frame *frame, char *out, size_t size)
 	return used < size ? used : size - 1;
 }
 
-/* Says what is wrong with the field looked at. */
+/* Sets the error for the current field. Always returns false. */
 static bool fail(const struct frame *frame, const char *problem)
 {
 	char path[PATH_BYTES];
@@ -166,14 +166,14 @@ static unsigned wire_type_of(ProtobufCType type)
 	}
 }
 
-/* Memory comes in whole pieces. */
+/* Rounds a size up to the allocator's granularity. */
 static size_t pieces(size_t bytes)
 {
 	return (bytes + PIECE_BYTES - 1) / PIECE_BYTES * PIECE_BYTES;
 }
 
-/* A message within that comes a second time is merged with what has come before: protobuf-c makes new arrays for both
- * together, each time. Counted as all of the outer message once more, which cannot be less. */
+/* Counts the merge of a repeated occurrence of a singular submessage: each time, protobuf-c allocates new arrays for
+ * both occurrences together. Counts all of the outer message once more, which is an upper bound. */
 static void count_merge(struct frame *frame)
 {
 	unsigned index = (unsigned)(frame->field - frame->descriptor->fields);
@@ -185,7 +185,7 @@ static void count_merge(struct frame *frame)
 	frame->seen |= bit;
 }
 
-/* What one element of a repeated field takes in the array of all. */
+/* Returns the bytes of one element in the array of a repeated field. */
 static size_t element_bytes(ProtobufCType type)
 {
 	switch (type) {
@@ -206,7 +206,7 @@ static size_t element_bytes(ProtobufCType type)
 	}
 }
 
-/* A repeated number may come packed, its values one after the other in one field. */
+/* Checks a packed field: all values of a repeated number, one after the other. */
 static const char *check_packed(unsigned wire_type, const struct piece *piece, size_t *count)
 {
 	const uint8_t *at = piece->value, *end = at + piece->length;
@@ -261,7 +261,7 @@ static bool check_field(struct frame *frame, const struct piece *piece)
 	}
 	if (++frame->tally->fields > WIRE_MAX_FIELDS)
 		return fail(frame, "is one field too many for one message");
-	/* A message within counts whatever its label: each copy of one that should come once costs memory too. */
+	/* A submessage counts whatever its label: each copy of a singular one costs memory, too. */
 	if (expected == WIRE_LENGTH &&
 	    (field->label == PROTOBUF_C_LABEL_REPEATED || field->type == PROTOBUF_C_TYPE_MESSAGE) &&
 	    ++frame->tally->elements > WIRE_MAX_ELEMENTS)
@@ -310,7 +310,7 @@ static bool check_message(struct frame *frame)
 		frame->field_begin = at;
 		problem = read_piece(&at, frame->end, &piece);
 		if (problem && piece.number == 0) {
-			/* No field to name: say after which one it stands, or in which message. */
+			/* There is no field to name: name the previous one, or the message. */
 			if (frame->field)
 				return fail(frame, problem);
 			if (frame->parent)

@@ -1,5 +1,6 @@
 /*
- * A run of the job does one thing at a time: an operation of the store, or work on a thread. An eventfd says when that has ended.
+ * The job "archive". A run does one step at a time: an operation of the store, or work on a thread, which signals its
+ * end by an eventfd.
  */
 #include "manager/archive/archive.h"
 
@@ -14,8 +15,8 @@
 #include <unistd.h>
 
 enum {
-	OTHERS_MS = 5000,  /* while another manager archives: it may have died */
-	UNKNOWN_MS = 100,  /* while the database does not know this manager */
+	OTHERS_MS = 5000,  /* until the next check while another manager archives, as it may have died */
+	UNKNOWN_MS = 100,  /* until the next check while this manager has no id in the database */
 };
 
 struct archive {
@@ -27,8 +28,8 @@ struct archive {
 	struct store_archive op;
 	struct archive_file file;
 	int64_t tasks;
-	struct reeve_error problem; /* why this run has failed; code OK: it has not */
-	/* The work on the thread. */
+	struct reeve_error problem; /* why this run has failed; code OK: no failure */
+	/* Work on the thread */
 	pthread_t thread;
 	bool working;
 	char *text;
@@ -38,7 +39,7 @@ struct archive {
 	struct reeve_error error;
 };
 
-/* Another manager archives. */
+/* Ends the run because another manager archives. */
 static void leave_to_others(struct archive *a)
 {
 	jobs_at(a->jobs, JOB_ARCHIVE, jobs_now(a->jobs) + OTHERS_MS);
@@ -64,7 +65,7 @@ static void release(struct archive *a)
 	give(a, STORE_ARCHIVE_RELEASE, on_released);
 }
 
-/* Gives up for now. `problem` NULL: another manager goes on with it. */
+/* Abandons the partition in this run. `problem` NULL: another manager archives it. */
 static void give_up(struct archive *a, const char *problem)
 {
 	archive_file_abandon(&a->file);
@@ -83,11 +84,11 @@ static void on_noted(struct store_op *op, const struct reeve_error *error)
 		return;
 	}
 	log_info("archive", "%s: %lld tasks are in %s", a->op.partition, (long long)a->tasks, a->file.path);
-	jobs_at(a->jobs, JOB_TABLES, 0); /* it may be dropped */
+	jobs_at(a->jobs, JOB_TABLES, 0); /* the partition may be dropped now */
 	ask_next(a);
 }
 
-/* --- the thread ------------------------------------------------------------------------------------------------ */
+/* --- thread ---------------------------------------------------------------------------------------------------- */
 
 static void *thread_run(void *arg)
 {
@@ -98,7 +99,7 @@ static void *thread_run(void *arg)
 	if (a->good && a->last)
 		a->good = archive_file_finish(&a->file, &a->error);
 	if (write(a->signal, &one, sizeof one) != sizeof one)
-		abort(); /* an eventfd that has room always takes it */
+		abort(); /* this cannot fail: the eventfd has room */
 	return NULL;
 }
 
@@ -113,7 +114,7 @@ static void thread_start(struct archive *a)
 	}
 }
 
-/* --- a partition ----------------------------------------------------------------------------------------------- */
+/* --- partition ------------------------------------------------------------------------------------------------- */
 
 static void on_page(struct store_op *op, const struct reeve_error *error)
 {
@@ -184,7 +185,7 @@ static void ask_next(struct archive *a)
 static bool archive_run(void *arg)
 {
 	struct archive *a = arg;
-	if (!store_manager_id(a->store)) { /* nobody could tell that it is this one that archives */
+	if (!store_manager_id(a->store)) { /* the lock needs this manager's id */
 		jobs_at(a->jobs, JOB_ARCHIVE, jobs_now(a->jobs) + UNKNOWN_MS);
 		return false;
 	}

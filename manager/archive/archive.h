@@ -1,10 +1,10 @@
 /*
- * The archive: before a partition of the history is dropped, its tasks are written to a file of JSON lines, one a task, with
- * their attempts and events.
+ * The archive: before a partition of the history is dropped, its tasks are written to a file of JSON lines, one line
+ * per task, with their attempts and events.
  *
- * Rows are read a page at a time, and written on a thread of their own, so that neither memory nor the loop minds how many
- * there are, or how slow the disk is. When the file has its name and is safely stored, that is noted in the database, and only
- * then may the partition go. Whatever goes wrong in between, all of it is written again.
+ * Rows are read one page at a time and written on a separate thread, so that many rows need little memory and a slow
+ * disk does not block the loop. When the file is on the disk and has its name, the database records that, and only then
+ * may the partition be dropped. After any failure before that, all of the partition is written again.
  */
 #ifndef REEVE_MANAGER_ARCHIVE_ARCHIVE_H
 #define REEVE_MANAGER_ARCHIVE_ARCHIVE_H
@@ -16,12 +16,13 @@
 
 struct archive;
 
-/* Starts it, as the job "archive". The directory's text and the store must outlive it. After a partition has been archived the
- * job "tables" runs: it may drop that one. NULL: *error says why. */
+/* Creates the archive and binds the job "archive". The string `directory` and the store must outlive it. After it has
+ * archived a partition it runs the job "tables", which may drop the partition. Returns NULL with *error
+ * (UNAVAILABLE). */
 struct archive *archive_create(struct event_base *base, struct store *store, struct jobs *jobs, const char *directory,
     struct reeve_error *error);
 
-/* Ends it; what is under way is abandoned. The store must be closed before. NULL is allowed. */
+/* Frees the archive and abandons an unfinished file. The store must be closed before. `archive` may be NULL. */
 void archive_destroy(struct archive *archive);
 
 #endif

@@ -15,7 +15,7 @@ static bool failed(struct reeve_error *error, const char *path, const char *doin
 	return error_set(error, STATUS(UNAVAILABLE), "%s %s: %s", doing, path, strerror(errno));
 }
 
-/* Whether the path still leads to the open file: its writer may have just given it its name. */
+/* Returns true if the path still leads to the open file: another writer may have renamed it just before our lock. */
 static bool still_there(const struct archive_file *file)
 {
 	struct stat open, named;
@@ -66,7 +66,7 @@ bool archive_file_write(struct archive_file *file, const char *text, size_t leng
 	return true;
 }
 
-/* Whether a file holds the same as ours. One that cannot be read does not. */
+/* Returns true if a file has the same content as ours, and false if it cannot be read. */
 static bool same_content(const struct archive_file *file, const char *path)
 {
 	char ours[COMPARE_BYTES], theirs[COMPARE_BYTES];
@@ -86,7 +86,8 @@ static bool same_content(const struct archive_file *file, const char *path)
 	return same;
 }
 
-/* Gives the file a name that nothing has. File systems that cannot do that at once have no second writer, by the lock. */
+/* Renames the file to a name that does not exist. On file systems that cannot check and rename atomically, the lock
+ * excludes a second writer. */
 static bool rename_to(const struct archive_file *file, const char *path)
 {
 	if (renameat2(AT_FDCWD, file->part, AT_FDCWD, path, RENAME_NOREPLACE) == 0)

@@ -1,4 +1,5 @@
-/* A delivery goes: taken, (report,) call, settled; then there is room for another, and it is looked again. */
+/* The steps of a delivery: take, report (unless it has a payload), call, settle. Then there is room for another one, so
+ * the job runs again. */
 #include "manager/callbacks/callbacks.h"
 
 #include "common/clock.h"
@@ -17,16 +18,16 @@
 
 enum { AT_ONCE = 16, AT_ONE_SITE = 4, GONE = 410, REPORT_MS = 10000, SETTLE_MS = 5000 };
 
-/* The rest after the n-th try: 1 s, 4 s, 16 s, 64 s, … up to 6 hours, up to a quarter taken off at random. Twelve tries
- * take about a day. */
+/* The retry delay after the n-th try: 1 s, 4 s, 16 s, 64 s, … up to 6 hours, minus up to a quarter at random. Twelve
+ * tries take about a day. */
 enum { REST_MS = 1000, REST_FACTOR = 4, REST_MOST_MS = 6 * 3600 * 1000, REST_RANDOM = 4 };
 
 struct delivery {
 	struct callbacks *callbacks;
 	int64_t id, batch_id, task_id;
-	char *event, *url, *site, *secret, *payload; /* secret, payload: or NULL */
+	char *event, *url, *site, *secret, *payload; /* secret and payload may be NULL */
 	int32_t attempt, take;
-	char *problem;                /* what went wrong */
+	char *problem;                /* why the try failed */
 	struct store_callback_report report;
 	struct store_callback_settle settle;
 	struct delivery *prev, *next;
@@ -38,10 +39,10 @@ struct callbacks {
 	struct callbacks_options options;
 	struct callbacks_counters counters;
 	struct http *http;
-	struct delivery *deliveries; /* utlist: under way */
+	struct delivery *deliveries; /* utlist: in flight */
 	int count;
 	struct store_callbacks_take take;
-	struct store_site sites[AT_ONCE]; /* of the take; the names are copies */
+	struct store_site sites[AT_ONCE]; /* for `take`; the names are copies */
 };
 
 static char *copy(const char *text)
@@ -62,7 +63,7 @@ static void delivery_free(struct delivery *d)
 	free(d);
 }
 
-/* What servers and certificates say goes into it, and may be anything. */
+/* Sets d->problem. It may contain any bytes from servers and certificates, so invalid UTF-8 is replaced. */
 static void problem_set(struct delivery *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void problem_set(struct delivery *d, const char *format, ...)
@@ -145,7 +146,7 @@ static void on_answered(void *arg, const struct http_answer *answer)
 static void call(struct delivery *d, const char *body)
 {
 	char id[40], id_line[64], time_line[64], signature[CALLBACK_SIGNATURE_BYTES], signature_line[128];
-	int64_t now = clock_wall_us() / 1000000; /* receivers refuse what is old by their own clocks */
+	int64_t now = clock_wall_us() / 1000000; /* wall clock: receivers reject old calls by their own clocks */
 	size_t length = strlen(body);
 	const char *headers[] = {"Content-Type: application/json", id_line, time_line, NULL, NULL};
 	snprintf(id, sizeof id, "cb_%lld", (long long)d->id);
@@ -184,7 +185,7 @@ static void deliver(struct delivery *d)
 		problem_set(d, "the URL's host is none of those that --callback-hosts allows");
 		settle(d, false, true, 0, 0);
 	} else if (d->attempt > c->options.attempts) {
-		d->attempt--; /* this is none */
+		d->attempt--; /* this try is not made */
 		problem_set(d, "it has been tried as often as --callback-attempts says");
 		settle(d, false, true, 0, 0);
 	} else if (d->payload) {
@@ -223,7 +224,8 @@ static void on_taken(struct store_op *op, const struct reeve_error *error)
 	}
 }
 
-/* How many are under way to each site; the names are to be freed. */
+/* Counts the deliveries in flight to each site into c->sites and returns the number of sites. The caller frees the
+ * names. */
 static int count_sites(struct callbacks *c)
 {
 	const struct delivery *d;

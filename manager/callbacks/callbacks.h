@@ -1,11 +1,12 @@
 /*
- * The delivery of callbacks: takes those that are due from the store, calls their URLs, and notes what became of each try.
+ * The delivery of callbacks: takes due callbacks from the store, calls their URLs, and records the outcome of each try.
  *
- * Any manager delivers: a callback is taken for a while only, so that one whose manager dies is tried by another. A try
- * whose answer got lost is made again; receivers know a repeated callback by its webhook-id. A bounded number is under
- * way, few of them to one site, so that sites that hang take neither memory nor the others' turns.
+ * Any manager delivers. It takes a callback for a limited time, so that another manager tries it if the first one dies.
+ * If an answer is lost, the callback is repeated; receivers recognize it by its webhook-id. The number of calls in
+ * flight is limited, in all and per site, so that sites that hang take up neither memory nor the capacity for other
+ * sites.
  *
- * A callback that fails is tried again after rests that grow, a bounded number of times, then given up.
+ * A failed callback is tried again after growing retry delays, and given up after a limited number of tries.
  */
 #ifndef REEVE_MANAGER_CALLBACKS_CALLBACKS_H
 #define REEVE_MANAGER_CALLBACKS_CALLBACKS_H
@@ -17,25 +18,26 @@
 struct callbacks;
 
 struct callbacks_options {
-	int attempts;        /* tries in all */
-	int64_t timeout_ms;  /* of one */
+	int attempts;        /* maximum tries of a callback */
+	int64_t timeout_ms;  /* of one try */
 	const char *ca_file; /* certificates to trust, PEM; NULL: the system's */
-	const char *hosts;   /* where calls may go, as callback_url_allowed takes it; NULL: anywhere */
+	const char *hosts;   /* allowed hosts, as for callback_url_allowed; NULL: any */
 	int64_t (*database_us)(void *arg); /* the manager's estimate of the database's time (core_database_us); 0: none yet */
 	void *arg;
 };
 
-/* Since the start. */
+/* Counters since the start. */
 struct callbacks_counters {
-	int64_t delivered, failed, given_up; /* failed: tries */
+	int64_t delivered, failed, given_up; /* `failed` counts tries, the others callbacks */
 };
 
-/* Makes the delivery, which the job "callbacks" begins; the store and the options' texts must outlive it. NULL: *error says why. */
+/* Creates the delivery and binds the job "callbacks". The store and the options' strings must outlive it. Returns NULL
+ * with *error. */
 struct callbacks *callbacks_create(struct event_base *base, struct store *store, struct jobs *jobs,
     const struct callbacks_options *options, struct reeve_error *error);
 
-/* Lets go of what is under way: it is tried again when its time is over. The store must be closed before. NULL is
- * allowed. */
+/* Frees the delivery and abandons calls in flight; their callbacks are tried again after the time for which they were
+ * taken. The store must be closed before. `callbacks` may be NULL. */
 void callbacks_destroy(struct callbacks *callbacks);
 
 const struct callbacks_counters *callbacks_counters(const struct callbacks *callbacks);

@@ -1,5 +1,5 @@
-/* See http.h. libcurl tells which sockets it waits for (on_socket) and how long at most (on_timer), and is told when they
- * are ready (on_ready, on_alarm). */
+/* libcurl sets the sockets that it waits for (on_socket) and a timeout (on_timer); the loop calls it when a socket is
+ * ready (on_ready) or the timeout has passed (on_alarm). */
 #include "manager/callbacks/http.h"
 
 #include "common/mem.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <utlist.h>
 
-/* More of an answer than this is not read. */
+/* Limits of what is read of an answer. */
 enum { BODY_MOST = 64 << 10, HEAD_MOST = 64 << 10 };
 
 
@@ -30,10 +30,10 @@ struct http {
 	struct http_options options;
 	CURLM *multi;
 	struct event *alarm;
-	struct http_post *posts; /* utlist: under way */
+	struct http_post *posts; /* utlist: in flight */
 };
 
-/* Bounds of what is read: anything but `length` ends the call. */
+/* These limit the length of an answer. libcurl ends the call if they return anything but `length`. */
 static size_t on_head(char *data, size_t size, size_t length, void *arg)
 {
 	struct http_post *post = arg;
@@ -66,7 +66,8 @@ static void post_end(struct http_post *post, CURLcode code)
 	curl_off_t retry_after = 0;
 	curl_easy_getinfo(post->easy, CURLINFO_RESPONSE_CODE, &status);
 	curl_easy_getinfo(post->easy, CURLINFO_RETRY_AFTER, &retry_after);
-	/* Once the status has come, how the rest of the answer ends says nothing any more. An endless head never says it all. */
+	/* After the status has arrived, an error in the rest does not matter, unless the head is too long: then it is no
+	 * answer. */
 	bool answered = status >= 200 && post->head_bytes <= HEAD_MOST;
 	const struct http_answer answer = {
 	    .status = answered ? (int)status : 0,
@@ -80,7 +81,7 @@ static void post_end(struct http_post *post, CURLcode code)
 	post_free(post);
 }
 
-/* Tells of calls that have ended. */
+/* Ends the calls that libcurl has finished. */
 static void reap(struct http *http)
 {
 	CURLMsg *message;
@@ -186,7 +187,7 @@ static void post_set(struct http_post *post, const char *url, size_t length)
 	curl_easy_setopt(easy, CURLOPT_PRIVATE, post);
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, post->problem);
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	/* A time-out must not wait for the thread that looks a name up. */
+	/* A timeout must not wait for the thread that looks up a name. */
 	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)options->timeout_ms);
 	curl_easy_setopt(easy, CURLOPT_URL, url);
@@ -202,7 +203,7 @@ static void post_set(struct http_post *post, const char *url, size_t length)
 	curl_easy_setopt(easy, CURLOPT_HEADERDATA, post);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, post);
-	/* Without a folder of certificates libcurl keeps those of the file in memory, for all calls. */
+	/* Without a folder of certificates, libcurl caches those of the file in memory for all calls. */
 	curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
 	if (options->ca_file)
 		curl_easy_setopt(easy, CURLOPT_CAINFO, options->ca_file);
@@ -220,9 +221,9 @@ void http_post(struct http *http, const char *url, const char *const *headers, c
 	memcpy(post->body, body, length);
 	for (; *headers; headers++)
 		post->headers = curl_slist_append(post->headers, *headers);
-	/* Some servers never answer an Expect. */
+	/* Send no Expect header: some servers never answer it. */
 	post->headers = curl_slist_append(post->headers, "Expect:");
 	post_set(post, url, length);
 	DL_APPEND(http->posts, post);
-	curl_multi_add_handle(http->multi, post->easy); /* it begins by on_timer */
+	curl_multi_add_handle(http->multi, post->easy); /* this calls on_timer, which starts the call */
 }

@@ -1,9 +1,9 @@
 /*
- * HTTP POSTs on an event loop, which they never block: libcurl's multi interface, woken by the loop's events. Names are
- * looked up on threads of libcurl's own.
+ * HTTP POSTs on an event loop, which they never block: libcurl's multi interface, driven by the loop's events. libcurl
+ * looks up names on its own threads.
  *
- * An answer's status decides; its body is read up to a bound and thrown away. Redirects are not followed. Certificates are
- * verified. One thread; nothing here is thread-safe.
+ * Only the status of an answer is used; its body is read up to a limit and discarded. Redirects are not followed.
+ * Certificates are verified. Not thread-safe: all calls must come from the loop's thread.
  */
 #ifndef REEVE_MANAGER_CALLBACKS_HTTP_H
 #define REEVE_MANAGER_CALLBACKS_HTTP_H
@@ -19,27 +19,27 @@ struct http;
 struct http_post;
 
 struct http_options {
-	int64_t timeout_ms;  /* of a call, from its begin to the end of the answer */
+	int64_t timeout_ms;  /* of a call, from its start to the end of the answer */
 	const char *ca_file; /* certificates to trust, PEM; NULL: the system's */
-	int connections;     /* kept open for later calls */
+	int connections;     /* maximum kept open for later calls */
 };
 
 struct http_answer {
-	int status;          /* of HTTP; 0: there was no answer */
-	const char *problem; /* why not, for people; "" if there was one. Valid during the call */
-	int64_t retry_after_ms; /* what the answer asked for; 0: nothing */
+	int status;          /* HTTP status; 0: no answer */
+	const char *problem; /* why there was no answer, for people; "" if there was one. Valid until `done` returns */
+	int64_t retry_after_ms; /* the answer's Retry-After; 0: none */
 };
 
 typedef void http_done(void *arg, const struct http_answer *answer);
 
-/* Makes the calling side; the options are copied, ca_file is not. NULL: *error says why. */
+/* Creates a client. Copies the options, except the string ca_file. Returns NULL with *error. */
 struct http *http_create(struct event_base *base, const struct http_options *options, struct reeve_error *error);
 
-/* Ends all calls without calling `done`, and frees everything. Waits for nobody. NULL is allowed. */
+/* Ends all calls without calling `done`, and frees the client. Does not block. `http` may be NULL. */
 void http_destroy(struct http *http);
 
-/* Begins a call. `headers` is a list of "Name: value" that ends with NULL; everything is copied. `done` is called once,
- * from the loop, never from within; the post is gone when it returns. */
+/* Starts a call. `headers` is a list of "Name: value" that ends with NULL. The URL, headers and body are copied.
+ * `done` is called once, from the loop, never from within this function. The call is freed when it returns. */
 void http_post(struct http *http, const char *url, const char *const *headers, const char *body, size_t length,
     http_done *done, void *arg);
 

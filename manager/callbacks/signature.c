@@ -1,4 +1,4 @@
-/* Over libcrypto's HMAC and base64. */
+/* Uses libcrypto's HMAC and base64. */
 #include "manager/callbacks/signature.h"
 
 #include <openssl/core_names.h>
@@ -9,7 +9,7 @@
 
 static const char prefix[] = "whsec_";
 
-/* The key's bytes; −1: it should be base64, and is not. */
+/* Writes the key's bytes and returns their number, or −1 if the secret's base64 is invalid. */
 static int key_of(const char *secret, unsigned char key[CALLBACK_SECRET_MOST])
 {
 	size_t n = strlen(secret), padding = 0;
@@ -23,7 +23,7 @@ static int key_of(const char *secret, unsigned char key[CALLBACK_SECRET_MOST])
 		return -1;
 	while (padding < 2 && secret[n - 1 - padding] == '=')
 		padding++;
-	if (strcspn(secret, "=") != n - padding) /* the decoder takes it for a zero anywhere */
+	if (strcspn(secret, "=") != n - padding) /* the decoder reads '=' as a zero anywhere */
 		return -1;
 	int length = EVP_DecodeBlock(key, (const unsigned char *)secret, (int)n);
 	return length < 0 ? -1 : length - (int)padding;
@@ -51,7 +51,7 @@ const char *callback_sign(const char *secret, const char *id, int64_t timestamp,
 	EVP_MAC_CTX *context = EVP_MAC_CTX_new(mac);
 	const OSSL_PARAM parameters[] = {
 	    OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, sha256, 0), OSSL_PARAM_construct_end()};
-	/* Fails only without memory. */
+	/* These fail only without memory. */
 	if (!EVP_MAC_init(context, key, key_length < 0 ? 0 : (size_t)key_length, parameters) ||
 	    !EVP_MAC_update(context, (unsigned char *)head, (size_t)head_length) ||
 	    !EVP_MAC_update(context, (const unsigned char *)body, length) ||

@@ -1,11 +1,11 @@
-/* Over libcurl's URL functions. */
+/* Uses libcurl's URL functions. */
 #include "manager/callbacks/url.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
 
-/* NULL: *problem says why not. curl_url_cleanup() it. */
+/* Parses a URL. Returns NULL and sets *problem if it is invalid. Free the result with curl_url_cleanup(). */
 static CURLU *parse(const char *url, const char **problem)
 {
 	CURLU *parts = curl_url();
@@ -20,7 +20,8 @@ static CURLU *parse(const char *url, const char **problem)
 	return NULL;
 }
 
-/* What follows the scheme of http and https; NULL: it is another. The parser would guess one, and take a third slash. */
+/* Returns the rest after "http://" or "https://", or NULL if the URL begins with neither. libcurl's parser would guess
+ * a missing scheme, and accept a third slash. */
 static const char *behind_scheme(const char *url)
 {
 	if (!strncasecmp(url, "http://", 7))
@@ -64,7 +65,7 @@ const char *callback_url_site(const char *url, char out[CALLBACK_SITE_BYTES])
 	return out;
 }
 
-/* "*.example.com" stands for every name below example.com. */
+/* Returns true if a host matches pattern[0..length). "*.example.com" matches all names below example.com. */
 static bool host_matches(const char *host, const char *pattern, size_t length)
 {
 	size_t n = strlen(host);

@@ -1,5 +1,5 @@
-/* The URLs that callbacks go to. They are read by the very parser that calls them, so that nothing is let through that is
- * understood otherwise later. */
+/* Checks of the URLs of callbacks. They use libcurl's parser, which also makes the calls, so that a URL means the same
+ * in the check and in the call. */
 #ifndef REEVE_MANAGER_CALLBACKS_URL_H
 #define REEVE_MANAGER_CALLBACKS_URL_H
 
@@ -8,15 +8,16 @@
 
 enum { CALLBACK_URL_MOST = 2048, CALLBACK_SITE_BYTES = 300 };
 
-/* Why `url` can't be called, as a phrase that follows the field's name ("is not a URL", "has no host"), or NULL if it
- * can. */
+/* Returns why `url` cannot be called, as a phrase to follow the field's name ("is not a URL", "has no host"), or NULL
+ * if it can. */
 const char *callback_url_problem(const char *url);
 
-/* "https://example.org:8443": where a good URL leads, without what may be secret in it. Returns `out`. */
+/* Writes the scheme, host and port of a valid URL, as in "https://example.org:8443", without its parts that may be
+ * secret, into `out` and returns it. */
 const char *callback_url_site(const char *url, char out[CALLBACK_SITE_BYTES]);
 
-/* Whether a good URL's host is in a list as --callback-hosts takes it: "example.org,*.example.com,10.0.0.7"; NULL: every
- * host is. */
+/* Returns true if a valid URL's host is in `hosts`, a list as in --callback-hosts
+ * ("example.org,*.example.com,10.0.0.7"). NULL allows every host. */
 bool callback_url_allowed(const char *url, const char *hosts);
 
 #endif

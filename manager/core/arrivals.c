@@ -1,4 +1,4 @@
-/* A run of the job is a walk over what waits, from the lowest id up. */
+/* A run of the job walks the inbox from the lowest id up. */
 #include "manager/core/arrivals.h"
 
 #include "common/log.h"
@@ -16,7 +16,8 @@ struct arrivals {
 
 static void admit(struct arrivals *a, int64_t beyond);
 
-/* Those that were admitted are told of by the database, to all managers. */
+/* Logs and reports the tasks that ended dead, and counts the ingested ones. The database itself notifies all managers
+ * of those. */
 static void tell(const struct arrivals *a)
 {
 	for (int i = 0; i < a->op.ended; i++) {
@@ -35,12 +36,12 @@ static void on_admitted(struct store_op *op, const struct reeve_error *error)
 	if (!error) {
 		tell(a);
 		if (a->op.walked) {
-			/* As many as fitted: those that go with it may not all have been admitted. */
+			/* After a full batch some tasks of the same queue, type and batch may not have been ingested. */
 			admit(a, a->op.admitted + a->op.ended < TASKS_MOST ? a->op.walked : a->op.walked - 1);
 			return;
 		}
 	}
-	jobs_done(a->base->jobs, JOB_ARRIVALS, error, false); /* what failed is tried again when the job counts has found it */
+	jobs_done(a->base->jobs, JOB_ARRIVALS, error, false); /* the job counts finds what failed, and runs this again */
 }
 
 static void admit(struct arrivals *a, int64_t beyond)

@@ -1,8 +1,8 @@
 /*
- * Tasks that were submitted by SQL in an application's transaction and could not be made whole there, because that would have
- * kept others waiting until it commits: they have no route yet, or are to be counted into a batch. They wait in the table
- * `arrivals`, and are admitted right after the commit by whichever manager comes to them first, each once. A notification
- * tells of them; the job counts finds those of whom nobody has heard.
+ * The inbox: tasks submitted by SQL that still need a route, or must be counted in a batch. The application's
+ * transaction cannot do that itself, because its locks would make other transactions wait until it commits. The tasks
+ * wait in the table `arrivals`; right after the commit any manager ingests them, each once. A notification announces
+ * them; the job counts finds them if it was missed.
  */
 #ifndef REEVE_MANAGER_CORE_ARRIVALS_H
 #define REEVE_MANAGER_CORE_ARRIVALS_H

@@ -1,4 +1,4 @@
-/* One look at a time: which batches there is something to do for, then one of them after the other. */
+/* A run of the job polls for batches with work to do, then processes them one after another. */
 #include "manager/core/batches.h"
 
 #include "common/log.h"
@@ -9,14 +9,14 @@
 
 enum { DUE_MOST = 100, TASKS_MOST = 1000 };
 
-/* After some could not be moved, each of which takes the time-out of a lock, locked ones are left out for so long. */
+/* After FAILED_MOST failures, each of which takes a lock timeout, polls leave out locked batches for CAREFUL_MS. */
 enum { FAILED_MOST = 2, CAREFUL_MS = 10000 };
 
 struct batches {
 	struct base *base;
 	struct task_events *events;
-	bool moved;               /* something was done since the last look */
-	int64_t after;            /* the next look begins beyond this id; 0: at the beginning */
+	bool moved;               /* the current run has changed a batch */
+	int64_t after;            /* the next poll begins after this id; 0: at the beginning */
 	int64_t careful_until_ms; /* see CAREFUL_MS */
 	struct store_batch_due list[DUE_MOST];
 	int count, at, failed;
@@ -35,7 +35,7 @@ static void tell(struct batches *b)
 	if (m->due.work == STORE_BATCH_FAIL && m->tasks)
 		log_warn(NULL, "batch %lld: %d tasks ended dead, its entry task having failed", (long long)m->due.id, m->tasks);
 	if (*m->steps)
-		jobs_ask(b->base->jobs, JOB_CALLBACKS); /* of its begin or its end */
+		jobs_ask(b->base->jobs, JOB_CALLBACKS); /* for the batch's begin or end */
 	if (strstr(m->steps, "ended"))
 		log_info(NULL, "batch %lld, \"%s\" of queue \"%s\", has ended: %lld tasks, %lld passed, %lld failed",
 		    (long long)m->due.id, m->name, m->queue, (long long)m->submitted, (long long)m->success,
@@ -47,7 +47,7 @@ static void on_moved(struct store_op *op, const struct reeve_error *error)
 	struct batches *b = (struct batches *)((char *)op - offsetof(struct batches, move));
 	if (!error) {
 		tell(b);
-	} else if (++b->failed == FAILED_MOST) { /* the rest is looked for again, without those that are locked */
+	} else if (++b->failed == FAILED_MOST) { /* the next poll finds the others, without locked ones */
 		b->careful_until_ms = base_now(b->base) + CAREFUL_MS;
 		b->after = b->move.due.id;
 		b->at = b->count;
@@ -58,7 +58,7 @@ static void on_moved(struct store_op *op, const struct reeve_error *error)
 static void move_next(struct batches *b)
 {
 	if (b->at == b->count) {
-		/* After something was done there may be more to do at once; what failed is tried again with the next look. */
+		/* After a change there may be more work at once. The next poll finds again what failed. */
 		if (b->moved || b->after)
 			jobs_ask(b->base->jobs, JOB_BATCHES);
 		jobs_done(b->base->jobs, JOB_BATCHES, NULL, false);

@@ -1,9 +1,14 @@
 /*
- * The keeper of batches: takes those that live through their phases. A batch begins in the transaction of its first submit,
- * and what ends its tasks counts them; the rest is done here, by whichever manager comes to it first: held tasks are let go
- * when the entry task has completed, or ended when it has not; an implicit batch that has drained is closed; the exit task
- * is submitted, and the end is told. Each step is a transaction that checks the batch's row, so that it is made once. Whoever
- * knows that something has happened to a batch asks for the job.
+ * Takes live batches through their phases. A batch begins in the transaction of its first submit, and the statements
+ * that end its tasks count them. Any manager does the other steps here:
+ *
+ * - It releases blocked tasks when the entry task has completed, or ends them when the entry task has ended otherwise.
+ * - It closes an implicit batch that has no unfinished tasks.
+ * - It submits the exit task.
+ * - It ends the batch, which creates its callbacks.
+ *
+ * Each step is a transaction that checks the batch's row, so that it happens once. Code that changes a batch requests
+ * a run of the job JOB_BATCHES.
  */
 #ifndef REEVE_MANAGER_CORE_BATCHES_H
 #define REEVE_MANAGER_CORE_BATCHES_H

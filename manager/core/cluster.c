@@ -1,4 +1,4 @@
-/* Managers by number, each with when it was last seen to move on. */
+/* A hash of managers by number, each with the time at which its heartbeat number last changed. */
 #include "manager/core/cluster.h"
 
 #include "common/hash.h"
@@ -8,14 +8,14 @@
 
 #include <stdlib.h>
 
-/* A tick comes every second at least. */
+/* A manager without a heartbeat for this time counts as gone. Heartbeats come at least once a second. */
 enum { STILL_MS = 3000 };
 
 struct peer {
 	int64_t manager, seq;
 	int64_t moved_ms;
 	bool alive;
-	bool moved; /* it has been seen to */
+	bool moved; /* a new heartbeat has been seen */
 	bool listed;
 	UT_hash_handle hh;
 };
@@ -25,7 +25,7 @@ struct cluster {
 	struct wakes *wakes;
 	struct window *window;
 	struct peer *all;
-	int alive, place; /* how many live, and which of them this one is, from 0 */
+	int alive, place; /* number of live managers, and this one's place among them, from 0 */
 };
 
 struct cluster *cluster_create(struct base *base, struct wakes *wakes, struct window *window)
@@ -61,7 +61,7 @@ static struct peer *peer_get(struct cluster *p, const struct store_peer *row, in
 		peer = mem_calloc(1, sizeof *peer);
 		peer->manager = row->manager;
 		peer->seq = row->seq;
-		/* One that was there before this manager is believed to live; what it says next tells. */
+		/* A manager that is new here counts as alive until it misses its heartbeats. */
 		peer->moved_ms = now_ms;
 		HASH_ADD(hh, p->all, manager, sizeof peer->manager, peer);
 	} else if (peer->seq != row->seq) {
@@ -85,7 +85,8 @@ static void drop_unlisted(struct cluster *p)
 	}
 }
 
-/* Whether this manager's own last tick is not among the rows: somebody has its row locked, and perhaps those of all. */
+/* Returns true if the rows lack this manager's own last heartbeat: another transaction has locked its row, and perhaps
+ * all rows. */
 static bool held_up(const struct cluster *p, const struct store_peer *rows, int count)
 {
 	int64_t self = store_manager_id(p->base->store);
@@ -104,7 +105,7 @@ void cluster_ticked(struct cluster *p, const struct store_peer *rows, int count)
 	bool held = held_up(p, rows, count);
 	for (int i = 0; i < count; i++) {
 		struct peer *peer = peer_get(p, &rows[i], now);
-		if (held && peer->alive) /* that others stand still, too, says nothing of them */
+		if (held && peer->alive) /* the other rows may be locked, too: their managers may be alive */
 			peer->moved_ms = now;
 		bool lives = peer->manager == self || now - peer->moved_ms < STILL_MS;
 		if (peer->alive && !lives && peer->moved)

@@ -1,4 +1,4 @@
-/* What follows from an order. See control.h. */
+/* Answers parked Fetches with worker commands. See control.h. */
 #include "manager/core/control.h"
 
 #include "manager/core/dispatch.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEARD_MS = 50 }; /* a notification makes this manager read an incarnation's orders so often at most */
+enum { HEARD_MS = 50 }; /* minimum time between two reads of an incarnation's commands on notifications */
 
 struct control {
 	struct base *base;
@@ -29,7 +29,7 @@ void control_destroy(struct control *control)
 	free(control);
 }
 
-/* Stands before the caller's callback. */
+/* Wraps the caller's operation, to answer Fetches before its callback. */
 struct order {
 	struct store_control op;
 	struct control *control;
@@ -71,7 +71,7 @@ void control_standing(struct control *control, int64_t incarnation, const struct
 			dispatch_orders(control->dispatch, incarnation, &orders[i], 1);
 }
 
-/* Asks what stands for an incarnation that has a Fetch parked here. */
+/* Reads the commands of an incarnation that has a Fetch parked here. */
 struct standing {
 	struct store_orders op;
 	struct control *control;

@@ -1,7 +1,7 @@
 /*
- * Orders for workers themselves: drain, pause, stop, and how many handlers they run at once. They are rows that stand until
- * they are taken back or the incarnation is gone, and come with the answer to every heartbeat; a Fetch that the worker has
- * parked with any manager is answered with them at once.
+ * Worker commands: drain, pause, resume, stop, and the number of handlers that run at once. Each is a row that
+ * exists until it is revoked (resume revokes a pause) or the incarnation has ended. The answer to every heartbeat has
+ * these rows. A manager where the worker has parked a Fetch answers it with them at once.
  */
 #ifndef REEVE_MANAGER_CORE_CONTROL_H
 #define REEVE_MANAGER_CORE_CONTROL_H
@@ -15,15 +15,17 @@ struct sessions;
 struct control *control_create(struct base *base, struct dispatch *dispatch, struct sessions *sessions);
 void control_destroy(struct control *control);
 
-/* Stores an order and hands it to whoever has a Fetch parked here. `op->op.done` is called when it is committed. */
+/* Stores a worker command, and answers the parked Fetches of its workers with it. Calls `op->op.done` after the commit,
+ * or with an error. */
 void control_workers(struct control *control, struct store_control *op);
 
-/* Orders that came with a heartbeat's answer: a worker that is to take no more tasks gets none by a Fetch it had parked here
- * before it heard of it. */
+/* Answers a worker's parked Fetches with those commands of a heartbeat's answer that stop it from taking tasks (pause,
+ * drain, stop), so that a Fetch parked before the worker knew of them brings no task. */
 void control_standing(struct control *control, int64_t incarnation, const struct store_order *orders, int count);
 
-/* Another manager says that it has taken an order: "MANAGER INCARNATION KIND VALUE". Whoever may notify can say that: if the
- * incarnation has a Fetch parked here, the orders that stand for it are read, and the Fetch is answered with those. */
+/* Handles another manager's notification of a worker command: "MANAGER INCARNATION KIND VALUE". Any role of the
+ * database can send one, so this does not trust its content: if the incarnation has a Fetch parked here, this reads its
+ * commands from the database and answers the Fetch with those. */
 void control_heard(struct control *control, const char *text);
 
 #endif

@@ -1,4 +1,5 @@
-/* Puts the parts together. Where a part has to tell one that is made after it, it is given a function of this file. */
+/* Creates and connects the core's modules. A module that must call a later one gets a function of this file for
+ * that. */
 #include "manager/core/core.h"
 
 #include "manager/core/arrivals.h"
@@ -27,7 +28,7 @@
 
 #include <stdlib.h>
 
-/* --- what parts tell those that are made after them --------------------------------------------------------------- */
+/* --- callbacks to later modules ----------------------------------------------------------------------------------- */
 
 static void on_route_known(void *arg, int route)
 {
@@ -66,9 +67,9 @@ static bool fetch_wants(void *arg, int route)
 	return dispatch_wants(core->dispatch, route);
 }
 
-/* --- the parts ---------------------------------------------------------------------------------------------------- */
+/* --- modules ------------------------------------------------------------------------------------------------------ */
 
-/* What knows the database's settings and this manager's workers. */
+/* Creates the modules that know the database's settings and this manager's workers. */
 static void create_knowledge(struct core *core)
 {
 	struct base *base = &core->base;
@@ -80,7 +81,7 @@ static void create_knowledge(struct core *core)
 	core->verbose = verbose_create(base, core->clock, core->routes, core->queues);
 }
 
-/* What gives tasks to Fetches. */
+/* Creates the modules that assign tasks to Fetches, and the waiting calls. */
 static void create_dispatch(struct core *core)
 {
 	struct base *base = &core->base;
@@ -97,7 +98,7 @@ static void create_dispatch(struct core *core)
 	core->waits = waits_create(base);
 }
 
-/* What changes tasks. */
+/* Creates the modules that change tasks. */
 static void create_changes(struct core *core)
 {
 	struct base *base = &core->base;
@@ -117,7 +118,7 @@ static void create_changes(struct core *core)
 	});
 }
 
-/* What goes on by itself. */
+/* Creates the modules that run jobs, or act on notifications and heartbeats. */
 static void create_jobs(struct core *core)
 {
 	struct base *base = &core->base;
@@ -158,7 +159,7 @@ struct core *core_create(struct store *store, struct jobs *jobs, const struct co
 	return core;
 }
 
-/* Fetches and waits are ended first: that calls parts which are still there then. */
+/* Ends Fetches and waits first, because that calls other modules. */
 void core_destroy(struct core *core)
 {
 	dispatch_destroy(core->dispatch);
@@ -187,12 +188,12 @@ void core_destroy(struct core *core)
 	free(core);
 }
 
-/* --- the host's calls --------------------------------------------------------------------------------------------- */
+/* --- calls by the host -------------------------------------------------------------------------------------------- */
 
 void core_turn(struct core *core)
 {
 	jobs_run(core->base.jobs);
-	base_dispatch(&core->base); /* what they found may let something be claimed */
+	base_dispatch(&core->base); /* the jobs may have made tasks claimable */
 }
 
 void core_dispatch(struct core *core)

@@ -1,9 +1,8 @@
 /*
- * The core: what tasks, workers and fetches may do, without a word of nng, libpq or HTTP. Services call it, it calls the
- * store, and answers come back by callbacks. One thread owns all of it.
+ * The core: the rules for tasks, workers and fetches. It knows neither nng, libpq nor HTTP. Services call it, it calls
+ * the store, and answers come by callbacks. One thread owns all of it.
  *
- * It knows the time from its host and runs its periodic work as jobs (manager/jobs), so that tests can drive it with a clock of
- * their own.
+ * It gets the time from its host and runs periodic work as jobs (manager/jobs), so that tests can use their own clock.
  */
 #ifndef REEVE_MANAGER_CORE_CORE_H
 #define REEVE_MANAGER_CORE_CORE_H
@@ -37,7 +36,8 @@ struct queue_stops;
 struct notifications;
 struct upkeep;
 
-/* The parts, in the order in which each is given those before it. Services call them; they do not know this struct. */
+/* The modules, in order of creation: each may get those before it. Services call the modules; modules do not know this
+ * struct. */
 struct core {
 	struct base base;
 	struct db_clock *clock;
@@ -65,41 +65,43 @@ struct core {
 	struct upkeep *upkeep;
 };
 
-/* Creates the core on an open store. Its jobs are bound. The store and the runner of the jobs must outlive it. */
+/* Creates the core on an open store, and binds its jobs. The store and the job runner must outlive it. */
 struct core *core_create(struct store *store, struct jobs *jobs, const struct core_options *options, const struct core_host *host);
 
-/* Frees it. The store must be closed before, so that no operation is under way. */
+/* Frees the core. Close the store first, so that no operation is in flight. */
 void core_destroy(struct core *core);
 
-/* Runs the jobs that are due: call it when their alarm goes off. */
+/* Runs the jobs that are due. Call it when their timer fires. */
 void core_turn(struct core *core);
 
-/* Claims what can be claimed: call it when the host has been asked to. */
+/* Claims what can be claimed. Call it after the core has called the host's `dispatch`. */
 void core_dispatch(struct core *core);
 
-/* Now, on the monotonic clock. */
+/* Returns the monotonic time. */
 static inline int64_t core_now(const struct core *core)
 {
 	return base_now(&core->base);
 }
 
-/* This manager's estimate of the database's time: its last reading plus the monotonic time since; 0 before the first reading.
- * It does not follow a clock that is set back; it returns to the clock when that shows as late a time as it ever has. */
+/* Returns this manager's estimate of the database's time: its last reading plus the monotonic time since; 0 before the
+ * first reading. The estimate does not go back with the clock; it follows the clock again when that has caught up. */
 int64_t core_database_us(const struct core *core);
 
-/* The database's clock as it is, by its last reading: it goes back when that does. 0 before the first. */
+/* Returns the actual time of the database's clock, from its last reading; it goes back with the clock. 0 before the
+ * first reading. */
 int64_t core_clock_us(const struct core *core);
 
-/* What the database's clock showed when it was last set back, as this or another manager saw it; 0: never. */
+/* Returns the time to which the database's clock was last set back, as this or another manager saw it; 0: never. */
 int64_t core_set_back_us(const struct core *core);
 
-/* Whether the database answers this manager: it has lately. */
+/* Returns true if the database has answered this manager's heartbeats lately. */
 bool core_database_fresh(const struct core *core);
 
-/* Another manager has said something (see notifications.h). */
+/* Handles a notification (see notifications.h). */
 void core_notified(struct core *core, const char *payload);
 
-/* The listen connection is up (again): what was said meanwhile was missed. */
+/* Call it each time the listen connection has been established: earlier notifications are lost, so this has all that
+ * they may announce read again. */
 void core_listening(struct core *core);
 
 #endif

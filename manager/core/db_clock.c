@@ -7,14 +7,15 @@
 
 enum { JUMP_MS = 250 };
 
-/* Our clock counts whole milliseconds: without this the estimate could be ahead, and a task be claimed before its time. */
+/* The monotonic clock counts whole milliseconds: without this the estimate could be ahead, and a task claimed too
+ * early. */
 enum { ROUNDING_MS = 1 };
 
 struct db_clock {
 	const struct base *base;
-	int64_t reading_us, reading_ms;            /* what the estimate goes by, and when it was read */
-	int64_t shown_us, shown_from_ms, shown_to_ms; /* the clock at the last tick: read between these two times */
-	int64_t set_back_us;                       /* the clock at the last tick that found it set back */
+	int64_t reading_us, reading_ms;            /* the reading that the estimate uses, and its monotonic time */
+	int64_t shown_us, shown_from_ms, shown_to_ms; /* the clock at the last heartbeat, read between these two times */
+	int64_t set_back_us;                       /* the clock at the last heartbeat that found it set back */
 };
 
 struct db_clock *db_clock_create(const struct base *base)
@@ -49,8 +50,8 @@ int64_t db_clock_set_back_us(const struct db_clock *c)
 	return c->set_back_us;
 }
 
-/* By how much the clock has run differently from ours since the last tick, beyond what it took to read it and a little; 0: it has
- * not. */
+/* Returns by how many milliseconds the clock has deviated from the monotonic clock since the last heartbeat, beyond
+ * what the duration of the two readings explains; 0 if that is no more than JUMP_MS. */
 static int64_t jump_of(const struct db_clock *c, int64_t now_us, int64_t from_ms, int64_t to_ms)
 {
 	int64_t passed_ms = (now_us - c->shown_us) / 1000;
@@ -59,8 +60,9 @@ static int64_t jump_of(const struct db_clock *c, int64_t now_us, int64_t from_ms
 	return jump_ms > JUMP_MS || jump_ms < -JUMP_MS ? jump_ms : 0;
 }
 
-/* Some manager has seen the clock ahead of what it shows: what was done then goes by the furthest estimate, also here, until
- * the clock has caught up. True if that changes what is due. */
+/* Adopts the furthest estimate of all managers while the clock shows less than one of them has seen: the tasks of that
+ * time must be claimed here, too. When no manager's estimate counts any more, sets an estimate that is ahead back to
+ * the clock. Returns true if more tasks are due now. */
 static bool follow_shared_estimate(struct db_clock *c, const struct store_tick *tick, int64_t sent_ms, int64_t now_ms)
 {
 	int64_t least_us = tick->ahead_us ? tick->ahead_us : tick->now_us;
@@ -87,7 +89,7 @@ unsigned db_clock_read(struct db_clock *c, const struct store_tick *tick, int64_
 	c->shown_us = tick->now_us;
 	c->shown_from_ms = sent_ms;
 	c->shown_to_ms = now_ms;
-	/* Not back: what was due stays due when the clock is set back. */
+	/* The estimate never goes back here: what was due stays due when the clock is set back. */
 	if (tick->now_us > db_clock_us(c)) {
 		c->reading_us = tick->now_us;
 		c->reading_ms = now_ms + ROUNDING_MS;

@@ -1,9 +1,10 @@
 /*
- * Deals the window's candidates out to the waiting Fetches. Streams of one priority make up a group, which is dealt in the
- * order in which its tasks are due: a fair share for each Fetch first, then what is left over to whoever has room.
+ * Deals the candidates of the ready cache to the waiting Fetches. Streams of one priority form a group, which is dealt
+ * in the order in which its tasks are due: first a fair share to each Fetch, then the remainder to Fetches that have
+ * room.
  *
- * Fetches are not walked to find out whether a stream is wanted: their profiles know how much room they have together. While a
- * group is dealt, each profile remembers its first Fetch that may have room, as those before it are full.
+ * Whether a stream is wanted needs no walk over Fetches: their profiles know their total room. While a group is dealt,
+ * each profile remembers its first Fetch that may have room; those before it are full.
  */
 #include "manager/core/dispatch_internal.h"
 #include "manager/core/numbers.h"
@@ -15,11 +16,11 @@
 #include <string.h>
 
 enum {
-	GROUP_MOST = 128,        /* streams of one priority that are dealt from together */
-	READ_MOST = 1000000,     /* enough to ask for */
+	GROUP_MOST = 128,        /* maximum number of streams in a group */
+	READ_MOST = 1000000,     /* maximum number of candidates to request */
 };
 
-/* A profile that accepts the stream that is being dealt, and its next Fetch. */
+/* A profile that accepts the stream being dealt, and its next Fetch. */
 struct acceptor {
 	struct profile *profile;
 	struct fetch *next;
@@ -28,17 +29,17 @@ struct acceptor {
 struct deal {
 	struct dispatch *dispatch;
 	int tried;
-	unsigned round;               /* of groups */
-	struct profile **profiles;    /* those that accept a stream of the group */
+	unsigned round;               /* number of the group, counted since the start */
+	struct profile **profiles;    /* those that accept a stream of the group, and have room */
 	int profile_count, profile_capacity;
 	struct acceptor *acceptors;
 	int acceptor_count, acceptor_capacity;
-	/* The group: streams of one priority that somebody has room for. */
+	/* The group: streams of one priority that Fetches have room for. */
 	struct stream *streams[GROUP_MOST];
-	bool stuck[GROUP_MOST];       /* nobody takes its candidates any more */
+	bool stuck[GROUP_MOST];       /* no Fetch takes more of its candidates */
 	int stream_count;
 	int64_t room, available, fetches;
-	int64_t until_us;             /* what is due later waits for rows of the group that are being read */
+	int64_t until_us;             /* later candidates wait for rows of the group that are being read */
 };
 
 struct deal *deal_create(struct dispatch *dispatch)
@@ -55,9 +56,10 @@ void deal_destroy(struct deal *deal)
 	free(deal);
 }
 
-/* --- what one Fetch can take --------------------------------------------------------------------------------------- */
+/* --- room of a Fetch ---------------------------------------------------------------------------------------------- */
 
-/* Whether the queue gives tasks now to this Fetch: its worker may have to wait before its first. */
+/* Returns true if the queue gives tasks to this Fetch now. If its worker is still in the queue's waiting period,
+ * schedules a dispatch for the end of that. */
 static bool queue_lets(const struct store_queue *queue, struct fetch *f)
 {
 	if (!queue->waiting_ms || !f->request.idle_ms)
@@ -82,13 +84,13 @@ static bool fetch_full(const struct fetch *f, int share)
 	return f->granted >= f->request.slots || f->granted >= share;
 }
 
-/* Whether one more candidate fits: slots, and bytes unless it is the first. */
+/* Returns true if one more candidate fits: by slots, and, unless it is the first, by bytes. */
 static bool fetch_has_room(const struct fetch *f, int64_t bytes, int share)
 {
 	return !fetch_full(f, share) && (f->granted == 0 || f->granted_bytes + bytes <= f->request.max_bytes);
 }
 
-/* The stream's first candidate that the Fetch does not leave out. */
+/* Returns the stream's first candidate that the Fetch does not exclude, or NULL. */
 static const struct candidate *stream_first_for(const struct stream *s, const struct fetch *f)
 {
 	const struct candidate *c = stream_peek(s);
@@ -97,15 +99,15 @@ static const struct candidate *stream_first_for(const struct stream *s, const st
 	return c;
 }
 
-/* --- one stream ---------------------------------------------------------------------------------------------------- */
+/* --- one stream --------------------------------------------------------------------------------------------------- */
 
-/* True if it may have tasks that are due, and are not at hand. */
+/* Returns true if the stream may have due tasks that are not in the ready cache. */
 static bool stream_unsure(const struct stream *s)
 {
 	return stream_unread(s) && stream_count(s) == 0 && !stream_failing(s);
 }
 
-/* Readies the walk over the Fetches that accept the route. */
+/* Begins the walk over the Fetches that accept the route. */
 static void accept_begin(struct deal *deal, int route)
 {
 	struct demand_walk walk;
@@ -121,7 +123,7 @@ static void accept_begin(struct deal *deal, int route)
 	}
 }
 
-/* The next Fetch in the order they came that is not full; NULL: there is none. */
+/* Returns the next Fetch in order of arrival that is not full, or NULL. */
 static struct fetch *accept_next(struct deal *deal, int share)
 {
 	struct acceptor *oldest = NULL;
@@ -158,8 +160,8 @@ static void grant(struct deal *deal, struct fetch *f, const struct candidate *c,
 	d->grants[deal->tried++] = (struct grant){.candidate = window_take(d->window, c), .fetch = f};
 }
 
-/* Deals one stream's candidates, as far as they are not due later than `until_us`, to the Fetches that accept it; none gets
- * more than `share` of this claim. */
+/* Deals one stream's candidates that are due by `until_us` to the Fetches that accept it; no Fetch gets more than
+ * `share` in this claim. */
 static void stream_deal(struct deal *deal, struct stream *s, int share, int64_t until_us)
 {
 	struct dispatch *d = deal->dispatch;
@@ -185,14 +187,14 @@ static void stream_deal(struct deal *deal, struct stream *s, int share, int64_t 
 	}
 }
 
-/* --- a group of streams -------------------------------------------------------------------------------------------- */
+/* --- a group of streams ------------------------------------------------------------------------------------------- */
 
-/* Room for the stream's tasks, and how many of them may be left out. */
+/* Room for the stream's tasks, and how many of them Fetches may exclude. */
 struct need {
 	int64_t room, excluded;
 };
 
-/* Of a queue that lets workers wait before their first task: Fetch by Fetch. */
+/* Returns a profile's room for a queue with a waiting period, which must be checked for each Fetch. */
 static int64_t room_of_those_let(const struct store_queue *queue, const struct profile *p)
 {
 	int64_t room = 0;
@@ -202,7 +204,7 @@ static int64_t room_of_those_let(const struct store_queue *queue, const struct p
 	return room;
 }
 
-/* The profile is one of this group's. */
+/* Adds the profile to the group, once. */
 static void group_meet(struct deal *deal, struct profile *p)
 {
 	if (p->round == deal->round)
@@ -258,7 +260,7 @@ static int at_most(int64_t number, int most)
 	return number < most ? (int)number : most;
 }
 
-/* The stream's rows that are being read may be older than what is at hand. */
+/* Holds back later candidates of the group if the stream's rows are being read, because those may be due earlier. */
 static void group_hold(struct deal *deal, const struct stream *s)
 {
 	int64_t from_us = stream_holds_from(s);
@@ -266,7 +268,8 @@ static void group_hold(struct deal *deal, const struct stream *s)
 		deal->until_us = from_us;
 }
 
-/* Gathers the streams of the next priority, from *at on, that somebody has room for, and has them read ahead. */
+/* Gathers the streams of the next priority, from *at on, that Fetches have room for, and starts reading them ahead.
+ * Moves *at on. */
 static void group_gather(struct deal *deal, struct stream **at, bool *unsure)
 {
 	struct window *window = deal->dispatch->window;
@@ -289,8 +292,8 @@ static void group_gather(struct deal *deal, struct stream **at, bool *unsure)
 	*at = s;
 }
 
-/* Deals a group's candidates in the order they are due, whatever stream they are in: always from the one whose first is
- * the oldest, as far as it is older than every other's. */
+/* Deals a group's candidates in the order in which they are due, across its streams: always from the stream whose first
+ * candidate is the oldest, up to the time of the next stream's first candidate. */
 static void group_deal(struct deal *deal, int share)
 {
 	memset(deal->stuck, 0, sizeof deal->stuck);
@@ -333,12 +336,12 @@ int deal_candidates(struct deal *deal, bool *unsure)
 		int64_t much = deal->available < deal->room ? deal->available : deal->room;
 		int64_t share = (much + deal->fetches - 1) / deal->fetches;
 		group_deal(deal, at_most(share < 1 ? 1 : share, INT_MAX));
-		group_deal(deal, INT_MAX); /* what is left over, to whoever has room */
+		group_deal(deal, INT_MAX); /* the remainder, to Fetches that have room */
 		for (int i = 0; i < deal->stream_count; i++) {
 			group_hold(deal, deal->streams[i]);
 			*unsure |= stream_unsure(deal->streams[i]);
 		}
-		if (deal->until_us != INT64_MAX) { /* what is not read yet goes before anything of a lower priority */
+		if (deal->until_us != INT64_MAX) { /* unread tasks go before all tasks of lower priorities */
 			*unsure = true;
 			break;
 		}

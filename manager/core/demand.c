@@ -1,6 +1,7 @@
 /*
- * Names are interned. A known profile hangs at each of its queues, or at each of its types, whichever have fewer routes; the
- * one that accepts everything stands apart. A route's profiles are those at its queue and at its type, and that one.
+ * Names are interned. A known profile is linked to each of its queues or to each of its types, whichever have fewer
+ * routes; the profile that accepts everything is kept separately. The profiles of a route are those linked to its queue
+ * and to its type, and that one.
  */
 #include "manager/core/demand.h"
 
@@ -11,11 +12,11 @@
 #include <utlist.h>
 
 enum {
-	KEEP_MS = 5000,    /* a profile that no Fetch has is known so much longer */
-	KEPT_MOST = 256,   /* so many of those */
+	KEEP_MS = 5000,    /* how long a known profile is kept after its last Fetch */
+	KEPT_MOST = 256,   /* maximum number of those */
 };
 
-/* A known profile at a name. */
+/* A link from a name to a known profile. */
 struct link {
 	struct profile *profile;
 	struct link *prev, *next;
@@ -23,7 +24,7 @@ struct link {
 
 struct name {
 	char *text;
-	int uses;           /* by profiles and routes */
+	int uses;           /* number of profiles and routes that have it */
 	struct link *links; /* list */
 	int *routes;
 	int route_count;
@@ -32,7 +33,7 @@ struct name {
 
 struct route_names {
 	struct name *queue, *type; /* NULL: the route is not known */
-	int wanted;                /* by so many known profiles */
+	int wanted;                /* number of known profiles that accept it */
 };
 
 struct demand {
@@ -42,9 +43,9 @@ struct demand {
 	void *arg;
 	struct name *queues, *types;
 	struct profile *profiles;  /* hash */
-	struct profile *kept;      /* list: known ones that no Fetch has, the oldest first */
+	struct profile *kept;      /* list: known ones without a Fetch, the oldest first */
 	int kept_count;
-	struct profile *all;       /* the known one that accepts everything, or NULL */
+	struct profile *all;       /* the known profile that accepts everything, or NULL */
 	struct route_names *routes;
 	int route_count;
 	int64_t compared;
@@ -88,7 +89,7 @@ static void name_give_back(struct name **set, struct name *n)
 
 static void name_add_route(struct name *n, int route)
 {
-	if ((n->route_count & (n->route_count - 1)) == 0) /* full: it has room for powers of two */
+	if ((n->route_count & (n->route_count - 1)) == 0) /* full: the capacity is a power of two */
 		n->routes = mem_realloc(n->routes, sizeof *n->routes * (n->route_count ? 2 * (size_t)n->route_count : 1));
 	n->routes[n->route_count++] = route;
 }
@@ -108,13 +109,13 @@ static int by_address(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* None: all. */
+/* Returns true if the names contain this one; an empty list contains all. */
 static bool lists(struct name *const *names, int count, const struct name *name)
 {
 	return count == 0 || bsearch(&name, names, (size_t)count, sizeof *names, by_address);
 }
 
-/* --- which routes are wanted --------------------------------------------------------------------------------------- */
+/* --- wanted routes ------------------------------------------------------------------------------------------------ */
 
 static void route_want(struct demand *d, int route, int change)
 {
@@ -195,14 +196,15 @@ void demand_forget_route(struct demand *d, int route)
 	d->wanted(d->arg, route, false);
 }
 
-/* --- profiles ------------------------------------------------------------------------------------------------------ */
+/* --- profiles ----------------------------------------------------------------------------------------------------- */
 
 static int by_text(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Sorts a copy of the texts and leaves out what is there twice. */
+/* Returns a sorted copy of the array without duplicates, and sets *count. The caller frees the array; the strings are
+ * shared. */
 static char **texts_sorted(char *const *texts, int *count)
 {
 	char **sorted = mem_calloc((size_t)*count + 1, sizeof *sorted);
@@ -225,7 +227,8 @@ static size_t texts_length(char *const *texts, int count)
 	return length;
 }
 
-/* Texts with their NULs, and one more: no text is empty. */
+/* Writes the strings with their NULs, and one more NUL as the end: no string is empty. Returns the end of the
+ * output. */
 static char *texts_write(char *out, char *const *texts, int count)
 {
 	for (int i = 0; i < count; i++) {
@@ -355,7 +358,7 @@ int64_t demand_forget(struct demand *d, int64_t now_ms)
 	return d->kept ? d->kept->forget_ms : INT64_MAX;
 }
 
-/* --- walking ------------------------------------------------------------------------------------------------------- */
+/* --- walks -------------------------------------------------------------------------------------------------------- */
 
 struct profile *demand_next(struct demand_walk *w)
 {

@@ -1,9 +1,9 @@
 /*
- * Fetches wait in the lists of their profiles (demand.h). A claim takes candidates for them (deal.c); while it is under way
- * its Fetches are `claiming`.
+ * Fetches wait in the lists of their profiles (demand.h). A claim takes candidates for them (deal.c); while it is in
+ * flight its Fetches are in state CLAIMING.
  *
- * Only Fetches of incarnations that live, as far as is known, take part in a claim: one that is new here is looked up first,
- * and one whose Fetch won nothing is looked at again, because that is what being lost looks like from here.
+ * Only Fetches of incarnations that are alive, as far as known, take part in claims. An incarnation that is new here is
+ * looked up first. One whose Fetch won nothing is checked again, because it may be lost.
  */
 #include "manager/core/dispatch_internal.h"
 #include "manager/core/numbers.h"
@@ -15,14 +15,14 @@
 #include <utlist.h>
 
 enum {
-	LOOK_LIMIT_MS = 5000,    /* a look at a worker that takes longer is given up */
-	UNPARKED_LIMIT_MS = 500, /* a Fetch that does not park waits so long for a claim or a page under way */
-	CLAIM_LIMIT_MS = 1000,   /* a Fetch is held so much longer by a claim under way */
-	CLAIM_BEGIN_MS = 2000,   /* a claim that cannot be begun in that time is given up */
-	AGAIN_MS = 50,           /* who must know whether anything waits, and cannot be told yet, asks again after so long */
+	LOOK_LIMIT_MS = 5000,    /* deadline of the check of a worker */
+	UNPARKED_LIMIT_MS = 500, /* how long a Fetch that does not park waits for a claim or page in flight */
+	CLAIM_LIMIT_MS = 1000,   /* how much longer a Fetch waits for a claim in flight */
+	CLAIM_BEGIN_MS = 2000,   /* a claim that has not begun within this time fails */
+	AGAIN_MS = 50,           /* retry time of a Fetch that does not park if it is unknown whether tasks wait */
 };
 
-/* --- one Fetch --------------------------------------------------------------------------------------------------- */
+/* --- a Fetch ----------------------------------------------------------------------------------------------------- */
 
 static void fetch_free(struct fetch *f)
 {
@@ -36,7 +36,8 @@ static void fetch_alarm(struct fetch *f, int64_t at_ms)
 	jobs_at(f->dispatch->base->jobs, JOB_FETCHES, at_ms);
 }
 
-/* Places it in its profile. Those that come back from a claim that won nothing are among the oldest. */
+/* Inserts the Fetch into its profile in order of arrival. One that returns from a claim that won nothing is among the
+ * oldest. */
 static void fetch_line_up(struct fetch *f)
 {
 	struct profile *p = f->profile;
@@ -71,13 +72,13 @@ static void fetch_wait(struct fetch *f)
 	fetch_alarm(f, f->until_ms);
 }
 
-/* What it asks for again when its claim has ended. */
+/* Returns the number of slots that the Fetch will request again when its claim has ended. */
 static int coming(const struct fetch *f, enum fetch_state state)
 {
 	return state == CLAIMING && f->parks ? f->request.slots - f->granted : 0;
 }
 
-/* It does not wait any more. */
+/* Takes the Fetch out of the waiting ones, if it is there, and sets its state. */
 static void fetch_move(struct fetch *f, enum fetch_state state)
 {
 	struct dispatch *d = f->dispatch;
@@ -110,7 +111,7 @@ static void fetch_unlist(struct fetch *f)
 	sessions_leave(d->sessions, f->session);
 }
 
-/* Answers and frees it. */
+/* Answers and frees the Fetch. */
 static void fetch_end(struct fetch *f, const struct fetch_answer *answer, const struct reeve_error *error)
 {
 	static const struct fetch_answer nothing = {0};
@@ -127,7 +128,8 @@ static void fetch_end_lost(struct fetch *f)
 	fetch_end(f, NULL, &error);
 }
 
-/* What a Fetch that does not park is told with nothing; `sure`: nothing that is due is known to wait for it. */
+/* Returns an empty answer. It tells a Fetch that does not park when to come again. `sure`: no due task
+ * is known to wait for the Fetch. */
 static struct fetch_answer fetch_nothing(const struct fetch *f, bool sure)
 {
 	int64_t let_in_ms = f->let_from_ms ? f->let_from_ms - base_now(f->dispatch->base) : 0;
@@ -155,11 +157,12 @@ static void answer_won(struct fetch *f, const struct store_claimed *won, int won
 
 static void redeliver(struct fetch *f);
 
-/* One look serves all Fetches of the incarnation, but has its turn with the one that asked first. */
+/* A check whether an incarnation is alive. It serves all Fetches of the incarnation; its origin is that of the first
+ * one. */
 struct look {
 	struct store_look op;
 	struct dispatch *dispatch;
-	struct session *session; /* stays while it is looked at */
+	struct session *session; /* not freed during the check */
 };
 
 static void on_looked(struct store_op *op, const struct reeve_error *error)
@@ -178,7 +181,8 @@ static void on_looked(struct store_op *op, const struct reeve_error *error)
 	base_dispatch(d->base);
 }
 
-/* Is the incarnation over? If so its Fetches end; until that is known they take part in nothing. */
+/* Checks whether the Fetch's incarnation is alive; if not, its Fetches end. Until the answer this Fetch takes part in
+ * no claim. */
 static void fetch_check(struct fetch *f)
 {
 	struct base *base = f->dispatch->base;
@@ -199,7 +203,8 @@ static void fetch_check(struct fetch *f)
 	store_look(base->store, &look->op);
 }
 
-/* A claim for a Fetch that was sent again meanwhile has ended: the newer copy may have asked the journal too early. */
+/* Call it when a claim has ended and its Fetch had been sent again before: the newer copy may have queried the journal
+ * too early. */
 static void ask_for_newer_copy(struct dispatch *d, const struct store_fetch *fetch)
 {
 	struct session *session = sessions_find(d->sessions, fetch->incarnation);
@@ -212,7 +217,7 @@ static void ask_for_newer_copy(struct dispatch *d, const struct store_fetch *fet
 		redeliver(f);
 }
 
-/* Gives each Fetch of the claim what it won. */
+/* Answers each Fetch of the claim with what it won. */
 static void claim_deal(struct dispatch *d)
 {
 	struct store_claim *claim = &d->claim;
@@ -221,19 +226,19 @@ static void claim_deal(struct dispatch *d)
 		counts[claim->won[i].slot]++;
 	for (int slot = 0; slot < claim->fetch_count; slot++) {
 		struct fetch *f = d->by_slot[slot];
-		if (!f) /* given up meanwhile: what it won stays with its worker's Fetch id */
+		if (!f) /* the Fetch has ended: what it won stays with its worker's Fetch id */
 			ask_for_newer_copy(d, &claim->fetches[slot]);
 		else if (!counts[slot] && f->session->state == SESSION_LOST)
 			fetch_end_lost(f);
 		else if (counts[slot] || !f->parks)
 			answer_won(f, claim->won, claim->won_count, slot);
-		else /* all lost to others, or the worker is not alive any more */
+		else /* other managers won all its tasks, or its worker is not alive any more */
 			fetch_check(f);
 	}
 	free(counts);
 }
 
-/* The place of the grant with this task: they are in id order. */
+/* Returns the index of the grant with this task; grants are sorted by id. */
 static int grant_of(const struct dispatch *d, int64_t id)
 {
 	int from = 0, to = d->claim.count - 1;
@@ -253,7 +258,7 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 	struct store_claim *claim = &d->claim;
 	d->claiming = false;
 	if (error) {
-		/* Whether they were won is unknown: the rows are read again, and each Fetch asks what it was given. */
+		/* The outcome is unknown: the ready cache reads the rows again, and each Fetch queries what it was assigned. */
 		for (int i = 0; i < claim->count; i++)
 			window_release(d->window, &d->grants[i].candidate);
 		for (int slot = 0; slot < claim->fetch_count; slot++) {
@@ -275,7 +280,7 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 		    (long long)claim->fetches[claim->won[i].slot].incarnation, claim->won[i].attempt, claim->won[i].max_attempts);
 	}
 	for (int i = 0; i < claim->count; i++) {
-		/* Single losses are somebody else's. Where a Fetch won nothing at all its worker may be lost, and the
+		/* If the Fetch won other tasks, another manager has this one. If it won none, its worker may be lost, and the
 		 * tasks still wait. */
 		if (claim->tries[i].locked)
 			window_rest(d->window, d->grants[i].candidate.id);
@@ -296,7 +301,7 @@ static int by_id(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Sends the claim for what was chosen, in id order; the Fetches that got something are its slots. */
+/* Sends the claim for the first `tried` grants, sorted by id. Its slots are the Fetches that have grants. */
 static void claim_send(struct dispatch *d, int tried)
 {
 	int slots = 0;
@@ -334,7 +339,7 @@ static void claim_send(struct dispatch *d, int tried)
 	store_claim(d->base->store, &d->claim);
 }
 
-/* What was left to other managers, of the routes that a Fetch accepts. */
+/* Whether tasks of the routes that a Fetch accepts were left to other managers. */
 struct left {
 	struct dispatch *dispatch;
 	bool some;
@@ -346,7 +351,8 @@ static void read_left(void *arg, int route)
 	left->some |= deal_wants(left->dispatch->deal, route, false) && window_read_passed(left->dispatch->window, route);
 }
 
-/* Fetches that do not wait for work to come are answered when nothing was at hand, and nothing waits for others either. */
+/* Answers the Fetches that do not park and found no candidate, unless tasks that were left to other managers are now
+ * read for them. */
 static void answer_unparked(struct dispatch *d)
 {
 	struct fetch *f, *tmp;
@@ -388,13 +394,13 @@ bool dispatch_waiting(const struct dispatch *d)
 	return d->waiting > 0;
 }
 
-/* --- Fetches come ------------------------------------------------------------------------------------------------ */
+/* --- arrival of Fetches ------------------------------------------------------------------------------------------ */
 
 static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 {
 	struct fetch *f = (struct fetch *)((char *)op - offsetof(struct fetch, ask));
 	struct dispatch *d = f->dispatch;
-	if (!f->done) { /* superseded */
+	if (!f->done) { /* the caller has its answer already */
 		fetch_unlist(f);
 		fetch_free(f);
 		return;
@@ -411,7 +417,8 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 		fetch_end_lost(f);
 		return;
 	}
-	/* What does not fit stays: this Fetch ends here, and its worker's next heartbeat shows that it never arrived. */
+	/* What does not fit stays assigned. The Fetch ends here, and its worker's next heartbeat shows that this never
+	 * arrived. */
 	for (int i = 0; i < f->ask.left_out_count; i++)
 		window_too_long(d->window, &f->ask.left_out[i]);
 	if (f->ask.won_count || f->ask.left_out_count) {
@@ -427,7 +434,7 @@ static void on_redelivered(struct store_op *op, const struct reeve_error *error)
 	base_dispatch(d->base);
 }
 
-/* Asks the journal what this Fetch was given before, and whether its incarnation lives. */
+/* Queries the journal for what this Fetch was assigned before, and whether its incarnation is alive. */
 static void redeliver(struct fetch *f)
 {
 	fetch_move(f, ASKING);
@@ -447,8 +454,8 @@ static void redeliver(struct fetch *f)
 	store_redeliver(f->dispatch->base->store, &f->ask);
 }
 
-/* Ends a Fetch whose caller is not listening any more, in whatever state. What its claim wins meanwhile stays with its
- * id, for when it comes again. */
+/* Ends a Fetch in any state, because its caller does not wait for it any more. What its claim wins stays with its id,
+ * and is delivered if the Fetch comes again. */
 static void fetch_abort(struct fetch *f)
 {
 	struct reeve_error error;
@@ -457,14 +464,14 @@ static void fetch_abort(struct fetch *f)
 		f->dispatch->by_slot[f->slot] = NULL;
 	if (f->state != ASKING) {
 		fetch_end(f, NULL, &error);
-	} else if (f->done) { /* its question to the journal is under way: it goes when that is answered */
+	} else if (f->done) { /* its query of the journal is in flight: on_redelivered frees it */
 		fetch_done *ended = f->done;
 		f->done = NULL;
 		ended(f->arg, &(struct fetch_answer){0}, &error);
 	}
 }
 
-/* The same Fetch has come again while an earlier copy is here. */
+/* Ends the earlier copies of a Fetch that has come again. */
 static void supersede(struct session *session, int64_t fetch_id)
 {
 	struct fetch *f, *tmp;
@@ -555,7 +562,7 @@ static struct fetch *fetch_due(const struct dispatch *d, int64_t now_ms)
 	return first && first->at_ms <= now_ms ? (struct fetch *)((char *)first - offsetof(struct fetch, deadline)) : NULL;
 }
 
-/* Answers Fetches that have waited long enough, and forgets profiles. */
+/* Answers Fetches whose time is over, and forgets profiles. */
 static bool answer_late(void *arg)
 {
 	struct dispatch *d = arg;
@@ -566,7 +573,7 @@ static bool answer_late(void *arg)
 		if (f->state != CLAIMING) {
 			struct fetch_answer nothing = fetch_nothing(f, false);
 			fetch_end(f, &nothing, NULL);
-		} else { /* what the claim wins stays with its id */
+		} else { /* what the claim wins stays with the Fetch's id */
 			d->by_slot[f->slot] = NULL;
 			fetch_end(f, NULL, &error);
 		}

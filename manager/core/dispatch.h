@@ -1,7 +1,7 @@
 /*
- * The dispatcher: brings parked Fetches and candidates together, and claims. One claim is under way at a time; what has
- * gathered meanwhile makes up the next. A Fetch is answered when its claim is committed, when it has waited long enough,
- * or when there is an order for its worker.
+ * The dispatcher: matches parked Fetches with candidates, and claims. One claim is in flight at a time; the next one
+ * has what has gathered since. A Fetch is answered when its claim is committed, when its wait is over, or when there is
+ * a command for its worker.
  */
 #ifndef REEVE_MANAGER_CORE_DISPATCH_H
 #define REEVE_MANAGER_CORE_DISPATCH_H
@@ -12,31 +12,31 @@ struct session;
 struct verbose;
 struct window;
 
-/* What a Fetch is answered. The pointers live during the callback. */
+/* The answer to a Fetch. Its pointers are valid during the callback. */
 struct fetch_answer {
 	const struct store_claimed *const *won;
 	int won_count;
 	const struct store_order *orders;
 	int order_count;
-	int64_t parked_ms;           /* how long it had been here when the claim was sent */
-	int64_t again_in_ms;         /* nothing, but tasks may wait for it all the same: ask again after so long; 0: none does */
+	int64_t parked_ms;           /* from the Fetch's arrival until its claim was sent */
+	int64_t again_in_ms;         /* of an empty answer: tasks may wait, come again after this time; 0: none waits */
 };
 
-/* `error` not NULL: FAILED_PRECONDITION if the incarnation is lost, else why it cannot be answered. */
+/* `error` is NULL, or FAILED_PRECONDITION if the incarnation is lost, or another reason why the Fetch has no answer. */
 typedef void fetch_done(void *arg, const struct fetch_answer *answer, const struct reeve_error *error);
 
 struct fetch_request {
 	int64_t incarnation, fetch_id;
 	int slots;
-	int queue_count, type_count; /* none: all */
+	int queue_count, type_count; /* 0: all */
 	char *const *queues, *const *types;
 	int exclude_count;
 	const int64_t *exclude;
-	int64_t wait_ms;             /* how long it may be parked; 0: answered with what is at hand */
+	int64_t wait_ms;             /* fetch wait; 0: does not park, and is answered with what is ready */
 	bool again;
-	int64_t max_bytes;           /* 0: the core's own bound */
-	int64_t idle_ms;             /* how long its worker, which has begun no task yet, had been up; 0: it has */
-	uint64_t origin;             /* whose turn the questions about it take; as struct store_op has it */
+	int64_t max_bytes;           /* of the answer; 0: the core's limit */
+	int64_t idle_ms;             /* uptime of its worker if that has begun no task yet; 0: it has */
+	uint64_t origin;             /* of its store operations: see struct store_op */
 };
 
 struct dispatch_neighbours {
@@ -50,37 +50,38 @@ struct dispatch_neighbours {
 struct dispatch *dispatch_create(struct base *base, const struct dispatch_neighbours *neighbours);
 void dispatch_destroy(struct dispatch *dispatch);
 
-/* Takes a Fetch; the request is copied. `done` is called exactly once, perhaps before this returns. */
+/* Adds a Fetch; copies the request. Calls `done` exactly once, perhaps before this returns. */
 void dispatch_fetch(struct dispatch *dispatch, const struct fetch_request *request, fetch_done *done, void *arg);
 
 /* Claims what can be claimed now. */
 void dispatch_run(struct dispatch *dispatch);
 
-/* A route that was not known before. */
+/* Adds a new route. */
 void dispatch_route(struct dispatch *dispatch, int route);
 
-/* One that is not known any more. */
+/* Removes a route that is not known any more. */
 void dispatch_forget_route(struct dispatch *dispatch, int route);
 
-/* True if a Fetch is waiting for work. */
+/* Returns true if a Fetch waits for tasks. */
 bool dispatch_waiting(const struct dispatch *dispatch);
 
-/* True if a Fetch is waiting that may be given tasks of this route now. */
+/* Returns true if a waiting Fetch can get tasks of this route now. */
 bool dispatch_wants(struct dispatch *dispatch, int route);
 
-/* True if a task of the route is about to be claimed here: Fetches that accept it wait, or come again after the claim under way, and
- * there is room for all that is at hand. */
+/* Returns true if a task of the route is about to be claimed here: Fetches that accept it wait, or come again after the
+ * claim in flight, and Fetches have room for all candidates. */
 bool dispatch_takes(struct dispatch *dispatch, int route);
 
-/* Orders stand for this incarnation: a Fetch that it has parked here is answered with them. If they are for the worker itself,
- * all that it has parked here are, so that none of them is given what it may not want any more. */
+/* Answers a parked Fetch of this incarnation with commands. If they are for the worker, and not for an attempt, answers
+ * all its parked Fetches, so that none of them gets tasks that the worker may not want any more. */
 void dispatch_orders(struct dispatch *dispatch, int64_t incarnation, const struct store_order *orders, int count);
 
-/* Nobody will hear the answer to this Fetch any more: it is given nothing from now on, and `done` is called soon. */
+/* Ends a Fetch whose caller has gone, with ABORTED, so that no later claim includes it. `arg` is that of
+ * dispatch_fetch. Calls its `done` before this returns. */
 void dispatch_gone(struct dispatch *dispatch, int64_t incarnation, int64_t fetch_id, void *arg);
 
-/* The session's incarnation is over: its Fetches are answered FAILED_PRECONDITION, those that are being claimed for with what
- * that wins, if it does. */
+/* Answers the Fetches of an incarnation that has ended with FAILED_PRECONDITION. Those in a claim get what that wins,
+ * if anything, and those that query the journal end when that answers. */
 void dispatch_lost(struct session *session);
 
 #endif

@@ -1,4 +1,4 @@
-/* What follows from a change: the window, waiters, orders to workers. */
+/* Makes manual changes of tasks, and applies the results: to the ready cache, waiting calls and workers. */
 #include "manager/core/edit.h"
 
 #include "manager/core/dispatch.h"

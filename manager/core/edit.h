@@ -1,4 +1,4 @@
-/* Changes by hand, and what follows from them. */
+/* Manual changes of tasks. */
 #ifndef REEVE_MANAGER_CORE_EDIT_H
 #define REEVE_MANAGER_CORE_EDIT_H
 
@@ -12,11 +12,13 @@ struct verbose;
 struct edits *edits_create(struct base *base, struct task_events *events, struct dispatch *dispatch, const struct verbose *verbose);
 void edits_destroy(struct edits *edits);
 
-/* Carries an edit out. The caller's `op->op.done` is called when it is committed; everything must live until then. */
+/* Makes a change. Calls the caller's `op->op.done` when it is committed or has failed; `op` and all it points to must
+ * live until then. */
 void edit_tasks(struct edits *edits, struct store_edit *op);
 
-/* What follows from changes that `op` has committed: for the window, the other managers, waiters and workers. If it was asked
- * again, an earlier try may have made changes that are not among `tasks`, and everything is read from the top. */
+/* Applies changes that `op` has committed: informs the ready cache, the other managers, waiting calls and workers. If
+ * `op` was repeated, an earlier try may have made changes that are not among `tasks`: then everything is read again
+ * from the top. */
 void edit_settle(struct edits *edits, const struct store_op *op, const struct store_edited *tasks, int count);
 
 #endif

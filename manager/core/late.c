@@ -1,4 +1,5 @@
-/* A list of stretches, read one after the other, in pages. Over its bound the cursor is sent back after all. */
+/* Reads a list of stretches one after another, in pages. If the list is full, or a read fails or finds too much, the
+ * cursor goes back instead. */
 #include "manager/core/late.h"
 
 #include "manager/core/window.h"
@@ -19,7 +20,7 @@ struct late {
 	struct window *window;
 	struct stretch list[STRETCHES_MOST];
 	int count;
-	bool reading; /* the first */
+	bool reading; /* the first one is being read */
 	struct store_late op;
 };
 
@@ -88,7 +89,7 @@ static void read_next(struct late *late)
 
 static void late_add(struct late *late, int route, int32_t priority, int64_t from_us, int64_t until_us)
 {
-	/* The one that is being read may have been read too early. */
+	/* Without the stretch being read: that read may have been too early. */
 	for (int i = late->reading; i < late->count; i++) {
 		const struct stretch *s = &late->list[i];
 		if (s->route == route && s->priority == priority && s->from_us == from_us && s->until_us == until_us)

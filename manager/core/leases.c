@@ -1,4 +1,4 @@
-/* The watch, the sweep, and taking back what never arrived. */
+/* The watch over heartbeats, the sweep of lost workers' tasks, and requeuing undelivered tasks. */
 #include "manager/core/leases.h"
 
 #include "common/hash.h"
@@ -11,38 +11,38 @@
 #include <string.h>
 
 enum {
-	WATCH_MOST_MS = 400,   /* at most a quarter of a heartbeat: a gap of a whole one begins the watch anew */
-	LOSE_MOST = 1000,      /* incarnations marked lost by one statement */
-	SWEEP_ALL_MS = 5000,   /* of everybody; of those lost lately with each run */
-	SWEEP_ROWS = 50,       /* journal rows looked into at a time */
-	GONE_MOST = 1000,      /* remembered as lost lately; more of them wait for the sweep of everybody */
+	WATCH_MOST_MS = 400,   /* or a quarter of a heartbeat, if shorter: a gap of more than one restarts the watch */
+	LOSE_MOST = 1000,      /* maximum number of incarnations marked lost by one statement */
+	SWEEP_ALL_MS = 5000,   /* interval of sweeps of all lost workers; each run sweeps those lost recently */
+	SWEEP_ROWS = 50,       /* maximum number of journal rows checked by a run */
+	GONE_MOST = 1000,      /* maximum number remembered as lost recently; for more, all lost workers are swept */
 	GONE_KEPT_MS = 30000,
-	WHOLE_LOOK_MS = 15000, /* claims of old Fetches that were committed late are looked for so often */
+	WHOLE_LOOK_MS = 15000, /* interval of checks of all Fetches: claims of old ones may be committed late */
 };
 
-/* A worker that is watched. */
+/* A watched worker. */
 struct watched {
 	int64_t incarnation;
 	int64_t seq;
-	int64_t since_ms; /* when it was first seen so far, by a look that had ended by then */
-	int64_t look;     /* the last look that showed it */
+	int64_t since_ms; /* the end of the poll that first saw this `seq` */
+	int64_t look;     /* the last poll that found it */
 	UT_hash_handle hh;
 };
 
-/* One that was lost lately. */
+/* A worker that was lost recently. */
 struct gone {
 	int64_t incarnation;
 	int64_t until_ms;
 };
 
-/* A take-back under way; what it borrows is behind it. */
+/* A requeue of undelivered tasks; `numbers` has the arrays of `op.holding`. */
 struct take_back {
 	struct store_take_back op;
 	struct leases *leases;
 	int64_t numbers[];
 };
 
-/* Stands before the caller's callback. */
+/* Wraps the caller's operation, to act on the result. */
 struct beat {
 	struct store_heartbeat op;
 	struct leases *leases;
@@ -56,16 +56,16 @@ struct leases {
 	struct reports *reports;
 	struct control *control;
 	struct watched *watched; /* hash */
-	int64_t look;            /* numbers the looks */
-	int64_t sent_ms;         /* when the one under way, or the last, was sent */
-	int64_t looked_ms;       /* when the last good one was; 0: none since the watch began */
-	int64_t sweep_all_ms;    /* the next one of everybody */
+	int64_t look;            /* number of polls so far */
+	int64_t sent_ms;         /* when the poll in flight, or the last one, was sent */
+	int64_t looked_ms;       /* when the last successful poll was sent; 0: none since the watch began */
+	int64_t sweep_all_ms;    /* the next sweep of all lost workers */
 	bool losing;
-	bool sweep_again;        /* somebody was lost since a pass over all journal rows began */
-	struct store_place swept[2]; /* how far passes have come: of those lost lately; of everybody */
+	bool sweep_again;        /* a worker was lost since the last pass over the journal began */
+	struct store_place swept[2]; /* position of the passes: [0] of workers lost recently, [1] of all */
 	struct gone gone[GONE_MOST];
 	int gone_count;
-	int64_t gone_ids[GONE_MOST]; /* for the sweep under way */
+	int64_t gone_ids[GONE_MOST]; /* for the sweep in flight */
 	struct store_watch watch;
 	struct store_lose lose;
 	struct store_beat still[LOSE_MOST];
@@ -89,7 +89,7 @@ static void on_lost(struct store_op *op, const struct reeve_error *error)
 	struct leases *l = (struct leases *)((char *)op - offsetof(struct leases, lose));
 	l->losing = false;
 	if (error)
-		return; /* they still stand there to be seen */
+		return; /* the next poll finds them again */
 	l->base->counters.lost += l->lose.lost_count;
 	for (int i = 0; i < l->lose.lost_count; i++) {
 		sessions_lost(l->sessions, l->lose.lost[i]);
@@ -108,8 +108,8 @@ static void lose(struct leases *l, int count)
 	store_lose(l->base->store, &l->lose);
 }
 
-/* Enters one row of a look that was sent at `sent_ms` and has ended now. True if the worker has stood still for its lease: its
- * number was there at the beginning, and was still when the look was sent. */
+/* Enters one row of a poll that was sent at `sent_ms` and has ended now. Returns true if the worker has sent no
+ * heartbeat for its lease: an earlier poll that ended a lease or more before this one was sent saw the same number. */
 static bool stands_still(struct leases *l, const struct store_beat *beat, int64_t sent_ms, int64_t now_ms)
 {
 	struct watched *w;
@@ -128,7 +128,7 @@ static bool stands_still(struct leases *l, const struct store_beat *beat, int64_
 	return sent_ms - w->since_ms >= beat->lease_ms;
 }
 
-/* Those that a look did not show any more were lost, by whomever. */
+/* Handles workers that are missing from a poll: they were lost, or have left, perhaps at another manager. */
 static void forget_missing(struct leases *l)
 {
 	struct watched *w, *tmp;
@@ -189,7 +189,7 @@ static void on_swept(struct store_op *op, const struct reeve_error *error)
 	report_settle(l->reports, op, l->sweep.results, l->sweep.count);
 }
 
-/* Those lost lately, as far as they still count as that. */
+/* Forgets workers whose time as recently lost is over, and copies the others to gone_ids. Returns their number. */
 static int gone_lately(struct leases *l, int64_t now_ms)
 {
 	int n = 0;
@@ -234,7 +234,7 @@ void leases_gone(struct leases *l, int64_t incarnation)
 	int64_t now = base_now(l->base);
 	for (int i = 0; i < l->gone_count; i++)
 		if (l->gone[i].incarnation == incarnation)
-			return; /* told of by several: it is being looked for */
+			return; /* already reported: it is being swept */
 	if (l->gone_count < GONE_MOST)
 		l->gone[l->gone_count++] = (struct gone){incarnation, now + GONE_KEPT_MS};
 	else
@@ -264,7 +264,7 @@ static void on_taken_back(struct store_op *op, const struct reeve_error *error)
 	free(t);
 }
 
-/* What it takes to keep a copy of the lists. */
+/* Returns the size of a copy of the lists. */
 static size_t holding_bytes(const struct store_holding *h)
 {
 	return sizeof(int64_t) * ((size_t)h->waiting_count + 2 * (size_t)h->held_count);
@@ -289,8 +289,8 @@ static struct take_back *take_back_create(struct leases *l, const struct store_h
 	return t;
 }
 
-/* Whether the worker waits for every Fetch that may have something open: what is waited for is never taken back. That is how an
- * idle worker is, heartbeat after heartbeat. */
+/* Returns true if the worker waits for every Fetch that may have open assignments: those are never requeued. For an
+ * idle worker this is true at each heartbeat. */
 static bool waits_for_all(const struct session *session, const struct store_holding *h)
 {
 	if (session->lowest_open <= 0)
@@ -308,7 +308,8 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	struct store_heartbeat *given = b->given;
 	struct take_back *t = b->take_back;
 	void (*done)(struct store_op *, const struct reeve_error *) = given->op.done;
-	/* One whose outcome was unknown and that is asked for again has not raised the number then: the next one will. */
+	/* A heartbeat repeated after an unknown outcome may find the number raised already: then `renewed` is false, and
+	 * only the next heartbeat is news. */
 	bool news = !error && b->op.renewed, lost = !error && b->op.lost;
 	int64_t incarnation = b->op.incarnation;
 	*given = b->op;
@@ -323,8 +324,8 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 			    (long long)incarnation);
 	}
 	struct session *session = news ? sessions_live(l->sessions, incarnation) : NULL;
-	/* Closed rows stay closed, so that a look can begin where the last one found something open; but a claim may be committed
-	 * long after the Fetches that followed it. */
+	/* Closed rows stay closed, so a check can begin at the first Fetch that the last one found open. But a claim may be
+	 * committed long after those of later Fetches: all are checked from time to time. */
 	if (session && !session->taking_back && base_now(l->base) >= session->whole_look_ms) {
 		session->lowest_open = 0;
 		session->whole_look_ms = base_now(l->base) + WHOLE_LOOK_MS;
@@ -333,7 +334,7 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 		session->taking_back = true;
 		t->op.lowest_fetch = session->lowest_open;
 		store_take_back(l->base->store, &t->op);
-	} else { /* the one under way knows less, but nothing that is wrong; the next heartbeat brings the rest */
+	} else { /* the requeue in flight is older but correct; the next heartbeat brings the other tasks */
 		free(t);
 	}
 	free(b);
@@ -351,7 +352,7 @@ void leases_heartbeat(struct leases *l, struct store_heartbeat *op, const struct
 	store_heartbeat(l->base->store, &b->op);
 }
 
-/* --- the whole ---------------------------------------------------------------------------------------------------- */
+/* --- creation ----------------------------------------------------------------------------------------------------- */
 
 struct leases *leases_create(struct base *base, const struct leases_neighbours *neighbours)
 {

@@ -1,13 +1,16 @@
 /*
- * Leases: which workers live, and what becomes of what the others held.
+ * Leases: which workers are alive, and what happens to the tasks of the others.
  *
- * A worker's heartbeats raise a number in its row. A manager reads those numbers a few times a second and marks a worker
- * lost when it has itself seen its number stand still for a whole lease, on the monotonic clock; no timestamp takes part.
- * A failed look, or a gap between two, starts the watch anew: after an outage everyone stands still. Losing takes two
- * commits: the mark, which a heartbeat that came meanwhile forestalls, and only then the taking back of the tasks, by a
- * sweep without end, because a claim may be committed long after its worker was lost. (docs/reliability.md)
+ * A worker's heartbeats raise a number in its row. A manager polls those numbers a few times a second. It marks a
+ * worker lost when it has itself seen the number unchanged for a full lease, on the monotonic clock; no timestamp
+ * matters. A failed poll, or a gap between two, restarts the watch, because after an outage no worker has sent
+ * heartbeats.
  *
- * Every manager watches over all workers; they may get in each other's way, but not do harm.
+ * Losing a worker takes two commits. The first marks it, unless a heartbeat has come in between. Only after that does
+ * the second reclaim its tasks. The sweep that does that never stops, because a claim may be committed long after its
+ * worker was lost. (docs/reliability.md)
+ *
+ * Every manager watches all workers. Managers may delay each other by that, but do no harm.
  */
 #ifndef REEVE_MANAGER_CORE_LEASES_H
 #define REEVE_MANAGER_CORE_LEASES_H
@@ -28,12 +31,12 @@ struct leases_neighbours {
 struct leases *leases_create(struct base *base, const struct leases_neighbours *neighbours);
 void leases_destroy(struct leases *leases);
 
-/* Renews a worker's lease. The caller's `op->op.done` is called when it is committed, with the orders that stand; `op` must
- * live until then. If this heartbeat was news, attempts that were given to the worker and never arrived are then taken
- * back: `holding`, which is copied, is what the very same heartbeat says. */
+/* Renews a worker's lease. Calls the caller's `op->op.done` when it is committed, with the worker's commands, or has
+ * failed; `op` must live until then. If this heartbeat raised the number, then requeues tasks that were assigned to the
+ * worker and never arrived. `holding`, which is copied, must be from the same heartbeat. */
 void leases_heartbeat(struct leases *leases, struct store_heartbeat *op, const struct store_holding *holding);
 
-/* An incarnation has just been lost, or said that it is over: what it held is looked for at once, and for a while. */
+/* Sweeps the tasks of an incarnation that was just lost or has left, at once and for 30 s. */
 void leases_gone(struct leases *leases, int64_t incarnation);
 
 #endif

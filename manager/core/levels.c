@@ -1,6 +1,6 @@
 /*
- * A level goes with its last place. The search for a new level's place in the tree passes both its neighbours in the list;
- * the last higher one that it met is the one before it.
+ * A level is freed with its last place. The tree search for a new level passes both levels that will be next to it in
+ * the list; the last higher one that it meets is the one before it.
  */
 #include "manager/core/levels.h"
 
@@ -15,10 +15,10 @@ struct level {
 	int32_t priority;
 	struct place *places; /* list */
 	struct level *prev, *next;
-	struct level *higher; /* met last on the way down the tree */
+	struct level *higher; /* of a new level: the last higher one met in the tree */
 };
 
-/* POSIX: the first argument is what is looked for. */
+/* Compares priorities, and notes the last higher level. POSIX: the first argument is the level that is searched for. */
 static int compare(const void *wanted, const void *met)
 {
 	struct level *a = (struct level *)wanted;

@@ -1,4 +1,5 @@
-/* Streams by priority: one list for each priority that has any. There are many streams, and usually few priorities. */
+/* Streams ordered by priority: one list for each priority that has streams. There are many streams, and usually few
+ * priorities. */
 #ifndef REEVE_MANAGER_CORE_LEVELS_H
 #define REEVE_MANAGER_CORE_LEVELS_H
 
@@ -6,7 +7,7 @@
 
 struct level;
 
-/* Embedded in what is listed. */
+/* Embedded in a stream. */
 struct place {
 	struct level *level; /* NULL: not listed */
 	struct place *prev, *next;
@@ -18,13 +19,14 @@ struct levels {
 	void *by_priority;         /* tree of tsearch */
 };
 
-/* Lists a place that is not listed, as the last one of its priority. Takes time by the logarithm of the priorities. */
+/* Adds a place, which must not be listed, as the last one of its priority. The time is logarithmic in the number of
+ * priorities. */
 void levels_add(struct levels *levels, struct place *place, int32_t priority);
 
-/* Takes a listed place out. */
+/* Removes a listed place. */
 void levels_remove(struct levels *levels, struct place *place);
 
-/* The first place of the highest priority, and the one after another; NULL: none. */
+/* Return the first place of the highest priority, and the place after another; NULL: none. */
 struct place *levels_first(const struct levels *levels);
 struct place *levels_next(const struct place *place);
 

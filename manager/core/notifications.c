@@ -1,4 +1,4 @@
-/* Words, orders, and wakes. What is not understood is passed over: anything may be said here. */
+/* Parses notifications. Any role of the database can send any payload, so what cannot be parsed is ignored. */
 #include "manager/core/notifications.h"
 
 #include "manager/core/control.h"
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The end of the year 9999. */
+/* The last second of the year 9999. */
 #define LATEST_US INT64_C(253402300799000000)
 
-/* Notifications that are one word ask for a job. */
+/* Notifications that request a job. */
 static const struct word {
 	const char *payload;
 	enum job_name job;
@@ -47,18 +47,18 @@ static void stream_heard(struct notifications *n, int route, int32_t priority, i
 	if (route == 0)
 		window_look_again(n->window, run_at_us);
 	else if (!routes_known(n->routes, route))
-		jobs_ask(n->base->jobs, JOB_ROUTES); /* its streams are looked for then */
+		jobs_ask(n->base->jobs, JOB_ROUTES); /* the job then looks for its streams */
 	else
 		window_rewind(n->window, route, priority, run_at_us);
 }
 
-/* A time that somebody notified: whatever it is, the database can be asked for it. */
+/* Maps a time from a notification into the range that can be passed to the database. */
 static int64_t heard_time(int64_t us)
 {
 	return us < 0 ? STORE_TIME_BEGIN : us > LATEST_US ? STORE_TIME_NEVER : us;
 }
 
-/* Reads "MANAGER ROUTE PRIORITY RUN_AT…". What is not understood is passed over: anything may be said here. */
+/* Reads "MANAGER ROUTE PRIORITY RUN_AT…", and ignores what cannot be parsed. */
 static void wake_heard(struct notifications *n, const char *payload)
 {
 	int64_t manager, run_at, until;

@@ -1,14 +1,15 @@
 /*
- * What managers notify each other of, as it is heard here: "there is work in these streams, from this time on". A notification is a hint and no more: any
- * role of the database can send one, and some are lost. What counts is in the tables. So a notification makes this manager read
- * there, at most so often, and the trailing look and the reading of everything find what was missed.
+ * Notifications from other managers and from SQL. The main one says that streams have tasks from a given time on. A
+ * notification is only a hint: any role of the database can send one, and some are lost. The tables are authoritative.
+ * So a notification only makes this manager read there earlier, within limits; the rescan of the last seconds and the
+ * full rescan find what was missed.
  *
- * Beside these, "queues" says that settings of queues have changed, "schedules" that definitions of schedules have,
- * "order …" that a worker was ordered something (control.h), and "arrivals" that tasks submitted by SQL are to be admitted
- * (arrivals.h).
+ * Other notifications: "queues": settings of queues have changed. "schedules": definitions of schedules have changed.
+ * "order …": a worker command was stored (control.h). "arrivals": the inbox has tasks to ingest (arrivals.h).
  *
- * A wake is "MANAGER ROUTE PRIORITY RUN_AT", numbers, and ";ROUTE PRIORITY RUN_AT" for each further stream; route 0 means any.
- * MANAGER 0 is SQL: an application's, which adds UNTIL to the only stream, before which what it has is due.
+ * A notification about streams is "MANAGER ROUTE PRIORITY RUN_AT", all numbers, and ";ROUTE PRIORITY RUN_AT" for each
+ * further stream; route 0 means any stream. MANAGER 0 is an application that used SQL. It names only one stream and
+ * adds UNTIL: its tasks are due before that time.
  */
 #ifndef REEVE_MANAGER_CORE_NOTIFICATIONS_H
 #define REEVE_MANAGER_CORE_NOTIFICATIONS_H
@@ -31,7 +32,7 @@ struct notifications_neighbours {
 struct notifications *notifications_create(struct base *base, const struct notifications_neighbours *neighbours);
 void notifications_destroy(struct notifications *notifications);
 
-/* A notification has come. */
+/* Handles a notification. */
 void notifications_hear(struct notifications *notifications, const char *payload);
 
 #endif

@@ -1,4 +1,4 @@
-/* Sorted ids. */
+/* Comparison of ids. */
 #ifndef REEVE_MANAGER_CORE_NUMBERS_H
 #define REEVE_MANAGER_CORE_NUMBERS_H
 

@@ -1,4 +1,5 @@
-/* Both go by chunks: each a transaction of its own, so that nothing waits long for the locks. */
+/* Purges and stops work in chunks. Each chunk is a transaction, so that other transactions do not wait long for the
+ * locks. */
 #include "manager/core/queue_ends.h"
 
 #include "common/log.h"
@@ -15,18 +16,18 @@ struct queue_stops {
 	struct base *base;
 	struct queues *queues;
 	struct edits *edits;
-	bool asked;              /* somebody wants a stop: look without waiting for the settings to be read again */
+	bool asked;              /* a stop was requested: query now, even if the settings have not been reloaded */
 	int ending;              /* queues whose tasks are being ended */
-	bool progress;           /* something was ended since the last look */
+	bool progress;           /* a task has ended since the last query */
 	struct store_queue_stops look;
 };
 
-/* Ends a queue's tasks. */
+/* One purge or stop of a queue. */
 struct ends {
 	struct queue_stops *stops;
 	char *queue, *actor, *reason;
 	struct store_queue_end op;
-	int64_t ended, told; /* tasks ended, and told to end */
+	int64_t ended, told; /* tasks that ended, and running ones that got a cancel request */
 	queue_purged *done;
 	void *arg;
 };
@@ -96,7 +97,7 @@ void queue_stops_look(struct queue_stops *s)
 	jobs_ask(s->base->jobs, JOB_QUEUE_STOPS);
 }
 
-/* What was ended may have been the last. */
+/* Queries once more if tasks have ended: the queues may be empty now. */
 static void look_again(struct queue_stops *s)
 {
 	if (s->progress)

@@ -1,4 +1,4 @@
-/* Settings by the queue's name (a hash), and by the route's number (an array that is made anew with each reading). */
+/* Settings by the queue's name (a hash), and by the route's number (an array, which is rebuilt after each load). */
 #include "manager/core/queues.h"
 
 #include "common/hash.h"
@@ -19,10 +19,10 @@ struct queues {
 	void *arg;
 	struct entry *by_name;
 	const struct store_queue **by_route;
-	int routes;                  /* so many are in by_route */
+	int routes;                  /* elements of by_route */
 	bool loaded;
-	bool stopped;                /* some are, or are being */
-	char fingerprint[STORE_FINGERPRINT]; /* of what is loaded */
+	bool stopped;                /* a queue is stopped or stopping */
+	char fingerprint[STORE_FINGERPRINT]; /* of the loaded settings */
 	struct store_queues load;
 };
 
@@ -107,12 +107,12 @@ static void on_loaded(struct store_op *op, const struct reeve_error *error)
 	struct queues *queues = (struct queues *)((char *)op - offsetof(struct queues, load));
 	jobs_done(queues->base->jobs, JOB_QUEUES, error, false);
 	if (error)
-		return; /* the next tick asks again */
+		return; /* the next heartbeat retries */
 	bool changed = queues->loaded && strcmp(queues->fingerprint, queues->load.fingerprint) != 0;
 	take(queues, &queues->load);
 	if (queues->stopped)
 		jobs_ask(queues->base->jobs, JOB_QUEUE_STOPS);
-	/* What was left alone may be taken now. */
+	/* Tasks that were skipped before may be claimable now. */
 	if (changed)
 		queues->changed(queues->arg);
 	base_dispatch(queues->base);
@@ -143,7 +143,7 @@ void queues_fingerprint(struct queues *queues, const char *fingerprint)
 		jobs_at(queues->base->jobs, JOB_QUEUES, 0);
 }
 
-/* One caller that waits for the first reading makes it himself. */
+/* A caller that needs the settings before the first load has ended: it loads them on its own. */
 struct ready {
 	struct store_queues op;
 	struct queues *queues;

@@ -1,7 +1,7 @@
 /*
- * The settings of queues as they are known here: read from the database at the start, and again when somebody has changed
- * them. A change made at another manager is known within a second, mostly at once. What must never be missed is checked by
- * the statements themselves: no claim takes a task of a queue that is not running.
+ * The settings of queues in memory: loaded at the start, and again after each change. A change made at another manager
+ * is known within a second, usually at once. Where a stale setting would do harm, the statements check the tables: no
+ * claim takes a task of a queue that is not running.
  */
 #ifndef REEVE_MANAGER_CORE_QUEUES_H
 #define REEVE_MANAGER_CORE_QUEUES_H
@@ -10,27 +10,28 @@
 
 struct routes;
 
-/* Settings have changed: what was left alone may be taken now. */
+/* Called when settings have changed: tasks that were skipped before may be claimable now. */
 typedef void queues_changed(void *arg);
 
 struct queues *queues_create(struct base *base, struct routes *routes, queues_changed *changed, void *arg);
 void queues_destroy(struct queues *queues);
 
-/* The settings of a queue; those of one that nobody has set anything of are the defaults. Valid until they are read again:
- * not kept beyond the caller. */
+/* Returns the settings of a queue, or the defaults if none were set. The pointer is valid until the next load: the
+ * caller must not keep it. */
 const struct store_queue *queues_get(const struct queues *queues, const char *queue);
 
-/* The same by a route's number, without a search. */
+/* Like queues_get, by a route's number and without a search. */
 const struct store_queue *queues_of_route(struct queues *queues, int route);
 
-/* Whether some queue is stopped or being stopped. */
+/* Returns whether any queue is stopped or stopping. */
 bool queues_stopped(const struct queues *queues);
 
-/* Calls `done` when they have been read once: from within, if that is so already. An error: they could not be. */
+/* Calls `done` after the settings have been loaded once; from within this call if they already were. `error`: why they
+ * could not be loaded. */
 typedef void queues_done(void *arg, const struct reeve_error *error);
 void queues_ready(struct queues *queues, int64_t deadline_ms, queues_done *done, void *arg);
 
-/* The tables have this fingerprint: reads them again if that is another than it was. */
+/* Passes the fingerprint of the tables; reloads the settings if it differs from that of the loaded ones. */
 void queues_fingerprint(struct queues *queues, const char *fingerprint);
 
 #endif

@@ -1,4 +1,4 @@
-/* A table of fingerprints, each in the one place that it may have. */
+/* A table of fingerprints. Each fingerprint has one possible place in it. */
 #include "manager/core/remarks.h"
 
 /* The finalizer of splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */

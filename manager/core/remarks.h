@@ -1,6 +1,6 @@
 /*
- * Remarks about what callers get wrong: each about the same thing is logged once, and not more than a few a second, however
- * often it comes, so that nobody can fill the log. Memory is bounded: what was remarked long ago may be again.
+ * Limits log messages about callers' mistakes: one message for each subject, and up to REMARKS_A_SECOND in a second, so
+ * that callers cannot fill the log. Memory is bounded: a subject can be logged again after others have replaced it.
  */
 #ifndef REEVE_MANAGER_CORE_REMARKS_H
 #define REEVE_MANAGER_CORE_REMARKS_H
@@ -10,14 +10,14 @@
 
 enum { REMARKS_KEPT = 256, REMARKS_A_SECOND = 10 };
 
-/* Zeroed, it is ready. */
+/* Ready for use when zeroed. */
 struct remarks {
 	uint64_t said[REMARKS_KEPT];
 	int64_t second;
 	int in_second;
 };
 
-/* Whether to say it: what is said is named by two numbers and a kind. */
+/* Returns whether to log a message. Its subject is a kind and two numbers. */
 bool remarks_new(struct remarks *remarks, int kind, int64_t a, int64_t b, int64_t now_ms);
 
 #endif

@@ -1,4 +1,4 @@
-/* What follows from attempts' ends. */
+/* Applies the ends of attempts. */
 #include "manager/core/report.h"
 
 #include "common/log.h"
@@ -57,7 +57,7 @@ void report_settle(struct reports *reports, const struct store_op *op, const str
 	task_events_end(reports->events, op->again);
 }
 
-/* Stands before the caller's callback. */
+/* Wraps the caller's operation and its callback. */
 struct report {
 	struct reports *reports;
 	void (*done)(struct store_op *op, const struct reeve_error *error);
@@ -70,7 +70,7 @@ static void on_reported(struct store_op *op, const struct reeve_error *error)
 	struct report *r = (struct report *)((char *)op - offsetof(struct report, op));
 	if (!error)
 		report_settle(r->reports, op, r->op.results, r->op.count);
-	r->given->op.done(&r->given->op, error); /* the results go with their owner */
+	r->given->op.done(&r->given->op, error); /* the results belong to the caller, who may free them now */
 	free(r);
 }
 

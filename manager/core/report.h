@@ -1,4 +1,5 @@
-/* Results of attempts: to the store, then to whoever waits, and back to the window what is due again. */
+/* Results of attempts: commits them, then informs the calls that wait for the tasks, and returns tasks that are due
+ * again to the ready cache. */
 #ifndef REEVE_MANAGER_CORE_REPORT_H
 #define REEVE_MANAGER_CORE_REPORT_H
 
@@ -11,12 +12,13 @@ struct verbose;
 struct reports *reports_create(struct base *base, struct task_events *events, const struct verbose *verbose);
 void reports_destroy(struct reports *reports);
 
-/* Commits the results; op->results has the verdicts then. The caller's `op->op.done` is called after the core has taken
- * its part. Everything must live until then. */
+/* Commits the results; op->results then has the result statuses. Calls the caller's `op->op.done` after the core has
+ * applied them. `op` and all it points to must live until then. */
 void report_results(struct reports *reports, struct store_report *op);
 
-/* Takes note of attempts that have been ended by `op`: for waiters, the window and the other managers. If it was asked again,
- * what an earlier try of it had changed was never told, and everything is read from the top. */
+/* Applies the ends of attempts that `op` has committed: informs waiting calls, the ready cache and the other managers.
+ * If `op` was retried (`again`), the changes of its earlier try are unknown, and all streams are read from the
+ * beginning. */
 void report_settle(struct reports *reports, const struct store_op *op, const struct store_result *results, int count);
 
 #endif

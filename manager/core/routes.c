@@ -1,6 +1,6 @@
 /*
- * Routes by name (a hash) and by number (an array). One that is not among those that were loaded is forgotten: it is
- * retired. What still has its number may ask about it for a while.
+ * Routes by name (a hash) and by number (an array). A route that the last load did not include is retired and therefore
+ * forgotten. Its number can still be looked up for a while.
  */
 #include "manager/core/routes.h"
 
@@ -14,30 +14,30 @@
 enum {
 	LOAD_LIMIT_MS = 5000,
 	FORGOTTEN_MS = 10 * 60 * 1000, /* how long a forgotten number can still be looked up: longer than any call, */
-	FORGOTTEN_LOADS = 5,           /* … and so many loads, in case this process was frozen */
+	FORGOTTEN_LOADS = 5,           /* … and for at least so many loads, in case this process was frozen */
 };
 
 struct entry {
 	struct route route;
 	char *name; /* queue, NUL, type, NUL: the hash's key */
-	int64_t known;        /* by this load, or learned while it was under way; not by this one, if it is forgotten */
-	bool forgotten;       /* and in that list, not in the hash */
-	int64_t forgotten_ms; /* since when */
+	int64_t known;        /* the last load at which it was known; if forgotten, the load that did not include it */
+	bool forgotten;       /* it is in the list `forgotten`, not in the hash */
+	int64_t forgotten_ms; /* when it was forgotten */
 	struct entry *prev, *next;
 	UT_hash_handle hh;
 };
 
 struct names {
 	char *name;
-	int uses; /* by so many routes */
+	int uses; /* the number of routes with this name */
 	UT_hash_handle hh;
 };
 
-/* Somebody who waits for what is loaded next. */
+/* A caller that waits for the next load. */
 struct fresh {
 	routes_done *done;
 	void *arg;
-	int64_t load; /* the first that will do */
+	int64_t load; /* the first load that it accepts */
 	struct fresh *next;
 };
 
@@ -46,15 +46,15 @@ struct routes {
 	struct routes_listener listener;
 	struct entry *by_name;
 	struct entry **by_id;
-	struct entry *forgotten; /* list, those of long ago first */
+	struct entry *forgotten; /* list, the oldest first */
 	int capacity, last;
-	int64_t fingerprint; /* of those that are known */
-	int64_t adding; /* asked for, and not known yet */
+	int64_t fingerprint; /* of the known routes */
+	int64_t adding; /* routes that are being created */
 	struct names *queues, *types;
-	int64_t loads;       /* so many have begun */
-	struct fresh *fresh; /* list: who waits for a load */
+	int64_t loads;       /* the number of loads begun */
+	struct fresh *fresh; /* list of callers that wait for a load */
 	struct store_routes load;
-	int64_t refused_said_ms; /* when the log was told last that there are too many */
+	int64_t refused_said_ms; /* when the last warning about too many routes was logged */
 };
 
 static void names_free(struct names **set)
@@ -174,7 +174,8 @@ static void names_remove(struct names **set, const char *name)
 	free(n);
 }
 
-/* What the database adds up, as manager_tick.sql does. Mixed, as sums of numbers, or of multiples of them, are often the same. */
+/* Returns a route's part of the fingerprint, as manager_tick.sql computes it. The ids are mixed because different sets
+ * of plain ids, or of their multiples, often have the same sum. */
 static int64_t fingerprint_of(int id)
 {
 	uint32_t x = (uint32_t)id * UINT32_C(2654435761);
@@ -222,7 +223,7 @@ static void learn(struct routes *routes, const struct store_route *from)
 	routes->listener.known(routes->listener.arg, e->route.id);
 }
 
-/* It is retired, by what the database says. */
+/* Moves a route that has retired in the database to the list of forgotten ones. */
 static void forget(struct routes *routes, struct entry *e)
 {
 	HASH_DEL(routes->by_name, e);
@@ -250,7 +251,7 @@ static void forget_others(struct routes *routes)
 	}
 }
 
-/* --- making sure ----------------------------------------------------------------------------------------------- */
+/* --- creating routes ------------------------------------------------------------------------------------------- */
 
 struct ensure {
 	struct store_routes op;
@@ -294,7 +295,7 @@ static int by_names(const void *a, const void *b)
 	return order ? order : strcmp(x->type, y->type);
 }
 
-/* Copies those that are not known, each once. */
+/* Copies the unknown pairs, each once. */
 static void ensure_fill(struct ensure *e, int count, const char *const *queues, const char *const *types)
 {
 	struct names_pair *pairs = mem_calloc((size_t)count + 1, sizeof *pairs);
@@ -318,7 +319,7 @@ static bool refuse_more(struct routes *routes, int more, struct reeve_error *err
 	int64_t most = routes->base->options.max_routes, known = HASH_COUNT(routes->by_name);
 	if (!most || known + routes->adding + more <= most)
 		return false;
-	/* No rest makes room for it: nobody is to try again. */
+	/* Not RESOURCE_EXHAUSTED or UNAVAILABLE: no delay makes room, so the caller must not retry. */
 	error_set(error, STATUS(FAILED_PRECONDITION),
 	    "with %d new pairs of queue and type there would be more than %lld (--max-routes); there are %lld", more,
 	    (long long)most, (long long)known);
@@ -362,7 +363,7 @@ static void on_loaded(struct store_op *op, const struct reeve_error *error)
 			LL_DELETE(routes->fresh, f);
 			LL_APPEND(ready, f);
 		}
-	if (!error) { /* else the next tick asks again */
+	if (!error) { /* else the next heartbeat retries */
 		for (int i = 0; i < routes->load.found; i++)
 			learn(routes, &routes->load.routes[i]);
 		forget_others(routes);

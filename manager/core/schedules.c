@@ -1,5 +1,5 @@
-/* Whatever is missed, a word of another manager or a leap of the database's clock, is found before long: the job runs every two
- * seconds at least. */
+/* The job runs at least every two seconds, so a lost notification or a jump of the database's clock delays a firing
+ * only briefly. */
 #include "manager/core/schedules.h"
 
 #include "common/log.h"

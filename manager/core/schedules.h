@@ -1,7 +1,7 @@
 /*
- * The keeper of schedules: has their ticks made when they are due. The database says which are, by its own clock and
- * its own time zones, and makes them, each in the transaction that takes the schedule's row; so that of any number of
- * managers one makes a tick, and one that is made is never made again. Here is only the job: the next time to ask.
+ * The job that fires schedules when they are due. The database finds the due schedules, by its own clock and time
+ * zones, and fires each in the transaction that locks the schedule's row. So exactly one of several managers fires it,
+ * and no firing happens twice. This module only runs the job, and computes when it must run next.
  */
 #ifndef REEVE_MANAGER_CORE_SCHEDULES_H
 #define REEVE_MANAGER_CORE_SCHEDULES_H

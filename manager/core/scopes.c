@@ -1,6 +1,6 @@
 /*
- * A scope for each route, by its number. Routes are asked about many at a time; one with more priorities than an answer
- * holds is gone on with alone, downwards.
+ * Discovery, with one struct scope for each route, by its number. A statement queries many routes. A route with more
+ * priorities than an answer holds continues in a query of its own, towards lower priorities.
  */
 #include "manager/core/scopes.h"
 
@@ -9,16 +9,16 @@
 #include <stdlib.h>
 
 enum {
-	ROUTES_AT_ONCE = 1000,      /* whose streams are looked for by one statement */
+	ROUTES_AT_ONCE = 1000,      /* per statement */
 	STREAMS_FOUND_AT_ONCE = 64, /* priorities of a route */
-	RETRY_MS = 200,             /* after a failed look */
+	RETRY_MS = 200,             /* after a failed query */
 };
 
-/* What is known of a route's priorities. */
+/* What is known of the priorities of a route. */
 struct scope {
-	bool complete; /* every priority that had tasks has been told to the window */
-	bool once;     /* was complete at some time: it need not be waited for again */
-	int asked;     /* its place in find_routes, if it is among them */
+	bool complete; /* the ready cache knows every priority that has tasks */
+	bool once;     /* it was complete before: callers need not wait for it again */
+	int asked;     /* its index in find_routes, if it is there */
 };
 
 struct scopes {
@@ -28,13 +28,13 @@ struct scopes {
 	void *arg;
 	struct scope *all; /* by route */
 	int count;
-	bool stale;                /* the look under way began before it was asked to look again */
-	bool finding, find_wanted; /* wanted: some route's streams are not all known */
+	bool stale;                /* the query in flight began before the last request to rescan */
+	bool finding, find_wanted; /* find_wanted: the streams of some routes are not all known */
 	struct store_streams find;
 	int *find_routes;
 	int find_count;
 	int64_t find_retry_ms;
-	int ready_to; /* every route up to this one was complete once */
+	int ready_to; /* every route up to this one has been complete once */
 	int32_t find_below;
 };
 
@@ -74,7 +74,7 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 	bool stale = s->stale;
 	s->stale = false;
 	s->find_wanted |= stale;
-	/* A route with as many streams as were asked for may have more below; those are asked for at once. */
+	/* A route with the maximum number of streams may have more at lower priorities. These are queried at once. */
 	int *found = mem_calloc((size_t)s->find_count + 1, sizeof *found);
 	int32_t *lowest = mem_calloc((size_t)s->find_count + 1, sizeof *lowest);
 	for (int i = 0; i < s->find.found; i++) {
@@ -89,7 +89,7 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 		scope->once = true;
 		scope->complete = !stale;
 		if (found[k] >= STREAMS_FOUND_AT_ONCE && !s->finding) {
-			/* One route at a time goes on downwards; the others of this round are looked for again. */
+			/* One route at a time continues; the other routes after it in this query are queried again. */
 			s->find_wanted = true;
 			s->find_routes[0] = s->find_routes[k];
 			s->find_count = 1;
@@ -121,7 +121,7 @@ static void find_start(struct scopes *s)
 	store_streams(s->base->store, &s->find);
 }
 
-/* Looks for the streams of all routes whose scope is not complete. */
+/* Queries the streams of all routes whose scope is not complete. */
 static void find_all(struct scopes *s)
 {
 	int last = routes_last(s->routes);
@@ -135,7 +135,7 @@ static void find_all(struct scopes *s)
 	for (int route = 1; route <= last; route++) {
 		if (!routes_known(s->routes, route) || scope_of(s, route)->complete)
 			continue;
-		if (s->find_count == ROUTES_AT_ONCE) { /* the rest when these are known */
+		if (s->find_count == ROUTES_AT_ONCE) { /* the others follow when these are known */
 			s->find_wanted = true;
 			break;
 		}
@@ -172,7 +172,7 @@ void scopes_forget_route(struct scopes *s, int route)
 {
 	if (route >= s->count)
 		return;
-	s->stale |= s->finding; /* what is under way may be about it */
+	s->stale |= s->finding; /* the query in flight may concern it */
 	s->all[route].complete = s->all[route].once = false;
 }
 
@@ -184,7 +184,7 @@ void scopes_look_again(struct scopes *s)
 	find_all(s);
 }
 
-/* Goes on with what could not be looked at before. */
+/* Continues with queries that could not start before. */
 static bool find_wanted(void *arg)
 {
 	struct scopes *s = arg;

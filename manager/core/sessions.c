@@ -1,4 +1,4 @@
-/* Incarnations by number. */
+/* A hash of sessions by incarnation. */
 #include "manager/core/sessions.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static void forget(struct sessions *sessions, struct session *s)
 	free(s);
 }
 
-/* Forgets those not heard from for a long time. */
+/* Forgets incarnations that have made no call for FORGET_MS. */
 static bool forget_silent(void *arg)
 {
 	struct sessions *sessions = arg;

@@ -1,4 +1,4 @@
-/* The table of transitions, and its page in the documentation. */
+/* The table of transitions, and the page of the documentation that shows it. */
 #include "manager/core/states.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 /*
- * The states of a task and the transitions between them: one table, from which docs/states.md is made (reeve-manager
- * --print-states), and against which a test holds what the SQL does. Nothing else changes a status.
+ * The states of a task and the transitions between them, in one table. docs/states.md is printed from it (reeve-manager
+ * --print-states), and a test compares it with the behavior of the SQL. Nothing else changes a status.
  */
 #ifndef REEVE_MANAGER_CORE_STATES_H
 #define REEVE_MANAGER_CORE_STATES_H
@@ -20,10 +20,10 @@ enum task_state {
 
 struct transition {
 	enum task_state from;
-	const char *event;     /* what happens, as tests and docs name it */
+	const char *event;     /* its name in tests and docs */
 	enum task_state to;
-	const char *audit;     /* the event's name in the audit */
-	const char *statement; /* the file under sql/statements/ that does it */
+	const char *audit;     /* the name of the audit event */
+	const char *statement; /* the file in sql/statements/ that does it */
 	const char *sentence;
 };
 

@@ -1,4 +1,4 @@
-/* One submit call's way to its commit. */
+/* One struct submit for each call, until it is committed. */
 #include "manager/core/submit.h"
 
 #include "common/uuid.h"
@@ -13,7 +13,7 @@
 
 enum { KEPT_MS = 24 * 3600 * 1000, AHEAD_MS = 3600 * 1000 };
 
-/* What a task has from its pipeline. */
+/* The values that a task gets from its pipeline. */
 struct begin {
 	char *stage, *type, *policy;
 };
@@ -39,8 +39,8 @@ struct submit {
 	struct store_submit op;
 	struct submits *submits;
 	struct store_task *tasks;
-	char **policies; /* those that come from queues, whose settings may change meanwhile */
-	struct begin *begins; /* one a task; NULL: none is of a pipeline */
+	char **policies; /* those that come from queues: copies, as the settings may change until the commit */
+	struct begin *begins; /* one for each task; NULL: no task has a pipeline */
 	struct store_pipelines_start starts;
 	submit_done *done;
 	void *arg;
@@ -53,9 +53,9 @@ bool request_id_timely(const struct db_clock *db_clock, const uint8_t *request_i
 	if (ms < 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "the request id is not a UUID of version 7");
 	if (now == 0)
-		return true; /* just started: the database will know it or not */
-	/* After the clock was set back both reckonings are told by some manager. What was made before may have been forgotten
-	 * while the clock was ahead. */
+		return true; /* just started: the database decides whether it knows the id */
+	/* After the clock was set back some managers report the clock and others the estimate, so both are accepted. For an
+	 * id from before that time the estimate alone decides: it may have been forgotten while the clock was ahead. */
 	if (set_back && ms >= set_back && ms >= clock - KEPT_MS && ms <= clock + AHEAD_MS)
 		return true;
 	if (ms < now - KEPT_MS)
@@ -83,7 +83,7 @@ static void submit_free(struct submit *s)
 	free(s);
 }
 
-/* What became of one task. */
+/* Applies the result of one task. */
 static void settle_task(struct submits *submits, const struct store_task *t, const struct store_made *m)
 {
 	struct core_counters *counters = &submits->base->counters;
@@ -100,12 +100,13 @@ static void settle_task(struct submits *submits, const struct store_task *t, con
 	if (m->made || anew)
 		return;
 	counters->duplicates += !m->restarted;
-	/* By an earlier copy of the call, whose manager may have died before it could tell anybody. */
+	/* An earlier copy of the call created or restarted it. The manager of that copy may have died before it notified
+	 * the others. */
 	if (!m->existing || m->restarted)
 		tasks_may_be_ready(submits->to.events, t->route, t->priority);
 }
 
-/* Before the answer: its caller's tasks go with it. */
+/* Applies the results. Call it before the answer, after which the tasks are no longer valid. */
 static void settle(const struct submit *s)
 {
 	for (int i = 0; i < s->op.count; i++)
@@ -139,12 +140,12 @@ static void on_routes(void *arg, const struct reeve_error *error)
 		return;
 	}
 	for (int i = 0; i < s->op.count; i++)
-		if (!s->tasks[i].route) /* a known one keeps its number, even if it was forgotten meanwhile */
+		if (!s->tasks[i].route) /* a known route keeps its number, even if it has been forgotten since */
 			s->tasks[i].route = routes_find(s->submits->to.routes, s->tasks[i].queue, s->tasks[i].type);
 	store_submit(s->submits->base->store, &s->op);
 }
 
-/* What the submitter did not say, the queue does. */
+/* Fills in the settings that the submitter left to the queue. */
 static void fill_in(struct submit *s, struct store_task *t)
 {
 	const struct store_queue *q = queues_get(s->submits->to.queues, t->queue);
@@ -152,7 +153,7 @@ static void fill_in(struct submit *s, struct store_task *t)
 	if (!t->max_attempts)
 		t->max_attempts = q->max_attempts;
 	if (t->retry_given) {
-		if (!t->retry_base_ms && !t->pipeline_id) /* a linear one: it begins with the resting period */
+		if (!t->retry_base_ms && !t->pipeline_id) /* linear without a start: the delays begin with the resting period */
 			t->retry_base_ms = q->resting_ms;
 		return;
 	}
@@ -193,7 +194,7 @@ static char *copy_or_null(const char *text)
 	return text ? mem_strdup(text) : NULL;
 }
 
-/* The pipelines are known: their tasks are as the first stages say. */
+/* Applies the first stages of the pipelines to their tasks. */
 static void on_started(struct store_op *op, const struct reeve_error *error)
 {
 	struct submit *s = (struct submit *)((char *)op - offsetof(struct submit, starts));
@@ -224,7 +225,7 @@ static void on_started(struct store_op *op, const struct reeve_error *error)
 	submit_routed(s);
 }
 
-/* The settings are known: the pipelines are next, if there are any, then the routes. */
+/* Continues when the settings are known: with the pipelines, if there are any, then with the routes. */
 static void on_queues(void *arg, const struct reeve_error *error)
 {
 	struct submit *s = arg;

@@ -1,9 +1,10 @@
 /*
- * What follows a commit that made tasks ready, or ended some: the window, the other managers, whoever waits for the tasks, and their
- * batches learn of it. Everything that changes tasks calls these functions after its commit; it tells none of those itself.
+ * What follows a commit that made tasks ready or ended tasks: the ready cache, the other managers, calls that wait for
+ * the tasks, and the job "batches" are informed. Code that changes tasks calls these functions after its commit, and
+ * informs none of those itself.
  *
- * All of them are cheap, allocate nothing, and are called on the loop's thread. What is not told is found later: by the window's
- * looks, by the waits' looks, by the job "batches".
+ * All functions are cheap, and are called on the loop's thread. An event that is not passed here is found later: by the
+ * rescans of the ready cache, by the polls of the waiting calls, by the job "batches".
  */
 #ifndef REEVE_MANAGER_CORE_TASK_EVENTS_H
 #define REEVE_MANAGER_CORE_TASK_EVENTS_H
@@ -15,7 +16,7 @@ struct waits;
 struct wakes;
 struct window;
 
-/* Who is told. All outlive the events. */
+/* The modules that are informed. All outlive the events. */
 struct task_events_neighbours {
 	struct routes *routes;
 	struct window *window;
@@ -26,9 +27,9 @@ struct task_events_neighbours {
 struct ready_task {
 	int64_t id, version; /* the version since which it waits */
 	int64_t due_us;
-	int route;           /* 0: it waits to be admitted, and is not ready */
+	int route;           /* 0: it is in the inbox, and not ready */
 	int32_t priority;
-	int32_t bytes;       /* of its details; −1: not known */
+	int32_t bytes;       /* of its details; −1: unknown */
 };
 
 struct task_events;
@@ -36,21 +37,21 @@ struct task_events;
 struct task_events *task_events_create(struct base *base, const struct task_events_neighbours *neighbours);
 void task_events_destroy(struct task_events *events);
 
-/* A task waits, or waits anew. If its route is not known here, which another manager made then, the routes are read: its streams
- * are looked for after that. */
+/* Handles a task that waits, for the first time or again. If its route is not known here, another manager created it:
+ * then the routes are reloaded, and discovery follows. */
 void task_ready(struct task_events *events, const struct ready_task *task);
 
-/* Tasks of this stream may have been made ready by somebody who could not tell: it is read from its beginning. */
+/* Rewinds a stream to its beginning, because tasks may have become ready without a notification. */
 void tasks_may_be_ready(struct task_events *events, int route, int32_t priority);
 
-/* A task has ended. `waited`: it did not run, and may be a candidate. */
+/* Handles the end of a task. `waited`: it was not executing, so it may be in the ready cache. */
 void task_ended(struct task_events *events, int64_t id, bool waited);
 
-/* Tasks of batches have been made or ended. */
+/* Handles tasks of batches that were created or have ended. */
 void batches_changed(struct task_events *events);
 
-/* All that a commit has changed was told. `unknown`: an earlier try of it changed what nobody was told of, so that everything is
- * read again. */
+/* Ends the events of a commit. `unknown`: an earlier try of the commit made changes that are not known here, so
+ * everything is read again. */
 void task_events_end(struct task_events *events, bool unknown);
 
 #endif

@@ -1,4 +1,5 @@
-/* What runs the jobs tick, expire, tables, statistics, counts, and what the tick says of the clock. */
+/* The jobs tick, expire, tables, statistics, counts and deadlines. The tick, the manager's heartbeat, also passes the
+ * database's clock to db_clock. */
 #include "manager/core/upkeep.h"
 
 #include "common/log.h"
@@ -17,13 +18,13 @@ struct upkeep {
 	struct base *base;
 	struct upkeep_neighbours to;
 	int64_t tick_every_ms;
-	int64_t steady_ms;              /* since when ticks have come without a gap */
-	int64_t tick_ms;                /* when the last one came */
-	int64_t sent_ms;                /* when the one under way was sent */
-	/* Attempts up to this journal row were given out before a jump of the clock, a gap or this manager's time: they have
-	 * been watched since then. */
+	int64_t steady_ms;              /* since when heartbeats have succeeded without a gap */
+	int64_t tick_ms;                /* when the last one succeeded */
+	int64_t sent_ms;                /* when the one in flight was sent */
+	/* Attempts up to this journal row were assigned before the last jump of the clock, or before this manager started.
+	 * It has observed them since watched_ms. */
 	int64_t before_assignment, watched_ms;
-	struct store_place expired; /* so far the journal has been looked through for expired attempts */
+	struct store_place expired; /* the place in the journal up to which expired attempts have been searched */
 	struct store_tick tick;
 	struct store_expire expire;
 	struct store_upkeep tables;
@@ -31,7 +32,8 @@ struct upkeep {
 	struct store_fold fold;
 };
 
-/* What was given out so far is watched from now on: how long it has been running is not known any more. */
+/* Begins to observe all attempts assigned so far from now on, because it is not known any more how long they have been
+ * running. */
 static void watch_anew(struct upkeep *u, int64_t now)
 {
 	u->before_assignment = u->tick.newest_assignment;
@@ -47,7 +49,7 @@ static void on_tick(struct store_op *op, const struct reeve_error *error)
 		return;
 	if (u->tick.schema && u->base->host.outdated)
 		u->base->host.outdated(u->base->host.arg, u->tick.schema);
-	/* A gap longer than a heartbeat: the database was away, or this process was stopped. */
+	/* The gap is longer than a heartbeat interval: the database was unreachable, or this process was stopped. */
 	if (!u->steady_ms || now - u->tick_ms > u->base->options.heartbeat_ms)
 		u->steady_ms = now;
 	if (!u->tick_ms)
@@ -89,7 +91,8 @@ static void on_expired(struct store_op *op, const struct reeve_error *error)
 	report_settle(u->to.reports, op, u->expire.results, u->expire.count);
 }
 
-/* After an outage only when a fresh lease has passed: a worker that lives may be about to report. */
+/* Reclaims expired attempts. After an outage it waits for a full lease, because a live worker may be about to
+ * report. */
 static bool expire(void *arg)
 {
 	struct upkeep *u = arg;
@@ -129,7 +132,7 @@ static void on_rolled(struct store_op *op, const struct reeve_error *error)
 	jobs_done(u->base->jobs, JOB_STATISTICS, error, u->roll.more);
 }
 
-/* The statistics of executions. */
+/* Aggregates the statistics of executions. */
 static bool statistics(void *arg)
 {
 	struct upkeep *u = arg;
@@ -148,7 +151,7 @@ static void on_folded(struct store_op *op, const struct reeve_error *error)
 		jobs_ask(u->base->jobs, JOB_CALLBACKS);
 }
 
-/* What is kept counted of tasks: who reads it adds up what this has not yet. */
+/* Folds counts of tasks. Readers add what is not folded yet. */
 static bool counts(void *arg)
 {
 	struct upkeep *u = arg;
@@ -170,7 +173,8 @@ struct upkeep *upkeep_create(struct base *base, const struct upkeep_neighbours *
 	u->base = base;
 	u->to = *neighbours;
 	u->expired = beginning;
-	/* A tick must come well within a heartbeat, or the watch over gaps would begin anew with each. */
+	/* The manager's heartbeats must be well below the heartbeat interval: otherwise each would look like the end of a
+	 * gap. */
 	u->tick_every_ms = base->options.heartbeat_ms / 2 < TICK_MOST_MS ? base->options.heartbeat_ms / 2 : TICK_MOST_MS;
 	jobs_every(base->jobs, JOB_TICK, u->tick_every_ms);
 	jobs_bind(base->jobs, JOB_TICK, tick, u);

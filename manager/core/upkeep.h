@@ -1,6 +1,6 @@
 /*
- * The jobs that tend the database: the tick, which says that this manager lives and reads the clock (db_clock.h), taking back expired attempts,
- * partitions and forgetting, counts and statistics.
+ * Maintenance jobs: the manager's heartbeat, which also reads the clock (db_clock.h), reclaiming expired attempts,
+ * partitions and retention, counts and statistics, and the deadlines of operations.
  */
 #ifndef REEVE_MANAGER_CORE_UPKEEP_H
 #define REEVE_MANAGER_CORE_UPKEEP_H
@@ -27,7 +27,7 @@ struct upkeep_neighbours {
 struct upkeep *upkeep_create(struct base *base, const struct upkeep_neighbours *neighbours);
 void upkeep_destroy(struct upkeep *upkeep);
 
-/* Whether the database has answered lately. */
+/* Returns whether a heartbeat has succeeded lately. */
 bool upkeep_fresh(const struct upkeep *upkeep);
 
 #endif

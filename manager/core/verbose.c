@@ -1,4 +1,4 @@
-/* Nothing is put together for queues that are not verbose. What is from outside is escaped by the log. */
+/* Messages are formatted only for verbose queues. The log escapes text from outside. */
 #include "manager/core/verbose.h"
 
 #include "common/clock.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_BYTES = 200 }; /* of a result, an error or a remark */
+enum { TEXT_BYTES = 200 }; /* the maximum of a result, error or remark */
 
 struct verbose {
 	const struct base *base;
@@ -43,7 +43,7 @@ void verbose_say(const struct verbose *v, int route, int64_t task, const char *f
 	char text[1024];
 	va_list arguments;
 	const struct route *r = routes_get(v->routes, route);
-	if (!r || !wanted(v, route)) /* one of another manager's may not be known here yet */
+	if (!r || !wanted(v, route)) /* another manager may have created the route: not known here yet */
 		return;
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);
@@ -51,7 +51,7 @@ void verbose_say(const struct verbose *v, int route, int64_t task, const char *f
 	log_info(NULL, "queue \"%s\": task %lld (%s): %s", r->queue, (long long)task, r->type, text);
 }
 
-/* Its beginning, cut between characters. */
+/* Copies the beginning of a text, without splitting a character. */
 static const char *cut(const char *text, char out[TEXT_BYTES + 8])
 {
 	size_t length = text ? strlen(text) : 0;

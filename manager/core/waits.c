@@ -1,6 +1,6 @@
 /*
- * Each waited-for id has an entry that knows its waiters. A wait enters its ids first and looks in the database after
- * that, so that an end in between is not missed.
+ * Each id that a call waits for has a target with the list of its waiters. A wait adds its ids first and queries the
+ * database afterwards, so that it cannot miss a task that ends in between.
  */
 #include "manager/core/waits.h"
 #include "manager/core/numbers.h"
@@ -36,7 +36,7 @@ struct waiter {
 	int count, open;
 	bool looked, cancelled;
 	int64_t until_ms;
-	struct deadline deadline; /* once it has looked */
+	struct deadline deadline; /* set after the first query */
 	wait_done *done;
 	void *arg;
 	struct store_ended look;
@@ -97,7 +97,7 @@ void waits_ended(struct waits *waits, int64_t id)
 	struct link *link, *tmp;
 	DL_FOREACH_SAFE (t->links, link, tmp) {
 		struct waiter *w = link->waiter;
-		bool last = link->next == NULL; /* then the target goes with it */
+		bool last = link->next == NULL; /* unlink_target then frees the target */
 		link->ended = true;
 		unlink_target(waits, link);
 		if (--w->open == 0 && w->looked)
@@ -116,7 +116,7 @@ static void mark_known(const struct waiter *w, bool *known, const int64_t *ids, 
 	}
 }
 
-/* Some of the ids name no task: says which is the first. */
+/* Ends a wait some of whose ids name no task. The error names the first of these. */
 static void waiter_end_unknown(struct waiter *w)
 {
 	struct reeve_error error;
@@ -229,13 +229,13 @@ static void on_look(struct store_op *op, const struct reeve_error *error)
 	jobs_done(waits->base->jobs, JOB_WAITS_OTHERS, error, false);
 }
 
-/* What other managers have ended. */
+/* Finds tasks that other managers have ended. */
 static bool look(void *arg)
 {
 	struct waits *waits = arg;
 	int n = 0, passed = 0, total = (int)HASH_COUNT(waits->targets);
 	struct target *t, *tmp;
-	int skip = waits->looked_to < total ? waits->looked_to : 0; /* more than one look can hold: in turns */
+	int skip = waits->looked_to < total ? waits->looked_to : 0; /* one query may not hold all ids: they take turns */
 	if (!total)
 		return false;
 	waits->look_ids = mem_malloc(sizeof *waits->look_ids * LOOK_IDS);
@@ -252,7 +252,7 @@ static bool look(void *arg)
 	return true;
 }
 
-/* Ends waits whose time is over. */
+/* Ends waits whose time has passed. */
 static bool end_over(void *arg)
 {
 	struct waits *waits = arg;

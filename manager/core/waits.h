@@ -1,10 +1,12 @@
-/* Calls that wait for tasks to end. Ends seen by this manager are told at once; others' are found by batched looks. */
+/* Calls that wait for tasks to end. Tasks that this manager ends are reported at once; batched polls find those that
+ * other managers end. */
 #ifndef REEVE_MANAGER_CORE_WAITS_H
 #define REEVE_MANAGER_CORE_WAITS_H
 
 #include "manager/core/base.h"
 
-/* All have ended, or the time is over: which have. `error` if it could not be looked up. */
+/* All tasks have ended, or the time has passed. `ended` has those that have ended. `error`: the database could not be
+ * queried. */
 typedef void wait_done(void *arg, const int64_t *ended, int ended_count, const struct reeve_error *error);
 
 struct waits *waits_create(struct base *base);
@@ -12,18 +14,19 @@ void waits_destroy(struct waits *waits);
 
 struct waiter;
 
-/* What a wait for one id takes in memory. */
+/* The memory of a wait for one id. */
 enum { WAIT_BYTES = 160 };
 
-/* Waits for tasks, at most so long (0: only looks). The ids are copied; doubles count once. `origin`: see store_op. *waiter, which may be NULL, is set
- * for waits_cancel before `done` can be called, after which there is none. */
+/* Waits for tasks for up to wait_ms (0: only checks). The ids are copied; duplicates count once. `origin`: see
+ * store_op. *waiter is for waits_cancel; it is set before `done` can be called, and invalid after that. `waiter` may be
+ * NULL. */
 void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_ms, uint64_t origin, wait_done *done,
     void *arg, struct waiter **waiter);
 
-/* Nobody wants to know any more: ends it with CANCELLED, at once or when the database has answered. */
+/* Ends a wait with CANCELLED because its caller has gone: at once, or when the first query is answered. */
 void waits_cancel(struct waiter *waiter);
 
-/* A task has ended. Cheap when nobody waits for it. */
+/* Handles the end of a task. Cheap if no call waits for it. */
 void waits_ended(struct waits *waits, int64_t id);
 
 #endif

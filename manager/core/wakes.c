@@ -1,4 +1,5 @@
-/* Gathers wakes by stream and sends one NOTIFY at a time, with as many streams as it holds; too many become "any". */
+/* Gathers notifications by stream and sends one NOTIFY at a time, with as many streams as fit. With too many streams it
+ * sends "any stream" instead. */
 #include "manager/core/wakes.h"
 
 #include "common/hash.h"
@@ -13,20 +14,20 @@
 
 enum {
 	GATHER_MS = 10,
-	TAKE_MS = 50,         /* so long a task that is about to be claimed here may take before others are told of it */
-	NEAR_US = 1000000,    /* our reckoning of the database's clock is behind it by less */
-	STREAMS_MOST = 4096, /* gathered; beyond that, any */
-	STREAM_BYTES = 48,   /* as text, at most */
+	TAKE_MS = 50,         /* how long a claim of the task may take here before other managers are notified */
+	NEAR_US = 1000000,    /* the estimate of the database's clock lags by less than this */
+	STREAMS_MOST = 4096, /* gathered streams; with more, "any stream" is sent */
+	STREAM_BYTES = 48,   /* the maximum length of one as text */
 };
 
 struct wake {
 	struct {
 		int32_t route, priority;
 	} key;
-	int64_t run_at_us, latest_us; /* of what it is about */
-	bool certain;     /* it is sent whether or not its tasks are claimed here */
-	int64_t due_ms;   /* it is sent then, */
-	int64_t until_ms; /* … or, while what it is about is about to be claimed here, later, but not after this */
+	int64_t run_at_us, latest_us; /* the first and the last time of its tasks */
+	bool certain;     /* it is sent even if its tasks are claimed here */
+	int64_t due_ms;   /* when it is sent, */
+	int64_t until_ms; /* … or, while its tasks are about to be claimed here, the latest time */
 	UT_hash_handle hh;
 };
 
@@ -37,9 +38,9 @@ struct wakes {
 	struct dispatch *dispatch;
 	bool others;
 	struct wake *waiting; /* hash, by stream */
-	int64_t any_us;       /* STORE_TIME_NEVER: all that gathered is in `waiting`; else the earliest time of what is not */
-	int64_t send_ms;      /* not before then, */
-	int64_t due_ms;       /* and not before the first of `waiting` is due */
+	int64_t any_us;       /* the earliest time of what is not in `waiting`; STORE_TIME_NEVER: everything is */
+	int64_t send_ms;      /* not sent before this time, */
+	int64_t due_ms;       /* … nor before the first of `waiting` is due */
 	struct store_wake op;
 };
 
@@ -61,7 +62,7 @@ static bool gathered(const struct wakes *w)
 	return w->waiting || w->any_us != STORE_TIME_NEVER;
 }
 
-/* When the next notification is sent, with what has gathered. */
+/* Returns when the next notification is sent, with all that is gathered by then. */
 static int64_t send_at_ms(const struct wakes *w)
 {
 	return w->any_us == STORE_TIME_NEVER && w->due_ms > w->send_ms ? w->due_ms : w->send_ms;
@@ -75,14 +76,14 @@ static void alarm_send(struct wakes *w)
 
 void wakes_others(struct wakes *w, bool others)
 {
-	if (others && !w->others) { /* they began before they were seen here, and were not notified */
+	if (others && !w->others) { /* they started before this manager saw them, and were not notified */
 		w->any_us = STORE_TIME_BEGIN;
 		alarm_send(w);
 	}
 	w->others = others;
 }
 
-/* A task that is due later, or at a time that is not known, is not claimed now. */
+/* Returns whether a task may be claimed now: not if it is due later, or at an unknown time. */
 static bool due_now(const struct wakes *w, int64_t run_at_us)
 {
 	return run_at_us != STORE_TIME_BEGIN && run_at_us <= db_clock_shown_us(w->clock) + NEAR_US;
@@ -102,7 +103,7 @@ static void wake_add(struct wakes *w, int route, int32_t priority, int64_t run_a
 	HASH_ADD(hh, w->waiting, key, sizeof wake->key, wake);
 }
 
-/* One more task of a stream that others are to be told of. */
+/* Adds a task to the notification about its stream. */
 static void wake_extend(const struct wakes *w, struct wake *wake, int64_t run_at_us)
 {
 	wake->run_at_us = run_at_us < wake->run_at_us ? run_at_us : wake->run_at_us;
@@ -130,15 +131,15 @@ void wakes_tell(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
 static void on_sent(struct store_op *op, const struct reeve_error *error)
 {
 	struct wakes *w = (struct wakes *)((char *)op - offsetof(struct wakes, op));
-	if (error) /* which streams it named is not known any more */
+	if (error) /* it is not known any more which streams it named */
 		w->any_us = STORE_TIME_BEGIN;
 	w->send_ms = base_now(w->base) + GATHER_MS;
 	jobs_done(w->base->jobs, JOB_NOTIFY, error, false);
 	alarm_send(w);
 }
 
-/* Whether others are to be told: they would try in vain for what has been claimed here, or is about to be, and keep their claims
- * busy. */
+/* Whether to notify the other managers. They would try in vain for tasks that have been claimed here, or are about to
+ * be, and delay their own claims. */
 enum verdict { TELL, WAIT, DROP };
 
 static enum verdict judge(const struct wakes *w, const struct wake *wake, int64_t now_ms)
@@ -154,7 +155,7 @@ static enum verdict judge(const struct wakes *w, const struct wake *wake, int64_
 	return has == WINDOW_CLAIMING || dispatch_takes(w->dispatch, wake->key.route) ? WAIT : TELL;
 }
 
-/* Adds to the payload what is due and fits. Returns the payload's length. */
+/* Adds what is due and fits to the payload. Returns the payload's length. */
 static int add_waiting(struct wakes *w, int length, char before)
 {
 	char *payload = w->op.payload;
@@ -166,7 +167,7 @@ static int add_waiting(struct wakes *w, int length, char before)
 		enum verdict verdict = WAIT;
 		if (fits && wake->due_ms <= now_ms) {
 			verdict = judge(w, wake, now_ms);
-			wake->due_ms = now_ms + GATHER_MS; /* of one that waits */
+			wake->due_ms = now_ms + GATHER_MS; /* the next check, if it waits */
 		}
 		if (verdict == WAIT) {
 			w->due_ms = wake->due_ms < w->due_ms ? wake->due_ms : w->due_ms;
@@ -186,7 +187,7 @@ static bool send_next(void *arg)
 {
 	struct wakes *w = arg;
 	if (!gathered(w) || base_now(w->base) < send_at_ms(w)) {
-		alarm_send(w); /* what it was meant for was claimed here */
+		alarm_send(w); /* the tasks may have been claimed here */
 		return false;
 	}
 	char *payload = w->op.payload;
@@ -195,7 +196,7 @@ static bool send_next(void *arg)
 	if (w->any_us != STORE_TIME_NEVER)
 		length += snprintf(payload + length, sizeof w->op.payload - (size_t)length, " 0 0 %" PRId64, w->any_us);
 	w->any_us = STORE_TIME_NEVER;
-	if (add_waiting(w, length, length == head ? ' ' : ';') == head) { /* nothing is left to be told */
+	if (add_waiting(w, length, length == head ? ' ' : ';') == head) { /* no notification is left */
 		alarm_send(w);
 		return false;
 	}

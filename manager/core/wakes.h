@@ -1,4 +1,4 @@
-/* Notifying other managers that there is work in streams, from a time on: see notifications.h for what they do with it. */
+/* Notifies other managers that streams have tasks from a time on. notifications.h describes the payload. */
 #ifndef REEVE_MANAGER_CORE_WAKES_H
 #define REEVE_MANAGER_CORE_WAKES_H
 
@@ -12,10 +12,10 @@ struct window;
 struct wakes *wakes_create(struct base *base, const struct db_clock *clock, struct window *window, struct dispatch *dispatch);
 void wakes_destroy(struct wakes *wakes);
 
-/* Whether other managers live that are to be notified. The first are told to look at everything. */
+/* Sets whether other live managers exist. When the first one appears, it is notified to rescan everything. */
 void wakes_others(struct wakes *wakes, bool others);
 
-/* A task of this stream waits from run_at on. */
+/* Notifies the others of a task of this stream that is due at run_at. */
 void wakes_tell(struct wakes *wakes, int route, int32_t priority, int64_t run_at_us);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Streams hang in three places: in a hash by (route, priority), in their route's list, and, while their route is wanted and
- * they have or may have candidates, in the list of their priority. A candidate is in its stream's list, and in the hash
- * `known` by its id until its claim has ended, so that pages which overlap bring nothing twice.
+ * A stream is in three places: in a hash by (route, priority), in the list of its route, and, while its route is wanted
+ * and it has or may have candidates, in the list of its priority. A candidate is in the list of its stream, and in the
+ * hash `known` by its id until its claim has ended, so that overlapping pages do not add it twice.
  */
 #include "manager/core/window_internal.h"
 
@@ -13,14 +13,14 @@
 #include <utlist.h>
 
 enum {
-	UNKNOWN_MS = 1000,           /* while the database's time is not known everything is not read again */
-	HINTED_MOST = 10000,         /* streams added for notifications within a minute: more are looked for in the tables */
-	CANDIDATE_REST_MS = 250,     /* a locked candidate is tried again after so long */
-	STREAM_REST_MS = 50,         /* a stream of locked tasks rests for so long at first, */
-	STREAM_REST_MOST_MS = 2000,  /* … and at most */
-	NEAR_US = 2 * 1000 * 1000,   /* the cursor goes back by itself so far beyond a stretch */
-	AHEAD_US = 1000 * 1000,      /* a version is so much later than our reckoning only if the clock was set back */
-	WHOLE_MS = 10 * 1000,        /* a stream that others do not see to is read whole for so long */
+	UNKNOWN_MS = 1000,           /* retry delay of the full rescan while the database's time is not known */
+	HINTED_MOST = 10000,         /* limit of streams added by notifications within a minute; discovery finds more */
+	CANDIDATE_REST_MS = 250,     /* delay until a locked candidate is tried again */
+	STREAM_REST_MS = 50,         /* how long a stream of locked tasks is suspended at first, */
+	STREAM_REST_MOST_MS = 2000,  /* … and the maximum */
+	NEAR_US = 2 * 1000 * 1000,   /* a cursor up to this far beyond a late stretch is rewound (late.h) */
+	AHEAD_US = 1000 * 1000,      /* a version so far ahead of the clock shows that the clock was set back */
+	WHOLE_MS = 10 * 1000,        /* how long all shards of a stream are read if the others do not take its tasks */
 };
 
 void window_destroy(struct window *w)
@@ -41,7 +41,7 @@ void window_destroy(struct window *w)
 
 _Static_assert(offsetof(struct known, c) == 0, "a candidate is cast to what holds it");
 
-/* A candidate that is being claimed waits again: it is read when its claim has ended. */
+/* Records that a candidate whose claim is in flight waits again: it is read when the claim has ended. */
 static void mark_newer(struct known *k, const struct stream *s, int64_t run_at_us)
 {
 	k->newer = true;
@@ -92,7 +92,7 @@ void stream_add_candidate(struct stream *s, const struct store_candidate *c)
 	HASH_FIND(hh, w->known, &c->id, sizeof c->id, k);
 	bool newer = k && c->version > k->c.version;
 	if (newer && k->state == KNOWN_GONE) {
-		stream_drop_gone(w, k); /* it waits again already */
+		stream_drop_gone(w, k); /* it already waits again */
 		k = NULL;
 	} else if (newer && !known_taken(k) && k->c.stream != s) {
 		drop_candidate(w, k); /* its priority was changed */
@@ -121,8 +121,8 @@ void stream_let_go(struct stream *s)
 	}
 }
 
-/* True if a task of this version and time may be claimed now, as window_page.sql says it. The version counts too: it is the
- * database's own time, and a little ahead of how it is reckoned here. */
+/* Returns whether a task of this version and time may be claimed now, with the condition of window_page.sql. The
+ * version also counts: it is the database's own time, and a little ahead of the estimate here. */
 static bool is_due(const struct window *w, int64_t run_at_us, int64_t version)
 {
 	int64_t clock_us = db_clock_shown_us(w->clock);
@@ -139,24 +139,26 @@ static void due_later(struct stream *s, int64_t run_at_us)
 	stream_schedule(s);
 }
 
-/* Takes note of a waiting task. `k`: an earlier version of it is being claimed. */
+/* Handles a waiting task. `k`: an earlier version of it, whose claim is in flight. */
 static void note(struct stream *s, struct known *k, const struct store_candidate *c)
 {
 	struct window *w = s->window;
 	if (c->run_at_us == STORE_TIME_NEVER)
-		return; /* it is held until its batch has begun, which is notified */
+		return; /* blocked until its batch has begun, which sends a notification */
 	if (!is_due(w, c->run_at_us, c->version)) {
 		due_later(s, c->run_at_us);
 		return;
 	}
 	bool at_hand = !k && c->bytes >= 0 && w->size < w->base->options.window_limit && stream_wanted(s);
-	if (!at_hand || s->unread == UNREAD_BACKLOG || c->run_at_us >= s->next_due_us) { /* the cursor will come by, or has to go back */
+	/* The cursor will reach it, or has to be rewound. */
+	if (!at_hand || s->unread == UNREAD_BACKLOG || c->run_at_us >= s->next_due_us) {
 		if (k)
 			mark_newer(k, s, c->run_at_us);
 		stream_rewind(s, c->run_at_us, c->id - 1);
 		return;
 	}
-	if (window_is_others(w, c->id) && s->count) { /* its manager is notified, too; with nothing else to do it is taken here */
+	/* The manager of its shard is notified, too. Without other candidates it is taken here. */
+	if (window_is_others(w, c->id) && s->count) {
 		stream_pass_over(s, c);
 		stream_schedule(s);
 	} else {
@@ -174,7 +176,7 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 	struct stream *s = stream_find(w, route, priority);
 	struct known *k;
 	if (route == 0)
-		return; /* it waits to be admitted */
+		return; /* it is in the inbox */
 	HASH_FIND(hh, w->known, &id, sizeof id, k);
 	if (k && k->state == KNOWN_GONE) {
 		stream_drop_gone(w, k);
@@ -186,7 +188,7 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 	if (!s) {
 		s = stream_add(w, route, priority);
 		if (s->unread == UNREAD_CHANGE)
-			s->unread = UNREAD_LOOK; /* what is known of it is at hand */
+			s->unread = UNREAD_LOOK; /* no barrier: the noted task is all that is known of it */
 	}
 	note(s, k, &(struct store_candidate){id, version, run_at_us, bytes});
 	stream_settle(s);
@@ -237,7 +239,7 @@ static bool read_all(void *arg)
 	struct window *w = arg;
 	if (!db_clock_us(w->clock))
 		jobs_at(w->base->jobs, JOB_STREAMS_ALL, base_now(w->base) + UNKNOWN_MS);
-	else if (base_now(w->base) < w->all_ms) /* all were read meanwhile */
+	else if (base_now(w->base) < w->all_ms) /* all have been read since */
 		jobs_at(w->base->jobs, JOB_STREAMS_ALL, w->all_ms);
 	else
 		window_rewind_all(w);
@@ -247,7 +249,7 @@ static bool read_all(void *arg)
 void window_rewind_all(struct window *w)
 {
 	struct stream *s, *tmp;
-	/* Idle streams go; those that have tasks are found again. */
+	/* Idle streams are freed; discovery adds those that have tasks. */
 	HASH_ITER (hh, w->streams, s, tmp) {
 		if (s->count || s->taken || s->reading) {
 			stream_rewind(s, STORE_TIME_BEGIN, 0);
@@ -331,7 +333,7 @@ void window_rest(struct window *w, int64_t id)
 		stream_settle(s);
 		stream_schedule(s);
 	}
-	if (2 * w->resting_count >= w->base->options.window_limit) { /* it is read again */
+	if (2 * w->resting_count >= w->base->options.window_limit) { /* too many are suspended: it is read again */
 		window_release(w, &k->c);
 		return;
 	}
@@ -351,7 +353,7 @@ int64_t window_wake_rested(struct window *w, int64_t now_ms)
 		DL_DELETE(w->resting, k);
 		w->resting_count--;
 		k->state = KNOWN_CLAIMED;
-		if (k->newer) { /* it was changed meanwhile */
+		if (k->newer) { /* it has changed since */
 			window_forget(w, k->c.id);
 			continue;
 		}
@@ -372,7 +374,7 @@ void window_claimed(struct window *w, int64_t id, bool won)
 	struct known *k;
 	HASH_FIND(hh, w->known, &id, sizeof id, k);
 	struct stream *s = k && k->probe ? k->c.stream : NULL;
-	if (k && won && k->c.stream->rest_ms) { /* not all of it is locked */
+	if (k && won && k->c.stream->rest_ms) { /* not all of its tasks are locked */
 		k->c.stream->rest_ms = k->c.stream->rest_until_ms = 0;
 		stream_settle(k->c.stream);
 	}
@@ -382,7 +384,7 @@ void window_claimed(struct window *w, int64_t id, bool won)
 	if (won)
 		stream_read_whole(s, WHOLE_MS);
 	else
-		stream_passed_lost(s); /* another one took it, and should take those after it */
+		stream_passed_lost(s); /* another manager took it, and should take the next ones */
 }
 
 void window_drop(struct window *w, int64_t id)

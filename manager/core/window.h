@@ -1,16 +1,16 @@
 /*
- * The window: candidates in memory, read ahead in pages with a keyset cursor for each stream (a route and a priority),
- * so that a claim locks rows by their ids and never walks the index's dead entries at its head.
+ * The ready cache: candidates in memory, read ahead in pages with a keyset cursor for each stream (a route and a
+ * priority). So a claim locks rows by their ids, and never walks the dead entries at the head of the index.
  *
- * What can appear behind a cursor is brought in otherwise: this manager's own submits, failures and edits are told
- * (window_note); other managers' come by wakes (window_rewind); a trailing look re-reads the last seconds, and now and
- * then everything is read from the top again, never spending more than a hundredth of the time on it.
+ * Tasks that appear behind a cursor come in other ways. This manager's own submits, failures and edits are noted
+ * (window_note). Other managers send notifications (window_rewind). A rescan reads the last seconds again, and takes up
+ * to a hundredth of the time. Once a minute everything is read from the beginning.
  *
- * With other managers about, pages are read of this manager's slice of the ids alone. What is passed over is remembered by
- * its first task, which is tried after a while: if it is still there to be had, the others do not see to this stream, and
- * it is read whole for some time.
+ * With other live managers, pages contain only the ids of this manager's shard. Of the tasks that are skipped the first
+ * is remembered and tried after a while. If it can still be claimed, the other managers do not take the tasks of this
+ * stream, and all shards of it are read for some time.
  *
- * Bounded: over its limit nothing is read ahead and notes only move a cursor back.
+ * Memory is bounded: over the limit nothing is read ahead, and notes only rewind a cursor.
  */
 #ifndef REEVE_MANAGER_CORE_WINDOW_H
 #define REEVE_MANAGER_CORE_WINDOW_H
@@ -24,14 +24,14 @@ struct stream;
 struct candidate {
 	int64_t id, version, run_at_us;
 	int32_t bytes; /* of its details */
-	bool rested;   /* somebody had it locked when it was last tried */
+	bool rested;   /* another transaction had locked it at the last try */
 	struct stream *stream;
 };
 
-/* What the window asks of whoever gives its candidates to Fetches. */
+/* What the ready cache asks the dispatcher about Fetches. */
 struct window_fetches {
 	bool (*waiting)(void *arg);         /* whether a Fetch waits for work */
-	bool (*want)(void *arg, int route); /* whether one waits that may be given tasks of this route now */
+	bool (*want)(void *arg, int route); /* whether one waits that may get tasks of this route now */
 	void *arg;
 };
 
@@ -39,118 +39,123 @@ struct window *window_create(struct base *base, const struct db_clock *clock, st
     const struct window_fetches *fetches);
 void window_destroy(struct window *window);
 
-/* A task of this stream waits, from this version on. `bytes`: of its details, −1 if not known. */
+/* Notes a task of this stream that waits, from this version on. `bytes`: of its details, −1 if unknown. */
 void window_note(struct window *window, int route, int32_t priority, int64_t id, int64_t version, int64_t run_at_us,
     int32_t bytes);
 
-/* The stream may have tasks from run_at on that this manager has not seen. */
+/* Rewinds the stream: it may have tasks from run_at on that this manager has not read. */
 void window_rewind(struct window *window, int route, int32_t priority, int64_t run_at_us);
 
-/* Whether the stream's cursor is long past what was due at this time. */
+/* Returns whether the stream's cursor is far past this time. */
 bool window_passed_by(struct window *window, int route, int32_t priority, int64_t run_at_us);
 
-/* Tasks of a stream that were read apart from its cursor (see late.h). False: they would be too many. */
+/* Adds tasks of a stream that were read separately from its cursor (see late.h). Returns false if there is no room for
+ * them, or no Fetch accepts the route. */
 bool window_late(struct window *window, int route, int32_t priority, const struct store_candidate *candidates, int count);
 
-/* Anything may have changed: read all from the top. */
+/* Rescans everything from the beginning. */
 void window_rewind_all(struct window *window);
 
-/* Something may have changed in streams that nobody names, from `run_at_us` on: look at the last seconds of all, or from there,
- * and for new streams, but once a second at most. */
+/* Rescans the last seconds of all streams, and what is due from `run_at_us` on, and discovers new streams. For changes
+ * that name no stream. Runs up to once a second. */
 void window_look_again(struct window *window, int64_t run_at_us);
 
-/* The database's clock has been read anew, and runs differently. */
+/* Adjusts the timers after a jump of the database's clock. */
 void window_clock_changed(struct window *window);
 
-/* So many managers share the tasks, and this is the one with that place among them, from 0. It takes tasks of its own slice
- * first, of others when it has none left, and those that nobody has taken for a while: there may be nobody else to. */
+/* Sets how many managers share the tasks, and the place of this one among them, from 0. It takes tasks of its own shard
+ * first; others when it has none left, or when no manager has taken them for a while: perhaps no other can. */
 void window_slice(struct window *window, int slices, int slice);
 
-/* New routes are known. */
+/* Handles new routes. */
 void window_routes_changed(struct window *window);
 
-/* A route is not known any more: what it has is looked for anew if it comes back. */
+/* Handles a route that is no longer known. If it returns, its streams are discovered again. */
 void window_forget_route(struct window *window, int route);
 
-/* Whether a Fetch that is here, or was lately, accepts the route. Every route is wanted until this says otherwise. Streams of
- * one that is not are neither listed nor read, and keep no candidates: they cost nothing. Takes time by the route's streams. */
+/* Sets whether a waiting or recent Fetch accepts the route. Every route is wanted until this function is called for it.
+ * Streams of unwanted routes are neither listed nor read, and have no candidates, so they cost nothing. Takes time in
+ * proportion to the route's streams. */
 void window_route_wanted(struct window *window, int route, bool wanted);
 
-/* Streams of wanted routes that have candidates, or may have them, from the highest priority down. The list changes only in
- * functions of the window. */
+/* Iterate over the streams of wanted routes that have or may have candidates, from the highest priority down. Only
+ * functions of the ready cache change the list. */
 struct stream *window_first(struct window *window);
 struct stream *window_next(struct stream *stream);
 int stream_route(const struct stream *stream);
 int32_t stream_priority(const struct stream *stream);
 int stream_count(const struct stream *stream);
 
-/* True if rows that are due may still be unread. */
+/* Returns whether due rows may be unread. */
 bool stream_unread(const struct stream *stream);
 
-/* The time from which on no other stream's task may overtake the stream now, and no task of a lower priority at all: it has no
- * candidates, and its rows are being read. INT64_MAX: none has to wait. That is as long as it has a backlog, from where its cursor
- * stands. After a notification or a change it is until those rows are read once, from 100 ms after the first of them is due: tasks
- * that are due so close to each other start in any order, or several managers would wait for each other's all the time. Streams for which more of them come meanwhile do not hold
- * others up again before something has been claimed. */
+/* Returns from which time on the stream is an ordering barrier now: no other stream's task may overtake it from that
+ * time on, and no task of a lower priority at all. INT64_MAX: no task has to wait. A stream is a barrier when it has no
+ * candidates and its rows are being read. With a backlog it is one from its cursor on, until the backlog is read. After
+ * a notification or a change it is one until those rows have been read once, from 100 ms after the first of them is
+ * due: tasks that are due so close to each other start in any order, or several managers would wait for each other's
+ * tasks all the time. Further notifications in that time do not make a stream hold back others again before something
+ * has been claimed. */
 int64_t stream_holds_from(const struct stream *stream);
 
-/* True if its rows could not be read just now: it must not keep others waiting. */
+/* Returns whether the last read of its rows failed: then it must not hold back others. */
 bool stream_failing(const struct stream *stream);
 
-/* Starts reading ahead if the stream has fewer than `wanted` candidates and more may be there. */
+/* Starts to read ahead if the stream has fewer than `wanted` candidates and may have more. */
 void window_read_ahead(struct window *window, struct stream *stream, int wanted);
 
-/* Whether the streams have been found once since this manager began; if not, looks for them, and runs the dispatcher when it
- * has found them. */
+/* Returns whether discovery has found all streams once since this manager started. If not, starts discovery, and runs
+ * the dispatcher when it has results. */
 bool window_ready(struct window *window);
 
-/* Whether all streams are known that there were a moment ago. If not, the dispatcher is run when they are. */
+/* Returns whether all streams are known that existed a moment ago. If not, the dispatcher runs when they are. */
 bool window_complete(const struct window *window);
 
-/* The stream's candidates in order: the first, and the one after another. NULL: none. */
+/* Return the stream's candidates in order: the first, and the one after another. NULL: none. */
 const struct candidate *stream_peek(const struct stream *stream);
 const struct candidate *stream_peek_next(const struct candidate *candidate);
 
-/* True if the route has tasks that were left to other managers and are not at hand: they are being read now. */
+/* Returns whether the route has tasks that were left to other managers and are not in memory; starts to read them if
+ * so. */
 bool window_read_passed(struct window *window, int route);
 
-/* Takes one of them out; it stays known (it is not read again) until window_forget or window_release. */
+/* Takes out a candidate. It stays known, so that it is not read again, until window_forget or window_release. */
 struct candidate window_take(struct window *window, const struct candidate *candidate);
 
-/* A taken candidate has been claimed (won), or is somebody else's. */
+/* Ends the claim of a taken candidate: won, or lost to another manager. */
 void window_claimed(struct window *window, int64_t id, bool won);
 
-/* The same where it does not matter who has it. */
+/* The same if the outcome does not matter. */
 void window_forget(struct window *window, int64_t id);
 
-/* A taken candidate is locked by a transaction that may leave it as it is: it is a candidate again a little later, behind the
- * others of its stream. A stream of which nothing could be claimed for that reason rests as a whole, each time for longer, so that
- * it does not hold up others. */
+/* Suspends a taken candidate that is locked by a transaction which may leave it unchanged. A little later it is a
+ * candidate again, after the others of its stream. A stream in which nothing could be claimed for that reason is
+ * suspended, too, each time for longer, so that it does not hold back others. */
 void window_rest(struct window *window, int64_t id);
 
-/* A task does not wait any more; if it is being claimed, that will find out. */
+/* Drops a task that no longer waits. If a claim of it is in flight, the claim finds that out. */
 void window_drop(struct window *window, int64_t id);
 
-/* A taken candidate's claim failed: it may still be there, to be read again. */
+/* Puts back a taken candidate whose claim failed: it may still wait, and is read again. */
 void window_release(struct window *window, const struct candidate *candidate);
 
-/* True, and told, if it is longer than this manager sends: it was submitted when the limit was higher, and waits until it is again,
- * or for a manager with a higher one. */
+/* Returns whether a task is longer than this manager sends, and logs that once. It was submitted under a higher limit,
+ * and waits until the limit is raised, or for a manager with a higher one. */
 bool window_too_long(const struct window *window, const struct store_candidate *candidate);
 
-/* What is known of a stream's tasks that were to run by a time. */
+/* What is known of the tasks of a stream that are due by a time. */
 enum window_has {
-	WINDOW_NOTHING,  /* none waits: what did has been claimed, by this manager or another */
-	WINDOW_CLAIMING, /* all that wait are in the claim under way */
+	WINDOW_NOTHING,  /* none waits: all have been claimed, by this manager or another */
+	WINDOW_CLAIMING, /* all that wait are in the claim in flight */
 	WINDOW_WAITING,  /* some wait, or may */
-	WINDOW_OTHERS,   /* some wait that are left to other managers */
+	WINDOW_OTHERS,   /* some wait, and are left to other managers */
 };
 enum window_has window_has(struct window *window, int route, int32_t priority, int64_t run_at_us);
 
-/* How many candidates wait. */
+/* Returns the number of waiting candidates. */
 int window_size(const struct window *window);
 
-/* For statistics. */
+/* Returns the number of streams, for statistics. */
 int window_streams(const struct window *window);
 
 #endif

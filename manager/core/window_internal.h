@@ -1,4 +1,4 @@
-/* What the files of the window share: the structs, and what one of them does for the others. */
+/* The structs and functions that the files of the ready cache share. */
 #ifndef REEVE_MANAGER_CORE_WINDOW_INTERNAL_H
 #define REEVE_MANAGER_CORE_WINDOW_INTERNAL_H
 
@@ -9,21 +9,21 @@
 #include "manager/core/window.h"
 
 
-/* Everything is read again from the top so often. */
+/* The interval of full rescans. */
 enum { WINDOW_ALL_EVERY_MS = 60 * 1000 };
 
-/* What has become of a task that the window knows. */
+/* The state of a task in the hash `known`. */
 enum known_state {
 	KNOWN_WAITS,   /* it is a candidate, in its stream's list */
-	KNOWN_CLAIMED, /* it was taken for a claim, which has not ended */
-	KNOWN_RESTS,   /* its claim found it locked: it is in the list of those that rest, see window_rest */
-	KNOWN_GONE,    /* it was claimed while a page was read that may still show it as waiting: known until that has come */
+	KNOWN_CLAIMED, /* it was taken for a claim, which is in flight */
+	KNOWN_RESTS,   /* its claim found it locked: it is suspended, see window_rest */
+	KNOWN_GONE,    /* claimed while a page was read that may still show it as waiting: kept until that page arrives */
 };
 
 struct known {
 	struct candidate c;
 	enum known_state state;
-	bool probe; /* of another manager's slice: tried to see whether that one takes it */
+	bool probe; /* a task of another manager's shard, tried to see whether that manager takes it */
 	bool newer; /* it waits again in a later version, in this stream from this time on: */
 	int32_t newer_route, newer_priority;
 	int64_t newer_run_at;
@@ -32,26 +32,26 @@ struct known {
 	UT_hash_handle hh;
 };
 
-/* Whether rows of a stream that are due may lie behind its cursor's next step. */
+/* Whether there may be due rows after a stream's cursor. */
 enum unread {
 	UNREAD_NOTHING,
-	UNREAD_LOOK,    /* they are looked at again; most looks find nothing, and nobody waits for them */
-	UNREAD_CHANGE,  /* since a notification or a change of our own, which the round `unread_round` will have read */
-	UNREAD_BACKLOG, /* the last page was full, or none was ever read since this manager began */
+	UNREAD_LOOK,    /* for a rescan: most find nothing, and no other stream waits for it */
+	UNREAD_CHANGE,  /* since a notification or a change of our own, which round `unread_round` will have read */
+	UNREAD_BACKLOG, /* the last page was full, or none has been read since this manager started */
 };
 
-/* What the page that is being read is for. */
+/* The purpose of the page that is being read. */
 enum reading {
 	READING_NOTHING,
 	READING_ON,     /* the rows after the cursor */
-	READING_PASSED, /* the first of those that were passed over, and nothing else */
+	READING_PASSED, /* the first of the skipped rows, and nothing else */
 };
 
-/* What is known of the first task of another manager's slice that was passed over. */
+/* What is known of the first skipped task of another manager's shard. */
 enum passed_state {
-	PASSED_WAITS,  /* the other one has time to take it */
-	PASSED_TRIED,  /* it is, or was, a candidate here: until a later one is passed over */
-	PASSED_UNSURE, /* it may be gone: the first from there on is to be found */
+	PASSED_WAITS,  /* the other manager has time to take it */
+	PASSED_TRIED,  /* it is, or was, a candidate here: until a later one is skipped */
+	PASSED_UNSURE, /* it may be gone: the first one from there on must be searched */
 };
 
 struct stream_key {
@@ -63,37 +63,37 @@ struct stream {
 	struct window *window;
 	struct known *candidates;
 	struct known *gone;     /* list */
-	int count, taken;       /* candidates that wait, and that are being claimed */
+	int count, taken;       /* candidates that wait; candidates in claims */
 	int64_t cursor_run_at, cursor_id;
 	enum unread unread;
 	int64_t unread_round;   /* UNREAD_CHANGE */
-	int64_t unread_from_us; /* … and none of its rows is due before this */
+	int64_t unread_from_us; /* … none of its rows is due before this */
 	enum reading reading;
-	bool reread;            /* the cursor went back while a page was read */
-	bool noted;             /* tasks were noted while a page was read that may have begun before their commit: */
+	bool reread;            /* the cursor was rewound while a page was being read */
+	bool noted;             /* tasks were noted while a page was being read that may have begun before their commit: */
 	int64_t noted_run_at, noted_id; /* they come after this */
 	struct place place;     /* among the active streams */
-	bool failed;            /* the last page could not be read */
-	bool too_long;          /* a task of it is longer than this manager sends: others may take it */
-	int64_t next_due_us;    /* the first task that is not due yet, by the database's clock as it is */
-	int64_t trail_ms;       /* the next trailing look */
-	int64_t retry_ms;       /* a read failed: not before this */
-	int64_t look_began_ms, look_began_us; /* of the look under way; look_began_ms 0: none is */
-	int64_t look_took_ms;   /* the last one */
-	int64_t looked_us;      /* when the last one that has ended began, by the reckoning of the database's time */
-	bool whole;             /* pages are read of all slices */
-	int64_t whole_until_ms; /* … until then at least */
-	struct store_candidate passed; /* the first task of another slice that was passed over; id 0: none */
+	bool failed;            /* the last read of a page failed */
+	bool too_long;          /* it has a task that is longer than this manager sends: others may take it */
+	int64_t next_due_us;    /* the first task that is not due yet, by the database's clock (not the estimate) */
+	int64_t trail_ms;       /* the next rescan of the last seconds */
+	int64_t retry_ms;       /* no read before this, after a failed one */
+	int64_t look_began_ms, look_began_us; /* of the rescan in progress; look_began_ms 0: none */
+	int64_t look_took_ms;   /* duration of the last rescan */
+	int64_t looked_us;      /* when the last completed rescan began, by the estimate of the database's time */
+	bool whole;             /* pages contain all shards, */
+	int64_t whole_until_ms; /* … at least until then */
+	struct store_candidate passed; /* the first skipped task of another shard; id 0: none */
 	enum passed_state passed_state;
-	int64_t probe_ms;       /* it is tried, or they are looked for, then */
-	int64_t rest_ms, rest_until_ms; /* not listed until then: what it had was locked; 0: it is not resting */
+	int64_t probe_ms;       /* when `passed` is tried, or searched for */
+	int64_t rest_ms, rest_until_ms; /* suspended until then because its tasks were locked; 0: not suspended */
 	struct deadline timer;  /* see stream_schedule */
 	struct store_page page;
 	struct stream *route_prev, *route_next;
 	UT_hash_handle hh;
 };
 
-/* What the window knows of a route. */
+/* The streams of a route. */
 struct route_streams {
 	bool unwanted;          /* no Fetch accepts it */
 	struct stream *streams; /* list */
@@ -105,34 +105,34 @@ struct window {
 	struct window_fetches fetches;
 	struct stream *streams; /* hash */
 	struct levels active;
-	struct route_streams *routes; /* by their numbers */
+	struct route_streams *routes; /* by route number */
 	int route_count;
 	struct known *known;    /* hash */
-	struct scopes *scopes;  /* which streams there are */
+	struct scopes *scopes;  /* discovery */
 	int size;               /* candidates not taken */
-	int expected;           /* candidates that the pages under way may bring */
+	int expected;           /* maximum number of candidates of the pages in flight */
 	struct deadlines timers; /* of the streams */
-	bool cold;              /* not every stream has been found since this manager began */
+	bool cold;              /* discovery has not covered all streams since this manager started */
 	bool left_unread;       /* a stream that has unread rows is not being read */
-	int64_t rounds;         /* statements that have read pages */
+	int64_t rounds;         /* the number of statements that have read pages */
 	int64_t held_until_round; /* see stream_holds_from */
-	struct known *resting;  /* list, in the order they are candidates again: see window_rest */
+	struct known *resting;  /* list of suspended candidates, in the order in which they wait again: see window_rest */
 	int resting_count;
-	int hinted;             /* streams that were added for a notification since everything was read */
-	int64_t again_from_us;  /* the streams are looked at again from here on; STORE_TIME_NEVER: they need not */
-	int64_t all_ms;         /* everything is not read again before then */
+	int hinted;             /* streams added by notifications since the last full rescan */
+	int64_t again_from_us;  /* all streams are to be rescanned from here on; STORE_TIME_NEVER: no */
+	int64_t all_ms;         /* no full rescan before then */
 	int slices, slice;      /* see window_slice */
 };
 
 /* --- window_streams.c ---- */
 
-/* Whether a task is kept from being a candidate by a claim of it. */
+/* Returns whether a claim keeps a task from being a candidate. */
 static inline bool known_taken(const struct known *known)
 {
 	return known->state == KNOWN_CLAIMED || known->state == KNOWN_RESTS;
 }
 
-/* NULL: the stream is not known. */
+/* Returns a stream, or NULL if it is not known. */
 struct stream *stream_find(struct window *window, int route, int32_t priority);
 
 /* Adds a stream, unread from its beginning. */
@@ -141,67 +141,68 @@ struct stream *stream_add(struct window *window, int route, int32_t priority);
 /* Frees a stream without candidates. */
 void stream_free(struct stream *stream);
 
-/* Whether a Fetch accepts its route. */
+/* Returns whether a Fetch accepts its route. */
 bool stream_wanted(const struct stream *stream);
 
-/* Lists or unlists the stream by what it has. */
+/* Lists or unlists the stream, depending on what it has. */
 void stream_settle(struct stream *stream);
 
-/* Whether this place is one that the cursor has passed. */
+/* Returns whether the cursor has passed this position. */
 bool stream_behind_cursor(const struct stream *stream, int64_t run_at_us, int64_t id);
 
-/* While a page is read its end is not known: what was noted meanwhile may lie before it, and not be in it. */
+/* Records the position of a noted task while a page is being read: the page's end is not known, so the task may lie
+ * before it and yet not be in the page. */
 void stream_note_position(struct stream *stream, int64_t run_at_us, int64_t id);
 
-/* The stream is unread from this place on. */
+/* Marks the stream as unread from this position on. */
 void stream_rewind(struct stream *stream, int64_t run_at_us, int64_t id);
 
 /* --- window_read.c ---- */
 
-/* Sets the stream's timer by what it waits for. Call it when that has changed. */
+/* Sets the stream's timer to the next time at which it has work. Call it after any change of such a time. */
 void stream_schedule(struct stream *stream);
 
-/* Reads the stream if it has unread rows and no candidates, a Fetch waits, and there is room. */
+/* Reads the stream if it has unread rows and no candidates, a Fetch waits for its route, and there is room. */
 void stream_read(struct stream *stream);
 
-/* The same for all streams, where that was not possible before. */
+/* Calls stream_read for all streams, if it was not possible for some before. */
 void window_read_unread(struct window *window);
 
-/* The job "streams": what is due of their timers. `window`: the window. */
+/* The job "streams": handles due timers and suspended candidates. `window` is a struct window *. */
 bool window_fire(void *window);
 
-/* Looks for the first task of other shards from the place of the one that was passed over. */
+/* Searches the first task of other shards, from the position of `passed` on. */
 void stream_find_passed(struct stream *stream);
 
 /* --- window.c ---- */
 
-/* Enters a candidate unless it is known. A newer version of a known one replaces it. */
+/* Adds a candidate unless it is known. A newer version replaces a known one. */
 void stream_add_candidate(struct stream *stream, const struct store_candidate *candidate);
 
-/* Those that have rested are candidates again. Returns when the next one will be. */
+/* Makes suspended candidates available again. Returns when the next one will be. */
 int64_t window_wake_rested(struct window *window, int64_t now_ms);
 
-/* Forgets one that was claimed while a page was read. */
+/* Removes a KNOWN_GONE task. */
 void stream_drop_gone(struct window *window, struct known *known);
 
-/* Candidates of a stream that nobody wants make room for others': they are read again when somebody does. */
+/* Drops the candidates of an unwanted stream, to make room for others. They are read again when it is wanted. */
 void stream_let_go(struct stream *stream);
 
 /* --- window_shards.c ---- */
 
-/* Whether a task is of another manager's shard. */
+/* Returns whether a task belongs to another manager's shard. */
 bool window_is_others(const struct window *window, int64_t id);
 
-/* A task of another shard was passed over. The first one is remembered: reading goes back there when need be. */
+/* Records a skipped task of another shard. Only the first one is kept; reading returns to it if necessary. */
 void stream_pass_over(struct stream *stream, const struct store_candidate *candidate);
 
-/* The task that was passed over could not be claimed: others were passed over after it. */
+/* Marks `passed` as unsure: it could not be claimed, and other tasks were skipped after it. */
 void stream_passed_lost(struct stream *stream);
 
-/* Reads the stream whole, from the first task that was passed over. */
+/* Reads all shards of the stream, from the first skipped task on. */
 void stream_read_whole(struct stream *stream, int64_t for_ms);
 
-/* The first task that was passed over is tried when the others have had their time. */
+/* Tries the first skipped task after the other managers have had time to take it. */
 void stream_probe_passed(struct stream *stream, int64_t now_ms);
 
 #endif

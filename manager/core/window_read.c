@@ -1,9 +1,9 @@
 /*
- * Reading pages. Each stream has a timer: for what becomes due, for the next look at the last seconds, for a task of another
- * shard that is to be tried, and for a read that failed.
+ * Reading pages. Each stream has a timer: for tasks that become due, for the next rescan of the last seconds, for a try
+ * of another shard's task, and for the retry of a failed read.
  *
- * While a Fetch waits that could take them, a stream that has no candidates and unread rows is read at once, and all such streams together: the store
- * reads the pages that are asked for while a statement is under way by one statement. One such statement is a round.
+ * A stream with unread rows and no candidates is read at once while a Fetch waits that could take them. The store reads
+ * all pages that are requested during one statement by the next statement. One such statement is a round.
  */
 #include "manager/core/window_internal.h"
 
@@ -11,18 +11,18 @@
 #include <utlist.h>
 
 enum {
-	PAGE_SMALLEST = 10,          /* with very many streams */
-	PAGE_USUAL = 100,            /* at least, with few */
+	PAGE_SMALLEST = 10,          /* minimum, with very many streams */
+	PAGE_USUAL = 100,            /* minimum, with few streams */
 	PAGE_LARGEST = 5000,
-	TRAIL_US = 5 * 1000 * 1000,  /* how far back a trailing look goes */
-	TRAIL_EVERY_MS = 500,        /* a task of which a dead manager did not notify us is found within a second */
-	LOOK_SHARE = 100,            /* looks take at most this part of the time */
-	FIRST_REST_MS = 1500,        /* after a look that took longer than usual */
+	TRAIL_US = 5 * 1000 * 1000,  /* how far back a rescan goes */
+	TRAIL_EVERY_MS = 500,        /* a task that a dead manager did not announce is found within a second */
+	LOOK_SHARE = 100,            /* rescans take up to 1/LOOK_SHARE of the time */
+	FIRST_REST_MS = 1500,        /* maximum delay by one rescan that took unusually long */
 	RETRY_MS = 200,              /* after a failed read */
-	CHECK_MS = 1000,             /* the database's clock may move: what is due is checked so often */
-	FIRED_MOST = 1000,           /* timers handled by one turn: the loop has other work, too */
-	ORDER_SLACK_US = 100 * 1000, /* tasks of one priority that are due so close to each other start in any order */
-	HELD_ROUNDS = 2,             /* the round under way, and the one that reads what was asked for meanwhile */
+	CHECK_MS = 1000,             /* the database's clock may jump: due tasks are checked at this interval */
+	FIRED_MOST = 1000,           /* timers per run of the job: the loop has other work, too */
+	ORDER_SLACK_US = 100 * 1000, /* tasks of one priority that are due within this time start in any order */
+	HELD_ROUNDS = 2,             /* the round in flight, and the next one with the reads requested during it */
 };
 
 /* --- timers ------------------------------------------------------------------------------------------------------ */
@@ -62,7 +62,7 @@ void stream_schedule(struct stream *s)
 		return;
 	}
 	if (!deadlines_set(&w->timers, &s->timer, at_ms))
-		return; /* everything is read again each minute */
+		return; /* no timer: the full rescan each minute finds its tasks */
 	if (deadlines_first(&w->timers) == &s->timer)
 		jobs_at(w->base->jobs, JOB_STREAMS, at_ms);
 }
@@ -76,7 +76,7 @@ void window_clock_changed(struct window *w)
 
 /* --- pages ------------------------------------------------------------------------------------------------------- */
 
-/* How many candidates a page has at least: fewer where there are many streams, which are all to find room. */
+/* Returns the minimum size of a page: smaller with many streams, so that all find room. */
 static int page_least(const struct window *w)
 {
 	int share = w->base->options.window_limit / (2 * (1 + (int)HASH_COUNT(w->streams)));
@@ -88,9 +88,9 @@ static int window_room(const struct window *w)
 	return w->base->options.window_limit - w->size - w->expected;
 }
 
-/* A look has ended. The next one comes when this has cost no more than its part of the time. One that took much longer than
- * the one before may have waited for something else, a database that stood still for instance, which is not what looks cost:
- * it puts the next one off by a little only. */
+/* Sets the time of the next rescan, so that rescans take up to 1/LOOK_SHARE of the time. One that took much longer than
+ * the previous one may have waited for something else, such as a stalled database. That is not the cost of rescans, so
+ * it delays the next one only a little. */
 static void look_ended(struct stream *s, int64_t now_ms)
 {
 	int64_t took = now_ms - s->look_began_ms, cost = took < s->look_took_ms ? took : s->look_took_ms;
@@ -109,7 +109,7 @@ static void drop_all_gone(struct stream *s)
 		stream_drop_gone(s->window, k);
 }
 
-/* Enters a page's rows, before what was noted meanwhile: that is newer. */
+/* Adds a page's rows, before the tasks that were noted while it was read: those are newer. */
 static void page_enter(struct stream *s)
 {
 	struct known *noted = s->candidates;
@@ -125,16 +125,16 @@ static void page_enter(struct stream *s)
 		stream_pass_over(s, &s->page.other);
 }
 
-/* Moves the cursor to the page's end, unless it has gone back meanwhile. */
+/* Moves the cursor to the page's end. Not called if it was rewound while the page was read. */
 static void page_advance(struct stream *s, bool ended, int64_t now_ms)
 {
 	if (s->page.count) {
 		s->cursor_run_at = s->page.candidates[s->page.count - 1].run_at_us;
 		s->cursor_id = s->page.candidates[s->page.count - 1].id;
 	}
-	s->unread = ended ? UNREAD_NOTHING : UNREAD_BACKLOG; /* what was noted makes it unread again */
-	/* What was known to become due stays known if it may have become due behind the cursor just before the page was read: after
-	 * the clock was set back the cursor is ahead of it. */
+	s->unread = ended ? UNREAD_NOTHING : UNREAD_BACKLOG; /* noted tasks make it unread again */
+	/* Keep the known time if its task may have become due behind the cursor just before the page was read: after the
+	 * clock was set back the cursor is ahead of it. */
 	bool replaces = !s->noted && !stream_behind_cursor(s, s->next_due_us, 0);
 	if (ended && (replaces || s->page.next_due_us < s->next_due_us))
 		s->next_due_us = s->page.next_due_us;
@@ -144,7 +144,7 @@ static void page_advance(struct stream *s, bool ended, int64_t now_ms)
 		s->trail_ms = now_ms + TRAIL_EVERY_MS;
 }
 
-/* With nothing of its own left a manager takes what there is. */
+/* Reads other shards when this manager's own shard has nothing left. */
 static void read_passed(struct stream *s)
 {
 	if (!s->whole && !s->unread && !s->count && s->passed.id)
@@ -173,7 +173,7 @@ static void page_taken(struct stream *s, int64_t now_ms)
 		stream_let_go(s);
 }
 
-/* The first task that was passed over is known anew, unless that has changed meanwhile. */
+/* Records the first skipped task again, unless that has changed while it was searched. */
 static void passed_found(struct stream *s)
 {
 	drop_all_gone(s);
@@ -209,7 +209,7 @@ static void on_page(struct store_op *op, const struct reeve_error *error)
 	stream_settle(s);
 	stream_schedule(s);
 	if (!last)
-		return; /* all of one statement count before anything is claimed */
+		return; /* all pages of one statement are applied before anything is claimed */
 	w->rounds++;
 	window_read_unread(w);
 	base_dispatch(w->base);
@@ -229,7 +229,7 @@ static void page_read_after(struct stream *s, enum reading what, int64_t run_at_
 	    .after_id = id,
 	    .due_us = db_clock_us(w->clock),
 	    .limit = limit,
-	    .slices = s->whole && what == READING_ON ? 1 : w->slices, /* who looks for another's task sees them as another's */
+	    .slices = s->whole && what == READING_ON ? 1 : w->slices, /* the search needs to tell the shards apart */
 	    .slice = w->slice,
 	    .other_bytes = w->base->options.max_sent_bytes ? w->base->options.max_sent_bytes : INT64_MAX,
 	};
@@ -265,7 +265,7 @@ void window_read_ahead(struct window *w, struct stream *s, int wanted)
 	if (limit <= 0) {
 		if (s->count > 0)
 			return;
-		limit = least; /* a full window must not keep a higher priority out */
+		limit = least; /* a full cache must not exclude a higher priority */
 	}
 	page_read(s, limit);
 }
@@ -290,7 +290,7 @@ void window_read_unread(struct window *w)
 		stream_read(s);
 }
 
-/* --- what keeps lower priorities waiting -------------------------------------------------------------------------- */
+/* --- ordering barriers -------------------------------------------------------------------------------------------- */
 
 int64_t stream_holds_from(const struct stream *s)
 {
@@ -306,9 +306,9 @@ int64_t stream_holds_from(const struct stream *s)
 	return s->unread_from_us + ORDER_SLACK_US;
 }
 
-/* --- the alarm --------------------------------------------------------------------------------------------------- */
+/* --- timer events ------------------------------------------------------------------------------------------------ */
 
-/* Begins to read the last seconds again, for what was committed late behind the cursor. */
+/* Starts a rescan of the last seconds, for tasks that were committed late, behind the cursor. */
 static void look(struct stream *s, int64_t now_ms)
 {
 	struct window *w = s->window;
@@ -320,7 +320,7 @@ static void look(struct stream *s, int64_t now_ms)
 	s->look_began_ms = now_ms;
 	s->look_began_us = now_us;
 	w->base->counters.looks++;
-	/* From where the last one looked; what is older than a minute has been read from the top since. */
+	/* From the start of the previous rescan; but a full rescan has read what is older than a minute. */
 	int64_t from_us = s->looked_us && s->looked_us < now_us ? s->looked_us : now_us;
 	if (from_us < now_us - WINDOW_ALL_EVERY_MS * INT64_C(1000))
 		from_us = now_us - WINDOW_ALL_EVERY_MS * INT64_C(1000);
@@ -336,7 +336,7 @@ static void stream_fire(struct stream *s, int64_t now_ms)
 	if (s->next_due_us <= db_clock_shown_us(s->window->clock)) {
 		int64_t due = s->next_due_us;
 		s->next_due_us = STORE_TIME_NEVER;
-		stream_rewind(s, due, 0); /* a note may have moved it on meanwhile */
+		stream_rewind(s, due, 0); /* a note may have moved the cursor past it */
 	}
 	if (!s->unread && !s->reading && now_ms >= s->trail_ms)
 		look(s, now_ms);

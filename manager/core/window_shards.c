@@ -1,7 +1,7 @@
-/* Sharing the tasks with other managers: each prefers the ids of its own shard. */
+/* Sharing tasks with other managers: each prefers the ids of its own shard. */
 #include "manager/core/window_internal.h"
 
-enum { OTHERS_MS = 500 }; /* so long another manager is given to take a task of its shard */
+enum { OTHERS_MS = 500 }; /* how long another manager has to take a task of its shard */
 
 bool window_is_others(const struct window *w, int64_t id)
 {
@@ -51,7 +51,7 @@ void stream_probe_passed(struct stream *s, int64_t now_ms)
 	}
 	HASH_FIND(hh, w->known, &s->passed.id, sizeof s->passed.id, k);
 	if (k || s->passed_state == PASSED_TRIED) {
-		/* Without it its claim failed, or it does not wait any more: once again, later. */
+		/* No candidate any more: its claim failed, or it does not wait. It is tried again later. */
 		s->passed_state = k ? PASSED_TRIED : PASSED_WAITS;
 		return;
 	}

@@ -1,4 +1,4 @@
-/* Which streams there are, which of them are listed, and where their cursors stand. */
+/* The streams: which exist, which are listed, and the positions of their cursors. */
 #include "manager/core/window_internal.h"
 
 #include "manager/core/scopes.h"
@@ -131,7 +131,7 @@ bool window_read_passed(struct window *w, int route)
 	return some;
 }
 
-/* --- which streams there are ------------------------------------------------------------------------------------ */
+/* --- discovery and iteration ------------------------------------------------------------------------------------ */
 
 bool window_ready(struct window *w)
 {

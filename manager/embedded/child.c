@@ -1,6 +1,7 @@
 /*
- * Starting and awaiting child processes. Between fork and exec the child only makes system calls, so that a parent with
- * several threads may start children too; what fails there comes back as an errno through a pipe that exec closes.
+ * Starts child processes and waits for them. Between fork and exec the child only makes system calls, so that a parent
+ * with several threads can start children, too. If a call fails, the child sends errno through a pipe that exec would
+ * close.
  */
 #include "manager/embedded/child.h"
 
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Puts `fd` (or /dev/null, if −1) where the child expects it. */
+/* Makes `target` a duplicate of `fd`, or of /dev/null if `fd` is −1. */
 static bool redirect(int fd, int target)
 {
 	if (fd < 0)
@@ -44,14 +45,15 @@ static bool become(const struct child_spec *spec)
 	       setresuid(spec->uid, spec->uid, spec->uid) == 0;
 }
 
-/* In the child. Returns only if something failed, with errno. */
+/* Prepares the child and executes the program. Returns only after a failure, with errno. */
 static void turn_into(const struct child_spec *spec, pid_t parent)
 {
 	reset_signals();
 	setsid();
 	if (!become(spec))
 		return;
-	/* After the change of user, which clears it. A parent that ended before this call is seen by its absence. */
+	/* The change of user clears the death signal, so set it afterwards. If the parent has ended before, getppid()
+	 * differs. */
 	prctl(PR_SET_PDEATHSIG, spec->death_signal);
 	if (getppid() != parent)
 		_exit(127);
@@ -71,7 +73,7 @@ pid_t child_start(const struct child_spec *spec, struct reeve_error *error)
 		error_set(error, STATUS(INTERNAL), "cannot start %s: pipe: %s", spec->argv[0], strerror(errno));
 		return -1;
 	}
-	/* Whatever is caught here must not be caught by the parent's handlers in the child before it has reset them. */
+	/* Block all signals, so that the parent's handlers cannot run in the child before it has reset them. */
 	sigset_t all, before;
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &before);
@@ -112,7 +114,7 @@ bool child_wait(pid_t pid, int64_t timeout_ms, int stop_fd, int *status)
 		pid_t got = waitpid(pid, status, WNOHANG);
 		if (got == pid)
 			return true;
-		if (got < 0 && errno != EINTR) { /* not ours any more: it cannot be running */
+		if (got < 0 && errno != EINTR) { /* no child of ours any more, so it cannot be running */
 			*status = 0;
 			return true;
 		}

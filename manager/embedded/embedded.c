@@ -1,7 +1,7 @@
 /*
- * An embedded PostgreSQL's life: a new cluster is made beside its final place and renamed when it is complete, so that
- * an initdb that was interrupted is never taken for a cluster; then the server runs as a child, and tells in its
- * postmaster.pid when it is ready, as it tells pg_ctl.
+ * Creates and runs an embedded PostgreSQL. A new cluster is created under another name and renamed when it is complete,
+ * so that an interrupted initdb never leaves a partial cluster. The server runs as a child; its postmaster.pid shows
+ * when it is ready, as for pg_ctl.
  */
 #include "manager/embedded/embedded.h"
 
@@ -23,11 +23,11 @@
 #include <unistd.h>
 
 enum {
-	ORPHAN_WAIT_MS = 60000, /* for the server of a process that was killed: it is shutting down */
+	ORPHAN_WAIT_MS = 60000, /* for the server of a killed process to shut down */
 	FAST_STOP_MS = 60000,   /* a fast shutdown writes a checkpoint */
 	IMMEDIATE_STOP_MS = 10000,
-	LOG_TAIL_BYTES = 16384, /* of the log are looked through for the last message */
-	WAL_SEGMENT_KIB = 16384, /* with less free PostgreSQL cannot go on */
+	LOG_TAIL_BYTES = 16384, /* the end of the log that is searched for the last message */
+	WAL_SEGMENT_KIB = 16384, /* PostgreSQL cannot continue with less free space */
 };
 
 struct embedded {
@@ -42,7 +42,7 @@ struct embedded {
 	int status; /* of the server, once it has ended */
 };
 
-/* What the cluster is told at every start; the rest is PostgreSQL's default. */
+/* The cluster's settings, set at every start; all others are PostgreSQL's defaults. */
 static const char *const settings[] = {
     "listen_addresses=",
     "unix_socket_permissions=0700",
@@ -62,8 +62,9 @@ static const char *const settings[] = {
 
 enum { SETTINGS = sizeof settings / sizeof settings[0] };
 
-/* The last of a program's messages that tells why it ended: of a full disk if there is one, since others may follow from it.
- * Points into `text`; NULL: there is none. */
+/* Returns the message that best explains why a program ended: the last one with the highest mark. A full disk is the
+ * highest, since other errors may follow from it. The result points into `text`, which is cut into lines; NULL: there
+ * is none. */
 static const char *telling_message(char *text)
 {
 	static const char *const marks[] = {"FATAL:  ", "error: ", "PANIC:  ", "No space left on device"};
@@ -80,7 +81,7 @@ static const char *telling_message(char *text)
 	return best;
 }
 
-/* Without the time and the process before a server's message. */
+/* Returns a message of the server without the time and the process id before it. */
 static const char *without_prefix(const char *line)
 {
 	const char *end = strstr(line, "] ");
@@ -88,7 +89,7 @@ static const char *without_prefix(const char *line)
 	return end ? end + 2 : line;
 }
 
-/* What the log's last message says, as " (message)", into `out`; "" if it says nothing. */
+/* Writes the log's last message that explains an end, as " (message)", into `out`, or "" if there is none. */
 static void read_last_message(const struct embedded *embedded, char *out, size_t size)
 {
 	char text[LOG_TAIL_BYTES + 1];
@@ -112,7 +113,7 @@ out:
 		close(fd);
 }
 
-/* A full disk may have kept even the message of it from being written. */
+/* Writes into `out` that the disk is full, or "" if it is not: the server may have been unable to log that. */
 static void look_at_disk(const struct embedded *embedded, char *out, size_t size)
 {
 	struct statvfs disk;
@@ -126,7 +127,7 @@ static void look_at_disk(const struct embedded *embedded, char *out, size_t size
 		snprintf(out, size, "; its disk is full, with %lld KiB left", free_kib);
 }
 
-/* What became of a program that has written to the log. */
+/* Describes how a program that writes to the log has ended. Valid until the next call. */
 static const char *describe_end(struct embedded *embedded, int status)
 {
 	char ending[64], message[320], disk[80];
@@ -164,7 +165,7 @@ static pid_t start_program(
 	return child_start(&spec, error);
 }
 
-/* Runs a program of PostgreSQL's to its end. */
+/* Runs a program of PostgreSQL and waits for its end. Returns false with *error if it fails or `stop_fd` stops it. */
 static bool run_program(
     struct embedded *embedded, const char *const *argv, int input, int stop_fd, struct reeve_error *error)
 {
@@ -183,7 +184,7 @@ static bool run_program(
 	return error_set(error, STATUS(INTERNAL), "%s %s", argv[0], describe_end(embedded, status));
 }
 
-/* The role and the database, made by a server of a single session before there is a socket. */
+/* Creates the role and the database with a single-user server, which needs no socket. */
 static bool create_database(struct embedded *embedded, const char *cluster, int stop_fd, struct reeve_error *error)
 {
 	static const char commands[] = "create role reeve login;\n"
@@ -221,8 +222,9 @@ static bool make_cluster(struct embedded *embedded, int stop_fd, struct reeve_er
 	return true;
 }
 
-/* The server of a process that was killed is told to shut down by the kernel, and may need a while. When nobody works
- * in the cluster any more its pid file is stale, whoever has that number by now. */
+/* Waits for the server of an earlier process that was killed: the kernel has sent it a signal to shut down, which may
+ * take a while. When no process works in the cluster, its pid file is stale, even if another process has that id now,
+ * and is removed. */
 static bool await_orphans(struct embedded *embedded, int stop_fd, struct reeve_error *error)
 {
 	char path[PATH_MAX + 64];
@@ -244,8 +246,8 @@ static bool await_orphans(struct embedded *embedded, int stop_fd, struct reeve_e
 	return true;
 }
 
-/* Whether the pid file is our server's and says that it takes connections: line 1 is its process id, line 8 its state.
- */
+/* Returns true if the pid file is our server's (line 1 is its process id) and shows that it accepts connections (line 8
+ * is its state). */
 static bool is_ready(const struct embedded *embedded)
 {
 	char path[PATH_MAX + 64], line[PATH_MAX + 64];
@@ -340,7 +342,7 @@ bool embedded_alive(struct embedded *embedded)
 	return !embedded->ended;
 }
 
-/* Sends a signal and waits for the end. */
+/* Sends the server a signal and waits for its end. Returns false if it still runs after `timeout_ms` (−1: no limit). */
 static bool end_server(struct embedded *embedded, int number, int64_t timeout_ms)
 {
 	if (!embedded_alive(embedded))

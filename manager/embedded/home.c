@@ -1,6 +1,6 @@
 /*
- * The folder of an embedded PostgreSQL. When root starts it, the cluster belongs to an unprivileged user, while the
- * folder around it is root's: nothing in it is opened, changed or given away through a symbolic link.
+ * The folder of an embedded PostgreSQL. If root starts it, the cluster belongs to an unprivileged user, and the folder
+ * around it to root. No file in the folder is opened, changed or given to that user through a symbolic link.
  */
 #include "manager/embedded/home.h"
 
@@ -30,7 +30,8 @@ static bool failed(struct reeve_error *error, const char *what, const char *path
 	return error_set(error, code, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
-/* mkdir -p. Folders that root makes can be passed through by everybody, whatever its umask: the cluster's user must. */
+/* Creates folders like mkdir -p. All users may pass through those that root creates, whatever its umask, since the
+ * cluster's user must. */
 static bool make_folders(const char *path, struct reeve_error *error)
 {
 	char prefix[PATH_MAX];
@@ -58,7 +59,7 @@ static bool find_folder(struct home *home, const char *folder, struct reeve_erro
 		here[0] = '\0';
 	else if (!getcwd(here, sizeof here))
 		return failed(error, "find", "the working directory");
-	/* Room for the names inside, and for the lines that the cluster's files hold. */
+	/* Leave room for the names inside, and for the lines in the cluster's files. */
 	int length = snprintf(path, sizeof path, "%s%s%s", here, here[0] && here[1] ? "/" : "", folder);
 	if (folder[0] == '\0' || length >= (int)sizeof path - 64)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "the data folder's name is empty or too long");
@@ -93,7 +94,8 @@ static bool lock_folder(struct home *home, struct reeve_error *error)
 	return true;
 }
 
-/* Who is to own the cluster: whoever owns it already, else we, or an unprivileged user in root's place. */
+/* Chooses the cluster's user: the owner of an existing cluster; else the current user, or an unprivileged one instead
+ * of root. */
 static bool choose_user(struct home *home, struct reeve_error *error)
 {
 	struct stat folder, cluster;
@@ -140,7 +142,7 @@ static bool choose_user(struct home *home, struct reeve_error *error)
 	return true;
 }
 
-/* fork; the child is the cluster's user. */
+/* Forks a child that runs as the cluster's user. */
 static pid_t fork_as_user(const struct home *home)
 {
 	pid_t pid = fork();
@@ -152,7 +154,8 @@ static pid_t fork_as_user(const struct home *home)
 	return pid;
 }
 
-/* The first folder on the way that the cluster's user may not enter, as the length of its path; 0: there is none. */
+/* Returns the first folder on the path that the cluster's user may not enter, as the length of its path, or 0 if there
+ * is none or the check fails. */
 static size_t barred_at(const struct home *home)
 {
 	int ends[2];
@@ -238,11 +241,11 @@ void home_remove(const struct home *home, const char *path)
 	}
 	if (pid > 0)
 		waitpid(pid, NULL, 0);
-	rmdir(path); /* the folder that it is in may be root's */
+	rmdir(path); /* if root owns the folder around it, the child could not remove it */
 }
 
-/* Whether a folder can hold the socket: its address has 107 bytes, and the name stands in settings and connection
- * strings. */
+/* Returns true if a folder can hold the socket: a socket's address has up to 107 bytes, and the name must need no
+ * quotes in settings and connection strings. */
 static bool fit_for_socket(const char *folder)
 {
 	size_t room = sizeof((struct sockaddr_un *)NULL)->sun_path - 1;
@@ -251,7 +254,7 @@ static bool fit_for_socket(const char *folder)
 	return strlen(folder) + strlen(socket_name) <= room && folder[strspn(folder, plain)] == '\0';
 }
 
-/* Removes a socket's folder and what a server that was killed left in it. */
+/* Removes a socket's folder, and what a killed server has left in it. */
 static void remove_socket_folder(const char *folder)
 {
 	char path[PATH_MAX + 64];
@@ -263,7 +266,7 @@ static void remove_socket_folder(const char *folder)
 	rmdir(folder);
 }
 
-/* Removes what an earlier run has left at DIR/socket: a folder, or a link to one that we made under /tmp. */
+/* Removes the DIR/socket of this or an earlier run: a folder, or a link to one that we created under /tmp. */
 static void remove_old_socket(const struct home *home, const char *path)
 {
 	char target[PATH_MAX];
@@ -333,7 +336,7 @@ int home_open_log(const struct home *home, struct reeve_error *error)
 	return -1;
 }
 
-/* Whether /proc/NAME is a process called postgres that works in the cluster. */
+/* Returns true if /proc/NAME is a process called postgres whose working directory is the cluster. */
 static bool works_in(const struct home *home, const char *name)
 {
 	char path[300], text[PATH_MAX + 16];

@@ -1,6 +1,6 @@
 /*
- * Finding PostgreSQL: every place that may hold its programs is asked for its version (`postgres -V`), and the newest,
- * or the one that a data directory needs, is taken.
+ * Finds PostgreSQL: runs `postgres -V` in each folder that may have its programs, and chooses the newest version, or
+ * the one that a cluster needs.
  */
 #include "manager/embedded/locate.h"
 
@@ -13,12 +13,12 @@
 
 struct search {
 	int wanted; /* 0: any */
-	int others; /* the newest version that was found but not wanted; 0: none */
+	int others; /* the newest other version that was found; 0: none */
 	struct locate_programs best;
 };
 
-/* Puts the first line that a command writes into `line`. False if it fails or writes nothing. The command is one of
- * ours, with quoted paths at most. */
+/* Runs a command and writes the first line of its output into `line`. Returns false if it fails or writes nothing. The
+ * command must be a constant, apart from quoted paths. */
 static bool first_line_of(const char *command, char *line, size_t size)
 {
 	FILE *pipe = popen(command, "re");
@@ -34,7 +34,7 @@ static bool first_line_of(const char *command, char *line, size_t size)
 	return line[0] != '\0';
 }
 
-/* The major version of the programs in a folder; 0 if it does not hold them both. */
+/* Returns the major version of the programs in a folder, or 0 if it does not have both. */
 static int version_in(const char *folder)
 {
 	char path[PATH_MAX + 32], line[256];

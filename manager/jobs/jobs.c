@@ -1,4 +1,4 @@
-/* Each job has the time of its next run, and whether somebody has asked for one besides. */
+/* The runner of the jobs. Each job has the time of its next run, and a flag for a request to run earlier. */
 #include "manager/jobs/jobs.h"
 
 #include "common/clock.h"
@@ -11,26 +11,26 @@
 #include <string.h>
 
 enum {
-	LOG_EVERY_MS = 10 * 1000,        /* failures of one job are logged so often at most, */
-	LOG_SAME_MS = 60 * 60 * 1000,    /* … the same failure so often */
+	LOG_EVERY_MS = 10 * 1000,        /* minimum time between logged failures of one job, … */
+	LOG_SAME_MS = 60 * 60 * 1000,    /* … and between logs of the same failure */
 };
 
 struct job {
 	const struct job_spec *spec;
-	job_run *run; /* NULL: nothing does */
+	job_run *run;       /* NULL: the job never runs */
 	void *arg;
 	int64_t every_ms;
-	int64_t due_ms;     /* by its interval, or for work whose time is known */
-	bool asked;         /* by somebody: when the pause is over */
-	int64_t pause_ms;   /* until then */
-	int64_t held_ms;    /* after a failure nothing makes it run before */
+	int64_t due_ms;     /* when it runs next, by its interval or jobs_at */
+	bool asked;         /* jobs_ask: it runs at pause_ms or later */
+	int64_t pause_ms;   /* the end of the pause after its last run */
+	int64_t held_ms;    /* the end of the retry delay; it does not run earlier, whatever the reason */
 	bool running;
-	unsigned pass;      /* the last one that it ran in */
+	unsigned pass;      /* the last pass in which it ran */
 	int64_t began_ms;
 	int64_t found_ms;   /* see jobs_found; 0: not yet */
 	int failures;       /* in a row */
 	int64_t logged_ms;
-	char logged[sizeof ((struct reeve_error *)NULL)->message]; /* the failure that the log has; "": none */
+	char logged[sizeof ((struct reeve_error *)NULL)->message]; /* the last failure that was logged; "": none */
 };
 
 struct jobs {
@@ -88,7 +88,7 @@ static int64_t earlier(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* When it is to run; JOB_NEVER: while it is running, too. */
+/* Returns when the job must run, or JOB_NEVER, also while it is running. */
 static int64_t runs_at(const struct job *job)
 {
 	if (job->running || !job->run)
@@ -134,7 +134,7 @@ void jobs_at(struct jobs *jobs, int number, int64_t at_ms)
 	alarm_set(jobs, job);
 }
 
-/* --- a run ------------------------------------------------------------------------------------------------------- */
+/* --- runs ------------------------------------------------------------------------------------------------------- */
 
 static void job_begin(struct jobs *jobs, struct job *job)
 {
@@ -158,7 +158,7 @@ void jobs_found(struct jobs *jobs, int number)
 	job_of(jobs, number)->found_ms = jobs_now(jobs);
 }
 
-/* How long a request waits after the run that ends now. */
+/* Returns how long a request must wait after the run that ends now, in ms. */
 static int64_t pause_of(const struct job *job, int64_t now_ms)
 {
 	const struct job_spec *spec = job->spec;
@@ -176,7 +176,8 @@ static int64_t retry_of(const struct job *job)
 	return retry > job->spec->retry_max_ms && job->spec->retry_max_ms ? job->spec->retry_max_ms : retry;
 }
 
-/* A lock that somebody else held for a moment is nobody's business, unless the next try meets it again. */
+/* Limits logged failures. A first UNAVAILABLE is not logged, since another session may have held a lock for a moment;
+ * it is if the next run fails, too. */
 static bool worth_logging(const struct job *job, const struct reeve_error *error, int64_t now_ms)
 {
 	int64_t since = now_ms - job->logged_ms;
@@ -238,9 +239,9 @@ void jobs_done(struct jobs *jobs, int number, const struct reeve_error *error, b
 	alarm_set(jobs, job);
 }
 
-/* --- the pass ---------------------------------------------------------------------------------------------------- */
+/* --- passes ------------------------------------------------------------------------------------------------------ */
 
-/* The job that has been due longest, of those that have not run in this pass. */
+/* Returns the job that has been due longest among those that have not run in this pass, or NULL. */
 static struct job *next_due(struct jobs *jobs, int64_t now_ms)
 {
 	struct job *first = NULL;

@@ -1,4 +1,4 @@
-/* Methods of AdminService that have files of their own: checks (watching.c). */
+/* Methods of AdminService that are in files of their own: Check (watching.c). */
 #ifndef REEVE_MANAGER_SERVICE_ADMIN_METHODS_H
 #define REEVE_MANAGER_SERVICE_ADMIN_METHODS_H
 

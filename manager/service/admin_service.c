@@ -1,4 +1,4 @@
-/* AdminService: looking after it. */
+/* AdminService: views and control of the system. */
 #include "manager/core/control.h"
 #include "manager/core/routes.h"
 #include "manager/service/admin_methods.h"

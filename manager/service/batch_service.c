@@ -1,4 +1,4 @@
-/* BatchService: tasks that are counted together, and what is told of them. */
+/* BatchService: opens and closes batches, and shows them, their reports and their callbacks. */
 #include "manager/service/check.h"
 #include "manager/service/filter.h"
 #include "manager/service/read_method.h"
@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of each batch in an answer, up to 2,000 callbacks are counted: it holds no more than BATCHES_PAGE. */
+/* Up to 2,000 callbacks are counted for each batch of an answer. So an answer holds no more batches than
+ * BATCHES_PAGE. */
 enum { LIST_DEFAULT = 100, LIST_MOST = 1000, BATCHES_PAGE = 250, REPORT_MOST = 10000, REPORT_PAGE = 5000 };
 
 static const char *text_or_null(const char *text)
@@ -15,7 +16,7 @@ static const char *text_or_null(const char *text)
 	return *text ? text : NULL;
 }
 
-/* What all calls that change something need. */
+/* Checks what all changing calls need. */
 static bool check_change(const struct services *s, const struct rpc_call *call, struct reeve_error *error)
 {
 	return service_has_request_id(s, call, error) && check_source("actor", rpc_call_actor(call), error);
@@ -128,7 +129,8 @@ static void close_batch(void *service, struct rpc_call *call, const ProtobufCMes
 
 /* --- List and Report --------------------------------------------------------------------------------------------- */
 
-/* Where nothing is found the queue must be one that tasks have been in; a batch may be opened before the first one. */
+/* If no batch is found, the queue must be one with tasks, live or in the history. A batch may be opened before its
+ * first task. */
 static void on_listed(struct store_op *op, const struct reeve_error *error)
 {
 	struct reading *r = (struct reading *)op;
@@ -149,7 +151,7 @@ static const struct read_method list = {
     .done = on_listed,
 };
 
-/* As many tasks as were asked for and fit in an answer. */
+/* Cuts the tasks to the requested number, and to what fits in an answer. */
 static void on_reported(struct store_op *op, const struct reeve_error *error)
 {
 	struct reading *r = (struct reading *)op;

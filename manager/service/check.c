@@ -1,4 +1,4 @@
-/* What a request must be. Bounds stand in the contract's comments. */
+/* Checks of requests. The comments of the .proto files document the limits. */
 #include "manager/service/check.h"
 
 #include "common/text.h"

@@ -1,4 +1,4 @@
-/* Checks of requests. Each returns false with *error naming the field. */
+/* Checks of requests. Each returns true, or false with the field and the problem in *error. */
 #ifndef REEVE_MANAGER_SERVICE_CHECK_H
 #define REEVE_MANAGER_SERVICE_CHECK_H
 
@@ -14,35 +14,36 @@ enum {
 	PRIORITY_MOST = 1000000,
 	ATTEMPTS_MOST = 10000,
 	DEFAULT_TIMEOUT_MS = 60000,
-	CONCURRENCY_MOST = 10000, /* handlers that a worker runs at once */
+	CONCURRENCY_MOST = 10000, /* handlers that a worker runs at a time */
 };
 
 #define DAY_MS INT64_C(86400000)
 
-/* A list of task ids: 1 to IDS_MOST, all positive. */
+/* Checks a list of task ids: 1 to IDS_MOST, all positive. */
 bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error);
 
-/* A name: up to 255 bytes without control characters. */
+/* Checks a name: up to 255 bytes without control characters. */
 bool check_name(const char *field, const char *name, bool may_be_empty, struct reeve_error *error);
 
-/* Who posts a task, or acts: a name, or empty. "callback of batch N" is reserved: it marks the tasks that Reeve makes to tell of
- * a batch, which do not start a stopped queue. source_problem returns NULL, or what is wrong as it follows the field's name. */
+/* Checks the source of a task, or the actor of a call: a name, or empty. "callback of batch N" is reserved: it marks
+ * the callback tasks that Reeve creates for a batch, which do not start a stopped queue. source_problem returns NULL or
+ * the problem, to be appended to the field's name. */
 const char *source_problem(const char *source);
 bool check_source(const char *field, const char *source, struct reeve_error *error);
 
-/* Names in a list: 1,000 at most. */
+/* Checks a list of up to 1,000 names. */
 bool check_names(const char *field, char *const *names, size_t count, struct reeve_error *error);
 
-/* A sentence for people, kept in the audit: up to 1,000 bytes. */
+/* Checks a text for people that the audit keeps: up to 1,000 bytes. */
 bool check_text(const char *field, const char *text, struct reeve_error *error);
 
-/* Where callbacks go: http or https, with a host, without a user's name, up to 2,048 bytes. */
+/* Checks the URL of callbacks: http or https, with a host, without a user name, up to 2,048 bytes. */
 bool check_callback_url(const char *field, const char *url, struct reeve_error *error);
 
-/* What they are signed with: 1 to 512 bytes of text, or "whsec_" and base64. */
+/* Checks the secret that signs callbacks: 1 to 512 bytes of text, or "whsec_" and base64. */
 bool check_callback_secret(const char *field, const char *secret, struct reeve_error *error);
 
-/* What says where a page begins: up to 200 bytes. */
+/* Checks the position at which a page begins: up to 200 bytes. */
 bool check_page(const char *page, struct reeve_error *error);
 
 bool check_range(const char *field, int64_t value, int64_t least, int64_t most, struct reeve_error *error);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The field's path is put together only for an error: checks are made for every task of every call. */
+/* Builds the field's path only for an error, because every task of every call is checked. */
 static bool part_name(const char *field, const char *part, const char *name, bool may_be_empty,
     struct reeve_error *error)
 {
@@ -33,7 +33,7 @@ static bool part_retry(const char *field, const Reeve__V1__RetryPolicy *retry, s
 	return retry_check(path, retry, error);
 }
 
-/* What the stages of its pipeline say must not be given with the task. */
+/* Checks that the task has no field which the stages of its pipeline set. */
 static bool nothing_of_stages(const char *field, const Reeve__V1__TaskSpec *t, struct reeve_error *error)
 {
 	const char *given = *t->type ? "type" : t->max_attempts ? "max_attempts" : t->timeout_ms ? "timeout_ms"

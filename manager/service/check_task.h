@@ -1,4 +1,4 @@
-/* Checks of the task that a submit or a schedule has. */
+/* Checks of the task in a submit or schedule. */
 #ifndef REEVE_MANAGER_SERVICE_CHECK_TASK_H
 #define REEVE_MANAGER_SERVICE_CHECK_TASK_H
 
@@ -7,7 +7,7 @@
 #include <reeve/v1/task.pb-c.h>
 #include <stdint.h>
 
-/* One task of a submit. `field` is "tasks[3]" (or "task"), and begins the error's message. */
+/* Checks one task of a request. `field` is "tasks[3]" (or "task"), and begins the error's message. */
 bool check_task(const char *field, const Reeve__V1__TaskSpec *spec, int64_t max_details_bytes, struct reeve_error *error);
 
 #endif

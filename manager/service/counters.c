@@ -1,4 +1,4 @@
-/* One list for both; the roles of the store add theirs. */
+/* Lists the counters of this manager and of its store's roles. */
 #include "manager/service/counters.h"
 
 #include "manager/core/cluster.h"
@@ -12,7 +12,7 @@
 struct counters_writer {
 	const struct services *services;
 	struct store_metrics_own op;
-	int count;                                          /* what was written last */
+	int count;                                          /* of the last write */
 	struct counter counters[COUNTERS_MOST];
 	struct store_own_counter given[COUNTERS_MOST];
 };
@@ -77,17 +77,17 @@ int counters_read(const struct services *s, struct counter all[COUNTERS_MOST])
 	return count;
 }
 
-/* --- among the metrics ------------------------------------------------------------------------------------------- */
+/* --- metrics ----------------------------------------------------------------------------------------------------- */
 
 static void on_written(struct store_op *op, const struct reeve_error *error)
 {
 	struct counters_writer *w = (struct counters_writer *)((char *)op - offsetof(struct counters_writer, op));
 	jobs_done(w->services->core->base.jobs, JOB_COUNTERS, error, false);
 	if (error)
-		w->count = 0; /* all of them again */
+		w->count = 0; /* the next run writes all of them */
 }
 
-/* Whether a counter other than those that count this very writing has changed. */
+/* Returns whether a counter has changed, apart from those that change with each write of the counters. */
 static bool have_changed(const struct counters_writer *w, const struct counter *now, int count)
 {
 	if (count != w->count)

@@ -1,4 +1,4 @@
-/* What filters must be, and which tasks changes by them are for. */
+/* Checks filters, and limits them to the tasks that a change can apply to. */
 #include "manager/service/filter.h"
 
 #include "common/text.h"
@@ -40,7 +40,7 @@ bool names_wait(struct services *s, struct rpc_call *call, const ProtobufCMessag
     const char *queue, const char *type)
 {
 	const struct routes *routes = s->core->routes;
-	struct reeve_error wrong; /* which the method finds, too */
+	struct reeve_error wrong; /* not used: the method repeats the check */
 	if (s->names_fresh || !check_name("queue", queue, true, &wrong) || !check_name("type", type, true, &wrong) ||
 	    ((!*queue || routes_have_queue(routes, queue)) && (!*type || routes_have_type(routes, type))))
 		return false;

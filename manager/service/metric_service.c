@@ -1,4 +1,4 @@
-/* MetricService: numbers of applications. */
+/* MetricService: metrics of applications. */
 #include "manager/service/check.h"
 #include "manager/service/read_method.h"
 
@@ -83,7 +83,7 @@ static void put(void *service, struct rpc_call *call, const ProtobufCMessage *me
 
 /* --- List -------------------------------------------------------------------------------------------------------- */
 
-/* As many as were asked for and fit into an answer. */
+/* Cuts the metrics to the requested number, and to what fits in an answer. */
 static void on_listed(struct store_op *op, const struct reeve_error *error)
 {
 	struct reading *r = (struct reading *)op;

@@ -1,4 +1,4 @@
-/* The JSON is that of the column: sql/tables/pipelines.sql says what it holds. */
+/* sql/tables/pipelines.sql describes the JSON of the column `stages`. */
 #include "manager/service/pipeline.h"
 
 #include "manager/service/check.h"
@@ -20,7 +20,7 @@ static int stage_find(const pipeline_t *p, const char *name)
 	return -1;
 }
 
-/* The stage that follows if the handler does not choose; −1: none. */
+/* Returns the stage that follows if the handler does not choose one; −1: none. */
 static int stage_next(const pipeline_t *p, int stage)
 {
 	const char *next = p->stages[stage]->next;
@@ -29,7 +29,7 @@ static int stage_next(const pipeline_t *p, int stage)
 	return strcmp(next, STAGE_END) ? stage_find(p, next) : -1;
 }
 
-/* --- checking ---------------------------------------------------------------------------------------------------- */
+/* --- checks ------------------------------------------------------------------------------------------------------ */
 
 static const char *part(char path[64], int stage, const char *field)
 {
@@ -63,7 +63,7 @@ static bool check_stage(const pipeline_t *p, int i, struct reeve_error *error)
 	return true;
 }
 
-/* Tells of a way that comes to `stage` again. */
+/* Sets the error for a path that returns to `stage`. */
 static bool goes_round(const pipeline_t *p, int stage, struct reeve_error *error)
 {
 	char way[300] = "";
@@ -73,7 +73,7 @@ static bool goes_round(const pipeline_t *p, int stage, struct reeve_error *error
 		length += (size_t)snprintf(way + length, sizeof way - length, "%s → ", p->stages[at]->name);
 		at = stage_next(p, at);
 	} while (at != stage && length < sizeof way);
-	if (length >= sizeof way) /* long names, or many: its beginning */
+	if (length >= sizeof way) /* long or many names: the error names only the first stage */
 		return error_set(error, STATUS(INVALID_ARGUMENT),
 		    "stages[%d].next: what follows \"%s\" leads back to it, and goes round for ever", stage,
 		    p->stages[stage]->name);
@@ -81,7 +81,7 @@ static bool goes_round(const pipeline_t *p, int stage, struct reeve_error *error
 	    p->stages[stage]->name);
 }
 
-/* Each stage has one that follows at most: a way that has come by all of them and not ended goes round. */
+/* Checks for cycles: follows the single successors from each stage on, for as many steps as there are stages. */
 static bool check_ways(const pipeline_t *p, struct reeve_error *error)
 {
 	for (int i = 0; i < (int)p->n_stages; i++) {
@@ -109,7 +109,7 @@ bool pipeline_check(const pipeline_t *p, struct reeve_error *error)
 	return check_ways(p, error);
 }
 
-/* --- to and from the table --------------------------------------------------------------------------------------- */
+/* --- conversion -------------------------------------------------------------------------------------------------- */
 
 static json_t *stage_json(const pipeline_t *p, int i)
 {

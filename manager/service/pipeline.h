@@ -1,4 +1,4 @@
-/* Pipelines' definitions, as calls give them and as the tables keep them. */
+/* Definitions of pipelines: checks, and conversion between messages and table rows. */
 #ifndef REEVE_MANAGER_SERVICE_PIPELINE_H
 #define REEVE_MANAGER_SERVICE_PIPELINE_H
 
@@ -9,16 +9,16 @@
 
 enum { STAGES_MOST = 100, STEPS_MOST = 10000, STEPS_DEFAULT = 100 };
 
-/* The name with which a handler ends a pipeline, and a stage says that none follows. */
+/* The name by which a handler ends a pipeline, and a stage states that it has no successor. */
 #define STAGE_END "end"
 
-/* Whether a definition is whole: names, stages that follow, no way that goes round for ever. *error names the field. */
+/* Checks a definition: the names, that successors exist, and that the stages have no cycle. *error names the field. */
 bool pipeline_check(const Reeve__V1__Pipeline *pipeline, struct reeve_error *error);
 
-/* The column `stages` of a definition that has been checked: JSON, to be freed. */
+/* Returns the column `stages` of a checked definition: JSON, which the caller frees. */
 char *pipeline_stages_json(const Reeve__V1__Pipeline *pipeline);
 
-/* A message of a row, on the heap: protobuf_c_message_free_unpacked frees it. */
+/* Converts a row to a message on the heap; free it with protobuf_c_message_free_unpacked. */
 Reeve__V1__Pipeline *pipeline_message(const struct store_pipeline *row);
 
 #endif

@@ -1,4 +1,4 @@
-/* PipelineService: what stages tasks pass through. */
+/* PipelineService: defines and shows pipelines. */
 #include "manager/service/pipeline.h"
 #include "manager/service/check.h"
 #include "manager/service/services.h"

@@ -1,4 +1,4 @@
-/* QueueService: settings of queues, starting and stopping them, and how they stand. */
+/* QueueService: settings, control and status of queues. */
 #include "manager/core/queue_ends.h"
 #include "manager/core/routes.h"
 #include "manager/service/check.h"
@@ -17,11 +17,11 @@ enum { FIELDS_MOST = 100 };
 #define PERIOD_MOST_MS (365 * DAY_MS)
 #define KEEP_MOST_MS (36500 * DAY_MS)
 
-/* --- settings of a request, as columns ---------------------------------------------------------------------------- */
+/* --- settings of a request ---------------------------------------------------------------------------------------- */
 
 typedef Reeve__V1__QueueSettings settings;
 
-/* Each checks one field of the settings and puts it among the new values of columns. */
+/* Checks one field of the settings and adds it to the new values of columns. */
 typedef bool put_field(json_t *change, const settings *s, struct reeve_error *error);
 
 static bool put_text(json_t *change, const char *column, const char *text)
@@ -194,7 +194,7 @@ static put_field *find_field(const char *name)
 	return NULL;
 }
 
-/* The new values of columns; NULL: *error says which field is wrong. */
+/* Returns the new values of columns, or NULL with the invalid field in *error. */
 static json_t *change_from(const Reeve__V1__SetQueueRequest *r, struct reeve_error *error)
 {
 	static const settings defaults = REEVE__V1__QUEUE_SETTINGS__INIT;
@@ -214,14 +214,14 @@ static json_t *change_from(const Reeve__V1__SetQueueRequest *r, struct reeve_err
 	return NULL;
 }
 
-/* --- settings of the tables, in answers --------------------------------------------------------------------------- */
+/* --- settings of an answer ---------------------------------------------------------------------------------------- */
 
 static char *text_or_empty(const char *text)
 {
 	return text ? (char *)text : (char *)protobuf_c_empty_string;
 }
 
-/* Fills `to` and its `retry`, whose delays are to be freed; the texts stay the store's. */
+/* Fills `to` and its `retry`, whose delays the caller frees. The strings belong to the store. */
 static void settings_fill(settings *to, Reeve__V1__RetryPolicy *retry, const struct store_queue_settings *s)
 {
 	reeve__v1__queue_settings__init(to);
@@ -360,7 +360,7 @@ static void describe(void *service, struct rpc_call *call, const ProtobufCMessag
 
 /* --- Status ------------------------------------------------------------------------------------------------------- */
 
-/* The workers that serve it, in a call of their own after its status. */
+/* A status call reads the queue's workers in a second read after its status. */
 struct status_call {
 	struct reading workers;
 	struct reading *status;

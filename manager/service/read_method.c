@@ -1,4 +1,4 @@
-/* Checks and fills in fields by their names, then reads. */
+/* Checks the request's fields by their names, fills in defaults, then reads. */
 #include "manager/service/read_method.h"
 
 #include "manager/service/check.h"

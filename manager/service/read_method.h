@@ -1,6 +1,6 @@
 /*
- * Methods that only read, declared: the statement, which names the request's and the response's fields in its head (sql/heads.awk),
- * and what the request's fields must be.
+ * Methods that only read, as declarations: the statement, whose head names the fields of the request and of the
+ * response (sql/heads.awk), and the rules for the request's fields.
  *
  *	static const struct read_method list = {
  *	    SQL_METRICS_LIST,
@@ -15,11 +15,11 @@
 
 enum rule_kind {
 	RULE_NONE,         /* ends the rules */
-	RULE_NAME,         /* text: 1 to 255 bytes without control characters */
+	RULE_NAME,         /* 1 to 255 bytes without control characters */
 	RULE_NAME_OR_NONE, /* the same, or empty */
-	RULE_PAGE,         /* text: where a page begins */
-	RULE_NUMBER,       /* from `min` to `max`; 0 stands for `otherwise`, if that is given, and what is above `cap` for `cap` */
-	RULE_SINCE,        /* a time; 0 stands for `otherwise` microseconds ago */
+	RULE_PAGE,         /* the position at which a page begins */
+	RULE_NUMBER,       /* from `min` to `max`; 0 means `otherwise` if that is set; values above `cap` mean `cap` */
+	RULE_SINCE,        /* a time; 0 means `otherwise` microseconds ago */
 };
 
 struct rule {
@@ -30,11 +30,11 @@ struct rule {
 
 enum { RULES_MAX = 8 };
 
-/* What the fields `queue` and `type`, where the request has them, must name. */
+/* Rules for the fields `queue` and `type`, if the request has them. */
 enum names_rule {
 	NAMES_ANY,
-	NAMES_FRESH, /* anything, but what other managers have made is known here */
-	NAMES_KNOWN, /* what there is or was; else the request is refused */
+	NAMES_FRESH, /* anything, but names that other managers have created are known here */
+	NAMES_KNOWN, /* an existing or former name; else the request is refused */
 };
 
 struct read_method {
@@ -43,11 +43,11 @@ struct read_method {
 	enum names_rule names;
 	/* A further check of the request, or NULL. */
 	bool (*check)(const ProtobufCMessage *request, struct reeve_error *error);
-	/* What becomes of the response, or NULL: it is the answer. It ends with reading_end. */
+	/* Handles the response, and ends with reading_end; or NULL: the response is the answer. */
 	reading_done_fn *done;
 };
 
-/* Serves the method whose entry declares a struct read_method. */
+/* Serves a method whose entry has a struct read_method. */
 rpc_method read_method;
 
 #endif

@@ -1,4 +1,4 @@
-/* What all calls that only read have in common. */
+/* The common part of all calls that only read. */
 #include "manager/service/reading.h"
 
 #include <stdlib.h>

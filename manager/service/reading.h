@@ -1,5 +1,5 @@
 /*
- * A call that is answered by one read of the store. A service that keeps more with it has the struct as the first member of
+ * A call that one read of the store answers. A service that needs more data embeds this struct as the first member of
  * its own, which it allocates zeroed.
  */
 #ifndef REEVE_MANAGER_SERVICE_READING_H
@@ -13,41 +13,41 @@ struct reading {
 	struct store_read op;
 	struct rpc_call *call;
 	struct services *services;
-	ProtobufCMessage *request;  /* a copy, whose own fields may be changed; what it leads to is the call's */
-	ProtobufCMessage *response; /* on the heap, with all that it leads to */
+	ProtobufCMessage *request;  /* a copy, whose own fields may be changed; what it points to belongs to the call */
+	ProtobufCMessage *response; /* on the heap, with everything it points to */
 };
 
 typedef void reading_done_fn(struct store_op *op, const struct reeve_error *error);
 
-/* Makes ready for reading into a new message of the descriptor. `request` may be NULL. */
+/* Prepares a reading into a new message of the descriptor. `request` may be NULL. */
 void reading_begin(struct reading *reading, struct services *services, struct rpc_call *call, enum store_read_kind kind,
     const ProtobufCMessage *request, const ProtobufCMessageDescriptor *descriptor, reading_done_fn *done);
 
-/* A new reading of a statement whose head names the request and the response. */
+/* Creates a reading of a statement whose head names the request and the response. */
 struct reading *reading_of(struct services *services, struct rpc_call *call, enum sql_id statement,
     const ProtobufCMessage *request, reading_done_fn *done);
 
-/* The same for a struct that begins with a reading. */
+/* Like reading_of, for a struct that begins with a reading. */
 void reading_begin_of(struct reading *reading, struct services *services, struct rpc_call *call, enum sql_id statement,
     const ProtobufCMessage *request, reading_done_fn *done);
 
-/* Sends it to the store; if the caller's connection closes, the read ends. */
+/* Sends it to the store. If the caller's connection closes, the read is cancelled. */
 void reading_send(struct reading *reading);
 
-/* Cuts a list of the response, `items` with *count messages, to the first that are at most `limit` and fit in an answer, but one at
- * least; frees the others. Returns whether there were any. */
+/* Cuts a list of the response, `items` with *count messages, to up to `limit` messages that fit in an answer, but to
+ * one if even that does not fit. Frees the others. Returns whether there were any. */
 bool reading_cut(const struct reading *reading, void *items, size_t *count, uint32_t limit);
 
-/* Answers the call with the response, or with the error, and frees the response and the struct. */
+/* Answers the call with the response or the error, and frees the response and the struct. */
 void reading_end(struct reading *reading, const struct reeve_error *error);
 
-/* The same with an answer that leads to parts of the response. */
+/* Like reading_end, with an answer that points to parts of the response. */
 void reading_end_with(struct reading *reading, const ProtobufCMessage *answer, const struct reeve_error *error);
 
 /* Frees the response and the struct without an answer. */
 void reading_free(struct reading *reading);
 
-/* For `done`, where that is all. */
+/* A `done` that only calls reading_end. */
 reading_done_fn reading_done;
 
 #endif

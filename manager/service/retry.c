@@ -1,4 +1,4 @@
-/* The JSON is that of the column: sql/tables/tasks.sql says what it may hold. */
+/* sql/tables/tasks.sql describes the JSON of the column retry_policy. */
 #include "manager/service/retry.h"
 
 #include "manager/service/check.h"

@@ -1,4 +1,4 @@
-/* Retry policies, as calls give them and as the tables keep them. */
+/* Retry policies: checks, and conversion between messages and table columns. */
 #ifndef REEVE_MANAGER_SERVICE_RETRY_H
 #define REEVE_MANAGER_SERVICE_RETRY_H
 
@@ -6,17 +6,19 @@
 
 #include <reeve/v1/task.pb-c.h>
 
-/* Whether a policy's numbers are in their ranges and belong to its kind. `field` is "tasks[3].retry". */
+/* Checks that a policy's numbers are in range and belong to its kind. `field` is "tasks[3].retry", for example. */
 bool retry_check(const char *field, const Reeve__V1__RetryPolicy *policy, struct reeve_error *error);
 
-/* What the column retry_policy keeps of it: JSON, to be freed; NULL where nothing is to be kept beside base and cap. */
+/* Returns the column retry_policy: JSON, which the caller frees, or NULL if base and maximum are all there is to
+ * store. */
 char *retry_json(const Reeve__V1__RetryPolicy *policy);
 
-/* The policy's base and cap in ms; 0: not given, and needed. */
+/* Return the policy's base and maximum delay in ms, or the default where it has none. The base may be 0 for kinds
+ * linear and list. */
 int64_t retry_base_ms(const Reeve__V1__RetryPolicy *policy);
 int64_t retry_max_ms(const Reeve__V1__RetryPolicy *policy);
 
-/* Fills a policy (whose delays are to be freed) from what the tables keep. */
+/* Fills a policy from the columns. The caller frees its delays. */
 void retry_fill(Reeve__V1__RetryPolicy *policy, const char *json, int64_t base_ms, int64_t max_ms);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * A definition is put together field by field, from one table: to add one is to set all its fields that have not their
- * defaults, to edit one those that are named. What only the database knows (zones, cron expressions, batches) it
- * checks.
+ * Builds a definition field by field. Adding a schedule puts all its fields, editing one puts the named fields. The
+ * database checks what only it can: zones, cron expressions, batches.
  */
 #include "manager/service/schedule_message.h"
 
@@ -45,7 +44,7 @@ enum { ACTIONS = sizeof actions / sizeof *actions };
 enum { MISSED = sizeof missed_names / sizeof *missed_names };
 enum { OVERLAPS = sizeof overlap_names / sizeof *overlap_names };
 
-/* --- fields, as they are kept ------------------------------------------------------------------------------------- */
+/* --- fields ------------------------------------------------------------------------------------------------------- */
 
 static void put(json_t *change, const char *name, json_t *value)
 {
@@ -163,7 +162,7 @@ static bool put_field(json_t *change, const char *field, const schedule *s, stru
 
 /* --- checks ------------------------------------------------------------------------------------------------------- */
 
-/* A task whose time is the schedule's. */
+/* Checks a task whose time the schedule determines. */
 static bool check_scheduled_task(const Reeve__V1__TaskSpec *task, int64_t max_details_bytes, struct reeve_error *error)
 {
 	if (task->run_at_us)
@@ -221,7 +220,7 @@ char *schedule_addition(const schedule *s, int64_t max_details_bytes, struct ree
 	return text;
 }
 
-/* The fields of the task that are named, in a task that is good otherwise. */
+/* Checks the named fields of the task. Required fields that are not named are replaced by valid ones. */
 static bool check_named(
     const Reeve__V1__TaskSpec *task, const json_t *named, int64_t max_details_bytes, struct reeve_error *error)
 {
@@ -297,7 +296,7 @@ static char *copy(const char *text)
 	return text && *text ? mem_strdup(text) : (char *)protobuf_c_empty_string;
 }
 
-/* The number of a name; 0: there is none. */
+/* Returns the index of a name in the array; 0: not found. */
 static int number_of(const char *const *names, int count, const char *name)
 {
 	for (int i = 1; name && i < count; i++)

@@ -1,5 +1,4 @@
-/* Schedules as calls give them, checked and put as the table keeps them; and as the store answers them, made into
- * messages. */
+/* Schedules: checks of messages, conversion of messages to JSON for the database, and of rows to messages. */
 #ifndef REEVE_MANAGER_SERVICE_SCHEDULE_MESSAGE_H
 #define REEVE_MANAGER_SERVICE_SCHEDULE_MESSAGE_H
 
@@ -8,16 +7,16 @@
 
 #include <reeve/v1/schedule.pb-c.h>
 
-/* What the function schedule_changed takes for a definition to add. To be freed; NULL: *error names the field that is
- * wrong. */
+/* Returns the argument of the SQL function schedule_changed for a new schedule. The caller frees it. NULL: *error names
+ * the invalid field. */
 char *schedule_addition(const Reeve__V1__Schedule *schedule, int64_t max_details_bytes, struct reeve_error *error);
 
-/* The same for an edit of these fields. */
+/* Like schedule_addition, for an edit of these fields. */
 char *schedule_change(const Reeve__V1__Schedule *schedule, char *const *fields, size_t count, int64_t max_details_bytes,
     struct reeve_error *error);
 
-/* Make messages with all that they lead to on the heap, for the ..._free_unpacked of the response that they are put
- * into. */
+/* Create messages with everything they point to on the heap. The ..._free_unpacked of the response that has them frees
+ * them. */
 Reeve__V1__Schedule *schedule_message(const struct store_schedule *schedule);
 Reeve__V1__ScheduleRun *schedule_run_message(const struct store_schedule_run *run);
 

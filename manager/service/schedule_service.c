@@ -1,4 +1,4 @@
-/* ScheduleService: definitions of what is to happen again and again, and what came of it. */
+/* ScheduleService: definitions of schedules, and their runs. */
 #include "manager/service/check.h"
 #include "manager/service/schedule_message.h"
 #include "manager/service/services.h"
@@ -8,12 +8,12 @@
 
 enum { LIST_DEFAULT = 100, LIST_MOST = 1000, PREVIEW_MOST = 1000 };
 
-/* A call about definitions, and the change that it asks for. */
+/* A call about definitions. */
 struct schedule_call {
 	struct store_schedules op;
 	struct rpc_call *call;
 	struct services *services;
-	char *change; /* or NULL */
+	char *change; /* the requested change, or NULL */
 };
 
 static void end(struct schedule_call *c)
@@ -28,7 +28,7 @@ static void fail(struct schedule_call *c, const struct reeve_error *error)
 	end(c);
 }
 
-/* What all calls that change something need. */
+/* Checks what all changing calls need. */
 static bool check_change(const struct services *s, const struct rpc_call *call, struct reeve_error *error)
 {
 	return service_has_request_id(s, call, error) && check_source("actor", rpc_call_actor(call), error);
@@ -56,7 +56,7 @@ static bool unknown(const char *name, struct reeve_error *error)
 	return error_set(error, STATUS(NOT_FOUND), "there is no schedule \"%s\"", name);
 }
 
-/* The one that a call answers; NULL: *error says why there is none. */
+/* Returns the schedule of an answer, or NULL with *error. */
 static Reeve__V1__Schedule *answered(
     const struct schedule_call *c, const struct reeve_error *failed, struct reeve_error *error)
 {
@@ -107,7 +107,7 @@ static void on_changed(struct store_op *op, const struct reeve_error *failed)
 	end(c);
 }
 
-/* Sends a change that has been checked; `change` is given away. */
+/* Sends a checked change, and takes ownership of `change`. */
 static void send_change(
     struct services *s, struct rpc_call *call, enum store_schedule_call kind, const char *name, char *change)
 {

@@ -1,4 +1,4 @@
-/* One table says for each field how it is put into the JSON and how it is taken out again. */
+/* One table has all fields of the task except `retry`, with their types and places in the message. */
 #include "manager/service/schedule_task.h"
 
 #include "common/mem.h"
@@ -12,7 +12,7 @@ typedef Reeve__V1__TaskSpec task;
 enum type { TEXT, NUMBER_32, NUMBER_64 };
 
 static const struct field {
-	const char *name; /* in the contract, and in the JSON */
+	const char *name; /* in the .proto and in the JSON */
 	enum type type;
 	size_t offset;
 } fields[] = {

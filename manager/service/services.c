@@ -1,4 +1,4 @@
-/* Where the services meet the server. */
+/* Adds the services to the server, and has functions that all methods use. */
 #include "manager/service/services.h"
 
 #include "manager/core/submit.h"

@@ -1,6 +1,6 @@
 /*
- * The services: each method checks its request, turns it into the core's terms, and the core's answer into a response.
- * Nothing is decided here.
+ * The services. Each method checks its request, converts it for the core, and converts the core's answer to a response.
+ * Decisions are made in the core.
  */
 #ifndef REEVE_MANAGER_SERVICE_SERVICES_H
 #define REEVE_MANAGER_SERVICE_SERVICES_H
@@ -15,20 +15,21 @@ struct services {
 	struct rpc_server *server;
 	const char *manager_name;
 	size_t max_message_bytes;
-	bool names_fresh; /* a call is taken up again for which the names were read: see names_wait */
+	bool names_fresh; /* true while a method is called again after the names were reloaded: see names_wait */
 };
 
 /* Adds all services to the server. `services` must outlive it. */
 void services_add(struct services *services);
 
-/* The methods of each. */
+/* The methods of each service. */
 extern const struct rpc_entry task_methods[], worker_methods[], admin_methods[], batch_methods[], queue_methods[],
     schedule_methods[], pipeline_methods[], metric_methods[];
 
-/* When an operation made for this call is to be given up: monotonic, a little before the caller gives up. */
+/* Returns the deadline of the call's operations: monotonic, a little before the caller's deadline. */
 int64_t service_deadline(const struct services *services, const struct rpc_call *call);
 
-/* Changing calls must be repeatable: they need a request id that is one, and not too old. */
+/* Checks that the call has a valid request id that is not too old. Changing calls need one, so that they can be
+ * repeated. */
 bool service_has_request_id(const struct services *services, const struct rpc_call *call, struct reeve_error *error);
 
 #endif

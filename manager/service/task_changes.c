@@ -1,4 +1,4 @@
-/* TaskService: changes by hand, of tasks named by their ids or by a filter. */
+/* TaskService: manual changes of tasks, selected by their ids or by a filter. */
 #include "manager/core/edit.h"
 #include "manager/service/check.h"
 #include "manager/service/filter.h"
@@ -106,14 +106,14 @@ static void on_edited(struct store_op *op, const struct reeve_error *error)
 	free(c);
 }
 
-/* What all changes have in common. */
+/* The fields that all changes have in common. */
 struct change_request {
 	enum store_edit_kind kind;
 	const int64_t *ids;
 	size_t n_ids;
 	const Reeve__V1__TaskFilter *filter;
 	bool dry_run;
-	bool changes_due; /* an update of the due time */
+	bool changes_due; /* it is an update of the due time */
 };
 
 static bool check_change(const struct services *s, const struct rpc_call *call, const struct change_request *r,
@@ -138,7 +138,7 @@ struct look_call {
 	struct store_filter filter;
 };
 
-/* A dry run is a read. */
+/* Reads the tasks that a dry run matches. */
 static void look(
     struct services *s, struct rpc_call *call, enum store_edit_kind kind, const struct store_filter *filter)
 {
@@ -150,7 +150,7 @@ static void look(
 	reading_send(&c->reading);
 }
 
-/* NULL: the call has been answered, or will be. */
+/* Begins a change. Returns NULL if the call has been answered, or is answered by a dry run. */
 static struct edit_call *edit_begin(struct services *s, struct rpc_call *call, const struct change_request *r)
 {
 	struct reeve_error error;

@@ -1,4 +1,5 @@
-/* Methods of TaskService that have files of their own: changes by hand (task_changes.c) and summaries (task_summaries.c). */
+/* Methods of TaskService that are in files of their own: manual changes (task_changes.c) and summaries
+ * (task_summaries.c). */
 #ifndef REEVE_MANAGER_SERVICE_TASK_METHODS_H
 #define REEVE_MANAGER_SERVICE_TASK_METHODS_H
 

@@ -1,4 +1,4 @@
-/* TaskService: submitting tasks and following them. */
+/* TaskService: submits, shows and awaits tasks. */
 #include "manager/core/routes.h"
 #include "manager/core/submit.h"
 #include "manager/core/waits.h"
@@ -16,7 +16,8 @@
 
 #define HOUR_US INT64_C(3600000000)
 
-/* AUDIT_PAGE: an answer with nine events for each of so many rows, all with the longest texts, is below the longest message. */
+/* AUDIT_PAGE: an answer with nine events for each of so many rows, all with the longest texts, is shorter than the
+ * longest message. */
 enum { LIST_DEFAULT = 100, LIST_MOST = 10000, AUDIT_DEFAULT = 1000, AUDIT_PAGE = 500, AUDIT_MOST = 100000, WAIT_MOST_MS = 60000 };
 
 /* --- Submit ------------------------------------------------------------------------------------------------------ */
@@ -119,7 +120,7 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 	    on_submitted, c);
 }
 
-/* --- reading ----------------------------------------------------------------------------------------------------- */
+/* --- reads ------------------------------------------------------------------------------------------------------- */
 
 static void on_got(struct store_op *op, const struct reeve_error *error)
 {
@@ -211,7 +212,8 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	struct reading *r = reading_of(s, call, statement, message, on_audited);
 	Reeve__V1__AuditRequest *page = (Reeve__V1__AuditRequest *)r->request;
 	page->limit = request->limit ? request->limit : AUDIT_DEFAULT;
-	page->limit = request->newest ? page->limit + 1 : page->limit < AUDIT_PAGE ? page->limit : AUDIT_PAGE; /* one more tells of more */
+	/* With `newest`, one more row shows whether there are more. */
+	page->limit = request->newest ? page->limit + 1 : page->limit < AUDIT_PAGE ? page->limit : AUDIT_PAGE;
 	if (!request->task_id && !request->since_us && !request->newest)
 		page->since_us = core_clock_us(s->core) - HOUR_US;
 	r->op.quick = request->task_id != 0;
@@ -221,13 +223,14 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 /* --- Wait -------------------------------------------------------------------------------------------------------- */
 
 struct wait_call {
-	struct reading reading; /* once some have ended */
+	struct reading reading; /* used once some have ended */
 	int64_t *ids;
-	uint32_t asked;        /* how many were asked for */
+	uint32_t asked;        /* how many ids were requested */
 	struct waiter *waiter; /* while it waits */
 };
 
-/* Answers what ended, as much as an answer holds; the rest counts as pending, and is asked for again. */
+/* Answers with the ended tasks that fit in an answer. The others count as pending, and the caller requests them
+ * again. */
 static void wait_end(struct wait_call *c, const struct reeve_error *error)
 {
 	Reeve__V1__WaitResponse *response = (Reeve__V1__WaitResponse *)c->reading.response;
@@ -258,7 +261,7 @@ static void on_waited(void *arg, const int64_t *ended, int count, const struct r
 	reading_send(&c->reading);
 }
 
-/* The caller's connection is over. */
+/* Cancels the wait when the caller's connection closes. */
 static void on_wait_gone(void *arg)
 {
 	struct wait_call *c = arg;

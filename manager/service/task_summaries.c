@@ -1,4 +1,4 @@
-/* TaskService: what went wrong, and how attempts went, in groups. */
+/* TaskService: summaries of errors and executions. */
 #include "manager/service/check.h"
 #include "manager/service/task_methods.h"
 

@@ -1,4 +1,4 @@
-/* AdminService.Check: measures for whoever raises alarms. Which of them are too high is the caller's to say. */
+/* AdminService.Check: measures for alerts. The caller sets the thresholds. */
 #include "manager/service/admin_methods.h"
 #include "manager/service/check.h"
 #include "manager/service/reading.h"
@@ -63,7 +63,7 @@ void admin_check(void *service, struct rpc_call *call, const ProtobufCMessage *m
 		rpc_call_fail_error(call, &error);
 		return;
 	}
-	/* Who asks whether all is well is not to wait for a database that is away; another manager may reach it. */
+	/* A health check must not wait for an unreachable database: another manager may reach it. */
 	if (!store_up(s->core->base.store) || !core_database_fresh(s->core)) {
 		rpc_call_fail(call, STATUS(UNAVAILABLE), "manager \"%s\" does not reach its database", s->manager_name);
 		return;

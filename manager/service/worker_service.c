@@ -1,6 +1,6 @@
 /*
- * WorkerService. A Report that carries a Fetch starts both at once, the commit of the results and the claim, and is
- * answered when both are done.
+ * WorkerService. A Report with a Fetch starts the commit of the results and the claim together, and is answered when
+ * both are done.
  */
 #include "common/log.h"
 #include "common/text.h"
@@ -23,7 +23,7 @@ enum {
 	RESULTS_MOST = 10000,
 	SLOTS_MOST = 10000,
 	EXCLUDE_MOST = 1000,
-	HELD_MOST = 200000, /* attempts held at once: those that run or wait, and results that nobody has taken yet */
+	HELD_MOST = 200000, /* attempts held at once: waiting, running, or with an unacknowledged result */
 	WAITING_MOST = 10000,
 	REMARK_MOST = 4096,
 	STACK_MOST = 65536,
@@ -69,7 +69,7 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 	free(c);
 }
 
-/* A worker's names are in each answer that lists it. */
+/* Limits the names of a worker, because every answer that lists it has them. */
 static bool check_names_together(
     char *const *queues, size_t n_queues, char *const *types, size_t n_types, struct reeve_error *error)
 {
@@ -182,14 +182,14 @@ static void order_fill(Reeve__V1__Order *out, const struct store_order *order)
 	out->value = (uint32_t)order->value;
 }
 
-/* An answer as a message, in two blocks of memory. */
+/* A Fetch answer as a message. */
 struct fetch_message {
 	Reeve__V1__FetchResponse response;
 	Reeve__V1__Assignment *assignments;
 	Reeve__V1__Order *orders;
 };
 
-/* Borrows the answer's texts. */
+/* Fills the message. Its strings belong to the answer. */
 static void fetch_message_fill(struct fetch_message *m, const struct core *core, int64_t incarnation, int64_t fetch_id,
     const struct fetch_answer *answer)
 {
@@ -286,12 +286,12 @@ struct report_call {
 	struct store_report op;
 	struct rpc_call *call;
 	struct services *services;
-	bool reported, fetched;     /* both must be before the answer */
+	bool reported, fetched;     /* the answer waits for both */
 	bool refused;
 	struct reeve_error problem;
-	uint8_t *packed_fetch;      /* the Fetch's answer, packed while its texts lived */
+	uint8_t *packed_fetch;      /* the Fetch's answer, packed while its strings were valid */
 	size_t packed_length;
-	bool *too_long;             /* by result */
+	bool *too_long;             /* one for each result */
 	int64_t incarnation, fetch_id;
 	struct store_result results[];
 };
@@ -353,7 +353,7 @@ static void on_report_fetched(void *arg, const struct fetch_answer *answer, cons
 {
 	struct report_call *c = arg;
 	c->fetched = true;
-	/* A Fetch that fails leaves the verdicts as they are: the worker asks again by a Fetch of its own. */
+	/* A failed Fetch does not change the result statuses: the worker fetches again in a separate call. */
 	if (!error) {
 		struct fetch_message m;
 		fetch_message_fill(&m, c->services->core, c->incarnation, c->fetch_id, answer);
@@ -400,7 +400,8 @@ static bool check_result(size_t i, const Reeve__V1__Result *r, struct reeve_erro
 	    error_set(error, STATUS(INVALID_ARGUMENT), "%s is given with an outcome other than COMPLETED", field);
 }
 
-/* The text, or NULL if it is empty; one that is too long is cut, between two characters: a result must not be lost by it. */
+/* Returns the text, or NULL if it is empty. Cuts a text that is too long, without splitting a character: its result
+ * must not be lost. */
 static const char *clipped(char *text, size_t most)
 {
 	if (strlen(text) > most)
@@ -466,7 +467,7 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 		f.wait_ms = 0; /* it never parks */
 		c->fetch_id = f.fetch_id;
 		c->incarnation = f.incarnation;
-		/* The answer must not come before the report has begun. */
+		/* The report must begin before the call can be answered. */
 		report_results(s->core->reports, &c->op);
 		dispatch_fetch(s->core->dispatch, &f, on_report_fetched, c);
 	} else {
@@ -498,7 +499,8 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 		return;
 	}
 	if (c->op.overtaken && !c->op.lost) {
-		/* Late: nobody waits for its answer. Or somebody else uses this incarnation: then no lease must rest on it. */
+		/* Either it is late, and no caller waits for its answer, or another process uses this incarnation and must not
+		 * get a lease. */
 		rpc_call_fail(c->call, STATUS(ABORTED), "a later heartbeat of incarnation %lld has come",
 		    (long long)c->op.incarnation);
 		free(c);
@@ -519,7 +521,7 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	free(c);
 }
 
-/* As the tables say them. */
+/* The names in the tables. */
 enum { WORKER_STATES = 3 };
 static const char *const worker_states[WORKER_STATES] = {
     [REEVE__V1__WORKER_STATE__WORKER_STATE_RUNNING] = "running",
@@ -560,14 +562,14 @@ struct remarks_kept {
 static void on_remarks_kept(struct store_op *op, const struct reeve_error *error)
 {
 	struct remarks_kept *k = (struct remarks_kept *)op;
-	(void)error; /* then they are not seen before the attempts end */
+	(void)error; /* the remarks then appear only when the attempts end */
 	for (int i = 0; i < k->op.count; i++)
 		free(k->texts[i]);
 	free(k->texts);
 	free(k);
 }
 
-/* Has the remarks of a heartbeat kept, whose answer does not wait for it. */
+/* Stores the remarks of a heartbeat. Its answer does not wait for that. */
 static void keep_remarks(struct services *s, struct rpc_call *call, const Reeve__V1__HeartbeatRequest *request)
 {
 	size_t n = request->n_remarks;

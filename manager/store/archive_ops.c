@@ -1,4 +1,4 @@
-/* What is to be archived, and its rows. */
+/* Archive operations: the next partition of the history to archive, and its rows. */
 #include "manager/store/internal.h"
 
 #include <stdlib.h>

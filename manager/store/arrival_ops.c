@@ -1,10 +1,10 @@
-/* Admitting tasks that were submitted by SQL: one transaction for some that go together. */
+/* Ingests tasks that were submitted by SQL, in one transaction for tasks of the same queue, type and batch. */
 #include "manager/store/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Those that their batch does not take. */
+/* The tasks that their batch does not accept. */
 struct refused {
 	int count;
 	char code[32], reason[400];

@@ -1,4 +1,4 @@
-/* Batches: opened, closed, and taken through their phases. SQL functions do it; these ask for it. */
+/* Batch operations: opening, closing, and the steps through the phases. SQL functions do the work. */
 #include "manager/store/bind.h"
 #include "manager/store/internal.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what is due ----------------------------------------------------------------------------------------------- */
+/* --- due batches ----------------------------------------------------------------------------------------------- */
 
 static enum store_batch_work work_of(const char *name)
 {
@@ -42,11 +42,11 @@ void store_batches_due(struct store *store, struct store_batches_due *op)
 	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);
 }
 
-/* --- doing it -------------------------------------------------------------------------------------------------- */
+/* --- moves ----------------------------------------------------------------------------------------------------- */
 
 enum { REASON_BYTES = 200 };
 
-/* Held tasks that are to end, and why. */
+/* The blocked tasks that must end, and why. */
 struct failing {
 	int count;
 	char reason[REASON_BYTES];
@@ -88,7 +88,7 @@ static void on_failed(void *arg, const struct conn_result *result)
 	struct store_batch_move *op = the_move(role);
 	struct failing *failing = role->state;
 	op->tasks = 0;
-	op->ended = failing->ids; /* at most as many, of those */
+	op->ended = failing->ids; /* the results overwrite the ids: there are not more */
 	for (int row = 0; row < PQntuples(result->rows); row++)
 		op->ended[op->tasks++] = row_int8(result->rows, row, 0);
 	role_run(role, SQL_COMMIT, role_on_done);

@@ -1,4 +1,4 @@
-/* Looks the fields of a statement's head up by their names, once for each statement that is sent and each result that is read. */
+/* Looks up the fields of a statement's head by their names, once per statement sent and once per result read. */
 #include "manager/store/bind.h"
 
 #include "common/json_names.h"
@@ -8,10 +8,10 @@
 
 enum { PATH_MAX_DEPTH = 4, COLUMNS_MAX = 128, NAME_MAX_BYTES = 128 };
 
-/* PostgreSQL's types of columns. */
+/* PostgreSQL's type OIDs of columns. */
 enum { TYPE_BOOL = 16, TYPE_INT8 = 20, TYPE_INT2 = 21, TYPE_INT4 = 23, TYPE_TEXT = 25, TYPE_FLOAT8 = 701, TYPE_TEXTS = 1009, TYPE_TIME = 1184 };
 
-/* Copies the next name of a list that is separated by spaces, and moves on; false at its end. */
+/* Copies the next name of a space-separated list, and moves on; returns false at the list's end. */
 static bool next_name(const char **at, char *name)
 {
 	size_t length = strcspn(*at, " ");
@@ -26,11 +26,11 @@ static bool next_name(const char **at, char *name)
 static const ProtobufCFieldDescriptor *field_named(const ProtobufCMessageDescriptor *message, const char *name)
 {
 	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(message, name);
-	assert(field); /* the build has looked (sql/embed) */
+	assert(field); /* the build has checked it (sql/embed) */
 	return field;
 }
 
-/* What an enum's value is called in SQL; NULL: it is unspecified. */
+/* Returns the name of an enum's value in SQL; NULL if it is unspecified. */
 static const char *enum_text(const ProtobufCEnumDescriptor *e, int value, char *text)
 {
 	return json_enum_word(e, value, text) && strcmp(text, "unspecified") ? text : NULL;
@@ -142,12 +142,12 @@ void bind_params(struct params *p, enum sql_id statement, const ProtobufCMessage
 
 /* --- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Where a column goes: a field, through messages within messages. */
+/* The destination of a column: a field, possibly of a message within messages. */
 struct column {
-	bool of_response;                                        /* not of a message in the list */
-	int depth;                                               /* of the path */
+	bool of_response;                                        /* a field of the response, not of a message in the list */
+	int depth;                                               /* the length of the path */
 	const ProtobufCFieldDescriptor *path[PATH_MAX_DEPTH];
-	bool opens[PATH_MAX_DEPTH];                              /* it is the first one of that message */
+	bool opens[PATH_MAX_DEPTH];                              /* it is the first column of that message */
 };
 
 static bool same_message(const struct column *a, const struct column *b, int depth)
@@ -236,7 +236,7 @@ static void set_text(char **text, const PGresult *rows, int row, int column)
 	*text = row_copy(rows, row, column);
 }
 
-/* A column that is not null. */
+/* Sets a field from a column that is not null. */
 static void set_field(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const PGresult *rows, int row, int column)
 {
 	void *at = (char *)message + field->offset;

@@ -1,14 +1,16 @@
 /*
- * Requests as parameters of statements and rows as responses, by what the statements' heads say (sql/heads.awk). For all that is
- * not submitted, claimed, renewed or reported a thousand times a second.
+ * Passes requests as parameters of statements, and reads rows as responses, by the statements' heads (sql/heads.awk).
+ * Not for the hot paths: submits, claims, heartbeats and reports, of which there can be thousands a second.
  *
- * How a field is passed: integers as int8, bool as bool, text as text, an enum as the lower case of its value's name without
- * the enum's ("completed"; an unspecified one as null), a field whose name ends in _us as timestamptz, repeated int64 as int8[],
- * repeated text as text[]. `?` behind its name: null where it is 0, "" or none.
+ * Parameters: an integer is passed as int8, a bool as bool, text as text, an enum as the name of its value in lower
+ * case without the enum's name ("completed"; an unspecified one as null), a field whose name ends in _us as
+ * timestamptz, repeated int64 as int8[], repeated text as text[]. After `NAME?` the parameter is null if the field is
+ * 0, "" or empty.
  *
- * How a column is read: by its type into what the field is, enums from text or from a number; null leaves the field as it is, and infinite
- * times read as 0. A row whose first column for the list is null is no message of the list; a message within a message is there
- * if the first of its columns is neither null nor 0. The response's own fields are read from the last row.
+ * Columns: a value is converted from the column's type to the field's type; an enum can be text or a number. Null
+ * leaves the field as it is; infinite times read as 0. A row adds a message to the list unless its first column for the
+ * list is null. A message within a message is created if the first of its columns is neither null nor 0. The response's
+ * own fields are read from the last row.
  */
 #ifndef REEVE_MANAGER_STORE_BIND_H
 #define REEVE_MANAGER_STORE_BIND_H
@@ -20,18 +22,18 @@
 #include <sql/sql.h>
 #include <stdint.h>
 
-/* What statements take that requests do not have. */
+/* Parameters of statements that are not fields of requests. */
 struct bind_values {
-	int64_t lease_ms;     /* @lease_ms: the lease of workers that ask for none */
-	int64_t max_bytes;    /* @max_bytes: of an answer */
-	int64_t max_scanned;  /* @max_scanned: rows that a listing looks at for an answer */
+	int64_t lease_ms;     /* @lease_ms: the lease of workers that request none */
+	int64_t max_bytes;    /* @max_bytes: the maximum of an answer */
+	int64_t max_scanned;  /* @max_scanned: the maximum of rows that a listing scans for an answer */
 };
 
-/* Adds the parameters of a statement. The request is of the type that its head names. */
+/* Adds the parameters of a statement. The request has the type that its head names. */
 void bind_params(struct params *p, enum sql_id statement, const ProtobufCMessage *request, const struct bind_values *values);
 
-/* Reads rows into a response, which is initialized and of the type that the head names; what it leads to is freed by
- * protobuf_c_message_free_unpacked. */
+/* Reads rows into a response, which is initialized and has the type that the head names.
+ * protobuf_c_message_free_unpacked frees everything it refers to. */
 void bind_rows(enum sql_id statement, const PGresult *rows, ProtobufCMessage *response);
 
 #endif

@@ -1,9 +1,9 @@
-/* Callbacks: taking those that are due, what they tell, noting what became of them. */
+/* Callback operations: taking due callbacks, reading their bodies, recording the outcomes of tries. */
 #include "manager/store/internal.h"
 
 #include <stdlib.h>
 
-/* As a batch's weight: taking and reporting are alone, settling is done for many. */
+/* A weight that fills a batch: takes and reports run alone, while many outcomes are recorded together. */
 enum { ALONE = CALLBACKS_AT_ONCE };
 
 static const char *text_or_null(const PGresult *rows, int row, int column)
@@ -83,7 +83,7 @@ void store_callback_report(struct store *store, struct store_callback_report *op
 	store_give(store, ROLE_CALLBACKS, &kind, &op->op, ALONE, 0);
 }
 
-/* --- settling -------------------------------------------------------------------------------------------------- */
+/* --- outcomes -------------------------------------------------------------------------------------------------- */
 
 static int by_id(const void *a, const void *b)
 {

@@ -1,4 +1,4 @@
-/* Claiming, and delivering again what a claim gave. */
+/* Claims, and redeliveries of claimed tasks. */
 #include "manager/store/internal.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ static int by_id(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The columns that claim.sql and redeliver.sql have in common. */
+/* Reads the columns that claim.sql and redeliver.sql have in common. */
 static struct store_claimed claimed_row(const PGresult *rows, int row)
 {
 	return (struct store_claimed){
@@ -78,7 +78,7 @@ static void claim(struct role *role)
 	role_run(role, SQL_CLAIM, on_claimed);
 }
 
-/* The answer has what is locked, in id order; the rest is claimed. */
+/* Marks the locked candidates, which come in the order of ids, and claims the others. */
 static void on_locked(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -122,7 +122,7 @@ static struct store_redeliver *redeliver(struct role *role, int i)
 	return BATCH_OP(role, struct store_redeliver, i);
 }
 
-/* The rows are in the order of the batch. One without details does not fit. */
+/* The rows are in the order of the batch, at least one for each operation. A task without details does not fit. */
 static void on_redelivered(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;

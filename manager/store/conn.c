@@ -1,6 +1,6 @@
 /*
- * The state machine of a connection: down -> resolving -> connecting -> setting up -> ready. A break anywhere leads back
- * to down, and a timer with a growing delay to the next try.
+ * The state machine of a connection: down -> resolving -> connecting -> setting up -> ready. If it breaks in any state,
+ * it is down again, until a timer with a growing delay starts the next try.
  */
 #include "manager/store/conn.h"
 
@@ -28,22 +28,22 @@ struct conn {
 	PGconn *pg;
 	struct resolve *resolve;
 	struct event *io;    /* on libpq's socket */
-	struct event *timer; /* the next try while down, the limit while connecting or cancelling */
+	struct event *timer; /* the next try while down, the timeout while connecting or cancelling */
 	int retry_ms;
-	bool reported;       /* the log has said that it is down */
+	bool reported;       /* that it is down has been logged */
 	char problem[400];
 
 	/* the statement in flight */
 	bool busy, preparing, flushing, unsent;
-	bool unreplicated;   /* it was committed here, but a standby that was to have it may not */
+	bool unreplicated;   /* it was committed here, but the synchronous standby may not have it */
 	enum sql_id statement;
 	conn_done *done;
 	void *arg;
-	PGresult *result;    /* the statement's last */
+	PGresult *result;    /* its latest one */
 	struct params kept;  /* parameters, while the statement is being prepared */
 	bool prepared[SQL_COUNT];
-	struct errand *cancel; /* a request to cancel is on its way */
-	bool unwanted;         /* the statement in flight is to be cancelled */
+	struct errand *cancel; /* a request to cancel is in flight */
+	bool unwanted;         /* conn_cancel was called for the statement in flight */
 };
 
 static void setup_next(struct conn *c);
@@ -82,7 +82,7 @@ static void disconnect(struct conn *c)
 	c->preparing = c->flushing = c->unsent = c->unreplicated = false;
 }
 
-/* The connection is gone: tells who waits, and tries again in a while. */
+/* Closes a broken connection, notifies the statement's caller and the owner, and schedules the next try. */
 static void broken(struct conn *c, const char *why)
 {
 	bool was_ready = c->state == READY;
@@ -121,7 +121,7 @@ static void statement_send(struct conn *c, const struct params *p)
 	}
 }
 
-/* The rest of what libpq still has to write; looks for more to read meanwhile. */
+/* Writes what libpq has not written yet. If some is left, waits until the socket is writable, or has input. */
 static void flush(struct conn *c)
 {
 	int left = PQflush(c->pg);
@@ -131,11 +131,11 @@ static void flush(struct conn *c)
 		problem_set(c, PQerrorMessage(c->pg));
 		c->unsent = true;
 	}
-	if (c->unsent) /* nothing will come by itself; the next turn of the loop finds the connection broken */
+	if (c->unsent) /* no event would come: let on_io find the connection broken */
 		event_active(c->io, EV_READ, 0);
 }
 
-/* A full disk is named in plain words, whatever language the server speaks. */
+/* Returns a prefix that names a full disk in English, because the server's message may be in another language. */
 static const char *full_disk(const char *state)
 {
 	return state && !strcmp(state, "53100") ? "the database's disk is full: " : "";
@@ -152,7 +152,7 @@ static void result_describe(const PGresult *result, struct conn_result *out)
 	    detail ? ": " : "", detail ? detail : "");
 }
 
-/* The server has said its last word on the statement in flight. */
+/* Handles the end of the statement in flight, or of its preparation. */
 static void statement_over(struct conn *c)
 {
 	PGresult *result = c->result;
@@ -179,8 +179,8 @@ static void statement_over(struct conn *c)
 	PQclear(result);
 }
 
-/* True for SQLSTATEs after which the server hangs up, or is no use: shutting down, become a standby, or the transaction stood
- * still for too long. */
+/* True for SQLSTATEs after which the server closes the connection or cannot be used: it shuts down, is a standby
+ * now, or the transaction was idle for too long. */
 static bool fatal_state(const PGresult *result)
 {
 	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -205,7 +205,7 @@ static void results_take(struct conn *c)
 			c->result = result;
 			continue;
 		}
-		if (c->unreplicated) { /* as unknown as a connection lost in COMMIT: it is asked for again */
+		if (c->unreplicated) { /* its outcome is unknown, as if the connection had broken in COMMIT: it is repeated */
 			broken(c, "the server did not wait until a synchronous standby had the commit");
 			return;
 		}
@@ -253,7 +253,7 @@ static void on_io(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-/* Replaces the event only when what it waits for changes. */
+/* Sets the socket's events. Replaces the event object only if the socket or the events have changed. */
 static void io_want(struct conn *c, short events)
 {
 	events |= EV_PERSIST;
@@ -293,12 +293,12 @@ void conn_run(struct conn *c, enum sql_id statement, const struct params *params
 	flush(c);
 }
 
-/* The session's own statements, one after the other. */
+/* Continues the session's setup, whose statements run one after another. */
 static void setup_done(void *arg, const struct conn_result *result)
 {
 	struct conn *c = arg;
 	if (result->kind == CONN_LOST)
-		return; /* broken() has seen to it */
+		return; /* broken() handles it */
 	if (result->kind == CONN_REFUSED) {
 		log_error(c->name, "cannot set the session up: %s (%s)", result->message, sql_statements[c->statement].name);
 		conn_reset(c);
@@ -337,7 +337,7 @@ static void setup_next(struct conn *c)
 
 static void connecting(struct conn *c)
 {
-	/* libpq may close its socket and open another with the same number: the event must not outlive it. */
+	/* libpq may close its socket and open another with the same number, so the event must be freed first. */
 	if (c->io)
 		event_free(c->io);
 	c->io = NULL;
@@ -362,8 +362,8 @@ static void connecting(struct conn *c)
 	}
 }
 
-/* Of all that a server may remark, one thing counts: that it gave up waiting for the synchronous standby. The message is
- * in the server's language; where it comes from is not. */
+/* Detects the notice that the server stopped waiting for the synchronous standby. Checks the source function,
+ * because the message may be in any language. Other notices are only logged. */
 static void on_notice(void *arg, const PGresult *result)
 {
 	struct conn *c = arg;
@@ -374,7 +374,7 @@ static void on_notice(void *arg, const PGresult *result)
 	log_debug(c->name, "%s", message ? message : "notice");
 }
 
-/* `hosts` and `addresses` go together, or are NULL. */
+/* Starts a connection to `hosts` at `addresses`; both are NULL if libpq needs no resolved names. */
 static void connect_start(struct conn *c, const char *hosts, const char *addresses)
 {
 	const char *keys[OPTIONS_MAX], *values[OPTIONS_MAX];
@@ -387,7 +387,7 @@ static void connect_start(struct conn *c, const char *hosts, const char *address
 	}
 	char name[64];
 	snprintf(name, sizeof name, "reeve-manager %s", c->name);
-	/* What comes later in the list wins: defaults first, then what was given, then what must be. */
+	/* Later entries override earlier ones: defaults first, then the connection string, then the required values. */
 	const char *const fixed[][2] = {{"connect_timeout", "10"}, {"keepalives_idle", "10"}, {"keepalives_interval", "5"},
 	    {"keepalives_count", "3"}, {"tcp_user_timeout", "15000"}};
 	int n = 0;
@@ -428,7 +428,8 @@ static void on_resolved(void *arg, const char *hosts, const char *addresses, con
 		broken(c, problem);
 }
 
-/* The hosts that must be resolved, or NULL: socket folders and addresses need not be. Free it. */
+/* Returns the hosts that must be resolved, which the caller frees; NULL if there are none, as for socket directories
+ * and addresses. */
 static char *hosts_to_resolve(const char *conninfo)
 {
 	char *host = NULL;
@@ -496,11 +497,11 @@ void conn_destroy(struct conn *c)
 /* --- cancelling ------------------------------------------------------------------------------------------------- */
 
 struct cancel {
-	struct conn *conn; /* for the loop's thread alone */
+	struct conn *conn; /* only for the loop's thread */
 	PGcancel *request;
 };
 
-/* Returns when the server has signalled its process, or cannot be reached. */
+/* Returns when the server has signalled its process, or is unreachable. */
 static void cancel_work(void *data)
 {
 	struct cancel *cancel = data;

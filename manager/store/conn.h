@@ -1,6 +1,6 @@
 /*
- * One asynchronous connection to PostgreSQL, that comes back by itself: it resolves, connects, sets the session up,
- * prepares each statement before its first use, and runs one statement at a time. Only this folder talks to libpq.
+ * One asynchronous connection to PostgreSQL, which reconnects automatically: it resolves, connects, sets the session
+ * up, prepares each statement before its first use, and runs one statement at a time. Only this folder uses libpq.
  *
  * Runs on the loop's thread; nothing here blocks.
  */
@@ -17,69 +17,71 @@
 struct conn;
 
 struct conn_settings {
-	const char *conninfo;     /* as libpq takes it, string or URI */
+	const char *conninfo;     /* for libpq: string or URI */
 	const char *name;         /* the role, for the log and application_name */
-	bool planned_once;        /* a statement has one plan for all parameters; so too with hot */
+	bool planned_once;        /* a statement has one plan for all parameters; also with hot */
 	bool hot;                 /* plans are pinned: see session_hot.sql */
 	bool hash_joins;          /* with hot: hash joins are allowed */
-	bool listens;             /* hears NOTIFY */
+	bool listens;             /* receives notifications */
 	int statement_timeout_ms;
-	int lock_timeout_ms;      /* how long a statement waits for a lock; 0: as long as it may run */
-	int idle_timeout_ms;      /* PostgreSQL ends the session after so long between two statements of a transaction */
+	int lock_timeout_ms;      /* how long a statement waits for a lock; 0: until its own timeout */
+	int idle_timeout_ms;      /* how long PostgreSQL waits for the next statement of a transaction before it ends
+	                           * the session */
 };
 
-/* How a statement came out. */
+/* The outcome of a statement. */
 enum conn_kind {
-	CONN_OK,      /* rows are there, and committed unless a transaction is open */
-	CONN_REFUSED, /* PostgreSQL said no: sqlstate and message; the connection is fine */
-	CONN_LOST,    /* the connection broke: whether it happened is unknown */
+	CONN_OK,      /* there are rows; committed unless a transaction is open */
+	CONN_REFUSED, /* PostgreSQL refused: see sqlstate and message; the connection is intact */
+	CONN_LOST,    /* the connection broke: the outcome is unknown */
 };
 
 struct conn_result {
 	enum conn_kind kind;
-	const PGresult *rows; /* lives during the callback */
+	const PGresult *rows; /* valid during the callback */
 	char sqlstate[6];
 	char message[400];
 };
 
 typedef void conn_done(void *arg, const struct conn_result *result);
 
-/* What its owner is told. */
+/* Callbacks to the connection's owner. */
 struct conn_listener {
 	void (*ready)(void *arg);                          /* connected and set up, or free again after conn_cancel */
-	void (*lost)(void *arg);                           /* was ready and is no longer; after the statement's callback */
-	void (*notified)(void *arg, const char *payload);  /* a NOTIFY came */
+	void (*lost)(void *arg);                           /* was ready and broke; after the statement's callback */
+	void (*notified)(void *arg, const char *payload);  /* a notification arrived */
 	void *arg;
 };
 
-/* Starts connecting. Texts are copied. */
+/* Creates a connection and starts connecting. Copies the strings. */
 struct conn *conn_create(
     struct event_base *base, const struct conn_settings *settings, const struct conn_listener *listener);
 
-/* Closes at once; a running statement's callback is not called. Not from within a callback of this connection. */
+/* Closes the connection at once; a running statement's callback is not called. Must not be called from within a
+ * callback of this connection. */
 void conn_destroy(struct conn *conn);
 
-/* True if a statement can be run now. */
+/* True if a statement can run now. */
 bool conn_idle(const struct conn *conn);
 
 /* True if it is connected, idle or not. */
 bool conn_up(const struct conn *conn);
 
-/* Runs a statement; conn_idle must hold. The parameters are taken before it returns. */
+/* Runs a statement; conn_idle must be true. Copies the parameters before it returns. */
 void conn_run(struct conn *conn, enum sql_id statement, const struct params *params, conn_done *done, void *arg);
 
-/* Asks the server to cancel the statement in flight, if there is one; its callback comes as always. No statement can be run
- * until the server has taken the request, so that it cannot hit the next one; a server that does not take it within 5 s
- * loses the connection. */
+/* Asks the server to cancel the statement in flight, if there is one; its callback is called as always. No statement
+ * can run until the server has received the request, so that it cannot cancel the next one. If the server does not
+ * receive it within 5 s, the connection is closed. */
 void conn_cancel(struct conn *conn);
 
-/* Whether a transaction is open. */
+/* True if a transaction is open. */
 bool conn_in_transaction(const struct conn *conn);
 
-/* Drops the connection and makes a new one, as if it had broken. */
+/* Closes the connection and opens a new one, as if it had broken. */
 void conn_reset(struct conn *conn);
 
-/* Why it is down, for messages; "" while it is up. */
+/* Returns why the connection is down, for messages; "" while it is up. */
 const char *conn_problem(const struct conn *conn);
 
 #endif

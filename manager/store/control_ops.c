@@ -1,4 +1,4 @@
-/* Orders for workers themselves. */
+/* Worker commands that concern a worker itself, not one of its attempts. */
 #include "manager/store/internal.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void control_start(struct role *role)
 	role_run(role, SQL_WORKER_CONTROL, on_controlled);
 }
 
-/* Its statement has room for one. */
+/* The statement can process only one operation. */
 static bool alone(const struct role *role, const struct store_op *op)
 {
 	(void)op;

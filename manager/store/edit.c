@@ -1,14 +1,15 @@
 /*
- * Changes by hand: cancel, kill, retry, update. Each is one transaction that first takes its request id; a call that came
- * before finds it taken, and is answered from what it noted then. One by a filter first chooses and locks the tasks that
- * match, and goes on with their ids; it notes all of them, with whether each was changed.
+ * Manual changes: cancel, kill, retry, update. Each is one transaction, which first inserts its request id. If the id
+ * already exists, the call is a repetition and is answered from the data stored by the first one. A change by a filter
+ * first selects and locks the matching tasks, and continues with their ids; it stores all of them, and whether each was
+ * changed.
  */
 #include "manager/store/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* As `requests` says it. */
+/* The names in the table `requests`: of a change by ids, and by a filter. */
 static const char *const kinds[][2] = {
     [STORE_CANCEL] = {"cancel", "cancel_where"},
     [STORE_KILL] = {"kill", "kill_where"},
@@ -17,15 +18,15 @@ static const char *const kinds[][2] = {
 };
 
 struct edit {
-	bool recalled; /* the call came before */
-	int asked;     /* ids, as they were given or chosen */
+	bool recalled; /* the call is a repetition */
+	int asked;     /* ids, as passed or selected */
 	int count;     /* different ids */
 	int missing;
-	int64_t goes_on; /* of a filter: after this id; 0: there is nothing more */
+	int64_t goes_on; /* of a filter: there may be more after this id; 0: there are none */
 	int64_t *ids;
 	struct store_edited **by_id;
 	int64_t *missing_ids;
-	struct store_edited *tasks; /* one for each different id asked for, in their order; packed in the end */
+	struct store_edited *tasks; /* one for each different id, in the order of the ids; finally packed to the front */
 	struct store_edited room[];
 };
 
@@ -49,7 +50,7 @@ static struct store_edited *find(struct edit *edit, int64_t id)
 	return at ? *at : NULL;
 }
 
-/* Everything in one block, behind the struct: the tasks, the ids, room for the missing ones, and the index by id. */
+/* Allocates the struct in one block with its arrays: tasks, ids, missing ids, index by id. */
 static struct edit *edit_make(int asked)
 {
 	size_t n = (size_t)asked;
@@ -63,7 +64,7 @@ static struct edit *edit_make(int asked)
 	return edit;
 }
 
-/* Takes the ids, which have been filled in. */
+/* Sets up the tasks and the index by id after `ids` was set. */
 static void edit_index(struct edit *edit)
 {
 	size_t n = (size_t)edit->asked;
@@ -71,7 +72,7 @@ static void edit_index(struct edit *edit)
 		edit->room[i].id = edit->ids[i];
 		edit->by_id[i] = &edit->room[i];
 	}
-	/* An id that was given twice counts once, where it stands first; the others get the id 0. */
+	/* A repeated id counts once, at its first place; its other entries get the id 0. */
 	qsort(edit->by_id, n, sizeof *edit->by_id, by_id);
 	for (size_t i = 0; i < n; i++) {
 		if (edit->count && edit->by_id[edit->count - 1]->id == edit->by_id[i]->id)
@@ -92,7 +93,7 @@ static void add_ids(struct role *role)
 	params_int8s(&role->params, edit->ids, edit->asked);
 }
 
-/* Packs the tasks that exist to the front and names those that don't. */
+/* Packs existing tasks to the front, and lists the ids of missing ones. */
 static void on_states(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -105,11 +106,11 @@ static void on_states(void *arg, const struct conn_result *result)
 		struct store_edited *t = find(edit, id);
 		if (t) {
 			snprintf(t->status, sizeof t->status, "%s", row_text(result->rows, row, 1));
-			/* One that waits and was not changed here has just been retried by somebody else: it is as asked. */
+			/* A waiting task that did not change here was just retried by another call: it is as requested. */
 			if (op->kind == STORE_RETRY && !cancelling && (!strcmp(t->status, "queued") || !strcmp(t->status, "failed")))
 				t->changed = true;
 			if (edit->recalled && t->changed && strcmp(t->status, "executing") != 0) {
-				/* Whoever carried the call out may have died before it could tell anybody. */
+				/* The manager that made the change may have stopped before it could notify the others of it. */
 				t->waits = !strcmp(t->status, "queued") || !strcmp(t->status, "failed");
 				t->route = row_int4(result->rows, row, 3);
 				t->priority = row_int4(result->rows, row, 4);
@@ -164,7 +165,7 @@ static void note(struct role *role)
 	role_run(role, SQL_REQUEST_AMEND, on_noted);
 }
 
-/* Rows (id, version, run_at, route, priority) of tasks that wait anew. */
+/* Reads rows (id, version, run_at, route, priority) of tasks that wait again. */
 static void take_waiting(struct edit *edit, const PGresult *rows)
 {
 	for (int row = 0; row < PQntuples(rows); row++) {
@@ -246,7 +247,8 @@ static void on_restarted(void *arg, const struct conn_result *result)
 	retry_ended(role);
 }
 
-/* Tasks are locked before the batches that retry_ended locks: in the order of whatever ends a task. */
+/* Locks the remaining tasks before retry_ended locks batches, because everything that ends a task locks in this
+ * order. */
 static void on_waiting_retried(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -281,7 +283,7 @@ static void on_updated(void *arg, const struct conn_result *result)
 	note(role);
 }
 
-/* Takes what an earlier copy of the call noted: the tasks it changed, or all those that it chose. */
+/* Reads the data that an earlier copy of the call stored: the tasks it changed, or all that it selected. */
 static void take_recalled(struct role *role, const PGresult *rows)
 {
 	struct store_edit *op = the_op(role);
@@ -321,7 +323,7 @@ static void on_recalled(void *arg, const struct conn_result *result)
 	look(role);
 }
 
-/* Makes the change to the tasks by their ids. */
+/* Changes the tasks by their ids. */
 static void change(struct role *role)
 {
 	struct store_edit *op = the_op(role);

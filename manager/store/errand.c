@@ -1,4 +1,4 @@
-/* The thread and the loop share the struct; the last of the two frees it. */
+/* The thread and the loop share the struct; the last one to release it frees it. */
 #include "manager/store/errand.h"
 
 #include "common/mem.h"
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 struct errand {
-	atomic_int holders; /* the thread and the loop */
+	atomic_int holders; /* references: of the thread and the loop */
 	int wake;           /* eventfd: the thread has finished */
 	bool started;
 	struct event *event;
@@ -34,7 +34,7 @@ static void *run(void *arg)
 	e->kind->work(e->data);
 	uint64_t one = 1;
 	if (write(e->wake, &one, sizeof one) < 0)
-		abort(); /* an eventfd takes a one */
+		abort(); /* cannot happen: an eventfd at 0 accepts a 1 */
 	let_go(e);
 	return NULL;
 }
@@ -58,7 +58,7 @@ struct errand *errand_start(struct event_base *base, const struct errand_kind *k
 	e->event = event_new(base, e->wake, EV_READ, on_wake, e);
 	event_add(e->event, NULL);
 	pthread_t thread;
-	e->started = true; /* before the thread can be seen to have finished */
+	e->started = true; /* before the thread can finish */
 	if (pthread_create(&thread, NULL, run, e) == 0) {
 		pthread_detach(thread);
 	} else {

@@ -1,5 +1,5 @@
 /*
- * Work that blocks, done in a thread of its own, so that the loop does not stop meanwhile. One thread for each.
+ * Blocking work in a thread of its own, so that the loop continues. Each errand has its own thread.
  */
 #ifndef REEVE_MANAGER_STORE_ERRAND_H
 #define REEVE_MANAGER_STORE_ERRAND_H
@@ -10,8 +10,9 @@
 struct errand;
 
 struct errand_kind {
-	void (*work)(void *data); /* in the thread; `data` is the thread's alone until it returns */
-	/* On the loop, once the work is done; `started` is false if no thread could be made. The errand is gone afterwards. */
+	void (*work)(void *data); /* in the thread, which has `data` exclusively until it returns */
+	/* Called on the loop when the work is done; `started` is false if no thread could be created. The errand is freed
+	 * afterwards. */
 	void (*done)(void *data, bool started);
 	void (*release)(void *data); /* the last use of `data`, in either thread */
 };
@@ -19,7 +20,7 @@ struct errand_kind {
 /* Starts the work. `kind` must be static. */
 struct errand *errand_start(struct event_base *base, const struct errand_kind *kind, void *data);
 
-/* Gives it up: `done` is not called any more, the thread ends when its work does. On the loop. */
+/* Abandons the errand: `done` is not called any more; the thread ends when its work does. Call it on the loop. */
 void errand_abandon(struct errand *errand);
 
 #endif

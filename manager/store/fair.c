@@ -1,4 +1,4 @@
-/* An origin has a lane while something of it waits. */
+/* An origin has a lane while it has waiting operations. */
 #include "manager/store/fair.h"
 
 #include "common/hash.h"
@@ -34,7 +34,7 @@ static struct lane *lane_enter(struct fair *fair, const struct store_op *op)
 	return lane;
 }
 
-/* After all that start before it or with it; found from both ends in step. */
+/* Inserts an operation after all with the same or an earlier start. Searches from both ends at once. */
 static void insert(struct store_op **waiting, struct store_op *op)
 {
 	struct store_op *from_head = *waiting, *from_tail = from_head ? from_head->prev : NULL;

@@ -1,8 +1,8 @@
 /*
- * Whose turn it is: a role's operations wait in the order of fair queueing (Goyal, Vin, Cheng: Start-time fair queueing, 1996).
- * Each operation has a start, in units of work (its weight): where the operation of the same origin before it ends, but not
- * before what is being done now. An origin that has given much waits for itself; one that has given little comes at once. What
- * the manager does for itself (origin 0) starts now.
+ * The order of a role's waiting operations, by fair queueing (Goyal, Vin, Cheng: Start-time fair queueing, 1996). Each
+ * operation has a start time, in units of work (its weight): the end of the previous operation of the same origin, but
+ * not before the start of the current one. An origin with many operations waits for its own; one with few is served at
+ * once. The manager's own operations (origin 0) start now.
  */
 #ifndef REEVE_MANAGER_STORE_FAIR_H
 #define REEVE_MANAGER_STORE_FAIR_H
@@ -11,22 +11,22 @@
 
 struct lane;
 
-/* Zeroed, it is ready. */
+/* Ready when zeroed. */
 struct fair {
-	struct lane *lanes; /* of the origins that have something waiting */
+	struct lane *lanes; /* of the origins with waiting operations */
 	int64_t now;
 };
 
-/* Puts an operation into the list (utlist) in its place. */
+/* Inserts an operation into the list (utlist) at its place. */
 void fair_add(struct fair *fair, struct store_op **waiting, struct store_op *op);
 
-/* An operation goes back to the head of the list, by the caller; it has had its turn. */
+/* Counts an operation again that the caller puts back at the head of the list; it keeps its start time. */
 void fair_return(struct fair *fair, struct store_op *op);
 
-/* An operation has been taken out of the list. */
+/* Stops counting an operation that was removed from the list. */
 void fair_leave(struct fair *fair, struct store_op *op);
 
-/* Bytes that operations of an origin hold in the list. */
+/* Returns the bytes of an origin's operations in the list. */
 size_t fair_bytes(const struct fair *fair, uint64_t origin);
 
 #endif

@@ -1,4 +1,4 @@
-/* A filter as the parameters of a statement. */
+/* Passes a filter as parameters of a statement. */
 #include "manager/store/internal.h"
 
 static void text_or_null(struct params *p, const char *text)

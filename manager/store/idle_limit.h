@@ -1,13 +1,14 @@
-/* How long PostgreSQL lets a session of a manager stand still within a transaction before it ends it. */
+/* The time for which PostgreSQL lets a manager's session idle within a transaction before it ends the session. */
 #ifndef REEVE_MANAGER_STORE_IDLE_LIMIT_H
 #define REEVE_MANAGER_STORE_IDLE_LIMIT_H
 
 #include <stdint.h>
 
-/* In milliseconds, for a lease in milliseconds: how long the locks of a manager stay that is frozen, or cut off from the
- * database, within a transaction. A quarter of the lease, between these: between two statements of a transaction a manager
- * needs less than a millisecond, but a busy host may give it no processor for some hundred; and nobody should wait for a dead
- * manager for longer because leases are long. Any thread. */
+/* Returns the limit in milliseconds for a lease in milliseconds. It bounds how long the locks of a manager stay that
+ * froze, or was disconnected from the database, within a transaction. It is a quarter of the lease, between these
+ * values: a manager needs less than a millisecond between two statements of a transaction, but on a busy host it may
+ * get no CPU time for some hundred milliseconds; and long leases must not make others wait longer for a dead
+ * manager. Any thread. */
 enum { IDLE_LEAST_MS = 1000, IDLE_MOST_MS = 5000 };
 
 static inline int idle_limit(int64_t lease_ms)

@@ -1,4 +1,4 @@
-/* What the files of the store share: the struct itself, its roles, and small helpers. */
+/* Shared by the store's files: the struct itself, its roles, and small helpers. */
 #ifndef REEVE_MANAGER_STORE_INTERNAL_H
 #define REEVE_MANAGER_STORE_INTERNAL_H
 
@@ -28,20 +28,21 @@ enum role_name {
 	ROLE_COUNT
 };
 
-/* What one lookup asks: the life of a worker weighs 1, what a Fetch was given 10, as its answer may be long. */
+/* The weight limit of one lookup: the check of a worker weighs 1, a redelivery 10, because its answer can be long. */
 enum { LOOKUP_WEIGHT = 1000, REDELIVER_WEIGHT = 10 };
 
-/* So many callbacks are settled by one statement. */
+/* The maximum of callbacks whose outcomes one statement records. */
 enum { CALLBACKS_AT_ONCE = 64 };
 
-/* One statement reads pages of many streams that hold at most so many candidates together. What has this weight is read alone. */
+/* The maximum of candidates that one statement reads, in pages of many streams. An operation of this weight runs
+ * alone. */
 enum { WINDOW_WEIGHT = 20000 };
 
-/* So many pairs of queue and type are made together. What has this weight is done alone. */
+/* The maximum of routes that one statement creates. An operation of this weight runs alone. */
 enum { ROUTES_WEIGHT = 2000 };
 
-/* Keys and batches that a submit could not have lately, another transaction having them: submits with one of them go to a role of
- * their own at once. Few: with more at a time, the oldest are found out anew. */
+/* Keys and batches that a submit recently found locked by another transaction: submits with one of them go to the
+ * role KEYS at once. If there are more than these few, the oldest are forgotten and have to be detected again. */
 enum { KEYS_IN_USE = 64 };
 
 struct key_in_use {
@@ -57,29 +58,29 @@ struct store {
 	struct store_listener listener;
 	struct role roles[ROLE_COUNT];
 	struct key_in_use keys_in_use[KEYS_IN_USE];
-	struct store_place places[UPKEEP_STEPS_MOST]; /* to where each statement of upkeep has come */
+	struct store_place places[UPKEEP_STEPS_MOST]; /* the position of each maintenance statement */
 	int64_t manager_id;
 	bool closing;
 };
 
-/* Gives an operation to a role: sets its weight and bytes, refuses it over the bound. */
+/* Passes an operation to a role: sets its weight and bytes, and refuses it if too much waits. */
 void store_give(struct store *store, enum role_name role, const struct op_kind *kind, struct store_op *op, int weight,
     size_t bytes);
 
-/* Reads a row of end_attempts.sql: what became of an attempt that it ended. */
+/* Reads a row of end_attempts.sql: the outcome of an attempt that it ended. */
 void report_row_take(struct store_result *result, const PGresult *rows, int row);
 
 /* Adds a filter as twelve parameters: statuses (null: all), queue, type, error, part of the error, error code, older, newer,
- * running longer (ms), batch, key, source; null where any will do. */
+ * running longer (ms), batch, key, source; null matches any. */
 void filter_params(struct params *p, const struct store_filter *filter);
 
 /* Adds all parameters of match_tasks and look_for_tasks. */
 void matching_params(struct params *p, const struct store_filter *filter, enum store_edit_kind change);
 
-/* For kinds: the i-th operation of the batch as its own type. */
+/* For the code of a kind: the i-th operation of the batch, as its own type. */
 #define BATCH_OP(role, type, i) ((type *)(role)->batch[i])
 
-/* Used in a statement's callback: unless the result is good, hands it to role_refused and returns. */
+/* For a statement's callback: unless the result is CONN_OK, passes it to role_refused and returns. */
 #define UNLESS_OK(role, result)                                                                                        \
 	if ((result)->kind != CONN_OK) {                                                                               \
 		role_refused(role, result);                                                                            \

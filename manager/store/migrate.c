@@ -1,5 +1,5 @@
-/* Creates the schema or upgrades it, and then brings its functions and views to this program's text. A database of a newer
- * Reeve is refused, so that an old manager cannot harm it. */
+/* Creates or upgrades the schema, then replaces its functions and views by this program's. Refuses a database with a
+ * newer schema version, so that an old manager cannot harm it. */
 #include "manager/store/migrate.h"
 
 #include "common/log.h"
@@ -12,11 +12,11 @@
 
 enum { OLDEST_SERVER = 140000 };
 
-/* What a database has. */
+/* The schema of a database. */
 struct schema {
 	int version;      /* 0: no schema */
-	int differ;       /* so many functions and views have another text than this program's; counted at SQL_VERSION only */
-	char release[32]; /* the newer Reeve that wrote some of them; "": none did */
+	int differ;       /* functions and views that differ from this program's; counted at SQL_VERSION only */
+	char release[32]; /* the newer release that wrote some of them; "": none did */
 };
 
 static bool refused(PGconn *pg, const PGresult *result, const char *doing, struct reeve_error *error)
@@ -50,7 +50,7 @@ static bool run(PGconn *pg, const char *sql, const char *doing, struct reeve_err
 	return good;
 }
 
-/* The newest migration the database has; 0: none. */
+/* Reads the schema's version; 0: there is no schema. */
 static bool version_read(PGconn *pg, int *version, struct reeve_error *error)
 {
 	PGresult *result = PQexec(pg, sql_statements[SQL_SCHEMA_VERSION].text);
@@ -65,7 +65,7 @@ static bool version_read(PGconn *pg, int *version, struct reeve_error *error)
 	return good;
 }
 
-/* Whether the database has this text of it. */
+/* True if the database has the same source of a definition. */
 static bool definition_there(const PGresult *rows, const struct sql_definition *d)
 {
 	for (int i = 0; i < PQntuples(rows); i++)
@@ -74,7 +74,7 @@ static bool definition_there(const PGresult *rows, const struct sql_definition *
 	return false;
 }
 
-/* The definitions that are noted in the database. To be cleared; NULL: *error says why. */
+/* Returns the definitions recorded in the database, which the caller clears. NULL: *error has the reason. */
 static PGresult *definitions_read(PGconn *pg, struct reeve_error *error)
 {
 	const char *values[1] = {REEVE_VERSION};
@@ -121,7 +121,7 @@ static bool note(PGconn *pg, enum sql_id statement, const char *const *values, i
 	return good;
 }
 
-/* Brings the tables to a version. */
+/* Creates the tables or upgrades them to a version, and records it. */
 static bool tables_bring(PGconn *pg, const char *sql, int version, const char *name, struct reeve_error *error)
 {
 	char doing[128], number[16];
@@ -142,7 +142,8 @@ static bool define(PGconn *pg, const struct sql_definition *d, struct reeve_erro
 	return run(pg, d->text, doing, error) && note(pg, SQL_SCHEMA_DEFINE, values, 3, doing, error);
 }
 
-/* Replaces the functions and views that differ; after a change of the tables all of them, which may have been dropped by it. */
+/* Replaces the functions and views that differ; after a change of the tables, which may have dropped some, all of
+ * them. */
 static bool definitions_bring(PGconn *pg, bool all, struct reeve_error *error)
 {
 	int replaced = 0;
@@ -159,7 +160,7 @@ static bool definitions_bring(PGconn *pg, bool all, struct reeve_error *error)
 	return good;
 }
 
-/* True if this program can work with the schema as it is, or, unless `check_only`, can bring it to its own version. */
+/* True if this program can work with the schema as it is or, unless `check_only`, can upgrade it to its own version. */
 static bool usable(const struct schema *have, bool check_only, struct reeve_error *error)
 {
 	if (have->version > SQL_VERSION)
@@ -207,7 +208,8 @@ static void quiet(void *arg, const char *message)
 	(void)arg, (void)message;
 }
 
-/* While this waits for a table, everybody who comes later waits behind it: it gives up soon, and upkeep does it again. */
+/* Creates the history's partitions. While this waits for a table's lock, all later transactions on the table wait,
+ * too. So it gives up soon, and a maintenance job does it later. */
 static void partitions_make(PGconn *pg, int history_days)
 {
 	char days[16];

@@ -1,4 +1,4 @@
-/* Builds statement parameters in binary: scalars big-endian, arrays with PostgreSQL's one-dimensional header. */
+/* Encodes statement parameters: scalars in big-endian order, arrays with PostgreSQL's header for one dimension. */
 #include "manager/store/params.h"
 
 #include "common/mem.h"
@@ -37,7 +37,7 @@ static void put8(struct params *p, uint64_t value)
 
 static void put(struct params *p, const void *bytes, size_t length)
 {
-	if (length) /* before the first there is no memory yet */
+	if (length) /* without a first byte there may be no memory yet */
 		memcpy(reserve(p, length), bytes, length);
 }
 
@@ -127,7 +127,7 @@ void params_uuid(struct params *p, const uint8_t uuid[16])
 	end(p);
 }
 
-/* The header: dimensions, whether there are nulls, element type, length, lower bound. */
+/* The header of an array: number of dimensions, null flag, element type, length, lower bound. */
 enum { HEADER_NULLS = 4, HEADER_LENGTH = 12, HEADER_BYTES = 20 };
 
 void params_array_begin(struct params *p, enum params_type type)
@@ -204,7 +204,7 @@ void params_add_uuid(struct params *p, const uint8_t uuid[16])
 
 void params_array_end(struct params *p)
 {
-	/* PostgreSQL's empty array has no dimensions. */
+	/* In PostgreSQL an empty array has no dimensions. */
 	uint32_t n, zero = 0;
 	memcpy(&n, p->data + p->array + HEADER_LENGTH, 4);
 	if (n == 0) {

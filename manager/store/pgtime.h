@@ -1,4 +1,4 @@
-/* PostgreSQL's binary timestamps count microseconds from 2000; everywhere else they count from 1970. */
+/* Conversion of PostgreSQL's binary timestamps, which are microseconds since 2000; all other times are since 1970. */
 #ifndef REEVE_MANAGER_STORE_PGTIME_H
 #define REEVE_MANAGER_STORE_PGTIME_H
 
@@ -6,7 +6,7 @@
 
 #define PGTIME_EPOCH_US INT64_C(946684800000000)
 
-/* The infinities stay what they are. */
+/* Both functions keep infinities. */
 static inline int64_t pgtime_from_us(int64_t us)
 {
 	if (us == INT64_MAX || us <= INT64_MIN + PGTIME_EPOCH_US)

@@ -1,9 +1,9 @@
-/* Pipelines: defined, read, and looked up for the tasks that begin in them. */
+/* Pipeline operations: defining, reading, and looking up the first stages for new tasks. */
 #include "manager/store/internal.h"
 
 #include <stdlib.h>
 
-/* The columns that pipeline_define and pipeline_list have in common. */
+/* Reads the columns that pipeline_define and pipeline_list have in common. */
 static struct store_pipeline pipeline_row(const PGresult *rows, int row)
 {
 	return (struct store_pipeline){

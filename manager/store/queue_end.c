@@ -1,7 +1,7 @@
 /*
- * Ending tasks of a queue, some at a time, in one transaction: its turn among all who end tasks of this queue, the tasks'
- * locks, the marks with the orders to workers, and the end of those that wait. They are locked before they are marked, so that
- * what waits and what runs stays so until they are.
+ * Ends tasks of a queue, some at a time, in one transaction: it locks the queue against others that end its tasks,
+ * locks the tasks, marks them and sets commands for their workers, and ends the waiting ones. The tasks are locked
+ * before they are marked, so that waiting tasks still wait and running ones still run at that time.
  */
 #include "manager/store/internal.h"
 
@@ -11,7 +11,7 @@
 #define STOP_CODE "queue_stopped"
 
 struct end {
-	int count, waiting; /* those that wait come first */
+	int count, waiting; /* the waiting ones come first */
 	struct store_edited tasks[];
 };
 
@@ -30,7 +30,7 @@ static void add_ids(struct params *p, const struct store_edited *tasks, int coun
 
 static struct store_edited *find(struct end *end, int64_t id)
 {
-	for (int side = 0; side < 2; side++) { /* each is in the order of ids */
+	for (int side = 0; side < 2; side++) { /* each side is in the order of ids */
 		int from = side ? end->waiting : 0, to = side ? end->count : end->waiting;
 		while (from < to) {
 			int middle = (from + to) / 2;
@@ -142,7 +142,7 @@ static void on_turn(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	struct store_queue_end *op = the_op(role);
-	if (!row_bool(result->rows, 0, 0)) { /* another manager is at it */
+	if (!row_bool(result->rows, 0, 0)) { /* another manager ends tasks of this queue */
 		role_run(role, SQL_COMMIT, on_committed);
 		return;
 	}

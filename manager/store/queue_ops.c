@@ -1,4 +1,4 @@
-/* Queues: their settings, starting and stopping them. */
+/* Queue operations: settings, starts and stops. */
 #include "manager/store/internal.h"
 
 #include <stdlib.h>
@@ -65,14 +65,14 @@ void store_queues(struct store *store, struct store_queues *op)
 	store_give(store, ROLE_ROUTES, &kind, &op->op, ROUTES_WEIGHT, 0);
 }
 
-/* --- setting ------------------------------------------------------------------------------------------------------ */
+/* --- settings ----------------------------------------------------------------------------------------------------- */
 
 static const char *text_or_null(const PGresult *rows, int row, int column)
 {
 	return row_null(rows, row, column) ? NULL : row_text(rows, row, column);
 }
 
-/* The columns of queue_set and queue_describe. */
+/* Reads the columns of queue_set and queue_describe. */
 static struct store_queue_settings settings_row(const PGresult *r)
 {
 	int c = 0;
@@ -136,7 +136,7 @@ void store_queue_set(struct store *store, struct store_queue_set *op)
 	store_give(store, ROLE_EDIT, &kind, &op->op, 1, 0);
 }
 
-/* --- controlling -------------------------------------------------------------------------------------------------- */
+/* --- control ------------------------------------------------------------------------------------------------------ */
 
 static void on_controlled(void *arg, const struct conn_result *result)
 {

@@ -1,4 +1,4 @@
-/* Reading: requests as statements, and their rows straight into response messages (read_rows.c). */
+/* Reads: turns requests into statements, and reads their rows straight into response messages (bind.c, read_rows.c). */
 #include "manager/store/bind.h"
 #include "manager/store/internal.h"
 #include "manager/store/read_rows.h"
@@ -13,7 +13,7 @@ static const char *text_or_null(const char *text)
 	return text && *text ? text : NULL;
 }
 
-/* The statuses that tasks may have which match, as bits by enum TaskStatus. */
+/* Returns the statuses that matching tasks can have, as bits by enum TaskStatus. */
 static unsigned statuses_wanted(const Reeve__V1__ListRequest *request, const struct store_filter *filter)
 {
 	unsigned wanted = ~0U;
@@ -26,10 +26,11 @@ static unsigned statuses_wanted(const Reeve__V1__ListRequest *request, const str
 	return wanted;
 }
 
-/* So many rows are looked at for an answer, of tasks so many live and so many ended ones: it comes within 100 ms. */
+/* The maximum of rows that an answer scans (of tasks: live ones, and again ended ones), so that it takes less than
+ * 100 ms. */
 enum { SCANNED_MAX = 5000 };
 
-/* Where all match, no more than are wanted. */
+/* Returns the maximum of rows to scan. If all tasks match, the request's limit is enough. */
 static int64_t list_looks_at(const Reeve__V1__ListRequest *request, const struct store_filter *filter)
 {
 	bool all = !filter && !request->status && !*request->queue && !*request->type;
@@ -65,7 +66,7 @@ static enum sql_id add_matching(struct params *p, const struct store_read *op)
 	return SQL_LOOK_FOR_TASKS;
 }
 
-/* The statement whose head says how its rows are read. */
+/* Returns the statement whose head describes the rows. */
 static enum sql_id statement_of(const struct store_read *op)
 {
 	return op->kind == STORE_LIST ? SQL_LIST_TASKS : (enum sql_id)(op->statement - sql_statements);
@@ -156,7 +157,7 @@ static Reeve__V1__Task *task_copy(const Reeve__V1__Task *task)
 	return copy;
 }
 
-/* Each of those asked for together gets its task; where several have asked for the same one, the others get copies. */
+/* Gives each operation its task; if several have asked for the same task, all but the first get copies. */
 static void on_got(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -192,7 +193,7 @@ static void get_start(struct role *role)
 	role_run(role, SQL_GET_TASKS, on_got);
 }
 
-/* Not more: each may have details and a result of a mebibyte. */
+/* Limits the number of tasks, because each may have details and a result of a mebibyte. */
 static bool get_joins(const struct role *role, const struct store_op *op)
 {
 	enum { GETS_AT_ONCE = 32 };
@@ -215,14 +216,14 @@ void store_read(struct store *store, struct store_read *op)
 		store_give(store, op->quick ? ROLE_READ : ROLE_LOOK, &one, &op->op, 1, 256);
 }
 
-/* --- which have ended ------------------------------------------------------------------------------------------ */
+/* --- ended tasks ----------------------------------------------------------------------------------------------- */
 
 static struct store_ended *asked(struct role *role, int i)
 {
 	return BATCH_OP(role, struct store_ended, i);
 }
 
-/* The row of this id, or -1. The rows are in the order of their ids. */
+/* Returns the row of an id, or -1. The rows are in the order of ids. */
 static int row_of(const PGresult *rows, int64_t id)
 {
 	int low = 0, high = PQntuples(rows);
@@ -236,7 +237,8 @@ static int row_of(const PGresult *rows, int64_t id)
 	return low < PQntuples(rows) && row_int8(rows, low, 0) == id ? low : -1;
 }
 
-/* `ids` has room for as many as the operation asked about: those that have ended are put at its beginning, the others at its end. */
+/* Sets an operation's results. `ids` has space for all its ids: the ended ones are put at its beginning, the live
+ * ones at its end. */
 static void take_ended(struct store_ended *op, const PGresult *rows, int64_t *ids)
 {
 	op->ended = ids;

@@ -1,4 +1,4 @@
-/* What the messages lead to is on the heap, as protobuf-c frees it. */
+/* Everything that the messages refer to is on the heap, so that protobuf-c can free it. */
 #include "manager/store/read_rows.h"
 
 #include "manager/store/bind.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The responses of all changes have the same fields. */
+/* Works for the responses of all changes, which have the same fields. */
 void take_matching(const PGresult *rows, void *response)
 {
 	Reeve__V1__CancelResponse found = REEVE__V1__CANCEL_RESPONSE__INIT, *out = response;
@@ -24,7 +24,7 @@ void take_matching(const PGresult *rows, void *response)
 
 static const struct {
 	Reeve__V1__CheckKind kind;
-	const char *what; /* what check.sql calls it */
+	const char *what; /* its name in check.sql */
 } check_kinds[] = {
     {REEVE__V1__CHECK_KIND__CHECK_KIND_DEAD, "dead"},
     {REEVE__V1__CHECK_KIND__CHECK_KIND_FAILED, "failed"},
@@ -73,7 +73,7 @@ void take_check(const PGresult *rows, void *response)
 		if (row_int8(rows, row, 2) > m->longest_ms)
 			m->longest_ms = row_int8(rows, row, 2);
 		if (!row_int8(rows, row, 3))
-			continue; /* the longest, or how many, alone */
+			continue; /* only the longest or the count, without an example */
 		m->looked_at = row_int8(rows, row, 1);
 		m->examples = mem_realloc(m->examples, sizeof *m->examples * (m->n_examples + 1));
 		m->examples[m->n_examples++] = example_from(rows, row);

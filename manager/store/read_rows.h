@@ -1,4 +1,5 @@
-/* Rows of reads (read.c) that no head of a statement describes, as response messages, which the caller has initialized. */
+/* Readers of rows (for read.c) that no statement's head describes. They fill response messages, which the caller has
+ * initialized. */
 #ifndef REEVE_MANAGER_STORE_READ_ROWS_H
 #define REEVE_MANAGER_STORE_READ_ROWS_H
 

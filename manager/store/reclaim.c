@@ -1,8 +1,8 @@
 /*
- * Ending attempts that their workers did not: expired, lost with their worker, or never arrived there. They are found
- * first, and then ended in a transaction that locks what nobody else has locked: a row that somebody holds, for however
- * long, keeps none of the others waiting, and is found again. An attempt whose token is not its task's any more is left out:
- * whatever has happened to it in between, it is over.
+ * Ends attempts that their workers did not end: expired ones, those of lost workers, and those that never arrived. A
+ * first statement finds them; then a transaction ends those whose rows no other transaction has locked. So a row that
+ * stays locked for long does not delay the others, and is found again. An attempt whose token is not its task's any
+ * more has ended in between and is left out.
  */
 #include "manager/store/internal.h"
 
@@ -17,10 +17,10 @@ struct found {
 	bool locked;
 };
 
-/* What was found, and what was ended of it: role->state, in one block. */
+/* The attempts found, and those ended: role->state, in one block. */
 struct reclaimed {
 	enum store_outcome outcome;
-	conn_done *next; /* when it is committed */
+	conn_done *next; /* called with the commit's result */
 	int found_count, count;
 	struct found *found;
 	struct store_result results[];
@@ -34,8 +34,8 @@ static int attempts_found(const PGresult *rows)
 	return n;
 }
 
-/* Takes the rows found over: columns 0 and 1 are id and token, of which those without an id are left out. `story` is the
- * column with the error's text, −1: it is `error` for all. */
+/* Copies the rows that have an id: columns 0 and 1 are id and token. `story` is the column with the error's text;
+ * −1: all have `error`, which must be static. */
 static struct reclaimed *found_take(const PGresult *rows, const char *error, int story)
 {
 	size_t n = (size_t)attempts_found(rows), texts = 0;
@@ -105,7 +105,7 @@ static void on_locked(void *arg, const struct conn_result *result)
 	}
 	params_bool(p, false);
 	params_int4(p, role->store->options.history_days);
-	for (int column = 0; column < 5; column++) /* nothing was remarked, and no result */
+	for (int column = 0; column < 5; column++) /* no remarks, stacks, retry delays, results, stages */
 		params_null(p);
 	role_run(role, SQL_END_ATTEMPTS, on_ended);
 }
@@ -119,7 +119,7 @@ static void on_begun(void *arg, const struct conn_result *result)
 	role_run(role, SQL_ATTEMPTS_LOCK, on_locked);
 }
 
-/* Ends what was found; `next` is called with the commit's result. */
+/* Ends the attempts found; `next` is called with the commit's result. */
 static void end_found(struct role *role, const PGresult *rows, enum store_outcome outcome, const char *error, int story,
     conn_done *next)
 {
@@ -213,7 +213,7 @@ void store_expire(struct store *store, struct store_expire *op)
 	store_give(store, ROLE_LEASE, &kind, &op->op, 1, 0);
 }
 
-/* --- lost workers' ------------------------------------------------------------------------------------------------ */
+/* --- lost workers ------------------------------------------------------------------------------------------------- */
 
 static void on_lost_ended(void *arg, const struct conn_result *result)
 {
@@ -239,7 +239,7 @@ static void on_lost_found(void *arg, const struct conn_result *result)
 		end_found(role, rows, STORE_LOST, NULL, 2, on_lost_ended);
 		return;
 	}
-	for (int row = 0; row < end; row++) /* it has been closed meanwhile, or there is a fault */
+	for (int row = 0; row < end; row++) /* it was just closed; if not, that is a bug */
 		log_debug("lease", "journal row %lld of a lost worker has nothing that runs",
 		    (long long)row_int8(rows, row, 3));
 	role_done(role);
@@ -267,7 +267,7 @@ void store_sweep(struct store *store, struct store_sweep *op)
 	store_give(store, ROLE_LEASE, &kind, &op->op, 1, 0);
 }
 
-/* --- never arrived ------------------------------------------------------------------------------------------------ */
+/* --- undelivered tasks -------------------------------------------------------------------------------------------- */
 
 static void on_taken_back(void *arg, const struct conn_result *result)
 {
@@ -283,14 +283,14 @@ static struct store_take_back *taking_back(const struct role *role, int i)
 	return BATCH_OP(role, struct store_take_back, i);
 }
 
-/* Journals are looked at many at a time, and nearly always nothing is found that never arrived. Those of whom something was
- * go on each by itself. */
+/* One statement checks many workers, and nearly always finds nothing. An operation for which it found something is
+ * repeated alone. */
 static bool take_back_joins(const struct role *role, const struct store_op *op)
 {
 	return !taking_back(role, 0)->found && !((const struct store_take_back *)op)->found;
 }
 
-/* Leaves those in the batch of whom nothing was found; gives how many the others are. */
+/* Moves the operations with `found` from the batch to the array `found`, and returns their number. */
 static int found_leave(struct role *role, struct store_op **found)
 {
 	int all = role->count, n = 0;
@@ -326,7 +326,7 @@ static void on_unarrived_found(void *arg, const struct conn_result *result)
 		role_add(role, found[i]);
 }
 
-/* For each element of a worker's list, the worker's place in $1. */
+/* Adds the worker's place in $1, once for each element of its list. */
 static void add_places(struct params *p, int place, int count)
 {
 	for (int i = 0; i < count; i++)

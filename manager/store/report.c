@@ -1,11 +1,17 @@
 /*
- * Ending attempts. A batch of reports takes up to four statements, each its own transaction: those that completed and of
- * which nothing else is to be seen to, as is usual; the others that completed; those that did not; and the question about
- * those whose lock was not there any more. What one of them has ended is not asked for again if a later one does not succeed. Which tasks are plain is known to the first statement alone: what it leaves goes
- * to the second. Each can be asked for again; the second and third are once, where something completed and none of them took
- * it.
- * After a batch met a lock that somebody holds for long, the next are careful for a moment: the first three statements are one
- * transaction, which first locks what they will change, as far as it is free. The others are to be reported again.
+ * Ends attempts as reported. A batch of reports runs up to four different statements, each in its own transaction:
+ *
+ *   complete.sql      completed attempts of plain tasks, the usual case
+ *   complete_all.sql  other completed attempts: only complete.sql finds out which tasks are plain, and leaves these
+ *   end_attempts.sql  all other outcomes, and completed attempts whose task continues
+ *   late_results.sql  attempts that no longer had their lock
+ *
+ * If one fails, the batch is tried again without the attempts that earlier ones ended. All can be repeated without
+ * harm; the second and third are repeated once if both left a completed attempt.
+ *
+ * For a short time after a batch met a lock that another transaction holds for long, batches are careful: the first
+ * three statements are one transaction, which first locks the rows that they will change, as far as these are free. The
+ * attempts whose rows are not free must be reported again.
  */
 #include "manager/store/internal.h"
 
@@ -31,20 +37,20 @@ const char *store_outcome_name(enum store_outcome outcome)
 	return outcome_names[outcome];
 }
 
-/* One reported attempt. The same attempt may be reported twice in one batch: the copies are chained, and share what
- * becomes of the first. */
+/* One reported attempt. One batch may contain several reports of the same attempt: the copies are chained to the
+ * first and share its outcome. */
 struct entry {
 	struct store_result *result;
 	int64_t incarnation;
 	struct entry *copy;
 	bool settled;
-	bool gone;             /* it is known not to hold its task */
+	bool gone;             /* it has lost its lock: the task has another token, or has ended */
 };
 
 struct batch {
 	int count;             /* distinct attempts */
-	bool again;            /* the completed ones were given to complete_all.sql twice */
-	struct entry **sorted; /* those, by id and token; behind the entries in the same block */
+	bool again;            /* complete_all.sql was repeated */
+	struct entry **sorted; /* the distinct attempts, by id and token; after the entries in the same block */
 	struct entry entries[];
 };
 
@@ -82,14 +88,14 @@ static void on_late(void *arg, const struct conn_result *result)
 			continue;
 		assert(row < PQntuples(result->rows));
 		e->result->verdict = row_bool(result->rows, row, 1) ? STORE_REPEATED : STORE_LATE;
-		e->result->ended = true; /* whatever it is now, this attempt does not wait again because of us */
+		e->result->ended = true; /* whatever its task's status, it does not wait because of this report */
 		e->settled = true;
 		row++;
 	}
 	report_done(role);
 }
 
-/* Adds the attempts for which `wanted` holds, as ids and tokens. */
+/* Adds the ids and tokens of the attempts for which `wanted` is true; returns their number. */
 static int add_attempts(struct params *p, const struct batch *batch, bool (*wanted)(const struct entry *))
 {
 	int n = 0;
@@ -153,19 +159,19 @@ static const char *text_stack(const struct store_result *r)
 	return r->stack;
 }
 
-/* Of what is given to complete: what names a stage that is to follow is end_attempts' to judge. */
+/* True for attempts that complete_all.sql may end. A result that names the next stage is for end_attempts.sql. */
 static bool is_completed(const struct entry *e)
 {
 	return e->result->outcome == STORE_COMPLETED && !e->settled && !e->gone && !e->result->stage;
 }
 
-/* What complete.sql is tried with: it takes no remarks. */
+/* True for attempts that complete.sql may end: it has no remarks. */
 static bool may_be_plain(const struct entry *e)
 {
 	return is_completed(e) && !e->result->remark;
 }
 
-/* Of those that completed; null if none of them has one. */
+/* Adds the remarks of completed attempts; null if none has one. */
 static void add_remarks(struct params *p, const struct batch *batch)
 {
 	bool any = false;
@@ -177,8 +183,8 @@ static void add_remarks(struct params *p, const struct batch *batch)
 		params_null(p);
 }
 
-/* Of what is given to end_attempts: what did not end well; and what did, but not its task, because a newer version or a
- * pipeline's next stage is to be run, or the lock is lost. */
+/* True for attempts that end_attempts.sql may end: those not completed; and completed ones whose task has not ended,
+ * because a newer version or a pipeline's next stage must run, or because the lock is lost. */
 static bool may_end(const struct entry *e)
 {
 	return !e->settled && !e->gone;
@@ -228,8 +234,8 @@ static struct entry *find(struct batch *batch, int64_t id, int64_t token)
 	return at ? *at : NULL;
 }
 
-/* It has been accepted. Unless a transaction is open, that stays so if a later statement does not succeed and the batch is tried
- * again. */
+/* Marks an attempt as accepted. Unless a transaction is open, that is final, even if a later statement fails and the
+ * batch is tried again. */
 static void settle(struct role *role, struct entry *e)
 {
 	e->settled = true;
@@ -275,7 +281,7 @@ static void on_ended(void *arg, const struct conn_result *result)
 		report_row_take(e->result, result->rows, row);
 		settle(role, e);
 	}
-	/* A newer version that stood in the way of completing may have been cancelled between the two statements. */
+	/* A newer version that prevented the completion may have been cancelled between the two statements. */
 	if (!batch->again && has_attempts(batch, is_completed)) {
 		batch->again = true;
 		complete_all(role);
@@ -315,7 +321,7 @@ static void end_others(struct role *role)
 	role_run(role, SQL_END_ATTEMPTS, on_ended);
 }
 
-/* A row of complete.sql, or the beginning of one of complete_all.sql. */
+/* Reads a row of complete.sql, or the same columns of complete_all.sql. */
 static struct entry *completed_row_take(struct role *role, const PGresult *rows, int row)
 {
 	struct entry *e = find(role->state, row_int8(rows, row, 0), row_time(rows, row, 1));
@@ -378,7 +384,7 @@ static void complete(struct role *role)
 	role_run(role, SQL_COMPLETE, on_completed);
 }
 
-/* Leaves one of each attempt in `sorted`, its copies chained to it. */
+/* Keeps one entry of each attempt in `sorted`, and chains the copies to it. */
 static void chain_copies(struct batch *batch, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -401,7 +407,8 @@ static bool is_any(const struct entry *e)
 	return true;
 }
 
-/* What holds its task and is not free goes back: its row, or its batch's, is locked. */
+/* Marks attempts that have lost their lock, and those to be reported again because a row that ending them changes is
+ * locked. */
 static void on_locked(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;

@@ -1,4 +1,4 @@
-/* getaddrinfo as an errand. */
+/* Runs getaddrinfo as an errand. */
 #include "manager/store/resolve.h"
 
 #include "common/mem.h"
@@ -16,7 +16,7 @@ struct resolve {
 	resolve_done *done;
 	void *arg;
 	char *hosts;
-	char names[4096];    /* the answer: names and addresses side by side */
+	char names[4096];    /* the answer: lists of names and addresses with the same number of elements */
 	char addresses[1024];
 	char problem[256];
 };
@@ -51,7 +51,7 @@ static void work(void *data)
 {
 	struct resolve *r = data;
 	char *rest = NULL;
-	int most = strchr(r->hosts, ',') ? 1 : ADDRESSES_MOST; /* ports are given by host */
+	int most = strchr(r->hosts, ',') ? 1 : ADDRESSES_MOST; /* the list of ports has one per host */
 	for (char *host = strtok_r(r->hosts, ",", &rest); host; host = strtok_r(NULL, ",", &rest))
 		if (!resolve_one(r, host, most))
 			break;

@@ -1,6 +1,6 @@
 /*
- * Resolves host names off the loop: libpq's PQconnectPoll would do it synchronously and stop everything meanwhile. One
- * thread a question; the answer comes on the loop.
+ * Resolves host names in a thread per request, and returns the answer on the loop. libpq's PQconnectPoll would do it
+ * synchronously and block the loop.
  */
 #ifndef REEVE_MANAGER_STORE_RESOLVE_H
 #define REEVE_MANAGER_STORE_RESOLVE_H
@@ -9,15 +9,16 @@
 
 struct resolve;
 
-/* `hosts` and `addresses` are what libpq takes as host and hostaddr, as many of one as of the other: all addresses of a
- * single name, the first of each of several. Or NULL with a sentence in `problem`. They live only during the call; the
- * resolve is gone afterwards. */
+/* Receives the answer: `hosts` and `addresses` for libpq's host and hostaddr, with the same number of elements: all
+ * addresses of a single name (up to a limit), or the first address of each of several. If resolving failed,
+ * `addresses` is NULL, and `problem` has the reason. The strings are valid only during the call; the resolve is
+ * freed afterwards. */
 typedef void resolve_done(void *arg, const char *hosts, const char *addresses, const char *problem);
 
 /* Starts resolving a comma-separated list of host names. */
 struct resolve *resolve_start(struct event_base *base, const char *hosts, resolve_done *done, void *arg);
 
-/* Gives it up: `done` is not called any more. */
+/* Abandons the resolve: `done` is not called any more. */
 void resolve_cancel(struct resolve *resolve);
 
 #endif

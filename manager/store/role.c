@@ -1,4 +1,4 @@
-/* The batching of operations on one connection. See role.h. */
+/* Batches the operations of a role on its connection. See role.h. */
 #include "manager/store/role.h"
 
 #include "common/clock.h"
@@ -12,20 +12,22 @@
 
 enum { TRIES_MOST = 20, DOWN_LIMIT_MS = 2000 };
 
-/* A batch that could not have a lock in time is split into parts of so many: halving would wait for the time-out at each step. */
+/* The size of the parts into which a batch is split that could not get a lock in time. Halving it would wait for the
+ * lock timeout at each step. */
 enum { LOCKED_PART = 32 };
 
-/* How long a role is careful after it met a lock; how long it rests after an operation that waits on. */
+/* How long a role is careful after it met a lock; how long it pauses before it retries an operation that waits for a
+ * lock. */
 enum { CAREFUL_MS = 1000, REST_MS = 250 };
 
 #define LOCKED_OUT "another transaction holds a lock that this needs (%s); try again"
 
-/* So long is an operation without a deadline tried in the patient role before it fails. */
+/* How long the role `patient` tries an operation without a deadline before it fails. */
 enum { PATIENCE_MS = 10000 };
 
 static void pump(struct role *role);
 
-/* Whether `role` takes operations that wait for `home`. */
+/* True if `role` takes operations that wait for `home`. */
 static bool takes(const struct role *role, const struct role *home)
 {
 	for (int i = 0; i < ROLE_LISTS; i++)
@@ -34,7 +36,7 @@ static bool takes(const struct role *role, const struct role *home)
 	return false;
 }
 
-/* Has what waits for a role sent by whoever takes it and is free. */
+/* Starts batches of a role's waiting operations on the idle roles that take them. */
 static void offer(struct role *home)
 {
 	struct role *roles = home->store->roles;
@@ -43,7 +45,7 @@ static void offer(struct role *home)
 			pump(&roles[i]);
 }
 
-/* Whether anybody who takes from a role is connected. */
+/* True if some role that takes from `home` is connected. */
 static bool served(const struct role *home)
 {
 	const struct role *roles = home->store->roles;
@@ -66,7 +68,8 @@ static void op_end(struct store_op *op, const struct reeve_error *error)
 	op->done(op, error);
 }
 
-/* Chooses the next batch from what waits for `home`: operations of the first one's kind, in their order, as many as fit. */
+/* Chooses the next batch from the operations that wait for `home`: those of the first one's kind, in order, as many
+ * as fit. */
 static void batch_choose(struct role *role, struct role *home)
 {
 	const struct op_kind *kind = home->waiting->kind;
@@ -139,7 +142,7 @@ void role_drop(struct role *home, struct store_op *op)
 		for (int k = 0; k < roles[i].count; k++) {
 			if (roles[i].batch[k] != op)
 				continue;
-			op->deadline_ms = 1; /* it is not tried again */
+			op->deadline_ms = 1; /* it must not be tried again */
 			if (roles[i].count == 1)
 				conn_cancel(roles[i].conn);
 			return;
@@ -150,8 +153,8 @@ void role_drop(struct role *home, struct store_op *op)
 	op_end(op, &error);
 }
 
-/* Takes the operations out of the role, which is then free for the next batch. *state is to be freed when they are done
- * with: their results are in it. */
+/* Moves the batch out of the role, which is then free for the next one; returns the number of operations. The caller
+ * must free *state when the operations are done, because their results are in it. */
 static int batch_take(struct role *role, struct store_op **ops, void **state)
 {
 	int n = role->count;
@@ -162,7 +165,7 @@ static int batch_take(struct role *role, struct store_op **ops, void **state)
 	return n;
 }
 
-/* Whether the next batch waits for more operations: not if it is full already, or part of one that was split. */
+/* True if the next batch must wait for more operations: not if it is full already, or part of a split one. */
 static bool gathers(const struct role *role)
 {
 	return role->waiting_count < (size_t)role->weight_limit && !(role->waiting && role->waiting->batch_limit);
@@ -175,14 +178,14 @@ void role_done(struct role *role)
 	int n = batch_take(role, ops, &state);
 	if (n && gathers(role))
 		rest(role, ops[0]->kind->gather_ms * 1000);
-	/* The next batch goes out first, so that PostgreSQL works while the answers are made. */
+	/* Send the next batch first, so that PostgreSQL works while the answers are created. */
 	pump(role);
 	for (int i = 0; i < n; i++)
 		op_end(ops[i], NULL);
 	free(state);
 }
 
-/* Puts the batch back to the head of the list it came from, in its order. */
+/* Returns the batch to the head of the list it came from, in the same order. */
 static void batch_requeue(struct role *role, int batch_limit, bool again)
 {
 	struct store_op *ops[ROLE_BATCH_OPS];
@@ -215,7 +218,7 @@ static void batch_fail(struct role *role, reeve_status code, const char *message
 
 static reeve_status status_of_sqlstate(const char *state)
 {
-	/* Raised by our own functions: its last three digits as HTTP has them, but for 440: it exists already. */
+	/* RV: raised by Reeve's SQL functions. The last three digits are HTTP status codes, except 440 (exists already). */
 	if (!strcmp(state, "RV400") || !strncmp(state, "22", 2))
 		return STATUS(INVALID_ARGUMENT);
 	if (!strncmp(state, "53", 2) || !strncmp(state, "58", 2))
@@ -223,7 +226,7 @@ static reeve_status status_of_sqlstate(const char *state)
 	if (!strcmp(state, "RV404"))
 		return STATUS(NOT_FOUND);
 	if (!strcmp(state, "RV409") || !strcmp(state, "RV429"))
-		return STATUS(FAILED_PRECONDITION); /* 429: there are too many of something; no rest makes room */
+		return STATUS(FAILED_PRECONDITION); /* 429: too many of something; waiting does not help */
 	if (!strcmp(state, "RV440"))
 		return STATUS(ALREADY_EXISTS);
 	if (!strcmp(state, "RV503"))
@@ -233,11 +236,11 @@ static reeve_status status_of_sqlstate(const char *state)
 	if (!strcmp(state, "57014"))
 		return STATUS(DEADLINE_EXCEEDED); /* statement_timeout */
 	if (!strcmp(state, "42501"))
-		return STATUS(UNAVAILABLE); /* the database's owner has to mend the rights */
+		return STATUS(UNAVAILABLE); /* the database's owner must grant the rights */
 	return STATUS(INTERNAL);
 }
 
-/* After a refusal inside a transaction: the transaction is over, now see to the batch. */
+/* Why a batch was refused. Within a transaction it is kept in role->state until the rollback. */
 struct refusal {
 	reeve_status code;
 	bool retry, locked, starved; /* starved: PostgreSQL lacks disk, memory or the like */
@@ -249,7 +252,7 @@ bool role_careful(const struct role *role)
 	return clock_monotonic_ms() < role->careful_until_ms;
 }
 
-/* Hands the one operation of the batch to the role that goes on with what could not have a lock. */
+/* Passes the only operation of the batch, which could not get a lock, to the role `patient`. */
 static void batch_hand_on(struct role *role)
 {
 	struct store_op *ops[ROLE_BATCH_OPS];
@@ -306,7 +309,7 @@ static void refusal_settle(struct role *role, const struct refusal *refusal)
 	} else if (refusal->locked && role->patient && !patience_ends(role->batch[0])) {
 		batch_hand_on(role);
 	} else if (refusal->locked && role->batch[0]->kind->careful && role->batch[0]->tries++ < TRIES_MOST) {
-		role->careful_until_ms = clock_monotonic_ms() + CAREFUL_MS; /* it was locked since it was looked at */
+		role->careful_until_ms = clock_monotonic_ms() + CAREFUL_MS; /* it was locked after the check */
 		batch_requeue(role, 0, false);
 		pump(role);
 	} else {
@@ -331,7 +334,7 @@ static void after_rollback(void *arg, const struct conn_result *result)
 	refusal_settle(role, &refusal);
 }
 
-/* Whoever else takes from the list the batch came from goes on with it. */
+/* Requeues the batch after the connection broke. Other roles that take from the same list continue with it. */
 static void requeue_lost(struct role *role)
 {
 	struct role *home = role->batch[0]->role;
@@ -390,7 +393,7 @@ static void on_ready(void *arg)
 
 static void on_lost(void *arg)
 {
-	(void)arg; /* the batch in flight has been told already; the rest waits for the next connection */
+	(void)arg; /* the batch in flight has its result already; the other operations wait for the next connection */
 }
 
 static void on_notified(void *arg, const char *payload)
@@ -435,7 +438,7 @@ void role_expire(struct role *role, int64_t now_ms)
 	DL_FOREACH_SAFE (role->waiting, op, tmp) {
 		if (!op->deadline_ms)
 			continue;
-		/* While the database is away nobody is kept long: another manager may reach it. */
+		/* While the database is down, callers are answered early: another manager may reach it. */
 		bool in_vain = !up && !op->again && now_ms - op->given_ms > DOWN_LIMIT_MS;
 		if (op->deadline_ms > now_ms && !in_vain)
 			continue;

@@ -1,11 +1,11 @@
 /*
- * Roles: each has a connection and a list of waiting operations. Whatever has gathered while the last batch was in
- * flight goes out as the next one: no timers, no tuned delays. Heartbeats alone gather a little longer (gather_ms).
+ * Roles: each has a connection and a list of waiting operations. The operations that gather while a batch is in flight
+ * are the next batch: there are no timers and no tuned delays. Only heartbeats gather a little longer (gather_ms).
  *
- * An operation embeds struct store_op (store.h) and names its kind; a kind knows how a batch of its operations is turned
- * into statements. The role sees to the rest: a batch refused because of one operation's data is split until that one
- * stands alone; deadlocks and serialization failures are tried again; operations whose outcome became unknown with the
- * connection are asked again on the next one, marked `again`.
+ * An operation embeds struct store_op (store.h) and has a kind, which turns a batch of its operations into statements.
+ * The role does everything else: it splits a batch that is refused because of one operation's data until that operation
+ * is alone; it retries after deadlocks and serialization failures; and when the connection breaks, it repeats the
+ * operations in flight, whose outcome is unknown, on the next connection, marked `again`.
  */
 #ifndef REEVE_MANAGER_STORE_ROLE_H
 #define REEVE_MANAGER_STORE_ROLE_H
@@ -18,22 +18,23 @@ struct role;
 
 struct op_kind {
 	const char *name;
-	/* Sends the first statement of a batch: role->batch[0 … role->count). It goes on by role_run until it ends with
-	 * role_done or role_refused. */
+	/* Sends the first statement of a batch: role->batch[0 … role->count). The kind continues with role_run until it
+	 * calls role_done or role_refused. */
 	void (*start)(struct role *role);
-	/* False if `op` must not be in one batch with those already chosen (may be NULL: all may). */
+	/* Returns false if `op` must not be in one batch with those already chosen. NULL: all may. */
 	bool (*joins)(const struct role *role, const struct store_op *op);
-	/* An unknown outcome is not asked for again but told with error code UNKNOWN: its owner knows better what to do. */
+	/* Operations with an unknown outcome are not repeated but end with error code UNKNOWN: the caller decides what
+	 * to do. */
 	bool tells_unknown;
-	/* Its batches can leave out what somebody else has locked (role_careful). */
+	/* Its batches can leave out rows that other transactions have locked (role_careful). */
 	bool careful;
-	/* What becomes of an operation that stands alone and could not have a lock in time; NULL: it goes to the role's `patient`,
-	 * or fails where there is none. It is not the role's any more. */
+	/* Takes over an operation that, alone in its batch, could not get a lock in time; the role has released it.
+	 * NULL: the operation goes to the role's `patient`, or fails if there is none. */
 	void (*blocked)(struct store *store, struct store_op *op, const char *problem);
-	/* What operations wait for whose turn has not come until their deadline; NULL: those before them. */
+	/* Returns what an operation still waits for at its deadline, as an error message; NULL: for those before it. */
 	const char *(*waits_for)(const struct store_op *op);
-	/* How long the role rests after a batch, so that more operations join the next one, unless that is full, or part of one that was
-	 * split. For those that nobody waits for. */
+	/* How long the role pauses after a batch, so that more operations join the next one, unless that is full, or
+	 * part of a split one. For operations whose sender does not wait. */
 	int gather_ms;
 };
 
@@ -43,57 +44,60 @@ struct role {
 	struct store *store;
 	struct conn *conn;
 	const char *name;
-	struct role *takes[ROLE_LISTS]; /* whose waiting operations it takes, those of the first before all others; or NULL */
-	struct store_op *waiting;      /* utlist, in the order of `fair` */
+	struct role *takes[ROLE_LISTS]; /* whose waiting operations it takes, the first one's before all others; or NULL */
+	struct store_op *waiting;       /* utlist, in the order of `fair` */
 	struct fair fair;
 	size_t waiting_count, waiting_bytes;
 	struct store_op *batch[ROLE_BATCH_OPS];
 	int count;
-	int weight_limit;              /* tasks a batch may hold */
-	struct params params;          /* for the statement that is being sent */
-	void *state;                   /* of the batch in flight, freed with free() when it ends */
-	conn_done *next;               /* what follows the statement in flight */
-	struct role *patient;          /* goes on with operations that could not have a lock; itself; or NULL */
-	int64_t careful_until_ms;      /* monotonic */
-	int64_t starved_ms;            /* when the log was last told that PostgreSQL lacks something; 0: never */
-	struct event *rested;          /* pending: it rests, or lets operations gather */
+	int weight_limit;               /* the maximum of tasks in a batch */
+	struct params params;           /* of the next statement */
+	void *state;                    /* of the batch in flight; freed with free() when it ends */
+	conn_done *next;                /* unused */
+	struct role *patient;           /* continues operations that could not get a lock; may be this role; or NULL */
+	int64_t careful_until_ms;       /* monotonic */
+	int64_t starved_ms;             /* when it last logged that PostgreSQL lacks a resource; 0: never */
+	struct event *rested;           /* pending: the role pauses, or lets operations gather */
 	int64_t batches, operations;
 };
 
-/* Sets a role up. `settings` gives the connection's. */
+/* Sets up a role. `settings` is for its connection. */
 void role_open(struct role *role, struct store *store, const struct conn_settings *settings, int weight_limit);
 void role_close(struct role *role);
 
-/* Lets a role take the operations that wait for these as well, in this order; before the first role_add. */
+/* Lets a role take the operations that wait for these roles, in this order, instead of its own. Call it before the
+ * first role_add. */
 void role_take(struct role *role, struct role *first, struct role *second);
 
-/* Takes an operation in; sends it if the connection of a role that takes from this one is free. */
+/* Adds an operation; sends it if the connection of a role that takes from this one is free. */
 void role_add(struct role *role, struct store_op *op);
 
-/* Nobody wants the operation's result any more, which was added here and is not done. One that waits ends with CANCELLED;
- * one in flight ends as it comes out; if it is alone in its batch, it is cancelled at the server. */
+/* Drops an operation that was added to this role and is not done, because its result is not needed any more. A
+ * waiting operation ends with CANCELLED. One in flight ends with its outcome; if it is alone in its batch, it is
+ * cancelled at the server. */
 void role_drop(struct role *role, struct store_op *op);
 
-/* Runs the next statement of the batch with role->params; `next` gets (role, result) and, unless it is CONN_OK, must
- * call role_refused. */
+/* Runs the next statement of the batch with role->params. `next` receives (role, result) and must call role_refused
+ * unless the result is CONN_OK. */
 void role_run(struct role *role, enum sql_id statement, conn_done *next);
 
-/* The batch has succeeded: calls every operation's `done`. */
+/* Ends a batch that has succeeded: calls every operation's `done`. */
 void role_done(struct role *role);
 
-/* What follows a statement whose answer holds nothing to be read: role_done or role_refused. `role` is a struct role *. */
+/* The callback for a last statement without results to read: calls role_done or role_refused. `role` is a struct
+ * role *. */
 void role_on_done(void *role, const struct conn_result *result);
 
-/* The batch's statement did not succeed: splits, tries again or fails it, as its result says. */
+/* Handles a statement that did not succeed: splits, retries or fails the batch, depending on the result. */
 void role_refused(struct role *role, const struct conn_result *result);
 
-/* Begins no batch for a moment, the shorter the more operations wait: after one that could not have a lock and waits on in this
- * role, so that an idle role does not ask for it all the time. */
+/* Pauses the role's batches; the more operations wait, the shorter the pause. For an operation that could not get a
+ * lock and continues to wait in this role: without the pause an idle role would retry it constantly. */
 void role_rest(struct role *role);
 
-/* True for a moment after a batch could not have a lock in time. Kinds that say that they are careful then send statements
- * that wait for no lock: what somebody has locked is left out and tried again. These cost more, and win less where two
- * managers lock the same rows all the time; so the others are tried again soon. */
+/* True for a short time after a batch could not get a lock in time. Kinds with `careful` then send statements that
+ * wait for no lock: they leave out locked rows, which are tried again. Such statements cost more, and win less where
+ * two managers lock the same rows all the time; so the role soon returns to the normal ones. */
 bool role_careful(const struct role *role);
 
 /* Ends waiting operations whose deadline has passed. */

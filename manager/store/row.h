@@ -1,4 +1,4 @@
-/* Reads values of a binary result. Column types are the statement's; a null reads as 0, "" or false. */
+/* Reads values of a binary result. The caller must know the column's type; a null reads as 0, "" or false. */
 #ifndef REEVE_MANAGER_STORE_ROW_H
 #define REEVE_MANAGER_STORE_ROW_H
 
@@ -58,19 +58,19 @@ static inline double row_float8(const PGresult *r, int row, int column)
 	return d;
 }
 
-/* Microseconds since 1970; 0 for null. */
+/* Returns microseconds since 1970; 0 for null. */
 static inline int64_t row_time(const PGresult *r, int row, int column)
 {
 	return row_null(r, row, column) ? 0 : pgtime_to_us(row_int8(r, row, column));
 }
 
-/* Lives as long as the result; NUL-terminated. */
+/* Returns a NUL-terminated string, valid as long as the result. */
 static inline const char *row_text(const PGresult *r, int row, int column)
 {
 	return row_null(r, row, column) ? "" : PQgetvalue(r, row, column);
 }
 
-/* The same for a message, which is freed by protobuf_c_message_free_unpacked. */
+/* Returns a copy for a message; protobuf_c_message_free_unpacked frees it. */
 static inline char *row_copy(const PGresult *r, int row, int column)
 {
 	int length = PQgetlength(r, row, column);
@@ -82,8 +82,8 @@ static inline char *row_copy(const PGresult *r, int row, int column)
 	return text;
 }
 
-/* Walks a one-dimensional array without nulls: returns the element count and sets *data to the first element's length
- * word; row_array_next takes an element and moves on. */
+/* Starts to read a one-dimensional array without nulls: returns the number of elements, and sets *data to the first
+ * element's length word, from which row_array_next continues. Returns 0 for an empty array. */
 static inline int row_array(const PGresult *r, int row, int column, const char **data)
 {
 	uint32_t dimensions, n;
@@ -98,6 +98,7 @@ static inline int row_array(const PGresult *r, int row, int column, const char *
 	return (int)be32toh(n);
 }
 
+/* Returns the next element, which is not NUL-terminated, and moves on. */
 static inline const char *row_array_next(const char **data, int *length)
 {
 	uint32_t n;
@@ -108,7 +109,7 @@ static inline const char *row_array_next(const char **data, int *length)
 	return value;
 }
 
-/* The next element of an array of int8. */
+/* Returns the next element of an array of int8. */
 static inline int64_t row_array_int8(const char **data)
 {
 	int length;

@@ -1,4 +1,4 @@
-/* Schedules as people have them: added, edited, controlled, listed, run by hand. What ticks is not here. */
+/* Management of schedules: adding, editing, controlling, listing, manual runs. For firings see schedule_ops.c. */
 #include "manager/store/internal.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static const char *text_or_null(const PGresult *rows, int row, int column)
 
 enum { PLANNED_COLUMN = 21 };
 
-/* The columns of schedule_list. */
+/* Reads the columns of schedule_list. */
 static struct store_schedule schedule_row(const PGresult *r, int row)
 {
 	int c = 0;
@@ -41,7 +41,7 @@ static struct store_schedule schedule_row(const PGresult *r, int row)
 	return s;
 }
 
-/* How many planned times there are in all rows. */
+/* Returns the number of scheduled times in all rows. */
 static size_t planned_in(const PGresult *rows)
 {
 	const char *data;
@@ -51,7 +51,7 @@ static size_t planned_in(const PGresult *rows)
 	return count;
 }
 
-/* One block of memory: the schedules, and behind them their planned times. */
+/* Puts the schedules into one block of memory, followed by their scheduled times. */
 static void on_read(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -125,7 +125,8 @@ void store_schedules(struct store *store, struct store_schedules *op)
 
 /* --- runs --------------------------------------------------------------------------------------------------------- */
 
-/* The task of each run is looked for in every partition of the history. */
+/* Returns the maximum of runs to read. It is small because each run's task is searched in every partition of the
+ * history. */
 static int runs_limit(const struct store_schedule_runs *op)
 {
 	enum { RUNS_PAGE = 200 };

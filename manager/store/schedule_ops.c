@@ -1,4 +1,4 @@
-/* The ticks of schedules. SQL functions make them; this asks for it. */
+/* Firings of schedules. SQL functions do the work. */
 #include "manager/store/internal.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* As migrate(), on paper. That the database is of the version is checked by the script itself. */
+/* Prints what migrate() would run. The script itself checks the database's version. */
 #include "manager/store/schema_print.h"
 
 #include "manager/store/migrate.h"

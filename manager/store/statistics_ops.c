@@ -1,4 +1,4 @@
-/* Statistics of executions, and metrics: SQL functions do it; these ask for it. */
+/* Statistics of executions, and metrics. SQL functions do the work. */
 #include "manager/store/internal.h"
 
 #include <stdio.h>

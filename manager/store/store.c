@@ -1,4 +1,4 @@
-/* Opens the roles and tells each connection how it is to be set up. */
+/* Opens the roles with the settings of their connections. */
 #include "manager/store/store.h"
 
 #include "common/clock.h"
@@ -11,23 +11,30 @@
 
 enum { HOT_TIMEOUT_MS = 30000, WINDOW_TIMEOUT_MS = 5000, READ_TIMEOUT_MS = 10000, UPKEEP_TIMEOUT_MS = 60000 };
 
-/* How long a statement waits for a lock. All operations of a role have one connection, and must not wait long behind one
- * that is locked out. FAST: longer than the transactions of others usually take, and short beside a task's way; what it is too
- * short for is left out, or goes on in a role of its own. Upkeep locks whole tables for a moment: while it waits for that,
- * everybody else waits behind it. Reads wait for changes of tables only. */
+/* Lock timeouts. All operations of a role share one connection, so none may wait long for a lock. FAST: longer than
+ * most transactions, but short compared with the way of a task; an operation for which it is too short is left out,
+ * or continues in a role of its own. UPKEEP: maintenance locks tables for a moment, and while it waits for such a
+ * lock, all other transactions on the table wait, too. READ: reads wait only for changes of tables' definitions. */
 enum { FAST_LOCK_MS = 40, PATIENT_LOCK_MS = 100, KEEPER_LOCK_MS = 200, UPKEEP_LOCK_MS = 300, READ_LOCK_MS = 1000 };
 
-/* The roles. Heartbeats have their own connection, so that no long statement starves a lease, and what ends attempts
- * whose worker did not (lease) has its own, so that no edit that waits for a lock keeps tasks from being given to others, and
- * so has what looks after batches, and adds up what is counted (keeper). Reads share three connections: what is quick (read) has one that nothing else
- * may use, and goes first on the other two, which are for what may take long (look). Callbacks are behind neither reads nor
- * upkeep, or they would be taken to be lost while they are settled. What asks about workers and their Fetches (lookup) keeps
- * neither claims nor heartbeats waiting, however many strangers there are. */
+/*
+ * The roles. Separate connections keep one kind of operation from delaying another:
+ *
+ *   heartbeat   no long statement delays the renewal of leases
+ *   lease       reclaims: no edit that waits for a lock delays the reassignment of tasks
+ *   keeper      batches, schedules, inbox and counts: delayed by neither edits nor leases
+ *   read, look  quick reads (read) have one connection exclusively, and precedence on two others (look, look-more),
+ *               which are for reads that may take long
+ *   callbacks   delayed by neither reads nor maintenance; else callbacks would be due again before their outcomes
+ *               are recorded
+ *   lookup      of workers and their Fetches: however many unknown workers call, they delay neither claims nor
+ *               heartbeats
+ */
 static const struct role_spec {
 	const char *name;
 	bool hot, hash_joins, listens;
 	int statement_timeout_ms, lock_timeout_ms;
-	int weight_limit; /* tasks a batch */
+	int weight_limit; /* the maximum of tasks in a batch */
 } specs[ROLE_COUNT] = {
     [ROLE_SUBMIT] = {"submit", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 2000},
     [ROLE_KEYS] = {"keys", true, true, false, HOT_TIMEOUT_MS, PATIENT_LOCK_MS, 1},
@@ -65,7 +72,7 @@ bool store_has_password(const char *conninfo)
 	PQconninfoOption *parsed = PQconninfoParse(conninfo, NULL);
 	bool found = false;
 	for (const PQconninfoOption *option = parsed; option && option->keyword; option++)
-		found |= *option->dispchar == '*' && option->val && *option->val; /* libpq's mark of what is not to be shown */
+		found |= *option->dispchar == '*' && option->val && *option->val; /* libpq marks secrets this way */
 	PQconninfoFree(parsed);
 	return found;
 }
@@ -107,7 +114,7 @@ void store_close(struct store *store)
 	free(store);
 }
 
-/* Whether an origin has more waiting than its share: one operation may always wait. */
+/* True if an origin's waiting operations exceed its share. The new one is not counted, so that one may always wait. */
 static bool over_share(const struct store *store, const struct role *role, const struct store_op *op)
 {
 	int percent = store->options.origin_percent;

@@ -1,11 +1,13 @@
 /*
- * The store: every durable thing the manager does, as asynchronous operations. The core knows only this header; behind
- * it are the roles' connections to PostgreSQL.
+ * The store: all durable actions of the manager, as asynchronous operations. The core uses only this header. The roles
+ * behind it have the connections to PostgreSQL.
  *
- * The caller owns an operation's struct and what its pointers lead to, fills in the first part, and gives it to its
- * function; `op.done` is called exactly once, on the loop's thread, never from within the function that took it except
- * where it says so. The results (second part) are valid during `done`, and are freed by the store when it returns.
- * An error of code UNKNOWN means that it may or may not have happened (only where an operation says that it tells).
+ * The caller owns an operation's struct and everything its pointers refer to, sets the first part, and passes it to its
+ * function. The store calls `op.done` exactly once, on the loop's thread. It calls it from within that function only to
+ * refuse the operation at once: UNAVAILABLE while the store closes, RESOURCE_EXHAUSTED if too much waits
+ * (store_options.waiting_bytes). The results (second part) are valid during `done`; the store frees them when it
+ * returns. An error with code UNKNOWN means that the operation may or may not have taken effect; only operations whose
+ * comment says "Reports UNKNOWN" have it.
  *
  * Times are microseconds since 1970 of the database's clock, durations milliseconds.
  */
@@ -32,22 +34,23 @@ struct role;
 struct op_kind;
 
 struct store_op {
-	void (*done)(struct store_op *op, const struct reeve_error *error); /* error NULL: it is committed */
-	int64_t deadline_ms; /* monotonic: not begun by then, it ends with UNAVAILABLE; 0: waits for ever */
-	uint64_t origin;     /* whom it is for: those of different origins have their turns; 0: the manager itself */
-	int weight;          /* tasks in it; set by the store */
-	size_t bytes;        /* what it holds in memory; set by the store */
+	void (*done)(struct store_op *op, const struct reeve_error *error); /* error NULL: committed */
+	int64_t deadline_ms; /* monotonic: if not started by then, or within 2 s while the database is down, it fails with
+	                      * UNAVAILABLE; with DEADLINE_EXCEEDED if an earlier try's outcome is unknown; 0: none */
+	uint64_t origin;     /* the beneficiary: different origins take turns; 0: the manager itself */
+	int weight;          /* its number of tasks; set by the store */
+	size_t bytes;        /* its memory; set by the store */
 
-	bool again;          /* in `done`: an earlier try of it ended unknown with a connection */
+	bool again;          /* in `done`: the connection broke during an earlier try, whose outcome is unknown */
 
-	/* the role's own */
+	/* for the role only */
 	struct store_op *prev, *next;
 	const struct op_kind *kind;
-	struct role *role; /* that it was given to */
+	struct role *role; /* the role that lists it */
 	int64_t start; /* see fair.h */
 	int batch_limit, tries;
-	bool blocked;     /* it could not have a lock in time */
-	int64_t given_ms; /* monotonic */
+	bool blocked;     /* it could not get a lock in time */
+	int64_t given_ms; /* when it was passed to the store; monotonic */
 };
 
 /* --- submitting ------------------------------------------------------------------------------------------------ */
@@ -60,60 +63,61 @@ struct store_task {
 	int64_t delay_ms;
 	const char *key;        /* NULL: none */
 	int64_t key_ttl_ms;     /* 0: until a day after the task ended */
-	int32_t max_attempts;     /* 0, before core/submit has filled it in: the queue's */
+	int32_t max_attempts;     /* core/submit replaces 0 by the queue's value */
 	int64_t timeout_ms;
-	bool retry_given;         /* else the next three are the queue's, likewise */
+	bool retry_given;         /* else core/submit sets the next three to the queue's values */
 	int64_t retry_base_ms, retry_max_ms;
 	const char *retry_policy; /* JSON as in the column of that name; NULL: exponential */
-	int64_t task_version;     /* with a key: newer than the stored one, and the task is run again; 0: none */
+	int64_t task_version;     /* with a key: if newer than the stored one, the task runs again; 0: none */
 	int64_t batch;            /* an open one; 0: none, or the queue's implicit one */
-	bool batched;             /* its queue makes batches, or has to be looked at before it takes tasks */
-	const char *pipeline;     /* its name, NULL: none; what follows, and all that stages say, core/submit fills in */
+	bool batched;             /* its queue creates batches, or must be checked before it accepts tasks */
+	const char *pipeline;     /* its name; NULL: none. core/submit sets the rest and everything that stages define */
 	int64_t pipeline_id;
-	const char *stage;        /* the first one's name */
+	const char *stage;        /* the first stage's name */
 	const char *source;
 };
 
 struct store_made {
 	int64_t id;
-	bool existing;          /* a key's older task; nothing was made */
-	bool made;              /* by this very operation: version and run_at_us are there */
-	bool restarted;         /* existing, and run again, its version being newer */
-	bool waits;             /* restarted, and not executing now: all that follows is there */
-	bool recalled;          /* answered as an earlier copy of the call was: nothing else is known */
+	bool existing;          /* an older task has the key; nothing was created */
+	bool made;              /* created by this operation: version and run_at_us are set */
+	bool restarted;         /* existing, and runs again because its version is newer */
+	bool waits;             /* restarted, and not executing now: all fields below are set */
+	bool recalled;          /* the answer of an earlier copy of the call: nothing else is known */
 	int64_t version, run_at_us;
 	int route;
 	int32_t priority;
 };
 
+/* Creates tasks. */
 struct store_submit {
 	struct store_op op;
 	uint8_t request_id[16];
 	int count;
 	const struct store_task *tasks;
 	/* results */
-	struct store_made *made; /* one a task, in order */
-	int made_count;          /* may differ from count only if the request id was used for another call */
-	bool keyed, batched;     /* the store's own */
+	struct store_made *made; /* one per task, in order */
+	int made_count;          /* differs from count only if the request id was used for another call */
+	bool keyed, batched;     /* for the store only */
 };
 void store_submit(struct store *store, struct store_submit *op);
 
 /* --- queues ---------------------------------------------------------------------------------------------------- */
 
-/* What tasks have that neither say nor have it from their queue. */
+/* The settings of tasks for which neither the submit nor the queue sets them. */
 #define DEFAULT_ATTEMPTS 5
 #define DEFAULT_RETRY_BASE_MS 1000
 #define DEFAULT_RETRY_MAX_MS (3600 * 1000)
 
 enum store_queue_state {
 	STORE_QUEUE_RUNNING,
-	STORE_QUEUE_HELD,     /* waits to be started */
+	STORE_QUEUE_HELD,     /* not started */
 	STORE_QUEUE_PAUSED,
-	STORE_QUEUE_STOPPING, /* what waits is being ended */
+	STORE_QUEUE_STOPPING, /* its tasks are being ended */
 	STORE_QUEUE_STOPPED,
 };
 
-/* A queue's settings, as far as the manager goes by them. */
+/* The settings of a queue that the manager uses. */
 struct store_queue {
 	const char *name;
 	enum store_queue_state state;
@@ -127,6 +131,7 @@ struct store_queue {
 
 enum { STORE_FINGERPRINT = 64 };
 
+/* Reads the settings of all queues. */
 struct store_queues {
 	struct store_op op;
 	/* results */
@@ -136,10 +141,10 @@ struct store_queues {
 };
 void store_queues(struct store *store, struct store_queues *op);
 
-/* All settings of a queue and how it stands, to be shown. Texts are NULL where there is none. */
+/* All settings of a queue and its state, for display. A string is NULL if it is not set. */
 struct store_queue_settings {
 	bool is_set;                 /* else these are the defaults */
-	const char *state;           /* as it is shown */
+	const char *state;           /* as displayed */
 	bool batches, autostart, verbose;
 	int32_t max_attempts;
 	const char *retry_policy;
@@ -162,23 +167,23 @@ struct store_queue_set {
 };
 void store_queue_set(struct store *store, struct store_queue_set *op);
 
-/* Starts, stops, pauses, resumes, purges or deletes; what is to be ended is ended by others, see store_queue_end. */
+/* Starts, stops, pauses, resumes, purges or deletes a queue. It ends no tasks: see store_queue_end. */
 struct store_queue_control {
 	struct store_op op;
 	const uint8_t *request_id;
 	const char *queue, *action, *actor;
 	/* results */
 	char state[12];              /* "running", "held", "paused", "stopping", "stopped" */
-	int64_t newest;              /* the newest task's id when the call first came */
+	int64_t newest;              /* the newest task's id when the call first arrived */
 };
 void store_queue_control(struct store *store, struct store_queue_control *op);
 
-/* Goes on with queues that are being stopped, and tells of which of them tasks are to be ended. */
 struct store_stop_work {
 	const char *queue, *actor;
 	int64_t up_to;               /* all tasks up to this id */
 };
 
+/* Continues the stops of queues, and returns the queues whose tasks must be ended. */
 struct store_queue_stops {
 	struct store_op op;
 	/* results */
@@ -187,7 +192,8 @@ struct store_queue_stops {
 };
 void store_queue_stops(struct store *store, struct store_queue_stops *op);
 
-/* Ends some of a queue's tasks. A purge cancels what waits; a stop ends that dead, and has running ones cancelled. */
+/* Ends some of a queue's tasks. A purge cancels waiting ones. A stop ends waiting ones dead and cancels running
+ * ones. */
 struct store_queue_end {
 	struct store_op op;
 	const char *queue, *actor, *reason;
@@ -197,17 +203,17 @@ struct store_queue_end {
 	/* results */
 	struct store_edited *tasks;
 	int found;
-	bool more;                   /* there may be: come again */
+	bool more;                   /* there may be more: call again */
 };
 void store_queue_end(struct store *store, struct store_queue_end *op);
 
 /* --- batches --------------------------------------------------------------------------------------------------- */
 
-/* What is to be done to a batch that lives. */
+/* The work that a live batch needs. */
 enum store_batch_work {
-	STORE_BATCH_STEP,    /* it goes as far as it can: begins, closes, runs its exit task, ends */
-	STORE_BATCH_RELEASE, /* tasks that were held until it had begun are let go */
-	STORE_BATCH_FAIL,    /* they end, its entry task not having completed */
+	STORE_BATCH_STEP,    /* advance it as far as possible: it begins, closes, runs its exit task, ends */
+	STORE_BATCH_RELEASE, /* unblock tasks that waited until it began */
+	STORE_BATCH_FAIL,    /* end these tasks, because its entry task has not completed */
 };
 
 struct store_batch_due {
@@ -215,41 +221,42 @@ struct store_batch_due {
 	enum store_batch_work work;
 };
 
-/* Which batches there is something to do for. */
+/* Finds batches that need work. */
 struct store_batches_due {
 	struct store_op op;
 	int limit;
 	int64_t after;                   /* only ids above this one */
-	bool free_only;                  /* without those whose rows somebody has locked */
+	bool free_only;                  /* without batches whose rows are locked */
 	/* results */
 	struct store_batch_due *due;
 	int count;
 };
 void store_batches_due(struct store *store, struct store_batches_due *op);
 
-/* Does it. Whatever other managers do at the same time, each step is made once; what there is nothing to do for any more
- * is left as it is. UNAVAILABLE if somebody has kept it locked. */
+/* Does a batch's work. Each step is made once, even if other managers try it at the same time; a batch that no
+ * longer needs the work stays as it is. UNAVAILABLE if another transaction kept its row locked. */
 struct store_batch_move {
 	struct store_op op;
 	struct store_batch_due due;
-	int limit;                       /* tasks that are let go or ended */
+	int limit;                       /* tasks to unblock or end */
 	/* results */
-	const char *steps;               /* those made, "closed ended": of a step, as are */
+	const char *steps;               /* the steps made, "closed ended"; STORE_BATCH_STEP sets this and the next five */
 	const char *name, *queue;
 	int64_t submitted, success, failed;
-	int tasks;                       /* let go or ended */
-	int64_t *ended;                  /* those that ended, or NULL */
+	int tasks;                       /* unblocked or ended */
+	int64_t *ended;                  /* the ended ones, or NULL */
 };
 void store_batch_move(struct store *store, struct store_batch_move *op);
 
-/* Admits tasks that were submitted by SQL and wait for it, the first beyond an id and those that go with it: they get a route and
- * a batch, or end dead if that takes none. Whatever other managers do at the same time, each is admitted once. */
+/* Ingests tasks that were submitted by SQL: the first one above an id, and those of the same queue, type and batch.
+ * They get a route and a batch, or end dead if the batch does not accept them. Each is ingested once, even if other
+ * managers try it at the same time. */
 struct store_admit {
 	struct store_op op;
 	int64_t beyond;
 	int limit;
 	/* results */
-	int64_t walked;                  /* up to which id; 0: there are no more */
+	int64_t walked;                  /* all up to this id were processed or passed over; 0: there are no more */
 	int admitted, ended;
 	int64_t *ended_ids;
 	const char *reason;              /* why those ended */
@@ -258,31 +265,33 @@ void store_admit(struct store *store, struct store_admit *op);
 
 /* --- schedules ------------------------------------------------------------------------------------------------- */
 
-/* What came of a tick. */
+/* The outcome of a firing. */
 struct store_tick_made {
 	int64_t schedule;
 	const char *name;
 	int64_t planned_us;
-	const char *planned;         /* the same as text */
-	const char *outcome;         /* as in schedule_runs, or "later": something is in its way, and it will be tried again */
+	const char *planned;         /* the same as a string */
+	const char *outcome;         /* as in schedule_runs, or "later": it was prevented, and will be tried again */
 	int64_t task;                /* or 0 */
 	const char *note;
-	int64_t late_us;             /* after its planned time */
+	int64_t late_us;             /* after its scheduled time */
 };
 
-/* Makes ticks of schedules that are due. However many managers do it at the same time, each is made once; asked again after
- * an unknown outcome, it answers what is left. */
+/* Fires schedules that are due. Each firing happens once, even if other managers try it at the same time. Repeated
+ * after an unknown outcome, the operation fires and returns what is left. */
 struct store_schedules_tick {
 	struct store_op op;
-	int limit;                   /* of so many schedules */
+	int limit;                   /* the maximum of schedules */
 	/* results */
 	struct store_tick_made *ticks;
 	int count;
-	int64_t next_us;             /* in so much time there is something to do; STORE_TIME_NEVER: not that anybody knows */
+	int64_t next_us;             /* the time until there is more to do; STORE_TIME_NEVER: nothing is known */
 };
 void store_schedules_tick(struct store *store, struct store_schedules_tick *op);
 
-/* Opens one; what is NULL is as its queue says. */
+/* --- batches: opening and closing ------------------------------------------------------------------------------ */
+
+/* Opens a batch. A NULL string stands for the queue's setting. */
 struct store_batch_open {
 	struct store_op op;
 	uint8_t request_id[16];
@@ -295,19 +304,19 @@ struct store_batch_open {
 };
 void store_batch_open(struct store *store, struct store_batch_open *op);
 
-/* Closes one. NOT_FOUND; FAILED_PRECONDITION if it was closed by another call. */
+/* Closes a batch. NOT_FOUND; FAILED_PRECONDITION if another call closed it. */
 struct store_batch_close {
 	struct store_op op;
 	uint8_t request_id[16];
 	int64_t id;
 	/* result */
-	void *batch;                     /* a message, NULL before the call; whoever gave the operation frees it */
+	void *batch;                     /* a message, NULL before the call; the caller of the operation frees it */
 };
 void store_batch_close(struct store *store, struct store_batch_close *op);
 
-/* --- schedules, by hand ------------------------------------------------------------------------------------------ */
+/* --- schedules: management --------------------------------------------------------------------------------------- */
 
-/* A definition, to be shown. Texts are NULL where there is none. */
+/* A definition, for display. A string is NULL if it is not set. */
 struct store_schedule {
 	const char *name, *cron, *zone;
 	int64_t every_ms, start_us;                  /* every_ms 0: none */
@@ -321,7 +330,7 @@ struct store_schedule {
 	int64_t last_task_id, waits_for;             /* 0: none */
 	const char *source;
 	int64_t created_us, updated_us;
-	const int64_t *planned_us;                   /* of a GET: when it comes next */
+	const int64_t *planned_us;                   /* of a GET: the next scheduled times */
 	int planned_count;
 };
 
@@ -333,16 +342,17 @@ enum store_schedule_call {
 	STORE_SCHEDULE_LIST,
 };
 
-/* Changes one or reads some. All but LIST answer one; none if it has gone (and a GET of a name that nobody has). */
+/* Changes a schedule or reads some. All calls but LIST return one, or none if it was deleted or, for GET, never
+ * existed. */
 struct store_schedules {
 	struct store_op op;
 	enum store_schedule_call call;
-	const uint8_t *request_id;                   /* of those that change */
-	const char *name;                            /* LIST: only those behind it */
-	const char *change;                          /* ADD, EDIT: JSON, see the function schedule_changed; CONTROL: the action */
+	const uint8_t *request_id;                   /* of changes */
+	const char *name;                            /* LIST: only names after this one */
+	const char *change;                          /* ADD, EDIT: JSON (function schedule_changed); CONTROL: the action */
 	const char *actor;
-	int limit;                                   /* LIST: so many; GET: so many planned times */
-	int64_t most_bytes;                          /* LIST: so much, but one at least */
+	int limit;                                   /* LIST: of schedules; GET: of scheduled times */
+	int64_t most_bytes;                          /* LIST: maximum, but at least one schedule */
 	/* results */
 	struct store_schedule *schedules;
 	int count;
@@ -351,13 +361,13 @@ struct store_schedules {
 void store_schedules(struct store *store, struct store_schedules *op);
 
 struct store_schedule_run {
-	int64_t id, planned_us, at_us;               /* planned_us 0: by hand */
+	int64_t id, planned_us, at_us;               /* planned_us 0: a manual run */
 	const char *outcome, *actor, *note;
 	int64_t task_id;                             /* 0: none */
-	const char *task_status;                     /* "" if there is none any more */
+	const char *task_status;                     /* "" if the task does not exist any more */
 };
 
-/* Runs one now (a request id is given), or lists its runs, newest first. NOT_FOUND. */
+/* Runs a schedule now (if a request id is set), or lists its runs, newest first. NOT_FOUND. */
 struct store_schedule_runs {
 	struct store_op op;
 	const uint8_t *request_id;
@@ -382,7 +392,7 @@ struct store_pipeline {
 	int64_t created_us;
 };
 
-/* Defines one, or replaces its definition. */
+/* Defines a pipeline, or replaces its definition. */
 struct store_pipeline_define {
 	struct store_op op;
 	uint8_t request_id[16];
@@ -390,17 +400,17 @@ struct store_pipeline_define {
 	int32_t max_steps;
 	/* results */
 	struct store_pipeline pipeline;
-	bool changed;                    /* else it was so before */
+	bool changed;                    /* false: the definition was the same before */
 };
 void store_pipeline_define(struct store *store, struct store_pipeline_define *op);
 
-/* As they are defined now, by name. */
+/* Reads the current definitions, by name. */
 struct store_pipelines {
 	struct store_op op;
 	const char *name;                /* only this one; or NULL: */
-	const char *after_name;          /* those behind this name, */
-	int limit;                       /* so many, */
-	int64_t most_bytes;              /* and so much, but one at least */
+	const char *after_name;          /* only names after this one, */
+	int limit;                       /* the maximum of pipelines, */
+	int64_t most_bytes;              /* and of bytes, but at least one pipeline */
 	/* results */
 	struct store_pipeline *pipelines;
 	int count;
@@ -408,23 +418,24 @@ struct store_pipelines {
 };
 void store_pipelines(struct store *store, struct store_pipelines *op);
 
-/* How a task of a pipeline begins: what its first stage says. */
+/* What a pipeline's first stage sets for a task. */
 struct store_pipeline_start {
 	int64_t pipeline_id;
 	const char *stage, *type;
-	bool has_priority;               /* else the task's own stays */
+	bool has_priority;               /* else the task keeps its own */
 	int32_t priority, max_attempts;
 	int64_t timeout_ms, retry_base_ms, retry_max_ms;
 	const char *retry_policy;        /* or NULL */
 };
 
-/* Looks pipelines up for tasks, and makes the routes of all their stages. NOT_FOUND names one that is not there. */
+/* Looks up pipelines for tasks, and creates the routes of all their stages. NOT_FOUND names a pipeline that does not
+ * exist. */
 struct store_pipelines_start {
 	struct store_op op;
 	int count;
 	const char **names, **queues;
 	/* result */
-	struct store_pipeline_start *starts; /* one a name, in order */
+	struct store_pipeline_start *starts; /* one per name, in order */
 };
 void store_pipelines_start(struct store *store, struct store_pipelines_start *op);
 
@@ -435,10 +446,10 @@ struct store_route {
 	const char *queue, *type;
 };
 
-/* What is asked for while a statement is under way is done together by the next. */
+/* Creates or reads routes. Operations that arrive while a statement is in flight share the next one. */
 struct store_routes {
 	struct store_op op;
-	int count;                       /* make these, if need be, and answer them, perhaps with others; 0: answer all */
+	int count;                       /* create these if needed, and return them, perhaps with others; 0: return all */
 	const char **queues, **types;
 	/* results */
 	struct store_route *routes;
@@ -446,29 +457,29 @@ struct store_routes {
 };
 void store_routes(struct store *store, struct store_routes *op);
 
-/* --- the window ------------------------------------------------------------------------------------------------ */
+/* --- the ready cache ------------------------------------------------------------------------------------------- */
 
 struct store_candidate {
 	int64_t id, version, run_at_us;
 	int32_t bytes; /* of its details */
 };
 
-/* The next candidates of a stream. Those that are asked for while a statement is under way are read together by the next. */
+/* Reads the next candidates of a stream. Pages that are requested while a statement is in flight share the next one. */
 struct store_page {
 	struct store_op op;
 	int route;
 	int32_t priority;
 	int64_t after_run_at_us, after_id;
-	int64_t due_us;                  /* the manager's reckoning of now */
+	int64_t due_us;                  /* the manager's estimate of now */
 	int limit;
-	int slices, slice;               /* only tasks whose id leaves this remainder; slices 1: all */
-	int64_t other_bytes;             /* `other` has no longer details */
+	int slices, slice;               /* the number of shards; which one: the remainder of the id; slices 1: all */
+	int64_t other_bytes;             /* the maximum length of the details of `other` */
 	/* results */
 	struct store_candidate *candidates;
 	int count;
-	struct store_candidate other;    /* the first due task of another slice; id 0: there is none */
+	struct store_candidate other;    /* the first due task of another shard; id 0: there is none */
 	int64_t next_due_us;             /* when the first task that is not due yet will be; STORE_TIME_NEVER: none */
-	bool more_follow;                /* another page of the same statement, or its error, is handed over right after this one */
+	bool more_follow;                /* another page of the same statement, or its error, follows at once */
 };
 void store_page(struct store *store, struct store_page *op);
 
@@ -478,19 +489,20 @@ struct store_stream {
 	int64_t first_us;                /* when the first of its tasks is due */
 };
 
+/* Finds the streams of routes, from the highest priority down. */
 struct store_streams {
 	struct store_op op;
 	int count;
 	const int *routes;
-	int32_t below;                   /* INT32_MAX: from the highest */
-	int most;                        /* for each route */
+	int32_t below;                   /* only lower priorities; INT32_MAX: all */
+	int most;                        /* the maximum for each route */
 	/* results */
 	struct store_stream *streams;
 	int found;
 };
 void store_streams(struct store *store, struct store_streams *op);
 
-/* A stretch of a stream that lies behind its cursor: tasks that were committed long after they were made. */
+/* Reads a section of a stream before its cursor, for tasks that were committed long after their creation. */
 struct store_late {
 	struct store_op op;
 	int route;
@@ -508,8 +520,8 @@ void store_late(struct store *store, struct store_late *op);
 
 struct store_try {
 	int64_t id, version;
-	int slot;                        /* place of its Fetch in `fetches`, from 0 */
-	bool locked;                     /* result: left out, since somebody had it locked, who may have left it as it was */
+	int slot;                        /* index of its Fetch in `fetches` */
+	bool locked;                     /* result: left out: locked by another transaction, which may not change it */
 };
 
 struct store_fetch {
@@ -521,20 +533,20 @@ struct store_claimed {
 	int64_t expires_in_ms;
 	const char *details, *key;
 	const char *stage;               /* of its pipeline; "": none */
-	const char *queue, *type;        /* of what is delivered again; NULL from a claim, whose routes are known */
+	const char *queue, *type;        /* of a redelivery; NULL from a claim, whose routes are known */
 	int attempt, max_attempts, route, slot;
 };
 
-/* Tells UNKNOWN. */
+/* Claims candidates for Fetches. Reports UNKNOWN. */
 struct store_claim {
 	struct store_op op;
 	int count;
-	struct store_try *tries;         /* sorted by id by the store */
+	struct store_try *tries;         /* the store sorts them by id */
 	int fetch_count;
 	const struct store_fetch *fetches;
-	int64_t buffer_ms;               /* an attempt's expiry beyond its time-out */
-	bool careful;                    /* some were locked the last time: waits for no lock. So does any claim just after one
-	                                    that met a lock. */
+	int64_t buffer_ms;               /* from an attempt's timeout to its expiry */
+	bool careful;                    /* some were locked the last time: wait for no lock. So does any claim just after
+	                                  * one that met a lock. */
 	/* results */
 	struct store_claimed *won;
 	int won_count;
@@ -547,17 +559,19 @@ enum store_life {
 	STORE_LIFE_OVER,
 };
 
-/* What a Fetch was given and still holds, and whether its worker lives; one that does not holds nothing. */
+/* Reads the assignments that a Fetch received and still has, and whether its worker lives. A worker that does not
+ * has none. */
 struct store_redeliver {
 	struct store_op op;
 	struct store_fetch fetch;
-	/* Of one task; of several, each of which costs so much beside its texts: the same for every Fetch. */
+	/* The maximum bytes of one task's details, and of an answer with several tasks; and what each task costs in it in
+	 * addition to its strings. The same for every Fetch. */
 	int64_t max_details_bytes, max_answer_bytes, assignment_bytes;
 	/* results */
 	enum store_life life;
 	struct store_claimed *won;
 	int won_count;
-	struct store_candidate *left_out; /* what does not fit, by their tokens; without the time they are due */
+	struct store_candidate *left_out; /* what does not fit; the version is the token; without run_at_us */
 	int left_out_count;
 };
 void store_redeliver(struct store *store, struct store_redeliver *op);
@@ -572,19 +586,19 @@ enum store_outcome {
 	STORE_CANCELLED,
 	STORE_LEASE_ENDED,
 	STORE_EXPIRED,
-	STORE_LOST,                      /* the worker was */
-	STORE_TAKEN_BACK,                /* it never arrived there */
+	STORE_LOST,                      /* its worker was lost */
+	STORE_TAKEN_BACK,                /* requeued: it never arrived at its worker */
 	STORE_OUTCOMES
 };
 
-/* "completed", "failed", …: as the tables say it. */
+/* Returns the outcome's name in the tables: "completed", "failed", … */
 const char *store_outcome_name(enum store_outcome outcome);
 
 enum store_verdict {
 	STORE_ACCEPTED,  /* this call ended the attempt */
-	STORE_REPEATED,  /* an earlier copy of the report had */
-	STORE_LATE,      /* the lock had been lost; nothing was changed, and the audit says so */
-	STORE_LATER,     /* not judged: another transaction has locked what it would change; it is to be reported again */
+	STORE_REPEATED,  /* an earlier copy of the report ended it */
+	STORE_LATE,      /* the lock had been lost; nothing changed, and the audit has an entry */
+	STORE_LATER,     /* not processed: another transaction has locked a row that would change; report it again */
 };
 
 struct store_result {
@@ -593,19 +607,20 @@ struct store_result {
 	const char *result;              /* completed; NULL otherwise */
 	const char *error, *error_code;  /* NULL when completed */
 	const char *remark, *stack;      /* or NULL */
-	int64_t retry_in_ms;             /* failed: the handler's own wish; 0: as the policy says */
-	const char *stage;               /* completed: the one that follows, as the handler wishes; NULL: it does not say */
+	int64_t retry_in_ms;             /* failed: the handler's choice; 0: by the policy */
+	const char *stage;               /* completed: the next stage, if the handler chooses it; NULL: it does not */
 	/* results */
 	enum store_verdict verdict;
-	bool batched;                    /* and it was of a batch */
+	bool batched;                    /* and the task belonged to a batch */
 	const char *becomes;             /* "completed", "dead", "cancelled"; "failed", "queued": it waits (again) */
-	bool ended;                      /* the task is over; else it waits again: */
-	int attempt, route;              /* there for all that were accepted */
+	bool ended;                      /* the task has ended; else it waits again: */
+	int attempt, route;              /* set for all accepted results */
 	int32_t priority;
 	int64_t version, due_us;
-	bool committed;                  /* the store's own: accepted, whatever becomes of the others */
+	bool committed;                  /* for the store only: accepted, even if other results of the batch fail */
 };
 
+/* Ends attempts as reported by their worker. */
 struct store_report {
 	struct store_op op;
 	int64_t incarnation;
@@ -614,24 +629,24 @@ struct store_report {
 };
 void store_report(struct store *store, struct store_report *op);
 
-/* A place among journal rows that are looked through a page at a time: page by page everything has its turn, though rows be
- * locked for long. */
+/* A position among journal rows that are read in pages, so that the scan reaches all rows even if some are locked
+ * for long. */
 struct store_place {
-	int64_t key, id;                 /* what they are ordered by, and the row's id */
+	int64_t key, id;                 /* what the rows are ordered by, and the row's id */
 };
 
 /* Ends attempts whose expiry has passed, a bounded number at a time. */
 struct store_expire {
 	struct store_op op;
-	int limit;                       /* journal rows to look into, */
-	struct store_place after;        /* … by next_expiry (µs), from {STORE_TIME_BEGIN, 0} on */
-	int64_t now_us;                  /* the manager's reckoning: nothing is later than this */
-	int64_t before_assignment;       /* attempts up to this journal row … */
-	int64_t watched_ms;              /* … have been watched only for so long, and must have been for their whole time */
+	int limit;                       /* journal rows to read, */
+	struct store_place after;        /* … by next_expiry (µs), starting at {STORE_TIME_BEGIN, 0} */
+	int64_t now_us;                  /* the manager's estimate: later expiries have not passed */
+	int64_t before_assignment;       /* attempts up to this journal row end only if … */
+	int64_t watched_ms;              /* … this, the time that the manager has watched them, covers their full time */
 	/* results */
-	struct store_result *results;    /* those ended here */
+	struct store_result *results;    /* the attempts ended here */
 	int count;
-	bool more;                       /* there may be more behind `last`; set, as that, even if ending them failed */
+	bool more;                       /* there may be more after `last`; both are set even if ending them failed */
 	struct store_place last;
 };
 void store_expire(struct store *store, struct store_expire *op);
@@ -639,69 +654,69 @@ void store_expire(struct store *store, struct store_expire *op);
 /* Ends attempts whose worker is lost, a bounded number at a time. */
 struct store_sweep {
 	struct store_op op;
-	int limit;                       /* journal rows to look into, */
-	struct store_place after;        /* … by worker, from {0, 0} on */
-	bool all;                        /* whoever is lost; else only of these: */
+	int limit;                       /* journal rows to read, */
+	struct store_place after;        /* … by worker, starting at {0, 0} */
+	bool all;                        /* of all lost workers; else only of these: */
 	int count_of;
 	const int64_t *of;
 	/* results */
-	struct store_result *results;    /* those ended here; their `error` tells the story */
+	struct store_result *results;    /* the attempts ended here; `error` has the details */
 	int count;
-	bool more;                       /* there may be more behind `last`; set, as that, even if ending them failed */
+	bool more;                       /* there may be more after `last`; both are set even if ending them failed */
 	struct store_place last;
 };
 void store_sweep(struct store *store, struct store_sweep *op);
 
-/* What a worker says that it has, as one snapshot. */
+/* A worker's view of its attempts and Fetches, as one snapshot. */
 struct store_holding {
 	int64_t incarnation;
 	int64_t highest_fetch;           /* ever sent */
 	int waiting_count, held_count;
-	const int64_t *waiting;          /* Fetches waited for */
+	const int64_t *waiting;          /* Fetches that it still waits for */
 	const int64_t *held_ids, *held_tokens;
 };
 
-/* Ends attempts that were given to a worker and never arrived there. */
+/* Requeues tasks that were assigned to a worker and never arrived there. */
 struct store_take_back {
 	struct store_op op;
 	struct store_holding holding;
-	int64_t lowest_fetch;            /* older ones are not looked at */
+	int64_t lowest_fetch;            /* older ones are not checked */
 	/* results */
-	struct store_result *results;    /* those ended here */
+	struct store_result *results;    /* the attempts ended here */
 	int count;
-	int64_t lowest_open;             /* the lowest Fetch of those that still has something open */
-	bool found;                      /* the store's: something is to be taken back */
+	int64_t lowest_open;             /* the lowest checked Fetch with an open assignment */
+	bool found;                      /* for the store only: there is something to requeue */
 };
 void store_take_back(struct store *store, struct store_take_back *op);
 
-/* Lets an attempt run longer. */
+/* Extends an attempt. */
 struct store_extend {
 	struct store_op op;
 	int64_t id, token;
 	int64_t run_ms;                  /* in: from now; out: granted */
 	int64_t max_run_ms;              /* from its claim */
 	/* results */
-	bool held;                       /* false: the attempt is over, or never was */
-	bool locked;                     /* by another transaction: it holds the task, and nothing was changed */
+	bool held;                       /* false: the attempt has ended, or never existed */
+	bool locked;                     /* by another transaction: the attempt holds the task, and nothing changed */
 	int64_t expires_in_ms;
 };
 void store_extend(struct store *store, struct store_extend *op);
 
-/* Keeps what handlers remark while they run, as far as nobody has locked their tasks. */
+/* Stores the remarks of running handlers, except for tasks that another transaction has locked. */
 struct store_remarks {
 	struct store_op op;
 	int count;
 	const int64_t *ids, *tokens;
 	const char *const *texts;
-	size_t bytes;                    /* of all of it */
+	size_t bytes;                    /* of everything */
 };
 void store_remarks(struct store *store, struct store_remarks *op);
 
-/* --- changing by hand ------------------------------------------------------------------------------------------ */
+/* --- manual changes -------------------------------------------------------------------------------------------- */
 
 enum store_edit_kind { STORE_CANCEL, STORE_KILL, STORE_RETRY, STORE_UPDATE };
 
-/* Which tasks: those that match all that is given. */
+/* Selects the tasks that match all fields that are set. */
 struct store_filter {
 	unsigned statuses;               /* bit n: those of Reeve__V1__TaskStatus n; 0: all */
 	const char *queue, *type, *error, *error_contains, *error_code, *key, *source; /* NULL: any */
@@ -710,23 +725,24 @@ struct store_filter {
 	int64_t after_id;                /* only ids above this one */
 };
 
-/* So many tasks a change by a filter takes at a time, from so long a stretch of ids. */
+/* The maximum of tasks that a change by a filter processes at a time, and of ids that it scans for them. */
 enum { STORE_FILTER_MOST = 1000, STORE_FILTER_STRETCH = 200000 };
 
 struct store_edited {
 	int64_t id;
 	char status[12];                 /* afterwards */
 	bool changed;
-	bool refused;                    /* it runs, and that cannot be changed then */
-	bool ended;                      /* by this call; its route is there */
-	bool waits;                      /* waits again or anew, since this call: */
+	bool refused;                    /* a running task does not allow this change */
+	bool ended;                      /* by this call; its route is set */
+	bool waits;                      /* waits because of this call; the next four fields are set: */
 	int route;
 	int32_t priority;
 	int64_t version, due_us;
-	bool stopping;                   /* it executes, and is to be started again when it has been stopped */
-	int64_t ordered_worker, token;   /* a worker is to be told to stop this attempt; 0: none */
+	bool stopping;                   /* it executes, and starts again after its stop */
+	int64_t ordered_worker, token;   /* this worker must get a command to stop this attempt; 0: none */
 };
 
+/* Cancels, kills, retries or updates tasks. */
 struct store_edit {
 	struct store_op op;
 	enum store_edit_kind kind;
@@ -734,40 +750,42 @@ struct store_edit {
 	int count;
 	const int64_t *ids;
 	const struct store_filter *filter; /* instead of ids; its statuses are those that the change may touch */
-	bool executing;                  /* a retry: executing ones are started again, too */
+	bool executing;                  /* a retry: start executing ones again, too */
 	const char *actor, *reason;
 	bool set_priority;
 	int32_t priority;
-	int64_t run_at_us;               /* STORE_TIME_BEGIN: leave */
-	int32_t max_attempts;            /* 0: leave */
+	int64_t run_at_us;               /* STORE_TIME_BEGIN: no change */
+	int32_t max_attempts;            /* 0: no change */
 	/* results */
-	struct store_edited *tasks;      /* those that exist, in the order asked */
+	struct store_edited *tasks;      /* those that exist, in the order of the ids */
 	int found;
 	int64_t *missing;
 	int missing_count;
 	int64_t next_after_id;           /* with a filter: there may be more above this id; 0: there are none */
-	bool mismatch;                   /* the request id was used for another call; nothing was done */
+	bool mismatch;                   /* the request id was used for another call; nothing changed */
 };
 void store_edit(struct store *store, struct store_edit *op);
 
 /* --- workers --------------------------------------------------------------------------------------------------- */
 
+/* Registers a worker. */
 struct store_register {
 	struct store_op op;
 	const char *name, *host, *version;
 	int32_t pid, concurrency;
 	int queue_count, type_count;
 	char *const *queues, *const *types;
-	int64_t lease_ms;                /* what it is told */
-	int64_t previous;                /* the incarnation that is over, by its own word; 0: none */
-	bool by_hand;                    /* nobody sends heartbeats for it */
+	int64_t lease_ms;                /* the lease it gets */
+	int64_t previous;                /* the incarnation that has ended, according to the worker; 0: none */
+	bool by_hand;                    /* a pull client: it sends no heartbeats */
 	/* results */
-	int64_t incarnation;             /* 0: a worker of this name lives elsewhere: */
+	int64_t incarnation;             /* 0: another process has a living worker of this name: */
 	char other_host[256];
 	int32_t other_pid;
 };
 void store_register(struct store *store, struct store_register *op);
 
+/* Ends an incarnation that leaves. */
 struct store_leave {
 	struct store_op op;
 	int64_t incarnation;
@@ -775,13 +793,14 @@ struct store_leave {
 };
 void store_leave(struct store *store, struct store_leave *op);
 
+/* A worker command. */
 struct store_order {
 	char kind[12];                   /* cancel, drain, pause, resume, stop, concurrency */
-	int64_t task_id, token;          /* of a cancel's attempt; 0: it is for the worker itself */
-	int32_t value;                   /* concurrency: how many */
+	int64_t task_id, token;          /* of a cancel's attempt; 0: the command is for the worker itself */
+	int32_t value;                   /* concurrency: the number of slots */
 };
 
-/* Whether an incarnation lives. */
+/* Checks whether an incarnation lives. */
 struct store_look {
 	struct store_op op;
 	int64_t incarnation;
@@ -790,7 +809,7 @@ struct store_look {
 };
 void store_look(struct store *store, struct store_look *op);
 
-/* The orders that stand for an incarnation. */
+/* Reads the current commands for an incarnation. */
 struct store_orders {
 	struct store_op op;
 	int64_t incarnation;
@@ -800,12 +819,12 @@ struct store_orders {
 };
 void store_orders(struct store *store, struct store_orders *op);
 
-/* Which incarnations live, and how far their heartbeats have come. */
 struct store_beat {
 	int64_t incarnation, seq;
-	int64_t lease_ms;                /* as it was told when it registered */
+	int64_t lease_ms;                /* the lease it got at its registration */
 };
 
+/* Reads the living incarnations and the sequence numbers of their heartbeats. */
 struct store_watch {
 	struct store_op op;
 	/* results */
@@ -814,31 +833,32 @@ struct store_watch {
 };
 void store_watch(struct store *store, struct store_watch *op);
 
-/* Marks incarnations lost unless their heartbeats have gone on. */
+/* Marks incarnations lost unless they have sent heartbeats since. */
 struct store_lose {
 	struct store_op op;
 	int count;
-	const struct store_beat *beats;  /* as they were seen */
+	const struct store_beat *beats;  /* as last read */
 	/* results */
 	int64_t *lost;
 	int lost_count;
 };
 void store_lose(struct store *store, struct store_lose *op);
 
+/* Renews a worker's lease, and returns the commands for it. */
 struct store_heartbeat {
 	struct store_op op;
 	int64_t incarnation, seq;
-	size_t carries;                  /* bytes that wait with it */
+	size_t carries;                  /* bytes that stay in memory until it is done */
 	const char *state;               /* running, paused, draining: a constant string */
-	int32_t concurrency;             /* 0: it does not say */
+	int32_t concurrency;             /* 0: unchanged */
 	int64_t succeeded, failed;       /* attempts */
-	int type_count;                  /* the types it runs by now; 0: as before */
+	int type_count;                  /* the types it runs now; 0: unchanged */
 	char *const *types;
 	/* results */
 	bool renewed;                    /* it raised the sequence number */
-	bool overtaken;                  /* a later one has come: this one says nothing any more */
+	bool overtaken;                  /* a later one has arrived: this one has no effect */
 	bool locked;                     /* another transaction has locked the worker's row: nothing was renewed */
-	bool lost;                       /* the incarnation has ended, or never was */
+	bool lost;                       /* the incarnation has ended, or never existed */
 	struct store_order *orders;
 	int order_count;
 };
@@ -849,22 +869,22 @@ struct store_controlled {
 	char name[256];
 };
 
-/* Orders something of living workers, or takes a pause back. */
+/* Sets a command for living workers, or resumes paused ones. */
 struct store_control {
 	struct store_op op;
 	const char *name;                /* NULL: all */
 	const char *kind;                /* drain, pause, resume, stop, concurrency */
-	int32_t value;                   /* concurrency: how many; else 0 */
+	int32_t value;                   /* concurrency: the number of slots; else 0 */
 	const char *actor;
 	/* results */
-	struct store_controlled *workers; /* those it was told */
+	struct store_controlled *workers; /* those that it concerns */
 	int count;
 };
 void store_control(struct store *store, struct store_control *op);
 
-/* --- looking --------------------------------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------------------------------------- */
 
-/* Which of some tasks have ended. */
+/* Finds out which of some tasks have ended. */
 struct store_ended {
 	struct store_op op;
 	int count;
@@ -877,41 +897,42 @@ struct store_ended {
 };
 void store_ended(struct store *store, struct store_ended *op);
 
-/* Reads straight into a response message, which the caller owns and has initialized; what it leads to is freed by
- * protobuf_c_message_free_unpacked. */
 enum store_read_kind {
-	STORE_BOUND,    /* the response of a statement from its request, as its head says (bind.h) */
-	STORE_GET,      /* ListResponse: the task `id`, if there is one, with details and result */
+	STORE_BOUND,    /* the response of a statement from its request, by its head (bind.h) */
+	STORE_GET,      /* ListResponse: the task `id`, if it exists, with details and result */
 	STORE_LIST,     /* ListResponse from a ListRequest */
-	STORE_MATCHING, /* the response of a change: which tasks match a filter and can be changed, as many as one call takes */
-	STORE_CHECK,    /* adds the numbers to a CheckResponse that has a measure for each question of the CheckRequest, and
-	                 * clears its manager if nobody knows the queue or the type */
+	STORE_MATCHING, /* the response of a change: a page of tasks that match a filter and can be changed */
+	STORE_CHECK,    /* sets the numbers in a CheckResponse that has a measure for each question of the CheckRequest, and
+	                 * clears its manager if the queue or the type is unknown */
 };
 
 struct sql_text;
 
+/* Reads straight into a response message. The caller owns and has initialized it;
+ * protobuf_c_message_free_unpacked frees everything it refers to. */
 struct store_read {
 	struct store_op op;
 	enum store_read_kind kind;
 	const struct sql_text *statement; /* for STORE_BOUND: one of sql_statements */
-	bool quick;                      /* it reads few rows, whatever there is */
+	bool quick;                      /* it reads few rows, however many there are */
 	const ProtobufCMessage *request;
 	int64_t id;                      /* for STORE_GET */
 	const struct store_filter *filter; /* for STORE_LIST: further conditions, or NULL; for STORE_MATCHING */
 	enum store_edit_kind change;     /* for STORE_MATCHING */
-	int64_t most_bytes;              /* of an answer, for those that may be long */
+	int64_t most_bytes;              /* the maximum of an answer, for kinds that can be long */
 	int64_t lease_ms;
 	/* result */
 	ProtobufCMessage *response;
 };
 void store_read(struct store *store, struct store_read *op);
 
-/* Nobody wants its answer any more, and it is not done: it is, at once or as soon as PostgreSQL has stopped. */
+/* Ends a read, not yet done, whose answer is not needed any more. Its `done` is called at once, or when PostgreSQL
+ * has stopped executing it. */
 void store_read_drop(struct store_read *op);
 
 /* --- statistics and metrics ------------------------------------------------------------------------------------ */
 
-/* Counts further attempts that have ended for the statistics by hour, once each, whatever other managers do. */
+/* Counts more ended attempts for the hourly statistics, each once, even if other managers try it at the same time. */
 struct store_roll {
 	struct store_op op;
 	/* result */
@@ -919,25 +940,26 @@ struct store_roll {
 };
 void store_roll(struct store *store, struct store_roll *op);
 
-/* Adds up what has been counted of live and ended tasks, a page of it; nothing while another manager does it. Looks whether there is
- * something to do that comes unannounced, if a notification was lost. */
+/* Adds a page of changes to the counts of live and ended tasks; does nothing while another manager does. Also checks
+ * for work whose notification was lost. */
 struct store_fold {
 	struct store_op op;
 	/* results */
 	bool more;                       /* there is more to do now */
 	bool callbacks;                  /* some wait */
-	bool arrivals;                   /* tasks are to be admitted */
+	bool arrivals;                   /* there are tasks to ingest */
 };
 void store_fold(struct store *store, struct store_fold *op);
 
-enum { STORE_METRICS_MOST = 10000 };   /* of applications there may be so many */
+enum { STORE_METRICS_MOST = 10000 };   /* the maximum of metrics set by applications */
 
 struct store_metric {
 	const char *category, *name;
 	double value;
 };
 
-/* Puts metrics: which of two calls comes last is decided by the database. FAILED_PRECONDITION if there are too many names. */
+/* Sets metrics; the database decides which of two calls is the later one. FAILED_PRECONDITION if there are too many
+ * names. */
 struct store_metrics_put {
 	struct store_op op;
 	int count;
@@ -953,7 +975,7 @@ struct store_own_counter {
 	int64_t value;
 };
 
-/* Writes this manager's own counters among the metrics, as far as they have changed. */
+/* Writes those of this manager's counters that have changed to the metrics. */
 struct store_metrics_own {
 	struct store_op op;
 	int count;
@@ -967,20 +989,20 @@ struct store_callback {
 	int64_t id, batch_id, task_id;   /* task_id 0: of the batch */
 	const char *event, *url, *site;  /* site: the URL's host and port */
 	const char *secret, *payload;    /* or NULL */
-	int32_t attempt;                 /* which try this is, from 1 */
-	int32_t take;                    /* which take; of some nothing may have come */
+	int32_t attempt;                 /* the number of this try, from 1 */
+	int32_t take;                    /* the number of this take; earlier ones may have no outcome */
 };
 
-/* How many tries of a site are under way. */
+/* The number of tries of a site that are in flight. */
 struct store_site {
 	const char *site;
 	int32_t count;
 };
 
-/* Takes callbacks that are due: nobody else tries them for so long. */
+/* Takes callbacks that are due: no other take gets them within lease_ms. Reports UNKNOWN. */
 struct store_callbacks_take {
 	struct store_op op;
-	int limit, site_limit;           /* how many in all; how many of one site, with those under way: */
+	int limit, site_limit;           /* the maximum in total, and of one site, including those in flight: */
 	int64_t lease_ms;
 	int64_t now_us;                  /* the manager's estimate of the database's time (core_database_us); 0: none */
 	int site_count;
@@ -991,98 +1013,98 @@ struct store_callbacks_take {
 };
 void store_callbacks_take(struct store *store, struct store_callbacks_take *op);
 
-/* What a batch's begin and end are told with. */
+/* Reads the body of a callback for a batch's begin or end. */
 struct store_callback_report {
 	struct store_op op;
 	int64_t batch_id;
 	const char *event;
 	/* result */
-	const char *body;                /* NULL: the batch is not there any more */
+	const char *body;                /* NULL: the batch does not exist any more */
 };
 void store_callback_report(struct store *store, struct store_callback_report *op);
 
-/* Notes what became of a try. */
+/* Records the outcome of a try. */
 struct store_callback_settle {
 	struct store_op op;
 	int64_t id;
 	int32_t take;
-	int32_t attempts;                /* how often it has been tried */
-	bool delivered, over;            /* over: given up; neither: it is tried again after a rest */
+	int32_t attempts;                /* the number of tries so far */
+	bool delivered, over;            /* over: given up; neither: it is tried again after rest_ms */
 	int64_t rest_ms;
 	int32_t status;                  /* of HTTP; 0: there was none */
 	const char *error;               /* or NULL */
 	/* result */
-	bool settled;                    /* this changed it; else somebody else had settled it, or tries again */
+	bool settled;                    /* this changed it; else another manager had, or tries it again */
 };
 void store_callback_settle(struct store *store, struct store_callback_settle *op);
 
-/* --- upkeep ---------------------------------------------------------------------------------------------------- */
+/* --- maintenance ----------------------------------------------------------------------------------------------- */
 
-/* Says that the manager lives, and reads the clock. */
 struct store_peer {
-	int64_t manager, seq;            /* how far its ticks have come */
+	int64_t manager, seq;            /* the number of its last heartbeat */
 };
 
+/* Records a heartbeat of the manager, and reads the clock. */
 struct store_tick {
 	struct store_op op;
 	int64_t estimate_us;             /* the manager's estimate of the database's time; 0: none yet */
 	/* results */
 	int64_t now_us;
-	int64_t ahead_us;                /* the furthest estimate of any manager, while the clock shows less than one has seen; else 0 */
-	int64_t set_back_us;             /* what the clock showed then, after it was set back; now, if that is not known */
+	int64_t ahead_us;                /* while the clock shows less than a manager has seen: furthest estimate; or 0 */
+	int64_t set_back_us;             /* what the clock showed when it was set back; if unknown, the current time */
 	int64_t routes;                  /* a fingerprint of those in use */
 	const char *queues;              /* the fingerprint of the queues' settings */
 	int64_t newest_assignment;
 	int schema;                      /* the database's version, if it is newer than this program's; else 0 */
-	struct store_peer *peers;        /* the managers that have not stopped, this one too, in order */
+	struct store_peer *peers;        /* the managers that have not stopped, with this one, in order */
 	int peer_count;
 };
 void store_tick(struct store *store, struct store_tick *op);
 
-/* Says that the manager stops. No tick must follow. */
+/* Records that the manager stops. No store_tick may follow. */
 struct store_stop {
 	struct store_op op;
 };
 void store_stop(struct store *store, struct store_stop *op);
 
-/* Tells the other managers of work. */
+/* Notifies the other managers of work. */
 struct store_wake {
 	struct store_op op;
 	char payload[7900]; /* NOTIFY takes less than 8000 bytes */
 };
 void store_wake(struct store *store, struct store_wake *op);
 
-/* One round of making partitions ahead, dropping old ones, forgetting what is too old. */
+/* Runs one round of maintenance: creates partitions in advance, drops old ones, deletes old rows. */
 struct store_upkeep {
 	struct store_op op;
 	/* result */
-	bool more;                       /* there was a full batch of something: come again soon */
-	int step;                        /* these are the store's own */
-	char partition[64];              /* the history's, that is being dropped */
+	bool more;                       /* some step had a full page: run again soon */
+	int step;                        /* this and the next two are for the store only */
+	char partition[64];              /* the partition of the history that is being dropped */
 	int64_t after;
 };
 void store_upkeep(struct store *store, struct store_upkeep *op);
 
-/* Writing the history's partitions to files before they are dropped. One manager at a time does it: it holds a lock from
- * NEXT to RELEASE, unless its connection breaks. */
+/* Steps of writing the history's partitions to files before they are dropped. One manager at a time does it: it holds a
+ * lock from NEXT to RELEASE, unless its connection breaks. */
 enum store_archive_kind {
-	STORE_ARCHIVE_NEXT,    /* which partition is to be written; none: `partition` is empty, and the lock not ours, maybe */
-	STORE_ARCHIVE_PAGE,    /* its next tasks */
-	STORE_ARCHIVE_NOTE,    /* its file is there for good: it may go */
-	STORE_ARCHIVE_RELEASE, /* somebody else may do it */
+	STORE_ARCHIVE_NEXT,    /* find the next partition; none: `partition` is empty; this manager may lack the lock */
+	STORE_ARCHIVE_PAGE,    /* read its next tasks */
+	STORE_ARCHIVE_NOTE,    /* record that its file is durable: it may be dropped */
+	STORE_ARCHIVE_RELEASE, /* let another manager archive */
 };
 
 struct store_archive {
 	struct store_op op;
 	enum store_archive_kind kind;
 	char partition[64];
-	int64_t after;         /* PAGE: the tasks behind this id; then the last one's */
+	int64_t after;         /* PAGE: only tasks after this id; set to the last one's */
 	const char *file;      /* NOTE */
 	int64_t tasks;
-	/* result of PAGE: lines without their ends, which live until `done` returns. lost: another manager archives */
+	/* results of PAGE: lines without line ends, valid until `done` returns; of all but RELEASE: lost */
 	int count;
 	const char **lines;
-	bool lost;
+	bool lost;             /* another manager archives */
 };
 void store_archive(struct store *store, struct store_archive *op);
 
@@ -1092,24 +1114,26 @@ struct store_options {
 	const char *conninfo;
 	const char *manager_name;
 	int history_days;
-	bool archives;        /* the history is written to files before it goes */
+	bool archives;        /* the history is written to files before it is dropped */
 	int64_t lease_ms;
 	int64_t buffer_ms;
-	int64_t max_details;  /* bytes; for those who submit by SQL */
-	size_t waiting_bytes; /* operations over it are refused with RESOURCE_EXHAUSTED at once */
-	int origin_percent;   /* what one origin may have of it; 0: all */
+	int64_t max_details;  /* bytes; for submits by SQL */
+	size_t waiting_bytes; /* maximum waiting for a role: beyond it, operations with a deadline are refused with
+	                       * RESOURCE_EXHAUSTED */
+	int origin_percent;   /* the maximum share of it for one origin; 0: all */
 };
 
 struct store_listener {
-	void (*notified)(void *arg, const char *payload); /* another manager speaks */
-	void (*listening)(void *arg);                      /* the listen connection is (back) up: what was said may be missed */
+	void (*notified)(void *arg, const char *payload); /* a notification from another manager */
+	void (*listening)(void *arg);                      /* the listen connection is up (again): notifications may have
+	                                                    * been missed */
 	void *arg;
 };
 
-/* Whether it is a connection string at all, as libpq reads it; INVALID_ARGUMENT tells what is wrong. */
+/* Returns whether libpq can parse the connection string; if not, the error is INVALID_ARGUMENT and has the reason. */
 bool store_check_conninfo(const char *conninfo, struct reeve_error *error);
 
-/* Whether a connection string, which is one, has a password in it. */
+/* Returns whether a valid connection string contains a password. */
 bool store_has_password(const char *conninfo);
 
 /* Opens the roles' connections; the database need not be up. */
@@ -1122,13 +1146,13 @@ void store_close(struct store *store);
 /* Ends operations that waited too long. Call it a few times a second. */
 void store_expire_waiting(struct store *store);
 
-/* True if the roles are connected. */
+/* True if all roles are connected. */
 bool store_up(const struct store *store);
 
-/* The manager's own number in the database; 0 before it is known. */
+/* Returns the manager's number in the database; 0 before it is known. */
 int64_t store_manager_id(const struct store *store);
 
-/* Batches and operations of each role since the start; returns false when `role` is beyond the last. */
+/* Returns the batches and operations of a role since the start; false if `role` is beyond the last. */
 bool store_counters(const struct store *store, int role, const char **name, int64_t *batches, int64_t *operations);
 
 #endif

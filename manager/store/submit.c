@@ -1,6 +1,7 @@
 /*
- * Submitting: many calls' tasks in one statement, a small one where nothing special is said of any of them. With keys it is a
- * transaction of up to five; a call with tasks of batches goes alone, in one of up to eight.
+ * Submits tasks: those of many calls in one statement, which is a simpler one if none of them has special fields. With
+ * keys it is a transaction of up to seven statements between BEGIN and COMMIT; a call with tasks of batches runs alone,
+ * in one of up to ten.
  */
 #include "common/clock.h"
 #include "manager/store/internal.h"
@@ -11,10 +12,11 @@
 
 enum { TASK_COLUMNS = 21 };
 
-/* What a batch has learned so far. */
+/* The state of a batch: role->state. */
 struct batch {
-	int total, losers;
-	int64_t *batches;         /* which batch each task is in, whether it is held, and whether the batch begins; or NULL */
+	int total, losers;        /* tasks; and those whose key is taken */
+	int64_t *batches;         /* of each task: its batch, whether it is blocked, and whether the batch begins with it;
+	                           * NULL without batches */
 	bool *held, *begins;
 	struct store_made made[]; /* all the batch's tasks, in order */
 };
@@ -42,7 +44,7 @@ static void on_batches_begun(void *arg, const struct conn_result *result)
 	commit(role);
 }
 
-/* All tasks are made: batches whose first they are begin. */
+/* Begins the batches whose first tasks were created. */
 static void begin_batches(struct role *role)
 {
 	const struct batch *batch = role->state;
@@ -66,7 +68,7 @@ static void begin_batches(struct role *role)
 	}
 }
 
-/* Which calls came before, and what they were answered. */
+/* Repeats the answers of calls that are repetitions. */
 static void on_recalled(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -76,7 +78,7 @@ static void on_recalled(void *arg, const struct conn_result *result)
 		const char *ids = NULL, *existing = NULL, *restarted = NULL;
 		int n = row_array(result->rows, row, 1, &ids), flags = row_array(result->rows, row, 2, &existing);
 		int more_flags = row_array(result->rows, row, 5, &restarted);
-		op->made_count = strcmp(row_text(result->rows, row, 3), "submit") ? 0 : n; /* 0: it was another call's */
+		op->made_count = strcmp(row_text(result->rows, row, 3), "submit") ? 0 : n; /* 0: another call's id */
 		for (int i = 0; i < n && i < op->count; i++) {
 			int length;
 			uint64_t id;
@@ -144,7 +146,7 @@ static void amend(struct role *role)
 	role_run(role, SQL_SUBMIT_AMEND_REQUESTS, on_amended);
 }
 
-/* Calls `visit` for each task that lost its key, in order. */
+/* Calls `visit` for each task whose key is taken, in order. */
 static void each_loser(struct role *role, void (*visit)(void *arg, const struct store_task *, struct store_made *),
     void *arg)
 {
@@ -158,7 +160,7 @@ static void each_loser(struct role *role, void (*visit)(void *arg, const struct 
 
 struct owners {
 	const PGresult *rows;
-	int next; /* loser */
+	int next; /* the number of tasks visited */
 	int row;
 	bool missing;
 };
@@ -168,14 +170,14 @@ static void owner_take(void *arg, const struct store_task *task, struct store_ma
 	struct owners *owners = arg;
 	(void)task;
 	owners->next++;
-	/* Rows come in the order asked, but a key that has just expired has none. */
+	/* The rows are in the order of the keys, but a key that has just expired has none. */
 	made->id = 0;
 	if (owners->row < PQntuples(owners->rows) && row_int8(owners->rows, owners->row, 0) == owners->next)
 		made->id = row_int8(owners->rows, owners->row++, 1);
 	owners->missing |= made->id == 0;
 }
 
-/* The losers that have a version, one after the other: as rows of tasks. */
+/* Adds a task whose key is taken, if it has a version, as JSON with the fields of a row of tasks. */
 static void versioned_spec(void *arg, const struct store_task *task, struct store_made *made)
 {
 	struct role *role = arg;
@@ -243,7 +245,7 @@ static void count_versioned(void *arg, const struct store_task *task, struct sto
 	*(int *)arg += task->task_version != 0;
 }
 
-/* Those that came with a version may be newer. */
+/* Runs submit_newer.sql for tasks whose key is taken and that have a version: it may be newer than the key's. */
 static void see_to_versions(struct role *role)
 {
 	int versioned = 0;
@@ -265,7 +267,7 @@ static void on_owners(void *arg, const struct conn_result *result)
 	struct owners owners = {.rows = result->rows};
 	each_loser(role, owner_take, &owners);
 	if (owners.missing) {
-		/* Its owner's key went between the two statements: the same again will find it free. */
+		/* The owner's key expired between the two statements: a retry finds it free. */
 		struct conn_result again = {.kind = CONN_REFUSED, .sqlstate = "40001", .message = "a key expired meanwhile"};
 		role_refused(role, &again);
 		return;
@@ -328,7 +330,7 @@ static void add_int8_or_null(struct params *p, int64_t value)
 		params_add_null(p);
 }
 
-/* `n`: its place in the whole batch. */
+/* Adds a column's value of one task. `n` is the task's index in the batch. */
 static void add_column(struct params *p, int column, int request, const struct store_task *t, const struct batch *batch, int n)
 {
 	switch (column) {
@@ -366,7 +368,7 @@ static void add_column(struct params *p, int column, int request, const struct s
 	}
 }
 
-/* Whether a column says something of the task. */
+/* True if a column is set for the task. */
 static bool says(const struct store_task *t, int column, const struct batch *batch)
 {
 	switch (column) {
@@ -383,13 +385,15 @@ static bool says(const struct store_task *t, int column, const struct batch *bat
 	}
 }
 
-/* A key and its lifetime, a retry policy, a version, a batch, a pipeline: submit_plain.sql has none of these columns. */
+/* True for the columns that submit_plain.sql does not have: key and its lifetime, retry policy, version, batch,
+ * pipeline. */
 static bool column_is_special(int column)
 {
 	return column == 8 || column == 9 || column >= 15;
 }
 
-/* Most tasks have neither key nor batch and so on: PostgreSQL need not read so many nulls. */
+/* True if a column is set for no task. It is then passed as one null, so that PostgreSQL need not read an array of
+ * nulls. */
 static bool column_is_empty(const struct role *role, int column)
 {
 	for (int i = 0; i < role->count; i++) {
@@ -507,7 +511,7 @@ static void on_keys_free(void *arg, const struct conn_result *result)
 	lock_batches(role);
 }
 
-/* A call that came before is answered as then, whatever has become of its batch since. */
+/* Answers a repeated call as the first time, whatever the state of its batch is now. */
 static void on_recalled_first(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -515,7 +519,7 @@ static void on_recalled_first(void *arg, const struct conn_result *result)
 	if (result->kind != CONN_OK || PQntuples(result->rows)) {
 		op->made_count = -1;
 		on_recalled(role, result);
-	} else if (op->op.kind == &patient_kind) { /* so that it does not wait for its key with the batch locked */
+	} else if (op->op.kind == &patient_kind) { /* do not wait for its key while the batch is locked */
 		add_keys(role);
 		role_run(role, SQL_SUBMIT_AWAIT_KEYS, on_keys_free);
 	} else {
@@ -527,7 +531,7 @@ static void begin(struct role *role)
 {
 	const struct store_submit *op = BATCH_OP(role, struct store_submit, 0);
 	if (!op->batched) {
-		if (op->keyed) /* then all are */
+		if (op->keyed) /* all have the same value: see joins */
 			drop_expired_keys(role);
 		else
 			submit_run(role);
@@ -546,8 +550,8 @@ static void on_hurried(void *arg, const struct conn_result *result)
 	begin(role);
 }
 
-/* A part of what could not have a lock in time: it is to be found out soon which of them it was. Others wait behind them. So
- * they do behind one that is known to have waited. */
+/* True if a shorter lock timeout is needed: for part of a batch that could not get a lock in time, to find the
+ * locked operation soon while others wait; and for an operation whose key is in use, if others wait for the role. */
 static bool in_hurry(const struct role *role)
 {
 	return role->batch[0]->kind == &patient_kind ? role->waiting != NULL : role->batch[0]->batch_limit != 0;
@@ -566,7 +570,7 @@ static void on_begun(void *arg, const struct conn_result *result)
 static void start(struct role *role)
 {
 	int total = total_tasks(role);
-	bool batched = BATCH_OP(role, struct store_submit, 0)->batched; /* then it is alone */
+	bool batched = BATCH_OP(role, struct store_submit, 0)->batched; /* a batched one is alone */
 	size_t made_bytes = sizeof(struct store_made) * (size_t)total;
 	struct batch *batch = mem_calloc(1, sizeof *batch + made_bytes +
 	        (batched ? (sizeof *batch->batches + 2 * sizeof *batch->held) * (size_t)total : 0));
@@ -591,8 +595,8 @@ static void start(struct role *role)
 		submit_run(role);
 }
 
-/* The same request id twice in one statement would meet itself; keyed calls travel together,
- * those with batches alone. */
+/* A request id may be only once in a statement, or it would conflict with itself. Calls with keys do not join those
+ * without; calls with tasks of batches run alone. */
 static bool joins(const struct role *role, const struct store_op *other)
 {
 	const struct store_submit *op = (const struct store_submit *)other;
@@ -605,11 +609,11 @@ static bool joins(const struct role *role, const struct store_op *other)
 	return true;
 }
 
-/* --- keys and batches that an open transaction has ----------------------------------------------------------------- */
+/* --- keys and batches in use -------------------------------------------------------------------------------------- */
 
 enum { IN_USE_MS = 10 * 1000, BATCH_IN_USE_MS = 1000 };
 
-/* FNV-1a; two keys of one hash cost a detour. */
+/* Continues an FNV-1a hash. Two keys with the same hash only cause a needless detour. */
 static uint64_t hash_on(uint64_t hash, const char *text)
 {
 	do
@@ -618,7 +622,8 @@ static uint64_t hash_on(uint64_t hash, const char *text)
 	return hash;
 }
 
-/* Of what a task may have to wait for: its key; its batch, or the queue whose open batch it is to be in; 0: nothing. */
+/* Returns the hash of what a task may have to wait for: its key; or its batch, or the queue whose open batch it
+ * joins. 0: nothing. */
 static uint64_t key_hash(const struct store_task *t, bool of_batch)
 {
 	const uint64_t begin = UINT64_C(14695981039346656037);
@@ -684,7 +689,7 @@ static const char *waits_for(const struct store_op *op)
 	return "an earlier copy of this call is not committed yet; try again";
 }
 
-/* One that is blocked again goes to the end of the list, so that one key does not keep others waiting. */
+/* An operation that is blocked again goes to the end of the list, so that one key does not delay others. */
 static const struct op_kind patient_kind = {.name = "submit with a key in use",
     .start = start,
     .joins = alone,

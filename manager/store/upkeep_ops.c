@@ -1,4 +1,4 @@
-/* What keeps a manager and its tables going: the tick, waking the others, partitions, forgetting. */
+/* Maintenance: the manager's heartbeat, notifications to the others, partitions, deletion of old rows. */
 #include "common/log.h"
 #include "manager/store/internal.h"
 
@@ -86,7 +86,7 @@ void store_wake(struct store *store, struct store_wake *op)
 	store_give(store, ROLE_LISTEN, &kind, &op->op, 1, 0);
 }
 
-/* --- upkeep ---------------------------------------------------------------------------------------------------- */
+/* --- maintenance ----------------------------------------------------------------------------------------------- */
 
 static void add_days(struct role *role)
 {
@@ -114,7 +114,7 @@ static void add_partition_and_place(struct role *role)
 	params_int8(&role->params, BATCH_OP(role, struct store_upkeep, 0)->after);
 }
 
-/* Statements that go over a table a page at a time, and go on next time where they came to. */
+/* Adds the days and the position of a statement that scans a table in pages and continues there next time. */
 static void add_days_and_place(struct role *role)
 {
 	const struct store_place *place = &role->store->places[BATCH_OP(role, struct store_upkeep, 0)->step];
@@ -126,7 +126,7 @@ static void add_days_and_place(struct role *role)
 static const struct step {
 	enum sql_id statement;
 	void (*add)(struct role *role);
-	int full; /* so many rows: there may be more; 0: cannot be, or the answer tells the page's end */
+	int full; /* with this many rows there may be more; 0: there are not, or the answer has the page's end */
 } steps[] = {
     {SQL_HISTORY_MAKE_PARTITIONS, add_days, 0},
     {SQL_HISTORY_TAKE_OVER, add_nothing, 0},
@@ -160,8 +160,8 @@ enum { STEPS = sizeof steps / sizeof *steps };
 
 static_assert((int)STEPS <= (int)UPKEEP_STEPS_MOST, "each has a place");
 
-/* How many rows of its page went, and where it ends; an id of null: the walk begins anew next time. True: there may be more to do
- * now. */
+/* Reads how many rows of a page were deleted, and the page's end; if its id is null, the scan restarts next time.
+ * Returns true if there may be more to do now. */
 static bool page_done(struct store_place *place, const PGresult *rows)
 {
 	*place = row_null(rows, 0, 2) ? (struct store_place){0} : (struct store_place){row_time(rows, 0, 1), row_int8(rows, 0, 2)};
@@ -170,7 +170,9 @@ static bool page_done(struct store_place *place, const PGresult *rows)
 
 static void upkeep_step(struct role *role);
 
-/* A partition whose day is over goes in three steps, of which the second is repeated: true. */
+/* Reads the answers of the steps that drop a partition whose day has ended: find it, delete its tasks' attempts and
+ * events in pages, drop it; and of the step before, which moves rows of such days out of the default partition. Returns
+ * true if there is another page to delete. */
 static bool drops_history(struct store_upkeep *op, enum sql_id statement, const PGresult *rows)
 {
 	switch (statement) {
@@ -207,7 +209,7 @@ static void on_step(void *arg, const struct conn_result *result)
 		return;
 	}
 	const struct step *step = &steps[op->step];
-	if (result->kind == CONN_REFUSED) { /* one that fails does not stop the others: it is tried again next time */
+	if (result->kind == CONN_REFUSED) { /* a failed step does not stop the others; it is tried again next time */
 		log_warn("upkeep", "%s: %s", sql_statements[step->statement].name, result->message);
 		*op->partition = 0;
 	} else if (step->add == add_days_and_place) {

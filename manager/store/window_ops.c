@@ -1,9 +1,10 @@
-/* What the window reads: pages of candidates, the streams there are; and routes. */
+/* Reads of the ready cache: pages of candidates, late tasks, streams; and routes. */
 #include "manager/store/internal.h"
 
 #include <stdlib.h>
 
-/* Gives each page of the batch its rows, which come page by page. */
+/* Gives each page of the batch its rows, which come page by page. A negative id is the task of another shard; id 0
+ * has the time of the first task that is not due yet. */
 static void on_page(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -37,7 +38,7 @@ static void on_page(void *arg, const struct conn_result *result)
 	role_done(role);
 }
 
-/* The statement's parameters: arrays with an element for each page. */
+/* The statement's parameters: arrays with one element per page. */
 static const enum params_type page_columns[] = {PARAMS_INT4, PARAMS_INT4, PARAMS_TIME, PARAMS_INT8, PARAMS_TIME,
     PARAMS_INT8, PARAMS_INT4, PARAMS_INT4, PARAMS_INT8};
 
@@ -141,7 +142,7 @@ void store_streams(struct store *store, struct store_streams *op)
 	store_give(store, ROLE_WINDOW, &kind, &op->op, WINDOW_WEIGHT, 0);
 }
 
-/* All that was asked for together is answered to each: whoever knows a route already is not bothered. */
+/* Gives each operation all routes of the batch: known routes do no harm. */
 static void on_routes(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -171,7 +172,7 @@ static void routes_names(struct role *role)
 	}
 }
 
-/* A route that somebody else was making meanwhile is there now. */
+/* An id is null if another transaction was just creating the route: it exists now, and is read. */
 static void on_routes_added(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
@@ -195,7 +196,7 @@ static void routes_start(struct role *role)
 	}
 }
 
-/* Those that make routes, and those that ask for all. */
+/* Operations that create routes do not join those that read all. */
 static bool routes_join(const struct role *role, const struct store_op *op)
 {
 	return !((const struct store_routes *)op)->count == !BATCH_OP(role, struct store_routes, 0)->count;

@@ -1,23 +1,26 @@
-/* Workers: registering, heartbeats, orders, leaving; watching over them, and letting attempts run longer. */
+/* Worker operations: registrations, heartbeats, commands, leaving, detection of lost workers; extensions and
+ * remarks. */
 #include "common/log.h"
 #include "manager/store/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* So many by one statement. A batch that many join needs no weight: the role's bound is meant for what is one by itself. */
+/* The maximum of operations (remarks: of rows) of one statement. Registrations and remarks have weight 0: the limits
+ * of their roles are for other operations. */
 enum { EXTENDS_MOST = 100, REGISTER_MOST = 200, REMARKS_MOST = 1000 };
 
-enum { LOST_NAMED = 10 }; /* of those lost at once so many are named in the log, and the others counted: callers make up workers */
+/* The maximum of workers lost at once that the log names; it counts the others, because callers can invent workers. */
+enum { LOST_NAMED = 10 };
 
-/* Its statement has room for one. */
+/* The statement can process only one operation. */
 static bool alone(const struct role *role, const struct store_op *op)
 {
 	(void)op;
 	return role->count == 0;
 }
 
-/* --- registering --------------------------------------------------------------------------------------------------- */
+/* --- registration ------------------------------------------------------------------------------------------------- */
 
 static struct store_register *registering(const struct role *role, int i)
 {
@@ -114,7 +117,7 @@ static void register_start(struct role *role)
 	role_run(role, SQL_BEGIN, on_register_begun);
 }
 
-/* A name registers once in a batch. */
+/* A name may be only once in a batch. */
 static bool register_joins(const struct role *role, const struct store_op *op)
 {
 	const struct store_register *one = (const struct store_register *)op;
@@ -194,7 +197,7 @@ void store_look(struct store *store, struct store_look *op)
 	store_give(store, ROLE_LOOKUP, &kind, &op->op, 1, sizeof *op);
 }
 
-/* --- the watch --------------------------------------------------------------------------------------------------- */
+/* --- lost workers ------------------------------------------------------------------------------------------------ */
 
 static void on_watched(void *arg, const struct conn_result *result)
 {
@@ -264,7 +267,7 @@ void store_lose(struct store *store, struct store_lose *op)
 	store_give(store, ROLE_LEASE, &kind, &op->op, 1, 0);
 }
 
-/* --- running longer ----------------------------------------------------------------------------------------------- */
+/* --- extensions --------------------------------------------------------------------------------------------------- */
 
 static struct store_extend *extend_of(struct role *role, int i)
 {
@@ -319,7 +322,7 @@ static void extend_start(struct role *role)
 	role_run(role, SQL_EXTEND, on_extended);
 }
 
-/* One task is extended once in a batch. */
+/* A task may be only once in a batch. */
 static bool extend_joins(const struct role *role, const struct store_op *op)
 {
 	if (role->count >= EXTENDS_MOST)
@@ -393,7 +396,7 @@ static int by_worker(const void *a, const void *b)
 	return (x->incarnation > y->incarnation) - (x->incarnation < y->incarnation);
 }
 
-/* The batch is sorted by incarnation. */
+/* Finds an operation in the batch, which is sorted by incarnation. */
 static struct store_heartbeat *heartbeat_of(struct role *role, int64_t incarnation)
 {
 	struct store_heartbeat wanted = {.incarnation = incarnation}, *key = &wanted;
@@ -401,7 +404,8 @@ static struct store_heartbeat *heartbeat_of(struct role *role, int64_t incarnati
 	return at ? (struct store_heartbeat *)*at : NULL;
 }
 
-/* Takes an incarnation's orders from the rows, which are in the order of incarnations, as the batch is. Returns how many. */
+/* Reads an incarnation's commands from the rows, which are in the order of incarnations, like the batch. Returns
+ * their number. */
 static int orders_take(const PGresult *rows, int *row, int64_t incarnation, struct store_order *orders)
 {
 	int n = 0;
@@ -482,7 +486,8 @@ static void add_workers(struct role *role)
 	params_array_end(&role->params);
 }
 
-/* Those that were not renewed: lost, or late copies of older heartbeats? */
+/* Finds out why heartbeats were not renewed: the worker is lost, a later heartbeat has arrived, or the row is
+ * locked. */
 static void on_unrenewed(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;

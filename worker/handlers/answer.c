@@ -1,4 +1,4 @@
-/* One member after the other, from a table. */
+/* Parses a message one member at a time, by a table. */
 #include "worker/handlers/answer.h"
 
 #include "common/clock.h"
@@ -83,13 +83,13 @@ static const char *take_retry_in(struct answer *answer, const json_t *value)
 
 	if (!answer_duration(value, &ms) || ms > RETRY_IN_MAX_MS)
 		return "must be a duration (\"90s\", \"10m\", or a number of seconds) of at most 365 days";
-	answer->retry_in_ms = ms ? ms : 1; /* at once, which is not the same as not saying */
+	answer->retry_in_ms = ms ? ms : 1; /* 0 would mean that it is not set */
 	return NULL;
 }
 
 static const struct {
 	const char *name;
-	const char *(*take)(struct answer *answer, const json_t *value); /* what is wrong with the value, or NULL */
+	const char *(*take)(struct answer *answer, const json_t *value); /* returns what is wrong with the value, or NULL */
 } members[] = {
     {"directive", take_directive},
     {"remark", take_remark},

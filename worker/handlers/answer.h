@@ -1,11 +1,11 @@
 /*
- * What a program says of its own end, by members of its messages on descriptor 3 (messages.h):
+ * What a program reports about its outcome, as members of its messages on descriptor 3 (messages.h):
  *
  *     {"directive": "RETRY", "remark": "page 3 of 7", "error": "503 of the printer", "error_code": "busy",
  *      "stack": "…", "retry_in": "10m"}
  *     {"directive": "SUCCESS", "stage": "polish"}
  *
- * The last message that has a member counts for it. null is as good as not there.
+ * The last message with a member decides its value. A null member is ignored.
  */
 #ifndef REEVE_WORKER_HANDLERS_ANSWER_H
 #define REEVE_WORKER_HANDLERS_ANSWER_H
@@ -16,31 +16,31 @@
 #include <stdint.h>
 
 enum directive {
-	DIRECTIVE_NONE, /* its exit code says what became of it */
+	DIRECTIVE_NONE, /* the exit code decides */
 	DIRECTIVE_SUCCESS,
 	DIRECTIVE_RETRY,
 	DIRECTIVE_NO_RETRY,
 };
 
-/* All zero: nothing said. The texts are owned, NULL for none. */
+/* All zero: nothing reported. Strings are owned; NULL: not set. */
 struct answer {
 	enum directive directive;
 	char *remark;
 	char *error;
 	char *code;
 	char *stack;
-	int64_t retry_in_ms; /* above 0; 0: not said */
-	char *stage;         /* of its pipeline, that is to follow a success */
+	int64_t retry_in_ms; /* greater than 0; 0: not set */
+	char *stage;         /* the pipeline stage that follows a success */
 };
 
-/* Takes over what a message has of it. False: a member has a wrong value, which is left out; `problem` says which (the
- * first), and the others are taken all the same. Or a stage has been named by one that does not succeed. */
+/* Copies the members of a message. False: a member is invalid; it is ignored, `problem` describes the first one, and
+ * the others are still copied. Also false if a stage is set together with RETRY or NO_RETRY. */
 bool answer_take(struct answer *answer, const json_t *message, char *problem, size_t size);
 
-/* A duration as programs write it: "90s", "10m", or a number of seconds. False: it is none, or negative. */
+/* Parses a duration as programs write it: "90s", "10m", or a number of seconds. False: it is invalid or negative. */
 bool answer_duration(const json_t *value, int64_t *ms);
 
-/* Frees the texts. */
+/* Frees the strings. */
 void answer_clear(struct answer *answer);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Handlers that are programs: one process an attempt, started by the spawner, in a session of its own.
+ * Handlers that are programs: one process per attempt, started by the supervisor, in a session of its own.
  *
- * The slot's thread talks to it through four pipes and hears of its end, and of requests to stop, through its eventfd.
- * The process's end is the attempt's end: the spawner kills what is left of its group in the same moment, so that what
- * stands in the pipes then is all there will be. On the fourth, descriptor 3, it may say things (messages.h); one that
- * knows nothing of it notices nothing.
+ * The slot's thread communicates with the process through four pipes, and is notified of its end and of requests to
+ * stop through an eventfd. The attempt ends with the process: the supervisor then kills the rest of its group, so the
+ * pipes' content is complete. On the fourth pipe, descriptor 3, the program may send messages (messages.h); programs
+ * that do not use it are not affected.
  */
 #include "common/clock.h"
 #include "common/text.h"
@@ -32,10 +32,10 @@
 #include <unistd.h>
 
 enum {
-	ERROR_BYTES = 4096, /* of the end of standard error are the error; more of it the stack */
+	ERROR_BYTES = 4096, /* the last bytes of standard error that become the error; more of it becomes the stack */
 	READ_BYTES = 64 * 1024,
 	READS_LAST = 64, /* of standard error, at the end; a pipe holds less than that */
-	ASK_EVERY_MS = 200, /* between two asks of one handler for more time */
+	ASK_EVERY_MS = 200, /* between two requests of a handler for more time */
 };
 
 struct exec_handler {
@@ -51,22 +51,22 @@ struct run {
 	struct launch launch;
 
 	int input, output;        /* our ends of its pipes; −1: closed */
-	struct tail error;        /* … of the third, */
+	struct tail error;        /* … of the third, standard error, */
 	struct messages messages; /* … and of the fourth */
-	struct answer answer;     /* what it said there of its end */
+	struct answer answer;     /* what it reported there about its outcome */
 	bool remarked;            /* a remark has come */
 	char name[48];
-	int64_t ask_from_ms;     /* no manager is asked for more time before that */
-	int64_t extend_until_ms; /* it wants to run until then, and nobody has been asked; 0: it does not */
-	const char *details;     /* what is still to be written … */
-	size_t details_left;     /* … so many bytes */
+	int64_t ask_from_ms;     /* when a manager may be asked for more time again */
+	int64_t extend_until_ms; /* it wants to run until then, and no manager was asked yet; 0: it does not */
+	const char *details;     /* the input that is still to be written … */
+	size_t details_left;     /* … and its number of bytes */
 	char *result;            /* its standard output */
 	size_t result_length, result_room;
 
-	bool too_long; /* its output */
+	bool too_long; /* its output is too long */
 	bool timed_out;
 	bool asked_to_end;  /* it was sent SIGTERM or SIGKILL */
-	bool reached;       /* … while its spawner lived */
+	bool reached;       /* … while its supervisor was alive */
 	bool killed;        /* it was sent SIGKILL */
 	int64_t kill_at_ms; /* when it will be, once asked to end */
 };
@@ -78,7 +78,7 @@ static void close_end(int *fd)
 	*fd = -1;
 }
 
-/* A pipe of which our end does not block. False: errno says why. */
+/* Opens a pipe whose end on our side does not block. False: errno has the reason. */
 static bool open_pipe(int *ours, int *theirs, bool we_write)
 {
 	int ends[2];
@@ -104,7 +104,7 @@ static char *print(const char *format, ...)
 	return text;
 }
 
-/* Asks the spawner for the process. False: the attempt has ended with what went wrong. */
+/* Requests the process from the supervisor. False: the attempt has ended with the error. */
 static bool begin(struct run *run)
 {
 	const struct reeve_attempt *attempt = &run->attempt->public;
@@ -160,13 +160,13 @@ static void feed(struct run *run)
 		run->details += written;
 		run->details_left -= (size_t)written;
 	} else if (written < 0 && errno != EAGAIN && errno != EINTR) {
-		run->details_left = 0; /* it does not want to know */
+		run->details_left = 0; /* it does not read its input */
 	}
 	if (!run->details_left)
 		close_end(&run->input);
 }
 
-/* Reads what is there of standard output. False: there is nothing more for now. */
+/* Reads what standard output has. False: nothing more for now. */
 static bool read_output(struct run *run)
 {
 	ssize_t length;
@@ -190,7 +190,7 @@ static bool read_output(struct run *run)
 	return run->output >= 0;
 }
 
-/* {"extend": "10m"}: it wants to run so much longer from now on. */
+/* {"extend": "10m"}: the program wants to run this much longer, counted from now. */
 static void want_extension(struct run *run, const json_t *wanted)
 {
 	int64_t ms = 0;
@@ -201,7 +201,7 @@ static void want_extension(struct run *run, const json_t *wanted)
 		messages_complain(&run->messages, "extend must be a duration (\"90s\", \"10m\", or a number of seconds)");
 }
 
-/* Takes a message of the program's; members that are not known here are of newer programs. */
+/* Handles a message from the program. Ignores unknown members, which newer workers may know. */
 static void take_message(void *arg, const json_t *message)
 {
 	struct run *run = arg;
@@ -215,8 +215,8 @@ static void take_message(void *arg, const json_t *message)
 	run->remarked |= json_is_string(json_object_get(message, "remark"));
 }
 
-/* Asks for the extension that is wanted, one at a time and a few a second; of several the last counts. When to ask, if it
- * is too soon now. */
+/* Asks a manager for the extension that the program wants, one at a time and no more than one per ASK_EVERY_MS; of
+ * several, the last counts. Returns when to ask if it is too early now, else INT64_MAX. */
 static int64_t ask_extension(struct run *run)
 {
 	int64_t now_ms = clock_monotonic_ms(), rest_ms = run->extend_until_ms - now_ms;
@@ -232,7 +232,7 @@ static int64_t ask_extension(struct run *run)
 	return INT64_MAX;
 }
 
-/* Sends a signal to the whole group, the first time or a harder one. */
+/* Sends a signal to the entire group: SIGTERM first, SIGKILL later or at once. */
 static void ask_to_end(struct run *run, int signal_number, int64_t now_ms)
 {
 	run->kill_at_ms = now_ms + run->context->kill_grace_ms;
@@ -244,17 +244,17 @@ static void ask_to_end(struct run *run, int signal_number, int64_t now_ms)
 		run->reached = true;
 }
 
-/* Ends the process if somebody wants that or its time is over. When to look again. */
+/* Signals the process if the attempt must stop or has timed out. Returns when to check again. */
 static int64_t watch(struct run *run)
 {
 	enum stop_reason stop = atomic_load(&run->attempt->stop);
 	int64_t now_ms = clock_monotonic_ms(), timeout_at_ms = atomic_load(&run->attempt->timeout_at_ms);
 	int64_t lease_kill_ms = atomic_load(&run->attempt->lease->kill_ms);
 	int64_t kill_at_ms = run->kill_at_ms < lease_kill_ms ? run->kill_at_ms : lease_kill_ms;
-	/* Somebody else may have the attempt by now: no grace. */
+	/* Another worker may have the attempt now: no grace. */
 	bool at_once = run->too_long || stop == STOP_LOST || stop == STOP_ABANDON;
 
-	/* While a manager is asked for more time, or about to be, it has that of the attempt. */
+	/* While a manager is, or is about to be, asked for more time, only the attempt's last moment limits it. */
 	if ((atomic_load(&run->attempt->extending) || run->extend_until_ms) && timeout_at_ms < attempt_last_moment(run->attempt))
 		timeout_at_ms = attempt_last_moment(run->attempt);
 	if (!run->killed && (at_once || (run->asked_to_end && now_ms >= kill_at_ms))) {
@@ -270,7 +270,7 @@ static int64_t watch(struct run *run)
 	return run->kill_at_ms < lease_kill_ms ? run->kill_at_ms : lease_kill_ms;
 }
 
-/* Waits until something happens, and moves what can be moved. */
+/* Waits for an event, then reads and writes what the pipes allow. */
 static void move(struct run *run, int64_t until_ms)
 {
 	struct pollfd ready[] = {
@@ -302,7 +302,7 @@ static void move(struct run *run, int64_t until_ms)
 	run->remarked = false;
 }
 
-/* Its output is the result. */
+/* Completes the attempt with the output as the result. */
 static void complete(struct run *run)
 {
 	struct reeve_outcome *outcome = &run->attempt->outcome;
@@ -320,8 +320,8 @@ static void complete(struct run *run)
 	}
 }
 
-/* What it has done may be done, but what it wanted to say of it is not known: people must look. Its output, which is no
- * result now, is kept behind what it wrote to standard error. */
+/* Fails the attempt because of an invalid message: the work may be done, but what the program reported about it is
+ * unknown, so a person must check. Its output, which is not a result now, is kept after its standard error. */
 static void end_unsure(struct run *run)
 {
 	char *error = tail_text(&run->error, TAIL_BYTES);
@@ -334,7 +334,7 @@ static void end_unsure(struct run *run)
 	free(output);
 }
 
-/* It has failed, as it said itself or as its exit tells. */
+/* Fails the attempt, with the error from its messages, standard error or exit status. */
 static void fail(struct run *run, Reeve__V1__Outcome outcome, int status)
 {
 	const char *problem = run->messages.problem;
@@ -361,8 +361,8 @@ static void fail(struct run *run, Reeve__V1__Outcome outcome, int status)
 	free(said);
 }
 
-/* It ended by itself: what it said of that on descriptor 3 goes before how it exited. But one that said SUCCESS and was
- * killed before it could exit has not succeeded. */
+/* Sets the outcome of a program that ended on its own. Its directive on descriptor 3 overrides its exit status, except
+ * that a program that reported SUCCESS and was killed before it could exit has not succeeded. */
 static void judge_end(struct run *run, int status)
 {
 	Reeve__V1__Outcome outcome = REEVE__V1__OUTCOME__OUTCOME_FAILED;
@@ -385,7 +385,7 @@ static void judge_end(struct run *run, int status)
 		complete(run);
 }
 
-/* Adds what it said beside: the remark whatever became of it, the rest if it failed. */
+/* Adds the remark and the stage to the outcome, and the stack and retry delay if the attempt failed. */
 static void add_said(struct run *run)
 {
 	struct reeve_outcome *outcome = &run->attempt->outcome;
@@ -411,8 +411,9 @@ static void judge(struct run *run, const struct launch_end *end)
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "spawner",
 		    "the worker's spawner process has died");
 	} else if (end->lost && (stop == STOP_NONE || (stop == STOP_DRAIN && !run->reached))) {
-		/* It may be this very program that has killed the spawner, so it costs an attempt: else it would come
-		 * back and do it again, for ever. That the worker stops is then not the reason but what came of it. */
+		/* This program itself may have killed the supervisor, so this costs an attempt: otherwise it would return and
+		 * do it again, forever. The supervisor's death also makes the worker drain; STOP_DRAIN is the reason only if
+		 * its signal reached the program. */
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "spawner",
 		    "the worker's spawner process has died, and this with it");
 	} else if (end->lost) {
@@ -437,7 +438,7 @@ static void judge(struct run *run, const struct launch_end *end)
 	}
 }
 
-/* Has writes to a pipe that nobody reads fail quietly on this thread; `before` is for the end. */
+/* Lets writes to a pipe without a reader fail without a signal on this thread; `before` is for release_sigpipe. */
 static void hold_sigpipe(sigset_t *before)
 {
 	sigset_t blocked;
@@ -489,7 +490,7 @@ static void exec_run(struct handler *handler, const struct handler_context *cont
 		}
 		while (read_output(&run))
 			;
-		/* Nobody is left to write, unless somebody left the group: then this is enough. */
+		/* No process is left to write, unless one has left the group: this many reads are enough then. */
 		for (int i = 0; i < READS_LAST && tail_read(&run.error); i++)
 			;
 		messages_finish(&run.messages, take_message, &run);

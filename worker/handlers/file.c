@@ -5,10 +5,10 @@
  *     exec = /usr/bin/sha256sum --tag
  *     timeout = 30s
  *
- * It is read here, not by inih, which as Debian builds it cuts section names after 49 bytes and lines after 199 and
- * takes " ;" inside a value for a comment: types are up to 255 bytes long, and commands hold what they hold. Comments
- * stand on lines of their own and begin with # or ;. Sections of other names are refused, except those of the programs'
- * configuration, so that one file can hold both.
+ * This parser is used instead of inih, which as built by Debian cuts section names after 49 bytes and lines after 199,
+ * and treats " ;" inside a value as a comment: types can have 255 bytes, and commands can contain anything. Comments
+ * are on lines of their own and begin with # or ;. Sections with other names are errors, except those of the programs'
+ * configuration, so that one file can have both.
  */
 #include "common/clock.h"
 #include "common/options.h"
@@ -35,14 +35,14 @@ struct reader {
 	const char *path;
 	int line;
 	int section_line;
-	bool ignored; /* the section is somebody else's */
-	char *type;   /* of the section that is being read; NULL: none */
+	bool ignored; /* the section belongs to another program */
+	char *type;   /* of the current section; NULL: none */
 	char *exec;
 	struct exec_spec spec;
 	struct reeve_error *error;
 };
 
-/* Fails, naming file and line. */
+/* Sets an error with file and line. Always returns false. */
 static bool __attribute__((format(printf, 3, 4))) fail(struct reader *reader, int line, const char *format, ...)
 {
 	char text[300];
@@ -73,7 +73,7 @@ static bool is_program(const char *path)
 	return access(path, X_OK) == 0 && stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/* Finds the program that a command's first word means: a path, or a name in PATH. NULL: there is none. */
+/* Returns the path of the program that a command's first word names, a path or a name in PATH; NULL: there is none. */
 static char *find_program(const char *word, const char *directory)
 {
 	const char *path = getenv("PATH"), *at, *end;
@@ -103,7 +103,7 @@ static char *find_program(const char *word, const char *directory)
 	return NULL;
 }
 
-/* A path that means the same wherever the process runs. Takes `path`. */
+/* Returns the path as an absolute one, so that the process's directory does not matter. Takes ownership of `path`. */
 static char *absolute(char *path)
 {
 	char *here = path[0] == '/' ? NULL : getcwd(NULL, 0), *joined;
@@ -126,7 +126,7 @@ static void forget_section(struct reader *reader)
 	reader->spec = (struct exec_spec){.max_output_bytes = OUTPUT_DEFAULT_BYTES};
 }
 
-/* The section is over: makes its handler. */
+/* Creates the handler of the section that has ended. */
 static bool end_section(struct reader *reader)
 {
 	struct exec_spec *spec = &reader->spec;
@@ -186,7 +186,7 @@ static bool begin_section(struct reader *reader, char *name)
 	return true;
 }
 
-/* Names of variables, perhaps none. */
+/* Parses a list of variable names, which may be empty. */
 static bool read_environment(struct reader *reader, const char *value)
 {
 	struct exec_spec *spec = &reader->spec;
@@ -194,7 +194,7 @@ static bool read_environment(struct reader *reader, const char *value)
 
 	if (spec->environment)
 		return fail(reader, reader->line, "environment is given twice");
-	/* A word that no variable has as its name stands for none. */
+	/* An empty list becomes one name that no variable has. */
 	spec->environment = words_split(*value ? value : "''", &problem);
 	if (!spec->environment)
 		return fail(reader, reader->line, "environment: %s", problem.message);
@@ -238,7 +238,7 @@ static bool set_value(struct reader *reader, const char *key, const char *value)
 	return true;
 }
 
-/* Cuts the blanks off both ends, in place. */
+/* Trims whitespace from both ends, in place. */
 static char *trim(char *text)
 {
 	char *end;

@@ -1,5 +1,5 @@
 /*
- * Handlers that are functions of the program itself. They run on the slot's own thread; to stop one is to ask it
+ * Handlers that are functions of the program itself. They run on the slot's own thread. Stopping one means asking it
  * (reeve_attempt_cancelled).
  */
 #include "common/clock.h"
@@ -13,7 +13,7 @@ struct function_handler {
 	reeve_handler *function;
 };
 
-/* What the attempt ended with, once the function has returned. */
+/* Sets the final outcome once the function has returned. */
 static void judge(struct attempt *attempt, int returned)
 {
 	struct reeve_outcome *outcome = &attempt->outcome;

@@ -1,4 +1,4 @@
-/* An object gathers line by line in one buffer, which grows to the longest that is taken. */
+/* Collects an object line by line in one buffer, which grows up to the maximum length of a message. */
 #include "worker/handlers/messages.h"
 
 #include "common/log.h"
@@ -12,8 +12,8 @@
 
 enum {
 	READ_BYTES = 4096,
-	READS_MAX = 64, /* at a time, so that one that talks on and on is not all that is seen to */
-	ROUNDS_LAST = 8, /* of those at the end: more than the largest pipe that a program may make of its own (1 MiB) */
+	READS_MAX = 64, /* per call, so that a program that writes without pause does not block all else */
+	ROUNDS_LAST = 8, /* calls at the end: together more than the largest pipe that a program can make its own (1 MiB) */
 	QUOTED_BYTES = 120,
 };
 
@@ -44,7 +44,7 @@ static bool is_blank(const char *text, size_t length)
 	return !length;
 }
 
-/* What has gathered is over with. */
+/* Clears the collected bytes. */
 static void begin_anew(struct messages *messages)
 {
 	messages->length = 0;
@@ -52,7 +52,7 @@ static void begin_anew(struct messages *messages)
 	messages->in_string = messages->escaped = false;
 }
 
-/* Follows how deep in brackets a piece ends. */
+/* Updates the bracket depth and string state over a piece. */
 static void follow(struct messages *messages, const char *piece, size_t length)
 {
 	for (size_t i = 0; i < length; i++) {
@@ -67,7 +67,7 @@ static void follow(struct messages *messages, const char *piece, size_t length)
 	}
 }
 
-/* Adds a piece of a line; `begins`: its beginning. */
+/* Adds a piece of a line; `begins`: the piece begins the line. */
 static void gather(struct messages *messages, const char *piece, size_t length, bool begins)
 {
 	if (messages->skipping || !length)
@@ -93,7 +93,7 @@ static void gather(struct messages *messages, const char *piece, size_t length, 
 	follow(messages, piece, length);
 }
 
-/* A line is complete; `last`: nothing comes after it. */
+/* Handles the end of a line; `last`: nothing comes after it. */
 static void take_line(struct messages *messages, bool last, messages_take *take, void *arg)
 {
 	bool unfinished = messages->depth > 0 && !messages->in_string && messages->text[0] == '{';

@@ -1,7 +1,7 @@
 /*
- * What a program says on descriptor 3: JSON objects. Each begins on a line of its own, and may take several, of which only
- * the first begins with its brace. What is none, or too long, is passed over; the first such problem is kept, for whoever
- * judges the program's end, and logged. Nothing here ever waits.
+ * Messages of a program on descriptor 3: JSON objects. Each begins on a new line. It may have several lines, of which
+ * only the first may begin with a brace. Anything that is not a JSON object, or is too long, is skipped; the first such
+ * problem is kept, for the code that sets the outcome, and logged. Nothing here blocks.
  */
 #ifndef REEVE_WORKER_HANDLERS_MESSAGES_H
 #define REEVE_WORKER_HANDLERS_MESSAGES_H
@@ -13,28 +13,28 @@
 enum { MESSAGE_MAX_BYTES = 64 * 1024 }; /* of an object, without the end of its last line */
 
 struct messages {
-	int fd;            /* our end of the pipe, which does not block; −1: closed */
-	const char *about; /* whom log lines are about */
-	char *text;        /* what there is of the next object */
+	int fd;            /* our end of the pipe, non-blocking; −1: closed */
+	const char *about; /* the object of log lines */
+	char *text;        /* the bytes of the next object so far */
 	size_t length, room;
 	int depth;         /* of its brackets so far */
-	bool in_string;    /* it stands within a string, … */
-	bool escaped;      /* … behind a backslash */
-	bool within_line;  /* the next byte is not a line's first */
-	bool skipping;     /* the rest of a line that was too long */
-	char problem[320]; /* the first, for people; "": none */
+	bool in_string;    /* inside a string, … */
+	bool escaped;      /* … after a backslash */
+	bool within_line;  /* the next byte is not the first of its line */
+	bool skipping;     /* skips the rest of a line that was too long */
+	char problem[320]; /* the first one, human-readable; "": none */
 };
 
-/* Called for each message; what it wants of it it copies. */
+/* Called for each message. It must copy what it needs. */
 typedef void messages_take(void *arg, const json_t *message);
 
-/* Reads what is there, at most as much as a pipe usually holds. Closes the descriptor when everybody else has. */
+/* Reads what is available, up to 256 KiB. Closes the descriptor when no other process has it open. */
 void messages_read(struct messages *messages, messages_take *take, void *arg);
 
-/* The program has ended: reads what it has left, the last line though it may have no end. */
+/* Reads the rest after the program has ended, including a last line without a newline. */
 void messages_finish(struct messages *messages, messages_take *take, void *arg);
 
-/* Notes, and logs, what is wrong with a message, if that is the first time; called from `take`, too. */
+/* Records and logs a problem with a message, if it is the first. `take` may call it. */
 void messages_complain(struct messages *messages, const char *what);
 
 /* Closes the descriptor and frees everything. */

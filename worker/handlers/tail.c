@@ -1,4 +1,4 @@
-/* One buffer, which grows to twice what is kept; when it is full its second half becomes its first. */
+/* One buffer, which grows to twice what is kept. When it is full, its second half replaces the first. */
 #include "worker/handlers/tail.h"
 
 #include "common/text.h"
@@ -45,7 +45,7 @@ bool tail_read(struct tail *tail)
 	return tail->fd >= 0;
 }
 
-/* Moves *start on, to where a character begins. */
+/* Advances *start to the beginning of a character. */
 static void skip_rest(const char **start, size_t *length)
 {
 	for (; *length && ((unsigned char)**start & 0xC0) == 0x80; (*start)++)
@@ -64,7 +64,7 @@ char *tail_text(const struct tail *tail, size_t most)
 		length--;
 	text = utf8_repair(start, length);
 	length = strlen(text);
-	if (length > most) { /* what was repaired is longer */
+	if (length > most) { /* the repair has made it longer */
 		start = text + length - most;
 		length = most;
 		skip_rest(&start, &length);

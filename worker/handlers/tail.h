@@ -1,5 +1,5 @@
 /*
- * The end of what a program writes to standard error: all that is kept of it. Nothing here ever waits.
+ * Keeps the end of what a program writes to standard error. Nothing here blocks.
  */
 #ifndef REEVE_WORKER_HANDLERS_TAIL_H
 #define REEVE_WORKER_HANDLERS_TAIL_H
@@ -7,20 +7,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TAIL_BYTES = 64 * 1024 }; /* so much is kept at least, if so much was written */
+enum { TAIL_BYTES = 64 * 1024 }; /* at least this much is kept, if the program wrote it */
 
 /* All zero but `fd`: nothing was written. */
 struct tail {
-	int fd; /* our end of the pipe, which does not block; −1: closed */
+	int fd; /* our end of the pipe, non-blocking; −1: closed */
 	char *bytes;
 	size_t length, room;
-	bool cut; /* something came before */
+	bool cut; /* earlier bytes were dropped */
 };
 
-/* Reads what is there once. False: there is nothing more for now; the descriptor is closed when everybody else has. */
+/* Reads once what is available. False: nothing more for now. Closes the descriptor when no other process has it
+ * open. */
 bool tail_read(struct tail *tail);
 
-/* The end of it as UTF-8 text of at most `most` bytes, without the newlines at its very end; "" for none. free() it. */
+/* Returns the end of it as a UTF-8 string of up to `most` bytes, without trailing newlines; "" if there is none. The
+ * caller must free() it. */
 char *tail_text(const struct tail *tail, size_t most);
 
 /* Closes the descriptor and frees everything. */

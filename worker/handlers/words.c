@@ -1,4 +1,4 @@
-/* One pass over the line; the words lie in one buffer of their own each. */
+/* Splits the line in one pass; each word is a string of its own. */
 #include "worker/handlers/words.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static const char *blanks(const char *at)
 	return at + strspn(at, " \t");
 }
 
-/* Reads one word at *at into `word`. What is wrong, or NULL. */
+/* Reads one word at *at into `word`. Returns what is wrong, or NULL. */
 static const char *read_word(const char **at, char *word, size_t *length)
 {
 	const char *c = *at;
