@@ -1,16 +1,16 @@
-# Reads the head of a statement: which fields of a request are its parameters, and which fields of a response its columns are.
+# Reads the head of a statement, which maps parameters to fields of a request and columns to fields of a response.
 #
 #   -- takes ListMetricsRequest: category?, after_name, limit, @lease_ms
 #   -- gives ListMetricsResponse.metrics: name, value, waiting.reason, .more
 #
-# `takes` names the parameters in their order. `?`: null where the field has its default. `@NAME` is not of the request: see
-# manager/store/bind.h. `gives` names the columns in their order. A row is a message in the list that is named; a name that begins
-# with a dot is a field of the response itself. `[NAME]` stands for the fields that the file columns/NAME lists, behind the prefix
-# that it follows. Lines go on with `--   `.
+# `takes` names the parameters in their order. `NAME?` is null if the field has its default. `@NAME` is not a field of
+# the request: see manager/store/bind.h. `gives` names the columns in their order. Each row is a message in the list
+# after the dot; a column whose name begins with a dot is a field of the response itself. `[NAME]` stands for the fields
+# that the file columns/NAME lists, each with the text before `[` as its prefix. `--   ` continues a line.
 #
-# Without `takes` the parameters are added by hand.
+# Without `takes`, C code adds the parameters.
 #
-# Prints the members of struct sql_text, or with -v check=1 an expression that does not compile unless all fields exist.
+# Prints the members of struct sql_text, or with -v check=1 an expression that compiles only if all fields exist.
 # -v columns=DIR is the folder of the lists.
 
 function fail(problem) {
@@ -25,7 +25,7 @@ function descriptor(message, out) {
 	return "&reeve__v1_" tolower(out) "__descriptor"
 }
 
-# The items of a comma-separated list, with the lists that they stand for written out; returns how many.
+# Splits a comma-separated list into items and expands each `[NAME]`. Returns the number of items.
 function split_items(text, items, n, parts, i, k, count, prefix, file, line) {
 	count = split(text, parts, /, */)
 	n = 0

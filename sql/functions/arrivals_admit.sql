@@ -1,5 +1,6 @@
--- Admits tasks of arrivals, as arrivals_admit_next does, but does not wait long for a lock: where one is held, it passes over the
--- first tasks beyond the id `beyond` that go together, and answers up to where it came.
+-- Ingests tasks of the inbox like arrivals_admit_next, but with a lock timeout of 20 ms. If a row stays locked, it
+-- skips the first tasks after the id `beyond` that go together (same queue and batch), and returns the id up to which
+-- it came.
 create or replace function arrivals_admit(beyond bigint, most int, out walked bigint, out admitted int, out refused bigint[], out code text,
   out reason text)
 language plpgsql as $$

@@ -1,7 +1,7 @@
--- Admits tasks of arrivals, the first beyond the id `beyond` and those that go with it (of the same queue, type and batch), at most
--- `most`. Takes the locks that any submit takes; passes over what another manager is just admitting. Answers up to where it came
--- (null: there are none), how many it admitted, and if their batch does not take them, which tasks the caller has to end in the
--- same transaction, with which code and why.
+-- Ingests tasks of the inbox: the first one after the id `beyond`, and those with the same queue, type and batch, up to
+-- `most`. Takes the locks that any submit takes; skips tasks that another manager is ingesting. Returns the id up to
+-- which it came (null: there are no more), how many tasks it ingested, and if their batch refuses them, which tasks the
+-- caller must end in the same transaction, with the code and the reason.
 create or replace function arrivals_admit_next(beyond bigint, most int, out walked bigint, out admitted int, out refused bigint[], out code text,
   out reason text)
 language plpgsql as $$
@@ -24,7 +24,8 @@ begin
     delete from arrivals where task_id = a.task_id;
     return;
   end if;
-  -- Looked for among the next `most` only: where each has a type, or a batch, of its own, the others are not all read for each.
+  -- Only the next `most` tasks are searched: if each task has its own type or batch, the others are not all read for
+  -- each.
   ids := array(
     select x.task_id from arrivals x join tasks t on t.id = x.task_id
     where x.task_id between a.task_id and (
@@ -36,9 +37,9 @@ begin
     order by id for no key update);
   perform pipeline_routes(p, a.queue) from (
     select distinct pipeline_id as p from tasks where id = any(ids) and pipeline_id is not null order by 1) p;
-  way := route_of(a.queue, a.type); -- after those, which are made in the order of their names
+  way := route_of(a.queue, a.type); -- after the pipelines' routes, which are created in the order of their names
   select * into q from queues where name = a.queue for no key update;
-  -- What was submitted before its queue was stopped ends as all that did: whoever sees to the stop finds it by its route.
+  -- A task that was submitted before its queue was stopped ends with the others: the stop finds it by its route.
   if q.state in ('stopping', 'stopped') and a.batch_id is null then
     late := array(select id from tasks where id = any(ids) and id <= q.stopped_id and last_updated <= q.stopped_at);
     perform tasks_counted(late, -1);
@@ -53,7 +54,7 @@ begin
   begin
     select * into b from submit_batches(gen_random_uuid(), array[a.queue], array[a.batch_id], array[null::text]);
   exception
-    when sqlstate 'RV503' then -- it is just being stopped: then
+    when sqlstate 'RV503' then -- it is being stopped: a later call ingests them
       return;
     when sqlstate 'RV400' or sqlstate 'RV404' or sqlstate 'RV409' then
       perform tasks_counted(ids, -1);

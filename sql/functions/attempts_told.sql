@@ -1,8 +1,9 @@
--- What the attempts of a task come to; the last thousand, as a key that is run again and again has one task.
+-- Summarizes the attempts of a task. Reads the last 1,000 of them, since a key that runs repeatedly has one task.
 --   error_count    how many failed, as `reeve errors` counts them
---   recoverable    whether the last error was one that is tried again; null: there is none, or nobody can tell
---   processing_ms  how long the latest attempt that has ended took, from claim to end
--- The attempt that ended a task is not among the attempts: `started` tells of it, unless that one is there.
+--   recoverable    whether the last error allowed a retry; null: there is none, or this is not known
+--   processing_ms  how long the latest ended attempt took, from claim to end
+-- The attempt that ended a task is not in task_attempts: `task_started` is its token, unless task_attempts has that
+-- token, too.
 create or replace function attempts_told(of_task bigint, task_status text, task_error text, task_recoverable boolean, task_started timestamptz,
   task_ended timestamptz) returns table (error_count int, recoverable boolean, processing_ms bigint)
 language sql stable as $$

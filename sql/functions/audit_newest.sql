@@ -1,13 +1,13 @@
--- A page for audit_page from which on at least `most` events happened since a time, if there are so many, and not many more; it ends
--- now. The submits and what is kept with an index by its time are read from the newest on; the history, which has only block
--- ranges, is counted in spans of time backwards, as long as they have to be.
+-- Returns a page for audit_page from which on there are at least `most` events, and not many more; fewer if fewer
+-- happened since `since`. The page ends now. Submits, and rows with an index by time, are read from the newest on. The
+-- history, which has only block ranges, is counted backwards in spans of time, as far as necessary.
 create or replace function audit_newest(since timestamptz, most int) returns text
 language plpgsql stable set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   now_at constant timestamptz := statement_timestamp();
   from_at timestamptz;
-  reached timestamptz := now_at; -- the history was counted back to here
+  reached timestamptz := now_at; -- the history is counted back to here
   upto timestamptz;
   step bigint := 1000000;        -- in us
   found_rows bigint := 0;
@@ -44,9 +44,9 @@ begin
       found_rows := found_rows + n;
       reached := upto;
       exit when found_rows >= most;
-      step := least(step * 64, 864000000000000); -- a look at so much costs much the same however little is found
+      step := least(step * 64, 864000000000000); -- a query of a long span costs hardly more if it finds little
     end if;
   end loop;
   return concat_ws(':', time_us(reached), time_us(reached), submitted_after(reached),
-    greatest(time_us(now_at) - time_us(reached), 1), time_us(now_at)); -- all of it is to fit
+    greatest(time_us(now_at) - time_us(reached), 1), time_us(now_at)); -- the first step is the entire span
 end $$;

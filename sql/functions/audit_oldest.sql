@@ -1,4 +1,5 @@
--- A time before all events that are kept. Ids are in the order of their submits but for those that happen at about the same time.
+-- Returns a time before all stored events. Ids are in the order of their submits, except those of submits at about the
+-- same time.
 create or replace function audit_oldest() returns timestamptz language sql stable set enable_seqscan = off as $$
   select coalesce(least(
     (select created from tasks order by id limit 1),

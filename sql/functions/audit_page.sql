@@ -1,10 +1,10 @@
--- A page of what happened since a time, tasks, workers, queues and schedules together. It goes over a span of time that has
--- about `most` rows of each kind, and takes about 50 ms at most: `page` says where it begins (null: at `since`), and the last
--- row, which has no event, where the next one does (null: there is no more). Submits are read by their ids, everything else by
--- when it was written, so a page has its own events in order, but the claim of an attempt comes on the page of its end, and
--- a submit that took long may come on a later page.
---   page: since, and from when on, in us; after which id submits are read; the span that was last looked through at once, in us
--- No index is passed over for a scan of a whole table, whatever the statistics say.
+-- Returns a page of events since a time: tasks, workers, queues and schedules together. It covers a span of time with
+-- about `most` rows of each kind, and takes up to about 50 ms. `page` is where it begins (null: at `since`). The last
+-- row has no event; its next_page is where the next page begins (null: there is no more). Submits are read by id,
+-- everything else by the time it was written. So the events of a page are in order, but the claim of an attempt is on
+-- the page of its end, and a submit that took long may be on a later page.
+--   page: since when, and where it begins, in us; the id after which submits are read; the span of the last step, in us
+-- The settings forbid sequential scans, whatever the statistics say.
 create or replace function audit_page(page text, since timestamptz, most int)
 returns table (at timestamptz, task_id bigint, version timestamptz, event text, worker text, worker_id bigint, attempt smallint,
   actor text, note text, next_page text)
@@ -16,14 +16,14 @@ declare
   place bigint[] := string_to_array(page, ':')::bigint[];
   since_at timestamptz := coalesce(us_time(place[1]), since);
   from_at timestamptz := coalesce(us_time(place[2]), since_at);
-  behind timestamptz;       -- the page ends before this
+  behind timestamptz;       -- the page ends before this time
   after_id bigint := coalesce(place[3], submitted_after(since_at));
   step bigint := least(greatest(coalesce(place[4], 1000000), 1), 864000000000);
-  newer_ids bigint;         -- how many submits there are, up to one more than `most`
-  last_id bigint;           -- of these
+  newer_ids bigint;         -- how many submits there are, counted up to `most` + 1
+  last_id bigint;           -- the last of these
   last_created timestamptz;
-  catching boolean;         -- submits have to catch up: ids and times of those that came at once may be in different orders
-  stop_id bigint;           -- the first that is not of this page
+  catching boolean;         -- submits must catch up: ids and times of simultaneous ones may be in different orders
+  stop_id bigint;           -- the first submit after this page
   reached timestamptz;
   upto timestamptz;
   found_rows bigint := 0;
@@ -49,10 +49,10 @@ begin
     behind := from_at;
   else
     behind := greatest(least(behind, case when newer_ids > most then last_created end),
-      from_at + interval '1us'); -- all that happened at one instant is on one page
+      from_at + interval '1us'); -- events of the same instant are on one page
   end if;
 
-  -- How far one comes with that many rows of the history.
+  -- How far the page comes with `most` rows of the history.
   reached := from_at;
   while reached < behind loop
     upto := least(reached + interval '1us' * step, behind);
@@ -136,7 +136,7 @@ begin
     select at, 0, at, 0, event, null, null, actor, concat_ws(': ', 'schedule ' || schedule, nullif(note, ''))
     from schedule_events where at >= from_at and at < behind) e
   left join workers w on w.id = e.worker_id
-  -- A late result, whose version is its attempt's token, came after what had ended that attempt.
+  -- The version of a late result is its attempt's token, but it came after the event that had ended that attempt.
   order by case when e.event = 'late_result' then greatest(e.at, e.version) else e.version end, e.task_id, e.place, e.at;
 
   return query

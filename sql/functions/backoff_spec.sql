@@ -1,4 +1,5 @@
--- A retry policy as the commands take it, "exp:1s:1h", as parts of a task's spec (see submit_task).
+-- Converts a backoff as the commands accept it, such as "exp:1s:1h", to parts of a task's spec (see submit_task).
+-- Raises 22023 if it is invalid.
 create or replace function backoff_spec(given text) returns jsonb language plpgsql immutable as $$
 declare
   parts text[] := string_to_array(given, ':');

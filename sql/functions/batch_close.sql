@@ -1,4 +1,4 @@
--- Closes a batch: it takes no more tasks.
+-- Closes a batch: it accepts no more tasks.
 create or replace function batch_close(request uuid, of_batch bigint) returns void language plpgsql as $$
 declare
   before bigint := batch_request(request, 'batch_close', of_batch);

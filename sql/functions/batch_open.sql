@@ -1,4 +1,4 @@
--- Opens a batch; what is null is as its queue says. Answers its id.
+-- Opens a batch and returns its id. Options that are null are those of its queue.
 create or replace function batch_open(request uuid, with_name text, in_queue text, url text, secret text, each_task boolean,
   with_type text, with_entry text, with_exit text, by text) returns bigint language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
--- What is told of a batch, as `reeve --json` writes it: {"event", "batch": {…}} and, of its end, "tasks", the first 10,000 and
--- at most a MiB of them; with fewer than there are, "truncated" is true. Null: the batch is not there any more.
+-- Returns the report of a batch, as `reeve --json` writes it: {"event", "batch": {…}}, and for its end "tasks": the
+-- first 10,000, up to 1 MiB of them. If there are more, "truncated" is true. Null: the batch does not exist any more.
 create or replace function batch_report(of_batch bigint, of_event text) returns text language sql stable as $$
   with lines as materialized (
     select t.id, row_number() over (order by t.id) as n, json_build_object('id', t.id, 'type', t.type, 'status', t.status,

@@ -1,5 +1,7 @@
--- Takes a request id for a call that makes or changes the batch `of_batch`. Null: it is taken now; else which batch it
--- was taken for before. That is told with a commit, so that synchronous standbys have what it tells of.
+-- Takes a request id for a call that creates or changes the batch `of_batch` (or a pipeline, schedule or run with that
+-- id). Returns null if the id is new, else the batch of the earlier call. In that case the transaction writes a log
+-- record, so that its commit waits for synchronous standbys: they then have what the answer reports. Raises RV400 if
+-- the id was used for another kind of call.
 create or replace function batch_request(request uuid, which text, of_batch bigint) returns bigint language plpgsql as $$
 declare
   r requests;

@@ -1,5 +1,6 @@
--- Takes a batch as far as it goes by now, except that its held tasks are let go (or ended) by others. Its queue's row is
--- locked, then its own, so that each step is made once, whoever comes to it. Answers the steps that were made.
+-- Advances a batch as far as possible now, except that it does not release (or end) its blocked tasks. Locks the
+-- queue's row, then the batch's row, so that each step happens once, however many sessions try. Returns the steps
+-- taken.
 create or replace function batch_step(of_batch bigint) returns table (steps text, name text, queue text, submitted bigint,
   success bigint, failed bigint)
 language plpgsql as $$
@@ -16,7 +17,8 @@ begin
     made := made || 'begun'::text;
     select * into b from batches where id = of_batch;
   end if;
-  -- An implicit batch has drained; an explicit one takes no more when its queue is stopped, or its entry task failed.
+  -- An implicit batch closes when it has no pending task; any batch closes when its queue is stopped or its entry task
+  -- failed.
   if b.closed_at is null and (b.implicit and b.pending = 0 and b.phase in ('new', 'running')
     or q.state in ('stopping', 'stopped') and b.created <= q.stopped_at
     or b.phase = 'entry' and b.entry_status <> 'completed') then
@@ -25,7 +27,7 @@ begin
     made := made || 'closed'::text;
   end if;
   if b.closed_at is not null and q.batch_id = b.id then
-    update queues set batch_id = null where name = q.name; -- no setting: nobody has to be told
+    update queues set batch_id = null where name = q.name; -- not a setting: no notification
   end if;
   if b.phase = 'entry' and b.entry_status is not null then
     update batches set phase = 'releasing' where id = of_batch returning * into b;
@@ -35,7 +37,7 @@ begin
     update batches set phase = 'running' where id = of_batch returning * into b;
     made := made || 'running'::text;
   end if;
-  -- What never had a task has neither begun nor does it end with anything to be told. A stopped queue runs no exit task.
+  -- A batch without tasks has not begun, and its end causes no notification. A stopped queue runs no exit task.
   if b.phase in ('new', 'running') and b.closed_at is not null and b.pending = 0 then
     if b.submitted > 0 and b.exit_type is not null and not b.stopped and coalesce(q.state, '') not in ('stopping', 'stopped')
     then

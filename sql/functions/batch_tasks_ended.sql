@@ -1,7 +1,7 @@
--- Counts tasks of batches that have ended: called by whatever ends tasks, in its own statement, with those that are of a
--- batch. Takes the batches' rows in id order. Answers the callbacks to be made; tasks that the callers asked for
--- are submitted here. The entry and the exit task count for themselves; a task that was run again when its batch was over
--- (its exit task had begun, or it had ended) was not counted back, and is not counted now.
+-- Counts ended tasks of batches. Every statement that ends tasks calls it for those with a batch. Locks the batches'
+-- rows in id order. Submits the callback tasks, and returns the HTTP callbacks to create. The entry and exit tasks only
+-- set their own statuses. A task that was run again after its batch was over (its exit task had begun, or the batch had
+-- ended) was not counted back, and is not counted now.
 create or replace function batch_tasks_ended(ended jsonb)
 returns table (batch_id bigint, task_id bigint, event text, url text, secret text, payload text)
 language plpgsql strict as $$

@@ -1,4 +1,4 @@
--- Tells of a batch's begin or end to whom its opener named, by HTTP or by a task.
+-- Notifies the opener of a batch of its begin or end, by HTTP, a callback task, or both.
 create or replace function batch_tell(b batches, of_event text) returns void language plpgsql as $$
 begin
   if b.callback_url is not null then

@@ -1,4 +1,4 @@
--- Begins batches that have just got their first task. Whoever submits that does it, in the same transaction.
+-- Begins batches that have just got their first task. The submit of that task calls it in the same transaction.
 create or replace function batches_begin(ids bigint[]) returns void language plpgsql as $$
 declare
   b batches;

@@ -1,4 +1,4 @@
--- An interval as ms. Raises an error if it is shorter or longer than what is said.
+-- Converts an interval to ms. Raises 22023 if it is shorter than `least_ms` or longer than `most_ms`.
 create or replace function check_interval(parameter text, given interval, least_ms bigint, most_ms bigint) returns bigint
 language plpgsql immutable as $$
 declare

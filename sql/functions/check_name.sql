@@ -1,4 +1,4 @@
--- Raises an error unless it is a name as Reeve takes them: 1 to 255 bytes without control characters.
+-- Raises an error unless a name is valid: 1 to 255 bytes without control characters.
 create or replace function check_name(parameter text, name text) returns void language plpgsql immutable as $$
 begin
   if name is null then

@@ -1,5 +1,5 @@
--- When the clocks of a zone first read this, or more. A time they read twice is the first of the two; one they skip is the
--- moment after the gap.
+-- Returns when the clocks of a zone first show `wall` or a later time. If they show it twice, that is the first time;
+-- if they skip it, the moment after the gap.
 create or replace function clock_reads(zone text, wall timestamp) returns timestamptz language plpgsql stable as $$
 declare
   around timestamptz := wall at time zone 'UTC';
@@ -7,7 +7,7 @@ declare
   late timestamptz;
   middle timestamptz;
 begin
-  -- By the offset of a day before, and by that of a day after: clocks change once in that time.
+  -- Try the offset of a day before and that of a day after: clocks change once in that time.
   late := around - (((around - interval '24h') at time zone zone) - ((around - interval '24h') at time zone 'UTC'));
   if late at time zone zone = wall then
     return late;

@@ -1,5 +1,5 @@
--- Adds count_changes up, many at a time; where somebody else does it, it does nothing. Takes off what is due by now. Returns how
--- many changes or due times it took, at the least.
+-- Adds up count_changes, many rows at a time; does nothing if another session is doing so. Removes due tasks from the
+-- delayed ones. Returns how many changes or due times it processed, whichever is more.
 create or replace function counts_fold() returns bigint language plpgsql as $$
 declare
   now_at constant timestamptz := clock_timestamp();

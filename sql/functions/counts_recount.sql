@@ -1,4 +1,5 @@
--- Counts everything anew, while nobody adds or ends tasks: after rows of the tables were changed by hand, for example.
+-- Counts everything again, with the tables locked against new and ended tasks: for example after rows were changed
+-- manually.
 create or replace function counts_recount() returns void language plpgsql set search_path = reeve, pg_temp as $$
 begin
   perform from locks where name = 'counts' for no key update;

@@ -1,6 +1,7 @@
--- The first time after `after`; null if there is none. An expression that allows every hour goes by elapsed time: each minute
--- counts whose clock fits, in both hours if one is repeated. All others go by the clock: each time of a day that fits comes
--- once; one that is repeated the first time, one that is skipped when the gap is over.
+-- Returns the first time after `after` at which a plan fires; null if there is none. An expression that allows every
+-- hour follows elapsed time: it fires at each minute whose local time fits, in both hours if one is repeated. All
+-- others follow the local time: each time of a day that fits fires once; a repeated time the first time, a skipped time
+-- when the gap is over.
 create or replace function cron_after(plan cron_plan, zone text, after timestamptz) returns timestamptz language plpgsql stable as $$
 declare
   wall timestamp := date_trunc('minute', after at time zone zone);
@@ -35,7 +36,7 @@ begin
     day := cron_day(plan, wall::date);
     exit when day is null;
     if day > wall::date then
-      -- Clocks that are about to be set back may come to a day that fits again.
+      -- Clocks that are about to be set back may return to a day that fits.
       if (at + interval '3h') at time zone zone < wall + interval '3h' then
         at := at + interval '1 minute';
       else
@@ -50,7 +51,7 @@ begin
       if (at + make_interval(mins => m)) at time zone zone = wall + make_interval(mins => m) then
         at := at + make_interval(mins => m);
       else
-        at := at + interval '1 minute'; -- past a change by less than an hour, too
+        at := at + interval '1 minute'; -- also passes a clock change of less than an hour
       end if;
     end if;
   end loop;

@@ -1,4 +1,4 @@
--- What is wrong with a cron expression, for people; null if it is fine.
+-- Returns what is wrong with a cron expression, as a message; null if it is valid.
 create or replace function cron_check(expr text) returns text language plpgsql stable strict as $$
 declare
   plan cron_plan := cron_plan_of(expr);

@@ -1,5 +1,5 @@
--- The first day from `from_day` on that fits; null if none does. The same day of the year comes on the same day of the week after
--- 40 years at the latest.
+-- Returns the first day from `from_day` on that fits; null if none does. A date falls on the same day of the week again
+-- after 40 years at the latest.
 create or replace function cron_day(plan cron_plan, from_day date) returns date language plpgsql immutable as $$
 declare
   day date := from_day;

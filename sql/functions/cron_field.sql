@@ -1,4 +1,5 @@
--- What one field takes. `names` stand for its numbers from the lowest on.
+-- Parses one field: `wanted` are the values that it allows, `problem` says why it is invalid. `names` stand for the
+-- numbers from `lowest` on.
 create or replace function cron_field(field text, what text, lowest int, highest int, names text[], out wanted int[], out problem text)
 language plpgsql immutable as $$
 declare
@@ -7,11 +8,11 @@ declare
   ends int[];
   value text;
   step int;
-  size int := case highest when 7 then 7 else highest - lowest + 1 end; -- 7 is 0 again
+  size int := case highest when 7 then 7 else highest - lowest + 1 end; -- 7 is 0 again: Sunday
   takes text := format('it takes %s to %s%s', lowest, highest,
     case when names <> '{}' then format(' or %s to %s', names[1], names[array_length(names, 1)]) end);
 begin
-  if field ~ '^(\*|[0-9]{1,2})$' then -- as most are
+  if field ~ '^(\*|[0-9]{1,2})$' then -- the common case
     wanted := array(select generate_series(lowest, highest - (highest = 7)::int));
     if field <> '*' then
       wanted := array(select n from unnest(wanted) n where n = field::int);

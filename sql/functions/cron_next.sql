@@ -1,4 +1,5 @@
--- The first time after `after` at which a cron expression fits, by the clocks of a time zone; null: there is none.
+-- Returns the first time after `after` at which a cron expression fires, by the clocks of a time zone; null: there is
+-- none. Raises RV400 if the expression is invalid.
 create or replace function cron_next(expr text, zone text, after timestamptz) returns timestamptz language plpgsql stable as $$
 declare
   plan cron_plan := cron_plan_of(expr);

@@ -1,4 +1,4 @@
--- Reads a cron expression of five fields, or one of @hourly, @daily, …; `problem` tells why it is not understood.
+-- Parses a cron expression of five fields, or one of @hourly, @daily, …; `problem` says why it is invalid.
 create or replace function cron_plan_of(expr text) returns cron_plan language plpgsql immutable as $$
 declare
   plan cron_plan;

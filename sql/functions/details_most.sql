@@ -1,4 +1,5 @@
--- The longest details that every manager takes. One that has been silent for a minute is not there any more.
+-- Returns the maximum length of details that every manager accepts, in bytes. A manager without a heartbeat for a
+-- minute does not count; if none is left, the latest one counts.
 create or replace function details_most() returns bigint language sql stable as $$
   select coalesce(
     (select min(max_details) from managers where not stopped and hb_at > clock_timestamp() - interval '1 minute'),

@@ -1,5 +1,6 @@
--- Drops a partition of the history; what was in it is no longer counted. Nobody else adds up meanwhile: what he had taken and not
--- committed would be counted after it has gone. While the table is being dropped nobody adds to the history.
+-- Drops a partition of the history, and removes its tasks from the counts. Takes the lock `counts`: changes that
+-- another session has taken and not committed would be counted after the partition is gone. While the table is being
+-- dropped, no session can add to the history.
 create or replace function drop_history_partition(partition text) returns void language plpgsql as $$
 declare
   day date := to_date(substring(partition from '[0-9]{8}$'), 'YYYYMMDD');

@@ -1,4 +1,5 @@
--- A duration as the commands take it, "250ms", "5s", "1m30s", in ms; null if it is none.
+-- Converts a duration as the commands accept it ("250ms", "5s", "1m30s", or seconds without a unit) to ms; null if it
+-- is invalid.
 create or replace function duration_ms(given text) returns bigint language sql immutable parallel safe as $$
   select case when given ~ '^[0-9]{1,9}([.][0-9]{1,9})?$' then trunc(given::numeric * 1000)
     when given ~ '^([0-9]{1,9}([.][0-9]{1,9})?(ms|s|m|h|d))+$' then (

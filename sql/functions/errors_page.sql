@@ -1,8 +1,9 @@
--- What went wrong since a time, the latest first: a stretch of it, for about 50 ms, about `most` attempts and as many dead
--- tasks, and `most_bytes` of their errors, but one at least. Attempts that failed, with the tasks that wait after them, and tasks
--- that ended dead, in groups by text and code, which may come several times. `latest` has the time and the task of the last.
--- The last row has no error, but tells where the next page begins (null: there is no more).
---   page: since when, and before which time it goes on (in us); the first page goes by `since`
+-- Returns errors since a time, the latest first: failed attempts, with the tasks that wait for a retry after them, and
+-- dead tasks, in groups by message and code. A group may come several times. A page takes about 50 ms, and has about
+-- `most` attempts and as many dead tasks, with about `most_bytes` of errors, but at least one. `latest` has the time
+-- and the task of a group's last error. The last row has no error; its next_page is where the next page begins (null:
+-- there is no more).
+--   page: since when, and the time before which it continues (in us); the first page uses `since_at`
 create or replace function errors_page(of_queue text, of_type text, since_at timestamptz, page text, most int, most_bytes bigint)
 returns table (error text, code text, attempts bigint, waiting bigint, dead bigint, first timestamptz, last timestamptz,
   latest bigint[], next_page text)
@@ -11,10 +12,10 @@ language plpgsql stable set enable_seqscan = off set enable_bitmapscan = off set
 declare
   over_at constant timestamptz := clock_timestamp() + interval '50 ms';
   since constant timestamptz := coalesce(us_time(substring(page from '^(-?\d{1,18})\|')::bigint), since_at);
-  kept_from constant date := (since at time zone 'UTC')::date; -- no task that ended dead since then may go before that day
+  kept_from constant date := (since at time zone 'UTC')::date; -- no task dead since then is deleted before this day
   behind timestamptz := coalesce(us_time(substring(page from '\|(-?\d{1,18})$')::bigint), 'infinity');
   edge timestamptz;
-  began timestamptz; -- this stretch
+  began timestamptz; -- when this stretch began
   chunk int := 100;
   room bigint := most_bytes;
   n record;
@@ -24,7 +25,7 @@ begin
   end if;
   loop
     began := clock_timestamp();
-    -- Down to where this stretch goes: what has the same time stays together.
+    -- The lower end of this stretch: rows of the same time stay together.
     select coalesce(max(at) filter (where place = chunk or bytes >= room / 2), since) as edge, coalesce(sum(size), 0) as size into n
     from (
       select at, size, row_number() over w as place, sum(size) over w as bytes

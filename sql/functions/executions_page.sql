@@ -1,9 +1,9 @@
--- Attempts that ended since a time, as executions.sql tells of them: a part of them, for about 50 ms. What is of one hour, queue
--- and type may come several times, and is to be added up. The last row has no count, but tells where the next page begins (null:
--- there is no more). First come the hour that is being counted and what has not been counted (raw), then the hours before (hours),
--- then what is left of the hour in which that time lies (first).
---   page: which of these, how far the counting had come when the first page was read, from where on it goes, how long a stretch
---   is looked at, and since when (in us); the first page goes by `since_at`
+-- Returns ended attempts since a time, as executions.sql reports them: a part of them, read in about 50 ms. The rows of
+-- one hour, queue and type may come several times, and must be added up. The last row has no count; its next_page is
+-- where the next page begins (null: there is no more). First come the hour that is being counted and what is not
+-- counted yet (raw), then the hours before (hours), then the rest of the hour that contains the start time (first).
+--   page: which of these parts, how far the counting had come when the first page was read, where to continue, the span
+--   of a step, and since when (in us); the first page uses `since_at`
 create or replace function executions_page(of_queue text, of_type text, by_type boolean, since_at timestamptz, page text)
 returns table (hour timestamptz, queue text, type text, count bigint, completed bigint, total_us numeric, fastest_us bigint,
   slowest_us bigint, last timestamptz, next_page text)
@@ -55,7 +55,7 @@ begin
       upto := case when from_at + step >= least(behind, now_at) then behind else from_at + step end;
       if step > interval '1 ms' then
         select count(*) into looked from (select from executions_raw(from_at, upto, kept_from, false) limit 20001) x;
-        if looked > 20000 then -- so many ended at once that a page would take too long
+        if looked > 20000 then -- too many ended in this span for one page
           step := greatest(least(step, least(behind, now_at) - from_at) / 8, interval '1 ms');
           continue;
         end if;
@@ -99,7 +99,7 @@ begin
     end if;
     if part = 'first' and from_at is null then
       from_at := since;
-      step := interval '4 s'; -- how much there is, the stretches before do not tell
+      step := interval '4 s'; -- the stretches before do not show how much there is
       exit when since >= least(whole, until_at);
     end if;
     if clock_timestamp() > over_at then

@@ -1,5 +1,6 @@
--- Attempts that ended in [from_at, to_at). kept_from: not later than the day of from_at (UTC), before which nothing of that can
--- go. with_task: queue and type are wanted, of older attempts too, whose tasks are looked up for it.
+-- Returns attempts that ended in [from_at, to_at). kept_from: not later than the day of from_at (UTC); no such task is
+-- deleted before that day. with_task: queue and type are wanted, also of older attempts, which requires a lookup of
+-- their tasks.
 create or replace function executions_raw(from_at timestamptz, to_at timestamptz, kept_from date, with_task boolean)
 returns table (queue text, type text, well boolean, ended timestamptz, us bigint) language sql stable as $$
   select coalesce(a.queue, t.queue, ''), coalesce(a.type, t.type, ''), a.outcome = 'completed', a.last_updated,

@@ -1,5 +1,5 @@
--- Counts further minutes that are over, five at a time and for about 100 ms, once each: whoever has the row of how far they
--- have come does it. Answers whether there is more to do now.
+-- Counts further past stretches of five minutes, for about 100 ms, each once: only the session that locks the row of
+-- executions_rolled counts. Returns whether there is more to do now.
 create or replace function executions_roll() returns boolean language plpgsql as $$
 declare
   r executions_rolled;
@@ -10,8 +10,8 @@ begin
   if not found then
     return false; -- another manager does it
   end if;
-  -- A clock that was ahead has been set back: what ends now, up to where it had come, would never be counted. It is counted again
-  -- from this hour on, of which all rows are still there.
+  -- A clock that was ahead was set back: attempts that end now, before the time counted so far, would never be counted.
+  -- Count again from this hour on; all its rows are still there.
   if r.settled > now() then
     r.until := least(r.until, date_trunc('hour', now(), 'UTC'));
     r.settled := r.until;
@@ -19,7 +19,8 @@ begin
     r.next_xid := null;
     delete from executions where hour >= r.until;
   end if;
-  -- now() is when this transaction began, before it got its number. Clocks that are set back by less than a minute are no harm.
+  -- now() is when this transaction began, before it got its number. Clocks that are set back by less than a minute do
+  -- no harm.
   upto := date_bin(slice, now() - interval '1 minute', 'epoch');
   if r.next_xid >= pg_snapshot_xmax(pg_current_snapshot()) then
     r.next_at := null;

@@ -1,4 +1,5 @@
--- Forgets the attempts and events of the next `most` tasks of a partition, by their ids. Returns the last id, null at the end.
+-- Deletes the attempts and events of the next `most` tasks of a partition, by task id. Returns the last id; null at the
+-- end.
 create or replace function history_forget(partition text, after bigint, most int) returns bigint language plpgsql as $$
 declare
   ids bigint[];

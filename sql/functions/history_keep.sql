@@ -1,4 +1,4 @@
--- The longest that any manager keeps anything, in days. One that has been silent for a day is not there any more.
+-- Returns the longest retention of any manager, in days. A manager without a heartbeat for a day does not count.
 create or replace function history_keep(otherwise int) returns int language sql stable as $$
   select greatest(otherwise, (select max(history_days) from managers where not stopped and hb_at > statement_timestamp() - interval '1 day'))
 $$;

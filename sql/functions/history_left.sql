@@ -1,5 +1,5 @@
--- Counts what leaves the history. Few rows do but with their day: those of tasks that are retried. Statements that add to the
--- history count for themselves.
+-- Counts rows that leave the history other than with their partition: those of tasks that are retried or run again.
+-- Statements that add to the history count for themselves.
 create or replace function history_left() returns trigger language plpgsql as $$
 begin
   insert into count_changes (keep_until, route_id, status, count)

@@ -1,5 +1,5 @@
--- The partitions whose day is over, and whether they are archived; the default partition's rows of such days are not among them
--- (history_take_over gives them a partition).
+-- Returns the partitions whose day is over, and whether they are archived. Rows of such days in the default partition
+-- are not included (history_take_over gives them a partition).
 create or replace function history_over(today date) returns table (partition text, archived boolean) language sql as $$
   select c.relname::text, exists (select from archives a where a.partition = c.relname and a.dropped is null)
   from pg_inherits i join pg_class c on c.oid = i.inhrelid

@@ -1,4 +1,5 @@
--- The next tasks of a partition as JSON, each with its attempts and events: at most 500, and about so many bytes.
+-- Returns the next tasks of a partition as JSON, each with its attempts and events: up to 500 tasks, and about `bytes`
+-- bytes.
 create or replace function history_page(partition text, after bigint, bytes bigint) returns table (id bigint, line text)
 language plpgsql as $$
 begin

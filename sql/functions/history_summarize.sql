@@ -1,5 +1,6 @@
--- Tells the index of what has ended in which pages that is, of partitions that may have got rows since. What is new is looked
--- through by everybody who asks, until then. Waits for nobody, and leaves it to autovacuum where the tables are another role's.
+-- Adds new rows to the block-range index task_history_ended, in partitions that may have got rows since the last call.
+-- Until then every query by time scans the new rows. Waits for no lock, and leaves the work to autovacuum if the tables
+-- belong to another role. Returns the number of ranges added.
 create or replace function history_summarize() returns int language plpgsql as $$
 declare
   part regclass;

@@ -1,6 +1,6 @@
--- Moves rows of the oldest day that is over out of the default partition, so many at a time, into a table that becomes that day's
--- partition with the last of them. Until then nobody sees them, but they are about to go. Returns whether there is more to move; not
--- if another manager does it.
+-- Moves up to `most` rows of the oldest past day out of the default partition, into a table that becomes that day's
+-- partition with the last of them. Until then queries do not see these rows, but they are about to be deleted anyway.
+-- Returns whether there is more to move; false if another manager does it.
 create or replace function history_take_over(today date, most int) returns boolean language plpgsql as $$
 declare
   day date;
@@ -10,7 +10,7 @@ begin
   if not exists (select from task_history_default where keep_until < today) then
     return false;
   end if;
-  -- Another manager that is at it must not be waited for: it waits until nobody reads the default partition.
+  -- Do not wait for another manager that does this: it waits until no session reads the default partition.
   perform from locks l where l.name = 'history' for no key update skip locked;
   day := (select min(keep_until) from task_history_default where keep_until < today);
   if not found or day is null then

@@ -1,4 +1,4 @@
--- Counts live tasks anew, while nobody adds or ends any, and leaves no changes to be added up.
+-- Counts live tasks again, with the table locked against new and ended tasks, and leaves no changes to add up.
 create or replace function live_recount() returns void language plpgsql set search_path = reeve, pg_temp as $$
 begin
   perform from locks where name = 'counts' for no key update;

@@ -1,6 +1,6 @@
--- Live tasks by route, of one queue or (null) all of them. `queued` are due; the three others as `reeve queues` has them. Exact in
--- every snapshot, the border between queued and delayed to the second. Whoever claims goes by his own reckoning of the time: what
--- is not there any more, by that, is not delayed either.
+-- Returns the live tasks by route, of one queue or (null) of all. `queued` are due; the other three columns are as in
+-- `reeve queues`. Exact in every snapshot; the border between queued and delayed is exact to the second. A claim goes
+-- by the manager's estimate of the time: a task that it has claimed early does not count as delayed either.
 create or replace function live_totals(of_queue text)
 returns table (route_id int, queued bigint, delayed bigint, executing bigint, failed bigint) language sql stable
 set search_path = reeve, pg_temp as $$

@@ -1,4 +1,4 @@
--- Locks batches in id order: those given, and those of keys' tasks, which are locked.
+-- Locks batches in id order: those in `ids`, and those of the keys' tasks, which are locked already.
 create or replace function lock_batches(ids bigint[], in_queues text[], wanted text[]) returns void language plpgsql as $$
 begin
   perform from batches where id = any(ids || array(

@@ -1,6 +1,6 @@
--- Locks the tasks of keys, live or ended, in id order, then the keys: the order of whatever ends a task, or starts an ended one
--- again. One that came back to life while its row was waited for could only be locked out of turn; then all locks are let go,
--- with the block's savepoint, and taken again.
+-- Locks the tasks of keys, live or ended, in id order, then the keys: the order of every statement that ends a task, or
+-- starts an ended one again. A task that came back to life during the wait for its row could only be locked out of
+-- order. Then all locks are released, with the block's savepoint, and taken again.
 create or replace function lock_keyed(in_queues text[], wanted text[]) returns void language plpgsql as $$
 declare
   owners bigint[];

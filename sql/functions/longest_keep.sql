@@ -1,4 +1,4 @@
--- The longest that any queue or manager keeps anything, in days.
+-- Returns the longest retention of any queue or manager, in days.
 create or replace function longest_keep(otherwise int) returns int language sql stable as $$
   select greatest(otherwise, history_keep(otherwise),
     (select max(greatest(keep_completed_days, keep_dead_days, keep_cancelled_days)) from queues))

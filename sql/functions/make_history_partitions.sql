@@ -1,6 +1,7 @@
--- Creates the partitions of task_history for the days [first, first + days) that do not exist yet, each created apart and then attached, so
--- that nobody waits long. What the default partition has of these days moves along, 50,000 rows in all: days with more keep theirs
--- there until the next call or, if one alone has so many, until it is over (history_take_over). Returns how many it created.
+-- Creates the partitions of task_history for the days [first, first + days) that do not exist yet, and returns how many
+-- it created. Each is created separately and then attached, so that no session waits long. Rows of these days in the
+-- default partition move along, up to 50,000 in all. A day with more rows keeps them there until the next call or, if
+-- it alone has so many, until it is over (history_take_over).
 create or replace function make_history_partitions(first date, days int) returns int language plpgsql as $$
 declare
   day date;
@@ -14,7 +15,7 @@ begin
     continue when to_regclass('reeve.' || name) is not null;
     if made = 0 then
       perform from locks l where l.name = 'history' for no key update;
-      continue when to_regclass('reeve.' || name) is not null; -- somebody made it while this waited
+      continue when to_regclass('reeve.' || name) is not null; -- another session created it during the wait
     end if;
     select count(*) into moving from (select from task_history_default where keep_until = day limit may_move + 1) x;
     continue when moving > may_move;

@@ -1,5 +1,6 @@
--- Puts metrics of applications; of one that is there twice the last. There may be `most` of them. Whose row lock comes last
--- wins, and has the later time. Answers when.
+-- Sets metrics of applications; of a metric that is set twice, the last value counts. Raises RV429 if there would be
+-- more than `most`. Of concurrent calls, the one that gets the row lock last wins, and has the later time. Returns the
+-- time.
 create or replace function metrics_put(in_categories text[], in_names text[], new_values float8[], by text, most int) returns timestamptz
 language plpgsql as $$
 #variable_conflict use_column
@@ -17,7 +18,7 @@ begin
     returning m.xmax = 0 as made)
   select count(*) filter (where put.made) into made from put;
   if made > 0 then
-    perform from locks where name = 'metrics' for no key update; -- what others have made is counted when it is committed
+    perform from locks where name = 'metrics' for no key update; -- counts what others have created once it is committed
     if (select count(*) from metrics where manager_id is null) > most then
       raise exception using errcode = 'RV429',
         message = format('there are %s metrics already, as many as there may be; no further names are taken', most);

@@ -1,5 +1,5 @@
--- Defines a pipeline, or replaces its definition; the same again changes nothing. The definition is checked already. Answers
--- the row that stands.
+-- Defines a pipeline, or replaces its definition; the same definition again changes nothing. The definition is checked
+-- already. Returns the current row.
 create or replace function pipeline_define(request uuid, with_name text, with_stages jsonb, steps int, by text, out standing pipelines,
   out changed boolean) language plpgsql as $$
 declare
@@ -15,7 +15,7 @@ begin
     select * into standing from pipelines where name = with_name and replaced_at is null for no key update;
     changed := not found or standing.stages <> with_stages or standing.max_steps <> steps;
     if not changed then
-      update requests set task_ids = array[-standing.id] where id = request; -- a copy of the call is told that, too
+      update requests set task_ids = array[-standing.id] where id = request; -- a repeated call gets this answer, too
       return;
     end if;
     update pipelines set replaced_at = clock_timestamp() where id = standing.id;
@@ -25,5 +25,5 @@ begin
     if found then
       return;
     end if;
-  end loop; -- somebody else's came first: it is looked at again
+  end loop; -- another session's came first: check it
 end $$;

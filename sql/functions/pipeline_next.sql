@@ -1,5 +1,5 @@
--- What follows when a task of a pipeline has completed a stage, `chosen` being what its handler named, if it did. `next`: the
--- stage that is begun; null: none. `error` and `code`: the task ends dead.
+-- Returns what follows when a task of a pipeline has completed a stage; `chosen` is the stage that its handler named,
+-- if it did. `next`: the stage that begins; null: none. `error` and `code`: the task ends dead.
 create or replace function pipeline_next(of_pipeline bigint, from_stage text, of_step int, chosen text, out next jsonb, out error text,
   out code text) language plpgsql stable as $$
 declare

@@ -1,4 +1,5 @@
--- How a task of a pipeline begins: as a part of its spec (see submit_task).
+-- Returns how a task of a pipeline begins, as a part of its spec (see submit_task). Raises RV404 if there is no such
+-- pipeline.
 create or replace function pipeline_start(wanted text) returns jsonb language plpgsql stable as $$
 declare
   p pipelines;

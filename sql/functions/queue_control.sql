@@ -1,5 +1,5 @@
--- Starts, stops, pauses, resumes, purges or deletes a queue, as far as it is done at once: what a stop or a purge ends, it
--- ends by and by. Answers its state and the newest task's id when the call first came.
+-- Starts, stops, pauses, resumes, purges or deletes a queue, as far as that is done at once: a manager ends the tasks
+-- of a stop or a purge gradually. Returns the queue's state, and the newest task's id when the call first came.
 create or replace function queue_control(request uuid, of_queue text, action text, by text) returns table (state text, newest bigint)
 language plpgsql as $$
 #variable_conflict use_column
@@ -9,7 +9,7 @@ declare
   becomes text;
   live bigint;
 begin
-  -- A row to lock: of two calls one comes first. A queue may be paused before its first task.
+  -- Creates a row to lock, so that one of two calls comes first. A queue may be paused before its first task.
   if not call.repeated and (action = 'pause' or action = 'stop' and queue_known(of_queue)) then
     insert into queues (name) values (of_queue) on conflict do nothing;
   end if;

@@ -1,15 +1,16 @@
--- How many live tasks each queue and type has, and since when the first that is due is. The numbers of up to 10,000 routes come at
--- once, so that few pages add the counts up, and with them what oldest_due is found within 50 ms. What is found later comes on
--- further pages, in rows that have nothing else. The last row has no queue, but tells where the next page begins, if there is one.
---   page: the route whose first due task is looked for next, the priority in it from which on (empty: the highest), and the route up
---   to which (exclusive) the numbers have come
+-- Returns how many live tasks each queue and type has, and since when the first due one is due. A page has the numbers
+-- of up to 10,000 routes, so that few pages add up the counts, and each oldest_due that is found within 50 ms. The
+-- others come on further pages, in rows that have nothing else. If there is another page, the last row has no queue,
+-- and its next_page is where that page begins.
+--   page: the route whose first due task is searched next, the priority in it from which on (empty: the highest), and
+--   the route up to which (exclusive) the numbers have come
 create or replace function queue_counts(of_queue text, page text)
 returns table (queue text, type text, queued bigint, delayed bigint, executing bigint, failed bigint, oldest_due timestamptz,
   next_page text)
 language plpgsql stable set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-  over_at timestamptz;      -- begins with the first row, for which the counts of all are added up
+  over_at timestamptz;      -- set at the first row, for which the counts of all are added up
   place constant text[] := string_to_array(page, '|');
   next_route int := coalesce(place[1], '0')::int;
   level int := nullif(place[2], '')::int;
@@ -42,7 +43,7 @@ begin
     executing := coalesce(way.executing, 0);
     failed := coalesce(way.failed, 0);
     oldest_due := null;
-    -- What was submitted just now may be due by the clock and count as delayed for the rest of the second.
+    -- A task that was submitted just now may be due by the clock, but counts as delayed for the rest of the second.
     if looks and (not counts or queued + failed + delayed > 0) then
       level := coalesce(level, (select t.priority from tasks t where t.lane is null and t.route_id = way.id
         order by t.priority desc limit 1));

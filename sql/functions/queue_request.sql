@@ -1,5 +1,5 @@
--- Takes a request id for a change of a queue. Answers the newest task's id at the first time the call came, and whether it
--- has come before.
+-- Takes a request id for a change of a queue. Returns the newest task's id when the call first came, and whether it
+-- came before. Raises RV400 if the id was used for another kind of call.
 create or replace function queue_request(request uuid, out newest bigint, out repeated boolean) language plpgsql as $$
 declare
   earlier requests;

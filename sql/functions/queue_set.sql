@@ -1,4 +1,4 @@
--- Changes a queue's settings: `change` has the new values of columns. What needs batches turns them on.
+-- Changes a queue's settings: `change` has the new values of columns. A setting that needs batches turns them on.
 create or replace function queue_set(request uuid, of_queue text, change jsonb, by text) returns queues language plpgsql as $$
 declare
   q queues;

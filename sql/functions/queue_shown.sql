@@ -1,4 +1,5 @@
--- How a queue is doing, as it is shown: see docs/queues.md. Of the tasks that live, how many wait and how many run, by the counts.
+-- Returns the state of a queue for display (see docs/queues.md), and how many of its live tasks wait and run, from the
+-- counts.
 create or replace function queue_shown(wanted text) returns table (state text, since timestamptz, waiting bigint, running bigint,
   batch_id bigint) language sql stable as $$
   with q as (select * from queues where name = wanted),

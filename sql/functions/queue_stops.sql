@@ -1,8 +1,8 @@
--- Goes on with queues that are being stopped: one of which nothing made before the stop is left is stopped; one that is
--- stopped and has got a task since, by a manager that had not heard of it, starts again, as with any submit. Callback tasks
--- wait until it is started. Answers the queues that have tasks to be ended, up to which id, and who wants it. It is asked
--- again and again while any queue is stopped, so that tasks are found by tasks_ready, however many other queues have: that
--- is what "lane is null" and "id + 0" are for.
+-- Continues the stops of queues. A stopping queue without tasks from before the stop becomes stopped. A stopped queue
+-- that has got a task since, from a manager that did not know of the stop, starts again, as with any submit; callback
+-- tasks wait until it is started. Returns the queues with tasks to end, up to which id, and who stopped them. It runs
+-- repeatedly while any queue is stopped, so it finds tasks by the index tasks_ready, however many tasks other queues
+-- have: "lane is null" and "id + 0" are for that.
 create or replace function queue_stops() returns table (name text, up_to bigint, by text) language plpgsql as $$
 #variable_conflict use_column
 declare

@@ -1,4 +1,4 @@
--- How long a task rests after its n-th attempt failed, in ms, before the random part is taken off.
+-- Returns the retry delay after the n-th failed attempt, in ms, before the random part is subtracted.
 create or replace function retry_rest_ms(policy jsonb, base bigint, longest bigint, n int) returns float8
 language sql immutable parallel safe as $$
   select least(longest::float8, case coalesce(policy ->> 'kind', 'exponential')

@@ -1,4 +1,4 @@
--- A route's number, made if need be.
+-- Returns the number of a route; creates the route if necessary.
 create or replace function route_of(wanted_queue text, wanted_type text) returns int language plpgsql as $$
 declare
   found int;

@@ -1,5 +1,6 @@
--- Retires those of a page of routes, from a number on, that have no tasks. Returns how many, and the page's end, null at the last one.
--- Counts are not added up meanwhile: what is not in these snapshots is added up after the commit, and brings its route back.
+-- Retires the routes without tasks in one page of routes, after the number `after`. Returns how many, and the end of
+-- the page; null at the last one. Takes the lock `counts`, so that no counts are added up at the same time: changes
+-- that these snapshots do not see are added up after the commit, and bring their route back.
 create or replace function routes_retire(after bigint, out gone bigint, out last bigint)
 language plpgsql set enable_seqscan = off set jit = off as $$
 declare

@@ -1,4 +1,4 @@
--- Does what a schedule is for: submits its task under a key, or acts on its queue.
+-- Executes a schedule: submits its task with a key, or acts on its queue.
 create or replace function schedule_act(s schedules, with_key text, out outcome text, out task_id bigint, out note text)
 language plpgsql as $$
 declare

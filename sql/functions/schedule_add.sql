@@ -1,4 +1,4 @@
--- Adds a definition.
+-- Adds a schedule and returns it. Raises RV440 if the name is in use.
 create or replace function schedule_add(request uuid, of_name text, change jsonb, by text) returns schedules language plpgsql as $$
 declare
   s schedules;
@@ -22,7 +22,7 @@ begin
   s := schedule_changed(s, change);
   s.created := clock_timestamp();
   if not change ? 'start_us' then
-    s.start_at := s.created; -- so that the first comes an interval later, however long the checks took
+    s.start_at := s.created; -- so that it first fires an interval later, however long the checks took
   end if;
   s.next_at := schedule_planned(s, s.created);
   insert into schedules (id, name, cron, zone, every_ms, start_at, spec, queue_action, action_queue, missed, missed_most, overlap,

@@ -1,6 +1,6 @@
--- A definition with what `change` says, and the rest as it was: any of "cron", "every_ms", "manual" (each ends the others),
--- "zone", "start_us", "missed", "missed_most", "overlap", "queue_action" and "action_queue", and in "task" the members of spec
--- (null: without it). Raises if it makes no sense.
+-- Returns a schedule with the changes in `change`, which has any of "cron", "every_ms", "manual" (each replaces the
+-- other two), "zone", "start_us", "missed", "missed_most", "overlap", "queue_action" and "action_queue", and in "task"
+-- the members of spec (null removes one). Raises an error if the result is invalid.
 create or replace function schedule_changed(s schedules, change jsonb) returns schedules language plpgsql as $$
 declare
   was_every boolean := s.every_ms is not null;

@@ -1,5 +1,5 @@
--- Pauses, resumes or removes one. A resumed one is planned anew: what would have come meanwhile is not made up for. What is
--- so already stays so. Answers it as it stands, or stood.
+-- Pauses, resumes or removes a schedule. A resumed one gets a new next time: times during the pause have no catch-up
+-- runs. If it is in that state already, nothing changes. Returns the schedule as it is, or was.
 create or replace function schedule_control(request uuid, of_name text, action text, by text) returns schedules language plpgsql as $$
 declare
   s schedules;

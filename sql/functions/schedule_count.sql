@@ -1,4 +1,5 @@
--- How many times were planned after `after` before `until`; by cron, where each has to be found, it counts to 1000 only.
+-- Returns how many times were scheduled after `after` and before `until`. By cron, where each time must be computed, it
+-- counts to 1,000 only.
 create or replace function schedule_count(s schedules, after timestamptz, until timestamptz) returns bigint language sql stable as $$
   select case when s.every_ms is not null then
     greatest(ceil(extract(epoch from until - s.start_at) * 1000 / s.every_ms), 0)::bigint

@@ -1,4 +1,5 @@
--- Changes one. When it comes is planned anew, from now on, if that is what changes; otherwise nothing of it is lost.
+-- Changes a schedule and returns it. If its times change, the next one is computed from now on; otherwise no due time
+-- is lost.
 create or replace function schedule_edit(request uuid, of_name text, change jsonb, by text) returns schedules language plpgsql as $$
 declare
   s schedules;

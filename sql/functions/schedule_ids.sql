@@ -1,4 +1,4 @@
--- All that have, or had, a name. Raises if there are none.
+-- Returns the ids of all schedules that have, or had, a name. Raises RV404 if there are none.
 create or replace function schedule_ids(wanted text) returns bigint[] language plpgsql stable as $$
 declare
   ids bigint[] := array(select id from schedules where name = wanted

@@ -1,4 +1,4 @@
--- The key of the task of a tick; null: none.
+-- Returns the key of the task of a firing; null: none.
 create or replace function schedule_key(s schedules, planned timestamptz) returns text language plpgsql stable as $$
 declare
   template text := s.spec ->> 'key';
@@ -9,7 +9,7 @@ begin
     template := case when cardinality(plan.minutes) = 1 and cardinality(plan.hours) = 1 then '{name}:{date}'
       else '{name}:{time}' end;
   end if;
-  -- The name last: whatever is in it stands.
+  -- The name last: a placeholder in it is not replaced.
   template := replace(template, '{date}', to_char(planned at time zone s.zone, 'YYYY-MM-DD'));
   template := replace(template, '{time}', schedule_time_text(planned));
   return nullif(replace(template, '{name}', s.name), '');

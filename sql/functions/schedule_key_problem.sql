@@ -1,4 +1,4 @@
--- What is wrong with a key; null: nothing.
+-- Returns what is wrong with a key; null: nothing.
 create or replace function schedule_key_problem(key text, schedule text, by_hand boolean) returns text language sql immutable as $$
   select case
     when substring(key from '\{(?!(?:name|date|time)\})[^{}]*\}') is not null then

@@ -1,5 +1,6 @@
--- Of the planned times after `after` up to `upto` the last `most`. By cron each has to be found, going forwards: they are counted
--- from the end, in pieces that grow, and each piece once, so that hardly more are looked at than are wanted.
+-- Returns the last `most` of the scheduled times after `after` up to `upto`. By cron each must be computed, going
+-- forward. They are counted from the end, in pieces that grow, and each piece once, so that hardly more times are
+-- computed than needed.
 create or replace function schedule_latest(s schedules, after timestamptz, upto timestamptz, most int) returns timestamptz[]
 language plpgsql stable as $$
 declare
@@ -7,7 +8,7 @@ declare
   late timestamptz := upto;
   middle timestamptz;
   span interval := interval '1 minute' * most;
-  counted int := 0;                        -- those after `late`
+  counted int := 0;                        -- the times after `late`
   n int;
 begin
   if most = 0 then

@@ -1,4 +1,5 @@
--- The schedule of a name, locked: whoever ticks waits, and finds last_updated changed.
+-- Returns the schedule with a name, locked. A manager that is about to fire it skips it, or finds last_updated changed.
+-- Raises RV404 if there is none.
 create or replace function schedule_locked(wanted text) returns schedules language plpgsql as $$
 declare
   s schedules;

@@ -1,4 +1,5 @@
--- Makes one tick of a schedule, whose row is locked. "later": something is in its way that will pass. Nothing: it was made before.
+-- Executes one firing of a schedule, whose row is locked. The outcome is "later" if something temporary prevents it,
+-- and null if it was executed before.
 create or replace function schedule_make(s schedules, planned timestamptz, out outcome text, out task_id bigint, out note text)
 language plpgsql as $$
 declare
@@ -16,12 +17,12 @@ begin
   elsif outcome is null then
     begin
       select a.outcome, a.task_id, a.note into outcome, task_id, note from schedule_act(s, schedule_key(s, planned)) a;
-    exception when others then -- what it did is rolled back
+    exception when others then -- its changes are rolled back
       outcome := case
         when schedule_passes(sqlstate) then 'later'
         when sqlstate <> 'RV409' or s.queue_action is null then 'refused'
-        when s.queue_action = 'start' then 'later' -- it is being stopped
-        else 'acted' end;                          -- there is nothing to pause or to resume
+        when s.queue_action = 'start' then 'later' -- the queue is being stopped
+        else 'acted' end;                          -- there is nothing to pause or resume
       note := sqlerrm;
     end;
     if outcome = 'later' then

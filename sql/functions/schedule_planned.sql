@@ -1,4 +1,5 @@
--- When it comes next after a moment, which is now. Raises if it never does, except where it is by hand only.
+-- Returns the next scheduled time after `moment`, which is now. Raises RV400 if there is none, except for a manual
+-- schedule.
 create or replace function schedule_planned(s schedules, moment timestamptz) returns timestamptz language plpgsql as $$
 declare
   planned timestamptz := schedule_next(s, moment);

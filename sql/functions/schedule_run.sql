@@ -1,5 +1,5 @@
--- Runs a schedule by hand, whether or not it is paused, and whatever it says of overlap. It waits for nobody's transaction for
--- long: a key may be that of an application's.
+-- Runs a schedule manually, even if it is paused, and whatever its concurrency policy. The lock timeout is 1 s, since
+-- an application's open transaction may have the key; then it raises RV503.
 create or replace function schedule_run(request uuid, wanted text, by text)
 returns table (run_id bigint, outcome text, task_id bigint, note text, at timestamptz) language plpgsql as $$
 #variable_conflict use_column
@@ -32,7 +32,7 @@ begin
   end;
   insert into schedule_runs (id, schedule_id, outcome, task_id, actor, note) overriding system value
   values (run, s.id, made.outcome, made.task_id, by, made.note);
-  -- While the task of a tick lives it is the one that the next may overlap.
+  -- While the task of a firing lives, it stays the one that the next may overlap.
   update schedules u set last_task_id = made.task_id,
     last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
   where id = s.id and made.task_id is not null and not exists (select from tasks t where t.id = u.last_task_id);

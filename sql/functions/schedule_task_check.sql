@@ -1,5 +1,5 @@
--- Whether the tasks that a schedule describes could be submitted, as far as the database knows; else it raises. What is not in
--- `change` was good when it was given.
+-- Raises an error unless the tasks that a schedule describes could be submitted, as far as the database knows. What is
+-- not in `change` was valid when it was set.
 create or replace function schedule_task_check(s schedules, change jsonb) returns void language plpgsql as $$
 declare
   problem text := schedule_key_problem(s.spec ->> 'key', s.name, s.cron is null and s.every_ms is null);

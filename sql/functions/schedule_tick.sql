@@ -1,12 +1,12 @@
--- Makes what a schedule has due now: `seen` is its row as it was found. Whoever changes the row first has its ticks; all others
--- find it changed. Answers what came of each tick.
+-- Executes the due firings of a schedule; `seen` is its row as it was read. The session that changes the row first
+-- executes them; all others find it changed. Returns the outcome of each.
 create or replace function schedule_tick(seen schedules, now timestamptz)
 returns table (planned timestamptz, outcome text, task_id bigint, note text) language plpgsql as $$
 #variable_conflict use_column
 declare
   s schedules := seen;
   last_due timestamptz;
-  coming timestamptz;                      -- the first that is not due
+  coming timestamptz;                      -- the first time that is not due
   since timestamptz := now - interval '1 minute';
   on_time int;
   most int;
@@ -24,12 +24,12 @@ begin
     last_due := (schedule_latest(s, s.next_at, now, 1))[1];
     coming := schedule_next(s, last_due);
   else
-    last_due := s.next_at; -- one is due, as usual
+    last_due := s.next_at; -- the usual case: one is due
   end if;
-  -- One that is late by more than a minute was missed, unless it had to wait for the last run.
+  -- A firing that is late by more than a minute was missed, unless it had to wait for the last run.
   on_time := (last_due >= since or s.overlap = 'queue' and exists (
     select from task_history h where h.task_id = s.last_task_id and h.last_updated >= since))::int;
-  -- Of short intervals several may have come since the last look; none of them was missed for that.
+  -- With short intervals several may have become due since the last check; that alone does not make them missed.
   if s.overlap <> 'queue' then
     on_time := greatest(on_time, cardinality(
       schedule_latest(s, greatest(s.next_at - interval '1us', now - interval '1s'), now, 10)));
@@ -55,8 +55,8 @@ begin
   end if;
   for place in 1 .. cardinality(wanted) loop
     planned := wanted[place];
-    -- The transaction is to be short: what is left comes with the next one. So it does where each waits for the one before, and
-    -- while others are due, so that short intervals do not keep longer ones waiting.
+    -- Keep the transaction short: the next one executes the rest. Also stop if each run waits for the one before, or
+    -- while other schedules are due, so that short intervals do not delay longer ones.
     exit when place > 20 or place > 1 and (
       s.overlap = 'queue' and exists (select from tasks t where t.id = s.last_task_id)
       or exists (select from schedules o where not o.paused and o.next_at is not null
@@ -74,7 +74,7 @@ begin
     s.next_at := coalesce(wanted[place + 1], coming);
   end loop;
   if s.next_at <= now then
-    s.retry_at := coalesce(s.retry_at, clock_timestamp()); -- those that are due already come before the rest of it
+    s.retry_at := coalesce(s.retry_at, clock_timestamp()); -- schedules that are due already come before the rest
   end if;
   update schedules set next_at = s.next_at, last_at = s.last_at, last_task_id = s.last_task_id, retry_at = s.retry_at,
     last_updated = greatest(clock_timestamp(), last_updated + interval '1us')

@@ -1,4 +1,4 @@
--- The planned times after `after` up to `upto`, the first `most` of them.
+-- Returns the first `most` scheduled times after `after` up to `upto`.
 create or replace function schedule_times(s schedules, after timestamptz, upto timestamptz, most int) returns timestamptz[]
 language plpgsql stable as $$
 declare

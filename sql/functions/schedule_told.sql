@@ -1,4 +1,4 @@
--- Remembers that something was done with a definition, and tells the managers.
+-- Records a change of a schedule in the audit, and notifies the managers.
 create or replace function schedule_told(s schedules, what text, by text, more text default '') returns void language plpgsql as $$
 begin
   insert into schedule_events (schedule_id, schedule, event, actor, note) values (s.id, s.name, what, by, more);

@@ -1,6 +1,6 @@
--- Makes ticks that are due, of `most` schedules at most, those that have been due for longest first. Answers what came of each,
--- and how late it was, then a row without a name: when there is something to do next, null if never. It waits for no lock for
--- long, so that it cannot stand in a circle with those who take them in order.
+-- Executes due firings of up to `most` schedules, those that have been due longest first. Returns the outcome of each,
+-- and how late it was, then a row without a name: when the next one is due (null: never). The lock timeout is short
+-- (100 ms), so that a deadlock with sessions that lock in another order ends soon.
 create or replace function schedules_tick(most int)
 returns table (schedule_id bigint, schedule text, planned timestamptz, outcome text, task_id bigint, note text, late_us bigint)
 language plpgsql as $$
@@ -19,8 +19,8 @@ begin
     order by greatest(s.next_at, s.retry_at), s.id
   loop
     if due.waits_since is not null then
-      -- The younger the task is that it waits for, the more often it is looked for: not by how late the tick is, or
-      -- a schedule that has fallen behind would be looked at the less often for it.
+      -- The younger the task is that it waits for, the more often this is checked. The interval does not depend on how
+      -- late the firing is, or a schedule that has fallen behind would be checked less often.
       look := least(look, now + least(greatest((now - due.waits_since) / 8, interval '50ms'), interval '500ms'));
       continue;
     elsif taken = most or clock_timestamp() > now + interval '200ms' then
@@ -33,7 +33,7 @@ begin
         select (due.seen).id, (due.seen).name, t.planned, t.outcome, t.task_id, t.note,
           (extract(epoch from clock_timestamp() - t.planned) * 1000000)::bigint
         from schedule_tick(due.seen, clock_timestamp()) t;
-    exception when others then -- its zone is gone from the database, say
+    exception when others then -- for example, the database no longer has its zone
       schedule_id := (due.seen).id;
       schedule := (due.seen).name;
       planned := (due.seen).next_at;

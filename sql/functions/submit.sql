@@ -1,6 +1,6 @@
--- Submits a task in the caller's transaction: it is there when that commits, or not at all. Answers its id, or that of the
--- task that has the key already. Call it with named arguments; docs/sql.md says what each is. It runs with its owner's rights,
--- so that applications need none on the tables.
+-- Submits a task in the caller's transaction: it exists when that commits, or not at all. Returns its id, or the id of
+-- the task that has the key already. Call it with named arguments, which docs/sql.md describes. It runs with its
+-- owner's rights, so that applications need none on the tables.
 create or replace function submit(
   type text default null,
   details text default '',
@@ -122,7 +122,7 @@ begin
         || jsonb_build_object('jitter_percent', submit.jitter));
     end if;
   end if;
-  if spec ->> 'retry_base_ms' = '0' then -- a linear one: it begins with the resting period
+  if spec ->> 'retry_base_ms' = '0' then -- linear: it begins with the resting period
     spec := spec || jsonb_build_object('retry_base_ms', coalesce(q.resting_ms, 0));
   end if;
   if spec ? 'retry_base_ms' then
@@ -134,7 +134,7 @@ begin
   end if;
 
   select id into way from routes where queue = in_queue and type = of_type and labels = '{}';
-  -- All stages of a pipeline have routes from its beginning on.
+  -- All stages of a pipeline must have routes from the beginning.
   waits := way is null or submit.batch_id is not null or coalesce(q.batches, false) or submit.pipeline is not null and exists (
     select from pipelines p, jsonb_array_elements(p.stages) s
     where p.id = (spec ->> 'pipeline_id')::bigint
@@ -151,7 +151,7 @@ begin
       if found then
         return made;
       end if;
-      made := nextval('tasks_id_seq'); -- it went between the two statements
+      made := nextval('tasks_id_seq'); -- the key was deleted between the two statements
     end loop;
   end if;
   moment := clock_timestamp();
@@ -180,7 +180,7 @@ begin
     insert into arrivals (task_id, batch_id) values (made, submit.batch_id);
     perform pg_notify('reeve_wake', 'arrivals');
   else
-    -- Tasks of one second are told of together: equal notifications of a transaction are sent once.
+    -- Tasks that are due in the same second share a notification: equal notifications of a transaction are sent once.
     second := floor(extract(epoch from due))::bigint;
     perform pg_notify('reeve_wake', format('0 %s %s %s %s', way, t.priority,
       second * 1000000, (second + 1) * 1000000));

@@ -1,9 +1,10 @@
--- What a submit has to know before it makes tasks of batches, or of queues that are more than a name: element by element the
--- batch each task is in, whether the task is held until that has begun, and whether it begins with it. Opens implicit
--- batches, starts stopped queues. The rows stay locked until the tasks are made: queues by name, then batches by id; before
--- them those of tasks that are submitted with versions, whose keys are given. A queue all of whose tasks are for batches that
--- are given is locked only to be started: whoever stops it locks its batches, and submits into others do not wait for these. A copy
--- of the call that was committed while locks were waited for is what counts, whatever has become of queue and batch since.
+-- Prepares a submit with tasks of batches, or of queues with settings. Returns element by element the batch of each
+-- task, whether the task is blocked until the batch has begun, and whether the batch begins with it. Opens implicit
+-- batches, and starts stopped queues. The rows stay locked until the tasks are created: queues by name, then batches by
+-- id; before them the rows of tasks that are submitted with versions, whose keys are in `versioned`. A queue whose
+-- tasks all name their batch is locked only to be started: a stop locks the queue's batches, and submits into other
+-- batches do not wait for each other. If a copy of the call was committed while this one waited for locks, that copy
+-- counts, whatever has become of queue and batch since.
 create or replace function submit_batches(request uuid, in_queues text[], in_batches bigint[], versioned text[])
 returns table (n bigint, batch_id bigint, held boolean, begins boolean)
 language plpgsql as $$
@@ -41,7 +42,7 @@ begin
           q.exit_type)
         returning * into b;
         update queues set batch_id = b.id, is_held = is_held or not autostart and state = 'paused'
-        where name = q.name; -- no setting: nobody has to be told
+        where name = q.name; -- not a setting: no notification
         if not q.autostart and q.state = 'running' then
           update queues set state = 'held', state_since = clock_timestamp(), updated = clock_timestamp() where name = q.name;
           perform pg_notify('reeve_wake', 'queues');

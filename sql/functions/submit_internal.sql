@@ -1,4 +1,5 @@
--- A task that Reeve itself submits, in the transaction of whatever caused it; the managers are told. Its options are the queue's.
+-- Submits a task of Reeve itself, in the transaction that caused it, and notifies the managers. Its options are the
+-- queue's. Returns its id.
 create or replace function submit_internal(in_queue text, of_type text, with_details text, in_batch bigint, by text) returns bigint
 language plpgsql as $$
 declare
@@ -19,7 +20,7 @@ begin
   t.batch_id := in_batch;
   t.source := by;
   t := task_insert(t);
-  -- The transaction's time is the same for all that it adds, and equal notifications are sent once.
+  -- now() is the same for all tasks that the transaction adds, and equal notifications are sent once.
   perform pg_notify('reeve_wake', format('0 %s 0 %s', t.route_id, (extract(epoch from now()) * 1000000)::bigint));
   return t.id;
 end $$;

@@ -1,5 +1,5 @@
--- Submits one task of submit_newer's, with a pipeline's stage or without. Its key and task are locked. It stays in its batch; if
--- it has none, or that is over, it comes into the submit's, which is locked, too.
+-- Submits one task of submit_newer, with or without a pipeline's stage. Its key and task are locked. The task stays in
+-- its batch; if it has none, or that batch is over, it joins the batch of the submit, which is locked, too.
 create or replace function submit_newer_one(spec jsonb) returns table (id bigint, restarted boolean, route_id int, priority int,
   version timestamptz, run_at timestamptz)
 language plpgsql as $$

@@ -1,8 +1,8 @@
--- Submits one task, in the transaction of whoever calls; the managers are told at its commit. `spec` is checked already; of
--- "queue", "type", "details", "priority", "run_at" (a time), "delay_ms", "key", "key_ttl_ms", "version", "max_attempts",
--- "timeout_ms", "retry_base_ms", "retry_max_ms", "retry_policy", "batch_id", "pipeline" (a name; then what stages say is not
--- given) and "source" it has what is said, the rest is as its queue has it. Takes locks as any submit does: of its queue, if
--- that has settings, its key, its batch. For short transactions only.
+-- Submits one task in the caller's transaction; its commit notifies the managers. `spec` is checked already. It has any
+-- of "queue", "type", "details", "priority", "run_at" (a time), "delay_ms", "key", "key_ttl_ms", "version",
+-- "max_attempts", "timeout_ms", "retry_base_ms", "retry_max_ms", "retry_policy", "batch_id", "pipeline" (a name; then
+-- the options that stages set are absent) and "source"; the rest is as its queue sets it. Takes locks as any submit
+-- does: of its queue, if that has settings, its key, and its batch. For short transactions only.
 create or replace function submit_task(spec jsonb, out id bigint, out existing boolean, out restarted boolean) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -30,7 +30,7 @@ begin
   if not spec ? 'retry_base_ms' then
     spec := spec || jsonb_build_object('retry_base_ms', queue_retry_base_ms(q, 1000), 'retry_max_ms',
       coalesce(q.retry_max_ms, 3600000), 'retry_policy', q.retry_policy);
-  elsif (spec ->> 'retry_base_ms')::bigint = 0 then -- a linear one: it begins with the resting period
+  elsif (spec ->> 'retry_base_ms')::bigint = 0 then -- linear: it begins with the resting period
     spec := spec || jsonb_build_object('retry_base_ms', coalesce(q.resting_ms, 0));
   end if;
   spec := jsonb_build_object('max_attempts', coalesce(q.max_attempts, 5)) || spec;

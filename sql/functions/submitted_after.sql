@@ -1,5 +1,5 @@
--- Where to begin to read the tasks that were submitted since a time: an id below theirs. Ids are in the order of their
--- submits but for those that happen at the same time, for which it goes back a second and some ids.
+-- Returns an id below those of all tasks that were submitted since a time, where a read of them begins. Ids are in the
+-- order of their submits, except those of simultaneous ones, for which it goes back a second and about 100 ids.
 create or replace function submitted_after(since timestamptz) returns bigint language plpgsql stable as $$
 declare
   low bigint := 0;

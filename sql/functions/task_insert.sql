@@ -1,5 +1,5 @@
--- Adds a task and counts it: the one way to do so but for the statements that add many (submit.sql, submit_plain.sql,
--- retry_ended.sql). What is null of the row is as the table has it by default. Answers the row.
+-- Adds a task and counts it; returns the row. Null fields get the table's defaults. Only the statements that add many
+-- tasks do not use it (submit.sql, submit_plain.sql, retry_ended.sql).
 create or replace function task_insert(t tasks) returns tasks language plpgsql as $$
 begin
   t.id := coalesce(t.id, nextval('tasks_id_seq'));

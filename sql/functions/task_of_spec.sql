@@ -1,4 +1,5 @@
--- A task as its spec describes it (see submit_task), without what only its submit knows: id, route, times, batch.
+-- Returns a task as its spec describes it (see submit_task), without the fields that only its submit knows: id, route,
+-- times, batch.
 create or replace function task_of_spec(spec jsonb) returns tasks language plpgsql immutable as $$
 declare
   t tasks;

@@ -1,4 +1,4 @@
--- Notes that these tasks, whose rows are locked, are there as they are now (1), or no longer are (-1).
+-- Records in count_changes that these tasks, whose rows are locked, exist as they are now (1), or no longer do (-1).
 create or replace function tasks_counted(ids bigint[], sign int) returns void language sql as $$
   insert into count_changes (route_id, due, live, retrying)
   select route_id, delayed_to(retrying, run_at, last_updated), sign * count(*), sign * count(retrying)

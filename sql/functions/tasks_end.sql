@@ -1,6 +1,7 @@
--- Ends tasks whose rows are locked: moves them to the history, keeps their keys for a day more, counts them and their batches, and
--- adds the callbacks. The one way out of `tasks` but for complete.sql and complete_all.sql, which end what succeeded. A task
--- that executes ends with its attempt. `days`: how long the history keeps those whose queue does not say.
+-- Ends tasks whose rows are locked: moves them to the history, keeps their keys for another day, counts them and their
+-- batches, and adds the callbacks. All tasks leave `tasks` here, except those that complete.sql and complete_all.sql
+-- end with success. The end of an executing task also ends its attempt. `days`: the retention if the queue does not set
+-- it.
 create or replace function tasks_end(ends task_end[], days int) returns void language plpgsql as $$
 begin
   with gone as (

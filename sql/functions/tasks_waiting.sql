@@ -1,6 +1,7 @@
--- Why these tasks wait: five numbers for each id (null: none is wanted), in their order. The first is the reason, of enum
--- WaitReason in task.proto: the first that holds; 0: it does not wait. The others are 0 or belong to it: the task that is waited
--- for, how many workers take it, their slots, and how many of those are busy. Null: none of the tasks waits.
+-- Returns why these tasks wait: five numbers for each id, in their order (an id may be null: no task). The first is the
+-- reason, of enum WaitReason in task.proto: the first that applies; 0: the task does not wait. The others are 0 or
+-- belong to the reason: the task that is waited for, the number of workers that accept the task, their slots, and how
+-- many of those are busy. Returns null if none of the tasks waits.
 create or replace function tasks_waiting(ids bigint[]) returns bigint[]
 language plpgsql stable set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -9,7 +10,7 @@ declare
   due_queues text[];
   due_types text[];
 begin
-  -- What only a worker keeps waiting: that alone needs a look at the workers.
+  -- Only tasks that just wait for a worker need a query of the workers.
   select count(*) > 0, array_agg(x.queue) filter (where x.due), array_agg(x.type) filter (where x.due)
   into some_wait, due_queues, due_types
   from (
@@ -40,7 +41,7 @@ begin
       when t.queue_state in ('stopping', 'stopped') then 1
       when t.queue_state = 'paused' then 2
       when t.queue_state = 'held' then 3
-      when t.held_run_at is not null and t.batch_id is null then 4 -- of `arrivals`
+      when t.held_run_at is not null and t.batch_id is null then 4 -- in the inbox
       when t.held_run_at is not null then 5
       when t.run_at > now_at and t.status = 'failed' then 6
       when t.run_at > now_at then 7

@@ -1,4 +1,4 @@
--- A time as the contract's JSON has it.
+-- Formats a time as in the contract's JSON.
 create or replace function time_text(at timestamptz) returns text language sql stable parallel safe as $$
   select to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
 $$;

@@ -1,4 +1,5 @@
--- A submit whose request id has been committed meanwhile begins again, and finds what it was answered.
+-- Raises 40001 if a submit's request id has been committed since it began. The submit then begins again, and finds the
+-- answer of the earlier call.
 create or replace function unless_submitted(request uuid) returns void language plpgsql as $$
 begin
   if exists (select from requests where id = request) then

@@ -1,5 +1,5 @@
--- Queues and types with tasks that no worker takes: those that wait to be claimed or tried again, of queues that give tasks. Of one
--- queue, of one type, or (null) of all.
+-- Returns the queues and types with tasks that no worker accepts: tasks that wait for a claim or a retry, in queues
+-- that give out tasks. Of one queue, of one type, or (null) of all.
 create or replace function unserved(of_queue text, of_type text) returns table (queue text, type text, tasks bigint)
 language sql stable set enable_seqscan = off set enable_nestloop = off as $$
   with waiting as materialized (

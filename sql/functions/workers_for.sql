@@ -1,13 +1,14 @@
--- Which workers take tasks of these queues and types (pairs: as many of the one as of the other): how many are alive, how many of
--- those neither pause nor drain, how many slots these have together, and how many of the slots are busy. No row: there is none.
--- The workers are read once, and grouped by what they take, so that many of them, or many pairs, cost no product of the two. Those
--- who pull by hand do not count: nobody knows what they will ask for. Without `with_busy` no slot counts as busy. Of more than
--- 1,000 workers up to 50,000 open rows of the journal are read; with more, slots are taken for free that are not.
+-- Returns which workers accept tasks of these queues and types (pairs: both arrays have the same length): how many are
+-- alive, how many of those neither pause nor drain, how many slots these have together, and how many of the slots are
+-- busy. No row: no worker accepts the pair. The workers are read once and grouped by what they accept, so that many
+-- workers or many pairs do not cost the product of the two. Pull clients do not count: what they will ask for is not
+-- known. Without `with_busy` no slot counts as busy. With more than 1,000 workers, up to 50,000 open rows of the
+-- journal are read; if there are more rows, some busy slots count as free.
 create or replace function workers_for(of_queues text[], of_types text[], with_busy boolean)
 returns table (queue text, type text, workers bigint, running bigint, slots bigint, busy bigint)
 language sql stable set enable_seqscan = off set enable_nestloop = off as $$
   with wanted as materialized (select distinct u.queue, u.type from unnest(of_queues, of_types) u(queue, type)),
-   alive as materialized ( -- of few pairs, only those that take one
+   alive as materialized ( -- for few pairs, only those that accept one
     select w.id, w.queues, w.types, w.state, w.concurrency
     from workers w
     where w.gone_at is null and not w.by_hand and not w.lost

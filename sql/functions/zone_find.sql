@@ -1,5 +1,5 @@
--- A time zone's proper name, or what is wrong with it. Abbreviations and POSIX's rules are not taken: they mean less than they
--- seem to, or something else.
+-- Returns a time zone's proper name, or what is wrong with it. Abbreviations and POSIX rules are refused: they mean
+-- less than they seem to, or something else.
 create or replace function zone_find(zone text, out proper text, out problem text) language plpgsql stable as $$
 begin
   select name into proper from pg_timezone_names

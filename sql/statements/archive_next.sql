@@ -1,5 +1,5 @@
--- The oldest partition of the history that is to be archived, null if there is none. No row: another manager archives, and
--- has ticked lately. $1 the manager.
+-- Returns the oldest partition of the history to archive; null if there is none. No row: another manager is archiving,
+-- and sent a heartbeat within the last 10 s. $1 the manager.
 with ours as (
   update locks l set holder = $1
   where l.name = any(array(select name from locks where name = 'archive' for no key update skip locked)) and $1::bigint <> 0

@@ -1,6 +1,6 @@
--- Of attempts that are to be ended: those that still hold their task, and whether every row that ending them changes could be
--- locked (the task, its batch, its journal row, its key) without waiting for anybody. The others are to be tried again, and
--- hold nobody up. In the transaction that ends them. $1 ids, $2 tokens. Answers places in $1.
+-- Before attempts are ended, in the same transaction: returns those that still have their task's lock, and whether
+-- every row that their end changes (the task, its batch, its journal row, its key) could be locked without a wait. The
+-- others must be tried again later, so that they delay no attempt. $1 ids, $2 tokens. Returns places in $1.
 with held as materialized (
   select u.n, t.*
   from unnest($1::bigint[], $2::timestamptz[]) with ordinality u(id, token, n)

@@ -1,6 +1,6 @@
--- A page of what happened since a time, tasks, workers, queues and schedules together; the last row has no event, but tells where
--- the next page begins, if there is one. The pages end where it was when the first was read, so that they do end while events come.
--- `limit`: about how many rows of each kind.
+-- Returns a page of events since a time: tasks, workers, queues and schedules together. The last row has no event; its
+-- next_page is where the next page begins, if there is one. The pages end at the time when the first was read, so that
+-- they do end while events arrive. `limit`: about how many rows of each kind.
 -- takes AuditRequest: page?, since_us?, limit
 -- gives AuditResponse.events: at_us, task_id, token, event, worker, worker_id, attempt, actor, note, .next_page
 select at, task_id, version, event, worker, worker_id, attempt, actor, note,

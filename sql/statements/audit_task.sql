@@ -1,7 +1,8 @@
--- A page of the story of one task, in order; the last row has no event, but tells behind which event the next page begins, if there may
--- be one: its turn, place and time, and which of those with the same it is. An event's turn is its version; that of a late result,
--- whose version is its attempt's token, is its time, for it came after what had ended that attempt.
--- `newest`: no events, but behind which the newest begin.
+-- Returns a page of the events of one task, in order. The last row has no event; if there may be another page, its
+-- next_page is the event after which that begins: its turn, place and time, and its number among those with the same.
+-- The turn of an event is its version; that of a late result, whose version is its attempt's token, is its time, since
+-- it came after the event that had ended that attempt. `newest`: returns no events, but the event after which the
+-- newest begin.
 -- takes AuditRequest: task_id, since_us?, limit, page?, newest
 -- gives AuditResponse.events: at_us, task_id, token, event, worker, worker_id, attempt, actor, note, .next_page
 with story as materialized (

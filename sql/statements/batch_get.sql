@@ -1,4 +1,3 @@
--- One batch.
 -- takes CloseBatchRequest: id
 -- gives CloseBatchResponse: batch.[batch]
 select * from batches_shown where id = $1

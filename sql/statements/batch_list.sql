@@ -1,7 +1,8 @@
--- Batches, newest first. The open ones of a queue are looked for among $5 at most; the last column tells below which id there may
--- be more (0: there are none), in one row without a batch if none was found. Behind a batch's columns stands its first task that
--- waits, and why (tasks_waiting): its entry or exit task, or one of the first 20 that live. `between`, because with `=` the planner
--- may walk the batches of all queues, newest first, where it takes the queue for a frequent one.
+-- Lists batches, newest first. The open batches of a queue are searched among up to $5; the last column is the id below
+-- which there may be more (0: there are none), in one row without a batch if none was found. After a batch's columns
+-- come its first waiting task, and why it waits (tasks_waiting): its entry or exit task, or one of its first 20 live
+-- tasks. `between`, because with `=` the planner may scan the batches of all queues, newest first, if it takes the
+-- queue for a frequent one.
 -- takes ListBatchesRequest: queue?, open_only, before_id, limit, @max_scanned
 -- gives ListBatchesResponse.batches: [batch], [first_waiting], .next_before_id
 with looked as materialized (

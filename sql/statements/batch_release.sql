@@ -1,5 +1,5 @@
--- Lets go tasks that were held until their batch had begun, some at a time, and tells the managers. The batch's row is not
--- locked: its phase goes on only when there are none left. $1 the batch, $2 how many.
+-- Releases tasks that were blocked until their batch had begun, some at a time, and notifies the managers. The batch's
+-- row is not locked: its phase advances only when there are none left. $1 the batch, $2 the maximum number.
 with held as materialized (
   select id, held_run_at from tasks where batch_id = $1 and held_run_at is not null
   order by id limit $2 for no key update),

@@ -1,8 +1,8 @@
--- A batch and its tasks by id, live and ended, without its entry and exit task: the batch's columns come first in each row;
--- a batch without further tasks has one row, in which the task's id is null. One task more than
--- is asked for tells whether there are more; no more of the errors and remarks is read than an answer holds, and two tasks. Behind a
--- task's columns stands the batch's first task that waits, and why (tasks_waiting): its entry or exit task, or one of the first 100
--- that live.
+-- Returns a batch and its tasks by id, live and ended, without its entry and exit task. Each row begins with the
+-- batch's columns; a batch without further tasks has one row, in which the task's id is null. One task more than
+-- requested shows that there are more. The errors and remarks are limited to those that an answer holds, plus two
+-- tasks. After a task's columns come the batch's first waiting task, and why it waits (tasks_waiting): its entry or
+-- exit task, or one of its first 100 live tasks.
 -- takes BatchReportRequest: id, after_id, limit, @max_bytes
 -- gives BatchReportResponse.tasks: .batch.[batch], [task], .batch.[first_waiting]
 with first as materialized (

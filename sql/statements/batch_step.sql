@@ -1,2 +1,2 @@
--- Takes a batch as far as it goes. $1 its id.
+-- Advances a batch as far as possible. $1 its id.
 select steps, name, queue, submitted, success, failed from batch_step($1)

@@ -1,8 +1,8 @@
--- Batches for which there is something to do, and what: a step; or held tasks are to be let go, or, their batch's entry task
--- having failed, to be ended. A task that is held by a batch that has begun was retried just then. (LIMIT and OFFSET keep the
--- look for held tasks to one of each batch: an EXISTS would be planned as a hash of all that are held. The OFFSET of `due` makes
--- sure that only batches that are due are locked.) $1 how many at most, $2 beyond which id, $3 whether to leave out those whose
--- rows somebody has locked.
+-- Returns batches with something to do, and what: a step, or to release blocked tasks, or to end these because the
+-- batch's entry task failed. A blocked task of a batch that has begun was retried just then. (LIMIT and OFFSET restrict
+-- the search for blocked tasks to one per batch: an EXISTS would be planned as a hash of all blocked tasks. The OFFSET
+-- of `due` makes sure that only due batches are locked.) $1 the maximum number, $2 only ids after this one, $3 whether
+-- to leave out those whose rows another session has locked.
 select due.id, due.what
 from (
   select b.id, case when not h.held then 'step' when b.entry_status <> 'completed' then 'fail' else 'release' end as what

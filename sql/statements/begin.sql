@@ -1,2 +1,1 @@
--- Opens a transaction.
 begin

@@ -1,6 +1,6 @@
--- Callbacks, newest first. The delivered ones of a state, and of a batch, are looked for among $5 at most; the last column tells
--- below which id there may be more (0: there are none), in one row without a callback if none was found. `between`, so that a state
--- or a batch is looked up in its index, however frequent the planner takes it for.
+-- Lists callbacks, newest first. The delivered ones of a state, and of a batch, are searched among up to $5; the last
+-- column is the id below which there may be more (0: there are none), in one row without a callback if none was found.
+-- `between`, so that a state or a batch is looked up in its index, however frequent the planner believes it to be.
 -- takes CallbacksRequest: batch_id?, state?, before_id, limit, @max_scanned
 -- gives CallbacksResponse.callbacks: id, batch_id, task_id, event, url, state, attempts, last_status, last_error, created_us, next_us, ended_us,
 --   .next_before_id

@@ -1,6 +1,8 @@
--- Notes what became of tries. A delivery counts whoever made it; a failure only if nobody has taken it since.
---   one element a callback, in id order: $1 ids, $2 by which takes, $3 whether it was delivered, $4 whether it is given up,
---   $5 else how many ms it rests, $6 the HTTP status or null, $7 the error or null, $8 how often it has been tried
+-- Records the outcomes of calls. A delivery counts, whichever manager made it; a failure counts only if no manager has
+-- taken the callback since.
+--   one element per callback, in id order: $1 ids, $2 by which takes, $3 whether it was delivered, $4 whether it is
+--   given up, $5 the retry delay in ms otherwise, $6 the HTTP status or null, $7 the error or null, $8 how often it has
+--   been tried
 with settled as (
   select c.id, u.delivered, u.over, u.rest_ms, u.status, u.error, u.attempts
   from unnest($1::bigint[], $2::int[], $3::bool[], $4::bool[], $5::bigint[], $6::int[], $7::text[], $8::int[])

@@ -1,7 +1,7 @@
--- Takes callbacks that are due, for one try: nobody else takes them until next_at. Of each site only so many as have room, the
--- longest due first, and first of the site that has one longest due; what somebody has locked is passed over. A
--- callback planned by a clock that was ahead is due when the manager's estimate of the time says so.
---   $1 how many in all; $2 how many of one site; $3 ms until they may be taken again; of those that the caller has under way
+-- Takes due callbacks for one call each: no other manager takes them until next_at. It takes only as many of each site
+-- as there is room for, the longest due first, beginning with the site that has the longest due one; it skips locked
+-- rows. A callback that was scheduled by a clock that was ahead is due when the manager's estimate of the time says so.
+--   $1 how many in all; $2 how many of one site; $3 ms until they may be taken again; of the caller's calls in flight
 --   $4 sites and $5 how many of each; $6 the manager's estimate of the time, null if it has none
 with recursive sites as (
   (select c.site from callbacks c where c.state = 'waiting' order by c.site limit 1)
@@ -18,7 +18,7 @@ with recursive sites as (
     order by c.next_at limit 1) d
   where coalesce(busy.n, 0) < $2::int
   order by d.next_at),
- taken as materialized ( -- one site after the other, until there are enough: no more are locked than are taken
+ taken as materialized ( -- one site after the other, until there are enough: no more rows are locked than taken
   select c.id from due d
   cross join lateral (
     select c.id from callbacks c

@@ -1,6 +1,7 @@
--- Asks for a cancel, whatever the status; the token stays. Tasks that run get an order for their worker. One statement
--- with an arm for each case would match neither while a task is just failing, so that ending those that wait is a
--- statement of its own in the same transaction (cancel_waiting). $1 ids, $2 actor, $3 reason.
+-- Requests a cancel or discard, whatever the status; the token stays. Executing tasks get a command for their worker.
+-- One statement with an arm for each case would match neither while a task is just failing, so another statement ends
+-- the waiting tasks in the same transaction (cancel_waiting). $1 ids, $2 actor, $3 reason, $4 the code with which the
+-- tasks end dead, or null for a cancel.
 with locked as materialized (
   select id, status, worker_id, last_updated, cancel_requested_at, stop_code
   from tasks where id = any($1::bigint[]) order by id for no key update),

@@ -1,5 +1,5 @@
--- Ends tasks that wait and whose cancel was asked for: cancelled, or dead where a code for that stands. $1 ids, $2 days the
--- history keeps them if their queue does not say, $3 the error of those that end dead.
+-- Ends waiting tasks with a requested cancel: as cancelled, or as dead if a code for that is set. $1 ids, $2 the
+-- retention in days if their queue does not set it, $3 the error of those that end dead.
 with locked as materialized (
   select *, case when stop_code is not null then 'dead' else 'cancelled' end as becomes,
     greatest(clock_timestamp(), last_updated + interval '1us') as ended

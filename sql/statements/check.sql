@@ -1,20 +1,19 @@
--- What grows that should not. Only what is asked for is looked at, each by an index that has little else in it, so that it is
--- quick whatever waits and whatever has ended. Rows: what was asked for (or "known": somebody knows the queue and the type), how
--- many there are (beside an example: how many the examples were taken from), the longest in ms, and one of up to ten examples: how
--- many it stands for, for how long, the task's id, queue, type, a name (of the worker, the schedule or the error), and a second id
--- (of the task that a schedule waits for).
---   $1 queue or null, $2 type or null; whether to look at $3 what ended dead within the last hour (the first 100,000 are counted),
---   $4 what has failed and is to be tried again (all are counted; the examples are of about 1,000, from each of the 1,000 routes with
---   the most as many as its share is), $5 since when the longest waiting due task is due (queues that give no tasks do not count);
---   or null:
---   $6 attempts that have been executing for longer than so many ms, $7 schedules whose tick is overdue by more; $8 whether
---   to look at callbacks given up within the last hour; $9 whether to look for tasks that no worker takes, $10 for tasks in queues that give
---   none
+-- Finds what grows and should not. Only the requested conditions are checked, each by an index that has little else in
+-- it, so that this is quick whatever waits and whatever has ended. Rows: the condition (or "known": the queue and the
+-- type are known), how many there are (next to an example: how many the examples were taken from), the longest in ms,
+-- and one of up to ten examples: how many it stands for, for how long, the task's id, queue, type, a name (of the
+-- worker, the schedule or the error), and a second id (of the task that a schedule waits for).
+--   $1 queue or null, $2 type or null; whether to check $3 what ended dead within the last hour (the first 100,000 are
+--   counted), $4 what has failed and waits for a retry (all are counted; the examples come from about 1,000 tasks,
+--   shared in proportion among the 1,000 routes with the most), $5 since when the longest-waiting due task has been due
+--   (queues that give out no tasks do not count); or null: $6 attempts that have been executing for more than this many
+--   ms, $7 schedules whose firing is overdue by more than this many ms; whether to check $8 callbacks given up within
+--   the last hour, $9 tasks that no worker accepts, $10 tasks in queues that give out none
 with recursive ways as materialized (
   select r.id, r.queue, r.type from routes r
   where r.retired is null and ($1::text is null or r.queue = $1) and ($2::text is null or r.type = $2)
     and not exists (select from queues q where q.name = r.queue and q.state <> 'running')),
- -- The priorities of each route that have tasks, from the highest down: one probe each, of the first 10,000 of them.
+ -- The priorities of each route that have tasks, from the highest down: one probe each, for up to 10,000 of them.
  stream as (
   select w.id as route_id, 1 as n,
     (select t.priority from tasks t where t.lane is null and t.route_id = w.id order by t.priority desc limit 1) as priority
@@ -33,7 +32,8 @@ with recursive ways as materialized (
     order by t.priority desc, t.run_at, t.id + 0 limit 1) t
   where s.priority is not null
   order by t.run_at limit 1),
- -- What is given out at once is claimed at once: the journal's row tells since when, but for the time the claim took.
+ -- Tasks that are given out together are claimed together: the journal's row has the time, except for the duration of
+ -- the claim.
  longest as (
   select t.last_updated
   from (select a.id, a.task_ids from assignments a where $6::bigint is not null and a.closed_at is null order by a.at offset 0) a

@@ -1,12 +1,13 @@
--- Locks candidates for many workers at once, and writes the journal: one row for each Fetch that won something. A
--- candidate that somebody else changed since it was read does not match its version and is not in the answer, nor is one
--- of a queue that is not running.
---   one element a candidate, in id order: $1 ids, $2 versions, $3 its Fetch's place in $4 and $5;
---   $4 the workers' incarnations, $5 the Fetch ids; $6 buffer in ms that an attempt has beyond its time-out, if
---   that is not shorter than its worker's lease
--- `id between x and x`: as with `id = any(array[x])`, no join by order or hash comes into question, and no array is made for each
--- row. Arrays are sub-selects: one out of a CTE would be unpacked for each row. The ids belong to `u`, whose rows are kept when a
--- row of tasks has to be looked at again; as part of the update they would be drawn a second time then.
+-- Claims candidates for many workers at once, and writes the journal: one row for each Fetch that won something. A
+-- candidate that another session changed since it was read does not match its version and is not in the answer, nor is
+-- one of a queue that is not running.
+--   one element per candidate, in id order: $1 ids, $2 versions, $3 the place of its Fetch in $4 and $5;
+--   $4 the workers' incarnations, $5 the Fetch ids; $6 the expiry grace in ms, which an attempt has after its timeout;
+--   its worker's lease if that is longer
+-- `id between x and x`: as with `id = any(array[x])`, the planner considers no merge or hash join, and no array is
+-- created for each row. Arrays are subselects: an array from a CTE would be unpacked for each row. The assignment ids
+-- belong to `u`, whose rows are kept when a row of tasks must be checked again; as a part of the update they would be
+-- drawn a second time then.
 with won as (
   update tasks t set status = 'executing', attempt = attempt + 1,
     worker_id = ($4::bigint[])[u.slot], assignment_id = u.assignment_id,

@@ -1,6 +1,7 @@
--- Forgets how far ahead the clock was before it was set back: ten minutes later, when callers have long been told the time anew, if
--- nothing that lives was written then and no transaction is open that may have. (The looks at all tasks and
--- callbacks name a row of `ahead`: others would be taken first, also when the clock is right, and everything be read each minute.)
+-- Forgets how far ahead the clock was before it was set back: ten minutes later, when callers have got the new time
+-- long ago, if nothing live was written then and no open transaction may have written it. (The subqueries on all tasks
+-- and callbacks name a row of `ahead`; otherwise they would be executed first, even when the clock is right, and read
+-- everything each minute.)
 with ahead as (
   select id, clock_set_back as at, clock_set_back_xid as xid from managers
   where greatest(clock_ahead_until, hb_at) > clock_timestamp() + interval '1 s'),

@@ -1,2 +1,1 @@
--- Ends a transaction well.
 commit

@@ -1,9 +1,9 @@
--- Ends plain attempts well: the task leaves `tasks` for the history, and its journal row's `open` is lowered. An attempt whose
--- lock was lost does not match its token and is not in the answer; nor is one of a task of which more is to be seen to than
--- that (a batch, a pipeline, a newer version to be run next): that is left to complete_all and end_attempts.
---   one element an attempt, in id order: $1 ids, $2 tokens, $3 results; $4 days the history keeps them, if their queue
---   does not say
--- The columns of `done` stand so that what several read comes before what is long, and its rows are added up once: each look at
+-- Ends plain attempts that succeeded: the task moves from `tasks` to the history, and `open` of its journal row is
+-- lowered. An attempt that lost its lock does not match its token and is not in the answer; nor is one whose task needs
+-- more than that (a batch, a pipeline, a newer version to run next): complete_all and end_attempts end those.
+--   one element per attempt, in id order: $1 ids, $2 tokens, $3 results; $4 the retention in days if their queue does
+--   not set it
+-- In `done`, the columns that several CTEs read come before the long ones, and its rows are added up once: each read of
 -- them costs. `id between x and x`: see claim.
 with done as (
   delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[]) u(id, token, result)

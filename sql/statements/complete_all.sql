@@ -1,9 +1,8 @@
--- Ends attempts well as complete does, of tasks of batches too, and with remarks; it is given what complete left. Of a task of a batch
--- it counts the batch down and makes what callbacks there are to be.
--- A task that may be run again, because a newer version of it was submitted meanwhile or it is of a pipeline, is left to
--- end_attempts.
---   one element an attempt, in id order: $1 ids, $2 tokens, $3 results; $4 days the history keeps them, if their queue
---   does not say; $5 remarks or null
+-- Ends attempts that succeeded like complete, also of tasks in batches, and with remarks; it gets what complete left.
+-- For a task in a batch it updates the batch's counts and creates the callbacks. A task that may run again, because a
+-- newer version of it was submitted during the attempt or because it is in a pipeline, is left to end_attempts.
+--   one element per attempt, in id order: $1 ids, $2 tokens, $3 results; $4 the retention in days if their queue does
+--   not set it; $5 remarks or null
 with done as (
   delete from tasks t using unnest($1::bigint[], $2::timestamptz[], $3::text[], $5::text[]) u(id, token, result, said)
   where t.id = any(array[u.id]) and t.last_updated = u.token and t.status = 'executing'

@@ -1,4 +1,4 @@
--- Adds up what has been counted since, unless somebody else is at it. Answers whether there is more to do now; and, so that no
--- statement that leases wait for has to walk what an open transaction keeps of those tables, whether callbacks wait, and whether
--- tasks that were submitted by SQL are to be admitted.
+-- Adds up count_changes, unless another session is doing so. Returns whether there is more to do now. It also returns
+-- whether callbacks wait, and whether the inbox has tasks, so that no statement that leases wait for has to scan the
+-- dead rows that an open transaction keeps in those tables.
 select counts_fold() >= 5000, exists (select from callbacks where state = 'waiting'), exists (select from arrivals)

@@ -1,22 +1,23 @@
--- Ends attempts, and decides what becomes of each task: failed (tried again after its rest, or at once when the attempt was
--- lost), queued (given back: not counted), dead, or cancelled where that had been asked for. Well ended ones are here only
--- where something may follow: a newer version, or a pipeline's next stage. The others are complete's.
--- The tasks are looked up by a lateral subquery that OFFSET 0 keeps apart: as a join, a plan made while the table is
--- believed to be empty would walk all of it. The rows are locked first and the decision made on what that returns: two arms
--- testing the row in their WHERE would both miss one that changes while they wait.
--- An attempt that ended with its worker's lease, or never arrived and was taken back, does not count, until that has come
--- to pass for the third time in a row: an answer that never fits, or a task that starves its worker, must not go round
--- for ever. Cancelled without having been asked to is given back.
--- The reason that was given for a cancel, or for an order to end the task dead, is what the task keeps as its error; of the
--- latter the code, too. What ends leaves by tasks_end.
--- A task of which a newer version was submitted meanwhile is queued again as that describes it, however this attempt ended,
--- well too; one that was to be started again, unless it ended well.
--- A task of a pipeline that has completed a stage is queued again for the next one, with its result as the input; unless
--- it was to be cancelled. After the last stage it is completed, whatever was asked for.
---   one element an attempt: $1 ids, $2 tokens, $3 outcomes (failed, fatal, returned, lease_ended, cancelled, expired,
---   lost, taken_back, completed), $4 errors, $5 error codes; $6 whether a report says so; $7 days the history keeps what
---   ends, if its queue does not say; or null, or one element an attempt: $8 remarks, $9 stacks, $10 rests asked for by the
---   handler in ms, $11 results, $12 the stages chosen by the handlers
+-- Ends attempts, and decides what becomes of each task: failed (retried after its backoff, or at once if the attempt
+-- was lost), queued (returned: the attempt does not count), dead, or cancelled if that was requested. Successful
+-- attempts are here only if something may follow: a newer version, or a pipeline's next stage. complete ends the
+-- others.
+-- The tasks are looked up by a lateral subquery that OFFSET 0 keeps separate: with a join, a plan made while the table
+-- is believed to be empty would scan all of it. The rows are locked first, and the decision is made on what that
+-- returns: two arms that test the row in their WHERE would both miss one that changes while they wait.
+-- An attempt that ended with its worker's lease, or never arrived and was requeued, does not count, until that has
+-- happened for the third time in a row: an answer that never fits, or a task that starves its worker, must not repeat
+-- for ever. An attempt that was cancelled without a request is returned.
+-- The task keeps the reason of a cancel or discard as its error; of a discard also the code. Tasks that end leave by
+-- tasks_end.
+-- A task with a newer version is queued again as that version describes it, however this attempt ended, even with
+-- success. A task that was to be started over is queued again unless the attempt succeeded.
+-- A task that has completed a stage of its pipeline is queued again for the next one, with its result as the input,
+-- unless a cancel was requested. After the last stage it is completed, whatever was requested.
+--   one element per attempt: $1 ids, $2 tokens, $3 outcomes (failed, fatal, returned, lease_ended, cancelled, expired,
+--   lost, taken_back, completed), $4 errors, $5 error codes; $6 whether a report ended them; $7 the retention in days
+--   of what ends if its queue does not set it; or null, or one element per attempt: $8 remarks, $9 stacks, $10 retry
+--   delays in ms that the handlers requested, $11 results, $12 the stages chosen by the handlers
 with locked as materialized (
   select t.*, case when u.outcome = 'cancelled' and t.cancel_requested_at is null then 'returned'
     else u.outcome end as outcome, u.error, u.code, u.said, u.trace, u.rest, u.result, u.chosen

@@ -1,5 +1,5 @@
--- What went wrong since a time, in groups: a stretch of it (errors_page), the latest first. The last row has no error, but tells where
--- the next page begins.
+-- Returns errors since a time, in groups: one page (errors_page); the latest come on the first page. The last row has
+-- no error; its next_page is where the next page begins.
 -- takes ErrorsRequest: by, queue?, type?, since_us, page?, @max_scanned, @max_bytes
 -- gives ErrorsResponse.groups: error, error_code, attempts, waiting, dead, first_us, last_us, example_id, .next_page
 with found as materialized (select * from errors_page($2, $3, $4, $5, $6::bigint::int, $7::bigint))

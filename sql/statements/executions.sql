@@ -1,8 +1,8 @@
--- Attempts that ended since a time, by hour or by queue and type: how many, how many of them well, and how long they took
--- from claim to end. Those that never arrived at their worker do not count. Whole hours are in `executions`, as far as they
--- have been counted there; the rest is counted from the attempts and, of the last attempt of a task that has ended, from the
--- history, where no such task may go before the day it ended on. A part of them, that is (executions_page); the last row has no
--- count, but tells where the next page begins.
+-- Returns ended attempts since a time, by hour or by queue and type: how many, how many of them succeeded, and how long
+-- they took from claim to end. Attempts that never arrived at their worker do not count. Full hours are in
+-- `executions`, as far as they have been counted there; the rest is counted from the attempts and, for the last attempt
+-- of an ended task, from the history, where no such task is deleted before the day on which it ended. Each call returns
+-- a part of them (executions_page); the last row has no count, and its next_page is where the next page begins.
 -- takes ExecutionsRequest: by, queue?, type?, since_us, page?
 -- gives ExecutionsResponse.counts: count, hour_us, queue, type, completed, total_ms, average_ms, fastest_ms, slowest_ms, last_us, total_us,
 --   .next_page

@@ -1,7 +1,7 @@
--- Sets the next expiry of the journal rows that expired_find has looked into. Rows that somebody has locked are left for the next
--- time.
---   $1 the newest journal row of before a jump, $2 how long has been watched since, in ms, as expired_find had them; from
---   $3 and $4 (next_expiry, id), without it, to $5 and $6
+-- Sets the next expiry of the journal rows that expired_find has checked. Rows that another session has locked are left
+-- for the next time.
+--   $1 the newest journal row from before a clock jump, $2 how long the manager has watched since, in ms, both as
+--   expired_find had them; after $3 and $4 (next_expiry, id), up to $5 and $6
 with due as materialized (
   select id, task_ids from assignments
   where closed_at is null and next_expiry between $3::timestamptz and $5::timestamptz

@@ -1,8 +1,9 @@
--- Attempts whose expiry has passed, found through the journal. Time is bounded by the manager's own reckoning, so that a
--- clock that has just jumped ahead ends nothing before the manager has noticed; and what was given out before the manager
--- noticed a jump (or began to watch) is left alone until it has itself seen the attempt's whole time go by. The last row,
--- without an id, says how far this came: the next_expiry of a journal row, its id, how many there were.
---   $1 how many journal rows to look into, $2 the manager's reckoning of now, $3 the newest journal row of before the
+-- Returns attempts whose expiry has passed, found through the journal. The time is limited by the manager's own
+-- estimate, so that a clock that has just jumped ahead ends nothing before the manager has noticed. Tasks that were
+-- assigned before the manager noticed a jump (or began to watch) are left alone until it has watched for the attempt's
+-- full time. The last row has no id; it has the position up to which this came (the next_expiry of a journal row and
+-- its id), and how many rows there were.
+--   $1 how many journal rows to check, $2 the manager's estimate of now, $3 the newest journal row from before the
 --   jump, $4 how long it has watched since, in ms, $5 and $6 after which next_expiry and journal row
 with due as materialized (
   select id, task_ids, next_expiry from assignments

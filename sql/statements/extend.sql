@@ -1,9 +1,9 @@
--- Lets attempts take longer, each under its token, as far as its bound allows: so long from its claim. An attempt that is
--- over, or another's, is not in the answer; one that somebody has locked is, with nulls. Nobody's claim or end is touched:
--- expiry is neither indexed nor part of the lock.
---   one element an attempt, in id order: $1 ids, $2 tokens, $3 how much longer it may run, in ms; $4 the bound on the
---   whole attempt in ms, $5 buffer in ms that it has beyond that, if that is not shorter than its worker's
---   lease
+-- Extends attempts, each under its token, up to the maximum runtime from its claim. An attempt that is over, or
+-- another's, is not in the answer; one that another session has locked is, with nulls. This does not affect claims and
+-- ends: expiry is neither indexed nor part of the lock.
+--   one element per attempt, in id order: $1 ids, $2 tokens, $3 how much longer it may run, in ms; $4 the maximum
+--   runtime of the attempt in ms, $5 the expiry grace in ms, which it has after that; its worker's lease if that is
+--   longer
 with asked as materialized (
   select * from unnest($1::bigint[], $2::timestamptz[], $3::bigint[]) u(id, token, run_ms)),
  given as materialized (

@@ -1,4 +1,4 @@
--- Tasks with all that is known of them, and why they wait (tasks_waiting).
+-- Returns tasks with all that is known of them, and why they wait (tasks_waiting).
 -- takes WaitRequest: ids
 -- gives ListResponse.tasks: [task], waiting.[waiting]
 with waits as materialized (select tasks_waiting($1::bigint[]) as told)

@@ -1,8 +1,8 @@
--- Renews leases, and keeps what the workers say of themselves. An incarnation that is lost, has sent a newer heartbeat, or
--- whose row somebody has locked, is not in the answer.
---   one element a worker, in the order of $1: $1 incarnations, $2 sequence numbers, $3 states, $4 handlers at once or 0 for
---   as before, $5 and $6 attempts completed and failed, $7 how many of $9 are the types that it runs by now, or 0 for as
---   before, $8 the place of the last of these; $9 types, one worker's after the other's
+-- Renews leases, and stores what the workers report of themselves. An incarnation that is lost, has sent a newer
+-- heartbeat, or whose row another session has locked, is not in the answer.
+--   one element per worker, in the order of $1: $1 incarnations, $2 sequence numbers, $3 states, $4 concurrency or 0
+--   for unchanged, $5 and $6 attempts completed and failed, $7 how many of $9 are the types that it runs now, or 0 for
+--   unchanged, $8 the place of the last of these; $9 types, one worker's after the other's
 update workers w set hb_seq = u.seq, hb_at = clock_timestamp(), state = u.state,
   state_since = case when w.state = u.state then w.state_since else clock_timestamp() end,
   concurrency = coalesce(nullif(u.concurrency, 0), w.concurrency), succeeded = u.succeeded, failed = u.failed,

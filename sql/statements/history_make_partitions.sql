@@ -1,5 +1,5 @@
--- Makes the history's partitions for the coming days; where a queue keeps tasks longer than others, those for what ends in the
--- next days. $1 days the history keeps tasks.
+-- Creates the history's partitions for the coming days; if a queue keeps tasks longer than others, also those for tasks
+-- that end in the next days. $1 the retention in days.
 select make_history_partitions(d.today, $1::int + 9) + coalesce((
     select sum(make_history_partitions(d.today + k.days, 10)) from (
       select distinct unnest(array[keep_completed_days, keep_dead_days, keep_cancelled_days]) as days from queues) k

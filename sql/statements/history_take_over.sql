@@ -1,2 +1,3 @@
--- What is in the history's default partition of a day that is over gets a partition. Answers whether there is more of it.
+-- Moves past days from the history's default partition to partitions of their own. Returns whether there is more to
+-- move.
 select history_take_over((statement_timestamp() at time zone 'UTC')::date, 50000)

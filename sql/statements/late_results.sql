@@ -1,8 +1,8 @@
--- Reports that matched no lock: was the attempt ended by an earlier copy of the same report? If not, the lock had been
--- lost, which the audit keeps, once for each attempt that there was. Reads what the statements before it could not see; in a
--- statement of its own therefore. Where it tells of an earlier commit the fence makes it one of its own, so that synchronous
--- standbys have both.
---   one element a report: $1 ids, $2 tokens, $3 outcomes, $4 the reporting worker's incarnation or 0
+-- Checks reports that matched no lock: did an earlier copy of the same report end the attempt? If not, the lock was
+-- lost, which the audit records once for each attempt that existed. Reads what the statements before it could not see;
+-- therefore it is a separate statement. If it reports an earlier commit, the fence makes the transaction a commit of
+-- its own, so that synchronous standbys have both.
+--   one element per report: $1 ids, $2 tokens, $3 outcomes, $4 the reporting worker's incarnation or 0
 with fence as materialized (select pg_logical_emit_message(true, 'reeve', 'fence') as lsn),
  looked as materialized (
   select u.n, u.id, u.token, u.outcome, u.incarnation,

@@ -1,4 +1,4 @@
--- Ends incarnations that leave by themselves. $1 ids, $2 reasons.
+-- Ends incarnations that leave on their own. $1 ids, $2 reasons.
 with gone as (
   update workers w set lost = true, gone_at = clock_timestamp()
   from unnest($1::bigint[], $2::text[]) u(id, reason)

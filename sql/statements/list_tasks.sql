@@ -1,11 +1,12 @@
--- Tasks that match a filter, newest first. However few match, at most $21 live and $21 ended tasks are looked at; the answer
--- tells in its last column below which id there may be more (0: there are none), in one row without a task if none was found.
--- It has at least one task, where there is one, and then as many as fit into $20 bytes. Why each waits: tasks_waiting.
---   $1 status or null, $2 queue or null, $3 type or null, $4 only ids below this, $5 how many. Further conditions, each or null:
---   $6 statuses, $7 queue, $8 type, $9 error, $10 part of the error, $11 error code, $12
---   submitted at least so long ago in ms, $13 at most so long, $14 executing at least so long, $15 batch, $16 key, $17 source;
---   $18 only ids above this; $19 whether ended ones are wanted, $20 bytes, $21 how many are looked at, $22 which live ones are wanted:
---   0 none, 1 any, 2 executing ones, which are found by the journal
+-- Lists tasks that match a filter, newest first. However few match, up to $21 live and $21 ended tasks are checked; the
+-- last column is the id below which there may be more (0: there are none), in one row without a task if none was found.
+-- The answer has at least one task, if there is one, and then as many as fit into $20 bytes. tasks_waiting finds why
+-- each waits.
+--   $1 status or null, $2 queue or null, $3 type or null, $4 only ids below this, $5 the maximum number. Further
+--   conditions, each or null: $6 statuses, $7 queue, $8 type, $9 error, $10 part of the error, $11 error code,
+--   $12 minimum and $13 maximum time since the submit in ms, $14 minimum time of execution in ms, $15 batch, $16 key,
+--   $17 source; $18 only ids above this; $19 whether ended tasks are wanted, $20 bytes, $21 how many are checked,
+--   $22 which live tasks are wanted: 0 none, 1 any, 2 executing ones, which the journal has
 -- gives ListResponse.tasks: [task], waiting.[waiting], .next_before_id
 with held as materialized ( -- executing ones, by the journal
   select distinct x.id from assignments a cross join lateral unnest(a.task_ids) x(id)
@@ -33,7 +34,7 @@ with held as materialized ( -- executing ones, by the journal
     union all
     (select * from task_history where $19::boolean and batch_id = $15::bigint and task_id < $4 and task_id > $18
      order by task_id desc limit $21)) h),
- -- Down to where all that was to be looked at has been: below this one of the two tables has not.
+ -- The lowest id down to which both tables have been read.
  looked as materialized (
   select greatest((select min(id) from (select id from live where $22::int <> 2 union all select id from held) x having count(*) >= $21),
     (select min(id) from ended having count(*) >= $21), 0) as down_to),

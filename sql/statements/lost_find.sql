@@ -1,9 +1,11 @@
--- Attempts whose worker is lost, or has no row any more. It starts from the open journal rows and is asked for ever: a
--- claim may be committed long after its worker was lost. The holders of open rows are found by a skip scan, one probe
--- each; or those are looked at of which it has just been heard that they are lost. They are looked through in the order of
--- workers and journal rows, so that rows that somebody has locked do not come again and again. The last row, without an
--- id, says how far this came: the journal row, its worker, how many there were.
---   $1 how many journal rows to look into, $2 whose, or null for everybody's, $3 and $4 after which worker and journal row
+-- Returns attempts whose worker is lost, or has no row any more. It starts from the open journal rows and runs
+-- repeatedly without end, since a claim may be committed long after its worker was lost. A skip scan finds the workers
+-- with open rows, one probe each; or only those are checked that have just been reported lost. They are checked in the
+-- order of workers and journal rows, so that rows that another session has locked do not come again and again. The last
+-- row has no id; it has the position up to which this came (the journal row and its worker), and how many rows there
+-- were.
+--   $1 how many journal rows to check, $2 of which workers, or null for all, $3 and $4 after which worker and journal
+--   row
 with recursive holder as (
   (select worker_id from assignments
    where $2::bigint[] is null and closed_at is null and worker_id > 0 and worker_id >= $3::bigint
@@ -12,7 +14,7 @@ with recursive holder as (
   select (select a.worker_id from assignments a where a.closed_at is null and a.worker_id > h.worker_id
     order by a.worker_id limit 1)
   from holder h where h.worker_id is not null),
- gone as materialized ( -- each has an open row; of the first it may lie before the place
+ gone as materialized ( -- each has an open row; that of the first may lie before the start position
   select h.worker_id, w.name, w.hb_at
   from (
     select worker_id from holder where worker_id is not null

@@ -1,2 +1,2 @@
--- A manager says that it stops. $1 its id.
+-- Records that a manager stops. $1 its id.
 update managers set stopped = true where id = $1

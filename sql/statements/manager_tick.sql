@@ -1,7 +1,8 @@
--- Says that a manager lives. Answers the database's time, a fingerprint of the routes in use, the newest journal row, the managers
--- that have not stopped with how far their ticks have come, a row each (who of them lives is judged by each on its own
--- clock), the fingerprint of the queues' settings, and the schema's version. While the clock shows less than some manager
--- has seen, stopped or not: the furthest estimate of the time, and when the clock was set back. $1 its id, $2 its estimate
+-- Records a manager's heartbeat. Returns the database's time, a fingerprint of the routes in use, the newest journal
+-- row, the managers that have not stopped (one row each, with its heartbeat number; each manager decides on its own
+-- clock which of them live), the fingerprint of the queues' settings, and the schema's version. While the clock shows
+-- less than some manager has seen, stopped or not: also the furthest estimate of the time, and when the clock was set
+-- back. $1 its id, $2 its estimate
 with me as (update managers set hb_seq = hb_seq + 1, hb_at = clock_timestamp(), stopped = false, clock_estimate = $2,
     clock_ahead_until = case when greatest(clock_ahead_until, hb_at) > clock_timestamp() then greatest(clock_ahead_until, hb_at) end,
     clock_set_back = case when hb_at > clock_timestamp() then clock_timestamp() when clock_ahead_until > clock_timestamp() then clock_set_back end,

@@ -1,10 +1,11 @@
--- Tasks that match a filter and that a change can touch, by id. They are locked, and their conditions checked again on the
--- locked rows, so that what was chosen stays so until the change is made; look_for_tasks is the same without locks. Ended ones
--- are looked for only where their statuses are asked for. However few match, a bounded stretch of ids is walked, and the answer
--- says up to where, if there are tasks beyond; it has one row at least.
---   $1 statuses; each or null: $2 queue, $3 type, $4 error, $5 part of the error, $6 error code, $7 submitted at least so long
---   ago in ms, $8 at most so long, $9 executing at least so long, $10 batch, $11 key, $12 source; $13 only ids above this,
---   $14 how many, $15 which change: cancel, kill, retry or update; $16 how many ids the stretch has
+-- Returns tasks that match a filter and that a change can affect, by id. They are locked, and their conditions checked
+-- again on the locked rows, so that the selection holds until the change is made; look_for_tasks is the same without
+-- locks. Ended tasks are searched only if their statuses are requested. However few match, the scan covers a limited
+-- range of ids, and the last column is its end, if there are tasks after that. The answer has at least one row.
+--   $1 statuses; each or null: $2 queue, $3 type, $4 error, $5 part of the error, $6 error code, $7 minimum and
+--   $8 maximum time since the submit in ms, $9 minimum time of execution in ms, $10 batch, $11 key, $12 source;
+--   $13 only ids above this, $14 the maximum number, $15 which change: cancel, kill, retry or update; $16 how many ids
+--   the range has
 with stretch as materialized (
   select least((select id from tasks where id > $13 order by id limit 1),
     (select task_id from task_history where task_id > $13 and $1::text[] && '{completed,dead,cancelled}'

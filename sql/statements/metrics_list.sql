@@ -1,4 +1,4 @@
--- Metrics by category and name; one more than is asked for tells whether there are more.
+-- Lists metrics by category and name; one more than requested shows that there are more.
 -- takes ListMetricsRequest: category?, after_category, after_name, limit
 -- gives ListMetricsResponse.metrics: category, name, value, changed_us, updated_us, source
 select category, name, value, changed, updated, source from metrics

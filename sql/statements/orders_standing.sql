@@ -1,4 +1,4 @@
--- The orders that stand for workers: those whose attempt still runs, and those for the worker itself, of the task 0.
+-- Returns the current worker commands: those whose attempt still runs, and those to the worker itself (task 0).
 -- $1 incarnations.
 select o.worker_id, o.kind, o.task_id, o.token, o.value
 from unnest($1::bigint[]) u(id)

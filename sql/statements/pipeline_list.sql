@@ -1,5 +1,5 @@
--- Pipelines as they are defined now, by name: as many as fit into $4 bytes, but one at least, and whether there are more. $1 only this
--- one, or null, $2 only names behind this one, $3 how many.
+-- Lists current pipelines by name: as many as fit into $4 bytes, but at least one, and whether there are more. $1 only
+-- this one, or null, $2 only names after this one, $3 the maximum number.
 with found as materialized (
   (select * from pipelines where name = $1::text and replaced_at is null)
   union all

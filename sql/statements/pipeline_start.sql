@@ -1,4 +1,5 @@
--- How tasks of pipelines begin. The routes of all their stages are made. One element a task: $1 the pipelines' names, $2 queues.
+-- Returns how tasks of pipelines begin, and creates the routes of all their stages. One element per task: $1 the
+-- pipelines' names, $2 queues.
 with started as materialized (
   select n, queue, pipeline_start(name) as s from unnest($1::text[], $2::text[]) with ordinality u(name, queue, n)),
  routed as materialized (

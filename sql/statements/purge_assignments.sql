@@ -1,5 +1,6 @@
--- A page of the journal, from a place on: forgets closed rows of long ago. Answers how many, and the page's end, null where rows begin
--- that are not that old. $1 days, if no queue keeps anything longer; the place: $2 unused, $3 id
+-- Deletes old closed rows from one page of the journal, from a place on. Returns how many, and the page's end; null
+-- where rows begin that are not that old. $1 the retention in days, if no queue or manager has a longer one; the place:
+-- $2 unused, $3 id
 with page as materialized (
   select id, at, closed_at from assignments where id > $3 order by id limit 5000),
  over as (

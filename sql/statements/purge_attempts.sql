@@ -1,7 +1,8 @@
--- A page of old attempts, from a place on: forgets those of tasks that no table has any more, and of the others all but the last
--- hundred of each, for a task of a key that is run again and again is never gone. Answers how many, and the page's end, null if
--- there is no more. The last hundred are looked for once a task: a look for each row could read all of its task's later ones.
---   $1 days, if no queue keeps anything longer; the place: $2 last_updated, $3 task
+-- Deletes attempts from one page of old ones, from a place on: those of tasks that no table has any more, and of the
+-- other tasks all but the last hundred of each, since a task whose key runs repeatedly is never gone. Returns how many,
+-- and the page's end; null if there is no more. The last hundred are looked up once per task: a lookup for each row
+-- could read all later attempts of its task.
+--   $1 the retention in days, if no queue or manager has a longer one; the place: $2 last_updated, $3 task
 with page as materialized (
   select task_id, token, last_updated from task_attempts
   where last_updated < statement_timestamp() - interval '1 day' * ((select longest_keep($1::int)) + 1)

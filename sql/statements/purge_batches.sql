@@ -1,6 +1,7 @@
--- A page of batches, from a place on: forgets those that have ended and whose tasks are all gone, with their callbacks. Answers how
--- many, and the page's end, null where batches begin that are younger than any that goes.
---   $1 days the history keeps tasks, if neither their queue nor another manager says longer; the place: $2 unused, $3 id
+-- Deletes from one page of batches, from a place on, those that have ended and whose tasks are all gone, with their
+-- callbacks. Returns how many, and the page's end; null where batches begin that are too young to be deleted.
+--   $1 the retention in days, if neither their queue sets it nor another manager has a longer one; the place:
+--   $2 unused, $3 id
 with page as materialized (
   select id, queue, phase, created, ended_at from batches where id > $3 order by id limit 500),
  old as (

@@ -1,5 +1,5 @@
--- A page of old events of tasks, from a place on: as purge_attempts.sql.
---   $1 days, if no queue keeps anything longer; the place: $2 at, $3 id
+-- Deletes events from one page of the tasks' old ones, from a place on, like purge_attempts.sql.
+--   $1 the retention in days, if no queue or manager has a longer one; the place: $2 at, $3 id
 with page as materialized (
   select id, task_id, at from task_events
   where at < statement_timestamp() - interval '1 day' * ((select longest_keep($1::int)) + 1) and (at, id) > ($2, $3)

@@ -1,4 +1,5 @@
--- Ends the incarnations of those who pull by hand that registered a day ago and hold nothing: nobody says that they leave.
+-- Ends the incarnations of pull clients that registered more than a day ago and have no tasks: pull clients do not
+-- report that they leave.
 with gone as (
   update workers w set lost = true, gone_at = clock_timestamp()
   where w.gone_at is null and not w.lost and w.by_hand and w.registered < statement_timestamp() - interval '1 day'

@@ -1,5 +1,5 @@
--- Takes managers that have not been heard of for a day as stopped; one that lives says otherwise with its next tick. Forgets those
--- that stopped long ago. $1 days, if no queue keeps anything longer.
+-- Marks managers without a heartbeat for a day as stopped; a live one undoes that with its next heartbeat. Deletes
+-- those that stopped long ago. $1 the retention in days, if no queue or manager has a longer one.
 with gone as (
   delete from managers
   where stopped and hb_at < statement_timestamp() - interval '1 day' * ((select longest_keep($1::int)) + 1)

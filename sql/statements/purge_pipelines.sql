@@ -1,7 +1,7 @@
--- A page of definitions of pipelines that were replaced, from a place on: forgets those that no task has had for longer than the
--- history keeps any. A task that is tried again by hand tells that it has one (retry_ended.sql). Answers how many, and the page's end,
--- null if there is no more.
---   $1 days, if no queue keeps anything longer; the place: $2 unused, $3 id
+-- Deletes from one page of replaced pipeline definitions, from a place on, those that no task has had for longer than
+-- the history keeps any. A manual retry of a task marks its definition as used (retry_ended.sql). Returns how many, and
+-- the page's end; null if there is no more.
+--   $1 the retention in days, if no queue or manager has a longer one; the place: $2 unused, $3 id
 with page as materialized (
   select p.id, p.unused_since, p.unused_xid,
     exists (select from tasks t where t.pipeline_id = p.id offset 0 limit 1) as live

@@ -1,4 +1,5 @@
--- Forgets what was done with schedules long ago, and by that which removed ones had which runs. $1 days, if no manager keeps it longer.
+-- Deletes old audit events of schedules; these also show which runs the removed schedules had. $1 the retention in
+-- days, if no manager has a longer one.
 delete from schedule_events where id in (
   select id from schedule_events where at < statement_timestamp() - interval '1 day' * ((select history_keep($1::int)) + 1)
   order by at limit 5000)

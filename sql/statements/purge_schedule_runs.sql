@@ -1,5 +1,5 @@
--- Forgets what came of ticks long ago, but of each schedule that there is not the last ten. $1 days, if no manager keeps it longer. (LIMIT and OFFSET keep the look at those
--- to one page of an index.)
+-- Deletes old runs, but not the last ten of each existing schedule. $1 the retention in days, if no manager has a
+-- longer one. (LIMIT and OFFSET restrict the search for those to one page of an index.)
 delete from schedule_runs where id in (
   select r.id from schedule_runs r
   where r.at < statement_timestamp() - interval '1 day' * ((select history_keep($1::int)) + 1)

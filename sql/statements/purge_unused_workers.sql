@@ -1,9 +1,10 @@
--- A page of incarnations that have been gone for a day, from a place on: forgets those that were never given anything, for anybody may
--- register as often as he likes. The journal has no index for that: the rows of the time in which they lived are read, whose ids are
--- bisected as in submitted_after(). Where these are too many the page is left to purge_workers, and so is who lived for longer than an
--- hour. (After a clock that was set one may be taken for unused: then the audit tells an old event without its worker's name.) Answers how
--- many, and the page's end, null if there is no more. ORDER BY keeps each look for an open row to its index, however few workers the
--- journal's rows are of.
+-- Deletes from one page of incarnations that have been gone for a day, from a place on, those that never got a task,
+-- since any client may register as often as it likes. The journal has no index for that: the rows of the time in which
+-- the incarnations lived are read; the ids of these rows are found by bisection as in submitted_after(). If there are
+-- too many rows, the page is left to purge_workers, and so are incarnations that lived for longer than an hour. (After
+-- a clock change an incarnation may be taken for unused: then the audit shows an old event without its worker's name.)
+-- Returns how many, and the page's end; null if there is no more. ORDER BY keeps each search for an open row to its
+-- index, however few workers the journal's rows belong to.
 --   $1 unused; the place: $2 gone_at, $3 id
 with recursive page as materialized (
   select id, registered, gone_at, lost and succeeded + failed = 0 and gone_at < registered + interval '1 hour' as unused

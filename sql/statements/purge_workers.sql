@@ -1,5 +1,6 @@
--- Forgets incarnations that are long gone and hold nothing. $1 days, if no queue keeps anything longer. (ORDER BY keeps each look for an
--- open row to its index, however few workers the journal's rows are of.)
+-- Deletes incarnations that are long gone and have no tasks. $1 the retention in days, if no queue or manager has a
+-- longer one. (ORDER BY keeps each search for an open row to its index, however few workers the journal's rows belong
+-- to.)
 delete from workers where id = any(array(
   select w.id from workers w
   where w.gone_at < statement_timestamp() - interval '1 day' * ((select longest_keep($1::int)) + 1) and w.lost

@@ -1,6 +1,7 @@
--- How a queue stands: state, since when, waiting, running, ended as far as the history goes, how many batches have not ended, and its
--- batch, the open one or the last. No state: nobody knows the queue. Since when it is finished is known if the batch's end was the end of
--- all that was in the queue; of some queues every task is in a batch.
+-- Returns how a queue is doing: state, since when, waiting, running, ended (those still in the history), how many
+-- batches have not ended, and its batch, the open one or the last. No state: the queue is not known. Since when it is
+-- finished is known if the end of its batch was the end of everything in the queue; in some queues every task is in a
+-- batch.
 -- takes QueueStatusRequest: queue
 -- gives QueueStatusResponse: state, since_us, waiting, running, finished, open_batches, batch.[batch]
 select case when queue_known($1) then s.state end,

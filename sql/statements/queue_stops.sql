@@ -1,2 +1,2 @@
--- Goes on with queues that are being stopped; answers those that have tasks to be ended, up to which id, and who wants it.
+-- Continues the stops of queues; returns those with tasks to end, up to which id, and who stopped them.
 select name, up_to, by from queue_stops()

@@ -1,7 +1,7 @@
--- Locks tasks of a queue that wait, and if asked for those that run and have not been told to stop. Each row has how many were
--- chosen, of which some may have been taken while they were to be locked: there may be more if it was as many as could be. One
--- row without an id if none is left. The index tasks_ready finds them, however many other queues have: "lane is null" and
--- "id + 0" are for that. $1 queue, $2 up to which id, $3 whether also those that run, $4 how many.
+-- Locks waiting tasks of a queue, and if requested those that run without a request to stop. Each row has how many were
+-- chosen; other sessions may have taken some of them before they were locked. If the number is the limit, there may be
+-- more. One row without an id if none is left. The index tasks_ready finds them, however many tasks other queues have:
+-- "lane is null" and "id + 0" are for that. $1 queue, $2 up to which id, $3 whether also those that run, $4 the limit.
 with chosen as materialized (
   select array(
     select id from tasks

@@ -1,5 +1,5 @@
--- What managers go by of every queue that has settings; the last column of each row, or of one without a name if there is
--- none, is the fingerprint of all of them.
+-- Returns what managers need to know of every queue that has settings. The last column of each row, or of one without a
+-- name if there is none, is the fingerprint of all of them.
 with f as (select count(*) || ' ' || coalesce(max(updated)::text, '') as print from queues)
 select q.name, q.state, q.batches, q.autostart, q.is_verbose, q.max_attempts,
   queue_retry_base_ms(q, null) as retry_base_ms, q.retry_max_ms,

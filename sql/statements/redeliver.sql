@@ -1,14 +1,15 @@
--- What Fetches were given and still hold, and whether their workers live: asked when a Fetch arrives again, when its
--- incarnation is new to this manager, or when its claim's commit is unknown. At least one row for each Fetch, in their order;
--- "lost" is null for an incarnation that there is not, and a lost one is told nothing more.
--- The fence makes this statement a commit of its own where it tells of a task, so that what it tells of is on the
--- synchronous standbys, if there are any, before it is told.
--- With queue and type, because a manager that has just started may not know the route yet.
--- Another manager, whose messages are longer, may have claimed them: of each Fetch as many have their details as fit into one of ours,
--- the shortest first; of the others these are null. What fits is reckoned as for a claim (deal.c): a manager can give again
--- whatever it has given.
---   one element a Fetch: $1 incarnations, $2 Fetch ids; $3 how many bytes details may have, $4 and an answer with several tasks, $5 what each
---   costs in it beside its texts
+-- Returns what Fetches were assigned and still have, and whether their workers live. It is used when a Fetch arrives
+-- again, when its incarnation is new to this manager, or when the outcome of its claim's commit is unknown. At least
+-- one row for each Fetch, in their order; "lost" is null for an incarnation that does not exist, and a lost one gets
+-- nothing else.
+-- If it returns a task, the fence makes this statement a commit of its own, so that the synchronous standbys, if there
+-- are any, have the assignment before the worker gets it.
+-- It returns queue and type, because a manager that has just started may not know the route yet.
+-- Another manager with a larger message size may have claimed the tasks: of each Fetch as many have their details as
+-- fit into one message of this manager, the shortest first; those of the others are null. What fits is computed as for
+-- a claim (deal.c), so that a manager can send again whatever it has sent.
+--   one element per Fetch: $1 incarnations, $2 Fetch ids; $3 the maximum bytes of details, $4 and of an answer with
+--   several tasks, $5 the bytes that each takes in it in addition to its strings
 with fence as materialized (select pg_logical_emit_message(true, 'reeve', 'fence') as lsn)
 select t.id, t.last_updated, case when t.fits then t.details end, t.attempt, t.max_attempts, t.timeout_ms, t.key, t.route_id,
   t.assignment_id,

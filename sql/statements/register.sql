@@ -1,9 +1,10 @@
--- New incarnations of workers, unless another one that lives has the name: then the answer has no id, and who that is. The
--- same process (host and pid) may register twice: it did not get the first answer. The incarnation that it says it had before
--- is over, by its own word: that is the first commit of the two that losing a worker takes; its tasks are given to others by
--- later statements. The names of those who pull by hand may repeat, but not within one call of this statement.
---   one element a worker: $1 names, $2 hosts, $3 pids, $4 versions, $5 concurrencies, $6 how many of $10 are its queues,
---   $7 how many of $11 are its types, $8 the incarnations before or 0, $9 whether it pulls by hand;
+-- Adds new incarnations of workers, unless another live one has the name: then the answer has no id, but the host and
+-- pid of that one. The same process (host and pid) may register twice: it did not get the first answer. The former
+-- incarnation that a worker names is over by that report: this is the first of the two commits by which a worker is
+-- lost; later statements give its tasks to others. The names of pull clients may repeat, but not within one call of
+-- this statement.
+--   one element per worker: $1 names, $2 hosts, $3 pids, $4 versions, $5 concurrencies, $6 how many of $10 are its
+--   queues, $7 how many of $11 are its types, $8 the former incarnations or 0, $9 whether it is a pull client;
 --   $10 queues, $11 types, one worker's after the other's; $12 the lease in ms
 with wanted as materialized (
   select u.*, o.host as other_host, o.pid as other_pid

@@ -1,7 +1,7 @@
--- Keeps what handlers remark while they run ("": nothing any more), each under its attempt's token. What somebody has locked is left out: the next remark
--- comes, or the end of the attempt, which has the last. Nobody's claim or end is touched: a remark is neither indexed nor part of the
--- lock.
---   one element a remark, of those of one task the last counts: $1 ids, $2 tokens, $3 remarks
+-- Stores remarks of running handlers ("" removes one), each under its attempt's token. Rows that another session has
+-- locked are left out: the next remark, or the end of the attempt, has the latest one. This does not affect claims and
+-- ends: a remark is neither indexed nor part of the lock.
+--   one element per remark, of those of one task the last counts: $1 ids, $2 tokens, $3 remarks
 with said as materialized (
   select distinct on (id) id, token, remark
   from unnest($1::bigint[], $2::timestamptz[], $3::text[]) with ordinality u(id, token, remark, place)

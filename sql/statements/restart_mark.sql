@@ -1,8 +1,8 @@
--- Has executing tasks started again: their workers get an order to stop them, and when the attempts have ended, in any way
--- but well, the tasks are queued anew. A newer version that waits for the attempt's end stays what the task becomes then.
--- The rows are locked whatever their status and chosen by what that returns. It waits for no lock. retry_waiting, in the same
--- transaction, has locked the rows that there were then. A row that somebody else has started again since is left to him:
--- waiting for it, out of the order of ids, could be a deadlock. $1 ids, $2 actor.
+-- Requests that executing tasks start over: their workers get a command to stop them, and when the attempts have ended
+-- without success, the tasks are queued again. If a newer version waits for the end of the attempt, the task still
+-- becomes that. The rows are locked whatever their status, and chosen by what that returns. It waits for no lock.
+-- retry_waiting, in the same transaction, has locked the rows that existed then. A row that another session has started
+-- over since is left to that session: to wait for it, out of the order of ids, could be a deadlock. $1 ids, $2 actor.
 with locked as materialized (
   select id, status, worker_id, last_updated, cancel_requested_at from tasks where id = any($1::bigint[])
   order by id for no key update skip locked),

@@ -1,5 +1,5 @@
--- Makes tasks that wait due now. The rows are locked whatever their status and chosen by what that returns: one that is
--- just failing would be missed otherwise. $1 ids, $2 actor.
+-- Makes waiting tasks due now. The rows are locked whatever their status, and chosen by what that returns; otherwise
+-- one that is just failing would be missed. $1 ids, $2 actor.
 with locked as materialized (
   select id, status, cancel_requested_at, run_at, last_updated from tasks where id = any($1::bigint[]) order by id for no key update),
  hurried as (

@@ -1,2 +1,1 @@
--- Gives a transaction up.
 rollback

@@ -1,6 +1,8 @@
--- Makes the routes that do not exist yet, brings back those that are retired, and returns all of them. The id is null where
--- somebody else is making the route: it is there when this has ended (routes_find.sql). $1 queues, $2 types.
--- The fence keeps the plan that finds each by the index, also where the table was believed to be empty when it was made.
+-- Creates the routes that do not exist yet, brings back retired ones, and returns all of them. The id is null if
+-- another session is creating the route: it exists when this statement has ended (routes_find.sql). $1 queues,
+-- $2 types.
+-- OFFSET 0 keeps the plan that finds each by the index, even if the table was believed to be empty when the plan was
+-- made.
 with asked as (
   select distinct queue, type from unnest($1::text[], $2::text[]) u(queue, type)),
  found as (

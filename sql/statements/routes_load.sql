@@ -1,2 +1,2 @@
--- The routes in use.
+-- Returns the routes in use.
 select id, queue, type from routes where labels = '{}' and retired is null order by id

@@ -1,2 +1,2 @@
--- Adds a schedule. $1 request id, $2 name, $3 what it is as JSON, see schedule_changed, $4 who.
+-- Adds a schedule. $1 request id, $2 name, $3 the definition as JSON, see schedule_changed, $4 the actor.
 select id from schedule_add($1::uuid, $2::text, $3::text::jsonb, $4::text)

@@ -1,4 +1,4 @@
--- A schedule. $1 name, $2 how many of its next planned times. The columns are those of schedule_list.
+-- Returns a schedule. $1 name, $2 how many of its next scheduled times. The columns are those of schedule_list.
 select v.name, v.cron, v.zone, v.every_ms, v.start_at, v.spec::text, v.queue_action, v.action_queue, v.missed, v.missed_most,
   v.overlap, v.paused, v.next_at, v.last_planned, v.last_at, v.last_outcome, v.last_task_id, v.waits_for, v.source, v.created,
   v.updated,

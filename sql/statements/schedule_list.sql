@@ -1,5 +1,5 @@
--- Schedules by name, without their tasks' details: as many as fit into $3 bytes, but one at least, and whether there are more. $1 only
--- names behind this one, $2 how many.
+-- Lists schedules by name, without their tasks' details: as many as fit into $3 bytes, but at least one, and whether
+-- there are more. $1 only names after this one, $2 the maximum number.
 with found as materialized (select * from schedules_shown where name > $1::text order by name limit $2::bigint + 1),
  fitting as materialized (
   select * from (

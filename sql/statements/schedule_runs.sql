@@ -1,4 +1,5 @@
--- Runs of a schedule, newest first; those of removed ones of that name, too. $1 name, $2 only ids below this, $3 how many.
+-- Lists runs of a schedule, newest first, and those of removed schedules with that name. $1 name, $2 only ids below
+-- this, $3 the maximum number.
 select r.id, r.planned_at, r.at, r.outcome, r.task_id, t.status, r.actor, r.note
 from unnest(schedule_ids($1::text)) s(id)
 cross join lateral (

@@ -1,5 +1,6 @@
--- Makes the schema and the record of migrations, and takes the record's lock, which other starting managers wait for, until the
--- transaction ends. Of two that make them at once, the second has waited for the first when it fails, and finds them then.
+-- Creates the schema and the table of migrations, and locks that table, for which other starting managers wait, until
+-- the transaction ends. If two create them at once, the second has waited for the first when it fails, and finds them
+-- on its next try.
 do $$ begin
   for tries in 1 .. 100 loop
     if to_regclass('reeve.schema_migrations') is not null then

@@ -1,3 +1,3 @@
--- Notes the text that a function or view has now. $1 its name, $2 the text's hash, $3 this program's release.
+-- Records the current text of a function or view. $1 its name, $2 the text's hash, $3 this program's release.
 insert into reeve.schema_definitions (name, hash, release) values ($1, $2, $3)
 on conflict (name) do update set hash = excluded.hash, release = excluded.release, applied = clock_timestamp()

@@ -1,2 +1,2 @@
--- Functions may call each other, whichever is created first.
+-- Lets functions call each other, whichever is created first.
 set local check_function_bodies = off

@@ -1,2 +1,2 @@
--- The newest migration that the database has; null without the table.
+-- Returns the newest migration that the database has. Fails if the table or its schema does not exist.
 select max(version)::int from reeve.schema_migrations

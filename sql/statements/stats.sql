@@ -1,4 +1,4 @@
--- Totals over everything, by what is kept counted.
+-- Returns the totals of everything, from the stored counts.
 -- takes StatsRequest: @lease_ms
 -- gives StatsResponse: queued, delayed, executing, failed, completed, dead, cancelled, workers_alive
 select l.*, h.*, (select count(*) from workers where gone_at is null and not lost and not by_hand

@@ -1,10 +1,10 @@
--- Makes the tasks of many submit calls at once. A call whose request id is known already makes nothing and has no row in
--- the answer; a task whose key is taken is not made and has a null id.
---   $1 the calls' request ids; then one element a task: $2 its call's place in $1, $3 route, $4 queue, $5 type,
---   $6 details, $7 priority, $8 run_at or null for now, $9 delay in ms, $10 key or null, $11 the key's lifetime in ms or
---   null, $12 max_attempts, $13 timeout_ms, $14 retry_base_ms, $15 retry_max_ms, $16 source, $17 retry policy or null,
---   $18 version or null, $19 batch or null, whose row is locked, $20 whether it is held until that begins, $21 pipeline or
---   null, $22 its first stage
+-- Creates the tasks of many submit calls at once. A call whose request id is known already creates nothing and has no
+-- row in the answer; a task whose key is taken is not created and has a null id.
+--   $1 the calls' request ids; then one element per task: $2 its call's place in $1, $3 route, $4 queue, $5 type,
+--   $6 details, $7 priority, $8 run_at or null for now, $9 delay in ms, $10 key or null, $11 the key's lifetime in ms
+--   or null, $12 max_attempts, $13 timeout_ms, $14 retry_base_ms, $15 retry_max_ms, $16 source, $17 retry policy or
+--   null, $18 version or null, $19 batch or null, whose row is locked, $20 whether it is blocked until that begins,
+--   $21 pipeline or null, $22 its first stage
 with given as materialized (
   select u.*, nextval('tasks_id_seq') as id
   from unnest($2::int[], $3::int[], $4::text[], $5::text[], $6::text[], $7::int[], $8::timestamptz[], $9::bigint[],

@@ -1,6 +1,6 @@
--- Notes the ids that were really answered, in the transaction that made the request rows.
---   $1 request ids; then one element a task: $2 its request's place in $1, $3 id, $4 whether it was there already, $5 whether
---   it is run again
+-- Records the ids that are actually answered, in the transaction that created the request rows.
+--   $1 request ids; then one element per task: $2 its request's place in $1, $3 id, $4 whether it existed already,
+--   $5 whether it runs again
 update requests r set task_ids = x.ids, existing = x.existing, restarted = x.restarted
 from (
   select ($1::uuid[])[request] as id, array_agg(u.id order by n) as ids, array_agg(existing order by n) as existing,

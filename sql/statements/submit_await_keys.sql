@@ -1,2 +1,3 @@
--- Before a submit into a batch whose keys were seen to be in use: waits until no open transaction has them. $1 queues, $2 keys.
+-- Before a submit into a batch whose keys were seen in use: waits until no open transaction has them. $1 queues,
+-- $2 keys.
 select keys_await($1::text[], $2::text[])

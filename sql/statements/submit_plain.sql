@@ -1,8 +1,8 @@
--- Makes the tasks of many submit calls at once as submit does, where none of them has a key, a retry policy, a version, a batch or
--- a pipeline, so that all are made. A call whose request id is known already makes nothing and has no row in the answer.
--- Numbers are read from their arrays by place, which costs less than to unnest each; texts cannot be. The columns of `fresh`
--- stand so that what is counted comes first.
---   $1 the calls' request ids; then one element a task: $2 its call's place in $1, $3 route, $4 queue, $5 type,
+-- Creates the tasks of many submit calls at once like submit, if none of them has a key, a retry policy, a version, a
+-- batch or a pipeline, so that all are created. A call whose request id is known already creates nothing and has no row
+-- in the answer. Numbers are read from their arrays by place, which costs less than to unnest each; strings cannot be.
+-- In `fresh`, the columns that are counted come first.
+--   $1 the calls' request ids; then one element per task: $2 its call's place in $1, $3 route, $4 queue, $5 type,
 --   $6 details, $7 priority, $8 run_at, or null for now, $9 delay in ms, $10 max_attempts, $11 timeout_ms,
 --   $12 retry_base_ms, $13 retry_max_ms, $14 source
 with given as materialized (

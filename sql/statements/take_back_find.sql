@@ -1,9 +1,10 @@
--- For many workers at once: attempts that were given to one and never arrived. Its heartbeat said, as one snapshot, what it holds,
--- which Fetches it still waits for and the highest it has sent: what was given to an older Fetch that it does not wait for, and is
--- not held, can never come to run there. Of each worker that has something open a row without an id has the lowest Fetch of that.
---   one element a worker: $1 incarnations, $2 highest Fetch ids sent, $3 the lowest Fetches to look at;
---   one element a Fetch waited for: $4 its worker's place in $1, $5 its id;
---   one element an attempt held: $6 its worker's place in $1, $7 its id, $8 its token
+-- For many workers at once: returns attempts that were assigned to one and never arrived. The worker's heartbeat
+-- reported, as one snapshot, the attempts that it has, the Fetches that it still waits for, and the highest one that it
+-- has sent. A task of an older Fetch that the worker does not wait for, and that it does not have, can never run there.
+-- For each worker with open rows, a row without an id has the lowest Fetch of these.
+--   one element per worker: $1 incarnations, $2 highest Fetch ids sent, $3 the lowest Fetches to check;
+--   one element per awaited Fetch: $4 its worker's place in $1, $5 its id;
+--   one element per attempt that a worker has: $6 its worker's place in $1, $7 its id, $8 its token
 with given as materialized (
   select u.place::int as place, a.id, a.fetch_id, a.task_ids
   from unnest($1::bigint[], $2::bigint[], $3::bigint[]) with ordinality u(id, highest, lowest, place)

@@ -1,5 +1,6 @@
--- Changes live tasks. Of an executing one only the priority and the attempts, its token untouched; a due time asked for
--- then is refused (refused = true) and nothing of that task is changed.
+-- Changes live tasks. Of an executing one only the priority and the maximum attempts can change, and its token stays. A
+-- due time for an executing task is refused (refused = true), as is a maximum below the attempts so far; then nothing
+-- of that task changes.
 --   $1 ids, $2 priority or null, $3 run_at or null, $4 max_attempts or null, $5 actor
 with locked as materialized (
   select id, status, priority, run_at, max_attempts, last_updated,

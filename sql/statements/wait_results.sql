@@ -1,4 +1,4 @@
--- Ended tasks with their results, without their details: the first of them, and as many more as fit.
+-- Returns ended tasks with their results, without their details: the first one, and as many more as fit.
 -- takes WaitRequest: ids, @max_bytes
 -- gives WaitResponse.ended: [task]
 select h.task_id, h.queue, h.type, h.status, h.priority, h.run_at, h.attempt, h.max_attempts, h.timeout_ms, h.key,

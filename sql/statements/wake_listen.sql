@@ -1,2 +1,2 @@
--- Hears what the other managers say.
+-- Subscribes to the notifications of the other managers.
 listen reeve_wake

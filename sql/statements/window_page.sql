@@ -1,11 +1,13 @@
--- The next candidates of many streams (route and priority), each after a cursor of its own, in the order they are due, with the
--- length of their details, so that answers can be bounded; then, with id 0, the time at which the stream's first task that is not
--- due yet will be; and, if only one shard of the ids is wanted, with its id negative, the first task of another that is due and can be sent.
--- A clock that was set back hides nothing: what was written while it was ahead goes by the manager's estimate of the time, which
--- does not follow a clock that is set back, and what was due from its beginning is due; all else goes by the clock as it is.
---   one element a stream, whose place is the last column: $1 routes, $2 priorities, $3 and $4 the cursors (run_at, id), $5 the manager's estimates, $6 how many
---   candidates at most, $7 how many shards, $8 which of them, from 0, $9 how long the details of that first task
---   of another shard may be
+-- Returns the next candidates of many streams (route and priority), each after its own cursor, in the order in which
+-- they are due, with the length of their details, so that answers can be limited. Then, with id 0, the time when the
+-- stream's first task that is not due yet will be due; and, if only one shard of the ids is requested, with its id
+-- negative, the first due task of another shard that can be sent.
+-- A clock that was set back hides nothing. For what was written while it was ahead, the manager's estimate of the time
+-- applies, which does not follow a clock that is set back; what was due from its creation is due. For all else the
+-- clock applies as it is.
+--   one element per stream, whose place is the last column: $1 routes, $2 priorities, $3 and $4 the cursors (run_at,
+--   id), $5 the manager's estimates, $6 the maximum number of candidates, $7 how many shards, $8 which of them, from 0,
+--   $9 the maximum length of the details of that first task of another shard
 select t.id, t.last_updated, t.run_at, t.bytes, u.slot::int
 from unnest($1::int[], $2::int[], $3::timestamptz[], $4::bigint[], $5::timestamptz[], $6::bigint[], $7::int[], $8::int[], $9::bigint[])
   with ordinality u(route_id, priority, after_run_at, after_id, estimate, most, shards, shard, other_bytes, slot)

@@ -1,6 +1,6 @@
--- Which priorities have tasks, from the highest down, and when the first of each is due: a skip scan of the ready index, one probe
--- a priority.
---   $1 routes, $2 only priorities below this one, $3 how many for each route at most
+-- Returns which priorities have tasks, from the highest down, and when the first task of each is due: a skip scan of
+-- the index tasks_ready, one probe per priority.
+--   $1 routes, $2 only priorities below this one, $3 the maximum number for each route
 with recursive stream as (
   select r.route_id, 1 as n, first.*
   from unnest($1::int[]) r(route_id)

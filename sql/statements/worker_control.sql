@@ -1,7 +1,7 @@
--- Orders something of living workers, or takes a pause back: the orders stand, as rows of the task 0, for as long as the
--- incarnation lives. One that stands already is not given again; a new number of handlers replaces the old one. Those
--- who pull by hand are asked for nothing. Answers whom it was told; the managers are told too, so that whichever has one of
--- their Fetches answers it.
+-- Sets a command for live workers, or withdraws a pause. Commands are rows of task 0 and apply as long as the
+-- incarnation lives. A command that exists already is not added again; a new concurrency replaces the old one. Pull
+-- clients get no commands. Returns the workers, and notifies the managers, so that the one that has a Fetch of such a
+-- worker answers it.
 --   $1 name, or null for all; $2 kind (drain, pause, resume, stop, concurrency), $3 value or null, $4 actor, $5 manager
 with chosen as materialized (
   select id, name from workers

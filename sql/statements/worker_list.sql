@@ -1,6 +1,6 @@
--- Workers by number, and those who pulled by hand and hold something: as many as fit into an answer, but one at least. $6
--- incarnations are looked at; the last column tells above which one there may be more (0: there are none), in one row without a worker if
--- none was found. `all`: also those that are gone, and hands that hold nothing.
+-- Lists workers by id, and pull clients that have tasks: as many as fit into an answer, but at least one. Up to
+-- $6 incarnations are checked; the last column is the id above which there may be more (0: there are none), in one row
+-- without a worker if none was found. `all`: also those that are gone, and pull clients without tasks.
 -- takes ListWorkersRequest: all, @lease_ms, queue?, after, limit, @max_scanned, @max_bytes
 -- gives ListWorkersResponse.workers: incarnation, name, host, pid, version, concurrency, queues, types, registered_us, heartbeat_us, state,
 --   holding, doing, doing_since_us, succeeded, failed, by_hand, uptime_ms, .next_after

@@ -1,8 +1,8 @@
--- Marks incarnations lost whose heartbeats have stood still: the first of two commits. A heartbeat that came meanwhile has
--- raised the number, and saves its worker; one that comes later finds it lost. Their tasks are taken back by lost_find
--- and end_attempts, which begin after this has been committed: in one statement, a heartbeat that commits in between
--- would be overlooked. $1 ids, $2 the sequence numbers seen, $3 who says so.
--- One whose row somebody has locked is left for the next time.
+-- Marks incarnations lost whose heartbeats have stopped: the first of two commits. A heartbeat that came in the
+-- meantime has raised the number, and saves its worker; a later one finds it lost. lost_find and end_attempts, which
+-- begin after this has been committed, reclaim its tasks: in one statement, a heartbeat that commits in between would
+-- be overlooked. $1 ids, $2 the sequence numbers seen, $3 the actor.
+-- An incarnation whose row another session has locked is left for the next time.
 with gone as (
   update workers w set lost = true, gone_at = clock_timestamp()
   from (

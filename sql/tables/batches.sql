@@ -1,5 +1,6 @@
--- Batches. `phase` says how far one has come: new (no task yet), entry (its entry task runs, its other tasks are held),
--- releasing (they are let go), running, exit (its exit task runs), ended. It goes forward only, each step once.
+-- Batches. `phase` is the progress of a batch: new (no task yet), entry (its entry task runs, its other tasks are
+-- blocked), releasing (its blocked tasks are being released), running, exit (its exit task runs), ended. The phase only
+-- moves forward, and each step happens once.
 create table batches (
   id bigint generated always as identity primary key,
   name text not null,
@@ -16,15 +17,15 @@ create table batches (
   callback_type text,
   entry_type text,
   exit_type text,
-  entry_id bigint,                         -- its entry task and its exit task, and how they ended
+  entry_id bigint,                         -- its entry and exit task, and their final statuses
   entry_status text,
   exit_id bigint,
   exit_status text,
   source text not null default '',
   created timestamptz not null default clock_timestamp(),
-  started_at timestamptz,                  -- its first task was submitted
-  closed_at timestamptz,                   -- no more tasks are taken; those whose entry task failed are closed by that
-  stopped boolean not null default false,  -- with its queue: no exit task runs
+  started_at timestamptz,                  -- when its first task was submitted
+  closed_at timestamptz,                   -- when it closed to further tasks; a failed entry task closes it, too
+  stopped boolean not null default false,  -- stopped with its queue: no exit task runs
   ended_at timestamptz
 ) with (fillfactor = 50);
 create index batches_live on batches (id) where phase <> 'ended';

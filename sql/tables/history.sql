@@ -1,4 +1,4 @@
--- Ended tasks, partitioned by the day they may go, so that every retention is a DROP of a partition.
+-- Ended tasks, partitioned by the day on which they may be deleted, so that retention only drops partitions.
 create table task_history (
   keep_until date not null,
   task_id bigint not null,
@@ -14,9 +14,9 @@ create table task_history (
   timeout_ms bigint not null,
   retry_base_ms bigint not null,
   retry_max_ms bigint not null,
-  worker_id bigint,                        -- the last that held it
+  worker_id bigint,                        -- the last worker that had it
   assignment_id bigint,
-  token timestamptz,                       -- of the attempt that ended the task; null if none did
+  token timestamptz,                       -- of the attempt that ended the task; null: no attempt ended it
   by_report boolean not null,              -- its worker's report ended it
   lane text,
   batch_id bigint,
@@ -36,20 +36,21 @@ create table task_history (
   pipeline_id bigint,
   stage text,
   step int,
-  recoverable boolean                      -- of a dead one: its last error was one that is tried again; null: another end
+  recoverable boolean                      -- of a dead task: its last error allowed a retry; null: it ended otherwise
 ) partition by range (keep_until);
 create index task_history_task on task_history (task_id);
 create index task_history_batch on task_history (batch_id, task_id) where batch_id is not null;
--- Finds what ended lately without a walk over all that is kept: the rows lie in the order of time. Managers summarize it
--- (history_summarize); with autosummarize every completion would write to it: 1.2 us each, a tenth of all that it takes.
+-- Finds recently ended tasks without a scan of the entire history, since the rows are in the order of time. Managers
+-- summarize the index (history_summarize). With autosummarize every completion would write to it, which costs 1.2 us
+-- each, a tenth of its total time.
 create index task_history_ended on task_history using brin (last_updated) with (pages_per_range = 32);
--- What ended dead, by when: few beside all that succeeded.
+-- Dead tasks by the time they ended: few, compared with all that succeeded.
 create index task_history_dead on task_history (last_updated) where status = 'dead';
 create table task_history_default partition of task_history default;
--- What is of one day there is found without a walk over all of it.
+-- Finds the default partition's rows of one day without a scan of all of them.
 create index task_history_default_day on task_history_default (keep_until);
 
--- Files that hold what a partition of the history held, and so allow it to be dropped.
+-- Archive files. Once a file holds the tasks of a partition of the history, the partition may be dropped.
 create table archives (
   id bigint generated always as identity primary key,
   partition text not null,
@@ -57,5 +58,5 @@ create table archives (
   tasks bigint not null,
   manager text not null,
   at timestamptz not null default clock_timestamp(),
-  dropped timestamptz);                    -- since when the partition is
+  dropped timestamptz);                    -- when the partition was dropped
 create index archives_partition on archives (partition) where dropped is null;

@@ -1,27 +1,28 @@
--- One row for each manager that has ever run here. They are equal to each other.
+-- One row for each manager, until long after it has stopped (purge_managers.sql). All managers are equal.
 create table managers (
   id bigint generated always as identity primary key,
   name text not null,
   hb_seq bigint not null default 0,
   hb_at timestamptz not null default clock_timestamp(),
   stopped boolean not null default false,
-  archives boolean not null default false, -- it writes archive files: while such a manager lives, no partition goes without one
-  max_details bigint not null default 1048576, -- the longest details that it takes, in bytes
-  -- A clock that is set back: managers tell each other how far ahead it was.
+  archives boolean not null default false, -- it writes archives: while it lives, only archived partitions are dropped
+  max_details bigint not null default 1048576, -- the maximum length of details that it accepts, in bytes
+  -- If the database's clock is set back, managers share how far it was ahead.
   clock_estimate timestamptz,              -- the manager's estimate of the time
-  clock_ahead_until timestamptz,           -- the latest time that the clock showed before it was set back, until it shows it again
-  clock_set_back timestamptz,              -- what it showed just after
-  clock_set_back_xid xid8,                 -- whatever was written before has a smaller number
-  history_days int                         -- --history-days; null: it does not say
+  clock_ahead_until timestamptz,           -- the latest time that the clock showed before it was set back; null once it
+                                           -- shows that time again
+  clock_set_back timestamptz,              -- what the clock showed just after it was set back
+  clock_set_back_xid xid8,                 -- transactions that wrote before that have smaller numbers
+  history_days int                         -- --history-days; null: not known
 ) with (fillfactor = 50);
 
--- Rows to lock, where one manager at a time may do something. An advisory lock would do as well, but any database role may
--- take one; these rows are locked only by those who may update the table.
---   history    making partitions of the history
---   metrics    counting the metrics after new ones were added
---   archive    writing the history to files: `holder` is the manager that does, across its transactions
---   counts     adding up count_changes, or taking a part of the history away
---   worker N   registering a worker whose name has that hash
+-- Rows to lock for work that one manager at a time may do. Any database role can take an advisory lock, but only roles
+-- that may update this table can lock its rows.
+--   history    create partitions of the history
+--   metrics    count the metrics after new ones were added
+--   archive    write the history to files; `holder` is the manager that does so, across its transactions
+--   counts     add up count_changes, remove a part of the history, or retire routes
+--   worker N   register a worker whose name has that hash
 create table locks (
   name text primary key,
   holder bigint);

@@ -1,26 +1,27 @@
--- Queues that somebody has set something of. One that is not here has the defaults of these columns.
+-- Queues with settings or a state. A queue without a row has the defaults of these columns.
 create table queues (
   name text primary key,
   state text not null default 'running' check (state in ('running', 'held', 'paused', 'stopping', 'stopped')),
   state_since timestamptz not null default clock_timestamp(),
-  is_held boolean not null default false,  -- of a paused one: it waits to be started when it is resumed
-  stopped_at timestamptz,                  -- when it was stopped last, by whom, and the newest task's id then: all up to
-  stopped_by text,                         -- that one end dead
+  is_held boolean not null default false,  -- of a paused queue: after a resume it must still be started
+  stopped_at timestamptz,                  -- when and by whom it was last stopped, and the newest task's id at that
+  stopped_by text,                         -- time: tasks up to that id end dead
   stopped_id bigint,
-  batches boolean not null default false,  -- implicit ones
-  batch_id bigint,                         -- the implicit one that is open
-  autostart boolean not null default true, -- else a new batch is held until the queue is started
+  batches boolean not null default false,  -- it has implicit batches
+  batch_id bigint,                         -- the open implicit batch
+  autostart boolean not null default true, -- false: a new batch does not begin until the queue is started
   is_verbose boolean not null default false,
-  max_attempts int,                        -- of tasks that don't say
+  max_attempts int,                        -- of tasks that do not set it
   retry_base_ms bigint,
   retry_max_ms bigint,
   retry_policy jsonb,
-  resting_ms bigint not null default 0,    -- a slot rests so long between two tasks
-  waiting_ms bigint not null default 0,    -- a worker waits so long before its first
+  resting_ms bigint not null default 0,    -- the resting period: how long a slot takes no task after one of the queue
+  waiting_ms bigint not null default 0,    -- the waiting period: from a worker's start until its first task of the
+                                           -- queue
   callback_url text,
   callback_secret text,
-  callback_tasks boolean not null default false, -- after each task, too
-  callback_type text,                      -- a task of this type is submitted
+  callback_tasks boolean not null default false, -- also after each task
+  callback_type text,                      -- the type of the callback tasks to submit
   entry_type text,
   exit_type text,
   keep_completed_days int,
@@ -28,12 +29,12 @@ create table queues (
   keep_cancelled_days int,
   created timestamptz not null default clock_timestamp(),
   updated timestamptz not null default clock_timestamp());
--- Those whose tasks nobody may take: every claim reads it.
+-- Queues that give out no tasks: every claim reads this index.
 create index queues_halted on queues (name) where state <> 'running';
--- Those whose completed tasks are not kept as long as usual: every completion asks whether there are any.
+-- Queues with their own retention of completed tasks: every completion checks whether there are any.
 create index queues_keeping on queues (name) where keep_completed_days is not null;
 
--- What was done with queues, by whom.
+-- The audit of queues: each change, with its actor.
 create table queue_events (
   id bigint generated always as identity primary key,
   queue text not null,

@@ -1,19 +1,19 @@
--- One row for each changing call, so that a call sent twice does its work once.
+-- One row for each changing call, so that a repeated call takes effect once.
 create table requests (
-  id uuid primary key,                     -- of version 7: in the order of time
+  id uuid primary key,                     -- version 7: in the order of time
   kind text not null default 'submit',     -- submit, cancel, retry, update, …
-  task_ids bigint[] not null,              -- the ids answered
-  existing boolean[] not null default '{}',-- for a submit with keys: which of them were there already
+  task_ids bigint[] not null,              -- the ids in the answer
+  existing boolean[] not null default '{}',-- of a submit with keys: which tasks existed already
   at timestamptz not null default clock_timestamp(),
-  restarted boolean[] not null default '{}'); -- for a submit with versions: which of its tasks were run again
+  restarted boolean[] not null default '{}'); -- of a submit with versions: which tasks run again
 
 -- Idempotency keys.
 create table keys (
   queue text not null,
   key text not null,
   task_id bigint not null,
-  keep_ms bigint,                          -- lifetime from the submit, where the caller set one
-  expires_at timestamptz,                  -- null: not before the task has ended
+  keep_ms bigint,                          -- the lifetime from the submit, if the caller set one
+  expires_at timestamptz,                  -- null: the key does not expire until the task has ended
   version bigint,                          -- of the task; null: submitted without one. A key with a version is kept for a year
                                            -- after its last submit
   primary key (queue, key));

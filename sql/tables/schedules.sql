@@ -1,25 +1,25 @@
--- Schedules: definitions of what is to happen again and again, apart from the runs they make. A tick is taken by an update under
--- last_updated, so that of any number of managers one takes it.
+-- Schedules: definitions of repeated work. Their runs are in schedule_runs. A firing updates the row under a check of
+-- last_updated, so that only one of any number of managers executes it.
 create table schedules (
   id bigint generated always as identity primary key,
   name text not null unique,
-  cron text,                               -- five fields, or
-  zone text not null default 'UTC',        -- (whose clocks the fields mean)
-  every_ms bigint,                         -- a fixed interval,
-  start_at timestamptz not null default clock_timestamp(), -- counted from here; or neither: by hand only
-  spec jsonb,                              -- the task: see submit_task; "key" may have {name}, {date} and {time} in it
-  queue_action text check (queue_action in ('start', 'stop', 'pause', 'resume')), -- or what is done
-  action_queue text,                       -- with which queue
+  cron text,                               -- five fields,
+  zone text not null default 'UTC',        -- in the local time of this zone;
+  every_ms bigint,                         -- or a fixed interval,
+  start_at timestamptz not null default clock_timestamp(), -- counted from this time; neither: manual runs only
+  spec jsonb,                              -- the task (see submit_task); "key" may contain {name}, {date} and {time}
+  queue_action text check (queue_action in ('start', 'stop', 'pause', 'resume')), -- or an action
+  action_queue text,                       -- on this queue
   missed text not null default 'one' check (missed in ('skip', 'one', 'all')),
-  missed_most int not null default 1,      -- of all that were missed, so many (the latest) are made up for
+  missed_most int not null default 1,      -- how many of the missed times, the latest ones, get a catch-up run
   overlap text not null default 'queue' check (overlap in ('skip', 'queue', 'allow')),
   paused boolean not null default false,
-  next_at timestamptz,                     -- the planned time of the next tick; null: there is none (it is by hand only, or will
-                                           -- never come again)
-  last_at timestamptz,                     -- the planned time of the last tick that was taken, or passed over
-  retry_at timestamptz,                    -- a tick that could not be taken is not tried again before
-  last_task_id bigint,                     -- the last task it submitted
-  source text not null default '',         -- who added it
+  next_at timestamptz,                     -- the scheduled time of the next firing; null: none (manual runs only, or it
+                                           -- never fires again)
+  last_at timestamptz,                     -- the scheduled time of the last firing, executed or skipped
+  retry_at timestamptz,                    -- a firing that could not be executed is not retried before this time
+  last_task_id bigint,                     -- the last task that it submitted
+  source text not null default '',         -- the actor that added it
   created timestamptz not null default clock_timestamp(),
   updated timestamptz not null default clock_timestamp(),   -- when it was edited, paused or resumed
   last_updated timestamptz not null default clock_timestamp(),
@@ -29,7 +29,8 @@ create table schedules (
 ) with (fillfactor = 50);
 create index schedules_due on schedules (greatest(next_at, retry_at)) where not paused and next_at is not null;
 
--- What came of each tick. A planned time is there once, however many managers there are; runs by hand have none.
+-- The runs: the outcome of each firing and each manual run. A scheduled time has one row, however many managers there
+-- are; manual runs have no scheduled time.
 create table schedule_runs (
   id bigint generated always as identity primary key,
   schedule_id bigint not null,
@@ -37,13 +38,14 @@ create table schedule_runs (
   at timestamptz not null default clock_timestamp(),
   outcome text not null,                   -- submitted, existing (its key's task), acted (on a queue), missed, overlapped, refused
   task_id bigint,
-  actor text not null default '',          -- who ran it by hand
+  actor text not null default '',          -- the actor of a manual run
   note text not null default '',
   unique (schedule_id, planned_at));
 create index schedule_runs_at on schedule_runs (at);
 create index schedule_runs_listed on schedule_runs (schedule_id, id);
 
--- What was done with definitions, by whom. The runs of one that was removed are found by its name here.
+-- The audit of schedules: each change, with its actor. It also has the names of removed schedules, by which their runs
+-- are found.
 create table schedule_events (
   id bigint generated always as identity primary key,
   schedule_id bigint not null,
@@ -55,6 +57,6 @@ create table schedule_events (
 create index schedule_events_at on schedule_events (at);
 create index schedule_events_removed on schedule_events (schedule) where event = 'schedule_removed';
 
--- A cron expression as it was understood: the values each field takes, in order. either: both the day of the month and the day of
--- the week were restricted, and it is enough that one of them fits. problem: why it was not understood.
+-- A parsed cron expression: the values of each field, in ascending order. either: both the day of the month and the day
+-- of the week are restricted, and a day fits if one of them does. problem: why the expression is invalid.
 create type cron_plan as (minutes int[], hours int[], days int[], months int[], weekdays int[], either boolean, problem text);

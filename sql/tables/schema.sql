@@ -1,4 +1,4 @@
--- The functions, views and triggers that the database has: which text of each, and which release of Reeve wrote it.
+-- The functions, views and triggers of the database: the hash of each text, and the release of Reeve that wrote it.
 create table schema_definitions (
   name text primary key,
   hash text not null,                      -- SHA-256 of the text

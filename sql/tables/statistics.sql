@@ -1,4 +1,4 @@
--- Attempts that ended, by hour, queue and type; times in microseconds. They stay when the tasks go.
+-- Ended attempts by hour, queue and type; times in microseconds. These rows stay when the tasks are deleted.
 create table executions (
   hour timestamptz not null,
   queue text not null,
@@ -11,9 +11,10 @@ create table executions (
   last timestamptz not null,
   primary key (hour, queue, type));
 
--- How far they have come: `until` parts what stands in `executions` from what is still counted row by row. Nothing that ended
--- before `settled` can appear any more. next_at is to be settled when transaction next_xid, which began after it, is older
--- than all that are open: whatever ended before next_at was written by an older one.
+-- How far the attempts are counted. Those that ended before `until` are in `executions`; later ones are still counted
+-- row by row. No attempt that ended before `settled` can become visible any more. next_at becomes `settled` once
+-- transaction next_xid, which began after next_at, is older than all open transactions: an older transaction than
+-- next_xid wrote whatever ended before next_at.
 create table executions_rolled (
   one boolean primary key default true check (one),
   until timestamptz not null,
@@ -24,7 +25,7 @@ create table executions_rolled (
 insert into executions_rolled (until, settled)
 select at, at from (select date_trunc('hour', clock_timestamp(), 'UTC') as at) a;
 
--- Numbers of applications, and those of the managers. changed: since when it has this value; updated: when it was put last.
+-- Metrics of applications and managers. changed: since when the metric has its value; updated: when it was last set.
 create table metrics (
   category text not null,
   name text not null,
@@ -32,7 +33,7 @@ create table metrics (
   changed timestamptz not null default clock_timestamp(),
   updated timestamptz not null default clock_timestamp(),
   source text not null default '',
-  manager_id bigint,                       -- whose counter it is, in category 'manager'; null: an application's
+  manager_id bigint,                       -- the manager of a counter in category 'manager'; null: an application's
   primary key (category, name)
 ) with (fillfactor = 50);
 create index metrics_of_managers on metrics (manager_id) where manager_id is not null;

@@ -1,13 +1,13 @@
--- Tasks that live: they wait, execute, or wait to be tried again. The ended ones are in task_history.
+-- Live tasks: they wait, execute, or wait for a retry. Ended tasks are in task_history.
 --
--- last_updated is a task's version and the fencing token of its running attempt: every change of state sets it to
--- greatest(clock_timestamp(), last_updated + 1 us), so it never repeats and orders a task's events.
+-- last_updated is the version of a task and the fencing token of its running attempt: every change of state sets it to
+-- greatest(clock_timestamp(), last_updated + 1 us), so it never repeats, and it orders a task's events.
 --
--- No index names a column that a claim changes, so that every claim is a HOT update; the low fill factor leaves room for the
--- claimed version on the same page.
+-- No index names a column that a claim changes, so that every claim is a HOT update; the low fill factor leaves room
+-- for the claimed version on the same page.
 create table tasks (
   id bigint generated always as identity primary key,
-  route_id int not null,                   -- 0: submitted by SQL, of a route that was not there yet (see arrivals)
+  route_id int not null,                   -- 0: submitted by SQL, and the route did not exist yet (see arrivals)
   priority int not null default 0,
   queue text not null,
   type text not null,
@@ -22,7 +22,7 @@ create table tasks (
   worker_id bigint,
   assignment_id bigint,
   expiry timestamptz,
-  returns smallint not null default 0,     -- attempts taken back or ended with a lease, in a row
+  returns smallint not null default 0,     -- attempts in a row that were requeued or ended with a lease
   lane text,
   permits bigint[],
   batch_id bigint,
@@ -35,47 +35,50 @@ create table tasks (
   started timestamptz,                     -- the latest ended attempt's token; a running one's is last_updated
   created timestamptz not null,
   last_updated timestamptz not null,
-  -- How the delay before the next attempt grows. Null: exponentially from retry_base_ms to retry_max_ms, up to a quarter taken
-  -- off at random. Else {"kind": "fixed" | "linear" | "polynomial" | "exponential" | "list", "step_ms": n, "exponent": x,
+  -- How the retry delay grows. Null: exponentially from retry_base_ms to retry_max_ms, minus a random part of up to a
+  -- quarter. Else {"kind": "fixed" | "linear" | "polynomial" | "exponential" | "list", "step_ms": n, "exponent": x,
   -- "delays_ms": [n, …], "jitter_percent": n}.
   retry_policy jsonb,
   remark text,
   stack text,
   version bigint,
-  restart jsonb,                           -- what the task is to be when its attempt has ended: a newer version of it was
-                                           -- submitted ({"details": …}), or it was to be started again ({})
-  stop_code text,                          -- a cancel that was asked for ends the task dead, with this code
-  held_run_at timestamptz,                 -- it waits for its batch to begin, or to be admitted, and is due then or at this time
-  -- A task of a pipeline is one task from the first stage to the last: its type, details, attempts, timeout and delays are those
-  -- of the stage it is in.
+  restart jsonb,                           -- what the task becomes when its attempt has ended: a newer version was
+                                           -- submitted ({"details": …}), or it is started over ({})
+  stop_code text,                          -- a requested cancel ends the task dead, with this code
+  held_run_at timestamptz,                 -- it waits until its batch begins or it is ingested; it is due then or at
+                                           -- this time, whichever is later
+  -- A task of a pipeline is one task from the first stage to the last. Its type, details, attempts, timeout and retry
+  -- delays are those of its current stage.
   pipeline_id bigint,
   stage text,
-  step int,                                -- how many stages it has entered, this one too
-  retrying boolean                         -- it failed when it was last written by anything but a claim: true, or null
+  step int,                                -- how many stages it has entered, including this one
+  retrying boolean                         -- it had failed at its last write other than a claim: true, or null
 ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02);
 
--- (id + 0) keeps the primary key the only index on id, so that no plan walks this one to find a row by its id.
+-- (id + 0) keeps the primary key the only index on id, so that no plan scans this one to find a row by its id.
 create index tasks_ready on tasks (route_id, priority desc, run_at, (id + 0)) where lane is null;
 create index tasks_batch on tasks (batch_id, id) where batch_id is not null;
 create index tasks_held on tasks (batch_id, id) where held_run_at is not null;
--- Tasks that an attempt has ended of: those that wait to be tried again are among them, the many that wait for their first are
--- not.
+-- Tasks with an ended attempt. These include all that wait for a retry, but not the many that wait for their first
+-- attempt.
 create index tasks_tried on tasks (route_id) where started is not null;
 create index tasks_pipeline on tasks (pipeline_id) where pipeline_id is not null;
 
--- How a task ends (see tasks_end): as completed, dead or cancelled, when, whether its worker's report says so, with which result,
--- error and code, remark and stack, and of a dead one whether its last error was one that is tried again.
+-- How a task ends (see tasks_end): its status (completed, dead or cancelled), the time, whether its worker's report
+-- ended it, its result, error, error code, remark and stack, and of a dead task whether its last error allowed a retry.
 create type task_end as (id bigint, status text, ended timestamptz, by_report boolean, result text, error text,
   error_code text, remark text, stack text, recoverable boolean);
 
--- Tasks that were submitted by SQL and are to be admitted: made members of a batch, given a route (theirs is 0 if it was not
--- there yet). Until then their run_at is infinity, held_run_at when they are due, and batch_id null. What is ended or run
--- again meanwhile has no such row in tasks any more, and is left alone.
+-- The inbox: tasks that were submitted by SQL and that a manager must ingest: add to their batch, and give a route
+-- (theirs is 0 if it did not exist). Until then their run_at is infinity, their held_run_at the due time, and their
+-- batch_id null. A task that was ended or run again before it was ingested has no such row in tasks any more, and is
+-- left alone.
 create table arrivals (
   task_id bigint primary key,
-  batch_id bigint);                        -- which batch was asked for; null: its queue's implicit one, or none
+  batch_id bigint);                        -- the requested batch; null: its queue's implicit one, or none
 
--- Attempts that did not end their task, and those of tasks that were retried by hand.
+-- Attempts that did not end their task, and those of tasks that were retried manually or run again with a newer
+-- version.
 create table task_attempts (
   task_id bigint not null,
   token timestamptz not null,
@@ -83,7 +86,7 @@ create table task_attempts (
   worker_id bigint,
   assignment_id bigint,
   outcome text not null,                   -- completed, failed, fatal, returned, lease_ended, expired, lost, taken_back
-  status text not null,                    -- what the task became
+  status text not null,                    -- the status of the task afterwards
   by_report boolean not null,
   error text,
   error_code text,
@@ -92,19 +95,20 @@ create table task_attempts (
   result text,
   remark text,
   stack text,
-  -- Of a pipeline's task: the stage. Of one that ended a stage, its input too; `result` is the next one's.
+  -- Of a pipeline's task: its stage. If the attempt completed the stage, also its input; `result` is the input of the
+  -- next stage.
   stage text,
-  type text,                               -- what the task was when the attempt ended; queue and type are null in rows that an
-  details text,                            -- old release wrote, whose task is asked
+  type text,                               -- what the task was when the attempt ended. Rows of old releases have null
+  details text,                            -- in queue and type; then those of the task apply
   queue text,
   primary key (task_id, token));
 create index task_attempts_when on task_attempts (last_updated, task_id);
 
--- Everything out of the ordinary in a task's life, with who asked for it.
+-- The audit of tasks: everything out of the ordinary, with its actor.
 create table task_events (
   id bigint generated always as identity primary key,
   task_id bigint not null,
-  version timestamptz not null,            -- the task's last_updated that the event set or met
+  version timestamptz not null,            -- the task's last_updated that the event set or found
   at timestamptz not null default clock_timestamp(),
   event text not null,
   actor text not null default '',
@@ -112,5 +116,5 @@ create table task_events (
   note text not null default '');
 create index task_events_at on task_events (at, id);
 create index task_events_task on task_events (task_id, id);
--- One event for an attempt whose result came too late, however often it is reported.
+-- One event for an attempt whose result came too late, however often that is reported.
 create unique index task_events_late on task_events (task_id, version) where event = 'late_result';

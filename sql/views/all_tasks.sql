@@ -1,5 +1,5 @@
--- Live and finished tasks as one. Read it in ONE statement: a task that moves from one table to the other between two
--- would be missed.
+-- Live and finished tasks together. Read it in ONE statement: between two statements a task could move from one table
+-- to the other and be missed.
 create or replace view all_tasks as
   select id, queue, type, status, priority, run_at, attempt, max_attempts, timeout_ms, key, source, details,
     null::text as result, last_error, error_code, worker_id, last_updated, created,

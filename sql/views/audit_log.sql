@@ -1,6 +1,6 @@
--- The whole story in order. The ordinary events are derived from the rows that hold them already; `version` and `place`
--- order the events of a task, whatever the clock did. No event is later than the day its row may go (keep_until), which
--- tells what partitions a look from some time on can leave out.
+-- All events in order. The ordinary events are derived from the rows that have them already; `version` and `place`
+-- order the events of a task, whatever the clock did. No event is later than the day on which its row may be deleted
+-- (keep_until), so a query from some time on can leave out the earlier partitions.
 create or replace view audit_log as
   select created as at, id as task_id, created as version, 0 as place, 'submitted' as event, null::bigint as worker_id,
     null::smallint as attempt, source as actor, '' as note, 'infinity'::date as keep_until

@@ -1,5 +1,5 @@
--- Batches as they are shown. remaining_ms: what is pending takes as long as what has ended did; -1: nobody can tell yet. Of the
--- callbacks that wait, or were given up, the first 1,000 are counted.
+-- Batches for display. remaining_ms assumes that pending tasks take as long as the ended ones did; -1: not known yet.
+-- Of the callbacks that wait or were given up, only the first 1,000 are counted.
 create or replace view batches_shown as
   select b.id, b.name, b.queue, b.implicit,
     case when b.phase = 'ended' then 'ended' when b.closed_at is not null then 'closed' else 'open' end as state,

@@ -1,4 +1,4 @@
--- How many tasks of each route are in the history, by how they ended.
+-- The number of tasks in the history by route and final status.
 create or replace view history_totals as
   select route_id, status, sum(count)::bigint as count
   from (select route_id, status, count from history_counts

@@ -1,4 +1,4 @@
--- Tasks that execute, those that do so longest first.
+-- Executing tasks, those that have executed longest first.
 create or replace view long_running_tasks as
   select t.id, t.queue, t.type, t.last_updated as since, clock_timestamp() - t.last_updated as running,
     interval '1 ms' * t.timeout_ms as timeout, t.expiry, t.attempt, t.max_attempts, w.name as worker, w.host,

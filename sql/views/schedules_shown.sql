@@ -1,5 +1,5 @@
--- Definitions as they are shown: with what came of the last run, and the task that the next one waits for. `between`: with `=` the
--- planner may walk the runs of all schedules, newest first, where most runs are of a few.
+-- Schedules for display, with the outcome of the last run and the task that the next run waits for. `between`: with `=`
+-- the planner may scan the runs of all schedules, newest first, if most runs belong to a few schedules.
 create or replace view schedules_shown as
   select s.id, s.name, s.cron, s.zone, s.every_ms, s.start_at, s.spec, s.queue_action, s.action_queue, s.missed, s.missed_most,
     s.overlap, s.paused, s.next_at, s.source, s.created, s.updated, r.planned_at as last_planned, r.at as last_at,
