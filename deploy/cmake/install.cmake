@@ -1,5 +1,5 @@
-# `cmake --install BUILD`: the three programs, the client and worker libraries with their headers, what pkg-config and CMake need to find them,
-# and the contract for other languages.
+# `cmake --install BUILD`: installs the three programs, the client and worker libraries with their headers, the files by
+# which pkg-config and CMake find them, and the contract for other languages.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/reeve)
@@ -17,7 +17,7 @@ configure_package_config_file(deploy/cmake/reeve-config.cmake.in reeve-config.cm
 write_basic_package_version_file(reeve-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/reeve-config.cmake ${PROJECT_BINARY_DIR}/reeve-config-version.cmake DESTINATION ${package_dir})
 
-# Who links a static library links what it needs, too; a shared library brings that along.
+# A program that links a static library must also link its dependencies. A shared library loads them.
 set(needs_packages "libprotobuf-c jansson inih")
 set(needs_libraries "-lnng -lpthread")
 if(BUILD_SHARED_LIBS)

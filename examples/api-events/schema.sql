@@ -1,4 +1,4 @@
--- What the application keeps of API calls: how many of each endpoint by account and hour.
+-- The application's counts of API calls, by account, endpoint and hour.
 create table api_counts (
   account bigint not null,
   endpoint text not null,
@@ -6,7 +6,7 @@ create table api_counts (
   calls bigint not null,
   primary key (account, endpoint, hour));
 
--- The chunks that have been counted: a row is made in the transaction that counts them.
+-- Counted chunks. The transaction that counts a chunk inserts its row.
 create table api_chunks (
   task_id bigint primary key,
   events bigint not null,

@@ -1,4 +1,4 @@
--- What the application has: sessions that are to go a month after they were last used.
+-- The application's sessions, to be deleted a month after their last use.
 create table sessions (
   id bigint generated always as identity primary key,
   last_used timestamptz not null default clock_timestamp());

@@ -1,5 +1,5 @@
 /*
- * Submits a batch of tasks and waits for what becomes of it: opened, filled, closed, and its report read. With the worker of
+ * Opens a batch, fills it with tasks, closes it, waits for its end, and prints its report. With the worker of
  * examples/worker/remarks.c running: `example-batch tcp://127.0.0.1:7171 book '{"room": 7}' '{"room": 13}' '{}'`.
  */
 #include <inttypes.h>
@@ -11,12 +11,12 @@
 
 enum { MOST = 100 };
 
-/* Opens a batch, fills and closes it. 0: *failure says why not. */
+/* Opens, fills and closes a batch. Returns its id, or 0 after an error, which is in *failure. */
 static int64_t submit_batch(
     struct reeve_client *client, const char *type, char **details, size_t count, struct reeve_failure *failure)
 {
 	const struct reeve_batch_spec batch = {.name = "example"};
-	/* 200 ms after the first failed attempt, 300 ms after the second, exactly. */
+	/* Retry delays of exactly 200 ms after the first failed attempt and 300 ms after the second. */
 	const struct reeve_retry_policy rests = {
 	    .kind = REEVE_RETRY_LINEAR, .base_ms = 200, .step_ms = 100, .jitter_percent = -1};
 	struct reeve_task_spec tasks[MOST] = {{0}};
@@ -52,7 +52,7 @@ static void print_report(const struct reeve_batch_report *report)
 	}
 }
 
-/* Looks until the batch has ended, and prints its report. */
+/* Polls until the batch has ended, and prints its report. */
 static bool await_batch(struct reeve_client *client, int64_t id, struct reeve_failure *failure)
 {
 	for (;;) {

@@ -1,13 +1,13 @@
 /*
- * A schedule in C: added, run by hand, changed, looked at, removed. With the worker of examples/worker/remarks.c
- * running: `example-schedule tcp://127.0.0.1:7171 book '{"room": 7}'`.
+ * Adds a schedule, runs it manually, lists its runs, edits it, and removes it. With the worker of
+ * examples/worker/remarks.c running: `example-schedule tcp://127.0.0.1:7171 book '{"room": 7}'`.
  */
 #include <inttypes.h>
 #include <reeve/client.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Tells what came of the latest runs, and where their tasks stand. */
+/* Prints the outcomes of the latest runs and the status of their tasks. */
 static bool print_runs(struct reeve_client *client, const char *name, struct reeve_failure *failure)
 {
 	struct reeve_schedule_runs *runs = reeve_schedule_runs(client, name, 10, 0, failure);
@@ -20,7 +20,7 @@ static bool print_runs(struct reeve_client *client, const char *name, struct ree
 	return true;
 }
 
-/* Runs it now, and waits for the task's end. */
+/* Runs the schedule now, and waits until the task has ended. */
 static bool run_now(struct reeve_client *client, const char *name, struct reeve_failure *failure)
 {
 	struct reeve_schedule_runs *run = reeve_schedule_run(client, name, NULL, failure);
@@ -52,7 +52,7 @@ static bool add(struct reeve_client *client, const char *type, const char *detai
 	return true;
 }
 
-/* Changes two things of it, and nothing else. */
+/* Changes two settings of the schedule, and no others. */
 static bool edit(struct reeve_client *client, struct reeve_failure *failure)
 {
 	const struct reeve_task_spec task = {.priority = 5};

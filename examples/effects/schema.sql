@@ -1,10 +1,10 @@
--- The tables of an application's own database that unique-row and fenced-write write to.
+-- Tables in the application's own database, for unique-row and fenced-write.
 
 create table accounts (
   name text primary key,
   balance bigint not null default 0);
 
--- What has been done: a row is made in the transaction of the effect that it stands for.
+-- Effects that have happened. The transaction of an effect inserts its row.
 create table effects (
   id text primary key,
   result text,

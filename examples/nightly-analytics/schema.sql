@@ -1,4 +1,4 @@
--- What the application has: accounts, what they did, and what the nightly analysis makes of it.
+-- The application's data: accounts, their orders, and the results of the nightly analysis.
 
 create table accounts (
   id bigint primary key,

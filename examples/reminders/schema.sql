@@ -1,4 +1,4 @@
--- What the application has, in the database that Reeve has its tables in: accounts, and the reminders that were sent.
+-- The application's data, in the same database as Reeve's tables: accounts, and the reminders that were sent.
 create table accounts (
   id bigint primary key,
   email text not null,

@@ -1,5 +1,5 @@
--- An order and its task in one transaction: run with `psql -f examples/sql/orders.sql`, in a database that Reeve shares, by
--- a role that has been granted what docs/sql.md says. Needs a handler for the type `mail`.
+-- An order and its task in one transaction. Run `psql -f examples/sql/orders.sql` in a database that Reeve shares, as a
+-- role with the grants in docs/sql.md. Needs a handler for the type `mail`.
 create table if not exists orders (id bigint generated always as identity primary key, email text not null);
 
 begin;
@@ -9,7 +9,7 @@ from orders where id = :order_id \gset
 commit;
 \echo order :order_id has task :task_id
 
--- Neither is there after this.
+-- After this rollback, neither the order nor the task exists.
 begin;
 insert into orders (email) values ('bob@example.org') returning id as order_id \gset
 select reeve.submit('mail', json_build_object('to', email, 'order', id)::text, queue => 'post', key => 'order-' || id) as task_id

@@ -1,4 +1,4 @@
--- What the application has: accounts, with when each signed up; and what it makes: a report for each week of theirs.
+-- The application's data: accounts with their times of sign-up, and a report for each week of an account.
 create table accounts (
   id bigint primary key,
   email text not null,

@@ -1,4 +1,4 @@
-/* A worker in one file: start it, and `reeve submit greet Ann --wait`. */
+/* A worker in one file. Start it, then run `reeve submit greet Ann --wait`. */
 #include <reeve/worker.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * A worker of long work: it looks whether it should stop, and asks for more time as it goes on. Start it, and
+ * A worker for long tasks. While it works, it checks whether it should stop, and asks for more time. Start it, then run
  * `reeve submit countdown 300 --timeout 30s --wait`.
  */
 #include <reeve/worker.h>
@@ -17,13 +17,13 @@ static int countdown(const struct reeve_attempt *attempt, struct reeve_outcome *
 
 	while (rest_ms > 0) {
 		usleep(
-		    STEP_MS * 1000); /* a small piece of the work: when the worker's lease ends there is little time */
+		    STEP_MS * 1000); /* a small piece of work: at the end of the worker's lease there is little time */
 		rest_ms -= STEP_MS;
 		if (reeve_attempt_cancelled(attempt))
 			return reeve_outcome_fail(outcome, "stopped", "asked to stop");
 		if (time(NULL) - asked >= ASK_EVERY_S) {
 			asked = time(NULL);
-			reeve_attempt_extend(attempt, ASK_FOR_MS); /* if not, there is still the time that there was */
+			reeve_attempt_extend(attempt, ASK_FOR_MS); /* after a failure the old time limit holds */
 		}
 	}
 	return reeve_outcome_complete(outcome, "zero");

@@ -1,6 +1,7 @@
 /*
- * A worker whose function submits tasks: `plan` takes how many, and submits so many of the type `echo`. If it runs again, because
- * its worker was cut off or it failed half-way, nothing is there twice: each task has a key made of the planning task's id.
+ * A worker whose function submits tasks. The details of a `plan` task are a number; its function submits that many
+ * tasks of the type `echo`. If it runs again, because its worker was cut off or it failed half-way, it creates no task
+ * twice: each task has a key that contains the id of the `plan` task.
  *
  *     example-planner tcp://127.0.0.1:7171
  *     reeve submit plan 3 --wait
@@ -27,7 +28,7 @@ static int plan(const struct reeve_attempt *attempt, struct reeve_outcome *outco
 		snprintf(key, sizeof key, "%" PRId64 ":%d", attempt->task_id, i);
 		snprintf(details, sizeof details, "%d", i);
 		if (!reeve_submit(client, &task, 1, NULL, &submitted, &failure))
-			return reeve_outcome_fail(outcome, "submit", failure.message); /* tried again */
+			return reeve_outcome_fail(outcome, "submit", failure.message); /* will be retried */
 		made += !submitted.existing;
 	}
 	snprintf(result, sizeof result, "%d made", made);
@@ -39,7 +40,7 @@ int main(int argc, char **argv)
 	const char *managers = argc > 1 ? argv[1] : NULL;
 	struct reeve_worker_options options = {.managers = managers, .concurrency = 4};
 	struct reeve_client_options client_options = {.managers = managers};
-	/* The worker first: it forks, which is to be done before there are threads; the client has some. */
+	/* Create the worker first: it forks, which must happen before there are threads, and the client starts some. */
 	struct reeve_worker *worker = reeve_worker_create(&options);
 	struct reeve_client *client = worker ? reeve_client_create(&client_options, NULL) : NULL;
 	int code = 1;

@@ -1,6 +1,6 @@
 /*
- * A worker that says more than done or failed: remarks, error codes, a stack, and when to try again. Start it, and
- * `reeve submit book '{"room": 7}' --wait`; `reeve show ID` has what it said.
+ * A worker that reports more than success or failure: remarks, error codes, a stack trace, and retry delays. Start it,
+ * then run `reeve submit book '{"room": 7}' --wait`. `reeve show ID` prints what it reported.
  */
 #include <execinfo.h>
 #include <reeve/worker.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where we are, a line a frame. free() it. */
+/* Returns the current stack, one frame per line. The caller must free() it. */
 static char *stack_trace(void)
 {
 	void *frames[32];

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Managers that are not there yet, not any more, or stand still: whoever waits goes on waiting, and nothing is done twice.
+# Managers that are not up yet, were killed, or are frozen: callers keep waiting, and nothing is done twice.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -19,7 +19,7 @@ story_workers_and_submitters_may_come_first() {
 	stop worker
 }
 
-# Who waits for a task does not notice that the manager was killed meanwhile, and neither does the task.
+# A caller that waits for a task does not notice that the manager is killed and restarted, and the task is not affected.
 story_waiting_goes_on_through_a_restart() {
 	start_postgres
 	start_manager
@@ -43,8 +43,8 @@ story_waiting_goes_on_through_a_restart() {
 	stop worker
 }
 
-# It stands still for longer than leases and expiries; when it goes on, a worker that lives reports before anything is taken
-# from it.
+# The manager is frozen for longer than leases and expiries. When it resumes, a live worker reports before the manager
+# reclaims anything from it.
 story_a_manager_that_stood_still_takes_nothing_from_living_workers() {
 	start_postgres
 	start_manager --lease 1s --heartbeat 400ms --expiry-buffer 1500ms --park 300ms
@@ -63,8 +63,8 @@ story_a_manager_that_stood_still_takes_nothing_from_living_workers() {
 	reeve submit nothing --wait
 }
 
-# One of two stands still with a worker's Fetch parked there: the worker moves over, and when the first goes on nothing
-# is run twice.
+# One of two managers freezes with a worker's Fetch open. The worker moves to the other one, and when the first resumes
+# nothing runs twice.
 story_one_of_two_managers_stands_still() {
 	start_postgres
 	start_manager one

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Figures are held against the aims of bench/README.md (bench/judge): one that is missed is named, and one that was not measured.
+# bench/judge compares figures with the aims of bench/README.md, and names each aim that was missed or not measured.
 # quick
 . "$(dirname "$0")/lib.sh"
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# A queue of managers and workers on one table that is its own audit trail: each of that design's sentences, as a story; and
-# with them own ids, times, and fatal errors.
+# A queue of managers and workers on one table that is its own audit trail: one test for each statement of that design,
+# and tests of callers' own ids, times, and fatal errors.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
 start_postgres
 start_manager manager --lease 2s --heartbeat 500ms --expiry-buffer 3s --park 500ms
 
-# A statement of the manager's, run by hand: NAME, its arguments, in SQL. Prints its rows.
+# Runs the manager's statement NAME manually, with ARGUMENTS in SQL, and prints its rows.
 statement() { # NAME ARGUMENTS
 	{
 		printf 'set search_path = reeve; prepare s as\n%s;\n' "$(cat "$TOP/sql/statements/$1.sql")"
@@ -19,7 +19,8 @@ version() { # ID
 	sql "select last_updated from tasks where id = $1"
 }
 
-# Somebody who pulls by hand, as $HAND: no heartbeat says what he holds, so that nothing of it is taken back before its expiry.
+# Registers a pull client and sets $HAND to its id. It sends no heartbeats, so its attempts are reclaimed only at their
+# expiry.
 start_hand() {
 	HAND=$(sql "insert into workers (name, by_hand) values ('hand', true) returning id")
 }
@@ -44,13 +45,13 @@ story_candidates_are_those_queued_or_executing_and_expired() {
 	later=$(reeve submit nothing --queue candidates --delay 1h)
 	held=$(reeve submit nothing --queue candidates --timeout 1h)
 	expired=$(reeve submit nothing --queue candidates --timeout 1s)
-	# Two are held by somebody who does not report; the time of one of them is over.
+	# Two tasks are claimed by a client that does not report; the attempt of one of them expires.
 	for id in "$held" "$expired"; do
 		expect_match "^$id\|" "$(statement claim "'{$id}', '{\"$(version "$id")\"}', '{1}', '{$HAND}', '{$id}', 500")"
 	done
 	wait_until 30 '[ "$(field "$expired" status)" != executing ]'
 	expect_eq "expired" "$(sql "select outcome from task_attempts where task_id = $expired")"
-	# Those that a worker gets now: the queued one, and the expired one, again.
+	# A worker now gets the queued task, and again the expired one.
 	start_worker candidates_all --queue candidates
 	reeve wait "$queued" "$expired" >/dev/null
 	expect_eq 'submitted claimed expired reclaimed claimed completed' "$(events "$expired")"
@@ -79,13 +80,13 @@ story_completion_is_under_the_same_check() {
 	start_hand
 	id=$(reeve submit nothing --queue completion --timeout 1h)
 	seen=$(version "$id")
-	# Not what is queued, not under a version that was read before, not under another's.
+	# A completion is refused for a queued task, and under a version that was read before the claim.
 	expect_eq '' "$(statement complete "'{$id}', '{\"$seen\"}', '{mine}', 30")"
 	statement claim "'{$id}', '{\"$seen\"}', '{1}', '{$HAND}', '{1}', 30000" >/dev/null
 	token=$(version "$id")
 	expect_eq '' "$(statement complete "'{$id}', '{\"$seen\"}', '{mine}', 30")"
 	expect_eq executing "$(field "$id" status)"
-	# Of six under the right one, one.
+	# Of six completions under the right version, one succeeds.
 	pids=()
 	for i in $(seq 1 6); do
 		statement complete "'{$id}', '{\"$token\"}', '{result $i}', 30" >"$DIR/done.$i" &
@@ -106,7 +107,7 @@ story_who_operates_a_task_is_seen_while_it_executes() {
 	expect_match "executing.* operator" "$(reeve list --queue operated)"
 	release
 	reeve wait "$id" >/dev/null
-	# And afterwards.
+	# The worker is shown after the end, too.
 	expect_eq "operator|$(worker_incarnation operator)" "$(sql "select w.name, h.worker_id from task_history h join workers w on w.id = h.worker_id
 		where task_id = $id")"
 	stop operator
@@ -117,13 +118,13 @@ story_the_tables_are_the_audit_trail() {
 	id=$(reeve submit sh 'exit 1' --queue audited --max-attempts 3 --retry-base 1ms --source ann)
 	expect_fail 1 reeve wait "$id"
 	expect_eq 'submitted claimed failed claimed failed claimed dead' "$(events "$id")"
-	# Who, when, which attempt, in the order of its versions; the same from plain SQL.
+	# The caller, the workers and the attempts, in the order of the versions; plain SQL gives the same events.
 	expect_eq 'ann auditor auditor auditor auditor auditor auditor' \
 		"$(reeve audit "$id" --json | jq -r '[(select(.event == "submitted") | .actor), (select(.event != "submitted") | .worker)] | .[]' | xargs)"
 	expect_eq '1 1 2 2 3 3' "$(reeve audit "$id" --json | jq -r 'select(.attempt > 0).attempt' | xargs)"
 	reeve audit "$id" --json | jq -r .token | sort -nc
 	expect_eq "$(events "$id")" "$(sql "select string_agg(event, ' ' order by version, place) from audit_log where task_id = $id")"
-	# Nothing of it is gone when it is run once more.
+	# Another run removes none of the events.
 	reeve retry "$id" >/dev/null
 	expect_fail 1 reeve wait "$id"
 	expect_match '^submitted claimed failed claimed failed claimed dead retried claimed failed' "$(events "$id")"
@@ -173,7 +174,7 @@ story_created_updated_begin_and_end_are_told() {
 	reeve wait "$id" >/dev/null
 	reeve show "$id" --json >"$DIR/task"
 	expect_eq true "$(jq '.created < .first_started and .first_started < .started and .started < .finished' "$DIR/task")"
-	# As the database's clock had it; every change has its time as its version.
+	# Times are those of the database's clock. The version of each change is its time.
 	expect_eq t "$(sql "select created < first_started and first_started < started and started < last_updated
 		and last_updated <= clock_timestamp() from task_history where task_id = $id")"
 	updated=$(reeve audit "$id" --json | jq -s 'map(.token) | . == (sort | unique) or (. == sort)')

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How long failed attempts rest: every kind of backoff, against its formula; jitter; queues' defaults; very many attempts.
+# Retry delays: every kind of backoff against its formula, jitter, defaults of queues, and very many attempts.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -7,7 +7,7 @@ start_postgres
 start_manager
 start_worker worker --concurrency 8
 
-# Fails as often as it is tried, and is made due at once whenever it rests, so that no rest is waited for.
+# Waits until the task is dead, and makes it due at once after each failure, so that no retry delay has to pass.
 end_dead() { # ID
 	until [ "$(field "$1" status)" = dead ]; do
 		[ "$(field "$1" status)" != failed ] || reeve retry "$1" >/dev/null 2>&1 || true
@@ -19,7 +19,7 @@ rests() { # ID: the rests of its attempts in ms, in one line
 		from task_attempts where task_id = $1 and status = 'failed'"
 }
 
-# Six attempts, with the options given: five rests.
+# Submits a task with these options that fails six times; prints its five retry delays in ms.
 rests_of() { # OPTION…
 	local id
 	id=$(reeve submit sh 'exit 1' --retry-limit 5 "$@")
@@ -59,7 +59,8 @@ story_a_list_of_rests_goes_on_with_its_last() {
 	expect_eq '31536000000 31536000000 31536000000 31536000000 31536000000' "$(rests_of --backoff list:365d --jitter 0)"
 }
 
-# Of many rests of 1000 s: within the bounds, spread over them, and different from each other.
+# Makes 60 retry delays of 1000 s, less jitter. Prints four booleans: none is below LEAST-MS, none is above 1000 s, they
+# cover more than half of that range, and more than 50 of them are different.
 jittered() { # LEAST-MS OPTION…
 	local least=$1
 	shift
@@ -93,7 +94,7 @@ story_lines_of_a_file_have_their_own_backoffs() {
 2000 9000 9000 9000 9000' "$(cat "$DIR/rests")"
 }
 
-# What a task does not say, its queue does; what it says goes before.
+# Settings that a task does not have come from its queue; the task's own settings take precedence.
 story_a_queue_has_defaults_for_tasks_that_do_not_say() {
 	sql "insert into queues (name, max_attempts, retry_base_ms, retry_max_ms, retry_policy) values
 		('own', 4, 7000, 20000, '{\"kind\": \"linear\", \"step_ms\": 9000, \"jitter_percent\": 0}');
@@ -123,11 +124,11 @@ polynomial|$year|t" "$(sql "
 		from generate_series(1, 10000) n, (values (null::jsonb), ('{\"kind\": \"fixed\"}'), ('{\"kind\": \"linear\", \"step_ms\": $year}'),
 			('{\"kind\": \"polynomial\", \"exponent\": 10}'), ('{\"kind\": \"exponential\"}'), ('{\"kind\": \"list\", \"delays_ms\": [5, 7]}')) v(p)
 		group by 1 order by 1")"
-	# And the least of everything.
+	# The minimum of every parameter.
 	expect_eq 't' "$(sql "select bool_and(retry_rest_ms(p, 1, 1, n) between 0 and 1)
 		from generate_series(1, 10000) n, (values (null::jsonb), ('{\"kind\": \"linear\", \"step_ms\": 0}'),
 			('{\"kind\": \"polynomial\", \"exponent\": 0.001}')) v(p)")"
-	# An attempt late in a long life is timed as any other.
+	# An attempt with a very high number gets its retry delay as any other.
 	id=$(reeve submit sh 'exit 1' --backoff poly:1s:10 --jitter 0 --max-attempts 10000)
 	wait_status 20 "$id" failed
 	sql "update tasks set attempt = 9998 where id = $id"
@@ -155,7 +156,7 @@ story_bad_backoffs_are_refused_and_nothing_is_made() {
 		'{"retry_limit":1,"max_attempts":2}' >"$DIR/lines"
 	expect_fail 4 reeve submit --bulk "$DIR/lines" sh
 	expect_match '4 lines cannot be submitted; nothing was' "$OUTPUT"
-	# The manager says the same of what other callers send: a TaskSpec with a RetryPolicy.
+	# The manager also refuses such values from other callers: a TaskSpec with a RetryPolicy.
 	retry() { # BYTES of the policy
 		printf "\\x0a\\x$(printf %02x $((5 + $1)))\\x12\\x01t\\x5a\\x$(printf %02x "$1")$2" |
 			"$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.TaskService/Submit

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Batches: tasks that are counted together, from the first's submit to the last's end, and what happens around them.
+# Batches: tasks that are counted together, from the first submit to the last end, with entry tasks, exit tasks and
+# callbacks.
 # timeout 600
 # long
 # parts 2
@@ -27,12 +28,13 @@ set_queue() { # NAME COLUMN=VALUE,…: settings, which the manager (started agai
 	start_manager
 }
 
-# What a task of the type `told` was given, one a line. Handlers of such tasks need not run for this.
+# Prints the details of the callback tasks (type `told`), one per line, of all events or of EVENT. No handler of that
+# type needs to run.
 told() { # [EVENT]
 	sql "select details from all_tasks where type = 'told' order by id" | jq -c "select(.event == \"${1:-}\" or \"${1:-}\" == \"\")"
 }
 
-# The numbers of a batch are those of its tasks, whatever happened.
+# Expects the counters of all batches, or of batch ID, to agree with their tasks.
 expect_consistent() { # [ID]
 	expect_eq '' "$(sql "select b.id, b.submitted, b.pending, b.success, b.failed, t.*
 		from batches b cross join lateral (
@@ -78,7 +80,7 @@ story_a_batch_is_opened_filled_closed_and_reported() {
 	expect_match "$b +dead +sh +1/5 .* exit:65" "$(reeve batch report "$id")"
 	expect_match "batch +$id" "$(reeve show "$a")"
 	expect_eq "$id" "$(field "$a" batch_id)"
-	# In the list, newest first.
+	# The newest batch is listed first.
 	two=$(reeve batch open other)
 	expect_eq "$two $id" "$(reeve batch list --json | jq -r .id | xargs)"
 	expect_eq "$two" "$(reeve batch list --json --open | jq -r .id | xargs)"
@@ -118,7 +120,7 @@ story_entry_and_exit_tasks_run_once_before_the_first_and_after_the_last() {
 	expect_eq "completed completed" "$(batch "$id" entry_status exit_status)"
 	expect_eq "batch_entry $id both q" "$(jq -r '[.event, .batch_id, .batch, .queue] | join(" ")' "$DIR/prepared")"
 	expect_eq "batch_exit $id 21 21 0" "$(jq -r '[.event, .batch_id, .submitted, .success, .failed] | join(" ")' "$DIR/finished")"
-	# They are in the batch, and count for themselves.
+	# Entry and exit tasks have the batch's id, but are not counted in it.
 	expect_eq "$id prepare $id finish" "$(sql "select batch_id, type from all_tasks where type <> 'sh' order by id" | tr '|' ' ' | xargs)"
 	expect_eq 21 "$(reeve batch report "$id" --json | jq '.tasks | length')"
 	expect_eq t "$(sql "select e.finished <= min(t.started) from all_tasks e, all_tasks t where e.type = 'prepare' and t.type = 'sh' group by e.finished")"
@@ -145,7 +147,7 @@ story_an_entry_task_that_fails_ends_the_batch() {
 	reeve wait "$delayed" 2>"$DIR/waited" &
 	waiter=$!
 	start_worker
-	# Nobody closed it: its entry task's end did.
+	# The failure of the entry task closed the batch.
 	wait_batch 30 "$id"
 	expect_eq 'ended 2501 0 0 2501' "$(totals "$id")"
 	expect_consistent "$id"
@@ -159,7 +161,7 @@ story_an_entry_task_that_fails_ends_the_batch() {
 	expect_fail 4 reeve submit sh --batch "$id"
 	expect_match "batch $id was closed at [-0-9]+T[:0-9]+Z: its entry task [0-9]+ ended dead" "$OUTPUT"
 	expect_fail 4 reeve batch close "$id"
-	# A cancelled entry task has not completed either.
+	# A cancelled entry task fails the batch, too.
 	stop worker
 	id=$(reeve batch open worse --queue q --entry broken)
 	task=$(reeve submit sh 'exit 0' --batch "$id")
@@ -201,7 +203,7 @@ story_implicit_batches_open_with_the_first_task_and_close_when_all_have_ended() 
 	expect_eq 'ended 2 0 1 1' "$(totals 1)"
 	expect_eq "" "$(sql "select batch_id from queues where name = 'q'")"
 	expect_eq completed "$(batch 1 exit_status)"
-	# The next one opens another, also through a bulk file; tasks that are told are in none.
+	# The next task opens another batch, also from a bulk file. Callback tasks are in no batch.
 	for i in $(seq 1 50); do echo '{}'; done | reeve submit nothing --bulk - --queue q | reeve wait - >/dev/null
 	wait_until 10 '[ "$(sql "select count(*) from batches where phase <> '"'ended'"'")" = 0 ]'
 	expect_consistent
@@ -211,7 +213,7 @@ story_implicit_batches_open_with_the_first_task_and_close_when_all_have_ended() 
 	expect_eq "$(sql "select count(*) from batches")" "$(told batch_end | jq .batch.id | sort -u | wc -l)"
 }
 
-# Submits that meet known keys open a batch that then has no task: it goes again.
+# A submit of known keys opens a batch that gets no task; the batch ends.
 story_an_implicit_batch_without_tasks_does_not_stay() {
 	start_postgres
 	start_manager
@@ -252,7 +254,7 @@ story_tasks_tell_of_begin_of_each_task_and_of_the_end() {
 	expect_eq "$c cancelled" "$(jq -r "select(.id == $c) | [.id, .status] | join(\" \")" "$DIR/ends")"
 	expect_eq "ended 3 1 2 $a,$b,$c" "$(told batch_end | jq -r '[.batch.state, .batch.submitted, .batch.success, .batch.failed,
 		([.tasks[].id] | map(tostring) | join(","))] | join(" ")')"
-	# The calls by HTTP are the same ones.
+	# The HTTP callbacks have the same events and payloads.
 	expect_eq "batch_begin task_end task_end task_end batch_end" "$(sql "select event from callbacks order by id" | xargs)"
 	expect_eq "$(told task_end | sort)" "$(sql "select payload from callbacks where event = 'task_end'" | jq -c . | sort)"
 }
@@ -290,7 +292,7 @@ story_what_is_wrong_is_said() {
 	open=$(reeve batch open y --queue q)
 	expect_fail 4 reeve submit echo --batch "$open" --queue r
 	expect_match "batch $open is of queue \"q\", the task of \"r\"" "$OUTPUT"
-	# A bulk file: all of a chunk or none of it.
+	# A chunk of a bulk file is submitted completely or not at all.
 	printf '{"type":"echo","queue":"q","batch_id":%s}\n' "$open" "$id" >"$DIR/mixed"
 	expect_fail 4 reeve submit --bulk "$DIR/mixed"
 	expect_match "batch $id was closed at" "$OUTPUT"
@@ -299,7 +301,7 @@ story_what_is_wrong_is_said() {
 	echo '{"type":"echo","batch_id":-3}' >"$DIR/negative"
 	expect_fail 4 reeve submit --bulk "$DIR/negative"
 	expect_match 'batch_id is negative' "$OUTPUT"
-	# Wrong usage.
+	# Invalid usage.
 	expect_fail 2 reeve batch
 	expect_fail 2 reeve batch shut 1
 	expect_match '"shut" is none of its words' "$OUTPUT"
@@ -322,7 +324,7 @@ story_a_close_that_is_sent_again_is_answered_as_the_first() {
 	id=$(reeve batch open x)
 	sql "select batch_close('0198c0de-0000-7000-8000-000000000001', $id), batch_close('0198c0de-0000-7000-8000-000000000001', $id)" >/dev/null
 	expect_match 'was closed at' "$(sql "select batch_close('0198c0de-0000-7000-8000-000000000002', $id)" 2>&1 || true)"
-	# Refused, it was not carried out: nor is it when it comes again.
+	# A refused close was not carried out; a resend is refused as well.
 	expect_match 'was closed at' "$(sql "select batch_close('0198c0de-0000-7000-8000-000000000002', $id)" 2>&1 || true)"
 	expect_match 'used for another call' "$(sql "select batch_open('0198c0de-0000-7000-8000-000000000001', 'x', 'q', null, null, false, null, null, null, '')" 2>&1 || true)"
 	again="select batch_open('0198c0de-0000-7000-8000-000000000003', 'x', 'q', null, null, false, null, null, null, '')"
@@ -346,7 +348,7 @@ story_tasks_retried_by_hand_count_again_while_the_batch_is_not_over() {
 	reeve retry "$a" >/dev/null
 	reeve wait "$a" >/dev/null
 	expect_eq 'closed 2 1 1 0' "$(totals "$id")"
-	# One that completed, too.
+	# A completed task can be retried as well, and counts again.
 	reeve retry "$a" >/dev/null
 	reeve wait "$a" >/dev/null
 	expect_eq 'closed 2 1 1 0' "$(totals "$id")"
@@ -355,7 +357,7 @@ story_tasks_retried_by_hand_count_again_while_the_batch_is_not_over() {
 	expect_eq 'ended 2 0 2 0' "$(totals "$id")"
 	expect_consistent "$id"
 	expect_eq 4 "$(told task_end | wc -l)" "each end is told"
-	# What has ended does not change any more.
+	# A batch that has ended does not change any more.
 	rm "$DIR/good"
 	reeve retry "$a" >/dev/null
 	expect_fail 1 reeve wait "$a"
@@ -382,7 +384,7 @@ story_cancelled_tasks_have_failed_also_while_they_are_held() {
 	c=$(reeve submit sh "$HOLD" --batch "$id")
 	reeve cancel "$a" >/dev/null
 	expect_eq 'open 3 2 0 1' "$(totals "$id")"
-	# Retried, it is held again; and neither a retry nor an update lets one run before the entry task has ended.
+	# A retried task is blocked again. Neither a retry nor an update lets a task run before the entry task has ended.
 	reeve retry "$a" "$b" >/dev/null || true
 	reeve update "$b" --delay 0s >/dev/null
 	expect_eq 'open 3 3 0 0' "$(totals "$id")"
@@ -399,7 +401,7 @@ story_cancelled_tasks_have_failed_also_while_they_are_held() {
 	expect_eq t "$(sql "select min(t.started) >= e.finished from all_tasks t, all_tasks e where e.type = 'wait' and t.type = 'sh' group by e.finished")"
 }
 
-# The types of entry, exit and callback tasks may be new to every manager: they are taken up at once all the same.
+# The types of entry, exit and callback tasks may be new to every manager. The tasks still start at once.
 story_submitted_by_the_manager_itself_they_do_not_wait() {
 	for i in sh entry{1..5} exit{1..5}; do printf '[handler %s]\nexec = /bin/true\n' "$i"; done | handlers
 	start_postgres
@@ -412,7 +414,8 @@ story_submitted_by_the_manager_itself_they_do_not_wait() {
 		reeve batch close "$id" >/dev/null
 		expect reeve batch wait "$id" --timeout 20s
 	done
-	# From each step's cause to its claim, in ms: entry, first task, exit. Without being told they would wait for a second.
+	# The time from each step's cause to its claim, in ms: entry task, first task, exit task. Without notifications each
+	# would be a second.
 	sql "select round(1000 * extract(epoch from s.started - s.created)) from all_tasks s where type <> 'sh'
 		union all select round(1000 * extract(epoch from t.started - e.finished)) from all_tasks t
 			join batches b on b.id = t.batch_id join all_tasks e on e.id = b.entry_id where t.type = 'sh'" >"$DIR/waited"
@@ -442,7 +445,8 @@ story_ten_thousand_tasks_in_bulk_with_two_managers() {
 	expect_eq true "$(told batch_end | jq .truncated)"
 }
 
-# Everything that takes the batch's row at once: submits, ends of attempts, cancels, retries by hand, newer versions, steps.
+# Everything that locks the batch's row, concurrently: submits, ends of attempts, cancels, manual retries, newer
+# versions, steps of the batch.
 story_many_hands_on_one_batch() {
 	start_postgres
 	start_manager one
@@ -472,16 +476,16 @@ story_many_hands_on_one_batch() {
 	expect_eq "$(sql 'select count(*) from keys')" "$(batch "$id" submitted)"
 	expect_eq "1 1" "$(told batch_begin | wc -l) $(told batch_end | wc -l)"
 	expect_eq "$(batch "$id" submitted)" "$(told task_end | jq .task.id | sort -u | wc -l)"
-	# Locks are taken in one order.
+	# All transactions take their locks in one order.
 	expect_eq 0 "$(grep -c 'deadlock detected' "$DIR/log/postgres.log")"
 }
 
-# Numbers, times, names of users and blanks do not count.
+# Makes outputs comparable: replaces numbers and times with N, and drops user names and extra blanks.
 shape() {
 	sed -E 's/-?[0-9]+([.][0-9]+)?(ms|s|m[0-9]|m|h|d)?([0-9.]+s)?/N/g; s/source .*/source/; s/ +/ /g; s/^ //; s/ $//'
 }
 
-# What docs/batches.md shows, command by command.
+# The example of docs/batches.md, command by command.
 story_the_worked_example() {
 	local line want id
 	handlers <<-END
@@ -513,7 +517,7 @@ story_the_worked_example() {
 	cd "$TOP"
 }
 
-# Managers are killed all the time while batches of all kinds come and go: everything happens once.
+# Managers are killed again and again while batches of all kinds begin and end: everything happens once.
 story_managers_are_killed_again_and_again() {
 	local name i pids=() ids=() seed=${REEVE_TEST_SEED:-$RANDOM}
 	note "REEVE_TEST_SEED=$seed"
@@ -541,7 +545,7 @@ story_managers_are_killed_again_and_again() {
 				id=$(reeve batch open "b$i.$k" --queue q$i --entry $entry --exit exit --callback-type told --callback http://127.0.0.1:1/ --callback-tasks)
 				for n in $(seq 1 25); do printf '{"details":"exit %s"}\n' $((n % 5 == 0 ? 65 : 0)); done >"$DIR/tasks.$i"
 				reeve submit sh --bulk "$DIR/tasks.$i" --batch "$id" >/dev/null
-				# Closed already, if its entry task has failed.
+				# The batch is closed already if its entry task has failed.
 				reeve batch close "$id" >/dev/null || [ $entry = bad ]
 				reeve submit --bulk "$DIR/tasks.$i" sh --queue implicit >/dev/null
 			done
@@ -564,7 +568,7 @@ story_managers_are_killed_again_and_again() {
 	wait_until 90 '[ "$(sql "select count(*) from batches where phase <> '"'ended'"'")" = 0 ]'
 	expect_consistent
 	expect_eq "18 900" "$(sql "select count(*) filter (where not implicit) || ' ' || sum(submitted) from batches")"
-	# Once each: begin, end, entry, exit, and every task.
+	# Each of these happens once: begin, end, entry, exit, and the end of every task.
 	sql "select b.id, b.submitted,
 			(select count(*) from callbacks c where c.batch_id = b.id and event = 'batch_begin'),
 			(select count(*) from callbacks c where c.batch_id = b.id and event = 'batch_end'),
@@ -576,7 +580,7 @@ story_managers_are_killed_again_and_again() {
 			(select count(*) from all_tasks t where t.source = 'callback of batch ' || b.id and details::jsonb ->> 'event' = 'task_end')
 		from batches b where submitted > 0 order by 1" >"$DIR/counts"
 	expect_eq '' "$(awk -F'|' '$3 != 1 || $4 != 1 || $5 != $2 || $6 != 1 || $7 != 1 || $8 != 1 || $9 != 1 || $10 != $2' "$DIR/counts")"
-	# Entry tasks before the first, exit tasks after the last.
+	# Entry tasks run before the first task, exit tasks after the last.
 	expect_eq 0 "$(sql "select count(*) from batches b join all_tasks e on e.id = b.entry_id join all_tasks t on t.batch_id = b.id
 		where t.id <> e.id and t.started < e.finished")"
 	expect_eq 0 "$(sql "select count(*) from batches b join all_tasks e on e.id = b.exit_id join all_tasks t on t.batch_id = b.id

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Locks that somebody holds for long: a manager that froze within a transaction, a forgotten psql, a dump. Whatever does not
-# need what they hold goes on as before, and the rest goes on when they let go.
+# Locks that another session keeps for long: a manager frozen within a transaction, a forgotten psql, a dump. Work that
+# does not need them goes on as before, and the other work goes on when they are released.
 # timeout 600
 # long
 . "$(dirname "$0")/lib.sh"
@@ -8,7 +8,7 @@
 
 SHORT=(--lease 4s --heartbeat 800ms --expiry-buffer 6s)
 
-# Runs SQL in a transaction of its own, which stays open until let_go or so many seconds are over.
+# Runs SQL in a transaction of its own, which stays open until let_go, or for SECONDS.
 hold() { # NAME SECONDS SQL [USER]
 	start "$1" "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U "${4:-postgres}" -d reeve \
 		-c "set application_name = '$1'" -c "set search_path = reeve" -c begin -c "$3" -c "select pg_sleep($2)" -c rollback
@@ -25,13 +25,13 @@ expect_at_most() { # MS GOT WHAT
 	[ "$2" -le "$1" ] || fail "$3: $2 ms; expected at most $1 ms"
 }
 
-# Submits a steady stream of tasks to a queue until the file $DIR/enough is there.
+# Submits a steady stream of tasks to a queue until the file $DIR/enough exists.
 start_stream() { # NAME QUEUE URL
 	start "$1" bash -c "until [ -e '$DIR/enough' ]; do
 		'$REEVE_BIN/reeve' submit nothing --queue '$2' --manager '$3' >>'$DIR/$1.ids' || echo failed >>'$DIR/$1.failed'; done"
 }
 
-# Submits tasks without a pause by two callers, each its next one when the last has ended; see p99.
+# Starts two callers that submit tasks without a pause, each the next one when its last has ended; see p99.
 start_calls() { # NAME [QUEUE [BATCH]]
 	start "$1" "$REEVE_BIN/steady-calls" 2 nothing "${@:2}"
 }
@@ -46,9 +46,9 @@ stop_calls() { # NAME…
 
 FOR_EVER=60000 # ms: what so few tasks take that p99 does not count them
 
-# How long 99 of 100 tasks of start_calls NAME took from the submit call to the answer that they have ended, in ms: of those that
-# were under way in that time, by the callers' clock. Counted as if one were submitted each 10 ms: who waits a second for a task
-# submits one in that second, where others would have submitted a hundred.
+# Prints the p99, in ms, of the time from the submit call of start_calls NAME to the answer that the task has ended. It
+# counts the tasks that were in flight between FROM and UNTIL by the callers' clock, as if one were submitted every 10
+# ms: a caller that waits a second submits one task in that second, where others would have submitted a hundred.
 p99() { # NAME FROM UNTIL [LEAST]: fails with fewer tasks, 20 unless given
 	awk -v from="$2" -v until="$3" -v least="${4:-20}" '
 		$3 == "submit" { begun[$4] = $1 }
@@ -73,7 +73,8 @@ longest() { # NAME: the longest that any of its tasks took, in ms
 		END { print longest + 0 }' "$DIR/log/$1.log"
 }
 
-# They take as long as before, within 50 ms, in each third of that time; what else the machine does may spoil one third.
+# Expects the p99 of NAME to be within 50 ms of MS in two of the three thirds of FROM to UNTIL. Other load on the
+# machine may spoil one third.
 expect_as_before() { # NAME MS FROM UNTIL
 	local part third=$((($4 - $3) / 3)) good=0 got
 	for part in 0 1 2; do
@@ -94,7 +95,7 @@ in_transaction() { # [ROLE] how many sessions of frozen managers, in that role, 
 		and state_change < clock_timestamp() - interval '100 ms'"
 }
 
-# Freezes a manager until it is caught within a transaction, in that role; when that was is $FROZEN.
+# Freezes a manager within a transaction of ROLE (any unless given), in up to 50 tries; sets $FROZEN to the time in ms.
 freeze() { # NAME [ROLE]
 	local tries
 	for tries in $(seq 1 50); do
@@ -108,8 +109,8 @@ freeze() { # NAME [ROLE]
 	fail "$1 was never within a transaction"
 }
 
-# What it holds concerns batches of one queue, and whoever submits into them; tasks of another queue, in a batch or not, know
-# nothing of it.
+# The frozen manager locks batches of one queue, which concerns submits into them. It does not affect tasks of another
+# queue, in a batch or not.
 # alone
 story_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 	local good=0 round batch beside pace least
@@ -150,7 +151,7 @@ story_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 		sleep 1
 	done
 	[ $good -ge 2 ] || fail 'plain tasks take longer than before, or those of a batch of another queue do not go on'
-	# What it was about to do is done, once.
+	# The work that it was about to do is done, once.
 	sleep 1
 	stop_calls plain mixed beside grouped
 	expect_at_most 2000 "$(longest plain)" 'the longest that a plain task took'
@@ -160,8 +161,8 @@ story_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 	expect_eq 0 "$(sql 'select sum(pending) from batches')"
 }
 
-# A manager edits 1,000 waiting tasks again and again, and freezes with them locked; claims of the other one meet them. Tasks of
-# another queue take as long as before, and those of this one are run in the end, each once.
+# A manager edits 1,000 waiting tasks again and again, and freezes with them locked; claims of the other manager meet
+# the locks. Tasks of another queue take as long as before, and each task of this queue runs once in the end.
 # alone
 story_a_manager_freezes_within_an_edit_and_the_others_claims_go_on() {
 	local good=0 round before during ended
@@ -203,7 +204,7 @@ story_a_manager_freezes_within_an_edit_and_the_others_claims_go_on() {
 	expect_eq '1000|1' "$(sql "select count(*), max(attempt) from all_tasks where queue = 'edited'")"
 }
 
-# Of a lease of which a quarter is neither the least nor the most that there is.
+# A quarter of this lease, 3 s, lies between the minimum (1 s) and the maximum (5 s) of the limit for idle transactions.
 # measures time
 story_what_a_frozen_manager_locked_is_let_go_after_a_quarter_of_its_lease() {
 	local name
@@ -243,7 +244,7 @@ story_a_locked_task_holds_up_no_other_result() {
 	begin=$(ms)
 	wait_until 20 '[ "$(sql "select count(*) from tasks where queue = '"'default'"'")" = 1 ]'
 	expect_at_most 1000 $(($(ms) - begin)) 'the results of the others'
-	# It stays so: each try of the locked one holds up nobody.
+	# This lasts: retries for the locked task delay no other result.
 	from=$(ms)
 	sleep 6
 	until=$(ms)
@@ -257,7 +258,7 @@ story_a_locked_task_holds_up_no_other_result() {
 	expect_eq 0 "$(sql "select count(*) from task_events where event = 'late_result'")"
 }
 
-# Its batch's row is locked: neither tasks of another queue nor those of another batch of its own queue notice.
+# The row of a task's batch is locked. Tasks of another queue, and of another batch of the queue, are not delayed.
 # alone
 story_a_locked_batch_holds_up_no_other_result() {
 	start_postgres
@@ -294,7 +295,8 @@ story_a_locked_batch_holds_up_no_other_result() {
 	expect_eq "$(grep -c wait "$DIR/log/beside.log")" "$(sql "select success from batches where id = $b")"
 }
 
-# As a manager that froze while it submitted into a batch: whoever submits into another batch of the queue does not wait for it.
+# Simulates a manager that froze while it submitted into a batch: a submit into another batch of the queue does not
+# wait.
 story_a_submit_into_a_batch_holds_up_no_other_batch_of_the_queue() {
 	local a b begin
 	start_postgres
@@ -307,7 +309,7 @@ story_a_submit_into_a_batch_holds_up_no_other_batch_of_the_queue() {
 	begin=$(ms)
 	reeve submit nothing --queue batched --batch "$b" >/dev/null
 	expect_at_most 500 $(($(ms) - begin)) 'a submit into another batch'
-	# Stopping the queue waits for it, as it closes the batches.
+	# Stopping the queue waits for the lock, because it closes the batches.
 	expect_fail 3 reeve queue stop batched --call-timeout 1s
 	expect_eq running "$(sql "select state from queues")"
 	let_go holder
@@ -316,7 +318,7 @@ story_a_submit_into_a_batch_holds_up_no_other_batch_of_the_queue() {
 	expect_eq 't|t' "$(sql 'select bool_and(closed_at is not null), bool_and(stopped) from batches')"
 }
 
-# … and a queue that was stopped while a submit waited for its batch gets no task.
+# If the queue is stopped while a submit waits for its batch, the submit is refused.
 story_a_submit_that_waits_for_its_batch_hears_that_the_queue_was_stopped() {
 	local a
 	start_postgres
@@ -335,7 +337,8 @@ story_a_submit_that_waits_for_its_batch_hears_that_the_queue_was_stopped() {
 	expect_match 'queue "batched" is being stopped; try again' "$(cat "$DIR/log/into.log")"
 }
 
-# Whoever comes second finds the other's row when its own statement has waited for it, although that cannot see it yet.
+# The statement that adds a route waits until the other session has committed the same route. It cannot see that row
+# yet, but the manager then finds it.
 story_a_type_that_somebody_else_is_making_is_found() {
 	local ms add=$TOP/sql/statements/routes_add.sql
 	start_postgres
@@ -357,7 +360,7 @@ story_a_type_that_somebody_else_is_making_is_found() {
 		"$(sort -t '|' -k 3 "$DIR/log/second.log")"
 }
 
-# More of them than are looked after at a time; stopping their queue gives them all something to do.
+# There are more locked batches than one poll reads. Stopping their queue gives each of them a step.
 # measures time
 story_locked_batches_hide_no_others() {
 	start_postgres
@@ -404,7 +407,7 @@ story_a_task_that_waits_and_is_locked_holds_up_no_claim() {
 	until=$(ms)
 	stop_calls plain
 	expect_as_before plain "$before" "$from" "$until"
-	# Once it is known to be locked, no claim waits for it any more, however often it is tried.
+	# After the first lock timeout, claims do not wait for the locked task any more, however often they try it.
 	expect_eq 1 "$(grep -c 'canceling statement due to lock timeout' "$DIR/log/postgres.log")"
 	let_go holder
 	begin=$(ms)
@@ -434,11 +437,11 @@ story_what_a_dead_worker_held_is_taken_back_though_its_batch_is_locked() {
 	reeve wait "$plain" >/dev/null
 }
 
-# The tasks of all open journal rows but the last five.
+# Selects the tasks of all open journal rows but the last five.
 all_but_five="select t.id from tasks t join assignments a on a.id = t.assignment_id
 	where t.status = 'executing' and a.id < (select min(id) from (select id from assignments where closed_at is null order by id desc limit 5) x)"
 
-# More of them than are looked into at a time, in journal rows of their own.
+# There are more locked tasks than one poll reads, each in a journal row of its own.
 # measures time
 story_locked_tasks_of_a_dead_worker_hide_none_of_its_others() {
 	start_postgres
@@ -469,7 +472,7 @@ story_locked_attempts_past_their_expiry_hide_no_others() {
 	done
 	for n in 1 2; do ended "hand$n" 120; done
 	expect_eq 230 "$(sql "select count(*) from assignments where closed_at is null")"
-	# As if they were over in 4 s, those first that are locked by then.
+	# Sets all expiries to 4 s from now. The attempts that will be locked expire first.
 	sql "begin; update tasks set expiry = now() + '4s' where status = 'executing';
 		update assignments set next_expiry = now() + '4s' + interval '1us' * id where closed_at is null; commit"
 	begin=$(ms)
@@ -537,7 +540,7 @@ lock_waits() { # of managers' statements
 	sql "select count(*) from pg_stat_activity where application_name like 'reeve-manager %' and wait_event_type = 'Lock'"
 }
 
-# Runs a command that waits for a lock, and interrupts it there; what it said is $OUTPUT.
+# Runs a command, interrupts it while it waits for a lock, and sets $OUTPUT to what it printed.
 interrupt() { # COMMAND…
 	rm -f "$DIR/log/change.log"
 	start change env --default-signal=INT "$REEVE_BIN/reeve" "$@"
@@ -547,7 +550,7 @@ interrupt() { # COMMAND…
 	OUTPUT=$(cat "$DIR/log/change.log")
 }
 
-# The manager has them and carries them out when the lock goes.
+# The manager has received the changes, and carries them out when the lock is released.
 story_an_interrupted_change_says_that_it_may_still_be_made() {
 	local said='reeve: interrupted; the change may still be made'
 	start_postgres
@@ -574,7 +577,7 @@ story_an_interrupted_change_says_that_it_may_still_be_made() {
 	expect_eq 'reeve: interrupted reeve: the task may have been stored all the same; with a --key a submit can be repeated safely' \
 		"$(xargs <<<"$OUTPUT")"
 	let_go holder
-	# Who has met no manager has sent nothing.
+	# A client that has reached no manager has sent nothing.
 	rm "$DIR/log/change.log"
 	start change env --default-signal=INT "$REEVE_BIN/reeve" --manager tcp://127.0.0.1:1 --connect-timeout 60s cancel "$id"
 	sleep 1
@@ -583,7 +586,7 @@ story_an_interrupted_change_says_that_it_may_still_be_made() {
 	expect_eq 'reeve: interrupted' "$(cat "$DIR/log/change.log")"
 }
 
-# What a dry run says, in one line: "3 queued 4 queued".
+# Prints the tasks of a dry run in one line: "3 queued 4 queued".
 dry_run() { # COMMAND CONDITIONS
 	timeout 10 "$REEVE_BIN/reeve" $1 --where "$2" --dry-run --json | jq -r '"\(.id) \(.status)"' | xargs
 }
@@ -633,7 +636,7 @@ story_a_dry_run_ends_with_its_caller() {
 	expect_match cancelled "$(reeve retry --where status=cancelled --dry-run)"
 }
 
-# To make the partition the manager that starts must lock a table; whoever needs that table waits behind it.
+# To create the partition, the starting manager must lock a table; statements that need the table queue up after it.
 # measures time
 story_a_dump_while_a_partition_is_missing() {
 	start_postgres
@@ -654,7 +657,8 @@ story_a_dump_while_a_partition_is_missing() {
 	let_go dump
 }
 
-# What leases wait for does not look at tables in which a forgotten transaction keeps dead rows, as it reads them each second.
+# A manager's heartbeat, on which leases depend, runs each second. It must not read these tables, in which a forgotten
+# transaction keeps dead rows.
 # measures time
 story_ticks_wait_neither_for_tasks_by_sql_nor_for_callbacks() {
 	start_postgres

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A queue without workers, pulled by hand: `reeve fetch`, `reeve report`, `reeve extend`.
+# A queue without workers, with pull clients: `reeve fetch`, `reeve report`, `reeve extend`.
 # quick
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -100,7 +100,7 @@ story_who_stops_waiting_leaves() {
 	expect_eq gone "$(reeve workers --all --json | jq -r 'select(.name == "impatient").state')"
 }
 
-# Two hands never get one task, through whichever manager.
+# Two pull clients never get one task, whichever managers they use.
 story_two_hands_never_get_one_task() {
 	first=$REEVE_MANAGER
 	start_manager second
@@ -120,14 +120,14 @@ story_two_hands_never_get_one_task() {
 	cat "$DIR"/hand.? >"$DIR/all"
 	expect_eq "$(sort "$DIR/ids")" "$(jq .task_id "$DIR/all" | sort)" 'each task once'
 	expect_eq 40 "$(sql "select count(*) from tasks where queue = 'hands' and status = 'executing' and attempt = 1")"
-	# Any manager takes any report.
+	# Any manager accepts a report of any task.
 	while read -r task; do
 		reeve report "$(jq .task_id <<<"$task")" "$(jq .token <<<"$task")" --completed --manager "$first"
 	done < <(head -n 4 "$DIR/all")
 	expect_eq 4 "$(sql "select count(*) from task_history where queue = 'hands' and status = 'completed'")"
 }
 
-# Nobody sends heartbeats: an attempt runs until its time is over, whatever a lease is.
+# Pull clients send no heartbeats: an attempt runs until its expiry, whatever the lease is.
 story_an_attempt_ends_with_its_time_alone() {
 	start_manager short --lease 1s --heartbeat 400ms --expiry-buffer 2500ms
 	submitted=$(reeve submit letter x --queue short --timeout 3s --retry-base 10ms)
@@ -143,14 +143,14 @@ story_an_attempt_ends_with_its_time_alone() {
 	before=$token
 	take --queue short --wait 20s
 	expect_eq "$submitted 2" "$id $(field "$id" attempt)"
-	# The first hand comes late; its token says so, and nothing is changed.
+	# The first client reports late: its token is refused, and the task does not change.
 	expect_fail 4 reeve report "$id" "$before" --completed late
 	expect_match "reeve: task $id is not held by token $before: .*; nothing was changed" "$OUTPUT"
 	expect_eq "executing $token" "$(field "$id" status) $(field "$id" token)"
 	expect_match late_result "$(events "$id")"
 	reeve report "$id" "$token" --completed 'in time'
 	expect_eq 'completed in time' "$(field "$id" status) $(field "$id" result)"
-	# The same report once more is the same report.
+	# A repeated report is accepted as the first one was.
 	reeve report "$id" "$token" --completed 'in time'
 }
 
@@ -168,7 +168,7 @@ story_an_attempt_is_extended() {
 	expect_fail 4 reeve extend "$id" "$token" 1h
 }
 
-# Registrations by hand: forgotten a day later if they hold nothing; ended at once where nothing was given.
+# Registrations of pull clients end at once if the fetch got no task, and after a day if they hold none.
 story_registrations_by_hand_go() {
 	expect_fail 1 reeve fetch --queue nothing-there --name empty-handed
 	expect_eq 'gone' "$(reeve workers --all --json | jq -r 'select(.name == "empty-handed").state')"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# HTTP callbacks: delivered once each, signed, tried again with rests that grow, given up in the end; and what receivers do
-# wrong holds up neither other callbacks nor the manager.
+# HTTP callbacks: delivered once each, signed, retried with growing delays, given up in the end. A bad receiver delays
+# neither other callbacks nor the manager.
 # timeout 600
 # long
 # parts 2
@@ -51,7 +51,7 @@ story_a_callback_is_delivered_and_its_signature_is_good() {
 	expect_eq '/ok true application/json null' "$(calls receiver "$id" '"\(.path) \(.signed) \(.type) \(.expect)"')"
 	expect_match '^Reeve/[0-9.]+$' "$(calls receiver "$id" .agent)"
 	expect_eq '{"text": "ü €"}' "$(calls receiver "$id" .body)"
-	# A secret that is text, another one than the receiver's, and none.
+	# A secret in plain text that is not the receiver's, and no secret.
 	id=$(callback "${URL[receiver]}/ok" another)
 	settled "$id"
 	expect_eq false "$(calls receiver "$id" .signed)"
@@ -70,7 +70,7 @@ story_failures_are_tried_again_under_the_same_id() {
 	expect_eq "delivered 3 200 HTTP status 500" "$(state_of "$id")"
 	expect_eq 3 "$(calls receiver "$id" | wc -l)"
 	expect_eq 'true true true' "$(calls receiver "$id" .signed | xargs)"
-	# 1 s and 4 s, less a random part of a quarter at most; up to a second more until it is looked.
+	# The retry delays are 1 s and 4 s, less up to a quarter of jitter, plus up to a second until the next poll.
 	calls receiver "$id" .t >"$DIR/times"
 	expect awk 'NR > 1 { rest = $1 - last; low = NR == 2 ? 0.7 : 2.9; if (rest < low || rest > low * 1.5 + 2) exit 1 } { last = $1 }' "$DIR/times"
 	expect_eq 2 "$(counter callbacks_failed)"
@@ -99,7 +99,7 @@ story_a_receiver_says_when_it_wants_to_be_called_again() {
 	expect awk 'NR == 2 && ($1 - last < 4 || $1 - last > 7) { exit 1 } { last = $1 }' "$DIR/times"
 }
 
-# More of one site are locked than it may have under way.
+# More callbacks of one site are locked than it may have in flight.
 story_locked_callbacks_hide_none_of_their_site() {
 	start_postgres
 	start_manager
@@ -118,7 +118,8 @@ story_locked_callbacks_hide_none_of_their_site() {
 	while read -r id; do settled "$id" 10; done <"$DIR/ids"
 }
 
-# Hours ahead, one is to be tried again a little later; then the clock is as it should be. Nothing waits for those hours.
+# While the clock is hours ahead, a retry is scheduled in 3 s; then the clock is set right. Nothing waits for those
+# hours.
 story_the_databases_clock_is_set_back() {
 	start_postgres_with_clock
 	jump 18000
@@ -129,14 +130,14 @@ story_the_databases_clock_is_set_back() {
 	jump 0
 	settled "$id" 15
 	expect_eq 'delivered 2 200 HTTP status 503' "$(state_of "$id")"
-	# What is planned afterwards waits as long as it should.
+	# A callback that is scheduled afterwards waits for its full delay.
 	id=$(callback "${URL[receiver]}/later/4")
 	settled "$id" 15
 	calls receiver "$id" .t >"$DIR/times"
 	expect awk 'NR == 2 && ($1 - last < 4 || $1 - last > 7) { exit 1 } { last = $1 }' "$DIR/times"
 }
 
-# Everything that a receiver may do wrong, at once; others' calls and this manager's own go on as ever meanwhile.
+# Everything that a receiver may do wrong, at once. Other callbacks, and calls to the manager, are not delayed.
 story_bad_receivers_hold_up_nobody() {
 	start_postgres
 	start_manager --callback-attempts 2 --callback-timeout 2s
@@ -154,7 +155,7 @@ story_bad_receivers_hold_up_nobody() {
 	id[plain]=$(callback "https://127.0.0.1:${PORT[receiver]}/")
 	id[good]=$(callback "${URL[receiver]}/ok")
 	for path in "${!id[@]}"; do settled "${id[$path]}" 60; done
-	# What has a status has been answered, however the rest of the answer came.
+	# A response with a status counts as an answer, even if the rest of it is incomplete or endless.
 	for path in good endless half; do expect_match '^delivered 1 200' "$(state_of "${id[$path]}")" "$path"; done
 	expect_match '^given_up 2 .*(timed out|Timeout)' "$(state_of "${id[hang]}")"
 	expect_eq 'given_up 2 500 HTTP status 500' "$(state_of "${id[status/500]}")"
@@ -213,7 +214,8 @@ story_a_name_server_that_is_silent_holds_up_nobody() {
 	expect [ $((SECONDS - begin)) -lt 5 ]
 }
 
-# Four at a time to one site: the others have their turns while that hangs, and nothing is lost of what waits for it.
+# One site gets up to four calls at a time: while it hangs the other sites get theirs, and none of its callbacks is
+# lost.
 story_a_site_that_hangs_leaves_the_others_their_turns() {
 	start_postgres
 	start_manager --callback-timeout 1s
@@ -229,7 +231,7 @@ story_a_site_that_hangs_leaves_the_others_their_turns() {
 	wait_until 60 '[ "$(sql "select count(*) from callbacks where state = '"'delivered'"'")" = 41 ]'
 }
 
-# However much waits for one site, and however many sites there are.
+# Neither many callbacks for one site nor many sites delay another callback.
 story_a_backlog_makes_nobody_slow() {
 	start_postgres -c autovacuum=off
 	start_manager --callback-timeout 1s
@@ -262,7 +264,7 @@ story_a_call_whose_end_the_manager_did_not_live_to_see_is_made_again() {
 	expect_eq "cb_$id true cb_$id true" "$(calls receiver "$id" '"\(.id) \(.signed)"' | xargs)"
 }
 
-# The database goes away while a call is under way: what became of it is noted when it is back, and no call is made twice.
+# The database fails during a call: the result is recorded when the database is back, and no call is made twice.
 story_an_outage_of_the_database_repeats_no_call() {
 	start_postgres
 	start_manager --callback-timeout 20s
@@ -358,7 +360,7 @@ story_options_are_checked() {
 	expect_match 'callback-ca /nowhere: No such file' "$OUTPUT"
 }
 
-# A manager that loses its connection, or dies, when it has just taken one makes no call.
+# A manager that loses its connection, or dies, right after it has taken a callback makes no call.
 story_takes_of_which_nothing_came_are_no_tries() {
 	start_postgres
 	start_manager
@@ -378,7 +380,7 @@ story_takes_of_which_nothing_came_are_no_tries() {
 	expect_eq 'delivered 1 200' "$(state_of "$id")"
 }
 
-# Lowered, the number of tries goes for those that wait, too.
+# A lower --callback-attempts also applies to callbacks that wait already.
 story_what_was_tried_as_often_as_is_allowed_now_is_given_up() {
 	start_postgres
 	start_manager --callback-attempts 3
@@ -425,7 +427,7 @@ story_a_batch_tells_of_its_begin_its_tasks_and_its_end() {
 	expect_eq 'ended 2 0 1 1 null' "$(jq -r '.batch | "\(.state) \(.submitted) \(.pending) \(.success) \(.failed)"' "$DIR/end") $(jq .truncated "$DIR/end")"
 	expect_eq "$good completed 1 worker, $bad dead 1 worker exit:65 no such customer" \
 		"$(jq -r '.tasks | map("\(.id) \(.status) \(.attempt) \(.worker)" + if .error_code != "" then " \(.error_code) \(.last_error)" else "" end) | join(", ")' "$DIR/end")"
-	# It is the batch, and its tasks are those, as the command writes them.
+	# The batch and its tasks are the same as those that the command prints.
 	reeve batch report "$id" --json >"$DIR/report"
 	fields='del(.duration_ms, .callbacks_waiting, .callbacks_given_up)'
 	expect_eq "$(reeve batch list --json | jq -c "select(.id == $id) | $fields")" "$(jq -c ".batch | $fields" "$DIR/end")"
@@ -438,8 +440,8 @@ story_a_batch_tells_of_its_begin_its_tasks_and_its_end() {
 	expect_eq "$id nightly dead worker exit:65" "$(jq -r '"\(.batch_id) \(.batch) \(.task.status) \(.task.worker) \(.task.error_code)"' "$DIR/task")"
 }
 
-# Managers die all the time: what each batch has to tell is told by one callback each, every one arrives, and what comes
-# again comes under its id.
+# Managers are killed again and again. Each event of a batch has one callback, every callback arrives, and a repeated
+# call has the same id.
 story_nothing_is_lost_nor_doubled_while_managers_die() {
 	start_postgres
 	start_manager one --callback-timeout 1s
@@ -463,7 +465,7 @@ story_nothing_is_lost_nor_doubled_while_managers_die() {
 	expect_eq '12|1|1|3' "$(sql "select count(*), min(b), min(e), min(t) from (select batch_id, count(*) filter (where event = 'batch_begin') b,
 		count(*) filter (where event = 'batch_end') e, count(distinct task_id) t from callbacks group by 1) x where b = 1 and e = 1 and t = 3")"
 	expect_eq "$(sql "select 'cb_' || id from callbacks order by 1")" "$(jq -r .id "$DIR/receiver.calls" | sort -u)"
-	# Whatever came under one id tells of one thing.
+	# All calls with one id are about one event.
 	expect_eq 60 "$(jq -r '.id as $id | .body | fromjson | "\($id) \(.event) \(.batch.id? // .batch_id) \(.task.id?)"' "$DIR/receiver.calls" | sort -u | wc -l)"
 }
 
@@ -482,7 +484,7 @@ story_the_report_of_a_large_batch_is_cut() {
 	expect [ "$tasks" -gt 2000 ]
 	expect [ "$tasks" -le 10000 ]
 	expect [ "$(wc -c <"$DIR/body")" -lt 1200000 ]
-	# Of a batch that is not there nothing can be told.
+	# A callback of a batch that does not exist is given up.
 	id=$(sql "insert into callbacks (batch_id, event, url) values (999999, 'batch_end', '${URL[receiver]}/ok') returning id")
 	settled "$id"
 	expect_eq 'given_up 1 the batch is not there any more' "$(state_of "$id")"
@@ -529,7 +531,7 @@ story_urls_and_secrets_are_checked_where_they_are_given() {
 	expect_eq 0 "$(sql 'select count(*) from batches')"
 }
 
-# The example of docs/callbacks.md, as it stands there.
+# The example of docs/callbacks.md, unchanged.
 story_the_receiver_of_the_documents_works() {
 	sed -n '/^<!-- receiver.py -->$/,/^```$/{/^<!--/d;/^```/d;p}' "$TOP/docs/callbacks.md" >"$DIR/receiver.py"
 	start_postgres
@@ -543,7 +545,7 @@ story_the_receiver_of_the_documents_works() {
 	reeve submit nothing --batch "$id" >/dev/null
 	reeve batch close "$id" >/dev/null
 	wait_until 20 'grep -qx "nightly: 1 passed, 0 failed" "$DIR/log/doc.log"'
-	# Another's secret: refused, and nothing is done.
+	# A call that is signed with another secret is refused, and has no effect.
 	echo another >"$DIR/secret"
 	id=$(reeve batch open forged --callback "http://127.0.0.1:${PORT[doc]}/" --callback-secret-file "$DIR/secret")
 	reeve submit nothing --batch "$id" >/dev/null

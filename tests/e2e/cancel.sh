@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Cancelling: what waits ends at once, what runs is stopped, what has ended stays as it is.
+# Cancelling: waiting tasks end at once, running ones are stopped, ended ones do not change.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -11,7 +11,7 @@ begin() { # [WORKER'S OPTION…]
 	start_worker worker "$@"
 }
 
-# No attempt, order or journal row is left open.
+# Expects that no journal row is open, no task is left to run, and no task has ended twice.
 expect_nothing_open() {
 	wait_until 10 '[ "$(sql "select count(*) from assignments where closed_at is null")" = 0 ]'
 	expect_eq 0 "$(sql 'select count(*) from tasks')" 'live tasks'
@@ -49,7 +49,7 @@ story_a_failed_task_is_not_tried_again() {
 	expect_nothing_open
 }
 
-# A worker with a free slot has a Fetch parked, by which it is told; one without hears of it by its heartbeat.
+# A worker with a free slot gets the command as the answer to its open Fetch; one without gets it with its heartbeat.
 story_a_running_handler_is_stopped_with_all_its_children() {
 	begin --concurrency 2
 	for busy in no yes; do
@@ -81,7 +81,7 @@ story_a_handler_that_will_not_end_is_killed() {
 	wait_until 5 "[ -z \"\$(birth \$(cat $DIR/handler))\" ]"
 }
 
-# The work was done before the worker heard of the cancel: that is not thrown away, and the audit tells the order.
+# The handler completed before the worker got the command: its result counts, and the audit shows the order of events.
 story_a_completion_wins_over_a_cancel() {
 	begin --concurrency 1
 	id=$(reeve submit sh "$HOLD")
@@ -128,7 +128,7 @@ story_what_has_ended_stays_as_it_is() {
 	expect_nothing_open
 }
 
-# The worker that should be told has died: taking the attempt back ends the task.
+# The worker that would get the command has died: reclaiming the attempt ends the task.
 story_a_cancelled_attempt_of_a_dead_worker_is_not_run_again() {
 	start_postgres
 	start_manager --lease 1s --heartbeat 400ms --expiry-buffer 2500ms --park 300ms
@@ -145,8 +145,8 @@ story_a_cancelled_attempt_of_a_dead_worker_is_not_run_again() {
 	expect_nothing_open
 }
 
-# The order stands in the database until it is carried out. With its one slot taken the worker has no Fetch parked, and
-# stopped it cannot hear of the order before the manager is gone.
+# The command stays in the database until it is carried out. The worker's only slot is taken, so it has no open Fetch,
+# and while it is frozen it cannot get the command before the manager is gone.
 story_an_order_outlives_the_manager() {
 	begin --concurrency 1
 	id=$(reeve submit sh "$HOLD")
@@ -163,7 +163,7 @@ story_an_order_outlives_the_manager() {
 	stop worker
 }
 
-# A drained worker gives its task back; asked to be cancelled meanwhile, it ends there.
+# A drained worker returns its task. A task that was cancelled before that ends cancelled.
 story_a_drained_attempt_that_was_cancelled_ends_cancelled() {
 	begin --drain-timeout 300ms
 	id=$(reeve submit sh "$HOLD")
@@ -177,7 +177,7 @@ story_a_drained_attempt_that_was_cancelled_ends_cancelled() {
 	expect_nothing_open
 }
 
-# Hundreds of tasks are cancelled while they wait, start, run and end: each ends once, in one way.
+# Hundreds of tasks are cancelled while they wait, start, run and end: each ends once, with one status.
 story_cancels_race_with_the_tasks() {
 	begin --concurrency 4
 	for i in $(seq 1 400); do

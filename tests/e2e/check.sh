@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `reeve check`: what grows that should not, as a plugin for monitoring tells it.
+# `reeve check`, the plugin for monitoring: conditions and their bounds, its output and its exit code.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -46,7 +46,7 @@ WARNING unserved: [^
 ]*
   1 of queue alone, type lonely
 OK held: no task waits in a queue that gives none$' "$OUTPUT"
-	# Nobody is helped by workers of other types or queues, by one that has gone, or by who pulls by hand.
+	# Workers of other types or queues, workers that have gone, and pull clients do not count.
 	start_worker worker --queue alone
 	start_worker elsewhere --queue elsewhere
 	sql "insert into workers (name, types, by_hand) values ('hand', '{}', true)"
@@ -61,7 +61,7 @@ OK held: no task waits in a queue that gives none$' "$OUTPUT"
 		jq -r '[.conditions[0].examples[] | "\(.count) \(.queue) \(.type)"] | join(",")')"
 	checked 0 --unserved 1 --type lonely
 	checked 1 --queue alone
-	# What is asked for is all that is looked at. Queues that give no tasks do not count.
+	# Only the given conditions are checked. Queues that give no tasks do not count.
 	checked 0 --failed 0
 	reeve queue pause alone >/dev/null
 	checked 0 --unserved 1
@@ -73,7 +73,7 @@ OK held: no task waits in a queue that gives none$' "$OUTPUT"
 	checked 0 --held 0 --type sh
 	reeve queue resume alone >/dev/null
 	checked 2 --unserved 1
-	# With a worker for it all is well; without tasks, too.
+	# The result is OK again when no task lacks a worker.
 	start_worker elsewhere --queue elsewhere
 	reeve wait "$b" >/dev/null
 	reeve cancel "$a" >/dev/null
@@ -92,7 +92,7 @@ story_what_ended_dead_within_the_hour_is_counted() {
 	checked 2 --dead-per-hour 0 --type sh
 	expect_match '^REEVE CRITICAL - ' "$FIRST"
 	expect_match '3 of queue wrong, type sh: exit:3, the latest is task [0-9]+' "$OUTPUT"
-	# Other queues and types are not in it, nor what ended longer ago.
+	# Tasks of other queues and types do not count, nor do those that ended earlier.
 	reeve submit nothing --queue fine --wait >/dev/null
 	checked 0 --dead-per-hour 0 --queue fine
 	expect_match ', 1 condition is kept' "$FIRST"
@@ -113,7 +113,7 @@ story_what_has_failed_and_waits_is_counted() {
 	checked 2 --failed 1 --queue later
 	expect_match '^REEVE CRITICAL - 2 tasks have failed and wait to be tried again, more than 1\|failed=2;;1;0$' "$FIRST"
 	expect_match '2 of queue later, type sh: exit:4, the latest is task '"$b"': attempt 1 failed, due again in [0-9]+m' "$OUTPUT"
-	# One that is tried again, or was cancelled, is none of them.
+	# A task that was retried and failed again counts; a cancelled one does not.
 	reeve cancel "$b" >/dev/null
 	reeve retry "$a" >/dev/null
 	wait_until 20 "[ \"\$(field $a attempt)\" = 2 ] && [ \"\$(field $a status)\" = failed ]"
@@ -124,7 +124,7 @@ story_what_has_failed_and_waits_is_counted() {
 
 story_the_longest_waiting_task_of_queues_that_give_tasks() {
 	local a b
-	# Nobody serves this queue's type.
+	# No worker serves this queue's type.
 	a=$(reeve submit nobody --queue old --priority -5)
 	b=$(reeve submit nobody --queue old --priority 5)
 	reeve submit nobody --queue old --delay 1h >/dev/null
@@ -135,7 +135,7 @@ story_the_longest_waiting_task_of_queues_that_give_tasks() {
 	expect_match '^REEVE CRITICAL - the task that waits longest is due for 10m.*, longer than 5m\|oldest_queued=60[0-9]\.[0-9]+s;180\.000;300\.000;0$' "$FIRST"
 	expect_match "task $a of queue old, type nobody, due for 10m[0-9s]*: no worker takes its type in its queue" "$OUTPUT"
 	checked 1 --oldest-queued 5m,1h --type nobody
-	# A queue that is paused, or held, or stopped, is so on purpose.
+	# Queues that are paused, not started, or stopped are so on purpose, and do not count.
 	reeve queue pause old >/dev/null
 	checked 0 --oldest-queued 5m --queue old
 	expect_match 'no due task waits' "$OUTPUT"
@@ -187,7 +187,7 @@ story_schedules_that_are_late() {
 	start_worker worker --concurrency 4
 	id=$(reeve submit sh "$HOLD" --timeout 1h)
 	wait_began "$id"
-	# No manager may make their ticks while they are looked at.
+	# No manager may fire the schedules while they are checked.
 	signal manager STOP
 	schedule hourly 'every_ms, spec, next_at' "3600000, '{\"type\": \"sh\", \"queue\": \"reports\"}', now() - interval '20 minutes'"
 	schedule waiting 'every_ms, spec, next_at, overlap, last_task_id' \
@@ -196,7 +196,7 @@ story_schedules_that_are_late() {
 	schedule future 'every_ms, spec, next_at' "60000, '{\"type\": \"sh\"}', now() + interval '1 day'"
 	schedule opening 'cron, queue_action, action_queue, next_at' "'0 2 * * *', 'start', 'night', now() - interval '15 minutes'"
 	measure 5m >"$DIR/late"
-	# In minutes: the machine may take its time between the two statements.
+	# In minutes, because some time may pass between the two statements.
 	expect_eq 'hourly 20 opening 15 waiting 10' "$(awk -F'|' '$1 == "late" && $4 > 0 { printf "%s%s %d", s, $9, $5 / 60000; s = " " }' "$DIR/late")"
 	expect_eq "$id" "$(awk -F'|' '$9 == "waiting" { print $10 }' "$DIR/late")"
 	sql 'update schedules set paused = true'
@@ -206,7 +206,7 @@ story_schedules_that_are_late() {
 	release
 }
 
-# The statement as a manager asks it: schedules alone. A manager would make late ticks before they can be seen.
+# Runs the manager's statement for schedules alone. A running manager would fire late schedules before they are seen.
 measure() { # DURATION
 	sql "prepare c as $(cat "$TOP/sql/statements/check.sql");
 		execute c(null, null, false, false, false, null, extract(epoch from interval '$1') * 1000, false, false, false)"
@@ -272,7 +272,7 @@ story_what_cannot_be_known_is_unknown() {
 	expect_match '^REEVE UNKNOWN - ' "$FIRST"
 	expect_eq 'UNKNOWN 3' "$(reeve check --manager tcp://127.0.0.1:1 --connect-timeout 300ms --json | jq -r '[.state, .code] | join(" ")' || true)"
 	expect_match 'UNKNOWN' "$(reeve check --help)"
-	# What steers terminals, or begins the numbers, does not get there.
+	# Characters that control terminals, and the bar that begins the numbers, do not reach the output.
 	expect_eq 1 "$(reeve check --manager 'tcp://127.0.0.1:1|x=1' --connect-timeout 300ms 2>/dev/null | head -n 1 | grep -c '^[^|]*$')"
 }
 
@@ -290,7 +290,7 @@ story_of_many_that_have_failed_each_queue_has_its_share_of_the_examples() {
 	expect_match $'\n  of 1000 looked at: 910 of queue part9, type none: lost\n  of 1000 looked at: 10 of queue part[0-8], type none: E1\n' "$OUTPUT"
 	expect_no_match latest "$OUTPUT"
 	expect_eq '15000 1000' "$(reeve check --failed 10 --json | jq -r '.conditions[0] | "\(.count) \(.looked_at)"')"
-	# All of fewer are looked at.
+	# Up to 1,000 failed tasks, all of them are examined.
 	checked 2 --failed 10 --queue part3
 	expect_match '150 of queue part3, type none: E1, the latest is task [0-9]+: attempt 1 failed, due again in 40m' "$OUTPUT"
 	expect_no_match 'looked at' "$OUTPUT"
@@ -310,7 +310,7 @@ story_it_is_cheap_whatever_waits_and_whatever_has_ended() {
 		update tasks set status = 'failed', started = now(), attempt = 1 where id = (select max(id) from tasks);
 		select counts_recount();
 		analyze tasks, task_history" >/dev/null
-	# Not by a clock: by the pages that it read. A walk over either table would be many thousands.
+	# The measure is the number of pages read, not time. A scan of either table would read many thousands.
 	sql "prepare c as $(cat "$TOP/sql/statements/check.sql");
 		execute c(null, null, true, true, true, 1000, 1000, true, true, true);
 		explain (analyze, buffers, format json) execute c(null, null, true, true, true, 1000, 1000, true, true, true)" >"$DIR/plan"
@@ -321,7 +321,7 @@ story_it_is_cheap_whatever_waits_and_whatever_has_ended() {
 	sql "delete from tasks; delete from task_history where task_id < 0; select counts_recount()" >/dev/null
 }
 
-# The last one: with it the database goes.
+# This is the last test because it stops the database.
 story_a_database_that_is_away_is_unknown() {
 	stop_postgres immediate
 	checked 3 --timeout 3s

@@ -1,17 +1,17 @@
 # shellcheck shell=bash
-# Stories of the checker (tests/faults/check): . "$TOP/tests/e2e/checker.bash" after faults.bash. The suite makes a run in
-# which all goes well; each story takes a copy of it, puts a violation there and sees that it is found.
+# Helpers for tests of the checker (tests/faults/check): . "$TOP/tests/e2e/checker.bash" after faults.bash. The suite
+# makes a run without violations. Each test copies the run, inserts a violation, and expects the checker to report it.
 #
-#	copy                         a copy of the run: $COPY is its database, $LEDGERS are its ledgers
-#	change STATEMENT             changes something in the copy
-#	line KIND LINE, edit SED     appends a line to a ledger of the copy; edits all of them
+#	copy                         copies the run: $COPY is the copy's database, $LEDGERS the folder of its ledgers
+#	change STATEMENT             changes the copy's database
+#	line KIND LINE, edit SED     appends a line to the copy's ledger of that kind; edits all its ledgers
 #	some 'NAMES…' QUERY          sets variables from one row of the run
-#	check [OPTION…]              what the checker says of the copy: $OUTPUT, $CODE
-#	expect_found KIND REGEX [and others]
+#	check [OPTION…]              runs the checker on the copy; sets $OUTPUT and $CODE
+#	expect_found KIND REGEX [and others]   expects the checker to have reported such a violation
 
 CHECK=$TOP/tests/faults/check
 
-# A copy of the run to put something into: $COPY is its database, $LEDGERS are its ledgers.
+# Copies the run: $COPY is the copy's database, $LEDGERS the folder of its ledgers.
 COPIES=0
 copy() {
 	COPY=copy$((++COPIES))_$STORY
@@ -39,14 +39,14 @@ check() { # [OPTION…]
 	OUTPUT=$("$CHECK" --database "host=$PGDIR user=reeve dbname=$COPY" --ledgers "$LEDGERS" --all "$@" 2>&1) && CODE=0 || CODE=$?
 }
 
-# The checker finds a violation of the kind, with this in its text; and nothing else, unless `and others` is said.
+# Expects a violation of KIND whose line matches REGEX and, without `and others`, no other violation.
 expect_found() { # KIND REGEX [and others]
 	[ "$CODE" = 1 ] || fail "exit code $CODE; it said: $OUTPUT"
 	grep -qE "^$1: .*($2)" <<<"$OUTPUT" || fail "no '$1: …$2' in: $OUTPUT"
 	[ -n "${3:-}" ] || expect_match ', 1 violations$' "$OUTPUT" "it found more than it should have"
 }
 
-# Tasks to put something into: sets the variables `id`, `name`, `token` and so on from one row.
+# Sets the variables NAMES (`id`, `name`, `token` and so on) from the first row of QUERY; fails if there is none.
 some() { # 'NAMES…' QUERY
 	local row
 	row=$(in_database reeve "$2 limit 1")

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The checker of the fault tests (tests/faults/check): it finds nothing in a run where all went well, and each violation
-# that is put there afterwards, into a copy of the ledgers or of the database. Pipelines, schedules and SQL: checker_ticks.
+# The checker of the fault tests (tests/faults/check): it finds nothing in a run without violations, and each violation
+# that a test inserts into a copy of the ledgers or of the database. Pipelines, schedules and SQL: checker_ticks.
 . "$(dirname "$0")/lib.sh"
 . "$TOP/tests/faults/faults.bash"
 . "$TOP/tests/e2e/checker.bash"
 
-# The run: two managers, programs and functions, all kinds of tasks, cancels, keys, a function that kills its worker,
-# batches with callbacks.
+# Makes the run: two managers, programs and functions, all kinds of tasks, cancels, keys, a function that kills its
+# worker, and batches with callbacks.
 the_run() {
 	start_postgres
 	start_manager one --lease 1s --heartbeat 400ms --expiry-buffer 2500ms --park 300ms
@@ -56,7 +56,7 @@ story_nothing_is_found_where_all_went_well() {
 	expect_eq 0 "$CODE"
 	check --running
 	expect_match ' 0 violations$' "$OUTPUT"
-	# The run had all that the other stories need.
+	# The run has everything that the other tests need.
 	expect_eq 'cancelled completed dead' "$(sql 'select distinct status from task_history order by 1' | xargs)"
 }
 
@@ -155,7 +155,7 @@ story_two_workers_hold_a_task_at_once() {
 	line handler "{\"ev\":\"alive\",\"task\":$id,\"token\":$first,\"t\":$((second + 1000))}"
 	check
 	expect_found 'I2 two-holders' "task $id .*token $first\) gave a sign of life .*, 1.0 ms after attempt 3 .*token $last\)" and others
-	# At the same moment it would not be a violation.
+	# A sign of life before the next attempt begins is no violation.
 	copy
 	line handler "{\"ev\":\"alive\",\"task\":$id,\"token\":$first,\"t\":$(($(time_of "$id" "$first" end) + 1))}"
 	check
@@ -263,7 +263,7 @@ story_a_task_has_two_states() {
 	expect_found 'I3 two-states' "task $id .* is there 2 times: queued, completed" and others
 }
 
-# Puts the ended task ID among the live ones, too, in that status.
+# Adds the ended task ID to the live ones, with STATUS.
 revive() { # ID STATUS [EXTRA-COLUMN VALUE]
 	change "insert into tasks (id, route_id, queue, type, details, status, run_at, attempt, max_attempts, created, last_updated
 		${3:+, $3}) overriding system value
@@ -430,7 +430,7 @@ story_an_event_is_missing() {
 	expect_found 'I6 event-missing' "task $id .* is of incarnation [0-9]+, which is nowhere" and others
 }
 
-# The audit is read as people read it: what its view leaves out is missing.
+# The checker reads the audit by its view, as operators do: what the view leaves out is missing.
 story_the_audits_view_leaves_something_out() {
 	copy
 	some_repeated

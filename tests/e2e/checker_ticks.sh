@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The checker of the fault tests, of pipelines, schedules and tasks submitted by SQL: it finds nothing in a run where all went
-# well, and each violation that is put there afterwards.
+# The checker of the fault tests, for pipelines, schedules and tasks submitted by SQL: it finds nothing in a run without
+# violations, and each violation that a test inserts.
 . "$(dirname "$0")/lib.sh"
 . "$TOP/tests/faults/faults.bash"
 . "$TOP/tests/e2e/checker.bash"
 
-# The run: two managers, programs and functions, tasks of a pipeline by calls and by SQL, all kinds of schedules, which are
-# paused, resumed, edited and run by hand.
+# Makes the run: two managers, programs and functions, tasks of a pipeline by calls and by SQL, and all kinds of
+# schedules, which are paused, resumed, edited and run manually.
 the_run() {
 	start_postgres
 	start_manager one --lease 1s --heartbeat 400ms --expiry-buffer 2500ms --park 300ms
@@ -41,7 +41,7 @@ story_nothing_is_found_where_all_went_well() {
 	check --one-clock
 	expect_match '^[0-9]+ tasks, [0-9]+ attempts, 0 violations$' "$OUTPUT"
 	expect_eq 0 "$CODE"
-	# The run had all that the other stories need, and each kind of outcome.
+	# The run has everything that the other tests need, and each kind of outcome.
 	expect_eq 'too_many_steps unknown_stage' "$(sql "select distinct error_code from task_history
 		where error_code in ('unknown_stage', 'too_many_steps') order by 1" | xargs)"
 	expect_eq 'acted overlapped submitted' "$(sql 'select distinct outcome from schedule_runs order by 1' | xargs)"
@@ -51,7 +51,7 @@ story_nothing_is_found_where_all_went_well() {
 
 # ---- pipelines ----
 
-# A task of three stages in order, each at its first attempt: `first` and `second` are the tokens of those that went on.
+# Picks a task of three stages in order, each with one attempt; `first` and `second` are the tokens of the first two.
 some_piped() {
 	some 'id token name first second' "select task_id, $TOKEN, $NAME, ends[1], ends[2] from task_history h,
 		lateral (select array_agg($TOKEN order by token) as ends from task_attempts a where a.task_id = h.task_id) a
@@ -198,7 +198,7 @@ story_the_audit_does_not_tell_of_a_step() {
 
 # ---- schedules ----
 
-# A tick of that schedule that submitted a task, neither the first nor the last.
+# Picks a firing of SCHEDULE that submitted a task, neither the first nor the last.
 some_tick() { # SCHEDULE
 	some 'run id planned schedule' "select r.id, task_id, (extract(epoch from planned_at) * 1000000)::bigint, schedule_id
 		from schedule_runs r join schedules s on s.id = schedule_id
@@ -245,7 +245,7 @@ story_a_schedule_goes_on_late_after_a_resume() {
 	expect_found 'I1 tick-lost' "schedule $name was planned anew at .*the first tick after that is" and others
 }
 
-# The moment in which it is planned anew has a beginning and an end; a planned time may lie between them.
+# Rescheduling after an edit takes some time; a scheduled time may lie within it.
 story_a_tick_in_the_moment_of_an_edit_is_no_violation() {
 	copy
 	some 'event planned made' "select e.id, (extract(epoch from r.planned_at) * 1000000)::bigint, (extract(epoch from r.at) * 1000000)::bigint

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Control of workers from afar: `reeve scale`, `reeve worker drain|pause|resume|stop`.
+# Remote control of workers: `reeve scale`, `reeve worker drain|pause|resume|stop`.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -37,7 +37,7 @@ story_one_worker_is_scaled_while_its_tasks_run() {
 	wait_until 20 '[ "$(began)" = 5 ]'
 	wait_until 20 '[ "$(worker one concurrency)" = 5 ]'
 	expect_eq 1 "$(worker two concurrency)"
-	# Fewer: what runs goes on, and nothing new begins.
+	# With a lower concurrency running tasks continue, and no new ones begin.
 	expect_eq '{"names":["one"],"told":1}' "$(reeve scale one 1 --json)"
 	wait_until 20 '[ "$(worker one concurrency)" = 1 ]'
 	alone=$(reeve submit sh "[ ! -e $DIR/alone ] || echo overlap >>$DIR/overlaps; touch $DIR/alone; sleep 0.2; rm $DIR/alone")
@@ -52,10 +52,10 @@ story_one_worker_is_scaled_while_its_tasks_run() {
 	expect_eq 'concurrency 5,concurrency 1' "$(reeve audit --json | jq -rs 'map(select(.event == "scaled").note) | join(",")')"
 	expect_match '.@.' "$(reeve audit --json | jq -rs 'map(select(.event == "scaled").actor)[0]')"
 	expect_match 'scaled .* one .*@.* concurrency 5' "$(reeve audit)"
-	# Scaled to what it is: nothing new to tell.
+	# Scaling to the current concurrency adds no event.
 	reeve scale one 1
 	expect_eq 'registered scaled scaled' "$(worker_events one)"
-	# It counts what it did.
+	# The worker counts its tasks.
 	wait_until 20 '[ "$(worker one succeeded)" = 8 ]'
 	reeve submit sh 'exit 65' --wait 2>"$DIR/null" || true
 	wait_until 20 '[ "$(worker one failed)" = 1 ]'
@@ -76,7 +76,8 @@ story_all_workers_are_scaled() {
 	reeve wait "${ids[@]}" >"$DIR/null"
 }
 
-# The descriptors of the process bound what it can run: it runs so many, says so once, and no task fails for it.
+# The file descriptors of a worker limit how many programs it can run: it runs as many as it can, logs that once, and no
+# task fails because of it.
 story_a_worker_is_scaled_beyond_what_it_can_run() {
 	begin
 	ulimit -n 300
@@ -182,8 +183,8 @@ story_a_stopped_worker_gives_back() {
 	expect_eq '1 second' "$(field "${ids[0]}" attempt) $(field "${ids[0]}" worker)"
 }
 
-# Whichever manager is asked, the worker hears of it at once by the Fetch that it has parked with its own, long before the
-# next heartbeat.
+# Whichever manager is called, the worker gets the command at once, by its Fetch that is open at its own manager, long
+# before the next heartbeat.
 story_through_another_manager() {
 	start_postgres
 	start_manager first --lease 60s --heartbeat 15s --expiry-buffer 70s
@@ -209,7 +210,7 @@ story_through_another_manager() {
 	expect_eq 'registered scaled drain_ordered left' "$(worker_events worker)"
 }
 
-# Orders are rows: a manager that dies takes none with it.
+# Commands are rows in the database: a manager that dies loses none.
 story_with_a_manager_restarted_in_between() {
 	begin
 	start_worker worker --concurrency 1 --prefetch 0
@@ -229,7 +230,7 @@ story_with_a_manager_restarted_in_between() {
 	wait_until 20 '[ "$(began)" = 4 ]'
 	release
 	reeve wait "${ids[@]}" >"$DIR/null"
-	# Of the incarnation, not of the name: started again it has its own number and is not paused.
+	# Commands belong to the incarnation, not to the name: a restarted worker has its own concurrency and is not paused.
 	reeve worker pause worker >"$DIR/null"
 	stop worker
 	start_worker worker --concurrency 2
@@ -240,7 +241,7 @@ story_with_a_manager_restarted_in_between() {
 	expect_eq 0 "$(sql 'select count(*) from orders')" 'orders of one that is gone'
 }
 
-# Many at once, through two managers: each order is stored, and the last one counts.
+# Many commands at once, through two managers: each is stored, and the last one applies.
 story_many_orders_at_once() {
 	begin
 	one=$REEVE_MANAGER
@@ -262,11 +263,11 @@ story_many_orders_at_once() {
 	reeve worker resume --all >"$DIR/null"
 	wait_until 20 '[ "$(reeve workers --json | jq -c "[.doing, .concurrency]" | sort -u)" = "[\"running\",4]" ]'
 	expect_eq 'concurrency 4|3' "$(sql "select kind || ' ' || value, count(*) from orders group by 1")"
-	# Each pause is told of once, and so is its end.
+	# Each pause has one event, and so has its end.
 	expect_eq "$(sql "select count(*) from worker_events where event = 'paused'")" "$(sql "select count(*) from worker_events where event = 'resumed'")"
 }
 
-# What is not there cannot be told anything; what makes no sense is refused, and nothing is stored.
+# Commands to workers that do not exist, and invalid commands, are refused, and nothing is stored.
 story_orders_that_make_no_sense() {
 	begin
 	start_worker worker --queue default

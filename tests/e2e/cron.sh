@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Cron expressions and time zones, as the database's functions understand them.
+# Cron expressions and time zones, as the database's functions interpret them.
 . "$(dirname "$0")/lib.sh"
 
-# An empty database with our tables, and nobody at work.
+# A database with Reeve's tables, and no running manager.
 start_postgres
 start_manager
 stop manager
@@ -34,19 +34,19 @@ next() { # EXPRESSION ZONE TIME…: what comes after each
 		from unnest(string_to_array('$*', ' ')) with ordinality u(t, n)"
 }
 
-# As it is written in docs/schedules.md.
+# The rules of docs/schedules.md.
 story_the_rule_for_skipped_and_repeated_hours() {
-	# By the clock: the skipped time is made up for when the gap is over, the repeated one comes the first time.
+	# Times of day: a skipped time fires when the gap ends, a repeated one fires the first time only.
 	expect_eq '2026-03-28T01:30:00Z 2026-03-29T01:00:00Z 2026-03-30T00:30:00Z' "$(next '30 2 * * *' Europe/Berlin \
 		2026-03-28T00:00Z 2026-03-28T01:30Z 2026-03-29T01:00Z)"
 	expect_eq '2026-10-25T00:30:00Z 2026-10-26T01:30:00Z' "$(next '30 2 * * *' Europe/Berlin 2026-10-25T00:00Z 2026-10-25T00:30Z)"
-	# Several that are skipped, and one that stands where the gap ends, are one.
+	# Several skipped times, and one at the end of the gap, fire once.
 	expect_eq '2026-03-29T00:30:00Z 2026-03-29T01:00:00Z 2026-03-29T01:30:00Z' "$(next '*/30 1-3 * * *' Europe/Berlin \
 		2026-03-29T00:00Z 2026-03-29T00:30Z 2026-03-29T01:00Z)"
-	# Every hour: by the time that passes.
+	# Expressions for every hour go by the time that passes.
 	expect_eq '2026-03-29T01:30:00Z 2026-10-25T00:30:00Z 2026-10-25T01:30:00Z' "$(next '30 * * * *' Europe/Berlin \
 		2026-03-29T00:30Z 2026-10-24T23:30Z 2026-10-25T00:30Z)"
-	# A midnight, and a whole day, that there never was.
+	# A midnight and a day that did not exist.
 	expect_eq '2018-11-04T03:00:00Z 2018-11-05T02:00:00Z' "$(next '@daily' America/Sao_Paulo 2018-11-04T00:00Z 2018-11-04T03:00Z)"
 	expect_eq '2011-12-30T10:00:00Z 2011-12-30T22:00:00Z' "$(next '0 12 * * *' Pacific/Apia 2011-12-29T22:00Z 2011-12-30T10:00Z)"
 }
@@ -54,11 +54,12 @@ story_the_rule_for_skipped_and_repeated_hours() {
 story_years_without_a_leap_day() {
 	expect_eq '2096-02-29T00:00:00Z 2104-02-29T00:00:00Z' "$(next '0 0 29 2 *' UTC 2092-03-01 2096-02-29)"
 	expect_eq '2032-02-29T00:00:00Z' "$(next '0 0 29 2 */7' UTC 2026-01-01)" # a Sunday, too
-	# Either day will do where both are given, and neither is *.
+	# Where both days are given, and neither is *, either of them matches.
 	expect_eq '2026-02-02T00:00:00Z 2026-02-13T00:00:00Z' "$(next '0 0 13 2 mon' UTC 2026-01-31 2026-02-09)"
 }
 
-# What a schedule has missed is found without a walk through all of it, as whoever ticks has others to see to.
+# The last times that a schedule has missed are found without a walk through all of them, because the manager that fires
+# schedules has other work to do.
 story_the_last_of_many_are_found_by_looking_at_few() {
 	local calls
 	expect_eq '1000 2026-05-15T06:20:00Z 2026-05-15T22:59:00Z' "$(sql "
@@ -73,7 +74,7 @@ story_the_last_of_many_are_found_by_looking_at_few() {
 	expect [ "$calls" -gt 1000 ] && expect [ "$calls" -lt 5000 ]
 }
 
-# The complaint names the field, what is wrong, and what it takes.
+# The error message names the field, the problem, and the accepted values.
 story_expressions_that_make_no_sense() {
 	local expr want
 	while IFS='|' read -r expr want; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# PostgreSQL goes away under load, and comes back: everything reconnects by itself, nothing acknowledged is lost, and nothing
-# is made or run twice.
+# PostgreSQL fails under load and comes back: all programs reconnect, nothing acknowledged is lost, and nothing is
+# created or run twice.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ledger.bash"
 
-# Submitters at one manager, workers at both, and a backlog.
+# Starts a submitter and a worker at each manager, and submits a backlog.
 begin() {
 	LEDGER=$DIR/ledger
 	start_postgres
@@ -17,7 +17,7 @@ begin() {
 	ledger_tasks 1000001 1012000 4 | reeve submit --bulk - >"$DIR/acknowledged.1000001"
 }
 
-# Everything that was begun comes to its end, as it should.
+# Stops the submitters, and expects every task to have completed once, in its first attempt.
 finish() {
 	touch "$DIR/enough"
 	for name in submitter-1 submitter-2; do
@@ -57,7 +57,7 @@ story_every_connection_is_cut_again_and_again() {
 	finish
 }
 
-# What a manager did not hear while its ear was off it finds by itself.
+# A manager that missed notifications while its listening connection was cut finds the tasks by polling.
 story_a_task_submitted_while_nobody_listens_is_found() {
 	LEDGER=$DIR/ledger
 	start_postgres
@@ -73,7 +73,7 @@ story_a_task_submitted_while_nobody_listens_is_found() {
 	stop a
 }
 
-# Calls wait for it as long as their callers do, and then say what is the matter.
+# Calls wait for the database until their callers' timeout; then the error names the database.
 story_callers_are_told_that_it_is_down() {
 	start_postgres
 	start_manager

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# `reeve dev`: everything up by one command, down by Ctrl-C, nothing left behind however it ends.
+# `reeve dev`: one command starts everything, Ctrl-C ends it, and nothing is left however it ends.
 # quick
 . "$(dirname "$0")/lib.sh"
 
-# Starts it on $DIR/data (again) and waits until it is up.
+# Starts `reeve dev` on $DIR/data, for the first time or again, and waits until it is up.
 start_dev() { # [OPTION…]
 	local before
 	default_handlers
@@ -47,7 +47,7 @@ story_what_was_submitted_is_there_again() {
 	expect_eq queued "$(reeve show "$later" --json | jq -r .status)"
 }
 
-# SIGHUP has its workers read their handlers again, without an end to anything.
+# On SIGHUP its workers reload their handlers, and nothing is restarted.
 story_its_workers_read_their_handlers_again() {
 	start_dev
 	wait_until 20 '[ "$(reeve workers --json | jq -s length)" = 1 ]'
@@ -65,7 +65,7 @@ story_its_workers_read_their_handlers_again() {
 	expect_eq 0 "$STATUS"
 }
 
-# Closed, its terminal takes it along, as Ctrl-C does.
+# When its terminal is closed it ends, as with Ctrl-C.
 story_it_ends_with_its_terminal() {
 	default_handlers
 	start terminal python3 -c '
@@ -94,7 +94,7 @@ story_killed_it_leaves_nothing_and_starts_again() {
 	wait_until 5 '[ -z "$(birth "$(cat "$DIR/handler.pid")")" ]'
 
 	rm "$DIR/handler.pid"
-	# The former worker's name is free when its lease is over, and that is short here.
+	# The former worker's name is free when its lease has ended; leases are short here.
 	start_dev --concurrency 2
 	since=$EPOCHSECONDS
 	reeve wait "$waiting"
@@ -144,7 +144,7 @@ story_its_folder_and_its_port_are_its_own() {
 	reeve stats >/dev/null
 }
 
-# Whatever the umask is.
+# The umask does not matter.
 story_its_socket_is_its_users_alone() {
 	url=ipc://$DIR/socket
 	umask 000
@@ -168,7 +168,7 @@ story_wrong_use_is_told() {
 	expect [ ! -e "$DIR/data/postgres" ]
 }
 
-# A worker that will not come back is not promised to.
+# A restart that would fail again is not announced.
 story_a_worker_that_cannot_come_back_ends_it() {
 	start_dev
 	wait_until 20 '[ "$(reeve workers --json | jq -s length)" = 1 ]'

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What handlers say of a task's end: directives, remarks, errors, stacks and when to try again, on descriptor 3 and by calls.
+# What handlers report about a task's end, on descriptor 3 and by calls: directives, remarks, errors, stack traces and
+# the time of the next try.
 # quick
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -24,11 +25,11 @@ story_success_and_a_remark() {
 	id=$(run 'echo "{\"directive\": \"SUCCESS\", \"remark\": \"two pages were empty\"}" >&3; printf done; exit 1')
 	expect_eq 'completed|1|||two pages were empty|' "$(end_of "$id")"
 	expect_eq 'done' "$(field "$id" result)"
-	# A remark alone leaves it to the exit code.
+	# With a remark alone the exit code decides.
 	expect_eq 'completed|1|||well|' "$(end_of "$(run 'echo "{\"remark\": \"well\"}" >&3')")"
 }
 
-# People see how far it is: what it says goes out with the heartbeats, as long as it runs.
+# Operators see the progress: remarks go out with the heartbeats while the handler runs.
 story_remarks_are_seen_while_it_runs() {
 	id=$(reeve submit sh 'say() { printf "{\"remark\": \"%s\"}\n" "$1" >&3; }
 		until_is() { until [ -e "'"$DIR"'/$1" ]; do sleep 0.05; done; }
@@ -66,13 +67,13 @@ story_the_error_and_the_end_of_standard_error_are_kept() {
 	id=$(run 'echo noise >&2; echo "{\"stack\": \"at main\\nat start\"}" >&3; exit 3' --max-attempts 1)
 	expect_eq $'at main\nat start' "$(reeve show "$id" --json | jq -r .stack)"
 	expect_eq noise "$(field "$id" last_error)"
-	# More than is kept: the end of it.
+	# Of output that is too long, the end is kept.
 	id=$(run 'head -c 300000 /dev/zero | tr "\0" x >&2; printf "\xff the end" >&2; exit 3' --max-attempts 1)
 	expect_eq '65536 the end' "$(sql "select octet_length(stack) || right(stack, 8) from task_history where task_id = $id")"
 	expect_eq t "$(sql "select octet_length(last_error) <= 4096 from task_history where task_id = $id")"
 }
 
-# Whatever its policy says; the time is the database's own.
+# The handler's delay overrides the backoff, and is counted by the database's clock.
 story_it_says_when_to_try_again() {
 	id=$(reeve submit sh '[ "$REEVE_ATTEMPT" = 2 ] || { echo "{\"retry_in\": \"2s\"}" >&3; exit 3; }' --retry-base 1h)
 	reeve wait "$id" >/dev/null
@@ -88,7 +89,7 @@ story_an_object_may_take_several_lines_and_the_last_counts() {
 	expect_eq 'dead|1|E7|first|second|' "$(end_of "$id")"
 }
 
-# It might have wanted to say that it has failed: people must look. What it wrote is not lost.
+# The handler may have tried to report a failure, so an operator must decide. Its output is kept.
 story_what_is_no_json_is_no_success() {
 	for said in 'all is well' '{"directive": "SUCCES"}' '{"directive": 1}' '{"remark": ["a"]}' '{"retry_in": "soon"}' \
 		'{"retry_in": 1e300}' '{"retry_in": -1}' '{"error_code": "a\nb"}' '["directive"]' '{"directive": "SUCCESS"' '{} {}'; do
@@ -100,16 +101,16 @@ story_what_is_no_json_is_no_success() {
 	done
 	id=$(run 'head -c 100000 /dev/zero | tr "\0" x >&3; echo the output')
 	expect_match '^dead\|1\|bad_message\|descriptor 3: longer than 64 KiB: xxx' "$(end_of "$id")"
-	# It can be tried again by hand.
+	# It can be retried manually.
 	reeve retry "$id" >/dev/null
 	expect_fail 1 reeve wait "$id"
-	# What fails anyway is tried again, and tells it.
+	# An attempt that failed anyway is retried, and its error includes the problem.
 	id=$(run '[ "$REEVE_ATTEMPT" = 2 ] || { echo oops >&3; exit 3; }')
 	expect_eq 'completed 2' "$(field "$id" status) $(field "$id" attempt)"
 	expect_match 'exit:3: exit status 3 \(and descriptor 3: not a JSON object: oops\)' "$(event_field "$id" failed note)"
 }
 
-# The report is made by a worker that had no manager when the handler ended.
+# The worker has no manager when the handler ends, and reports later.
 story_what_was_said_survives_the_outbox() {
 	start_manager other
 	start_worker cut-off --queue cut-off

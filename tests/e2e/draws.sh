@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the driver of faults at random (tests/faults/run) draws, and that it takes nothing for a fault that was none.
+# Which faults the driver of random faults (tests/faults/run) draws, and that it counts no fault without effect.
 # quick
 . "$(dirname "$0")/lib.sh"
 
@@ -7,7 +7,7 @@ driver() { # a Python program on standard input, with the driver's modules
 	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$TOP/tests/faults python3 -
 }
 
-# About as many as there is time for in two minutes.
+# Twelve draws are about as many as a run of two minutes has time for.
 story_a_short_run_has_each_kind_of_what_others_do() {
 	driver <<-'END'
 		import random
@@ -68,7 +68,7 @@ story_a_session_that_holds_nothing_says_so() {
 	expect_match '^0 False [13]$' "$(sed -n 4p "$DIR/held")"
 }
 
-# Two workers are lost: one was with a manager that is frozen, the other one is frozen itself.
+# Two workers are lost: the manager of one is frozen, the other is frozen itself.
 story_a_worker_that_was_lost_is_excused_only_with_its_manager_and_a_lease_too_short_to_leave_it() {
 	local lease=(--lease 1500ms --heartbeat 500ms --expiry-buffer 3s)
 	start_postgres

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Handlers whose effect happens once (examples/effects, docs/reliability.md): each is killed between its effect and its
-# report, and its task runs again. Without such care the effect is there twice.
+# report, and its task runs again. Without such care the effect happens twice.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-# Runs a handler in a way that it can be held: `held WHEN COMMAND…`, where WHEN is `before` or `after` what it does. The
-# file $GATE/hold.N holds the N-th attempt; $GATE/held.N has its process id as soon as it is there; $GATE/code.N the exit
-# code of the command.
+# Runs a handler so that it can be stopped at a point: `held WHEN COMMAND…`, where WHEN is `before` or `after` the
+# command. The N-th attempt writes its process id to $GATE/held.N when it gets there, and waits while $GATE/hold.N
+# exists; $GATE/code.N has the exit code of the command.
 HELD='#!/usr/bin/env bash
 hold() {
 	echo $$ >"$GATE/new.$REEVE_ATTEMPT"
@@ -23,7 +23,7 @@ echo $code >"$GATE/code.$REEVE_ATTEMPT"
 printf %s "$result"
 exit $code'
 
-# What somebody writes who does not think of it: no key, no row, no token.
+# Handlers that were written without such care: no key, no row, no token.
 CARELESS='#!/usr/bin/env bash
 set -eu
 read -r account amount <<<"$(cat)"
@@ -90,7 +90,7 @@ gone() { # PID
 	[ -z "$(birth "$1")" ]
 }
 
-# Waits until attempt N is held; then its worker is killed, and the handler with it. Another one takes over.
+# Waits until attempt N has reached its point, starts OTHER, and kills WORKER, and with it the handler.
 kill_held() { # N WORKER OTHER
 	local handler
 	wait_until 20 "[ -e $GATE/held.$1 ]"
@@ -128,8 +128,8 @@ story_a_unique_row_beside_the_effect() {
 	expect_eq '5|1' "$(app "select balance, (select count(*) from effects) from accounts where name = 'row'")"
 }
 
-# The handler dies by itself, having had its effect; and the same thing is asked for by another task, when its key has
-# been forgotten.
+# The handler alone is killed after its effect. Later another task asks for the same effect, after the key of the first
+# has been forgotten.
 story_a_unique_row_named_after_the_callers_key() {
 	begin
 	app "insert into accounts values ('key', 0)"
@@ -147,7 +147,7 @@ story_a_unique_row_named_after_the_callers_key() {
 	expect_eq 5 "$(app "select balance from accounts where name = 'key'")"
 }
 
-# A row that cannot be made leaves no effect, and the other way round.
+# A row that cannot be inserted leaves no effect, and an effect that fails leaves no row.
 story_a_unique_row_whose_effect_fails_is_not_there() {
 	begin
 	rm "$GATE/hold.1"
@@ -167,7 +167,8 @@ story_a_providers_idempotency_key() {
 	expect_eq 1 "$(charges ann)"
 }
 
-# It is killed while it waits for the answer: the charge is made, and the handler never learns of it.
+# The handler is killed, with its worker, while it waits for the answer: the charge is made, and the handler never
+# learns of it.
 story_a_provider_that_has_not_answered_yet() {
 	begin
 	touch "$UNANSWERED"
@@ -193,7 +194,7 @@ story_a_charge_that_is_refused_is_not_tried_again() {
 	expect_eq 1 "$(charges eve)"
 }
 
-# Killed before the rename, then after it.
+# The worker and its handler are killed before the rename, then after it.
 story_a_temporary_file_and_a_rename() {
 	mkdir "$DIR/bin"
 	printf '%s\n' '#!/bin/sh' 'while [ "$REEVE_ATTEMPT" = 1 ]; do echo $PPID >"$GATE/renames"; sleep 0.05; done' 'exec /bin/mv "$@"' >"$DIR/bin/mv"
@@ -215,8 +216,8 @@ story_a_temporary_file_and_a_rename() {
 	expect_eq "report-$id $inode" "$(find "$REPORTS" -type f -printf '%f %i\n')" 'what is left'
 }
 
-# A host stands still: worker, spawner and handler alike. The task is done elsewhere. Then the handler is the first to go
-# on, and writes.
+# A host freezes: worker, supervisor and handler. Another worker does the task. Then the handler is the first to resume,
+# and writes.
 former_attempt_writes() { # TYPE
 	begin
 	id=$(reeve submit "$1" text)
@@ -235,7 +236,7 @@ former_attempt_writes() { # TYPE
 	wait_until 10 '[ -s $GATE/code.1 ] && gone $handler'
 }
 
-# What it reports then changes nothing either.
+# Its late report changes nothing either.
 expect_late() {
 	kill -s CONT "$spawner"
 	signal first CONT

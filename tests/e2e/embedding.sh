@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Programs of others that use the libraries.
+# Other projects' programs that use the libraries.
 . "$(dirname "$0")/lib.sh"
 
-# What a library shows: functions that its header declares, and nothing else.
+# Expects a library to export only functions that its header declares.
 expect_sealed() { # NAME FILE [NM-OPTION]: NAME is client or worker
 	nm -gj --defined-only ${3:+"$3"} "$2" | grep -v ':$' | grep . | sort -u >"$DIR/shown"
 	grep -oE '\breeve_[a-z_]+\(' "$TOP/$1/include/reeve/$1.h" | tr -d '(' | sort -u >"$DIR/declared"
@@ -15,7 +15,8 @@ build_mine() { # [CMAKE-OPTION…]
 	ninja -C "$DIR/build" mine >"$DIR/log/ninja.log" 2>&1 || fail "$(tail -n 20 "$DIR/log/ninja.log")"
 }
 
-# As docs/client.md and docs/worker.md say. The program's own functions have names that the libraries use inside.
+# As documented in docs/client.md and docs/worker.md. The program's own functions have names that the libraries use
+# internally.
 story_a_cmake_project_uses_the_libraries() {
 	mkdir "$DIR/mine"
 	cat >"$DIR/mine/CMakeLists.txt" <<-END
@@ -66,7 +67,8 @@ story_a_cmake_project_uses_the_libraries() {
 	expect_eq '1 2' "$(sql 'select id from tasks order by 1' | xargs)"
 }
 
-# What `cmake --install` leaves is complete: after it was moved, programs are built with it alone, and its own programs run.
+# The result of `cmake --install` is complete and can be moved: programs can be built with it alone, and its own
+# programs run.
 story_installed_libraries_and_programs_work_wherever_they_are() {
 	cmake --install "$(dirname "$REEVE_BIN")" --prefix "$DIR/staged" >"$DIR/log/install.log" 2>&1 || fail "$(tail -n 20 "$DIR/log/install.log")"
 	mv "$DIR/staged" "$DIR/prefix"

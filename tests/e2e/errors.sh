@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What went wrong, in groups, and how attempts went, by hour and by type: the numbers against the tables.
+# Errors in groups, and executions by hour and by type: compares the reported numbers with the tables.
 # timeout 400
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -32,7 +32,7 @@ story_errors_are_grouped_by_their_text() {
 	expect_eq '1 0 1 exit:65' "$(group 'bad data' "$NUMBERS")"
 	expect_eq '2 0 0 exit:3' "$(group $'first line\nsecond line' "$NUMBERS")"
 	expect_eq "$id" "$(group $'first line\nsecond line' '\(.example_id)')"
-	# First and last seen, as the tables have it.
+	# The first and last occurrence, compared with the tables.
 	for what in min max; do
 		[ $what = min ] && name=first || name=last
 		want=$(sql "select to_char($what(at) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') from (
@@ -47,7 +47,7 @@ story_errors_are_grouped_by_their_text() {
 	# By code.
 	reeve errors --by code --queue mail --json | jq -r '"\(.error_code) \(.attempts) \(.waiting) \(.dead)"' | sort >"$DIR/codes"
 	expect_eq 'exit:3 6 0 3 exit:4 2 2 0' "$(xargs <"$DIR/codes")"
-	# Most attempts first; for people.
+	# The table for people has the groups with the most attempts first.
 	expect_match 'ATTEMPTS +WAITING +DEAD.* 8 +2 +3 .*exit:[34] +no route to host' "$(reeve errors --limit 1 2>&1)"
 	expect_match 'there are more groups than the 1 shown' "$(reeve errors --limit 1 2>&1)"
 	expect_eq '' "$(reeve errors --since '+1h' --json)"
@@ -61,7 +61,7 @@ story_lists_have_an_error_short_and_its_code() {
 	expect_eq 'exit:7 3000' "$(reeve show "$id" --json | jq -r '"\(.error_code) \(.last_error | length)"')"
 }
 
-# From the group to its tasks: what is shown is what the conditions take.
+# The error of a group can be used as a condition that selects the group's tasks.
 story_all_tasks_of_a_group_with_one_command() {
 	echo $'it\'s "bad"\n\\back' >"$DIR/said"
 	many 4 "$(jq -nc --arg said "$DIR/said" '{queue: "lines", max_attempts: 1, details: "cat \($said) >&2; exit 3"}')" >"$DIR/ids"
@@ -71,7 +71,7 @@ story_all_tasks_of_a_group_with_one_command() {
 	expect_eq '4 0 4 exit:3' "$(group "$text" "$NUMBERS" --queue lines)"
 	expect_eq '4 tasks started again' "$(reeve retry --where "status=dead error='${text//\'/\'\'}'")"
 	expect_fail 1 reeve wait - <"$DIR/ids"
-	# Both attempts of each count, and the tasks are dead once.
+	# Both attempts of each task count; each task is dead once.
 	expect_eq '8 0 4 exit:3' "$(group "$text" "$NUMBERS" --queue lines)"
 	quoted=$(reeve errors --queue lines --json | jq -r '.error | @json') # "…" as JSON has it
 	expect_eq '4 tasks started again' "$(reeve retry --where "status=dead error=$quoted")"
@@ -89,7 +89,7 @@ story_lost_expired_and_killed_ones_count_too() {
 	expect_eq '0 0 1 killed' "$(group 'no longer wanted' "$NUMBERS")"
 	wait_status 60 "$lost" dead
 	expect_eq 'lost 1 0 1' "$(reeve errors --by code --queue doomed --json | jq -r 'select(.error_code == "lost") | "\(.error_code) \(.attempts) \(.waiting) \(.dead)"')"
-	# What completed, was returned or cancelled went not wrong.
+	# Completed, returned and cancelled attempts do not count as errors.
 	expect_eq 0 "$(reeve errors --limit 10000 --json | jq -r 'select(.error_code == "" or .error_code == "cancelled").error' | wc -l)"
 }
 
@@ -114,7 +114,7 @@ story_executions_by_hour_and_by_type() {
 	expect [ "$(executions type '\(.slowest_ms)' --queue count)" -ge 200 ]
 	expect_eq "$(sql "select to_char(max(last_updated) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') from task_history where queue = 'count'")" \
 		"$(executions type '\(.last)' --queue count)"
-	# Some of them in the hour before the last.
+	# Moves some of them to the hour before the last.
 	sql "update task_history set last_updated = date_trunc('hour', now()) - interval '110 minutes',
 		token = date_trunc('hour', now()) - interval '110 minutes' - (last_updated - token)
 		where task_id in ($(head -n 3 "$DIR/good" | paste -sd,))"
@@ -127,7 +127,7 @@ story_executions_by_hour_and_by_type() {
 	expect_eq 6 "$(executions hour '\(.count)' --queue count --since '1h ago' | jq -s add)"
 	expect_match 'HOUR \(UTC\) +ATTEMPTS +COMPLETED +TOTAL +AVERAGE +FASTEST +SLOWEST +LAST.*[0-9]+:00 +3 +3 ' "$(reeve stats --by hour --queue count)"
 	expect_match '^no attempts$' "$(reeve stats --by type --since '+1h' 2>&1)"
-	# All of them together, whatever the stories before have done.
+	# All attempts, including those of the tests before.
 	want=$(sql "select count(*) from (select from task_history where token is not null union all
 		select from task_attempts where outcome <> 'taken_back') x")
 	expect_eq "$want" "$(executions type '\(.count)' | jq -s add)"
@@ -135,7 +135,7 @@ story_executions_by_hour_and_by_type() {
 	expect_match 'TASKS AND WORKERS' "$(reeve stats)"
 }
 
-# Days that lie before are not looked at.
+# Partitions of days before --since are not scanned.
 story_partitions_of_before_are_left_out() {
 	for name in errors executions; do
 		plan=$(

@@ -3,7 +3,8 @@
 # worker's first task, a resting period between tasks, five retries with a linear backoff; one worker, then three.
 . "$(dirname "$0")/lib.sh"
 
-# Four that succeed at once, one that must never be tried again, one that never succeeds, one that does in the end.
+# Submits four tasks that succeed at once, one that must never be retried, one that never succeeds, and one that
+# succeeds in the end.
 seven_tasks() { # BATCH
 	local n
 	for n in 1 2 3 4; do
@@ -43,7 +44,7 @@ report() { # BATCH FILTER
 	reeve batch report "$1" --json | jq -r "$2"
 }
 
-# One batch from its opening to its end, by so many workers of one slot each: $batch.
+# Runs a batch from its opening to its end with this number of workers, of one slot each; sets $batch to its id.
 experiment() { # WORKERS
 	local n
 	batch=$(reeve batch open "with $1" --queue lab)
@@ -81,10 +82,11 @@ story_the_published_experiment() {
 	experiment 3
 	three=$batch
 	check_report "$three"
-	# The n-th rest is the resting period and (n − 1) times the backoff.
+	# The n-th retry delay is the resting period plus (n − 1) times the backoff.
 	expect_eq '500 800 1100 1400 1700' "$(sql "select string_agg(round(extract(epoch from a.run_at - a.last_updated) * 1000)::text, ' ' order by a.attempt)
 		from task_attempts a join task_history h using (task_id) where h.batch_id = $one and h.details = 'never'")"
-	# No worker begins within its waiting period, and none two tasks without a rest between them, by the handlers' clock.
+	# No worker begins a task within its waiting period, or two tasks without a resting period between them, by the
+	# handlers' clock.
 	expect_eq 0 "$(sql "select count(*) from workers w join task_history h on h.worker_id = w.id
 		where h.first_started < w.registered + interval '500 ms'")" 'begun before the waiting period'
 	attempts=$(awk '{ printf "%s(%s, %s, %s, %s)", n++ ? ", " : "", $1, $2, $3, $4 }' "$DIR/attempts")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Time that is over: handlers that run too long, and attempts whose worker has died or stands still.
+# Timeouts and expiries: handlers that run too long, and attempts whose worker has died or is frozen.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -68,7 +68,7 @@ story_a_handlers_own_timeout_counts_if_it_is_shorter() {
 	expect_match '300 ms' "$(field "$id" last_error)"
 }
 
-# A lease is renewed while a handler runs, however much longer it takes; nothing is taken away from a worker that lives.
+# The lease is renewed while a handler runs, however much longer it takes; nothing is reclaimed from a live worker.
 story_a_long_task_of_a_living_worker_is_left_alone() {
 	begin --concurrency 2
 	long=$(reeve submit sh 'sleep 5; printf long' --timeout 10s)
@@ -113,7 +113,7 @@ story_attempts_lost_with_their_worker_are_used_up_too() {
 	expect_eq 0 "$(sql 'select count(*) from assignments where closed_at is null')"
 }
 
-# The worker ends its handlers in time; here its clock is taken to have been wrong.
+# A worker ends its handlers in time; the test sets the expiry as if the worker's clock were wrong.
 story_an_attempt_past_its_expiry_is_taken_back_from_a_living_worker() {
 	begin --concurrency 1
 	id=$(reeve submit sh "[ \$REEVE_ATTEMPT = 2 ] || { touch $DIR/began.\$REEVE_TASK_ID.1
@@ -129,7 +129,7 @@ story_an_attempt_past_its_expiry_is_taken_back_from_a_living_worker() {
 	expect_match 'late_result' "$(events "$id")"
 }
 
-# Nobody knows how long what a manager finds when it starts has been running by a clock that may have jumped.
+# The clock may have jumped, so a manager that starts cannot know how long the attempts that it finds have been running.
 story_a_manager_that_starts_watches_attempts_for_their_whole_time() {
 	begin --concurrency 2
 	id=$(reeve submit sh "$HOLD" --timeout 2s --max-attempts 3)
@@ -144,8 +144,9 @@ story_a_manager_that_starts_watches_attempts_for_their_whole_time() {
 	release
 }
 
-# The whole trap: a worker stands still, its handler ends well meanwhile; the attempt is taken back and run by another;
-# then the first one comes to and reports. Its completion is refused, whatever the second one is doing at that moment.
+# The complete case: a worker freezes, and its handler succeeds; the attempt is reclaimed and another worker runs the
+# task; then the first worker resumes and reports. Its completion is refused, whatever the second one does at that
+# moment.
 story_a_late_completion_changes_nothing() {
 	begin --concurrency 1 # nothing more is given to it while it stands still
 	id=$(reeve submit sh "[ \$REEVE_ATTEMPT = 2 ] || { touch $DIR/began.\$REEVE_TASK_ID.1
@@ -189,12 +190,12 @@ story_a_late_completion_after_the_end_changes_nothing_either() {
 	expect_eq second "$(field "$id" result)"
 	expect_match ' completed late_result$' "$(events "$id")"
 	expect_eq "$(events "$id")" "$(reeve audit --json | jq -sr "[.[] | select(.task_id == $id).event] | join(\" \")")" 'among those of all'
-	# The worker goes on working.
+	# The worker still runs tasks.
 	stop other
 	reeve submit nothing --wait
 }
 
-# Cut off for longer than the attempt may take, the handler ends only after the other's: it is stopped, or its result refused.
+# A worker is frozen until another one runs its task. When it resumes, its handler is stopped, or its result is refused.
 story_two_workers_never_both_complete_a_task() {
 	begin --concurrency 1 # nothing more is given to it while it stands still
 	id=$(reeve submit sh "echo \$REEVE_ATTEMPT \$REEVE_TOKEN >>$DIR/runs; $HOLD; echo \$REEVE_ATTEMPT >>$DIR/ends" --timeout 60s \

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Workers and submitters that know several managers: within a second they are over with another when theirs dies, and
-# within the ping's limit when it freezes; managers that are not there, or have names that lead nowhere, cost them nothing.
+# Workers and submitters that know several managers: they move to another one within a second when theirs dies, and
+# within the ping's limit when it freezes; managers that are down, or whose names do not resolve, cost them no time.
 # alone
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-# A ping every 500 ms, answered within 1.5 s: docs/protocol.md.
+# A ping every 500 ms must be answered within 1.5 s (docs/protocol.md).
 PING_LIMIT_MS=1500
 KILLED_MS=1000
 FROZEN_MS=$((PING_LIMIT_MS + 400)) # and what a call takes by itself, where everybody shares two processors
@@ -27,7 +27,7 @@ start_two() { # and the addresses of both for all that follows; each task `nothi
 
 # ---- steady callers ----
 
-# The command, again and again: lines as those of tests/tools/steady_calls.c.
+# Runs the command again and again; prints lines like those of tests/tools/steady_calls.c.
 command_steadily() {
 	local at id
 	while [ ! -e "$DIR/enough" ]; do
@@ -57,7 +57,7 @@ stop_callers() {
 	expect_eq 0 "$STATUS" 'exit code of the worker'
 }
 
-# The longest call of the SECONDS from FROM on; of one that had begun before, what it took from then on.
+# Prints the longest call, in ms, within SECONDS after FROM. A call that had begun before FROM counts from there.
 longest_call() { # FROM SECONDS NAMES, a pattern
 	awk -v from="$1" -v to=$(($1 + $2 * 1000)) -v names="^($3)\$" '
 		{ took = $1 < from ? $1 + $2 - from : $2 }
@@ -65,7 +65,7 @@ longest_call() { # FROM SECONDS NAMES, a pattern
 		END { print line > "/dev/stderr"; print longest + 0 }' "$DIR/log/library.log" "$DIR/log/command.log"
 }
 
-# The longest time without any result, by the tables, that touches the SECONDS from FROM on.
+# Prints the longest time without a result, in ms, by the tables, that overlaps the SECONDS after FROM.
 longest_gap() { # FROM SECONDS
 	sql "select coalesce(max(extract(epoch from last_updated - before) * 1000), 0)::bigint from (
 			select last_updated, lag(last_updated, 1, to_timestamp($1 / 1000.0)) over (order by last_updated) as before
@@ -73,8 +73,8 @@ longest_gap() { # FROM SECONDS
 		where before <= to_timestamp(($1 + $2 * 1000) / 1000.0)"
 }
 
-# All that was acknowledged has completed, in its first attempt, was run once, and nothing else is there. What a frozen
-# manager claims when it goes on, for a worker that has left it meanwhile, is taken back from that worker unrun.
+# Expects each acknowledged task to have completed in its first attempt and run once, and no other task to exist. Tasks
+# that a frozen manager claims when it resumes, for a worker that has left it, are requeued without having run.
 expect_each_call_once() {
 	local logs=("$DIR/log/library.log" "$DIR/log/command.log")
 	expect_eq '' "$(cat "${logs[@]}" | grep -vE '^[0-9]+ [0-9]+ (submit|get|wait) [0-9]+$' || true)" 'calls that failed'
@@ -126,14 +126,14 @@ story_a_manager_freezes_and_its_callers_are_with_the_other_within_the_pings_limi
 	expect_each_call_once
 }
 
-# ---- a worker with nothing to do ----
+# ---- idle workers ----
 
-# How long the task waited for its start.
+# Prints how long the task waited for its start, in ms.
 waited() { # ID
 	sql "select (extract(epoch from first_started - created) * 1000)::bigint from task_history where task_id = $1"
 }
 
-# The worker's Fetch is parked with one of the managers; the task is submitted at the other.
+# The worker's Fetch is open at one of the managers; the task is submitted at the other.
 story_what_comes_to_the_other_manager_is_started_by_a_worker_whose_own_was_killed_or_froze() {
 	local other id
 	start_two
@@ -166,7 +166,7 @@ story_what_comes_to_the_other_manager_is_started_by_a_worker_whose_own_was_kille
 	stop worker
 }
 
-# ---- addresses that lead nowhere ----
+# ---- unreachable addresses ----
 
 each_command_takes_a_moment() {
 	local at id

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What is a task's own fault costs it an attempt, and what is nobody's does not: tasks that kill their worker, drains, lost
+# A task's own failure costs it an attempt, and other failures do not: tasks that kill their worker, drains, lost
 # answers, outages.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
@@ -10,7 +10,7 @@ begin() {
 	start_manager "${SHORT[@]}"
 }
 
-# ---- poison ----
+# ---- tasks that kill their worker ----
 
 story_a_function_that_crashes_its_worker_again_and_again_ends_dead() {
 	begin
@@ -22,7 +22,7 @@ story_a_function_that_crashes_its_worker_again_and_again_ends_dead() {
 	expect_match '^submitted claimed .*claimed .*claimed .*dead' "$(events "$id")"
 	expect_eq 3 "$(event_field "$id" claimed worker | wc -l)"
 	expect_eq 3 "$(event_field "$id" reclaimed note | grep -c 'worker p')" 'reclaimed, and told why'
-	# Whatever else is there is none the worse.
+	# Other tasks are not affected.
 	healthy=$(submit_deed healthy-1 run=20 --type fault-function)
 	wait_status 20 "$healthy" completed
 	touch "$DIR/enough"
@@ -45,7 +45,7 @@ story_a_program_that_kills_its_worker_again_and_again_ends_dead() {
 	ended supervisor
 }
 
-# ---- what costs no attempt: each task here may have one ----
+# ---- faults that cost no attempt: the limit of each task here is one ----
 
 story_a_drain_costs_no_attempt() {
 	begin
@@ -61,7 +61,8 @@ story_a_drain_costs_no_attempt() {
 	conclude b
 }
 
-# The tasks were claimed for a Fetch whose answer vanished, and then the connection; and so again when they were given again.
+# The answer to the Fetch for which the tasks were claimed is lost, and then the connection; the same happens to the
+# next two answers with these tasks.
 story_a_lost_answer_costs_no_attempt() {
 	start_postgres
 	start_proxy network manager
@@ -81,7 +82,8 @@ story_a_lost_answer_costs_no_attempt() {
 	conclude a
 }
 
-# Its handlers are stopped with the lease, which nobody could renew; what had ended meanwhile is kept and reported.
+# The lease cannot be renewed, so the handlers are stopped when it ends; results of those that ended before are kept and
+# reported.
 story_an_outage_of_the_database_longer_than_two_leases_costs_no_attempt() {
 	begin
 	start_fault_exec a --concurrency 6
@@ -91,7 +93,8 @@ story_an_outage_of_the_database_longer_than_two_leases_costs_no_attempt() {
 	wait_until 10 '[ "$(starts)" = 6 ]'
 	outage=$(now_us)
 	stop_postgres immediate
-	# Much longer than two leases: the attempts are past their expiry, and whoever was refused again and again rests for long.
+	# Much longer than two leases: the attempts are past their expiry, and callers that were refused repeatedly back off
+	# for long.
 	wait_until 20 "[ \$(now_us) -gt $((outage + 6 * LEASE_US + 300000)) ]"
 	expect_within $((LEASE_US + 300000)) "$outage" "$(last_sign a)" 'the last sign of handlers in the outage'
 	start_postgres
@@ -105,7 +108,7 @@ story_an_outage_of_the_database_longer_than_two_leases_costs_no_attempt() {
 	conclude a
 }
 
-# A worker made by hand, that fetches and says with its next heartbeat that nothing arrived.
+# Makes a raw call for a simulated worker, which fetches and whose next heartbeat shows that nothing arrived.
 call() { # METHOD HEX…
 	printf "$(printf '\\x%s' "${@:2}")" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" "/reeve.v1.WorkerService/$1"
 }
@@ -143,15 +146,15 @@ varint() { # NUMBER: its bytes in hex
 	printf '%02x ' "$n"
 }
 
-# Of which workers journals have been looked at, a line a statement, as PostgreSQL's log says.
+# Prints the workers whose journals were searched, one line per statement, from PostgreSQL's log.
 looks() {
 	awk '/\] reeve-manager lease LOG: / { look = / execute take_back_find:/ }
 		/\] reeve-manager lease DETAIL:  parameters: / && look { split($0, quoted, "\047"); print quoted[2] }' \
 		"$DIR/log/postgres.log" | tr -d '{}'
 }
 
-# Twelve workers made by hand have an attempt each, and their heartbeats come at once: to two it never arrived, five wait for their
-# Fetch, five hold it. A statement looks for all that have gathered; it would be twelve, one after the other.
+# Twelve simulated workers have an attempt each, and their heartbeats come at once: at two it never arrived, five wait
+# for their Fetch, five hold it. One statement checks all that have gathered, instead of twelve statements in sequence.
 story_what_never_arrived_is_looked_for_at_many_workers_by_one_statement() {
 	local n name incarnation id token held calls=()
 	start_postgres

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The clocks of managers, workers and clients: what they show means nothing, and how fast they run hardly anything.
+# The clocks of managers, workers and clients: the time they show has no effect, and their rate hardly any.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"
@@ -7,7 +7,7 @@
 LIBRARY=/usr/lib/$(uname -m)-linux-gnu/faketime/libfaketime.so.1
 [ -e "$LIBRARY" ] || LIBRARY=$(find /usr/lib -name libfaketime.so.1 2>/dev/null | head -n 1)
 
-# Whoever keeps a ledger does so by the true clock.
+# Handlers that write a ledger use the true clock.
 true_clock_handlers() {
 	fault_folder
 	printf '[handler fault-exec]\nexec = /usr/bin/env -u LD_PRELOAD %s\n' "$REEVE_BIN/fault-handler" >"$DIR/true.ini"
@@ -21,7 +21,8 @@ at_rate() { # RATE COMMAND…: with clocks that all run so fast
 	ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0 LD_PRELOAD=$LIBRARY FAKETIME="+0 x$1" "${@:2}"
 }
 
-# A manager of tomorrow, a worker of yesterday, a client of next month: delays, rests, keys, times in answers.
+# The manager's clock is 26 h fast, the worker's 30 h slow, and clients' clocks are 40 days fast and slow: delays, retry
+# delays, keys and the times in answers are right.
 story_what_other_clocks_show_means_nothing() {
 	start_postgres
 	off_by +26h start_manager "${SHORT[@]}"
@@ -51,7 +52,8 @@ story_what_other_clocks_show_means_nothing() {
 	check_faults --one-clock
 }
 
-# A five-hundredth off: what a worker that is cut off runs has ended before others are given it. Further off nothing is promised.
+# With a rate that is off by 1/500, the handlers of a worker that is cut off have ended before another worker gets their
+# tasks. For larger errors nothing is promised.
 story_a_workers_clock_runs_at_another_rate() {
 	start_postgres
 	start_manager "${SHORT[@]}"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# A standby that does not answer, so that COMMITs wait; and a clock that is set: nobody who lives is counted as lost, nobody
-# who is dead is kept, and nothing is acknowledged that is not safe.
+# A standby that does not answer, so that COMMITs wait, and a clock that is set: no live worker is marked lost, no dead
+# one is kept, and nothing is acknowledged that is not safe.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"
 
-# The worker dies with its Fetch parked at `one`, which does not hear of it and claims a task for it. That COMMIT waits for
-# the standby, while `two` marks the worker lost and sweeps, finding nothing: the claim comes true only later.
+# The worker dies with its Fetch open at `one`, which does not notice and claims a task for it. That COMMIT waits for
+# the standby, while `two` marks the worker lost and finds nothing to reclaim: the claim is committed only later.
 story_a_claim_is_committed_after_its_worker_was_lost() {
 	start_postgres
 	start_proxy network one
@@ -36,7 +36,8 @@ waits_for_standby() { # ROLE
 	[ "$(sql "select count(*) from pg_stat_activity where application_name = 'reeve-manager $1' and wait_event = 'SyncRep'")" != 0 ]
 }
 
-# PostgreSQL then answers as if all were well, with a warning: the commit is here, and perhaps nowhere else.
+# After the cancel PostgreSQL answers as if the COMMIT had succeeded, with a warning: it is committed here, and perhaps
+# nowhere else.
 story_a_wait_for_the_standby_that_was_cancelled_acknowledges_nothing() {
 	start_postgres
 	start_manager "${SHORT[@]}"
@@ -56,11 +57,11 @@ story_a_wait_for_the_standby_that_was_cancelled_acknowledges_nothing() {
 	expect_eq "$(sql "select id from tasks where id <> $first")" "$(tail -n 1 "$DIR/log/submit.log")"
 }
 
-# ---- its clock ----
+# ---- the database's clock ----
 
-# Before each jump: attempts that run, one that fails and rests, one whose time has not come, and steady load. All goes on
-# as if nothing had happened, and what comes after it waits as long as it should; and a worker that dies just after is
-# noticed.
+# Before each jump there are running attempts, a failed task that waits for its retry, a delayed task, and steady load.
+# All of this goes on as if nothing had happened, later tasks wait as long as they should, and a worker that dies right
+# after the jump is noticed.
 story_its_clock_jumps_an_hour_each_way() {
 	start_postgres_with_clock
 	start_manager "${SHORT[@]}"
@@ -83,7 +84,7 @@ story_its_clock_jumps_an_hour_each_way() {
 		expect_within "$BACK_US" 0 "$(longest_wait "$jumped")" 'the longest that a task waited since'
 		expect_eq "failed $(sql "select count(*) from task_history where details like 'resting%'")" "$(outcomes)" 'after the jump'
 		expect_eq 2 "$(sql 'select count(*) from workers where not lost')" 'workers'
-		# What comes after the jump has its own delays and rests, by the clock as it is.
+		# Tasks after the jump have their own delays and retry delays, by the clock as it is now.
 		asked=$(now_us)
 		submit_deeds "later$clock" 1 run=20 '"delay_ms":2000'
 		later=("${IDS[@]}")
@@ -110,8 +111,8 @@ story_its_clock_jumps_an_hour_each_way() {
 }
 
 
-# One manager has seen the clock ahead, the other was not there: each takes the ids of the time that the other tells, and of its
-# own. What was made before the clock was set forward is not made again.
+# One manager has seen the clock ahead, the other was not running: each accepts request ids of the time that the other
+# returns, and of its own. A call from before the clock was set forward is not carried out again.
 story_its_clock_jumps_by_hours_with_two_managers() {
 	start_postgres_with_clock
 	for hours in 2 26; do
@@ -160,8 +161,8 @@ forget_clock() { # the first time it may note when the clock was set back, and w
 	sql "$(cat "$TOP/sql/statements/clock_forget.sql")"
 }
 
-# What was submitted while the clock was ahead does not wait until it shows that time again, although no manager is left that
-# has seen it ahead: it was killed before the clock was set back, or after.
+# Tasks that were submitted while the clock was ahead do not wait until it shows that time again, although the only
+# manager that has seen it ahead was killed: before the clock was set back, or after.
 story_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
 	start_postgres_with_clock
 	for killed in before after; do # the clock is set back
@@ -186,17 +187,17 @@ story_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
 		start_worker
 		wait_until 10 '[ "$(sql "select count(*) from tasks")" = 0 ]'
 		expect_eq completed "$(reeve show "$three_s" --json | jq -r .status)"
-		# What is delayed from now on waits as long as it should.
+		# A task that is delayed from now on waits as long as it should.
 		since=$(now_us)
 		reeve submit echo later --delay 2s --wait >/dev/null
 		took=$(($(now_us) - since))
 		expect [ $took -ge 1900000 ]
 		expect [ $took -le 6000000 ]
-		# What is asked of the last hours is of those before the clock as it is.
+		# Queries for the last hours go by the clock as it is now.
 		expect_fail 1 reeve submit sh 'exit 3' --max-attempts 1 --wait
 		expect_match 'exit' "$(reeve errors)"
 		expect_match 'dead' "$(reeve audit)"
-		# Nothing is seen of that time any more, but a transaction is open that has written then.
+		# No row of that time is left, but a transaction is open that wrote then.
 		forget_clock
 		expect_eq 1 "$(sql 'select count(*) from managers where greatest(hb_at, clock_ahead_until) > clock_timestamp()')"
 		: >"$DIR/$killed"
@@ -212,7 +213,7 @@ story_tasks_of_a_clock_that_was_ahead_do_not_wait_for_it() {
 	done
 }
 
-# Twice, each time a while after it had been set; no manager is left that saw it. The last one takes new calls.
+# The clock is set back twice, some time apart, and no manager is left that saw it. The last manager accepts new calls.
 story_its_clock_is_set_back_twice() {
 	start_postgres_with_clock
 	jump 200000
@@ -233,7 +234,7 @@ story_its_clock_is_set_back_twice() {
 	reeve submit echo later --wait >/dev/null
 }
 
-# The database's clock is an hour ahead of its managers', then two, then theirs.
+# The database's clock is an hour ahead of its managers' clock, then two hours, then equal to it.
 story_schedules_go_by_its_clock() {
 	start_postgres_with_clock
 	jump 3600
@@ -242,11 +243,11 @@ story_schedules_go_by_its_clock() {
 	reeve schedule add often --every 500ms echo tick >/dev/null
 	wait_until 30 "[ \"\$(sql \"select count(*) from schedule_runs where outcome = 'submitted'\")\" -ge 3 ]"
 	expect_eq t "$(sql "select bool_and(planned_at > to_timestamp($(date +%s)) + interval '50 minutes' and at >= planned_at) from schedule_runs")"
-	# Set forward: what lies between is missed, and then it goes on.
+	# Set forward: the times in between are missed, and then the schedule goes on.
 	jump 7200
 	wait_until 30 "[ \"\$(sql \"select count(*) from schedule_runs where outcome = 'missed' and note ~ '^7... were missed'\")\" = 1 ]"
 	wait_until 30 "[ \"\$(sql \"select count(*) from schedule_runs where outcome = 'submitted' and at > clock_timestamp() - interval '2 s'\")\" -ge 2 ]"
-	# Set back: nothing comes before the next planned time, while delays pass as they did.
+	# Set back: no run comes before the next scheduled time, while delays pass as they did.
 	jump 0
 	id=$(reeve submit echo first)
 	reeve wait "$id" >/dev/null

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# PostgreSQL is killed, cuts connections, and does not say what became of a statement, under load: nothing acknowledged is
-# lost, and nothing is done twice.
+# PostgreSQL is killed, cuts connections, and leaves open whether a statement was executed, under load: nothing
+# acknowledged is lost, and nothing is done twice.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"
@@ -14,7 +14,7 @@ start_load() { # [SUBMITTER'S OPTION…]
 	wait_until 20 '[ "$(starts)" -gt 30 ]'
 }
 
-# No attempt ended but by what its handler did, or a cancel.
+# Expects that attempts ended only by their handlers or by a cancel, no worker registered again, and no result was late.
 expect_no_fault_felt() {
 	expect_eq '' "$(sql "select outcome, count(*) from task_attempts where outcome not in ('failed', 'cancelled') group by 1")" \
 		'attempts that ended otherwise'
@@ -60,8 +60,8 @@ story_every_roles_connection_is_cut_under_load() {
 	conclude a b
 }
 
-# The connection breaks when the statement has been executed, before its answer is read, or before it is executed: the
-# manager cannot tell which.
+# The connection breaks after the statement was executed and before its answer is read, or before the statement is
+# executed. The manager cannot tell which.
 story_nobody_knows_what_became_of_a_statement() {
 	start_postgres
 	start_proxy database postgres
@@ -80,7 +80,7 @@ story_nobody_knows_what_became_of_a_statement() {
 	expect_no_fault_felt
 	conclude a b
 }
-# The same when a worker has died: of its being marked lost, and of the ends of its attempts.
+# The same for a dead worker: for the statements that mark it lost and that end its attempts.
 story_nobody_knows_whether_a_dead_workers_tasks_were_taken_back() {
 	start_postgres
 	start_proxy database postgres

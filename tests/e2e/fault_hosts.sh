@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A worker's host is cut off, and joined again.
+# A worker's host is cut off from the network, and connected again.
 # measures time
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"
 
-# `far` is on a host of its own, `near` is not.
+# Starts a database, a manager, and the worker `far` on a host of its own. (The worker `near` is on this host.)
 begin_far() { # [MANAGER'S OPTION…]
 	start_host host
 	start_postgres

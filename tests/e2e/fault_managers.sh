@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Managers that die, freeze and come back under load: nothing is run twice, and nothing waits long.
+# Managers that die, freeze and come back under load: nothing runs twice, and nothing waits long.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"
 
 GOOD='short=6,medium=3,long=1' # tasks that end well
 
-# Two workers and steady load of tasks that end well, at $REEVE_MANAGER.
+# Starts two workers and a steady load of tasks that succeed, at $REEVE_MANAGER.
 start_load() {
 	start_fault_exec a --concurrency 8
 	start_fault_function b --concurrency 24
@@ -14,7 +14,7 @@ start_load() {
 	wait_until 20 '[ "$(starts)" -gt 20 ]'
 }
 
-# All has been run, in its first attempt, and nothing ended in any other way than well.
+# Expects that every task succeeded in its first attempt, and that no worker registered again.
 expect_all_well() {
 	end_load
 	expect_eq '' "$(outcomes)"
@@ -57,8 +57,8 @@ story_one_of_two_is_killed_and_the_other_takes_its_slices_over() {
 	expect_all_well
 }
 
-# It goes on in the middle of what has changed without it, and takes nothing away from anybody. Workers move over once its
-# pings have failed, which must be well within a lease.
+# The manager resumes although much has changed without it, and reclaims nothing from any worker. Workers move to the
+# other one when its pings have failed, which must be well within a lease.
 story_one_of_two_freezes_past_the_leases() {
 	start_postgres
 	start_manager one "${CALM[@]}"
@@ -74,7 +74,8 @@ story_one_of_two_freezes_past_the_leases() {
 	expect_all_well
 }
 
-# Nobody could renew a lease: the handlers are stopped with it, at no cost, and no worker is lost when it goes on.
+# No manager can renew a lease: the handlers are stopped when it ends, at no cost, and no worker is lost when the
+# manager resumes.
 story_the_only_one_freezes_past_the_leases() {
 	start_postgres
 	start_manager "${SHORT[@]}"
@@ -99,7 +100,7 @@ story_the_only_one_freezes_past_the_leases() {
 	conclude a b
 }
 
-# One is killed, one is cut off from the database; the third goes on alone.
+# One manager is killed, one is cut off from the database; the third goes on alone.
 story_three_managers_and_one_is_left() {
 	start_postgres
 	start_proxy database postgres
@@ -119,7 +120,7 @@ story_three_managers_and_one_is_left() {
 	expect_all_well
 }
 
-# Its sockets stay open, and so does its transaction, with a batch locked that tasks at the other manager belong to, too.
+# Its sockets stay open, and so does its transaction, which has locked a batch that also has tasks at the other manager.
 story_a_host_dies_within_a_transaction_and_others_go_on() {
 	local tries=0
 	start_postgres

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What goes one way is lost, for long or for moments.
+# The network loses everything in one direction, for long or for moments.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"
 
-# For so long that the worker must stop, and another take over.
+# The loss lasts so long that the worker must stop and another one takes over.
 one_way() { # up|down
 	start_postgres
 	start_proxy network manager
@@ -17,9 +17,9 @@ one_way() { # up|down
 	cut=$(now_us)
 	wait_until 15 all_ended
 	expect_within "$LEASE_US" "$cut" "$(last_sign a)" 'the last sign of its handlers'
-	# What reached the manager before the worker gave its connection up may have renewed the lease once more.
+	# Calls that reached the manager before the worker gave up the connection may have renewed the lease once more.
 	expect_within $((2 * LEASE_US + 2000000 + 3000000)) "$cut" "$(last_end "${IDS[@]}")" 'done elsewhere'
-	# Calls that arrived may have said that the lease had ended, before the worker was lost.
+	# Calls that arrived may have reported the end of the lease before the worker was lost.
 	expect_match '^(lost 4|lease_ended 4|lease_ended [123] lost [123])$' "$(outcomes)"
 	tell network pass
 	back=$(now_us)
@@ -31,7 +31,7 @@ one_way() { # up|down
 	conclude a
 }
 
-# Otherwise it would be taken to be alive, and its name to be in use, until its lease ended.
+# Otherwise it would count as alive, and its name as in use, until its lease ends.
 story_a_worker_that_stops_while_it_registers_leaves() {
 	start_postgres
 	start_proxy network manager
@@ -60,7 +60,7 @@ story_calls_are_lost_for_longer_than_a_lease() {
 	one_way up
 }
 
-# For moments, under load: what was lost is asked for again, and nothing is done twice.
+# Short losses under load: lost calls are repeated, and nothing is done twice.
 story_moments_without_answers_or_calls() {
 	start_postgres
 	start_proxy workers manager

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Reports and heartbeats that come late, twice, to two managers, or past newer ones: they change nothing.
+# Reports and heartbeats that arrive late, twice, at two managers, or after newer ones change nothing.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"
 
 # ---- reports ----
 
-# The worker's report is held up, and its heartbeats with it, until another worker runs its task, or has done it.
+# The worker's report and its heartbeats are delayed until another worker runs its task, or has completed it.
 late_report() { # during|after
 	start_postgres
 	start_proxy network manager
@@ -24,13 +24,13 @@ late_report() { # during|after
 	before=$(reeve show "${IDS[0]}" --json)
 	tell network pass
 	wait_event 10 "${IDS[0]}" late_result
-	# Perhaps both over the old connection and over a new one.
+	# It may come over both the old connection and a new one.
 	expect_eq a "$(event_field "${IDS[0]}" late_result worker | sort -u)"
 	wait_until 10 all_ended
 	[ "$1" = during ] || expect_eq "$before" "$(reeve show "${IDS[0]}" --json)"
 	expect_eq 'b 2 completed' "$(field "${IDS[0]}" worker) $(field "${IDS[0]}" attempt) $(field "${IDS[0]}" status)"
 	expect_eq 'lost 1' "$(outcomes)"
-	# It is back under another incarnation.
+	# The worker is back as another incarnation.
 	stop b
 	submit_deeds more 1 run=20
 	wait_until 10 all_ended
@@ -45,8 +45,8 @@ story_a_report_that_comes_after_another_has_done_the_task() {
 	late_report after
 }
 
-# One is doubled on its way; one is brought to both managers at the same moment by another way, and then by its worker; all
-# come once more when their tasks are over.
+# One report is duplicated on its way. One is copied and one is intercepted; both go to both managers at the same
+# moment, and once more when all tasks have ended. The worker resends the intercepted one, too.
 story_the_same_report_comes_twice_and_to_two_managers() {
 	start_postgres
 	start_proxy network one
@@ -90,7 +90,8 @@ brought() { # ROUND: everything to both at once
 
 # ---- heartbeats ----
 
-# Old ones are answered, and change nothing: neither the lease nor what is held. The first was sent before anything was.
+# Old heartbeats are answered, but change neither the lease nor the worker's attempts. The first was sent before the
+# worker had any.
 story_a_heartbeat_delayed_past_newer_ones() {
 	start_postgres
 	start_proxy network one
@@ -118,7 +119,7 @@ story_a_heartbeat_delayed_past_newer_ones() {
 	conclude a
 }
 
-# Nor do they keep a worker alive that is dead.
+# Nor do old heartbeats keep a dead worker alive.
 story_replayed_heartbeats_keep_no_dead_worker_alive() {
 	start_postgres
 	start_proxy network one

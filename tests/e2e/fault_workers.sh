@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Workers that die or freeze: what they held is done elsewhere in time, and none of their handlers outlives its lease.
+# Workers that die or freeze: other workers do their tasks in time, and none of their handlers outlives its lease.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 . "$(dirname "$0")/tasks.bash"
@@ -9,7 +9,7 @@ begin() {
 	start_manager "${SHORT[@]}"
 }
 
-# Two workers with four tasks each.
+# Starts two workers, and submits four tasks for each.
 begin_two() { # exec|function
 	begin
 	start_fault_"$1" a --concurrency 4
@@ -18,8 +18,8 @@ begin_two() { # exec|function
 	wait_until 10 '[ "$(starts)" = 8 ]'
 }
 
-# What `a` held when that happened to it was finished by `b` in time, and none of its handlers gave a sign of life after
-# its lease, which began before.
+# Expects that `b` finished in time what `a` ran at the time of the fault, SINCE_US, and that no handler of `a` gave a
+# sign of life after its lease, which began before.
 expect_taken_over() { # SINCE_US
 	local held
 	wait_until 10 all_ended
@@ -52,7 +52,8 @@ story_a_worker_is_killed_in_the_middle_of_functions() {
 	killed function
 }
 
-# Its programs are killed by the guard while it stands still. When it goes on it finds its lease over, and comes back.
+# The watchdog kills the programs while the worker is frozen. When the worker resumes, its lease has ended, and it
+# registers again.
 story_a_worker_with_programs_freezes_past_its_lease() {
 	begin_two exec
 	signal a STOP
@@ -69,7 +70,7 @@ story_a_worker_with_programs_freezes_past_its_lease() {
 	conclude a
 }
 
-# Functions cannot be killed alone: the guard kills the worker.
+# Functions cannot be killed alone: the watchdog kills the worker.
 story_a_worker_with_functions_freezes_past_its_lease() {
 	begin_two function
 	signal a STOP

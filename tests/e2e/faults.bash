@@ -1,39 +1,40 @@
 # shellcheck shell=bash
-# Faults, for stories: a network that loses, delays, doubles and reorders, hosts that are cut off, a database that does
-# not answer or whose clock jumps. Sourced after lib.sh; brings tests/faults/faults.bash along (ledgers and their checker).
+# Helpers for tests with faults: a network that loses, delays, duplicates and reorders messages, hosts that are cut off,
+# a database that does not answer or whose clock jumps. Sourced after lib.sh; sources tests/faults/faults.bash (ledgers
+# and their checker).
 #
-#	$SHORT, $CALM                options of a manager: short leases; somewhat longer ones, into which a restart fits well
-#	LEASE_US, BACK_US            the short lease in µs, and by when service must be back after a fault
-#	start_proxy NAME MANAGER|postgres    a proxy (tests/tools/proxy.c) in front of that manager, or of PostgreSQL; it
-#	                             need not be up yet. A manager's proxy is at ${PROXY[NAME]}, a URL; PostgreSQL's is used
-#	                             by `start_manager NAME` under CONNINFO=${PROXY[NAME]}
-#	tell NAME COMMAND…           gives it a command
-#	applied NAME                 how often its rules have applied
-#	start_host NAME              a host of its own, joined to this machine by a link. Skips the story where that is not
+#	$SHORT, $CALM                options of a manager: short leases; longer ones, into which a restart fits well
+#	LEASE_US, BACK_US            the short lease in µs; the limit in µs for service to be back after a fault
+#	start_proxy NAME MANAGER|postgres    starts a proxy (tests/tools/proxy.c) in front of that manager or of PostgreSQL,
+#	                             which need not be up yet. ${PROXY[NAME]} is a manager's proxy as a URL; PostgreSQL's is
+#	                             for `start_manager NAME` with CONNINFO=${PROXY[NAME]}
+#	tell NAME COMMAND…           sends the proxy a command
+#	applied NAME                 prints how often the proxy's rules have applied
+#	start_host NAME              starts a host of its own, linked to this machine. Skips the test where that is not
 #	                             permitted
-#	near_host NAME MANAGER       sets ${NEAR[@]}, options by which that manager listens at this end of the link too
-#	on_host NAME COMMAND…        runs it there
-#	link NAME down|up            cuts the host off, and joins it again
-#	start_postgres_with_clock    start_postgres, with a clock that `jump SECONDS` sets ahead of the machine's by that much
-#	standby_absent, standby_back from now on a COMMIT waits for a standby that does not answer; no more
-#	submit_deeds PREFIX COUNT DETAILS [MEMBERS]   tasks PREFIX-1 … of the type $TYPE or fault-exec, in one submit, with
-#	                             these further members in their JSON; their ids are ${IDS[@]}
-#	send FILE URL                sends a call that a proxy has copied or taken, as it is; prints what raw-call prints
-#	end_load [SUBMITTER…]        stops them (`load`), and waits until all tasks have ended
-#	conclude [--jumped] WORKER…  stops the workers, which must end well, while their manager is there; then the checker.
-#	                             --jumped: the database's clock has been set
-#	respawn FILE COMMAND…        (with `start`) runs it again and again until FILE is there
-#	kill_now NAME                kills it by SIGKILL; $KILLED_US is when, in the ledgers' time
-#	worker_lost NAME             whether some incarnation of that worker is lost
-#	outcomes                     how the attempts that did not end their task ended: "expired 1 lost 3"
-#	expect_first_attempts        no ended task has counted more than one attempt
-#	starts [WORKER]              how many attempts have begun, by the ledgers
-#	running_of WORKER AT_US      the tasks whose attempts there had begun at that time, and not ended
-#	last_sign WORKER [UNTIL_US]  the last sign of life of its handlers
-#	last_end ID…                 when the last of these tasks' attempts ended
-#	longest_wait FROM_US         of the tasks begun since: the longest from its acknowledgement, or FROM_US, to its first
-#	                             start, in µs
-#	expect_within US FROM_US TO_US WHAT
+#	near_host NAME MANAGER       sets ${NEAR[@]}: options by which that manager also listens at this end of the link
+#	on_host NAME COMMAND…        runs a command on the host
+#	link NAME down|up            cuts the host off; connects it again
+#	start_postgres_with_clock    start_postgres, with a clock that `jump SECONDS` sets that far ahead of the machine's
+#	standby_absent, standby_back make COMMITs wait for a standby that does not answer; stop that
+#	submit_deeds PREFIX COUNT DETAILS [MEMBERS]   submits tasks PREFIX-1 … in one call, of the type $TYPE (fault-exec
+#	                             unless set), with MEMBERS added to their JSON; sets ${IDS[@]} to their ids
+#	send FILE URL                sends a call that a proxy has copied or taken, unchanged; prints what raw-call prints
+#	end_load [SUBMITTER…]        stops the submitters (`load` unless given), and waits until all tasks have ended
+#	conclude [--jumped] WORKER…  stops the workers, which must exit with 0, while their manager runs; then runs the
+#	                             checker. --jumped: the database's clock has been set
+#	respawn FILE COMMAND…        (with `start`) runs the command again and again until FILE exists
+#	kill_now NAME                kills it by SIGKILL; sets $KILLED_US to the time on the ledgers' clock
+#	worker_lost NAME             whether an incarnation of that worker was marked lost
+#	outcomes                     prints the outcomes of attempts that did not end their task: "expired 1 lost 3"
+#	expect_first_attempts        expects that no ended task has counted more than one attempt
+#	starts [WORKER]              prints how many attempts have begun, by the ledgers
+#	running_of WORKER AT_US      prints the tasks whose attempts there had begun at that time, and not ended
+#	last_sign WORKER [UNTIL_US]  prints the time of the last sign of life of its handlers
+#	last_end ID…                 prints when the last of these tasks' attempts ended
+#	longest_wait FROM_US         prints the longest wait, in µs, of tasks that began after FROM_US: from the
+#	                             acknowledgment, or from FROM_US if that is later, to the first start
+#	expect_within US FROM_US TO_US WHAT   expects the time from FROM_US to TO_US to be at most US
 
 . "$TOP/tests/faults/faults.bash"
 
@@ -71,7 +72,7 @@ applied() { # NAME
 	"$REEVE_BIN/reeve-test-proxy" --tell "$DIR/$1.control" status | sed -n 's/^applied //p'
 }
 
-# The host is a network namespace without a name, which ends with the process that holds it, and the link with it.
+# The host is a network namespace without a name. It ends with the process that holds it, and so does the link.
 start_host() { # NAME
 	local port link n
 	if ! unshare --net true 2>/dev/null || ! command -v ip >/dev/null; then
@@ -106,7 +107,7 @@ link() { # NAME down|up
 	ip link set "${HOST_LINK[$1]}" "$2"
 }
 
-# A fault-exec worker there. Its manager must listen near the host.
+# Starts a fault-exec worker on HOST. Its manager must listen near the host.
 start_fault_exec_on() { # HOST NAME MANAGER [OPTION…]
 	local host=$1 name=$2 url=tcp://${HOST_ADDRESS[$1]}:${PORT[$3]} before
 	shift 3
@@ -120,7 +121,7 @@ start_fault_exec_on() { # HOST NAME MANAGER [OPTION…]
 
 # ---- the database ----
 
-# tests/tools/set_clock.c, copied to where PostgreSQL's user can read it.
+# Runs PostgreSQL with tests/tools/set_clock.c, copied to where PostgreSQL's user can read it.
 start_postgres_with_clock() {
 	local program
 	jump 0
@@ -203,7 +204,7 @@ respawn() { # FILE COMMAND…
 	done
 }
 
-# ---- what has happened ----
+# ---- observations ----
 
 kill_now() { # NAME
 	KILLED_US=$(now_us)

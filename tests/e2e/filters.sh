@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tasks chosen by what they are: listed, retried, cancelled, killed and changed all at once; those that hang started again.
+# Tasks selected by conditions: listed, retried, cancelled, killed and changed in bulk; hung tasks are started again.
 # timeout 400
 # long
 . "$(dirname "$0")/lib.sh"
@@ -79,7 +79,7 @@ story_one_command_retries_all_of_an_error() {
 	expect_eq 5 "$(sql "select count(*) from task_history where status = 'dead'")"
 	expect_fail 4 reeve retry --where 'status=dead queue=mail error="no route to host"'
 	expect_eq 'reeve: no task matches' "$OUTPUT"
-	# Without a status: what failed, is dead or was cancelled, and nothing else.
+	# Without a status: failed, dead and cancelled tasks, and no others.
 	expect_eq '5 tasks started again' "$(reeve retry --where 'queue=mail')"
 	expect_fail 1 reeve wait - <"$DIR/others"
 }
@@ -121,7 +121,7 @@ story_kills_end_dead() {
 	many 3 '{"delay":"1h"}' >"$DIR/ids"
 	expect_eq '3 tasks killed or told to stop' "$(reeve kill --where 'type=sh status=queued')"
 	expect_eq 'killed by request' "$(field "$(head -n 1 "$DIR/ids")" last_error)"
-	# A kill takes precedence over a cancel that stands, and a completion over both.
+	# A kill takes precedence over an earlier cancel, and a completion over both.
 	signal worker STOP
 	id=$(reeve submit nothing)
 	signal worker CONT
@@ -166,7 +166,7 @@ story_hung_tasks_are_found_and_started_again() {
 	expect_eq 'completed done 1' "$(field "$hung" status) $(field "$hung" result) $(field "$hung" attempt)"
 	expect_eq 'submitted claimed restart_requested returned restarted claimed completed' "$(events "$hung")"
 	expect_eq executing "$(field "$fresh" status)"
-	# One that completes before its worker hears of it has completed.
+	# A task that completes before its worker gets the command has completed.
 	last=$(reeve submit sh "$HOLD")
 	wait_began "$last"
 	signal worker STOP
@@ -230,7 +230,7 @@ story_a_hundred_thousand_at_once() {
 	expect_eq 100001 "$(reeve list --where 'queue=many' --limit 200000 --json | wc -l)"
 }
 
-# A call walks a bounded stretch of ids: what lies far apart is found by several.
+# A call scans a limited range of ids: tasks that lie far apart are found by several calls.
 story_few_among_many_are_found() {
 	start_postgres
 	start_manager
@@ -251,8 +251,8 @@ story_few_among_many_are_found() {
 	expect_eq 'reeve: no task matches' "$OUTPUT"
 }
 
-# The same call again, as after an answer that was lost, does nothing more and says the same; also when it reaches several
-# managers at the same moment.
+# A repeated call, as after a lost answer, does nothing more and returns the same, also when it reaches several managers
+# at the same moment.
 story_a_call_sent_twice_does_its_work_once() {
 	start_postgres
 	start_manager
@@ -269,12 +269,12 @@ story_a_call_sent_twice_does_its_work_once() {
 	expect_eq '5 tasks cancelled or told to stop' "$(reeve cancel --where queue=mail)"
 }
 
-# Numbers, times and blanks do not count.
+# Makes outputs comparable: replaces numbers and times with N, and drops extra blanks.
 shape() {
 	sed -E 's/[0-9]+([.][0-9]+)?(ms|s|m[0-9]|m|h|d)?([0-9.]+s)?/N/g; s/ +/ /g; s/^ //; s/ $//'
 }
 
-# What docs/operations.md says of failing tasks, command by command.
+# The example of failing tasks in docs/operations.md, command by command.
 story_the_worked_example() {
 	local line want
 	handlers <<-END
@@ -314,7 +314,7 @@ story_the_worked_example() {
 	done <"$DIR/example"
 }
 
-# Another manager has just made it; nobody has told of it.
+# Another manager has just created it, and no notification was sent.
 story_a_new_queue_is_known_at_once() {
 	start_postgres
 	start_manager

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# A transaction that somebody has forgotten keeps every dead row in the tables, and PostgreSQL walks over them wherever it
-# comes by: finding and claiming tasks must not become slower with their number.
+# A forgotten transaction keeps every dead row in the tables, and PostgreSQL reads these rows in each scan that meets
+# them: finding and claiming tasks must not become slower with their number.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ledger.bash"
 
 COUNT=100000
 
-# What PostgreSQL has spent on finding, claiming and completing tasks, in ticks of CPU time: the machine may be busy with
-# other things, so that times by the clock would tell of those.
+# Prints the CPU time, in ticks, that PostgreSQL has spent on finding, claiming and completing tasks. Elapsed time would
+# include other work of the machine.
 spent() {
 	local pid total=0 stat
 	for pid in $(sql "select pid from pg_stat_activity where application_name ~ '^reeve-manager (window|claim|report)$'"); do

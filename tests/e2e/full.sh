@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Managers at their limits: what they refuse is logged and counted, and callers are told which limit it was.
+# Managers at their limits: they log and count the calls that they refuse, and the error names the limit.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -11,7 +11,7 @@ refusals_said() { # REGEX: how many lines of the log tell of one
 	grep -c "warn .*refusing a call, and perhaps more: $1" "$DIR/log/manager.log" || true
 }
 
-# Waits take all calls, and many more are refused: one line of the log says so, and the counter has all of them.
+# Waits take all calls, and many more are refused: the log has one line, and the counter has all of them.
 story_calls_over_the_limit_are_logged_and_counted() {
 	start_postgres
 	start_manager --max-calls 100 --connection-share 100
@@ -34,7 +34,8 @@ story_a_backlog_over_the_limit_is_logged_and_counted() {
 	expect [ "$(refused_calls)" -ge 5 ]
 }
 
-# One connection's submits are more than it may have waiting for the database: it is told so, and another one is served.
+# One connection's submits exceed its share of what may wait for the database: its calls are refused with that reason,
+# and another connection is served.
 story_a_backlog_over_a_connections_share_is_logged_and_counted() {
 	local share='too much of one connection is waiting for the database (--connection-share of --max-waiting)'
 	start_postgres
@@ -48,7 +49,7 @@ story_a_backlog_over_a_connections_share_is_logged_and_counted() {
 	reeve submit nothing --delay 1h >/dev/null
 }
 
-# No rest makes room for another pair of queue and type.
+# Retrying would not make room for another pair of queue and type.
 story_a_new_route_over_the_limit_is_refused_for_good() {
 	start_postgres
 	start_manager --max-routes 2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# No handler outlives its worker's lease, whatever becomes of the worker or the managers; and work that takes longer than was
-# thought may ask for more time.
+# No handler runs beyond its worker's lease, whatever happens to the worker or the managers; and a handler can extend
+# its timeout.
 # alone
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -8,8 +8,9 @@
 LEASE=1000 # ms
 HURRY=(--lease 1s --heartbeat 300ms --expiry-buffer 2s --park 300ms)
 
-# The first attempt notes its token and breathes, in a file named after the task, for ever; so does a child of it that has
-# left for a session of its own and whose parent has gone. Both ignore SIGTERM. A later attempt ends at once.
+# A script for tasks. Each attempt appends its token to tokens.ID. The first attempt then writes the time to breath.ID
+# every 20 ms, forever. A child of it, in its own session and with its parent gone, does the same with escaped.ID. Both
+# append their process ids to pids.ID and ignore SIGTERM. A later attempt ends at once.
 BREATHE='echo "$REEVE_TOKEN" >>"$REEVE_TEST_DIR/tokens.$REEVE_TASK_ID"
 [ "$REEVE_ATTEMPT" = 1 ] || { printf "attempt %s" "$REEVE_ATTEMPT"; exit; }
 cd "$REEVE_TEST_DIR"
@@ -29,7 +30,8 @@ gone() { # ID: everything of its first attempt
 	done <"$DIR/pids.$1"
 }
 
-# Everything of that attempt dies, and it drew its last breath no later than that long after.
+# Expects that all processes of the first attempt have died, and that each wrote its last time within AT_MOST_MS after
+# SINCE_MS.
 expect_last_breath() { # ID SINCE_MS AT_MOST_MS
 	local file last
 	wait_until 5 "gone $1"
@@ -54,7 +56,8 @@ story_a_frozen_workers_programs_are_dead_when_its_lease_ends() {
 	signal frozen STOP
 	expect_last_breath "$id" "$at" $LEASE
 	expect [ "$(($(ms) - at))" -ge 400 ] # not before it had to be
-	# The manager has called it lost. Continued, it starts nothing of what lies there, and registers anew.
+	# The manager marks the worker lost. When the worker continues, it starts none of its prefetched tasks, and
+	# registers again.
 	wait_until 10 '[ "$(sql "select lost from workers where id = '"$first"'")" = t ]'
 	signal frozen CONT
 	reeve wait "$id" --timeout 20s
@@ -65,8 +68,8 @@ story_a_frozen_workers_programs_are_dead_when_its_lease_ends() {
 	expect_eq "$(event_field "$waiting" claimed token | tail -n 1)" "$(cat "$DIR/tokens.$waiting")" 'ran under'
 }
 
-# It was stopped for longer than a guard is given to kill what runs: it must not take the guard for one that stands still
-# before it has heard what that did meanwhile.
+# The worker is frozen for longer than the watchdog has to kill the handlers. When it continues, it must read the
+# watchdog's messages before it may conclude that the watchdog hangs.
 story_a_worker_frozen_for_long_does_not_blame_its_guard() {
 	start_worker icy --concurrency 8
 	for round in 1 2 3; do
@@ -142,9 +145,9 @@ story_a_frozen_worker_never_goes_on_with_its_function() {
 	reeve cancel "$id" >/dev/null
 }
 
-# ---- more time ----
+# ---- extensions ----
 
-# Says that it needs more time, five times, and takes 3 s in all.
+# Asks for an extension six times, and takes 3 s in total.
 LONG='for i in 1 2 3 4 5 6; do echo "{\"extend\": \"1s\", \"news\": $i}" >&3; sleep 0.5; done; printf done'
 
 story_a_program_may_ask_for_more_time() {
@@ -156,7 +159,7 @@ story_a_program_may_ask_for_more_time() {
 	expect_eq t "$(sql "select last_updated - token >= '3s' from task_history where task_id = $id")"
 }
 
-# All in the same moment, so that they wait together.
+# All handlers ask at the same moment, so that their requests wait together.
 story_many_may_ask_at_once() {
 	start_worker crowd --concurrency 24
 	for i in $(seq 1 24); do
@@ -186,9 +189,9 @@ story_a_function_may_too() {
 	expect_eq 'completed 6' "$(field "$id" status) $(field "$id" result)"
 }
 
-# ---- the manager stands still ----
+# ---- frozen managers ----
 
-# The worker ends its programs in time, says so afterwards, and keeps its incarnation.
+# The worker ends its programs in time, reports that afterwards, and keeps its incarnation.
 story_a_worker_cut_off_ends_its_programs_before_its_lease() {
 	start_worker alone --concurrency 3
 	id=$(reeve submit sh "trap 'date +%s%3N >$DIR/asked; exit 0' TERM; touch $DIR/began.\$REEVE_TASK_ID.\$REEVE_ATTEMPT

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Callers that take more than their share: what they do to others is bounded, and they are told which limit they have met.
+# Callers that use more than their share: their effect on others is limited, and errors name the limit that they
+# reached.
 # timeout 600
 # long
 # parts 2
@@ -32,12 +33,12 @@ counter() { # NAME: of the manager
 	reeve stats --json | jq ".counters[] | select(.name == \"$1\").value"
 }
 
-# Freed memory is kept by the sanitizer for a while; here it counts.
+# Limits the freed memory that the sanitizer keeps for a while, because it would count in these measurements.
 export_asan() {
 	ASAN_OPTIONS=$ASAN_OPTIONS:quarantine_size_mb=1:thread_local_quarantine_size_kb=16
 }
 
-# A lease of 3 s: without an answer to a heartbeat the worker would be lost twice over.
+# The flood lasts longer than two leases of 3 s: without answers to its heartbeats the worker would be lost twice.
 # measures time
 story_one_connection_cannot_take_all_calls() {
 	start_postgres
@@ -54,7 +55,7 @@ story_one_connection_cannot_take_all_calls() {
 	done
 	expect_eq "$before" "$(worker_incarnation worker)" "the worker was lost"
 	expect_no_match 'is lost' "$(cat "$DIR/log/manager.log")"
-	# Who hangs up leaves nothing behind, so that there is room for as many again, and not for both.
+	# A closed connection releases its calls, so there is room for 2,000 calls again, though not for 4,000.
 	start_manager small --max-calls 2500 --connection-share 100
 	hostile first waits 2000 "$id"
 	wait_until 10 '[ "$(counter open_calls)" -ge 2000 ]'
@@ -65,7 +66,7 @@ story_one_connection_cannot_take_all_calls() {
 	expect_eq 0 "$(counter calls_refused)"
 }
 
-# Many connections that have each taken their share: heartbeats, reports and operators' calls pass.
+# Many connections have used up their shares: heartbeats, reports and operators' calls still get through.
 # measures time
 story_leases_are_kept_when_all_calls_are_taken() {
 	start_postgres
@@ -86,7 +87,7 @@ story_leases_are_kept_when_all_calls_are_taken() {
 	expect_no_match 'is lost' "$(cat "$DIR/log/manager.log")"
 }
 
-# Operators' calls that wait for a table that somebody has locked, as many as there may be: another operator is heard.
+# Operators' calls, up to their maximum, wait for a locked table: the calls of another operator are still answered.
 story_operators_reads_leave_room_for_other_operators() {
 	start_postgres
 	start_manager --max-calls 200 --connection-share 100
@@ -110,12 +111,12 @@ story_announced_messages_take_no_memory() {
 	sleep 1
 	after=$(resident manager)
 	[ $((after - before)) -lt 60000 ] || fail "$before KiB before, $after KiB after"
-	# … and not for ever: the connections are closed.
+	# The manager closes these connections after a while.
 	wait_until 30 "grep -q closed $DIR/log/flood.log"
 	reeve stats >/dev/null
 }
 
-# 300 Waits for 10,000 tasks each would hold more memory than one connection may: what each holds is counted.
+# 300 Waits for 10,000 tasks each would use more memory than one connection may: the manager counts what each Wait uses.
 story_what_waits_hold_is_bounded() {
 	local before after
 	export_asan
@@ -155,7 +156,8 @@ story_a_caller_is_told_that_all_connections_are_taken() {
 	wait_until 10 'reeve submit nothing >/dev/null'
 }
 
-# All connections are taken, each by an open Wait, from one address: those of another get in all the same, and a worker keeps its lease.
+# One address has all connections, each with an open Wait: connections from another address are still accepted, and a
+# worker keeps its lease.
 story_one_address_with_all_connections_keeps_no_other_out() {
 	start_postgres
 	start_manager manager --max-connections 50 --lease 3s --heartbeat 1s
@@ -170,13 +172,13 @@ story_one_address_with_all_connections_keeps_no_other_out() {
 	pause 4 # more than a lease
 	expect_eq 0 "$(sql 'select count(*) from workers where lost')"
 	expect_eq 1 "$(grep -c 'closing a connection in use, and perhaps more: its address has [0-9]* of 50' "$DIR/log/manager.log")"
-	# … but those of the same address do not.
+	# More connections from the same address are refused.
 	HOSTILE_FROM=127.0.0.2 hostile another connections 5
 	wait_until 10 "grep -q -- '--max-connections' $DIR/log/another.log"
 	stop worker
 }
 
-# Four addresses of this machine: what one of them takes is its share, however many connections it has.
+# Callers from four addresses of this machine: each address gets only its share, however many connections it has.
 # measures time
 story_one_address_has_its_share() {
 	start_postgres
@@ -195,7 +197,7 @@ story_one_address_has_its_share() {
 	reeve submit nothing >/dev/null
 }
 
-# 400 MiB of errors: of what is asked for by one call the manager reads a few MiB.
+# There are 400 MiB of errors; for one call the manager reads only a few MiB of them.
 story_long_errors_are_read_in_parts() {
 	local before after
 	export_asan
@@ -218,7 +220,7 @@ story_long_errors_are_read_in_parts() {
 	[ $((after - before)) -le 65536 ] || fail "$before KiB before, up to $after KiB while errors were read"
 }
 
-# What waits is in the database; the manager keeps --window candidates of it.
+# Waiting tasks are in the database; the manager keeps up to --window candidates in memory.
 story_memory_does_not_grow_with_the_backlog() {
 	local small large
 	export_asan
@@ -238,7 +240,8 @@ story_memory_does_not_grow_with_the_backlog() {
 	[ $((large - small)) -le 16384 ] || fail "$small KiB with 200 tasks, $large KiB with 200,000"
 }
 
-# Fewer descriptors than --max-connections: idle connections make room for an operator before they have all been taken.
+# The process has fewer descriptors than --max-connections needs: the manager closes idle connections for an operator
+# before it has no descriptors left.
 story_idle_connections_keep_nobody_out() {
 	start_postgres
 	ulimit -n 400
@@ -251,7 +254,7 @@ story_idle_connections_keep_nobody_out() {
 	expect_no_match 'cannot accept' "$(cat "$DIR/log/manager.log")"
 }
 
-# As many Gets as there are connections are under way all the time: they are answered some at a time, so that others have their turns soon.
+# 900 connections always have a Get in flight: the manager answers a few at a time, so that other calls are served soon.
 # measures time
 story_reads_over_many_connections_keep_no_operator_waiting() {
 	local begin took id
@@ -271,7 +274,7 @@ story_reads_over_many_connections_keep_no_operator_waiting() {
 	expect [ "$(told flood ' 0 ')" -gt 900 ]
 }
 
-# Twenty submits of 10,000 tasks are one connection's: another's single task does not wait for them.
+# One connection sends twenty submits of 10,000 tasks: a single task of another connection does not wait for them.
 # measures time
 story_a_small_submit_is_not_behind_a_flood() {
 	start_postgres
@@ -287,7 +290,8 @@ story_a_small_submit_is_not_behind_a_flood() {
 	[ "$count" -lt 200000 ] || fail "the flood was over before the others were made"
 }
 
-# Twenty submits of 2,000 new types each are one connection's: another's new type, and a worker that registers, do not wait for them.
+# One connection sends twenty submits of 2,000 new types each: another connection's new type, and a worker that
+# registers, do not wait for them.
 story_new_types_and_workers_are_not_behind_a_flood_of_types() {
 	local count
 	start_postgres

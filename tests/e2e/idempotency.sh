@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The same thing asked for twice: by its key, or because a call was sent again.
+# Submits with a known key, and resent calls: each takes effect once.
 # timeout 600
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -49,13 +49,14 @@ story_a_race_for_a_key_has_one_winner() {
 		expect_eq 1 "$(cat "$DIR/answer.$round."* | jq .id | sort -u | wc -l)" 'different ids answered'
 		expect_eq '1 19' "$(cat "$DIR/answer.$round."* | jq -rs '"\(map(select(.existing | not)) | length) \(map(select(.existing)) | length)"')"
 		expect_eq $round "$(tasks_in race)"
-		# The one that was told that it made the task did make it.
+		# The task is that of the caller whose answer says that it created the task.
 		winner=$(jq -r 'select(.existing | not) | input_filename' "$DIR/answer.$round."*)
 		expect_eq "${winner##*.}" "$(field "$(jq .id "$winner")" details)"
 	done
 }
 
-# Counted from the submit, whether or not the task has ended; the next one's key lives as long as that one says.
+# A lifetime counts from the submit, whether or not the task has ended. The next task with the key sets a lifetime of
+# its own.
 story_a_key_is_forgotten_after_its_lifetime() {
 	short=$(reeve submit nothing --queue ttl --key k --key-ttl 1s --delay 1h)
 	long=$(reeve submit nothing --queue ttl --key l --key-ttl 1h --delay 1h)
@@ -87,7 +88,7 @@ story_a_key_is_remembered_after_the_task_ended() {
 		and k.expires_at - h.last_updated between '23:59:00' and '24:01:00'")" 'keys that are kept for a day from the end on'
 	sleep 1.1
 	expect [ "$(reeve submit nothing --queue after --key short)" != "${ids[short]}" ]
-	# Run again it is the same task still; and the day begins anew when it has ended.
+	# A retry runs the same task, and the key's day begins again when that run has ended.
 	reeve retry "${ids[completed]}" >/dev/null
 	reeve wait "${ids[completed]}" >/dev/null
 	expect_eq "${ids[completed]}" "$(reeve submit nothing --queue after --key completed)"
@@ -104,12 +105,12 @@ story_doubled_keys_in_a_bulk_file_make_one_task_each() {
 	expect_eq 50 "$(jq 'select(.existing | not) | .id' "$DIR/answers" | sort -u | wc -l)"
 	expect_eq 2450 "$(jq 'select(.existing) | .id' "$DIR/answers" | wc -l)"
 	expect_eq 50 "$(sql "select count(*) from tasks where queue like 'bulk _'")"
-	# Each line is answered with the task of its own key, which the first such line made.
+	# Each line is answered with the task of its key, which the first line with that key created.
 	paste <(jq -r '"\(.queue)/\(.key)"' "$DIR/tasks") <(jq .id "$DIR/answers") | sort -u >"$DIR/got"
 	sql "select queue || '/' || key || E'\t' || id from tasks where queue like 'bulk _'" | sort >"$DIR/want"
 	expect diff "$DIR/want" "$DIR/got"
 	expect_eq "$(seq 1 50)" "$(sql "select details from tasks where queue like 'bulk _' order by details::int")"
-	# The whole file again makes nothing.
+	# Submitting the file again creates no tasks.
 	reeve submit --bulk "$DIR/tasks" 2>/dev/null | diff - <(jq .id "$DIR/answers")
 	expect_eq 50 "$(sql "select count(*) from all_tasks where queue like 'bulk _'")"
 }
@@ -122,13 +123,13 @@ story_a_call_sent_again_is_carried_out_once() {
 		expect_eq "$answer" "$(resend submit "$id" again '' 3 "$REEVE_MANAGER")"
 	done
 	expect_eq "$(tr ' ' '\n' <<<"$answer" | sort -n)" "$(sql "select id from all_tasks where queue = 'again' order by 1")"
-	# With keys it is told again which of them were there.
+	# With keys, the repeated answer also marks the tasks that already existed.
 	keyed=$(resend id)
 	answer=$(resend submit "$keyed" again key 2 "$REEVE_MANAGER")
 	expect_match '^([0-9]+) ([0-9]+)\+$' "$answer"
 	expect_eq "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"
 	expect_eq "$answer" "$(resend submit "$keyed" again key 2 "$REEVE_MANAGER")"
-	# A cancel changes the task once, and says so each time.
+	# A cancel changes the task once, and a resent call gets the same answer.
 	cancel=$(resend id)
 	task=${BASH_REMATCH[1]}
 	expect_eq "$task" "$(resend cancel "$cancel" "$task" "$REEVE_MANAGER")"
@@ -151,9 +152,9 @@ story_a_call_sent_again_after_a_restart_is_carried_out_once() {
 	expect_eq 6 "$(tasks_in restart)"
 }
 
-# The manager is killed while the database has its statement. Without keys that is one statement, which the database
-# carries out though nobody waits for it any more; with keys it is a transaction that is never committed. The caller
-# cannot know, and sends the call again by itself.
+# The manager is killed while PostgreSQL executes its statement. Without keys that is a single statement, which
+# PostgreSQL completes although no connection waits for it. With keys it is a transaction that is never committed. The
+# caller cannot know which, and its client resends the call.
 story_a_manager_killed_in_the_middle_of_a_call_leaves_nothing_double() {
 	start_manager mortal
 	for key in '' key; do
@@ -204,17 +205,17 @@ story_request_ids_that_say_nothing_are_refused() {
 	refused INVALID_ARGUMENT 'version 7' 3fa85f64-5717-4562-b3fc-2c963f66afa6 1
 	refused INVALID_ARGUMENT 'version 7' 00000000-0000-0000-0000-000000000000 1
 	expect_eq 0 "$(tasks_in refused)"
-	# What is just within the bounds is taken.
+	# Ids just within the bounds are accepted.
 	for seconds in $((-23 * 3600)) 3000; do
 		id=$(resend id $seconds)
 		answer=$(resend submit "$id" taken '' 2 "$REEVE_MANAGER")
 		expect_eq "$answer" "$(resend submit "$id" taken '' 2 "$REEVE_MANAGER")"
-		# An id that was used for another call makes nothing.
+		# An id that was used for another call creates no task.
 		refused INVALID_ARGUMENT 'used for another call' "$id" 3
 		refused INVALID_ARGUMENT 'used for another call' "$id" 1
 	done
 	expect_eq '4 0' "$(tasks_in taken) $(tasks_in refused)"
-	# Nor does one for a cancel change a task.
+	# A cancel with an id that is too old changes no task.
 	old=$(resend id $((-24 * 3600 - 60)))
 	task=${answer%% *}
 	expect_match '^FAILED_PRECONDITION: ' "$(resend cancel "$old" "$task" "$REEVE_MANAGER" || true)"

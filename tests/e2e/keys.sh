@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Idempotency keys when it is made hard: files of the same keys that race, keys that expire while they are asked for, and
-# what becomes of a key with its task. (idempotency.sh has the ordinary cases.)
+# Hard cases of idempotency keys: files with the same keys that race, keys that expire during submits, and keys whose
+# tasks have ended. (idempotency.sh has the ordinary cases.)
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -17,7 +17,8 @@ story_a_second_submit_answers_the_first_tasks_id_and_says_so() {
 	expect_eq '' "$(cat "$DIR/said")"
 	expect_eq false "$(reeve submit echo --key another --json | jq .existing)"
 	reeve wait "$first" >/dev/null
-	# What the first one said counts; it is known also after its task has ended, and --wait gives its result.
+	# The values of the first submit count. The key is also known after its task has ended, and --wait then prints the
+	# task's result.
 	expect_eq 'echo one 0' "$(reeve show "$first" --json | jq -r '"\(.type) \(.result) \(.priority)"')"
 	expect_eq "$first" "$(reeve submit echo three --key k 2>/dev/null)"
 	expect_eq one "$(reeve submit echo four --key k --wait 2>/dev/null)"
@@ -37,7 +38,7 @@ story_a_key_outlives_dead_and_cancelled_tasks_and_restarts() {
 	start_manager
 	expect_eq "$dead" "$(reeve submit sh 'exit 0' --key dead 2>/dev/null)"
 	expect_eq "$cancelled" "$(reeve submit sh --key cancelled 2>/dev/null)"
-	# Until a day after the end: no earlier, and no longer.
+	# The keys expire a day after the ends of their tasks, neither earlier nor later.
 	expect_eq 2 "$(sql "select count(*) from keys where expires_at between clock_timestamp() + '23h' and clock_timestamp() + '24h'")"
 	sql "update keys set expires_at = clock_timestamp() where key = 'dead'" # the day is over
 	again=$(reeve submit sh 'exit 0' --key dead)
@@ -59,17 +60,17 @@ story_a_key_may_have_a_lifetime() {
 	done
 	expect_eq t "$(sql "select b.created - a.created >= '2s' from tasks a, tasks b where a.id = $first and b.id = $second")"
 	expect_eq "$second" "$(reeve submit nothing --key k 2>/dev/null)"
-	# The first task has not run yet. When it ends it does not touch the second one's key, and neither does a retry of it.
+	# The first task has not run yet. Neither its end nor its retry changes the key of the second task.
 	start_worker
 	reeve wait "$first" "$second" >/dev/null
 	reeve retry "$first" >/dev/null
 	reeve wait "$first" >/dev/null
 	expect_eq "$second" "$(reeve submit nothing --key k 2>/dev/null)"
-	# A lifetime counts from the submit, also when the task has long ended or still runs.
+	# A lifetime counts from the submit, whether the task has long ended or still runs.
 	expect_eq t "$(sql "select expires_at - created between '59m' and '61m' from keys join task_history using (task_id) where keys.key = 'k'")"
 }
 
-# Whole files of the same keys, in different orders, at two managers: no deadlock, no error, each key once.
+# Files with the same keys in different orders, at two managers: no deadlock, no error, and one task for each key.
 story_files_with_the_same_keys_race() {
 	start_postgres
 	start_manager one
@@ -87,7 +88,7 @@ story_files_with_the_same_keys_race() {
 	expect_eq 400 "$(sql 'select count(*) from all_tasks')"
 	expect_eq 400 "$(cat "$DIR"/told.? | jq -r 'select(.existing | not) | .id' | wc -l)"
 	expect_eq 3200 "$(cat "$DIR"/told.? | wc -l)"
-	# Everybody was told the right task for each of the lines.
+	# Every caller got the right task for each line.
 	for i in 1 8; do
 		paste -d' ' <(jq -r .key "$DIR/tasks.$i") <(jq -r .id "$DIR/told.$i") | sort >"$DIR/pairs.$i"
 	done
@@ -97,7 +98,8 @@ story_files_with_the_same_keys_race() {
 	expect_eq 400 "$(sql 'select count(*) from task_history')"
 }
 
-# Keys that come and go all the time, from many: a task is made whenever the key is free, and an answer is always given.
+# Six callers submit with a key that expires again and again: a task is created whenever the key is free, and every call
+# is answered.
 story_keys_that_expire_while_they_are_asked_for() {
 	start_postgres
 	start_manager one
@@ -112,7 +114,7 @@ story_keys_that_expire_while_they_are_asked_for() {
 	expect_eq 150 "$(cat "$DIR"/told.? | wc -l)"
 	expect_eq "$(sql 'select count(*) from tasks')" "$(cat "$DIR"/told.? | jq -r 'select(.existing | not) | .id' | sort -u | wc -l)"
 	expect_eq "$(sql 'select id from tasks order by 1')" "$(cat "$DIR"/told.? | jq -r .id | sort -nu)"
-	# Never two made within one lifetime.
+	# No two tasks were created within one lifetime.
 	expect_eq 0 "$(sql "select count(*) from (select created - lag(created) over (order by created) as gap from tasks) x where gap < '30ms'")"
 }
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# The statements that leases rest on, one at a time: each guard in them is one that a simpler design was broken without.
+# The SQL statements that leases depend on, one at a time. Each condition in them is needed: a simpler design failed
+# without it.
 # quick
 # long
 . "$(dirname "$0")/lib.sh"
 
-# A database as a manager makes it, with a worker (1) and a route; nothing runs but this story.
+# Sets up a database as a manager creates it, with a worker (id 1) and a route. Only the test uses it.
 set_up() {
 	start_postgres
 	start_manager
@@ -13,7 +14,7 @@ set_up() {
 		insert into workers (name, host, pid) values ('w', 'h', 7)" >/dev/null
 }
 
-# As many parameters as the statement has: those that are not given are null.
+# Prints a statement's parameters, separated by commas: those given, then null for each of the others.
 padded() { # NAME PARAMETER…
 	local name=$1 count list
 	shift
@@ -26,7 +27,7 @@ padded() { # NAME PARAMETER…
 	echo "${list#, }"
 }
 
-# Runs a statement of the manager's with text parameters, each quoted already; NULL as null. Columns by |.
+# Runs one of the manager's statements. Its parameters are SQL literals, or NULL. Prints columns separated by |.
 run() { # NAME PARAMETER…
 	local name=$1 list
 	list=$(padded "$@")
@@ -113,7 +114,7 @@ story_a_worker_that_moved_on_is_not_lost() {
 	expect_eq '' "$(run workers_watch | cut -d '|' -f 1)" 'who is lost is not watched'
 }
 
-# Callers make up workers as fast as they like; of those that are lost at once a few are named.
+# Callers can invent workers as fast as they like: of many that are lost at once, the log names only a few.
 story_the_log_names_a_few_of_many_that_are_lost() {
 	set_up
 	sql "delete from workers; insert into workers (name, lease_ms) select 'made up ' || n, 500 from generate_series(1, 300) n" >/dev/null
@@ -123,7 +124,8 @@ story_the_log_names_a_few_of_many_that_are_lost() {
 	expect_eq 10 "$(grep -c 'worker made up .* is lost: no heartbeat for a lease' "$DIR/log/manager.log")"
 }
 
-# The heartbeat began before the loss and is committed after: the loss waits for its row, and looks again.
+# The heartbeat begins before the loss and commits after it: the loss waits for the row lock, and then checks the row
+# again.
 story_a_heartbeat_under_way_forestalls_the_loss() {
 	set_up
 	(
@@ -161,7 +163,7 @@ story_the_sweep_finds_what_lost_workers_hold() {
 	expect_eq 2 "$(sql "select count(*) from task_events where event = 'reclaimed' and note like 'lost; last heartbeat of worker w%'")"
 }
 
-# Told of by several, and found by several: still one end.
+# Several notifications name the same worker, and several scans find the same attempts: each attempt still ends once.
 story_an_attempt_that_is_found_twice_ends_once() {
 	set_up
 	tasks 2
@@ -177,7 +179,7 @@ story_an_attempt_that_is_found_twice_ends_once() {
 	expect_eq '0|0' "$(sql 'select min(open), max(open) from assignments where closed_at is not null')"
 }
 
-# A row that somebody holds keeps none of the others from being taken back.
+# One locked row does not keep the others from being reclaimed.
 story_what_is_locked_is_left_for_later() {
 	set_up
 	tasks 3
@@ -194,7 +196,7 @@ story_what_is_locked_is_left_for_later() {
 	wait_until 10 "[ \"\$(sql 'select status from tasks order by id' | xargs)\" = 'failed failed failed' ]"
 }
 
-# Its statement began while the worker lived, and saw that.
+# The claim begins while the worker is alive, and its snapshot shows the worker so.
 story_the_sweep_finds_what_is_claimed_after_the_loss() {
 	set_up
 	tasks 1
@@ -213,7 +215,8 @@ story_the_sweep_finds_what_is_claimed_after_the_loss() {
 	expect_eq 1 "$(run lost_find 50 NULL 0 0 | cut -d '|' -f 1)"
 }
 
-# Held, waited for, given to a later Fetch, somebody else's: left alone. The rest never arrived.
+# Only tasks that never arrived are requeued: not those that the worker has, that it still waits for, that a later Fetch
+# got, or that belong to another worker.
 story_what_is_taken_back_can_never_come_to_run() {
 	set_up
 	sql "insert into workers (name) values ('other')" >/dev/null
@@ -281,7 +284,7 @@ story_more_time_is_given_under_the_token_and_up_to_a_bound() {
 	expect_eq '' "$(run extend "'{1}'" "'{\"$token\"}'" "'{60000}'" 3600000 1000)" 'it is over'
 }
 
-# The manager that claims may have been told a shorter lease and buffer than the one where the worker registered.
+# The manager that claims may have a shorter lease and expiry grace than the manager where the worker registered.
 story_no_attempt_expires_within_its_workers_lease() {
 	set_up
 	tasks 1
@@ -314,7 +317,7 @@ story_a_name_is_one_living_workers() {
 	expect_eq f "$(sql 'select lost from workers where id = 4')"
 }
 
-# Each before it could see the other.
+# Each session begins before it could see the row of the other.
 story_of_two_that_register_at_once_one_gets_the_name() {
 	set_up
 	lose 1
@@ -334,7 +337,8 @@ story_of_two_that_register_at_once_one_gets_the_name() {
 	expect_eq 1 "$(sql 'select count(*) from workers where not lost')"
 }
 
-# What ends an attempt by its expiry is bounded by the manager's own clock, and by what it has itself watched.
+# A manager ends an attempt by its expiry only if its own clock agrees, and if it has itself watched the attempt for
+# long enough.
 story_expiry_is_not_the_databases_word_alone() {
 	set_up
 	tasks 2
@@ -355,7 +359,8 @@ story_expiry_is_not_the_databases_word_alone() {
 	expect_eq 1 "$(found "'infinity'" 0 0)"
 }
 
-# A transaction that only reads does not wait for a synchronous standby, and must not tell of what that may not have.
+# A transaction that only reads does not wait for a synchronous standby, so it must not reveal what the standby may not
+# have.
 story_what_tells_of_an_earlier_commit_is_a_commit() {
 	set_up
 	tasks 2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Workers that leave: what runs may finish, what has not begun goes back, what is done is not lost.
+# Workers that leave: running tasks may finish, tasks that have not begun are returned, and no result is lost.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -61,7 +61,7 @@ story_what_runs_finishes() {
 	expect_eq other "$(field "$later" worker)"
 }
 
-# The only attempt that they have is not used up by that.
+# The return does not use up the only attempt that the tasks have.
 story_what_does_not_finish_in_time_goes_back() {
 	start_postgres
 	start_manager
@@ -107,7 +107,7 @@ story_a_second_signal_stops_at_once() {
 	expect_gone worker
 }
 
-# They go back while the one that runs still does.
+# The tasks are returned while the running one continues.
 story_what_has_not_begun_goes_back_at_once() {
 	start_postgres
 	start_manager
@@ -133,7 +133,7 @@ story_what_has_not_begun_goes_back_at_once() {
 	expect_gone worker
 }
 
-# A handler that leaves a line for each time that it runs.
+# The beginning of a script that appends a line for each of its runs.
 ONCE='echo "$REEVE_TASK_ID" >>"$REEVE_TEST_DIR/ran"
 '
 
@@ -162,7 +162,7 @@ story_results_outlast_a_manager() {
 	expect_gone worker
 }
 
-# It is told to stop while no manager is there, and waits for one.
+# The worker gets SIGTERM while no manager runs, and waits for one.
 story_a_worker_that_leaves_brings_its_results_first() {
 	start_postgres
 	start_manager
@@ -184,7 +184,7 @@ story_a_worker_that_leaves_brings_its_results_first() {
 	expect_gone worker
 }
 
-# No manager comes: it ends all the same, says so, and its task is run again by another one.
+# No manager starts: the worker ends anyway, with an exit code for that, and another worker runs its task again.
 story_results_that_nobody_takes_are_told() {
 	local options=(--lease 1s --heartbeat 300ms --expiry-buffer 1500ms)
 	start_postgres

@@ -1,14 +1,16 @@
 # shellcheck shell=bash
-# For stories that count what was really run: tasks of type `ledger` in workers made of C functions, which write a line to
-# $LEDGER for each attempt (tests/tools/ledger_worker.c says what is in it). Sourced after lib.sh.
+# For tests that count what actually ran: tasks of the type `ledger`, in workers whose handler is a C function that
+# writes a line to $LEDGER for each attempt (tests/tools/ledger_worker.c describes the line). Sourced after lib.sh.
 #
-#	ledger_tasks FROM TO [MS]    prints JSON lines for `reeve submit --bulk`: tasks t<FROM> … t<TO>, that take MS each
+#	ledger_tasks FROM TO [MS]    prints JSON lines for `reeve submit --bulk`: tasks t<FROM> … t<TO>, which take MS each
 #	start_ledger NAME [OPTION…]  starts a worker at $REEVE_MANAGER and waits until it is registered
-#	ledger_names                 prints the name of each attempt begun, in the ledger's order
-#	await_history SECONDS COUNT  waits until so many tasks have ended
-#	expect_each_once COUNT       t1 … t<COUNT> have each begun exactly once, and nothing else has
-#	expect_ended COUNT [STATUS]  so many tasks have ended, so (`completed` unless given), and no other task is there
-#	expect_journal_closed        every attempt is in the journal exactly once, and every journal row is closed
+#	ledger_names                 prints the name of each attempt that has begun, in the ledger's order
+#	await_history SECONDS COUNT  waits until COUNT tasks have ended
+#	expect_each_once COUNT       expects that each of t1 … t<COUNT> has begun exactly once, and nothing else has
+#	expect_ended COUNT [STATUS]  expects that COUNT tasks have ended with STATUS (`completed` unless set), and that
+#	                             there is no other task
+#	expect_journal_closed        expects that every attempt is in the journal exactly once, and that every journal row
+#	                             is closed
 
 ledger_tasks() {
 	awk -v from="$1" -v to="$2" -v ms="${3:-}" 'BEGIN {
@@ -66,13 +68,14 @@ expect_journal_closed() {
 
 # Submitters under load.
 #
-#	submit_steadily FROM STEP [MS [OPTION…]]    (with `start`) submits t<FROM> and so on, STEP in a call, one call after
-#	                             the other, whatever becomes of them, until there is a file $DIR/enough;
-#	                             $DIR/acknowledged.FROM has the ids it was told, its log what went wrong
-#	begun COUNT                  whether so many attempts have begun
-#	count_of FILE                prints how many lines it has, 0 if it is not there
-#	expect_nothing_lost          every id acknowledged has completed
-#	expect_nothing_doubled       no details have become two tasks, none has begun twice, and all that was made has ended
+#	submit_steadily FROM STEP [MS [OPTION…]]    (with `start`) submits t<FROM> and following, STEP in a call, one call
+#	                             after the other, even after errors, until the file $DIR/enough exists.
+#	                             $DIR/acknowledged.FROM gets the acknowledged ids, its log the errors
+#	begun COUNT                  whether at least COUNT attempts have begun
+#	count_of FILE                prints the number of lines of a file, 0 if it does not exist
+#	expect_nothing_lost          expects that every acknowledged task has completed
+#	expect_nothing_doubled       expects that no details became two tasks, that no task began twice, and that all tasks
+#	                             that were created have ended
 
 submit_steadily() {
 	local n code
@@ -110,12 +113,12 @@ expect_nothing_doubled() {
 
 # Locks.
 #
-#	hold NAME 'STATEMENT…'       a transaction of its own that runs the statements and stays open
+#	hold NAME 'STATEMENT…'       runs the statements in a transaction of its own, and keeps it open
 #	let_go NAME                  rolls it back
-#	blocked ROLE                 whether a connection of that role of a manager waits for a lock
-#	sessions_gone ROLE           whether no session of that role is left, so that nothing of a manager that was killed
-#	                             goes on in PostgreSQL
-#	last_ran ROLE TEXT           whether the last statement of that role has ended and had this text in it
+#	blocked ROLE                 whether a manager's connection with that role waits for a lock
+#	sessions_gone ROLE           whether no session with that role is left, so that no statement of a killed manager
+#	                             continues in PostgreSQL
+#	last_ran ROLE TEXT           whether the last statement of that role has ended and contained this text
 
 hold() {
 	PGAPPNAME=hold-$1 start "$1" sql "begin; $2; select pg_sleep(3600)"

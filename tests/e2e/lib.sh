@@ -1,15 +1,21 @@
 # shellcheck shell=bash
-# The harness of the end-to-end stories: real programs, a real PostgreSQL, real sockets.
+# The harness of the end-to-end tests: real programs, a real PostgreSQL, real sockets.
 #
-# How to write a story. A suite is a file tests/e2e/NAME.sh, executable, with one sentence on what it is about in its head.
-# `# quick` in the head takes it into `tests/run quick`; `# timeout 600` gives it that many seconds instead of 300; `# long`
-# lets it begin before the others where nobody knows yet how long they take; `# parts 3` has its stories run in three jobs,
-# each of which does what is at the top of the file; `# measures time` lets it run with one other beside it, `# alone` with none:
-# for bounds that the other would break. These two may also stand right above a story, and then hold for that story.
-# `# background` is for those that only compute, and have the time of the processors that no other wants.
+# How to write a test. A suite is an executable file tests/e2e/NAME.sh. Its head says in one sentence what it is about,
+# and can have marks, each on a line of its own:
+#
+#	`# quick`            `tests/run quick` includes the suite
+#	`# timeout 600`      the suite has that many seconds instead of 300
+#	`# long`             the suite starts before others until tests/run has measured how long the suites take
+#	`# parts 3`          the tests run in three jobs, each of which executes the top of the file
+#	`# measures time`    only one other suite runs at the same time: for limits that more load would break
+#	`# alone`            no other suite runs at the same time
+#	`# background`       the suite only computes, and gets the processor time that no other suite needs
+#
+# `# measures time` and `# alone` can also be directly above a test, and then apply to that test.
 #
 #	#!/usr/bin/env bash
-#	# Tasks that fail: tried again, or not.
+#	# Tasks that fail: retried, or not.
 #	# quick
 #	. "$(dirname "$0")/lib.sh"
 #
@@ -25,50 +31,51 @@
 #
 #	run_stories
 #
-# Each function named story_… is one test, run in the order of the file, in a shell of its own with `set -eu`: the first
-# command that fails ends it, and everything it started is ended with it, last first. A story also fails if one of its
-# processes does not stop on SIGTERM within 30 s, leaves children behind, or gives a sanitizer's report; then its output and
-# the ends of all logs are shown. What is started at the top of the file, before run_stories, is there for all its stories;
-# a story that kills or restarts something starts its own.
+# Each function named story_… is one test. The tests run in the order of the file, each in its own shell with `set -eu`:
+# the first command that fails ends the test. The harness then ends everything that the test started, in reverse order.
+# A test also fails if one of its processes does not stop within 30 s of SIGTERM, leaves children, or causes a sanitizer
+# report. For a failed test the harness prints its output and the ends of all logs. Processes that are started at the
+# top of the file, before run_stories, serve all its tests; a test that kills or restarts a process starts its own.
 #
-# `tests/run NAME` runs one suite, `tests/run NAME/WORDS` its stories with those words in their names; running the file
-# itself does, too. With REEVE_TEST_TRACE=1 every command of a story is in its output.
+# `tests/run NAME` runs one suite, as does running the file itself; `tests/run NAME/WORDS` runs its tests with those
+# words in their names. With REEVE_TEST_TRACE=1 the output of a test has every command.
 #
-# What there is, beside plain bash and jq:
+# Variables and functions, in addition to plain bash and jq:
 #	$TOP                         the project's folder
-#	$DIR                         the story's own folder (removed afterwards); logs are in $DIR/log/NAME.log
-#	start_postgres [--empty] [OPTION…]   a cluster with the database `reeve`, owned by the role `reeve`; its $CONNINFO. It has
-#	                             Reeve's schema, as --print-schema prints it, and the history's partitions, or with --empty
-#	                             nothing. Started again after
-#	                             stop_postgres it is the same cluster
-#	stop_postgres [immediate]    pg_ctl -m fast, or the mode given
-#	sql 'select …'               as superuser on `reeve`, like `psql -XAtq -c`: columns separated by |, one row a line. The
-#	                             session is as a new one is, though it is kept and used again; with PGAPPNAME set it is
-#	                             psql, in a session of its own
-#	sql_let_go                   closes the sessions that `sql` keeps open, which keep a database from being copied
-#	start_manager [NAME] [OPTION…]   and waits until it answers; the NAME is `manager` unless given, and names its log
-#	                             and its port, so that the same name started again listens there again. Its URL is
-#	                             ${URL[NAME]}; REEVE_MANAGER is the one started last
+#	$DIR                         the test's own folder (removed afterwards); logs are in $DIR/log/NAME.log
+#	start_postgres [--empty] [OPTION…]   starts a cluster with the database `reeve`, owned by the role `reeve`; sets
+#	                             $CONNINFO. The database has Reeve's schema, as --print-schema prints it, and the
+#	                             history's partitions; with --empty it has nothing. After stop_postgres it starts the
+#	                             same cluster again
+#	stop_postgres [immediate]    pg_ctl -m fast, or another mode
+#	sql 'select …'               runs SQL as superuser on `reeve`, like `psql -XAtq -c`: columns separated by |, one row
+#	                             on each line. Sessions are kept and used again, each time in the state of a new one;
+#	                             with PGAPPNAME set it runs psql, in a session of its own
+#	sql_let_go                   closes the sessions that `sql` keeps: they prevent copies of a database
+#	start_manager [NAME] [OPTION…]   starts a manager, and waits until it answers. NAME (default: `manager`) names its
+#	                             log and its port: a manager with the same name listens there again. Its URL is
+#	                             ${URL[NAME]}; REEVE_MANAGER is that of the manager started last
 #	launch_manager …             the same without waiting
-#	start_worker [NAME] [OPTION…]    and waits until it is registered; `worker` unless given. Handlers come from
-#	                             $HANDLERS, at first: `sh` (the details are a shell script), `echo`, `sha256`, `nothing`
+#	start_worker [NAME] [OPTION…]    starts a worker (default: `worker`), and waits until it is registered. Its
+#	                             handlers are in $HANDLERS, by default `sh` (the details are a shell script), `echo`,
+#	                             `sha256` and `nothing`
 #	launch_worker …              the same without waiting
 #	handlers <<END               replaces $HANDLERS
-#	start NAME COMMAND…          any other program, in the background
+#	start NAME COMMAND…          starts any other program in the background
 #	pid NAME                     prints its process id
 #	signal NAME SIGNAL           sends it a signal
-#	stop NAME [SIGNAL]           sends SIGTERM (or another) and waits for its end; its exit code is $STATUS
-#	ended NAME [SECONDS]         waits for its end without sending anything; its exit code is $STATUS
+#	stop NAME [SIGNAL]           sends SIGTERM (or another signal) and waits for its end; sets $STATUS to its exit code
+#	ended NAME [SECONDS]         waits for its end without a signal; sets $STATUS to its exit code
 #	kill_manager [NAME]          stop NAME KILL; so does kill_worker [NAME]
-#	reeve …                      the command, on REEVE_MANAGER
-#	free_port                    prints a port that nobody has
-#	wait_until SECONDS 'CONDITION'   evaluates it again and again until it succeeds
+#	reeve …                      runs the command, on REEVE_MANAGER
+#	free_port                    prints an unused port
+#	wait_until SECONDS 'CONDITION'   evaluates the condition repeatedly until it succeeds
 #	expect_eq WANT GOT [WHAT]    expect_match REGEX TEXT [WHAT]    expect_no_match …
-#	expect_fail CODE COMMAND…    the command exits with that code; what it wrote is $OUTPUT
-#	expect COMMAND…              the command succeeds (for conditions, where `set -e` says too little)
-#	fail MESSAGE                 ends the story
-#	note TEXT                    a line in the story's output
-#	as_user COMMAND…             as an ordinary user ($USER_NAME): `nobody` when the tests run as root
+#	expect_fail CODE COMMAND…    expects that the command exits with that code; sets $OUTPUT to its output
+#	expect COMMAND…              expects that the command succeeds (for conditions, where `set -e` prints too little)
+#	fail MESSAGE                 ends the test as failed
+#	note TEXT                    writes a line to the test's output
+#	as_user COMMAND…             runs a command as an ordinary user ($USER_NAME): `nobody` when the tests run as root
 
 if [ -z "${REEVE_TEST_RUN:-}" ]; then # started by hand: tests/run makes what a suite needs
 	exec "$(dirname "$0")/../run" "$(basename "$0" .sh)"
@@ -90,13 +97,13 @@ new_folder() { # DIR: what follows happens there
 	mkdir -p "$DIR/log" "$DIR/home" "$REPORTS"
 	chmod 1777 "$REPORTS"
 	export HOME=$DIR/home REEVE_TEST_DIR=$DIR
-	# abort() is reported as well, so that a failed assertion cannot pass unseen.
+	# Report abort() as well, so that a failed assertion is noticed.
 	export ASAN_OPTIONS="detect_leaks=1:handle_abort=1:exitcode=97:log_path=$REPORTS/report"
 	export UBSAN_OPTIONS="print_stacktrace=1:log_path=$REPORTS/report"
 	export TSAN_OPTIONS="exitcode=97:log_path=$REPORTS/report"
 }
 
-# ---- saying what is wrong ----
+# ---- failures ----
 
 note() {
 	printf '%s\n' "$*" >&2
@@ -153,7 +160,8 @@ wait_until() { # SECONDS CONDITION
 	done
 }
 
-# Between two looks: an eighth of the time waited so far. So what comes soon is seen at once, and what takes long costs little.
+# Sleeps between two checks for an eighth of the time waited so far, limited to 10 to 100 ms. So an early change is seen
+# at once, and a long wait costs little.
 pause_since() { # MICROSECONDS, as of $EPOCHREALTIME
 	local us=$(((${EPOCHREALTIME/./} - $1) / 8))
 	us=$((us < 10000 ? 10000 : us > 100000 ? 100000 : us))
@@ -243,7 +251,7 @@ end_everything() { # last first; what does not go as it should is said, and then
 		alive "$name" || continue
 		case $name in # PostgreSQL's SIGINT is the fast shutdown; SIGTERM would wait for its clients
 		postgres) kill -s INT "${PIDS[$name]}" ;;
-		# CONT first: one that comes later takes away the SIGSTOPs by which LeakSanitizer halts the threads at exit.
+		# CONT first: later it would undo the SIGSTOPs by which LeakSanitizer halts the threads at exit.
 		*) kill -s CONT "${PIDS[$name]}" && kill -s TERM "${PIDS[$name]}" ;;
 		esac 2>/dev/null || true
 		end=$((SECONDS + 31))
@@ -426,15 +434,15 @@ reeve() {
 	"$REEVE_BIN/reeve" "$@"
 }
 
-# The same language in another program, which sorts the members of objects: jq 1.6 reads its own definitions for 25 ms when it
-# starts.
+# Runs gojq, which has the same language, and sorts the members of objects: jq 1.6 takes 25 ms at its start to read its
+# own definitions.
 jq() {
 	gojq "$@"
 }
 
-# ---- running the stories ----
+# ---- runs of tests ----
 
-# For psql's input: how each statement that follows is carried out is told, those of functions, too.
+# Prints input for psql, after which PostgreSQL reports the plan of each statement, including those in functions.
 explain_what_follows() {
 	echo "load 'auto_explain'; set auto_explain.log_min_duration = 0; set auto_explain.log_nested_statements = on;"
 	echo "set auto_explain.log_analyze = on; set auto_explain.log_timing = off; set client_min_messages = log;"

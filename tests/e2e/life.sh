@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A task's ordinary life: submitted, run by a program, its result read back; and what `reeve` shows of it.
+# The ordinary life of a task: it is submitted, a program runs it, and its result is read; and how `reeve` shows it.
 # quick
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -21,7 +21,7 @@ story_a_task_runs_and_has_a_result() {
 	expect_eq 0 "$(sql "select count(*) from tasks where id = $id")"
 }
 
-# Details are input, never a command: whatever they are, the handler gets exactly them.
+# Details are input, never a command: the handler gets exactly these bytes.
 story_details_are_standard_input_and_nothing_else() {
 	local details=('' ' ' '-' '--help' '$(touch '"$DIR"'/injected)' '`touch '"$DIR"'/injected`' "it's \"quoted\" \\ \\n %s"
 		$'lines\n\nand\ttabs\r\n' 'ünïcödé 🦀' '{"json": [1, null, "\u0000"]}' '; touch '"$DIR"'/injected')
@@ -63,7 +63,7 @@ REEVE_TOKEN=<$(event_field "$id" claimed token)>"
 	expect_match $'REEVE_QUEUE=<default>\nREEVE_KEY=<>\n' "$(field "$id" result)"
 }
 
-# What is the worker's alone, a password for example, is not handed on.
+# Variables for the worker alone, such as a password, are not passed on.
 story_a_handler_gets_the_variables_that_it_names() {
 	handlers <<-END
 		[handler some]
@@ -100,7 +100,6 @@ environment = PATH $wrong"
 	stop chooser
 }
 
-# Each attempt's token is greater than the one before.
 story_tokens_grow_with_the_attempts() {
 	id=$(reeve submit sh 'echo "$REEVE_ATTEMPT $REEVE_TOKEN" >>"$REEVE_TEST_DIR/tokens.$REEVE_TASK_ID"; exit 1' --max-attempts 4 \
 		--retry-base 10ms)
@@ -153,7 +152,7 @@ story_wait_tells_by_its_exit_code() {
 	expect_match "$late +nothing +cancelled" "$OUTPUT"
 }
 
-# A wait that was there before the task ended is answered when it ends, not by looking now and then.
+# A Wait that began before the task's end is answered at that end, not by polling.
 story_wait_is_told_at_once() {
 	id=$(reeve submit nothing --delay 2s)
 	begin=$(ms)
@@ -182,7 +181,7 @@ story_a_bulk_file_becomes_tasks_in_its_order() {
 	expect_eq 2 "$(printf '{"type":"nothing"}\n{"type":"nothing"}\n' | reeve submit --bulk - | wc -l)"
 }
 
-# The names that programs read. A field without a value for the moment (a time that has not come) is left out.
+# Programs depend on these names. A field without a value yet, such as `finished` of a waiting task, is left out.
 story_json_has_stable_names() {
 	names() { jq -sc '[.[] | keys] | flatten | unique'; }
 	done=$(reeve submit echo hello --key json --queue json)
@@ -192,7 +191,7 @@ story_json_has_stable_names() {
 	expect_eq "$every" "$(reeve show "$done" --json | names)"
 	expect_eq "$(jq -c '. - ["finished", "first_started", "started"] + ["waiting"] | sort' <<<"$every")" "$(reeve show "$later" --json | names)"
 	expect_eq '["busy","reason","slots","task_id","workers"]' "$(reeve show "$later" --json | jq .waiting | names)"
-	# What an answer does not have is not there, rather than empty.
+	# A field that an answer does not contain is absent, not empty.
 	expect_eq "$(jq -c '. - ["details"]' <<<"$every")" "$(reeve wait "$done" --json | names)"
 	expect_eq hello "$(reeve wait "$done" --json | jq -r .result)"
 	expect_eq "$(jq -c '. - ["details", "result", "stack"] + ["waiting"] | sort' <<<"$every")" "$(reeve list --queue json --json | names)"
@@ -227,7 +226,7 @@ story_people_get_tables() {
 	expect_match "TIME +TASK +EVENT .* +$id +completed" "$(reeve audit --limit 100000)"
 	expect_fail 1 bash -c '"$1" show "$2" >/dev/full' - "$REEVE_BIN/reeve" "$id"
 	expect_match 'cannot write to standard output: No space left on device' "$OUTPUT"
-	# What is longer than the buffer fails before the end; the servers print, too.
+	# Output that is longer than the buffer fails before its end. The servers also print.
 	for command in 'reeve submit --help' 'reeve-manager --help' 'reeve-manager --version' 'reeve-worker --help' \
 		'reeve-worker --print-options'; do
 		expect_fail 1 bash -c '"$1"/$2 >/dev/full' - "$REEVE_BIN" "$command"
@@ -237,7 +236,7 @@ story_people_get_tables() {
 tables +sh +0 +0 +0 +0' "$(reeve queues --queue tables)"
 	expect_match 'worker +alive +running +[0-9]+s +4 +0 .* all +sh,echo,sha256,nothing' "$(reeve workers)"
 	expect_match 'completed +[1-9].*workers alive +1' "$(reeve stats)"
-	# None is wider than its terminal, however long its texts are.
+	# No table is wider than its terminal, however long its values are.
 	long=a-name-that-is-much-longer-than-any-column-of-a-narrow-terminal
 	reeve submit sh true --queue "$long" --wait >/dev/null
 	reeve schedule add "$long" --manual sh true --queue "$long" >/dev/null
@@ -255,7 +254,7 @@ story_options_stand_before_or_after_the_subcommand() {
 	expect_eq "$(reeve show "$id" --json | jq .created)" "$(reeve --json show "$id" | jq .created)"
 	expect_eq "$id" "$(env -u REEVE_MANAGER "$REEVE_BIN/reeve" show "$id" --json --manager "$REEVE_MANAGER" | jq .id)"
 	expect_eq "$id" "$(env REEVE_MANAGER=tcp://127.0.0.1:1 "$REEVE_BIN/reeve" --manager="$REEVE_MANAGER" show --json "$id" | jq .id)"
-	# One of several that is there is enough.
+	# One reachable manager of several is enough.
 	expect_eq "$id" "$(reeve show "$id" --json --manager "tcp://127.0.0.1:$(free_port),$REEVE_MANAGER" | jq .id)"
 	for command in submit wait show list audit cancel retry update queues workers worker scale fetch report extend stats dev; do
 		expect_match "reeve $command" "$(reeve "$command" --help)"
@@ -289,7 +288,7 @@ story_lists_are_filtered_newest_first_and_paged() {
 	for status in queued executing failed completed dead cancelled; do
 		reeve list --status $status >/dev/null
 	done
-	# More than one page, and more than one answer holds.
+	# More tasks than fit into one page or one answer.
 	for i in $(seq 1 2500); do echo '{"type":"echo","delay":"1h"}'; done | reeve submit --bulk - --queue pages >"$DIR/ids"
 	expect_eq "$(sort -nr "$DIR/ids")" "$(listed --queue pages --limit 10000)"
 	expect_eq "$(sort -nr "$DIR/ids" | head -n 1234)" "$(listed --queue pages --limit 1234)"
@@ -312,7 +311,7 @@ story_the_audit_of_all_is_in_order_and_can_begin_later() {
 	expect_match 'there are older events than these' "$(cat "$DIR/said")"
 }
 
-# What is up to the bound is kept whole; a byte more is fatal, and says so.
+# A result of the maximum length is stored completely; one byte more is a fatal error that names the limit.
 story_results_have_a_bound() {
 	id=$(reeve submit sh 'head -c 1048576 /dev/zero | tr "\0" x')
 	reeve wait "$id" >/dev/null

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Large and many: what is as long as it may be, more than one message holds, limits set higher and lower, and calls for
+# Limits: values of the maximum length, more data than a message holds, raised and lowered limits, and calls for
 # thousands of tasks.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -10,7 +10,8 @@ text_of() { # BYTES: so much text that does not compress to nothing
 	printf %s "${text:0:$1}"
 }
 
-# A statement that is longer than any block of memory may be: the sanitizer refuses it, as a system does that has no more.
+# A statement is longer than the largest block of memory that is allowed here: the sanitizer refuses the allocation,
+# like a system that has no memory left.
 story_a_manager_without_memory_says_so_and_ends() {
 	start_postgres
 	ASAN_OPTIONS=allocator_may_return_null=1:max_allocation_size_mb=3:handle_abort=0:detect_leaks=0:log_path=$DIR/sanitizer-said \
@@ -20,13 +21,13 @@ story_a_manager_without_memory_says_so_and_ends() {
 	ended manager
 	expect_eq 134 "$STATUS"
 	expect_match 'error reeve-manager: out of memory: 4194304 bytes could not be allocated' "$(tail -n 1 "$DIR/log/manager.log")"
-	# What was not acknowledged is asked again.
+	# The client resends the call that was not acknowledged.
 	start_manager manager --max-details 4MiB
 	ended submitter
 	expect_eq 2500000 "$(sql "select length(details) from tasks where id = $(cat "$DIR/log/submitter.log")")"
 }
 
-# All of its own memory is asked for where that is checked.
+# The manager's own code allocates memory only through functions that check the result.
 story_a_manager_asks_for_memory_where_it_is_checked() {
 	local build=$REEVE_BIN/..
 	nm -A "$build"/manager/libreeve_{manager_core,store,callbacks,archive}.a "$build"/manager/CMakeFiles/reeve-manager.dir/{,service/}*.o >"$DIR/symbols"
@@ -34,7 +35,8 @@ story_a_manager_asks_for_memory_where_it_is_checked() {
 	expect_eq '' "$(grep -E ' U (malloc|calloc|realloc|reallocarray|strdup|strndup)$' "$DIR/symbols")"
 }
 
-# Sixteen tasks of a mebibyte each way: more than fits into one message anywhere between submitter and submitter.
+# Sixteen tasks with details and results of a mebibyte each: more than fits into one message at any step from the
+# submitter to the worker and back.
 story_more_than_a_message_holds() {
 	start_postgres
 	start_manager
@@ -90,7 +92,8 @@ story_limits_may_be_lowered() {
 	expect_match 'exit:1: .*xxx' "$OUTPUT" # errors are cut, not refused
 }
 
-# What was submitted under a higher limit waits, keeps nobody waiting, and is done when the limit is raised again.
+# A task that was submitted under a higher limit waits, does not delay other tasks, and runs when the limit is raised
+# again.
 story_details_above_a_lowered_limit_wait() {
 	start_postgres
 	start_manager
@@ -107,8 +110,9 @@ story_details_above_a_lowered_limit_wait() {
 	wait_until 20 '[ "$(reeve show "$long" --json | jq .attempt)" -gt 0 ]'
 }
 
-# A manager has claimed them, and stands still before it can answer. What the other one cannot send is taken back from the worker, at
-# no cost, and what it can is given to it. (PostgreSQL commits a claim whose rows the connection can hold though nobody reads them.)
+# One manager claims two tasks, and freezes before it can answer. The other manager delivers the task that it can send,
+# and requeues the one that it cannot send, which uses up no attempt. (PostgreSQL commits a claim whose rows fit into
+# the buffers of the connection, although the manager does not read them.)
 story_details_above_another_managers_limit_are_given_by_none_but_the_first() {
 	local options=(--lease 8s --heartbeat 1s --expiry-buffer 10s)
 	start_postgres
@@ -137,7 +141,7 @@ story_details_above_another_managers_limit_are_given_by_none_but_the_first() {
 	expect_eq '1 other 80000' "$(jq -r '"\(.attempt) \(.worker) \(.result | length)"' "$DIR/ended")"
 }
 
-# Names, keys and errors as long as they may be make the longest lists and audits there are.
+# Names, keys and errors of the maximum length make the longest possible lists and audits.
 story_long_lists_and_audits_come_in_pieces() {
 	start_postgres
 	start_manager

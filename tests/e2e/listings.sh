@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Listings come page by page: whatever there is, all of it is listed, once, and no answer is too long or looks at too much.
+# Listings in pages: all rows are listed, each once, and no answer is too long or reads too many rows.
 # timeout 600
 . "$(dirname "$0")/lib.sh"
 
@@ -8,7 +8,7 @@ set_up() {
 	start_manager
 }
 
-# Workers whose rows together are longer than a message may be.
+# The workers' rows together are longer than the maximum message.
 story_all_workers_are_listed() {
 	set_up
 	sql "insert into workers (name, queues, types, lost, gone_at)
@@ -21,14 +21,14 @@ story_all_workers_are_listed() {
 	sql "update workers set queues = '{other}' where queues = '{}' and id % 1000 > 5"
 	expect_eq "$(sql "select id from workers where not lost and (queues = '{}' or 'mail' = any(queues)) order by id")" \
 		"$(reeve workers --queue mail --json | jq .incarnation)"
-	# Few among many that are looked at.
+	# Only few of the workers that are read match.
 	sql "update workers set queues = case when id < 11999 then array['other'] else '{mail}' end"
 	expect_eq "$(sql 'select id from workers where not lost and id >= 11999')" "$(reeve workers --queue mail --json | jq .incarnation)"
-	# How a queue stands has the first of them.
+	# A queue's status has the first 100 of them.
 	sql "insert into queues (name) values ('other')"
 	expect_eq 100 "$(reeve queue status other --json | jq '.workers | length')"
 	expect_match 'these are the first 100; reeve workers --queue lists them all' "$(reeve queue status other)"
-	# Hands count only if they hold something.
+	# Pull clients count only if they have tasks.
 	sql "update workers set by_hand = true where id > 5"
 	sql "insert into assignments (worker_id, fetch_id, task_ids, open) values (10001, 1, '{1}', 1)"
 	expect_eq "1 2 3 5 10001" "$(reeve workers --json | jq .incarnation | xargs)"
@@ -42,7 +42,7 @@ story_names_of_a_worker_are_bounded_together() {
 	expect_match 'queues and types have [0-9]+ bytes together; at most 131072 are taken' "$OUTPUT"
 }
 
-# Their names together are longer than a message may be.
+# The workers' names together are longer than the maximum message.
 story_an_order_to_very_many_workers_is_answered() {
 	set_up
 	sql "insert into workers (name) select repeat('w', 240) || n from generate_series(1, 40000) n"
@@ -62,12 +62,12 @@ story_callbacks_are_found_among_many() {
 	expect_eq "$(sql "select id from callbacks where state = 'delivered' and batch_id = 2 order by id desc limit 2500")" \
 		"$(reeve batch callbacks 2 --state delivered --limit 2500 --json | jq .id)"
 	expect_eq "$(sql 'select id from callbacks order by id desc')" "$(reeve batch callbacks --limit 100000 --json | jq .id)"
-	# Delivered ones that are few, far down: several answers without any.
+	# The few delivered callbacks are far down: several answers contain none.
 	sql "update callbacks set state = 'given_up' where id > 3"
 	expect_eq '3 2 1' "$(reeve batch callbacks --state delivered --json | jq .id | xargs)"
 	expect_eq '2' "$(reeve batch callbacks 1 --state delivered --json | jq .id | xargs)"
 	expect_match 'no callbacks' "$(reeve batch callbacks 3 2>&1)"
-	# Of a batch's, 1,000 are counted.
+	# A batch's callbacks are counted up to 1,000.
 	expect_eq 1000 "$(reeve batch list --json | jq 'select(.id == 1).callbacks_given_up')"
 }
 
@@ -83,7 +83,7 @@ story_batches_are_found_among_many() {
 		"$(reeve batch list --open --limit 700 --json | jq .id)"
 }
 
-# Definitions that are longer together than an answer may be.
+# The definitions together are longer than the maximum answer.
 story_pipelines_and_schedules_are_listed() {
 	set_up
 	long=$(printf 'x%.0s' $(seq 200))
@@ -140,7 +140,7 @@ story_errors_of_many_pages_are_added_up() {
 		union all select count(*) from task_history where status = 'dead') x")" \
 		"$(reeve errors --since '10h ago' --by code --json | jq -s 'map(.attempts) | add')"
 	expect_eq 3 "$(reeve errors --since '10h ago' --by code --json | wc -l)"
-	# One error as long as an answer, many times.
+	# An error that is as long as an answer occurs many times.
 	sql "update task_attempts set error = repeat('long ', 100000) where last_updated > now() - interval '100 s'"
 	expect_eq "$(sql "select count(*) from task_attempts where error like 'long %'")" \
 		"$(reeve errors --limit 10000 --json | jq 'select(.error | startswith("long ")).attempts')"
@@ -149,7 +149,7 @@ story_errors_of_many_pages_are_added_up() {
 story_executions_of_many_pages_are_added_up() {
 	set_up
 	sql "insert into routes (queue, type) values ('q0', 't'), ('q1', 't')"
-	# Half of the hours have been counted.
+	# Half of the hours are in the statistics already.
 	sql "insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
 			timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, created, last_updated)
 		select (now() at time zone 'UTC')::date + 31, n, 1 + n % 2, 0, 'q' || n % 2, 't', '', case when n % 10 = 0 then 'dead' else 'completed' end,
@@ -172,7 +172,7 @@ story_executions_of_many_pages_are_added_up() {
 	done
 }
 
-# One task in each of many queues, and a worker for every second of them.
+# There is one task in each of 5,000 queues, and a worker for every second queue.
 story_why_tasks_wait_is_told_of_many_queues_and_workers() {
 	set_up
 	sql "insert into routes (queue, type) select 'q' || n, 't' from generate_series(1, 5000) n;
@@ -186,7 +186,8 @@ story_why_tasks_wait_is_told_of_many_queues_and_workers() {
 		"$(reeve list --limit 5000 --json | jq 'select(.waiting.reason == "no_worker").id')"
 	expect_eq 2500 "$(reeve check --unserved 10000 --json | jq '.conditions[0].value')"
 	expect_eq 10 "$(reeve check --unserved 10000 --json | jq '.conditions[0].examples | length')"
-	# With one that takes everything none lacks a worker; one slot is that of two.
+	# With a worker that takes everything, no task lacks a worker. That worker and w1 are busy, so that only in q1 all
+	# slots of two workers are busy.
 	sql "insert into workers (name) values ('all');
 		insert into assignments (worker_id, fetch_id, task_ids, open) select id, 1, '{1}', 1 from workers where name in ('all', 'w1')"
 	expect_eq '2499 ["turn",2,2,1] 2500 ["workers_busy",1,1,1] 1 ["workers_busy",2,2,2]' "$(reeve list --limit 5000 --json |

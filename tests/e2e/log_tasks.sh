@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A manager that logs each event of every task, in one line.
+# A manager that logs each event of every task in one line.
 # quick
 . "$(dirname "$0")/lib.sh"
 

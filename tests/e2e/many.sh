@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Many: workers that are idle, types that nobody takes, Fetches of workers that are none, and all of them at once.
+# Large numbers: idle workers, types that no worker takes, Fetches of incarnations that never existed, and reconnects of
+# all workers at once.
 # measures time
 # timeout 600
 . "$(dirname "$0")/lib.sh"
@@ -23,7 +24,8 @@ expect_that() { # CONDITION, with figures in it
 	[ "$(awk "BEGIN { print ($1) ? 1 : 0 }")" = 1 ] || fail "not so: $1"
 }
 
-# What the other stories go by: a heartbeat is not fast because the next one is, because it failed, or because none came back.
+# The other tests rely on this benchmark: it must not count a heartbeat as fast because the next one is fast, because it
+# failed, or because it was not answered.
 story_heartbeats_that_are_slow_or_fail_or_are_not_answered_are_seen() {
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 300ms --expiry-buffer 5s
@@ -48,7 +50,8 @@ story_heartbeats_that_are_slow_or_fail_or_are_not_answered_are_seen() {
 	expect_that "$(figure log/bench.log ping_unanswered) == 1"
 }
 
-# A thousand workers wait, and there are tasks of a thousand types that none of them takes: as if there were none.
+# A thousand workers wait, and none takes the waiting tasks, of a thousand types: that costs about as little as no
+# tasks.
 story_types_that_nobody_takes_cost_nothing() {
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 1s
@@ -60,7 +63,8 @@ story_types_that_nobody_takes_cost_nothing() {
 	expect_that "$(figure with heartbeat_max) < 3000"
 }
 
-# Fetches of incarnations that nobody ever was: they are refused, and workers go on. Some heartbeats come meanwhile.
+# Fetches of incarnations that never existed are refused, and workers continue. Some heartbeats are sent at the same
+# time.
 story_fetches_of_workers_that_never_were_keep_nobody_waiting() {
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 300ms --expiry-buffer 5s
@@ -72,7 +76,7 @@ story_fetches_of_workers_that_never_were_keep_nobody_waiting() {
 	expect_that "$(figure with heartbeat_max) < 3000"
 }
 
-# Workers that were cut off for longer than their lease send their Fetches again, to another manager than before.
+# Workers that were cut off for longer than their lease resend their Fetches to another manager.
 story_workers_that_come_back_after_their_lease_harm_nobody() {
 	start_postgres
 	start_manager other --lease 3s --heartbeat 1s
@@ -84,7 +88,7 @@ story_workers_that_come_back_after_their_lease_harm_nobody() {
 	expect_eq 5000 "$(sql "select count(*) from task_history where status = 'completed' and attempt = 1")"
 }
 
-# All go at once and come again: each has a lease soon, and keeps it.
+# All workers disconnect at once and reconnect: each soon has a lease, and keeps it.
 story_a_thousand_that_reconnect_at_once_are_served() {
 	start_postgres
 	start_manager manager --lease 3s --heartbeat 1s
@@ -99,12 +103,13 @@ counter() { # MANAGER NAME
 	reeve stats --manager "${URL[$1]}" --json | jq ".counters[] | select(.name == \"$2\").value"
 }
 
-# How many statements of that name (a pattern) PostgreSQL has carried out for a role of the managers (likewise), as its log says.
+# Prints how many statements PostgreSQL has executed, by its log. ROLE, of the managers' connection, and NAME, of the
+# statement, are patterns.
 statements() { # ROLE NAME
 	grep -cE "\] reeve-manager ($1) LOG:  duration: .* execute ($2):" "$DIR/log/postgres.log" || true
 }
 
-# Two managers, a database 1 ms away in each direction, and tasks of 400 types that nobody has seen before: none falls behind.
+# Two managers, a database with a latency of 1 ms in each direction, and tasks of 400 new types: no type is delayed.
 story_two_managers_keep_up_with_many_types() {
 	start_postgres
 	start_proxy away postgres
@@ -117,7 +122,8 @@ story_two_managers_keep_up_with_many_types() {
 	expect_that "$(figure types types_rate) > 300"
 	expect_that "$(figure types types_oldest) < 5000"
 	expect_that "$(figure types types_later_p50) < 500"
-	# Each manager reads each stream now and then; a notification that names no stream has not all of them read.
+	# Each manager reads each stream at intervals; a notification that names no stream does not cause a read of all
+	# streams.
 	pages=$(($(counter one pages_read) + $(counter two pages_read)))
 	tasks=$(sql 'select count(*) from task_history')
 	note "$pages pages for $tasks tasks"
@@ -131,7 +137,7 @@ story_two_managers_keep_up_with_many_types() {
 	one_caller_looks_up_beside_a_flood_of_strangers
 }
 
-# 400 more types at once, by way of the manager that has no worker: their first pages are read together.
+# 400 more types are submitted at once, to the manager that has no worker: their first pages are read together.
 one_statement_reads_many_types() {
 	local n first
 	for n in $(seq 400); do printf '[handler more%d]\nexec = /bin/true\n' "$n"; done | handlers
@@ -139,7 +145,7 @@ one_statement_reads_many_types() {
 	for n in $(seq 400); do echo "{\"type\": \"more$n\"}"; done | reeve submit --bulk - --manager "${URL[two]}" >/dev/null
 	wait_until 30 '[ "$(sql "select count(*) from task_history where type ~ '"'^more'"'")" = 400 ]'
 	first=$(sql "select min(id) from routes where type ~ '^more'")
-	# The routes of each statement are the first of its parameters.
+	# A statement's first parameter has its routes.
 	awk -v first="$first" '
 		/\] reeve-manager window LOG: / { page = / execute window_page:/ }
 		/\] reeve-manager window DETAIL:  parameters: / && page {
@@ -155,7 +161,8 @@ one_statement_reads_many_types() {
 	stop worker
 }
 
-# 500 Fetches of incarnations that never were: a hundred by one statement, and on a connection that nobody else waits for.
+# 500 Fetches of incarnations that never existed: one statement checks up to 100 of them, on a database connection that
+# nothing else needs.
 one_statement_looks_many_strangers_up() {
 	local looks all
 	looks=$(statements lookup 'redeliver|worker_look')
@@ -172,8 +179,8 @@ one_statement_looks_many_strangers_up() {
 	expect_eq "$looks" "$all" 'look-ups of all connections'
 }
 
-# 200 Fetches wait, and their workers are lost without a word to this manager, as those that pull by hand are: it finds out as
-# their claim wins nothing, of many by one statement.
+# 200 Fetches wait, and their workers are lost without a notification to this manager, as pull clients are. The manager
+# finds out when their claim returns no rows; one statement checks many of them.
 one_statement_looks_many_lost_workers_up() {
 	local looks asked
 	looks=$(statements lookup worker_look)
@@ -191,7 +198,8 @@ one_statement_looks_many_lost_workers_up() {
 	expect [ "$looks" -le 20 ]
 }
 
-# 2,000 Fetches of one connection ask 20 times, for 4 s; another connection's Fetch does not wait for that.
+# 2,000 Fetches of one connection need 20 queries, which take 4 s; a Fetch of another connection does not wait for
+# these.
 one_caller_looks_up_beside_a_flood_of_strangers() {
 	local answered
 	tell away delay up 100
@@ -205,7 +213,7 @@ one_caller_looks_up_beside_a_flood_of_strangers() {
 	expect [ "$answered" -lt 1500 ]
 }
 
-# What speed is held against: the manager's own statements, by bare libpq.
+# The tests of speed compare with this: the manager's statements, executed by plain libpq.
 story_the_floor_runs() {
 	start_postgres
 	"$REEVE_BIN/bench-floor" "$CONNINFO" 10000 500 1 >"$DIR/floor" || fail "bench-floor: exit code $?"

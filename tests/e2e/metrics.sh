@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Numbers of applications, by category and name, and the managers' own counters among them.
+# Metrics of applications, by category and name, and the managers' counters among them.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -19,7 +19,7 @@ story_metrics_are_put_changed_and_listed() {
 	expect_eq 'lager/free shop/größe m³ shop/open-orders' "$(reeve metric list --json | jq -rs 'map(select(.category != "manager") | "\(.category)/\(.name)") | sort | join(" ")')"
 	expect_eq 2 "$(reeve metric list shop --json | wc -l)"
 	expect_match 'CATEGORY +NAME +VALUE +CHANGED +SOURCE.*shop +größe m³ +0.0025 .*shop +open-orders +17 +.*@' "$(reeve metric list shop)"
-	# Put again with the same value it has not changed; then it has.
+	# A put of the same value leaves `changed` as it is; a new value changes it.
 	first=$(reeve metric list shop --json | jq -r 'select(.name == "open-orders") | "\(.changed) \(.updated)"')
 	reeve metric put shop open-orders 17
 	again=$(reeve metric list shop --json | jq -r 'select(.name == "open-orders") | "\(.changed) \(.updated)"')
@@ -35,7 +35,7 @@ story_metrics_are_put_changed_and_listed() {
 }
 
 story_all_of_a_put_or_nothing_and_the_last_wins() {
-	# Many at a time, at both managers, in any order.
+	# Many puts at the same time, at both managers, in any order.
 	for n in $(seq 8); do
 		start "putter-$n" bash -c 'for i in $(seq 20); do "$0" --manager "$1" metric put race same "$2$i" || exit; done' \
 			"$REEVE_BIN/reeve" "$([ $((n % 2)) = 0 ] && echo "${URL[other]}" || echo "${URL[manager]}")" "$n"
@@ -53,16 +53,16 @@ story_the_managers_counters_are_among_them() {
 	for name in first second; do
 		wait_until 40 "[ \"\$(value manager $name/submitted)\" ]"
 	done
-	# What a manager's `stats` tells is what it wrote, a little later.
+	# The metrics show the same as a manager's `stats`, a little later.
 	wait_until 60 '[ "$(value manager first/submitted)" = "$(reeve stats --json | jq -r ".counters[] | select(.name == \"submitted\").value")" ]'
 	expect [ "$(value manager first/submitted)" -ge 1 ]
 	expect_eq 0 "$(value manager second/submitted)"
 	expect_eq "$(reeve stats --json | jq '.counters | length')" "$(reeve metric list manager --json | jq -r 'select(.name | startswith("first/")).name' | wc -l)"
 	reeve cancel "$id" >/dev/null
-	# Nobody else writes there.
+	# Applications cannot write to that category.
 	expect_fail 4 reeve metric put manager first/submitted 3
 	expect_match 'metrics\[0\].category: "manager" is the category of the managers' "$OUTPUT"
-	# Those of managers long gone go; those of the living stay, however old.
+	# Metrics of managers that stopped long ago are removed; those of running managers stay, however old they are.
 	sql "insert into managers (name, hb_at, stopped) values ('gone', now() - interval '25 hours', true), ('resting', now() - interval '23 hours', true);
 		insert into metrics (category, name, value, manager_id, updated)
 		select 'manager', name || '/submitted', 1, id, now() - interval '30 days' from managers where name in ('gone', 'resting', 'first');" 2>/dev/null ||

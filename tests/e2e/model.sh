@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# The lease protocol as a model, checked in all its states by spin (tests/model). Needs no PostgreSQL.
+# A model of the lease protocol, checked in all its states by spin (tests/model). Needs no PostgreSQL.
 # timeout 1800
 # background
 . "$(dirname "$0")/lib.sh"
 
-# The runs, and that each came to its end with the verdict it should. JOBS is at most two: a run needs up to a gigabyte.
+# Runs the model, and expects that each run has ended with the expected result. JOBS is at most two: a run needs up to a
+# gigabyte.
 run_model() { # KIND
 	"$TOP/tests/model/run" "$1" | tee "$DIR/runs"
 	expect_eq 0 "$(grep -cv '^ok ' "$DIR/runs" || true)" "runs that are not ok"
@@ -20,7 +21,8 @@ story_without_any_one_of_its_guards_one_breaks() {
 }
 
 story_the_checker_finds_what_is_broken_and_says_how_it_came_about() {
-	# A guard in the place of another must be noticed: the verdict is not only that something broke.
+	# The test must notice if one safeguard is replaced by another: the result is not only that some promise was broken,
+	# but which one.
 	local story
 	story=$("$TOP/tests/model/run" --trail waiting)
 	expect_match 'broken: take_back_never_hits_what_will_be_accepted' "$story"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# The order of things when it is made hard: urgent tasks behind a backlog, changes while tasks wait or run, what nobody can
-# run in front of everything, and two managers. (priorities.sh has the ordinary cases.)
+# Hard cases of task order: urgent tasks after a backlog, changes while tasks wait or run, tasks of high priority that
+# no worker can run, and two managers. (priorities.sh has the ordinary cases.)
 # long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-# The finished tasks of a queue in the order in which their last attempts began; what is printed of each.
+# Prints a column of the finished tasks of a queue, in the order in which their last attempts began.
 begun() { # QUEUE [COLUMN]
 	sql "select ${2:-task_id} from task_history where queue = '$1' order by token"
 }
 
-# A slot has at most one task in hand when the urgent one comes, and may have been given one more.
+# The slot has at most one task when the urgent one is submitted, and may already have been assigned one more.
 story_an_urgent_task_overtakes_a_backlog() {
 	start_postgres
 	start_manager
@@ -25,7 +25,7 @@ story_an_urgent_task_overtakes_a_backlog() {
 	reeve wait - <"$DIR/ids" >/dev/null
 }
 
-# First come is first due: what was submitted later for an earlier time goes first.
+# The order is that of due times: a task that was submitted later for an earlier time runs first.
 story_what_is_due_earlier_goes_first() {
 	start_postgres
 	start_manager
@@ -92,7 +92,7 @@ story_due_times_change_while_tasks_wait() {
 	reeve wait "$hold" >/dev/null
 }
 
-# Tasks of high priority that nobody can run fill the window, and more; the others do not notice.
+# Tasks of high priority that no worker can run are more than the ready cache holds; the other tasks are not delayed.
 story_what_nobody_can_run_keeps_nobody_waiting() {
 	start_postgres
 	start_manager --window 100
@@ -107,7 +107,7 @@ story_what_nobody_can_run_keeps_nobody_waiting() {
 	done
 	for i in $(seq 1 300); do echo '{}'; done | reeve submit --bulk - nothing --wait >/dev/null
 	expect_eq 2200 "$(sql 'select count(*) from tasks')"
-	# The same behind filters: a worker for one queue, and all that is in front of it in another.
+	# The same with filters: a worker takes one queue, and all tasks of higher priority are in another.
 	for i in $(seq 1 1000); do echo '{"queue":"other","priority":50}'; done | reeve submit --bulk - echo >/dev/null
 	stop worker
 	start_worker picky --queue mine --type echo
@@ -117,7 +117,7 @@ story_what_nobody_can_run_keeps_nobody_waiting() {
 	expect_fail 1 reeve wait "$id" --timeout 500ms
 }
 
-# Twenty thousand far-off tasks, and one that is due.
+# Twenty thousand tasks are due in 30 days, and one is due now.
 story_far_off_tasks_are_in_nobodys_way() {
 	start_postgres
 	start_manager --window 100
@@ -136,7 +136,7 @@ story_far_off_tasks_are_in_nobodys_way() {
 	stop worker
 }
 
-# A manager learns of a type by a submit of its own after another has made an older one: neither is overlooked.
+# A manager learns of a type from its own submit, after another manager has created an older type: it overlooks neither.
 story_new_types_at_three_managers_are_run_at_once() {
 	start_postgres
 	start_manager one
@@ -156,7 +156,8 @@ story_new_types_at_three_managers_are_run_at_once() {
 	expect_eq t "$(sql "select max(token - created) < '4s' from task_history")"
 }
 
-# A worker at one manager, submitters at another: what is submitted, changed or due there is run at once here.
+# A worker is at one manager, submitters are at another: tasks that are submitted, changed or due there run at once
+# here.
 story_two_managers_are_one() {
 	start_postgres
 	start_manager one

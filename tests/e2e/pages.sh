@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What holds for the pages and the sources as they are: the tests that docs/reliability.md and docs/features.md name are there, and
-# no modules include each other in a circle.
+# Checks of the documentation and the sources: the tests that docs/reliability.md and docs/features.md name exist, no
+# modules include each other in a circle, READMEs list dependencies, and reads are declared as such.
 # quick
 . "$(dirname "$0")/lib.sh"
 
-# SUITE/WORDS is a story, `units/SUITE` a suite of the unit tests, `faults/KIND` a kind of fault of tests/faults/run.
+# SUITE/WORDS names an end-to-end test, `units/SUITE` a suite of the unit tests, `faults/KIND` a kind of fault of
+# tests/faults/run.
 story_the_tests_that_the_pages_name_are_there() {
 	local names suite words missing=()
 	names=$(grep -ohE '`[a-z_]+/[a-z_]+`' "$TOP/docs/reliability.md" "$TOP/docs/features.md" | tr -d '`' | sort -u)
@@ -19,7 +20,6 @@ story_the_tests_that_the_pages_name_are_there() {
 	[ ${#missing[@]} = 0 ] || fail "tests that are not there: ${missing[*]}"
 }
 
-# Each promise says what shows it.
 story_every_promise_names_its_tests() {
 	local promises shown
 	promises=$(sed -n '/^## What is promised/,/^## What is not promised/p' "$TOP/docs/reliability.md")
@@ -39,7 +39,7 @@ small_tree() { # in $DIR/tree: modules a and b, of which a includes b, and one o
 story_no_modules_include_each_other_in_a_circle() {
 	local check="$TOP/tests/tools/includes.py" tree="$DIR/tree"
 	expect "$check"
-	# It sees one: what a part of a module includes, the module does.
+	# The check finds a circle. What a part of a module includes counts as included by the module.
 	small_tree
 	expect_eq '3 modules' "$("$check" "$tree")"
 	printf '#include "%s"\n' manager/core/a.h common/c.h >"$tree/manager/core/b.c"
@@ -62,7 +62,7 @@ story_readmes_list_the_dependencies_of_their_folders() {
 	expect_match "common/README.md has no line 'Depends on: " "$OUTPUT"
 }
 
-# A method that is declared as a read changes nothing, and the contract says so.
+# A method that the manager registers as a read changes nothing, and the .proto file must declare that.
 story_reads_are_declared_without_side_effects() {
 	local service method file
 	grep -ohE '^const struct rpc_entry [a-z]+_methods|\{"[A-Za-z]+", read_method,' "$TOP"/manager/service/*.c >"$DIR/entries"

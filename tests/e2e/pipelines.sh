@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Pipelines: tasks that pass through stages, the result of one being the input of the next.
+# Pipelines: tasks pass through stages, and the result of one stage is the input of the next.
 # timeout 900
 # long
 . "$(dirname "$0")/lib.sh"
@@ -9,7 +9,8 @@ define() { # JSON: prints what the command says
 	printf '%s' "$1" | reeve pipeline define -
 }
 
-# Handlers by type: each adds its letter to its input; `choose` names the stage that its input says.
+# Sets the handlers: `a`, `b` and `c` append their letter to the input; `choose` takes the name of the next stage from
+# its input.
 chain_handlers() {
 	handlers <<-'END'
 		[handler a]
@@ -29,7 +30,7 @@ chain_handlers() {
 
 ABC='{"name": "abc", "stages": [{"name": "one", "type": "a"}, {"name": "two", "type": "b"}, {"name": "three", "type": "c"}]}'
 
-# What was kept of each stage: stage, type, input, result.
+# Prints the recorded attempts of a task: stage, type, input, result.
 stages_of() { # ID
 	sql "select concat_ws(' ', stage, type, details, result) from task_attempts where task_id = $1 order by token" | paste -sd ,
 }
@@ -52,7 +53,7 @@ story_a_task_passes_through_the_stages_in_order() {
 	expect_eq 'submitted retried claimed completed stage claimed completed stage claimed completed' "$(events "$id")"
 	expect_eq 'one -> two,two -> three' "$(event_field "$id" stage note | paste -sd ,)"
 	expect_eq 0 "$(sql "select count(*) from assignments where open > 0")"
-	# Times of an early and of a late stage are counted by their types.
+	# The executions of early and late stages are counted by their types.
 	expect_eq 'a 1 1 b 1 1 c 1 1' "$(reeve stats --by type --json | jq -sr '[.[] | .counts[]? // . | [.type, .count, .completed] | join(" ")] | sort | join(" ")')"
 	# A pipeline of one stage is a task like any other.
 	define '{"name": "lone", "stages": [{"name": "all", "type": "b"}]}'
@@ -60,14 +61,13 @@ story_a_task_passes_through_the_stages_in_order() {
 }
 
 
-# Takes the task that waits by hand; its $id, $token, $stage and $input.
+# Fetches a waiting task manually; sets $id, $token, $stage and $input.
 take() { # [OPTION…]
 	local task
 	task=$(reeve fetch --json --wait 20s "$@")
 	id=$(jq .task_id <<<"$task") token=$(jq .token <<<"$task") stage=$(jq -r .stage <<<"$task") input=$(jq -r .details <<<"$task")
 }
 
-# As a worker would see it: the stage it is in.
 at() { # ID: status, stage, step
 	reeve show "$1" --json | jq -r '[.status, .stage, .step] | join(" ")'
 }
@@ -79,7 +79,7 @@ story_the_handler_chooses_the_stage() {
 	start_worker
 	define '{"name": "p", "max_steps": 6, "stages": [{"name": "first", "type": "choose"}, {"name": "second", "type": "choose"},
 		{"name": "third", "type": "choose"}, {"name": "last", "type": "echo"}]}'
-	# Forward, back, and to itself.
+	# Forward, back, and to the same stage.
 	id=$(reeve submit --pipeline p "$(printf 'third\nsecond\nsecond\nlast\nend')")
 	handlers_of() { sql "select string_agg(stage, ' ' order by token) from task_attempts where task_id = $1"; }
 	cat >"$DIR/walk" <<-'END'
@@ -108,11 +108,11 @@ story_the_handler_chooses_the_stage() {
 	id=$(reeve submit --pipeline p "$(printf 'second\nend\nand out')")
 	expect_eq 'and out' "$(reeve wait "$id" --json | jq -r .result)"
 	expect_eq 'completed second 2' "$(at "$id")"
-	# Without a word the pipeline's own order; the stage is in the environment.
+	# If the handler names no stage, the pipeline's order applies. The stage is in the environment.
 	define '{"name": "env", "stages": [{"name": "here", "type": "sh"}]}'
 	expect_eq here "$(reeve submit --pipeline env 'printf %s "$REEVE_STAGE"' --wait)"
 	expect_eq none "$(reeve submit sh 'printf %s "${REEVE_STAGE:-none}"' --wait)"
-	# A stage that is not there.
+	# A stage that does not exist.
 	id=$(reeve submit --pipeline p "$(printf 'second\nfourth\nrest')")
 	expect_fail 1 reeve wait "$id"
 	expect_eq 'dead unknown_stage stage "fourth" was named; pipeline "p" has "first", "second", "third", "last"' \
@@ -123,19 +123,19 @@ story_the_handler_chooses_the_stage() {
 	id=$(reeve submit choose "$(printf 'second\nrest')")
 	expect_fail 1 reeve wait "$id"
 	expect_eq 'unknown_stage stage "second" was named, and the task is of no pipeline' "$(field "$id" error_code) $(field "$id" last_error)"
-	# Round and round, but not for ever.
+	# A cycle ends at the maximum number of steps.
 	id=$(reeve submit --pipeline p "$(yes first | head -n 20)")
 	expect_fail 1 reeve wait "$id"
 	expect_eq 'dead first 6 too_many_steps' "$(at "$id") $(field "$id" error_code)"
 	expect_eq 5 "$(sql "select count(*) from task_attempts where task_id = $id")"
-	# Together with a failure it is no word to go by.
+	# A stage that is named together with a failure is invalid.
 	id=$(reeve submit sh 'printf "{\"directive\": \"NO_RETRY\", \"error\": \"no\", \"stage\": \"x\"}" >&3')
 	expect_fail 1 reeve wait "$id"
 	expect_match 'no .*stage, the one that follows, is said together with NO_RETRY' "$(field "$id" last_error)"
 	id=$(reeve submit sh 'printf "{\"stage\": 7}" >&3')
 	expect_fail 1 reeve wait "$id"
 	expect_match 'stage must be a string' "$(field "$id" last_error)"
-	# By hand, too.
+	# A pull client can name a stage, too.
 	define '{"name": "hand", "stages": [{"name": "one", "type": "h1"}, {"name": "two", "type": "h2"}, {"name": "three", "type": "h3"}]}'
 	reeve submit --pipeline hand go --queue hands >/dev/null
 	take --queue hands
@@ -190,7 +190,7 @@ story_each_stage_has_its_own_retries() {
 	expect_eq 'patient failed 200,patient failed 200,patient completed 0' "$(sql "select concat_ws(' ', stage, outcome,
 		round(extract(epoch from run_at - last_updated) * 1000)) from task_attempts where task_id = $id order by token" | paste -sd ,)"
 	expect_eq 't broken fine' "$(sql "select recoverable, last_error, details from task_history where task_id = $id" | tr '|' ' ')"
-	# Run again by hand, the stage that it died in is run, with the same input.
+	# A manual retry runs the stage in which the task died, with the same input.
 	stop worker
 	handlers <<-'END'
 		[handler once]
@@ -221,14 +221,14 @@ story_what_is_ordered_meanwhile_wins_over_the_next_stage() {
 	reeve cancel "$id" >/dev/null
 	reeve report "$id" "$token" --completed r2 >/dev/null
 	expect_eq 'completed two 2 r2' "$(at "$id") $(field "$id" result)"
-	# While it waits between two.
+	# While the task waits between two stages.
 	reeve submit --pipeline p go --queue q >/dev/null
 	take --queue q
 	reeve report "$id" "$token" --completed r1 >/dev/null
 	expect_eq 'queued two 2' "$(at "$id")"
 	reeve cancel "$id" >/dev/null
 	expect_eq 'cancelled two 2' "$(at "$id")"
-	# A retry by hand of an executing one: it goes on if it ends well, else the stage is run again.
+	# A manual retry of an executing task: if the attempt succeeds, the task goes on; otherwise the stage runs again.
 	reeve submit --pipeline p go --queue q >/dev/null
 	take --queue q
 	reeve retry "$id" --executing >/dev/null
@@ -239,7 +239,7 @@ story_what_is_ordered_meanwhile_wins_over_the_next_stage() {
 	reeve report "$id" "$token" --completed r1 >/dev/null
 	expect_eq 'queued two 2' "$(at "$id")"
 	reeve cancel "$id" >/dev/null
-	# An end as dead, and a stop of the queue.
+	# A kill, and a stop of the queue.
 	reeve submit --pipeline p go --queue q >/dev/null
 	take --queue q
 	reeve kill "$id" >/dev/null
@@ -252,7 +252,7 @@ story_what_is_ordered_meanwhile_wins_over_the_next_stage() {
 	reeve report "$id" "$token" --completed r1 >/dev/null
 	wait_until 20 '[ "$(reeve queue status stops --json | jq -r .state)" = stopped ]'
 	expect_eq 'cancelled one 1' "$(at "$id")" # as a stop does with what runs
-	# A newer version: out of the pipeline, into it, and into another.
+	# A newer version: without the pipeline, in it again, and in another one.
 	first=$(reeve submit --pipeline p go --queue v --key k --version 1)
 	take --queue v
 	expect_eq "$first" "$(reeve submit plain new --queue v --key k --version 2 2>/dev/null)"
@@ -382,7 +382,7 @@ story_a_lost_attempt_does_not_take_the_task_on() {
 	expect_fail 4 reeve report "$task" "$before" --completed late --stage two
 	reeve report "$task" "$token" --completed good >/dev/null
 	expect_eq 'queued two 2 good' "$(at "$task") $(field "$task" details)"
-	# The same report once more is told what became of it, and changes nothing.
+	# The same report again gets the same ack, and changes nothing.
 	expect reeve report "$task" "$token" --completed good >/dev/null
 	expect_fail 4 reeve report "$task" "$before" --completed late
 	expect_eq 'queued two 2 good' "$(at "$task") $(field "$task" details)"
@@ -419,7 +419,7 @@ story_the_example_of_the_page_works() {
 	cd "$TOP"
 }
 
-# Managers are killed all the time while tasks pass through stages: each step happens once.
+# Managers are killed repeatedly while tasks pass through stages: each step happens once.
 story_managers_are_killed_again_and_again() {
 	local name i pids=() seed=${REEVE_TEST_SEED:-$RANDOM}
 	note "REEVE_TEST_SEED=$seed"
@@ -454,7 +454,7 @@ story_managers_are_killed_again_and_again() {
 	for i in "${pids[@]}"; do wait "$i"; done
 	wait_until 120 '[ "$(sql "select count(*) from tasks")" = 0 ]'
 	expect_eq 480 "$(sql "select count(*) from task_history where status = 'completed'")"
-	# Each stage was completed once, and had what the one before it gave.
+	# Each stage was completed once, and its input was the result of the stage before it.
 	expect_eq '' "$(sql "select h.task_id, h.result, h.step, a.* from task_history h cross join lateral (
 			select count(*) filter (where a.outcome = 'completed') as n, count(*) filter (where a.outcome <> 'completed') as others,
 				string_agg(a.stage, ' ' order by token) filter (where a.outcome = 'completed') as stages,
@@ -465,7 +465,7 @@ story_managers_are_killed_again_and_again() {
 	expect_eq 0 "$(sql "select count(*) from assignments where open > 0")"
 }
 
-# What is asked for meanwhile is done together where it can be, and each is answered with its own.
+# Submits that wait for the same connection are executed together where possible, and each gets its own answer.
 story_submits_that_wait_for_each_other() {
 	start_postgres
 	start_manager one

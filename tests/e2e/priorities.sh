@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What runs next: by priority, then first come, not before its time; and each worker takes only what it serves.
+# Which task runs next: by priority, then in the order of submission, and not before its due time; and each worker takes
+# only tasks that it serves.
 # timeout 600
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -7,7 +8,7 @@
 start_postgres
 start_manager
 
-# Each task of these stories appends its label to the story's file `order`; `one` and `two` do the same.
+# Sets the handlers. Each task of these tests appends its label to the test's file `order`; `one` and `two` do the same.
 types() {
 	handlers <<-END
 		[handler one]
@@ -27,7 +28,7 @@ line() { # TYPE QUEUE PRIORITY LABEL: a line for a bulk file
 	jq -nc --arg type "$1" --arg queue "$2" --argjson priority "$3" --arg details "$(label "$4")" '$ARGS.named'
 }
 
-# The first is running, so that all the others are waiting in the manager's memory for the only slot.
+# Starts a worker whose only slot runs a task until `release`, so that all later tasks wait in the manager's memory.
 busy_worker() { # QUEUE
 	types
 	start_worker "busy-$1" --concurrency 1 --queue "$1"
@@ -85,7 +86,8 @@ story_priorities_have_bounds() {
 	done
 }
 
-# First of tasks that no manager has looked at for a worker yet, then of tasks that wait in memory behind a running one.
+# First with tasks that no manager has read for a worker yet, then with tasks that wait in memory while another one
+# runs.
 story_a_priority_changed_in_the_queue_changes_the_order() {
 	submit_letters() {
 		for letter in a b c d e; do ids[$letter]=$(reeve submit one "$(label $letter)" --queue changed); done
@@ -123,7 +125,7 @@ story_a_late_comer_of_a_higher_priority_overtakes() {
 	expect_eq 'high low lowest' "$(xargs <"$DIR/order")"
 }
 
-# By the database's times alone: what was asked for, what it stands for, and when the attempt was given out.
+# Compares only times of the database: the submit, the due time, and the start of the attempt.
 story_a_task_starts_at_its_time_and_not_before() {
 	types
 	start_worker idle --concurrency 4 --queue times
@@ -167,7 +169,7 @@ story_a_delayed_task_is_made_due_by_hand() {
 	expect_eq 'queued 0' "$(reeve show "$later" --json | jq -r '"\(.status) \(.attempt)"')"
 }
 
-# However high its priority, a task whose time has not come stands before nobody; once it has come it goes first.
+# A task that is not due delays no other task, however high its priority; once it is due, it goes first.
 story_what_is_not_due_holds_up_nobody() {
 	types
 	far=$(reeve submit one "$(label far)" --queue far --delay 1h --priority 100)
@@ -183,7 +185,8 @@ story_what_is_not_due_holds_up_nobody() {
 	expect_eq 'near far low' "$(xargs <"$DIR/order")"
 }
 
-# What a worker does not serve is of a higher priority and came first, and yet neither stands in the way nor is taken.
+# Tasks that a worker does not serve have higher priorities and were submitted first; still they neither delay its tasks
+# nor are taken by it.
 story_workers_take_only_what_they_serve() {
 	types
 	local queue type
@@ -201,11 +204,11 @@ story_workers_take_only_what_they_serve() {
 	sleep 1
 	expect_eq $'left one\nright one' "$(sort -u "$DIR/order")"
 	expect_eq 20 "$(sql "select count(*) from tasks where queue in ('left', 'right', 'else') and status = 'queued' and attempt = 0")"
-	# An idle one that does not serve a task leaves it to one that does.
+	# An idle worker leaves tasks that it does not serve to a worker that serves them.
 	start_worker other --concurrency 2 --queue else
 	history_of else 10
 	expect_eq 'other' "$(sql "select distinct w.name from task_history h join workers w on w.id = h.worker_id where queue = 'else'")"
-	# While the narrow one has more to do than it can, those of the other type get done.
+	# While `narrow` has more tasks than it can run, tasks of the other type are completed.
 	busy=$(line one left 1000 busy)
 	for i in $(seq 1 200); do echo "$busy"; done | reeve submit --bulk - >/dev/null
 	start_worker two --concurrency 1 --type two --queue left,right
@@ -217,7 +220,7 @@ two|two' "$(sql "select distinct w.name, h.type from task_history h join workers
 	history_of left 210
 }
 
-# More streams than the manager keeps tasks in memory: it has to fetch them bit by bit, and still in order.
+# There are more streams than tasks that the manager keeps in memory: it reads them in parts, and still in order.
 story_hundreds_of_priorities_in_several_queues_all_get_done() {
 	start_manager small --window 100
 	types
@@ -232,7 +235,7 @@ story_hundreds_of_priorities_in_several_queues_all_get_done() {
 	expect_eq 400 "$(sql "select count(*) from task_history where queue like 'many _' and status = 'completed' and attempt = 1")"
 	expect_eq '' "$(sql "select * from (select queue, priority, lag(priority) over (partition by queue order by started) as before
 		from task_history where queue like 'many _') x where priority > before")" 'out of order'
-	# And many at once.
+	# And with many slots.
 	start_worker more --concurrency 8 --queue 'many 1,many 2,many 3'
 	for n in $(seq 1 600); do
 		printf '{"queue":"many %d","priority":%d}\n' $((n % 3 + 1)) $((n * 7 % 200))

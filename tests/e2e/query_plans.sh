@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# How PostgreSQL carries out the hot statements, whatever it believes about the tables: by the right indexes, and quickly.
+# How PostgreSQL executes the hot statements, whatever its statistics about the tables: by the right indexes, and
+# quickly.
 . "$(dirname "$0")/lib.sh"
 
 HOT="submit submit_plain window_page window_streams claim claim_locked complete complete_all end_attempts late_results heartbeat redeliver expired_find cancel_mark
@@ -22,7 +23,7 @@ parameters_of() { # NAME: how many
 	grep -v '^--' "$TOP/sql/statements/$1.sql" | grep -o '\$[0-9]*' | tr -d '$' | sort -n | tail -n 1
 }
 
-# A session as the manager's: its settings, then what comes from stdin.
+# Runs psql with the settings of a manager's session, and then the statements from standard input.
 session() { # DATABASE HASH-JOINS
 	{
 		echo '\o /dev/null'
@@ -44,8 +45,8 @@ plan_of() { # NAME: the generic plan
 	} | session reeve "$([[ " $HASHED " = *" $1 "* ]] && echo on || echo off)"
 }
 
-# What is wrong with a plan, if anything. Sequential scans are switched off for these sessions, so that a lost index shows
-# as a scan of a whole other one: an index scan without a condition.
+# Prints what is wrong with a plan. Sequential scans are switched off in these sessions, so a missing index shows as a
+# scan of another, complete index: an index scan without a condition.
 faults_in() { # NAME <PLAN
 	awk -v name="$1" -v hashed="$([[ " $HASHED " = *" $1 "* ]] && echo 1)" -v windows="$([[ $1 = window_* ]] && echo 1)" '
 		function close_scan() {
@@ -123,7 +124,7 @@ story_plans_of_a_new_database() {
 	expect_good_plans 'filled and analyzed'
 }
 
-# What is done each minute only for a clock that was set back.
+# The statement runs each minute, and has work only if a clock was set back.
 story_nothing_is_walked_while_the_clock_is_right() {
 	set_up
 	fill reeve 1000
@@ -145,7 +146,7 @@ story_plans_after_a_queue_was_drained() {
 	expect_good_plans 'drained, analyzed and filled again'
 }
 
-# Claims tasks as managers do, a hundred at a time.
+# Claims tasks as managers do, a hundred at a time; prints how many pages that touched.
 claim() { # DATABASE TASKS
 	session "$1" off >"$DIR/claims.sql" <<-END
 		select format('execute claim(%L, %L, array_fill(1, array[%s]), ''{1}'', ''{%s}'', 5000);', array_agg(id order by id),
@@ -183,7 +184,7 @@ hot() { # DATABASE: updates, and whether at least 95 of 100 were HOT
 		where schemaname = 'reeve' and relname = 'tasks'"
 }
 
-# The work is compared, not the time, which is the machine's as well.
+# Compares the work and not the time, which also depends on the machine.
 story_claims_touch_no_index_and_stay_quick() {
 	set_up
 	sql_let_go
@@ -207,7 +208,8 @@ story_claims_touch_no_index_and_stay_quick() {
 	expect [ "$(median <"$DIR/refilled")" -le $((11 * $(median <"$DIR/fresh") / 10)) ]
 }
 
-# PostgreSQL looks at such a row again, in a plan of its own. What belongs to the whole statement must not be done again with it.
+# PostgreSQL evaluates such a row again, in a separate plan. What belongs to the entire statement must not run again
+# with it.
 story_a_claim_that_waited_for_a_row_writes_one_line_for_a_fetch() {
 	set_up
 	fill reeve 20
@@ -242,7 +244,7 @@ heartbeats() { # WHAT of the updates of workers
 	sql "select $1 from pg_stat_user_tables where schemaname = 'reeve' and relname = 'workers'"
 }
 
-# Every worker sends one every few seconds, with what it says of itself.
+# Every worker sends a heartbeat every few seconds, with data about itself.
 story_heartbeats_touch_no_index() {
 	set_up
 	fill reeve 100

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Queues: their settings, and what can be done with them whole: start, stop, pause, resume, purge, delete.
+# Queues: their settings, and the actions start, stop, pause, resume, purge and delete.
 # timeout 600
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -38,7 +38,7 @@ story_settings_are_set_shown_and_left_alone() {
 	expect_eq '5 5000 10000 true true linear 5000 3000 -1 604800000 7776000000 86400000 created' "$(reeve queue describe letters --json |
 		jq -r '[.settings | .retry_limit, .resting_ms, .waiting_ms, .autostart, .verbose, .retry.kind, .retry.base_ms, .retry.step_ms,
 			.retry.jitter_percent, .keep_completed_ms, .keep_dead_ms, .keep_cancelled_ms] + [.state] | join(" ")')"
-	# A linear backoff without a base begins with the resting period, also when that changes later.
+	# A linear backoff without a base begins with the resting period, even if that changes later.
 	reeve queue set letters --resting 2s >/dev/null
 	expect_eq 2000 "$(reeve queue describe letters --json | jq .settings.retry.base_ms)"
 	reeve queue set letters --backoff default --retry-limit -1 --keep completed=default >/dev/null
@@ -59,7 +59,7 @@ story_a_paused_queue_gives_no_task_until_it_is_resumed() {
 	expect_eq 'paused 2 1' "$(status_of pausing state,waiting,running)"
 	release
 	reeve wait "$a" >/dev/null
-	# Others' tasks are taken meanwhile, its own not, by neither manager.
+	# Tasks of other queues are taken during the pause, those of this queue by neither manager.
 	for _ in 1 2 3; do at_other submit echo d --queue elsewhere --wait >/dev/null; done
 	expect_eq 'queued queued' "$(field "$b" status) $(field "$c" status)"
 	expect_eq 'pausing: paused' "$(at_other queue pause pausing)" # what is so already stays so
@@ -77,7 +77,7 @@ story_with_autostart_off_a_batch_waits_for_start() {
 	b=$(at_other submit echo b --queue held)
 	expect_eq 'pending 2 0' "$(status_of held state,waiting,running)"
 	expect_fail 1 reeve wait "$a" --timeout 1s
-	# Paused and resumed it still waits to be started.
+	# After a pause and a resume it still waits for its start.
 	reeve queue pause held >/dev/null
 	expect_eq 'held: resumed; it waits to be started' "$(reeve queue resume held)"
 	expect_fail 4 reeve queue resume held
@@ -87,7 +87,7 @@ story_with_autostart_off_a_batch_waits_for_start() {
 	reeve wait "$a" "$b" --timeout 5s >/dev/null
 	wait_state 5 held finished
 	expect_eq 'ended 2 0 2 0' "$(reeve queue status held --json | jq -r '.batch | [.state, .submitted, .pending, .success, .failed] | join(" ")')"
-	# The next batch waits again; one that begins while the queue is paused, too.
+	# The next batch waits again, and so does one that begins while the queue is paused.
 	c=$(reeve submit echo c --queue held)
 	expect_eq pending "$(state held)"
 	reeve queue start held >/dev/null
@@ -122,7 +122,7 @@ story_a_stop_ends_everything_and_the_next_submit_starts_again() {
 	expect_match 'is stopped; start it' "$OUTPUT"
 	expect_fail 4 reeve submit echo x --queue stopping --batch "$explicit"
 	expect_eq stopped "$(state stopping)"
-	# The next submit opens a batch of its own, and runs; the ended key answers its task.
+	# The next submit opens a new batch, and its task runs. The key of an ended task still returns that task.
 	expect_eq "$queued" "$(reeve submit echo x --queue stopping --key k 2>/dev/null)"
 	next=$(at_other submit echo x --queue stopping)
 	reeve wait "$next" --timeout 5s >/dev/null
@@ -130,7 +130,7 @@ story_a_stop_ends_everything_and_the_next_submit_starts_again() {
 	expect_eq 'ended 1 1' "$(reeve queue status stopping --json | jq -r '.batch | [.state, .submitted, .success] | join(" ")')"
 }
 
-# A manager that has not heard of the stop makes a task: it is not lost, and not left lying.
+# A manager that does not know of the stop yet creates a task: the task is not lost, and does not stay queued.
 story_a_task_made_behind_a_stops_back_is_run() {
 	start_worker worker --concurrency 4
 	reeve submit echo x --queue behind --wait >/dev/null
@@ -139,7 +139,7 @@ story_a_task_made_behind_a_stops_back_is_run() {
 		select id, queue, type, now(), now(), clock_timestamp() from routes where queue = 'behind'"
 	wait_until 5 "[ \"\$(sql \"select count(*) from task_history where queue = 'behind' and status = 'completed'\")\" = 2 ]"
 	expect_eq finished "$(state behind)"
-	# One that was on its way when the queue was stopped ends as the others did.
+	# A task whose submit was in progress when the queue was stopped ends like the others.
 	reeve queue stop behind --wait >/dev/null
 	sql "update queues set stopped_id = stopped_id + 1 where name = 'behind';
 		insert into tasks (route_id, queue, type, run_at, created, last_updated)
@@ -148,7 +148,7 @@ story_a_task_made_behind_a_stops_back_is_run() {
 	expect_eq stopped "$(state behind)"
 }
 
-# Reeve's own tasks that tell of a batch's end start no queue; nobody else's can have their source.
+# Reeve's callback tasks, which report a batch's end, start no queue. No other task can have their source.
 story_whatever_a_source_is_called_the_task_starts_its_queue() {
 	start_worker worker
 	reeve submit echo x --queue called --wait >/dev/null
@@ -198,7 +198,7 @@ story_a_queue_with_live_tasks_is_not_deleted() {
 	reeve submit echo x --queue deleted --wait >/dev/null
 }
 
-# 5,000 tasks wait and some run; the manager that was told to stop the queue dies in the middle of it.
+# 5,000 tasks wait and one runs; the manager that stops the queue dies in the middle of that.
 story_a_stop_goes_on_when_its_manager_dies() {
 	start_worker worker --concurrency 4
 	start_manager doomed
@@ -207,7 +207,7 @@ story_a_stop_goes_on_when_its_manager_dies() {
 	wait_began "$a"
 	reeve queue pause big >/dev/null
 	for _ in $(seq 1 5000); do echo '{}'; done | reeve submit --bulk - echo --queue big >/dev/null
-	# A row that somebody holds keeps the stop from getting through.
+	# A locked row keeps the stop from completing.
 	PGOPTIONS='-c search_path=reeve' "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve >/dev/null <<-END &
 		begin;
 		select id from tasks where queue = 'big' order by id desc limit 1 for update;
@@ -240,7 +240,7 @@ story_settings_go_for_the_tasks_that_follow() {
 	expect_fail 1 reeve wait "$a" "$b"
 	expect_eq '3 1' "$(field "$a" attempt) $(field "$b" attempt)"
 	expect_eq '00:00:00.1 00:00:00.1' "$(sql "select run_at - last_updated from task_attempts where task_id = $a order by attempt" | xargs)"
-	# Linear: the resting period, then a step more each time; other tasks' own policies are theirs.
+	# Linear: first the resting period, then a step more each time. A task with a policy of its own keeps it.
 	reeve queue set limited --resting 200ms --backoff linear:100ms --jitter 0 --retry-limit 3 >/dev/null
 	a=$(reeve submit sh 'exit 3' --queue limited)
 	b=$(reeve submit sh 'exit 3' --queue limited --backoff linear:300ms --jitter 0 --max-attempts 3)
@@ -249,8 +249,8 @@ story_settings_go_for_the_tasks_that_follow() {
 	expect_eq '00:00:00.2 00:00:00.5' "$(sql "select run_at - last_updated from task_attempts where task_id = $b order by attempt" | xargs)"
 }
 
-# A worker waits once, from its start on, before its first task of the queue, and its slot rests between two. A rest begins
-# when the handler has ended, which the tables say a little later.
+# A worker waits once, from its start, before its first task of the queue; and its slot takes no task for the resting
+# period after each one. That period begins at the handler's end, a little earlier than the time in the tables.
 story_workers_wait_and_rest() {
 	reeve queue set slow --waiting 3s --resting 1s >/dev/null
 	for _ in 1 2 3; do echo '{}'; done | reeve submit --bulk - echo --queue slow >"$DIR/ids"
@@ -263,7 +263,7 @@ story_workers_wait_and_rest() {
 	expect_eq 't t' "$(xargs <"$DIR/out")" 'the first after waiting, the others after rests'
 }
 
-# A call that comes again, as after an answer that was lost, changes nothing more.
+# A resent call, as after a lost answer, changes nothing more.
 story_a_call_that_comes_again_does_nothing_more() {
 	local now # ids of long ago are forgotten
 	now=$(sql "select lpad(to_hex((extract(epoch from now()) * 1000)::bigint), 12, '0')")
@@ -323,7 +323,7 @@ story_status_and_progress_tell_of_batch_and_workers() {
 	expect_eq 2 "$(reeve queue status shown --json | jq '.batch.success')"
 }
 
-# A queue has more than its last batch: what came after that, and what was open beside it.
+# A queue has more than its last batch: later tasks, and other open batches.
 story_status_tells_of_the_queue() {
 	local batch other
 	start_worker worker
@@ -376,7 +376,7 @@ story_what_is_wrong_is_refused() {
 	done
 	refused 4 'there is no queue "never"' reeve queue progress never
 	refused 4 'queue holds a control character' reeve queue pause $'a\nb'
-	# Before its first task: none of it runs.
+	# A queue can be paused before its first task, and then runs none.
 	reeve queue pause early >/dev/null
 	expect_match 'its queue is paused' "$(reeve show "$(reeve submit nothing --queue early)")"
 	expect_eq 0 "$(sql "select count(*) from queues where name in ('x', 'never')")"
@@ -384,14 +384,14 @@ story_what_is_wrong_is_refused() {
 	refused 4 'batches is off, and callback_url is set' reeve queue set x --batches no
 	reeve queue set x --callback '' --batches no >"$DIR/out"
 	expect_match 'batches +off' "$(cat "$DIR/out")"
-	# Nothing of the contract is taken on trust.
+	# The manager itself checks the rules of the protocol.
 	expect_match 'fields is empty' "$("$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.QueueService/Set < <(printf '\x0a\x01x') 2>&1 || true)"
 	expect_match 'there is no such setting' "$("$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.QueueService/Set < <(printf '\x0a\x01x\x1a\x05speed') 2>&1 || true)"
 	expect_match 'action is 0' "$("$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.QueueService/Control < <(printf '\x0a\x01x') 2>&1 || true)"
 	expect_match 'action is 9' "$("$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.QueueService/Control < <(printf '\x0a\x01x\x10\x09') 2>&1 || true)"
 }
 
-# Who submits while a queue is being stopped waits until it is, and starts it again.
+# A submit during a stop waits until the queue is stopped, and then starts it again.
 story_a_submit_waits_for_the_end_of_a_stop() {
 	start_worker worker --concurrency 4
 	reeve queue set waiting --batches yes >/dev/null
@@ -409,7 +409,7 @@ story_a_submit_waits_for_the_end_of_a_stop() {
 	expect_eq '1 0, 0 1' "$(sql "select string_agg(failed || ' ' || success, ', ' order by id) from batches where queue = 'waiting'")"
 }
 
-# Numbers, times and the widths of columns do not count.
+# Replaces numbers and times, and removes the widths of columns, because these differ between runs.
 shape() {
 	sed -E 's/[0-9]{4}-[0-9-]+ [0-9:.]+Z/T/g; s/[0-9]+([.][0-9]+)?(ms|s|m|h|d)?([0-9.]+s)?/N/g; s/ +/ /g; s/^ //; s/ $//'
 }
@@ -446,7 +446,7 @@ story_why_a_task_waits_is_told() {
 	expect_eq '["no_worker",0,0,0,0]' "$(waiting "$lonely")"
 	expect_eq 'no worker takes its type in its queue' "$(waits "$lonely")"
 	expect_match "$lonely +queued .* no worker takes its type in its queue" "$(reeve list --queue why)"
-	# A worker of the other manager counts, but for no other types and queues.
+	# A worker at the other manager counts, but only for its types and queues.
 	REEVE_MANAGER=$manager start_worker worker --queue why --concurrency 1
 	expect_eq '["no_worker",0,0,0,0]' "$(waiting "$lonely")"
 	a=$(reeve submit sh "$HOLD" --queue why)
@@ -458,13 +458,13 @@ story_why_a_task_waits_is_told() {
 	expect_eq '["workers_busy",0,1,1,1]' "$(waiting "$b")"
 	expect_eq 'the only slot of the worker that takes it is busy' "$(waits "$b")"
 	expect_eq '["no_worker",0,0,0,0]' "$(waiting "$c")"
-	# A list tells the same, of all tasks at once, by either manager.
+	# A list shows the same for all tasks at once, from either manager.
 	expect_eq "$b workers_busy,$a null,$lonely no_worker" \
 		"$(at_other list --queue why --json | jq -sr '[.[] | "\(.id) \(.waiting.reason)"] | join(",")')"
 	reeve worker pause worker >/dev/null
 	wait_until 10 "[ \"\$(waits $b)\" = 'the worker that takes it is paused or drains' ]"
 	expect_eq '["workers_paused",0,1,0,0]' "$(waiting "$b")"
-	# The queue comes before the workers.
+	# The state of the queue takes precedence over that of the workers.
 	reeve queue pause why >/dev/null
 	expect_eq 'its queue is paused' "$(waits "$b")"
 	expect_eq '["queue_paused",0,0,0,0]' "$(waiting "$lonely")"
@@ -473,7 +473,7 @@ story_why_a_task_waits_is_told() {
 	release
 	reeve wait "$a" "$b" >/dev/null
 	expect_eq '"no" "no"' "$(waiting "$a") $(waiting "$b")"
-	# Time.
+	# Due times.
 	a=$(reeve submit sh true --queue why --delay 1h)
 	expect_eq '["not_due",0,0,0,0]' "$(waiting "$a")"
 	expect_match '^due in [56][0-9]m$' "$(waits "$a")"
@@ -482,11 +482,11 @@ story_why_a_task_waits_is_told() {
 	expect_eq '["retry_delay",0,0,0,0]' "$(waiting "$b")"
 	expect_match '^attempt 1 failed, due again in [56][0-9]m$' "$(waits "$b")"
 	expect_match "$b +failed .* attempt 1 failed, due again in [0-9]+m, exit:3" "$(reeve list --queue why)"
-	# Due again it waits as all others do.
+	# Once it is due again, it waits like any other task.
 	stop worker
 	reeve retry "$b" >/dev/null
 	expect_match "$b +failed .* no worker takes its type in its queue, exit:3" "$(reeve list --queue why)"
-	# A batch's entry task, which tells itself why it waits.
+	# A batch's entry task, which itself has a reason for waiting.
 	id=$(reeve batch open first --queue why --entry lonely)
 	c=$(reeve submit sh true --batch "$id")
 	entry=$(reeve batch report "$id" --json | jq .batch.entry_id)
@@ -496,7 +496,7 @@ story_why_a_task_waits_is_told() {
 	# A queue that has not been started.
 	reeve queue set why-held --autostart no >/dev/null
 	expect_eq 'its queue has not been started' "$(waits "$(reeve submit sh true --queue why-held)")"
-	# What lasts for a moment only: a queue while it is being stopped, a task by SQL until a manager admits it.
+	# Short-lived reasons: a queue that is being stopped, and a task by SQL that no manager has ingested yet.
 	expect_eq '{{1,0,0,0,0}}' "$(sql "begin; update queues set state = 'stopping' where name = 'why-held';
 		select tasks_waiting(array[max(id)]) from tasks where queue = 'why-held'; rollback")"
 	expect_eq '{{4,0,0,0,0}}' "$(sql "begin; create temp table x as select submit('sh', queue => 'new to all') as id;
@@ -523,14 +523,14 @@ story_a_batch_says_why_its_first_task_waits() {
 	expect_eq "[$entry,\"no_worker\"]" "$(reeve batch report "$id" --json | jq -c '.batch.first_waiting | [.id, .waiting.reason]')"
 	reeve queue pause why-batches >/dev/null
 	expect_eq "task $entry: its queue is paused" "$(batch_waits "$id")"
-	# Another in the same list, which has no entry task: its own first task.
+	# Another batch in the same list, without an entry task: its own first task.
 	other=$(reeve batch open second --queue why-batches)
 	reeve submit sh true --batch "$other" >"$DIR/first"
 	reeve submit sh true --batch "$other" >/dev/null
 	expect_eq "task $(cat "$DIR/first"): its queue is paused" "$(batch_waits "$other")"
 	reeve queue resume why-batches >/dev/null
 	reeve batch close "$other" >/dev/null
-	# One that runs is passed over; one that is due later says when.
+	# A running task is skipped; a task that is due later shows when.
 	handlers <<-END
 		[handler sh]
 		exec = /bin/bash
@@ -568,7 +568,8 @@ story_a_command_that_waits_says_why_once_for_each_reason() {
 reeve: task $id (lonely in queue patience) waits: its queue is paused" "$(grep -v 'is cancelled' "$DIR/said")"
 }
 
-# Of several, one that waits is named, and not one that runs; on a terminal, where a bar is drawn, as well.
+# Of several tasks, the command names one that waits, not one that runs; also on a terminal, where it draws a progress
+# bar.
 story_a_command_that_waits_for_several_says_why_one_of_them_does() {
 	local failed waiter status=0
 	start_worker worker --queue several --concurrency 2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# deploy/quickstart, on files whose names are as bad as they can be; and what only its build, without sanitizers, can show.
+# deploy/quickstart on files with difficult names; and a test that needs its build, which has no sanitizers.
 # timeout 900
 . "$(dirname "$0")/lib.sh"
 
@@ -41,7 +41,8 @@ resident() { # KiB of the manager
 	awk '/^VmRSS:/ { print $2 }' "/proc/$(pid manager)/status"
 }
 
-# 2,800 Waits for 1,000 tasks each, and one that came after them and stays: what they held in the heap is below what that holds.
+# 2,800 Waits for 1,000 tasks each, and one more that came after them and stays: in the heap, their memory lies below
+# its memory, and must still be returned to the system.
 story_the_memory_of_a_flood_goes_back_to_the_system() {
 	local before most n
 	"$TOP/deploy/build" # done already, unless this story is run alone

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two managers on one database, after the same rows: whatever both try, one wins, and the other moves on.
+# Two managers on one database that compete for the same rows: whatever both try, one succeeds, and the other goes on.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ledger.bash"
 
@@ -34,14 +34,14 @@ story_each_task_is_claimed_once() {
 	expect_eq 0 "$(sql "select count(*) from task_events")" 'events out of the ordinary'
 	expect_eq 4 "$(sql 'select count(distinct worker_id) from assignments')" 'workers that were given something'
 	note "$(sql "select count(*) || ' claims won, on average ' || round(avg(cardinality(task_ids)), 1) from assignments")"
-	# Claims touch no index. (Only those change a row here: completing deletes it.)
+	# Claims touch no index. (Only claims update rows here; completions delete them.)
 	for name in a b c d one two; do stop $name; done
 	expect_eq '30000|t' "$(sql "
 		select n_tup_upd, n_tup_hot_upd = n_tup_upd from pg_stat_user_tables
 		where schemaname = 'reeve' and relname = 'tasks'")" 'claims, and whether all of them were HOT'
 }
 
-# Each task ends once: as completed, and then it ran once; or as cancelled.
+# Each task ends once: completed after one run, or cancelled.
 story_cancels_race_claims() {
 	start_managers
 	ledger_tasks 1 4000 10 >"$DIR/tasks"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A listing touches as many pages of the tables when ten times as much waits and has ended, and so does what looks for rows to forget;
-# tests/scale/reads measures listings with millions.
+# Listings, and the jobs that remove old rows, touch about as many pages when there are ten times as many waiting and
+# ended tasks. tests/scale/reads measures listings with millions.
 # timeout 600
 . "$(dirname "$0")/lib.sh"
 
@@ -9,8 +9,8 @@ load() { # WAITING ENDED
 		"host=$PGDIR user=postgres dbname=reeve"
 }
 
-# Rows that are not to be forgotten yet, of the tables that are looked through for such. Some that are: workers, and attempts and events
-# of a task that lives, of which PostgreSQL does not know yet that they are many.
+# Inserts rows that retention must keep yet, in the tables that it scans. Also inserts rows that it must remove:
+# workers, and attempts and events of a live task, of which PostgreSQL's statistics do not show yet that they are many.
 young() { # COUNT
 	sql "insert into assignments (worker_id, fetch_id, task_ids, open, closed_at) select 1, n, '{}', 0, now() from generate_series(1, $1) n;
 		insert into task_attempts (task_id, token, attempt, outcome, status, by_report, last_updated)
@@ -36,7 +36,8 @@ pages() { # STATEMENT PARAMETERS: how many pages it touches; the plan stays in $
 		awk -F '[ =]' '/Buffers: shared/ && !seen++ { for (i = 1; i < NF; i++) if ($i == "hit" || $i == "read") n += $(i + 1) } END { print n }'
 }
 
-# A count ends after some time, too, which a busy machine may spend otherwise: the most of several.
+# Prints the maximum of several measurements: a count also ends after some time, in which it may do little on a busy
+# machine.
 most_pages() { # STATEMENT PARAMETERS
 	for _ in 1 2 3 4 5; do pages "$@"; done | sort -n | tail -n 1
 }
@@ -96,7 +97,7 @@ story_ten_times_as_much_costs_the_same() {
 	while read -r name before _ after; do
 		[ "$after" -lt $((2 * before + 100)) ] || fail "$name touches $after pages, and $before with a tenth of the tasks"
 	done < <(paste -d ' ' "$DIR/small" "$DIR/large")
-	# 20,000 tasks are executing: the journal tells, and they are not looked at.
+	# 20,000 tasks are executing: these statements count them by the journal, and do not read them.
 	for name in queues queue-status stats; do
 		after=$(awk -v name=$name '$1 == name { print $2 }' "$DIR/large")
 		[ "$after" -lt 30000 ] || fail "$name touches $after pages"
@@ -108,7 +109,7 @@ story_ten_times_as_much_costs_the_same() {
 	expect_eq 36 "$(wc -l <"$DIR/large")"
 }
 
-# The counts of all routes are gone through once, not once for each type of the queue.
+# The counts of all routes are read once, not once for each type of the queue.
 story_a_queue_of_many_types_is_counted_as_fast_as_one_of_few() {
 	local queue
 	start_postgres

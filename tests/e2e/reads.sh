@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Reads: a slow one keeps no other waiting, and one whose caller has gone ends.
+# Reads: a slow one does not delay others, and one whose caller has gone ends.
 # quick
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/faults.bash"
 
-# A foreign lock on the table of workers' events: whoever reads the story of all tasks waits for it, nobody else does.
+# Locks the table of workers' events: only reads of the audit of all tasks wait for that.
 hold_the_story() {
 	mkfifo "$DIR/hold"
 	start hold "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -f "$DIR/hold" "host=$PGDIR user=postgres dbname=reeve"
@@ -77,8 +77,8 @@ story_reads_of_callers_who_have_gone_end() {
 	expect_match submitted "$(cat "$DIR/audit")"
 }
 
-# Two wait for the lock, the others for them: their caller gives each 700 ms, and PostgreSQL ends a statement that waits for a lock
-# after a second.
+# Two reads wait for the lock, and the others for these two. The caller's timeout is 700 ms for each, and PostgreSQL
+# ends a statement that waits for a lock after a second.
 story_one_whose_turn_does_not_come_is_told_so() {
 	start_postgres
 	start_manager
@@ -90,13 +90,13 @@ story_one_whose_turn_does_not_come_is_told_so() {
 	expect_no_match 'no database' "$(cat "$DIR/said")"
 }
 
-# A cancel meant for one statement must never end the next one.
+# A cancel of one statement must never end the next one.
 story_a_cancel_ends_nothing_else() {
 	start_postgres
 	start_manager
 	seq 300 | sed 's/.*/{"type":"none","details":"&"}/' >"$DIR/tasks"
 	reeve submit --bulk "$DIR/tasks" >/dev/null
-	# A client that is killed while it looks for leaks at its end leaves an empty report: these do not look.
+	# A client that is killed during its leak check at exit leaves an empty report, so these clients do not check.
 	(for ((i = 0; i < 60; i++)); do
 		ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 timeout -s KILL "0.0$((RANDOM % 9 + 1))" "$REEVE_BIN/reeve" --manager "$REEVE_MANAGER" audit --limit 10000 >/dev/null || true
 	done) &
@@ -107,12 +107,12 @@ story_a_cancel_ends_nothing_else() {
 	expect_eq 0 "$(statements_running)" 'statements running'
 }
 
-# Rows that are counted and found in different numbers, of live tasks and of ended ones.
+# Prints where the counts of live or ended tasks differ from the rows.
 miscounted() {
 	sql "$(PYTHONPATH=$TOP/tests/faults python3 -c 'import count_rules; print(f"select * from ({count_rules.LIVE}) l; select * from ({count_rules.COUNTS}) c")')"
 }
 
-# What is kept counted is what there is.
+# The maintained counts equal the numbers of rows.
 story_counts_are_exact() {
 	start_postgres
 	start_manager
@@ -143,15 +143,15 @@ story_counts_are_exact() {
 	totals="select status, sum(count) from reeve.history_totals group by 1 having sum(count) <> 0 order by 1"
 	expect_eq "$(sql "$kept")" "$(sql "$totals")"
 	expect_eq '' "$(miscounted)"
-	# The manager adds up every second.
+	# The manager adds up the changes every second.
 	wait_until 5 '[ "$(sql "select count(*) from reeve.count_changes")" = 0 ]'
 	expect_eq "$(sql "$kept")" "$(sql "$totals")"
 	expect_eq "$(sql "$kept" | tr '\n' ' ')" "$(reeve stats --json | jq -r '"cancelled|\(.cancelled) completed|\(.completed) dead|\(.dead) "')"
 	expect_eq 41 "$(reeve queue status default --json | jq .finished)"
-	# A partition that goes takes its numbers along.
+	# A partition that is dropped takes its counts along.
 	reeve submit nothing --wait >/dev/null
 	day=$(sql "select min(keep_until) from reeve.task_history")
-	# Somebody is just adding up, and commits while it goes.
+	# Another session adds up changes, and commits during the drop.
 	start adds "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U postgres -d reeve \
 		-c begin -c 'set search_path = reeve' -c 'select counts_fold()' -c 'select pg_sleep(2)' -c commit
 	wait_until 10 '[ "$(sql "select count(*) from pg_stat_activity where query like '\''select pg_sleep%'\''")" = 1 ]'
@@ -161,7 +161,7 @@ story_counts_are_exact() {
 	expect_eq '' "$(miscounted)"
 }
 
-# Whatever makes a task, changes it or ends it counts it.
+# Every operation that creates, changes or ends a task updates the counts.
 story_live_counts() {
 	start_postgres
 	start_manager
@@ -187,14 +187,14 @@ story_live_counts() {
 	reeve queue purge away >/dev/null
 	counted 'a purge'
 	expect_eq '0 0 0 0' "$(shown away)"
-	# By SQL: of a route that is there, of one that is not, rolled back, with a key.
+	# By SQL: with an existing route, with a new one, rolled back, with a key.
 	app "select reeve.submit('nothing', queue => 'away'); select reeve.submit('new', queue => 'new', delay => '1 h');
 		select reeve.submit('nothing', queue => 'away', delay => '1 h', key => 'sql'), reeve.submit('nothing', queue => 'away', key => 'sql')" >/dev/null
 	app "begin; select reeve.submit('nothing', queue => 'away'); rollback" >/dev/null
 	wait_until 10 '[ "$(sql "select count(*) from arrivals")" = 0 ]'
 	counted 'submits by SQL'
 	expect_eq '1 1 0 0|0 1 0 0' "$(shown away)|$(shown new)"
-	# Failures, further attempts, deaths, retries of what has ended, cancels.
+	# Failures, further attempts, cancels, and retries of ended tasks.
 	failing=$(reeve submit sh 'exit 1' --max-attempts 3 --retry-base 1h)
 	wait_until 20 '[ "$(reeve show "$failing" --json | jq -r .status)" = failed ]'
 	counted 'a failure'
@@ -214,7 +214,7 @@ story_live_counts() {
 	counted 'a retry of what has ended'
 	reeve wait "$held" >/dev/null
 	reeve cancel "$failing" >/dev/null || true
-	# Newer versions: of one that waits, executes, has ended.
+	# Newer versions of a waiting, an executing and an ended task.
 	versioned=$(reeve submit sh true --key v --version 1 --delay 1h)
 	reeve submit sh "while [ ! -e '$DIR/on' ]; do sleep 0.1; done" --key v --version 2 >/dev/null
 	counted 'a newer version of one that waits'
@@ -227,7 +227,7 @@ story_live_counts() {
 	reeve cancel "$versioned" >/dev/null
 	reeve submit sh true --key v --version 4 >/dev/null
 	counted 'a newer version of one that has ended'
-	# A batch whose tasks are held, and a pipeline.
+	# A batch whose tasks are blocked, and a pipeline.
 	batch=$(reeve batch open b --queue batched --entry nothing --exit nothing)
 	reeve submit nothing --queue batched --batch "$batch" --delay 1h >/dev/null
 	reeve submit nothing --queue batched --batch "$batch" >/dev/null
@@ -237,7 +237,7 @@ story_live_counts() {
 	echo '{"name":"p","stages":[{"name":"a","type":"nothing"},{"name":"b","type":"sh"}]}' | reeve pipeline define - >/dev/null
 	reeve wait "$(reeve submit --pipeline p true)" >/dev/null || true
 	counted 'a pipeline'
-	# What is delayed is due when its time has come, and so is what was added up before.
+	# A delayed task counts as queued once it is due, even if its change was added up before.
 	reeve submit unknown --queue none --delay 3s >/dev/null
 	sql "select reeve.counts_fold(), reeve.counts_fold()" >/dev/null
 	counted 'adding up'
@@ -252,7 +252,7 @@ story_live_counts() {
 	expect_eq "$was" "$(by_hand "$totals")" 'counted anew'
 }
 
-# As a manager claims one task, whatever the database's clock says.
+# Claims one task as a manager does, whatever the database's clock shows.
 claim_by_hand() { # ID
 	sql "insert into reeve.workers (name, lease_ms) values ('w', 60000)"
 	{
@@ -262,7 +262,8 @@ claim_by_hand() { # ID
 	} | "$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 "host=$PGDIR user=reeve dbname=reeve options=-csearch_path=reeve"
 }
 
-# A manager claims by its own reckoning of the time: after the database's clock was set back, before that clock says it is due.
+# A manager claims by its own estimate of the time: after the database's clock was set back, it may claim a task before
+# that clock says that the task is due.
 story_live_counts_are_never_below_0() {
 	start_postgres
 	start_manager
@@ -279,15 +280,15 @@ story_live_counts_are_never_below_0() {
 	expect_match "^${early}[|]" "$(claim_by_hand "$early")"
 	expect_eq '0|0|1|0' "$(totals)"
 	expect_eq '' "$(miscounted)"
-	# It was counted as due while the clock was ahead, and goes when that has been set back.
+	# A task was counted as due while the clock was ahead, and ends after the clock was set back.
 	sql "delete from tasks; update assignments set open = 0, closed_at = now(); select counts_recount();
 		insert into count_changes (route_id, due, live) select 1, now() + '1 h', -1;
 		insert into live_counts values (1, 1, 0, 0)" >/dev/null
 	expect_eq '' "$(totals)"
 }
 
-# Tasks that were delayed while the clock was ahead are claimed an hour before the clock as it is says that they are due. Whatever
-# becomes of such a task, it is not counted as delayed any more.
+# Tasks that were submitted with a delay while the clock was ahead are claimed an hour before the corrected clock says
+# that they are due. Whatever happens to such a task, it no longer counts as delayed.
 story_tasks_claimed_before_they_are_due_are_counted() {
 	start_postgres_with_clock
 	jump 3600
@@ -312,7 +313,7 @@ story_tasks_claimed_before_they_are_due_are_counted() {
 	expect_eq '0|0' "$(sql "select sum(delayed), (select count(*) from live_due where count <> 0) from live_counts")"
 }
 
-# What executes is told by the journal, of tasks that failed before and of several types too.
+# Executing tasks are counted by the journal, including tasks that failed before and tasks of several types.
 story_executing_tasks_are_counted_by_the_journal() {
 	start_postgres
 	start_manager
@@ -339,7 +340,8 @@ story_executing_tasks_are_counted_by_the_journal() {
 	expect_eq '' "$(miscounted)"
 }
 
-# Who enters what is new in the history into its index of times, for seconds perhaps, keeps nobody from adding up.
+# A session that adds new rows of the history to the index of their times, perhaps for seconds, does not keep others
+# from adding up counts.
 story_statistics_do_not_hold_up_the_counts() {
 	start_postgres
 	start_manager
@@ -355,7 +357,7 @@ story_statistics_do_not_hold_up_the_counts() {
 	ended rolls
 }
 
-# Where the search for the oldest takes long, the numbers of all come with the first page, once.
+# If the search for the oldest tasks takes long, the counts of all tasks come with the first page, once.
 story_counts_come_with_the_first_page() {
 	start_postgres
 	start_manager
@@ -381,7 +383,7 @@ story_counts_come_with_the_first_page() {
 		"$(awk -F '|' '$8 && (!($2 in min) || $8 < min[$2]) { min[$2] = $8 } END { for (q in min) print q "|" min[q] }' "$DIR/rows" | sort)"
 }
 
-# Page by page, each task that matches is listed once, wherever the others of its queue are.
+# Over all pages, each matching task is listed once, wherever the other tasks of its queue are.
 story_every_task_is_listed_once() {
 	start_postgres
 	start_manager
@@ -411,7 +413,7 @@ story_every_task_is_listed_once() {
 	done
 }
 
-# The story of all tasks, read page by page, is what the view has.
+# The audit of all tasks, read in pages, has the same events as the views and tables.
 story_all_events_come_once() {
 	start_postgres
 	start_manager
@@ -428,19 +430,19 @@ story_all_events_come_once() {
 	jq -r '"\(.task_id) \(.event)"' "$DIR/events" | sed 's/^null /0 /' | sort >"$DIR/got"
 	expect diff "$DIR/wanted" "$DIR/got"
 	expect jq -sr 'map(.token) | . == sort | if . then empty else error("not in order") end' "$DIR/events"
-	# All of them, page by page; and the newest.
+	# All events in pages, and the newest ones.
 	expect diff <(sort "$DIR/events") <(reeve audit --all --json | sort)
 	for limit in 1 7 500 2000; do
 		expect diff <(tail -n $limit "$DIR/events" | sort) <(reeve audit --limit $limit --json 2>"$DIR/said" | sort)
 		expect_match 'older events' "$(cat "$DIR/said")"
 	done
-	# Submits whose ids and times are in different orders, as those of several managers are.
+	# Submits whose ids and times are in different orders, as those of several managers.
 	sql "insert into tasks (route_id, queue, type, run_at, created, last_updated)
 		select 1, 'q', 't', 'infinity', now() - interval '1 minute' * ((n + 1) % 2), now() from generate_series(1, 300) n" >/dev/null
 	expect_eq 300 "$(timeout 60 "$REEVE_BIN/reeve" audit --since "1h ago" --limit 100000 --json | jq -r 'select(.event == "submitted" and .task_id > 1201) | .task_id' | sort -u | wc -l)"
 	for limit in 20 21 22 23; do expect timeout 60 "$REEVE_BIN/reeve" audit --since "1h ago" --limit $limit; done
 	sql "delete from tasks where run_at = 'infinity'" >/dev/null
-	# From a time on.
+	# Events since a time.
 	since=$(sql "select to_char(created at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') from reeve.task_history order by task_id offset 600 limit 1")
 	sql "select task_id || ' ' || event from reeve.audit_log where at >= '$since'" | sort >"$DIR/wanted"
 	reeve audit --since "$since" --limit 100000 --json | jq -r 'select(.task_id > 0) | "\(.task_id) \(.event)"' | sort >"$DIR/got"
@@ -448,7 +450,7 @@ story_all_events_come_once() {
 	expect diff <(grep -v '^0 ' "$DIR/wanted") <(reeve audit --since "$since" --all --json | jq -r 'select(.task_id > 0) | "\(.task_id) \(.event)"' | sort)
 }
 
-# A task that has more events than an answer, and many at one moment.
+# A task has more events than an answer, and many of them at one moment.
 story_all_events_of_a_task() {
 	start_postgres
 	start_manager

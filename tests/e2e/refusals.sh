@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What is wrong is refused: by a message that names it, by the right exit code, and without harm.
+# Invalid input is refused: with an error that names it, with the right exit code, and without side effects.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -13,7 +13,7 @@ rows() {
 		(select count(*) from routes), (select count(*) from orders)'
 }
 
-# Runs a command that must fail with the code, its output matching, and must have left no row.
+# Runs a command that must exit with CODE, print a match of REGEX, and leave no row.
 refused() { # CODE REGEX COMMAND…
 	local want=$1 regex=$2 before
 	shift 2
@@ -198,9 +198,9 @@ story_a_worker_with_wrong_handlers_does_not_start() {
 	expect_eq "$workers" "$(sql 'select count(*) from workers')" 'workers registered'
 }
 
-# ---- on the wire ----
+# ---- the wire protocol ----
 
-# A SubmitRequest of one task, byte by byte; both are formats of printf, and end up under 100 bytes.
+# Prints a SubmitRequest with one task. TYPE and DETAILS are formats of printf, with outputs of less than 100 bytes.
 submit_of() { # TYPE DETAILS
 	local type details
 	type=$(printf "$1" | wc -c)
@@ -219,7 +219,7 @@ story_an_ordinary_req_socket_can_call() {
 	expect_match '^0 [0-9]+$' "$answer"
 	reeve wait "${answer#0 }" >/dev/null
 	expect_eq 'from nng' "$(field "${answer#0 }" result)"
-	# Many calls at once, each in a context of its own.
+	# Many calls at once, each in its own context.
 	raw_submit echo 'from nng' 200 >"$DIR/answers"
 	expect_eq 200 "$(sort -u "$DIR/answers" | grep -cE '^0 [0-9]+$')"
 	cut -d' ' -f2 "$DIR/answers" | reeve wait - >/dev/null
@@ -230,12 +230,13 @@ raw_call() { # METHOD BODY, a format of printf
 	printf "$2" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" "$1"
 }
 
-# A ListRequest whose filter names a status so many times, as a format of printf. Each costs the manager's loop time.
+# Prints a ListRequest, as a format of printf, whose filter names a status COUNT times. Each of them costs time in the
+# manager's event loop.
 statuses_of() { # COUNT
 	message_field 6 "$(message_field 1 "$(printf '01%.0s' $(seq "$1"))")" | sed 's/../\\x&/g'
 }
 
-# The sender need not be Reeve's client: the manager looks itself.
+# The sender need not be Reeve's client: the manager validates every call itself.
 story_the_manager_does_not_trust_its_callers() {
 	refused 0 '^3 tasks\[0\].details holds a NUL byte' raw_submit nothing 'a\0b'
 	refused 0 '^3 tasks\[0\].details is not valid UTF-8' raw_submit nothing 'a\xff'
@@ -255,9 +256,9 @@ story_the_manager_does_not_trust_its_callers() {
 	refused 0 '^5 there is no task 2147483647' raw_call /reeve.v1.TaskService/Get '\x08\xff\xff\xff\xff\x07'
 }
 
-# ---- workers that claim what is not theirs ----
+# ---- false claims of workers ----
 
-# Messages in hexadecimal, put together by field.
+# These functions build messages in hexadecimal, field by field.
 varint() {
 	local n=$1
 	for (( ; n > 127; n >>= 7)); do printf %02x $((n & 127 | 128)); done
@@ -276,7 +277,7 @@ worker_call() { # METHOD HEX: what was answered, and the exit code of raw-call
 	printf "$(sed 's/../\\x&/g' <<<"$2")" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" "/reeve.v1.WorkerService/$1"
 }
 
-# What `rows` counts, and all that such a call could have changed, but for what changes by itself.
+# Prints what `rows` counts and everything else that such a call could change, except what also changes without it.
 state_of_things() {
 	sql "select id, name, lost, gone_at, concurrency from workers order by id"
 	sql "select id, status, attempt, token, expiry, run_at, worker_id, result from (
@@ -287,7 +288,7 @@ state_of_things() {
 	rows
 }
 
-# A call three times over: each time the answer matches and nothing has changed.
+# Makes a call three times: each answer must match, and nothing may change.
 without_effect() { # REGEX METHOD HEX
 	local before
 	before=$(state_of_things)
@@ -313,7 +314,7 @@ story_an_incarnation_that_never_was_is_told_so() {
 	done
 }
 
-# One result of a report: COMPLETED, with a result.
+# Prints a ReportRequest with one result: COMPLETED, with an output.
 report_of() { # INCARNATION TASK TOKEN
 	message_field 2 "$(int_field 1 "$2")$(int_field 2 "$3")$(int_field 3 1)$(message_field 4 6576696c)" |
 		cat <(int_field 1 "$1") -
@@ -384,10 +385,11 @@ story_a_name_is_one_workers_at_a_time() {
 	expect_eq 0 "$STATUS"
 }
 
-# ---- strangers at the door ----
+# ---- foreign connections ----
 
-# Opens a connection to the manager, sends the bytes (a format of printf), and prints what came back, in hexadecimal,
-# when the manager has closed it; "open" if it has not within the time.
+# Connects to the manager, sends the bytes (a format of printf), and waits until the manager closes the connection.
+# Prints the bytes received, in hexadecimal; before them "open" if the manager has not closed it within SECONDS (20
+# unless set).
 stranger() { # BYTES [SECONDS]
 	local socket code=0
 	trap '' PIPE
@@ -417,13 +419,14 @@ story_strangers_are_shown_out_and_nobody_else_notices() {
 		answer=$(stranger "$bytes")
 		expect_match "^(${greeting}00310000)?$" "$answer" "answer to $bytes"
 	done
-	# A greeting, then a frame of 2^62 bytes, of one byte more than is taken, of none, and one without an id.
+	# A hello, then a frame of 2^62 bytes, of one byte more than allowed, of none, one without an id, and one of
+	# 2^64 - 1 bytes.
 	for bytes in '\x40\0\0\0\0\0\0\0' '\0\0\0\0\0\x80\0\x05\x80\0\0\x01' '\0\0\0\0\0\0\0\0' '\0\0\0\0\0\0\0\x03abc' \
 		'\xff\xff\xff\xff\xff\xff\xff\xff'; do
 		answer=$(stranger "\\0SP\\0\\0\\x30\\0\\0$bytes")
 		expect_match "^(${greeting}00310000)?$" "$answer" "answer to the frame $bytes"
 	done
-	# Those that say nothing, or stop in the middle of the greeting, have 5 s.
+	# The manager closes connections that send nothing, or stop in the middle of the hello, after 5 s.
 	for bytes in '' '\0' '\0SP\0'; do
 		exec {socket}<>"/dev/tcp/127.0.0.1/${PORT[manager]}"
 		printf "$bytes" >&"$socket"
@@ -433,7 +436,7 @@ story_strangers_are_shown_out_and_nobody_else_notices() {
 		expect timeout 20 cat <&"$socket" >/dev/null
 		exec {socket}>&-
 	done
-	# Connections that are opened and closed, many at a time.
+	# Connections that are opened and closed in quick succession.
 	for _ in $(seq 1 100); do
 		exec {socket}<>"/dev/tcp/127.0.0.1/${PORT[manager]}"
 		printf '\0SP\0\0\x30\0\0\0\0\0' >&"$socket" || true
@@ -502,7 +505,7 @@ story_no_database_is_told() {
 	expect_match 'no database: .*refused' "$OUTPUT"
 }
 
-# Who waits for it is told what is missing, soon.
+# A waiting command soon prints what is missing.
 story_commands_tell_that_the_database_is_away() {
 	own_postgres
 	start_manager mine
@@ -532,7 +535,8 @@ story_a_command_waits_for_the_database_as_long_as_it_is_told() {
 	stop mine
 }
 
-# PostgreSQL has no room: the manager's log and its callers name the disk. The trigger fails as a full disk does.
+# PostgreSQL's disk is full: the manager's log and the errors of its callers name that. The trigger raises the error of
+# a full disk.
 story_a_full_disk_is_named() {
 	own_postgres
 	start_manager mine
@@ -581,7 +585,7 @@ story_a_schema_that_is_not_right_is_left_alone() {
 	expect_eq queued "$(sql "select status from tasks where id = $id")"
 }
 
-# What an older manager writes where a newer one has brought the schema up would be wrong.
+# An older manager would write wrong rows to a schema that a newer one has upgraded.
 story_an_older_manager_stops() {
 	own_postgres
 	start_manager old
@@ -612,7 +616,7 @@ story_a_role_without_rights_is_told_which() {
 	reeve submit nothing >/dev/null
 	stop mine
 
-	# Another's schema, without a right in it.
+	# The schema of another role, without a right in it.
 	sql 'create role poorer login'
 	CONNINFO="host=$PGDIR user=poorer dbname=reeve"
 	expect_fail 4 manager_with

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Request ids and the calls they name: one id, one call. (idempotency.sh has calls that are sent again.)
+# Request ids: each names one call. (idempotency.sh tests resent calls.)
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -26,7 +26,7 @@ story_an_id_of_a_submit_is_no_id_of_a_cancel() {
 	expect_eq "$task" "$(resend submit "$id" kinds '' 1 "$REEVE_MANAGER")"
 }
 
-# Else it would be answered with tasks that it did not make.
+# Otherwise the submit would be answered with tasks that it did not create.
 story_an_id_of_a_cancel_is_no_id_of_a_submit() {
 	task=$(reeve submit nothing --queue kinds2)
 	other=$(reeve submit nothing --queue kinds2)
@@ -43,7 +43,7 @@ story_an_id_of_a_cancel_is_no_id_of_a_submit() {
 }
 
 story_changing_calls_need_an_id() {
-	# The envelope without field 2; the body asks for a task of the type "nothing".
+	# An envelope without field 2; its body submits a task of the type "nothing".
 	said=$(printf '\x0a\x1c/reeve.v1.TaskService/Submit\x32\x0b\x0a\x09\x12\x07nothing' | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" -)
 	expect_match '^3 request_id is missing' "$said"
 	for bytes in '\x0f123456789012345' '\x1112345678901234567' '\x00'; do

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Managers killed, stopped and started again, under load: nothing acknowledged is lost, and what runs goes on.
+# Managers are killed, stopped and restarted under load: no acknowledged task is lost, and running tasks continue.
 # long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ledger.bash"
 
-# Workers end before a manager that was started after them.
+# Stops the workers while their manager runs. At the end of the test, the harness would stop a manager that was started
+# after them first.
 stop_workers() { # NAME...
 	local name
 	for name; do
@@ -13,8 +14,8 @@ stop_workers() { # NAME...
 	done
 }
 
-# Attempts have a minute and a half: nothing here is taken back by its expiry within the time of a story, so whatever
-# completes had its first attempt kept, or given again to the worker that it had been given to.
+# Expects that each task has completed in its first attempt. Attempts expire after a minute and a half, so that none is
+# reclaimed by its expiry during a test: each first attempt was kept, or delivered again to the same worker.
 expect_first_attempts() {
 	expect_eq '' "$(sql 'select task_id, attempt from task_history where attempt <> 1 limit 5')" 'attempted again'
 	expect_eq 0 "$(sql 'select count(*) from task_attempts')" 'attempts that did not end their task'
@@ -80,7 +81,7 @@ story_running_attempts_are_adopted_and_results_kept() {
 	reeve submit --bulk "$DIR/tasks" >"$DIR/acknowledged.1"
 	wait_until 20 'begun 40'
 	kill_manager
-	# The short ones end while no manager is there, and the long ones go on.
+	# The short tasks end while no manager runs, and the long ones continue.
 	wait_until 20 '[ "$(grep -c ^done "$LEDGER")" -ge 20 ]'
 	expect_eq 'executing|40' "$(sql 'select status, count(*) from tasks group by 1')"
 	start_manager
@@ -93,7 +94,7 @@ story_running_attempts_are_adopted_and_results_kept() {
 	stop_workers a
 }
 
-# From now on a claim's statement takes two seconds.
+# Makes each claim take two seconds from now on.
 slow_claims() {
 	sql "create function public.slow() returns trigger language plpgsql as 'begin perform pg_sleep(2); return null; end';
 		create trigger slow after insert on assignments for each statement execute function public.slow()" >/dev/null
@@ -107,7 +108,7 @@ claims_slowly() {
 	[ "$(sql "select wait_event from pg_stat_activity where application_name = 'reeve-manager claim'")" = PgSleep ]
 }
 
-# Twenty tasks are claimed for a worker, and the answer is lost: the manager is killed while PostgreSQL works on the claim.
+# Loses the answer of a claim of twenty tasks for a worker: the manager is killed while PostgreSQL executes the claim.
 lose_an_answer() {
 	LEDGER=$DIR/ledger
 	start_postgres
@@ -132,7 +133,7 @@ expect_given_again() {
 	stop_workers a
 }
 
-# The tasks are given again to the worker that they were claimed for.
+# The tasks are delivered again to the worker for which they were claimed.
 story_an_answer_that_was_lost_is_given_again() {
 	lose_an_answer
 	start_manager
@@ -141,7 +142,7 @@ story_an_answer_that_was_lost_is_given_again() {
 	expect_given_again
 }
 
-# So they are by a manager that knows nothing of their queue and type yet.
+# The same with a manager that has not read their queue and type yet.
 story_what_is_given_again_is_complete() {
 	lose_an_answer
 	hold routes 'lock table routes in access exclusive mode'
@@ -151,7 +152,7 @@ story_what_is_given_again_is_complete() {
 	expect_given_again
 }
 
-# The answer is lost with the connection instead, and its manager lives.
+# The answer is lost with its database connection, and the manager continues.
 story_a_claim_whose_connection_broke_is_asked_about() {
 	LEDGER=$DIR/ledger
 	start_postgres
@@ -169,9 +170,9 @@ story_a_claim_whose_connection_broke_is_asked_about() {
 	stop_workers a
 }
 
-# Workers and submitters that know both managers go on with the other one. What a claim that outlived its manager in
-# PostgreSQL won for a Fetch that has moved to the other manager nobody was told: the worker's next heartbeat shows that it
-# never arrived, and it is taken back, at no cost.
+# Workers and submitters that know both managers continue with the other one. A claim of a killed manager may still
+# complete in PostgreSQL, for a Fetch that has moved to the other manager, and no manager delivers its tasks. The
+# worker's next heartbeat shows that they never arrived, and they are requeued, which uses up no attempt.
 story_one_of_two_managers_is_killed() {
 	local options=(--lease 5s --heartbeat 2s --expiry-buffer 6s)
 	LEDGER=$DIR/ledger

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# How long what has ended is kept, by queue and outcome; what goes with it; and the archive it is written to before.
+# Retention of ended tasks, by queue and outcome; what is removed with them; and the archive, to which they are
+# written first.
 # long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -14,7 +15,8 @@ kept_for() { # ID: days from today to the day it may go, which is the day after 
 	sql "select keep_until - (clock_timestamp() at time zone 'UTC')::date - 1 from task_history where task_id = $1"
 }
 
-# As if the day until which they were kept had been so many days ago. Its partition is there, or else they are in the default one.
+# Changes tasks as if their retention had ended DAYS days ago. Creates the partition of that day: otherwise they would
+# be in the default partition.
 is_over() { # DAYS CONDITION
 	sql "set role reeve; select make_history_partitions((clock_timestamp() at time zone 'UTC')::date - $1, 1);
 		update task_history set keep_until = (clock_timestamp() at time zone 'UTC')::date - $1 where $2" >/dev/null
@@ -33,7 +35,7 @@ all_gone() {
 	wait_until 30 '[ "$(old_partitions)" = 0 ]'
 }
 
-# One task of each outcome in each of the queues.
+# Ends one task with each outcome in each of the queues.
 end_some() { # QUEUE…: $ID[queue outcome] are set
 	local queue
 	for queue in "$@"; do
@@ -68,12 +70,12 @@ long cancelled 400
 plain completed 7
 plain dead 7
 plain cancelled 7' "$(cat "$DIR/kept")"
-	# Whatever has no partition yet waits in the default one, and is given it by the next round of upkeep.
+	# Tasks of a day without a partition are in the default partition, and the next maintenance run moves them.
 	stop manager
 	start_manager manager --history-days 7
 	wait_until 20 '[ "$(sql "select count(*) from task_history_default")" = 0 ]'
 	expect_eq 9 "$(sql 'select count(*) from task_history')"
-	# Ahead for the longest, too, but not for every day up to it.
+	# There are partitions ahead for the longest retention, too, but not for every day until then.
 	for days in 91 400 409; do
 		expect_eq 1 "$(sql "select count(*) from pg_class where relname = 'task_history_$(day -$days)'")" "$days days"
 	done
@@ -88,7 +90,8 @@ story_what_other_tables_have_of_a_task_goes_with_it() {
 	start_worker worker --queue short,long
 	end_some short long
 	stop worker
-	# Batches of both that ended three days ago, one of a task that goes, one of a task that stays, and an empty one of each.
+	# In each queue two batches ended three days ago: one with a task, which goes in `short` and stays in `long`, and an
+	# empty one.
 	for queue in short long; do
 		sql "with b as (insert into batches (name, queue, implicit, phase, ended_at)
 				select 'b$queue' || n, '$queue', false, 'ended', clock_timestamp() - interval '3 days' from generate_series(1, 2) n
@@ -125,7 +128,7 @@ old_history() { # COUNT [DAY]: of two days that are over, or of that day
 		from generate_series(1, $1) n; select counts_recount()" >/dev/null
 }
 
-# More rows than are moved at a time, of days that are over and of one to come, which keeps them until it is over.
+# More rows than one step moves, of days that are over and of a coming day, whose rows stay until it is over.
 story_a_full_default_partition_is_emptied_in_steps() {
 	local coming="(current_date at time zone 'UTC')::date + 3"
 	start_postgres
@@ -149,7 +152,7 @@ story_a_full_default_partition_is_emptied_in_steps() {
 	expect_no_match 'warn' "$(cat "$DIR/log/manager.log")"
 	expect_eq 60000 "$(sql 'select count(*) from task_history_default')"
 	expect_eq 50000 "$(sql 'select max(rows) from steps')"
-	# It is over.
+	# The coming day is over.
 	sql 'update task_history_default set keep_until = current_date - 4; select counts_recount()' >/dev/null
 	stop manager
 	start_manager
@@ -157,7 +160,7 @@ story_a_full_default_partition_is_emptied_in_steps() {
 	expect_eq 50000 "$(sql 'select max(rows) from steps')"
 }
 
-# The one waits until nobody reads the default partition: the other must not wait for the one.
+# One manager waits until no session reads the default partition; the other must not wait for it.
 story_two_managers_empty_the_default_partition_at_once() {
 	start_postgres
 	old_history 10
@@ -171,8 +174,8 @@ story_two_managers_empty_the_default_partition_at_once() {
 	expect_eq '0|2' "$(sql "select (select count(*) from task_history_default), count(*) from history_over(current_date)")"
 }
 
-# Of a task that lives for ever, its key being run in newer versions, the last hundred old attempts and events stay. Pages that have
-# nothing to forget hold up none behind them.
+# A task lives forever, because its key gets newer versions: the last hundred of its old attempts and events stay. Pages
+# without rows to remove do not stop the removal of rows in later pages.
 story_old_rows_go_page_by_page() {
 	start_postgres
 	sql "insert into routes (queue, type) values ('q', 't');
@@ -202,8 +205,8 @@ story_old_rows_go_page_by_page() {
 	expect_eq 1 "$(reeve show 1 --json | jq .id)"
 }
 
-# Each lived for its lease, two days ago, and among the claims of four days is one for one of them. Of another its last heartbeat told
-# that it did something. One is of today.
+# 1,500 workers lived for one lease, two days ago. Three of them stay: w700 has a claim among those of four days, the
+# last heartbeat of w900 reported a completed task, and w1000 is of today.
 story_workers_that_were_never_given_anything_go_after_a_day() {
 	start_postgres
 	sql "insert into workers (name, lost, registered, gone_at)
@@ -298,7 +301,7 @@ story_the_default_partitions_rows_are_archived_too() {
 	end_some default
 	stop worker
 	stop manager
-	# Of two days that have no partition.
+	# The rows are of two days without partitions.
 	sql "update task_history set keep_until = '2020-01-01' where status = 'dead'; update task_history set keep_until = '2020-01-02' where status = 'completed'"
 	expect_eq 2 "$(sql 'select count(*) from task_history_default')"
 	mkdir "$DIR/archive"
@@ -320,7 +323,7 @@ story_a_directory_that_is_missing_or_full_keeps_the_partition_and_is_told_once()
 	stop manager
 	expect_eq '1 300' "$(old_partitions) $(sql 'select count(*) from task_history')"
 	mkdir "$DIR/archive"
-	# Nor is anything written through a link that somebody has put there.
+	# The manager writes nothing through a symbolic link.
 	echo theirs >"$DIR/theirs"
 	ln -s "$DIR/theirs" "$DIR/archive/task_history_$(day 2).jsonl.part"
 	start_manager manager --archive "$DIR/archive"
@@ -356,7 +359,7 @@ story_a_manager_without_an_archive_leaves_the_dropping_to_those_with_one() {
 	expect_eq 1 "$(old_partitions)"
 	stop one
 	stop two
-	# Nobody archives any more: it goes.
+	# No manager archives any more, so the partition is dropped.
 	start_manager two
 	all_gone
 }
@@ -377,7 +380,7 @@ story_a_manager_that_stands_still_keeps_no_other_from_archiving() {
 	expect_eq 10 "$(archived | wc -l)"
 }
 
-# What is there already is never written over.
+# An existing file is never overwritten.
 story_a_file_of_another_database_is_left_alone() {
 	start_postgres
 	mkdir "$DIR/archive"
@@ -394,7 +397,8 @@ story_a_file_of_another_database_is_left_alone() {
 	expect_eq 2 "$(find "$DIR/archive" -type f | wc -l)"
 }
 
-# What the file has is not deleted between its note and the kill: the attempts and events are locked, too.
+# What the file contains is not deleted between the row in `archives` and the kill: the attempts and events are locked,
+# too.
 story_a_file_that_was_written_but_not_noted_is_found_again() {
 	start_postgres
 	mkdir "$DIR/archive"
@@ -408,7 +412,7 @@ story_a_file_that_was_written_but_not_noted_is_found_again() {
 	start_manager manager --archive "$DIR/archive"
 	wait_until 20 '[ "$(sql "select count(*) from archives")" = 1 ]'
 	kill_manager
-	# What it had sent goes on until it has waited for its lock for long enough.
+	# The manager's last statement continues until its lock timeout.
 	wait_until 20 '[ "$(sql "select count(*) from pg_stat_activity where application_name like '\''reeve-manager%'\''")" = 0 ]'
 	sql 'delete from archives' # as if it had died a moment before
 	sql "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(600)%' and pid <> pg_backend_pid()" >/dev/null
@@ -419,7 +423,7 @@ story_a_file_that_was_written_but_not_noted_is_found_again() {
 	expect_eq 1200 "$(archived | uniq | wc -l)"
 }
 
-# Managers that die again and again, two of them at a time: in the end everything is in the files, once.
+# Two managers at a time are killed, again and again: in the end every task is in the files, once.
 story_managers_that_die_leave_no_gap() {
 	start_postgres
 	mkdir "$DIR/archive"
@@ -436,7 +440,7 @@ story_managers_that_die_leave_no_gap() {
 		signal two KILL
 		ended one
 		ended two
-		# What is in the database no more is in a file.
+		# Every task that has left the database is in a file.
 		expect_eq '' "$(comm -23 <(sort "$DIR/ids") <({ archived && sql 'select task_id from task_history'; } | sort -u))"
 	done
 	start_manager one --archive "$DIR/archive"

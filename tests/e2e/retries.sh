@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tasks that fail: tried again after a rest that grows, given up in the end, or run again by hand.
+# Tasks that fail: retried after a growing delay, given up in the end, or retried manually.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -7,7 +7,7 @@ start_postgres
 start_manager
 start_worker worker --concurrency 4
 
-# Fails until it is told to succeed.
+# A script that fails until `make_good` lets it succeed.
 UNTIL_GOOD='[ -e "$REEVE_TEST_DIR/good.$REEVE_TASK_ID" ] && printf "attempt %s" "$REEVE_ATTEMPT" && exit
 echo "attempt $REEVE_ATTEMPT failed" >&2
 exit 3'
@@ -16,7 +16,7 @@ make_good() { # ID
 	touch "$SUITE_DIR/good.$1"
 }
 
-# The rests doubled after each attempt, up to the cap, a random part taken off; both ends are the database's own times.
+# The retry delays double after each attempt, up to a maximum, minus a random part. All times are the database's.
 story_rests_grow_to_a_cap_with_a_random_part_taken_off() {
 	for i in $(seq 1 20); do echo '{"details":"exit 3"}'; done | reeve submit --bulk - sh --queue rests --max-attempts 6 \
 		--retry-base 100ms --retry-max 400ms >"$DIR/ids"
@@ -54,7 +54,7 @@ story_a_fatal_error_is_never_tried_again() {
 	expect_eq exit:65 "$(field "$id" error_code)"
 	expect_eq 'the data is bad' "$(field "$id" last_error)"
 	expect_eq 'submitted claimed dead' "$(events "$id")"
-	# Fatal after attempts that were not.
+	# A fatal error after failures that were not fatal.
 	id=$(reeve submit sh '[ $REEVE_ATTEMPT = 3 ] && exit 65; exit 1' --max-attempts 10 --retry-base 1ms)
 	expect_fail 1 reeve wait "$id"
 	expect_eq '3 exit:65' "$(field "$id" attempt) $(field "$id" error_code)"
@@ -103,7 +103,7 @@ story_the_end_of_standard_error_is_the_error() {
 	expect_match 'a.*b' "$(field "$id" last_error)"
 }
 
-# Nobody has such a handler: the task waits, and is run when a worker comes that has one.
+# No worker has such a handler: the task waits, and runs when a worker with the handler starts.
 story_a_type_without_a_worker_waits() {
 	id=$(reeve submit rare hello)
 	expect_fail 1 reeve wait "$id" --timeout 1s
@@ -153,7 +153,7 @@ story_a_dead_task_is_retried_from_history_and_keeps_its_story() {
 	expect_eq '1 2 1 2 1' "$(event_field "$id" claimed attempt | xargs)"
 	expect_eq $'exit:3: attempt 2 failed\nexit:3: attempt 2 failed' "$(event_field "$id" dead note)"
 	reeve audit "$id" --json | jq -r .token | sort -nc
-	# The key is still this task's.
+	# The key still belongs to this task.
 	expect_eq "$id" "$(reeve submit sh --key dead --queue again 2>/dev/null)"
 }
 
@@ -186,7 +186,7 @@ story_many_are_retried_at_once_and_each_is_told_of() {
 		where h.queue = 'many' and l.event = 'dead'")"
 }
 
-# Twenty people press the button: it runs once more, not twenty times.
+# Twenty callers retry a task at once: it does not run twenty times.
 story_a_retry_by_many_at_once_happens_once() {
 	id=$(reeve submit sh 'echo >>"$REEVE_TEST_DIR/runs.$REEVE_TASK_ID"; exit 65')
 	expect_fail 1 reeve wait "$id"
@@ -194,7 +194,7 @@ story_a_retry_by_many_at_once_happens_once() {
 	wait
 	expect_fail 1 reeve wait "$id"
 	runs=$(wc -l <"$SUITE_DIR/runs.$id")
-	# Each retry found it either ended (one more run) or waiting (made due, no further run).
+	# Each retry found the task either ended (one more run) or waiting (due now, no further run).
 	retried=$(sql "select count(*) from task_attempts where task_id = $id and status = 'dead'")
 	expect_eq $((retried + 1)) "$runs"
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The RPC under the thread sanitizer: managers that die and come back while many threads call.
+# The RPC library under the thread sanitizer: managers die and come back while many threads make calls.
 . "$(dirname "$0")/lib.sh"
 
 story_no_two_threads_collide_in_a_storm() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Schedules as people have them: added, edited, paused, resumed, run by hand, listed, removed. (ticks.sh has when they come.)
+# The commands for schedules: add, edit, pause, resume, manual run, list, remove. (ticks.sh tests when schedules fire.)
 # timeout 600
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -39,7 +39,7 @@ story_a_schedule_is_added_shown_and_listed() {
 		'missed    one' 'overlap   queue' 'next      2[0-9-]+ 2[23]:01:00.000Z' 'source    .*@'; do
 		expect_match "$line" "$(cat "$DIR/added")"
 	done
-	# The same by another manager.
+	# Another manager shows the same.
 	expect_match 'details   \{"days":1\}' "$(at_other schedule show nightly)"
 	expect_eq 'nightly 1 0 * * * Europe/Berlin false one queue false report reports {"days":1}' "$(at_other schedule show nightly --json |
 		jq -r '[.name, .cron, .zone, .manual, .missed, .overlap, .paused, .task.type, .task.queue, .task.details] | join(" ")')"
@@ -50,7 +50,7 @@ story_a_schedule_is_added_shown_and_listed() {
 	expect_eq 'true skip skip null' "$(of 'by hand' '[.manual, .missed, .overlap, .next] | map(tostring) | join(" ")')"
 	reeve schedule add close --cron '0 8 * * *' --queue-action stop --queue reports >/dev/null
 	expect_eq 'stop reports null' "$(of close '[.queue_action, .action_queue, .task] | map(tostring) | join(" ")')"
-	# In the list, by name, without details.
+	# The list is ordered by name, without details.
 	expect_eq 'beat by hand close nightly' "$(at_other schedule list --json | jq -r .name | xargs)"
 	expect_eq null "$(reeve schedule list --json | jq -r 'select(.name == "nightly").task.details')"
 	reeve schedule list >"$DIR/list"
@@ -58,12 +58,12 @@ story_a_schedule_is_added_shown_and_listed() {
 	expect_match 'close +0 8 \* \* \* +UTC +stop queue reports' "$(cat "$DIR/list")"
 	expect_match 'by hand +by hand +UTC +ping +- +-' "$(cat "$DIR/list")"
 	expect_match 'beat +every 1h +UTC +ping' "$(cat "$DIR/list")"
-	# A name is there once.
+	# Names are unique.
 	before=$(counts_all)
 	expect_fail 4 at_other schedule add nightly --every 1h report
 	expect_match 'there is a schedule "nightly" already; edit it' "$OUTPUT"
 	expect_eq "$before" "$(counts_all)"
-	# Who did it is in the audit.
+	# The audit names the caller.
 	expect_eq 'schedule beat schedule by hand schedule close schedule nightly' "$(reeve audit --json |
 		jq -r 'select(.event == "schedule_added") | .note' | sort | xargs)"
 	expect_match '@' "$(reeve audit --json | jq -r 'select(.event == "schedule_added") | .actor' | head -n 1)"
@@ -89,7 +89,6 @@ story_planned_times_are_previewed() {
 	for name in weekdays leap beat hand; do reeve schedule remove $name >/dev/null; done
 }
 
-# Every option of a submit arrives at the task.
 story_every_option_of_submit_arrives_at_the_task() {
 	start_worker
 	batch=$(reeve batch open mine --queue q)
@@ -140,7 +139,7 @@ story_a_schedule_of_a_pipeline() {
 	expect_fail 2 reeve schedule add other --manual --pipeline two --timeout 5m
 	expect_fail 4 reeve schedule add other --manual --pipeline nothing
 	expect_eq "$was" "$(of piped .task)"
-	# To a task of one type, and back.
+	# To a task with a type, and back.
 	reeve schedule edit piped echo hello --timeout 5m >/dev/null
 	expect_eq ' echo 300000' "$(of piped '.task | [.pipeline, .type, .timeout_ms] | join(" ")')"
 	reeve schedule edit piped --pipeline two >/dev/null
@@ -150,13 +149,13 @@ story_a_schedule_of_a_pipeline() {
 
 story_a_schedule_comes_again_and_again_and_its_runs_are_listed() {
 	start_worker
-	# On a machine that is busy some are late, and made up for.
+	# On a busy machine some firings are late, and are caught up.
 	reeve schedule add fast --every 200ms echo hello --missed all:1000 >/dev/null
 	wait_until 60 '[ "$(runs fast outcome | grep -c submitted)" -ge 4 ]'
 	reeve schedule pause fast >/dev/null
 	wait_until 60 '[ -z "$(runs fast task_status | grep -v completed)" ]'
 	expect_eq submitted "$(runs fast outcome | sort -u)"
-	# Planned 200 ms after each other, and fired no earlier.
+	# The scheduled times are 200 ms apart, and no run fired earlier than scheduled.
 	expect_eq '' "$(sql "select r.planned_at from schedule_runs r join schedules s on s.id = r.schedule_id where s.name = 'fast'
 		and (extract(epoch from r.planned_at - s.start_at) * 1000)::bigint % 200 <> 0 or r.at < r.planned_at")"
 	expect_eq 'hello schedule fast' "$(reeve show "$(runs fast task_id | tail -n 1)" --json | jq -r '[.result, .source] | join(" ")')"
@@ -164,7 +163,7 @@ story_a_schedule_comes_again_and_again_and_its_runs_are_listed() {
 	reeve schedule runs fast >"$DIR/runs"
 	expect_match "${last%% *} +2[-0-9]+ [:0-9.]+Z +2[-0-9]+ [:0-9.]+Z +submitted +$(cut -d' ' -f2 <<<"$last") +completed" "$(sed -n 2p "$DIR/runs")"
 	expect_eq "submitted $(cut -d' ' -f2 <<<"$last")" "$(of fast '[.last_outcome, .last_task_id] | join(" ")')"
-	# Pages.
+	# Paging.
 	n=$(runs fast id | wc -l)
 	expect_eq 2 "$(at_other schedule runs fast --limit 2 --json | wc -l)"
 	expect_eq "$((n - 1))" "$(reeve schedule runs fast --before "${last%% *}" --json | wc -l)"
@@ -180,7 +179,7 @@ story_a_paused_one_does_not_come_and_a_resumed_one_makes_nothing_up() {
 	next=$(of pausing .next)
 	expect_match 'state     paused' "$(reeve schedule show pausing)"
 	expect_match 'pausing .*paused' "$(reeve schedule list)"
-	# Managers that look again and again let it alone.
+	# Managers that poll leave a paused schedule alone.
 	sql "select pg_notify('reeve_wake', 'schedules')"
 	wait_until 10 "[ \"\$(sql \"select clock_timestamp() > timestamptz '$next' + interval '2s'\")\" = t ]"
 	expect_eq "$n $next" "$(runs pausing id | wc -l) $(of pausing .next)"
@@ -189,7 +188,7 @@ story_a_paused_one_does_not_come_and_a_resumed_one_makes_nothing_up() {
 	wait_until 20 "[ \"\$(runs pausing id | wc -l)\" -gt $n ]"
 	at_other schedule resume pausing >/dev/null # changes nothing
 	reeve schedule remove pausing >/dev/null
-	# Of what was planned for the pause nothing was made, nor counted as missed.
+	# The times during the pause caused no runs, and do not count as missed.
 	expect_eq 0 "$(sql "select count(*) from schedule_runs where planned_at between '$next' and '$resumed'
 		and schedule_id = (select schedule_id from schedule_events where schedule = 'pausing' limit 1)")"
 	expect_eq 'schedule_added schedule_paused schedule_resumed schedule_removed' \
@@ -207,7 +206,7 @@ story_a_run_by_hand_is_beside_what_is_planned() {
 	expect_eq "0 submitted $a queued 0 submitted $b queued" "$(runs hand planned outcome task_id task_status | xargs)"
 	expect_match '@' "$(runs hand actor | head -n 1)"
 	expect_match "^[0-9]+ +by hand +2.* submitted +$b +queued +.*@" "$(reeve schedule runs hand | sed -n 2p | sed 's/^ *//')"
-	# Sent again, also to another manager, it is the same run.
+	# A resent call, also to another manager, returns the same run.
 	id=$(resend id)
 	resend schedule "$id" Run '{"name":"hand"}' "${URL[manager]}" "${URL[other]}" "${URL[manager]}" >"$DIR/answers"
 	resend schedule "$id" Run '{"name":"hand"}' "${URL[other]}" >>"$DIR/answers"
@@ -228,7 +227,7 @@ story_calls_that_come_twice_do_their_work_once() {
 		resend schedule "$id" Edit '{"schedule":{"name":"twice","task":{"priority":4}},"fields":["task.priority"]}' "${URL[manager]}" "${URL[other]}" >"$DIR/answers"
 	done
 	expect_eq '4 4' "$(jq .schedule.task.priority "$DIR/answers" | xargs)"
-	# Another's request id is none of theirs.
+	# A request id of another call is refused.
 	expect_fail 4 resend schedule "$id" Control '{"name":"twice","action":"pause"}' "${URL[manager]}"
 	expect_match 'request id was used for another call' "$OUTPUT"
 	for action in pause resume remove; do
@@ -238,7 +237,7 @@ story_calls_that_come_twice_do_their_work_once() {
 	done
 	expect_eq 'schedule_added schedule_edited schedule_paused schedule_resumed schedule_removed' \
 		"$(sql "select event from schedule_events where schedule = 'twice' order by id" | xargs)"
-	# A call that comes again after all that does not bring it back.
+	# None of the resent calls has restored the schedule.
 	expect_fail 4 reeve schedule show twice
 	expect_match 'there is no schedule "twice"' "$OUTPUT"
 }
@@ -252,7 +251,7 @@ story_an_edit_changes_what_is_given() {
 	reeve schedule edit edited echo --missed skip --backoff fixed:3s >"$DIR/out"
 	expect_match 'type      echo' "$(cat "$DIR/out")"
 	expect_eq "echo exit 0 skip 0 fixed 3000 $next" "$(of edited '[.task.type, .task.details, .missed, .missed_most, .task.retry.kind, .task.retry.base_ms, .next] | join(" ")')"
-	# When it comes is planned anew, and a paused one stays paused.
+	# The next scheduled time is computed again, and a paused schedule stays paused.
 	reeve schedule pause edited >/dev/null
 	reeve schedule edit edited --cron '0 2 * * *' >/dev/null
 	expect_match 'T02:00:00' "$(of edited .next)"
@@ -272,7 +271,7 @@ story_an_edit_changes_what_is_given() {
 	expect_eq 'unspecified  echo back default' "$(of edited '[.queue_action, .action_queue, .task.type, .task.details, "default" + .task.queue] | join(" ")')"
 	expect_eq 'schedule edited: cron, zone' "$(reeve schedule edit edited --cron '0 1 * * *' --zone UTC >/dev/null; reeve audit --json |
 		jq -r 'select(.event == "schedule_edited") | .note' | tail -n 1)"
-	# Refused, nothing of it is changed.
+	# A refused edit changes nothing.
 	was=$(of edited .)
 	expect_fail 4 reeve schedule edit edited --priority 5 --cron '0 0 30 2 *'
 	expect_fail 4 reeve schedule edit edited --priority 5 --zone Mars/Phobos
@@ -284,7 +283,7 @@ story_an_edit_changes_what_is_given() {
 	reeve schedule remove edited >/dev/null
 }
 
-# Nothing is lost or doubled: each planned time has one run, whatever is edited meanwhile.
+# Each scheduled time has exactly one run, whatever is edited between two runs.
 story_an_edit_while_ticks_run_loses_and_doubles_none() {
 	local i
 	start_worker worker --concurrency 4
@@ -295,7 +294,7 @@ story_an_edit_while_ticks_run_loses_and_doubles_none() {
 	done
 	reeve schedule pause busy >/dev/null
 	expect_eq 40 "$(of busy .task.priority)"
-	# Without a gap from the first to the last.
+	# There is no gap from the first run to the last.
 	expect_eq '' "$(sql "select r.id, r.planned_at from schedule_runs r join schedules s on s.id = r.schedule_id and s.name = 'busy'
 		where not exists (select from schedule_runs b where b.schedule_id = r.schedule_id and b.planned_at = r.planned_at - interval '100ms')
 			and r.planned_at <> s.start_at + interval '100ms'")"
@@ -306,7 +305,8 @@ story_an_edit_while_ticks_run_loses_and_doubles_none() {
 	reeve schedule remove busy >/dev/null
 }
 
-# A tick is made with the definition as it stands: who read it before it was edited, paused or removed makes none.
+# A firing uses the current definition: a manager that read the definition before an edit, a pause or a removal does not
+# fire.
 story_who_saw_it_before_a_change_makes_no_tick() {
 	local change
 	made_after() { # SQL: how many ticks are made of a row that was seen before that
@@ -320,7 +320,7 @@ story_who_saw_it_before_a_change_makes_no_tick() {
 			select n from told"
 	}
 	reeve schedule add seen --every 3650d nothing --overlap allow >/dev/null
-	# Those that change nothing of the times, too.
+	# The changes include some that do not affect the times.
 	for change in "schedule_edit(gen_random_uuid(), 'seen', '{\"task\": {\"priority\": 3}}', '')" \
 		"schedule_control(gen_random_uuid(), 'seen', 'pause', '')" "schedule_control(gen_random_uuid(), 'seen', 'resume', '')"; do
 		expect_eq 0 "$(made_after "perform $change;")" "$change"
@@ -336,7 +336,7 @@ story_a_removed_one_leaves_its_runs_and_tasks() {
 	wait_until 20 '[ -n "$(runs gone task_id)" ]'
 	task=$(runs gone task_id | head -n 1)
 	wait_began "$task"
-	# Due, it waits for the run that goes on.
+	# Once due, it waits for the live run.
 	wait_until 20 "[ \"\$(of gone .waits_for)\" = $task ]"
 	expect_match "gone .*waits for task $task" "$(reeve schedule list)"
 	expect_match "state     waits for the end of task $task" "$(at_other schedule show gone)"
@@ -347,7 +347,7 @@ story_a_removed_one_leaves_its_runs_and_tasks() {
 	release
 	reeve wait "$task" >/dev/null
 	expect_eq "submitted $task completed" "$(runs gone outcome task_id task_status)"
-	# The name is free again; both's runs are listed.
+	# The name is free again; the runs of both schedules are listed.
 	reeve schedule add gone --manual nothing >/dev/null
 	again=$(reeve schedule run gone)
 	expect_eq "$task $again" "$(runs gone task_id | xargs)"
@@ -357,7 +357,7 @@ story_a_removed_one_leaves_its_runs_and_tasks() {
 	expect_match 'there is no schedule "never"' "$OUTPUT"
 }
 
-# A window: the queue is started at one time and stopped at another.
+# A time window: one schedule starts the queue, another stops it.
 story_a_schedule_starts_and_stops_a_queue() {
 	reeve queue set window --autostart no >/dev/null
 	reeve schedule add open --manual --queue-action start --queue window >/dev/null
@@ -384,7 +384,7 @@ story_what_is_wrong_is_said() {
 	open=$(reeve batch open b --queue elsewhere)
 	before=$(counts_all)
 	head -c 1100000 /dev/zero | tr '\0' x >"$DIR/long"
-	# CODE | what it says | arguments
+	# CODE | expected error | arguments
 	while IFS='|' read -r code words line; do
 		[ -n "$line" ] || continue
 		eval "expect_fail $code reeve schedule $line"
@@ -456,7 +456,7 @@ story_what_is_wrong_is_said() {
 		2|--next: .*from 1 to 1000|show there --next 1001
 		2|"fly" is none of its words|fly
 	END
-	# What the command would not send.
+	# Requests that the command would not send.
 	while IFS='|' read -r words method line; do
 		expect_fail 4 resend schedule "$(resend id)" "$method" "$line" "$REEVE_MANAGER"
 		expect_match "^INVALID_ARGUMENT: .*$words" "$OUTPUT" "$line"
@@ -524,12 +524,12 @@ story_the_example_in_c_as_it_is_documented() {
 	stop remarks
 }
 
-# Numbers, times, names of users and blanks do not count.
+# Replaces numbers, times, names of users and spaces, because these differ between runs.
 shape() {
 	sed -E 's/-?[0-9]+([.][0-9]+)?/N/g; s/source .*/source/; s/[a-z]+@[^ ]+/USER/g; s/ +/ /g; s/^ //; s/ $//'
 }
 
-# What docs/schedules.md shows, command by command.
+# The examples of docs/schedules.md, command by command.
 story_the_worked_example() {
 	local line want section
 	PATH=$REEVE_BIN:$PATH
@@ -541,7 +541,7 @@ story_the_worked_example() {
 			case $line in '$ '*) ;; *) continue ;; esac
 			want=$(awk -v command="$line" '$0 == command { on = 1; next } /^\$ / { on = 0 } on' "$DIR/example" | shape)
 			eval "${line#\$ }" >"$DIR/said" 2>&1 || fail "exit code $? of: $line"
-			# Only what a page shows of it.
+			# Compares only output that the page shows.
 			[ -z "$want" ] || expect_eq "$want" "$(shape <"$DIR/said")" "$line"
 		done <"$DIR/example"
 	done

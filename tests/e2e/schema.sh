@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The database objects: created, upgraded and replaced by the manager itself, or by somebody else from what it prints.
+# The database objects: the manager creates, upgrades and replaces them itself, or another role does with what it
+# prints.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -17,7 +18,7 @@ new_database() { # NAME
 	"$REEVE_TEST_PG_BIN/psql" -Xq -h "$PGDIR" -U postgres -d postgres -c "create database $1 owner reeve"
 }
 
-# As the first release left it, a day ago; data/version_8.sh tells what is in it.
+# Restores a database as the first release left it, a day ago; data/version_8.sh describes what is in it.
 version_8() { # DATABASE
 	gzip -dc "$TOP/tests/e2e/data/version_8.sql.gz" | psql_reeve "$1" >/dev/null
 	psql_reeve "$1" <<-'END'
@@ -40,7 +41,7 @@ version_8() { # DATABASE
 	END
 }
 
-# What there is in a database, but for the partitions of days, which each manager makes.
+# Prints the objects of a database, except the partitions of days, which each manager creates.
 objects() { # DATABASE
 	"$REEVE_TEST_PG_BIN/pg_dump" --schema-only --no-owner -h "$PGDIR" -U postgres -T 'reeve.task_history_2*' "$1" |
 		grep -v '^\(--\|\\\|$\)' | grep -v 'task_history_2[0-9]*'
@@ -74,11 +75,11 @@ story_the_printed_schema_is_what_a_manager_makes_and_takes() {
 	start_manager manager --no-migrate
 	launch_worker
 	expect_eq hello "$(reeve submit echo hello --wait)"
-	# Once is enough.
+	# Running the printed schema a second time is refused.
 	OUTPUT=$(psql_reeve printed <"$DIR/schema.sql") && fail 'it was taken twice'
 	expect_match "this is for a schema of version 0, and it is $NEWEST" "$OUTPUT"
 	expect_eq hello "$(reeve submit echo hello --wait)"
-	# All functions call what there is: PostgreSQL reads each of their bodies.
+	# All functions use only existing objects: here PostgreSQL checks each of their bodies.
 	expect_eq '' "$(print_schema "$NEWEST" | sed '/^set local check_function_bodies/d' | psql_reeve printed)"
 }
 
@@ -93,7 +94,7 @@ story_an_older_schema_is_refused_and_brought_up_from_print() {
 	expect_match 'this is for a schema of version 0, and it is 8' "$OUTPUT"
 	expect_eq '' "$(print_schema 8 | psql_reeve older)"
 	expect_eq "$(objects reeve)" "$(objects older)"
-	# What lives and what has ended is counted as it would be now, and what was there fits.
+	# The counts of live and ended tasks equal those of a recount, and the old rows suit the new schema.
 	totals='select * from live_totals(null) order by 1; select * from history_totals order by 1, 2; select * from live_due order by 1, 2'
 	before=$(in_older "$totals")
 	in_older 'select counts_recount()' >/dev/null
@@ -104,10 +105,10 @@ story_an_older_schema_is_refused_and_brought_up_from_print() {
 	CONNINFO="host=$PGDIR user=reeve dbname=older"
 	start_manager manager --no-migrate
 	expect_match '^[0-9]+$' "$(reeve submit nothing)"
-	# Half of it is not taken for all of it.
+	# An incomplete output is an error.
 	expect_fail 1 bash -c '"$1" --print-schema >/dev/full' - "$REEVE_BIN/reeve-manager"
 	expect_match 'reeve-manager: cannot write to standard output: No space left on device' "$OUTPUT"
-	# There is nothing newer, and no way from what was never released.
+	# There is no newer schema, and no upgrade from a version that was never released.
 	expect_fail 2 print_schema "$((NEWEST + 1))"
 	expect_match "the newest schema this program knows is $NEWEST" "$OUTPUT"
 	expect_fail 2 print_schema old
@@ -137,7 +138,7 @@ story_a_database_of_version_8_is_upgraded_in_place_and_its_tasks_run() {
 	expect_eq "$(objects fresh)" "$(objects reeve)" 'what there is'
 	expect_match "applied 0008_to_00$NEWEST: version $NEWEST" "$(cat "$DIR/log/manager.log")"
 
-	# What it had set is as it was.
+	# Existing rows and settings are unchanged.
 	expect_eq "$was" "$(sql "select task_id, status, result, last_error, created from task_history where last_updated < now() - interval '1 h' order by 1")"
 	expect_eq "$key" "$(reeve submit echo 'not run' --key completed)"
 	expect_eq '{"existing":true,"restarted":false}' \
@@ -148,7 +149,8 @@ story_a_database_of_version_8_is_upgraded_in_place_and_its_tasks_run() {
 	expect_eq 'later 1' "$(sql "select s.name, count(*) from schedules s join schedule_runs r on r.schedule_id = s.id group by 1" | tr '|' ' ')"
 	expect_eq 17 "$(reeve metric list shop --json | jq .value)"
 
-	# What waited, was tried, executed, came from an application, or is in the second stage of its pipeline, runs.
+	# Tasks that waited, had failed, were executing, came from an application, or are in the second stage of their
+	# pipeline, run.
 	handlers <<-'END'
 		[handler echo]
 		exec = /bin/cat
@@ -166,9 +168,9 @@ story_a_database_of_version_8_is_upgraded_in_place_and_its_tasks_run() {
 	done
 	wait_until 20 "[ \"\$(sql \"select status, result, stage from task_history where pipeline_id is not null\")\" = 'completed|xab|two' ]"
 	wait_until 20 "[ \"\$(sql \"select string_agg(result || attempt, ', ' order by result) from task_history where type = 'sh' and status = 'completed'\")\" = 'ran again 2, tried again 2' ]"
-	# Its batch began, and ends.
+	# The batch began, and ends.
 	wait_until 20 "[ \"\$(sql \"select phase, success, failed, entry_status, exit_status from batches where name = 'nightly'\")\" = 'ended|2|0|completed|completed' ]"
-	# A newer version runs again; the schedule goes on; the paused queue is resumed.
+	# A newer version runs, the schedule continues, and the paused queue is resumed.
 	reeve submit echo 'version 4' --queue parked --key versioned --version 4 >/dev/null
 	ended_as 'version 4' completed 'version 4'
 	reeve schedule run later >/dev/null
@@ -176,12 +178,13 @@ story_a_database_of_version_8_is_upgraded_in_place_and_its_tasks_run() {
 	expect_eq queued "$(sql "select status from tasks where details = 'of a paused queue'")"
 	reeve queue resume halted >/dev/null
 	ended_as 'of a paused queue' completed 'of a paused queue'
-	# One is far off; all are counted.
+	# One task is due in the far future; all tasks are counted.
 	wait_until 20 "[ \"\$(sql 'select sum(queued), sum(delayed), sum(executing), sum(failed) from live_totals(null)')\" = '0|1|0|0' ]"
 	expect_eq "$(sql 'select count(*) from task_history')" "$(sql 'select sum(count) from history_totals')"
 }
 
-# As if another build of this release had written them: that of time_us is wrong, another one's is only written otherwise.
+# Changes three definitions as if another build of this release had written them: time_us is wrong, the others have only
+# another hash.
 other_definitions() { # RELEASE
 	sql "set role reeve; update schema_definitions set hash = 'other', release = '$1', applied = '2001-01-01'
 			where name in ('functions/time_us', 'functions/submit', 'views/dead_tasks');
@@ -204,7 +207,7 @@ story_functions_of_another_build_are_replaced_beside_a_manager_that_runs() {
 	expect_fail 4 no_migrate reeve
 	expect_match "the text of 3 functions and views .* is not this program's; start once without --no-migrate, or let its owner run what --print-schema --schema-from $NEWEST prints" "$OUTPUT"
 	definitions_are $((all - 3)) 7
-	# Of two that start at once, one replaces them.
+	# Of two managers that start at once, one replaces them.
 	launch_manager second
 	start_manager third
 	wait_until 20 "reeve --manager ${URL[second]} stats"
@@ -213,26 +216,26 @@ story_functions_of_another_build_are_replaced_beside_a_manager_that_runs() {
 	expect_eq "$before" "$(objects reeve)"
 	expect_eq 3 "$(sql "select count(*) from schema_definitions where applied > (select max(applied) from schema_migrations)
 		and name in ('functions/time_us', 'functions/submit', 'views/dead_tasks')")"
-	# Applications keep their rights, and the manager that was there goes on.
+	# Applications keep their rights, and the running manager continues.
 	"$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U app -d reeve -c "select reeve.submit('echo')" -c 'select from reeve.dead_tasks' >/dev/null
 	expect_eq hello "$(reeve --manager "${URL[manager]}" submit echo hello --wait)"
 	stop second
 	stop third
 
-	# A newer release's stay: its managers need them, and this one can use them.
+	# Definitions of a newer release stay: its managers need them, and this manager can use them.
 	other_definitions 10.0.0
 	start_manager second --no-migrate
 	expect_match 'the functions and views are those of Reeve 10.0.0, and stay' "$(cat "$DIR/log/second.log")"
 	stop second
 	start_manager third
 	definitions_are $((all - 3)) 7
-	# From print, too, which goes by nobody's release.
+	# --print-schema replaces them, too, whatever their release.
 	expect_eq '' "$(print_schema "$NEWEST" | psql_reeve reeve)"
 	definitions_are "$all" 0
 	expect_eq "$before" "$(objects reeve)"
 }
 
-# A role that may use what is there, and make nothing.
+# A role that may use the existing objects, but create none.
 story_a_manager_without_the_right_to_make_anything_works() {
 	start_postgres
 	sql "create role clerk login; grant usage on schema reeve to clerk; grant all on all tables in schema reeve to clerk;
@@ -254,7 +257,7 @@ story_a_manager_without_the_right_to_make_anything_works() {
 	expect_eq 1 "$(sql 'select count(*) from task_history_default')"
 }
 
-# Each statement that a manager sends suits the tables and functions as they are.
+# Each statement that a manager sends suits the current tables and functions.
 story_every_statement_can_be_prepared() {
 	local file count=0
 	start_postgres
@@ -268,7 +271,7 @@ story_every_statement_can_be_prepared() {
 	expect_eq "$count" "$(wc -l <"$DIR/prepared")"
 }
 
-# The build reads what the statements' heads say, and the compiler looks whether the messages have such fields.
+# The build reads the heads of the statements, and the compiler checks that the messages have these fields.
 story_a_head_that_does_not_fit_its_statement_is_an_error() {
 	head_of() { # [OPTION...]: of the statement on standard input
 		cat >"$DIR/statement.sql"

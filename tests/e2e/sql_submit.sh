@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Tasks by SQL: submitted in an application's own transaction, however long that stays open, which keeps nobody waiting.
+# Tasks by SQL: submitted in an application's own transaction, which delays no other caller, however long it stays open.
 # timeout 900
 # long
 # parts 3
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-# An application's role has these rights and no others.
+# Creates an application's role with the only rights that it needs.
 grant_app() {
 	sql "create role app login; grant usage on schema reeve to app; grant execute on function reeve.submit to app"
 }
@@ -19,12 +19,12 @@ app() { # SQL
 	psql_app -v ON_ERROR_STOP=1 -c "$1"
 }
 
-# Sessions that stay open.
+# Open sessions.
 #
-#	open_session NAME      a session of the application, in which
-#	say NAME SQL           runs statements, and prints what came of them
+#	open_session NAME      opens a session of the application
+#	say NAME SQL           runs statements in it, and prints their output
 #	say_later NAME SQL     the same, without waiting for it
-#	said NAME              waits for that, and prints it
+#	said NAME              waits for the end of those statements, and prints their output
 
 declare -A SESSION=()
 
@@ -89,7 +89,7 @@ story_a_task_is_there_when_its_transaction_commits_or_not_at_all() {
 	mixed=$(app "begin; select reeve.submit('echo', 'before'); savepoint s; select reeve.submit('echo', 'undone');
 		rollback to s; select reeve.submit('echo', 'after'); commit")
 	alone=$(app "select reeve.submit('echo', 'by itself')")
-	# Of a priority that nobody has seen yet, of a type that is known.
+	# A known type with a new priority.
 	wait_ended 20 "$alone"
 	high=$(app "select reeve.submit('echo', 'first of all', priority => 9)")
 	wait_ended 20 "$high"
@@ -117,18 +117,18 @@ story_an_application_needs_two_rights_and_has_no_more() {
 	expect_match '42501.*function submit' "$OUTPUT"
 	sql 'grant execute on function reeve.submit to app'
 	app "select reeve.submit('echo')" >/dev/null
-	# What else is there does nothing with the application's own rights.
+	# The application has no rights for anything else.
 	for call in 'select * from reeve.tasks' 'delete from reeve.arrivals' 'select * from reeve.arrivals_admit(0, 10)' \
 		"select reeve.queue_set(gen_random_uuid(), 'q', '{}', 'x')" "select reeve.submit_task('{\"type\": \"x\"}')" \
 		"select reeve.route_of('q', 't')" 'create table reeve.x ()' "select reeve.details_most()"; do
 		PGOPTIONS='-c search_path=reeve' expect_fail 1 app "$call"
 		expect_match 42501 "$OUTPUT" "$call"
 	done
-	# Names of the caller's own are not taken for Reeve's.
+	# Temporary tables of the caller are not used in place of Reeve's tables.
 	app "create temporary table tasks (like pg_class); create temporary table keys (id int); create temporary table queues (id int);
 		set search_path = pg_temp, public; select reeve.submit('echo', 'mine', key => 'k')" >/dev/null
 	expect_eq 2 "$(sql 'select count(*) from reeve.tasks')"
-	# None of the schema's functions but this one runs with its owner's rights.
+	# No other function of the schema runs with its owner's rights.
 	expect_eq submit "$(sql "select string_agg(proname, ' ') from pg_proc where pronamespace = 'reeve'::regnamespace and prosecdef")"
 }
 
@@ -154,14 +154,14 @@ story_every_parameter_arrives() {
 	expect_eq t "$(sql "select run_at = created from tasks where id = $past")"
 	queues=$(app "select reeve.submit('t', queue => 'tuned')")
 	expect_eq '9|7000|{"kind": "fixed"}' "$(sql "select max_attempts, retry_base_ms, retry_policy from tasks where id = $queues")"
-	# Backoffs become what the command makes of them.
+	# Backoffs are stored as the command stores them.
 	for backoff in fixed:5s linear:2s linear:2s:500ms exp:250ms exp:1s:1m poly:1s poly:1s:3 list:1s,5s,1m30s list:0; do
 		id=$(app "select reeve.submit('t', queue => 'q', delay => '1 day', backoff => '$backoff')")
 		other=$(reeve submit t --queue q --delay 1d --backoff $backoff)
 		expect_eq t "$(sql "select (a.retry_base_ms, a.retry_max_ms, a.retry_policy) is not distinct from (b.retry_base_ms, b.retry_max_ms,
 			b.retry_policy) from tasks a, tasks b where a.id = $id and b.id = $other")" "$backoff"
 	done
-	# A batch's task is of the batch's queue, as with the command.
+	# A task with a batch gets the batch's queue, as with the command.
 	batch=$(reeve batch open nightly --queue b)
 	id=$(app "select reeve.submit('t', batch_id => $batch)")
 	wait_admitted
@@ -179,7 +179,7 @@ story_a_task_by_sql_passes_through_a_pipeline() {
 	first=$(app "select reeve.submit(pipeline => 'ab', details => 'x')")
 	wait_ended 20 "$first"
 	expect_eq 'xab completed two' "$(field "$first" result) $(field "$first" status) $(field "$first" stage)"
-	# Of a pipeline whose routes are there, and of one half of whose are.
+	# One pipeline has all its routes already, another one half of them.
 	again=$(app "select reeve.submit(pipeline => 'ab', details => 'y')")
 	printf '%s' '{"name": "ac", "stages": [{"name": "one", "type": "a"}, {"name": "two", "type": "b"}, {"name": "three", "type": "b"}]}' |
 		reeve pipeline define - >/dev/null
@@ -252,19 +252,20 @@ story_what_is_wrong_is_refused_and_nothing_is_lost() {
 	refused 42883 'function reeve.submit' "'t', verson => 3"
 	expect_eq "$before" "$(counts)"
 	expect_eq 0 "$(sql 'select count(*) from arrivals')"
-	# The longest there may be arrives; and the rest of the transaction does what the application wants of it.
+	# Values of the maximum length arrive. After a refused submit, an application that handles the error can continue
+	# its transaction.
 	app "select reeve.submit('t', repeat('x', 10000), key => repeat('k', 255))" >/dev/null
 	expect_eq 2 "$(app "begin; select reeve.submit('t'); savepoint s;
 		do \$\$ begin perform reeve.submit('t', null); exception when null_value_not_allowed then null; end \$\$;
 		select reeve.submit('t'); commit" | wc -l)"
-	# The least that any manager takes counts, and of one that has stopped nothing.
+	# The smallest limit of the running managers applies.
 	start_manager second --max-details 5000
 	refused 22001 'details has 6000 bytes; at most 5000' "'t', repeat('x', 6000)"
 	stop second
 	app "select reeve.submit('t', repeat('x', 6000))" >/dev/null
 }
 
-# The times, in ms, from a transaction's commit to the claim of its task.
+# Measures the times, in ms, from a transaction's commit to the claim of its task.
 # measures time
 story_a_commit_is_noticed_at_once_however_long_the_transaction_was_open() {
 	local n=50 open=${REEVE_LONG_TRANSACTION_S:-20} pids=()
@@ -283,12 +284,12 @@ story_a_commit_is_noticed_at_once_however_long_the_transaction_was_open() {
 	grant_app
 	reeve wait "$(reeve submit late)" "$(reeve submit passing)" >/dev/null
 	for i in $(seq "$n"); do
-		# Each commits at a time of its own.
+		# Each transaction commits at a different time.
 		app "begin; select reeve.submit('late', '$i'); select pg_sleep($open + $i * 0.2); commit;
 			select extract(epoch from clock_timestamp())" >"$DIR/long.$i" &
 		pids+=($!)
 	done
-	# Meanwhile other tasks pass, of the same stream and of another.
+	# At the same time other tasks run, of the same stream and of another.
 	(
 		while [ ! -e "$DIR/enough" ]; do
 			for i in $(seq 50); do echo '{}'; done | reeve submit late --bulk - >/dev/null
@@ -308,7 +309,7 @@ story_a_commit_is_noticed_at_once_however_long_the_transaction_was_open() {
 	done | sort -n >"$DIR/times"
 	figure "open for $open s, $n times: median $(sed -n "$((n / 2))p" "$DIR/times") ms, worst $(tail -n 1 "$DIR/times") ms"
 	expect_eq "$n" "$(wc -l <"$DIR/times")"
-	# A machine that does other things at the same time makes single ones wait: most tell how it is.
+	# A busy machine delays single tasks, so the limits apply to the median and the 90th percentile.
 	expect [ "$(sed -n "$((n / 2))p" "$DIR/times")" -le 100 ]
 	expect [ "$(sed -n "$((n * 9 / 10))p" "$DIR/times")" -le 1000 ]
 }
@@ -321,7 +322,7 @@ story_a_new_type_in_an_open_transaction_keeps_nobody_waiting() {
 	open_session shop
 	first=$(say shop "begin; select reeve.submit('echo', 'by sql', queue => 'new')")
 	expect_match '^[0-9]+$' "$first"
-	# The same new queue and type, by the managers and by others.
+	# The same new type and queue by a call, and in another queue from another session.
 	expect_eq 'by call' "$(timeout 10 "$REEVE_BIN/reeve" submit echo 'by call' --queue new --wait)"
 	other=$(app "select reeve.submit('echo', 'another', queue => 'newer')")
 	wait_ended 20 "$other"
@@ -331,12 +332,12 @@ story_a_new_type_in_an_open_transaction_keeps_nobody_waiting() {
 	expect_eq 'by sql' "$(field "$first" result)"
 	expect_eq 0 "$(sql 'select count(*) from task_history where route_id = 0')"
 	expect_eq 0 "$(sql 'select count(*) from arrivals')"
-	# A pipe that is rolled back leaves no type behind.
+	# A submit that is rolled back leaves no type.
 	say shop "begin; select reeve.submit('never'); rollback" >/dev/null
 	expect_eq 0 "$(sql "select count(*) from routes where type = 'never'")"
 }
 
-# Each of many new types is admitted without a look at all the others; else those who come after them wait very long.
+# Each of many new types is ingested without reading all the others; otherwise the last ones would wait very long.
 story_many_new_types_are_admitted_one_by_one() {
 	local read
 	start_postgres
@@ -355,7 +356,7 @@ story_many_new_types_are_admitted_one_by_one() {
 	expect_eq 2000 "$(sql 'select count(distinct route_id) from tasks where route_id > 0')"
 }
 
-# A task that waits to be admitted is like any that waits.
+# A task in the inbox behaves like any waiting task.
 story_a_task_that_is_not_admitted_yet_can_be_shown_changed_and_ended() {
 	start_postgres
 	start_manager
@@ -368,7 +369,7 @@ story_a_task_that_is_not_admitted_yet_can_be_shown_changed_and_ended() {
 	b=$(app "select reeve.submit('echo', 'b', queue => 'w')")
 	c=$(app "select reeve.submit('echo', 'c', queue => 'w', delay => '1 day')")
 	d=$(app "select reeve.submit('echo', 'd', queue => 'w')")
-	# While these rows are locked nobody can admit them.
+	# While these rows are locked, no manager can ingest them.
 	e=$(app "select reeve.submit('echo', 'e', batch_id => $batch)")
 	f=$(app "select reeve.submit('echo', 'f', batch_id => $batch)")
 	expect_eq 5 "$(say lock "begin; select task_id from reeve.arrivals for update" | wc -l)"
@@ -385,7 +386,7 @@ story_a_task_that_is_not_admitted_yet_can_be_shown_changed_and_ended() {
 	expect_eq 'cancelled cancelled' "$(field "$d" status) $(field "$e" status)"
 	expect_eq '0|0|0|0' "$(totals "$batch")" 'it was never counted'
 	expect_eq 0 "$(sql 'select count(*) from assignments where closed_at is null')"
-	# Retried before anybody has made its route.
+	# A retry before a manager has created the route.
 	expect_eq d "$(reeve retry "$d" >/dev/null && timeout 20 "$REEVE_BIN/reeve" wait "$d" >/dev/null && field "$d" result)"
 	say lock rollback
 	wait_ended 20 "$b" "$c" "$f"
@@ -413,7 +414,7 @@ story_an_open_key_keeps_only_those_waiting_who_want_it() {
 		same[n]=$!
 	done
 	wait_until 20 'blocked keys'
-	# A thousand others, with keys of their own and without, through both managers, meanwhile.
+	# At the same time, more than a thousand submits with other keys, through both managers.
 	began=$(ms)
 	for n in $(seq 500); do echo "{\"key\": \"key $n\"}"; done >"$DIR/keyed"
 	for name in manager second; do
@@ -442,7 +443,7 @@ story_an_open_key_keeps_only_those_waiting_who_want_it() {
 	say rival commit
 	wait_ended 20 "$id"
 	expect_eq 1 "$(sql "select count(*) from all_tasks where key = 'k'")"
-	# Rolled back, it is the next one's.
+	# After a rollback, the key goes to the next submit.
 	gone=$(say shop "begin; select reeve.submit('nothing', queue => 'q', key => 'r')")
 	say_later rival "select reeve.submit('nothing', queue => 'q', key => 'r')"
 	wait_until 20 "[ \"\$(sql \"select count(*) from pg_stat_activity where usename = 'app' and wait_event_type = 'Lock'\")\" = 1 ]"
@@ -450,13 +451,14 @@ story_an_open_key_keeps_only_those_waiting_who_want_it() {
 	next=$(said rival)
 	expect [ "$next" != "$gone" ]
 	expect_eq "$next" "$(reeve submit nothing --queue q --key r 2>/dev/null)"
-	# One that nobody lets go is answered in the end: the caller may ask again.
+	# A submit whose key stays locked is answered with an error in the end: the caller may try again.
 	say shop "begin; select reeve.submit('nothing', queue => 'q', key => 'never')" >/dev/null
 	expect_fail 3 timeout 60 "$REEVE_BIN/reeve" submit nothing --queue q --key never
 	expect_match 'its key is used by a transaction that is not committed yet' "$OUTPUT"
 }
 
-# Sixty callers that each want another key of an open transaction: without a hurry it takes 300 ms to find each of them.
+# Sixty callers each want a different key of an open transaction. Without the shorter lock timeout, it takes 300 ms to
+# find each of them.
 # measures time
 story_many_open_keys_keep_no_others_waiting() {
 	local n=60 pids=() began
@@ -497,7 +499,7 @@ story_who_waits_for_an_open_key_holds_no_batch_and_no_edit() {
 	say shop commit
 	wait "$caller"
 	expect_eq "$id" "$(cat "$DIR/same")"
-	# Nor does one that runs a schedule by hand: it is told, and the others of its connection have their turn.
+	# Nor does a manual run of a schedule: it gets an error, and the other operations of its connection are executed.
 	reeve schedule add export --manual nothing --queue q --key fixed >/dev/null
 	id=$(say shop "begin; select reeve.submit('nothing', queue => 'q', key => 'fixed')")
 	expect_fail 3 timeout 100 "$REEVE_BIN/reeve" schedule run export
@@ -516,7 +518,7 @@ story_a_key_whose_lifetime_is_over_is_free() {
 	two=$(app "select reeve.submit('nothing', key => 'k')")
 	expect [ "$one" != "$two" ]
 	expect_eq "$two" "$(app "select reeve.submit('nothing', key => 'k')")"
-	# An ended task whose key is being given to another in an open transaction is run again all the same.
+	# An ended task can be retried even while an open transaction gives its key to another task.
 	three=$(app "select reeve.submit('nothing', key => 'other')")
 	wait_ended 20 "$three"
 	sql "update keys set expires_at = clock_timestamp() where key = 'other'"
@@ -548,14 +550,14 @@ story_batches_count_exactly_and_wait_for_no_transaction() {
 	late=$(say shop "begin; select reeve.submit('echo', n::text, batch_id => $id) from generate_series(1, 5) n")
 	expect_eq 5 "$(wc -l <<<"$late")"
 	expect_eq '0|0|0|0' "$(totals "$id")"
-	# The batch begins and its other tasks end meanwhile.
+	# The batch begins and its other tasks end while the transaction is open.
 	for n in $(seq 20); do echo "{\"details\": \"$n\"}"; done >"$DIR/lines"
 	expect timeout 30 "$REEVE_BIN/reeve" wait $(reeve submit echo --bulk "$DIR/lines" --batch "$id") >/dev/null
 	expect_eq '20|0|20|0' "$(totals "$id")"
 	say shop commit
 	wait_ended 20 $late
 	expect_eq '25|0|25|0' "$(totals "$id")"
-	# Closed while a transaction is open: what comes then ends dead, and says why.
+	# The batch is closed while a transaction is open: the task of the transaction ends dead, with the reason.
 	open=$(say shop "begin; select reeve.submit('echo', 'too late', batch_id => $id)")
 	reeve batch close "$id" >/dev/null
 	expect reeve batch wait "$id" --timeout 20s
@@ -564,10 +566,10 @@ story_batches_count_exactly_and_wait_for_no_transaction() {
 	expect_eq 'dead batch_closed' "$(field "$open" status) $(field "$open" error_code)"
 	expect_match "batch $id was closed at" "$(field "$open" last_error)"
 	expect_eq '25|0|25|0' "$(totals "$id")"
-	# Its details are not lost: retried by hand it runs for itself.
+	# Its details are not lost: after a manual retry it runs without the batch.
 	reeve retry "$open" >/dev/null
 	wait_status 20 "$open" completed
-	# One whose entry task was begun by it.
+	# A batch whose entry task starts because of a task by SQL.
 	first=$(reeve batch open first --queue b --entry prepare)
 	only=$(app "select reeve.submit('echo', 'only', batch_id => $first)")
 	wait_ended 20 "$only"
@@ -591,7 +593,7 @@ story_implicit_batches_take_tasks_by_sql() {
 	wait_ended 20 "$late"
 	wait_until 20 "[ \"\$(sql \"select count(*) from batches where queue = 'i' and phase = 'ended' and submitted = 1 and success = 1\")\" = 2 ]"
 	expect [ "$(field "$late" batch_id)" -gt "$(field "$other" batch_id)" ]
-	# A queue that waits to be started does so for these, too.
+	# A queue without autostart waits for its start with these tasks, too.
 	reeve queue set m --batches yes --autostart no >/dev/null
 	waiting=$(app "select reeve.submit('echo', 'wait', queue => 'm')")
 	wait_admitted
@@ -610,7 +612,7 @@ story_a_stopped_queue_starts_with_what_comes_after_the_stop() {
 		reeve queue set "$q" --batches $settings >/dev/null
 		reeve submit echo --queue "$q" --wait >/dev/null
 		open_session "$q"
-		# Submitted before the stop, in a transaction that commits after it: it ends as all that was there.
+		# Tasks that were submitted before the stop, in a transaction that commits after it, end like all others.
 		before=$(say "$q" "begin; select reeve.submit('echo', queue => '$q')")
 		new_type=$(say "$q" "select reeve.submit('echo new', queue => '$q')")
 		reeve queue stop "$q" >/dev/null
@@ -645,14 +647,14 @@ story_tasks_that_came_while_no_manager_was_there_are_found() {
 	start_manager
 	wait_ended 60 "$known" "$new" "$implicit" "$explicit"
 	expect_eq 4 "$(sql "select count(*) from task_history where task_id >= $known and status = 'completed'")"
-	# The word was lost: the next look finds them.
+	# The notification is lost: the next poll finds them.
 	sql "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'reeve-manager listen'" >/dev/null
 	a=$(app "select reeve.submit('nothing')")
 	b=$(app "select reeve.submit('nothing', queue => 'newer')")
 	wait_ended 60 "$a" "$b"
 }
 
-# Two managers, one of which dies again and again: each task is admitted once, and batches count exactly.
+# Two managers, one of which is killed in each round: each task is ingested once, and batches count exactly.
 story_managers_that_die_while_they_admit_lose_and_double_nothing() {
 	start_postgres
 	start_manager

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The table of states against the SQL: every event on a task in every state, and two connections after the same row.
+# Compares the table of states with the SQL: every event of a task in every state, and two connections that compete for
+# a row.
 # quick
 . "$(dirname "$0")/lib.sh"
 

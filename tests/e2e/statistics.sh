@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What is told of a task's attempts; executions counted by hour, once each and beyond the history; views; a log line an event.
+# What Reeve shows of a task's attempts; executions counted by hour, exactly once and beyond the history; views.
 # timeout 500
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -30,7 +30,7 @@ story_results_tell_errors_whether_they_are_tried_again_and_times() {
 	expect_eq '1 false true' "$(told "$fatal")"
 	expect_eq '1 true true' "$(told "$waits")"
 	expect_eq '0 null false' "$(told "$killed")" 'ended by hand'
-	# Of one that ended it is its last attempt; times as the tables have them.
+	# For an ended task the time is that of its last attempt; times equal those in the tables.
 	for id in "$good" "$twice" "$fatal"; do
 		expect_eq "$(sql "select round(extract(epoch from last_updated - token) * 1000) from task_history where task_id = $id")" \
 			"$(field "$id" processing_ms)"
@@ -42,7 +42,7 @@ story_results_tell_errors_whether_they_are_tried_again_and_times() {
 	for name in created first_started started finished source; do
 		expect_match . "$(field "$twice" $name)" "$name"
 	done
-	# The lists have the same.
+	# Lists show the same.
 	for id in "$good" "$twice" "$used_up" "$fatal" "$waits" "$killed"; do
 		expect_eq "$(reeve show "$id" --json | jq -c '{error_count, recoverable, processing_ms}')" \
 			"$(reeve list --json | jq -c "select(.id == $id) | {error_count, recoverable, processing_ms}")" 'in the list'
@@ -50,7 +50,7 @@ story_results_tell_errors_whether_they_are_tried_again_and_times() {
 	expect_match $'errors +3\n.*recoverable +yes' "$(reeve show "$used_up")"
 	expect_match 'recoverable +no' "$(reeve show "$fatal")"
 	expect_no_match 'recoverable' "$(reeve show "$good")"
-	# Run again by hand it goes on counting, and nobody can tell any more.
+	# After a manual retry the errors continue to count.
 	reeve retry "$fatal" >/dev/null
 	expect_fail 1 reeve wait "$fatal"
 	expect_eq '2 false true' "$(told "$fatal")"
@@ -66,9 +66,10 @@ story_who_posted_a_task_is_kept() {
 	expect_eq "$id" "$(reeve list --where "source='the till'" --json | jq .id)"
 }
 
-# ---- counting by hour ----
+# ---- hourly counts ----
 
-# Tasks of three types that ended in the last five hours, and attempts that failed, as the manager's statements leave them.
+# Inserts tasks of three types that ended in the last five hours, and failed attempts, as the manager's statements leave
+# them.
 made_up_past() {
 	sql "insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
 			timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, started, created, last_updated)
@@ -106,7 +107,8 @@ rolled_beyond() { # TIME: whether the managers have come there
 story_hours_counted_once_are_what_the_rows_say_and_stay_when_these_go() {
 	known past t0 t1 t2
 	made_up_past
-	# Nothing is counted ahead yet: two moments within hours, then all of it again when it is.
+	# First, no hour is counted in advance. Reads since two times within hours, and again when all hours have been
+	# counted in advance.
 	recount_from "now() - interval '6 hours'"
 	first=$(date -u -d '-200 minutes' +%Y-%m-%dT%H:%M:%S.123456Z) second=$(date -u -d '-75 minutes' +%Y-%m-%dT%H:%M:07Z)
 	counted "$first" "$second" >"$DIR/raw"
@@ -118,13 +120,13 @@ story_hours_counted_once_are_what_the_rows_say_and_stay_when_these_go() {
 	counted "$first" "$second" >"$DIR/rolled"
 	expect_eq "$(cat "$DIR/raw")" "$(cat "$DIR/rolled")" 'what was counted ahead and what the rows say'
 	expect [ "$(sql "select sum(count) from executions where queue = 'past'")" -gt 2000 ]
-	# One that is run again moves from one table to another, and is counted once.
+	# An attempt of a retried task moves to another table, and is counted once.
 	dead=$(sql "select max(task_id) from task_history where task_id < 0 and status = 'dead' and last_updated < now() - interval '1 hour'")
 	sql "update task_history set task_id = 1000000 where task_id = $dead"
 	reeve retry 1000000 >/dev/null
 	counted "$first" "$second" >"$DIR/again"
 	expect_eq "$(cat "$DIR/raw")" "$(cat "$DIR/again")" 'after a task was run again'
-	# The history forgets; whole hours are still told.
+	# After the history is removed, whole hours are still shown.
 	whole=$(sql "select to_char(date_trunc('hour', now() - interval '4 hours') at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SSZ')")
 	reeve stats --by hour --queue past --since "$whole" --json >"$DIR/before"
 	sql "delete from task_history where task_id < 0 and last_updated < now() - interval '30 minutes';
@@ -132,7 +134,7 @@ story_hours_counted_once_are_what_the_rows_say_and_stay_when_these_go() {
 	expect_eq "$(cat "$DIR/before")" "$(reeve stats --by hour --queue past --since "$whole" --json)" 'after the history has forgotten'
 }
 
-# A commit may come long after its row got its time.
+# A commit may come long after the time in its row.
 story_what_commits_late_is_counted_too() {
 	known late t
 	recount_from "now() - interval '3 hours'"
@@ -165,7 +167,7 @@ story_what_commits_late_is_counted_too() {
 story_a_clock_that_was_ahead_hides_nothing() {
 	start_worker
 	reeve submit nothing --queue ahead --wait >/dev/null
-	# As it would be left: all counted for two days to come, what has ended among it.
+	# The state that such a clock leaves: everything is counted up to two days ahead, including a task that has ended.
 	sql "insert into executions select date_trunc('hour', last_updated, 'UTC'), queue, type, 1, 1, 1, 1, 1, last_updated
 			from task_history where queue = 'ahead';
 		update executions_rolled set until = now() + interval '2 days', settled = now() + interval '2 days', next_at = null, next_xid = null"
@@ -174,7 +176,7 @@ story_a_clock_that_was_ahead_hides_nothing() {
 	expect_eq 2 "$(reeve stats --by type --queue ahead --json | jq .count)"
 }
 
-# A dump that was made while minutes were waited for has the number of a transaction of its cluster.
+# A dump that was made while the count waited for open transactions has a transaction id of another cluster.
 story_counting_goes_on_after_a_dump_was_restored() {
 	sql "update executions_rolled set until = now() - interval '20 minutes', settled = now() - interval '20 minutes',
 		next_at = now() - interval '10 minutes', next_xid = '500000000'"
@@ -203,7 +205,6 @@ story_statistics_are_kept_for_a_year() {
 	wait_until 60 "[ \"\$(sql \"select count(*) from executions where queue = 'old'\")\" = 1 ]"
 }
 
-# Whatever the planner believes, what ended lately is found by its time, not by a walk over a day's tasks.
 story_an_attempt_counts_for_the_type_that_its_task_had_then() {
 	start_worker
 	first=$(reeve submit nothing --queue v --key k --version 1)
@@ -213,6 +214,7 @@ story_an_attempt_counts_for_the_type_that_its_task_had_then() {
 	expect_eq $'nothing 1\nsh 1' "$(reeve stats --by type --queue v --json | jq -r '"\(.type) \(.count)"')"
 }
 
+# Whatever the planner's statistics are, recent ends are found by their times, not by a scan of all tasks of a day.
 story_what_ended_lately_is_found_by_its_time() {
 	day=$(sql "select to_char(now() at time zone 'UTC' + interval '31 days', 'YYYYMMDD')")
 	sql "insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
@@ -255,7 +257,7 @@ story_dead_and_long_running_tasks_are_views_and_commands() {
 	expect_eq "$first $second" "$(sql 'select id from long_running_tasks' | xargs)" 'the longest first'
 	expect_eq '10 worker true' "$(sql "select extract(minute from timeout)::int || ' ' || worker || ' ' || (running > '0' and since + running <= clock_timestamp()) from long_running_tasks where id = $first")"
 	wait_until 20 "[ \"\$(reeve list --running-longer 1s --json | jq .id | sort -n | xargs)\" = '$first $second' ]"
-	# Taken back and tried again while it executes; cancelled; ended dead.
+	# They are stopped and retried while they execute; then one is cancelled, and one is killed.
 	rm "$DIR/began.$first.1" "$DIR/began.$second.1"
 	reeve retry --where 'running_longer=1s type=sh' >/dev/null
 	for id in "$first" "$second"; do
@@ -270,7 +272,7 @@ story_dead_and_long_running_tasks_are_views_and_commands() {
 	expect_eq "killed||$second" "$(sql "select error_code, recoverable, id from dead_tasks where id = $second")"
 }
 
-# A quarter of a million attempts that end in the same two seconds are read in pages of about 50 ms all the same.
+# A quarter of a million attempts that end within two seconds are still read in pages of about 50 ms.
 story_many_attempts_that_end_at_once_are_read_in_parts() {
 	sql "insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt, max_attempts,
 			timeout_ms, retry_base_ms, retry_max_ms, by_report, source, token, created, last_updated)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two minutes of faults at random under steady load (tests/faults/run): nothing is lost, made twice or held twice, and
-# whatever is left has recovered within a lease and two seconds. Longer, and with other seeds, it is run by hand.
+# Two minutes of random faults under steady load (tests/faults/run): no task is lost, created twice or held twice, and
+# everything else has recovered within a lease and two seconds. Longer runs, with other seeds, are manual.
 # timeout 480
 # long
 # measures time

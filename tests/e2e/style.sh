@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tools for style and common mistakes say of the sources.
+# Checks of the sources by tools for style and common mistakes.
 # quick
 . "$(dirname "$0")/lib.sh"
 

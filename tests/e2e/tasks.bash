@@ -1,21 +1,21 @@
 # shellcheck shell=bash
-# What several suites say about tasks, on top of lib.sh: . "$(dirname "$0")/tasks.bash"
+# Functions about tasks for several suites, in addition to lib.sh: . "$(dirname "$0")/tasks.bash"
 #
-#	field ID NAME           a field of `reeve show ID --json`; an empty line if it has none
-#	events ID               the events of its audit in order, in one line: "submitted claimed completed"
-#	event_field ID EVENT NAME   that field of such events of its audit, one a line
-#	wait_status SECONDS ID STATUS   polls, by SQL, until the task stands there
+#	field ID NAME           prints a field of `reeve show ID --json`; an empty line if it has none
+#	events ID               prints the events of its audit in order, on one line: "submitted claimed completed"
+#	event_field ID EVENT NAME   prints that field of all such events of its audit, one on each line
+#	wait_status SECONDS ID STATUS   polls, by SQL, until the task has that status
 #	wait_event SECONDS ID EVENT     polls, by SQL, until its audit has such an event
-#	wait_began ID [ATTEMPT]     waits until a $HOLD handler of the task runs (its first attempt unless given)
+#	wait_began ID [ATTEMPT]     waits until a $HOLD handler of the task runs (in attempt 1 unless set)
 #	wait_ended ID [ATTEMPT]     waits until that handler's process has ended
-#	release                 lets all $HOLD handlers of the story end
-#	letter_handlers         has the handlers a and b, which append their letter to the details
-#	counts                  how many rows each table of the database has, for comparing before and after
-#	recount_from TIME       has the executions counted anew from that time (an SQL expression) on: for a made-up past
-#	ms                      milliseconds, for measuring
+#	release                 lets all $HOLD handlers of the test end
+#	letter_handlers         sets the handlers a and b, which append their letter to the details
+#	counts                  prints the number of rows of each table, for a comparison of before and after
+#	recount_from TIME       counts the executions again from that time (an SQL expression) on: for an invented past
+#	ms                      prints the time in milliseconds, for measurements
 #
-# $HOLD is a script for the handler `sh`: it says that it has begun and runs until it is released; its result is
-# "attempt N by WORKER'S PARENT"; on SIGTERM it ends at once by that signal.
+# $HOLD is a script for the handler `sh`: it writes its process id to the file began.ID.ATTEMPT, and runs until
+# `release`; its result is "attempt N". SIGTERM ends it at once.
 
 HOLD='echo $$ >"$REEVE_TEST_DIR/began.$REEVE_TASK_ID.$REEVE_ATTEMPT"
 until [ -e "$REEVE_TEST_DIR/released" ]; do sleep 0.05; done

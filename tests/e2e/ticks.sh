@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # timeout 600
 # long
-# When schedules come, what their ticks make, and that each is made once. Definitions are written by SQL here: what is missed,
-# or found changed, could not be made so by command.
+# When schedules fire, what a firing does, and that each happens once. These tests write definitions by SQL, because
+# commands cannot create missed times, or changes between the read of a schedule and its firing.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-# An empty database with our tables, and nobody at work.
+# Sets up an empty database with Reeve's tables, without a manager.
 tables_only() {
 	start_postgres
 	start_manager
 	stop manager
 }
 
-# A schedule whose tick is due. It is `nothing` that it submits, unless it says something else.
+# Creates a schedule that is due. It submits a task of the type `nothing`, unless the columns define something else.
 schedule() { # NAME COLUMN VALUE…: values as SQL has them
 	local name=$1 columns values="'$1'" spec='{"type": "nothing"}'
 	columns=name
@@ -30,12 +30,12 @@ schedule() { # NAME COLUMN VALUE…: values as SQL has them
 	sql "select pg_notify('reeve_wake', 'schedules')" >"$DIR/null"
 }
 
-# What came of a schedule's ticks, in order: "OUTCOME OUTCOME …".
+# Prints the outcomes of a schedule's firings, in order: "OUTCOME OUTCOME …".
 outcomes() { # NAME
 	sql "select string_agg(outcome, ' ' order by r.id) from schedule_runs r join schedules s on s.id = schedule_id where name = '$1'"
 }
 
-# What its runs say, one a line.
+# Prints the notes of its runs, one on each line.
 notes() { # NAME
 	sql "select note from schedule_runs r join schedules s on s.id = schedule_id where name = '$1' order by r.id"
 }
@@ -48,9 +48,9 @@ tasks_of() { # NAME: how many tasks it has submitted
 	sql "select count(*) from all_tasks where source = 'schedule $1'"
 }
 
-# ---- each once ----
+# ---- exactly once ----
 
-# Runs of every schedule are on its grid, none is missing, none is there twice, and each has its task.
+# Expects that each schedule has at least AT_LEAST runs on its grid, without gaps or duplicates, each with its task.
 expect_each_once() { # AT_LEAST
 	local name
 	while read -r name; do
@@ -62,7 +62,7 @@ expect_each_once() { # AT_LEAST
 	done < <(sql 'select name from schedules')
 }
 
-# No key keeps a second task from being made.
+# Creates schedules whose tasks have no keys, so that no key prevents a second task.
 every_200ms() { # NAME…
 	local name
 	for name in "$@"; do
@@ -98,7 +98,7 @@ story_ticks_while_managers_are_killed() {
 			start_manager "$name"
 		done
 	done
-	# All at once: what came meanwhile is made up for.
+	# All managers at once: missed firings are caught up.
 	for name in one two three; do signal "$name" KILL; done
 	for name in one two three; do ended "$name"; done
 	n=$(tasks_of a)
@@ -108,8 +108,8 @@ story_ticks_while_managers_are_killed() {
 	expect_each_once 40
 }
 
-# The very check: what somebody found before another changed it is not made. There is nothing else to keep it from being made
-# here: planned times may come twice, and tasks have no keys.
+# Tests the check itself: a session that read a schedule before another one changed it does not fire. Nothing else
+# prevents the firing here: scheduled times may occur twice, and tasks have no keys.
 story_a_row_that_was_changed_meanwhile_is_not_taken() {
 	tables_only
 	sql 'alter table schedule_runs drop constraint schedule_runs_schedule_id_planned_at_key'
@@ -122,7 +122,7 @@ story_a_row_that_was_changed_meanwhile_is_not_taken() {
 	expect_eq 1 "$(tasks_of a)"
 }
 
-# And if a row comes to stand at a planned time again, as after a restore of this table alone, the run is there.
+# If a row returns to an earlier scheduled time, as after a restore of this table alone, the run exists already.
 story_a_planned_time_is_there_once() {
 	tables_only
 	schedule a cron "'0 2 * * *'" next_at "'2026-01-14T02:00Z'" overlap "'allow'" spec '$${"type": "nothing", "key": ""}$$'
@@ -154,14 +154,14 @@ story_a_frozen_manager_holds_nothing() {
 	expect_each_once 30
 }
 
-# ---- missed ----
+# ---- missed runs ----
 
 story_what_was_missed() {
 	local last
 	tables_only
 	last=$(sql "select schedule_time_text((schedule_latest(s, now() - interval '3 days', now(), 1))[1]) from (select
 		(jsonb_populate_record(null::schedules, '{\"cron\": \"0 2 * * *\", \"zone\": \"UTC\"}')).*) s")
-	# Ten days, or eleven, of no managers; each from one of its own times on.
+	# No manager ran for ten days, or eleven; each schedule begins at one of its own times.
 	for missed in skip one all; do
 		schedule "$missed" cron "'0 2 * * *'" missed "'$missed'" missed_most 3 overlap "'allow'" \
 			next_at "timestamptz '$last' - interval '10 days'"
@@ -173,7 +173,7 @@ story_what_was_missed() {
 	expect_match '^11 were missed, from 20..-..-..T02:00:00Z on$' "$(notes skip)"
 	expect_match '^10 were missed' "$(notes one)"
 	expect_match '^8 were missed' "$(notes all)"
-	# In order, each with its planned time in its key.
+	# In order, each with its scheduled time in its key.
 	day=${last%T*}
 	expect_eq "all:$(date -u -d "$day - 2 days" +%F) all:$(date -u -d "$day - 1 day" +%F) all:$day" \
 		"$(sql "select string_agg(key, ' ' order by id) from all_tasks where source = 'schedule all'")"
@@ -181,7 +181,7 @@ story_what_was_missed() {
 	expect_eq t "$(sql "select bool_and(next_at = timestamptz '$last' + interval '1 day' and last_at = '$last') from schedules")"
 }
 
-# A minute is given: managers were restarted, or busy.
+# A minute of delay is allowed, because managers are restarted or busy.
 story_what_is_only_late_is_not_missed() {
 	tables_only
 	schedule a every_ms 3600000 missed "'skip'" start_at "clock_timestamp() - interval '30 s'" next_at "clock_timestamp() - interval '30 s'"
@@ -191,7 +191,7 @@ story_what_is_only_late_is_not_missed() {
 	wait_outcomes b missed
 }
 
-# What the looks of a manager are apart is not missed either, however short the interval is.
+# Times between two polls of a manager are not missed either, however short the interval is.
 story_what_is_only_late_at_short_intervals() {
 	tables_only
 	for overlap in allow queue; do
@@ -242,7 +242,7 @@ story_who_has_a_lot_to_make_up_for_keeps_nobody_waiting() {
 	sql 'select count(*) from schedules_tick(1)' >"$DIR/null"
 	sql 'select count(*) from schedules_tick(1)' >"$DIR/null"
 	expect_eq 1 "$(sql "select count(*) from schedule_runs r join schedules s on s.id = r.schedule_id where s.name = 'other'")"
-	# And is made up for, all of it.
+	# All of its missed times are caught up.
 	for _ in {1..7}; do
 		sql 'select count(*) from schedules_tick(1)' >"$DIR/null"
 	done
@@ -250,8 +250,8 @@ story_who_has_a_lot_to_make_up_for_keeps_nobody_waiting() {
 		where s.name = 'late' and outcome = 'submitted'")" -ge 100 ]
 }
 
-# 300 schedules ask for 3,000 ticks a second; one asks for one. While others are due each has one tick a turn, so that nobody waits
-# for more than one of each.
+# 300 schedules need 3,000 firings a second; another one needs one. While others are due, each schedule fires once per
+# run of the job, so that none waits for more than one firing of each.
 story_many_short_intervals_do_not_keep_a_longer_one_waiting() {
 	local look others
 	tables_only
@@ -276,7 +276,7 @@ story_overlap() {
 		schedule $overlap every_ms 300 overlap "'$overlap'" missed "'one'" spec \
 			"jsonb_build_object('type', 'sh', 'details', '${HOLD//\'/\'\'}')"
 	done
-	# One task runs: ticks are passed over, or wait, or come all the same.
+	# One task runs: firings are skipped, or wait, or happen anyway.
 	wait_until 60 '[[ $(outcomes skip) = "submitted overlapped overlapped overlapped"* ]]'
 	wait_until 60 '[[ $(outcomes allow) = "submitted submitted submitted"* ]]'
 	expect_eq submitted "$(outcomes queue)"
@@ -285,7 +285,7 @@ story_overlap() {
 	release
 	wait_until 60 "[ \"\$(tasks_of queue)\" -gt 2 ] && [ \"\$(tasks_of skip)\" -gt 2 ]"
 	sql 'update schedules set paused = true, last_updated = clock_timestamp()'
-	# No two of one that must not overlap were alive at the same time, and what was passed over is told.
+	# Tasks of a schedule that must not overlap were never live at the same time, and skipped firings are recorded.
 	for overlap in skip queue; do
 		expect_eq 0 "$(sql "select count(*) from all_tasks a join all_tasks b on b.source = a.source and b.id > a.id
 			and b.created < coalesce(a.finished, 'infinity') where a.source = 'schedule $overlap'")"
@@ -294,7 +294,8 @@ story_overlap() {
 	expect_eq completed "$(field "$first" status)"
 }
 
-# A schedule that has fallen behind is looked at no less often for it: by how long the task has lived that it waits for.
+# A late schedule is not checked less often because it is late: the interval depends on the age of the task for which it
+# waits.
 story_overlap_looks_soon_after_young_tasks() {
 	tables_only
 	schedule behind every_ms 500 overlap "'queue'" start_at "now() - interval '1 hour'" next_at "now() - interval '10 minutes'" \
@@ -304,7 +305,8 @@ story_overlap_looks_soon_after_young_tasks() {
 	expect_eq t "$(sql "select t.planned > clock_timestamp() + interval '300 ms' from schedules_tick(5) t where schedule = ''")"
 }
 
-# The next one is at the planned time and N, however long one takes; planned when it ends.
+# The next scheduled time is the last one plus the interval, however long a task takes. The next firing is scheduled
+# when the task ends.
 story_a_periodic_task() {
 	start_postgres
 	start_manager
@@ -320,7 +322,7 @@ story_a_periodic_task() {
 	expect_eq 0 "$(sql "select count(*) from schedule_runs where at < planned_at")"
 }
 
-# ---- what a tick does ----
+# ---- effects of a firing ----
 
 story_a_schedule_acts_on_queues() {
 	start_postgres
@@ -335,7 +337,7 @@ story_a_schedule_acts_on_queues() {
 	expect_eq running "$(sql "select state from queues where name = 'night'")"
 	schedule stop queue_action "'stop'" action_queue "'night'" cron "'0 2 * * *'"
 	wait_outcomes stop acted
-	# It is being stopped, or is: to start it waits for that, to pause it is nothing.
+	# The queue is being stopped, or is stopped: a start waits for that, and a pause has no effect.
 	schedule start queue_action "'start'" action_queue "'night'" cron "'0 2 * * *'"
 	wait_outcomes start acted
 	expect_eq running "$(sql "select state from queues where name = 'night'")"
@@ -372,7 +374,7 @@ story_every_option_of_a_submit() {
 	schedule piped cron "'0 2 * * *'" spec '$${"pipeline": "p", "details": "in"}$$'
 	wait_outcomes piped submitted
 	expect_eq 'first|in|one' "$(sql "select type, details, stage from tasks where source = 'schedule piped'")"
-	# Once a day, by date; more often, by time.
+	# The default key has the date if the schedule fires once a day, and the time if it fires more often.
 	expect_match '^piped:20..-..-..$' "$(sql "select key from tasks where source = 'schedule piped'")"
 	schedule often every_ms 3600000 next_at "timestamptz '2026-01-14 02:00:00.25Z'" missed "'one'" start_at "timestamptz '2026-01-14 02:00:00.25Z'"
 	wait_outcomes often 'missed submitted'
@@ -391,7 +393,7 @@ story_a_key_that_is_there_already() {
 	expect_eq 0 "$(tasks_of report)"
 }
 
-# What is refused is written down and over; what is in the way for a time is waited for. Neither stops others.
+# A refused firing is recorded and not repeated; a temporary obstacle is waited for. Neither delays other schedules.
 story_a_tick_that_cannot_be_made() {
 	local batch
 	start_postgres
@@ -427,8 +429,8 @@ story_a_tick_that_cannot_be_made() {
 	wait_outcomes gone submitted
 }
 
-# A lock that somebody has for a moment on what a tick looks at, a table of the history here, does not keep a schedule away for
-# a minute, as its own faults do: its ticks would be missed by then.
+# A short lock on a table that a firing reads, here the history, does not delay a schedule by a minute, as the
+# schedule's own errors do: its firings would be missed by then.
 story_a_lock_keeps_a_schedule_away_only_while_it_is_there() {
 	start_postgres
 	start_manager
@@ -446,7 +448,7 @@ story_a_lock_keeps_a_schedule_away_only_while_it_is_there() {
 	expect_each_once 7
 }
 
-# ---- by hand, and the rest ----
+# ---- manual runs, changes, retention ----
 
 story_a_run_by_hand_is_made_once_a_request() {
 	local request=01990000-0000-7000-8000-000000000001
@@ -459,7 +461,7 @@ story_a_run_by_hand_is_made_once_a_request() {
 	expect_eq '|submitted|1|ann' "$(sql 'select planned_at, outcome, task_id, actor from schedule_runs order by id limit 1')"
 	expect_fail 1 sql "select schedule_run('${request%1}3', 'none', 'ann')"
 	expect_match 'there is no schedule "none"' "$OUTPUT"
-	# A name that is too long to be in its key.
+	# A name that is too long for its key.
 	schedule "$(printf 'n%.0s' {1..212})" next_at null paused true
 	sql "select outcome from schedule_run('${request%1}4', repeat('n', 212), 'ann')" >/dev/null
 	expect_eq "manual:${request%1}4" "$(sql 'select key from tasks order by id desc limit 1')"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What nothing uses any more goes: routes, and definitions of pipelines that were replaced.
+# Removal of what is no longer used: routes, and replaced definitions of pipelines.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-# The history is over, as if its days had passed, and everything is counted.
+# Removes the history, as if its days had passed, and waits until all changes are counted.
 forget_history() {
 	sql 'delete from task_history'
 	wait_until 20 '[ "$(sql "select count(*) from count_changes")" = 0 ]'
@@ -24,7 +24,7 @@ unknown() { # QUEUE [MANAGER]: there
 	! reeve list --manager "${URL[${2:-manager}]}" --queue "$1" >/dev/null 2>&1
 }
 
-# Its names are known everywhere, and nothing is left of its counts.
+# Expects that the route is back: all managers know it, and nothing is left of its counts.
 expect_back() { # QUEUE NUMBER
 	wait_until 10 "[ \"\$(sql \"select id, retired is null from routes where queue = '$1'\")\" = '$2|t' ]"
 	wait_until 10 "! unknown $1 one && ! unknown $1 two"
@@ -34,7 +34,7 @@ expect_back() { # QUEUE NUMBER
 	expect_eq '' "$(sql 'select task_id from task_history h where not exists (select from routes r where r.id = h.route_id and r.retired is null)')"
 }
 
-# A transaction that is open until end_transaction.
+# Begins a transaction that stays open until end_transaction.
 begin_transaction() { # SQL: what it prints is in $DIR/application
 	mkfifo "$DIR/statements"
 	"$REEVE_TEST_PG_BIN/psql" -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -U reeve -d reeve <"$DIR/statements" >"$DIR/application" 2>&1 &
@@ -63,7 +63,7 @@ story_a_route_without_tasks_retires_and_comes_back() {
 	two_days_pass
 	expect_eq 0 "$(sql 'select gone from routes_retire(0)')" 'one is in the history, one waits'
 	forget_history
-	# Managers do it by themselves.
+	# Managers retire routes without being asked.
 	stop manager
 	start_manager manager --max-routes 2
 	wait_until 20 'unknown once'
@@ -71,18 +71,18 @@ story_a_route_without_tasks_retires_and_comes_back() {
 	expect_eq waits "$(reeve queues --json | jq -r .queue | sort -u)"
 	expect_eq "$(sql "select id from routes where queue = 'waits'")" "$(sql 'select route_id from live_counts')"
 	expect reeve list --queue waits >/dev/null
-	# It makes room.
+	# A retired route makes room for another one.
 	reeve submit sh --queue other true --wait >/dev/null
 	expect_fail 4 reeve submit sh --queue another true
-	# It is the same one as before.
+	# The route comes back under its old id.
 	id=$(sql "select reeve.submit('sh', 'printf again', queue => 'once')")
 	expect_eq again "$(timeout 20 "$REEVE_BIN/reeve" wait "$id" --json | jq -r .result)"
 	wait_until 10 '! unknown once'
 	expect_eq "$way|" "$(sql "select id, retired from routes where queue = 'once'")"
-	# For a day, whatever has gone of its tasks meanwhile.
+	# It stays for a day, even if its tasks are gone.
 	forget_history
 	expect_eq 0 "$(sql 'select gone from routes_retire(0)')"
-	# What was to be added up may have been counted anew by hand.
+	# A manual recount may come before the changes are added up, and must restore retired routes, too.
 	sql 'begin; update routes set retired = now(); select counts_recount(); commit' >/dev/null
 	expect_eq waits "$(sql 'select queue from routes where retired is null')"
 }
@@ -94,7 +94,7 @@ story_a_task_that_comes_while_its_route_retires_is_not_lost() {
 	start_worker worker --manager "${URL[one]},${URL[two]}"
 	expect_eq first "$(reeve submit echo first --queue late --wait)"
 	way=$(sql "select id from routes where queue = 'late'")
-	# It begins and ends before anybody can know, or count it.
+	# The task begins and ends before the retirement is visible, and before anything of it is counted.
 	forget_history
 	begin_transaction "update routes set used = used - interval '2 days'; select gone from routes_retire(0)"
 	expect_eq 1 "$(cat "$DIR/application")"
@@ -102,14 +102,14 @@ story_a_task_that_comes_while_its_route_retires_is_not_lost() {
 	expect [ "$(sql 'select count(*) from count_changes')" -ge 2 ]
 	end_transaction
 	expect_back late "$way"
-	# It was submitted by a transaction that lasted until everybody had forgotten the route.
+	# A task is submitted by a transaction that commits only when all managers have forgotten the route.
 	begin_transaction "select reeve.submit('echo', 'third', queue => 'late')"
 	retire late
 	wait_until 10 'unknown late one && unknown late two'
 	end_transaction
 	expect_eq third "$(timeout 20 "$REEVE_BIN/reeve" wait "$(cat "$DIR/application")" --json | jq -r .result)"
 	expect_back late "$way"
-	# By a manager that was frozen meanwhile.
+	# A task is submitted to a manager that was frozen during the retirement.
 	signal one STOP
 	retire late
 	wait_until 10 'unknown late two'
@@ -119,7 +119,7 @@ story_a_task_that_comes_while_its_route_retires_is_not_lost() {
 	ended frozen 20
 	expect_eq fourth "$(timeout 20 "$REEVE_BIN/reeve" wait "$(cat "$DIR/log/frozen.log")" --manager "${URL[two]}" --json | jq -r .result)"
 	expect_back late "$way"
-	# And by one that had to ask for it: it is back at once, before anything is counted.
+	# A task is submitted to a manager that must query the route: the route is back at once, before anything is counted.
 	retire late
 	wait_until 10 'unknown late one && unknown late two'
 	begin_transaction "select name from locks where name = 'counts' for no key update"
@@ -129,7 +129,7 @@ story_a_task_that_comes_while_its_route_retires_is_not_lost() {
 	expect_back late "$way"
 }
 
-# Routes retire as fast as they can while tasks of them are submitted, at two managers and by SQL.
+# Routes retire as fast as possible while their tasks are submitted, at two managers and by SQL.
 story_routes_that_retire_while_tasks_are_submitted_lose_none() {
 	start_postgres
 	start_manager one
@@ -177,7 +177,7 @@ story_a_replaced_pipeline_goes_when_no_task_has_it() {
 		echo "{\"name\": \"p\", \"stages\": [{\"name\": \"one\", \"type\": $stages}]}" | reeve pipeline define - >/dev/null
 		[ -n "${id:-}" ] || id=$(reeve submit --pipeline p x --delay 1h)
 	done
-	# Three definitions: the first has a task, the second never had any, the third stands.
+	# Three definitions: the first has a task, the second never had any, the third is current.
 	sql "update pipelines set replaced_at = replaced_at - interval '2 days'"
 	stop manager
 	start_manager
@@ -186,7 +186,7 @@ story_a_replaced_pipeline_goes_when_no_task_has_it() {
 	stop manager
 	start_manager
 	wait_until 20 '[ "$(sql "select string_agg(id::text, '"','"' order by id) from pipelines")" = 1,3 ]'
-	# The task goes on as it began, and once more when its definition is about to go.
+	# The task keeps its definition, also in a retry just before the definition would be removed.
 	start_worker
 	reeve retry "$id" >/dev/null
 	expect_eq xab "$(reeve wait "$id" --json | jq -r .result)"
@@ -203,7 +203,7 @@ story_a_replaced_pipeline_goes_when_no_task_has_it() {
 	expect_eq 1,3 "$(sql "select string_agg(id::text, ',' order by id) from pipelines")"
 }
 
-# What is not a queue's to say goes by the manager that keeps it longest.
+# For rows that depend on no queue's setting, the manager with the longest retention decides.
 story_managers_with_different_days_forget_by_the_longest() {
 	start_postgres
 	start_manager long --history-days 30

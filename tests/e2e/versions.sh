@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Restart on change: a key submitted again with a newer version runs its task again, whatever has become of that, and an
-# older or equal one changes nothing.
+# Restart on change: a known key submitted with a newer version runs its task again, whatever its status; an older or
+# equal version changes nothing.
 # timeout 600
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -34,7 +34,7 @@ row() { # ID: all that the tables say of it
 	sql "select t::text, k::text from all_tasks t left join keys k on k.task_id = t.id where t.id = $1"
 }
 
-# Each story has a key and, as it may end its worker, a queue of its own.
+# Sets the test's key, and starts a worker for the test, which may end it.
 begin() { # KEY [WORKER-OPTION…]
 	KEY=$1
 	start_worker "worker_$1" --concurrency 2 "${@:2}"
@@ -78,7 +78,7 @@ story_bad_versions_are_refused_and_change_nothing() {
 	echo '{"details":"x","key":"bad","version":-2}' >"$DIR/lines"
 	expect_fail 4 reeve submit --bulk "$DIR/lines" echo
 	expect_match 'version is negative' "$OUTPUT"
-	# TaskSpec with a type and a version, as a caller in another language may send it.
+	# TaskSpecs with a version, as a caller in another language may send them.
 	expect_match '^3 tasks\[0\].version is given without a key' \
 		"$(printf '\x0a\x05\x12\x01t\x68\x01' | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.TaskService/Submit)"
 	expect_match '^3 tasks\[0\].version is -1' \
@@ -105,7 +105,7 @@ story_a_newer_version_clears_a_delay() {
 	id=$(first 1 'printf one' --delay 1h)
 	expect_restarted "$id" 2 'printf two'
 	expect_eq two "$(result "$id")"
-	# It may have a delay of its own, as short or long as it likes.
+	# The newer version may have a delay of its own, short or long.
 	expect_restarted "$id" 3 'printf three' --delay 1h
 	expect_eq t "$(sql "select run_at - clock_timestamp() between '59m' and '61m' from tasks where id = $id")"
 	expect_restarted "$id" 4 'printf four' --at 2001-01-01
@@ -145,12 +145,13 @@ story_ended_tasks_run_again_under_their_ids_completed_dead_and_cancelled() {
 	expect_eq 'submitted claimed completed restarted claimed dead restarted cancel_requested cancelled restarted claimed completed' \
 		"$(events "$id")"
 	reeve audit "$id" --json | jq -r .token | sort -nc
-	# What came out of each run is kept.
+	# The result of each run is kept.
 	expect_eq 'one' "$(sql "select result from task_attempts where task_id = $id and status = 'completed'")"
 	expect_eq 1 "$(sql "select count(*) from all_tasks where key = 'ended'")"
 }
 
-# Two newer versions come while it runs: after its end, whatever that is, the newest of them runs once.
+# Submits two newer versions while the task runs, and expects that after the end of its attempt, whatever the outcome,
+# the newest one runs once.
 runs_once_more() { # KEY SCRIPT OUTCOME [OPTION…]: $ID is set
 	begin "$1"
 	ID=$(first 5 "until [ -e \"\$REEVE_TEST_DIR/go.$KEY\" ]; do touch \"\$REEVE_TEST_DIR/began.$KEY\"; sleep 0.05; done; $2" "${@:4}")
@@ -159,7 +160,7 @@ runs_once_more() { # KEY SCRIPT OUTCOME [OPTION…]: $ID is set
 	expect_restarted "$ID" 6 'printf six' --priority 5
 	expect_restarted "$ID" 8 'printf eight' --max-attempts 4 --timeout 9s
 	expect_eq "executing $token" "$(field "$ID" status) $(field "$ID" token)"
-	# Not newer than what is to come.
+	# A version that is older than the one to run next.
 	expect_refused "$ID" 7
 	touch "$DIR/go.$KEY"
 	expect_eq eight "$(result "$ID")"
@@ -195,7 +196,7 @@ story_an_executing_task_runs_once_more_after_a_cancel_that_came_before() {
 	expect_match '^submitted claimed cancel_requested newer_version (failed|cancelled|returned) restarted claimed completed$' "$(events "$id")"
 }
 
-# Whoever cancels then cancels what is to come, too; a newer version still brings it back.
+# A cancel also cancels the version that was to run next; a still newer version restarts the task.
 story_a_cancel_that_comes_after_the_newer_version_ends_both() {
 	begin after
 	id=$(first 1 "$HOLD")
@@ -238,7 +239,8 @@ story_a_newer_version_of_a_task_whose_history_is_gone_makes_a_new_one_under_the_
 	expect_eq three "$(result "$new")"
 }
 
-# An ordinary key is kept until a day after its task ended, one with a version for a year after the last newer one.
+# An ordinary key is kept until a day after its task has ended; a key with a version is kept for a year after the last
+# newer version.
 story_older_or_equal_changes_nothing_long_after_the_first_run() {
 	begin long
 	id=$(first 5 'printf five')
@@ -249,7 +251,7 @@ story_older_or_equal_changes_nothing_long_after_the_first_run() {
 		sql "delete from keys where expires_at <= statement_timestamp()" # as upkeep does
 		sql "update keys set expires_at = expires_at + interval '1 day' * $days where key = 'long'"
 	done
-	# The year begins anew with each newer version, and then the key is free.
+	# The year begins again with each newer version; after it, the key is free.
 	sql "update keys set expires_at = clock_timestamp() + '1 minute' where key = 'long'"
 	expect_restarted "$id" 6 'printf six'
 	expect_eq six "$(result "$id")"
@@ -257,7 +259,7 @@ story_older_or_equal_changes_nothing_long_after_the_first_run() {
 	sql "update keys set expires_at = clock_timestamp() where key = 'long'"
 	new=$(first 1 'printf one')
 	expect [ "$new" -gt "$id" ]
-	# A longer lifetime may be asked for.
+	# A submit can set a longer lifetime.
 	expect_restarted "$new" 2 'printf two' --key-ttl 800d
 	expect_eq t "$(sql "select expires_at > clock_timestamp() + '799 days' from keys where key = 'long'")"
 	reeve wait "$new" >/dev/null
@@ -269,7 +271,7 @@ story_a_key_that_was_made_without_a_version_takes_any() {
 	expect_eq plain "$(result "$id")"
 	expect_restarted "$id" 1 'printf one'
 	expect_eq one "$(result "$id")"
-	# Without a version nothing is newer.
+	# A submit without a version is never newer.
 	expect_eq "{\"id\":$id,\"existing\":true,\"restarted\":false}" "$(reeve submit sh 'printf no' --key plain --json)"
 	expect_eq 't|1' "$(sql "select expires_at > clock_timestamp() + '364 days', version from keys where key = 'plain'")"
 }
@@ -303,7 +305,8 @@ story_doubles_in_one_submit_leave_the_newest() {
 	expect_eq 3 "$(sql "select count(*) from audit_log l join task_history h using (task_id) where h.queue = 'doubles' and l.event = 'claimed'")"
 }
 
-# Waves of submits of the same keys from two managers, while workers run them: each wave is many rounds at once.
+# Submits the same keys to two managers in several waves, while workers run the tasks: each wave has a race for each
+# key.
 waves() { # QUEUE WAVES KEYS
 	local wave i k v url pids=()
 	for ((wave = 1; wave <= $2; wave++)); do
@@ -332,7 +335,7 @@ begin_race() { # QUEUE SCRIPT: what a run does with its "$line", "KEY VERSION"
 	for w in one two; do
 		REEVE_MANAGER=${URL[$w]} start_worker "racer_$1_$w" --queue "$1" --concurrency 8
 	done
-	# Also keys that are known without a version, whose tasks end just then.
+	# Also uses keys that are known without a version, whose tasks end during the race.
 	for ((k = 1; k <= 40; k++)); do echo "{\"queue\":\"$1\",\"type\":\"record\",\"key\":\"k$k\",\"details\":\"k$k 0\"}"; done |
 		reeve submit --bulk - --json >"$DIR/told.0"
 }
@@ -359,7 +362,7 @@ story_of_two_submits_at_once_the_newest_version_wins_and_runs_at_the_end() {
 	waves calm 10 60
 	all_have_ended calm 60
 	expect_newest_ran calm
-	# Nothing ran that had run already.
+	# No version ran twice.
 	expect_eq '' "$(sort "$DIR/ran" | uniq -d)"
 }
 
@@ -374,7 +377,7 @@ story_newer_versions_race_with_failures_and_retries_by_hand() {
 	expect_newest_ran wild
 }
 
-# What a cancel catches is not run; but the keys know the newest versions, and the next one brings all of them back.
+# Cancelled versions do not run; but the keys have the newest versions, and the next version restarts all tasks.
 story_newer_versions_race_with_cancels() {
 	begin_race cancels true
 	(until [ -e "$DIR/enough" ]; do jq -r .id "$DIR/told.0" | reeve cancel - >/dev/null 2>&1 || true; done) &

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The worked examples (docs/examples.md) as they stand, with their nights made short; and handlers that submit tasks.
+# The worked examples (docs/examples.md) as they are, with short nights; and handlers that submit tasks.
 # timeout 400
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -15,7 +15,7 @@ example() { # NAME: its worker and its tables, in a database of its own, or in R
 	export APP_DATABASE="host=$PGDIR user=postgres dbname=$database"
 	psql "$APP_DATABASE" -Xq -v ON_ERROR_STOP=1 -f "$TOP/examples/$name/schema.sql"
 	HANDLERS=$TOP/examples/$name/handlers.ini
-	# It finds the managers by its option alone: what its handlers find is what it gives them.
+	# The worker gets the managers only by its option, so that its handlers know them only from the worker.
 	where=$REEVE_MANAGER
 	unset REEVE_MANAGER
 	start "$name" "$REEVE_BIN/reeve-worker" --manager "$where" --handlers "$HANDLERS" --concurrency 4 --name "$name"
@@ -50,7 +50,7 @@ queue_done() { # QUEUE: nothing of it is live
 }
 
 #
-# Handlers submit tasks.
+# Handlers that submit tasks.
 #
 
 story_a_handler_submits_to_the_managers_of_its_worker_as_its_task() {
@@ -71,12 +71,12 @@ story_a_handler_submits_to_the_managers_of_its_worker_as_its_task() {
 	expect_eq "task $id" "$(field "$made" source)"
 	expect_eq me "$(field "$named" source)"
 	expect_eq "$made" "$(reeve list --where "source=\"task $id\"" --json | jq -r .id)"
-	# What it changes it changes as its task, too.
+	# The actor of its changes is its task, too.
 	made=$(reeve submit echo --queue later --delay 1h)
 	id=$(reeve submit sh "reeve cancel $made")
 	reeve wait "$id" >/dev/null
 	expect_eq "task $id" "$(event_field "$made" cancelled actor | grep . || event_field "$made" cancel_requested actor)"
-	# A task of a task of a task knows the one that it is from, not the first.
+	# A nested submit names the task that submits it, not the first one.
 	id=$(reeve submit sh 'reeve submit sh "reeve submit echo deep"')
 	wait_until 20 '[ "$(reeve list --type echo --limit 1 --json | jq -r .status)" = completed ] && [ "$(sql "select count(*) from tasks")" = 0 ]'
 	made=$(reeve list --type sh --limit 1 --json | jq -r .id)
@@ -89,7 +89,7 @@ story_what_a_handler_submits_is_there_once_though_it_runs_twice() {
 	default_handlers
 	export PATH=$REEVE_BIN:$PATH
 	start_worker first
-	# As in docs/worker.md: a task for each line. The first attempt is killed when it has submitted, with its worker.
+	# As in docs/worker.md: a task for each line. The first attempt is killed, with its worker, after its submits.
 	cat >"$DIR/fan-out" <<-'END'
 		#!/bin/bash
 		jq -Rc '{details: ., key: (env.REEVE_TASK_ID + ":" + (input_line_number | tostring))}' | reeve submit --bulk - echo --queue lines
@@ -119,7 +119,7 @@ story_a_c_function_submits_tasks() {
 	reeve wait "$id" --timeout 30s >/dev/null
 	expect_eq '3 made' "$(field "$id" result)"
 	expect_eq '0,1,2' "$(sql "select string_agg(details, ',' order by id) from tasks where source = 'task $id'")"
-	# Run once more it finds them all.
+	# A second run finds all of them.
 	sql "update task_history set status = 'dead' where task_id = $id"
 	reeve retry "$id" >/dev/null
 	reeve wait "$id" --timeout 30s >/dev/null
@@ -142,7 +142,7 @@ story_nightly_analytics() {
 	"$TOP/examples/nightly-analytics/set-up" >/dev/null
 	expect_eq 'analytics left-over night-closes night-opens' "$(reeve schedule list --json | jq -r .name | sort | xargs)"
 
-	# The plan comes while the window is closed: its tasks wait. It came twice, and made each once.
+	# The plan runs while the night's queue is closed: its tasks wait. The plan runs twice, and creates each task once.
 	tick analytics "((timestamp '$day 00:01') at time zone 'Europe/Berlin')"
 	wait_until 20 '[ "$(sql "select count(*) from task_history where type = '"'plan-analytics'"'")" = 1 ]'
 	expect_eq 19 "$(reeve queue status night --json | jq .waiting)"
@@ -151,7 +151,7 @@ story_nightly_analytics() {
 	run_now analytics >/dev/null
 	expect_eq 19 "$(reeve queue status night --json | jq .waiting)"
 
-	# 00:01 opens it, also when it comes late.
+	# The schedule of 00:01 opens the queue, even if it fires late.
 	tick night-opens "((timestamp '$day 00:01') at time zone 'Europe/Berlin')"
 	expect_eq acted "$(ticks night-opens)"
 	queue_done night
@@ -159,7 +159,7 @@ story_nightly_analytics() {
 	expect_eq 0 "$(app 'select count(*) from analytics where account = 13')"
 	expect_eq '0 wait for the next night, 0 ended dead' "$(run_now left-over)"
 
-	# At 08:00 what has begun may finish; what has not begun waits for the next night, and is told.
+	# At 08:00 running tasks may finish; the others wait for the next night, and are reported.
 	run_now night-closes || true
 	expect_eq paused "$(reeve queue status night --json | jq -r .state)"
 	app "insert into accounts values (21, 'late')"
@@ -173,7 +173,7 @@ story_nightly_analytics() {
 	queue_done night
 	expect_eq 1 "$(app 'select count(*) from analytics where account = 21')"
 
-	# The other way: a queue that is stopped keeps nothing.
+	# The alternative: a stopped queue keeps no tasks.
 	reeve schedule run night-closes >/dev/null
 	app "insert into accounts values (22, 'later')"
 	run_now analytics >/dev/null
@@ -204,13 +204,13 @@ story_reminders() {
 	wait_until 20 "[ \"\$(sql \"select count(*) from tasks where queue = 'reminders' and status = 'failed'\")\" = 1 ]"
 	expect_eq '2 accounts pass the filter' "$(sql "select rtrim(result, e'\n') from task_history where type = 'select-accounts'")"
 	expect_match '^task [0-9]+$' "$(sql "select source from task_history where type = 'remind'")"
-	# Again: of those that pass the filter still one has its task, the other was reminded.
+	# Again: one account was reminded; the other one still passes the filter, and has its task already.
 	expect_eq '1 accounts pass the filter' "$(run_now reminders)"
 	sql 'delete from public.reminders' # as if it had not been written: the key knows
 	expect_eq '2 accounts pass the filter' "$(run_now reminders)"
 	expect_eq 2 "$(sql "select count(*) from all_tasks where queue = 'reminders'")"
 	expect_eq 'ann@example.org bounces@example.org' "$(cut -d' ' -f1 "$DIR/mails" | sort | xargs)"
-	# A longer trial is another; and who has paid meanwhile is not reminded.
+	# A longer trial leads to another reminder; an account that has paid by then gets none.
 	sql "update public.accounts set trial_ends = trial_ends + interval '12 hours' where id = 1"
 	reeve queue pause reminders >/dev/null
 	expect_eq '2 accounts pass the filter' "$(run_now reminders)"
@@ -234,20 +234,20 @@ story_api_events() {
 	queue_done events
 	expect_eq '2500 6' "$(app 'select sum(calls), count(*) from api_counts' | tr '|' ' ')"
 	expect_eq '0|08:00|417' "$(app "select account, to_char(hour at time zone 'UTC', 'HH24:MI'), calls from api_counts order by account, hour limit 1")"
-	# Shipped again: each chunk is known. Another file is others.
+	# Shipped again, each chunk is known. Another file has other chunks.
 	ship "$DIR/access.1" >/dev/null
 	events 10 >"$DIR/access.2"
 	ship "$DIR/access.2" >/dev/null
 	queue_done events
 	expect_eq 2510 "$(app 'select sum(calls) from api_counts')"
-	# A task whose effect was there though nobody learnt of it counts nothing when it runs again.
+	# A task whose effect was committed, but not acknowledged, counts nothing when it runs again.
 	id=$(sql "select min(task_id) from task_history where queue = 'events'")
 	sql "update task_history set status = 'dead' where task_id = $id"
 	reeve retry "$id" >/dev/null
 	reeve wait "$id" >/dev/null
 	expect_eq 'counted before' "$(field "$id" result)"
 	expect_eq 2510 "$(app 'select sum(calls) from api_counts')"
-	# One that cannot be read is counted not even in part.
+	# A chunk that cannot be read is not counted, not even in part.
 	{
 		events 5
 		echo nonsense
@@ -265,7 +265,7 @@ story_a_cleanup_at_two() {
 	app "insert into sessions (last_used) select now() - interval '1 day' * (n % 60) from generate_series(1, 6000) n"
 	reeve schedule add cleanup --cron '0 2 * * *' --zone Europe/Berlin --missed one --overlap skip cleanup >/dev/null
 	expect_eq '02:00' "$(sql "select to_char(next_at at time zone 'Europe/Berlin', 'HH24:MI') from schedules where name = 'cleanup'")"
-	# Three nights without a manager: one run makes up for them.
+	# After three nights without a manager, one run catches up.
 	tick cleanup "((date_trunc('day', now() at time zone 'Europe/Berlin') - interval '2 days' + interval '2 hours') at time zone 'Europe/Berlin')"
 	wait_until 30 "[ \"\$(sql \"select count(*) from task_history where type = 'cleanup'\")\" = 1 ]"
 	expect_eq 'missed submitted' "$(ticks cleanup)"
@@ -274,8 +274,8 @@ story_a_cleanup_at_two() {
 	id=$(sql "select task_id from task_history where type = 'cleanup'")
 	expect_match '^[0-9]+ deleted$' "$(field "$id" remark)"
 	expect_eq '02:00 t' "$(sql "select to_char(next_at at time zone 'Europe/Berlin', 'HH24:MI'), next_at > now() from schedules where name = 'cleanup'" | tr '|' ' ')"
-	# One that still runs the next night is not joined by another: here it waits, since its queue is paused.
-	# (Its key has the date, and today's is taken: another night's is not.)
+	# A run that is still live the next night is not joined by another one. Here it waits, because its queue is paused.
+	# (The key has the date, and today's key is taken, unlike that of another night: so the test deletes it.)
 	reeve queue pause default >/dev/null
 	sql "delete from keys where key like 'cleanup:%'"
 	tick cleanup "now() - interval '2 seconds'"
@@ -287,8 +287,8 @@ story_a_cleanup_at_two() {
 
 story_a_weekly_report_from_sign_up_on() {
 	example weekly-report
-	# A week ago, one that is due in half an hour, one that has left, one of yesterday; and one whose third week was over two
-	# hours ago, when nobody looked.
+	# Accounts that signed up a week ago, whose report is due in half an hour, that have left, and that signed up
+	# yesterday; and one whose third week ended two hours ago, when no schedule ran.
 	app "insert into accounts values
 		(1, 'ann@example.org', now() - interval '168 hours 1 minute', null),
 		(2, 'bob@example.org', now() - interval '167 hours 30 minutes', null),
@@ -299,10 +299,10 @@ story_a_weekly_report_from_sign_up_on() {
 	expect_eq 3 "$(run_now weekly-reports)"
 	wait_until 20 '[ "$(app "select count(*) from reports")" = 2 ]'
 	expect_eq '1:1 5:3' "$(app "select string_agg(account || ':' || week, ' ' order by account) from reports")"
-	# The one in half an hour is there already, for its very second.
+	# The report that is due in half an hour exists already, for its exact second.
 	expect_eq 'report:2:1 t' "$(sql "select key, run_at between now() + interval '25 minutes' and now() + interval '30 minutes'
 		from tasks where type = 'weekly-report'" | tr '|' ' ')"
-	# Looks that find it again make nothing; nor do they when the reports are lost, within the key's time.
+	# Later runs that find it again create nothing; nor do they when the reports are lost, while the key is kept.
 	run_now weekly-reports >/dev/null
 	app 'delete from reports where account = 5'
 	run_now weekly-reports >/dev/null
@@ -312,7 +312,7 @@ story_a_weekly_report_from_sign_up_on() {
 	reeve update --where 'type=weekly-report status=queued' --run-at now >/dev/null 2>&1 || reeve cancel --where 'type=weekly-report status=queued' >/dev/null
 	run_now weekly-reports >/dev/null
 	wait_until 20 "[ \"\$(app \"select string_agg(account || ':' || week, ' ' order by account, week) from reports where account in (1, 5)\")\" = '1:1 1:2 5:3 5:4' ]"
-	# The way with a schedule of its own, from the README.
+	# The alternative from the README: a schedule for each account.
 	reeve schedule add weekly:17 --every 7d --start 2026-01-14T08:15:00Z weekly-report '{"account": 17}' >/dev/null
 	expect_eq '08:15:00 3' "$(sql "select to_char(next_at at time zone 'UTC', 'HH24:MI:SS'), extract(isodow from next_at at time zone 'UTC')
 		from schedules where name = 'weekly:17'" | tr '|' ' ')"

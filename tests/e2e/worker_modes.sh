@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Workers that end by themselves, rest between tasks, wait before their first, and are ordered about from afar.
+# Workers that end on their own, keep resting and waiting periods, and obey worker commands.
 # timeout 400
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
@@ -44,7 +44,7 @@ story_once_does_one_task_and_tells_by_its_exit_code() {
 	expect_eq 1 "$STATUS"
 	expect_eq 'dead queued' "$(field "$two" status) $(field "$three" status)"
 	expect_left second
-	# One that has to wait for it.
+	# A worker that has to wait for its task.
 	reeve cancel "$three" >/dev/null
 	launch_worker third --once --queue once
 	wait_until 20 '[ "$(worker_incarnation third)" -gt 0 ]'
@@ -75,7 +75,7 @@ story_until_empty_does_all_that_wait_and_are_due() {
 	for i in $(seq 1 60); do echo "{\"details\":\"echo $i\"}"; done | reeve submit --bulk - sh --queue many >"$DIR/ids"
 	later=$(reeve submit sh 'echo later' --queue many --delay 1h)
 	other=$(reeve submit sh 'echo other' --queue another)
-	# A task that submits another while it runs: that waits, too.
+	# A task submits another one while it runs: the worker does that one, too.
 	more=$(reeve submit sh "sleep 0.5; '$REEVE_BIN/reeve' submit sh 'echo more' --queue many --key more >/dev/null" --queue many)
 	mode_worker all --until-empty --queue many --concurrency 4
 	expect_eq 0 "$STATUS"
@@ -83,13 +83,13 @@ story_until_empty_does_all_that_wait_and_are_due() {
 	expect_eq 'completed queued queued' "$(field "$more" status) $(field "$later" status) $(field "$other" status)"
 	expect_left all
 	reeve cancel "$later" "$other" >/dev/null
-	# Nothing at all is well, too, and is told at once.
+	# An empty queue is a success, too, and the worker ends at once.
 	begin=$(ms)
 	mode_worker none --until-empty --queue many
 	expect_eq 0 "$STATUS"
 	expect [ $(($(ms) - begin)) -lt 5000 ]
 	expect_left none
-	# One that fails is tried again later, which is not waited for; the exit code tells.
+	# A failed task is retried later. The worker does not wait for that, and reports the failure by its exit code.
 	id=$(reeve submit sh 'exit 3' --queue many --retry-base 1h)
 	mode_worker failing --until-empty --queue many
 	expect_eq '1 failed' "$STATUS $(field "$id" status)"
@@ -126,20 +126,20 @@ story_both_at_once_are_wrong() {
 	expect_match '--until-empty' "$("$REEVE_BIN/reeve-worker" --help)"
 }
 
-# By the clock of the handlers, which say when they run.
+# Compares the times that the handlers print when they run.
 story_slots_rest_between_tasks() {
 	set_queue resting 'resting_ms = 1500'
 	for _ in 1 2 3; do reeve submit sh 'date +%s%3N' --queue resting; done >"$DIR/ids"
 	start_worker worker --queue resting,lively --concurrency 1
 	reeve wait - <"$DIR/ids" >/dev/null
-	# Another queue's tasks wait as well: it is the slot that rests, not the queue.
+	# Tasks of another queue wait as well: the resting period is that of the slot, not of the queue.
 	reeve submit sh 'date +%s%3N' --queue lively >>"$DIR/ids"
 	reeve wait - <"$DIR/ids" >/dev/null
 	expect_eq '4|t' "$(sql "select count(*), min(gap) >= 1500 from (
 		select result::bigint - lag(result::bigint) over (order by task_id) as gap from task_history
 		where task_id in ($(paste -sd, "$DIR/ids"))) g")"
 	stop worker
-	# With three slots, three at once and then a rest.
+	# With three slots, three tasks run at once, before the resting period.
 	for i in 1 2 3; do reeve submit sh "echo $i" --queue resting; done >"$DIR/three"
 	start_worker three --queue resting --concurrency 3
 	reeve wait - <"$DIR/three" >/dev/null
@@ -155,7 +155,7 @@ story_a_worker_waits_before_its_first_task() {
 	mode_worker worker --until-empty --queue patient
 	expect [ $(($(ms) - begin)) -ge 3000 ]
 	expect_eq '0 completed' "$STATUS $(field "$id" status)"
-	# Once only; and a worker that has done something has waited.
+	# It waits only once; and a worker that has run a task has waited.
 	start_worker again --queue patient,other
 	reeve wait "$(reeve submit sh 'echo 2' --queue other)" >/dev/null
 	begin=$(ms)
@@ -177,7 +177,7 @@ story_one_is_paused_and_resumed_from_afar() {
 	wait_until 20 '[ "$(worker_is worker succeeded)" = 1 ]'
 	reeve wait "$(reeve submit sh 'exit 1' --queue paused --max-attempts 1)" >/dev/null 2>&1 || true
 	wait_until 20 '[ "$(worker_is worker failed)" = 1 ]'
-	# Paused while it runs something: that finishes.
+	# A task that runs when the worker is paused finishes.
 	id=$(reeve submit sh "$HOLD" --queue paused)
 	wait_began "$id"
 	reeve worker pause worker >/dev/null
@@ -229,7 +229,7 @@ story_slots_are_more_and_fewer_while_it_runs() {
 	reeve scale worker 4 >/dev/null
 	wait_until 20 "[ \"\$($executing)\" = 4 ]"
 	wait_until 20 '[ "$(worker_is worker concurrency)" = 4 ]'
-	# Fewer: what runs goes on.
+	# Fewer slots: running tasks continue.
 	reeve scale worker 2 >/dev/null
 	wait_until 20 '[ "$(worker_is worker concurrency)" = 2 ]'
 	expect_eq 4 "$(eval "$executing")"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Workers out of the ordinary: at every kind of address, of the same name, whose spawner is killed, whose program has gone.
+# Unusual workers: at every kind of address, with the same name, with a killed supervisor, with a missing program.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
@@ -25,7 +25,8 @@ story_managers_listen_at_every_kind_of_address() {
 	expect_eq "$(tr , '\n' <<<"$listen")" "$(sed -n 's/.*listening on //p' "$DIR/log/manager.log")"
 	expect_eq 600 "$(stat -c %a "$DIR/socket")"
 	expect_eq "${#urls[@]}" "$(reeve workers --json | jq -s 'map(select(.state == "alive")) | length')"
-	# A second one is told that the place is taken; a socket that a killed one has left behind is no hindrance.
+	# A second manager gets the error that the address is in use. The socket that a killed manager has left does not
+	# matter.
 	expect_fail 1 timeout 30 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "ipc://$DIR/socket"
 	expect_match "ipc://$DIR/socket: address in use" "$OUTPUT"
 	kill_manager
@@ -36,7 +37,8 @@ story_managers_listen_at_every_kind_of_address() {
 	for i in "${!urls[@]}"; do stop "worker$i"; done
 }
 
-# A name is one worker's: a second one of it waits, saying so once, until the first has gone.
+# A name belongs to one worker: a second worker with that name waits, logs that once, and registers when the first one
+# has left.
 story_a_second_worker_of_a_name_waits_for_the_first_to_go() {
 	local name=a-worker-whose-name-is-as-long-as-those-of-containers
 	start_postgres
@@ -55,7 +57,8 @@ story_a_second_worker_of_a_name_waits_for_the_first_to_go() {
 	reeve submit nothing --wait
 }
 
-# SIGHUP: the handlers file is read again, and the log level. What runs goes on; a file that is wrong changes nothing.
+# On SIGHUP a worker reads its handlers file and its log level again. Running tasks continue; an invalid file changes
+# nothing.
 story_a_worker_reads_its_handlers_again() {
 	start_postgres
 	start_manager
@@ -100,14 +103,15 @@ story_a_worker_reads_its_handlers_again() {
 	expect_eq 0 "$STATUS"
 }
 
-# The manager reads its log level again, and goes on.
+# On SIGHUP a manager reads its log level again, and continues.
 story_a_manager_reads_its_log_level_again() {
 	start_postgres
 	printf '[manager]\nlog-level = warn\n' >"$DIR/manager.ini"
 	CONNINFO+=' password=secret'
 	start_manager manager --config "$DIR/manager.ini"
 	expect_eq '' "$(cat "$DIR/log/manager.log")"
-	# Everybody sees a process's arguments; a password is not among them, and is still there when they are read again.
+	# All users can see a process's arguments. The password is not among them, and the manager still has it when it
+	# reads its options again.
 	expect_match "reeve-manager --database \*+ --listen ${URL[manager]} " "$(ps -ww -o args= -p "$(pid manager)")"
 	printf '[manager]\nlog-level = info\n' >"$DIR/manager.ini"
 	signal manager HUP
@@ -121,8 +125,8 @@ story_a_manager_reads_its_log_level_again() {
 	expect_match 'info .*stopping' "$(cat "$DIR/log/manager.log")"
 }
 
-# What starts the programs is killed, perhaps by one of them: they die with it, each has failed, and the worker says why it
-# ends.
+# The supervisor is killed, perhaps by one of the programs that it started: the programs die with it, their attempts
+# fail, and the worker logs why it ends.
 story_a_spawner_that_is_killed_costs_what_ran_an_attempt() {
 	start_postgres
 	start_manager
@@ -148,7 +152,7 @@ story_a_spawner_that_is_killed_costs_what_ran_an_attempt() {
 	expect_eq 'completed 2 other' "$(field "$id" status) $(field "$id" attempt) $(field "$id" worker)"
 }
 
-# A program that kills what runs it is given up like one that crashes.
+# A task that kills its supervisor is given up like a task that crashes.
 story_a_task_that_kills_its_spawner_again_and_again_ends_dead() {
 	start_postgres
 	start_manager
@@ -181,20 +185,20 @@ story_a_program_that_has_gone_is_a_failure_that_may_pass() {
 	expect_eq 'completed hello' "$(field "$id" status) $(field "$id" result)"
 }
 
-# What leaves the handler's group is no longer the worker's; the task does not wait for it.
+# A process that leaves the handler's process group no longer belongs to the worker; the task does not wait for it.
 story_a_daemon_that_a_handler_starts_holds_up_nothing() {
 	start_postgres
 	start_manager
 	start_worker
 	begin=$(ms)
-	# It must have left the group before its parent ends.
+	# The daemon must have left the group before its parent ends.
 	expect_eq result "$(reeve submit sh "setsid sleep 60 & echo \$! >$DIR/daemon
 		until [ \"\$(cut -d' ' -f6 /proc/\$!/stat)\" = \$! ]; do sleep 0.01; done; printf result" --wait)"
 	expect [ $(($(ms) - begin)) -lt 20000 ]
 	kill "$(cat "$DIR/daemon")"
 }
 
-# A result is for an attempt that there was; what cannot be one leaves no trace in the audit.
+# A result must name an attempt; one that cannot leaves no trace in the audit.
 story_results_name_attempts() {
 	start_postgres
 	start_manager

@@ -1,7 +1,7 @@
-"""The rules for batches: each begins once and ends once, its entry task before and its exit task after all others, its
-counts are those of its tasks, and everybody who is to be told is told once.
+"""The rules for batches. Each batch begins once and ends once. Its entry task runs before all its other tasks and its
+exit task after them. Its counts match its tasks. Each event is reported once to each receiver.
 
-A task that was retried by hand after its batch had ended counts no more; no program of the fault tests does that.
+A task that is retried manually after its batch has ended is no longer counted. No program of the fault tests does that.
 """
 
 import json
@@ -11,7 +11,7 @@ FINAL = ("completed", "dead", "cancelled")
 
 
 def told_of(row):
-	"""The event that a task submitted as a callback carries, or None."""
+	"""Returns the event of a task that was submitted as a callback, or None."""
 	try:
 		told = json.loads(row["told"]) if row["told"] else None
 	except ValueError:
@@ -107,7 +107,7 @@ def entry_and_exit(f):
 
 
 def wanted_events(f, batch, each):
-	"""What is to be told of a batch by now: (event, task or None). `each`: of each task's end, too."""
+	"""Returns the events that a batch must have reported by now: (event, task or None). `each`: ends of tasks, too."""
 	wanted = set()
 	if batch.row["started"]:
 		wanted.add(("batch_begin", None))

@@ -1,7 +1,7 @@
-"""The rules for what is kept counted: history_totals, by day too, is what a full count of the history gives, and live_totals what one
-of the tasks gives. Both are read under one snapshot, so there is no moment in which they may differ. Only the border between
-queued and delayed tasks is a matter of the clock: what is delayed is compared by the second that it is due in, and where a clock
-that was ahead has been set back, only what is due later than anything that was ever written.
+"""The rules for maintained counts. history_totals, in total and by day, must equal a full count of the history, and
+live_totals a full count of the tasks. Both sides are read in one snapshot, so they must never differ. Only the border
+between queued and delayed tasks depends on the clock. So delayed tasks are compared by the second in which they are
+due. If a clock that was ahead has been set back, only tasks due later than the latest time ever written are compared.
 """
 
 from pathlib import Path

@@ -10,7 +10,7 @@
 
 enum { ALIVE_MS = 15 };
 
-/* Of what a pipeline's stage hands on: bytes that somebody might take the wrong way on their way. */
+/* The end of each result in a pipeline: bytes that a program on the way to the next stage could misinterpret. */
 static const char TAIL[] = "  \t\"\\ {}'$1 %s \x01 \r\n\n\xc3\xa9\xe2\x82\xac\xf0\x9f\x8c\xb1 .";
 
 static const char *const ends[] = {
@@ -39,7 +39,7 @@ static bool parse_then(struct deed *deed, const char *text)
 	return false;
 }
 
-/* One STEP of a plan, up to its end or the next slash. */
+/* Parses one STEP of a plan, without the slash after it. Returns false if it is invalid. */
 static bool parse_step(struct deed *deed, const char *step, size_t length)
 {
 	char text[DEED_PLAN], *at = text;
@@ -70,7 +70,7 @@ static bool parse_step(struct deed *deed, const char *step, size_t length)
 	return at[1] == '\0';
 }
 
-/* Its first STEP is done now. */
+/* Parses a plan. Its first STEP is for this stage, the others are for the stages after it. */
 static bool parse_plan(struct deed *deed, const char *plan, bool loop)
 {
 	size_t length = strcspn(plan, "/"), whole = strlen(plan);
@@ -114,7 +114,7 @@ bool deed_parse(struct deed *deed, const char *details)
 		else if (strcmp(word, "loop") == 0)
 			loop = true;
 		else if (strncmp(word, "from=", 5) == 0)
-			deed->piped = tail = true; /* nothing after it is a word */
+			deed->piped = tail = true; /* do not parse what follows */
 		else
 			good = parse_word(deed, word);
 	}

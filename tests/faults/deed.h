@@ -1,21 +1,26 @@
 /*
- * What a task of the fault tests does: told by its details, done the same way by a program (fault-handler) and by a C
- * function (fault-worker), and kept in the ledger.
+ * The job of a task in the fault tests. The task's details describe it. A program (fault-handler) and a C function
+ * (fault-worker) do it in the same way and record it in the ledger.
  *
  *	NAME [run=MS] [then=complete|fail|fatal|hang|crash] [fail=N] [crash=N] [stubborn] [plan=STEP/…] [loop]
  *	     [from=TOKEN]
  *
- * It runs for MS, then ends as `then` says: completed with the result "NAME TOKEN", failed with the error
- * "failed TOKEN", fatally with "fatal TOKEN"; `hang` runs until it is told to stop, `crash` kills its process
- * by SIGKILL (a C function's is the worker). In the first N attempts it crashes or fails instead (crash before
- * fail). When it is told to stop it ends at once, unless it is stubborn.
+ * It runs for MS and then ends as `then` says: it completes with the result "NAME TOKEN", fails with the error
+ * "failed TOKEN", or fails fatally with the error "fatal TOKEN". `hang` runs until a request to stop. `crash` kills its
+ * process by SIGKILL (for a C function, this is the worker). In the first N attempts it crashes or fails instead (crash
+ * has precedence over fail). After a request to stop it ends at once, unless it is stubborn.
  *
- * A task of a pipeline has a plan, one STEP for each stage that it passes through, and from the second on
- * from=TOKEN: of the attempt that ended the stage before. A STEP is [MS][fN][>STAGE|.|!|-]: it runs for MS,
- * fails in its first N attempts, and then completes and goes on in order; or to the stage of that name,
- * wherever it is; or completes and ends the task here; or fails fatally; or fails in each attempt. The result
- * of such a task is what the next stage is to do: "NAME plan=REST from=TOKEN" and a tail that is hard to
- * carry; `loop` puts the STEP at the plan's end again. When the plan is over it goes on in order.
+ * A task of a pipeline has a plan with one STEP for each stage that it passes through. From the second stage on it also
+ * has from=TOKEN, the token of the attempt that ended the previous stage. A STEP is [MS][fN][>STAGE|.|!|-]: it runs for
+ * MS and fails in its first N attempts. Then it completes and the task goes on:
+ *
+ *	without a sign  to the next stage in order
+ *	>STAGE          to the stage of that name, wherever it is
+ *	.               to its end
+ *
+ * With `!` it fails fatally instead, with `-` in every attempt. The result of such a task is the input of the next
+ * stage: "NAME plan=REST from=TOKEN" and a tail of bytes that are hard to transport. `loop` appends the STEP to the
+ * plan again. When the plan is empty, the task goes on in order.
  */
 #ifndef TESTS_FAULTS_DEED_H
 #define TESTS_FAULTS_DEED_H
@@ -31,34 +36,34 @@ struct deed {
 	char name[128];
 	int64_t run_ms;
 	enum deed_end then;
-	unsigned fail, crash; /* in so many attempts at first */
+	unsigned fail, crash; /* the number of first attempts that end so */
 	bool stubborn;
-	bool piped, loop;     /* it is of a pipeline, */
-	char plan[DEED_PLAN]; /* has this to do in the stages after this one, */
-	char stage[64];       /* and chooses this stage for the next; "": goes on in order */
-	bool ends_here;       /* or chooses to end the task after this stage */
+	bool piped, loop;     /* piped: the task belongs to a pipeline */
+	char plan[DEED_PLAN]; /* the STEPs of the stages after this one */
+	char stage[64];       /* the next stage; "": the next in order */
+	bool ends_here;       /* the task ends after this stage */
 };
 
-/* One attempt, as the ledger names it. */
+/* One attempt, as the ledger identifies it. */
 struct deed_attempt {
-	int ledger; /* its descriptor */
+	int ledger; /* descriptor */
 	int64_t task, token;
 	unsigned attempt;
 	const char *host, *worker;
-	const char *type, *details; /* as they came */
-	/* Waits for up to so long; whether it has been told to stop, now or before. */
+	const char *type, *details; /* as received */
+	/* Waits for up to wait_ms. Returns whether a stop has been requested, now or before. */
 	bool (*told)(void *arg, int wait_ms);
 	void *arg;
 };
 
-/* Reads details. False: there is no name, or a word means nothing. */
+/* Parses details. Returns false if the name is missing or too long, or if a word is invalid. */
 bool deed_parse(struct deed *deed, const char *details);
 
-/* The result of an attempt that completes. `text` has DEED_RESULT bytes. */
+/* Writes the result of an attempt that completes to `text`, which has DEED_RESULT bytes. */
 void deed_result(const struct deed *deed, int64_t token, char *text);
 
-/* Does it, with its ledger lines: `start`, `alive` every 15 ms, `told`, `end`. How it ended; after DEED_CRASH (which
- * has no `end`) the caller kills its process. */
+/* Does the job and writes its ledger lines: `start`, `alive` every 15 ms, `told`, `end`. Returns how it ended. After
+ * DEED_CRASH (which has no `end`) the caller must kill its process. */
 enum deed_end deed_perform(const struct deed *deed, const struct deed_attempt *attempt);
 
 #endif

@@ -1,7 +1,7 @@
-"""What there is to decide from: the ledgers of handlers and submitters, and the database's tables.
+"""The facts for the checker: the ledgers of handlers and submitters, and the tables of the database.
 
-Nothing is judged here. Times of ledgers are CLOCK_MONOTONIC in microseconds; tokens, versions and other times of the
-database are microseconds since 1970.
+This module reads facts and does not judge them. Times in ledgers are CLOCK_MONOTONIC in microseconds. Tokens, versions
+and other times of the database are microseconds since 1970.
 """
 
 import json
@@ -15,11 +15,11 @@ from count_rules import COUNTS, LIVE
 
 
 class Undecidable(Exception):
-	"""The facts cannot be had, or cannot be read."""
+	"""The facts are unavailable or cannot be parsed."""
 
 
 def print_of(text):
-	"""A text's FNV-1a and length, as a ledger has it (deed.c) of what a pipeline's stages were given and gave."""
+	"""Returns a text's FNV-1a and length, the form in which ledgers record inputs and results of stages (ledger.c)."""
 	data, value = (text or "").encode(), 0xCBF29CE484222325
 	for byte in data:
 		value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
@@ -27,17 +27,17 @@ def print_of(text):
 
 
 class Begun:
-	"""An attempt as its handler saw it: everything that was written under one (task, token)."""
+	"""An attempt as its handler saw it: all lines with one (task, token)."""
 
 	def __init__(self, task, token):
 		self.task, self.token = task, token
-		self.starts = []  # the lines; more than one is a violation
-		self.first = None  # the first sign of life, and the last
+		self.starts = []  # start lines; more than one is a violation
+		self.first = None  # times of the first and the last sign of life
 		self.last = None
-		self.told = None  # when it was first told to stop
-		self.end = None  # when it said that it had ended …
-		self.outcome = None  # … and how
-		self.result = None  # in a pipeline: the print of what it gave …
+		self.told = None  # time of the first request to stop
+		self.end = None  # time of its end line …
+		self.outcome = None  # … and the outcome there
+		self.result = None  # in a pipeline: print_of() of its result …
 		self.next = None  # … and the stage that it chose; False: the task's end
 
 	def add(self, line):
@@ -71,20 +71,20 @@ class Begun:
 
 
 class Ledgers:
-	"""Everything in a folder of ledgers."""
+	"""All ledgers in a folder."""
 
 	def __init__(self, folder, growing):
 		self.begun = {}  # (task, token) -> Begun
 		self.submits = {}  # name -> time of its first submit
-		self.given = {}  # name -> that line
-		self.acks = {}  # name -> its lines
+		self.given = {}  # name -> the line of its first submit
+		self.acks = {}  # name -> its ack lines
 		self.cancels = {}  # task -> time of its first cancel call
 		self.cancelled = []  # lines
 		self.seen = []
-		self.batches = []  # those whose opening was acknowledged
-		self.by_sql, self.rolled_back = set(), set()  # names: submitted in transactions of the submitter's own
-		self.schedules = []  # lines: what was acknowledged of schedules
-		self.received = None  # number of a callback -> how often it came; None: nobody listened
+		self.batches = []  # lines of batches whose opening was acknowledged
+		self.by_sql, self.rolled_back = set(), set()  # names of tasks submitted by SQL, and of those rolled back
+		self.schedules = []  # lines of schedules and their runs
+		self.received = None  # number of a callback -> how often it was received; None: there was no receiver
 		self.torn = 0
 		try:
 			names = sorted(os.listdir(folder))
@@ -111,7 +111,8 @@ class Ledgers:
 					self.take_torn(take, line, f"{path}:{number}")
 
 	def take_torn(self, take, line, where):
-		"""A process killed in the middle of write(2) may leave the beginning of a line, and the next one follows it."""
+		"""Parses a torn line. A process killed in the middle of write(2) may leave the beginning of a line, and the
+		next line follows it directly."""
 		pieces = [piece for piece in re.split(r'(?=\{"ev")', line) if piece]
 		for piece in pieces:
 			try:
@@ -228,7 +229,7 @@ def find_psql():
 
 
 class Tables:
-	"""The tables as they were in one moment: everything is read under one snapshot."""
+	"""The tables at one moment: everything is read in one snapshot."""
 
 	def __init__(self, database, with_orders):
 		queries = {**QUERIES, "orders": ORDERS} if with_orders else QUERIES
@@ -245,7 +246,7 @@ class Tables:
 			if line:
 				name, row = line.split("|", 1)
 				self.rows[name].append(json.loads(row))
-		# What to add to a monotonic time to have the database's, if that is this machine's and was not set meanwhile.
+		# Added to a monotonic time, it gives the database's time, if that is this machine's clock and it was not set.
 		self.clock_offset = (time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)) // 1000
 
 	def __getattr__(self, name):

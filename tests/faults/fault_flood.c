@@ -1,21 +1,22 @@
 /*
- * One caller that asks for far too much: it keeps COUNT calls (or connections) open for SECONDS, and replaces those that
- * end, at most RATE_MOST a second. Then it closes all of them and ends by itself.
+ * One client that floods a manager. It keeps COUNT calls (or connections) open for SECONDS and replaces those that end,
+ * up to RATE_MOST per second. Then it closes all of them and exits.
  *
  *	fault-flood --manager URL --kind KIND --count N --seconds S [--types A,B] [--lease MS]
  *
- *	waits        Waits for a task that is due in an hour, and is cancelled at the end
- *	fetches      Fetches of incarnations that never were, for the types
- *	lost         registers N workers that send no heartbeats; when they are lost (--lease), the Fetches of these
- *	parked       registers N workers by hand; parks a Fetch of each, for types of which there are no tasks
- *	reads        searches of the whole audit
- *	gets         Gets of tasks that do not exist, spread over 64 connections
- *	connections  N connections that greet and then say nothing
- *	garbage      connections that send random bytes, one after the other, N in all
+ *	waits        Waits for a task that is due in an hour; it is cancelled at the end
+ *	fetches      Fetches of incarnations that never existed, for the types
+ *	lost         registers N workers that send no heartbeats; after they are lost (--lease), Fetches of these
+ *	parked       registers N manual workers and parks a Fetch of each, for types without tasks
+ *	reads        searches of the complete audit
+ *	gets         Gets of tasks that do not exist, over 64 connections
+ *	connections  N connections that send nng's protocol header and then nothing
+ *	garbage      connections that send random bytes, one after another, N in total
  *
- * URL is tcp://ADDRESS:PORT. It prints a line that says how many calls were made and how they ended. Exit code 0; 1: less than
- * 90 of 100 workers registered, a refusal did not name the limit that was reached, or the manager was not flooded, and a line
- * says which; 2: the options are wrong; 3: no manager answers.
+ * URL is tcp://ADDRESS:PORT. It prints "begins" when the flood begins, and at the end a line with the number of calls
+ * and how they ended. Exit codes: 0: success; 1: less than 90 % of the workers registered, a refusal did not name the
+ * limit that was reached, or the manager was not flooded (another line says which); 2: the options are invalid; 3: no
+ * manager answers, or the task for `waits` could not be created.
  */
 #include "common/clock.h"
 #include "common/rpc/client.h"
@@ -38,15 +39,15 @@ enum {
 	COUNT_MOST = 50000,
 	RATE_MOST = 20000,
 	REGISTERS_OPEN = 64,
-	CLIENTS = 8, /* connections that the parked Fetches are spread over, */
-	CLIENTS_OF_GETS = 64, /* and Gets */
+	CLIENTS = 8, /* connections for `parked` and `lost` */
+	CLIENTS_OF_GETS = 64, /* connections for `gets` */
 	TYPES_MOST = 16,
 	CALL_MS = 60000,
 	REGISTER_MS = 20000,
 	TURN_US = 2000,
 	CODES = 17,
-	ENOUGH_PERCENT = 90,  /* of those that were to be registered */
-	GARBAGE_ENOUGH = 100, /* connections, as one comes after the other */
+	ENOUGH_PERCENT = 90,  /* of --count */
+	GARBAGE_ENOUGH = 100, /* connections; these come one after another */
 };
 
 #define TASKS &reeve__v1__task_service__descriptor
@@ -61,14 +62,14 @@ static struct {
 static struct rpc_client *clients[CLIENTS_OF_GETS];
 static int n_clients = 1;
 static int64_t incarnations[COUNT_MOST], fetch_ids[COUNT_MOST];
-static int places[COUNT_MOST]; /* places[i] == i: what a callback's argument points to */
-static int64_t waited_for; /* a task */
+static int places[COUNT_MOST]; /* places[i] == i; arguments of callbacks point to these */
+static int64_t waited_for; /* the task for `waits` */
 static atomic_bool place_open[COUNT_MOST];
 static atomic_int open_calls, registered;
 static atomic_long made, ended[CODES];
-static atomic_long told, untold; /* refusals at a limit that name its option, and that do not */
+static atomic_long told, untold; /* refusals at a limit that name its option; those that do not */
 static long closed;              /* connections that the manager has closed */
-static char untold_message[512]; /* of the first of these */
+static char untold_message[512]; /* of the first refusal in untold */
 
 static bool is(const char *kind)
 {
@@ -105,7 +106,7 @@ static void start(int place, const ProtobufCServiceDescriptor *service, const ch
 	rpc_client_start(clients[place % n_clients], service, method, request, &call, call_done, &places[place]);
 }
 
-/* Makes the task that is waited for, or cancels it. */
+/* Creates the task for `waits`. Exits on a failure. */
 static void waited_for_make(void)
 {
 	Reeve__V1__TaskSpec spec = REEVE__V1__TASK_SPEC__INIT, *specs[] = {&spec};
@@ -130,7 +131,7 @@ static void waited_for_cancel(void)
 {
 	Reeve__V1__CancelRequest request = REEVE__V1__CANCEL_REQUEST__INIT;
 	struct rpc_client_options options_of = {.urls = options.manager};
-	struct rpc_client *client = rpc_client_create(&options_of, NULL); /* the others' calls have all they may have */
+	struct rpc_client *client = rpc_client_create(&options_of, NULL); /* clients[0] may be at its limit of calls */
 	ProtobufCMessage *response;
 
 	request.ids = &waited_for;
@@ -187,7 +188,7 @@ static void start_get(int place)
 	start(place, TASKS, "Get", &request.base);
 }
 
-/* ---- workers that there are ---- */
+/* ---- registered workers ---- */
 
 static void register_done(void *arg, struct rpc_answer *answer)
 {
@@ -298,7 +299,7 @@ static void flood_calls(void)
 	}
 	if (is("waits"))
 		waited_for_cancel();
-	if (parked) { /* whose Fetches end with their connections: new ones say that they leave */
+	if (parked) { /* Fetches end with their connections; the workers leave over new ones */
 		for (int i = 0; i < n_clients; i++) {
 			struct rpc_client_options client = {.urls = options.manager};
 
@@ -335,7 +336,7 @@ static int dial(void)
 	return -1;
 }
 
-/* Whether the other side has closed a connection, after what it sent. */
+/* Returns whether the manager has closed a connection. Discards what it sent. */
 static bool hung_up(int fd)
 {
 	char bytes[256];
@@ -349,7 +350,7 @@ static bool hung_up(int fd)
 
 static void flood_connections(void)
 {
-	static const char greeting[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0}; /* of a REQ socket */
+	static const char greeting[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0}; /* the header of a REQ socket */
 	static int fds[COUNT_MOST];
 	int64_t until_ms = clock_monotonic_ms() + (int64_t)options.seconds * 1000;
 	int opened = 0;
@@ -388,7 +389,7 @@ static void flood_garbage(void)
 
 		for (size_t j = 0; j < length; j++)
 			bytes[j] = (unsigned char)rand_r(&seed);
-		if (seed % 2) /* past the greeting, so that a length and a message follow */
+		if (seed % 2) /* a valid header, so that the manager reads a length and a message */
 			memcpy(bytes, "\0SP\0\0\x30\0\0", length < 8 ? length : 8);
 		if (fd >= 0) {
 			if (send(fd, bytes, length, MSG_NOSIGNAL) < 0)
@@ -435,7 +436,7 @@ static bool read_options(int argc, char **argv)
 	       options.seconds > 0 && options.seconds <= 600;
 }
 
-/* Why this was no flood, or one that was answered wrongly; NULL: it was one. */
+/* Returns why this was not a flood, or why the manager's answers were wrong; NULL without a problem. */
 static const char *problem(void)
 {
 	bool registers = is("lost") || is("parked");

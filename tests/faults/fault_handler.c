@@ -1,9 +1,10 @@
 /*
- * An exec handler of the fault tests: does the deed that its details name (deed.h) and keeps the ledger.
+ * An exec handler for the fault tests. It does the job that its details describe (deed.h) and writes the ledger
+ * FAULT_LEDGER/FAULT_WORKER.handler.
  *
- * Beside what every handler has in its environment (REEVE_TASK_ID, REEVE_TOKEN, REEVE_ATTEMPT), its worker's has
- * FAULT_LEDGER, the folder; FAULT_WORKER, the worker's name as it is registered; FAULT_HOST, unless this machine's name
- * will do. It writes to FAULT_LEDGER/FAULT_WORKER.handler.
+ * In addition to the environment of every handler (REEVE_TASK_ID, REEVE_TASK_TYPE, REEVE_TOKEN, REEVE_ATTEMPT), the
+ * worker's environment must have FAULT_LEDGER, the folder, and FAULT_WORKER, the worker's registered name. It may have
+ * FAULT_HOST; the default is this machine's name.
  */
 #include "tests/faults/deed.h"
 #include "tests/faults/ledger.h"
@@ -49,7 +50,7 @@ int main(void)
 	sigaddset(&term, SIGTERM);
 	sigprocmask(SIG_BLOCK, &term, NULL);
 	details[fread(details, 1, sizeof details - 1, stdin)] = '\0';
-	bool event = details[0] == '{'; /* Reeve itself has submitted it: an entry or exit task, a callback */
+	bool event = details[0] == '{'; /* submitted by Reeve: an entry or exit task, or a callback */
 	if (event) {
 		deed = (struct deed){.run_ms = 5, .then = DEED_COMPLETE};
 		snprintf(deed.name, sizeof deed.name, "event.%" PRId64, number("REEVE_TASK_ID"));

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Schedules of the fault tests: adds them by the `reeve` command, and then pauses, resumes, edits and runs one or another by
-hand, until SIGTERM; then it pauses all and ends. FOLDER/NAME.submit is its ledger.
+"""Schedules for the fault tests. Adds them by the command `reeve`; then pauses, resumes, edits and manually runs random
+ones until SIGTERM. Then it pauses all and exits. Its ledger is FOLDER/NAME.submit.
 
 	fault_schedules.py --bin FOLDER --managers URL[,URL] --ledger FOLDER --name NAME [--seed N] [--pause SECONDS] [--changes N]
 	                   [--pipeline NAME] [--gate QUEUE]
 
-  --pause S    between two changes, on average (1.5)
-  --changes N  ends by itself after so many
-  --pipeline   one schedule's tasks are of it; it is defined first (plans.py), and anew now and then, with its stages in
-               another order
-  --gate       two schedules pause and resume that queue in turn
+  --pause S    average time between two changes (1.5)
+  --changes N  exit after this number of changes
+  --pipeline   the pipeline of one schedule's tasks. It is defined first (plans.py), and now and then again with its
+               stages in another order
+  --gate       the queue that two schedules pause and resume in turn
 
-A call that fails is made again until it succeeds. Exit code 0: each did; 1: something was refused; 3: after SIGTERM something
-was not answered for a minute.
+A failed call is repeated until it succeeds. Exit codes: 0: every call succeeded; 1: a call was refused; 3: after
+SIGTERM a call was not answered for a minute.
 """
 
 import argparse
@@ -31,8 +31,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from plans import pipeline  # noqa: E402
 
-# name: (interval in ms or None, when, the rest). What they submit takes less than the interval, but for those that meet
-# themselves.
+# name: (interval in ms or None, options of `reeve schedule add`). Tasks take less time than the interval, except in
+# schedules whose runs overlap on purpose.
 TASKS = ("--max-attempts", "20", "--timeout", "8s", "--backoff", "exp:100ms:1s")
 ALL = ("--missed", "all:1000")
 SCHEDULES = {
@@ -46,7 +46,7 @@ SCHEDULES = {
 	"minutely": (None, ("--cron", "* * * * *", "--overlap", "queue", *ALL, "fault-function", "minutely run=30", *TASKS)),
 	"by-hand": (None, ("--manual", "fault-function", "by-hand run=30", *TASKS)),
 }
-EVERY = (300, 700)  # of the one that is edited
+EVERY = (300, 700)  # intervals of `edited`
 # The database's clock was set forward or back between the call of the command for the time and its change.
 CLOCK_JUMPED = ("request id is more than a day old", "request id is from the future")
 WAIT_S = 10
@@ -56,7 +56,7 @@ class Keeper:
 	def __init__(self, options):
 		self.options, self.rng = options, random.Random(options.seed)
 		self.stopping = threading.Event()
-		self.until = None  # how long things are tried after the stop
+		self.until = None  # until when failed calls are repeated, after the stop
 		self.refused = self.again = self.changes = 0
 		self.paused, self.every = set(), EVERY[0]
 		self.schedules = dict(SCHEDULES)
@@ -73,7 +73,7 @@ class Keeper:
 		os.write(self.ledger, (json.dumps(line) + "\n").encode())
 
 	def reeve(self, *words, fine=()):
-		"""Runs the command until it succeeds, or says one of what is fine, too. Its output, or None."""
+		"""Runs the command until it succeeds or fails with an error in `fine`. Returns its output; None if refused."""
 		while True:
 			try:
 				done = subprocess.run([f"{self.options.bin}/reeve", *words], capture_output=True, text=True, check=False, timeout=WAIT_S,
@@ -101,7 +101,7 @@ class Keeper:
 		if self.options.pipeline:
 			self.define("abcd")
 		if self.options.gate:
-			self.reeve("queue", "set", self.options.gate, "--retry-limit", "19")  # so that it is there
+			self.reeve("queue", "set", self.options.gate, "--retry-limit", "19")  # creates it
 		for name, (every, rest) in self.schedules.items():
 			when = ("--every", f"{every}ms") if every else ()
 			self.reeve("schedule", "add", name, *when, *rest, fine=("already",))

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""A submitter of the fault tests that submits by SQL, in transactions of its own: FOLDER/NAME.submit is its ledger.
+"""A submitter for the fault tests that submits by SQL, in its own transactions. Its ledger is FOLDER/NAME.submit.
 
 	fault_sql.py --database CONNINFO --ledger FOLDER --name NAME [--seed N] [--rate TRANSACTIONS-A-SECOND] [--count N]
 	             [--connections N] [--long SECONDS] [--types TYPE,…] [--pipeline NAME]
 
-Each transaction submits one to four tasks by reeve.submit() and writes for each a row into public.fault_orders (name,
-task_id), which has to be there. Of ten, seven are committed, two are rolled back, or one of their savepoints is; one is left
-open for up to --long seconds (20) before. Some tasks have a key and are submitted twice in their transaction, some are of a
-queue that there was not before, some of the pipeline.
+Each transaction submits one to four tasks by reeve.submit() and inserts a row for each into public.fault_orders (name,
+task_id), a table that must exist. Of ten transactions seven are committed, one is rolled back, one is committed after
+a savepoint was rolled back, and one stays open for up to --long seconds (20) before it is committed. Some tasks have a
+key and are submitted twice in their transaction, some have a new queue, some belong to the pipeline.
 
-It goes on through outages until SIGTERM, or --count transactions, and then commits what is open. Exit code 0: PostgreSQL said
-nothing but that it was going away, or was away; 1: it refused something.
+It continues through outages until SIGTERM, or --count transactions, and then commits open transactions. Exit codes: 0:
+PostgreSQL reported no error except that it was stopping or unavailable; 1: it refused something.
 """
 
 import argparse
@@ -35,18 +35,18 @@ MARK = "--done--"
 
 
 class Gone(Exception):
-	"""The connection broke."""
+	"""The connection broke. Its argument is the list of lines received before."""
 
 
 class Session:
-	"""A psql that is told statements and says what came of them."""
+	"""A psql process that executes statements and returns their output."""
 
 	def __init__(self, database):
 		self.psql = subprocess.Popen([find_psql(), "-XAt", "-d", database], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
 			stderr=subprocess.STDOUT, text=True, bufsize=1, start_new_session=True)
 
 	def tell(self, statement):
-		"""The lines of its answer, command tags among them."""
+		"""Executes a statement. Returns the lines of its output, command tags included."""
 		try:
 			self.psql.stdin.write(f"{statement}\n\\echo {MARK}\n")
 			self.psql.stdin.flush()
@@ -64,7 +64,7 @@ class Session:
 		self.psql.wait()
 		try:
 			self.psql.stdin.close()
-		except OSError:  # what was not sent yet
+		except OSError:  # unsent data
 			pass
 
 
@@ -91,7 +91,7 @@ class Submitter:
 			self.counts[what] += by
 
 	def take(self, lines):
-		"""Notices what PostgreSQL refused. The ids among the lines."""
+		"""Counts the errors among the lines. Returns the ids among them."""
 		for line in lines:
 			if "ERROR:" in line and not any(word in line for word in (*AWAY, "current transaction is aborted")):
 				with self.lock:
@@ -104,7 +104,7 @@ class Submitter:
 			return self.numbers
 
 	def task(self, rng):
-		"""Its name and the call that submits it."""
+		"""Returns the name of a new task and the statement that submits it."""
 		name = f"{self.options.name}-{self.next_number()}"
 		words = [f"queue => {text(f'sql.{rng.randrange(10**6)}')}"] if rng.random() < 0.05 else []
 		given = {}
@@ -127,7 +127,7 @@ class Submitter:
 		return name, statement
 
 	def transaction(self, session, rng):
-		"""One transaction. Raises Gone if the connection broke in it."""
+		"""Runs one transaction. Raises Gone if the connection breaks."""
 		fate = rng.choices(("commit", "rollback", "savepoint", "long"), (7, 1, 1, 1))[0]
 		tasks = [self.task(rng) for _ in range(rng.randint(1, 4))]
 		rest = rng.uniform(1, self.options.long) if fate == "long" else rng.uniform(0, 0.05)

@@ -1,26 +1,34 @@
 /*
- * A submitter of the fault tests: steady load that goes on through outages, with a ledger of what was acknowledged, in
- * FOLDER/NAME.submit. It stops on SIGTERM (or after --count tasks) and says what it did.
+ * A submitter for the fault tests. It creates a steady load that continues through outages, and records what was
+ * acknowledged in the ledger FOLDER/NAME.submit. It stops on SIGTERM (or after --count tasks) and prints what it did.
  *
  *	fault-submitter --managers URL[,URL] --ledger FOLDER --name NAME [--seed N] [--rate TASKS-A-SECOND] [--count N]
  *	                [--types TYPE=WEIGHT,…] [--mix KIND=WEIGHT,…] [--cancel %] [--keyed %] [--again %] [--look %]
  *	                [--threads N] [--patience MS] [--priority N] [--batches %] [--callback URL] [--queue NAME]
- *	                [--pipeline NAME] [--piped %]
+ *	                [--pipeline NAME] [--piped %] [--clock-jumps]
  *
- * Each call submits one to four tasks, NAME-1, NAME-2 and so on, of the kinds below. A call that is not answered is
- * sent again with its request id until it is; after the stop for as long as the patience lasts (30 s). Some tasks have
- * a key and are submitted a second time with it, some calls are sent a second time with their request id, some are
- * followed by a cancel of one of theirs, or a look at an earlier task: so many of a hundred as the options say.
- * Some turns make a whole batch instead of a call: it is opened (with entry and exit tasks, callbacks as tasks and to
- *the URL), filled by up to three calls, and closed. The types fault-entry, fault-exit and fault-told belong to them.
- * Some tasks are of the pipeline, and have plans (deed.h) that go through its stages a, b, c and d in order and
- *otherwise. Priorities are one of three, from that of the option (0) on. What it does depends on the seed; when, on the
- *world.
+ * Each call submits one to four tasks, NAME-1, NAME-2 and so on, of the kinds below. A call without an answer is sent
+ * again with its request id until it is answered; after the stop, only for --patience (30 s). The options with % are
+ * percentages:
  *
- * With --clock-jumps a call that is sent again may be refused because its request id has become more than a day old, and for some
- * seconds, until all managers know the time, because it is from the future.
+ *	--keyed    of tasks: these have a key and are submitted a second time with it
+ *	--again    of calls: these are sent a second time with their request id
+ *	--cancel   of calls: these are followed by a cancel of one of their tasks
+ *	--look     of calls: these are followed by a query of an earlier task
+ *	--batches  of calls: a batch replaces these. It is opened (some with entry and exit tasks, callbacks as tasks or to
+ *	           the URL), filled by up to three calls, and closed. The types fault-entry, fault-exit and fault-told
+ *	           belong to batches.
+ *	--piped    of tasks: these belong to the pipeline and have plans (deed.h) that go through its stages a, b, c and d,
+ *	           in order and otherwise
  *
- * Exit code 0: every call was answered; 3: some were not in time; 1: some were refused, or answered wrongly.
+ * A task has one of three priorities, from --priority (0) upwards. --seed determines what the submitter does, but not
+ * when.
+ *
+ * With --clock-jumps a repeated call may be refused because its request id has become more than a day old, and, for
+ * some seconds until all managers know the time, because the id is from the future.
+ *
+ * Exit codes: 0: every call was answered; 1: some calls were refused or answered wrongly; 2: the options are invalid;
+ * 3: some calls were not answered in time.
  */
 #include "tests/faults/ledger.h"
 #include "tests/faults/plan.h"
@@ -40,13 +48,13 @@ enum {
 	CALL_TASKS = 4,
 	THREADS_MAX = 32,
 	CHOICES_MAX = 1024,
-	RECENT = 64, /* acknowledged tasks of a thread that it cancels and looks at */
+	RECENT = 64, /* acknowledged tasks that a thread remembers, to cancel and query them */
 	CALL_TIMEOUT_MS = 3000,
 	PAUSE_US = 50 * 1000, /* before a call is sent again */
-	FUTURE_MAX = 1000,    /* calls in a row without a submit, of all threads: some seconds */
+	FUTURE_MAX = 1000,    /* consecutive refusals without a submit, of all threads: some seconds */
 };
 
-/* Kinds of tasks. The run's length is chosen at random between the two. */
+/* Kinds of tasks. The duration of a run is random, between least_ms and most_ms. */
 static const struct kind {
 	const char *name;
 	int least_ms, most_ms;
@@ -85,7 +93,7 @@ static struct {
 	double rate;
 	int64_t count, patience_ms;
 	struct choices types, mix;
-	unsigned cancel, keyed, again, look, batches, piped; /* out of a hundred */
+	unsigned cancel, keyed, again, look, batches, piped; /* percentages */
 	const char *callback, *queue, *pipeline;
 	int threads, ledger, priority;
 	bool clock_jumps;
@@ -102,7 +110,7 @@ static struct {
 static struct reeve_client *client;
 static atomic_bool stopping, patience_over, finished;
 static atomic_long numbers, batches, submitted, acknowledged, cancels, calls_again, unanswered, too_old, wrong;
-static atomic_long from_the_future; /* calls refused so since the last submit */
+static atomic_long from_the_future; /* calls refused for this reason since the last submit */
 
 struct submitter {
 	pthread_t thread;
@@ -111,13 +119,13 @@ struct submitter {
 	long n_recent;
 };
 
-/* One call, which keeps its request id however often it is sent. */
+/* One call. It keeps its request id when it is sent again. */
 struct call {
 	uint8_t request_id[REEVE_REQUEST_ID];
 	size_t count;
 	int64_t batch; /* 0: none */
 	struct reeve_task_spec specs[CALL_TASKS];
-	char names[CALL_TASKS][160], details[CALL_TASKS][256]; /* what the specs point to */
+	char names[CALL_TASKS][160], details[CALL_TASKS][256]; /* the specs point to these */
 	struct reeve_submitted answered[CALL_TASKS];
 };
 
@@ -149,7 +157,7 @@ static const struct kind *kind_of(const char *name)
 	return NULL;
 }
 
-/* "A=3,B=1" */
+/* Parses "A=3,B=1". */
 static bool read_choices(struct choices *choices, const char *text)
 {
 	char *copy = strdup(text), *rest = NULL;
@@ -175,7 +183,7 @@ static bool worth_trying_again(enum reeve_code code)
 	       code == REEVE_RESOURCE_EXHAUSTED;
 }
 
-/* After a call that failed: whether to send it again. */
+/* Counts a failed call. Returns whether to send it again. */
 static bool go_on(const char *what, const struct reeve_failure *failure)
 {
 	if (atomic_load(&patience_over)) {
@@ -186,7 +194,8 @@ static bool go_on(const char *what, const struct reeve_failure *failure)
 		atomic_fetch_add(&too_old, 1);
 		return false;
 	}
-	/* Until all managers have noticed that the clock was set, one may not know the time that another has told; no longer. */
+	/* Until all managers have noticed that the clock was set, one may not know the time that another has returned.
+	 * FUTURE_MAX limits this. */
 	if (options.clock_jumps && failure->code == REEVE_INVALID_ARGUMENT && strstr(failure->message, "from the future") &&
 	    atomic_fetch_add(&from_the_future, 1) < FUTURE_MAX) {
 		atomic_fetch_add(&too_old, 1);
@@ -254,7 +263,7 @@ static bool new_request(struct call *call)
 	return true;
 }
 
-/* Sends it until it is answered, and writes down what was acknowledged. */
+/* Sends a call until it is answered, and records what was acknowledged. Returns false if it gave up. */
 static bool send_call(struct call *call)
 {
 	struct reeve_failure failure;
@@ -276,7 +285,7 @@ static bool send_call(struct call *call)
 	return true;
 }
 
-/* The tasks with keys once more, in a call of its own: it must be answered the same tasks. */
+/* Submits the tasks with keys again, in a new call. The answer must have the same tasks. */
 static void send_keys_again(const struct call *call)
 {
 	struct call again = {0};
@@ -324,12 +333,12 @@ static bool submit(struct submitter *me, size_t count, int64_t batch)
 		me->recent[me->n_recent++ % RECENT] = call.answered[i].id;
 	if (again)
 		send_call(&call);
-	if (!batch) /* its second submit would be of a batch that may be closed by then */
+	if (!batch) /* a batch may be closed by then */
 		send_keys_again(&call);
 	return true;
 }
 
-/* A batch from its opening to its closing. */
+/* Opens, fills and closes a batch. */
 static void whole_batch(struct submitter *me)
 {
 	char name[160];
@@ -358,7 +367,7 @@ static void whole_batch(struct submitter *me)
 	for (uint64_t calls = 1 + draw(me, 3); calls > 0; calls--)
 		if (!submit(me, 1 + (size_t)draw(me, CALL_TASKS), id))
 			return;
-	/* Closed before: by this very call, whose answer was lost. */
+	/* FAILED_PRECONDITION: an earlier copy of this call has closed it, and its answer was lost. */
 	while (!(closed = reeve_batch_close(client, id, &failure)) && failure.code != REEVE_FAILED_PRECONDITION)
 		if (!go_on("close a batch", &failure))
 			return;
@@ -366,13 +375,13 @@ static void whole_batch(struct submitter *me)
 	ledger_write(options.ledger, "{\"ev\":\"closed\",\"id\":%" PRId64 ",\"t\":%" PRId64 "}", id, ledger_now_us());
 }
 
-/* One of the tasks that this thread has had acknowledged lately. */
+/* Returns a random task of those that were last acknowledged to this thread. */
 static int64_t pick(struct submitter *me)
 {
 	return me->recent[draw(me, (uint64_t)(me->n_recent < RECENT ? me->n_recent : RECENT))];
 }
 
-/* One of the tasks just submitted. */
+/* Cancels the task that was submitted last. */
 static void cancel(struct submitter *me)
 {
 	int64_t id = me->recent[(me->n_recent - 1) % RECENT];
@@ -392,7 +401,7 @@ static void cancel(struct submitter *me)
 	reeve_changes_free(changes);
 }
 
-/* An acknowledged task is there whenever one looks, and once it has ended it stays so. */
+/* Queries an acknowledged task, for the checker: the task must always exist, and must not change once it has ended. */
 static void look(struct submitter *me)
 {
 	int64_t id = pick(me);
@@ -407,7 +416,7 @@ static void look(struct submitter *me)
 	reeve_task_free(task);
 }
 
-/* How many tasks the next call is to have; 0: enough have been submitted. */
+/* Returns the number of tasks for the next call; 0: enough have been submitted. */
 static size_t next_count(struct submitter *me)
 {
 	size_t count = 1 + (size_t)draw(me, CALL_TASKS);
@@ -446,7 +455,7 @@ static void stop(int signal_number)
 	atomic_store(&stopping, true);
 }
 
-/* Until all threads have ended, or the patience after a stop is over. */
+/* Sets patience_over when the patience after a stop is over. Runs until all threads have ended. */
 static void *watch(void *arg)
 {
 	int64_t until_us = 0;

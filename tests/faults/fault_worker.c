@@ -1,13 +1,11 @@
 /*
- * A worker of the fault tests whose handler is a C function: does the deed that a task's details name (deed.h) and
- *keeps the ledger, in FOLDER/NAME.handler.
+ * A worker for the fault tests whose handler is a C function. It does the job that a task's details describe (deed.h)
+ * and writes the ledger FOLDER/NAME.handler.
  *
- *	fault-worker --manager URL[,URL] --ledger FOLDER --name NAME [--host HOST] [--type T] [--concurrency N]
- *[--prefetch N]
- *	             [--drain-timeout MS] [--kill-grace MS] [--handlers FILE]
+ *	fault-worker --manager URL[,URL] --ledger FOLDER --name NAME [--host HOST] [--type TYPE[,TYPE]] [--concurrency N]
+ *	             [--prefetch N] [--drain-timeout MS] [--kill-grace MS] [--handlers FILE]
  *
- * The types (A,B) are fault-function, stage-a and stage-c unless given. With --handlers it runs programs too, as
- *reeve-worker does.
+ * The default types are fault-function, stage-a and stage-c. With --handlers it also runs programs, like reeve-worker.
  */
 #include "tests/faults/deed.h"
 #include "tests/faults/ledger.h"
@@ -26,7 +24,7 @@ struct place {
 	char host[256], worker[256];
 };
 
-/* The wait is short, so that a request to stop is seen soon. */
+/* Waits, and returns whether a stop was requested. The wait is short, so that a request is noticed soon. */
 static bool told(void *arg, int wait_ms)
 {
 	usleep((useconds_t)wait_ms * 1000);

@@ -1,18 +1,18 @@
 # shellcheck shell=bash
-# Stories of faults, with ledgers and their checker (README.md here): . "$TOP/tests/faults/faults.bash" after lib.sh.
+# Functions for tests of faults, with ledgers and their checker (README.md). Source this file after lib.sh.
 #
-#	$LEDGERS                     the folder of the story's ledgers
-#	start_fault_exec NAME [OPTION…]      a reeve-worker at $REEVE_MANAGER with the handler `fault-exec`, a program
-#	start_fault_function NAME [OPTION…]  a fault-worker there with the handler `fault-function`, a C function
-#	launch_fault_exec, launch_fault_function   the same without waiting until it is registered
-#	start_submitter NAME [OPTION…]       a fault-submitter at $REEVE_MANAGER
-#	now_us                       CLOCK_MONOTONIC in µs: the ledgers' time
-#	submit_deed NAME DETAILS [OPTION…]   submits one task, "NAME DETAILS", of the type `fault-exec` (or --type first in
-#	                             OPTION…), writes its ledger lines and prints its id
-#	ledger ID EVENT [N]          prints the times (in µs) of that event in the task's N-th attempt begun (all unless given)
-#	begun ID [N]                 whether the task's N-th attempt (1 unless given) has begun
-#	all_ended                    whether no task is left that has not ended
-#	check_faults [OPTION…]       the checker's verdict; the story fails if it is not 0
+#	$LEDGERS                     the folder of the test's ledgers
+#	start_fault_exec NAME [OPTION…]      starts a reeve-worker at $REEVE_MANAGER for the type `fault-exec` (a program)
+#	start_fault_function NAME [OPTION…]  starts a fault-worker there for the type `fault-function` (a C function)
+#	launch_fault_exec, launch_fault_function   the same, but they do not wait until it is registered
+#	start_submitter NAME [OPTION…]       starts a fault-submitter at $REEVE_MANAGER
+#	now_us                       prints CLOCK_MONOTONIC in µs, the ledgers' time
+#	submit_deed NAME DETAILS [OPTION…]   submits one task with the details "NAME DETAILS", writes its ledger lines and
+#	                             prints its id. Its type is `fault-exec`; --type as the first OPTION sets another
+#	ledger ID EVENT [N]          prints the times (in µs) of that event in the task's N-th attempt (default: in all)
+#	begun ID [N]                 returns whether the task's N-th attempt (default: 1) has begun
+#	all_ended                    returns whether all tasks have ended
+#	check_faults [OPTION…]       runs the checker; the test fails if it finds a violation or cannot read the facts
 
 LEDGERS=$DIR/ledgers
 
@@ -74,7 +74,7 @@ start_submitter() {
 	start "$name" "$REEVE_BIN/fault-submitter" --managers "$REEVE_MANAGER" --ledger "$LEDGERS" --name "$name" "$@"
 }
 
-# Exact: what a story has seen before it asks was before it.
+# The time is exact: everything that a test has seen before the call happened before this time.
 now_us() {
 	"$REEVE_BIN/ledger-clock"
 }

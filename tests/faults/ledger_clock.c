@@ -1,4 +1,4 @@
-/* Prints the ledgers' time in µs, for scripts: /proc/uptime knows hundredths of a second, and cuts the rest off. */
+/* Prints the ledgers' time in µs, for scripts. /proc/uptime has only hundredths of a second, rounded down. */
 #include "tests/faults/ledger.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
--- Where live_totals, and the counts of delayed tasks by the second that they are due in, are not what a full count of the tasks
--- gives. Where a clock that was ahead has been set back, what is due before anything that was ever written may count as due already.
+-- Lists where live_totals, or the counts of delayed tasks by the second in which they are due, differ from a full count
+-- of the tasks. If a clock that was ahead has been set back, tasks due before the latest time ever written may already
+-- count as due.
 with known as (select greatest(statement_timestamp(), (select max(last_updated) from reeve.tasks),
   (select max(last_updated) from reeve.task_history), (select max(at) from reeve.worker_events)) as latest),
 counted as (
@@ -22,7 +23,7 @@ found as (
   from reeve.tasks where route_id <> 0 group by 1, 2
   union all
   select route_id, 'delayed', date_trunc('second', run_at)::text, count(*) from reeve.tasks
-  where (status = 'queued' or status = 'executing' and retrying is null) and run_at > last_updated -- or claimed before that
+  where (status = 'queued' or status = 'executing' and retrying is null) and run_at > last_updated -- or claimed early
     and date_trunc('second', run_at) > (select latest from known) group by 1, 3)
 select route_id as route, status, due, coalesce(c.count, 0) as counted, coalesce(f.count, 0) as found
 from counted c full join found f using (route_id, status, due)

@@ -1,15 +1,15 @@
-"""Workers that were marked lost during a fault, and which of them the fault explains."""
+"""Finds the workers that were marked lost during a fault, and decides which of these losses the fault explains."""
 
 import re
 
-# A worker leaves a frozen manager so long after its last answer, and in about the same time one that has lost its database
-# (docs/reliability.md).
+# How long after its last answer a worker leaves a frozen manager. It leaves a manager that has lost its database in
+# about the same time (docs/reliability.md).
 LEAVE_MS = 1500
 
 
 def lost_workers(postgres):
-	"""Those of the run that were ever marked lost: {incarnation: (name, number of its last heartbeat that was taken, after how many
-	seconds from then on it was registered again, or inf)}."""
+	"""Returns the workers of the run that were ever marked lost: {incarnation: (name, number of its last accepted
+	heartbeat, seconds from that heartbeat until it was registered again, or inf)}."""
 	rows = postgres.sql("select w.id, w.name, w.hb_seq, coalesce(extract(epoch from (select min(n.registered) from workers n "
 		"where n.id > w.id and split_part(n.name, '.', 1) = split_part(w.name, '.', 1)) - w.hb_at), 'infinity') "
 		"from worker_events e join workers w on w.id = e.worker_id where e.event = 'lost' and w.name not like 'flood-%'")
@@ -17,27 +17,28 @@ def lost_workers(postgres):
 
 
 def ended_workers(stage):
-	"""The incarnations whose process has ended, and that nobody has marked lost or seen leave yet: their lease may end at any time."""
+	"""Returns the incarnations whose process has ended, and which are neither marked lost nor have left. Their lease
+	may end at any time."""
 	alive = {worker.popen.pid for worker in stage.workers.values() if worker.alive}
 	rows = stage.postgres.sql("select id, pid from workers where gone_at is null and not lost and not by_hand and name not like 'flood-%'")
 	return {int(row[0]) for row in rows or [] if int(row[1]) not in alive}
 
 
 def unanswered(log, incarnation, last, urls):
-	"""Whether the worker's log says that the first heartbeat after the last one that was taken, or that one itself (only its answer
-	is missing then), went to one of these URLs and got no answer."""
+	"""Returns whether the worker's log says that the first heartbeat after the last accepted one, or that one itself
+	(only its answer is then missing), went to one of these URLs and got no answer."""
 	life = re.search(rf": registered as incarnation {incarnation}$(.*?)(?:: registered as incarnation |\Z)", log, re.MULTILINE | re.DOTALL)
 	failed = re.findall(r": heartbeat (\d+) failed, .*: no answer from (\S+) in time$", life[1] if life else "", re.MULTILINE)
 	return any(int(number) in (last, last + 1) and url in urls for number, url in failed)
 
 
 def judge(stage, before, ended, silent, limit_s):
-	"""The names of the workers that were lost since `before`, a former lost_workers(): those whom the fault explains, and the others.
-	Those in `ended`, of ended_workers() before the fault, count as neither.
+	"""Returns the names of the workers lost since `before`, an earlier result of lost_workers(): those that the fault
+	explains, and the others. Workers in `ended`, the result of ended_workers() before the fault, are in neither list.
 
-	A worker's last heartbeat is taken at most a heartbeat interval before its manager's last answer. Where the lease ends before
-	it can have left that manager, it may be lost: if it was with one of the managers `silent`, which answered nobody, and was
-	registered again within the limit."""
+	A worker's last accepted heartbeat is up to a heartbeat interval older than its manager's last answer. If the lease
+	can end before the worker leaves that manager, the worker may be lost. The fault explains that if the worker was
+	connected to one of the managers `silent`, which answered no calls, and was registered again within the limit."""
 	short = stage.lease_ms <= stage.heartbeat_ms + LEAVE_MS
 	urls = {url for manager in silent for url in stage.urls_of(manager)}
 	explained, others = [], []

@@ -1,6 +1,7 @@
-"""What goes wrong: each kind of fault is a generator that does its part, yields the seconds to wait, and goes on.
+"""The faults. Each kind is a function that returns a Mishap. Its generator does a part of the fault, yields the seconds
+to wait, and continues.
 
-Everything random is drawn from the run's own generator before anything is done, so that a seed gives the same faults in
+All random values are drawn from the run's generator before the fault begins, so that a seed gives the same faults in
 the same order.
 """
 
@@ -12,7 +13,7 @@ from watch import now_us
 
 WORKER, CLIENT = "/reeve.v1.WorkerService/", "/reeve.v1.TaskService/"
 OWED_IN_A_ROW = 2
-TRIES = 3  # how often a kind comes that had no effect before
+TRIES = 3  # the maximum number of draws of a kind that has had no effect
 ROLES = ("submit", "window", "claim", "lookup", "report", "heartbeat", "edit", "read", "upkeep", "listen", "lease")
 
 
@@ -26,7 +27,7 @@ def worker_killed(run, rng):
 		worker.kill()
 		yield rest
 		worker.start(same)
-		while same and (yield 0.3) is None and run.refused(worker):  # as a service manager would
+		while same and (yield 0.3) is None and run.refused(worker):  # like a service manager
 			worker.start(same)
 
 	return Mishap("worker killed", f"{worker.name}, back after {rest:.1f} s{' under the same name' if same else ''}", steps,
@@ -64,7 +65,7 @@ def worker_drained(run, rng):
 
 
 def worker_poisoned(run, rng):
-	"""A task whose function kills its worker, once or each time."""
+	"""A task whose function kills its worker, in the first attempt or in each."""
 	kind = rng.choice(("crash", "crash", "poison"))
 
 	def steps(mishap):
@@ -186,7 +187,7 @@ def postgres_frozen(run, rng):
 
 
 def table_locked(run, rng):
-	"""Statements wait, and are carried out late: a claim after its worker was lost, for example."""
+	"""Statements wait and are executed late: for example, a claim after its worker was lost."""
 	table = rng.choice(("tasks", "assignments", "workers", "task_history", "requests", "task_attempts", "schedules", "schedule_runs",
 		"arrivals"))
 	how = rng.choice((f"lock table {table} in access exclusive mode", f"select from {table} for no key update"))
@@ -194,7 +195,7 @@ def table_locked(run, rng):
 
 	def steps(mishap):
 		mishap.outage = True
-		holder = yield from held(run, how, seconds, tries=2)  # who waits for it keeps others waiting
+		holder = yield from held(run, how, seconds, tries=2)  # a session that waits for the lock blocks others
 		if not holder:
 			mishap.missed = "the lock was not to be had"
 			return
@@ -259,11 +260,11 @@ def network_resets(run, rng):
 		{proxy.name})
 
 
-RULES = 3  # that are tried until one applies: some messages are rare
+RULES = 3  # to try until one applies, since some messages are rare
 
 
 def rule_applies(mishap, proxy, rules):
-	"""The proxy goes by one rule after the other for 2 s each, until one has applied."""
+	"""Gives the proxy one rule after another, for 2 s each, until one has applied."""
 	for rule in rules:
 		before = proxy.applied()
 		proxy.tell(*rule)
@@ -292,7 +293,7 @@ def messages_lost(run, rng):
 
 
 def outcomes_unknown(run, rng):
-	"""Manager two does not hear what became of a statement, or PostgreSQL never gets it."""
+	"""Manager two does not learn the result of a statement, or PostgreSQL never receives the statement."""
 	proxy = run.stage.proxies["database-two"]
 	words = rng.sample(("claim", "complete", "end_attempts", "submit", "submit_plain", "heartbeat", "commit", "cancel_mark",
 		"schedules_tick", "schedules_tick", "schedule_control", "schedule_edit", "schedule_run", "arrivals_admit"), RULES)
@@ -317,7 +318,7 @@ def database_unreachable(run, rng):
 
 
 def workers_cut_off(run, rng):
-	"""Those that talk to both managers through the proxies."""
+	"""Cuts off the workers that talk to both managers through the proxies."""
 	leases, way = rng.choice([0.5, rng.uniform(1.5, 3)]), rng.choice(("up", "down", "both"))
 	seconds = leases * run.stage.lease_ms / 1000
 	wires = [run.stage.proxies[name] for name in ("to-one", "to-two")]
@@ -349,7 +350,7 @@ def host_cut_off(run, rng):
 	return Mishap("host cut off", f"for {seconds:.1f} s", steps, {"h1"})
 
 
-# With how often each is drawn.
+# The kinds, with their weights in the draw.
 KINDS = {
 	worker_killed: 5,
 	worker_frozen: 5,
@@ -377,23 +378,24 @@ KINDS = {
 
 
 class Deck:
-	"""Which kinds come, and in what order. Once each of strangers.py comes, two of them and then one of the others, so that a run
-	of two minutes has them all, too; then whatever comes, by weight. One that had no effect comes again."""
+	"""Decides which kinds are drawn, and in which order. First each kind of strangers.py is drawn once, two of them and
+	then one of the others, so that even a run of two minutes has them all. Then all kinds are drawn by weight. A kind
+	that had no effect is drawn again."""
 
 	def __init__(self, rng, kinds):
 		self.rng, self.kinds = rng, kinds
 		self.weights = {**KINDS, **LAST}
 		self.others = [kind for kind in kinds if kind not in STRANGERS]
-		self.owed = [kind for kind in kinds if kind in STRANGERS]  # these still have to come
+		self.owed = [kind for kind in kinds if kind in STRANGERS]  # must still be drawn
 		self.rng.shuffle(self.owed)
 		self.in_a_row = 0
-		self.drawn, self.missed = {}, {}  # by kind, how often
+		self.drawn, self.missed = {}, {}  # numbers of draws by kind: all, and those without effect
 
 	def any_of(self, kinds):
 		return self.rng.choices(kinds, [self.weights[kind] for kind in kinds])[0]
 
 	def draw(self):
-		"""The kinds that come next: one, or two at once. One that has to come comes alone, so that it is judged."""
+		"""Returns the next kinds: one, or two at once. A kind of `owed` is alone, so that its recovery is checked."""
 		if self.owed and (self.in_a_row < OWED_IN_A_ROW or not self.others):
 			self.in_a_row += 1
 			return [self.owed.pop(0)]
@@ -409,12 +411,12 @@ class Deck:
 				self.owed.append(kind)
 
 	def without_effect(self):
-		"""Kinds that came, and never had an effect."""
+		"""Returns the names of the kinds that were drawn and never had an effect."""
 		return [kind.__name__ for kind, times in self.drawn.items() if self.missed.get(kind, 0) == times]
 
 
 def choose(options, stage):
-	"""The kinds that --only, --without and the machine leave: those of the whole run, and those of its end."""
+	"""Returns the kinds that --only, --without and the machine permit: those for the run, and those for its end."""
 	names = {kind.__name__: kind for kind in [*KINDS, *LAST]}
 	for name in [*(options.only or []), *(options.without or [])]:
 		if name not in names:

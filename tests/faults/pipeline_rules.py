@@ -1,8 +1,8 @@
-"""The rules for pipelines: a task goes from stage to stage as its pipeline and its handlers say, each step once, and what a
-step gave is what the next one is given.
+"""The rules for pipelines. A task goes from stage to stage as its pipeline and its handlers choose. Each step happens
+once, and the result of a step is the input of the next one.
 
-A step is what happens between two advances: its attempts, of which the last one completed it and went on. A task that was
-retried by hand goes on in the step that it had ended in.
+A step consists of the attempts between two advances; the last of them completes it and advances the task. A task that
+is retried manually continues in the step in which it ended.
 """
 
 from facts import print_of
@@ -11,15 +11,15 @@ from facts import print_of
 class Step:
 	def __init__(self, number):
 		self.number = number
-		self.attempts = []  # as the tables tell them
-		self.done = None  # the one that went on to the next step
+		self.attempts = []  # from the tables
+		self.done = None  # the attempt that advanced to the next step
 
 	def __str__(self):
 		return f"step {self.number}"
 
 
 class Passage:
-	"""A task's way through its pipeline, put together from its attempts."""
+	"""A task's way through its pipeline, reconstructed from its attempts."""
 
 	def __init__(self, f, row):
 		self.row, self.task = row, row["id"]
@@ -31,23 +31,23 @@ class Passage:
 			if went_on(attempt):
 				self.steps[-1].done = attempt
 				self.steps.append(Step(self.steps[-1].number + 1))
-		self.runs = {}  # number of a step -> what handlers saw of it
+		self.runs = {}  # number of a step -> its attempts as handlers saw them
 		for begun in f.runs.get(self.task, []):
-			if (self.task, begun.token) not in f.known:  # begun since the tables were read; or rules.py says it
+			if (self.task, begun.token) not in f.known:  # begun later, or reported by rules.py
 				continue
 			number = next((s.number for s in self.steps if s.done and begun.token <= s.done.token), len(self.steps))
 			self.runs.setdefault(number, []).append(begun)
 
 	def stage(self, step):
-		"""Its name, as the tables have it."""
+		"""Returns the name of the step's stage, from the tables."""
 		return step.done.row["stage"] if step.done else self.row["stage"]
 
 	def input(self, step):
 		return step.done.row["details"] if step.done else self.row["details"]
 
 	def follows(self, f, step, attempt):
-		"""What follows that attempt of the step: a stage's name, or None for the task's end. Second: what its handler
-		chose."""
+		"""Returns what follows that attempt of the step, a stage's name, or None for the task's end; and a description
+		of what its handler chose."""
 		begun = f.after.begun.get((self.task, attempt.token))
 		if begun is not None and begun.next is False:
 			return None, "the end"
@@ -122,7 +122,7 @@ def stages_follow(f):
 def inputs_are_results(f):
 	for passage in passages_of(f):
 		line = f.before.given.get(passage.row["name"], {})
-		given = line.get("input")  # a print
+		given = line.get("input")  # a print_of()
 		for step in passage.steps:
 			got = print_of(passage.input(step))
 			if given is not None and got != given:

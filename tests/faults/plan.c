@@ -5,7 +5,7 @@
 
 enum { STEPS_MOST = 8 };
 
-/* Where a step goes, and up to which of a hundred it is that. */
+/* The ends of steps, with cumulative percentages. */
 static const struct {
 	const char *way;
 	unsigned below;
@@ -17,7 +17,7 @@ void plan_draw(uint64_t (*draw)(void *arg, uint64_t below), void *arg, char *pla
 	size_t used = (size_t)snprintf(plan, PLAN_BYTES, "plan=");
 
 	if (draw(arg, 100) < 3) {
-		snprintf(plan, PLAN_BYTES, "plan=2>b/1 loop"); /* until it has entered as many stages as it may */
+		snprintf(plan, PLAN_BYTES, "plan=2>b/1 loop"); /* until max_steps is reached */
 		return;
 	}
 	for (uint64_t steps = 1 + draw(arg, STEPS_MOST); steps > 0; steps--) {

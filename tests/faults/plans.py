@@ -1,11 +1,11 @@
-"""What tasks of pipelines do, stage by stage (deed.h), drawn at random; and the pipelines of the fault tests."""
+"""Random plans of tasks in pipelines, stage by stage (deed.h), and the pipelines of the fault tests."""
 
 STAGES = ("a", "b", "c", "d")
 MOST_STEPS = 12
 
 
 def pipeline(name, order):
-	"""A definition with the stages in that order."""
+	"""Returns a definition with the stages in that order."""
 	stages = [{"name": stage, "type": f"stage-{stage}", "max_attempts": 6, "timeout": "8s",
 		"backoff": "exp:100ms:500ms"} for stage in order]
 	return {"name": name, "stages": stages, "max_steps": MOST_STEPS}
@@ -19,5 +19,5 @@ def draw_step(rng):
 
 def draw_plan(rng):
 	if rng.random() < 0.03:
-		return "plan=2>b/1 loop"  # until it has entered as many stages as it may
+		return "plan=2>b/1 loop"  # until MOST_STEPS is reached
 	return "plan=" + "/".join(draw_step(rng) for _ in range(rng.randint(1, 8)))

@@ -1,8 +1,8 @@
-"""The rules: what must hold between ledgers, tables and audit, each a function that says what it found against it.
+"""The rules: what must hold between ledgers, tables and audit. Each rule is a function that adds the violations it
+finds.
 
-A rule is named after the invariant that it decides (docs/invariants.md) and the kind of violation. It may believe a
-ledger about what a handler did and a submitter was told; of the tables it believes nothing but that they hold what they
-hold.
+A violation's kind begins with the invariant that it breaks (docs/invariants.md). A rule may trust a ledger about what a
+handler did and what a submitter was answered. It reads the rows of the tables, but does not trust that they are right.
 """
 
 import re
@@ -28,7 +28,7 @@ class Violation:
 
 
 class Attempt:
-	"""An attempt as the tables tell it: claimed under its token, and perhaps ended."""
+	"""An attempt according to the tables: claimed with its token, and perhaps ended."""
 
 	def __init__(self, row, token, end, outcome, status, by_report, error, place):
 		self.row, self.token, self.end, self.outcome, self.status = row, token, end, outcome, status
@@ -40,7 +40,7 @@ class Attempt:
 
 
 class Found:
-	"""The facts, put together by task, and the violations found in them."""
+	"""The facts, grouped by task, and the violations found in them."""
 
 	def __init__(self, before, after, tables, options):
 		self.before, self.after, self.tables, self.options = before, after, tables, options
@@ -66,10 +66,10 @@ class Found:
 		for event in tables.events:
 			self.events.setdefault(event["task_id"], []).append(event)
 		self.workers = {row["id"]: row for row in tables.workers}
-		self.runs = {}  # id -> what handlers saw of it, in the order of tokens
+		self.runs = {}  # id -> its attempts as handlers saw them, in the order of tokens
 		for begun in sorted(after.begun.values(), key=lambda b: b.token):
 			self.runs.setdefault(begun.task, []).append(begun)
-		# Types of which handlers keep ledgers: only of these a missing line says something.
+		# Types whose handlers write ledgers. A missing line is evidence only for these.
 		self.ledgered = {row["type"] for task in self.runs for row in self.by_id.get(task, [])}
 		self.tasks = len(self.by_id)
 		self.attempts = len(self.known)
@@ -97,7 +97,7 @@ def seconds(us):
 	return f"{us / 1e6:.6f} s"
 
 
-# ---- I1: an acknowledged submit is lost, or a retried submit makes a second task ----
+# ---- I1: lost submits, second tasks of repeated submits ----
 
 
 def acknowledged_is_there(f):
@@ -157,7 +157,7 @@ def requests_and_keys(f):
 			f.add("I1 lost", f"the key {row['key']} of queue {row['queue']} names task {row['task_id']}; no table has it")
 
 
-# ---- I2: two workers both believe that they hold the same attempt; or two attempts of a task run at once ----
+# ---- I2: two workers with the same task at the same time ----
 
 
 def one_holder(f):
@@ -166,7 +166,7 @@ def one_holder(f):
 			if len(begun.starts) > 1:
 				places = ", ".join(f"{line.get('worker')} (process {line.get('pid')}) at {seconds(line['t'])}" for line in begun.starts)
 				f.add("I2 begun-twice", f"{f.title(task)}: {begun} was begun by {places}")
-		latest = None  # of the earlier attempts, the one with the last sign of life
+		latest = None  # the earlier attempt with the latest sign of life
 		for begun in runs:
 			if latest is not None and latest.last > begun.start:
 				f.add("I2 two-holders", f"{f.title(task)}: {latest} gave a sign of life at {seconds(latest.last)}, "
@@ -186,7 +186,7 @@ def run_by_its_worker(f):
 
 
 def within_its_lock(f):
-	"""With one clock: nothing runs before its claim, nor after the tables say that the attempt has ended."""
+	"""With one clock: no attempt runs before its claim, or after its end according to the tables."""
 	if not f.options.one_clock:
 		return
 	for task, runs in f.runs.items():
@@ -203,7 +203,7 @@ def within_its_lock(f):
 					f"{(last - attempt.end) / 1000:.1f} ms after it had ended ({attempt.outcome})")
 
 
-# ---- I3: an attempt that lost its lock changes the task; more than one final state ----
+# ---- I3: changes by attempts that have lost their lock, more than one final state ----
 
 
 def results_are_their_attempts(f):
@@ -233,8 +233,8 @@ def results_are_their_attempts(f):
 
 
 def completions_win(f):
-	"""An attempt that had completed long before a cancel was asked for, whose report was taken, is not cancelled. (In a
-	pipeline the task is, unless that was the last stage.)"""
+	"""An attempt that completed more than 500 ms before a cancel was requested, and whose report was accepted, is not
+	cancelled. (Not checked in pipelines, where the task is cancelled unless that was its last stage.)"""
 	for attempt in f.known.values():
 		if attempt.row.get("pipeline_id") is not None:
 			continue
@@ -304,7 +304,7 @@ def cancels_stand(f):
 				"audit knows of none")
 
 
-# ---- I4: a task stays in executing ----
+# ---- I4: tasks that stay in executing ----
 
 
 def nothing_is_stuck(f):
@@ -324,7 +324,7 @@ def nothing_is_stuck(f):
 
 
 def journal_is_right(f):
-	"""Each attempt is in the journal once and the other way round; what is open there runs."""
+	"""Each attempt is in the journal once, each entry of the journal has an attempt, and open ones run."""
 	journal = {}
 	for row in f.tables.assignments:
 		running = 0
@@ -356,11 +356,11 @@ def journal_is_right(f):
 				f"{assignment}; no attempt tells what became of that")
 
 
-# ---- I5: a task that keeps killing its worker is tried for ever ----
+# ---- I5: endless attempts of tasks that kill their workers ----
 
 
 def attempts_are_counted(f):
-	"""Failed and lost attempts count, given-back ones do not; take-backs and lease ends do from the third in a row."""
+	"""Failed and lost attempts count; returned ones do not. Requeues and lease ends count from the third in a row."""
 	for task, chain in f.chains.items():
 		previous, free_row = None, 0
 		for attempt in chain:
@@ -391,13 +391,13 @@ def dead_for_a_reason(f):
 			continue
 		begun = f.after.begun.get((row["id"], row["token"]))
 		if row["error_code"] in ("unknown_stage", "too_many_steps") and row["pipeline_id"] is not None:
-			continue  # pipeline_rules.py
+			continue  # pipeline_rules.py checks these
 		if not row["by_report"] or (f.keeps_ledger(row["id"]) and (begun is None or begun.outcome != "fatal")):
 			f.add("I5 dead-too-early", f"{f.title(row['id'])} is dead after attempt {row['attempt']} of {row['max_attempts']} "
 				f"({row['error_code']}: {row['last_error']}), and its handler did not say that it was fatal")
 
 
-# ---- I6: an event of a task's life is missing from its audit, or out of order ----
+# ---- I6: events missing from the audit, or out of order ----
 
 
 def what_was_begun_is_known(f):
@@ -427,7 +427,7 @@ def end_event(attempt):
 
 
 def audit_is_whole(f):
-	"""The audit, as it is read, tells for each task: submitted, then each attempt's claim and end in turn."""
+	"""The audit of each task has, in this order: submitted, then the claim and the end of each attempt."""
 	audit = {}
 	for event in f.tables.audit:
 		audit.setdefault(event["id"], []).append(event)
@@ -487,7 +487,7 @@ RULES = BATCH_RULES + COUNT_RULES + PIPELINE_RULES + SCHEDULE_RULES + SQL_RULES 
 )
 
 
-# Times of different rows say nothing once the clock has been set back.
+# Kinds that compare times of different rows, which means nothing after the clock has been set back.
 BY_THE_CLOCK = ("I3 batch-ended-early", "I6 batch-order", "I1 tick-lost", "I2 tick-overlap", "I3 tick-off", "I4 tick-late",
 	"I6 tick-order", "I6 tick-outcome")
 
@@ -496,6 +496,6 @@ def violations_of(before, after, tables, options):
 	found = Found(before, after, tables, options)
 	for rule in RULES:
 		rule(found)
-	if options.clock_set:  # a callback that was to be tried again while the clock was ahead is tried when it comes there again
+	if options.clock_set:  # a callback's retry from the time ahead waits until the clock is there again
 		found.list = [v for v in found.list if v.kind not in BY_THE_CLOCK and not ("callback" in v.text and " is waiting" in v.text)]
 	return found

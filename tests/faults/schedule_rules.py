@@ -1,8 +1,8 @@
-"""The rules for schedules: each planned time comes once, none is left out, and what it makes is there once.
+"""The rules for schedules: each scheduled time has one run, no time is left out, and the task of a run exists once.
 
-Planned times are believed to be what the definition says: start + k × interval, or full minutes for the cron expression that
-the fault tests use. A definition is planned anew when it is resumed, or edited so that it comes at other times; between two
-such moments (a stretch) its ticks have no gap: what was missed is told by one run, for the last of them, that says how many.
+Scheduled times follow from the definition: start + k × interval, or full minutes for the cron expression of the fault
+tests. A schedule is planned again when it is resumed, or edited to fire at other times. Between two such moments (a
+stretch) its firings have no gap: one run, for the last of several missed times, says how many there were.
 """
 
 import re
@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 CRON = {"* * * * *": 60_000}
 MISSED = re.compile(r"^(\d+) were missed, from (\S+) on$")
 NEW_PLAN = ("cron", "every_ms", "manual", "zone", "start_us")
-LATE_US = 5_000_000  # how late the last tick before a pause may have been left
+LATE_US = 5_000_000  # the maximum delay of the last firing before a pause
 
 
 class Schedule:
@@ -23,19 +23,19 @@ class Schedule:
 		self.ticks = sorted((run for run in self.runs if run["planned"] is not None), key=lambda run: run["planned"])
 		self.events = [e for e in f.tables.schedule_events if e["schedule_id"] == self.id]
 		lines = [line for line in f.before.schedules if line["name"] == self.name]
-		# Intervals that it has had: one that was edited has them in the ledger.
+		# All its intervals. Those before and after edits are in the ledger.
 		self.intervals = {self.every} | {line["every_ms"] for line in lines if line.get("every_ms")}
 
 	def __str__(self):
 		return f"schedule {self.name}"
 
 	def stretches(self):
-		"""Ticks between two moments in which it was planned anew: [(since or None, [ticks])]."""
+		"""Returns the firings between two moments at which it was planned again: [(since or None, [firings])]."""
 		moments = [e["at"] for e in self.events if e["event"] == "schedule_resumed" or e["event"] == "schedule_edited" and
 			any(word in NEW_PLAN for word in re.split(", ?", e["note"]))]
 		found, ticks = [], self.ticks
 		for since, until in zip([None, *moments], [*moments, None]):
-			# By when they were made, under the row's lock: what is planned anew takes a moment, in which a time may fall.
+			# By the time of the firing, under the row's lock: a scheduled time may pass while it is planned again.
 			these = [tick for tick in ticks if until is None or tick["at"] <= until]
 			ticks = [tick for tick in ticks if until is not None and tick["at"] > until]
 			found.append((since, these))
@@ -53,7 +53,7 @@ def moment(us):
 
 
 def key_time(us):
-	"""A planned time as it is in keys."""
+	"""Returns a scheduled time in the format of keys."""
 	text = datetime.fromtimestamp(us // 1_000_000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
 	return text + (f".{us % 1_000_000:06d}".rstrip("0") if us % 1_000_000 else "") + "Z"
 
@@ -80,7 +80,7 @@ def ticks_are_once(f):
 
 
 def ticks_follow(f):
-	"""Planned times are on the definition's grid, and in each stretch every one of it is there."""
+	"""Scheduled times are on the definition's grid, and no time of the grid is missing within a stretch."""
 	for schedule in schedules_of(f):
 		if not schedule.every:
 			for tick in schedule.ticks:
@@ -93,7 +93,7 @@ def ticks_follow(f):
 				f.add("I3 tick-off", f"{schedule} has run {off[0]['id']} planned for {moment(off[0]['planned'])}; it begins at "
 					f"{moment(schedule.start)} and comes every {schedule.every} ms")
 				continue
-			expected = None  # where the next one begins
+			expected = None  # the next scheduled time
 			for tick in ticks:
 				begins = first_of(tick, grid)
 				if begins is None:
@@ -107,7 +107,7 @@ def ticks_follow(f):
 
 
 def first_of(tick, grid):
-	"""The first planned time that a run tells of; None if what it says cannot be."""
+	"""Returns the first scheduled time that a run stands for; None if its note is impossible."""
 	if tick["outcome"] != "missed" or not tick["note"]:
 		return tick["planned"]
 	match = MISSED.match(tick["note"])
@@ -118,14 +118,15 @@ def first_of(tick, grid):
 
 
 def grid_of(schedule, ticks):
-	"""The interval in µs that all of them fit, and the longest of those."""
+	"""Returns the longest interval, in µs, that fits all firings; None if there is none."""
 	fits = [every * 1000 for every in schedule.intervals if every and
 		all((tick["planned"] - schedule.start) % (every * 1000) == 0 for tick in ticks)]
 	return fits and max(fits) or None
 
 
 def ticks_are_in_time(f):
-	"""What is paused at the end has made everything that was due before, and what is not paused is not behind."""
+	"""A schedule that is paused at the end has fired for every time that was due before. (Not checked with overlap
+	`queue`, where a firing may have to wait.)"""
 	for schedule in schedules_of(f):
 		row = schedule.row
 		if not schedule.every or not row["paused"] or row["next"] is None:
@@ -162,7 +163,7 @@ def outcomes_fit(f):
 
 
 def tasks_are_their_runs(f):
-	"""Each run's task is there once, by the key of its time; each task of a schedule is a run's."""
+	"""Each run's task exists once, with the key of its time; each task of a schedule belongs to a run."""
 	made = {}  # task -> runs that submitted it
 	for run in f.tables.schedule_runs:
 		if run["outcome"] == "submitted":
@@ -193,11 +194,11 @@ def wanted_key(schedule, planned):
 
 
 def runs_do_not_overlap(f):
-	"""Unless it may: a tick's task is made when that of the tick before has ended."""
+	"""Unless overlap is allowed, a firing's task is created after the previous firing's task has ended."""
 	for schedule in schedules_of(f):
 		if schedule.row["overlap"] == "allow":
 			continue
-		before = None  # the last task, with its end
+		before = None  # the previous task and its end
 		for tick in schedule.ticks:
 			row = (f.by_id.get(tick["task_id"]) or [None])[0] if tick["outcome"] == "submitted" else None
 			if row is None:

@@ -1,7 +1,7 @@
-"""The rule for tasks submitted by SQL (reeve.submit): a task is there exactly if the transaction is that submitted it.
+"""The rule for tasks submitted by SQL (reeve.submit): a task exists exactly if its transaction was committed.
 
-fault_sql.py, which submits so, writes a row into a table of its own in the same transaction. Whether that was committed when the
-connection broke in the middle nobody knows; that row does.
+fault_sql.py inserts a row into its own table in the same transaction. If the connection broke in the middle, only that
+row shows whether the transaction was committed.
 """
 
 

@@ -1,7 +1,7 @@
-"""The processes of a run of faults: a PostgreSQL of its own, managers, proxies, workers, a host that can be cut off.
+"""The processes of a run of faults: a private PostgreSQL, managers, proxies, workers, and a host that can be cut off.
 
-Everything runs in one thread; what takes time is waited for elsewhere (run's loop). All that was started ends with this
-process, however that ends.
+Everything but type_in() runs in one thread; the loop of `run` waits for what takes time. All started processes end with
+this process, however it ends.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ MAX_CALLS, MAX_CONNECTIONS = 4000, 1000  # low, so that floods reach them
 
 
 class Failure(Exception):
-	"""The run itself cannot go on."""
+	"""The run cannot continue."""
 
 
 def find_postgres():
@@ -49,9 +49,9 @@ def taken_ports():
 
 
 def free_port():
-	"""Below the range that outgoing connections take theirs from: a manager that comes back needs the same again."""
+	"""Returns a free port below the range of outgoing connections: a restarted manager needs the same port again."""
 	folder = os.environ.get("REEVE_TEST_RUN")
-	if folder:  # tests/run holds a range of ports for its suites
+	if folder:  # tests/run has reserved a range of ports for its suites
 		first, last = map(int, os.environ["REEVE_TEST_PORTS"].split())
 		taken = taken_ports()
 		for port in range(first, last + 1):
@@ -72,7 +72,7 @@ def free_port():
 
 
 class Process:
-	"""A program that may be started again and again; its output goes to one log."""
+	"""A program that can be started repeatedly. Its output goes to one log."""
 
 	def __init__(self, stage, name):
 		self.stage, self.name = stage, name
@@ -112,7 +112,7 @@ class Process:
 			self.popen.wait()
 
 	def end(self, seconds=40):
-		"""Ends it in good order. False: it had to be killed."""
+		"""Ends it by SIGTERM. Returns False if it had to be killed."""
 		if not self.alive:
 			return True
 		self.signal(signal.SIGCONT)
@@ -158,7 +158,7 @@ class Postgres(Process):
 		self.as_user(f"{self.bin}/initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C",
 			"--no-sync")
 		with open(f"{self.data}/postgresql.conf", "a", encoding="utf-8") as file:
-			# The machine itself does not fail here, so that nothing need be flushed for a killed PostgreSQL to lose nothing.
+			# The machine itself does not fail, so a killed PostgreSQL loses nothing even without flushes.
 			file.write("listen_addresses = ''\nfsync = off\nshared_buffers = 64MB\nmax_wal_size = 512MB\n"
 				"log_line_prefix = '%m [%p] %a '\n")
 		self.as_user(f"{self.bin}/postgres", "--single", "-c", "exit_on_error=on", "-D", self.data, "postgres",
@@ -171,13 +171,13 @@ class Postgres(Process):
 		self.launch([*faked, f"{self.bin}/postgres", "-D", self.data, "-k", self.data], user=self.user)
 
 	def fake_clock(self, library):
-		"""Before the start: from now on its clock can be set."""
-		self.clock = shutil.copy(library, f"{self.clock_file}.so")  # where its user can read it
+		"""Makes its clock settable. Call this before the start."""
+		self.clock = shutil.copy(library, f"{self.clock_file}.so")  # PostgreSQL's user can read it there
 		with open(self.clock_file, "w", encoding="ascii"):
 			self.set_clock(0)
 
 	def set_clock(self, seconds):
-		"""So far ahead of the machine's (tests/tools/set_clock.c)."""
+		"""Sets its clock this far ahead of the machine's (tests/tools/set_clock.c)."""
 		os.utime(self.clock_file, (seconds, seconds))
 		self.jumped = self.jumped or seconds != 0
 
@@ -189,7 +189,7 @@ class Postgres(Process):
 		self.popen.wait(60)
 
 	def signal_all(self, number):
-		"""The server and all its processes."""
+		"""Sends a signal to the server and all its processes."""
 		self.frozen = number == signal.SIGSTOP
 		with open(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children", encoding="ascii") as file:
 			children = [int(child) for child in file.read().split()]
@@ -200,8 +200,8 @@ class Postgres(Process):
 				pass
 
 	def hold(self, statement, seconds, user="postgres", count="select 1"):
-		"""A session that runs the statement (it may be empty) and then the query `count` in a transaction, and keeps that open so
-		long if the query gives a number above 0. Its Holder."""
+		"""Starts a session that runs the statement (it may be empty) and then the query `count` in a transaction. If
+		the query returns a number above 0, the transaction stays open for `seconds`. Returns its Holder."""
 		holder = Holder(self, f"holder{next(self.numbers)}")
 		holder.start(statement, seconds, user, count)
 		self.stage.helpers.append(holder)
@@ -211,29 +211,30 @@ class Postgres(Process):
 		return [f"{self.bin}/psql", "-XAtq", "-h", self.data, "-U", user, "-d", "reeve"]
 
 	def make_stranger(self):
-		"""A role that may connect to the database and has no right on anything in it."""
+		"""Creates a role that may connect to the database and has no rights on anything in it."""
 		self.sql("do $$ begin create role stranger login; exception when duplicate_object then null; end $$")
 
 	def type_in(self, lines, user):
-		"""A session of that user into which these lines are typed. Its process."""
+		"""Starts a session of that user and sends it these lines. Returns its process."""
 		psql = subprocess.Popen([*self.psql(user), "-v", "ON_ERROR_STOP=1"], stdin=subprocess.PIPE,
 			stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
 		threading.Thread(target=type_all, args=(psql, lines), daemon=True).start()
 		return psql
 
 	def left_open(self):
-		"""How many of the managers' transactions wait for their next statement for longer than they ever should."""
+		"""Returns how many transactions of managers wait for their next statement for longer than they ever should."""
 		rows = self.sql("select count(*) from pg_stat_activity where application_name like 'reeve-manager %' and state like "
 			"'idle in transaction%' and state_change < clock_timestamp() - interval '100 ms'")
 		return int(rows[0][0]) if rows else 0
 
 	def sql(self, query):
-		"""Rows of columns, as text; None if the database is away, or frozen by us: nobody would thaw it while we wait."""
+		"""Returns rows of columns, as text; None if the database is unavailable, or frozen by this process, which could
+		not resume it while waiting."""
 		if self.frozen:
 			return None
 		done = subprocess.run([*self.psql(), "-F", "\t", "-v", "ON_ERROR_STOP=1", "-c", query], capture_output=True, text=True, check=False,
 			env={**os.environ, "PGOPTIONS": "-c search_path=reeve,public"})
-		if done.returncode == 2:  # the connection was bad
+		if done.returncode == 2:  # the connection failed
 			return None
 		if done.returncode != 0:
 			raise Failure(f"{query}: {done.stderr}")
@@ -241,7 +242,7 @@ class Postgres(Process):
 
 
 class Holder(Process):
-	"""A session that keeps a transaction open. It gives up where a transaction that is open for long is in its way."""
+	"""A session that keeps a transaction open. It gives up after a second if another transaction blocks it."""
 
 	def __init__(self, postgres, name):
 		super().__init__(postgres.stage, name)
@@ -253,18 +254,18 @@ class Holder(Process):
 			script.write(f"begin; set search_path = reeve; set lock_timeout = '1s';\n{statement + ';' if statement else ''}\n"
 				f"select held, held > 0 as any from ({count}) x (held) \\gset\n\\echo held :held\n"
 				f"\\if :any\nselect pg_sleep({seconds});\n\\endif\nrollback;\n")
-		# Line by line, so that what it holds is known while it does.
+		# Line by line, so that the output can be read while the transaction is open.
 		self.launch(["stdbuf", "-oL", *self.postgres.psql(user), "-v", "ON_ERROR_STOP=1", "-f", path])
 
 	def holds(self):
-		"""How many rows (or what its `count` counts) it holds, 0 if it got none; None: not known yet."""
+		"""Returns how many rows (or what its `count` counts) it holds; 0 if it got none; None if not known yet."""
 		ended = not self.alive
 		found = re.search(r"^held (\d+)$", self.stage.log_of(self.name), re.MULTILINE)
 		return int(found[1]) if found else 0 if ended else None
 
 
 class Proxy(Process):
-	"""tests/tools/proxy.c"""
+	"""A proxy (tests/tools/proxy.c)."""
 
 	def __init__(self, stage, name, to, speaks):
 		super().__init__(stage, name)
@@ -284,12 +285,12 @@ class Proxy(Process):
 		return done.stdout
 
 	def applied(self):
-		"""How often its rules have applied since its start."""
+		"""Returns how often its rules have applied since its start."""
 		return int(re.search(r"applied (\d+)", self.tell("status"))[1])
 
 
 class Receiver(Process):
-	"""Of callbacks: tests/tools/http_receiver.py. Its log is a ledger."""
+	"""A receiver of callbacks (tests/tools/http_receiver.py). Its log is a ledger."""
 
 	def __init__(self, stage, name):
 		super().__init__(stage, name)
@@ -322,14 +323,14 @@ class Manager(Process):
 
 
 class Worker(Process):
-	"""`kind` is exec or function. Each life has a name of its own, unless the last one's is asked for."""
+	"""A worker of the `kind` exec or function. Each of its lives has a new name, unless start() keeps the last one."""
 
 	def __init__(self, stage, name, kind, managers, host=None, types=None):
 		super().__init__(stage, name)
 		self.types = types
 		self.kind, self.managers, self.host, self.lives = kind, managers, host, 0
 		self.life = ""
-		self.wanted = True  # alive, by the driver's will
+		self.wanted = True  # the run wants it to be alive
 
 	def start(self, same_name=False):
 		if not same_name:
@@ -354,17 +355,17 @@ class Worker(Process):
 			f"killing the worker, process {self.popen.pid}\n" in self.stage.log_of(self.name)
 
 	def children(self):
-		"""Its own process's children: the watchdog."""
+		"""Returns the children of its own process: the supervisor."""
 		with open(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children", encoding="ascii") as file:
 			return [int(child) for child in file.read().split()]
 
 
 class Host(Process):
-	"""A network namespace with a link to this machine, which can be taken down."""
+	"""A network namespace with a link to this machine. The link can be taken down."""
 
 	def __init__(self, stage, name):
 		super().__init__(stage, name)
-		port = free_port()  # nobody else has it, nor then the link's name and addresses
+		port = free_port()  # its number is unique, and so are the link's name and addresses
 		self.link, n = f"rv{port}", 4 * (port - 20000)
 		self.near, self.far = (f"10.98.{n // 256}.{n % 256 + i}" for i in (1, 2))
 
@@ -395,7 +396,7 @@ class Host(Process):
 
 
 class Stage:
-	"""All of them."""
+	"""All processes of a run."""
 
 	def __init__(self, folder, programs, lease_ms, managers=2, clock=False):
 		self.folder, self.bin, self.n_managers, self.with_clock = folder, programs, managers, clock
@@ -404,7 +405,7 @@ class Stage:
 		self.reports = f"{folder}/sanitizer"
 		for path in (f"{folder}/log", self.ledgers, self.reports):
 			os.makedirs(path, exist_ok=True)
-		os.chmod(folder, 0o755)  # PostgreSQL's user passes through
+		os.chmod(folder, 0o755)  # PostgreSQL's user needs access
 		log_path = f"log_path={self.reports}/report"
 		self.environment = {
 			"ASAN_OPTIONS": f"detect_leaks=0:handle_abort=1:exitcode=97:{log_path}",
@@ -415,7 +416,7 @@ class Stage:
 			f"{2 * lease_ms}ms", "--park", "500ms", "--max-calls", str(MAX_CALLS), "--max-connections", str(MAX_CONNECTIONS)]
 		self.postgres = Postgres(self)
 		self.managers, self.workers, self.proxies, self.submitters = {}, {}, {}, {}
-		self.helpers = []  # come and go with a fault
+		self.helpers = []  # run only during a fault
 		self.receiver = Receiver(self, "receiver")
 		self.host = Host(self, "far") if Host.permitted() else None
 
@@ -435,7 +436,7 @@ class Stage:
 		with open(f"{self.folder}/handlers.ini", "w", encoding="utf-8") as file:
 			for kind in ("fault-exec", "fault-entry", "fault-exit", "fault-told", "stage-b", "stage-d"):
 				file.write(f"[handler {kind}]\nexec = {self.bin}/fault-handler\n")
-		# Managers talk to the database through proxies, some workers to the first two managers.
+		# Managers connect to the database through proxies; so do some workers to the first two managers.
 		for name in MANAGERS[: self.n_managers]:
 			wire = Proxy(self, f"database-{name}", f"{self.postgres.data}/.s.PGSQL.5432", "postgres")
 			self.proxies[wire.name] = wire
@@ -466,14 +467,14 @@ class Stage:
 		self.await_(lambda: self.registered() == len(workers), 60, "the workers to be registered")
 
 	def urls_of(self, manager):
-		"""Where callers know the manager: directly, and through a proxy."""
+		"""Returns the URLs of the manager: direct ones, and those through a proxy."""
 		proxied = [wire for wire in self.proxies.values() if wire.to == f"127.0.0.1:{manager.port}"]
 		return [*manager.listens, *(f"tcp://127.0.0.1:{wire.port}" for wire in proxied)]
 
 	def registered(self):
 		try:
 			return int(self.postgres.sql("select count(*) from workers where not lost")[0][0])
-		except Failure:  # no manager has made the tables yet
+		except Failure:  # no manager has created the tables yet
 			return 0
 
 	def submit(self, name, *options):
@@ -486,7 +487,7 @@ class Stage:
 		return submitter
 
 	def submit_meanwhile(self, name, managers, *options):
-		"""For as long as a fault lasts."""
+		"""Starts a submitter that runs only during a fault."""
 		self.helpers.append(self.start_submitter(name, managers, *options))
 		return self.helpers[-1]
 
@@ -497,7 +498,7 @@ class Stage:
 		return worker
 
 	def flood(self, name, manager, kind, count, seconds):
-		"""One caller that asks for far too much (fault_flood.c)."""
+		"""Starts one client that floods a manager (fault_flood.c)."""
 		flood = Process(self, name)
 		flood.launch([f"{self.bin}/fault-flood", "--manager", manager.url, "--kind", kind, "--count", str(count), "--seconds", str(seconds),
 			"--lease", str(self.lease_ms), "--types", "fault-exec,fault-function"])
@@ -509,7 +510,7 @@ class Stage:
 			return log.read()
 
 	def submit_by_sql(self, name, *options):
-		"""Tasks submitted in transactions of an application, a user of its own, that has a table of its own."""
+		"""Starts a submitter of tasks by SQL, in transactions of an application with its own user and its own table."""
 		self.postgres.sql("""create role app login;
 			grant usage on schema reeve to app;
 			grant execute on function reeve.submit to app;

@@ -1,8 +1,8 @@
-"""What others do to a fleet: callers that ask for too much, sessions that hold locks, roles that send notifications, clocks
-that are set, and managers that stop in the middle of a transaction. Each kind is a generator, as in mishaps.py.
+"""Faults that others cause: clients that request too much, sessions that hold locks, roles that send notifications,
+clocks that are set, and managers that stop in the middle of a transaction. Each kind is a generator, as in mishaps.py.
 
-Most of them are `calm`: the workers have done nothing, and none may be lost. A kind that may have no effect looks whether it
-had one; if not, it says why in `missed`, and is drawn again.
+Most of them are `calm`: they do not affect workers, so no worker may be lost. A kind that may have no effect checks
+whether it had one. If not, it sets the reason in `missed` and is drawn again.
 """
 
 import random
@@ -14,7 +14,7 @@ from stage import MAX_CALLS, MAX_CONNECTIONS
 from watch import now_us
 
 HOUR_S = 3600
-# kind of fault_flood.c: (how many, what one must still be able to do meanwhile: submit over a new connection, or check)
+# kind of fault_flood.c: (count, what others must still be able to do during it: submit over a new connection, or check)
 FLOODS = {
 	"waits": (MAX_CALLS + 500, "submit"),
 	"fetches": (200, ""),
@@ -26,8 +26,8 @@ FLOODS = {
 }
 PARKED = 2000
 TYPES = 500
-TYPES_ENOUGH = TYPES // 2  # tasks of so many of them have to be submitted
-QUIET_US, PROBES = 1500000, 10  # so long, and so many probes, is measured what a probe takes by itself
+TYPES_ENOUGH = TYPES // 2  # the minimum number of types with submitted tasks
+QUIET_US, PROBES = 1500000, 10  # minimum duration and number of probes when measuring probes without a fault
 HOLD_TRIES = 10
 
 
@@ -36,7 +36,7 @@ def one_of(run, rng):
 
 
 def finish(run, process, seconds, what):
-	"""Waits until a program that has to end by itself has ended well."""
+	"""Waits for the end of a program, which must exit in time and with code 0."""
 	until = now_us() + int(seconds * 1e6)
 	while process.alive:
 		yield 0.05
@@ -49,7 +49,8 @@ def finish(run, process, seconds, what):
 
 
 def held(run, statement, seconds, user="postgres", count="select 1", tries=HOLD_TRIES):
-	"""Starts a session that holds something so long (Postgres.hold). Its Holder, or None if it got nothing to hold."""
+	"""Starts a session that holds something for `seconds` (Postgres.hold). Returns its Holder, or None after `tries`
+	sessions that held nothing."""
 	for _ in range(tries):
 		holder = run.stage.postgres.hold(statement, seconds, user, count)
 		while holder.holds() is None:
@@ -61,7 +62,7 @@ def held(run, statement, seconds, user="postgres", count="select 1", tries=HOLD_
 
 
 def let_go(mishap, holder):
-	"""Waits until the session has held it for the whole time."""
+	"""Waits until the session has held it for the full time."""
 	while holder.alive:
 		yield 0.05
 	if holder.code != 0:  # another fault ended it
@@ -69,12 +70,13 @@ def let_go(mishap, holder):
 
 
 def cost_of(run, steps):
-	"""Takes the steps with nothing in their way. What they return, and the longest that a probe took meanwhile, in µs.
+	"""Runs the steps with nothing in their way. Returns their result, and the longest time that a probe took, in µs.
 
-	What is promised of locks (docs/reliability.md) is how long they hold up others, a quarter of the lease and at least 1 s: not
-	how fast this machine is, with sanitizers in all programs, two cores, and perhaps another test on them. So the same is done
-	just before without the lock, and what a probe, or a start, takes then is added to what is promised. A machine on which a
-	probe alone takes longer than what is promised decides nothing (`too_slow`)."""
+	docs/reliability.md promises how long locks delay others, a quarter of the lease and at least 1 s. It does not
+	promise how fast this machine is, with sanitizers in all programs, two cores, and perhaps another test on them. So
+	the same steps run first without the lock, and the time that a probe, or a start, then takes is added to the
+	promised time. If a probe alone takes longer than the promised time, the test decides nothing on this machine
+	(`too_slow`)."""
 	since = now_us()
 	result = yield from steps
 	while now_us() < since + QUIET_US or run.watch.submitted_since(since) < PROBES:
@@ -92,13 +94,13 @@ def too_slow(run, mishap, cost):
 
 
 def started(run, manager, limit_s=None):
-	"""Starts it, and it has to listen within the limit. How long it took, in s."""
+	"""Starts the manager, which must listen within the limit. Returns how long it took, in s."""
 	limit_s = limit_s or run.limit_s
 	since = now_us()
 	manager.start()
 	while not manager.answers():
 		yield 0.05
-		if not manager.alive and manager.code == 3:  # the database was away just then: started again, as by a service manager
+		if not manager.alive and manager.code == 3:  # there was no database: start it again, like a service manager
 			yield 0.5
 			manager.start()
 		if now_us() - since > 60e6:
@@ -121,13 +123,13 @@ def restarted(run, manager, limit_s=None):
 
 
 def frozen_in_a_transaction(run, rng):
-	"""With its rows locked: it is stopped again and again under load until PostgreSQL has such a session."""
+	"""Stops a manager while it holds row locks: repeatedly, under load, until PostgreSQL has such a session."""
 	manager, how, seconds = one_of(run, rng), run.in_turn("frozen", ("frozen", "cut off", "host gone")), run.span(4, 8)
 	name = run.next_name("z")
 
 	def steps(mishap):
 		mishap.calm = True
-		mishap.silent = None if how == "host gone" else manager  # one whose process ends is left at once
+		mishap.silent = None if how == "host gone" else manager  # workers leave a manager at once if its process ends
 		wire = run.stage.proxies[f"database-{manager.name}"]
 		wire.tell("delay", "both", "10")
 		load = run.stage.submit_meanwhile(name, [manager], "--rate", "20", "--seed", "1", "--mix", "tiny=1", "--threads", "6", "--batches",
@@ -164,7 +166,7 @@ def frozen_in_a_transaction(run, rng):
 
 
 ROWS = {
-	# Of those that probes are of, probes would wait for them, as they should.
+	# Without the rows of probes, which would have to wait for the lock.
 	"journal rows": "select from assignments a where closed_at is null and not exists (select from tasks t where t.id = any(a.task_ids)"
 		" and t.details like 'p-%') limit 20 for update skip locked",
 	"managers": "select from managers for update",
@@ -179,7 +181,7 @@ ROWS = {
 
 
 def rows_locked(run, rng):
-	"""Somebody's session that changed rows and was forgotten."""
+	"""A forgotten session has changed rows and holds their locks."""
 	what, seconds = run.in_turn("rows", sorted(ROWS)), run.span(5, 20)
 
 	def steps(mishap):
@@ -200,7 +202,7 @@ def rows_locked(run, rng):
 
 
 def history_read(run, rng):
-	"""A dump reads the history while a manager starts that has to make a partition of it."""
+	"""A dump reads the history while a manager starts that has to create a partition of it."""
 	manager, seconds = one_of(run, rng), run.span(5, 12)
 	waited = "cannot make partitions of the history"
 
@@ -229,8 +231,8 @@ def history_read(run, rng):
 
 
 def joined(run, name, manager):
-	"""A new worker of that name, and then a manager that is restarted (a registration that it took with it would leave an
-	incarnation that is lost). The worker, and how long the start of each took in s."""
+	"""Starts a new worker of that name and, after its registration, restarts a manager. (A restart during the
+	registration could leave a lost incarnation.) Returns the worker, and how long the start of each took, in s."""
 	since = now_us()
 	worker = run.stage.work_meanwhile(name, [f"idle-{name}"])
 	registered = f"select 1 from workers where name = '{worker.life}' and not lost"
@@ -241,7 +243,7 @@ def joined(run, name, manager):
 
 
 def advisory_locks(run, rng):
-	"""A role without rights holds every advisory lock that it can name, while a manager and a new worker start."""
+	"""A role without rights holds every advisory lock that it can name while a manager and a new worker start."""
 	manager, seconds = one_of(run, rng), run.span(5, 12)
 	first, second = run.next_name("a"), run.next_name("a")
 
@@ -280,7 +282,7 @@ def advisory_locks(run, rng):
 
 
 def notify_noise(run, rng):
-	"""A role without rights sends what managers send each other, and what they do not."""
+	"""A role without rights sends notifications like those between managers, and nonsense."""
 	count, seed = int(run.span(100, 600)), rng.randrange(1 << 30)
 
 	def lines(newest):
@@ -309,7 +311,7 @@ def notify_noise(run, rng):
 
 
 def types_many(run, rng):
-	"""Tasks of many types that there were not before, while the database is slow."""
+	"""Submits tasks of many new types while the database is slow."""
 	ms, seconds, cold = rng.randint(1, 4), run.span(5, 10), rng.random() < 0.4
 	manager = one_of(run, rng)
 	name = run.next_name("m")
@@ -350,7 +352,7 @@ def types_many(run, rng):
 
 
 def check_now(run, manager):
-	"""`reeve check` at that manager has to answer within the limit."""
+	"""Runs `reeve check` at that manager, which must answer within the limit."""
 	since = now_us()
 	check = subprocess.Popen([f"{run.stage.bin}/reeve", "check", "--manager", manager.url, "--failed", "1000000"],
 		stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -362,7 +364,7 @@ def check_now(run, manager):
 
 
 def submit_now(run, manager, name):
-	"""A submit over a new connection has to be acknowledged within the limit."""
+	"""Submits over a new connection. The manager must acknowledge within the limit."""
 	since = now_us()
 	submitter = run.stage.submit_meanwhile(name, [manager], "--count", "1", "--mix", "tiny=1", "--types", "fault-function=1", "--threads",
 		"1", "--cancel", "0", "--keyed", "0", "--again", "0", "--look", "0", "--patience", "20000")
@@ -373,7 +375,7 @@ def submit_now(run, manager, name):
 
 
 def drained_off(run, mishap, flood, seconds, what):
-	"""Waits for the end of a flood, which says by its exit code whether it was one. Beside another fault it need not be."""
+	"""Waits for the end of a flood. It must succeed within `seconds`, unless there is another fault as well."""
 	if mishap.bounded:
 		yield from finish(run, flood, seconds, what)
 	while flood.alive:
@@ -383,7 +385,7 @@ def drained_off(run, mishap, flood, seconds, what):
 
 
 def flooded(run, rng):
-	"""By one caller."""
+	"""One client floods a manager."""
 	manager, kind, seconds = one_of(run, rng), run.in_turn("floods", sorted(FLOODS)), int(run.span(5, 10))
 	count, deed = FLOODS[kind]
 	name = run.next_name("flood")
@@ -391,7 +393,7 @@ def flooded(run, rng):
 	def steps(mishap):
 		mishap.calm = True
 		backlog = None
-		if kind in ("fetches", "lost"):  # without one there is nothing that they could keep from others
+		if kind in ("fetches", "lost"):  # without tasks these could not keep any from others
 			backlog = run.stage.submit_meanwhile(run.next_name("y"), run.stage.managers.values(), "--count", "3000", "--rate", "600", "--seed",
 				"1", "--mix", "tiny=1", "--threads", "16", "--cancel", "0", "--keyed", "0", "--again", "0", "--look", "0")
 		flood = run.stage.flood(name, manager, kind, count, seconds)
@@ -412,7 +414,7 @@ def flooded(run, rng):
 
 
 def fetches_parked(run, rng):
-	"""By callers that have all the right to."""
+	"""Manual workers park many Fetches, as they may."""
 	manager, seconds = one_of(run, rng), int(run.span(5, 10))
 	name = run.next_name("flood")
 
@@ -426,7 +428,7 @@ def fetches_parked(run, rng):
 
 
 def clock_jumped(run, rng):
-	"""The database's clock is set forward by hours, and back. One manager may have seen only what came after."""
+	"""The database's clock is set forward by hours, and back. One manager may have started after one of these jumps."""
 	hours, seconds, rest = rng.choice((2, 2, 26)), rng.uniform(2, 5), rng.uniform(1, 3)
 	fresh, old = rng.sample(sorted(run.stage.managers), 2)
 	how = rng.choice(("", "forward", "back"))
@@ -447,7 +449,7 @@ def clock_jumped(run, rng):
 		if how == "back":
 			yield from started(run, managers[fresh])
 			yield rest
-			managers[old].kill()  # its callers go to the other one, with the time that it told them
+			managers[old].kill()  # its clients go to the other one, with the time that it returned
 			yield 0.5
 			yield from started(run, managers[old])
 		yield rest
@@ -456,7 +458,7 @@ def clock_jumped(run, rng):
 	return Mishap("clock jumped", f"{hours} h forward for {seconds:.1f} s, and back{text[how]}", steps, {*run.stage.managers, "postgres"})
 
 
-# With how often each is drawn.
+# The kinds, with their weights in the draw.
 STRANGERS = {
 	frozen_in_a_transaction: 4,
 	rows_locked: 3,
@@ -468,6 +470,6 @@ STRANGERS = {
 	fetches_parked: 2,
 }
 
-# At the end of a run: afterwards the times of ledgers and tables have nothing to do with each other, and schedules stand
-# still until their next planned time.
+# Kinds for the end of a run. Afterwards the times of ledgers and tables cannot be compared, and schedules do not fire
+# until their next scheduled time.
 LAST = {clock_jumped: 1}

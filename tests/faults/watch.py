@@ -1,4 +1,4 @@
-"""Follows the ledgers of a run while they grow: which attempts run where, and how the probes fare."""
+"""Follows the ledgers during a run: which attempts run where, and how long probes take."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import time
 
 PROBE = "p"  # the submitter whose tasks are the probes
 ALIVE = re.compile(rb'"ev":"alive","task":(\d+),"token":(\d+),"t":(\d+)')
-DEAD_US = 500_000  # a handler without a sign of life for so long was killed
+DEAD_US = 500_000  # a handler without a sign of life for this long was killed
 
 
 def now_us():
@@ -17,13 +17,13 @@ def now_us():
 class Watch:
 	def __init__(self, folder):
 		self.folder = folder
-		self.places = {}  # file -> how far it has been read
+		self.places = {}  # file -> the offset read so far
 		self.running = {}  # (task, token) -> the line of its start, until its end
 		self.signs = {}  # (task, token) -> the last sign of life
 		self.starts = {}  # task -> [(token, time)]
 		self.ends = {}  # (task, token) -> time
-		self.submitted, self.completed = {}, {}  # probe -> when; the ledgers are read in no order; with both known it goes …
-		self.served = []  # … here: (submitted, completed)
+		self.submitted, self.completed = {}, {}  # probe -> time. Ledgers are read in no order; with both times known …
+		self.served = []  # … it moves here: (submitted, completed)
 		self.names = {}  # (task, token) -> probe
 		self.probes = {PROBE}  # submitters whose tasks are probes
 
@@ -46,7 +46,7 @@ class Watch:
 			try:
 				self.take(json.loads(line))
 			except ValueError:
-				pass  # torn; the checker has its opinion about that
+				pass  # torn; the checker decides about it
 
 	def take(self, line):
 		event = line["ev"]
@@ -77,24 +77,24 @@ class Watch:
 			self.served.append((self.submitted.pop(probe), self.completed.pop(probe)))
 
 	def running_of(self, life):
-		"""Attempts that have begun at that worker, not ended, and live: {(task, token)}."""
+		"""Returns the attempts that have begun at that worker, have not ended, and are alive: {(task, token)}."""
 		self.running = {key: line for key, line in self.running.items() if self.signs[key] > now_us() - DEAD_US}
 		return {key for key, line in self.running.items() if line["worker"] == life}
 
 	def waiting(self, until):
-		"""Probes submitted before `until` that have not completed: when they were submitted."""
+		"""Returns the submit times of the probes that were submitted until `until` and have not completed."""
 		return [t for t in self.submitted.values() if t <= until]
 
 	def submitted_since(self, since):
-		"""How many probes."""
+		"""Returns the number of probes submitted since then."""
 		return sum(t >= since for t in self.submitted.values()) + sum(t >= since for t, _ in self.served)
 
 	def service_us(self, since, until, base):
-		"""The longest that a probe submitted between the two took, counted from `base` if that is later."""
+		"""Returns the longest time, in µs, of a probe submitted between the two, measured from `base` if later."""
 		return max((max(0, done - max(t, base)) for t, done in self.served if since <= t <= until), default=0)
 
 	def taken_up(self, key):
-		"""When an attempt that was interrupted ended after all, or its task was begun again; None: neither yet."""
+		"""Returns when an interrupted attempt ended after all, or its task began again; None if neither has."""
 		task, token = key
 		times = [t for later, t in self.starts.get(task, []) if later > token]
 		if key in self.ends:

@@ -1,80 +1,81 @@
 /*
- * The lease protocol of Reeve: who may hold a task, and how a task whose worker is gone is given to others.
+ * The lease protocol of Reeve: which worker may run a task, and how a task whose worker is gone goes to another worker.
  *
- * One step here is one thing that happens at once: the commit of an SQL statement, a message composed or taken in
- * under the worker's lock, a moment at which a lease ends. Every step is atomic, and steps come in any order. Steps,
- * statements, messages and phases are named as the code names them, and each step prints what it does. README.md says
- * what is modelled, what is left out, how to read a trail, and what each run covers.
+ * A step is one thing that happens at one moment: the commit of an SQL statement, a message that is composed or
+ * processed under the worker's lock, the end of a lease. Every step is atomic, and steps come in any order. Steps,
+ * statements, messages and phases have the names that they have in the code, and each step prints what it does.
+ * README.md describes what is modelled, what is left out, how to read a trail, and what each run covers.
  *
- * The network. A message that was sent may come never, once, or again and again, at any later time, in any order, to
- * any manager. So there are no channels: that a message was sent is a fact that stays, and it may be taken in whenever
- * that would do something. Being frozen is likewise nothing but taking no step for a while.
+ * Network. A sent message may arrive never, once or many times, at any later time, in any order, at any manager. So
+ * there are no channels: that a message was sent is a fact that stays, and the message may be processed whenever that
+ * would have an effect. A frozen process is one that takes no step for a while.
  *
- * PostgreSQL, READ COMMITTED. A statement sees rows as they were when it began, except the row it updates, whose
- * conditions are checked again on its latest version (EvalPlanQual) once it has the lock. So a statement whose
- * conditions are all on the row it updates is one step; one that reads other rows, or is told what an earlier one read,
- * is two: what was read, and the commit any time later with the check of the updated row. Those in between are in `op`.
- * One whose row has got a version that it will not match is dropped from there at once.
+ * PostgreSQL, READ COMMITTED. A statement sees rows as they were when it began, except the row that it updates: after
+ * it has locked the row, it checks its conditions again on the latest version (EvalPlanQual). So a statement whose
+ * conditions all concern the row that it updates is one step. A statement that reads other rows, or gets what an
+ * earlier statement read, is two steps: the read, and at any later time the commit with the check of the updated row.
+ * `op` has the statements between these steps. A statement is removed from it as soon as its row has a version that the
+ * statement cannot match.
  *
- * Managers keep nothing that matters to these promises: every statement is possible whenever its message was sent or
- * its rows are there. So this is any number of managers, killed and started at will, with at most OPS such statements
- * of all of them under way; and whatever a manager does with a Fetch, to ask redeliver first or to claim, is possible
- * here.
+ * Managers have no state that affects these promises: every statement is possible whenever its message was sent or its
+ * rows exist. So the model stands for any number of managers, killed and started at any time, with up to OPS such
+ * statements in flight in total. It permits everything that a manager may do with a Fetch: call redeliver first, or
+ * claim.
  *
- * Time. No clock is read. over[i] counts the heartbeats of incarnation i (Register is its heartbeat 0) whose lease,
- * from when they were sent, has ended; it may grow at any time. Worker and guard compare acked[i] with it, as the code
- * compares its monotonic clock with the deadline. A manager's watch that has seen hb_seq stand still for a whole lease
- * knows that the lease of that heartbeat, sent before it was first seen, has ended. The database's clock is read by
- * nobody but expired_find (in runs with EXPIRY), where it may have jumped.
+ * Time. The model reads no clock. over[i] counts the heartbeats of incarnation i (Register is its heartbeat 0) whose
+ * lease, measured from when they were sent, has ended. It may grow at any time. Worker and watchdog compare acked[i]
+ * with it, as the code compares its monotonic clock with the deadline. If a manager sees the same hb_seq for a full
+ * lease, the lease of that heartbeat, which was sent before the manager first saw it, has ended. Only expired_find (in
+ * runs with EXPIRY) reads the database's clock, which may have jumped.
  */
 
-/* Sizes: each run sets its own. */
+/* Sizes. Each run sets its own. */
 #ifndef TASKS
 #define TASKS 1    /* 1 or 2 */
 #endif
 #ifndef WORKERS
-#define WORKERS 2  /* incarnations: of one process that registers anew, or of several */
+#define WORKERS 2  /* incarnations: of one process that registers again, or of several */
 #endif
 #ifndef FETCHES
 #define FETCHES 1  /* 1 or 2: Fetches of each incarnation */
 #endif
 #ifndef BEATS
-#define BEATS 1    /* 1 to 3: heartbeats of each incarnation, beside Register */
+#define BEATS 1    /* 1 to 3: heartbeats of each incarnation, in addition to Register */
 #endif
 #ifndef OTHERS_FETCHES
-#define OTHERS_FETCHES FETCHES /* … of incarnations but the first */
+#define OTHERS_FETCHES FETCHES /* … of incarnations other than the first */
 #endif
 #ifndef OTHERS_BEATS
 #define OTHERS_BEATS BEATS
 #endif
 #define BEATS_OF(i) ((i) == 1 -> BEATS : OTHERS_BEATS)
 #ifndef ATTEMPTS
-#define ATTEMPTS 2 /* 2 to 4: attempts that anybody, or a message on its way, still knows of at the same time */
+#define ATTEMPTS 2 /* 2 to 4: attempts that a process or a message in flight refers to at the same time */
 #endif
 #ifndef OPS
 #define OPS 2      /* 1 to 3 */
 #endif
 
-/* status of a task: an executing one's is the attempt (the token, last_updated) that has it, 1 to ATTEMPTS. */
-#define WAITS 0             /* queued, or failed and tried again */
+/* The status of a task. While it executes, this is its attempt (the token, last_updated), 1 to ATTEMPTS. */
+#define WAITS 0             /* queued, or failed with a retry */
 #define ENDED (ATTEMPTS + 1) /* completed, cancelled, dead */
 
-/* Worker processes. PHASE_REGISTERING is PHASE_LOST when nothing is unfinished any more. */
-#define PHASE_NONE 0    /* not yet */
+/* Phases of worker processes. PHASE_REGISTERING is PHASE_LOST without unfinished attempts. */
+#define PHASE_NONE 0    /* not registered yet */
 #define PHASE_SERVING 1
 #define PHASE_LOST 2
-#define PHASE_OVER 3    /* registered anew: the process lives on as another incarnation */
-#define PHASE_LEFT 4    /* ended, its Leave on the way */
+#define PHASE_OVER 3    /* registered again: the process is now another incarnation */
+#define PHASE_LEFT 4    /* ended, its Leave in flight */
 #define PHASE_KILLED 5
 
-/* Where the worker has an attempt. */
-#define PLACE_NONE 0     /* nowhere */
+/* The state of an attempt at its worker. */
+#define PLACE_NONE 0     /* not there */
 #define PLACE_READY 1
-#define PLACE_STARTING 2 /* taken: SPAWN_START is on its way to the guard */
-#define PLACE_RUNNING 3  /* taken: its handler runs */
-#define PLACE_OUTBOX_C 4 /* its result waits for a verdict: completed … */
+#define PLACE_STARTING 2 /* in a slot: SPAWN_START is in flight to the supervisor */
+#define PLACE_RUNNING 3  /* in a slot: its handler runs */
+#define PLACE_OUTBOX_C 4 /* its result is not acknowledged: completed … */
 #define PLACE_OUTBOX_F 5 /* … or failed, returned, cancelled, lease_ended */
-#define PLACE_GONE 6     /* it was there */
+#define PLACE_GONE 6     /* no longer there */
 
 #define BIT(n) (1 << (n))
 #define HELD(a) (place[a] != PLACE_NONE && place[a] != PLACE_GONE)
@@ -91,51 +92,51 @@ byte hb_seq[WORKERS + 1];
 /* The worker of each incarnation. */
 byte phase[WORKERS + 1];
 byte highest[WORKERS + 1];  /* highest_fetch_id */
-byte waiting[WORKERS + 1];  /* the Fetches waited for, as bits */
-byte sent[WORKERS + 1];     /* the last heartbeat composed */
-byte acked[WORKERS + 1];    /* the last one that was acknowledged while it was the last: lease_until_ms */
+byte waiting[WORKERS + 1];  /* waiting_fetch_ids, as bits */
+byte sent[WORKERS + 1];     /* the last composed heartbeat */
+byte acked[WORKERS + 1];    /* the last heartbeat that was acknowledged while no later one was sent: lease_until_ms */
 byte over[WORKERS + 1];     /* the leases of heartbeats below this have ended */
 
-/* What heartbeats say, by incarnation and seq. */
+/* The contents of heartbeats, by incarnation and seq. */
 #define BEAT(i, s) (((i) - 1) * (BEATS + 1) + (s))
 byte beat_held[WORKERS * (BEATS + 1)];
 byte beat_highest[WORKERS * (BEATS + 1)];
 byte beat_waiting[WORKERS * (BEATS + 1)];
 
-/* The table tasks. Its open row in assignments is its attempt's. */
+/* The table tasks. A task's open row in assignments is that of its attempt. */
 byte status[TASKS + 1];
 #ifdef CANCEL
 bit cancel_requested[TASKS + 1];
 #endif
 
-/* Attempts. The number of one that nobody and no message knows any more is used again. */
+/* Attempts. A number to which no process and no message refers any more is used again. */
 byte att_worker[ATTEMPTS + 1]; /* assignments.worker_id; 0: no such attempt */
 byte att_fetch[ATTEMPTS + 1];  /* assignments.fetch_id */
 byte att_task[ATTEMPTS + 1];
 byte place[ATTEMPTS + 1];
 bit answered[ATTEMPTS + 1];    /* a FetchResponse with it was sent */
 byte reported[ATTEMPTS + 1];   /* a Report with it was sent, with this result: PLACE_OUTBOX_C, PLACE_OUTBOX_F */
-bit judged[ATTEMPTS + 1];      /* a ReportResponse with its verdict was sent */
+bit judged[ATTEMPTS + 1];      /* a ReportResponse with its ack was sent */
 #ifdef EXPIRY
-bit expired[ATTEMPTS + 1];     /* its time is over on the monotonic clock of whoever watches it */
-bit clock_jumped;              /* the database's clock says that it is over, whether it is or not */
+bit expired[ATTEMPTS + 1];     /* its expiry has passed, by the monotonic clock of the manager that watches it */
+bit clock_jumped;              /* the expiry has passed by the database's clock, whether it really has or not */
 #endif
 
 #ifdef WITHOUT_INCARNATION
-byte att_by[ATTEMPTS + 1];     /* the incarnation that took it in */
+byte att_by[ATTEMPTS + 1];     /* the incarnation that accepted it */
 #define BY(a) att_by[a]
 #else
 #define BY(a) att_worker[a]
 #endif
 
-/* Statements under way: kind · 1000 + three digits; 0: none. Whose they are does not matter: they are sorted. */
+/* Statements in flight: kind · 1000 + three digits; 0: none. They are sorted, as it does not matter who sent them. */
 short op[OPS];
-#define CLAIM 1          /* incarnation, Fetch id, task. When it began the incarnation was not lost, the task waited */
+#define CLAIM 1          /* incarnation, Fetch id, task. At its begin the incarnation was not lost, the task waited */
 #define WORKER_LOSE 2    /* incarnation, hb_seq seen */
-#define END_LOST 3       /* end_attempts of what lost_find found: attempt, 0, task */
+#define END_LOST 3       /* end_attempts after lost_find: attempt, 0, task */
 #define END_TAKEN_BACK 4 /* … take_back_find … */
 #define END_EXPIRED 5    /* … expired_find … */
-#define LOSE_AND_END 6   /* incarnation, hb_seq seen, attempt: one statement in the place of two */
+#define LOSE_AND_END 6   /* incarnation, hb_seq seen, attempt: one statement instead of two */
 #define OP(kind, x, y, z) ((kind) * 1000 + (x) * 100 + (y) * 10 + (z))
 #define KIND(k) (op[k] / 1000)
 #define X(k) ((op[k] / 100) % 10)
@@ -143,7 +144,7 @@ short op[OPS];
 #define Z(k) (op[k] % 10)
 #define FREE_OP (op[OPS - 1] == 0)
 
-/* P(n, x) for some attempt, statement under way or task. */
+/* Whether P(n, x) is true for an attempt or a statement in flight. */
 #if ATTEMPTS == 2
 #define SOME_ATTEMPT(P, x) (P(1, x) || P(2, x))
 #elif ATTEMPTS == 3
@@ -174,18 +175,18 @@ short op[OPS];
 #define IS_OF(a, i) (att_worker[a] == i)
 #define IS_CLAIM_FOR(k, i) (KIND(k) == CLAIM && X(k) == i)
 
-/* Runs of the whole protocol use numbers again, so that they are not bounded in incarnations and heartbeats; in the
- * others a trail is easier to read, and the end comes by itself, when they are not. */
+/* Runs of the complete protocol use numbers again, so the numbers of incarnations and heartbeats are unbounded. The
+ * other runs do not, so that a trail is easier to read and the search ends. */
 #if !defined(SHORTEST) && !defined(LIVE)
 #define RENUMBERED
 #endif
 
-/* ALWAYS_ANSWERED: redeliver may answer a Fetch with what it was given at any time, so it makes no difference to what
- * can happen whether a claim's own answer was sent, and both are one state. */
+/* ALWAYS_ANSWERED: redeliver may answer a Fetch with its assigned attempts at any time. So it makes no difference
+ * whether the answer of the claim was sent, and both cases are one state. */
 
-/* Variants: each removes one guard. */
+/* Variants: each removes one safeguard. */
 #ifdef WITHOUT_SEQ
-byte got[WORKERS + 1]; /* the newest heartbeat that has come; hb_seq only counts those that come */
+byte got[WORKERS + 1]; /* the latest heartbeat that has arrived; hb_seq only counts arrivals */
 #define GOT(i) got[i]
 #else
 #define GOT(i) hb_seq[i]
@@ -235,15 +236,15 @@ bit swept[WORKERS + 1];
 #ifdef WITHOUT_WATCHED_EXPIRY
 #define IS_EXPIRED(a) (expired[a] || clock_jumped)
 #else
-#define IS_EXPIRED(a) expired[a] /* and so the database's clock does not matter */
+#define IS_EXPIRED(a) expired[a] /* so the database's clock does not matter */
 #endif
 #if defined(WITHOUT_DROPPED_ANSWERS) || defined(WITHOUT_INCARNATION)
-#define ANSWERS_STAY /* answers that nobody waits for have to be kept */
+#define ANSWERS_STAY /* keep answers for which no worker waits */
 #endif
 
 #ifdef LIVE
-bit calm;            /* there are no more faults from now on */
-bit news[WORKERS + 1]; /* a heartbeat has raised hb_seq, and take_back_find has not been asked yet */
+bit calm;            /* no more faults from now on */
+bit news[WORKERS + 1]; /* a heartbeat has raised hb_seq, and take_back_find has not run since */
 #define CALM calm
 #define NEWS(i) news[i]
 #else
@@ -256,20 +257,20 @@ bit news[WORKERS + 1]; /* a heartbeat has raised hb_seq, and take_back_find has 
 #else
 #define SCRATCH hidden
 #endif
-/* What must always hold. The name is what a run says when it does not; it is 0. */
+/* A condition that must always hold. A run prints the name, a variable that is 0, when the condition is false. */
 #define PROMISE(condition, name) assert((condition) || name)
 SCRATCH byte no_two_holders, no_handler_starts_without_the_lock, no_lock_is_taken_from_a_running_handler;
 SCRATCH byte stale_finish_changes_nothing, stale_statement_changes_nothing;
 SCRATCH byte take_back_never_hits_what_is_held, take_back_never_hits_what_will_be_accepted;
 SCRATCH byte nobody_is_told_lost_who_is_not, task_whose_worker_is_gone_can_leave_executing;
 
-/* For use within a step; 0 between steps. Not part of the state, unless the search is to be breadth first (SHORTEST),
- * which cannot have that. */
+/* Variables for use within a step; 0 between steps. They are hidden, which means not part of the state. A breadth-first
+ * search (SHORTEST) does not support hidden variables. */
 SCRATCH byte b, c, k, n, free_a, w_a, w_i;
 SCRATCH short swap;
 #define DONE retire(); b = 0; c = 0; k = 0; n = 0; free_a = 0; w_a = 0; w_i = 0; swap = 0
 
-/* --- bookkeeping: no steps of their own --------------------------------------------------------------------------- */
+/* --- bookkeeping (parts of steps) --------------------------------------------------------------------------------- */
 
 inline sort_ops()
 {
@@ -290,7 +291,7 @@ inline add_op(code)
 	sort_ops()
 }
 
-/* Drops statements under way that will match nothing: claims of a task whose version has changed. */
+/* Drops statements in flight that cannot match any more: claims of a task whose version has changed. */
 inline drop_claims(t)
 {
 	for (k : 0 .. OPS - 1) {
@@ -302,7 +303,7 @@ inline drop_claims(t)
 	sort_ops()
 }
 
-/* … worker_lose of a row whose hb_seq has changed, or that is lost. */
+/* The same for worker_lose of a row whose hb_seq has changed, or that is lost. */
 inline drop_lose(i)
 {
 	for (k : 0 .. OPS - 1) {
@@ -314,7 +315,7 @@ inline drop_lose(i)
 	sort_ops()
 }
 
-/* … end_attempts with a token that is the task's no more. */
+/* The same for end_attempts with a token that the task no longer has. */
 inline drop_ends(a)
 {
 #ifndef WITHOUT_TOKEN
@@ -330,8 +331,8 @@ inline drop_ends(a)
 #endif
 }
 
-/* Forgets an attempt that has not the task any more, if no process knows it and no message with it could do
- * anything. */
+/* Frees the number of an attempt that no longer has the task, if no process refers to it and no message with it could
+ * have an effect. */
 inline forget(a)
 {
 	if
@@ -354,7 +355,7 @@ inline forget(a)
 	fi
 }
 
-/* After a change of what a worker waits for: answers that nobody will take in any more are forgotten. */
+/* Forgets answers that no worker will accept any more. For use after a change of a worker's waiting Fetches. */
 inline forget_answers()
 {
 	for (n : 1 .. ATTEMPTS) {
@@ -370,7 +371,7 @@ inline forget_answers()
 	skip
 }
 
-/* What heartbeats below this one say is of no use any more. */
+/* Clears the contents of heartbeats below this one, which are no longer used. */
 inline clear_beats(i, below)
 {
 	for (b : 0 .. BEATS) {
@@ -382,8 +383,8 @@ inline clear_beats(i, below)
 	skip
 }
 
-/* Of a lost incarnation: its heartbeats do nothing any more; a lease that is over does not come back; where its process
- * is gone too, no number of it matters. */
+/* Normalizes the state of a lost incarnation. Its heartbeats have no effect any more, and a lease that has ended cannot
+ * be renewed. If its process is gone too, none of its numbers matters. */
 inline normalise_lost(i)
 {
 #ifndef WITHOUT_LOST_HEARTBEAT
@@ -411,7 +412,7 @@ inline normalise_lost(i)
 #endif
 }
 
-/* Heartbeats are counted from the last that has both come and been acknowledged, so that there may be any number. */
+/* Renumbers heartbeats from the last one that has both arrived and been acknowledged, so their number is unbounded. */
 inline normalise_beats(i)
 {
 #ifdef RENUMBERED
@@ -446,8 +447,8 @@ inline normalise(i)
 	fi
 }
 
-/* The number of a lost incarnation whose process is gone, and that nothing under way and no attempt names, is used
- * again for another one: what is still on the way from it does nothing. */
+/* Frees the number of a lost incarnation whose process is gone, if no attempt and no claim in flight refers to it. Its
+ * messages that are still in flight have no effect. */
 inline retire()
 {
 #ifdef RENUMBERED
@@ -464,15 +465,15 @@ inline retire()
 #endif
 }
 
-/* --- what commits do ---------------------------------------------------------------------------------------------- */
+/* --- effects of commits ------------------------------------------------------------------------------------------- */
 
-/* The task's row gets a new version without its attempt: the end of attempt `a`. */
+/* Ends attempt `a`: the task's row gets a new version without it. */
 inline attempt_over(a, becomes)
 {
 	status[att_task[a]] = becomes;
 	drop_ends(a);
 #ifdef RENUMBERED
-	/* It makes no difference any more how its handler ended. */
+	/* How its handler ended makes no difference any more. */
 	if
 	:: reported[a] == PLACE_OUTBOX_C -> reported[a] = PLACE_OUTBOX_F
 	:: else
@@ -488,7 +489,7 @@ inline attempt_over(a, becomes)
 	forget(a)
 }
 
-/* Ended in any way but well. */
+/* Ends an attempt that did not complete. */
 inline give_back(a)
 {
 #ifdef CANCEL
@@ -501,8 +502,8 @@ inline give_back(a)
 #endif
 }
 
-/* end_attempts, of what a manager found (as `kind` says). `a` is the token; `w_a` becomes the attempt that has the
- * task. */
+/* end_attempts for an attempt that a manager found by the statement that `kind` names. `a` is the token. Sets `w_a` to
+ * the attempt that has the task. */
 inline end_attempts(a, t, kind)
 {
 	if
@@ -527,7 +528,7 @@ inline end_attempts(a, t, kind)
 	fi
 }
 
-/* worker_lose: the row is checked as it is now. */
+/* worker_lose. Checks the current version of the row. */
 inline worker_lose(i, seen)
 {
 	if
@@ -539,8 +540,8 @@ inline worker_lose(i, seen)
 	fi
 }
 
-/* What the reading statements find. take_back_find goes by what the heartbeat that raised hb_seq last said: what an
- * older one allows to take back, a newer one does too. */
+/* The conditions of the reading statements. take_back_find uses the contents of the heartbeat that last raised hb_seq:
+ * a later heartbeat permits every requeue that an earlier one permits. */
 #define WORKERS_WATCH(i) (phase[i] != PHASE_NONE && !lost[i] && over[i] > GOT(i))
 #define LOST_FIND(a) (att_worker[a] != 0 && status[att_task[a]] == a && lost[att_worker[a]] && !SWEPT(att_worker[a]))
 #define TAKE_BACK_FIND(a) (att_worker[a] != 0 && status[att_task[a]] == a && !lost[att_worker[a]] && \
@@ -549,7 +550,7 @@ inline worker_lose(i, seen)
 
 /* --- a worker: its process, its lease, its row -------------------------------------------------------------------- */
 
-/* A lease ends. The guard has killed the handlers that ran by it. */
+/* A lease ends. The watchdog has killed the handlers that ran under it. */
 inline lease_ends(i)
 {
 	printf("the lease of incarnation %d by heartbeat %d ends\n", i, over[i]);
@@ -574,7 +575,7 @@ inline lease_ends(i)
 	normalise(i)
 }
 
-/* One snapshot. */
+/* Composes a heartbeat from one snapshot. */
 inline heartbeat_compose(i)
 {
 	sent[i]++;
@@ -590,7 +591,7 @@ inline heartbeat_compose(i)
 	    sent[i], i, highest[i], waiting[i], beat_held[BEAT(i, sent[i])])
 }
 
-/* The end of a process: what was in its memory is gone. Its handlers run on until the guard has killed them. */
+/* Ends a process. The contents of its memory are lost. Its handlers continue until the watchdog has killed them. */
 inline process_ends(i, how)
 {
 	phase[i] = how;
@@ -620,8 +621,8 @@ inline session_lost(i)
 	forget_answers()
 }
 
-/* heartbeat, seq s: all its conditions are on the row it updates. Those of its copies and of older ones match nothing;
- * worker_look then tells them from a lost worker's, and they are answered OK like the first. */
+/* heartbeat with seq s. All its conditions concern the row that it updates. Copies and older heartbeats match no row.
+ * worker_look then distinguishes them from those of a lost worker, and they are answered OK like the first. */
 #ifdef WITHOUT_SEQ
 #define HEARTBEAT_COMES(i, s) (sent[i] >= s && RENEWS(i))
 #else
@@ -631,7 +632,7 @@ inline heartbeat(i, s)
 {
 	printf("heartbeat: %d of incarnation %d comes, hb_seq is raised\n", s, i);
 #ifdef WITHOUT_SEQ
-	hb_seq[i] = 1 + hb_seq[i] % 2; /* just another number */
+	hb_seq[i] = 1 + hb_seq[i] % 2; /* only a different number */
 	if
 	:: got[i] < s -> got[i] = s
 	:: else
@@ -649,7 +650,7 @@ inline heartbeat(i, s)
 	normalise_beats(i)
 }
 
-/* Incarnations get the lowest number that is free. */
+/* Incarnations get the lowest free number. */
 #if WORKERS == 2
 #define IS_NEXT(i) (phase[i] == PHASE_NONE && (i == 1 || phase[1] != PHASE_NONE))
 #else
@@ -715,7 +716,7 @@ end:	do
 	od
 }
 
-/* What managers do by themselves about an incarnation. */
+/* The steps that managers take for an incarnation without a message. */
 proctype watch(byte i)
 {
 end:	do
@@ -751,12 +752,12 @@ end:	do
 		printf("Fetch %d of incarnation %d\n", f, i);
 		highest[i] = f;
 		waiting[i] = waiting[i] | BIT(f); DONE }
-	/* An answer with nothing, INVALID_ARGUMENT, or the worker's own deadline. */
+	/* An empty answer, INVALID_ARGUMENT, or the worker's own deadline. */
 	:: d_step { phase[i] == PHASE_SERVING && (waiting[i] & BIT(f)) ->
 		printf("Fetch %d of incarnation %d is settled with nothing\n", f, i);
 		waiting[i] = waiting[i] & ~BIT(f);
 		forget_answers(); DONE }
-	/* A manager has it, the first copy or another. */
+	/* A manager has received the Fetch, the first copy or another. */
 	:: d_step { phase[i] != PHASE_NONE && highest[i] >= f && CLAIMS_FOR(i) && CLAIMABLE(1) && FREE_OP &&
 		!UNDER_WAY(OP(CLAIM, i, f, 1)) -> claim_begins(i, f, 1); DONE }
 #if TASKS > 1
@@ -766,9 +767,9 @@ end:	do
 	od
 }
 
-/* --- statements under way ----------------------------------------------------------------------------------------- */
+/* --- statements in flight ----------------------------------------------------------------------------------------- */
 
-/* The claim's commit: a new attempt. Its version of the task was still the latest, or it had been dropped. */
+/* Commits a claim, with a new attempt. Its version of the task is still the latest; otherwise it would not be in op. */
 inline claim_commits(x, is_answered)
 {
 	for (n : 1 .. ATTEMPTS) {
@@ -805,7 +806,7 @@ proctype statement(byte x)
 {
 end:	do
 	:: d_step { KIND(x) == CLAIM && FREE_ATTEMPT -> claim_commits(x, 1); DONE }
-	/* The connection or the manager was lost meanwhile. */
+	/* The connection or the manager was lost before the answer. */
 #ifndef ALWAYS_ANSWERED
 	:: d_step { KIND(x) == CLAIM && FREE_ATTEMPT && !CALM -> claim_commits(x, 0); DONE }
 #endif
@@ -832,7 +833,7 @@ end:	do
 		end_attempts(free_a, n, w_i);
 		forget_answers(); DONE }
 #ifdef WITHOUT_TWO_COMMITS
-	/* What it read when it began, it goes by: only the row that it updates is checked again. */
+	/* It uses what it read when it began. Only the row that it updates is checked again. */
 	:: d_step { KIND(x) == LOSE_AND_END ->
 		w_i = X(x); n = Y(x); free_a = Z(x);
 		op[x] = 0;
@@ -847,7 +848,7 @@ end:	do
 	od
 }
 
-/* --- an attempt: at the worker, its reports, and what finds it ---------------------------------------------------- */
+/* --- an attempt: at the worker, its reports, and the statements that find it -------------------------------------- */
 
 #ifdef WITHOUT_DROPPED_ANSWERS
 #define ACCEPTED(a) (answered[a] && !HELD(a) && phase[att_worker[a]] == PHASE_SERVING)
@@ -855,8 +856,8 @@ end:	do
 #define ACCEPTED(a) (answered[a] && place[a] == PLACE_NONE && phase[att_worker[a]] == PHASE_SERVING && \
 	(waiting[att_worker[a]] & BIT(att_fetch[a])))
 #endif
-/* Who looks at the lease before a handler starts: the guard, when it gets SPAWN_START; without it the worker,
- * before. */
+/* The watchdog checks the lease when it receives SPAWN_START. In variants without that check, the worker checks the
+ * lease before it sends SPAWN_START. */
 #define LEASED(i) (acked[i] >= over[i])
 #if defined(WITHOUT_GUARD) || defined(WITHOUT_GUARD_START)
 #define WORKER_STARTS(i) LEASED(i)
@@ -878,7 +879,7 @@ inline accept_answer(a)
 	place[a] = PLACE_READY
 }
 
-/* A report is handled: complete or end_attempts, and if it matched nothing late_results. */
+/* Handles a report: complete or end_attempts, or late_results if these match no row. */
 inline report_handled(a, t)
 {
 	judged[a] = 1;
@@ -896,7 +897,7 @@ inline report_handled(a, t)
 	:: else -> printf("late_results: attempt %d\n", a)
 	fi;
 #ifdef RENUMBERED
-	/* The attempt is over, and whether its worker has the verdict already makes no difference to anything. */
+	/* The attempt is over. Whether its worker already has the ack makes no difference. */
 	if
 	:: IN_OUTBOX(a) -> place[a] = PLACE_GONE; forget_answers()
 	:: else
@@ -914,7 +915,7 @@ end:	do
 		accept_answer(a);
 		forget_answers(); DONE }
 #if TASKS > 1
-	/* … the same answer with another attempt, too */
+	/* the same, with another attempt in the same answer */
 	:: d_step { att_worker[a] != 0 && ACCEPTED(a) ->
 		for (c : 1 .. ATTEMPTS) {
 			if
@@ -943,7 +944,7 @@ end:	do
 	:: d_step { place[a] == PLACE_READY ->
 		printf("attempt %d goes back, not begun\n", a);
 		place[a] = PLACE_OUTBOX_F; DONE }
-	/* the guard */
+	/* the supervisor and its watchdog */
 	:: d_step { place[a] == PLACE_STARTING && GUARD_STARTS(BY(a)) ->
 		printf("the handler of attempt %d starts\n", a);
 		PROMISE(!RUNNING(att_task[a]), no_two_holders);
@@ -1011,7 +1012,7 @@ end:	do
 		add_op(OP(LOSE_AND_END, att_worker[a], hb_seq[att_worker[a]], a)); DONE }
 #endif
 #ifdef EXPIRY
-	/* A time-out is a lease shorter than the expiry: by then its handler has ended, one way or the other. */
+	/* The timeout is a lease shorter than the expiry. So the handler has ended by then, in one way or another. */
 	:: d_step { att_worker[a] != 0 && status[att_task[a]] == a && !expired[a] && place[a] != PLACE_STARTING &&
 		place[a] != PLACE_RUNNING ->
 		printf("attempt %d expires\n", a);
@@ -1026,7 +1027,7 @@ end:	do
 /* --- submitters, operators, and the proof that a task can leave executing ----------------------------------------- */
 
 #ifdef RENUMBERED
-/* An ended task of which nobody speaks any more makes room for another. */
+/* Another task replaces an ended one to which no attempt refers any more. */
 #define IS_AT(a, t) (att_task[a] == t)
 proctype submitter(byte t)
 {
@@ -1073,9 +1074,9 @@ end:	do
 #endif
 
 #ifdef LIVE
-/* No more faults: no process is killed, no statement is rolled back, no outcome stays unknown. The network goes on
- * doubling and delaying. Then no run, fair or not, may come back for ever to a task that executes under a worker that
- * is gone. */
+/* No more faults: no process is killed, no statement is rolled back, no outcome stays unknown. The network continues to
+ * duplicate and delay messages. Then no run, fair or not, may return infinitely often to a task that executes under a
+ * worker that is gone. */
 proctype faults()
 {
 end:	do
@@ -1085,9 +1086,9 @@ end:	do
 #define executing_under_gone (EXECUTING(1) && GONE(att_worker[status[1]]))
 ltl leaves { !<>(calm && []<>executing_under_gone) }
 #else
-/* From every state in which a task executes under a worker that is gone, these steps of the protocol, in this order,
- * are possible, and end that: its leases run out, a manager's watch and worker_lose, lost_find and end_attempts. The
- * run then starts from the beginning, so that no further states are made. */
+/* In every state in which a task executes under a worker that is gone, the following steps of the protocol are possible
+ * in this order and end the attempt: its leases end; a manager's watch and worker_lose; lost_find and end_attempts. The
+ * run then starts from the beginning, so that this adds no states. */
 inline start_again()
 {
 	for (n : 1 .. WORKERS) {

@@ -1,8 +1,9 @@
--- Fills a database that a manager has made: psql's variables say how many tasks wait (`waiting`) and how many have ended
--- (`ended`), evenly over the last 20 days. Of a thousand that wait ten have failed before and one is due tomorrow; of a hundred
--- that ended one is dead and one cancelled, and one is of batch 2. 20,000 more tasks are executing, each given out for itself. 20
--- queues with 2 types each. For each thousand that ended there are a batch with 20 callbacks, one of them given up, a worker that is
--- gone, ten runs of schedule-1, and a metric; for each ten thousand a pipeline and a schedule.
+-- Fills a database that a manager has created. psql's variables set how many tasks wait (`waiting`) and how many have
+-- ended (`ended`), evenly over the last 20 days. Of a thousand waiting tasks ten have failed before and one is due
+-- tomorrow. Of a hundred ended tasks one is dead, one is cancelled, and one belongs to batch 2. In addition, 20,000
+-- tasks are executing, each in its own assignment. There are 20 queues with 2 types each. For each thousand ended tasks
+-- there are a batch with 20 callbacks, one of them given up, a worker that is gone, ten runs of schedule-1, and a
+-- metric; for each ten thousand a pipeline and a schedule.
 set search_path = reeve;
 insert into routes (queue, type)
 select 'queue' || q, 'type' || t from generate_series(0, 19) q, generate_series(0, 1) t on conflict do nothing;

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Stands between commands and a manager, and measures how long the manager takes to answer each call.
+"""Forwards calls from commands to a manager, and measures how long the manager takes to answer each call.
 
 	relay.py LISTEN TO FILE
 
-LISTEN and TO are ports of 127.0.0.1. For each call answered, other than pings, FILE gets a line "METHOD MS": from when all of the call
-was here until all of its answer was. Each line is there before the answer goes on.
+LISTEN and TO are ports of 127.0.0.1. For each answered call, except pings, it appends a line "METHOD MS" to FILE: the
+time from when it has received the complete call until it has received the complete answer. It writes the line before it
+forwards the answer.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ METHOD_WITHIN = 200  # of a call's bytes
 
 
 async def frames(reader, writer, seen):
-	"""Passes on what comes, frame by frame, each after `seen` saw it."""
+	"""Forwards frames from reader to writer. Calls `seen` with each frame first."""
 	try:
 		writer.write(await reader.readexactly(GREETING))
 		while True:
@@ -37,7 +38,7 @@ async def frames(reader, writer, seen):
 class Relay:
 	def __init__(self, to, path):
 		self.to = to
-		self.file = open(path, "a", encoding="ascii", buffering=1)  # who measures empties it
+		self.file = open(path, "a", encoding="ascii", buffering=1)  # the script that measures empties it
 
 	async def connected(self, reader, writer):
 		calls = {}  # id -> (method, since)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""When cron expressions fire around changes of clocks, worked out by walking every minute with Python's own time zones.
+"""Prints when cron expressions fire around clock changes, computed minute by minute with Python's own time zones.
 
-Prints lines of EXPRESSION, ZONE, SINCE, UNTIL and the times after SINCE up to UNTIL, all in seconds since 1970, separated by
-tabs, the times by commas and in braces, as PostgreSQL reads arrays. It shares no idea with the code that is tested but
-the rule: an expression that allows every hour goes by each minute that passes; any other has each time of a day once,
-when the zone's clock first shows it or, if it is skipped, has gone past it.
+Each line has EXPRESSION, ZONE, SINCE, UNTIL and the times after SINCE up to UNTIL, separated by tabs. Times are in
+seconds since 1970; the list is separated by commas and in braces, as PostgreSQL reads arrays. This program shares only
+the rule with the tested code: an expression that allows every hour fires at each matching minute that passes; any other
+fires once for each time of a day, when the zone's clock first shows that time or, if it is skipped, a later one.
 """
 import calendar
 from datetime import datetime, timedelta, timezone
@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 DAYS = "sun mon tue wed thu fri sat".split()
 
-# A zone, and a day (in UTC) on or about which its clocks change: by an hour, by half an hour, at midnight, a minute past it,
-# by a whole day, twice a year in the middle of it, in the far future; and some where they never do.
+# Zones, and days (in UTC) on or near which their clocks change: by an hour, by half an hour, at midnight, a minute
+# after midnight, by a full day, twice a year in the middle of it, in the far future; and some without changes.
 PLACES = [
     ("Europe/Berlin", "2026-03-29"), ("Europe/Berlin", "2026-10-25"),
     ("Europe/London", "2026-03-29"), ("Europe/London", "2026-10-25"),
@@ -46,7 +46,7 @@ EXPRESSIONS = [
 
 
 def values(field, low, high, names=()):
-    """The numbers that a field takes."""
+    """Returns the set of numbers that a field allows."""
     taken = set()
     for part in field.lower().split(","):
         span, _, step = part.partition("/")
@@ -76,11 +76,12 @@ class Expression:
 
 
 def fires(expression, walls, since):
-    """walls: each minute that passes, as (moment, what the clock shows), from well before `since` on."""
+    """Returns the times after `since` at which the expression fires. `walls` has each minute that passes, from long
+    before `since` on, as (moment, time that the clock shows)."""
     if len(expression.hours) == 24:
         return [moment for moment, wall in walls if moment > since and expression.fits(wall)]
     times = []
-    planned = walls[0][1]  # every time of the day in turn, from where the walk begins
+    planned = walls[0][1]  # every time of the day in turn, from the first minute on
     for moment, wall in walls:
         due = False
         while planned <= wall:

@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""Callers that a manager must withstand: they speak the protocol, and take more than their share.
+"""Clients that a manager must withstand: they follow the protocol, but use more than their share.
 
-	hostile.py URL waits COUNT TASK [N]   opens COUNT Waits on a task, or on N from that one on, on one connection
-	hostile.py URL fetches COUNT [FIRST]  COUNT Fetches on one connection, of as many incarnations: from FIRST on, or that never were
-	hostile.py URL announce COUNT BYTES   COUNT connections, each with the head of a message of so many bytes
-	hostile.py URL connections COUNT      COUNT connections, each with one open Wait on task 1
-	hostile.py URL idle COUNT             COUNT connections that greet and say nothing more
+	hostile.py URL waits COUNT TASK [N]   COUNT Waits for a task, or for N tasks from that id on, on one connection
+	hostile.py URL fetches COUNT [FIRST]  COUNT Fetches on one connection, of COUNT incarnations: from FIRST on, or of
+	                                      incarnations that never existed
+	hostile.py URL announce COUNT BYTES   COUNT connections, each with the header of a message of BYTES bytes
+	hostile.py URL connections COUNT      COUNT connections, each with one open Wait for task 1
+	hostile.py URL idle COUNT             COUNT connections that send nng's protocol header and then nothing
 	hostile.py URL submits COUNT TASKS    COUNT Submits of TASKS tasks of the queue "flood", all at once
-	hostile.py URL types COUNT TASKS      COUNT Submits of TASKS tasks, each of a type that nobody has seen, all at once
-	hostile.py URL reads COUNT CALLS      COUNT connections, each with so many open calls of an operator: lists of schedules
-	hostile.py URL gets COUNT TASK        COUNT connections, each of which gets the task again and again
-	hostile.py URL token BYTES            one call with a token of so many bytes
+	hostile.py URL types COUNT TASKS      COUNT Submits of TASKS tasks, each of a new type, all at once
+	hostile.py URL reads COUNT CALLS      COUNT connections, each with CALLS open calls that list schedules
+	hostile.py URL gets COUNT TASK        COUNT connections, each of which gets the task repeatedly
+	hostile.py URL token BYTES            one call with a token of BYTES bytes
 
-Each prints `ready` when it has done that, then what the answers say (number of times, code, message) in intervals of a second,
-and holds its connections until it is ended. They come from the address HOSTILE_FROM, if that is set.
+Prints `ready` when that is done, and then every second the answers received (count, code, message). Keeps the
+connections open until it is killed. They come from the address HOSTILE_FROM, if that is set.
 """
 import collections
 import os
@@ -67,7 +68,7 @@ class Connection:
         return struct.pack('>QI', len(message) + 4, 1 << 31 | self.sent) + message
 
     def answers(self):
-        """What has come: code and message of each. None at the end."""
+        """Receives data. Returns the code and message of each complete answer; None at the end of the connection."""
         got = self.socket.recv(1 << 20)
         if not got:
             return None

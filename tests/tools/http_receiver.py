@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Receives callbacks, and behaves as well or as badly as the path says.
+"""Receives callbacks and answers as the path specifies.
 
     http_receiver.py --port PORT --log FILE [--secret SECRET] [--certificate FILE --key FILE]
 
-Each call is one JSON line in FILE, written before it is answered: {"t", "path", "id", "timestamp", "signed", "agent",
-"type", "expect", "body"}; "signed" is what its own reading of the signature says: true, false, or null without one.
+Writes each call as one JSON line to FILE before it answers: {"t", "path", "id", "timestamp", "signed", "agent", "type",
+"expect", "body"}. "signed" is the result of its own check of the signature: true, false, or null without one.
 
     /ok                200                        /gone             410
     /status/N          N                          /moved            301 to /ok
     /fail/N            500 to the first N calls of an id, then 200
     /later/S           503 with Retry-After: S to the first call of an id, then 200
-    /hang              no answer                  /close            the connection is closed without one
-    /half              200, and then the body never comes
-    /endless           200, and a body without end
-    /endless-head      a head without end
-    /hold              no answer before the file FILE.go is there, then 200
+    /hang              no answer                  /close            closes the connection without an answer
+    /half              200, without the announced body
+    /endless           200, with an endless body
+    /endless-head      an endless header
+    /hold              no answer until the file FILE.go exists, then 200
 """
 
 import argparse
@@ -30,7 +30,7 @@ import time
 
 
 def signed(secret, headers, body):
-    """Whether one of the signatures is ours; None: there are none."""
+    """Returns whether one of the signatures is valid, with a timestamp within 300 s of now; None without signatures."""
     given = headers.get("webhook-signature")
     if given is None:
         return None
@@ -94,7 +94,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200)
 
     def gone(self):
-        """Whether the caller has closed the connection."""
+        """Returns whether the client has closed the connection."""
         self.connection.settimeout(0.001)
         try:
             return self.connection.recv(1) == b""
@@ -114,7 +114,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             pass
 
     def note(self, body):
-        """Writes the line; returns which call of its id this is, from 1."""
+        """Writes the line. Returns the number of this call among those of its id, from 1."""
         line = json.dumps({
             "t": time.time(), "path": self.path, "id": self.headers["webhook-id"],
             "timestamp": self.headers["webhook-timestamp"],
@@ -133,7 +133,7 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, *_):
-        pass  # callers that go away
+        pass  # clients that disconnect
 
 
 def main():

@@ -1,11 +1,12 @@
 /*
- * A worker whose C functions last: for what happens to them when its lease ends.
+ * A worker whose C functions take long, for tests of what happens to them when its lease ends.
  *
  *	lease-worker --manager URL[,URL] [--name NAME] [--concurrency N] [--no-spawner] --counting FILE
  *
- * It runs tasks of the type `count`: it counts in FILE (struct counting, counting.h), which must be there, until it is
- * told to finish there, or is asked to stop and told to heed that. And of the type `extend`: its details are a number; so
- * many times it asks to run a second longer, and rests half of one. Its result is how often that was granted.
+ * It runs tasks of two types. `count` counts in FILE (struct counting, counting.h; created if it does not exist) until
+ * FILE has `finish` set, or until it is asked to stop and FILE has `heed` set. The details of `extend` are a number:
+ * that many times, it asks to run a second longer and then sleeps half a second. Its result is how often that was
+ * granted.
  */
 #include "tests/tools/counting.h"
 

@@ -1,16 +1,17 @@
 /*
- * A worker that keeps a ledger: each attempt that begins is a line of a file shared by all workers of a story, so that
- * the story can count what was really run, whatever the tables say. A C function, so that tens of thousands of tasks take
- * seconds.
+ * A worker that writes a ledger: a line for each attempt that starts, in a file that all workers of a test share. So
+ * the test can count what actually ran, whatever the tables contain. The handler is a C function, so that tens of
+ * thousands of tasks take seconds.
  *
  *	ledger-worker --manager URL[,URL] --ledger FILE [--name NAME] [--concurrency N] [--prefetch N]
  *
- * It runs tasks of one type, `ledger`; their details are NAME, or "NAME MS" for one that takes so long. A line is
+ * It runs tasks of one type, `ledger`; their details are NAME, or "NAME MS" for a task that takes MS milliseconds. A
+ * line is
  *
  *	MONOTONIC_MS TASK_ID TOKEN ATTEMPT NAME WORKER
  *
- * written in one piece when the attempt begins, and "done TASK_ID TOKEN" when one with a duration has lasted it; an
- * attempt that was asked to stop has no such line. The result is NAME.
+ * written in one piece when the attempt starts, and "done TASK_ID TOKEN" when an attempt with a duration has lasted for
+ * that time; an attempt that was asked to stop has no such line. The result is NAME.
  */
 #include <fcntl.h>
 #include <getopt.h>
@@ -37,7 +38,7 @@ static int64_t now_ms(void)
 	return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
 }
 
-/* Appends it in one piece: the file is opened O_APPEND. */
+/* Appends a line in one piece: the file was opened with O_APPEND. */
 static void write_line(const struct ledger *ledger, const char *line, int length)
 {
 	if (write(ledger->fd, line, (size_t)length) != length) {

@@ -1,4 +1,4 @@
-/* Prints what this process's hash tables make of the same bytes, and of the same id, as any other such process. */
+/* Prints this process's hashes of fixed bytes and of a fixed id, for comparison with those of other processes. */
 #include "common/hash.h"
 
 #include <inttypes.h>

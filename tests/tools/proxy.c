@@ -1,31 +1,34 @@
 /*
- * A TCP proxy that does to its connections what a bad network does, on command: it drops, holds or delays what goes one
- * way, resets connections, and, where it knows the messages, loses, doubles, delays or takes single ones.
+ * A TCP proxy that treats its connections like a bad network, on command: it drops, holds or delays the bytes of one
+ * direction and resets connections. If it knows the messages, it loses, duplicates, delays or takes single ones.
  *
  *	reeve-test-proxy --listen PORT --to HOST:PORT|SOCKET --control PATH [--speaks bytes|sp|postgres]
- *	reeve-test-proxy --tell PATH COMMAND...      gives a running one a command, and prints what it says
+ *	reeve-test-proxy --tell PATH COMMAND...      sends a running proxy a command and prints its answer
  *
- * It listens on 127.0.0.1; HOST is an IPv4 address, SOCKET a Unix socket's path. `up` is towards --to, `down` the other
- * way. When `ok` comes, the command holds for every byte that arrives later.
+ * It listens on 127.0.0.1; HOST is an IPv4 address, SOCKET the path of a Unix socket. `up` is towards --to, `down` the
+ * other direction. After the answer `ok`, the command applies to every byte that arrives later.
  *
- *	pass                  everything back to normal: what is held goes out in order, rules are forgotten, and
- *connections that have lost bytes are reset drop up|down|both     bytes vanish, ends of connections too: nobody is told
- *anything hold up|down|both     bytes wait delay up|down|both MS bytes arrive so much later cut resets all connections
- *	refuse                from now on new connections are reset
- *	status                prints "connections N" (open now), "applied N" (how often rules have applied)
+ *	pass                  everything returns to normal: held bytes go out in order, rules are forgotten, and
+ *	                      connections that have lost bytes are reset
+ *	drop up|down|both     bytes vanish, and so do ends of connections: neither side gets any notice
+ *	hold up|down|both     bytes wait
+ *	delay up|down|both MS bytes arrive this much later
+ *	cut                   resets all connections
+ *	refuse                from now on, new connections are reset
+ *	status                prints "connections N" (open now) and "applied N" (how often rules have applied)
  *
- * Rules are about calls: `message` is what asks, `answer` what comes back. The next COUNT (1 unless given) calls with
- * WORD in the message are treated so:
+ * Rules are about calls: `message` is the request, `answer` the response. They apply to the next COUNT calls (default
+ * 1) with WORD in the message:
  *
  *	message|answer lose WORD [COUNT]
  *	message|answer double WORD [COUNT]        sp only
- *	message|answer late WORD MS [COUNT]       sp only: goes out so much later, while newer ones pass
- *	message|answer copy WORD FILE [COUNT]     sp only: the body also goes to FILE, which then is what raw-call sends
+ *	message|answer late WORD MS [COUNT]       sp only: goes out this much later, while newer ones pass
+ *	message|answer copy WORD FILE [COUNT]     sp only: the body also goes to FILE, as input for raw-call
  *	message|answer take WORD FILE [COUNT]     sp only: the body goes to FILE instead
  *
- * sp is nng's wire protocol of REQ and REP over TCP. With postgres, WORD is a prepared statement's whole name. A
- *connection whose statement or answer is lost is then reset: after `message lose` the server has not executed it, after
- *`answer lose` it has, and the client knows neither. Connections must not ask for encryption.
+ * sp is nng's wire protocol of REQ and REP over TCP. With postgres, WORD is the full name of a prepared statement. A
+ * connection whose statement or answer is lost is then reset: after `message lose` the server has not executed the
+ * statement, after `answer lose` it has, and the client knows neither. Connections must not ask for encryption.
  */
 #include "tests/tools/proxy.h"
 
@@ -105,7 +108,7 @@ static bool rule_add(int count, char **word)
 		return false;
 	while (action <= TAKE && strcmp(word[1], names[action]) != 0)
 		action++;
-	with = action >= LATE ? 4 : 3; /* words without the count */
+	with = action >= LATE ? 4 : 3; /* number of words without the count */
 	if (action > TAKE || count < with || count > with + 1 || proxy.speech == BYTES ||
 	    (proxy.speech == POSTGRES && action != LOSE))
 		return false;
@@ -177,9 +180,10 @@ static void on_control(
 	bufferevent_enable(bev, EV_READ | EV_WRITE);
 }
 
-/* ---- the program ---- */
+/* ---- The program ---- */
 
-/* A path is a Unix socket, HOST:PORT an IPv4 address. */
+/* A string with a slash is the path of a Unix socket; otherwise it is HOST:PORT with an IPv4 address. Returns the
+ * address's length, or 0 if it is invalid. */
 static socklen_t address_read(const char *text, struct sockaddr_storage *address)
 {
 	struct sockaddr_un *path = (struct sockaddr_un *)address;
@@ -232,7 +236,7 @@ static int run(const char *port, const char *control)
 	char address[64];
 
 	signal(SIGPIPE, SIG_IGN);
-	/* libevent's usual clock is some milliseconds coarse: a delay of 1 ms would be one of 4. */
+	/* libevent's default clock is some milliseconds coarse: it would make a delay of 1 ms one of 4 ms. */
 	config = event_config_new();
 	event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
 	proxy.base = event_base_new_with_config(config);
@@ -260,7 +264,7 @@ static int run(const char *port, const char *control)
 	return 0;
 }
 
-/* Gives a running proxy a command. Exit code 0 if it said ok. */
+/* Sends a running proxy a command and prints its answer. Returns the exit code: 0 if the answer is ok. */
 static int tell(const char *control, int count, char **word)
 {
 	struct sockaddr_storage address;

@@ -1,8 +1,9 @@
 /*
- * The insides of reeve-test-proxy (proxy.c says what it does): one libevent loop, and one struct for all of it.
+ * The internals of reeve-test-proxy (described in proxy.c): one libevent loop, and one struct for everything.
  *
- * A link is a connection with its two ways. What arrives on one is cut into messages (proxy_messages.c), which the
- * rules may treat, and put on its way as its direction is treated now (proxy_network.c).
+ * A link is a connection with its two directions ("ways"). The bytes that arrive on one are cut into messages
+ * (proxy_messages.c), to which rules may apply, and sent on according to the direction's current treatment
+ * (proxy_network.c).
  */
 #ifndef TESTS_TOOLS_PROXY_H
 #define TESTS_TOOLS_PROXY_H
@@ -21,7 +22,7 @@ enum direction { UP, DOWN };
 enum treatment { PASS, DROP, HOLD, DELAY };
 enum action { LOSE, DOUBLE, LATE, COPY, TAKE };
 
-/* What is on its way: bytes, or the end of the stream. */
+/* Bytes on their way, or the end of the stream. */
 struct unit {
 	struct unit *prev, *next;
 	int64_t due_us;
@@ -37,12 +38,12 @@ struct way {
 	struct unit *waiting; /* in order */
 	struct unit *late;    /* in no order */
 	struct event *timer;
-	bool robbed;  /* bytes have vanished */
-	bool greeted; /* past what comes before the first message */
-	bool losing;  /* postgres: what comes vanishes, up to the answer's end */
+	bool robbed;  /* bytes were dropped */
+	bool greeted; /* the bytes before the first message have passed */
+	bool losing;  /* postgres: arriving bytes are dropped, up to the end of the answer */
 };
 
-/* A call of which the answer is spoken for. */
+/* A call to whose answer a rule applies. */
 struct spoken_for {
 	struct spoken_for *prev, *next;
 	uint32_t call_id;
@@ -62,7 +63,7 @@ struct rule {
 	enum action action;
 	char word[80], file[512];
 	int64_t ms;
-	int left; /* how many calls it is for yet */
+	int left; /* to how many more calls it applies */
 };
 
 struct proxy {
@@ -81,25 +82,26 @@ struct proxy {
 
 extern struct proxy proxy;
 
-/* Says what is wrong with errno, and ends the program. */
+/* Prints the message of errno and ends the program. */
 void die(const char *what) __attribute__((noreturn));
 
 /* ---- proxy_network.c ---- */
 
-/* Takes a new connection, and connects it on; evconnlistener's callback. */
+/* Accepts a new connection and connects it to the target; evconnlistener's callback. */
 void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *from, int length, void *arg);
 
-/* For the event proxy.sweep: frees the links that are dying. */
+/* Frees the links that are dying; for the event proxy.sweep. */
 void on_sweep(evutil_socket_t fd, short what, void *arg);
 
-/* Resets both ends; the link is freed a loop later. */
+/* Resets both ends; the link is freed in the next iteration of the loop. */
 void link_reset(struct link *link);
 void link_free(struct link *link);
 
-/* Puts bytes, or the end, on their way as the direction is treated now. Takes the bytes. */
+/* Sends bytes, or the end of the stream, according to the direction's current treatment. Takes ownership of the
+ * bytes. */
 void way_send(struct way *way, struct evbuffer *bytes, bool end);
 
-/* Puts bytes on their way so much later, while newer ones pass. Takes them. */
+/* Sends bytes `ms` milliseconds later, while newer ones pass. Takes ownership of them. */
 void way_send_late(struct way *way, struct evbuffer *bytes, int64_t ms);
 
 /* Sends what is due, and sets the timer for the rest. */
@@ -107,7 +109,8 @@ void way_pump(struct way *way);
 
 /* ---- proxy_messages.c ---- */
 
-/* Cuts what has arrived on a way into messages and sends them on, as the rules say; a bufferevent's read callback. */
+/* Cuts the bytes that have arrived on a way into messages, and sends them on according to the rules; a bufferevent's
+ * read callback. */
 void on_read(struct bufferevent *bev, void *arg);
 
 #endif

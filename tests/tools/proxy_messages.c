@@ -1,4 +1,4 @@
-/* Messages: nng's and PostgreSQL's, cut out of the bytes, and what the rules do to them. See proxy.h. */
+/* Messages of nng and of PostgreSQL: cutting them out of the bytes, and applying rules to them. See proxy.h. */
 #include "tests/tools/proxy.h"
 
 #include <arpa/inet.h>
@@ -29,7 +29,7 @@ static struct rule *rule_for(bool answer, const uint8_t *message, size_t length,
 		if (rule->answer == answer && rule->left > 0 &&
 		    (whole ? n == length && !memcmp(message, rule->word, n)
 		           : memmem(message, length, rule->word, n) != NULL)) {
-			if (--rule->left == 0) { /* answers may refer to it yet */
+			if (--rule->left == 0) { /* answers may still refer to it */
 				DL_DELETE(proxy.rules, rule);
 				DL_APPEND(proxy.spent, rule);
 			}
@@ -39,7 +39,7 @@ static struct rule *rule_for(bool answer, const uint8_t *message, size_t length,
 	return NULL;
 }
 
-/* Written apart and then renamed: who sees the file sees all of it. */
+/* Writes to another file and then renames it, so that a reader always sees the complete body. */
 static void write_body(const char *path, const uint8_t *frame, size_t length)
 {
 	size_t head = SP_HEAD + SP_CALL_ID;
@@ -53,7 +53,7 @@ static void write_body(const char *path, const uint8_t *frame, size_t length)
 		die(path);
 }
 
-/* Treats one sp message as a rule says. */
+/* Applies a rule to one sp message. */
 static void rule_apply(const struct rule *rule, struct way *way, const uint8_t *frame, size_t length)
 {
 	proxy.applied++;
@@ -122,7 +122,7 @@ static void sp_reply(struct way *way, const uint8_t *frame, size_t length)
 	way_send(way, bytes_of(frame, length), false);
 }
 
-/* The length of the message at the input's head, 0 if it is not all there. */
+/* Returns the length of the message at the start of the input, or 0 if it is incomplete. */
 static size_t sp_length(struct way *way, struct evbuffer *input)
 {
 	size_t there = evbuffer_get_length(input);
@@ -141,7 +141,7 @@ static size_t sp_length(struct way *way, struct evbuffer *input)
 
 static size_t postgres_length(struct way *way, struct evbuffer *input)
 {
-	bool startup = way->direction == UP && !way->greeted; /* the one message without a type */
+	bool startup = way->direction == UP && !way->greeted; /* the only message without a type */
 	size_t there = evbuffer_get_length(input), type = startup ? 0 : 1;
 	uint8_t head[5];
 	uint32_t length;
@@ -181,7 +181,7 @@ static void postgres_message(struct way *way, const uint8_t *message, size_t len
 	}
 	if (!way->losing) {
 		way_send(way, bytes_of(message, length), false);
-	} else if (message[0] == 'Z') { /* ready for the next: it is done */
+	} else if (message[0] == 'Z') { /* ReadyForQuery: the answer is complete */
 		proxy.applied++;
 		link_reset(way->link);
 	}

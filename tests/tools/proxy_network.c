@@ -1,4 +1,4 @@
-/* Connections: what is on its way, when it is due, and how a connection ends. See proxy.h. */
+/* Connections: the bytes on their way, when they are due, and how a connection ends. See proxy.h. */
 #include "tests/tools/proxy.h"
 
 #include "common/clock.h"
@@ -66,7 +66,7 @@ void on_sweep(evutil_socket_t fd, short what, void *arg)
 
 static void on_written(struct bufferevent *bev, void *arg)
 {
-	struct way *way = arg; /* the one that `bev` is the source of */
+	struct way *way = arg; /* the way whose source is `bev` */
 
 	(void)bev;
 	way->link->dying = true;
@@ -79,7 +79,7 @@ static void unit_send(struct way *way, struct unit *unit)
 		bufferevent_write_buffer(way->to, unit->bytes);
 	} else if (evbuffer_get_length(bufferevent_get_output(way->to)) == 0) {
 		on_written(way->to, way);
-	} else { /* once the last bytes have gone */
+	} else { /* once the last bytes have been sent */
 		bufferevent_setcb(way->to, NULL, on_written, NULL, &way->link->way[!way->direction]);
 	}
 	unit_free(unit);
@@ -160,7 +160,7 @@ void way_send_late(struct way *way, struct evbuffer *bytes, int64_t ms)
 	way_pump(way);
 }
 
-/* One side has ended, or could not be connected. */
+/* One side has ended, or the connection to it failed. */
 static void on_event(struct bufferevent *bev, short what, void *arg)
 {
 	struct way *way = arg;
@@ -194,7 +194,7 @@ void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct socka
 		link_reset(link);
 		return;
 	}
-	setsockopt(bufferevent_getfd(far), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* no matter on a Unix socket */
+	setsockopt(bufferevent_getfd(far), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* has no effect on a Unix socket */
 	bufferevent_enable(near, EV_READ | EV_WRITE);
 	bufferevent_enable(far, EV_READ | EV_WRITE);
 }

@@ -1,12 +1,13 @@
 /*
- * A caller that owes nothing to Reeve's own RPC client: nng's req0 socket with contexts, and protobuf-c for the
- * envelope. It shows that an ordinary socket can call a manager, and it sends what Reeve's client would never send.
+ * A client that does not use Reeve's own RPC client: nng's req0 socket with contexts, and protobuf-c for the envelope.
+ * It shows that an ordinary socket can call a manager, and sends what Reeve's client would never send.
  *
- *	raw-call URL METHOD [COUNT] <BODY     sends COUNT calls at once, each with a context and a request id of its own
- *	raw-call URL - [COUNT] <MESSAGE       the same with the whole message, envelope included, as it is given
+ *	raw-call URL METHOD [COUNT] <BODY     sends COUNT calls at once, each with its own context and request id
+ *	raw-call URL - [COUNT] <MESSAGE       the same with the entire message, including its envelope, as it is
  *
- * Each answer is a line: the number of the status code, a blank and the message; for a call that was done its response
- * instead, in hexadecimal, of a Submit the ids. Exit code 1 if an answer did not come within 10 s, or was none.
+ * Each answer is a line: the number of the status code, a blank and the message. For a successful call the line has its
+ * response instead: in hexadecimal, or for a Submit the ids. Exit code 1 if an answer did not arrive within 10 s or was
+ * invalid.
  */
 #include "common/uuid.h"
 
@@ -37,7 +38,7 @@ static void must(int code, const char *doing)
 	exit(1);
 }
 
-/* The message: the input itself, or an envelope around it. */
+/* Returns the message: the input itself, or an envelope around it. */
 static nng_msg *message_of(const char *method, const uint8_t *input, size_t length)
 {
 	uint8_t id[UUID_BYTES];

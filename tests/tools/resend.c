@@ -1,16 +1,16 @@
 /*
- * Makes calls with request ids of the tests' choosing, and the same call to several managers at the same moment, each
- * over a connection of its own: what `reeve` never does, because it keeps a call's id to itself.
+ * Makes calls with request ids that the test chooses, and the same call to several managers at once, each over its own
+ * connection. `reeve` never does that, because it does not reveal a call's id.
  *
- *	resend id [SECONDS]                           prints a request id of now, or of so many seconds later
+ *	resend id [SECONDS]                           prints a request id for now, or for this many seconds later
  *	resend submit ID QUEUE KEY[@VERSION] COUNT URL...   COUNT tasks of the type `nothing` with that key; '' means none
  *	resend cancel ID TASK URL...
- *	resend cancel-where ID QUEUE URL...            those of the queue, by a filter
- *	resend schedule ID METHOD REQUEST URL...       a call of ScheduleService with the request given as JSON; so is the answer
+ *	resend cancel-where ID QUEUE URL...            cancels the tasks of the queue, by a filter
+ *	resend schedule ID METHOD REQUEST URL...       a call of ScheduleService; the request and the answer are JSON
  *
- * Writes a line for each URL, in their order: the ids in the answer, those of tasks that were there already with a `+`
- * behind them (of a cancel: those that it did not change), or a `!` if they are run again, `> N` if a filter goes on
- * after task N, or "CODE: what was wrong". Then the exit code is 4.
+ * Writes a line for each URL, in their order: the ids in the answer. A `+` follows the id of a task that already
+ * existed (of a cancel: that it did not change), a `!` that of a task that runs again, and `> N` means that a filter
+ * continues after task N. For an error the line is "CODE: message"; then the exit code is 4.
  */
 #include "common/clock.h"
 #include "common/error.h"
@@ -50,7 +50,7 @@ static int usage(void)
 	return EXIT_USAGE;
 }
 
-/* The usual form, or just the 32 digits. */
+/* Parses an id in the usual form, or as just the 32 digits. */
 static bool parse_id(const char *text)
 {
 	int i = 0;
@@ -106,7 +106,7 @@ static bool print_answer(const struct sender *sender)
 	return true;
 }
 
-/* To all at the same moment, once each has been seen alive. */
+/* Sends the call to all managers at the same moment, once each is alive. Returns the exit code. */
 static int send_all(char **urls, int count)
 {
 	int code = EXIT_OK;

@@ -1,9 +1,9 @@
 /*
- * A storm over the RPC, for the thread sanitizer, under which the unit tests' framework cannot start: two managers that
- * die and come back in turn, one client that calls, parks, cancels and lets deadlines pass all the while, and others
- *that come and go. Every call must end exactly once, and those that are only asked for may not fail.
+ * A stress test of the RPC for the thread sanitizer, under which the unit tests' framework cannot start. Two managers
+ * die and come back in turn, while one client calls, parks, cancels and lets deadlines pass, and other clients come
+ * and go. Every call must end exactly once, and no Get may fail.
  *
- *	rpc-storm [SECONDS]      5 unless given; exit code 0 if all went as it must
+ *	rpc-storm [SECONDS]      default 5; exit code 0 if all went as required
  */
 #include "common/clock.h"
 #include "common/rpc/client.h"
@@ -42,7 +42,7 @@ static void fail(const char *what, const char *why)
 	atomic_fetch_add(&failures, 1);
 }
 
-/* ---- the managers ---- */
+/* ---- The managers ---- */
 
 static void serve_ping(void *service, struct rpc_call *call, const ProtobufCMessage *request)
 {
@@ -66,7 +66,7 @@ static void serve_get(void *service, struct rpc_call *call, const ProtobufCMessa
 	rpc_call_reply(call, &response.base);
 }
 
-/* A parked call; answered by a timer, unless the server goes first. */
+/* A parked call, which a timer answers unless the server ends first. */
 struct parked {
 	struct rpc_call *call;
 	struct event *timer;
@@ -91,7 +91,7 @@ static void answer_parked(evutil_socket_t fd, short what, void *arg)
 	parked_closed(parked);
 }
 
-/* One call in five is never answered, so that deadlines and cancels have something to end. */
+/* One call in five is never answered, so that there are calls for deadlines and cancels to end. */
 static void serve_wait(void *service, struct rpc_call *call, const ProtobufCMessage *request)
 {
 	const Reeve__V1__WaitRequest *wait = (const void *)request;
@@ -157,7 +157,7 @@ static void stop_manager(struct storm_manager *manager)
 	event_base_free(manager->base);
 }
 
-/* ---- the callers ---- */
+/* ---- The clients ---- */
 
 static void *call(void *arg)
 {
@@ -222,7 +222,7 @@ static void *park(void *arg)
 	return NULL;
 }
 
-/* Clients that are destroyed with a call open, some before they have connected. */
+/* Creates clients and destroys them with a call open, some before they have connected. */
 static void *come_and_go(void *arg)
 {
 	struct parker parker = {0};

@@ -1,9 +1,9 @@
 /*
- * Preloaded into PostgreSQL: its wall clock is as many seconds ahead of the machine's as the file $SET_CLOCK_FILE was last
- * changed after 1970 (`touch -d @3600 FILE`: an hour). The monotonic clock is left alone.
+ * Preloaded into PostgreSQL: sets its wall clock ahead of the machine's, by the modification time of the file
+ * $SET_CLOCK_FILE in seconds since 1970 (`touch -d @3600 FILE`: an hour). The monotonic clock is unchanged.
  *
- * PostgreSQL reads the clock in signal handlers, too. libfaketime, which opens and reads a file then, has corrupted its heap;
- * stat is safe there.
+ * PostgreSQL reads the clock in signal handlers, too. There libfaketime opens and reads a file, which has corrupted
+ * PostgreSQL's heap; stat is safe.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,7 +19,7 @@ static char file[4096];
 __attribute__((constructor)) static void begin(void)
 {
 	*(void **)&real_clock_gettime = dlsym(RTLD_NEXT, "clock_gettime");
-	/* Copied: PostgreSQL writes its process titles over the environment. */
+	/* Copied, because PostgreSQL writes its process titles over the environment. */
 	snprintf(file, sizeof file, "%s", getenv("SET_CLOCK_FILE"));
 }
 

@@ -1,7 +1,7 @@
 /*
- * Has a sql-server carry out SQL, as `psql -XAtq -c` would; linked statically, since stories start it all the time.
+ * Makes a sql-server execute SQL, as `psql -XAtq -c` would. Linked statically, because tests start it very often.
  *
- *	sql SOCKET [STATEMENTS]     without statements the server closes the sessions that it keeps
+ *	sql SOCKET [STATEMENTS]     without statements, the server closes the sessions that it keeps
  */
 #include "tests/tools/sql.h"
 
@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The first byte carries standard output and standard error along. */
+/* The first byte carries standard output and standard error. */
 static int send_streams(int server)
 {
 	struct iovec part = {.iov_base = "", .iov_len = 1};

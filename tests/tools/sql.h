@@ -1,4 +1,4 @@
-/* What tests/tools/sql.c and sql_server.c tell each other: the exit code, which is psql's. */
+/* The exit code that sql_server.c sends to sql.c; the same as psql's. */
 #ifndef TESTS_TOOLS_SQL_H
 #define TESTS_TOOLS_SQL_H
 

@@ -1,13 +1,13 @@
 /*
- * Carries out SQL for the stories: what `psql -XAtq -c` would do, without a process of psql and a new session of
- * PostgreSQL's for each statement, which cost more than most statements.
+ * Executes SQL for the tests as `psql -XAtq -c` would, but without a psql process and a new PostgreSQL session for each
+ * statement, which cost more than most statements.
  *
  *	sql-server SOCKET CONNINFO
  *
- * tests/tools/sql.c sends the statements, together with its standard output and standard error, which are written to
- * here. Each call has a session to itself, and finds it like a new one: sessions are kept, and reset after each call.
- * Without a statement the call closes those that nobody uses. The answer is the exit code, one byte: 0, 1 after an
- * error, 2 without a connection, as psql has them.
+ * tests/tools/sql.c sends the statements, together with its standard output and standard error, to which this program
+ * writes. Each call has its own session, and finds it like a new one: sessions are kept, and reset after each call. A
+ * call without a statement closes the idle ones. The answer is the exit code, one byte, as from psql: 0, 1 after an
+ * error, 2 without a connection.
  */
 #include "tests/tools/sql.h"
 
@@ -28,7 +28,7 @@ enum { KEPT_MOST = 64 };
 
 static const char *conninfo;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static PGconn *kept[KEPT_MOST]; /* sessions that nobody uses */
+static PGconn *kept[KEPT_MOST]; /* idle sessions */
 static int kept_count;
 
 struct call {
@@ -37,7 +37,7 @@ struct call {
 	char *text; /* the statements */
 };
 
-/* Whether a session that nobody uses has been ended by PostgreSQL: nothing else is sent to one that has asked for
+/* Returns true if PostgreSQL has ended an idle session: it sends nothing else to a session that has requested
  * nothing. */
 static bool has_ended(PGconn *session)
 {
@@ -99,7 +99,8 @@ static bool do_quietly(PGconn *session, const char *text)
 	return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
 }
 
-/* As a session that ends: what it left open is rolled back, and what it counted is seen by others at once. */
+/* Resets a session as if it had ended: rolls back what it left open, and makes its statistics visible to others at
+ * once. */
 static bool reset(PGconn *session)
 {
 	PQsetNoticeProcessor(session, show_notice, stderr);
@@ -135,7 +136,8 @@ static void print_rows(const PGresult *result, FILE *out)
 	}
 }
 
-/* One simple query, so that several statements are one transaction; what each of them returns is printed. */
+/* Executes one simple query, so that several statements are one transaction. Prints the rows that each of them
+ * returns. */
 static int carry_out(PGconn *session, struct call *call)
 {
 	PGresult *result;
@@ -157,7 +159,7 @@ static int carry_out(PGconn *session, struct call *call)
 			fputs(PQresultErrorMessage(result), call->err);
 			code = SQL_FAILED;
 			break;
-		default: /* COPY: its session is closed */
+		default: /* COPY: the session is closed */
 			fputs("sql: only psql itself can do this\n", call->err);
 			PQclear(result);
 			return SQL_UNREACHABLE;
@@ -187,7 +189,8 @@ static int answer(struct call *call)
 	return code;
 }
 
-/* What came of the call's first bytes; its standard output and standard error come along with them. */
+/* Reads the call's first bytes, which carry its standard output and standard error. Returns the number of bytes, or
+ * −1. */
 static ssize_t read_streams(struct call *call, char *into, size_t length)
 {
 	struct iovec part = {.iov_base = into, .iov_len = length};
@@ -209,7 +212,7 @@ static ssize_t read_streams(struct call *call, char *into, size_t length)
 	return got;
 }
 
-/* Reads the whole call; false if it came to nothing. */
+/* Reads the entire call; returns false if it is incomplete. */
 static bool read_call(struct call *call)
 {
 	size_t size = 4096, length = 0;
@@ -226,7 +229,7 @@ static bool read_call(struct call *call)
 	if (got < 0 || !call->out || !call->err)
 		return false;
 	call->text[length] = '\0';
-	/* The first byte only carries the streams. */
+	/* The first byte only carries the two descriptors. */
 	memmove(call->text, call->text + 1, length);
 	return length > 0;
 }
@@ -237,7 +240,7 @@ static void *serve(void *argument)
 
 	if (read_call(call)) {
 		char code = (char)answer(call);
-		/* All is written when the caller learns of the end. */
+		/* The output must be complete when the caller gets the answer. */
 		fclose(call->out);
 		fclose(call->err);
 		if (write(call->socket, &code, 1) != 1)

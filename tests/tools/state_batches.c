@@ -1,4 +1,5 @@
-/* Two connections that want the same batch or queue: what the one decides must still hold when it comes to its turn. */
+/* Two connections that want the same batch or queue: the decision of one must still be right when the other's statement
+ * gets the lock. */
 #include "state_sql.h"
 
 #include <stdlib.h>
@@ -10,13 +11,13 @@ static const char *explicit_batch(const char *in_queue, const char *entry_type)
 	    in_queue, entry_type);
 }
 
-/* A queue with implicit batches, of which `batch` is open. */
+/* Creates a queue with implicit batches, of which `batch` is open. */
 static void queue_with(const char *name, const char *batch)
 {
 	ask("insert into queues (name, batches, batch_id) values ('%s', true, %s)", name, batch);
 }
 
-/* Tasks made in a batch that has begun, or whose entry task runs. */
+/* Creates a task in a batch and sets the batch's phase. */
 static struct task in_batch(const char *batch, const char *phase)
 {
 	struct task t = submitted("5");
@@ -32,7 +33,7 @@ static void submit_in(PGconn *pg, const char *request, const char *batch)
 	    "{f}", NULL, NULL));
 }
 
-/* Whether the row is nobody else's while the other connection waits. */
+/* Checks that no other session has locked the row while the other connection waits. */
 static void expect_unlocked(const char *table, const char *id)
 {
 	expect("the row of higher id is free", id,
@@ -73,7 +74,8 @@ static void newer_versions_lock_batches_in_order(void)
 {
 	begin_case("newer versions of tasks of two batches");
 	const char *low = explicit_batch("q", ""), *high = explicit_batch("q", "");
-	struct task first = in_batch(high, "running"), second = in_batch(low, "running"); /* the first key's batch is the higher */
+	/* The batch of the first key has the higher id. */
+	struct task first = in_batch(high, "running"), second = in_batch(low, "running");
 	struct task both[] = {first, second};
 	for (int i = 0; i < 2; i++) {
 		cancel_mark(db, &both[i]);
@@ -138,7 +140,7 @@ static void a_stop_is_for_closed_batches_too(void)
 	ask("update batches set exit_type = 'exit', phase = 'running', submitted = 1, pending = 1, closed_at = clock_timestamp() "
 	    "where id = %s", batch);
 	PQclear(RUN(db, SQL_QUEUE_CONTROL, ask("select gen_random_uuid()"), "stops", "stop", "tester"));
-	/* The stop has ended its task, and somebody has started the queue again before its batch was looked after. */
+	/* The stop has ended its task, and the queue was started again before the batch's next step. */
 	ask("update batches set pending = 0, failed = 1 where id = %s", batch);
 	ask("update queues set state = 'running' where name = 'stops'");
 	PQclear(RUN(db, SQL_BATCH_STEP, batch));
@@ -164,7 +166,7 @@ static void ending_goes_on_past_what_was_taken(void)
 	PQclear(result);
 }
 
-/* How many rows of tasks this transaction has read so far. */
+/* Returns how many rows of `tasks` this transaction has read so far. */
 static int rows_read(void)
 {
 	return (int)strtol(ask("select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relid = 'tasks'::regclass"),

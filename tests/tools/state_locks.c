@@ -1,5 +1,5 @@
-/* Two connections that want the same row: the one waits for the other's transaction, and must then do what fits what
- * the other has made of the row. */
+/* Two connections that want the same row: one waits for the other's transaction, and must then act correctly on the row
+ * as that has left it. */
 #include "state_sql.h"
 
 #include <stdio.h>
@@ -104,26 +104,28 @@ static void retry_waits_for_a_failure(void)
 	expect("due", "t", ask("select run_at <= clock_timestamp() from tasks where id = %s", t.id));
 }
 
-/* Of three tasks the second has been retried by somebody else since the first statement of a retry locked the two others. A
- * report of all three has locked it, and waits for the third: whoever retries must not wait for the report. */
+/* A retry of three tasks: its first statement has locked two; the second task was in the history then, and another
+ * session has retried it since. A report of the second and the third task has locked the second, and waits for the
+ * third: the retry must not wait for that report. */
 static void restart_waits_for_no_report(void)
 {
 	begin_case("a retry of executing tasks while a result of one that came to life again waits for it");
 	struct task first = executing("0"), second = executing("0"), third = executing("0");
 	plainly(db, SQL_BEGIN);
-	PQclear(RUN(db, SQL_RETRY_WAITING, text("{%s,%s}", first.id, third.id), "tester")); /* the second is not there yet */
+	/* The second is not in the table yet. */
+	PQclear(RUN(db, SQL_RETRY_WAITING, text("{%s,%s}", first.id, third.id), "tester"));
 	START(SQL_COMPLETE_ALL, text("{%s,%s}", second.id, third.id), text("{%s,%s}", second.token, third.token),
 	    "{well,well}", "30", NULL);
 	PGresult *result = RUN(db, SQL_RESTART_MARK, text("{%s,%s,%s}", first.id, second.id, third.id), "tester");
 	expect("tasks that are started again", "2", text("%d", PQntuples(result)));
 	PQclear(result);
-	expect("results accepted", "2", text("%d", rows_of(let_go()))); /* one that ended well is not run again */
+	expect("results accepted", "2", text("%d", rows_of(let_go()))); /* a task that has completed does not run again */
 	expect_state(&first, "executing");
 	expect_state(&second, "completed");
 	expect_state(&third, "completed");
 }
 
-/* Both statements that end attempts well judge by themselves. */
+/* Both statements that complete attempts check the token on their own. */
 static int start_completing(enum sql_id statement, const struct task *t)
 {
 	if (statement == SQL_COMPLETE)
@@ -149,7 +151,8 @@ static void old_token_after_a_new_attempt(enum sql_id statement)
 	expect_state(&t, "completed");
 }
 
-/* Puts the expiry off by hand: no statement of the manager's does that today, but the check must not depend on it. */
+/* Postpones the expiry directly in the table: no statement of the manager does that today, but the check must not
+ * depend on that. */
 static void expiry_was_put_off(void)
 {
 	begin_case("an expiry that is put off while the manager takes the attempt back");
@@ -214,7 +217,7 @@ static void newer_version_waits_for_a_completion(void)
 	expect("the attempt before", "completed", ask("select outcome from task_attempts where task_id = %s", t.id));
 }
 
-/* "reported known" */
+/* Returns "REPORTED KNOWN", the result's two flags. */
 static const char *late(const struct task *t, const char *token)
 {
 	PGresult *result =

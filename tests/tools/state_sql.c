@@ -1,4 +1,4 @@
-/* The statements with text parameters, each answered before the next is sent, and what a test asks beside them. */
+/* The statements with text parameters, each answered before the next is sent, and the tests' own queries. */
 #include "state_sql.h"
 
 #include <poll.h>
@@ -13,10 +13,10 @@ PGconn *db, *other;
 char trying[200];
 int failures, checks, fetches;
 const char *worker, *route;
-static char *kept[KEPT_MAX]; /* the texts */
+static char *kept[KEPT_MAX]; /* the strings */
 static int kept_count;
 
-/* ---- talking to PostgreSQL ---- */
+/* ---- Statements and checks ---- */
 
 void forget_texts(void)
 {
@@ -68,7 +68,6 @@ PGresult *run(PGconn *pg, enum sql_id id, const char *const *values, size_t coun
 	    sql_statements[id].name);
 }
 
-/* Runs one and says how many rows it answered. */
 int rows_of(PGresult *result)
 {
 	int rows = PQntuples(result);
@@ -81,7 +80,6 @@ void plainly(PGconn *pg, enum sql_id id)
 	PQclear(good(pg, PQexec(pg, sql_statements[id].text), sql_statements[id].name));
 }
 
-/* The first value of a query of ours; "" if there is none. */
 const char *ask(const char *format, ...)
 {
 	char *query;
@@ -109,7 +107,7 @@ PGconn *connection(const char *conninfo)
 	return pg;
 }
 
-/* ---- two connections ---- */
+/* ---- Two connections ---- */
 
 void begin_case(const char *name)
 {
@@ -150,14 +148,13 @@ PGresult *let_go(void)
 	return good(other, let_go_anyhow(), "the statement that waited");
 }
 
-/* ---- a task ---- */
+/* ---- A task ---- */
 
 void refresh(struct task *t)
 {
 	t->version = ask("select last_updated from all_tasks where id = %s", t->id);
 }
 
-/* The row's id, "" if its key was taken. No row is "none". */
 const char *submit(const char *request, const char *key, const char *max_attempts)
 {
 	PGresult *result = RUN(db, SQL_SUBMIT, text("{%s}", request), "{1}", text("{%s}", route), "{q}", "{t}",
@@ -196,7 +193,8 @@ int complete(PGconn *pg, const struct task *t, const char *token)
 {
 	const char *ids = text("{%s}", t->id), *tokens = text("{%s}", token);
 	int rows = rows_of(RUN(pg, SQL_COMPLETE, ids, tokens, "{well}", "30"));
-	/* As the manager does, and so that the second judges by itself what the first did not take. */
+	/* Both statements, as the manager does, and so that the second checks on its own what the first did not
+	 * complete. */
 	return rows + rows_of(RUN(pg, SQL_COMPLETE_ALL, ids, tokens, "{well}", "30", NULL));
 }
 
@@ -207,7 +205,7 @@ int end_attempt(PGconn *pg, const struct task *t, const char *token, const char 
 	    NULL, "{well}", NULL));
 }
 
-/* Whether it was marked now. */
+/* Returns true if the task is marked now. */
 static bool mark(PGconn *pg, const struct task *t, const char *code)
 {
 	PGresult *result = RUN(pg, SQL_CANCEL_MARK, text("{%s}", t->id), "tester", "enough", code);
@@ -252,12 +250,11 @@ int cancel_waiting(PGconn *pg, const struct task *t)
 	return rows_of(RUN(pg, SQL_CANCEL_WAITING, text("{%s}", t->id), "30", "enough"));
 }
 
-const char *status_of(const struct task *t) /* "" if there is none; two, if it is in both tables */
+const char *status_of(const struct task *t)
 {
 	return ask("select string_agg(status, ' and ') from all_tasks where id = %s", t->id);
 }
 
-/* The journal's rows of this task that are not as they should be. */
 void expect_journal(const struct task *t)
 {
 	expect("journal rows with a wrong `open` or `closed_at`", "0",

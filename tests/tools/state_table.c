@@ -1,14 +1,15 @@
 /*
- * Holds the table of transitions (manager/core/states.c) against what the SQL does. Every event is tried on a task in
- * every state, with the very statements that the manager runs, on a database that a manager has set up and left:
+ * Compares the table of transitions (manager/core/states.c) with the effects of the SQL. Every event is tried on a task
+ * in every state, with the actual statements of the manager, on a database that a manager has set up and left:
  *
- *	state-table CONNINFO pairs    every state and event, in the table or not
- *	state-table CONNINFO locks    the same rows wanted by two connections at a time
+ *	state-table CONNINFO pairs      every state and event, whether the table has the pair or not
+ *	state-table CONNINFO locks      two connections that want the same rows of tasks at once
+ *	state-table CONNINFO batches    the same for rows of batches and queues
  *
- * What does not hold is printed, a line each; then the exit code is 1. It is 2 if a statement failed.
+ * Each difference is printed as a line; then the exit code is 1. It is 2 if a statement failed.
  *
- * Each pair is tried in two ways: plain, and with a longer story behind it: the attempt is the second one, another
- * task was given out by the same Fetch and still runs, and a cancelled task was cancelled while it ran.
+ * Each pair is tried in two ways: plain, and with a longer history: the attempt is the second one, another task was
+ * assigned by the same Fetch and still runs, and a cancelled task was cancelled while it ran.
  */
 #include "manager/core/states.h"
 
@@ -18,20 +19,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- bringing a task into a state ---- */
+/* ---- The states ---- */
 
 struct event {
 	const char *name;
 	const char *outcome; /* for end_attempts */
 	bool last;           /* no attempt is left */
 	bool expires;
-	bool killed; /* it was to end dead before */
+	bool killed; /* the task was killed before */
 	bool newer;  /* a newer version was submitted before */
-	bool again;  /* it was to be started again before */
-	bool marked; /* a cancel was asked for before */
-	bool third;  /* it has come twice before, in a row */
-	bool found;  /* no report says so: the manager has found it */
-	const char *stage; /* of a pipeline, that it is in */
+	bool again;  /* a restart was requested before */
+	bool marked; /* a cancel was requested before */
+	bool third;  /* it has happened twice before, in a row */
+	bool found;  /* no report has it: the manager has found it */
+	const char *stage; /* of a pipeline, which the task is in */
 	int step;
 };
 
@@ -160,7 +161,7 @@ static struct task reach(enum task_state state, const struct event *e, bool long
 	return t;
 }
 
-/* ---- the events ---- */
+/* ---- The events ---- */
 
 static const char *in_transaction(const char *did)
 {
@@ -168,7 +169,7 @@ static const char *in_transaction(const char *did)
 	return did;
 }
 
-/* Makes it happen, as the manager does. The name of the statement that changed something, or NULL. */
+/* Applies the event as the manager does. Returns the name of the statement that changed something, or NULL. */
 static const char *happen(struct task *t, const struct event *e, const char *token)
 {
 	if (e->outcome)
@@ -211,7 +212,7 @@ static const char *happen(struct task *t, const struct event *e, const char *tok
 	return in_transaction(rows_of(RUN(db, SQL_RETRY_ENDED, text("{%s}", t->id), "tester")) ? "retry_ended" : NULL);
 }
 
-/* Everything that the database knows of a task. */
+/* Returns everything that the database has about a task, as JSON. */
 static const char *everything(const struct task *t)
 {
 	return ask("select jsonb_build_array("
@@ -233,7 +234,7 @@ static const char *audit(const struct task *t)
 	    t->id);
 }
 
-/* The columns of the row that holds the attempt that ended. */
+/* Checks the columns of the row that has the ended attempt. */
 static void check_ended_attempt(const struct task *t, const struct event *e, const struct transition *want,
     const struct task *before, const char *attempt)
 {
@@ -329,12 +330,12 @@ static void check_transition(struct task *t, const struct event *e, const struct
 		return;
 	}
 	const char *added = after + same + (same > 0 && after[same]);
-	if ((!strcmp(e->name, "cancel") || !strcmp(e->name, "kill")) && ends) { /* who asked for it comes first */
+	if ((!strcmp(e->name, "cancel") || !strcmp(e->name, "kill")) && ends) { /* the event with the caller comes first */
 		const char *asked = text("%s_requested %s  tester\n", e->name, before->version);
 		expect("who asked for the cancel", asked, text("%.*s", (int)strlen(asked), added));
 		added = strchr(added, '\n') ? strchr(added, '\n') + 1 : "";
 	}
-	/* However the attempt ended before a newer version or a restart, the audit says how. */
+	/* Whichever way the attempt ended before a newer version or a restart, the audit has that way. */
 	bool stage_follows = !strcmp(e->name, "complete a stage");
 	bool goes_on = e->outcome && (e->newer || (e->again && !e->stage));
 	const char *audited = !goes_on ? want->audit : strcmp(e->outcome, "cancelled") ? e->outcome : "returned";
@@ -346,7 +347,7 @@ static void check_transition(struct task *t, const struct event *e, const struct
 	expect("further events", text("%s%s%s", reclaimed, *reclaimed && *again ? "\n" : "", again), more ? more + 1 : "");
 }
 
-/* ---- the pairs ---- */
+/* ---- The pairs ---- */
 
 static const struct transition *transition_of(enum task_state from, const char *event)
 {
@@ -375,7 +376,7 @@ static void try_pair(enum task_state from, const struct event *e, bool longer)
 	    *status_of(&t) ? status_of(&t) : state_name(STATE_NONE));
 	if (want) {
 		check_transition(&t, e, want, &before, story, attempt, attempts);
-		/* A report that comes again, as after a lost answer. */
+		/* The same report again, as after a lost answer. */
 		if (from == STATE_EXECUTING && (e->outcome || want->to == STATE_COMPLETED)) {
 			const char *now = everything(&t);
 			happen(&t, e, before.version);
@@ -383,7 +384,7 @@ static void try_pair(enum task_state from, const struct event *e, bool longer)
 		}
 	} else {
 		expect("what there is of the task", was, everything(&t));
-		if (t.token) { /* the latest attempt's own token must do nothing either */
+		if (t.token) { /* nor must the latest attempt's own token have an effect */
 			happen(&t, e, t.token);
 			expect("what there is of the task after its old token", was, everything(&t));
 		}
@@ -425,7 +426,7 @@ int main(int argc, char **argv)
 	PGresult *result = RUN(db, SQL_ROUTES_FIND, "{q}", "{t}");
 	snprintf(route_id, sizeof route_id, "%s", PQgetvalue(result, 0, 0));
 	PQclear(result);
-	/* With a lease that has passed, so that claims expire as the tests want. */
+	/* With a negative lease, so that the expiry of a claim depends on the test's buffer. */
 	result = RUN(db, SQL_REGISTER, "{w}", "{host}", "{1}", "{0}", "{4}", "{1}", "{1}", "{0}", "{f}", "{q}", "{t}", "-3600000");
 	snprintf(worker_id, sizeof worker_id, "%s", PQgetvalue(result, 0, 1));
 	PQclear(result);

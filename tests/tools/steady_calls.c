@@ -1,16 +1,16 @@
 /*
- * Calls through the client library without a pause, and says how long each call took: what failing over looks like from a
+ * Makes calls through the client library without a pause, and prints the duration of each: a failover as seen by a
  * program that embeds the library.
  *
  *	steady-calls THREADS [TYPE [QUEUE [BATCH]]]
  *
- * Each thread submits a task of TYPE (`nothing` unless given; the details are a name of its own) to QUEUE (`default` unless
- * given; into the open batch of that id), reads it, waits for its end, and begins again, until SIGTERM. The managers are those
- * of REEVE_MANAGER. Writes a line for each call:
+ * Each thread submits a task of TYPE (default `nothing`; the details are a unique name) to QUEUE (default `default`),
+ * into the open batch with the id BATCH if it is set, reads the task, waits for its end, and starts over, until
+ * SIGTERM. REEVE_MANAGER has the managers. Writes a line for each call:
  *
  *	BEGUN TOOK submit|get|wait ID        both in milliseconds, BEGUN since 1970
  *
- * or, for a call that failed, its code instead of the id; then the exit code is 1.
+ * For a failed call, the line has its code instead of the id; then the exit code is 1.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
 	}
 	sigemptyset(&stops);
 	sigaddset(&stops, SIGTERM);
-	pthread_sigmask(SIG_BLOCK, &stops, NULL); /* in all threads that follow */
+	pthread_sigmask(SIG_BLOCK, &stops, NULL); /* in all threads that are created later */
 	if (argc > 2)
 		common.type = argv[2];
 	if (argc > 3)

@@ -1,4 +1,4 @@
-/* The stand-in's thread runs the loop; one lock guards all tasks and what tests set. */
+/* A thread runs the fake's loop; one lock guards all tasks and the tests' settings. */
 #include "tests/unit/client/standin.h"
 
 #include "common/clock.h"
@@ -19,7 +19,7 @@ enum { LOOK_MS = 5, MOST_HELD = 16 };
 
 #define ENDED_FIRST REEVE__V1__TASK_STATUS__TASK_STATUS_COMPLETED
 
-/* A Wait that is not answered yet. */
+/* A Wait without an answer yet. */
 struct waiting {
 	struct rpc_call *call;
 	const Reeve__V1__WaitRequest *request;
@@ -39,7 +39,7 @@ struct standin {
 	pthread_t thread;
 	char url[64];
 	pthread_mutex_t lock;
-	/* Behind the lock. */
+	/* Guarded by the lock. */
 	Reeve__V1__Task **tasks; /* by id − 1 */
 	size_t n_tasks, capacity;
 	struct waiting *waits;
@@ -226,7 +226,7 @@ static void serve_list(void *service, struct rpc_call *call, const ProtobufCMess
 	pthread_mutex_unlock(&standin->lock);
 }
 
-/* Answers a Wait if all have ended, or `anyway`. */
+/* Answers a Wait if all its tasks have ended, or if `anyway`. */
 static bool answer_wait(
     struct standin *standin, struct rpc_call *call, const Reeve__V1__WaitRequest *request, bool anyway)
 {
@@ -298,7 +298,7 @@ static void look(evutil_socket_t fd, short events, void *arg)
 	pthread_mutex_unlock(&standin->lock);
 }
 
-/* What Cancel, Retry and Update do to one task; NULL note: it is changed. */
+/* Applies Cancel, Retry or Update to a task. Returns NULL if that changed it, otherwise the reason why not. */
 static const char *change_task(Reeve__V1__Task *task, const char *method, const ProtobufCMessage *message)
 {
 	bool ended = task->status >= ENDED_FIRST;
@@ -325,7 +325,7 @@ static const char *change_task(Reeve__V1__Task *task, const char *method, const 
 	return NULL;
 }
 
-/* The three answers have the same fields at the same numbers, so that one stands for all on the wire. */
+/* The three responses have the same fields with the same numbers, so that one of them serves for all on the wire. */
 static void serve_change(struct standin *standin, struct rpc_call *call, const char *method, const int64_t *ids,
     size_t n_ids, const ProtobufCMessage *message)
 {
@@ -396,7 +396,7 @@ static void serve_update(void *service, struct rpc_call *call, const ProtobufCMe
 
 enum { EVENTS_A_PAGE = 3 };
 
-/* One event for each task that was submitted. */
+/* Serves one event for each submitted task. */
 static void serve_audit(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	struct standin *standin = service;
@@ -410,7 +410,7 @@ static void serve_audit(void *service, struct rpc_call *call, const ProtobufCMes
 	pthread_mutex_lock(&standin->lock);
 	events = calloc(standin->n_tasks + 1, sizeof *events);
 	response.events = calloc(standin->n_tasks + 1, sizeof *response.events);
-	if (request->newest) { /* where the newest begin, and one more */
+	if (request->newest) { /* the position of the newest, and one more */
 		begin = standin->n_tasks > limit && !request->task_id ? standin->n_tasks - limit - 1 : 0;
 		limit = 0;
 	}
@@ -518,7 +518,7 @@ static void serve_stats(void *service, struct rpc_call *call, const ProtobufCMes
 	rpc_call_reply(call, &response.base);
 }
 
-/* Of those who pull by hand. */
+/* For pull clients. */
 static void serve_register(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	Reeve__V1__RegisterResponse response = REEVE__V1__REGISTER_RESPONSE__INIT;
@@ -538,7 +538,7 @@ static void serve_leave(void *service, struct rpc_call *call, const ProtobufCMes
 	rpc_call_reply(call, &response.base);
 }
 
-/* Gives the first that waits. */
+/* Assigns the first task that waits. */
 static void serve_fetch(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	const Reeve__V1__FetchRequest *request = (const void *)message;
@@ -575,7 +575,7 @@ static void serve_fetch(void *service, struct rpc_call *call, const ProtobufCMes
 	pthread_mutex_unlock(&standin->lock);
 }
 
-/* On the loop's own thread: a loop that is yet to begin forgets that it was to break. */
+/* Runs on the loop's own thread: a loop that has not begun forgets a break. */
 static void stop(evutil_socket_t fd, short events, void *arg)
 {
 	(void)fd;

@@ -1,4 +1,4 @@
-/* Spans and points of time: what is read, what is refused, and that both ways agree. */
+/* Durations and times: what is parsed, what is refused, and that both directions agree. */
 #include "common/clock.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-/* Errors and the codes' names. */
+/* Errors and the names of the codes. */
 #include "common/error.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-/* Hash tables whose keys a peer chooses: nobody can choose keys that share a bucket. */
+/* Hash tables whose keys a peer chooses: a peer must not be able to choose keys that share a bucket. */
 #include "common/hash.h"
 
 #include "../worker/program.h"
@@ -16,7 +16,8 @@ struct item {
 	UT_hash_handle hh;
 };
 
-/* The next id after `id` whose stock hash of uthash ends in zeros: in a table of up to 2^BITS buckets all such ids share one. */
+/* Returns the next id after `id` whose stock hash of uthash ends in zeros: in a table of up to 2^BITS buckets all such
+ * ids share one. */
 static int64_t next_chosen(int64_t id)
 {
 	unsigned hash;
@@ -60,7 +61,7 @@ Test(hash, spreads_ids_that_share_a_bucket_under_the_stock_hash)
 		item->id = id = next_chosen(id);
 		HASH_ADD(hh, items, id, sizeof item->id, item);
 	}
-	/* A table of this size has 10 items in a bucket at most on average; 40 do not meet in one by chance. */
+	/* A table of this size has on average 10 items in a bucket at most; 40 in one bucket are no coincidence. */
 	cr_assert(lt(int, (int)longest_chain(items), 40));
 	id = 0;
 	for (int i = 0; i < ITEMS; i++) {
@@ -71,7 +72,7 @@ Test(hash, spreads_ids_that_share_a_bucket_under_the_stock_hash)
 	free_items(items);
 }
 
-/* Ids as they come, and ids far apart: in each table about as many share a bucket as do by chance. */
+/* Consecutive ids, and ids far apart: in each table, about as many share a bucket as with random ids. */
 Test(hash, spreads_ids_in_any_row)
 {
 	for (int shift = 0; shift < 50; shift++) {
@@ -87,7 +88,7 @@ Test(hash, spreads_ids_in_any_row)
 	}
 }
 
-/* The number of bits that differ, on average, when one bit of the key changes: half of 64. */
+/* On average, half of the 64 bits must change when one bit of the key changes. */
 Test(hash, changes_half_its_bits_with_each_bit_of_the_key)
 {
 	uint8_t key[24];
@@ -131,7 +132,7 @@ static void hashes_of_a_process(char bytes[32], char number[32])
 	unlink(path);
 }
 
-/* Whoever knew the key would know the buckets. */
+/* A peer that knew the key would know the buckets. */
 Test(hash, has_another_key_in_each_process)
 {
 	char bytes[2][32], number[2][32];

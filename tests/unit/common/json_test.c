@@ -1,4 +1,4 @@
-/* Messages as JSON and back, and what is said about JSON that is no message. */
+/* Messages as JSON and back, and the errors for JSON that is not a valid message. */
 #include "common/json.h"
 
 #include <criterion/criterion.h>
@@ -30,14 +30,14 @@ Test(json, shows_every_field_but_unset_times)
 	free(text);
 	json_decref(object);
 
-	task.details = NULL; /* it is not known */
+	task.details = NULL; /* unknown */
 	object = json_from_message(&task.base);
 	cr_assert(json_object_get(object, "details") == NULL);
 	cr_assert(json_object_get(object, "result") != NULL);
 	json_decref(object);
 }
 
-/* Reads, writes again and compares. */
+/* Converts JSON to a message and back, again, and compares. */
 static void comes_back(const char *text, const ProtobufCMessageDescriptor *descriptor)
 {
 	struct reeve_error error = {0};

@@ -1,4 +1,4 @@
-/* Options from every source, their order of strength, and what is said about wrong ones. */
+/* Options from every source, the precedence of the sources, and the errors for invalid options. */
 #include "common/options.h"
 
 #include <criterion/criterion.h>
@@ -78,7 +78,7 @@ static char *arguments[32];
 static int operands;
 static char wants;
 
-/* Parses the arguments up to NULL, with a configuration file or none. */
+/* Parses the arguments up to NULL, with a configuration file, or without one if `file` is NULL. */
 static bool parse(const char *file, ...)
 {
 	va_list list;

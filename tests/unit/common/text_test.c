@@ -1,4 +1,4 @@
-/* UTF-8, names and repairs, at every position around the eight-byte steps. */
+/* UTF-8 checks, names and repairs, at every position around the eight-byte steps. */
 #include "common/text.h"
 
 #include <criterion/criterion.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A second opinion: decodes with no shortcuts. */
+/* A reference implementation: decodes without shortcuts. */
 static bool slowly_valid(const unsigned char *at, size_t length)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

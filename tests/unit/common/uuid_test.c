@@ -1,4 +1,4 @@
-/* UUIDs: their form, their time, and that they rise. */
+/* UUIDs: their form, their time, and that they increase. */
 #include "common/uuid.h"
 
 #include <criterion/criterion.h>
@@ -35,7 +35,7 @@ Test(uuid, rises_within_a_millisecond_and_when_the_clock_steps_back)
 	cr_assert(eq(i64, uuid7_time_ms(after), 5000));
 }
 
-/* Whoever checks the time of an id goes by the clock as it is. */
+/* The check of an id's time uses the actual time of the clock. */
 Test(uuid, begins_anew_when_the_clock_is_set_back)
 {
 	uint8_t uuid[UUID_BYTES];

@@ -1,4 +1,4 @@
-/* Fetches, reports and heartbeats when things go wrong. */
+/* Fetches, reports and heartbeats when calls fail. */
 #include "said.h"
 #include "stage.h"
 
@@ -14,7 +14,7 @@ static int count_runs(const struct reeve_attempt *attempt, struct reeve_outcome 
 	return reeve_outcome_complete(outcome, attempt->details);
 }
 
-/* Runs until the test says so, or until it is asked to stop. */
+/* Runs until the test sets go_on, or until it is asked to stop. */
 static int until_go_on(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
 	atomic_fetch_add(&runs, 1);
@@ -26,7 +26,7 @@ static int until_go_on(const struct reeve_attempt *attempt, struct reeve_outcome
 	return reeve_outcome_complete(outcome, "went on");
 }
 
-/* Runs until the test says so, whoever asks to stop. */
+/* Runs until the test sets go_on, even if it is asked to stop. */
 static int stubborn(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
 	(void)attempt;
@@ -36,7 +36,7 @@ static int stubborn(const struct reeve_attempt *attempt, struct reeve_outcome *o
 	return reeve_outcome_complete(outcome, "went on");
 }
 
-/* The third run goes on when the test says so. */
+/* The third run waits until the test sets go_on; the others complete at once. */
 static int third_waits(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
 	int n = atomic_fetch_add(&runs, 1) + 1;
@@ -63,7 +63,7 @@ Test(calls, an_answer_to_another_fetch_is_dropped)
 	id = script_add(&stage.script, "t", "x");
 	stage_go(&stage);
 	stage_await(&stage, id);
-	/* Twice the task came in an answer to a Fetch that was never sent; that did not run. */
+	/* The task came twice in answers to a Fetch that was never sent, and did not run. */
 	cr_expect_eq(stage.script.tasks[id].deliveries, 3);
 	cr_expect_eq(atomic_load(&runs), 1);
 	cr_expect_geq(stage.script.fetches_again, 2);
@@ -108,7 +108,7 @@ Test(calls, what_is_delivered_twice_runs_once)
 {
 	int64_t id;
 
-	/* It is given to two Fetches, though it is held. */
+	/* The task is assigned to a second Fetch although the worker already has it. */
 	open_stage(stubborn, 2);
 	id = script_add(&stage.script, "t", "x");
 	stage_go(&stage);
@@ -151,7 +151,7 @@ Test(calls, one_fetch_is_parked_at_rest)
 	cr_assert(script_wait(&stage.script, stage.script.parked_now == 1));
 	cr_expect_eq(stage.script.parked_most, 1);
 	cr_expect_eq(stage.script.fetches_again, 0);
-	/* Each task took a Fetch of its own and a report with one, at most. */
+	/* Each task needs at most one Fetch of its own and one that a report carries. */
 	cr_expect_leq(stage.script.fetches, 45);
 	cr_expect_eq(stage_close(&stage), 0);
 }
@@ -210,7 +210,7 @@ Test(calls, a_report_is_tried_again_when_there_is_no_room)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-/* Lets 20 tasks gather behind a report that is not answered, so that they go together. */
+/* Queues 20 tasks. The first report fails, so that the results gather and are sent together. */
 static void gather(int64_t *first)
 {
 	enum { COUNT = 20 };
@@ -290,7 +290,7 @@ Test(calls, a_result_that_is_not_judged_yet_is_reported_again_and_holds_up_no_ot
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-/* Many that are not judged for long go again in a few reports, not in one each. */
+/* Many results that get no ack for a while are sent again in a few reports, not in one each. */
 Test(calls, results_that_are_not_judged_yet_go_again_together)
 {
 	enum { LOCKED = 400, OTHERS = 400 };
@@ -310,7 +310,7 @@ Test(calls, results_that_are_not_judged_yet_go_again_together)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-/* ---- heartbeats ---- */
+/* ---- Heartbeats ---- */
 
 Test(calls, heartbeats_go_on_while_all_slots_are_busy)
 {
@@ -342,13 +342,13 @@ Test(calls, heartbeats_name_what_is_in_the_outbox_and_what_is_waited_for)
 	id = script_add(&stage.script, "t", "x");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, stage.script.reports == 1));
-	/* The one that comes next may have been composed before the report. */
+	/* The next heartbeat may have been composed before the report. */
 	int seen = stage.script.heartbeats;
 	cr_assert(script_wait(&stage.script, stage.script.heartbeats >= seen + 2));
 	cr_expect_eq(stage.script.beat.held, 1);
 	cr_expect_eq(stage.script.beat.running, 0);
 	cr_expect_eq(stage.script.beat.first_held, id);
-	/* The Fetch that the report carries, and at most a parked one. */
+	/* The Fetch that the report carries, and perhaps a parked one. */
 	cr_expect_geq(stage.script.beat.waiting, 1);
 	cr_expect_leq(stage.script.beat.waiting, 2);
 	script_stop(&stage.script);
@@ -358,7 +358,7 @@ Test(calls, heartbeats_name_what_is_in_the_outbox_and_what_is_waited_for)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-/* Each task follows the one before at once, so that there is nothing to tell before the last has ended. */
+/* Each task follows the previous one at once, so there is no news to report until the last one has ended. */
 Test(calls, a_busy_worker_with_one_slot_sends_no_more_heartbeats_than_others)
 {
 	open_stage(third_waits, 1);
@@ -367,7 +367,7 @@ Test(calls, a_busy_worker_with_one_slot_sends_no_more_heartbeats_than_others)
 		script_add(&stage.script, "t", "x");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, atomic_load(&runs) == 3));
-	usleep(1300 * 1000); /* news rest for a second */
+	usleep(1300 * 1000); /* news wait for a second */
 	script_lock(&stage.script);
 	cr_expect_eq(stage.script.heartbeats, 0);
 	script_unlock(&stage.script);
@@ -378,7 +378,7 @@ Test(calls, a_busy_worker_with_one_slot_sends_no_more_heartbeats_than_others)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-/* ---- lost ---- */
+/* ---- Lost workers ---- */
 
 Test(calls, a_lost_worker_stops_everything_and_registers_again)
 {
@@ -402,7 +402,7 @@ Test(calls, a_lost_worker_stops_everything_and_registers_again)
 	cr_expect_eq(stage.script.tasks[running].outcome, OUTCOME(LEASE_ENDED));
 	cr_expect_eq(stage.script.tasks[waiting].outcome, OUTCOME(LEASE_ENDED));
 	cr_expect_eq(atomic_load(&runs), 1);
-	/* It begins anew. */
+	/* It starts again with a new incarnation. */
 	fetches = stage.script.fetches;
 	cr_assert(script_wait(&stage.script, stage.script.first_fetch_of_incarnation == 1), "%d", fetches);
 	cr_assert(script_wait(&stage.script, stage.script.beat.incarnation == 2 && stage.script.beat.seq >= 2));
@@ -428,7 +428,7 @@ Test(calls, it_registers_only_when_nothing_runs_any_more)
 	cr_expect_eq(stage.script.registers, 1);
 	atomic_store(&go_on, true);
 	cr_assert(script_wait(&stage.script, stage.script.registers == 2));
-	/* What completed all the same is reported, and its token decides. */
+	/* A task that completed nevertheless is reported, and its token decides. */
 	stage_await(&stage, id);
 	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(COMPLETED));
 	cr_expect_eq(stage_close(&stage), 0);
@@ -459,7 +459,7 @@ Test(calls, an_answer_to_a_lost_incarnation_is_dropped)
 {
 	int64_t id, later;
 
-	/* The answer to the first Fetch is under way when the incarnation is lost: it reaches nobody. */
+	/* The answer to the first Fetch is in flight when the incarnation is lost; it never arrives. */
 	open_stage(count_runs, 2);
 	stage.script.hold_fetches = true;
 	id = script_add(&stage.script, "t", "x");
@@ -481,7 +481,7 @@ Test(calls, what_a_late_answer_to_a_lost_incarnation_brings_does_not_run)
 {
 	int64_t id, late;
 
-	/* A report carries a Fetch, and its answer comes when the worker has registered again. */
+	/* A report carries a Fetch; its answer comes after the worker has registered again. */
 	open_stage(count_runs, 1);
 	id = script_add(&stage.script, "t", "x");
 	stage.script.delay_reports = true;
@@ -490,7 +490,7 @@ Test(calls, what_a_late_answer_to_a_lost_incarnation_brings_does_not_run)
 	cr_expect_eq(atomic_load(&runs), 1);
 	script_lock(&stage.script);
 	stage.script.lost = true;
-	stage.script.hold_fetches = true; /* so that the next task is for the late answer */
+	stage.script.hold_fetches = true; /* so that the next task goes into the late answer */
 	script_unlock(&stage.script);
 	cr_assert(script_wait(&stage.script, stage.script.registers == 2 && stage.script.first_fetch_of_incarnation));
 	late = script_add(&stage.script, "t", "x");

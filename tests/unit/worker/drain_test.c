@@ -30,7 +30,7 @@ static void open_stage(struct reeve_worker_options options)
 	stage.script.heartbeat_ms = 20;
 }
 
-/* One task runs, two wait. */
+/* Queues three tasks and waits until one runs and two wait. */
 static void fill(const char *details)
 {
 	script_add(&stage.script, "t", details);
@@ -105,7 +105,7 @@ Test(drain, a_function_that_never_ends_is_given_up)
 	fill("stubborn");
 	cr_expect_eq((reeve_worker_stop(stage.worker), stage_join(&stage)), 1);
 	cr_expect_str_eq(reeve_worker_error(stage.worker), "1 tasks do not end though they were told to");
-	/* Its attempt is nobody's to report, and the incarnation does not pretend to hold nothing. */
+	/* No result of its attempt may be reported, and the worker does not leave, because it still holds a task. */
 	cr_expect_eq(stage.script.tasks[1].reports, 0);
 	cr_expect_eq(stage.script.leaves, 0);
 	stage_close(&stage);
@@ -128,7 +128,7 @@ Test(drain, what_a_parked_fetch_was_just_given_goes_back)
 {
 	int64_t id;
 
-	/* The manager gives a task to the parked Fetch, and its answer gets lost; the worker stops at that moment. */
+	/* The manager assigns a task to the parked Fetch, and its answer is lost; the worker is stopped at that moment. */
 	open_stage((struct reeve_worker_options){0});
 	stage.script.hold_fetches = true;
 	stage_go(&stage);

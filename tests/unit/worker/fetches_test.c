@@ -1,4 +1,4 @@
-/* Which Fetches are waited for. */
+/* The Fetches that the worker waits for. */
 #include "worker/fetches.h"
 
 #include <criterion/criterion.h>

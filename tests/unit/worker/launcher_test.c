@@ -1,4 +1,4 @@
-/* The spawner, by itself: what it starts, and when. */
+/* The supervisor and its client without a worker: what they start, and when. */
 #include "worker/launcher.h"
 
 #include "process.h"
@@ -28,7 +28,7 @@ static void open_launcher(bool *dead)
 	nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
 }
 
-static int64_t latest_ms; /* of what is started next; 0: whenever */
+static int64_t latest_ms; /* launch_spec.latest_ms of the next process; 0: no limit */
 
 static void start(struct launch *launch, char *script)
 {
@@ -67,7 +67,7 @@ static struct launch_end run(char *script)
 	return end_of(&launch);
 }
 
-/* A lease from now on. */
+/* Sets a lease that ends after this time and returns its end. */
 static int64_t lease(int64_t length_ms)
 {
 	int64_t until_ms = clock_monotonic_ms() + length_ms;
@@ -112,7 +112,7 @@ Test(launcher, kills_what_runs_when_the_lease_is_over_and_goes_on_with_a_new_one
 	start(&one, script);
 	start(&other, script);
 	usleep(200 * 1000);
-	until_ms = lease(2500); /* a renewal moves it */
+	until_ms = lease(2500); /* this renewal moves the end of the lease */
 	end = end_of(&one);
 	cr_expect(end.lease);
 	cr_expect(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL);
@@ -124,7 +124,8 @@ Test(launcher, kills_what_runs_when_the_lease_is_over_and_goes_on_with_a_new_one
 	launcher_destroy(launcher);
 }
 
-/* The spawner would kill this process, in which the function runs. It looks at the lease and at the functions one after the other. */
+/* The supervisor reads the lease and the number of functions one after the other. It must not kill this process, in
+ * which the function runs. */
 Test(launcher, a_function_that_begins_with_a_new_lease_is_left_alone)
 {
 	enum { TIMES = 3000 };
@@ -150,7 +151,7 @@ Test(launcher, a_function_that_begins_with_a_new_lease_is_left_alone)
 	cr_expect_not(dead);
 }
 
-/* The lease runs, renewed; but the attempt is over, and others may have it. */
+/* The lease has been renewed and is valid, but the attempt's time is over, and another worker may have the task. */
 Test(launcher, nothing_is_started_when_it_is_too_late_for_it)
 {
 	char script[] = "true";

@@ -1,4 +1,4 @@
-/* What a worker does when its heartbeats are not answered, and what its guard does when the worker cannot. */
+/* What a worker does when its heartbeats are not answered, and what its watchdog does when the worker cannot act. */
 #include "process.h"
 #include "program.h"
 #include "said.h"
@@ -31,7 +31,7 @@ static const char *own(const char *name)
 	return path;
 }
 
-/* Writes a handlers file; @ stands for the script's folder. */
+/* Writes a handlers file; @ is replaced by the script's directory. */
 static const char *write_handlers(const char *handlers)
 {
 	FILE *out = fopen(own("handlers.ini"), "w");
@@ -63,7 +63,7 @@ static void hold_heartbeats(bool hold)
 	script_unlock(&stage.script);
 }
 
-/* When the lease that the worker has now ends at the latest. */
+/* Returns the latest time at which the worker's current lease ends. */
 static int64_t lease_end_ms(void)
 {
 	int64_t end_ms;
@@ -100,7 +100,7 @@ static void open_functions(int concurrency)
 	short_lease();
 }
 
-/* ---- the worker itself ---- */
+/* ---- The worker itself ---- */
 
 Test(lease, functions_are_asked_to_stop_before_its_end_and_things_go_on_with_a_new_one)
 {
@@ -121,12 +121,12 @@ Test(lease, functions_are_asked_to_stop_before_its_end_and_things_go_on_with_a_n
 	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(LEASE_ENDED));
 	cr_expect_str_eq(stage.script.tasks[id].code, "lease");
 	cr_expect_eq(stage.script.tasks[other].outcome, OUTCOME(COMPLETED));
-	/* The one that waits is not started, nor is what comes now to a Fetch that was parked. */
+	/* The waiting task is not started, nor is a task that now arrives in the answer to a parked Fetch. */
 	last = script_add(&stage.script, "t", "");
 	sleep_until(end_ms + 300);
 	cr_expect_eq(atomic_load(&runs), 2);
 	cr_expect_eq(stage.script.tasks[waiting].state, SCRIPT_GIVEN);
-	/* Heartbeats go on; the next that is answered is a lease for the same incarnation. */
+	/* Heartbeats continue; the next answered one is a lease for the same incarnation. */
 	atomic_store(&go_on, true);
 	hold_heartbeats(false);
 	stage_await(&stage, waiting);
@@ -148,7 +148,7 @@ Test(lease, what_a_parked_fetch_brings_after_its_end_waits_for_a_new_one)
 	sleep_until(lease_end_ms() + 100);
 	id = script_add(&stage.script, "t", "");
 	cr_assert(script_wait(&stage.script, stage.script.tasks[id].state == SCRIPT_GIVEN));
-	/* It is held: the heartbeats that nobody answers name it. */
+	/* The worker holds it: the unanswered heartbeats name it. */
 	cr_assert(script_wait(&stage.script, stage.script.beat.first_held == id));
 	cr_expect_eq(atomic_load(&runs), 0);
 	atomic_store(&go_on, true);
@@ -183,7 +183,7 @@ Test(lease, a_worker_that_was_lost_meanwhile_registers_again)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-/* Tells, by files that it makes, when it was asked to end. */
+/* The handlers report by files that they create when they were asked to end. */
 Test(lease, programs_are_asked_to_end_then_killed_before_its_end)
 {
 	int64_t polite, stubborn, end_ms;
@@ -215,22 +215,22 @@ Test(lease, programs_are_asked_to_end_then_killed_before_its_end)
 	cr_expect_eq(stage.script.tasks[polite].outcome, OUTCOME(LEASE_ENDED));
 	cr_expect_eq(stage.script.tasks[stubborn].outcome, OUTCOME(LEASE_ENDED));
 	cr_expect_eq(access(own("asked"), F_OK), 0);
-	/* The worker has killed the group; who left that is the guard's to find. */
+	/* The worker has killed the group; the watchdog must find the process that left it. */
 	cr_expect(process_gone_by(escaped, end_ms));
 	hold_heartbeats(false);
 	unlink_all();
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-/* ---- the guard ---- */
+/* ---- The watchdog ---- */
 
 static const char stubborn[] =
     "[handler t]\ndirectory = @\n"
     "exec = sh -c 'trap \"\" TERM; (setsid sh -c \"echo \\$\\$ > escaped; exec sleep 1000\" &); "
     "sleep 1000 & echo $! > child; echo $$ > leader; wait; wait; sleep 1000'\n";
 
-/* Starts a reeve-worker with a task that ignores everything, and a child of it that has left for a session of its own
- * and has lost its parent. */
+/* Starts a reeve-worker with a task that ignores SIGTERM, and a child of it that has its own session and has lost its
+ * parent. */
 static pid_t start_stubborn(pid_t *leader, pid_t *child, pid_t *escaped)
 {
 	const char *file;
@@ -271,7 +271,7 @@ Test(guard, kills_the_programs_of_a_worker_that_stands_still)
 	cr_expect(process_gone_by(escaped, end_ms));
 	cr_expect_gt(clock_monotonic_ms(), end_ms - LEASE_MS / 2, "much too early");
 	sleep_until(end_ms + 200);
-	/* Continued, it says so, and goes on with its incarnation as long as nobody has called it lost. */
+	/* After SIGCONT it reports LEASE_ENDED, and keeps its incarnation as long as no manager has declared it lost. */
 	kill(worker, SIGCONT);
 	stage_await(&stage, 1);
 	cr_expect_eq(stage.script.tasks[1].outcome, OUTCOME(LEASE_ENDED));
@@ -318,7 +318,7 @@ Test(guard, one_that_stands_still_is_killed_and_the_programs_with_it)
 	script_free(&stage.script);
 }
 
-/* A guard that guards nothing is as good as none. */
+/* A watchdog that hangs enforces nothing, so the worker must notice and exit. */
 Test(guard, one_that_stands_still_is_noticed_while_the_lease_runs)
 {
 	pid_t worker, leader, child, escaped;
@@ -334,7 +334,7 @@ Test(guard, one_that_stands_still_is_noticed_while_the_lease_runs)
 	script_free(&stage.script);
 }
 
-/* A worker whose function counts, in memory that we share, as long as it runs. */
+/* A worker whose function counts in shared memory while it runs. */
 static struct counting *counting;
 
 static pid_t start_counting(const char *option)
@@ -352,7 +352,7 @@ static pid_t start_counting(const char *option)
 	    (const char *[]){"--manager", stage.script.url, "--counting", own("counting"), option, NULL}, NULL);
 }
 
-/* Whether it is killed by then. */
+/* Returns true if SIGKILL ends the worker by then. */
 static bool killed_by(pid_t worker, int64_t until_ms)
 {
 	int status;
@@ -379,7 +379,7 @@ Test(guard, kills_the_worker_whose_function_does_not_stop)
 
 	script_add(&stage.script, "count", "");
 	cr_assert(script_wait(&stage.script, atomic_load(&counting->begun) == 1));
-	usleep(300 * 1000); /* a renewal or two */
+	usleep(300 * 1000); /* one or two renewals */
 	hold_heartbeats(true);
 	end_ms = lease_end_ms();
 	cr_expect(killed_by(worker, end_ms));
@@ -392,7 +392,7 @@ Test(guard, kills_the_frozen_worker_in_which_a_function_runs)
 	pid_t worker = start_counting(NULL);
 	int count;
 
-	atomic_store(&counting->heed, true); /* it would stop, if it could look */
+	atomic_store(&counting->heed, true); /* it would stop if it could check */
 	script_add(&stage.script, "count", "");
 	cr_assert(script_wait(&stage.script, atomic_load(&counting->begun) == 1));
 	kill(worker, SIGSTOP);
@@ -403,7 +403,7 @@ Test(guard, kills_the_frozen_worker_in_which_a_function_runs)
 	end_counting();
 }
 
-/* It has been over for as long, its log says then. */
+/* When it continues, its log has the time for which the lease has been over. */
 Test(guard, leaves_a_frozen_worker_in_which_nothing_runs)
 {
 	int64_t until_ms;
@@ -434,7 +434,7 @@ Test(guard, leaves_a_frozen_worker_in_which_nothing_runs)
 	end_counting();
 }
 
-/* Without a spawner nobody ends it, but it hears of it the first time it asks. */
+/* Without a supervisor the worker is not killed, but the function sees the cancellation the first time it checks. */
 Test(guard, a_worker_without_one_is_asked_to_stop_when_it_is_continued)
 {
 	pid_t worker = start_counting("--no-spawner");

@@ -1,4 +1,4 @@
-/* Workers that end by themselves, and slots that rest. */
+/* Workers that exit without a stop (once, until_empty), remarks, and resting periods of slots. */
 #include "stage.h"
 
 #include <stdatomic.h>
@@ -7,7 +7,8 @@ static struct stage stage;
 static _Atomic int runs;
 static _Atomic int64_t last_ended_ms, shortest_ms;
 
-/* The details say what becomes of it; notes how long after another one it began. */
+/* A handler whose details select the outcome. Records the shortest time between the end of one run and the start of the
+ * next. */
 static int act(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
 	int64_t gap_ms = clock_monotonic_ms() - atomic_load(&last_ended_ms);
@@ -57,7 +58,7 @@ static int go_on(const struct reeve_attempt *attempt, struct reeve_outcome *outc
 	char text[2001];
 
 	(void)attempt;
-	memset(text, 0xc3, sizeof text - 1); /* no UTF-8 */
+	memset(text, 0xc3, sizeof text - 1); /* invalid UTF-8 */
 	text[sizeof text - 1] = '\0';
 	reeve_outcome_remark(outcome, "at first");
 	while (atomic_load(&steps) < 1)
@@ -159,7 +160,7 @@ Test(modes, the_two_do_not_go_together)
 
 Test(modes, a_slot_rests)
 {
-	/* With room for others at hand: they wait here, and no other thread of the worker's takes them. */
+	/* The prefetch has room for the other tasks: they wait in the worker, and no other thread of it takes them. */
 	open_stage((struct reeve_worker_options){.concurrency = 1, .prefetch = 5});
 	for (int i = 0; i < 4; i++)
 		stage.script.tasks[script_add(&stage.script, "t", "well")].resting_ms = 300;
@@ -185,7 +186,7 @@ Test(modes, a_slot_that_rests_is_not_offered)
 		slots += stage.script.parked[i].call ? stage.script.parked[i].slots : 0;
 	script_unlock(&stage.script);
 	cr_expect_eq(slots, 1);
-	/* The other slot works, and resting holds nothing up at the end. */
+	/* The other slot works, and the resting period does not delay the stop. */
 	other = script_add(&stage.script, "t", "well");
 	stage_await(&stage, other);
 	begin_ms = clock_monotonic_ms();

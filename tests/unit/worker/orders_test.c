@@ -1,4 +1,4 @@
-/* What the manager orders. */
+/* Worker commands. */
 #include "stage.h"
 
 #include <stdatomic.h>
@@ -7,7 +7,7 @@ static struct stage stage;
 static _Atomic int running;
 static _Atomic bool go_on;
 
-/* Runs until the test says so (and completes), or until it is asked to stop. */
+/* Runs until the test sets go_on (and completes), or until it is asked to stop. */
 static int wait_for_test(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
 	int code = 0;
@@ -41,7 +41,7 @@ Test(orders, cancel_stops_what_runs_and_what_waits)
 	waits = script_add(&stage.script, "t", "");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 2));
-	script_order(&stage.script, ORDER(CANCEL), 4711, 0); /* nobody's */
+	script_order(&stage.script, ORDER(CANCEL), 4711, 0); /* no such task */
 	script_order(&stage.script, ORDER(CANCEL), waits, 0);
 	stage_await(&stage, waits);
 	cr_expect_eq(stage.script.tasks[waits].outcome, OUTCOME(CANCELLED));
@@ -93,7 +93,7 @@ Test(orders, abandon_takes_a_result_out_of_the_outbox)
 {
 	int64_t reported, kept;
 
-	/* One report is under way; the second result waits behind it. */
+	/* One report is in flight; the second result waits for its answer. */
 	open_stage(1, 7);
 	stage.script.hold_reports = true;
 	reported = script_add(&stage.script, "t", "");
@@ -105,7 +105,7 @@ Test(orders, abandon_takes_a_result_out_of_the_outbox)
 	cr_assert(script_wait(&stage.script, stage.script.beat.held == 2 && stage.script.beat.running == 0));
 	script_order(&stage.script, ORDER(ABANDON), kept, 0);
 	cr_assert(script_wait(&stage.script, stage.script.beat.held == 1));
-	script_order(&stage.script, ORDER(ABANDON), reported, 0); /* on its way: too late */
+	script_order(&stage.script, ORDER(ABANDON), reported, 0); /* the report is in flight: too late */
 	script_stop(&stage.script);
 	stage.script.hold_reports = false;
 	script_start(&stage.script);
@@ -147,7 +147,7 @@ Test(orders, concurrency_grows_and_shrinks)
 	script_order(&stage.script, ORDER(CONCURRENCY), 0, 5);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 5 && stage.script.beat.running == 5));
 	cr_expect_eq(stage.script.open, 5);
-	/* To two: those that run are let run; then no more than two do. */
+	/* Reduced to two: the running tasks continue; afterwards, only two run at once. */
 	script_lock(&stage.script);
 	stage.script.orders[0].value = 2;
 	script_unlock(&stage.script);
@@ -166,7 +166,7 @@ Test(orders, concurrency_grows_and_shrinks)
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 2 && stage.script.beat.running == 2));
 	usleep(100 * 1000);
 	cr_expect_eq(atomic_load(&running), 2);
-	/* And up again, over the slots that have ended. */
+	/* Raised again, after surplus slots have ended. */
 	script_lock(&stage.script);
 	stage.script.orders[0].value = 4;
 	script_unlock(&stage.script);
@@ -218,7 +218,7 @@ Test(orders, a_pause_stands_as_long_as_heartbeats_have_it)
 {
 	int64_t first;
 
-	/* What is parked is taken back. */
+	/* The pause cancels the parked Fetch. */
 	open_stage(2, 0);
 	atomic_store(&go_on, true);
 	stage.script.orders_in_heartbeats_only = true;

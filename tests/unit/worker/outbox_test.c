@@ -1,4 +1,4 @@
-/* The outbox: order, bounds, and how an invalid result is found. */
+/* Unacknowledged results: their order, the limits of a report, and the search for an invalid result. */
 #include "worker/outbox.h"
 
 #include <criterion/criterion.h>
@@ -36,7 +36,7 @@ Test(outbox, gives_the_oldest_first_within_bounds)
 	cr_assert_eq(outbox_take(&outbox, taken, COUNT, 350), 3);
 	cr_expect_eq(taken[2], &attempts[6]);
 	expect_totals(COUNT - 7, 7);
-	/* One always goes, however long. */
+	/* A report always has at least one result, however long. */
 	cr_assert_eq(outbox_take(&outbox, taken, COUNT, 10), 1);
 	cr_expect_eq(taken[0], &attempts[7]);
 }
@@ -63,7 +63,7 @@ Test(outbox, what_was_not_judged_goes_again_behind_the_others)
 	fill();
 	cr_assert_eq(outbox_take(&outbox, taken, 5, 10000), 5);
 	for (int i = 0; i < 5; i++) {
-		taken[i]->group = (uint64_t)i; /* left from when they were reported in parts */
+		taken[i]->group = (uint64_t)i; /* left over from reports in parts */
 		outbox_again(&outbox, taken[i]);
 	}
 	expect_totals(COUNT, 0);
@@ -79,7 +79,7 @@ Test(outbox, halves_lead_to_the_one_to_blame)
 	int reports = 0, judged = 0;
 	const struct attempt *found = NULL;
 
-	/* A manager that refuses whatever attempt 11 is in. */
+	/* A manager that refuses every report that contains attempt 11. */
 	fill();
 	while (outbox.waiting_count) {
 		size_t count = outbox_take(&outbox, taken, COUNT, 10000);

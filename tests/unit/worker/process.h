@@ -1,4 +1,4 @@
-/* What tests ask of other processes. */
+/* Functions for tests that inspect other processes. */
 #ifndef REEVE_TESTS_WORKER_PROCESS_H
 #define REEVE_TESTS_WORKER_PROCESS_H
 
@@ -12,7 +12,7 @@
 
 enum { PROCESS_PATIENCE_MS = 20 * 1000 };
 
-/* Reads a process id that somebody writes to a file; waits until it is there. */
+/* Reads a process id from a file; waits until another process has written it. */
 static inline pid_t process_read(const char *path)
 {
 	int64_t until_ms = clock_monotonic_ms() + PROCESS_PATIENCE_MS;
@@ -31,7 +31,7 @@ static inline pid_t process_read(const char *path)
 	return pid;
 }
 
-/* Reads its state ('R', 'Z' …) and its parent; 0 for a process that has gone. */
+/* Reads a process's state ('R', 'Z' …) and its parent. Returns 0 if the process is gone. */
 static inline char process_stat(pid_t pid, int *parent)
 {
 	char path[64], line[512] = "", *end, state;
@@ -55,7 +55,7 @@ static inline pid_t process_parent(pid_t pid)
 	return parent;
 }
 
-/* True once a process is gone, or is a zombie that nobody has waited for. */
+/* Returns true once a process is gone, or is a zombie that its parent has not waited for. */
 static inline bool process_gone(pid_t pid)
 {
 	int parent;
@@ -64,7 +64,7 @@ static inline bool process_gone(pid_t pid)
 	return !state || state == 'Z' || state == 'X';
 }
 
-/* Waits for that, but no longer than that. */
+/* Waits until the process is gone, but no longer than until `until_ms`. Returns true if it is gone. */
 static inline bool process_gone_by(pid_t pid, int64_t until_ms)
 {
 	while (!process_gone(pid) && clock_monotonic_ms() < until_ms)

@@ -1,4 +1,4 @@
-/* Starts programs that lie beside this one (or in $REEVE_BIN). */
+/* Starts programs from this program's directory (or from $REEVE_BIN). */
 #ifndef REEVE_TESTS_WORKER_PROGRAM_H
 #define REEVE_TESTS_WORKER_PROGRAM_H
 
@@ -15,8 +15,8 @@
 
 extern char **environ;
 
-/* Starts one with these arguments (after its name, NULL at the end); what it writes to either output goes to the file
- * `output`, NULL: where ours goes. Returns its process id. */
+/* Starts a program with these arguments (after its name, ending with NULL). Its standard output and standard error go
+ * to the file `output`; NULL: to the same place as ours. Returns its process id. */
 static inline pid_t start_named(const char *name, const char *const *arguments, const char *output)
 {
 	char self[PATH_MAX] = "", path[PATH_MAX + 32];
@@ -46,7 +46,7 @@ static inline pid_t start_program(const char *const *arguments, const char *outp
 	return start_named("reeve-worker", arguments, output);
 }
 
-/* Waits for it and returns its exit code; −1: it ended by a signal. */
+/* Waits for the process and returns its exit code, or −1 if a signal ended it. */
 static inline int wait_program(pid_t pid)
 {
 	int status = 0;

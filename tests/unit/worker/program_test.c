@@ -1,4 +1,4 @@
-/* The program reeve-worker: its options, its exit codes, and a life of it from start to SIGTERM. */
+/* The program reeve-worker: its options, its exit codes, and a run from its start to SIGTERM. */
 #include "program.h"
 #include "scripted_manager.h"
 
@@ -7,7 +7,7 @@
 static char output[64] = "/tmp/reeve-output-XXXXXX", said[16384];
 static char handlers[64] = "/tmp/reeve-handlers-XXXXXX";
 
-/* Makes the two files. */
+/* Creates the two files. */
 static void set_up(void)
 {
 	static const char text[] = "[handler echo]\nexec = cat\n[handler sum]\nexec = sha256sum\n"

@@ -1,4 +1,4 @@
-/* What this process, and those that it starts from now on, write to standard error. */
+/* What this process, and processes that it starts from now on, write to standard error. */
 #ifndef REEVE_TESTS_SAID_H
 #define REEVE_TESTS_SAID_H
 
@@ -19,7 +19,7 @@ static inline void said_begin(void)
 	dup2(said_file, STDERR_FILENO);
 }
 
-/* All of it so far. It lives until the next call. */
+/* Returns all of it so far. The string lives until the next call. */
 static inline const char *said_so_far(void)
 {
 	static char text[1 << 16];

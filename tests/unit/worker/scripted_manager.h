@@ -1,9 +1,9 @@
 /*
  * A manager for tests of the worker: the real WorkerService over a real socket, with a list of tasks instead of a
- * database and a script instead of a will. It runs on a thread and loop of its own; tests set what it is to do and read
- * what came under its lock.
+ * database. It runs on its own thread and loop. Tests configure it, and read what it has received, under its lock.
  *
- * It keeps what it gave to each Fetch and gives it again when asked `again`, as a manager must.
+ * It remembers which tasks it assigned to each Fetch and assigns them again when the Fetch has `again` set, as a
+ * manager must.
  */
 #ifndef REEVE_TESTS_SCRIPTED_MANAGER_H
 #define REEVE_TESTS_SCRIPTED_MANAGER_H
@@ -31,25 +31,25 @@ enum {
 
 enum script_state { SCRIPT_QUEUED, SCRIPT_GIVEN, SCRIPT_DONE };
 
-/* A task and what became of it. */
+/* A task and its result. */
 struct script_task {
 	char type[64], key[64], queue[64];
 	char *details;
 	int64_t timeout_ms, expires_in_ms, resting_ms;
 	enum script_state state;
-	int64_t incarnation, fetch_id; /* whom it was given to */
+	int64_t incarnation, fetch_id; /* the Fetch to which it was assigned */
 	int64_t given_ms;
 	int deliveries;             /* how often it was in an answer */
-	int reports;                /* how often a result was */
-	Reeve__V1__Outcome outcome; /* of the last one */
+	int reports;                /* how often a report had its result */
+	Reeve__V1__Outcome outcome; /* of the last report */
 	char *result, *error, *remark, *stack, code[64];
-	char *seen;     /* the remark that came last with a heartbeat, */
-	int times_seen; /* and how many did */
+	char *seen;     /* the last remark from a heartbeat, … */
+	int times_seen; /* … and how many remarks heartbeats have had */
 	int64_t run_ms, retry_in_ms;
 	int64_t reported_ms;
-	Reeve__V1__Verdict verdict; /* to give; UNSPECIFIED: ACCEPTED */
-	int verdicts_missing;       /* so many reports of it are answered without one, */
-	int verdicts_later;         /* and so many with LATER */
+	Reeve__V1__Verdict verdict; /* the result's ack; UNSPECIFIED: ACCEPTED */
+	int verdicts_missing;       /* this many reports of it get no ack first, … */
+	int verdicts_later;         /* … and this many get LATER */
 };
 
 struct script_parked {
@@ -75,41 +75,42 @@ struct script {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 
-	/* What to do. */
+	/* Configuration. */
 	uint32_t lease_ms, heartbeat_ms, max_result_bytes;
-	reeve_status register_code, fetch_code, report_code;    /* not OK: such calls fail with it … */
-	int register_failures, fetch_failures, report_failures; /* … so often */
-	const char *fetch_problem;                              /* in these words, if it is set */
+	reeve_status register_code, fetch_code, report_code;    /* not OK: calls fail with it … */
+	int register_failures, fetch_failures, report_failures; /* … this many times */
+	const char *fetch_problem;                              /* … with this message, if it is set */
 	int64_t invalid_task;   /* a report with its result is INVALID_ARGUMENT; 0: none */
-	bool invalid_for_ever;  /* … even if the result is fatal */
+	bool invalid_for_ever;  /* … even if its outcome is FATAL */
 	bool hold_reports;      /* reports are not answered */
-	bool delay_reports;     /* they are answered once this is taken back */
-	bool hold_fetches;      /* nor are Fetches, though what they take is given */
-	bool hold_heartbeats;   /* nor are heartbeats */
-	bool paused;            /* no tasks are given */
-	int wrong_fetches;      /* so many answers name another Fetch */
+	bool delay_reports;     /* the next report is answered once this is false again */
+	bool hold_fetches;      /* Fetches are not answered, but get tasks */
+	bool hold_heartbeats;   /* heartbeats are not answered */
+	bool paused;            /* no tasks are assigned */
+	int wrong_fetches;      /* this many answers name another Fetch */
 	int wrong_incarnations; /* … or another incarnation */
 	bool lost;              /* the next heartbeat is answered lost, once */
 	Reeve__V1__Order orders[SCRIPT_ORDERS_MAX];
-	size_t n_orders; /* told with every answer, */
-	bool orders_in_heartbeats_only; /* … to a heartbeat */
+	size_t n_orders; /* sent with every answer, … */
+	bool orders_in_heartbeats_only; /* … or only to heartbeats */
 
-	/* What came. */
-	/* By id, from 1; still there after script_free. Not in here, since the end of each test searches all static memory for leaks. */
+	/* State, for tests to read. */
+	/* By id, from 1. The array is valid until the next script_init, its strings until script_free. Not part of the
+	 * struct, because the end of each test searches all static memory for leaks. */
 	struct script_task *tasks;
 	int n_tasks, n_done;
-	int64_t extend_most_ms; /* an attempt is let run at most so much longer; 0: not at all */
-	int extend_delay_ms;    /* … which takes the manager so long to say */
+	int64_t extend_most_ms; /* maximum time granted by an Extend; 0: none */
+	int extend_delay_ms;    /* … and how long its answer takes */
 	int registers, leaves, extends, fetches, fetches_again, reports, heartbeats, parked_now, parked_most;
 	int64_t idle_first_ms, idle_last_ms; /* idle_since_start_ms of the first Fetch, and of the last */
-	int open, open_most; /* given, and no result yet; parked and carried slots are not counted */
+	int open, open_most; /* assigned and without a result yet; parked and carried slots are not counted */
 	int64_t incarnation, first_fetch_of_incarnation, highest_fetch;
-	size_t report_most; /* results in one report */
+	size_t report_most; /* maximum number of results in one report */
 	uint32_t registered_concurrency;
 	char registered_types[256], registered_queues[256], registered_name[256];
-	struct script_beat beat; /* the last */
-	int64_t renewed_ms; /* when the last heartbeat, or Register, came that was answered: the lease began before */
-	int64_t previous;   /* as the last Register said */
+	struct script_beat beat; /* the last heartbeat */
+	int64_t renewed_ms; /* when the last answered Heartbeat or Register arrived: the lease began earlier */
+	int64_t previous;   /* from the last Register */
 	struct script_parked parked[SCRIPT_CALLS_MAX];
 	struct rpc_call *delayed_call; /* a delayed report … */
 	Reeve__V1__ReportRequest *delayed;
@@ -156,7 +157,7 @@ static inline void script_join(char *out, size_t size, char **list, size_t count
 		used += (size_t)snprintf(out + used, size - used, "%s%s", i ? "," : "", list[i]);
 }
 
-/* Keeps a call for ever, until the server ends. */
+/* Keeps a call open until the server ends. */
 static inline void script_hold(struct script *script, struct rpc_call *call)
 {
 	assert(script->n_held_calls < SCRIPT_CALLS_MAX);
@@ -178,7 +179,7 @@ static inline void script_register(void *arg, struct rpc_call *call, const Proto
 		script->incarnation++;
 		script->first_fetch_of_incarnation = script->highest_fetch = 0;
 		script->previous = request->previous;
-		for (int i = 0; i < SCRIPT_CALLS_MAX; i++) /* nobody waits for what another life has parked */
+		for (int i = 0; i < SCRIPT_CALLS_MAX; i++) /* the last incarnation's parked calls are void */
 			if (script->parked[i].call) {
 				script_hold(script, script->parked[i].call);
 				script->parked[i].call = NULL;
@@ -204,7 +205,7 @@ static inline void script_register(void *arg, struct rpc_call *call, const Proto
 		rpc_call_reply(call, &response.base);
 }
 
-/* An answer to a Fetch, and the room it needs. */
+/* An answer to a Fetch, and its memory. */
 struct script_answer {
 	Reeve__V1__FetchResponse response;
 	Reeve__V1__Assignment *assignments;
@@ -218,8 +219,8 @@ static inline void script_answer_free(struct script_answer *answer)
 	free(answer->pointers);
 }
 
-/* Composes the answer to a Fetch: what it was given before, if it comes again and was given something, else tasks that
- * are queued. Under the lock. */
+/* Composes the answer to a Fetch: for a repeated Fetch the tasks that it got before, if any; otherwise tasks that are
+ * queued. Needs the lock. */
 static inline void script_answer_fetch(struct script *script, int64_t incarnation, int64_t fetch_id, uint32_t slots,
     bool again, struct script_answer *answer)
 {
@@ -316,7 +317,7 @@ static inline void script_fetch(void *arg, struct rpc_call *call, const Protobuf
 
 		if (parked->call && parked->incarnation == request->incarnation &&
 		    parked->fetch_id == request->fetch_id) {
-			/* It comes again: nobody waits for the old call. */
+			/* A repeated Fetch: the worker no longer waits for the old call. */
 			script_hold(script, parked->call);
 			parked->call = NULL;
 			script->parked_now--;
@@ -345,7 +346,7 @@ static inline void script_fetch(void *arg, struct rpc_call *call, const Protobuf
 	script_answer_free(&answer);
 }
 
-/* Notes one result. Under the lock. */
+/* Records one result. Needs the lock. */
 static inline void script_note_result(struct script *script, const Reeve__V1__Result *result, Reeve__V1__Judged *judged)
 {
 	struct script_task *task;
@@ -385,7 +386,7 @@ static inline void script_note_result(struct script *script, const Reeve__V1__Re
 	snprintf(task->code, sizeof task->code, "%s", result->error_code);
 }
 
-/* Whether a report is to be called invalid. Under the lock. */
+/* Returns true if the report must fail as invalid. Needs the lock. */
 static inline bool script_is_invalid(const struct script *script, const Reeve__V1__ReportRequest *request)
 {
 	for (size_t i = 0; i < request->n_results; i++)
@@ -395,7 +396,7 @@ static inline bool script_is_invalid(const struct script *script, const Reeve__V
 	return false;
 }
 
-/* Keeps a report, to be answered later. Under the lock. */
+/* Keeps a report, to answer it later. Needs the lock. */
 static inline void script_delay(struct script *script, struct rpc_call *call, const ProtobufCMessage *message)
 {
 	size_t length = protobuf_c_message_get_packed_size(message);
@@ -541,7 +542,7 @@ static inline void script_extend(void *arg, struct rpc_call *call, const Protobu
 		rpc_call_fail(call, STATUS(FAILED_PRECONDITION), "it may run no longer");
 }
 
-/* Answers a delayed report, when it is time for it. */
+/* Answers the delayed report once delay_reports is false. */
 static inline void script_answer_delayed(struct script *script)
 {
 	struct rpc_call *call;
@@ -559,7 +560,7 @@ static inline void script_answer_delayed(struct script *script)
 	reeve__v1__report_request__free_unpacked(request, NULL);
 }
 
-/* Every few milliseconds: answers parked Fetches for which there is something, or whose time is over. */
+/* Every 2 ms: answers parked Fetches for which there are tasks or worker commands, or whose wait is over. */
 static inline void script_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct script *script = arg;
@@ -608,7 +609,7 @@ static inline void *script_serve(void *arg)
 	return NULL;
 }
 
-/* Sets the script up, which is static; nothing runs yet. */
+/* Initializes the script, which is static, but does not start it. */
 static inline void script_init(struct script *script)
 {
 	pthread_condattr_t attributes;
@@ -630,7 +631,7 @@ static inline void script_init(struct script *script)
 	script->max_result_bytes = 1 << 20;
 }
 
-/* Starts to serve; may be called again after script_stop. */
+/* Starts serving; may be called again after script_stop. */
 static inline void script_start(struct script *script)
 {
 	static const struct rpc_entry worker_methods[] = {
@@ -671,7 +672,7 @@ static inline void script_start(struct script *script)
 		abort();
 }
 
-/* Dies: open calls get no answer. What it knows of tasks stays. */
+/* Ends the server: open calls get no answer. Tasks keep their state. */
 static inline void script_stop(struct script *script)
 {
 	if (!script->running)
@@ -708,7 +709,7 @@ static inline void script_free(struct script *script)
 	pthread_mutex_destroy(&script->lock);
 }
 
-/* Queues a task and returns its id. Other fields may be set before it is given, under the lock. */
+/* Queues a task and returns its id. Other fields may be set before it is assigned, under the lock. */
 static inline int64_t script_add(struct script *script, const char *type, const char *details)
 {
 	struct script_task *task;
@@ -727,7 +728,7 @@ static inline int64_t script_add(struct script *script, const char *type, const 
 	return id;
 }
 
-/* Tells the worker an order with every answer from now on. */
+/* Sends a worker command with every answer from now on. */
 static inline void script_order(struct script *script, Reeve__V1__OrderKind kind, int64_t task_id, uint32_t value)
 {
 	Reeve__V1__Order order = REEVE__V1__ORDER__INIT;
@@ -742,7 +743,7 @@ static inline void script_order(struct script *script, Reeve__V1__OrderKind kind
 	script_unlock(script);
 }
 
-/* Waits until a condition on the script holds; the lock is held while it is looked at. False: it did not come to hold
+/* Waits until a condition on the script is true; checks it under the lock. Returns false if it did not become true
  * within SCRIPT_PATIENCE_MS. */
 #define script_wait(script, condition)                                                                                 \
 	({                                                                                                             \

@@ -1,6 +1,6 @@
 /*
- * A worker and a scripted manager in one process, for tests. The worker is made first: its spawner must be forked
- * before there are threads.
+ * A fixture for tests: a worker and a scripted manager in one process. The worker is created first, because its
+ * supervisor must be forked before there are threads.
  */
 #ifndef REEVE_TESTS_STAGE_H
 #define REEVE_TESTS_STAGE_H
@@ -18,7 +18,7 @@ struct stage {
 	bool running;
 };
 
-/* Makes the worker; `options` without managers. */
+/* Creates the worker; `options` has no managers. */
 static inline void stage_open(struct stage *stage, struct reeve_worker_options options)
 {
 	stage->running = false;
@@ -40,21 +40,21 @@ static inline void *stage_run(void *arg)
 	return NULL;
 }
 
-/* Starts the worker alone. */
+/* Starts only the worker. */
 static inline void stage_run_worker(struct stage *stage)
 {
 	stage->running = true;
 	cr_assert_eq(pthread_create(&stage->thread, NULL, stage_run, stage), 0);
 }
 
-/* Starts both. */
+/* Starts the manager and the worker. */
 static inline void stage_go(struct stage *stage)
 {
 	script_start(&stage->script);
 	stage_run_worker(stage);
 }
 
-/* Waits for the worker to end by itself; its exit code. */
+/* Waits until the worker exits without a stop, and returns its exit code. */
 static inline int stage_join(struct stage *stage)
 {
 	if (stage->running)
@@ -63,7 +63,7 @@ static inline int stage_join(struct stage *stage)
 	return stage->code;
 }
 
-/* Stops the worker, waits for it, ends all. Its exit code. */
+/* Stops the worker, waits for it, and frees everything. Returns the worker's exit code. */
 static inline int stage_close(struct stage *stage)
 {
 	if (stage->running)
@@ -74,7 +74,7 @@ static inline int stage_close(struct stage *stage)
 	return stage->code;
 }
 
-/* Waits until a task has been reported. */
+/* Waits until a result of the task is accepted. */
 #define stage_await(stage, id)                                                                                         \
 	cr_assert(script_wait(&(stage)->script, (stage)->script.tasks[id].state == SCRIPT_DONE),                       \
 	    "no result of task %lld", (long long)(id))

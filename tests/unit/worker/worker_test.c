@@ -1,4 +1,4 @@
-/* Functions as handlers: from the Fetch to the verdict. */
+/* Functions as handlers: from the Fetch to the ack. */
 #include "stage.h"
 
 #include <stdatomic.h>
@@ -50,7 +50,7 @@ Test(worker, runs_tasks_and_leaves)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-/* Of the environment, as programs do. */
+/* It reads the URLs from the environment, as programs do. */
 Test(worker, finds_its_managers_by_itself)
 {
 	int64_t id;
@@ -68,7 +68,7 @@ Test(worker, finds_its_managers_by_itself)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-/* ---- outcomes ---- */
+/* ---- Outcomes ---- */
 
 static int outcome_by_details(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
@@ -145,7 +145,7 @@ Test(worker, fails_types_it_has_no_handler_for)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-/* ---- many ---- */
+/* ---- Many tasks ---- */
 
 Test(worker, runs_thousands_once_within_its_capacity, .timeout = 60)
 {
@@ -162,7 +162,7 @@ Test(worker, runs_thousands_once_within_its_capacity, .timeout = 60)
 	cr_expect_gt(stage.script.report_most, 10, "results were not gathered: at most %zu", stage.script.report_most);
 	for (int id = 1; id <= COUNT; id++)
 		cr_assert_eq(stage.script.tasks[id].reports, 1);
-	/* Open at the manager are those held and those whose report is under way: that bounds them. */
+	/* Open at the manager are the tasks that the worker has and those whose report is in flight; this limits them. */
 	cr_expect_leq(stage.script.open_most, 3 * 300);
 	cr_expect_leq(stage.script.parked_most, 1);
 	cr_expect_eq(stage_close(&stage), 0);
@@ -185,7 +185,7 @@ Test(worker, never_holds_more_than_its_capacity)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-/* Quick, until one that is slow. */
+/* Returns at once, unless the details are "slow". */
 static int mostly_quick(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
 	if (!strcmp(attempt->details, "slow"))
@@ -198,7 +198,7 @@ Test(worker, a_slow_task_holds_no_others_up)
 	enum { QUICK = 1000, COUNT = 300 };
 	int64_t slow;
 
-	/* One slot learns that the type is quick, so that it takes many at once; then one is not. */
+	/* One slot learns that the type is quick, so it takes many tasks at once; then one of them is slow. */
 	stage_open(&stage, (struct reeve_worker_options){.concurrency = 2, .prefetch = 500, .drain_timeout_ms = 1});
 	reeve_worker_handle(stage.worker, "t", mostly_quick, NULL);
 	for (int i = 0; i < QUICK; i++)
@@ -218,7 +218,7 @@ Test(worker, a_slow_task_holds_no_others_up)
 	cr_expect_eq(stage.script.tasks[slow].outcome, OUTCOME(RETURNED));
 }
 
-/* ---- time ---- */
+/* ---- Time ---- */
 
 static int slow_to_end(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
@@ -244,7 +244,7 @@ Test(worker, a_function_that_takes_too_long_has_failed)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-/* Asks for more time again and again; "N" times 200 ms. */
+/* The details are a number N: asks N times, every 200 ms, for 400 ms more. */
 static int extends_itself(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
 	char text[32];
@@ -266,7 +266,7 @@ Test(worker, a_function_may_ask_for_more_time)
 	reeve_worker_handle(stage.worker, "t", extends_itself, NULL);
 	id = script_add(&stage.script, "t", "5");
 	stage.script.tasks[id].timeout_ms = 300;
-	/* This would expire in between. */
+	/* Without extensions it would expire during the run. */
 	stage.script.tasks[id].expires_in_ms = 1800;
 	stage.script.extend_most_ms = 1000;
 	stage_go(&stage);
@@ -274,7 +274,7 @@ Test(worker, a_function_may_ask_for_more_time)
 	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(COMPLETED), "%s", stage.script.tasks[id].error);
 	cr_expect_str_eq(stage.script.tasks[id].result, "granted 5 times");
 	cr_expect_geq(stage.script.tasks[id].run_ms, 1000);
-	/* It is not granted as much as it asks for … */
+	/* It is granted less than it asks for … */
 	stage.script.extend_most_ms = 100;
 	script_lock(&stage.script);
 	stage.script.paused = true;
@@ -328,7 +328,7 @@ Test(worker, gives_back_what_waited_too_long_to_be_started)
 {
 	int64_t first, second;
 
-	/* One slot; the second task waits behind the first until it has too little time left. */
+	/* One slot: the second task waits for the first until it has too little time left. */
 	stage_open(&stage, (struct reeve_worker_options){.concurrency = 1, .prefetch = 1});
 	reeve_worker_handle(stage.worker, "slow", slow_to_end, NULL);
 	first = script_add(&stage.script, "slow", "");
@@ -350,7 +350,7 @@ Test(worker, runs_what_never_had_the_time_but_not_beyond_its_end)
 	stage_open(&stage, (struct reeve_worker_options){0});
 	reeve_worker_handle(stage.worker, "slow", slow_to_end, NULL);
 	id = script_add(&stage.script, "slow", "");
-	stage.script.tasks[id].expires_in_ms = 1200; /* less than its time-out: until a second before that */
+	stage.script.tasks[id].expires_in_ms = 1200; /* less than its timeout: it is stopped a second before it expires */
 	stage_go(&stage);
 	stage_await(&stage, id);
 	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(FAILED));
@@ -359,7 +359,7 @@ Test(worker, runs_what_never_had_the_time_but_not_beyond_its_end)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-/* ---- what is wrong with a worker ---- */
+/* ---- Errors ---- */
 
 static int run_code(struct reeve_worker *worker, const char *says)
 {

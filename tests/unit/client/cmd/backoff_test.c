@@ -1,4 +1,4 @@
-/* Backoffs as they are typed: every kind, what they come to, and what is said of wrong ones. */
+/* Backoffs as users type them: every kind, its policy, and the errors for invalid ones. */
 #include "client/cmd/backoff.h"
 
 #include <criterion/criterion.h>

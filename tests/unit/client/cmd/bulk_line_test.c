@@ -1,4 +1,4 @@
-/* Lines of a bulk file: every field, in every form, and what is said of wrong ones. */
+/* Lines of a bulk file: every field, in every form, and the errors for invalid ones. */
 #include "client/cmd/bulk_line.h"
 #include "common/clock.h"
 
@@ -134,7 +134,7 @@ Test(bulk_line, says_what_is_wrong)
 	bulk_task_free(&task);
 }
 
-/* What a policy has become, as "KIND base max step exponent jitter: delays". */
+/* Returns the policy as "KIND base max step exponent jitter: delays". */
 static char *shown(const struct reeve_task_spec *spec)
 {
 	static char text[256];

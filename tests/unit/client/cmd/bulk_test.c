@@ -1,4 +1,4 @@
-/* `reeve submit --bulk`: all of a file or, if a line is wrong, nothing of it. */
+/* `reeve submit --bulk`: submits an entire file or, if a line is invalid, nothing of it. */
 #include "common/error.h"
 #include "tests/unit/client/cmd/run.h"
 
@@ -44,7 +44,7 @@ Test(bulk, one_bad_line_and_nothing_is_sent)
 	struct standin_submit submits[STANDIN_SUBMITS];
 	char *text = malloc(3000 * 32), *to = text, expected[256];
 
-	/* Many good chunks stand before it. */
+	/* Many valid chunks come before the invalid line. */
 	for (int i = 1; i <= 2500; i++)
 		to += sprintf(to, i == 2400 ? "{\"type\":\"\"}\n" : "{\"type\":\"t\"}\n");
 	const char *file = run_file(text);
@@ -91,7 +91,7 @@ Test(bulk, says_which_lines_became_tasks)
 	char *text = malloc(6000 * 32), *to = text, expected[64];
 	size_t n_lines = 0;
 
-	/* A blank line in front: lines are not tasks. */
+	/* A blank line first, so that line numbers differ from task numbers. */
 	to += sprintf(to, "\n");
 	for (int i = 1; i <= 6000; i++)
 		to += sprintf(to, "{\"type\":\"%s\"}\n", i == 2500 ? "bad" : "t");
@@ -101,7 +101,7 @@ Test(bulk, says_which_lines_became_tasks)
 	cr_assert(eq(int, run_reeve(NULL, "submit", "--bulk", file, NULL), EXIT_REFUSED));
 	cr_assert(strstr(run_err, "reeve: as the test wants it\n") != NULL, "%s", run_err);
 	cr_assert(strstr(run_err, ": the tasks of lines 2002 to 3001 were not stored\n") != NULL, "%s", run_err);
-	/* Which chunks were under way already when that was known is a matter of time. */
+	/* How many chunks were already in flight by then depends on timing. */
 	cr_assert(standin_tasks(run_standin) >= 2000 && standin_tasks(run_standin) <= 5000);
 	snprintf(expected, sizeof expected, "reeve: %zu of 6000 tasks were stored\n", standin_tasks(run_standin));
 	cr_assert(strstr(run_err, expected) != NULL, "%s", run_err);

@@ -1,4 +1,4 @@
-/* The command, subcommand by subcommand: what it prints, where, and how it ends. */
+/* The command, subcommand by subcommand: what it prints, where, and its exit code. */
 #include "client/cmd/command.h"
 #include "client/cmd/terminal.h"
 #include "common/error.h"
@@ -174,7 +174,7 @@ Test(reeve, show_tells_all)
 	OUT_HAS("no\\x1b such address\n");
 	RUN(EXIT_REFUSED, "show", "2");
 	ERR("reeve: there is no task 2\n");
-	/* What an attempt said that was followed by others is told as that. */
+	/* The error of an attempt that was followed by others is shown as earlier. */
 	standin_end(run_standin, 1, COMPLETED, "done");
 	RUN(EXIT_OK, "show", "1");
 	OUT_HAS("earlier code exit:65\n\nearlier error:\nno\x1b such address\n\ndetails:\n{\"to\":\"ann\"}\n\nresult:\ndone\n");
@@ -233,7 +233,7 @@ Test(reeve, list_filters_and_pages)
 	cr_assert(eq(int, atoi(ids[2200]), 304));
 }
 
-/* A Fetch that does not wait may come before the manager has read what was committed before it was sent. */
+/* A Fetch that does not wait may arrive before the manager has read what was committed before the Fetch was sent. */
 Test(reeve, fetch_asks_again_until_the_manager_knows)
 {
 	RUN(EXIT_OK, "submit", "letter", "to ann");
@@ -245,7 +245,7 @@ Test(reeve, fetch_asks_again_until_the_manager_knows)
 	ERR("reeve: no task waits\n");
 }
 
-/* What could steer a terminal is escaped there, and for a program it is as it was submitted. */
+/* Characters that could control a terminal are escaped there; a program gets them as they were submitted. */
 Test(reeve, json_on_a_terminal_steers_nothing)
 {
 	RUN(EXIT_OK, "submit", "t", "left \xe2\x80\xae right \xc2\x9b");
@@ -283,7 +283,7 @@ Test(reeve, list_fits_the_terminal_and_is_coloured_there)
 	char *second = strchr(run_out, '\n') + 1;
 	snprintf(line, sizeof line, "%.*s", (int)strcspn(second, "\n"), second);
 	cr_assert(le(sz, strlen(line), 80 + 2 * 2), "two cells end in a character of three bytes: %s", line);
-	/* No table is wider than the terminal, and COLUMNS says how wide that is. */
+	/* No table is wider than the terminal; COLUMNS overrides the terminal's width. */
 	static const char *const tables[] = {"list", "queues", "workers", "audit", "stats"};
 	static const int wide[] = {20, 40, 60, 80, 100};
 
@@ -410,7 +410,7 @@ Test(reeve, options_stand_anywhere_and_help_is_everywhere)
 		cr_assert(eq(int, strncmp(run_out, usage, strlen(usage)), 0), "%s", run_out);
 		RUN(EXIT_OK, "help", (char *)names[i]);
 		cr_assert(eq(int, strncmp(run_out, usage, strlen(usage)), 0), "%s", run_out);
-		/* `reeve submit` has a --version of its own, with a value. */
+		/* `reeve submit` has its own --version, with a value. */
 		RUN(EXIT_OK, (char *)names[i], strcmp(names[i], "submit") ? "--version" : "-V");
 		cr_assert(eq(int, strncmp(run_out, "reeve ", 6), 0), "%s", run_out);
 		RUN(EXIT_USAGE, (char *)names[i], "--no-such-option");
@@ -451,7 +451,7 @@ Test(reeve, nobody_there_is_said)
 	ERR_HAS("reeve: --manager: ");
 	RUN(EXIT_UNREACHABLE, "stats", "--manager=tcp://127.0.0.1:1", "--connect-timeout", "2500ms");
 	ERR("reeve: no manager reachable at tcp://127.0.0.1:1 (tried for 2.5s): connection refused: nothing listens there\n");
-	/* Who looks on is told what it waits for. */
+	/* A user at a terminal sees what the command waits for. */
 	cr_assert(eq(int,
 	    run_reeve_on_terminal(80, "stats", "--manager=tcp://127.0.0.1:1", "--connect-timeout", "2500ms", NULL),
 	    EXIT_UNREACHABLE));
@@ -463,12 +463,12 @@ Test(reeve, tells_on_a_terminal_that_the_manager_refuses)
 	static const char notice[] = "reeve: the manager refuses for now: as the test wants it; still trying";
 	const char *told;
 
-	/* Between the first of nine refusals and the last lie more than two seconds. */
+	/* Nine refusals take more than two seconds. */
 	standin_fail_submits(run_standin, 0, 9, STATUS(RESOURCE_EXHAUSTED));
 	cr_assert(eq(int, run_reeve_on_terminal(80, "submit", "t", NULL), EXIT_OK));
 	told = strstr(run_out, notice);
 	cr_assert(told && !strstr(told + 1, notice), "%s", run_out);
-	/* A moment's refusal is nobody's business, and a file is told nothing. */
+	/* A short refusal is not reported, and nothing is reported to a file. */
 	standin_fail_submits(run_standin, 0, 3, STATUS(ABORTED));
 	cr_assert(eq(int, run_reeve_on_terminal(80, "submit", "t", NULL), EXIT_OK));
 	cr_assert(not(strstr(run_out, "refuses")), "%s", run_out);
@@ -477,12 +477,12 @@ Test(reeve, tells_on_a_terminal_that_the_manager_refuses)
 	ERR("");
 }
 
-/* A manager that is there but cannot answer: who waits, a script as well, is told after a second, once. */
+/* A manager that is alive but cannot answer: after a second this is reported once, also to a script. */
 Test(reeve, tells_what_it_waits_for)
 {
 	static const char notice[] = "reeve: waiting for a manager that can answer: as the test wants it\n";
 
-	/* Between two tries lie 50 to 200 ms. */
+	/* Between two tries are 50 to 200 ms. */
 	standin_fail_submits(run_standin, 0, 30, STATUS(UNAVAILABLE));
 	RUN(EXIT_OK, "submit", "t");
 	ERR(notice);

@@ -1,4 +1,4 @@
-/* Standard streams are put aside, replaced by files or a terminal, and put back. */
+/* Standard streams are saved, replaced by files or a terminal, and restored. */
 #include "tests/unit/client/cmd/run.h"
 
 #include "client/cmd/command.h"
@@ -131,7 +131,7 @@ int run_reeve_on_terminal(int columns, ...)
 	va_start(list, columns);
 	int code = run_with(input, terminal, terminal, list);
 	va_end(list);
-	/* With nobody on the other side what is left is read, and then comes an error. */
+	/* When the other side is closed, reads return the remaining output, then an error. */
 	close(terminal);
 	while (used < sizeof run_out - 1 && (length = read(master, run_out + used, sizeof run_out - 1 - used)) > 0)
 		used += (size_t)length;

@@ -1,4 +1,4 @@
-/* What people see: widths, ages, cells without control characters, tables that fit. */
+/* Output for people: widths, ages, cells without control characters, tables that fit. */
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
 
@@ -58,7 +58,7 @@ Test(terminal, text_cannot_steer_it, .init = begin)
 	free(out);
 }
 
-/* A name that is shown from right to left looks like another; a line separator begins a new line. */
+/* A name that is displayed from right to left looks like another name; a line separator begins a new line. */
 Test(terminal, text_cannot_change_its_order, .init = begin)
 {
 	char *out = NULL;
@@ -131,7 +131,7 @@ Test(table, fits_the_terminal, .init = begin)
 	    "    7  mail         dead    a long stor\xe2\x80\xa6\n"
 	    "12345  \xe4\xb8\xad\xe6\x96\x87 report  queued  -\n"));
 	free(out);
-	/* The widest gives way first, then the gaps, then the words, but no number. */
+	/* The widest column shrinks first, then the gaps, then columns with words, but no column with numbers. */
 	out = written(30, false);
 	cr_assert(eq(str, out,
 	    "   ID TYPE     STATUS NOTE\n"
@@ -144,7 +144,7 @@ Test(table, fits_the_terminal, .init = begin)
 	    "    7 mail  dead  a lo\xe2\x80\xa6\n"
 	    "12345 \xe4\xb8\xad\xe6\x96\x87\xe2\x80\xa6 queu\xe2\x80\xa6 -\n"));
 	free(out);
-	/* Columns that do not fit are left out, and it is seen. */
+	/* Columns that do not fit are left out, visibly. */
 	out = written(14, false);
 	cr_assert(eq(str, out, "   ID TYPE  \xe2\x80\xa6\n    7 mail  \xe2\x80\xa6\n12345 \xe4\xb8\xad\xe6\x96\x87\xe2\x80\xa6 \xe2\x80\xa6\n"));
 	free(out);

@@ -1,4 +1,4 @@
-/* Why a task waits, in words. */
+/* The text that explains why a task waits. */
 #include "client/cmd/waiting.h"
 
 #include <criterion/criterion.h>

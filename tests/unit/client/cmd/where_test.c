@@ -1,4 +1,4 @@
-/* Conditions as they are typed: what they mean, and where they are wrong. */
+/* Conditions as users type them: what they mean, and where they are invalid. */
 #include "client/cmd/where.h"
 
 #include <criterion/criterion.h>
@@ -20,7 +20,7 @@ static const struct reeve_where *parsed(const char *text)
 
 static void begin(void)
 {
-	setlocale(LC_CTYPE, "C.UTF-8"); /* as the program does: it tells how wide characters are */
+	setlocale(LC_CTYPE, "C.UTF-8"); /* as the program does, for the width of characters */
 }
 
 static void finish(void)
@@ -28,7 +28,7 @@ static void finish(void)
 	where_free(&where);
 }
 
-/* That it is refused, with this message, the mark at this column from 0. */
+/* Expects that it is refused with this message, with the mark at this column from 0; negative: no mark. */
 static void refused(const char *text, const char *message, int column)
 {
 	char want[1024];
@@ -123,7 +123,7 @@ Test(where, what_is_wrong_is_pointed_at)
 	refused("status=dead,", statuses, 12);
 }
 
-/* Columns are characters; of a long text a piece is shown, in one line. */
+/* Columns count characters. Of a long condition, the error shows a part, in one line. */
 Test(where, the_place_in_long_and_foreign_texts)
 {
 	char text[2000];

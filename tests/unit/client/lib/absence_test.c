@@ -1,4 +1,4 @@
-/* What a program is told while no manager is there. */
+/* The notifications that a program gets while no manager is reachable. */
 #include "tests/unit/common/rpc/fake_manager.h"
 
 #include <reeve/client.h>
@@ -23,7 +23,7 @@ static void *read_on(void *arg)
 	return NULL;
 }
 
-/* Starts a call while nobody is there, and a manager some seconds later. */
+/* Starts a call while no manager is running, and a manager some seconds later. */
 static void call_through_absence(struct reeve_client *client, struct fake_manager **manager, const char *url, int pause_s)
 {
 	pthread_t thread;
@@ -50,7 +50,7 @@ Test(absence, is_told_once_and_so_is_its_end)
 	call_through_absence(client, &manager, url, 4);
 	cr_assert_eq(n_absent, 1);
 	cr_assert_eq(n_back, 1);
-	/* A moment's absence is nobody's business. */
+	/* A short absence is not reported. */
 	fake_manager_free(manager);
 	call_through_absence(client, &manager, url, 1);
 	cr_assert_eq(n_absent, 0);

@@ -1,4 +1,4 @@
-/* libreeve against a stand-in over real sockets. */
+/* libreeve against a fake manager, over real sockets. */
 #include "common/clock.h"
 #include "tests/unit/client/standin.h"
 
@@ -33,7 +33,7 @@ static void finish(void)
 	standin_stop(standin);
 }
 
-/* Makes tasks of no interest with ids 1 to `count`. */
+/* Submits tasks with ids 1 to `count`, whose content does not matter. */
 static void make_tasks(size_t count)
 {
 	struct reeve_task_spec *specs = calloc(count, sizeof *specs);
@@ -91,7 +91,7 @@ Test(client, submits_and_reads_back, .init = begin, .fini = finish)
 	cr_assert(eq(str, failure.message, "there is no task 99"));
 }
 
-/* A spec that is right but for one thing. */
+/* A spec that is valid except for these fields. */
 #define WITH(...) ((struct reeve_task_spec){.type = "t", __VA_ARGS__})
 
 Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
@@ -195,7 +195,7 @@ Test(client, says_that_nobody_is_there)
 	reeve_client_destroy(NULL);
 }
 
-/* A socket that listens on this host; its port is *port. */
+/* Creates a socket that listens on this host, on *port. */
 static int listener(int *port)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -209,7 +209,7 @@ static int listener(int *port)
 	return fd;
 }
 
-/* Greets as a server of another protocol does, again and again. */
+/* Sends the greeting of another protocol to each connection. */
 static void *greet_as_ssh(void *arg)
 {
 	int fd;

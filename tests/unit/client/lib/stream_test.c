@@ -1,4 +1,4 @@
-/* Streams of submits: their order, their chunks, what is told when one fails. */
+/* Streams of submits: their order, their chunks, and what is reported when a chunk fails. */
 #include "tests/unit/client/standin.h"
 
 #include <criterion/criterion.h>
@@ -25,13 +25,13 @@ static void finish(void)
 	standin_stop(standin);
 }
 
-/* Numbered tasks, and what was told of them. */
+/* Numbered tasks, and the reports about them. */
 struct numbers {
 	size_t total, given;
 	size_t bad;     /* this one has no type; 0: none */
 	size_t padding; /* bytes in each */
 	char details[STANDIN_MAX_DETAILS + 1];
-	size_t n_told; /* of those stored or missed, in order */
+	size_t n_told; /* number of stored or missed tasks, which are reported in order */
 	size_t n_stored, n_missed, first_missed;
 	enum reeve_code missed_code;
 };
@@ -85,7 +85,7 @@ Test(stream, keeps_order_with_several_chunks_under_way, .init = begin, .fini = f
 	    .next = give, .stored = stored, .missed = missed, .arg = &numbers, .chunk_tasks = 50, .in_flight = 4};
 	struct standin_submit submits[STANDIN_SUBMITS];
 
-	/* Nothing is answered before four chunks are there, and then the last first. */
+	/* No chunk is answered before four have arrived, and then the last one first. */
 	standin_hold_submits(standin, 4);
 	cr_assert(reeve_submit_stream(client, &stream, &failure), "%s", failure.message);
 	cr_assert(eq(sz, numbers.n_stored, 1000));
@@ -109,7 +109,7 @@ Test(stream, bounds_the_bytes_of_a_chunk, .init = begin, .fini = finish)
 	cr_assert(eq(sz, standin_submits(standin, submits), 5));
 	for (int i = 0; i < 5; i++)
 		cr_assert(eq(sz, submits[i].count, 2));
-	/* A task beyond the bound goes alone. */
+	/* A task over the limit is sent alone. */
 	numbers = (struct numbers){.total = 2, .padding = 900};
 	numbers.n_told = 0;
 	stream.chunk_bytes = 10;

@@ -1,4 +1,4 @@
-/* Waiting: everything that ends is told of once, however many there are, and a wait can be ended. */
+/* Waiting: each end is reported once, however many tasks there are, and a wait can be interrupted. */
 #include "common/clock.h"
 #include "tests/unit/client/standin.h"
 
@@ -49,7 +49,7 @@ struct told {
 	int n_ended, n_looks;
 	size_t pending;
 	bool enough;
-	int64_t end_next; /* a task to end at the next look; 0: none */
+	int64_t end_next; /* a task to end at the next call of `looked`; 0: none */
 };
 
 static void ended(void *arg, const struct reeve_task *task)
@@ -153,7 +153,7 @@ static void *interrupt_soon(void *arg)
 	size_t most;
 
 	(void)arg;
-	/* Once the manager has the call. */
+	/* Only after the manager has the call. */
 	while (standin_waits(standin, &most) == 0)
 		sched_yield();
 	reeve_client_interrupt(client);

@@ -1,4 +1,4 @@
-/* The calling side, over real sockets: what becomes of calls when managers come, go, freeze and lie. */
+/* The RPC client, over real sockets: calls while managers come, go, freeze and send invalid answers. */
 #include "common/rpc/client.h"
 
 #include "fake_manager.h"
@@ -17,7 +17,7 @@
 #define LOOPBACK "tcp://127.0.0.1:0"
 #define TASKS &reeve__v1__task_service__descriptor
 
-/* Two managers' URLs as a client takes them. */
+/* Returns the URLs of two managers as a client takes them. */
 static const char *both(const char *a, const char *b)
 {
 	static char urls[300];
@@ -26,7 +26,7 @@ static const char *both(const char *a, const char *b)
 	return urls;
 }
 
-/* A URL nobody listens on: of a listener that is closed again. */
+/* Returns a URL where nothing listens: that of a closed listener. */
 static const char *nobody(void)
 {
 	static char url[128];
@@ -42,7 +42,7 @@ static void pause_ms(int ms)
 	usleep((useconds_t)ms * 1000);
 }
 
-/* In which of two managers a call is parked. */
+/* Returns the one of two managers that has parked this number of calls. */
 static struct fake_manager *holder(struct fake_manager *a, struct fake_manager *b, int number)
 {
 	for (int i = 0; i < 5000; i++) {
@@ -210,7 +210,7 @@ Test(rpc_client, the_managers_tell_time_and_limits)
 	cr_assert_eq(rpc_client_max_message(client), 123456);
 	cr_assert_eq(rpc_client_max_details(client), 1000);
 	cr_assert_leq(llabs(rpc_client_now_ms(client) - 4102444800000), 2000);
-	/* Request ids are made by that clock. */
+	/* Request ids use that clock. */
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
 	cr_assert(manager->had_id);
 	cr_assert_leq(llabs(uuid7_time_ms(manager->last_id) - 4102444800000), 2000);
@@ -237,7 +237,7 @@ Test(rpc_client, a_call_that_is_too_long_is_not_sent)
 	spec.details = details;
 	request.n_tasks = 1;
 	request.tasks = tasks;
-	/* Longer than this side wants to send; longer than the other side said it takes; and fitting. */
+	/* Longer than the client sends; longer than the manager's limit; and within both limits. */
 	cr_assert_null(rpc_client_call(client, TASKS, "Submit", &request.base, NULL, &error));
 	cr_assert_eq(error.code, STATUS(INVALID_ARGUMENT));
 	cr_assert(strstr(error.message, "at most 50000"), "%s", error.message);
@@ -253,7 +253,7 @@ Test(rpc_client, a_call_that_is_too_long_is_not_sent)
 	free(details);
 }
 
-/* Whatever fits the sender's check must fit the receiver's. */
+/* A call that passes the sender's check must also pass the receiver's. */
 Test(rpc_client, the_longest_call_that_may_be_sent_is_taken)
 {
 	enum { LIMIT = 30000 };
@@ -335,7 +335,7 @@ Test(rpc_client, calls_move_over_when_their_manager_dies)
 		int64_t id = moved->id - 1000;
 
 		cr_assert(id >= 0 && id < CALLS);
-		/* The same call under the same request id, and before_resend has changed it. */
+		/* The same call has the same request id, and before_resend has changed it. */
 		for (int j = 0; j < CALLS; j++) {
 			if (first->parked[j].id == id)
 				cr_assert_eq(memcmp(first->parked[j].request_id, moved->request_id, UUID_BYTES), 0);
@@ -386,7 +386,7 @@ Test(rpc_client, calls_go_on_when_their_manager_comes_back)
 	fake_manager_free(again);
 }
 
-/* Many callers, while the managers they call die and come back one after the other. */
+/* Many threads make calls while their managers die and come back one after the other. */
 struct storm {
 	struct rpc_client *client;
 	atomic_bool stop;
@@ -437,8 +437,8 @@ Test(rpc_client, no_call_fails_while_managers_restart_in_turn)
 
 #define MANAGER_FD "REEVE_TEST_MANAGER_FD"
 
-/* This program, started with a descriptor in its environment, is a manager and no test: a fork alone will not do, since
- * criterion has used nng already. Runs before main. */
+/* Makes this program a manager instead of a test if its environment has a descriptor. A fork alone does not work,
+ * because criterion has already used nng. Runs before main. */
 __attribute__((constructor)) static void be_a_manager(void)
 {
 	const char *fd = getenv(MANAGER_FD);
@@ -453,7 +453,7 @@ __attribute__((constructor)) static void be_a_manager(void)
 	_exit(1);
 }
 
-/* Starts a manager in a process of its own; its URL is written to `url`. */
+/* Starts a manager in a process of its own and writes its URL to `url`. */
 static pid_t spawn_manager(char url[128])
 {
 	int fds[2];
@@ -487,7 +487,7 @@ Test(rpc_client, a_frozen_manager_is_left_within_the_pings_limit)
 	struct reeve_error error = {0};
 	int64_t frozen_ms;
 
-	/* At first only the manager that will freeze is there, so that the calls are with it. */
+	/* First only the manager that will freeze is running, so it gets the calls. */
 	rpc_client_destroy(client);
 	other = fake_manager_make(LOOPBACK, NULL);
 	options.urls = both(frozen_url, other->url);
@@ -509,11 +509,11 @@ Test(rpc_client, a_frozen_manager_is_left_within_the_pings_limit)
 		cr_assert_eq(results[i].code, STATUS(OK));
 		cr_assert_eq(results[i].sends, 2);
 	}
-	/* A client that comes now finds the other one; the kernel still takes connections for the frozen one. */
+	/* A new client finds the other manager; the kernel still accepts connections for the frozen one. */
 	fresh = fake_client(both(frozen_url, other->url));
 	cr_assert_eq(fake_call_get(fresh, 1, &error), STATUS(OK));
 	rpc_client_destroy(fresh);
-	/* Thawed, it is used again when the other one goes. */
+	/* Continued, it is used again when the other manager is stopped. */
 	cr_assert_eq(kill(frozen, SIGCONT), 0);
 	fake_manager_stop(other);
 	cr_assert_eq(fake_call_get(client, 2, &error), STATUS(OK), "%s", error.message);
@@ -537,7 +537,8 @@ static int pings_in(struct fake_manager *manager, int ms)
 	return after - before;
 }
 
-/* Without calls, or with calls that park, a manager is pinged as rarely as it wants; with others, often. */
+/* Without calls, or with only parked calls, the client pings a manager as rarely as the manager wants; with other
+ * calls, often. */
 Test(rpc_client, idle_connections_ping_as_rarely_as_the_manager_wants)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
@@ -555,7 +556,7 @@ Test(rpc_client, idle_connections_ping_as_rarely_as_the_manager_wants)
 	fake_start_wait(client, 1, &parks, &parked);
 	fake_manager_await(manager, &manager->n_parked, 1);
 	cr_assert_leq(pings_in(manager, 2000), 3);
-	/* Calls that are answered soon, heartbeats for example, cost no ping. */
+	/* Calls that are answered soon, such as heartbeats, cost no ping. */
 	for (int i = 0; i < 20; i++) {
 		cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK));
 		cr_assert_leq(pings_in(manager, 60), 1);
@@ -573,8 +574,8 @@ Test(rpc_client, idle_connections_ping_as_rarely_as_the_manager_wants)
 	fake_manager_free(manager);
 }
 
-/* The answers to a worker's heartbeats show as well as pings that the manager lives; what else a ping tells is wanted now and
- * then. */
+/* The answers to a worker's heartbeats show as well as pings do that the manager is alive. The other information of a
+ * ping is needed only occasionally. */
 Test(rpc_client, answers_stand_for_idle_pings)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
@@ -587,7 +588,7 @@ Test(rpc_client, answers_stand_for_idle_pings)
 	client = rpc_client_create(&options, &error);
 	cr_assert(rpc_client_alive(client, 5000));
 	pings_in(manager, 200);
-	for (int i = 0; i < 40; i++) { /* 2.4 s, and 6 s */
+	for (int i = 0; i < 40; i++) { /* 12 calls in 2.4 s, then 28 in 5.6 s */
 		cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK));
 		pings[i >= 12] += pings_in(manager, 200);
 	}
@@ -644,7 +645,7 @@ Test(rpc_client, unavailable_is_tried_elsewhere)
 	b->get_answers = a->get_answers == STATUS(OK) ? STATUS(UNAVAILABLE) : STATUS(OK);
 	gets = a->gets + b->gets;
 	cr_assert_eq(fake_call_get(client, 2, &error), STATUS(OK));
-	/* Those that follow go there at once. */
+	/* The calls after it go there at once. */
 	for (int i = 0; i < 50; i++)
 		cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK));
 	cr_assert_leq(a->gets + b->gets, gets + 52);
@@ -653,7 +654,7 @@ Test(rpc_client, unavailable_is_tried_elsewhere)
 	fake_manager_free(b);
 }
 
-/* Its connections stand, and nothing comes back by them: what it was asked goes to one that can answer. */
+/* Its connections stay open, but no answers arrive: its calls move to a manager that can answer. */
 Test(rpc_client, a_manager_whose_database_does_not_answer_is_left_while_anothers_does)
 {
 	struct fake_manager *a = fake_manager_start(LOOPBACK, NULL), *b = fake_manager_start(LOOPBACK, NULL);
@@ -682,7 +683,7 @@ Test(rpc_client, a_manager_whose_database_does_not_answer_is_left_while_anothers
 	for (int i = 0; i < 20; i++)
 		cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK), "%s", error.message);
 	cr_assert_eq(sick->gets, gets, "those that follow go elsewhere");
-	/* With nobody better it is asked all the same: it says best what is wrong. */
+	/* Without a better manager it is still called, because its error message is the most useful. */
 	sick->database_down = false;
 	well->database_down = true;
 	pause_ms(400);
@@ -694,7 +695,7 @@ Test(rpc_client, a_manager_whose_database_does_not_answer_is_left_while_anothers
 	fake_manager_free(b);
 }
 
-/* A ping that waited for its whole time says that the manager is busy, not that it has no room or no database. */
+/* A ping that times out shows that the manager is busy, not that it has no room or no database. */
 Test(rpc_client, a_manager_is_left_when_it_has_no_room_not_when_it_is_slow)
 {
 	struct fake_manager *a = fake_manager_start(LOOPBACK, NULL), *b = fake_manager_start(LOOPBACK, NULL);
@@ -855,14 +856,14 @@ Test(rpc_client, is_sticky_and_spreads_with_others)
 		at_a += after > before;
 		rpc_client_destroy(client);
 	}
-	/* A fair coin falls on the same side 24 times once in eight million tests. */
+	/* The probability that all 24 clients choose the same manager is one in eight million. */
 	cr_assert_gt(at_a, 0);
 	cr_assert_lt(at_a, CLIENTS);
 	fake_manager_free(a);
 	fake_manager_free(b);
 }
 
-/* Answers every request as nng's own rep0 socket does, with an empty OK. */
+/* Answers every request with an empty OK, through nng's own rep0 socket. */
 static void *answer_empty(void *arg)
 {
 	nng_socket socket = *(nng_socket *)arg;

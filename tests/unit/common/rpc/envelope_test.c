@@ -1,4 +1,5 @@
-/* The envelopes against protobuf-c's own reading and writing of them; memory of messages; the heap of deadlines. */
+/* Compares the envelopes with protobuf-c's own packing and unpacking; also tests message memory and the heap of
+ * deadlines. */
 #include "common/rpc/arena.h"
 #include "common/deadlines.h"
 #include "common/rpc/envelope.h"
@@ -204,7 +205,7 @@ Test(arena, holds_a_message_of_many_parts)
 	free(tasks);
 }
 
-/* Against the plainest way to find the earliest: looking at all. */
+/* Compares with the simplest way to find the earliest: a scan of all members. */
 Test(deadlines, the_first_is_always_the_earliest)
 {
 	enum { MEMBERS = 200 };

@@ -1,4 +1,4 @@
-/* Which manager a client is with: names and addresses that lead nowhere, and those that come back. */
+/* Which manager a client uses: names and addresses that lead nowhere, and managers that come back. */
 #include "common/rpc/client.h"
 
 #include "fake_manager.h"
@@ -13,7 +13,7 @@ static void pause_ms(int ms)
 	usleep((useconds_t)ms * 1000);
 }
 
-/* A manager's URL with a name in place of its address. */
+/* Returns a manager's URL with a name instead of its address. */
 static const char *named(const char *name, const struct fake_manager *manager)
 {
 	static char url[160];
@@ -33,7 +33,7 @@ static struct fake_manager *start_again(struct fake_manager *manager)
 	return again;
 }
 
-/* nng's own resolver has four threads for the whole process, and takes them for addresses in numbers too. */
+/* nng's own resolver has four threads for the entire process, and uses them for numeric addresses too. */
 Test(rpc_failover, names_that_lead_nowhere_hold_up_nobody)
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
@@ -62,7 +62,8 @@ Test(rpc_failover, a_name_is_looked_up_with_pauses)
 	struct rpc_client *client = fake_client("tcp://a.gone.test:1,tcp://here.test:1");
 
 	pause_ms(2000);
-	/* Both the one that does not exist and the one where nobody listens: after 20 ms, 40, 80, … up to half a second. */
+	/* The client looks up both the name that does not exist and the one where nothing listens: after 20 ms, 40, 80, …
+	 * up to half a second. */
 	cr_assert_geq(names_looked_up, 8);
 	cr_assert_leq(names_looked_up, 30);
 	rpc_client_destroy(client);
@@ -77,7 +78,7 @@ Test(rpc_failover, all_addresses_of_a_name_are_tried)
 
 	cr_assert(rpc_client_alive(client, 1000));
 	manager = start_again(manager);
-	/* The address that was right is tried first the next time. */
+	/* The next time, the address that worked is tried first. */
 	begun_ms = clock_monotonic_ms();
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
 	cr_assert_lt(clock_monotonic_ms() - begun_ms, 1000);
@@ -100,7 +101,7 @@ Test(rpc_failover, known_addresses_do_while_the_name_servers_are_silent)
 
 		snprintf(url, sizeof url, "%s", manager->url);
 		fake_manager_free(manager);
-		pause_ms(700); /* it is dialled in vain, and the name looked up */
+		pause_ms(700); /* the client dials in vain and looks the name up */
 		manager = fake_manager_start(url, NULL);
 		begun_ms = clock_monotonic_ms();
 		cr_assert_eq(fake_call_get(client, i, &error), STATUS(OK), "%s", error.message);
@@ -111,7 +112,7 @@ Test(rpc_failover, known_addresses_do_while_the_name_servers_are_silent)
 	fake_manager_free(manager);
 }
 
-/* Starts a call that parks, and says at which of two managers it is. */
+/* Starts a call that parks and returns the one of two managers at which it arrived. */
 static struct fake_manager *where(struct rpc_client *client, struct fake_manager *a, struct fake_manager *b)
 {
 	int at_a = a->n_parked, at_b = b->n_parked;
@@ -153,7 +154,7 @@ Test(rpc_failover, calls_return_to_the_one_chosen_by_lot)
 		pause_ms(10);
 	cr_assert_geq(clock_monotonic_ms() - back_ms, 20 * 50);
 	cr_assert_lt(clock_monotonic_ms() - back_ms, 20 * 50 + 2000);
-	/* One that only says that it cannot is not returned to for as long. */
+	/* A manager that only answers UNAVAILABLE is not used again for as long. */
 	(*first)->get_answers = STATUS(UNAVAILABLE);
 	back_ms = clock_monotonic_ms();
 	for (int i = 0; clock_monotonic_ms() - back_ms < 800; i++)
@@ -164,8 +165,8 @@ Test(rpc_failover, calls_return_to_the_one_chosen_by_lot)
 	fake_manager_free(b);
 }
 
-/* The silence counts from the last byte that came, not from the ping that was not answered: a manager that freezes just
- * before a ping is left no later than one that freezes just after. */
+/* The silence counts from the last byte received, not from the unanswered ping: a manager that freezes just before a
+ * ping is abandoned no later than one that freezes just after it. */
 Test(rpc_failover, silence_counts_from_the_last_byte)
 {
 	enum { INTERVAL_MS = 600, LIMIT_MS = 1000 };
@@ -189,7 +190,7 @@ Test(rpc_failover, silence_counts_from_the_last_byte)
 	fake_manager_free(manager);
 }
 
-/* A ping on a line that was idle for long has the whole limit. */
+/* A ping on a connection that was idle for a long time has the entire limit. */
 Test(rpc_failover, a_ping_after_long_silence_has_the_whole_limit)
 {
 	enum { INTERVAL_MS = 50, LIMIT_MS = 1000, IDLE_PING_MS = 2000 };

@@ -1,6 +1,6 @@
 /*
- * A manager for tests: a real rpc_server on a loop and thread of its own, with Ping, Get, Wait and Submit. What it does
- * with each is set by the test; what arrived can be read while it runs.
+ * A manager for tests: a real rpc_server on its own loop and thread, with Ping, Stats, Get, Wait and Submit. The test
+ * sets how it answers, and can read while it runs what has arrived.
  */
 #ifndef REEVE_TESTS_FAKE_MANAGER_H
 #define REEVE_TESTS_FAKE_MANAGER_H
@@ -25,7 +25,7 @@ enum { FAKE_PARKED_MOST = 20000 };
 struct fake_parked {
 	struct fake_manager *manager;
 	struct rpc_call *call; /* NULL: answered or closed */
-	int64_t id;            /* the first id asked for */
+	int64_t id;            /* the first id of the request */
 	uint8_t request_id[UUID_BYTES];
 	bool closed;
 };
@@ -38,20 +38,20 @@ struct fake_manager {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	char url[128];
-	/* Set by the test, with the lock held or before calls are made. */
+	/* Set by the test, under the lock or before calls are made. */
 	reeve_status get_answers;   /* not OK: every Get fails with it */
-	size_t get_bytes;           /* of details in a Get's answer */
-	uint32_t max_message_bytes; /* what a ping tells */
-	int64_t now_us;             /* what a ping tells */
-	uint32_t idle_ping_ms;      /* what a ping tells */
+	size_t get_bytes;           /* bytes of details in a Get's answer */
+	uint32_t max_message_bytes; /* sent in the answer to a ping */
+	int64_t now_us;             /* sent in the answer to a ping */
+	uint32_t idle_ping_ms;      /* sent in the answer to a ping */
 	reeve_status ping_answers;  /* not OK: every ping fails with it */
 	bool frozen;                /* pings are not answered */
-	bool database_down;         /* what a ping tells; every Get is then left open */
-	bool answer_closed;         /* a parked call whose caller has gone is answered, and so are its neighbours */
-	/* Read by the test, with the lock held. */
+	bool database_down;         /* sent in the answer to a ping; every Get then stays open */
+	bool answer_closed;         /* a parked call whose connection closes is answered, as are those next to it */
+	/* Read by the test, under the lock. */
 	int pings;
 	int six_at; /* the number of the last Get of task 6 */
-	int gets, mute_gets, submits, n_parked, n_closed; /* mute_gets: of an actor called "mute" */
+	int gets, mute_gets, submits, n_parked, n_closed; /* mute_gets: of an actor named "mute" */
 	int64_t submitted;
 	char actor[64], token[64];
 	uint8_t last_id[UUID_BYTES];
@@ -163,8 +163,7 @@ static inline void fake_closed(void *arg)
 	pthread_mutex_unlock(&manager->lock);
 }
 
-/* Wait parks until the test answers it. */
-/* Parks `call`. */
+/* Parks a call (Wait, Stats) until the test answers it. */
 static inline void fake_park(struct fake_manager *manager, struct rpc_call *call, int64_t id)
 {
 	struct fake_parked *parked;
@@ -203,7 +202,7 @@ static inline void *fake_loop(void *arg)
 	return NULL;
 }
 
-/* Makes the server, without a thread yet. */
+/* Creates the server, without a thread yet. */
 static inline struct fake_manager *fake_manager_make(const char *url, const struct rpc_server_options *options)
 {
 	static const struct rpc_server_options defaults;
@@ -255,21 +254,21 @@ static inline void fake_break(evutil_socket_t fd, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
-/* Ends the loop's thread: what comes from now on is not read. */
+/* Ends the loop's thread: from now on nothing is read. */
 static inline void fake_manager_halt(struct fake_manager *manager)
 {
 	struct timeval now = {0, 0};
 
 	if (manager->halted)
 		return;
-	/* From inside: a break that comes before the thread has entered the loop would be forgotten. */
+	/* From inside the loop, because a break before the thread has entered the loop has no effect. */
 	event_base_once(manager->base, -1, EV_TIMEOUT, fake_break, manager->base, &now);
 	pthread_join(manager->thread, NULL);
 	manager->halted = true;
 }
 
-/* Ends the server as a dying manager would: open calls get no answer. What was recorded stays until fake_manager_free.
- */
+/* Ends the server as a dying manager would: open calls get no answer. The recorded values stay until
+ * fake_manager_free. */
 static inline void fake_manager_stop(struct fake_manager *manager)
 {
 	if (!manager->server)
@@ -288,7 +287,7 @@ static inline void fake_manager_free(struct fake_manager *manager)
 	free(manager);
 }
 
-/* Waits until a counter of the manager's has reached a number; fails the test after ten seconds. */
+/* Waits until a counter of the manager has reached a number; fails the test after ten seconds. */
 static inline void fake_manager_await(struct fake_manager *manager, const int *counter, int number)
 {
 	struct timespec until;
@@ -302,7 +301,7 @@ static inline void fake_manager_await(struct fake_manager *manager, const int *c
 	pthread_mutex_unlock(&manager->lock);
 }
 
-/* Something to be done on the loop's thread. */
+/* A function to run on the loop's thread. */
 struct fake_job {
 	struct fake_manager *manager;
 	void (*run)(struct fake_manager *manager, void *arg);
@@ -337,7 +336,7 @@ static inline void fake_manager_do(
 	pthread_mutex_unlock(&manager->lock);
 }
 
-/* Answers a parked Wait: pending tells the id that was asked for. */
+/* Answers a parked Wait; `pending` is the requested id. */
 static inline void fake_answer(struct fake_manager *manager, void *arg)
 {
 	struct fake_parked *parked = arg;
@@ -349,7 +348,7 @@ static inline void fake_answer(struct fake_manager *manager, void *arg)
 	parked->call = NULL;
 }
 
-/* Calls Get through a client; the answer's code. The id must come back. */
+/* Calls Get through a client and returns the answer's code. The answer must have the same id. */
 static inline reeve_status fake_call_get(struct rpc_client *client, int64_t id, struct reeve_error *error)
 {
 	Reeve__V1__GetRequest request = REEVE__V1__GET_REQUEST__INIT;
@@ -376,7 +375,7 @@ static inline struct rpc_client *fake_client(const char *urls)
 	return client;
 }
 
-/* What became of a call started by a test. */
+/* The result of a call that a test has started. */
 struct fake_result {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -384,7 +383,7 @@ struct fake_result {
 	reeve_status code;
 	char message[512];
 	int sends;
-	uint32_t pending; /* of a Wait's answer */
+	uint32_t pending; /* from a Wait's answer */
 	int resent;       /* how often before_resend was called */
 	int64_t done_ms;
 };
@@ -415,7 +414,7 @@ static inline void fake_done(void *arg, struct rpc_answer *answer)
 	pthread_mutex_unlock(&result->lock);
 }
 
-/* Waits until the call is done; fails the test after ten seconds. */
+/* Waits until the call has ended; fails the test after ten seconds. */
 static inline void fake_result_await(struct fake_result *result)
 {
 	struct timespec until;

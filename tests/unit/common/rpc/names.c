@@ -20,7 +20,7 @@ static bool ends_with(const char *host, const char *end)
 	return length >= part && !strcmp(host + length - part, end);
 }
 
-/* Takes the C library's place for the whole program. */
+/* Replaces the C library's function in the entire program. */
 int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found)
 {
 	resolver *real = (resolver *)dlsym(RTLD_NEXT, "getaddrinfo");

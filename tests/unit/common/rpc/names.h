@@ -1,6 +1,6 @@
 /*
- * Host names for tests: this program's own getaddrinfo knows a few that lead where no real name server would. All others,
- * and addresses in numbers, go to the C library's.
+ * Host names for tests. This program's own getaddrinfo knows the names below, which lead where no real name server
+ * would. It passes all other names, and numeric addresses, to the C library's.
  *
  *	here.test     127.0.0.1, unless names_are_silent
  *	second.test   127.0.0.9 first, then 127.0.0.1
@@ -12,7 +12,7 @@
 
 #include <stdatomic.h>
 
-extern atomic_bool names_are_silent; /* from now on here.test is like slow.test */
-extern atomic_int names_looked_up;   /* how often one of these names was */
+extern atomic_bool names_are_silent; /* from now on, here.test behaves like slow.test */
+extern atomic_int names_looked_up;   /* number of lookups of these names */
 
 #endif

@@ -1,4 +1,4 @@
-/* The serving side, over real sockets: what well-behaved callers get, and what the others cannot do to them. */
+/* The RPC server, over real sockets: it serves well-behaved clients, and other clients cannot harm them. */
 #include "common/rpc/server.h"
 
 #include "fake_manager.h"
@@ -33,10 +33,10 @@ static int port_of(const char *url)
 	return atoi(strrchr(url, ':') + 1);
 }
 
-/* What a REQ socket says first. */
+/* The hello of a REQ socket. */
 static const char handshake[] = "\0SP\0\0\x30\0\0";
 
-/* Connects a bare TCP socket. */
+/* Connects a plain TCP socket. */
 static int dial_bare(int port)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -47,7 +47,7 @@ static int dial_bare(int port)
 	return fd;
 }
 
-/* Connects a bare nng socket. */
+/* Connects a plain nng socket. */
 static nng_socket dial_req(const char *url)
 {
 	nng_socket socket;
@@ -74,7 +74,7 @@ static uint32_t exchange(nng_socket socket, const void *bytes, size_t length, ch
 	return reply.code;
 }
 
-/* A caller that calls without a pause, each call after the last one's answer, until it is stopped. */
+/* A client that makes calls without a pause, one at a time, until it is stopped. */
 struct innocent {
 	struct rpc_client *client;
 	pthread_t thread;
@@ -116,7 +116,7 @@ static void innocent_start(struct innocent *innocent, const char *url)
 	cr_assert_eq(pthread_create(&innocent->thread, NULL, call_on, innocent), 0);
 }
 
-/* Stops it; not one call may have failed or been sent twice. */
+/* Stops the client. All its calls must have succeeded, each sent once. */
 static void innocent_unharmed(struct innocent *innocent)
 {
 	atomic_store(&innocent->stop, true);
@@ -143,7 +143,7 @@ Test(rpc_server, answers_thousands_of_calls_at_once)
 	for (int i = 0; i < CALLS; i++)
 		fake_start_wait(client, i, NULL, &results[i]);
 	fake_manager_await(manager, &manager->n_parked, CALLS);
-	/* All are open; others come through all the same. */
+	/* All are open; other calls are still served. */
 	for (int i = 0; i < 100; i++) {
 		struct reeve_error error;
 
@@ -185,7 +185,7 @@ Test(rpc_server, a_flush_sends_what_has_been_answered)
 
 	fake_start_wait(client, 1, NULL, &result);
 	fake_manager_await(manager, &manager->n_parked, 1);
-	/* It comes while the server's loop stands still. */
+	/* The answer comes while the server's loop is blocked. */
 	fake_manager_do(manager, answer_and_await, &(struct answered){&manager->parked[0], &result});
 	cr_assert_eq(result.code, STATUS(OK));
 	rpc_client_destroy(client);
@@ -224,7 +224,7 @@ static void look_at_pings(struct fake_manager *manager, void *arg)
 	seen[1] = rpc_server_idle_ping_ms(manager->server);
 }
 
-/* A thousand pings a second from all connections together, and from each at least one in 15 s. */
+/* All connections together ping a thousand times a second, and each at least once in 15 s. */
 Test(rpc_server, idle_connections_ping_the_less_often_the_more_there_are)
 {
 	static const struct {
@@ -321,7 +321,7 @@ Test(rpc_server, a_method_name_with_rubbish_does_not_break_the_answer)
 	char name[600], message[512];
 	uint8_t bytes[1024];
 
-	/* The cut at 200 bytes falls into a character. */
+	/* The message cuts the name after 200 bytes, in the middle of a character. */
 	name[0] = 'x';
 	for (int i = 1; i < 599; i += 2)
 		memcpy(name + i, "\xc3\xa4", 2);
@@ -427,7 +427,7 @@ Test(rpc_server, tells_open_calls_that_it_ends)
 	fake_manager_stop(manager);
 	cr_assert_eq(manager->n_closed, 49);
 	cr_assert_not(manager->parked[7].closed);
-	/* It has left, but whether the client has read it is up to the client's threads. */
+	/* The answer has been sent, but when the client reads it depends on the client's threads. */
 	fake_result_await(&results[manager->parked[7].id]);
 	rpc_client_destroy(client);
 	for (int i = 0; i < 50; i++)
@@ -435,11 +435,11 @@ Test(rpc_server, tells_open_calls_that_it_ends)
 	fake_manager_free(manager);
 }
 
-/* What becomes of a connection whose other end is closed; read late. */
+/* A connection that is read only some time after its other end has closed, and what the read returns. */
 struct late_reader {
 	int fd;
-	short events; /* of poll() before it reads */
-	ssize_t got;  /* of `bytes` */
+	short events; /* from poll() before the read */
+	ssize_t got;  /* number of bytes in `bytes` */
 	uint8_t bytes[1000];
 };
 
@@ -456,11 +456,13 @@ static void *read_late(void *arg)
 	return NULL;
 }
 
-/* A server that ends does not reset connections on which callers have sent more, or send more: the answers that they have not read yet would be
- * lost, since most of those who poll (nng among them) look at POLLHUP before they look at what can be read. */
+/* A server that stops does not reset connections on which clients have sent more or still send. A reset would lose
+ * answers that they have not read yet, since most clients that use poll() (nng, for example) check POLLHUP before they
+ * read. */
 Test(rpc_server, answers_given_before_the_end_reach_callers_that_go_on_sending)
 {
-	static const char call[] = "\0\0\0\0\0\0\0\x07\x80\0\0\x01\xff\xff"; /* no envelope: it is answered at once. With its final 0 */
+	/* Not a valid envelope, so it is answered at once. Sent with the string's final 0. */
+	static const char call[] = "\0\0\0\0\0\0\0\x07\x80\0\0\x01\xff\xff";
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
 	struct late_reader late = {.fd = dial_bare(port_of(manager->url))};
 	struct pollfd readable = {.fd = late.fd, .events = POLLIN};
@@ -484,7 +486,8 @@ Test(rpc_server, answers_given_before_the_end_reach_callers_that_go_on_sending)
 	fake_manager_free(manager);
 }
 
-/* Nine calls parked by one client; who is told that its caller has gone answers its own call and those beside it. */
+/* Nine calls parked by one client. The callback of a call whose connection has closed answers its own call and the
+ * calls next to it. */
 static struct fake_manager *park_nine(struct rpc_client **client, struct fake_result results[9])
 {
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, NULL);
@@ -505,7 +508,8 @@ Test(rpc_server, calls_may_be_answered_while_their_owners_are_told_that_the_call
 	int open;
 
 	rpc_client_destroy(client);
-	/* The first answers itself and the second, the third itself and the fourth, and so on; the answered are not told. */
+	/* The first callback answers its own call and the second, the third its own and the fourth, and so on; no callback
+	 * runs for a call that has been answered. */
 	fake_manager_await(manager, &manager->n_closed, 5);
 	fake_manager_do(manager, count_open, &open);
 	cr_assert_eq(open, 0);
@@ -570,7 +574,7 @@ Test(rpc_server, listens_on_a_path_too)
 	cr_assert_eq(rmdir(directory), 0, "the socket's file is left over");
 }
 
-/* A server that is to fail to listen, or that takes a path over. */
+/* Returns true if a server can listen on the URL; otherwise *error is set. */
 static bool listens(const char *url, struct reeve_error *error)
 {
 	struct event_base *base = event_base_new();
@@ -591,7 +595,7 @@ static struct sockaddr_un unix_address(const char *path)
 	return address;
 }
 
-/* Makes a socket's file. Its socket listens if `backlog` is not negative. */
+/* Creates a socket file. Its socket listens if `backlog` is not negative. */
 static int socket_at(const char *path, int backlog)
 {
 	struct sockaddr_un address = unix_address(path);
@@ -626,7 +630,7 @@ Test(rpc_server, takes_over_a_dead_socket_and_no_other_file)
 	rmdir(directory);
 }
 
-/* Its backlog is full, and nobody takes anything off it. */
+/* The frozen manager's backlog is full, and it accepts no connection. */
 Test(rpc_server, a_frozen_manager_keeps_its_path, .timeout = 10)
 {
 	char directory[] = "/tmp/reeve-test-XXXXXX", path[64], url[80];
@@ -688,7 +692,7 @@ static void *compete(void *arg)
 	return NULL;
 }
 
-/* Some that want one path that another has left, at the same moment, many times: one of them has it. */
+/* Several servers try to take over one abandoned path at the same moment, many times: one of them gets it each time. */
 Test(rpc_server, of_some_that_begin_at_once_one_has_the_path, .timeout = 60)
 {
 	enum { ROUNDS = 1000, RIVALS = 4 };
@@ -720,7 +724,7 @@ Test(rpc_server, of_some_that_begin_at_once_one_has_the_path, .timeout = 60)
 	rmdir(directory);
 }
 
-/* Whoever may read the folder may lock it. */
+/* Any process that may read the directory may lock it. */
 Test(rpc_server, a_locked_folder_keeps_nobody_from_listening)
 {
 	char directory[] = "/tmp/reeve-test-XXXXXX", url[80];
@@ -746,19 +750,19 @@ Test(rpc_server, takes_a_lock_of_its_own_user_alone)
 	snprintf(url, sizeof url, "ipc://%s/socket", directory);
 	snprintf(lock, sizeof lock, "%s/socket.lock", directory);
 	snprintf(other, sizeof other, "%s/other", directory);
-	/* One that a process left when it was killed. */
+	/* A lock file left by a killed process. */
 	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	cr_assert(listens(url, &error), "%s", error.message);
 	cr_assert_neq(access(lock, F_OK), 0, "the lock's file is left over");
 	close(fd);
-	/* One that somebody holds. */
+	/* A lock that another process holds. */
 	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	cr_assert_eq(flock(fd, LOCK_EX), 0);
 	cr_assert_not(listens(url, &error));
 	cr_assert(strstr(error.message, "another process holds the lock"), "%s", error.message);
 	cr_assert_eq(access(lock, F_OK), 0, "somebody else's lock is gone");
 	flock(fd, LOCK_UN);
-	/* One that others may open, and so hold. */
+	/* A file that others may open, and therefore lock. */
 	cr_assert_eq(fchmod(fd, 0644), 0);
 	cr_assert_not(listens(url, &error));
 	cr_assert(strstr(error.message, "socket.lock is not a file of this user alone"), "%s", error.message);
@@ -772,7 +776,7 @@ Test(rpc_server, takes_a_lock_of_its_own_user_alone)
 		close(fd);
 		unlink(lock);
 	}
-	/* One that leads elsewhere. */
+	/* A symbolic link. */
 	cr_assert_eq(symlink(other, lock), 0);
 	cr_assert_not(listens(url, &error));
 	cr_assert(strstr(error.message, "socket.lock is not a file of this user alone"), "%s", error.message);
@@ -799,7 +803,7 @@ Test(rpc_server, says_why_it_cannot_listen)
 	cr_assert(strstr(error.message, "no such file or directory"), "%s", error.message);
 }
 
-/* Writes a request's frame and returns the place after it. */
+/* Writes a request's frame and returns the position after it. */
 static uint8_t *write_frame(uint8_t *out, uint32_t id, const char *method, const ProtobufCMessage *body)
 {
 	Reeve__V1__Request request = REEVE__V1__REQUEST__INIT;
@@ -818,7 +822,7 @@ static uint8_t *write_frame(uint8_t *out, uint32_t id, const char *method, const
 	return out;
 }
 
-/* Reads a reply's frame; its id. */
+/* Reads a reply's frame and returns its id. */
 static uint32_t read_frame(int fd)
 {
 	uint8_t head[12], body[4096];
@@ -868,8 +872,7 @@ Test(rpc_server, requests_may_come_in_any_pieces)
 		uint8_t greeting[8];
 
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-		/* The smallest pieces only at the beginning: a hundred thousand system calls prove no more than a
-		 * thousand. */
+		/* The smallest pieces only at the beginning: a hundred thousand system calls prove no more than a thousand. */
 		for (const uint8_t *at = bytes; left; at += piece, left -= piece) {
 			piece = at - bytes > 3000 && sizes[i] < 1000 ? 1000 : sizes[i];
 			piece = piece < left ? piece : left;
@@ -906,7 +909,7 @@ Test(rpc_server, open_calls_hold_a_bounded_amount_of_memory)
 	fake_result_await(&results[CALLS - 1]);
 	cr_assert_eq(results[CALLS - 1].code, STATUS(RESOURCE_EXHAUSTED));
 	cr_assert_leq(manager->n_parked * IDS * 8, 2 * 64 * 100000);
-	/* Once they are answered there is room again. */
+	/* Once they are answered, there is room again. */
 	for (int i = 0; i < manager->n_parked; i++)
 		fake_manager_do(manager, fake_answer, &manager->parked[i]);
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK));
@@ -923,7 +926,7 @@ Test(rpc_server, accepts_again_after_running_out_of_descriptors)
 	struct rpc_client *client;
 	int fds[64], count = 0, probe;
 
-	/* Room for a few descriptors more; each connection takes one at either end. */
+	/* Leaves a few descriptors free; each connection takes one at either end. */
 	probe = dup(0);
 	close(probe);
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -946,7 +949,8 @@ Test(rpc_server, accepts_again_after_running_out_of_descriptors)
 	fake_manager_free(manager);
 }
 
-/* Who has not greeted for a second makes room, long before it is closed for that. */
+/* A connection that has sent no hello for a second is closed to make room, long before it would be closed for its
+ * silence. */
 Test(rpc_server, idle_connections_make_room_when_descriptors_have_run_out)
 {
 	enum { IDLE = 40 };
@@ -994,7 +998,7 @@ Test(rpc_server, an_oversized_frame_costs_its_sender_alone)
 	free(bytes);
 }
 
-/* Writes without minding whether the peer still listens. */
+/* Writes, ignoring whether the peer still reads. */
 static void push(int fd, const void *bytes, size_t length)
 {
 	ssize_t sent = send(fd, bytes, length, MSG_NOSIGNAL);
@@ -1025,12 +1029,12 @@ Test(rpc_server, garbage_on_the_port_harms_nobody)
 		push(fd[1], http, sizeof http - 1);
 		push(fd[2], handshake, 3);
 		push(fd[3], wrong_protocol, 8);
-		/* A good handshake, then a frame that is too short to be a request, or longer than anything. */
+		/* A valid hello, then a frame that is too short for a request or exceeds every limit. */
 		push(fd[4], handshake, 8);
 		push(fd[4], "\0\0\0\0\0\0\0\x02xx", 10);
 		push(fd[5], handshake, 8);
 		push(fd[5], "\x7f\xff\xff\xff\xff\xff\xff\xff", 8);
-		/* The last one stays silent. */
+		/* The last connection stays silent. */
 		pause_ms(10);
 	}
 	for (int i = 0; i < count; i++)
@@ -1049,7 +1053,7 @@ Test(rpc_server, a_frame_that_never_ends_harms_nobody)
 	for (int i = 0; i < 20; i++) {
 		fds[i] = dial_bare(port_of(manager->url));
 		push(fds[i], handshake, 8);
-		/* Eight megabytes are announced, a few bytes follow. */
+		/* A frame of eight megabytes is announced; only a few bytes follow. */
 		push(fds[i], "\0\0\0\0\0\x80\0\0\x80\0\0\0", 12);
 	}
 	pause_ms(300);
@@ -1059,7 +1063,7 @@ Test(rpc_server, a_frame_that_never_ends_harms_nobody)
 	fake_manager_free(manager);
 }
 
-/* Callers on this machine have one connection more than there are for all. */
+/* Clients on this machine have one connection in addition to those for all. */
 Test(rpc_server, callers_over_the_cap_are_told_so_until_there_is_room)
 {
 	enum { CONNECTIONS = 6 };
@@ -1091,7 +1095,8 @@ Test(rpc_server, callers_over_the_cap_are_told_so_until_there_is_room)
 	fake_manager_free(manager);
 }
 
-/* A flood of one connection takes its share of the calls; others, and what leases depend on on the same one, are served. */
+/* A flood on one connection takes only its share of the open calls. Other connections are served, and so are this one's
+ * calls on which leases depend. */
 Test(rpc_server, a_connection_has_a_share_of_the_open_calls)
 {
 	struct rpc_server_options options = {.max_open_calls = 1000, .connection_percent = 10};
@@ -1124,7 +1129,8 @@ Test(rpc_server, a_connection_has_a_share_of_the_open_calls)
 	free(results);
 }
 
-/* Many connections that have each taken their share leave room for operators, and these for what leases depend on. */
+/* Many connections that have each taken their share leave room for operators, and operators leave room for the calls on
+ * which leases depend. */
 Test(rpc_server, calls_of_leases_pass_when_ordinary_ones_and_operators_have_taken_all)
 {
 	struct rpc_server_options options = {.max_open_calls = 100};
@@ -1143,7 +1149,7 @@ Test(rpc_server, calls_of_leases_pass_when_ordinary_ones_and_operators_have_take
 	cr_assert_eq(fake_call_get(other, 1, &error), STATUS(RESOURCE_EXHAUSTED));
 	cr_assert(strstr(error.message, "100 calls are open"), "%s", error.message);
 	cr_assert(strstr(error.message, "--max-calls"), "%s", error.message);
-	/* Operators have 7 more, of which one connection does not get all. */
+	/* Operators have a reserve of 7, of which one connection does not get all. */
 	for (int i = 100; i < 200; i++) {
 		fake_result_init(&results[i]);
 		rpc_client_start(flood, &reeve__v1__admin_service__descriptor, "Stats", &stats.base, NULL, fake_done,
@@ -1169,7 +1175,7 @@ Test(rpc_server, calls_of_leases_pass_when_ordinary_ones_and_operators_have_take
 	free(results);
 }
 
-/* Sends the greeting on a bare socket. */
+/* Connects a plain socket and exchanges the hello. */
 static int dial_greeted(int port)
 {
 	int fd = dial_bare(port);
@@ -1180,7 +1186,7 @@ static int dial_greeted(int port)
 	return fd;
 }
 
-/* Sends a number of equal calls on a bare socket. */
+/* Sends `count` equal calls on a plain socket. */
 static void ask(int fd, int count, const char *method, const ProtobufCMessage *body)
 {
 	uint8_t bytes[256];
@@ -1192,7 +1198,7 @@ static void ask(int fd, int count, const char *method, const ProtobufCMessage *b
 	}
 }
 
-/* While the database stalls heartbeats stay open: they take nothing of what is kept for operators. */
+/* While the database stalls, heartbeats stay open; they take nothing from the operators' reserve. */
 Test(rpc_server, operators_calls_pass_when_those_of_leases_have_taken_all_of_theirs)
 {
 	struct rpc_server_options options = {.max_open_calls = 100};
@@ -1207,10 +1213,10 @@ Test(rpc_server, operators_calls_pass_when_those_of_leases_have_taken_all_of_the
 		fds[i] = dial_greeted(port_of(manager->url));
 	ask(fds[0], 100, "/reeve.v1.TaskService/Wait", &wait.base);
 	fake_manager_await(manager, &manager->n_parked, 100);
-	/* 13 are kept for these. A connection has as many as are left: 7, 3, 2 and 1. */
+	/* 13 more are reserved for pings. A connection may take as many as it leaves for others: 7, 3, 2 and 1. */
 	for (int i = 0; i < 4; i++)
 		ask(fds[i], 20, "/reeve.v1.AdminService/Ping", &ping.base);
-	read_frame(fds[3]); /* one was too many */
+	read_frame(fds[3]); /* one was refused */
 	fake_manager_do(manager, count_open, &open);
 	cr_assert_geq(open, 109);
 	cr_assert_leq(open, 113);
@@ -1236,7 +1242,7 @@ static struct rpc_server_memory memory_of(struct fake_manager *manager)
 	return memory;
 }
 
-/* A message takes memory as its bytes come, not when its length is announced. */
+/* A message takes memory as its bytes arrive, not when its length is announced. */
 Test(rpc_server, announced_bytes_take_no_memory)
 {
 	enum { CONNECTIONS = 100 };
@@ -1259,11 +1265,11 @@ Test(rpc_server, announced_bytes_take_no_memory)
 	fake_manager_free(manager);
 }
 
-/* Messages that are never finished may take so much memory together; then the oldest give way to others. */
+/* Unfinished messages may together take a limited amount of memory; at the limit, the oldest are dropped. */
 Test(rpc_server, unfinished_messages_take_a_bounded_amount_of_memory, .timeout = 60)
 {
 	enum { CONNECTIONS = 40, EACH = 3 << 20 };
-	struct rpc_server_options options = {.max_message_bytes = 4 << 20}; /* 128 MiB together */
+	struct rpc_server_options options = {.max_message_bytes = 4 << 20}; /* in total 128 MiB */
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
 	size_t most = 0;
 	uint64_t length = htobe64(4 << 20);
@@ -1292,12 +1298,12 @@ Test(rpc_server, unfinished_messages_take_a_bounded_amount_of_memory, .timeout =
 	fake_manager_free(manager);
 }
 
-/* Long messages that are never finished have taken all memory: calls with short ones go on at once, and soon the long ones
- * have given way. */
+/* Unfinished long messages have taken all memory: short calls are still served at once, and soon the long messages are
+ * dropped. */
 Test(rpc_server, unfinished_long_messages_hold_up_no_short_ones, .timeout = 60)
 {
 	enum { CONNECTIONS = 64, EACH = 3 << 20, SHORT = 20000 };
-	struct rpc_server_options options = {.max_message_bytes = 4 << 20}; /* 128 MiB together */
+	struct rpc_server_options options = {.max_message_bytes = 4 << 20}; /* in total 128 MiB */
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
 	struct rpc_client *client = fake_client(manager->url);
 	uint64_t length = htobe64(4 << 20);
@@ -1320,7 +1326,8 @@ Test(rpc_server, unfinished_long_messages_hold_up_no_short_ones, .timeout = 60)
 		cr_assert_eq(send(fds[i], &length, sizeof length, MSG_NOSIGNAL), sizeof length);
 		fcntl(fds[i], F_SETFL, O_NONBLOCK);
 	}
-	/* All at once, so that all is taken before the first is cut off: looked at once, as a sweep may come just then. */
+	/* All in parallel, so that the memory is full before the first message is dropped. Checks after each round, because
+	 * a sweep may follow. */
 	for (int round = 0; round < 1000 && (incoming = memory_of(manager).incoming) < (size_t)120 << 20; round++) {
 		for (int i = 0; i < CONNECTIONS; i++) {
 			size_t left = EACH - sent[i];
@@ -1352,11 +1359,11 @@ Test(rpc_server, unfinished_long_messages_hold_up_no_short_ones, .timeout = 60)
 	fake_manager_free(manager);
 }
 
-/* Unread answers may take so much memory together; then who has most is cut off. */
+/* Unread answers may together take a limited amount of memory; at the limit, the connection with the most is closed. */
 Test(rpc_server, unread_answers_take_a_bounded_amount_of_memory, .timeout = 60)
 {
 	enum { CONNECTIONS = 6, CALLS = 250, ANSWER = 1 << 20 };
-	struct rpc_server_options options = {.max_message_bytes = 2 << 20}; /* 64 MiB together */
+	struct rpc_server_options options = {.max_message_bytes = 2 << 20}; /* in total 64 MiB */
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
 	Reeve__V1__GetRequest get = REEVE__V1__GET_REQUEST__INIT;
 	struct innocent innocent;
@@ -1385,7 +1392,7 @@ Test(rpc_server, unread_answers_take_a_bounded_amount_of_memory, .timeout = 60)
 	fake_manager_free(manager);
 }
 
-/* Who takes answers late gets them all. */
+/* A client that reads its answers late gets all of them. */
 Test(rpc_server, answers_that_are_read_late_all_come, .timeout = 60)
 {
 	enum { CALLS = 100, ANSWER = 500000 };
@@ -1447,7 +1454,7 @@ static void stand_still(evutil_socket_t fd, short what, void *arg)
 	pause_ms(1000);
 }
 
-/* One connection sends hundreds of calls at once; a call of another one is answered among the first. */
+/* One connection sends hundreds of calls at once; another connection's call is among the first that are answered. */
 Test(rpc_server, connections_are_served_in_turn)
 {
 	enum { CALLS = 200 };
@@ -1492,7 +1499,7 @@ Test(rpc_server, silent_connections_keep_nobody_out)
 		fds[i] = dial_bare(port_of(manager->url));
 	client = fake_client(manager->url);
 	cr_assert(rpc_client_alive(client, 2000), "the first to come had to make room");
-	/* The others are closed when they have been silent for five seconds; each got the server's greeting before. */
+	/* The others are closed after five seconds of silence; each received the server's hello before. */
 	for (int i = 0; i < 5; i++) {
 		while (read(fds[i], &byte, 1) > 0)
 			;
@@ -1504,7 +1511,7 @@ Test(rpc_server, silent_connections_keep_nobody_out)
 	fake_manager_free(manager);
 }
 
-/* A client pings as soon as it is greeted. */
+/* Returns the CPU time of the manager's thread, in µs. */
 static int64_t cpu_us(struct fake_manager *manager)
 {
 	struct timespec used;
@@ -1532,7 +1539,7 @@ static void await_connections(struct fake_manager *manager, int number)
 	} while (count != number);
 }
 
-/* Opens and closes a thousand connections; the processor's time that it costs the loop. */
+/* Opens and closes a thousand connections and returns the CPU time of the loop. */
 static int64_t churn(struct fake_manager *manager)
 {
 	enum { ROUNDS = 10, AT_ONCE = 100 };
@@ -1553,7 +1560,7 @@ static int64_t churn(struct fake_manager *manager)
 	return cpu_us(manager) - from_us;
 }
 
-/* 19,000 calls of one are open: that others' connections end costs no more for it. */
+/* One client has 19,000 open calls: the closing of other connections costs no more because of them. */
 Test(rpc_server, others_connections_cost_nothing_for_open_calls, .timeout = 60)
 {
 	enum { CALLS = 19000 };
@@ -1586,13 +1593,13 @@ Test(rpc_server, connections_that_greet_and_never_call_keep_nobody_out)
 	struct fake_manager *manager = fake_manager_start(LOOPBACK, &options);
 	struct reeve_error error;
 	struct rpc_client *client;
-	int fds[6]; /* of this host one more is taken */
+	int fds[6]; /* one more than the limit, which this machine may have */
 
 	for (int i = 0; i < 6; i++) {
 		fds[i] = dial_bare(port_of(manager->url));
 		cr_assert_eq(write(fds[i], handshake, 8), 8);
 	}
-	pause_ms(1500); /* by then they are known to be silent */
+	pause_ms(1500); /* now the server regards them as silent */
 	client = fake_client(manager->url);
 	cr_assert_eq(fake_call_get(client, 1, &error), STATUS(OK), "the first to come had to make room: %s", error.message);
 	rpc_client_destroy(client);
@@ -1613,7 +1620,7 @@ Test(rpc_server, a_peer_that_does_not_read_its_answers_harms_nobody)
 	size_t length;
 	int fd, gets;
 
-	/* Answers of 20 kB: what the kernel takes of them for the peer is soon full. */
+	/* Answers of 20 kB soon fill the kernel's buffers for this peer. */
 	manager->get_bytes = 20000;
 	innocent_start(&innocent, manager->url);
 	request.method = (char *)"/reeve.v1.TaskService/Get";
@@ -1631,7 +1638,7 @@ Test(rpc_server, a_peer_that_does_not_read_its_answers_harms_nobody)
 	pthread_mutex_unlock(&manager->lock);
 	cr_assert_gt(gets, 10);
 	cr_assert_lt(gets, CALLS, "nothing is read from a peer that does not read");
-	/* In the end it is cut off. */
+	/* Finally the connection is closed. */
 	while (send(fd, "x", 1, MSG_NOSIGNAL) == 1 && clock_monotonic_ms() - begun_ms < 20000)
 		pause_ms(100);
 	cr_assert_lt(clock_monotonic_ms() - begun_ms, 15000);
@@ -1661,7 +1668,7 @@ static void *read_all(void *arg)
 	return NULL;
 }
 
-/* However fast it is read: one turn of the loop sends 2 MiB of it at most. */
+/* However fast the peer reads, one iteration of the loop sends at most 2 MiB. */
 Test(rpc_server, a_long_backlog_leaves_in_turns, .timeout = 20)
 {
 	enum { FRAMES = 4000, LENGTH = 20000, TURN_MOST = 8 << 18 };

@@ -1,4 +1,4 @@
-/* The check that stands between the wire and protobuf-c. */
+/* The check of messages before protobuf-c unpacks them. */
 #include "common/rpc/wire.h"
 
 #include "common/rpc/arena.h"
@@ -16,7 +16,7 @@
 #define WAIT &reeve__v1__wait_request__descriptor
 #define GET &reeve__v1__get_request__descriptor
 
-/* Checks a literal, NULs and all, in memory of exactly its size, so that a read beyond it is noticed. */
+/* Checks a literal, including NUL bytes, in memory of exactly its size, so that a read beyond it is detected. */
 #define CHECK(descriptor, literal, error) check_copy(descriptor, literal, sizeof literal - 1, error)
 
 static bool check_copy(
@@ -142,7 +142,7 @@ Test(wire, finds_broken_numbers)
 
 	FAILS(GET, "\x08", "id holds a number that is cut off or too long");
 	FAILS(GET, "\x08\x80", "id holds a number that is cut off or too long");
-	/* Eleven bytes; and ten that are more than 64 bits. */
+	/* Eleven bytes; and ten bytes with more than 64 bits. */
 	FAILS(GET, "\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", "id holds a number that is cut off or too long");
 	FAILS(GET, "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", "id holds a number that is cut off or too long");
 	cr_assert(CHECK(GET, "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", &error));
@@ -224,7 +224,7 @@ Test(wire, repeated_numbers_come_packed_or_not)
 	protobuf_c_message_free_unpacked(&wait->base, NULL);
 }
 
-/* A message that holds itself: none of Reeve's does, so its description is made here. */
+/* A message type that contains itself. Reeve has none, so its descriptor is defined here. */
 static ProtobufCFieldDescriptor nest_field[1];
 static const ProtobufCIntRange nest_ranges[] = {{1, 0}, {0, 1}};
 static ProtobufCMessageDescriptor nest_message = {
@@ -260,7 +260,7 @@ Test(wire, nesting_is_bounded)
 	cr_assert_str_eq(error.message, "in.in.in.in.in.in.in.in.in.in.in.in.in.in.in.in is nested too deep");
 }
 
-/* `count` times the same bytes. */
+/* Returns `count` copies of the bytes. */
 static uint8_t *repeat(const char *bytes, size_t length, size_t count)
 {
 	uint8_t *all = malloc(length * count);
@@ -309,8 +309,8 @@ Test(wire, long_paths_are_cut_not_overrun)
 	cr_assert(strstr(error.message, "is nested too deep"));
 }
 
-/* Whatever the check passes, protobuf-c must be able to unpack, by malloc and into an arena alike; and a text must come
- * out as long as it went in. */
+/* protobuf-c must be able to unpack every message that passes the check, both with malloc and into an arena, and
+ * strings must keep their length. */
 Test(wire, what_passes_can_be_unpacked)
 {
 	Reeve__V1__ReportRequest request = REEVE__V1__REPORT_REQUEST__INIT;
@@ -361,7 +361,8 @@ Test(wire, what_passes_can_be_unpacked)
 	free(bytes);
 }
 
-/* What many small fields, numbers in one field, and messages that are merged take is known before it is taken. */
+/* The check computes the memory that many small fields, numbers in one field, and merged messages will take before it
+ * is allocated. */
 Test(wire, memory_is_measured_before_it_is_taken)
 {
 	static uint8_t bytes[400000];
@@ -395,13 +396,13 @@ Test(wire, memory_is_measured_before_it_is_taken)
 	}
 }
 
-/* Each copy of a message that should come once is merged with those before. */
+/* Each copy of a message field that should occur once is merged with the previous ones. */
 Test(wire, merged_messages_are_measured_by_what_merging_takes)
 {
 	static uint8_t bytes[400000];
 	size_t length = 0, memory;
 
-	/* A Report's fetch, with ten ids to exclude. */
+	/* A Report's fetch, with ten excluded ids. */
 	for (int i = 0; i < 1000; i++) {
 		memcpy(bytes + length, "\x1a\x0c\x32\x0a\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a", 14);
 		length += 14;

@@ -1,4 +1,4 @@
-/* Signatures: against a published example, and what is no secret. */
+/* Signatures: a published example, and invalid secrets. */
 #include "manager/callbacks/signature.h"
 
 #include <criterion/criterion.h>

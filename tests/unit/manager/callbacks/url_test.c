@@ -1,4 +1,4 @@
-/* Which URLs callbacks may go to. */
+/* The URLs that callbacks may use. */
 #include "manager/callbacks/url.h"
 
 #include <criterion/criterion.h>

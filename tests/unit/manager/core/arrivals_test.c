@@ -1,4 +1,4 @@
-/* Tasks that were submitted by SQL and are to be admitted: when they are looked for. */
+/* The inbox: when the tasks that were submitted by SQL are ingested. */
 #include "manager/core/arrivals.h"
 
 #include "manager/core/waits.h"
@@ -37,7 +37,7 @@ Test(arrivals, a_word_or_a_tick_has_them_admitted_at_once)
 	fake_end(core);
 }
 
-/* More may have come behind the walk. */
+/* More tasks may have arrived before the walk's position. */
 Test(arrivals, a_word_during_a_walk_has_another_follow)
 {
 	struct core *core = begin();

@@ -1,4 +1,4 @@
-/* The keeper of batches: when it looks, and what it does with what it finds. */
+/* The job that moves batches through their phases: when it queries, and what it does with the results. */
 #include "manager/core/batches.h"
 
 #include "manager/core/waits.h"
@@ -73,7 +73,7 @@ Test(batches, are_moved_one_after_the_other_and_looked_at_again_when_something_w
 	fake_pass(core, 20);
 	struct store_batch_move *move = move_taken(1, STORE_BATCH_STEP);
 	cr_expect_eq(fake_count(FAKE_BATCH_MOVE), 0);
-	fake_fail(move, STATUS(UNAVAILABLE)); /* somebody has it locked: the next one's turn all the same */
+	fake_fail(move, STATUS(UNAVAILABLE)); /* another session has locked it; the next one runs nevertheless */
 	move = move_taken(2, STORE_BATCH_RELEASE);
 	move->tasks = 1000;
 	fake.batch_looks = fake.batch_count = 0;

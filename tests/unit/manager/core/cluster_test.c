@@ -1,4 +1,4 @@
-/* Several managers: who lives, and how they share the tasks. */
+/* Several managers: which of them are alive, and how they share the tasks. */
 #include "manager/core/cluster.h"
 
 #include "manager/core/window.h"
@@ -10,7 +10,8 @@ static struct core *core;
 static int route;
 static struct fake_fetch fetch;
 
-/* One of two managers, of which the other has odd ids; a stream of priority 0, and a Fetch with `slots`. */
+/* Creates one of two managers, of which the other has the odd ids, with a stream of priority 0 and a Fetch with
+ * `slots`. */
 static void begin_with(int slots, const struct core_options *options)
 {
 	route = fake_route("q", "t");
@@ -38,7 +39,7 @@ Test(cluster, those_whose_ticks_go_on_live)
 	fake.other_managers = 2;
 	fake_pass(core, 10000);
 	cr_expect_eq(cluster_alive(core->cluster), 3);
-	fake.others_seq = 1; /* they stand still */
+	fake.others_seq = 1; /* their heartbeats stop */
 	fake_pass(core, 2500);
 	cr_expect_eq(cluster_alive(core->cluster), 3, "not at once");
 	fake_pass(core, 3000);
@@ -46,13 +47,13 @@ Test(cluster, those_whose_ticks_go_on_live)
 	fake.others_seq = 0;
 	fake_pass(core, 1500);
 	cr_expect_eq(cluster_alive(core->cluster), 3);
-	fake.other_managers = 0; /* they have stopped, and said so */
+	fake.other_managers = 0; /* they have stopped, and their rows are no longer in the answer */
 	fake_pass(core, 1500);
 	cr_expect_eq(cluster_alive(core->cluster), 1);
 	fake_end(core);
 }
 
-/* All would count each other as gone, and notify nobody. */
+/* Otherwise all managers would regard each other as gone, and send no notifications. */
 Test(cluster, that_all_rows_are_locked_says_nothing_of_others)
 {
 	core = fake_core();
@@ -61,7 +62,7 @@ Test(cluster, that_all_rows_are_locked_says_nothing_of_others)
 	fake.own_seq = fake.others_seq = 1;
 	fake_pass(core, 20000);
 	cr_expect_eq(cluster_alive(core->cluster), 3);
-	fake.own_seq = 0; /* only the others' are */
+	fake.own_seq = 0; /* only the others' rows are */
 	fake_pass(core, 6000);
 	cr_expect_eq(cluster_alive(core->cluster), 1);
 	fake_end(core);
@@ -91,7 +92,7 @@ Test(cluster, with_another_it_reads_its_own_slice)
 	fake_end(core);
 }
 
-/* The other's are read when none of its own is left: a manager without work takes what there is. */
+/* The other shard is read when none of its own tasks is left: a manager without work takes what there is. */
 Test(cluster, with_nothing_of_its_own_it_takes_the_others)
 {
 	begin(10);
@@ -109,7 +110,8 @@ Test(cluster, with_nothing_of_its_own_it_takes_the_others)
 	fake_end(core);
 }
 
-/* It is busy with its own; a page has shown that the other's first is task 11. True if that is tried after a while. */
+/* The manager is busy with its own shard; a page has shown that 11 is the first task of the other shard. Returns true
+ * if 11 is tried after a while. `noted`: a task to note before that; may be NULL. */
 static bool takes_the_others(const struct store_candidate *noted)
 {
 	struct store_page *page = fake_page_taken(route, 0);
@@ -136,13 +138,14 @@ static bool takes_the_others(const struct store_candidate *noted)
 		if (!claim)
 			break;
 	}
-	/* It came behind what was read of its own; now it was won, and the stream is read whole. */
+	/* Task 11 was tried after the rows of its own shard that had been read; now it is won, and the entire stream is
+	 * read. */
 	if (claim)
 		fake_claim(claim, 0);
 	return tried || fetch.ids[0] == 11;
 }
 
-/* The other's first is tried after a while, and if it is to be had, so is the rest. */
+/* The first task of the other shard is tried after a while; if it can be claimed, the others are read too. */
 Test(cluster, what_the_other_does_not_take_is_taken_after_a_while)
 {
 	begin(1);
@@ -150,7 +153,7 @@ Test(cluster, what_the_other_does_not_take_is_taken_after_a_while)
 	fake_end(core);
 }
 
-/* One that cannot be sent is not tried either, however long it has waited. */
+/* A task that is too long to send is not tried, however long it has waited. */
 Test(cluster, a_task_that_is_too_long_hides_no_other)
 {
 	begin_with(1, &(struct core_options){.max_sent_bytes = 1000});
@@ -168,7 +171,8 @@ Test(cluster, pages_show_no_task_of_the_other_that_is_too_long)
 	fake_end(core);
 }
 
-/* Answers all pages that are asked for: nothing of our own is left, of the other's `first` and the odd ids up to 15, due then. */
+/* Answers all requested pages: no task of our own shard is left; of the other shard, those with the odd ids from
+ * `first` to 15, due at `due`. */
 static void answer_pages(int64_t due, int64_t first)
 {
 	struct store_page *page;
@@ -186,8 +190,8 @@ static void answer_pages(int64_t due, int64_t first)
 	}
 }
 
-/* The other manager takes the first that was passed over, and not the next: it has no Fetch for more. The rows are too old to be
- * found by a look at the last seconds. */
+/* The other manager takes the first skipped task, but not the next, because it has no Fetch for more. The rows are too
+ * old for the rescan of the last seconds. */
 Test(cluster, all_that_was_passed_over_is_tried_in_its_turn)
 {
 	begin(2);
@@ -213,7 +217,7 @@ Test(cluster, all_that_was_passed_over_is_tried_in_its_turn)
 			fake_claim(claim, lost);
 		fake_pass(core, 50);
 		answer_pages(due, first);
-		struct store_look *look = fake_take(FAKE_LOOK); /* it won nothing: does its worker live? */
+		struct store_look *look = fake_take(FAKE_LOOK); /* it won nothing: is its worker alive? */
 		if (look)
 			fake_ok(look);
 		if (fetch.answered)
@@ -226,7 +230,7 @@ Test(cluster, all_that_was_passed_over_is_tried_in_its_turn)
 	fake_end(core);
 }
 
-/* One that is gone leaves its slice to the others, from the top. */
+/* The others take over the shard of a manager that is gone, from the beginning. */
 Test(cluster, the_slice_of_one_that_is_gone_is_taken_over)
 {
 	begin(10);

@@ -1,4 +1,4 @@
-/* Orders for workers themselves: who is told at once, and by what. */
+/* Worker commands: which Fetches are answered with them at once. */
 #include "manager/core/control.h"
 
 #include "manager/core/leases.h"
@@ -10,7 +10,7 @@
 static struct core *core;
 static struct fake_fetch first, second, other;
 
-/* Two Fetches of incarnation 1 are parked, and one of incarnation 2. */
+/* Parks two Fetches of incarnation 1, and one of incarnation 2. */
 static void begin(void)
 {
 	fake_route("q", "t");
@@ -64,7 +64,7 @@ Test(control, one_that_was_not_stored_is_not_told)
 	fake_end(core);
 }
 
-/* What the table says when it is asked. */
+/* Answers the query of the commands in the table. */
 static void stands(int64_t incarnation, int count, struct store_order *orders)
 {
 	struct store_orders *ask = fake_take(FAKE_ORDERS);
@@ -112,7 +112,7 @@ Test(control, a_notification_of_what_does_not_stand_does_nothing)
 	fake_end(core);
 }
 
-/* Its own has been seen to already; whoever may use the channel can say anything. */
+/* The manager has handled its own notifications already, and any role of the database can send anything. */
 Test(control, what_is_no_other_managers_order_is_passed_over)
 {
 	begin();
@@ -132,8 +132,8 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	answered++;
 }
 
-/* A worker that has just been told to pause is given nothing by a Fetch that it parked before; one that is told once more how
- * many handlers it runs goes on waiting, and so does one that has a task to cancel. */
+/* Answers a heartbeat of incarnation 1 with these worker commands. A new pause ends the worker's parked Fetches without
+ * tasks; a repeated number of handlers, or a task to cancel, leaves them parked. */
 static void beat_with(const struct store_order *orders, int count)
 {
 	struct store_heartbeat op = {.op.done = on_heartbeat, .incarnation = 1, .seq = 2};

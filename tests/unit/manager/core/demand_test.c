@@ -1,4 +1,4 @@
-/* What the Fetches accept: profiles, which routes they make wanted, and how little has to be compared. */
+/* What the Fetches accept: profiles, the routes that they make wanted, and how few comparisons that takes. */
 #include "manager/core/demand.h"
 
 #include "manager/core/dispatch_internal.h"
@@ -69,7 +69,7 @@ Test(demand, who_accepts_a_route)
 	for (int k = 0; k < 6; k++) {
 		for (int r = 0; r < 3; r++)
 			cr_expect_eq(accepting(routes[r]), want[r], "%d before %d", r, k);
-		demand_wait(profiles[k]); /* only now */
+		demand_wait(profiles[k]); /* known from here on */
 		for (int r = 0; r < 3; r++)
 			want[r] += accepts[k][r];
 	}
@@ -85,7 +85,7 @@ Test(demand, who_accepts_a_route)
 	fake_end(core);
 }
 
-/* Whether the window lists the route's stream, which may have tasks. */
+/* Returns true if the ready cache lists the route's stream, which may have tasks. */
 static bool listed(int route)
 {
 	for (struct stream *s = window_first(core->window); s; s = window_next(s))
@@ -106,7 +106,7 @@ Test(demand, streams_of_routes_that_nobody_accepts_are_not_listed)
 	demand_wait(a);
 	cr_expect(listed(ax) && !listed(bx));
 
-	/* A worker that comes back within seconds finds everything as it was. */
+	/* For a worker that returns within seconds, everything is as before. */
 	demand_give_back(a);
 	fake_pass(core, 3000);
 	cr_expect(listed(ax));
@@ -125,7 +125,7 @@ Test(demand, a_route_that_is_new_is_compared_with_those_who_wait)
 	struct profile *all = take(0, NULL, 0, NULL), *b = take(1, (const char *const[]){"b"}, 1, (const char *const[]){"x"});
 	demand_wait(b);
 	int ax = fake_route("a", "x"), bx = fake_route("b", "x");
-	fake_pass(core, 2000); /* the tick tells of them */
+	fake_pass(core, 2000); /* the heartbeat reports them */
 	cr_expect_eq(accepting(ax), 0);
 	cr_expect_eq(accepting(bx), 1);
 	demand_wait(all);
@@ -154,7 +154,7 @@ Test(demand, profiles_without_a_fetch_are_bounded)
 	fake_end(core);
 }
 
-/* Thousands of Fetches, and streams that none of them accepts: nothing is compared with anything. */
+/* Thousands of Fetches, and streams that none of them accepts: nothing is compared. */
 Test(demand, idle_fetches_cost_nothing)
 {
 	enum { FETCHES = 2000, ROUTES = 30 };
@@ -185,7 +185,7 @@ Test(demand, idle_fetches_cost_nothing)
 	cr_expect_eq(demand_compared(demand), before);
 	cr_expect_eq(fake_count(FAKE_PAGE), 0);
 
-	/* One task that they accept: one profile, looked at a few times. */
+	/* One task that they accept: a few comparisons with one profile. */
 	window_note(core->window, wanted, 0, 5, fake_db_us(), fake_db_us(), 10);
 	dispatch_run(core->dispatch);
 	cr_expect_leq(demand_compared(demand) - before, 5);
@@ -195,8 +195,8 @@ Test(demand, idle_fetches_cost_nothing)
 	fake_end(core);
 }
 
-/* 300 Fetches, each of 300 types of its own choice, and a task of each of 30,000 types: each type is compared with the three
- * Fetches that name it, never with all. */
+/* 300 Fetches, each with its own list of 300 types, and a task of each of 30,000 types: each type is compared with the
+ * three Fetches that name it, never with all. */
 Test(demand, fetches_of_many_different_names_are_not_compared_with_every_route)
 {
 	enum { FETCHES = 300, NAMES = 300, ROUTES = 30000, EACH = FETCHES * NAMES / ROUTES };
@@ -213,7 +213,7 @@ Test(demand, fetches_of_many_different_names_are_not_compared_with_every_route)
 	demand = core->dispatch->demand;
 	fake.dispatch_later = true;
 	for (int i = 0; i < FETCHES; i++) {
-		for (int k = 0; k < NAMES; k++) /* neighbours share types: no two Fetches name the same ones */
+		for (int k = 0; k < NAMES; k++) /* successive Fetches share types; no two have the same list */
 			mine[k] = names[(i * (NAMES / EACH) + k) % ROUTES];
 		fake_fetch(core, &fetches[i],
 		    (struct fetch_request){
@@ -221,14 +221,14 @@ Test(demand, fetches_of_many_different_names_are_not_compared_with_every_route)
 	}
 	int64_t before = demand_compared(demand);
 	dispatch_run(core->dispatch);
-	for (struct store_streams *look; (look = fake_take(FAKE_STREAMS));) { /* one stream of each route that is asked about */
+	for (struct store_streams *look; (look = fake_take(FAKE_STREAMS));) { /* one stream of each requested route */
 		for (int i = 0; i < look->count; i++)
 			streams[i] = (struct store_stream){look->routes[i], 0, STORE_TIME_BEGIN};
 		look->streams = streams;
 		look->found = look->count;
 		fake_ok(look);
 	}
-	while (window_ready(core->window) && fake_count(FAKE_PAGE)) /* they are read some at a time */
+	while (window_ready(core->window) && fake_count(FAKE_PAGE)) /* a few are read at a time */
 		for (struct store_page *page; (page = fake_take(FAKE_PAGE));) {
 			page->more_follow = true;
 			fake_page_of(page, 1000 + page->route, 1, fake_db_us());
@@ -244,7 +244,7 @@ Test(demand, fetches_of_many_different_names_are_not_compared_with_every_route)
 	fake_end(core);
 }
 
-/* Fetches of different profiles are served in the order they came. */
+/* Fetches of different profiles are served in order of arrival. */
 Test(demand, the_first_that_came_is_first_whatever_else_it_accepts)
 {
 	char *const types[] = {(char *)"t", (char *)"a", (char *)"b"};
@@ -268,7 +268,7 @@ Test(demand, the_first_that_came_is_first_whatever_else_it_accepts)
 	fake_end(core);
 }
 
-/* A share is a part of what those get who accept it, however many others wait. */
+/* Tasks are divided among the Fetches that accept them, however many others wait. */
 Test(demand, a_share_is_among_those_who_accept_the_task)
 {
 	char *const mine[] = {(char *)"mine"}, *const other[] = {(char *)"other"};
@@ -289,7 +289,8 @@ Test(demand, a_share_is_among_those_who_accept_the_task)
 	fake_end(core);
 }
 
-/* Nobody accepts it any more, whoever came before or after; learned again, it is as before. */
+/* No profile accepts the route any more, neither an earlier nor a later one. When it is added again, all is as
+ * before. */
 Test(demand, a_forgotten_route_is_nobodys)
 {
 	int ax = fake_route("a", "x"), ay = fake_route("a", "y"), bx = fake_route("b", "x");
@@ -307,7 +308,7 @@ Test(demand, a_forgotten_route_is_nobodys)
 	cr_expect_eq(accepting(bx), 2);
 	demand_give_back(queue);
 	demand_give_back(all);
-	fake_pass(core, 10000); /* they are not known any more: what they wanted is taken back */
+	fake_pass(core, 10000); /* the profiles are forgotten, and no longer want routes */
 	cr_expect_eq(accepting(ay), 0);
 	demand_route(demand, ax);
 	cr_expect_eq(accepting(ax), 1);

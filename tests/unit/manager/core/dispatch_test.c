@@ -1,4 +1,4 @@
-/* The dispatcher: who gets which candidates, what a claim whose outcome is not known leads to, Fetches that come again. */
+/* The dispatcher: which Fetch gets which candidates, claims with an unknown outcome, and repeated Fetches. */
 #include "manager/core/dispatch.h"
 
 #include "manager/core/sessions.h"
@@ -12,14 +12,14 @@
 static struct core *core;
 static int route;
 
-/* A core that knows one route with one stream, whose first page has `count` tasks. */
+/* Creates a core that knows one route with one stream, whose first page has `count` tasks. */
 static void begin_with(const struct core_options *options, int count)
 {
 	struct fake_fetch fetch;
 
 	route = fake_route("q", "t");
 	core = fake_core_with(options);
-	/* A first Fetch has the window look; it is over when the rest begins. */
+	/* A first Fetch makes the ready cache read; its wait is over before the test goes on. */
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 100, .fetch_id = 1, .wait_ms = 1});
 	fake_stream(route, 0);
 	fake_pass(core, 2);
@@ -46,7 +46,7 @@ Test(dispatch, a_parked_fetch_gets_what_comes)
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
 	fake_pass(core, 300);
-	while (fake_count(FAKE_PAGE)) /* a trailing look */
+	while (fake_count(FAKE_PAGE)) /* a trailing rescan */
 		fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
 	note(5, route, 0, 10);
 	dispatch_run(core->dispatch);
@@ -72,7 +72,7 @@ Test(dispatch, candidates_are_shared_out)
 	fake_fetch_only(core, &a, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	fake_fetch_only(core, &b, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
 	fake_fetch_only(core, &c, (struct fetch_request){.incarnation = 3, .fetch_id = 1, .slots = 2});
-	/* The first to wait begins a claim of its own; what it leaves is for the others. */
+	/* The first waiting Fetch starts a claim of its own; the others get what it leaves. */
 	for (int i = 0; i < 3; i++)
 		fake_redeliver(0, NULL);
 	fake_claim(fake_claim_taken(), 0);
@@ -181,7 +181,7 @@ Test(dispatch, queues_types_and_ids_are_chosen)
 	begin(0);
 	other_type = fake_route("q", "u");
 	other_queue = fake_route("mail", "t");
-	fake_pass(core, 1500); /* the tick tells of them */
+	fake_pass(core, 1500); /* the heartbeat reports them */
 	note(1, route, 0, 10);
 	static const int64_t excluded[] = {9, 3, 1};
 	fake_fetch(core, &fetch,
@@ -209,14 +209,14 @@ Test(dispatch, queues_types_and_ids_are_chosen)
 	fake_end(core);
 }
 
-/* --- order --------------------------------------------------------------------------------------------------------- */
+/* --- Order -------------------------------------------------------------------------------------------------------- */
 
 Test(dispatch, higher_priorities_go_first)
 {
 	struct fake_fetch fetch;
 
 	begin(20);
-	window_rewind(core->window, route, 5, STORE_TIME_BEGIN); /* there may be some */
+	window_rewind(core->window, route, 5, STORE_TIME_BEGIN); /* it may have tasks */
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	cr_expect_eq(fake_count(FAKE_CLAIM), 0, "nothing overtakes what has not been read yet");
 	struct store_candidate rows[] = {{101, fake_db_us(), fake_db_us() - 2, 10}, {102, fake_db_us(), fake_db_us() - 1, 10}};
@@ -286,7 +286,7 @@ Test(dispatch, of_one_priority_what_is_due_first_goes_first_whatever_its_type)
 	fake_end(core);
 }
 
-/* A Fetch is parked, and the streams of two routes have been read and are empty. Returns the second one. */
+/* Parks a Fetch and makes the streams of two routes read and empty. Returns the second route. */
 static int begin_with_two_empty_streams(struct fake_fetch *fetch)
 {
 	begin(0);
@@ -301,7 +301,7 @@ static int begin_with_two_empty_streams(struct fake_fetch *fetch)
 	return other;
 }
 
-/* Another manager tells of a task: those that were due before it need not wait until it has been read. */
+/* Another manager announces a task: tasks that were due before it need not wait until it has been read. */
 Test(dispatch, what_was_due_before_the_rows_that_are_being_read_goes_first)
 {
 	struct fake_fetch fetch, next;
@@ -327,7 +327,7 @@ Test(dispatch, what_was_due_before_the_rows_that_are_being_read_goes_first)
 	fake_end(core);
 }
 
-/* Several managers would wait for each other's tasks all the time. */
+/* Otherwise several managers would wait for each other's tasks all the time. */
 Test(dispatch, what_is_due_at_almost_the_same_time_waits_for_nothing)
 {
 	struct fake_fetch fetch;
@@ -346,7 +346,7 @@ Test(dispatch, what_is_due_at_almost_the_same_time_waits_for_nothing)
 	fake_end(core);
 }
 
-/* Another manager has made a type and a task of it: older ones that are at hand do not wait until it has been read. */
+/* Another manager has created a type and a task of it: older tasks in memory do not wait until that has been read. */
 Test(dispatch, what_was_due_before_the_first_task_of_a_new_type_goes_first)
 {
 	struct fake_fetch fetch;
@@ -370,7 +370,7 @@ Test(dispatch, what_was_due_before_the_first_task_of_a_new_type_goes_first)
 	fake_end(core);
 }
 
-/* Nothing of it is due, and nothing that comes to be due is in it yet. */
+/* All its tasks are blocked: none of them is due or will be due at a known time. */
 Test(dispatch, a_new_stream_whose_tasks_are_all_held_keeps_nobody_waiting)
 {
 	struct fake_fetch fetch;
@@ -389,7 +389,7 @@ Test(dispatch, a_new_stream_whose_tasks_are_all_held_keeps_nobody_waiting)
 	fake_end(core);
 }
 
-/* It would be overtaken by that much with every page. */
+/* Otherwise tasks that are due that little later would overtake it at every page. */
 Test(dispatch, a_backlog_is_not_overtaken_by_what_is_due_a_little_later)
 {
 	struct fake_fetch fetch, next;
@@ -419,7 +419,7 @@ Test(dispatch, a_backlog_is_not_overtaken_by_what_is_due_a_little_later)
 	fake_end(core);
 }
 
-/* --- Fetches that do not park, and time --------------------------------------------------------------------------- */
+/* --- Fetches that do not park, and time limits -------------------------------------------------------------------- */
 
 Test(dispatch, one_that_does_not_park_gets_what_is_at_hand)
 {
@@ -465,7 +465,7 @@ Test(dispatch, one_that_does_not_park_waits_for_a_page_but_not_for_long)
 	fake_end(core);
 }
 
-/* Another manager is thought to live, and the tasks are shared with it. */
+/* Another manager seems to be alive, and shares the tasks. */
 Test(dispatch, one_that_does_not_park_gets_what_was_left_to_another_manager)
 {
 	struct fake_fetch fetch;
@@ -481,7 +481,7 @@ Test(dispatch, one_that_does_not_park_gets_what_was_left_to_another_manager)
 	cr_expect_eq(fetch.count, 1);
 
 	note(4, route, 0, 10);
-	note(5, route, 0, 10); /* the other manager's */
+	note(5, route, 0, 10); /* of the other manager's shard */
 	request.fetch_id = 2;
 	fake_fetch(core, &fetch, request);
 	fake_claim(fake_claim_taken(), 0);
@@ -522,7 +522,7 @@ Test(dispatch, a_parked_one_is_answered_when_its_time_is_over)
 	fake_end(core);
 }
 
-/* More Fetches than there were before wait for an answer of the database, and get it at once. */
+/* Hundreds of Fetches query the journal at once; afterwards each is answered at its own time. */
 Test(dispatch, hundreds_are_asked_about_at_a_time)
 {
 	static struct fake_fetch fetches[300];
@@ -552,14 +552,14 @@ Test(dispatch, a_claim_that_takes_too_long_is_not_waited_for)
 	fake_pass(core, 5000);
 	cr_expect_eq(fetch.answered, 1);
 	cr_expect_eq(fetch.code, STATUS(UNAVAILABLE));
-	fake_claim(claim, 0); /* what it wins stays with its id */
+	fake_claim(claim, 0); /* the won tasks stay with this fetch id */
 	fake_fetch_only(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .again = true});
 	fake_redeliver(2, (const int64_t[]){1, 2});
 	cr_expect_eq(fetch.count, 2);
 	fake_end(core);
 }
 
-/* --- unknown outcomes, and coming again ----------------------------------------------------------------------------- */
+/* --- Unknown outcomes and repeated Fetches ------------------------------------------------------------------------ */
 
 Test(dispatch, an_unknown_outcome_is_asked_about)
 {
@@ -569,7 +569,7 @@ Test(dispatch, an_unknown_outcome_is_asked_about)
 	fake_fetch(core, &won, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
 	struct store_claim *claim = fake_claim_taken();
 	fake_fetch(core, &nothing, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .slots = 4});
-	fake_claim(claim, 1); /* so that both are in the next one */
+	fake_claim(claim, 1); /* so that both are in the next claim */
 	cr_expect_eq(won.count, 3);
 	fake_fetch(core, &won, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .slots = 4});
 	claim = fake_claim_taken();
@@ -582,7 +582,7 @@ Test(dispatch, an_unknown_outcome_is_asked_about)
 	fake_redeliver(2, theirs);
 	cr_expect_eq(nothing.count, 2);
 
-	/* The rest of what was tried is read again. */
+	/* The other tasks that were tried are read again. */
 	while (fake_count(FAKE_REDELIVER))
 		fake_redeliver(0, NULL);
 	fake_pass(core, 200);
@@ -611,7 +611,8 @@ Test(dispatch, one_that_comes_again_is_given_the_same_again)
 	cr_expect_eq(again.count, 3);
 	cr_expect_eq(again.ids[2], 3);
 
-	/* So is one whose number is not new, even if it does not say so; and one of an incarnation that is not known here. */
+	/* The same for a Fetch whose id is not new even if `again` is not set, and for one of an incarnation that is not
+	 * known here. */
 	fake_fetch_only(core, &again, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	fake_redeliver(1, (const int64_t[]){1});
 	cr_expect_eq(again.count, 1);
@@ -629,7 +630,7 @@ Test(dispatch, an_earlier_copy_is_answered_when_another_comes)
 	fake_fetch(core, &parked, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	fake_fetch_only(core, &again, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .again = true});
 	cr_expect_eq(parked.code, STATUS(ABORTED));
-	/* Also while the journal is being asked. */
+	/* The same while the query of the journal is in flight. */
 	fake_fetch_only(core, &third, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .again = true});
 	cr_expect_eq(again.code, STATUS(ABORTED));
 	fake_redeliver(1, (const int64_t[]){9});
@@ -660,7 +661,7 @@ Test(dispatch, one_that_comes_again_while_it_is_being_claimed_for)
 	fake_end(core);
 }
 
-/* The journal, which is asked over another connection, does not have the claim yet. */
+/* The query of the journal uses another connection, and does not see the claim yet. */
 Test(dispatch, one_that_comes_again_asks_again_when_the_claim_has_ended)
 {
 	struct fake_fetch first, again;
@@ -700,7 +701,7 @@ Test(dispatch, one_whose_caller_is_gone_takes_nothing_more)
 	fake_end(core);
 }
 
-/* --- losing -------------------------------------------------------------------------------------------------------- */
+/* --- Lost claims and lost workers --------------------------------------------------------------------------------- */
 
 Test(dispatch, what_others_won_is_left_to_them)
 {
@@ -729,7 +730,7 @@ Test(dispatch, a_worker_whose_claim_won_nothing_is_looked_at)
 	fake_ok(look);
 	cr_expect_eq(lost.code, STATUS(FAILED_PRECONDITION));
 
-	/* The task still waits, and goes to another; the lost one's further Fetches are refused. */
+	/* The task still waits and goes to another worker; further Fetches of the lost one are refused. */
 	fake_fetch(core, &other, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
 	int64_t due = fake_db_us() - 1000000;
 	for (struct store_page *page; (page = fake_take(FAKE_PAGE));)
@@ -761,7 +762,7 @@ Test(dispatch, a_worker_that_lives_goes_on_waiting)
 	fake_end(core);
 }
 
-/* What the database knows of a Fetch's incarnation. */
+/* Answers the query of the journal with the state of the Fetch's incarnation. */
 static void answer_life(enum store_life life)
 {
 	struct store_redeliver *ask = fake_take(FAKE_REDELIVER);
@@ -793,7 +794,7 @@ Test(dispatch, an_incarnation_that_never_was_takes_part_in_no_claim)
 	fake_claim(claim, 0);
 	cr_expect_eq(honest.count, 5);
 
-	/* The number may be given to somebody later. */
+	/* A worker may get this number later. */
 	fake_fetch_only(core, &invented, (struct fetch_request){.incarnation = 666, .fetch_id = 2});
 	answer_life(STORE_LIFE_LIVES);
 	cr_expect_eq(invented.answered, 0);
@@ -820,7 +821,8 @@ Test(dispatch, one_that_comes_back_after_its_lease_is_refused_without_a_claim)
 	fake_end(core);
 }
 
-/* What is asked about a Fetch has its turn with whatever else its caller has asked: a flood of Fetches waits for itself. */
+/* Queries about a Fetch take turns with the other operations of its caller: a flood of Fetches delays only its
+ * caller. */
 Test(dispatch, questions_about_a_fetch_are_its_callers)
 {
 	struct fake_fetch fetch;
@@ -858,7 +860,7 @@ Test(dispatch, one_look_at_a_worker_at_a_time_and_no_claim_meanwhile)
 	cr_expect_eq(look->incarnation, 1);
 	cr_expect_eq(fake_count(FAKE_LOOK), 0, "one question for both");
 
-	/* The two take part in nothing while it is being asked. */
+	/* The two are in no claim while that query is in flight. */
 	for (struct store_page *page; (page = fake_take(FAKE_PAGE));)
 		fake_page(page, 0, NULL, 0);
 	for (int id = 31; id < 34; id++)
@@ -893,7 +895,7 @@ Test(dispatch, one_that_is_lost_while_it_is_being_claimed_for_ends_with_the_clai
 	cr_expect_eq(fake_count(FAKE_LOOK), 0, "there is nothing to ask");
 	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
 
-	/* What was won before it was lost is told. */
+	/* An answer has the tasks that were won before the worker was lost. */
 	for (struct store_page *page; (page = fake_take(FAKE_PAGE));)
 		fake_page(page, 0, NULL, 0);
 	fake_fetch(core, &winner, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
@@ -908,7 +910,7 @@ Test(dispatch, one_that_is_lost_while_it_is_being_claimed_for_ends_with_the_clai
 	fake_end(core);
 }
 
-/* --- orders -------------------------------------------------------------------------------------------------------- */
+/* --- Worker commands ---------------------------------------------------------------------------------------------- */
 
 Test(dispatch, an_order_goes_with_a_parked_fetch)
 {
@@ -922,11 +924,11 @@ Test(dispatch, an_order_goes_with_a_parked_fetch)
 	cr_expect_eq(mine.orders, 1);
 	cr_expect_eq(mine.code, STATUS(OK));
 	cr_expect_eq(other.answered, 0);
-	dispatch_orders(core->dispatch, 1, &order, 1); /* nobody there: the next heartbeat brings it */
+	dispatch_orders(core->dispatch, 1, &order, 1); /* no Fetch is parked: the next heartbeat has the command */
 	fake_end(core);
 }
 
-/* --- the end ------------------------------------------------------------------------------------------------------- */
+/* --- The end ------------------------------------------------------------------------------------------------------ */
 
 Test(dispatch, all_are_answered_at_the_end)
 {
@@ -960,7 +962,7 @@ Test(dispatch, a_fetch_is_parked_no_longer_than_the_manager_parks)
 	fake_end(parking);
 }
 
-/* The settings of the queue "q", told by the next tick. */
+/* Changes the settings of the queue "q" and waits until a heartbeat has reported them. */
 static void set_queue(struct store_queue settings)
 {
 	settings.name = "q";
@@ -1004,7 +1006,7 @@ Test(dispatch, a_worker_waits_before_its_first_task)
 	    (struct fetch_request){.incarnation = 3, .fetch_id = 1, .wait_ms = -1, .idle_ms = 1000});
 	cr_expect_eq(unparked.answered, 1);
 	cr_expect_eq(unparked.again_in_ms, 4000);
-	/* One that has had a task does not wait. */
+	/* A worker that has had a task does not wait. */
 	fake_fetch(core, &busy, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .slots = 1});
 	fake_page_of(fake_page_taken(route, 0), 1, 2, fake_db_us() - 1000);
 	fake_claim(fake_claim_taken(), 0);

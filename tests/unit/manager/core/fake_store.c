@@ -1,4 +1,4 @@
-/* Operations in one list, and a clock that is a variable. */
+/* Operations in one list, and a variable as the clock. */
 #include "tests/unit/manager/core/fake_store.h"
 
 #include <assert.h>
@@ -102,7 +102,7 @@ static void alarm_set(void *arg, int64_t at_ms)
 		fake.alarm_ms = at_ms;
 }
 
-/* There are no answers to be sent first: it dispatches at once, and once more if that asks for it. */
+/* Runs the dispatcher at once, because there are no answers to send first, and once more if it requests that. */
 static void dispatch_due(void *arg)
 {
 	static bool under_way, again;
@@ -171,9 +171,9 @@ void fake_fail(void *op, reeve_status code)
 	o->done(o, &error);
 }
 
-/* --- what recurs ------------------------------------------------------------------------------------------------- */
+/* --- Recurring operations ---------------------------------------------------------------------------------------- */
 
-/* As manager_tick.sql adds them up. */
+/* Computes the same sum as manager_tick.sql. */
 static int64_t fingerprint_of_routes(void)
 {
 	int64_t sum = 0;
@@ -370,7 +370,7 @@ void fake_pass(struct core *core, int64_t ms)
 
 	while (fake.alarm_ms <= until) {
 		turns = fake.alarm_ms > fake.now_ms ? 0 : turns + 1;
-		assert(turns < 100); /* an alarm that goes off again at once, for ever */
+		assert(turns < 100); /* else a timer fires again and again without time passing */
 		if (fake.alarm_ms > fake.now_ms)
 			fake.now_ms = fake.alarm_ms;
 		fake_turn(core);
@@ -379,7 +379,7 @@ void fake_pass(struct core *core, int64_t ms)
 	answer_recurring();
 }
 
-/* --- the core ------------------------------------------------------------------------------------------------------ */
+/* --- The core ----------------------------------------------------------------------------------------------------- */
 
 struct core *fake_core_with(const struct core_options *options)
 {

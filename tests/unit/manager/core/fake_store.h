@@ -1,9 +1,10 @@
 /*
- * A store for tests of the core: it keeps every operation that it is given until the test says what has become of it. And
- * a core on top of it whose clock the test moves.
+ * A fake store for tests of the core: it keeps every operation until the test answers it. It also has a core on top,
+ * whose clock the test moves.
  *
- * Recurring operations that most tests are not about (ticks, upkeep, wakes, the loading of routes and of queues, expired
- * attempts, batches, the watch over workers and the sweep) are answered by fake_turn; the others wait in fake_take's lists, in the order they came.
+ * fake_turn answers the recurring operations that most tests are not about: heartbeats, maintenance, notifications,
+ * loads of routes and queues, expired attempts, batches, the watch over workers, and the sweep. The other operations
+ * wait for fake_take, in order of arrival.
  */
 #ifndef REEVE_TESTS_FAKE_STORE_H
 #define REEVE_TESTS_FAKE_STORE_H
@@ -54,72 +55,73 @@ enum {
 	FAKE_BATCHES_MOST = 4,
 };
 
-/* What the fake database says, for the test to change. */
+/* The data of the fake database, for the test to change. */
 struct fake {
 	int64_t now_ms;         /* the monotonic clock */
-	int64_t alarm_ms;       /* when the core wants to be called */
+	int64_t alarm_ms;       /* when the core's jobs must run next */
 	bool dispatch_later;    /* the test calls core_dispatch itself */
 	int64_t clock_us;       /* the database's clock minus the monotonic one */
-	int64_t shown_us;       /* the latest time that it has told in a tick */
-	int64_t estimate_us;    /* the furthest estimate that it was told while it was behind that */
-	int64_t set_back_us;    /* what it showed when it was set back */
-	int other_managers;     /* that live; their numbers follow on that of the one under test */
-	int64_t others_seq;     /* how far their ticks have come; 0: they go on by themselves */
-	int64_t own_seq;        /* how far those of the one under test have; 0: they go on */
-	int workers;            /* incarnations that live: */
+	int64_t shown_us;       /* the latest time that the clock has shown in a heartbeat */
+	int64_t estimate_us;    /* the highest estimate in a heartbeat while the clock was behind shown_us */
+	int64_t set_back_us;    /* the time that the clock showed when it was set back */
+	int other_managers;     /* number of other live managers; their numbers follow that of the one under test */
+	int64_t others_seq;     /* sequence number of their heartbeats, if these have stopped; 0: it increases */
+	int64_t own_seq;        /* the same for the manager under test */
+	int workers;            /* number of live incarnations: */
 	struct store_beat beats[FAKE_WORKERS_MOST];
 	int watch_looks, sweeps;
 	int64_t assignments;    /* the newest journal row */
 	struct store_queue queues[FAKE_QUEUES_MOST]; /* those with settings */
 	int queue_count, queue_changes;              /* raise the second with each change */
 	bool down;              /* recurring operations fail */
-	int wakes;              /* sent so far */
-	char woken[7900];       /* the last one */
+	int wakes;              /* number of notifications sent */
+	char woken[7900];       /* the last notification */
 	int expired_looks;
-	int64_t schedule_next_us; /* in so much time the next tick is due */
+	int64_t schedule_next_us; /* time until the next schedule is due */
 	int schedule_looks;
-	struct store_batch_due batches[FAKE_BATCHES_MOST]; /* there is something to do for these */
+	struct store_batch_due batches[FAKE_BATCHES_MOST]; /* these batches have something to do */
 	int batch_count, batch_looks;
-	struct store_batches_due batches_due; /* the last look for batches */
-	bool arrivals;          /* the tick says that tasks are to be admitted */
-	bool admitting;         /* the test answers what admits them */
+	struct store_batches_due batches_due; /* the last query for batches */
+	bool arrivals;          /* the counts job finds tasks in the inbox */
+	bool admitting;         /* the test answers the operations that ingest tasks */
 	int admit_looks;
-	int folds, folds_more;  /* so far; so many more find a full page */
+	int folds, folds_more;  /* number of folds; this many more find a full page */
 };
 extern struct fake fake;
 
-/* A core whose first turn is over: its routes are known, the clock was read, and nothing is under way. */
+/* Creates a core whose first run is over: its routes are known, the clock was read, and nothing is in flight. */
 struct core *fake_core(void);
 
-/* The same with other options; those left 0 are the usual ones. */
+/* The same with other options; those that are 0 have the usual values. */
 struct core *fake_core_with(const struct core_options *options);
 
-/* Fails what is under way, as a store that is closed, and frees the core. */
+/* Fails the operations in flight, as a store does when it is closed, and frees the core. */
 void fake_end(struct core *core);
 
-/* A route that the database has; its number. Before fake_core, to be known from the start. */
+/* Adds a route to the database and returns its number. Call it before fake_core if the route must be known from the
+ * start. */
 int fake_route(const char *queue, const char *type);
 
-/* Whether it is retired, and so not among those that are loaded. */
+/* Sets whether the route is retired; a load does not include retired routes. */
 void fake_route_retired(int route, bool is);
 
-/* The database's clock. */
+/* Returns the time of the database's clock. */
 int64_t fake_db_us(void);
 
-/* The oldest operation of a kind that has not been answered, which is then the test's to answer; NULL: there is none. */
+/* Returns the oldest unanswered operation of a kind, which the test must then answer; NULL: there is none. */
 void *fake_take(enum fake_kind kind);
 
-/* How many there are. */
+/* Returns the number of unanswered operations of a kind. */
 int fake_count(enum fake_kind kind);
 
-/* Answers one that was taken. */
+/* Answer an operation from fake_take. */
 void fake_ok(void *op);
 void fake_fail(void *op, reeve_status code);
 
-/* Calls the core if its alarm is due; answers what recurs. */
+/* Runs the core's jobs if their timer is due, and answers the recurring operations. */
 void fake_turn(struct core *core);
 
-/* Moves the clock on, calling the core whenever its alarm goes off. */
+/* Moves the clock forward; runs the core's jobs whenever their timer is due. */
 void fake_pass(struct core *core, int64_t ms);
 
 #endif

@@ -1,4 +1,4 @@
-/* Tasks that were committed long after they were made: they are read apart, and the cursor stays where it is. */
+/* Tasks that were committed long after they were created: they are read separately, and the cursor stays. */
 #include "manager/core/late.h"
 
 #include "manager/core/window.h"
@@ -12,7 +12,7 @@ static struct fake_fetch fetch;
 static int route;
 static int64_t now_us;
 
-/* A stream that has been read up to now, and a worker that waits. */
+/* Creates a core with a stream that has been read up to now, and a Fetch that waits. */
 static void begin(void)
 {
 	route = fake_route("q", "t");
@@ -87,7 +87,7 @@ Test(late, a_long_stretch_is_read_page_by_page)
 	fake_end(core);
 }
 
-/* What was told of while it is read may have been committed after the read began. */
+/* A task that is announced during a read may have been committed after the read began. */
 Test(late, told_of_again_while_it_is_read_it_is_read_again_once)
 {
 	begin();
@@ -111,7 +111,7 @@ Test(late, what_cannot_be_read_or_kept_moves_the_cursor)
 	fake_end(core);
 
 	begin();
-	for (int i = 0; i < 300; i++) /* more than are kept */
+	for (int i = 0; i < 300; i++) /* more than the limit */
 		hear(now_us - (1000 - i) * INT64_C(1000000), now_us - (999 - i) * INT64_C(1000000));
 	struct store_page *page = fake_page_taken(route, 0);
 	cr_expect_lt(page->after_run_at_us, now_us - 700 * INT64_C(1000000));

@@ -1,4 +1,4 @@
-/* Leases: whom the watch calls lost and when, what is swept, what a heartbeat has taken back. */
+/* Leases: which workers a manager marks lost and when, what it sweeps, and what it requeues after a heartbeat. */
 #include "manager/core/leases.h"
 
 #include "manager/core/dispatch.h"
@@ -8,7 +8,7 @@
 
 static struct core *core;
 
-/* A core of a lease of 15 s and heartbeats of 4 s, and one worker that was seen at once. */
+/* Creates a core with a lease of 15 s and heartbeats of 4 s, and one worker, seen at once. */
 static void begin(void)
 {
 	core = fake_core();
@@ -66,7 +66,7 @@ Test(leases, one_that_moves_on_is_not)
 	fake_end(core);
 }
 
-/* Another manager, with other options, may have told it another one. */
+/* Another manager, with other options, may have given the worker another lease. */
 Test(leases, the_lease_is_the_one_that_the_worker_was_told)
 {
 	begin();
@@ -80,7 +80,7 @@ Test(leases, the_lease_is_the_one_that_the_worker_was_told)
 	fake_end(core);
 }
 
-/* What the database's clock says takes no part. */
+/* The database's clock plays no part. */
 Test(leases, the_databases_clock_may_jump)
 {
 	begin();
@@ -95,7 +95,7 @@ Test(leases, the_databases_clock_may_jump)
 	fake_end(core);
 }
 
-/* In an outage everybody stands still. */
+/* In an outage, no worker's number changes. */
 Test(leases, a_failed_look_starts_the_watch_anew)
 {
 	begin();
@@ -115,7 +115,7 @@ Test(leases, a_failed_look_starts_the_watch_anew)
 Test(leases, so_does_a_gap_in_which_this_process_stood_still)
 {
 	begin();
-	fake.now_ms += 60000; /* in one leap */
+	fake.now_ms += 60000; /* in one jump */
 	fake_pass(core, 14000);
 	cr_expect_null(lose_taken());
 	fake_pass(core, 2000);
@@ -125,7 +125,7 @@ Test(leases, so_does_a_gap_in_which_this_process_stood_still)
 	fake_end(core);
 }
 
-/* The answer to a look that was under way meanwhile is old. */
+/* The answer to a query that was in flight during the gap is old. */
 Test(leases, so_does_a_look_that_took_too_long)
 {
 	begin();
@@ -148,7 +148,7 @@ Test(leases, so_does_a_look_that_took_too_long)
 	fake_end(core);
 }
 
-/* The first commit ends its Fetches and begins the second at once. */
+/* The first commit ends the worker's Fetches and starts the second at once. */
 Test(leases, what_follows_from_a_loss)
 {
 	struct fake_fetch fetch;
@@ -170,7 +170,7 @@ Test(leases, what_follows_from_a_loss)
 	fake_end(core);
 }
 
-/* A heartbeat came in between: it lives. */
+/* A heartbeat came in between: the worker is alive. */
 Test(leases, who_was_not_lost_after_all_keeps_its_fetches)
 {
 	struct fake_fetch fetch;
@@ -189,7 +189,7 @@ Test(leases, who_was_not_lost_after_all_keeps_its_fetches)
 	fake_end(core);
 }
 
-/* One that another manager has marked is noticed by its absence. */
+/* A worker that another manager has marked is detected by its absence. */
 Test(leases, who_was_lost_elsewhere_is_answered_here)
 {
 	struct fake_fetch fetch;
@@ -248,7 +248,7 @@ Test(leases, a_sweep_that_found_something_goes_on_at_once)
 	fake_end(core);
 }
 
-/* What is closed stays closed; what was committed late is found by a look at everything now and then. */
+/* What is closed stays closed; a query of all assignments now and then finds those that were committed late. */
 Test(leases, a_look_begins_where_the_last_one_found_something_open)
 {
 	struct store_heartbeat op;
@@ -278,7 +278,7 @@ Test(leases, a_look_begins_where_the_last_one_found_something_open)
 	fake_end(core);
 }
 
-/* --- heartbeats ---------------------------------------------------------------------------------------------------- */
+/* --- Heartbeats --------------------------------------------------------------------------------------------------- */
 
 static int answered;
 static bool answered_lost;
@@ -289,7 +289,7 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	answered_lost = !error && ((struct store_heartbeat *)op)->lost;
 }
 
-/* Sends one of incarnation 5 that holds task 7 and waits for Fetch 3 of 4. */
+/* Sends a heartbeat of incarnation 5, which holds task 7 and waits for Fetch 3 of 4. */
 static struct store_heartbeat *beat(struct store_heartbeat *op, int64_t seq)
 {
 	int64_t waiting[] = {3}, ids[] = {7}, tokens[] = {70};
@@ -335,7 +335,7 @@ Test(leases, a_heartbeat_that_is_news_has_the_rest_taken_back)
 	fake_end(core);
 }
 
-/* Late and doubled copies say what was true once. */
+/* Late and duplicate heartbeats have old information. */
 Test(leases, one_that_is_not_news_takes_nothing_back)
 {
 	struct store_heartbeat op;
@@ -375,7 +375,7 @@ Test(leases, one_taking_back_at_a_time)
 	fake_end(core);
 }
 
-/* What it waits for is never taken back: with nothing else open there is nothing to look for. */
+/* What the worker waits for is never requeued: if nothing else is open, there is nothing to query. */
 Test(leases, an_idle_worker_is_looked_at_now_and_then_only)
 {
 	struct store_heartbeat op;
@@ -390,7 +390,7 @@ Test(leases, an_idle_worker_is_looked_at_now_and_then_only)
 		cr_assert_not_null(taken, "late claims of older Fetches are looked for so often");
 		cr_expect_eq(taken->lowest_fetch, 0);
 		taken->count = 0;
-		taken->lowest_open = 3; /* which it waits for; 4, which it does not, may have something */
+		taken->lowest_open = 3; /* the worker waits for 3; it does not wait for 4, which may have something */
 		fake_ok(taken);
 		given = beat(&op, ++seq);
 		given->renewed = true;
@@ -399,7 +399,7 @@ Test(leases, an_idle_worker_is_looked_at_now_and_then_only)
 		cr_assert_not_null(taken);
 		cr_expect_eq(taken->lowest_fetch, 3);
 		taken->count = 0;
-		taken->lowest_open = 5; /* nothing */
+		taken->lowest_open = 5; /* nothing is open */
 		fake_ok(taken);
 		for (int i = 0; i < 3; i++) {
 			given = beat(&op, ++seq);

@@ -1,4 +1,4 @@
-/* Streams by priority. */
+/* Streams ordered by priority. */
 #include "manager/core/levels.h"
 
 #include <criterion/criterion.h>
@@ -9,7 +9,7 @@
 static struct levels levels;
 static struct place places[8];
 
-/* Expects these places, in this order, and nothing else. */
+/* Expects these places, in this order, and no others. */
 static void expect_order(int count, const int *order)
 {
 	struct place *at = levels_first(&levels);
@@ -54,7 +54,7 @@ Test(levels, the_ends_of_the_range_are_priorities_like_others)
 		levels_remove(&levels, &places[i]);
 }
 
-/* With a walk over the priorities for each new one these are five thousand million steps. */
+/* If each new priority were searched for among the others, this would take five thousand million steps. */
 Test(levels, priorities_that_are_all_different_cost_little)
 {
 	enum { MANY = 100000 };

@@ -1,4 +1,4 @@
-/* Ending the tasks of queues: chunk by chunk, and stops until nothing is left. */
+/* Ending the tasks of queues: chunk by chunk, and stops until no task is left. */
 #include "manager/core/queue_ends.h"
 
 #include "tests/unit/manager/core/fake_store.h"
@@ -15,7 +15,7 @@ static void on_purged(void *arg, int64_t tasks, const struct reeve_error *error)
 	failed = error != NULL;
 }
 
-/* Answers a chunk in which so many waiting tasks ended. */
+/* Answers a chunk in which this many waiting tasks ended. */
 static void end_chunk(struct store_queue_end *op, int ended, bool more)
 {
 	struct store_edited tasks[4] = {{0}};
@@ -70,7 +70,7 @@ Test(queue_ends, a_stop_is_gone_on_with_until_nothing_is_left)
 	cr_expect(op->stopping);
 	cr_expect_eq(op->up_to, 9);
 	end_chunk(op, 2, false);
-	/* What was ended may have been the last: it looks at once. */
+	/* The ended task may have been the last one: it checks at once. */
 	fake_pass(core, 1);
 	look = fake_take(FAKE_QUEUE_STOPS);
 	cr_assert_not_null(look);

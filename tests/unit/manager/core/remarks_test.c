@@ -1,4 +1,4 @@
-/* Remarks: each thing once, and not too many. */
+/* Log messages about callers' mistakes: each once, and not too many. */
 #include "manager/core/remarks.h"
 
 #include <criterion/criterion.h>

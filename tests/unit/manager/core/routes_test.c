@@ -1,4 +1,4 @@
-/* Routes: how many there may be, and what becomes of those that nothing uses. */
+/* Routes: their maximum number, and what happens to unused ones. */
 #include "manager/core/routes.h"
 
 #include "tests/unit/manager/core/fake_answers.h"
@@ -73,7 +73,7 @@ Test(routes, calls_under_way_count)
 	fake_end(core);
 }
 
-/* Whoever makes many waits for himself: registrations have the same connection to the database. */
+/* A caller that creates many routes delays only itself: registrations use the same connection to the database. */
 Test(routes, those_that_are_made_are_their_callers)
 {
 	static const char *const queues[] = {"q"}, *const types[] = {"a"};
@@ -97,7 +97,7 @@ Test(routes, those_that_nothing_uses_are_forgotten_and_come_back)
 	cr_expect_eq(routes_find(core->routes, "q", "a"), a);
 	fake_route_retired(a, true);
 	fake_route_retired(other, true);
-	fake_pass(core, 2000); /* a tick tells */
+	fake_pass(core, 2000); /* the heartbeat reports it */
 	cr_expect_eq(routes_find(core->routes, "q", "a"), 0);
 	cr_expect_eq(routes_find(core->routes, "q", "b"), b);
 	cr_expect(routes_have_queue(core->routes, "q"));
@@ -121,7 +121,7 @@ Test(routes, those_that_nothing_uses_are_forgotten_and_come_back)
 	fake_end(core);
 }
 
-/* This process was stopped for long, and an answer that came before is read only now. */
+/* The process was stopped for a long time, and only now reads an answer that arrived before. */
 Test(routes, a_frozen_manager_has_not_forgotten_what_it_is_asked_about)
 {
 	int a = fake_route("q", "a");
@@ -136,7 +136,7 @@ Test(routes, a_frozen_manager_has_not_forgotten_what_it_is_asked_about)
 	fake_end(core);
 }
 
-/* Its streams are looked for anew: nobody has read them meanwhile. */
+/* Its streams are discovered again, because they were not read in between. */
 Test(routes, one_that_comes_back_is_looked_at)
 {
 	int a = fake_route("q", "a");
@@ -154,7 +154,7 @@ Test(routes, one_that_comes_back_is_looked_at)
 	fake_end(core);
 }
 
-/* As many as before, and the sums of their numbers are the same. */
+/* As many as before, and with the same sum of their numbers. */
 Test(routes, others_in_place_of_some_are_noticed)
 {
 	static const char *const types[] = {"a", "b", "c", "d"};

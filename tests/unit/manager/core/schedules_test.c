@@ -1,4 +1,4 @@
-/* The keeper of schedules: when it asks. What is due is the database's to say. */
+/* The job that fires schedules: when it runs. The database decides what is due. */
 #include "manager/core/schedules.h"
 
 #include "manager/core/notifications.h"
@@ -6,7 +6,7 @@
 
 #include <criterion/criterion.h>
 
-/* A core that has come to rest. */
+/* Creates a core that is idle. */
 static struct core *core_at_rest(void)
 {
 	struct core *core = fake_core();
@@ -55,11 +55,11 @@ Test(schedules, a_word_of_a_change_is_heeded_also_while_a_look_is_under_way)
 	notifications_hear(core->notifications, "schedules");
 	core_turn(core);
 	cr_expect_eq(fake_count(FAKE_SCHEDULES), 1);
-	notifications_hear(core->notifications, "schedules"); /* after the database has looked, it may be */
+	notifications_hear(core->notifications, "schedules"); /* perhaps after the database has read the schedules */
 	core_turn(core);
 	cr_expect_eq(fake_count(FAKE_SCHEDULES), 1);
 	fake_pass(core, 0);
-	fake_pass(core, 50); /* so long after the first word */
+	fake_pass(core, 50); /* that long after the first notification */
 	cr_expect_eq(fake.schedule_looks, 2);
 	fake_pass(core, 100);
 	cr_expect_eq(fake.schedule_looks, 2);

@@ -1,11 +1,13 @@
 /*
- * A storm: the core on a database that is a table in memory, with another manager at work on the same rows, and every
- * operation begun, committed and answered whenever chance wants. What the core must not do by then is lose sight of a task:
- * when all has become quiet, every task that is due is claimed within seconds, not by the reading of everything that comes
- * once a minute. And no version of a task is claimed twice.
+ * A random stress test ("storm") of the core on a database that is a table in memory. Another manager works on the same
+ * rows, and every operation begins, commits and is answered at random times. The core must not lose sight of a task:
+ * when all has become quiet, every due task is claimed within seconds, without the full rescan that runs once a minute.
+ * And no version of a task is claimed twice.
  *
- * A statement reads and stamps its time when it begins, its changes are seen when it commits, its answer comes later still.
- * Each storm is made by a number; the same number makes the same storm. REEVE_STORM=NUMBER runs that one alone.
+ * A statement reads its data and the time when it begins; its changes become visible when it commits; its answer
+ * arrives later.
+ *
+ * A number determines each storm: the same number gives the same storm. REEVE_STORM=NUMBER runs only that one.
  */
 #include "common/uuid.h"
 #include "manager/core/edit.h"
@@ -28,18 +30,18 @@ struct row {
 	int route;
 	int32_t priority;
 	int64_t version, run_at;
-	int worker;           /* of ours that has it, from 1; 0: the other manager's */
+	int worker;           /* our worker that has it, from 1; 0: the other manager's */
 	int64_t fetch_id;
 	bool locked;          /* by a statement that has not committed */
 };
 
-/* An operation of the core between its beginning and its answer. */
+/* An operation of the core that has not been answered. */
 struct under_way {
 	enum fake_kind kind;
 	void *op;
 	bool begun, committed;
 	int64_t began_us;
-	struct store_candidate *rows; /* a page's, as they were when it began */
+	struct store_candidate *rows; /* a page's rows, as they were when it began */
 	int count;
 	int64_t next_due_us;
 	struct store_stream *streams;
@@ -48,7 +50,7 @@ struct under_way {
 	struct store_edited edited;
 };
 
-/* What another manager has begun and not yet committed. */
+/* A change that the other manager has begun and not committed. */
 struct foreign {
 	int row;
 	enum row_state state;
@@ -56,7 +58,7 @@ struct foreign {
 	int64_t version, run_at;
 };
 
-struct hand { /* of a worker of ours */
+struct hand { /* a worker of ours */
 	struct fake_fetch fetch;
 	bool fetching;
 	int64_t fetch_id;
@@ -76,7 +78,7 @@ static int wake_count;
 static struct hand hands[WORKERS + 1];
 static int routes[3];
 static uint64_t seed;
-static bool quiet; /* nobody makes anything new */
+static bool quiet; /* no new work is created */
 
 static uint32_t chance(uint32_t below)
 {
@@ -93,15 +95,15 @@ static int64_t later(int64_t version, int64_t now)
 
 static void wake(int route, int32_t priority, int64_t run_at)
 {
-	static int64_t earliest; /* of those that are not delivered yet */
+	static int64_t earliest; /* of the undelivered notifications */
 
 	earliest = wake_count && earliest < run_at ? earliest : run_at;
-	if (wake_count == WAKES) /* as too many do: any */
+	if (wake_count == WAKES) /* too many: replaced by one about any stream */
 		wake_count = 0, route = 0, run_at = earliest;
 	snprintf(wakes[wake_count++], sizeof *wakes, "%d %d %d %lld", FAKE_MANAGER + 1, route, priority, (long long)run_at);
 }
 
-/* --- the database -------------------------------------------------------------------------------------------------- */
+/* --- The database ------------------------------------------------------------------------------------------------- */
 
 static int by_due(const void *a, const void *b)
 {
@@ -149,14 +151,14 @@ static void streams_begin(struct under_way *u)
 	}
 }
 
-/* Chooses the winners; they are seen as running when it commits. */
+/* Chooses the winners; others see them as running when the claim commits. */
 static bool claim_begin(struct under_way *u)
 {
 	struct store_claim *claim = u->op;
 
 	for (int i = 0; i < claim->count; i++)
 		if (rows[claim->tries[i].id].locked)
-			return false; /* it waits */
+			return false; /* it waits for the lock */
 	u->won = calloc((size_t)claim->count + 1, sizeof *u->won);
 	for (int i = 0; i < claim->count; i++) {
 		struct row *r = &rows[claim->tries[i].id];
@@ -229,7 +231,7 @@ static void submit_commit(struct under_way *u)
 		rows[u->made[i].id].state = ROW_WAITS;
 }
 
-/* Reports end what runs; their results are filled in at once. */
+/* Reports end running attempts; their results are filled in at once. */
 static bool report_begin(struct under_way *u)
 {
 	struct store_report *report = u->op;
@@ -262,7 +264,7 @@ static void report_commit(struct under_way *u)
 	}
 }
 
-/* The only change by hand here is of the priority. */
+/* The only manual change here is of the priority. */
 static bool edit_begin(struct under_way *u)
 {
 	struct store_edit *edit = u->op;
@@ -294,7 +296,7 @@ static void edit_commit(struct under_way *u)
 	r->locked = false;
 }
 
-/* --- operations ---------------------------------------------------------------------------------------------------- */
+/* --- Operations --------------------------------------------------------------------------------------------------- */
 
 static void begin_op(struct under_way *u)
 {
@@ -373,7 +375,7 @@ static void answer_op(int index)
 	default: break;
 	}
 	if (u.kind == FAKE_CLAIM && chance(20) == 0)
-		fake_fail(u.op, STATUS(UNKNOWN)); /* the connection broke before the answer came */
+		fake_fail(u.op, STATUS(UNKNOWN)); /* the connection broke before the answer arrived */
 	else
 		fake_ok(u.op);
 	free(u.rows);
@@ -382,7 +384,7 @@ static void answer_op(int index)
 	free(u.made);
 }
 
-/* Takes in what the core has asked for. */
+/* Collects the operations that the core has started. */
 static void gather(void)
 {
 	static const enum fake_kind kinds[] = {
@@ -408,7 +410,7 @@ static void move_some_op(void)
 		answer_op(i);
 }
 
-/* --- those who make work --------------------------------------------------------------------------------------------- */
+/* --- Sources of work ---------------------------------------------------------------------------------------------- */
 
 struct own_submit {
 	struct store_task tasks[3];
@@ -462,7 +464,8 @@ static void edit_some(void)
 	edit_tasks(core->edits, &e->op);
 }
 
-/* The other manager submits, claims, ends and changes; what it commits and another should know of it tells. */
+/* The other manager submits, claims, ends and changes tasks. If a committed change matters to others, it sends a
+ * notification. */
 static void other_begins(void)
 {
 	struct foreign *f = &foreign[foreign_count];
@@ -525,7 +528,7 @@ static void hear_wake(void)
 	core_notified(core, said);
 }
 
-/* --- our workers ----------------------------------------------------------------------------------------------------- */
+/* --- Our workers -------------------------------------------------------------------------------------------------- */
 
 struct own_report {
 	struct store_report op;
@@ -573,7 +576,7 @@ static void work(int w)
 	}
 }
 
-/* --- a storm --------------------------------------------------------------------------------------------------------- */
+/* --- A storm ------------------------------------------------------------------------------------------------------ */
 
 static void step(void)
 {
@@ -600,7 +603,7 @@ static void step(void)
 	fake_turn(core);
 }
 
-/* Lets everything come to its end. Returns how many due tasks nobody has claimed then; *first is one of them. */
+/* Lets all activity end. Returns the number of due tasks that are still unclaimed; *first is one of them. */
 static int calm(int *first)
 {
 	int left = 0;
@@ -629,7 +632,7 @@ static void storm(uint64_t number)
 	memset(hands, 0, sizeof hands);
 	core = fake_core_with(&(struct core_options){.window_limit = 60, .claim_limit = 10});
 	fake.other_managers = 1;
-	/* A backlog of long ago. */
+	/* An old backlog. */
 	for (int i = 0; i < 400; i++) {
 		int64_t at = fake_db_us() - 600000000 + i / 3;
 		rows[++row_count] = (struct row){
@@ -641,7 +644,7 @@ static void storm(uint64_t number)
 	cr_assert_eq(left, 0, "storm %d: %d due tasks were not seen, the first is %d of route %d, priority %d, due %lld ms ago",
 	    (int)number, left, first, rows[first].route, rows[first].priority,
 	    (long long)(fake_db_us() - rows[first].run_at) / 1000);
-	while (op_count) /* what is left of looks and the like */
+	while (op_count) /* what is left of queries and the like */
 		ops[op_count - 1].begun ? ops[op_count - 1].committed ? answer_op(op_count - 1) : commit_op(&ops[op_count - 1])
 		                        : begin_op(&ops[op_count - 1]);
 	fake_end(core);

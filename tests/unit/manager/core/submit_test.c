@@ -1,4 +1,4 @@
-/* Submits, reports and changes by hand: what follows from them for the window, waiters and workers. */
+/* Submits, reports and manual changes: their effects on the ready cache, waiting calls and workers. */
 #include "manager/core/submit.h"
 
 #include "common/uuid.h"
@@ -22,7 +22,7 @@ struct told {
 	int64_t id;
 };
 
-/* A core that knows one route, whose only stream is empty; a Fetch waits. */
+/* Creates a core that knows one route with one empty stream; a Fetch waits. */
 static void begin(void)
 {
 	route = fake_route("q", "t");
@@ -42,12 +42,12 @@ static void on_submitted(void *arg, const struct store_made *made, const struct 
 	told->id = error ? 0 : made[0].id;
 }
 
-/* Submits one task and answers it. */
+/* Submits one task and answers the submit. */
 static void submit(struct told *told, struct store_task *task, const struct store_made *made, int made_count)
 {
 	*told = (struct told){0};
 	submit_tasks(core->submits, request, task, 1, fake.now_ms + 5000, 0, on_submitted, told);
-	fake_turn(core); /* the routes, if they had to be made */
+	fake_turn(core); /* the routes, if they had to be created */
 	struct store_submit *op = fake_take(FAKE_SUBMIT);
 
 	cr_assert_not_null(op);
@@ -76,7 +76,8 @@ Test(submit, what_was_made_is_claimed_without_looking_for_it)
 	fake_end(core);
 }
 
-/* A statement that is sent wakes a backend, which may take the processor: answers are not to wait for that. */
+/* A statement wakes a PostgreSQL backend when it is sent, and that may take the processor: answers must not wait for
+ * it. */
 Test(submit, the_answer_comes_before_the_claim_and_one_claim_is_for_all)
 {
 	struct store_task tasks[] = {{.queue = "q", .type = "t", .details = "d"}, {.queue = "q", .type = "t", .details = "d"}};
@@ -116,7 +117,7 @@ Test(submit, routes_are_made_first)
 	fake_end(core);
 }
 
-/* The manager that made it may have died before it could tell anybody. */
+/* The manager that created the task may have died before it could notify the others. */
 Test(submit, what_an_earlier_copy_made_is_looked_for)
 {
 	struct store_task task = {.queue = "q", .type = "t", .details = "d"};
@@ -177,7 +178,7 @@ Test(submit, older_request_ids_are_refused)
 	struct reeve_error error;
 
 	begin();
-	/* An id made long ago, as its time says. */
+	/* An id whose time is long ago. */
 	uint64_t ms = (uint64_t)(fake_db_us() / 1000 - 25 * 3600 * 1000);
 	for (int i = 0; i < 6; i++)
 		request[i] = (uint8_t)(ms >> 8 * (5 - i));
@@ -191,7 +192,7 @@ Test(submit, older_request_ids_are_refused)
 	fake_end(core);
 }
 
-/* --- reports -------------------------------------------------------------------------------------------------------- */
+/* --- Reports ------------------------------------------------------------------------------------------------------ */
 
 static int reported;
 
@@ -259,7 +260,7 @@ Test(report, what_ended_is_told_and_what_waits_again_is_a_candidate)
 	fake_end(core);
 }
 
-/* A report whose first try ended unknown with its connection: what that changed was never told. */
+/* A report whose connection broke during the first try: the changes of that try were never applied here. */
 Test(report, after_an_unknown_try_everything_is_read)
 {
 	struct store_result results[] = {{.id = 1, .token = 1, .outcome = STORE_RETURNED}};
@@ -277,7 +278,7 @@ Test(report, after_an_unknown_try_everything_is_read)
 	fake_end(core);
 }
 
-/* --- changes by hand ------------------------------------------------------------------------------------------------ */
+/* --- Manual changes ----------------------------------------------------------------------------------------------- */
 
 static int edited;
 
@@ -350,7 +351,8 @@ Test(edit, a_retried_task_is_a_candidate)
 	fake_end(core);
 }
 
-/* An edit whose first try ended unknown with its connection: the database only knows that it was made, not what it changed. */
+/* An edit whose connection broke during the first try: the database only knows that the edit was made, not what it
+ * changed. */
 Test(edit, after_an_unknown_try_everything_is_read)
 {
 	struct store_edited task = {.id = 7, .status = "queued", .changed = true};
@@ -361,7 +363,7 @@ Test(edit, after_an_unknown_try_everything_is_read)
 	fake_end(core);
 }
 
-/* Another manager has made the route a moment ago. */
+/* Another manager has just created the route. */
 Test(edit, the_routes_are_read_if_the_task_has_one_that_is_not_known_here)
 {
 	begin();

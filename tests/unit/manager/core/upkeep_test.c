@@ -1,4 +1,4 @@
-/* Upkeep: whose time it is, and when expired attempts may be taken back. */
+/* Maintenance jobs: the estimate of the database's time, expired attempts, and counts. */
 #include "manager/core/upkeep.h"
 
 #include "common/uuid.h"
@@ -24,7 +24,7 @@ Test(upkeep, the_databases_time_goes_on_between_readings)
 	fake_end(core);
 }
 
-/* What was due stays due. */
+/* Tasks that were due stay due. */
 Test(upkeep, a_clock_set_back_hides_nothing)
 {
 	core = fake_core();
@@ -40,7 +40,7 @@ Test(upkeep, a_clock_set_back_hides_nothing)
 	fake_end(core);
 }
 
-/* Until the clock has caught up: then all is as if it had never been ahead. */
+/* As soon as the clock has caught up, the estimate follows it again. */
 Test(upkeep, the_estimate_is_the_clock_again_when_that_has_caught_up)
 {
 	core = fake_core();
@@ -55,7 +55,7 @@ Test(upkeep, the_estimate_is_the_clock_again_when_that_has_caught_up)
 	fake_end(core);
 }
 
-/* One that began later goes by the estimate of those before it. */
+/* A manager that starts later uses the estimate of the earlier managers. */
 Test(upkeep, another_manager_has_seen_the_clock_ahead)
 {
 	const int64_t s = 1000000;
@@ -83,8 +83,8 @@ static bool taken(int64_t at_us)
 	return request_id_timely(core->clock, id, &error);
 }
 
-/* Ids of the time that this manager tells are taken, whatever its clock did; one made before the clock was set forward may have
- * been forgotten meanwhile. */
+/* Ids with the actual time of the database's clock, or with this manager's estimate, are accepted, even if the clock
+ * was set. An id from before the clock was set forward may have been forgotten since then. */
 Test(upkeep, request_ids_are_taken_by_the_clock_and_by_the_reckoning)
 {
 	const int64_t s = 1000000, hour = 3600 * s;
@@ -116,7 +116,7 @@ Test(upkeep, nothing_expires_before_a_lease_has_passed)
 	fake_end(core);
 }
 
-/* A worker that lives may be about to report what it did meanwhile. */
+/* A live worker may be about to report results from the time of the outage. */
 Test(upkeep, nor_in_an_outage_or_in_the_lease_after_it)
 {
 	core = fake_core();
@@ -136,7 +136,7 @@ Test(upkeep, nor_when_the_process_was_stopped)
 {
 	core = fake_core();
 	fake_pass(core, 20000);
-	fake.now_ms += 60000; /* in one leap */
+	fake.now_ms += 60000; /* in one jump */
 	fake.expired_looks = 0;
 	fake_pass(core, 14000);
 	cr_expect_eq(fake.expired_looks, 0);
@@ -145,7 +145,7 @@ Test(upkeep, nor_when_the_process_was_stopped)
 	fake_end(core);
 }
 
-/* Short leases and heartbeats, as tests have them. */
+/* Short leases and heartbeats, as in other tests. */
 Test(upkeep, short_leases_expire_too)
 {
 	core = fake_core_with(&(struct core_options){.lease_ms = 500, .heartbeat_ms = 100, .buffer_ms = 600});
@@ -160,7 +160,8 @@ static void on_wait(void *arg, const int64_t *ended, int count, const struct ree
 	*(int *)arg = count;
 }
 
-/* Those that wait again come back to the window, those that ended are told of. */
+/* Attempts that have expired: a task that waits again returns to the ready cache, and the end of a task is reported to
+ * waiting calls. */
 Test(upkeep, what_becomes_of_expired_attempts)
 {
 	struct fake_fetch fetch;
@@ -208,7 +209,7 @@ Test(upkeep, what_becomes_of_expired_attempts)
 	fake_end(core);
 }
 
-/* The next look for expired attempts; fails the test if there is none for a while. Answered by the caller. */
+/* Returns the next query for expired attempts; fails the test if there is none for a while. The caller answers it. */
 static struct store_expire *expire_taken(void)
 {
 	struct store_expire *expire = NULL;
@@ -233,7 +234,7 @@ static void expire_nothing(struct store_expire *expire)
 	fake_ok(expire);
 }
 
-/* Rows that cannot be ended just now keep their place at the head: the others come nevertheless. */
+/* Rows that cannot be ended now stay at the head; the rows after them are processed nevertheless. */
 Test(upkeep, a_full_page_of_the_journal_is_followed_by_the_next)
 {
 	core = fake_core();
@@ -255,7 +256,7 @@ Test(upkeep, a_full_page_of_the_journal_is_followed_by_the_next)
 	fake_end(core);
 }
 
-/* What is not added up yet is walked by everybody who asks for the counts. */
+/* Every query of the counts scans what has not been added up yet. */
 Test(upkeep, counts_are_added_up_every_second_and_at_once_after_a_full_page)
 {
 	core = fake_core();
@@ -271,7 +272,7 @@ Test(upkeep, counts_are_added_up_every_second_and_at_once_after_a_full_page)
 	fake_end(core);
 }
 
-/* What was given out before this manager began has been watched only since then. */
+/* Attempts that were assigned before this manager started have been watched only since its start. */
 Test(upkeep, attempts_from_before_are_watched_from_the_first_tick_on)
 {
 	fake_route("q", "t");
@@ -287,7 +288,7 @@ Test(upkeep, attempts_from_before_are_watched_from_the_first_tick_on)
 	fake_end(core);
 }
 
-/* A clock that jumps ends nothing that runs: its time is watched anew. */
+/* A jump of the clock ends no running attempt: its time is watched from the beginning again. */
 Test(upkeep, a_jump_of_the_databases_clock_is_noticed_either_way)
 {
 	for (int sign = -1; sign <= 1; sign += 2) {
@@ -298,7 +299,7 @@ Test(upkeep, a_jump_of_the_databases_clock_is_noticed_either_way)
 		int64_t before_us = fake_db_us();
 		fake.clock_us += sign * 3600 * INT64_C(1000000);
 		struct store_expire *expire = expire_taken();
-		if (expire->before_assignment != 42) { /* not noticed yet: then nothing is later than the old clock */
+		if (expire->before_assignment != 42) { /* not noticed yet: the time is not later than the old clock's */
 			cr_expect_leq(expire->now_us - before_us, 2000000);
 			expire_nothing(expire);
 			fake_pass(core, 1500);
@@ -316,7 +317,7 @@ Test(upkeep, a_jump_of_the_databases_clock_is_noticed_either_way)
 	}
 }
 
-/* A database whose host has vanished breaks no connection: what tells is that nothing comes back. */
+/* If the database's host vanishes, no connection breaks; only the missing answers show it. */
 Test(upkeep, a_database_that_does_not_answer_is_told_from_one_that_does)
 {
 	core = fake_core();

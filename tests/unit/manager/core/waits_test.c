@@ -1,4 +1,4 @@
-/* Waits: told at once of what ends here, by looks of what ends elsewhere, and never left waiting. */
+/* Waits: ends at this manager are reported at once, polls find the others, and no call waits forever. */
 #include "manager/core/waits.h"
 
 #include "tests/unit/manager/core/fake_store.h"
@@ -11,7 +11,7 @@ struct told {
 	int count;
 	int64_t ids[10];
 	reeve_status code;
-	bool waits_on; /* for the same id, from within the callback */
+	bool waits_on; /* for the same id, from the callback */
 };
 
 static struct core *core;
@@ -37,7 +37,7 @@ static void wait_for(struct told *told, int count, const int64_t *ids, int64_t m
 	waits_add(core->waits, ids, count, ms, 0, on_wait, told, NULL);
 }
 
-/* Answers the oldest look: these have ended, and of the others each is there. */
+/* Answers the oldest query: these tasks have ended, and the others exist. */
 static void look_answered(int count, const int64_t *ended)
 {
 	struct store_ended *look = fake_take(FAKE_ENDED);
@@ -90,14 +90,14 @@ Test(waits, what_ends_here_is_told_at_once)
 	waits_ended(core->waits, 2);
 	waits_ended(core->waits, 2);
 	cr_expect_eq(told.calls, 0);
-	waits_ended(core->waits, 77); /* nobody waits for it */
+	waits_ended(core->waits, 77); /* no call waits for it */
 	waits_ended(core->waits, 1);
 	cr_expect_eq(told.calls, 1);
 	cr_expect_eq(told.count, 2);
 	fake_end(core);
 }
 
-/* The look began before the end was committed, and does not show it. */
+/* The query began before the end was committed, and does not have it. */
 Test(waits, what_ends_while_it_is_looked_for_counts)
 {
 	struct told told;
@@ -290,7 +290,7 @@ Test(waits, all_are_told_at_the_end)
 	cr_expect_eq(unlooked.code, STATUS(UNAVAILABLE));
 }
 
-/* A caller that has gone leaves nothing behind, whether the first look is under way or over. */
+/* When its caller has gone, a wait ends and leaves nothing behind, whether its first query is in flight or answered. */
 Test(waits, ends_when_it_is_cancelled)
 {
 	struct told early = {0}, late = {0}, other;

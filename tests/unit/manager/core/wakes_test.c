@@ -1,4 +1,4 @@
-/* What managers tell each other. */
+/* Notifications to other managers, and from them. */
 #include "manager/core/wakes.h"
 
 #include "manager/core/dispatch.h"
@@ -30,7 +30,7 @@ Test(wakes, nobody_is_told_when_nobody_is_there)
 	fake_end(core);
 }
 
-/* Whether the last notification says "any, from the beginning". */
+/* Returns true if the last notification means any stream, from the beginning. */
 static bool all_told(void)
 {
 	char want[96];
@@ -38,7 +38,7 @@ static bool all_told(void)
 	return !strcmp(fake.woken, want);
 }
 
-/* A manager that has just started is not known yet when a task comes in a stream that is new to it. */
+/* A manager that has just started is not known yet when a task appears in a stream that is new to it. */
 Test(wakes, another_manager_that_appears_is_told_to_look_at_everything)
 {
 	begin(false);
@@ -52,7 +52,7 @@ Test(wakes, another_manager_that_appears_is_told_to_look_at_everything)
 	fake_end(core);
 }
 
-/* The connection ended while it was sent: the streams that it named may be new to the others. */
+/* The connection broke during the notification: the streams that it named may be new to the others. */
 Test(wakes, a_notification_that_failed_becomes_one_of_everything)
 {
 	begin(true);
@@ -85,7 +85,7 @@ Test(wakes, what_gathers_in_a_moment_is_told_once_from_its_earliest_time_on)
 	fake_end(core);
 }
 
-/* A Fetch of two slots waits, and nothing else is there. */
+/* Creates a core on which only a Fetch of two slots waits. */
 static void begin_with_fetch(struct fake_fetch *fetch)
 {
 	begin(true);
@@ -94,14 +94,14 @@ static void begin_with_fetch(struct fake_fetch *fetch)
 	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
 }
 
-/* As a submit does. */
+/* Adds a task as a submit does. */
 static void add_task(int id, int64_t run_at_us)
 {
 	window_note(core->window, route, 0, id, fake_db_us(), run_at_us, 10);
 	wakes_tell(core->wakes, route, 0, run_at_us);
 }
 
-/* A manager with a Fetch that waits for it takes a task itself: others would try for it in vain. */
+/* If a Fetch here waits for the task, this manager claims it: other managers would try in vain. */
 Test(wakes, a_task_that_is_claimed_here_is_not_told_of)
 {
 	struct fake_fetch fetch;
@@ -117,7 +117,7 @@ Test(wakes, a_task_that_is_claimed_here_is_not_told_of)
 	fake_end(core);
 }
 
-/* The Fetch of the claim under way has a slot left: its worker asks for that as soon as the claim has ended. */
+/* The Fetch of the claim in flight has a slot left: its worker sends the next Fetch as soon as the claim has ended. */
 Test(wakes, a_task_that_is_claimed_here_next_is_not_told_of)
 {
 	struct fake_fetch fetch, next;
@@ -138,7 +138,7 @@ Test(wakes, a_task_that_is_claimed_here_next_is_not_told_of)
 	fake_end(core);
 }
 
-/* … which it does not wait for longer than for its claim. */
+/* … but the notification waits for that Fetch only while the claim is in flight. */
 Test(wakes, a_task_for_which_no_worker_comes_again_is_told_of)
 {
 	struct fake_fetch fetch;
@@ -154,7 +154,8 @@ Test(wakes, a_task_for_which_no_worker_comes_again_is_told_of)
 	fake_end(core);
 }
 
-/* … but of what is left, others are told: at once if no Fetch has room for it, else when it should have been claimed. */
+/* The others are notified of tasks that are not claimed here: at once if no Fetch has room for them, else when the
+ * claim takes too long. */
 Test(wakes, a_task_that_is_not_claimed_here_is_told_of)
 {
 	struct fake_fetch fetch;
@@ -176,7 +177,7 @@ Test(wakes, a_task_that_is_not_claimed_here_is_told_of)
 	fake_end(core);
 }
 
-/* One is claimed here, the other will be due when no Fetch may wait any more. */
+/* One task is claimed here; the other becomes due when perhaps no Fetch waits any more. */
 Test(wakes, a_task_that_is_due_soon_after_a_claimed_one_is_told_of)
 {
 	struct fake_fetch fetch;
@@ -193,7 +194,7 @@ Test(wakes, a_task_that_is_due_soon_after_a_claimed_one_is_told_of)
 	fake_end(core);
 }
 
-/* A submit that an earlier copy of the call made: when its tasks are due is not known here. */
+/* A submit that an earlier copy of the call has made: the time at which its tasks are due is not known here. */
 Test(wakes, what_is_due_at_an_unknown_time_is_told_of)
 {
 	struct fake_fetch fetch;
@@ -205,7 +206,7 @@ Test(wakes, what_is_due_at_an_unknown_time_is_told_of)
 	fake_end(core);
 }
 
-/* One that is due later is told of: whoever has a Fetch then is to know. */
+/* A task that is due later is announced, because any manager may have a waiting Fetch then. */
 Test(wakes, a_task_that_is_due_later_is_told_of)
 {
 	struct fake_fetch fetch;
@@ -219,7 +220,7 @@ Test(wakes, a_task_that_is_due_later_is_told_of)
 	fake_end(core);
 }
 
-/* How many streams the last notification names. */
+/* Returns the number of streams that the last notification names. */
 static int streams_named(void)
 {
 	int n = 1;
@@ -246,7 +247,7 @@ Test(wakes, one_notification_names_many_streams)
 	fake_end(core);
 }
 
-/* A wake with many streams is understood: each is read from its own time on. */
+/* A notification of several streams: each is read from its own time on. */
 Test(wakes, each_stream_of_a_notification_is_read)
 {
 	struct fake_fetch fetch;
@@ -264,7 +265,7 @@ Test(wakes, each_stream_of_a_notification_is_read)
 	fake_end(core);
 }
 
-/* Any role of the database can send notifications: they do not make this manager work without bound. */
+/* Any role of the database can send notifications: the work that they cause must be limited. */
 Test(wakes, a_flood_is_bounded)
 {
 	struct fake_fetch fetch;
@@ -294,7 +295,7 @@ Test(wakes, a_flood_is_bounded)
 	fake_end(core);
 }
 
-/* Answers what is being read: these streams, without a task. How many pages that was. */
+/* Answers the reads in flight: discovery with these streams, and pages without rows. Returns the number of pages. */
 static int answer_reads(const struct store_stream *streams, int count)
 {
 	int pages = 0;
@@ -308,8 +309,8 @@ static int answer_reads(const struct store_stream *streams, int count)
 	return pages;
 }
 
-/* Each says that any stream may have something new: they are all read once a second for that, however many come, beside the
- * manager's own looks, two a second. */
+/* Each notification says that any stream may have new tasks. For that, all streams are read once a second, however many
+ * notifications arrive, in addition to the manager's own rescans, two a second. */
 Test(wakes, notifications_that_name_no_stream_read_each_once_a_second)
 {
 	enum { STREAMS = 50, SECONDS = 5, EVERY_MS = 5 };
@@ -397,7 +398,7 @@ Test(wakes, any_means_all)
 	fake_end(core);
 }
 
-/* A route that this manager has not heard of is asked for, and its streams looked for. */
+/* A route that this manager does not know is loaded, and its streams are discovered. */
 Test(wakes, an_unknown_route_is_made_known)
 {
 	struct fake_fetch fetch;
@@ -429,7 +430,7 @@ Test(wakes, nonsense_is_harmless)
 	fake_end(core);
 }
 
-/* A time that PostgreSQL does not know would make it refuse to read that stream, or all of them. */
+/* With a time outside its range, PostgreSQL would refuse to read that stream, or all of them. */
 Test(wakes, a_time_that_the_database_does_not_know_is_not_asked_for)
 {
 	static const char *const said[] = {"8 %d 0 -1000000000000000000", "8 0 0 -1000000000000000000",
@@ -451,7 +452,7 @@ Test(wakes, a_time_that_the_database_does_not_know_is_not_asked_for)
 	}
 }
 
-/* What was said while nobody listened. */
+/* Notifications are lost while no connection listens. */
 Test(wakes, after_listening_anew_everything_is_read)
 {
 	struct fake_fetch fetch;
@@ -466,7 +467,7 @@ Test(wakes, after_listening_anew_everything_is_read)
 	fake_end(core);
 }
 
-/* A look for streams that was under way then may have begun too early. */
+/* A query of discovery that was in flight at that time may have begun too early. */
 Test(wakes, a_look_for_streams_under_way_does_not_stand_for_a_later_one)
 {
 	struct fake_fetch fetch;

@@ -1,4 +1,5 @@
-/* The window: what it reads, and when; that what appears behind its cursors, or while a page is read, is found. */
+/* The ready cache: what it reads, and when. It must find tasks that appear before its cursors, or while a page is
+ * read. */
 #include "manager/core/window.h"
 #include "tests/unit/manager/core/fake_answers.h"
 
@@ -10,7 +11,7 @@ static struct core *core;
 static int route;
 static struct fake_fetch fetch;
 
-/* A core that knows one route with one stream, of priority 0, and has a Fetch with 10 slots. */
+/* Creates a core that knows one route with one stream, of priority 0, and has a Fetch with 10 slots. */
 static void begin_with(const struct core_options *options)
 {
 	route = fake_route("q", "t");
@@ -24,8 +25,8 @@ static void begin(void)
 	begin_with(&(struct core_options){0});
 }
 
-/* Lets time pass; whatever pages are read meanwhile have nothing in them, and `next_due_us` (0: nothing) after it. Returns how
- * many those were. */
+/* Lets time pass and answers each page that is read with no rows and `next_due_us` (0: nothing becomes due later).
+ * Returns the number of those pages. */
 static int pass_quietly(int64_t ms, int64_t next_due_us)
 {
 	int pages = 0;
@@ -38,7 +39,7 @@ static int pass_quietly(int64_t ms, int64_t next_due_us)
 	return pages;
 }
 
-/* What the Fetch gets when everything that is claimed is won. */
+/* Answers the claim: everything in it is won. */
 static void claim_all(void)
 {
 	fake_claim(fake_claim_taken(), 0);
@@ -65,7 +66,7 @@ Test(window, a_stream_is_read_from_its_beginning_and_on)
 	for (int i = 0; i < 10; i++)
 		cr_expect_eq(fetch.ids[i], i + 1, "in their order");
 
-	/* The rest is at hand; the next page follows the last row. */
+	/* The other rows are in memory; the next page follows the last row. */
 	for (int64_t id = 2; fake_count(FAKE_PAGE) == 0; id++) {
 		cr_assert_lt(id, 100);
 		fetch_again(id);
@@ -105,7 +106,7 @@ Test(window, rows_that_come_twice_are_candidates_once)
 	struct store_page *page = fake_page_taken(route, 0);
 
 	cr_expect_eq(page->after_run_at_us, due);
-	fake_page_of(page, 21, 10, due + 20); /* which are just being claimed */
+	fake_page_of(page, 21, 10, due + 20); /* they are being claimed */
 	claim_all();
 	cr_expect_eq(fetch.count, 10);
 	cr_expect_eq(window_size(core->window), 0);
@@ -138,7 +139,7 @@ Test(window, one_behind_the_cursor_is_a_candidate_too)
 	fake_end(core);
 }
 
-/* The row was committed after the page had been read, and lies among the page's rows. */
+/* The row was committed after the page had been read, and its place is among the page's rows. */
 static void expect_read_again(int64_t due)
 {
 	fake_page_of(fake_page_taken(route, 0), 1, 100, due);
@@ -180,7 +181,7 @@ Test(window, what_another_manager_tells_while_a_page_is_read_is_found)
 	fake_end(core);
 }
 
-/* A page shows that a task waits again while its old version is still being claimed: that claim loses it. */
+/* A page has a task that waits again, while its old version is still being claimed: that claim loses it. */
 Test(window, a_newer_version_of_one_that_is_being_claimed_is_not_lost)
 {
 	begin();
@@ -205,7 +206,7 @@ Test(window, a_newer_version_of_one_that_is_being_claimed_is_not_lost)
 	fake_end(core);
 }
 
-/* A page that was read before a claim was committed shows rows that are not waiting any more. */
+/* A page that was read before a claim was committed has rows that no longer wait. */
 Test(window, rows_claimed_while_a_page_is_read_are_not_tried_again)
 {
 	begin();
@@ -235,7 +236,7 @@ Test(window, future_tasks_are_read_when_they_are_due)
 	pass_quietly(2995, due);
 	fake_pass(core, 10);
 	struct store_page *page = fake_page_taken(route, 0);
-	if (page->due_us < due) { /* a look at the last seconds, just before */
+	if (page->due_us < due) { /* a rescan of the last seconds, just before */
 		fake_page(page, 0, NULL, due);
 		page = fake_page_taken(route, 0);
 	}
@@ -278,7 +279,7 @@ Test(window, its_size_is_bounded)
 		window_note(core->window, route, 0, 10000 + i, fake_db_us(), due + 1000 + i, 10);
 	cr_expect_leq(window_size(core->window), 200);
 	fake_claim(claim, 0);
-	/* What was not kept is read. */
+	/* The tasks that were dropped are read. */
 	int64_t last = 0;
 	for (int64_t id = 2; id < 400 && last < 10999; id++) {
 		if (fetch.answered)
@@ -314,7 +315,7 @@ Test(window, one_that_was_cancelled_is_dropped)
 
 	cr_expect_eq(claim->count, 9);
 	cr_expect_eq(fake_tries(claim, 15), 0);
-	window_drop(core->window, 16); /* too late: its claim will find out */
+	window_drop(core->window, 16); /* too late: the claim will find out */
 	fake_claim(claim, 16);
 	fake_end(core);
 }
@@ -344,7 +345,7 @@ Test(window, the_last_seconds_are_looked_at_again_while_somebody_waits)
 	claim_all();
 	cr_expect_eq(pass_quietly(10000, 0), 0, "nobody waits");
 	fetch_again(2);
-	window_note(core->window, route, 0, 6, fake_db_us(), fake_db_us(), 10); /* the cursor moves on to now */
+	window_note(core->window, route, 0, 6, fake_db_us(), fake_db_us(), 10); /* the cursor moves to the present */
 	dispatch_run(core->dispatch);
 	claim_all();
 	fetch_again(3);
@@ -360,7 +361,7 @@ Test(window, the_last_seconds_are_looked_at_again_while_somebody_waits)
 	fake_end(core);
 }
 
-/* A look that waited for a database that stood still has cost nothing; what was committed meanwhile is looked for, too. */
+/* A rescan that waited for a database that hung has cost nothing; what was committed in that time is found, too. */
 Test(window, a_look_that_was_held_up_does_not_put_off_the_next)
 {
 	begin();
@@ -414,7 +415,7 @@ Test(window, a_page_that_failed_is_asked_for_again)
 	fake_end(core);
 }
 
-/* What was there before goes on by the reckoning; what is new goes by the clock as it is. */
+/* Earlier tasks follow the estimate; new ones follow the clock's actual time. */
 Test(window, a_clock_set_back_neither_hides_what_is_due_nor_hurries_what_is_not)
 {
 	begin();
@@ -445,8 +446,8 @@ Test(window, a_clock_set_back_neither_hides_what_is_due_nor_hurries_what_is_not)
 	fake_end(core);
 }
 
-/* A page is read just when a task becomes due, by a database that is a little ahead of our estimate: the task is not in it, since
- * the cursor is an hour ahead. */
+/* A page is read just before a task becomes due by our estimate, and the database's clock is a little ahead of that.
+ * The task is not in the page, because the cursor is an hour ahead. */
 Test(window, what_becomes_due_behind_the_cursor_is_not_forgotten)
 {
 	const int64_t s = 1000000;
@@ -518,7 +519,7 @@ Test(window, a_route_that_nobody_wants_costs_nothing)
 	cr_expect_eq(fake_count(FAKE_PAGE), 0, "it is not looked at either");
 	cr_expect_null(window_first(core->window));
 
-	/* Wanted again, it is read from the first task that was let go. */
+	/* When the route is wanted again, it is read from the first dropped task on. */
 	window_route_wanted(core->window, route, true);
 	fetch_again(2);
 	struct store_page *page = fake_page_taken(route, 0);
@@ -544,7 +545,7 @@ Test(window, a_page_that_comes_when_nobody_wants_it_any_more_is_let_go)
 	fake_end(core);
 }
 
-/* The claim wins nothing: another transaction has locked what it tries. */
+/* Answers the claim: it wins nothing, because another transaction has locked its tasks. */
 static void claim_locked(struct store_claim *claim)
 {
 	for (int i = 0; i < claim->count; i++)
@@ -557,7 +558,7 @@ static void claim_locked(struct store_claim *claim)
 	}
 }
 
-/* Lets a millisecond pass, without anything new in the tables. */
+/* Lets a millisecond pass with no new rows in the tables. Returns the next claim, or NULL. */
 static struct store_claim *claim_after_ms(void)
 {
 	fake_pass(core, 1);
@@ -566,7 +567,7 @@ static struct store_claim *claim_after_ms(void)
 	return fake_take(FAKE_CLAIM);
 }
 
-/* Locked tasks of one type are older than another type's: those are not held up. */
+/* Locked tasks of one type are older than those of another type, and must not hold them back. */
 Test(window, a_stream_of_locked_tasks_holds_up_no_other)
 {
 	enum { LOCKED = 50, OTHERS = 1000 };
@@ -590,7 +591,7 @@ Test(window, a_stream_of_locked_tasks_holds_up_no_other)
 	fake_claim(claim, 0);
 	cr_expect_eq(fetch.count, 1);
 
-	/* What was locked is tried less and less often, each task in its turn. */
+	/* The locked tasks are tried less and less often, each in its turn. */
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .slots = 1, .wait_ms = 60000});
 	for (int ms = 0; ms < 8000; ms++) {
 		claim = claim_after_ms();
@@ -608,7 +609,7 @@ Test(window, a_stream_of_locked_tasks_holds_up_no_other)
 	cr_expect_geq(tried, 5, "%d", tried);
 	cr_expect_leq(tried, 12, "%d", tried);
 
-	/* When one is free, the others are tried at once. */
+	/* When one is no longer locked, the others are tried at once. */
 	for (int ms = 0; ms < 3000 && !fetch.answered; ms++)
 		if ((claim = claim_after_ms()))
 			fake_claim(claim, 0);

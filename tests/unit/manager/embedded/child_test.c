@@ -1,4 +1,4 @@
-/* Child processes: how they begin, and how they end. */
+/* Child processes: how they start, and how they end. */
 #include "manager/embedded/child.h"
 
 #include <criterion/criterion.h>
@@ -65,7 +65,7 @@ Test(child, gives_up_waiting_in_time_or_when_told_to)
 
 Test(child, starts_with_nothing_blocked_and_in_its_own_session)
 {
-	/* Fields 1 and 6 of stat: the process and its session. The mask of blocked signals is in status. */
+	/* Fields 1 and 6 of stat are the process and its session. The mask of blocked signals is in status. */
 	const char *argv[] = {"/bin/sh", "-c",
 	    "read pid name state parent group session rest </proc/self/stat;"
 	    "[ $session = $$ ] && grep -q '^SigBlk:\t0000000000000000$' /proc/self/status",
@@ -90,7 +90,7 @@ Test(child, ends_with_its_parent)
 	int ends[2];
 	pid_t pid;
 
-	/* The pipe's writing end is the sleeping child's standard output: it closes when that child ends. */
+	/* The pipe's write end is the standard output of the sleeping child: it closes when that child ends. */
 	cr_assert(eq(int, pipe(ends), 0));
 	spec.output = ends[1];
 	pid_t parent = fork();

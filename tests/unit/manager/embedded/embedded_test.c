@@ -1,4 +1,4 @@
-/* A private PostgreSQL's life, on real clusters in folders under /tmp. */
+/* A private PostgreSQL from its creation to its end, on real clusters in directories under /tmp. */
 #include "manager/embedded/embedded.h"
 
 #include "manager/embedded/child.h"
@@ -58,7 +58,7 @@ static void stopped(struct embedded *embedded)
 	cr_assert(embedded_stop(embedded, &error), "%s", error.message);
 }
 
-/* What psql says to a statement, without the final newline. */
+/* Returns psql's output for a statement, without the final newline. */
 static const char *ask(const struct embedded *embedded, const char *statement)
 {
 	static char answer[256];
@@ -141,13 +141,13 @@ Test(embedded, is_not_misled_by_a_stale_pid_file)
 	char text[PATH_MAX + 64];
 
 	stopped(started(folder));
-	/* The number of a process that lives and is no PostgreSQL: ours. */
+	/* The id of a live process that is not PostgreSQL: our own. */
 	snprintf(text, sizeof text, "%d\n%s/postgres\n0\n5432\n\n\n\nready   \n", (int)getpid(), folder);
 	write_file("postgres/postmaster.pid", text);
 	stopped(started(folder));
 }
 
-/* Gives a file or folder to who would have made it: the cluster's user, if we are root. */
+/* Gives a file or directory to the user that would have created it: the cluster's user, if we are root. */
 static void give_away(const char *name)
 {
 	const struct passwd *user = getpwnam("postgres");
@@ -179,8 +179,8 @@ Test(embedded, begins_anew_after_an_interrupted_initdb)
 	cr_assert(ne(int, access(path, F_OK), 0));
 }
 
-/* That user can swap a folder of its own for a link while it is being walked through: then root would remove what the link
- * leads to. */
+/* The cluster's user can replace one of its directories by a link while root walks through it; root would then remove
+ * what the link points to. */
 Test(embedded, removes_nothing_that_the_clusters_user_could_not_remove)
 {
 	struct reeve_error error = {0};
@@ -213,7 +213,7 @@ Test(embedded, uses_a_short_socket_folder_for_a_long_path)
 	target[length] = '\0';
 	cr_assert(eq(int, strncmp(target, "/tmp/reeve-", 11), 0));
 
-	/* A killed server leaves it behind; the next start removes it, a stop its own. */
+	/* A killed server leaves it there, and the next start removes it; a stopped server removes its own. */
 	kill(embedded_pid(embedded), SIGKILL);
 	while (embedded_alive(embedded))
 		poll(NULL, 0, 10);
@@ -250,7 +250,7 @@ Test(embedded, refuses_another_major_version)
 	cr_assert(strstr(error.message, "postgresql-9") != NULL, "%s", error.message);
 }
 
-/* What the server said last, of this start alone, is part of the error. */
+/* The error has the last message of the server, from this start only. */
 Test(embedded, tells_why_the_server_ended)
 {
 	struct reeve_error error = {0};
@@ -296,14 +296,14 @@ Test(embedded, names_the_folder_that_the_clusters_user_may_not_enter)
 	cr_assert(strstr(error.message, expected) != NULL, "%s", error.message);
 }
 
-/* Its log is on the same disk, and may have no word of it. */
+/* Its log is on the same disk, and may not have the error. */
 Test(embedded, says_that_its_disk_is_full)
 {
 	struct reeve_error error = {0};
 	char path[PATH_MAX + 16], block[64 * 1024] = {1};
 	int file;
 
-	/* In a chroot "/" need not be a mount that could be made private: the disk would be seen outside. */
+	/* In a chroot, "/" need not be a mount that can be made private; the disk would then be visible outside. */
 	if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
 		remove_folder(); /* a skipped test's fini does not run */
 		cr_skip("only root makes a disk, and not in a chroot");
@@ -352,7 +352,7 @@ Test(embedded, ends_with_the_process_that_started_it)
 	cr_assert(eq(int, (int)read(ends[0], &server, sizeof server), (int)sizeof server));
 	kill(owner, SIGKILL);
 	waitpid(owner, NULL, 0);
-	/* Waits for that server, if it still shuts down. */
+	/* Waits for that server if it is still shutting down. */
 	struct embedded *embedded = started(folder);
 	cr_assert(eq(int, waitpid(server, &status, WNOHANG), server));
 	cr_assert(eq(int, status, 0));

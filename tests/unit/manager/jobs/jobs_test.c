@@ -1,4 +1,4 @@
-/* The runner of jobs, on a clock that the test moves, and with a table of its own. */
+/* The runner of jobs, on a clock that the test moves, and with its own table. */
 #include "manager/jobs/jobs.h"
 
 #include <criterion/criterion.h>
@@ -20,13 +20,13 @@ static const struct job_spec table[NUMBER] = {
 static int64_t now_ms, alarm_ms;
 static struct jobs *jobs;
 
-/* What a run of a job does, and what came of the runs so far. */
+/* What a run of a job does, and the results of the runs so far. */
 static struct {
-	bool nothing_to_do, stays; /* stays: the test ends it */
+	bool nothing_to_do, stays; /* stays: it runs until the test ends it */
 	bool more;
 	int64_t takes_ms;
 	int runs;
-	int64_t last_ms, worst_ms; /* when the last one was; the longest time from one to the next */
+	int64_t last_ms, worst_ms; /* when the last run began; the longest time between two runs */
 } made[NUMBER];
 
 static int64_t clock_ms(void)
@@ -68,7 +68,7 @@ static void begin_with(int first, int last)
 	}
 }
 
-/* As the loop does: the alarm, again and again, as often as it goes off. */
+/* Lets time pass and runs the jobs whenever their timer fires, as the loop does. */
 static void pass(int64_t ms)
 {
 	int64_t until_ms = now_ms + ms;
@@ -104,8 +104,8 @@ Test(jobs, run_at_their_interval_from_their_first_time_on)
 	jobs_destroy(jobs);
 }
 
-/* The greedy one takes no time, so that its next run is due in the very pass that it has run in; the slow one takes longer than
- * the others' interval. */
+/* GREEDY takes no time, so its next run is due in the pass in which it has run; SLOW takes longer than the interval of
+ * the others. */
 Test(jobs, one_that_always_has_more_to_do_starves_none, .timeout = 20)
 {
 	begin_with(EVERY, ASKED);
@@ -129,7 +129,7 @@ Test(jobs, one_that_always_has_more_to_do_starves_none, .timeout = 20)
 	jobs_destroy(jobs);
 }
 
-/* With one pass for each alarm a job that comes later in the table waits no longer than one that comes first. */
+/* With one pass per timer, a job that is later in the table waits no longer than an earlier one. */
 Test(jobs, the_one_that_has_been_due_longest_runs_first)
 {
 	begin_with(EVERY, SLOW);
@@ -196,7 +196,7 @@ Test(jobs, a_request_waits_for_the_pause_after_the_last_run)
 	jobs_destroy(jobs);
 }
 
-/* The pause is for what the search costs. */
+/* The pause depends only on the duration of the search. */
 Test(jobs, the_pause_goes_by_the_time_until_the_work_was_found)
 {
 	begin_with(ASKED, ASKED);
@@ -232,7 +232,7 @@ Test(jobs, more_to_do_is_done_soon_and_nothing_to_do_is_no_run)
 	jobs_destroy(jobs);
 }
 
-/* Longer each time, whoever asks; and as before when it has gone well once. */
+/* The retry delay grows with each failure, also if runs are requested; one success resets it. */
 Test(jobs, a_failure_is_tried_again_later_and_later)
 {
 	static const int rests[] = {10, 20, 40, 50, 50};
@@ -304,7 +304,7 @@ Test(jobs, a_failure_is_logged_once_until_it_is_another_and_so_is_its_end, .init
 	jobs_destroy(jobs);
 }
 
-/* A lock that somebody else held. */
+/* Another session held the lock. */
 Test(jobs, what_was_unavailable_once_is_not_logged, .init = cr_redirect_stderr)
 {
 	struct reeve_error error;

@@ -1,5 +1,5 @@
-/* Requests as parameters and rows as responses, by the heads of statements that there are. The rows are made here, in the binary
- * format that PostgreSQL sends. */
+/* Requests as parameters and rows as responses, by the `takes` and `gives` lines of real statements. The rows are built
+ * here, in the binary format that PostgreSQL sends. */
 #include "manager/store/bind.h"
 #include "manager/store/pgtime.h"
 
@@ -81,12 +81,12 @@ Test(bind, lists_and_flags_are_parameters)
 	params_free(&params);
 }
 
-/* --- rows --------------------------------------------------------------------------------------------------------- */
+/* --- Rows --------------------------------------------------------------------------------------------------------- */
 
 static PGresult *rows;
 static int columns, filled;
 
-/* A result with the statement's columns, all of them text until add says otherwise. */
+/* Creates a result with the statement's columns; all of them are text unless `set` gives another type. */
 static void result_of(enum sql_id statement)
 {
 	PGresAttDesc attributes[80] = {0};
@@ -120,7 +120,7 @@ static void add_row(void)
 	filled++;
 }
 
-/* Libpq lets nobody change a column's type later: what a result has is told from here. */
+/* libpq cannot change a column's type later, so the PQftype below returns the type from here. */
 static Oid types[80];
 
 static void set(enum sql_id statement, const char *name, Oid type, const void *value, int length)

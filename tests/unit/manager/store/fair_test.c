@@ -1,4 +1,4 @@
-/* Whose operation is next: origins have their turns, whatever each has given. */
+/* The order of operations: origins take turns, however many operations each has added. */
 #include "manager/store/fair.h"
 
 #include <criterion/criterion.h>
@@ -22,7 +22,7 @@ static struct store_op *add(struct line *line, uint64_t origin, int weight)
 	return op;
 }
 
-/* Takes the next operation; whose it is. */
+/* Takes the next operation and returns its origin. */
 static uint64_t take(struct line *line)
 {
 	struct store_op *op = line->waiting;

@@ -1,4 +1,4 @@
-/* How long a manager may stand still within a transaction: a quarter of its lease, within bounds. */
+/* How long a manager may be idle within a transaction: a quarter of its lease, within limits. */
 #include "manager/store/idle_limit.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-/* How a role gathers operations into batches, over a connection that does nothing by itself. */
+/* How a role gathers operations into batches, over a fake connection. */
 #include "manager/store/internal.h"
 
 #include <criterion/criterion.h>
@@ -6,10 +6,10 @@
 
 enum { LIMIT = 100, OPS = 300, GATHER_MS = 40 };
 
-/* --- a connection that is told what PostgreSQL says ----------------------------------------------------------------- */
+/* --- A connection whose results the test supplies ----------------------------------------------------------------- */
 
 static struct conn_listener owner;
-static conn_done *next; /* of the statement in flight; NULL: none is */
+static conn_done *next; /* of the statement in flight; NULL: there is none */
 static void *next_arg;
 static enum sql_id running;
 
@@ -62,7 +62,7 @@ const char *conn_problem(const struct conn *conn)
 	return "";
 }
 
-/* --- a role of operations that gather ------------------------------------------------------------------------------- */
+/* --- A role with operations that gather --------------------------------------------------------------------------- */
 
 static struct store store;
 static struct role *role = &store.roles[ROLE_HEARTBEAT];
@@ -103,7 +103,7 @@ static void give(int count)
 	}
 }
 
-/* What PostgreSQL says to the statement in flight. */
+/* Answers the statement in flight with PostgreSQL's result. */
 static void answer_with(enum conn_kind kind, const char *sqlstate, const PGresult *rows)
 {
 	struct conn_result result = {.kind = kind, .rows = rows};
@@ -119,7 +119,7 @@ static void answer(enum conn_kind kind, const char *sqlstate)
 	answer_with(kind, sqlstate, NULL);
 }
 
-/* How many operations are in flight. */
+/* Returns the number of operations in flight. */
 static int in_flight(void)
 {
 	return next ? role->count : 0;
@@ -159,7 +159,7 @@ Test(role, what_the_connection_lost_goes_when_the_role_has_rested)
 	end();
 }
 
-/* Else a lock that was held for a moment would keep all heartbeats waiting for much longer. */
+/* Otherwise a lock that was held for a moment would keep all heartbeats waiting for much longer. */
 Test(role, the_parts_of_a_batch_that_was_split_follow_each_other_at_once)
 {
 	int batches = 0;
@@ -170,7 +170,7 @@ Test(role, the_parts_of_a_batch_that_was_split_follow_each_other_at_once)
 	event_base_loop(store.base, EVLOOP_ONCE);
 	cr_assert(eq(int, in_flight(), LIMIT - 1));
 	answer(CONN_REFUSED, "55P03");
-	answer(CONN_REFUSED, "55P03"); /* of 32: they go one by one */
+	answer(CONN_REFUSED, "55P03"); /* a part of 32: its operations are sent one by one */
 	for (; in_flight(); batches++)
 		answer(CONN_OK, "");
 	cr_expect(eq(int, ended, LIMIT));
@@ -217,7 +217,7 @@ static void on_nothing_left(void *arg, const struct conn_result *result)
 	struct role *r = arg;
 	(void)result;
 	free(r->batch[0]);
-	r->count = 0; /* as one that gives all its operations back to the list */
+	r->count = 0; /* like a kind that returns all its operations to the list */
 	role_done(r);
 }
 
@@ -241,9 +241,9 @@ Test(role, a_batch_may_end_without_operations)
 	end();
 }
 
-/* --- reports, whose batches take several statements ------------------------------------------------------------------ */
+/* --- Reports, whose batches take several statements --------------------------------------------------------------- */
 
-/* A row of int8, but for the last column, which has so many bytes; its value is small. */
+/* Returns a row of int8 values, except that the last column has `last_bytes` bytes; its value must be small. */
 static PGresult *row_of(int count, const int64_t *values, int last_bytes)
 {
 	PGresAttDesc attributes[8] = {0};
@@ -259,7 +259,7 @@ static PGresult *row_of(int count, const int64_t *values, int last_bytes)
 	return rows;
 }
 
-/* Else nobody would hear that the task has ended: asked for again, it is not there any more. */
+/* Otherwise the end of the task would never be reported: when the operation is retried, the task is no longer there. */
 Test(role, what_one_statement_has_ended_stays_so_if_the_next_is_blocked)
 {
 	struct store_result results[] = {

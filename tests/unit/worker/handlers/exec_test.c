@@ -1,4 +1,4 @@
-/* Programs as handlers: real processes, started by the real spawner. */
+/* Programs as handlers: real processes, started by the real supervisor. */
 #include "../process.h"
 #include "../program.h"
 #include "../stage.h"
@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 
 static struct stage stage;
-static char file[160]; /* of the handlers; the tests' own files lie beside it */
+static char file[160]; /* the handlers file; the tests' other files are in the same directory */
 
-/* Opens the stage with a handlers file. */
+/* Opens the fixture with a handlers file. */
 static void open_stage(struct reeve_worker_options options, const char *handlers)
 {
 	FILE *out;
@@ -27,7 +27,7 @@ static void open_stage(struct reeve_worker_options options, const char *handlers
 	stage.script.heartbeat_ms = 30;
 }
 
-/* The path of a file of the test's own. */
+/* Returns the path of one of the test's own files. */
 static const char *own(const char *name)
 {
 	static char path[256];
@@ -36,7 +36,7 @@ static const char *own(const char *name)
 	return path;
 }
 
-/* A process id that a handler wrote there. */
+/* Returns a process id that a handler wrote to one of the test's own files. */
 static pid_t read_pid(const char *name)
 {
 	return process_read(own(name));
@@ -64,7 +64,7 @@ static int close_stage(void)
 	return stage_close(&stage);
 }
 
-/* Runs one task of type t and returns what became of it. */
+/* Runs one task of type t and returns it with its result. */
 static const struct script_task *run_one(const char *details)
 {
 	int64_t id = script_add(&stage.script, "t", details);
@@ -83,7 +83,7 @@ static void expect(const struct script_task *task, Reeve__V1__Outcome outcome, c
 	    outcome == OUTCOME(COMPLETED) ? task->result : task->error, text, "%s%s", task->result, task->error);
 }
 
-/* ---- what a program gets and gives ---- */
+/* ---- Input and output ---- */
 
 Test(exec, details_go_in_and_the_output_is_the_result)
 {
@@ -131,7 +131,7 @@ Test(exec, runs_in_a_directory_in_a_session_of_its_own_with_nothing_else_open)
 	                                             "exec cut -d\" \" -f1,5,6 /proc/self/stat'\n");
 	task = run_one("");
 	cr_expect_eq(task->outcome, OUTCOME(COMPLETED), "%s", task->error);
-	/* ls has the folder itself open, as 4. No signal is blocked or ignored. */
+	/* ls itself has the directory open, as 4. No signal is blocked or ignored. */
 	cr_expect_eq(
 	    strncmp(task->result, "/usr\n0 1 2 3 4 0000000000000000 0000000000000000 ", 48), 0, "%s", task->result);
 	cr_expect_eq(sscanf(task->result + 49, "%d %d %d", &pid, &group, &session), 3, "%s", task->result);
@@ -168,7 +168,7 @@ Test(exec, much_goes_both_ways_at_once)
 	cr_expect_eq(close_stage(), 0);
 }
 
-/* ---- how it ends ---- */
+/* ---- Exit codes and signals ---- */
 
 Test(exec, exit_codes)
 {
@@ -223,7 +223,7 @@ Test(exec, output_must_be_text)
 	cr_expect_eq(close_stage(), 0);
 }
 
-/* It was named by a path that begins where the worker was started, which is the root here. */
+/* The path of the program is relative to the directory in which the worker was started, which is the root here. */
 Test(exec, a_program_that_went_away_is_a_failure)
 {
 	char handlers[400];
@@ -245,9 +245,9 @@ Test(exec, a_program_that_went_away_is_a_failure)
 	cr_expect_eq(close_stage(), 0);
 }
 
-/* ---- time, and who else is in the group ---- */
+/* ---- Timeouts and process groups ---- */
 
-/* Writes its own id and a child's, ignores SIGTERM, and goes on for ever. */
+/* Writes its own process id and its child's, ignores SIGTERM, and never ends. */
 static const char stubborn[] =
     "[handler t]\ndirectory = %s\n"
     "exec = sh -c 'trap \"\" TERM; echo $$ > leader; sleep 1000 & echo $! > child; wait; wait'\n";
@@ -297,7 +297,7 @@ Test(exec, sigterm_comes_first)
 	id = script_add(&stage.script, "t", "");
 	stage_go(&stage);
 	stage_await(&stage, id);
-	/* It ended well, but because it was told to. */
+	/* It exited with 0, but only after SIGTERM. */
 	expect(&stage.script.tasks[id], OUTCOME(FAILED), "timeout", "not done after 200 ms: cleaned up");
 	cr_expect_eq(close_stage(), 0);
 }
@@ -413,7 +413,7 @@ Test(exec, many_at_once, .timeout = 120)
 	cr_expect_eq(close_stage(), 0);
 }
 
-/* ---- descriptor 3 ---- */
+/* ---- Descriptor 3 ---- */
 
 Test(exec, it_may_ask_for_more_time)
 {
@@ -442,7 +442,7 @@ Test(exec, more_time_is_no_more_than_was_granted)
 	cr_expect_str_eq(task->code, "timeout");
 	cr_expect_geq(task->run_ms, 700);
 	cr_expect_lt(task->run_ms, 3000);
-	/* How long it had in all. */
+	/* The error has the total time. */
 	cr_expect(atoi(task->error + strlen("not done after ")) >= 700, "%s", task->error);
 	cr_expect_eq(close_stage(), 0);
 }
@@ -467,7 +467,7 @@ Test(exec, when_more_time_is_refused_its_own_is_left)
 	cr_expect_eq(close_stage(), 0);
 }
 
-/* A stage on which the details are a script; say sends an object, written with ' for ". */
+/* Opens a fixture in which the details are a script. Its function `say` sends an object, written with ' for ". */
 static void open_shell(void)
 {
 	open_stage((struct reeve_worker_options){0}, "[handler t]\nexec = bash\n");
@@ -502,9 +502,9 @@ Test(exec, a_directive_goes_before_the_exit_code)
 	    {"say \"{'directive': 'NO_RETRY'}\"", OUTCOME(FATAL), "directive:NO_RETRY", "the program says NO_RETRY"},
 	    {"say \"{'directive': 'NO_RETRY'}\"; exit 3", OUTCOME(FATAL), "exit:3", "exit status 3"},
 	    {"say \"{'directive': 'NO_RETRY'}\"; kill -9 $$", OUTCOME(FATAL), "signal:9", "ended by signal 9 (Killed)"},
-	    /* It was not done when it said so. */
+	    /* It was killed after it had sent SUCCESS. */
 	    {"say \"{'directive': 'SUCCESS'}\"; kill -9 $$", OUTCOME(FAILED), "signal:9", "ended by signal 9 (Killed)"},
-	    /* The last one counts, and a message without one leaves it. */
+	    /* The last directive counts; a null directive and a message without a directive do not change it. */
 	    {"say \"{'directive': 'NO_RETRY'}\"; say \"{'directive': 'SUCCESS'}\"; say \"{'directive': null, 'new': [1]}\"; "
 	     "exit 1",
 	        OUTCOME(COMPLETED), "", ""},
@@ -525,16 +525,17 @@ Test(exec, it_says_more_of_a_failure)
 	                  "'stack': 'at x\\nat y', 'retry_in': '10m'}\"; exit 3");
 	expect(task, OUTCOME(FAILED), "503", "busy");
 	expect_beside(task, "page 3", "at x\nat y", 600000);
-	/* In several messages; the stack is what it wrote to standard error. */
+	/* In several messages. The stack is the standard error. */
 	task = run_script("echo one >&2; echo two >&2; say \"{'remark': 'a', 'retry_in': 1.5}\"; say \"{'remark': 'b'}\"; exit 3");
 	expect(task, OUTCOME(FAILED), "exit:3", "one\ntwo");
 	expect_beside(task, "b", "one\ntwo", 1500);
-	/* At once, which is not as the policy says; a fatal one is not tried again. */
+	/* 0 means a retry at once, which is sent as 1 ms because 0 would mean that it is not set. A fatal failure is not
+	 * retried. */
 	expect_beside(run_script("say \"{'retry_in': 0}\"; exit 3"), "", "", 1);
 	task = run_script("say \"{'retry_in': 7}\"; exit 65");
 	expect(task, OUTCOME(FATAL), "exit:65", "exit status 65");
 	expect_beside(task, "", "", 0);
-	/* One that completes keeps its remark alone. */
+	/* A task that completes keeps only its remark. */
 	task = run_script("echo noise >&2; say \"{'remark': 'well', 'error': 'x', 'stack': 'y', 'retry_in': 5}\"; echo done");
 	expect(task, OUTCOME(COMPLETED), "", "done\n");
 	expect_beside(task, "well", "", 0);
@@ -549,9 +550,9 @@ Test(exec, the_stack_is_the_end_of_standard_error)
 	task = run_script("head -c 300000 /dev/zero | tr '\\0' x >&2; echo the end >&2; exit 3");
 	cr_expect_eq(task->outcome, OUTCOME(FAILED));
 	cr_expect_leq(strlen(task->error), 4096);
-	cr_expect_eq(strlen(task->stack), 65535); /* and the newline at its end */
+	cr_expect_eq(strlen(task->stack), 65535); /* the newline at the end is the 65,536th byte */
 	cr_expect_str_eq(task->stack + strlen(task->stack) - 7, "the end");
-	/* What is no UTF-8 grows when it is repaired: still its end is kept. */
+	/* Invalid UTF-8 becomes longer when it is repaired; the end is kept nevertheless. */
 	task = run_script("head -c 300000 /dev/zero | tr '\\0' '\\377' >&2; echo the end >&2; exit 3");
 	cr_expect_gt(strlen(task->stack), 65000);
 	cr_expect_leq(strlen(task->stack), 65536);
@@ -605,10 +606,10 @@ Test(exec, what_is_wrong_on_descriptor_3_is_no_success)
 			cr_expect_str_eq(task->error, cases[i].problem);
 		expect_beside(task, "", "err\nstandard output:\nout\n", 0);
 	}
-	/* What failed anyway is tried again, and tells it. */
+	/* An attempt that failed for another reason is retried, and its error has the problem with the message. */
 	expect(run_script("say \"{'directive': 'NO'}\"; echo why >&2; exit 3"), OUTCOME(FAILED), "exit:3",
 	    "why (and descriptor 3: directive must be SUCCESS, RETRY or NO_RETRY: {\"directive\": \"NO\"})");
-	/* What is right with a message counts. */
+	/* The valid fields of an invalid message count. */
 	expect(run_script("say \"{'directive': 'NO_RETRY', 'remark': 1, 'error': 'e'}\""), OUTCOME(FATAL), "directive:NO_RETRY",
 	    "e (and descriptor 3: remark must be a string: {\"directive\": \"NO_RETRY\", \"remark\": 1, \"error\": \"e\"})");
 	cr_expect_eq(close_stage(), 0);
@@ -622,7 +623,7 @@ Test(exec, whatever_it_writes_to_descriptor_3_the_worker_does_not_suffer)
 	    "[handler child]\nexec = sh -c 'setsid sleep 1000 <&- >&- 2>&- & echo $!'\n");
 	cr_expect_str_eq(run_one("")->code, "bad_message");
 	cr_expect_eq(stage.script.extends, 0);
-	/* A child that keeps it open holds nothing up. */
+	/* A child that keeps the descriptor open does not delay the result. */
 	int64_t id = script_add(&stage.script, "child", "");
 	stage_await(&stage, id);
 	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(COMPLETED));
@@ -630,9 +631,9 @@ Test(exec, whatever_it_writes_to_descriptor_3_the_worker_does_not_suffer)
 	cr_expect_eq(close_stage(), 0);
 }
 
-/* ---- deaths ---- */
+/* ---- Death of the supervisor ---- */
 
-/* The process id of the spawner: the parent of a handler. */
+/* Returns the process id of the supervisor, which is the parent of a handler. */
 static pid_t parent_of(pid_t pid)
 {
 	return process_parent(pid);
@@ -642,7 +643,7 @@ Test(exec, the_spawners_death_is_the_workers_end)
 {
 	pid_t leader, child, spawner;
 
-	/* One runs and one waits. */
+	/* One task runs and one waits. */
 	open_stubborn((struct reeve_worker_options){.concurrency = 1, .prefetch = 1});
 	script_add(&stage.script, "t", "");
 	script_add(&stage.script, "t", "");
@@ -656,10 +657,10 @@ Test(exec, the_spawners_death_is_the_workers_end)
 	cr_expect_eq(stage_join(&stage), 1);
 	cr_expect(gone_soon(leader));
 	cr_expect(gone_soon(child));
-	/* It may have been the handler's own doing. */
+	/* The handler may have caused it, so the attempt has failed. */
 	expect(&stage.script.tasks[1], OUTCOME(FAILED), "spawner",
 	    "the worker's spawner process has died, and this with it");
-	cr_expect_eq(stage.script.tasks[2].outcome, OUTCOME(RETURNED)); /* which had not begun */
+	cr_expect_eq(stage.script.tasks[2].outcome, OUTCOME(RETURNED)); /* it had not begun */
 	cr_expect_str_eq(
 	    reeve_worker_error(stage.worker), "the spawner process has died, and every exec handler with it");
 	close_stage();

@@ -9,7 +9,7 @@
 
 static char path[] = "/tmp/reeve-handlers-XXXXXX";
 
-/* Reads a file with this text. */
+/* Reads a file with this content. */
 static bool read_text(struct handler **handlers, const char *text, size_t length, struct reeve_error *error)
 {
 	int fd;

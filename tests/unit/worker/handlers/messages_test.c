@@ -1,4 +1,4 @@
-/* Lines of JSON from a pipe, in whatever pieces they come. */
+/* Lines of JSON that arrive from a pipe in pieces of any size. */
 #include "worker/handlers/messages.h"
 
 #include <criterion/criterion.h>
@@ -9,7 +9,7 @@
 
 static struct messages messages;
 static int theirs;
-static char taken[256]; /* the numbers n of the messages {"n": …}, each with a comma */
+static char taken[256]; /* the numbers n of the messages {"n": …}, each followed by a comma */
 
 static void take(void *arg, const json_t *message)
 {
@@ -36,7 +36,7 @@ static void say(const char *text)
 	messages_read(&messages, take, taken);
 }
 
-/* `problem`: what is complained of, a part of it; NULL: nothing. */
+/* `problem`: a part of the expected problem; NULL: no problem. */
 static void finish(const char *want, const char *problem)
 {
 	messages_finish(&messages, take, taken);
@@ -52,7 +52,7 @@ static void finish(const char *want, const char *problem)
 Test(messages, lines_in_pieces)
 {
 	open_pipe();
-	messages_read(&messages, take, taken); /* nothing is there: it does not wait */
+	messages_read(&messages, take, taken); /* the pipe is empty: messages_read does not wait */
 	say("{\"n\"");
 	say(": 1}\n{\"n\": 2}\n{\"n\"");
 	cr_expect_str_eq(taken, "1,2,");
@@ -131,7 +131,7 @@ Test(messages, a_line_that_is_too_long_is_passed_over)
 	size_t longest = MESSAGE_MAX_BYTES;
 	char *line = malloc(longest + 3);
 
-	/* Just as long as may be, and one more. */
+	/* A line of the maximum length, and one that is one byte longer. */
 	for (int more = 0; more < 2; more++) {
 		open_pipe();
 		memset(line, ' ', longest + 2);
@@ -172,7 +172,7 @@ Test(messages, when_everybody_has_closed_it)
 	finish("1,2,", NULL);
 }
 
-/* A program may make its pipe larger, and end before the worker has read what it left there. */
+/* A program may make its pipe larger, and end before the worker has read what is left in it. */
 Test(messages, what_a_large_pipe_holds_is_read_to_its_end)
 {
 	static char blanks[900 * 1024];

@@ -1,4 +1,4 @@
-/* Commands are split into words. */
+/* Splitting commands into words. */
 #include "worker/handlers/words.h"
 
 #include <criterion/criterion.h>
