@@ -15,14 +15,14 @@ struct crew_shared {
 	_Atomic int64_t started[STAMPS];  /* now_ns() at the start of each handler of type "stamp", by the task's number */
 };
 
-enum { CREW_MOST = 16 };
+enum { CREW_MAX = 16 };
 
 struct crew {
 	struct crew_shared *shared;
 	char path[200];
 	int count;
-	pid_t pids[CREW_MOST];
-	int go[CREW_MOST]; /* closing it lets the process begin */
+	pid_t pids[CREW_MAX];
+	int go[CREW_MAX]; /* closing it lets the process begin */
 };
 
 /* Starts `count` processes of the program `worker`, which wait for crew_go. */

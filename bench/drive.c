@@ -56,8 +56,8 @@ int main(int argc, char **argv)
 	    .prefetch = atoi(argv[8]),
 	};
 
-	if (bench.tasks < 1 || bench.processes < 1 || bench.processes > CREW_MOST)
-		give_up("TASKS must be 1 or more, PROCESSES 1 to %d", CREW_MOST);
+	if (bench.tasks < 1 || bench.processes < 1 || bench.processes > CREW_MAX)
+		give_up("TASKS must be 1 or more, PROCESSES 1 to %d", CREW_MAX);
 	bench.client = reeve_client_create(&(struct reeve_client_options){.managers = bench.manager}, &failure);
 	if (!bench.client || !reeve_client_ready(bench.client, &failure))
 		give_up("%s", failure.message);

@@ -18,11 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DAYS = 30, REPEATS = 5, CALLS_MOST = 100000, SWEEP_ROWS = 200, ARCHIVE_BYTES = 4 * 1024 * 1024,
+enum { DAYS = 30, REPEATS = 5, CALLS_MAX = 100000, SWEEP_ROWS = 200, ARCHIVE_BYTES = 4 * 1024 * 1024,
 	LATE_ROWS = 1000 /* rows that became old during the run: not waited for, up to this many */ };
 
 struct bench {
-	PGconn *upkeep, *hot, *hashed, *watch; /* set up like the manager's connections; `watch` reads the statistics */
+	PGconn *maintenance, *hot, *hashed, *watch; /* set up like the manager's connections; `watch` reads the statistics */
 	struct params params;
 	const char *label;
 	int64_t manager;
@@ -224,7 +224,7 @@ static const struct job jobs[] = {
     {"counts_fold", SQL_COUNTS_FOLD, add_nothing, told, HOT},
     {"executions_roll", SQL_EXECUTIONS_ROLL, add_nothing, told, HOT},
     {"executions_roll_idle", SQL_EXECUTIONS_ROLL, add_nothing, NULL, HOT},
-    /* the jobs of upkeep_ops.c, in its order */
+    /* the jobs of maintenance_ops.c, in its order */
     {"history_make_partitions", SQL_HISTORY_MAKE_PARTITIONS, add_days, NULL, UPKEEP},
     {"history_make_partitions_new", SQL_HISTORY_MAKE_PARTITIONS, add_more_days, once, UPKEEP},
     {"history_take_over", SQL_HISTORY_TAKE_OVER, add_nothing, told, UPKEEP},
@@ -272,15 +272,15 @@ static void figure(const struct bench *b, const char *job, const char *what, dou
 
 static void measure(struct bench *b, const struct job *job)
 {
-	PGconn *pg = job->session == UPKEEP ? b->upkeep : job->session == HOT ? b->hot : b->hashed;
-	int64_t longest_ns = 0, total_ns = 0, most_pages = 0, rows = 0;
+	PGconn *pg = job->session == UPKEEP ? b->maintenance : job->session == HOT ? b->hot : b->hashed;
+	int64_t longest_ns = 0, total_ns = 0, max_pages = 0, rows = 0;
 	struct made made = {0, true};
 
 	if (job->add == add_days_and_place)
 		b->key = STORE_TIME_BEGIN, b->id = 0;
 	PQclear(PQprepare(pg, sql_statements[job->statement].name, sql_statements[job->statement].text, 0, NULL));
 	for (int call = 0; job->end ? made.more : call < REPEATS; call++) {
-		if (call == CALLS_MOST)
+		if (call == CALLS_MAX)
 			give_up("%s has no end", job->name);
 		int64_t pages_before = pages(b, pg);
 
@@ -291,13 +291,13 @@ static void measure(struct bench *b, const struct job *job)
 
 		total_ns += ns;
 		longest_ns = ns > longest_ns ? ns : longest_ns;
-		most_pages = touched > most_pages ? touched : most_pages;
+		max_pages = touched > max_pages ? touched : max_pages;
 		made = job->end ? job->end(b, result) : made;
 		rows += job->end ? made.rows : 0;
 		PQclear(result);
 	}
 	figure(b, job->name, "", (double)longest_ns / 1e6, "ms");
-	figure(b, job->name, "_touched", (double)most_pages, "pages");
+	figure(b, job->name, "_touched", (double)max_pages, "pages");
 	if (rows)
 		figure(b, job->name, "_row", (double)total_ns / 1e3 / (double)rows, "us");
 }
@@ -309,7 +309,7 @@ static void measure_recount(struct bench *b, const char *function, const char *r
 	int64_t begun_ns = now_ns();
 
 	snprintf(sql, sizeof sql, "select %s()", function);
-	database_run(b->upkeep, sql);
+	database_run(b->maintenance, sql);
 	figure(b, function, "_row", (double)(now_ns() - begun_ns) / 1e3 / (double)database_number(b->watch, rows), "us");
 }
 
@@ -324,17 +324,17 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	b.label = argv[2];
-	b.upkeep = database_connect(argv[1], false, false);
+	b.maintenance = database_connect(argv[1], false, false);
 	b.hot = database_connect(argv[1], true, false);
 	b.hashed = database_connect(argv[1], true, true);
 	b.watch = database_connect(argv[1], false, false);
-	database_run(b.upkeep, "set statement_timeout = 0");
+	database_run(b.maintenance, "set statement_timeout = 0");
 	b.manager = database_number(b.watch, "select max(id) from managers");
 	for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
 		measure(&b, &jobs[i]);
 	measure_recount(&b, "live_recount", "select count(*) from tasks");
 	measure_recount(&b, "counts_recount", "select (select count(*) from tasks) + (select count(*) from task_history)");
-	PQfinish(b.upkeep);
+	PQfinish(b.maintenance);
 	PQfinish(b.hot);
 	PQfinish(b.hashed);
 	PQfinish(b.watch);

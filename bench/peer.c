@@ -20,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { GREETING_BYTES = 8, ANSWER_MOST = 64 << 20, DEADLINE_MS = 60000, SOURCES = 64 };
+enum { GREETING_BYTES = 8, ANSWER_MAX = 64 << 20, DEADLINE_MS = 60000, SOURCES = 64 };
 
 struct pending {
 	peer_done *done; /* NULL: free */
@@ -69,7 +69,7 @@ static void on_read(struct bufferevent *stream, void *arg)
 	}
 	for (uint8_t head[FRAME_LENGTH_BYTES]; evbuffer_copyout(in, head, sizeof head) == sizeof head;) {
 		uint64_t length = frame_read_length(head);
-		if (length < FRAME_ID_BYTES || length > ANSWER_MOST)
+		if (length < FRAME_ID_BYTES || length > ANSWER_MAX)
 			give_up("a frame of %llu bytes", (unsigned long long)length);
 		if (evbuffer_get_length(in) < sizeof head + length)
 			return;

@@ -48,7 +48,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
-enum { PARK_MS = 10000, BULK = 1000, LIMIT_S = 180, PING_EVERY_MS = 20, PING_LEAST_MS = 500, HEARD_PINGS = 4, LOST_MS = 2000 };
+enum { PARK_MS = 10000, BULK = 1000, LIMIT_S = 180, PING_EVERY_MS = 20, PING_MIN_MS = 500, HEARD_PINGS = 4, LOST_MS = 2000 };
 
 #define WORKER(method) "/reeve.v1.WorkerService/" method
 
@@ -347,7 +347,7 @@ static void line_ping_in(struct line *line, int64_t ms)
 	event_add(line->ping, &next);
 }
 
-static int64_t idle_ping_ms = PING_LEAST_MS; /* the manager's last answer */
+static int64_t idle_ping_ms = PING_MIN_MS; /* the manager's last answer */
 
 static void on_line_ping(void *arg, uint32_t code, const uint8_t *bytes, size_t length)
 {
@@ -355,7 +355,7 @@ static void on_line_ping(void *arg, uint32_t code, const uint8_t *bytes, size_t 
 	Reeve__V1__PingResponse *r = code ? NULL : reeve__v1__ping_response__unpack(NULL, length, bytes);
 
 	if (r)
-		idle_ping_ms = r->idle_ping_ms > PING_LEAST_MS ? r->idle_ping_ms : PING_LEAST_MS;
+		idle_ping_ms = r->idle_ping_ms > PING_MIN_MS ? r->idle_ping_ms : PING_MIN_MS;
 	reeve__v1__ping_response__free_unpacked(r, NULL);
 	line_ping_in(line, options.ping_ms < 0 ? idle_ping_ms : options.ping_ms);
 }

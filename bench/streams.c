@@ -31,8 +31,8 @@ enum {
 	THREADS = 32,
 	CALL_TASKS = 10,
 	TYPES_OF_ONE = 1000,
-	WORKERS_MOST = 32,
-	MANAGERS_MOST = 4,
+	WORKERS_MAX = 32,
+	MANAGERS_MAX = 4,
 	SAMPLES = 2000000,
 	CONCURRENCY = 8,
 	PREFETCH = 50,
@@ -41,13 +41,13 @@ enum {
 };
 
 static struct {
-	const char *prefix, *managers[MANAGERS_MOST];
+	const char *prefix, *managers[MANAGERS_MAX];
 	int n_managers;
 	int types, rate, seconds, call_tasks;
 } options;
 
-static struct reeve_client *clients[MANAGERS_MOST]; /* one per manager */
-static struct reeve_worker *workers[WORKERS_MOST];
+static struct reeve_client *clients[MANAGERS_MAX]; /* one per manager */
+static struct reeve_worker *workers[WORKERS_MAX];
 static _Atomic int64_t first_start_ns, backlog_end_ns; /* backlog_end_ns: the last start so far of a task of `fill` */
 static atomic_int backlog_started;
 static int64_t *sent_ns;                 /* by the task's number */
@@ -103,7 +103,7 @@ static void start_workers(pthread_t *threads)
 		    .name = name,
 		    .concurrency = CONCURRENCY,
 		    .prefetch = PREFETCH,
-		    .no_spawner = true});
+		    .no_supervisor = true});
 		for (int type = i / 2 * TYPES_OF_ONE; type < (i / 2 + 1) * TYPES_OF_ONE && type < options.types; type++) {
 			type_name(name, type);
 			reeve_worker_handle(workers[i], name, perform, NULL);
@@ -232,19 +232,19 @@ static void destroy_clients(void)
 
 int main(int argc, char **argv)
 {
-	pthread_t threads[WORKERS_MOST];
+	pthread_t threads[WORKERS_MAX];
 	struct reeve_failure failure;
 	int64_t since = now_ns();
 	bool cold;
 
-	if (argc != 6 || atoi(argv[3]) < 1 || atoi(argv[3]) > WORKERS_MOST / 2 * TYPES_OF_ONE || atoi(argv[5]) < 1)
+	if (argc != 6 || atoi(argv[3]) < 1 || atoi(argv[3]) > WORKERS_MAX / 2 * TYPES_OF_ONE || atoi(argv[5]) < 1)
 		give_up("usage: bench-streams PREFIX MANAGERS TYPES RATE SECONDS | … fill PER-TYPE | … cold SECONDS");
 	options.prefix = argv[1];
 	options.types = atoi(argv[3]);
 	options.seconds = atoi(argv[5]);
 	options.call_tasks = CALL_TASKS;
 	cold = strcmp(argv[4], "cold") == 0;
-	for (char *rest = NULL, *url = strtok_r(argv[2], ",", &rest); url && options.n_managers < MANAGERS_MOST;
+	for (char *rest = NULL, *url = strtok_r(argv[2], ",", &rest); url && options.n_managers < MANAGERS_MAX;
 	    url = strtok_r(NULL, ",", &rest)) {
 		struct reeve_client *client = reeve_client_create(
 		    &(struct reeve_client_options){.managers = url, .connect_timeout_ms = WAIT_MS, .call_timeout_ms = WAIT_MS}, &failure);

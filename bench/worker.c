@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	if (shared == MAP_FAILED)
 		return 2;
 	struct reeve_worker *worker = reeve_worker_create(&(struct reeve_worker_options){
-	    .managers = argv[1], .concurrency = atoi(argv[3]), .prefetch = atoi(argv[4]), .no_spawner = true});
+	    .managers = argv[1], .concurrency = atoi(argv[3]), .prefetch = atoi(argv[4]), .no_supervisor = true});
 	char c;
 
 	reeve_worker_handle(worker, "noop", noop, NULL);

@@ -22,7 +22,7 @@ static const char *program_name = "reeve";
 static bool under_systemd;
 
 /* Atomic, since it may change while other threads log. */
-static _Atomic int least_urgent = LOG_LEVEL_INFO;
+static _Atomic int min_urgent = LOG_LEVEL_INFO;
 
 struct line {
 	char text[LINE_BYTES];
@@ -39,7 +39,7 @@ void log_setup(const char *program, enum log_level level)
 
 void log_set_level(enum log_level level)
 {
-	atomic_store_explicit(&least_urgent, level, memory_order_relaxed);
+	atomic_store_explicit(&min_urgent, level, memory_order_relaxed);
 }
 
 bool log_level_parse(const char *name, enum log_level *level)
@@ -112,7 +112,7 @@ void log_line(enum log_level level, const char *object, const char *format, ...)
 	va_list arguments;
 	int saved = errno;
 
-	if ((int)level > atomic_load_explicit(&least_urgent, memory_order_relaxed))
+	if ((int)level > atomic_load_explicit(&min_urgent, memory_order_relaxed))
 		return;
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);

@@ -245,7 +245,7 @@ static bool read_defaults_and_environment(const struct reading *reading, bool en
 			continue;
 		for (const struct option_spec *spec = reading->tables[i]->specs; spec->name; spec++) {
 			const char *where = environment ? spec->environment : spec->name;
-			const char *text = spec->fallback;
+			const char *text = spec->default_value;
 
 			if (environment)
 				text = where ? getenv(where) : NULL;

@@ -32,11 +32,11 @@ struct option_spec {
 	const char *name;        /* "max-details" for --max-details */
 	enum option_type type;
 	size_t offset;           /* of the field in the program's struct */
-	const char *fallback;    /* the default, as a user would type it; NULL: none */
+	const char *default_value;    /* the default, as a user would type it; NULL: none */
 	int64_t min, max;        /* limits of a number; both 0: none */
 	const char *environment; /* "REEVE_MANAGER", or NULL */
 	const char *argument;    /* the metavar of --help, "URL[,URL]"; NULL: "VALUE" */
-	const char *sentence;    /* the help, for --help and the docs; NULL: they omit the option */
+	const char *help;    /* the help, for --help and the docs; NULL: they omit the option */
 	char letter;             /* short form, or 0 */
 	bool in_file;            /* allowed in the configuration file */
 };

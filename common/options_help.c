@@ -58,12 +58,12 @@ static void write_wrapped(const char *text, int column, int indent, FILE *out)
 }
 
 /* Writes an option's help with its default and variable, as in "help (default: 5; REEVE_MANAGER)", into `out`. */
-static void option_sentence(const struct option_spec *spec, char *out, size_t size)
+static void option_help(const struct option_spec *spec, char *out, size_t size)
 {
-	bool shows_default = spec->fallback && spec->type != OPTION_FLAG;
+	bool shows_default = spec->default_value && spec->type != OPTION_FLAG;
 
-	snprintf(out, size, "%s%s%s%s%s%s", spec->sentence, shows_default || spec->environment ? " (" : "",
-	    shows_default ? "default: " : "", shows_default ? spec->fallback : "",
+	snprintf(out, size, "%s%s%s%s%s%s", spec->help, shows_default || spec->environment ? " (" : "",
+	    shows_default ? "default: " : "", shows_default ? spec->default_value : "",
 	    shows_default && spec->environment ? "; " : "", spec->environment ? spec->environment : "");
 	if (shows_default || spec->environment) {
 		size_t used = strlen(out);
@@ -74,10 +74,10 @@ static void option_sentence(const struct option_spec *spec, char *out, size_t si
 
 static void write_option(const struct option_spec *spec, FILE *out)
 {
-	char sentence[1024];
+	char help[1024];
 	int column;
 
-	if (!spec->sentence)
+	if (!spec->help)
 		return;
 	if (spec->letter)
 		column = fprintf(out, "  -%c, --%s", spec->letter, spec->name);
@@ -90,15 +90,15 @@ static void write_option(const struct option_spec *spec, FILE *out)
 		column = 0;
 	}
 	fprintf(out, "%*s", HELP_INDENT - column, "");
-	option_sentence(spec, sentence, sizeof sentence);
-	write_wrapped(sentence, HELP_INDENT, HELP_INDENT, out);
+	option_help(spec, help, sizeof help);
+	write_wrapped(help, HELP_INDENT, HELP_INDENT, out);
 }
 
 void options_help(const struct option_table *table, const struct option_table *extra, FILE *out)
 {
 	static const struct option_spec standard[] = {
-	    {.name = "help", .type = OPTION_FLAG, .letter = 'h', .sentence = "show this and exit"},
-	    {.name = "version", .type = OPTION_FLAG, .letter = 'V', .sentence = "show the version and exit"},
+	    {.name = "help", .type = OPTION_FLAG, .letter = 'h', .help = "show this and exit"},
+	    {.name = "version", .type = OPTION_FLAG, .letter = 'V', .help = "show the version and exit"},
 	};
 
 	fprintf(out, "Usage: %s %s\n\n", table->program, table->usage);
@@ -126,19 +126,19 @@ void options_markdown(const struct option_table *table, FILE *out)
 	fprintf(out, "| option | default | environment | in file | meaning |\n|---|---|---|---|---|\n");
 	for (const struct option_spec *spec = table->specs; spec->name; spec++) {
 		bool valued = spec->type != OPTION_FLAG;
-		const char *fallback = valued ? spec->fallback : NULL;
+		const char *default_value = valued ? spec->default_value : NULL;
 
-		if (!spec->sentence)
+		if (!spec->help)
 			continue;
 		fprintf(out, "| `--%s", spec->name);
 		if (valued) {
 			fputc(' ', out);
 			write_cell(spec->argument ? spec->argument : "VALUE", out);
 		}
-		fprintf(out, "` | %s%s%s | ", fallback ? "`" : "", fallback ? fallback : "", fallback ? "`" : "");
+		fprintf(out, "` | %s%s%s | ", default_value ? "`" : "", default_value ? default_value : "", default_value ? "`" : "");
 		fprintf(out, "%s%s%s | %s | ", spec->environment ? "`" : "", spec->environment ? spec->environment : "",
 		    spec->environment ? "`" : "", spec->in_file ? "yes" : "");
-		write_cell(spec->sentence, out);
+		write_cell(spec->help, out);
 		fprintf(out, " |\n");
 	}
 }

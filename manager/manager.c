@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ANSWER_BYTES = 4 << 20, ENVELOPE_BYTES = 64 << 10, FAREWELL_MS = 300 };
+enum { ANSWER_BYTES = 4 << 20, ENVELOPE_BYTES = 64 << 10, SHUTDOWN_NOTICE_MS = 300 };
 
 static bool level_read(const struct manager_options *options, enum log_level *level, struct reeve_error *error)
 {
@@ -30,7 +30,7 @@ bool manager_log_setup(const struct manager_options *options, struct reeve_error
 	return true;
 }
 
-static void on_alarm(evutil_socket_t fd, short what, void *arg)
+static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct manager *m = arg;
 	(void)fd, (void)what;
@@ -39,7 +39,7 @@ static void on_alarm(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Sets the timer of the jobs to this time (monotonic, in ms), unless it expires earlier. */
-static void alarm_set(void *arg, int64_t at_ms)
+static void timer_set(void *arg, int64_t at_ms)
 {
 	struct manager *m = arg;
 	if (at_ms >= m->alarm_ms)
@@ -73,15 +73,15 @@ static int64_t database_us(void *arg)
 	return m->core ? core_database_us(m->core) : 0;
 }
 
-static void on_farewell(struct store_op *op, const struct reeve_error *error)
+static void on_shutdown_notice(struct store_op *op, const struct reeve_error *error)
 {
-	struct manager *m = (struct manager *)((char *)op - offsetof(struct manager, farewell));
+	struct manager *m = (struct manager *)((char *)op - offsetof(struct manager, shutdown_notice));
 	(void)error; /* without the notice the other managers detect the stop a little later */
 	event_base_loopbreak(m->base);
 }
 
 /* Sends the shutdown notice, so that the other managers take over this one's tasks at once, and then ends the loop.
- * Ends it without that if the database is not connected, on a second signal, or after FAREWELL_MS. */
+ * Ends it without that if the database is not connected, on a second signal, or after SHUTDOWN_NOTICE_MS. */
 static void stop(struct manager *m)
 {
 	if (m->stopping || !store_up(m->store)) {
@@ -89,9 +89,9 @@ static void stop(struct manager *m)
 		return;
 	}
 	m->stopping = true;
-	m->farewell = (struct store_stop){.op.done = on_farewell};
-	store_stop(m->store, &m->farewell);
-	const struct timeval most = {.tv_usec = FAREWELL_MS * 1000};
+	m->shutdown_notice = (struct store_stop){.op.done = on_shutdown_notice};
+	store_stop(m->store, &m->shutdown_notice);
+	const struct timeval most = {.tv_usec = SHUTDOWN_NOTICE_MS * 1000};
 	event_base_loopexit(m->base, &most);
 }
 
@@ -172,7 +172,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	name_set(m, o->name);
 	signal(SIGPIPE, SIG_IGN);
 	m->base = event_base_new();
-	m->alarm = evtimer_new(m->base, on_alarm, m);
+	m->alarm = evtimer_new(m->base, on_timer, m);
 	m->alarm_ms = INT64_MAX;
 	m->dispatch = event_new(m->base, -1, 0, on_dispatch, m);
 	m->terminate = evsignal_new(m->base, SIGTERM, on_signal, m);
@@ -181,7 +181,7 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	event_add(m->hangup, NULL);
 	event_add(m->terminate, NULL);
 	event_add(m->interrupt, NULL);
-	const struct jobs_host jobs_host = {clock_monotonic_ms, alarm_set, m};
+	const struct jobs_host jobs_host = {clock_monotonic_ms, timer_set, m};
 	m->jobs = jobs_create(manager_jobs, JOBS, &jobs_host);
 	memory_watch(m->jobs);
 

@@ -18,7 +18,7 @@ struct manager {
 	int64_t alarm_ms;            /* when `alarm`, the timer of the jobs, expires; monotonic. INT64_MAX: not set */
 	struct jobs *jobs;
 	struct store *store;
-	struct store_stop farewell;  /* the shutdown notice to the other managers */
+	struct store_stop shutdown_notice;  /* the shutdown notice to the other managers */
 	bool stopping;
 	bool outdated;               /* it stops because a newer manager has upgraded the schema */
 	struct core *core;

@@ -12,12 +12,12 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-enum { MAPPED_FROM_BYTES = 256 << 10, FREE_MOST_BYTES = 32 << 20 };
+enum { MAPPED_FROM_BYTES = 256 << 10, FREE_MAX_BYTES = 32 << 20 };
 
 static bool trim(void *arg)
 {
 	(void)arg;
-	if (mallinfo2().fordblks > FREE_MOST_BYTES)
+	if (mallinfo2().fordblks > FREE_MAX_BYTES)
 		malloc_trim(0);
 	return false;
 }

@@ -23,7 +23,7 @@ struct slot;
 enum attempt_place {
 	PLACE_READY,    /* waits to be started */
 	PLACE_TAKEN,    /* in a slot's batch: running, about to run, or just ended */
-	PLACE_OUTBOX,   /* its result waits to be reported */
+	PLACE_UNACKED,   /* its result waits to be reported */
 	PLACE_REPORTED, /* its result is in a report in flight, or waits for its delay before it is reported again */
 };
 
@@ -76,7 +76,7 @@ struct attempt {
 	_Atomic int stop; /* enum stop_reason */
 	enum attempt_place place;
 	struct slot *slot; /* while taken */
-	uint64_t group;    /* once sealed: never shares a report with another group's results; 0: no group (outbox.h) */
+	uint64_t group;    /* once sealed: never shares a report with another group's results; 0: no group (unacked.h) */
 	bool refused;      /* the manager called its result invalid; `result` is the replacement */
 	int64_t later_ms;  /* the delay before a result with the ack LATER is reported again, */
 	int64_t later_until_ms; /* and the time when that delay ends */

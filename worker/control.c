@@ -7,7 +7,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "worker/courier.h"
+#include "worker/fetch_report.h"
 #include "worker/heartbeat.h"
 #include "worker/held.h"
 #include "worker/reload.h"
@@ -21,12 +21,12 @@
 enum {
 	STUCK_MS = 2000,        /* after the kill grace: how long a handler may take to end */
 	REPORT_LAST_MS = 10000, /* how long to wait for managers at the end */
-	GUARD_LATE_MS = 2000,   /* after the lease's end: by then a working watchdog has killed every program */
-	GUARD_SEEN_MS = 300,    /* how long the worker must have seen programs run that the watchdog should have killed, */
-	GUARD_LOOK_MS = 100,    /* in checks at this interval */
+	WATCHDOG_LATE_MS = 2000,   /* after the lease's end: by then a working watchdog has killed every program */
+	WATCHDOG_SEEN_MS = 300,    /* how long the worker must have seen programs run that the watchdog should have killed, */
+	WATCHDOG_CHECK_MS = 100,    /* in checks at this interval */
 };
 
-void worker_kick(struct reeve_worker *worker)
+void worker_wake(struct reeve_worker *worker)
 {
 	uint64_t one = 1;
 
@@ -36,8 +36,8 @@ void worker_kick(struct reeve_worker *worker)
 			;
 }
 
-/* Sleeps until worker_kick is called or `until_ms` has passed. */
-static void wait_for_kick(struct reeve_worker *worker, int64_t until_ms)
+/* Sleeps until worker_wake is called or `until_ms` has passed. */
+static void wait_for_wake(struct reeve_worker *worker, int64_t until_ms)
 {
 	struct pollfd ready = {.fd = worker->wake_fd, .events = POLLIN};
 	int64_t rest = until_ms == INT64_MAX ? -1 : until_ms - clock_monotonic_ms();
@@ -60,9 +60,9 @@ static void return_ready(struct reeve_worker *worker)
 }
 
 /* When a watchdog that has not killed the programs is considered hung. */
-static int64_t guard_limit(const struct reeve_worker *worker)
+static int64_t watchdog_limit(const struct reeve_worker *worker)
 {
-	return worker->lease_until_ms + GUARD_LATE_MS;
+	return worker->lease_until_ms + WATCHDOG_LATE_MS;
 }
 
 static bool programs_run(const struct reeve_worker *worker)
@@ -77,31 +77,31 @@ static bool programs_run(const struct reeve_worker *worker)
 
 /* Kills the supervisor, and all programs with it, if programs still run after the lease's end that its watchdog should
  * have killed. A worker that was itself frozen until now does not know yet that they have ended, so it must have seen
- * them running for GUARD_SEEN_MS. */
-static void heed_guard(struct reeve_worker *worker, int64_t now_ms)
+ * them running for WATCHDOG_SEEN_MS. */
+static void apply_watchdog(struct reeve_worker *worker, int64_t now_ms)
 {
-	int64_t from_ms = guard_limit(worker) - GUARD_SEEN_MS;
+	int64_t from_ms = watchdog_limit(worker) - WATCHDOG_SEEN_MS;
 
-	if (!worker->launcher || worker->guard_killed || !worker->taken_count || now_ms < from_ms || !programs_run(worker)) {
-		worker->guard_seen_ms = 0;
+	if (!worker->launcher || worker->watchdog_killed || !worker->taken_count || now_ms < from_ms || !programs_run(worker)) {
+		worker->watchdog_seen_ms = 0;
 		return;
 	}
-	if (!worker->guard_seen_ms || now_ms - worker->guard_looked_ms > 4 * GUARD_LOOK_MS)
-		worker->guard_seen_ms = now_ms;
-	worker->guard_looked_ms = now_ms;
-	if (now_ms < guard_limit(worker) || now_ms - worker->guard_seen_ms < GUARD_SEEN_MS)
+	if (!worker->watchdog_seen_ms || now_ms - worker->watchdog_checked_ms > 4 * WATCHDOG_CHECK_MS)
+		worker->watchdog_seen_ms = now_ms;
+	worker->watchdog_checked_ms = now_ms;
+	if (now_ms < watchdog_limit(worker) || now_ms - worker->watchdog_seen_ms < WATCHDOG_SEEN_MS)
 		return;
 	log_error(worker->object, "programs run beyond the lease, the guard does not kill them: killing it");
-	worker->guard_killed = true;
+	worker->watchdog_killed = true;
 	launcher_kill(worker->launcher);
 }
 
-/* Returns when heed_guard must check again. */
-static int64_t guard_look(const struct reeve_worker *worker, int64_t now_ms)
+/* Returns when apply_watchdog must check again. */
+static int64_t watchdog_check(const struct reeve_worker *worker, int64_t now_ms)
 {
-	if (!worker->launcher || worker->guard_killed || !worker->taken_count)
+	if (!worker->launcher || worker->watchdog_killed || !worker->taken_count)
 		return INT64_MAX;
-	return worker->guard_seen_ms ? now_ms + GUARD_LOOK_MS : guard_limit(worker) - GUARD_SEEN_MS;
+	return worker->watchdog_seen_ms ? now_ms + WATCHDOG_CHECK_MS : watchdog_limit(worker) - WATCHDOG_SEEN_MS;
 }
 
 /* Starts a drain, or shortens a running one: handlers are stopped at `until_ms`. */
@@ -112,11 +112,11 @@ static void drain(struct reeve_worker *worker, int64_t until_ms)
 }
 
 /* Acts on calls of reeve_worker_stop, on the supervisor's death, and on a refusal by the manager. */
-static void heed_stops(struct reeve_worker *worker, int64_t now_ms)
+static void apply_stops(struct reeve_worker *worker, int64_t now_ms)
 {
 	int stops = atomic_load(&worker->stops);
 
-	if (worker->spawner_died && !worker->error.code) {
+	if (worker->supervisor_died && !worker->error.code) {
 		error_set(
 		    &worker->error, STATUS(INTERNAL), "the spawner process has died, and every exec handler with it");
 		worker->exit_code = EXIT_TASK_FAILED;
@@ -158,7 +158,7 @@ static void advance_drain(struct reeve_worker *worker, int64_t now_ms)
 static bool finished(struct reeve_worker *worker, int64_t now_ms)
 {
 	bool hurry = atomic_load(&worker->stops) >= 3;
-	size_t unreported = worker->outbox.waiting_count + worker->outbox.reported_count;
+	size_t unreported = worker->unacked.waiting_count + worker->unacked.reported_count;
 
 	if (!worker->draining)
 		return false;
@@ -191,9 +191,9 @@ static bool finished(struct reeve_worker *worker, int64_t now_ms)
 }
 
 /* Returns when control must check the state again without being woken. */
-static int64_t next_look(const struct reeve_worker *worker)
+static int64_t next_poll(const struct reeve_worker *worker)
 {
-	int64_t now_ms = clock_monotonic_ms(), next_ms = courier_next_ms(worker);
+	int64_t now_ms = clock_monotonic_ms(), next_ms = fetch_report_next_ms(worker);
 
 	if (worker->slots.swept_soon && now_ms + SLOT_SWEEP_MS < next_ms)
 		next_ms = now_ms + SLOT_SWEEP_MS;
@@ -204,9 +204,9 @@ static int64_t next_look(const struct reeve_worker *worker)
 		next_ms = worker->register_until_ms;
 	if (worker->phase == PHASE_SERVING && !worker->lease_stopped && atomic_load(&worker->lease->stop_ms) < next_ms)
 		next_ms = atomic_load(&worker->lease->stop_ms);
-	int64_t look_ms = guard_look(worker, now_ms);
-	if (look_ms > now_ms && look_ms < next_ms)
-		next_ms = look_ms;
+	int64_t poll_ms = watchdog_check(worker, now_ms);
+	if (poll_ms > now_ms && poll_ms < next_ms)
+		next_ms = poll_ms;
 	if (worker->draining && worker_unfinished(worker) && !worker->stopped_all && worker->drain_until_ms < next_ms)
 		next_ms = worker->drain_until_ms;
 	if ((worker->stopped_all || worker->reporting_last) && worker->give_up_ms < next_ms)
@@ -242,24 +242,24 @@ void control_run(struct reeve_worker *worker)
 		int64_t until_ms;
 
 		pthread_mutex_lock(&worker->lock);
-		heed_stops(worker, clock_monotonic_ms());
-		session_heed_lease(worker, clock_monotonic_ms());
-		heed_guard(worker, clock_monotonic_ms());
+		apply_stops(worker, clock_monotonic_ms());
+		session_apply_lease(worker, clock_monotonic_ms());
+		apply_watchdog(worker, clock_monotonic_ms());
 		slots_sweep(worker, clock_monotonic_ms());
 		advance_drain(worker, clock_monotonic_ms());
 		pthread_mutex_unlock(&worker->lock);
 		resize(worker);
 		reload_step(worker);
 		session_step(worker);
-		courier_step(worker);
+		fetch_report_step(worker);
 		pthread_mutex_lock(&worker->lock);
 		over = finished(worker, clock_monotonic_ms());
 		leave = worker->phase == PHASE_SERVING && !worker->stuck && atomic_load(&worker->stops) < 3;
-		until_ms = next_look(worker);
+		until_ms = next_poll(worker);
 		pthread_mutex_unlock(&worker->lock);
 		if (over)
 			break;
-		wait_for_kick(worker, until_ms);
+		wait_for_wake(worker, until_ms);
 	}
 	heartbeat_stop(worker);
 	if (leave && rpc_client_alive(worker->rpc, 0))

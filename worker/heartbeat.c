@@ -11,7 +11,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "worker/held.h"
-#include "worker/orders.h"
+#include "worker/commands.h"
 #include "worker/session.h"
 
 #include <errno.h>
@@ -130,7 +130,7 @@ static void compose(struct beat *beat)
 	beat->request.concurrency = (uint32_t)worker->slots.wanted;
 	beat->request.succeeded = worker->succeeded;
 	beat->request.failed_attempts = worker->failed;
-	if (!worker->accepts_told) {
+	if (!worker->accepts_sent) {
 		beat->accepts = accepts_use(worker->accepts);
 		beat->request.types = beat->accepts->types.list;
 		beat->request.n_types = beat->accepts->types.count;
@@ -198,13 +198,13 @@ static int64_t heed(struct beat *beat)
 		 * whose time ended during the outage. */
 		backoff_clear(&worker->report_rest);
 		backoff_clear(&worker->fetch_rest);
-		worker_kick(worker);
+		worker_wake(worker);
 	}
 	worker->heartbeat_failures = 0;
 	forget_remarks(beat);
-	worker->accepts_told |= beat->accepts == worker->accepts;
+	worker->accepts_sent |= beat->accepts == worker->accepts;
 	session_renew(worker, beat->sent_ms);
-	orders_obey(worker, response->orders, response->n_orders, true);
+	commands_apply(worker, response->orders, response->n_orders, true);
 	return next_ms;
 }
 
@@ -286,7 +286,7 @@ bool heartbeat_start(struct reeve_worker *worker, struct reeve_error *error)
 	return true;
 }
 
-void heartbeat_hurry(struct reeve_worker *worker, bool urgent)
+void heartbeat_soon(struct reeve_worker *worker, bool urgent)
 {
 	int64_t by_ms = urgent ? clock_monotonic_ms() : worker->heartbeat_sent_ms + NEWS_REST_MS;
 

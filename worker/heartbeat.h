@@ -9,7 +9,7 @@ bool heartbeat_start(struct reeve_worker *worker, struct reeve_error *error);
 
 /* Sends the next heartbeat early, because the worker has news that managers display: at once if `urgent`, else one
  * second after the last heartbeat was sent. Called with the lock. */
-void heartbeat_hurry(struct reeve_worker *worker, bool urgent);
+void heartbeat_soon(struct reeve_worker *worker, bool urgent);
 
 /* Sets the remark of an attempt whose handler runs. The next heartbeat carries its first 1,000 bytes; a heartbeat has
  * up to 64 KiB of remarks. NULL removes the remark. Takes the lock. */

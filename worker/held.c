@@ -1,4 +1,4 @@
-/* Attempts move: received → ready → taken (slots.c) → unacknowledged (outbox.c) → forgotten. */
+/* Attempts move: received → ready → taken (slots.c) → unacknowledged (unacked.c) → forgotten. */
 #include "worker/held.h"
 
 #include "worker/heartbeat.h"
@@ -52,7 +52,7 @@ void held_forget(struct reeve_worker *worker, struct attempt *attempt)
 	/* Once no attempt is left, the managers' tables must show the counts soon, not only after the next regular
 	 * heartbeat. */
 	if (!worker->held && !worker->draining)
-		heartbeat_hurry(worker, false);
+		heartbeat_soon(worker, false);
 }
 
 /* Counts an attempt by its outcome. A returned attempt does not count. */
@@ -83,7 +83,7 @@ void held_finish(struct reeve_worker *worker, struct attempt *attempt)
 		return;
 	}
 	count_end(worker, attempt);
-	outbox_add(&worker->outbox, attempt);
+	unacked_add(&worker->unacked, attempt);
 }
 
 static void leave_ready(struct reeve_worker *worker, struct attempt *attempt)
@@ -107,10 +107,10 @@ bool held_stop(struct reeve_worker *worker, struct attempt *attempt, enum stop_r
 			return false;
 		slots_notify(attempt);
 		return true;
-	case PLACE_OUTBOX:
+	case PLACE_UNACKED:
 		if (reason != STOP_ABANDON)
 			return false;
-		outbox_remove(&worker->outbox, attempt);
+		unacked_remove(&worker->unacked, attempt);
 		held_forget(worker, attempt);
 		return true;
 	case PLACE_REPORTED:

@@ -6,7 +6,7 @@
 
 #include "worker/descendants.h"
 #include "worker/spawn_message.h"
-#include "worker/spawner.h"
+#include "worker/supervisor.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -37,14 +37,14 @@ struct entry {
 
 struct launcher {
 	int socket;
-	pid_t spawner;
+	pid_t supervisor;
 	int pidfd; /* of the supervisor; −1: the kernel has none */
 	struct spawn_shared *shared;
 	pthread_t reader;
 	bool watched;
 	void (*died)(void *arg);
 	void *died_arg;
-	int64_t told_ms;         /* the guard_ms of which the supervisor was last notified */
+	int64_t sent_lease_ms;         /* the watchdog_ms of which the supervisor was last notified */
 	int64_t unseen_since_ms; /* the last renewal at which it had read it */
 
 	pthread_mutex_t lock; /* guards the fields below */
@@ -64,15 +64,15 @@ struct launcher *launcher_create(struct reeve_error *error)
 		abort();
 	launcher->shared =
 	    mmap(NULL, sizeof *launcher->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	launcher->spawner = launcher->shared == MAP_FAILED ? -1 : spawner_fork(&launcher->socket, launcher->shared);
-	if (launcher->spawner < 0) {
+	launcher->supervisor = launcher->shared == MAP_FAILED ? -1 : supervisor_fork(&launcher->socket, launcher->shared);
+	if (launcher->supervisor < 0) {
 		error_set(error, STATUS(INTERNAL), "cannot fork the spawner process: %s", strerror(errno));
 		if (launcher->shared != MAP_FAILED)
 			munmap(launcher->shared, sizeof *launcher->shared);
 		free(launcher);
 		return NULL;
 	}
-	launcher->pidfd = pidfd_open(launcher->spawner, 0);
+	launcher->pidfd = pidfd_open(launcher->supervisor, 0);
 	pthread_mutex_init(&launcher->lock, NULL);
 	launcher->entries = calloc(SPAWN_MAX, sizeof *launcher->entries);
 	launcher->free_indices = calloc(SPAWN_MAX, sizeof *launcher->free_indices);
@@ -120,7 +120,7 @@ static bool note_death(struct launcher *launcher)
 	bool closing;
 
 	/* The supervisor closes the socket before the kernel signals its children: wait until it has ended completely. */
-	while (waitid(P_PID, (id_t)launcher->spawner, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+	while (waitid(P_PID, (id_t)launcher->supervisor, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
 		;
 	pthread_mutex_lock(&launcher->lock);
 	launcher->dead = true;
@@ -197,7 +197,7 @@ void launcher_destroy(struct launcher *launcher)
 	if (launcher->watched)
 		pthread_join(launcher->reader, NULL);
 	close(launcher->socket);
-	while (waitpid(launcher->spawner, NULL, 0) < 0 && errno == EINTR)
+	while (waitpid(launcher->supervisor, NULL, 0) < 0 && errno == EINTR)
 		;
 	pthread_mutex_destroy(&launcher->lock);
 	munmap(launcher->shared, sizeof *launcher->shared);
@@ -360,7 +360,7 @@ void launcher_kill(struct launcher *launcher)
 	/* A stopped supervisor starts nothing more, and keeps its pid. */
 	if (launcher->pidfd < 0 || pidfd_send_signal(launcher->pidfd, SIGSTOP, NULL, 0) < 0)
 		return;
-	descendants_kill(launcher->spawner); /* they can be found as long as it exists */
+	descendants_kill(launcher->supervisor); /* they can be found as long as it exists */
 	pidfd_send_signal(launcher->pidfd, SIGKILL, NULL, 0);
 }
 
@@ -372,11 +372,11 @@ void launcher_renewed(struct launcher *launcher)
 	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
 	int64_t now_ms = clock_monotonic_ms();
 
-	if (atomic_load(&lease->seen_ms) == launcher->told_ms)
+	if (atomic_load(&lease->seen_ms) == launcher->sent_lease_ms)
 		launcher->unseen_since_ms = now_ms;
 	else if (now_ms - launcher->unseen_since_ms > SILENT_MS)
 		launcher_kill(launcher);
-	launcher->told_ms = atomic_load(&lease->guard_ms);
+	launcher->sent_lease_ms = atomic_load(&lease->watchdog_ms);
 	/* A message that finds no room is not needed: a supervisor with that much to read wakes up anyway. */
 	send_packet(launcher, &message, MSG_DONTWAIT);
 }

@@ -2,7 +2,7 @@
  * Reloading: all files are read into a table of their own. It replaces the handlers from files only if all of it is
  * valid. Attempts that the worker already holds keep their handlers.
  *
- * The next heartbeat, and the parked Fetch, which is resent (courier.c), report new types to the managers.
+ * The next heartbeat, and the parked Fetch, which is resent (fetch_report.c), report new types to the managers.
  */
 #include "worker/reload.h"
 
@@ -71,8 +71,8 @@ static bool take_over(struct reeve_worker *worker, struct handler **fresh, struc
 		return false;
 	accepts_drop(worker->accepts);
 	worker->accepts = accepts;
-	worker->accepts_told = false;
-	heartbeat_hurry(worker, true);
+	worker->accepts_sent = false;
+	heartbeat_soon(worker, true);
 	return true;
 }
 

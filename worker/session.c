@@ -52,7 +52,7 @@ void session_renew(struct reeve_worker *worker, int64_t sent_ms)
 	worker->lease_stopped = false;
 	if (stood) {
 		slots_wake(worker, (int64_t)worker->ready_count * HANDLER_COST_FULL_US);
-		worker_kick(worker);
+		worker_wake(worker);
 	}
 }
 
@@ -61,7 +61,7 @@ const char *lease_ends(const struct reeve_worker *worker, int64_t now_ms)
 	return worker->lease_until_ms < now_ms ? "has been over for" : "ends in";
 }
 
-void session_heed_lease(struct reeve_worker *worker, int64_t now_ms)
+void session_apply_lease(struct reeve_worker *worker, int64_t now_ms)
 {
 	if (worker->phase != PHASE_SERVING || worker->lease_stopped || lease_runs(worker->lease, now_ms))
 		return;
@@ -94,9 +94,9 @@ static void begin(struct reeve_worker *worker, const Reeve__V1__RegisterResponse
 	worker->name_taken = false;
 	worker->lease_stopped = false;
 	session_renew(worker, sent_ms);
-	worker->accepts_told = worker->accepts == registration->accepts;
-	if (!worker->accepts_told)
-		heartbeat_hurry(worker, true);
+	worker->accepts_sent = worker->accepts == registration->accepts;
+	if (!worker->accepts_sent)
+		heartbeat_soon(worker, true);
 	pthread_cond_broadcast(&worker->heartbeat_cond);
 	log_info(worker->object, "registered as incarnation %lld", (long long)worker->incarnation);
 }
@@ -150,7 +150,7 @@ static void register_done(void *arg, struct rpc_answer *answer)
 	if (answer->response)
 		protobuf_c_message_free_unpacked(answer->response, NULL);
 	free(registration);
-	worker_kick(worker);
+	worker_wake(worker);
 }
 
 static void start_register(
@@ -243,7 +243,7 @@ void session_lost(struct reeve_worker *worker, const char *why)
 	fetches_reset(&worker->fetches);
 	held_stop_all(worker, STOP_LOST);
 	pthread_cond_broadcast(&worker->heartbeat_cond);
-	worker_kick(worker);
+	worker_wake(worker);
 }
 
 void session_leave(struct reeve_worker *worker)

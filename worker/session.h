@@ -26,6 +26,6 @@ void session_renew(struct reeve_worker *worker, int64_t sent_ms);
 
 /* Stops the running attempts once the lease is about to end. Those not started stay, in case it is renewed. Called with
  * the lock. */
-void session_heed_lease(struct reeve_worker *worker, int64_t now_ms);
+void session_apply_lease(struct reeve_worker *worker, int64_t now_ms);
 
 #endif

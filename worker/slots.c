@@ -12,7 +12,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "worker/courier.h"
+#include "worker/fetch_report.h"
 #include "worker/held.h"
 #include "worker/state.h"
 
@@ -211,8 +211,8 @@ static void collect(struct slot *slot)
 		worker->taken_count--;
 		held_finish(worker, attempt);
 	}
-	if (courier_has_report(worker) || worker->draining || worker->phase == PHASE_LOST)
-		worker_kick(worker);
+	if (fetch_report_has_report(worker) || worker->draining || worker->phase == PHASE_LOST)
+		worker_wake(worker);
 }
 
 /* Fills the batch from the ready list. False: the list is empty, or the lease is over. Called with the lock. */
@@ -246,7 +246,7 @@ static bool take(struct slot *slot)
 	if (slot->count > 1) {
 		worker->slots.open_batches++;
 		if (!worker->slots.swept_soon)
-			worker_kick(worker);
+			worker_wake(worker);
 	}
 	if (worker->ready && worker->slots.idle)
 		pthread_cond_signal(&worker->slots.work);
@@ -307,7 +307,7 @@ static void rest(struct slot *slot)
 	while (!slots->end && slot->index < slots->wanted && clock_monotonic_ms() < until_ms)
 		pthread_cond_timedwait(&slots->rest, &worker->lock, &until);
 	slots->resting--;
-	worker_kick(worker);
+	worker_wake(worker);
 }
 
 static void *slot_main(void *arg)
@@ -336,7 +336,7 @@ static void *slot_main(void *arg)
 	slot->ended = true;
 	if (worker->ready && slots->idle)
 		pthread_cond_signal(&slots->work); /* the signal may have been for attempts that are still ready */
-	worker_kick(worker);
+	worker_wake(worker);
 	pthread_mutex_unlock(&worker->lock);
 	return NULL;
 }
@@ -354,7 +354,7 @@ static bool needs_events(const struct reeve_worker *worker)
 
 /* Returns how many slots can run a program each, even if all start one at once. A slot without a free descriptor would
  * fail its task. */
-static int slots_most(const struct reeve_worker *worker)
+static int slots_max(const struct reeve_worker *worker)
 {
 	struct rlimit limit;
 
@@ -412,7 +412,7 @@ static void make_room(struct slots *slots, int room)
 bool slots_resize(struct reeve_worker *worker, int wanted, struct reeve_error *error)
 {
 	struct slots *slots = &worker->slots;
-	int most = slots_most(worker);
+	int most = slots_max(worker);
 	bool fits = wanted <= most, good = true;
 
 	pthread_mutex_lock(&worker->lock);

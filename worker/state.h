@@ -1,11 +1,11 @@
 /*
  * The worker: the state that its threads share, and which thread may use it.
  *
- *   control    reeve_worker_run's own thread: decides everything, starts most calls   control.c, courier.c
+ *   control    reeve_worker_run's own thread: decides everything, starts most calls   control.c, fetch_report.c
  *   slots      `concurrency` threads that run handlers                                slots.c
  *   heartbeat  one thread that renews the lease                                       heartbeat.c
  *   launcher   one thread that reads which processes have ended                       launcher.c
- *   rpc        the client's threads, on which answers arrive                          courier.c
+ *   rpc        the client's threads, on which answers arrive                          fetch_report.c
  *
  * One lock guards the state; it is held briefly, never during a call or a handler. A heartbeat is one snapshot under
  * the lock: an attempt is in `held` from the moment at which its Fetch is no longer open. A thread that changes
@@ -21,7 +21,7 @@
 #include "worker/fetches.h"
 #include "worker/handler.h"
 #include "worker/launcher.h"
-#include "worker/outbox.h"
+#include "worker/unacked.h"
 #include "worker/slots.h"
 
 #include <pthread.h>
@@ -97,7 +97,7 @@ struct reeve_worker {
 	/* Handlers (reload.c). Only control changes them. */
 	struct handler *handlers;
 	struct accepts *accepts; /* the types that it runs now; NULL before it runs */
-	bool accepts_told;       /* the managers know these types; until then heartbeats carry them */
+	bool accepts_sent;       /* the managers know these types; until then heartbeats carry them */
 
 	/* Attempts (held.c). */
 	struct attempt *held;  /* uthash, by key: all attempts */
@@ -110,9 +110,9 @@ struct reeve_worker {
 	int64_t cancelled;  /* … that were cancelled, */
 	int64_t late;       /* … and that completed, but no manager accepted the result */
 	struct slots slots;
-	struct outbox outbox;
+	struct unacked unacked;
 
-	/* Calls (courier.c). */
+	/* Calls (fetch_report.c). */
 	struct fetches fetches;
 	struct backoff fetch_rest;
 	struct backoff report_rest;
@@ -130,7 +130,7 @@ struct reeve_worker {
 	int64_t heartbeat_by_ms;   /* news must be sent by then; INT64_MAX: no news */
 	bool heartbeat_end;
 
-	/* Worker commands and stopping (orders.c, control.c). */
+	/* Worker commands and stopping (commands.c, control.c). */
 	bool paused;
 	bool draining;
 	bool stopping;          /* … because reeve_worker_stop was called */
@@ -138,15 +138,15 @@ struct reeve_worker {
 	int64_t drain_until_ms; /* when they are; INT64_MAX: never */
 	bool reporting_last;    /* nothing runs; the last results are being reported */
 	int64_t give_up_ms;     /* when to stop waiting for handlers, then for managers */
-	bool guard_killed;      /* the supervisor was killed because it hung */
-	int64_t guard_seen_ms;  /* since when programs run that it should have killed; 0: none do */
-	int64_t guard_looked_ms;/* when this was last checked */
-	bool spawner_died;
+	bool watchdog_killed;      /* the supervisor was killed because it hung */
+	int64_t watchdog_seen_ms;  /* since when programs run that it should have killed; 0: none do */
+	int64_t watchdog_checked_ms;/* when this was last checked */
+	bool supervisor_died;
 	bool stuck; /* a handler does not end: its thread and all that it may use stay */
 };
 
 /* Wakes control. May be called with or without the lock. */
-void worker_kick(struct reeve_worker *worker);
+void worker_wake(struct reeve_worker *worker);
 
 /* Returns true if the worker takes new tasks. */
 static inline bool worker_takes(const struct reeve_worker *worker)

@@ -124,7 +124,7 @@ struct reeve_worker *reeve_worker_create(const struct reeve_worker_options *opti
 	if (!set_options(worker, options, &error))
 		wrong(worker, &error, EXIT_USAGE);
 	worker->lease = &worker->own_lease;
-	if (!worker->error.code && !options->no_spawner) {
+	if (!worker->error.code && !options->no_supervisor) {
 		worker->launcher = launcher_create(&error);
 		if (worker->launcher)
 			worker->lease = launcher_lease(worker->launcher);
@@ -163,7 +163,7 @@ void reeve_worker_reload(struct reeve_worker *worker)
 	int saved = errno;
 
 	atomic_fetch_add(&worker->reloads, 1);
-	worker_kick(worker);
+	worker_wake(worker);
 	errno = saved;
 }
 
@@ -172,7 +172,7 @@ void reeve_worker_stop(struct reeve_worker *worker)
 	int saved = errno;
 
 	atomic_fetch_add(&worker->stops, 1);
-	worker_kick(worker);
+	worker_wake(worker);
 	errno = saved;
 }
 
@@ -197,14 +197,14 @@ void reeve_worker_stop_on_signals(struct reeve_worker *worker)
 	sigaction(SIGINT, &action, NULL);
 }
 
-static void spawner_died(void *arg)
+static void supervisor_died(void *arg)
 {
 	struct reeve_worker *worker = arg;
 
 	pthread_mutex_lock(&worker->lock);
-	worker->spawner_died = true;
+	worker->supervisor_died = true;
 	pthread_mutex_unlock(&worker->lock);
-	worker_kick(worker);
+	worker_wake(worker);
 }
 
 /* Starts the client and the threads; the heartbeat thread, which control_run ends, is the last. False: *error has the
@@ -216,7 +216,7 @@ static bool start_threads(struct reeve_worker *worker, struct reeve_error *error
 	worker->rpc = rpc_client_create(&options, error);
 	if (!worker->rpc)
 		return wrong(worker, error, EXIT_USAGE);
-	if (worker->launcher && !launcher_watch(worker->launcher, spawner_died, worker, error))
+	if (worker->launcher && !launcher_watch(worker->launcher, supervisor_died, worker, error))
 		return wrong(worker, error, EXIT_TASK_FAILED);
 	pthread_sigmask(SIG_SETMASK, NULL, &worker->slots.signals);
 	if (!slots_resize(worker, worker->slots.wanted, error) || !heartbeat_start(worker, error))

@@ -10,7 +10,7 @@
 
 #define LONGEST_REST_MS (INT64_C(365) * 24 * 3600 * 1000)
 
-enum { LONGEST_VALUE = 64, EXPONENT_MOST = 10 };
+enum { LONGEST_VALUE = 64, EXPONENT_MAX = 10 };
 
 enum value { NONE, BASE, STEP, CAP, EXPONENT, DELAYS };
 
@@ -55,9 +55,9 @@ static bool read_delays(struct backoff *backoff, const char *text, size_t length
 		const char *comma = memchr(text, ',', (size_t)(end - text));
 		size_t n = (size_t)((comma ? comma : end) - text);
 
-		if (backoff->policy.n_delays == BACKOFF_DELAYS_MOST)
+		if (backoff->policy.n_delays == BACKOFF_DELAYS_MAX)
 			return error_set(
-			    error, STATUS(INVALID_ARGUMENT), "a list has at most %d delays", BACKOFF_DELAYS_MOST);
+			    error, STATUS(INVALID_ARGUMENT), "a list has at most %d delays", BACKOFF_DELAYS_MAX);
 		if (!read_delay(text, n, &backoff->delays_ms[backoff->policy.n_delays++], error))
 			return false;
 		if (!comma)
@@ -71,10 +71,10 @@ static bool read_exponent(double *exponent, const char *text, size_t length, str
 	char *end;
 
 	*exponent = strtod(text, &end);
-	if (end == text + length && length && isfinite(*exponent) && *exponent > 0 && *exponent <= EXPONENT_MOST)
+	if (end == text + length && length && isfinite(*exponent) && *exponent > 0 && *exponent <= EXPONENT_MAX)
 		return true;
 	return error_set(error, STATUS(INVALID_ARGUMENT), "the exponent \"%.*s\" is no number above 0, at most %d",
-	    (int)(length < LONGEST_VALUE ? length : LONGEST_VALUE), text, EXPONENT_MOST);
+	    (int)(length < LONGEST_VALUE ? length : LONGEST_VALUE), text, EXPONENT_MAX);
 }
 
 static bool read_value(

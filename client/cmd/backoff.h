@@ -6,14 +6,14 @@
 
 #include <reeve/client.h>
 
-enum { BACKOFF_DELAYS_MOST = 100 };
+enum { BACKOFF_DELAYS_MAX = 100 };
 
 /* The metavar of --backoff in option tables. */
 #define BACKOFF_ARGUMENT "fixed:D|linear:STEP[:BASE]|exp:BASE[:CAP]|poly:BASE[:EXPONENT]|list:D,D,…"
 
 struct backoff {
 	struct reeve_retry_policy policy; /* its delays are the ones below: must not be copied */
-	int64_t delays_ms[BACKOFF_DELAYS_MOST];
+	int64_t delays_ms[BACKOFF_DELAYS_MAX];
 };
 
 /* Parses one of the forms above. A linear one without BASE uses the queue's resting period. `jitter_percent`: as typed,

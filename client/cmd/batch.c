@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LONGEST_LIST = 10000000, SECRET_BYTES = 4096, LOOK_MS = 250 };
+enum { LONGEST_LIST = 10000000, SECRET_BYTES = 4096, POLL_MS = 250 };
 
 /* Reads the operand that names a batch. Returns false with *code set after an error message. */
 static bool take_id(const struct option_table *table, int operands, char **argv, int64_t *id, int *code)
@@ -51,37 +51,37 @@ static const struct option_spec open_specs[] = {
         FIELD(spec.queue),
         .argument = "NAME",
         .letter = 'q',
-        .sentence = "where its tasks will be; without it \"default\""},
+        .help = "where its tasks will be; without it \"default\""},
     {.name = "callback",
         .type = OPTION_TEXT,
         FIELD(spec.callback_url),
         .argument = "URL",
-        .sentence = "http:// or https://, told of its begin and end; without it as the queue says"},
+        .help = "http:// or https://, told of its begin and end; without it as the queue says"},
     {.name = "callback-secret-file",
         .type = OPTION_TEXT,
         FIELD(secret_file),
         .argument = "FILE",
-        .sentence = "what those calls are signed with is the first line of this file"},
+        .help = "what those calls are signed with is the first line of this file"},
     {.name = "callback-tasks",
         .type = OPTION_FLAG,
         FIELD(spec.callback_tasks),
-        .sentence = "the URL is told of each task's end, too"},
+        .help = "the URL is told of each task's end, too"},
     {.name = "callback-type",
         .type = OPTION_TEXT,
         FIELD(spec.callback_type),
         .argument = "TYPE",
-        .sentence = "a task of this type is submitted at its begin, after each task, and at its end; without it as the "
+        .help = "a task of this type is submitted at its begin, after each task, and at its end; without it as the "
                     "queue says"},
     {.name = "entry",
         .type = OPTION_TEXT,
         FIELD(spec.entry_type),
         .argument = "TYPE",
-        .sentence = "a task of this type runs before the first; without it as the queue says"},
+        .help = "a task of this type runs before the first; without it as the queue says"},
     {.name = "exit",
         .type = OPTION_TEXT,
         FIELD(spec.exit_type),
         .argument = "TYPE",
-        .sentence = "a task of this type runs after the last; without it as the queue says"},
+        .help = "a task of this type runs after the last; without it as the queue says"},
     {.name = NULL},
 };
 
@@ -101,7 +101,7 @@ static bool read_secret(const char *path, char *secret, size_t size)
 	const char *problem = NULL;
 
 	if (!file) {
-		command_say("--callback-secret-file: %s: %s", path, strerror(errno));
+		command_log("--callback-secret-file: %s: %s", path, strerror(errno));
 		return false;
 	}
 	if (!fgets(secret, (int)size, file))
@@ -114,7 +114,7 @@ static bool read_secret(const char *path, char *secret, size_t size)
 		problem = *secret ? NULL : "begins with an empty line";
 	}
 	if (problem)
-		command_say("--callback-secret-file: %s %s", path, problem);
+		command_log("--callback-secret-file: %s %s", path, problem);
 	return !problem;
 }
 
@@ -315,21 +315,21 @@ static const struct option_spec list_specs[] = {
         .offset = offsetof(struct list_options, queue),
         .argument = "NAME",
         .letter = 'q',
-        .sentence = "only this queue's"},
+        .help = "only this queue's"},
     {.name = "open",
         .type = OPTION_FLAG,
         .offset = offsetof(struct list_options, open_only),
         .letter = 'o',
-        .sentence = "only those that have not ended"},
+        .help = "only those that have not ended"},
     {.name = "limit",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct list_options, limit),
-        .fallback = "100",
+        .default_value = "100",
         .min = 1,
         .max = LONGEST_LIST,
         .argument = "N",
         .letter = 'n',
-        .sentence = "at most so many"},
+        .help = "at most so many"},
     {.name = NULL},
 };
 
@@ -556,7 +556,7 @@ static const struct option_spec wait_specs[] = {
         .type = OPTION_DURATION,
         .offset = offsetof(struct wait_options, timeout_ms),
         .argument = "DURATION",
-        .sentence = "give up after so long; without it never"},
+        .help = "give up after so long; without it never"},
     {.name = NULL},
 };
 
@@ -572,7 +572,7 @@ static int wait_for(struct reeve_client *client, int64_t id, int64_t timeout_ms,
 {
 	int64_t end_ms = timeout_ms < 0 ? INT64_MAX : clock_monotonic_ms() + timeout_ms;
 	struct reeve_failure failure = {0};
-	const struct timespec rest = {.tv_nsec = LOOK_MS * 1000000L};
+	const struct timespec rest = {.tv_nsec = POLL_MS * 1000000L};
 	struct progress progress = {0};
 
 	for (;;) {
@@ -595,7 +595,7 @@ static int wait_for(struct reeve_client *client, int64_t id, int64_t timeout_ms,
 			else
 				print_batch(batch, reeve_client_now_us(client));
 			if (!ended)
-				command_say("batch %" PRId64 " has not ended in time", id);
+				command_log("batch %" PRId64 " has not ended in time", id);
 			reeve_batch_report_free(report);
 			return code;
 		}

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOLD = 10 /* maximum number of invalid lines that are reported */, MISSED = 16 };
+enum { LOGGED_MAX = 10 /* maximum number of invalid lines that are reported */, MISSED = 16 };
 
 /* Tasks of a chunk that was not stored. */
 struct missed {
@@ -61,9 +61,9 @@ static int check_all(struct bulk *bulk)
 
 		if (read_task(bulk, &bad)) {
 			bulk->total++;
-		} else if (n_bad++ < TOLD) {
+		} else if (n_bad++ < LOGGED_MAX) {
 			progress_end(&bulk->progress);
-			command_say("%s:%" PRId64 ": %s", bulk->lines->name, bulk->lines->number, bad.message);
+			command_log("%s:%" PRId64 ": %s", bulk->lines->name, bulk->lines->number, bad.message);
 		}
 		bulk_task_free(&bulk->task);
 		if (bulk->lines->number % 64 == 0)
@@ -71,7 +71,7 @@ static int check_all(struct bulk *bulk)
 	}
 	progress_end(&bulk->progress);
 	if (error.code != STATUS(OK)) {
-		command_say("%s", error.message);
+		command_log("%s", error.message);
 		return EXIT_REFUSED;
 	}
 	if (interrupts_asked()) {
@@ -81,8 +81,8 @@ static int check_all(struct bulk *bulk)
 		return command_failed(&interrupted);
 	}
 	if (n_bad > 0) {
-		command_say("%s: %" PRId64 " line%s cannot be submitted%s; nothing was", bulk->lines->name, n_bad,
-		    n_bad == 1 ? "" : "s", n_bad > TOLD ? ", of which the first 10 are told" : "");
+		command_log("%s: %" PRId64 " line%s cannot be submitted%s; nothing was", bulk->lines->name, n_bad,
+		    n_bad == 1 ? "" : "s", n_bad > LOGGED_MAX ? ", of which the first 10 are told" : "");
 		return EXIT_REFUSED;
 	}
 	return EXIT_OK;
@@ -174,23 +174,23 @@ static int64_t line_of_task(struct bulk *bulk, size_t index)
 }
 
 /* Reports which lines were stored as tasks and which were not. */
-static void tell_missed(struct bulk *bulk)
+static void report_missed(struct bulk *bulk)
 {
 	size_t n_missed = 0, end = bulk->n_stored;
 
 	for (int i = 0; i < bulk->n_missed; i++) {
 		const struct missed *missed = &bulk->missed[i];
 
-		command_say("%s: the tasks of lines %" PRId64 " to %" PRId64 " %s", bulk->lines->name,
+		command_log("%s: the tasks of lines %" PRId64 " to %" PRId64 " %s", bulk->lines->name,
 		    line_of_task(bulk, missed->first), line_of_task(bulk, missed->first + missed->count - 1),
 		    missed->unsure ? "may or may not have been stored" : "were not stored");
 		n_missed += missed->count;
 	}
 	end += n_missed;
 	if (end < bulk->total)
-		command_say(
+		command_log(
 		    "%s: the tasks from line %" PRId64 " on were not sent", bulk->lines->name, line_of_task(bulk, end));
-	command_say("%zu of %zu tasks were stored", bulk->n_stored, bulk->total);
+	command_log("%zu of %zu tasks were stored", bulk->n_stored, bulk->total);
 }
 
 static int send_all(struct bulk *bulk)
@@ -214,20 +214,20 @@ static int send_all(struct bulk *bulk)
 	if (!done) {
 		code = command_failed(&failure);
 	} else if (bulk->error.code != STATUS(OK)) {
-		command_say("%s", bulk->error.message);
+		command_log("%s", bulk->error.message);
 		code = EXIT_REFUSED;
 	} else if (interrupts_asked() && bulk->n_stored < bulk->total) {
 		failure = (struct reeve_failure){.code = REEVE_CANCELLED, .message = "interrupted"};
 		code = command_failed(&failure);
 	}
 	if (code != EXIT_OK)
-		tell_missed(bulk);
+		report_missed(bulk);
 	if (bulk->n_existing == 1 && !bulk->json)
-		command_say("1 of the keys was known already: its task is the earlier one");
+		command_log("1 of the keys was known already: its task is the earlier one");
 	else if (bulk->n_existing > 0 && !bulk->json)
-		command_say("%zu of the keys were known already: their tasks are the earlier ones", bulk->n_existing);
+		command_log("%zu of the keys were known already: their tasks are the earlier ones", bulk->n_existing);
 	if (bulk->n_restarted > 0 && !bulk->json)
-		command_say("%zu newer version%s of known keys: their tasks are run again", bulk->n_restarted,
+		command_log("%zu newer version%s of known keys: their tasks are run again", bulk->n_restarted,
 		    bulk->n_restarted == 1 ? "" : "s");
 	return code;
 }
@@ -251,7 +251,7 @@ int bulk_submit(
 	if (!reeve_client_ready(client, &failure))
 		return command_failed(&failure);
 	if (!lines_prepare(lines, &error)) {
-		command_say("--bulk: %s", error.message);
+		command_log("--bulk: %s", error.message);
 		return EXIT_USAGE;
 	}
 	interrupts_watch(client, true);

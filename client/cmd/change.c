@@ -32,17 +32,17 @@ struct selecting {
 	    .type = OPTION_TEXT,                                                                                       \
 	    .offset = offsetof(options, selecting.where),                                                              \
 	    .argument = "CONDITIONS",                                                                                  \
-	    .sentence = "instead of ids: all tasks that match, as 'status=dead type=mail error~timeout older=1h'"},    \
+	    .help = "instead of ids: all tasks that match, as 'status=dead type=mail error~timeout older=1h'"},    \
 	    {.name = "running-longer",                                                                                 \
 	        .type = OPTION_DURATION,                                                                               \
 	        .offset = offsetof(options, selecting.running_longer_ms),                                              \
 	        .min = 1,                                                                                              \
 	        .max = INT64_C(3153600000000),                                                                         \
 	        .argument = "DURATION",                                                                                \
-	        .sentence = "instead of ids, or beside --where: executing ones whose attempt began so long ago"},      \
+	        .help = "instead of ids, or beside --where: executing ones whose attempt began so long ago"},      \
 	{                                                                                                              \
 		.name = "dry-run", .type = OPTION_FLAG, .offset = offsetof(options, selecting.dry_run),                \
-		.sentence = "with --where: change nothing, only show which tasks match"                                \
+		.help = "with --where: change nothing, only show which tasks match"                                \
 	}
 
 /* A change to tasks. */
@@ -87,7 +87,7 @@ static bool take_changes(const struct change *change, const struct reeve_changes
 		if (change->json)
 			printf("{\"id\":%" PRId64 ",\"not_found\":true}\n", changes->not_found[i]);
 		else
-			command_say("there is no task %" PRId64, changes->not_found[i]);
+			command_log("there is no task %" PRId64, changes->not_found[i]);
 	}
 	return all;
 }
@@ -123,7 +123,7 @@ static int change_tasks(struct reeve_client *client, const int64_t *ids, size_t 
 	return code;
 }
 
-enum { TOLD_MOST = 10 };
+enum { TOLD_MAX = 10 };
 
 /* The progress of a change by conditions. */
 struct progress_so_far {
@@ -145,8 +145,8 @@ static void take_matching(
 			table_number(so_far->table, task->id);
 			table_coloured(
 			    so_far->table, reeve_task_status_name(task->status), terminal_status_colour(task->status));
-		} else if (!task->changed && so_far->matched - so_far->changed <= TOLD_MOST) {
-			command_say("task %" PRId64 " (%s): %s", task->id, reeve_task_status_name(task->status), task->note);
+		} else if (!task->changed && so_far->matched - so_far->changed <= TOLD_MAX) {
+			command_log("task %" PRId64 " (%s): %s", task->id, reeve_task_status_name(task->status), task->note);
 		}
 	}
 }
@@ -157,20 +157,20 @@ static int sum_up(const struct change *change, const struct progress_so_far *so_
 	int64_t unchanged = so_far->matched - so_far->changed;
 
 	if (so_far->matched == 0) {
-		command_say("no task matches");
+		command_log("no task matches");
 		return EXIT_REFUSED;
 	}
 	if (dry_run && !change->json)
 		table_print(so_far->table);
 	fflush(stdout); /* the messages below must follow the output, wherever both go */
 	if (dry_run) {
-		command_say("%" PRId64 " task%s would be %s", so_far->matched, so_far->matched == 1 ? "" : "s", change->done);
+		command_log("%" PRId64 " task%s would be %s", so_far->matched, so_far->matched == 1 ? "" : "s", change->done);
 		return EXIT_OK;
 	}
 	if (!change->json)
 		printf("%" PRId64 " task%s %s\n", so_far->changed, so_far->changed == 1 ? "" : "s", change->done);
 	if (unchanged > 0)
-		command_say("%" PRId64 " of those that match %s not changed", unchanged, unchanged == 1 ? "was" : "were");
+		command_log("%" PRId64 " of those that match %s not changed", unchanged, unchanged == 1 ? "was" : "were");
 	return unchanged > 0 ? EXIT_REFUSED : EXIT_OK;
 }
 
@@ -191,7 +191,7 @@ static int change_matching(
 		if (!changes) {
 			code = dry_run ? command_failed(&failure) : command_change_failed(&failure);
 			if (so_far.changed > 0)
-				command_say("%" PRId64 " task%s %s before that; the same command goes on with the rest",
+				command_log("%" PRId64 " task%s %s before that; the same command goes on with the rest",
 				    so_far.changed, so_far.changed == 1 ? "" : "s", change->done);
 			break;
 		}
@@ -270,7 +270,7 @@ static const struct option_spec cancel_specs[] = {
         .offset = offsetof(struct cancel_options, reason),
         .argument = "TEXT",
         .letter = 'r',
-        .sentence = "why, for the audit"},
+        .help = "why, for the audit"},
     SELECTING_SPECS(struct cancel_options),
     {.name = NULL},
 };
@@ -317,7 +317,7 @@ static const struct option_spec kill_specs[] = {
         .offset = offsetof(struct cancel_options, reason),
         .argument = "TEXT",
         .letter = 'r',
-        .sentence = "why: the tasks' error, and for the audit; \"killed by request\" unless set"},
+        .help = "why: the tasks' error, and for the audit; \"killed by request\" unless set"},
     SELECTING_SPECS(struct cancel_options),
     {.name = NULL},
 };
@@ -370,7 +370,7 @@ static const struct option_spec retry_specs[] = {
     {.name = "executing",
         .type = OPTION_FLAG,
         .offset = offsetof(struct retry_options, executing),
-        .sentence = "with ids: executing tasks, too: their workers stop them, and they are queued again"},
+        .help = "with ids: executing tasks, too: their workers stop them, and they are queued again"},
     SELECTING_SPECS(struct retry_options),
     {.name = NULL},
 };
@@ -434,29 +434,29 @@ static const struct option_spec update_specs[] = {
         .max = 1000000,
         .argument = "N",
         .letter = 'p',
-        .sentence = "the new priority; also of an executing task"},
+        .help = "the new priority; also of an executing task"},
     {.name = "at",
         .type = OPTION_TIME,
         .offset = offsetof(struct update_options, at_us),
         .argument = "TIME",
-        .sentence = "when it is to be due: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), +5m"},
+        .help = "when it is to be due: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), +5m"},
     {.name = "run-at",
         .type = OPTION_TIME,
         .offset = offsetof(struct update_options, at_us),
         .argument = "TIME",
-        .sentence = "the same as --at"},
+        .help = "the same as --at"},
     {.name = "delay",
         .type = OPTION_DURATION,
         .offset = offsetof(struct update_options, delay_ms),
         .argument = "DURATION",
-        .sentence = "due so much later than now: 30s, 5m, 2h"},
+        .help = "due so much later than now: 30s, 5m, 2h"},
     {.name = "max-attempts",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct update_options, max_attempts),
         .min = 1,
         .max = 10000,
         .argument = "N",
-        .sentence = "attempts in all; also of an executing task"},
+        .help = "attempts in all; also of an executing task"},
     SELECTING_SPECS(struct update_options),
     {.name = NULL},
 };

@@ -19,30 +19,30 @@ static const struct option_spec shared_specs[] = {
     {.name = "manager",
         .type = OPTION_TEXT,
         .offset = offsetof(struct shared_options, manager),
-        .fallback = "tcp://127.0.0.1:7171",
+        .default_value = "tcp://127.0.0.1:7171",
         .environment = "REEVE_MANAGER",
         .argument = "URL[,URL]",
-        .sentence = "where the managers are"},
+        .help = "where the managers are"},
     {.name = "connect-timeout",
         .type = OPTION_DURATION,
         .offset = offsetof(struct shared_options, connect_timeout_ms),
-        .fallback = "5s",
+        .default_value = "5s",
         .min = 1,
         .max = 24 * 3600 * 1000,
         .argument = "DURATION",
-        .sentence = "how long to look for a manager"},
+        .help = "how long to look for a manager"},
     {.name = "call-timeout",
         .type = OPTION_DURATION,
         .offset = offsetof(struct shared_options, call_timeout_ms),
-        .fallback = "30s",
+        .default_value = "30s",
         .min = 1,
         .max = 24 * 3600 * 1000,
         .argument = "DURATION",
-        .sentence = "how long to try each call once a manager is there"},
+        .help = "how long to try each call once a manager is there"},
     {.name = "json",
         .type = OPTION_FLAG,
         .offset = offsetof(struct shared_options, json),
-        .sentence = "write one JSON object a line"},
+        .help = "write one JSON object a line"},
     {.name = NULL},
 };
 
@@ -86,7 +86,7 @@ int command_usage(const struct option_table *table, const char *format, ...)
 	return EXIT_USAGE;
 }
 
-void command_say(const char *format, ...)
+void command_log(const char *format, ...)
 {
 	char text[1024];
 	va_list arguments;
@@ -116,27 +116,27 @@ int command_exit_code(const struct reeve_failure *failure)
 
 int command_failed(const struct reeve_failure *failure)
 {
-	command_say("%s", failure->message);
+	command_log("%s", failure->message);
 	return command_exit_code(failure);
 }
 
 /* Reports on a terminal that no manager answers, or that one answers again. */
-static void tell_absence(void *arg, bool back)
+static void report_absence(void *arg, bool back)
 {
 	const struct shared_options *shared = arg;
 
 	fputs("\r\033[K", stderr); /* erase a progress bar */
 	if (back)
-		command_say("a manager answers again");
+		command_log("a manager answers again");
 	else
-		command_say("no manager answers at %s; still trying", shared->manager);
+		command_log("no manager answers at %s; still trying", shared->manager);
 }
 
-static void tell_refused(void *arg, const char *message)
+static void report_refused(void *arg, const char *message)
 {
 	(void)arg;
 	fputs("\r\033[K", stderr);
-	command_say("the manager refuses for now: %s; still trying", message);
+	command_log("the manager refuses for now: %s; still trying", message);
 }
 
 static bool notices = true;
@@ -147,12 +147,12 @@ void command_notices(bool wanted)
 }
 
 /* Also in scripts: half a minute without output looks like a command that hangs. */
-static void tell_waiting(void *arg, const char *message)
+static void report_waiting(void *arg, const char *message)
 {
 	(void)arg;
 	if (terminal_columns(stderr) > 0)
 		fputs("\r\033[K", stderr);
-	command_say("waiting for a manager that can answer: %s", message);
+	command_log("waiting for a manager that can answer: %s", message);
 }
 
 void command_write_json(const char *json)
@@ -179,9 +179,9 @@ struct reeve_client *command_connect(const struct shared_options *shared, int *c
 	    .managers = shared->manager,
 	    .connect_timeout_ms = shared->connect_timeout_ms,
 	    .call_timeout_ms = shared->call_timeout_ms,
-	    .absent = watched ? tell_absence : NULL,
-	    .refused = watched ? tell_refused : NULL,
-	    .waiting = notices ? tell_waiting : NULL,
+	    .absent = watched ? report_absence : NULL,
+	    .refused = watched ? report_refused : NULL,
+	    .waiting = notices ? report_waiting : NULL,
 	    .absent_arg = (void *)(uintptr_t)shared,
 	};
 	struct reeve_failure failure = {0};
@@ -192,7 +192,7 @@ struct reeve_client *command_connect(const struct shared_options *shared, int *c
 	client = reeve_client_create(&options, &failure);
 	if (!client) {
 		/* The URL is invalid; no manager was called yet. */
-		command_say("--manager: %s", failure.message);
+		command_log("--manager: %s", failure.message);
 		*code = EXIT_USAGE;
 	}
 	return client;
@@ -223,7 +223,7 @@ int command_change_failed(const struct reeve_failure *failure)
 {
 	if (failure->code != REEVE_CANCELLED)
 		return command_failed(failure);
-	command_say("interrupted; the change may still be made");
+	command_log("interrupted; the change may still be made");
 	return INTERRUPTED;
 }
 

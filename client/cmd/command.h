@@ -47,7 +47,7 @@ int command_exit_code(const struct reeve_failure *failure);
 void command_notices(bool wanted);
 
 /* Prints "reeve: …" on standard error, without control characters. */
-void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void command_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Writes JSON to standard output; on a terminal without control characters. */
 void command_write_json(const char *json);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONCURRENCY_MOST = 10000 };
+enum { CONCURRENCY_MAX = 10000 };
 
 struct control_options {
 	bool all;
@@ -21,7 +21,7 @@ static const struct option_spec specs[] = {
         .type = OPTION_FLAG,
         .offset = offsetof(struct control_options, all),
         .letter = 'a',
-        .sentence = "all workers that are alive"},
+        .help = "all workers that are alive"},
     {.name = NULL},
 };
 
@@ -107,7 +107,7 @@ static bool read_concurrency(const char *text, uint32_t *value)
 
 	errno = 0;
 	long long number = isdigit((unsigned char)*text) ? strtoll(text, &end, 10) : 0;
-	if (number < 1 || number > CONCURRENCY_MOST || errno || *end != '\0')
+	if (number < 1 || number > CONCURRENCY_MAX || errno || *end != '\0')
 		return false;
 	*value = (uint32_t)number;
 	return true;
@@ -127,7 +127,7 @@ int command_scale(int argc, char **argv)
 		return command_usage(&scale_table, "which worker, and how many tasks at once?");
 	if (!read_concurrency(argv[operands], &control.concurrency))
 		return command_usage(&scale_table, "\"%s\" is no number of tasks; it must be a whole number from 1 to %d",
-		    argv[operands], CONCURRENCY_MOST);
+		    argv[operands], CONCURRENCY_MAX);
 	if (!take_name(&scale_table, options.all, operands - 1, argv + 1, &control, &code))
 		return code;
 	snprintf(told, sizeof told, "concurrency %" PRIu32, control.concurrency);

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 enum {
-	MOST_WORKERS = 256,
+	MAX_WORKERS = 256,
 	ANSWER_MS = 60000,       /* maximum time until the manager's first answer */
 	WORKERS_STOP_MS = 60000, /* a worker gives its handlers 30 s, and needs some more */
 	MANAGER_STOP_MS = 15000,
@@ -43,36 +43,36 @@ static const struct option_spec specs[] = {
         .type = OPTION_TEXT,
         .offset = offsetof(struct dev_options, data),
         .argument = "DIR",
-        .sentence = "where the data is kept; made if need be. Default: $XDG_DATA_HOME/reeve/dev, "
+        .help = "where the data is kept; made if need be. Default: $XDG_DATA_HOME/reeve/dev, "
                     "~/.local/share/reeve/dev, as root /var/lib/reeve/dev"},
     {.name = "workers",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct dev_options, workers),
-        .fallback = "1",
+        .default_value = "1",
         .min = 0,
-        .max = MOST_WORKERS,
+        .max = MAX_WORKERS,
         .argument = "N",
-        .sentence = "how many worker processes"},
+        .help = "how many worker processes"},
     {.name = "concurrency",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct dev_options, concurrency),
-        .fallback = "4",
+        .default_value = "4",
         .min = 1,
         .max = 10000,
         .argument = "N",
-        .sentence = "how many tasks each worker runs at once"},
+        .help = "how many tasks each worker runs at once"},
     {.name = "handlers",
         .type = OPTION_TEXT,
         .offset = offsetof(struct dev_options, handlers),
         .argument = "FILE",
-        .sentence =
+        .help =
             "what the workers run, as for reeve-worker. Default: DIR/handlers.ini, which is made with examples"},
     {.name = "listen",
         .type = OPTION_TEXT,
         .offset = offsetof(struct dev_options, listen),
-        .fallback = "tcp://127.0.0.1:7171",
+        .default_value = "tcp://127.0.0.1:7171",
         .argument = "URL",
-        .sentence = "where the manager listens"},
+        .help = "where the manager listens"},
     {.name = NULL},
 };
 
@@ -112,7 +112,7 @@ struct dev {
 	bool terminal; /* it began on a terminal, and ends with it */
 	struct embedded *postgres;
 	struct member manager;
-	struct member workers[MOST_WORKERS];
+	struct member workers[MAX_WORKERS];
 };
 
 /* Finds a program in this program's directory, or in PATH. */
@@ -353,7 +353,7 @@ static int start_workers(struct dev *dev)
 	return EXIT_OK;
 }
 
-static void say_how_to_use(const struct dev *dev)
+static void print_how_to_use(const struct dev *dev)
 {
 	bool usual = strcmp(dev->url, "tcp://127.0.0.1:7171") == 0;
 
@@ -480,7 +480,7 @@ static int start_and_run(struct dev *dev, struct reeve_error *error)
 	if (code == EXIT_OK && !stop_wanted(dev))
 		code = start_workers(dev);
 	if (code == EXIT_OK && !stop_wanted(dev)) {
-		say_how_to_use(dev);
+		print_how_to_use(dev);
 		code = run(dev);
 	}
 	return stop(dev, code);

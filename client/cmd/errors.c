@@ -21,35 +21,35 @@ static const struct option_spec specs[] = {
     {.name = "by",
         .type = OPTION_TEXT,
         .offset = offsetof(struct errors_options, by),
-        .fallback = "text",
+        .default_value = "text",
         .argument = "text|code",
-        .sentence = "what makes a group: the same text, or the same error code"},
+        .help = "what makes a group: the same text, or the same error code"},
     {.name = "queue",
         .type = OPTION_TEXT,
         .offset = offsetof(struct errors_options, queue),
         .argument = "NAME",
         .letter = 'q',
-        .sentence = "only this queue's"},
+        .help = "only this queue's"},
     {.name = "type",
         .type = OPTION_TEXT,
         .offset = offsetof(struct errors_options, type),
         .argument = "TYPE",
         .letter = 't',
-        .sentence = "only this type's"},
+        .help = "only this type's"},
     {.name = "since",
         .type = OPTION_TIME,
         .offset = offsetof(struct errors_options, since_us),
         .argument = "TIME",
-        .sentence = "only what went wrong from this time on; the last day unless set"},
+        .help = "only what went wrong from this time on; the last day unless set"},
     {.name = "limit",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct errors_options, limit),
-        .fallback = "100",
+        .default_value = "100",
         .min = 1,
         .max = 10000,
         .argument = "N",
         .letter = 'n',
-        .sentence = "at most so many groups"},
+        .help = "at most so many groups"},
     {.name = NULL},
 };
 
@@ -104,7 +104,7 @@ static int show(struct reeve_client *client, const struct reeve_errors_query *qu
 	if (!json)
 		print_groups(groups, reeve_client_now_us(client));
 	if (groups->more)
-		command_say("there are more groups than the %zu shown; --limit and --since choose", groups->count);
+		command_log("there are more groups than the %zu shown; --limit and --since choose", groups->count);
 	reeve_error_groups_free(groups);
 	return EXIT_OK;
 }

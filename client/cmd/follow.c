@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT_TEXT = 200, TOLD = 10, TICK_MS = 1000 };
+enum { KEPT_TEXT = 200, LOGGED_MAX = 10, TICK_MS = 1000 };
 
 /* The interval at which the reason why a task waits is reported, and how many tasks are checked for it. */
 enum { PATIENCE_MS = 3000, ASKED_ABOUT = 5 };
@@ -64,12 +64,12 @@ static char *describe_failure(const struct reeve_task *task)
 	return phrase;
 }
 
-static void tell_failure(const struct reeve_task *task)
+static void report_failure(const struct reeve_task *task)
 {
 	char *why = describe_failure(task);
 	char *line = terminal_one_line(why);
 
-	command_say("task %" PRId64 " (%s) is %s after %" PRIu32 " attempt%s%s%s", task->id, task->type,
+	command_log("task %" PRId64 " (%s) is %s after %" PRIu32 " attempt%s%s%s", task->id, task->type,
 	    reeve_task_status_name(task->status), task->attempt, task->attempt == 1 ? "" : "s", *line ? ": " : "",
 	    line);
 	free(line);
@@ -126,16 +126,16 @@ static void take_ended(void *arg, const struct reeve_task *task)
 	} else if (completed && following->mode == FOLLOW_RESULT) {
 		progress_end(&following->progress);
 		write_result(task);
-	} else if (!completed && following->n_ended - following->n_completed < TOLD) {
+	} else if (!completed && following->n_ended - following->n_completed < LOGGED_MAX) {
 		progress_end(&following->progress);
-		tell_failure(task);
+		report_failure(task);
 	}
 	following->n_ended++;
 	progress_show(&following->progress, (int64_t)following->n_ended);
 }
 
 /* Reports why a task waits, unless that was the last report. */
-static void say_why(struct following *following, const struct reeve_task *task)
+static void print_why(struct following *following, const struct reeve_task *task)
 {
 	const struct reeve_waiting *now = &task->waiting, *said = &following->said;
 	char why[WAITING_TEXT];
@@ -149,7 +149,7 @@ static void say_why(struct following *following, const struct reeve_task *task)
 	if (!now->reason || !*waiting_text(task, reeve_client_now_us(following->client), why))
 		return; /* it runs, for example: report the next reason, even if it is an old one */
 	progress_end(&following->progress);
-	command_say("task %" PRId64 " (%s in queue %s) waits: %s", task->id, task->type, task->queue, why);
+	command_log("task %" PRId64 " (%s in queue %s) waits: %s", task->id, task->type, task->queue, why);
 }
 
 /* Finds the first waiting task and reports why it waits. Several tasks are followed as one: a running one among them is
@@ -166,14 +166,14 @@ static void ask_why(struct following *following)
 
 		asked += !following->gone[i];
 		if (told)
-			say_why(following, task);
+			print_why(following, task);
 		reeve_task_free(task);
 		if (told)
 			return;
 	}
 }
 
-static bool take_look(void *arg, size_t pending)
+static bool take_poll(void *arg, size_t pending)
 {
 	struct following *following = arg;
 
@@ -246,17 +246,17 @@ static int conclude(const struct following *following, size_t pending)
 	size_t failed = following->n_ended - following->n_completed;
 
 	if (following->mode == FOLLOW_SUMMARY && !following->json)
-		command_say("%zu completed, %zu dead, %zu cancelled", following->n_completed, following->n_dead,
+		command_log("%zu completed, %zu dead, %zu cancelled", following->n_completed, following->n_dead,
 		    following->n_cancelled);
 	if (pending > 0 && interrupts_asked()) {
 		struct reeve_failure interrupted = {.code = REEVE_CANCELLED};
 
-		command_say("interrupted; %zu %s", pending,
+		command_log("interrupted; %zu %s", pending,
 		    pending == 1 ? "task has not ended and goes on" : "tasks have not ended and go on");
 		return command_exit_code(&interrupted);
 	}
 	if (pending > 0)
-		command_say("%zu task%s not ended in time", pending, pending == 1 ? " has" : "s have");
+		command_log("%zu task%s not ended in time", pending, pending == 1 ? " has" : "s have");
 	return failed > 0 || pending > 0 ? EXIT_TASK_FAILED : EXIT_OK;
 }
 
@@ -269,7 +269,7 @@ int follow_tasks(
 	struct reeve_wait wait = {
 	    .timeout_ms = timeout_ms,
 	    .ended = take_ended,
-	    .looked = take_look,
+	    .looked = take_poll,
 	    .arg = &following,
 	};
 	size_t pending = 0;
@@ -279,7 +279,7 @@ int follow_tasks(
 	take_ids(&following, ids, count);
 	progress_begin(&following.progress, "waiting", (int64_t)following.total, 0);
 	/* A progress bar must move. Without one, a poll may take as long as the interval of reasons allows. */
-	wait.look_ms = following.progress.shown ? TICK_MS : PATIENCE_MS;
+	wait.poll_ms = following.progress.shown ? TICK_MS : PATIENCE_MS;
 	progress_show(&following.progress, 0);
 	done = reeve_wait(client, ids, count, &wait, &pending, &failure);
 	progress_end(&following.progress);
@@ -310,7 +310,7 @@ static const struct option_spec wait_specs[] = {
         .type = OPTION_DURATION,
         .offset = offsetof(struct wait_options, timeout_ms),
         .argument = "DURATION",
-        .sentence = "wait no longer than this; 0 only looks"},
+        .help = "wait no longer than this; 0 only looks"},
     {.name = NULL},
 };
 

@@ -40,41 +40,41 @@ static const struct option_spec fetch_specs[] = {
         .offset = offsetof(struct fetch_options, queues),
         .argument = "Q[,Q]",
         .letter = 'q',
-        .sentence = "from these queues alone; may be given several times"},
+        .help = "from these queues alone; may be given several times"},
     {.name = "type",
         .type = OPTION_LIST,
         .offset = offsetof(struct fetch_options, types),
         .argument = "T[,T]",
         .letter = 't',
-        .sentence = "of these types alone; may be given several times"},
+        .help = "of these types alone; may be given several times"},
     {.name = "exclude",
         .type = OPTION_LIST,
         .offset = offsetof(struct fetch_options, exclude),
         .argument = "ID[,ID]",
         .letter = 'x',
-        .sentence = "not these tasks; may be given several times"},
+        .help = "not these tasks; may be given several times"},
     {.name = "number",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct fetch_options, most),
-        .fallback = "1",
+        .default_value = "1",
         .min = 1,
         .max = 10000,
         .argument = "N",
         .letter = 'n',
-        .sentence = "so many at most"},
+        .help = "so many at most"},
     {.name = "wait",
         .type = OPTION_DURATION,
         .offset = offsetof(struct fetch_options, wait_ms),
-        .fallback = "0",
+        .default_value = "0",
         .max = LONGEST_WAIT_MS,
         .argument = "DURATION",
         .letter = 'w',
-        .sentence = "how long to wait for one; 0 only looks"},
+        .help = "how long to wait for one; 0 only looks"},
     {.name = "name",
         .type = OPTION_TEXT,
         .offset = offsetof(struct fetch_options, name),
         .argument = "NAME",
-        .sentence = "as whom, for the audit; without it user@host"},
+        .help = "as whom, for the audit; without it user@host"},
     {.name = NULL},
 };
 
@@ -175,7 +175,7 @@ int command_fetch(int argc, char **argv)
 	if (list && !shared.json && list->count)
 		print_taken(list);
 	if (list && !list->count)
-		command_say(options.wait_ms ? "no task came" : "no task waits");
+		command_log(options.wait_ms ? "no task came" : "no task waits");
 	reeve_taken_free(list);
 	reeve_client_destroy(client);
 	free(excluded);
@@ -196,38 +196,38 @@ struct report_options {
 #define REPORT_FIELD(field) .offset = offsetof(struct report_options, field)
 
 static const struct option_spec report_specs[] = {
-    {.name = "completed", .type = OPTION_FLAG, REPORT_FIELD(completed), .letter = 'c', .sentence = "it ended well, with RESULT"},
+    {.name = "completed", .type = OPTION_FLAG, REPORT_FIELD(completed), .letter = 'c', .help = "it ended well, with RESULT"},
     {.name = "failed",
         .type = OPTION_TEXT,
         REPORT_FIELD(failed),
         .argument = "TEXT",
         .letter = 'f',
-        .sentence = "it failed, and why; it is tried again while it has attempts left"},
+        .help = "it failed, and why; it is tried again while it has attempts left"},
     {.name = "fatal",
         .type = OPTION_TEXT,
         REPORT_FIELD(fatal),
         .argument = "TEXT",
-        .sentence = "it failed for good, and why"},
+        .help = "it failed for good, and why"},
     {.name = "returned",
         .type = OPTION_FLAG,
         REPORT_FIELD(returned),
-        .sentence = "it is given back: that costs no attempt, and it is due at once"},
-    {.name = "remark", .type = OPTION_TEXT, REPORT_FIELD(remark), .argument = "TEXT", .sentence = "kept with the task"},
+        .help = "it is given back: that costs no attempt, and it is due at once"},
+    {.name = "remark", .type = OPTION_TEXT, REPORT_FIELD(remark), .argument = "TEXT", .help = "kept with the task"},
     {.name = "error-code",
         .type = OPTION_TEXT,
         REPORT_FIELD(error_code),
         .argument = "WORD",
-        .sentence = "with --failed or --fatal: a short word for it"},
+        .help = "with --failed or --fatal: a short word for it"},
     {.name = "stack",
         .type = OPTION_TEXT,
         REPORT_FIELD(stack),
         .argument = "TEXT",
-        .sentence = "with --failed or --fatal: a stack trace"},
+        .help = "with --failed or --fatal: a stack trace"},
     {.name = "stage",
         .type = OPTION_TEXT,
         REPORT_FIELD(stage),
         .argument = "NAME",
-        .sentence = "with --completed: the stage of its pipeline that follows, \"end\": none; without it as the pipeline "
+        .help = "with --completed: the stage of its pipeline that follows, \"end\": none; without it as the pipeline "
                     "says"},
     {.name = "retry-in",
         .type = OPTION_DURATION,
@@ -235,7 +235,7 @@ static const struct option_spec report_specs[] = {
         .min = 1,
         .max = LONGEST_WAIT_MS,
         .argument = "DURATION",
-        .sentence = "with --failed: try again after so long, whatever the task's policy says"},
+        .help = "with --failed: try again after so long, whatever the task's policy says"},
     {.name = NULL},
 };
 
@@ -289,10 +289,10 @@ static char *read_result(int *code)
 	if (!ferror(stdin) && strlen(text) == length)
 		return text;
 	if (ferror(stdin)) {
-		command_say("standard input cannot be read");
+		command_log("standard input cannot be read");
 		*code = EXIT_USAGE;
 	} else {
-		command_say("result holds a NUL byte");
+		command_log("result holds a NUL byte");
 		*code = EXIT_REFUSED;
 	}
 	free(text);

@@ -56,7 +56,7 @@ int listing_print(const struct listing *listing, void *arg, int64_t limit, bool 
 	if (table)
 		table_destroy(table);
 	if (code == EXIT_OK && listing->hint && count >= limit && page.more && goes_on(listing, arg))
-		command_say("there are more %s than the %" PRId64 " shown; %s", listing->name, count, listing->hint);
+		command_log("there are more %s than the %" PRId64 " shown; %s", listing->name, count, listing->hint);
 	if (listed)
 		*listed = count;
 	return code;

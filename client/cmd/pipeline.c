@@ -140,7 +140,7 @@ static int pipeline_define(int argc, char **argv)
 		return command_usage(&define_table, operands ? "one file at a time" : "which file?");
 	file = pipeline_file_read(argv[1], &error);
 	if (!file) {
-		command_say("%s: %s", argv[1], error.message);
+		command_log("%s: %s", argv[1], error.message);
 		return EXIT_USAGE;
 	}
 	client = command_connect_to_change(&shared, &code);

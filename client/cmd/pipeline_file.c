@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STAGES_MOST = 100, PREFIX_BYTES = 32 };
+enum { STAGES_MAX = 100, PREFIX_BYTES = 32 };
 
 struct stage_text {
 	struct backoff backoff;
@@ -25,8 +25,8 @@ struct stage_text {
 struct pipeline_file {
 	struct reeve_pipeline pipeline;
 	json_t *json;
-	struct reeve_stage stages[STAGES_MOST];
-	struct stage_text texts[STAGES_MOST];
+	struct reeve_stage stages[STAGES_MAX];
+	struct stage_text texts[STAGES_MAX];
 };
 
 /* The destination of a value: the file's pipeline, or one of its stages. */
@@ -129,7 +129,7 @@ static const char *take_stages(const struct place *place, const json_t *value)
 	(void)place;
 	if (!json_is_array(value) || json_array_size(value) == 0)
 		return "must be a list of stages, one at least";
-	return json_array_size(value) > STAGES_MOST ? "has more than 100 elements" : NULL;
+	return json_array_size(value) > STAGES_MAX ? "has more than 100 elements" : NULL;
 }
 
 struct field {

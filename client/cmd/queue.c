@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LOOK_AGAIN_MS = 200 };
+enum { POLL_AGAIN_MS = 200 };
 
 static const struct option_spec no_specs[] = {{.name = NULL}};
 
@@ -174,7 +174,7 @@ static const struct option_spec stop_specs[] = {
         .type = OPTION_FLAG,
         .offset = offsetof(struct control_options, wait),
         .letter = 'w',
-        .sentence = "wait until all that ran or waited has ended"},
+        .help = "wait until all that ran or waited has ended"},
     {.name = NULL},
 };
 
@@ -190,7 +190,7 @@ static const struct option_table stop_table = {
 
 static void rest(void)
 {
-	nanosleep(&(struct timespec){.tv_nsec = LOOK_AGAIN_MS * 1000000}, NULL);
+	nanosleep(&(struct timespec){.tv_nsec = POLL_AGAIN_MS * 1000000}, NULL);
 }
 
 /* Waits until a stop is complete. */
@@ -210,7 +210,7 @@ static bool wait_stopped(struct reeve_client *client, const char *queue, struct 
 	return true;
 }
 
-static void say_controlled(
+static void print_controlled(
     const char *queue, const struct control *control, const struct reeve_queue_controlled *controlled, bool json)
 {
 	bool stopping = strcmp(controlled->state, "stopping") == 0;
@@ -257,7 +257,7 @@ static int run_control(const struct control *control, int argc, char **argv)
 	} else if (options.wait && !wait_stopped(client, queue, &controlled, &failure)) {
 		code = command_failed(&failure);
 	} else {
-		say_controlled(queue, control, &controlled, shared.json);
+		print_controlled(queue, control, &controlled, shared.json);
 		code = EXIT_OK;
 	}
 	command_disconnect(client);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { RUNNING_MOST = 100 };
+enum { RUNNING_MAX = 100 };
 
 static const struct option_spec no_specs[] = {{.name = NULL}};
 
@@ -130,17 +130,17 @@ struct progress_options {
 #define FIELD(field) .offset = offsetof(struct progress_options, field)
 
 static const struct option_spec progress_specs[] = {
-    {.name = "once", .type = OPTION_FLAG, FIELD(once), .sentence = "show it once"},
+    {.name = "once", .type = OPTION_FLAG, FIELD(once), .help = "show it once"},
     {.name = "every",
         .type = OPTION_DURATION,
         FIELD(every_ms),
-        .fallback = "1s",
+        .default_value = "1s",
         .min = 100,
         .max = 24 * 3600 * 1000,
         .argument = "DURATION",
-        .sentence = "how often to look"},
-    {.name = "quiet", .type = OPTION_FLAG, FIELD(quiet), .letter = 'q', .sentence = "show only how it ends"},
-    {.name = "verbose", .type = OPTION_FLAG, FIELD(verbose), .letter = 'v', .sentence = "also show the tasks that run"},
+        .help = "how often to look"},
+    {.name = "quiet", .type = OPTION_FLAG, FIELD(quiet), .letter = 'q', .help = "show only how it ends"},
+    {.name = "verbose", .type = OPTION_FLAG, FIELD(verbose), .letter = 'v', .help = "also show the tasks that run"},
     {.name = NULL},
 };
 
@@ -186,7 +186,7 @@ static void write_running(FILE *out, struct reeve_client *client, const char *qu
 	static const struct column columns[] = {
 	    {"TASK", COLUMN_NUMBER}, {"TYPE", COLUMN_TEXT}, {"ATTEMPT", COLUMN_NUMBER}, {"RUNS", COLUMN_NUMBER},
 	    {"WORKER", COLUMN_TEXT}, {0}};
-	struct reeve_filter filter = {.status = REEVE_TASK_EXECUTING, .queue = queue, .limit = RUNNING_MOST};
+	struct reeve_filter filter = {.status = REEVE_TASK_EXECUTING, .queue = queue, .limit = RUNNING_MAX};
 	struct reeve_tasks *tasks = reeve_list(client, &filter, NULL);
 	struct table *table = table_create(columns);
 	char age[32];

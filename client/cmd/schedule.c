@@ -130,7 +130,7 @@ static void print_run(const struct reeve_schedule_run *run, bool json)
 	if (run->task_id)
 		printf("%" PRId64 "\n", run->task_id);
 	if (strcmp(run->outcome, "submitted") != 0)
-		command_say("%s%s%s", run->outcome, *run->note ? ": " : "", run->note);
+		command_log("%s%s%s", run->outcome, *run->note ? ": " : "", run->note);
 }
 
 static int schedule_run(int argc, char **argv)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVERY_MOST_MS (INT64_C(3650) * 24 * 3600 * 1000)
+#define EVERY_MAX_MS (INT64_C(3650) * 24 * 3600 * 1000)
 
 struct schedule_options {
 	struct task_options task;
@@ -25,45 +25,45 @@ static const struct option_spec specs[] = {
         .type = OPTION_TEXT,
         FIELD(cron),
         .argument = "EXPR",
-        .sentence = "when: minute, hour, day of month, month, day of week, as in \"1 0 * * 1-5\""},
+        .help = "when: minute, hour, day of month, month, day of week, as in \"1 0 * * 1-5\""},
     {.name = "zone",
         .type = OPTION_TEXT,
         FIELD(zone),
         .argument = "TZ",
-        .sentence = "by the clocks of this time zone, as Europe/Berlin; without it UTC"},
+        .help = "by the clocks of this time zone, as Europe/Berlin; without it UTC"},
     {.name = "every",
         .type = OPTION_DURATION,
         FIELD(every_ms),
         .min = 100,
-        .max = EVERY_MOST_MS,
+        .max = EVERY_MAX_MS,
         .argument = "DURATION",
-        .sentence = "when: at this interval"},
+        .help = "when: at this interval"},
     {.name = "start",
         .type = OPTION_TIME,
         FIELD(start_us),
         .argument = "TIME",
-        .sentence =
+        .help =
             "the interval is counted from this time, which is the first one if it is still to come; without it from "
             "now"},
-    {.name = "manual", .type = OPTION_FLAG, FIELD(manual), .sentence = "when: only by `reeve schedule run`"},
+    {.name = "manual", .type = OPTION_FLAG, FIELD(manual), .help = "when: only by `reeve schedule run`"},
     {.name = "missed",
         .type = OPTION_TEXT,
         FIELD(missed),
         .argument = "skip|one|all:N",
-        .sentence =
+        .help =
             "of runs whose time passed while no manager was there, none, the latest, or the latest N (1 to 1000) are "
             "made up for; without it one"},
     {.name = "overlap",
         .type = OPTION_TEXT,
         FIELD(overlap),
         .argument = "skip|queue|allow",
-        .sentence =
+        .help =
             "if the former run's task has not ended: no run, one when it has, or one beside it; without it queue"},
     {.name = "queue-action",
         .type = OPTION_TEXT,
         FIELD(queue_action),
         .argument = "start|stop|pause|resume",
-        .sentence = "no task is submitted: this is done with the queue that --queue names"},
+        .help = "no task is submitted: this is done with the queue that --queue names"},
     TASK_OPTION_SPECS_BUT(struct schedule_options, task, NULL, NULL),
     {.name = NULL},
 };
@@ -112,9 +112,9 @@ struct definition {
 /* The fields of a task, which a definition with an action on a queue lacks. */
 static const unsigned task_fields = ~0U << 9;
 
-static bool wrong(struct reeve_error *error, const char *sentence)
+static bool wrong(struct reeve_error *error, const char *help)
 {
-	return error_set(error, STATUS(INVALID_ARGUMENT), "%s", sentence);
+	return error_set(error, STATUS(INVALID_ARGUMENT), "%s", help);
 }
 
 /*

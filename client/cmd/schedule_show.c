@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 1000, LONGEST_LIST = 10000000, PREVIEW_MOST = 1000 };
+enum { PAGE = 1000, LONGEST_LIST = 10000000, PREVIEW_MAX = 1000 };
 
 /*
  * one schedule as text
@@ -182,10 +182,10 @@ static const struct option_spec show_specs[] = {
         .type = OPTION_INTEGER,
         .offset = offsetof(struct show_options, next),
         .min = 1,
-        .max = PREVIEW_MOST,
+        .max = PREVIEW_MAX,
         .argument = "N",
         .letter = 'n',
-        .sentence = "tell the next N planned times"},
+        .help = "tell the next N planned times"},
     {.name = NULL},
 };
 
@@ -328,19 +328,19 @@ static const struct option_spec runs_specs[] = {
     {.name = "limit",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct runs_options, limit),
-        .fallback = "100",
+        .default_value = "100",
         .min = 1,
         .max = LONGEST_LIST,
         .argument = "N",
         .letter = 'n',
-        .sentence = "at most so many"},
+        .help = "at most so many"},
     {.name = "before",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct runs_options, before),
         .min = 1,
         .max = INT64_MAX,
         .argument = "ID",
-        .sentence = "only runs with ids below this one, to page on"},
+        .help = "only runs with ids below this one, to page on"},
     {.name = NULL},
 };
 

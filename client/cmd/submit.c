@@ -24,13 +24,13 @@ static const struct option_spec specs[] = {
         .type = OPTION_TEXT,
         FIELD(bulk),
         .argument = "FILE|-",
-        .sentence = "submit a file (or standard input) of JSON objects, one a line; the options above are then "
+        .help = "submit a file (or standard input) of JSON objects, one a line; the options above are then "
                     "defaults for its lines"},
     {.name = "wait",
         .type = OPTION_FLAG,
         FIELD(wait),
         .letter = 'w',
-        .sentence = "wait until it has ended and write its result"},
+        .help = "wait until it has ended and write its result"},
     {.name = NULL},
 };
 
@@ -71,14 +71,14 @@ static int submit_one(struct reeve_client *client, const struct reeve_task_spec 
 		int code = command_failed(&failure);
 
 		if (failure.code == REEVE_DEADLINE_EXCEEDED || failure.code == REEVE_CANCELLED)
-			command_say("the task may have been stored all the same; with a --key a submit can be repeated safely");
+			command_log("the task may have been stored all the same; with a --key a submit can be repeated safely");
 		return code;
 	}
 	if (task.restarted && !json)
-		command_say("version %" PRId64 " is newer: task %" PRId64 ", which has the key \"%s\", is run again",
+		command_log("version %" PRId64 " is newer: task %" PRId64 ", which has the key \"%s\", is run again",
 		    spec->version, task.id, spec->key);
 	else if (task.existing && !json)
-		command_say(
+		command_log(
 		    "the key \"%s\" was known already: task %" PRId64 " is the earlier one", spec->key, task.id);
 	if (wait)
 		return follow_tasks(client, &task.id, 1, FOLLOW_RESULT, -1, json);
@@ -177,7 +177,7 @@ int command_submit(int argc, char **argv)
 	if (!task_options_growth(&options.task, &error))
 		return command_usage(&table, "--backoff: %s", error.message);
 	if (options.bulk && !lines_open(&lines, options.bulk, &error)) {
-		command_say("--bulk: %s", error.message);
+		command_log("--bulk: %s", error.message);
 		return EXIT_USAGE;
 	}
 	interrupts_hold();

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GAP = 2, NARROW = 12, NARROWER = 8, NARROWEST = 5, MOST_COLUMNS = 16 };
+enum { GAP = 2, NARROW = 12, NARROWER = 8, NARROWEST = 5, MAX_COLUMNS = 16 };
 
 struct cell {
 	char *text;
@@ -32,7 +32,7 @@ struct table *table_create(const struct column *columns)
 	if (!table)
 		abort();
 	table->columns = columns;
-	while (columns[table->n_columns].heading && table->n_columns < MOST_COLUMNS)
+	while (columns[table->n_columns].heading && table->n_columns < MAX_COLUMNS)
 		table->n_columns++;
 	return table;
 }
@@ -74,7 +74,7 @@ void table_number(struct table *table, int64_t number)
 
 /* The layout of a table. */
 struct layout {
-	int widths[MOST_COLUMNS];
+	int widths[MAX_COLUMNS];
 	int gap;   /* between columns */
 	int shown; /* the number of columns; if not all, an ellipsis follows */
 };
@@ -158,7 +158,7 @@ static void write_row(const struct table *table, const struct layout *layout, co
 void table_write(const struct table *table, FILE *out, int columns, bool colour)
 {
 	struct layout layout = {.gap = GAP, .shown = table->n_columns};
-	struct cell headings[MOST_COLUMNS];
+	struct cell headings[MAX_COLUMNS];
 
 	for (int i = 0; i < table->n_columns; i++) {
 		const char *heading = table->columns[i].heading;

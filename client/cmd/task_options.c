@@ -151,7 +151,7 @@ char *task_details_read(struct reeve_client *client, size_t *length, int *code)
 	if (!text)
 		abort();
 	if (ferror(stdin)) {
-		command_say("standard input cannot be read");
+		command_log("standard input cannot be read");
 		*code = EXIT_USAGE;
 		free(text);
 		return NULL;

@@ -69,7 +69,7 @@ extern const struct task_options task_options_none;
 #define TASK_OPTION(target, field, called, kind, least, most, value, short_form, says)                                 \
 	{                                                                                                              \
 		.name = (called), .type = (kind), .offset = offsetof(target, field), .min = (least), .max = (most),    \
-		.argument = (value), .letter = (short_form), .sentence = (says)                                        \
+		.argument = (value), .letter = (short_form), .help = (says)                                        \
 	}
 
 #define LONGEST_TIMEOUT_MS (INT64_C(30) * 24 * 3600 * 1000)

@@ -184,40 +184,40 @@ static const struct option_spec list_specs[] = {
         .offset = offsetof(struct list_options, status),
         .argument = "STATUS",
         .letter = 's',
-        .sentence = "only these: queued, executing, failed, completed, dead or cancelled"},
+        .help = "only these: queued, executing, failed, completed, dead or cancelled"},
     {.name = "queue",
         .type = OPTION_TEXT,
         .offset = offsetof(struct list_options, queue),
         .argument = "NAME",
         .letter = 'q',
-        .sentence = "only this queue's"},
+        .help = "only this queue's"},
     {.name = "type",
         .type = OPTION_TEXT,
         .offset = offsetof(struct list_options, type),
         .argument = "TYPE",
         .letter = 't',
-        .sentence = "only this type's"},
+        .help = "only this type's"},
     {.name = "where",
         .type = OPTION_TEXT,
         .offset = offsetof(struct list_options, where),
         .argument = "CONDITIONS",
-        .sentence = "only those that match, as 'status=dead,failed error~timeout older=1h'; there are " WHERE_NAMES},
+        .help = "only those that match, as 'status=dead,failed error~timeout older=1h'; there are " WHERE_NAMES},
     {.name = "running-longer",
         .type = OPTION_DURATION,
         .offset = offsetof(struct list_options, running_longer_ms),
         .min = 1,
         .max = INT64_C(3153600000000),
         .argument = "DURATION",
-        .sentence = "only executing ones whose attempt began at least so long ago"},
+        .help = "only executing ones whose attempt began at least so long ago"},
     {.name = "limit",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct list_options, limit),
-        .fallback = "100",
+        .default_value = "100",
         .min = 1,
         .max = LONGEST_LIST,
         .argument = "N",
         .letter = 'n',
-        .sentence = "at most so many"},
+        .help = "at most so many"},
     {.name = NULL},
 };
 
@@ -386,7 +386,7 @@ static const struct option_spec audit_specs[] = {
         .type = OPTION_TIME,
         .offset = offsetof(struct audit_options, since_us),
         .argument = "TIME",
-        .sentence = "only from this time on: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), \"5m ago\""},
+        .help = "only from this time on: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), \"5m ago\""},
     {.name = "limit",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct audit_options, limit),
@@ -394,8 +394,8 @@ static const struct option_spec audit_specs[] = {
         .max = 100000,
         .argument = "N",
         .letter = 'n',
-        .sentence = "the newest N events; 1000 unless set"},
-    {.name = "all", .type = OPTION_FLAG, .offset = offsetof(struct audit_options, all), .letter = 'a', .sentence = "all events, however many"},
+        .help = "the newest N events; 1000 unless set"},
+    {.name = "all", .type = OPTION_FLAG, .offset = offsetof(struct audit_options, all), .letter = 'a', .help = "all events, however many"},
     {.name = NULL},
 };
 
@@ -501,7 +501,7 @@ static int run_audit(const struct shared_options *shared, const struct audit_opt
 		return code;
 	code = listing_print(&listing, &list, INT64_MAX, shared->json, NULL);
 	if (code == EXIT_OK && list.more)
-		command_say("there are older events than these; --all shows them, --since and --limit choose");
+		command_log("there are older events than these; --all shows them, --since and --limit choose");
 	reeve_events_free(list.last);
 	reeve_client_destroy(list.client);
 	return code;

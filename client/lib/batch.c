@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_LEAST = 512, BLOCK_MOST = 64 * 1024, TASK_OVERHEAD = 64, DELAY_BYTES = 6 };
+enum { BLOCK_MIN = 512, BLOCK_MAX = 64 * 1024, TASK_OVERHEAD = 64, DELAY_BYTES = 6 };
 
 struct text_block {
 	struct text_block *next;
@@ -52,10 +52,10 @@ static char *keep(struct batch *batch, const char *text, size_t length)
 	struct text_block *block = batch->texts;
 
 	if (!block || block->size - block->used < length + 1) {
-		size_t size = block ? 2 * block->size : BLOCK_LEAST;
+		size_t size = block ? 2 * block->size : BLOCK_MIN;
 
-		if (size > BLOCK_MOST)
-			size = BLOCK_MOST;
+		if (size > BLOCK_MAX)
+			size = BLOCK_MAX;
 		if (size < length + 1)
 			size = length + 1;
 

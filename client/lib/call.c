@@ -51,17 +51,17 @@ void pending_start(struct pending_call *call, struct reeve_client *client, const
 		rpc_client_cancel(client->rpc, id);
 }
 
-/* Waits up to LOOK_MS for the answer. Call with the lock held. Returns 0 if the call was signalled. */
+/* Waits up to POLL_MS for the answer. Call with the lock held. Returns 0 if the call was signalled. */
 static int wait_a_moment(struct pending_call *call)
 {
-	int64_t until_ms = clock_monotonic_ms() + LOOK_MS;
+	int64_t until_ms = clock_monotonic_ms() + POLL_MS;
 	struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
 
 	return pthread_cond_timedwait(&call->changed, &call->client->lock, &until);
 }
 
 /* Notifies the program if the call has waited too long for a manager that cannot answer. */
-static void look_at_call(struct pending_call *call)
+static void check_call(struct pending_call *call)
 {
 	struct reeve_client *client = call->client;
 	int64_t now_ms = clock_monotonic_ms();
@@ -73,21 +73,21 @@ static void look_at_call(struct pending_call *call)
 	pthread_mutex_lock(&client->lock);
 	if (!client->waiting_ms)
 		client->waiting_ms = now_ms;
-	tell = !client->waiting_told && now_ms - client->waiting_ms >= WAITING_MS;
-	client->waiting_told |= tell;
+	tell = !client->waiting_notified && now_ms - client->waiting_ms >= WAITING_MS;
+	client->waiting_notified |= tell;
 	pthread_mutex_unlock(&client->lock);
 	if (tell)
 		client->waiting(client->absent_arg, message);
 }
 
 /* Checks whether a manager is reachable and what keeps the call. Call with the lock held; it is released in between. */
-static void look_around(struct pending_call *call)
+static void check_calls(struct pending_call *call)
 {
 	struct reeve_client *client = call->client;
 
 	pthread_mutex_unlock(&client->lock);
-	client_look(client, rpc_client_alive(client->rpc, 0));
-	look_at_call(call);
+	client_poll(client, rpc_client_alive(client->rpc, 0));
+	check_call(call);
 	pthread_mutex_lock(&client->lock);
 }
 
@@ -100,10 +100,10 @@ struct rpc_answer pending_end(struct pending_call *call)
 		if (!client->absent && !client->waiting)
 			pthread_cond_wait(&call->changed, &client->lock);
 		else if (wait_a_moment(call) != 0)
-			look_around(call);
+			check_calls(call);
 	}
 	client->waiting_ms = 0;
-	client->waiting_told = false;
+	client->waiting_notified = false;
 	DL_DELETE(client->calls, call);
 	bool interrupted = client->interrupted;
 	pthread_mutex_unlock(&client->lock);
@@ -143,8 +143,8 @@ bool worth_another_try(struct reeve_client *client, const struct rpc_answer *ans
 	pthread_mutex_lock(&client->lock);
 	if (!refused || !client->refused_ms)
 		client->refused_ms = refused ? now_ms : 0;
-	tell = refused && !client->refused_told && now_ms - client->refused_ms >= REFUSED_MS;
-	client->refused_told = refused && (client->refused_told || tell);
+	tell = refused && !client->refused_notified && now_ms - client->refused_ms >= REFUSED_MS;
+	client->refused_notified = refused && (client->refused_notified || tell);
 	pthread_mutex_unlock(&client->lock);
 	if (tell && client->refused)
 		client->refused(client->absent_arg, answer->message);

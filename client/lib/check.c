@@ -25,7 +25,7 @@ static bool given(const char *text)
 	return text && *text;
 }
 
-static const char *pipeline_in_trouble(const struct reeve_task_spec *spec, char *out, size_t size)
+static const char *pipeline_problem(const struct reeve_task_spec *spec, char *out, size_t size)
 {
 	const char *field = !given(spec->pipeline)                            ? NULL
 	                    : given(spec->type)                               ? "type"
@@ -40,7 +40,7 @@ static const char *pipeline_in_trouble(const struct reeve_task_spec *spec, char 
 	return out;
 }
 
-static const char *name_in_trouble(const struct reeve_task_spec *spec, char *out, size_t size)
+static const char *names_problem(const struct reeve_task_spec *spec, char *out, size_t size)
 {
 	const struct {
 		const char *field;
@@ -65,7 +65,7 @@ static const char *name_in_trouble(const struct reeve_task_spec *spec, char *out
 	return NULL;
 }
 
-static const char *details_in_trouble(const struct reeve_task_spec *spec, size_t max_details, char *out, size_t size)
+static const char *details_problem(const struct reeve_task_spec *spec, size_t max_details, char *out, size_t size)
 {
 	size_t length = spec_details_length(spec);
 
@@ -80,7 +80,7 @@ static const char *details_in_trouble(const struct reeve_task_spec *spec, size_t
 	return out;
 }
 
-static const char *span_in_trouble(const struct reeve_task_spec *spec, char *out, size_t size)
+static const char *span_problem(const struct reeve_task_spec *spec, char *out, size_t size)
 {
 	const struct {
 		const char *field;
@@ -106,7 +106,7 @@ static const char *span_in_trouble(const struct reeve_task_spec *spec, char *out
 	return NULL;
 }
 
-static const char *rest_in_trouble(const char *field, int64_t ms, char *out, size_t size)
+static const char *retry_delay_problem(const char *field, int64_t ms, char *out, size_t size)
 {
 	char text[64];
 
@@ -118,14 +118,14 @@ static const char *rest_in_trouble(const char *field, int64_t ms, char *out, siz
 }
 
 /* Members that belong to another kind are refused by the manager, which knows the kinds. */
-static const char *retry_in_trouble(const struct reeve_task_spec *spec, char *out, size_t size)
+static const char *retry_problem(const struct reeve_task_spec *spec, char *out, size_t size)
 {
 	const struct reeve_retry_policy *retry = spec->retry;
-	const char *problem = rest_in_trouble("retry.base", retry ? retry->base_ms : spec->retry_base_ms, out, size);
+	const char *problem = retry_delay_problem("retry.base", retry ? retry->base_ms : spec->retry_base_ms, out, size);
 	char field[40];
 
 	if (!problem)
-		problem = rest_in_trouble("retry.max", retry ? retry->max_ms : spec->retry_max_ms, out, size);
+		problem = retry_delay_problem("retry.max", retry ? retry->max_ms : spec->retry_max_ms, out, size);
 	if (problem || !retry)
 		return problem;
 	problem = out;
@@ -140,15 +140,15 @@ static const char *retry_in_trouble(const struct reeve_task_spec *spec, char *ou
 	else if (retry->kind == REEVE_RETRY_LIST && !retry->n_delays)
 		snprintf(out, size, "retry.delays is empty");
 	else
-		problem = rest_in_trouble("retry.step", retry->step_ms, out, size);
+		problem = retry_delay_problem("retry.step", retry->step_ms, out, size);
 	for (size_t i = 0; !problem && i < retry->n_delays; i++) {
 		snprintf(field, sizeof field, "retry.delays[%zu]", i);
-		problem = rest_in_trouble(field, retry->delays_ms[i], out, size);
+		problem = retry_delay_problem(field, retry->delays_ms[i], out, size);
 	}
 	return problem;
 }
 
-static const char *version_in_trouble(const struct reeve_task_spec *spec, char *out, size_t size)
+static const char *version_problem(const struct reeve_task_spec *spec, char *out, size_t size)
 {
 	if (spec->batch_id < 0)
 		snprintf(out, size, "batch_id is negative (%" PRId64 ")", spec->batch_id);
@@ -163,18 +163,18 @@ static const char *version_in_trouble(const struct reeve_task_spec *spec, char *
 
 const char *spec_problem(const struct reeve_task_spec *spec, size_t max_details, char *out, size_t size)
 {
-	const char *problem = name_in_trouble(spec, out, size);
+	const char *problem = names_problem(spec, out, size);
 
 	if (!problem)
-		problem = pipeline_in_trouble(spec, out, size);
+		problem = pipeline_problem(spec, out, size);
 	if (!problem)
-		problem = details_in_trouble(spec, max_details, out, size);
+		problem = details_problem(spec, max_details, out, size);
 	if (!problem)
-		problem = span_in_trouble(spec, out, size);
+		problem = span_problem(spec, out, size);
 	if (!problem)
-		problem = retry_in_trouble(spec, out, size);
+		problem = retry_problem(spec, out, size);
 	if (!problem)
-		problem = version_in_trouble(spec, out, size);
+		problem = version_problem(spec, out, size);
 	if (problem)
 		return problem;
 	if (spec->priority < -PRIORITY_LIMIT || spec->priority > PRIORITY_LIMIT)

@@ -111,7 +111,7 @@ static bool is_interrupted(struct reeve_client *client)
 	return interrupted;
 }
 
-void client_look(struct reeve_client *client, bool there)
+void client_poll(struct reeve_client *client, bool there)
 {
 	int64_t now_ms = clock_monotonic_ms();
 	bool tell;
@@ -119,8 +119,8 @@ void client_look(struct reeve_client *client, bool there)
 	pthread_mutex_lock(&client->lock);
 	if (!there && !client->absent_ms)
 		client->absent_ms = now_ms;
-	tell = there ? client->absent_told : !client->absent_told && now_ms - client->absent_ms >= ABSENT_MS;
-	client->absent_told = there ? false : client->absent_told || tell;
+	tell = there ? client->absent_notified : !client->absent_notified && now_ms - client->absent_ms >= ABSENT_MS;
+	client->absent_notified = there ? false : client->absent_notified || tell;
 	if (there)
 		client->absent_ms = 0;
 	pthread_mutex_unlock(&client->lock);
@@ -141,8 +141,8 @@ bool reeve_client_ready(struct reeve_client *client, struct reeve_failure *failu
 
 		if (is_interrupted(client))
 			return fail(failure, STATUS(CANCELLED), "interrupted");
-		there = rpc_client_alive(client->rpc, left < 0 ? 0 : left < LOOK_MS ? left : LOOK_MS);
-		client_look(client, there);
+		there = rpc_client_alive(client->rpc, left < 0 ? 0 : left < POLL_MS ? left : POLL_MS);
+		client_poll(client, there);
 		if (there) {
 			client->met = true;
 			return true;

@@ -35,11 +35,11 @@ struct reeve_client {
 	bool interrupted;
 	pthread_cond_t interrupt;   /* on the monotonic clock */
 	int64_t absent_ms;          /* since when no manager is reachable; 0: one is */
-	bool absent_told;
+	bool absent_notified;
 	int64_t refused_ms;         /* since when calls have been refused; 0: the last one was not */
-	bool refused_told;
+	bool refused_notified;
 	int64_t waiting_ms;         /* since when a call waits for a manager that cannot answer; 0: none does */
-	bool waiting_told;
+	bool waiting_notified;
 	struct pending_call *calls; /* in flight */
 };
 
@@ -54,10 +54,10 @@ struct pending_call {
 };
 
 /* The interval at which waiting functions check for a manager. */
-enum { LOOK_MS = 100 };
+enum { POLL_MS = 100 };
 
 /* Records whether a manager is reachable, and notifies the program if it has set a callback. Call without the lock. */
-void client_look(struct reeve_client *client, bool there);
+void client_poll(struct reeve_client *client, bool there);
 
 /* Sets *failure (NULL is allowed) and returns false. */
 bool fail(struct reeve_failure *failure, reeve_status code, const char *format, ...)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_LOOK_MS = 20000, REST_MS = 100 };
+enum { LONGEST_POLL_MS = 20000, REST_MS = 100 };
 
 struct waiting {
 	struct reeve_client *client;
@@ -84,7 +84,7 @@ static bool look(struct waiting *waiting, size_t from, int64_t wait_ms, size_t *
 }
 
 /* Polls all ids once, without waiting. An answer may be limited by its bytes: then the same place is polled again. */
-static bool look_over(struct waiting *waiting, struct reeve_failure *failure)
+static bool poll_over(struct waiting *waiting, struct reeve_failure *failure)
 {
 	size_t from = 0;
 
@@ -100,7 +100,7 @@ static bool look_over(struct waiting *waiting, struct reeve_failure *failure)
 	return true;
 }
 
-static bool look_until(struct waiting *waiting, int64_t end_ms, int64_t look_ms, struct reeve_failure *failure)
+static bool poll_until(struct waiting *waiting, int64_t end_ms, int64_t poll_ms, struct reeve_failure *failure)
 {
 	while (waiting->count > 0) {
 		int64_t begin = clock_monotonic_ms();
@@ -108,8 +108,8 @@ static bool look_until(struct waiting *waiting, int64_t end_ms, int64_t look_ms,
 		size_t n_ended;
 
 		if (left <= 0)
-			return look_over(waiting, failure);
-		if (!look(waiting, 0, left < look_ms ? left : look_ms, &n_ended, failure))
+			return poll_over(waiting, failure);
+		if (!look(waiting, 0, left < poll_ms ? left : poll_ms, &n_ended, failure))
 			return false;
 		if (waiting->wait->looked && !waiting->wait->looked(waiting->wait->arg, waiting->count))
 			return true;
@@ -124,7 +124,7 @@ static bool look_until(struct waiting *waiting, int64_t end_ms, int64_t look_ms,
 bool reeve_wait(struct reeve_client *client, const int64_t *ids, size_t count, const struct reeve_wait *wait,
     size_t *pending, struct reeve_failure *failure)
 {
-	int64_t look_ms = wait->look_ms > 0 && wait->look_ms < LONGEST_LOOK_MS ? wait->look_ms : LONGEST_LOOK_MS;
+	int64_t poll_ms = wait->poll_ms > 0 && wait->poll_ms < LONGEST_POLL_MS ? wait->poll_ms : LONGEST_POLL_MS;
 	struct waiting waiting = {.client = client, .wait = wait, .count = count};
 	int64_t end_ms = INT64_MAX;
 	bool done;
@@ -136,7 +136,7 @@ bool reeve_wait(struct reeve_client *client, const int64_t *ids, size_t count, c
 	waiting.count = drop_doubles(waiting.ids, count);
 	if (wait->timeout_ms >= 0 && wait->timeout_ms < INT64_MAX / 2)
 		end_ms = clock_monotonic_ms() + wait->timeout_ms;
-	done = look_until(&waiting, end_ms, look_ms, failure);
+	done = poll_until(&waiting, end_ms, poll_ms, failure);
 	if (done && pending)
 		*pending = waiting.count;
 	free(waiting.ids);

@@ -148,7 +148,7 @@ struct rpc_client *rpc_client_create(const struct rpc_client_options *options, s
 		if (!manager_open(&client->managers[i], error))
 			goto failed;
 	}
-	if (pthread_create(&client->keeper, NULL, client_keep, client) != 0) {
+	if (pthread_create(&client->control_thread, NULL, client_keep, client) != 0) {
 		error_set(error, STATUS(RESOURCE_EXHAUSTED), "no thread for a client");
 		goto failed;
 	}
@@ -172,10 +172,10 @@ void rpc_client_destroy(struct rpc_client *client)
 	{
 		call_end(call, STATUS(CANCELLED), "the client was closed");
 	}
-	client_wake_keeper(client);
+	client_wake_control(client);
 	client_unlock(client);
 	if (client->keeper_runs)
-		pthread_join(client->keeper, NULL);
+		pthread_join(client->control_thread, NULL);
 	for (int i = 0; i < client->n_managers; i++)
 		manager_destroy(&client->managers[i]);
 	assert(!client->calls && client->n_unfinished == 0);
@@ -225,7 +225,7 @@ rpc_call_id rpc_client_start(struct rpc_client *client, const ProtobufCServiceDe
 	HASH_ADD(hh, client->calls, id, sizeof call->id, call);
 	deadlines_set(&client->timers, &call->timer, call->deadline_ms);
 	if (call->deadline_ms < client->planned_ms)
-		client_wake_keeper(client);
+		client_wake_control(client);
 	manager = manager_choose(client, NULL);
 	if (client->closing) {
 		call->state = CALL_PAUSED;

@@ -16,8 +16,8 @@
 
 enum {
 	DEFAULT_TIMEOUT_MS = 30000,
-	PAUSE_LEAST_MS = 50, /* before a call that was answered UNAVAILABLE is sent again */
-	PAUSE_MOST_MS = 200,
+	PAUSE_MIN_MS = 50, /* before a call that was answered UNAVAILABLE is sent again */
+	PAUSE_MAX_MS = 200,
 };
 
 static struct envelope_request envelope_of(const struct call *call)
@@ -97,7 +97,7 @@ void call_finish(struct call *call)
 	client_lock(client);
 	client->n_unfinished--;
 	if (client->closing)
-		client_wake_keeper(client);
+		client_wake_control(client);
 	client_unlock(client);
 }
 
@@ -122,11 +122,11 @@ static void take_out(struct call *call)
 }
 
 /* Passes an ended call, with its answer set, to the background thread. */
-static void hand_to_keeper(struct call *call)
+static void hand_to_control(struct call *call)
 {
 	take_out(call);
 	DL_APPEND(call->client->ended, call);
-	client_wake_keeper(call->client);
+	client_wake_control(call->client);
 }
 
 void call_end(struct call *call, reeve_status code, const char *format, ...)
@@ -145,7 +145,7 @@ void call_end(struct call *call, reeve_status code, const char *format, ...)
 		DL_DELETE(call->client->waiting, call);
 	if (call->state == CALL_SENT)
 		leave_manager(call);
-	hand_to_keeper(call);
+	hand_to_control(call);
 }
 
 void call_expire(struct call *call)
@@ -166,7 +166,7 @@ void call_wait(struct call *call)
 {
 	call->state = CALL_WAITING;
 	DL_APPEND(call->client->waiting, call);
-	client_wake_keeper(call->client);
+	client_wake_control(call->client);
 }
 
 static void pause_call(struct call *call, int64_t ms)
@@ -178,7 +178,7 @@ static void pause_call(struct call *call, int64_t ms)
 	deadlines_set(
 	    &client->timers, &call->timer, call->wake_ms < call->deadline_ms ? call->wake_ms : call->deadline_ms);
 	if (call->timer.at_ms < client->planned_ms)
-		client_wake_keeper(client);
+		client_wake_control(client);
 }
 
 /* Packs the call for sending or resending. Returns NULL without memory. */
@@ -210,7 +210,7 @@ static struct frame *prepare(struct call *call)
 static bool send_prepared(struct call *call, struct manager *manager, struct frame *frame)
 {
 	if (call->answer.code != STATUS(OK)) {
-		hand_to_keeper(call);
+		hand_to_control(call);
 		return false;
 	}
 	if (!manager->alive) {
@@ -225,14 +225,14 @@ static bool send_prepared(struct call *call, struct manager *manager, struct fra
 		return false;
 	}
 	if (!frame) {
-		pause_call(call, PAUSE_MOST_MS);
+		pause_call(call, PAUSE_MAX_MS);
 		return false;
 	}
 	call->frame_id = manager_queue(manager, frame);
 	HASH_ADD(hh_sent, manager->sent, frame_id, sizeof call->frame_id, call);
 	call->state = CALL_SENT;
 	if (!call->parks)
-		manager_hurry(manager);
+		manager_ping_now(manager);
 	call->manager = manager;
 	call->avoid = false;
 	call->answer.sends++;
@@ -269,11 +269,11 @@ bool call_answered(struct call *call, const struct envelope_reply *reply)
 	call->said = strndup((const char *)reply->message.bytes, reply->message.length);
 	call->avoid = true;
 	call->manager->ping_due_ms = 0; /* check whether it has lost its database */
-	call->manager->steady_ms = clock_monotonic_ms() + STEADY_PINGS * client->ping_interval_ms;
+	call->manager->stable_ms = clock_monotonic_ms() + STABLE_PINGS * client->ping_interval_ms;
 	/* Later calls also go to another manager, if there is one. */
 	if (client->current == call->manager)
 		client->current = manager_choose(client, call->manager);
-	pause_call(call, PAUSE_LEAST_MS + client_random(client, PAUSE_MOST_MS - PAUSE_LEAST_MS));
+	pause_call(call, PAUSE_MIN_MS + client_random(client, PAUSE_MAX_MS - PAUSE_MIN_MS));
 	return false;
 }
 

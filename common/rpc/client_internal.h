@@ -1,6 +1,6 @@
 /*
  * The parts of the client: client.c has the public functions, client_call.c the states of a call, client_manager.c a
- * manager's connection and its pings, client_keeper.c the background thread.
+ * manager's connection and its pings, client_control.c the background thread.
  *
  * One lock, `client->lock`, guards everything. It is never held during a caller's callback, while a message is packed,
  * or during a system call.
@@ -37,7 +37,7 @@ struct manager {
 	char *host, *port;
 	struct lookup *lookup;
 	bool looked_up; /* the lookup has ended; its addresses are not copied yet */
-	char addresses[LOOKUP_ADDRESSES_MOST][LOOKUP_ADDRESS_BYTES];
+	char addresses[LOOKUP_ADDRESSES_MAX][LOOKUP_ADDRESS_BYTES];
 	int n_addresses, next_address;
 	nng_stream_dialer *dialer; /* NULL until an address is known */
 	nng_aio *dial_aio;
@@ -51,7 +51,7 @@ struct manager {
 	bool alive;         /* the line is open, and a ping on it was answered */
 	bool served;        /* its last ping reported a working database */
 	bool full;          /* it refused its last ping, for lack of room */
-	int64_t steady_ms;  /* from this time on the client may return to it as its favourite */
+	int64_t stable_ms;  /* from this time on the client may return to it as its favourite */
 	struct call *sent;  /* by frame id: calls in flight */
 	uint32_t last_frame_id;
 	uint32_t ping_frame_id; /* of the ping in flight, or 0 */
@@ -114,7 +114,7 @@ struct rpc_client {
 	pthread_mutex_t lock;
 	pthread_cond_t work_changed;  /* on the monotonic clock */
 	pthread_cond_t alive_changed; /* on the monotonic clock */
-	pthread_t keeper;
+	pthread_t control_thread;
 	bool keeper_runs;
 	/* Guarded by the lock. */
 	bool closing;
@@ -139,13 +139,13 @@ void client_unlock(struct rpc_client *client);
 
 /* The client returns to its favourite this many ping intervals after that has come alive, answered UNAVAILABLE, or lost
  * its database. */
-enum { STEADY_PINGS = 20 };
+enum { STABLE_PINGS = 20 };
 
 /* rpc_client_absence, with the lock held. */
 void client_absence(struct rpc_client *client, char *out, size_t size);
 
 /* Makes the background thread check again. */
-void client_wake_keeper(struct rpc_client *client);
+void client_wake_control(struct rpc_client *client);
 
 /* The background thread. Call without the lock. */
 void *client_keep(void *client);
@@ -175,7 +175,7 @@ struct manager *manager_choose(struct rpc_client *client, const struct manager *
 int64_t manager_tend(struct manager *manager, int64_t now_ms);
 
 /* Counts a call, just sent, that must be answered soon: pings become frequent again. */
-void manager_hurry(struct manager *manager);
+void manager_ping_now(struct manager *manager);
 
 /* Queues a frame under a new id, which it returns. The caller must call manager_flush afterwards. */
 uint32_t manager_queue(struct manager *manager, struct frame *frame);

@@ -18,13 +18,13 @@
 #include <utlist.h>
 
 enum {
-	IDLE_PING_MOST_MS = 15000, /* maximum, whatever the manager asks for */
+	IDLE_PING_MAX_MS = 15000, /* maximum, whatever the manager asks for */
 	/* While other answers arrive, a ping is sent after this many idle intervals at the latest. */
 	HEARD_PINGS = 4,
-	REDIAL_LEAST_MS = 20,
-	REDIAL_MOST_MS = 500,
+	REDIAL_MIN_MS = 20,
+	REDIAL_MAX_MS = 500,
 	PATIENCE_MS = 5000,            /* to connect, and for the other end's hello */
-	ANSWER_BYTES_MOST = 256 << 20, /* longer than any manager's answer; the connection of a longer one is closed */
+	ANSWER_BYTES_MAX = 256 << 20, /* longer than any manager's answer; the connection of a longer one is closed */
 	SLOW_BYTES_PER_MS = 1000,      /* a ping that follows large calls gets the time that they take on a slow line */
 };
 
@@ -79,7 +79,7 @@ static void dialed(void *arg)
 	if (!manager->stream && result != NNG_ECLOSED)
 		manager->problem = dial_problem(result);
 	become(manager, manager->stream ? LINE_DIALED : LINE_CLOSED);
-	client_wake_keeper(client);
+	client_wake_control(client);
 	client_unlock(client);
 }
 
@@ -95,7 +95,7 @@ static void line_opened(void *arg)
 		manager->problem = "the connection was closed";
 		manager->ping_due_ms = 0;
 	}
-	client_wake_keeper(client);
+	client_wake_control(client);
 	client_unlock(client);
 }
 
@@ -110,7 +110,7 @@ static void line_closed(void *arg)
 		manager->problem = "something listens there that is not a Reeve manager, or it has no room for a connection";
 	become(manager, LINE_CLOSED);
 	manager->alive = false;
-	client_wake_keeper(client);
+	client_wake_control(client);
 	client_unlock(client);
 }
 
@@ -138,7 +138,7 @@ static void unserved(struct manager *manager)
 	}
 	if (client->current == manager)
 		client->current = manager_choose(client, manager);
-	manager->steady_ms = clock_monotonic_ms() + STEADY_PINGS * client->ping_interval_ms;
+	manager->stable_ms = clock_monotonic_ms() + STABLE_PINGS * client->ping_interval_ms;
 }
 
 /* Applies the answer to a ping. */
@@ -163,7 +163,7 @@ static void pong(struct manager *manager, const struct envelope_reply *reply)
 		manager->served = response->database_up;
 		manager->full = false;
 		manager->idle_ping_ms =
-		    response->idle_ping_ms < IDLE_PING_MOST_MS ? response->idle_ping_ms : IDLE_PING_MOST_MS;
+		    response->idle_ping_ms < IDLE_PING_MAX_MS ? response->idle_ping_ms : IDLE_PING_MAX_MS;
 		manager->redial_pause_ms = 0;
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 	} else if (reply->code == STATUS(RESOURCE_EXHAUSTED) || reply->code == STATUS(UNAVAILABLE)) {
@@ -175,7 +175,7 @@ static void pong(struct manager *manager, const struct envelope_reply *reply)
 	if (manager->alive || manager->line != LINE_OPEN)
 		return;
 	manager->alive = true;
-	manager->steady_ms = now_ms + STEADY_PINGS * client->ping_interval_ms;
+	manager->stable_ms = now_ms + STABLE_PINGS * client->ping_interval_ms;
 	if (manager->next_address > 0)
 		manager->next_address--; /* this address worked: dial it first next time */
 	log_debug("rpc", "%s is alive", manager->url);
@@ -183,7 +183,7 @@ static void pong(struct manager *manager, const struct envelope_reply *reply)
 	if (manager == client->favourite && now_ms - client->created_ms < 2 * client->ping_interval_ms)
 		client->current = manager;
 	pthread_cond_broadcast(&client->alive_changed);
-	client_wake_keeper(client);
+	client_wake_control(client);
 }
 
 /* Handles one frame: the answer to a call or to a ping, or a late answer, which is dropped. */
@@ -249,14 +249,14 @@ void manager_flush(struct manager *manager)
 	conn_flush(manager->conn);
 	client_lock(client);
 	if (--manager->users == 0 && manager->line == LINE_CLOSED)
-		client_wake_keeper(client);
+		client_wake_control(client);
 	client_unlock(client);
 }
 
 /* Returns when the last byte came from the manager. */
 static int64_t heard_ms(const struct manager *manager)
 {
-	return clock_monotonic_ms() - conn_look(manager->conn).quiet_ms;
+	return clock_monotonic_ms() - conn_poll(manager->conn).quiet_ms;
 }
 
 /* Returns when the next ping is due. Managers with more connections ask for fewer pings, except while a call is in
@@ -275,7 +275,7 @@ static int64_t ping_due_ms(const struct manager *manager)
 	return due_ms < first_ms ? first_ms : due_ms < last_ms ? due_ms : last_ms;
 }
 
-void manager_hurry(struct manager *manager)
+void manager_ping_now(struct manager *manager)
 {
 	int64_t due_ms = clock_monotonic_ms() + manager->client->ping_interval_ms;
 
@@ -344,8 +344,8 @@ static void clear_up(struct manager *manager, int64_t now_ms)
 	if (manager->users > 0)
 		return;
 	manager->conn = NULL;
-	pause_ms = pause_ms < REDIAL_LEAST_MS ? REDIAL_LEAST_MS : 2 * pause_ms;
-	pause_ms = pause_ms > REDIAL_MOST_MS ? REDIAL_MOST_MS : pause_ms;
+	pause_ms = pause_ms < REDIAL_MIN_MS ? REDIAL_MIN_MS : 2 * pause_ms;
+	pause_ms = pause_ms > REDIAL_MAX_MS ? REDIAL_MAX_MS : pause_ms;
 	manager->redial_pause_ms = pause_ms;
 	manager->redial_ms = now_ms + pause_ms / 2 + client_random(client, (uint32_t)pause_ms / 2 + 1);
 	become(manager, LINE_DOWN);
@@ -365,7 +365,7 @@ static void greet(struct manager *manager)
 
 	manager->stream = NULL;
 	client_unlock(client);
-	conn = conn_make(stream, CONN_REQUESTS, ANSWER_BYTES_MOST, NULL, &line_events, manager);
+	conn = conn_make(stream, CONN_REQUESTS, ANSWER_BYTES_MAX, NULL, &line_events, manager);
 	client_lock(client);
 	manager->conn = conn;
 	become(manager, conn ? LINE_OPENING : LINE_CLOSED);
@@ -387,7 +387,7 @@ static void looked_up(void *arg)
 		become(manager, LINE_DOWN);
 		manager->redial_ms = 0;
 	}
-	client_wake_keeper(client);
+	client_wake_control(client);
 	client_unlock(client);
 }
 
@@ -401,7 +401,7 @@ static void take_addresses(struct manager *manager)
 
 	manager->looked_up = false;
 	manager->lookup = NULL;
-	while (count < LOOKUP_ADDRESSES_MOST && (address = lookup_address(lookup, count)))
+	while (count < LOOKUP_ADDRESSES_MAX && (address = lookup_address(lookup, count)))
 		strcpy(manager->addresses[count++], address);
 	if (count > 0) {
 		manager->n_addresses = count;
@@ -565,16 +565,16 @@ struct manager *manager_choose(struct rpc_client *client, const struct manager *
 {
 	struct manager *current = client->current, *favourite = client->favourite;
 	bool served = any_serves(client, avoid);
-	bool homely = usable(favourite, avoid, served);
+	bool prefer_favourite = usable(favourite, avoid, served);
 	int alive = 0;
 
 	if (current && usable(current, avoid, served)) {
 		/* Otherwise all clients would end up on one manager once each of the others has been away. */
-		if (current != favourite && homely && clock_monotonic_ms() >= favourite->steady_ms)
+		if (current != favourite && prefer_favourite && clock_monotonic_ms() >= favourite->stable_ms)
 			client->current = favourite;
 		return client->current;
 	}
-	if (homely) {
+	if (prefer_favourite) {
 		client->current = favourite;
 		return favourite;
 	}
@@ -629,7 +629,7 @@ bool manager_open(struct manager *manager, struct reeve_error *error)
 }
 
 /* Closes the connection, waits for its end, and frees it. */
-static void hang_up(struct manager *manager)
+static void close_connection(struct manager *manager)
 {
 	struct rpc_client *client = manager->client;
 
@@ -654,7 +654,7 @@ void manager_destroy(struct manager *manager)
 	if (manager->stream)
 		nng_stream_free(manager->stream);
 	if (manager->conn)
-		hang_up(manager);
+		close_connection(manager);
 	nng_aio_free(manager->dial_aio);
 	nng_stream_dialer_free(manager->dialer);
 	free(manager->host);

@@ -12,9 +12,9 @@
 #include <string.h>
 
 enum {
-	CHUNK_LEAST = 1024,
-	CHUNK_MOST = 65536,
-	GATHERED_MOST = 16384, /* shorter frames share chunks, longer ones are chunks of their own */
+	CHUNK_MIN = 1024,
+	CHUNK_MAX = 65536,
+	GATHERED_MAX = 16384, /* shorter frames share chunks, longer ones are chunks of their own */
 };
 
 struct conn *conn_new(const struct carrier *carrier, enum conn_side side, size_t max_body, struct conn_budget *budget,
@@ -23,7 +23,7 @@ struct conn *conn_new(const struct carrier *carrier, enum conn_side side, size_t
 	struct conn *conn = calloc(1, sizeof *conn);
 
 	if (conn)
-		conn->buffer = malloc(BUFFER_LEAST);
+		conn->buffer = malloc(BUFFER_MIN);
 	if (!conn || !conn->buffer) {
 		free(conn);
 		return NULL;
@@ -35,7 +35,7 @@ struct conn *conn_new(const struct carrier *carrier, enum conn_side side, size_t
 	conn->budget = budget;
 	conn->events = events;
 	conn->owner = owner;
-	conn->size = BUFFER_LEAST;
+	conn->size = BUFFER_MIN;
 	conn->heard_ms = clock_monotonic_ms();
 	return conn;
 }
@@ -76,7 +76,7 @@ void conn_free(struct conn *conn)
 {
 	conn->carrier->free(conn);
 	free_chunks(conn->out);
-	conn_count_incoming(conn, -(conn->size - BUFFER_LEAST));
+	conn_count_incoming(conn, -(conn->size - BUFFER_MIN));
 	if (conn->partial)
 		conn_count_incoming(conn, -conn->partial_room);
 	free(conn->partial);
@@ -123,12 +123,12 @@ void conn_close(struct conn *conn)
 /* Writes what is queued. `writing` must be set. */
 static void write_on(struct conn *conn)
 {
-	struct iovec places[IOV_MOST];
-	size_t room = WRITE_MOST;
+	struct iovec places[IOV_MAX];
+	size_t room = WRITE_MAX;
 	unsigned count = 0;
 
 	pthread_mutex_lock(&conn->lock);
-	for (struct chunk *chunk = conn->out; chunk && count < IOV_MOST && room > 0; chunk = chunk->next) {
+	for (struct chunk *chunk = conn->out; chunk && count < IOV_MAX && room > 0; chunk = chunk->next) {
 		uint8_t *bytes = chunk->frame ? chunk->frame->wire : chunk->gathered;
 		size_t offset = count ? 0 : conn->out_offset, length = chunk->filled - offset;
 
@@ -214,7 +214,7 @@ static bool gather(struct conn *conn, const void *bytes, size_t length)
 	struct chunk *chunk = conn->out_last;
 
 	if (!chunk || chunk->room - chunk->filled < length)
-		chunk = append(conn, chunk ? CHUNK_MOST : length + CHUNK_LEAST);
+		chunk = append(conn, chunk ? CHUNK_MAX : length + CHUNK_MIN);
 	if (!chunk)
 		return false;
 	memcpy(chunk->gathered + chunk->filled, bytes, length);
@@ -244,9 +244,9 @@ void conn_queue(struct conn *conn, struct frame *frame)
 	pthread_mutex_lock(&conn->lock);
 	dropped = conn->closing;
 	if (!dropped)
-		queued = length > GATHERED_MOST ? append_frame(conn, frame) : gather(conn, frame->wire, length);
+		queued = length > GATHERED_MAX ? append_frame(conn, frame) : gather(conn, frame->wire, length);
 	pthread_mutex_unlock(&conn->lock);
-	if (!queued || length <= GATHERED_MOST)
+	if (!queued || length <= GATHERED_MAX)
 		free(frame);
 	/* Without memory the frame would be lost and its caller would wait for nothing: close, so that it notices. */
 	if (!queued && !dropped)
@@ -296,7 +296,7 @@ void conn_start(struct conn *conn)
 	conn_resume(conn);
 }
 
-struct conn_state conn_look(struct conn *conn)
+struct conn_state conn_poll(struct conn *conn)
 {
 	struct conn_state state;
 	int64_t now_ms = clock_monotonic_ms();

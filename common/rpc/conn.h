@@ -26,8 +26,8 @@ enum conn_side { CONN_REQUESTS = 0x30, CONN_REPLIES = 0x31 }; /* what this end s
 
 /* The memory that many connections share, in bytes. Set the limits and zero the counters. */
 struct conn_budget {
-	size_t incoming_most; /* limit; frames of up to 64 KiB may take an eighth more */
-	size_t unsent_most;
+	size_t incoming_max; /* limit; frames of up to 64 KiB may take an eighth more */
+	size_t unsent_max;
 	atomic_size_t incoming; /* of frames, from their first byte until the owner subtracts them */
 	atomic_size_t unsent;   /* queued for connections that are not closing */
 };
@@ -48,7 +48,7 @@ struct conn *conn_make(nng_stream *stream, enum conn_side side, size_t max_body,
     const struct conn_events *events, void *owner);
 
 /* Like conn_make, with a connected nonblocking socket on an event loop. Use the connection only on the loop's thread;
- * only conn_look may be called on others. The connection owns the socket. Returns NULL without memory, and closes the
+ * only conn_poll may be called on others. The connection owns the socket. Returns NULL without memory, and closes the
  * socket. */
 struct conn *conn_make_on_loop(struct event_base *base, int fd, enum conn_side side, size_t max_body,
     struct conn_budget *budget, const struct conn_events *events, void *owner);
@@ -94,6 +94,6 @@ struct conn_state {
 	bool starved;     /* reading has stopped because the budget is used up */
 };
 
-struct conn_state conn_look(struct conn *conn);
+struct conn_state conn_poll(struct conn *conn);
 
 #endif

@@ -12,9 +12,9 @@
 
 enum {
 	GREETING_BYTES = 8,
-	IOV_MOST = 8,        /* buffers of one read or write */
-	WRITE_MOST = 262144, /* bytes of one write */
-	BUFFER_LEAST = 2048, /* small, because most connections are idle most of the time */
+	IOV_MAX = 8,        /* buffers of one read or write */
+	WRITE_MAX = 262144, /* bytes of one write */
+	BUFFER_MIN = 2048, /* small, because most connections are idle most of the time */
 };
 
 /* Bytes to send: those of several frames, or one long frame. Bytes may be appended while others of the chunk are being
@@ -48,7 +48,7 @@ struct conn {
 			int fd; /* -1: closed */
 			struct event *readable, *writable;
 			bool receiving, sending, in_turn;
-			struct iovec receive_places[IOV_MOST], send_places[IOV_MOST];
+			struct iovec receive_places[IOV_MAX], send_places[IOV_MAX];
 			unsigned receive_count, send_count;
 		};
 	};

@@ -24,7 +24,7 @@ static void written(void *arg)
 static bool begin(struct conn *conn, nng_aio *aio, const struct iovec *places, unsigned count,
     void (*operation)(nng_stream *stream, nng_aio *aio))
 {
-	nng_iov iov[IOV_MOST];
+	nng_iov iov[IOV_MAX];
 	bool open;
 
 	for (unsigned i = 0; i < count; i++)

@@ -7,11 +7,11 @@
 #include <string.h>
 
 enum {
-	BUFFER_MOST = 65536,
-	SHORT_MOST = 65536,    /* maximum length of a short frame */
+	BUFFER_MAX = 65536,
+	SHORT_MAX = 65536,    /* maximum length of a short frame */
 	/* Short frames may use this part of the budget in addition, so that long ones do not block them. */
 	SHORT_PART = 8,
-	PARTIAL_LEAST = 16384, /* of a long frame: it grows as bytes arrive, since its length is only announced */
+	PARTIAL_MIN = 16384, /* of a long frame: it grows as bytes arrive, since its length is only announced */
 };
 
 /* Adds `bytes` to the budget for an incoming frame of `length` bytes. Returns false, and adds nothing, if the budget is
@@ -19,9 +19,9 @@ enum {
 static bool afford(struct conn *conn, size_t bytes, size_t length)
 {
 	struct conn_budget *budget = conn->budget;
-	size_t most = budget ? budget->incoming_most : 0;
+	size_t most = budget ? budget->incoming_max : 0;
 
-	most += length <= SHORT_MOST ? most / SHORT_PART : 0;
+	most += length <= SHORT_MAX ? most / SHORT_PART : 0;
 	if (!budget || atomic_fetch_add(&budget->incoming, bytes) + bytes <= most)
 		return true;
 	atomic_fetch_sub(&budget->incoming, bytes);
@@ -153,7 +153,7 @@ static bool take_buffer(struct conn *conn, struct harvest *harvest)
 		if (have < whole && whole <= conn->size)
 			break;
 		have = have < whole ? have : whole;
-		room = 2 * have + PARTIAL_LEAST < whole ? 2 * have + PARTIAL_LEAST : whole;
+		room = 2 * have + PARTIAL_MIN < whole ? 2 * have + PARTIAL_MIN : whole;
 		/* Bytes already received need memory despite the budget. */
 		if (have == whole || !afford(conn, room, length - FRAME_ID_BYTES)) {
 			room = have;
@@ -212,13 +212,13 @@ static bool take_in(struct conn *conn, size_t count, struct harvest *harvest)
 			return false;
 	}
 	conn->filled += count;
-	full = conn->filled == conn->size && conn->size < BUFFER_MOST;
+	full = conn->filled == conn->size && conn->size < BUFFER_MAX;
 	if (!take_buffer(conn, harvest))
 		return false;
 	if (full)
 		resize(conn, 2 * conn->size);
-	else if (count < BUFFER_LEAST && conn->filled == 0 && conn->size > BUFFER_LEAST)
-		resize(conn, BUFFER_LEAST);
+	else if (count < BUFFER_MIN && conn->filled == 0 && conn->size > BUFFER_MIN)
+		resize(conn, BUFFER_MIN);
 	return true;
 }
 

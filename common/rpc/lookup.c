@@ -16,7 +16,7 @@ struct lookup {
 	void (*done)(void *arg);
 	void *arg;
 	int count;
-	char addresses[LOOKUP_ADDRESSES_MOST][LOOKUP_ADDRESS_BYTES];
+	char addresses[LOOKUP_ADDRESSES_MAX][LOOKUP_ADDRESS_BYTES];
 	char host[];
 };
 
@@ -44,7 +44,7 @@ static void *look(void *arg)
 
 	if (getaddrinfo(lookup->host, NULL, &hints, &found) != 0)
 		found = NULL;
-	for (struct addrinfo *at = found; at && lookup->count < LOOKUP_ADDRESSES_MOST; at = at->ai_next) {
+	for (struct addrinfo *at = found; at && lookup->count < LOOKUP_ADDRESSES_MAX; at = at->ai_next) {
 		char *text = lookup->addresses[lookup->count];
 
 		if (getnameinfo(at->ai_addr, at->ai_addrlen, text, LOOKUP_ADDRESS_BYTES, NULL, 0, NI_NUMERICHOST) == 0)

@@ -10,7 +10,7 @@
 
 struct lookup;
 
-enum { LOOKUP_ADDRESSES_MOST = 8, LOOKUP_ADDRESS_BYTES = 64 };
+enum { LOOKUP_ADDRESSES_MAX = 8, LOOKUP_ADDRESS_BYTES = 64 };
 
 /* Returns true if the host is a numeric address. Does not block. */
 bool lookup_numeric(const char *host);

@@ -22,14 +22,14 @@ enum {
 	DEFAULT_OPEN_CALLS = 20000,
 	DEFAULT_CONNECTIONS = 10000,
 	SWEEP_MS = 1000,
-	TOKEN_MOST_BYTES = 4096,
+	TOKEN_MAX_BYTES = 4096,
 	MEMORY_MESSAGES = 4,     /* maximum memory of an unpacked message, in longest messages … */
 	MEMORY_PARTS = 16 << 20, /* … plus this many bytes */
 	BUDGET_MESSAGES =
 	    32, /* memory for unprocessed messages, and as much for unread answers, in longest messages … */
-	BUDGET_LEAST = 64 << 20, /* … or this many bytes if that is more */
+	BUDGET_MIN = 64 << 20, /* … or this many bytes if that is more */
 	IDLE_PINGS_A_SECOND = 1000,
-	IDLE_PING_MOST_MS = 15000,
+	IDLE_PING_MAX_MS = 15000,
 };
 
 /* Sends a call's reply and frees the call. Without a reply (no memory) it closes the connection, so that the caller
@@ -40,9 +40,9 @@ static void finish(struct rpc_call *call, struct frame *reply)
 	struct peer *peer = call->peer;
 
 	if (peer->walk == call)
-		peer->walk = call->next_beside;
+		peer->walk = call->next_of_peer;
 	DL_DELETE(server->open, call);
-	DL_DELETE2(peer->calls, call, prev_beside, next_beside);
+	DL_DELETE2(peer->calls, call, prev_of_peer, next_of_peer);
 	limits_leave(call);
 	if (reply) {
 		frame_seal(reply, call->frame_id);
@@ -62,7 +62,7 @@ static void note_refusal(const struct rpc_call *call, const char *text)
 	struct rpc_server *server = call->server;
 
 	server->n_refused++;
-	if (!call->peer->refusal && log_again(&server->refused_said_ms, clock_monotonic_ms()))
+	if (!call->peer->refusal && log_again(&server->refused_logged_ms, clock_monotonic_ms()))
 		log_warn("rpc", "refusing a call, and perhaps more: %s", text);
 }
 
@@ -154,7 +154,7 @@ void rpc_call_on_closed(struct rpc_call *call, void (*closed)(void *arg), void *
 	call->closed_arg = arg;
 }
 
-void server_tell_closed(struct rpc_call *call)
+void server_notify_closed(struct rpc_call *call)
 {
 	void (*closed)(void *arg) = call->closed;
 
@@ -181,7 +181,7 @@ int64_t rpc_server_idle_ping_ms(const struct rpc_server *server)
 {
 	int64_t ms = server->n_peers * INT64_C(1000) / IDLE_PINGS_A_SECOND;
 
-	return ms < IDLE_PING_MOST_MS ? ms : IDLE_PING_MOST_MS;
+	return ms < IDLE_PING_MAX_MS ? ms : IDLE_PING_MAX_MS;
 }
 
 int rpc_server_open_calls(const struct rpc_server *server)
@@ -229,7 +229,7 @@ static struct rpc_call *open_call(
 	if (envelope->request_id)
 		memcpy(call->request_id, envelope->request_id, UUID_BYTES);
 	DL_APPEND(server->open, call);
-	DL_APPEND2(peer->calls, call, prev_beside, next_beside);
+	DL_APPEND2(peer->calls, call, prev_of_peer, next_of_peer);
 	peers_keep(peer);
 	return call;
 }
@@ -275,9 +275,9 @@ static bool read_envelope(struct frame *frame, struct envelope_request *envelope
 	static const struct envelope_view nothing = {(const uint8_t *)"", 0};
 	bool good = envelope_read_request(frame_body(frame), frame->length, envelope, error);
 
-	if (good && envelope->token.length > TOKEN_MOST_BYTES)
+	if (good && envelope->token.length > TOKEN_MAX_BYTES)
 		good = error_set(error, STATUS(INVALID_ARGUMENT), "token has %zu bytes; at most %d are taken",
-		    envelope->token.length, TOKEN_MOST_BYTES);
+		    envelope->token.length, TOKEN_MAX_BYTES);
 	if (good && envelope->actor.length > NAME_MAX_BYTES)
 		good = error_set(error, STATUS(INVALID_ARGUMENT), "actor is longer than %d bytes", NAME_MAX_BYTES);
 	if (!good)
@@ -346,7 +346,7 @@ static size_t budget_of(const struct rpc_server_options *options)
 {
 	size_t bytes = BUDGET_MESSAGES * options->max_message_bytes;
 
-	return bytes > BUDGET_LEAST ? bytes : BUDGET_LEAST;
+	return bytes > BUDGET_MIN ? bytes : BUDGET_MIN;
 }
 
 struct rpc_server *rpc_server_create(
@@ -373,8 +373,8 @@ struct rpc_server *rpc_server_create(
 		server->options.address_percent = 100;
 	if (!server->options.socket_mode)
 		server->options.socket_mode = 0600;
-	server->budget.incoming_most = budget_of(&server->options);
-	server->budget.unsent_most = budget_of(&server->options);
+	server->budget.incoming_max = budget_of(&server->options);
+	server->budget.unsent_max = budget_of(&server->options);
 	server_fit_files(server);
 	server->wake = event_new(base, -1, 0, on_wake, server);
 	server->flush = event_new(base, -1, 0, on_flush, server);
@@ -402,11 +402,11 @@ void rpc_server_destroy(struct rpc_server *server)
 	if (!server)
 		return;
 	while ((call = server->open)) {
-		server_tell_closed(call);
+		server_notify_closed(call);
 		if (server->open != call) /* it was answered */
 			continue;
 		DL_DELETE(server->open, call);
-		DL_DELETE2(call->peer->calls, call, prev_beside, next_beside);
+		DL_DELETE2(call->peer->calls, call, prev_of_peer, next_of_peer);
 		limits_leave(call);
 		arena_clear(&call->arena);
 		peers_release(call->peer);

@@ -83,7 +83,7 @@ struct rpc_call {
 	struct rpc_server *server;
 	struct peer *peer;
 	struct rpc_call *prev, *next;           /* in `open` */
-	struct rpc_call *prev_beside, *next_beside; /* in the peer's `calls` */
+	struct rpc_call *prev_of_peer, *next_of_peer; /* in the peer's `calls` */
 	const struct method *method;
 	struct arena arena;
 	int64_t counted[MEASURES];           /* towards the limits: the call itself, and bytes */
@@ -108,12 +108,12 @@ struct rpc_server {
 	struct listener *listeners; /* the last one first */
 	struct peer *peers;
 	int n_peers; /* without those that were turned away */
-	int n_turned_away, turned_away_most;
+	int n_turned_away, turned_away_max;
 	uint64_t last_number;
 	struct address *addresses;
-	int64_t full_said_ms; /* last warning about refused connections */
-	int64_t majority_said_ms; /* last warning about a closed connection of an address with more than half of all */
-	int64_t refused_said_ms; /* last warning about refused calls */
+	int64_t full_logged_ms; /* last warning about refused connections */
+	int64_t majority_logged_ms; /* last warning about a closed connection of an address with more than half of all */
+	int64_t refused_logged_ms; /* last warning about refused calls */
 	int64_t room_made_ms; /* last search for a connection to close */
 	struct peer *dirty;
 	struct rpc_call *open;
@@ -132,7 +132,7 @@ void server_wake(struct rpc_server *server);
 void server_dispatch(struct rpc_server *server, struct peer *peer, struct frame *frame);
 
 /* Runs the call's on_closed callback, once. Any call may be freed when this returns. */
-void server_tell_closed(struct rpc_call *call);
+void server_notify_closed(struct rpc_call *call);
 
 /* Lowers max_connections to what the limit of descriptors allows. */
 void server_fit_files(struct rpc_server *server);

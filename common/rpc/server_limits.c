@@ -17,7 +17,7 @@ enum {
 	HELD_MESSAGES = 64, /* maximum memory of open calls, in longest messages */
 	OPERATOR_PART = 16, /* calls of operators have this part of a limit in addition … */
 	LEASE_PART = 8,     /* … and calls on which leases depend have this part */
-	SHARE_LEAST = 64,   /* open calls of a connection or an address, even if its share is smaller */
+	SHARE_MIN = 64,   /* open calls of a connection or an address, even if its share is smaller */
 };
 
 /* A limit on usage, and the parts of its error message. */
@@ -138,7 +138,7 @@ static bool refuse_reserve(const struct limit *limit, enum measure measure, int6
 
 /* Counts an amount where it fits. A limit may be exceeded by one amount: a long message passes however small a share
  * is. */
-static bool take(struct rpc_call *call, enum measure measure, int64_t amount, int64_t share_least, struct reeve_error *error)
+static bool take(struct rpc_call *call, enum measure measure, int64_t amount, int64_t share_min, struct reeve_error *error)
 {
 	struct rpc_server *server = call->server;
 	int64_t whole = whole_of(server, measure), reserved[LIMITS] = {0};
@@ -154,7 +154,7 @@ static bool take(struct rpc_call *call, enum measure measure, int64_t amount, in
 		int place = 0;
 
 		if (applies(limit, server))
-			place = place_in(limit->usage, measure, share_of(whole, limit->percent, share_least), class);
+			place = place_in(limit->usage, measure, share_of(whole, limit->percent, share_min), class);
 		if (place < 0)
 			return refuse_at(limit, measure, error);
 		reserved[i] = place ? amount : 0;
@@ -167,7 +167,7 @@ static bool take(struct rpc_call *call, enum measure measure, int64_t amount, in
 
 bool limits_enter(struct rpc_call *call, struct reeve_error *error)
 {
-	return take(call, CALLS, 1, SHARE_LEAST, error);
+	return take(call, CALLS, 1, SHARE_MIN, error);
 }
 
 bool limits_hold(struct rpc_call *call, size_t bytes, struct reeve_error *error)

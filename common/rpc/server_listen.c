@@ -20,12 +20,12 @@
 #include <utlist.h>
 
 enum {
-	NEWCOMERS_MOST = 64,    /* accepted one after the other; then other events run */
-	TURNED_AWAY_MOST = 256, /* open at the same time, or … */
+	NEWCOMERS_MAX = 64,    /* accepted one after the other; then other events run */
+	TURNED_AWAY_MAX = 256, /* open at the same time, or … */
 	TURNED_AWAY_PART = 8,   /* … this part of the descriptors if it is less; more are closed without an answer */
 	LOCAL_PART = 64,        /* callers on this machine have this part of all connections in addition, … */
-	LOCAL_LEAST = 1,
-	LOCAL_MOST = 64,
+	LOCAL_MIN = 1,
+	LOCAL_MAX = 64,
 	IDLE_MS = 10000,    /* a connection without calls may be closed for another when silent for this long … */
 	IDLE_PINGS = 3,     /* … and for this many of the pings that it should send */
 	ROOM_AFTER_MS = 1000, /* a connection without a hello or a call is not closed for another within this time */
@@ -39,7 +39,7 @@ static int local_room(int connections)
 {
 	int room = connections / LOCAL_PART;
 
-	return room < LOCAL_LEAST ? LOCAL_LEAST : room > LOCAL_MOST ? LOCAL_MOST : room;
+	return room < LOCAL_MIN ? LOCAL_MIN : room > LOCAL_MAX ? LOCAL_MAX : room;
 }
 
 /* Raises the limit of descriptors as far as permitted, and lowers max_connections to what it allows, including callers
@@ -50,7 +50,7 @@ void server_fit_files(struct rpc_server *server)
 	struct rlimit limit;
 	int files, most;
 
-	server->turned_away_most = TURNED_AWAY_MOST;
+	server->turned_away_max = TURNED_AWAY_MAX;
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
 		return;
 	limit.rlim_cur = limit.rlim_max;
@@ -60,9 +60,9 @@ void server_fit_files(struct rpc_server *server)
 		return;
 	files = (int)limit.rlim_cur;
 	most = files - (files / OTHER_PART < OTHER_FILES ? files / OTHER_PART : OTHER_FILES);
-	if (most / TURNED_AWAY_PART < TURNED_AWAY_MOST)
-		server->turned_away_most = most / TURNED_AWAY_PART;
-	most -= server->turned_away_most;
+	if (most / TURNED_AWAY_PART < TURNED_AWAY_MAX)
+		server->turned_away_max = most / TURNED_AWAY_PART;
+	most -= server->turned_away_max;
 	most -= local_room(most);
 	if (server->options.max_connections <= most)
 		return;
@@ -106,7 +106,7 @@ static bool make_room(struct rpc_server *server, const struct address *newcomer,
 	server->room_made_ms = now_ms;
 	DL_FOREACH(server->peers, peer)
 	{
-		struct conn_state state = conn_look(peer->conn);
+		struct conn_state state = conn_poll(peer->conn);
 		int64_t ms = idleness(peer, &state, now_ms);
 
 		if (ms > idle_ms) {
@@ -120,7 +120,7 @@ static bool make_room(struct rpc_server *server, const struct address *newcomer,
 	}
 	if (!idlest && !quietest)
 		return false;
-	if (!idlest && log_again(&server->majority_said_ms, now_ms))
+	if (!idlest && log_again(&server->majority_logged_ms, now_ms))
 		log_warn("rpc", "closing a connection in use, and perhaps more: its address has %d of %d, and a caller from another address needs one",
 		    quietest->address->connections, server->options.max_connections);
 	conn_close(idlest ? idlest->conn : quietest->conn);
@@ -148,10 +148,10 @@ static void turn_away(struct peer *peer, const char *reason, int64_t now_ms)
 	peer->address->connections--;
 	server->n_peers--;
 	server->n_turned_away++;
-	if (log_again(&server->full_said_ms, now_ms))
+	if (log_again(&server->full_logged_ms, now_ms))
 		log_warn("rpc", "turning a caller away, and perhaps more: %s; %d connections are open", reason,
 		    server->n_peers);
-	if (server->n_turned_away > server->turned_away_most)
+	if (server->n_turned_away > server->turned_away_max)
 		conn_close(peer->conn);
 }
 
@@ -176,7 +176,7 @@ static bool accept_failed(struct listener *listener, int problem)
 	struct rpc_server *server = listener->server;
 	int64_t now_ms = clock_monotonic_ms();
 
-	if (log_again(&server->full_said_ms, now_ms))
+	if (log_again(&server->full_logged_ms, now_ms))
 		log_warn("rpc", "cannot accept a connection, and perhaps more: %s; %d connections are open", strerror(problem),
 		    server->n_peers);
 	if (make_room(server, NULL, now_ms))
@@ -192,7 +192,7 @@ static void on_newcomers(evutil_socket_t listening, short what, void *arg)
 	struct listener *listener = arg;
 
 	(void)what;
-	for (int i = 0; i < NEWCOMERS_MOST; i++) {
+	for (int i = 0; i < NEWCOMERS_MAX; i++) {
 		struct sockaddr_storage from = {0};
 		socklen_t length = sizeof from;
 		int fd = accept4(listening, (struct sockaddr *)&from, &length, SOCK_NONBLOCK | SOCK_CLOEXEC), yes = 1;

@@ -15,7 +15,7 @@
 #include <utlist.h>
 
 enum {
-	WAITING_MOST = 256,       /* unprocessed frames of one peer */
+	WAITING_MAX = 256,       /* unprocessed frames of one peer */
 	WAITING_MESSAGES = 2,     /* … and bytes, in longest messages */
 	TURN_FRAMES = 256,        /* frames processed in one iteration of the loop */
 	TURN_MS = 10,             /* … and for how long; then other events run */
@@ -80,8 +80,8 @@ static bool peer_arrived(void *arg, struct frame *frames)
 		queue_up(peer);
 	peer->waiting += count;
 	peer->waiting_bytes += bytes;
-	go_on = peer->waiting < WAITING_MOST && peer->waiting_bytes < limit && !peer->stalled &&
-	        atomic_load(&server->budget.incoming) < server->budget.incoming_most;
+	go_on = peer->waiting < WAITING_MAX && peer->waiting_bytes < limit && !peer->stalled &&
+	        atomic_load(&server->budget.incoming) < server->budget.incoming_max;
 	peer->stalled = !go_on;
 	return go_on;
 }
@@ -171,8 +171,8 @@ static void remove_peer(struct rpc_server *server, struct peer *peer)
 	while (peer->walk) {
 		struct rpc_call *call = peer->walk;
 
-		peer->walk = call->next_beside;
-		server_tell_closed(call);
+		peer->walk = call->next_of_peer;
+		server_notify_closed(call);
 	}
 	peers_release(peer);
 }
@@ -272,13 +272,13 @@ void peers_take(struct rpc_server *server)
 /* Closes the connections with the most unread answers until the rest fits in memory. */
 static void cut_unread(struct rpc_server *server)
 {
-	while (atomic_load(&server->budget.unsent) > server->budget.unsent_most) {
+	while (atomic_load(&server->budget.unsent) > server->budget.unsent_max) {
 		struct peer *peer, *worst = NULL;
 		size_t most = 0;
 
 		DL_FOREACH(server->peers, peer)
 		{
-			size_t backlog = conn_look(peer->conn).backlog;
+			size_t backlog = conn_poll(peer->conn).backlog;
 
 			if (backlog > most) {
 				most = backlog;
@@ -301,7 +301,7 @@ void peers_reply(struct peer *peer, struct frame *frame)
 		return;
 	}
 	conn_queue(peer->conn, frame);
-	if (atomic_load(&server->budget.unsent) > server->budget.unsent_most)
+	if (atomic_load(&server->budget.unsent) > server->budget.unsent_max)
 		cut_unread(server);
 	if (peer->dirty)
 		return;
@@ -341,14 +341,14 @@ static const char *unwanted(const struct peer *peer, const struct conn_state *st
  * until a part is free again. Messages that have just begun are spared. */
 static void cut_largest(struct rpc_server *server)
 {
-	size_t most = server->budget.incoming_most - server->budget.incoming_most / FREE_PART;
+	size_t most = server->budget.incoming_max - server->budget.incoming_max / FREE_PART;
 	size_t incoming = atomic_load(&server->budget.incoming), freed = 0;
 	struct peer *peer;
 
 	for (size_t least = server->options.max_message_bytes / 2; least > 0; least /= 2) {
 		DL_FOREACH(server->peers, peer)
 		{
-			struct conn_state state = conn_look(peer->conn);
+			struct conn_state state = conn_poll(peer->conn);
 
 			if (incoming - freed <= most || freed >= incoming)
 				return;
@@ -369,7 +369,7 @@ void peers_sweep(struct rpc_server *server)
 
 	DL_FOREACH(server->peers, peer)
 	{
-		struct conn_state state = conn_look(peer->conn);
+		struct conn_state state = conn_poll(peer->conn);
 		const char *reason;
 		bool stalled = peer->stalled && peer->waiting == 0;
 

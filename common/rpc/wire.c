@@ -18,7 +18,7 @@ enum { PATH_BYTES = 256, FIELD_MAX = (1 << 29) - 1, TAG_BYTES = 5, LENGTH_BYTES 
 enum { NOTE_BYTES = 32, NOTES_ON_STACK = 16, PIECE_BYTES = 16 };
 
 /* Above this size merges are no longer counted, so that the sum cannot overflow. No machine has this much memory. */
-static const size_t MEMORY_MOST = (size_t)1 << 48;
+static const size_t MEMORY_MAX = (size_t)1 << 48;
 
 /* Counts of one check, over all messages together. */
 struct tally {
@@ -180,7 +180,7 @@ static void count_merge(struct frame *frame)
 	uint64_t bit = UINT64_C(1) << (index < 63 ? index : 63);
 	struct tally *tally = frame->tally;
 
-	if (frame->seen & bit && tally->memory < MEMORY_MOST)
+	if (frame->seen & bit && tally->memory < MEMORY_MAX)
 		tally->memory += tally->memory - frame->memory_before;
 	frame->seen |= bit;
 }

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { COMPARE_BYTES = 64 * 1024, NAMES_MOST = 1000 };
+enum { COMPARE_BYTES = 64 * 1024, NAMES_MAX = 1000 };
 
 static bool failed(struct reeve_error *error, const char *path, const char *doing)
 {
@@ -103,7 +103,7 @@ static bool rename_to(const struct archive_file *file, const char *path)
 
 static bool take_name(struct archive_file *file, struct reeve_error *error)
 {
-	for (int i = 1; i <= NAMES_MOST; i++) {
+	for (int i = 1; i <= NAMES_MAX; i++) {
 		char number[16] = "";
 		if (i > 1)
 			snprintf(number, sizeof number, ".%d", i);

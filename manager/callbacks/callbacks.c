@@ -20,7 +20,7 @@ enum { AT_ONCE = 16, AT_ONE_SITE = 4, GONE = 410, REPORT_MS = 10000, SETTLE_MS =
 
 /* The retry delay after the n-th try: 1 s, 4 s, 16 s, 64 s, … up to 6 hours, minus up to a quarter at random. Twelve
  * tries take about a day. */
-enum { REST_MS = 1000, REST_FACTOR = 4, REST_MOST_MS = 6 * 3600 * 1000, REST_RANDOM = 4 };
+enum { REST_MS = 1000, REST_FACTOR = 4, REST_MAX_MS = 6 * 3600 * 1000, REST_RANDOM = 4 };
 
 struct delivery {
 	struct callbacks *callbacks;
@@ -80,10 +80,10 @@ static void problem_set(struct delivery *d, const char *format, ...)
 static int64_t rest_ms(int32_t attempt)
 {
 	int64_t rest = REST_MS;
-	while (--attempt > 0 && rest < REST_MOST_MS)
+	while (--attempt > 0 && rest < REST_MAX_MS)
 		rest *= REST_FACTOR;
-	if (rest > REST_MOST_MS)
-		rest = REST_MOST_MS;
+	if (rest > REST_MAX_MS)
+		rest = REST_MAX_MS;
 	uint32_t chance = 0;
 	if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) != sizeof chance)
 		chance = 0;
@@ -109,13 +109,13 @@ static void on_settled(struct store_op *op, const struct reeve_error *error)
 		jobs_ask(c->jobs, JOB_CALLBACKS); /* there is room for another */
 }
 
-static void settle(struct delivery *d, bool delivered, bool over, int status, int64_t least_rest_ms)
+static void settle(struct delivery *d, bool delivered, bool over, int status, int64_t min_rest_ms)
 {
 	struct callbacks *c = d->callbacks;
 	int64_t rest = rest_ms(d->attempt);
 	c->counters.failed += !delivered;
-	if (rest < least_rest_ms)
-		rest = least_rest_ms < REST_MOST_MS ? least_rest_ms : REST_MOST_MS;
+	if (rest < min_rest_ms)
+		rest = min_rest_ms < REST_MAX_MS ? min_rest_ms : REST_MAX_MS;
 	d->settle = (struct store_callback_settle){
 	    .op.done = on_settled,
 	    .id = d->id,

@@ -1,5 +1,5 @@
 /* libcurl sets the sockets that it waits for (on_socket) and a timeout (on_timer); the loop calls it when a socket is
- * ready (on_ready) or the timeout has passed (on_alarm). */
+ * ready (on_ready) or the timeout has passed (on_timeout). */
 #include "manager/callbacks/http.h"
 
 #include "common/mem.h"
@@ -10,7 +10,7 @@
 #include <utlist.h>
 
 /* Limits of what is read of an answer. */
-enum { BODY_MOST = 64 << 10, HEAD_MOST = 64 << 10 };
+enum { BODY_MAX = 64 << 10, HEAD_MAX = 64 << 10 };
 
 
 struct http_post {
@@ -39,7 +39,7 @@ static size_t on_head(char *data, size_t size, size_t length, void *arg)
 	struct http_post *post = arg;
 	(void)data, (void)size;
 	post->head_bytes += length;
-	return post->head_bytes > HEAD_MOST ? 0 : length;
+	return post->head_bytes > HEAD_MAX ? 0 : length;
 }
 
 static size_t on_body(char *data, size_t size, size_t length, void *arg)
@@ -47,7 +47,7 @@ static size_t on_body(char *data, size_t size, size_t length, void *arg)
 	struct http_post *post = arg;
 	(void)data, (void)size;
 	post->body_bytes += length;
-	return post->body_bytes > BODY_MOST ? 0 : length;
+	return post->body_bytes > BODY_MAX ? 0 : length;
 }
 
 static void post_free(struct http_post *post)
@@ -68,11 +68,11 @@ static void post_end(struct http_post *post, CURLcode code)
 	curl_easy_getinfo(post->easy, CURLINFO_RETRY_AFTER, &retry_after);
 	/* After the status has arrived, an error in the rest does not matter, unless the head is too long: then it is no
 	 * answer. */
-	bool answered = status >= 200 && post->head_bytes <= HEAD_MOST;
+	bool answered = status >= 200 && post->head_bytes <= HEAD_MAX;
 	const struct http_answer answer = {
 	    .status = answered ? (int)status : 0,
 	    .problem = answered                         ? ""
-	               : post->head_bytes > HEAD_MOST   ? "the answer's head is longer than 64 KiB"
+	               : post->head_bytes > HEAD_MAX   ? "the answer's head is longer than 64 KiB"
 	               : *post->problem                 ? post->problem
 	                                                : curl_easy_strerror(code),
 	    .retry_after_ms = retry_after > 0 && retry_after < INT32_MAX ? (int64_t)retry_after * 1000 : 0,
@@ -104,7 +104,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 	reap(http);
 }
 
-static void on_alarm(evutil_socket_t fd, short what, void *arg)
+static void on_timeout(evutil_socket_t fd, short what, void *arg)
 {
 	struct http *http = arg;
 	int running;
@@ -157,7 +157,7 @@ struct http *http_create(struct event_base *base, const struct http_options *opt
 	struct http *http = mem_calloc(1, sizeof *http);
 	http->base = base;
 	http->options = *options;
-	http->alarm = evtimer_new(base, on_alarm, http);
+	http->alarm = evtimer_new(base, on_timeout, http);
 	http->multi = curl_multi_init();
 	curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
 	curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);

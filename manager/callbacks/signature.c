@@ -10,7 +10,7 @@
 static const char prefix[] = "whsec_";
 
 /* Writes the key's bytes and returns their number, or −1 if the secret's base64 is invalid. */
-static int key_of(const char *secret, unsigned char key[CALLBACK_SECRET_MOST])
+static int key_of(const char *secret, unsigned char key[CALLBACK_SECRET_MAX])
 {
 	size_t n = strlen(secret), padding = 0;
 	if (strncmp(secret, prefix, strlen(prefix)) != 0) {
@@ -31,10 +31,10 @@ static int key_of(const char *secret, unsigned char key[CALLBACK_SECRET_MOST])
 
 const char *callback_secret_problem(const char *secret)
 {
-	unsigned char key[CALLBACK_SECRET_MOST];
+	unsigned char key[CALLBACK_SECRET_MAX];
 	if (!*secret)
 		return "is empty";
-	if (strlen(secret) > CALLBACK_SECRET_MOST)
+	if (strlen(secret) > CALLBACK_SECRET_MAX)
 		return "is longer than 512 bytes";
 	return key_of(secret, key) < 0 ? "begins with whsec_, and is not base64 after that" : NULL;
 }
@@ -42,7 +42,7 @@ const char *callback_secret_problem(const char *secret)
 const char *callback_sign(const char *secret, const char *id, int64_t timestamp, const char *body, size_t length,
     char out[CALLBACK_SIGNATURE_BYTES])
 {
-	unsigned char key[CALLBACK_SECRET_MOST], digest[EVP_MAX_MD_SIZE];
+	unsigned char key[CALLBACK_SECRET_MAX], digest[EVP_MAX_MD_SIZE];
 	char head[96], sha256[] = "SHA256";
 	size_t digest_length = 0;
 	int key_length = strlen(secret) > sizeof key ? 0 : key_of(secret, key);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CALLBACK_SECRET_MOST = 512, CALLBACK_SIGNATURE_BYTES = 64 };
+enum { CALLBACK_SECRET_MAX = 512, CALLBACK_SIGNATURE_BYTES = 64 };
 
 /* Returns why `secret` is invalid, as a phrase to follow the field's name, or NULL if it is valid: 1 to 512 bytes that
  * are the key, or "whsec_" and the key in base64. */

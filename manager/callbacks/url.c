@@ -22,7 +22,7 @@ static CURLU *parse(const char *url, const char **problem)
 
 /* Returns the rest after "http://" or "https://", or NULL if the URL begins with neither. libcurl's parser would guess
  * a missing scheme, and accept a third slash. */
-static const char *behind_scheme(const char *url)
+static const char *after_scheme(const char *url)
 {
 	if (!strncasecmp(url, "http://", 7))
 		return url + 7;
@@ -33,12 +33,12 @@ const char *callback_url_problem(const char *url)
 {
 	if (!*url)
 		return "is empty";
-	if (strlen(url) > CALLBACK_URL_MOST)
+	if (strlen(url) > CALLBACK_URL_MAX)
 		return "is longer than 2048 bytes";
 	for (const char *c = url; *c; c++)
 		if ((unsigned char)*c <= ' ' || *c == 0x7f)
 			return "holds a space or a control character";
-	const char *rest = behind_scheme(url), *problem = NULL;
+	const char *rest = after_scheme(url), *problem = NULL;
 	if (!rest)
 		return "does not begin with http:// or https://";
 	if (!*rest || strchr("/?#:", *rest))

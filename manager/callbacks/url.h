@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { CALLBACK_URL_MOST = 2048, CALLBACK_SITE_BYTES = 300 };
+enum { CALLBACK_URL_MAX = 2048, CALLBACK_SITE_BYTES = 300 };
 
 /* Returns why `url` cannot be called, as a phrase to follow the field's name ("is not a URL", "has no host"), or NULL
  * if it can. */

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DUE_MOST = 100, TASKS_MOST = 1000 };
+enum { DUE_MAX = 100, TASKS_MAX = 1000 };
 
-/* After FAILED_MOST failures, each of which takes a lock timeout, polls leave out locked batches for CAREFUL_MS. */
-enum { FAILED_MOST = 2, CAREFUL_MS = 10000 };
+/* After FAILED_MAX failures, each of which takes a lock timeout, polls leave out locked batches for CAREFUL_MS. */
+enum { FAILED_MAX = 2, CAREFUL_MS = 10000 };
 
 struct batches {
 	struct base *base;
@@ -18,7 +18,7 @@ struct batches {
 	bool moved;               /* the current run has changed a batch */
 	int64_t after;            /* the next poll begins after this id; 0: at the beginning */
 	int64_t careful_until_ms; /* see CAREFUL_MS */
-	struct store_batch_due list[DUE_MOST];
+	struct store_batch_due list[DUE_MAX];
 	int count, at, failed;
 	struct store_batches_due due;
 	struct store_batch_move move;
@@ -47,7 +47,7 @@ static void on_moved(struct store_op *op, const struct reeve_error *error)
 	struct batches *b = (struct batches *)((char *)op - offsetof(struct batches, move));
 	if (!error) {
 		tell(b);
-	} else if (++b->failed == FAILED_MOST) { /* the next poll finds the others, without locked ones */
+	} else if (++b->failed == FAILED_MAX) { /* the next poll finds the others, without locked ones */
 		b->careful_until_ms = base_now(b->base) + CAREFUL_MS;
 		b->after = b->move.due.id;
 		b->at = b->count;
@@ -64,7 +64,7 @@ static void move_next(struct batches *b)
 		jobs_done(b->base->jobs, JOB_BATCHES, NULL, false);
 		return;
 	}
-	b->move = (struct store_batch_move){.op.done = on_moved, .due = b->list[b->at++], .limit = TASKS_MOST};
+	b->move = (struct store_batch_move){.op.done = on_moved, .due = b->list[b->at++], .limit = TASKS_MAX};
 	store_batch_move(b->base->store, &b->move);
 }
 
@@ -80,7 +80,7 @@ static void on_due(struct store_op *op, const struct reeve_error *error)
 	}
 	jobs_found(b->base->jobs, JOB_BATCHES);
 	b->count = b->due.count;
-	b->after = b->count == DUE_MOST ? b->due.due[b->count - 1].id : 0;
+	b->after = b->count == DUE_MAX ? b->due.due[b->count - 1].id : 0;
 	memcpy(b->list, b->due.due, sizeof *b->list * (size_t)b->count);
 	move_next(b);
 }
@@ -90,7 +90,7 @@ static bool look(void *arg)
 	struct batches *b = arg;
 	b->due = (struct store_batches_due){
 	    .op.done = on_due,
-	    .limit = DUE_MOST,
+	    .limit = DUE_MAX,
 	    .after = b->after,
 	    .free_only = base_now(b->base) < b->careful_until_ms,
 	};

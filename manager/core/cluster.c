@@ -3,7 +3,7 @@
 
 #include "common/hash.h"
 #include "common/log.h"
-#include "manager/core/wakes.h"
+#include "manager/core/notifier.h"
 #include "manager/core/window.h"
 
 #include <stdlib.h>
@@ -22,17 +22,17 @@ struct peer {
 
 struct cluster {
 	struct base *base;
-	struct wakes *wakes;
+	struct notifier *notifier;
 	struct window *window;
 	struct peer *all;
 	int alive, place; /* number of live managers, and this one's place among them, from 0 */
 };
 
-struct cluster *cluster_create(struct base *base, struct wakes *wakes, struct window *window)
+struct cluster *cluster_create(struct base *base, struct notifier *notifier, struct window *window)
 {
 	struct cluster *p = mem_calloc(1, sizeof *p);
 	p->base = base;
-	p->wakes = wakes;
+	p->notifier = notifier;
 	p->window = window;
 	p->alive = 1;
 	return p;
@@ -98,7 +98,7 @@ static bool held_up(const struct cluster *p, const struct store_peer *rows, int 
 	return false;
 }
 
-void cluster_ticked(struct cluster *p, const struct store_peer *rows, int count)
+void cluster_on_heartbeat(struct cluster *p, const struct store_peer *rows, int count)
 {
 	int64_t now = base_now(p->base), self = store_manager_id(p->base->store);
 	int alive = 0, place = 0;
@@ -123,6 +123,6 @@ void cluster_ticked(struct cluster *p, const struct store_peer *rows, int count)
 		return;
 	p->alive = alive;
 	p->place = place;
-	wakes_others(p->wakes, alive > 1);
-	window_slice(p->window, alive, place);
+	notifier_others(p->notifier, alive > 1);
+	window_shard(p->window, alive, place);
 }

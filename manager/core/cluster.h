@@ -11,15 +11,15 @@
 
 #include "manager/core/base.h"
 
-struct wakes;
+struct notifier;
 struct window;
 
-struct cluster *cluster_create(struct base *base, struct wakes *wakes, struct window *window);
+struct cluster *cluster_create(struct base *base, struct notifier *notifier, struct window *window);
 void cluster_destroy(struct cluster *cluster);
 
 /* Call it with the answer of this manager's heartbeat: the rows of the managers that have not stopped. Informs `window`
  * and `wakes` of changes. */
-void cluster_ticked(struct cluster *cluster, const struct store_peer *rows, int count);
+void cluster_on_heartbeat(struct cluster *cluster, const struct store_peer *rows, int count);
 
 /* Returns the number of live managers, including this one; at least 1. */
 int cluster_alive(const struct cluster *cluster);

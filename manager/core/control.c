@@ -39,12 +39,12 @@ struct order {
 static void on_controlled(struct store_op *op, const struct reeve_error *error)
 {
 	struct order *c = (struct order *)op;
-	struct store_order order = {.value = c->op.value};
+	struct store_worker_command order = {.value = c->op.value};
 	snprintf(order.kind, sizeof order.kind, "%s", c->op.kind);
 	c->given->workers = c->op.workers;
 	c->given->count = c->op.count;
 	for (int i = 0; !error && i < c->op.count; i++)
-		dispatch_orders(c->control->dispatch, c->op.workers[i].incarnation, &order, 1);
+		dispatch_commands(c->control->dispatch, c->op.workers[i].incarnation, &order, 1);
 	c->given->op.done(&c->given->op, error);
 	free(c);
 }
@@ -64,44 +64,44 @@ static bool ends_fetching(const char *kind)
 	return !strcmp(kind, "pause") || !strcmp(kind, "drain") || !strcmp(kind, "stop");
 }
 
-void control_standing(struct control *control, int64_t incarnation, const struct store_order *orders, int count)
+void control_standing(struct control *control, int64_t incarnation, const struct store_worker_command *orders, int count)
 {
 	for (int i = 0; i < count; i++)
 		if (orders[i].task_id == 0 && ends_fetching(orders[i].kind))
-			dispatch_orders(control->dispatch, incarnation, &orders[i], 1);
+			dispatch_commands(control->dispatch, incarnation, &orders[i], 1);
 }
 
 /* Reads the commands of an incarnation that has a Fetch parked here. */
 struct standing {
-	struct store_orders op;
+	struct store_worker_commands op;
 	struct control *control;
 };
 
 static void on_standing(struct store_op *op, const struct reeve_error *error)
 {
 	struct standing *s = (struct standing *)op;
-	struct store_order *own = mem_calloc((size_t)s->op.order_count + 1, sizeof *own);
+	struct store_worker_command *own = mem_calloc((size_t)s->op.order_count + 1, sizeof *own);
 	int n = 0;
 	for (int i = 0; !error && i < s->op.order_count; i++)
 		if (s->op.orders[i].task_id == 0) /* a cancel comes with the next heartbeat */
 			own[n++] = s->op.orders[i];
 	if (n)
-		dispatch_orders(s->control->dispatch, s->op.incarnation, own, n);
+		dispatch_commands(s->control->dispatch, s->op.incarnation, own, n);
 	free(own);
 	free(s);
 }
 
-void control_heard(struct control *control, const char *text)
+void control_on_notification(struct control *control, const char *text)
 {
 	int64_t manager, incarnation, now_ms = base_now(control->base);
 	if (sscanf(text, "%" SCNd64 " %" SCNd64 " ", &manager, &incarnation) != 2 || manager == store_manager_id(control->base->store))
 		return;
 	struct session *session = sessions_find(control->sessions, incarnation);
-	if (!session || !session->fetches || now_ms < session->orders_ms)
+	if (!session || !session->fetches || now_ms < session->commands_ms)
 		return;
-	session->orders_ms = now_ms + HEARD_MS;
+	session->commands_ms = now_ms + HEARD_MS;
 	struct standing *s = mem_calloc(1, sizeof *s);
 	s->control = control;
-	s->op = (struct store_orders){.op.done = on_standing, .incarnation = incarnation};
-	store_orders(control->base->store, &s->op);
+	s->op = (struct store_worker_commands){.op.done = on_standing, .incarnation = incarnation};
+	store_worker_commands(control->base->store, &s->op);
 }

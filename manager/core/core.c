@@ -2,14 +2,14 @@
  * that. */
 #include "manager/core/core.h"
 
-#include "manager/core/arrivals.h"
+#include "manager/core/inbox.h"
 #include "manager/core/batches.h"
 #include "manager/core/cluster.h"
 #include "manager/core/control.h"
 #include "manager/core/db_clock.h"
 #include "manager/core/dispatch.h"
 #include "manager/core/edit.h"
-#include "manager/core/late.h"
+#include "manager/core/rescan.h"
 #include "manager/core/leases.h"
 #include "manager/core/notifications.h"
 #include "manager/core/queue_ends.h"
@@ -20,10 +20,10 @@
 #include "manager/core/sessions.h"
 #include "manager/core/submit.h"
 #include "manager/core/task_events.h"
-#include "manager/core/upkeep.h"
+#include "manager/core/maintenance.h"
 #include "manager/core/verbose.h"
 #include "manager/core/waits.h"
-#include "manager/core/wakes.h"
+#include "manager/core/notifier.h"
 #include "manager/core/window.h"
 
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static void create_dispatch(struct core *core)
 {
 	struct base *base = &core->base;
 	core->window = window_create(base, core->clock, core->routes, &(struct window_fetches){fetch_waits, fetch_wants, core});
-	core->late = late_create(base, core->window);
+	core->late = rescan_create(base, core->window);
 	core->dispatch = dispatch_create(base, &(struct dispatch_neighbours){
 	    .window = core->window,
 	    .routes = core->routes,
@@ -94,7 +94,7 @@ static void create_dispatch(struct core *core)
 	    .sessions = core->sessions,
 	    .verbose = core->verbose,
 	});
-	core->wakes = wakes_create(base, core->clock, core->window, core->dispatch);
+	core->notifier = notifier_create(base, core->clock, core->window, core->dispatch);
 	core->waits = waits_create(base);
 }
 
@@ -105,7 +105,7 @@ static void create_changes(struct core *core)
 	core->events = task_events_create(base, &(struct task_events_neighbours){
 	    .routes = core->routes,
 	    .window = core->window,
-	    .wakes = core->wakes,
+	    .notifier = core->notifier,
 	    .waits = core->waits,
 	});
 	core->reports = reports_create(base, core->events, core->verbose);
@@ -124,9 +124,9 @@ static void create_jobs(struct core *core)
 	struct base *base = &core->base;
 	core->control = control_create(base, core->dispatch, core->sessions);
 	core->leases = leases_create(base, &(struct leases_neighbours){core->sessions, core->reports, core->control});
-	core->cluster = cluster_create(base, core->wakes, core->window);
+	core->cluster = cluster_create(base, core->notifier, core->window);
 	core->batches = batches_create(base, core->events);
-	core->arrivals = arrivals_create(base, core->events);
+	core->inbox = inbox_create(base, core->events);
 	core->schedules = schedules_create(base);
 	core->queue_stops = queue_stops_create(base, core->queues, core->edits);
 	core->notifications = notifications_create(base, &(struct notifications_neighbours){
@@ -135,7 +135,7 @@ static void create_jobs(struct core *core)
 	    .late = core->late,
 	    .control = core->control,
 	});
-	core->upkeep = upkeep_create(base, &(struct upkeep_neighbours){
+	core->maintenance = maintenance_create(base, &(struct maintenance_neighbours){
 	    .clock = core->clock,
 	    .cluster = core->cluster,
 	    .routes = core->routes,
@@ -164,11 +164,11 @@ void core_destroy(struct core *core)
 {
 	dispatch_destroy(core->dispatch);
 	waits_destroy(core->waits);
-	upkeep_destroy(core->upkeep);
+	maintenance_destroy(core->maintenance);
 	notifications_destroy(core->notifications);
 	queue_stops_destroy(core->queue_stops);
 	schedules_destroy(core->schedules);
-	arrivals_destroy(core->arrivals);
+	inbox_destroy(core->inbox);
 	batches_destroy(core->batches);
 	cluster_destroy(core->cluster);
 	leases_destroy(core->leases);
@@ -177,8 +177,8 @@ void core_destroy(struct core *core)
 	edits_destroy(core->edits);
 	reports_destroy(core->reports);
 	task_events_destroy(core->events);
-	wakes_destroy(core->wakes);
-	late_destroy(core->late);
+	notifier_destroy(core->notifier);
+	rescan_destroy(core->late);
 	window_destroy(core->window);
 	verbose_destroy(core->verbose);
 	sessions_destroy(core->sessions);
@@ -218,12 +218,12 @@ int64_t core_set_back_us(const struct core *core)
 
 bool core_database_fresh(const struct core *core)
 {
-	return upkeep_fresh(core->upkeep);
+	return maintenance_fresh(core->maintenance);
 }
 
 void core_notified(struct core *core, const char *payload)
 {
-	notifications_hear(core->notifications, payload);
+	notifications_receive(core->notifications, payload);
 }
 
 void core_listening(struct core *core)
@@ -232,6 +232,6 @@ void core_listening(struct core *core)
 	jobs_at(jobs, JOB_ROUTES, 0);
 	jobs_at(jobs, JOB_QUEUES, 0);
 	jobs_at(jobs, JOB_SCHEDULES, 0);
-	jobs_at(jobs, JOB_ARRIVALS, 0);
+	jobs_at(jobs, JOB_INBOX, 0);
 	window_rewind_all(core->window);
 }

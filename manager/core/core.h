@@ -20,7 +20,7 @@ struct verbose;
 struct window;
 struct late;
 struct dispatch;
-struct wakes;
+struct notifier;
 struct waits;
 struct task_events;
 struct reports;
@@ -30,11 +30,11 @@ struct control;
 struct leases;
 struct cluster;
 struct batches;
-struct arrivals;
+struct inbox;
 struct schedules;
 struct queue_stops;
 struct notifications;
-struct upkeep;
+struct maintenance;
 
 /* The modules, in order of creation: each may get those before it. Services call the modules; modules do not know this
  * struct. */
@@ -48,7 +48,7 @@ struct core {
 	struct window *window;
 	struct late *late;
 	struct dispatch *dispatch;
-	struct wakes *wakes;
+	struct notifier *notifier;
 	struct waits *waits;
 	struct task_events *events;
 	struct reports *reports;
@@ -58,11 +58,11 @@ struct core {
 	struct leases *leases;
 	struct cluster *cluster;
 	struct batches *batches;
-	struct arrivals *arrivals;
+	struct inbox *inbox;
 	struct schedules *schedules;
 	struct queue_stops *queue_stops;
 	struct notifications *notifications;
-	struct upkeep *upkeep;
+	struct maintenance *maintenance;
 };
 
 /* Creates the core on an open store, and binds its jobs. The store and the job runner must outlive it. */

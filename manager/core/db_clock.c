@@ -55,21 +55,21 @@ int64_t db_clock_set_back_us(const struct db_clock *c)
 static int64_t jump_of(const struct db_clock *c, int64_t now_us, int64_t from_ms, int64_t to_ms)
 {
 	int64_t passed_ms = (now_us - c->shown_us) / 1000;
-	int64_t least_ms = from_ms - c->shown_to_ms, most_ms = to_ms - c->shown_from_ms;
-	int64_t jump_ms = passed_ms > most_ms ? passed_ms - most_ms : passed_ms < least_ms ? passed_ms - least_ms : 0;
+	int64_t min_ms = from_ms - c->shown_to_ms, max_ms = to_ms - c->shown_from_ms;
+	int64_t jump_ms = passed_ms > max_ms ? passed_ms - max_ms : passed_ms < min_ms ? passed_ms - min_ms : 0;
 	return jump_ms > JUMP_MS || jump_ms < -JUMP_MS ? jump_ms : 0;
 }
 
 /* Adopts the furthest estimate of all managers while the clock shows less than one of them has seen: the tasks of that
  * time must be claimed here, too. When no manager's estimate counts any more, sets an estimate that is ahead back to
  * the clock. Returns true if more tasks are due now. */
-static bool follow_shared_estimate(struct db_clock *c, const struct store_tick *tick, int64_t sent_ms, int64_t now_ms)
+static bool follow_shared_estimate(struct db_clock *c, const struct store_manager_heartbeat *tick, int64_t sent_ms, int64_t now_ms)
 {
-	int64_t least_us = tick->ahead_us ? tick->ahead_us : tick->now_us;
-	int64_t ahead_ms = (db_clock_us(c) - least_us) / 1000;
+	int64_t min_us = tick->ahead_us ? tick->ahead_us : tick->now_us;
+	int64_t ahead_ms = (db_clock_us(c) - min_us) / 1000;
 	if (tick->ahead_us ? ahead_ms >= -JUMP_MS : ahead_ms <= now_ms - sent_ms + JUMP_MS)
 		return false;
-	c->reading_us = least_us;
+	c->reading_us = min_us;
 	c->reading_ms = now_ms + ROUNDING_MS;
 	if (!tick->ahead_us)
 		return false;
@@ -78,7 +78,7 @@ static bool follow_shared_estimate(struct db_clock *c, const struct store_tick *
 	return true;
 }
 
-unsigned db_clock_read(struct db_clock *c, const struct store_tick *tick, int64_t sent_ms)
+unsigned db_clock_read(struct db_clock *c, const struct store_manager_heartbeat *tick, int64_t sent_ms)
 {
 	int64_t now_ms = base_now(c->base), jump_ms = c->shown_us ? jump_of(c, tick->now_us, sent_ms, now_ms) : 0;
 	bool back = jump_ms < 0;

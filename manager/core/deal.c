@@ -16,8 +16,8 @@
 #include <string.h>
 
 enum {
-	GROUP_MOST = 128,        /* maximum number of streams in a group */
-	READ_MOST = 1000000,     /* maximum number of candidates to request */
+	GROUP_MAX = 128,        /* maximum number of streams in a group */
+	READ_MAX = 1000000,     /* maximum number of candidates to request */
 };
 
 /* A profile that accepts the stream being dealt, and its next Fetch. */
@@ -35,8 +35,8 @@ struct deal {
 	struct acceptor *acceptors;
 	int acceptor_count, acceptor_capacity;
 	/* The group: streams of one priority that Fetches have room for. */
-	struct stream *streams[GROUP_MOST];
-	bool stuck[GROUP_MOST];       /* no Fetch takes more of its candidates */
+	struct stream *streams[GROUP_MAX];
+	bool stuck[GROUP_MAX];       /* no Fetch takes more of its candidates */
 	int stream_count;
 	int64_t room, available, fetches;
 	int64_t until_us;             /* later candidates wait for rows of the group that are being read */
@@ -278,14 +278,14 @@ static void group_gather(struct deal *deal, struct stream **at, bool *unsure)
 	deal->profile_count = deal->stream_count = 0;
 	deal->room = deal->available = deal->fetches = 0;
 	deal->until_us = INT64_MAX;
-	for (; s && deal->stream_count < GROUP_MOST && stream_priority(s) == stream_priority(first); s = window_next(s)) {
+	for (; s && deal->stream_count < GROUP_MAX && stream_priority(s) == stream_priority(first); s = window_next(s)) {
 		struct need need = stream_need(deal, s);
 		if (!need.room)
 			continue;
 		deal->streams[deal->stream_count++] = s;
 		deal->available += stream_count(s);
 		if (stream_unread(s))
-			window_read_ahead(window, s, at_most(2 * need.room + need.excluded, READ_MOST));
+			window_read_ahead(window, s, at_most(2 * need.room + need.excluded, READ_MAX));
 		group_hold(deal, s);
 		*unsure |= stream_unsure(s);
 	}

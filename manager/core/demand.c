@@ -13,7 +13,7 @@
 
 enum {
 	KEEP_MS = 5000,    /* how long a known profile is kept after its last Fetch */
-	KEPT_MOST = 256,   /* maximum number of those */
+	KEPT_MAX = 256,   /* maximum number of those */
 };
 
 /* A link from a name to a known profile. */
@@ -345,7 +345,7 @@ void demand_give_back(struct profile *p)
 	}
 	p->forget_ms = base_now(d->base) + KEEP_MS;
 	DL_APPEND(d->kept, p);
-	if (++d->kept_count > KEPT_MOST)
+	if (++d->kept_count > KEPT_MAX)
 		forget_oldest(d);
 	else if (d->kept == p)
 		jobs_at(d->base->jobs, JOB_FETCHES, p->forget_ms);

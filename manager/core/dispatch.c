@@ -15,7 +15,7 @@
 #include <utlist.h>
 
 enum {
-	LOOK_LIMIT_MS = 5000,    /* deadline of the check of a worker */
+	POLL_LIMIT_MS = 5000,    /* deadline of the check of a worker */
 	UNPARKED_LIMIT_MS = 500, /* how long a Fetch that does not park waits for a claim or page in flight */
 	CLAIM_LIMIT_MS = 1000,   /* how much longer a Fetch waits for a claim in flight */
 	CLAIM_BEGIN_MS = 2000,   /* a claim that has not begun within this time fails */
@@ -30,7 +30,7 @@ static void fetch_free(struct fetch *f)
 	free(f);
 }
 
-static void fetch_alarm(struct fetch *f, int64_t at_ms)
+static void fetch_timer(struct fetch *f, int64_t at_ms)
 {
 	deadlines_set(&f->dispatch->deadlines, &f->deadline, at_ms);
 	jobs_at(f->dispatch->base->jobs, JOB_FETCHES, at_ms);
@@ -69,7 +69,7 @@ static void fetch_wait(struct fetch *f)
 	d->room += f->request.slots;
 	if (!f->parks)
 		DL_APPEND2(d->unparked, f, unparked_prev, unparked_next);
-	fetch_alarm(f, f->until_ms);
+	fetch_timer(f, f->until_ms);
 }
 
 /* Returns the number of slots that the Fetch will request again when its claim has ended. */
@@ -160,12 +160,12 @@ static void redeliver(struct fetch *f);
 /* A check whether an incarnation is alive. It serves all Fetches of the incarnation; its origin is that of the first
  * one. */
 struct look {
-	struct store_look op;
+	struct store_poll op;
 	struct dispatch *dispatch;
 	struct session *session; /* not freed during the check */
 };
 
-static void on_looked(struct store_op *op, const struct reeve_error *error)
+static void on_polled(struct store_op *op, const struct reeve_error *error)
 {
 	struct look *look = (struct look *)op;
 	struct dispatch *d = look->dispatch;
@@ -187,20 +187,20 @@ static void fetch_check(struct fetch *f)
 {
 	struct base *base = f->dispatch->base;
 	fetch_move(f, CHECKING);
-	fetch_alarm(f, f->until_ms);
+	fetch_timer(f, f->until_ms);
 	if (f->session->looking)
 		return;
 	f->session->looking = true;
 	struct look *look = mem_calloc(1, sizeof *look);
-	look->op = (struct store_look){
-	    .op.done = on_looked,
-	    .op.deadline_ms = base_now(base) + LOOK_LIMIT_MS,
+	look->op = (struct store_poll){
+	    .op.done = on_polled,
+	    .op.deadline_ms = base_now(base) + POLL_LIMIT_MS,
 	    .op.origin = f->request.origin,
 	    .incarnation = f->session->incarnation,
 	};
 	look->dispatch = f->dispatch;
 	look->session = f->session;
-	store_look(base->store, &look->op);
+	store_poll(base->store, &look->op);
 }
 
 /* Call it when a claim has ended and its Fetch had been sent again before: the newer copy may have queried the journal
@@ -276,7 +276,7 @@ static void on_claimed(struct store_op *op, const struct reeve_error *error)
 	for (int i = 0; i < claim->won_count; i++) {
 		won_any[claim->won[i].slot] = true;
 		won[grant_of(d, claim->won[i].id)] = true;
-		verbose_say(d->verbose, claim->won[i].route, claim->won[i].id, "claimed by worker %lld, attempt %d of %d",
+		verbose_log(d->verbose, claim->won[i].route, claim->won[i].id, "claimed by worker %lld, attempt %d of %d",
 		    (long long)claim->fetches[claim->won[i].slot].incarnation, claim->won[i].attempt, claim->won[i].max_attempts);
 	}
 	for (int i = 0; i < claim->count; i++) {
@@ -314,7 +314,7 @@ static void claim_send(struct dispatch *d, int tried)
 		f->slot = slots++;
 		f->claimed_ms = base_now(d->base);
 		fetch_move(f, CLAIMING);
-		fetch_alarm(f, f->until_ms + CLAIM_LIMIT_MS);
+		fetch_timer(f, f->until_ms + CLAIM_LIMIT_MS);
 	}
 	qsort(d->grants, (size_t)tried, sizeof *d->grants, by_id);
 	bool careful = false;
@@ -493,7 +493,7 @@ void dispatch_gone(struct dispatch *d, int64_t incarnation, int64_t fetch_id, vo
 void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fetch_done *done, void *arg)
 {
 	struct base *base = d->base;
-	struct session *session = sessions_hear(d->sessions, request->incarnation);
+	struct session *session = sessions_on_call(d->sessions, request->incarnation);
 	bool again = request->again || session->state == SESSION_ASKED || request->fetch_id <= session->highest_fetch;
 	if (request->fetch_id > session->highest_fetch)
 		session->highest_fetch = request->fetch_id;
@@ -534,7 +534,7 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 	}
 }
 
-void dispatch_orders(struct dispatch *d, int64_t incarnation, const struct store_order *orders, int count)
+void dispatch_commands(struct dispatch *d, int64_t incarnation, const struct store_worker_command *orders, int count)
 {
 	struct session *session = sessions_find(d->sessions, incarnation);
 	struct fetch *f, *tmp;
@@ -563,7 +563,7 @@ static struct fetch *fetch_due(const struct dispatch *d, int64_t now_ms)
 }
 
 /* Answers Fetches whose time is over, and forgets profiles. */
-static bool answer_late(void *arg)
+static bool answer_rescan(void *arg)
 {
 	struct dispatch *d = arg;
 	int64_t now_ms = base_now(d->base);
@@ -624,7 +624,7 @@ struct dispatch *dispatch_create(struct base *base, const struct dispatch_neighb
 	d->grants = mem_calloc(most, sizeof *d->grants);
 	d->slots = mem_calloc(most, sizeof *d->slots);
 	d->by_slot = mem_calloc(most, sizeof *d->by_slot);
-	jobs_bind(base->jobs, JOB_FETCHES, answer_late, d);
+	jobs_bind(base->jobs, JOB_FETCHES, answer_rescan, d);
 	jobs_bind(base->jobs, JOB_DISPATCH, dispatch_again, d);
 	return d;
 }

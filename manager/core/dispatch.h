@@ -16,7 +16,7 @@ struct window;
 struct fetch_answer {
 	const struct store_claimed *const *won;
 	int won_count;
-	const struct store_order *orders;
+	const struct store_worker_command *orders;
 	int order_count;
 	int64_t parked_ms;           /* from the Fetch's arrival until its claim was sent */
 	int64_t again_in_ms;         /* of an empty answer: tasks may wait, come again after this time; 0: none waits */
@@ -74,7 +74,7 @@ bool dispatch_takes(struct dispatch *dispatch, int route);
 
 /* Answers a parked Fetch of this incarnation with commands. If they are for the worker, and not for an attempt, answers
  * all its parked Fetches, so that none of them gets tasks that the worker may not want any more. */
-void dispatch_orders(struct dispatch *dispatch, int64_t incarnation, const struct store_order *orders, int count);
+void dispatch_commands(struct dispatch *dispatch, int64_t incarnation, const struct store_worker_command *orders, int count);
 
 /* Ends a Fetch whose caller has gone, with ABORTED, so that no later claim includes it. `arg` is that of
  * dispatch_fetch. Calls its `done` before this returns. */

@@ -37,15 +37,15 @@ void edit_settle(struct edits *edits, const struct store_op *op, const struct st
 	for (int i = 0; i < count; i++) {
 		const struct store_edited *t = &tasks[i];
 		if (t->ended) {
-			verbose_say(edits->verbose, t->route, t->id, "%s, as it waited", t->status);
+			verbose_log(edits->verbose, t->route, t->id, "%s, as it waited", t->status);
 			task_ended(edits->events, t->id, true);
 			batches_changed(edits->events);
 		}
 		if (t->waits)
 			task_ready(edits->events, &(struct ready_task){t->id, t->version, t->due_us, t->route, t->priority, -1});
-		if (t->ordered_worker) {
-			struct store_order order = {.kind = "cancel", .task_id = t->id, .token = t->token};
-			dispatch_orders(edits->dispatch, t->ordered_worker, &order, 1);
+		if (t->commanded_worker) {
+			struct store_worker_command order = {.kind = "cancel", .task_id = t->id, .token = t->token};
+			dispatch_commands(edits->dispatch, t->commanded_worker, &order, 1);
 		}
 	}
 	task_events_end(edits->events, op->again);
@@ -56,7 +56,7 @@ static void on_edited(struct store_op *op, const struct reeve_error *error)
 	struct edit *e = (struct edit *)((char *)op - offsetof(struct edit, op));
 	for (int i = 0; !error && e->op.kind == STORE_RETRY && i < e->op.found; i++)
 		if (e->op.tasks[i].changed && e->op.tasks[i].waits)
-			verbose_say(e->edits->verbose, e->op.tasks[i].route, e->op.tasks[i].id, "retried by %s", e->op.actor);
+			verbose_log(e->edits->verbose, e->op.tasks[i].route, e->op.tasks[i].id, "retried by %s", e->op.actor);
 	e->given->tasks = e->op.tasks;
 	e->given->found = e->op.found;
 	e->given->missing = e->op.missing;

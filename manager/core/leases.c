@@ -11,13 +11,13 @@
 #include <string.h>
 
 enum {
-	WATCH_MOST_MS = 400,   /* or a quarter of a heartbeat, if shorter: a gap of more than one restarts the watch */
-	LOSE_MOST = 1000,      /* maximum number of incarnations marked lost by one statement */
+	WATCH_MAX_MS = 400,   /* or a quarter of a heartbeat, if shorter: a gap of more than one restarts the watch */
+	LOSE_MAX = 1000,      /* maximum number of incarnations marked lost by one statement */
 	SWEEP_ALL_MS = 5000,   /* interval of sweeps of all lost workers; each run sweeps those lost recently */
 	SWEEP_ROWS = 50,       /* maximum number of journal rows checked by a run */
-	GONE_MOST = 1000,      /* maximum number remembered as lost recently; for more, all lost workers are swept */
+	GONE_MAX = 1000,      /* maximum number remembered as lost recently; for more, all lost workers are swept */
 	GONE_KEPT_MS = 30000,
-	WHOLE_LOOK_MS = 15000, /* interval of checks of all Fetches: claims of old ones may be committed late */
+	FULL_CHECK_MS = 15000, /* interval of checks of all Fetches: claims of old ones may be committed late */
 };
 
 /* A watched worker. */
@@ -58,28 +58,28 @@ struct leases {
 	struct watched *watched; /* hash */
 	int64_t look;            /* number of polls so far */
 	int64_t sent_ms;         /* when the poll in flight, or the last one, was sent */
-	int64_t looked_ms;       /* when the last successful poll was sent; 0: none since the watch began */
+	int64_t polled_ms;       /* when the last successful poll was sent; 0: none since the watch began */
 	int64_t sweep_all_ms;    /* the next sweep of all lost workers */
 	bool losing;
 	bool sweep_again;        /* a worker was lost since the last pass over the journal began */
 	struct store_place swept[2]; /* position of the passes: [0] of workers lost recently, [1] of all */
-	struct gone gone[GONE_MOST];
+	struct gone gone[GONE_MAX];
 	int gone_count;
-	int64_t gone_ids[GONE_MOST]; /* for the sweep in flight */
+	int64_t gone_ids[GONE_MAX]; /* for the sweep in flight */
 	struct store_watch watch;
 	struct store_lose lose;
-	struct store_beat still[LOSE_MOST];
+	struct store_beat still[LOSE_MAX];
 	struct store_sweep sweep;
 };
 
-static void watch_anew(struct leases *l)
+static void restart_watch(struct leases *l)
 {
 	struct watched *w, *tmp;
 	HASH_ITER (hh, l->watched, w, tmp) {
 		HASH_DEL(l->watched, w);
 		free(w);
 	}
-	l->looked_ms = 0;
+	l->polled_ms = 0;
 }
 
 /* --- the watch --------------------------------------------------------------------------------------------------- */
@@ -142,21 +142,21 @@ static void forget_missing(struct leases *l)
 	}
 }
 
-static void on_looked(struct store_op *op, const struct reeve_error *error)
+static void on_polled(struct store_op *op, const struct reeve_error *error)
 {
 	struct leases *l = (struct leases *)((char *)op - offsetof(struct leases, watch));
 	int64_t now = base_now(l->base), sent = l->sent_ms;
 	int still = 0;
 	jobs_done(l->base->jobs, JOB_WATCH, error, false);
-	if (error || op->again || (l->looked_ms && now - l->looked_ms > l->base->options.heartbeat_ms)) {
-		watch_anew(l);
+	if (error || op->again || (l->polled_ms && now - l->polled_ms > l->base->options.heartbeat_ms)) {
+		restart_watch(l);
 		if (error)
 			return;
 	}
-	l->looked_ms = sent;
+	l->polled_ms = sent;
 	l->look++;
 	for (int i = 0; i < l->watch.count; i++)
-		if (stands_still(l, &l->watch.beats[i], sent, now) && !l->losing && still < LOSE_MOST)
+		if (stands_still(l, &l->watch.beats[i], sent, now) && !l->losing && still < LOSE_MAX)
 			l->still[still++] = l->watch.beats[i];
 	forget_missing(l);
 	if (still)
@@ -167,7 +167,7 @@ static bool watch(void *arg)
 {
 	struct leases *l = arg;
 	l->sent_ms = base_now(l->base);
-	l->watch = (struct store_watch){.op.done = on_looked};
+	l->watch = (struct store_watch){.op.done = on_polled};
 	store_watch(l->base->store, &l->watch);
 	return true;
 }
@@ -235,7 +235,7 @@ void leases_gone(struct leases *l, int64_t incarnation)
 	for (int i = 0; i < l->gone_count; i++)
 		if (l->gone[i].incarnation == incarnation)
 			return; /* already reported: it is being swept */
-	if (l->gone_count < GONE_MOST)
+	if (l->gone_count < GONE_MAX)
 		l->gone[l->gone_count++] = (struct gone){incarnation, now + GONE_KEPT_MS};
 	else
 		l->sweep_all_ms = now;
@@ -326,9 +326,9 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	struct session *session = news ? sessions_live(l->sessions, incarnation) : NULL;
 	/* Closed rows stay closed, so a check can begin at the first Fetch that the last one found open. But a claim may be
 	 * committed long after those of later Fetches: all are checked from time to time. */
-	if (session && !session->taking_back && base_now(l->base) >= session->whole_look_ms) {
+	if (session && !session->taking_back && base_now(l->base) >= session->full_check_ms) {
 		session->lowest_open = 0;
-		session->whole_look_ms = base_now(l->base) + WHOLE_LOOK_MS;
+		session->full_check_ms = base_now(l->base) + FULL_CHECK_MS;
 	}
 	if (session && !session->taking_back && !waits_for_all(session, &t->op.holding)) {
 		session->taking_back = true;
@@ -362,7 +362,7 @@ struct leases *leases_create(struct base *base, const struct leases_neighbours *
 	l->sessions = neighbours->sessions;
 	l->reports = neighbours->reports;
 	l->control = neighbours->control;
-	jobs_every(base->jobs, JOB_WATCH, quarter < WATCH_MOST_MS ? quarter : WATCH_MOST_MS);
+	jobs_every(base->jobs, JOB_WATCH, quarter < WATCH_MAX_MS ? quarter : WATCH_MAX_MS);
 	jobs_bind(base->jobs, JOB_WATCH, watch, l);
 	jobs_bind(base->jobs, JOB_SWEEP, sweep, l);
 	return l;
@@ -370,6 +370,6 @@ struct leases *leases_create(struct base *base, const struct leases_neighbours *
 
 void leases_destroy(struct leases *l)
 {
-	watch_anew(l);
+	restart_watch(l);
 	free(l);
 }

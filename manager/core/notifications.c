@@ -2,7 +2,7 @@
 #include "manager/core/notifications.h"
 
 #include "manager/core/control.h"
-#include "manager/core/late.h"
+#include "manager/core/rescan.h"
 #include "manager/core/routes.h"
 #include "manager/core/window.h"
 
@@ -18,7 +18,7 @@
 static const struct word {
 	const char *payload;
 	enum job_name job;
-} words[] = {{"queues", JOB_QUEUES}, {"schedules", JOB_SCHEDULES}, {"arrivals", JOB_ARRIVALS}};
+} words[] = {{"queues", JOB_QUEUES}, {"schedules", JOB_SCHEDULES}, {"arrivals", JOB_INBOX}};
 
 enum { WORDS = sizeof words / sizeof *words };
 
@@ -45,7 +45,7 @@ void notifications_destroy(struct notifications *n)
 static void stream_heard(struct notifications *n, int route, int32_t priority, int64_t run_at_us)
 {
 	if (route == 0)
-		window_look_again(n->window, run_at_us);
+		window_poll_again(n->window, run_at_us);
 	else if (!routes_known(n->routes, route))
 		jobs_ask(n->base->jobs, JOB_ROUTES); /* the job then looks for its streams */
 	else
@@ -68,7 +68,7 @@ static void wake_heard(struct notifications *n, const char *payload)
 		return;
 	if (manager == 0 && sscanf(payload + length, " %d %" SCNd32 " %" SCNd64 " %" SCNd64, &route, &priority, &run_at, &until) == 4 &&
 	    routes_known(n->routes, route)) {
-		late_rewind(n->late, route, priority, heard_time(run_at), heard_time(until));
+		rescan_rewind(n->late, route, priority, heard_time(run_at), heard_time(until));
 	} else {
 		for (const char *at = payload + length; *at; at += found + (at[found] == ';')) {
 			if (sscanf(at, " %d %" SCNd32 " %" SCNd64 "%n", &route, &priority, &run_at, &found) != 3)
@@ -81,7 +81,7 @@ static void wake_heard(struct notifications *n, const char *payload)
 	base_dispatch(n->base);
 }
 
-void notifications_hear(struct notifications *n, const char *payload)
+void notifications_receive(struct notifications *n, const char *payload)
 {
 	for (int i = 0; i < WORDS; i++)
 		if (!strcmp(payload, words[i].payload)) {
@@ -89,7 +89,7 @@ void notifications_hear(struct notifications *n, const char *payload)
 			return;
 		}
 	if (!strncmp(payload, "order ", 6))
-		control_heard(n->control, payload + 6);
+		control_on_notification(n->control, payload + 6);
 	else
 		wake_heard(n, payload);
 }

@@ -5,7 +5,7 @@
  * full rescan find what was missed.
  *
  * Other notifications: "queues": settings of queues have changed. "schedules": definitions of schedules have changed.
- * "order …": a worker command was stored (control.h). "arrivals": the inbox has tasks to ingest (arrivals.h).
+ * "order …": a worker command was stored (control.h). "arrivals": the inbox has tasks to ingest (inbox.h).
  *
  * A notification about streams is "MANAGER ROUTE PRIORITY RUN_AT", all numbers, and ";ROUTE PRIORITY RUN_AT" for each
  * further stream; route 0 means any stream. MANAGER 0 is an application that used SQL. It names only one stream and
@@ -33,6 +33,6 @@ struct notifications *notifications_create(struct base *base, const struct notif
 void notifications_destroy(struct notifications *notifications);
 
 /* Handles a notification. */
-void notifications_hear(struct notifications *notifications, const char *payload);
+void notifications_receive(struct notifications *notifications, const char *payload);
 
 #endif

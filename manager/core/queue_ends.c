@@ -46,7 +46,7 @@ static void on_chunk(struct store_op *op, const struct reeve_error *error)
 	if (!error) {
 		for (int i = 0; i < e->op.found; i++) {
 			e->ended += e->op.tasks[i].ended;
-			e->told += e->op.tasks[i].ordered_worker != 0;
+			e->told += e->op.tasks[i].commanded_worker != 0;
 		}
 		edit_settle(e->stops->edits, op, e->op.tasks, e->op.found);
 		if (e->op.more) {
@@ -91,7 +91,7 @@ void queue_purge(struct queue_stops *stops, const char *queue, int64_t up_to, co
 	ends_begin(stops, queue, up_to, actor, false, deadline_ms, done, arg);
 }
 
-void queue_stops_look(struct queue_stops *s)
+void queue_stops_poll(struct queue_stops *s)
 {
 	s->asked = true;
 	jobs_ask(s->base->jobs, JOB_QUEUE_STOPS);
@@ -101,7 +101,7 @@ void queue_stops_look(struct queue_stops *s)
 static void look_again(struct queue_stops *s)
 {
 	if (s->progress)
-		queue_stops_look(s);
+		queue_stops_poll(s);
 	s->progress = false;
 	jobs_done(s->base->jobs, JOB_QUEUE_STOPS, NULL, false);
 }
@@ -114,7 +114,7 @@ static void on_ended(void *arg, int64_t tasks, const struct reeve_error *error)
 		look_again(s);
 }
 
-static void on_looked(struct store_op *op, const struct reeve_error *error)
+static void on_polled(struct store_op *op, const struct reeve_error *error)
 {
 	struct queue_stops *s = (struct queue_stops *)((char *)op - offsetof(struct queue_stops, look));
 	if (error || s->look.count == 0) {
@@ -134,7 +134,7 @@ static bool look(void *arg)
 	if (!s->asked && !queues_stopped(s->queues))
 		return false;
 	s->asked = false;
-	s->look = (struct store_queue_stops){.op.done = on_looked};
+	s->look = (struct store_queue_stops){.op.done = on_polled};
 	store_queue_stops(s->base->store, &s->look);
 	return true;
 }

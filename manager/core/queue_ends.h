@@ -16,7 +16,7 @@ struct queue_stops *queue_stops_create(struct base *base, struct queues *queues,
 void queue_stops_destroy(struct queue_stops *stops);
 
 /* Starts the job at once. Called when a queue has got the command to stop. */
-void queue_stops_look(struct queue_stops *stops);
+void queue_stops_poll(struct queue_stops *stops);
 
 /* Cancels the waiting tasks of a queue, up to a task's id. `done` gets the number of cancelled tasks, also with an
  * error. */

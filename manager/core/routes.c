@@ -54,7 +54,7 @@ struct routes {
 	int64_t loads;       /* the number of loads begun */
 	struct fresh *fresh; /* list of callers that wait for a load */
 	struct store_routes load;
-	int64_t refused_said_ms; /* when the last warning about too many routes was logged */
+	int64_t refused_logged_ms; /* when the last warning about too many routes was logged */
 };
 
 static void names_free(struct names **set)
@@ -174,7 +174,7 @@ static void names_remove(struct names **set, const char *name)
 	free(n);
 }
 
-/* Returns a route's part of the fingerprint, as manager_tick.sql computes it. The ids are mixed because different sets
+/* Returns a route's part of the fingerprint, as manager_heartbeat.sql computes it. The ids are mixed because different sets
  * of plain ids, or of their multiples, often have the same sum. */
 static int64_t fingerprint_of(int id)
 {
@@ -324,7 +324,7 @@ static bool refuse_more(struct routes *routes, int more, struct reeve_error *err
 	    "with %d new pairs of queue and type there would be more than %lld (--max-routes); there are %lld", more,
 	    (long long)most, (long long)known);
 	routes->base->counters.refused++;
-	if (log_again(&routes->refused_said_ms, base_now(routes->base)))
+	if (log_again(&routes->refused_logged_ms, base_now(routes->base)))
 		log_warn(NULL, "refusing a call, and perhaps more: %s", error->message);
 	return true;
 }

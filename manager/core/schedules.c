@@ -11,10 +11,10 @@ enum { AT_ONCE = 50 };
 
 struct schedules {
 	struct base *base;
-	struct store_schedules_tick look;
+	struct store_schedules_fire look;
 };
 
-static void tell(struct schedules *s, const struct store_tick_made *t)
+static void tell(struct schedules *s, const struct store_fired_task *t)
 {
 	const char *colon = *t->note ? ": " : "";
 	long long late_ms = t->late_us / 1000;
@@ -36,7 +36,7 @@ static void tell(struct schedules *s, const struct store_tick_made *t)
 		    t->note);
 }
 
-static void on_looked(struct store_op *op, const struct reeve_error *error)
+static void on_polled(struct store_op *op, const struct reeve_error *error)
 {
 	struct schedules *s = (struct schedules *)((char *)op - offsetof(struct schedules, look));
 	jobs_done(s->base->jobs, JOB_SCHEDULES, error, false);
@@ -52,8 +52,8 @@ static void on_looked(struct store_op *op, const struct reeve_error *error)
 static bool look(void *arg)
 {
 	struct schedules *s = arg;
-	s->look = (struct store_schedules_tick){.op.done = on_looked, .limit = AT_ONCE};
-	store_schedules_tick(s->base->store, &s->look);
+	s->look = (struct store_schedules_fire){.op.done = on_polled, .limit = AT_ONCE};
+	store_schedules_fire(s->base->store, &s->look);
 	return true;
 }
 

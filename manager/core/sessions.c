@@ -53,7 +53,7 @@ struct session *sessions_find(struct sessions *sessions, int64_t incarnation)
 	return s;
 }
 
-struct session *sessions_hear(struct sessions *sessions, int64_t incarnation)
+struct session *sessions_on_call(struct sessions *sessions, int64_t incarnation)
 {
 	struct session *s = sessions_find(sessions, incarnation);
 	if (!s) {
@@ -73,7 +73,7 @@ void sessions_leave(struct sessions *sessions, struct session *s)
 
 struct session *sessions_live(struct sessions *sessions, int64_t incarnation)
 {
-	struct session *s = sessions_hear(sessions, incarnation);
+	struct session *s = sessions_on_call(sessions, incarnation);
 	if (s->state == SESSION_ASKED)
 		s->state = SESSION_LIVES;
 	return s;

@@ -24,10 +24,10 @@ struct session {
 	struct fetch *fetches;  /* that are open here; owned by the dispatcher */
 	bool looking;           /* a query whether it still lives is in flight; also the dispatcher's */
 	int64_t heard_ms;       /* monotonic: its last call */
-	int64_t orders_ms;      /* notifications do not cause a read of its commands before this time */
+	int64_t commands_ms;      /* notifications do not cause a read of its commands before this time */
 	bool taking_back;       /* a requeue of tasks that never arrived there is in flight */
 	int64_t lowest_open;    /* the lowest Fetch with an open assignment, by the last check */
-	int64_t whole_look_ms;  /* when all its Fetches are checked again */
+	int64_t full_check_ms;  /* when all its Fetches are checked again */
 	UT_hash_handle hh;
 };
 
@@ -42,7 +42,7 @@ struct session *sessions_find(struct sessions *sessions, int64_t incarnation);
 
 /* Returns the session of an incarnation that has just made a call; a new one is SESSION_ASKED. A caller that keeps no
  * Fetch in such a session calls sessions_leave. */
-struct session *sessions_hear(struct sessions *sessions, int64_t incarnation);
+struct session *sessions_on_call(struct sessions *sessions, int64_t incarnation);
 
 /* Frees a session that is SESSION_ASKED and has no Fetch. */
 void sessions_leave(struct sessions *sessions, struct session *session);

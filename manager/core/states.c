@@ -150,7 +150,7 @@ void states_print(FILE *out)
 	    out);
 	for (const struct transition *t = transitions; t->event; t++)
 		fprintf(out, "| %s | %s | %s | `%s` | `%s` | %s |\n", state_name(t->from), t->event, state_name(t->to), t->audit,
-		    t->statement, t->sentence);
+		    t->statement, t->help);
 	fputs(
 	    "\n"
 	    "These audit events change no state:\n\n"

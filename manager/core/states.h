@@ -24,7 +24,7 @@ struct transition {
 	enum task_state to;
 	const char *audit;     /* the name of the audit event */
 	const char *statement; /* the file in sql/statements/ that does it */
-	const char *sentence;
+	const char *help;
 };
 
 /* Ends with an event of NULL. */

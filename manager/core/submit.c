@@ -91,7 +91,7 @@ static void settle_task(struct submits *submits, const struct store_task *t, con
 	counters->restarted += anew;
 	if (m->made) {
 		counters->submitted++;
-		verbose_say(submits->to.verbose, t->route, m->id, "submitted by %s", t->source);
+		verbose_log(submits->to.verbose, t->route, m->id, "submitted by %s", t->source);
 		task_ready(submits->to.events, &(struct ready_task){m->id, m->version, m->run_at_us, t->route, t->priority,
 		    (int32_t)strlen(t->details)});
 	} else if (m->restarted && m->waits) {

@@ -3,7 +3,7 @@
 
 #include "manager/core/routes.h"
 #include "manager/core/waits.h"
-#include "manager/core/wakes.h"
+#include "manager/core/notifier.h"
 #include "manager/core/window.h"
 
 #include <stdlib.h>
@@ -34,13 +34,13 @@ void task_ready(struct task_events *e, const struct ready_task *t)
 		window_note(e->to.window, t->route, t->priority, t->id, t->version, t->due_us, t->bytes);
 	else
 		jobs_ask(e->base->jobs, JOB_ROUTES);
-	wakes_tell(e->to.wakes, t->route, t->priority, t->due_us);
+	notifier_send(e->to.notifier, t->route, t->priority, t->due_us);
 }
 
 void tasks_may_be_ready(struct task_events *e, int route, int32_t priority)
 {
 	window_rewind(e->to.window, route, priority, STORE_TIME_BEGIN);
-	wakes_tell(e->to.wakes, route, priority, STORE_TIME_BEGIN);
+	notifier_send(e->to.notifier, route, priority, STORE_TIME_BEGIN);
 }
 
 void task_ended(struct task_events *e, int64_t id, bool waited)

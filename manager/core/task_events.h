@@ -13,14 +13,14 @@
 
 struct routes;
 struct waits;
-struct wakes;
+struct notifier;
 struct window;
 
 /* The modules that are informed. All outlive the events. */
 struct task_events_neighbours {
 	struct routes *routes;
 	struct window *window;
-	struct wakes *wakes;
+	struct notifier *notifier;
 	struct waits *waits;
 };
 

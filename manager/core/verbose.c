@@ -38,7 +38,7 @@ static bool wanted(const struct verbose *v, int route)
 	return route && (v->base->options.log_tasks || queues_of_route(v->queues, route)->verbose);
 }
 
-void verbose_say(const struct verbose *v, int route, int64_t task, const char *format, ...)
+void verbose_log(const struct verbose *v, int route, int64_t task, const char *format, ...)
 {
 	char text[1024];
 	va_list arguments;
@@ -71,14 +71,14 @@ void verbose_result(const struct verbose *v, const struct store_result *r)
 	int64_t rest_ms = (r->due_us - db_clock_us(v->clock)) / 1000;
 	const char *code = r->error_code && *r->error_code ? r->error_code : store_outcome_name(r->outcome);
 	if (r->outcome == STORE_COMPLETED && !strcmp(r->becomes, "completed"))
-		verbose_say(v, r->route, r->id, "completed, attempt %d: %s%s%s", r->attempt, cut(r->result, first),
+		verbose_log(v, r->route, r->id, "completed, attempt %d: %s%s%s", r->attempt, cut(r->result, first),
 		    r->remark ? "; remark: " : "", cut(r->remark, second));
 	else if (r->outcome == STORE_COMPLETED && !r->ended)
-		verbose_say(v, r->route, r->id, "completed, attempt %d: %s; runs again, as what follows", r->attempt,
+		verbose_log(v, r->route, r->id, "completed, attempt %d: %s; runs again, as what follows", r->attempt,
 		    cut(r->result, first));
 	else if (r->ended)
-		verbose_say(v, r->route, r->id, "%s, attempt %d: %s: %s", r->becomes, r->attempt, code, cut(r->error, first));
+		verbose_log(v, r->route, r->id, "%s, attempt %d: %s: %s", r->becomes, r->attempt, code, cut(r->error, first));
 	else
-		verbose_say(v, r->route, r->id, "%s, attempt %d: %s: %s; due again in %s", r->becomes, r->attempt, code,
+		verbose_log(v, r->route, r->id, "%s, attempt %d: %s: %s; due again in %s", r->becomes, r->attempt, code,
 		    cut(r->error, first), duration_format(rest_ms > 0 ? rest_ms : 0, rest, sizeof rest));
 }

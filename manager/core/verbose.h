@@ -13,7 +13,7 @@ struct verbose *verbose_create(const struct base *base, const struct db_clock *c
 void verbose_destroy(struct verbose *verbose);
 
 /* Logs "queue NAME: task ID (TYPE): …" if the queue of this route is verbose. Does nothing for route 0 (unknown). */
-void verbose_say(const struct verbose *verbose, int route, int64_t task, const char *format, ...)
+void verbose_log(const struct verbose *verbose, int route, int64_t task, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* Logs the outcome of an attempt, with up to 200 bytes each of its result, error and remark. */

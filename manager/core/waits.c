@@ -12,7 +12,7 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { LOOK_IDS = 10000 };
+enum { POLL_IDS = 10000 };
 
 struct waiter;
 
@@ -49,9 +49,9 @@ struct waits {
 	struct target *targets;
 	struct waiter *waiters;
 	struct deadlines deadlines;
-	int looked_to;
+	int polled_to;
 	struct store_ended look;
-	int64_t *look_ids;
+	int64_t *poll_ids;
 };
 
 static void unlink_target(struct waits *waits, struct link *link)
@@ -145,7 +145,7 @@ void waits_cancel(struct waiter *w)
 		waiter_end_cancelled(w);
 }
 
-static void on_first_look(struct store_op *op, const struct reeve_error *error)
+static void on_first_poll(struct store_op *op, const struct reeve_error *error)
 {
 	struct waiter *w = (struct waiter *)((char *)op - offsetof(struct waiter, look));
 	w->looked = true;
@@ -210,7 +210,7 @@ void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_
 	}
 	DL_APPEND(waits->waiters, w);
 	w->look = (struct store_ended){
-	    .op.done = on_first_look,
+	    .op.done = on_first_poll,
 	    .op.deadline_ms = w->until_ms + 5000,
 	    .op.origin = origin,
 	    .count = w->count,
@@ -219,13 +219,13 @@ void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_
 	store_ended(waits->base->store, &w->look);
 }
 
-static void on_look(struct store_op *op, const struct reeve_error *error)
+static void on_poll(struct store_op *op, const struct reeve_error *error)
 {
 	struct waits *waits = (struct waits *)((char *)op - offsetof(struct waits, look));
 	for (int i = 0; !error && i < waits->look.ended_count; i++)
 		waits_ended(waits, waits->look.ended[i]);
-	free(waits->look_ids);
-	waits->look_ids = NULL;
+	free(waits->poll_ids);
+	waits->poll_ids = NULL;
 	jobs_done(waits->base->jobs, JOB_WAITS_OTHERS, error, false);
 }
 
@@ -235,19 +235,19 @@ static bool look(void *arg)
 	struct waits *waits = arg;
 	int n = 0, passed = 0, total = (int)HASH_COUNT(waits->targets);
 	struct target *t, *tmp;
-	int skip = waits->looked_to < total ? waits->looked_to : 0; /* one query may not hold all ids: they take turns */
+	int skip = waits->polled_to < total ? waits->polled_to : 0; /* one query may not hold all ids: they take turns */
 	if (!total)
 		return false;
-	waits->look_ids = mem_malloc(sizeof *waits->look_ids * LOOK_IDS);
+	waits->poll_ids = mem_malloc(sizeof *waits->poll_ids * POLL_IDS);
 	HASH_ITER (hh, waits->targets, t, tmp) {
-		if (n == LOOK_IDS)
+		if (n == POLL_IDS)
 			break;
 		if (passed++ < skip)
 			continue;
-		waits->look_ids[n++] = t->id;
+		waits->poll_ids[n++] = t->id;
 	}
-	waits->looked_to = skip + n;
-	waits->look = (struct store_ended){.op.done = on_look, .count = n, .ids = waits->look_ids};
+	waits->polled_to = skip + n;
+	waits->look = (struct store_ended){.op.done = on_poll, .count = n, .ids = waits->poll_ids};
 	store_ended(waits->base->store, &waits->look);
 	return true;
 }
@@ -282,6 +282,6 @@ void waits_destroy(struct waits *waits)
 	DL_FOREACH_SAFE (waits->waiters, w, tmp)
 		waiter_end(w, &error);
 	deadlines_free(&waits->deadlines);
-	free(waits->look_ids);
+	free(waits->poll_ids);
 	free(waits);
 }

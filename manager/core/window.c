@@ -6,7 +6,7 @@
 #include "manager/core/window_internal.h"
 
 #include "common/log.h"
-#include "manager/core/scopes.h"
+#include "manager/core/discovery.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -14,11 +14,11 @@
 
 enum {
 	UNKNOWN_MS = 1000,           /* retry delay of the full rescan while the database's time is not known */
-	HINTED_MOST = 10000,         /* limit of streams added by notifications within a minute; discovery finds more */
+	HINTED_MAX = 10000,         /* limit of streams added by notifications within a minute; discovery finds more */
 	CANDIDATE_REST_MS = 250,     /* delay until a locked candidate is tried again */
 	STREAM_REST_MS = 50,         /* how long a stream of locked tasks is suspended at first, */
-	STREAM_REST_MOST_MS = 2000,  /* … and the maximum */
-	NEAR_US = 2 * 1000 * 1000,   /* a cursor up to this far beyond a late stretch is rewound (late.h) */
+	STREAM_REST_MAX_MS = 2000,  /* … and the maximum */
+	NEAR_US = 2 * 1000 * 1000,   /* a cursor up to this far beyond a late stretch is rewound (rescan.h) */
 	AHEAD_US = 1000 * 1000,      /* a version so far ahead of the clock shows that the clock was set back */
 	WHOLE_MS = 10 * 1000,        /* how long all shards of a stream are read if the others do not take its tasks */
 };
@@ -35,7 +35,7 @@ void window_destroy(struct window *w)
 		stream_free(s);
 	deadlines_free(&w->timers);
 	free(w->routes);
-	scopes_destroy(w->scopes);
+	discovery_destroy(w->discovery);
 	free(w);
 }
 
@@ -188,7 +188,7 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 	if (!s) {
 		s = stream_add(w, route, priority);
 		if (s->unread == UNREAD_CHANGE)
-			s->unread = UNREAD_LOOK; /* no barrier: the noted task is all that is known of it */
+			s->unread = UNREAD_POLL; /* no barrier: the noted task is all that is known of it */
 	}
 	note(s, k, &(struct store_candidate){id, version, run_at_us, bytes});
 	stream_settle(s);
@@ -198,8 +198,8 @@ void window_note(struct window *w, int route, int32_t priority, int64_t id, int6
 void window_rewind(struct window *w, int route, int32_t priority, int64_t run_at_us)
 {
 	struct stream *s = stream_find(w, route, priority);
-	if (!s && w->hinted == HINTED_MOST) {
-		window_look_again(w, run_at_us);
+	if (!s && w->hinted == HINTED_MAX) {
+		window_poll_again(w, run_at_us);
 		return;
 	}
 	if (!s) {
@@ -259,12 +259,12 @@ void window_rewind_all(struct window *w)
 		stream_free(s);
 	}
 	w->hinted = 0;
-	scopes_look_again(w->scopes);
+	discovery_rescan(w->discovery);
 	w->all_ms = base_now(w->base) + WINDOW_ALL_EVERY_MS;
 	base_dispatch(w->base);
 }
 
-void window_look_again(struct window *w, int64_t run_at_us)
+void window_poll_again(struct window *w, int64_t run_at_us)
 {
 	if (run_at_us < w->again_from_us)
 		w->again_from_us = run_at_us;
@@ -282,7 +282,7 @@ static bool look_again(void *arg)
 		stream_read(s);
 	}
 	w->again_from_us = STORE_TIME_NEVER;
-	scopes_look_again(w->scopes);
+	discovery_rescan(w->discovery);
 	jobs_done(w->base->jobs, JOB_STREAMS_LATE, NULL, false);
 	return true;
 }
@@ -328,7 +328,7 @@ void window_rest(struct window *w, int64_t id)
 		return;
 	struct stream *s = k->c.stream;
 	if (now_ms >= s->rest_until_ms) {
-		s->rest_ms = !s->rest_ms ? STREAM_REST_MS : 2 * s->rest_ms < STREAM_REST_MOST_MS ? 2 * s->rest_ms : STREAM_REST_MOST_MS;
+		s->rest_ms = !s->rest_ms ? STREAM_REST_MS : 2 * s->rest_ms < STREAM_REST_MAX_MS ? 2 * s->rest_ms : STREAM_REST_MAX_MS;
 		s->rest_until_ms = now_ms + s->rest_ms;
 		stream_settle(s);
 		stream_schedule(s);
@@ -382,7 +382,7 @@ void window_claimed(struct window *w, int64_t id, bool won)
 	if (!s || s->passed.id != id)
 		return;
 	if (won)
-		stream_read_whole(s, WHOLE_MS);
+		stream_read_unsharded(s, WHOLE_MS);
 	else
 		stream_passed_lost(s); /* another manager took it, and should take the next ones */
 }
@@ -445,7 +445,7 @@ struct window *window_create(struct base *base, const struct db_clock *clock, st
 	w->fetches = *fetches;
 	w->slices = 1;
 	w->cold = true;
-	w->scopes = scopes_create(base, routes, found, w);
+	w->discovery = discovery_create(base, routes, found, w);
 	w->again_from_us = STORE_TIME_NEVER;
 	jobs_bind(base->jobs, JOB_STREAMS, window_fire, w);
 	jobs_bind(base->jobs, JOB_STREAMS_LATE, look_again, w);

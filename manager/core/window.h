@@ -49,7 +49,7 @@ void window_rewind(struct window *window, int route, int32_t priority, int64_t r
 /* Returns whether the stream's cursor is far past this time. */
 bool window_passed_by(struct window *window, int route, int32_t priority, int64_t run_at_us);
 
-/* Adds tasks of a stream that were read separately from its cursor (see late.h). Returns false if there is no room for
+/* Adds tasks of a stream that were read separately from its cursor (see rescan.h). Returns false if there is no room for
  * them, or no Fetch accepts the route. */
 bool window_late(struct window *window, int route, int32_t priority, const struct store_candidate *candidates, int count);
 
@@ -58,14 +58,14 @@ void window_rewind_all(struct window *window);
 
 /* Rescans the last seconds of all streams, and what is due from `run_at_us` on, and discovers new streams. For changes
  * that name no stream. Runs up to once a second. */
-void window_look_again(struct window *window, int64_t run_at_us);
+void window_poll_again(struct window *window, int64_t run_at_us);
 
 /* Adjusts the timers after a jump of the database's clock. */
 void window_clock_changed(struct window *window);
 
 /* Sets how many managers share the tasks, and the place of this one among them, from 0. It takes tasks of its own shard
  * first; others when it has none left, or when no manager has taken them for a while: perhaps no other can. */
-void window_slice(struct window *window, int slices, int slice);
+void window_shard(struct window *window, int slices, int shard);
 
 /* Handles new routes. */
 void window_routes_changed(struct window *window);

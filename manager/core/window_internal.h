@@ -35,7 +35,7 @@ struct known {
 /* Whether there may be due rows after a stream's cursor. */
 enum unread {
 	UNREAD_NOTHING,
-	UNREAD_LOOK,    /* for a rescan: most find nothing, and no other stream waits for it */
+	UNREAD_POLL,    /* for a rescan: most find nothing, and no other stream waits for it */
 	UNREAD_CHANGE,  /* since a notification or a change of our own, which round `unread_round` will have read */
 	UNREAD_BACKLOG, /* the last page was full, or none has been read since this manager started */
 };
@@ -78,11 +78,11 @@ struct stream {
 	int64_t next_due_us;    /* the first task that is not due yet, by the database's clock (not the estimate) */
 	int64_t trail_ms;       /* the next rescan of the last seconds */
 	int64_t retry_ms;       /* no read before this, after a failed one */
-	int64_t look_began_ms, look_began_us; /* of the rescan in progress; look_began_ms 0: none */
-	int64_t look_took_ms;   /* duration of the last rescan */
-	int64_t looked_us;      /* when the last completed rescan began, by the estimate of the database's time */
+	int64_t poll_began_ms, poll_began_us; /* of the rescan in progress; poll_began_ms 0: none */
+	int64_t poll_took_ms;   /* duration of the last rescan */
+	int64_t polled_us;      /* when the last completed rescan began, by the estimate of the database's time */
 	bool whole;             /* pages contain all shards, */
-	int64_t whole_until_ms; /* … at least until then */
+	int64_t unsharded_until_ms; /* … at least until then */
 	struct store_candidate passed; /* the first skipped task of another shard; id 0: none */
 	enum passed_state passed_state;
 	int64_t probe_ms;       /* when `passed` is tried, or searched for */
@@ -108,7 +108,7 @@ struct window {
 	struct route_streams *routes; /* by route number */
 	int route_count;
 	struct known *known;    /* hash */
-	struct scopes *scopes;  /* discovery */
+	struct discovery *discovery;  /* discovery */
 	int size;               /* candidates not taken */
 	int expected;           /* maximum number of candidates of the pages in flight */
 	struct deadlines timers; /* of the streams */
@@ -121,7 +121,7 @@ struct window {
 	int hinted;             /* streams added by notifications since the last full rescan */
 	int64_t again_from_us;  /* all streams are to be rescanned from here on; STORE_TIME_NEVER: no */
 	int64_t all_ms;         /* no full rescan before then */
-	int slices, slice;      /* see window_slice */
+	int slices, shard;      /* see window_shard */
 };
 
 /* --- window_streams.c ---- */
@@ -200,7 +200,7 @@ void stream_pass_over(struct stream *stream, const struct store_candidate *candi
 void stream_passed_lost(struct stream *stream);
 
 /* Reads all shards of the stream, from the first skipped task on. */
-void stream_read_whole(struct stream *stream, int64_t for_ms);
+void stream_read_unsharded(struct stream *stream, int64_t for_ms);
 
 /* Tries the first skipped task after the other managers have had time to take it. */
 void stream_probe_passed(struct stream *stream, int64_t now_ms);

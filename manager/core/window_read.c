@@ -16,11 +16,11 @@ enum {
 	PAGE_LARGEST = 5000,
 	TRAIL_US = 5 * 1000 * 1000,  /* how far back a rescan goes */
 	TRAIL_EVERY_MS = 500,        /* a task that a dead manager did not announce is found within a second */
-	LOOK_SHARE = 100,            /* rescans take up to 1/LOOK_SHARE of the time */
+	POLL_SHARE = 100,            /* rescans take up to 1/POLL_SHARE of the time */
 	FIRST_REST_MS = 1500,        /* maximum delay by one rescan that took unusually long */
 	RETRY_MS = 200,              /* after a failed read */
 	CHECK_MS = 1000,             /* the database's clock may jump: due tasks are checked at this interval */
-	FIRED_MOST = 1000,           /* timers per run of the job: the loop has other work, too */
+	FIRED_MAX = 1000,           /* timers per run of the job: the loop has other work, too */
 	ORDER_SLACK_US = 100 * 1000, /* tasks of one priority that are due within this time start in any order */
 	HELD_ROUNDS = 2,             /* the round in flight, and the next one with the reads requested during it */
 };
@@ -77,7 +77,7 @@ void window_clock_changed(struct window *w)
 /* --- pages ------------------------------------------------------------------------------------------------------- */
 
 /* Returns the minimum size of a page: smaller with many streams, so that all find room. */
-static int page_least(const struct window *w)
+static int page_min(const struct window *w)
 {
 	int share = w->base->options.window_limit / (2 * (1 + (int)HASH_COUNT(w->streams)));
 	return share < PAGE_SMALLEST ? PAGE_SMALLEST : share > PAGE_USUAL ? PAGE_USUAL : share;
@@ -88,18 +88,18 @@ static int window_room(const struct window *w)
 	return w->base->options.window_limit - w->size - w->expected;
 }
 
-/* Sets the time of the next rescan, so that rescans take up to 1/LOOK_SHARE of the time. One that took much longer than
+/* Sets the time of the next rescan, so that rescans take up to 1/POLL_SHARE of the time. One that took much longer than
  * the previous one may have waited for something else, such as a stalled database. That is not the cost of rescans, so
  * it delays the next one only a little. */
-static void look_ended(struct stream *s, int64_t now_ms)
+static void poll_ended(struct stream *s, int64_t now_ms)
 {
-	int64_t took = now_ms - s->look_began_ms, cost = took < s->look_took_ms ? took : s->look_took_ms;
-	int64_t rest = took * LOOK_SHARE < FIRST_REST_MS ? took * LOOK_SHARE : FIRST_REST_MS;
-	rest = cost * LOOK_SHARE > rest ? cost * LOOK_SHARE : rest;
-	s->look_took_ms = took;
-	s->looked_us = s->look_began_us;
+	int64_t took = now_ms - s->poll_began_ms, cost = took < s->poll_took_ms ? took : s->poll_took_ms;
+	int64_t rest = took * POLL_SHARE < FIRST_REST_MS ? took * POLL_SHARE : FIRST_REST_MS;
+	rest = cost * POLL_SHARE > rest ? cost * POLL_SHARE : rest;
+	s->poll_took_ms = took;
+	s->polled_us = s->poll_began_us;
 	s->trail_ms = now_ms + (rest > TRAIL_EVERY_MS ? rest : TRAIL_EVERY_MS);
-	s->look_began_ms = 0;
+	s->poll_began_ms = 0;
 }
 
 static void drop_all_gone(struct stream *s)
@@ -138,8 +138,8 @@ static void page_advance(struct stream *s, bool ended, int64_t now_ms)
 	bool replaces = !s->noted && !stream_behind_cursor(s, s->next_due_us, 0);
 	if (ended && (replaces || s->page.next_due_us < s->next_due_us))
 		s->next_due_us = s->page.next_due_us;
-	if (ended && s->look_began_ms)
-		look_ended(s, now_ms);
+	if (ended && s->poll_began_ms)
+		poll_ended(s, now_ms);
 	else if (!s->trail_ms)
 		s->trail_ms = now_ms + TRAIL_EVERY_MS;
 }
@@ -148,7 +148,7 @@ static void page_advance(struct stream *s, bool ended, int64_t now_ms)
 static void read_passed(struct stream *s)
 {
 	if (!s->whole && !s->unread && !s->count && s->passed.id)
-		stream_read_whole(s, 0);
+		stream_read_unsharded(s, 0);
 }
 
 static void page_taken(struct stream *s, int64_t now_ms)
@@ -165,7 +165,7 @@ static void page_taken(struct stream *s, int64_t now_ms)
 	if (s->noted)
 		stream_rewind(s, s->noted_run_at, s->noted_id);
 	s->noted = false;
-	if (s->whole && now_ms >= s->whole_until_ms)
+	if (s->whole && now_ms >= s->unsharded_until_ms)
 		s->whole = false;
 	else
 		read_passed(s);
@@ -230,7 +230,7 @@ static void page_read_after(struct stream *s, enum reading what, int64_t run_at_
 	    .due_us = db_clock_us(w->clock),
 	    .limit = limit,
 	    .slices = s->whole && what == READING_ON ? 1 : w->slices, /* the search needs to tell the shards apart */
-	    .slice = w->slice,
+	    .shard = w->shard,
 	    .other_bytes = w->base->options.max_sent_bytes ? w->base->options.max_sent_bytes : INT64_MAX,
 	};
 	store_page(w->base->store, &s->page);
@@ -255,7 +255,7 @@ static bool can_read(const struct stream *s)
 
 void window_read_ahead(struct window *w, struct stream *s, int wanted)
 {
-	int room = window_room(w), least = page_least(w);
+	int room = window_room(w), least = page_min(w);
 	if (!can_read(s) || s->count >= wanted)
 		return;
 	int limit = 2 * (wanted - s->count);
@@ -275,15 +275,15 @@ void stream_read(struct stream *s)
 	struct window *w = s->window;
 	if (!can_read(s) || s->count || !stream_wanted(s))
 		return;
-	if (!w->fetches.waiting(w->fetches.arg) || window_room(w) < page_least(w))
+	if (!w->fetches.waiting(w->fetches.arg) || window_room(w) < page_min(w))
 		w->left_unread = true;
 	else if (w->fetches.want(w->fetches.arg, s->key.route))
-		page_read(s, page_least(w));
+		page_read(s, page_min(w));
 }
 
 void window_read_unread(struct window *w)
 {
-	if (!w->left_unread || !w->fetches.waiting(w->fetches.arg) || window_room(w) < page_least(w))
+	if (!w->left_unread || !w->fetches.waiting(w->fetches.arg) || window_room(w) < page_min(w))
 		return;
 	w->left_unread = false;
 	for (struct stream *s = window_first(w); s && !w->left_unread; s = window_next(s))
@@ -317,17 +317,17 @@ static void look(struct stream *s, int64_t now_ms)
 		s->trail_ms = now_ms + TRAIL_EVERY_MS;
 		return;
 	}
-	s->look_began_ms = now_ms;
-	s->look_began_us = now_us;
+	s->poll_began_ms = now_ms;
+	s->poll_began_us = now_us;
 	w->base->counters.looks++;
 	/* From the start of the previous rescan; but a full rescan has read what is older than a minute. */
-	int64_t from_us = s->looked_us && s->looked_us < now_us ? s->looked_us : now_us;
+	int64_t from_us = s->polled_us && s->polled_us < now_us ? s->polled_us : now_us;
 	if (from_us < now_us - WINDOW_ALL_EVERY_MS * INT64_C(1000))
 		from_us = now_us - WINDOW_ALL_EVERY_MS * INT64_C(1000);
 	from_us -= TRAIL_US;
 	if (s->cursor_run_at > from_us)
 		stream_rewind(s, from_us, 0);
-	s->unread = UNREAD_LOOK;
+	s->unread = UNREAD_POLL;
 	stream_read(s);
 }
 
@@ -351,7 +351,7 @@ bool window_fire(void *window)
 	struct window *w = window;
 	int64_t now_ms = base_now(w->base), rested_ms = window_wake_rested(w, now_ms);
 	struct deadline *timer;
-	for (int n = 0; n < FIRED_MOST && (timer = deadlines_first(&w->timers)) && timer->at_ms <= now_ms; n++)
+	for (int n = 0; n < FIRED_MAX && (timer = deadlines_first(&w->timers)) && timer->at_ms <= now_ms; n++)
 		stream_fire(stream_of_timer(timer), now_ms);
 	timer = deadlines_first(&w->timers);
 	jobs_at(w->base->jobs, JOB_STREAMS, timer ? earlier(timer->at_ms, rested_ms) : rested_ms);

@@ -5,7 +5,7 @@ enum { OTHERS_MS = 500 }; /* how long another manager has to take a task of its 
 
 bool window_is_others(const struct window *w, int64_t id)
 {
-	return w->slices > 1 && id % w->slices != w->slice;
+	return w->slices > 1 && id % w->slices != w->shard;
 }
 
 void stream_pass_over(struct stream *s, const struct store_candidate *c)
@@ -29,11 +29,11 @@ void stream_passed_lost(struct stream *s)
 	stream_schedule(s);
 }
 
-void stream_read_whole(struct stream *s, int64_t for_ms)
+void stream_read_unsharded(struct stream *s, int64_t for_ms)
 {
 	struct store_candidate from = s->passed;
 	s->whole = true;
-	s->whole_until_ms = base_now(s->window->base) + for_ms;
+	s->unsharded_until_ms = base_now(s->window->base) + for_ms;
 	s->passed.id = 0;
 	stream_rewind(s, from.run_at_us, from.id - 1);
 }
@@ -62,11 +62,11 @@ void stream_probe_passed(struct stream *s, int64_t now_ms)
 		k->probe = true;
 }
 
-void window_slice(struct window *w, int slices, int slice)
+void window_shard(struct window *w, int slices, int shard)
 {
 	struct stream *s, *tmp;
 	w->slices = slices;
-	w->slice = slice;
+	w->shard = shard;
 	HASH_ITER (hh, w->streams, s, tmp) {
 		s->passed.id = 0;
 		s->whole = false;

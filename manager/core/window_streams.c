@@ -1,7 +1,7 @@
 /* The streams: which exist, which are listed, and the positions of their cursors. */
 #include "manager/core/window_internal.h"
 
-#include "manager/core/scopes.h"
+#include "manager/core/discovery.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +93,7 @@ void stream_rewind(struct stream *s, int64_t run_at_us, int64_t id)
 	}
 	stream_note_position(s, run_at_us, id);
 	s->too_long = false;
-	if (s->unread <= UNREAD_LOOK || run_at_us < s->unread_from_us)
+	if (s->unread <= UNREAD_POLL || run_at_us < s->unread_from_us)
 		s->unread_from_us = run_at_us;
 	if (s->unread != UNREAD_BACKLOG)
 		s->unread = UNREAD_CHANGE;
@@ -124,7 +124,7 @@ bool window_read_passed(struct window *w, int route)
 	DL_FOREACH2 (streams_of_route(w, route)->streams, s, route_next) {
 		if (!s->passed.id || s->count || s->failed)
 			continue;
-		stream_read_whole(s, 0);
+		stream_read_unsharded(s, 0);
 		stream_read(s);
 		some = true;
 	}
@@ -135,25 +135,25 @@ bool window_read_passed(struct window *w, int route)
 
 bool window_ready(struct window *w)
 {
-	w->cold = w->cold && !scopes_ready(w->scopes);
+	w->cold = w->cold && !discovery_ready(w->discovery);
 	window_read_unread(w);
 	return !w->cold;
 }
 
 bool window_complete(const struct window *w)
 {
-	return scopes_complete(w->scopes);
+	return discovery_complete(w->discovery);
 }
 
 void window_routes_changed(struct window *w)
 {
-	scopes_routes_changed(w->scopes);
+	discovery_routes_changed(w->discovery);
 	base_dispatch(w->base);
 }
 
 void window_forget_route(struct window *w, int route)
 {
-	scopes_forget_route(w->scopes, route);
+	discovery_forget_route(w->discovery, route);
 }
 
 static struct stream *stream_at(struct place *place)

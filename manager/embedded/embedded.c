@@ -65,7 +65,7 @@ enum { SETTINGS = sizeof settings / sizeof settings[0] };
 /* Returns the message that best explains why a program ended: the last one with the highest mark. A full disk is the
  * highest, since other errors may follow from it. The result points into `text`, which is cut into lines; NULL: there
  * is none. */
-static const char *telling_message(char *text)
+static const char *first_message(char *text)
 {
 	static const char *const marks[] = {"FATAL:  ", "error: ", "PANIC:  ", "No space left on device"};
 	const char *best = NULL;
@@ -105,7 +105,7 @@ static void read_last_message(const struct embedded *embedded, char *out, size_t
 	from = status.st_size - LOG_TAIL_BYTES > embedded->log_begin ? status.st_size - LOG_TAIL_BYTES : embedded->log_begin;
 	length = pread(fd, text, LOG_TAIL_BYTES, from);
 	text[length > 0 ? length : 0] = '\0';
-	message = telling_message(text);
+	message = first_message(text);
 	if (message)
 		snprintf(out, size, " (%.200s)", without_prefix(message));
 out:
@@ -114,7 +114,7 @@ out:
 }
 
 /* Writes into `out` that the disk is full, or "" if it is not: the server may have been unable to log that. */
-static void look_at_disk(const struct embedded *embedded, char *out, size_t size)
+static void check_disk(const struct embedded *embedded, char *out, size_t size)
 {
 	struct statvfs disk;
 	long long free_kib;
@@ -133,7 +133,7 @@ static const char *describe_end(struct embedded *embedded, int status)
 	char ending[64], message[320], disk[80];
 
 	read_last_message(embedded, message, sizeof message);
-	look_at_disk(embedded, disk, sizeof disk);
+	check_disk(embedded, disk, sizeof disk);
 	snprintf(embedded->ending, sizeof embedded->ending, "%s%s%s; its messages are in %s",
 	    child_ending(status, ending, sizeof ending), message, disk, embedded->home.log);
 	return embedded->ending;

@@ -96,7 +96,7 @@ static int64_t runs_at(const struct job *job)
 	return later(job->held_ms, job->asked ? earlier(job->pause_ms, job->due_ms) : job->due_ms);
 }
 
-static void alarm_set(struct jobs *jobs, const struct job *job)
+static void timer_set(struct jobs *jobs, const struct job *job)
 {
 	int64_t at_ms = runs_at(job);
 	if (at_ms != JOB_NEVER && !jobs->stopped)
@@ -108,7 +108,7 @@ void jobs_bind(struct jobs *jobs, int number, job_run *run, void *arg)
 	struct job *job = job_of(jobs, number);
 	job->run = run;
 	job->arg = arg;
-	alarm_set(jobs, job);
+	timer_set(jobs, job);
 }
 
 void jobs_every(struct jobs *jobs, int number, int64_t every_ms)
@@ -122,7 +122,7 @@ void jobs_ask(struct jobs *jobs, int number)
 	if (job->asked)
 		return;
 	job->asked = true;
-	alarm_set(jobs, job);
+	timer_set(jobs, job);
 }
 
 void jobs_at(struct jobs *jobs, int number, int64_t at_ms)
@@ -131,7 +131,7 @@ void jobs_at(struct jobs *jobs, int number, int64_t at_ms)
 	if (at_ms >= job->due_ms)
 		return;
 	job->due_ms = at_ms;
-	alarm_set(jobs, job);
+	timer_set(jobs, job);
 }
 
 /* --- runs ------------------------------------------------------------------------------------------------------- */
@@ -236,7 +236,7 @@ void jobs_done(struct jobs *jobs, int number, const struct reeve_error *error, b
 		job_succeeded(job);
 	if (!error && more)
 		job->due_ms = earlier(job->due_ms, now_ms + job->spec->more_ms);
-	alarm_set(jobs, job);
+	timer_set(jobs, job);
 }
 
 /* --- passes ------------------------------------------------------------------------------------------------------ */

@@ -18,14 +18,14 @@
 
 /* The jobs of a manager. table.c describes them. */
 enum job_name {
-	JOB_TICK,
+	JOB_HEARTBEAT,
 	JOB_WATCH,
 	JOB_SWEEP,
 	JOB_EXPIRE,
 	JOB_COUNTS,
 	JOB_BATCHES,
 	JOB_SCHEDULES,
-	JOB_ARRIVALS,
+	JOB_INBOX,
 	JOB_QUEUES,
 	JOB_QUEUE_STOPS,
 	JOB_ROUTES,

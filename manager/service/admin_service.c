@@ -45,11 +45,11 @@ static void list_queues(void *service, struct rpc_call *call, const ProtobufCMes
 	reading_send(reading_of(s, call, SQL_QUEUE_COUNTS, message, reading_done));
 }
 
-enum { WORKERS_MOST = 1000 };
+enum { WORKERS_MAX = 1000 };
 
 static const struct read_method list_workers = {
     SQL_WORKER_LIST,
-    .rules = {{"queue", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = WORKERS_MOST, .otherwise = WORKERS_MOST},
+    .rules = {{"queue", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = WORKERS_MAX, .otherwise = WORKERS_MAX},
         {"after", RULE_NUMBER, .max = INT64_MAX}},
 };
 
@@ -66,7 +66,7 @@ static void counter_add(Reeve__V1__StatsResponse *out, const char *name, int64_t
 static void on_stats(struct store_op *op, const struct reeve_error *error)
 {
 	struct reading *c = (struct reading *)op;
-	struct counter counters[COUNTERS_MOST];
+	struct counter counters[COUNTERS_MAX];
 	int count = error ? 0 : counters_read(c->services, counters);
 	for (int i = 0; i < count; i++)
 		counter_add((Reeve__V1__StatsResponse *)c->response, counters[i].name, counters[i].value);
@@ -77,7 +77,7 @@ static const struct read_method stats = {SQL_STATS, .done = on_stats};
 
 /* --- control of workers ------------------------------------------------------------------------------------------- */
 
-enum { NAMED_MOST = 1000 };
+enum { NAMED_MAX = 1000 };
 
 struct control_call {
 	struct store_control op;
@@ -97,7 +97,7 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 	} else {
 		Reeve__V1__ControlWorkersResponse response = REEVE__V1__CONTROL_WORKERS_RESPONSE__INIT;
 		response.told = (uint32_t)c->op.count;
-		response.n_names = c->op.count < NAMED_MOST ? (size_t)c->op.count : NAMED_MOST;
+		response.n_names = c->op.count < NAMED_MAX ? (size_t)c->op.count : NAMED_MAX;
 		response.names = mem_calloc(response.n_names, sizeof *response.names);
 		for (size_t i = 0; i < response.n_names; i++)
 			response.names[i] = c->op.workers[i].name;
@@ -117,7 +117,7 @@ static bool check_control(const Reeve__V1__ControlWorkersRequest *r, struct reev
 	        REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE, error))
 		return false;
 	if (r->action == REEVE__V1__WORKER_ACTION__WORKER_ACTION_SCALE)
-		return check_range("concurrency", r->concurrency, 1, CONCURRENCY_MOST, error);
+		return check_range("concurrency", r->concurrency, 1, CONCURRENCY_MAX, error);
 	return r->concurrency == 0 ||
 	    error_set(error, STATUS(INVALID_ARGUMENT), "concurrency is %u; only SCALE takes one", r->concurrency);
 }

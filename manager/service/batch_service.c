@@ -9,7 +9,7 @@
 
 /* Up to 2,000 callbacks are counted for each batch of an answer. So an answer holds no more batches than
  * BATCHES_PAGE. */
-enum { LIST_DEFAULT = 100, LIST_MOST = 1000, BATCHES_PAGE = 250, REPORT_MOST = 10000, REPORT_PAGE = 5000 };
+enum { LIST_DEFAULT = 100, LIST_MAX = 1000, BATCHES_PAGE = 250, REPORT_MAX = 10000, REPORT_PAGE = 5000 };
 
 static const char *text_or_null(const char *text)
 {
@@ -145,7 +145,7 @@ static void on_listed(struct store_op *op, const struct reeve_error *error)
 
 static const struct read_method list = {
     SQL_BATCH_LIST,
-    .rules = {{"queue", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = LIST_MOST, .otherwise = LIST_DEFAULT, .cap = BATCHES_PAGE},
+    .rules = {{"queue", RULE_NAME_OR_NONE}, {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT, .cap = BATCHES_PAGE},
         {"before_id", RULE_NUMBER, .max = INT64_MAX, .otherwise = INT64_MAX}},
     .names = NAMES_FRESH,
     .done = on_listed,
@@ -169,7 +169,7 @@ static void on_reported(struct store_op *op, const struct reeve_error *error)
 static const struct read_method report = {
     SQL_BATCH_REPORT,
     .rules = {{"id", RULE_NUMBER, .min = 1, .max = INT64_MAX}, {"after_id", RULE_NUMBER, .max = INT64_MAX},
-        {"limit", RULE_NUMBER, .max = REPORT_MOST, .otherwise = REPORT_PAGE, .cap = REPORT_PAGE}},
+        {"limit", RULE_NUMBER, .max = REPORT_MAX, .otherwise = REPORT_PAGE, .cap = REPORT_PAGE}},
     .done = on_reported,
 };
 
@@ -184,7 +184,7 @@ static bool check_callbacks(const ProtobufCMessage *request, struct reeve_error 
 
 static const struct read_method callbacks = {
     SQL_CALLBACKS_LIST,
-    .rules = {{"batch_id", RULE_NUMBER, .max = INT64_MAX}, {"limit", RULE_NUMBER, .max = LIST_MOST, .otherwise = LIST_DEFAULT},
+    .rules = {{"batch_id", RULE_NUMBER, .max = INT64_MAX}, {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT},
         {"before_id", RULE_NUMBER, .max = INT64_MAX, .otherwise = INT64_MAX}},
     .check = check_callbacks,
 };

@@ -51,8 +51,8 @@ bool check_text(const char *field, const char *text, struct reeve_error *error)
 
 bool check_page(const char *page, struct reeve_error *error)
 {
-	enum { PAGE_MOST = 200 };
-	return strlen(page) <= PAGE_MOST || error_set(error, STATUS(INVALID_ARGUMENT), "page has more than %d bytes", PAGE_MOST);
+	enum { PAGE_MAX = 200 };
+	return strlen(page) <= PAGE_MAX || error_set(error, STATUS(INVALID_ARGUMENT), "page has more than %d bytes", PAGE_MAX);
 }
 
 bool check_callback_url(const char *field, const char *url, struct reeve_error *error)
@@ -80,8 +80,8 @@ bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error)
 	char path[32];
 	if (count == 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "ids is empty");
-	if (count > IDS_MOST)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "ids has %zu elements; at most %d are taken", count, IDS_MOST);
+	if (count > IDS_MAX)
+		return error_set(error, STATUS(INVALID_ARGUMENT), "ids has %zu elements; at most %d are taken", count, IDS_MAX);
 	for (size_t i = 0; i < count; i++) {
 		if (ids[i] >= 1)
 			continue;

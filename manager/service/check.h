@@ -9,17 +9,17 @@
 #include <stdint.h>
 
 enum {
-	IDS_MOST = 10000,
-	TASKS_MOST = 10000,
-	PRIORITY_MOST = 1000000,
-	ATTEMPTS_MOST = 10000,
+	IDS_MAX = 10000,
+	TASKS_MAX = 10000,
+	PRIORITY_MAX = 1000000,
+	ATTEMPTS_MAX = 10000,
 	DEFAULT_TIMEOUT_MS = 60000,
-	CONCURRENCY_MOST = 10000, /* handlers that a worker runs at a time */
+	CONCURRENCY_MAX = 10000, /* handlers that a worker runs at a time */
 };
 
 #define DAY_MS INT64_C(86400000)
 
-/* Checks a list of task ids: 1 to IDS_MOST, all positive. */
+/* Checks a list of task ids: 1 to IDS_MAX, all positive. */
 bool check_ids(const int64_t *ids, size_t count, struct reeve_error *error);
 
 /* Checks a name: up to 255 bytes without control characters. */

@@ -62,11 +62,11 @@ bool check_task(const char *field, const Reeve__V1__TaskSpec *t, int64_t max_det
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.version is given without a key", field);
 	if (t->key_ttl_ms && !*t->key)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.key_ttl_ms is given without a key", field);
-	return part_range(field, "priority", t->priority, -PRIORITY_MOST, PRIORITY_MOST, error) &&
+	return part_range(field, "priority", t->priority, -PRIORITY_MAX, PRIORITY_MAX, error) &&
 	    part_range(field, "delay_ms", t->delay_ms, 0, 36500 * DAY_MS, error) &&
 	    part_range(field, "run_at_us", t->run_at_us, 0, INT64_C(253402300799000000), error) &&
 	    part_range(field, "key_ttl_ms", t->key_ttl_ms, 0, 36500 * DAY_MS, error) &&
-	    part_range(field, "max_attempts", t->max_attempts, 0, ATTEMPTS_MOST, error) &&
+	    part_range(field, "max_attempts", t->max_attempts, 0, ATTEMPTS_MAX, error) &&
 	    part_range(field, "timeout_ms", t->timeout_ms, 0, 30 * DAY_MS, error) &&
 	    part_range(field, "version", t->version, 0, INT64_MAX, error) &&
 	    part_range(field, "batch_id", t->batch_id, 0, INT64_MAX, error) &&

@@ -13,20 +13,20 @@ struct counters_writer {
 	const struct services *services;
 	struct store_metrics_own op;
 	int count;                                          /* of the last write */
-	struct counter counters[COUNTERS_MOST];
-	struct store_own_counter given[COUNTERS_MOST];
+	struct counter counters[COUNTERS_MAX];
+	struct store_own_counter given[COUNTERS_MAX];
 };
 
 static void add(struct counter *all, int *count, const char *name, const char *of, int64_t value)
 {
-	assert(*count < COUNTERS_MOST);
+	assert(*count < COUNTERS_MAX);
 	struct counter *c = &all[(*count)++];
 	memset(c, 0, sizeof *c);
 	snprintf(c->name, sizeof c->name, "%s%s", name, of);
 	c->value = value;
 }
 
-int counters_read(const struct services *s, struct counter all[COUNTERS_MOST])
+int counters_read(const struct services *s, struct counter all[COUNTERS_MAX])
 {
 	const struct core *core = s->core;
 	const struct core_counters *n = &core->base.counters;
@@ -102,7 +102,7 @@ static bool have_changed(const struct counters_writer *w, const struct counter *
 static bool write_changed(void *arg)
 {
 	struct counters_writer *w = arg;
-	struct counter now[COUNTERS_MOST];
+	struct counter now[COUNTERS_MAX];
 	if (!store_up(w->services->core->base.store) || !store_manager_id(w->services->core->base.store))
 		return false;
 	int count = counters_read(w->services, now);

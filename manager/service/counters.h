@@ -7,7 +7,7 @@
 
 #include "manager/service/services.h"
 
-enum { COUNTERS_MOST = 96, COUNTER_NAME_BYTES = 48 };
+enum { COUNTERS_MAX = 96, COUNTER_NAME_BYTES = 48 };
 
 struct counter {
 	char name[COUNTER_NAME_BYTES];
@@ -15,7 +15,7 @@ struct counter {
 };
 
 /* Reads all counters; returns their number. */
-int counters_read(const struct services *services, struct counter counters[COUNTERS_MOST]);
+int counters_read(const struct services *services, struct counter counters[COUNTERS_MAX]);
 
 struct counters_writer;
 

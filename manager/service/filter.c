@@ -14,7 +14,7 @@
 #define WAITING (BIT(QUEUED) | BIT(FAILED))
 #define ENDED (BIT(COMPLETED) | BIT(DEAD) | BIT(CANCELLED))
 
-enum { ERROR_MOST_BYTES = 65536, STATUSES_MOST = 100 };
+enum { ERROR_MAX_BYTES = 65536, STATUSES_MAX = 100 };
 
 struct names_wait {
 	struct services *services;
@@ -76,9 +76,9 @@ bool check_known_names(const struct services *s, const char *path, const char *q
 static bool check_error_text(const char *field, const char *text, struct reeve_error *error)
 {
 	size_t length = strlen(text);
-	return length <= ERROR_MOST_BYTES ||
+	return length <= ERROR_MAX_BYTES ||
 	    error_set(error, STATUS(INVALID_ARGUMENT), "%s has %zu bytes; at most %d are taken", field, length,
-	        ERROR_MOST_BYTES);
+	        ERROR_MAX_BYTES);
 }
 
 static unsigned statuses_of(const Reeve__V1__TaskFilter *filter)
@@ -91,7 +91,7 @@ static unsigned statuses_of(const Reeve__V1__TaskFilter *filter)
 
 static bool check_statuses(const Reeve__V1__TaskFilter *f, struct reeve_error *error)
 {
-	if (!check_range("filter.statuses", (int64_t)f->n_statuses, 0, STATUSES_MOST, error))
+	if (!check_range("filter.statuses", (int64_t)f->n_statuses, 0, STATUSES_MAX, error))
 		return false;
 	for (size_t i = 0; i < f->n_statuses; i++) {
 		char field[48];

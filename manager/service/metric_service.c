@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PUT_MOST = 1000, LIST_DEFAULT = 1000, LIST_MOST = 10000 };
+enum { PUT_MAX = 1000, LIST_DEFAULT = 1000, LIST_MAX = 10000 };
 
 /* --- Put --------------------------------------------------------------------------------------------------------- */
 
@@ -48,7 +48,7 @@ static bool check_metric(size_t i, const Reeve__V1__MetricValue *m, struct reeve
 static bool check_put(const struct rpc_call *call, const Reeve__V1__PutMetricsRequest *request, struct reeve_error *error)
 {
 	if (!check_source("actor", rpc_call_actor(call), error) ||
-	    !check_range("the number of metrics", (int64_t)request->n_metrics, 1, PUT_MOST, error))
+	    !check_range("the number of metrics", (int64_t)request->n_metrics, 1, PUT_MAX, error))
 		return false;
 	for (size_t i = 0; i < request->n_metrics; i++)
 		if (!check_metric(i, request->metrics[i], error))
@@ -95,7 +95,7 @@ static void on_listed(struct store_op *op, const struct reeve_error *error)
 static const struct read_method list = {
     SQL_METRICS_LIST,
     .rules = {{"category", RULE_NAME_OR_NONE}, {"after_category", RULE_NAME_OR_NONE}, {"after_name", RULE_NAME_OR_NONE},
-        {"limit", RULE_NUMBER, .max = LIST_MOST, .otherwise = LIST_DEFAULT}},
+        {"limit", RULE_NUMBER, .max = LIST_MAX, .otherwise = LIST_DEFAULT}},
     .done = on_listed,
 };
 

@@ -7,7 +7,7 @@
 
 #include <reeve/v1/pipeline.pb-c.h>
 
-enum { STAGES_MOST = 100, STEPS_MOST = 10000, STEPS_DEFAULT = 100 };
+enum { STAGES_MAX = 100, STEPS_MAX = 10000, STEPS_DEFAULT = 100 };
 
 /* The name by which a handler ends a pipeline, and a stage states that it has no successor. */
 #define STAGE_END "end"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_DEFAULT = 100, LIST_MOST = 1000 };
+enum { LIST_DEFAULT = 100, LIST_MAX = 1000 };
 
 /* --- Define ------------------------------------------------------------------------------------------------------ */
 
@@ -92,7 +92,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	const Reeve__V1__ListPipelinesRequest *request = (const Reeve__V1__ListPipelinesRequest *)message;
 	struct reeve_error error;
 	if (!check_name("after_name", request->after_name, true, &error) ||
-	    !check_range("limit", request->limit, 0, LIST_MOST, &error)) {
+	    !check_range("limit", request->limit, 0, LIST_MAX, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
@@ -104,7 +104,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	    .op.origin = rpc_call_origin(call),
 	    .after_name = request->after_name,
 	    .limit = request->limit ? (int)request->limit : LIST_DEFAULT,
-	    .most_bytes = s->core->base.options.max_answer_bytes,
+	    .max_bytes = s->core->base.options.max_answer_bytes,
 	};
 	store_pipelines(s->core->base.store, &c->op);
 }

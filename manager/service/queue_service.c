@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIELDS_MOST = 100 };
+enum { FIELDS_MAX = 100 };
 
-#define PERIOD_MOST_MS (365 * DAY_MS)
-#define KEEP_MOST_MS (36500 * DAY_MS)
+#define PERIOD_MAX_MS (365 * DAY_MS)
+#define KEEP_MAX_MS (36500 * DAY_MS)
 
 /* --- settings of a request ---------------------------------------------------------------------------------------- */
 
@@ -41,7 +41,7 @@ static bool put_period(json_t *change, const char *column, int64_t ms, struct re
 {
 	char field[64];
 	snprintf(field, sizeof field, "settings.%s", column);
-	if (!check_range(field, ms, 0, PERIOD_MOST_MS, error))
+	if (!check_range(field, ms, 0, PERIOD_MAX_MS, error))
 		return false;
 	json_object_set_new(change, column, json_integer(ms));
 	return true;
@@ -49,7 +49,7 @@ static bool put_period(json_t *change, const char *column, int64_t ms, struct re
 
 static bool put_days(json_t *change, const char *field, const char *column, int64_t ms, struct reeve_error *error)
 {
-	if (!check_range(field, ms, 0, KEEP_MOST_MS, error))
+	if (!check_range(field, ms, 0, KEEP_MAX_MS, error))
 		return false;
 	if (ms % DAY_MS)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s is %lld; it must be whole days of %lld ms", field,
@@ -66,7 +66,7 @@ static bool put_bool(json_t *change, const char *column, bool value)
 
 static bool put_retry_limit(json_t *change, const settings *s, struct reeve_error *error)
 {
-	if (!check_range("settings.retry_limit", s->retry_limit, -1, ATTEMPTS_MOST - 1, error))
+	if (!check_range("settings.retry_limit", s->retry_limit, -1, ATTEMPTS_MAX - 1, error))
 		return false;
 	json_object_set_new(
 	    change, "max_attempts", s->retry_limit < 0 ? json_null() : json_integer(s->retry_limit + 1));
@@ -201,7 +201,7 @@ static json_t *change_from(const Reeve__V1__SetQueueRequest *r, struct reeve_err
 	json_t *change = json_object();
 	if (r->n_fields == 0)
 		error_set(error, STATUS(INVALID_ARGUMENT), "fields is empty: it names the settings to change");
-	bool good = r->n_fields > 0 && check_range("fields", (int64_t)r->n_fields, 1, FIELDS_MOST, error);
+	bool good = r->n_fields > 0 && check_range("fields", (int64_t)r->n_fields, 1, FIELDS_MAX, error);
 	for (size_t i = 0; good && i < r->n_fields; i++) {
 		put_field *put = find_field(r->fields[i]);
 		good = put ? put(change, r->settings ? r->settings : &defaults, error)
@@ -459,7 +459,7 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 	struct core *core = c->services->core;
 	if (error || c->action != REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_PURGE) {
 		if (c->action == REEVE__V1__QUEUE_ACTION__QUEUE_ACTION_STOP) {
-			queue_stops_look(core->queue_stops);
+			queue_stops_poll(core->queue_stops);
 			jobs_ask(core->base.jobs, JOB_BATCHES);
 		}
 		control_end(c, 0, error);

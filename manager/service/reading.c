@@ -26,7 +26,7 @@ void reading_begin(struct reading *r, struct services *s, struct rpc_call *call,
 	    .kind = kind,
 	    .request = r->request,
 	    .lease_ms = s->core->base.options.lease_ms,
-	    .most_bytes = s->core->base.options.max_answer_bytes,
+	    .max_bytes = s->core->base.options.max_answer_bytes,
 	    .response = r->response,
 	};
 }

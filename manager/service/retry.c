@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REST_MOST_MS (365 * DAY_MS)
+#define REST_MAX_MS (365 * DAY_MS)
 
-enum { DELAYS_MOST = 100, EXPONENT_DEFAULT = 2, EXPONENT_MOST = 10, JITTER_DEFAULT = 25 };
+enum { DELAYS_MAX = 100, EXPONENT_DEFAULT = 2, EXPONENT_MAX = 10, JITTER_DEFAULT = 25 };
 
 enum kind {
 	EXPONENTIAL = REEVE__V1__RETRY_KIND__RETRY_KIND_EXPONENTIAL,
@@ -51,22 +51,22 @@ bool retry_check(const char *field, const Reeve__V1__RetryPolicy *p, struct reev
 	if (!in_range(field, "kind", p->kind, 0, LIST, error))
 		return false;
 	enum kind kind = kind_of(p);
-	if (!in_range(field, "base_ms", p->base_ms, 0, REST_MOST_MS, error) ||
-	    !in_range(field, "max_ms", p->max_ms, 0, REST_MOST_MS, error) ||
-	    !in_range(field, "step_ms", p->step_ms, 0, REST_MOST_MS, error) ||
+	if (!in_range(field, "base_ms", p->base_ms, 0, REST_MAX_MS, error) ||
+	    !in_range(field, "max_ms", p->max_ms, 0, REST_MAX_MS, error) ||
+	    !in_range(field, "step_ms", p->step_ms, 0, REST_MAX_MS, error) ||
 	    !in_range(field, "jitter_percent", p->jitter_percent, -1, 100, error) ||
-	    !in_range(field, "delays_ms", (int64_t)p->n_delays_ms, kind == LIST ? 1 : 0, DELAYS_MOST, error) ||
+	    !in_range(field, "delays_ms", (int64_t)p->n_delays_ms, kind == LIST ? 1 : 0, DELAYS_MAX, error) ||
 	    !belongs(field, "step_ms", p->step_ms != 0, kind, LINEAR, error) ||
 	    !belongs(field, "exponent", p->exponent != 0, kind, POLYNOMIAL, error) ||
 	    !belongs(field, "delays_ms", p->n_delays_ms != 0, kind, LIST, error))
 		return false;
-	if (!isfinite(p->exponent) || p->exponent < 0 || p->exponent > EXPONENT_MOST)
+	if (!isfinite(p->exponent) || p->exponent < 0 || p->exponent > EXPONENT_MAX)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.exponent is %g; it must be above 0, at most %d", field,
-		    p->exponent, EXPONENT_MOST);
+		    p->exponent, EXPONENT_MAX);
 	for (size_t i = 0; i < p->n_delays_ms; i++) {
 		char part[32];
 		snprintf(part, sizeof part, "delays_ms[%zu]", i);
-		if (!in_range(field, part, p->delays_ms[i], 0, REST_MOST_MS, error))
+		if (!in_range(field, part, p->delays_ms[i], 0, REST_MAX_MS, error))
 			return false;
 	}
 	return true;
@@ -105,7 +105,7 @@ int64_t retry_max_ms(const Reeve__V1__RetryPolicy *p)
 {
 	if (p->max_ms)
 		return p->max_ms;
-	return kind_of(p) == LIST || kind_of(p) == FIXED ? REST_MOST_MS : DEFAULT_RETRY_MAX_MS;
+	return kind_of(p) == LIST || kind_of(p) == FIXED ? REST_MAX_MS : DEFAULT_RETRY_MAX_MS;
 }
 
 void retry_fill(Reeve__V1__RetryPolicy *p, const char *text, int64_t base_ms, int64_t max_ms)

@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVERY_LEAST_MS 100
-#define EVERY_MOST_MS (3650 * DAY_MS)
-#define START_MOST_US INT64_C(253402300799000000)
+#define EVERY_MIN_MS 100
+#define EVERY_MAX_MS (3650 * DAY_MS)
+#define START_MAX_US INT64_C(253402300799000000)
 
-enum { FIELDS_MOST = 100, MISSED_MOST = 1000, CRON_MOST_BYTES = 255 };
+enum { FIELDS_MAX = 100, MISSED_MAX = 1000, CRON_MAX_BYTES = 255 };
 
 typedef Reeve__V1__Schedule schedule;
 
@@ -56,16 +56,16 @@ static bool put_cron(json_t *change, const schedule *s, struct reeve_error *erro
 	size_t length = strlen(s->cron);
 	if (!length)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule.cron is empty");
-	if (length > CRON_MOST_BYTES)
+	if (length > CRON_MAX_BYTES)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule.cron has %zu bytes; at most %d are taken",
-		    length, CRON_MOST_BYTES);
+		    length, CRON_MAX_BYTES);
 	put(change, "cron", json_string(s->cron));
 	return true;
 }
 
 static bool put_every(json_t *change, const schedule *s, struct reeve_error *error)
 {
-	if (!check_range("schedule.every_ms", s->every_ms, EVERY_LEAST_MS, EVERY_MOST_MS, error))
+	if (!check_range("schedule.every_ms", s->every_ms, EVERY_MIN_MS, EVERY_MAX_MS, error))
 		return false;
 	put(change, "every_ms", json_integer(s->every_ms));
 	return true;
@@ -90,7 +90,7 @@ static bool put_zone(json_t *change, const schedule *s, struct reeve_error *erro
 
 static bool put_start(json_t *change, const schedule *s, struct reeve_error *error)
 {
-	if (!check_range("schedule.start_us", s->start_us, 1, START_MOST_US, error))
+	if (!check_range("schedule.start_us", s->start_us, 1, START_MAX_US, error))
 		return false;
 	put(change, "start_us", json_integer(s->start_us));
 	return true;
@@ -116,7 +116,7 @@ static bool put_missed(json_t *change, const schedule *s, struct reeve_error *er
 {
 	bool all = s->missed == REEVE__V1__MISSED_RUNS__MISSED_RUNS_ALL;
 	if (!check_range("schedule.missed", s->missed, 0, MISSED - 1, error) ||
-	    (all && !check_range("schedule.missed_most", s->missed_most, 1, MISSED_MOST, error)))
+	    (all && !check_range("schedule.missed_most", s->missed_most, 1, MISSED_MAX, error)))
 		return false;
 	if (!all && s->missed_most)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "schedule.missed_most is for missed ALL");
@@ -278,7 +278,7 @@ char *schedule_change(
 		return NULL;
 	}
 	json_t *change = json_object();
-	bool good = check_range("fields", (int64_t)count, 1, FIELDS_MOST, error);
+	bool good = check_range("fields", (int64_t)count, 1, FIELDS_MAX, error);
 	for (size_t i = 0; good && i < count; i++)
 		good = put_named(change, fields[i], s, error);
 	const json_t *task = json_object_get(change, "task");

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_DEFAULT = 100, LIST_MOST = 1000, PREVIEW_MOST = 1000 };
+enum { LIST_DEFAULT = 100, LIST_MAX = 1000, PREVIEW_MAX = 1000 };
 
 /* A call about definitions. */
 struct schedule_call {
@@ -190,13 +190,13 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	const Reeve__V1__ListSchedulesRequest *request = (const Reeve__V1__ListSchedulesRequest *)message;
 	struct reeve_error error;
 	if (!check_name("after_name", request->after_name, true, &error) ||
-	    !check_range("limit", request->limit, 0, LIST_MOST, &error)) {
+	    !check_range("limit", request->limit, 0, LIST_MAX, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
 	struct schedule_call *c = begin(s, call, STORE_SCHEDULE_LIST, request->after_name, on_listed);
 	c->op.limit = request->limit ? (int)request->limit : LIST_DEFAULT;
-	c->op.most_bytes = s->core->base.options.max_answer_bytes;
+	c->op.max_bytes = s->core->base.options.max_answer_bytes;
 	store_schedules(s->core->base.store, &c->op);
 }
 
@@ -221,7 +221,7 @@ static void show(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	const Reeve__V1__ShowScheduleRequest *request = (const Reeve__V1__ShowScheduleRequest *)message;
 	struct reeve_error error;
 	if (!check_name("name", request->name, false, &error) ||
-	    !check_range("preview", request->preview, 0, PREVIEW_MOST, &error)) {
+	    !check_range("preview", request->preview, 0, PREVIEW_MAX, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
@@ -306,7 +306,7 @@ static void runs(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	const Reeve__V1__ScheduleRunsRequest *request = (const Reeve__V1__ScheduleRunsRequest *)message;
 	struct reeve_error error;
 	if (!check_name("name", request->name, false, &error) ||
-	    !check_range("limit", request->limit, 0, LIST_MOST, &error) ||
+	    !check_range("limit", request->limit, 0, LIST_MAX, &error) ||
 	    !check_range("before_id", request->before_id, 0, INT64_MAX, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;

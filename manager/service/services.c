@@ -12,7 +12,7 @@
 #include <reeve/v1/task.pb-c.h>
 #include <reeve/v1/worker.pb-c.h>
 
-enum { LONGEST_MS = 60000, MARGIN_MOST_MS = 500 };
+enum { LONGEST_MS = 60000, MARGIN_MAX_MS = 500 };
 
 void services_add(struct services *s)
 {
@@ -37,7 +37,7 @@ bool service_has_request_id(const struct services *s, const struct rpc_call *cal
 int64_t service_deadline(const struct services *s, const struct rpc_call *call)
 {
 	int64_t left = rpc_call_remaining_ms(call);
-	int64_t margin = left / 10 < MARGIN_MOST_MS ? left / 10 : MARGIN_MOST_MS;
+	int64_t margin = left / 10 < MARGIN_MAX_MS ? left / 10 : MARGIN_MAX_MS;
 	left = left > LONGEST_MS ? LONGEST_MS : left - margin;
 	return core_now(s->core) + left;
 }

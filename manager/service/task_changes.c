@@ -133,7 +133,7 @@ static bool check_change(const struct services *s, const struct rpc_call *call, 
 	return filter_narrow(filter, r->kind, r->changes_due, error);
 }
 
-struct look_call {
+struct poll_call {
 	struct reading reading;
 	struct store_filter filter;
 };
@@ -142,7 +142,7 @@ struct look_call {
 static void look(
     struct services *s, struct rpc_call *call, enum store_edit_kind kind, const struct store_filter *filter)
 {
-	struct look_call *c = mem_calloc(1, sizeof *c);
+	struct poll_call *c = mem_calloc(1, sizeof *c);
 	reading_begin(&c->reading, s, call, STORE_MATCHING, NULL, responses[kind], reading_done);
 	c->filter = *filter;
 	c->reading.op.filter = &c->filter;
@@ -247,9 +247,9 @@ void task_update(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	if (filter_wait(s, call, message, task_update, request->filter))
 		return;
 	if (!check_range("run_at_us", request->run_at_us, 0, INT64_C(253402300799000000), &error) ||
-	    !check_range("max_attempts", request->max_attempts, 0, ATTEMPTS_MOST, &error) ||
+	    !check_range("max_attempts", request->max_attempts, 0, ATTEMPTS_MAX, &error) ||
 	    (request->priority &&
-	        !check_range("priority.value", request->priority->value, -PRIORITY_MOST, PRIORITY_MOST, &error))) {
+	        !check_range("priority.value", request->priority->value, -PRIORITY_MAX, PRIORITY_MAX, &error))) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}

@@ -18,7 +18,7 @@
 
 /* AUDIT_PAGE: an answer with nine events for each of so many rows, all with the longest texts, is shorter than the
  * longest message. */
-enum { LIST_DEFAULT = 100, LIST_MOST = 10000, AUDIT_DEFAULT = 1000, AUDIT_PAGE = 500, AUDIT_MOST = 100000, WAIT_MOST_MS = 60000 };
+enum { LIST_DEFAULT = 100, LIST_MAX = 10000, AUDIT_DEFAULT = 1000, AUDIT_PAGE = 500, AUDIT_MAX = 100000, WAIT_MAX_MS = 60000 };
 
 /* --- Submit ------------------------------------------------------------------------------------------------------ */
 
@@ -92,9 +92,9 @@ static void submit(void *service, struct rpc_call *call, const ProtobufCMessage 
 	struct services *s = service;
 	const Reeve__V1__SubmitRequest *request = (const Reeve__V1__SubmitRequest *)message;
 	struct reeve_error error;
-	if (request->n_tasks == 0 || request->n_tasks > TASKS_MOST) {
+	if (request->n_tasks == 0 || request->n_tasks > TASKS_MAX) {
 		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "tasks has %zu elements; from 1 to %d are taken", request->n_tasks,
-		    TASKS_MOST);
+		    TASKS_MAX);
 		return;
 	}
 	if (!service_has_request_id(s, call, &error) || !check_source("actor", rpc_call_actor(call), &error)) {
@@ -165,7 +165,7 @@ static void list(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	    filter_wait(s, call, message, list, request->filter))
 		return;
 	if (!check_range("status", request->status, 0, REEVE__V1__TASK_STATUS__TASK_STATUS_CANCELLED, &error) ||
-	    !check_range("limit", request->limit, 0, LIST_MOST, &error) ||
+	    !check_range("limit", request->limit, 0, LIST_MAX, &error) ||
 	    !check_range("before_id", request->before_id, 0, INT64_MAX, &error) ||
 	    !check_known_names(s, "", request->queue, request->type, &error) ||
 	    (request->filter && !filter_check(s, request->filter, &error))) {
@@ -204,7 +204,7 @@ static void audit(void *service, struct rpc_call *call, const ProtobufCMessage *
 	struct reeve_error error;
 	if (!check_range("task_id", request->task_id, 0, INT64_MAX, &error) ||
 	    !check_range("since_us", request->since_us, 0, INT64_MAX, &error) ||
-	    !check_range("limit", request->limit, 0, AUDIT_MOST, &error) || !check_page(request->page, &error)) {
+	    !check_range("limit", request->limit, 0, AUDIT_MAX, &error) || !check_page(request->page, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
@@ -285,7 +285,7 @@ static void wait_for(void *service, struct rpc_call *call, const ProtobufCMessag
 	c->reading.op.quick = true;
 	rpc_call_on_closed(call, on_wait_gone, c);
 	c->asked = (uint32_t)request->n_ids;
-	int64_t wait = request->wait_ms < WAIT_MOST_MS ? request->wait_ms : WAIT_MOST_MS;
+	int64_t wait = request->wait_ms < WAIT_MAX_MS ? request->wait_ms : WAIT_MAX_MS;
 	waits_add(s->core->waits, request->ids, (int)request->n_ids, wait, rpc_call_origin(call), on_waited, c,
 	    &c->waiter);
 }

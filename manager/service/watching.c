@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONGER_MOST_MS (100 * 365 * DAY_MS)
+#define LONGER_MAX_MS (100 * 365 * DAY_MS)
 
 static bool is_of_time(Reeve__V1__CheckKind kind)
 {
@@ -25,7 +25,7 @@ static bool check_questions(const Reeve__V1__CheckRequest *r, struct reeve_error
 		if (asked & 1U << q->kind)
 			return error_set(error, STATUS(INVALID_ARGUMENT), "questions.kind: %d is asked for twice", q->kind);
 		asked |= 1U << q->kind;
-		if (!check_range("questions.longer_ms", q->longer_ms, 0, is_of_time(q->kind) ? LONGER_MOST_MS : 0, error))
+		if (!check_range("questions.longer_ms", q->longer_ms, 0, is_of_time(q->kind) ? LONGER_MAX_MS : 0, error))
 			return false;
 	}
 	return check_name("queue", r->queue, true, error) && check_name("type", r->type, true, error);

@@ -20,15 +20,15 @@
 #include <string.h>
 
 enum {
-	RESULTS_MOST = 10000,
-	SLOTS_MOST = 10000,
-	EXCLUDE_MOST = 1000,
-	HELD_MOST = 200000, /* attempts held at once: waiting, running, or with an unacknowledged result */
-	WAITING_MOST = 10000,
-	REMARK_MOST = 4096,
-	STACK_MOST = 65536,
+	RESULTS_MAX = 10000,
+	SLOTS_MAX = 10000,
+	EXCLUDE_MAX = 1000,
+	HELD_MAX = 200000, /* attempts held at once: waiting, running, or with an unacknowledged result */
+	WAITING_MAX = 10000,
+	REMARK_MAX = 4096,
+	STACK_MAX = 65536,
 };
-static const int64_t RUN_MOST_MS = INT64_C(365) * 24 * 3600 * 1000;
+static const int64_t RUN_MAX_MS = INT64_C(365) * 24 * 3600 * 1000;
 
 /* --- Register ---------------------------------------------------------------------------------------------------- */
 
@@ -73,15 +73,15 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 static bool check_names_together(
     char *const *queues, size_t n_queues, char *const *types, size_t n_types, struct reeve_error *error)
 {
-	enum { NAMES_BYTES_MOST = 128 * 1024 };
+	enum { NAMES_BYTES_MAX = 128 * 1024 };
 	size_t bytes = 0;
 	for (size_t i = 0; i < n_queues; i++)
 		bytes += strlen(queues[i]);
 	for (size_t i = 0; i < n_types; i++)
 		bytes += strlen(types[i]);
-	return bytes <= NAMES_BYTES_MOST ||
+	return bytes <= NAMES_BYTES_MAX ||
 	    error_set(error, STATUS(INVALID_ARGUMENT), "queues and types have %zu bytes together; at most %d are taken", bytes,
-	        NAMES_BYTES_MOST);
+	        NAMES_BYTES_MAX);
 }
 
 static void register_worker(void *service, struct rpc_call *call, const ProtobufCMessage *message)
@@ -91,7 +91,7 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	struct reeve_error error;
 	if (!check_name("name", request->name, false, &error) || !check_name("host", request->host, true, &error) ||
 	    !check_name("version", request->version, true, &error) ||
-	    !check_range("concurrency", request->concurrency, 1, CONCURRENCY_MOST, &error) ||
+	    !check_range("concurrency", request->concurrency, 1, CONCURRENCY_MAX, &error) ||
 	    !check_names("queues", request->queues, request->n_queues, &error) ||
 	    !check_names("types", request->types, request->n_types, &error) ||
 	    !check_names_together(request->queues, request->n_queues, request->types, request->n_types, &error) ||
@@ -128,10 +128,10 @@ static bool check_fetch(const Reeve__V1__FetchRequest *r, struct reeve_error *er
 {
 	return check_range("incarnation", r->incarnation, 1, INT64_MAX, error) &&
 	    check_range("fetch_id", r->fetch_id, 1, INT64_MAX, error) &&
-	    check_range("slots", r->slots, 1, SLOTS_MOST, error) &&
+	    check_range("slots", r->slots, 1, SLOTS_MAX, error) &&
 	    check_names("queues", r->queues, r->n_queues, error) && check_names("types", r->types, r->n_types, error) &&
 	    check_range("idle_since_start_ms", r->idle_since_start_ms, 0, INT64_MAX / 4, error) &&
-	    check_range("exclude_ids", (int64_t)r->n_exclude_ids, 0, EXCLUDE_MOST, error);
+	    check_range("exclude_ids", (int64_t)r->n_exclude_ids, 0, EXCLUDE_MAX, error);
 }
 
 static struct fetch_request fetch_from(const struct rpc_call *call, const Reeve__V1__FetchRequest *r)
@@ -173,7 +173,7 @@ static Reeve__V1__OrderKind order_kind(const char *name)
 	return REEVE__V1__ORDER_KIND__ORDER_UNSPECIFIED;
 }
 
-static void order_fill(Reeve__V1__Order *out, const struct store_order *order)
+static void command_fill(Reeve__V1__Order *out, const struct store_worker_command *order)
 {
 	reeve__v1__order__init(out);
 	out->kind = order_kind(order->kind);
@@ -226,7 +226,7 @@ static void fetch_message_fill(struct fetch_message *m, const struct core *core,
 	m->response.n_orders = (size_t)answer->order_count;
 	for (int i = 0; i < answer->order_count; i++) {
 		m->response.orders[i] = &m->orders[i];
-		order_fill(&m->orders[i], &answer->orders[i]);
+		command_fill(&m->orders[i], &answer->orders[i]);
 	}
 }
 
@@ -415,7 +415,7 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	struct services *s = service;
 	struct reeve_error error;
 	bool bad = !check_range("incarnation", request->incarnation, 0, INT64_MAX, &error) ||
-	    !check_range("results", (int64_t)request->n_results, 1, RESULTS_MOST, &error) ||
+	    !check_range("results", (int64_t)request->n_results, 1, RESULTS_MAX, &error) ||
 	    (request->fetch && !check_fetch(request->fetch, &error));
 	for (size_t i = 0; !bad && i < request->n_results; i++)
 		bad = !check_result(i, request->results[i], &error);
@@ -446,12 +446,12 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 		} else {
 			r->error = given->error;
 			r->error_code = given->error_code;
-			r->stack = clipped(given->stack, STACK_MOST);
+			r->stack = clipped(given->stack, STACK_MAX);
 			r->retry_in_ms = given->retry_in_ms < 0 ? 0 : given->retry_in_ms;
 			if (r->retry_in_ms > 365 * DAY_MS)
 				r->retry_in_ms = 365 * DAY_MS;
 		}
-		r->remark = clipped(given->remark, REMARK_MOST);
+		r->remark = clipped(given->remark, REMARK_MAX);
 	}
 	c->op = (struct store_report){
 	    .op.done = on_reported,
@@ -513,7 +513,7 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	response.n_orders = (size_t)c->op.order_count;
 	for (int i = 0; i < c->op.order_count; i++) {
 		response.orders[i] = &orders[i];
-		order_fill(&orders[i], &c->op.orders[i]);
+		command_fill(&orders[i], &c->op.orders[i]);
 	}
 	rpc_call_reply(c->call, &response.base);
 	free(response.orders);
@@ -533,14 +533,14 @@ static bool check_heartbeat(const Reeve__V1__HeartbeatRequest *r, struct reeve_e
 {
 	if (!check_range("incarnation", r->incarnation, 1, INT64_MAX, error) ||
 	    !check_range("state", r->state, 0, WORKER_STATES - 1, error) ||
-	    !check_range("concurrency", r->concurrency, 0, CONCURRENCY_MOST, error) ||
+	    !check_range("concurrency", r->concurrency, 0, CONCURRENCY_MAX, error) ||
 	    !check_range("succeeded", r->succeeded, 0, INT64_MAX, error) ||
 	    !check_range("failed_attempts", r->failed_attempts, 0, INT64_MAX, error) ||
 	    !check_range("seq", r->seq, 1, INT64_MAX, error) ||
 	    !check_range("highest_fetch_id", r->highest_fetch_id, 0, INT64_MAX, error) ||
-	    !check_range("held", (int64_t)r->n_held, 0, HELD_MOST, error) ||
-	    !check_range("remarks", (int64_t)r->n_remarks, 0, HELD_MOST, error) ||
-	    !check_range("waiting_fetch_ids", (int64_t)r->n_waiting_fetch_ids, 0, WAITING_MOST, error) ||
+	    !check_range("held", (int64_t)r->n_held, 0, HELD_MAX, error) ||
+	    !check_range("remarks", (int64_t)r->n_remarks, 0, HELD_MAX, error) ||
+	    !check_range("waiting_fetch_ids", (int64_t)r->n_waiting_fetch_ids, 0, WAITING_MAX, error) ||
 	    !check_names("types", r->types, r->n_types, error) ||
 	    !check_names_together(NULL, 0, r->types, r->n_types, error))
 		return false;
@@ -589,7 +589,7 @@ static void keep_remarks(struct services *s, struct rpc_call *call, const Reeve_
 	};
 	for (size_t i = 0; i < n; i++) {
 		const Reeve__V1__Remark *remark = request->remarks[i];
-		const char *text = clipped(remark->text, REMARK_MOST);
+		const char *text = clipped(remark->text, REMARK_MAX);
 		ids[i] = remark->task_id;
 		tokens[i] = remark->token;
 		k->texts[i] = mem_strdup(text ? text : "");
@@ -684,7 +684,7 @@ static void extend(void *service, struct rpc_call *call, const ProtobufCMessage 
 	if (!check_range("incarnation", request->incarnation, 0, INT64_MAX, &error) ||
 	    !check_range("task_id", request->task_id, 1, INT64_MAX, &error) ||
 	    !check_range("token", request->token, 1, INT64_MAX, &error) ||
-	    !check_range("run_ms", request->run_ms, 1, RUN_MOST_MS, &error)) {
+	    !check_range("run_ms", request->run_ms, 1, RUN_MAX_MS, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}

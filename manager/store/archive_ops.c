@@ -63,5 +63,5 @@ static bool alone(const struct role *role, const struct store_op *other)
 void store_archive(struct store *store, struct store_archive *op)
 {
 	static const struct op_kind kind = {.name = "archive", .start = archive_start, .joins = alone};
-	store_give(store, ROLE_UPKEEP, &kind, &op->op, 1, 0);
+	store_give(store, ROLE_MAINTENANCE, &kind, &op->op, 1, 0);
 }

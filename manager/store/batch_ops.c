@@ -39,7 +39,7 @@ static void due_start(struct role *role)
 void store_batches_due(struct store *store, struct store_batches_due *op)
 {
 	static const struct op_kind kind = {.name = "batches due", .start = due_start};
-	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);
+	store_give(store, ROLE_JOBS, &kind, &op->op, 1, 0);
 }
 
 /* --- moves ----------------------------------------------------------------------------------------------------- */
@@ -165,7 +165,7 @@ static void move_start(struct role *role)
 void store_batch_move(struct store *store, struct store_batch_move *op)
 {
 	static const struct op_kind kind = {.name = "batch move", .start = move_start};
-	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);
+	store_give(store, ROLE_JOBS, &kind, &op->op, 1, 0);
 }
 
 /* --- opening and closing --------------------------------------------------------------------------------------- */

@@ -56,7 +56,7 @@ static void take_start(struct role *role)
 
 void store_callbacks_take(struct store *store, struct store_callbacks_take *op)
 {
-	static const struct op_kind kind = {.name = "take callbacks", .start = take_start, .tells_unknown = true};
+	static const struct op_kind kind = {.name = "take callbacks", .start = take_start, .reports_unknown = true};
 	store_give(store, ROLE_CALLBACKS, &kind, &op->op, ALONE, 0);
 }
 

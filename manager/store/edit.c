@@ -206,7 +206,7 @@ static void on_marked(void *arg, const struct conn_result *result)
 			continue;
 		t->changed = row_bool(result->rows, row, 4);
 		if (!strcmp(row_text(result->rows, row, 1), "executing")) {
-			t->ordered_worker = row_int8(result->rows, row, 2);
+			t->commanded_worker = row_int8(result->rows, row, 2);
 			t->token = row_time(result->rows, row, 3);
 		}
 	}
@@ -239,7 +239,7 @@ static void on_restarted(void *arg, const struct conn_result *result)
 		struct store_edited *t = find(role->state, row_int8(result->rows, row, 0));
 		if (!t)
 			continue;
-		t->ordered_worker = row_int8(result->rows, row, 1);
+		t->commanded_worker = row_int8(result->rows, row, 1);
 		t->token = row_time(result->rows, row, 2);
 		t->changed = row_bool(result->rows, row, 3);
 		t->stopping = true;
@@ -369,7 +369,7 @@ static void on_matched(void *arg, const struct conn_result *result)
 	struct edit *edit = role->state = edit_make(n);
 	for (int row = 0; row < n; row++)
 		edit->ids[row] = row_int8(result->rows, row, 0);
-	edit->goes_on = n == STORE_FILTER_MOST ? edit->ids[n - 1] : row_int8(result->rows, 0, 2);
+	edit->goes_on = n == STORE_FILTER_MAX ? edit->ids[n - 1] : row_int8(result->rows, 0, 2);
 	edit_index(edit);
 	if (n == 0)
 		note(role);
@@ -426,5 +426,5 @@ static void start(struct role *role)
 void store_edit(struct store *store, struct store_edit *op)
 {
 	static const struct op_kind kind = {.name = "edit", .start = start};
-	store_give(store, ROLE_EDIT, &kind, &op->op, 1, (size_t)(op->filter ? STORE_FILTER_MOST : op->count) * 64);
+	store_give(store, ROLE_EDIT, &kind, &op->op, 1, (size_t)(op->filter ? STORE_FILTER_MAX : op->count) * 64);
 }

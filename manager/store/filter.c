@@ -49,7 +49,7 @@ void matching_params(struct params *p, const struct store_filter *filter, enum s
 	};
 	filter_params(p, filter);
 	params_int8(p, filter->after_id);
-	params_int4(p, STORE_FILTER_MOST);
+	params_int4(p, STORE_FILTER_MAX);
 	params_text(p, names[change]);
 	params_int8(p, STORE_FILTER_STRETCH);
 }

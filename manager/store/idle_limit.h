@@ -9,13 +9,13 @@
  * values: a manager needs less than a millisecond between two statements of a transaction, but on a busy host it may
  * get no CPU time for some hundred milliseconds; and long leases must not make others wait longer for a dead
  * manager. Any thread. */
-enum { IDLE_LEAST_MS = 1000, IDLE_MOST_MS = 5000 };
+enum { IDLE_MIN_MS = 1000, IDLE_MAX_MS = 5000 };
 
 static inline int idle_limit(int64_t lease_ms)
 {
 	int64_t quarter = lease_ms / 4;
 
-	return (int)(quarter < IDLE_LEAST_MS ? IDLE_LEAST_MS : quarter > IDLE_MOST_MS ? IDLE_MOST_MS : quarter);
+	return (int)(quarter < IDLE_MIN_MS ? IDLE_MIN_MS : quarter > IDLE_MAX_MS ? IDLE_MAX_MS : quarter);
 }
 
 #endif

@@ -17,13 +17,13 @@ enum role_name {
 	ROLE_LEASE,
 	ROLE_EDIT,
 	ROLE_ROUTES,
-	ROLE_PATIENT,
+	ROLE_LOCK_WAIT,
 	ROLE_READ,
-	ROLE_LOOK,
-	ROLE_LOOK_MORE,
+	ROLE_POLL,
+	ROLE_POLL_MORE,
 	ROLE_CALLBACKS,
-	ROLE_KEEPER,
-	ROLE_UPKEEP,
+	ROLE_JOBS,
+	ROLE_MAINTENANCE,
 	ROLE_LISTEN,
 	ROLE_COUNT
 };
@@ -50,7 +50,7 @@ struct key_in_use {
 	int64_t until_ms;
 };
 
-enum { UPKEEP_STEPS_MOST = 32 };
+enum { MAINTENANCE_STEPS_MAX = 32 };
 
 struct store {
 	struct event_base *base;
@@ -58,7 +58,7 @@ struct store {
 	struct store_listener listener;
 	struct role roles[ROLE_COUNT];
 	struct key_in_use keys_in_use[KEYS_IN_USE];
-	struct store_place places[UPKEEP_STEPS_MOST]; /* the position of each maintenance statement */
+	struct store_place places[MAINTENANCE_STEPS_MAX]; /* the position of each maintenance statement */
 	int64_t manager_id;
 	bool closing;
 };
@@ -74,7 +74,7 @@ void report_row_take(struct store_result *result, const PGresult *rows, int row)
  * running longer (ms), batch, key, source; null matches any. */
 void filter_params(struct params *p, const struct store_filter *filter);
 
-/* Adds all parameters of match_tasks and look_for_tasks. */
+/* Adds all parameters of match_tasks and find_tasks. */
 void matching_params(struct params *p, const struct store_filter *filter, enum store_edit_kind change);
 
 /* For the code of a kind: the i-th operation of the batch, as its own type. */

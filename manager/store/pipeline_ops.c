@@ -62,14 +62,14 @@ static void list_start(struct role *role)
 	params_text(&role->params, op->name);
 	params_text(&role->params, op->after_name);
 	params_int8(&role->params, op->limit);
-	params_int8(&role->params, op->most_bytes);
+	params_int8(&role->params, op->max_bytes);
 	role_run(role, SQL_PIPELINE_LIST, on_listed);
 }
 
 void store_pipelines(struct store *store, struct store_pipelines *op)
 {
 	static const struct op_kind kind = {.name = "pipelines", .start = list_start};
-	store_give(store, ROLE_LOOK, &kind, &op->op, 1, 0);
+	store_give(store, ROLE_POLL, &kind, &op->op, 1, 0);
 }
 
 static void on_started(void *arg, const struct conn_result *result)

@@ -88,7 +88,7 @@ static void on_running_marked(void *arg, const struct conn_result *result)
 		if (!t)
 			continue;
 		t->changed = true;
-		t->ordered_worker = row_int8(result->rows, row, 2);
+		t->commanded_worker = row_int8(result->rows, row, 2);
 		t->token = row_time(result->rows, row, 3);
 	}
 	end_waiting(role);

@@ -54,7 +54,7 @@ static enum sql_id add_list(struct params *p, const struct store_read *op)
 	filter_params(p, op->filter ? op->filter : &everything);
 	params_int8(p, op->filter ? op->filter->after_id : 0);
 	params_bool(p, wanted & ~live);
-	params_int8(p, op->most_bytes);
+	params_int8(p, op->max_bytes);
 	params_int8(p, list_looks_at(request, op->filter));
 	params_int4(p, (wanted & live) == executing ? 2 : (wanted & live) != 0);
 	return SQL_LIST_TASKS;
@@ -74,7 +74,7 @@ static enum sql_id statement_of(const struct store_read *op)
 
 static enum sql_id add_bound(struct params *p, const struct store_read *op)
 {
-	const struct bind_values values = {.lease_ms = op->lease_ms, .max_bytes = op->most_bytes, .max_scanned = SCANNED_MAX};
+	const struct bind_values values = {.lease_ms = op->lease_ms, .max_bytes = op->max_bytes, .max_scanned = SCANNED_MAX};
 	bind_params(p, statement_of(op), op->request, &values);
 	return statement_of(op);
 }
@@ -213,7 +213,7 @@ void store_read(struct store *store, struct store_read *op)
 	if (op->kind == STORE_GET)
 		store_give(store, ROLE_READ, &gets, &op->op, 0, 256);
 	else
-		store_give(store, op->quick ? ROLE_READ : ROLE_LOOK, &one, &op->op, 1, 256);
+		store_give(store, op->quick ? ROLE_READ : ROLE_POLL, &one, &op->op, 1, 256);
 }
 
 /* --- ended tasks ----------------------------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@ void take_matching(const PGresult *rows, void *response)
 	out->tasks = found.tasks;
 	out->n_tasks = found.n_tasks;
 	out->next_after_id = found.next_after_id;
-	if (out->n_tasks == STORE_FILTER_MOST)
+	if (out->n_tasks == STORE_FILTER_MAX)
 		out->next_after_id = out->tasks[out->n_tasks - 1]->id;
 }
 

@@ -76,7 +76,7 @@ static void report_done(struct role *role)
 	role_done(role);
 }
 
-static void on_late(void *arg, const struct conn_result *result)
+static void on_rescanned(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	struct batch *batch = role->state;
@@ -216,7 +216,7 @@ static void ask_about_open(struct role *role)
 		if (is_open(batch->sorted[i]))
 			params_add_int8(p, batch->sorted[i]->incarnation);
 	params_array_end(p);
-	role_run(role, SQL_LATE_RESULTS, on_late);
+	role_run(role, SQL_LATE_RESULTS, on_rescanned);
 }
 
 static void on_committed(void *arg, const struct conn_result *result)

@@ -21,7 +21,7 @@ struct resolve {
 	char problem[256];
 };
 
-enum { ADDRESSES_MOST = 8 };
+enum { ADDRESSES_MAX = 8 };
 
 static void append(char *list, size_t size, const char *text)
 {
@@ -51,7 +51,7 @@ static void work(void *data)
 {
 	struct resolve *r = data;
 	char *rest = NULL;
-	int most = strchr(r->hosts, ',') ? 1 : ADDRESSES_MOST; /* the list of ports has one per host */
+	int most = strchr(r->hosts, ',') ? 1 : ADDRESSES_MAX; /* the list of ports has one per host */
 	for (char *host = strtok_r(r->hosts, ",", &rest); host; host = strtok_r(NULL, ",", &rest))
 		if (!resolve_one(r, host, most))
 			break;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { TRIES_MOST = 20, DOWN_LIMIT_MS = 2000 };
+enum { TRIES_MAX = 20, DOWN_LIMIT_MS = 2000 };
 
 /* The size of the parts into which a batch is split that could not get a lock in time. Halving it would wait for the
  * lock timeout at each step. */
@@ -292,7 +292,7 @@ static void refusal_settle(struct role *role, const struct refusal *refusal)
 		role->careful_until_ms = clock_monotonic_ms() + CAREFUL_MS;
 		batch_requeue(role, 0, false);
 		pump(role);
-	} else if (refusal->retry && role->batch[0]->tries++ < TRIES_MOST) {
+	} else if (refusal->retry && role->batch[0]->tries++ < TRIES_MAX) {
 		batch_requeue(role, 0, false);
 		pump(role);
 	} else if (n > 1) {
@@ -308,7 +308,7 @@ static void refusal_settle(struct role *role, const struct refusal *refusal)
 		pump(role);
 	} else if (refusal->locked && role->patient && !patience_ends(role->batch[0])) {
 		batch_hand_on(role);
-	} else if (refusal->locked && role->batch[0]->kind->careful && role->batch[0]->tries++ < TRIES_MOST) {
+	} else if (refusal->locked && role->batch[0]->kind->careful && role->batch[0]->tries++ < TRIES_MAX) {
 		role->careful_until_ms = clock_monotonic_ms() + CAREFUL_MS; /* it was locked after the check */
 		batch_requeue(role, 0, false);
 		pump(role);
@@ -346,7 +346,7 @@ void role_refused(struct role *role, const struct conn_result *result)
 {
 	assert(role->count > 0 && result->kind != CONN_OK);
 	if (result->kind == CONN_LOST) {
-		if (role->batch[0]->kind->tells_unknown)
+		if (role->batch[0]->kind->reports_unknown)
 			batch_fail(role, STATUS(UNKNOWN), result->message);
 		else
 			requeue_lost(role);

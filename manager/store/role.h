@@ -25,7 +25,7 @@ struct op_kind {
 	bool (*joins)(const struct role *role, const struct store_op *op);
 	/* Operations with an unknown outcome are not repeated but end with error code UNKNOWN: the caller decides what
 	 * to do. */
-	bool tells_unknown;
+	bool reports_unknown;
 	/* Its batches can leave out rows that other transactions have locked (role_careful). */
 	bool careful;
 	/* Takes over an operation that, alone in its batch, could not get a lock in time; the role has released it.

@@ -108,7 +108,7 @@ static void read_start(struct role *role)
 		params_int4(&role->params, op->limit);
 	} else {
 		params_int8(&role->params, op->limit);
-		params_int8(&role->params, op->most_bytes);
+		params_int8(&role->params, op->max_bytes);
 	}
 	role_run(role, op->call == STORE_SCHEDULE_GET ? SQL_SCHEDULE_GET : SQL_SCHEDULE_LIST, on_read);
 }
@@ -120,7 +120,7 @@ void store_schedules(struct store *store, struct store_schedules *op)
 	if (op->request_id)
 		store_give(store, ROLE_EDIT, &change, &op->op, 1, op->change ? strlen(op->change) : 0);
 	else
-		store_give(store, ROLE_LOOK, &reading, &op->op, 1, 256);
+		store_give(store, ROLE_POLL, &reading, &op->op, 1, 256);
 }
 
 /* --- runs --------------------------------------------------------------------------------------------------------- */
@@ -178,5 +178,5 @@ void store_schedule_runs(struct store *store, struct store_schedule_runs *op)
 {
 	static const struct op_kind run = {.name = "schedule run", .start = runs_start};
 	static const struct op_kind list = {.name = "schedule runs", .start = runs_start};
-	store_give(store, op->request_id ? ROLE_EDIT : ROLE_LOOK, op->request_id ? &run : &list, &op->op, 1, 0);
+	store_give(store, op->request_id ? ROLE_EDIT : ROLE_POLL, op->request_id ? &run : &list, &op->op, 1, 0);
 }

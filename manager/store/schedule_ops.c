@@ -7,12 +7,12 @@ static void on_ticked(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_schedules_tick *op = BATCH_OP(role, struct store_schedules_tick, 0);
+	struct store_schedules_fire *op = BATCH_OP(role, struct store_schedules_fire, 0);
 	const PGresult *rows = result->rows;
 	op->count = PQntuples(rows) - 1;
 	op->ticks = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->ticks);
 	for (int row = 0; row < op->count; row++)
-		op->ticks[row] = (struct store_tick_made){
+		op->ticks[row] = (struct store_fired_task){
 		    .schedule = row_int8(rows, row, 0),
 		    .name = row_text(rows, row, 1),
 		    .planned_us = row_time(rows, row, 2),
@@ -28,12 +28,12 @@ static void on_ticked(void *arg, const struct conn_result *result)
 
 static void tick_start(struct role *role)
 {
-	params_int4(&role->params, BATCH_OP(role, struct store_schedules_tick, 0)->limit);
+	params_int4(&role->params, BATCH_OP(role, struct store_schedules_fire, 0)->limit);
 	role_run(role, SQL_SCHEDULES_TICK, on_ticked);
 }
 
-void store_schedules_tick(struct store *store, struct store_schedules_tick *op)
+void store_schedules_fire(struct store *store, struct store_schedules_fire *op)
 {
 	static const struct op_kind kind = {.name = "schedules tick", .start = tick_start};
-	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);
+	store_give(store, ROLE_JOBS, &kind, &op->op, 1, 0);
 }

@@ -20,7 +20,7 @@ static void on_folded(void *arg, const struct conn_result *result)
 	struct store_fold *op = BATCH_OP(role, struct store_fold, 0);
 	op->more = row_bool(result->rows, 0, 0);
 	op->callbacks = row_bool(result->rows, 0, 1);
-	op->arrivals = row_bool(result->rows, 0, 2);
+	op->inbox = row_bool(result->rows, 0, 2);
 	role_done(role);
 }
 
@@ -37,13 +37,13 @@ static void roll_start(struct role *role)
 void store_roll(struct store *store, struct store_roll *op)
 {
 	static const struct op_kind kind = {.name = "executions", .start = roll_start};
-	store_give(store, ROLE_UPKEEP, &kind, &op->op, 1, 0);
+	store_give(store, ROLE_MAINTENANCE, &kind, &op->op, 1, 0);
 }
 
 void store_fold(struct store *store, struct store_fold *op)
 {
 	static const struct op_kind kind = {.name = "counts", .start = fold_start};
-	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);
+	store_give(store, ROLE_JOBS, &kind, &op->op, 1, 0);
 }
 
 /* --- metrics ----------------------------------------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ static void put_start(struct role *role)
 	}
 	params_array_end(p);
 	params_text(p, op->source);
-	params_int4(p, STORE_METRICS_MOST);
+	params_int4(p, STORE_METRICS_MAX);
 	role_run(role, SQL_METRICS_PUT, on_put);
 }
 
@@ -106,5 +106,5 @@ static void own_start(struct role *role)
 void store_metrics_own(struct store *store, struct store_metrics_own *op)
 {
 	static const struct op_kind kind = {.name = "own counters", .start = own_start};
-	store_give(store, ROLE_UPKEEP, &kind, &op->op, 1, 0);
+	store_give(store, ROLE_MAINTENANCE, &kind, &op->op, 1, 0);
 }

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOT_TIMEOUT_MS = 30000, WINDOW_TIMEOUT_MS = 5000, READ_TIMEOUT_MS = 10000, UPKEEP_TIMEOUT_MS = 60000 };
+enum { HOT_TIMEOUT_MS = 30000, WINDOW_TIMEOUT_MS = 5000, READ_TIMEOUT_MS = 10000, MAINTENANCE_TIMEOUT_MS = 60000 };
 
 /* Lock timeouts. All operations of a role share one connection, so none may wait long for a lock. FAST: longer than
  * most transactions, but short compared with the way of a task; an operation for which it is too short is left out,
  * or continues in a role of its own. UPKEEP: maintenance locks tables for a moment, and while it waits for such a
  * lock, all other transactions on the table wait, too. READ: reads wait only for changes of tables' definitions. */
-enum { FAST_LOCK_MS = 40, PATIENT_LOCK_MS = 100, KEEPER_LOCK_MS = 200, UPKEEP_LOCK_MS = 300, READ_LOCK_MS = 1000 };
+enum { FAST_LOCK_MS = 40, LOCK_WAIT_MS = 100, JOBS_LOCK_MS = 200, MAINTENANCE_LOCK_MS = 300, READ_LOCK_MS = 1000 };
 
 /*
  * The roles. Separate connections keep one kind of operation from delaying another:
@@ -37,7 +37,7 @@ static const struct role_spec {
 	int weight_limit; /* the maximum of tasks in a batch */
 } specs[ROLE_COUNT] = {
     [ROLE_SUBMIT] = {"submit", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 2000},
-    [ROLE_KEYS] = {"keys", true, true, false, HOT_TIMEOUT_MS, PATIENT_LOCK_MS, 1},
+    [ROLE_KEYS] = {"keys", true, true, false, HOT_TIMEOUT_MS, LOCK_WAIT_MS, 1},
     [ROLE_WINDOW] = {"window", true, false, false, WINDOW_TIMEOUT_MS, READ_LOCK_MS, WINDOW_WEIGHT},
     [ROLE_CLAIM] = {"claim", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
     [ROLE_LOOKUP] = {"lookup", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, LOOKUP_WEIGHT},
@@ -46,13 +46,13 @@ static const struct role_spec {
     [ROLE_LEASE] = {"lease", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
     [ROLE_EDIT] = {"edit", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
     [ROLE_ROUTES] = {"routes", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, ROUTES_WEIGHT},
-    [ROLE_PATIENT] = {"patient", true, true, false, HOT_TIMEOUT_MS, PATIENT_LOCK_MS, 1},
+    [ROLE_LOCK_WAIT] = {"patient", true, true, false, HOT_TIMEOUT_MS, LOCK_WAIT_MS, 1},
     [ROLE_READ] = {"read", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
-    [ROLE_LOOK] = {"look", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
-    [ROLE_LOOK_MORE] = {"look-more", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
-    [ROLE_CALLBACKS] = {"callbacks", true, false, false, READ_TIMEOUT_MS, PATIENT_LOCK_MS, CALLBACKS_AT_ONCE},
-    [ROLE_KEEPER] = {"keeper", true, false, false, HOT_TIMEOUT_MS, KEEPER_LOCK_MS, 1},
-    [ROLE_UPKEEP] = {"upkeep", false, false, false, UPKEEP_TIMEOUT_MS, UPKEEP_LOCK_MS, 1},
+    [ROLE_POLL] = {"look", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
+    [ROLE_POLL_MORE] = {"look-more", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
+    [ROLE_CALLBACKS] = {"callbacks", true, false, false, READ_TIMEOUT_MS, LOCK_WAIT_MS, CALLBACKS_AT_ONCE},
+    [ROLE_JOBS] = {"keeper", true, false, false, HOT_TIMEOUT_MS, JOBS_LOCK_MS, 1},
+    [ROLE_MAINTENANCE] = {"upkeep", false, false, false, MAINTENANCE_TIMEOUT_MS, MAINTENANCE_LOCK_MS, 1},
     [ROLE_LISTEN] = {"listen", false, false, true, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
 };
 
@@ -98,11 +98,11 @@ struct store *store_open(
 		};
 		role_open(&store->roles[i], store, &settings, specs[i].weight_limit);
 	}
-	store->roles[ROLE_EDIT].patient = store->roles[ROLE_ROUTES].patient = store->roles[ROLE_PATIENT].patient =
-	    &store->roles[ROLE_PATIENT];
+	store->roles[ROLE_EDIT].patient = store->roles[ROLE_ROUTES].patient = store->roles[ROLE_LOCK_WAIT].patient =
+	    &store->roles[ROLE_LOCK_WAIT];
 	struct role *roles = store->roles;
-	role_take(&roles[ROLE_LOOK], &roles[ROLE_READ], &roles[ROLE_LOOK]);
-	role_take(&roles[ROLE_LOOK_MORE], &roles[ROLE_READ], &roles[ROLE_LOOK]);
+	role_take(&roles[ROLE_POLL], &roles[ROLE_READ], &roles[ROLE_POLL]);
+	role_take(&roles[ROLE_POLL_MORE], &roles[ROLE_READ], &roles[ROLE_POLL]);
 	return store;
 }
 

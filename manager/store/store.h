@@ -251,7 +251,7 @@ void store_batch_move(struct store *store, struct store_batch_move *op);
 /* Ingests tasks that were submitted by SQL: the first one above an id, and those of the same queue, type and batch.
  * They get a route and a batch, or end dead if the batch does not accept them. Each is ingested once, even if other
  * managers try it at the same time. */
-struct store_admit {
+struct store_ingest {
 	struct store_op op;
 	int64_t beyond;
 	int limit;
@@ -261,12 +261,12 @@ struct store_admit {
 	int64_t *ended_ids;
 	const char *reason;              /* why those ended */
 };
-void store_admit(struct store *store, struct store_admit *op);
+void store_ingest(struct store *store, struct store_ingest *op);
 
 /* --- schedules ------------------------------------------------------------------------------------------------- */
 
 /* The outcome of a firing. */
-struct store_tick_made {
+struct store_fired_task {
 	int64_t schedule;
 	const char *name;
 	int64_t planned_us;
@@ -279,15 +279,15 @@ struct store_tick_made {
 
 /* Fires schedules that are due. Each firing happens once, even if other managers try it at the same time. Repeated
  * after an unknown outcome, the operation fires and returns what is left. */
-struct store_schedules_tick {
+struct store_schedules_fire {
 	struct store_op op;
 	int limit;                   /* the maximum of schedules */
 	/* results */
-	struct store_tick_made *ticks;
+	struct store_fired_task *ticks;
 	int count;
 	int64_t next_us;             /* the time until there is more to do; STORE_TIME_NEVER: nothing is known */
 };
-void store_schedules_tick(struct store *store, struct store_schedules_tick *op);
+void store_schedules_fire(struct store *store, struct store_schedules_fire *op);
 
 /* --- batches: opening and closing ------------------------------------------------------------------------------ */
 
@@ -352,7 +352,7 @@ struct store_schedules {
 	const char *change;                          /* ADD, EDIT: JSON (function schedule_changed); CONTROL: the action */
 	const char *actor;
 	int limit;                                   /* LIST: of schedules; GET: of scheduled times */
-	int64_t most_bytes;                          /* LIST: maximum, but at least one schedule */
+	int64_t max_bytes;                          /* LIST: maximum, but at least one schedule */
 	/* results */
 	struct store_schedule *schedules;
 	int count;
@@ -410,7 +410,7 @@ struct store_pipelines {
 	const char *name;                /* only this one; or NULL: */
 	const char *after_name;          /* only names after this one, */
 	int limit;                       /* the maximum of pipelines, */
-	int64_t most_bytes;              /* and of bytes, but at least one pipeline */
+	int64_t max_bytes;              /* and of bytes, but at least one pipeline */
 	/* results */
 	struct store_pipeline *pipelines;
 	int count;
@@ -472,7 +472,7 @@ struct store_page {
 	int64_t after_run_at_us, after_id;
 	int64_t due_us;                  /* the manager's estimate of now */
 	int limit;
-	int slices, slice;               /* the number of shards; which one: the remainder of the id; slices 1: all */
+	int slices, shard;               /* the number of shards; which one: the remainder of the id; slices 1: all */
 	int64_t other_bytes;             /* the maximum length of the details of `other` */
 	/* results */
 	struct store_candidate *candidates;
@@ -503,7 +503,7 @@ struct store_streams {
 void store_streams(struct store *store, struct store_streams *op);
 
 /* Reads a section of a stream before its cursor, for tasks that were committed long after their creation. */
-struct store_late {
+struct store_rescan {
 	struct store_op op;
 	int route;
 	int32_t priority;
@@ -514,7 +514,7 @@ struct store_late {
 	struct store_candidate *candidates;
 	int count;
 };
-void store_late(struct store *store, struct store_late *op);
+void store_rescan(struct store *store, struct store_rescan *op);
 
 /* --- claiming -------------------------------------------------------------------------------------------------- */
 
@@ -726,7 +726,7 @@ struct store_filter {
 };
 
 /* The maximum of tasks that a change by a filter processes at a time, and of ids that it scans for them. */
-enum { STORE_FILTER_MOST = 1000, STORE_FILTER_STRETCH = 200000 };
+enum { STORE_FILTER_MAX = 1000, STORE_FILTER_STRETCH = 200000 };
 
 struct store_edited {
 	int64_t id;
@@ -739,7 +739,7 @@ struct store_edited {
 	int32_t priority;
 	int64_t version, due_us;
 	bool stopping;                   /* it executes, and starts again after its stop */
-	int64_t ordered_worker, token;   /* this worker must get a command to stop this attempt; 0: none */
+	int64_t commanded_worker, token;   /* this worker must get a command to stop this attempt; 0: none */
 };
 
 /* Cancels, kills, retries or updates tasks. */
@@ -794,30 +794,30 @@ struct store_leave {
 void store_leave(struct store *store, struct store_leave *op);
 
 /* A worker command. */
-struct store_order {
+struct store_worker_command {
 	char kind[12];                   /* cancel, drain, pause, resume, stop, concurrency */
 	int64_t task_id, token;          /* of a cancel's attempt; 0: the command is for the worker itself */
 	int32_t value;                   /* concurrency: the number of slots */
 };
 
 /* Checks whether an incarnation lives. */
-struct store_look {
+struct store_poll {
 	struct store_op op;
 	int64_t incarnation;
 	/* results */
 	bool lost;                       /* or unknown */
 };
-void store_look(struct store *store, struct store_look *op);
+void store_poll(struct store *store, struct store_poll *op);
 
 /* Reads the current commands for an incarnation. */
-struct store_orders {
+struct store_worker_commands {
 	struct store_op op;
 	int64_t incarnation;
 	/* results */
-	struct store_order *orders;
+	struct store_worker_command *orders;
 	int order_count;
 };
-void store_orders(struct store *store, struct store_orders *op);
+void store_worker_commands(struct store *store, struct store_worker_commands *op);
 
 struct store_beat {
 	int64_t incarnation, seq;
@@ -859,7 +859,7 @@ struct store_heartbeat {
 	bool overtaken;                  /* a later one has arrived: this one has no effect */
 	bool locked;                     /* another transaction has locked the worker's row: nothing was renewed */
 	bool lost;                       /* the incarnation has ended, or never existed */
-	struct store_order *orders;
+	struct store_worker_command *orders;
 	int order_count;
 };
 void store_heartbeat(struct store *store, struct store_heartbeat *op);
@@ -919,7 +919,7 @@ struct store_read {
 	int64_t id;                      /* for STORE_GET */
 	const struct store_filter *filter; /* for STORE_LIST: further conditions, or NULL; for STORE_MATCHING */
 	enum store_edit_kind change;     /* for STORE_MATCHING */
-	int64_t most_bytes;              /* the maximum of an answer, for kinds that can be long */
+	int64_t max_bytes;              /* the maximum of an answer, for kinds that can be long */
 	int64_t lease_ms;
 	/* result */
 	ProtobufCMessage *response;
@@ -947,11 +947,11 @@ struct store_fold {
 	/* results */
 	bool more;                       /* there is more to do now */
 	bool callbacks;                  /* some wait */
-	bool arrivals;                   /* there are tasks to ingest */
+	bool inbox;                   /* there are tasks to ingest */
 };
 void store_fold(struct store *store, struct store_fold *op);
 
-enum { STORE_METRICS_MOST = 10000 };   /* the maximum of metrics set by applications */
+enum { STORE_METRICS_MAX = 10000 };   /* the maximum of metrics set by applications */
 
 struct store_metric {
 	const char *category, *name;
@@ -1045,7 +1045,7 @@ struct store_peer {
 };
 
 /* Records a heartbeat of the manager, and reads the clock. */
-struct store_tick {
+struct store_manager_heartbeat {
 	struct store_op op;
 	int64_t estimate_us;             /* the manager's estimate of the database's time; 0: none yet */
 	/* results */
@@ -1059,9 +1059,9 @@ struct store_tick {
 	struct store_peer *peers;        /* the managers that have not stopped, with this one, in order */
 	int peer_count;
 };
-void store_tick(struct store *store, struct store_tick *op);
+void store_manager_heartbeat(struct store *store, struct store_manager_heartbeat *op);
 
-/* Records that the manager stops. No store_tick may follow. */
+/* Records that the manager stops. No store_manager_heartbeat may follow. */
 struct store_stop {
 	struct store_op op;
 };
@@ -1075,7 +1075,7 @@ struct store_wake {
 void store_wake(struct store *store, struct store_wake *op);
 
 /* Runs one round of maintenance: creates partitions in advance, drops old ones, deletes old rows. */
-struct store_upkeep {
+struct store_maintenance {
 	struct store_op op;
 	/* result */
 	bool more;                       /* some step had a full page: run again soon */
@@ -1083,7 +1083,7 @@ struct store_upkeep {
 	char partition[64];              /* the partition of the history that is being dropped */
 	int64_t after;
 };
-void store_upkeep(struct store *store, struct store_upkeep *op);
+void store_maintenance(struct store *store, struct store_maintenance *op);
 
 /* Steps of writing the history's partitions to files before they are dropped. One manager at a time does it: it holds a
  * lock from NEXT to RELEASE, unless its connection breaks. */

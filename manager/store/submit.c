@@ -14,7 +14,7 @@ enum { TASK_COLUMNS = 21 };
 
 /* The state of a batch: role->state. */
 struct batch {
-	int total, losers;        /* tasks; and those whose key is taken */
+	int total, conflicts;        /* tasks; and those whose key is taken */
 	int64_t *batches;         /* of each task: its batch, whether it is blocked, and whether the batch begins with it;
 	                           * NULL without batches */
 	bool *held, *begins;
@@ -147,7 +147,7 @@ static void amend(struct role *role)
 }
 
 /* Calls `visit` for each task whose key is taken, in order. */
-static void each_loser(struct role *role, void (*visit)(void *arg, const struct store_task *, struct store_made *),
+static void each_conflict(struct role *role, void (*visit)(void *arg, const struct store_task *, struct store_made *),
     void *arg)
 {
 	for (int i = 0; i < role->count; i++) {
@@ -235,7 +235,7 @@ static void on_newer(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	struct versioned v = {.rows = result->rows};
-	each_loser(role, newer_take, &v);
+	each_conflict(role, newer_take, &v);
 	amend(role);
 }
 
@@ -249,13 +249,13 @@ static void count_versioned(void *arg, const struct store_task *task, struct sto
 static void see_to_versions(struct role *role)
 {
 	int versioned = 0;
-	each_loser(role, count_versioned, &versioned);
+	each_conflict(role, count_versioned, &versioned);
 	if (!versioned) {
 		amend(role);
 		return;
 	}
 	params_array_begin(&role->params, PARAMS_TEXT);
-	each_loser(role, versioned_spec, role);
+	each_conflict(role, versioned_spec, role);
 	params_array_end(&role->params);
 	role_run(role, SQL_SUBMIT_NEWER, on_newer);
 }
@@ -265,7 +265,7 @@ static void on_owners(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	struct owners owners = {.rows = result->rows};
-	each_loser(role, owner_take, &owners);
+	each_conflict(role, owner_take, &owners);
 	if (owners.missing) {
 		/* The owner's key expired between the two statements: a retry finds it free. */
 		struct conn_result again = {.kind = CONN_REFUSED, .sqlstate = "40001", .message = "a key expired meanwhile"};
@@ -275,13 +275,13 @@ static void on_owners(void *arg, const struct conn_result *result)
 	see_to_versions(role);
 }
 
-static void loser_queue(void *arg, const struct store_task *task, struct store_made *made)
+static void conflict_queue(void *arg, const struct store_task *task, struct store_made *made)
 {
 	(void)made;
 	params_add_text(arg, task->queue);
 }
 
-static void loser_key(void *arg, const struct store_task *task, struct store_made *made)
+static void conflict_key(void *arg, const struct store_task *task, struct store_made *made)
 {
 	(void)made;
 	params_add_text(arg, task->key);
@@ -295,7 +295,7 @@ static void on_submitted(void *arg, const struct conn_result *result)
 	struct batch *batch = role->state;
 	for (int i = 0; i < role->count; i++)
 		BATCH_OP(role, struct store_submit, i)->made_count = -1;
-	batch->losers = 0;
+	batch->conflicts = 0;
 	for (int row = 0; row < PQntuples(rows); row++) {
 		struct store_submit *op = BATCH_OP(role, struct store_submit, row_int4(rows, row, 0) - 1);
 		struct store_made *made = &batch->made[row_int8(rows, row, 1) - 1];
@@ -307,17 +307,17 @@ static void on_submitted(void *arg, const struct conn_result *result)
 		    .version = row_time(rows, row, 3),
 		    .run_at_us = row_time(rows, row, 4),
 		};
-		batch->losers += made->existing;
+		batch->conflicts += made->existing;
 	}
-	if (!batch->losers) {
+	if (!batch->conflicts) {
 		recall(role);
 		return;
 	}
 	params_array_begin(&role->params, PARAMS_TEXT);
-	each_loser(role, loser_queue, &role->params);
+	each_conflict(role, conflict_queue, &role->params);
 	params_array_end(&role->params);
 	params_array_begin(&role->params, PARAMS_TEXT);
-	each_loser(role, loser_key, &role->params);
+	each_conflict(role, conflict_key, &role->params);
 	params_array_end(&role->params);
 	role_run(role, SQL_SUBMIT_KEY_OWNERS, on_owners);
 }
@@ -467,7 +467,7 @@ static void drop_expired_keys(struct role *role)
 	role_run(role, SQL_SUBMIT_DROP_EXPIRED_KEYS, on_expired_dropped);
 }
 
-static const struct op_kind patient_kind;
+static const struct op_kind lock_wait_kind;
 
 static void on_batches(void *arg, const struct conn_result *result)
 {
@@ -519,7 +519,7 @@ static void on_recalled_first(void *arg, const struct conn_result *result)
 	if (result->kind != CONN_OK || PQntuples(result->rows)) {
 		op->made_count = -1;
 		on_recalled(role, result);
-	} else if (op->op.kind == &patient_kind) { /* do not wait for its key while the batch is locked */
+	} else if (op->op.kind == &lock_wait_kind) { /* do not wait for its key while the batch is locked */
 		add_keys(role);
 		role_run(role, SQL_SUBMIT_AWAIT_KEYS, on_keys_free);
 	} else {
@@ -552,16 +552,16 @@ static void on_hurried(void *arg, const struct conn_result *result)
 
 /* True if a shorter lock timeout is needed: for part of a batch that could not get a lock in time, to find the
  * locked operation soon while others wait; and for an operation whose key is in use, if others wait for the role. */
-static bool in_hurry(const struct role *role)
+static bool has_lock_timeout(const struct role *role)
 {
-	return role->batch[0]->kind == &patient_kind ? role->waiting != NULL : role->batch[0]->batch_limit != 0;
+	return role->batch[0]->kind == &lock_wait_kind ? role->waiting != NULL : role->batch[0]->batch_limit != 0;
 }
 
 static void on_begun(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	if (in_hurry(role))
+	if (has_lock_timeout(role))
 		role_run(role, SQL_SUBMIT_HURRY, on_hurried);
 	else
 		begin(role);
@@ -589,7 +589,7 @@ static void start(struct role *role)
 		made += op->count;
 		keyed |= op->keyed;
 	}
-	if (keyed || batched || in_hurry(role))
+	if (keyed || batched || has_lock_timeout(role))
 		role_run(role, SQL_BEGIN, on_begun);
 	else
 		submit_run(role);
@@ -690,7 +690,7 @@ static const char *waits_for(const struct store_op *op)
 }
 
 /* An operation that is blocked again goes to the end of the list, so that one key does not delay others. */
-static const struct op_kind patient_kind = {.name = "submit with a key in use",
+static const struct op_kind lock_wait_kind = {.name = "submit with a key in use",
     .start = start,
     .joins = alone,
     .blocked = wait_for_keys,
@@ -714,9 +714,9 @@ static void wait_for_keys(struct store *store, struct store_op *op, const char *
 		return;
 	}
 	bool again = op->again;
-	if (op->kind == &patient_kind)
+	if (op->kind == &lock_wait_kind)
 		role_rest(&store->roles[ROLE_KEYS]);
-	op->kind = &patient_kind;
+	op->kind = &lock_wait_kind;
 	role_add(&store->roles[ROLE_KEYS], op);
 	op->again = again;
 }
@@ -731,5 +731,5 @@ void store_submit(struct store *store, struct store_submit *op)
 		op->batched |= op->tasks[i].batched || op->tasks[i].batch;
 	}
 	bool patient = (op->keyed || op->batched) && keys_in_use(store, op);
-	store_give(store, patient ? ROLE_KEYS : ROLE_SUBMIT, patient ? &patient_kind : &kind, &op->op, op->count, bytes);
+	store_give(store, patient ? ROLE_KEYS : ROLE_SUBMIT, patient ? &lock_wait_kind : &kind, &op->op, op->count, bytes);
 }

@@ -11,7 +11,7 @@ static void on_ticked(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_tick *op = BATCH_OP(role, struct store_tick, 0);
+	struct store_manager_heartbeat *op = BATCH_OP(role, struct store_manager_heartbeat, 0);
 	op->now_us = row_time(result->rows, 0, 0);
 	op->routes = row_int8(result->rows, 0, 1);
 	op->newest_assignment = row_int8(result->rows, 0, 2);
@@ -29,7 +29,7 @@ static void on_ticked(void *arg, const struct conn_result *result)
 
 static void tick(struct role *role)
 {
-	const struct store_tick *op = BATCH_OP(role, struct store_tick, 0);
+	const struct store_manager_heartbeat *op = BATCH_OP(role, struct store_manager_heartbeat, 0);
 	params_int8(&role->params, role->store->manager_id);
 	params_time_or_null(&role->params, op->estimate_us);
 	role_run(role, SQL_MANAGER_TICK, on_ticked);
@@ -56,7 +56,7 @@ static void tick_start(struct role *role)
 	role_run(role, SQL_MANAGER_START, on_started);
 }
 
-void store_tick(struct store *store, struct store_tick *op)
+void store_manager_heartbeat(struct store *store, struct store_manager_heartbeat *op)
 {
 	static const struct op_kind kind = {.name = "tick", .start = tick_start};
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 0);
@@ -105,19 +105,19 @@ static void add_archives(struct role *role)
 
 static void add_partition(struct role *role)
 {
-	params_text(&role->params, BATCH_OP(role, struct store_upkeep, 0)->partition);
+	params_text(&role->params, BATCH_OP(role, struct store_maintenance, 0)->partition);
 }
 
 static void add_partition_and_place(struct role *role)
 {
 	add_partition(role);
-	params_int8(&role->params, BATCH_OP(role, struct store_upkeep, 0)->after);
+	params_int8(&role->params, BATCH_OP(role, struct store_maintenance, 0)->after);
 }
 
 /* Adds the days and the position of a statement that scans a table in pages and continues there next time. */
 static void add_days_and_place(struct role *role)
 {
-	const struct store_place *place = &role->store->places[BATCH_OP(role, struct store_upkeep, 0)->step];
+	const struct store_place *place = &role->store->places[BATCH_OP(role, struct store_maintenance, 0)->step];
 	add_days(role);
 	params_time(&role->params, place->id ? place->key : STORE_TIME_BEGIN);
 	params_int8(&role->params, place->id);
@@ -158,7 +158,7 @@ static const struct step {
 
 enum { STEPS = sizeof steps / sizeof *steps };
 
-static_assert((int)STEPS <= (int)UPKEEP_STEPS_MOST, "each has a place");
+static_assert((int)STEPS <= (int)MAINTENANCE_STEPS_MAX, "each has a place");
 
 /* Reads how many rows of a page were deleted, and the page's end; if its id is null, the scan restarts next time.
  * Returns true if there may be more to do now. */
@@ -168,12 +168,12 @@ static bool page_done(struct store_place *place, const PGresult *rows)
 	return place->id && row_int8(rows, 0, 0) > 0;
 }
 
-static void upkeep_step(struct role *role);
+static void maintenance_step(struct role *role);
 
 /* Reads the answers of the steps that drop a partition whose day has ended: find it, delete its tasks' attempts and
  * events in pages, drop it; and of the step before, which moves rows of such days out of the default partition. Returns
  * true if there is another page to delete. */
-static bool drops_history(struct store_upkeep *op, enum sql_id statement, const PGresult *rows)
+static bool drops_history(struct store_maintenance *op, enum sql_id statement, const PGresult *rows)
 {
 	switch (statement) {
 	case SQL_HISTORY_TAKE_OVER:
@@ -203,7 +203,7 @@ static bool needs_partition(enum sql_id statement)
 static void on_step(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
-	struct store_upkeep *op = BATCH_OP(role, struct store_upkeep, 0);
+	struct store_maintenance *op = BATCH_OP(role, struct store_maintenance, 0);
 	if (result->kind == CONN_LOST) {
 		role_refused(role, result);
 		return;
@@ -217,16 +217,16 @@ static void on_step(void *arg, const struct conn_result *result)
 	} else if (step->full && atoi(PQcmdTuples((PGresult *)result->rows)) >= step->full) {
 		op->more = true;
 	} else if (drops_history(op, step->statement, result->rows)) {
-		upkeep_step(role);
+		maintenance_step(role);
 		return;
 	}
 	op->step++;
-	upkeep_step(role);
+	maintenance_step(role);
 }
 
-static void upkeep_step(struct role *role)
+static void maintenance_step(struct role *role)
 {
-	struct store_upkeep *op = BATCH_OP(role, struct store_upkeep, 0);
+	struct store_maintenance *op = BATCH_OP(role, struct store_maintenance, 0);
 	if (!*op->partition)
 		while (op->step < STEPS && needs_partition(steps[op->step].statement))
 			op->step++;
@@ -238,17 +238,17 @@ static void upkeep_step(struct role *role)
 	role_run(role, steps[op->step].statement, on_step);
 }
 
-static void upkeep_start(struct role *role)
+static void maintenance_start(struct role *role)
 {
-	struct store_upkeep *op = BATCH_OP(role, struct store_upkeep, 0);
+	struct store_maintenance *op = BATCH_OP(role, struct store_maintenance, 0);
 	op->step = 0;
 	op->more = false;
 	*op->partition = 0;
-	upkeep_step(role);
+	maintenance_step(role);
 }
 
-void store_upkeep(struct store *store, struct store_upkeep *op)
+void store_maintenance(struct store *store, struct store_maintenance *op)
 {
-	static const struct op_kind kind = {.name = "upkeep", .start = upkeep_start};
-	store_give(store, ROLE_UPKEEP, &kind, &op->op, 1, 0);
+	static const struct op_kind kind = {.name = "upkeep", .start = maintenance_start};
+	store_give(store, ROLE_MAINTENANCE, &kind, &op->op, 1, 0);
 }

@@ -54,7 +54,7 @@ static void page_start(struct role *role)
 		for (int i = 0; i < role->count; i++) {
 			const struct store_page *op = BATCH_OP(role, struct store_page, i);
 			const int64_t values[PAGE_COLUMNS] = {op->route, op->priority, op->after_run_at_us, op->after_id,
-			    op->due_us, op->limit, op->slices, op->slice, op->other_bytes};
+			    op->due_us, op->limit, op->slices, op->shard, op->other_bytes};
 			if (page_columns[column] == PARAMS_INT4)
 				params_add_int4(p, (int32_t)values[column]);
 			else if (page_columns[column] == PARAMS_TIME)
@@ -73,11 +73,11 @@ void store_page(struct store *store, struct store_page *op)
 	store_give(store, ROLE_WINDOW, &kind, &op->op, op->limit ? op->limit : 1, 0);
 }
 
-static void on_late(void *arg, const struct conn_result *result)
+static void on_rescanned(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_late *op = BATCH_OP(role, struct store_late, 0);
+	struct store_rescan *op = BATCH_OP(role, struct store_rescan, 0);
 	op->count = PQntuples(result->rows);
 	op->candidates = role->state = mem_malloc(sizeof *op->candidates * (size_t)(op->count + 1));
 	for (int row = 0; row < op->count; row++)
@@ -90,9 +90,9 @@ static void on_late(void *arg, const struct conn_result *result)
 	role_done(role);
 }
 
-static void late_start(struct role *role)
+static void rescan_start(struct role *role)
 {
-	struct store_late *op = BATCH_OP(role, struct store_late, 0);
+	struct store_rescan *op = BATCH_OP(role, struct store_rescan, 0);
 	struct params *p = &role->params;
 	params_int4(p, op->route);
 	params_int4(p, op->priority);
@@ -100,12 +100,12 @@ static void late_start(struct role *role)
 	params_int8(p, op->after_id);
 	params_time(p, op->until_us);
 	params_int8(p, op->limit);
-	role_run(role, SQL_WINDOW_LATE, on_late);
+	role_run(role, SQL_WINDOW_LATE, on_rescanned);
 }
 
-void store_late(struct store *store, struct store_late *op)
+void store_rescan(struct store *store, struct store_rescan *op)
 {
-	static const struct op_kind kind = {.name = "late tasks", .start = late_start};
+	static const struct op_kind kind = {.name = "late tasks", .start = rescan_start};
 	store_give(store, ROLE_WINDOW, &kind, &op->op, WINDOW_WEIGHT, 0);
 }
 

@@ -8,7 +8,7 @@
 
 /* The maximum of operations (remarks: of rows) of one statement. Registrations and remarks have weight 0: the limits
  * of their roles are for other operations. */
-enum { EXTENDS_MOST = 100, REGISTER_MOST = 200, REMARKS_MOST = 1000 };
+enum { EXTENDS_MAX = 100, REGISTER_MAX = 200, REMARKS_MAX = 1000 };
 
 /* The maximum of workers lost at once that the log names; it counts the others, because callers can invent workers. */
 enum { LOST_NAMED = 10 };
@@ -121,7 +121,7 @@ static void register_start(struct role *role)
 static bool register_joins(const struct role *role, const struct store_op *op)
 {
 	const struct store_register *one = (const struct store_register *)op;
-	if (role->count >= REGISTER_MOST)
+	if (role->count >= REGISTER_MAX)
 		return false;
 	for (int i = 0; i < role->count; i++)
 		if (!strcmp(registering(role, i)->name, one->name))
@@ -155,25 +155,25 @@ void store_leave(struct store *store, struct store_leave *op)
 	store_give(store, ROLE_ROUTES, &kind, &op->op, 0, 256);
 }
 
-static struct store_look *look(struct role *role, int i)
+static struct store_poll *look(struct role *role, int i)
 {
-	return BATCH_OP(role, struct store_look, i);
+	return BATCH_OP(role, struct store_poll, i);
 }
 
-static int by_looked_at(const void *a, const void *b)
+static int by_checked_at(const void *a, const void *b)
 {
-	const struct store_look *x = *(struct store_look *const *)a, *y = *(struct store_look *const *)b;
+	const struct store_poll *x = *(struct store_poll *const *)a, *y = *(struct store_poll *const *)b;
 	return (x->incarnation > y->incarnation) - (x->incarnation < y->incarnation);
 }
 
 /* Batch and rows are both in the order of incarnations. */
-static void on_looked(void *arg, const struct conn_result *result)
+static void on_polled(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	int rows = PQntuples(result->rows), row = 0;
 	for (int i = 0; i < role->count; i++) {
-		struct store_look *op = look(role, i);
+		struct store_poll *op = look(role, i);
 		while (row < rows && row_int8(result->rows, row, 0) < op->incarnation)
 			row++;
 		op->lost = row == rows || row_int8(result->rows, row, 0) != op->incarnation || row_bool(result->rows, row, 1);
@@ -181,19 +181,19 @@ static void on_looked(void *arg, const struct conn_result *result)
 	role_done(role);
 }
 
-static void look_start(struct role *role)
+static void poll_start(struct role *role)
 {
-	qsort(role->batch, (size_t)role->count, sizeof *role->batch, by_looked_at);
+	qsort(role->batch, (size_t)role->count, sizeof *role->batch, by_checked_at);
 	params_array_begin(&role->params, PARAMS_INT8);
 	for (int i = 0; i < role->count; i++)
 		params_add_int8(&role->params, look(role, i)->incarnation);
 	params_array_end(&role->params);
-	role_run(role, SQL_WORKER_LOOK, on_looked);
+	role_run(role, SQL_WORKER_LOOK, on_polled);
 }
 
-void store_look(struct store *store, struct store_look *op)
+void store_poll(struct store *store, struct store_poll *op)
 {
-	static const struct op_kind kind = {.name = "look", .start = look_start};
+	static const struct op_kind kind = {.name = "look", .start = poll_start};
 	store_give(store, ROLE_LOOKUP, &kind, &op->op, 1, sizeof *op);
 }
 
@@ -325,7 +325,7 @@ static void extend_start(struct role *role)
 /* A task may be only once in a batch. */
 static bool extend_joins(const struct role *role, const struct store_op *op)
 {
-	if (role->count >= EXTENDS_MOST)
+	if (role->count >= EXTENDS_MAX)
 		return false;
 	for (int i = 0; i < role->count; i++)
 		if (BATCH_OP(role, struct store_extend, i)->id == ((const struct store_extend *)op)->id)
@@ -372,7 +372,7 @@ static bool remarks_join(const struct role *role, const struct store_op *op)
 	int rows = ((const struct store_remarks *)op)->count;
 	for (int i = 0; i < role->count; i++)
 		rows += remarks(role, i)->count;
-	return role->count == 0 || rows <= REMARKS_MOST;
+	return role->count == 0 || rows <= REMARKS_MAX;
 }
 
 void store_remarks(struct store *store, struct store_remarks *op)
@@ -406,7 +406,7 @@ static struct store_heartbeat *heartbeat_of(struct role *role, int64_t incarnati
 
 /* Reads an incarnation's commands from the rows, which are in the order of incarnations, like the batch. Returns
  * their number. */
-static int orders_take(const PGresult *rows, int *row, int64_t incarnation, struct store_order *orders)
+static int commands_take(const PGresult *rows, int *row, int64_t incarnation, struct store_worker_command *orders)
 {
 	int n = 0;
 	for (; *row < PQntuples(rows) && row_int8(rows, *row, 0) <= incarnation; ++*row) {
@@ -421,14 +421,14 @@ static int orders_take(const PGresult *rows, int *row, int64_t incarnation, stru
 	return n;
 }
 
-static struct store_orders *asked(struct role *role, int i)
+static struct store_worker_commands *asked(struct role *role, int i)
 {
-	return BATCH_OP(role, struct store_orders, i);
+	return BATCH_OP(role, struct store_worker_commands, i);
 }
 
 static int by_asked(const void *a, const void *b)
 {
-	const struct store_orders *x = *(struct store_orders *const *)a, *y = *(struct store_orders *const *)b;
+	const struct store_worker_commands *x = *(struct store_worker_commands *const *)a, *y = *(struct store_worker_commands *const *)b;
 	return (x->incarnation > y->incarnation) - (x->incarnation < y->incarnation);
 }
 
@@ -436,16 +436,16 @@ static void on_standing(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_order *orders = role->state = mem_calloc((size_t)PQntuples(result->rows) + 1, sizeof *orders);
+	struct store_worker_command *orders = role->state = mem_calloc((size_t)PQntuples(result->rows) + 1, sizeof *orders);
 	for (int i = 0, row = 0; i < role->count; i++) {
 		asked(role, i)->orders = orders;
-		asked(role, i)->order_count = orders_take(result->rows, &row, asked(role, i)->incarnation, orders);
+		asked(role, i)->order_count = commands_take(result->rows, &row, asked(role, i)->incarnation, orders);
 		orders += asked(role, i)->order_count;
 	}
 	role_done(role);
 }
 
-static void orders_start(struct role *role)
+static void commands_start(struct role *role)
 {
 	qsort(role->batch, (size_t)role->count, sizeof *role->batch, by_asked);
 	params_array_begin(&role->params, PARAMS_INT8);
@@ -455,24 +455,24 @@ static void orders_start(struct role *role)
 	role_run(role, SQL_ORDERS_STANDING, on_standing);
 }
 
-void store_orders(struct store *store, struct store_orders *op)
+void store_worker_commands(struct store *store, struct store_worker_commands *op)
 {
-	static const struct op_kind kind = {.name = "orders", .start = orders_start};
+	static const struct op_kind kind = {.name = "orders", .start = commands_start};
 	store_give(store, ROLE_LOOKUP, &kind, &op->op, 1, sizeof *op);
 }
 
-static void on_orders(void *arg, const struct conn_result *result)
+static void on_commands(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	int rows = PQntuples(result->rows);
-	struct store_order *orders = mem_calloc((size_t)rows + 1, sizeof *orders);
+	struct store_worker_command *orders = mem_calloc((size_t)rows + 1, sizeof *orders);
 	role->state = orders;
 	int row = 0; /* batch and rows are both in the order of incarnations */
 	for (int i = 0; i < role->count; i++) {
 		struct store_heartbeat *op = heartbeat(role, i);
 		op->orders = orders;
-		op->order_count = orders_take(result->rows, &row, op->incarnation, orders);
+		op->order_count = commands_take(result->rows, &row, op->incarnation, orders);
 		orders += op->order_count;
 	}
 	role_done(role);
@@ -503,7 +503,7 @@ static void on_unrenewed(void *arg, const struct conn_result *result)
 		}
 	}
 	add_workers(role);
-	role_run(role, SQL_ORDERS_STANDING, on_orders);
+	role_run(role, SQL_ORDERS_STANDING, on_commands);
 }
 
 static void on_renewed(void *arg, const struct conn_result *result)
@@ -523,7 +523,7 @@ static void on_renewed(void *arg, const struct conn_result *result)
 	for (int i = 0; i < role->count; i++)
 		all &= heartbeat(role, i)->renewed;
 	add_workers(role);
-	role_run(role, all ? SQL_ORDERS_STANDING : SQL_WORKER_LOOK, all ? on_orders : on_unrenewed);
+	role_run(role, all ? SQL_ORDERS_STANDING : SQL_WORKER_LOOK, all ? on_commands : on_unrenewed);
 }
 
 static void heartbeat_start(struct role *role)

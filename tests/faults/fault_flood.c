@@ -1,6 +1,6 @@
 /*
  * One client that floods a manager. It keeps COUNT calls (or connections) open for SECONDS and replaces those that end,
- * up to RATE_MOST per second. Then it closes all of them and exits.
+ * up to RATE_MAX per second. Then it closes all of them and exits.
  *
  *	fault-flood --manager URL --kind KIND --count N --seconds S [--types A,B] [--lease MS]
  *
@@ -36,12 +36,12 @@
 #include <unistd.h>
 
 enum {
-	COUNT_MOST = 50000,
-	RATE_MOST = 20000,
+	COUNT_MAX = 50000,
+	RATE_MAX = 20000,
 	REGISTERS_OPEN = 64,
 	CLIENTS = 8, /* connections for `parked` and `lost` */
 	CLIENTS_OF_GETS = 64, /* connections for `gets` */
-	TYPES_MOST = 16,
+	TYPES_MAX = 16,
 	CALL_MS = 60000,
 	REGISTER_MS = 20000,
 	TURN_US = 2000,
@@ -56,15 +56,15 @@ enum {
 static struct {
 	const char *manager, *kind;
 	int count, seconds, lease_ms, n_types;
-	char *types[TYPES_MOST];
+	char *types[TYPES_MAX];
 } options = {.count = 1000, .seconds = 5, .lease_ms = 15000};
 
 static struct rpc_client *clients[CLIENTS_OF_GETS];
 static int n_clients = 1;
-static int64_t incarnations[COUNT_MOST], fetch_ids[COUNT_MOST];
-static int places[COUNT_MOST]; /* places[i] == i; arguments of callbacks point to these */
+static int64_t incarnations[COUNT_MAX], fetch_ids[COUNT_MAX];
+static int places[COUNT_MAX]; /* places[i] == i; arguments of callbacks point to these */
 static int64_t waited_for; /* the task for `waits` */
-static atomic_bool place_open[COUNT_MOST];
+static atomic_bool place_open[COUNT_MAX];
 static atomic_int open_calls, registered;
 static atomic_long made, ended[CODES];
 static atomic_long told, untold; /* refusals at a limit that name its option; those that do not */
@@ -280,7 +280,7 @@ static void flood_calls(void)
 	fflush(stdout);
 	until_ms = clock_monotonic_ms() + (int64_t)options.seconds * 1000;
 	while (clock_monotonic_ms() < until_ms) {
-		int budget = RATE_MOST * TURN_US / 1000000;
+		int budget = RATE_MAX * TURN_US / 1000000;
 
 		for (int i = 0; i < options.count && budget > 0; i++) {
 			if (atomic_load(&place_open[i]) || !incarnations[i])
@@ -351,14 +351,14 @@ static bool hung_up(int fd)
 static void flood_connections(void)
 {
 	static const char greeting[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0}; /* the header of a REQ socket */
-	static int fds[COUNT_MOST];
+	static int fds[COUNT_MAX];
 	int64_t until_ms = clock_monotonic_ms() + (int64_t)options.seconds * 1000;
 	int opened = 0;
 
 	printf("begins\n");
 	fflush(stdout);
 	while (clock_monotonic_ms() < until_ms) {
-		for (int budget = RATE_MOST * TURN_US / 1000000; budget > 0 && opened < options.count; budget--) {
+		for (int budget = RATE_MAX * TURN_US / 1000000; budget > 0 && opened < options.count; budget--) {
 			int fd = dial();
 
 			if (fd < 0)
@@ -421,7 +421,7 @@ static bool read_options(int argc, char **argv)
 			options.seconds = atoi(optarg);
 			break;
 		case 't':
-			for (char *rest = NULL, *type = strtok_r(optarg, ",", &rest); type && options.n_types < TYPES_MOST;
+			for (char *rest = NULL, *type = strtok_r(optarg, ",", &rest); type && options.n_types < TYPES_MAX;
 			    type = strtok_r(NULL, ",", &rest))
 				options.types[options.n_types++] = type;
 			break;
@@ -432,7 +432,7 @@ static bool read_options(int argc, char **argv)
 			return false;
 		}
 	}
-	return optind == argc && options.manager && options.kind && options.count > 0 && options.count <= COUNT_MOST &&
+	return optind == argc && options.manager && options.kind && options.count > 0 && options.count <= COUNT_MAX &&
 	       options.seconds > 0 && options.seconds <= 600;
 }
 
@@ -469,7 +469,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "fault-flood: wrong options; its head says which there are\n");
 		return 2;
 	}
-	for (int i = 0; i < COUNT_MOST; i++)
+	for (int i = 0; i < COUNT_MAX; i++)
 		places[i] = i;
 	if (is("connections")) {
 		flood_connections();

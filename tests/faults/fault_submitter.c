@@ -54,10 +54,10 @@ enum {
 	FUTURE_MAX = 1000,    /* consecutive refusals without a submit, of all threads: some seconds */
 };
 
-/* Kinds of tasks. The duration of a run is random, between least_ms and most_ms. */
+/* Kinds of tasks. The duration of a run is random, between min_ms and max_ms. */
 static const struct kind {
 	const char *name;
-	int least_ms, most_ms;
+	int min_ms, max_ms;
 	const char *rest; /* of the details */
 	uint32_t max_attempts;
 	int64_t timeout_ms, delay_ms;
@@ -235,7 +235,7 @@ static void add_piped_task(struct submitter *me, struct call *call)
 static void add_task(struct submitter *me, struct call *call)
 {
 	const struct kind *kind = kind_of(choose(me, &options.mix));
-	int run_ms = kind->least_ms + (int)draw(me, (uint64_t)(kind->most_ms - kind->least_ms) + 1);
+	int run_ms = kind->min_ms + (int)draw(me, (uint64_t)(kind->max_ms - kind->min_ms) + 1);
 	char *name = call->names[call->count], *details = call->details[call->count];
 
 	snprintf(name, sizeof call->names[0], "%.120s-%ld", options.name, atomic_fetch_add(&numbers, 1) + 1);

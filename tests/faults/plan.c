@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { STEPS_MOST = 8 };
+enum { STEPS_MAX = 8 };
 
 /* The ends of steps, with cumulative percentages. */
 static const struct {
@@ -20,7 +20,7 @@ void plan_draw(uint64_t (*draw)(void *arg, uint64_t below), void *arg, char *pla
 		snprintf(plan, PLAN_BYTES, "plan=2>b/1 loop"); /* until max_steps is reached */
 		return;
 	}
-	for (uint64_t steps = 1 + draw(arg, STEPS_MOST); steps > 0; steps--) {
+	for (uint64_t steps = 1 + draw(arg, STEPS_MAX); steps > 0; steps--) {
 		unsigned ms = 1 + (unsigned)draw(arg, 60), at = (unsigned)draw(arg, 100);
 		char fails[16] = "";
 		size_t i = 0;

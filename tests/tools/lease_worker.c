@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LOOK_US = 500 };
+enum { POLL_US = 500 };
 
 static int count(const struct reeve_attempt *attempt, struct reeve_outcome *outcome)
 {
@@ -29,7 +29,7 @@ static int count(const struct reeve_attempt *attempt, struct reeve_outcome *outc
 		if (atomic_load(&counting->heed) && reeve_attempt_cancelled(attempt))
 			return reeve_outcome_fail(outcome, "stopped", "asked to stop");
 		atomic_fetch_add(&counting->count, 1);
-		usleep(LOOK_US);
+		usleep(POLL_US);
 	}
 	return 0;
 }
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 		case 'f': path = optarg; break;
 		case 'n': wanted.name = optarg; break;
 		case 'c': wanted.concurrency = atoi(optarg); break;
-		case 's': wanted.no_spawner = true; break;
+		case 's': wanted.no_supervisor = true; break;
 		default: return 2;
 		}
 	}

@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 5 };
+enum { POLL_MS = 5 };
 
 struct ledger {
 	int fd;
@@ -52,7 +52,7 @@ static bool last(const struct reeve_attempt *attempt, int64_t ms)
 	for (int64_t until = now_ms() + ms; now_ms() < until;) {
 		if (reeve_attempt_cancelled(attempt))
 			return false;
-		usleep(LOOK_MS * 1000);
+		usleep(POLL_MS * 1000);
 	}
 	return true;
 }
@@ -86,7 +86,7 @@ int main(int argc, char **argv)
 	    {"prefetch", required_argument, NULL, 'p'},
 	    {0},
 	};
-	struct reeve_worker_options wanted = {.name = "ledger", .concurrency = 4, .no_spawner = true};
+	struct reeve_worker_options wanted = {.name = "ledger", .concurrency = 4, .no_supervisor = true};
 	const char *path = NULL;
 
 	for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {

@@ -43,7 +43,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
-enum { WORDS_MOST = 6, LINE_MOST = 1024 };
+enum { WORDS_MAX = 6, LINE_MAX = 1024 };
 
 struct proxy proxy;
 
@@ -130,11 +130,11 @@ static bool rule_add(int count, char **word)
 
 static void obey(char *line, struct evbuffer *answer)
 {
-	char *word[WORDS_MOST], *rest = NULL;
+	char *word[WORDS_MAX], *rest = NULL;
 	struct link *link;
 	int count = 0, connections = 0;
 
-	for (char *w = strtok_r(line, " ", &rest); w && count < WORDS_MOST; w = strtok_r(NULL, " ", &rest))
+	for (char *w = strtok_r(line, " ", &rest); w && count < WORDS_MAX; w = strtok_r(NULL, " ", &rest))
 		word[count++] = w;
 	if (count == 1 && !strcmp(word[0], "pass")) {
 		release_all();
@@ -270,7 +270,7 @@ static int tell(const char *control, int count, char **word)
 	struct sockaddr_storage address;
 	socklen_t length = address_read(control, &address);
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-	char answer[LINE_MOST] = "";
+	char answer[LINE_MAX] = "";
 	size_t filled = 0;
 	ssize_t n;
 

@@ -23,7 +23,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LIMIT_MS = 10000, CALLS_MOST = 1000, INPUT_MOST = 16 * 1024 * 1024 };
+enum { LIMIT_MS = 10000, CALLS_MAX = 1000, INPUT_MAX = 16 * 1024 * 1024 };
 
 struct call {
 	nng_ctx context;
@@ -103,13 +103,13 @@ static bool print_answer(const char *method, nng_msg *message)
 
 int main(int argc, char **argv)
 {
-	static uint8_t input[INPUT_MOST];
-	static struct call calls[CALLS_MOST];
+	static uint8_t input[INPUT_MAX];
+	static struct call calls[CALLS_MAX];
 	int count = argc > 3 ? atoi(argv[3]) : 1, code = 0;
 	size_t length;
 	nng_socket socket;
 
-	if (argc < 3 || argc > 4 || count < 1 || count > CALLS_MOST) {
+	if (argc < 3 || argc > 4 || count < 1 || count > CALLS_MAX) {
 		fprintf(stderr, "Usage: raw-call URL METHOD|- [COUNT] <BODY\n");
 		return 2;
 	}

@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { URLS_MOST = 64, TASKS_MOST = 10000, TIMEOUT_MS = 60000, ALIVE_MS = 10000 };
+enum { URLS_MAX = 64, TASKS_MAX = 10000, TIMEOUT_MS = 60000, ALIVE_MS = 10000 };
 
 struct sender {
 	pthread_t thread;
@@ -35,7 +35,7 @@ struct sender {
 	struct reeve_error error;
 };
 
-static struct sender senders[URLS_MOST];
+static struct sender senders[URLS_MAX];
 static int sender_count;
 static pthread_barrier_t begin;
 static uint8_t request_id[UUID_BYTES];
@@ -143,7 +143,7 @@ static int submit(char *queue, char *key, int count, char **urls, int url_count)
 {
 	Reeve__V1__SubmitRequest message = REEVE__V1__SUBMIT_REQUEST__INIT;
 	Reeve__V1__TaskSpec spec = REEVE__V1__TASK_SPEC__INIT;
-	Reeve__V1__TaskSpec *specs[TASKS_MOST];
+	Reeve__V1__TaskSpec *specs[TASKS_MAX];
 
 	char *at = strchr(key, '@');
 
@@ -218,17 +218,17 @@ int main(int argc, char **argv)
 	}
 	if (argc < 3 || !parse_id(argv[2]))
 		return usage();
-	if (!strcmp(argv[1], "submit") && argc >= 7 && argc - 6 <= URLS_MOST) {
+	if (!strcmp(argv[1], "submit") && argc >= 7 && argc - 6 <= URLS_MAX) {
 		int count = atoi(argv[5]);
 
-		return count >= 1 && count <= TASKS_MOST ? submit(argv[3], argv[4], count, argv + 6, argc - 6)
+		return count >= 1 && count <= TASKS_MAX ? submit(argv[3], argv[4], count, argv + 6, argc - 6)
 		                                         : usage();
 	}
-	if (!strcmp(argv[1], "cancel-where") && argc >= 5 && argc - 4 <= URLS_MOST)
+	if (!strcmp(argv[1], "cancel-where") && argc >= 5 && argc - 4 <= URLS_MAX)
 		return cancel_where(argv[3], argv + 4, argc - 4);
-	if (!strcmp(argv[1], "schedule") && argc >= 6 && argc - 5 <= URLS_MOST)
+	if (!strcmp(argv[1], "schedule") && argc >= 6 && argc - 5 <= URLS_MAX)
 		return schedule(argv[3], argv[4], argv + 5, argc - 5);
-	if (!strcmp(argv[1], "cancel") && argc >= 5 && argc - 4 <= URLS_MOST)
+	if (!strcmp(argv[1], "cancel") && argc >= 5 && argc - 4 <= URLS_MAX)
 		return cancel(atoll(argv[3]), argv + 4, argc - 4);
 	return usage();
 }

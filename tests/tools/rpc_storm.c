@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MANAGERS = 2, CALLERS = 4, PARKERS = 2, PARKED_MOST = 64, WAIT_ANSWERED_MS = 20 };
+enum { MANAGERS = 2, CALLERS = 4, PARKERS = 2, PARKED_MAX = 64, WAIT_ANSWERED_MS = 20 };
 
 #define TASKS &reeve__v1__task_service__descriptor
 
@@ -201,16 +201,16 @@ static void *park(void *arg)
 {
 	struct parker *parker = arg;
 	Reeve__V1__WaitRequest request = REEVE__V1__WAIT_REQUEST__INIT;
-	rpc_call_id ids[PARKED_MOST] = {0};
+	rpc_call_id ids[PARKED_MAX] = {0};
 	unsigned seed = (unsigned)(uintptr_t)arg;
 
 	while (!atomic_load(&over)) {
-		int place = rand_r(&seed) % PARKED_MOST;
+		int place = rand_r(&seed) % PARKED_MAX;
 		struct rpc_call_options options = {.timeout_ms = 1 + rand_r(&seed) % 200};
 
 		if (ids[place] && rand_r(&seed) % 2)
 			rpc_client_cancel(client, ids[place]);
-		if (atomic_load(&parker->open) >= PARKED_MOST) {
+		if (atomic_load(&parker->open) >= PARKED_MAX) {
 			usleep(500);
 			continue;
 		}

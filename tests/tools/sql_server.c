@@ -24,11 +24,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { KEPT_MOST = 64 };
+enum { KEPT_MAX = 64 };
 
 static const char *conninfo;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static PGconn *kept[KEPT_MOST]; /* idle sessions */
+static PGconn *kept[KEPT_MAX]; /* idle sessions */
 static int kept_count;
 
 struct call {
@@ -113,7 +113,7 @@ static void give_back(PGconn *session)
 {
 	if (reset(session)) {
 		pthread_mutex_lock(&lock);
-		if (kept_count < KEPT_MOST) {
+		if (kept_count < KEPT_MAX) {
 			kept[kept_count++] = session;
 			session = NULL;
 		}

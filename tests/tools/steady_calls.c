@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { THREADS_MOST = 64, WAIT_MS = 60000 };
+enum { THREADS_MAX = 64, WAIT_MS = 60000 };
 
 static struct reeve_client *client;
 static struct reeve_task_spec common = {.type = "nothing"};
@@ -95,12 +95,12 @@ int main(int argc, char **argv)
 {
 	struct reeve_client_options options = {.managers = getenv("REEVE_MANAGER")};
 	int count = argc > 1 ? atoi(argv[1]) : 0;
-	pthread_t threads[THREADS_MOST];
+	pthread_t threads[THREADS_MAX];
 	struct reeve_failure failure;
 	sigset_t stops;
 	int signal;
 
-	if (count < 1 || count > THREADS_MOST || argc > 5) {
+	if (count < 1 || count > THREADS_MAX || argc > 5) {
 		fprintf(stderr, "Usage: steady-calls THREADS [TYPE [QUEUE [BATCH]]]\n");
 		return 2;
 	}

@@ -386,7 +386,7 @@ static void judge_end(struct run *run, int status)
 }
 
 /* Adds the remark and the stage to the outcome, and the stack and retry delay if the attempt failed. */
-static void add_said(struct run *run)
+static void add_messages(struct run *run)
 {
 	struct reeve_outcome *outcome = &run->attempt->outcome;
 	char *stack = run->answer.stack;
@@ -495,7 +495,7 @@ static void exec_run(struct handler *handler, const struct handler_context *cont
 			;
 		messages_finish(&run.messages, take_message, &run);
 		judge(&run, &end);
-		add_said(&run);
+		add_messages(&run);
 	}
 	close_end(&run.input);
 	close_end(&run.output);

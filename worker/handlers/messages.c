@@ -45,7 +45,7 @@ static bool is_blank(const char *text, size_t length)
 }
 
 /* Clears the collected bytes. */
-static void begin_anew(struct messages *messages)
+static void begin_again(struct messages *messages)
 {
 	messages->length = 0;
 	messages->depth = 0;
@@ -74,12 +74,12 @@ static void gather(struct messages *messages, const char *piece, size_t length, 
 		return;
 	if (begins && *piece == '{' && messages->length) {
 		messages_complain(messages, "a JSON object without its end");
-		begin_anew(messages);
+		begin_again(messages);
 	}
 	if (messages->length + length > MESSAGE_MAX_BYTES) {
 		messages_complain(messages, "longer than 64 KiB");
 		messages->skipping = true;
-		begin_anew(messages);
+		begin_again(messages);
 		return;
 	}
 	if (messages->length + length > messages->room) {
@@ -115,7 +115,7 @@ static void take_line(struct messages *messages, bool last, messages_take *take,
 			messages_complain(messages, unfinished ? "a JSON object without its end" : "not a JSON object");
 		json_decref(message);
 	}
-	begin_anew(messages);
+	begin_again(messages);
 }
 
 void messages_read(struct messages *messages, messages_take *take, void *arg)
@@ -161,5 +161,5 @@ void messages_clear(struct messages *messages)
 	free(messages->text);
 	messages->text = NULL;
 	messages->room = 0;
-	begin_anew(messages);
+	begin_again(messages);
 }

@@ -345,7 +345,7 @@ void reeve_tasks_free(struct reeve_tasks *tasks);
 
 struct reeve_wait {
 	int64_t timeout_ms; /* in total; 0: check once; negative: until all have ended */
-	int64_t look_ms;    /* maximum duration of one poll, after which `looked` is called; 0 or more than 20 s: 20 s */
+	int64_t poll_ms;    /* maximum duration of one poll, after which `looked` is called; 0 or more than 20 s: 20 s */
 	/* Called once for each task that has ended; the task has its result, no details, and is valid during the call. */
 	void (*ended)(void *arg, const struct reeve_task *task);
 	/* Called after each poll with the number of tasks that have not ended; returns false to stop waiting. */

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { LOOK_MS = 5, MOST_HELD = 16 };
+enum { POLL_MS = 5, MAX_HELD = 16 };
 
 #define ENDED_FIRST REEVE__V1__TASK_STATUS__TASK_STATUS_COMPLETED
 
@@ -43,10 +43,10 @@ struct standin {
 	Reeve__V1__Task **tasks; /* by id − 1 */
 	size_t n_tasks, capacity;
 	struct waiting *waits;
-	size_t n_waits, most_ids, cut;
+	size_t n_waits, max_ids, cut;
 	struct standin_submit submits[STANDIN_SUBMITS];
 	size_t n_submits;
-	struct held held[MOST_HELD];
+	struct held held[MAX_HELD];
 	int n_held, hold;
 	int fail_after, fail_count;
 	reeve_status fail_code;
@@ -258,8 +258,8 @@ static void serve_wait(void *service, struct rpc_call *call, const ProtobufCMess
 
 	pthread_mutex_lock(&standin->lock);
 	standin->n_waits++;
-	if (request->n_ids > standin->most_ids)
-		standin->most_ids = request->n_ids;
+	if (request->n_ids > standin->max_ids)
+		standin->max_ids = request->n_ids;
 	for (size_t i = 0; i < request->n_ids; i++) {
 		if (find_task(standin, request->ids[i]))
 			continue;
@@ -619,7 +619,7 @@ struct standin *standin_start(void)
 	};
 	struct rpc_server_options options = {
 	    .max_message_bytes = 8 * 1024 * 1024, .max_open_calls = 1000, .max_connections = 100};
-	struct timeval often = {.tv_usec = LOOK_MS * 1000};
+	struct timeval often = {.tv_usec = POLL_MS * 1000};
 	struct reeve_error error = {0};
 	struct standin *standin = calloc(1, sizeof *standin);
 
@@ -732,11 +732,11 @@ size_t standin_tasks(struct standin *standin)
 	return count;
 }
 
-size_t standin_waits(struct standin *standin, size_t *most_ids)
+size_t standin_waits(struct standin *standin, size_t *max_ids)
 {
 	pthread_mutex_lock(&standin->lock);
 	size_t count = standin->n_waits;
-	*most_ids = standin->most_ids;
+	*max_ids = standin->max_ids;
 	pthread_mutex_unlock(&standin->lock);
 	return count;
 }

@@ -54,9 +54,9 @@ size_t standin_submits(struct standin *standin, struct standin_submit submits[ST
  * has not read them yet. */
 void standin_know_later(struct standin *standin, int count);
 
-/* Return the number of tasks, and of Waits; *most_ids is the largest number of ids in a Wait. */
+/* Return the number of tasks, and of Waits; *max_ids is the largest number of ids in a Wait. */
 size_t standin_tasks(struct standin *standin);
-size_t standin_waits(struct standin *standin, size_t *most_ids);
+size_t standin_waits(struct standin *standin, size_t *max_ids);
 
 /* Return a task's details (NULL: there is no such task), and the reason of the last Cancel. The strings live until
  * standin_stop. */

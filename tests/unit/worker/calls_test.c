@@ -149,7 +149,7 @@ Test(calls, one_fetch_is_parked_at_rest)
 		stage_await(&stage, id);
 	}
 	cr_assert(script_wait(&stage.script, stage.script.parked_now == 1));
-	cr_expect_eq(stage.script.parked_most, 1);
+	cr_expect_eq(stage.script.parked_max, 1);
 	cr_expect_eq(stage.script.fetches_again, 0);
 	/* Each task needs at most one Fetch of its own and one that a report carries. */
 	cr_expect_leq(stage.script.fetches, 45);

@@ -143,7 +143,7 @@ Test(launcher, a_function_that_begins_with_a_new_lease_is_left_alone)
 		lease_set(shared, clock_monotonic_ms() + 60 * 1000, 60 * 1000);
 		atomic_fetch_add(&shared->functions, 1);
 		launcher_renewed(launcher);
-		while (!dead && atomic_load(&shared->seen_ms) != atomic_load(&shared->guard_ms))
+		while (!dead && atomic_load(&shared->seen_ms) != atomic_load(&shared->watchdog_ms))
 			;
 		atomic_fetch_sub(&shared->functions, 1);
 	}
@@ -191,7 +191,7 @@ Test(launcher, can_be_destroyed_though_the_spawner_stands_still)
 	char script[] = "true";
 	struct launch launch;
 	bool dead = false;
-	pid_t spawner;
+	pid_t supervisor;
 	char path[64];
 
 	open_launcher(&dead);
@@ -199,10 +199,10 @@ Test(launcher, can_be_destroyed_though_the_spawner_stands_still)
 	start(&launch, script);
 	end_of(&launch);
 	snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
-	spawner = process_read(path);
-	kill(spawner, SIGSTOP);
+	supervisor = process_read(path);
+	kill(supervisor, SIGSTOP);
 	launcher_destroy(launcher);
-	cr_expect(process_gone(spawner));
+	cr_expect(process_gone(supervisor));
 	cr_expect_not(dead);
 }
 

@@ -257,7 +257,7 @@ static void end_program(pid_t worker)
 	script_free(&stage.script);
 }
 
-Test(guard, kills_the_programs_of_a_worker_that_stands_still)
+Test(watchdog, kills_the_programs_of_a_worker_that_stands_still)
 {
 	pid_t worker, leader, child, escaped;
 	int64_t end_ms;
@@ -279,12 +279,12 @@ Test(guard, kills_the_programs_of_a_worker_that_stands_still)
 	script_add(&stage.script, "t", "");
 	process_read(own("leader"));
 	cr_expect_eq(stage.script.registers, 1);
-	script_order(&stage.script, ORDER(CANCEL), 2, 0);
+	script_command(&stage.script, ORDER(CANCEL), 2, 0);
 	stage_await(&stage, 2);
 	end_program(worker);
 }
 
-Test(guard, kills_the_programs_of_a_worker_that_dies)
+Test(watchdog, kills_the_programs_of_a_worker_that_dies)
 {
 	pid_t worker, leader, child, escaped;
 	int64_t now_ms;
@@ -301,7 +301,7 @@ Test(guard, kills_the_programs_of_a_worker_that_dies)
 	script_free(&stage.script);
 }
 
-Test(guard, one_that_stands_still_is_killed_and_the_programs_with_it)
+Test(watchdog, one_that_stands_still_is_killed_and_the_programs_with_it)
 {
 	pid_t worker, leader, child, escaped;
 
@@ -319,7 +319,7 @@ Test(guard, one_that_stands_still_is_killed_and_the_programs_with_it)
 }
 
 /* A watchdog that hangs enforces nothing, so the worker must notice and exit. */
-Test(guard, one_that_stands_still_is_noticed_while_the_lease_runs)
+Test(watchdog, one_that_stands_still_is_noticed_while_the_lease_runs)
 {
 	pid_t worker, leader, child, escaped;
 
@@ -372,7 +372,7 @@ static void end_counting(void)
 	script_free(&stage.script);
 }
 
-Test(guard, kills_the_worker_whose_function_does_not_stop)
+Test(watchdog, kills_the_worker_whose_function_does_not_stop)
 {
 	int64_t end_ms;
 	pid_t worker = start_counting(NULL);
@@ -387,7 +387,7 @@ Test(guard, kills_the_worker_whose_function_does_not_stop)
 	end_counting();
 }
 
-Test(guard, kills_the_frozen_worker_in_which_a_function_runs)
+Test(watchdog, kills_the_frozen_worker_in_which_a_function_runs)
 {
 	pid_t worker = start_counting(NULL);
 	int count;
@@ -404,7 +404,7 @@ Test(guard, kills_the_frozen_worker_in_which_a_function_runs)
 }
 
 /* When it continues, its log has the time for which the lease has been over. */
-Test(guard, leaves_a_frozen_worker_in_which_nothing_runs)
+Test(watchdog, leaves_a_frozen_worker_in_which_nothing_runs)
 {
 	int64_t until_ms;
 	pid_t worker;
@@ -435,7 +435,7 @@ Test(guard, leaves_a_frozen_worker_in_which_nothing_runs)
 }
 
 /* Without a supervisor the worker is not killed, but the function sees the cancellation the first time it checks. */
-Test(guard, a_worker_without_one_is_asked_to_stop_when_it_is_continued)
+Test(watchdog, a_worker_without_one_is_asked_to_stop_when_it_is_continued)
 {
 	pid_t worker = start_counting("--no-spawner");
 	int count;

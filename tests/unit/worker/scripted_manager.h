@@ -24,7 +24,7 @@
 enum {
 	SCRIPT_TASKS_MAX = 20000,
 	SCRIPT_CALLS_MAX = 64,
-	SCRIPT_ORDERS_MAX = 16,
+	SCRIPT_COMMANDS_MAX = 16,
 	SCRIPT_TOKEN = 1000000, /* a task's token is its id plus this */
 	SCRIPT_PATIENCE_MS = 20 * 1000,
 };
@@ -90,7 +90,7 @@ struct script {
 	int wrong_fetches;      /* this many answers name another Fetch */
 	int wrong_incarnations; /* … or another incarnation */
 	bool lost;              /* the next heartbeat is answered lost, once */
-	Reeve__V1__Order orders[SCRIPT_ORDERS_MAX];
+	Reeve__V1__Order orders[SCRIPT_COMMANDS_MAX];
 	size_t n_orders; /* sent with every answer, … */
 	bool orders_in_heartbeats_only; /* … or only to heartbeats */
 
@@ -99,13 +99,13 @@ struct script {
 	 * struct, because the end of each test searches all static memory for leaks. */
 	struct script_task *tasks;
 	int n_tasks, n_done;
-	int64_t extend_most_ms; /* maximum time granted by an Extend; 0: none */
+	int64_t extend_max_ms; /* maximum time granted by an Extend; 0: none */
 	int extend_delay_ms;    /* … and how long its answer takes */
-	int registers, leaves, extends, fetches, fetches_again, reports, heartbeats, parked_now, parked_most;
+	int registers, leaves, extends, fetches, fetches_again, reports, heartbeats, parked_now, parked_max;
 	int64_t idle_first_ms, idle_last_ms; /* idle_since_start_ms of the first Fetch, and of the last */
-	int open, open_most; /* assigned and without a result yet; parked and carried slots are not counted */
+	int open, open_max; /* assigned and without a result yet; parked and carried slots are not counted */
 	int64_t incarnation, first_fetch_of_incarnation, highest_fetch;
-	size_t report_most; /* maximum number of results in one report */
+	size_t report_max; /* maximum number of results in one report */
 	uint32_t registered_concurrency;
 	char registered_types[256], registered_queues[256], registered_name[256];
 	struct script_beat beat; /* the last heartbeat */
@@ -210,7 +210,7 @@ struct script_answer {
 	Reeve__V1__FetchResponse response;
 	Reeve__V1__Assignment *assignments;
 	Reeve__V1__Assignment **pointers;
-	Reeve__V1__Order orders[SCRIPT_ORDERS_MAX], *order_pointers[SCRIPT_ORDERS_MAX];
+	Reeve__V1__Order orders[SCRIPT_COMMANDS_MAX], *command_pointers[SCRIPT_COMMANDS_MAX];
 };
 
 static inline void script_answer_free(struct script_answer *answer)
@@ -245,8 +245,8 @@ static inline void script_answer_fetch(struct script *script, int64_t incarnatio
 				task->incarnation = incarnation;
 				task->fetch_id = fetch_id;
 				task->given_ms = clock_monotonic_ms();
-				if (++script->open > script->open_most)
-					script->open_most = script->open;
+				if (++script->open > script->open_max)
+					script->open_max = script->open;
 			}
 			task->deliveries++;
 			reeve__v1__assignment__init(assignment);
@@ -266,12 +266,12 @@ static inline void script_answer_fetch(struct script *script, int64_t incarnatio
 	}
 	for (size_t i = 0; i < script->n_orders && !script->orders_in_heartbeats_only; i++) {
 		answer->orders[i] = script->orders[i];
-		answer->order_pointers[i] = &answer->orders[i];
+		answer->command_pointers[i] = &answer->orders[i];
 		answer->response.n_orders++;
 	}
 	answer->response.n_assignments = count;
 	answer->response.assignments = answer->pointers;
-	answer->response.orders = answer->order_pointers;
+	answer->response.orders = answer->command_pointers;
 	answer->response.incarnation = incarnation;
 	answer->response.fetch_id = fetch_id;
 	if (count && script->wrong_fetches > 0) {
@@ -336,8 +336,8 @@ static inline void script_fetch(void *arg, struct rpc_call *call, const Protobuf
 		    .fetch_id = request->fetch_id,
 		    .slots = request->slots,
 		    .until_ms = clock_monotonic_ms() + request->wait_ms};
-		if (++script->parked_now > script->parked_most)
-			script->parked_most = script->parked_now;
+		if (++script->parked_now > script->parked_max)
+			script->parked_max = script->parked_now;
 		held = true;
 	}
 	script_unlock(script);
@@ -419,8 +419,8 @@ static inline void script_report(void *arg, struct rpc_call *call, const Protobu
 
 	script_lock(script);
 	script->reports++;
-	if (request->n_results > script->report_most)
-		script->report_most = request->n_results;
+	if (request->n_results > script->report_max)
+		script->report_max = request->n_results;
 	pthread_cond_broadcast(&script->changed);
 	if (script->delay_reports && !script->delayed_call) {
 		script_delay(script, call, message);
@@ -466,7 +466,7 @@ static inline void script_heartbeat(void *arg, struct rpc_call *call, const Prot
 	struct script *script = arg;
 	const Reeve__V1__HeartbeatRequest *request = (const void *)message;
 	Reeve__V1__HeartbeatResponse response = REEVE__V1__HEARTBEAT_RESPONSE__INIT;
-	Reeve__V1__Order orders[SCRIPT_ORDERS_MAX], *pointers[SCRIPT_ORDERS_MAX];
+	Reeve__V1__Order orders[SCRIPT_COMMANDS_MAX], *pointers[SCRIPT_COMMANDS_MAX];
 
 	script_lock(script);
 	script->heartbeats++;
@@ -532,7 +532,7 @@ static inline void script_extend(void *arg, struct rpc_call *call, const Protobu
 	usleep((useconds_t)script->extend_delay_ms * 1000);
 	script_lock(script);
 	script->extends++;
-	response.run_ms = request->run_ms < script->extend_most_ms ? request->run_ms : script->extend_most_ms;
+	response.run_ms = request->run_ms < script->extend_max_ms ? request->run_ms : script->extend_max_ms;
 	response.expires_in_ms = response.run_ms + 30000;
 	pthread_cond_broadcast(&script->changed);
 	script_unlock(script);
@@ -729,7 +729,7 @@ static inline int64_t script_add(struct script *script, const char *type, const 
 }
 
 /* Sends a worker command with every answer from now on. */
-static inline void script_order(struct script *script, Reeve__V1__OrderKind kind, int64_t task_id, uint32_t value)
+static inline void script_command(struct script *script, Reeve__V1__OrderKind kind, int64_t task_id, uint32_t value)
 {
 	Reeve__V1__Order order = REEVE__V1__ORDER__INIT;
 
@@ -738,7 +738,7 @@ static inline void script_order(struct script *script, Reeve__V1__OrderKind kind
 	order.token = task_id ? task_id + SCRIPT_TOKEN : 0;
 	order.value = value;
 	script_lock(script);
-	assert(script->n_orders < SCRIPT_ORDERS_MAX);
+	assert(script->n_orders < SCRIPT_COMMANDS_MAX);
 	script->orders[script->n_orders++] = order;
 	script_unlock(script);
 }

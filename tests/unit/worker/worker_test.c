@@ -159,12 +159,12 @@ Test(worker, runs_thousands_once_within_its_capacity, .timeout = 60)
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, stage.script.n_done == COUNT));
 	cr_expect_eq(atomic_load(&runs), COUNT);
-	cr_expect_gt(stage.script.report_most, 10, "results were not gathered: at most %zu", stage.script.report_most);
+	cr_expect_gt(stage.script.report_max, 10, "results were not gathered: at most %zu", stage.script.report_max);
 	for (int id = 1; id <= COUNT; id++)
 		cr_assert_eq(stage.script.tasks[id].reports, 1);
 	/* Open at the manager are the tasks that the worker has and those whose report is in flight; this limits them. */
-	cr_expect_leq(stage.script.open_most, 3 * 300);
-	cr_expect_leq(stage.script.parked_most, 1);
+	cr_expect_leq(stage.script.open_max, 3 * 300);
+	cr_expect_leq(stage.script.parked_max, 1);
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
@@ -180,7 +180,7 @@ Test(worker, never_holds_more_than_its_capacity)
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, stage.script.beat.held == 5 && stage.script.beat.running == 3));
 	usleep(200 * 1000);
-	cr_expect_eq(stage.script.open_most, 5);
+	cr_expect_eq(stage.script.open_max, 5);
 	cr_expect_eq(stage.script.beat.held, 5);
 	cr_expect_eq(stage_close(&stage), 0);
 }
@@ -268,14 +268,14 @@ Test(worker, a_function_may_ask_for_more_time)
 	stage.script.tasks[id].timeout_ms = 300;
 	/* Without extensions it would expire during the run. */
 	stage.script.tasks[id].expires_in_ms = 1800;
-	stage.script.extend_most_ms = 1000;
+	stage.script.extend_max_ms = 1000;
 	stage_go(&stage);
 	stage_await(&stage, id);
 	cr_expect_eq(stage.script.tasks[id].outcome, OUTCOME(COMPLETED), "%s", stage.script.tasks[id].error);
 	cr_expect_str_eq(stage.script.tasks[id].result, "granted 5 times");
 	cr_expect_geq(stage.script.tasks[id].run_ms, 1000);
 	/* It is granted less than it asks for … */
-	stage.script.extend_most_ms = 100;
+	stage.script.extend_max_ms = 100;
 	script_lock(&stage.script);
 	stage.script.paused = true;
 	script_unlock(&stage.script);
@@ -285,7 +285,7 @@ Test(worker, a_function_may_ask_for_more_time)
 	stage_await(&stage, bounded);
 	cr_expect_str_eq(stage.script.tasks[bounded].code, "timeout");
 	/* … or nothing. */
-	stage.script.extend_most_ms = 0;
+	stage.script.extend_max_ms = 0;
 	stage.script.paused = true;
 	refused = script_add(&stage.script, "t", "1");
 	stage.script.tasks[refused].timeout_ms = 5000;

@@ -58,7 +58,7 @@ struct reeve_worker_options {
 	/* Do not fork the supervisor, which starts exec handlers and enforces the lease. The worker then refuses exec
 	 * handlers, and nothing ensures that a function ends before the worker's lease does; if it does not, two workers
 	 * may run the same task: docs/worker.md. */
-	bool no_spawner;
+	bool no_supervisor;
 };
 
 /* Creates a worker: copies the options and forks the supervisor. Call it before the program starts threads or uses nng.

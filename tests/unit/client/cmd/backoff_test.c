@@ -96,9 +96,9 @@ Test(backoff, says_what_is_wrong)
 Test(backoff, a_list_is_bounded)
 {
 	char text[1024] = "list:1s";
-	for (int i = 1; i < BACKOFF_DELAYS_MOST; i++)
+	for (int i = 1; i < BACKOFF_DELAYS_MAX; i++)
 		strcat(text, ",1s");
-	cr_assert(eq(sz, parsed(text)->n_delays, BACKOFF_DELAYS_MOST));
+	cr_assert(eq(sz, parsed(text)->n_delays, BACKOFF_DELAYS_MAX));
 	strcat(text, ",1s");
 	cr_assert(not(backoff_parse(&backoff, text, -1, &error)));
 	cr_assert(strstr(error.message, "at most 100 delays") != NULL);

@@ -13,7 +13,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-enum { MOST_ARGUMENTS = 32 };
+enum { MAX_ARGUMENTS = 32 };
 
 char run_out[1 << 20];
 char run_err[1 << 20];
@@ -61,10 +61,10 @@ static int run_with(int input, int output, int error, va_list list)
 {
 	int wanted[] = {input, output, error};
 	int kept[3];
-	char *arguments[MOST_ARGUMENTS + 1] = {(char *)"reeve"};
+	char *arguments[MAX_ARGUMENTS + 1] = {(char *)"reeve"};
 	int count = 1;
 
-	while (count < MOST_ARGUMENTS && (arguments[count] = va_arg(list, char *)))
+	while (count < MAX_ARGUMENTS && (arguments[count] = va_arg(list, char *)))
 		count++;
 	fflush(stdout);
 	for (int i = 0; i < 3; i++) {

@@ -46,7 +46,7 @@ static void make_tasks(int count)
 
 struct told {
 	int times[MANY + 1];
-	int n_ended, n_looks;
+	int n_ended, n_polls;
 	size_t pending;
 	bool enough;
 	int64_t end_next; /* a task to end at the next call of `looked`; 0: none */
@@ -65,7 +65,7 @@ static bool looked(void *arg, size_t pending)
 {
 	struct told *told = arg;
 
-	told->n_looks++;
+	told->n_polls++;
 	told->pending = pending;
 	if (told->end_next)
 		standin_end(standin, told->end_next, COMPLETED, "r");
@@ -119,7 +119,7 @@ Test(wait, only_looks, .init = begin, .fini = finish)
 Test(wait, asks_for_the_rest_alone_and_gives_up_in_time, .init = begin, .fini = finish)
 {
 	const int64_t ids[] = {1, 2, 3};
-	struct reeve_wait wait = {.timeout_ms = 300, .look_ms = 50, .ended = ended, .looked = looked, .arg = &told};
+	struct reeve_wait wait = {.timeout_ms = 300, .poll_ms = 50, .ended = ended, .looked = looked, .arg = &told};
 	int64_t begun = clock_monotonic_ms();
 	size_t pending;
 
@@ -129,7 +129,7 @@ Test(wait, asks_for_the_rest_alone_and_gives_up_in_time, .init = begin, .fini = 
 	cr_assert(ge(i64, clock_monotonic_ms() - begun, 300));
 	cr_assert(eq(sz, pending, 2));
 	cr_assert(told.n_ended == 1 && told.times[2] == 1);
-	cr_assert(ge(int, told.n_looks, 3));
+	cr_assert(ge(int, told.n_polls, 3));
 	cr_assert(eq(sz, told.pending, 2));
 	told.enough = true;
 	wait.timeout_ms = -1;

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAKE_PARKED_MOST = 20000 };
+enum { FAKE_PARKED_MAX = 20000 };
 
 struct fake_parked {
 	struct fake_manager *manager;
@@ -57,7 +57,7 @@ struct fake_manager {
 	uint8_t last_id[UUID_BYTES];
 	bool had_id;
 	int64_t remaining_ms;
-	struct fake_parked parked[FAKE_PARKED_MOST];
+	struct fake_parked parked[FAKE_PARKED_MAX];
 };
 
 static inline void fake_ping(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
@@ -169,7 +169,7 @@ static inline void fake_park(struct fake_manager *manager, struct rpc_call *call
 	struct fake_parked *parked;
 
 	pthread_mutex_lock(&manager->lock);
-	assert(manager->n_parked < FAKE_PARKED_MOST);
+	assert(manager->n_parked < FAKE_PARKED_MAX);
 	parked = &manager->parked[manager->n_parked++];
 	parked->manager = manager;
 	parked->call = call;

@@ -216,7 +216,7 @@ Test(rpc_server, counts_open_calls)
 	fake_manager_free(manager);
 }
 
-static void look_at_pings(struct fake_manager *manager, void *arg)
+static void check_pings(struct fake_manager *manager, void *arg)
 {
 	int64_t *seen = arg;
 
@@ -241,7 +241,7 @@ Test(rpc_server, idle_connections_ping_the_less_often_the_more_there_are)
 	for (int i = 0; i < 40; i++)
 		fds[i] = dial_bare(port_of(manager->url));
 	while (seen[0] < 40 && clock_monotonic_ms() < until_ms) {
-		fake_manager_do(manager, look_at_pings, seen);
+		fake_manager_do(manager, check_pings, seen);
 		pause_ms(10);
 	}
 	cr_assert_eq(seen[0], 40);
@@ -1229,7 +1229,7 @@ Test(rpc_server, operators_calls_pass_when_those_of_leases_have_taken_all_of_the
 	fake_manager_free(manager);
 }
 
-static void look_at_memory(struct fake_manager *manager, void *arg)
+static void check_memory(struct fake_manager *manager, void *arg)
 {
 	*(struct rpc_server_memory *)arg = rpc_server_memory(manager->server);
 }
@@ -1238,7 +1238,7 @@ static struct rpc_server_memory memory_of(struct fake_manager *manager)
 {
 	struct rpc_server_memory memory;
 
-	fake_manager_do(manager, look_at_memory, &memory);
+	fake_manager_do(manager, check_memory, &memory);
 	return memory;
 }
 
@@ -1671,7 +1671,7 @@ static void *read_all(void *arg)
 /* However fast the peer reads, one iteration of the loop sends at most 2 MiB. */
 Test(rpc_server, a_long_backlog_leaves_in_turns, .timeout = 20)
 {
-	enum { FRAMES = 4000, LENGTH = 20000, TURN_MOST = 8 << 18 };
+	enum { FRAMES = 4000, LENGTH = 20000, TURN_MAX = 8 << 18 };
 	static const struct conn_events events = {note_event, never_arrived, note_event, NULL};
 	struct event_base *base = event_base_new();
 	int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd, reader;
@@ -1698,18 +1698,18 @@ Test(rpc_server, a_long_backlog_leaves_in_turns, .timeout = 20)
 		conn_queue(conn, frame);
 	}
 	cr_assert_eq(pthread_create(&thread, NULL, read_all, &reader), 0);
-	before = conn_look(conn).backlog;
+	before = conn_poll(conn).backlog;
 	cr_assert_gt(before, (size_t)FRAMES * LENGTH);
 	conn_flush(conn);
 	while (before > 0) {
-		size_t left = conn_look(conn).backlog;
+		size_t left = conn_poll(conn).backlog;
 
 		largest = before - left > largest ? before - left : largest;
 		before = left;
 		if (left > 0)
 			event_base_loop(base, EVLOOP_ONCE);
 	}
-	cr_assert_leq(largest, TURN_MOST);
+	cr_assert_leq(largest, TURN_MAX);
 	conn_close(conn);
 	cr_assert_eq(noted, 1);
 	pthread_join(thread, NULL);

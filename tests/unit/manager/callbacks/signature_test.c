@@ -32,7 +32,7 @@ Test(callback_signature, text_and_base64_of_it_are_the_same_key)
 
 Test(callback_signature, secrets_are_checked)
 {
-	char longest[CALLBACK_SECRET_MOST + 2];
+	char longest[CALLBACK_SECRET_MAX + 2];
 
 	cr_expect(eq(ptr, (void *)callback_secret_problem("any text"), NULL));
 	cr_expect(eq(ptr, (void *)callback_secret_problem("whsec_c2VjcmV0"), NULL));

@@ -41,13 +41,13 @@ Test(callback_url, bad_ones_are_refused_with_the_reason)
 	    {"http://user:password@example.org/", "has a user's name in it; calls are signed, with a secret that is given besides"},
 	    {"http://[::1/", "is not a URL; one looks like https://example.org/path"},
 	};
-	char longest[CALLBACK_URL_MOST + 2] = "http://example.org/";
+	char longest[CALLBACK_URL_MAX + 2] = "http://example.org/";
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		cr_expect(eq(str, (char *)problem(bad[i].url), (char *)bad[i].problem), "%s", bad[i].url);
-	memset(longest + strlen(longest), 'x', CALLBACK_URL_MOST - strlen(longest));
+	memset(longest + strlen(longest), 'x', CALLBACK_URL_MAX - strlen(longest));
 	cr_expect(eq(str, (char *)problem(longest), ""));
-	longest[CALLBACK_URL_MOST] = 'x';
+	longest[CALLBACK_URL_MAX] = 'x';
 	cr_expect(eq(str, (char *)problem(longest), "is longer than 2048 bytes"));
 }
 

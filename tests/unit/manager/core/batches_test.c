@@ -20,9 +20,9 @@ Test(batches, are_looked_after_once_a_second)
 {
 	struct core *core = fake_core();
 	fake_pass(core, 500);
-	fake.batch_looks = 0;
+	fake.batch_polls = 0;
 	fake_pass(core, 10000);
-	cr_expect_eq(fake.batch_looks, 10);
+	cr_expect_eq(fake.batch_polls, 10);
 	cr_expect_eq(fake_count(FAKE_BATCH_MOVE), 0);
 	fake_end(core);
 }
@@ -31,15 +31,15 @@ Test(batches, a_kick_is_heeded_at_once_and_many_in_a_row_are_not)
 {
 	struct core *core = fake_core();
 	fake_pass(core, 500);
-	fake.batch_looks = 0;
+	fake.batch_polls = 0;
 	jobs_ask(core->base.jobs, JOB_BATCHES);
 	fake_pass(core, 1);
-	cr_expect_eq(fake.batch_looks, 1);
+	cr_expect_eq(fake.batch_polls, 1);
 	for (int i = 0; i < 100; i++) {
 		jobs_ask(core->base.jobs, JOB_BATCHES);
 		fake_pass(core, 1);
 	}
-	cr_expect(fake.batch_looks > 5 && fake.batch_looks < 15, "%d looks", fake.batch_looks);
+	cr_expect(fake.batch_polls > 5 && fake.batch_polls < 15, "%d looks", fake.batch_polls);
 	fake_end(core);
 }
 
@@ -51,14 +51,14 @@ Test(batches, a_kick_during_a_look_makes_it_look_again)
 	fake.batch_count = 1;
 	jobs_ask(core->base.jobs, JOB_BATCHES);
 	fake_pass(core, 20);
-	fake.batch_looks = fake.batch_count = 0;
+	fake.batch_polls = fake.batch_count = 0;
 	struct store_batch_move *move = move_taken(1, STORE_BATCH_STEP);
 	jobs_ask(core->base.jobs, JOB_BATCHES);
 	fake_pass(core, 50);
-	cr_expect_eq(fake.batch_looks, 0);
+	cr_expect_eq(fake.batch_polls, 0);
 	fake_ok(move);
 	fake_pass(core, 20);
-	cr_expect_eq(fake.batch_looks, 1);
+	cr_expect_eq(fake.batch_polls, 1);
 	fake_end(core);
 }
 
@@ -76,10 +76,10 @@ Test(batches, are_moved_one_after_the_other_and_looked_at_again_when_something_w
 	fake_fail(move, STATUS(UNAVAILABLE)); /* another session has locked it; the next one runs nevertheless */
 	move = move_taken(2, STORE_BATCH_RELEASE);
 	move->tasks = 1000;
-	fake.batch_looks = fake.batch_count = 0;
+	fake.batch_polls = fake.batch_count = 0;
 	fake_ok(move);
 	fake_pass(core, 50);
-	cr_expect_eq(fake.batch_looks, 1);
+	cr_expect_eq(fake.batch_polls, 1);
 	fake_end(core);
 }
 
@@ -92,16 +92,16 @@ Test(batches, when_several_are_locked_the_others_are_looked_for_without_them)
 	fake.batch_count = 4;
 	jobs_ask(core->base.jobs, JOB_BATCHES);
 	fake_pass(core, 20);
-	fake.batch_looks = fake.batch_count = 0;
+	fake.batch_polls = fake.batch_count = 0;
 	fake_fail(move_taken(1, STORE_BATCH_STEP), STATUS(UNAVAILABLE));
 	fake_fail(move_taken(2, STORE_BATCH_STEP), STATUS(UNAVAILABLE));
 	cr_expect_eq(fake_count(FAKE_BATCH_MOVE), 0, "the rest of the page is not tried");
 	fake_pass(core, 20);
-	cr_expect_eq(fake.batch_looks, 1, "but looked for, at once");
+	cr_expect_eq(fake.batch_polls, 1, "but looked for, at once");
 	cr_expect_eq(fake.batches_due.after, 2);
 	cr_expect(fake.batches_due.free_only);
 	fake_pass(core, 1000);
-	cr_expect_eq(fake.batch_looks, 2);
+	cr_expect_eq(fake.batch_polls, 2);
 	cr_expect_eq(fake.batches_due.after, 0, "then from the beginning again");
 	fake_end(core);
 }
@@ -114,12 +114,12 @@ Test(batches, what_nothing_was_done_for_waits_for_the_next_second)
 	fake.batch_count = 1;
 	jobs_ask(core->base.jobs, JOB_BATCHES);
 	fake_pass(core, 20);
-	fake.batch_looks = 0;
+	fake.batch_polls = 0;
 	fake_ok(move_taken(1, STORE_BATCH_STEP));
 	fake_pass(core, 900);
-	cr_expect_eq(fake.batch_looks, 0);
+	cr_expect_eq(fake.batch_polls, 0);
 	fake_pass(core, 200);
-	cr_expect_eq(fake.batch_looks, 1);
+	cr_expect_eq(fake.batch_polls, 1);
 	fake_end(core);
 }
 

@@ -85,7 +85,7 @@ Test(cluster, with_another_it_reads_its_own_slice)
 	int64_t due = fake_db_us() - 1000;
 
 	cr_expect_eq(page->slices, 2);
-	cr_expect_eq(page->slice, 0);
+	cr_expect_eq(page->shard, 0);
 	page->other = task(11, due);
 	fake_page(page, 2, (struct store_candidate[]){task(12, due), task(14, due)}, 0);
 	cr_expect_neq(fake_tries(fake_claim_taken(), 12), 0);
@@ -217,7 +217,7 @@ Test(cluster, all_that_was_passed_over_is_tried_in_its_turn)
 			fake_claim(claim, lost);
 		fake_pass(core, 50);
 		answer_pages(due, first);
-		struct store_look *look = fake_take(FAKE_LOOK); /* it won nothing: is its worker alive? */
+		struct store_poll *look = fake_take(FAKE_POLL); /* it won nothing: is its worker alive? */
 		if (look)
 			fake_ok(look);
 		if (fetch.answered)

@@ -65,9 +65,9 @@ Test(control, one_that_was_not_stored_is_not_told)
 }
 
 /* Answers the query of the commands in the table. */
-static void stands(int64_t incarnation, int count, struct store_order *orders)
+static void stands(int64_t incarnation, int count, struct store_worker_command *orders)
 {
-	struct store_orders *ask = fake_take(FAKE_ORDERS);
+	struct store_worker_commands *ask = fake_take(FAKE_COMMANDS);
 
 	cr_assert_not_null(ask, "nobody asked");
 	cr_expect_eq(ask->incarnation, incarnation);
@@ -78,8 +78,8 @@ static void stands(int64_t incarnation, int count, struct store_order *orders)
 
 Test(control, a_notification_has_the_orders_read_that_stand)
 {
-	struct store_order pause[] = {{"pause", 0, 0, 0}};
-	struct store_order many[] = {{"cancel", 3, 4, 0}, {"concurrency", 0, 0, 3}, {"stop", 0, 0, 0}};
+	struct store_worker_command pause[] = {{"pause", 0, 0, 0}};
+	struct store_worker_command many[] = {{"cancel", 3, 4, 0}, {"concurrency", 0, 0, 3}, {"stop", 0, 0, 0}};
 
 	begin();
 	core_notified(core, "order 8 2 stop 0");
@@ -103,9 +103,9 @@ Test(control, a_notification_of_what_does_not_stand_does_nothing)
 	cr_expect_eq(second.answered, 0);
 	for (int i = 0; i < 1000; i++)
 		core_notified(core, "order 8 1 stop 0");
-	cr_expect_eq(fake_count(FAKE_ORDERS), 0, "not so soon again");
+	cr_expect_eq(fake_count(FAKE_COMMANDS), 0, "not so soon again");
 	core_notified(core, "order 8 99 stop 0");
-	cr_expect_eq(fake_count(FAKE_ORDERS), 0, "it has no Fetch here");
+	cr_expect_eq(fake_count(FAKE_COMMANDS), 0, "it has no Fetch here");
 	fake_pass(core, 100);
 	core_notified(core, "order 8 1 stop 0");
 	stands(1, 0, NULL);
@@ -134,7 +134,7 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 
 /* Answers a heartbeat of incarnation 1 with these worker commands. A new pause ends the worker's parked Fetches without
  * tasks; a repeated number of handlers, or a task to cancel, leaves them parked. */
-static void beat_with(const struct store_order *orders, int count)
+static void beat_with(const struct store_worker_command *orders, int count)
 {
 	struct store_heartbeat op = {.op.done = on_heartbeat, .incarnation = 1, .seq = 2};
 	const struct store_holding holding = {.incarnation = 1, .highest_fetch = 2};
@@ -142,7 +142,7 @@ static void beat_with(const struct store_order *orders, int count)
 	begin();
 	leases_heartbeat(core->leases, &op, &holding);
 	struct store_heartbeat *given = fake_take(FAKE_HEARTBEAT);
-	given->orders = (struct store_order *)orders;
+	given->orders = (struct store_worker_command *)orders;
 	given->order_count = count;
 	fake_ok(given);
 	cr_expect_eq(answered, 1);
@@ -155,7 +155,7 @@ Test(control, standing_orders_end_parked_fetches)
 	static const char *const kinds[] = {"pause", "drain", "stop"};
 
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-		struct store_order order = {.task_id = 0};
+		struct store_worker_command order = {.task_id = 0};
 
 		answered = 0;
 		snprintf(order.kind, sizeof order.kind, "%s", kinds[i]);
@@ -167,7 +167,7 @@ Test(control, standing_orders_end_parked_fetches)
 
 Test(control, other_standing_orders_leave_them_parked)
 {
-	const struct store_order orders[] = {{"concurrency", 0, 0, 5}, {"cancel", 3, 4, 0}};
+	const struct store_worker_command orders[] = {{"concurrency", 0, 0, 5}, {"cancel", 3, 4, 0}};
 
 	beat_with(orders, 2);
 	cr_expect_eq(first.code, STATUS(UNAVAILABLE), "it waited to the end");

@@ -472,7 +472,7 @@ Test(dispatch, one_that_does_not_park_gets_what_was_left_to_another_manager)
 	struct fetch_request request = {.incarnation = 1, .fetch_id = 1, .wait_ms = -1, .slots = 1};
 
 	begin(0);
-	window_slice(core->window, 2, 0);
+	window_shard(core->window, 2, 0);
 	fake_fetch(core, &fetch, request);
 	cr_expect_eq(fetch.answered, 0, "which streams there are is being looked for");
 	fake_stream(route, 0);
@@ -723,7 +723,7 @@ Test(dispatch, a_worker_whose_claim_won_nothing_is_looked_at)
 	fake_fetch(core, &lost, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	fake_claim(fake_claim_taken(), 1);
 	cr_expect_eq(lost.answered, 0);
-	struct store_look *look = fake_take(FAKE_LOOK);
+	struct store_poll *look = fake_take(FAKE_POLL);
 	cr_assert_not_null(look);
 	cr_expect_eq(look->incarnation, 1);
 	look->lost = true;
@@ -749,7 +749,7 @@ Test(dispatch, a_worker_that_lives_goes_on_waiting)
 	begin(1);
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	fake_claim(fake_claim_taken(), 1);
-	struct store_look *look = fake_take(FAKE_LOOK);
+	struct store_poll *look = fake_take(FAKE_POLL);
 	look->lost = false;
 	fake_ok(look);
 	cr_expect_eq(fetch.answered, 0);
@@ -789,7 +789,7 @@ Test(dispatch, an_incarnation_that_never_was_takes_part_in_no_claim)
 	ask->life = STORE_LIFE_NEVER;
 	fake_ok(ask);
 	cr_expect_eq(invented.code, STATUS(FAILED_PRECONDITION));
-	cr_expect_eq(fake_count(FAKE_LOOK), 0);
+	cr_expect_eq(fake_count(FAKE_POLL), 0);
 	cr_expect_null(sessions_find(core->sessions, 666), "nothing is kept of it");
 	fake_claim(claim, 0);
 	cr_expect_eq(honest.count, 5);
@@ -835,7 +835,7 @@ Test(dispatch, questions_about_a_fetch_are_its_callers)
 	ask->life = STORE_LIFE_LIVES;
 	fake_ok(ask);
 	fake_claim(fake_claim_taken(), 1);
-	struct store_look *look = fake_take(FAKE_LOOK);
+	struct store_poll *look = fake_take(FAKE_POLL);
 	cr_assert_not_null(look);
 	cr_expect_eq(look->op.origin, 77);
 	fake_ok(look);
@@ -856,9 +856,9 @@ Test(dispatch, one_look_at_a_worker_at_a_time_and_no_claim_meanwhile)
 	cr_expect_eq(claim->fetch_count, 2);
 	claim->won_count = 0;
 	fake_ok(claim); /* both have won nothing */
-	struct store_look *look = fake_take(FAKE_LOOK);
+	struct store_poll *look = fake_take(FAKE_POLL);
 	cr_expect_eq(look->incarnation, 1);
-	cr_expect_eq(fake_count(FAKE_LOOK), 0, "one question for both");
+	cr_expect_eq(fake_count(FAKE_POLL), 0, "one question for both");
 
 	/* The two are in no claim while that query is in flight. */
 	for (struct store_page *page; (page = fake_take(FAKE_PAGE));)
@@ -892,7 +892,7 @@ Test(dispatch, one_that_is_lost_while_it_is_being_claimed_for_ends_with_the_clai
 	claim->won_count = 0;
 	fake_ok(claim);
 	cr_expect_eq(lost.code, STATUS(FAILED_PRECONDITION));
-	cr_expect_eq(fake_count(FAKE_LOOK), 0, "there is nothing to ask");
+	cr_expect_eq(fake_count(FAKE_POLL), 0, "there is nothing to ask");
 	cr_expect_eq(fake_count(FAKE_CLAIM), 0);
 
 	/* An answer has the tasks that were won before the worker was lost. */
@@ -915,16 +915,16 @@ Test(dispatch, one_that_is_lost_while_it_is_being_claimed_for_ends_with_the_clai
 Test(dispatch, an_order_goes_with_a_parked_fetch)
 {
 	struct fake_fetch mine, other;
-	struct store_order order = {.kind = "cancel", .task_id = 3, .token = 4};
+	struct store_worker_command order = {.kind = "cancel", .task_id = 3, .token = 4};
 
 	begin(0);
 	fake_fetch(core, &mine, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	fake_fetch(core, &other, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
-	dispatch_orders(core->dispatch, 1, &order, 1);
+	dispatch_commands(core->dispatch, 1, &order, 1);
 	cr_expect_eq(mine.orders, 1);
 	cr_expect_eq(mine.code, STATUS(OK));
 	cr_expect_eq(other.answered, 0);
-	dispatch_orders(core->dispatch, 1, &order, 1); /* no Fetch is parked: the next heartbeat has the command */
+	dispatch_commands(core->dispatch, 1, &order, 1); /* no Fetch is parked: the next heartbeat has the command */
 	fake_end(core);
 }
 

@@ -13,7 +13,7 @@ static void on_fetched(void *arg, const struct fetch_answer *answer, const struc
 	fetch->code = error ? error->code : STATUS(OK);
 	if (error)
 		return;
-	cr_assert_leq(answer->won_count, FAKE_WON_MOST);
+	cr_assert_leq(answer->won_count, FAKE_WON_MAX);
 	for (int i = 0; i < answer->won_count; i++)
 		fetch->ids[i] = answer->won[i]->id;
 	fetch->count = answer->won_count;

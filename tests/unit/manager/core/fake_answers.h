@@ -5,13 +5,13 @@
 #include "manager/core/dispatch.h"
 #include "tests/unit/manager/core/fake_store.h"
 
-enum { FAKE_WON_MOST = 400 };
+enum { FAKE_WON_MAX = 400 };
 
 /* A Fetch and its answer. */
 struct fake_fetch {
 	int answered;              /* how often: never more than once */
 	int count;
-	int64_t ids[FAKE_WON_MOST];
+	int64_t ids[FAKE_WON_MAX];
 	int orders;
 	int64_t parked_ms, again_in_ms;
 	reeve_status code;         /* OK, or why it was not answered */

@@ -15,8 +15,8 @@ struct given {
 
 struct fake fake;
 static struct given *all;
-static struct store_route routes[FAKE_ROUTES_MOST];
-static bool retired[FAKE_ROUTES_MOST];
+static struct store_route routes[FAKE_ROUTES_MAX];
+static bool retired[FAKE_ROUTES_MAX];
 static int route_count;
 static struct core *under_test;
 
@@ -46,12 +46,12 @@ GIVEN(redeliver, FAKE_REDELIVER, store_redeliver)
 GIVEN(report, FAKE_REPORT, store_report)
 GIVEN(expire, FAKE_EXPIRE, store_expire)
 GIVEN(edit, FAKE_EDIT, store_edit)
-GIVEN(look, FAKE_LOOK, store_look)
-GIVEN(orders, FAKE_ORDERS, store_orders)
+GIVEN(poll, FAKE_POLL, store_poll)
+GIVEN(worker_commands, FAKE_COMMANDS, store_worker_commands)
 GIVEN(ended, FAKE_ENDED, store_ended)
-GIVEN(tick, FAKE_TICK, store_tick)
+GIVEN(manager_heartbeat, FAKE_MANAGER_HEARTBEAT, store_manager_heartbeat)
 GIVEN(wake, FAKE_WAKE, store_wake)
-GIVEN(upkeep, FAKE_UPKEEP, store_upkeep)
+GIVEN(maintenance, FAKE_MAINTENANCE, store_maintenance)
 GIVEN(roll, FAKE_ROLL, store_roll)
 GIVEN(fold, FAKE_FOLD, store_fold)
 GIVEN(watch, FAKE_WATCH, store_watch)
@@ -62,9 +62,9 @@ GIVEN(take_back, FAKE_TAKE_BACK, store_take_back)
 GIVEN(control, FAKE_CONTROL, store_control)
 GIVEN(batches_due, FAKE_BATCHES, store_batches_due)
 GIVEN(batch_move, FAKE_BATCH_MOVE, store_batch_move)
-GIVEN(schedules_tick, FAKE_SCHEDULES, store_schedules_tick)
-GIVEN(admit, FAKE_ADMIT, store_admit)
-GIVEN(late, FAKE_LATE, store_late)
+GIVEN(schedules_fire, FAKE_SCHEDULES, store_schedules_fire)
+GIVEN(ingest, FAKE_INGEST, store_ingest)
+GIVEN(rescan, FAKE_RESCAN, store_rescan)
 GIVEN(pipelines_start, FAKE_PIPELINES, store_pipelines_start)
 GIVEN(queue_stops, FAKE_QUEUE_STOPS, store_queue_stops)
 GIVEN(queue_end, FAKE_QUEUE_END, store_queue_end)
@@ -95,7 +95,7 @@ static int64_t now_ms(void)
 	return fake.now_ms;
 }
 
-static void alarm_set(void *arg, int64_t at_ms)
+static void timer_set(void *arg, int64_t at_ms)
 {
 	(void)arg;
 	if (at_ms < fake.alarm_ms)
@@ -121,7 +121,7 @@ static void dispatch_due(void *arg)
 
 int fake_route(const char *queue, const char *type)
 {
-	assert(route_count < FAKE_ROUTES_MOST);
+	assert(route_count < FAKE_ROUTES_MAX);
 	routes[route_count] = (struct store_route){route_count + 1, queue, type};
 	return ++route_count;
 }
@@ -173,7 +173,7 @@ void fake_fail(void *op, reeve_status code)
 
 /* --- Recurring operations ---------------------------------------------------------------------------------------- */
 
-/* Computes the same sum as manager_tick.sql. */
+/* Computes the same sum as manager_heartbeat.sql. */
 static int64_t fingerprint_of_routes(void)
 {
 	int64_t sum = 0;
@@ -218,11 +218,11 @@ static void answer_queues(struct store_queues *op)
 	fake_ok(op);
 }
 
-static void answer_tick(struct store_tick *op)
+static void answer_manager_heartbeat(struct store_manager_heartbeat *op)
 {
-	struct store_peer peers[1 + FAKE_WORKERS_MOST];
+	struct store_peer peers[1 + FAKE_WORKERS_MAX];
 
-	assert(fake.other_managers <= FAKE_WORKERS_MOST);
+	assert(fake.other_managers <= FAKE_WORKERS_MAX);
 	char queues[STORE_FINGERPRINT];
 
 	fingerprint(queues, sizeof queues);
@@ -249,14 +249,14 @@ static void answer_tick(struct store_tick *op)
 
 static void answer_wake(struct store_wake *op)
 {
-	fake.wakes++;
+	fake.notifier++;
 	snprintf(fake.woken, sizeof fake.woken, "%s", op->payload);
 	fake_ok(op);
 }
 
 static void answer_expire(struct store_expire *op)
 {
-	fake.expired_looks++;
+	fake.expired_polls++;
 	op->count = 0;
 	op->more = false;
 	fake_ok(op);
@@ -264,7 +264,7 @@ static void answer_expire(struct store_expire *op)
 
 static void answer_watch(struct store_watch *op)
 {
-	fake.watch_looks++;
+	fake.watch_polls++;
 	op->beats = fake.beats;
 	op->count = fake.workers;
 	fake_ok(op);
@@ -280,30 +280,30 @@ static void answer_sweep(struct store_sweep *op)
 
 static void answer_batches(struct store_batches_due *op)
 {
-	fake.batch_looks++;
+	fake.batch_polls++;
 	fake.batches_due = *op;
 	op->due = fake.batches;
 	op->count = fake.batch_count;
 	fake_ok(op);
 }
 
-static void answer_schedules(struct store_schedules_tick *op)
+static void answer_schedules(struct store_schedules_fire *op)
 {
-	fake.schedule_looks++;
+	fake.schedule_polls++;
 	op->ticks = NULL;
 	op->count = 0;
 	op->next_us = fake.schedule_next_us;
 	fake_ok(op);
 }
 
-static void answer_admit(struct store_admit *op)
+static void answer_ingest(struct store_ingest *op)
 {
-	fake.admit_looks++;
+	fake.ingest_polls++;
 	op->walked = 0;
 	fake_ok(op);
 }
 
-static void answer_upkeep(struct store_upkeep *op)
+static void answer_maintenance(struct store_maintenance *op)
 {
 	op->more = false;
 	fake_ok(op);
@@ -318,7 +318,7 @@ static void answer_roll(struct store_roll *op)
 static void answer_fold(struct store_fold *op)
 {
 	fake.folds++;
-	op->arrivals = fake.arrivals;
+	op->inbox = fake.inbox;
 	op->more = fake.folds_more > 0;
 	fake.folds_more -= op->more;
 	fake_ok(op);
@@ -327,17 +327,17 @@ static void answer_fold(struct store_fold *op)
 static void answer_recurring(void)
 {
 	static const enum fake_kind recurring[] = {
-	    FAKE_TICK, FAKE_QUEUES, FAKE_ROUTES, FAKE_WAKE, FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_UPKEEP,
-	    FAKE_BATCHES, FAKE_SCHEDULES, FAKE_ADMIT, FAKE_ROLL, FAKE_FOLD};
+	    FAKE_MANAGER_HEARTBEAT, FAKE_QUEUES, FAKE_ROUTES, FAKE_WAKE, FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_MAINTENANCE,
+	    FAKE_BATCHES, FAKE_SCHEDULES, FAKE_INGEST, FAKE_ROLL, FAKE_FOLD};
 
 	for (size_t i = 0; i < sizeof recurring / sizeof *recurring; i++)
-		for (void *op; !(fake.admitting && recurring[i] == FAKE_ADMIT) && (op = fake_take(recurring[i]));) {
+		for (void *op; !(fake.admitting && recurring[i] == FAKE_INGEST) && (op = fake_take(recurring[i]));) {
 			if (fake.down) {
 				fake_fail(op, STATUS(UNAVAILABLE));
 				continue;
 			}
 			switch (recurring[i]) {
-			case FAKE_TICK: answer_tick(op); break;
+			case FAKE_MANAGER_HEARTBEAT: answer_manager_heartbeat(op); break;
 			case FAKE_ROLL: answer_roll(op); break;
 			case FAKE_FOLD: answer_fold(op); break;
 			case FAKE_QUEUES: answer_queues(op); break;
@@ -348,8 +348,8 @@ static void answer_recurring(void)
 			case FAKE_SWEEP: answer_sweep(op); break;
 			case FAKE_BATCHES: answer_batches(op); break;
 			case FAKE_SCHEDULES: answer_schedules(op); break;
-			case FAKE_ADMIT: answer_admit(op); break;
-			default: answer_upkeep(op); break;
+			case FAKE_INGEST: answer_ingest(op); break;
+			default: answer_maintenance(op); break;
 			}
 		}
 }
@@ -385,7 +385,7 @@ struct core *fake_core_with(const struct core_options *options)
 {
 	struct core_options o = *options;
 	const struct core_host host = {.now_ms = now_ms, .dispatch = dispatch_due};
-	const struct jobs_host jobs_host = {.now_ms = now_ms, .alarm = alarm_set};
+	const struct jobs_host jobs_host = {.now_ms = now_ms, .alarm = timer_set};
 
 	o.lease_ms = o.lease_ms ? o.lease_ms : 15000;
 	o.heartbeat_ms = o.heartbeat_ms ? o.heartbeat_ms : 4000;

@@ -22,12 +22,12 @@ enum fake_kind {
 	FAKE_REPORT,
 	FAKE_EXPIRE,
 	FAKE_EDIT,
-	FAKE_LOOK,
-	FAKE_ORDERS,
+	FAKE_POLL,
+	FAKE_COMMANDS,
 	FAKE_ENDED,
-	FAKE_TICK,
+	FAKE_MANAGER_HEARTBEAT,
 	FAKE_WAKE,
-	FAKE_UPKEEP,
+	FAKE_MAINTENANCE,
 	FAKE_ROLL,
 	FAKE_FOLD,
 	FAKE_WATCH,
@@ -39,8 +39,8 @@ enum fake_kind {
 	FAKE_BATCHES,
 	FAKE_BATCH_MOVE,
 	FAKE_SCHEDULES,
-	FAKE_ADMIT,
-	FAKE_LATE,
+	FAKE_INGEST,
+	FAKE_RESCAN,
 	FAKE_PIPELINES,
 	FAKE_QUEUE_STOPS,
 	FAKE_QUEUE_END,
@@ -49,10 +49,10 @@ enum fake_kind {
 
 enum {
 	FAKE_MANAGER = 7, /* the number of the manager under test */
-	FAKE_ROUTES_MOST = 30100,
-	FAKE_WORKERS_MOST = 8,
-	FAKE_QUEUES_MOST = 4,
-	FAKE_BATCHES_MOST = 4,
+	FAKE_ROUTES_MAX = 30100,
+	FAKE_WORKERS_MAX = 8,
+	FAKE_QUEUES_MAX = 4,
+	FAKE_BATCHES_MAX = 4,
 };
 
 /* The data of the fake database, for the test to change. */
@@ -68,23 +68,23 @@ struct fake {
 	int64_t others_seq;     /* sequence number of their heartbeats, if these have stopped; 0: it increases */
 	int64_t own_seq;        /* the same for the manager under test */
 	int workers;            /* number of live incarnations: */
-	struct store_beat beats[FAKE_WORKERS_MOST];
-	int watch_looks, sweeps;
+	struct store_beat beats[FAKE_WORKERS_MAX];
+	int watch_polls, sweeps;
 	int64_t assignments;    /* the newest journal row */
-	struct store_queue queues[FAKE_QUEUES_MOST]; /* those with settings */
+	struct store_queue queues[FAKE_QUEUES_MAX]; /* those with settings */
 	int queue_count, queue_changes;              /* raise the second with each change */
 	bool down;              /* recurring operations fail */
-	int wakes;              /* number of notifications sent */
+	int notifier;              /* number of notifications sent */
 	char woken[7900];       /* the last notification */
-	int expired_looks;
+	int expired_polls;
 	int64_t schedule_next_us; /* time until the next schedule is due */
-	int schedule_looks;
-	struct store_batch_due batches[FAKE_BATCHES_MOST]; /* these batches have something to do */
-	int batch_count, batch_looks;
+	int schedule_polls;
+	struct store_batch_due batches[FAKE_BATCHES_MAX]; /* these batches have something to do */
+	int batch_count, batch_polls;
 	struct store_batches_due batches_due; /* the last query for batches */
-	bool arrivals;          /* the counts job finds tasks in the inbox */
+	bool inbox;          /* the counts job finds tasks in the inbox */
 	bool admitting;         /* the test answers the operations that ingest tasks */
-	int admit_looks;
+	int ingest_polls;
 	int folds, folds_more;  /* number of folds; this many more find a full page */
 };
 extern struct fake fake;

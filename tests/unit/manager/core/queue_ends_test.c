@@ -58,7 +58,7 @@ Test(queue_ends, a_stop_is_gone_on_with_until_nothing_is_left)
 	struct core *core = fake_core();
 	struct store_stop_work work = {"q", "me", 9};
 	fake_pass(core, 500);
-	queue_stops_look(core->queue_stops);
+	queue_stops_poll(core->queue_stops);
 	fake_pass(core, 1);
 	struct store_queue_stops *look = fake_take(FAKE_QUEUE_STOPS);
 	cr_assert_not_null(look);

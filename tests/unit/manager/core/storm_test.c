@@ -62,7 +62,7 @@ struct hand { /* a worker of ours */
 	struct fake_fetch fetch;
 	bool fetching;
 	int64_t fetch_id;
-	int held[FAKE_WON_MOST];
+	int held[FAKE_WON_MAX];
 	int count;
 };
 
@@ -73,7 +73,7 @@ static struct under_way ops[OPS];
 static int op_count;
 static struct foreign foreign[16];
 static int foreign_count;
-static char wakes[WAKES][96];
+static char notifier[WAKES][96];
 static int wake_count;
 static struct hand hands[WORKERS + 1];
 static int routes[3];
@@ -100,7 +100,7 @@ static void wake(int route, int32_t priority, int64_t run_at)
 	earliest = wake_count && earliest < run_at ? earliest : run_at;
 	if (wake_count == WAKES) /* too many: replaced by one about any stream */
 		wake_count = 0, route = 0, run_at = earliest;
-	snprintf(wakes[wake_count++], sizeof *wakes, "%d %d %d %lld", FAKE_MANAGER + 1, route, priority, (long long)run_at);
+	snprintf(notifier[wake_count++], sizeof *notifier, "%d %d %d %lld", FAKE_MANAGER + 1, route, priority, (long long)run_at);
 }
 
 /* --- The database ------------------------------------------------------------------------------------------------- */
@@ -194,7 +194,7 @@ static void redeliver_begin(struct under_way *u)
 {
 	struct store_redeliver *ask = u->op;
 
-	u->won = calloc(FAKE_WON_MOST, sizeof *u->won);
+	u->won = calloc(FAKE_WON_MAX, sizeof *u->won);
 	for (int id = 1; id <= row_count; id++)
 		if (rows[id].state == ROW_RUNS && rows[id].worker == ask->fetch.incarnation &&
 		    rows[id].fetch_id == ask->fetch.fetch_id)
@@ -388,7 +388,7 @@ static void answer_op(int index)
 static void gather(void)
 {
 	static const enum fake_kind kinds[] = {
-	    FAKE_PAGE, FAKE_STREAMS, FAKE_CLAIM, FAKE_REDELIVER, FAKE_SUBMIT, FAKE_REPORT, FAKE_EDIT, FAKE_LOOK};
+	    FAKE_PAGE, FAKE_STREAMS, FAKE_CLAIM, FAKE_REDELIVER, FAKE_SUBMIT, FAKE_REPORT, FAKE_EDIT, FAKE_POLL};
 
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		for (void *op; op_count < OPS && (op = fake_take(kinds[i])); op_count++)
@@ -523,8 +523,8 @@ static void hear_wake(void)
 
 	if (!wake_count)
 		return;
-	strcpy(said, wakes[0]);
-	memmove(wakes, wakes + 1, sizeof *wakes * (size_t)(--wake_count));
+	strcpy(said, notifier[0]);
+	memmove(notifier, notifier + 1, sizeof *notifier * (size_t)(--wake_count));
 	core_notified(core, said);
 }
 
@@ -532,7 +532,7 @@ static void hear_wake(void)
 
 struct own_report {
 	struct store_report op;
-	struct store_result results[FAKE_WON_MOST];
+	struct store_result results[FAKE_WON_MAX];
 };
 
 static void on_reported(struct store_op *op, const struct reeve_error *error)

@@ -328,7 +328,7 @@ Test(edit, a_cancelled_task_is_no_candidate_and_its_waiters_are_told)
 
 Test(edit, the_worker_of_a_running_task_is_told)
 {
-	struct store_edited task = {.id = 7, .status = "executing", .changed = true, .ordered_worker = 1, .token = 12};
+	struct store_edited task = {.id = 7, .status = "executing", .changed = true, .commanded_worker = 1, .token = 12};
 
 	begin();
 	edit(STORE_CANCEL, &task, 1);

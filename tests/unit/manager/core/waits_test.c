@@ -38,7 +38,7 @@ static void wait_for(struct told *told, int count, const int64_t *ids, int64_t m
 }
 
 /* Answers the oldest query: these tasks have ended, and the others exist. */
-static void look_answered(int count, const int64_t *ended)
+static void poll_answered(int count, const int64_t *ended)
 {
 	struct store_ended *look = fake_take(FAKE_ENDED);
 
@@ -70,7 +70,7 @@ Test(waits, what_has_ended_already_is_told_after_one_look)
 	core = fake_core();
 	wait_for(&told, IDS(3, 1, 2), 10000);
 	cr_expect_eq(told.calls, 0);
-	look_answered(IDS(1, 2, 3));
+	poll_answered(IDS(1, 2, 3));
 	cr_expect_eq(told.calls, 1);
 	cr_expect_eq(told.count, 3);
 	cr_expect_eq(told.code, STATUS(OK));
@@ -86,7 +86,7 @@ Test(waits, what_ends_here_is_told_at_once)
 
 	core = fake_core();
 	wait_for(&told, IDS(1, 2), 10000);
-	look_answered(0, NULL);
+	poll_answered(0, NULL);
 	waits_ended(core->waits, 2);
 	waits_ended(core->waits, 2);
 	cr_expect_eq(told.calls, 0);
@@ -105,13 +105,13 @@ Test(waits, what_ends_while_it_is_looked_for_counts)
 	core = fake_core();
 	wait_for(&told, IDS(1, 2), 10000);
 	waits_ended(core->waits, 1);
-	look_answered(1, (int64_t[]){2});
+	poll_answered(1, (int64_t[]){2});
 	cr_expect_eq(told.calls, 1);
 	cr_expect_eq(told.count, 2);
 	wait_for(&told, IDS(5), 10000);
 	waits_ended(core->waits, 5);
 	cr_expect_eq(told.calls, 0, "it is not known yet whether all ids are tasks");
-	look_answered(0, NULL);
+	poll_answered(0, NULL);
 	cr_expect_eq(told.calls, 1);
 	cr_expect_eq(told.count, 1);
 	fake_end(core);
@@ -126,7 +126,7 @@ Test(waits, doubles_count_once_and_many_may_wait_for_one)
 	wait_for(&two, IDS(4, 5), 10000);
 	wait_for(&three, IDS(4), 10000);
 	for (int i = 0; i < 3; i++)
-		look_answered(0, NULL);
+		poll_answered(0, NULL);
 	waits_ended(core->waits, 4);
 	cr_expect_eq(one.calls, 1);
 	cr_expect_eq(one.count, 1);
@@ -144,7 +144,7 @@ Test(waits, when_the_time_is_over_the_ended_ones_are_told)
 
 	core = fake_core();
 	wait_for(&told, IDS(1, 2, 3), 450);
-	look_answered(IDS(3));
+	poll_answered(IDS(3));
 	waits_ended(core->waits, 1);
 	fake_pass(core, 440);
 	cr_expect_eq(told.calls, 0);
@@ -164,7 +164,7 @@ Test(waits, without_time_it_only_looks)
 	wait_for(&told, IDS(1, 2), 0);
 	fake_pass(core, 3000);
 	cr_expect_eq(told.calls, 0, "a look that takes long is waited for");
-	look_answered(IDS(2));
+	poll_answered(IDS(2));
 	cr_expect_eq(told.calls, 1);
 	cr_expect_eq(told.count, 1);
 	fake_end(core);
@@ -177,8 +177,8 @@ Test(waits, what_ends_elsewhere_is_found)
 	core = fake_core();
 	wait_for(&told, IDS(1, 2), 10000);
 	wait_for(&other, IDS(2, 3), 10000);
-	look_answered(0, NULL);
-	look_answered(0, NULL);
+	poll_answered(0, NULL);
+	poll_answered(0, NULL);
 	fake_pass(core, 600);
 	cr_expect_eq(fake_count(FAKE_ENDED), 1, "one look for all");
 	struct store_ended *look = fake_take(FAKE_ENDED);
@@ -186,11 +186,11 @@ Test(waits, what_ends_elsewhere_is_found)
 	fake_fail(look, STATUS(UNAVAILABLE));
 	cr_expect_eq(told.calls, 0);
 	fake_pass(core, 600);
-	look_answered(IDS(1, 2));
+	poll_answered(IDS(1, 2));
 	cr_expect_eq(told.calls, 1);
 	cr_expect_eq(other.calls, 0);
 	fake_pass(core, 600);
-	look_answered(IDS(3));
+	poll_answered(IDS(3));
 	cr_expect_eq(other.calls, 1);
 	fake_pass(core, 2000);
 	cr_expect_eq(fake_count(FAKE_ENDED), 0, "nobody waits any more");
@@ -209,7 +209,7 @@ Test(waits, many_are_looked_for_in_turns)
 		ids[i] = i + 1;
 	for (int i = 0; i < 3; i++) {
 		wait_for(&told[i], MANY, ids + i * MANY, 60000);
-		look_answered(0, NULL);
+		poll_answered(0, NULL);
 	}
 	for (int round = 0; round < 4; round++) {
 		fake_pass(core, 600);
@@ -263,13 +263,13 @@ Test(waits, who_is_told_may_wait_on)
 	wait_for(&other, IDS(1), 10000);
 	wait_for(&told, IDS(1), 10000);
 	told.waits_on = other.waits_on = true;
-	look_answered(0, NULL);
-	look_answered(0, NULL);
+	poll_answered(0, NULL);
+	poll_answered(0, NULL);
 	waits_ended(core->waits, 1);
 	cr_expect_eq(told.calls, 1);
 	cr_expect_eq(other.calls, 1);
-	look_answered(IDS(1));
-	look_answered(IDS(1));
+	poll_answered(IDS(1));
+	poll_answered(IDS(1));
 	cr_expect_eq(told.calls, 2);
 	cr_expect_eq(other.calls, 2);
 	fake_end(core);
@@ -281,7 +281,7 @@ Test(waits, all_are_told_at_the_end)
 
 	core = fake_core();
 	wait_for(&looked, IDS(1), 10000);
-	look_answered(0, NULL);
+	poll_answered(0, NULL);
 	wait_for(&unlooked, IDS(1, 2), 10000);
 	fake_end(core);
 	cr_expect_eq(looked.calls, 1);
@@ -298,18 +298,18 @@ Test(waits, ends_when_it_is_cancelled)
 
 	core = fake_core();
 	waits_add(core->waits, (int64_t[]){1, 2}, 2, 10000, 0, on_wait, &late, &waiter);
-	look_answered(0, NULL);
+	poll_answered(0, NULL);
 	waits_cancel(waiter);
 	cr_expect_eq(late.calls, 1);
 	cr_expect_eq(late.code, STATUS(CANCELLED));
 	waits_add(core->waits, (int64_t[]){1, 2}, 2, 10000, 0, on_wait, &early, &waiter);
 	waits_cancel(waiter);
 	cr_expect_eq(early.calls, 0, "its look is under way");
-	look_answered(0, NULL);
+	poll_answered(0, NULL);
 	cr_expect_eq(early.calls, 1);
 	cr_expect_eq(early.code, STATUS(CANCELLED));
 	wait_for(&other, IDS(2), 10000);
-	look_answered(0, NULL);
+	poll_answered(0, NULL);
 	waits_ended(core->waits, 2);
 	cr_expect_eq(other.calls, 1);
 	cr_expect_eq(other.code, STATUS(OK));

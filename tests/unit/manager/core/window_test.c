@@ -552,7 +552,7 @@ static void claim_locked(struct store_claim *claim)
 		claim->tries[i].locked = true;
 	claim->won_count = 0;
 	fake_ok(claim);
-	for (struct store_look *look; (look = fake_take(FAKE_LOOK));) {
+	for (struct store_poll *look; (look = fake_take(FAKE_POLL));) {
 		look->lost = false;
 		fake_ok(look);
 	}

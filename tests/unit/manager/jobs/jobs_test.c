@@ -34,7 +34,7 @@ static int64_t clock_ms(void)
 	return now_ms;
 }
 
-static void alarm_set(void *arg, int64_t at_ms)
+static void timer_set(void *arg, int64_t at_ms)
 {
 	(void)arg;
 	alarm_ms = at_ms < alarm_ms ? at_ms : alarm_ms;
@@ -57,7 +57,7 @@ static bool run(void *arg)
 
 static void begin_with(int first, int last)
 {
-	static const struct jobs_host host = {.now_ms = clock_ms, .alarm = alarm_set};
+	static const struct jobs_host host = {.now_ms = clock_ms, .alarm = timer_set};
 	memset(made, 0, sizeof made);
 	now_ms = 5000;
 	alarm_ms = JOB_NEVER;

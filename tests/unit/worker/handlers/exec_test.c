@@ -342,7 +342,7 @@ Test(exec, cancel_stops_it)
 	stage_go(&stage);
 	leader = read_pid("leader");
 	child = read_pid("child");
-	script_order(&stage.script, ORDER(CANCEL), id, 0);
+	script_command(&stage.script, ORDER(CANCEL), id, 0);
 	stage_await(&stage, id);
 	expect(&stage.script.tasks[id], OUTCOME(CANCELLED), "cancelled", "cancelled");
 	cr_expect(gone_soon(leader));
@@ -360,7 +360,7 @@ Test(exec, abandon_and_lost_know_no_grace)
 	stage_go(&stage);
 	leader = read_pid("leader");
 	child = read_pid("child");
-	script_order(&stage.script, ORDER(ABANDON), id, 0);
+	script_command(&stage.script, ORDER(ABANDON), id, 0);
 	cr_assert(script_wait(&stage.script, stage.script.beat.held == 0));
 	cr_expect(gone_soon(leader));
 	cr_expect(gone_soon(child));
@@ -422,7 +422,7 @@ Test(exec, it_may_ask_for_more_time)
 	open_stage((struct reeve_worker_options){0}, "[handler t]\ntimeout = 500ms\nexec = sh -c 'for i in 1 2 3 4; do "
 	                                             "echo \"{\\\"extend\\\": \\\"600ms\\\"}\" >&3; "
 	                                             "sleep 0.3; done; echo done'\n");
-	stage.script.extend_most_ms = 60 * 1000;
+	stage.script.extend_max_ms = 60 * 1000;
 	task = run_one("");
 	expect(task, OUTCOME(COMPLETED), "", "done\n");
 	cr_expect_geq(task->run_ms, 1200);
@@ -436,7 +436,7 @@ Test(exec, more_time_is_no_more_than_was_granted)
 
 	open_stage((struct reeve_worker_options){0},
 	    "[handler t]\ntimeout = 300ms\nexec = sh -c 'echo \"{\\\"extend\\\": 3600}\" >&3; exec sleep 1000'\n");
-	stage.script.extend_most_ms = 700;
+	stage.script.extend_max_ms = 700;
 	task = run_one("");
 	cr_expect_eq(task->outcome, OUTCOME(FAILED));
 	cr_expect_str_eq(task->code, "timeout");
@@ -451,7 +451,7 @@ Test(exec, while_it_asks_for_more_its_time_is_not_over)
 {
 	open_stage((struct reeve_worker_options){0},
 	    "[handler t]\ntimeout = 300ms\nexec = sh -c 'echo \"{\\\"extend\\\": 5}\" >&3; sleep 1; echo done'\n");
-	stage.script.extend_most_ms = 5000;
+	stage.script.extend_max_ms = 5000;
 	stage.script.extend_delay_ms = 600;
 	expect(run_one(""), OUTCOME(COMPLETED), "", "done\n");
 	cr_expect_eq(close_stage(), 0);
@@ -461,7 +461,7 @@ Test(exec, when_more_time_is_refused_its_own_is_left)
 {
 	open_stage((struct reeve_worker_options){0}, "[handler t]\ntimeout = 400ms\nexec = sh -c 'echo "
 	                                             "\"{\\\"extend\\\": \\\"1h\\\"}\" >&3; exec sleep 1000'\n");
-	stage.script.extend_most_ms = 0;
+	stage.script.extend_max_ms = 0;
 	expect(run_one(""), OUTCOME(FAILED), "timeout", "not done after 400 ms");
 	cr_expect_eq(stage.script.extends, 1);
 	cr_expect_eq(close_stage(), 0);
@@ -641,7 +641,7 @@ static pid_t parent_of(pid_t pid)
 
 Test(exec, the_spawners_death_is_the_workers_end)
 {
-	pid_t leader, child, spawner;
+	pid_t leader, child, supervisor;
 
 	/* One task runs and one waits. */
 	open_stubborn((struct reeve_worker_options){.concurrency = 1, .prefetch = 1});
@@ -651,9 +651,9 @@ Test(exec, the_spawners_death_is_the_workers_end)
 	leader = read_pid("leader");
 	child = read_pid("child");
 	cr_assert(script_wait(&stage.script, stage.script.beat.held == 2));
-	spawner = parent_of(leader);
-	cr_assert_neq(spawner, getpid());
-	kill(spawner, SIGKILL);
+	supervisor = parent_of(leader);
+	cr_assert_neq(supervisor, getpid());
+	kill(supervisor, SIGKILL);
 	cr_expect_eq(stage_join(&stage), 1);
 	cr_expect(gone_soon(leader));
 	cr_expect(gone_soon(child));
@@ -705,7 +705,7 @@ Test(exec, the_workers_death_is_the_handlers_end)
 
 Test(exec, a_worker_without_a_spawner_refuses_programs)
 {
-	struct reeve_worker *worker = reeve_worker_create(&(struct reeve_worker_options){.no_spawner = true});
+	struct reeve_worker *worker = reeve_worker_create(&(struct reeve_worker_options){.no_supervisor = true});
 	char path[] = "/tmp/reeve-handlers-XXXXXX";
 	int fd = mkstemp(path);
 

@@ -1,12 +1,12 @@
 /* Worker commands, which come in the answers to Fetches and heartbeats. A command may come many times, also for an
  * attempt that ended long ago; it is applied if it changes something. */
-#ifndef REEVE_WORKER_ORDERS_H
-#define REEVE_WORKER_ORDERS_H
+#ifndef REEVE_WORKER_COMMANDS_H
+#define REEVE_WORKER_COMMANDS_H
 
 #include "worker/state.h"
 
 /* Applies the commands. `all`: they are all commands in force, as in a heartbeat's answer; so if PAUSE is not among
  * them, a pause is over. Called with the lock. */
-void orders_obey(struct reeve_worker *worker, Reeve__V1__Order *const *orders, size_t count, bool all);
+void commands_apply(struct reeve_worker *worker, Reeve__V1__Order *const *orders, size_t count, bool all);
 
 #endif

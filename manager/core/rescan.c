@@ -1,13 +1,13 @@
 /* Reads a list of stretches one after another, in pages. If the list is full, or a read fails or finds too much, the
  * cursor goes back instead. */
-#include "manager/core/late.h"
+#include "manager/core/rescan.h"
 
 #include "manager/core/window.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { STRETCHES_MOST = 256, PAGE = 1000 };
+enum { STRETCHES_MAX = 256, PAGE = 1000 };
 
 struct stretch {
 	int route;
@@ -18,13 +18,13 @@ struct stretch {
 struct late {
 	struct base *base;
 	struct window *window;
-	struct stretch list[STRETCHES_MOST];
+	struct stretch list[STRETCHES_MAX];
 	int count;
 	bool reading; /* the first one is being read */
-	struct store_late op;
+	struct store_rescan op;
 };
 
-struct late *late_create(struct base *base, struct window *window)
+struct late *rescan_create(struct base *base, struct window *window)
 {
 	struct late *late = mem_calloc(1, sizeof *late);
 	late->base = base;
@@ -32,7 +32,7 @@ struct late *late_create(struct base *base, struct window *window)
 	return late;
 }
 
-void late_destroy(struct late *late)
+void rescan_destroy(struct late *late)
 {
 	free(late);
 }
@@ -75,7 +75,7 @@ static void read_next(struct late *late)
 	if (late->reading || !late->count)
 		return;
 	late->reading = true;
-	late->op = (struct store_late){
+	late->op = (struct store_rescan){
 	    .op.done = on_read,
 	    .route = s->route,
 	    .priority = s->priority,
@@ -84,10 +84,10 @@ static void read_next(struct late *late)
 	    .until_us = s->until_us,
 	    .limit = PAGE,
 	};
-	store_late(late->base->store, &late->op);
+	store_rescan(late->base->store, &late->op);
 }
 
-static void late_add(struct late *late, int route, int32_t priority, int64_t from_us, int64_t until_us)
+static void rescan_add(struct late *late, int route, int32_t priority, int64_t from_us, int64_t until_us)
 {
 	/* Without the stretch being read: that read may have been too early. */
 	for (int i = late->reading; i < late->count; i++) {
@@ -95,7 +95,7 @@ static void late_add(struct late *late, int route, int32_t priority, int64_t fro
 		if (s->route == route && s->priority == priority && s->from_us == from_us && s->until_us == until_us)
 			return;
 	}
-	if (late->count == STRETCHES_MOST) {
+	if (late->count == STRETCHES_MAX) {
 		window_rewind(late->window, route, priority, from_us);
 		return;
 	}
@@ -103,10 +103,10 @@ static void late_add(struct late *late, int route, int32_t priority, int64_t fro
 	read_next(late);
 }
 
-void late_rewind(struct late *late, int route, int32_t priority, int64_t from_us, int64_t until_us)
+void rescan_rewind(struct late *late, int route, int32_t priority, int64_t from_us, int64_t until_us)
 {
 	if (until_us != STORE_TIME_NEVER && window_passed_by(late->window, route, priority, until_us))
-		late_add(late, route, priority, from_us, until_us);
+		rescan_add(late, route, priority, from_us, until_us);
 	else
 		window_rewind(late->window, route, priority, from_us);
 }

@@ -1,6 +1,6 @@
 /* The jobs tick, expire, tables, statistics, counts and deadlines. The tick, the manager's heartbeat, also passes the
  * database's clock to db_clock. */
-#include "manager/core/upkeep.h"
+#include "manager/core/maintenance.h"
 
 #include "common/log.h"
 #include "manager/core/cluster.h"
@@ -12,29 +12,29 @@
 
 #include <stdlib.h>
 
-enum { TICK_MOST_MS = 1000, EXPIRE_ROWS = 200, STALE_MS = 500 };
+enum { HEARTBEAT_MAX_MS = 1000, EXPIRE_ROWS = 200, STALE_MS = 500 };
 
-struct upkeep {
+struct maintenance {
 	struct base *base;
-	struct upkeep_neighbours to;
+	struct maintenance_neighbours to;
 	int64_t tick_every_ms;
-	int64_t steady_ms;              /* since when heartbeats have succeeded without a gap */
+	int64_t stable_ms;              /* since when heartbeats have succeeded without a gap */
 	int64_t tick_ms;                /* when the last one succeeded */
 	int64_t sent_ms;                /* when the one in flight was sent */
 	/* Attempts up to this journal row were assigned before the last jump of the clock, or before this manager started.
 	 * It has observed them since watched_ms. */
 	int64_t before_assignment, watched_ms;
 	struct store_place expired; /* the place in the journal up to which expired attempts have been searched */
-	struct store_tick tick;
+	struct store_manager_heartbeat tick;
 	struct store_expire expire;
-	struct store_upkeep tables;
+	struct store_maintenance tables;
 	struct store_roll roll;
 	struct store_fold fold;
 };
 
 /* Begins to observe all attempts assigned so far from now on, because it is not known any more how long they have been
  * running. */
-static void watch_anew(struct upkeep *u, int64_t now)
+static void restart_watch(struct maintenance *u, int64_t now)
 {
 	u->before_assignment = u->tick.newest_assignment;
 	u->watched_ms = now;
@@ -42,37 +42,37 @@ static void watch_anew(struct upkeep *u, int64_t now)
 
 static void on_tick(struct store_op *op, const struct reeve_error *error)
 {
-	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, tick));
+	struct maintenance *u = (struct maintenance *)((char *)op - offsetof(struct maintenance, tick));
 	int64_t now = base_now(u->base);
-	jobs_done(u->base->jobs, JOB_TICK, error, false);
+	jobs_done(u->base->jobs, JOB_HEARTBEAT, error, false);
 	if (error)
 		return;
 	if (u->tick.schema && u->base->host.outdated)
 		u->base->host.outdated(u->base->host.arg, u->tick.schema);
 	/* The gap is longer than a heartbeat interval: the database was unreachable, or this process was stopped. */
-	if (!u->steady_ms || now - u->tick_ms > u->base->options.heartbeat_ms)
-		u->steady_ms = now;
+	if (!u->stable_ms || now - u->tick_ms > u->base->options.heartbeat_ms)
+		u->stable_ms = now;
 	if (!u->tick_ms)
-		watch_anew(u, now);
+		restart_watch(u, now);
 	u->tick_ms = now;
 	unsigned changed = db_clock_read(u->to.clock, &u->tick, u->sent_ms);
 	if (changed & DB_CLOCK_JUMPED) {
-		watch_anew(u, now);
+		restart_watch(u, now);
 		window_clock_changed(u->to.window);
 	}
 	if (changed & DB_CLOCK_BACK)
 		window_rewind_all(u->to.window);
-	cluster_ticked(u->to.cluster, u->tick.peers, u->tick.peer_count);
+	cluster_on_heartbeat(u->to.cluster, u->tick.peers, u->tick.peer_count);
 	routes_fingerprint(u->to.routes, u->tick.routes);
 	queues_fingerprint(u->to.queues, u->tick.queues);
 }
 
 static bool tick(void *arg)
 {
-	struct upkeep *u = arg;
+	struct maintenance *u = arg;
 	u->sent_ms = base_now(u->base);
-	u->tick = (struct store_tick){.op.done = on_tick, .estimate_us = db_clock_us(u->to.clock)};
-	store_tick(u->base->store, &u->tick);
+	u->tick = (struct store_manager_heartbeat){.op.done = on_tick, .estimate_us = db_clock_us(u->to.clock)};
+	store_manager_heartbeat(u->base->store, &u->tick);
 	return true;
 }
 
@@ -80,7 +80,7 @@ static const struct store_place beginning = {STORE_TIME_BEGIN, 0};
 
 static void on_expired(struct store_op *op, const struct reeve_error *error)
 {
-	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, expire));
+	struct maintenance *u = (struct maintenance *)((char *)op - offsetof(struct maintenance, expire));
 	jobs_done(u->base->jobs, JOB_EXPIRE, error, u->expire.more);
 	u->expired = u->expire.more ? u->expire.last : beginning;
 	if (error)
@@ -95,10 +95,10 @@ static void on_expired(struct store_op *op, const struct reeve_error *error)
  * report. */
 static bool expire(void *arg)
 {
-	struct upkeep *u = arg;
+	struct maintenance *u = arg;
 	int64_t now = base_now(u->base);
-	if (!u->steady_ms || now - u->tick_ms > u->base->options.heartbeat_ms ||
-	    now - u->steady_ms < u->base->options.lease_ms)
+	if (!u->stable_ms || now - u->tick_ms > u->base->options.heartbeat_ms ||
+	    now - u->stable_ms < u->base->options.lease_ms)
 		return false;
 	u->expire = (struct store_expire){
 	    .op.done = on_expired,
@@ -114,28 +114,28 @@ static bool expire(void *arg)
 
 static void on_tables(struct store_op *op, const struct reeve_error *error)
 {
-	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, tables));
+	struct maintenance *u = (struct maintenance *)((char *)op - offsetof(struct maintenance, tables));
 	jobs_done(u->base->jobs, JOB_TABLES, error, u->tables.more);
 }
 
 static bool tables(void *arg)
 {
-	struct upkeep *u = arg;
-	u->tables = (struct store_upkeep){.op.done = on_tables};
-	store_upkeep(u->base->store, &u->tables);
+	struct maintenance *u = arg;
+	u->tables = (struct store_maintenance){.op.done = on_tables};
+	store_maintenance(u->base->store, &u->tables);
 	return true;
 }
 
 static void on_rolled(struct store_op *op, const struct reeve_error *error)
 {
-	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, roll));
+	struct maintenance *u = (struct maintenance *)((char *)op - offsetof(struct maintenance, roll));
 	jobs_done(u->base->jobs, JOB_STATISTICS, error, u->roll.more);
 }
 
 /* Aggregates the statistics of executions. */
 static bool statistics(void *arg)
 {
-	struct upkeep *u = arg;
+	struct maintenance *u = arg;
 	u->roll = (struct store_roll){.op.done = on_rolled};
 	store_roll(u->base->store, &u->roll);
 	return true;
@@ -143,10 +143,10 @@ static bool statistics(void *arg)
 
 static void on_folded(struct store_op *op, const struct reeve_error *error)
 {
-	struct upkeep *u = (struct upkeep *)((char *)op - offsetof(struct upkeep, fold));
+	struct maintenance *u = (struct maintenance *)((char *)op - offsetof(struct maintenance, fold));
 	jobs_done(u->base->jobs, JOB_COUNTS, error, u->fold.more);
-	if (!error && u->fold.arrivals)
-		jobs_ask(u->base->jobs, JOB_ARRIVALS);
+	if (!error && u->fold.inbox)
+		jobs_ask(u->base->jobs, JOB_INBOX);
 	if (!error && u->fold.callbacks)
 		jobs_ask(u->base->jobs, JOB_CALLBACKS);
 }
@@ -154,7 +154,7 @@ static void on_folded(struct store_op *op, const struct reeve_error *error)
 /* Folds counts of tasks. Readers add what is not folded yet. */
 static bool counts(void *arg)
 {
-	struct upkeep *u = arg;
+	struct maintenance *u = arg;
 	u->fold = (struct store_fold){.op.done = on_folded};
 	store_fold(u->base->store, &u->fold);
 	return true;
@@ -162,22 +162,22 @@ static bool counts(void *arg)
 
 static bool deadlines(void *arg)
 {
-	struct upkeep *u = arg;
+	struct maintenance *u = arg;
 	store_expire_waiting(u->base->store);
 	return false;
 }
 
-struct upkeep *upkeep_create(struct base *base, const struct upkeep_neighbours *neighbours)
+struct maintenance *maintenance_create(struct base *base, const struct maintenance_neighbours *neighbours)
 {
-	struct upkeep *u = mem_calloc(1, sizeof *u);
+	struct maintenance *u = mem_calloc(1, sizeof *u);
 	u->base = base;
 	u->to = *neighbours;
 	u->expired = beginning;
 	/* The manager's heartbeats must be well below the heartbeat interval: otherwise each would look like the end of a
 	 * gap. */
-	u->tick_every_ms = base->options.heartbeat_ms / 2 < TICK_MOST_MS ? base->options.heartbeat_ms / 2 : TICK_MOST_MS;
-	jobs_every(base->jobs, JOB_TICK, u->tick_every_ms);
-	jobs_bind(base->jobs, JOB_TICK, tick, u);
+	u->tick_every_ms = base->options.heartbeat_ms / 2 < HEARTBEAT_MAX_MS ? base->options.heartbeat_ms / 2 : HEARTBEAT_MAX_MS;
+	jobs_every(base->jobs, JOB_HEARTBEAT, u->tick_every_ms);
+	jobs_bind(base->jobs, JOB_HEARTBEAT, tick, u);
 	jobs_bind(base->jobs, JOB_EXPIRE, expire, u);
 	jobs_bind(base->jobs, JOB_TABLES, tables, u);
 	jobs_bind(base->jobs, JOB_STATISTICS, statistics, u);
@@ -186,12 +186,12 @@ struct upkeep *upkeep_create(struct base *base, const struct upkeep_neighbours *
 	return u;
 }
 
-void upkeep_destroy(struct upkeep *u)
+void maintenance_destroy(struct maintenance *u)
 {
 	free(u);
 }
 
-bool upkeep_fresh(const struct upkeep *u)
+bool maintenance_fresh(const struct maintenance *u)
 {
 	return u->tick_ms && base_now(u->base) - u->tick_ms <= 2 * u->tick_every_ms + STALE_MS;
 }

@@ -1,5 +1,5 @@
 /* Tasks that were committed long after they were created: they are read separately, and the cursor stays. */
-#include "manager/core/late.h"
+#include "manager/core/rescan.h"
 
 #include "manager/core/window.h"
 #include "tests/unit/manager/core/fake_answers.h"
@@ -32,7 +32,7 @@ static void hear(int64_t from_us, int64_t until_us)
 	core_notified(core, wake);
 }
 
-static void answer(struct store_late *late, int64_t first, int count, int64_t due_us)
+static void answer(struct store_rescan *late, int64_t first, int count, int64_t due_us)
 {
 	struct store_candidate rows[1000];
 	cr_assert_not_null(late);
@@ -44,13 +44,13 @@ static void answer(struct store_late *late, int64_t first, int count, int64_t du
 	fake_ok(late);
 }
 
-Test(late, one_far_behind_is_read_by_itself)
+Test(rescan, one_far_behind_is_read_by_itself)
 {
 	begin();
 	int64_t then = now_us - 300000000;
 	hear(then, then + 1000000);
 	cr_expect_eq(fake_count(FAKE_PAGE), 0);
-	struct store_late *late = fake_take(FAKE_LATE);
+	struct store_rescan *late = fake_take(FAKE_RESCAN);
 	cr_assert_not_null(late);
 	cr_expect_eq(late->after_run_at_us, then);
 	cr_expect_eq(late->until_us, then + 1000000);
@@ -62,51 +62,51 @@ Test(late, one_far_behind_is_read_by_itself)
 	fake_end(core);
 }
 
-Test(late, one_just_behind_moves_the_cursor)
+Test(rescan, one_just_behind_moves_the_cursor)
 {
 	begin();
 	hear(now_us - 1500000, now_us - 500000);
-	cr_expect_eq(fake_count(FAKE_LATE), 0);
+	cr_expect_eq(fake_count(FAKE_RESCAN), 0);
 	cr_expect_leq(fake_page_taken(route, 0)->after_run_at_us, now_us - 1500000);
 	fake_end(core);
 }
 
-Test(late, a_long_stretch_is_read_page_by_page)
+Test(rescan, a_long_stretch_is_read_page_by_page)
 {
 	begin();
 	int64_t then = now_us - 300000000;
 	hear(then, then + 1000000);
-	struct store_late *late = fake_take(FAKE_LATE);
+	struct store_rescan *late = fake_take(FAKE_RESCAN);
 	answer(late, 50, late->limit, then);
-	late = fake_take(FAKE_LATE);
+	late = fake_take(FAKE_RESCAN);
 	cr_assert_not_null(late);
 	cr_expect_eq(late->after_run_at_us, then + 999);
 	cr_expect_eq(late->after_id, 50 + 999);
 	answer(late, 0, 0, 0);
-	cr_expect_eq(fake_count(FAKE_LATE), 0);
+	cr_expect_eq(fake_count(FAKE_RESCAN), 0);
 	fake_end(core);
 }
 
 /* A task that is announced during a read may have been committed after the read began. */
-Test(late, told_of_again_while_it_is_read_it_is_read_again_once)
+Test(rescan, told_of_again_while_it_is_read_it_is_read_again_once)
 {
 	begin();
 	int64_t then = now_us - 300000000;
 	hear(then, then + 1000000);
 	hear(then, then + 1000000);
 	hear(then, then + 1000000);
-	answer(fake_take(FAKE_LATE), 0, 0, 0);
-	answer(fake_take(FAKE_LATE), 0, 0, 0);
-	cr_expect_eq(fake_count(FAKE_LATE), 0);
+	answer(fake_take(FAKE_RESCAN), 0, 0, 0);
+	answer(fake_take(FAKE_RESCAN), 0, 0, 0);
+	cr_expect_eq(fake_count(FAKE_RESCAN), 0);
 	fake_end(core);
 }
 
-Test(late, what_cannot_be_read_or_kept_moves_the_cursor)
+Test(rescan, what_cannot_be_read_or_kept_moves_the_cursor)
 {
 	begin();
 	int64_t then = now_us - 300000000;
 	hear(then, then + 1000000);
-	fake_fail(fake_take(FAKE_LATE), STATUS(UNAVAILABLE));
+	fake_fail(fake_take(FAKE_RESCAN), STATUS(UNAVAILABLE));
 	cr_expect_leq(fake_page_taken(route, 0)->after_run_at_us, then);
 	fake_end(core);
 

@@ -7,17 +7,17 @@
  * in flight may bring and what has not ended together never exceed the worker's capacity.
  *
  * A failed Fetch is resent with the same id, by the next call that can carry one. A result that could not be reported
- * stays among the unacknowledged results (outbox.h). A draining worker cancels its parked Fetch and resends it without
+ * stays among the unacknowledged results (unacked.h). A draining worker cancels its parked Fetch and resends it without
  * parking, to get the answer at once: it may bring tasks that the manager has just assigned, and these are returned. A
  * worker that pauses does the same. So does one that must end when no task waits (until_empty), once nothing runs: it
  * ends if that last answer is empty.
  */
-#include "worker/courier.h"
+#include "worker/fetch_report.h"
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "worker/held.h"
-#include "worker/orders.h"
+#include "worker/commands.h"
 #include "worker/session.h"
 
 #include <assert.h>
@@ -33,12 +33,12 @@ enum {
 	LATER_LONGEST_MS = 1000,
 	FETCH_SLOTS_MAX = 10000,
 	FETCH_WAIT_MS = 14 * 1000,  /* maximum time that a Fetch is parked */
-	ANSWER_LEAST_MS = 1000,     /* minimum time to wait for an answer … */
-	ANSWER_MOST_MS = 30 * 1000, /* … and maximum */
+	ANSWER_MIN_MS = 1000,     /* minimum time to wait for an answer … */
+	ANSWER_MAX_MS = 30 * 1000, /* … and maximum */
 	EMPTY_REST_MS = 500,        /* maximum delay before it asks again whether tasks wait */
 	FETCH_QUICK_MS = 100,       /* after an empty answer to a parked Fetch within this time, the next one is delayed */
 	/* Results that no manager accepts are kept, but the worker fetches no new tasks beyond this many bytes of them. */
-	OUTBOX_BYTES_MAX = 64 * 1024 * 1024,
+	UNACKED_BYTES_MAX = 64 * 1024 * 1024,
 };
 
 /* A Fetch in an in-flight call. */
@@ -47,7 +47,7 @@ struct errand {
 	int64_t fetch_id; /* 0: none */
 	int64_t sent_ms;
 	bool parked;
-	bool last_look; /* asks whether tasks are left (worker->until_empty) */
+	bool last_poll; /* asks whether tasks are left (worker->until_empty) */
 	struct accepts *accepts; /* has the types that the request points to */
 	Reeve__V1__FetchRequest request;
 };
@@ -75,7 +75,7 @@ static uint32_t free_slots(const struct reeve_worker *worker)
 	int64_t spoken_for = (int64_t)worker_unfinished(worker) + worker->fetches.slots;
 
 	if (!lease_runs(worker->lease, clock_monotonic_ms()) || spoken_for >= capacity ||
-	    worker->outbox.waiting_bytes + worker->outbox.reported_bytes > OUTBOX_BYTES_MAX)
+	    worker->unacked.waiting_bytes + worker->unacked.reported_bytes > UNACKED_BYTES_MAX)
 		return 0;
 	return capacity - spoken_for < FETCH_SLOTS_MAX ? (uint32_t)(capacity - spoken_for) : FETCH_SLOTS_MAX;
 }
@@ -83,7 +83,7 @@ static uint32_t free_slots(const struct reeve_worker *worker)
 /* Returns true if nothing runs and all results are acknowledged: the tasks that wait now are all that are left. */
 static bool at_rest(const struct reeve_worker *worker)
 {
-	return !worker_unfinished(worker) && !worker->outbox.waiting_count && !worker->outbox.reported_count;
+	return !worker_unfinished(worker) && !worker->unacked.waiting_count && !worker->unacked.reported_count;
 }
 
 /* Returns the number of results that are enough for a second report. */
@@ -96,12 +96,12 @@ static size_t second_report(const struct reeve_worker *worker)
 	return quarter ? quarter : 1;
 }
 
-bool courier_has_report(const struct reeve_worker *worker)
+bool fetch_report_has_report(const struct reeve_worker *worker)
 {
-	if (worker->outbox.waiting_count == 0 || worker->reports >= REPORTS_MAX)
+	if (worker->unacked.waiting_count == 0 || worker->reports >= REPORTS_MAX)
 		return false;
-	return worker->reports == 0 || worker->outbox.waiting_count >= second_report(worker) ||
-	       worker->outbox.waiting_bytes >= REPORT_BYTES_MAX;
+	return worker->reports == 0 || worker->unacked.waiting_count >= second_report(worker) ||
+	       worker->unacked.waiting_bytes >= REPORT_BYTES_MAX;
 }
 
 /* Limits the time to wait for an answer that should come at once, before the call is resent. An answer can be lost on a
@@ -109,15 +109,15 @@ bool courier_has_report(const struct reeve_worker *worker)
  * no more than a lease. */
 static int64_t answer_ms(int64_t ms)
 {
-	return ms < ANSWER_LEAST_MS ? ANSWER_LEAST_MS : ms > ANSWER_MOST_MS ? ANSWER_MOST_MS : ms;
+	return ms < ANSWER_MIN_MS ? ANSWER_MIN_MS : ms > ANSWER_MAX_MS ? ANSWER_MAX_MS : ms;
 }
 
 /* Returns how long the manager may keep a parked Fetch: with the time to wait for the answer, one lease. */
 static int64_t park_ms(const struct reeve_worker *worker)
 {
-	int64_t most_ms = worker->lease_ms * 2 / 3;
+	int64_t max_ms = worker->lease_ms * 2 / 3;
 
-	return most_ms < FETCH_WAIT_MS ? most_ms : FETCH_WAIT_MS;
+	return max_ms < FETCH_WAIT_MS ? max_ms : FETCH_WAIT_MS;
 }
 
 /* Fills in a Fetch request for a call, and marks the Fetch as in flight. */
@@ -143,7 +143,7 @@ static void fetch_leaves(struct reeve_worker *worker, struct fetch *fetch, bool 
 	errand->fetch_id = fetch->id;
 	errand->sent_ms = clock_monotonic_ms();
 	errand->parked = parked;
-	errand->last_look = worker->until_empty && at_rest(worker) && !parked;
+	errand->last_poll = worker->until_empty && at_rest(worker) && !parked;
 }
 
 static void free_message(ProtobufCMessage *message)
@@ -185,7 +185,7 @@ static struct fetch *fetch_of(const struct reeve_worker *worker, const struct er
 
 /* Ends the worker after an empty answer to the last Fetch of `until_empty`, unless the manager does not know yet
  * whether tasks wait. */
-static void heed_empty(struct reeve_worker *worker, const Reeve__V1__FetchResponse *response)
+static void apply_empty(struct reeve_worker *worker, const Reeve__V1__FetchResponse *response)
 {
 	int64_t rest_ms = response->again_in_ms < EMPTY_REST_MS ? response->again_in_ms : EMPTY_REST_MS;
 
@@ -217,10 +217,10 @@ static void accept_answer(
 		held_receive(worker, attempts, count);
 		free(attempts);
 	}
-	if (response && errand->last_look && !count)
-		heed_empty(worker, response);
+	if (response && errand->last_poll && !count)
+		apply_empty(worker, response);
 	if (response)
-		orders_obey(worker, response->orders, response->n_orders, false);
+		commands_apply(worker, response->orders, response->n_orders, false);
 }
 
 /* Handles the Fetch of an answered call. `response` is NULL if the answer has none. Called with the lock. */
@@ -289,7 +289,7 @@ static void fetch_done(void *arg, struct rpc_answer *answer)
 	pthread_mutex_unlock(&worker->lock);
 	free_message(answer->response);
 	free(call);
-	worker_kick(worker);
+	worker_wake(worker);
 }
 
 /* Handles a result that the manager called invalid when it was reported alone: reports a fatal error with the reason
@@ -302,20 +302,20 @@ static void replace_result(struct reeve_worker *worker, struct attempt *attempt,
 	attempt_name(attempt, name);
 	if (attempt->refused) {
 		log_error(name, "the manager does not take its result, given up: %s", why);
-		outbox_remove(&worker->outbox, attempt);
+		unacked_remove(&worker->unacked, attempt);
 		held_forget(worker, attempt);
 		return;
 	}
 	log_warn(name, "the manager refused its result, reporting that instead: %s", why);
 	worker->late += attempt->result.outcome == REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
-	outbox_put_back(&worker->outbox, &attempt, 1);
-	outbox_remove(&worker->outbox, attempt);
+	unacked_put_back(&worker->unacked, &attempt, 1);
+	unacked_remove(&worker->unacked, attempt);
 	attempt->refused = true;
 	attempt_end(
 	    attempt, REEVE__V1__OUTCOME__OUTCOME_FATAL, "result-refused", "the manager refused the result: %s", why);
 	attempt_seal(attempt, attempt->result.run_ms);
-	attempt->group = ++worker->outbox.last_group;
-	outbox_add(&worker->outbox, attempt);
+	attempt->group = ++worker->unacked.last_group;
+	unacked_add(&worker->unacked, attempt);
 }
 
 /* Handles a failed report. Called with the lock. */
@@ -323,11 +323,11 @@ static void report_failed(struct reeve_worker *worker, struct report *report, co
 {
 	if (answer->code == STATUS(INVALID_ARGUMENT)) {
 		if (report->count > 1)
-			outbox_split(&worker->outbox, report->attempts, report->count);
+			unacked_split(&worker->unacked, report->attempts, report->count);
 		else
 			replace_result(worker, report->attempts[0], answer->message);
 	} else {
-		outbox_put_back(&worker->outbox, report->attempts, report->count);
+		unacked_put_back(&worker->unacked, report->attempts, report->count);
 		backoff_fail(&worker->report_rest, clock_monotonic_ms());
 		if (answer->code != STATUS(CANCELLED)) /* the worker is ending */
 			log_warn(worker->object, "a report of %zu results failed, trying again: %s", report->count,
@@ -366,11 +366,11 @@ static void judged(struct reeve_worker *worker, struct attempt *attempt, const R
 	case REEVE__V1__VERDICT__VERDICT_UNSPECIFIED:
 	default:
 		log_warn(attempt_name(attempt, name), "no verdict on its result, reporting it again");
-		outbox_put_back(&worker->outbox, &attempt, 1);
+		unacked_put_back(&worker->unacked, &attempt, 1);
 		backoff_fail(&worker->report_rest, clock_monotonic_ms());
 		return;
 	}
-	outbox_remove(&worker->outbox, attempt);
+	unacked_remove(&worker->unacked, attempt);
 	held_forget(worker, attempt);
 }
 
@@ -384,7 +384,7 @@ static void later_take(struct reeve_worker *worker, int64_t now_ms)
 		if (attempt->later_until_ms > now_ms)
 			continue;
 		DL_DELETE(worker->later, attempt);
-		outbox_again(&worker->outbox, attempt);
+		unacked_resend(&worker->unacked, attempt);
 	}
 }
 
@@ -421,7 +421,7 @@ static void report_done(void *arg, struct rpc_answer *answer)
 	pthread_mutex_unlock(&worker->lock);
 	free_message(answer->response);
 	free(report);
-	worker_kick(worker);
+	worker_wake(worker);
 }
 
 /* Creates a report if one is due, else returns NULL. */
@@ -433,7 +433,7 @@ static struct report *next_report(struct reeve_worker *worker)
 	uint32_t slots;
 
 	later_take(worker, now_ms);
-	if (!courier_has_report(worker) || now_ms < worker->report_rest.until_ms)
+	if (!fetch_report_has_report(worker) || now_ms < worker->report_rest.until_ms)
 		return NULL;
 	report = malloc(sizeof *report);
 	if (!report)
@@ -443,7 +443,7 @@ static struct report *next_report(struct reeve_worker *worker)
 	report->errand = (struct errand){0};
 	reeve__v1__report_request__init(&report->request);
 	report->request.incarnation = worker->incarnation;
-	report->count = outbox_take(&worker->outbox, report->attempts, REPORT_RESULTS_MAX, REPORT_BYTES_MAX);
+	report->count = unacked_take(&worker->unacked, report->attempts, REPORT_RESULTS_MAX, REPORT_BYTES_MAX);
 	for (size_t i = 0; i < report->count; i++)
 		report->results[i] = &report->attempts[i]->result;
 	report->request.results = report->results;
@@ -549,7 +549,7 @@ static void start_fetch(struct reeve_worker *worker, struct fetch_call *call)
 	pthread_mutex_unlock(&worker->lock);
 }
 
-void courier_step(struct reeve_worker *worker)
+void fetch_report_step(struct reeve_worker *worker)
 {
 	for (;;) {
 		struct report *report = NULL;
@@ -574,7 +574,7 @@ void courier_step(struct reeve_worker *worker)
 	}
 }
 
-int64_t courier_next_ms(const struct reeve_worker *worker)
+int64_t fetch_report_next_ms(const struct reeve_worker *worker)
 {
 	int64_t now_ms = clock_monotonic_ms(), next_ms = INT64_MAX;
 	const struct attempt *attempt;
@@ -582,7 +582,7 @@ int64_t courier_next_ms(const struct reeve_worker *worker)
 	DL_FOREACH(worker->later, attempt)
 		if (attempt->later_until_ms < next_ms)
 			next_ms = attempt->later_until_ms;
-	if (worker->report_rest.until_ms > now_ms && worker->outbox.waiting_count && worker->report_rest.until_ms < next_ms)
+	if (worker->report_rest.until_ms > now_ms && worker->unacked.waiting_count && worker->report_rest.until_ms < next_ms)
 		next_ms = worker->report_rest.until_ms;
 	if (worker->fetch_rest.until_ms > now_ms && worker->fetch_rest.until_ms < next_ms)
 		next_ms = worker->fetch_rest.until_ms;

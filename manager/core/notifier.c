@@ -1,6 +1,6 @@
 /* Gathers notifications by stream and sends one NOTIFY at a time, with as many streams as fit. With too many streams it
  * sends "any stream" instead. */
-#include "manager/core/wakes.h"
+#include "manager/core/notifier.h"
 
 #include "common/hash.h"
 #include "manager/core/db_clock.h"
@@ -16,7 +16,7 @@ enum {
 	GATHER_MS = 10,
 	TAKE_MS = 50,         /* how long a claim of the task may take here before other managers are notified */
 	NEAR_US = 1000000,    /* the estimate of the database's clock lags by less than this */
-	STREAMS_MOST = 4096, /* gathered streams; with more, "any stream" is sent */
+	STREAMS_MAX = 4096, /* gathered streams; with more, "any stream" is sent */
 	STREAM_BYTES = 48,   /* the maximum length of one as text */
 };
 
@@ -31,7 +31,7 @@ struct wake {
 	UT_hash_handle hh;
 };
 
-struct wakes {
+struct notifier {
 	struct base *base;
 	const struct db_clock *clock;
 	struct window *window;
@@ -44,52 +44,52 @@ struct wakes {
 	struct store_wake op;
 };
 
-static void forget(struct wakes *w, struct wake *wake)
+static void forget(struct notifier *w, struct wake *wake)
 {
 	HASH_DEL(w->waiting, wake);
 	free(wake);
 }
 
-void wakes_destroy(struct wakes *w)
+void notifier_destroy(struct notifier *w)
 {
 	while (w->waiting)
 		forget(w, w->waiting);
 	free(w);
 }
 
-static bool gathered(const struct wakes *w)
+static bool gathered(const struct notifier *w)
 {
 	return w->waiting || w->any_us != STORE_TIME_NEVER;
 }
 
 /* Returns when the next notification is sent, with all that is gathered by then. */
-static int64_t send_at_ms(const struct wakes *w)
+static int64_t send_at_ms(const struct notifier *w)
 {
 	return w->any_us == STORE_TIME_NEVER && w->due_ms > w->send_ms ? w->due_ms : w->send_ms;
 }
 
-static void alarm_send(struct wakes *w)
+static void send_later(struct notifier *w)
 {
 	if (gathered(w))
 		jobs_at(w->base->jobs, JOB_NOTIFY, send_at_ms(w));
 }
 
-void wakes_others(struct wakes *w, bool others)
+void notifier_others(struct notifier *w, bool others)
 {
 	if (others && !w->others) { /* they started before this manager saw them, and were not notified */
 		w->any_us = STORE_TIME_BEGIN;
-		alarm_send(w);
+		send_later(w);
 	}
 	w->others = others;
 }
 
 /* Returns whether a task may be claimed now: not if it is due later, or at an unknown time. */
-static bool due_now(const struct wakes *w, int64_t run_at_us)
+static bool due_now(const struct notifier *w, int64_t run_at_us)
 {
 	return run_at_us != STORE_TIME_BEGIN && run_at_us <= db_clock_shown_us(w->clock) + NEAR_US;
 }
 
-static void wake_add(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
+static void wake_add(struct notifier *w, int route, int32_t priority, int64_t run_at_us)
 {
 	struct wake *wake = mem_calloc(1, sizeof *wake);
 	wake->key.route = route;
@@ -104,14 +104,14 @@ static void wake_add(struct wakes *w, int route, int32_t priority, int64_t run_a
 }
 
 /* Adds a task to the notification about its stream. */
-static void wake_extend(const struct wakes *w, struct wake *wake, int64_t run_at_us)
+static void wake_extend(const struct notifier *w, struct wake *wake, int64_t run_at_us)
 {
 	wake->run_at_us = run_at_us < wake->run_at_us ? run_at_us : wake->run_at_us;
 	wake->latest_us = run_at_us > wake->latest_us ? run_at_us : wake->latest_us;
 	wake->certain |= !due_now(w, run_at_us);
 }
 
-void wakes_tell(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
+void notifier_send(struct notifier *w, int route, int32_t priority, int64_t run_at_us)
 {
 	struct wake *wake, look = {.key = {route, priority}};
 	if (!w->others || !route)
@@ -119,30 +119,30 @@ void wakes_tell(struct wakes *w, int route, int32_t priority, int64_t run_at_us)
 	HASH_FIND(hh, w->waiting, &look.key, sizeof look.key, wake);
 	if (wake)
 		wake_extend(w, wake, run_at_us);
-	else if (HASH_COUNT(w->waiting) == STREAMS_MOST)
+	else if (HASH_COUNT(w->waiting) == STREAMS_MAX)
 		w->any_us = run_at_us < w->any_us ? run_at_us : w->any_us;
 	else
 		wake_add(w, route, priority, run_at_us);
-	alarm_send(w);
+	send_later(w);
 }
 
 /* --- sending ----------------------------------------------------------------------------------------------------- */
 
 static void on_sent(struct store_op *op, const struct reeve_error *error)
 {
-	struct wakes *w = (struct wakes *)((char *)op - offsetof(struct wakes, op));
+	struct notifier *w = (struct notifier *)((char *)op - offsetof(struct notifier, op));
 	if (error) /* it is not known any more which streams it named */
 		w->any_us = STORE_TIME_BEGIN;
 	w->send_ms = base_now(w->base) + GATHER_MS;
 	jobs_done(w->base->jobs, JOB_NOTIFY, error, false);
-	alarm_send(w);
+	send_later(w);
 }
 
 /* Whether to notify the other managers. They would try in vain for tasks that have been claimed here, or are about to
  * be, and delay their own claims. */
 enum verdict { TELL, WAIT, DROP };
 
-static enum verdict judge(const struct wakes *w, const struct wake *wake, int64_t now_ms)
+static enum verdict judge(const struct notifier *w, const struct wake *wake, int64_t now_ms)
 {
 	enum window_has has;
 	if (wake->certain)
@@ -156,7 +156,7 @@ static enum verdict judge(const struct wakes *w, const struct wake *wake, int64_
 }
 
 /* Adds what is due and fits to the payload. Returns the payload's length. */
-static int add_waiting(struct wakes *w, int length, char before)
+static int add_waiting(struct notifier *w, int length, char before)
 {
 	char *payload = w->op.payload;
 	struct wake *wake, *next;
@@ -185,9 +185,9 @@ static int add_waiting(struct wakes *w, int length, char before)
 
 static bool send_next(void *arg)
 {
-	struct wakes *w = arg;
+	struct notifier *w = arg;
 	if (!gathered(w) || base_now(w->base) < send_at_ms(w)) {
-		alarm_send(w); /* the tasks may have been claimed here */
+		send_later(w); /* the tasks may have been claimed here */
 		return false;
 	}
 	char *payload = w->op.payload;
@@ -197,16 +197,16 @@ static bool send_next(void *arg)
 		length += snprintf(payload + length, sizeof w->op.payload - (size_t)length, " 0 0 %" PRId64, w->any_us);
 	w->any_us = STORE_TIME_NEVER;
 	if (add_waiting(w, length, length == head ? ' ' : ';') == head) { /* no notification is left */
-		alarm_send(w);
+		send_later(w);
 		return false;
 	}
 	store_wake(w->base->store, &w->op);
 	return true;
 }
 
-struct wakes *wakes_create(struct base *base, const struct db_clock *clock, struct window *window, struct dispatch *dispatch)
+struct notifier *notifier_create(struct base *base, const struct db_clock *clock, struct window *window, struct dispatch *dispatch)
 {
-	struct wakes *w = mem_calloc(1, sizeof *w);
+	struct notifier *w = mem_calloc(1, sizeof *w);
 	w->base = base;
 	w->clock = clock;
 	w->window = window;

@@ -1,79 +1,79 @@
 /* Unacknowledged results: their order, the limits of a report, and the search for an invalid result. */
-#include "worker/outbox.h"
+#include "worker/unacked.h"
 
 #include <criterion/criterion.h>
 
 enum { COUNT = 16 };
 
-static struct outbox outbox;
+static struct unacked unacked;
 static struct attempt attempts[COUNT];
 
 static void fill(void)
 {
 	for (int i = 0; i < COUNT; i++) {
 		attempts[i] = (struct attempt){.key = {i, i}, .result_bytes = 100};
-		outbox_add(&outbox, &attempts[i]);
+		unacked_add(&unacked, &attempts[i]);
 	}
 }
 
 static void expect_totals(size_t waiting, size_t reported)
 {
-	cr_expect_eq(outbox.waiting_count, waiting);
-	cr_expect_eq(outbox.waiting_bytes, 100 * waiting);
-	cr_expect_eq(outbox.reported_count, reported);
-	cr_expect_eq(outbox.reported_bytes, 100 * reported);
+	cr_expect_eq(unacked.waiting_count, waiting);
+	cr_expect_eq(unacked.waiting_bytes, 100 * waiting);
+	cr_expect_eq(unacked.reported_count, reported);
+	cr_expect_eq(unacked.reported_bytes, 100 * reported);
 }
 
-Test(outbox, gives_the_oldest_first_within_bounds)
+Test(unacked, gives_the_oldest_first_within_bounds)
 {
 	struct attempt *taken[COUNT];
 
 	fill();
 	expect_totals(COUNT, 0);
-	cr_assert_eq(outbox_take(&outbox, taken, 4, 10000), 4);
+	cr_assert_eq(unacked_take(&unacked, taken, 4, 10000), 4);
 	for (int i = 0; i < 4; i++)
 		cr_expect_eq(taken[i], &attempts[i]);
-	cr_assert_eq(outbox_take(&outbox, taken, COUNT, 350), 3);
+	cr_assert_eq(unacked_take(&unacked, taken, COUNT, 350), 3);
 	cr_expect_eq(taken[2], &attempts[6]);
 	expect_totals(COUNT - 7, 7);
 	/* A report always has at least one result, however long. */
-	cr_assert_eq(outbox_take(&outbox, taken, COUNT, 10), 1);
+	cr_assert_eq(unacked_take(&unacked, taken, COUNT, 10), 1);
 	cr_expect_eq(taken[0], &attempts[7]);
 }
 
-Test(outbox, what_comes_back_stands_where_it_was)
+Test(unacked, what_comes_back_stands_where_it_was)
 {
 	struct attempt *taken[COUNT], *again[COUNT];
 
 	fill();
-	cr_assert_eq(outbox_take(&outbox, taken, 5, 10000), 5);
-	outbox_put_back(&outbox, taken, 5);
+	cr_assert_eq(unacked_take(&unacked, taken, 5, 10000), 5);
+	unacked_put_back(&unacked, taken, 5);
 	expect_totals(COUNT, 0);
-	cr_assert_eq(outbox_take(&outbox, again, COUNT, 10000), COUNT);
+	cr_assert_eq(unacked_take(&unacked, again, COUNT, 10000), COUNT);
 	for (int i = 0; i < COUNT; i++)
 		cr_expect_eq(again[i], &attempts[i]);
-	outbox_remove(&outbox, again[3]);
+	unacked_remove(&unacked, again[3]);
 	expect_totals(0, COUNT - 1);
 }
 
-Test(outbox, what_was_not_judged_goes_again_behind_the_others)
+Test(unacked, what_was_not_judged_goes_again_behind_the_others)
 {
 	struct attempt *taken[COUNT], *again[COUNT];
 
 	fill();
-	cr_assert_eq(outbox_take(&outbox, taken, 5, 10000), 5);
+	cr_assert_eq(unacked_take(&unacked, taken, 5, 10000), 5);
 	for (int i = 0; i < 5; i++) {
 		taken[i]->group = (uint64_t)i; /* left over from reports in parts */
-		outbox_again(&outbox, taken[i]);
+		unacked_resend(&unacked, taken[i]);
 	}
 	expect_totals(COUNT, 0);
-	cr_assert_eq(outbox_take(&outbox, again, COUNT, 10000), COUNT, "one report has them all");
+	cr_assert_eq(unacked_take(&unacked, again, COUNT, 10000), COUNT, "one report has them all");
 	for (int i = 0; i < COUNT; i++)
 		cr_expect_eq(again[i], &attempts[(i + 5) % COUNT]);
 	expect_totals(0, COUNT);
 }
 
-Test(outbox, halves_lead_to_the_one_to_blame)
+Test(unacked, halves_lead_to_the_one_to_blame)
 {
 	struct attempt *taken[COUNT];
 	int reports = 0, judged = 0;
@@ -81,21 +81,21 @@ Test(outbox, halves_lead_to_the_one_to_blame)
 
 	/* A manager that refuses every report that contains attempt 11. */
 	fill();
-	while (outbox.waiting_count) {
-		size_t count = outbox_take(&outbox, taken, COUNT, 10000);
+	while (unacked.waiting_count) {
+		size_t count = unacked_take(&unacked, taken, COUNT, 10000);
 		bool bad = false;
 
 		cr_assert_lt(++reports, 20);
 		for (size_t i = 0; i < count; i++)
 			bad = bad || taken[i] == &attempts[11];
 		if (bad && count > 1) {
-			outbox_split(&outbox, taken, count);
+			unacked_split(&unacked, taken, count);
 			continue;
 		}
 		if (bad)
 			found = taken[0];
 		for (size_t i = 0; i < count; i++, judged++)
-			outbox_remove(&outbox, taken[i]);
+			unacked_remove(&unacked, taken[i]);
 	}
 	cr_expect_eq(found, &attempts[11]);
 	cr_expect_eq(judged, COUNT);

@@ -4,14 +4,14 @@
  * wait in the table `arrivals`; right after the commit any manager ingests them, each once. A notification announces
  * them; the job counts finds them if it was missed.
  */
-#ifndef REEVE_MANAGER_CORE_ARRIVALS_H
-#define REEVE_MANAGER_CORE_ARRIVALS_H
+#ifndef REEVE_MANAGER_CORE_INBOX_H
+#define REEVE_MANAGER_CORE_INBOX_H
 
 #include "manager/core/base.h"
 
 struct task_events;
 
-struct arrivals *arrivals_create(struct base *base, struct task_events *events);
-void arrivals_destroy(struct arrivals *arrivals);
+struct inbox *inbox_create(struct base *base, struct task_events *events);
+void inbox_destroy(struct inbox *inbox);
 
 #endif

@@ -12,7 +12,7 @@
 /* A sleep that overruns by this much means that the process was stopped, or its machine suspended. */
 enum { OVERSLEPT_MS = 1000 };
 
-void client_wake_keeper(struct rpc_client *client)
+void client_wake_control(struct rpc_client *client)
 {
 	client->work = true;
 	pthread_cond_signal(&client->work_changed);

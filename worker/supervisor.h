@@ -7,8 +7,8 @@
  * the worker is alive, frozen or dead; it kills the worker too if a C function runs in it. After a renewal of the lease
  * it starts processes again.
  */
-#ifndef REEVE_WORKER_SPAWNER_H
-#define REEVE_WORKER_SPAWNER_H
+#ifndef REEVE_WORKER_SUPERVISOR_H
+#define REEVE_WORKER_SUPERVISOR_H
 
 #include <sys/types.h>
 
@@ -17,6 +17,6 @@ struct spawn_shared;
 /* Forks the supervisor. Returns its pid, and the worker's end of the socket in *socket, close-on-exec. −1: errno has
  * the reason. `shared` is mapped MAP_SHARED and all zero; only the worker changes the lease in it. The supervisor kills
  * every handler's process group and exits when the socket is closed, by close() or by the worker's death. */
-pid_t spawner_fork(int *socket, struct spawn_shared *shared);
+pid_t supervisor_fork(int *socket, struct spawn_shared *shared);
 
 #endif

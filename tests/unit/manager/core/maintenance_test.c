@@ -1,5 +1,5 @@
 /* Maintenance jobs: the estimate of the database's time, expired attempts, and counts. */
-#include "manager/core/upkeep.h"
+#include "manager/core/maintenance.h"
 
 #include "common/uuid.h"
 #include "manager/core/dispatch.h"
@@ -13,7 +13,7 @@
 
 static struct core *core;
 
-Test(upkeep, the_databases_time_goes_on_between_readings)
+Test(maintenance, the_databases_time_goes_on_between_readings)
 {
 	core = fake_core();
 	cr_expect_leq(core_database_us(core), fake_db_us(), "it is never ahead");
@@ -25,7 +25,7 @@ Test(upkeep, the_databases_time_goes_on_between_readings)
 }
 
 /* Tasks that were due stay due. */
-Test(upkeep, a_clock_set_back_hides_nothing)
+Test(maintenance, a_clock_set_back_hides_nothing)
 {
 	core = fake_core();
 	int64_t before = core_database_us(core);
@@ -41,7 +41,7 @@ Test(upkeep, a_clock_set_back_hides_nothing)
 }
 
 /* As soon as the clock has caught up, the estimate follows it again. */
-Test(upkeep, the_estimate_is_the_clock_again_when_that_has_caught_up)
+Test(maintenance, the_estimate_is_the_clock_again_when_that_has_caught_up)
 {
 	core = fake_core();
 	fake.clock_us += 3600 * INT64_C(1000000);
@@ -56,7 +56,7 @@ Test(upkeep, the_estimate_is_the_clock_again_when_that_has_caught_up)
 }
 
 /* A manager that starts later uses the estimate of the earlier managers. */
-Test(upkeep, another_manager_has_seen_the_clock_ahead)
+Test(maintenance, another_manager_has_seen_the_clock_ahead)
 {
 	const int64_t s = 1000000;
 
@@ -85,7 +85,7 @@ static bool taken(int64_t at_us)
 
 /* Ids with the actual time of the database's clock, or with this manager's estimate, are accepted, even if the clock
  * was set. An id from before the clock was set forward may have been forgotten since then. */
-Test(upkeep, request_ids_are_taken_by_the_clock_and_by_the_reckoning)
+Test(maintenance, request_ids_are_taken_by_the_clock_and_by_the_reckoning)
 {
 	const int64_t s = 1000000, hour = 3600 * s;
 
@@ -106,51 +106,51 @@ Test(upkeep, request_ids_are_taken_by_the_clock_and_by_the_reckoning)
 	fake_end(core);
 }
 
-Test(upkeep, nothing_expires_before_a_lease_has_passed)
+Test(maintenance, nothing_expires_before_a_lease_has_passed)
 {
 	core = fake_core();
 	fake_pass(core, 14000);
-	cr_expect_eq(fake.expired_looks, 0);
+	cr_expect_eq(fake.expired_polls, 0);
 	fake_pass(core, 3000);
-	cr_expect_gt(fake.expired_looks, 0);
+	cr_expect_gt(fake.expired_polls, 0);
 	fake_end(core);
 }
 
 /* A live worker may be about to report results from the time of the outage. */
-Test(upkeep, nor_in_an_outage_or_in_the_lease_after_it)
+Test(maintenance, nor_in_an_outage_or_in_the_lease_after_it)
 {
 	core = fake_core();
 	fake_pass(core, 20000);
 	fake.down = true;
 	fake_pass(core, 30000);
 	fake.down = false;
-	fake.expired_looks = 0;
+	fake.expired_polls = 0;
 	fake_pass(core, 14000);
-	cr_expect_eq(fake.expired_looks, 0);
+	cr_expect_eq(fake.expired_polls, 0);
 	fake_pass(core, 3000);
-	cr_expect_gt(fake.expired_looks, 0);
+	cr_expect_gt(fake.expired_polls, 0);
 	fake_end(core);
 }
 
-Test(upkeep, nor_when_the_process_was_stopped)
+Test(maintenance, nor_when_the_process_was_stopped)
 {
 	core = fake_core();
 	fake_pass(core, 20000);
 	fake.now_ms += 60000; /* in one jump */
-	fake.expired_looks = 0;
+	fake.expired_polls = 0;
 	fake_pass(core, 14000);
-	cr_expect_eq(fake.expired_looks, 0);
+	cr_expect_eq(fake.expired_polls, 0);
 	fake_pass(core, 3000);
-	cr_expect_gt(fake.expired_looks, 0);
+	cr_expect_gt(fake.expired_polls, 0);
 	fake_end(core);
 }
 
 /* Short leases and heartbeats, as in other tests. */
-Test(upkeep, short_leases_expire_too)
+Test(maintenance, short_leases_expire_too)
 {
 	core = fake_core_with(&(struct core_options){.lease_ms = 500, .heartbeat_ms = 100, .buffer_ms = 600});
 	fake_pass(core, 2000);
-	cr_expect_gt(fake.expired_looks, 0);
+	cr_expect_gt(fake.expired_polls, 0);
 	fake_end(core);
 }
 
@@ -162,7 +162,7 @@ static void on_wait(void *arg, const int64_t *ended, int count, const struct ree
 
 /* Attempts that have expired: a task that waits again returns to the ready cache, and the end of a task is reported to
  * waiting calls. */
-Test(upkeep, what_becomes_of_expired_attempts)
+Test(maintenance, what_becomes_of_expired_attempts)
 {
 	struct fake_fetch fetch;
 	int ended = -1, route = fake_route("q", "t");
@@ -235,7 +235,7 @@ static void expire_nothing(struct store_expire *expire)
 }
 
 /* Rows that cannot be ended now stay at the head; the rows after them are processed nevertheless. */
-Test(upkeep, a_full_page_of_the_journal_is_followed_by_the_next)
+Test(maintenance, a_full_page_of_the_journal_is_followed_by_the_next)
 {
 	core = fake_core();
 	fake_pass(core, 20000);
@@ -257,7 +257,7 @@ Test(upkeep, a_full_page_of_the_journal_is_followed_by_the_next)
 }
 
 /* Every query of the counts scans what has not been added up yet. */
-Test(upkeep, counts_are_added_up_every_second_and_at_once_after_a_full_page)
+Test(maintenance, counts_are_added_up_every_second_and_at_once_after_a_full_page)
 {
 	core = fake_core();
 	fake_pass(core, 5000);
@@ -273,7 +273,7 @@ Test(upkeep, counts_are_added_up_every_second_and_at_once_after_a_full_page)
 }
 
 /* Attempts that were assigned before this manager started have been watched only since its start. */
-Test(upkeep, attempts_from_before_are_watched_from_the_first_tick_on)
+Test(maintenance, attempts_from_before_are_watched_from_the_first_tick_on)
 {
 	fake_route("q", "t");
 	core = fake_core();
@@ -289,7 +289,7 @@ Test(upkeep, attempts_from_before_are_watched_from_the_first_tick_on)
 }
 
 /* A jump of the clock ends no running attempt: its time is watched from the beginning again. */
-Test(upkeep, a_jump_of_the_databases_clock_is_noticed_either_way)
+Test(maintenance, a_jump_of_the_databases_clock_is_noticed_either_way)
 {
 	for (int sign = -1; sign <= 1; sign += 2) {
 		core = fake_core();
@@ -318,7 +318,7 @@ Test(upkeep, a_jump_of_the_databases_clock_is_noticed_either_way)
 }
 
 /* If the database's host vanishes, no connection breaks; only the missing answers show it. */
-Test(upkeep, a_database_that_does_not_answer_is_told_from_one_that_does)
+Test(maintenance, a_database_that_does_not_answer_is_told_from_one_that_does)
 {
 	core = fake_core();
 	fake_pass(core, 5000);

@@ -6,12 +6,12 @@
  *
  * Data only; guarded by the worker's lock.
  */
-#ifndef REEVE_WORKER_OUTBOX_H
-#define REEVE_WORKER_OUTBOX_H
+#ifndef REEVE_WORKER_UNACKED_H
+#define REEVE_WORKER_UNACKED_H
 
 #include "worker/attempt.h"
 
-struct outbox {
+struct unacked {
 	struct attempt *waiting; /* utlist, oldest first */
 	size_t waiting_count;
 	size_t waiting_bytes;
@@ -21,23 +21,23 @@ struct outbox {
 };
 
 /* Adds an attempt that has ended and is sealed. */
-void outbox_add(struct outbox *outbox, struct attempt *attempt);
+void unacked_add(struct unacked *unacked, struct attempt *attempt);
 
 /* Moves the oldest results into a report: up to `max_count` of them, and up to `max_bytes` unless the first alone is
  * larger. All are of one group. Writes them to `into` and returns their number. */
-size_t outbox_take(struct outbox *outbox, struct attempt **into, size_t max_count, size_t max_bytes);
+size_t unacked_take(struct unacked *unacked, struct attempt **into, size_t max_count, size_t max_bytes);
 
 /* Puts the results of a failed report back to the front. */
-void outbox_put_back(struct outbox *outbox, struct attempt *const *attempts, size_t count);
+void unacked_put_back(struct unacked *unacked, struct attempt *const *attempts, size_t count);
 
 /* Puts a result that was not acknowledged back, after the others and without a group. */
-void outbox_again(struct outbox *outbox, struct attempt *attempt);
+void unacked_resend(struct unacked *unacked, struct attempt *attempt);
 
-/* Like outbox_put_back, for two or more results of which at least one is invalid: they are reported again in two
+/* Like unacked_put_back, for two or more results of which at least one is invalid: they are reported again in two
  * halves. */
-void outbox_split(struct outbox *outbox, struct attempt *const *attempts, size_t count);
+void unacked_split(struct unacked *unacked, struct attempt *const *attempts, size_t count);
 
 /* Removes an attempt, whether it waits or is in a report. The caller then owns it. */
-void outbox_remove(struct outbox *outbox, struct attempt *attempt);
+void unacked_remove(struct unacked *unacked, struct attempt *attempt);
 
 #endif

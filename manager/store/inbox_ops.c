@@ -11,16 +11,16 @@ struct refused {
 	int64_t ids[];
 };
 
-static struct store_admit *the_op(struct role *role)
+static struct store_ingest *the_op(struct role *role)
 {
-	return BATCH_OP(role, struct store_admit, 0);
+	return BATCH_OP(role, struct store_ingest, 0);
 }
 
 static void on_ended(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_admit *op = the_op(role);
+	struct store_ingest *op = the_op(role);
 	struct refused *refused = role->state;
 	op->ended_ids = refused->ids;
 	op->reason = refused->reason;
@@ -45,11 +45,11 @@ static void on_marked(void *arg, const struct conn_result *result)
 	role_run(role, SQL_CANCEL_WAITING, on_ended);
 }
 
-static void on_admitted(void *arg, const struct conn_result *result)
+static void on_ingested(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_admit *op = the_op(role);
+	struct store_ingest *op = the_op(role);
 	const char *elements = NULL;
 	op->walked = row_int8(result->rows, 0, 0);
 	op->admitted = row_int4(result->rows, 0, 1);
@@ -76,20 +76,20 @@ static void on_begun(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	params_int8(&role->params, the_op(role)->beyond);
 	params_int4(&role->params, the_op(role)->limit);
-	role_run(role, SQL_ARRIVALS_ADMIT, on_admitted);
+	role_run(role, SQL_ARRIVALS_ADMIT, on_ingested);
 }
 
-static void admit_start(struct role *role)
+static void ingest_start(struct role *role)
 {
-	struct store_admit *op = the_op(role);
+	struct store_ingest *op = the_op(role);
 	op->walked = op->admitted = op->ended = 0;
 	op->ended_ids = NULL;
 	op->reason = "";
 	role_run(role, SQL_BEGIN, on_begun);
 }
 
-void store_admit(struct store *store, struct store_admit *op)
+void store_ingest(struct store *store, struct store_ingest *op)
 {
-	static const struct op_kind kind = {.name = "admit", .start = admit_start};
-	store_give(store, ROLE_KEEPER, &kind, &op->op, 1, 0);
+	static const struct op_kind kind = {.name = "admit", .start = ingest_start};
+	store_give(store, ROLE_JOBS, &kind, &op->op, 1, 0);
 }

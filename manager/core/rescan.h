@@ -4,19 +4,19 @@
  * the index, because the same transaction has kept them from being cleaned up. Instead only the second in which such a
  * task is due is read, and the cursor stays.
  */
-#ifndef REEVE_MANAGER_CORE_LATE_H
-#define REEVE_MANAGER_CORE_LATE_H
+#ifndef REEVE_MANAGER_CORE_RESCAN_H
+#define REEVE_MANAGER_CORE_RESCAN_H
 
 #include "manager/core/base.h"
 
 struct window;
 
-struct late *late_create(struct base *base, struct window *window);
-void late_destroy(struct late *late);
+struct late *rescan_create(struct base *base, struct window *window);
+void rescan_destroy(struct late *late);
 
 /* Makes the ready cache read tasks of a stream that are due from `from_us` on and before `until_us`, and may have been
  * committed after the cursor had passed. Reads only this stretch if the cursor is far beyond it; else the cursor goes
  * back. */
-void late_rewind(struct late *late, int route, int32_t priority, int64_t from_us, int64_t until_us);
+void rescan_rewind(struct late *late, int route, int32_t priority, int64_t from_us, int64_t until_us);
 
 #endif

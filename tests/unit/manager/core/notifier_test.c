@@ -1,5 +1,5 @@
 /* Notifications to other managers, and from them. */
-#include "manager/core/wakes.h"
+#include "manager/core/notifier.h"
 
 #include "manager/core/dispatch.h"
 #include "manager/core/window.h"
@@ -18,15 +18,15 @@ static void begin(bool others)
 	core = fake_core();
 	fake.other_managers = others;
 	fake_pass(core, 1500);
-	fake.wakes = 0;
+	fake.notifier = 0;
 }
 
-Test(wakes, nobody_is_told_when_nobody_is_there)
+Test(notifier, nobody_is_told_when_nobody_is_there)
 {
 	begin(false);
-	wakes_tell(core->wakes, route, 3, 1000);
+	notifier_send(core->notifier, route, 3, 1000);
 	fake_pass(core, 1000);
-	cr_expect_eq(fake.wakes, 0);
+	cr_expect_eq(fake.notifier, 0);
 	fake_end(core);
 }
 
@@ -39,49 +39,49 @@ static bool all_told(void)
 }
 
 /* A manager that has just started is not known yet when a task appears in a stream that is new to it. */
-Test(wakes, another_manager_that_appears_is_told_to_look_at_everything)
+Test(notifier, another_manager_that_appears_is_told_to_look_at_everything)
 {
 	begin(false);
-	wakes_tell(core->wakes, route, 3, 1000);
+	notifier_send(core->notifier, route, 3, 1000);
 	fake_pass(core, 100);
-	cr_assert_eq(fake.wakes, 0);
+	cr_assert_eq(fake.notifier, 0);
 	fake.other_managers = 1;
 	fake_pass(core, 1500);
-	cr_expect_eq(fake.wakes, 1);
+	cr_expect_eq(fake.notifier, 1);
 	cr_expect(all_told(), "%s", fake.woken);
 	fake_end(core);
 }
 
 /* The connection broke during the notification: the streams that it named may be new to the others. */
-Test(wakes, a_notification_that_failed_becomes_one_of_everything)
+Test(notifier, a_notification_that_failed_becomes_one_of_everything)
 {
 	begin(true);
-	wakes_tell(core->wakes, route, 3, 1000);
+	notifier_send(core->notifier, route, 3, 1000);
 	fake.down = true;
 	fake_pass(core, 700);
-	cr_expect_eq(fake.wakes, 0);
+	cr_expect_eq(fake.notifier, 0);
 	fake.down = false;
 	fake_pass(core, 700);
-	cr_expect_eq(fake.wakes, 1);
+	cr_expect_eq(fake.notifier, 1);
 	cr_expect(all_told(), "%s", fake.woken);
 	fake_end(core);
 }
 
-Test(wakes, what_gathers_in_a_moment_is_told_once_from_its_earliest_time_on)
+Test(notifier, what_gathers_in_a_moment_is_told_once_from_its_earliest_time_on)
 {
 	char want[96];
 
 	begin(true);
-	wakes_tell(core->wakes, route, 3, 5000);
-	wakes_tell(core->wakes, route, 3, 1000);
-	wakes_tell(core->wakes, route, 3, 9000);
+	notifier_send(core->notifier, route, 3, 5000);
+	notifier_send(core->notifier, route, 3, 1000);
+	notifier_send(core->notifier, route, 3, 9000);
 	fake_pass(core, 100);
-	cr_expect_eq(fake.wakes, 1);
+	cr_expect_eq(fake.notifier, 1);
 	snprintf(want, sizeof want, "%d %d 3 1000", FAKE_MANAGER, route);
 	cr_expect_str_eq(fake.woken, want);
-	wakes_tell(core->wakes, route, 3, 9500);
+	notifier_send(core->notifier, route, 3, 9500);
 	fake_pass(core, 100);
-	cr_expect_eq(fake.wakes, 2);
+	cr_expect_eq(fake.notifier, 2);
 	fake_end(core);
 }
 
@@ -98,11 +98,11 @@ static void begin_with_fetch(struct fake_fetch *fetch)
 static void add_task(int id, int64_t run_at_us)
 {
 	window_note(core->window, route, 0, id, fake_db_us(), run_at_us, 10);
-	wakes_tell(core->wakes, route, 0, run_at_us);
+	notifier_send(core->notifier, route, 0, run_at_us);
 }
 
 /* If a Fetch here waits for the task, this manager claims it: other managers would try in vain. */
-Test(wakes, a_task_that_is_claimed_here_is_not_told_of)
+Test(notifier, a_task_that_is_claimed_here_is_not_told_of)
 {
 	struct fake_fetch fetch;
 	int64_t now_us;
@@ -113,12 +113,12 @@ Test(wakes, a_task_that_is_claimed_here_is_not_told_of)
 	base_dispatch(&core->base);
 	fake_claim(fake_claim_taken(), 0);
 	fake_pass(core, 200);
-	cr_expect_eq(fake.wakes, 0, "%s", fake.woken);
+	cr_expect_eq(fake.notifier, 0, "%s", fake.woken);
 	fake_end(core);
 }
 
 /* The Fetch of the claim in flight has a slot left: its worker sends the next Fetch as soon as the claim has ended. */
-Test(wakes, a_task_that_is_claimed_here_next_is_not_told_of)
+Test(notifier, a_task_that_is_claimed_here_next_is_not_told_of)
 {
 	struct fake_fetch fetch, next;
 
@@ -134,12 +134,12 @@ Test(wakes, a_task_that_is_claimed_here_next_is_not_told_of)
 	fake_claim(fake_claim_taken(), 0);
 	cr_expect_eq(next.answered, 1);
 	fake_pass(core, 200);
-	cr_expect_eq(fake.wakes, 0, "%s", fake.woken);
+	cr_expect_eq(fake.notifier, 0, "%s", fake.woken);
 	fake_end(core);
 }
 
 /* … but the notification waits for that Fetch only while the claim is in flight. */
-Test(wakes, a_task_for_which_no_worker_comes_again_is_told_of)
+Test(notifier, a_task_for_which_no_worker_comes_again_is_told_of)
 {
 	struct fake_fetch fetch;
 
@@ -150,13 +150,13 @@ Test(wakes, a_task_for_which_no_worker_comes_again_is_told_of)
 	fake_pass(core, 5);
 	fake_claim(fake_claim_taken(), 0);
 	fake_pass(core, 10);
-	cr_expect_eq(fake.wakes, 1);
+	cr_expect_eq(fake.notifier, 1);
 	fake_end(core);
 }
 
 /* The others are notified of tasks that are not claimed here: at once if no Fetch has room for them, else when the
  * claim takes too long. */
-Test(wakes, a_task_that_is_not_claimed_here_is_told_of)
+Test(notifier, a_task_that_is_not_claimed_here_is_told_of)
 {
 	struct fake_fetch fetch;
 	int64_t now_us;
@@ -166,19 +166,19 @@ Test(wakes, a_task_that_is_not_claimed_here_is_told_of)
 	add_task(1, now_us);
 	base_dispatch(&core->base);
 	fake_pass(core, 30);
-	cr_expect_eq(fake.wakes, 0);
+	cr_expect_eq(fake.notifier, 0);
 	fake_pass(core, 30);
-	cr_expect_eq(fake.wakes, 1, "its claim is under way for long");
+	cr_expect_eq(fake.notifier, 1, "its claim is under way for long");
 	for (int id = 2; id < 5; id++)
 		add_task(id, now_us);
 	fake_pass(core, 20);
-	cr_expect_eq(fake.wakes, 2, "no Fetch waits");
+	cr_expect_eq(fake.notifier, 2, "no Fetch waits");
 	fake_claim(fake_claim_taken(), 0);
 	fake_end(core);
 }
 
 /* One task is claimed here; the other becomes due when perhaps no Fetch waits any more. */
-Test(wakes, a_task_that_is_due_soon_after_a_claimed_one_is_told_of)
+Test(notifier, a_task_that_is_due_soon_after_a_claimed_one_is_told_of)
 {
 	struct fake_fetch fetch;
 	int64_t now_us;
@@ -190,24 +190,24 @@ Test(wakes, a_task_that_is_due_soon_after_a_claimed_one_is_told_of)
 	base_dispatch(&core->base);
 	fake_claim(fake_claim_taken(), 0);
 	fake_pass(core, 200);
-	cr_expect_eq(fake.wakes, 1);
+	cr_expect_eq(fake.notifier, 1);
 	fake_end(core);
 }
 
 /* A submit that an earlier copy of the call has made: the time at which its tasks are due is not known here. */
-Test(wakes, what_is_due_at_an_unknown_time_is_told_of)
+Test(notifier, what_is_due_at_an_unknown_time_is_told_of)
 {
 	struct fake_fetch fetch;
 
 	begin_with_fetch(&fetch);
-	wakes_tell(core->wakes, route, 0, STORE_TIME_BEGIN);
+	notifier_send(core->notifier, route, 0, STORE_TIME_BEGIN);
 	fake_pass(core, 30);
-	cr_expect_eq(fake.wakes, 1);
+	cr_expect_eq(fake.notifier, 1);
 	fake_end(core);
 }
 
 /* A task that is due later is announced, because any manager may have a waiting Fetch then. */
-Test(wakes, a_task_that_is_due_later_is_told_of)
+Test(notifier, a_task_that_is_due_later_is_told_of)
 {
 	struct fake_fetch fetch;
 	int64_t due_us;
@@ -216,7 +216,7 @@ Test(wakes, a_task_that_is_due_later_is_told_of)
 	due_us = fake_db_us() + 500000;
 	add_task(1, due_us);
 	fake_pass(core, 100);
-	cr_expect_eq(fake.wakes, 1);
+	cr_expect_eq(fake.notifier, 1);
 	fake_end(core);
 }
 
@@ -230,25 +230,25 @@ static int streams_named(void)
 	return n;
 }
 
-Test(wakes, one_notification_names_many_streams)
+Test(notifier, one_notification_names_many_streams)
 {
 	begin(true);
 	for (int i = 0; i < 10; i++)
-		wakes_tell(core->wakes, route, i, 5000);
+		notifier_send(core->notifier, route, i, 5000);
 	fake_pass(core, 1000);
-	cr_expect_eq(fake.wakes, 1);
+	cr_expect_eq(fake.notifier, 1);
 	cr_expect_eq(streams_named(), 10);
 	for (int i = 0; i < 1000; i++)
-		wakes_tell(core->wakes, route, i, INT64_C(1790000000000000));
+		notifier_send(core->notifier, route, i, INT64_C(1790000000000000));
 	fake_pass(core, 1000);
-	cr_expect_leq(fake.wakes, 1 + 8);
+	cr_expect_leq(fake.notifier, 1 + 8);
 	cr_expect_gt(streams_named(), 0);
 	cr_expect_lt(strlen(fake.woken), 8000);
 	fake_end(core);
 }
 
 /* A notification of several streams: each is read from its own time on. */
-Test(wakes, each_stream_of_a_notification_is_read)
+Test(notifier, each_stream_of_a_notification_is_read)
 {
 	struct fake_fetch fetch;
 	char wake[96];
@@ -266,7 +266,7 @@ Test(wakes, each_stream_of_a_notification_is_read)
 }
 
 /* Any role of the database can send notifications: the work that they cause must be limited. */
-Test(wakes, a_flood_is_bounded)
+Test(notifier, a_flood_is_bounded)
 {
 	struct fake_fetch fetch;
 	char wake[96];
@@ -311,7 +311,7 @@ static int answer_reads(const struct store_stream *streams, int count)
 
 /* Each notification says that any stream may have new tasks. For that, all streams are read once a second, however many
  * notifications arrive, in addition to the manager's own rescans, two a second. */
-Test(wakes, notifications_that_name_no_stream_read_each_once_a_second)
+Test(notifier, notifications_that_name_no_stream_read_each_once_a_second)
 {
 	enum { STREAMS = 50, SECONDS = 5, EVERY_MS = 5 };
 	struct store_stream streams[STREAMS];
@@ -337,21 +337,21 @@ Test(wakes, notifications_that_name_no_stream_read_each_once_a_second)
 	fake_end(core);
 }
 
-Test(wakes, too_many_are_told_of_as_any)
+Test(notifier, too_many_are_told_of_as_any)
 {
 	begin(true);
 	int manager, any;
 	for (int i = 0; i < 10000; i++)
-		wakes_tell(core->wakes, route, i, 500000 - i);
-	for (int i = 0; i < 1000 && fake.wakes == 0; i++)
+		notifier_send(core->notifier, route, i, 500000 - i);
+	for (int i = 0; i < 1000 && fake.notifier == 0; i++)
 		fake_pass(core, 1);
 	long long from;
 	cr_assert_eq(sscanf(fake.woken, "%d %d %*d %lld", &manager, &any, &from), 3);
 	cr_expect_eq(any, 0);
 	cr_expect_eq(from, 500000 - 9999, "the earliest of those that are not named");
 	fake_pass(core, 1000);
-	cr_expect_lt(fake.wakes, 60);
-	wakes_tell(core->wakes, route, 1, 5000); /* and then as before */
+	cr_expect_lt(fake.notifier, 60);
+	notifier_send(core->notifier, route, 1, 5000); /* and then as before */
 	fake_pass(core, 1000);
 	cr_assert_eq(sscanf(fake.woken, "%d %d", &manager, &any), 2);
 	cr_expect_eq(any, route);
@@ -366,7 +366,7 @@ static void hear(int manager, int about, int64_t run_at_us)
 	core_notified(core, wake);
 }
 
-Test(wakes, a_stream_that_is_told_of_is_read_from_that_time_on)
+Test(notifier, a_stream_that_is_told_of_is_read_from_that_time_on)
 {
 	struct fake_fetch fetch;
 
@@ -384,7 +384,7 @@ Test(wakes, a_stream_that_is_told_of_is_read_from_that_time_on)
 	fake_end(core);
 }
 
-Test(wakes, any_means_all)
+Test(notifier, any_means_all)
 {
 	struct fake_fetch fetch;
 
@@ -399,7 +399,7 @@ Test(wakes, any_means_all)
 }
 
 /* A route that this manager does not know is loaded, and its streams are discovered. */
-Test(wakes, an_unknown_route_is_made_known)
+Test(notifier, an_unknown_route_is_made_known)
 {
 	struct fake_fetch fetch;
 
@@ -417,7 +417,7 @@ Test(wakes, an_unknown_route_is_made_known)
 	fake_end(core);
 }
 
-Test(wakes, nonsense_is_harmless)
+Test(notifier, nonsense_is_harmless)
 {
 	static const char *const said[] = {"", "x", "1 2", "1 2 3", "8 -1 0 0", "8 2000000000 0 0", "8 1 99999999999999999999 0",
 	    "8 1 0 99999999999999999999999", "-9223372036854775808 -2147483648 -2147483648 -9223372036854775808",
@@ -431,7 +431,7 @@ Test(wakes, nonsense_is_harmless)
 }
 
 /* With a time outside its range, PostgreSQL would refuse to read that stream, or all of them. */
-Test(wakes, a_time_that_the_database_does_not_know_is_not_asked_for)
+Test(notifier, a_time_that_the_database_does_not_know_is_not_asked_for)
 {
 	static const char *const said[] = {"8 %d 0 -1000000000000000000", "8 0 0 -1000000000000000000",
 	    "0 %d 0 -1000000000000000000 9223372036854775807", "8 %d 0 -1"};
@@ -453,7 +453,7 @@ Test(wakes, a_time_that_the_database_does_not_know_is_not_asked_for)
 }
 
 /* Notifications are lost while no connection listens. */
-Test(wakes, after_listening_anew_everything_is_read)
+Test(notifier, after_listening_anew_everything_is_read)
 {
 	struct fake_fetch fetch;
 
@@ -468,7 +468,7 @@ Test(wakes, after_listening_anew_everything_is_read)
 }
 
 /* A query of discovery that was in flight at that time may have begun too early. */
-Test(wakes, a_look_for_streams_under_way_does_not_stand_for_a_later_one)
+Test(notifier, a_look_for_streams_under_way_does_not_stand_for_a_later_one)
 {
 	struct fake_fetch fetch;
 

@@ -1,5 +1,5 @@
 /* One function per worker command. */
-#include "worker/orders.h"
+#include "worker/commands.h"
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -61,7 +61,7 @@ static void set_concurrency(struct reeve_worker *worker, uint32_t value)
 	worker->slots.changed = true;
 }
 
-void orders_obey(struct reeve_worker *worker, Reeve__V1__Order *const *orders, size_t count, bool all)
+void commands_apply(struct reeve_worker *worker, Reeve__V1__Order *const *orders, size_t count, bool all)
 {
 	bool paused = all ? false : worker->paused, changed = count > 0;
 	bool draining = worker->draining;
@@ -98,10 +98,10 @@ void orders_obey(struct reeve_worker *worker, Reeve__V1__Order *const *orders, s
 	changed |= paused != worker->paused;
 	/* Report the effect at once: the operator who issued the command checks for it. */
 	if (paused != worker->paused || draining != worker->draining || wanted != worker->slots.wanted)
-		heartbeat_hurry(worker, true);
+		heartbeat_soon(worker, true);
 	else if (paused) /* no Fetch is parked that could bring the command to resume */
-		heartbeat_hurry(worker, false);
+		heartbeat_soon(worker, false);
 	pause_fetching(worker, paused);
 	if (changed)
-		worker_kick(worker);
+		worker_wake(worker);
 }

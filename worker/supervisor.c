@@ -8,7 +8,7 @@
  * are blocked here. A handler also blocks them until just before it executes its program, so that an early signal is
  * not lost.
  */
-#include "worker/spawner.h"
+#include "worker/supervisor.h"
 
 #include "common/log.h"
 #include "worker/descendants.h"
@@ -43,7 +43,7 @@ struct child {
 	bool lease;     /* killed or not started, because the lease was over or it was too late to start */
 };
 
-struct spawner {
+struct supervisor {
 	int socket;
 	int signals;
 	int worker; /* a pidfd: the worker's children may keep the socket open after its death; −1: unsupported */
@@ -74,47 +74,47 @@ static void signal_group(pid_t pid, int signal_number)
 
 /* Kills every child's group, then all descendants that have left these groups: it is unknown which attempts they belong
  * to. Returns true if a child was running. */
-static bool kill_all(struct spawner *spawner)
+static bool kill_all(struct supervisor *supervisor)
 {
 	bool any = false;
 
-	for (uint32_t i = 0; i < spawner->used; i++) {
-		struct child *child = &spawner->children[i];
+	for (uint32_t i = 0; i < supervisor->used; i++) {
+		struct child *child = &supervisor->children[i];
 
 		if (!child->id || child->ended || child->lease)
 			continue;
 		any = child->lease = true;
 		signal_group(child->pid, SIGKILL);
 	}
-	descendants_kill(spawner->pid);
+	descendants_kill(supervisor->pid);
 	return any;
 }
 
 /* Exits because the worker has died or closed the socket. Kills everything first, unless the worker is alive and no
  * child runs: then processes left behind by earlier attempts may continue. */
-static void __attribute__((noreturn)) finish(struct spawner *spawner)
+static void __attribute__((noreturn)) finish(struct supervisor *supervisor)
 {
-	struct pollfd worker = {.fd = spawner->worker, .events = POLLIN};
+	struct pollfd worker = {.fd = supervisor->worker, .events = POLLIN};
 
-	if (poll(&worker, 1, 0) != 0 || spawner->worker < 0 || spawner->running)
-		kill_all(spawner);
+	if (poll(&worker, 1, 0) != 0 || supervisor->worker < 0 || supervisor->running)
+		kill_all(supervisor);
 	_exit(0);
 }
 
-static void ended(struct spawner *spawner, struct child *child, int status)
+static void ended(struct supervisor *supervisor, struct child *child, int status)
 {
 	child->status = status;
 	child->ended = true;
-	spawner->running--;
-	spawner->unsaid++;
+	supervisor->running--;
+	supervisor->unsaid++;
 }
 
 /* Reports ended children to the worker, as far as the socket takes the messages. A worker that does not read must not
  * block the supervisor. */
-static void tell(struct spawner *spawner)
+static void tell(struct supervisor *supervisor)
 {
-	for (uint32_t i = 0; i < spawner->used && spawner->unsaid; i++) {
-		struct child *child = &spawner->children[i];
+	for (uint32_t i = 0; i < supervisor->used && supervisor->unsaid; i++) {
+		struct child *child = &supervisor->children[i];
 		struct spawn_exit message = {.index = i,
 		    .id = child->id,
 		    .status = child->status,
@@ -124,18 +124,18 @@ static void tell(struct spawner *spawner)
 
 		if (!child->id || !child->ended)
 			continue;
-		if (send(spawner->socket, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+		if (send(supervisor->socket, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
 			if (errno == EAGAIN || errno == EINTR)
 				return;
-			finish(spawner);
+			finish(supervisor);
 		}
 		child->id = 0;
-		spawner->unsaid--;
+		supervisor->unsaid--;
 	}
 }
 
 /* Reaps every child that has ended, after killing the rest of its group. */
-static void reap(struct spawner *spawner)
+static void reap(struct supervisor *supervisor)
 {
 	siginfo_t info;
 
@@ -146,72 +146,72 @@ static void reap(struct spawner *spawner)
 		info.si_pid = 0;
 		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
 			return;
-		for (uint32_t i = 0; i < spawner->used && !child; i++)
-			if (spawner->children[i].pid == info.si_pid && spawner->children[i].id &&
-			    !spawner->children[i].ended)
-				child = &spawner->children[i];
+		for (uint32_t i = 0; i < supervisor->used && !child; i++)
+			if (supervisor->children[i].pid == info.si_pid && supervisor->children[i].id &&
+			    !supervisor->children[i].ended)
+				child = &supervisor->children[i];
 		if (child)
 			kill(-info.si_pid, SIGKILL);
 		if (waitpid(info.si_pid, &status, 0) != info.si_pid || !child)
 			continue;
-		child->start_error = atomic_load(&spawner->shared->processes[child - spawner->children].error);
+		child->start_error = atomic_load(&supervisor->shared->processes[child - supervisor->children].error);
 		if (child->start_error == SPAWN_LEASE_OVER) {
 			child->start_error = 0;
 			child->lease = true;
 		}
-		ended(spawner, child, status);
+		ended(supervisor, child, status);
 	}
 }
 
 /* Kills the worker, because a C function runs in it although the lease is over. */
-static void kill_worker(struct spawner *spawner)
+static void kill_worker(struct supervisor *supervisor)
 {
-	if (spawner->worker_killed)
+	if (supervisor->worker_killed)
 		return;
-	spawner->worker_killed = true;
+	supervisor->worker_killed = true;
 	log_error("guard", "the lease is over and a function still runs: killing the worker, process %d",
-	    (int)spawner->parent);
-	if (spawner->worker >= 0)
-		pidfd_send_signal(spawner->worker, SIGKILL, NULL, 0);
-	else if (getppid() == spawner->parent)
-		kill(spawner->parent, SIGKILL);
+	    (int)supervisor->parent);
+	if (supervisor->worker >= 0)
+		pidfd_send_signal(supervisor->worker, SIGKILL, NULL, 0);
+	else if (getppid() == supervisor->parent)
+		kill(supervisor->parent, SIGKILL);
 }
 
 /* Kills what must not outlive the lease, if it is over. Returns the timeout for poll. */
-static int guard(struct spawner *spawner)
+static int watchdog(struct supervisor *supervisor)
 {
-	struct lease *lease = &spawner->shared->lease;
-	int64_t end_ms = atomic_load(&lease->guard_ms), rest_ms = end_ms - clock_monotonic_ms();
+	struct lease *lease = &supervisor->shared->lease;
+	int64_t end_ms = atomic_load(&lease->watchdog_ms), rest_ms = end_ms - clock_monotonic_ms();
 
 	atomic_store(&lease->seen_ms, end_ms);
 	if (rest_ms > 0)
 		return rest_ms < 3600 * 1000 ? (int)rest_ms : 3600 * 1000;
-	if (end_ms != spawner->over_ms) {
-		spawner->over_ms = end_ms;
-		reap(spawner); /* a child that has just ended on its own must not appear to be killed for the lease */
-		if (kill_all(spawner))
+	if (end_ms != supervisor->over_ms) {
+		supervisor->over_ms = end_ms;
+		reap(supervisor); /* a child that has just ended on its own must not appear to be killed for the lease */
+		if (kill_all(supervisor))
 			log_warn("guard", "the lease is over: killed what ran");
 	}
 	/* A function that has started since then runs under a new lease, which was set before it started. */
 	if (atomic_load(&lease->functions) && lease_guard_acts(lease))
-		kill_worker(spawner);
+		kill_worker(supervisor);
 	return -1; /* nothing starts before there is a new lease, and that comes with a message */
 }
 
 /* Returns true if nothing may be started any more: the lease is over, or the attempt's time. The latter matters for a
  * worker that was frozen and has renewed its lease since: other workers may have its attempts now. */
-static bool too_late(const struct spawner *spawner, int64_t latest_ms)
+static bool too_late(const struct supervisor *supervisor, int64_t latest_ms)
 {
-	return lease_guard_acts(&spawner->shared->lease) || (latest_ms && clock_monotonic_ms() >= latest_ms);
+	return lease_guard_acts(&supervisor->shared->lease) || (latest_ms && clock_monotonic_ms() >= latest_ms);
 }
 
 /* Runs in the child between fork and exec: sets up the process and executes its program. */
-static void __attribute__((noreturn)) become(struct spawner *spawner, uint32_t index, const char *path,
+static void __attribute__((noreturn)) become(struct supervisor *supervisor, uint32_t index, const char *path,
     const char *directory, char **environment, const int fds[SPAWN_FDS], int64_t latest_ms)
 {
 	sigset_t nothing;
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != spawner->pid)
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != supervisor->pid)
 		_exit(127);
 	setsid();
 	for (int i = 0; i < SPAWN_FDS; i++)
@@ -226,12 +226,12 @@ static void __attribute__((noreturn)) become(struct spawner *spawner, uint32_t i
 	sigemptyset(&nothing);
 	sigprocmask(SIG_SETMASK, &nothing, NULL);
 	errno = SPAWN_LEASE_OVER;
-	if (too_late(spawner, latest_ms)) /* this process or its parent was delayed */
+	if (too_late(supervisor, latest_ms)) /* this process or its parent was delayed */
 		goto failed;
-	atomic_store(&spawner->shared->processes[index].pid, getpid());
-	execve(path, spawner->arguments, environment);
+	atomic_store(&supervisor->shared->processes[index].pid, getpid());
+	execve(path, supervisor->arguments, environment);
 failed:
-	atomic_store(&spawner->shared->processes[index].error, errno);
+	atomic_store(&supervisor->shared->processes[index].error, errno);
 	_exit(127);
 }
 
@@ -256,90 +256,90 @@ static bool has_name(const char *variable, const char *name)
 
 /* Adds those of the worker's variables that match `name` to the chosen ones, of which there are `count`; the first
  * `given` of these are not the worker's. Returns the new count. */
-static size_t choose(struct spawner *spawner, size_t count, size_t given, const char *name)
+static size_t choose(struct supervisor *supervisor, size_t count, size_t given, const char *name)
 {
-	for (size_t i = 0; name && i < spawner->inherited; i++) {
+	for (size_t i = 0; name && i < supervisor->inherited; i++) {
 		bool there = false;
 
 		for (size_t n = given; n < count; n++)
-			there = there || spawner->chosen[n] == spawner->environment[i];
-		if (!there && has_name(spawner->environment[i], name))
-			spawner->chosen[count++] = spawner->environment[i];
+			there = there || supervisor->chosen[n] == supervisor->environment[i];
+		if (!there && has_name(supervisor->environment[i], name))
+			supervisor->chosen[count++] = supervisor->environment[i];
 	}
 	return count;
 }
 
 /* Returns the variables of a process, read from the packet. */
-static char **take_variables(struct spawner *spawner, const struct spawn_request *request, char **at, const char *end)
+static char **take_variables(struct supervisor *supervisor, const struct spawn_request *request, char **at, const char *end)
 {
 	bool all = request->names == SPAWN_ALL_NAMES;
-	char **variables = all ? spawner->environment : spawner->chosen;
-	size_t count = all ? spawner->inherited : 0;
+	char **variables = all ? supervisor->environment : supervisor->chosen;
+	size_t count = all ? supervisor->inherited : 0;
 
 	for (uint32_t i = 0; i < request->environment; i++)
 		variables[count++] = next_text(at, end);
 	for (uint32_t i = 0; !all && i < request->names; i++)
-		count = choose(spawner, count, request->environment, next_text(at, end));
+		count = choose(supervisor, count, request->environment, next_text(at, end));
 	variables[count] = NULL;
 	return variables;
 }
 
 /* Starts the process of a request of `length` bytes in spawner->packet. */
-static void start(struct spawner *spawner, size_t length, const int fds[SPAWN_FDS])
+static void start(struct supervisor *supervisor, size_t length, const int fds[SPAWN_FDS])
 {
 	struct spawn_request request;
-	char *at = spawner->packet + sizeof request, *end = spawner->packet + length;
+	char *at = supervisor->packet + sizeof request, *end = supervisor->packet + length;
 	struct child *child;
 	char *path, *directory, **environment;
 	pid_t pid;
 
-	memcpy(&request, spawner->packet, sizeof request);
+	memcpy(&request, supervisor->packet, sizeof request);
 	if (request.index >= SPAWN_MAX || request.arguments > SPAWN_ARGUMENTS_MAX ||
-	    request.environment > SPAWN_ENVIRONMENT_MAX || spawner->children[request.index].id)
+	    request.environment > SPAWN_ENVIRONMENT_MAX || supervisor->children[request.index].id)
 		abort();
 	path = next_text(&at, end);
 	directory = path ? next_text(&at, end) : NULL;
 	for (uint32_t i = 0; i < request.arguments; i++)
-		spawner->arguments[i] = directory ? next_text(&at, end) : NULL;
-	spawner->arguments[request.arguments] = NULL;
-	environment = directory ? take_variables(spawner, &request, &at, end) : NULL;
+		supervisor->arguments[i] = directory ? next_text(&at, end) : NULL;
+	supervisor->arguments[request.arguments] = NULL;
+	environment = directory ? take_variables(supervisor, &request, &at, end) : NULL;
 	if (!directory || at != end)
 		abort();
-	child = &spawner->children[request.index];
+	child = &supervisor->children[request.index];
 	*child = (struct child){.id = request.id};
-	spawner->running++;
-	if (request.index >= spawner->used)
-		spawner->used = request.index + 1;
-	if (too_late(spawner, request.value)) {
+	supervisor->running++;
+	if (request.index >= supervisor->used)
+		supervisor->used = request.index + 1;
+	if (too_late(supervisor, request.value)) {
 		child->lease = true;
-		ended(spawner, child, 0);
+		ended(supervisor, child, 0);
 		return;
 	}
 	if (fds[SPAWN_FDS - 1] < 0) { /* the kernel drops descriptors that exceed this process's limit */
 		child->start_error = EMFILE;
-		ended(spawner, child, 0);
+		ended(supervisor, child, 0);
 		return;
 	}
 	pid = fork();
 	if (pid == 0)
-		become(spawner, request.index, path, directory, environment, fds, request.value);
+		become(supervisor, request.index, path, directory, environment, fds, request.value);
 	child->pid = pid;
 	if (pid < 0) {
 		child->start_error = errno;
-		ended(spawner, child, 0);
+		ended(supervisor, child, 0);
 	}
 }
 
 /* Signals the group of a process that has not ended. */
-static void signal_child(struct spawner *spawner, const struct spawn_request *request)
+static void signal_child(struct supervisor *supervisor, const struct spawn_request *request)
 {
 	struct child *child;
 
 	if (request->index >= SPAWN_MAX)
 		abort();
 	/* A child that has just ended on its own must not appear to be ended by the signal. */
-	reap(spawner);
-	child = &spawner->children[request->index];
+	reap(supervisor);
+	child = &supervisor->children[request->index];
 	if (child->id != request->id || child->ended)
 		return;
 	child->signalled = true;
@@ -347,19 +347,19 @@ static void signal_child(struct spawner *spawner, const struct spawn_request *re
 }
 
 /* Executes the request of one packet. */
-static void obey(struct spawner *spawner, size_t length, const int fds[SPAWN_FDS])
+static void obey(struct supervisor *supervisor, size_t length, const int fds[SPAWN_FDS])
 {
 	struct spawn_request request;
 
 	if (length < sizeof request)
 		abort();
-	memcpy(&request, spawner->packet, sizeof request);
+	memcpy(&request, supervisor->packet, sizeof request);
 	switch (request.kind) {
 	case SPAWN_START:
-		start(spawner, length, fds);
+		start(supervisor, length, fds);
 		break;
 	case SPAWN_SIGNAL:
-		signal_child(spawner, &request);
+		signal_child(supervisor, &request);
 		break;
 	case SPAWN_LEASE: /* guard() reads it */
 		break;
@@ -369,34 +369,34 @@ static void obey(struct spawner *spawner, size_t length, const int fds[SPAWN_FDS
 }
 
 /* Reads one packet if there is one, executes its request, and closes the descriptors that came with it. */
-static void read_packet(struct spawner *spawner)
+static void read_packet(struct supervisor *supervisor)
 {
 	union {
 		char bytes[CMSG_SPACE(SPAWN_FDS * sizeof(int))];
 		struct cmsghdr align;
 	} control;
-	struct iovec iov = {.iov_base = spawner->packet, .iov_len = sizeof spawner->packet};
+	struct iovec iov = {.iov_base = supervisor->packet, .iov_len = sizeof supervisor->packet};
 	struct msghdr message = {
 	    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
 	struct cmsghdr *header;
 	int fds[SPAWN_FDS] = {-1, -1, -1, -1};
-	ssize_t length = recvmsg(spawner->socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	ssize_t length = recvmsg(supervisor->socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 
 	if (length < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (length <= 0)
-		finish(spawner);
+		finish(supervisor);
 	header = CMSG_FIRSTHDR(&message);
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
 		memcpy(fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
-	obey(spawner, (size_t)length, fds);
+	obey(supervisor, (size_t)length, fds);
 	for (int i = 0; i < SPAWN_FDS; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 }
 
 /* Copies the environment, without the variables that every handler gets new. */
-static void take_environment(struct spawner *spawner)
+static void take_environment(struct supervisor *supervisor)
 {
 	static const char *const own[] = {
 	    "REEVE_TASK_ID=", "REEVE_TASK_TYPE=", "REEVE_QUEUE=", "REEVE_KEY=", "REEVE_ATTEMPT=", "REEVE_TOKEN=",
@@ -405,9 +405,9 @@ static void take_environment(struct spawner *spawner)
 
 	while (environ && environ[count])
 		count++;
-	spawner->environment = calloc(count + SPAWN_ENVIRONMENT_MAX + 1, sizeof *spawner->environment);
-	spawner->chosen = calloc(count + SPAWN_ENVIRONMENT_MAX + 1, sizeof *spawner->chosen);
-	if (!spawner->environment || !spawner->chosen)
+	supervisor->environment = calloc(count + SPAWN_ENVIRONMENT_MAX + 1, sizeof *supervisor->environment);
+	supervisor->chosen = calloc(count + SPAWN_ENVIRONMENT_MAX + 1, sizeof *supervisor->chosen);
+	if (!supervisor->environment || !supervisor->chosen)
 		_exit(1);
 	for (size_t i = 0; i < count; i++) {
 		bool replaced = false;
@@ -415,29 +415,29 @@ static void take_environment(struct spawner *spawner)
 		for (size_t n = 0; n < sizeof own / sizeof *own; n++)
 			replaced = replaced || !strncmp(environ[i], own[n], strlen(own[n]));
 		if (!replaced)
-			spawner->environment[spawner->inherited++] = environ[i];
+			supervisor->environment[supervisor->inherited++] = environ[i];
 	}
 }
 
 /* Closes everything but the socket (moved to descriptor 3) and standard error, and opens the worker's pidfd.
  * Descriptors 0 and 1 become /dev/null. */
-static void close_others(struct spawner *spawner)
+static void close_others(struct supervisor *supervisor)
 {
 	int nothing = open("/dev/null", O_RDWR);
-	int moved = fcntl(spawner->socket, F_DUPFD_CLOEXEC, 64);
+	int moved = fcntl(supervisor->socket, F_DUPFD_CLOEXEC, 64);
 
 	if (nothing < 0 || moved < 0 || dup2(nothing, 0) < 0 || dup2(nothing, 1) < 0 ||
 	    (fcntl(2, F_GETFD) < 0 && dup2(nothing, 2) < 0) || dup3(moved, 3, O_CLOEXEC) < 0 ||
 	    close_range(4, ~0U, 0) < 0)
 		_exit(1);
-	spawner->socket = 3;
-	spawner->worker = pidfd_open(spawner->parent, 0);
-	if (getppid() != spawner->parent) /* the worker has died, and its pid may have been reused */
+	supervisor->socket = 3;
+	supervisor->worker = pidfd_open(supervisor->parent, 0);
+	if (getppid() != supervisor->parent) /* the worker has died, and its pid may have been reused */
 		_exit(1);
 }
 
 /* Blocks every signal that another process can send, and routes SIGCHLD to a descriptor. */
-static void block_signals(struct spawner *spawner)
+static void block_signals(struct supervisor *supervisor)
 {
 	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
 	sigset_t blocked, children;
@@ -452,16 +452,16 @@ static void block_signals(struct spawner *spawner)
 			signal(i, SIG_DFL);
 	sigemptyset(&children);
 	sigaddset(&children, SIGCHLD);
-	spawner->signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (spawner->signals < 0)
+	supervisor->signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (supervisor->signals < 0)
 		_exit(1);
 }
 
-static void forget_signals(struct spawner *spawner)
+static void forget_signals(struct supervisor *supervisor)
 {
 	struct signalfd_siginfo ignored[16];
 
-	while (read(spawner->signals, ignored, sizeof ignored) > 0)
+	while (read(supervisor->signals, ignored, sizeof ignored) > 0)
 		;
 }
 
@@ -470,53 +470,53 @@ static void forget_signals(struct spawner *spawner)
  * own that cannot be written. */
 static void show_name(const char *name)
 {
-	enum { ARGUMENTS_MOST = 6 << 20 }; /* the kernel's limit of arguments and environment together */
+	enum { ARGUMENTS_MAX = 6 << 20 }; /* the kernel's limit of arguments and environment together */
 	uintptr_t at = (uintptr_t)program_invocation_name, end = getauxval(AT_EXECFN);
 
 	prctl(PR_SET_NAME, name);
-	for (char *to = program_invocation_name; at < end && end - at < ARGUMENTS_MOST && *to; to++)
+	for (char *to = program_invocation_name; at < end && end - at < ARGUMENTS_MAX && *to; to++)
 		*to = *name ? *name++ : '\0';
 }
 
 static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *shared, pid_t parent)
 {
-	static struct spawner spawner;
+	static struct supervisor supervisor;
 	struct pollfd ready[3];
 	int rest_ms;
 
 	setsid(); /* Ctrl-C in a terminal is for the worker */
 	show_name("reeve-spawner");
 	prctl(PR_SET_CHILD_SUBREAPER, 1); /* descendants that lose their parent stay ours */
-	spawner.socket = socket;
-	spawner.shared = shared;
-	spawner.parent = parent;
-	spawner.pid = getpid();
-	close_others(&spawner);
-	block_signals(&spawner);
-	take_environment(&spawner);
-	spawner.children = calloc(SPAWN_MAX, sizeof *spawner.children);
-	if (!spawner.children)
+	supervisor.socket = socket;
+	supervisor.shared = shared;
+	supervisor.parent = parent;
+	supervisor.pid = getpid();
+	close_others(&supervisor);
+	block_signals(&supervisor);
+	take_environment(&supervisor);
+	supervisor.children = calloc(SPAWN_MAX, sizeof *supervisor.children);
+	if (!supervisor.children)
 		_exit(1);
 	for (;;) {
-		rest_ms = guard(&spawner);
-		ready[0] = (struct pollfd){.fd = spawner.socket, .events = POLLIN | (spawner.unsaid ? POLLOUT : 0)};
-		ready[1] = (struct pollfd){.fd = spawner.signals, .events = POLLIN};
-		ready[2] = (struct pollfd){.fd = spawner.worker, .events = POLLIN};
+		rest_ms = watchdog(&supervisor);
+		ready[0] = (struct pollfd){.fd = supervisor.socket, .events = POLLIN | (supervisor.unsaid ? POLLOUT : 0)};
+		ready[1] = (struct pollfd){.fd = supervisor.signals, .events = POLLIN};
+		ready[2] = (struct pollfd){.fd = supervisor.worker, .events = POLLIN};
 		if (poll(ready, 3, rest_ms) < 0)
 			continue;
 		if (ready[2].revents)
-			finish(&spawner);
+			finish(&supervisor);
 		if (ready[1].revents) {
-			forget_signals(&spawner);
-			reap(&spawner);
+			forget_signals(&supervisor);
+			reap(&supervisor);
 		}
 		if (ready[0].revents & (POLLIN | POLLHUP | POLLERR))
-			read_packet(&spawner);
-		tell(&spawner);
+			read_packet(&supervisor);
+		tell(&supervisor);
 	}
 }
 
-pid_t spawner_fork(int *socket, struct spawn_shared *shared)
+pid_t supervisor_fork(int *socket, struct spawn_shared *shared)
 {
 	pid_t pid, parent = getpid();
 	int pair[2];

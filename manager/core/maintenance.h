@@ -2,8 +2,8 @@
  * Maintenance jobs: the manager's heartbeat, which also reads the clock (db_clock.h), reclaiming expired attempts,
  * partitions and retention, counts and statistics, and the deadlines of operations.
  */
-#ifndef REEVE_MANAGER_CORE_UPKEEP_H
-#define REEVE_MANAGER_CORE_UPKEEP_H
+#ifndef REEVE_MANAGER_CORE_MAINTENANCE_H
+#define REEVE_MANAGER_CORE_MAINTENANCE_H
 
 #include "manager/core/base.h"
 
@@ -12,10 +12,10 @@ struct db_clock;
 struct queues;
 struct reports;
 struct routes;
-struct upkeep;
+struct maintenance;
 struct window;
 
-struct upkeep_neighbours {
+struct maintenance_neighbours {
 	struct db_clock *clock;
 	struct cluster *cluster;
 	struct routes *routes;
@@ -24,10 +24,10 @@ struct upkeep_neighbours {
 	struct reports *reports;
 };
 
-struct upkeep *upkeep_create(struct base *base, const struct upkeep_neighbours *neighbours);
-void upkeep_destroy(struct upkeep *upkeep);
+struct maintenance *maintenance_create(struct base *base, const struct maintenance_neighbours *neighbours);
+void maintenance_destroy(struct maintenance *maintenance);
 
 /* Returns whether a heartbeat has succeeded lately. */
-bool upkeep_fresh(const struct upkeep *upkeep);
+bool maintenance_fresh(const struct maintenance *maintenance);
 
 #endif

@@ -2,7 +2,7 @@
  * Discovery, with one struct scope for each route, by its number. A statement queries many routes. A route with more
  * priorities than an answer holds continues in a query of its own, towards lower priorities.
  */
-#include "manager/core/scopes.h"
+#include "manager/core/discovery.h"
 
 #include "manager/core/routes.h"
 
@@ -21,10 +21,10 @@ struct scope {
 	int asked;     /* its index in find_routes, if it is there */
 };
 
-struct scopes {
+struct discovery {
 	struct base *base;
 	struct routes *routes;
-	scopes_found *found;
+	discovery_found *found;
 	void *arg;
 	struct scope *all; /* by route */
 	int count;
@@ -38,14 +38,14 @@ struct scopes {
 	int32_t find_below;
 };
 
-void scopes_destroy(struct scopes *s)
+void discovery_destroy(struct discovery *s)
 {
 	free(s->all);
 	free(s->find_routes);
 	free(s);
 }
 
-static struct scope *scope_of(struct scopes *s, int route)
+static struct scope *scope_of(struct discovery *s, int route)
 {
 	if (route >= s->count) {
 		int count = routes_last(s->routes) + 1;
@@ -58,12 +58,12 @@ static struct scope *scope_of(struct scopes *s, int route)
 	return &s->all[route];
 }
 
-static void find_start(struct scopes *s);
-static void find_all(struct scopes *s);
+static void find_start(struct discovery *s);
+static void find_all(struct discovery *s);
 
 static void on_found(struct store_op *op, const struct reeve_error *error)
 {
-	struct scopes *s = (struct scopes *)((char *)op - offsetof(struct scopes, find));
+	struct discovery *s = (struct discovery *)((char *)op - offsetof(struct discovery, find));
 	s->finding = false;
 	if (error) {
 		s->find_wanted = true;
@@ -106,7 +106,7 @@ static void on_found(struct store_op *op, const struct reeve_error *error)
 	base_dispatch(s->base);
 }
 
-static void find_start(struct scopes *s)
+static void find_start(struct discovery *s)
 {
 	s->finding = true;
 	for (int k = 0; k < s->find_count; k++)
@@ -122,7 +122,7 @@ static void find_start(struct scopes *s)
 }
 
 /* Queries the streams of all routes whose scope is not complete. */
-static void find_all(struct scopes *s)
+static void find_all(struct discovery *s)
 {
 	int last = routes_last(s->routes);
 	if (s->finding || base_now(s->base) < s->find_retry_ms) {
@@ -146,7 +146,7 @@ static void find_all(struct scopes *s)
 		find_start(s);
 }
 
-bool scopes_ready(struct scopes *s)
+bool discovery_ready(struct discovery *s)
 {
 	int last = routes_last(s->routes);
 	for (; s->ready_to < last; s->ready_to++)
@@ -157,18 +157,18 @@ bool scopes_ready(struct scopes *s)
 	return true;
 }
 
-bool scopes_complete(const struct scopes *s)
+bool discovery_complete(const struct discovery *s)
 {
 	return !s->finding && !s->find_wanted;
 }
 
-void scopes_routes_changed(struct scopes *s)
+void discovery_routes_changed(struct discovery *s)
 {
 	s->ready_to = 0;
 	find_all(s);
 }
 
-void scopes_forget_route(struct scopes *s, int route)
+void discovery_forget_route(struct discovery *s, int route)
 {
 	if (route >= s->count)
 		return;
@@ -176,7 +176,7 @@ void scopes_forget_route(struct scopes *s, int route)
 	s->all[route].complete = s->all[route].once = false;
 }
 
-void scopes_look_again(struct scopes *s)
+void discovery_rescan(struct discovery *s)
 {
 	s->stale = s->finding;
 	for (int i = 0; i < s->count; i++)
@@ -187,15 +187,15 @@ void scopes_look_again(struct scopes *s)
 /* Continues with queries that could not start before. */
 static bool find_wanted(void *arg)
 {
-	struct scopes *s = arg;
+	struct discovery *s = arg;
 	if (s->find_wanted)
 		find_all(s);
 	return false;
 }
 
-struct scopes *scopes_create(struct base *base, struct routes *routes, scopes_found *found, void *arg)
+struct discovery *discovery_create(struct base *base, struct routes *routes, discovery_found *found, void *arg)
 {
-	struct scopes *s = mem_calloc(1, sizeof *s);
+	struct discovery *s = mem_calloc(1, sizeof *s);
 	s->base = base;
 	s->routes = routes;
 	s->found = found;

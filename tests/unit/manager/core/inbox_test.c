@@ -1,5 +1,5 @@
 /* The inbox: when the tasks that were submitted by SQL are ingested. */
-#include "manager/core/arrivals.h"
+#include "manager/core/inbox.h"
 
 #include "manager/core/waits.h"
 #include "tests/unit/manager/core/fake_store.h"
@@ -10,93 +10,93 @@ static struct core *begin(void)
 {
 	struct core *core = fake_core();
 	fake_pass(core, 500);
-	fake.admit_looks = 0;
+	fake.ingest_polls = 0;
 	return core;
 }
 
-Test(arrivals, nobody_looks_for_what_nobody_told_of)
+Test(inbox, nobody_looks_for_what_nobody_told_of)
 {
 	struct core *core = begin();
 	fake_pass(core, 10000);
-	cr_expect_eq(fake.admit_looks, 0);
+	cr_expect_eq(fake.ingest_polls, 0);
 	fake_end(core);
 }
 
-Test(arrivals, a_word_or_a_tick_has_them_admitted_at_once)
+Test(inbox, a_word_or_a_tick_has_them_admitted_at_once)
 {
 	struct core *core = begin();
 	core_notified(core, "arrivals");
 	fake_pass(core, 1);
-	cr_expect_eq(fake.admit_looks, 1);
+	cr_expect_eq(fake.ingest_polls, 1);
 	core_listening(core);
 	fake_pass(core, 1);
-	cr_expect_eq(fake.admit_looks, 2);
-	fake.arrivals = true;
+	cr_expect_eq(fake.ingest_polls, 2);
+	fake.inbox = true;
 	fake_pass(core, 5000);
-	cr_expect_eq(fake.admit_looks, 7);
+	cr_expect_eq(fake.ingest_polls, 7);
 	fake_end(core);
 }
 
 /* More tasks may have arrived before the walk's position. */
-Test(arrivals, a_word_during_a_walk_has_another_follow)
+Test(inbox, a_word_during_a_walk_has_another_follow)
 {
 	struct core *core = begin();
 	fake.admitting = true;
 	core_notified(core, "arrivals");
 	fake_pass(core, 1);
-	struct store_admit *op = fake_take(FAKE_ADMIT);
+	struct store_ingest *op = fake_take(FAKE_INGEST);
 	cr_assert_not_null(op);
 	cr_expect_eq(op->beyond, 0);
 	core_notified(core, "arrivals");
 	fake_pass(core, 10);
-	cr_expect_eq(fake_count(FAKE_ADMIT), 0);
+	cr_expect_eq(fake_count(FAKE_INGEST), 0);
 	op->walked = 7;
 	op->admitted = 3;
 	fake_ok(op);
-	op = fake_take(FAKE_ADMIT);
+	op = fake_take(FAKE_INGEST);
 	cr_assert_not_null(op);
 	cr_expect_eq(op->beyond, 7);
 	op->walked = 0;
 	op->admitted = 0;
 	fake_ok(op);
 	fake_pass(core, 100);
-	op = fake_take(FAKE_ADMIT);
+	op = fake_take(FAKE_INGEST);
 	cr_assert_not_null(op);
 	cr_expect_eq(op->beyond, 0);
 	op->walked = 0;
 	fake_ok(op);
 	fake_pass(core, 100);
-	cr_expect_eq(fake_count(FAKE_ADMIT), 0);
+	cr_expect_eq(fake_count(FAKE_INGEST), 0);
 	fake_end(core);
 }
 
-Test(arrivals, as_many_as_fit_are_not_all_and_the_same_are_asked_for_again)
+Test(inbox, as_many_as_fit_are_not_all_and_the_same_are_asked_for_again)
 {
 	struct core *core = begin();
 	fake.admitting = true;
 	core_notified(core, "arrivals");
 	fake_pass(core, 1);
-	struct store_admit *op = fake_take(FAKE_ADMIT);
+	struct store_ingest *op = fake_take(FAKE_INGEST);
 	op->walked = 7;
 	op->admitted = op->limit;
 	fake_ok(op);
-	op = fake_take(FAKE_ADMIT);
+	op = fake_take(FAKE_INGEST);
 	cr_assert_not_null(op);
 	cr_expect_eq(op->beyond, 6);
 	fake_end(core);
 }
 
-Test(arrivals, what_fails_is_tried_again_with_the_next_tick)
+Test(inbox, what_fails_is_tried_again_with_the_next_tick)
 {
 	struct core *core = begin();
 	fake.admitting = true;
 	core_notified(core, "arrivals");
 	fake_pass(core, 1);
-	fake_fail(fake_take(FAKE_ADMIT), STATUS(UNAVAILABLE));
+	fake_fail(fake_take(FAKE_INGEST), STATUS(UNAVAILABLE));
 	fake_pass(core, 5);
-	cr_expect_eq(fake_count(FAKE_ADMIT), 0);
-	fake.arrivals = true;
+	cr_expect_eq(fake_count(FAKE_INGEST), 0);
+	fake.inbox = true;
 	fake_pass(core, 1000);
-	cr_expect_eq(fake_count(FAKE_ADMIT), 1);
+	cr_expect_eq(fake_count(FAKE_INGEST), 1);
 	fake_end(core);
 }

@@ -32,7 +32,7 @@ static void open_stage(int concurrency, int prefetch)
 	stage.script.heartbeat_ms = 20;
 }
 
-Test(orders, cancel_stops_what_runs_and_what_waits)
+Test(commands, cancel_stops_what_runs_and_what_waits)
 {
 	int64_t runs, waits;
 
@@ -41,19 +41,19 @@ Test(orders, cancel_stops_what_runs_and_what_waits)
 	waits = script_add(&stage.script, "t", "");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 2));
-	script_order(&stage.script, ORDER(CANCEL), 4711, 0); /* no such task */
-	script_order(&stage.script, ORDER(CANCEL), waits, 0);
+	script_command(&stage.script, ORDER(CANCEL), 4711, 0); /* no such task */
+	script_command(&stage.script, ORDER(CANCEL), waits, 0);
 	stage_await(&stage, waits);
 	cr_expect_eq(stage.script.tasks[waits].outcome, OUTCOME(CANCELLED));
 	cr_expect_eq(atomic_load(&running), 1);
-	script_order(&stage.script, ORDER(CANCEL), runs, 0);
+	script_command(&stage.script, ORDER(CANCEL), runs, 0);
 	stage_await(&stage, runs);
 	cr_expect_eq(stage.script.tasks[runs].outcome, OUTCOME(CANCELLED));
 	cr_expect_str_eq(stage.script.tasks[runs].code, "cancelled");
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-Test(orders, what_completes_all_the_same_has_completed)
+Test(commands, what_completes_all_the_same_has_completed)
 {
 	int64_t id;
 	int beats;
@@ -62,7 +62,7 @@ Test(orders, what_completes_all_the_same_has_completed)
 	id = script_add(&stage.script, "t", "stubborn");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1));
-	script_order(&stage.script, ORDER(CANCEL), id, 0);
+	script_command(&stage.script, ORDER(CANCEL), id, 0);
 	beats = stage.script.heartbeats;
 	cr_assert(script_wait(&stage.script, stage.script.heartbeats > beats + 2));
 	atomic_store(&go_on, true);
@@ -71,7 +71,7 @@ Test(orders, what_completes_all_the_same_has_completed)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-Test(orders, abandon_stops_without_a_word)
+Test(commands, abandon_stops_without_a_word)
 {
 	int64_t runs, waits;
 
@@ -80,8 +80,8 @@ Test(orders, abandon_stops_without_a_word)
 	waits = script_add(&stage.script, "t", "");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 2));
-	script_order(&stage.script, ORDER(ABANDON), waits, 0);
-	script_order(&stage.script, ORDER(ABANDON), runs, 0);
+	script_command(&stage.script, ORDER(ABANDON), waits, 0);
+	script_command(&stage.script, ORDER(ABANDON), runs, 0);
 	cr_assert(script_wait(&stage.script, stage.script.beat.held == 0));
 	cr_expect_eq(atomic_load(&running), 0);
 	cr_expect_eq(stage.script.tasks[runs].reports + stage.script.tasks[waits].reports, 0);
@@ -89,7 +89,7 @@ Test(orders, abandon_stops_without_a_word)
 	cr_expect_eq(stage.script.n_done, 0);
 }
 
-Test(orders, abandon_takes_a_result_out_of_the_outbox)
+Test(commands, abandon_takes_a_result_out_of_the_outbox)
 {
 	int64_t reported, kept;
 
@@ -103,9 +103,9 @@ Test(orders, abandon_takes_a_result_out_of_the_outbox)
 	cr_assert(script_wait(&stage.script, stage.script.reports == 1));
 	kept = script_add(&stage.script, "t", "");
 	cr_assert(script_wait(&stage.script, stage.script.beat.held == 2 && stage.script.beat.running == 0));
-	script_order(&stage.script, ORDER(ABANDON), kept, 0);
+	script_command(&stage.script, ORDER(ABANDON), kept, 0);
 	cr_assert(script_wait(&stage.script, stage.script.beat.held == 1));
-	script_order(&stage.script, ORDER(ABANDON), reported, 0); /* the report is in flight: too late */
+	script_command(&stage.script, ORDER(ABANDON), reported, 0); /* the report is in flight: too late */
 	script_stop(&stage.script);
 	stage.script.hold_reports = false;
 	script_start(&stage.script);
@@ -115,13 +115,13 @@ Test(orders, abandon_takes_a_result_out_of_the_outbox)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-Test(orders, pause_and_resume)
+Test(commands, pause_and_resume)
 {
 	int fetches;
 	int64_t id;
 
 	open_stage(2, 0);
-	script_order(&stage.script, ORDER(PAUSE), 0, 0);
+	script_command(&stage.script, ORDER(PAUSE), 0, 0);
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, stage.script.heartbeats >= 3));
 	fetches = stage.script.fetches;
@@ -137,14 +137,14 @@ Test(orders, pause_and_resume)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-Test(orders, concurrency_grows_and_shrinks)
+Test(commands, concurrency_grows_and_shrinks)
 {
 	open_stage(1, 0);
 	for (int i = 0; i < 30; i++)
 		script_add(&stage.script, "t", "");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1));
-	script_order(&stage.script, ORDER(CONCURRENCY), 0, 5);
+	script_command(&stage.script, ORDER(CONCURRENCY), 0, 5);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 5 && stage.script.beat.running == 5));
 	cr_expect_eq(stage.script.open, 5);
 	/* Reduced to two: the running tasks continue; afterwards, only two run at once. */
@@ -176,7 +176,7 @@ Test(orders, concurrency_grows_and_shrinks)
 	cr_expect_eq(stage_close(&stage), 0);
 }
 
-Test(orders, drain_lets_all_finish_and_leaves)
+Test(commands, drain_lets_all_finish_and_leaves)
 {
 	int64_t runs, waits;
 
@@ -185,7 +185,7 @@ Test(orders, drain_lets_all_finish_and_leaves)
 	waits = script_add(&stage.script, "t", "");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 2));
-	script_order(&stage.script, ORDER(DRAIN), 0, 0);
+	script_command(&stage.script, ORDER(DRAIN), 0, 0);
 	stage_await(&stage, waits);
 	cr_expect_eq(stage.script.tasks[waits].outcome, OUTCOME(RETURNED));
 	usleep(100 * 1000);
@@ -197,7 +197,7 @@ Test(orders, drain_lets_all_finish_and_leaves)
 	stage_close(&stage);
 }
 
-Test(orders, stop_gives_back_what_runs_and_leaves)
+Test(commands, stop_gives_back_what_runs_and_leaves)
 {
 	int64_t runs, waits;
 
@@ -206,7 +206,7 @@ Test(orders, stop_gives_back_what_runs_and_leaves)
 	waits = script_add(&stage.script, "t", "");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 2));
-	script_order(&stage.script, ORDER(STOP), 0, 0); /* with every heartbeat from now on */
+	script_command(&stage.script, ORDER(STOP), 0, 0); /* with every heartbeat from now on */
 	cr_expect_eq(stage_join(&stage), 0);
 	cr_expect_eq(stage.script.tasks[runs].outcome, OUTCOME(RETURNED));
 	cr_expect_eq(stage.script.tasks[waits].outcome, OUTCOME(RETURNED));
@@ -214,7 +214,7 @@ Test(orders, stop_gives_back_what_runs_and_leaves)
 	stage_close(&stage);
 }
 
-Test(orders, a_pause_stands_as_long_as_heartbeats_have_it)
+Test(commands, a_pause_stands_as_long_as_heartbeats_have_it)
 {
 	int64_t first;
 
@@ -224,7 +224,7 @@ Test(orders, a_pause_stands_as_long_as_heartbeats_have_it)
 	stage.script.orders_in_heartbeats_only = true;
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, stage.script.parked_now == 1));
-	script_order(&stage.script, ORDER(PAUSE), 0, 0);
+	script_command(&stage.script, ORDER(PAUSE), 0, 0);
 	cr_assert(script_wait(&stage.script, stage.script.beat.state == REEVE__V1__WORKER_STATE__WORKER_STATE_PAUSED &&
 	                                         stage.script.beat.waiting == 0));
 	first = script_add(&stage.script, "t", "");
