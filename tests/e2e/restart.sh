@@ -147,7 +147,7 @@ story_what_is_given_again_is_complete() {
 	lose_an_answer
 	hold routes 'lock table routes in access exclusive mode'
 	launch_manager
-	wait_until 20 'last_ran lookup "What Fetches were given"'
+	wait_until 20 'last_ran lookup "Returns what Fetches were assigned"'
 	let_go routes
 	expect_given_again
 }
