@@ -244,6 +244,26 @@ heartbeats() { # WHAT of the updates of workers
 	sql "select $1 from pg_stat_user_tables where schemaname = 'reeve' and relname = 'workers'"
 }
 
+# Compares all attempts that the workers have with all that are theirs by the journal. If each were compared with each,
+# the heartbeats of a hundred busy workers would take minutes.
+story_attempts_that_workers_have_are_not_compared_each_with_each() {
+	set_up
+	fill reeve 8000
+	session reeve on >"$DIR/held" <<-END
+		update tasks set status = 'executing', assignment_id = 1, worker_id = 1;
+		insert into assignments (id, worker_id, fetch_id, next_expiry, task_ids, open) overriding system value
+			select 1, 1, 1, now(), array_agg(id), count(*) from tasks
+			on conflict (id) do update set worker_id = 1, fetch_id = 1, task_ids = excluded.task_ids, open = excluded.open,
+				closed_at = null;
+		select format('explain (analyze, timing off) execute take_back_find(%L, %L, %L, %L, %L, %L, %L, %L);', array[1], array[2],
+			array[1], '{}', '{}', array_agg(1), array_agg(id), array_agg(last_updated)) from tasks where id % 100 <> 0;
+	END
+	{ statement take_back_find && cat "$DIR/held"; } | session reeve on >"$DIR/plan"
+	note "$(<"$DIR/plan")"
+	expect_match 'Sort .*rows=80 loops' "$(<"$DIR/plan")"
+	expect_eq 0 "$(awk -F: '/Rows Removed by Join Filter/ { n += $2 } END { print n + 0 }' "$DIR/plan")"
+}
+
 # Every worker sends a heartbeat every few seconds, with data about itself.
 story_heartbeats_touch_no_index() {
 	set_up
