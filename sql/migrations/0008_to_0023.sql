@@ -8,6 +8,9 @@ create table schema_definitions (
   release text not null,
   applied timestamptz not null default clock_timestamp());
 
+-- Requests.
+alter table requests alter column task_ids set storage external;
+
 -- Routes and managers.
 alter table routes
   drop column created,
