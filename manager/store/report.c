@@ -19,6 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Statements with few results cost more than the delay: a statement and its commit cost as much as 30 results, and so
+ * do the answers, which bring new tasks to the workers. */
+enum { REPORTS_GATHER_MS = 1, REPORTS_GATHER = 100 };
+
 static const char *const outcome_names[STORE_OUTCOMES] = {
     [STORE_COMPLETED] = "completed",
     [STORE_FAILED] = "failed",
@@ -464,7 +468,11 @@ static void report_start(struct role *role)
 
 void store_report(struct store *store, struct store_report *op)
 {
-	static const struct op_kind kind = {.name = "report", .start = report_start, .careful = true};
+	static const struct op_kind kind = {.name = "report",
+	    .start = report_start,
+	    .careful = true,
+	    .gather_ms = REPORTS_GATHER_MS,
+	    .gather_weight = REPORTS_GATHER};
 	size_t bytes = 0;
 	for (int i = 0; i < op->count; i++) {
 		const struct store_result *r = &op->results[i];

@@ -60,6 +60,7 @@ static void unlink_waiting(struct role *role, struct store_op *op)
 	DL_DELETE(role->waiting, op);
 	fair_leave(&role->fair, op);
 	role->waiting_count--;
+	role->waiting_weight -= op->weight;
 	role->waiting_bytes -= op->bytes;
 }
 
@@ -95,16 +96,24 @@ static void batch_choose(struct role *role, struct role *home)
 	}
 }
 
-static void rest(struct role *role, int us)
+static void rest(struct role *role, int ms, int gathering)
 {
-	const struct timeval tv = {.tv_usec = us};
-	if (us > 0)
-		event_add(role->rested, &tv);
+	const struct timeval tv = {.tv_usec = ms * 1000};
+	role->gathering = gathering;
+	event_add(role->rested, &tv);
+}
+
+/* True if the role pauses. A pause to let operations gather is over when enough of them wait, or part of a split batch. */
+static bool rests(const struct role *role)
+{
+	if (!evtimer_pending(role->rested, NULL))
+		return false;
+	return !role->gathering || (role->waiting_weight < role->gathering && !(role->waiting && role->waiting->batch_limit));
 }
 
 static void pump(struct role *role)
 {
-	if (role->count || !conn_idle(role->conn) || evtimer_pending(role->rested, NULL))
+	if (role->count || !conn_idle(role->conn) || rests(role))
 		return;
 	for (int i = 0; i < ROLE_LISTS && !role->count; i++)
 		if (role->takes[i] && role->takes[i]->waiting)
@@ -125,6 +134,7 @@ void role_add(struct role *role, struct store_op *op)
 	op->again = op->blocked = false;
 	fair_add(&role->fair, &role->waiting, op);
 	role->waiting_count++;
+	role->waiting_weight += op->weight;
 	role->waiting_bytes += op->bytes;
 	offer(role);
 }
@@ -165,19 +175,13 @@ static int batch_take(struct role *role, struct store_op **ops, void **state)
 	return n;
 }
 
-/* True if the next batch must wait for more operations: not if it is full already, or part of a split one. */
-static bool gathers(const struct role *role)
-{
-	return role->waiting_count < (size_t)role->weight_limit && !(role->waiting && role->waiting->batch_limit);
-}
-
 void role_done(struct role *role)
 {
 	struct store_op *ops[ROLE_BATCH_OPS];
 	void *state;
 	int n = batch_take(role, ops, &state);
-	if (n && gathers(role))
-		rest(role, ops[0]->kind->gather_ms * 1000);
+	if (n && ops[0]->kind->gather_ms)
+		rest(role, ops[0]->kind->gather_ms, ops[0]->kind->gather_weight);
 	/* Send the next batch first, so that PostgreSQL works while the answers are created. */
 	pump(role);
 	for (int i = 0; i < n; i++)
@@ -199,6 +203,7 @@ static void batch_requeue(struct role *role, int batch_limit, bool again)
 		DL_PREPEND(op->role->waiting, op);
 		fair_return(&op->role->fair, op);
 		op->role->waiting_count++;
+		op->role->waiting_weight += op->weight;
 		op->role->waiting_bytes += op->bytes;
 	}
 }
@@ -276,7 +281,7 @@ static void on_rested(evutil_socket_t fd, short what, void *arg)
 
 void role_rest(struct role *role)
 {
-	rest(role, REST_MS * 1000 / (1 + (int)role->waiting_count));
+	rest(role, REST_MS / (1 + (int)role->waiting_count), 0);
 }
 
 static bool patience_ends(const struct store_op *op)

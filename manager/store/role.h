@@ -1,6 +1,7 @@
 /*
  * Roles: each has a connection and a list of waiting operations. The operations that gather while a batch is in flight
- * are the next batch: there are no timers and no tuned delays. Only heartbeats gather a little longer (gather_ms).
+ * are the next batch. Where small batches would follow each other at once, operations gather a little longer
+ * (gather_ms).
  *
  * An operation embeds struct store_op (store.h) and has a kind, which turns a batch of its operations into statements.
  * The role does everything else: it splits a batch that is refused because of one operation's data until that operation
@@ -33,9 +34,9 @@ struct op_kind {
 	void (*blocked)(struct store *store, struct store_op *op, const char *problem);
 	/* Returns what an operation still waits for at its deadline, as an error message; NULL: for those before it. */
 	const char *(*waits_for)(const struct store_op *op);
-	/* How long the role pauses after a batch, so that more operations join the next one, unless that is full, or
-	 * part of a split one. For operations whose sender does not wait. */
-	int gather_ms;
+	/* How long the role pauses after a batch, so that more operations join the next one. The pause ends as soon as
+	 * operations of `gather_weight` wait. 0: no pause. */
+	int gather_ms, gather_weight;
 };
 
 enum { ROLE_BATCH_OPS = 2048, ROLE_LISTS = 2 };
@@ -48,6 +49,7 @@ struct role {
 	struct store_op *waiting;       /* utlist, in the order of `fair` */
 	struct fair fair;
 	size_t waiting_count, waiting_bytes;
+	int64_t waiting_weight;
 	struct store_op *batch[ROLE_BATCH_OPS];
 	int count;
 	int weight_limit;               /* the maximum of tasks in a batch */
@@ -57,7 +59,8 @@ struct role {
 	struct role *patient;           /* continues operations that could not get a lock; may be this role; or NULL */
 	int64_t careful_until_ms;       /* monotonic */
 	int64_t starved_ms;             /* when it last logged that PostgreSQL lacks a resource; 0: never */
-	struct event *rested;           /* pending: the role pauses, or lets operations gather */
+	struct event *rested;           /* pending: the role pauses … */
+	int gathering;                  /* … until operations of this weight wait; 0: for another reason */
 	int64_t batches, operations;
 };
 

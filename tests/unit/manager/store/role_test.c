@@ -95,7 +95,8 @@ static void end(void)
 
 static void give(int count)
 {
-	static const struct op_kind kind = {.name = "test", .start = start, .gather_ms = GATHER_MS};
+	static const struct op_kind kind = {
+	    .name = "test", .start = start, .gather_ms = GATHER_MS, .gather_weight = LIMIT};
 	for (; count > 0; count--) {
 		struct store_op *op = &ops[given++];
 		*op = (struct store_op){.done = done, .kind = &kind, .weight = 1};
@@ -187,6 +188,25 @@ Test(role, a_full_batch_waits_for_no_more)
 	cr_expect(eq(int, in_flight(), LIMIT));
 	answer(CONN_OK, "");
 	cr_expect(eq(int, ended, LIMIT + 1));
+	end();
+}
+
+Test(role, operations_gather_only_until_they_are_enough)
+{
+	begin();
+	give(1);
+	answer(CONN_OK, "");
+	give(LIMIT - 1);
+	cr_expect(eq(int, in_flight(), 0), "it rests");
+	give(1);
+	cr_expect(eq(int, in_flight(), LIMIT));
+	answer(CONN_OK, "");
+	give(1);
+	cr_expect(eq(int, in_flight(), 0), "it rests again");
+	event_base_loop(store.base, EVLOOP_ONCE);
+	cr_expect(eq(int, in_flight(), 1));
+	answer(CONN_OK, "");
+	cr_expect(eq(int, ended, LIMIT + 2));
 	end();
 }
 
