@@ -15,6 +15,9 @@
 
 enum { ANSWER_BYTES = 4 << 20, ENVELOPE_BYTES = 64 << 10, SHUTDOWN_NOTICE_MS = 300 };
 
+/* A timer that is this late shows that the process was frozen; for how long it then does not claim. */
+enum { FROZEN_MS = 1000, SETTLE_MS = 50 };
+
 static bool level_read(const struct manager_options *options, enum log_level *level, struct reeve_error *error)
 {
 	return log_level_parse(options->log_level, level) ||
@@ -33,7 +36,10 @@ bool manager_log_setup(const struct manager_options *options, struct reeve_error
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct manager *m = arg;
+	int64_t now_ms = clock_monotonic_ms();
 	(void)fd, (void)what;
+	if (now_ms - m->alarm_ms > FROZEN_MS)
+		m->settled_ms = now_ms + SETTLE_MS;
 	m->alarm_ms = INT64_MAX;
 	core_turn(m->core);
 }
@@ -61,10 +67,16 @@ static void on_dispatch(evutil_socket_t fd, short what, void *arg)
 	core_dispatch(m->core);
 }
 
+/* After this process was frozen, it first reads what its sockets have: an old Fetch may be followed by the end of its
+ * connection, because its worker went to another manager meanwhile. */
 static void dispatch_due(void *arg)
 {
 	struct manager *m = arg;
-	event_active(m->dispatch, EV_TIMEOUT, 0);
+	const struct timeval settle = {.tv_usec = SETTLE_MS * 1000};
+	if (clock_monotonic_ms() < m->settled_ms)
+		event_add(m->dispatch, &settle);
+	else
+		event_active(m->dispatch, EV_TIMEOUT, 0);
 }
 
 static int64_t database_us(void *arg)
