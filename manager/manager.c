@@ -15,8 +15,10 @@
 
 enum { ANSWER_BYTES = 4 << 20, ENVELOPE_BYTES = 64 << 10, SHUTDOWN_NOTICE_MS = 300 };
 
-/* A timer that is this late shows that the process was frozen; for how long it then does not claim. */
-enum { FROZEN_MS = 1000, SETTLE_MS = 50 };
+enum {
+	FROZEN_MS = 1000, /* a timer that expires this late shows that the process was frozen */
+	SETTLE_MS = 50,   /* for how long it then does not claim */
+};
 
 static bool level_read(const struct manager_options *options, enum log_level *level, struct reeve_error *error)
 {
@@ -44,39 +46,46 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	core_turn(m->core);
 }
 
+/* Sets a timer to this time (monotonic, in ms), or to now if that has passed. */
+static void timer_start(struct event *timer, int64_t at_ms, int64_t now_ms)
+{
+	int64_t wait = at_ms > now_ms ? at_ms - now_ms : 0;
+	struct timeval tv = {.tv_sec = wait / 1000, .tv_usec = wait % 1000 * 1000};
+	event_add(timer, &tv);
+}
+
 /* Sets the timer of the jobs to this time (monotonic, in ms), unless it expires earlier. */
 static void timer_set(void *arg, int64_t at_ms)
 {
 	struct manager *m = arg;
+	int64_t now_ms = clock_monotonic_ms();
 	if (at_ms >= m->alarm_ms)
 		return;
-	m->alarm_ms = at_ms;
-	int64_t wait = at_ms - clock_monotonic_ms();
-	wait = wait < 0 ? 0 : wait;
-	struct timeval tv = {.tv_sec = wait / 1000, .tv_usec = wait % 1000 * 1000};
-	event_add(m->alarm, &tv);
+	m->alarm_ms = at_ms > now_ms ? at_ms : now_ms;
+	timer_start(m->alarm, at_ms, now_ms);
 }
 
 /* Writes answers before it claims: a claim wakes a backend of PostgreSQL, which may take the processor before the
- * answers are written. */
+ * answers are written.
+ *
+ * After this process was frozen, it first reads what its sockets have: an old Fetch may be followed by the end of its
+ * connection, because its worker went to another manager meanwhile. */
 static void on_dispatch(evutil_socket_t fd, short what, void *arg)
 {
 	struct manager *m = arg;
+	int64_t now_ms = clock_monotonic_ms();
 	(void)fd, (void)what;
 	rpc_server_flush(m->server);
-	core_dispatch(m->core);
+	if (now_ms < m->settled_ms)
+		timer_start(m->dispatch, m->settled_ms, now_ms);
+	else
+		core_dispatch(m->core);
 }
 
-/* After this process was frozen, it first reads what its sockets have: an old Fetch may be followed by the end of its
- * connection, because its worker went to another manager meanwhile. */
 static void dispatch_due(void *arg)
 {
 	struct manager *m = arg;
-	const struct timeval settle = {.tv_usec = SETTLE_MS * 1000};
-	if (clock_monotonic_ms() < m->settled_ms)
-		event_add(m->dispatch, &settle);
-	else
-		event_active(m->dispatch, EV_TIMEOUT, 0);
+	event_active(m->dispatch, EV_TIMEOUT, 0);
 }
 
 static int64_t database_us(void *arg)
