@@ -42,11 +42,22 @@ struct conn {
 	PGresult *result;    /* its latest one */
 	struct params kept;  /* parameters, while the statement is being prepared */
 	bool prepared[SQL_COUNT];
+	int ahead;             /* how many of settings.first were prepared during setup, or refused */
 	struct errand *cancel; /* a request to cancel is in flight */
 	bool unwanted;         /* conn_cancel was called for the statement in flight */
 };
 
 static void setup_next(struct conn *c);
+
+/* Continues the setup after a statement was prepared. A refusal is met again when the statement is used. */
+static void prepared_ahead(void *arg, const struct conn_result *result)
+{
+	struct conn *c = arg;
+	if (result->kind == CONN_LOST)
+		return; /* broken() handles it */
+	c->ahead++;
+	setup_next(c);
+}
 
 static void timer_set(struct conn *c, int ms)
 {
@@ -79,6 +90,7 @@ static void disconnect(struct conn *c)
 		PQfinish(c->pg);
 	c->pg = NULL;
 	memset(c->prepared, 0, sizeof c->prepared);
+	c->ahead = 0;
 	c->preparing = c->flushing = c->unsent = c->unreplicated = false;
 }
 
@@ -165,13 +177,16 @@ static void statement_over(struct conn *c)
 		PQclear(result);
 		c->preparing = false;
 		c->prepared[c->statement] = true;
-		if (!c->unwanted) {
+		result = NULL;
+		if (c->unwanted) {
+			out = (struct conn_result){.kind = CONN_REFUSED, .sqlstate = "57014", .message = "cancelled"};
+		} else if (c->done == prepared_ahead) {
+			out.rows = NULL;
+		} else {
 			statement_send(c, &c->kept);
 			flush(c);
 			return;
 		}
-		out = (struct conn_result){.kind = CONN_REFUSED, .sqlstate = "57014", .message = "cancelled"};
-		result = NULL;
 	}
 	c->preparing = false;
 	c->busy = false;
@@ -266,7 +281,16 @@ static void io_want(struct conn *c, short events)
 	event_add(c->io, NULL);
 }
 
-void conn_run(struct conn *c, enum sql_id statement, const struct params *params, conn_done *done, void *arg)
+static void prepare_send(struct conn *c)
+{
+	c->preparing = true;
+	if (!PQsendPrepare(c->pg, sql_statements[c->statement].name, sql_statements[c->statement].text, 0, NULL)) {
+		problem_set(c, PQerrorMessage(c->pg));
+		c->unsent = true;
+	}
+}
+
+static void begin_run(struct conn *c, enum sql_id statement, conn_done *done, void *arg)
 {
 	assert(c->state >= SETUP && !c->busy);
 	c->unwanted = false;
@@ -274,6 +298,11 @@ void conn_run(struct conn *c, enum sql_id statement, const struct params *params
 	c->statement = statement;
 	c->done = done;
 	c->arg = arg;
+}
+
+void conn_run(struct conn *c, enum sql_id statement, const struct params *params, conn_done *done, void *arg)
+{
+	begin_run(c, statement, done, arg);
 	if (c->prepared[statement]) {
 		statement_send(c, params);
 	} else {
@@ -284,11 +313,7 @@ void conn_run(struct conn *c, enum sql_id statement, const struct params *params
 		kept->data = mem_malloc(params->length ? params->length : 1);
 		memcpy(kept->data, params->data ? params->data : "", params->length);
 		kept->capacity = params->length;
-		c->preparing = true;
-		if (!PQsendPrepare(c->pg, sql_statements[statement].name, sql_statements[statement].text, 0, NULL)) {
-			problem_set(c, PQerrorMessage(c->pg));
-			c->unsent = true;
-		}
+		prepare_send(c);
 	}
 	flush(c);
 }
@@ -322,6 +347,10 @@ static void setup_next(struct conn *c)
 		conn_run(c, SQL_SESSION_HOT, &p, setup_done, c);
 	} else if (c->settings.listens && !c->prepared[SQL_WAKE_LISTEN]) {
 		conn_run(c, SQL_WAKE_LISTEN, &p, setup_done, c);
+	} else if (c->ahead < c->settings.first_count) {
+		begin_run(c, c->settings.first[c->ahead], prepared_ahead, c);
+		prepare_send(c);
+		flush(c);
 	} else {
 		c->state = READY;
 		c->retry_ms = RETRY_FIRST_MS;

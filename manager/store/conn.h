@@ -1,6 +1,6 @@
 /*
  * One asynchronous connection to PostgreSQL, which reconnects automatically: it resolves, connects, sets the session
- * up, prepares each statement before its first use, and runs one statement at a time. Only this folder uses libpq.
+ * up, prepares each statement before its first use if not before, and runs one statement at a time. Only this folder uses libpq.
  *
  * Runs on the loop's thread; nothing here blocks.
  */
@@ -23,6 +23,8 @@ struct conn_settings {
 	bool hot;                 /* plans are pinned: see session_hot.sql */
 	bool hash_joins;          /* with hot: hash joins are allowed */
 	bool listens;             /* receives notifications */
+	const enum sql_id *first; /* `first_count` statements to prepare during setup: a round trip less at their first use */
+	int first_count;
 	int statement_timeout_ms;
 	int lock_timeout_ms;      /* how long a statement waits for a lock; 0: until its own timeout */
 	int idle_timeout_ms;      /* how long PostgreSQL waits for the next statement of a transaction before it ends

@@ -17,6 +17,8 @@ enum { HOT_TIMEOUT_MS = 30000, WINDOW_TIMEOUT_MS = 5000, READ_TIMEOUT_MS = 10000
  * lock, all other transactions on the table wait, too. READ: reads wait only for changes of tables' definitions. */
 enum { FAST_LOCK_MS = 40, LOCK_WAIT_MS = 100, JOBS_LOCK_MS = 200, MAINTENANCE_LOCK_MS = 300, READ_LOCK_MS = 1000 };
 
+enum { FIRST_MAX = 2 };
+
 /*
  * The roles. Separate connections keep one kind of operation from delaying another:
  *
@@ -35,17 +37,21 @@ static const struct role_spec {
 	bool hot, hash_joins, listens;
 	int statement_timeout_ms, lock_timeout_ms;
 	int weight_limit; /* the maximum of tasks in a batch */
+	enum sql_id first[FIRST_MAX]; /* prepared at once, so that the first task of a new type does not wait for that */
+	int first_count;
 } specs[ROLE_COUNT] = {
-    [ROLE_SUBMIT] = {"submit", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 2000},
+    [ROLE_SUBMIT] = {"submit", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 2000, {SQL_SUBMIT_PLAIN}, 1},
     [ROLE_KEYS] = {"keys", true, true, false, HOT_TIMEOUT_MS, LOCK_WAIT_MS, 1},
-    [ROLE_WINDOW] = {"window", true, false, false, WINDOW_TIMEOUT_MS, READ_LOCK_MS, WINDOW_WEIGHT},
-    [ROLE_CLAIM] = {"claim", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
+    [ROLE_WINDOW] = {"window", true, false, false, WINDOW_TIMEOUT_MS, READ_LOCK_MS, WINDOW_WEIGHT,
+        {SQL_WINDOW_STREAMS, SQL_WINDOW_PAGE}, 2},
+    [ROLE_CLAIM] = {"claim", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1, {SQL_CLAIM}, 1},
     [ROLE_LOOKUP] = {"lookup", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, LOOKUP_WEIGHT},
     [ROLE_REPORT] = {"report", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1000},
     [ROLE_HEARTBEAT] = {"heartbeat", true, false, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1000},
     [ROLE_LEASE] = {"lease", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
     [ROLE_EDIT] = {"edit", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
-    [ROLE_ROUTES] = {"routes", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, ROUTES_WEIGHT},
+    [ROLE_ROUTES] = {"routes", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, ROUTES_WEIGHT,
+        {SQL_ROUTES_FIND, SQL_ROUTES_ADD}, 2},
     [ROLE_LOCK_WAIT] = {"patient", true, true, false, HOT_TIMEOUT_MS, LOCK_WAIT_MS, 1},
     [ROLE_READ] = {"read", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
     [ROLE_POLL] = {"look", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
@@ -92,6 +98,8 @@ struct store *store_open(
 		    .hot = specs[i].hot,
 		    .hash_joins = specs[i].hash_joins,
 		    .listens = specs[i].listens,
+		    .first = specs[i].first,
+		    .first_count = specs[i].first_count,
 		    .statement_timeout_ms = specs[i].statement_timeout_ms,
 		    .lock_timeout_ms = specs[i].lock_timeout_ms,
 		    .idle_timeout_ms = idle_limit(options->lease_ms),
