@@ -461,6 +461,8 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	    .count = (int)request->n_results,
 	    .results = c->results,
 	};
+	/* Few of the slots that the worker could use, or none, depend on this answer: it lacks tasks, not slots. */
+	c->op.op.can_wait = !request->fetch || request->fetch->slots / 4 >= request->n_results;
 	c->fetched = request->fetch == NULL;
 	if (request->fetch) {
 		struct fetch_request f = fetch_from(call, request->fetch);

@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Statements with few results cost more than the delay: a statement and its commit cost as much as 30 results, and so
- * do the answers, which bring new tasks to the workers. */
+/* A statement with its commit costs as much as 30 results. Fewer, larger answers also save the manager and the workers
+ * time. */
 enum { REPORTS_GATHER_MS = 1, REPORTS_GATHER = 100 };
 
 static const char *const outcome_names[STORE_OUTCOMES] = {

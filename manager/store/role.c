@@ -55,13 +55,20 @@ static bool served(const struct role *home)
 	return false;
 }
 
+/* Adds an operation to the sums of what waits, or with -1 subtracts it. */
+static void count_waiting(struct role *role, const struct store_op *op, int sign)
+{
+	role->waiting_count += (size_t)sign;
+	role->waiting_weight += sign * op->weight;
+	role->waiting_bytes += (size_t)sign * op->bytes;
+	role->waiting_urgent += (size_t)sign * !op->can_wait;
+}
+
 static void unlink_waiting(struct role *role, struct store_op *op)
 {
 	DL_DELETE(role->waiting, op);
 	fair_leave(&role->fair, op);
-	role->waiting_count--;
-	role->waiting_weight -= op->weight;
-	role->waiting_bytes -= op->bytes;
+	count_waiting(role, op, -1);
 }
 
 static void op_end(struct store_op *op, const struct reeve_error *error)
@@ -96,19 +103,20 @@ static void batch_choose(struct role *role, struct role *home)
 	}
 }
 
-static void rest(struct role *role, int ms, int gathering)
+static void rest(struct role *role, int us, int gathering)
 {
-	const struct timeval tv = {.tv_usec = ms * 1000};
+	const struct timeval tv = {.tv_usec = us};
 	role->gathering = gathering;
 	event_add(role->rested, &tv);
 }
 
-/* True if the role pauses. A pause to let operations gather is over when enough of them wait, or part of a split batch. */
+/* True if the role pauses. A pause to let operations gather may be over already (op_kind.gather_ms). */
 static bool rests(const struct role *role)
 {
 	if (!evtimer_pending(role->rested, NULL))
 		return false;
-	return !role->gathering || (role->waiting_weight < role->gathering && !(role->waiting && role->waiting->batch_limit));
+	return !role->gathering || (role->waiting_weight < role->gathering && !role->waiting_urgent &&
+	                               !(role->waiting && role->waiting->batch_limit));
 }
 
 static void pump(struct role *role)
@@ -133,9 +141,7 @@ void role_add(struct role *role, struct store_op *op)
 	op->batch_limit = 0;
 	op->again = op->blocked = false;
 	fair_add(&role->fair, &role->waiting, op);
-	role->waiting_count++;
-	role->waiting_weight += op->weight;
-	role->waiting_bytes += op->bytes;
+	count_waiting(role, op, 1);
 	offer(role);
 }
 
@@ -175,13 +181,21 @@ static int batch_take(struct role *role, struct store_op **ops, void **state)
 	return n;
 }
 
+static bool all_can_wait(struct store_op *const *ops, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!ops[i]->can_wait)
+			return false;
+	return true;
+}
+
 void role_done(struct role *role)
 {
 	struct store_op *ops[ROLE_BATCH_OPS];
 	void *state;
 	int n = batch_take(role, ops, &state);
-	if (n && ops[0]->kind->gather_ms)
-		rest(role, ops[0]->kind->gather_ms, ops[0]->kind->gather_weight);
+	if (n && ops[0]->kind->gather_ms && all_can_wait(ops, n))
+		rest(role, ops[0]->kind->gather_ms * 1000, ops[0]->kind->gather_weight);
 	/* Send the next batch first, so that PostgreSQL works while the answers are created. */
 	pump(role);
 	for (int i = 0; i < n; i++)
@@ -202,9 +216,7 @@ static void batch_requeue(struct role *role, int batch_limit, bool again)
 		op->batch_limit = batch_limit;
 		DL_PREPEND(op->role->waiting, op);
 		fair_return(&op->role->fair, op);
-		op->role->waiting_count++;
-		op->role->waiting_weight += op->weight;
-		op->role->waiting_bytes += op->bytes;
+		count_waiting(op->role, op, 1);
 	}
 }
 
@@ -281,7 +293,7 @@ static void on_rested(evutil_socket_t fd, short what, void *arg)
 
 void role_rest(struct role *role)
 {
-	rest(role, REST_MS / (1 + (int)role->waiting_count), 0);
+	rest(role, REST_MS * 1000 / (1 + (int)role->waiting_count), 0);
 }
 
 static bool patience_ends(const struct store_op *op)

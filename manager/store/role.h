@@ -34,8 +34,9 @@ struct op_kind {
 	void (*blocked)(struct store *store, struct store_op *op, const char *problem);
 	/* Returns what an operation still waits for at its deadline, as an error message; NULL: for those before it. */
 	const char *(*waits_for)(const struct store_op *op);
-	/* How long the role pauses after a batch, so that more operations join the next one. The pause ends as soon as
-	 * operations of `gather_weight` wait. 0: no pause. */
+	/* How long the role pauses after a batch of operations that can wait, so that more join the next one; 0: not at
+	 * all. The loop's clock makes this up to 4 ms longer. The pause ends early when operations of `gather_weight`, one
+	 * that cannot wait, or a part of a split batch, are there. */
 	int gather_ms, gather_weight;
 };
 
@@ -50,6 +51,7 @@ struct role {
 	struct fair fair;
 	size_t waiting_count, waiting_bytes;
 	int64_t waiting_weight;
+	size_t waiting_urgent;          /* operations that cannot wait for others (store_op) */
 	struct store_op *batch[ROLE_BATCH_OPS];
 	int count;
 	int weight_limit;               /* the maximum of tasks in a batch */
@@ -60,7 +62,7 @@ struct role {
 	int64_t careful_until_ms;       /* monotonic */
 	int64_t starved_ms;             /* when it last logged that PostgreSQL lacks a resource; 0: never */
 	struct event *rested;           /* pending: the role pauses … */
-	int gathering;                  /* … until operations of this weight wait; 0: for another reason */
+	int gathering;                  /* … until operations of this weight wait; 0: it does not end early */
 	int64_t batches, operations;
 };
 

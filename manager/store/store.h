@@ -41,6 +41,7 @@ struct store_op {
 	int weight;          /* its number of tasks; set by the store */
 	size_t bytes;        /* its memory; set by the store */
 
+	bool can_wait;       /* its sender has other work: it may wait a little until more operations join its batch */
 	bool again;          /* in `done`: the connection broke during an earlier try, whose outcome is unknown */
 
 	/* for the role only */

@@ -583,5 +583,6 @@ void store_heartbeat(struct store *store, struct store_heartbeat *op)
 	    .joins = heartbeat_joins,
 	    .gather_ms = HEARTBEATS_GATHER_MS,
 	    .gather_weight = HEARTBEATS_GATHER};
+	op->op.can_wait = true;
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 128 + op->carries);
 }

@@ -68,6 +68,7 @@ static struct store store;
 static struct role *role = &store.roles[ROLE_HEARTBEAT];
 static struct store_op ops[OPS];
 static int given, ended;
+static bool can_wait = true;
 
 static void start(struct role *r)
 {
@@ -99,7 +100,7 @@ static void give(int count)
 	    .name = "test", .start = start, .gather_ms = GATHER_MS, .gather_weight = LIMIT};
 	for (; count > 0; count--) {
 		struct store_op *op = &ops[given++];
-		*op = (struct store_op){.done = done, .kind = &kind, .weight = 1};
+		*op = (struct store_op){.done = done, .kind = &kind, .weight = 1, .can_wait = can_wait};
 		role_add(role, op);
 	}
 }
@@ -207,6 +208,23 @@ Test(role, operations_gather_only_until_they_are_enough)
 	cr_expect(eq(int, in_flight(), 1));
 	answer(CONN_OK, "");
 	cr_expect(eq(int, ended, LIMIT + 2));
+	end();
+}
+
+Test(role, operations_do_not_gather_around_one_that_cannot_wait)
+{
+	begin();
+	give(1);
+	answer(CONN_OK, "");
+	give(1);
+	cr_expect(eq(int, in_flight(), 0), "it rests");
+	can_wait = false;
+	give(1);
+	cr_expect(eq(int, in_flight(), 2));
+	answer(CONN_OK, "");
+	give(1);
+	cr_expect(eq(int, in_flight(), 1));
+	answer(CONN_OK, "");
 	end();
 }
 
