@@ -35,13 +35,20 @@ bool manager_log_setup(const struct manager_options *options, struct reeve_error
 	return true;
 }
 
+/* Detects that this process was frozen: the timer of the jobs is much too late. Then it does not claim for a moment,
+ * and first reads what its sockets have: an old Fetch may be followed by the end of its connection, because its worker
+ * went to another manager meanwhile. Does not prolong a pause that holds up a dispatch. */
+static void freeze_detect(struct manager *m, int64_t now_ms)
+{
+	if (now_ms - m->alarm_ms > FROZEN_MS && !m->dispatch_held)
+		m->settled_ms = now_ms + SETTLE_MS;
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct manager *m = arg;
-	int64_t now_ms = clock_monotonic_ms();
 	(void)fd, (void)what;
-	if (now_ms - m->alarm_ms > FROZEN_MS)
-		m->settled_ms = now_ms + SETTLE_MS;
+	freeze_detect(m, clock_monotonic_ms());
 	m->alarm_ms = INT64_MAX;
 	core_turn(m->core);
 }
@@ -59,6 +66,7 @@ static void timer_set(void *arg, int64_t at_ms)
 {
 	struct manager *m = arg;
 	int64_t now_ms = clock_monotonic_ms();
+	freeze_detect(m, now_ms);
 	if (at_ms >= m->alarm_ms)
 		return;
 	m->alarm_ms = at_ms > now_ms ? at_ms : now_ms;
@@ -66,17 +74,16 @@ static void timer_set(void *arg, int64_t at_ms)
 }
 
 /* Writes answers before it claims: a claim wakes a backend of PostgreSQL, which may take the processor before the
- * answers are written.
- *
- * After this process was frozen, it first reads what its sockets have: an old Fetch may be followed by the end of its
- * connection, because its worker went to another manager meanwhile. */
+ * answers are written. */
 static void on_dispatch(evutil_socket_t fd, short what, void *arg)
 {
 	struct manager *m = arg;
 	int64_t now_ms = clock_monotonic_ms();
 	(void)fd, (void)what;
 	rpc_server_flush(m->server);
-	if (now_ms < m->settled_ms)
+	freeze_detect(m, now_ms);
+	m->dispatch_held = now_ms < m->settled_ms;
+	if (m->dispatch_held)
 		timer_start(m->dispatch, m->settled_ms, now_ms);
 	else
 		core_dispatch(m->core);

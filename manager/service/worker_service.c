@@ -365,6 +365,12 @@ static void on_report_fetched(void *arg, const struct fetch_answer *answer, cons
 	report_answer(c);
 }
 
+static void on_report_gone(void *arg)
+{
+	struct report_call *c = arg;
+	dispatch_gone(c->services->core->dispatch, c->incarnation, c->fetch_id, c);
+}
+
 static const enum store_outcome outcomes[] = {
     [REEVE__V1__OUTCOME__OUTCOME_COMPLETED] = STORE_COMPLETED,
     [REEVE__V1__OUTCOME__OUTCOME_FAILED] = STORE_FAILED,
@@ -461,14 +467,17 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	    .count = (int)request->n_results,
 	    .results = c->results,
 	};
-	/* Few of the slots that the worker could use, or none, depend on this answer: it lacks tasks, not slots. */
-	c->op.op.can_wait = !request->fetch || request->fetch->slots / 4 >= request->n_results;
+	/* Few of the slots that the worker could use, or none, depend on this answer: it lacks tasks, not slots. A pull client
+	 * (incarnation 0) may report one task after another. */
+	c->op.op.can_wait =
+	    request->incarnation && (!request->fetch || request->fetch->slots / 4 >= request->n_results);
 	c->fetched = request->fetch == NULL;
 	if (request->fetch) {
 		struct fetch_request f = fetch_from(call, request->fetch);
 		f.wait_ms = 0; /* it never parks */
 		c->fetch_id = f.fetch_id;
 		c->incarnation = f.incarnation;
+		rpc_call_on_closed(call, on_report_gone, c);
 		/* The report must begin before the call can be answered. */
 		report_results(s->core->reports, &c->op);
 		dispatch_fetch(s->core->dispatch, &f, on_report_fetched, c);

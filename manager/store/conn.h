@@ -1,6 +1,7 @@
 /*
  * One asynchronous connection to PostgreSQL, which reconnects automatically: it resolves, connects, sets the session
- * up, prepares each statement before its first use if not before, and runs one statement at a time. Only this folder uses libpq.
+ * up, prepares some statements then and each other one before its first use, and runs one statement at a time. Only
+ * this folder uses libpq.
  *
  * Runs on the loop's thread; nothing here blocks.
  */

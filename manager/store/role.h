@@ -35,7 +35,7 @@ struct op_kind {
 	/* Returns what an operation still waits for at its deadline, as an error message; NULL: for those before it. */
 	const char *(*waits_for)(const struct store_op *op);
 	/* How long the role pauses after a batch of operations that can wait, so that more join the next one; 0: not at
-	 * all. The loop's clock makes this up to 4 ms longer. The pause ends early when operations of `gather_weight`, one
+	 * all. The loop's clock makes this up to 4 ms. The pause ends early when operations of `gather_weight`, one
 	 * that cannot wait, or a part of a split batch, are there. */
 	int gather_ms, gather_weight;
 };

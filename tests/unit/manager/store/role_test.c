@@ -69,6 +69,7 @@ static struct role *role = &store.roles[ROLE_HEARTBEAT];
 static struct store_op ops[OPS];
 static int given, ended;
 static bool can_wait = true;
+static int weight = 1;
 
 static void start(struct role *r)
 {
@@ -100,7 +101,7 @@ static void give(int count)
 	    .name = "test", .start = start, .gather_ms = GATHER_MS, .gather_weight = LIMIT};
 	for (; count > 0; count--) {
 		struct store_op *op = &ops[given++];
-		*op = (struct store_op){.done = done, .kind = &kind, .weight = 1, .can_wait = can_wait};
+		*op = (struct store_op){.done = done, .kind = &kind, .weight = weight, .can_wait = can_wait};
 		role_add(role, op);
 	}
 }
@@ -194,20 +195,23 @@ Test(role, a_full_batch_waits_for_no_more)
 
 Test(role, operations_gather_only_until_they_are_enough)
 {
+	weight = 10;
 	begin();
 	give(1);
 	answer(CONN_OK, "");
-	give(LIMIT - 1);
+	give(LIMIT / 10 - 1);
 	cr_expect(eq(int, in_flight(), 0), "it rests");
 	give(1);
-	cr_expect(eq(int, in_flight(), LIMIT));
+	cr_expect(eq(int, in_flight(), LIMIT / 10));
+	answer(CONN_REFUSED, "40P01");
+	cr_expect(eq(int, in_flight(), LIMIT / 10), "a deadlock: at once again");
 	answer(CONN_OK, "");
-	give(1);
+	give(LIMIT / 10 - 1);
 	cr_expect(eq(int, in_flight(), 0), "it rests again");
-	event_base_loop(store.base, EVLOOP_ONCE);
-	cr_expect(eq(int, in_flight(), 1));
+	give(1);
+	cr_expect(eq(int, in_flight(), LIMIT / 10));
 	answer(CONN_OK, "");
-	cr_expect(eq(int, ended, LIMIT + 2));
+	cr_expect(eq(int, ended, 1 + 2 * LIMIT / 10));
 	end();
 }
 
@@ -221,9 +225,11 @@ Test(role, operations_do_not_gather_around_one_that_cannot_wait)
 	can_wait = false;
 	give(1);
 	cr_expect(eq(int, in_flight(), 2));
+	event_base_loop(store.base, EVLOOP_ONCE); /* the pause that ended early */
 	answer(CONN_OK, "");
+	can_wait = true;
 	give(1);
-	cr_expect(eq(int, in_flight(), 1));
+	cr_expect(eq(int, in_flight(), 1), "no pause follows a batch with one that cannot wait");
 	answer(CONN_OK, "");
 	end();
 }
