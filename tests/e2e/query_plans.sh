@@ -256,7 +256,8 @@ story_attempts_that_workers_have_are_not_compared_each_with_each() {
 			on conflict (id) do update set worker_id = 1, fetch_id = 1, task_ids = excluded.task_ids, open = excluded.open,
 				closed_at = null;
 		select format('explain (analyze, timing off) execute take_back_find(%L, %L, %L, %L, %L, %L, %L, %L);', array[1], array[2],
-			array[1], '{}', '{}', array_agg(1), array_agg(id), array_agg(last_updated)) from tasks where id % 100 <> 0;
+			array[1], array_fill(1, array[1000]), array(select generate_series(1001, 2000)), array_agg(1), array_agg(id),
+			array_agg(last_updated)) from tasks where id % 100 <> 0;
 	END
 	{ statement take_back_find && cat "$DIR/held"; } | session reeve on >"$DIR/plan"
 	note "$(<"$DIR/plan")"
