@@ -204,6 +204,7 @@ void window_rewind(struct window *w, int route, int32_t priority, int64_t run_at
 	}
 	if (!s) {
 		s = stream_add(w, route, priority);
+		s->unread_from_us = run_at_us; /* older ones are no barrier: they would have been known */
 		w->hinted++;
 	}
 	if (is_due(w, run_at_us, 0))
@@ -400,8 +401,10 @@ void window_release(struct window *w, const struct candidate *c)
 	struct stream *s = c->stream;
 	int64_t run_at = c->run_at_us, id = c->id;
 	window_forget(w, id);
-	if (s->passed.id == id)
-		stream_passed_lost(s);
+	if (s->passed.id == id) {
+		stream_passed_lost(s); /* finds it again if it still waits. To read it again would hold up other streams */
+		return;
+	}
 	stream_rewind(s, run_at, id - 1);
 	stream_read(s);
 }

@@ -1,6 +1,7 @@
 /* Several managers: which of them are alive, and how they share the tasks. */
 #include "manager/core/cluster.h"
 
+#include "manager/core/dispatch.h"
 #include "manager/core/window.h"
 #include "tests/unit/manager/core/fake_answers.h"
 
@@ -227,6 +228,39 @@ Test(cluster, all_that_was_passed_over_is_tried_in_its_turn)
 	cr_expect(tried[11]);
 	cr_expect(tried[13]);
 	cr_expect(tried[15]);
+	fake_end(core);
+}
+
+/* To find the first skipped task again is no reason to let the tasks of other types wait. */
+Test(cluster, a_lost_try_of_the_others_task_holds_up_no_other_type)
+{
+	enum { FRESH = 500 };
+	int other = fake_route("q", "other");
+	begin(1);
+	struct store_page *page = fake_page_taken(route, 0);
+	struct store_candidate rows[10];
+	int64_t due = fake_db_us() - 1000000;
+	struct store_claim *claim;
+
+	for (int i = 0; i < 10; i++)
+		rows[i] = task(12 + 2 * i, due + i);
+	page->other = task(11, due);
+	fake_page(page, 10, rows, 0);
+	for (int64_t id = 2; (claim = fake_take(FAKE_CLAIM)) && !fake_tries(claim, 11); id++) {
+		fake_claim(claim, 0);
+		fake_pass(core, 60);
+		while (fake_count(FAKE_PAGE))
+			fake_page(fake_take(FAKE_PAGE), 0, NULL, 0);
+		fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = id, .slots = 1, .wait_ms = 15000});
+	}
+	cr_assert_not_null(claim);
+	fake_claim(claim, 11);
+	struct store_poll *look = fake_take(FAKE_POLL); /* it won nothing: is its worker alive? */
+	look->lost = false;
+	fake_ok(look);
+	window_note(core->window, other, 0, FRESH, fake_db_us(), fake_db_us() - 1000, 10);
+	dispatch_run(core->dispatch);
+	cr_expect_neq(fake_tries(fake_claim_taken(), FRESH), 0);
 	fake_end(core);
 }
 
