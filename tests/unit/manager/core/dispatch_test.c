@@ -346,27 +346,52 @@ Test(dispatch, what_is_due_at_almost_the_same_time_waits_for_nothing)
 	fake_end(core);
 }
 
-/* Another manager has created a type and a task of it: older tasks in memory do not wait until that has been read. */
-Test(dispatch, what_was_due_before_the_first_task_of_a_new_type_goes_first)
+/* Parks a Fetch, makes the route's stream read and empty, and learns of another route. Returns that. */
+static int begin_with_new_type(struct fake_fetch *fetch)
 {
-	struct fake_fetch fetch;
-
 	begin(0);
 	fake_pass(core, 1500);
-	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
+	fake_fetch(core, fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .slots = 4});
 	window_rewind(core->window, route, 0, STORE_TIME_BEGIN);
 	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
-	int64_t now = fake_db_us(), first = now - 3000000;
 	int other = fake_route("q", "u");
 	fake_pass(core, 1500);
-	fake_streams(1, &(struct store_stream){other, 0, first});
-	window_note(core->window, route, 0, 1, now, first - 1000000, 10);
-	window_note(core->window, route, 0, 2, now, first + 1000000, 10);
+	return other;
+}
+
+/* Notes two tasks, a second before and after this time. Expects that the earlier one is claimed alone. */
+static void expect_only_earlier_goes(int64_t than)
+{
+	window_note(core->window, route, 0, 1, fake_db_us(), than - 1000000, 10);
+	window_note(core->window, route, 0, 2, fake_db_us(), than + 1000000, 10);
 	base_dispatch(&core->base);
 	struct store_claim *claim = fake_claim_taken();
 	cr_expect_eq(claim->count, 1);
 	cr_expect_neq(fake_tries(claim, 1), 0);
 	fake_claim(claim, 0);
+}
+
+/* Another manager has created a type and a task of it: older tasks in memory do not wait until that has been read. */
+Test(dispatch, what_was_due_before_the_first_task_of_a_new_type_goes_first)
+{
+	struct fake_fetch fetch;
+	int other = begin_with_new_type(&fetch);
+	int64_t first = fake_db_us() - 3000000;
+
+	fake_streams(1, &(struct store_stream){other, 0, first});
+	expect_only_earlier_goes(first);
+	fake_end(core);
+}
+
+/* The same if the task is announced before the streams of the type have been listed. */
+Test(dispatch, what_was_due_before_an_announced_task_of_a_new_type_goes_first)
+{
+	struct fake_fetch fetch;
+	int other = begin_with_new_type(&fetch);
+	int64_t told = fake_db_us() - 3000000;
+
+	window_rewind(core->window, other, 0, told);
+	expect_only_earlier_goes(told);
 	fake_end(core);
 }
 
