@@ -35,9 +35,9 @@ bool manager_log_setup(const struct manager_options *options, struct reeve_error
 	return true;
 }
 
-/* Detects that this process was frozen: the timer of the jobs is much too late. Then it does not claim for a moment,
- * and first reads what its sockets have: an old Fetch may be followed by the end of its connection, because its worker
- * went to another manager meanwhile. Does not prolong a pause that holds up a dispatch. */
+/* Detects that this process was frozen: the timer of the jobs is much too late. The manager then reads its sockets for
+ * SETTLE_MS before it claims: an old Fetch may be followed by the end of its connection, because its worker has gone to
+ * another manager. A second freeze does not prolong a pause that a dispatch waits for. */
 static void freeze_detect(struct manager *m, int64_t now_ms)
 {
 	if (now_ms - m->alarm_ms > FROZEN_MS && !m->dispatch_held)
@@ -53,15 +53,13 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	core_turn(m->core);
 }
 
-/* Sets a timer to this time (monotonic, in ms), or to now if that has passed. */
-static void timer_start(struct event *timer, int64_t at_ms, int64_t now_ms)
+static void timer_start(struct event *timer, int64_t wait_ms)
 {
-	int64_t wait = at_ms > now_ms ? at_ms - now_ms : 0;
-	struct timeval tv = {.tv_sec = wait / 1000, .tv_usec = wait % 1000 * 1000};
-	event_add(timer, &tv);
+	const struct timeval wait = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
+	event_add(timer, &wait);
 }
 
-/* Sets the timer of the jobs to this time (monotonic, in ms), unless it expires earlier. */
+/* Sets the timer of the jobs to this time (monotonic, in ms; now, if it has passed), unless it expires earlier. */
 static void timer_set(void *arg, int64_t at_ms)
 {
 	struct manager *m = arg;
@@ -70,7 +68,7 @@ static void timer_set(void *arg, int64_t at_ms)
 	if (at_ms >= m->alarm_ms)
 		return;
 	m->alarm_ms = at_ms > now_ms ? at_ms : now_ms;
-	timer_start(m->alarm, at_ms, now_ms);
+	timer_start(m->alarm, m->alarm_ms - now_ms);
 }
 
 /* Writes answers before it claims: a claim wakes a backend of PostgreSQL, which may take the processor before the
@@ -84,7 +82,7 @@ static void on_dispatch(evutil_socket_t fd, short what, void *arg)
 	freeze_detect(m, now_ms);
 	m->dispatch_held = now_ms < m->settled_ms;
 	if (m->dispatch_held)
-		timer_start(m->dispatch, m->settled_ms, now_ms);
+		timer_start(m->dispatch, m->settled_ms - now_ms);
 	else
 		core_dispatch(m->core);
 }

@@ -16,8 +16,8 @@ struct manager {
 	int argc;                    /* the command line, which SIGHUP reads again */
 	char **argv;
 	int64_t alarm_ms;            /* when `alarm`, the timer of the jobs, expires; monotonic. INT64_MAX: not set */
-	int64_t settled_ms;          /* until when it does not claim, because it was frozen; monotonic */
-	bool dispatch_held;          /* … and a dispatch waits for that */
+	int64_t settled_ms;          /* when it may claim again after it was frozen; monotonic */
+	bool dispatch_held;          /* a dispatch waits for that time */
 	struct jobs *jobs;
 	struct store *store;
 	struct store_stop shutdown_notice;  /* the shutdown notice to the other managers */

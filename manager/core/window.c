@@ -204,7 +204,7 @@ void window_rewind(struct window *w, int route, int32_t priority, int64_t run_at
 	}
 	if (!s) {
 		s = stream_add(w, route, priority);
-		s->unread_from_us = run_at_us; /* older ones are no barrier: they would have been known */
+		s->unread_from_us = run_at_us; /* only later tasks wait until it has been read */
 		w->hinted++;
 	}
 	if (is_due(w, run_at_us, 0))
@@ -402,7 +402,7 @@ void window_release(struct window *w, const struct candidate *c)
 	int64_t run_at = c->run_at_us, id = c->id;
 	window_forget(w, id);
 	if (s->passed.id == id) {
-		stream_passed_lost(s); /* finds it again if it still waits. To read it again would hold up other streams */
+		stream_passed_lost(s); /* a search finds it if it still waits, and holds up no other stream */
 		return;
 	}
 	stream_rewind(s, run_at, id - 1);

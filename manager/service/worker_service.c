@@ -467,7 +467,7 @@ static void report(void *service, struct rpc_call *call, const ProtobufCMessage 
 	    .count = (int)request->n_results,
 	    .results = c->results,
 	};
-	/* Few of the slots that the worker could use, or none, depend on this answer: it lacks tasks, not slots. A pull client
+	/* A worker that asks for many more tasks than it reports, or for none, does not need the answer to go on. A pull client
 	 * (incarnation 0) may report one task after another. */
 	c->op.op.can_wait =
 	    request->incarnation && (!request->fetch || request->fetch->slots / 4 >= request->n_results);

@@ -18,7 +18,7 @@ enum { LOCKED_PART = 32 };
 
 /* How long a role is careful after it met a lock; how long it pauses before it retries an operation that waits for a
  * lock. */
-enum { CAREFUL_MS = 1000, REST_MS = 250 };
+enum { CAREFUL_MS = 1000, PAUSE_MS = 250 };
 
 #define LOCKED_OUT "another transaction holds a lock that this needs (%s); try again"
 
@@ -103,25 +103,28 @@ static void batch_choose(struct role *role, struct role *home)
 	}
 }
 
-static void rest(struct role *role, int us, int gathering)
+/* Starts a pause. `until_weight`: it ends early when operations of this weight wait; 0: it does not end early. */
+static void pause_start(struct role *role, int us, int until_weight)
 {
-	const struct timeval tv = {.tv_usec = us};
-	role->gathering = gathering;
-	event_add(role->rested, &tv);
+	const struct timeval wait = {.tv_usec = us};
+	role->pause_until_weight = until_weight;
+	event_add(role->pause, &wait);
 }
 
-/* True if the role pauses. A pause to let operations gather may be over already (op_kind.gather_ms). */
-static bool rests(const struct role *role)
+/* True if the role pauses, and the pause does not end early (op_kind.gather_ms). */
+static bool pauses(const struct role *role)
 {
-	if (!evtimer_pending(role->rested, NULL))
+	if (!evtimer_pending(role->pause, NULL))
 		return false;
-	return !role->gathering || (role->waiting_weight < role->gathering && !role->waiting_urgent &&
-	                               !(role->waiting && role->waiting->batch_limit));
+	if (!role->pause_until_weight)
+		return true;
+	return role->waiting_weight < role->pause_until_weight && !role->waiting_urgent &&
+	       !(role->waiting && role->waiting->batch_limit);
 }
 
 static void pump(struct role *role)
 {
-	if (role->count || !conn_idle(role->conn) || rests(role))
+	if (role->count || !conn_idle(role->conn) || pauses(role))
 		return;
 	for (int i = 0; i < ROLE_LISTS && !role->count; i++)
 		if (role->takes[i] && role->takes[i]->waiting)
@@ -189,13 +192,19 @@ static bool all_can_wait(struct store_op *const *ops, int n)
 	return true;
 }
 
+/* Pauses after a batch of this kind, until enough operations wait: a full batch, or less if the kind says so. */
+static void gather(struct role *role, const struct op_kind *kind)
+{
+	pause_start(role, kind->gather_ms * 1000, kind->gather_weight ? kind->gather_weight : role->weight_limit);
+}
+
 void role_done(struct role *role)
 {
 	struct store_op *ops[ROLE_BATCH_OPS];
 	void *state;
 	int n = batch_take(role, ops, &state);
 	if (n && ops[0]->kind->gather_ms && all_can_wait(ops, n))
-		rest(role, ops[0]->kind->gather_ms * 1000, ops[0]->kind->gather_weight);
+		gather(role, ops[0]->kind);
 	/* Send the next batch first, so that PostgreSQL works while the answers are created. */
 	pump(role);
 	for (int i = 0; i < n; i++)
@@ -278,22 +287,22 @@ static void batch_hand_on(struct role *role)
 	free(state);
 	bool again = ops[0]->again;
 	if (role == role->patient)
-		role_rest(role);
+		role_pause(role);
 	role_add(role->patient, ops[0]);
 	ops[0]->again = again;
 	ops[0]->blocked = true;
 	pump(role);
 }
 
-static void on_rested(evutil_socket_t fd, short what, void *arg)
+static void on_pause_over(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd, (void)what;
 	pump(arg);
 }
 
-void role_rest(struct role *role)
+void role_pause(struct role *role)
 {
-	rest(role, REST_MS * 1000 / (1 + (int)role->waiting_count), 0);
+	pause_start(role, PAUSE_MS * 1000 / (1 + (int)role->waiting_count), 0);
 }
 
 static bool patience_ends(const struct store_op *op)
@@ -426,7 +435,7 @@ void role_open(struct role *role, struct store *store, const struct conn_setting
 	role->weight_limit = weight_limit;
 	role->takes[0] = role;
 	struct conn_listener listener = {on_ready, on_lost, on_notified, role};
-	role->rested = evtimer_new(store->base, on_rested, role);
+	role->pause = evtimer_new(store->base, on_pause_over, role);
 	role->conn = conn_create(store->base, settings, &listener);
 }
 
@@ -443,7 +452,7 @@ void role_close(struct role *role)
 		unlink_waiting(role, op);
 		op_end(op, &error);
 	}
-	event_free(role->rested);
+	event_free(role->pause);
 	free(role->state);
 	params_free(&role->params);
 }

@@ -34,9 +34,9 @@ struct op_kind {
 	void (*blocked)(struct store *store, struct store_op *op, const char *problem);
 	/* Returns what an operation still waits for at its deadline, as an error message; NULL: for those before it. */
 	const char *(*waits_for)(const struct store_op *op);
-	/* How long the role pauses after a batch of operations that can wait, so that more join the next one; 0: not at
-	 * all. The loop's clock makes this up to 4 ms. The pause ends early when operations of `gather_weight`, one
-	 * that cannot wait, or a part of a split batch, are there. */
+	/* How long the role pauses after a batch of operations that can wait, so that more join the next one; 0: it does
+	 * not pause. The loop's clock has ticks of up to 4 ms, so that 1 ms is 0 to 4. The pause ends early when operations
+	 * of `gather_weight` wait (0: of a full batch), one that cannot wait, or a part of a split batch. */
 	int gather_ms, gather_weight;
 };
 
@@ -61,8 +61,8 @@ struct role {
 	struct role *patient;           /* continues operations that could not get a lock; may be this role; or NULL */
 	int64_t careful_until_ms;       /* monotonic */
 	int64_t starved_ms;             /* when it last logged that PostgreSQL lacks a resource; 0: never */
-	struct event *rested;           /* pending: the role pauses … */
-	int gathering;                  /* … until operations of this weight wait; 0: it does not end early */
+	struct event *pause;            /* pending: the role pauses */
+	int pause_until_weight;         /* the pause ends early when operations of this weight wait; 0: it does not */
 	int64_t batches, operations;
 };
 
@@ -98,7 +98,7 @@ void role_refused(struct role *role, const struct conn_result *result);
 
 /* Pauses the role's batches; the more operations wait, the shorter the pause. For an operation that could not get a
  * lock and continues to wait in this role: without the pause an idle role would retry it constantly. */
-void role_rest(struct role *role);
+void role_pause(struct role *role);
 
 /* True for a short time after a batch could not get a lock in time. Kinds with `careful` then send statements that
  * wait for no lock: they leave out locked rows, which are tried again. Such statements cost more, and win less where

@@ -38,10 +38,10 @@ struct store_op {
 	int64_t deadline_ms; /* monotonic: if not started by then, or within 2 s while the database is down, it fails with
 	                      * UNAVAILABLE; with DEADLINE_EXCEEDED if an earlier try's outcome is unknown; 0: none */
 	uint64_t origin;     /* the beneficiary: different origins take turns; 0: the manager itself */
+	bool can_wait;       /* its sender has other work: it may wait a few ms until more operations join its batch */
 	int weight;          /* its number of tasks; set by the store */
 	size_t bytes;        /* its memory; set by the store */
 
-	bool can_wait;       /* its sender has other work: it may wait a little until more operations join its batch */
 	bool again;          /* in `done`: the connection broke during an earlier try, whose outcome is unknown */
 
 	/* for the role only */

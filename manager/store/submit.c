@@ -715,7 +715,7 @@ static void wait_for_keys(struct store *store, struct store_op *op, const char *
 	}
 	bool again = op->again;
 	if (op->kind == &lock_wait_kind)
-		role_rest(&store->roles[ROLE_KEYS]);
+		role_pause(&store->roles[ROLE_KEYS]);
 	op->kind = &lock_wait_kind;
 	role_add(&store->roles[ROLE_KEYS], op);
 	op->again = again;

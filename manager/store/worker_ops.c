@@ -383,7 +383,7 @@ void store_remarks(struct store *store, struct store_remarks *op)
 
 /* --- heartbeats ------------------------------------------------------------------------------------------------ */
 
-enum { HEARTBEATS_GATHER_MS = 10, HEARTBEATS_GATHER = 1000 };
+enum { HEARTBEATS_GATHER_MS = 10 };
 
 static struct store_heartbeat *heartbeat(struct role *role, int i)
 {
@@ -578,11 +578,8 @@ static bool heartbeat_joins(const struct role *role, const struct store_op *op)
 
 void store_heartbeat(struct store *store, struct store_heartbeat *op)
 {
-	static const struct op_kind kind = {.name = "heartbeat",
-	    .start = heartbeat_start,
-	    .joins = heartbeat_joins,
-	    .gather_ms = HEARTBEATS_GATHER_MS,
-	    .gather_weight = HEARTBEATS_GATHER};
+	static const struct op_kind kind = {
+	    .name = "heartbeat", .start = heartbeat_start, .joins = heartbeat_joins, .gather_ms = HEARTBEATS_GATHER_MS};
 	op->op.can_wait = true;
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 128 + op->carries);
 }

@@ -12,7 +12,7 @@ with given as materialized (
   cross join lateral (
     select id, fetch_id, task_ids from assignments
     where worker_id = u.id and closed_at is null and fetch_id between u.lowest and u.highest offset 0) a)
-(select x.id, x.token, null::bigint as lowest, x.place
+(select missing.id, missing.token, null::bigint as lowest, missing.place
  from (
    select t.id, t.last_updated as token, g.place
    from given g
@@ -23,7 +23,7 @@ with given as materialized (
    left join unnest($4::int[], $5::bigint[]) waited(place, id) on waited.id = g.fetch_id and waited.place = g.place
    where waited.id is null
    except
-   select held.id, held.token, held.place from unnest($6::int[], $7::bigint[], $8::timestamptz[]) held(place, id, token)) x
- order by x.id)
+   select held.id, held.token, held.place from unnest($6::int[], $7::bigint[], $8::timestamptz[]) held(place, id, token)) missing
+ order by missing.id)
 union all
 select null, null, min(fetch_id), place from given group by place
