@@ -185,7 +185,7 @@ one_statement_looks_many_lost_workers_up() {
 	local looks asked
 	looks=$(statements lookup worker_look)
 	asked=$(counter one lookup_operations)
-	reeve cancel --where status=queued >/dev/null || [ $? = 4 ] # if the workers of before have left any
+	reeve cancel --where status=queued >/dev/null || [ $? = 4 ] # 4: the workers of before have left none
 	sql "insert into workers (id, name, host, by_hand) overriding system value select 800000000 + n, 'lost ' || n, '', true from generate_series(1, 200) n"
 	start lost python3 "$TOP/tests/tools/hostile.py" "${URL[one]}" fetches 200 800000001
 	wait_until 20 "[ \"\$(counter one lookup_operations)\" -ge $((asked + 200)) ]"

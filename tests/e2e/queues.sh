@@ -155,10 +155,10 @@ story_whatever_a_source_is_called_the_task_starts_its_queue() {
 	reeve queue stop called --wait >/dev/null
 	sql "begin; select reeve.submit('echo', 'x', queue => 'called', source => 'callback of batch x'); commit" >/dev/null
 	wait_until 5 "[ \"\$(sql \"select count(*) from task_history where queue = 'called' and status = 'completed'\")\" = 2 ]"
-	id=$(reeve batch open told --queue called --callback-type echo)
+	id=$(reeve batch open told --queue called --callback-type echo) # three callback tasks: begin, task, end
 	reeve submit echo x --queue called --batch "$id" >/dev/null
 	reeve batch close "$id" >/dev/null
-	wait_until 10 "[ \"\$(sql \"select count(*) from task_history where queue = 'called' and source = 'callback of batch $id'\")\" = 3 ]" # begin, task, end
+	wait_until 10 "[ \"\$(sql \"select count(*) from task_history where queue = 'called' and source = 'callback of batch $id'\")\" = 3 ]"
 	wait_until 10 "[ \"\$(sql \"select count(*) from tasks where queue = 'called'\")\" = 0 ]"
 	reeve queue stop called --wait >/dev/null
 	expect_match 'source is reserved' "$(sql "select reeve.submit('echo', 'y', queue => 'called', source => 'callback of batch $id')" 2>&1 || true)"

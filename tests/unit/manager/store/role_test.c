@@ -136,7 +136,7 @@ Test(role, operations_gather_for_a_while_after_a_batch)
 	give(2);
 	answer(CONN_OK, "");
 	give(3);
-	cr_expect(eq(int, in_flight(), 0), "it rests");
+	cr_expect(eq(int, in_flight(), 0), "it pauses");
 	event_base_loop(store.base, EVLOOP_ONCE);
 	cr_expect(eq(int, in_flight(), 5));
 	answer(CONN_OK, "");
@@ -144,7 +144,7 @@ Test(role, operations_gather_for_a_while_after_a_batch)
 	end();
 }
 
-Test(role, what_the_connection_lost_goes_when_the_role_has_rested)
+Test(role, what_the_connection_lost_goes_when_the_role_has_paused)
 {
 	begin();
 	give(1);
@@ -200,14 +200,14 @@ Test(role, operations_gather_only_until_they_are_enough)
 	give(1);
 	answer(CONN_OK, "");
 	give(LIMIT / 10 - 1);
-	cr_expect(eq(int, in_flight(), 0), "it rests");
+	cr_expect(eq(int, in_flight(), 0), "it pauses");
 	give(1);
 	cr_expect(eq(int, in_flight(), LIMIT / 10));
 	answer(CONN_REFUSED, "40P01");
 	cr_expect(eq(int, in_flight(), LIMIT / 10), "a deadlock: at once again");
 	answer(CONN_OK, "");
 	give(LIMIT / 10 - 1);
-	cr_expect(eq(int, in_flight(), 0), "it rests again");
+	cr_expect(eq(int, in_flight(), 0), "it pauses again");
 	give(1);
 	cr_expect(eq(int, in_flight(), LIMIT / 10));
 	answer(CONN_OK, "");
@@ -221,7 +221,7 @@ Test(role, operations_do_not_gather_around_one_that_cannot_wait)
 	give(1);
 	answer(CONN_OK, "");
 	give(1);
-	cr_expect(eq(int, in_flight(), 0), "it rests");
+	cr_expect(eq(int, in_flight(), 0), "it pauses");
 	can_wait = false;
 	give(1);
 	cr_expect(eq(int, in_flight(), 2));
