@@ -9,10 +9,14 @@ LEAVE_MS = 1500
 
 def lost_workers(postgres):
 	"""Returns the workers of the run that were ever marked lost: {incarnation: (name, number of its last accepted
-	heartbeat, seconds from that heartbeat until it was registered again, or inf)}."""
+	heartbeat, seconds from that heartbeat until it was registered again, or inf)}. Leaves out incarnations without a
+	heartbeat whose process had another one at the same time: it registered again because the answer had not arrived,
+	and never used this one."""
 	rows = postgres.sql("select w.id, w.name, w.hb_seq, coalesce(extract(epoch from (select min(n.registered) from workers n "
 		"where n.id > w.id and split_part(n.name, '.', 1) = split_part(w.name, '.', 1)) - w.hb_at), 'infinity') "
-		"from worker_events e join workers w on w.id = e.worker_id where e.event = 'lost' and w.name not like 'flood-%'")
+		"from worker_events e join workers w on w.id = e.worker_id where e.event = 'lost' and w.name not like 'flood-%' "
+		"and not (w.hb_seq = 0 and exists (select from workers o where o.id <> w.id and (o.name, o.host, o.pid) = (w.name, w.host, w.pid) "
+		"and o.registered < e.at and (o.gone_at is null or o.gone_at > w.registered)))")
 	return {int(row[0]): (row[1], int(row[2]), float(row[3])) for row in rows or []}
 
 
@@ -20,7 +24,7 @@ def ended_workers(stage):
 	"""Returns the incarnations whose process has ended, and which are neither marked lost nor have left. Their lease
 	may end at any time."""
 	alive = {worker.popen.pid for worker in stage.workers.values() if worker.alive}
-	rows = stage.postgres.sql("select id, pid from workers where gone_at is null and not lost and not by_hand and name not like 'flood-%'")
+	rows = stage.postgres.sql("select id, pid from workers where gone_at is null and not lost and not manual and name not like 'flood-%'")
 	return {int(row[0]) for row in rows or [] if int(row[1]) not in alive}
 
 
