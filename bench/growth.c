@@ -210,7 +210,7 @@ static struct made once(struct bench *b, const PGresult *result)
 /* --- the jobs ----------------------------------------------------------------------------------------------------- */
 
 static const struct job jobs[] = {
-    {"manager_tick", SQL_MANAGER_TICK, add_tick, NULL, HOT},
+    {"manager_heartbeat", SQL_MANAGER_HEARTBEAT, add_tick, NULL, HOT},
     {"workers_watch", SQL_WORKERS_WATCH, add_nothing, NULL, HOT},
     {"expired_find", SQL_EXPIRED_FIND, add_expired, NULL, HASHED},
     {"lost_find", SQL_LOST_FIND, add_lost, NULL, HASHED},
@@ -218,8 +218,8 @@ static const struct job jobs[] = {
     {"queues_load", SQL_QUEUES_LOAD, add_nothing, NULL, HASHED},
     {"queue_stops", SQL_QUEUE_STOPS, add_nothing, NULL, HASHED},
     {"batches_due", SQL_BATCHES_DUE, add_batches, NULL, HOT},
-    {"arrivals_admit", SQL_ARRIVALS_ADMIT, add_arrivals, NULL, HOT},
-    {"schedules_tick", SQL_SCHEDULES_TICK, add_hundred, NULL, HOT},
+    {"inbox_ingest", SQL_INBOX_INGEST, add_arrivals, NULL, HOT},
+    {"schedules_fire", SQL_SCHEDULES_FIRE, add_hundred, NULL, HOT},
     {"callbacks_take", SQL_CALLBACKS_TAKE, add_callbacks, NULL, HOT},
     {"counts_fold", SQL_COUNTS_FOLD, add_nothing, told, HOT},
     {"executions_roll", SQL_EXECUTIONS_ROLL, add_nothing, told, HOT},
@@ -242,11 +242,11 @@ static const struct job jobs[] = {
     {"purge_schedule_runs", SQL_PURGE_SCHEDULE_RUNS, add_days, deleted, UPKEEP},
     {"purge_schedule_events", SQL_PURGE_SCHEDULE_EVENTS, add_days, deleted, UPKEEP},
     {"purge_assignments", SQL_PURGE_ASSIGNMENTS, add_days_and_place, page, UPKEEP},
-    {"purge_hands", SQL_PURGE_HANDS, add_nothing, NULL, UPKEEP},
+    {"purge_pull_clients", SQL_PURGE_PULL_CLIENTS, add_nothing, NULL, UPKEEP},
     {"purge_callbacks", SQL_PURGE_CALLBACKS, add_days, deleted, UPKEEP},
     {"purge_batches", SQL_PURGE_BATCHES, add_days_and_place, page, UPKEEP},
     {"purge_workers", SQL_PURGE_WORKERS, add_days, deleted, UPKEEP},
-    {"purge_orders", SQL_PURGE_ORDERS, add_nothing, NULL, UPKEEP},
+    {"purge_worker_commands", SQL_PURGE_WORKER_COMMANDS, add_nothing, NULL, UPKEEP},
     {"clock_forget", SQL_CLOCK_FORGET, add_nothing, NULL, UPKEEP},
     {"purge_managers", SQL_PURGE_MANAGERS, add_days, NULL, UPKEEP},
     {"purge_metrics", SQL_PURGE_METRICS, add_nothing, NULL, UPKEEP},

@@ -58,7 +58,7 @@ insert into assignments (id, worker_id, fetch_id, next_expiry, task_ids, open) o
   select :n / 20 + n, :n / 200 + 1 + n % 50, n, now() + interval '1 hour', array(select :n + i from generate_series(n * 5 - 4, n * 5) i), 5
   from generate_series(1, 200) n;
 select setval(pg_get_serial_sequence('assignments', 'id'), :n / 20 + 200);
-insert into orders (worker_id, task_id, token, kind) select worker_id, id, last_updated, 'cancel' from tasks where status = 'executing' and id % 10 = 0;
+insert into worker_commands (worker_id, task_id, token, kind) select worker_id, id, last_updated, 'cancel' from tasks where status = 'executing' and id % 10 = 0;
 
 -- Failed attempts and rare events, and those of ten keys whose tasks are run repeatedly.
 insert into task_attempts (task_id, token, attempt, worker_id, outcome, status, by_report, error, queue, type, last_updated)

@@ -230,7 +230,7 @@ static void on_reported(void *arg, uint32_t code, const uint8_t *bytes, size_t l
 	if (code)
 		give_up("a report: %u %.*s", code, (int)length, (const char *)bytes);
 	Reeve__V1__ReportResponse *r = reeve__v1__report_response__unpack(NULL, length, bytes);
-	completed += (int)r->n_judged;
+	completed += (int)r->n_acks;
 	reeve__v1__report_response__free_unpacked(r, NULL);
 	fetch(arg, false);
 }

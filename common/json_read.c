@@ -217,7 +217,7 @@ static bool read_field(const json_t *value, const ProtobufCFieldDescriptor *fiel
 		return read_array(value, field, (void **)at, (size_t *)quantifier, path, error);
 	if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) {
 		if (*(uint32_t *)quantifier != 0)
-			return refuse(error, path, "excludes another field that is given too");
+			return refuse(error, path, "cannot be combined with another field that is set");
 		memset(at, 0, json_element_size(field->type));
 		*(uint32_t *)quantifier = field->id;
 	} else if (field->label == PROTOBUF_C_LABEL_OPTIONAL && field->type != PROTOBUF_C_TYPE_STRING &&
@@ -244,7 +244,7 @@ static ProtobufCMessage *read_message(const json_t *object, const ProtobufCMessa
 		const ProtobufCFieldDescriptor *field = json_field_by_name(descriptor, key);
 		struct path here = {.parent = path, .name = key};
 		bool read = field ? read_field(value, field, message, &here, error)
-		                  : refuse(error, &here, "is no field that is known here");
+		                  : refuse(error, &here, "is not a known field");
 
 		if (!read) {
 			protobuf_c_message_free_unpacked(message, NULL);

@@ -150,17 +150,17 @@ static const char *parse_number(const struct option_spec *spec, const char *text
 
 	switch (spec->type) {
 	case OPTION_INTEGER:
-		return integer_parse(text, value) ? NULL : "is no whole number";
+		return integer_parse(text, value) ? NULL : "is not a whole number";
 	case OPTION_DURATION:
 		if (duration_parse(text, value))
 			return NULL;
-		return *text == '-' && duration_parse(text + 1, &ignored) ? "is negative" : "is no duration";
+		return *text == '-' && duration_parse(text + 1, &ignored) ? "is negative" : "is not a duration";
 	case OPTION_SIZE:
 		if (size_parse(text, value))
 			return NULL;
-		return *text == '-' && size_parse(text + 1, &ignored) ? "is negative" : "is no size";
+		return *text == '-' && size_parse(text + 1, &ignored) ? "is negative" : "is not a size";
 	default:
-		return time_parse(text, value) ? NULL : "is no time";
+		return time_parse(text, value) ? NULL : "is not a time";
 	}
 }
 
@@ -308,7 +308,7 @@ static int ini_set(void *user, const char *section, const char *name, const char
 		return ini_fail(source, "a setting must not begin with a blank", "");
 	spec = find(source->reading, name, strlen(name), 0, &target);
 	if (!spec || !spec->in_file)
-		return ini_fail(source, " is no setting of this section", name);
+		return ini_fail(source, " is not a setting of this section", name);
 	snprintf(where, sizeof where, "%s:%d: %s", source->path, source->line, name);
 	if (!set_value(spec, target, where, spec->type == OPTION_TEXT ? keep_text(value, strlen(value)) : value, source->reading->error)) {
 		source->failed = true;

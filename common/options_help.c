@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { HELP_COLUMNS = 80, HELP_INDENT = 28 };
+enum { HELP_COLUMNS = 80, HELP_INDENT = 28, USAGE_INDENT = 7 };
 
 static const char *size_format(int64_t bytes, char *out, size_t size)
 {
@@ -101,7 +101,9 @@ void options_help(const struct option_table *table, const struct option_table *e
 	    {.name = "version", .type = OPTION_FLAG, .letter = 'V', .help = "show the version and exit"},
 	};
 
-	fprintf(out, "Usage: %s %s\n\n", table->program, table->usage);
+	int column = fprintf(out, "Usage: %s ", table->program);
+	write_wrapped(table->usage, column, USAGE_INDENT, out);
+	fputc('\n', out);
 	write_wrapped(table->summary, 0, 0, out);
 	fprintf(out, "\nOptions:\n");
 	for (const struct option_spec *spec = table->specs; spec->name; spec++)

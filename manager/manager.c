@@ -229,9 +229,9 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	    .history_days = (int)o->history_days,
 	    .archives = o->archive != NULL,
 	    .lease_ms = o->lease_ms,
-	    .buffer_ms = o->buffer_ms,
+	    .expiry_grace_ms = o->expiry_grace_ms,
 	    .max_details = o->max_details,
-	    .waiting_bytes = (size_t)o->waiting_bytes,
+	    .waiting_bytes = (size_t)o->pending_bytes,
 	    .origin_percent = (int)o->connection_share,
 	};
 	const struct store_listener store_listener = {on_notified, on_listening, m};
@@ -240,9 +240,9 @@ bool manager_open(struct manager *m, const struct manager_options *o, struct ree
 	const struct core_options core_options = {
 	    .lease_ms = o->lease_ms,
 	    .heartbeat_ms = o->heartbeat_ms,
-	    .buffer_ms = o->buffer_ms,
-	    .max_run_ms = o->max_run_ms,
-	    .park_limit_ms = o->park_ms,
+	    .expiry_grace_ms = o->expiry_grace_ms,
+	    .max_runtime_ms = o->max_runtime_ms,
+	    .fetch_wait_ms = o->fetch_wait_ms,
 	    .max_details_bytes = o->max_details,
 	    .max_result_bytes = o->max_result,
 	    .max_answer_bytes = o->max_message - ENVELOPE_BYTES < ANSWER_BYTES ? o->max_message / 2 : ANSWER_BYTES,

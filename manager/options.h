@@ -12,13 +12,13 @@ struct manager_options {
 	bool no_migrate, log_tasks, print_states, print_options, print_schema;
 	int64_t schema_from;
 	mode_t socket_mode; /* socket_mode_text, parsed */
-	int64_t lease_ms, heartbeat_ms, buffer_ms, park_ms, max_run_ms;
+	int64_t lease_ms, heartbeat_ms, expiry_grace_ms, fetch_wait_ms, max_runtime_ms;
 	int64_t history_days;
 	const char *archive;
 	int64_t callback_attempts, callback_timeout_ms;
 	const char *callback_hosts, *callback_ca;
 	int64_t max_details, max_result, max_message;
-	int64_t window, claim_batch, max_routes, max_calls, max_connections, connection_share, address_share, waiting_bytes;
+	int64_t window, claim_batch, max_routes, max_calls, max_connections, connection_share, address_share, pending_bytes;
 };
 
 extern const struct option_table manager_option_table;

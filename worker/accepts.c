@@ -20,7 +20,7 @@ static bool runnable(const struct names *asked, struct handler *handlers, bool m
 	for (handler = handlers; handler; handler = handler->hh.next)
 		if (handler->processes && !may_start)
 			return error_set(error, STATUS(INVALID_ARGUMENT),
-			    "the handler of type %s starts processes, but the worker has no spawner", handler->type);
+			    "the handler of type %s starts processes, but the worker has no supervisor", handler->type);
 	return true;
 }
 

@@ -6,23 +6,23 @@
 #include "worker/heartbeat.h"
 #include "worker/held.h"
 
-static void stop_one(struct reeve_worker *worker, const Reeve__V1__Order *order, enum stop_reason reason)
+static void stop_one(struct reeve_worker *worker, const Reeve__V1__WorkerCommand *command, enum stop_reason reason)
 {
-	struct attempt *attempt = held_find(worker, order->task_id, order->token);
+	struct attempt *attempt = held_find(worker, command->task_id, command->token);
 	char name[48] = "";
 
 	if (!attempt)
 		return;
 	attempt_name(attempt, name); /* held_stop may free it */
 	if (held_stop(worker, attempt, reason))
-		log_info(name, "%s", reason == STOP_CANCEL ? "a cancel was ordered" : "taken away by the manager");
+		log_info(name, "%s", reason == STOP_CANCEL ? "a cancel was requested" : "taken away by the manager");
 }
 
 static void drain(struct reeve_worker *worker)
 {
 	if (worker->draining)
 		return;
-	log_info(worker->object, "draining: the manager orders it");
+	log_info(worker->object, "draining: the manager commands it");
 	worker->draining = true;
 	worker->drain_until_ms = INT64_MAX;
 }
@@ -32,7 +32,7 @@ static void stop(struct reeve_worker *worker)
 {
 	if (worker->draining && worker->drain_until_ms <= clock_monotonic_ms())
 		return;
-	log_info(worker->object, "stopping: the manager orders it");
+	log_info(worker->object, "stopping: the manager commands it");
 	worker->draining = true;
 	worker->drain_until_ms = clock_monotonic_ms();
 }
@@ -56,41 +56,41 @@ static void set_concurrency(struct reeve_worker *worker, uint32_t value)
 	worker->slots.ordered = wanted;
 	if (wanted == worker->slots.wanted)
 		return;
-	log_info(worker->object, "concurrency is %d from now on, by order of the manager", wanted);
+	log_info(worker->object, "concurrency is %d from now on, as the manager requests", wanted);
 	worker->slots.wanted = wanted;
 	worker->slots.changed = true;
 }
 
-void commands_apply(struct reeve_worker *worker, Reeve__V1__Order *const *orders, size_t count, bool all)
+void commands_apply(struct reeve_worker *worker, Reeve__V1__WorkerCommand *const *commands, size_t count, bool all)
 {
 	bool paused = all ? false : worker->paused, changed = count > 0;
 	bool draining = worker->draining;
 	int wanted = worker->slots.wanted;
 
 	for (size_t i = 0; i < count; i++) {
-		switch (orders[i]->kind) {
-		case REEVE__V1__ORDER_KIND__ORDER_CANCEL:
-			stop_one(worker, orders[i], STOP_CANCEL);
+		switch (commands[i]->kind) {
+		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_CANCEL:
+			stop_one(worker, commands[i], STOP_CANCEL);
 			break;
-		case REEVE__V1__ORDER_KIND__ORDER_ABANDON:
-			stop_one(worker, orders[i], STOP_ABANDON);
+		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_ABANDON:
+			stop_one(worker, commands[i], STOP_ABANDON);
 			break;
-		case REEVE__V1__ORDER_KIND__ORDER_DRAIN:
+		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_DRAIN:
 			drain(worker);
 			break;
-		case REEVE__V1__ORDER_KIND__ORDER_PAUSE:
+		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_PAUSE:
 			paused = true;
 			break;
-		case REEVE__V1__ORDER_KIND__ORDER_RESUME:
+		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_RESUME:
 			paused = false;
 			break;
-		case REEVE__V1__ORDER_KIND__ORDER_CONCURRENCY:
-			set_concurrency(worker, orders[i]->value);
+		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_CONCURRENCY:
+			set_concurrency(worker, commands[i]->value);
 			break;
-		case REEVE__V1__ORDER_KIND__ORDER_STOP:
+		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_STOP:
 			stop(worker);
 			break;
-		case REEVE__V1__ORDER_KIND__ORDER_UNSPECIFIED:
+		case REEVE__V1__WORKER_COMMAND_KIND__COMMAND_UNSPECIFIED:
 		default:
 			break; /* from a newer manager */
 		}

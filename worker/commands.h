@@ -7,6 +7,6 @@
 
 /* Applies the commands. `all`: they are all commands in force, as in a heartbeat's answer; so if PAUSE is not among
  * them, a pause is over. Called with the lock. */
-void commands_apply(struct reeve_worker *worker, Reeve__V1__Order *const *orders, size_t count, bool all);
+void commands_apply(struct reeve_worker *worker, Reeve__V1__WorkerCommand *const *commands, size_t count, bool all);
 
 #endif

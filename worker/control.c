@@ -91,7 +91,7 @@ static void apply_watchdog(struct reeve_worker *worker, int64_t now_ms)
 	worker->watchdog_checked_ms = now_ms;
 	if (now_ms < watchdog_limit(worker) || now_ms - worker->watchdog_seen_ms < WATCHDOG_SEEN_MS)
 		return;
-	log_error(worker->object, "programs run beyond the lease, the guard does not kill them: killing it");
+	log_error(worker->object, "programs run beyond the lease, the watchdog does not kill them: killing it");
 	worker->watchdog_killed = true;
 	launcher_kill(worker->launcher);
 }
@@ -118,7 +118,7 @@ static void apply_stops(struct reeve_worker *worker, int64_t now_ms)
 
 	if (worker->supervisor_died && !worker->error.code) {
 		error_set(
-		    &worker->error, STATUS(INTERNAL), "the spawner process has died, and every exec handler with it");
+		    &worker->error, STATUS(INTERNAL), "the supervisor process has died, and every exec handler with it");
 		worker->exit_code = EXIT_TASK_FAILED;
 		log_error(worker->object, "%s; stopping", worker->error.message);
 		drain(worker, now_ms);
@@ -157,7 +157,7 @@ static void advance_drain(struct reeve_worker *worker, int64_t now_ms)
 /* Returns true if everything is done, or the time limit for it has passed. */
 static bool finished(struct reeve_worker *worker, int64_t now_ms)
 {
-	bool hurry = atomic_load(&worker->stops) >= 3;
+	bool at_once = atomic_load(&worker->stops) >= 3;
 	size_t unreported = worker->unacked.waiting_count + worker->unacked.reported_count;
 
 	if (!worker->draining)
@@ -178,7 +178,7 @@ static bool finished(struct reeve_worker *worker, int64_t now_ms)
 		worker->reporting_last = true;
 		worker->give_up_ms = now_ms + REPORT_LAST_MS;
 	}
-	if (now_ms < worker->give_up_ms && !hurry)
+	if (now_ms < worker->give_up_ms && !at_once)
 		return false;
 	if (unreported) {
 		log_error(worker->object, "%zu results could not be reported; their tasks will run again", unreported);

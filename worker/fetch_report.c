@@ -42,7 +42,7 @@ enum {
 };
 
 /* A Fetch in an in-flight call. */
-struct errand {
+struct in_flight {
 	int64_t incarnation;
 	int64_t fetch_id; /* 0: none */
 	int64_t sent_ms;
@@ -55,13 +55,13 @@ struct errand {
 struct fetch_call {
 	struct reeve_worker *worker;
 	int64_t answer_ms; /* how long to wait for the answer */
-	struct errand errand;
+	struct in_flight in_flight;
 };
 
 struct report {
 	struct reeve_worker *worker;
 	int64_t answer_ms;
-	struct errand errand;
+	struct in_flight in_flight;
 	Reeve__V1__ReportRequest request;
 	size_t count;
 	struct attempt *attempts[REPORT_RESULTS_MAX];
@@ -121,9 +121,9 @@ static int64_t park_ms(const struct reeve_worker *worker)
 }
 
 /* Fills in a Fetch request for a call, and marks the Fetch as in flight. */
-static void fetch_leaves(struct reeve_worker *worker, struct fetch *fetch, bool parked, struct errand *errand)
+static void fetch_leaves(struct reeve_worker *worker, struct fetch *fetch, bool parked, struct in_flight *in_flight)
 {
-	Reeve__V1__FetchRequest *request = &errand->request;
+	Reeve__V1__FetchRequest *request = &in_flight->request;
 
 	reeve__v1__fetch_request__init(request);
 	request->incarnation = worker->incarnation;
@@ -138,12 +138,12 @@ static void fetch_leaves(struct reeve_worker *worker, struct fetch *fetch, bool 
 	if (!worker->begun)
 		request->idle_since_start_ms = clock_monotonic_ms() - worker->created_ms + 1;
 	fetches_sent(&worker->fetches, fetch, parked);
-	fetch->accepts = errand->accepts = accepts_use(worker->accepts);
-	errand->incarnation = worker->incarnation;
-	errand->fetch_id = fetch->id;
-	errand->sent_ms = clock_monotonic_ms();
-	errand->parked = parked;
-	errand->last_poll = worker->until_empty && at_rest(worker) && !parked;
+	fetch->accepts = in_flight->accepts = accepts_use(worker->accepts);
+	in_flight->incarnation = worker->incarnation;
+	in_flight->fetch_id = fetch->id;
+	in_flight->sent_ms = clock_monotonic_ms();
+	in_flight->parked = parked;
+	in_flight->last_poll = worker->until_empty && at_rest(worker) && !parked;
 }
 
 static void free_message(ProtobufCMessage *message)
@@ -166,32 +166,32 @@ static void make_attempts(struct reeve_worker *worker, Reeve__V1__FetchResponse 
 }
 
 /* Returns a time before which the attempts were not claimed: when the Fetch was sent, plus the time it was parked. */
-static int64_t claimed_after_ms(const struct errand *errand, const Reeve__V1__FetchResponse *response)
+static int64_t claimed_after_ms(const struct in_flight *in_flight, const Reeve__V1__FetchResponse *response)
 {
 	int64_t parked_ms = response->parked_ms;
 
-	if (parked_ms < 0 || parked_ms > clock_monotonic_ms() - errand->sent_ms)
+	if (parked_ms < 0 || parked_ms > clock_monotonic_ms() - in_flight->sent_ms)
 		parked_ms = 0; /* invalid */
-	return errand->sent_ms + parked_ms;
+	return in_flight->sent_ms + parked_ms;
 }
 
 /* Returns the Fetch of an in-flight call, or NULL if the worker no longer waits for it. */
-static struct fetch *fetch_of(const struct reeve_worker *worker, const struct errand *errand)
+static struct fetch *fetch_of(const struct reeve_worker *worker, const struct in_flight *in_flight)
 {
-	if (!errand->fetch_id || worker->phase != PHASE_SERVING || worker->incarnation != errand->incarnation)
+	if (!in_flight->fetch_id || worker->phase != PHASE_SERVING || worker->incarnation != in_flight->incarnation)
 		return NULL;
-	return fetches_find(&worker->fetches, errand->fetch_id);
+	return fetches_find(&worker->fetches, in_flight->fetch_id);
 }
 
 /* Ends the worker after an empty answer to the last Fetch of `until_empty`, unless the manager does not know yet
  * whether tasks wait. */
 static void apply_empty(struct reeve_worker *worker, const Reeve__V1__FetchResponse *response)
 {
-	int64_t rest_ms = response->again_in_ms < EMPTY_REST_MS ? response->again_in_ms : EMPTY_REST_MS;
+	int64_t rest_ms = response->retry_after_ms < EMPTY_REST_MS ? response->retry_after_ms : EMPTY_REST_MS;
 
-	if (response->again_in_ms > 0) {
+	if (response->retry_after_ms > 0) {
 		worker->fetch_rest.until_ms = clock_monotonic_ms() + rest_ms;
-	} else if (!response->n_orders && worker_takes(worker) && at_rest(worker)) {
+	} else if (!response->n_commands && worker_takes(worker) && at_rest(worker)) {
 		log_info(worker->object, "no task waits any more");
 		worker->draining = true;
 	}
@@ -199,7 +199,7 @@ static void apply_empty(struct reeve_worker *worker, const Reeve__V1__FetchRespo
 
 /* Applies the answer to a Fetch that the worker waits for. Called with the lock. */
 static void accept_answer(
-    struct reeve_worker *worker, struct fetch *fetch, const struct errand *errand, Reeve__V1__FetchResponse *response)
+    struct reeve_worker *worker, struct fetch *fetch, const struct in_flight *in_flight, Reeve__V1__FetchResponse *response)
 {
 	int64_t now_ms = clock_monotonic_ms();
 	size_t count = response ? response->n_assignments : 0;
@@ -207,53 +207,53 @@ static void accept_answer(
 
 	fetches_settle(&worker->fetches, fetch);
 	backoff_clear(&worker->fetch_rest);
-	if (errand->parked && !count && now_ms - errand->sent_ms < FETCH_QUICK_MS)
+	if (in_flight->parked && !count && now_ms - in_flight->sent_ms < FETCH_QUICK_MS)
 		backoff_fail(&worker->fetch_rest, now_ms);
 	if (count) {
 		attempts = malloc(count * sizeof *attempts);
 		if (!attempts)
 			abort();
-		make_attempts(worker, response, worker->max_result_bytes, claimed_after_ms(errand, response), attempts);
+		make_attempts(worker, response, worker->max_result_bytes, claimed_after_ms(in_flight, response), attempts);
 		held_receive(worker, attempts, count);
 		free(attempts);
 	}
-	if (response && errand->last_poll && !count)
+	if (response && in_flight->last_poll && !count)
 		apply_empty(worker, response);
 	if (response)
-		commands_apply(worker, response->orders, response->n_orders, false);
+		commands_apply(worker, response->commands, response->n_commands, false);
 }
 
 /* Handles the Fetch of an answered call. `response` is NULL if the answer has none. Called with the lock. */
-static void fetch_answered(struct reeve_worker *worker, const struct errand *errand, Reeve__V1__FetchResponse *response)
+static void fetch_answered(struct reeve_worker *worker, const struct in_flight *in_flight, Reeve__V1__FetchResponse *response)
 {
-	struct fetch *fetch = fetch_of(worker, errand);
+	struct fetch *fetch = fetch_of(worker, in_flight);
 
-	if (!errand->fetch_id)
+	if (!in_flight->fetch_id)
 		return;
 	if (!fetch) {
 		log_debug(worker->object, "an answer to Fetch %lld of incarnation %lld came too late",
-		    (long long)errand->fetch_id, (long long)errand->incarnation);
+		    (long long)in_flight->fetch_id, (long long)in_flight->incarnation);
 	} else if (response &&
-	           (response->incarnation != errand->incarnation || response->fetch_id != errand->fetch_id)) {
+	           (response->incarnation != in_flight->incarnation || response->fetch_id != in_flight->fetch_id)) {
 		log_warn(worker->object,
 		    "the manager answered Fetch %lld of incarnation %lld to Fetch %lld of incarnation %lld; not "
 		    "accepted",
-		    (long long)response->fetch_id, (long long)response->incarnation, (long long)errand->fetch_id,
-		    (long long)errand->incarnation);
+		    (long long)response->fetch_id, (long long)response->incarnation, (long long)in_flight->fetch_id,
+		    (long long)in_flight->incarnation);
 		fetches_unsent(&worker->fetches, fetch);
 		backoff_fail(&worker->fetch_rest, clock_monotonic_ms());
 	} else if (!response) { /* the manager does not know what it assigned: the Fetch stays open and is resent */
 		fetches_unsent(&worker->fetches, fetch);
 		backoff_fail(&worker->fetch_rest, clock_monotonic_ms());
 	} else {
-		accept_answer(worker, fetch, errand, response);
+		accept_answer(worker, fetch, in_flight, response);
 	}
 }
 
 /* Handles the Fetch of a failed call. Called with the lock. */
-static void fetch_failed(struct reeve_worker *worker, const struct errand *errand, const struct rpc_answer *answer)
+static void fetch_failed(struct reeve_worker *worker, const struct in_flight *in_flight, const struct rpc_answer *answer)
 {
-	struct fetch *fetch = fetch_of(worker, errand);
+	struct fetch *fetch = fetch_of(worker, in_flight);
 
 	if (!fetch)
 		return;
@@ -275,17 +275,17 @@ static void fetch_done(void *arg, struct rpc_answer *answer)
 
 	pthread_mutex_lock(&worker->lock);
 	if (answer->code == STATUS(OK)) {
-		fetch_answered(worker, &call->errand, (Reeve__V1__FetchResponse *)answer->response);
+		fetch_answered(worker, &call->in_flight, (Reeve__V1__FetchResponse *)answer->response);
 	} else if ((answer->code == STATUS(FAILED_PRECONDITION) || answer->code == STATUS(NOT_FOUND)) &&
-	           fetch_of(worker, &call->errand)) {
+	           fetch_of(worker, &call->in_flight)) {
 		session_lost(worker, answer->message);
 	} else {
-		if (answer->code != STATUS(CANCELLED) && fetch_of(worker, &call->errand))
+		if (answer->code != STATUS(CANCELLED) && fetch_of(worker, &call->in_flight))
 			log_warn(worker->object, "Fetch %lld failed, trying again: %s",
-			    (long long)call->errand.fetch_id, answer->message);
-		fetch_failed(worker, &call->errand, answer);
+			    (long long)call->in_flight.fetch_id, answer->message);
+		fetch_failed(worker, &call->in_flight, answer);
 	}
-	accepts_drop(call->errand.accepts);
+	accepts_drop(call->in_flight.accepts);
 	pthread_mutex_unlock(&worker->lock);
 	free_message(answer->response);
 	free(call);
@@ -333,39 +333,39 @@ static void report_failed(struct reeve_worker *worker, struct report *report, co
 			log_warn(worker->object, "a report of %zu results failed, trying again: %s", report->count,
 			    answer->message);
 	}
-	if (answer->code == STATUS(FAILED_PRECONDITION) && fetch_of(worker, &report->errand))
+	if (answer->code == STATUS(FAILED_PRECONDITION) && fetch_of(worker, &report->in_flight))
 		session_lost(worker, answer->message);
 	else
-		fetch_failed(worker, &report->errand, answer);
+		fetch_failed(worker, &report->in_flight, answer);
 }
 
 /* Applies the ack of one result. Called with the lock. */
-static void judged(struct reeve_worker *worker, struct attempt *attempt, const Reeve__V1__Judged *verdict)
+static void ack_apply(struct reeve_worker *worker, struct attempt *attempt, const Reeve__V1__ResultAck *ack)
 {
 	char name[48];
 
-	switch (verdict->verdict) {
-	case REEVE__V1__VERDICT__VERDICT_ACCEPTED:
+	switch (ack->status) {
+	case REEVE__V1__RESULT_STATUS__RESULT_ACCEPTED:
 		break;
-	case REEVE__V1__VERDICT__VERDICT_LOST:
+	case REEVE__V1__RESULT_STATUS__RESULT_LOST:
 		worker->late += attempt->result.outcome == REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
-		log_info(attempt_name(attempt, name), "its result came too late: %s", verdict->note);
+		log_info(attempt_name(attempt, name), "its result came too late: %s", ack->note);
 		break;
-	case REEVE__V1__VERDICT__VERDICT_REFUSED:
+	case REEVE__V1__RESULT_STATUS__RESULT_REFUSED:
 		worker->late += attempt->result.outcome == REEVE__V1__OUTCOME__OUTCOME_COMPLETED;
-		log_warn(attempt_name(attempt, name), "its result was refused: %s", verdict->note);
+		log_warn(attempt_name(attempt, name), "its result was refused: %s", ack->note);
 		break;
-	case REEVE__V1__VERDICT__VERDICT_LATER:
+	case REEVE__V1__RESULT_STATUS__RESULT_LATER:
 		attempt->later_ms = attempt->later_ms ? attempt->later_ms * 2 : LATER_FIRST_MS;
 		if (attempt->later_ms > LATER_LONGEST_MS)
 			attempt->later_ms = LATER_LONGEST_MS;
 		attempt->later_until_ms = clock_monotonic_ms() + attempt->later_ms;
-		log_debug(attempt_name(attempt, name), "its result is not judged yet: %s", verdict->note);
+		log_debug(attempt_name(attempt, name), "its result is not processed yet: %s", ack->note);
 		DL_APPEND(worker->later, attempt);
 		return;
-	case REEVE__V1__VERDICT__VERDICT_UNSPECIFIED:
+	case REEVE__V1__RESULT_STATUS__RESULT_UNSPECIFIED:
 	default:
-		log_warn(attempt_name(attempt, name), "no verdict on its result, reporting it again");
+		log_warn(attempt_name(attempt, name), "no status of its result, reporting it again");
 		unacked_put_back(&worker->unacked, &attempt, 1);
 		backoff_fail(&worker->report_rest, clock_monotonic_ms());
 		return;
@@ -391,18 +391,18 @@ static void later_take(struct reeve_worker *worker, int64_t now_ms)
 /* Applies the acks of a report, which are in the order of its results. Called with the lock. */
 static void report_taken(struct reeve_worker *worker, struct report *report, Reeve__V1__ReportResponse *response)
 {
-	static const Reeve__V1__Judged nothing = REEVE__V1__JUDGED__INIT;
+	static const Reeve__V1__ResultAck nothing = REEVE__V1__RESULT_ACK__INIT;
 
 	backoff_clear(&worker->report_rest);
 	/* New tasks first: otherwise a worker with one slot would appear to have nothing left after each task. */
-	fetch_answered(worker, &report->errand, response->fetch);
+	fetch_answered(worker, &report->in_flight, response->fetch);
 	for (size_t i = report->count; i-- > 0;) { /* backwards: results that return to the front keep their order */
-		const Reeve__V1__Judged *verdict = i < response->n_judged ? response->judged[i] : &nothing;
+		const Reeve__V1__ResultAck *ack = i < response->n_acks ? response->acks[i] : &nothing;
 
-		if (verdict->task_id != report->attempts[i]->key.task_id ||
-		    verdict->token != report->attempts[i]->key.token)
-			verdict = &nothing;
-		judged(worker, report->attempts[i], verdict);
+		if (ack->task_id != report->attempts[i]->key.task_id ||
+		    ack->token != report->attempts[i]->key.token)
+			ack = &nothing;
+		ack_apply(worker, report->attempts[i], ack);
 	}
 }
 
@@ -417,7 +417,7 @@ static void report_done(void *arg, struct rpc_answer *answer)
 		report_taken(worker, report, (Reeve__V1__ReportResponse *)answer->response);
 	else
 		report_failed(worker, report, answer);
-	accepts_drop(report->errand.accepts);
+	accepts_drop(report->in_flight.accepts);
 	pthread_mutex_unlock(&worker->lock);
 	free_message(answer->response);
 	free(report);
@@ -440,7 +440,7 @@ static struct report *next_report(struct reeve_worker *worker)
 		abort();
 	report->worker = worker;
 	report->answer_ms = answer_ms(worker->lease_ms);
-	report->errand = (struct errand){0};
+	report->in_flight = (struct in_flight){0};
 	reeve__v1__report_request__init(&report->request);
 	report->request.incarnation = worker->incarnation;
 	report->count = unacked_take(&worker->unacked, report->attempts, REPORT_RESULTS_MAX, REPORT_BYTES_MAX);
@@ -457,8 +457,8 @@ static struct report *next_report(struct reeve_worker *worker)
 			fetch = fetches_new(&worker->fetches, slots);
 	}
 	if (fetch) {
-		fetch_leaves(worker, fetch, false, &report->errand);
-		report->request.fetch = &report->errand.request;
+		fetch_leaves(worker, fetch, false, &report->in_flight);
+		report->request.fetch = &report->in_flight.request;
 	}
 	return report;
 }
@@ -485,7 +485,7 @@ static struct fetch_call *next_fetch(struct reeve_worker *worker)
 	call->answer_ms = answer_ms(worker->lease_ms / 3);
 	fetch_leaves(worker, fetch,
 	    worker_takes(worker) && worker->fetches.parked_count == 0 && !(worker->until_empty && at_rest(worker)),
-	    &call->errand);
+	    &call->in_flight);
 	return call;
 }
 
@@ -533,14 +533,14 @@ static void start_report(struct reeve_worker *worker, struct report *report)
 static void start_fetch(struct reeve_worker *worker, struct fetch_call *call)
 {
 	struct rpc_call_options options = {
-	    .timeout_ms = call->errand.request.wait_ms + call->answer_ms, .parks = true, .before_resend = mark_fetch};
-	struct errand errand = call->errand; /* the call may have ended, and been freed, before the next line */
+	    .timeout_ms = call->in_flight.request.wait_ms + call->answer_ms, .parks = true, .before_resend = mark_fetch};
+	struct in_flight in_flight = call->in_flight; /* the call may have ended, and been freed, before the next line */
 	rpc_call_id id = rpc_client_start(worker->rpc, &reeve__v1__worker_service__descriptor, "Fetch",
-	    &call->errand.request.base, &options, fetch_done, call);
+	    &call->in_flight.request.base, &options, fetch_done, call);
 	struct fetch *fetch;
 
 	pthread_mutex_lock(&worker->lock);
-	fetch = fetch_of(worker, &errand);
+	fetch = fetch_of(worker, &in_flight);
 	if (fetch && fetch->in_flight)
 		fetch->call = id;
 	else if (!fetch && worker->stale_count < (int)(sizeof worker->stale_calls / sizeof *worker->stale_calls))

@@ -167,7 +167,7 @@ static void beat_done(void *arg, struct rpc_answer *answer)
 }
 
 /* Applies the answer. Called with the lock. Returns when to send the next heartbeat. */
-static int64_t heed(struct beat *beat)
+static int64_t apply(struct beat *beat)
 {
 	struct reeve_worker *worker = beat->worker;
 	const struct rpc_answer *answer = &beat->answer;
@@ -204,7 +204,7 @@ static int64_t heed(struct beat *beat)
 	forget_remarks(beat);
 	worker->accepts_sent |= beat->accepts == worker->accepts;
 	session_renew(worker, beat->sent_ms);
-	commands_apply(worker, response->orders, response->n_orders, true);
+	commands_apply(worker, response->commands, response->n_commands, true);
 	return next_ms;
 }
 
@@ -233,7 +233,7 @@ static int64_t beat_once(struct reeve_worker *worker)
 		}
 		pthread_cond_wait(&worker->heartbeat_cond, &worker->lock);
 	}
-	next_ms = heed(&beat);
+	next_ms = apply(&beat);
 	beat_clear(&beat);
 	return next_ms;
 }

@@ -66,7 +66,7 @@ struct launcher *launcher_create(struct reeve_error *error)
 	    mmap(NULL, sizeof *launcher->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	launcher->supervisor = launcher->shared == MAP_FAILED ? -1 : supervisor_fork(&launcher->socket, launcher->shared);
 	if (launcher->supervisor < 0) {
-		error_set(error, STATUS(INTERNAL), "cannot fork the spawner process: %s", strerror(errno));
+		error_set(error, STATUS(INTERNAL), "cannot fork the supervisor process: %s", strerror(errno));
 		if (launcher->shared != MAP_FAILED)
 			munmap(launcher->shared, sizeof *launcher->shared);
 		free(launcher);
@@ -299,7 +299,7 @@ bool launcher_start(
 	}
 	if (!take_entry(launcher, spec->event_fd, launch)) {
 		free(text);
-		return error_set(error, STATUS(UNAVAILABLE), "the worker's spawner process has died");
+		return error_set(error, STATUS(UNAVAILABLE), "the worker's supervisor process has died");
 	}
 	request.index = launch->index;
 	request.id = launch->id;

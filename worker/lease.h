@@ -57,7 +57,7 @@ static inline bool lease_runs(const struct lease *lease, int64_t now_ms)
 }
 
 /* Returns true if the watchdog must kill what runs. */
-static inline bool lease_guard_acts(const struct lease *lease)
+static inline bool lease_watchdog_acts(const struct lease *lease)
 {
 	return clock_monotonic_ms() >= atomic_load(&lease->watchdog_ms);
 }

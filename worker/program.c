@@ -17,29 +17,27 @@ static const struct option_spec specs[] = {
     {"handlers", OPTION_TEXT, AT(handlers), NULL, 0, 0, NULL, "FILE",
         "the handlers file: a section [handler TYPE] for each task type it runs", 0, true},
     {"concurrency", OPTION_INTEGER, AT(concurrency), "0", 0, WORKER_CONCURRENCY_MAX, NULL, "N",
-        "how many tasks run at once; 0: one for each processor", 'c', true},
+        "maximum number of tasks that run at the same time; 0: one for each processor", 'c', true},
     {"prefetch", OPTION_INTEGER, AT(prefetch), "0", 0, WORKER_PREFETCH_MAX, NULL, "N",
-        "how many tasks may wait here beyond the running ones; worth while for very short tasks", 0, true},
-    {"name", OPTION_TEXT, AT(name), NULL, 0, 0, NULL, "NAME", "what the worker is called; HOST/PID unless given", 'n',
-        true},
-    {"queue", OPTION_TEXT, AT(queues), NULL, 0, 0, NULL, "Q[,Q]", "serve these queues alone; all unless given", 'q',
-        true},
+        "maximum number of tasks that wait in the worker, in addition to the running ones; for very short tasks", 0, true},
+    {"name", OPTION_TEXT, AT(name), NULL, 0, 0, NULL, "NAME", "the worker's name; if not set, HOST/PID", 'n', true},
+    {"queue", OPTION_TEXT, AT(queues), NULL, 0, 0, NULL, "Q[,Q]", "serve only these queues; if not set, all", 'q', true},
     {"type", OPTION_TEXT, AT(types), NULL, 0, 0, NULL, "T[,T]",
-        "run these types alone; all that have a handler unless given", 't', true},
+        "run only these types; if not set, all that have a handler", 't', true},
     {"drain-timeout", OPTION_DURATION, AT(drain_timeout_ms), "30s", 1, 24 * 3600 * 1000, NULL, "D",
-        "how long running tasks may take to finish at a stop; then they are stopped and given back", 0, true},
+        "time that running tasks have to finish when the worker stops; then they are stopped and returned", 0, true},
     {"kill-grace", OPTION_DURATION, AT(kill_grace_ms), "5s", 1, 3600 * 1000, NULL, "D",
-        "how long a program may take to end after SIGTERM; then it gets SIGKILL", 0, true},
+        "time from SIGTERM to SIGKILL for a program", 0, true},
     {"once", OPTION_FLAG, AT(once), NULL, 0, 0, NULL, NULL,
-        "do one task, waiting for it if need be, and exit; the exit code tells what came of it", 0, false},
+        "run one task, wait for it if necessary, and exit with its outcome", 0, false},
     {"until-empty", OPTION_FLAG, AT(until_empty), NULL, 0, 0, NULL, NULL,
-        "do all tasks that wait and are due, and exit", 0, false},
+        "run all due tasks, and exit", 0, false},
     {"config", OPTION_TEXT, AT(config), NULL, 0, 0, "REEVE_WORKER_CONFIG", "FILE",
-        "an INI file whose section [worker] has any of these options", 0, false},
+        "INI file; its section [worker] can set any of these options", 0, false},
     {"log-level", OPTION_TEXT, AT(log_level), "info", 0, 0, "REEVE_LOG_LEVEL", "LEVEL", "error, warn, info or debug", 0,
         true},
     {"check", OPTION_FLAG, AT(check), NULL, 0, 0, NULL, NULL,
-        "read the options and the handlers file, say what is wrong with them, and exit", 0, false},
+        "check the options and the handlers file, report errors, and exit", 0, false},
     {"print-options", OPTION_FLAG, AT(print_options), NULL, 0, 0, NULL, NULL,
         "print the table of these options, in Markdown, and exit", 0, false},
     {0},
@@ -48,9 +46,9 @@ static const struct option_spec specs[] = {
 const struct option_table program_options_table = {
     .program = "reeve-worker",
     .usage = "[OPTION...] --handlers FILE",
-    .summary = "Takes tasks from a Reeve manager and runs them by programs. A task's details are a program's "
-               "standard input, its standard output is the result. Exit status 0 completes the task, 65 fails it for "
-               "good, anything else fails it to be tried again.",
+    .summary = "Fetches tasks from a Reeve manager and runs programs for them. A task's details are the program's "
+               "standard input, its standard output is the result. Exit status 0 completes the task, 65 fails it "
+               "permanently, any other fails it and lets it be retried.",
     .epilogue = "The handlers file:\n"
                 "  [handler sha256]\n"
                 "  exec = /usr/bin/sha256sum --tag\n"
@@ -59,10 +57,10 @@ const struct option_table program_options_table = {
                 "SIGTERM and SIGINT: take no more tasks, let running ones finish, stop. A second\n"
                 "one stops them at once. SIGHUP: read the handlers file and the log level again.\n"
                 "\n"
-                "Exit status: 0 stopped in good order; 1 a failure while running; 2 wrong options\n"
-                "or handlers; 3 stopped with results that no manager had taken; 4 refused by the\n"
-                "manager. With --once and --until-empty, 1 also if an attempt did not complete;\n"
-                "with --once, 5 if it was stopped before it had done a task.\n",
+                "Exit status: 0 stopped normally; 1 a failure while running; 2 wrong options or\n"
+                "handlers; 3 stopped with results that no manager has acknowledged; 4 refused by\n"
+                "the manager. With --once and --until-empty, 1 also if an attempt did not\n"
+                "complete; with --once, 5 if it was stopped before it had run a task.\n",
     .specs = specs,
 };
 

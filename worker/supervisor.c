@@ -169,7 +169,7 @@ static void kill_worker(struct supervisor *supervisor)
 	if (supervisor->worker_killed)
 		return;
 	supervisor->worker_killed = true;
-	log_error("guard", "the lease is over and a function still runs: killing the worker, process %d",
+	log_error("watchdog", "the lease is over and a function still runs: killing the worker, process %d",
 	    (int)supervisor->parent);
 	if (supervisor->worker >= 0)
 		pidfd_send_signal(supervisor->worker, SIGKILL, NULL, 0);
@@ -190,10 +190,10 @@ static int watchdog(struct supervisor *supervisor)
 		supervisor->over_ms = end_ms;
 		reap(supervisor); /* a child that has just ended on its own must not appear to be killed for the lease */
 		if (kill_all(supervisor))
-			log_warn("guard", "the lease is over: killed what ran");
+			log_warn("watchdog", "the lease is over: killed what ran");
 	}
 	/* A function that has started since then runs under a new lease, which was set before it started. */
-	if (atomic_load(&lease->functions) && lease_guard_acts(lease))
+	if (atomic_load(&lease->functions) && lease_watchdog_acts(lease))
 		kill_worker(supervisor);
 	return -1; /* nothing starts before there is a new lease, and that comes with a message */
 }
@@ -202,7 +202,7 @@ static int watchdog(struct supervisor *supervisor)
  * worker that was frozen and has renewed its lease since: other workers may have its attempts now. */
 static bool too_late(const struct supervisor *supervisor, int64_t latest_ms)
 {
-	return lease_guard_acts(&supervisor->shared->lease) || (latest_ms && clock_monotonic_ms() >= latest_ms);
+	return lease_watchdog_acts(&supervisor->shared->lease) || (latest_ms && clock_monotonic_ms() >= latest_ms);
 }
 
 /* Runs in the child between fork and exec: sets up the process and executes its program. */
@@ -284,7 +284,7 @@ static char **take_variables(struct supervisor *supervisor, const struct spawn_r
 	return variables;
 }
 
-/* Starts the process of a request of `length` bytes in spawner->packet. */
+/* Starts the process of a request of `length` bytes in supervisor->packet. */
 static void start(struct supervisor *supervisor, size_t length, const int fds[SPAWN_FDS])
 {
 	struct spawn_request request;
@@ -361,7 +361,7 @@ static void obey(struct supervisor *supervisor, size_t length, const int fds[SPA
 	case SPAWN_SIGNAL:
 		signal_child(supervisor, &request);
 		break;
-	case SPAWN_LEASE: /* guard() reads it */
+	case SPAWN_LEASE: /* the watchdog reads it */
 		break;
 	default:
 		abort();
@@ -485,7 +485,7 @@ static void __attribute__((noreturn)) serve(int socket, struct spawn_shared *sha
 	int rest_ms;
 
 	setsid(); /* Ctrl-C in a terminal is for the worker */
-	show_name("reeve-spawner");
+	show_name("reeve-supervisor");
 	prctl(PR_SET_CHILD_SUBREAPER, 1); /* descendants that lose their parent stay ours */
 	supervisor.socket = socket;
 	supervisor.shared = shared;

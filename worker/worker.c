@@ -259,7 +259,7 @@ int reeve_worker_run(struct reeve_worker *worker)
 		return worker->exit_code;
 	}
 	if (worker->launcher && getpid() == 1)
-		log_warn(worker->object, "this is process 1 of its container, which no guard can kill: run it under an "
+		log_warn(worker->object, "this is process 1 of its container, which no watchdog can kill: run it under an "
 		                         "init (docker run --init)");
 	if (start_threads(worker, &error)) {
 		log_info(worker->object, "starting: %d slot%s, %zu type%s, managers %s", worker->slots.wanted,

@@ -42,7 +42,7 @@ static bool read_delay(const char *text, size_t length, int64_t *ms, struct reev
 			return error_set(error, STATUS(INVALID_ARGUMENT), "%s is longer than 365 days", copy);
 		}
 	}
-	return error_set(error, STATUS(INVALID_ARGUMENT), "\"%.*s\" is no duration like 250ms, 5s, 1m30s or 2h",
+	return error_set(error, STATUS(INVALID_ARGUMENT), "\"%.*s\" is not a duration like 250ms, 5s, 1m30s or 2h",
 	    (int)(length < LONGEST_VALUE ? length : LONGEST_VALUE), text);
 }
 
@@ -73,7 +73,7 @@ static bool read_exponent(double *exponent, const char *text, size_t length, str
 	*exponent = strtod(text, &end);
 	if (end == text + length && length && isfinite(*exponent) && *exponent > 0 && *exponent <= EXPONENT_MAX)
 		return true;
-	return error_set(error, STATUS(INVALID_ARGUMENT), "the exponent \"%.*s\" is no number above 0, at most %d",
+	return error_set(error, STATUS(INVALID_ARGUMENT), "the exponent \"%.*s\" is not a number above 0, at most %d",
 	    (int)(length < LONGEST_VALUE ? length : LONGEST_VALUE), text, EXPONENT_MAX);
 }
 
@@ -117,7 +117,7 @@ bool backoff_parse(struct backoff *backoff, const char *text, int64_t jitter_per
 		backoff->policy.jitter_percent = jitter_percent == 0 ? -1 : (int32_t)jitter_percent;
 	if (!kind)
 		return error_set(
-		    error, STATUS(INVALID_ARGUMENT), "\"%.*s\" is none; it takes %s", LONGEST_VALUE, text, BACKOFF_ARGUMENT);
+		    error, STATUS(INVALID_ARGUMENT), "\"%.*s\" is invalid; it takes %s", LONGEST_VALUE, text, BACKOFF_ARGUMENT);
 	backoff->policy.kind = kind->kind;
 	first++;
 

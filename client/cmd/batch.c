@@ -1,4 +1,4 @@
-/* `reeve batch`: tasks that are counted together. Each action is a subcommand with options of its own. */
+/* `reeve batch open|close|list|report|wait`. */
 #include "client/cmd/command.h"
 #include "client/cmd/listing.h"
 #include "client/cmd/progress.h"
@@ -22,13 +22,13 @@ static bool take_id(const struct option_table *table, int operands, char **argv,
 	char *end;
 
 	if (operands != 1) {
-		*code = command_usage(table, operands ? "one batch at a time" : "which batch? (`reeve batch list` lists them)");
+		*code = command_usage(table, operands ? "one batch at a time" : "the batch's id is missing; `reeve batch list` lists the ids");
 		return false;
 	}
 	errno = 0;
 	*id = strtoll(argv[1], &end, 10);
 	if (errno || end == argv[1] || *end || *id <= 0) {
-		*code = command_usage(table, "\"%s\" is no batch's id", argv[1]);
+		*code = command_usage(table, "\"%s\" is not a batch's id", argv[1]);
 		return false;
 	}
 	return true;
@@ -51,46 +51,46 @@ static const struct option_spec open_specs[] = {
         FIELD(spec.queue),
         .argument = "NAME",
         .letter = 'q',
-        .help = "where its tasks will be; without it \"default\""},
+        .help = "queue of its tasks (default: \"default\")"},
     {.name = "callback",
         .type = OPTION_TEXT,
         FIELD(spec.callback_url),
         .argument = "URL",
-        .help = "http:// or https://, told of its begin and end; without it as the queue says"},
+        .help = "http:// or https:// URL to call when it begins and ends; if not set, the queue's"},
     {.name = "callback-secret-file",
         .type = OPTION_TEXT,
         FIELD(secret_file),
         .argument = "FILE",
-        .help = "what those calls are signed with is the first line of this file"},
+        .help = "file whose first line signs these calls"},
     {.name = "callback-tasks",
         .type = OPTION_FLAG,
         FIELD(spec.callback_tasks),
-        .help = "the URL is told of each task's end, too"},
+        .help = "also call the URL at the end of each task"},
     {.name = "callback-type",
         .type = OPTION_TEXT,
         FIELD(spec.callback_type),
         .argument = "TYPE",
-        .help = "a task of this type is submitted at its begin, after each task, and at its end; without it as the "
-                    "queue says"},
+        .help = "submit a task of this type at its begin, after each task, and at its end; if not set, the "
+                "queue's"},
     {.name = "entry",
         .type = OPTION_TEXT,
         FIELD(spec.entry_type),
         .argument = "TYPE",
-        .help = "a task of this type runs before the first; without it as the queue says"},
+        .help = "run a task of this type before the first; if not set, the queue's"},
     {.name = "exit",
         .type = OPTION_TEXT,
         FIELD(spec.exit_type),
         .argument = "TYPE",
-        .help = "a task of this type runs after the last; without it as the queue says"},
+        .help = "run a task of this type after the last; if not set, the queue's"},
     {.name = NULL},
 };
 
 static const struct option_table open_table = {
     .program = "reeve batch open",
     .usage = "NAME [--queue NAME] [OPTION]...",
-    .summary = "Opens a batch and prints its id. Tasks come into it by `reeve submit --batch ID`; it ends when it has been "
-               "closed and all of them have ended.",
-    .epilogue = "Example: reeve batch open nightly --queue reports --entry prepare --exit mail-summary",
+    .summary = "Opens a batch and prints its id. `reeve submit --batch ID` adds tasks to it. It ends when it has "
+               "been closed and all its tasks have ended.",
+    .epilogue = "Example: reeve batch open nightly --queue reports --entry prepare --exit mail",
     .specs = open_specs,
 };
 
@@ -139,7 +139,7 @@ static const char *open_problem(const struct open_options *o, int operands)
 	return NULL;
 }
 
-static int batch_open(int argc, char **argv)
+int batch_open(int argc, char **argv)
 {
 	struct open_options options = {0};
 	struct shared_options shared = {0};
@@ -238,7 +238,7 @@ static void print_batch(const struct reeve_batch *batch, int64_t now_us)
 	line("made by", batch->implicit ? "its queue" : "");
 	snprintf(text, sizeof text, "%s (%s)", batch->state, batch->phase);
 	line("state", strcmp(batch->state, batch->phase) == 0 ? batch->state : text);
-	snprintf(text, sizeof text, "%" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " passed, %" PRId64 " failed",
+	snprintf(text, sizeof text, "%" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " completed, %" PRId64 " failed",
 	    batch->submitted, batch->pending, batch->success, batch->failed);
 	line("tasks", text);
 	line("waits", first_waiting(batch, now_us, text, sizeof text));
@@ -268,12 +268,12 @@ static const struct option_spec no_specs[] = {{.name = NULL}};
 static const struct option_table close_table = {
     .program = "reeve batch close",
     .usage = "ID [--json]",
-    .summary = "Closes a batch: it takes no more tasks, and ends when those that it has have ended.",
+    .summary = "Closes a batch: it accepts no more tasks, and ends when its tasks have ended.",
     .epilogue = "Example: reeve batch close 7",
     .specs = no_specs,
 };
 
-static int batch_close(int argc, char **argv)
+int batch_close(int argc, char **argv)
 {
 	struct shared_options shared = {0};
 	struct reeve_failure failure = {0};
@@ -315,12 +315,12 @@ static const struct option_spec list_specs[] = {
         .offset = offsetof(struct list_options, queue),
         .argument = "NAME",
         .letter = 'q',
-        .help = "only this queue's"},
+        .help = "only batches of this queue"},
     {.name = "open",
         .type = OPTION_FLAG,
         .offset = offsetof(struct list_options, open_only),
         .letter = 'o',
-        .help = "only those that have not ended"},
+        .help = "only batches that have not ended"},
     {.name = "limit",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct list_options, limit),
@@ -329,7 +329,7 @@ static const struct option_spec list_specs[] = {
         .max = LONGEST_LIST,
         .argument = "N",
         .letter = 'n',
-        .help = "at most so many"},
+        .help = "maximum number of batches"},
     {.name = NULL},
 };
 
@@ -408,17 +408,15 @@ static const struct listing batch_listing = {
     .release = release_batches,
 };
 
-static int batch_list(int argc, char **argv)
+int batch_list(int argc, char **argv)
 {
 	struct list_options options = {0};
 	struct shared_options shared = {0};
 	struct reeve_client *client;
-	int operands, code;
+	int code;
 
-	if (!command_options(&list_table, &options, &shared, argc, argv, &operands, &code))
+	if (!command_only_options(&list_table, &options, &shared, argc, argv, &code))
 		return code;
-	if (operands > 0)
-		return command_usage(&list_table, "it takes no operands, and got \"%s\"", argv[1]);
 	if (options.queue && !*options.queue)
 		return command_usage(&list_table, "--queue is empty");
 	client = command_connect(&shared, &code);
@@ -437,8 +435,8 @@ static int batch_list(int argc, char **argv)
 static const struct option_table report_table = {
     .program = "reeve batch report",
     .usage = "ID [--json]",
-    .summary = "Tells all of a batch: its totals and times, and each of its tasks with attempts, times, and what was "
-               "remarked or went wrong.",
+    .summary = "Shows a batch: its totals and times, and each of its tasks with attempts, times, remarks and "
+               "errors.",
     .epilogue = "Example: reeve batch report 7 --json | jq '.tasks[] | select(.status == \"dead\")'",
     .specs = no_specs,
 };
@@ -525,7 +523,7 @@ static int report(struct reeve_client *client, int64_t id, bool json)
 	return code;
 }
 
-static int batch_report(int argc, char **argv)
+int batch_report(int argc, char **argv)
 {
 	struct shared_options shared = {0};
 	struct reeve_client *client;
@@ -556,14 +554,15 @@ static const struct option_spec wait_specs[] = {
         .type = OPTION_DURATION,
         .offset = offsetof(struct wait_options, timeout_ms),
         .argument = "DURATION",
-        .help = "give up after so long; without it never"},
+        .help = "stop waiting after this time; if not set, never"},
     {.name = NULL},
 };
 
 static const struct option_table wait_table = {
     .program = "reeve batch wait",
     .usage = "ID [--timeout DURATION] [--json]",
-    .summary = "Waits until a batch has ended, and shows its numbers. It exits with 1 if a task failed, or the time is over.",
+    .summary = "Waits until a batch has ended, and shows its totals. The exit code is 1 if a task failed or the "
+               "time is over.",
     .epilogue = "Example: reeve batch wait 7 --timeout 1h",
     .specs = wait_specs,
 };
@@ -608,7 +607,7 @@ static int wait_for(struct reeve_client *client, int64_t id, int64_t timeout_ms,
 	}
 }
 
-static int batch_wait(int argc, char **argv)
+int batch_wait(int argc, char **argv)
 {
 	struct wait_options options = {.timeout_ms = -1};
 	struct shared_options shared = {0};
@@ -625,38 +624,4 @@ static int batch_wait(int argc, char **argv)
 	code = wait_for(client, id, options.timeout_ms, shared.json);
 	reeve_client_destroy(client);
 	return code;
-}
-
-/*
- * The table of actions.
- */
-
-static const struct option_table batch_table = {
-    .program = "reeve batch",
-    .usage = "open|close|list|report|wait|callbacks [OPTION]...",
-    .summary = "Batches: tasks that are counted together, with something that happens when the first begins and when all "
-               "have ended.",
-    .epilogue = "  open NAME   opens one and prints its id\n"
-                "  close ID    closes one: it takes no more tasks\n"
-                "  list        lists them, newest first\n"
-                "  report ID   tells all of one, task by task\n"
-                "  wait ID     waits until one has ended\n"
-                "  callbacks   lists what was told of them by HTTP, or is to be\n"
-                "\n"
-                "`reeve batch WORD --help` says what each takes.\n"
-                "\n"
-                "Example:\n"
-                "  id=$(reeve batch open nightly --queue reports)\n"
-                "  reeve submit --bulk reports.jsonl --batch $id\n"
-                "  reeve batch close $id\n"
-                "  reeve batch wait $id",
-    .specs = no_specs,
-};
-
-int command_batch(int argc, char **argv)
-{
-	static const struct command_word words[] = {{"open", batch_open}, {"close", batch_close}, {"list", batch_list},
-	    {"report", batch_report}, {"wait", batch_wait}, {"callbacks", command_batch_callbacks}, {NULL}};
-
-	return command_words(&batch_table, "batches", words, argc, argv);
 }

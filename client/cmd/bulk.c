@@ -82,7 +82,7 @@ static int check_all(struct bulk *bulk)
 	}
 	if (n_bad > 0) {
 		command_log("%s: %" PRId64 " line%s cannot be submitted%s; nothing was", bulk->lines->name, n_bad,
-		    n_bad == 1 ? "" : "s", n_bad > LOGGED_MAX ? ", of which the first 10 are told" : "");
+		    n_bad == 1 ? "" : "s", n_bad > LOGGED_MAX ? ", the first 10 are shown" : "");
 		return EXIT_REFUSED;
 	}
 	return EXIT_OK;

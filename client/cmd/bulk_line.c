@@ -220,7 +220,7 @@ static bool read_object(struct bulk_task *task, const json_t *object, const stru
 		while (field->name && strcmp(field->name, name) != 0)
 			field++;
 		if (!field->name)
-			return refuse(error, prefix, name, "is no field of a task");
+			return refuse(error, prefix, name, "is not a field of a task");
 		if (json_is_null(value))
 			continue;
 		if (field->kind == KIND_RETRY) {
@@ -283,11 +283,11 @@ static bool settle_rest(struct bulk_task *task, const struct reeve_task_spec *de
 	struct reeve_retry_policy *policy = &task->backoff.policy;
 
 	if (given(task->object, "max_attempts") && given(task->object, "retry_limit"))
-		return error_set(error, STATUS(INVALID_ARGUMENT), "max_attempts and retry_limit exclude each other");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "max_attempts and retry_limit cannot be combined");
 	if (own && own_base)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "retry.backoff and retry.base exclude each other");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "retry.backoff and retry.base cannot be combined");
 	if (own && policy->max_ms && own_max)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "the cap of retry.backoff and retry.max exclude each other");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "the cap of retry.backoff and retry.max cannot be combined");
 	if (!own && !task->jitter_percent && !defaults->retry)
 		return true;
 	if (!own && defaults->retry)
@@ -313,7 +313,7 @@ bool bulk_task_read(struct bulk_task *task, const char *line, size_t length, con
 	task->object = json_loadb(line, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &problem);
 	if (!task->object)
 		return error_set(
-		    error, STATUS(INVALID_ARGUMENT), "is no JSON: %s (at byte %d)", problem.text, problem.position);
+		    error, STATUS(INVALID_ARGUMENT), "is not JSON: %s (at byte %d)", problem.text, problem.position);
 	if (!json_is_object(task->object))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "must be a JSON object");
 	if (!read_object(task, task->object, task_fields, "", error))

@@ -1,5 +1,5 @@
 /*
- * `reeve cancel`, `reeve kill`, `reeve retry` and `reeve update`: changing any number of tasks, selected by ids or by
+ * `reeve cancel`, `reeve discard`, `reeve retry` and `reeve update`: changing any number of tasks, selected by ids or by
  * conditions.
  */
 #include "client/cmd/command.h"
@@ -20,7 +20,7 @@ struct selection {
 	bool dry_run;
 };
 
-/* Options that select tasks other than by ids: the first part of each subcommand's options. */
+/* Options that select tasks other than by ids: the first part of each command's options. */
 struct selecting {
 	const char *where;
 	int64_t running_longer_ms;
@@ -32,14 +32,14 @@ struct selecting {
 	    .type = OPTION_TEXT,                                                                                       \
 	    .offset = offsetof(options, selecting.where),                                                              \
 	    .argument = "CONDITIONS",                                                                                  \
-	    .help = "instead of ids: all tasks that match, as 'status=dead type=mail error~timeout older=1h'"},    \
+	    .help = "instead of ids: all tasks that match, such as 'status=dead type=mail error~timeout older=1h'"},    \
 	    {.name = "running-longer",                                                                                 \
 	        .type = OPTION_DURATION,                                                                               \
 	        .offset = offsetof(options, selecting.running_longer_ms),                                              \
 	        .min = 1,                                                                                              \
 	        .max = INT64_C(3153600000000),                                                                         \
 	        .argument = "DURATION",                                                                                \
-	        .help = "instead of ids, or beside --where: executing ones whose attempt began so long ago"},      \
+	        .help = "instead of ids, or with --where: executing tasks whose attempt began this long ago or earlier"},\
 	{                                                                                                              \
 		.name = "dry-run", .type = OPTION_FLAG, .offset = offsetof(options, selecting.dry_run),                \
 		.help = "with --where: change nothing, only show which tasks match"                                \
@@ -230,7 +230,7 @@ static int run_matching(const struct shared_options *shared, const struct change
 	return code;
 }
 
-/* Runs one of the four subcommands: connects, and changes the tasks selected by operands or conditions. */
+/* Runs one of the four commands: connects, and changes the tasks selected by operands or conditions. */
 static int run_change(const struct shared_options *shared, struct change *change, const struct selecting *selecting,
     int operands, char **argv)
 {
@@ -243,7 +243,7 @@ static int run_change(const struct shared_options *shared, struct change *change
 	if (selecting->where || selecting->running_longer_ms)
 		return run_matching(shared, change, selecting, operands, argv);
 	if (selecting->dry_run)
-		return command_usage(change->table, "--dry-run goes with --where");
+		return command_usage(change->table, "--dry-run needs --where");
 	ids = command_ids(change->table, operands, argv, &count, &code);
 	if (!ids)
 		return code;
@@ -256,7 +256,7 @@ static int run_change(const struct shared_options *shared, struct change *change
 }
 
 /*
- * cancel and kill
+ * cancel and discard
  */
 
 struct cancel_options {
@@ -270,7 +270,7 @@ static const struct option_spec cancel_specs[] = {
         .offset = offsetof(struct cancel_options, reason),
         .argument = "TEXT",
         .letter = 'r',
-        .help = "why, for the audit"},
+        .help = "reason, for the audit"},
     SELECTING_SPECS(struct cancel_options),
     {.name = NULL},
 };
@@ -278,7 +278,7 @@ static const struct option_spec cancel_specs[] = {
 static const struct option_table cancel_table = {
     .program = "reeve cancel",
     .usage = "ID...|--where CONDITIONS [--reason TEXT] [--dry-run] [--json]",
-    .summary = "Cancels tasks: those that wait end at once, those that run are told to stop.",
+    .summary = "Cancels tasks: waiting ones end at once, running ones get a command to stop.",
     .epilogue = "Examples:\n"
                 "  reeve cancel 17 18 --reason 'sent by mistake'\n"
                 "  reeve cancel --where 'queue=mail type=digest older=1d'",
@@ -311,48 +311,48 @@ int command_cancel(int argc, char **argv)
 	return run_change(&shared, &change, &options.selecting, operands, argv);
 }
 
-static const struct option_spec kill_specs[] = {
+static const struct option_spec discard_specs[] = {
     {.name = "reason",
         .type = OPTION_TEXT,
         .offset = offsetof(struct cancel_options, reason),
         .argument = "TEXT",
         .letter = 'r',
-        .help = "why: the tasks' error, and for the audit; \"killed by request\" unless set"},
+        .help = "reason: the tasks' error, also in the audit; if not set, \"discarded by request\""},
     SELECTING_SPECS(struct cancel_options),
     {.name = NULL},
 };
 
-static const struct option_table kill_table = {
-    .program = "reeve kill",
+static const struct option_table discard_table = {
+    .program = "reeve discard",
     .usage = "ID...|--where CONDITIONS [--reason TEXT] [--dry-run] [--json]",
-    .summary = "Ends tasks dead, with the error code \"killed\": those that wait at once, those that run when their workers "
-               "have stopped them.",
-    .epilogue = "Example: reeve kill 17 --reason 'it will never fit'",
-    .specs = kill_specs,
+    .summary = "Ends tasks dead, with the error code \"discarded\": waiting ones at once, running ones when their "
+               "workers have stopped them.",
+    .epilogue = "Example: reeve discard 17 --reason 'it will never fit'",
+    .specs = discard_specs,
 };
 
-static struct reeve_changes *call_kill(
+static struct reeve_changes *call_discard(
     struct reeve_client *client, const struct selection *tasks, void *arg, struct reeve_failure *failure)
 {
 	const struct cancel_options *options = arg;
 
 	if (tasks->where)
-		return reeve_kill_where(client, tasks->where, tasks->dry_run, options->reason, failure);
-	return reeve_kill(client, tasks->ids, tasks->count, options->reason, failure);
+		return reeve_discard_where(client, tasks->where, tasks->dry_run, options->reason, failure);
+	return reeve_discard(client, tasks->ids, tasks->count, options->reason, failure);
 }
 
-int command_kill(int argc, char **argv)
+int command_discard(int argc, char **argv)
 {
 	struct cancel_options options = {0};
 	struct shared_options shared = {0};
-	struct change change = {.table = &kill_table,
-	    .call = call_kill,
+	struct change change = {.table = &discard_table,
+	    .call = call_discard,
 	    .arg = &options,
-	    .done = "killed or told to stop",
+	    .done = "discarded or told to stop",
 	    .wanted = REEVE_TASK_DEAD};
 	int operands, code;
 
-	if (!command_options(&kill_table, &options, &shared, argc, argv, &operands, &code))
+	if (!command_options(&discard_table, &options, &shared, argc, argv, &operands, &code))
 		return code;
 	return run_change(&shared, &change, &options.selecting, operands, argv);
 }
@@ -370,7 +370,7 @@ static const struct option_spec retry_specs[] = {
     {.name = "executing",
         .type = OPTION_FLAG,
         .offset = offsetof(struct retry_options, executing),
-        .help = "with ids: executing tasks, too: their workers stop them, and they are queued again"},
+        .help = "with ids: also executing tasks; their workers stop them, and they are queued again"},
     SELECTING_SPECS(struct retry_options),
     {.name = NULL},
 };
@@ -378,9 +378,9 @@ static const struct option_spec retry_specs[] = {
 static const struct option_table retry_table = {
     .program = "reeve retry",
     .usage = "ID... [--executing] | --where CONDITIONS [--running-longer DURATION] [--dry-run] [--json]",
-    .summary = "Runs tasks again now: those that wait become due, those that ended start afresh under the same id. With "
-               "--where failed, dead and cancelled ones, unless it names other statuses; executing ones with "
-               "status=executing or --running-longer.",
+    .summary = "Runs tasks again now: waiting ones become due, ended ones start over under the same id. --where "
+               "selects failed, dead and cancelled tasks, unless it names other statuses; status=executing or "
+               "--running-longer selects executing ones.",
     .epilogue = "Examples:\n"
                 "  reeve retry 17\n"
                 "  reeve retry --where 'status=dead queue=mail error~\"no route\"'\n"
@@ -408,7 +408,7 @@ int command_retry(int argc, char **argv)
 	if (!command_options(&retry_table, &options, &shared, argc, argv, &operands, &code))
 		return code;
 	if (options.executing && (options.selecting.where || options.selecting.running_longer_ms))
-		return command_usage(&retry_table, "--executing goes with ids; conditions say status=executing");
+		return command_usage(&retry_table, "--executing needs ids; with --where use status=executing");
 	return run_change(&shared, &change, &options.selecting, operands, argv);
 }
 
@@ -439,24 +439,24 @@ static const struct option_spec update_specs[] = {
         .type = OPTION_TIME,
         .offset = offsetof(struct update_options, at_us),
         .argument = "TIME",
-        .help = "when it is to be due: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), +5m"},
+        .help = "time when it becomes due: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), +5m"},
     {.name = "run-at",
         .type = OPTION_TIME,
         .offset = offsetof(struct update_options, at_us),
         .argument = "TIME",
-        .help = "the same as --at"},
+        .help = "same as --at"},
     {.name = "delay",
         .type = OPTION_DURATION,
         .offset = offsetof(struct update_options, delay_ms),
         .argument = "DURATION",
-        .help = "due so much later than now: 30s, 5m, 2h"},
+        .help = "time from now until it becomes due: 30s, 5m, 2h"},
     {.name = "max-attempts",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct update_options, max_attempts),
         .min = 1,
         .max = 10000,
         .argument = "N",
-        .help = "attempts in all; also of an executing task"},
+        .help = "maximum number of attempts; also of an executing task"},
     SELECTING_SPECS(struct update_options),
     {.name = NULL},
 };
@@ -464,7 +464,7 @@ static const struct option_spec update_specs[] = {
 static const struct option_table update_table = {
     .program = "reeve update",
     .usage = "ID...|--where CONDITIONS [--priority N] [--at TIME | --delay DURATION] [--max-attempts N] [--dry-run] [--json]",
-    .summary = "Changes tasks that have not ended. What is not given stays as it is.",
+    .summary = "Changes tasks that have not ended. What you do not set stays as it is.",
     .epilogue = "Examples:\n"
                 "  reeve update 17 --priority 10 --delay 1h\n"
                 "  reeve update --where 'type=report status=queued' --run-at '2030-01-14 22:00'",
@@ -504,11 +504,11 @@ int command_update(int argc, char **argv)
 	if (!command_options(&update_table, &options, &shared, argc, argv, &operands, &code))
 		return code;
 	if (options.at_us != NOT_GIVEN && options.delay_ms != NOT_GIVEN)
-		return command_usage(&update_table, "--delay and --at exclude each other");
+		return command_usage(&update_table, "--delay and --at cannot be combined");
 	if (options.at_us != NOT_GIVEN && options.at_us <= 0)
 		return command_usage(&update_table, "--at lies before 1970");
 	if (options.priority == NOT_GIVEN && options.at_us == NOT_GIVEN && options.delay_ms == NOT_GIVEN &&
 	    options.max_attempts == NOT_GIVEN)
-		return command_usage(&update_table, "what is to change?");
+		return command_usage(&update_table, "no change is given; use --priority, --delay or another option");
 	return run_change(&shared, &change, &options.selecting, operands, argv);
 }

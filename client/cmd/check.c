@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The exit codes of a plugin, which differ from those of the other subcommands. */
+/* The exit codes of a plugin, which differ from those of the other commands. */
 enum state { STATE_OK, STATE_WARNING, STATE_CRITICAL, STATE_UNKNOWN };
 
 static const char *const state_names[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
@@ -78,17 +78,17 @@ static const struct option_spec check_specs[] = {
         .type = OPTION_TEXT,
         .offset = offsetof(struct check_options, failed),
         .argument = "[WARN,]CRIT",
-        .help = "more tasks than this have failed and wait to be tried again"},
+        .help = "more failed tasks than this wait for their retry"},
     {.name = "oldest-queued",
         .type = OPTION_TEXT,
         .offset = offsetof(struct check_options, oldest),
         .argument = "[WARN,]CRIT",
-        .help = "a due task has waited for longer than this duration, in a queue that gives tasks"},
+        .help = "a due task has waited longer than this, in a running queue"},
     {.name = "running-longer",
         .type = OPTION_TEXT,
         .offset = offsetof(struct check_options, running),
         .argument = "[WARN,]CRIT",
-        .help = "an attempt has been executing for longer than this duration"},
+        .help = "an attempt has been executing longer than this"},
     {.name = "schedule-late",
         .type = OPTION_TEXT,
         .offset = offsetof(struct check_options, schedules),
@@ -103,26 +103,26 @@ static const struct option_spec check_specs[] = {
         .type = OPTION_TEXT,
         .offset = offsetof(struct check_options, unserved),
         .argument = "[WARN,]CRIT",
-        .help = "more tasks than this wait, in queues that give tasks, and no worker takes them; without any condition "
-                    "this one is asked as \"0,\""},
+        .help = "more tasks than this wait in running queues and no worker accepts them; without conditions "
+                "\"0,\" is checked"},
     {.name = "held",
         .type = OPTION_TEXT,
         .offset = offsetof(struct check_options, held),
         .argument = "[WARN,]CRIT",
-        .help = "more tasks than this wait in queues that are paused, held, being stopped or stopped; without any condition it is asked "
-                    "without bounds"},
+        .help = "more tasks than this wait in queues that are paused, not started, stopping or stopped; without "
+                "conditions it is shown without limits"},
     {.name = "queue",
         .type = OPTION_TEXT,
         .offset = offsetof(struct check_options, queue),
         .argument = "NAME",
         .letter = 'q',
-        .help = "look at this queue alone"},
+        .help = "check only this queue"},
     {.name = "type",
         .type = OPTION_TEXT,
         .offset = offsetof(struct check_options, type),
         .argument = "TYPE",
         .letter = 't',
-        .help = "look at this task type alone"},
+        .help = "check only this task type"},
     {.name = "timeout",
         .type = OPTION_DURATION,
         .offset = offsetof(struct check_options, timeout_ms),
@@ -130,21 +130,21 @@ static const struct option_spec check_specs[] = {
         .min = 1,
         .max = 3600 * 1000,
         .argument = "DURATION",
-        .help = "how long to wait for an answer"},
+        .help = "timeout of the check"},
     {.name = NULL},
 };
 
 static const struct option_table check_table = {
     .program = "reeve check",
     .usage = "[CONDITION]... [--queue NAME] [--type TYPE] [--json]",
-    .summary = "Says whether all is well, for monitoring: nothing that grows has grown beyond its bounds. A condition takes "
-               "one value, beyond which things are critical, or two with a comma, beyond the first of which they are a "
-               "warning; \"WARN,\" is a warning alone. Without conditions: whether a manager and its database answer, and "
-               "whether there is a worker for every task that waits.",
-    .epilogue = "Example: reeve check --dead-per-hour 0,10 --oldest-queued 5m,30m --schedule-late 10m\n"
+    .summary = "Checks Reeve's health, for monitoring. A condition takes one limit, above which the result is "
+               "CRITICAL, or two with a comma, where the first is the limit for WARNING; \"WARN,\" is only a "
+               "warning. Without conditions: whether a manager and its database answer, and whether every waiting "
+               "task has a worker.",
+    .epilogue = "Example: reeve check --dead-per-hour 0,10 --oldest-queued 5m,30m\n"
                 "\n"
-                "Exit codes, unlike those of other subcommands: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (no\n"
-                "manager, no database, an unknown queue or type, wrong usage).",
+                "Exit codes, unlike those of other commands: 0 OK, 1 WARNING, 2 CRITICAL,\n"
+                "3 UNKNOWN (no manager, no database, an unknown queue or type, wrong usage).",
     .specs = check_specs,
 };
 
@@ -345,12 +345,12 @@ static void write_example(
     struct reeve_client *client, const struct reeve_check_measure *measure, const struct reeve_check_example *example)
 {
 	enum reeve_check_kind kind = measure->kind;
-	bool all = !measure->looked_at || measure->looked_at >= measure->count; /* older managers do not send it */
+	bool all = !measure->examined || measure->examined >= measure->count; /* older managers do not send it */
 	char took[40];
 
 	fputs("  ", stdout);
 	if (!all)
-		printf("of %" PRId64 " looked at: ", measure->looked_at);
+		printf("of %" PRId64 " examined: ", measure->examined);
 	if (kind == REEVE_CHECK_SCHEDULES) {
 		fputs("schedule ", stdout);
 		write_text(example->name);
@@ -442,8 +442,8 @@ static void write_json(const struct outcome *outcome)
 		    state_names[asked->state], asked->condition->is_time ? "value_ms" : "value", (json_int_t)asked->value,
 		    asked->condition->is_time ? "warning_ms" : "warning", bound_json(asked->bounds.warning),
 		    asked->condition->is_time ? "critical_ms" : "critical", bound_json(asked->bounds.critical), "count",
-		    (json_int_t)outcome->check->measures[i].count, "looked_at",
-		    (json_int_t)outcome->check->measures[i].looked_at, "text", asked->text, "examples",
+		    (json_int_t)outcome->check->measures[i].count, "examined",
+		    (json_int_t)outcome->check->measures[i].examined, "text", asked->text, "examples",
 		    examples_json(&outcome->check->measures[i]));
 
 		json_array_append_new(list, one);
@@ -571,7 +571,7 @@ int command_check(int argc, char **argv)
 	if (!command_options(&check_table, &options, &shared, argc, argv, &operands, &code))
 		return code == EXIT_OK ? code : unknown(false, "wrong usage; `reeve check --help` says what it takes");
 	if (operands > 0)
-		problem = text_made("it takes no operands, and got \"%.100s\"", argv[1]);
+		problem = text_made("unexpected argument \"%.100s\"", argv[1]);
 	if (problem || !read_conditions(&options, &outcome, &problem)) {
 		command_usage(&check_table, "%s", problem);
 		code = unknown(shared.json, problem);

@@ -22,7 +22,7 @@ static const struct option_spec shared_specs[] = {
         .default_value = "tcp://127.0.0.1:7171",
         .environment = "REEVE_MANAGER",
         .argument = "URL[,URL]",
-        .help = "where the managers are"},
+        .help = "addresses of the managers"},
     {.name = "connect-timeout",
         .type = OPTION_DURATION,
         .offset = offsetof(struct shared_options, connect_timeout_ms),
@@ -30,7 +30,7 @@ static const struct option_spec shared_specs[] = {
         .min = 1,
         .max = 24 * 3600 * 1000,
         .argument = "DURATION",
-        .help = "how long to look for a manager"},
+        .help = "timeout for finding a manager"},
     {.name = "call-timeout",
         .type = OPTION_DURATION,
         .offset = offsetof(struct shared_options, call_timeout_ms),
@@ -38,17 +38,17 @@ static const struct option_spec shared_specs[] = {
         .min = 1,
         .max = 24 * 3600 * 1000,
         .argument = "DURATION",
-        .help = "how long to try each call once a manager is there"},
+        .help = "timeout of each call once a manager is found"},
     {.name = "json",
         .type = OPTION_FLAG,
         .offset = offsetof(struct shared_options, json),
-        .help = "write one JSON object a line"},
+        .help = "write one JSON object per line"},
     {.name = NULL},
 };
 
 const struct option_table shared_options_table = {
     .program = "reeve",
-    .usage = "[OPTION]... SUBCOMMAND [ARGUMENT]...",
+    .usage = "[OPTION]... COMMAND [ARGUMENT]...",
     .summary = "Submits tasks to Reeve, follows them and changes them.",
     .specs = shared_specs,
 };
@@ -70,6 +70,41 @@ bool command_options(const struct option_table *table, void *target, struct shar
 		printf("reeve %s\n", REEVE_VERSION);
 	*code = EXIT_OK;
 	return !wants;
+}
+
+bool command_only_options(const struct option_table *table, void *target, struct shared_options *shared, int argc,
+    char **argv, int *code)
+{
+	int operands;
+
+	if (!command_options(table, target, shared, argc, argv, &operands, code))
+		return false;
+	if (operands > 0)
+		*code = command_usage(table, "unexpected argument \"%s\"", argv[1]);
+	return operands == 0;
+}
+
+const char *command_operand(const struct option_table *table, const char *noun, int operands, char **argv, int *code)
+{
+	if (operands == 0)
+		*code = command_usage(table, "the %s's name is missing; `reeve %s list` lists the names", noun, noun);
+	else if (operands > 1)
+		*code = command_usage(table, "unexpected argument \"%s\"; one %s at a time", argv[2], noun);
+	else if (!*argv[1])
+		*code = command_usage(table, "the %s's name is empty", noun);
+	else
+		return argv[1];
+	return NULL;
+}
+
+const char *command_named(const struct option_table *table, void *target, struct shared_options *shared,
+    const char *noun, int argc, char **argv, int *code)
+{
+	int operands;
+
+	if (!command_options(table, target, shared, argc, argv, &operands, code))
+		return NULL;
+	return command_operand(table, noun, operands, argv, code);
 }
 
 int command_usage(const struct option_table *table, const char *format, ...)
@@ -277,12 +312,12 @@ int64_t *command_ids(const struct option_table *table, int count, char **argv, s
 		if (from_input ? read_ids(&list, word) : read_id(&list, argv[i]))
 			continue;
 		*code = command_usage(
-		    table, "\"%s\" is no task id; ids are whole numbers from 1", from_input ? word : argv[i]);
+		    table, "\"%s\" is not a task id; ids are whole numbers from 1", from_input ? word : argv[i]);
 		free(list.ids);
 		return NULL;
 	}
 	if (list.count == 0) { /* standard input may be empty: then there is nothing to do */
-		*code = count ? 0 : command_usage(table, "which tasks?");
+		*code = count ? 0 : command_usage(table, "the tasks' ids are missing");
 		return NULL;
 	}
 	*n_ids = list.count;

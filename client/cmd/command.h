@@ -1,7 +1,7 @@
 /*
- * What the subcommands of `reeve` share: the entries of their table, common options, and exit.
+ * What the commands of `reeve` share: their table, common options, and exit.
  *
- * To add a subcommand, write its function in a new file in this directory and add it to the table in commands.c.
+ * To add a command, write its function in the file of its noun and add a row to the table in commands.c.
  */
 #ifndef REEVE_CLIENT_COMMAND_H
 #define REEVE_CLIENT_COMMAND_H
@@ -13,14 +13,15 @@
 #include <stdint.h>
 
 struct command {
-	const char *name;
-	/* Runs it. argv[0] is the subcommand's name; arguments that came before it on the command line follow it here.
-	 * Returns the exit code (common/error.h). */
+	const char *noun; /* "queue" of `reeve queue set`; NULL: `reeve check`. `reeve submit` is also `reeve task submit` */
+	const char *verb;
+	/* Runs it. argv[0] is the verb; arguments that came before it on the command line follow it here. Returns the exit
+	 * code (common/error.h). */
 	int (*run)(int argc, char **argv);
-	const char *summary; /* for the list of `reeve --help`; a phrase without a full stop */
+	const char *summary; /* for the lists of --help; a phrase without a full stop */
 };
 
-/* The options that every subcommand takes in addition to its own. */
+/* The options that every command takes in addition to its own. */
 struct shared_options {
 	const char *manager;
 	int64_t connect_timeout_ms, call_timeout_ms;
@@ -29,12 +30,25 @@ struct shared_options {
 
 extern const struct option_table shared_options_table;
 
-/* Parses a subcommand's options and the shared ones. Returns true to continue, with argv[1] … argv[*operands] as the
+/* Parses a command's options and the shared ones. Returns true to continue, with argv[1] … argv[*operands] as the
  * operands. Returns false with *code set to exit: the help or the version was shown, or a usage error. */
 bool command_options(const struct option_table *table, void *target, struct shared_options *shared, int argc,
     char **argv, int *operands, int *code);
 
-/* Prints "reeve SUBCOMMAND: …" and how to get help on standard error; returns EXIT_USAGE. */
+/* As command_options, for a command without operands. */
+bool command_only_options(const struct option_table *table, void *target, struct shared_options *shared, int argc,
+    char **argv, int *code);
+
+/* As command_options, for a command with one operand: the name of a `noun`, such as "queue". Returns the name; NULL
+ * with *code set to exit. */
+const char *command_named(const struct option_table *table, void *target, struct shared_options *shared,
+    const char *noun, int argc, char **argv, int *code);
+
+/* Returns the only one of these operands, as command_named does. */
+const char *command_operand(
+    const struct option_table *table, const char *noun, int operands, char **argv, int *code);
+
+/* Prints "reeve COMMAND: …" and how to get help on standard error; returns EXIT_USAGE. */
 int command_usage(const struct option_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Prints why something failed and returns the exit code for it. */
@@ -70,49 +84,60 @@ int command_change_failed(const struct reeve_failure *failure);
  * Returns NULL with *code set after an error message. The caller must free() the ids. */
 int64_t *command_ids(const struct option_table *table, int count, char **argv, size_t *n_ids, int *code);
 
-/* Returns the index of the first operand, which is a subcommand's name; 0 if there is none. Only shared options may
- * come before it, and some of those take their value from the next argument. */
-int command_find_name(int argc, char **argv);
-
-/* An action of a subcommand that has several: `list` of `reeve batch list`. */
-struct command_word {
-	const char *name;
-	int (*run)(int argc, char **argv);
-};
-
-/* Runs the action that the arguments name, moving arguments before the name after it; returns the exit code. `things`:
- * what the subcommand is about, for the message if no action is named; `words` ends with an unnamed entry. */
-int command_words(const struct option_table *table, const char *things, const struct command_word *words, int argc, char **argv);
-
 /* Runs `reeve` with its arguments and returns the exit code. */
 int command_main(int argc, char **argv);
 
-/* The subcommands, by file. */
+/* The commands, by noun and file. */
 int command_submit(int argc, char **argv);
 int command_wait(int argc, char **argv);
 int command_show(int argc, char **argv);
 int command_list(int argc, char **argv);
-int command_audit(int argc, char **argv);
 int command_cancel(int argc, char **argv);
-int command_kill(int argc, char **argv);
+int command_discard(int argc, char **argv);
 int command_retry(int argc, char **argv);
 int command_update(int argc, char **argv);
-int command_queues(int argc, char **argv);
-int command_queue(int argc, char **argv);
-int command_workers(int argc, char **argv);
-int command_worker(int argc, char **argv);
-int command_scale(int argc, char **argv);
 int command_fetch(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_extend(int argc, char **argv);
-int command_stats(int argc, char **argv);
+
+int queue_list(int argc, char **argv);
+int queue_describe(int argc, char **argv);
+int queue_status(int argc, char **argv);
+int queue_progress(int argc, char **argv);
+int queue_set(int argc, char **argv);
+int queue_control(int argc, char **argv);
+
+int worker_list(int argc, char **argv);
+int worker_scale(int argc, char **argv);
+int worker_control(int argc, char **argv);
+
+int batch_open(int argc, char **argv);
+int batch_close(int argc, char **argv);
+int batch_list(int argc, char **argv);
+int batch_report(int argc, char **argv);
+int batch_wait(int argc, char **argv);
+
+int callback_list(int argc, char **argv);
+
+int schedule_add(int argc, char **argv);
+int schedule_list(int argc, char **argv);
+int schedule_show(int argc, char **argv);
+int schedule_runs(int argc, char **argv);
+int schedule_control(int argc, char **argv);
+int schedule_run(int argc, char **argv);
+int schedule_edit(int argc, char **argv);
+
+int pipeline_define(int argc, char **argv);
+int pipeline_list(int argc, char **argv);
+int pipeline_show(int argc, char **argv);
+
+int metric_put(int argc, char **argv);
+int metric_list(int argc, char **argv);
+
+int command_audit(int argc, char **argv);
 int command_errors(int argc, char **argv);
+int command_stats(int argc, char **argv);
 int command_check(int argc, char **argv);
-int command_batch(int argc, char **argv);
-int command_schedule(int argc, char **argv);
-int command_pipeline(int argc, char **argv);
-int command_metric(int argc, char **argv);
 int command_dev(int argc, char **argv);
-int command_batch_callbacks(int argc, char **argv);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The table of subcommands. Finds the requested one, moves options that came before its name after it, and runs it.
+ * The table of commands. Finds the requested one, moves options that came before its name after it, and runs it.
  */
 #include "client/cmd/command.h"
 #include "common/output.h"
@@ -11,66 +11,177 @@
 static int command_help(int argc, char **argv);
 
 static const struct command commands[] = {
-    {"submit", command_submit, "submit a task, or a file of them"},
-    {"wait", command_wait, "wait until tasks have ended"},
-    {"show", command_show, "show one task with its details and result"},
-    {"list", command_list, "list tasks, newest first"},
-    {"audit", command_audit, "tell what happened, in order"},
-    {"cancel", command_cancel, "cancel tasks"},
-    {"kill", command_kill, "end tasks dead"},
-    {"retry", command_retry, "run tasks again now"},
-    {"update", command_update, "change the priority, due time or attempts of tasks"},
-    {"queues", command_queues, "show what stands in the queues"},
-    {"queue", command_queue, "control a queue, change its settings, show how it stands"},
-    {"workers", command_workers, "show the workers and what they hold"},
-    {"worker", command_worker, "drain, pause, resume or stop workers"},
-    {"scale", command_scale, "change how many tasks workers run at once"},
-    {"fetch", command_fetch, "take tasks by hand"},
-    {"report", command_report, "say how a task taken by hand ended"},
-    {"extend", command_extend, "let a task taken by hand take longer"},
-    {"batch", command_batch, "open, close, list and report batches of tasks, and wait for them"},
-    {"schedule", command_schedule, "have tasks submitted, or queues started and stopped, again and again"},
-    {"pipeline", command_pipeline, "define, list and show pipelines of stages"},
-    {"stats", command_stats, "show totals, or counts of executions"},
-    {"errors", command_errors, "show what went wrong, in groups"},
-    {"metric", command_metric, "set and list numbers of applications, and the managers' counters"},
-    {"check", command_check, "say whether all is well, as a plugin for monitoring"},
-    {"dev", command_dev, "run everything on this machine, with a PostgreSQL of its own"},
-    {"help", command_help, "show this, or the help of a subcommand"},
-    {NULL},
+    {"task", "submit", command_submit, "submit a task, or a file of them"},
+    {"task", "wait", command_wait, "wait until tasks have ended"},
+    {"task", "show", command_show, "show one task with its details and result"},
+    {"task", "list", command_list, "list tasks, newest first"},
+    {"task", "cancel", command_cancel, "cancel tasks"},
+    {"task", "discard", command_discard, "end tasks dead, without a retry"},
+    {"task", "retry", command_retry, "run tasks again now"},
+    {"task", "update", command_update, "change the priority, due time or attempts of tasks"},
+    {"task", "fetch", command_fetch, "fetch tasks manually"},
+    {"task", "report", command_report, "report the outcome of a manually fetched task"},
+    {"task", "extend", command_extend, "give a manually fetched task more time"},
+    {"queue", "list", queue_list, "count the tasks of each queue and type"},
+    {"queue", "status", queue_status, "show a queue's state, tasks, batch and workers"},
+    {"queue", "progress", queue_progress, "follow a queue's status until all its tasks have ended"},
+    {"queue", "describe", queue_describe, "show a queue's settings"},
+    {"queue", "set", queue_set, "change a queue's settings"},
+    {"queue", "start", queue_control, "start a stopped or paused queue, or the new batch of a queue"},
+    {"queue", "stop", queue_control, "cancel running tasks, end waiting ones dead, end open batches"},
+    {"queue", "pause", queue_control, "start no more tasks; running ones finish"},
+    {"queue", "resume", queue_control, "start tasks again"},
+    {"queue", "purge", queue_control, "cancel all waiting tasks"},
+    {"queue", "delete", queue_control, "delete a queue's settings"},
+    {"worker", "list", worker_list, "list workers and what they run"},
+    {"worker", "scale", worker_scale, "change how many tasks workers run at the same time"},
+    {"worker", "drain", worker_control, "take no more tasks, finish the running ones, end"},
+    {"worker", "pause", worker_control, "take no more tasks"},
+    {"worker", "resume", worker_control, "take tasks again"},
+    {"worker", "stop", worker_control, "take no more tasks, give back the running ones, end"},
+    {"batch", "open", batch_open, "open a batch and print its id"},
+    {"batch", "close", batch_close, "close a batch: it accepts no more tasks"},
+    {"batch", "list", batch_list, "list batches, newest first"},
+    {"batch", "report", batch_report, "show everything about a batch, task by task"},
+    {"batch", "wait", batch_wait, "wait until a batch has ended"},
+    {"callback", "list", callback_list, "list the HTTP calls about batches, sent and pending"},
+    {"schedule", "add", schedule_add, "add a schedule: a cron expression, an interval, or manual runs only"},
+    {"schedule", "list", schedule_list, "list schedules"},
+    {"schedule", "show", schedule_show, "show everything about a schedule, and its next run"},
+    {"schedule", "runs", schedule_runs, "list the runs of a schedule and their outcomes"},
+    {"schedule", "pause", schedule_control, "do not run a schedule until it is resumed"},
+    {"schedule", "resume", schedule_control, "run a paused schedule again, from now on"},
+    {"schedule", "run", schedule_run, "run a schedule now, in addition to its scheduled runs"},
+    {"schedule", "edit", schedule_edit, "change a schedule"},
+    {"schedule", "remove", schedule_control, "remove a schedule; its tasks stay"},
+    {"pipeline", "define", pipeline_define, "define a pipeline, or replace its definition"},
+    {"pipeline", "list", pipeline_list, "list pipelines by name"},
+    {"pipeline", "show", pipeline_show, "show a pipeline with its stages"},
+    {"metric", "put", metric_put, "set a metric"},
+    {"metric", "list", metric_list, "list metrics"},
+    {NULL, "audit", command_audit, "show what happened, in order"},
+    {NULL, "errors", command_errors, "show errors in groups"},
+    {NULL, "stats", command_stats, "show totals, or counts of executions"},
+    {NULL, "check", command_check, "check Reeve's health, as a plugin for monitoring"},
+    {NULL, "dev", command_dev, "run everything on this machine, with its own PostgreSQL"},
+    {NULL, "help", command_help, "show this, or the help of a command"},
+    {0},
 };
 
-static const struct command *find_command(const char *name)
+static const struct noun {
+	const char *name, *summary, *examples;
+} nouns[] = {
+    {"task", "Submits, follows and changes tasks. `reeve task VERB` is the same as `reeve VERB`.",
+        "Example: reeve task list --where status=dead"},
+    {"queue", "Shows and controls queues, and changes their settings.",
+        "Examples: reeve queue pause mail\n"
+        "          reeve queue status mail --json\n"
+        "          reeve queue set mail --retry-limit 5 --backoff linear:3s --resting 5s"},
+    {"worker", "Shows and controls workers.",
+        "Examples: reeve worker list --queue mail\n"
+        "          reeve worker pause dev-1\n"
+        "          reeve worker drain --all"},
+    {"batch", "Batches: tasks that are counted together, with actions when the first begins and when all have ended.",
+        "Example:\n"
+        "  id=$(reeve batch open nightly --queue reports)\n"
+        "  reeve submit --bulk reports.jsonl --batch $id\n"
+        "  reeve batch close $id\n"
+        "  reeve batch wait $id"},
+    {"callback", "HTTP calls about batches and their tasks.", "Example: reeve callback list --state given_up"},
+    {"schedule", "Schedules submit tasks, or start and stop queues, again and again.",
+        "Examples:\n"
+        "  reeve schedule add nightly --cron '1 0 * * *' --zone Europe/Berlin report\n"
+        "  reeve schedule add poll --every 30s fetch 'https://example.org'\n"
+        "  reeve schedule add close --cron '0 8 * * *' --queue-action stop --queue night"},
+    {"pipeline", "Pipelines: tasks that pass through stages. The result of one stage is the input of the next.",
+        "Example:\n"
+        "  reeve pipeline define images.json\n"
+        "  reeve submit --pipeline images '{\"url\":\"https://example.org/a.jpg\"}' --wait"},
+    {"metric", "Metrics: numbers of applications, by category and name, and the managers' own counters.",
+        "Example:\n"
+        "  reeve metric put shop open-orders 17\n"
+        "  reeve metric list shop"},
+    {0},
+};
+
+static bool same(const char *a, const char *b)
 {
-	for (const struct command *command = commands; command->name; command++) {
-		if (strcmp(command->name, name) == 0)
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static const struct command *find_command(const char *noun, const char *verb)
+{
+	for (const struct command *command = commands; command->verb; command++)
+		if (same(command->noun, noun) && same(command->verb, verb))
 			return command;
-	}
+	return NULL;
+}
+
+/* Finds `reeve VERB`. */
+static const struct command *find_verb(const char *verb)
+{
+	const struct command *command = find_command(NULL, verb);
+
+	return command ? command : find_command("task", verb);
+}
+
+static const struct noun *find_noun(const char *name)
+{
+	for (const struct noun *noun = nouns; noun->name; noun++)
+		if (strcmp(noun->name, name) == 0)
+			return noun;
 	return NULL;
 }
 
 static int unknown_command(const char *name)
 {
-	fprintf(stderr, "reeve: \"%s\" is no subcommand; `reeve --help` lists them\n", name);
+	command_log("unknown command \"%s\"; `reeve --help` lists the commands", name);
 	return EXIT_USAGE;
 }
 
-/* The help of `reeve` itself: the shared options' table under its name, with the subcommands listed at the end. */
-static void show_help(void)
+static FILE *buffer_open(char **text, size_t *size)
 {
-	struct option_table table = shared_options_table;
-	char *list = NULL;
-	size_t size;
-	FILE *out = open_memstream(&list, &size);
+	FILE *out = open_memstream(text, size);
 
 	if (!out)
 		abort();
-	fprintf(out, "Subcommands:\n");
-	for (const struct command *command = commands; command->name; command++)
-		fprintf(out, "  %-9s %s\n", command->name, command->summary);
-	fprintf(out, "\n`reeve help SUBCOMMAND` says what one takes. Options may stand before or after it.\n"
+	return out;
+}
+
+static void write_verbs(const char *noun, FILE *out)
+{
+	for (const struct command *command = commands; command->verb; command++)
+		if (same(command->noun, noun))
+			fprintf(out, "  %-9s %s\n", command->verb, command->summary);
+}
+
+/* The help of `reeve` itself: the shared options, and then the commands. */
+static void show_help(void)
+{
+	struct option_table table = shared_options_table;
+	char *list;
+	size_t size;
+	FILE *out = buffer_open(&list, &size);
+
+	fprintf(out, "Tasks (`reeve task VERB` is the same):\n");
+	write_verbs("task", out);
+	fprintf(out, "\nOther nouns (`reeve help queue` lists the verbs of queues):\n");
+	for (const struct noun *noun = nouns + 1; noun->name; noun++) {
+		int column = fprintf(out, "  %-9s ", noun->name);
+		for (const struct command *command = commands; command->verb; command++) {
+			if (!same(command->noun, noun->name))
+				continue;
+			if (column + (int)strlen(command->verb) + 2 > 80)
+				column = fprintf(out, "\n%12s", "") - 1;
+			column += fprintf(out, "%s%s", command->verb, same(command[1].noun, noun->name) ? ", " : "\n");
+		}
+	}
+	fprintf(out, "\nThe system:\n");
+	write_verbs(NULL, out);
+	fprintf(out, "\n`reeve help COMMAND` shows the help of a command. Options stand before or after\n"
+	             "its name.\n"
 	             "\n"
-	             "Exit codes: 0 done, 1 a task did not complete, 2 wrong usage, 3 no manager\n"
+	             "Exit codes: 0 success, 1 a task did not complete, 2 wrong usage, 3 no manager\n"
 	             "reachable, or it refuses for now, 4 refused.");
 	fclose(out);
 	table.epilogue = list;
@@ -78,26 +189,58 @@ static void show_help(void)
 	free(list);
 }
 
+/* `reeve queue` without a verb, or with an unknown one: its help, or a usage error. */
+static int run_noun(const struct noun *noun, const char *verb, int argc, char **argv)
+{
+	static const struct option_spec none[] = {{0}};
+	struct shared_options shared = {0};
+	char program[32], *list;
+	size_t size;
+	FILE *out = buffer_open(&list, &size);
+	int operands, code;
+
+	fprintf(out, "Verbs:\n");
+	write_verbs(noun->name, out);
+	fprintf(out, "\n`reeve help %s VERB` shows the help of a verb.\n\n%s", noun->name, noun->examples);
+	fclose(out);
+	snprintf(program, sizeof program, "reeve %s", noun->name);
+	const struct option_table table = {.program = program,
+	    .usage = "VERB [ARGUMENT]... [OPTION]...",
+	    .summary = noun->summary,
+	    .epilogue = list,
+	    .specs = none};
+	if (verb)
+		code = command_usage(&table, "unknown verb \"%s\"; `reeve help %s` lists the verbs", verb, noun->name);
+	else if (command_options(&table, NULL, &shared, argc, argv, &operands, &code))
+		code = command_usage(&table, "the verb is missing; `reeve help %s` lists the verbs", noun->name);
+	free(list);
+	return code;
+}
+
 static int command_help(int argc, char **argv)
 {
 	static char help[] = "--help";
-	const struct command *command;
+	char *names[2] = {NULL, NULL};
+	int n = 0;
 
-	for (int i = 1; i < argc; i++) {
-		if (argv[i][0] == '-')
-			continue;
-		command = find_command(argv[i]);
-		if (!command)
-			return unknown_command(argv[i]);
-		if (command->run == command_help)
-			break;
-		return command->run(2, (char *[]){argv[i], help, NULL});
-	}
+	for (int i = 1; i < argc && n < 2; i++)
+		if (argv[i][0] != '-')
+			names[n++] = argv[i];
+	const struct noun *noun = n ? find_noun(names[0]) : NULL;
+	const struct command *command = noun ? find_command(noun->name, names[1]) : n ? find_verb(names[0]) : NULL;
+	if (noun && !command)
+		return run_noun(noun, names[1], 2, (char *[]){names[0], help, NULL});
+	if (n && !command)
+		return unknown_command(names[0]);
+	if (n && command->run != command_help)
+		return command->run(2, (char *[]){(char *)(uintptr_t)command->verb, help, NULL});
 	show_help();
 	return EXIT_OK;
 }
 
-int command_find_name(int argc, char **argv)
+/* Returns the index of the first operand, which is a noun or verb; 0 if there is none. Only shared options may come
+ * before it, and some of those take their value from the next argument. */
+static int find_name(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		const struct option_spec *spec = shared_options_table.specs;
@@ -122,62 +265,48 @@ static char **name_first(int at, char **argv)
 	return argv + 1;
 }
 
-int command_words(
-    const struct option_table *table, const char *things, const struct command_word *words, int argc, char **argv)
+/* `reeve` without a command. */
+static int run_nothing(int argc, char **argv)
 {
 	struct shared_options shared = {0};
-	int at = command_find_name(argc, argv), operands, code;
-	char *list = NULL;
-	size_t size;
+	struct reeve_error error = {0};
+	int operands;
+	char wants;
 
-	if (!at) {
-		if (!command_options(table, NULL, &shared, argc, argv, &operands, &code))
-			return code;
-		return command_usage(table, "what is to be done with %s?", things);
-	}
-	argv = name_first(at, argv);
-	for (const struct command_word *word = words; word->name; word++)
-		if (strcmp(word->name, argv[0]) == 0)
-			return word->run(argc - 1, argv);
-	FILE *out = open_memstream(&list, &size);
-	if (!out)
-		abort();
-	for (const struct command_word *word = words; word->name; word++)
-		fprintf(out, "%s%s", word == words ? "" : word[1].name ? ", " : " or ", word->name);
-	fclose(out);
-	code = command_usage(table, "\"%s\" is none of its words: %s", argv[0], list);
-	free(list);
-	return code;
+	if (!options_parse(&shared_options_table, &shared, NULL, NULL, NULL, NULL, argc, argv, &operands, &wants, &error))
+		return command_usage(&shared_options_table, "%s", error.message);
+	if (wants == 'V')
+		printf("reeve %s\n", REEVE_VERSION);
+	else if (wants == 'h')
+		show_help();
+	else
+		return command_usage(&shared_options_table, "the command is missing; `reeve --help` lists the commands");
+	return EXIT_OK;
 }
 
 static int run(int argc, char **argv)
 {
-	int name = command_find_name(argc, argv);
+	int at = find_name(argc, argv);
 	const struct command *command;
-	struct shared_options shared = {0};
-	int operands, code = EXIT_OK;
+	const struct noun *noun;
 
-	if (name == 0) {
-		struct reeve_error error = {0};
-		char wants;
-
-		if (!options_parse(
-		        &shared_options_table, &shared, NULL, NULL, NULL, NULL, argc, argv, &operands, &wants, &error))
-			return command_usage(&shared_options_table, "%s", error.message);
-		if (wants == 'V')
-			printf("reeve %s\n", REEVE_VERSION);
-		else if (wants == 'h')
-			show_help();
-		else
-			code = command_usage(&shared_options_table, "which subcommand?");
-		return code;
+	if (!at)
+		return run_nothing(argc, argv);
+	argv = name_first(at, argv);
+	argc--;
+	noun = find_noun(argv[0]);
+	if (noun) {
+		at = find_name(argc, argv);
+		if (!at)
+			return run_noun(noun, NULL, argc, argv);
+		argv = name_first(at, argv);
+		argc--;
 	}
-	command = find_command(argv[name]);
+	command = noun ? find_command(noun->name, argv[0]) : find_verb(argv[0]);
 	if (!command)
-		return unknown_command(argv[name]);
-
+		return noun ? run_noun(noun, argv[0], argc, argv) : unknown_command(argv[0]);
 	command_notices(command->run != command_check); /* a monitoring system may read standard error as output */
-	return command->run(argc - 1, name_first(name, argv));
+	return command->run(argc, argv);
 }
 
 int command_main(int argc, char **argv)

@@ -43,8 +43,8 @@ static const struct option_spec specs[] = {
         .type = OPTION_TEXT,
         .offset = offsetof(struct dev_options, data),
         .argument = "DIR",
-        .help = "where the data is kept; made if need be. Default: $XDG_DATA_HOME/reeve/dev, "
-                    "~/.local/share/reeve/dev, as root /var/lib/reeve/dev"},
+        .help = "folder for the data; created if necessary. Default: $XDG_DATA_HOME/reeve/dev, "
+                "~/.local/share/reeve/dev, as root /var/lib/reeve/dev"},
     {.name = "workers",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct dev_options, workers),
@@ -52,7 +52,7 @@ static const struct option_spec specs[] = {
         .min = 0,
         .max = MAX_WORKERS,
         .argument = "N",
-        .help = "how many worker processes"},
+        .help = "number of worker processes"},
     {.name = "concurrency",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct dev_options, concurrency),
@@ -60,19 +60,19 @@ static const struct option_spec specs[] = {
         .min = 1,
         .max = 10000,
         .argument = "N",
-        .help = "how many tasks each worker runs at once"},
+        .help = "maximum number of tasks that each worker runs at the same time"},
     {.name = "handlers",
         .type = OPTION_TEXT,
         .offset = offsetof(struct dev_options, handlers),
         .argument = "FILE",
         .help =
-            "what the workers run, as for reeve-worker. Default: DIR/handlers.ini, which is made with examples"},
+            "handlers file, as for reeve-worker. Default: DIR/handlers.ini, which is created with examples"},
     {.name = "listen",
         .type = OPTION_TEXT,
         .offset = offsetof(struct dev_options, listen),
         .default_value = "tcp://127.0.0.1:7171",
         .argument = "URL",
-        .help = "where the manager listens"},
+        .help = "address on which the manager listens"},
     {.name = NULL},
 };
 
@@ -80,9 +80,9 @@ static const struct option_table table = {
     .program = "reeve dev",
     .usage = "[--data DIR] [--workers N] [--concurrency N] [--handlers FILE] [--listen URL]",
     .summary =
-        "Runs a whole Reeve in the foreground: a private PostgreSQL in DIR, a manager and workers. Ctrl-C ends it "
-        "all, in order; a second one does not wait for running tasks. What was submitted is there again at the next "
-        "start with the same DIR. SIGHUP has the workers read their handlers file again.",
+        "Runs a complete Reeve in the foreground: a private PostgreSQL in DIR, a manager and workers. Ctrl-C "
+        "stops everything in order; a second one does not wait for running tasks. The next start with the same "
+        "DIR continues with the same tasks. SIGHUP makes the workers read their handlers file again.",
     .specs = specs,
 };
 
@@ -502,7 +502,7 @@ int command_dev(int argc, char **argv)
 	}
 	log_setup("reeve", LOG_LEVEL_INFO);
 	if (operands > 0)
-		code = command_usage(&table, "it takes no operands, and got \"%s\"", argv[1]);
+		code = command_usage(&table, "unexpected argument \"%s\"", argv[1]);
 	else if (!prepare(dev, &error) || !catch_signals(dev, &error))
 		code = command_usage(&table, "%s", error.message);
 	else

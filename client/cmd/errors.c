@@ -23,24 +23,24 @@ static const struct option_spec specs[] = {
         .offset = offsetof(struct errors_options, by),
         .default_value = "text",
         .argument = "text|code",
-        .help = "what makes a group: the same text, or the same error code"},
+        .help = "group errors with the same text, or with the same error code"},
     {.name = "queue",
         .type = OPTION_TEXT,
         .offset = offsetof(struct errors_options, queue),
         .argument = "NAME",
         .letter = 'q',
-        .help = "only this queue's"},
+        .help = "only tasks of this queue"},
     {.name = "type",
         .type = OPTION_TEXT,
         .offset = offsetof(struct errors_options, type),
         .argument = "TYPE",
         .letter = 't',
-        .help = "only this type's"},
+        .help = "only tasks of this type"},
     {.name = "since",
         .type = OPTION_TIME,
         .offset = offsetof(struct errors_options, since_us),
         .argument = "TIME",
-        .help = "only what went wrong from this time on; the last day unless set"},
+        .help = "only errors from this time on; if not set, of the last day"},
     {.name = "limit",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct errors_options, limit),
@@ -49,15 +49,15 @@ static const struct option_spec specs[] = {
         .max = 10000,
         .argument = "N",
         .letter = 'n',
-        .help = "at most so many groups"},
+        .help = "maximum number of groups"},
     {.name = NULL},
 };
 
 static const struct option_table table_of_options = {
     .program = "reeve errors",
     .usage = "[--by text|code] [--queue NAME] [--type TYPE] [--since TIME] [--limit N] [--json]",
-    .summary = "Shows what went wrong: for each error how many attempts ended so, how many tasks wait to be tried again or "
-               "are dead by it, when it was first and last seen, and at which task.",
+    .summary = "Shows errors in groups: how many attempts ended with each, how many tasks wait for their retry or "
+               "are dead, when it was first and last seen, and its last task.",
     .epilogue = "Examples:\n"
                 "  reeve errors --queue mail --since '2h ago'\n"
                 "  reeve retry --where 'status=dead error=\"no route to host\"'",
@@ -126,12 +126,10 @@ int command_errors(int argc, char **argv)
 	struct errors_options options = {0};
 	struct shared_options shared = {0};
 	struct reeve_client *client;
-	int operands, code;
+	int code;
 
-	if (!command_options(&table_of_options, &options, &shared, argc, argv, &operands, &code))
+	if (!command_only_options(&table_of_options, &options, &shared, argc, argv, &code))
 		return code;
-	if (operands > 0)
-		return command_usage(&table_of_options, "it takes no operands, and got \"%s\"", argv[1]);
 	if (problem(&options))
 		return command_usage(&table_of_options, "%s", problem(&options));
 	client = command_connect(&shared, &code);

@@ -269,7 +269,7 @@ int follow_tasks(
 	struct reeve_wait wait = {
 	    .timeout_ms = timeout_ms,
 	    .ended = take_ended,
-	    .looked = take_poll,
+	    .polled = take_poll,
 	    .arg = &following,
 	};
 	size_t pending = 0;
@@ -310,14 +310,15 @@ static const struct option_spec wait_specs[] = {
         .type = OPTION_DURATION,
         .offset = offsetof(struct wait_options, timeout_ms),
         .argument = "DURATION",
-        .help = "wait no longer than this; 0 only looks"},
+        .help = "maximum time to wait; 0: do not wait"},
     {.name = NULL},
 };
 
 static const struct option_table wait_table = {
     .program = "reeve wait",
     .usage = "ID... [--timeout DURATION] [--json]",
-    .summary = "Waits until all the tasks have ended and shows how. An ID of - reads more from standard input.",
+    .summary = "Waits until all these tasks have ended and shows their outcomes. The id - reads more ids from "
+               "standard input.",
     .epilogue = "Exit codes: 0 all completed, 1 one did not (or not in time), 2 wrong usage,\n"
                 "3 no manager reachable, or it refuses for now, 4 refused (no such task).\n"
                 "\n"

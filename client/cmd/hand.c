@@ -40,19 +40,19 @@ static const struct option_spec fetch_specs[] = {
         .offset = offsetof(struct fetch_options, queues),
         .argument = "Q[,Q]",
         .letter = 'q',
-        .help = "from these queues alone; may be given several times"},
+        .help = "only from these queues; can be repeated"},
     {.name = "type",
         .type = OPTION_LIST,
         .offset = offsetof(struct fetch_options, types),
         .argument = "T[,T]",
         .letter = 't',
-        .help = "of these types alone; may be given several times"},
+        .help = "only of these types; can be repeated"},
     {.name = "exclude",
         .type = OPTION_LIST,
         .offset = offsetof(struct fetch_options, exclude),
         .argument = "ID[,ID]",
         .letter = 'x',
-        .help = "not these tasks; may be given several times"},
+        .help = "not these tasks; can be repeated"},
     {.name = "number",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct fetch_options, most),
@@ -61,7 +61,7 @@ static const struct option_spec fetch_specs[] = {
         .max = 10000,
         .argument = "N",
         .letter = 'n',
-        .help = "so many at most"},
+        .help = "maximum number of tasks"},
     {.name = "wait",
         .type = OPTION_DURATION,
         .offset = offsetof(struct fetch_options, wait_ms),
@@ -69,20 +69,20 @@ static const struct option_spec fetch_specs[] = {
         .max = LONGEST_WAIT_MS,
         .argument = "DURATION",
         .letter = 'w',
-        .help = "how long to wait for one; 0 only looks"},
+        .help = "maximum time to wait for a task; 0: do not wait"},
     {.name = "name",
         .type = OPTION_TEXT,
         .offset = offsetof(struct fetch_options, name),
         .argument = "NAME",
-        .help = "as whom, for the audit; without it user@host"},
+        .help = "name of the client, for the audit; if not set, user@host"},
     {.name = NULL},
 };
 
 static const struct option_table fetch_table = {
     .program = "reeve fetch",
     .usage = "[--queue Q]... [--type T]... [--exclude ID]... [-n N] [--wait DURATION] [--json]",
-    .summary = "Takes tasks by hand: they are nobody else's until `reeve report` says how they ended, or their time is "
-               "over. The exit code is 1 if there is none in time.",
+    .summary = "Fetches tasks manually. No other worker gets them until `reeve report` reports their outcome or "
+               "they expire. The exit code is 1 if no task came in time.",
     .epilogue = "Example: reeve fetch --queue letters --wait 1m",
     .specs = fetch_specs,
 };
@@ -124,7 +124,7 @@ static int64_t *read_excluded(const struct option_list *list, int *code)
 		if (read_number(list->items[i], &ids[i]))
 			continue;
 		*code = command_usage(
-		    &fetch_table, "--exclude: \"%s\" is no task id; ids are whole numbers from 1", list->items[i]);
+		    &fetch_table, "--exclude: \"%s\" is not a task id; ids are whole numbers from 1", list->items[i]);
 		free(ids);
 		return NULL;
 	}
@@ -138,13 +138,11 @@ int command_fetch(int argc, char **argv)
 	struct reeve_failure failure = {0};
 	struct reeve_taken_list *list = NULL;
 	struct reeve_client *client;
-	int operands, code;
+	int code;
 	int64_t *excluded;
 
-	if (!command_options(&fetch_table, &options, &shared, argc, argv, &operands, &code))
+	if (!command_only_options(&fetch_table, &options, &shared, argc, argv, &code))
 		return code;
-	if (operands > 0)
-		return command_usage(&fetch_table, "it takes no operands, and got \"%s\"", argv[1]);
 	if (options.name && !*options.name)
 		return command_usage(&fetch_table, "--name is empty");
 	excluded = read_excluded(&options.exclude, &code);
@@ -196,28 +194,30 @@ struct report_options {
 #define REPORT_FIELD(field) .offset = offsetof(struct report_options, field)
 
 static const struct option_spec report_specs[] = {
-    {.name = "completed", .type = OPTION_FLAG, REPORT_FIELD(completed), .letter = 'c', .help = "it ended well, with RESULT"},
+    {.name = "completed", .type = OPTION_FLAG, REPORT_FIELD(completed), .letter = 'c', .help = "it succeeded, "
+                                                                                               "with RESULT"},
     {.name = "failed",
         .type = OPTION_TEXT,
         REPORT_FIELD(failed),
         .argument = "TEXT",
         .letter = 'f',
-        .help = "it failed, and why; it is tried again while it has attempts left"},
+        .help = "it failed, with this error; it is retried while it has attempts left"},
     {.name = "fatal",
         .type = OPTION_TEXT,
         REPORT_FIELD(fatal),
         .argument = "TEXT",
-        .help = "it failed for good, and why"},
+        .help = "it failed permanently, with this error"},
     {.name = "returned",
         .type = OPTION_FLAG,
         REPORT_FIELD(returned),
-        .help = "it is given back: that costs no attempt, and it is due at once"},
-    {.name = "remark", .type = OPTION_TEXT, REPORT_FIELD(remark), .argument = "TEXT", .help = "kept with the task"},
+        .help = "return it: this costs no attempt, and it is due at once"},
+    {.name = "remark", .type = OPTION_TEXT, REPORT_FIELD(remark), .argument = "TEXT", .help = "remark to keep "
+                                                                                              "with the task"},
     {.name = "error-code",
         .type = OPTION_TEXT,
         REPORT_FIELD(error_code),
         .argument = "WORD",
-        .help = "with --failed or --fatal: a short word for it"},
+        .help = "with --failed or --fatal: a short error code"},
     {.name = "stack",
         .type = OPTION_TEXT,
         REPORT_FIELD(stack),
@@ -227,23 +227,22 @@ static const struct option_spec report_specs[] = {
         .type = OPTION_TEXT,
         REPORT_FIELD(stage),
         .argument = "NAME",
-        .help = "with --completed: the stage of its pipeline that follows, \"end\": none; without it as the pipeline "
-                    "says"},
+        .help = "with --completed: the next stage of its pipeline; \"end\": none; if not set, the pipeline's"},
     {.name = "retry-in",
         .type = OPTION_DURATION,
         REPORT_FIELD(retry_in_ms),
         .min = 1,
         .max = LONGEST_WAIT_MS,
         .argument = "DURATION",
-        .help = "with --failed: try again after so long, whatever the task's policy says"},
+        .help = "with --failed: retry delay, instead of the task's policy"},
     {.name = NULL},
 };
 
 static const struct option_table report_table = {
     .program = "reeve report",
     .usage = "ID TOKEN --completed [RESULT|-] | --failed TEXT | --fatal TEXT | --returned [OPTION]...",
-    .summary = "Says how a task that `reeve fetch` took has ended. The exit code is 4 if the token does not hold the "
-               "task any more; nothing is changed then.",
+    .summary = "Reports the outcome of a task from `reeve fetch`. The exit code is 4 if the token has lost the "
+               "task; then nothing changes.",
     .epilogue = "Examples: reeve report 17 1795275061254669 --completed 'sent'\n"
                 "          reeve report 17 1795275061254669 --failed 'no paper' --retry-in 10m",
     .specs = report_specs,
@@ -258,9 +257,9 @@ static bool read_attempt(
 	if (operands < 2)
 		*code = command_usage(table, "which task, and its token? (`reeve fetch` told both)");
 	else if (!read_number(argv[1], id))
-		*code = command_usage(table, "\"%s\" is no task id; ids are whole numbers from 1", argv[1]);
+		*code = command_usage(table, "\"%s\" is not a task id; ids are whole numbers from 1", argv[1]);
 	else if (!read_number(argv[2], token))
-		*code = command_usage(table, "\"%s\" is no token; tokens are whole numbers from 1", argv[2]);
+		*code = command_usage(table, "\"%s\" is not a token; tokens are whole numbers from 1", argv[2]);
 	else
 		good = true;
 	return good;
@@ -309,14 +308,14 @@ static bool check_report(const struct report_options *options, int operands, cha
 		*code = command_usage(&report_table, "%s --completed, --failed, --fatal and --returned",
 		    outcomes ? "only one can be true of" : "how did it end? Give one of");
 	else if (options->completed ? operands > 3 : operands > 2)
-		*code = command_usage(&report_table, "\"%s\" is too much", argv[options->completed ? 4 : 3]);
+		*code = command_usage(&report_table, "unexpected argument \"%s\"", argv[options->completed ? 4 : 3]);
 	else if (!error && (options->error_code || options->stack))
-		*code = command_usage(&report_table, "%s goes with --failed or --fatal",
+		*code = command_usage(&report_table, "%s needs --failed or --fatal",
 		    options->error_code ? "--error-code" : "--stack");
 	else if (!options->failed && options->retry_in_ms)
-		*code = command_usage(&report_table, "--retry-in goes with --failed");
+		*code = command_usage(&report_table, "--retry-in needs --failed");
 	else if (!options->completed && options->stage)
-		*code = command_usage(&report_table, "--stage goes with --completed");
+		*code = command_usage(&report_table, "--stage needs --completed");
 	else
 		return true;
 	return false;
@@ -356,7 +355,7 @@ int command_report(int argc, char **argv)
 	if (client) {
 		code = reeve_report(client, &report, &failure) ? EXIT_OK : command_change_failed(&failure);
 		if (code == EXIT_OK && shared.json)
-			printf("{\"task_id\":%" PRId64 ",\"token\":%" PRId64 ",\"verdict\":\"accepted\"}\n", report.id,
+			printf("{\"task_id\":%" PRId64 ",\"token\":%" PRId64 ",\"status\":\"accepted\"}\n", report.id,
 			    report.token);
 	}
 	command_disconnect(client);
@@ -373,7 +372,7 @@ static const struct option_spec no_specs[] = {{.name = NULL}};
 static const struct option_table extend_table = {
     .program = "reeve extend",
     .usage = "ID TOKEN DURATION [--json]",
-    .summary = "Lets a task that `reeve fetch` took take so much longer from now, and says for how long it may.",
+    .summary = "Extends a task from `reeve fetch` by this time from now, and shows how long it can run.",
     .epilogue = "Example: reeve extend 17 1795275061254669 1h",
     .specs = no_specs,
 };
@@ -391,10 +390,10 @@ int command_extend(int argc, char **argv)
 	    !read_attempt(&extend_table, operands, argv, &id, &token, &code))
 		return code;
 	if (operands != 3)
-		return command_usage(&extend_table, "%s", operands < 3 ? "how much longer?" : "it takes three operands");
+		return command_usage(&extend_table, "%s", operands < 3 ? "the duration is missing" : "it takes three arguments");
 	if (!duration_parse(argv[3], &by_ms) || by_ms < 1 || by_ms > LONGEST_WAIT_MS)
 		return command_usage(&extend_table,
-		    "\"%s\" is no time to run; it must be a duration like 30s, 5m or 2h, from 1ms to 365d", argv[3]);
+		    "\"%s\" is not a time to run; it must be a duration like 30s, 5m or 2h, from 1ms to 365d", argv[3]);
 	client = command_connect_to_change(&shared, &code);
 	if (!client)
 		return code;

@@ -1,4 +1,4 @@
-/* SIGINT (Ctrl-C) and SIGTERM while a subcommand has calls in flight. */
+/* SIGINT (Ctrl-C) and SIGTERM while a command has calls in flight. */
 #ifndef REEVE_CLIENT_INTERRUPTS_H
 #define REEVE_CLIENT_INTERRUPTS_H
 

@@ -1,4 +1,4 @@
-/* `reeve metric`: numbers from applications, and the managers' own counters. Each action has options of its own. */
+/* `reeve metric put|list`: numbers from applications, and the managers' own counters. */
 #include "client/cmd/command.h"
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
@@ -20,7 +20,8 @@ static const struct option_spec no_specs[] = {{.name = NULL}};
 static const struct option_table put_table = {
     .program = "reeve metric put",
     .usage = "CATEGORY NAME VALUE",
-    .summary = "Sets a metric to a number. The last put wins, by the database's time. A negative VALUE needs \"--\" before it.",
+    .summary = "Sets a metric to a number. The last value wins, by the database's time. Put \"--\" before a "
+               "negative VALUE.",
     .epilogue = "Example: reeve metric put shop open-orders 17",
     .specs = no_specs,
 };
@@ -36,7 +37,7 @@ static bool number_parse(const char *text, double *value)
 	       !(errno == ERANGE && *value != 0 && fabs(*value) > 1);
 }
 
-static int metric_put(int argc, char **argv)
+int metric_put(int argc, char **argv)
 {
 	struct shared_options shared = {0};
 	struct reeve_failure failure = {0};
@@ -50,7 +51,7 @@ static int metric_put(int argc, char **argv)
 		return command_usage(&put_table, "it takes a CATEGORY, a NAME and a VALUE");
 	metric = (struct reeve_metric_value){.category = argv[1], .name = argv[2]};
 	if (!number_parse(argv[3], &metric.value))
-		return command_usage(&put_table, "VALUE: \"%s\" is no number", argv[3]);
+		return command_usage(&put_table, "VALUE: \"%s\" is not a number", argv[3]);
 	client = command_connect_to_change(&shared, &code);
 	if (!client)
 		return code;
@@ -66,8 +67,8 @@ static int metric_put(int argc, char **argv)
 static const struct option_table list_table = {
     .program = "reeve metric list",
     .usage = "[CATEGORY] [--json]",
-    .summary = "Lists metrics by category and name, with when each came to its value. Those of the category \"manager\" are the "
-               "managers' own counters, as MANAGER/COUNTER.",
+    .summary = "Lists metrics by category and name, with the time since each value changed. The category "
+               "\"manager\" has the managers' own counters, as MANAGER/COUNTER.",
     .epilogue = "Examples:\n"
                 "  reeve metric list shop\n"
                 "  reeve metric list manager --json",
@@ -128,7 +129,7 @@ static int list(struct reeve_client *client, const char *category, bool json)
 	return code;
 }
 
-static int metric_list(int argc, char **argv)
+int metric_list(int argc, char **argv)
 {
 	struct shared_options shared = {0};
 	struct reeve_client *client;
@@ -146,30 +147,4 @@ static int metric_list(int argc, char **argv)
 	code = list(client, operands ? argv[1] : NULL, shared.json);
 	reeve_client_destroy(client);
 	return code;
-}
-
-/*
- * The table of actions.
- */
-
-static const struct option_table metric_table = {
-    .program = "reeve metric",
-    .usage = "put|list [OPTION]...",
-    .summary = "Metrics: numbers of applications, kept by category and name, beside the managers' own counters.",
-    .epilogue = "  put CATEGORY NAME VALUE   sets one\n"
-                "  list [CATEGORY]           lists them\n"
-                "\n"
-                "`reeve metric WORD --help` says what each takes.\n"
-                "\n"
-                "Example:\n"
-                "  reeve metric put shop open-orders 17\n"
-                "  reeve metric list shop",
-    .specs = no_specs,
-};
-
-int command_metric(int argc, char **argv)
-{
-	static const struct command_word words[] = {{"put", metric_put}, {"list", metric_list}, {NULL}};
-
-	return command_words(&metric_table, "metrics", words, argc, argv);
 }

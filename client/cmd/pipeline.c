@@ -1,4 +1,4 @@
-/* `reeve pipeline`: stages that tasks run through. Each action is a subcommand with options of its own. */
+/* `reeve pipeline define|list|show`. */
 #include "client/cmd/backoff.h"
 #include "client/cmd/command.h"
 #include "client/cmd/pipeline_file.h"
@@ -17,7 +17,7 @@ static const struct option_spec no_specs[] = {{.name = NULL}};
 static const struct option_table show_table = {
     .program = "reeve pipeline show",
     .usage = "NAME [--json]",
-    .summary = "Shows a pipeline as it is defined now, with its stages.",
+    .summary = "Shows the current definition of a pipeline, with its stages.",
     .epilogue = "Example: reeve pipeline show images",
     .specs = no_specs,
 };
@@ -59,24 +59,23 @@ static void show_pipeline(const struct reeve_pipeline *pipeline)
 	table_destroy(table);
 }
 
-static int pipeline_show(int argc, char **argv)
+int pipeline_show(int argc, char **argv)
 {
 	struct shared_options shared = {0};
 	struct reeve_failure failure = {0};
 	struct reeve_pipeline *pipeline;
 	struct reeve_client *client;
-	int operands, code;
+	const char *name;
+	int code;
 
-	if (!command_options(&show_table, NULL, &shared, argc, argv, &operands, &code))
+	name = command_named(&show_table, NULL, &shared, "pipeline", argc, argv, &code);
+	if (!name)
 		return code;
-	if (operands != 1)
-		return command_usage(&show_table,
-		    operands ? "one pipeline at a time" : "which pipeline? (`reeve pipeline list` lists them)");
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;
 	code = EXIT_OK;
-	pipeline = reeve_pipeline_show(client, argv[1], &failure);
+	pipeline = reeve_pipeline_show(client, name, &failure);
 	if (!pipeline)
 		code = command_failed(&failure);
 	else if (shared.json)
@@ -94,8 +93,8 @@ static const struct option_table define_table = {
     .program = "reeve pipeline define",
     .usage = "FILE|- [--json]",
     .summary =
-        "Defines a pipeline, or replaces its definition: tasks under way go on as they began. The same again changes "
-        "nothing.",
+        "Defines a pipeline, or replaces its definition. Tasks that have begun keep the old one. The same "
+        "definition again changes nothing.",
     .epilogue = "The file is a JSON object: {\"name\": \"images\", \"max_steps\": 100, \"stages\": [\n"
                 "  {\"name\": \"fetch\", \"type\": \"http.get\", \"next\": \"shrink\", \"max_attempts\": 3,\n"
                 "   \"timeout\": \"30s\", \"backoff\": \"exp:1s:1h\", \"jitter\": 25, \"priority\": 5}, ...]}\n"
@@ -126,7 +125,7 @@ static int define(struct reeve_client *client, const struct reeve_pipeline *give
 	return EXIT_OK;
 }
 
-static int pipeline_define(int argc, char **argv)
+int pipeline_define(int argc, char **argv)
 {
 	struct shared_options shared = {0};
 	struct reeve_error error;
@@ -137,7 +136,7 @@ static int pipeline_define(int argc, char **argv)
 	if (!command_options(&define_table, NULL, &shared, argc, argv, &operands, &code))
 		return code;
 	if (operands != 1)
-		return command_usage(&define_table, operands ? "one file at a time" : "which file?");
+		return command_usage(&define_table, operands ? "one file at a time" : "the file is missing");
 	file = pipeline_file_read(argv[1], &error);
 	if (!file) {
 		command_log("%s: %s", argv[1], error.message);
@@ -156,7 +155,7 @@ static int pipeline_define(int argc, char **argv)
 static const struct option_table list_table = {
     .program = "reeve pipeline list",
     .usage = "[--json]",
-    .summary = "Lists pipelines by name, as they are defined now.",
+    .summary = "Lists the current definitions of pipelines by name.",
     .epilogue = "Example: reeve pipeline list --json",
     .specs = no_specs,
 };
@@ -176,19 +175,17 @@ static void list_row(struct table *table, const struct reeve_pipeline *pipeline)
 	table_text(table, pipeline->source);
 }
 
-static int pipeline_list(int argc, char **argv)
+int pipeline_list(int argc, char **argv)
 {
 	struct shared_options shared = {0};
 	struct reeve_failure failure = {0};
 	struct reeve_pipelines *pipelines;
 	struct reeve_client *client;
 	struct table *table;
-	int operands, code;
+	int code;
 
-	if (!command_options(&list_table, NULL, &shared, argc, argv, &operands, &code))
+	if (!command_only_options(&list_table, NULL, &shared, argc, argv, &code))
 		return code;
-	if (operands)
-		return command_usage(&list_table, "it takes no operands");
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;
@@ -209,30 +206,4 @@ static int pipeline_list(int argc, char **argv)
 	reeve_pipelines_free(pipelines);
 	reeve_client_destroy(client);
 	return code;
-}
-
-/* --- table of actions --------------------------------------------------------------------------------------------- */
-
-static const struct option_table pipeline_table = {
-    .program = "reeve pipeline",
-    .usage = "define|list|show [OPTION]...",
-    .summary = "Pipelines: tasks that pass through stages, the result of one being the input of the next.",
-    .epilogue = "  define FILE  defines one, or replaces its definition\n"
-                "  list         lists them by name\n"
-                "  show NAME    shows one with its stages\n"
-                "\n"
-                "`reeve pipeline WORD --help` says what each takes.\n"
-                "\n"
-                "Example:\n"
-                "  reeve pipeline define images.json\n"
-                "  reeve submit --pipeline images '{\"url\":\"https://example.org/a.jpg\"}' --wait",
-    .specs = no_specs,
-};
-
-int command_pipeline(int argc, char **argv)
-{
-	static const struct command_word words[] = {
-	    {"define", pipeline_define}, {"list", pipeline_list}, {"show", pipeline_show}, {NULL}};
-
-	return command_words(&pipeline_table, "pipelines", words, argc, argv);
 }

@@ -175,7 +175,7 @@ static bool read_object(const struct place *place, const char *prefix, const jso
 		while (field->name && strcmp(field->name, name) != 0)
 			field++;
 		if (!field->name)
-			return refuse(error, prefix, name, fields == stage_fields ? "is no field of a stage" : "is no field of a pipeline");
+			return refuse(error, prefix, name, fields == stage_fields ? "is not a field of a stage" : "is not a field of a pipeline");
 		problem = json_is_null(value) ? NULL : field->take(place, value);
 		if (problem)
 			return refuse(error, prefix, name, problem);
@@ -236,7 +236,7 @@ static bool read_file(struct pipeline_file *file, const char *path, struct reeve
 	if (!file->json && problem.line < 0)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s", problem.text);
 	if (!file->json)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "is no JSON: %s (line %d)", problem.text, problem.line);
+		return error_set(error, STATUS(INVALID_ARGUMENT), "is not JSON: %s (line %d)", problem.text, problem.line);
 	if (!json_is_object(file->json))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "must be a JSON object");
 	return read_object(&(struct place){file, 0}, "", file->json, pipeline_fields, error) && read_stages(file, error);

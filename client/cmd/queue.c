@@ -1,7 +1,4 @@
-/*
- * `reeve queue ACTION NAME`: start, stop, describe and others. Each action has its own options and so its own table;
- * the first argument that is the name of an action selects it.
- */
+/* `reeve queue describe|start|stop|pause|resume|purge|delete`. */
 #include "client/cmd/queue.h"
 
 #include "client/cmd/backoff.h"
@@ -19,36 +16,6 @@
 enum { POLL_AGAIN_MS = 200 };
 
 static const struct option_spec no_specs[] = {{.name = NULL}};
-
-static const struct option_table table = {
-    .program = "reeve queue",
-    .usage = "start|stop|pause|resume|purge|delete|describe|status|progress|set NAME [OPTION]... [--json]",
-    .summary = "Controls a queue: start (a new batch whose queue has autostart off, or a stopped or paused queue), stop "
-               "(running tasks are cancelled, waiting ones end dead, open batches end), pause (no task is taken any more, "
-               "running ones finish), resume, purge (what waits is cancelled), delete (its settings go). And shows it: "
-               "describe (its settings), status (what stands in it, its batch, its workers), progress (the same until all "
-               "has ended). And changes its settings: set.",
-    .epilogue = "`reeve queue set --help`, `reeve queue stop --help` and `reeve queue progress --help`\n"
-                "say what options they take.\n"
-                "\n"
-                "Examples: reeve queue pause mail\n"
-                "          reeve queue status mail --json\n"
-                "          reeve queue set mail --retry-limit 5 --backoff linear:3s --resting 5s",
-    .specs = no_specs,
-};
-
-const char *queue_operand(const struct option_table *of, int operands, char **argv, int *code)
-{
-	if (operands < 2)
-		*code = command_usage(of, "which queue?");
-	else if (operands > 2)
-		*code = command_usage(of, "one queue at a time; \"%s\" is too much", argv[3]);
-	else if (!*argv[2])
-		*code = command_usage(of, "the queue's name is empty");
-	else
-		return argv[2];
-	return NULL;
-}
 
 /*
  * describe
@@ -116,7 +83,7 @@ static void show_description(const struct reeve_queue_description *d)
 		show_setting("changed", "never: all of these are defaults");
 }
 
-int queue_describe(const char *queue, const struct shared_options *shared)
+int queue_print_settings(const char *queue, const struct shared_options *shared)
 {
 	struct reeve_failure failure = {0};
 	struct reeve_queue_description *description;
@@ -137,33 +104,27 @@ int queue_describe(const char *queue, const struct shared_options *shared)
 	return code;
 }
 
-static int describe(int argc, char **argv)
+static const struct option_table describe_table = {
+    .program = "reeve queue describe",
+    .usage = "NAME [--json]",
+    .summary = "Shows a queue's settings.",
+    .epilogue = "Example: reeve queue describe mail",
+    .specs = no_specs,
+};
+
+int queue_describe(int argc, char **argv)
 {
 	struct shared_options shared = {0};
 	const char *queue;
-	int operands, code;
+	int code;
 
-	if (!command_options(&table, NULL, &shared, argc, argv, &operands, &code))
-		return code;
-	queue = queue_operand(&table, operands, argv, &code);
-	return queue ? queue_describe(queue, &shared) : code;
+	queue = command_named(&describe_table, NULL, &shared, "queue", argc, argv, &code);
+	return queue ? queue_print_settings(queue, &shared) : code;
 }
 
 /*
  * start, stop, pause, resume, purge, delete
  */
-
-static const struct control {
-	const char *name, *done; /* for the message afterwards */
-	enum reeve_queue_action action;
-} controls[] = {
-    {"start", "started", REEVE_QUEUE_START},
-    {"stop", "stopped", REEVE_QUEUE_STOP},
-    {"pause", "paused", REEVE_QUEUE_PAUSE},
-    {"resume", "resumed", REEVE_QUEUE_RESUME},
-    {"purge", "purged", REEVE_QUEUE_PURGE},
-    {"delete", "deleted", REEVE_QUEUE_DELETE},
-};
 
 struct control_options {
 	bool wait;
@@ -174,21 +135,56 @@ static const struct option_spec stop_specs[] = {
         .type = OPTION_FLAG,
         .offset = offsetof(struct control_options, wait),
         .letter = 'w',
-        .help = "wait until all that ran or waited has ended"},
+        .help = "wait until all its tasks have ended"},
     {.name = NULL},
 };
 
-static const struct option_table stop_table = {
-    .program = "reeve queue stop",
-    .usage = "NAME [--wait] [--json]",
-    .summary = "Stops a queue: running tasks are cancelled, what waits ends dead with the code queue_stopped, and open "
-               "batches end. It goes on when the command is over, unless that waits; tasks submitted meanwhile are refused. "
-               "The next one that is submitted afterwards starts the queue again.",
-    .epilogue = "Example: reeve queue stop mail --wait",
-    .specs = stop_specs,
+static const struct control {
+	const char *verb, *done; /* `done`: for the message afterwards */
+	enum reeve_queue_action action;
+	struct option_table table;
+} controls[] = {
+    {"start", "started", REEVE_QUEUE_START,
+        {.program = "reeve queue start",
+            .usage = "NAME [--json]",
+            .summary = "Starts a stopped or paused queue, or the new batch of a queue whose autostart is off.",
+            .epilogue = "Example: reeve queue start mail",
+            .specs = no_specs}},
+    {"stop", "stopped", REEVE_QUEUE_STOP,
+        {.program = "reeve queue stop",
+            .usage = "NAME [--wait] [--json]",
+            .summary = "Stops a queue: running tasks are cancelled, waiting ones end dead with the code queue_stopped, and "
+                       "open batches end. Without --wait the command ends before that. Tasks that are submitted in the "
+                       "meantime are refused. The next one after it starts the queue again.",
+            .epilogue = "Example: reeve queue stop mail --wait",
+            .specs = stop_specs}},
+    {"pause", "paused", REEVE_QUEUE_PAUSE,
+        {.program = "reeve queue pause",
+            .usage = "NAME [--json]",
+            .summary = "Pauses a queue: no more of its tasks are started. Running ones finish.",
+            .epilogue = "Example: reeve queue pause mail",
+            .specs = no_specs}},
+    {"resume", "resumed", REEVE_QUEUE_RESUME,
+        {.program = "reeve queue resume",
+            .usage = "NAME [--json]",
+            .summary = "Resumes a paused queue.",
+            .epilogue = "Example: reeve queue resume mail",
+            .specs = no_specs}},
+    {"purge", "purged", REEVE_QUEUE_PURGE,
+        {.program = "reeve queue purge",
+            .usage = "NAME [--json]",
+            .summary = "Cancels all waiting tasks of a queue.",
+            .epilogue = "Example: reeve queue purge mail",
+            .specs = no_specs}},
+    {"delete", "deleted", REEVE_QUEUE_DELETE,
+        {.program = "reeve queue delete",
+            .usage = "NAME [--json]",
+            .summary = "Deletes the settings of a queue. Its tasks stay, and have the default settings.",
+            .epilogue = "Example: reeve queue delete mail",
+            .specs = no_specs}},
 };
 
-static void rest(void)
+static void wait_a_moment(void)
 {
 	nanosleep(&(struct timespec){.tv_nsec = POLL_AGAIN_MS * 1000000}, NULL);
 }
@@ -200,7 +196,7 @@ static bool wait_stopped(struct reeve_client *client, const char *queue, struct 
 	while (strcmp(controlled->state, "stopping") == 0) {
 		struct reeve_queue_status *status;
 
-		rest();
+		wait_a_moment();
 		status = reeve_queue_status(client, queue, failure);
 		if (!status)
 			return false;
@@ -234,21 +230,20 @@ static void print_controlled(
 		printf(": %s\n", stopping ? "being stopped" : control->done);
 }
 
-static int run_control(const struct control *control, int argc, char **argv)
+int queue_control(int argc, char **argv)
 {
-	bool stop = control->action == REEVE_QUEUE_STOP;
-	const struct option_table *of = stop ? &stop_table : &table;
 	struct control_options options = {0};
 	struct shared_options shared = {0};
 	struct reeve_failure failure = {0};
 	struct reeve_queue_controlled controlled;
+	const struct control *control = controls;
 	struct reeve_client *client;
 	const char *queue;
-	int operands, code;
+	int code;
 
-	if (!command_options(of, &options, &shared, argc, argv, &operands, &code))
-		return code;
-	queue = queue_operand(of, operands, argv, &code);
+	while (strcmp(control->verb, argv[0]) != 0)
+		control++;
+	queue = command_named(&control->table, &options, &shared, "queue", argc, argv, &code);
 	client = queue ? command_connect_to_change(&shared, &code) : NULL;
 	if (!client)
 		return code;
@@ -262,51 +257,4 @@ static int run_control(const struct control *control, int argc, char **argv)
 	}
 	command_disconnect(client);
 	return code;
-}
-
-/*
- * choice of the action
- */
-
-static const struct {
-	const char *name;
-	int (*run)(int argc, char **argv);
-} others[] = {
-    {"describe", describe},
-    {"status", queue_status},
-    {"progress", queue_progress},
-    {"set", queue_set},
-};
-
-/* Runs the action of this name; returns false if there is none. */
-static bool run_action(const char *name, int argc, char **argv, int *code)
-{
-	for (size_t i = 0; i < sizeof controls / sizeof *controls; i++) {
-		if (strcmp(controls[i].name, name) == 0) {
-			*code = run_control(&controls[i], argc, argv);
-			return true;
-		}
-	}
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-		if (strcmp(others[i].name, name) == 0) {
-			*code = others[i].run(argc, argv);
-			return true;
-		}
-	}
-	return false;
-}
-
-int command_queue(int argc, char **argv)
-{
-	struct shared_options shared = {0};
-	int operands, code;
-
-	for (int i = 1; i < argc; i++)
-		if (run_action(argv[i], argc, argv, &code))
-			return code;
-	if (!command_options(&table, NULL, &shared, argc, argv, &operands, &code))
-		return code;
-	if (operands == 0)
-		return command_usage(&table, "do what?");
-	return command_usage(&table, "\"%s\" is nothing that can be done with a queue", argv[1]);
 }

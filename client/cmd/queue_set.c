@@ -28,37 +28,38 @@ static const struct option_spec specs[] = {
         .min = -1,
         .max = 9999,
         .argument = "N",
-        .help = "attempts after the first, of tasks that don't say; -1: the default, 4"},
+        .help = "attempts after the first, for tasks that do not set it; -1: the default, 4"},
     {.name = "backoff",
         .type = OPTION_TEXT,
         FIELD(backoff),
-        .argument = BACKOFF_ARGUMENT "|default",
-        .help = "how the tasks' failed attempts rest, of those that don't say; a linear one without BASE begins with the "
-                    "resting period"},
+        .argument = "POLICY",
+        .help = "retry delays of tasks that do not set them: default, fixed:D, linear:STEP[:BASE], "
+                "exp:BASE[:CAP], poly:BASE[:EXPONENT] or list:D,D,…; a linear one without BASE begins with the "
+                "resting period"},
     {.name = "jitter",
         .type = OPTION_INTEGER,
         FIELD(jitter),
         .min = 0,
         .max = 100,
         .argument = "PERCENT",
-        .help = "with --backoff: so much of each rest, at most, is taken off at random; without it 25"},
+        .help = "with --backoff: maximum random part that is subtracted from each delay (default: 25)"},
     {.name = "resting",
         .type = OPTION_DURATION,
         FIELD(resting_ms),
         .max = LONGEST_PERIOD_MS,
         .argument = "DURATION",
-        .help = "a worker's slot rests so long between two of the queue's tasks; 0: not at all"},
+        .help = "time for which a worker's slot takes no task after one of the queue; 0: none"},
     {.name = "waiting",
         .type = OPTION_DURATION,
         FIELD(waiting_ms),
         .max = LONGEST_PERIOD_MS,
         .argument = "DURATION",
-        .help = "a worker waits so long, from its start on, before its first task of the queue; 0: not at all"},
+        .help = "time from a worker's start until its first task of the queue; 0: none"},
     {.name = "batches",
         .type = OPTION_TEXT,
         FIELD(batches),
         .argument = "yes|no",
-        .help = "its tasks make batches by themselves"},
+        .help = "create batches of its tasks automatically"},
     {.name = "autostart",
         .type = OPTION_TEXT,
         FIELD(autostart),
@@ -68,52 +69,52 @@ static const struct option_spec specs[] = {
         .type = OPTION_TEXT,
         FIELD(verbose),
         .argument = "yes|no",
-        .help = "the managers log each step of its tasks"},
+        .help = "log each step of its tasks in the managers' logs"},
     {.name = "callback",
         .type = OPTION_TEXT,
         FIELD(callback),
         .argument = "URL",
-        .help = "told of the begin and the end of each batch; \"\": nobody; turns batches on"},
+        .help = "URL to call at begin and end of each batch; \"\": none; turns batches on"},
     {.name = "callback-secret-file",
         .type = OPTION_TEXT,
         FIELD(secret_file),
         .argument = "FILE",
-        .help = "the first line is what those calls are signed with; \"\": they are not signed"},
+        .help = "file whose first line signs these calls; \"\": no signature"},
     {.name = "callback-tasks",
         .type = OPTION_TEXT,
         FIELD(callback_tasks),
         .argument = "yes|no",
-        .help = "the URL is told of each task's end, too"},
+        .help = "also call the URL at the end of each task"},
     {.name = "callback-type",
         .type = OPTION_TEXT,
         FIELD(callback_type),
         .argument = "TYPE",
-        .help = "a task of this type is submitted for each of them; \"\": none; turns batches on"},
+        .help = "submit a task of this type for each of these events; \"\": none; turns batches on"},
     {.name = "entry",
         .type = OPTION_TEXT,
         FIELD(entry),
         .argument = "TYPE",
-        .help = "a task of this type runs before the first of a batch; \"\": none; turns batches on"},
+        .help = "run a task of this type before the first of a batch; \"\": none; turns batches on"},
     {.name = "exit",
         .type = OPTION_TEXT,
         FIELD(exit),
         .argument = "TYPE",
-        .help = "a task of this type runs after the last of a batch; \"\": none; turns batches on"},
+        .help = "run a task of this type after the last of a batch; \"\": none; turns batches on"},
     {.name = "keep",
         .type = OPTION_LIST,
         FIELD(keep),
         .argument = "OUTCOME=DAYS[,…]",
-        .help = "how long the history keeps tasks that ended so: completed=30d, dead=90d, cancelled=default"},
+        .help = "retention by outcome: completed=30d, dead=90d, cancelled=default"},
     {.name = NULL},
 };
 
 static const struct option_table table = {
     .program = "reeve queue set",
     .usage = "NAME [OPTION]... [--json]",
-    .summary = "Changes settings of a queue; those that are not given stay. They go for tasks, batches and workers from then "
+    .summary = "Changes settings of a queue; the others stay. They apply to tasks, batches and workers from then "
                "on. `reeve queue describe NAME` shows them.",
     .epilogue = "Examples: reeve queue set mail --retry-limit 5 --backoff list:1m,5m,30m,2h\n"
-                "          reeve queue set night --autostart no --waiting 10s --resting 5s --backoff linear:3s\n"
+                "          reeve queue set night --autostart no --waiting 10s --resting 5s\n"
                 "          reeve queue set mail --keep completed=7d,dead=90d",
     .specs = specs,
 };
@@ -259,17 +260,15 @@ int queue_set(int argc, char **argv)
 	struct reeve_client *client;
 	struct change change = {0};
 	const char *queue;
-	int operands, code;
+	int code;
 
-	if (!command_options(&table, &options, &shared, argc, argv, &operands, &code))
-		return code;
-	queue = queue_operand(&table, operands, argv, &code);
+	queue = command_named(&table, &options, &shared, "queue", argc, argv, &code);
 	if (!queue)
 		return code;
 	if (!take_options(&options, &change, &error))
 		return command_usage(&table, "%s", error.message);
 	if (!change.fields)
-		return command_usage(&table, "what is to change?");
+		return command_usage(&table, "no setting is given");
 	client = command_connect_to_change(&shared, &code);
 	if (!client)
 		return code;
@@ -279,5 +278,5 @@ int queue_set(int argc, char **argv)
 	command_disconnect(client);
 	if (code != EXIT_OK)
 		return code;
-	return queue_describe(queue, &shared);
+	return queue_print_settings(queue, &shared);
 }

@@ -19,8 +19,8 @@ static const struct option_spec no_specs[] = {{.name = NULL}};
 static const struct option_table status_table = {
     .program = "reeve queue status",
     .usage = "NAME [--json]",
-    .summary = "Shows how a queue stands: its state, how many tasks wait, run and have ended, its batch (the open one, or the last) with "
-               "what is done and an estimate of the time it still needs, and the workers that serve it.",
+    .summary = "Shows a queue: its state, how many tasks wait, run and have ended, its open or last batch with an "
+               "estimate of the remaining time, and the workers that serve it.",
     .epilogue = "Example: reeve queue status mail --json",
     .specs = no_specs,
 };
@@ -37,10 +37,10 @@ static void write_batch(FILE *out, const struct reeve_batch *b)
 
 	fprintf(out, "batch %" PRId64 " ", b->id);
 	terminal_write_clean(out, b->name);
-	fprintf(out, ", %s: %" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " passed, %" PRId64 " failed; %s", b->state,
+	fprintf(out, ", %s: %" PRId64 " submitted, %" PRId64 " pending, %" PRId64 " completed, %" PRId64 " failed; %s", b->state,
 	    b->submitted, b->pending, b->success, b->failed, span(b->duration_ms, took, sizeof took));
 	if (b->pending > 0 && b->remaining_ms < 0)
-		fputs(", nobody can tell yet how long still", out);
+		fputs(", remaining time unknown", out);
 	else if (b->pending > 0)
 		fprintf(out, ", about %s left", span(b->remaining_ms, left, sizeof left));
 	fputc('\n', out);
@@ -49,7 +49,7 @@ static void write_batch(FILE *out, const struct reeve_batch *b)
 static void write_workers(FILE *out, const struct reeve_queue_status *s, int64_t now_us)
 {
 	static const struct column columns[] = {{"ID", COLUMN_NUMBER}, {"WORKER", COLUMN_TEXT}, {"STATE", COLUMN_WORD},
-	    {"DOING", COLUMN_WORD}, {"SINCE", COLUMN_NUMBER}, {"HOLDS", COLUMN_NUMBER}, {"OK", COLUMN_NUMBER},
+	    {"MODE", COLUMN_WORD}, {"SINCE", COLUMN_NUMBER}, {"HOLDS", COLUMN_NUMBER}, {"OK", COLUMN_NUMBER},
 	    {"FAILED", COLUMN_NUMBER}, {"UP", COLUMN_NUMBER}, {0}};
 	struct table *table = table_create(columns);
 	char age[32];
@@ -60,8 +60,8 @@ static void write_workers(FILE *out, const struct reeve_queue_status *s, int64_t
 		table_number(table, w->incarnation);
 		table_text(table, w->name);
 		table_text(table, w->state);
-		table_text(table, w->by_hand ? "by hand" : w->doing);
-		table_text(table, terminal_age(now_us, w->doing_since_us, age, sizeof age));
+		table_text(table, w->manual ? "manual" : w->mode);
+		table_text(table, terminal_age(now_us, w->mode_since_us, age, sizeof age));
 		table_number(table, w->holding);
 		table_number(table, w->succeeded);
 		table_number(table, w->failed);
@@ -72,7 +72,7 @@ static void write_workers(FILE *out, const struct reeve_queue_status *s, int64_t
 	else
 		fprintf(out, "no workers\n");
 	if (s->more_workers)
-		fprintf(out, "these are the first %zu; reeve workers --queue lists them all\n", s->n_workers);
+		fprintf(out, "these are the first %zu; reeve worker list --queue lists them all\n", s->n_workers);
 	table_destroy(table);
 }
 
@@ -99,11 +99,9 @@ int queue_status(int argc, char **argv)
 	struct reeve_queue_status *status;
 	struct reeve_client *client;
 	const char *queue;
-	int operands, code;
+	int code;
 
-	if (!command_options(&status_table, NULL, &shared, argc, argv, &operands, &code))
-		return code;
-	queue = queue_operand(&status_table, operands, argv, &code);
+	queue = command_named(&status_table, NULL, &shared, "queue", argc, argv, &code);
 	client = queue ? command_connect(&shared, &code) : NULL;
 	if (!client)
 		return code;
@@ -138,18 +136,18 @@ static const struct option_spec progress_specs[] = {
         .min = 100,
         .max = 24 * 3600 * 1000,
         .argument = "DURATION",
-        .help = "how often to look"},
-    {.name = "quiet", .type = OPTION_FLAG, FIELD(quiet), .letter = 'q', .help = "show only how it ends"},
-    {.name = "verbose", .type = OPTION_FLAG, FIELD(verbose), .letter = 'v', .help = "also show the tasks that run"},
+        .help = "poll interval"},
+    {.name = "quiet", .type = OPTION_FLAG, FIELD(quiet), .letter = 'q', .help = "show only the end"},
+    {.name = "verbose", .type = OPTION_FLAG, FIELD(verbose), .letter = 'v', .help = "also show running tasks"},
     {.name = NULL},
 };
 
 static const struct option_table progress_table = {
     .program = "reeve queue progress",
     .usage = "NAME [--once] [--every DURATION] [--quiet | --verbose] [--json]",
-    .summary = "Shows how a queue gets on, with a line for each worker, until nothing in it waits or runs (or it is stopped): "
-               "on a terminal over and over at one place, else whenever something has changed. With --json an object each "
-               "time, as `reeve queue status` writes it.",
+    .summary = "Shows the status of a queue, with a line for each worker, until none of its tasks waits or runs "
+               "(or it is stopped). On a terminal it is updated in place, elsewhere printed after each change. "
+               "With --json, an object each time, as from `reeve queue status`.",
     .epilogue = "Exit codes: 0 all has ended, 1 and tasks of its batch failed, others as usual.\n"
                 "\n"
                 "Example: reeve queue progress mail --every 5s",
@@ -282,15 +280,13 @@ int queue_progress(int argc, char **argv)
 	struct shared_options shared = {0};
 	struct reeve_client *client;
 	const char *queue;
-	int operands, code;
+	int code;
 
-	if (!command_options(&progress_table, &options, &shared, argc, argv, &operands, &code))
-		return code;
-	queue = queue_operand(&progress_table, operands, argv, &code);
+	queue = command_named(&progress_table, &options, &shared, "queue", argc, argv, &code);
 	if (!queue)
 		return code;
 	if (options.quiet && options.verbose)
-		return command_usage(&progress_table, "--quiet and --verbose exclude each other");
+		return command_usage(&progress_table, "--quiet and --verbose cannot be combined");
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;

@@ -25,45 +25,45 @@ static const struct option_spec specs[] = {
         .type = OPTION_TEXT,
         FIELD(cron),
         .argument = "EXPR",
-        .help = "when: minute, hour, day of month, month, day of week, as in \"1 0 * * 1-5\""},
+        .help = "cron expression: minute, hour, day of month, month, day of week, such as \"1 0 * * 1-5\""},
     {.name = "zone",
         .type = OPTION_TEXT,
         FIELD(zone),
         .argument = "TZ",
-        .help = "by the clocks of this time zone, as Europe/Berlin; without it UTC"},
+        .help = "time zone of the expression, such as Europe/Berlin; if not set, UTC"},
     {.name = "every",
         .type = OPTION_DURATION,
         FIELD(every_ms),
         .min = 100,
         .max = EVERY_MAX_MS,
         .argument = "DURATION",
-        .help = "when: at this interval"},
+        .help = "interval between runs"},
     {.name = "start",
         .type = OPTION_TIME,
         FIELD(start_us),
         .argument = "TIME",
         .help =
-            "the interval is counted from this time, which is the first one if it is still to come; without it from "
-            "now"},
-    {.name = "manual", .type = OPTION_FLAG, FIELD(manual), .help = "when: only by `reeve schedule run`"},
+            "time from which the interval counts, and the first run if it is in the future; if not set, now"},
+    {.name = "manual", .type = OPTION_FLAG, FIELD(manual), .help = "run only by `reeve schedule run`"},
     {.name = "missed",
         .type = OPTION_TEXT,
         FIELD(missed),
         .argument = "skip|one|all:N",
         .help =
-            "of runs whose time passed while no manager was there, none, the latest, or the latest N (1 to 1000) are "
-            "made up for; without it one"},
+            "which missed runs to make up for, when no manager was there: none, the latest, or the latest N (1 to "
+            "1000); if not set, one"},
     {.name = "overlap",
         .type = OPTION_TEXT,
         FIELD(overlap),
         .argument = "skip|queue|allow",
         .help =
-            "if the former run's task has not ended: no run, one when it has, or one beside it; without it queue"},
+            "if the task of the previous run has not ended: no run, one after it, or one at the same time; if not "
+            "set, queue"},
     {.name = "queue-action",
         .type = OPTION_TEXT,
         FIELD(queue_action),
         .argument = "start|stop|pause|resume",
-        .help = "no task is submitted: this is done with the queue that --queue names"},
+        .help = "instead of a task: an action on the queue that --queue names"},
     TASK_OPTION_SPECS_BUT(struct schedule_options, task, NULL, NULL),
     {.name = NULL},
 };
@@ -73,16 +73,14 @@ static const struct option_table add_table = {
     .usage =
         "NAME --cron EXPR [--zone TZ] | --every DURATION [--start TIME] | --manual  TYPE|--pipeline NAME [DETAILS|-] "
         "[OPTION]...",
-    .summary = "Adds a schedule, which submits a task of TYPE again and again, with any option of `reeve submit` (but "
-               "--at and "
-               "--version); or, with --queue-action, does something with a queue. A --key may have {name}, {date} and "
-               "{time} in "
-               "it; without it, it is {name}:{date} where a cron expression names one minute and one hour, else "
-               "{name}:{time}.",
+    .summary = "Adds a schedule, which submits a task of TYPE repeatedly, with any option of `reeve submit` "
+               "(except --at and --version); with --queue-action it acts on a queue instead. A --key can contain "
+               "{name}, {date} and {time}. If not set, it is {name}:{date} for a cron expression with one minute "
+               "and one hour, else {name}:{time}.",
     .epilogue =
         "Examples:\n"
-        "  reeve schedule add nightly --cron '1 0 * * *' --zone Europe/Berlin report '{\"days\":1}' --priority 5\n"
-        "  reeve schedule add poll --every 30s --start 2026-01-14T00:00:00Z fetch --overlap skip\n"
+        "  reeve schedule add nightly --cron '1 0 * * *' --zone Europe/Berlin report\n"
+        "  reeve schedule add poll --every 30s fetch --overlap skip\n"
         "  reeve schedule add close --cron '0 8 * * *' --queue-action stop --queue night\n"
         "  reeve schedule add cleanup --manual tidy",
     .specs = specs,
@@ -91,9 +89,8 @@ static const struct option_table add_table = {
 static const struct option_table edit_table = {
     .program = "reeve schedule edit",
     .usage = "NAME [TYPE [DETAILS|-]] [OPTION]...",
-    .summary = "Changes what is given of a schedule, and leaves the rest. If when it comes is changed it is planned "
-               "anew, from "
-               "now on; a paused one stays paused.",
+    .summary = "Changes the given parts of a schedule. A new cron expression, zone or interval counts from now "
+               "on. A paused schedule stays paused.",
     .epilogue = "Examples:\n"
                 "  reeve schedule edit nightly --cron '30 0 * * *'\n"
                 "  reeve schedule edit nightly --priority 0 --missed all:7\n"
@@ -139,7 +136,7 @@ static bool take_missed(struct definition *d, const char *text, struct reeve_err
 		    strncmp(text, "all:", 4) == 0 && text[4] >= '0' && text[4] <= '9' ? strtol(text + 4, &end, 10) : 0;
 		if (most < 1 || most > 1000 || errno || *end)
 			return error_set(error, STATUS(INVALID_ARGUMENT),
-			    "--missed: \"%.60s\" is none; it takes skip, one or all:N, N from 1 to 1000", text);
+			    "--missed: \"%.60s\" is invalid; it takes skip, one or all:N, N from 1 to 1000", text);
 		d->spec.missed = REEVE_MISSED_ALL;
 		d->spec.missed_most = (uint32_t)most;
 	}
@@ -164,7 +161,7 @@ static bool take_overlap(struct definition *d, const char *text, struct reeve_er
 	d->fields |= REEVE_SCHEDULE_OVERLAP;
 	d->spec.overlap = (enum reeve_run_overlap)word_number(words, text);
 	return d->spec.overlap || error_set(error, STATUS(INVALID_ARGUMENT),
-	                              "--overlap: \"%.60s\" is none; it takes skip, queue or allow", text);
+	                              "--overlap: \"%.60s\" is invalid; it takes skip, queue or allow", text);
 }
 
 static bool take_when(struct definition *d, const struct schedule_options *o, struct reeve_error *error)
@@ -172,7 +169,7 @@ static bool take_when(struct definition *d, const struct schedule_options *o, st
 	int ways = (o->cron != NULL) + (o->every_ms != 0) + o->manual;
 
 	if (ways > 1)
-		return wrong(error, "--cron, --every and --manual exclude each other");
+		return wrong(error, "--cron, --every and --manual cannot be combined");
 	if (o->cron && !*o->cron)
 		return wrong(error, "--cron is empty");
 	if (o->zone && !*o->zone)
@@ -237,9 +234,9 @@ static bool take_task(
 	if (problem)
 		return wrong(error, problem);
 	if (o->task.at_us != NOT_GIVEN)
-		return wrong(error, "--at makes no sense here: the schedule says when; --delay is taken");
+		return wrong(error, "--at cannot be used here: the schedule sets the time; use --delay");
 	if (o->task.version != NOT_GIVEN)
-		return wrong(error, "--version makes no sense here: each run has a key of its own");
+		return wrong(error, "--version cannot be used here: each run has its own key");
 	if (!task_options_growth(&o->task, &growth))
 		return error_set(error, STATUS(INVALID_ARGUMENT), "--backoff: %s", growth.message);
 	note_task_fields(d, &o->task);
@@ -265,9 +262,9 @@ static bool take_action(struct definition *d, const struct schedule_options *o, 
 	d->spec.queue_action = (enum reeve_queue_action)word_number(words, o->queue_action);
 	if (!d->spec.queue_action)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "--queue-action: \"%.60s\" is none; it takes start, stop, pause or resume", o->queue_action);
+		    "--queue-action: \"%.60s\" is invalid; it takes start, stop, pause or resume", o->queue_action);
 	if (d->fields & REEVE_SCHEDULE_TASK_TYPE)
-		return wrong(error, "--queue-action and a TYPE exclude each other");
+		return wrong(error, "--queue-action and a TYPE cannot be combined");
 	if (d->fields & task_fields & ~(unsigned)REEVE_SCHEDULE_TASK_QUEUE)
 		return wrong(error, "--queue-action takes no options of a task but --queue");
 	d->fields |= REEVE_SCHEDULE_QUEUE_ACTION;
@@ -306,7 +303,7 @@ static const char *addition_problem(const struct definition *d)
 	if (s->queue_action && !s->action_queue)
 		return "--queue-action needs a --queue";
 	if (!s->queue_action && !(d->fields & (REEVE_SCHEDULE_TASK_TYPE | REEVE_SCHEDULE_TASK_PIPELINE)))
-		return "which type? (or --pipeline, or --queue-action)";
+		return "the task's TYPE is missing (or --pipeline, or --queue-action)";
 	return NULL;
 }
 
@@ -377,7 +374,7 @@ static int define(const struct option_table *table, bool is_new, int argc, char 
 		return code;
 	if (!take_definition(&definition, &options, operands, argv, &error))
 		return command_usage(table, "%s", error.message);
-	problem = is_new ? addition_problem(&definition) : definition.fields ? NULL : "what is to change?";
+	problem = is_new ? addition_problem(&definition) : definition.fields ? NULL : "no change is given";
 	if (problem)
 		return command_usage(table, "%s", problem);
 	interrupts_hold();

@@ -48,7 +48,7 @@ static void time_line(const char *name, int64_t us)
 		line(name, terminal_time(us, text, sizeof text));
 }
 
-/* Writes "1 0 * * *", "every 30s" or "by hand". */
+/* Writes "1 0 * * *", "every 30s" or "manual". */
 static const char *when(const struct reeve_schedule_spec *spec, char *out, size_t size)
 {
 	char span[64];
@@ -58,7 +58,7 @@ static const char *when(const struct reeve_schedule_spec *spec, char *out, size_
 	else if (spec->every_ms)
 		snprintf(out, size, "every %s", duration_format(spec->every_ms, span, sizeof span));
 	else
-		snprintf(out, size, "by hand");
+		snprintf(out, size, "manual");
 	return out;
 }
 
@@ -122,7 +122,7 @@ static void print_last(const struct reeve_schedule *schedule)
 	if (schedule->last_task_id)
 		snprintf(task, sizeof task, ", task %" PRId64, schedule->last_task_id);
 	snprintf(text, sizeof text, "%s, %s%s%s", terminal_time(schedule->last_us, at, sizeof at),
-	    schedule->last_outcome, task, schedule->last_planned_us ? "" : ", by hand");
+	    schedule->last_outcome, task, schedule->last_planned_us ? "" : ", manual");
 	line("last", text);
 }
 
@@ -185,14 +185,14 @@ static const struct option_spec show_specs[] = {
         .max = PREVIEW_MAX,
         .argument = "N",
         .letter = 'n',
-        .help = "tell the next N planned times"},
+        .help = "show the next N scheduled times"},
     {.name = NULL},
 };
 
 static const struct option_table show_table = {
     .program = "reeve schedule show",
     .usage = "NAME [--next N] [--json]",
-    .summary = "Tells all of a schedule, and when it comes next. Times are shown in UTC.",
+    .summary = "Shows a schedule and its next run. Times are in UTC.",
     .epilogue = "Example: reeve schedule show nightly --next 5",
     .specs = show_specs,
 };
@@ -205,11 +205,9 @@ int schedule_show(int argc, char **argv)
 	struct reeve_schedule *schedule;
 	struct reeve_client *client;
 	const char *name;
-	int operands, code;
+	int code;
 
-	if (!command_options(&show_table, &options, &shared, argc, argv, &operands, &code))
-		return code;
-	name = schedule_operand(&show_table, operands, argv, &code);
+	name = command_named(&show_table, &options, &shared, "schedule", argc, argv, &code);
 	client = name ? command_connect(&shared, &code) : NULL;
 	if (!client)
 		return code;
@@ -233,8 +231,8 @@ static const struct option_table list_table = {
     .program = "reeve schedule list",
     .usage = "[--json]",
     .summary =
-        "Lists schedules by name: when they come, by whose clocks, what they do, when they come next, and what came of "
-        "the last run.",
+        "Lists schedules by name: their times and zones, what they do, their next run, and the outcome of the "
+        "last.",
     .epilogue = "Example: reeve schedule list --json | jq -r 'select(.paused).name'",
     .specs = no_specs,
 };
@@ -302,12 +300,10 @@ int schedule_list(int argc, char **argv)
 {
 	struct shared_options shared = {0};
 	struct reeve_client *client;
-	int operands, code;
+	int code;
 
-	if (!command_options(&list_table, NULL, &shared, argc, argv, &operands, &code))
+	if (!command_only_options(&list_table, NULL, &shared, argc, argv, &code))
 		return code;
-	if (operands > 0)
-		return command_usage(&list_table, "it takes no operands, and got \"%s\"", argv[1]);
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;
@@ -333,14 +329,14 @@ static const struct option_spec runs_specs[] = {
         .max = LONGEST_LIST,
         .argument = "N",
         .letter = 'n',
-        .help = "at most so many"},
+        .help = "maximum number of runs"},
     {.name = "before",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct runs_options, before),
         .min = 1,
         .max = INT64_MAX,
         .argument = "ID",
-        .help = "only runs with ids below this one, to page on"},
+        .help = "only runs with ids below this one, for paging"},
     {.name = NULL},
 };
 
@@ -348,8 +344,8 @@ static const struct option_table runs_table = {
     .program = "reeve schedule runs",
     .usage = "NAME [--limit N] [--before ID] [--json]",
     .summary =
-        "Lists what came of a schedule's runs, newest first: when they were planned and when they were dealt with, the "
-        "task and where it stands now. Those of a schedule that was removed are listed, too.",
+        "Lists the runs of a schedule, newest first: when they were scheduled and when they fired, and the task "
+        "with its current status. It also lists those of a removed schedule.",
     .epilogue = "Example: reeve schedule runs nightly --limit 7",
     .specs = runs_specs,
 };
@@ -363,7 +359,7 @@ static void runs_row(struct table *table, const struct reeve_schedule_run *run)
 	char text[40];
 
 	table_number(table, run->id);
-	table_text(table, run->planned_us ? terminal_time(run->planned_us, text, sizeof text) : "by hand");
+	table_text(table, run->planned_us ? terminal_time(run->planned_us, text, sizeof text) : "manual");
 	table_text(table, terminal_time(run->at_us, text, sizeof text));
 	table_text(table, run->outcome);
 	snprintf(text, sizeof text, "%" PRId64, run->task_id);
@@ -415,11 +411,9 @@ int schedule_runs(int argc, char **argv)
 	struct shared_options shared = {0};
 	struct reeve_client *client;
 	const char *name;
-	int operands, code;
+	int code;
 
-	if (!command_options(&runs_table, &options, &shared, argc, argv, &operands, &code))
-		return code;
-	name = schedule_operand(&runs_table, operands, argv, &code);
+	name = command_named(&runs_table, &options, &shared, "schedule", argc, argv, &code);
 	client = name ? command_connect(&shared, &code) : NULL;
 	if (!client)
 		return code;

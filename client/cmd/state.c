@@ -1,4 +1,4 @@
-/* `reeve queues`, `reeve workers` and `reeve stats`. */
+/* `reeve queue list`, `reeve worker list` and `reeve stats`. */
 #include "client/cmd/command.h"
 #include "client/cmd/executions.h"
 #include "client/cmd/table.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 /*
- * queues
+ * queue list
  */
 
 struct queues_options {
@@ -28,10 +28,10 @@ static const struct option_spec queues_specs[] = {
 };
 
 static const struct option_table queues_table = {
-    .program = "reeve queues",
+    .program = "reeve queue list",
     .usage = "[--queue NAME] [--json]",
-    .summary = "Shows for each queue and task type how many tasks are due (and since when the oldest), wait for their "
-               "time, are executing, and have failed and will be tried again.",
+    .summary = "Counts the tasks of each queue and type: due (with the age of the oldest), delayed, executing, "
+               "and failed (to be retried).",
     .specs = queues_specs,
 };
 
@@ -62,19 +62,17 @@ static void print_queues(const struct reeve_queues *queues, int64_t now_us)
 	table_destroy(table);
 }
 
-int command_queues(int argc, char **argv)
+int queue_list(int argc, char **argv)
 {
 	struct queues_options options = {0};
 	struct shared_options shared = {0};
 	struct reeve_failure failure = {0};
 	struct reeve_queues *queues;
 	struct reeve_client *client;
-	int operands, code;
+	int code;
 
-	if (!command_options(&queues_table, &options, &shared, argc, argv, &operands, &code))
+	if (!command_only_options(&queues_table, &options, &shared, argc, argv, &code))
 		return code;
-	if (operands > 0)
-		return command_usage(&queues_table, "it takes no operands, and got \"%s\"", argv[1]);
 	if (options.queue && !*options.queue)
 		return command_usage(&queues_table, "--queue is empty");
 	client = command_connect(&shared, &code);
@@ -94,7 +92,7 @@ int command_queues(int argc, char **argv)
 }
 
 /*
- * workers
+ * worker list
  */
 
 struct workers_options {
@@ -106,28 +104,27 @@ static const struct option_spec workers_specs[] = {
         .type = OPTION_FLAG,
         .offset = offsetof(struct workers_options, query.all),
         .letter = 'a',
-        .help = "also those that are gone, and hands that hold nothing"},
+        .help = "also workers that are gone, and pull clients without tasks"},
     {.name = "queue",
         .type = OPTION_TEXT,
         .offset = offsetof(struct workers_options, query.queue),
         .argument = "NAME",
         .letter = 'q',
-        .help = "only those that serve this queue"},
+        .help = "only workers that serve this queue"},
     {.name = NULL},
 };
 
 static const struct option_table workers_table = {
-    .program = "reeve workers",
+    .program = "reeve worker list",
     .usage = "[--all] [--queue NAME] [--json]",
     .summary =
-        "Shows the workers: whether each is running, paused or draining and since when, how many handlers it runs at "
-        "once, how many tasks it holds, has completed and has failed, how long it has been up, when it was last heard "
-        "of, and what it serves.",
+        "Lists workers: whether each is running, paused or draining and since when, its slots, its tasks, how "
+        "many attempts it has completed and failed, its uptime, its last heartbeat, and what it serves.",
     .specs = workers_specs,
 };
 
 static const struct column worker_columns[] = {{"ID", COLUMN_NUMBER}, {"NAME", COLUMN_TEXT}, {"STATE", COLUMN_WORD},
-    {"DOING", COLUMN_WORD}, {"SINCE", COLUMN_NUMBER}, {"SLOTS", COLUMN_NUMBER}, {"HOLDS", COLUMN_NUMBER},
+    {"MODE", COLUMN_WORD}, {"SINCE", COLUMN_NUMBER}, {"SLOTS", COLUMN_NUMBER}, {"HOLDS", COLUMN_NUMBER},
     {"OK", COLUMN_NUMBER}, {"FAILED", COLUMN_NUMBER}, {"UP", COLUMN_NUMBER}, {"HEARD", COLUMN_NUMBER}, {"QUEUES", COLUMN_TEXT}, {"TYPES", COLUMN_TEXT}, {"VERSION", COLUMN_WORD}, {0}};
 
 /* Returns "a,b,c", or "all". The caller must free() it. */
@@ -166,18 +163,18 @@ static void print_workers(const struct reeve_workers *workers, int64_t now_us)
 		table_coloured(table, worker->state, colour);
 		/* A pull client reports no state; for a worker that is gone, its end is known. */
 		bool gone = strcmp(worker->state, "gone") == 0;
-		bool went = strcmp(worker->doing, "left") == 0 || strcmp(worker->doing, "lost") == 0;
-		bool says = !worker->by_hand && (!gone || went);
+		bool went = strcmp(worker->mode, "left") == 0 || strcmp(worker->mode, "lost") == 0;
+		bool says = !worker->manual && (!gone || went);
 
-		table_coloured(table, worker->by_hand ? "by hand" : says ? worker->doing : "",
-		    says && strcmp(worker->doing, "running") != 0 && strcmp(worker->doing, "left") != 0 ? "\x1b[33m" : "");
-		table_text(table, says ? terminal_age(now_us, worker->doing_since_us, age, sizeof age) : "");
+		table_coloured(table, worker->manual ? "manual" : says ? worker->mode : "",
+		    says && strcmp(worker->mode, "running") != 0 && strcmp(worker->mode, "left") != 0 ? "\x1b[33m" : "");
+		table_text(table, says ? terminal_age(now_us, worker->mode_since_us, age, sizeof age) : "");
 		table_number(table, worker->concurrency);
 		table_number(table, worker->holding);
 		table_number(table, worker->succeeded);
 		table_number(table, worker->failed);
 		table_text(table, terminal_age(now_us, worker->registered_us, age, sizeof age));
-		table_text(table, worker->by_hand ? "" : terminal_age(now_us, worker->heartbeat_us, age, sizeof age));
+		table_text(table, worker->manual ? "" : terminal_age(now_us, worker->heartbeat_us, age, sizeof age));
 		table_text(table, queues);
 		table_text(table, types);
 		table_text(table, worker->version);
@@ -191,19 +188,17 @@ static void print_workers(const struct reeve_workers *workers, int64_t now_us)
 	table_destroy(table);
 }
 
-int command_workers(int argc, char **argv)
+int worker_list(int argc, char **argv)
 {
 	struct workers_options options = {0};
 	struct shared_options shared = {0};
 	struct reeve_failure failure = {0};
 	struct reeve_workers *workers;
 	struct reeve_client *client;
-	int operands, code;
+	int code;
 
-	if (!command_options(&workers_table, &options, &shared, argc, argv, &operands, &code))
+	if (!command_only_options(&workers_table, &options, &shared, argc, argv, &code))
 		return code;
-	if (operands > 0)
-		return command_usage(&workers_table, "it takes no operands, and got \"%s\"", argv[1]);
 	if (options.query.queue && !*options.query.queue)
 		return command_usage(&workers_table, "--queue is empty");
 	client = command_connect(&shared, &code);
@@ -236,32 +231,32 @@ static const struct option_spec stats_specs[] = {
         .type = OPTION_TEXT,
         .offset = offsetof(struct stats_options, by),
         .argument = "hour|type",
-        .help = "count the attempts that ended and their times, by the hour (UTC) or by queue and type"},
+        .help = "count ended attempts and their times, by hour (UTC) or by queue and type"},
     {.name = "since",
         .type = OPTION_TIME,
         .offset = offsetof(struct stats_options, query.since_us),
         .argument = "TIME",
-        .help = "with --by: only those that ended from this time on; the last day unless set"},
+        .help = "with --by: only attempts that ended from this time on; if not set, in the last day"},
     {.name = "queue",
         .type = OPTION_TEXT,
         .offset = offsetof(struct stats_options, query.queue),
         .argument = "NAME",
         .letter = 'q',
-        .help = "with --by: only this queue's"},
+        .help = "with --by: only this queue"},
     {.name = "type",
         .type = OPTION_TEXT,
         .offset = offsetof(struct stats_options, query.type),
         .argument = "TYPE",
         .letter = 't',
-        .help = "with --by: only this type's"},
+        .help = "with --by: only this type"},
     {.name = NULL},
 };
 
 static const struct option_table stats_table = {
     .program = "reeve stats",
     .usage = "[--by hour|type [--since TIME] [--queue NAME] [--type TYPE]] [--json]",
-    .summary = "Shows totals: live tasks, finished ones that are kept, workers, and the manager's own counters. With --by: "
-               "how many attempts ended, and how long they took.",
+    .summary = "Shows totals: live tasks, finished tasks that are kept, workers, and the manager's own counters. "
+               "With --by: how many attempts ended, and how long they took.",
     .epilogue = "Example: reeve stats --by hour --since '8h ago' --queue mail",
     .specs = stats_specs,
 };
@@ -338,12 +333,10 @@ int command_stats(int argc, char **argv)
 	struct stats_options options = {0};
 	struct shared_options shared = {0};
 	struct reeve_client *client;
-	int operands, code;
+	int code;
 
-	if (!command_options(&stats_table, &options, &shared, argc, argv, &operands, &code))
+	if (!command_only_options(&stats_table, &options, &shared, argc, argv, &code))
 		return code;
-	if (operands > 0)
-		return command_usage(&stats_table, "it takes no operands, and got \"%s\"", argv[1]);
 	if (stats_problem(&options))
 		return command_usage(&stats_table, "%s", stats_problem(&options));
 	client = command_connect(&shared, &code);

@@ -24,8 +24,8 @@ static const struct option_spec specs[] = {
         .type = OPTION_TEXT,
         FIELD(bulk),
         .argument = "FILE|-",
-        .help = "submit a file (or standard input) of JSON objects, one a line; the options above are then "
-                    "defaults for its lines"},
+        .help = "submit a file (or standard input) with one JSON object per line; the options above are the "
+                "defaults of its lines"},
     {.name = "wait",
         .type = OPTION_FLAG,
         FIELD(wait),
@@ -53,8 +53,8 @@ static const struct option_table table = {
                 "  reeve submit --pipeline images '{\"url\":\"https://example.org/a.jpg\"}' --wait\n"
                 "  reeve submit --bulk tasks.jsonl --queue night --wait\n"
                 "\n"
-                "Exit codes: 0 done, 1 a task did not complete (--wait), 2 wrong usage, 3 no manager\n"
-                "reachable, or it refuses for now, 4 refused.",
+                "Exit codes: 0 success, 1 a task did not complete (--wait), 2 wrong usage,\n"
+                "3 no manager reachable, or it refuses for now, 4 refused.",
     .specs = specs,
 };
 
@@ -153,7 +153,7 @@ static const char *usage_problem(const struct submit_options *options, int opera
 	if (options->bulk && operands > 1)
 		return "the details of --bulk stand in its lines";
 	if (!options->bulk && !task->pipeline && operands == 0)
-		return "which type?";
+		return "the task's TYPE is missing";
 	if (operands > 2)
 		return "one TYPE and one DETAILS are taken (details with blanks need quotes)";
 	return NULL;

@@ -38,24 +38,24 @@ static int64_t or_zero(int64_t number)
 static const char *said_by_stages(const struct task_options *options)
 {
 	if (given(options->max_attempts))
-		return "--max-attempts is given with a --pipeline, whose stages say that";
+		return "--max-attempts cannot be combined with --pipeline, whose stages set it";
 	if (given(options->retry_limit))
-		return "--retry-limit is given with a --pipeline, whose stages say that";
+		return "--retry-limit cannot be combined with --pipeline, whose stages set it";
 	if (given(options->timeout_ms))
-		return "--timeout is given with a --pipeline, whose stages say that";
+		return "--timeout cannot be combined with --pipeline, whose stages set it";
 	if (given(options->retry_base_ms))
-		return "--retry-base is given with a --pipeline, whose stages say that";
+		return "--retry-base cannot be combined with --pipeline, whose stages set it";
 	if (given(options->retry_max_ms))
-		return "--retry-max is given with a --pipeline, whose stages say that";
+		return "--retry-max cannot be combined with --pipeline, whose stages set it";
 	if (options->backoff)
-		return "--backoff is given with a --pipeline, whose stages say that";
-	return given(options->jitter) ? "--jitter is given with a --pipeline, whose stages say that" : NULL;
+		return "--backoff cannot be combined with --pipeline, whose stages set it";
+	return given(options->jitter) ? "--jitter cannot be combined with --pipeline, whose stages set it" : NULL;
 }
 
 const char *task_options_problem(const struct task_options *options)
 {
 	if (given(options->delay_ms) && given(options->at_us))
-		return "--delay and --at exclude each other";
+		return "--delay and --at cannot be combined";
 	if (given(options->at_us) && options->at_us < 0)
 		return "--at lies before 1970";
 	if (options->queue && !*options->queue)
@@ -65,9 +65,9 @@ const char *task_options_problem(const struct task_options *options)
 	if (options->source && !*options->source)
 		return "--source is empty";
 	if (given(options->max_attempts) && given(options->retry_limit))
-		return "--max-attempts and --retry-limit exclude each other";
+		return "--max-attempts and --retry-limit cannot be combined";
 	if (options->backoff && given(options->retry_base_ms))
-		return "--backoff and --retry-base exclude each other";
+		return "--backoff and --retry-base cannot be combined";
 	if (options->pipeline && !*options->pipeline)
 		return "--pipeline is empty";
 	return options->pipeline ? said_by_stages(options) : NULL;
@@ -85,7 +85,7 @@ bool task_options_growth(struct task_options *options, struct reeve_error *error
 		policy->jitter_percent = jitter == 0 ? -1 : jitter > 0 ? (int32_t)jitter : 0;
 	}
 	if (policy->max_ms && or_zero(options->retry_max_ms))
-		return error_set(error, STATUS(INVALID_ARGUMENT), "its CAP and --retry-max exclude each other");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "its CAP and --retry-max cannot be combined");
 	if (or_zero(options->retry_max_ms))
 		policy->max_ms = options->retry_max_ms;
 	return true;

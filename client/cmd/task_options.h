@@ -1,4 +1,4 @@
-/* The options that describe a task, for all subcommands that submit one, now or later. */
+/* The options that describe a task, for all commands that submit one, now or later. */
 #ifndef REEVE_CLIENT_TASK_OPTIONS_H
 #define REEVE_CLIENT_TASK_OPTIONS_H
 
@@ -25,46 +25,45 @@ extern const struct task_options task_options_none;
 /* The options' entries in an option table whose `target` struct has them as `member`. */
 #define TASK_OPTION_SPECS(target, member)                                                                              \
 	TASK_OPTION_SPECS_BUT(target, member,                                                                          \
-	    "due at this time: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), +5m",                          \
-	    "with --key: if N is greater than the version the key has, its task is run again as given now, after its " \
-	    "end if it is executing; if not, nothing changes")
+	    "time when it becomes due: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), +5m",                  \
+	    "with --key: if N is greater than the key's version, its task runs again with these settings, after its end if " \
+	    "it is executing; if not, nothing changes")
 
 /* The same, with the help of --at and --version: NULL if they are only known in order to refuse them with a reason. */
-#define TASK_OPTION_SPECS_BUT(target, member, says_at, says_version)                                                   \
-	TASK_OPTION(target, member.queue, "queue", OPTION_TEXT, 0, 0, "NAME", 'q',                                     \
-	    "the queue it goes to; without it \"default\""),                                                           \
+#define TASK_OPTION_SPECS_BUT(target, member, at_help, version_help)                                                   \
+	TASK_OPTION(target, member.queue, "queue", OPTION_TEXT, 0, 0, "NAME", 'q', "its queue; if not set, \"default\""), \
 	    TASK_OPTION(target, member.priority, "priority", OPTION_INTEGER, -1000000, 1000000, "N", 'p',              \
-	        "higher goes first; without it 0"),                                                                    \
+	        "higher priorities go first; if not set, 0"),                                                          \
 	    TASK_OPTION(target, member.delay_ms, "delay", OPTION_DURATION, 0, 0, "DURATION", 0,                        \
-	        "due so much later: 30s, 5m, 1h30m, 2d"),                                                              \
-	    TASK_OPTION(target, member.at_us, "at", OPTION_TIME, 0, 0, "TIME", 0, says_at),                            \
+	        "time from now until it becomes due: 30s, 5m, 1h30m, 2d"),                                             \
+	    TASK_OPTION(target, member.at_us, "at", OPTION_TIME, 0, 0, "TIME", 0, at_help),                            \
 	    TASK_OPTION(target, member.key, "key", OPTION_TEXT, 0, 0, "KEY", 'k',                                      \
-	        "idempotency key: if the queue knows it, nothing is made and the first task's id is printed"),         \
+	        "idempotency key: if the queue has it, no task is created and the first task's id is printed"),        \
 	    TASK_OPTION(target, member.key_ttl_ms, "key-ttl", OPTION_DURATION, 0, 0, "DURATION", 0,                    \
-	        "how long the key is kept; without it until a day after the task ended"),                              \
-	    TASK_OPTION(target, member.version, "version", OPTION_INTEGER, 1, INT64_MAX, "N", 0, says_version),        \
+	        "how long the key is kept; if not set, until a day after the task's end"),                             \
+	    TASK_OPTION(target, member.version, "version", OPTION_INTEGER, 1, INT64_MAX, "N", 0, version_help),        \
 	    TASK_OPTION(target, member.batch, "batch", OPTION_INTEGER, 1, INT64_MAX, "ID", 'b',                        \
-	        "the open batch that it is to be in; without --queue it goes to that batch's queue"),                  \
-	    TASK_OPTION(target, member.pipeline, "pipeline", OPTION_TEXT, 0, 0, "NAME", 0,                              \
-	        "the pipeline that it passes through, instead of a TYPE: its stages say type, attempts, time-out "     \
-	        "and rests"),                                                                                          \
+	        "its open batch; without --queue it goes to that batch's queue"),                                      \
+	    TASK_OPTION(target, member.pipeline, "pipeline", OPTION_TEXT, 0, 0, "NAME", 0,                             \
+	        "its pipeline, instead of a TYPE: the stages set type, attempts, timeout and retry delays"),           \
 	    TASK_OPTION(target, member.max_attempts, "max-attempts", OPTION_INTEGER, 1, 10000, "N", 0,                 \
-	        "attempts in all; without it the queue's, or 5"),                                                      \
+	        "maximum number of attempts; if not set, the queue's, or 5"),                                          \
 	    TASK_OPTION(target, member.retry_limit, "retry-limit", OPTION_INTEGER, 0, 9999, "N", 0,                    \
-	        "attempts after the first: the same as --max-attempts N + 1"),                                         \
+	        "attempts after the first: same as --max-attempts N + 1"),                                             \
 	    TASK_OPTION(target, member.timeout_ms, "timeout", OPTION_DURATION, 1, LONGEST_TIMEOUT_MS, "DURATION", 0,   \
-	        "how long an attempt may run; without it 1m"),                                                         \
+	        "how long an attempt may run; if not set, 1m"),                                                        \
 	    TASK_OPTION(target, member.retry_base_ms, "retry-base", OPTION_DURATION, 0, 0, "DURATION", 0,              \
-	        "the rest after the first failed attempt, doubled after each; without it 1s"),                         \
+	        "delay after the first failed attempt, doubled after each; if not set, 1s"),                           \
 	    TASK_OPTION(target, member.retry_max_ms, "retry-max", OPTION_DURATION, 0, 0, "DURATION", 0,                \
-	        "the longest rest; without it 1h, for fixed and list a year"),                                         \
-	    TASK_OPTION(target, member.backoff, "backoff", OPTION_TEXT, 0, 0, BACKOFF_ARGUMENT, 0,                     \
-	        "how the rest after the n-th failed attempt grows: D; BASE + (n - 1) STEP; BASE doubled each time, "   \
-	        "at most CAP; BASE times n to the EXPONENT (2); the n-th D of a list, then its last"),                 \
+	        "maximum delay; if not set, 1h, for fixed and list a year"),                                           \
+	    TASK_OPTION(target, member.backoff, "backoff", OPTION_TEXT, 0, 0, "POLICY", 0,                             \
+	        "retry delays: fixed:D, linear:STEP[:BASE], exp:BASE[:CAP], poly:BASE[:EXPONENT] or list:D,D,…; the delay after " \
+	        "the n-th failed attempt is D; BASE + (n - 1) STEP; BASE doubled each time, up to CAP; BASE times n to the " \
+	        "EXPONENT (2); the n-th D, then the last"),                                                            \
 	    TASK_OPTION(target, member.jitter, "jitter", OPTION_INTEGER, 0, 100, "PERCENT", 0,                         \
-	        "at most so much of a rest is taken off at random; without it 25"),                                    \
+	        "maximum random part that is subtracted from each delay; if not set, 25"),                             \
 	    TASK_OPTION(target, member.source, "source", OPTION_TEXT, 0, 0, "NAME", 0,                                 \
-	        "who posts it, for the record; without it user@host")
+	        "the submitter, for the record; if not set, user@host")
 
 #define TASK_OPTION(target, field, called, kind, least, most, value, short_form, says)                                 \
 	{                                                                                                              \

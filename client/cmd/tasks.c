@@ -184,19 +184,19 @@ static const struct option_spec list_specs[] = {
         .offset = offsetof(struct list_options, status),
         .argument = "STATUS",
         .letter = 's',
-        .help = "only these: queued, executing, failed, completed, dead or cancelled"},
+        .help = "only tasks with this status: queued, executing, failed, completed, dead or cancelled"},
     {.name = "queue",
         .type = OPTION_TEXT,
         .offset = offsetof(struct list_options, queue),
         .argument = "NAME",
         .letter = 'q',
-        .help = "only this queue's"},
+        .help = "only tasks of this queue"},
     {.name = "type",
         .type = OPTION_TEXT,
         .offset = offsetof(struct list_options, type),
         .argument = "TYPE",
         .letter = 't',
-        .help = "only this type's"},
+        .help = "only tasks of this type"},
     {.name = "where",
         .type = OPTION_TEXT,
         .offset = offsetof(struct list_options, where),
@@ -208,7 +208,7 @@ static const struct option_spec list_specs[] = {
         .min = 1,
         .max = INT64_C(3153600000000),
         .argument = "DURATION",
-        .help = "only executing ones whose attempt began at least so long ago"},
+        .help = "only executing tasks whose attempt began this long ago or earlier"},
     {.name = "limit",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct list_options, limit),
@@ -217,7 +217,7 @@ static const struct option_spec list_specs[] = {
         .max = LONGEST_LIST,
         .argument = "N",
         .letter = 'n',
-        .help = "at most so many"},
+        .help = "maximum number of tasks"},
     {.name = NULL},
 };
 
@@ -339,17 +339,15 @@ int command_list(int argc, char **argv)
 	struct reeve_filter filter = {0};
 	struct reeve_error error = {0};
 	struct where where = {0};
-	int operands, code;
+	int code;
 
-	if (!command_options(&list_table, &options, &shared, argc, argv, &operands, &code))
+	if (!command_only_options(&list_table, &options, &shared, argc, argv, &code))
 		return code;
-	if (operands > 0)
-		return command_usage(&list_table, "it takes no operands, and got \"%s\"", argv[1]);
 	if (options.status) {
 		filter.status = reeve_task_status_by_name(options.status);
 		if (filter.status == REEVE_TASK_ANY)
 			return command_usage(&list_table,
-			    "--status: \"%s\" is none; it takes queued, executing, failed, completed, dead or "
+			    "--status: \"%s\" is invalid; it takes queued, executing, failed, completed, dead or "
 			    "cancelled",
 			    options.status);
 	}
@@ -386,7 +384,8 @@ static const struct option_spec audit_specs[] = {
         .type = OPTION_TIME,
         .offset = offsetof(struct audit_options, since_us),
         .argument = "TIME",
-        .help = "only from this time on: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), \"5m ago\""},
+        .help = "only events from this time on: 2026-01-14T08:00:00Z, \"2026-01-14 08:00\" (local time), \"5m "
+                "ago\""},
     {.name = "limit",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct audit_options, limit),
@@ -394,16 +393,17 @@ static const struct option_spec audit_specs[] = {
         .max = 100000,
         .argument = "N",
         .letter = 'n',
-        .help = "the newest N events; 1000 unless set"},
-    {.name = "all", .type = OPTION_FLAG, .offset = offsetof(struct audit_options, all), .letter = 'a', .help = "all events, however many"},
+        .help = "the newest N events; if not set, 1000"},
+    {.name = "all", .type = OPTION_FLAG, .offset = offsetof(struct audit_options, all), .letter = 'a', .help = "all "
+                                                                                                               "events"},
     {.name = NULL},
 };
 
 static const struct option_table audit_table = {
     .program = "reeve audit",
     .usage = "[ID] [--since TIME] [--limit N | --all] [--json]",
-    .summary = "Shows the newest events of one task, or of all tasks, workers, queues and schedules, in the order of time: "
-               "the newest is last.",
+    .summary = "Shows the newest events of one task, or of all tasks, workers, queues and schedules, by time: the "
+               "newest is last.",
     .epilogue = "Examples:\n"
                 "  reeve audit 17\n"
                 "  reeve audit --limit 20\n"
@@ -519,7 +519,7 @@ int command_audit(int argc, char **argv)
 	if (operands > 1)
 		return command_usage(&audit_table, "one task at a time");
 	if (options.all && options.limit)
-		return command_usage(&audit_table, "--all and --limit exclude each other");
+		return command_usage(&audit_table, "--all and --limit cannot be combined");
 	if (operands == 1) {
 		size_t count;
 		int64_t *ids = command_ids(&audit_table, operands, argv, &count, &code);

@@ -1,5 +1,5 @@
 /*
- * Cancel, Kill, Retry and Update, for tasks selected by ids or by a filter. The answers of the four calls are different
+ * Cancel, Discard, Retry and Update, for tasks selected by ids or by a filter. The answers of the four calls are different
  * messages with the same fields.
  */
 #include "client/lib/internal.h"
@@ -18,7 +18,7 @@ static bool count_fits(size_t count, struct reeve_failure *failure)
 	return fail(failure, STATUS(INVALID_ARGUMENT), "ids: 1 to %d may be given at once", REEVE_MAX_BATCH);
 }
 
-_Static_assert(sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__KillResponse) &&
+_Static_assert(sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__DiscardResponse) &&
         sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__RetryResponse) &&
         sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__UpdateResponse),
     "the responses of changes have the same fields");
@@ -97,16 +97,16 @@ static struct reeve_changes *cancel_tasks(struct reeve_client *client, const str
 	return change(client, "Cancel", &request.base, failure);
 }
 
-static struct reeve_changes *kill_tasks(struct reeve_client *client, const struct selection *selection, const char *reason,
+static struct reeve_changes *discard_tasks(struct reeve_client *client, const struct selection *selection, const char *reason,
     struct reeve_failure *failure)
 {
-	Reeve__V1__KillRequest request = REEVE__V1__KILL_REQUEST__INIT;
+	Reeve__V1__DiscardRequest request = REEVE__V1__DISCARD_REQUEST__INIT;
 	struct where_message room;
 
 	SELECT(&request, selection, &room);
 	if (reason)
 		request.reason = (char *)reason;
-	return change(client, "Kill", &request.base, failure);
+	return change(client, "Discard", &request.base, failure);
 }
 
 static struct reeve_changes *retry_tasks(struct reeve_client *client, const struct selection *selection, bool executing,
@@ -144,10 +144,10 @@ struct reeve_changes *reeve_cancel(
 	                                  : NULL;
 }
 
-struct reeve_changes *reeve_kill(
+struct reeve_changes *reeve_discard(
     struct reeve_client *client, const int64_t *ids, size_t count, const char *reason, struct reeve_failure *failure)
 {
-	return count_fits(count, failure) ? kill_tasks(client, &(struct selection){ids, count, NULL, false}, reason, failure)
+	return count_fits(count, failure) ? discard_tasks(client, &(struct selection){ids, count, NULL, false}, reason, failure)
 	                                  : NULL;
 }
 
@@ -179,10 +179,10 @@ struct reeve_changes *reeve_cancel_where(struct reeve_client *client, const stru
 	return cancel_tasks(client, &(struct selection){NULL, 0, where, dry_run}, reason, failure);
 }
 
-struct reeve_changes *reeve_kill_where(struct reeve_client *client, const struct reeve_where *where, bool dry_run,
+struct reeve_changes *reeve_discard_where(struct reeve_client *client, const struct reeve_where *where, bool dry_run,
     const char *reason, struct reeve_failure *failure)
 {
-	return kill_tasks(client, &(struct selection){NULL, 0, where, dry_run}, reason, failure);
+	return discard_tasks(client, &(struct selection){NULL, 0, where, dry_run}, reason, failure);
 }
 
 struct reeve_changes *reeve_retry_where(

@@ -36,7 +36,7 @@ static const char *pipeline_problem(const struct reeve_task_spec *spec, char *ou
 
 	if (!field)
 		return NULL;
-	snprintf(out, size, "%s is given with a pipeline, whose stages say that", field);
+	snprintf(out, size, "%s cannot be combined with a pipeline, whose stages set it", field);
 	return out;
 }
 
@@ -182,7 +182,7 @@ const char *spec_problem(const struct reeve_task_spec *spec, size_t max_details,
 	else if (spec->max_attempts > MAX_ATTEMPTS)
 		snprintf(out, size, "max_attempts is %" PRIu32 ", not from 1 to 10000", spec->max_attempts);
 	else if (spec->delay_ms && spec->run_at_us)
-		snprintf(out, size, "delay and run_at exclude each other");
+		snprintf(out, size, "delay and run_at cannot be combined");
 	else if (spec->run_at_us < 0)
 		snprintf(out, size, "run_at lies before 1970");
 	else

@@ -42,7 +42,7 @@ static int64_t come(struct reeve_client *client, const char *name, struct reeve_
 	request.pid = getpid();
 	request.concurrency = 1;
 	request.version = (char *)REEVE_VERSION;
-	request.by_hand = true;
+	request.manual = true;
 	response = (Reeve__V1__RegisterResponse *)ask(client, "Register", &request.base, 0, failure);
 	if (!response)
 		return 0;
@@ -60,7 +60,7 @@ static void go(struct reeve_client *client, int64_t incarnation)
 	ProtobufCMessage *response;
 
 	request.incarnation = incarnation;
-	request.reason = (char *)"by hand; nothing was taken";
+	request.reason = (char *)"manual; nothing was fetched";
 	response = rpc_client_call(
 	    client->rpc, &reeve__v1__worker_service__descriptor, "Leave", &request.base, &options, NULL);
 	if (response)
@@ -105,7 +105,7 @@ static struct reeve_taken_list *make_result(int64_t incarnation, Reeve__V1__Fetc
  * claimed what it had read. */
 static bool is_unsure(const Reeve__V1__FetchResponse *response)
 {
-	return response->n_assignments == 0 && response->again_in_ms > 0 && response->again_in_ms <= UNSURE_REST_MS;
+	return response->n_assignments == 0 && response->retry_after_ms > 0 && response->retry_after_ms <= UNSURE_REST_MS;
 }
 
 /* Sends Fetches until one returns tasks, or the time is over and the manager is sure that no task waits. The manager
@@ -146,7 +146,7 @@ static Reeve__V1__FetchResponse *fetch_until(struct reeve_client *client, const 
 			return response;
 		}
 		if (is_unsure(response))
-			usleep((useconds_t)response->again_in_ms * 1000);
+			usleep((useconds_t)response->retry_after_ms * 1000);
 		reeve__v1__fetch_response__free_unpacked(response, NULL);
 	}
 }
@@ -186,7 +186,7 @@ bool reeve_report(struct reeve_client *client, const struct reeve_report *report
 	Reeve__V1__Result result = REEVE__V1__RESULT__INIT, *results[] = {&result};
 	Reeve__V1__ReportRequest request = REEVE__V1__REPORT_REQUEST__INIT;
 	Reeve__V1__ReportResponse *response;
-	Reeve__V1__Verdict verdict;
+	Reeve__V1__ResultStatus status;
 	bool good;
 
 	if (report->outcome < REEVE_OUTCOME_COMPLETED || report->outcome > REEVE_OUTCOME_RETURNED)
@@ -214,28 +214,28 @@ bool reeve_report(struct reeve_client *client, const struct reeve_report *report
 	request.n_results = 1;
 	request.results = results;
 	response = (Reeve__V1__ReportResponse *)ask(client, "Report", &request.base, 0, failure);
-	for (int tries = 1; tries < REPORT_TRIES && response && response->n_judged == 1 &&
-	    response->judged[0]->verdict == REEVE__V1__VERDICT__VERDICT_LATER; tries++) {
+	for (int tries = 1; tries < REPORT_TRIES && response && response->n_acks == 1 &&
+	    response->acks[0]->status == REEVE__V1__RESULT_STATUS__RESULT_LATER; tries++) {
 		reeve__v1__report_response__free_unpacked(response, NULL);
 		usleep(REPORT_REST_US);
 		response = (Reeve__V1__ReportResponse *)ask(client, "Report", &request.base, 0, failure);
 	}
 	if (!response)
 		return false;
-	if (response->n_judged == 1) {
-		verdict = response->judged[0]->verdict;
-		good = verdict == REEVE__V1__VERDICT__VERDICT_ACCEPTED;
-		if (verdict == REEVE__V1__VERDICT__VERDICT_LOST)
+	if (response->n_acks == 1) {
+		status = response->acks[0]->status;
+		good = status == REEVE__V1__RESULT_STATUS__RESULT_ACCEPTED;
+		if (status == REEVE__V1__RESULT_STATUS__RESULT_LOST)
 			fail(failure, STATUS(FAILED_PRECONDITION),
 			    "task %" PRId64 " is not held by token %" PRId64
 			    ": the attempt has expired, was taken away or has ended, or never was; nothing was changed",
 			    report->id, report->token);
-		else if (verdict == REEVE__V1__VERDICT__VERDICT_LATER)
-			fail(failure, STATUS(UNAVAILABLE), "task %" PRId64 ": %s", report->id, response->judged[0]->note);
+		else if (status == REEVE__V1__RESULT_STATUS__RESULT_LATER)
+			fail(failure, STATUS(UNAVAILABLE), "task %" PRId64 ": %s", report->id, response->acks[0]->note);
 		else if (!good)
-			fail(failure, STATUS(INVALID_ARGUMENT), "task %" PRId64 ": %s", report->id, response->judged[0]->note);
+			fail(failure, STATUS(INVALID_ARGUMENT), "task %" PRId64 ": %s", report->id, response->acks[0]->note);
 	} else {
-		good = fail(failure, STATUS(INTERNAL), "the manager answered %zu verdicts to one result", response->n_judged);
+		good = fail(failure, STATUS(INTERNAL), "the manager answered %zu verdicts to one result", response->n_acks);
 	}
 	reeve__v1__report_response__free_unpacked(response, NULL);
 	return good;

@@ -54,7 +54,7 @@ static bool take_ended(struct waiting *waiting, size_t from, size_t n, bool *gon
 }
 
 /* Polls up to REEVE_MAX_BATCH ids from index `from` on. Removes the *n_ended of them that have ended from the array. */
-static bool look(struct waiting *waiting, size_t from, int64_t wait_ms, size_t *n_ended, struct reeve_failure *failure)
+static bool poll_once(struct waiting *waiting, size_t from, int64_t wait_ms, size_t *n_ended, struct reeve_failure *failure)
 {
 	size_t n = waiting->count - from < REEVE_MAX_BATCH ? waiting->count - from : REEVE_MAX_BATCH;
 	Reeve__V1__WaitRequest request = REEVE__V1__WAIT_REQUEST__INIT;
@@ -92,7 +92,7 @@ static bool poll_over(struct waiting *waiting, struct reeve_failure *failure)
 		size_t n = waiting->count - from < REEVE_MAX_BATCH ? waiting->count - from : REEVE_MAX_BATCH;
 		size_t n_ended;
 
-		if (!look(waiting, from, 0, &n_ended, failure))
+		if (!poll_once(waiting, from, 0, &n_ended, failure))
 			return false;
 		if (n_ended == 0)
 			from += n;
@@ -109,9 +109,9 @@ static bool poll_until(struct waiting *waiting, int64_t end_ms, int64_t poll_ms,
 
 		if (left <= 0)
 			return poll_over(waiting, failure);
-		if (!look(waiting, 0, left < poll_ms ? left : poll_ms, &n_ended, failure))
+		if (!poll_once(waiting, 0, left < poll_ms ? left : poll_ms, &n_ended, failure))
 			return false;
-		if (waiting->wait->looked && !waiting->wait->looked(waiting->wait->arg, waiting->count))
+		if (waiting->wait->polled && !waiting->wait->polled(waiting->wait->arg, waiting->count))
 			return true;
 		/* A manager may answer early with nothing; do not poll it in a tight loop. */
 		if (n_ended == 0 && waiting->count > 0 && clock_monotonic_ms() - begin < REST_MS && left > REST_MS &&

@@ -14,7 +14,7 @@ static void measure_from_message(struct reeve_check_measure *measure, const Reev
 	measure->count = message->count;
 	measure->longest_ms = message->longest_ms;
 	measure->n_examples = message->n_examples;
-	measure->looked_at = message->looked_at;
+	measure->examined = message->examined;
 	measure->examples = allocate(message->n_examples, sizeof *measure->examples);
 	for (size_t i = 0; i < message->n_examples; i++) {
 		const Reeve__V1__CheckExample *example = message->examples[i];

@@ -152,7 +152,7 @@ struct rpc_client *rpc_client_create(const struct rpc_client_options *options, s
 		error_set(error, STATUS(RESOURCE_EXHAUSTED), "no thread for a client");
 		goto failed;
 	}
-	client->keeper_runs = true;
+	client->control_runs = true;
 	return client;
 
 failed:
@@ -174,7 +174,7 @@ void rpc_client_destroy(struct rpc_client *client)
 	}
 	client_wake_control(client);
 	client_unlock(client);
-	if (client->keeper_runs)
+	if (client->control_runs)
 		pthread_join(client->control_thread, NULL);
 	for (int i = 0; i < client->n_managers; i++)
 		manager_destroy(&client->managers[i]);

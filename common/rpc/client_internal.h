@@ -36,7 +36,7 @@ struct manager {
 	 * After each round the name is looked up again, while dialing continues. */
 	char *host, *port;
 	struct lookup *lookup;
-	bool looked_up; /* the lookup has ended; its addresses are not copied yet */
+	bool lookup_done; /* the lookup has ended; its addresses are not copied yet */
 	char addresses[LOOKUP_ADDRESSES_MAX][LOOKUP_ADDRESS_BYTES];
 	int n_addresses, next_address;
 	nng_stream_dialer *dialer; /* NULL until an address is known */
@@ -115,7 +115,7 @@ struct rpc_client {
 	pthread_cond_t work_changed;  /* on the monotonic clock */
 	pthread_cond_t alive_changed; /* on the monotonic clock */
 	pthread_t control_thread;
-	bool keeper_runs;
+	bool control_runs;
 	/* Guarded by the lock. */
 	bool closing;
 	bool work;          /* the background thread must check again */

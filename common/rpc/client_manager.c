@@ -376,13 +376,13 @@ static void greet(struct manager *manager)
 }
 
 /* On the lookup's thread. */
-static void looked_up(void *arg)
+static void on_lookup_done(void *arg)
 {
 	struct manager *manager = arg;
 	struct rpc_client *client = manager->client;
 
 	client_lock(client);
-	manager->looked_up = true;
+	manager->lookup_done = true;
 	if (manager->line == LINE_LOOKING) {
 		become(manager, LINE_DOWN);
 		manager->redial_ms = 0;
@@ -399,7 +399,7 @@ static void take_addresses(struct manager *manager)
 	const char *address;
 	int count = 0;
 
-	manager->looked_up = false;
+	manager->lookup_done = false;
 	manager->lookup = NULL;
 	while (count < LOOKUP_ADDRESSES_MAX && (address = lookup_address(lookup, count)))
 		strcpy(manager->addresses[count++], address);
@@ -433,19 +433,19 @@ static int make_dialer(struct manager *manager, const char *url)
 
 /* Starts a lookup in the background when all addresses were tried, except directly after a lookup has ended. Releases
  * the lock temporarily. */
-static void look_up(struct manager *manager)
+static void lookup_begin(struct manager *manager)
 {
 	struct rpc_client *client = manager->client;
 	struct lookup *lookup;
 
-	if (manager->looked_up) {
+	if (manager->lookup_done) {
 		take_addresses(manager);
 		return;
 	}
 	if (manager->lookup || manager->next_address < manager->n_addresses)
 		return;
 	client_unlock(client);
-	lookup = lookup_start(manager->host, looked_up, manager);
+	lookup = lookup_start(manager->host, on_lookup_done, manager);
 	client_lock(client);
 	manager->lookup = lookup;
 }
@@ -459,7 +459,7 @@ static bool choose_address(struct manager *manager)
 	const char *address;
 	int result;
 
-	look_up(manager);
+	lookup_begin(manager);
 	if (manager->n_addresses == 0)
 		return false;
 	if (manager->next_address >= manager->n_addresses)

@@ -31,7 +31,7 @@ static bool failed(struct reeve_error *error, const char *url, int problem)
 		return error_set(error, STATUS(UNAVAILABLE), "%s: address in use", url);
 	if (problem == EADDRNOTAVAIL || problem == EAFNOSUPPORT)
 		return error_set(
-		    error, STATUS(INVALID_ARGUMENT), "cannot listen on \"%s\": it is no address of this machine", url);
+		    error, STATUS(INVALID_ARGUMENT), "cannot listen on \"%s\": it is not an address of this machine", url);
 	snprintf(text, sizeof text, "%s", strerror(problem));
 	text[0] = (char)tolower((unsigned char)text[0]);
 	return error_set(error, problem == EACCES || problem == EPERM ? STATUS(PERMISSION_DENIED) : STATUS(UNAVAILABLE),
@@ -135,7 +135,7 @@ static bool take_path(
 	struct stat file;
 
 	if (problem == EADDRINUSE && lstat(address->sun_path, &file) == 0 && !S_ISSOCK(file.st_mode))
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: there is a file that is no socket", url);
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: there is a file that is not a socket", url);
 	if (problem == EADDRINUSE && left_over(address) && unlink(address->sun_path) == 0)
 		problem = listen_at(listening, (const struct sockaddr *)address, sizeof *address, mode);
 	if (!problem && chmod(address->sun_path, mode) != 0) { /* the umask has removed some */
@@ -193,7 +193,7 @@ static bool listen_on_port(
 	if (problem == EAI_SYSTEM)
 		return failed(error, url, errno);
 	if (problem == EAI_SERVICE)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: \"%s\" is no port", url, port);
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s: \"%s\" is not a port", url, port);
 	if (problem)
 		return error_set(error, STATUS(UNAVAILABLE), "%s: cannot look up \"%s\": %s", url, host, gai_strerror(problem));
 	problem = listen_at(listening, found->ai_addr, found->ai_addrlen, 0);

@@ -13,7 +13,7 @@ static CURLU *parse(const char *url, const char **problem)
 	if (code == CURLUE_OK)
 		return parts;
 	*problem = code == CURLUE_USER_NOT_ALLOWED ? "has a user's name in it; calls are signed, with a secret that is given besides"
-	           : code == CURLUE_BAD_PORT_NUMBER ? "has a port that is none; ports are from 0 to 65535"
+	           : code == CURLUE_BAD_PORT_NUMBER ? "has an invalid port; ports are from 0 to 65535"
 	           : code == CURLUE_NO_HOST         ? "has no host"
 	                                           : "is not a URL; one looks like https://example.org/path";
 	curl_url_cleanup(parts);
@@ -52,7 +52,7 @@ const char *callback_url_site(const char *url, char out[CALLBACK_SITE_BYTES])
 	const char *problem;
 	char *scheme = NULL, *host = NULL, *port = NULL;
 	CURLU *parts = parse(url, &problem);
-	snprintf(out, CALLBACK_SITE_BYTES, "a URL that is none");
+	snprintf(out, CALLBACK_SITE_BYTES, "an invalid URL");
 	if (parts && curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
 	    curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK) {
 		curl_url_get(parts, CURLUPART_PORT, &port, 0);

@@ -37,7 +37,7 @@ static void tell(struct batches *b)
 	if (*m->steps)
 		jobs_ask(b->base->jobs, JOB_CALLBACKS); /* for the batch's begin or end */
 	if (strstr(m->steps, "ended"))
-		log_info(NULL, "batch %lld, \"%s\" of queue \"%s\", has ended: %lld tasks, %lld passed, %lld failed",
+		log_info(NULL, "batch %lld, \"%s\" of queue \"%s\", has ended: %lld tasks, %lld completed, %lld failed",
 		    (long long)m->due.id, m->name, m->queue, (long long)m->submitted, (long long)m->success,
 		    (long long)m->failed);
 }
@@ -85,7 +85,7 @@ static void on_due(struct store_op *op, const struct reeve_error *error)
 	move_next(b);
 }
 
-static bool look(void *arg)
+static bool poll_batches(void *arg)
 {
 	struct batches *b = arg;
 	b->due = (struct store_batches_due){
@@ -103,7 +103,7 @@ struct batches *batches_create(struct base *base, struct task_events *events)
 	struct batches *b = mem_calloc(1, sizeof *b);
 	b->base = base;
 	b->events = events;
-	jobs_bind(base->jobs, JOB_BATCHES, look, b);
+	jobs_bind(base->jobs, JOB_BATCHES, poll_batches, b);
 	return b;
 }
 

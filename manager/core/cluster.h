@@ -18,7 +18,7 @@ struct cluster *cluster_create(struct base *base, struct notifier *notifier, str
 void cluster_destroy(struct cluster *cluster);
 
 /* Call it with the answer of this manager's heartbeat: the rows of the managers that have not stopped. Informs `window`
- * and `wakes` of changes. */
+ * and `notifier` of changes. */
 void cluster_on_heartbeat(struct cluster *cluster, const struct store_peer *rows, int count);
 
 /* Returns the number of live managers, including this one; at least 1. */

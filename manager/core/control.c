@@ -30,7 +30,7 @@ void control_destroy(struct control *control)
 }
 
 /* Wraps the caller's operation, to answer Fetches before its callback. */
-struct order {
+struct control_call {
 	struct store_control op;
 	struct control *control;
 	struct store_control *given;
@@ -38,20 +38,20 @@ struct order {
 
 static void on_controlled(struct store_op *op, const struct reeve_error *error)
 {
-	struct order *c = (struct order *)op;
-	struct store_worker_command order = {.value = c->op.value};
-	snprintf(order.kind, sizeof order.kind, "%s", c->op.kind);
+	struct control_call *c = (struct control_call *)op;
+	struct store_worker_command command = {.value = c->op.value};
+	snprintf(command.kind, sizeof command.kind, "%s", c->op.kind);
 	c->given->workers = c->op.workers;
 	c->given->count = c->op.count;
 	for (int i = 0; !error && i < c->op.count; i++)
-		dispatch_commands(c->control->dispatch, c->op.workers[i].incarnation, &order, 1);
+		dispatch_commands(c->control->dispatch, c->op.workers[i].incarnation, &command, 1);
 	c->given->op.done(&c->given->op, error);
 	free(c);
 }
 
 void control_workers(struct control *control, struct store_control *op)
 {
-	struct order *c = mem_calloc(1, sizeof *c);
+	struct control_call *c = mem_calloc(1, sizeof *c);
 	c->control = control;
 	c->given = op;
 	c->op = *op;
@@ -64,11 +64,11 @@ static bool ends_fetching(const char *kind)
 	return !strcmp(kind, "pause") || !strcmp(kind, "drain") || !strcmp(kind, "stop");
 }
 
-void control_standing(struct control *control, int64_t incarnation, const struct store_worker_command *orders, int count)
+void control_standing(struct control *control, int64_t incarnation, const struct store_worker_command *commands, int count)
 {
 	for (int i = 0; i < count; i++)
-		if (orders[i].task_id == 0 && ends_fetching(orders[i].kind))
-			dispatch_commands(control->dispatch, incarnation, &orders[i], 1);
+		if (commands[i].task_id == 0 && ends_fetching(commands[i].kind))
+			dispatch_commands(control->dispatch, incarnation, &commands[i], 1);
 }
 
 /* Reads the commands of an incarnation that has a Fetch parked here. */
@@ -80,11 +80,11 @@ struct standing {
 static void on_standing(struct store_op *op, const struct reeve_error *error)
 {
 	struct standing *s = (struct standing *)op;
-	struct store_worker_command *own = mem_calloc((size_t)s->op.order_count + 1, sizeof *own);
+	struct store_worker_command *own = mem_calloc((size_t)s->op.command_count + 1, sizeof *own);
 	int n = 0;
-	for (int i = 0; !error && i < s->op.order_count; i++)
-		if (s->op.orders[i].task_id == 0) /* a cancel comes with the next heartbeat */
-			own[n++] = s->op.orders[i];
+	for (int i = 0; !error && i < s->op.command_count; i++)
+		if (s->op.commands[i].task_id == 0) /* a cancel comes with the next heartbeat */
+			own[n++] = s->op.commands[i];
 	if (n)
 		dispatch_commands(s->control->dispatch, s->op.incarnation, own, n);
 	free(own);

@@ -63,37 +63,37 @@ static int64_t jump_of(const struct db_clock *c, int64_t now_us, int64_t from_ms
 /* Adopts the furthest estimate of all managers while the clock shows less than one of them has seen: the tasks of that
  * time must be claimed here, too. When no manager's estimate counts any more, sets an estimate that is ahead back to
  * the clock. Returns true if more tasks are due now. */
-static bool follow_shared_estimate(struct db_clock *c, const struct store_manager_heartbeat *tick, int64_t sent_ms, int64_t now_ms)
+static bool follow_shared_estimate(struct db_clock *c, const struct store_manager_heartbeat *heartbeat, int64_t sent_ms, int64_t now_ms)
 {
-	int64_t min_us = tick->ahead_us ? tick->ahead_us : tick->now_us;
+	int64_t min_us = heartbeat->ahead_us ? heartbeat->ahead_us : heartbeat->now_us;
 	int64_t ahead_ms = (db_clock_us(c) - min_us) / 1000;
-	if (tick->ahead_us ? ahead_ms >= -JUMP_MS : ahead_ms <= now_ms - sent_ms + JUMP_MS)
+	if (heartbeat->ahead_us ? ahead_ms >= -JUMP_MS : ahead_ms <= now_ms - sent_ms + JUMP_MS)
 		return false;
 	c->reading_us = min_us;
 	c->reading_ms = now_ms + ROUNDING_MS;
-	if (!tick->ahead_us)
+	if (!heartbeat->ahead_us)
 		return false;
 	if (!c->set_back_us)
-		c->set_back_us = tick->set_back_us;
+		c->set_back_us = heartbeat->set_back_us;
 	return true;
 }
 
-unsigned db_clock_read(struct db_clock *c, const struct store_manager_heartbeat *tick, int64_t sent_ms)
+unsigned db_clock_read(struct db_clock *c, const struct store_manager_heartbeat *heartbeat, int64_t sent_ms)
 {
-	int64_t now_ms = base_now(c->base), jump_ms = c->shown_us ? jump_of(c, tick->now_us, sent_ms, now_ms) : 0;
+	int64_t now_ms = base_now(c->base), jump_ms = c->shown_us ? jump_of(c, heartbeat->now_us, sent_ms, now_ms) : 0;
 	bool back = jump_ms < 0;
 	if (jump_ms)
 		log_warn(NULL, "the database's clock has jumped by %lld ms", (long long)jump_ms);
 	if (back)
-		c->set_back_us = tick->now_us;
-	c->shown_us = tick->now_us;
+		c->set_back_us = heartbeat->now_us;
+	c->shown_us = heartbeat->now_us;
 	c->shown_from_ms = sent_ms;
 	c->shown_to_ms = now_ms;
 	/* The estimate never goes back here: what was due stays due when the clock is set back. */
-	if (tick->now_us > db_clock_us(c)) {
-		c->reading_us = tick->now_us;
+	if (heartbeat->now_us > db_clock_us(c)) {
+		c->reading_us = heartbeat->now_us;
 		c->reading_ms = now_ms + ROUNDING_MS;
 	}
-	back |= follow_shared_estimate(c, tick, sent_ms, now_ms);
+	back |= follow_shared_estimate(c, heartbeat, sent_ms, now_ms);
 	return (jump_ms ? DB_CLOCK_JUMPED : 0) | (back ? DB_CLOCK_BACK : 0);
 }

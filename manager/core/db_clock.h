@@ -33,6 +33,6 @@ enum {
 };
 
 /* Reads the answer of a heartbeat that was sent at `sent_ms` (monotonic). Returns the changes, ored. */
-unsigned db_clock_read(struct db_clock *clock, const struct store_manager_heartbeat *tick, int64_t sent_ms);
+unsigned db_clock_read(struct db_clock *clock, const struct store_manager_heartbeat *heartbeat, int64_t sent_ms);
 
 #endif

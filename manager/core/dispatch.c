@@ -135,7 +135,7 @@ static struct fetch_answer fetch_nothing(const struct fetch *f, bool sure)
 	int64_t let_in_ms = f->let_from_ms ? f->let_from_ms - base_now(f->dispatch->base) : 0;
 	if (f->parks)
 		return (struct fetch_answer){0};
-	return (struct fetch_answer){.again_in_ms = !sure ? AGAIN_MS : f->let_from_ms && let_in_ms < 1 ? 1 : let_in_ms};
+	return (struct fetch_answer){.retry_after_ms = !sure ? AGAIN_MS : f->let_from_ms && let_in_ms < 1 ? 1 : let_in_ms};
 }
 
 /* --- the claim --------------------------------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ static void redeliver(struct fetch *f);
 
 /* A check whether an incarnation is alive. It serves all Fetches of the incarnation; its origin is that of the first
  * one. */
-struct look {
+struct lookup {
 	struct store_poll op;
 	struct dispatch *dispatch;
 	struct session *session; /* not freed during the check */
@@ -167,14 +167,14 @@ struct look {
 
 static void on_polled(struct store_op *op, const struct reeve_error *error)
 {
-	struct look *look = (struct look *)op;
-	struct dispatch *d = look->dispatch;
-	struct session *session = look->session;
+	struct lookup *lookup = (struct lookup *)op;
+	struct dispatch *d = lookup->dispatch;
+	struct session *session = lookup->session;
 	struct fetch *f;
 	session->looking = false;
-	if (!error && look->op.lost)
+	if (!error && lookup->op.lost)
 		sessions_lost(d->sessions, session->incarnation);
-	free(look);
+	free(lookup);
 	DL_FOREACH2 (session->fetches, f, session_next)
 		if (f->state == CHECKING)
 			fetch_wait(f);
@@ -191,16 +191,16 @@ static void fetch_check(struct fetch *f)
 	if (f->session->looking)
 		return;
 	f->session->looking = true;
-	struct look *look = mem_calloc(1, sizeof *look);
-	look->op = (struct store_poll){
+	struct lookup *lookup = mem_calloc(1, sizeof *lookup);
+	lookup->op = (struct store_poll){
 	    .op.done = on_polled,
 	    .op.deadline_ms = base_now(base) + POLL_LIMIT_MS,
 	    .op.origin = f->request.origin,
 	    .incarnation = f->session->incarnation,
 	};
-	look->dispatch = f->dispatch;
-	look->session = f->session;
-	store_poll(base->store, &look->op);
+	lookup->dispatch = f->dispatch;
+	lookup->session = f->session;
+	store_poll(base->store, &lookup->op);
 }
 
 /* Call it when a claim has ended and its Fetch had been sent again before: the newer copy may have queried the journal
@@ -333,7 +333,7 @@ static void claim_send(struct dispatch *d, int tried)
 	    .tries = d->tries,
 	    .fetch_count = slots,
 	    .fetches = d->slots,
-	    .buffer_ms = d->base->options.buffer_ms,
+	    .expiry_grace_ms = d->base->options.expiry_grace_ms,
 	    .careful = careful,
 	};
 	store_claim(d->base->store, &d->claim);
@@ -516,7 +516,7 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 	if (f->request.max_bytes <= 0 || f->request.max_bytes > base->options.max_answer_bytes)
 		f->request.max_bytes = base->options.max_answer_bytes;
 	f->parks = request->wait_ms > 0;
-	int64_t wait = request->wait_ms < base->options.park_limit_ms ? request->wait_ms : base->options.park_limit_ms;
+	int64_t wait = request->wait_ms < base->options.fetch_wait_ms ? request->wait_ms : base->options.fetch_wait_ms;
 	f->arrived_ms = f->claimed_ms = base_now(base);
 	f->until_ms = f->arrived_ms + (f->parks ? wait : UNPARKED_LIMIT_MS);
 	f->done = done;
@@ -534,16 +534,16 @@ void dispatch_fetch(struct dispatch *d, const struct fetch_request *request, fet
 	}
 }
 
-void dispatch_commands(struct dispatch *d, int64_t incarnation, const struct store_worker_command *orders, int count)
+void dispatch_commands(struct dispatch *d, int64_t incarnation, const struct store_worker_command *commands, int count)
 {
 	struct session *session = sessions_find(d->sessions, incarnation);
 	struct fetch *f, *tmp;
 	DL_FOREACH_SAFE2 (session ? session->fetches : NULL, f, tmp, session_next) {
 		if (f->state != WAITING && f->state != CHECKING)
 			continue;
-		struct fetch_answer answer = {.orders = orders, .order_count = count};
+		struct fetch_answer answer = {.commands = commands, .command_count = count};
 		fetch_end(f, &answer, NULL);
-		if (orders->task_id)
+		if (commands->task_id)
 			return;
 	}
 }

@@ -16,10 +16,10 @@ struct window;
 struct fetch_answer {
 	const struct store_claimed *const *won;
 	int won_count;
-	const struct store_worker_command *orders;
-	int order_count;
+	const struct store_worker_command *commands;
+	int command_count;
 	int64_t parked_ms;           /* from the Fetch's arrival until its claim was sent */
-	int64_t again_in_ms;         /* of an empty answer: tasks may wait, come again after this time; 0: none waits */
+	int64_t retry_after_ms;         /* of an empty answer: tasks may wait, come again after this time; 0: none waits */
 };
 
 /* `error` is NULL, or FAILED_PRECONDITION if the incarnation is lost, or another reason why the Fetch has no answer. */
@@ -74,7 +74,7 @@ bool dispatch_takes(struct dispatch *dispatch, int route);
 
 /* Answers a parked Fetch of this incarnation with commands. If they are for the worker, and not for an attempt, answers
  * all its parked Fetches, so that none of them gets tasks that the worker may not want any more. */
-void dispatch_commands(struct dispatch *dispatch, int64_t incarnation, const struct store_worker_command *orders, int count);
+void dispatch_commands(struct dispatch *dispatch, int64_t incarnation, const struct store_worker_command *commands, int count);
 
 /* Ends a Fetch whose caller has gone, with ABORTED, so that no later claim includes it. `arg` is that of
  * dispatch_fetch. Calls its `done` before this returns. */

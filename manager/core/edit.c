@@ -44,8 +44,8 @@ void edit_settle(struct edits *edits, const struct store_op *op, const struct st
 		if (t->waits)
 			task_ready(edits->events, &(struct ready_task){t->id, t->version, t->due_us, t->route, t->priority, -1});
 		if (t->commanded_worker) {
-			struct store_worker_command order = {.kind = "cancel", .task_id = t->id, .token = t->token};
-			dispatch_commands(edits->dispatch, t->commanded_worker, &order, 1);
+			struct store_worker_command command = {.kind = "cancel", .task_id = t->id, .token = t->token};
+			dispatch_commands(edits->dispatch, t->commanded_worker, &command, 1);
 		}
 	}
 	task_events_end(edits->events, op->again);

@@ -1,7 +1,7 @@
 /*
  * The inbox: tasks submitted by SQL that still need a route, or must be counted in a batch. The application's
  * transaction cannot do that itself, because its locks would make other transactions wait until it commits. The tasks
- * wait in the table `arrivals`; right after the commit any manager ingests them, each once. A notification announces
+ * wait in the table `inbox`; right after the commit any manager ingests them, each once. A notification announces
  * them; the job counts finds them if it was missed.
  */
 #ifndef REEVE_MANAGER_CORE_INBOX_H

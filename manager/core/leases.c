@@ -25,7 +25,7 @@ struct watched {
 	int64_t incarnation;
 	int64_t seq;
 	int64_t since_ms; /* the end of the poll that first saw this `seq` */
-	int64_t look;     /* the last poll that found it */
+	int64_t poll;     /* the last poll that found it */
 	UT_hash_handle hh;
 };
 
@@ -36,8 +36,8 @@ struct gone {
 };
 
 /* A requeue of undelivered tasks; `numbers` has the arrays of `op.holding`. */
-struct take_back {
-	struct store_take_back op;
+struct requeue {
+	struct store_requeue op;
 	struct leases *leases;
 	int64_t numbers[];
 };
@@ -47,7 +47,7 @@ struct beat {
 	struct store_heartbeat op;
 	struct leases *leases;
 	struct store_heartbeat *given;
-	struct take_back *take_back;
+	struct requeue *requeue;
 };
 
 struct leases {
@@ -56,7 +56,7 @@ struct leases {
 	struct reports *reports;
 	struct control *control;
 	struct watched *watched; /* hash */
-	int64_t look;            /* number of polls so far */
+	int64_t poll;            /* number of polls so far */
 	int64_t sent_ms;         /* when the poll in flight, or the last one, was sent */
 	int64_t polled_ms;       /* when the last successful poll was sent; 0: none since the watch began */
 	int64_t sweep_all_ms;    /* the next sweep of all lost workers */
@@ -124,7 +124,7 @@ static bool stands_still(struct leases *l, const struct store_beat *beat, int64_
 		w->seq = beat->seq;
 		w->since_ms = now_ms;
 	}
-	w->look = l->look;
+	w->poll = l->poll;
 	return sent_ms - w->since_ms >= beat->lease_ms;
 }
 
@@ -133,7 +133,7 @@ static void forget_missing(struct leases *l)
 {
 	struct watched *w, *tmp;
 	HASH_ITER (hh, l->watched, w, tmp) {
-		if (w->look == l->look)
+		if (w->poll == l->poll)
 			continue;
 		sessions_lost(l->sessions, w->incarnation);
 		leases_gone(l, w->incarnation);
@@ -154,7 +154,7 @@ static void on_polled(struct store_op *op, const struct reeve_error *error)
 			return;
 	}
 	l->polled_ms = sent;
-	l->look++;
+	l->poll++;
 	for (int i = 0; i < l->watch.count; i++)
 		if (stands_still(l, &l->watch.beats[i], sent, now) && !l->losing && still < LOSE_MAX)
 			l->still[still++] = l->watch.beats[i];
@@ -245,20 +245,20 @@ void leases_gone(struct leases *l, int64_t incarnation)
 
 /* --- heartbeats -------------------------------------------------------------------------------------------------- */
 
-static void on_taken_back(struct store_op *op, const struct reeve_error *error)
+static void on_requeued(struct store_op *op, const struct reeve_error *error)
 {
-	struct take_back *t = (struct take_back *)op;
+	struct requeue *t = (struct requeue *)op;
 	struct leases *l = t->leases;
 	struct session *session = sessions_find(l->sessions, t->op.holding.incarnation);
 	if (session)
-		session->taking_back = false;
+		session->requeuing = false;
 	if (!error) {
 		if (session)
 			session->lowest_open = t->op.lowest_open;
 		for (int i = 0; i < t->op.count; i++)
-			log_info(NULL, "task %lld: it never arrived at incarnation %lld; taken back",
+			log_info(NULL, "task %lld: it never arrived at incarnation %lld; requeued",
 			    (long long)t->op.results[i].id, (long long)t->op.holding.incarnation);
-		l->base->counters.taken_back += t->op.count;
+		l->base->counters.requeued += t->op.count;
 		report_settle(l->reports, op, t->op.results, t->op.count);
 	}
 	free(t);
@@ -270,9 +270,9 @@ static size_t holding_bytes(const struct store_holding *h)
 	return sizeof(int64_t) * ((size_t)h->waiting_count + 2 * (size_t)h->held_count);
 }
 
-static struct take_back *take_back_create(struct leases *l, const struct store_holding *h)
+static struct requeue *requeue_create(struct leases *l, const struct store_holding *h)
 {
-	struct take_back *t = mem_calloc(1, sizeof *t + holding_bytes(h));
+	struct requeue *t = mem_calloc(1, sizeof *t + holding_bytes(h));
 	int64_t *waiting = t->numbers, *ids = waiting + h->waiting_count, *tokens = ids + h->held_count;
 	if (h->waiting_count)
 		memcpy(waiting, h->waiting, sizeof *waiting * (size_t)h->waiting_count);
@@ -281,7 +281,7 @@ static struct take_back *take_back_create(struct leases *l, const struct store_h
 		memcpy(tokens, h->held_tokens, sizeof *tokens * (size_t)h->held_count);
 	}
 	t->leases = l;
-	t->op.op.done = on_taken_back;
+	t->op.op.done = on_requeued;
 	t->op.holding = *h;
 	t->op.holding.waiting = waiting;
 	t->op.holding.held_ids = ids;
@@ -306,7 +306,7 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	struct beat *b = (struct beat *)op;
 	struct leases *l = b->leases;
 	struct store_heartbeat *given = b->given;
-	struct take_back *t = b->take_back;
+	struct requeue *t = b->requeue;
 	void (*done)(struct store_op *, const struct reeve_error *) = given->op.done;
 	/* A heartbeat repeated after an unknown outcome may find the number raised already: then `renewed` is false, and
 	 * only the next heartbeat is news. */
@@ -315,7 +315,7 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	*given = b->op;
 	given->op.done = done;
 	if (!error)
-		control_standing(l->control, incarnation, b->op.orders, b->op.order_count);
+		control_standing(l->control, incarnation, b->op.commands, b->op.command_count);
 	done(&given->op, error);
 	if (lost) {
 		sessions_lost(l->sessions, incarnation);
@@ -326,14 +326,14 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 	struct session *session = news ? sessions_live(l->sessions, incarnation) : NULL;
 	/* Closed rows stay closed, so a check can begin at the first Fetch that the last one found open. But a claim may be
 	 * committed long after those of later Fetches: all are checked from time to time. */
-	if (session && !session->taking_back && base_now(l->base) >= session->full_check_ms) {
+	if (session && !session->requeuing && base_now(l->base) >= session->full_check_ms) {
 		session->lowest_open = 0;
 		session->full_check_ms = base_now(l->base) + FULL_CHECK_MS;
 	}
-	if (session && !session->taking_back && !waits_for_all(session, &t->op.holding)) {
-		session->taking_back = true;
+	if (session && !session->requeuing && !waits_for_all(session, &t->op.holding)) {
+		session->requeuing = true;
 		t->op.lowest_fetch = session->lowest_open;
-		store_take_back(l->base->store, &t->op);
+		store_requeue(l->base->store, &t->op);
 	} else { /* the requeue in flight is older but correct; the next heartbeat brings the other tasks */
 		free(t);
 	}
@@ -347,7 +347,7 @@ void leases_heartbeat(struct leases *l, struct store_heartbeat *op, const struct
 	b->op.op.done = on_heartbeat;
 	b->leases = l;
 	b->given = op;
-	b->take_back = take_back_create(l, holding);
+	b->requeue = requeue_create(l, holding);
 	b->op.carries = holding_bytes(holding) + 64 * (size_t)op->type_count;
 	store_heartbeat(l->base->store, &b->op);
 }

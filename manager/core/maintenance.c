@@ -1,4 +1,4 @@
-/* The jobs tick, expire, tables, statistics, counts and deadlines. The tick, the manager's heartbeat, also passes the
+/* The jobs heartbeat, expire, tables, statistics, counts and deadlines. The manager's heartbeat also passes the
  * database's clock to db_clock. */
 #include "manager/core/maintenance.h"
 
@@ -17,15 +17,15 @@ enum { HEARTBEAT_MAX_MS = 1000, EXPIRE_ROWS = 200, STALE_MS = 500 };
 struct maintenance {
 	struct base *base;
 	struct maintenance_neighbours to;
-	int64_t tick_every_ms;
+	int64_t heartbeat_every_ms;
 	int64_t stable_ms;              /* since when heartbeats have succeeded without a gap */
-	int64_t tick_ms;                /* when the last one succeeded */
+	int64_t heartbeat_ok_ms;                /* when the last one succeeded */
 	int64_t sent_ms;                /* when the one in flight was sent */
 	/* Attempts up to this journal row were assigned before the last jump of the clock, or before this manager started.
 	 * It has observed them since watched_ms. */
 	int64_t before_assignment, watched_ms;
 	struct store_place expired; /* the place in the journal up to which expired attempts have been searched */
-	struct store_manager_heartbeat tick;
+	struct store_manager_heartbeat heartbeat;
 	struct store_expire expire;
 	struct store_maintenance tables;
 	struct store_roll roll;
@@ -36,43 +36,43 @@ struct maintenance {
  * running. */
 static void restart_watch(struct maintenance *u, int64_t now)
 {
-	u->before_assignment = u->tick.newest_assignment;
+	u->before_assignment = u->heartbeat.newest_assignment;
 	u->watched_ms = now;
 }
 
-static void on_tick(struct store_op *op, const struct reeve_error *error)
+static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 {
-	struct maintenance *u = (struct maintenance *)((char *)op - offsetof(struct maintenance, tick));
+	struct maintenance *u = (struct maintenance *)((char *)op - offsetof(struct maintenance, heartbeat));
 	int64_t now = base_now(u->base);
 	jobs_done(u->base->jobs, JOB_HEARTBEAT, error, false);
 	if (error)
 		return;
-	if (u->tick.schema && u->base->host.outdated)
-		u->base->host.outdated(u->base->host.arg, u->tick.schema);
+	if (u->heartbeat.schema && u->base->host.outdated)
+		u->base->host.outdated(u->base->host.arg, u->heartbeat.schema);
 	/* The gap is longer than a heartbeat interval: the database was unreachable, or this process was stopped. */
-	if (!u->stable_ms || now - u->tick_ms > u->base->options.heartbeat_ms)
+	if (!u->stable_ms || now - u->heartbeat_ok_ms > u->base->options.heartbeat_ms)
 		u->stable_ms = now;
-	if (!u->tick_ms)
+	if (!u->heartbeat_ok_ms)
 		restart_watch(u, now);
-	u->tick_ms = now;
-	unsigned changed = db_clock_read(u->to.clock, &u->tick, u->sent_ms);
+	u->heartbeat_ok_ms = now;
+	unsigned changed = db_clock_read(u->to.clock, &u->heartbeat, u->sent_ms);
 	if (changed & DB_CLOCK_JUMPED) {
 		restart_watch(u, now);
 		window_clock_changed(u->to.window);
 	}
 	if (changed & DB_CLOCK_BACK)
 		window_rewind_all(u->to.window);
-	cluster_on_heartbeat(u->to.cluster, u->tick.peers, u->tick.peer_count);
-	routes_fingerprint(u->to.routes, u->tick.routes);
-	queues_fingerprint(u->to.queues, u->tick.queues);
+	cluster_on_heartbeat(u->to.cluster, u->heartbeat.peers, u->heartbeat.peer_count);
+	routes_fingerprint(u->to.routes, u->heartbeat.routes);
+	queues_fingerprint(u->to.queues, u->heartbeat.queues);
 }
 
-static bool tick(void *arg)
+static bool heartbeat(void *arg)
 {
 	struct maintenance *u = arg;
 	u->sent_ms = base_now(u->base);
-	u->tick = (struct store_manager_heartbeat){.op.done = on_tick, .estimate_us = db_clock_us(u->to.clock)};
-	store_manager_heartbeat(u->base->store, &u->tick);
+	u->heartbeat = (struct store_manager_heartbeat){.op.done = on_heartbeat, .estimate_us = db_clock_us(u->to.clock)};
+	store_manager_heartbeat(u->base->store, &u->heartbeat);
 	return true;
 }
 
@@ -87,7 +87,7 @@ static void on_expired(struct store_op *op, const struct reeve_error *error)
 		return;
 	u->base->counters.expired += u->expire.count;
 	for (int i = 0; i < u->expire.count; i++)
-		log_warn(NULL, "task %lld: its attempt expired and was taken back", (long long)u->expire.results[i].id);
+		log_warn(NULL, "task %lld: its attempt expired and was reclaimed", (long long)u->expire.results[i].id);
 	report_settle(u->to.reports, op, u->expire.results, u->expire.count);
 }
 
@@ -97,7 +97,7 @@ static bool expire(void *arg)
 {
 	struct maintenance *u = arg;
 	int64_t now = base_now(u->base);
-	if (!u->stable_ms || now - u->tick_ms > u->base->options.heartbeat_ms ||
+	if (!u->stable_ms || now - u->heartbeat_ok_ms > u->base->options.heartbeat_ms ||
 	    now - u->stable_ms < u->base->options.lease_ms)
 		return false;
 	u->expire = (struct store_expire){
@@ -175,9 +175,9 @@ struct maintenance *maintenance_create(struct base *base, const struct maintenan
 	u->expired = beginning;
 	/* The manager's heartbeats must be well below the heartbeat interval: otherwise each would look like the end of a
 	 * gap. */
-	u->tick_every_ms = base->options.heartbeat_ms / 2 < HEARTBEAT_MAX_MS ? base->options.heartbeat_ms / 2 : HEARTBEAT_MAX_MS;
-	jobs_every(base->jobs, JOB_HEARTBEAT, u->tick_every_ms);
-	jobs_bind(base->jobs, JOB_HEARTBEAT, tick, u);
+	u->heartbeat_every_ms = base->options.heartbeat_ms / 2 < HEARTBEAT_MAX_MS ? base->options.heartbeat_ms / 2 : HEARTBEAT_MAX_MS;
+	jobs_every(base->jobs, JOB_HEARTBEAT, u->heartbeat_every_ms);
+	jobs_bind(base->jobs, JOB_HEARTBEAT, heartbeat, u);
 	jobs_bind(base->jobs, JOB_EXPIRE, expire, u);
 	jobs_bind(base->jobs, JOB_TABLES, tables, u);
 	jobs_bind(base->jobs, JOB_STATISTICS, statistics, u);
@@ -193,5 +193,5 @@ void maintenance_destroy(struct maintenance *u)
 
 bool maintenance_fresh(const struct maintenance *u)
 {
-	return u->tick_ms && base_now(u->base) - u->tick_ms <= 2 * u->tick_every_ms + STALE_MS;
+	return u->heartbeat_ok_ms && base_now(u->base) - u->heartbeat_ok_ms <= 2 * u->heartbeat_every_ms + STALE_MS;
 }

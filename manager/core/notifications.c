@@ -18,7 +18,7 @@
 static const struct word {
 	const char *payload;
 	enum job_name job;
-} words[] = {{"queues", JOB_QUEUES}, {"schedules", JOB_SCHEDULES}, {"arrivals", JOB_INBOX}};
+} words[] = {{"queues", JOB_QUEUES}, {"schedules", JOB_SCHEDULES}, {"inbox", JOB_INBOX}};
 
 enum { WORDS = sizeof words / sizeof *words };
 
@@ -59,7 +59,7 @@ static int64_t heard_time(int64_t us)
 }
 
 /* Reads "MANAGER ROUTE PRIORITY RUN_AT…", and ignores what cannot be parsed. */
-static void wake_heard(struct notifications *n, const char *payload)
+static void streams_notified(struct notifications *n, const char *payload)
 {
 	int64_t manager, run_at, until;
 	int32_t priority;
@@ -88,8 +88,8 @@ void notifications_receive(struct notifications *n, const char *payload)
 			jobs_ask(n->base->jobs, words[i].job);
 			return;
 		}
-	if (!strncmp(payload, "order ", 6))
-		control_on_notification(n->control, payload + 6);
+	if (!strncmp(payload, "command ", 8))
+		control_on_notification(n->control, payload + 8);
 	else
-		wake_heard(n, payload);
+		streams_notified(n, payload);
 }

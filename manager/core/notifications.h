@@ -5,7 +5,7 @@
  * full rescan find what was missed.
  *
  * Other notifications: "queues": settings of queues have changed. "schedules": definitions of schedules have changed.
- * "order …": a worker command was stored (control.h). "arrivals": the inbox has tasks to ingest (inbox.h).
+ * "command …": a worker command was stored (control.h). "inbox": the inbox has tasks to ingest (inbox.h).
  *
  * A notification about streams is "MANAGER ROUTE PRIORITY RUN_AT", all numbers, and ";ROUTE PRIORITY RUN_AT" for each
  * further stream; route 0 means any stream. MANAGER 0 is an application that used SQL. It names only one stream and

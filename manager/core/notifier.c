@@ -20,7 +20,7 @@ enum {
 	STREAM_BYTES = 48,   /* the maximum length of one as text */
 };
 
-struct wake {
+struct notice {
 	struct {
 		int32_t route, priority;
 	} key;
@@ -37,17 +37,17 @@ struct notifier {
 	struct window *window;
 	struct dispatch *dispatch;
 	bool others;
-	struct wake *waiting; /* hash, by stream */
+	struct notice *waiting; /* hash, by stream */
 	int64_t any_us;       /* the earliest time of what is not in `waiting`; STORE_TIME_NEVER: everything is */
 	int64_t send_ms;      /* not sent before this time, */
 	int64_t due_ms;       /* … nor before the first of `waiting` is due */
-	struct store_wake op;
+	struct store_notify op;
 };
 
-static void forget(struct notifier *w, struct wake *wake)
+static void forget(struct notifier *w, struct notice *notice)
 {
-	HASH_DEL(w->waiting, wake);
-	free(wake);
+	HASH_DEL(w->waiting, notice);
+	free(notice);
 }
 
 void notifier_destroy(struct notifier *w)
@@ -91,34 +91,34 @@ static bool due_now(const struct notifier *w, int64_t run_at_us)
 
 static void wake_add(struct notifier *w, int route, int32_t priority, int64_t run_at_us)
 {
-	struct wake *wake = mem_calloc(1, sizeof *wake);
-	wake->key.route = route;
-	wake->key.priority = priority;
-	wake->run_at_us = wake->latest_us = run_at_us;
-	wake->certain = !due_now(w, run_at_us);
-	wake->due_ms = base_now(w->base) + GATHER_MS;
-	wake->until_ms = base_now(w->base) + TAKE_MS;
-	if (!w->waiting || wake->due_ms < w->due_ms)
-		w->due_ms = wake->due_ms;
-	HASH_ADD(hh, w->waiting, key, sizeof wake->key, wake);
+	struct notice *notice = mem_calloc(1, sizeof *notice);
+	notice->key.route = route;
+	notice->key.priority = priority;
+	notice->run_at_us = notice->latest_us = run_at_us;
+	notice->certain = !due_now(w, run_at_us);
+	notice->due_ms = base_now(w->base) + GATHER_MS;
+	notice->until_ms = base_now(w->base) + TAKE_MS;
+	if (!w->waiting || notice->due_ms < w->due_ms)
+		w->due_ms = notice->due_ms;
+	HASH_ADD(hh, w->waiting, key, sizeof notice->key, notice);
 }
 
 /* Adds a task to the notification about its stream. */
-static void wake_extend(const struct notifier *w, struct wake *wake, int64_t run_at_us)
+static void wake_extend(const struct notifier *w, struct notice *notice, int64_t run_at_us)
 {
-	wake->run_at_us = run_at_us < wake->run_at_us ? run_at_us : wake->run_at_us;
-	wake->latest_us = run_at_us > wake->latest_us ? run_at_us : wake->latest_us;
-	wake->certain |= !due_now(w, run_at_us);
+	notice->run_at_us = run_at_us < notice->run_at_us ? run_at_us : notice->run_at_us;
+	notice->latest_us = run_at_us > notice->latest_us ? run_at_us : notice->latest_us;
+	notice->certain |= !due_now(w, run_at_us);
 }
 
 void notifier_send(struct notifier *w, int route, int32_t priority, int64_t run_at_us)
 {
-	struct wake *wake, look = {.key = {route, priority}};
+	struct notice *notice, look = {.key = {route, priority}};
 	if (!w->others || !route)
 		return;
-	HASH_FIND(hh, w->waiting, &look.key, sizeof look.key, wake);
-	if (wake)
-		wake_extend(w, wake, run_at_us);
+	HASH_FIND(hh, w->waiting, &look.key, sizeof look.key, notice);
+	if (notice)
+		wake_extend(w, notice, run_at_us);
 	else if (HASH_COUNT(w->waiting) == STREAMS_MAX)
 		w->any_us = run_at_us < w->any_us ? run_at_us : w->any_us;
 	else
@@ -140,45 +140,45 @@ static void on_sent(struct store_op *op, const struct reeve_error *error)
 
 /* Whether to notify the other managers. They would try in vain for tasks that have been claimed here, or are about to
  * be, and delay their own claims. */
-enum verdict { TELL, WAIT, DROP };
+enum decision { NOTIFY, WAIT, DROP };
 
-static enum verdict judge(const struct notifier *w, const struct wake *wake, int64_t now_ms)
+static enum decision decide(const struct notifier *w, const struct notice *notice, int64_t now_ms)
 {
 	enum window_has has;
-	if (wake->certain)
-		return TELL;
-	has = window_has(w->window, wake->key.route, wake->key.priority, wake->latest_us);
+	if (notice->certain)
+		return NOTIFY;
+	has = window_has(w->window, notice->key.route, notice->key.priority, notice->latest_us);
 	if (has == WINDOW_NOTHING)
 		return DROP;
-	if (now_ms >= wake->until_ms || has == WINDOW_OTHERS)
-		return TELL;
-	return has == WINDOW_CLAIMING || dispatch_takes(w->dispatch, wake->key.route) ? WAIT : TELL;
+	if (now_ms >= notice->until_ms || has == WINDOW_OTHERS)
+		return NOTIFY;
+	return has == WINDOW_CLAIMING || dispatch_takes(w->dispatch, notice->key.route) ? WAIT : NOTIFY;
 }
 
 /* Adds what is due and fits to the payload. Returns the payload's length. */
 static int add_waiting(struct notifier *w, int length, char before)
 {
 	char *payload = w->op.payload;
-	struct wake *wake, *next;
+	struct notice *notice, *next;
 	int64_t now_ms = base_now(w->base);
 	w->due_ms = INT64_MAX;
-	HASH_ITER (hh, w->waiting, wake, next) {
+	HASH_ITER (hh, w->waiting, notice, next) {
 		bool fits = length + STREAM_BYTES < (int)sizeof w->op.payload;
-		enum verdict verdict = WAIT;
-		if (fits && wake->due_ms <= now_ms) {
-			verdict = judge(w, wake, now_ms);
-			wake->due_ms = now_ms + GATHER_MS; /* the next check, if it waits */
+		enum decision decision = WAIT;
+		if (fits && notice->due_ms <= now_ms) {
+			decision = decide(w, notice, now_ms);
+			notice->due_ms = now_ms + GATHER_MS; /* the next check, if it waits */
 		}
-		if (verdict == WAIT) {
-			w->due_ms = wake->due_ms < w->due_ms ? wake->due_ms : w->due_ms;
+		if (decision == WAIT) {
+			w->due_ms = notice->due_ms < w->due_ms ? notice->due_ms : w->due_ms;
 			continue;
 		}
-		if (verdict == TELL) {
+		if (decision == NOTIFY) {
 			length += snprintf(payload + length, sizeof w->op.payload - (size_t)length, "%c%" PRId32 " %" PRId32 " %" PRId64,
-			    before, wake->key.route, wake->key.priority, wake->run_at_us);
+			    before, notice->key.route, notice->key.priority, notice->run_at_us);
 			before = ';';
 		}
-		forget(w, wake);
+		forget(w, notice);
 	}
 	return length;
 }
@@ -191,7 +191,7 @@ static bool send_next(void *arg)
 		return false;
 	}
 	char *payload = w->op.payload;
-	w->op = (struct store_wake){.op.done = on_sent, .op.deadline_ms = base_now(w->base) + 5000};
+	w->op = (struct store_notify){.op.done = on_sent, .op.deadline_ms = base_now(w->base) + 5000};
 	int head = snprintf(payload, sizeof w->op.payload, "%" PRId64, store_manager_id(w->base->store)), length = head;
 	if (w->any_us != STORE_TIME_NEVER)
 		length += snprintf(payload + length, sizeof w->op.payload - (size_t)length, " 0 0 %" PRId64, w->any_us);
@@ -200,7 +200,7 @@ static bool send_next(void *arg)
 		send_later(w);
 		return false;
 	}
-	store_wake(w->base->store, &w->op);
+	store_notify(w->base->store, &w->op);
 	return true;
 }
 

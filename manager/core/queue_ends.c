@@ -19,7 +19,7 @@ struct queue_stops {
 	bool asked;              /* a stop was requested: query now, even if the settings have not been reloaded */
 	int ending;              /* queues whose tasks are being ended */
 	bool progress;           /* a task has ended since the last query */
-	struct store_queue_stops look;
+	struct store_queue_stops query;
 };
 
 /* One purge or stop of a queue. */
@@ -98,7 +98,7 @@ void queue_stops_poll(struct queue_stops *s)
 }
 
 /* Queries once more if tasks have ended: the queues may be empty now. */
-static void look_again(struct queue_stops *s)
+static void poll_again(struct queue_stops *s)
 {
 	if (s->progress)
 		queue_stops_poll(s);
@@ -111,31 +111,31 @@ static void on_ended(void *arg, int64_t tasks, const struct reeve_error *error)
 	struct queue_stops *s = arg;
 	s->progress |= tasks > 0 && !error;
 	if (--s->ending == 0)
-		look_again(s);
+		poll_again(s);
 }
 
 static void on_polled(struct store_op *op, const struct reeve_error *error)
 {
-	struct queue_stops *s = (struct queue_stops *)((char *)op - offsetof(struct queue_stops, look));
-	if (error || s->look.count == 0) {
+	struct queue_stops *s = (struct queue_stops *)((char *)op - offsetof(struct queue_stops, query));
+	if (error || s->query.count == 0) {
 		jobs_done(s->base->jobs, JOB_QUEUE_STOPS, error, false);
 		return;
 	}
-	s->ending = s->look.count;
-	for (int i = 0; i < s->look.count; i++) {
-		const struct store_stop_work *w = &s->look.work[i];
+	s->ending = s->query.count;
+	for (int i = 0; i < s->query.count; i++) {
+		const struct store_stop_work *w = &s->query.work[i];
 		ends_begin(s, w->queue, w->up_to, w->actor, true, 0, on_ended, s);
 	}
 }
 
-static bool look(void *arg)
+static bool poll_stops(void *arg)
 {
 	struct queue_stops *s = arg;
 	if (!s->asked && !queues_stopped(s->queues))
 		return false;
 	s->asked = false;
-	s->look = (struct store_queue_stops){.op.done = on_polled};
-	store_queue_stops(s->base->store, &s->look);
+	s->query = (struct store_queue_stops){.op.done = on_polled};
+	store_queue_stops(s->base->store, &s->query);
 	return true;
 }
 
@@ -145,7 +145,7 @@ struct queue_stops *queue_stops_create(struct base *base, struct queues *queues,
 	s->base = base;
 	s->queues = queues;
 	s->edits = edits;
-	jobs_bind(base->jobs, JOB_QUEUE_STOPS, look, s);
+	jobs_bind(base->jobs, JOB_QUEUE_STOPS, poll_stops, s);
 	return s;
 }
 

@@ -32,14 +32,14 @@ void report_settle(struct reports *reports, const struct store_op *op, const str
 	bool batched = false;
 	for (int i = 0; i < count; i++) {
 		const struct store_result *r = &results[i];
-		if (r->verdict == STORE_LATER)
+		if (r->ack == STORE_LATER)
 			continue;
 		batched |= r->batched;
-		if (r->verdict == STORE_ACCEPTED)
+		if (r->ack == STORE_ACCEPTED)
 			verbose_result(reports->verbose, r);
-		if (r->verdict != STORE_ACCEPTED) {
-			base->counters.late += r->verdict == STORE_LATE;
-			if (r->verdict == STORE_LATE &&
+		if (r->ack != STORE_ACCEPTED) {
+			base->counters.late += r->ack == STORE_LATE;
+			if (r->ack == STORE_LATE &&
 			    remarks_new(&base->remarks, REMARK_LATE_RESULT, r->id, r->token, base_now(base)))
 				log_info(NULL, "task %lld: a result (%s) of an attempt that does not hold it; nothing was changed",
 				    (long long)r->id, store_outcome_name(r->outcome));

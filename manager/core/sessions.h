@@ -25,7 +25,7 @@ struct session {
 	bool looking;           /* a query whether it still lives is in flight; also the dispatcher's */
 	int64_t heard_ms;       /* monotonic: its last call */
 	int64_t commands_ms;      /* notifications do not cause a read of its commands before this time */
-	bool taking_back;       /* a requeue of tasks that never arrived there is in flight */
+	bool requeuing;       /* a requeue of tasks that never arrived there is in flight */
 	int64_t lowest_open;    /* the lowest Fetch with an open assignment, by the last check */
 	int64_t full_check_ms;  /* when all its Fetches are checked again */
 	UT_hash_handle hh;

@@ -87,8 +87,8 @@ static void submit_free(struct submit *s)
 static void settle_task(struct submits *submits, const struct store_task *t, const struct store_made *m)
 {
 	struct core_counters *counters = &submits->base->counters;
-	bool anew = m->restarted && !m->recalled;
-	counters->restarted += anew;
+	bool repeated = m->restarted && !m->recalled;
+	counters->restarted += repeated;
 	if (m->made) {
 		counters->submitted++;
 		verbose_log(submits->to.verbose, t->route, m->id, "submitted by %s", t->source);
@@ -97,7 +97,7 @@ static void settle_task(struct submits *submits, const struct store_task *t, con
 	} else if (m->restarted && m->waits) {
 		task_ready(submits->to.events, &(struct ready_task){m->id, m->version, m->run_at_us, m->route, m->priority, -1});
 	}
-	if (m->made || anew)
+	if (m->made || repeated)
 		return;
 	counters->duplicates += !m->restarted;
 	/* An earlier copy of the call created or restarted it. The manager of that copy may have died before it notified
@@ -120,7 +120,7 @@ static void on_submitted(struct store_op *op, const struct reeve_error *error)
 	struct reeve_error mismatch;
 	if (!error && s->op.made_count != s->op.count) {
 		if (s->op.made_count < 0)
-			error_set(&mismatch, STATUS(ABORTED), "the request id was forgotten meanwhile; use a new one");
+			error_set(&mismatch, STATUS(ABORTED), "the request id has expired; use a new one");
 		else
 			error_set(&mismatch, STATUS(INVALID_ARGUMENT), "the request id was used for another call");
 		error = &mismatch;

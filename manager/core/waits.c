@@ -34,12 +34,12 @@ struct waiter {
 	struct waits *waits;
 	struct link *links;
 	int count, open;
-	bool looked, cancelled;
+	bool checked, cancelled;
 	int64_t until_ms;
 	struct deadline deadline; /* set after the first query */
 	wait_done *done;
 	void *arg;
-	struct store_ended look;
+	struct store_ended query;
 	int64_t *ids;
 	struct waiter *prev, *next;
 };
@@ -50,7 +50,7 @@ struct waits {
 	struct waiter *waiters;
 	struct deadlines deadlines;
 	int polled_to;
-	struct store_ended look;
+	struct store_ended query;
 	int64_t *poll_ids;
 };
 
@@ -100,7 +100,7 @@ void waits_ended(struct waits *waits, int64_t id)
 		bool last = link->next == NULL; /* unlink_target then frees the target */
 		link->ended = true;
 		unlink_target(waits, link);
-		if (--w->open == 0 && w->looked)
+		if (--w->open == 0 && w->checked)
 			waiter_end(w, NULL);
 		if (last)
 			break;
@@ -122,8 +122,8 @@ static void waiter_end_unknown(struct waiter *w)
 	struct reeve_error error;
 	bool *known = mem_calloc((size_t)w->count, sizeof *known);
 	int i = 0;
-	mark_known(w, known, w->look.ended, w->look.ended_count);
-	mark_known(w, known, w->look.live, w->look.live_count);
+	mark_known(w, known, w->query.ended, w->query.ended_count);
+	mark_known(w, known, w->query.live, w->query.live_count);
 	while (i < w->count - 1 && known[i])
 		i++;
 	error_set(&error, STATUS(NOT_FOUND), "there is no task %lld", (long long)w->ids[i]);
@@ -141,14 +141,14 @@ static void waiter_end_cancelled(struct waiter *w)
 void waits_cancel(struct waiter *w)
 {
 	w->cancelled = true;
-	if (w->looked)
+	if (w->checked)
 		waiter_end_cancelled(w);
 }
 
 static void on_first_poll(struct store_op *op, const struct reeve_error *error)
 {
-	struct waiter *w = (struct waiter *)((char *)op - offsetof(struct waiter, look));
-	w->looked = true;
+	struct waiter *w = (struct waiter *)((char *)op - offsetof(struct waiter, query));
+	w->checked = true;
 	if (w->cancelled) {
 		waiter_end_cancelled(w);
 		return;
@@ -157,12 +157,12 @@ static void on_first_poll(struct store_op *op, const struct reeve_error *error)
 		waiter_end(w, error);
 		return;
 	}
-	if (w->look.ended_count + w->look.live_count < w->count) {
+	if (w->query.ended_count + w->query.live_count < w->count) {
 		waiter_end_unknown(w);
 		return;
 	}
-	for (int i = 0; i < w->look.ended_count; i++) {
-		int64_t *at = bsearch(&w->look.ended[i], w->ids, (size_t)w->count, sizeof *w->ids, by_number);
+	for (int i = 0; i < w->query.ended_count; i++) {
+		int64_t *at = bsearch(&w->query.ended[i], w->ids, (size_t)w->count, sizeof *w->ids, by_number);
 		struct link *link = at ? &w->links[at - w->ids] : NULL;
 		if (!link || link->ended)
 			continue;
@@ -209,28 +209,28 @@ void waits_add(struct waits *waits, const int64_t *ids, int count, int64_t wait_
 		DL_APPEND(t->links, &w->links[i]);
 	}
 	DL_APPEND(waits->waiters, w);
-	w->look = (struct store_ended){
+	w->query = (struct store_ended){
 	    .op.done = on_first_poll,
 	    .op.deadline_ms = w->until_ms + 5000,
 	    .op.origin = origin,
 	    .count = w->count,
 	    .ids = w->ids,
 	};
-	store_ended(waits->base->store, &w->look);
+	store_ended(waits->base->store, &w->query);
 }
 
 static void on_poll(struct store_op *op, const struct reeve_error *error)
 {
-	struct waits *waits = (struct waits *)((char *)op - offsetof(struct waits, look));
-	for (int i = 0; !error && i < waits->look.ended_count; i++)
-		waits_ended(waits, waits->look.ended[i]);
+	struct waits *waits = (struct waits *)((char *)op - offsetof(struct waits, query));
+	for (int i = 0; !error && i < waits->query.ended_count; i++)
+		waits_ended(waits, waits->query.ended[i]);
 	free(waits->poll_ids);
 	waits->poll_ids = NULL;
 	jobs_done(waits->base->jobs, JOB_WAITS_OTHERS, error, false);
 }
 
 /* Finds tasks that other managers have ended. */
-static bool look(void *arg)
+static bool poll_others(void *arg)
 {
 	struct waits *waits = arg;
 	int n = 0, passed = 0, total = (int)HASH_COUNT(waits->targets);
@@ -247,8 +247,8 @@ static bool look(void *arg)
 		waits->poll_ids[n++] = t->id;
 	}
 	waits->polled_to = skip + n;
-	waits->look = (struct store_ended){.op.done = on_poll, .count = n, .ids = waits->poll_ids};
-	store_ended(waits->base->store, &waits->look);
+	waits->query = (struct store_ended){.op.done = on_poll, .count = n, .ids = waits->poll_ids};
+	store_ended(waits->base->store, &waits->query);
 	return true;
 }
 
@@ -270,7 +270,7 @@ struct waits *waits_create(struct base *base)
 	struct waits *w = mem_calloc(1, sizeof *w);
 	w->base = base;
 	jobs_bind(base->jobs, JOB_WAITS, end_over, w);
-	jobs_bind(base->jobs, JOB_WAITS_OTHERS, look, w);
+	jobs_bind(base->jobs, JOB_WAITS_OTHERS, poll_others, w);
 	return w;
 }
 

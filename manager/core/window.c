@@ -272,7 +272,7 @@ void window_poll_again(struct window *w, int64_t run_at_us)
 	jobs_ask(w->base->jobs, JOB_STREAMS_LATE);
 }
 
-static bool look_again(void *arg)
+static bool rescan_late(void *arg)
 {
 	struct window *w = arg;
 	struct stream *s, *tmp;
@@ -451,7 +451,7 @@ struct window *window_create(struct base *base, const struct db_clock *clock, st
 	w->discovery = discovery_create(base, routes, found, w);
 	w->again_from_us = STORE_TIME_NEVER;
 	jobs_bind(base->jobs, JOB_STREAMS, window_fire, w);
-	jobs_bind(base->jobs, JOB_STREAMS_LATE, look_again, w);
+	jobs_bind(base->jobs, JOB_STREAMS_LATE, rescan_late, w);
 	jobs_bind(base->jobs, JOB_STREAMS_ALL, read_all, w);
 	return w;
 }

@@ -309,7 +309,7 @@ int64_t stream_holds_from(const struct stream *s)
 /* --- timer events ------------------------------------------------------------------------------------------------ */
 
 /* Starts a rescan of the last seconds, for tasks that were committed late, behind the cursor. */
-static void look(struct stream *s, int64_t now_ms)
+static void trailing_scan(struct stream *s, int64_t now_ms)
 {
 	struct window *w = s->window;
 	int64_t now_us = db_clock_us(w->clock);
@@ -319,7 +319,7 @@ static void look(struct stream *s, int64_t now_ms)
 	}
 	s->poll_began_ms = now_ms;
 	s->poll_began_us = now_us;
-	w->base->counters.looks++;
+	w->base->counters.trailing_scans++;
 	/* From the start of the previous rescan; but a full rescan has read what is older than a minute. */
 	int64_t from_us = s->polled_us && s->polled_us < now_us ? s->polled_us : now_us;
 	if (from_us < now_us - WINDOW_ALL_EVERY_MS * INT64_C(1000))
@@ -339,7 +339,7 @@ static void stream_fire(struct stream *s, int64_t now_ms)
 		stream_rewind(s, due, 0); /* a note may have moved the cursor past it */
 	}
 	if (!s->unread && !s->reading && now_ms >= s->trail_ms)
-		look(s, now_ms);
+		trailing_scan(s, now_ms);
 	stream_probe_passed(s, now_ms);
 	stream_settle(s);
 	stream_read(s);

@@ -1,5 +1,5 @@
 /*
- * The jobs of a manager. Intervals are in milliseconds. Some jobs make others run: "tick" compares fingerprints of
+ * The jobs of a manager. Intervals are in milliseconds. Some jobs make others run: "heartbeat" compares fingerprints of
  * routes and queues, and "counts" finds out whether tasks in the inbox or callbacks wait.
  */
 #include "manager/jobs/jobs.h"
@@ -9,7 +9,7 @@ enum { SECOND = 1000, MINUTE = 60 * SECOND };
 const struct job_spec manager_jobs[JOBS] = {
     /* Records this manager's heartbeat and reads the database's clock. The interval is at most half that of workers'
      * heartbeats. */
-    [JOB_HEARTBEAT] = {.name = "tick", .scope = JOB_EACH, .every_ms = SECOND},
+    [JOB_HEARTBEAT] = {.name = "heartbeat", .scope = JOB_EACH, .every_ms = SECOND},
     /* Checks the workers' heartbeats. The interval is at most a quarter of the heartbeats' interval. */
     [JOB_WATCH] = {.name = "watch", .scope = JOB_EACH, .every_ms = 400},
     /* Reclaims the tasks of lost workers. */
@@ -26,7 +26,7 @@ const struct job_spec manager_jobs[JOBS] = {
         .retry_max_ms = SECOND},
     /* Ingests tasks that were submitted by SQL. A run is long if an old transaction prevents the clean-up of the
      * inbox's dead rows. */
-    [JOB_INBOX] = {.name = "arrivals", .scope = JOB_ANY, .first_ms = JOB_NEVER, .pause_ms = 50, .pause_times = 2},
+    [JOB_INBOX] = {.name = "inbox", .scope = JOB_ANY, .first_ms = JOB_NEVER, .pause_ms = 50, .pause_times = 2},
     /* Reads the settings of queues. */
     [JOB_QUEUES] = {.name = "queues", .scope = JOB_EACH, .first_ms = JOB_NEVER, .pause_ms = 50},
     /* Ends the tasks of stopped queues. */

@@ -91,7 +91,7 @@ static void on_controlled(struct store_op *op, const struct reeve_error *error)
 		rpc_call_fail_error(c->call, error);
 	} else if (c->op.count == 0 && c->op.name) {
 		rpc_call_fail(c->call, STATUS(NOT_FOUND),
-		    "no worker named \"%s\" is alive (of those who pull by hand nothing can be asked)", c->op.name);
+		    "no worker named \"%s\" is alive (pull clients take no commands)", c->op.name);
 	} else if (c->op.count == 0) {
 		rpc_call_fail(c->call, STATUS(NOT_FOUND), "no worker is alive");
 	} else {

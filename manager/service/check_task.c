@@ -39,7 +39,7 @@ static bool nothing_of_stages(const char *field, const Reeve__V1__TaskSpec *t, s
 	const char *given = *t->type ? "type" : t->max_attempts ? "max_attempts" : t->timeout_ms ? "timeout_ms"
 	    : t->retry                                          ? "retry"
 	                                                        : NULL;
-	return !given || error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s is given with a pipeline, whose stages say that",
+	return !given || error_set(error, STATUS(INVALID_ARGUMENT), "%s.%s cannot be combined with a pipeline, whose stages set it",
 	    field, given);
 }
 
@@ -59,9 +59,9 @@ bool check_task(const char *field, const Reeve__V1__TaskSpec *t, int64_t max_det
 	if (t->delay_ms && t->run_at_us)
 		return error_set(error, STATUS(INVALID_ARGUMENT), "%s has both delay_ms and run_at_us", field);
 	if (t->version && !*t->key)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.version is given without a key", field);
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.version needs a key", field);
 	if (t->key_ttl_ms && !*t->key)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.key_ttl_ms is given without a key", field);
+		return error_set(error, STATUS(INVALID_ARGUMENT), "%s.key_ttl_ms needs a key", field);
 	return part_range(field, "priority", t->priority, -PRIORITY_MAX, PRIORITY_MAX, error) &&
 	    part_range(field, "delay_ms", t->delay_ms, 0, 36500 * DAY_MS, error) &&
 	    part_range(field, "run_at_us", t->run_at_us, 0, INT64_C(253402300799000000), error) &&

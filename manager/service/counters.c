@@ -47,14 +47,14 @@ int counters_read(const struct services *s, struct counter all[COUNTERS_MAX])
 	    {"expired", n->expired},
 	    {"lost", n->lost},
 	    {"reclaimed", n->reclaimed},
-	    {"taken_back", n->taken_back},
+	    {"requeued", n->requeued},
 	    {"extended", n->extended},
 	    {"late_results", n->late},
 	    {"fetches", n->fetches},
 	    {"redelivered", n->redelivered},
 	    {"pages_read", n->pages},
-	    {"trailing_looks", n->looks},
-	    {"schedule_ticks", n->ticks},
+	    {"trailing_scans", n->trailing_scans},
+	    {"schedule_firings", n->firings},
 	    {"callbacks_delivered", callbacks->delivered},
 	    {"callbacks_failed", callbacks->failed},
 	    {"callbacks_given_up", callbacks->given_up},
@@ -93,7 +93,7 @@ static bool have_changed(const struct counters_writer *w, const struct counter *
 	if (count != w->count)
 		return true;
 	for (int i = 0; i < count; i++)
-		if (now[i].value != w->counters[i].value && strncmp(now[i].name, "upkeep_", 7) != 0 &&
+		if (now[i].value != w->counters[i].value && strncmp(now[i].name, "maintenance_", 12) != 0 &&
 		    strncmp(now[i].name, "heartbeat_", 10) != 0)
 			return true;
 	return false;

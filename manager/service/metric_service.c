@@ -42,7 +42,7 @@ static bool check_metric(size_t i, const Reeve__V1__MetricValue *m, struct reeve
 	if (!check_name(field, m->name, false, error))
 		return false;
 	return isfinite(m->value) ||
-	       error_set(error, STATUS(INVALID_ARGUMENT), "metrics[%zu].value is no finite number", i);
+	       error_set(error, STATUS(INVALID_ARGUMENT), "metrics[%zu].value is not a finite number", i);
 }
 
 static bool check_put(const struct rpc_call *call, const Reeve__V1__PutMetricsRequest *request, struct reeve_error *error)

@@ -167,10 +167,10 @@ static bool check_scheduled_task(const Reeve__V1__TaskSpec *task, int64_t max_de
 {
 	if (task->run_at_us)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "schedule.task.run_at_us makes no sense: the schedule says when; delay_ms is taken");
+		    "schedule.task.run_at_us cannot be used: the schedule sets the time; use delay_ms");
 	if (task->version)
 		return error_set(error, STATUS(INVALID_ARGUMENT),
-		    "schedule.task.version makes no sense: each run has a key of its own");
+		    "schedule.task.version cannot be used: each run has its own key");
 	return check_task("schedule.task", task, max_details_bytes, error);
 }
 

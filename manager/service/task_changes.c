@@ -42,8 +42,8 @@ static const char *edit_note(const struct store_edit *op, const struct store_edi
 	switch (op->kind) {
 	case STORE_CANCEL:
 		return executing ? "a cancel has been asked for already" : "it has ended";
-	case STORE_KILL:
-		return executing ? "it is being killed already" : "it has ended";
+	case STORE_DISCARD:
+		return executing ? "it is being discarded already" : "it has ended";
 	case STORE_RETRY:
 		if (t->stopping)
 			return "its worker has been told to stop already";
@@ -59,14 +59,14 @@ static const char *edit_note(const struct store_edit *op, const struct store_edi
 /* The four responses have the same fields. */
 static const ProtobufCMessageDescriptor *const responses[] = {
     [STORE_CANCEL] = &reeve__v1__cancel_response__descriptor,
-    [STORE_KILL] = &reeve__v1__kill_response__descriptor,
+    [STORE_DISCARD] = &reeve__v1__discard_response__descriptor,
     [STORE_RETRY] = &reeve__v1__retry_response__descriptor,
     [STORE_UPDATE] = &reeve__v1__update_response__descriptor,
 };
 
 _Static_assert(sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__RetryResponse) &&
         sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__UpdateResponse) &&
-        sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__KillResponse),
+        sizeof(Reeve__V1__CancelResponse) == sizeof(Reeve__V1__DiscardResponse),
     "the responses of changes have the same fields");
 
 static void on_edited(struct store_op *op, const struct reeve_error *error)
@@ -122,11 +122,11 @@ static bool check_change(const struct services *s, const struct rpc_call *call, 
 	if (!service_has_request_id(s, call, error) || !check_source("actor", rpc_call_actor(call), error))
 		return false;
 	if (!r->filter && r->dry_run)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "dry_run is given without a filter");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "dry_run needs a filter");
 	if (!r->filter)
 		return check_ids(r->ids, r->n_ids, error);
 	if (r->n_ids)
-		return error_set(error, STATUS(INVALID_ARGUMENT), "ids and filter exclude each other");
+		return error_set(error, STATUS(INVALID_ARGUMENT), "ids and filter cannot be combined");
 	if (!filter_check(s, r->filter, error))
 		return false;
 	*filter = filter_from(r->filter);
@@ -139,7 +139,7 @@ struct poll_call {
 };
 
 /* Reads the tasks that a dry run matches. */
-static void look(
+static void preview(
     struct services *s, struct rpc_call *call, enum store_edit_kind kind, const struct store_filter *filter)
 {
 	struct poll_call *c = mem_calloc(1, sizeof *c);
@@ -161,7 +161,7 @@ static struct edit_call *edit_begin(struct services *s, struct rpc_call *call, c
 		return NULL;
 	}
 	if (r->dry_run) {
-		look(s, call, r->kind, &c->filter);
+		preview(s, call, r->kind, &c->filter);
 		free(c);
 		return NULL;
 	}
@@ -201,22 +201,22 @@ void task_cancel(void *service, struct rpc_call *call, const ProtobufCMessage *m
 	edit_tasks(s->core->edits, &c->op);
 }
 
-void task_kill(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+void task_discard(void *service, struct rpc_call *call, const ProtobufCMessage *message)
 {
-	const Reeve__V1__KillRequest *request = (const Reeve__V1__KillRequest *)message;
+	const Reeve__V1__DiscardRequest *request = (const Reeve__V1__DiscardRequest *)message;
 	struct services *s = service;
 	struct reeve_error error;
-	if (filter_wait(s, call, message, task_kill, request->filter))
+	if (filter_wait(s, call, message, task_discard, request->filter))
 		return;
 	if (!check_text("reason", request->reason, &error)) {
 		rpc_call_fail_error(call, &error);
 		return;
 	}
 	struct edit_call *c = edit_begin(s, call,
-	    &(struct change_request){STORE_KILL, request->ids, request->n_ids, request->filter, request->dry_run, false});
+	    &(struct change_request){STORE_DISCARD, request->ids, request->n_ids, request->filter, request->dry_run, false});
 	if (!c)
 		return;
-	c->op.reason = *request->reason ? request->reason : "killed by request";
+	c->op.reason = *request->reason ? request->reason : "discarded by request";
 	edit_tasks(s->core->edits, &c->op);
 }
 
@@ -227,7 +227,7 @@ void task_retry(void *service, struct rpc_call *call, const ProtobufCMessage *me
 	if (filter_wait(s, call, message, task_retry, request->filter))
 		return;
 	if (request->filter && request->executing) {
-		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "executing goes with ids; a filter names the status");
+		rpc_call_fail(call, STATUS(INVALID_ARGUMENT), "executing needs ids; a filter names the status");
 		return;
 	}
 	struct edit_call *c = edit_begin(s, call,

@@ -5,7 +5,7 @@
 
 #include "manager/service/read_method.h"
 
-rpc_method task_cancel, task_kill, task_retry, task_update;
+rpc_method task_cancel, task_discard, task_retry, task_update;
 extern const struct read_method task_errors, task_executions;
 
 #endif

@@ -299,7 +299,7 @@ const struct rpc_entry task_methods[] = {
 	{"Retry", task_retry, RPC_OPERATOR, NULL},
 	{"Update", task_update, RPC_OPERATOR, NULL},
 	{"Audit", audit, RPC_OPERATOR, NULL},
-	{"Kill", task_kill, RPC_OPERATOR, NULL},
+	{"Discard", task_discard, RPC_OPERATOR, NULL},
 	{"Errors", read_method, RPC_OPERATOR, &task_errors},
 	{"Executions", read_method, RPC_OPERATOR, &task_executions},
 	{0},

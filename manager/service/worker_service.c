@@ -61,8 +61,8 @@ static void on_registered(struct store_op *op, const struct reeve_error *error)
 		Reeve__V1__RegisterResponse response = REEVE__V1__REGISTER_RESPONSE__INIT;
 		sessions_live(core->sessions, c->op.incarnation);
 		response.incarnation = c->op.incarnation;
-		response.lease_ms = c->op.by_hand ? 0 : (uint32_t)core->base.options.lease_ms;
-		response.heartbeat_ms = c->op.by_hand ? 0 : (uint32_t)core->base.options.heartbeat_ms;
+		response.lease_ms = c->op.manual ? 0 : (uint32_t)core->base.options.lease_ms;
+		response.heartbeat_ms = c->op.manual ? 0 : (uint32_t)core->base.options.heartbeat_ms;
 		response.max_result_bytes = (uint32_t)core->base.options.max_result_bytes;
 		rpc_call_reply(c->call, &response.base);
 	}
@@ -117,7 +117,7 @@ static void register_worker(void *service, struct rpc_call *call, const Protobuf
 	    .types = request->types,
 	    .lease_ms = s->core->base.options.lease_ms,
 	    .previous = request->previous,
-	    .by_hand = request->by_hand,
+	    .manual = request->manual,
 	};
 	store_register(s->core->base.store, &c->op);
 }
@@ -154,39 +154,39 @@ static struct fetch_request fetch_from(const struct rpc_call *call, const Reeve_
 	};
 }
 
-static Reeve__V1__OrderKind order_kind(const char *name)
+static Reeve__V1__WorkerCommandKind command_kind(const char *name)
 {
 	static const struct {
 		const char *name;
-		Reeve__V1__OrderKind kind;
+		Reeve__V1__WorkerCommandKind kind;
 	} all[] = {
-	    {"cancel", REEVE__V1__ORDER_KIND__ORDER_CANCEL},
-	    {"drain", REEVE__V1__ORDER_KIND__ORDER_DRAIN},
-	    {"pause", REEVE__V1__ORDER_KIND__ORDER_PAUSE},
-	    {"resume", REEVE__V1__ORDER_KIND__ORDER_RESUME},
-	    {"concurrency", REEVE__V1__ORDER_KIND__ORDER_CONCURRENCY},
-	    {"stop", REEVE__V1__ORDER_KIND__ORDER_STOP},
+	    {"cancel", REEVE__V1__WORKER_COMMAND_KIND__COMMAND_CANCEL},
+	    {"drain", REEVE__V1__WORKER_COMMAND_KIND__COMMAND_DRAIN},
+	    {"pause", REEVE__V1__WORKER_COMMAND_KIND__COMMAND_PAUSE},
+	    {"resume", REEVE__V1__WORKER_COMMAND_KIND__COMMAND_RESUME},
+	    {"concurrency", REEVE__V1__WORKER_COMMAND_KIND__COMMAND_CONCURRENCY},
+	    {"stop", REEVE__V1__WORKER_COMMAND_KIND__COMMAND_STOP},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (!strcmp(all[i].name, name))
 			return all[i].kind;
-	return REEVE__V1__ORDER_KIND__ORDER_UNSPECIFIED;
+	return REEVE__V1__WORKER_COMMAND_KIND__COMMAND_UNSPECIFIED;
 }
 
-static void command_fill(Reeve__V1__Order *out, const struct store_worker_command *order)
+static void command_fill(Reeve__V1__WorkerCommand *out, const struct store_worker_command *command)
 {
-	reeve__v1__order__init(out);
-	out->kind = order_kind(order->kind);
-	out->task_id = order->task_id;
-	out->token = order->token;
-	out->value = (uint32_t)order->value;
+	reeve__v1__worker_command__init(out);
+	out->kind = command_kind(command->kind);
+	out->task_id = command->task_id;
+	out->token = command->token;
+	out->value = (uint32_t)command->value;
 }
 
 /* A Fetch answer as a message. */
 struct fetch_message {
 	Reeve__V1__FetchResponse response;
 	Reeve__V1__Assignment *assignments;
-	Reeve__V1__Order *orders;
+	Reeve__V1__WorkerCommand *commands;
 };
 
 /* Fills the message. Its strings belong to the answer. */
@@ -197,7 +197,7 @@ static void fetch_message_fill(struct fetch_message *m, const struct core *core,
 	m->response.incarnation = incarnation;
 	m->response.fetch_id = fetch_id;
 	m->response.parked_ms = answer->parked_ms;
-	m->response.again_in_ms = answer->again_in_ms;
+	m->response.retry_after_ms = answer->retry_after_ms;
 	m->assignments = mem_calloc((size_t)answer->won_count + 1, sizeof *m->assignments);
 	m->response.assignments = mem_calloc((size_t)answer->won_count + 1, sizeof *m->response.assignments);
 	m->response.n_assignments = (size_t)answer->won_count;
@@ -221,12 +221,12 @@ static void fetch_message_fill(struct fetch_message *m, const struct core *core,
 		a->assignment_id = won->assignment_id;
 		a->resting_ms = queues_get(core->queues, a->queue)->resting_ms;
 	}
-	m->orders = mem_calloc((size_t)answer->order_count + 1, sizeof *m->orders);
-	m->response.orders = mem_calloc((size_t)answer->order_count + 1, sizeof *m->response.orders);
-	m->response.n_orders = (size_t)answer->order_count;
-	for (int i = 0; i < answer->order_count; i++) {
-		m->response.orders[i] = &m->orders[i];
-		command_fill(&m->orders[i], &answer->orders[i]);
+	m->commands = mem_calloc((size_t)answer->command_count + 1, sizeof *m->commands);
+	m->response.commands = mem_calloc((size_t)answer->command_count + 1, sizeof *m->response.commands);
+	m->response.n_commands = (size_t)answer->command_count;
+	for (int i = 0; i < answer->command_count; i++) {
+		m->response.commands[i] = &m->commands[i];
+		command_fill(&m->commands[i], &answer->commands[i]);
 	}
 }
 
@@ -234,8 +234,8 @@ static void fetch_message_free(struct fetch_message *m)
 {
 	free(m->assignments);
 	free(m->response.assignments);
-	free(m->orders);
-	free(m->response.orders);
+	free(m->commands);
+	free(m->response.commands);
 }
 
 struct fetch_call {
@@ -304,25 +304,25 @@ static void report_answer(struct report_call *c)
 		rpc_call_fail_error(c->call, &c->problem);
 	} else {
 		Reeve__V1__ReportResponse response = REEVE__V1__REPORT_RESPONSE__INIT;
-		Reeve__V1__Judged *judged = mem_calloc((size_t)c->op.count + 1, sizeof *judged);
-		response.judged = mem_calloc((size_t)c->op.count + 1, sizeof *response.judged);
-		response.n_judged = (size_t)c->op.count;
+		Reeve__V1__ResultAck *acks = mem_calloc((size_t)c->op.count + 1, sizeof *acks);
+		response.acks = mem_calloc((size_t)c->op.count + 1, sizeof *response.acks);
+		response.n_acks = (size_t)c->op.count;
 		for (int i = 0; i < c->op.count; i++) {
 			const struct store_result *r = &c->results[i];
-			Reeve__V1__Judged *j = response.judged[i] = &judged[i];
-			reeve__v1__judged__init(j);
-			j->task_id = r->id;
-			j->token = r->token;
-			j->verdict = r->verdict == STORE_LATE  ? REEVE__V1__VERDICT__VERDICT_LOST
-			    : r->verdict == STORE_LATER       ? REEVE__V1__VERDICT__VERDICT_LATER
-			    : c->too_long[i]                  ? REEVE__V1__VERDICT__VERDICT_REFUSED
-			                                      : REEVE__V1__VERDICT__VERDICT_ACCEPTED;
-			if (r->verdict == STORE_LATER)
-				j->note = (char *)"another transaction has locked the task, or its batch; report it again";
-			else if (r->verdict == STORE_LATE)
-				j->note = (char *)"the lock had been lost; nothing was changed";
+			Reeve__V1__ResultAck *ack = response.acks[i] = &acks[i];
+			reeve__v1__result_ack__init(ack);
+			ack->task_id = r->id;
+			ack->token = r->token;
+			ack->status = r->ack == STORE_LATE  ? REEVE__V1__RESULT_STATUS__RESULT_LOST
+			    : r->ack == STORE_LATER       ? REEVE__V1__RESULT_STATUS__RESULT_LATER
+			    : c->too_long[i]                  ? REEVE__V1__RESULT_STATUS__RESULT_REFUSED
+			                                      : REEVE__V1__RESULT_STATUS__RESULT_ACCEPTED;
+			if (r->ack == STORE_LATER)
+				ack->note = (char *)"another transaction has locked the task, or its batch; report it again";
+			else if (r->ack == STORE_LATE)
+				ack->note = (char *)"the lock had been lost; nothing was changed";
 			else if (c->too_long[i])
-				j->note = (char *)"the result is too long; the attempt was ended as fatal";
+				ack->note = (char *)"the result is too long; the attempt was ended as fatal";
 		}
 		if (c->packed_fetch)
 			response.fetch =
@@ -330,8 +330,8 @@ static void report_answer(struct report_call *c)
 		rpc_call_reply(c->call, &response.base);
 		if (response.fetch)
 			reeve__v1__fetch_response__free_unpacked(response.fetch, NULL);
-		free(response.judged);
-		free(judged);
+		free(response.acks);
+		free(acks);
 	}
 	free(c->packed_fetch);
 	free(c->too_long);
@@ -403,7 +403,7 @@ static bool check_result(size_t i, const Reeve__V1__Result *r, struct reeve_erro
 	if (!check_name(field, r->stage, true, error))
 		return false;
 	return r->outcome == REEVE__V1__OUTCOME__OUTCOME_COMPLETED ||
-	    error_set(error, STATUS(INVALID_ARGUMENT), "%s is given with an outcome other than COMPLETED", field);
+	    error_set(error, STATUS(INVALID_ARGUMENT), "%s needs the outcome COMPLETED", field);
 }
 
 /* Returns the text, or NULL if it is empty. Cuts a text that is too long, without splitting a character: its result
@@ -518,17 +518,17 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 		return;
 	}
 	Reeve__V1__HeartbeatResponse response = REEVE__V1__HEARTBEAT_RESPONSE__INIT;
-	Reeve__V1__Order *orders = mem_calloc((size_t)c->op.order_count + 1, sizeof *orders);
+	Reeve__V1__WorkerCommand *commands = mem_calloc((size_t)c->op.command_count + 1, sizeof *commands);
 	response.lost = c->op.lost;
-	response.orders = mem_calloc((size_t)c->op.order_count + 1, sizeof *response.orders);
-	response.n_orders = (size_t)c->op.order_count;
-	for (int i = 0; i < c->op.order_count; i++) {
-		response.orders[i] = &orders[i];
-		command_fill(&orders[i], &c->op.orders[i]);
+	response.commands = mem_calloc((size_t)c->op.command_count + 1, sizeof *response.commands);
+	response.n_commands = (size_t)c->op.command_count;
+	for (int i = 0; i < c->op.command_count; i++) {
+		response.commands[i] = &commands[i];
+		command_fill(&commands[i], &c->op.commands[i]);
 	}
 	rpc_call_reply(c->call, &response.base);
-	free(response.orders);
-	free(orders);
+	free(response.commands);
+	free(commands);
 	free(c);
 }
 
@@ -557,7 +557,7 @@ static bool check_heartbeat(const Reeve__V1__HeartbeatRequest *r, struct reeve_e
 		return false;
 	for (size_t i = 0; i < r->n_held; i++)
 		if (r->held[i]->task_id < 1 || r->held[i]->token < 1)
-			return error_set(error, STATUS(INVALID_ARGUMENT), "held[%zu] is no attempt", i);
+			return error_set(error, STATUS(INVALID_ARGUMENT), "held[%zu] is not an attempt", i);
 	for (size_t i = 0; i < r->n_remarks; i++)
 		if (r->remarks[i]->task_id < 1 || r->remarks[i]->token < 1)
 			return error_set(error, STATUS(INVALID_ARGUMENT), "remarks[%zu] is of no attempt", i);
@@ -675,7 +675,7 @@ static void on_extended(struct store_op *op, const struct reeve_error *error)
 		rpc_call_fail_error(c->call, &refused);
 	} else if (c->op.run_ms <= 0) {
 		error_set(&refused, STATUS(FAILED_PRECONDITION),
-		    "the attempt has run for as long as an attempt may (--max-run)");
+		    "the attempt has run for as long as an attempt may (--max-runtime)");
 		rpc_call_fail_error(c->call, &refused);
 	} else {
 		Reeve__V1__ExtendResponse response = REEVE__V1__EXTEND_RESPONSE__INIT;
@@ -709,7 +709,7 @@ static void extend(void *service, struct rpc_call *call, const ProtobufCMessage 
 	    .id = request->task_id,
 	    .token = request->token,
 	    .run_ms = request->run_ms,
-	    .max_run_ms = s->core->base.options.max_run_ms,
+	    .max_runtime_ms = s->core->base.options.max_runtime_ms,
 	};
 	store_extend(s->core->base.store, &c->op);
 }

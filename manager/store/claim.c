@@ -37,7 +37,7 @@ static void on_claimed(void *arg, const struct conn_result *result)
 		op->won[row] = claimed_row(result->rows, row);
 		op->won[row].slot = row_int4(result->rows, row, 9) - 1;
 		op->won[row].stage = row_text(result->rows, row, 10);
-		op->won[row].expires_in_ms = op->won[row].timeout_ms + op->buffer_ms;
+		op->won[row].expires_in_ms = op->won[row].timeout_ms + op->expiry_grace_ms;
 	}
 	role_done(role);
 }
@@ -74,7 +74,7 @@ static void claim(struct role *role)
 	for (int i = 0; i < op->fetch_count; i++)
 		params_add_int8(p, op->fetches[i].fetch_id);
 	params_array_end(p);
-	params_int8(p, op->buffer_ms);
+	params_int8(p, op->expiry_grace_ms);
 	role_run(role, SQL_CLAIM, on_claimed);
 }
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "manager/store/errand.h"
+#include "manager/store/background.h"
 #include "manager/store/resolve.h"
 
 enum { RETRY_FIRST_MS = 50, RETRY_LONGEST_MS = 1000, CONNECT_LIMIT_MS = 10000, CANCEL_LIMIT_MS = 5000, OPTIONS_MAX = 64 };
@@ -43,7 +43,7 @@ struct conn {
 	struct params kept;  /* parameters, while the statement is being prepared */
 	bool prepared[SQL_COUNT];
 	int ahead;             /* how many of settings.first were prepared during setup, or refused */
-	struct errand *cancel; /* a request to cancel is in flight */
+	struct background *cancel; /* a request to cancel is in flight */
 	bool unwanted;         /* conn_cancel was called for the statement in flight */
 };
 
@@ -75,7 +75,7 @@ static void problem_set(struct conn *c, const char *text)
 static void disconnect(struct conn *c)
 {
 	if (c->cancel)
-		errand_abandon(c->cancel);
+		background_abandon(c->cancel);
 	c->cancel = NULL;
 	if (c->resolve)
 		resolve_cancel(c->resolve);
@@ -345,8 +345,8 @@ static void setup_next(struct conn *c)
 	} else if (c->settings.hot && !c->prepared[SQL_SESSION_HOT]) {
 		params_bool(&p, c->settings.hash_joins);
 		conn_run(c, SQL_SESSION_HOT, &p, setup_done, c);
-	} else if (c->settings.listens && !c->prepared[SQL_WAKE_LISTEN]) {
-		conn_run(c, SQL_WAKE_LISTEN, &p, setup_done, c);
+	} else if (c->settings.listens && !c->prepared[SQL_NOTIFICATIONS_LISTEN]) {
+		conn_run(c, SQL_NOTIFICATIONS_LISTEN, &p, setup_done, c);
 	} else if (c->ahead < c->settings.first_count) {
 		begin_run(c, c->settings.first[c->ahead], prepared_ahead, c);
 		prepare_send(c);
@@ -557,7 +557,7 @@ static void cancel_release(void *data)
 
 void conn_cancel(struct conn *c)
 {
-	static const struct errand_kind kind = {cancel_work, cancel_done, cancel_release};
+	static const struct background_kind kind = {cancel_work, cancel_done, cancel_release};
 	if (c->state != READY || !c->busy || c->cancel)
 		return;
 	c->unwanted = true;
@@ -567,7 +567,7 @@ void conn_cancel(struct conn *c)
 	struct cancel *cancel = mem_malloc(sizeof *cancel);
 	*cancel = (struct cancel){c, request};
 	timer_set(c, CANCEL_LIMIT_MS);
-	c->cancel = errand_start(c->base, &kind, cancel);
+	c->cancel = background_start(c->base, &kind, cancel);
 }
 
 bool conn_idle(const struct conn *c)

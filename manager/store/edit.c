@@ -1,5 +1,5 @@
 /*
- * Manual changes: cancel, kill, retry, update. Each is one transaction, which first inserts its request id. If the id
+ * Manual changes: cancel, discard, retry, update. Each is one transaction, which first inserts its request id. If the id
  * already exists, the call is a repetition and is answered from the data stored by the first one. A change by a filter
  * first selects and locks the matching tasks, and continues with their ids; it stores all of them, and whether each was
  * changed.
@@ -12,7 +12,7 @@
 /* The names in the table `requests`: of a change by ids, and by a filter. */
 static const char *const kinds[][2] = {
     [STORE_CANCEL] = {"cancel", "cancel_where"},
-    [STORE_KILL] = {"kill", "kill_where"},
+    [STORE_DISCARD] = {"discard", "discard_where"},
     [STORE_RETRY] = {"retry", "retry_where"},
     [STORE_UPDATE] = {"update", "update_where"},
 };
@@ -133,7 +133,7 @@ static void on_states(void *arg, const struct conn_result *result)
 	role_run(role, SQL_COMMIT, role_on_done);
 }
 
-static void look(struct role *role)
+static void read_states(struct role *role)
 {
 	add_ids(role);
 	role_run(role, SQL_TASK_STATES, on_states);
@@ -143,7 +143,7 @@ static void on_noted(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	look(role);
+	read_states(role);
 }
 
 static void note(struct role *role)
@@ -320,7 +320,7 @@ static void on_recalled(void *arg, const struct conn_result *result)
 	((struct edit *)role->state)->recalled = true;
 	if (PQntuples(result->rows))
 		take_recalled(role, result->rows);
-	look(role);
+	read_states(role);
 }
 
 /* Changes the tasks by their ids. */
@@ -331,10 +331,10 @@ static void change(struct role *role)
 	add_ids(role);
 	switch (op->kind) {
 	case STORE_CANCEL:
-	case STORE_KILL:
+	case STORE_DISCARD:
 		params_text(p, op->actor);
 		params_text(p, op->reason);
-		params_text(p, op->kind == STORE_KILL ? "killed" : NULL);
+		params_text(p, op->kind == STORE_DISCARD ? "discarded" : NULL);
 		role_run(role, SQL_CANCEL_MARK, on_marked);
 		break;
 	case STORE_RETRY:

@@ -43,7 +43,7 @@ void matching_params(struct params *p, const struct store_filter *filter, enum s
 {
 	static const char *const names[] = {
 	    [STORE_CANCEL] = "cancel",
-	    [STORE_KILL] = "kill",
+	    [STORE_DISCARD] = "discard",
 	    [STORE_RETRY] = "retry",
 	    [STORE_UPDATE] = "update",
 	};

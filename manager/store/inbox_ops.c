@@ -76,7 +76,7 @@ static void on_begun(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	params_int8(&role->params, the_op(role)->beyond);
 	params_int4(&role->params, the_op(role)->limit);
-	role_run(role, SQL_ARRIVALS_ADMIT, on_ingested);
+	role_run(role, SQL_INBOX_INGEST, on_ingested);
 }
 
 static void ingest_start(struct role *role)

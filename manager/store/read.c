@@ -31,7 +31,7 @@ static unsigned statuses_wanted(const Reeve__V1__ListRequest *request, const str
 enum { SCANNED_MAX = 5000 };
 
 /* Returns the maximum of rows to scan. If all tasks match, the request's limit is enough. */
-static int64_t list_looks_at(const Reeve__V1__ListRequest *request, const struct store_filter *filter)
+static int64_t list_live_choice(const Reeve__V1__ListRequest *request, const struct store_filter *filter)
 {
 	bool all = !filter && !request->status && !*request->queue && !*request->type;
 	return all && request->limit < SCANNED_MAX ? request->limit : SCANNED_MAX;
@@ -55,7 +55,7 @@ static enum sql_id add_list(struct params *p, const struct store_read *op)
 	params_int8(p, op->filter ? op->filter->after_id : 0);
 	params_bool(p, wanted & ~live);
 	params_int8(p, op->max_bytes);
-	params_int8(p, list_looks_at(request, op->filter));
+	params_int8(p, list_live_choice(request, op->filter));
 	params_int4(p, (wanted & live) == executing ? 2 : (wanted & live) != 0);
 	return SQL_LIST_TASKS;
 }
@@ -63,7 +63,7 @@ static enum sql_id add_list(struct params *p, const struct store_read *op)
 static enum sql_id add_matching(struct params *p, const struct store_read *op)
 {
 	matching_params(p, op->filter, op->change);
-	return SQL_LOOK_FOR_TASKS;
+	return SQL_FIND_TASKS;
 }
 
 /* Returns the statement whose head describes the rows. */
@@ -282,7 +282,7 @@ static void ended_start(struct role *role)
 		for (int k = 0; k < asked(role, i)->count; k++)
 			params_add_int8(&role->params, asked(role, i)->ids[k]);
 	params_array_end(&role->params);
-	role_run(role, SQL_WAIT_LOOK, on_ended);
+	role_run(role, SQL_WAIT_POLL, on_ended);
 }
 
 static bool ended_joins(const struct role *role, const struct store_op *op)

@@ -14,7 +14,7 @@
 void take_matching(const PGresult *rows, void *response)
 {
 	Reeve__V1__CancelResponse found = REEVE__V1__CANCEL_RESPONSE__INIT, *out = response;
-	bind_rows(SQL_LOOK_FOR_TASKS, rows, &found.base);
+	bind_rows(SQL_FIND_TASKS, rows, &found.base);
 	out->tasks = found.tasks;
 	out->n_tasks = found.n_tasks;
 	out->next_after_id = found.next_after_id;
@@ -74,7 +74,7 @@ void take_check(const PGresult *rows, void *response)
 			m->longest_ms = row_int8(rows, row, 2);
 		if (!row_int8(rows, row, 3))
 			continue; /* only the longest or the count, without an example */
-		m->looked_at = row_int8(rows, row, 1);
+		m->examined = row_int8(rows, row, 1);
 		m->examples = mem_realloc(m->examples, sizeof *m->examples * (m->n_examples + 1));
 		m->examples[m->n_examples++] = example_from(rows, row);
 	}

@@ -190,7 +190,7 @@ static void on_expired_found(void *arg, const struct conn_result *result)
 	if (!attempts_found(result->rows))
 		advance(role);
 	else
-		end_found(role, result->rows, STORE_EXPIRED, "the attempt ran past its expiry and was taken back", -1,
+		end_found(role, result->rows, STORE_EXPIRED, "the attempt ran past its expiry and was reclaimed", -1,
 		    on_expired_ended);
 }
 
@@ -269,25 +269,25 @@ void store_sweep(struct store *store, struct store_sweep *op)
 
 /* --- undelivered tasks -------------------------------------------------------------------------------------------- */
 
-static void on_taken_back(void *arg, const struct conn_result *result)
+static void on_requeued(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_take_back *op = BATCH_OP(role, struct store_take_back, 0);
+	struct store_requeue *op = BATCH_OP(role, struct store_requeue, 0);
 	op->results = take_ended(role, &op->count);
 	role_done(role);
 }
 
-static struct store_take_back *taking_back(const struct role *role, int i)
+static struct store_requeue *requeuing(const struct role *role, int i)
 {
-	return BATCH_OP(role, struct store_take_back, i);
+	return BATCH_OP(role, struct store_requeue, i);
 }
 
 /* One statement checks many workers, and nearly always finds nothing. An operation for which it found something is
  * repeated alone. */
-static bool take_back_joins(const struct role *role, const struct store_op *op)
+static bool requeue_joins(const struct role *role, const struct store_op *op)
 {
-	return !taking_back(role, 0)->found && !((const struct store_take_back *)op)->found;
+	return !requeuing(role, 0)->found && !((const struct store_requeue *)op)->found;
 }
 
 /* Moves the operations with `found` from the batch to the array `found`, and returns their number. */
@@ -296,7 +296,7 @@ static int found_leave(struct role *role, struct store_op **found)
 	int all = role->count, n = 0;
 	role->count = 0;
 	for (int i = 0; i < all; i++)
-		if (taking_back(role, i)->found)
+		if (requeuing(role, i)->found)
 			found[n++] = role->batch[i];
 		else
 			role->batch[role->count++] = role->batch[i];
@@ -309,15 +309,15 @@ static void on_unarrived_found(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	struct store_op *found[ROLE_BATCH_OPS];
 	for (int row = 0; row < PQntuples(result->rows); row++) {
-		struct store_take_back *op = taking_back(role, row_int4(result->rows, row, 3) - 1);
+		struct store_requeue *op = requeuing(role, row_int4(result->rows, row, 3) - 1);
 		if (row_null(result->rows, row, 0))
 			op->lowest_open = row_int8(result->rows, row, 2);
 		else
 			op->found = true;
 	}
-	if (role->count == 1 && taking_back(role, 0)->found) {
-		end_found(role, result->rows, STORE_TAKEN_BACK, "it never arrived at its worker and was taken back", -1,
-		    on_taken_back);
+	if (role->count == 1 && requeuing(role, 0)->found) {
+		end_found(role, result->rows, STORE_REQUEUED, "it never arrived at its worker and was requeued", -1,
+		    on_requeued);
 		return;
 	}
 	int n = found_leave(role, found);
@@ -337,15 +337,15 @@ static void add_workers(struct params *p, const struct role *role)
 {
 	params_array_begin(p, PARAMS_INT8);
 	for (int i = 0; i < role->count; i++)
-		params_add_int8(p, taking_back(role, i)->holding.incarnation);
+		params_add_int8(p, requeuing(role, i)->holding.incarnation);
 	params_array_end(p);
 	params_array_begin(p, PARAMS_INT8);
 	for (int i = 0; i < role->count; i++)
-		params_add_int8(p, taking_back(role, i)->holding.highest_fetch);
+		params_add_int8(p, requeuing(role, i)->holding.highest_fetch);
 	params_array_end(p);
 	params_array_begin(p, PARAMS_INT8);
 	for (int i = 0; i < role->count; i++)
-		params_add_int8(p, taking_back(role, i)->lowest_fetch);
+		params_add_int8(p, requeuing(role, i)->lowest_fetch);
 	params_array_end(p);
 }
 
@@ -353,12 +353,12 @@ static void add_waiting(struct params *p, const struct role *role)
 {
 	params_array_begin(p, PARAMS_INT4);
 	for (int i = 0; i < role->count; i++)
-		add_places(p, i, taking_back(role, i)->holding.waiting_count);
+		add_places(p, i, requeuing(role, i)->holding.waiting_count);
 	params_array_end(p);
 	params_array_begin(p, PARAMS_INT8);
 	for (int i = 0; i < role->count; i++)
-		for (int k = 0; k < taking_back(role, i)->holding.waiting_count; k++)
-			params_add_int8(p, taking_back(role, i)->holding.waiting[k]);
+		for (int k = 0; k < requeuing(role, i)->holding.waiting_count; k++)
+			params_add_int8(p, requeuing(role, i)->holding.waiting[k]);
 	params_array_end(p);
 }
 
@@ -366,24 +366,24 @@ static void add_held(struct params *p, const struct role *role)
 {
 	params_array_begin(p, PARAMS_INT4);
 	for (int i = 0; i < role->count; i++)
-		add_places(p, i, taking_back(role, i)->holding.held_count);
+		add_places(p, i, requeuing(role, i)->holding.held_count);
 	params_array_end(p);
 	params_array_begin(p, PARAMS_INT8);
 	for (int i = 0; i < role->count; i++)
-		for (int k = 0; k < taking_back(role, i)->holding.held_count; k++)
-			params_add_int8(p, taking_back(role, i)->holding.held_ids[k]);
+		for (int k = 0; k < requeuing(role, i)->holding.held_count; k++)
+			params_add_int8(p, requeuing(role, i)->holding.held_ids[k]);
 	params_array_end(p);
 	params_array_begin(p, PARAMS_TIME);
 	for (int i = 0; i < role->count; i++)
-		for (int k = 0; k < taking_back(role, i)->holding.held_count; k++)
-			params_add_time(p, taking_back(role, i)->holding.held_tokens[k]);
+		for (int k = 0; k < requeuing(role, i)->holding.held_count; k++)
+			params_add_time(p, requeuing(role, i)->holding.held_tokens[k]);
 	params_array_end(p);
 }
 
-static void take_back_start(struct role *role)
+static void requeue_start(struct role *role)
 {
 	for (int i = 0; i < role->count; i++) {
-		struct store_take_back *op = taking_back(role, i);
+		struct store_requeue *op = requeuing(role, i);
 		op->results = NULL;
 		op->count = 0;
 		op->found = false;
@@ -392,12 +392,12 @@ static void take_back_start(struct role *role)
 	add_workers(&role->params, role);
 	add_waiting(&role->params, role);
 	add_held(&role->params, role);
-	role_run(role, SQL_TAKE_BACK_FIND, on_unarrived_found);
+	role_run(role, SQL_REQUEUE_FIND, on_unarrived_found);
 }
 
-void store_take_back(struct store *store, struct store_take_back *op)
+void store_requeue(struct store *store, struct store_requeue *op)
 {
-	static const struct op_kind kind = {.name = "take back", .start = take_back_start, .joins = take_back_joins};
+	static const struct op_kind kind = {.name = "requeue", .start = requeue_start, .joins = requeue_joins};
 	const struct store_holding *h = &op->holding;
 	store_give(store, ROLE_LEASE, &kind, &op->op, 0, 64 + 16 * ((size_t)h->held_count + (size_t)h->waiting_count));
 }

@@ -32,7 +32,7 @@ static const char *const outcome_names[STORE_OUTCOMES] = {
     [STORE_LEASE_ENDED] = "lease_ended",
     [STORE_EXPIRED] = "expired",
     [STORE_LOST] = "lost",
-    [STORE_TAKEN_BACK] = "taken_back",
+    [STORE_REQUEUED] = "requeued",
 };
 
 const char *store_outcome_name(enum store_outcome outcome)
@@ -72,8 +72,8 @@ static void report_done(struct role *role)
 	for (int i = 0; i < batch->count; i++) {
 		struct entry *first = batch->sorted[i];
 		for (struct entry *copy = first->copy; copy; copy = copy->copy) {
-			copy->result->verdict =
-			    first->result->verdict == STORE_ACCEPTED ? STORE_REPEATED : first->result->verdict;
+			copy->result->ack =
+			    first->result->ack == STORE_ACCEPTED ? STORE_REPEATED : first->result->ack;
 			copy->result->ended = first->result->ended;
 		}
 	}
@@ -91,7 +91,7 @@ static void on_rescanned(void *arg, const struct conn_result *result)
 		if (e->settled)
 			continue;
 		assert(row < PQntuples(result->rows));
-		e->result->verdict = row_bool(result->rows, row, 1) ? STORE_REPEATED : STORE_LATE;
+		e->result->ack = row_bool(result->rows, row, 1) ? STORE_REPEATED : STORE_LATE;
 		e->result->ended = true; /* whatever its task's status, it does not wait because of this report */
 		e->settled = true;
 		row++;
@@ -253,7 +253,7 @@ void report_row_take(struct store_result *r, const PGresult *rows, int row)
 	int i = 0;
 	while (i < 4 && strcmp(all[i], becomes))
 		i++;
-	r->verdict = STORE_ACCEPTED;
+	r->ack = STORE_ACCEPTED;
 	r->becomes = all[i];
 	r->ended = i >= 2;
 	r->due_us = row_time(rows, row, 3);
@@ -330,7 +330,7 @@ static struct entry *completed_row_take(struct role *role, const PGresult *rows,
 {
 	struct entry *e = find(role->state, row_int8(rows, row, 0), row_time(rows, row, 1));
 	assert(e);
-	e->result->verdict = STORE_ACCEPTED;
+	e->result->ack = STORE_ACCEPTED;
 	e->result->ended = true;
 	e->result->becomes = "completed";
 	e->result->route = row_int4(rows, row, 2);
@@ -425,7 +425,7 @@ static void on_locked(void *arg, const struct conn_result *result)
 		e->gone = false;
 		if (row_bool(result->rows, row, 1))
 			continue;
-		e->result->verdict = STORE_LATER;
+		e->result->ack = STORE_LATER;
 		e->result->ended = e->result->batched = false;
 		e->settled = true;
 	}

@@ -1,8 +1,8 @@
-/* Runs getaddrinfo as an errand. */
+/* Runs getaddrinfo as an work. */
 #include "manager/store/resolve.h"
 
 #include "common/mem.h"
-#include "manager/store/errand.h"
+#include "manager/store/background.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 
 struct resolve {
-	struct errand *errand;
+	struct background *work;
 	resolve_done *done;
 	void *arg;
 	char *hosts;
@@ -74,17 +74,17 @@ static void release(void *data)
 
 struct resolve *resolve_start(struct event_base *base, const char *hosts, resolve_done *done, void *arg)
 {
-	static const struct errand_kind kind = {work, on_done, release};
+	static const struct background_kind kind = {work, on_done, release};
 	struct resolve *r = mem_calloc(1, sizeof *r);
 	r->hosts = mem_strdup(hosts);
 	r->done = done;
 	r->arg = arg;
-	struct errand *errand = errand_start(base, &kind, r);
-	r->errand = errand;
+	struct background *work = background_start(base, &kind, r);
+	r->work = work;
 	return r;
 }
 
 void resolve_cancel(struct resolve *r)
 {
-	errand_abandon(r->errand);
+	background_abandon(r->work);
 }

@@ -22,7 +22,7 @@ enum { CAREFUL_MS = 1000, PAUSE_MS = 250 };
 
 #define LOCKED_OUT "another transaction holds a lock that this needs (%s); try again"
 
-/* How long the role `patient` tries an operation without a deadline before it fails. */
+/* How long the role `lock_wait` tries an operation without a deadline before it fails. */
 enum { PATIENCE_MS = 10000 };
 
 static void pump(struct role *role);
@@ -278,7 +278,7 @@ bool role_careful(const struct role *role)
 	return clock_monotonic_ms() < role->careful_until_ms;
 }
 
-/* Passes the only operation of the batch, which could not get a lock, to the role `patient`. */
+/* Passes the only operation of the batch, which could not get a lock, to the role `lock_wait`. */
 static void batch_hand_on(struct role *role)
 {
 	struct store_op *ops[ROLE_BATCH_OPS];
@@ -286,9 +286,9 @@ static void batch_hand_on(struct role *role)
 	batch_take(role, ops, &state);
 	free(state);
 	bool again = ops[0]->again;
-	if (role == role->patient)
+	if (role == role->lock_wait)
 		role_pause(role);
-	role_add(role->patient, ops[0]);
+	role_add(role->lock_wait, ops[0]);
 	ops[0]->again = again;
 	ops[0]->blocked = true;
 	pump(role);
@@ -332,7 +332,7 @@ static void refusal_settle(struct role *role, const struct refusal *refusal)
 		free(state);
 		ops[0]->kind->blocked(role->store, ops[0], refusal->message);
 		pump(role);
-	} else if (refusal->locked && role->patient && !patience_ends(role->batch[0])) {
+	} else if (refusal->locked && role->lock_wait && !patience_ends(role->batch[0])) {
 		batch_hand_on(role);
 	} else if (refusal->locked && role->batch[0]->kind->careful && role->batch[0]->tries++ < TRIES_MAX) {
 		role->careful_until_ms = clock_monotonic_ms() + CAREFUL_MS; /* it was locked after the check */

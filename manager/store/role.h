@@ -30,7 +30,7 @@ struct op_kind {
 	/* Its batches can leave out rows that other transactions have locked (role_careful). */
 	bool careful;
 	/* Takes over an operation that, alone in its batch, could not get a lock in time; the role has released it.
-	 * NULL: the operation goes to the role's `patient`, or fails if there is none. */
+	 * NULL: the operation goes to the role's `lock_wait`, or fails if there is none. */
 	void (*blocked)(struct store *store, struct store_op *op, const char *problem);
 	/* Returns what an operation still waits for at its deadline, as an error message; NULL: for those before it. */
 	const char *(*waits_for)(const struct store_op *op);
@@ -58,7 +58,7 @@ struct role {
 	struct params params;           /* of the next statement */
 	void *state;                    /* of the batch in flight; freed with free() when it ends */
 	conn_done *next;                /* unused */
-	struct role *patient;           /* continues operations that could not get a lock; may be this role; or NULL */
+	struct role *lock_wait;         /* continues operations that could not get a lock; may be this role; or NULL */
 	int64_t careful_until_ms;       /* monotonic */
 	int64_t starved_ms;             /* when it last logged that PostgreSQL lacks a resource; 0: never */
 	struct event *pause;            /* pending: the role pauses */

@@ -3,16 +3,16 @@
 
 #include <stdlib.h>
 
-static void on_ticked(void *arg, const struct conn_result *result)
+static void on_fired(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	struct store_schedules_fire *op = BATCH_OP(role, struct store_schedules_fire, 0);
 	const PGresult *rows = result->rows;
 	op->count = PQntuples(rows) - 1;
-	op->ticks = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->ticks);
+	op->firings = role->state = mem_calloc((size_t)op->count + 1, sizeof *op->firings);
 	for (int row = 0; row < op->count; row++)
-		op->ticks[row] = (struct store_fired_task){
+		op->firings[row] = (struct store_fired_task){
 		    .schedule = row_int8(rows, row, 0),
 		    .name = row_text(rows, row, 1),
 		    .planned_us = row_time(rows, row, 2),
@@ -26,14 +26,14 @@ static void on_ticked(void *arg, const struct conn_result *result)
 	role_done(role);
 }
 
-static void tick_start(struct role *role)
+static void fire_start(struct role *role)
 {
 	params_int4(&role->params, BATCH_OP(role, struct store_schedules_fire, 0)->limit);
-	role_run(role, SQL_SCHEDULES_TICK, on_ticked);
+	role_run(role, SQL_SCHEDULES_FIRE, on_fired);
 }
 
 void store_schedules_fire(struct store *store, struct store_schedules_fire *op)
 {
-	static const struct op_kind kind = {.name = "schedules tick", .start = tick_start};
+	static const struct op_kind kind = {.name = "schedules fire", .start = fire_start};
 	store_give(store, ROLE_JOBS, &kind, &op->op, 1, 0);
 }

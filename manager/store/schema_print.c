@@ -29,7 +29,7 @@ bool schema_print(int from, FILE *out)
 		return false;
 	fprintf(out, "-- The database objects of Reeve %s, schema version %d; for a database ", REEVE_VERSION, SQL_VERSION);
 	fprintf(out, from ? "of version %d.\n" : "without any.\n", from);
-	fprintf(out, "-- Whoever runs this owns them. psql -v ON_ERROR_STOP=1 stops at what is refused.\n");
+	fprintf(out, "-- The role that runs this owns them. psql -v ON_ERROR_STOP=1 stops at what is refused.\n");
 	fprintf(out, "%s;\nset local client_min_messages = warning;\n%s;\n", sql_statements[SQL_BEGIN].text,
 	    sql_statements[SQL_SCHEMA_BEGIN].text);
 	fprintf(out,

@@ -13,7 +13,7 @@ enum { HOT_TIMEOUT_MS = 30000, WINDOW_TIMEOUT_MS = 5000, READ_TIMEOUT_MS = 10000
 
 /* Lock timeouts. All operations of a role share one connection, so none may wait long for a lock. FAST: longer than
  * most transactions, but short compared with the way of a task; an operation for which it is too short is left out,
- * or continues in a role of its own. UPKEEP: maintenance locks tables for a moment, and while it waits for such a
+ * or continues in a role of its own. MAINTENANCE: it locks tables for a moment, and while it waits for such a
  * lock, all other transactions on the table wait, too. READ: reads wait only for changes of tables' definitions. */
 enum { FAST_LOCK_MS = 40, LOCK_WAIT_MS = 100, JOBS_LOCK_MS = 200, MAINTENANCE_LOCK_MS = 300, READ_LOCK_MS = 1000 };
 
@@ -24,8 +24,8 @@ enum { FIRST_MAX = 2 };
  *
  *   heartbeat   no long statement delays the renewal of leases
  *   lease       reclaims: no edit that waits for a lock delays the reassignment of tasks
- *   keeper      batches, schedules, inbox and counts: delayed by neither edits nor leases
- *   read, look  quick reads (read) have one connection exclusively, and precedence on two others (look, look-more),
+ *   jobs        batches, schedules, inbox and counts: delayed by neither edits nor leases
+ *   read, poll  quick reads (read) have one connection exclusively, and precedence on two others (poll, poll-more),
  *               which are for reads that may take long
  *   callbacks   delayed by neither reads nor maintenance; else callbacks would be due again before their outcomes
  *               are recorded
@@ -52,13 +52,13 @@ static const struct role_spec {
     [ROLE_EDIT] = {"edit", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, 1},
     [ROLE_ROUTES] = {"routes", true, true, false, HOT_TIMEOUT_MS, FAST_LOCK_MS, ROUTES_WEIGHT,
         {SQL_ROUTES_FIND, SQL_ROUTES_ADD}, 2},
-    [ROLE_LOCK_WAIT] = {"patient", true, true, false, HOT_TIMEOUT_MS, LOCK_WAIT_MS, 1},
+    [ROLE_LOCK_WAIT] = {"lock-wait", true, true, false, HOT_TIMEOUT_MS, LOCK_WAIT_MS, 1},
     [ROLE_READ] = {"read", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
-    [ROLE_POLL] = {"look", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
-    [ROLE_POLL_MORE] = {"look-more", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
+    [ROLE_POLL] = {"poll", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
+    [ROLE_POLL_MORE] = {"poll-more", false, false, false, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
     [ROLE_CALLBACKS] = {"callbacks", true, false, false, READ_TIMEOUT_MS, LOCK_WAIT_MS, CALLBACKS_AT_ONCE},
-    [ROLE_JOBS] = {"keeper", true, false, false, HOT_TIMEOUT_MS, JOBS_LOCK_MS, 1},
-    [ROLE_MAINTENANCE] = {"upkeep", false, false, false, MAINTENANCE_TIMEOUT_MS, MAINTENANCE_LOCK_MS, 1},
+    [ROLE_JOBS] = {"jobs", true, false, false, HOT_TIMEOUT_MS, JOBS_LOCK_MS, 1},
+    [ROLE_MAINTENANCE] = {"maintenance", false, false, false, MAINTENANCE_TIMEOUT_MS, MAINTENANCE_LOCK_MS, 1},
     [ROLE_LISTEN] = {"listen", false, false, true, READ_TIMEOUT_MS, READ_LOCK_MS, 1},
 };
 
@@ -106,7 +106,7 @@ struct store *store_open(
 		};
 		role_open(&store->roles[i], store, &settings, specs[i].weight_limit);
 	}
-	store->roles[ROLE_EDIT].patient = store->roles[ROLE_ROUTES].patient = store->roles[ROLE_LOCK_WAIT].patient =
+	store->roles[ROLE_EDIT].lock_wait = store->roles[ROLE_ROUTES].lock_wait = store->roles[ROLE_LOCK_WAIT].lock_wait =
 	    &store->roles[ROLE_LOCK_WAIT];
 	struct role *roles = store->roles;
 	role_take(&roles[ROLE_POLL], &roles[ROLE_READ], &roles[ROLE_POLL]);
@@ -143,11 +143,11 @@ void store_give(struct store *store, enum role_name name, const struct op_kind *
 		op->done(op, &error);
 	} else if (op->deadline_ms && role->waiting_bytes + bytes > store->options.waiting_bytes) {
 		error_set(&error, STATUS(RESOURCE_EXHAUSTED),
-		    "too much is waiting for the database (--max-waiting); try again later");
+		    "too much is waiting for the database (--max-pending); try again later");
 		op->done(op, &error);
 	} else if (op->deadline_ms && over_share(store, role, op)) {
 		error_set(&error, STATUS(RESOURCE_EXHAUSTED),
-		    "too much of one connection is waiting for the database (--connection-share of --max-waiting); try again later");
+		    "too much of one connection is waiting for the database (--connection-share of --max-pending); try again later");
 		op->done(op, &error);
 	} else {
 		role_add(role, op);

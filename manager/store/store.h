@@ -284,7 +284,7 @@ struct store_schedules_fire {
 	struct store_op op;
 	int limit;                   /* the maximum of schedules */
 	/* results */
-	struct store_fired_task *ticks;
+	struct store_fired_task *firings;
 	int count;
 	int64_t next_us;             /* the time until there is more to do; STORE_TIME_NEVER: nothing is known */
 };
@@ -545,7 +545,7 @@ struct store_claim {
 	struct store_try *tries;         /* the store sorts them by id */
 	int fetch_count;
 	const struct store_fetch *fetches;
-	int64_t buffer_ms;               /* from an attempt's timeout to its expiry */
+	int64_t expiry_grace_ms;               /* from an attempt's timeout to its expiry */
 	bool careful;                    /* some were locked the last time: wait for no lock. So does any claim just after
 	                                  * one that met a lock. */
 	/* results */
@@ -588,14 +588,14 @@ enum store_outcome {
 	STORE_LEASE_ENDED,
 	STORE_EXPIRED,
 	STORE_LOST,                      /* its worker was lost */
-	STORE_TAKEN_BACK,                /* requeued: it never arrived at its worker */
+	STORE_REQUEUED,                /* requeued: it never arrived at its worker */
 	STORE_OUTCOMES
 };
 
 /* Returns the outcome's name in the tables: "completed", "failed", … */
 const char *store_outcome_name(enum store_outcome outcome);
 
-enum store_verdict {
+enum store_ack {
 	STORE_ACCEPTED,  /* this call ended the attempt */
 	STORE_REPEATED,  /* an earlier copy of the report ended it */
 	STORE_LATE,      /* the lock had been lost; nothing changed, and the audit has an entry */
@@ -611,7 +611,7 @@ struct store_result {
 	int64_t retry_in_ms;             /* failed: the handler's choice; 0: by the policy */
 	const char *stage;               /* completed: the next stage, if the handler chooses it; NULL: it does not */
 	/* results */
-	enum store_verdict verdict;
+	enum store_ack ack;
 	bool batched;                    /* and the task belonged to a batch */
 	const char *becomes;             /* "completed", "dead", "cancelled"; "failed", "queued": it waits (again) */
 	bool ended;                      /* the task has ended; else it waits again: */
@@ -678,7 +678,7 @@ struct store_holding {
 };
 
 /* Requeues tasks that were assigned to a worker and never arrived there. */
-struct store_take_back {
+struct store_requeue {
 	struct store_op op;
 	struct store_holding holding;
 	int64_t lowest_fetch;            /* older ones are not checked */
@@ -688,14 +688,14 @@ struct store_take_back {
 	int64_t lowest_open;             /* the lowest checked Fetch with an open assignment */
 	bool found;                      /* for the store only: there is something to requeue */
 };
-void store_take_back(struct store *store, struct store_take_back *op);
+void store_requeue(struct store *store, struct store_requeue *op);
 
 /* Extends an attempt. */
 struct store_extend {
 	struct store_op op;
 	int64_t id, token;
 	int64_t run_ms;                  /* in: from now; out: granted */
-	int64_t max_run_ms;              /* from its claim */
+	int64_t max_runtime_ms;              /* from its claim */
 	/* results */
 	bool held;                       /* false: the attempt has ended, or never existed */
 	bool locked;                     /* by another transaction: the attempt holds the task, and nothing changed */
@@ -715,7 +715,7 @@ void store_remarks(struct store *store, struct store_remarks *op);
 
 /* --- manual changes -------------------------------------------------------------------------------------------- */
 
-enum store_edit_kind { STORE_CANCEL, STORE_KILL, STORE_RETRY, STORE_UPDATE };
+enum store_edit_kind { STORE_CANCEL, STORE_DISCARD, STORE_RETRY, STORE_UPDATE };
 
 /* Selects the tasks that match all fields that are set. */
 struct store_filter {
@@ -743,7 +743,7 @@ struct store_edited {
 	int64_t commanded_worker, token;   /* this worker must get a command to stop this attempt; 0: none */
 };
 
-/* Cancels, kills, retries or updates tasks. */
+/* Cancels, discards, retries or updates tasks. */
 struct store_edit {
 	struct store_op op;
 	enum store_edit_kind kind;
@@ -778,7 +778,7 @@ struct store_register {
 	char *const *queues, *const *types;
 	int64_t lease_ms;                /* the lease it gets */
 	int64_t previous;                /* the incarnation that has ended, according to the worker; 0: none */
-	bool by_hand;                    /* a pull client: it sends no heartbeats */
+	bool manual;                    /* a pull client: it sends no heartbeats */
 	/* results */
 	int64_t incarnation;             /* 0: another process has a living worker of this name: */
 	char other_host[256];
@@ -815,8 +815,8 @@ struct store_worker_commands {
 	struct store_op op;
 	int64_t incarnation;
 	/* results */
-	struct store_worker_command *orders;
-	int order_count;
+	struct store_worker_command *commands;
+	int command_count;
 };
 void store_worker_commands(struct store *store, struct store_worker_commands *op);
 
@@ -860,8 +860,8 @@ struct store_heartbeat {
 	bool overtaken;                  /* a later one has arrived: this one has no effect */
 	bool locked;                     /* another transaction has locked the worker's row: nothing was renewed */
 	bool lost;                       /* the incarnation has ended, or never existed */
-	struct store_worker_command *orders;
-	int order_count;
+	struct store_worker_command *commands;
+	int command_count;
 };
 void store_heartbeat(struct store *store, struct store_heartbeat *op);
 
@@ -1069,11 +1069,11 @@ struct store_stop {
 void store_stop(struct store *store, struct store_stop *op);
 
 /* Notifies the other managers of work. */
-struct store_wake {
+struct store_notify {
 	struct store_op op;
 	char payload[7900]; /* NOTIFY takes less than 8000 bytes */
 };
-void store_wake(struct store *store, struct store_wake *op);
+void store_notify(struct store *store, struct store_notify *op);
 
 /* Runs one round of maintenance: creates partitions in advance, drops old ones, deletes old rows. */
 struct store_maintenance {
@@ -1117,7 +1117,7 @@ struct store_options {
 	int history_days;
 	bool archives;        /* the history is written to files before it is dropped */
 	int64_t lease_ms;
-	int64_t buffer_ms;
+	int64_t expiry_grace_ms;
 	int64_t max_details;  /* bytes; for submits by SQL */
 	size_t waiting_bytes; /* maximum waiting for a role: beyond it, operations with a deadline are refused with
 	                       * RESOURCE_EXHAUSTED */

@@ -268,7 +268,7 @@ static void on_owners(void *arg, const struct conn_result *result)
 	each_conflict(role, owner_take, &owners);
 	if (owners.missing) {
 		/* The owner's key expired between the two statements: a retry finds it free. */
-		struct conn_result again = {.kind = CONN_REFUSED, .sqlstate = "40001", .message = "a key expired meanwhile"};
+		struct conn_result again = {.kind = CONN_REFUSED, .sqlstate = "40001", .message = "a key has expired"};
 		role_refused(role, &again);
 		return;
 	}
@@ -562,7 +562,7 @@ static void on_begun(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	if (has_lock_timeout(role))
-		role_run(role, SQL_SUBMIT_HURRY, on_hurried);
+		role_run(role, SQL_SUBMIT_LOCK_TIMEOUT, on_hurried);
 	else
 		begin(role);
 }
@@ -730,6 +730,6 @@ void store_submit(struct store *store, struct store_submit *op)
 		op->keyed |= op->tasks[i].key != NULL;
 		op->batched |= op->tasks[i].batched || op->tasks[i].batch;
 	}
-	bool patient = (op->keyed || op->batched) && keys_in_use(store, op);
-	store_give(store, patient ? ROLE_KEYS : ROLE_SUBMIT, patient ? &lock_wait_kind : &kind, &op->op, op->count, bytes);
+	bool waits = (op->keyed || op->batched) && keys_in_use(store, op);
+	store_give(store, waits ? ROLE_KEYS : ROLE_SUBMIT, waits ? &lock_wait_kind : &kind, &op->op, op->count, bytes);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void on_ticked(void *arg, const struct conn_result *result)
+static void on_heartbeat(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
@@ -27,12 +27,12 @@ static void on_ticked(void *arg, const struct conn_result *result)
 	role_done(role);
 }
 
-static void tick(struct role *role)
+static void heartbeat(struct role *role)
 {
 	const struct store_manager_heartbeat *op = BATCH_OP(role, struct store_manager_heartbeat, 0);
 	params_int8(&role->params, role->store->manager_id);
 	params_time_or_null(&role->params, op->estimate_us);
-	role_run(role, SQL_MANAGER_TICK, on_ticked);
+	role_run(role, SQL_MANAGER_HEARTBEAT, on_heartbeat);
 }
 
 static void on_started(void *arg, const struct conn_result *result)
@@ -40,13 +40,13 @@ static void on_started(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	role->store->manager_id = row_int8(result->rows, 0, 0);
-	tick(role);
+	heartbeat(role);
 }
 
-static void tick_start(struct role *role)
+static void heartbeat_start(struct role *role)
 {
 	if (role->store->manager_id) {
-		tick(role);
+		heartbeat(role);
 		return;
 	}
 	params_text(&role->params, role->store->options.manager_name);
@@ -58,7 +58,7 @@ static void tick_start(struct role *role)
 
 void store_manager_heartbeat(struct store *store, struct store_manager_heartbeat *op)
 {
-	static const struct op_kind kind = {.name = "tick", .start = tick_start};
+	static const struct op_kind kind = {.name = "manager heartbeat", .start = heartbeat_start};
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 0);
 }
 
@@ -74,15 +74,15 @@ void store_stop(struct store *store, struct store_stop *op)
 	store_give(store, ROLE_HEARTBEAT, &kind, &op->op, 1, 0);
 }
 
-static void wake_start(struct role *role)
+static void notify_start(struct role *role)
 {
-	params_text(&role->params, BATCH_OP(role, struct store_wake, 0)->payload);
-	role_run(role, SQL_WAKE_SEND, role_on_done);
+	params_text(&role->params, BATCH_OP(role, struct store_notify, 0)->payload);
+	role_run(role, SQL_NOTIFICATIONS_SEND, role_on_done);
 }
 
-void store_wake(struct store *store, struct store_wake *op)
+void store_notify(struct store *store, struct store_notify *op)
 {
-	static const struct op_kind kind = {.name = "wake", .start = wake_start};
+	static const struct op_kind kind = {.name = "notify", .start = notify_start};
 	store_give(store, ROLE_LISTEN, &kind, &op->op, 1, 0);
 }
 
@@ -142,12 +142,12 @@ static const struct step {
     {SQL_PURGE_SCHEDULE_RUNS, add_days, 5000},
     {SQL_PURGE_SCHEDULE_EVENTS, add_days, 5000},
     {SQL_PURGE_ASSIGNMENTS, add_days_and_place, 0},
-    {SQL_PURGE_HANDS, add_nothing, 0},
+    {SQL_PURGE_PULL_CLIENTS, add_nothing, 0},
     {SQL_PURGE_CALLBACKS, add_days, 5000},
     {SQL_PURGE_BATCHES, add_days_and_place, 0},
     {SQL_PURGE_WORKERS, add_days, 5000},
     {SQL_PURGE_UNUSED_WORKERS, add_days_and_place, 0},
-    {SQL_PURGE_ORDERS, add_nothing, 0},
+    {SQL_PURGE_WORKER_COMMANDS, add_nothing, 0},
     {SQL_CLOCK_FORGET, add_nothing, 0},
     {SQL_PURGE_MANAGERS, add_days, 0},
     {SQL_PURGE_METRICS, add_nothing, 0},
@@ -187,7 +187,7 @@ static bool drops_history(struct store_maintenance *op, enum sql_id statement, c
 		op->after = row_null(rows, 0, 0) ? 0 : row_int8(rows, 0, 0);
 		return op->after > 0;
 	case SQL_HISTORY_DROP_PARTITION:
-		log_info("upkeep", "dropped the history's partition %s", op->partition);
+		log_info("maintenance", "dropped the history's partition %s", op->partition);
 		op->more = true;
 		return false;
 	default:
@@ -210,7 +210,7 @@ static void on_step(void *arg, const struct conn_result *result)
 	}
 	const struct step *step = &steps[op->step];
 	if (result->kind == CONN_REFUSED) { /* a failed step does not stop the others; it is tried again next time */
-		log_warn("upkeep", "%s: %s", sql_statements[step->statement].name, result->message);
+		log_warn("maintenance", "%s: %s", sql_statements[step->statement].name, result->message);
 		*op->partition = 0;
 	} else if (step->add == add_days_and_place) {
 		op->more |= page_done(&role->store->places[op->step], result->rows);
@@ -249,6 +249,6 @@ static void maintenance_start(struct role *role)
 
 void store_maintenance(struct store *store, struct store_maintenance *op)
 {
-	static const struct op_kind kind = {.name = "upkeep", .start = maintenance_start};
+	static const struct op_kind kind = {.name = "maintenance", .start = maintenance_start};
 	store_give(store, ROLE_MAINTENANCE, &kind, &op->op, 1, 0);
 }

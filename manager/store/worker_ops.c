@@ -87,7 +87,7 @@ static void on_names_locked(void *arg, const struct conn_result *result)
 	params_array_end(p);
 	params_array_begin(p, PARAMS_BOOL);
 	for (int i = 0; i < n; i++)
-		params_add_bool(p, registering(role, i)->by_hand);
+		params_add_bool(p, registering(role, i)->manual);
 	params_array_end(p);
 	params_array_begin(p, PARAMS_TEXT);
 	for (int i = 0; i < n; i++)
@@ -155,7 +155,7 @@ void store_leave(struct store *store, struct store_leave *op)
 	store_give(store, ROLE_ROUTES, &kind, &op->op, 0, 256);
 }
 
-static struct store_poll *look(struct role *role, int i)
+static struct store_poll *lookup_op(struct role *role, int i)
 {
 	return BATCH_OP(role, struct store_poll, i);
 }
@@ -173,7 +173,7 @@ static void on_polled(void *arg, const struct conn_result *result)
 	UNLESS_OK(role, result)
 	int rows = PQntuples(result->rows), row = 0;
 	for (int i = 0; i < role->count; i++) {
-		struct store_poll *op = look(role, i);
+		struct store_poll *op = lookup_op(role, i);
 		while (row < rows && row_int8(result->rows, row, 0) < op->incarnation)
 			row++;
 		op->lost = row == rows || row_int8(result->rows, row, 0) != op->incarnation || row_bool(result->rows, row, 1);
@@ -186,14 +186,14 @@ static void poll_start(struct role *role)
 	qsort(role->batch, (size_t)role->count, sizeof *role->batch, by_checked_at);
 	params_array_begin(&role->params, PARAMS_INT8);
 	for (int i = 0; i < role->count; i++)
-		params_add_int8(&role->params, look(role, i)->incarnation);
+		params_add_int8(&role->params, lookup_op(role, i)->incarnation);
 	params_array_end(&role->params);
-	role_run(role, SQL_WORKER_LOOK, on_polled);
+	role_run(role, SQL_WORKER_LOOKUP, on_polled);
 }
 
 void store_poll(struct store *store, struct store_poll *op)
 {
-	static const struct op_kind kind = {.name = "look", .start = poll_start};
+	static const struct op_kind kind = {.name = "lookup", .start = poll_start};
 	store_give(store, ROLE_LOOKUP, &kind, &op->op, 1, sizeof *op);
 }
 
@@ -317,8 +317,8 @@ static void extend_start(struct role *role)
 	for (int i = 0; i < role->count; i++)
 		params_add_int8(p, extend_of(role, i)->run_ms);
 	params_array_end(p);
-	params_int8(p, extend_of(role, 0)->max_run_ms);
-	params_int8(p, role->store->options.buffer_ms);
+	params_int8(p, extend_of(role, 0)->max_runtime_ms);
+	params_int8(p, role->store->options.expiry_grace_ms);
 	role_run(role, SQL_EXTEND, on_extended);
 }
 
@@ -406,16 +406,16 @@ static struct store_heartbeat *heartbeat_of(struct role *role, int64_t incarnati
 
 /* Reads an incarnation's commands from the rows, which are in the order of incarnations, like the batch. Returns
  * their number. */
-static int commands_take(const PGresult *rows, int *row, int64_t incarnation, struct store_worker_command *orders)
+static int commands_take(const PGresult *rows, int *row, int64_t incarnation, struct store_worker_command *commands)
 {
 	int n = 0;
 	for (; *row < PQntuples(rows) && row_int8(rows, *row, 0) <= incarnation; ++*row) {
 		if (row_int8(rows, *row, 0) < incarnation)
 			continue;
-		snprintf(orders[n].kind, sizeof orders[n].kind, "%s", row_text(rows, *row, 1));
-		orders[n].task_id = row_int8(rows, *row, 2);
-		orders[n].token = row_time(rows, *row, 3);
-		orders[n].value = row_int4(rows, *row, 4);
+		snprintf(commands[n].kind, sizeof commands[n].kind, "%s", row_text(rows, *row, 1));
+		commands[n].task_id = row_int8(rows, *row, 2);
+		commands[n].token = row_time(rows, *row, 3);
+		commands[n].value = row_int4(rows, *row, 4);
 		n++;
 	}
 	return n;
@@ -436,11 +436,11 @@ static void on_standing(void *arg, const struct conn_result *result)
 {
 	struct role *role = arg;
 	UNLESS_OK(role, result)
-	struct store_worker_command *orders = role->state = mem_calloc((size_t)PQntuples(result->rows) + 1, sizeof *orders);
+	struct store_worker_command *commands = role->state = mem_calloc((size_t)PQntuples(result->rows) + 1, sizeof *commands);
 	for (int i = 0, row = 0; i < role->count; i++) {
-		asked(role, i)->orders = orders;
-		asked(role, i)->order_count = commands_take(result->rows, &row, asked(role, i)->incarnation, orders);
-		orders += asked(role, i)->order_count;
+		asked(role, i)->commands = commands;
+		asked(role, i)->command_count = commands_take(result->rows, &row, asked(role, i)->incarnation, commands);
+		commands += asked(role, i)->command_count;
 	}
 	role_done(role);
 }
@@ -452,12 +452,12 @@ static void commands_start(struct role *role)
 	for (int i = 0; i < role->count; i++)
 		params_add_int8(&role->params, asked(role, i)->incarnation);
 	params_array_end(&role->params);
-	role_run(role, SQL_ORDERS_STANDING, on_standing);
+	role_run(role, SQL_WORKER_COMMANDS, on_standing);
 }
 
 void store_worker_commands(struct store *store, struct store_worker_commands *op)
 {
-	static const struct op_kind kind = {.name = "orders", .start = commands_start};
+	static const struct op_kind kind = {.name = "commands", .start = commands_start};
 	store_give(store, ROLE_LOOKUP, &kind, &op->op, 1, sizeof *op);
 }
 
@@ -466,14 +466,14 @@ static void on_commands(void *arg, const struct conn_result *result)
 	struct role *role = arg;
 	UNLESS_OK(role, result)
 	int rows = PQntuples(result->rows);
-	struct store_worker_command *orders = mem_calloc((size_t)rows + 1, sizeof *orders);
-	role->state = orders;
+	struct store_worker_command *commands = mem_calloc((size_t)rows + 1, sizeof *commands);
+	role->state = commands;
 	int row = 0; /* batch and rows are both in the order of incarnations */
 	for (int i = 0; i < role->count; i++) {
 		struct store_heartbeat *op = heartbeat(role, i);
-		op->orders = orders;
-		op->order_count = commands_take(result->rows, &row, op->incarnation, orders);
-		orders += op->order_count;
+		op->commands = commands;
+		op->command_count = commands_take(result->rows, &row, op->incarnation, commands);
+		commands += op->command_count;
 	}
 	role_done(role);
 }
@@ -503,7 +503,7 @@ static void on_unrenewed(void *arg, const struct conn_result *result)
 		}
 	}
 	add_workers(role);
-	role_run(role, SQL_ORDERS_STANDING, on_commands);
+	role_run(role, SQL_WORKER_COMMANDS, on_commands);
 }
 
 static void on_renewed(void *arg, const struct conn_result *result)
@@ -523,7 +523,7 @@ static void on_renewed(void *arg, const struct conn_result *result)
 	for (int i = 0; i < role->count; i++)
 		all &= heartbeat(role, i)->renewed;
 	add_workers(role);
-	role_run(role, all ? SQL_ORDERS_STANDING : SQL_WORKER_LOOK, all ? on_commands : on_unrenewed);
+	role_run(role, all ? SQL_WORKER_COMMANDS : SQL_WORKER_LOOKUP, all ? on_commands : on_unrenewed);
 }
 
 static void heartbeat_start(struct role *role)

@@ -13,7 +13,7 @@ begin
   perform pg_logical_emit_message(true, 'reeve', 'fence');
   select * into r from requests where id = request;
   if not found then
-    raise exception using errcode = '40001', message = 'a request was forgotten meanwhile';
+    raise exception using errcode = '40001', message = 'a request has expired';
   elsif r.kind <> which then
     raise exception using errcode = 'RV400', message = 'the request id was used for another call';
   end if;

@@ -51,7 +51,7 @@ begin
   if b.exit_status is not null and b.phase <> 'ended' then
     update batches set phase = 'ended', ended_at = clock_timestamp() where id = of_batch returning * into b;
     if b.submitted > 0 then
-      perform batch_tell(b, 'batch_end');
+      perform batch_notify(b, 'batch_end');
     end if;
     made := made || 'ended'::text;
   end if;

@@ -10,6 +10,6 @@ begin
     update batches set phase = case when b.entry_id is null then 'running' else 'entry' end, entry_id = b.entry_id,
       started_at = clock_timestamp()
     where id = b.id returning * into b;
-    perform batch_tell(b, 'batch_begin');
+    perform batch_notify(b, 'batch_begin');
   end loop;
 end $$;

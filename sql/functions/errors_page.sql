@@ -52,7 +52,7 @@ begin
         where a.queue is null and (of_queue is not null or of_type is not null) and t.id = a.task_id limit 1) t on true
       where a.last_updated >= edge and a.last_updated < behind
         and (a.outcome in ('failed', 'fatal', 'expired', 'lost', 'dead')
-          or a.outcome in ('lease_ended', 'taken_back') and a.status in ('failed', 'dead'))
+          or a.outcome in ('lease_ended', 'requeued') and a.status in ('failed', 'dead'))
         and (of_queue is null or coalesce(a.queue, t.queue) = of_queue) and (of_type is null or coalesce(a.type, t.type) = of_type)
       union all
       select coalesce(h.last_error, ''), coalesce(h.error_code, ''), h.last_updated, h.task_id, (h.token is not null)::int, 1, 0

@@ -10,7 +10,7 @@ returns table (queue text, type text, well boolean, ended timestamptz, us bigint
     union all
     select h.queue, h.type from task_history h where with_task and a.queue is null and h.task_id = a.task_id
     offset 0) t on true
-  where a.last_updated >= from_at and a.last_updated < to_at and a.outcome <> 'taken_back'
+  where a.last_updated >= from_at and a.last_updated < to_at and a.outcome <> 'requeued'
   union all
   select h.queue, h.type, h.status = 'completed', h.last_updated, (extract(epoch from h.last_updated - h.token) * 1000000)::bigint
   from task_history h

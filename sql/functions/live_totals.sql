@@ -1,5 +1,5 @@
 -- Returns the live tasks by route, of one queue or (null) of all. `queued` are due; the other three columns are as in
--- `reeve queues`. Exact in every snapshot; the border between queued and delayed is exact to the second. A claim goes
+-- `reeve queue list`. Exact in every snapshot; the border between queued and delayed is exact to the second. A claim goes
 -- by the manager's estimate of the time: a task that it has claimed early does not count as delayed either.
 create or replace function live_totals(of_queue text)
 returns table (route_id int, queued bigint, delayed bigint, executing bigint, failed bigint) language sql stable

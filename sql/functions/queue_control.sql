@@ -40,7 +40,7 @@ begin
   when 'stop' then
     becomes := case when becomes = 'stopped' then 'stopped' else 'stopping' end;
   when 'purge' then
-    perform queue_told(of_queue, 'queue_purged', by);
+    perform queue_event(of_queue, 'queue_purged', by);
   when 'delete' then
     select count(*) into live from tasks
     where route_id = any(array(select id from routes where queue = of_queue)) and lane is null;
@@ -53,7 +53,7 @@ begin
       update batches b set closed_at = clock_timestamp()
       where b.queue = of_queue and b.implicit and b.closed_at is null and b.phase <> 'ended';
       delete from queues where name = of_queue;
-      perform queue_told(of_queue, 'queue_deleted', by);
+      perform queue_event(of_queue, 'queue_deleted', by);
     end if;
     return query select becomes, call.newest;
     return;
@@ -70,8 +70,8 @@ begin
       where b.id = any(array(select id from batches where queue = of_queue and phase <> 'ended'
         order by id for no key update));
     end if;
-    perform queue_told(of_queue, case action when 'start' then 'queue_started' when 'pause' then 'queue_paused'
-      when 'resume' then 'queue_resumed' else 'queue_stop_ordered' end, by);
+    perform queue_event(of_queue, case action when 'start' then 'queue_started' when 'pause' then 'queue_paused'
+      when 'resume' then 'queue_resumed' else 'queue_stop_requested' end, by);
   end if;
   return query select becomes, call.newest;
 end $$;

@@ -35,6 +35,6 @@ begin
     keep_completed_days = q.keep_completed_days, keep_dead_days = q.keep_dead_days,
     keep_cancelled_days = q.keep_cancelled_days, updated = clock_timestamp()
   where name = of_queue returning * into q;
-  perform queue_told(of_queue, 'queue_set', by, (select string_agg(key, ', ' order by key) from jsonb_object_keys(change) key));
+  perform queue_event(of_queue, 'queue_set', by, (select string_agg(key, ', ' order by key) from jsonb_object_keys(change) key));
   return q;
 end $$;

@@ -20,7 +20,7 @@ begin
       where name = q.name and state = 'stopping' and not exists (
         select from tasks t where t.route_id = any(ways) and t.lane is null and t.id + 0 <= q.stopped_id);
       if found then
-        perform queue_told(q.name, 'queue_stopped', q.stopped_by);
+        perform queue_event(q.name, 'queue_stopped', q.stopped_by);
       end if;
     elsif exists (select from tasks t
       where t.route_id = any(ways) and t.lane is null and t.source !~ '^callback of batch [0-9]+$') then
@@ -28,7 +28,7 @@ begin
         updated = clock_timestamp()
       where name = q.name and state = 'stopped';
       if found then
-        perform queue_told(q.name, 'queue_started', '', 'a task was submitted');
+        perform queue_event(q.name, 'queue_started', '', 'a task was submitted');
       end if;
     end if;
   end loop;

@@ -34,6 +34,6 @@ begin
   if not found then
     raise exception using errcode = 'RV440', message = format('there is a schedule "%s" already; edit it, or remove it first', of_name);
   end if;
-  perform schedule_told(s, 'schedule_added', by);
+  perform schedule_event(s, 'schedule_added', by);
   return s;
 end $$;

@@ -39,8 +39,7 @@ begin
     s.queue_action := coalesce(change ->> 'queue_action', s.queue_action);
     s.action_queue := coalesce(change ->> 'action_queue', s.action_queue);
     if s.queue_action is null or s.action_queue is null then
-      raise exception using errcode = 'RV400', message = format('schedule.%s is given without the other of the two',
-        case when s.queue_action is null then 'action_queue' else 'queue_action' end);
+      raise exception using errcode = 'RV400', message = 'schedule.queue_action and schedule.action_queue need each other';
     end if;
     s.spec := null;
   elsif change ? 'task' then

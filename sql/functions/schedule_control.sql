@@ -12,12 +12,12 @@ begin
   s := schedule_locked(of_name);
   if action = 'remove' then
     delete from schedules where id = s.id;
-    perform schedule_told(s, 'schedule_removed', by);
+    perform schedule_event(s, 'schedule_removed', by);
   elsif s.paused <> (action = 'pause') then
     update schedules set paused = action = 'pause', retry_at = null,
       next_at = case when action = 'pause' then next_at else schedule_planned(s, clock_timestamp()) end, updated = clock_timestamp(), last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
     where id = s.id returning * into s;
-    perform schedule_told(s, 'schedule_' || action || 'd', by);
+    perform schedule_event(s, 'schedule_' || action || 'd', by);
   end if;
   return s;
 end $$;

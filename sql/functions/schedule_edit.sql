@@ -21,7 +21,7 @@ begin
     overlap = s.overlap, next_at = s.next_at, retry_at = null, updated = clock_timestamp(),
     last_updated = greatest(clock_timestamp(), last_updated + interval '1us')
   where id = s.id returning * into s;
-  perform schedule_told(s, 'schedule_edited', by, (select string_agg(what, ', ' order by what) from (
+  perform schedule_event(s, 'schedule_edited', by, (select string_agg(what, ', ' order by what) from (
     select key as what from jsonb_object_keys(change) key where key <> 'task'
     union all select 'task.' || key from jsonb_object_keys(change -> 'task') key) x));
   return s;

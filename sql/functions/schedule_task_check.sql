@@ -10,12 +10,12 @@ begin
   elsif s.spec ? 'type' and s.spec ? 'pipeline' then
     raise exception using errcode = 'RV400', message = 'schedule.task has both a type and a pipeline';
   elsif s.spec ? 'pipeline' and s.spec ?| array['max_attempts', 'timeout_ms', 'retry_base_ms'] then
-    raise exception using errcode = 'RV400', message = format('schedule.task.%s is given with a pipeline, whose stages say that',
+    raise exception using errcode = 'RV400', message = format('schedule.task.%s cannot be combined with a pipeline, whose stages set it',
       case when s.spec ? 'max_attempts' then 'max_attempts' when s.spec ? 'timeout_ms' then 'timeout_ms' else 'retry' end);
   elsif problem is not null then
     raise exception using errcode = 'RV400', message = 'schedule.task.key ' || problem;
   elsif s.spec ? 'key_ttl_ms' and not s.spec ? 'key' then
-    raise exception using errcode = 'RV400', message = 'schedule.task.key_ttl_ms is given without a key';
+    raise exception using errcode = 'RV400', message = 'schedule.task.key_ttl_ms needs a key';
   end if;
   if s.spec ? 'pipeline' and change ? 'pipeline' then
     perform pipeline_start(s.spec ->> 'pipeline');

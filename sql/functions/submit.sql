@@ -40,7 +40,7 @@ declare
 begin
   if submit.pipeline is not null then
     if of_type is not null or submit.max_attempts is not null or submit.timeout is not null or submit.backoff is not null then
-      raise exception using errcode = '22023', message = format('%s is given with a pipeline, whose stages say it',
+      raise exception using errcode = '22023', message = format('%s cannot be combined with pipeline, whose stages set it',
         case when of_type is not null then 'type' when submit.max_attempts is not null then 'max_attempts'
           when submit.timeout is not null then 'timeout' else 'backoff' end);
     elsif not exists (select from pipelines where name = submit.pipeline and replaced_at is null) then
@@ -64,7 +64,7 @@ begin
   if submit.details is null then
     raise exception using errcode = '22004', message = 'details is NULL; a task without any has an empty text';
   elsif octet_length(submit.details) > 0 then
-    most := details_most();
+    most := max_details();
     if octet_length(submit.details) > most then
       raise exception using errcode = '22001',
         message = format('details has %s bytes; at most %s are taken', octet_length(submit.details), most);
@@ -91,7 +91,7 @@ begin
   end if;
   if submit.key_ttl is not null then
     if submit.key is null then
-      raise exception using errcode = '22023', message = 'key_ttl is given without a key';
+      raise exception using errcode = '22023', message = 'key_ttl needs a key';
     end if;
     ttl_ms := check_interval('key_ttl', submit.key_ttl, 1, 36500 * 86400000::bigint);
   end if;
@@ -99,7 +99,7 @@ begin
   if submit.jitter not between 0 and 100 then
     raise exception using errcode = '22023', message = format('jitter is %s; it must be from 0 to 100 (percent)', submit.jitter);
   elsif submit.jitter is not null and submit.backoff is null then
-    raise exception using errcode = '22023', message = 'jitter is given without backoff';
+    raise exception using errcode = '22023', message = 'jitter needs backoff';
   end if;
 
   if submit.batch_id is not null then
@@ -177,12 +177,12 @@ begin
   t.created := moment;
   perform task_insert(t);
   if waits then
-    insert into arrivals (task_id, batch_id) values (made, submit.batch_id);
-    perform pg_notify('reeve_wake', 'arrivals');
+    insert into inbox (task_id, batch_id) values (made, submit.batch_id);
+    perform pg_notify('reeve_notify', 'inbox');
   else
     -- Tasks that are due in the same second share a notification: equal notifications of a transaction are sent once.
     second := floor(extract(epoch from due))::bigint;
-    perform pg_notify('reeve_wake', format('0 %s %s %s %s', way, t.priority,
+    perform pg_notify('reeve_notify', format('0 %s %s %s %s', way, t.priority,
       second * 1000000, (second + 1) * 1000000));
   end if;
   return made;

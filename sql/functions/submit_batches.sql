@@ -30,7 +30,7 @@ begin
     if q.state = 'stopped' then
       q.state := case when q.autostart then 'running' else 'held' end;
       update queues set state = q.state, state_since = clock_timestamp(), updated = clock_timestamp() where name = q.name;
-      perform pg_notify('reeve_wake', 'queues');
+      perform pg_notify('reeve_notify', 'queues');
     end if;
     if q.batches and exists (select from unnest(in_queues, in_batches) u(name, batch) where u.name = q.name and u.batch is null)
     then
@@ -45,7 +45,7 @@ begin
         where name = q.name; -- not a setting: no notification
         if not q.autostart and q.state = 'running' then
           update queues set state = 'held', state_since = clock_timestamp(), updated = clock_timestamp() where name = q.name;
-          perform pg_notify('reeve_wake', 'queues');
+          perform pg_notify('reeve_notify', 'queues');
         end if;
       end if;
     end if;

@@ -21,6 +21,6 @@ begin
   t.source := by;
   t := task_insert(t);
   -- now() is the same for all tasks that the transaction adds, and equal notifications are sent once.
-  perform pg_notify('reeve_wake', format('0 %s 0 %s', t.route_id, (extract(epoch from now()) * 1000000)::bigint));
+  perform pg_notify('reeve_notify', format('0 %s 0 %s', t.route_id, (extract(epoch from now()) * 1000000)::bigint));
   return t.id;
 end $$;

@@ -17,7 +17,7 @@ declare
 begin
   select * into k from keys where queue = spec ->> 'queue' and key = spec ->> 'key';
   if not found then
-    raise exception using errcode = '40001', message = 'a key expired meanwhile';
+    raise exception using errcode = '40001', message = 'a key has expired';
   end if;
   if k.version >= newer then
     return query select k.task_id, false, null::int, null::int, null::timestamptz, null::timestamptz;

@@ -57,7 +57,7 @@ begin
     else
       select k.task_id into id from keys k where k.queue = spec ->> 'queue' and k.key = spec ->> 'key';
       if not found then
-        raise exception using errcode = '40001', message = 'a key expired meanwhile';
+        raise exception using errcode = '40001', message = 'a key has expired';
       end if;
     end if;
   else
@@ -78,5 +78,5 @@ begin
     end if;
   end if;
   -- Equal notifications of a transaction are sent once.
-  perform pg_notify('reeve_wake', format('0 %s %s %s', way, spec ->> 'priority', (extract(epoch from now()) * 1000000)::bigint));
+  perform pg_notify('reeve_notify', format('0 %s %s %s', way, spec ->> 'priority', (extract(epoch from now()) * 1000000)::bigint));
 end $$;

@@ -3,6 +3,6 @@
 create or replace function unless_submitted(request uuid) returns void language plpgsql as $$
 begin
   if exists (select from requests where id = request) then
-    raise exception using errcode = '40001', message = 'the call was carried out meanwhile';
+    raise exception using errcode = '40001', message = 'the call has been executed';
   end if;
 end $$;

@@ -11,7 +11,7 @@ language sql stable set enable_seqscan = off set enable_nestloop = off as $$
    alive as materialized ( -- for few pairs, only those that accept one
     select w.id, w.queues, w.types, w.state, w.concurrency
     from workers w
-    where w.gone_at is null and not w.by_hand and not w.lost
+    where w.gone_at is null and not w.manual and not w.lost
       and (cardinality(of_queues) > 10
         or (w.queues = '{}' or w.queues && of_queues) and (w.types = '{}' or w.types && of_types))),
    held as materialized (

@@ -45,6 +45,6 @@ left join lateral (
   order by id limit $3::bigint + 1) u) t on coalesce(t.before, 0) < $4::bigint
 left join workers w on w.id = t.worker_id
 left join pipelines p on p.id = t.pipeline_id
-left join lateral attempts_told(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r on true
+left join lateral attempts_summary(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r on true
 where s.id = $1
 order by t.id limit $3::bigint + 1

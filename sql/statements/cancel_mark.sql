@@ -10,13 +10,13 @@ with locked as materialized (
     stop_code = coalesce($4::text, t.stop_code)
   from locked l where t.id = any(array[l.id])
     and (l.cancel_requested_at is null or $4::text is not null and l.stop_code is null)),
- ordered as (
-  insert into orders (worker_id, task_id, token, kind)
+ requested as (
+  insert into worker_commands (worker_id, task_id, token, kind)
   select worker_id, id, last_updated, 'cancel' from locked
   where status = 'executing' and cancel_requested_at is null
   on conflict do nothing),
  told as (
   insert into task_events (task_id, version, event, actor, note)
-  select id, last_updated, case when $4::text is null then 'cancel_requested' else 'kill_requested' end, $2, $3 from locked
+  select id, last_updated, case when $4::text is null then 'cancel_requested' else 'discard_requested' end, $2, $3 from locked
   where cancel_requested_at is null or $4::text is not null and stop_code is null)
 select id, status, worker_id, last_updated, cancel_requested_at is null or $4::text is not null and stop_code is null as marked from locked

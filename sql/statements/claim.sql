@@ -15,7 +15,7 @@ with won as (
     last_updated = greatest(clock_timestamp(), t.last_updated + interval '1us')
   from (select c.*,
       (array(select nextval('assignments_id_seq') from unnest($4::bigint[])))[slot] as assignment_id,
-      (array(select (select case when by_hand then 0 else lease_ms end from workers w where w.id = x.id and not lost)
+      (array(select (select case when manual then 0 else lease_ms end from workers w where w.id = x.id and not lost)
              from unnest($4::bigint[]) with ordinality x(id, n) order by n))[slot] as lease_ms
     from unnest($1::bigint[], $2::timestamptz[], $3::int[]) c(id, version, slot) offset 0) u
   where u.lease_ms is not null and t.id between u.id and u.id and t.last_updated = u.version

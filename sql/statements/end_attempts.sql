@@ -15,7 +15,7 @@
 -- A task that has completed a stage of its pipeline is queued again for the next one, with its result as the input,
 -- unless a cancel was requested. After the last stage it is completed, whatever was requested.
 --   one element per attempt: $1 ids, $2 tokens, $3 outcomes (failed, fatal, returned, lease_ended, cancelled, expired,
---   lost, taken_back, completed), $4 errors, $5 error codes; $6 whether a report ended them; $7 the retention in days
+--   lost, requeued, completed), $4 errors, $5 error codes; $6 whether a report ended them; $7 the retention in days
 --   of what ends if its queue does not set it; or null, or one element per attempt: $8 remarks, $9 stacks, $10 retry
 --   delays in ms that the handlers requested, $11 results, $12 the stages chosen by the handlers
 with locked as materialized (
@@ -43,7 +43,7 @@ with locked as materialized (
       when l.restart is not null or next is not null and l.cancel_requested_at is null then 'queued'
       when l.cancel_requested_at is not null then case when l.stop_code is not null then 'dead' else 'cancelled' end
       when l.outcome = 'fatal' or wrong is not null then 'dead'
-      when l.outcome = 'returned' or l.outcome in ('lease_ended', 'taken_back') and l.returns < 2 then 'queued'
+      when l.outcome = 'returned' or l.outcome in ('lease_ended', 'requeued') and l.returns < 2 then 'queued'
       when l.attempt >= l.max_attempts then 'dead'
       else 'failed' end as becomes,
     case when l.outcome = 'completed' and next is null and wrong is null then l.error_code
@@ -53,14 +53,14 @@ with locked as materialized (
       when l.cancel_requested_at is not null and l.restart is null
       then coalesce((select (array_agg(e.note order by e.id desc))[1] from task_events e
         where e.task_id = l.id and e.note <> ''
-          and e.event = case when l.stop_code is null then 'cancel_requested' else 'kill_requested' end), l.error)
+          and e.event = case when l.stop_code is null then 'cancel_requested' else 'discard_requested' end), l.error)
       else coalesce(wrong, l.error) end as ends_error
   from followed l),
  timed as materialized (
   select d.*, case
       when renewed then greatest(ended, (restart ->> 'run_at')::timestamptz)
-      when becomes = 'failed' and outcome in ('failed', 'lease_ended', 'taken_back') then ended + interval '1ms' *
-        coalesce(rest::float8, retry_rest_ms(retry_policy, retry_base_ms, retry_max_ms, attempt) *
+      when becomes = 'failed' and outcome in ('failed', 'lease_ended', 'requeued') then ended + interval '1ms' *
+        coalesce(rest::float8, retry_delay_ms(retry_policy, retry_base_ms, retry_max_ms, attempt) *
           (1 - coalesce((retry_policy ->> 'jitter_percent')::float8, 25) / 100 * random()))
       else ended end as due,
     case when renewed then (restart ->> 'route_id')::int when advances then route_of(queue, next ->> 'type') else route_id end
@@ -74,7 +74,7 @@ with locked as materialized (
     assignment_id = null, expiry = null, first_started = coalesce(t.first_started, t.last_updated),
     started = t.last_updated,
     returns = case when d.renewed then 0
-      when d.outcome in ('lease_ended', 'taken_back') then least(t.returns + 1, 3)
+      when d.outcome in ('lease_ended', 'requeued') then least(t.returns + 1, 3)
       when d.outcome = 'returned' then t.returns else 0 end,
     last_error = case when d.renewed then null when d.becomes = 'failed' then d.error else t.last_error end,
     error_code = case when d.renewed then null when d.becomes = 'failed' then d.code else t.error_code end,
@@ -128,7 +128,7 @@ with locked as materialized (
   from timed d left join workers w on w.id = any(array[d.worker_id]) where d.outcome in ('expired', 'lost')
   union all
   select d.id, d.ended, 'restarted', null, case when d.renewed then 'version ' || (d.restart ->> 'version')
-    else 'was started again by hand' end
+    else 'was retried manually' end
   from timed d where d.becomes = 'queued' and d.restart is not null and not d.advances
   union all
   select d.id, d.ended, 'stage', null, format('%s -> %s', d.stage, d.next ->> 'name') from timed d where d.advances),

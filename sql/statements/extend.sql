@@ -14,7 +14,7 @@ with asked as materialized (
     select from tasks t where t.id = u.id and t.last_updated = u.token offset 0 for no key update skip locked) t),
  extended as (
  update tasks t set expiry = greatest(t.expiry, g.until + interval '1ms' *
-  greatest($5::bigint, (select case when by_hand then 0 else lease_ms end from workers w where w.id = t.worker_id)))
+  greatest($5::bigint, (select case when manual then 0 else lease_ms end from workers w where w.id = t.worker_id)))
 from given g
 where t.id = any(array[g.id]) and t.last_updated = g.token and t.status = 'executing'
 returning t.id, t.last_updated,

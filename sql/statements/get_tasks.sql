@@ -12,6 +12,6 @@ select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_a
   (select told from waits)[n.place][5] as busy
 from all_tasks t left join workers w on w.id = t.worker_id
 left join pipelines p on p.id = t.pipeline_id
-cross join lateral attempts_told(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r
+cross join lateral attempts_summary(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r
 cross join lateral (select array_position($1::bigint[], t.id) as place) n
 where t.id = any($1::bigint[])

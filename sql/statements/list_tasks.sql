@@ -72,5 +72,5 @@ select t.id, t.queue, t.type, t.status, t.priority, t.run_at, t.attempt, t.max_a
 from looked l
 left join fitting t on true
 left join workers w on w.id = t.worker_id left join pipelines p on p.id = t.pipeline_id
-left join lateral attempts_told(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r on true
+left join lateral attempts_summary(t.id, t.status, t.last_error, t.recoverable, t.started, t.finished) r on true
 order by t.id desc

@@ -1,10 +1,10 @@
 -- Returns tasks that match a filter and that a change can affect, by id. They are locked, and their conditions checked
--- again on the locked rows, so that the selection holds until the change is made; look_for_tasks is the same without
+-- again on the locked rows, so that the selection holds until the change is made; find_tasks is the same without
 -- locks. Ended tasks are searched only if their statuses are requested. However few match, the scan covers a limited
 -- range of ids, and the last column is its end, if there are tasks after that. The answer has at least one row.
 --   $1 statuses; each or null: $2 queue, $3 type, $4 error, $5 part of the error, $6 error code, $7 minimum and
 --   $8 maximum time since the submit in ms, $9 minimum time of execution in ms, $10 batch, $11 key, $12 source;
---   $13 only ids above this, $14 the maximum number, $15 which change: cancel, kill, retry or update; $16 how many ids
+--   $13 only ids above this, $14 the maximum number, $15 which change: cancel, discard, retry or update; $16 how many ids
 --   the range has
 with stretch as materialized (
   select least((select id from tasks where id > $13 order by id limit 1),
@@ -23,7 +23,7 @@ with stretch as materialized (
     and ($12::text is null or source = $12)
     and case $15::text
       when 'cancel' then cancel_requested_at is null
-      when 'kill' then stop_code is null
+      when 'discard' then stop_code is null
       when 'retry' then cancel_requested_at is null and restart is distinct from '{}'
         and (status <> 'queued' or held_run_at is null and run_at > clock_timestamp())
       else true end

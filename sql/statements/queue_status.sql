@@ -1,4 +1,4 @@
--- Returns how a queue is doing: state, since when, waiting, running, ended (those still in the history), how many
+-- Returns the status of a queue: state, since when, waiting, running, ended (those still in the history), how many
 -- batches have not ended, and its batch, the open one or the last. No state: the queue is not known. Since when it is
 -- finished is known if the end of its batch was the end of everything in the queue; in some queues every task is in a
 -- batch.
@@ -11,4 +11,4 @@ select case when queue_known($1) then s.state end,
   s.waiting, s.running,
   (select coalesce(sum(h.count), 0)::bigint from history_totals h where h.route_id in (select id from routes where queue = $1)),
   (select count(*) from (select queue from batches where phase <> 'ended' offset 0) o where o.queue = $1), b.*
-from queue_shown($1::text) s left join queues q on q.name = $1 left join batches_shown b on b.id = s.batch_id
+from queue_view($1::text) s left join queues q on q.name = $1 left join batches_shown b on b.id = s.batch_id

@@ -11,10 +11,10 @@ with wanted as materialized (
   from (
     select *, sum(queues) over (order by place)::int as queues_to, sum(types) over (order by place)::int as types_to
     from unnest($1::text[], $2::text[], $3::int[], $4::text[], $5::int[], $6::int[], $7::int[], $8::bigint[], $9::boolean[])
-      with ordinality a(name, host, pid, version, concurrency, queues, types, previous, by_hand, place)) u
+      with ordinality a(name, host, pid, version, concurrency, queues, types, previous, manual, place)) u
   left join lateral (
     select host, pid from workers
-    where name = u.name and gone_at is null and not by_hand and not u.by_hand and not lost and id <> u.previous
+    where name = u.name and gone_at is null and not manual and not u.manual and not lost and id <> u.previous
       and (host, pid) is distinct from (u.host, u.pid) limit 1) o on true),
  free as materialized (select * from wanted where other_host is null),
  before as (
@@ -23,14 +23,14 @@ with wanted as materialized (
   where w.id = any(array[f.previous]) and w.name = f.name and not w.lost
   returning w.id),
  made as (
-  insert into workers (name, host, pid, version, concurrency, queues, types, lease_ms, by_hand)
+  insert into workers (name, host, pid, version, concurrency, queues, types, lease_ms, manual)
   select name, host, pid, version, concurrency, ($10::text[])[queues_to - queues + 1:queues_to],
-    ($11::text[])[types_to - types + 1:types_to], $12::bigint, by_hand
+    ($11::text[])[types_to - types + 1:types_to], $12::bigint, manual
   from free order by place
-  returning id, name, concurrency, by_hand),
+  returning id, name, concurrency, manual),
  told as (
   insert into worker_events (worker_id, event, note)
   select id, 'returned', '' from before
   union all
-  select id, 'registered', case when by_hand then 'by hand' else concat(name, ', concurrency ', concurrency) end from made)
+  select id, 'registered', case when manual then 'pull client' else concat(name, ', concurrency ', concurrency) end from made)
 select x.place::int, m.id, x.other_host, x.other_pid from wanted x left join made m on m.name = x.name order by x.place

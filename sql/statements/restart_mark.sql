@@ -8,10 +8,10 @@ with locked as materialized (
   order by id for no key update skip locked),
  running as materialized (select * from locked where status = 'executing' and cancel_requested_at is null),
  marked as (update tasks t set restart = coalesce(t.restart, '{}') from running r where t.id = any(array[r.id])),
- ordered as (
-  insert into orders (worker_id, task_id, token, kind) select worker_id, id, last_updated, 'cancel' from running
+ requested as (
+  insert into worker_commands (worker_id, task_id, token, kind) select worker_id, id, last_updated, 'cancel' from running
   on conflict do nothing returning task_id),
  told as (
   insert into task_events (task_id, version, event, actor)
-  select id, last_updated, 'restart_requested', $2 from running where id in (select task_id from ordered))
-select id, worker_id, last_updated, id in (select task_id from ordered) as marked from running
+  select id, last_updated, 'restart_requested', $2 from running where id in (select task_id from requested))
+select id, worker_id, last_updated, id in (select task_id from requested) as marked from running

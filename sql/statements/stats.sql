@@ -1,7 +1,7 @@
 -- Returns the totals of everything, from the stored counts.
 -- takes StatsRequest: @lease_ms
 -- gives StatsResponse: queued, delayed, executing, failed, completed, dead, cancelled, workers_alive
-select l.*, h.*, (select count(*) from workers where gone_at is null and not lost and not by_hand
+select l.*, h.*, (select count(*) from workers where gone_at is null and not lost and not manual
     and hb_at >= clock_timestamp() - interval '1ms' * $1::bigint) as alive
 from (
   select coalesce(sum(queued), 0)::bigint as queued, coalesce(sum(delayed), 0)::bigint as delayed,

@@ -12,5 +12,5 @@ from (
   from task_history ranked where task_id = any($1::bigint[])) h
 left join workers w on w.id = h.worker_id
 left join pipelines p on p.id = h.pipeline_id
-cross join lateral attempts_told(h.task_id, h.status, h.last_error, h.recoverable, h.started, h.last_updated) r
+cross join lateral attempts_summary(h.task_id, h.status, h.last_error, h.recoverable, h.started, h.last_updated) r
 where h.place = 1 or h.bytes <= $2

@@ -5,20 +5,20 @@
 --   $1 name, or null for all; $2 kind (drain, pause, resume, stop, concurrency), $3 value or null, $4 actor, $5 manager
 with chosen as materialized (
   select id, name from workers
-  where gone_at is null and not lost and not by_hand and ($1::text is null or name = $1) order by id),
- taken_back as (
-  delete from orders o using chosen c
+  where gone_at is null and not lost and not manual and ($1::text is null or name = $1) order by id),
+ withdrawn as (
+  delete from worker_commands o using chosen c
   where $2::text = 'resume' and o.worker_id = c.id and o.task_id = 0 and o.token = 'epoch' and o.kind = 'pause'
   returning o.worker_id),
  given as (
-  insert into orders as o (worker_id, task_id, token, kind, value)
+  insert into worker_commands as o (worker_id, task_id, token, kind, value)
   select id, 0, 'epoch', $2, $3::int from chosen where $2 <> 'resume' order by id
   on conflict (worker_id, task_id, token, kind) do update set value = excluded.value
   where o.value is distinct from excluded.value
   returning o.worker_id),
  told as (
   insert into worker_events (worker_id, event, actor, note)
-  select worker_id, case $2 when 'drain' then 'drain_ordered' when 'pause' then 'paused' when 'resume' then 'resumed'
-    when 'stop' then 'stop_ordered' else 'scaled' end, $4::text, case when $3 is null then '' else 'concurrency ' || $3 end
-  from (select worker_id from taken_back union all select worker_id from given) changed order by worker_id)
-select id, name, pg_notify('reeve_wake', format('order %s %s %s %s', $5::bigint, id, $2, coalesce($3, 0))) from chosen
+  select worker_id, case $2 when 'drain' then 'drain_requested' when 'pause' then 'paused' when 'resume' then 'resumed'
+    when 'stop' then 'stop_requested' else 'scaled' end, $4::text, case when $3 is null then '' else 'concurrency ' || $3 end
+  from (select worker_id from withdrawn union all select worker_id from given) changed order by worker_id)
+select id, name, pg_notify('reeve_notify', format('command %s %s %s %s', $5::bigint, id, $2, coalesce($3, 0))) from chosen

@@ -3,7 +3,7 @@
 -- without a worker if none was found. `all`: also those that are gone, and pull clients without tasks.
 -- takes ListWorkersRequest: all, @lease_ms, queue?, after, limit, @max_scanned, @max_bytes
 -- gives ListWorkersResponse.workers: incarnation, name, host, pid, version, concurrency, queues, types, registered_us, heartbeat_us, state,
---   holding, doing, doing_since_us, succeeded, failed, by_hand, uptime_ms, .next_after
+--   holding, mode, mode_since_us, succeeded, failed, manual, uptime_ms, .next_after
 with looked as materialized (
   (select * from workers where $1::boolean and id > $4 order by id limit case when $3::text is null then $5::bigint else $6::bigint end)
   union all
@@ -13,7 +13,7 @@ with looked as materialized (
     + octet_length(array_to_string(w.queues, 'xx')) + octet_length(array_to_string(w.types, 'xx'))) over (order by w.id) as bytes
   from (
     select * from looked w
-    where ($1::boolean or not w.lost and (not w.by_hand
+    where ($1::boolean or not w.lost and (not w.manual
         or exists (select from assignments a where a.worker_id = w.id and a.closed_at is null)))
       and ($3::text is null or w.queues = '{}' or $3 = any(w.queues))
     order by w.id limit $5) w),
@@ -21,9 +21,9 @@ with looked as materialized (
   select * from found where bytes <= $7::bigint or id = (select min(id) from found))
 select w.id, w.name, w.host, w.pid, w.version, w.concurrency, w.queues, w.types, w.registered, w.hb_at,
   case when w.lost then 'gone'
-    when not w.by_hand and w.hb_at < clock_timestamp() - interval '1ms' * $2::bigint then 'late' else 'alive' end as state,
+    when not w.manual and w.hb_at < clock_timestamp() - interval '1ms' * $2::bigint then 'late' else 'alive' end as state,
   coalesce((select sum(a.open) from assignments a where a.worker_id = w.id and a.closed_at is null), 0)::bigint
-    as holding, coalesce(l.event, w.state) as doing, coalesce(l.at, w.state_since) as doing_since, w.succeeded, w.failed, w.by_hand,
+    as holding, coalesce(l.event, w.state) as mode, coalesce(l.at, w.state_since) as mode_since, w.succeeded, w.failed, w.manual,
   (1000 * extract(epoch from case when w.lost then greatest(w.hb_at, w.registered) else clock_timestamp() end - w.registered))::bigint
     as uptime_ms, n.next_after
 from (

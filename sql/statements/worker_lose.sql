@@ -8,7 +8,7 @@ with gone as (
   from (
     select u.* from unnest($1::bigint[], $2::bigint[]) u(id, seq)
     cross join lateral (select from workers l where l.id = u.id offset 0 for no key update skip locked) l offset 0) u
-  where w.id = any(array[u.id]) and not w.lost and not w.by_hand and w.hb_seq = u.seq
+  where w.id = any(array[u.id]) and not w.lost and not w.manual and w.hb_seq = u.seq
   returning w.id, w.name, w.hb_seq, w.hb_at),
  told as (
   insert into worker_events (worker_id, event, actor, note)

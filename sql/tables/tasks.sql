@@ -7,7 +7,7 @@
 -- for the claimed version on the same page.
 create table tasks (
   id bigint generated always as identity primary key,
-  route_id int not null,                   -- 0: submitted by SQL, and the route did not exist yet (see arrivals)
+  route_id int not null,                   -- 0: submitted by SQL, and the route did not exist yet (see inbox)
   priority int not null default 0,
   queue text not null,
   type text not null,
@@ -73,7 +73,7 @@ create type task_end as (id bigint, status text, ended timestamptz, by_report bo
 -- (theirs is 0 if it did not exist). Until then their run_at is infinity, their held_run_at the due time, and their
 -- batch_id null. A task that was ended or run again before it was ingested has no such row in tasks any more, and is
 -- left alone.
-create table arrivals (
+create table inbox (
   task_id bigint primary key,
   batch_id bigint);                        -- the requested batch; null: its queue's implicit one, or none
 
@@ -85,7 +85,7 @@ create table task_attempts (
   attempt smallint not null,
   worker_id bigint,
   assignment_id bigint,
-  outcome text not null,                   -- completed, failed, fatal, returned, lease_ended, expired, lost, taken_back
+  outcome text not null,                   -- completed, failed, fatal, returned, lease_ended, expired, lost, requeued
   status text not null,                    -- the status of the task afterwards
   by_report boolean not null,
   error text,

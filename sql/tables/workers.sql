@@ -16,7 +16,7 @@ create table workers (
   -- The lease that the worker was promised when it registered. Managers watch the worker by this value, whatever their
   -- own options are. Managers that do not write it leave the longest possible lease.
   lease_ms bigint not null default 600000,
-  by_hand boolean not null default false,  -- a pull client: it sends no heartbeats; its attempts run until their expiry
+  manual boolean not null default false,  -- a pull client: it sends no heartbeats; its attempts run until their expiry
   -- Reported by the workers.
   state text not null default 'running' check (state in ('running', 'paused', 'draining')),
   state_since timestamptz not null default clock_timestamp(),
@@ -28,8 +28,8 @@ create table workers (
 -- times a second, and check the names that register against theirs. There may be many pull clients, and managers
 -- request nothing from them. These indexes are on gone_at, not on lost, so that no statement that checks "not lost" for
 -- a worker with a known id is planned with them.
-create index workers_alive on workers (name) where gone_at is null and not by_hand;
-create index workers_by_hand on workers (registered) where gone_at is null and by_hand;
+create index workers_alive on workers (name) where gone_at is null and not manual;
+create index workers_manual on workers (registered) where gone_at is null and manual;
 -- The same by id. Heartbeats do not touch it. A statement that reads the incarnations by id adds
 -- `registered is not null`, which is always true: a statement that searches for a name must not be planned with this
 -- index.
@@ -69,7 +69,7 @@ create index assignments_expiry on assignments (next_expiry, id) where closed_at
 
 -- Worker commands: those about an attempt until it has ended; those to the worker itself (task_id 0, token 'epoch')
 -- until they are withdrawn or the incarnation is gone.
-create table orders (
+create table worker_commands (
   worker_id bigint not null,
   task_id bigint not null,
   token timestamptz not null,

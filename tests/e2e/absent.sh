@@ -47,7 +47,7 @@ story_waiting_goes_on_through_a_restart() {
 # reclaims anything from it.
 story_a_manager_that_stood_still_takes_nothing_from_living_workers() {
 	start_postgres
-	start_manager --lease 1s --heartbeat 400ms --expiry-buffer 1500ms --park 300ms
+	start_manager --lease 1s --heartbeat 400ms --expiry-grace 1500ms --fetch-wait 300ms
 	start_worker worker --concurrency 2
 	one=$(reeve submit sh "$HOLD" --timeout 5s --max-attempts 1)
 	two=$(reeve submit sh "$HOLD" --timeout 5s --max-attempts 1)

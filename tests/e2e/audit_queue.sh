@@ -5,7 +5,7 @@
 . "$(dirname "$0")/tasks.bash"
 
 start_postgres
-start_manager manager --lease 2s --heartbeat 500ms --expiry-buffer 3s --park 500ms
+start_manager manager --lease 2s --heartbeat 500ms --expiry-grace 3s --fetch-wait 500ms
 
 # Runs the manager's statement NAME manually, with ARGUMENTS in SQL, and prints its rows.
 statement() { # NAME ARGUMENTS
@@ -22,7 +22,7 @@ version() { # ID
 # Registers a pull client and sets $HAND to its id. It sends no heartbeats, so its attempts are reclaimed only at their
 # expiry.
 start_hand() {
-	HAND=$(sql "insert into workers (name, by_hand) values ('hand', true) returning id")
+	HAND=$(sql "insert into workers (name, manual) values ('hand', true) returning id")
 }
 
 story_a_task_is_queued_then_executing_then_completed() {
@@ -147,13 +147,13 @@ worker_story() { # NAME: its events, in order
 
 story_workers_coming_going_loss_and_scaling_are_in_the_audit() {
 	start_worker comer --queue coming --concurrency 2
-	reeve scale comer 3 >/dev/null
-	wait_until 20 '[ "$(reeve workers --json | jq -r "select(.name == \"comer\" and .state == \"alive\").concurrency")" = 3 ]'
+	reeve worker scale comer 3 >/dev/null
+	wait_until 20 '[ "$(reeve worker list --json | jq -r "select(.name == \"comer\" and .state == \"alive\").concurrency")" = 3 ]'
 	stop comer
 	start_worker comer --queue coming
 	kill_worker comer
 	wait_until 30 '[ "$(worker_story comer)" = "registered scaled left registered lost" ]'
-	expect_eq 'gone left,gone lost' "$(reeve workers --all --json | jq -rs 'map(select(.name == "comer") | "\(.state) \(.doing)") | join(",")')"
+	expect_eq 'gone left,gone lost' "$(reeve worker list --all --json | jq -rs 'map(select(.name == "comer") | "\(.state) \(.mode)") | join(",")')"
 	expect_match 'concurrency 3' "$(reeve audit --since '1h ago' --json | jq -r 'select(.worker == "comer" and .event == "scaled").note')"
 	expect_match '@' "$(reeve audit --since '1h ago' --json | jq -r 'select(.worker == "comer" and .event == "scaled").actor')"
 }

@@ -98,7 +98,7 @@ story_lines_of_a_file_have_their_own_backoffs() {
 story_a_queue_has_defaults_for_tasks_that_do_not_say() {
 	sql "insert into queues (name, max_attempts, retry_base_ms, retry_max_ms, retry_policy) values
 		('own', 4, 7000, 20000, '{\"kind\": \"linear\", \"step_ms\": 9000, \"jitter_percent\": 0}');
-		select pg_notify('reeve_wake', 'queues')" >/dev/null
+		select pg_notify('reeve_notify', 'queues')" >/dev/null
 	wait_until 20 '[ "$(reeve submit sh --queue own --delay 1h >/dev/null; sql "select max_attempts from tasks where queue = '"'own'"' order by id desc limit 1")" = 4 ]'
 	id=$(reeve submit sh 'exit 1' --queue own)
 	end_dead "$id"
@@ -119,13 +119,13 @@ linear|$year|t
 list|7|t
 none|$year|t
 polynomial|$year|t" "$(sql "
-		select coalesce(p ->> 'kind', 'none'), max(retry_rest_ms(p, $year, $year, n))::bigint,
-			bool_and(retry_rest_ms(p, $year, $year, n) between 0 and $year)
+		select coalesce(p ->> 'kind', 'none'), max(retry_delay_ms(p, $year, $year, n))::bigint,
+			bool_and(retry_delay_ms(p, $year, $year, n) between 0 and $year)
 		from generate_series(1, 10000) n, (values (null::jsonb), ('{\"kind\": \"fixed\"}'), ('{\"kind\": \"linear\", \"step_ms\": $year}'),
 			('{\"kind\": \"polynomial\", \"exponent\": 10}'), ('{\"kind\": \"exponential\"}'), ('{\"kind\": \"list\", \"delays_ms\": [5, 7]}')) v(p)
 		group by 1 order by 1")"
 	# The minimum of every parameter.
-	expect_eq 't' "$(sql "select bool_and(retry_rest_ms(p, 1, 1, n) between 0 and 1)
+	expect_eq 't' "$(sql "select bool_and(retry_delay_ms(p, 1, 1, n) between 0 and 1)
 		from generate_series(1, 10000) n, (values (null::jsonb), ('{\"kind\": \"linear\", \"step_ms\": 0}'),
 			('{\"kind\": \"polynomial\", \"exponent\": 0.001}')) v(p)")"
 	# An attempt with a very high number gets its retry delay as any other.
@@ -148,7 +148,7 @@ story_bad_backoffs_are_refused_and_nothing_is_made() {
 	expect_fail 2 reeve submit sh --jitter 101
 	expect_match 'from 0 to 100' "$OUTPUT"
 	expect_fail 2 reeve submit sh --max-attempts 3 --retry-limit 2
-	expect_match 'exclude each other' "$OUTPUT"
+	expect_match 'cannot be combined' "$OUTPUT"
 	expect_fail 2 reeve submit sh --retry-limit 10000
 	expect_fail 2 reeve submit sh --backoff fixed:1s --retry-base 1s
 	expect_fail 2 reeve submit sh --backoff exp:1s:5s --retry-max 1s

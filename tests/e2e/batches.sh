@@ -68,7 +68,7 @@ story_a_batch_is_opened_filled_closed_and_reported() {
 	expect_match 'waiting \[#* *\] [0-9]+/[0-9]+' "$OUTPUT"
 	release
 	expect_fail 1 reeve batch wait "$id" --timeout 20s
-	expect_match 'tasks +3 submitted, 0 pending, 2 passed, 1 failed' "$OUTPUT"
+	expect_match 'tasks +3 submitted, 0 pending, 2 completed, 1 failed' "$OUTPUT"
 	expect_consistent "$id"
 	reeve batch report "$id" --json >"$DIR/report"
 	expect_eq "ended ended nightly q false 3 0 2 1 0" "$(jq -r '.batch | [.state, .phase, .name, .queue, .implicit, .submitted, .pending,
@@ -157,7 +157,7 @@ story_an_entry_task_that_fails_ends_the_batch() {
 	expect_eq "2501|entry_failed|the entry task $(batch "$id" entry_id) of batch $id ended dead" \
 		"$(sql "select count(*), error_code, last_error from task_history where status = 'dead' and type = 'sh' group by 2, 3")"
 	expect_eq 'dead completed' "$(batch "$id" entry_status exit_status)"
-	expect_eq 'submitted kill_requested dead' "$(events "$delayed")"
+	expect_eq 'submitted discard_requested dead' "$(events "$delayed")"
 	expect_fail 4 reeve submit sh --batch "$id"
 	expect_match "batch $id was closed at [-0-9]+T[:0-9]+Z: its entry task [0-9]+ ended dead" "$OUTPUT"
 	expect_fail 4 reeve batch close "$id"
@@ -174,7 +174,7 @@ story_the_example_in_c_as_it_is_documented() {
 	start_postgres
 	start_manager
 	start remarks "$REEVE_BIN/example-remarks-worker" "$REEVE_MANAGER"
-	wait_until 10 '[ -n "$(reeve workers --json)" ]'
+	wait_until 10 '[ -n "$(reeve worker list --json)" ]'
 	shape() { sed -E 's/[0-9]+ ms/N ms/'; }
 	awk '/^    \$ example-batch/ { on = 1; next } /^$/ { on = 0 } on { print substr($0, 5) }' "$TOP/docs/client.md" >"$DIR/documented"
 	eval "set -- $(sed -n 's/^    \$ example-batch [^ ]* //p' "$TOP/docs/client.md")"
@@ -304,10 +304,10 @@ story_what_is_wrong_is_said() {
 	# Invalid usage.
 	expect_fail 2 reeve batch
 	expect_fail 2 reeve batch shut 1
-	expect_match '"shut" is none of its words' "$OUTPUT"
+	expect_match 'unknown verb "shut"' "$OUTPUT"
 	expect_fail 2 reeve batch close
 	expect_fail 2 reeve batch close x
-	expect_match '"x" is no batch' "$OUTPUT"
+	expect_match '"x" is not a batch' "$OUTPUT"
 	expect_fail 2 reeve batch open
 	expect_fail 2 reeve batch open x --entry ''
 	expect_fail 2 reeve batch open x --callback-secret-file "$DIR/none"
@@ -501,7 +501,7 @@ story_the_worked_example() {
 	start_worker dev-1 --concurrency 4
 	cd "$DIR"
 	for i in 'exit 0' 'exit 0' 'echo no such customer >&2; exit 65'; do echo "{\"type\":\"report\",\"details\":\"$i\"}"; done >reports.jsonl
-	awk '/^## One by hand/ { on = 1; next } /^## / { on = 0 } on && /^    / { print substr($0, 5); next } on && /^$/ { print }' \
+	awk '/^## A batch by commands/ { on = 1; next } /^## / { on = 0 } on && /^    / { print substr($0, 5); next } on && /^$/ { print }' \
 		"$TOP/docs/batches.md" | cat -s | awk '/^\$/ { began = 1 } began' >example
 	expect_eq 6 "$(grep -c '^\$ ' example)" 'documented commands'
 	while read -r line; do

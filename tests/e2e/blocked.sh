@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-SHORT=(--lease 4s --heartbeat 800ms --expiry-buffer 6s)
+SHORT=(--lease 4s --heartbeat 800ms --expiry-grace 6s)
 
 # Runs SQL in a transaction of its own, which stays open until let_go, or for SECONDS.
 hold() { # NAME SECONDS SQL [USER]
@@ -209,7 +209,7 @@ story_a_manager_freezes_within_an_edit_and_the_others_claims_go_on() {
 story_what_a_frozen_manager_locked_is_let_go_after_a_quarter_of_its_lease() {
 	local name
 	start_postgres
-	start_manager manager --lease 12s --heartbeat 3s --expiry-buffer 15s
+	start_manager manager --lease 12s --heartbeat 3s --expiry-grace 15s
 	reeve queue set grouped --batches yes >/dev/null
 	for name in grouped1 grouped2 grouped3; do
 		start_stream $name grouped "$REEVE_MANAGER"
@@ -416,9 +416,9 @@ story_a_task_that_waits_and_is_locked_holds_up_no_claim() {
 }
 
 # measures time
-story_what_a_dead_worker_held_is_taken_back_though_its_batch_is_locked() {
+story_what_a_dead_worker_held_is_requeued_though_its_batch_is_locked() {
 	start_postgres
-	start_manager manager --lease 2s --heartbeat 400ms --expiry-buffer 3s
+	start_manager manager --lease 2s --heartbeat 400ms --expiry-grace 3s
 	a=$(reeve batch open a --queue batched)
 	reeve submit sh "$HOLD" --queue batched --batch "$a" --max-attempts 1 >"$DIR/a"
 	plain=$(reeve submit sh "$HOLD")
@@ -445,7 +445,7 @@ all_but_five="select t.id from tasks t join assignments a on a.id = t.assignment
 # measures time
 story_locked_tasks_of_a_dead_worker_hide_none_of_its_others() {
 	start_postgres
-	start_manager manager --lease 2s --heartbeat 400ms --expiry-buffer 3s
+	start_manager manager --lease 2s --heartbeat 400ms --expiry-grace 3s
 	start_worker worker --concurrency 70
 	for n in $(seq 70); do reeve submit sh "$HOLD" >>"$DIR/ids"; done
 	wait_until 30 '[ "$(sql "select count(*) from tasks where status = '"'executing'"'")" = 70 ]'
@@ -464,7 +464,7 @@ story_locked_tasks_of_a_dead_worker_hide_none_of_its_others() {
 # measures time
 story_locked_attempts_past_their_expiry_hide_no_others() {
 	start_postgres
-	start_manager manager --lease 1s --heartbeat 400ms --expiry-buffer 1500ms
+	start_manager manager --lease 1s --heartbeat 400ms --expiry-grace 1500ms
 	for n in $(seq 230); do echo '{}'; done >"$DIR/tasks"
 	reeve submit --bulk "$DIR/tasks" sh --timeout 1h >/dev/null
 	for n in 1 2; do
@@ -488,7 +488,7 @@ story_locked_attempts_past_their_expiry_hide_no_others() {
 # measures time
 story_a_locked_row_of_a_worker_costs_no_other_its_lease() {
 	start_postgres
-	start_manager manager --lease 2s --heartbeat 400ms --expiry-buffer 3s
+	start_manager manager --lease 2s --heartbeat 400ms --expiry-grace 3s
 	start_worker locked --queue none
 	start_worker worker --concurrency 4
 	hold holder 60 "select from workers where name = 'locked' for update"
@@ -663,7 +663,7 @@ story_a_dump_while_a_partition_is_missing() {
 story_ticks_wait_neither_for_tasks_by_sql_nor_for_callbacks() {
 	start_postgres
 	start_manager
-	hold table 60 'lock table arrivals, callbacks in access exclusive mode'
+	hold table 60 'lock table inbox, callbacks in access exclusive mode'
 	before=$(sql 'select hb_seq from managers')
 	wait_until 10 "[ \"\$(sql 'select hb_seq from managers')\" -ge $((before + 3)) ]"
 	let_go table
@@ -695,7 +695,7 @@ story_advisory_locks_stop_nothing() {
 
 story_a_late_result_is_noted_once() {
 	start_postgres
-	start_manager manager --lease 1s --heartbeat 400ms --expiry-buffer 1500ms
+	start_manager manager --lease 1s --heartbeat 400ms --expiry-grace 1500ms
 	id=$(reeve submit sh x --timeout 1s --max-attempts 2 --retry-base 1h)
 	token=$(reeve fetch --json | jq .token)
 	wait_status 20 "$id" failed

@@ -23,11 +23,11 @@ story_a_task_is_taken_and_reported() {
 	expect_eq "executing $token" "$(field "$submitted" status) $(field "$submitted" token)"
 	expect_fail 1 reeve fetch --queue letters
 	expect_eq 'reeve: no task waits' "$OUTPUT"
-	expect_eq '{"task_id":'"$submitted"',"token":'"$token"',"verdict":"accepted"}' \
+	expect_eq '{"task_id":'"$submitted"',"token":'"$token"',"status":"accepted"}' \
 		"$(reeve report "$submitted" "$token" --completed 'sent' --remark 'by pigeon' --json)"
 	expect_eq 'completed sent by pigeon' "$(field "$submitted" status) $(field "$submitted" result) $(field "$submitted" remark)"
 	expect_eq 'submitted claimed completed' "$(events "$submitted")"
-	expect_eq "$(reeve workers --all --json | jq -r 'select(.incarnation == 1).name')" "$(event_field "$submitted" claimed worker)"
+	expect_eq "$(reeve worker list --all --json | jq -r 'select(.incarnation == 1).name')" "$(event_field "$submitted" claimed worker)"
 }
 
 story_a_table_for_people() {
@@ -36,7 +36,7 @@ story_a_table_for_people() {
 	expect_match '^ *ID +TOKEN  QUEUE  TYPE    ATTEMPT   EXPIRES  DETAILS' "$OUTPUT"
 	expect_match "$submitted  [0-9]{16}  table  letter      1/5  in 2m[0-9]+s  to bob" "$OUTPUT"
 	first=$(field "$submitted" token)
-	expect_match 'by hand' "$(reeve workers)"
+	expect_match 'manual' "$(reeve worker list)"
 	expect_eq '' "$(reeve report "$submitted" "$first" --returned)"
 	take --queue table
 	expect [ "$id $token" != "$submitted $first" ]
@@ -75,13 +75,13 @@ story_what_is_taken_is_chosen() {
 	expect_eq "$b" "$id"
 	expect_eq "$a $c" "$(reeve fetch --queue chosen-a --queue chosen-b -n 10 --json | jq -s 'sort_by(.task_id) | map(.task_id) | @text "\(.[0]) \(.[1])"' -r)"
 	expect_fail 1 reeve fetch --queue chosen-a --queue chosen-b
-	expect_eq 0 "$(reeve workers --json | jq -s 'map(select(.by_hand and .holding == 0 and .state == "alive" and .registered > "'"$(date -u +%FT%T)"'")) | length')"
+	expect_eq 0 "$(reeve worker list --json | jq -s 'map(select(.manual and .holding == 0 and .state == "alive" and .registered > "'"$(date -u +%FT%T)"'")) | length')"
 }
 
 story_waiting_for_a_task() {
 	reeve fetch --queue waits --wait 30s --name waiter --json >"$DIR/taken" 2>"$DIR/said" &
 	pid=$!
-	wait_until 10 'reeve workers --all --json | jq -se "any(.name == \"waiter\" and .by_hand and .state == \"alive\")"'
+	wait_until 10 'reeve worker list --all --json | jq -se "any(.name == \"waiter\" and .manual and .state == \"alive\")"'
 	submitted=$(reeve submit letter later --queue waits)
 	wait "$pid"
 	expect_eq "$submitted" "$(jq .task_id "$DIR/taken")"
@@ -94,10 +94,10 @@ story_waiting_for_a_task() {
 
 story_who_stops_waiting_leaves() {
 	start hand "$REEVE_BIN/reeve" fetch --queue nowhere --wait 60s --name impatient
-	wait_until 10 'reeve workers --all --json | jq -se "any(.name == \"impatient\")"'
+	wait_until 10 'reeve worker list --all --json | jq -se "any(.name == \"impatient\")"'
 	stop hand
 	expect_eq '130 reeve: interrupted' "$STATUS $(cat "$DIR/log/hand.log")"
-	expect_eq gone "$(reeve workers --all --json | jq -r 'select(.name == "impatient").state')"
+	expect_eq gone "$(reeve worker list --all --json | jq -r 'select(.name == "impatient").state')"
 }
 
 # Two pull clients never get one task, whichever managers they use.
@@ -129,14 +129,14 @@ story_two_hands_never_get_one_task() {
 
 # Pull clients send no heartbeats: an attempt runs until its expiry, whatever the lease is.
 story_an_attempt_ends_with_its_time_alone() {
-	start_manager short --lease 1s --heartbeat 400ms --expiry-buffer 2500ms
+	start_manager short --lease 1s --heartbeat 400ms --expiry-grace 2500ms
 	submitted=$(reeve submit letter x --queue short --timeout 3s --retry-base 10ms)
 	begin=$(ms)
 	take --queue short
-	expect_eq alive "$(reeve workers --json | jq -r 'select(.by_hand and .holding == 1 and (.incarnation == '"$(sql "select worker_id from tasks where id = $id")"')).state')"
+	expect_eq alive "$(reeve worker list --json | jq -r 'select(.manual and .holding == 1 and (.incarnation == '"$(sql "select worker_id from tasks where id = $id")"')).state')"
 	sleep 2 # more than a lease
 	expect_eq "executing $token" "$(field "$id" status) $(field "$id" token)"
-	expect_eq 0 "$(sql "select count(*) from worker_events e join workers w on w.id = e.worker_id where w.by_hand and e.event = 'lost'")"
+	expect_eq 0 "$(sql "select count(*) from worker_events e join workers w on w.id = e.worker_id where w.manual and e.event = 'lost'")"
 	wait_until 30 '[ "$(field "$id" token)" != "$token" ]'
 	expect [ $(($(ms) - begin)) -ge 3000 ]
 	expect_match 'expired' "$(events "$id")"
@@ -171,18 +171,18 @@ story_an_attempt_is_extended() {
 # Registrations of pull clients end at once if the fetch got no task, and after a day if they hold none.
 story_registrations_by_hand_go() {
 	expect_fail 1 reeve fetch --queue nothing-there --name empty-handed
-	expect_eq 'gone' "$(reeve workers --all --json | jq -r 'select(.name == "empty-handed").state')"
+	expect_eq 'gone' "$(reeve worker list --all --json | jq -r 'select(.name == "empty-handed").state')"
 	expect_eq 'registered left' "$(sql "select string_agg(event, ' ' order by e.id) from worker_events e join workers w on w.id = e.worker_id where w.name = 'empty-handed'")"
 	reeve submit letter x --queue go >"$DIR/null"
 	reeve submit letter y --queue go >"$DIR/null"
 	for _ in 1 2; do reeve fetch --queue go --name twice --json >>"$DIR/both"; done # names may repeat
-	expect_eq 2 "$(reeve workers --json | jq -s 'map(select(.name == "twice")) | length')"
+	expect_eq 2 "$(reeve worker list --json | jq -s 'map(select(.name == "twice")) | length')"
 	reeve report "$(head -n 1 "$DIR/both" | jq .task_id)" "$(head -n 1 "$DIR/both" | jq .token)" --completed
-	expect_eq 1 "$(reeve workers --json | jq -s 'map(select(.name == "twice")) | length')" # each fetch is one: only those that hold something
-	expect_eq 'alive alive' "$(reeve workers --all --json | jq -rs 'map(select(.name == "twice").state) | join(" ")')"
+	expect_eq 1 "$(reeve worker list --json | jq -s 'map(select(.name == "twice")) | length')" # each fetch is one: only those that hold something
+	expect_eq 'alive alive' "$(reeve worker list --all --json | jq -rs 'map(select(.name == "twice").state) | join(" ")')"
 	sql "update workers set registered = now() - interval '25 hours' where name = 'twice'"
-	sql "$(cat "$TOP/sql/statements/purge_hands.sql")" >"$DIR/null"
-	expect_eq 'gone alive' "$(reeve workers --all --json | jq -rs 'map(select(.name == "twice").state) | join(" ")')"
+	sql "$(cat "$TOP/sql/statements/purge_pull_clients.sql")" >"$DIR/null"
+	expect_eq 'gone alive' "$(reeve worker list --all --json | jq -rs 'map(select(.name == "twice").state) | join(" ")')"
 	expect_eq 0 "$(reeve stats --json | jq .workers_alive)" # hands are no workers
 }
 
@@ -195,24 +195,24 @@ story_what_does_not_go_together_is_refused() {
 		2|how did it end\? Give one of --completed, --failed, --fatal and --returned|report 1 2
 		2|only one can be true of|report 1 2 --completed --returned
 		2|which task, and its token|report 1 --completed
-		2|"x" is no task id|report x 2 --completed
-		2|"0" is no token|report 1 0 --completed
-		2|"more" is too much|report 1 2 --completed result more
-		2|"result" is too much|report 1 2 --failed why result
-		2|--error-code goes with --failed or --fatal|report 1 2 --completed --error-code x
-		2|--retry-in goes with --failed|report 1 2 --fatal x --retry-in 5m
+		2|"x" is not a task id|report x 2 --completed
+		2|"0" is not a token|report 1 0 --completed
+		2|unexpected argument "more"|report 1 2 --completed result more
+		2|unexpected argument "result"|report 1 2 --failed why result
+		2|--error-code needs --failed or --fatal|report 1 2 --completed --error-code x
+		2|--retry-in needs --failed|report 1 2 --fatal x --retry-in 5m
 		2|retry-in: "0s?" is out of range|report 1 2 --failed x --retry-in 0
 		4|task 1 is not held by token 2: .* never was; nothing was changed|report 1 2 --completed
 		4|error_code is longer than 255 bytes|report 1 2 --failed x --error-code "$(head -c 256 /dev/zero | tr '\0' x)"
-		2|exclude: "x" is no task id|fetch --exclude 1,x
+		2|exclude: "x" is not a task id|fetch --exclude 1,x
 		2|queue: "a,,b" holds an empty name|fetch --queue a,,b
 		2|-n: "0" is out of range|fetch -n 0
 		2|wait: "-1s" is negative|fetch --wait -1s
-		2|it takes no operands|fetch letters
+		2|unexpected argument "letters"|fetch letters
 		4|queues\[0\] holds a control character|fetch --queue $'a\tb'
 		4|name is longer than 255 bytes|fetch --name "$(head -c 256 /dev/zero | tr '\0' x)"
-		2|how much longer|extend 1 2
-		2|"never" is no time to run|extend 1 2 never
+		2|the duration is missing|extend 1 2
+		2|"never" is not a time to run|extend 1 2 never
 		4|task 1 is not held|extend 1 2 1h
 	END
 	expect_eq queued "$(field "$id" status)"

@@ -498,24 +498,24 @@ story_callbacks_are_listed() {
 	bad=$(callback "${URL[receiver]}/status/503")
 	settled "$good"
 	wait_until 20 "[ \"\$(state_of $bad)\" = 'waiting 1 503 HTTP status 503' ]"
-	expect_match "$bad +1 +1 +task_end +waiting +1 +503 .*(again in .*: )?HTTP status 503" "$(reeve batch callbacks)"
+	expect_match "$bad +1 +1 +task_end +waiting +1 +503 .*(again in .*: )?HTTP status 503" "$(reeve callback list)"
 	settled "$bad"
-	expect_eq "$bad given_up, $good delivered" "$(reeve batch callbacks --json | jq -rs 'map("\(.id) \(.state)") | join(", ")')"
+	expect_eq "$bad given_up, $good delivered" "$(reeve callback list --json | jq -rs 'map("\(.id) \(.state)") | join(", ")')"
 	expect_eq '["attempts","batch_id","created","ended","event","id","last_error","last_status","state","task_id","url"]' \
-		"$(reeve batch callbacks --state given_up --json | jq -c keys)"
-	expect_eq "$good" "$(reeve batch callbacks 1 --state delivered --json | jq .id)"
-	expect_fail 4 reeve batch callbacks 2
+		"$(reeve callback list --state given_up --json | jq -c keys)"
+	expect_eq "$good" "$(reeve callback list --batch 1 --state delivered --json | jq .id)"
+	expect_fail 4 reeve callback list --batch 2
 	expect_eq 'reeve: there is no batch 2' "$OUTPUT"
 	reeve batch open one >/dev/null
-	expect_match 'no callbacks' "$(reeve batch callbacks "$(reeve batch open two)" 2>&1)"
-	expect_match "there are more callbacks than the 1 shown" "$(reeve batch callbacks --limit 1 2>&1)"
-	expect_no_match 'there are more' "$(reeve batch callbacks --limit 2 2>&1)"
-	expect_fail 2 reeve batch callbacks --state ended
-	expect_match 'it takes waiting, delivered or given_up' "$OUTPUT"
-	expect_fail 2 reeve batch callbacks x
-	expect_match '"x" is no batch' "$OUTPUT"
-	expect_match 'Usage: reeve batch callbacks' "$(reeve batch callbacks --help)"
-	expect_match 'callbacks' "$(reeve batch --help)"
+	expect_match 'no callbacks' "$(reeve callback list --batch "$(reeve batch open two)" 2>&1)"
+	expect_match "there are more callbacks than the 1 shown" "$(reeve callback list --limit 1 2>&1)"
+	expect_no_match 'there are more' "$(reeve callback list --limit 2 2>&1)"
+	expect_fail 2 reeve callback list --state ended
+	expect_match 'use waiting, delivered or given_up' "$OUTPUT"
+	expect_fail 2 reeve callback list --batch x
+	expect_match 'batch: "x" is not a whole number' "$OUTPUT"
+	expect_match 'Usage: reeve callback list' "$(reeve callback list --help)"
+	expect_match 'list  ' "$(reeve callback --help)"
 }
 
 story_urls_and_secrets_are_checked_where_they_are_given() {
@@ -544,7 +544,7 @@ story_the_receiver_of_the_documents_works() {
 	id=$(reeve batch open nightly --callback "http://127.0.0.1:${PORT[doc]}/" --callback-secret-file "$DIR/secret")
 	reeve submit nothing --batch "$id" >/dev/null
 	reeve batch close "$id" >/dev/null
-	wait_until 20 'grep -qx "nightly: 1 passed, 0 failed" "$DIR/log/doc.log"'
+	wait_until 20 'grep -qx "nightly: 1 completed, 0 failed" "$DIR/log/doc.log"'
 	# A call that is signed with another secret is refused, and has no effect.
 	echo another >"$DIR/secret"
 	id=$(reeve batch open forged --callback "http://127.0.0.1:${PORT[doc]}/" --callback-secret-file "$DIR/secret")

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-HURRY=(--lease 2s --heartbeat 400ms --expiry-buffer 4s --park 300ms)
+HURRY=(--lease 2s --heartbeat 400ms --expiry-grace 4s --fetch-wait 300ms)
 
 begin() { # [WORKER'S OPTION…]
 	start_postgres
@@ -131,7 +131,7 @@ story_what_has_ended_stays_as_it_is() {
 # The worker that would get the command has died: reclaiming the attempt ends the task.
 story_a_cancelled_attempt_of_a_dead_worker_is_not_run_again() {
 	start_postgres
-	start_manager --lease 1s --heartbeat 400ms --expiry-buffer 2500ms --park 300ms
+	start_manager --lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms
 	start_worker
 	id=$(reeve submit sh "$HOLD" --timeout 1s)
 	wait_began "$id"
@@ -194,7 +194,7 @@ story_cancels_race_with_the_tasks() {
 	expect_eq 0 "$(sql "select count(*) from task_history h where status = 'cancelled'
 		and not exists (select from task_events e where e.task_id = h.task_id and e.event = 'cancel_requested')")"
 	expect_nothing_open
-	expect_eq 0 "$(reeve workers --json | jq .holding)"
+	expect_eq 0 "$(reeve worker list --json | jq .holding)"
 	note "$(sql 'select status, count(*) from task_history group by 1')"
 }
 

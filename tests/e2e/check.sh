@@ -49,7 +49,7 @@ OK held: no task waits in a queue that gives none$' "$OUTPUT"
 	# Workers of other types or queues, workers that have gone, and pull clients do not count.
 	start_worker worker --queue alone
 	start_worker elsewhere --queue elsewhere
-	sql "insert into workers (name, types, by_hand) values ('hand', '{}', true)"
+	sql "insert into workers (name, types, manual) values ('hand', '{}', true)"
 	b=$(reeve submit sh true --queue elsewhere)
 	reeve wait "$b" >/dev/null
 	checked 1
@@ -287,14 +287,14 @@ story_of_many_that_have_failed_each_queue_has_its_share_of_the_examples() {
 		select counts_recount()" >/dev/null
 	checked 2 --failed 10
 	expect_match '^REEVE CRITICAL - 15000 tasks have failed ' "$FIRST"
-	expect_match $'\n  of 1000 looked at: 910 of queue part9, type none: lost\n  of 1000 looked at: 10 of queue part[0-8], type none: E1\n' "$OUTPUT"
+	expect_match $'\n  of 1000 examined: 910 of queue part9, type none: lost\n  of 1000 examined: 10 of queue part[0-8], type none: E1\n' "$OUTPUT"
 	expect_no_match latest "$OUTPUT"
-	expect_eq '15000 1000' "$(reeve check --failed 10 --json | jq -r '.conditions[0] | "\(.count) \(.looked_at)"')"
+	expect_eq '15000 1000' "$(reeve check --failed 10 --json | jq -r '.conditions[0] | "\(.count) \(.examined)"')"
 	# Up to 1,000 failed tasks, all of them are examined.
 	checked 2 --failed 10 --queue part3
 	expect_match '150 of queue part3, type none: E1, the latest is task [0-9]+: attempt 1 failed, due again in 40m' "$OUTPUT"
-	expect_no_match 'looked at' "$OUTPUT"
-	expect_eq '150 150' "$(reeve check --failed 10 --queue part3 --json | jq -r '.conditions[0] | "\(.count) \(.looked_at)"')"
+	expect_no_match 'examined' "$OUTPUT"
+	expect_eq '150 150' "$(reeve check --failed 10 --queue part3 --json | jq -r '.conditions[0] | "\(.count) \(.examined)"')"
 	sql "delete from tasks where queue like 'part%'; select counts_recount()" >/dev/null
 }
 

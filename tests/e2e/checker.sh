@@ -9,8 +9,8 @@
 # worker, and batches with callbacks.
 the_run() {
 	start_postgres
-	start_manager one --lease 1s --heartbeat 400ms --expiry-buffer 2500ms --park 300ms
-	start_manager two --lease 1s --heartbeat 400ms --expiry-buffer 2500ms --park 300ms
+	start_manager one --lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms
+	start_manager two --lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms
 	export REEVE_MANAGER=${URL[one]},${URL[two]}
 	start_fault_exec programs --concurrency 4
 	start_fault_function functions --concurrency 8 --prefetch 4
@@ -352,7 +352,7 @@ story_a_task_is_tried_for_ever() {
 	check
 	expect_found 'I5 endless' "task $id .*attempt 3 .* of at most 2"
 	copy
-	change "update task_attempts set outcome = 'taken_back', status = 'queued', attempt = 1 where task_id = $id;
+	change "update task_attempts set outcome = 'requeued', status = 'queued', attempt = 1 where task_id = $id;
 		insert into task_attempts (task_id, token, attempt, worker_id, assignment_id, outcome, status, by_report, last_updated)
 			select task_id, last_updated + interval '1 us', 1, worker_id, assignment_id, 'lease_ended', 'queued', true,
 				last_updated + interval '2 us' from task_attempts where task_id = $id order by token desc limit 1;

@@ -9,8 +9,8 @@
 # schedules, which are paused, resumed, edited and run manually.
 the_run() {
 	start_postgres
-	start_manager one --lease 1s --heartbeat 400ms --expiry-buffer 2500ms --park 300ms
-	start_manager two --lease 1s --heartbeat 400ms --expiry-buffer 2500ms --park 300ms
+	start_manager one --lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms
+	start_manager two --lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms
 	export REEVE_MANAGER=${URL[one]},${URL[two]}
 	start_fault_exec programs --concurrency 4
 	start_fault_function functions --concurrency 8 --prefetch 4

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Remote control of workers: `reeve scale`, `reeve worker drain|pause|resume|stop`.
+# Remote control of workers: `reeve worker scale`, `reeve worker drain|pause|resume|stop`.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-QUICK=(--lease 3s --heartbeat 300ms --expiry-buffer 5s)
+QUICK=(--lease 3s --heartbeat 300ms --expiry-grace 5s)
 
 begin() { # a database and a manager
 	start_postgres
 	start_manager "${QUICK[@]}"
 }
 
-worker() { # NAME FIELD: of `reeve workers`
-	reeve workers --json | jq -r "select(.name == \"$1\").$2"
+worker() { # NAME FIELD: of `reeve worker list`
+	reeve worker list --json | jq -r "select(.name == \"$1\").$2"
 }
 
 worker_events() { # NAME: what its incarnations met, in order
@@ -32,13 +32,13 @@ story_one_worker_is_scaled_while_its_tasks_run() {
 	start_worker two --concurrency 1 --prefetch 0 --queue elsewhere
 	mapfile -t ids < <(hold 6)
 	wait_until 20 '[ "$(began)" = 2 ]'
-	expect_eq '2 running 2' "$(worker one concurrency) $(worker one doing) $(worker one holding)"
-	expect_match '^one +concurrency 5$' "$(reeve scale one 5 | tail -n 1)"
+	expect_eq '2 running 2' "$(worker one concurrency) $(worker one mode) $(worker one holding)"
+	expect_match '^one +concurrency 5$' "$(reeve worker scale one 5 | tail -n 1)"
 	wait_until 20 '[ "$(began)" = 5 ]'
 	wait_until 20 '[ "$(worker one concurrency)" = 5 ]'
 	expect_eq 1 "$(worker two concurrency)"
 	# With a lower concurrency running tasks continue, and no new ones begin.
-	expect_eq '{"names":["one"],"told":1}' "$(reeve scale one 1 --json)"
+	expect_eq '{"names":["one"],"told":1}' "$(reeve worker scale one 1 --json)"
 	wait_until 20 '[ "$(worker one concurrency)" = 1 ]'
 	alone=$(reeve submit sh "[ ! -e $DIR/alone ] || echo overlap >>$DIR/overlaps; touch $DIR/alone; sleep 0.2; rm $DIR/alone")
 	also=$(reeve submit sh "[ ! -e $DIR/alone ] || echo overlap >>$DIR/overlaps; touch $DIR/alone; sleep 0.2; rm $DIR/alone")
@@ -53,13 +53,13 @@ story_one_worker_is_scaled_while_its_tasks_run() {
 	expect_match '.@.' "$(reeve audit --json | jq -rs 'map(select(.event == "scaled").actor)[0]')"
 	expect_match 'scaled .* one .*@.* concurrency 5' "$(reeve audit)"
 	# Scaling to the current concurrency adds no event.
-	reeve scale one 1
+	reeve worker scale one 1
 	expect_eq 'registered scaled scaled' "$(worker_events one)"
 	# The worker counts its tasks.
 	wait_until 20 '[ "$(worker one succeeded)" = 8 ]'
 	reeve submit sh 'exit 65' --wait 2>"$DIR/null" || true
 	wait_until 20 '[ "$(worker one failed)" = 1 ]'
-	expect_match "one +alive +running +[0-9]+s +1 +0 +8 +1 +[0-9]+s" "$(reeve workers)"
+	expect_match "one +alive +running +[0-9]+s +1 +0 +8 +1 +[0-9]+s" "$(reeve worker list)"
 }
 
 story_all_workers_are_scaled() {
@@ -67,10 +67,10 @@ story_all_workers_are_scaled() {
 	for i in 1 2 3; do start_worker "w$i" --concurrency 1 --prefetch 0; done
 	mapfile -t ids < <(hold 8)
 	wait_until 20 '[ "$(began)" = 3 ]'
-	expect_eq '["w1","w2","w3"]' "$(reeve scale --all 2 --json | jq -c '.names | sort')"
+	expect_eq '["w1","w2","w3"]' "$(reeve worker scale --all 2 --json | jq -c '.names | sort')"
 	wait_until 20 '[ "$(began)" = 6 ]'
-	expect_match 'w3 +concurrency 1' "$(reeve scale --all 1)"
-	wait_until 20 '[ "$(reeve workers --json | jq -s "map(.concurrency) | add")" = 3 ]'
+	expect_match 'w3 +concurrency 1' "$(reeve worker scale --all 1)"
+	wait_until 20 '[ "$(reeve worker list --json | jq -s "map(.concurrency) | add")" = 3 ]'
 	expect_eq 6 "$(began)"
 	release
 	reeve wait "${ids[@]}" >"$DIR/null"
@@ -82,7 +82,7 @@ story_a_worker_is_scaled_beyond_what_it_can_run() {
 	begin
 	ulimit -n 300
 	start_worker worker --concurrency 2 --prefetch 0
-	reeve scale worker 1000 >"$DIR/null"
+	reeve worker scale worker 1000 >"$DIR/null"
 	wait_until 20 '[ "$(worker worker concurrency)" = 28 ]'
 	expect_match 'are enough for 28 programs at once; running 28 at once instead of 1000' "$(cat "$DIR/log/worker.log")"
 	mapfile -t ids < <(hold 40)
@@ -91,9 +91,9 @@ story_a_worker_is_scaled_beyond_what_it_can_run() {
 	reeve wait "${ids[@]}" >"$DIR/null"
 	expect_eq 40 "$(sql "select count(*) from task_history where status = 'completed' and attempt = 1")"
 	expect_eq 1 "$(grep -c 'instead of 1000' "$DIR/log/worker.log")" # though the order came with each heartbeat
-	reeve scale worker 3 >"$DIR/null"
+	reeve worker scale worker 3 >"$DIR/null"
 	wait_until 20 '[ "$(worker worker concurrency)" = 3 ]'
-	reeve scale worker 1000 >"$DIR/null"
+	reeve worker scale worker 1000 >"$DIR/null"
 	wait_until 20 '[ "$(worker worker concurrency)" = 28 ]'
 	stop worker
 	launch_worker worker --concurrency 1000
@@ -104,13 +104,13 @@ story_a_worker_is_scaled_beyond_what_it_can_run() {
 
 story_what_a_worker_does_is_seen_before_its_next_heartbeat_is_due() {
 	start_postgres
-	start_manager --lease 90s --heartbeat 30s --expiry-buffer 100s
+	start_manager --lease 90s --heartbeat 30s --expiry-grace 100s
 	start_worker worker --concurrency 2
 	for order in pause:paused resume:running; do
 		reeve worker "${order%:*}" worker >"$DIR/null"
-		wait_until 10 '[ "$(worker worker doing)" = "${order#*:}" ]'
+		wait_until 10 '[ "$(worker worker mode)" = "${order#*:}" ]'
 	done
-	reeve scale worker 3 >"$DIR/null"
+	reeve worker scale worker 3 >"$DIR/null"
 	wait_until 10 '[ "$(worker worker concurrency)" = 3 ]'
 	reeve submit sh 'exit 65' --wait 2>"$DIR/null" || true
 	reeve submit nothing --wait
@@ -122,24 +122,24 @@ story_a_worker_is_paused_and_resumed() {
 	start_worker worker --concurrency 2
 	id=$(hold 1)
 	wait_began "$id"
-	since=$(worker worker doing_since)
+	since=$(worker worker mode_since)
 	reeve worker pause worker >"$DIR/null"
-	wait_until 20 '[ "$(worker worker doing)" = paused ]'
-	expect [ "$(worker worker doing_since)" '>' "$since" ]
-	since=$(worker worker doing_since)
+	wait_until 20 '[ "$(worker worker mode)" = paused ]'
+	expect [ "$(worker worker mode_since)" '>' "$since" ]
+	since=$(worker worker mode_since)
 	waiting=$(reeve submit nothing)
 	release
 	reeve wait "$id" >"$DIR/null" # what runs finishes
 	wait_until 20 '[ "$(worker worker succeeded)" = 1 ]'
 	expect_eq queued "$(field "$waiting" status)"
-	expect_eq "paused $since" "$(worker worker doing) $(worker worker doing_since)" # since then, whatever it was asked since
+	expect_eq "paused $since" "$(worker worker mode) $(worker worker mode_since)" # since then, whatever it was asked since
 	reeve worker pause worker >"$DIR/null"
 	reeve worker resume worker >"$DIR/null"
 	reeve wait "$waiting" >"$DIR/null"
-	wait_until 20 '[ "$(worker worker doing)" = running ]'
+	wait_until 20 '[ "$(worker worker mode)" = running ]'
 	reeve worker resume --all >"$DIR/null"
 	expect_eq 'registered paused resumed' "$(worker_events worker)"
-	expect_eq 0 "$(sql 'select count(*) from orders')"
+	expect_eq 0 "$(sql 'select count(*) from worker_commands')"
 }
 
 story_a_worker_is_drained() {
@@ -148,7 +148,7 @@ story_a_worker_is_drained() {
 	id=$(hold 1)
 	wait_began "$id"
 	expect_eq 'leaver drain' "$(reeve worker drain leaver | tail -n 1 | xargs)"
-	wait_until 20 '[ "$(worker leaver doing)" = draining ]'
+	wait_until 20 '[ "$(worker leaver mode)" = draining ]'
 	waiting=$(reeve submit nothing)
 	sleep 1
 	expect_eq "executing queued" "$(field "$id" status) $(field "$waiting" status)"
@@ -156,12 +156,12 @@ story_a_worker_is_drained() {
 	ended leaver
 	expect_eq 0 "$STATUS"
 	expect_eq 'completed 1 queued 0' "$(field "$id" status) $(field "$id" attempt) $(field "$waiting" status) $(reeve show "$waiting" --json | jq .attempt)"
-	expect_eq 'registered drain_ordered left' "$(worker_events leaver)"
+	expect_eq 'registered drain_requested left' "$(worker_events leaver)"
 	expect_fail 4 reeve worker drain leaver
 	expect_match 'no worker named "leaver" is alive' "$OUTPUT"
 	start_worker leaver # a new incarnation knows of no order
 	reeve wait "$waiting" >"$DIR/null"
-	expect_eq running "$(worker leaver doing)"
+	expect_eq running "$(worker leaver mode)"
 }
 
 story_a_stopped_worker_gives_back() {
@@ -176,7 +176,7 @@ story_a_stopped_worker_gives_back() {
 		expect_eq 'queued 0' "$(field "$id" status) $(reeve show "$id" --json | jq .attempt)"
 		expect_eq 'submitted claimed returned' "$(events "$id")"
 	done
-	expect_eq 'registered stop_ordered left' "$(worker_events first)"
+	expect_eq 'registered stop_requested left' "$(worker_events first)"
 	release
 	start_worker second --concurrency 2
 	reeve wait "${ids[@]}" >"$DIR/null"
@@ -187,17 +187,17 @@ story_a_stopped_worker_gives_back() {
 # before the next heartbeat.
 story_through_another_manager() {
 	start_postgres
-	start_manager first --lease 60s --heartbeat 15s --expiry-buffer 70s
+	start_manager first --lease 60s --heartbeat 15s --expiry-grace 70s
 	one=$REEVE_MANAGER
 	start_worker worker --concurrency 1 --prefetch 0 --manager "$one"
-	start_manager second --lease 60s --heartbeat 15s --expiry-buffer 70s
+	start_manager second --lease 60s --heartbeat 15s --expiry-grace 70s
 	mapfile -t ids < <(hold 1)
 	wait_began "${ids[0]}"
 	release
 	reeve wait "${ids[0]}" >"$DIR/null"
 	rm "$DIR/released"
 	begin=$(ms)
-	reeve scale worker 3 >"$DIR/null"
+	reeve worker scale worker 3 >"$DIR/null"
 	mapfile -t ids < <(hold 3)
 	wait_until 10 '[ "$(began)" = 4 ]'
 	expect [ $(($(ms) - begin)) -lt 10000 ]
@@ -207,7 +207,7 @@ story_through_another_manager() {
 	reeve worker drain worker >"$DIR/null"
 	ended worker
 	expect [ $(($(ms) - begin)) -lt 10000 ]
-	expect_eq 'registered scaled drain_ordered left' "$(worker_events worker)"
+	expect_eq 'registered scaled drain_requested left' "$(worker_events worker)"
 }
 
 # Commands are rows in the database: a manager that dies loses none.
@@ -215,16 +215,16 @@ story_with_a_manager_restarted_in_between() {
 	begin
 	start_worker worker --concurrency 1 --prefetch 0
 	reeve worker pause worker >"$DIR/null"
-	reeve scale worker 4 >"$DIR/null"
-	wait_until 20 '[ "$(worker worker doing)" = paused ]'
+	reeve worker scale worker 4 >"$DIR/null"
+	wait_until 20 '[ "$(worker worker mode)" = paused ]'
 	kill_manager
 	start_manager "${QUICK[@]}"
 	mapfile -t ids < <(hold 4)
-	wait_until 10 '[ "$(worker worker state) $(worker worker doing) $(worker worker concurrency)" = "alive paused 4" ]'
+	wait_until 10 '[ "$(worker worker state) $(worker worker mode) $(worker worker concurrency)" = "alive paused 4" ]'
 	expect_eq 0 "$(began)"
-	expect_eq 2 "$(sql 'select count(*) from orders')"
-	sql "$(cat "$TOP/sql/statements/purge_orders.sql")"
-	expect_eq 2 "$(sql 'select count(*) from orders')" 'orders of a worker that lives'
+	expect_eq 2 "$(sql 'select count(*) from worker_commands')"
+	sql "$(cat "$TOP/sql/statements/purge_worker_commands.sql")"
+	expect_eq 2 "$(sql 'select count(*) from worker_commands')" 'commands of a worker that lives'
 	expect_eq 1 "$(sql 'select count(*) from workers')" # it is the same incarnation all the time
 	reeve worker resume worker >"$DIR/null"
 	wait_until 20 '[ "$(began)" = 4 ]'
@@ -235,10 +235,10 @@ story_with_a_manager_restarted_in_between() {
 	stop worker
 	start_worker worker --concurrency 2
 	reeve submit nothing --wait
-	expect_eq 'running 2' "$(worker worker doing) $(worker worker concurrency)"
-	expect_eq 2 "$(sql 'select count(*) from orders')"
-	sql "$(cat "$TOP/sql/statements/purge_orders.sql")"
-	expect_eq 0 "$(sql 'select count(*) from orders')" 'orders of one that is gone'
+	expect_eq 'running 2' "$(worker worker mode) $(worker worker concurrency)"
+	expect_eq 2 "$(sql 'select count(*) from worker_commands')"
+	sql "$(cat "$TOP/sql/statements/purge_worker_commands.sql")"
+	expect_eq 0 "$(sql 'select count(*) from worker_commands')" 'commands of one that is gone'
 }
 
 # Many commands at once, through two managers: each is stored, and the last one applies.
@@ -252,17 +252,17 @@ story_many_orders_at_once() {
 		for url in "$one" "$REEVE_MANAGER"; do
 			(
 				export REEVE_MANAGER=$url
-				reeve scale --all $((1 + i)) && reeve worker pause --all && reeve worker resume --all
+				reeve worker scale --all $((1 + i)) && reeve worker pause --all && reeve worker resume --all
 			) >"$DIR/said.$i" 2>&1 &
 			pids+=($!)
 		done
 	done
 	for pid in "${pids[@]}"; do wait "$pid" || fail "$(cat "$DIR"/said.*)"; done
 	expect_no_match deadlock "$(cat "$DIR/log/postgres.log")"
-	reeve scale --all 4 >"$DIR/null"
+	reeve worker scale --all 4 >"$DIR/null"
 	reeve worker resume --all >"$DIR/null"
-	wait_until 20 '[ "$(reeve workers --json | jq -c "[.doing, .concurrency]" | sort -u)" = "[\"running\",4]" ]'
-	expect_eq 'concurrency 4|3' "$(sql "select kind || ' ' || value, count(*) from orders group by 1")"
+	wait_until 20 '[ "$(reeve worker list --json | jq -c "[.mode, .concurrency]" | sort -u)" = "[\"running\",4]" ]'
+	expect_eq 'concurrency 4|3' "$(sql "select kind || ' ' || value, count(*) from worker_commands group by 1")"
 	# Each pause has one event, and so has its end.
 	expect_eq "$(sql "select count(*) from worker_events where event = 'paused'")" "$(sql "select count(*) from worker_events where event = 'resumed'")"
 }
@@ -277,23 +277,23 @@ story_orders_that_make_no_sense() {
 		eval "expect_fail $code reeve $words"
 		expect_match "$regex" "$OUTPUT" "$words"
 	done <<-'END'
-		4|no worker named "nobody" is alive|scale nobody 3
-		4|no worker named "hand" is alive \(of those who pull by hand nothing can be asked\)|worker pause hand
-		2|"0" is no number of tasks; it must be a whole number from 1 to 10000|scale worker 0
-		2|"10001" is no number|scale worker 10001
-		2|"x" is no number|scale --all x
-		2|"worker" is no number|scale worker
-		2|which worker\?|scale 3
-		2|which worker, and how many|scale
-		2|both --all and a worker's name, "worker"|scale worker 3 --all
-		2|"other" is too much|scale worker other 3
-		2|drain, pause, resume or stop\?|worker
-		2|"halt" is neither drain, pause, resume nor stop|worker halt worker
-		2|which worker\?|worker drain
+		4|no worker named "nobody" is alive|worker scale nobody 3
+		4|no worker named "hand" is alive \(pull clients take no commands\)|worker pause hand
+		2|"0" is not a number of tasks; it must be a whole number from 1 to 10000|worker scale worker 0
+		2|"10001" is not a number|worker scale worker 10001
+		2|"x" is not a number|worker scale --all x
+		2|"worker" is not a number|worker scale worker
+		2|the worker's name is missing|worker scale 3
+		2|the worker's name and the number of tasks are missing|worker scale
+		2|either --all or a worker's name, not both \("worker"\)|worker scale worker 3 --all
+		2|unexpected argument "other"; one worker at a time|worker scale worker other 3
+		2|reeve worker: the verb is missing|worker
+		2|unknown verb "halt"|worker halt worker
+		2|the worker's name is missing|worker drain
 		2|the worker's name is empty|worker drain ''
 		4|name is longer than 255 bytes|worker drain "$(head -c 256 /dev/zero | tr '\0' x)"
 	END
-	expect_eq 0 "$(sql 'select count(*) from orders')"
+	expect_eq 0 "$(sql 'select count(*) from worker_commands')"
 	expect_eq 'registered' "$(worker_events worker)"
 	raw() { # ControlWorkers with these bytes
 		printf "$1" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.AdminService/ControlWorkers

@@ -30,7 +30,7 @@ story_a_task_runs_and_ctrl_c_ends_it_all() {
 	id=$(reeve submit sha256 hello)
 	reeve wait "$id"
 	expect_eq 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824 "$(result_of "$id" | cut -d' ' -f1)"
-	wait_until 20 '[ "$(reeve workers --json | jq -s length)" = 2 ]'
+	wait_until 20 '[ "$(reeve worker list --json | jq -s length)" = 2 ]'
 	stop dev INT
 	expect_eq 0 "$STATUS"
 	expect_eq '' "$(descendants)" 'processes left behind'
@@ -50,8 +50,8 @@ story_what_was_submitted_is_there_again() {
 # On SIGHUP its workers reload their handlers, and nothing is restarted.
 story_its_workers_read_their_handlers_again() {
 	start_dev
-	wait_until 20 '[ "$(reeve workers --json | jq -s length)" = 1 ]'
-	before=$(reeve workers --json | jq .pid)
+	wait_until 20 '[ "$(reeve worker list --json | jq -s length)" = 1 ]'
+	before=$(reeve worker list --json | jq .pid)
 	handlers <<-END
 		[handler shout]
 		exec = /usr/bin/tr a-z A-Z
@@ -60,7 +60,7 @@ story_its_workers_read_their_handlers_again() {
 	id=$(reeve submit shout hello)
 	reeve wait "$id"
 	expect_eq HELLO "$(result_of "$id")"
-	expect_eq "$before" "$(reeve workers --json | jq .pid)"
+	expect_eq "$before" "$(reeve worker list --json | jq .pid)"
 	stop dev
 	expect_eq 0 "$STATUS"
 }
@@ -105,10 +105,10 @@ story_killed_it_leaves_nothing_and_starts_again() {
 
 story_what_dies_is_started_again() {
 	start_dev --workers 2
-	wait_until 20 '[ "$(reeve workers --json | jq -s length)" = 2 ]'
-	before=$(reeve workers --json | jq -r 'select(.name == "dev-1").pid')
+	wait_until 20 '[ "$(reeve worker list --json | jq -s length)" = 2 ]'
+	before=$(reeve worker list --json | jq -r 'select(.name == "dev-1").pid')
 	kill -s KILL "$before"
-	wait_until 20 "reeve workers --json | jq -e 'select(.name == \"dev-1\" and .pid != $before)'"
+	wait_until 20 "reeve worker list --json | jq -e 'select(.name == \"dev-1\" and .pid != $before)'"
 	expect_match 'dev-1: was killed by signal 9' "$(cat "$DIR/log/dev.log")"
 
 	manager=$(tr ' ' '\n' <"/proc/$(pid dev)/task/$(pid dev)/children" | while read -r child; do
@@ -171,9 +171,9 @@ story_wrong_use_is_told() {
 # A restart that would fail again is not announced.
 story_a_worker_that_cannot_come_back_ends_it() {
 	start_dev
-	wait_until 20 '[ "$(reeve workers --json | jq -s length)" = 1 ]'
+	wait_until 20 '[ "$(reeve worker list --json | jq -s length)" = 1 ]'
 	handlers <<<'[handler sh'
-	kill -s KILL "$(reeve workers --json | jq .pid)"
+	kill -s KILL "$(reeve worker list --json | jq .pid)"
 	ended dev 60
 	expect_eq 2 "$STATUS"
 	expect_match 'dev-1: exited with code 2; starting it again would not help' "$(cat "$DIR/log/dev.log")"

@@ -37,7 +37,7 @@ psql "$APP_DATABASE" -Xq -v ON_ERROR_STOP=1 -v task="$REEVE_TASK_ID" -v token="$
 SQL'
 
 start_postgres
-start_manager --lease 1s --heartbeat 300ms --expiry-buffer 2s
+start_manager --lease 1s --heartbeat 300ms --expiry-grace 2s
 export PATH=$REEVE_TEST_PG_BIN:$PATH APP_DATABASE="host=$PGDIR user=postgres dbname=app"
 sql 'create database app'
 psql "$APP_DATABASE" -Xq -v ON_ERROR_STOP=1 -f "$TOP/examples/effects/schema.sql"
@@ -223,9 +223,9 @@ former_attempt_writes() { # TYPE
 	id=$(reeve submit "$1" text)
 	wait_until 20 '[ -e $GATE/held.1 ]'
 	handler=$(cat "$GATE/held.1")
-	spawner=$(sed -n 's/^PPid:\t//p' "/proc/$handler/status")
-	expect_eq reeve-spawner "$(cat "/proc/$spawner/comm")"
-	kill -s STOP -- "$spawner" "-$handler"
+	supervisor=$(sed -n 's/^PPid:\t//p' "/proc/$handler/status")
+	expect_eq reeve-superviso "$(cat "/proc/$supervisor/comm")"
+	kill -s STOP -- "$supervisor" "-$handler"
 	signal first STOP # last: from now on its lease runs out
 	start_worker second --concurrency 1
 	reeve wait "$id" >/dev/null
@@ -238,7 +238,7 @@ former_attempt_writes() { # TYPE
 
 # Its late report changes nothing either.
 expect_late() {
-	kill -s CONT "$spawner"
+	kill -s CONT "$supervisor"
 	signal first CONT
 	wait_event 10 "$id" late_result
 	expect_outcomes "$id" completed lost

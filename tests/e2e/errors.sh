@@ -5,7 +5,7 @@
 . "$(dirname "$0")/tasks.bash"
 
 start_postgres
-start_manager --lease 2s --heartbeat 400ms --expiry-buffer 4s --park 300ms
+start_manager --lease 2s --heartbeat 400ms --expiry-grace 4s --fetch-wait 300ms
 start_worker worker --concurrency 4 --queue default,mail,night,lines,short,count
 
 many() { # COUNT JSON
@@ -84,9 +84,9 @@ story_lost_expired_and_killed_ones_count_too() {
 	wait_began "$lost"
 	kill_worker doomed
 	killed=$(reeve submit nothing --queue doomed --delay 1h)
-	reeve kill "$killed" --reason 'no longer wanted' >/dev/null
+	reeve discard "$killed" --reason 'no longer wanted' >/dev/null
 	expect_fail 1 reeve wait "$killed"
-	expect_eq '0 0 1 killed' "$(group 'no longer wanted' "$NUMBERS")"
+	expect_eq '0 0 1 discarded' "$(group 'no longer wanted' "$NUMBERS")"
 	wait_status 60 "$lost" dead
 	expect_eq 'lost 1 0 1' "$(reeve errors --by code --queue doomed --json | jq -r 'select(.error_code == "lost") | "\(.error_code) \(.attempts) \(.waiting) \(.dead)"')"
 	# Completed, returned and cancelled attempts do not count as errors.
@@ -129,7 +129,7 @@ story_executions_by_hour_and_by_type() {
 	expect_match '^no attempts$' "$(reeve stats --by type --since '+1h' 2>&1)"
 	# All attempts, including those of the tests before.
 	want=$(sql "select count(*) from (select from task_history where token is not null union all
-		select from task_attempts where outcome <> 'taken_back') x")
+		select from task_attempts where outcome <> 'requeued') x")
 	expect_eq "$want" "$(executions type '\(.count)' | jq -s add)"
 	expect_eq "$want" "$(executions hour '\(.count)' | jq -s add)"
 	expect_match 'TASKS AND WORKERS' "$(reeve stats)"

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-HURRY=(--lease 1s --heartbeat 400ms --expiry-buffer 2500ms --park 300ms)
+HURRY=(--lease 1s --heartbeat 400ms --expiry-grace 2500ms --fetch-wait 300ms)
 
 begin() { # [WORKER'S OPTION…]
 	start_postgres
@@ -97,7 +97,7 @@ story_a_killed_workers_task_is_run_by_another() {
 	expect_eq "lost; last heartbeat of worker worker at $last_seen" "$(event_field "$id" reclaimed note)"
 	expect_eq t "$(sql "select gone_at - hb_at between '1s' and '3s' from workers where name = 'worker'")"
 	expect_eq 0 "$(sql 'select count(*) from assignments where closed_at is null')"
-	expect_match 'worker +(late|gone)' "$(reeve workers --all)"
+	expect_match 'worker +(late|gone)' "$(reeve worker list --all)"
 }
 
 story_attempts_lost_with_their_worker_are_used_up_too() {
@@ -114,7 +114,7 @@ story_attempts_lost_with_their_worker_are_used_up_too() {
 }
 
 # A worker ends its handlers in time; the test sets the expiry as if the worker's clock were wrong.
-story_an_attempt_past_its_expiry_is_taken_back_from_a_living_worker() {
+story_an_attempt_past_its_expiry_is_requeued_from_a_living_worker() {
 	begin --concurrency 1
 	id=$(reeve submit sh "[ \$REEVE_ATTEMPT = 2 ] || { touch $DIR/began.\$REEVE_TASK_ID.1
 		until [ -e $DIR/end_first ]; do sleep 0.05; done; printf first; exit 0; }; printf second" --timeout 20s)

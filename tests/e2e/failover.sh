@@ -82,7 +82,7 @@ expect_each_call_once() {
 	sql "select id from all_tasks where status = 'completed' and attempt = 1" | sort >"$DIR/completed"
 	expect_eq '' "$(diff "$DIR/acknowledged" "$DIR/completed" | head -n 5)" 'acknowledged and not completed, or the other way round'
 	expect_eq '' "$(sort "$DIR/ran" | diff "$DIR/acknowledged" - | head -n 5)" 'acknowledged and not run once'
-	expect_eq '' "$(sql "select task_id, outcome, error from task_attempts where outcome <> 'taken_back' limit 5")" \
+	expect_eq '' "$(sql "select task_id, outcome, error from task_attempts where outcome <> 'requeued' limit 5")" \
 		'attempts that did not end their task'
 }
 

@@ -66,7 +66,7 @@ story_a_drain_costs_no_attempt() {
 story_a_lost_answer_costs_no_attempt() {
 	start_postgres
 	start_proxy network manager
-	start_manager "${SHORT[@]}" --park 10s
+	start_manager "${SHORT[@]}" --fetch-wait 10s
 	tell network answer lose WorkerService/Fetch 3
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 4
 	submit_deeds deed 4 run=50 '"max_attempts":1'
@@ -113,7 +113,7 @@ call() { # METHOD HEX…
 	printf "$(printf '\\x%s' "${@:2}")" | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" "/reeve.v1.WorkerService/$1"
 }
 
-story_what_never_arrives_is_taken_back_and_counts_the_third_time_in_a_row() {
+story_what_never_arrives_is_requeued_and_counts_the_third_time_in_a_row() {
 	start_postgres
 	start_manager # leases are long: nothing is lost here
 	call Register 0a 03 72 61 77 20 01 >/dev/null # "raw", one slot
@@ -129,11 +129,11 @@ story_what_never_arrives_is_taken_back_and_counts_the_third_time_in_a_row() {
 		[ $n = 3 ] || expect_eq 'queued|0' "$(sql 'select status, attempt from tasks')"
 	done
 	expect_eq 'failed|1' "$(sql 'select status, attempt from tasks')"
-	expect_eq 'taken_back 3' "$(outcomes)"
+	expect_eq 'requeued 3' "$(outcomes)"
 	start_fault_exec a
 	wait_status 10 "$id" completed
 	expect_eq 2 "$(field "$id" attempt)"
-	expect_eq 'claimed taken_back claimed taken_back claimed taken_back claimed' "$(events "$id" | grep -oE 'claimed|taken_back' | xargs)"
+	expect_eq 'claimed requeued claimed requeued claimed requeued claimed' "$(events "$id" | grep -oE 'claimed|requeued' | xargs)"
 	conclude a
 }
 
@@ -148,7 +148,7 @@ varint() { # NUMBER: its bytes in hex
 
 # Prints the workers whose journals were searched, one line per statement, from PostgreSQL's log.
 looks() {
-	awk '/\] reeve-manager lease LOG: / { look = / execute take_back_find:/ }
+	awk '/\] reeve-manager lease LOG: / { look = / execute requeue_find:/ }
 		/\] reeve-manager lease DETAIL:  parameters: / && look { split($0, quoted, "\047"); print quoted[2] }' \
 		"$DIR/log/postgres.log" | tr -d '{}'
 }
@@ -159,7 +159,7 @@ story_what_never_arrived_is_looked_for_at_many_workers_by_one_statement() {
 	local n name incarnation id token held calls=()
 	start_postgres
 	start_proxy away postgres
-	start_manager manager --database "${PROXY[away]}" --lease 60s --heartbeat 20s --expiry-buffer 70s
+	start_manager manager --database "${PROXY[away]}" --lease 60s --heartbeat 20s --expiry-grace 70s
 	for n in {1..12}; do echo '{"type": "none"}'; done | reeve submit --bulk - >/dev/null
 	sql "alter system set log_min_duration_statement = 0"
 	sql 'select pg_reload_conf()' >/dev/null
@@ -185,13 +185,13 @@ story_what_never_arrived_is_looked_for_at_many_workers_by_one_statement() {
 	done
 	wait "${calls[@]}"
 	expect_eq 12 "$(cat "$DIR"/beat* | grep -c '^0 ')" 'heartbeats that were answered'
-	wait_until 20 '[ "$(looks | tr , "\n" | sort -u | grep -c .)" = 12 ] && [ "$(outcomes)" = "taken_back 2" ]'
+	wait_until 20 '[ "$(looks | tr , "\n" | sort -u | grep -c .)" = 12 ] && [ "$(outcomes)" = "requeued 2" ]'
 	note "statements that looked, and at whom: $(looks | xargs)"
 	expect [ "$(looks | grep -c .)" -le 8 ]
 	tell away delay up 0
 	tell away delay down 0
 	expect_eq 'executing 10 queued 2' "$(sql 'select status, count(*) from tasks group by 1 order by 1' | tr '|' ' ' | xargs)"
-	expect_eq 2 "$(sql "select count(*) from task_attempts a where a.outcome = 'taken_back'
+	expect_eq 2 "$(sql "select count(*) from task_attempts a where a.outcome = 'requeued'
 		and a.task_id in (select id from tasks where status = 'queued')")"
 }
 

@@ -11,7 +11,7 @@ story_a_claim_is_committed_after_its_worker_was_lost() {
 	start_postgres
 	start_proxy network one
 	CONNINFO="$CONNINFO options=-csynchronous_commit=local" start_manager two "${CALM[@]}"
-	start_manager one "${CALM[@]}" --park 15s
+	start_manager one "${CALM[@]}" --fetch-wait 15s
 	REEVE_MANAGER=${PROXY[network]} start_fault_exec a --concurrency 1
 	tell network drop up
 	stop a KILL

@@ -81,7 +81,7 @@ story_nobody_knows_what_became_of_a_statement() {
 	conclude a b
 }
 # The same for a dead worker: for the statements that mark it lost and that end its attempts.
-story_nobody_knows_whether_a_dead_workers_tasks_were_taken_back() {
+story_nobody_knows_whether_a_dead_workers_tasks_were_requeued() {
 	start_postgres
 	start_proxy database postgres
 	CONNINFO=${PROXY[database]} start_manager "${SHORT[@]}"

@@ -15,7 +15,7 @@ begin_far() { # [MANAGER'S OPTION…]
 }
 
 story_a_host_is_cut_off_for_half_a_lease() {
-	begin_far --lease 8s --heartbeat 1s --expiry-buffer 10s --park 500ms
+	begin_far --lease 8s --heartbeat 1s --expiry-grace 10s --fetch-wait 500ms
 	for n in 1 2; do
 		submit_deeds "short$n" 2 run=1000 '"max_attempts":1'
 		submit_deeds "long$n" 2 run=6000 '"max_attempts":1'

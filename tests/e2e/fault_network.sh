@@ -41,7 +41,7 @@ story_a_worker_that_stops_while_it_registers_leaves() {
 	wait_until 10 '[ "$(sql "select count(*) from workers")" = 1 ]'
 	stop idle
 	expect_eq 0 "$STATUS" 'exit code'
-	expect_eq 'left' "$(reeve workers --all --json | jq -r .doing)"
+	expect_eq 'left' "$(reeve worker list --all --json | jq -r .mode)"
 	# Without an answer it does not wait for long.
 	start_proxy silent manager
 	tell silent drop down
@@ -65,7 +65,7 @@ story_moments_without_answers_or_calls() {
 	start_postgres
 	start_proxy workers manager
 	start_proxy submitters manager
-	start_manager --lease 6s --heartbeat 500ms --expiry-buffer 8s --park 500ms
+	start_manager --lease 6s --heartbeat 500ms --expiry-grace 8s --fetch-wait 500ms
 	REEVE_MANAGER=${PROXY[workers]} start_fault_exec a --concurrency 8
 	REEVE_MANAGER=${PROXY[workers]} start_fault_function b --concurrency 8 --prefetch 8
 	REEVE_MANAGER=${PROXY[submitters]} start_submitter load --rate 40 --mix short=6,medium=3,long=1

@@ -40,8 +40,8 @@
 
 exec 7>&2 # where the results of stories are told
 
-SHORT=(--lease 2s --heartbeat 400ms --expiry-buffer 3s --park 500ms)
-CALM=(--lease 4s --heartbeat 500ms --expiry-buffer 6s --park 500ms)
+SHORT=(--lease 2s --heartbeat 400ms --expiry-grace 3s --fetch-wait 500ms)
+CALM=(--lease 4s --heartbeat 500ms --expiry-grace 6s --fetch-wait 500ms)
 LEASE_US=2000000
 BACK_US=$((LEASE_US + 2000000))
 declare -A PROXY=() HOST_LINK=() HOST_ADDRESS=()

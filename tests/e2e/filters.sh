@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Tasks selected by conditions: listed, retried, cancelled, killed and changed in bulk; hung tasks are started again.
+# Tasks selected by conditions: listed, retried, cancelled, discarded and changed in bulk; hung tasks are started again.
 # timeout 400
 # long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
 
-HURRY=(--lease 2s --heartbeat 400ms --expiry-buffer 4s --park 300ms)
+HURRY=(--lease 2s --heartbeat 400ms --expiry-grace 4s --fetch-wait 300ms)
 
 begin() { # [WORKER'S OPTION…]
 	start_postgres
@@ -100,28 +100,28 @@ story_cancels_what_waits_and_what_runs() {
 	expect_match 'filter.statuses asks for tasks that have ended' "$OUTPUT"
 }
 
-story_kills_end_dead() {
+story_discards_end_dead() {
 	begin --concurrency 2
 	running=$(reeve submit sh "$HOLD")
 	hurt=$(reeve submit sh 'exit 3' --retry-base 1h --retry-max 1h)
 	waiting=$(reeve submit nothing --delay 1h --key k)
 	wait_began "$running"
 	wait_status 20 "$hurt" failed
-	reeve kill "$running" "$hurt" "$waiting" --reason 'it will never fit' >"$DIR/told"
+	reeve discard "$running" "$hurt" "$waiting" --reason 'it will never fit' >"$DIR/told"
 	expect_match "$running +executing +yes +its worker is told to stop.*$hurt +dead +yes.*$waiting +dead +yes" "$(cat "$DIR/told")"
 	for id in "$running" "$hurt" "$waiting"; do
 		expect_fail 1 reeve wait "$id" --timeout 20s
-		expect_eq 'dead killed it will never fit' "$(field "$id" status) $(field "$id" error_code) $(field "$id" last_error)"
-		expect_match 'kill_requested dead$' "$(events "$id")"
-		expect_eq 'it will never fit' "$(event_field "$id" kill_requested note)"
+		expect_eq 'dead discarded it will never fit' "$(field "$id" status) $(field "$id" error_code) $(field "$id" last_error)"
+		expect_match 'discard_requested dead$' "$(events "$id")"
+		expect_eq 'it will never fit' "$(event_field "$id" discard_requested note)"
 	done
-	expect_fail 4 reeve kill "$running" 999999
+	expect_fail 4 reeve discard "$running" 999999
 	expect_match "there is no task 999999" "$OUTPUT"
-	expect_no_match "it has ended" "$(reeve kill "$running" --json | jq -r .changed)" # it is as it was wanted
+	expect_no_match "it has ended" "$(reeve discard "$running" --json | jq -r .changed)" # it is as it was wanted
 	many 3 '{"delay":"1h"}' >"$DIR/ids"
-	expect_eq '3 tasks killed or told to stop' "$(reeve kill --where 'type=sh status=queued')"
-	expect_eq 'killed by request' "$(field "$(head -n 1 "$DIR/ids")" last_error)"
-	# A kill takes precedence over an earlier cancel, and a completion over both.
+	expect_eq '3 tasks discarded or told to stop' "$(reeve discard --where 'type=sh status=queued')"
+	expect_eq 'discarded by request' "$(field "$(head -n 1 "$DIR/ids")" last_error)"
+	# A discard takes precedence over an earlier cancel, and a completion over both.
 	signal worker STOP
 	id=$(reeve submit nothing)
 	signal worker CONT
@@ -129,12 +129,12 @@ story_kills_end_dead() {
 	id=$(reeve submit sh "trap '' TERM; until [ -e $DIR/end ]; do sleep 0.05; done; $HOLD")
 	wait_status 20 "$id" executing
 	reeve cancel "$id" >/dev/null
-	expect_match 'yes' "$(reeve kill "$id")"
-	expect_fail 4 reeve kill "$id"
-	expect_match 'it is being killed already' "$OUTPUT"
+	expect_match 'yes' "$(reeve discard "$id")"
+	expect_fail 4 reeve discard "$id"
+	expect_match 'it is being discarded already' "$OUTPUT"
 	touch "$DIR/end"
 	expect_fail 1 reeve wait "$id" --timeout 20s
-	expect_eq 'dead killed' "$(field "$id" status) $(field "$id" error_code)"
+	expect_eq 'dead discarded' "$(field "$id" status) $(field "$id" error_code)"
 }
 
 story_a_killed_task_ends_dead_though_its_worker_is_gone() {
@@ -142,10 +142,10 @@ story_a_killed_task_ends_dead_though_its_worker_is_gone() {
 	id=$(reeve submit sh "$HOLD")
 	wait_began "$id"
 	signal worker STOP
-	reeve kill "$id" >/dev/null
+	reeve discard "$id" >/dev/null
 	kill_worker
 	expect_fail 1 reeve wait "$id" --timeout 30s
-	expect_eq 'dead killed killed by request' "$(field "$id" status) $(field "$id" error_code) $(field "$id" last_error)"
+	expect_eq 'dead discarded discarded by request' "$(field "$id" status) $(field "$id" error_code) $(field "$id" last_error)"
 }
 
 story_hung_tasks_are_found_and_started_again() {
@@ -245,9 +245,9 @@ story_few_among_many_are_found() {
 		select 10000000 + n, route_id, queue, type, 'x', run_at, 5, 'me', created, last_updated, 'queued' from tasks, generate_series(1, 300000) n
 		where id = 1"
 	sql "update tasks set source = 'wanted' where id in (10000001, 10300000)"
-	expect_eq '2 tasks killed or told to stop' "$(reeve kill --where source=wanted)"
+	expect_eq '2 tasks discarded or told to stop' "$(reeve discard --where source=wanted)"
 	expect_eq '10000001 10300000' "$(sql "select task_id from task_history order by 1" | xargs)"
-	expect_fail 4 reeve kill --where source=wanted
+	expect_fail 4 reeve discard --where source=wanted
 	expect_eq 'reeve: no task matches' "$OUTPUT"
 }
 
@@ -324,7 +324,7 @@ story_a_new_queue_is_known_at_once() {
 	expect_fail 4 reeve cancel --where 'queue=newer type=fresher'
 	expect_match 'no task matches' "$OUTPUT"
 	sql "insert into routes (queue, type) values ('newest', 'freshest')"
-	expect reeve queues --queue newest >/dev/null
+	expect reeve queue list --queue newest >/dev/null
 	sql "insert into routes (queue, type) values ('other', 'fresh')"
 	expect reeve batch list --queue other >/dev/null
 }

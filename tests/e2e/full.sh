@@ -27,23 +27,23 @@ story_calls_over_the_limit_are_logged_and_counted() {
 
 story_a_backlog_over_the_limit_is_logged_and_counted() {
 	start_postgres
-	start_manager --max-waiting 1MiB --max-details 2MiB
+	start_manager --max-pending 1MiB --max-details 2MiB
 	expect_fail 3 reeve submit nothing - < <(head -c 1500000 /dev/zero | tr '\0' x)
-	expect_match 'waiting for the database .--max-waiting' "$OUTPUT"
-	expect [ "$(refusals_said 'too much is waiting for the database (--max-waiting)')" -ge 1 ]
+	expect_match 'waiting for the database .--max-pending' "$OUTPUT"
+	expect [ "$(refusals_said 'too much is waiting for the database (--max-pending)')" -ge 1 ]
 	expect [ "$(refused_calls)" -ge 5 ]
 }
 
 # One connection's submits exceed its share of what may wait for the database: its calls are refused with that reason,
 # and another connection is served.
 story_a_backlog_over_a_connections_share_is_logged_and_counted() {
-	local share='too much of one connection is waiting for the database (--connection-share of --max-waiting)'
+	local share='too much of one connection is waiting for the database (--connection-share of --max-pending)'
 	start_postgres
-	start_manager --max-waiting 16MiB
+	start_manager --max-pending 16MiB
 	reeve submit nothing --queue flood --delay 1h >/dev/null
 	start flood python3 "$TOP/tests/tools/hostile.py" "$REEVE_MANAGER" submits 30 10000
 	wait_until 20 "grep -qF '$share' '$DIR/log/flood.log'"
-	expect_eq 0 "$(grep -c 'database (--max-waiting)' "$DIR/log/flood.log")" 'refused for want of room for all'
+	expect_eq 0 "$(grep -c 'database (--max-pending)' "$DIR/log/flood.log")" 'refused for want of room for all'
 	expect [ "$(refusals_said "$share")" -ge 1 ]
 	expect [ "$(refused_calls)" -ge 1 ]
 	reeve submit nothing --delay 1h >/dev/null

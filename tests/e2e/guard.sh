@@ -6,7 +6,7 @@
 . "$(dirname "$0")/tasks.bash"
 
 LEASE=1000 # ms
-HURRY=(--lease 1s --heartbeat 300ms --expiry-buffer 2s --park 300ms)
+HURRY=(--lease 1s --heartbeat 300ms --expiry-grace 2s --fetch-wait 300ms)
 
 # A script for tasks. Each attempt appends its token to tokens.ID. The first attempt then writes the time to breath.ID
 # every 20 ms, forever. A child of it, in its own session and with its parent gone, does the same with escaped.ID. Both
@@ -70,7 +70,7 @@ story_a_frozen_workers_programs_are_dead_when_its_lease_ends() {
 
 # The worker is frozen for longer than the watchdog has to kill the handlers. When it continues, it must read the
 # watchdog's messages before it may conclude that the watchdog hangs.
-story_a_worker_frozen_for_long_does_not_blame_its_guard() {
+story_a_worker_frozen_for_long_does_not_blame_its_watchdog() {
 	start_worker icy --concurrency 8
 	for round in 1 2 3; do
 		ids=$(for _ in 1 2 3 4 5 6 7 8; do reeve submit sh 'sleep 30' --timeout 60s --max-attempts 1; done)
@@ -83,7 +83,7 @@ story_a_worker_frozen_for_long_does_not_blame_its_guard() {
 		wait_until 20 '[ "$(worker_incarnation icy)" -gt "$before" ]'
 	done
 	expect alive icy
-	expect_no_match 'the guard does not kill them' "$(cat "$DIR/log/icy.log")"
+	expect_no_match 'the watchdog does not kill them' "$(cat "$DIR/log/icy.log")"
 	expect_eq completed "$(id=$(reeve submit sh true) && reeve wait "$id" >/dev/null && field "$id" status)"
 }
 
@@ -173,7 +173,7 @@ story_many_may_ask_at_once() {
 }
 
 story_but_no_more_than_there_is() {
-	start_manager short "${HURRY[@]}" --max-run 2s
+	start_manager short "${HURRY[@]}" --max-runtime 2s
 	start_worker bounded
 	id=$(reeve submit sh "$LONG" --timeout 1s --max-attempts 1)
 	expect_fail 1 reeve wait "$id" --timeout 20s
@@ -223,7 +223,7 @@ story_a_function_that_does_not_stop_costs_its_worker_the_life() {
 	ended counting 5
 	expect_eq 137 "$STATUS"
 	expect [ "$(($(ms) - at))" -le $((LEASE + 200)) ]
-	expect_match 'guard: the lease is over and a function still runs: killing the worker' "$(cat "$DIR/log/counting.log")"
+	expect_match 'watchdog: the lease is over and a function still runs: killing the worker' "$(cat "$DIR/log/counting.log")"
 	signal m CONT
 	wait_event 20 "$id" lost
 	reeve cancel "$id" >/dev/null

@@ -77,7 +77,7 @@ story_leases_are_kept_when_all_calls_are_taken() {
 	wait_until 10 '[ "$(sql "select status from tasks where id = $task")" = executing ]'
 	for i in 1 2 3; do hostile "flood$i" waits 600 "$id"; done
 	expect_match executing "$(reeve show "$task")"
-	reeve workers | grep -q worker
+	reeve worker list | grep -q worker
 	expect_fail 3 reeve submit nothing
 	expect_match '1000 calls are open' "$OUTPUT"
 	expect_match 'max-calls' "$OUTPUT"
@@ -98,7 +98,7 @@ story_operators_reads_leave_room_for_other_operators() {
 	wait_until 10 "grep -q 'max-calls' $DIR/log/flood.log"
 	for n in $(seq 10); do
 		expect [ "$(reeve stats --json | jq '[.counters[].value] | length')" -gt 0 ]
-		reeve workers >/dev/null
+		reeve worker list >/dev/null
 	done
 }
 
@@ -205,7 +205,7 @@ story_long_errors_are_read_in_parts() {
 	start_manager
 	id=$(reeve batch open b --queue batched)
 	for _ in $(seq 400); do echo '{}'; done | reeve submit --bulk - nothing --queue batched --batch "$id" --delay 1h >/dev/null
-	reeve kill --where queue=batched >/dev/null
+	reeve discard --where queue=batched >/dev/null
 	sql "update task_history set last_error = task_id || repeat(' too long', (1 << 20) / 9)"
 	expect_eq "400|t" "$(sql "select count(*), sum(octet_length(last_error)) > 399 << 20 from task_history where batch_id = $id and status = 'dead'")"
 	forget_peak manager
@@ -230,7 +230,7 @@ story_memory_does_not_grow_with_the_backlog() {
 	for _ in $(seq 200); do echo '{"details": "sleep 0.2"}'; done | reeve submit --bulk - sh >/dev/null
 	wait_until 20 '[ "$(sql "select count(*) from task_history")" -ge 20 ]'
 	small=$(resident manager)
-	reeve kill --where status=queued >/dev/null
+	reeve discard --where status=queued >/dev/null
 	sql "insert into tasks (route_id, queue, type, details, run_at, created, last_updated)
 		select r.id, r.queue, r.type, 'sleep 0.2', now(), now(), now() from routes r, generate_series(1, 200000) where r.type = 'sh'"
 	sql 'select counts_recount()' >/dev/null

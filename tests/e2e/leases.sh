@@ -59,7 +59,7 @@ lose() { # WORKER: whatever its heartbeats say
 }
 
 end_attempt() { # ID OUTCOME: prints what becomes of the task
-	run end_attempts "'{$1}'" "'{\"$(token "$1")\"}'" "'{$2}'" "'{e}'" "'{c}'" "$([[ $2 = lost || $2 = taken_back ]] && echo false || echo true)" 30 |
+	run end_attempts "'{$1}'" "'{\"$(token "$1")\"}'" "'{$2}'" "'{e}'" "'{c}'" "$([[ $2 = lost || $2 = requeued ]] && echo false || echo true)" 30 |
 		cut -d '|' -f 3
 }
 
@@ -68,15 +68,15 @@ story_the_times_must_go_together() {
 	manager() {
 		timeout 20 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen tcp://127.0.0.1:0 "$@"
 	}
-	expect_fail 2 manager --lease 1s --heartbeat 401ms --expiry-buffer 2s
+	expect_fail 2 manager --lease 1s --heartbeat 401ms --expiry-grace 2s
 	expect_match 'heartbeat .401 ms. must be at most 2/5 of --lease .1000 ms.' "$OUTPUT"
 	expect_fail 2 manager --lease 2s
 	expect_match 'heartbeat .4000 ms.' "$OUTPUT"
-	expect_fail 2 manager --lease 1s --heartbeat 400ms --expiry-buffer 1s
-	expect_match 'expiry-buffer .1000 ms. must be longer than --lease .1000 ms.' "$OUTPUT"
+	expect_fail 2 manager --lease 1s --heartbeat 400ms --expiry-grace 1s
+	expect_match 'expiry-grace .1000 ms. must be longer than --lease .1000 ms.' "$OUTPUT"
 	expect_fail 2 manager --lease 499ms --heartbeat 100ms
 	expect_fail 2 manager --lease 500ms --heartbeat 99ms
-	start_manager --lease 1s --heartbeat 400ms --expiry-buffer 1001ms
+	start_manager --lease 1s --heartbeat 400ms --expiry-grace 1001ms
 	start_worker
 	reeve submit nothing --wait
 }
@@ -217,14 +217,14 @@ story_the_sweep_finds_what_is_claimed_after_the_loss() {
 
 # Only tasks that never arrived are requeued: not those that the worker has, that it still waits for, that a later Fetch
 # got, or that belong to another worker.
-story_what_is_taken_back_can_never_come_to_run() {
+story_what_is_requeued_can_never_come_to_run() {
 	set_up
 	sql "insert into workers (name) values ('other')" >/dev/null
 	tasks 6
 	for n in 1 2 3 4; do claim $n 1 $n >/dev/null; done
 	claim 5 2 1 >/dev/null
 	unarrived() { # HIGHEST WAITING HELD-IDS HELD-TOKENS LOWEST
-		run take_back_find "'{1}'" "'{$1}'" "'{$5}'" "'{${2:+1}}'" "'{$2}'" "'{${3:+1}}'" "'{$3}'" "'{$4}'" | sed '$d' | cut -d '|' -f 1 | xargs
+		run requeue_find "'{1}'" "'{$1}'" "'{$5}'" "'{${2:+1}}'" "'{$2}'" "'{${3:+1}}'" "'{$3}'" "'{$4}'" | sed '$d' | cut -d '|' -f 1 | xargs
 	}
 	expect_eq '1 2 3 4' "$(unarrived 9 '' '' '' 0)"
 	expect_eq '1 2 3' "$(unarrived 3 '' '' '' 0)" 'Fetches above the highest sent'
@@ -232,10 +232,10 @@ story_what_is_taken_back_can_never_come_to_run() {
 	expect_eq '1 2 4' "$(unarrived 9 '' 3 "\"$(token 3)\"" 0)" 'attempts held'
 	expect_eq '1 2 3 4' "$(unarrived 9 '' 3 '"2020-01-01"' 0)" 'an older attempt is another one'
 	expect_eq '3 4' "$(unarrived 9 '' '' '' 3)" 'from the lowest Fetch on'
-	expect_eq 3 "$(run take_back_find "'{1}'" "'{9}'" "'{3}'" "'{}'" "'{}'" "'{}'" "'{}'" "'{}'" | tail -n 1 | cut -d '|' -f 3)" 'the lowest that is open'
-	expect_eq '2::1 3::1 4::1 5::2 :1:1 :1:2' "$(run take_back_find "'{1,2,77}'" "'{9,9,9}'" "'{0,0,0}'" "'{1,2}'" "'{1,3}'" "'{2}'" "'{4}'" \
+	expect_eq 3 "$(run requeue_find "'{1}'" "'{9}'" "'{3}'" "'{}'" "'{}'" "'{}'" "'{}'" "'{}'" | tail -n 1 | cut -d '|' -f 3)" 'the lowest that is open'
+	expect_eq '2::1 3::1 4::1 5::2 :1:1 :1:2' "$(run requeue_find "'{1,2,77}'" "'{9,9,9}'" "'{0,0,0}'" "'{1,2}'" "'{1,3}'" "'{2}'" "'{4}'" \
 		"'{\"$(token 4)\"}'" | cut -d '|' -f 1,3,4 | tr '|' : | sort | xargs)" 'of several workers, each by what it has said itself'
-	expect_eq queued "$(end_attempt 1 taken_back)"
+	expect_eq queued "$(end_attempt 1 requeued)"
 	expect_eq '2 3 4' "$(unarrived 9 '' '' '' 0)"
 	expect_eq 0 "$(sql 'select attempt from tasks where id = 1')"
 }
@@ -248,20 +248,20 @@ story_the_third_time_in_a_row_counts() {
 		claim 1 1 $((++n)) >/dev/null
 		echo "$(end_attempt 1 "$1") $(sql 'select attempt from tasks where id = 1')"
 	}
-	expect_eq 'queued 0' "$(attempt taken_back)"
+	expect_eq 'queued 0' "$(attempt requeued)"
 	n=1
 	expect_eq 'queued 0' "$(attempt lease_ended)"
 	n=2
 	expect_eq 'queued 0' "$(attempt returned)" 'a drain does not count, and does not begin anew'
 	n=3
-	expect_eq 'failed 1' "$(attempt taken_back)"
+	expect_eq 'failed 1' "$(attempt requeued)"
 	n=4
 	expect_eq 'failed 2' "$(attempt lease_ended)" 'nor do those that follow'
 	n=5
 	expect_eq 'failed 3' "$(attempt failed)"
 	n=6
-	expect_eq 'queued 3' "$(attempt taken_back)" 'it is a row no more'
-	expect_eq t "$(sql "select count(*) = 7 and bool_and(by_report = (outcome <> 'taken_back')) from task_attempts")"
+	expect_eq 'queued 3' "$(attempt requeued)" 'it is a row no more'
+	expect_eq t "$(sql "select count(*) = 7 and bool_and(by_report = (outcome <> 'requeued')) from task_attempts")"
 }
 
 story_more_time_is_given_under_the_token_and_up_to_a_bound() {

@@ -9,7 +9,7 @@ draining() { # NAME
 }
 
 expect_gone() { # NAME
-	expect_eq '' "$(reeve workers --json | jq -r "select(.name == \"$1\" and .state == \"alive\").name")" 'still a worker'
+	expect_eq '' "$(reeve worker list --json | jq -r "select(.name == \"$1\" and .state == \"alive\").name")" 'still a worker'
 	expect_eq 1 "$(reeve audit --limit 100000 --json | jq -s "[.[] | select(.event == \"left\" and .worker == \"$1\")] | length")" \
 		'times it left'
 }
@@ -26,7 +26,7 @@ story_an_idle_worker_leaves_at_once() {
 	start_postgres
 	start_manager
 	start_worker
-	expect_eq worker "$(reeve workers --json | jq -r 'select(.state == "alive").name')"
+	expect_eq worker "$(reeve worker list --json | jq -r 'select(.state == "alive").name')"
 	begin=$(ms)
 	stop worker
 	expect_eq 0 "$STATUS"
@@ -186,7 +186,7 @@ story_a_worker_that_leaves_brings_its_results_first() {
 
 # No manager starts: the worker ends anyway, with an exit code for that, and another worker runs its task again.
 story_results_that_nobody_takes_are_told() {
-	local options=(--lease 1s --heartbeat 300ms --expiry-buffer 1500ms)
+	local options=(--lease 1s --heartbeat 300ms --expiry-grace 1500ms)
 	start_postgres
 	start_manager "${options[@]}"
 	start_worker worker --drain-timeout 1s

@@ -95,7 +95,7 @@ PATH=$PATH" "$(variables some)"
 exec = /usr/bin/env
 environment = PATH $wrong"
 		expect_fail 2 "$REEVE_BIN/reeve-worker" --check --handlers "$HANDLERS"
-		expect_match 'environment: .* is no name of a variable' "$OUTPUT"
+		expect_match 'environment: .* is not the name of a variable' "$OUTPUT"
 	done
 	stop chooser
 }
@@ -196,9 +196,9 @@ story_json_has_stable_names() {
 	expect_eq hello "$(reeve wait "$done" --json | jq -r .result)"
 	expect_eq "$(jq -c '. - ["details", "result", "stack"] + ["waiting"] | sort' <<<"$every")" "$(reeve list --queue json --json | names)"
 	expect_eq '["actor","at","attempt","event","note","task_id","token","worker","worker_id"]' "$(reeve audit "$done" --json | names)"
-	expect_eq '["delayed","executing","failed","queue","queued","type"]' "$(reeve queues --queue json --json | names)"
-	expect_eq '["by_hand","concurrency","doing","doing_since","failed","heartbeat","holding","host","incarnation","name","pid","queues","registered","state","succeeded","types","uptime_ms","version"]' \
-		"$(reeve workers --json | names)"
+	expect_eq '["delayed","executing","failed","queue","queued","type"]' "$(reeve queue list --queue json --json | names)"
+	expect_eq '["concurrency","failed","heartbeat","holding","host","incarnation","manual","mode","mode_since","name","pid","queues","registered","state","succeeded","types","uptime_ms","version"]' \
+		"$(reeve worker list --json | names)"
 	expect_eq '["cancelled","completed","counters","dead","delayed","executing","failed","queued","workers_alive"]' \
 		"$(reeve stats --json | names)"
 	expect_eq '["existing","id","restarted"]' "$(reeve submit echo --key json --queue json --json | names)"
@@ -233,8 +233,8 @@ story_people_get_tables() {
 		expect_eq "${command%% *}: cannot write to standard output: No space left on device" "$OUTPUT"
 	done
 	expect_match 'QUEUE +TYPE +QUEUED +DELAYED +EXECUTING +FAILED +OLDEST
-tables +sh +0 +0 +0 +0' "$(reeve queues --queue tables)"
-	expect_match 'worker +alive +running +[0-9]+s +4 +0 .* all +sh,echo,sha256,nothing' "$(reeve workers)"
+tables +sh +0 +0 +0 +0' "$(reeve queue list --queue tables)"
+	expect_match 'worker +alive +running +[0-9]+s +4 +0 .* all +sh,echo,sha256,nothing' "$(reeve worker list)"
 	expect_match 'completed +[1-9].*workers alive +1' "$(reeve stats)"
 	# No table is wider than its terminal, however long its values are.
 	long=a-name-that-is-much-longer-than-any-column-of-a-narrow-terminal
@@ -249,14 +249,14 @@ tables +sh +0 +0 +0 +0' "$(reeve queues --queue tables)"
 	expect_no_match $'\e' "$(reeve list; reeve stats; reeve show "$id")" 'colour though it is no terminal'
 }
 
-story_options_stand_before_or_after_the_subcommand() {
+story_options_stand_before_or_after_the_command() {
 	id=$(reeve --json --manager "$REEVE_MANAGER" submit echo hi | jq .id)
 	expect_eq "$(reeve show "$id" --json | jq .created)" "$(reeve --json show "$id" | jq .created)"
 	expect_eq "$id" "$(env -u REEVE_MANAGER "$REEVE_BIN/reeve" show "$id" --json --manager "$REEVE_MANAGER" | jq .id)"
 	expect_eq "$id" "$(env REEVE_MANAGER=tcp://127.0.0.1:1 "$REEVE_BIN/reeve" --manager="$REEVE_MANAGER" show --json "$id" | jq .id)"
 	# One reachable manager of several is enough.
 	expect_eq "$id" "$(reeve show "$id" --json --manager "tcp://127.0.0.1:$(free_port),$REEVE_MANAGER" | jq .id)"
-	for command in submit wait show list audit cancel retry update queues workers worker scale fetch report extend stats dev; do
+	for command in submit wait show list audit cancel discard retry update queue worker fetch report extend stats dev; do
 		expect_match "reeve $command" "$(reeve "$command" --help)"
 		expect_match "$command" "$(reeve --help)"
 	done
@@ -284,7 +284,7 @@ story_lists_are_filtered_newest_first_and_paged() {
 	reeve cancel "$(head -n 1 "$DIR/ids")" >/dev/null
 	expect_eq "$(head -n 1 "$DIR/ids")" "$(listed --queue filter --status cancelled)"
 	expect_eq 6 "$(listed --queue filter --status queued | wc -l)"
-	expect_eq '7 0' "$(reeve queues --queue 'filter too' --json | jq -r '"\(.delayed) \(.queued)"')"
+	expect_eq '7 0' "$(reeve queue list --queue 'filter too' --json | jq -r '"\(.delayed) \(.queued)"')"
 	for status in queued executing failed completed dead cancelled; do
 		reeve list --status $status >/dev/null
 	done

@@ -114,7 +114,7 @@ story_details_above_a_lowered_limit_wait() {
 # and requeues the one that it cannot send, which uses up no attempt. (PostgreSQL commits a claim whose rows fit into
 # the buffers of the connection, although the manager does not read them.)
 story_details_above_another_managers_limit_are_given_by_none_but_the_first() {
-	local options=(--lease 8s --heartbeat 1s --expiry-buffer 10s)
+	local options=(--lease 8s --heartbeat 1s --expiry-grace 10s)
 	start_postgres
 	start_manager one "${options[@]}"
 	long=$(text_of 80000 | reeve submit echo -)
@@ -130,7 +130,7 @@ story_details_above_another_managers_limit_are_given_by_none_but_the_first() {
 	sql 'drop trigger slow on assignments' >/dev/null
 	expect_eq short "$(reeve wait "$short" --timeout 20s --json | jq -r .result)"
 	wait_until 20 '[ "$(sql "select status, attempt from tasks where id = $long")" = "queued|0" ]'
-	expect_eq 'submitted claimed taken_back' "$(events "$long")"
+	expect_eq 'submitted claimed requeued' "$(events "$long")"
 	expect_match "task $long waits: its details have 80000 bytes, and this manager's messages hold [0-9]+ .--max-message" \
 		"$(cat "$DIR/log/two.log")"
 	expect_eq 'submitted claimed completed' "$(events "$short")"

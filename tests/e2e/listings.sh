@@ -16,22 +16,22 @@ story_all_workers_are_listed() {
 			case when n % 100 = 0 then array_fill(repeat('t', 255), array[200]) else '{}' end,
 			n % 4 = 0, case when n % 4 = 0 then now() end
 		from generate_series(1, 12000) n"
-	expect_eq "$(sql 'select id from workers where not lost order by id')" "$(reeve workers --json | jq .incarnation)"
-	expect_eq "$(sql 'select id from workers order by id')" "$(reeve workers --all --json | jq .incarnation)"
+	expect_eq "$(sql 'select id from workers where not lost order by id')" "$(reeve worker list --json | jq .incarnation)"
+	expect_eq "$(sql 'select id from workers order by id')" "$(reeve worker list --all --json | jq .incarnation)"
 	sql "update workers set queues = '{other}' where queues = '{}' and id % 1000 > 5"
 	expect_eq "$(sql "select id from workers where not lost and (queues = '{}' or 'mail' = any(queues)) order by id")" \
-		"$(reeve workers --queue mail --json | jq .incarnation)"
+		"$(reeve worker list --queue mail --json | jq .incarnation)"
 	# Only few of the workers that are read match.
 	sql "update workers set queues = case when id < 11999 then array['other'] else '{mail}' end"
-	expect_eq "$(sql 'select id from workers where not lost and id >= 11999')" "$(reeve workers --queue mail --json | jq .incarnation)"
+	expect_eq "$(sql 'select id from workers where not lost and id >= 11999')" "$(reeve worker list --queue mail --json | jq .incarnation)"
 	# A queue's status has the first 100 of them.
 	sql "insert into queues (name) values ('other')"
 	expect_eq 100 "$(reeve queue status other --json | jq '.workers | length')"
-	expect_match 'these are the first 100; reeve workers --queue lists them all' "$(reeve queue status other)"
+	expect_match 'these are the first 100; reeve worker list --queue lists them all' "$(reeve queue status other)"
 	# Pull clients count only if they have tasks.
-	sql "update workers set by_hand = true where id > 5"
+	sql "update workers set manual = true where id > 5"
 	sql "insert into assignments (worker_id, fetch_id, task_ids, open) values (10001, 1, '{1}', 1)"
-	expect_eq "1 2 3 5 10001" "$(reeve workers --json | jq .incarnation | xargs)"
+	expect_eq "1 2 3 5 10001" "$(reeve worker list --json | jq .incarnation | xargs)"
 }
 
 story_names_of_a_worker_are_bounded_together() {
@@ -47,7 +47,7 @@ story_an_order_to_very_many_workers_is_answered() {
 	set_up
 	sql "insert into workers (name) select repeat('w', 240) || n from generate_series(1, 40000) n"
 	expect_match 'and 39000 more' "$(reeve worker pause --all | tail -n 1)"
-	expect_eq 40000 "$(sql "select count(*) from orders where kind = 'pause'")"
+	expect_eq 40000 "$(sql "select count(*) from worker_commands where kind = 'pause'")"
 	expect_eq '1000 40000' "$(reeve worker resume --all --json | jq -r '"\(.names | length) \(.told)"')"
 }
 
@@ -57,16 +57,16 @@ story_callbacks_are_found_among_many() {
 	sql "insert into callbacks (batch_id, event, url, state, ended_at)
 		select 1 + n % 2, 'task_end', 'http://127.0.0.1/x', case when n in (7, 8, 15000) then 'given_up' else 'delivered' end, now()
 		from generate_series(1, 30000) n"
-	expect_eq '15000 8 7' "$(reeve batch callbacks --state given_up --json | jq .id | xargs)"
-	expect_eq '15000 8' "$(reeve batch callbacks 1 --state given_up --json | jq .id | xargs)"
+	expect_eq '15000 8 7' "$(reeve callback list --state given_up --json | jq .id | xargs)"
+	expect_eq '15000 8' "$(reeve callback list --batch 1 --state given_up --json | jq .id | xargs)"
 	expect_eq "$(sql "select id from callbacks where state = 'delivered' and batch_id = 2 order by id desc limit 2500")" \
-		"$(reeve batch callbacks 2 --state delivered --limit 2500 --json | jq .id)"
-	expect_eq "$(sql 'select id from callbacks order by id desc')" "$(reeve batch callbacks --limit 100000 --json | jq .id)"
+		"$(reeve callback list --batch 2 --state delivered --limit 2500 --json | jq .id)"
+	expect_eq "$(sql 'select id from callbacks order by id desc')" "$(reeve callback list --limit 100000 --json | jq .id)"
 	# The few delivered callbacks are far down: several answers contain none.
 	sql "update callbacks set state = 'given_up' where id > 3"
-	expect_eq '3 2 1' "$(reeve batch callbacks --state delivered --json | jq .id | xargs)"
-	expect_eq '2' "$(reeve batch callbacks 1 --state delivered --json | jq .id | xargs)"
-	expect_match 'no callbacks' "$(reeve batch callbacks 3 2>&1)"
+	expect_eq '3 2 1' "$(reeve callback list --state delivered --json | jq .id | xargs)"
+	expect_eq '2' "$(reeve callback list --batch 1 --state delivered --json | jq .id | xargs)"
+	expect_match 'no callbacks' "$(reeve callback list --batch 3 2>&1)"
 	# A batch's callbacks are counted up to 1,000.
 	expect_eq 1000 "$(reeve batch list --json | jq 'select(.id == 1).callbacks_given_up')"
 }

@@ -28,7 +28,7 @@ expect_that() { # CONDITION, with figures in it
 # failed, or because it was not answered.
 story_heartbeats_that_are_slow_or_fail_or_are_not_answered_are_seen() {
 	start_postgres
-	start_manager manager --lease 3s --heartbeat 300ms --expiry-buffer 5s
+	start_manager manager --lease 3s --heartbeat 300ms --expiry-grace 5s
 	start bench timeout 120 "$REEVE_BIN/bench-scale" --manager "${URL[manager]}" --workers 20 --connections 20 --seconds 10
 	wait_until 30 'grep -q register_time "$DIR/log/bench.log"'
 	sleep 2.5 # it begins to measure after two
@@ -67,7 +67,7 @@ story_types_that_nobody_takes_cost_nothing() {
 # time.
 story_fetches_of_workers_that_never_were_keep_nobody_waiting() {
 	start_postgres
-	start_manager manager --lease 3s --heartbeat 300ms --expiry-buffer 5s
+	start_manager manager --lease 3s --heartbeat 300ms --expiry-grace 5s
 	scale before --workers 4 --tasks 30000 --slots 100
 	scale with --workers 4 --tasks 30000 --slots 100 --invented 64
 	expect_eq 0.000 "$(figure with lost)"
@@ -165,14 +165,14 @@ one_statement_reads_many_types() {
 # nothing else needs.
 one_statement_looks_many_strangers_up() {
 	local looks all
-	looks=$(statements lookup 'redeliver|worker_look')
-	all=$(statements '.*' 'redeliver|worker_look')
+	looks=$(statements lookup 'redeliver|worker_lookup')
+	all=$(statements '.*' 'redeliver|worker_lookup')
 	tell away delay up 5
 	tell away delay down 5
 	start strangers python3 "$TOP/tests/tools/hostile.py" "${URL[one]}" fetches 500
 	wait_until 20 '[ "$(grep -c "9 incarnation .* register again" "$DIR/log/strangers.log")" = 500 ]'
-	looks=$(($(statements lookup 'redeliver|worker_look') - looks))
-	all=$(($(statements '.*' 'redeliver|worker_look') - all))
+	looks=$(($(statements lookup 'redeliver|worker_lookup') - looks))
+	all=$(($(statements '.*' 'redeliver|worker_lookup') - all))
 	note "$looks statements have looked strangers up"
 	expect [ "$looks" -ge 5 ]
 	expect [ "$looks" -le 10 ]
@@ -183,17 +183,17 @@ one_statement_looks_many_strangers_up() {
 # finds out when their claim returns no rows; one statement checks many of them.
 one_statement_looks_many_lost_workers_up() {
 	local looks asked
-	looks=$(statements lookup worker_look)
+	looks=$(statements lookup worker_lookup)
 	asked=$(counter one lookup_operations)
 	reeve cancel --where status=queued >/dev/null || [ $? = 4 ] # 4: the workers of before have left none
-	sql "insert into workers (id, name, host, by_hand) overriding system value select 800000000 + n, 'lost ' || n, '', true from generate_series(1, 200) n"
+	sql "insert into workers (id, name, host, manual) overriding system value select 800000000 + n, 'lost ' || n, '', true from generate_series(1, 200) n"
 	start lost python3 "$TOP/tests/tools/hostile.py" "${URL[one]}" fetches 200 800000001
 	wait_until 20 "[ \"\$(counter one lookup_operations)\" -ge $((asked + 200)) ]"
 	pause 0.5 # the last of them has been answered: they all live
 	sql 'update workers set lost = true, gone_at = clock_timestamp() where id > 800000000'
 	for _ in $(seq 200); do echo '{"type": "odd"}'; done | reeve submit --bulk - --manager "${URL[one]}" >/dev/null
 	wait_until 20 '[ "$(grep -c "9 incarnation .* register again" "$DIR/log/lost.log")" = 200 ]'
-	looks=$(($(statements lookup worker_look) - looks))
+	looks=$(($(statements lookup worker_lookup) - looks))
 	note "$looks statements have looked lost workers up"
 	expect [ "$looks" -ge 1 ]
 	expect [ "$looks" -le 20 ]

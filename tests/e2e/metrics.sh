@@ -109,17 +109,17 @@ story_what_is_wrong_is_refused() {
 		eval "expect_fail $code reeve metric $arguments"
 		expect_match "$want" "$OUTPUT" "$arguments"
 	done <<-'END'
-		2|what is to be done with metrics|
-		2|"drop" is none of its words: put or list|drop x
+		2|reeve metric: the verb is missing|
+		2|reeve metric: unknown verb "drop"; `reeve help metric` lists the verbs|drop x
 		2|it takes a CATEGORY, a NAME and a VALUE|put shop orders
 		2|it takes a CATEGORY, a NAME and a VALUE|put shop orders 1 2
-		2|VALUE: "many" is no number|put shop orders many
-		2|VALUE: "" is no number|put shop orders ''
-		2|VALUE: "1x" is no number|put shop orders 1x
-		2|VALUE: " 1" is no number|put shop orders ' 1'
-		2|VALUE: "inf" is no number|put shop orders inf
-		2|VALUE: "nan" is no number|put shop orders nan
-		2|VALUE: "1e999" is no number|put shop orders 1e999
+		2|VALUE: "many" is not a number|put shop orders many
+		2|VALUE: "" is not a number|put shop orders ''
+		2|VALUE: "1x" is not a number|put shop orders 1x
+		2|VALUE: " 1" is not a number|put shop orders ' 1'
+		2|VALUE: "inf" is not a number|put shop orders inf
+		2|VALUE: "nan" is not a number|put shop orders nan
+		2|VALUE: "1e999" is not a number|put shop orders 1e999
 		4|metrics.0..category is empty|put '' orders 1
 		4|metrics.0..name is empty|put shop '' 1
 		4|metrics.0..name.*255|put shop "$long" 1
@@ -130,7 +130,7 @@ story_what_is_wrong_is_refused() {
 		2|CATEGORY is empty|list ''
 	END
 	expect_eq '' "$(reeve metric list shop --json)"
-	expect_match 'put CATEGORY NAME VALUE' "$(reeve metric --help)"
+	expect_match 'put +set a metric' "$(reeve metric --help)"
 	expect_match 'Example' "$(reeve metric put --help)"
 }
 

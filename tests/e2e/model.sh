@@ -25,8 +25,8 @@ story_the_checker_finds_what_is_broken_and_says_how_it_came_about() {
 	# but which one.
 	local story
 	story=$("$TOP/tests/model/run" --trail waiting)
-	expect_match 'broken: take_back_never_hits_what_will_be_accepted' "$story"
-	expect_match 'Heartbeat 1 of incarnation 1.*take_back_find.*end_attempts: [12], taken_back' "$(tr '\n' ' ' <<<"$story")"
+	expect_match 'broken: requeue_never_hits_what_will_be_accepted' "$story"
+	expect_match 'Heartbeat 1 of incarnation 1.*requeue_find.*end_attempts: [12], requeued' "$(tr '\n' ' ' <<<"$story")"
 }
 
 run_stories

@@ -132,7 +132,7 @@ story_far_off_tasks_are_in_nobodys_way() {
 	start_manager --window 100
 	id=$(reeve submit nothing)
 	reeve wait "$id" --timeout 10s >/dev/null
-	expect_eq 20000 "$(reeve queues --json | jq .delayed)"
+	expect_eq 20000 "$(reeve queue list --json | jq .delayed)"
 	stop worker
 }
 

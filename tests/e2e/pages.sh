@@ -47,6 +47,16 @@ story_no_modules_include_each_other_in_a_circle() {
 	expect_match 'in a circle: manager/core/a manager/core/b$' "$OUTPUT"
 }
 
+# The glossary's retired words do not come back.
+story_no_retired_word_is_used() {
+	expect "$TOP/tests/tools/words.py"
+	mkdir -p "$DIR/words/worker" "$DIR/words/sql/migrations"
+	echo 'int launcher_of_the_Spawner; /* `guard/spawner_dies` */' >"$DIR/words/worker/a.c"
+	echo 'alter table arrivals rename to inbox;' >"$DIR/words/sql/migrations/1.sql"
+	expect_fail 1 "$TOP/tests/tools/words.py" "$DIR/words"
+	expect_eq 'worker/a.c:1: Spawner -> supervisor' "$OUTPUT"
+}
+
 # Each folder's README lists what its files include.
 story_readmes_list_the_dependencies_of_their_folders() {
 	local check="$TOP/tests/tools/includes.py" tree="$DIR/tree"

@@ -242,9 +242,9 @@ story_what_is_ordered_meanwhile_wins_over_the_next_stage() {
 	# A kill, and a stop of the queue.
 	reeve submit --pipeline p go --queue q >/dev/null
 	take --queue q
-	reeve kill "$id" >/dev/null
+	reeve discard "$id" >/dev/null
 	reeve report "$id" "$token" --completed r1 >/dev/null
-	expect_eq 'dead one 1 killed' "$(at "$id") $(field "$id" error_code)"
+	expect_eq 'dead one 1 discarded' "$(at "$id") $(field "$id" error_code)"
 	reeve submit --pipeline p go --queue stops >/dev/null
 	take --queue stops
 	reeve queue stop stops >/dev/null
@@ -307,13 +307,13 @@ story_bad_definitions_are_refused() {
 	stage() { # NAME [MORE]
 		printf '{"name": "%s", "type": "t"%s}' "$1" "${2:+, $2}"
 	}
-	refused 2 'is no JSON' '{"name"'
+	refused 2 'is not JSON' '{"name"'
 	refused 2 'must be a JSON object' '[]'
 	refused 2 'stages is missing' '{"name": "p"}'
 	refused 2 'name is missing' "{\"stages\": [$(stage a)]}"
 	refused 2 'stages must be a list' '{"name": "p", "stages": []}'
-	refused 2 'retries is no field of a pipeline' "{\"name\": \"p\", \"retries\": 1, \"stages\": [$(stage a)]}"
-	refused 2 'stages\[0\].color is no field of a stage' "{\"name\": \"p\", \"stages\": [$(stage a '"color": 1')]}"
+	refused 2 'retries is not a field of a pipeline' "{\"name\": \"p\", \"retries\": 1, \"stages\": [$(stage a)]}"
+	refused 2 'stages\[0\].color is not a field of a stage' "{\"name\": \"p\", \"stages\": [$(stage a '"color": 1')]}"
 	refused 2 'stages\[0\].type is missing' '{"name": "p", "stages": [{"name": "a"}]}'
 	refused 2 'stages\[0\].timeout must be a duration' "{\"name\": \"p\", \"stages\": [$(stage a '"timeout": 3')]}"
 	refused 2 'stages\[0\].max_attempts must be a whole number from 1' "{\"name\": \"p\", \"stages\": [$(stage a '"max_attempts": 0')]}"
@@ -342,10 +342,10 @@ story_bad_definitions_are_refused() {
 	expect_match 'there is no pipeline "none"' "$OUTPUT"
 	expect_fail 2 reeve submit --pipeline p t x
 	expect_fail 2 reeve submit --pipeline p x --timeout 5s
-	expect_match 'timeout is given with a --pipeline' "$OUTPUT"
+	expect_match 'timeout cannot be combined with --pipeline' "$OUTPUT"
 	echo '{"pipeline": "p", "retry": {"base": "1s"}}' >"$DIR/bulk"
 	expect_fail 4 reeve submit --bulk "$DIR/bulk"
-	expect_match 'retry is given with a pipeline' "$OUTPUT"
+	expect_match 'retry cannot be combined with a pipeline' "$OUTPUT"
 	printf '%s\n' '{"type": "t"}' '{"pipeline": "none"}' >"$DIR/bulk"
 	expect_fail 4 reeve submit --bulk "$DIR/bulk"
 	expect_eq 0 "$(sql 'select count(*) from tasks')"
@@ -369,7 +369,7 @@ story_tasks_under_way_go_on_as_they_began() {
 
 story_a_lost_attempt_does_not_take_the_task_on() {
 	start_postgres
-	start_manager --lease 1s --heartbeat 400ms --expiry-buffer 2500ms
+	start_manager --lease 1s --heartbeat 400ms --expiry-grace 2500ms
 	define '{"name": "p", "stages": [{"name": "one", "type": "h1", "timeout": "1s"}, {"name": "two", "type": "h2"}]}'
 	reeve submit --pipeline p go --queue q >/dev/null
 	take --queue q

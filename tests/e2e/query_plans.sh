@@ -4,10 +4,10 @@
 . "$(dirname "$0")/lib.sh"
 
 HOT="submit submit_plain window_page window_streams claim claim_locked complete complete_all end_attempts late_results heartbeat redeliver expired_find cancel_mark
-	orders_standing lost_find take_back_find expired_advance cancel_waiting retry_waiting retry_ended
+	worker_commands lost_find requeue_find expired_advance cancel_waiting retry_waiting retry_ended
 	register submit_drop_expired_keys worker_lose extend attempts_lock callbacks_take callbacks_settle
 	batches_due batch_release batch_held remarks_keep"
-HASHED="submit submit_plain take_back_find" # they join arrays with what they have found by index
+HASHED="submit submit_plain requeue_find" # they join arrays with what they have found by index
 
 set_up() { # a database as a manager makes it; nothing looks at its tables but this story
 	start_postgres -c autovacuum=off
@@ -95,7 +95,7 @@ fill() { # DATABASE TASKS: waiting tasks, and what there is beside them
 		insert into assignments (worker_id, fetch_id, next_expiry, task_ids, open, closed_at)
 			select 1 + id / 20 % 50, id, now() + interval '1 hour', array[id], 0, case when id % 20 > 0 then now() end
 			from tasks where id % 10 = 0;
-		insert into orders (worker_id, task_id, token, kind) select 1 + id / 10 % 50, id, last_updated, 'cancel' from tasks where id % 10 = 0;
+		insert into worker_commands (worker_id, task_id, token, kind) select 1 + id / 10 % 50, id, last_updated, 'cancel' from tasks where id % 10 = 0;
 		insert into task_attempts (task_id, token, attempt, outcome, status, by_report, last_updated)
 			select id, now(), 1, 'failed', 'failed', true, now() from tasks where id % 10 = 0;
 		insert into task_history (keep_until, task_id, route_id, priority, queue, type, details, status, run_at, attempt,
@@ -106,7 +106,7 @@ fill() { # DATABASE TASKS: waiting tasks, and what there is beside them
 	END
 }
 
-TABLES="tasks, keys, requests, assignments, orders, task_attempts, task_history, workers"
+TABLES="tasks, keys, requests, assignments, worker_commands, task_attempts, task_history, workers"
 
 drain() { # DATABASE: everything goes, and PostgreSQL is told that nothing is there
 	{
@@ -255,11 +255,11 @@ story_attempts_that_workers_have_are_not_compared_each_with_each() {
 			select 1, 1, 1, now(), array_agg(id), count(*) from tasks
 			on conflict (id) do update set worker_id = 1, fetch_id = 1, task_ids = excluded.task_ids, open = excluded.open,
 				closed_at = null;
-		select format('explain (analyze, timing off) execute take_back_find(%L, %L, %L, %L, %L, %L, %L, %L);', array[1], array[2],
+		select format('explain (analyze, timing off) execute requeue_find(%L, %L, %L, %L, %L, %L, %L, %L);', array[1], array[2],
 			array[1], array_fill(1, array[1000]), array(select generate_series(1001, 2000)), array_agg(1), array_agg(id),
 			array_agg(last_updated)) from tasks where id % 100 <> 0;
 	END
-	{ statement take_back_find && cat "$DIR/held"; } | session reeve on >"$DIR/plan"
+	{ statement requeue_find && cat "$DIR/held"; } | session reeve on >"$DIR/plan"
 	note "$(<"$DIR/plan")"
 	expect_match 'Sort .*rows=80(\.00)? loops' "$(<"$DIR/plan")"
 	expect_eq 0 "$(awk -F: '/Rows Removed by Join Filter/ { n += $2 } END { print n + 0 }' "$DIR/plan")"

@@ -115,9 +115,9 @@ story_a_stop_ends_everything_and_the_next_submit_starts_again() {
 	expect_eq 'cancelled dead dead dead' "$(for id in $running $queued $late $own; do field "$id" status; done | xargs)"
 	expect_eq 'queue_stopped queue_stopped' "$(field "$queued" error_code) $(field "$own" error_code)"
 	expect_eq 'queue "stopping" was stopped' "$(field "$late" last_error)"
-	expect_match '^submitted kill_requested dead$' "$(events "$queued")"
+	expect_match '^submitted discard_requested dead$' "$(events "$queued")"
 	wait_until 5 '[ "$(reeve batch list --queue stopping --json | jq -r "[.state, .submitted, .failed] | join(\" \")" | xargs)" = "ended 3 3 ended 1 1" ]'
-	expect_eq 'queue_stop_ordered queue_stopped' "$(reeve audit --json | jq -r 'select(.note == "queue stopping") | .event' | tail -n 2 | xargs)"
+	expect_eq 'queue_stop_requested queue_stopped' "$(reeve audit --json | jq -r 'select(.note == "queue stopping") | .event' | tail -n 2 | xargs)"
 	expect_fail 4 reeve queue pause stopping
 	expect_match 'is stopped; start it' "$OUTPUT"
 	expect_fail 4 reeve submit echo x --queue stopping --batch "$explicit"
@@ -306,10 +306,10 @@ story_status_and_progress_tell_of_batch_and_workers() {
 	expect_fail 1 reeve submit sh 'exit 3' --queue shown --wait
 	b=$(reeve submit echo x --queue shown --delay 1h)
 	expect_eq 'running 1 1 1 worker running' "$(reeve queue status shown --json |
-		jq -r '[.state, .waiting, .running, .finished, .workers[0].name, .workers[0].doing] | join(" ")')"
+		jq -r '[.state, .waiting, .running, .finished, .workers[0].name, .workers[0].mode] | join(" ")')"
 	reeve queue status shown >"$DIR/out"
 	expect_match 'shown: running for .*; 1 waiting, 1 running, 1 finished' "$(cat "$DIR/out")"
-	expect_match 'batch [0-9]+ shown, open: 3 submitted, 2 pending, 0 passed, 1 failed; .* left' "$(cat "$DIR/out")"
+	expect_match 'batch [0-9]+ shown, open: 3 submitted, 2 pending, 0 completed, 1 failed; .* left' "$(cat "$DIR/out")"
 	expect_match 'WORKER.*OK +FAILED +UP' "$(cat "$DIR/out")"
 	reeve queue progress shown --once --verbose >"$DIR/out"
 	expect_match "$a +sh +1 .*worker" "$(cat "$DIR/out")"
@@ -319,7 +319,7 @@ story_status_and_progress_tell_of_batch_and_workers() {
 	release
 	wait_until 10 '! alive follower'
 	expect_match 'shown: finished' "$(cat "$DIR/log/follower.log")"
-	expect_match ', ended: 3 submitted, 0 pending, 2 passed, 1 failed' "$(cat "$DIR/log/follower.log")"
+	expect_match ', ended: 3 submitted, 0 pending, 2 completed, 1 failed' "$(cat "$DIR/log/follower.log")"
 	expect_eq 2 "$(reeve queue status shown --json | jq '.batch.success')"
 }
 
@@ -352,11 +352,11 @@ story_what_is_wrong_is_refused() {
 		expect_fail "$1" "${@:3}"
 		expect_match "$2" "$OUTPUT"
 	}
-	refused 2 'which queue' reeve queue pause
-	refused 2 'do what' reeve queue
-	refused 2 '"park" is nothing that can be done with a queue' reeve queue park x
-	refused 2 'one queue at a time' reeve queue pause a b
-	refused 2 'what is to change' reeve queue set x
+	refused 2 "the queue's name is missing" reeve queue pause
+	refused 2 'the verb is missing' reeve queue
+	refused 2 'unknown verb "park"' reeve queue park x
+	refused 2 'unexpected argument "b"; one queue at a time' reeve queue pause a b
+	refused 2 'no setting is given' reeve queue set x
 	refused 2 'backoff: "fixd:1s" is none' reeve queue set x --backoff fixd:1s
 	refused 2 'longer than 365 days' reeve queue set x --backoff fixed:9999d
 	refused 2 'jitter needs a --backoff' reeve queue set x --jitter 5

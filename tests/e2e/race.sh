@@ -72,7 +72,7 @@ story_cancels_race_claims() {
 		select from task_events e where e.task_id = h.task_id and e.event = 'cancel_requested')")" 'cancelled unasked'
 	expect_eq 0 "$(sql "select count(*) from (select from task_events where event = 'cancel_requested'
 		group by task_id having count(*) > 1) x")" 'cancels noted twice'
-	expect_eq 0 "$(sql 'select count(*) from orders o join tasks t on t.id = o.task_id')" 'orders of tasks that run'
+	expect_eq 0 "$(sql 'select count(*) from worker_commands o join tasks t on t.id = o.task_id')" 'commands of tasks that run'
 }
 
 story_a_retry_from_history_by_both_is_one() {

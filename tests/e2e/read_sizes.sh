@@ -118,7 +118,7 @@ story_a_queue_of_many_types_is_counted_as_fast_as_all_queues() {
 	sql "insert into routes (queue, type) select 'many', n from generate_series(1, 20000) n;
 		insert into live_counts select id, 1, 0, 0 from routes on conflict do nothing;
 		analyze routes, live_counts"
-	for query in "queue_shown('many')" 'live_totals(null)'; do
+	for query in "queue_view('many')" 'live_totals(null)'; do
 		times+=("$(for _ in 1 2 3; do
 			sql "explain (analyze, timing off) select * from $query" | awk '/Execution Time/ { print $3 }'
 		done | sort -n | head -n 1)")

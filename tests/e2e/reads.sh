@@ -19,7 +19,7 @@ release_the_story() {
 
 statements_running() { # of the manager's that read
 	sql "select count(*) from pg_stat_activity where application_name in
-		('reeve-manager read', 'reeve-manager look', 'reeve-manager look-more') and state = 'active'"
+		('reeve-manager read', 'reeve-manager poll', 'reeve-manager poll-more') and state = 'active'"
 }
 
 took_ms() { # COMMAND…: how long it took; it must succeed
@@ -86,7 +86,7 @@ story_one_whose_turn_does_not_come_is_told_so() {
 	printf '\x0a\x1b/reeve.v1.TaskService/Audit\x18\xbc\x05' | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" - 6 >"$DIR/said"
 	release_the_story
 	expect_eq 6 "$(grep -cE '^14 .*(its turn|holds a lock)' "$DIR/said")" "$(cat "$DIR/said")"
-	expect_match '14 it waited [0-9]+ ms for its turn on the database connection "look", which works on: [a-z]+; try again' "$(cat "$DIR/said")"
+	expect_match '14 it waited [0-9]+ ms for its turn on the database connection "poll", which works on: [a-z]+; try again' "$(cat "$DIR/said")"
 	expect_no_match 'no database' "$(cat "$DIR/said")"
 }
 
@@ -126,9 +126,9 @@ story_counts_are_exact() {
 		select reeve.counts_recount()" >/dev/null
 	counted="select queue, count(*) filter (where status = 'queued' and run_at <= now()), count(*) filter (where status = 'queued' and run_at > now()),
 		count(*) filter (where status = 'failed') from reeve.tasks group by 1 order by 1"
-	expect_eq "$(sql "$counted")" "$(reeve queues --json | jq -r 'select(.queue | test("^q[0-9]")) | [.queue, .queued, .delayed, .failed] | join("|")')"
-	wait_until 10 'reeve queues --queue q1 >/dev/null 2>&1' # the manager has read the routes
-	expect_eq "$(sql "$counted" | grep q1)" "$(reeve queues --queue q1 --json | jq -r '[.queue, .queued, .delayed, .failed] | join("|")')"
+	expect_eq "$(sql "$counted")" "$(reeve queue list --json | jq -r 'select(.queue | test("^q[0-9]")) | [.queue, .queued, .delayed, .failed] | join("|")')"
+	wait_until 10 'reeve queue list --queue q1 >/dev/null 2>&1' # the manager has read the routes
+	expect_eq "$(sql "$counted" | grep q1)" "$(reeve queue list --queue q1 --json | jq -r '[.queue, .queued, .delayed, .failed] | join("|")')"
 	expect_eq 45000 "$(reeve stats --json | jq '.queued + .delayed + .failed')"
 	expect_eq 41000 "$(reeve queue status q1 --json | jq .waiting)"
 	sql "delete from reeve.tasks; select reeve.counts_recount()" >/dev/null
@@ -171,7 +171,7 @@ story_live_counts() {
 	counted() { # WHAT
 		expect_eq '' "$(miscounted)" "after $1"
 	}
-	shown() { reeve queues --queue "$1" --json | jq -sr 'map([.queued, .delayed, .executing, .failed]) | transpose | map(add) | join(" ")'; }
+	shown() { reeve queue list --queue "$1" --json | jq -sr 'map([.queued, .delayed, .executing, .failed]) | transpose | map(add) | join(" ")'; }
 	later=$(reeve submit nothing --queue away --delay 1h)
 	reeve queue pause away >/dev/null
 	reeve submit nothing --queue away >/dev/null
@@ -191,7 +191,7 @@ story_live_counts() {
 	app "select reeve.submit('nothing', queue => 'away'); select reeve.submit('new', queue => 'new', delay => '1 h');
 		select reeve.submit('nothing', queue => 'away', delay => '1 h', key => 'sql'), reeve.submit('nothing', queue => 'away', key => 'sql')" >/dev/null
 	app "begin; select reeve.submit('nothing', queue => 'away'); rollback" >/dev/null
-	wait_until 10 '[ "$(sql "select count(*) from arrivals")" = 0 ]'
+	wait_until 10 '[ "$(sql "select count(*) from inbox")" = 0 ]'
 	counted 'submits by SQL'
 	expect_eq '1 1 0 0|0 1 0 0' "$(shown away)|$(shown new)"
 	# Failures, further attempts, cancels, and retries of ended tasks.
@@ -323,14 +323,14 @@ story_executing_tasks_are_counted_by_the_journal() {
 			echo '{"type":"'$type'","details":"test -e '"$DIR/again"' && while [ ! -e '"$DIR/go"' ]; do sleep 0.1; done","queue":"mixed"}'
 		done
 	done | reeve submit --bulk - --retry-base 1h >"$DIR/ids"
-	wait_until 20 '[ "$(reeve queues --queue mixed --json | jq -sr "map(.failed) | add")" = 3 ]'
+	wait_until 20 '[ "$(reeve queue list --queue mixed --json | jq -sr "map(.failed) | add")" = 3 ]'
 	expect_eq '' "$(miscounted)"
 	expect_eq 0 "$(sql "select count(*) from assignments where closed_at is null")"
 	touch "$DIR/again"
 	held=$(reeve submit sh "while [ ! -e '$DIR/go' ]; do sleep 0.1; done" --queue mixed)
 	reeve retry $(sql "select id from tasks where status = 'failed' limit 1") >/dev/null
 	wait_until 20 '[ "$(sql "select count(*) from tasks where status = '\''executing'\''")" = 2 ]'
-	expect_eq '0 0 2 2' "$(reeve queues --queue mixed --json | jq -sr 'map([.queued, .delayed, .executing, .failed]) | transpose | map(add) | join(" ")')"
+	expect_eq '0 0 2 2' "$(reeve queue list --queue mixed --json | jq -sr 'map([.queued, .delayed, .executing, .failed]) | transpose | map(add) | join(" ")')"
 	expect_eq '1|1' "$(sql "select count(plain_route), count(*) - count(plain_route) from assignments where closed_at is null")"
 	expect_eq '' "$(miscounted)"
 	sql "select counts_recount()" >/dev/null

@@ -10,7 +10,7 @@ start_worker
 rows() {
 	sql 'select (select count(*) from tasks), (select count(*) from task_history), (select count(*) from task_attempts),
 		(select count(*) from task_events), (select count(*) from requests), (select count(*) from keys),
-		(select count(*) from routes), (select count(*) from orders)'
+		(select count(*) from routes), (select count(*) from worker_commands)'
 }
 
 # Runs a command that must exit with CODE, print a match of REGEX, and leave no row.
@@ -66,13 +66,13 @@ story_numbers_and_times_have_their_ranges() {
 	refused 2 'delay: "-5s" is negative' reeve submit nothing --delay -5s
 	refused 2 'delay: "soon"' reeve submit nothing --delay soon
 	refused 2 'at: ' reeve submit nothing --at yesterday-ish
-	refused 2 'delay and --at exclude' reeve submit nothing --delay 1s --at +5m
+	refused 2 'delay and --at cannot be combined' reeve submit nothing --delay 1s --at +5m
 	refused 2 'delay: "99999d"' reeve submit nothing --delay 99999d
 	for bad in 1000001 -1000001; do
 		refused 2 'priority: .* out of range; .* -1000000 to 1000000' reeve submit nothing --priority "$bad"
 	done
 	refused 2 'priority: "9{20}" .* -1000000 to 1000000' reeve submit nothing --priority 99999999999999999999
-	refused 2 'priority: "high" is no whole number' reeve submit nothing --priority high
+	refused 2 'priority: "high" is not a whole number' reeve submit nothing --priority high
 	refused 2 'max-attempts: ' reeve submit nothing --max-attempts 0
 	refused 2 'max-attempts: ' reeve submit nothing --max-attempts 10001
 	refused 2 'timeout: ' reeve submit nothing --timeout 0
@@ -85,7 +85,7 @@ story_numbers_and_times_have_their_ranges() {
 story_ids_are_numbers_of_tasks_that_are_there() {
 	for command in show wait cancel retry 'update --priority 1' audit; do
 		for bad in abc 0 -1 1.5 12x 0x10 99999999999999999999 ''; do
-			refused 2 "\"$bad\" is no task id" reeve $command -- "$bad"
+			refused 2 "\"$bad\" is not a task id" reeve $command -- "$bad"
 		done
 	done
 	for command in show wait audit; do
@@ -378,7 +378,7 @@ story_a_name_is_one_workers_at_a_time() {
 	expect_eq "$before" "$(worker_incarnation twin)" 'the latest of that name'
 	expect_eq 1 "$(grep -c 'lives already' "$DIR/log/other.log")" 'lines in its log'
 	expect_eq 1 "$(said 'a worker named "twin" lives already')" "lines in the manager's"
-	expect_eq 'alive' "$(reeve workers --json | jq -r 'select(.name == "twin").state')"
+	expect_eq 'alive' "$(reeve worker list --json | jq -r 'select(.name == "twin").state')"
 	stop twin
 	wait_until 10 '[ "$(worker_incarnation twin)" -gt '"$before"' ]'
 	stop other
@@ -480,7 +480,7 @@ story_a_manager_with_wrong_options_does_not_start() {
 	refused 2 '--database: invalid .*"prot"' env -u REEVE_DATABASE "$REEVE_BIN/reeve-manager" --database 'host=/tmp prot=1'
 	refused 2 'lease: ' manager_with --lease soon
 	refused 2 '--heartbeat .4000 ms. must be at most 2/5 of --lease' manager_with --lease 5s --heartbeat 4s
-	refused 2 '--expiry-buffer .15000 ms. must be longer than --lease' manager_with --expiry-buffer 15s
+	refused 2 '--expiry-grace .15000 ms. must be longer than --lease' manager_with --expiry-grace 15s
 	refused 2 'max-message must be' manager_with --max-details 8MiB
 	refused 2 'nonsense' manager_with --nonsense
 	refused 2 'extra' manager_with extra

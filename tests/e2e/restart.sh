@@ -174,7 +174,7 @@ story_a_claim_whose_connection_broke_is_asked_about() {
 # complete in PostgreSQL, for a Fetch that has moved to the other manager, and no manager delivers its tasks. The
 # worker's next heartbeat shows that they never arrived, and they are requeued, which uses up no attempt.
 story_one_of_two_managers_is_killed() {
-	local options=(--lease 5s --heartbeat 2s --expiry-buffer 6s)
+	local options=(--lease 5s --heartbeat 2s --expiry-grace 6s)
 	LEDGER=$DIR/ledger
 	start_postgres
 	start_manager one "${options[@]}"
@@ -199,7 +199,7 @@ story_one_of_two_managers_is_killed() {
 	expect_nothing_lost
 	expect_nothing_doubled
 	expect_journal_closed
-	sql "select (extract(epoch from token) * 1000000)::bigint from task_attempts where outcome = 'taken_back'" | sort >"$DIR/taken"
+	sql "select (extract(epoch from token) * 1000000)::bigint from task_attempts where outcome = 'requeued'" | sort >"$DIR/taken"
 	expect_eq "$(count_of "$DIR/taken")" "$(sql "select count(*) from task_attempts")" 'attempts that did not end their task'
 	expect_eq '' "$(awk '{ print $3 }' "$LEDGER" | sort | comm -12 - "$DIR/taken")" 'taken back, though they had begun'
 	expect_eq 0 "$(sql 'select count(*) from task_history where attempt > 1')" 'attempts that counted twice'

@@ -8,7 +8,7 @@
 set_keep() { # QUEUE COMPLETED DEAD CANCELLED, each in days or null
 	sql "insert into queues (name, keep_completed_days, keep_dead_days, keep_cancelled_days) values ('$1', $2, $3, $4)
 		on conflict (name) do update set keep_completed_days = $2, keep_dead_days = $3, keep_cancelled_days = $4,
-		updated = clock_timestamp(); select pg_notify('reeve_wake', 'queues')" >/dev/null
+		updated = clock_timestamp(); select pg_notify('reeve_notify', 'queues')" >/dev/null
 }
 
 kept_for() { # ID: days from today to the day it may go, which is the day after the last

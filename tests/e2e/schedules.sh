@@ -56,7 +56,7 @@ story_a_schedule_is_added_shown_and_listed() {
 	reeve schedule list >"$DIR/list"
 	expect_match 'nightly +1 0 \* \* \* +Europe/Berlin +report +2[-0-9]+ 2[23]:01:00.000Z +- +-' "$(cat "$DIR/list")"
 	expect_match 'close +0 8 \* \* \* +UTC +stop queue reports' "$(cat "$DIR/list")"
-	expect_match 'by hand +by hand +UTC +ping +- +-' "$(cat "$DIR/list")"
+	expect_match 'by hand +manual +UTC +ping +- +-' "$(cat "$DIR/list")"
 	expect_match 'beat +every 1h +UTC +ping' "$(cat "$DIR/list")"
 	# Names are unique.
 	before=$(counts_all)
@@ -131,7 +131,7 @@ story_a_schedule_of_a_pipeline() {
 	expect_eq "two next 2 $(printf hello | sha256sum | cut -c1-64)" "$(reeve show "$id" --json | jq -r '[.pipeline, .stage, .step, .result[0:64]] | join(" ")')"
 	was=$(of piped .task)
 	expect_fail 4 reeve schedule edit piped --timeout 5m
-	expect_match 'schedule.task.timeout_ms is given with a pipeline' "$OUTPUT"
+	expect_match 'schedule.task.timeout_ms cannot be combined with a pipeline' "$OUTPUT"
 	expect_fail 4 reeve schedule edit piped --pipeline nothing
 	expect_match 'there is no pipeline "nothing"' "$OUTPUT"
 	expect_fail 2 reeve schedule edit piped --pipeline two echo hello
@@ -180,7 +180,7 @@ story_a_paused_one_does_not_come_and_a_resumed_one_makes_nothing_up() {
 	expect_match 'state     paused' "$(reeve schedule show pausing)"
 	expect_match 'pausing .*paused' "$(reeve schedule list)"
 	# Managers that poll leave a paused schedule alone.
-	sql "select pg_notify('reeve_wake', 'schedules')"
+	sql "select pg_notify('reeve_notify', 'schedules')"
 	wait_until 10 "[ \"\$(sql \"select clock_timestamp() > timestamptz '$next' + interval '2s'\")\" = t ]"
 	expect_eq "$n $next" "$(runs pausing id | wc -l) $(of pausing .next)"
 	resumed=$(sql 'select clock_timestamp()')
@@ -205,7 +205,7 @@ story_a_run_by_hand_is_beside_what_is_planned() {
 	expect_eq "$next" "$(of hand .next)"
 	expect_eq "0 submitted $a queued 0 submitted $b queued" "$(runs hand planned outcome task_id task_status | xargs)"
 	expect_match '@' "$(runs hand actor | head -n 1)"
-	expect_match "^[0-9]+ +by hand +2.* submitted +$b +queued +.*@" "$(reeve schedule runs hand | sed -n 2p | sed 's/^ *//')"
+	expect_match "^[0-9]+ +manual +2.* submitted +$b +queued +.*@" "$(reeve schedule runs hand | sed -n 2p | sed 's/^ *//')"
 	# A resent call, also to another manager, returns the same run.
 	id=$(resend id)
 	resend schedule "$id" Run '{"name":"hand"}' "${URL[manager]}" "${URL[other]}" "${URL[manager]}" >"$DIR/answers"
@@ -314,7 +314,7 @@ story_who_saw_it_before_a_change_makes_no_tick() {
 			do \$\$ declare seen schedules; n int; begin
 				select * into seen from schedules where name = 'seen';
 				$1
-				select count(*) into n from schedule_tick(seen, seen.next_at) where outcome = 'submitted';
+				select count(*) into n from schedule_fire(seen, seen.next_at) where outcome = 'submitted';
 				insert into told values (n);
 			end \$\$;
 			select n from told"
@@ -372,7 +372,7 @@ story_a_schedule_starts_and_stops_a_queue() {
 	wait_status 20 "$id" dead
 	expect_eq queue_stopped "$(field "$id" error_code)"
 	wait_until 20 '[ "$(runs shut outcome | head -n 1)" = acted ]'
-	expect_eq 'schedule shut' "$(reeve audit --json | jq -r 'select(.event == "queue_stop_ordered" and .note == "queue window").actor' | head -n 1)"
+	expect_eq 'schedule shut' "$(reeve audit --json | jq -r 'select(.event == "queue_stop_requested" and .note == "queue window").actor' | head -n 1)"
 	reeve schedule remove open >/dev/null
 	reeve schedule remove shut >/dev/null
 }
@@ -406,29 +406,29 @@ story_what_is_wrong_is_said() {
 		2|--every: .*from 100ms to|add x --every 99ms nothing
 		2|--every: .*from 100ms to|add x --every 3651d nothing
 		2|--every: .*negative|add x --every -5s nothing
-		2|--every: .*is no duration|add x --every often nothing
+		2|--every: .*is not a duration|add x --every often nothing
 		4|start_us lies more than 3650 days ahead|add x --every 5s --start 2200-01-01 nothing
 		2|--start lies before 1970|add x --every 5s --start 1960-01-01 nothing
-		2|--start: .*is no time|add x --every 5s --start soon nothing
+		2|--start: .*is not a time|add x --every 5s --start soon nothing
 		2|--start is for --every|add x --cron '0 0 * * *' --start +5m nothing
-		2|--cron, --every and --manual exclude|add x --cron '0 0 * * *' --every 5s nothing
-		2|--cron, --every and --manual exclude|add x --manual --every 5s nothing
+		2|--cron, --every and --manual cannot be combined|add x --cron '0 0 * * *' --every 5s nothing
+		2|--cron, --every and --manual cannot be combined|add x --manual --every 5s nothing
 		2|when\? |add x nothing
-		2|which type\?|add x --manual
+		2|the task's TYPE is missing|add x --manual
 		2|what is it called|add
 		2|its name is empty|add '' --manual nothing
 		4|schedule.name is longer than 255 bytes|add "$(printf 'n%.0s' {1..256})" --manual nothing
 		4|schedule.name holds a control character|add $'a\tb' --manual nothing
 		4|schedule.task.key is longer than 255 bytes when|add "$(printf 'n%.0s' {1..255})" --every 1h nothing
 		4|there is a schedule "there" already|add there --manual nothing
-		2|--missed: "all:0" is none; it takes skip, one or all:N|add x --manual nothing --missed all:0
-		2|--missed: "all:1001" is none|add x --manual nothing --missed all:1001
-		2|--missed: "all" is none|add x --manual nothing --missed all
-		2|--missed: "some" is none|add x --manual nothing --missed some
-		2|--overlap: "both" is none; it takes skip, queue or allow|add x --manual nothing --overlap both
-		2|--at makes no sense here|add x --manual nothing --at +5m
-		2|--version makes no sense here|add x --manual nothing --key k --version 3
-		4|key_ttl_ms is given without a key|add x --manual nothing --key-ttl 5m
+		2|--missed: "all:0" is invalid; it takes skip, one or all:N|add x --manual nothing --missed all:0
+		2|--missed: "all:1001" is invalid|add x --manual nothing --missed all:1001
+		2|--missed: "all" is invalid|add x --manual nothing --missed all
+		2|--missed: "some" is invalid|add x --manual nothing --missed some
+		2|--overlap: "both" is invalid; it takes skip, queue or allow|add x --manual nothing --overlap both
+		2|--at cannot be used here|add x --manual nothing --at +5m
+		2|--version cannot be used here|add x --manual nothing --key k --version 3
+		4|key_ttl_ms needs a key|add x --manual nothing --key-ttl 5m
 		4|schedule.task.key is "k", the same for all|add x --every 5s nothing --key k
 		4|schedule.task.key has \{day\}; \{name\}|add x --every 5s nothing --key '{name}{day}'
 		4|task.key holds a control character|edit there --priority 1 nothing --key $'a\nb'
@@ -436,13 +436,13 @@ story_what_is_wrong_is_said() {
 		4|task.details holds a NUL byte|add x --manual nothing - < <(printf 'a\0b')
 		4|there is no batch 12345|add x --manual nothing --batch 12345
 		4|batch [0-9]+ is of queue "elsewhere", the schedule's tasks of "q"|add x --manual nothing --queue q --batch $open
-		2|--queue-action and a TYPE exclude|add x --manual --queue-action stop --queue q nothing
+		2|--queue-action and a TYPE cannot be combined|add x --manual --queue-action stop --queue q nothing
 		2|--queue-action needs a --queue|add x --manual --queue-action stop
-		2|--queue-action: "purge" is none; it takes start|add x --manual --queue-action purge --queue q
+		2|--queue-action: "purge" is invalid; it takes start|add x --manual --queue-action purge --queue q
 		2|takes no options of a task but --queue|add x --manual --queue-action stop --queue q --priority 3
 		2|unknown option --sometimes|add x --sometimes nothing
 		2|--start is for --every|edit acting --cron '0 0 * * *' --zone UTC --start +1h
-		2|what is to change|edit there
+		2|no change is given|edit there
 		4|there is no schedule "nobody"|edit nobody --priority 3
 		4|schedule.task is given, and the schedule acts on a queue|edit acting --priority 3
 		4|there is no schedule "nobody"|show nobody
@@ -451,10 +451,10 @@ story_what_is_wrong_is_said() {
 		4|there is no schedule "nobody"|run nobody
 		4|there is no schedule "nobody"|remove nobody
 		4|there is no schedule "nobody"|runs nobody
-		2|which schedule|show
-		2|one schedule at a time|pause a b
+		2|the schedule.s name is missing|show
+		2|unexpected argument "b"; one schedule at a time|pause a b
 		2|--next: .*from 1 to 1000|show there --next 1001
-		2|"fly" is none of its words|fly
+		2|unknown verb "fly"|fly
 	END
 	# Requests that the command would not send.
 	while IFS='|' read -r words method line; do
@@ -467,8 +467,8 @@ story_what_is_wrong_is_said() {
 		neither a task nor a queue_action|Add|{"schedule":{"name":"x","manual":true}}
 		both a task and a queue_action|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t"},"queue_action":"stop","action_queue":"q"}}
 		schedule.task.type is empty|Add|{"schedule":{"name":"x","manual":true,"task":{"type":""}}}
-		schedule.task.run_at_us makes no sense|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t","run_at":"2030-01-01T00:00:00Z"}}}
-		schedule.task.version makes no sense|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t","key":"k","version":4}}}
+		schedule.task.run_at_us cannot be used|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t","run_at":"2030-01-01T00:00:00Z"}}}
+		schedule.task.version cannot be used|Add|{"schedule":{"name":"x","manual":true,"task":{"type":"t","key":"k","version":4}}}
 		schedule.every_ms is 99|Add|{"schedule":{"name":"x","every_ms":99,"task":{"type":"t"}}}
 		schedule.every_ms is -1|Add|{"schedule":{"name":"x","every_ms":-1,"task":{"type":"t"}}}
 		schedule.missed_most is 0|Add|{"schedule":{"name":"x","manual":true,"missed":"all","task":{"type":"t"}}}
@@ -482,7 +482,7 @@ story_what_is_wrong_is_said() {
 		schedule.manual is false|Edit|{"schedule":{"name":"there"},"fields":["manual"]}
 		more than one of cron|Edit|{"schedule":{"name":"there","manual":true,"cron":"0 0 * * *"},"fields":["manual","cron"]}
 		both a task and a queue_action|Edit|{"schedule":{"name":"there","queue_action":"stop"},"fields":["task.priority","queue_action"]}
-		action_queue is given without the other|Edit|{"schedule":{"name":"there","action_queue":"q"},"fields":["action_queue"]}
+		action_queue need each other|Edit|{"schedule":{"name":"there","action_queue":"q"},"fields":["action_queue"]}
 		schedule.task.type is empty|Edit|{"schedule":{"name":"there"},"fields":["task.type"]}
 		schedule.task.timeout_ms is|Edit|{"schedule":{"name":"there","task":{"timeout_ms":999999999999}},"fields":["task.timeout_ms"]}
 		start_us is for schedules with every_ms|Edit|{"schedule":{"name":"acting","manual":true,"start":"2030-01-01T00:00:00Z"},"fields":["manual","start_us"]}
@@ -514,7 +514,7 @@ story_all_words_have_help() {
 
 story_the_example_in_c_as_it_is_documented() {
 	start remarks "$REEVE_BIN/example-remarks-worker" "$REEVE_MANAGER"
-	wait_until 10 '[ -n "$(reeve workers --json)" ]'
+	wait_until 10 '[ -n "$(reeve worker list --json)" ]'
 	awk '/^    \$ example-schedule/ { on = 1; next } /^$/ { on = 0 } on { print substr($0, 5) }' "$TOP/docs/client.md" >"$DIR/documented"
 	eval "set -- $(sed -n 's/^    \$ example-schedule [^ ]* //p' "$TOP/docs/client.md")"
 	"$REEVE_BIN/example-schedule" "$REEVE_MANAGER" "$@" >"$DIR/printed"

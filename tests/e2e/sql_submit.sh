@@ -76,7 +76,7 @@ figure() { # TEXT: what was measured; kept where REEVE_TEST_FIGURES says
 }
 
 wait_admitted() {
-	wait_until 20 "[ \"\$(sql 'select count(*) from arrivals')\" = 0 ]"
+	wait_until 20 "[ \"\$(sql 'select count(*) from inbox')\" = 0 ]"
 }
 
 story_a_task_is_there_when_its_transaction_commits_or_not_at_all() {
@@ -118,9 +118,9 @@ story_an_application_needs_two_rights_and_has_no_more() {
 	sql 'grant execute on function reeve.submit to app'
 	app "select reeve.submit('echo')" >/dev/null
 	# The application has no rights for anything else.
-	for call in 'select * from reeve.tasks' 'delete from reeve.arrivals' 'select * from reeve.arrivals_admit(0, 10)' \
+	for call in 'select * from reeve.tasks' 'delete from reeve.inbox' 'select * from reeve.inbox_ingest(0, 10)' \
 		"select reeve.queue_set(gen_random_uuid(), 'q', '{}', 'x')" "select reeve.submit_task('{\"type\": \"x\"}')" \
-		"select reeve.route_of('q', 't')" 'create table reeve.x ()' "select reeve.details_most()"; do
+		"select reeve.route_of('q', 't')" 'create table reeve.x ()' "select reeve.max_details()"; do
 		PGOPTIONS='-c search_path=reeve' expect_fail 1 app "$call"
 		expect_match 42501 "$OUTPUT" "$call"
 	done
@@ -230,7 +230,7 @@ story_what_is_wrong_is_refused_and_nothing_is_lost() {
 	refused 22023 'run_at is -infinity' "'t', run_at => '-infinity'"
 	refused 22023 'run_at is 1969' "'t', run_at => '1969-12-31 00:00Z'"
 	refused 22023 'run_at is 10000' "'t', run_at => '10000-01-02 00:00Z'"
-	refused 22023 'key_ttl is given without a key' "'t', key_ttl => '1 h'"
+	refused 22023 'key_ttl needs a key' "'t', key_ttl => '1 h'"
 	refused 22023 'key_ttl is 00:00:00' "'t', key => 'k', key_ttl => '0'"
 	refused 22023 'max_attempts is 0; it must be from 1 to 10000' "'t', max_attempts => 0"
 	refused 22023 'max_attempts is 10001' "'t', max_attempts => 10001"
@@ -243,15 +243,15 @@ story_what_is_wrong_is_refused_and_nothing_is_lost() {
 	refused 22023 'backoff is "poly:1s:11": the exponent' "'t', backoff => 'poly:1s:11'"
 	refused 22023 'backoff is "fixed:366d"' "'t', backoff => 'fixed:366d'"
 	refused 22023 'jitter is 101' "'t', backoff => 'fixed:1s', jitter => 101"
-	refused 22023 'jitter is given without' "'t', jitter => 10"
+	refused 22023 'jitter needs backoff' "'t', jitter => 10"
 	refused 22023 'there is no batch 999' "'t', batch_id => 999"
 	refused 22023 "batch $batch is of queue \"q\", the task of \"other\"" "'t', queue => 'other', batch_id => $batch"
 	refused 55000 "batch $closed was closed at" "'t', batch_id => $closed"
 	refused 22023 'there is no pipeline "no"' "pipeline => 'no'"
-	refused 22023 'type is given with a pipeline' "'t', pipeline => 'no'"
+	refused 22023 'type cannot be combined with pipeline' "'t', pipeline => 'no'"
 	refused 42883 'function reeve.submit' "'t', verson => 3"
 	expect_eq "$before" "$(counts)"
-	expect_eq 0 "$(sql 'select count(*) from arrivals')"
+	expect_eq 0 "$(sql 'select count(*) from inbox')"
 	# Values of the maximum length arrive. After a refused submit, an application that handles the error can continue
 	# its transaction.
 	app "select reeve.submit('t', repeat('x', 10000), key => repeat('k', 255))" >/dev/null
@@ -331,7 +331,7 @@ story_a_new_type_in_an_open_transaction_keeps_nobody_waiting() {
 	wait_ended 20 "$first"
 	expect_eq 'by sql' "$(field "$first" result)"
 	expect_eq 0 "$(sql 'select count(*) from task_history where route_id = 0')"
-	expect_eq 0 "$(sql 'select count(*) from arrivals')"
+	expect_eq 0 "$(sql 'select count(*) from inbox')"
 	# A submit that is rolled back leaves no type.
 	say shop "begin; select reeve.submit('never'); rollback" >/dev/null
 	expect_eq 0 "$(sql "select count(*) from routes where type = 'never'")"
@@ -345,14 +345,14 @@ story_many_new_types_are_admitted_one_by_one() {
 	grant_app
 	stop manager
 	expect_eq 2000 "$(app "select count(reeve.submit('type ' || n)) from generate_series(1, 2000) n")"
-	sql 'analyze tasks; analyze arrivals'
-	read=$(sql "select admitted from arrivals_admit(0, 10);
+	sql 'analyze tasks; analyze inbox'
+	read=$(sql "select admitted from inbox_ingest(0, 10);
 		select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'tasks'" | paste -sd ' ')
 	note "admitted, and rows of tasks read: $read"
 	expect_match '^1 [0-9]+$' "$read"
 	expect [ "${read#1 }" -lt 200 ]
 	start_manager
-	wait_until 120 '[ "$(sql "select count(*) from arrivals")" = 0 ]'
+	wait_until 120 '[ "$(sql "select count(*) from inbox")" = 0 ]'
 	expect_eq 2000 "$(sql 'select count(distinct route_id) from tasks where route_id > 0')"
 }
 
@@ -363,7 +363,7 @@ story_a_task_that_is_not_admitted_yet_can_be_shown_changed_and_ended() {
 	start_worker
 	grant_app
 	open_session lock
-	sql 'grant select, update on reeve.arrivals to app'
+	sql 'grant select, update on reeve.inbox to app'
 	batch=$(reeve batch open b)
 	stop manager
 	b=$(app "select reeve.submit('echo', 'b', queue => 'w')")
@@ -372,7 +372,7 @@ story_a_task_that_is_not_admitted_yet_can_be_shown_changed_and_ended() {
 	# While these rows are locked, no manager can ingest them.
 	e=$(app "select reeve.submit('echo', 'e', batch_id => $batch)")
 	f=$(app "select reeve.submit('echo', 'f', batch_id => $batch)")
-	expect_eq 5 "$(say lock "begin; select task_id from reeve.arrivals for update" | wc -l)"
+	expect_eq 5 "$(say lock "begin; select task_id from reeve.inbox for update" | wc -l)"
 	start_manager
 	start_worker second
 	for id in "$b" "$c" "$d"; do
@@ -678,7 +678,7 @@ story_managers_that_die_while_they_admit_lose_and_double_nothing() {
 	done
 	wait_until 120 "[ \"\$(sql 'select count(*) from task_history')\" = 2800 ]"
 	expect_eq 0 "$(sql "select count(*) from tasks")"
-	expect_eq 0 "$(sql "select count(*) from arrivals")"
+	expect_eq 0 "$(sql "select count(*) from inbox")"
 	expect_eq 2800 "$(sql "select count(*) from task_history where status = 'completed'")"
 	expect_eq 0 "$(sql 'select count(*) from (select from task_history group by task_id having count(*) > 1) d')"
 	expect_eq '1200|0|1200|0' "$(totals "$batch")"

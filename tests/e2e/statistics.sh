@@ -23,7 +23,7 @@ story_results_tell_errors_whether_they_are_tried_again_and_times() {
 	expect_fail 1 reeve wait "$good" "$twice" "$used_up" "$fatal"
 	wait_status 20 "$waits" failed
 	expect_eq '0 null false' "$(told "$killed")" 'one that has not begun'
-	reeve kill "$killed" >/dev/null
+	reeve discard "$killed" >/dev/null
 	expect_eq '0 null true' "$(told "$good")"
 	expect_eq '1 true true' "$(told "$twice")"
 	expect_eq '3 true true' "$(told "$used_up")"
@@ -78,7 +78,7 @@ made_up_past() {
 		from (select n, now() - interval '5 hours' + interval '9 s' * n as at, interval '1 ms' * (n % 977) + interval '7 us' as took
 			from generate_series(1, 2000) n) x;
 		insert into task_attempts (task_id, token, attempt, outcome, status, by_report, last_updated)
-		select -n, at - interval '33 ms', 1, case when n % 10 = 0 then 'taken_back' else 'failed' end, 'failed', true, at
+		select -n, at - interval '33 ms', 1, case when n % 10 = 0 then 'requeued' else 'failed' end, 'failed', true, at
 		from (select n, now() - interval '5 hours' + interval '9 s' * n - interval '1 s' as at from generate_series(5, 2000, 5) n) x"
 }
 
@@ -113,7 +113,7 @@ story_hours_counted_once_are_what_the_rows_say_and_stay_when_these_go() {
 	first=$(date -u -d '-200 minutes' +%Y-%m-%dT%H:%M:%S.123456Z) second=$(date -u -d '-75 minutes' +%Y-%m-%dT%H:%M:07Z)
 	counted "$first" "$second" >"$DIR/raw"
 	expect_eq "$(sql "select (select count(*) from task_history where task_id < 0) +
-		(select count(*) from task_attempts where task_id < 0 and outcome <> 'taken_back')")" \
+		(select count(*) from task_attempts where task_id < 0 and outcome <> 'requeued')")" \
 		"$(reeve stats --by hour --queue past --since '7h ago' --json | jq -s 'map(.count) | add')" 'all of them'
 	recount_from "now() - interval '6 hours'"
 	wait_until 150 "rolled_beyond \"now() - interval '20 minutes'\""
@@ -265,11 +265,11 @@ story_dead_and_long_running_tasks_are_views_and_commands() {
 		expect_match 'claimed .*restarted .*claimed' "$(events "$id")"
 	done
 	reeve cancel "$first" >/dev/null
-	reeve kill "$second" >/dev/null
+	reeve discard "$second" >/dev/null
 	wait_status 60 "$first" cancelled
 	wait_status 60 "$second" dead
 	expect_eq '' "$(sql 'select id from long_running_tasks')"
-	expect_eq "killed||$second" "$(sql "select error_code, recoverable, id from dead_tasks where id = $second")"
+	expect_eq "discarded||$second" "$(sql "select error_code, recoverable, id from dead_tasks where id = $second")"
 }
 
 # A quarter of a million attempts that end within two seconds are still read in pages of about 50 ms.

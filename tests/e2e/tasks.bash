@@ -65,7 +65,7 @@ letter_handlers() {
 
 counts() {
 	local table
-	for table in tasks task_history task_attempts task_events requests keys routes workers assignments orders; do
+	for table in tasks task_history task_attempts task_events requests keys routes workers assignments worker_commands; do
 		echo "$table $(sql "select count(*) from $table")"
 	done
 }

@@ -27,7 +27,7 @@ schedule() { # NAME COLUMN VALUE…: values as SQL has them
 	case $columns in *next_at*) ;; *) columns+=', next_at' values+=', now()' ;; esac
 	case $columns in *start_at*) ;; *) columns+=', start_at' values+=', now()' ;; esac
 	sql "insert into schedules ($columns) values ($values)"
-	sql "select pg_notify('reeve_wake', 'schedules')" >"$DIR/null"
+	sql "select pg_notify('reeve_notify', 'schedules')" >"$DIR/null"
 }
 
 # Prints the outcomes of a schedule's firings, in order: "OUTCOME OUTCOME …".
@@ -80,7 +80,7 @@ story_three_managers_make_each_tick_once() {
 	wait_until 60 '[ "$(tasks_of c)" -ge 30 ]'
 	sql 'update schedules set paused = true, last_updated = clock_timestamp()'
 	expect_each_once 20
-	expect [ "$(cat "$DIR"/log/{one,two,three}.log | grep -c 'schedule "a": the tick of .* submitted task')" = "$(tasks_of a)" ]
+	expect [ "$(cat "$DIR"/log/{one,two,three}.log | grep -c 'schedule "a": the run of .* submitted task')" = "$(tasks_of a)" ]
 }
 
 story_ticks_while_managers_are_killed() {
@@ -115,10 +115,10 @@ story_a_row_that_was_changed_meanwhile_is_not_taken() {
 	sql 'alter table schedule_runs drop constraint schedule_runs_schedule_id_planned_at_key'
 	schedule a every_ms 3600000 overlap "'allow'" spec '$${"type": "nothing", "key": ""}$$'
 	sql "create table found as select s as row from schedules s"
-	expect_eq 1 "$(sql "select count(*) from schedules_tick(10) where task_id is not null")"
-	expect_eq 0 "$(sql 'select count(*) from found, schedule_tick(row, clock_timestamp())')"
+	expect_eq 1 "$(sql "select count(*) from schedules_fire(10) where task_id is not null")"
+	expect_eq 0 "$(sql 'select count(*) from found, schedule_fire(row, clock_timestamp())')"
 	sql 'truncate found; insert into found select s from schedules s; update schedules set paused = true, last_updated = clock_timestamp()'
-	expect_eq 0 "$(sql 'select count(*) from found, schedule_tick(row, clock_timestamp())')"
+	expect_eq 0 "$(sql 'select count(*) from found, schedule_fire(row, clock_timestamp())')"
 	expect_eq 1 "$(tasks_of a)"
 }
 
@@ -126,11 +126,11 @@ story_a_row_that_was_changed_meanwhile_is_not_taken() {
 story_a_planned_time_is_there_once() {
 	tables_only
 	schedule a cron "'0 2 * * *'" next_at "'2026-01-14T02:00Z'" overlap "'allow'" spec '$${"type": "nothing", "key": ""}$$'
-	sql 'select count(*) from schedules_tick(10)' >"$DIR/null"
+	sql 'select count(*) from schedules_fire(10)' >"$DIR/null"
 	expect_eq 'missed submitted' "$(outcomes a)"
 	n=$(tasks_of a)
 	sql "update schedules set next_at = last_at, last_updated = clock_timestamp()"
-	sql 'select count(*) from schedules_tick(10)' >"$DIR/null"
+	sql 'select count(*) from schedules_fire(10)' >"$DIR/null"
 	expect_eq 'missed submitted' "$(outcomes a)"
 	expect_eq "$n" "$(tasks_of a)"
 	expect_eq t "$(sql 'select next_at > clock_timestamp() from schedules')"
@@ -203,7 +203,7 @@ story_what_is_only_late_at_short_intervals() {
 		local until turn
 		until=$(sql "select next_at + interval '$1' from schedules where name = '$name'")
 		for turn in $(seq 8); do
-			sql "select t.outcome from (select * from schedules where name = '$name') s, schedule_tick(s, '$until') t
+			sql "select t.outcome from (select * from schedules where name = '$name') s, schedule_fire(s, '$until') t
 				where s.next_at <= '$until' order by t.planned"
 		done | paste -sd ' '
 	}
@@ -239,12 +239,12 @@ story_who_has_a_lot_to_make_up_for_keeps_nobody_waiting() {
 	tables_only
 	schedule late cron "'* * * * *'" missed "'all'" missed_most 100 overlap "'allow'" next_at "now() - interval '1 day'"
 	schedule other next_at "now() - interval '1s'" start_at "now() - interval '1s'" every_ms 3600000
-	sql 'select count(*) from schedules_tick(1)' >"$DIR/null"
-	sql 'select count(*) from schedules_tick(1)' >"$DIR/null"
+	sql 'select count(*) from schedules_fire(1)' >"$DIR/null"
+	sql 'select count(*) from schedules_fire(1)' >"$DIR/null"
 	expect_eq 1 "$(sql "select count(*) from schedule_runs r join schedules s on s.id = r.schedule_id where s.name = 'other'")"
 	# All of its missed times are caught up.
 	for _ in {1..7}; do
-		sql 'select count(*) from schedules_tick(1)' >"$DIR/null"
+		sql 'select count(*) from schedules_fire(1)' >"$DIR/null"
 	done
 	expect [ "$(sql "select count(*) from schedule_runs r join schedules s on s.id = r.schedule_id
 		where s.name = 'late' and outcome = 'submitted'")" -ge 100 ]
@@ -259,7 +259,7 @@ story_many_short_intervals_do_not_keep_a_longer_one_waiting() {
 		select 'short' || n, 100, 'allow', '{\"type\": \"nothing\"}', now() - interval '2 s', now() - interval '2 s' from generate_series(1, 300) n"
 	schedule longer every_ms 1000 overlap "'allow'" start_at "now() - interval '2 s'" next_at "now() - interval '2 s'"
 	for look in $(seq 200); do
-		sql 'select count(*) from schedules_tick(50)' >"$DIR/null"
+		sql 'select count(*) from schedules_fire(50)' >"$DIR/null"
 		[[ $(outcomes longer) != *submitted* ]] || break
 	done
 	others=$(sql "select count(*) from schedule_runs where outcome = 'submitted'")
@@ -281,7 +281,7 @@ story_overlap() {
 	wait_until 60 '[[ $(outcomes allow) = "submitted submitted submitted"* ]]'
 	expect_eq submitted "$(outcomes queue)"
 	first=$(sql "select task_id from schedule_runs r join schedules s on s.id = schedule_id where name = 'queue'")
-	expect_match "^task [0-9]+ of an earlier tick had not ended" "$(notes skip | sed -n 2p)"
+	expect_match "^task [0-9]+ of an earlier run had not ended" "$(notes skip | sed -n 2p)"
 	release
 	wait_until 60 "[ \"\$(tasks_of queue)\" -gt 2 ] && [ \"\$(tasks_of skip)\" -gt 2 ]"
 	sql 'update schedules set paused = true, last_updated = clock_timestamp()'
@@ -300,9 +300,9 @@ story_overlap_looks_soon_after_young_tasks() {
 	tables_only
 	schedule behind every_ms 500 overlap "'queue'" start_at "now() - interval '1 hour'" next_at "now() - interval '10 minutes'" \
 		last_task_id "(select id from submit_task('{\"type\": \"nothing\"}'))"
-	expect_eq t "$(sql "select t.planned < clock_timestamp() + interval '100 ms' from schedules_tick(5) t where schedule = ''")"
+	expect_eq t "$(sql "select t.planned < clock_timestamp() + interval '100 ms' from schedules_fire(5) t where schedule = ''")"
 	sql "update tasks set created = created - interval '1 hour'"
-	expect_eq t "$(sql "select t.planned > clock_timestamp() + interval '300 ms' from schedules_tick(5) t where schedule = ''")"
+	expect_eq t "$(sql "select t.planned > clock_timestamp() + interval '300 ms' from schedules_fire(5) t where schedule = ''")"
 }
 
 # The next scheduled time is the last one plus the interval, however long a task takes. The next firing is scheduled
@@ -350,7 +350,7 @@ story_a_schedule_acts_on_queues() {
 	schedule nowhere queue_action "'stop'" action_queue "'nowhere'" cron "'0 2 * * *'"
 	wait_outcomes nowhere refused
 	expect_match 'there is no queue "nowhere"' "$(notes nowhere)"
-	expect_eq 'schedule stop' "$(sql "select actor from queue_events where event = 'queue_stop_ordered' order by id limit 1")"
+	expect_eq 'schedule stop' "$(sql "select actor from queue_events where event = 'queue_stop_requested' order by id limit 1")"
 }
 
 story_every_option_of_a_submit() {
@@ -419,9 +419,9 @@ story_a_tick_that_cannot_be_made() {
 	wait_until 60 "[[ \$(outcomes closed) = *refused*refused* ]]"
 	wait_until 60 "[[ \$(outcomes odd) = *refused*refused* ]]"
 	expect_eq '' "$(outcomes locked)$(outcomes gone)"
-	wait_until 60 "grep -q 'schedule \"locked\": the tick of .* waits: canceling statement due to lock timeout' \"$DIR/log/manager.log\""
-	expect_eq 1 "$(grep -c 'schedule "locked": the tick of' "$DIR/log/manager.log")" # said once
-	wait_until 60 "grep -q 'schedule \"gone\": the tick of .* waits: time zone \"Atlantis/Capital\" not recognized' \"$DIR/log/manager.log\""
+	wait_until 60 "grep -q 'schedule \"locked\": the run of .* waits: canceling statement due to lock timeout' \"$DIR/log/manager.log\""
+	expect_eq 1 "$(grep -c 'schedule "locked": the run of' "$DIR/log/manager.log")" # said once
+	wait_until 60 "grep -q 'schedule \"gone\": the run of .* waits: time zone \"Atlantis/Capital\" not recognized' \"$DIR/log/manager.log\""
 	sql "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(600)%' and pid <> pg_backend_pid()" >"$DIR/null"
 	ended holder
 	wait_outcomes locked submitted
@@ -438,7 +438,7 @@ story_a_lock_keeps_a_schedule_away_only_while_it_is_there() {
 	wait_until 60 '[ "$(tasks_of a)" -ge 2 ]'
 	start holder env PGOPTIONS='-c search_path=reeve' "$REEVE_TEST_PG_BIN/psql" -XAtq -h "$PGDIR" -U postgres -d reeve \
 		-c "begin; lock table task_history in access exclusive mode; select pg_sleep(600)"
-	wait_until 60 "grep -q 'schedule \"a\": the tick of .* waits: canceling statement due to lock timeout' \"$DIR/log/manager.log\""
+	wait_until 60 "grep -q 'schedule \"a\": the run of .* waits: canceling statement due to lock timeout' \"$DIR/log/manager.log\""
 	expect_eq t "$(sql "select retry_at < clock_timestamp() + interval '10 s' from schedules")"
 	sql "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(600)%' and pid <> pg_backend_pid()" >"$DIR/null"
 	ended holder
@@ -480,7 +480,7 @@ story_soon_after_a_change_also_by_those_who_tell_nobody() {
 		round(extract(epoch from percentile_cont(0.5) within group (order by at - planned_at)) * 1000),
 		round(extract(epoch from max(at - planned_at)) * 1000)) from schedule_runs r join schedules s on s.id = schedule_id where name = 'measured'")"
 	expect_eq t "$(sql 'select bool_and(at >= planned_at) from schedule_runs')"
-	expect [ "$(reeve stats --json | jq '.schedule_ticks // (.counters[] | select(.name == "schedule_ticks").value)')" -ge 30 ]
+	expect [ "$(reeve stats --json | jq '.schedule_firings // (.counters[] | select(.name == "schedule_firings").value)')" -ge 30 ]
 }
 
 story_old_runs_are_forgotten_but_the_last_ten() {

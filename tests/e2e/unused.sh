@@ -68,7 +68,7 @@ story_a_route_without_tasks_retires_and_comes_back() {
 	start_manager manager --max-routes 2
 	wait_until 20 'unknown once'
 	expect_eq once "$(sql 'select queue from routes where retired is not null')"
-	expect_eq waits "$(reeve queues --json | jq -r .queue | sort -u)"
+	expect_eq waits "$(reeve queue list --json | jq -r .queue | sort -u)"
 	expect_eq "$(sql "select id from routes where queue = 'waits'")" "$(sql 'select route_id from live_counts')"
 	expect reeve list --queue waits >/dev/null
 	# A retired route makes room for another one.

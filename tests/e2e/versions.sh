@@ -79,7 +79,7 @@ story_bad_versions_are_refused_and_change_nothing() {
 	expect_fail 4 reeve submit --bulk "$DIR/lines" echo
 	expect_match 'version is negative' "$OUTPUT"
 	# TaskSpecs with a version, as a caller in another language may send them.
-	expect_match '^3 tasks\[0\].version is given without a key' \
+	expect_match '^3 tasks\[0\].version needs a key' \
 		"$(printf '\x0a\x05\x12\x01t\x68\x01' | "$REEVE_BIN/raw-call" "$REEVE_MANAGER" /reeve.v1.TaskService/Submit)"
 	expect_match '^3 tasks\[0\].version is -1' \
 		"$(printf '\x0a\x11\x12\x01t\x3a\x01k\x68\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01' |

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/tasks.bash"
 
 start_postgres
-start_manager manager --lease 1s --heartbeat 300ms --expiry-buffer 2s
+start_manager manager --lease 1s --heartbeat 300ms --expiry-grace 2s
 
 example() { # NAME: its worker and its tables, in a database of its own, or in Reeve's
 	local name=$1 database=${2:-$1}

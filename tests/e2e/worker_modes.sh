@@ -17,18 +17,18 @@ mode_worker() { # NAME OPTION…: runs to its end; its exit code is $STATUS
 set_queue() { # NAME 'COLUMN = VALUE, …'
 	sql "insert into queues (name) values ('$1') on conflict do nothing;
 		update queues set $2, updated = clock_timestamp() where name = '$1';
-		select pg_notify('reeve_wake', 'queues')" >/dev/null
+		select pg_notify('reeve_notify', 'queues')" >/dev/null
 	sleep 1.5 # whoever missed the notice has looked by then
 }
 
 expect_left() { # NAME
-	expect_eq '' "$(reeve workers --json | jq -r "select(.name == \"$1\" and .state == \"alive\").name")" 'still a worker'
+	expect_eq '' "$(reeve worker list --json | jq -r "select(.name == \"$1\" and .state == \"alive\").name")" 'still a worker'
 	expect_eq 1 "$(sql "select count(*) from worker_events where worker_id = $(worker_incarnation "$1") and event = 'left'")" \
 		'times it left'
 }
 
 worker_is() { # NAME FIELD: of the living one of that name
-	reeve workers --json | jq -r "select(.name == \"$1\" and .state == \"alive\").$2"
+	reeve worker list --json | jq -r "select(.name == \"$1\" and .state == \"alive\").$2"
 }
 
 story_once_does_one_task_and_tells_by_its_exit_code() {
@@ -166,14 +166,14 @@ story_a_worker_waits_before_its_first_task() {
 story_one_is_paused_and_resumed_from_afar() {
 	start_worker worker --queue paused
 	reeve worker pause worker >/dev/null
-	wait_until 20 '[ "$(worker_is worker doing)" = paused ]'
+	wait_until 20 '[ "$(worker_is worker mode)" = paused ]'
 	id=$(reeve submit sh 'echo 1' --queue paused)
 	sleep 2 # many heartbeats, each with the order
 	expect_eq queued "$(field "$id" status)"
 	expect_eq 1 "$(grep -c 'paused by the manager' "$DIR/log/worker.log")" 'times it was told'
 	reeve worker resume worker >/dev/null
 	reeve wait "$id" >/dev/null
-	wait_until 20 '[ "$(worker_is worker doing)" = running ]'
+	wait_until 20 '[ "$(worker_is worker mode)" = running ]'
 	wait_until 20 '[ "$(worker_is worker succeeded)" = 1 ]'
 	reeve wait "$(reeve submit sh 'exit 1' --queue paused --max-attempts 1)" >/dev/null 2>&1 || true
 	wait_until 20 '[ "$(worker_is worker failed)" = 1 ]'
@@ -197,7 +197,7 @@ story_one_is_drained_from_afar() {
 	id=$(reeve submit sh "$HOLD" --queue drained)
 	wait_began "$id"
 	reeve worker drain worker >/dev/null
-	wait_until 20 '[ "$(worker_is worker doing)" = draining ]'
+	wait_until 20 '[ "$(worker_is worker mode)" = draining ]'
 	later=$(reeve submit sh 'echo later' --queue drained)
 	sleep 1
 	alive worker || fail 'it has not waited for what runs'
@@ -226,11 +226,11 @@ story_slots_are_more_and_fewer_while_it_runs() {
 	for i in 1 2 3 4 5 6; do reeve submit sh "$HOLD" --queue scaled --max-attempts 1; done >"$DIR/ids"
 	executing='sql "select count(*) from tasks where queue = '\''scaled'\'' and status = '\''executing'\''"'
 	wait_until 20 "[ \"\$($executing)\" = 1 ]"
-	reeve scale worker 4 >/dev/null
+	reeve worker scale worker 4 >/dev/null
 	wait_until 20 "[ \"\$($executing)\" = 4 ]"
 	wait_until 20 '[ "$(worker_is worker concurrency)" = 4 ]'
 	# Fewer slots: running tasks continue.
-	reeve scale worker 2 >/dev/null
+	reeve worker scale worker 2 >/dev/null
 	wait_until 20 '[ "$(worker_is worker concurrency)" = 2 ]'
 	expect_eq 4 "$(eval "$executing")"
 	release

@@ -24,7 +24,7 @@ story_managers_listen_at_every_kind_of_address() {
 	done
 	expect_eq "$(tr , '\n' <<<"$listen")" "$(sed -n 's/.*listening on //p' "$DIR/log/manager.log")"
 	expect_eq 600 "$(stat -c %a "$DIR/socket")"
-	expect_eq "${#urls[@]}" "$(reeve workers --json | jq -s 'map(select(.state == "alive")) | length')"
+	expect_eq "${#urls[@]}" "$(reeve worker list --json | jq -s 'map(select(.state == "alive")) | length')"
 	# A second manager gets the error that the address is in use. The socket that a killed manager has left does not
 	# matter.
 	expect_fail 1 timeout 30 "$REEVE_BIN/reeve-manager" --database "$CONNINFO" --listen "ipc://$DIR/socket"
@@ -48,7 +48,7 @@ story_a_second_worker_of_a_name_waits_for_the_first_to_go() {
 	wait_until 20 'grep -q "lives already" "$DIR/log/other.log"'
 	id=$(reeve submit sh 'printf "%s" "$REEVE_ATTEMPT"')
 	reeve wait "$id"
-	expect_eq 1 "$(reeve workers --json | jq -s 'map(select(.state == "alive")) | length')"
+	expect_eq 1 "$(reeve worker list --json | jq -s 'map(select(.state == "alive")) | length')"
 	sleep 1
 	expect_eq 1 "$(grep -c "lives already" "$DIR/log/other.log")"
 	stop "$name"
@@ -127,7 +127,7 @@ story_a_manager_reads_its_log_level_again() {
 
 # The supervisor is killed, perhaps by one of the programs that it started: the programs die with it, their attempts
 # fail, and the worker logs why it ends.
-story_a_spawner_that_is_killed_costs_what_ran_an_attempt() {
+story_a_supervisor_that_is_killed_costs_what_ran_an_attempt() {
 	start_postgres
 	start_manager
 	start_worker worker --concurrency 1 --prefetch 1
@@ -135,15 +135,15 @@ story_a_spawner_that_is_killed_costs_what_ran_an_attempt() {
 	wait_began "$id"
 	waiting=$(reeve submit sh 'echo never')
 	wait_status 10 "$waiting" executing
-	spawner=$(xargs <"/proc/$(pid worker)/task/$(pid worker)/children")
-	expect_eq reeve-spawner "$(cat "/proc/$spawner/comm")"
-	expect_match '^reeve-spawner +--manager ' "$(ps -ww -o args= -p "$spawner")"
-	kill -s KILL "$spawner"
+	supervisor=$(xargs <"/proc/$(pid worker)/task/$(pid worker)/children")
+	expect_eq reeve-superviso "$(cat "/proc/$supervisor/comm")"
+	expect_match '^reeve-supervisor +--manager ' "$(ps -ww -o args= -p "$supervisor")"
+	kill -s KILL "$supervisor"
 	ended worker
 	expect_eq 1 "$STATUS"
-	expect_match 'the spawner process has died' "$(cat "$DIR/log/worker.log")"
+	expect_match 'the supervisor process has died' "$(cat "$DIR/log/worker.log")"
 	wait_until 5 '[ -z "$(birth "$(cat "$DIR/handler")")" ]'
-	expect_eq 'failed 1 spawner' "$(field "$id" status) $(field "$id" attempt) $(field "$id" error_code)"
+	expect_eq 'failed 1 supervisor' "$(field "$id" status) $(field "$id" attempt) $(field "$id" error_code)"
 	expect_eq 'submitted claimed failed' "$(events "$id")"
 	expect_eq 'queued 0' "$(field "$waiting" status) $(field "$waiting" attempt)" # it had not begun
 	release
@@ -153,7 +153,7 @@ story_a_spawner_that_is_killed_costs_what_ran_an_attempt() {
 }
 
 # A task that kills its supervisor is given up like a task that crashes.
-story_a_task_that_kills_its_spawner_again_and_again_ends_dead() {
+story_a_task_that_kills_its_supervisor_again_and_again_ends_dead() {
 	start_postgres
 	start_manager
 	id=$(reeve submit sh 'kill -KILL $PPID; sleep 1000' --max-attempts 3 --retry-base 10ms)
@@ -162,7 +162,7 @@ story_a_task_that_kills_its_spawner_again_and_again_ends_dead() {
 		ended "worker$i"
 		expect_eq 1 "$STATUS" "exit code of worker$i"
 	done
-	expect_eq 'dead 3 spawner' "$(field "$id" status) $(field "$id" attempt) $(field "$id" error_code)"
+	expect_eq 'dead 3 supervisor' "$(field "$id" status) $(field "$id" attempt) $(field "$id" error_code)"
 	expect_eq 'submitted claimed failed claimed failed claimed dead' "$(events "$id")"
 }
 

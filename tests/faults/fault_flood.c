@@ -217,7 +217,7 @@ static void register_all(void)
 		request.host = (char *)"flood";
 		request.pid = (int32_t)getpid();
 		request.concurrency = 1;
-		request.by_hand = is("parked");
+		request.manual = is("parked");
 		atomic_fetch_add(&open_calls, 1);
 		rpc_client_start(clients[i % n_clients], WORKERS, "Register", &request.base, &call, register_done, &places[i]);
 	}

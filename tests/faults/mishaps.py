@@ -14,7 +14,7 @@ from watch import now_us
 WORKER, CLIENT = "/reeve.v1.WorkerService/", "/reeve.v1.TaskService/"
 OWED_IN_A_ROW = 2
 TRIES = 3  # the maximum number of draws of a kind that has had no effect
-ROLES = ("submit", "window", "claim", "lookup", "report", "heartbeat", "edit", "read", "upkeep", "listen", "lease")
+ROLES = ("submit", "window", "claim", "lookup", "report", "heartbeat", "edit", "read", "maintenance", "listen", "lease")
 
 
 def worker_killed(run, rng):
@@ -88,7 +88,7 @@ def worker_poisoned(run, rng):
 	return Mishap("worker poisoned", f"by a task of the kind {kind}", steps, {"f1", "f2"})
 
 
-def guard_killed(run, rng):
+def watchdog_killed(run, rng):
 	worker = rng.choice(sorted(run.stage.workers.values(), key=lambda w: w.name))
 	both = rng.random() < 0.5
 
@@ -102,10 +102,10 @@ def guard_killed(run, rng):
 		while worker.alive:
 			yield 0.05
 		if worker.code != (-signal.SIGKILL if both else 1):
-			run.complain(f"worker {worker.life} ended with {worker.code} after its guard was killed")
+			run.complain(f"worker {worker.life} ended with {worker.code} after its watchdog was killed")
 		worker.start()
 
-	return Mishap("guard killed", f"of {worker.name}{', and that too' if both else ''}", steps, {worker.name})
+	return Mishap("watchdog killed", f"of {worker.name}{', and that too' if both else ''}", steps, {worker.name})
 
 
 def manager_killed(run, rng):
@@ -189,7 +189,7 @@ def postgres_frozen(run, rng):
 def table_locked(run, rng):
 	"""Statements wait and are executed late: for example, a claim after its worker was lost."""
 	table = rng.choice(("tasks", "assignments", "workers", "task_history", "requests", "task_attempts", "schedules", "schedule_runs",
-		"arrivals"))
+		"inbox"))
 	how = rng.choice((f"lock table {table} in access exclusive mode", f"select from {table} for no key update"))
 	seconds = rng.uniform(0.3, 4)
 
@@ -296,7 +296,7 @@ def outcomes_unknown(run, rng):
 	"""Manager two does not learn the result of a statement, or PostgreSQL never receives the statement."""
 	proxy = run.stage.proxies["database-two"]
 	words = rng.sample(("claim", "complete", "end_attempts", "submit", "submit_plain", "heartbeat", "commit", "cancel_mark",
-		"schedules_tick", "schedules_tick", "schedule_control", "schedule_edit", "schedule_run", "arrivals_admit"), RULES)
+		"schedules_fire", "schedules_fire", "schedule_control", "schedule_edit", "schedule_run", "inbox_ingest"), RULES)
 	rules = [(rng.choice(("answer", "answer", "message")), "lose", word, str(rng.randint(1, 3))) for word in words]
 
 	def steps(mishap):
@@ -356,7 +356,7 @@ KINDS = {
 	worker_frozen: 5,
 	worker_drained: 2,
 	worker_poisoned: 1,
-	guard_killed: 1,
+	watchdog_killed: 1,
 	manager_killed: 4,
 	manager_frozen: 3,
 	manager_restarted: 2,

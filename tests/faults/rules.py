@@ -368,17 +368,17 @@ def attempts_are_counted(f):
 				wanted = (1,)
 			elif previous.status == "failed":
 				wanted = (previous.number + 1,)
-			elif previous.outcome in ("lease_ended", "taken_back"):
+			elif previous.outcome in ("lease_ended", "requeued"):
 				wanted = (previous.number, previous.number + 1)
 			else:
 				wanted = (previous.number,)
 			if attempt.number not in wanted:
 				after = f"after {previous}" if previous else "as its first"
 				f.add("I6 attempt-missing", f"{f.title(task)}: {attempt} follows {after}; its number should be {wanted[0]}")
-			free = previous is not None and previous.outcome in ("lease_ended", "taken_back")
+			free = previous is not None and previous.outcome in ("lease_ended", "requeued")
 			free_row = free_row + 1 if free and attempt.number == previous.number else 0
 			if free_row > 2:
-				f.add("I5 endless", f"{f.title(task)}: {attempt} is the third in a row that follows one taken back or ended "
+				f.add("I5 endless", f"{f.title(task)}: {attempt} is the third in a row that follows one requeued or ended "
 					"with its lease at no cost")
 			if attempt.number > attempt.row.get("max_attempts", attempt.number):
 				f.add("I5 endless", f"{f.title(task)}: {attempt} of at most {attempt.row['max_attempts']}")

@@ -412,8 +412,8 @@ class Stage:
 			"UBSAN_OPTIONS": f"print_stacktrace=1:{log_path}",
 			"TSAN_OPTIONS": f"exitcode=97:{log_path}",
 		}
-		self.manager_options = ["--lease", f"{lease_ms}ms", "--heartbeat", f"{self.heartbeat_ms}ms", "--expiry-buffer",
-			f"{2 * lease_ms}ms", "--park", "500ms", "--max-calls", str(MAX_CALLS), "--max-connections", str(MAX_CONNECTIONS)]
+		self.manager_options = ["--lease", f"{lease_ms}ms", "--heartbeat", f"{self.heartbeat_ms}ms", "--expiry-grace",
+			f"{2 * lease_ms}ms", "--fetch-wait", "500ms", "--max-calls", str(MAX_CALLS), "--max-connections", str(MAX_CONNECTIONS)]
 		self.postgres = Postgres(self)
 		self.managers, self.workers, self.proxies, self.submitters = {}, {}, {}, {}
 		self.helpers = []  # run only during a fault

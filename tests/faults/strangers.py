@@ -289,11 +289,11 @@ def notify_noise(run, rng):
 		draw = random.Random(seed)
 		for _ in range(count):
 			verb = draw.choice(("stop", "drain", "pause", "concurrency", "cancel", "none"))
-			yield "notify reeve_wake, '{}';".format(draw.choice((
-				f"order 0 {draw.randint(1, newest + 1)} {verb} {draw.choice((0, 1, 3))}",
-				f"order 999 {draw.randint(1, newest + 1)} {verb} 0",
+			yield "notify reeve_notify, '{}';".format(draw.choice((
+				f"command 0 {draw.randint(1, newest + 1)} {verb} {draw.choice((0, 1, 3))}",
+				f"command 999 {draw.randint(1, newest + 1)} {verb} 0",
 				"0 0 0 0", f"0 {draw.randint(0, 50)} {draw.randint(-5, 50)} {draw.randint(0, 1 << 50)}",
-				f"{draw.randint(0, 99)} {draw.randint(0, 50)} 10 0 1", "queues", "schedules", "arrivals", "routes", "",
+				f"{draw.randint(0, 99)} {draw.randint(0, 50)} 10 0 1", "queues", "schedules", "inbox", "routes", "",
 				f"{draw.getrandbits(256):x}", "x" * draw.randint(1, 7000))))
 			yield "select pg_sleep(0.01);"
 

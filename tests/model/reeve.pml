@@ -134,7 +134,7 @@ short op[OPS];
 #define CLAIM 1          /* incarnation, Fetch id, task. At its begin the incarnation was not lost, the task waited */
 #define WORKER_LOSE 2    /* incarnation, hb_seq seen */
 #define END_LOST 3       /* end_attempts after lost_find: attempt, 0, task */
-#define END_TAKEN_BACK 4 /* … take_back_find … */
+#define END_REQUEUED 4 /* … requeue_find … */
 #define END_EXPIRED 5    /* … expired_find … */
 #define LOSE_AND_END 6   /* incarnation, hb_seq seen, attempt: one statement instead of two */
 #define OP(kind, x, y, z) ((kind) * 1000 + (x) * 100 + (y) * 10 + (z))
@@ -244,7 +244,7 @@ bit swept[WORKERS + 1];
 
 #ifdef LIVE
 bit calm;            /* no more faults from now on */
-bit news[WORKERS + 1]; /* a heartbeat has raised hb_seq, and take_back_find has not run since */
+bit news[WORKERS + 1]; /* a heartbeat has raised hb_seq, and requeue_find has not run since */
 #define CALM calm
 #define NEWS(i) news[i]
 #else
@@ -261,7 +261,7 @@ bit news[WORKERS + 1]; /* a heartbeat has raised hb_seq, and take_back_find has 
 #define PROMISE(condition, name) assert((condition) || name)
 SCRATCH byte no_two_holders, no_handler_starts_without_the_lock, no_lock_is_taken_from_a_running_handler;
 SCRATCH byte stale_finish_changes_nothing, stale_statement_changes_nothing;
-SCRATCH byte take_back_never_hits_what_is_held, take_back_never_hits_what_will_be_accepted;
+SCRATCH byte requeue_never_hits_what_is_held, requeue_never_hits_what_will_be_accepted;
 SCRATCH byte nobody_is_told_lost_who_is_not, task_whose_worker_is_gone_can_leave_executing;
 
 /* Variables for use within a step; 0 between steps. They are hidden, which means not part of the state. A breadth-first
@@ -511,16 +511,16 @@ inline end_attempts(a, t, kind)
 		w_a = status[t];
 		if
 		:: kind == END_LOST -> printf("end_attempts: %d, lost\n", w_a)
-		:: kind == END_TAKEN_BACK -> printf("end_attempts: %d, taken_back\n", w_a)
+		:: kind == END_REQUEUED -> printf("end_attempts: %d, requeued\n", w_a)
 		:: else -> printf("end_attempts: %d, expired\n", w_a)
 		fi;
 		PROMISE(w_a == a, stale_statement_changes_nothing);
 		PROMISE(place[w_a] != PLACE_RUNNING, no_lock_is_taken_from_a_running_handler);
 		if
-		:: kind == END_TAKEN_BACK ->
-			PROMISE(!HELD(w_a), take_back_never_hits_what_is_held);
+		:: kind == END_REQUEUED ->
+			PROMISE(!HELD(w_a), requeue_never_hits_what_is_held);
 			PROMISE(!(phase[att_worker[w_a]] == PHASE_SERVING && (waiting[att_worker[w_a]] & BIT(att_fetch[w_a]))),
-			    take_back_never_hits_what_will_be_accepted)
+			    requeue_never_hits_what_will_be_accepted)
 		:: else
 		fi;
 		give_back(w_a)
@@ -540,11 +540,11 @@ inline worker_lose(i, seen)
 	fi
 }
 
-/* The conditions of the reading statements. take_back_find uses the contents of the heartbeat that last raised hb_seq:
+/* The conditions of the reading statements. requeue_find uses the contents of the heartbeat that last raised hb_seq:
  * a later heartbeat permits every requeue that an earlier one permits. */
 #define WORKERS_WATCH(i) (phase[i] != PHASE_NONE && !lost[i] && over[i] > GOT(i))
 #define LOST_FIND(a) (att_worker[a] != 0 && status[att_task[a]] == a && lost[att_worker[a]] && !SWEPT(att_worker[a]))
-#define TAKE_BACK_FIND(a) (att_worker[a] != 0 && status[att_task[a]] == a && !lost[att_worker[a]] && \
+#define REQUEUE_FIND(a) (att_worker[a] != 0 && status[att_task[a]] == a && !lost[att_worker[a]] && \
 	HAS_SAID(att_worker[a]) && WAS_SENT(att_worker[a], att_fetch[a]) && \
 	WAS_SETTLED(att_worker[a], att_fetch[a]) && WAS_NOT_HELD(att_worker[a], a))
 
@@ -622,7 +622,7 @@ inline session_lost(i)
 }
 
 /* heartbeat with seq s. All its conditions concern the row that it updates. Copies and older heartbeats match no row.
- * worker_look then distinguishes them from those of a lost worker, and they are answered OK like the first. */
+ * worker_lookup then distinguishes them from those of a lost worker, and they are answered OK like the first. */
 #ifdef WITHOUT_SEQ
 #define HEARTBEAT_COMES(i, s) (sent[i] >= s && RENEWS(i))
 #else
@@ -999,12 +999,12 @@ end:	do
 		swept[att_worker[a]] = 1;
 #endif
 		add_op(OP(END_LOST, a, 0, att_task[a])); DONE }
-	:: d_step { TAKE_BACK_FIND(a) && NEWS(att_worker[a]) && FREE_OP && !ENDING(a) ->
-		printf("take_back_find: attempt %d, by heartbeat %d of incarnation %d\n", a, GOT(att_worker[a]), att_worker[a]);
+	:: d_step { REQUEUE_FIND(a) && NEWS(att_worker[a]) && FREE_OP && !ENDING(a) ->
+		printf("requeue_find: attempt %d, by heartbeat %d of incarnation %d\n", a, GOT(att_worker[a]), att_worker[a]);
 #ifdef LIVE
 		news[att_worker[a]] = 0;
 #endif
-		add_op(OP(END_TAKEN_BACK, a, 0, att_task[a])); DONE }
+		add_op(OP(END_REQUEUED, a, 0, att_task[a])); DONE }
 #ifdef WITHOUT_TWO_COMMITS
 	:: d_step { att_worker[a] != 0 && status[att_task[a]] == a && WORKERS_WATCH(att_worker[a]) && FREE_OP ->
 		printf("workers_watch: incarnation %d has stood still at %d for a lease; lost_find, too: attempt %d\n",

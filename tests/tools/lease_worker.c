@@ -1,7 +1,7 @@
 /*
  * A worker whose C functions take long, for tests of what happens to them when its lease ends.
  *
- *	lease-worker --manager URL[,URL] [--name NAME] [--concurrency N] [--no-spawner] --counting FILE
+ *	lease-worker --manager URL[,URL] [--name NAME] [--concurrency N] [--no-supervisor] --counting FILE
  *
  * It runs tasks of two types. `count` counts in FILE (struct counting, counting.h; created if it does not exist) until
  * FILE has `finish` set, or until it is asked to stop and FILE has `heed` set. The details of `extend` are a number:
@@ -54,7 +54,7 @@ int main(int argc, char **argv)
 	    {"counting", required_argument, NULL, 'f'},
 	    {"name", required_argument, NULL, 'n'},
 	    {"concurrency", required_argument, NULL, 'c'},
-	    {"no-spawner", no_argument, NULL, 's'},
+	    {"no-supervisor", no_argument, NULL, 's'},
 	    {0},
 	};
 	struct reeve_worker_options wanted = {.name = "lease", .concurrency = 2};

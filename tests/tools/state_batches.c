@@ -42,7 +42,7 @@ static void expect_unlocked(const char *table, const char *id)
 
 static void retry_waits_for_the_batchs_end(void)
 {
-	begin_case("a retry by hand while the batch is just ending");
+	begin_case("a manual retry while the batch is just ending");
 	const char *batch = explicit_batch("q", "entry");
 	struct task t = in_batch(batch, "entry");
 	cancel_mark(db, &t);

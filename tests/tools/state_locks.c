@@ -33,7 +33,7 @@ static void cancel_waits_for_a_failure(void)
 	expect("tasks that waited", "1", text("%d", cancel_waiting(other, &t)));
 	plainly(other, SQL_COMMIT);
 	expect_state(&t, "cancelled");
-	expect("orders", "0", count("orders", &t));
+	expect("worker commands", "0", count("worker_commands", &t));
 	expect("attempts", "1", count("task_attempts", &t));
 }
 
@@ -63,7 +63,7 @@ static void cancel_comes_too_late(void)
 	expect("tasks that waited", "0", text("%d", cancel_waiting(other, &t)));
 	plainly(other, SQL_COMMIT);
 	expect_state(&t, "completed");
-	expect("orders", "0", count("orders", &t));
+	expect("worker commands", "0", count("worker_commands", &t));
 	expect("events", "0", count("task_events", &t));
 }
 
@@ -94,7 +94,7 @@ static void claim_waits_for_a_claim(void)
 
 static void retry_waits_for_a_failure(void)
 {
-	begin_case("a retry by hand while the task is just failing");
+	begin_case("a manual retry while the task is just failing");
 	struct task t = executing("0");
 	plainly(db, SQL_BEGIN);
 	end_attempt(db, &t, t.token, "failed");

@@ -201,7 +201,7 @@ int complete(PGconn *pg, const struct task *t, const char *token)
 int end_attempt(PGconn *pg, const struct task *t, const char *token, const char *outcome)
 {
 	return rows_of(RUN(pg, SQL_END_ATTEMPTS, text("{%s}", t->id), text("{%s}", token), text("{%s}", outcome),
-	    text("{%s-error}", outcome), text("{%s-code}", outcome), strcmp(outcome, "expired") && strcmp(outcome, "lost") && strcmp(outcome, "taken_back") ? "t" : "f", "30", NULL, NULL,
+	    text("{%s-error}", outcome), text("{%s-code}", outcome), strcmp(outcome, "expired") && strcmp(outcome, "lost") && strcmp(outcome, "requeued") ? "t" : "f", "30", NULL, NULL,
 	    NULL, "{well}", NULL));
 }
 
@@ -219,9 +219,9 @@ bool cancel_mark(PGconn *pg, const struct task *t)
 	return mark(pg, t, NULL);
 }
 
-bool kill_mark(PGconn *pg, const struct task *t)
+bool discard_mark(PGconn *pg, const struct task *t)
 {
-	return mark(pg, t, "killed");
+	return mark(pg, t, "discarded");
 }
 
 bool restart_mark(PGconn *pg, const struct task *t)

@@ -74,7 +74,7 @@ int end_attempt(PGconn *pg, const struct task *t, const char *token, const char 
 /* Returns true if the task is marked now. */
 bool cancel_mark(PGconn *pg, const struct task *t);
 /* The same for an end as dead. */
-bool kill_mark(PGconn *pg, const struct task *t);
+bool discard_mark(PGconn *pg, const struct task *t);
 
 /* Requests a restart; returns true if the task is marked now. */
 bool restart_mark(PGconn *pg, const struct task *t);

@@ -26,7 +26,7 @@ struct event {
 	const char *outcome; /* for end_attempts */
 	bool last;           /* no attempt is left */
 	bool expires;
-	bool killed; /* the task was killed before */
+	bool discarded; /* the task was discarded before */
 	bool newer;  /* a newer version was submitted before */
 	bool again;  /* a restart was requested before */
 	bool marked; /* a cancel was requested before */
@@ -47,9 +47,9 @@ static const struct event events[] = {
     {.name = "end with the lease", .outcome = "lease_ended"},
     {.name = "end with the lease once more", .outcome = "lease_ended", .third = true},
     {.name = "end with the lease for the last time", .outcome = "lease_ended", .third = true, .last = true},
-    {.name = "take back", .outcome = "taken_back", .found = true},
-    {.name = "take back once more", .outcome = "taken_back", .third = true, .found = true},
-    {.name = "take back for the last time", .outcome = "taken_back", .third = true, .last = true, .found = true},
+    {.name = "requeue", .outcome = "requeued", .found = true},
+    {.name = "requeue once more", .outcome = "requeued", .third = true, .found = true},
+    {.name = "requeue for the last time", .outcome = "requeued", .third = true, .last = true, .found = true},
     {.name = "lose the worker", .outcome = "lost", .found = true},
     {.name = "lose the worker for the last time", .outcome = "lost", .last = true, .found = true},
     {.name = "expire", .outcome = "expired", .expires = true, .found = true},
@@ -62,11 +62,11 @@ static const struct event events[] = {
     {.name = "end after a cancel", .outcome = "lease_ended", .marked = true},
     {.name = "end after a cancel", .outcome = "expired", .expires = true, .marked = true, .found = true},
     {.name = "end after a cancel", .outcome = "lost", .marked = true, .found = true},
-    {.name = "end after a cancel", .outcome = "taken_back", .marked = true, .found = true},
-    {.name = "end after a cancel", .outcome = "taken_back", .third = true, .marked = true, .found = true},
-    {.name = "end after a kill", .outcome = "failed", .killed = true},
-    {.name = "end after a kill", .outcome = "cancelled", .killed = true},
-    {.name = "end after a kill", .outcome = "lost", .killed = true, .found = true},
+    {.name = "end after a cancel", .outcome = "requeued", .marked = true, .found = true},
+    {.name = "end after a cancel", .outcome = "requeued", .third = true, .marked = true, .found = true},
+    {.name = "end after a discard", .outcome = "failed", .discarded = true},
+    {.name = "end after a discard", .outcome = "cancelled", .discarded = true},
+    {.name = "end after a discard", .outcome = "lost", .discarded = true, .found = true},
     {.name = "complete after a newer version", .outcome = "completed", .newer = true},
     {.name = "fail after a newer version", .outcome = "failed", .newer = true},
     {.name = "fail after a newer version", .outcome = "failed", .last = true, .newer = true},
@@ -84,7 +84,7 @@ static const struct event events[] = {
     {.name = "complete one stage too many", .outcome = "completed", .stage = "one", .step = 100},
     {.name = "end after a cancel", .outcome = "completed", .stage = "one", .step = 1, .marked = true},
     {.name = "end after a cancel", .outcome = "failed", .stage = "two", .step = 2, .marked = true},
-    {.name = "end after a kill", .outcome = "completed", .stage = "one", .step = 1, .killed = true},
+    {.name = "end after a discard", .outcome = "completed", .stage = "one", .step = 1, .discarded = true},
     {.name = "complete", .again = true},
     {.name = "end after a restart", .outcome = "cancelled", .again = true},
     {.name = "end after a restart", .outcome = "failed", .again = true},
@@ -94,10 +94,10 @@ static const struct event events[] = {
     {.name = "end after a restart", .outcome = "expired", .expires = true, .again = true, .found = true},
     {.name = "end after a restart", .outcome = "lost", .again = true, .found = true},
     {.name = "cancel"},
-    {.name = "kill"},
+    {.name = "discard"},
     {.name = "restart"},
     {.name = "newer version"},
-    {.name = "retry by hand"},
+    {.name = "manual retry"},
     {.name = "update"},
     {0},
 };
@@ -128,8 +128,8 @@ static struct task reach(enum task_state state, const struct event *e, bool long
 			    e->step, t.id);
 		if (e->marked)
 			cancel_mark(db, &t);
-		if (e->killed)
-			kill_mark(db, &t);
+		if (e->discarded)
+			discard_mark(db, &t);
 		if (e->newer)
 			submit_newer(db, &t);
 		if (e->again)
@@ -198,13 +198,13 @@ static const char *happen(struct task *t, const struct event *e, const char *tok
 	if (!strcmp(e->name, "newer version"))
 		return *ask("select 1 from keys where key = '%s'", t->key) && submit_newer(db, t) ? "submit_newer" : NULL;
 	plainly(db, SQL_BEGIN);
-	if (!strcmp(e->name, "cancel") || !strcmp(e->name, "kill")) {
-		bool marked = !strcmp(e->name, "kill") ? kill_mark(db, t) : cancel_mark(db, t);
+	if (!strcmp(e->name, "cancel") || !strcmp(e->name, "discard")) {
+		bool marked = !strcmp(e->name, "discard") ? discard_mark(db, t) : cancel_mark(db, t);
 		if (cancel_waiting(db, t))
 			return in_transaction("cancel_waiting");
 		return in_transaction(marked ? "cancel_mark" : NULL);
 	}
-	if (strcmp(e->name, "retry by hand") != 0)
+	if (strcmp(e->name, "manual retry") != 0)
 		wrong("no such event");
 	if (rows_of(RUN(db, SQL_RETRY_WAITING, text("{%s}", t->id), "tester")))
 		return in_transaction(
@@ -221,7 +221,7 @@ static const char *everything(const struct task *t)
 	           "(select jsonb_agg(x order by token) from task_attempts x where task_id = %1$s),"
 	           "(select jsonb_agg(x order by id) from task_events x where task_id = %1$s),"
 	           "(select jsonb_agg(x order by id) from assignments x where %1$s = any(task_ids)),"
-	           "(select jsonb_agg(x) from orders x where task_id = %1$s),"
+	           "(select jsonb_agg(x) from worker_commands x where task_id = %1$s),"
 	           "(select jsonb_agg(x) from keys x where task_id = %1$s or key = '%2$s'))",
 	    t->id, t->key);
 }
@@ -252,7 +252,7 @@ static void check_ended_attempt(const struct task *t, const struct event *e, con
 		        t->id, before->version));
 		expect("the task", text("%s|%s|t|t|t", first, before->version),
 		    ask("select concat_ws('|', first_started, started, assignment_id is null, expiry is null, "
-		        "case when status = 'failed' and '%s' in ('failed', 'lease_ended', 'taken_back') then run_at - last_updated between "
+		        "case when status = 'failed' and '%s' in ('failed', 'lease_ended', 'requeued') then run_at - last_updated between "
 		        "interval '750ms' * power(2, attempt - 1) and interval '1s' * power(2, attempt - 1) "
 		        "else run_at = last_updated end) from tasks where id = %s",
 		        outcome, t->id));
@@ -262,7 +262,7 @@ static void check_ended_attempt(const struct task *t, const struct event *e, con
 	    text("%s|%s|%s|%s|%s|%s", attempt, before->version, first, before->version, report,
 	        want->to == STATE_COMPLETED ? "well"
 	        : e->step == 100 ? "stage \"two\" would be the 101. that is begun; pipeline \"p\" allows 100"
-	        : e->killed || want->to == STATE_CANCELLED ? "enough"
+	        : e->discarded || want->to == STATE_CANCELLED ? "enough"
 	                                    : text("%s-error", said)),
 	    ask("select concat_ws('|', attempt, token, first_started, started, by_report, "
 	        "case when status = 'completed' then result else coalesce(last_error, '') end) from task_history where "
@@ -308,11 +308,11 @@ static void check_transition(struct task *t, const struct event *e, const struct
 		        "a.worker_id = t.worker_id and t.worker_id = %s and a.task_ids = array[t.id] "
 		        "from tasks t join assignments a on a.id = t.assignment_id where t.id = %s",
 		        worker, t->id));
-	if (!strcmp(e->name, "cancel") || !strcmp(e->name, "kill") || !strcmp(e->name, "restart"))
-		expect("orders", text("%d", stays ? 1 : 0),
-		    ask("select count(*) from orders where task_id = %s and token = '%s' and worker_id = %s", t->id,
+	if (!strcmp(e->name, "cancel") || !strcmp(e->name, "discard") || !strcmp(e->name, "restart"))
+		expect("worker commands", text("%d", stays ? 1 : 0),
+		    ask("select count(*) from worker_commands where task_id = %s and token = '%s' and worker_id = %s", t->id,
 		        t->version, worker));
-	if (!strcmp(e->name, "retry by hand"))
+	if (!strcmp(e->name, "manual retry"))
 		expect("due", "t", ask("select run_at <= clock_timestamp() from tasks where id = %s", t->id));
 	if (!strcmp(e->name, "update"))
 		expect("what was changed", "7 9",
@@ -330,7 +330,7 @@ static void check_transition(struct task *t, const struct event *e, const struct
 		return;
 	}
 	const char *added = after + same + (same > 0 && after[same]);
-	if ((!strcmp(e->name, "cancel") || !strcmp(e->name, "kill")) && ends) { /* the event with the caller comes first */
+	if ((!strcmp(e->name, "cancel") || !strcmp(e->name, "discard")) && ends) { /* the event with the caller comes first */
 		const char *asked = text("%s_requested %s  tester\n", e->name, before->version);
 		expect("who asked for the cancel", asked, text("%.*s", (int)strlen(asked), added));
 		added = strchr(added, '\n') ? strchr(added, '\n') + 1 : "";

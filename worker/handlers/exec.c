@@ -146,7 +146,7 @@ static bool begin(struct run *run)
 	for (int i = 0; environment[i]; i++)
 		free(environment[i]);
 	if (!good && error.code == STATUS(UNAVAILABLE))
-		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "spawner", "%s", error.message);
+		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "supervisor", "%s", error.message);
 	else if (!good)
 		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "exec", "%s", error.message);
 	return good;
@@ -408,14 +408,14 @@ static void judge(struct run *run, const struct launch_end *end)
 	char *said;
 
 	if (end->lost && !end->begun) {
-		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "spawner",
-		    "the worker's spawner process has died");
+		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_RETURNED, "supervisor",
+		    "the worker's supervisor process has died");
 	} else if (end->lost && (stop == STOP_NONE || (stop == STOP_DRAIN && !run->reached))) {
 		/* This program itself may have killed the supervisor, so this costs an attempt: otherwise it would return and
 		 * do it again, forever. The supervisor's death also makes the worker drain; STOP_DRAIN is the reason only if
 		 * its signal reached the program. */
-		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "spawner",
-		    "the worker's spawner process has died, and this with it");
+		attempt_end(run->attempt, REEVE__V1__OUTCOME__OUTCOME_FAILED, "supervisor",
+		    "the worker's supervisor process has died, and this with it");
 	} else if (end->lost) {
 		attempt_end_stopped(run->attempt, stop);
 	} else if (end->lease && !run->too_long && !run->timed_out) {

@@ -202,7 +202,7 @@ static bool read_environment(struct reader *reader, const char *value)
 		size_t length = strcspn(*name, "=*");
 
 		if (!length || (*name)[length] == '=' || ((*name)[length] && (*name)[length + 1]))
-			return fail(reader, reader->line, "environment: %.100s is no name of a variable (PATH, LC_*)", *name);
+			return fail(reader, reader->line, "environment: %.100s is not the name of a variable (PATH, LC_*)", *name);
 	}
 	return true;
 }
@@ -220,11 +220,11 @@ static bool set_value(struct reader *reader, const char *key, const char *value)
 		reader->exec = copy(value);
 	} else if (!strcmp(key, "timeout")) {
 		if (!duration_parse(value, &spec->timeout_ms) || spec->timeout_ms <= 0)
-			return fail(reader, reader->line, "timeout: %.100s is no duration (30s, 5m, 1h30m)", value);
+			return fail(reader, reader->line, "timeout: %.100s is not a duration (30s, 5m, 1h30m)", value);
 	} else if (!strcmp(key, "max-output")) {
 		if (!size_parse(value, &number) || number < 1 || number > OUTPUT_MAX_BYTES)
 			return fail(reader, reader->line,
-			    "max-output: %.100s is no size from 1 byte to 256MiB (64KiB, 4MiB)", value);
+			    "max-output: %.100s is not a size from 1 byte to 256MiB (64KiB, 4MiB)", value);
 		spec->max_output_bytes = (size_t)number;
 	} else if (!strcmp(key, "environment")) {
 		return read_environment(reader, value);

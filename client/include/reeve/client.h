@@ -345,11 +345,11 @@ void reeve_tasks_free(struct reeve_tasks *tasks);
 
 struct reeve_wait {
 	int64_t timeout_ms; /* in total; 0: check once; negative: until all have ended */
-	int64_t poll_ms;    /* maximum duration of one poll, after which `looked` is called; 0 or more than 20 s: 20 s */
+	int64_t poll_ms;    /* maximum duration of one poll, after which `polled` is called; 0 or more than 20 s: 20 s */
 	/* Called once for each task that has ended; the task has its result, no details, and is valid during the call. */
 	void (*ended)(void *arg, const struct reeve_task *task);
 	/* Called after each poll with the number of tasks that have not ended; returns false to stop waiting. */
-	bool (*looked)(void *arg, size_t pending);
+	bool (*polled)(void *arg, size_t pending);
 	void *arg;
 };
 
@@ -383,9 +383,9 @@ struct reeve_changes {
 struct reeve_changes *reeve_cancel(struct reeve_client *client, const int64_t *ids, size_t count, const char *reason,
     struct reeve_failure *failure);
 
-/* Discards tasks: they end dead, with the error code "killed" and the reason as their error (NULL: "killed by
+/* Discards tasks: they end dead, with the error code "discarded" and the reason as their error (NULL: "discarded by
  * request"). Waiting ones end at once, running ones when their workers have stopped them. */
-struct reeve_changes *reeve_kill(struct reeve_client *client, const int64_t *ids, size_t count, const char *reason,
+struct reeve_changes *reeve_discard(struct reeve_client *client, const int64_t *ids, size_t count, const char *reason,
     struct reeve_failure *failure);
 
 /* Runs tasks again now: waiting ones become due, ended ones start over under the same id. */
@@ -420,7 +420,7 @@ void reeve_changes_free(struct reeve_changes *changes);
 
 struct reeve_changes *reeve_cancel_where(struct reeve_client *client, const struct reeve_where *where, bool dry_run,
     const char *reason, struct reeve_failure *failure);
-struct reeve_changes *reeve_kill_where(struct reeve_client *client, const struct reeve_where *where, bool dry_run,
+struct reeve_changes *reeve_discard_where(struct reeve_client *client, const struct reeve_where *where, bool dry_run,
     const char *reason, struct reeve_failure *failure);
 struct reeve_changes *reeve_retry_where(struct reeve_client *client, const struct reeve_where *where, bool dry_run,
     struct reeve_failure *failure);
@@ -503,11 +503,11 @@ struct reeve_worker_info {
 	int64_t registered_us;
 	int64_t heartbeat_us;      /* the last one */
 	const char *version;
-	const char *doing;         /* "running", "paused", "draining", as it reports itself; if gone, "left" or "lost" */
-	int64_t doing_since_us;
+	const char *mode;         /* "running", "paused", "draining", as it reports itself; if gone, "left" or "lost" */
+	int64_t mode_since_us;
 	int64_t succeeded, failed; /* completed attempts, and failed ones */
 	int64_t uptime_ms;         /* since it registered; if it is gone, until its last contact */
-	bool by_hand;              /* a pull client: it sends no heartbeats */
+	bool manual;              /* a pull client: it sends no heartbeats */
 	const void *wire;
 };
 
@@ -728,7 +728,7 @@ struct reeve_check_measure {
 	int64_t longest_ms; /* the longest time, whether over longer_ms or not */
 	size_t n_examples;  /* up to ten: the largest, or the longest, first */
 	struct reeve_check_example *examples;
-	int64_t looked_at;  /* the number that the examples were taken from: all, or of FAILED about 1,000 */
+	int64_t examined;   /* the number that the examples were taken from: all, or of FAILED about 1,000 */
 };
 
 struct reeve_measures {

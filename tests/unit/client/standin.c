@@ -488,8 +488,8 @@ static void serve_workers(void *service, struct rpc_call *call, const ProtobufCM
 	alive.holding = 2;
 	alive.n_queues = 2;
 	alive.queues = queues;
-	alive.heartbeat_us = alive.registered_us = alive.doing_since_us = clock_wall_us();
-	alive.doing = (char *)"draining";
+	alive.heartbeat_us = alive.registered_us = alive.mode_since_us = clock_wall_us();
+	alive.mode = (char *)"draining";
 	alive.succeeded = 12;
 	alive.failed = 3;
 	gone.incarnation = 6;
@@ -554,7 +554,7 @@ static void serve_fetch(void *service, struct rpc_call *call, const ProtobufCMes
 		first++;
 	if (standin->unsure > 0) {
 		standin->unsure--;
-		response.again_in_ms = 50;
+		response.retry_after_ms = 50;
 	} else if (first < standin->n_tasks) {
 		Reeve__V1__Task *task = standin->tasks[first];
 

@@ -98,8 +98,8 @@ Test(json, names_the_field_that_is_wrong)
 	refused("{\"tasks\":[{},{},{\"details\":5}]}", submit, "tasks[2].details must be a text");
 	refused(
 	    "{\"tasks\":[{\"type\":\"a\",\"details\":\"a\\u0000b\"}]}", submit, "tasks[0].details holds a NUL byte");
-	refused("{\"tasks\":[{\"retry\":{\"base\":1}}]}", submit, "tasks[0].retry.base is no field that is known here");
-	refused("{\"tasks\":[{\"run_at_us\":1}]}", submit, "tasks[0].run_at_us is no field that is known here");
+	refused("{\"tasks\":[{\"retry\":{\"base\":1}}]}", submit, "tasks[0].retry.base is not a known field");
+	refused("{\"tasks\":[{\"run_at_us\":1}]}", submit, "tasks[0].run_at_us is not a known field");
 	refused("{\"tasks\":[{\"run_at\":1}]}", submit, "tasks[0].run_at must be a time like \"2026-01-14T08:00:00Z\"");
 	refused("{\"tasks\":[{\"priority\":2147483648}]}", submit, "tasks[0].priority is out of range");
 	refused("{\"tasks\":[{\"max_attempts\":-1}]}", submit, "tasks[0].max_attempts is out of range");

@@ -171,19 +171,19 @@ Test(options, lists_grow_with_each_mention)
 Test(options, says_what_is_wrong)
 {
 	cr_assert(not(parse(NULL, "--priority", "high", NULL)));
-	refused("--priority: \"high\" is no whole number; it takes a whole number from -10 to 10");
+	refused("--priority: \"high\" is not a whole number; it takes a whole number from -10 to 10");
 	cr_assert(not(parse(NULL, "--priority=11", NULL)));
 	refused("--priority: \"11\" is out of range; it takes a whole number from -10 to 10");
 	cr_assert(not(parse(NULL, "-p", "99999999999999999999", NULL)));
-	refused("-p: \"99999999999999999999\" is no whole number; it takes a whole number from -10 to 10");
+	refused("-p: \"99999999999999999999\" is not a whole number; it takes a whole number from -10 to 10");
 	cr_assert(not(parse(NULL, "--priority=", NULL)));
-	refused("--priority: \"\" is no whole number; it takes a whole number from -10 to 10");
+	refused("--priority: \"\" is not a whole number; it takes a whole number from -10 to 10");
 	cr_assert(not(parse(NULL, "--delay", "-5s", NULL)));
 	refused("--delay: \"-5s\" is negative; it takes a duration like 250ms, 5s, 1m30s or 2h");
 	cr_assert(not(parse(NULL, "--limit", "0", NULL)));
 	refused("--limit: \"0\" is out of range; it takes a size like 512, 64KiB or 1MiB from 1 to 1GiB");
 	cr_assert(not(parse(NULL, "--at", "soon", NULL)));
-	cr_assert(ne(ptr, strstr(error.message, "--at: \"soon\" is no time; it takes a time like"), NULL));
+	cr_assert(ne(ptr, strstr(error.message, "--at: \"soon\" is not a time; it takes a time like"), NULL));
 	cr_assert(not(parse(NULL, "--json=maybe", NULL)));
 	refused("--json: \"maybe\" is neither yes nor no; it takes yes or no");
 	cr_assert(not(parse(NULL, "--queue", NULL)));
@@ -217,7 +217,7 @@ Test(options, stronger_sources_win)
 	cr_assert(eq(str, (char *)values.queue, "file"));
 	setenv("TESTER_PRIORITY", "x", 1);
 	cr_assert(not(parse(path, NULL)));
-	refused("TESTER_PRIORITY: \"x\" is no whole number; it takes a whole number from -10 to 10");
+	refused("TESTER_PRIORITY: \"x\" is not a whole number; it takes a whole number from -10 to 10");
 	unlink(path);
 }
 
@@ -229,9 +229,9 @@ Test(options, a_bad_file_names_its_line)
 		const char *message;
 	} cases[] = {
 	    {"[tester]\n\nqueue = a\npriority = x\n",
-	        "4: priority: \"x\" is no whole number; it takes a whole number from -10 to 10"},
-	    {"[tester]\nspeed = 5\n", "2: speed is no setting of this section"},
-	    {"[tester]\ndelay = 5s\n", "2: delay is no setting of this section"},
+	        "4: priority: \"x\" is not a whole number; it takes a whole number from -10 to 10"},
+	    {"[tester]\nspeed = 5\n", "2: speed is not a setting of this section"},
+	    {"[tester]\ndelay = 5s\n", "2: delay is not a setting of this section"},
 	    {"[tester]\nqueue = a\n  priority = 5\n", "3: a setting must not begin with a blank"},
 	    {"[tester]\nqueue\n", "2: neither [section] nor name = value"},
 	};

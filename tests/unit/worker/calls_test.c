@@ -261,8 +261,8 @@ Test(calls, a_result_without_a_verdict_is_reported_again)
 	open_stage(count_runs, 2);
 	id = script_add(&stage.script, "t", "x");
 	lost = script_add(&stage.script, "t", "x");
-	stage.script.tasks[id].verdicts_missing = 2;
-	stage.script.tasks[lost].verdict = VERDICT(LOST);
+	stage.script.tasks[id].acks_missing = 2;
+	stage.script.tasks[lost].status = RESULT_STATUS(LOST);
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, stage.script.n_done == 2));
 	cr_assert(script_wait(&stage.script, stage.script.beat.held == 0 && stage.script.beat.seq > 2));
@@ -277,14 +277,14 @@ Test(calls, a_result_that_is_not_judged_yet_is_reported_again_and_holds_up_no_ot
 
 	open_stage(count_runs, 2);
 	id = script_add(&stage.script, "t", "x");
-	stage.script.tasks[id].verdicts_later = 1000;
+	stage.script.tasks[id].acks_later = 1000;
 	for (int i = 0; i < 40; i++)
 		script_add(&stage.script, "t", "x");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, stage.script.n_done == 40));
 	cr_assert(script_wait(&stage.script, stage.script.beat.held == 1 && stage.script.tasks[id].reports > 1));
 	script_lock(&stage.script);
-	stage.script.tasks[id].verdicts_later = 1;
+	stage.script.tasks[id].acks_later = 1;
 	script_unlock(&stage.script);
 	cr_assert(script_wait(&stage.script, stage.script.n_done == 41));
 	cr_expect_eq(stage_close(&stage), 0);
@@ -298,7 +298,7 @@ Test(calls, results_that_are_not_judged_yet_go_again_together)
 
 	open_stage(count_runs, 20);
 	for (int i = 0; i < LOCKED; i++)
-		stage.script.tasks[script_add(&stage.script, "t", "x")].verdicts_later = 3;
+		stage.script.tasks[script_add(&stage.script, "t", "x")].acks_later = 3;
 	stage_go(&stage);
 	for (int i = 0; i < OTHERS; i++)
 		script_add(&stage.script, "t", "x");

@@ -41,12 +41,12 @@ Test(commands, cancel_stops_what_runs_and_what_waits)
 	waits = script_add(&stage.script, "t", "");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 2));
-	script_command(&stage.script, ORDER(CANCEL), 4711, 0); /* no such task */
-	script_command(&stage.script, ORDER(CANCEL), waits, 0);
+	script_command(&stage.script, COMMAND(CANCEL), 4711, 0); /* no such task */
+	script_command(&stage.script, COMMAND(CANCEL), waits, 0);
 	stage_await(&stage, waits);
 	cr_expect_eq(stage.script.tasks[waits].outcome, OUTCOME(CANCELLED));
 	cr_expect_eq(atomic_load(&running), 1);
-	script_command(&stage.script, ORDER(CANCEL), runs, 0);
+	script_command(&stage.script, COMMAND(CANCEL), runs, 0);
 	stage_await(&stage, runs);
 	cr_expect_eq(stage.script.tasks[runs].outcome, OUTCOME(CANCELLED));
 	cr_expect_str_eq(stage.script.tasks[runs].code, "cancelled");
@@ -62,7 +62,7 @@ Test(commands, what_completes_all_the_same_has_completed)
 	id = script_add(&stage.script, "t", "stubborn");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1));
-	script_command(&stage.script, ORDER(CANCEL), id, 0);
+	script_command(&stage.script, COMMAND(CANCEL), id, 0);
 	beats = stage.script.heartbeats;
 	cr_assert(script_wait(&stage.script, stage.script.heartbeats > beats + 2));
 	atomic_store(&go_on, true);
@@ -80,8 +80,8 @@ Test(commands, abandon_stops_without_a_word)
 	waits = script_add(&stage.script, "t", "");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 2));
-	script_command(&stage.script, ORDER(ABANDON), waits, 0);
-	script_command(&stage.script, ORDER(ABANDON), runs, 0);
+	script_command(&stage.script, COMMAND(ABANDON), waits, 0);
+	script_command(&stage.script, COMMAND(ABANDON), runs, 0);
 	cr_assert(script_wait(&stage.script, stage.script.beat.held == 0));
 	cr_expect_eq(atomic_load(&running), 0);
 	cr_expect_eq(stage.script.tasks[runs].reports + stage.script.tasks[waits].reports, 0);
@@ -103,9 +103,9 @@ Test(commands, abandon_takes_a_result_out_of_the_outbox)
 	cr_assert(script_wait(&stage.script, stage.script.reports == 1));
 	kept = script_add(&stage.script, "t", "");
 	cr_assert(script_wait(&stage.script, stage.script.beat.held == 2 && stage.script.beat.running == 0));
-	script_command(&stage.script, ORDER(ABANDON), kept, 0);
+	script_command(&stage.script, COMMAND(ABANDON), kept, 0);
 	cr_assert(script_wait(&stage.script, stage.script.beat.held == 1));
-	script_command(&stage.script, ORDER(ABANDON), reported, 0); /* the report is in flight: too late */
+	script_command(&stage.script, COMMAND(ABANDON), reported, 0); /* the report is in flight: too late */
 	script_stop(&stage.script);
 	stage.script.hold_reports = false;
 	script_start(&stage.script);
@@ -121,7 +121,7 @@ Test(commands, pause_and_resume)
 	int64_t id;
 
 	open_stage(2, 0);
-	script_command(&stage.script, ORDER(PAUSE), 0, 0);
+	script_command(&stage.script, COMMAND(PAUSE), 0, 0);
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, stage.script.heartbeats >= 3));
 	fetches = stage.script.fetches;
@@ -131,7 +131,7 @@ Test(commands, pause_and_resume)
 	cr_expect_eq(stage.script.tasks[id].state, SCRIPT_QUEUED);
 	atomic_store(&go_on, true);
 	script_lock(&stage.script);
-	stage.script.orders[0].kind = ORDER(RESUME);
+	stage.script.commands[0].kind = COMMAND(RESUME);
 	script_unlock(&stage.script);
 	stage_await(&stage, id);
 	cr_expect_eq(stage_close(&stage), 0);
@@ -144,12 +144,12 @@ Test(commands, concurrency_grows_and_shrinks)
 		script_add(&stage.script, "t", "");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1));
-	script_command(&stage.script, ORDER(CONCURRENCY), 0, 5);
+	script_command(&stage.script, COMMAND(CONCURRENCY), 0, 5);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 5 && stage.script.beat.running == 5));
 	cr_expect_eq(stage.script.open, 5);
 	/* Reduced to two: the running tasks continue; afterwards, only two run at once. */
 	script_lock(&stage.script);
-	stage.script.orders[0].value = 2;
+	stage.script.commands[0].value = 2;
 	script_unlock(&stage.script);
 	usleep(100 * 1000);
 	cr_expect_eq(atomic_load(&running), 5);
@@ -168,7 +168,7 @@ Test(commands, concurrency_grows_and_shrinks)
 	cr_expect_eq(atomic_load(&running), 2);
 	/* Raised again, after surplus slots have ended. */
 	script_lock(&stage.script);
-	stage.script.orders[0].value = 4;
+	stage.script.commands[0].value = 4;
 	script_unlock(&stage.script);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 4));
 	atomic_store(&go_on, true);
@@ -185,7 +185,7 @@ Test(commands, drain_lets_all_finish_and_leaves)
 	waits = script_add(&stage.script, "t", "");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 2));
-	script_command(&stage.script, ORDER(DRAIN), 0, 0);
+	script_command(&stage.script, COMMAND(DRAIN), 0, 0);
 	stage_await(&stage, waits);
 	cr_expect_eq(stage.script.tasks[waits].outcome, OUTCOME(RETURNED));
 	usleep(100 * 1000);
@@ -206,7 +206,7 @@ Test(commands, stop_gives_back_what_runs_and_leaves)
 	waits = script_add(&stage.script, "t", "");
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, atomic_load(&running) == 1 && stage.script.beat.held == 2));
-	script_command(&stage.script, ORDER(STOP), 0, 0); /* with every heartbeat from now on */
+	script_command(&stage.script, COMMAND(STOP), 0, 0); /* with every heartbeat from now on */
 	cr_expect_eq(stage_join(&stage), 0);
 	cr_expect_eq(stage.script.tasks[runs].outcome, OUTCOME(RETURNED));
 	cr_expect_eq(stage.script.tasks[waits].outcome, OUTCOME(RETURNED));
@@ -221,17 +221,17 @@ Test(commands, a_pause_stands_as_long_as_heartbeats_have_it)
 	/* The pause cancels the parked Fetch. */
 	open_stage(2, 0);
 	atomic_store(&go_on, true);
-	stage.script.orders_in_heartbeats_only = true;
+	stage.script.commands_in_heartbeats_only = true;
 	stage_go(&stage);
 	cr_assert(script_wait(&stage.script, stage.script.parked_now == 1));
-	script_command(&stage.script, ORDER(PAUSE), 0, 0);
+	script_command(&stage.script, COMMAND(PAUSE), 0, 0);
 	cr_assert(script_wait(&stage.script, stage.script.beat.state == REEVE__V1__WORKER_STATE__WORKER_STATE_PAUSED &&
 	                                         stage.script.beat.waiting == 0));
 	first = script_add(&stage.script, "t", "");
 	usleep(200 * 1000);
 	cr_expect_eq(stage.script.tasks[first].state, SCRIPT_QUEUED);
 	script_lock(&stage.script);
-	stage.script.n_orders = 0;
+	stage.script.n_commands = 0;
 	script_unlock(&stage.script);
 	stage_await(&stage, first);
 	cr_assert(script_wait(&stage.script, stage.script.beat.state == REEVE__V1__WORKER_STATE__WORKER_STATE_RUNNING &&

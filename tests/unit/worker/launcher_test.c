@@ -186,7 +186,7 @@ Test(launcher, what_ended_by_itself_ended_by_itself)
 	launcher_destroy(launcher);
 }
 
-Test(launcher, can_be_destroyed_though_the_spawner_stands_still)
+Test(launcher, can_be_destroyed_though_the_supervisor_stands_still)
 {
 	char script[] = "true";
 	struct launch launch;
@@ -206,7 +206,7 @@ Test(launcher, can_be_destroyed_though_the_spawner_stands_still)
 	cr_expect_not(dead);
 }
 
-Test(launcher, kills_what_the_spawner_started_though_that_stands_still)
+Test(launcher, kills_what_the_supervisor_started_though_that_stands_still)
 {
 	char script[] = "kill -STOP $PPID; sleep 1000";
 	struct launch launch;

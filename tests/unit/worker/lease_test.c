@@ -279,7 +279,7 @@ Test(watchdog, kills_the_programs_of_a_worker_that_stands_still)
 	script_add(&stage.script, "t", "");
 	process_read(own("leader"));
 	cr_expect_eq(stage.script.registers, 1);
-	script_command(&stage.script, ORDER(CANCEL), 2, 0);
+	script_command(&stage.script, COMMAND(CANCEL), 2, 0);
 	stage_await(&stage, 2);
 	end_program(worker);
 }
@@ -329,7 +329,7 @@ Test(watchdog, one_that_stands_still_is_noticed_while_the_lease_runs)
 	cr_expect(process_gone_by(escaped, clock_monotonic_ms() + 1000));
 	cr_expect_eq(wait_program(worker), 1);
 	stage_await(&stage, 1);
-	cr_expect_str_eq(stage.script.tasks[1].code, "spawner");
+	cr_expect_str_eq(stage.script.tasks[1].code, "supervisor");
 	unlink_all();
 	script_free(&stage.script);
 }
@@ -437,7 +437,7 @@ Test(watchdog, leaves_a_frozen_worker_in_which_nothing_runs)
 /* Without a supervisor the worker is not killed, but the function sees the cancellation the first time it checks. */
 Test(watchdog, a_worker_without_one_is_asked_to_stop_when_it_is_continued)
 {
-	pid_t worker = start_counting("--no-spawner");
+	pid_t worker = start_counting("--no-supervisor");
 	int count;
 
 	atomic_store(&counting->heed, true);

@@ -132,7 +132,7 @@ Test(modes, once_tells_that_its_result_came_too_late)
 
 	open_stage((struct reeve_worker_options){.once = true});
 	id = script_add(&stage.script, "t", "well");
-	stage.script.tasks[id].verdict = VERDICT(LOST);
+	stage.script.tasks[id].status = RESULT_STATUS(LOST);
 	stage_go(&stage);
 	cr_expect_eq(stage_join(&stage), 1);
 	stage_close(&stage);

@@ -47,9 +47,9 @@ struct script_task {
 	int times_seen; /* … and how many remarks heartbeats have had */
 	int64_t run_ms, retry_in_ms;
 	int64_t reported_ms;
-	Reeve__V1__Verdict verdict; /* the result's ack; UNSPECIFIED: ACCEPTED */
-	int verdicts_missing;       /* this many reports of it get no ack first, … */
-	int verdicts_later;         /* … and this many get LATER */
+	Reeve__V1__ResultStatus status; /* the result's ack; UNSPECIFIED: ACCEPTED */
+	int acks_missing;       /* this many reports of it get no ack first, … */
+	int acks_later;         /* … and this many get LATER */
 };
 
 struct script_parked {
@@ -90,9 +90,9 @@ struct script {
 	int wrong_fetches;      /* this many answers name another Fetch */
 	int wrong_incarnations; /* … or another incarnation */
 	bool lost;              /* the next heartbeat is answered lost, once */
-	Reeve__V1__Order orders[SCRIPT_COMMANDS_MAX];
-	size_t n_orders; /* sent with every answer, … */
-	bool orders_in_heartbeats_only; /* … or only to heartbeats */
+	Reeve__V1__WorkerCommand commands[SCRIPT_COMMANDS_MAX];
+	size_t n_commands; /* sent with every answer, … */
+	bool commands_in_heartbeats_only; /* … or only to heartbeats */
 
 	/* State, for tests to read. */
 	/* By id, from 1. The array is valid until the next script_init, its strings until script_free. Not part of the
@@ -210,7 +210,7 @@ struct script_answer {
 	Reeve__V1__FetchResponse response;
 	Reeve__V1__Assignment *assignments;
 	Reeve__V1__Assignment **pointers;
-	Reeve__V1__Order orders[SCRIPT_COMMANDS_MAX], *command_pointers[SCRIPT_COMMANDS_MAX];
+	Reeve__V1__WorkerCommand commands[SCRIPT_COMMANDS_MAX], *command_pointers[SCRIPT_COMMANDS_MAX];
 };
 
 static inline void script_answer_free(struct script_answer *answer)
@@ -264,14 +264,14 @@ static inline void script_answer_fetch(struct script *script, int64_t incarnatio
 			answer->pointers[count++] = assignment;
 		}
 	}
-	for (size_t i = 0; i < script->n_orders && !script->orders_in_heartbeats_only; i++) {
-		answer->orders[i] = script->orders[i];
-		answer->command_pointers[i] = &answer->orders[i];
-		answer->response.n_orders++;
+	for (size_t i = 0; i < script->n_commands && !script->commands_in_heartbeats_only; i++) {
+		answer->commands[i] = script->commands[i];
+		answer->command_pointers[i] = &answer->commands[i];
+		answer->response.n_commands++;
 	}
 	answer->response.n_assignments = count;
 	answer->response.assignments = answer->pointers;
-	answer->response.orders = answer->command_pointers;
+	answer->response.commands = answer->command_pointers;
 	answer->response.incarnation = incarnation;
 	answer->response.fetch_id = fetch_id;
 	if (count && script->wrong_fetches > 0) {
@@ -329,7 +329,7 @@ static inline void script_fetch(void *arg, struct rpc_call *call, const Protobuf
 	held = script->hold_fetches;
 	if (held) {
 		script_hold(script, call);
-	} else if (!answer.response.n_assignments && request->wait_ms && !answer.response.n_orders) {
+	} else if (!answer.response.n_assignments && request->wait_ms && !answer.response.n_commands) {
 		assert(place);
 		*place = (struct script_parked){.call = call,
 		    .incarnation = request->incarnation,
@@ -347,29 +347,29 @@ static inline void script_fetch(void *arg, struct rpc_call *call, const Protobuf
 }
 
 /* Records one result. Needs the lock. */
-static inline void script_note_result(struct script *script, const Reeve__V1__Result *result, Reeve__V1__Judged *judged)
+static inline void script_note_result(struct script *script, const Reeve__V1__Result *result, Reeve__V1__ResultAck *ack)
 {
 	struct script_task *task;
 
-	reeve__v1__judged__init(judged);
-	judged->task_id = result->task_id;
-	judged->token = result->token;
-	judged->verdict = REEVE__V1__VERDICT__VERDICT_LOST;
+	reeve__v1__result_ack__init(ack);
+	ack->task_id = result->task_id;
+	ack->token = result->token;
+	ack->status = REEVE__V1__RESULT_STATUS__RESULT_LOST;
 	if (result->task_id < 1 || result->task_id > script->n_tasks || result->token != result->task_id + SCRIPT_TOKEN)
 		return;
 	task = &script->tasks[result->task_id];
 	task->reports++;
-	if (task->verdicts_missing > 0) {
-		task->verdicts_missing--;
-		judged->verdict = REEVE__V1__VERDICT__VERDICT_UNSPECIFIED;
+	if (task->acks_missing > 0) {
+		task->acks_missing--;
+		ack->status = REEVE__V1__RESULT_STATUS__RESULT_UNSPECIFIED;
 		return;
 	}
-	if (task->verdicts_later > 0) {
-		task->verdicts_later--;
-		judged->verdict = REEVE__V1__VERDICT__VERDICT_LATER;
+	if (task->acks_later > 0) {
+		task->acks_later--;
+		ack->status = REEVE__V1__RESULT_STATUS__RESULT_LATER;
 		return;
 	}
-	judged->verdict = task->verdict ? task->verdict : REEVE__V1__VERDICT__VERDICT_ACCEPTED;
+	ack->status = task->status ? task->status : REEVE__V1__RESULT_STATUS__RESULT_ACCEPTED;
 	if (task->state == SCRIPT_DONE)
 		return;
 	script->open--;
@@ -414,7 +414,7 @@ static inline void script_report(void *arg, struct rpc_call *call, const Protobu
 	struct script *script = arg;
 	const Reeve__V1__ReportRequest *request = (const void *)message;
 	Reeve__V1__ReportResponse response = REEVE__V1__REPORT_RESPONSE__INIT;
-	Reeve__V1__Judged *judged, **pointers;
+	Reeve__V1__ResultAck *acks, **pointers;
 	struct script_answer answer = {0};
 
 	script_lock(script);
@@ -440,14 +440,14 @@ static inline void script_report(void *arg, struct rpc_call *call, const Protobu
 		rpc_call_fail(call, code, "as the script says");
 		return;
 	}
-	judged = calloc(request->n_results + 1, sizeof *judged);
+	acks = calloc(request->n_results + 1, sizeof *acks);
 	pointers = calloc(request->n_results + 1, sizeof *pointers);
 	for (size_t i = 0; i < request->n_results; i++) {
-		script_note_result(script, request->results[i], &judged[i]);
-		pointers[i] = &judged[i];
+		script_note_result(script, request->results[i], &acks[i]);
+		pointers[i] = &acks[i];
 	}
-	response.judged = pointers;
-	response.n_judged = request->n_results;
+	response.acks = pointers;
+	response.n_acks = request->n_results;
 	if (request->fetch) {
 		script_note_fetch(script, request->fetch);
 		script_answer_fetch(script, request->fetch->incarnation, request->fetch->fetch_id,
@@ -457,7 +457,7 @@ static inline void script_report(void *arg, struct rpc_call *call, const Protobu
 	script_unlock(script);
 	rpc_call_reply(call, &response.base);
 	script_answer_free(&answer);
-	free(judged);
+	free(acks);
 	free(pointers);
 }
 
@@ -466,7 +466,7 @@ static inline void script_heartbeat(void *arg, struct rpc_call *call, const Prot
 	struct script *script = arg;
 	const Reeve__V1__HeartbeatRequest *request = (const void *)message;
 	Reeve__V1__HeartbeatResponse response = REEVE__V1__HEARTBEAT_RESPONSE__INIT;
-	Reeve__V1__Order orders[SCRIPT_COMMANDS_MAX], *pointers[SCRIPT_COMMANDS_MAX];
+	Reeve__V1__WorkerCommand commands[SCRIPT_COMMANDS_MAX], *pointers[SCRIPT_COMMANDS_MAX];
 
 	script_lock(script);
 	script->heartbeats++;
@@ -499,12 +499,12 @@ static inline void script_heartbeat(void *arg, struct rpc_call *call, const Prot
 	response.lost = script->lost;
 	script->lost = false;
 	script->renewed_ms = clock_monotonic_ms();
-	for (size_t i = 0; i < script->n_orders; i++) {
-		orders[i] = script->orders[i];
-		pointers[i] = &orders[i];
+	for (size_t i = 0; i < script->n_commands; i++) {
+		commands[i] = script->commands[i];
+		pointers[i] = &commands[i];
 	}
-	response.orders = pointers;
-	response.n_orders = script->n_orders;
+	response.commands = pointers;
+	response.n_commands = script->n_commands;
 	pthread_cond_broadcast(&script->changed);
 	script_unlock(script);
 	rpc_call_reply(call, &response.base);
@@ -578,7 +578,7 @@ static inline void script_tick(evutil_socket_t fd, short what, void *arg)
 		if (parked->call && !script->hold_fetches) {
 			script_answer_fetch(
 			    script, parked->incarnation, parked->fetch_id, parked->slots, false, &answer);
-			if (answer.response.n_assignments || answer.response.n_orders || now_ms >= parked->until_ms) {
+			if (answer.response.n_assignments || answer.response.n_commands || now_ms >= parked->until_ms) {
 				call = parked->call;
 				parked->call = NULL;
 				script->parked_now--;
@@ -729,17 +729,17 @@ static inline int64_t script_add(struct script *script, const char *type, const 
 }
 
 /* Sends a worker command with every answer from now on. */
-static inline void script_command(struct script *script, Reeve__V1__OrderKind kind, int64_t task_id, uint32_t value)
+static inline void script_command(struct script *script, Reeve__V1__WorkerCommandKind kind, int64_t task_id, uint32_t value)
 {
-	Reeve__V1__Order order = REEVE__V1__ORDER__INIT;
+	Reeve__V1__WorkerCommand order = REEVE__V1__WORKER_COMMAND__INIT;
 
 	order.kind = kind;
 	order.task_id = task_id;
 	order.token = task_id ? task_id + SCRIPT_TOKEN : 0;
 	order.value = value;
 	script_lock(script);
-	assert(script->n_orders < SCRIPT_COMMANDS_MAX);
-	script->orders[script->n_orders++] = order;
+	assert(script->n_commands < SCRIPT_COMMANDS_MAX);
+	script->commands[script->n_commands++] = order;
 	script_unlock(script);
 }
 

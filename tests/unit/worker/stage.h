@@ -80,7 +80,7 @@ static inline int stage_close(struct stage *stage)
 	    "no result of task %lld", (long long)(id))
 
 #define OUTCOME(name) REEVE__V1__OUTCOME__OUTCOME_##name
-#define VERDICT(name) REEVE__V1__VERDICT__VERDICT_##name
-#define ORDER(name) REEVE__V1__ORDER_KIND__ORDER_##name
+#define RESULT_STATUS(name) REEVE__V1__RESULT_STATUS__RESULT_##name
+#define COMMAND(name) REEVE__V1__WORKER_COMMAND_KIND__COMMAND_##name
 
 #endif

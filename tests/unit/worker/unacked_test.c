@@ -56,7 +56,7 @@ Test(unacked, what_comes_back_stands_where_it_was)
 	expect_totals(0, COUNT - 1);
 }
 
-Test(unacked, what_was_not_judged_goes_again_behind_the_others)
+Test(unacked, what_was_not_acked_goes_again_behind_the_others)
 {
 	struct attempt *taken[COUNT], *again[COUNT];
 
@@ -76,7 +76,7 @@ Test(unacked, what_was_not_judged_goes_again_behind_the_others)
 Test(unacked, halves_lead_to_the_one_to_blame)
 {
 	struct attempt *taken[COUNT];
-	int reports = 0, judged = 0;
+	int reports = 0, acked = 0;
 	const struct attempt *found = NULL;
 
 	/* A manager that refuses every report that contains attempt 11. */
@@ -94,10 +94,10 @@ Test(unacked, halves_lead_to_the_one_to_blame)
 		}
 		if (bad)
 			found = taken[0];
-		for (size_t i = 0; i < count; i++, judged++)
+		for (size_t i = 0; i < count; i++, acked++)
 			unacked_remove(&unacked, taken[i]);
 	}
 	cr_expect_eq(found, &attempts[11]);
-	cr_expect_eq(judged, COUNT);
+	cr_expect_eq(acked, COUNT);
 	expect_totals(0, 0);
 }

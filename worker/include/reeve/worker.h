@@ -136,7 +136,7 @@ bool reeve_attempt_cancelled(const struct reeve_attempt *attempt);
 
 /* Asks a manager to let the attempt run `run_ms` longer, counted from now, than the timeouts of its task and handler
  * allow. It is for work of unknown length that can confirm from time to time that it makes progress. True: the manager
- * has agreed, and the attempt's timeout and expiry have moved (less far than requested if the manager's --max-run
+ * has agreed, and the attempt's timeout and expiry have moved (less far than requested if the manager's --max-runtime
  * limits them; never to an earlier time). False: the manager has refused, no manager answered within 5 s, or the
  * handler should stop already. Blocks for up to 5 s, during which the attempt's time continues to run. May be called
  * from any thread until the handler returns. */

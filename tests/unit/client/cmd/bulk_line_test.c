@@ -103,7 +103,7 @@ static void refused(const char *line, const char *message)
 Test(bulk_line, says_what_is_wrong)
 {
 	refused("[]", "must be a JSON object");
-	refused("{\"typ\":\"t\"}", "typ is no field of a task");
+	refused("{\"typ\":\"t\"}", "typ is not a field of a task");
 	refused("{\"type\":5}", "type must be a text");
 	refused("{\"queue\":\"\"}", "queue is empty");
 	refused("{\"key\":\"\"}", "key is empty");
@@ -119,14 +119,14 @@ Test(bulk_line, says_what_is_wrong)
 	refused("{\"delay_ms\":\"5s\"}", "delay_ms must be a whole number");
 	refused("{\"run_at\":5}", "run_at must be a time like \"2026-01-14T08:00:00Z\" or \"+5m\"");
 	refused("{\"retry\":\"5s\"}", "retry must be an object");
-	refused("{\"retry\":{\"least\":1}}", "retry.least is no field of a task");
+	refused("{\"retry\":{\"least\":1}}", "retry.least is not a field of a task");
 	refused("{\"retry\":{\"base\":\"x\"}}", "retry.base must be a duration like \"250ms\", \"5s\" or \"1m30s\"");
 
 	cr_assert(not(read_line("{\"type\":\"a\",\"type\":\"b\"}", &no_defaults)));
-	cr_assert(strstr(error.message, "is no JSON: duplicate object key") != NULL, "%s", error.message);
+	cr_assert(strstr(error.message, "is not JSON: duplicate object key") != NULL, "%s", error.message);
 	bulk_task_free(&task);
 	cr_assert(not(read_line("{\"type\":\"caf\xe9\"}", &no_defaults)));
-	cr_assert(strstr(error.message, "is no JSON: unable to decode byte 0xe9") != NULL, "%s", error.message);
+	cr_assert(strstr(error.message, "is not JSON: unable to decode byte 0xe9") != NULL, "%s", error.message);
 	bulk_task_free(&task);
 	cr_assert(not(read_line("{\"type\":\"t\"} x", &no_defaults)));
 	bulk_task_free(&task);
@@ -193,11 +193,11 @@ Test(bulk_line, a_backoff_and_its_jitter)
 	    {RETRY("\"jitter\":-1"), &no_defaults, "retry.jitter is negative"},
 	    {RETRY("\"backoff\":5"), &no_defaults, "retry.backoff must be a text"},
 	    {RETRY("\"backoff\":\"list:1m,,2m\""), &no_defaults,
-	        "retry.backoff: \"\" is no duration like 250ms, 5s, 1m30s or 2h"},
+	        "retry.backoff: \"\" is not a duration like 250ms, 5s, 1m30s or 2h"},
 	    {RETRY("\"backoff\":\"fixed:5s\",\"base\":\"1s\""), &no_defaults,
-	        "retry.backoff and retry.base exclude each other"},
+	        "retry.backoff and retry.base cannot be combined"},
 	    {RETRY("\"backoff\":\"exp:5s:1m\",\"max_ms\":1"), &no_defaults,
-	        "the cap of retry.backoff and retry.max exclude each other"},
+	        "the cap of retry.backoff and retry.max cannot be combined"},
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -215,7 +215,7 @@ Test(bulk_line, a_version_and_a_limit_of_retries)
 	cr_assert(eq(u32, task.spec.max_attempts, 1));
 	bulk_task_free(&task);
 	cr_assert(not(read_line("{\"type\":\"t\",\"max_attempts\":3,\"retry_limit\":2}", &no_defaults)));
-	cr_assert(eq(str, error.message, "max_attempts and retry_limit exclude each other"));
+	cr_assert(eq(str, error.message, "max_attempts and retry_limit cannot be combined"));
 	bulk_task_free(&task);
 	cr_assert(not(read_line("{\"type\":\"t\",\"version\":-1}", &no_defaults)));
 	cr_assert(eq(str, error.message, "version is negative"));

@@ -61,11 +61,11 @@ Test(bulk, one_bad_line_and_nothing_is_sent)
 	        "--bulk", "-", NULL),
 	    EXIT_REFUSED));
 	cr_assert(strstr(run_err, "reeve: standard input:3: delay is negative\n") != NULL, "%s", run_err);
-	cr_assert(strstr(run_err, "reeve: standard input:4: is no JSON: ") != NULL, "%s", run_err);
-	cr_assert(strstr(run_err, "reeve: standard input:5: typ is no field of a task\n") != NULL, "%s", run_err);
+	cr_assert(strstr(run_err, "reeve: standard input:4: is not JSON: ") != NULL, "%s", run_err);
+	cr_assert(strstr(run_err, "reeve: standard input:5: typ is not a field of a task\n") != NULL, "%s", run_err);
 	cr_assert(strstr(run_err, "3 lines cannot be submitted; nothing was\n") != NULL, "%s", run_err);
 	cr_assert(eq(int, run_reeve_bytes("{\"type\":\"t\"}\n \0\n", 16, "submit", "--bulk", "-", NULL), EXIT_REFUSED));
-	cr_assert(strstr(run_err, "reeve: standard input:2: is no JSON: ") != NULL, "%s", run_err);
+	cr_assert(strstr(run_err, "reeve: standard input:2: is not JSON: ") != NULL, "%s", run_err);
 	cr_assert(eq(int, run_reeve("{\"type\":\"caf\xe9\"}\n", "submit", "--bulk", "-", NULL), EXIT_REFUSED));
 
 	char *long_line = malloc(STANDIN_MAX_DETAILS + 64);
@@ -82,7 +82,7 @@ Test(bulk, one_bad_line_and_nothing_is_sent)
 	cr_assert(eq(int, run_reeve(many, "submit", "--bulk", "-", NULL), EXIT_REFUSED));
 	cr_assert(strstr(run_err, "reeve: standard input:10: type is empty\n") != NULL, "%s", run_err);
 	cr_assert(strstr(run_err, ":11:") == NULL, "%s", run_err);
-	cr_assert(strstr(run_err, "11 lines cannot be submitted, of which the first 10 are told; nothing was\n") != NULL,
+	cr_assert(strstr(run_err, "11 lines cannot be submitted, the first 10 are shown; nothing was\n") != NULL,
 	    "%s", run_err);
 }
 

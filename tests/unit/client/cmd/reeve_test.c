@@ -1,4 +1,4 @@
-/* The command, subcommand by subcommand: what it prints, where, and its exit code. */
+/* The command `reeve`: what it prints, where, and its exit code. */
 #include "client/cmd/command.h"
 #include "client/cmd/terminal.h"
 #include "common/error.h"
@@ -65,13 +65,13 @@ Test(reeve, submit_reads_details_from_standard_input)
 Test(reeve, submit_refuses_nonsense)
 {
 	RUN(EXIT_USAGE, "submit");
-	ERR_HAS("reeve submit: which type?\nUsage: reeve submit TYPE");
+	ERR_HAS("reeve submit: the task's TYPE is missing\nUsage: reeve submit TYPE");
 	RUN(EXIT_USAGE, "submit", "a", "b", "c");
 	ERR_HAS("one TYPE and one DETAILS");
 	RUN(EXIT_USAGE, "submit", "t", "--delay", "-5s");
 	ERR_HAS("--delay: \"-5s\" is negative");
 	RUN(EXIT_USAGE, "submit", "t", "--delay", "0", "--at", "now");
-	ERR_HAS("--delay and --at exclude each other");
+	ERR_HAS("--delay and --at cannot be combined");
 	RUN(EXIT_USAGE, "submit", "t", "--at", "1969-01-01T00:00:00Z");
 	ERR_HAS("--at lies before 1970");
 	RUN(EXIT_USAGE, "submit", "t", "--priority", "1000001");
@@ -144,19 +144,19 @@ Test(reeve, ids_must_be_numbers)
 
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
 		RUN(EXIT_USAGE, (char *)commands[i], "abc");
-		ERR_HAS("\"abc\" is no task id");
+		ERR_HAS("\"abc\" is not a task id");
 		RUN(EXIT_USAGE, (char *)commands[i], "0");
 		RUN(EXIT_USAGE, (char *)commands[i], "-5");
 		RUN(EXIT_USAGE, (char *)commands[i], "9223372036854775808");
 		RUN(EXIT_USAGE, (char *)commands[i], "5x");
 		if (strcmp(commands[i], "audit") != 0) {
 			RUN(EXIT_USAGE, (char *)commands[i]);
-			ERR_HAS("which tasks?");
+			ERR_HAS("the tasks' ids are missing");
 		}
 	}
 	RUN(EXIT_USAGE, "show", "1", "2");
 	cr_assert(eq(int, run_reeve("1 x", "wait", "-", NULL), EXIT_USAGE));
-	ERR_HAS("\"x\" is no task id");
+	ERR_HAS("\"x\" is not a task id");
 	cr_assert(eq(int, run_reeve(" \n", "retry", "-", NULL), EXIT_OK));
 }
 
@@ -202,7 +202,7 @@ Test(reeve, list_filters_and_pages)
 	cr_assert(eq(int, strncmp(run_out, "{\"id\":3,", 8), 0));
 	cr_assert(eq(ptr, strchr(run_out, '\n')[1] ? run_out : NULL, NULL), "one line");
 	RUN(EXIT_USAGE, "list", "--status", "asleep");
-	ERR_HAS("--status: \"asleep\" is none; it takes queued, executing, failed, completed, dead or cancelled");
+	ERR_HAS("--status: \"asleep\" is invalid; it takes queued, executing, failed, completed, dead or cancelled");
 	RUN(EXIT_USAGE, "list", "x");
 	RUN(EXIT_USAGE, "list", "--queue", "");
 	ERR_HAS("--queue is empty");
@@ -284,13 +284,13 @@ Test(reeve, list_fits_the_terminal_and_is_coloured_there)
 	snprintf(line, sizeof line, "%.*s", (int)strcspn(second, "\n"), second);
 	cr_assert(le(sz, strlen(line), 80 + 2 * 2), "two cells end in a character of three bytes: %s", line);
 	/* No table is wider than the terminal; COLUMNS overrides the terminal's width. */
-	static const char *const tables[] = {"list", "queues", "workers", "audit", "stats"};
+	static const char *const tables[][2] = {{"list"}, {"queue", "list"}, {"worker", "list"}, {"audit"}, {"stats"}};
 	static const int wide[] = {20, 40, 60, 80, 100};
 
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
 		for (size_t w = 0; w < sizeof wide / sizeof *wide; w++) {
-			cr_assert(eq(int, run_reeve_on_terminal(wide[w], tables[i], NULL), EXIT_OK));
-			cr_assert(le(int, widest_line(run_out), wide[w]), "%s at %d", tables[i], wide[w]);
+			cr_assert(eq(int, run_reeve_on_terminal(wide[w], tables[i][0], tables[i][1], NULL), EXIT_OK));
+			cr_assert(le(int, widest_line(run_out), wide[w]), "%s at %d", tables[i][0], wide[w]);
 		}
 	}
 	setenv("COLUMNS", "50", 1);
@@ -322,7 +322,7 @@ Test(reeve, changes_tell_what_they_did)
 	    " 2  completed  no       it has ended\n");
 	ERR("reeve: there is no task 77\n");
 	RUN(EXIT_USAGE, "update", "1");
-	ERR_HAS("what is to change?");
+	ERR_HAS("no change is given");
 	RUN(EXIT_USAGE, "update", "1", "--delay", "1s", "--at", "now");
 	RUN(EXIT_USAGE, "update", "--priority", "1");
 	RUN(EXIT_REFUSED, "update", "77", "--priority", "1", "--json");
@@ -380,16 +380,16 @@ Test(reeve, audit_tells_what_happened)
 
 Test(reeve, states_are_shown)
 {
-	RUN(EXIT_OK, "queues");
+	RUN(EXIT_OK, "queue", "list");
 	OUT("QUEUE    TYPE  QUEUED  DELAYED  EXECUTING  FAILED  OLDEST\n"
 	    "default  mail       3        2          1       0      2h\n");
-	RUN(EXIT_OK, "queues", "--queue", "night", "--json");
+	RUN(EXIT_OK, "queue", "list", "--queue", "night", "--json");
 	OUT_HAS("{\"queue\":\"night\",\"type\":\"mail\",\"queued\":3,\"delayed\":2,\"executing\":1,\"failed\":0,"
 	        "\"oldest_due\":\"");
-	RUN(EXIT_OK, "workers");
-	OUT("ID  NAME    STATE  DOING     SINCE  SLOTS  HOLDS  OK  FAILED  UP  HEARD  QUEUES      TYPES  VERSION\n"
+	RUN(EXIT_OK, "worker", "list");
+	OUT("ID  NAME    STATE  MODE      SINCE  SLOTS  HOLDS  OK  FAILED  UP  HEARD  QUEUES      TYPES  VERSION\n"
 	    " 7  host/1  alive  draining     0s      4      2  12       3  0s     0s  mail,night  all    -\n");
-	RUN(EXIT_OK, "workers", "--all", "--json");
+	RUN(EXIT_OK, "worker", "list", "--all", "--json");
 	OUT_HAS("\"incarnation\":6,");
 	RUN(EXIT_OK, "stats");
 	OUT_HAS("workers alive        1\n\nTHE MANAGER'S COUNTERS  SINCE ITS START\nclaims_won                         "
@@ -398,35 +398,72 @@ Test(reeve, states_are_shown)
 	OUT_HAS("\"counters\":[{\"name\":\"claims_won\",\"value\":42}]}\n");
 }
 
+static void shows_help(const char *usage)
+{
+	cr_assert(eq(int, strncmp(run_out, usage, strlen(usage)), 0), "%s", run_out);
+	for (char *line = strtok(run_out, "\n"); line; line = strtok(NULL, "\n"))
+		cr_assert(le(sz, strlen(line), 80), "%s", line);
+}
+
 Test(reeve, options_stand_anywhere_and_help_is_everywhere)
 {
-	static const char *const names[] = {"submit", "wait", "show", "list", "audit", "cancel", "retry", "update",
-	    "queues", "workers", "worker", "scale", "fetch", "report", "extend", "stats", "dev"};
+	static const char *const names[] = {"submit", "wait", "show", "list", "audit", "cancel", "discard", "retry", "update",
+	    "fetch", "report", "extend", "stats", "errors", "check", "dev"};
+	static const char *const verbs[][2] = {{"queue", "list"}, {"queue", "set"}, {"queue", "pause"}, {"queue", "stop"},
+	    {"worker", "list"}, {"worker", "scale"}, {"worker", "drain"}, {"batch", "open"}, {"callback", "list"},
+	    {"schedule", "add"}, {"schedule", "pause"}, {"pipeline", "define"}, {"metric", "put"}};
+	static const char *const nouns[] = {
+	    "task", "queue", "worker", "batch", "callback", "schedule", "pipeline", "metric"};
 	char usage[64];
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		snprintf(usage, sizeof usage, "Usage: reeve %s ", names[i]);
 		RUN(EXIT_OK, (char *)names[i], "--help");
-		cr_assert(eq(int, strncmp(run_out, usage, strlen(usage)), 0), "%s", run_out);
+		shows_help(usage);
 		RUN(EXIT_OK, "help", (char *)names[i]);
-		cr_assert(eq(int, strncmp(run_out, usage, strlen(usage)), 0), "%s", run_out);
+		shows_help(usage);
 		/* `reeve submit` has its own --version, with a value. */
 		RUN(EXIT_OK, (char *)names[i], strcmp(names[i], "submit") ? "--version" : "-V");
 		cr_assert(eq(int, strncmp(run_out, "reeve ", 6), 0), "%s", run_out);
-		RUN(EXIT_USAGE, (char *)names[i], "--no-such-option");
+		/* `reeve check` has the exit codes of a plugin. */
+		RUN(strcmp(names[i], "check") ? EXIT_USAGE : 3, (char *)names[i], "--no-such-option");
 		ERR_HAS("unknown option --no-such-option");
-		for (char *line = strtok(run_out, "\n"); line; line = strtok(NULL, "\n"))
-			cr_assert(le(sz, strlen(line), 80), "%s", line);
 	}
+	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+		char *noun = (char *)verbs[i][0], *verb = (char *)verbs[i][1];
+
+		snprintf(usage, sizeof usage, "Usage: reeve %s %s ", noun, verb);
+		RUN(EXIT_OK, noun, verb, "--help");
+		shows_help(usage);
+		RUN(EXIT_OK, "help", noun, verb);
+		shows_help(usage);
+		RUN(EXIT_OK, "--json", noun, "--connect-timeout", "1s", verb, "-V");
+		RUN(EXIT_USAGE, noun, verb, "--no-such-option");
+		ERR_HAS("unknown option --no-such-option");
+	}
+	for (size_t i = 0; i < sizeof nouns / sizeof *nouns; i++) {
+		snprintf(usage, sizeof usage, "Usage: reeve %s VERB ", nouns[i]);
+		RUN(EXIT_OK, (char *)nouns[i], "--help");
+		shows_help(usage);
+		RUN(EXIT_OK, "help", (char *)nouns[i]);
+		shows_help(usage);
+		RUN(EXIT_USAGE, (char *)nouns[i]);
+		ERR_HAS("the verb is missing");
+		RUN(EXIT_USAGE, (char *)nouns[i], "juggle");
+		ERR_HAS("unknown verb \"juggle\"");
+		RUN(EXIT_USAGE, "help", (char *)nouns[i], "juggle");
+	}
+	RUN(EXIT_OK, "task", "submit", "--help");
+	shows_help("Usage: reeve submit ");
 	RUN(EXIT_OK, "--help");
-	OUT_HAS("Subcommands:\n  submit ");
+	OUT_HAS("(`reeve task VERB` is the same):\n  submit ");
 	RUN(EXIT_OK, "help");
-	OUT_HAS("Subcommands:\n  submit ");
+	OUT_HAS("  queue     list, status, ");
 	RUN(EXIT_OK, "-V");
 	RUN(EXIT_USAGE, NULL);
-	ERR_HAS("reeve: which subcommand?");
+	ERR_HAS("reeve: the command is missing; ");
 	RUN(EXIT_USAGE, "list-everything");
-	ERR("reeve: \"list-everything\" is no subcommand; `reeve --help` lists them\n");
+	ERR("reeve: unknown command \"list-everything\"; `reeve --help` lists the commands\n");
 	RUN(EXIT_USAGE, "help", "nothing");
 	RUN(EXIT_USAGE, "--bogus", "list");
 	setenv("REEVE_MANAGER", "tcp://127.0.0.1:1", 1);
@@ -438,7 +475,7 @@ Test(reeve, options_stand_anywhere_and_help_is_everywhere)
 
 Test(reeve, nobody_there_is_said)
 {
-	static const char *const commands[] = {"list", "queues", "workers", "stats", "audit"};
+	static const char *const commands[] = {"list", "stats", "audit"};
 
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
 		RUN(EXIT_UNREACHABLE, (char *)commands[i], "--manager=tcp://127.0.0.1:1", "--connect-timeout", "200ms");

@@ -139,7 +139,7 @@ Test(client, refuses_bad_tasks_before_sending, .init = begin, .fini = finish)
 	    {WITH(.version = -1, .key = "k"), "version is negative (-1)"},
 	    {WITH(.version = 1), "version needs a key"},
 	    {WITH(.max_attempts = 10001), "max_attempts is 10001, not from 1 to 10000"},
-	    {WITH(.delay_ms = 1, .run_at_us = 1), "delay and run_at exclude each other"},
+	    {WITH(.delay_ms = 1, .run_at_us = 1), "delay and run_at cannot be combined"},
 	    {WITH(.run_at_us = -1), "run_at lies before 1970"},
 	};
 

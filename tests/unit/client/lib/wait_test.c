@@ -49,7 +49,7 @@ struct told {
 	int n_ended, n_polls;
 	size_t pending;
 	bool enough;
-	int64_t end_next; /* a task to end at the next call of `looked`; 0: none */
+	int64_t end_next; /* a task to end at the next call of `polled`; 0: none */
 };
 
 static void ended(void *arg, const struct reeve_task *task)
@@ -61,7 +61,7 @@ static void ended(void *arg, const struct reeve_task *task)
 	told->n_ended++;
 }
 
-static bool looked(void *arg, size_t pending)
+static bool polled(void *arg, size_t pending)
 {
 	struct told *told = arg;
 
@@ -77,7 +77,7 @@ static struct told told;
 
 Test(wait, tells_of_each_once_however_many, .init = begin, .fini = finish)
 {
-	struct reeve_wait wait = {.timeout_ms = -1, .ended = ended, .looked = looked, .arg = &told};
+	struct reeve_wait wait = {.timeout_ms = -1, .ended = ended, .polled = polled, .arg = &told};
 	int64_t *ids = calloc(2 * MANY, sizeof *ids);
 	size_t pending = 77, most;
 
@@ -119,7 +119,7 @@ Test(wait, only_looks, .init = begin, .fini = finish)
 Test(wait, asks_for_the_rest_alone_and_gives_up_in_time, .init = begin, .fini = finish)
 {
 	const int64_t ids[] = {1, 2, 3};
-	struct reeve_wait wait = {.timeout_ms = 300, .poll_ms = 50, .ended = ended, .looked = looked, .arg = &told};
+	struct reeve_wait wait = {.timeout_ms = 300, .poll_ms = 50, .ended = ended, .polled = polled, .arg = &told};
 	int64_t begun = clock_monotonic_ms();
 	size_t pending;
 

@@ -621,7 +621,7 @@ Test(rpc_server, takes_over_a_dead_socket_and_no_other_file)
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	cr_assert_eq(write(fd, "precious", 8), 8);
 	cr_assert_not(listens(url, &error));
-	cr_assert(strstr(error.message, "no socket"), "%s", error.message);
+	cr_assert(strstr(error.message, "not a socket"), "%s", error.message);
 	close(fd);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	cr_assert_eq(read(fd, bytes, 8), 8, "the file is gone");
@@ -798,7 +798,7 @@ Test(rpc_server, says_why_it_cannot_listen)
 	cr_assert_not(listens("tcp://no-such-name.invalid:7171", &error));
 	cr_assert(strstr(error.message, "cannot look up \"no-such-name.invalid\": "), "%s", error.message);
 	cr_assert_not(listens("tcp://192.0.2.1:7171", &error));
-	cr_assert(strstr(error.message, "no address of this machine"), "%s", error.message);
+	cr_assert(strstr(error.message, "not an address of this machine"), "%s", error.message);
 	cr_assert_not(listens("ipc:///nowhere/at/all", &error));
 	cr_assert(strstr(error.message, "no such file or directory"), "%s", error.message);
 }

@@ -34,7 +34,7 @@ Test(callback_url, bad_ones_are_refused_with_the_reason)
 	    {"nothing://example.org/", "does not begin with http:// or https://"},
 	    {"http://", "has no host"},
 	    {"http:///path", "has no host"},
-	    {"http://example.org:99999/", "has a port that is none; ports are from 0 to 65535"},
+	    {"http://example.org:99999/", "has an invalid port; ports are from 0 to 65535"},
 	    {"http://example.org/a b", "holds a space or a control character"},
 	    {"http://example.org/\r\nX-Other: 1", "holds a space or a control character"},
 	    {"http://exa\x7fmple.org/", "holds a space or a control character"},
@@ -57,7 +57,7 @@ Test(callback_url, of_a_site_nothing_secret_is_told)
 
 	cr_expect(eq(str, (char *)callback_url_site("https://Example.org/secret?token=x", site), "https://Example.org"));
 	cr_expect(eq(str, (char *)callback_url_site("http://[::1]:81/secret", site), "http://[::1]:81"));
-	cr_expect(eq(str, (char *)callback_url_site("http://user:word@host/", site), "a URL that is none"));
+	cr_expect(eq(str, (char *)callback_url_site("http://user:word@host/", site), "an invalid URL"));
 }
 
 Test(callback_url, hosts_are_allowed_by_a_list)

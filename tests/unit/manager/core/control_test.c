@@ -45,8 +45,8 @@ Test(control, an_order_goes_to_all_that_a_worker_has_parked)
 	given->count = 1;
 	fake_ok(given);
 	cr_expect_eq(told, 1);
-	cr_expect_eq(first.orders, 1);
-	cr_expect_eq(second.orders, 1);
+	cr_expect_eq(first.commands, 1);
+	cr_expect_eq(second.commands, 1);
 	cr_expect_eq(other.answered, 0);
 	fake_end(core);
 }
@@ -65,14 +65,14 @@ Test(control, one_that_was_not_stored_is_not_told)
 }
 
 /* Answers the query of the commands in the table. */
-static void stands(int64_t incarnation, int count, struct store_worker_command *orders)
+static void stands(int64_t incarnation, int count, struct store_worker_command *commands)
 {
 	struct store_worker_commands *ask = fake_take(FAKE_COMMANDS);
 
 	cr_assert_not_null(ask, "nobody asked");
 	cr_expect_eq(ask->incarnation, incarnation);
-	ask->orders = orders;
-	ask->order_count = count;
+	ask->commands = commands;
+	ask->command_count = count;
 	fake_ok(ask);
 }
 
@@ -82,32 +82,32 @@ Test(control, a_notification_has_the_orders_read_that_stand)
 	struct store_worker_command many[] = {{"cancel", 3, 4, 0}, {"concurrency", 0, 0, 3}, {"stop", 0, 0, 0}};
 
 	begin();
-	core_notified(core, "order 8 2 stop 0");
+	core_notified(core, "command 8 2 stop 0");
 	cr_expect_eq(other.answered, 0, "not by the notification alone");
 	stands(2, 1, pause);
-	cr_expect_eq(other.orders, 1);
+	cr_expect_eq(other.commands, 1);
 	cr_expect_eq(first.answered, 0);
-	core_notified(core, "order 8 1 concurrency 3");
+	core_notified(core, "command 8 1 concurrency 3");
 	stands(1, 3, many);
-	cr_expect_eq(first.orders, 2, "those for the worker itself");
-	cr_expect_eq(second.orders, 2);
+	cr_expect_eq(first.commands, 2, "those for the worker itself");
+	cr_expect_eq(second.commands, 2);
 	fake_end(core);
 }
 
 Test(control, a_notification_of_what_does_not_stand_does_nothing)
 {
 	begin();
-	core_notified(core, "order 8 1 stop 0");
+	core_notified(core, "command 8 1 stop 0");
 	stands(1, 0, NULL);
 	cr_expect_eq(first.answered, 0);
 	cr_expect_eq(second.answered, 0);
 	for (int i = 0; i < 1000; i++)
-		core_notified(core, "order 8 1 stop 0");
+		core_notified(core, "command 8 1 stop 0");
 	cr_expect_eq(fake_count(FAKE_COMMANDS), 0, "not so soon again");
-	core_notified(core, "order 8 99 stop 0");
+	core_notified(core, "command 8 99 stop 0");
 	cr_expect_eq(fake_count(FAKE_COMMANDS), 0, "it has no Fetch here");
 	fake_pass(core, 100);
-	core_notified(core, "order 8 1 stop 0");
+	core_notified(core, "command 8 1 stop 0");
 	stands(1, 0, NULL);
 	fake_end(core);
 }
@@ -116,11 +116,11 @@ Test(control, a_notification_of_what_does_not_stand_does_nothing)
 Test(control, what_is_no_other_managers_order_is_passed_over)
 {
 	begin();
-	core_notified(core, "order 7 1 pause 0");
+	core_notified(core, "command 7 1 pause 0");
 	core_notified(core, "order");
-	core_notified(core, "order ");
-	core_notified(core, "order 8 1");
-	core_notified(core, "order 8 x pause 0");
+	core_notified(core, "command ");
+	core_notified(core, "command 8 1");
+	core_notified(core, "command 8 x pause 0");
 	cr_expect_eq(first.answered + second.answered + other.answered, 0);
 	fake_end(core);
 }
@@ -134,7 +134,7 @@ static void on_heartbeat(struct store_op *op, const struct reeve_error *error)
 
 /* Answers a heartbeat of incarnation 1 with these worker commands. A new pause ends the worker's parked Fetches without
  * tasks; a repeated number of handlers, or a task to cancel, leaves them parked. */
-static void beat_with(const struct store_worker_command *orders, int count)
+static void beat_with(const struct store_worker_command *commands, int count)
 {
 	struct store_heartbeat op = {.op.done = on_heartbeat, .incarnation = 1, .seq = 2};
 	const struct store_holding holding = {.incarnation = 1, .highest_fetch = 2};
@@ -142,8 +142,8 @@ static void beat_with(const struct store_worker_command *orders, int count)
 	begin();
 	leases_heartbeat(core->leases, &op, &holding);
 	struct store_heartbeat *given = fake_take(FAKE_HEARTBEAT);
-	given->orders = (struct store_worker_command *)orders;
-	given->order_count = count;
+	given->commands = (struct store_worker_command *)commands;
+	given->command_count = count;
 	fake_ok(given);
 	cr_expect_eq(answered, 1);
 	cr_expect_eq(other.answered, 0);
@@ -160,16 +160,16 @@ Test(control, standing_orders_end_parked_fetches)
 		answered = 0;
 		snprintf(order.kind, sizeof order.kind, "%s", kinds[i]);
 		beat_with(&order, 1);
-		cr_expect_eq(first.orders, 1, "%s", kinds[i]);
-		cr_expect_eq(second.orders, 1, "%s", kinds[i]);
+		cr_expect_eq(first.commands, 1, "%s", kinds[i]);
+		cr_expect_eq(second.commands, 1, "%s", kinds[i]);
 	}
 }
 
 Test(control, other_standing_orders_leave_them_parked)
 {
-	const struct store_worker_command orders[] = {{"concurrency", 0, 0, 5}, {"cancel", 3, 4, 0}};
+	const struct store_worker_command commands[] = {{"concurrency", 0, 0, 5}, {"cancel", 3, 4, 0}};
 
-	beat_with(orders, 2);
+	beat_with(commands, 2);
 	cr_expect_eq(first.code, STATUS(UNAVAILABLE), "it waited to the end");
-	cr_expect_eq(second.orders, 0);
+	cr_expect_eq(second.commands, 0);
 }

@@ -458,7 +458,7 @@ Test(dispatch, one_that_does_not_park_gets_what_is_at_hand)
 	cr_expect_eq(fetch.answered, 1);
 	cr_expect_eq(fetch.code, STATUS(OK));
 	cr_expect_eq(fetch.count, 0);
-	cr_expect_eq(fetch.again_in_ms, 0, "nothing is left");
+	cr_expect_eq(fetch.retry_after_ms, 0, "nothing is left");
 	fake_end(core);
 }
 
@@ -471,7 +471,7 @@ Test(dispatch, one_that_does_not_park_is_answered_when_its_claim_wins_nothing)
 	fake_claim(fake_claim_taken(), 1);
 	cr_expect_eq(fetch.answered, 1);
 	cr_expect_eq(fetch.code, STATUS(OK));
-	cr_expect_gt(fetch.again_in_ms, 0, "there may be more than what was lost");
+	cr_expect_gt(fetch.retry_after_ms, 0, "there may be more than what was lost");
 	fake_end(core);
 }
 
@@ -486,7 +486,7 @@ Test(dispatch, one_that_does_not_park_waits_for_a_page_but_not_for_long)
 	fake_pass(core, 1000);
 	cr_expect_eq(fetch.answered, 1);
 	cr_expect_eq(fetch.count, 0);
-	cr_expect_gt(fetch.again_in_ms, 0, "what could not be read may be something");
+	cr_expect_gt(fetch.retry_after_ms, 0, "what could not be read may be something");
 	fake_end(core);
 }
 
@@ -523,7 +523,7 @@ Test(dispatch, one_that_does_not_park_gets_what_was_left_to_another_manager)
 	request.fetch_id = 4;
 	fake_fetch(core, &fetch, request);
 	cr_expect_eq(fetch.answered, 1, "nothing is left");
-	cr_expect_eq(fetch.again_in_ms, 0);
+	cr_expect_eq(fetch.retry_after_ms, 0);
 	fake_end(core);
 }
 
@@ -531,7 +531,7 @@ Test(dispatch, a_parked_one_is_answered_when_its_time_is_over)
 {
 	struct fake_fetch short_one, long_one;
 
-	begin_with(&(struct core_options){.park_limit_ms = 8000}, 0);
+	begin_with(&(struct core_options){.fetch_wait_ms = 8000}, 0);
 	fake_fetch(core, &short_one, (struct fetch_request){.incarnation = 1, .fetch_id = 1, .wait_ms = 3000});
 	fake_fetch(core, &long_one, (struct fetch_request){.incarnation = 1, .fetch_id = 2, .wait_ms = 3600000});
 	fake_pass(core, 2990);
@@ -946,7 +946,7 @@ Test(dispatch, an_order_goes_with_a_parked_fetch)
 	fake_fetch(core, &mine, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	fake_fetch(core, &other, (struct fetch_request){.incarnation = 2, .fetch_id = 1});
 	dispatch_commands(core->dispatch, 1, &order, 1);
-	cr_expect_eq(mine.orders, 1);
+	cr_expect_eq(mine.commands, 1);
 	cr_expect_eq(mine.code, STATUS(OK));
 	cr_expect_eq(other.answered, 0);
 	dispatch_commands(core->dispatch, 1, &order, 1); /* no Fetch is parked: the next heartbeat has the command */
@@ -1030,7 +1030,7 @@ Test(dispatch, a_worker_waits_before_its_first_task)
 	fake_fetch(core, &unparked,
 	    (struct fetch_request){.incarnation = 3, .fetch_id = 1, .wait_ms = -1, .idle_ms = 1000});
 	cr_expect_eq(unparked.answered, 1);
-	cr_expect_eq(unparked.again_in_ms, 4000);
+	cr_expect_eq(unparked.retry_after_ms, 4000);
 	/* A worker that has had a task does not wait. */
 	fake_fetch(core, &busy, (struct fetch_request){.incarnation = 2, .fetch_id = 1, .slots = 1});
 	fake_page_of(fake_page_taken(route, 0), 1, 2, fake_db_us() - 1000);

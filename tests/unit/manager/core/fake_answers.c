@@ -17,9 +17,9 @@ static void on_fetched(void *arg, const struct fetch_answer *answer, const struc
 	for (int i = 0; i < answer->won_count; i++)
 		fetch->ids[i] = answer->won[i]->id;
 	fetch->count = answer->won_count;
-	fetch->orders = answer->order_count;
+	fetch->commands = answer->command_count;
 	fetch->parked_ms = answer->parked_ms;
-	fetch->again_in_ms = answer->again_in_ms;
+	fetch->retry_after_ms = answer->retry_after_ms;
 }
 
 void fake_fetch_only(struct core *core, struct fake_fetch *fetch, struct fetch_request request)

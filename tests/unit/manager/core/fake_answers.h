@@ -12,8 +12,8 @@ struct fake_fetch {
 	int answered;              /* how often: never more than once */
 	int count;
 	int64_t ids[FAKE_WON_MAX];
-	int orders;
-	int64_t parked_ms, again_in_ms;
+	int commands;
+	int64_t parked_ms, retry_after_ms;
 	reeve_status code;         /* OK, or why it was not answered */
 };
 

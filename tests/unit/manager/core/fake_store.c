@@ -50,7 +50,7 @@ GIVEN(poll, FAKE_POLL, store_poll)
 GIVEN(worker_commands, FAKE_COMMANDS, store_worker_commands)
 GIVEN(ended, FAKE_ENDED, store_ended)
 GIVEN(manager_heartbeat, FAKE_MANAGER_HEARTBEAT, store_manager_heartbeat)
-GIVEN(wake, FAKE_WAKE, store_wake)
+GIVEN(notify, FAKE_NOTIFY, store_notify)
 GIVEN(maintenance, FAKE_MAINTENANCE, store_maintenance)
 GIVEN(roll, FAKE_ROLL, store_roll)
 GIVEN(fold, FAKE_FOLD, store_fold)
@@ -58,7 +58,7 @@ GIVEN(watch, FAKE_WATCH, store_watch)
 GIVEN(lose, FAKE_LOSE, store_lose)
 GIVEN(sweep, FAKE_SWEEP, store_sweep)
 GIVEN(heartbeat, FAKE_HEARTBEAT, store_heartbeat)
-GIVEN(take_back, FAKE_TAKE_BACK, store_take_back)
+GIVEN(requeue, FAKE_REQUEUE, store_requeue)
 GIVEN(control, FAKE_CONTROL, store_control)
 GIVEN(batches_due, FAKE_BATCHES, store_batches_due)
 GIVEN(batch_move, FAKE_BATCH_MOVE, store_batch_move)
@@ -247,7 +247,7 @@ static void answer_manager_heartbeat(struct store_manager_heartbeat *op)
 	fake_ok(op);
 }
 
-static void answer_wake(struct store_wake *op)
+static void answer_notify(struct store_notify *op)
 {
 	fake.notifier++;
 	snprintf(fake.woken, sizeof fake.woken, "%s", op->payload);
@@ -290,7 +290,7 @@ static void answer_batches(struct store_batches_due *op)
 static void answer_schedules(struct store_schedules_fire *op)
 {
 	fake.schedule_polls++;
-	op->ticks = NULL;
+	op->firings = NULL;
 	op->count = 0;
 	op->next_us = fake.schedule_next_us;
 	fake_ok(op);
@@ -327,7 +327,7 @@ static void answer_fold(struct store_fold *op)
 static void answer_recurring(void)
 {
 	static const enum fake_kind recurring[] = {
-	    FAKE_MANAGER_HEARTBEAT, FAKE_QUEUES, FAKE_ROUTES, FAKE_WAKE, FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_MAINTENANCE,
+	    FAKE_MANAGER_HEARTBEAT, FAKE_QUEUES, FAKE_ROUTES, FAKE_NOTIFY, FAKE_EXPIRE, FAKE_WATCH, FAKE_SWEEP, FAKE_MAINTENANCE,
 	    FAKE_BATCHES, FAKE_SCHEDULES, FAKE_INGEST, FAKE_ROLL, FAKE_FOLD};
 
 	for (size_t i = 0; i < sizeof recurring / sizeof *recurring; i++)
@@ -342,7 +342,7 @@ static void answer_recurring(void)
 			case FAKE_FOLD: answer_fold(op); break;
 			case FAKE_QUEUES: answer_queues(op); break;
 			case FAKE_ROUTES: answer_routes(op); break;
-			case FAKE_WAKE: answer_wake(op); break;
+			case FAKE_NOTIFY: answer_notify(op); break;
 			case FAKE_EXPIRE: answer_expire(op); break;
 			case FAKE_WATCH: answer_watch(op); break;
 			case FAKE_SWEEP: answer_sweep(op); break;
@@ -389,8 +389,8 @@ struct core *fake_core_with(const struct core_options *options)
 
 	o.lease_ms = o.lease_ms ? o.lease_ms : 15000;
 	o.heartbeat_ms = o.heartbeat_ms ? o.heartbeat_ms : 4000;
-	o.buffer_ms = o.buffer_ms ? o.buffer_ms : 30000;
-	o.park_limit_ms = o.park_limit_ms ? o.park_limit_ms : 15000;
+	o.expiry_grace_ms = o.expiry_grace_ms ? o.expiry_grace_ms : 30000;
+	o.fetch_wait_ms = o.fetch_wait_ms ? o.fetch_wait_ms : 15000;
 	o.max_answer_bytes = o.max_answer_bytes ? o.max_answer_bytes : 4 << 20;
 	o.window_limit = o.window_limit ? o.window_limit : 20000;
 	o.claim_limit = o.claim_limit ? o.claim_limit : 1000;

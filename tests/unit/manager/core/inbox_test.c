@@ -25,7 +25,7 @@ Test(inbox, nobody_looks_for_what_nobody_told_of)
 Test(inbox, a_word_or_a_tick_has_them_admitted_at_once)
 {
 	struct core *core = begin();
-	core_notified(core, "arrivals");
+	core_notified(core, "inbox");
 	fake_pass(core, 1);
 	cr_expect_eq(fake.ingest_polls, 1);
 	core_listening(core);
@@ -42,12 +42,12 @@ Test(inbox, a_word_during_a_walk_has_another_follow)
 {
 	struct core *core = begin();
 	fake.admitting = true;
-	core_notified(core, "arrivals");
+	core_notified(core, "inbox");
 	fake_pass(core, 1);
 	struct store_ingest *op = fake_take(FAKE_INGEST);
 	cr_assert_not_null(op);
 	cr_expect_eq(op->beyond, 0);
-	core_notified(core, "arrivals");
+	core_notified(core, "inbox");
 	fake_pass(core, 10);
 	cr_expect_eq(fake_count(FAKE_INGEST), 0);
 	op->walked = 7;
@@ -74,7 +74,7 @@ Test(inbox, as_many_as_fit_are_not_all_and_the_same_are_asked_for_again)
 {
 	struct core *core = begin();
 	fake.admitting = true;
-	core_notified(core, "arrivals");
+	core_notified(core, "inbox");
 	fake_pass(core, 1);
 	struct store_ingest *op = fake_take(FAKE_INGEST);
 	op->walked = 7;
@@ -90,7 +90,7 @@ Test(inbox, what_fails_is_tried_again_with_the_next_tick)
 {
 	struct core *core = begin();
 	fake.admitting = true;
-	core_notified(core, "arrivals");
+	core_notified(core, "inbox");
 	fake_pass(core, 1);
 	fake_fail(fake_take(FAKE_INGEST), STATUS(UNAVAILABLE));
 	fake_pass(core, 5);

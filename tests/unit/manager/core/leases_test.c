@@ -262,7 +262,7 @@ Test(leases, a_look_begins_where_the_last_one_found_something_open)
 		struct store_heartbeat *given = fake_take(FAKE_HEARTBEAT);
 		given->renewed = true;
 		fake_ok(given);
-		struct store_take_back *taken = fake_take(FAKE_TAKE_BACK);
+		struct store_requeue *taken = fake_take(FAKE_REQUEUE);
 		cr_assert_not_null(taken);
 		from[i] = taken->lowest_fetch;
 		taken->count = 0;
@@ -309,28 +309,28 @@ static struct store_heartbeat *beat(struct store_heartbeat *op, int64_t seq)
 	return given;
 }
 
-Test(leases, a_heartbeat_that_is_news_has_the_rest_taken_back)
+Test(leases, a_heartbeat_that_is_news_has_the_rest_requeued)
 {
 	struct store_heartbeat op;
 
 	begin();
 	struct store_heartbeat *given = beat(&op, 2);
-	cr_expect_null(fake_take(FAKE_TAKE_BACK), "not before it is committed");
+	cr_expect_null(fake_take(FAKE_REQUEUE), "not before it is committed");
 	given->renewed = true;
 	fake_ok(given);
 	cr_expect_eq(answered, 1, "the worker does not wait for that");
-	struct store_take_back *taken = fake_take(FAKE_TAKE_BACK);
+	struct store_requeue *taken = fake_take(FAKE_REQUEUE);
 	cr_assert_not_null(taken);
 	cr_expect_eq(taken->holding.incarnation, 5);
 	cr_expect_eq(taken->holding.highest_fetch, 4);
 	cr_expect_eq(taken->holding.waiting[0], 3);
 	cr_expect_eq(taken->holding.held_ids[0], 7);
 	cr_expect_eq(taken->holding.held_tokens[0], 70);
-	struct store_result results[] = {{.id = 8, .token = 80, .outcome = STORE_TAKEN_BACK, .version = 1, .due_us = 1}};
+	struct store_result results[] = {{.id = 8, .token = 80, .outcome = STORE_REQUEUED, .version = 1, .due_us = 1}};
 	taken->results = results;
 	taken->count = 1;
 	fake_ok(taken);
-	cr_expect_eq(core->base.counters.taken_back, 1);
+	cr_expect_eq(core->base.counters.requeued, 1);
 	cr_expect_eq(core->base.counters.returned, 0);
 	fake_end(core);
 }
@@ -345,15 +345,15 @@ Test(leases, one_that_is_not_news_takes_nothing_back)
 	given->renewed = false;
 	fake_ok(given);
 	cr_expect_eq(answered, 1);
-	cr_expect_null(fake_take(FAKE_TAKE_BACK));
+	cr_expect_null(fake_take(FAKE_REQUEUE));
 	given = beat(&op, 3);
 	fake_fail(given, STATUS(UNAVAILABLE));
 	cr_expect_eq(answered, 2);
-	cr_expect_null(fake_take(FAKE_TAKE_BACK));
+	cr_expect_null(fake_take(FAKE_REQUEUE));
 	fake_end(core);
 }
 
-Test(leases, one_taking_back_at_a_time)
+Test(leases, one_requeuing_at_a_time)
 {
 	struct store_heartbeat op;
 
@@ -364,14 +364,14 @@ Test(leases, one_taking_back_at_a_time)
 	given = beat(&op, 3);
 	given->renewed = true;
 	fake_ok(given);
-	cr_expect_eq(fake_count(FAKE_TAKE_BACK), 1);
-	struct store_take_back *taken = fake_take(FAKE_TAKE_BACK);
+	cr_expect_eq(fake_count(FAKE_REQUEUE), 1);
+	struct store_requeue *taken = fake_take(FAKE_REQUEUE);
 	taken->count = 0;
 	fake_fail(taken, STATUS(UNAVAILABLE));
 	given = beat(&op, 4);
 	given->renewed = true;
 	fake_ok(given);
-	cr_expect_eq(fake_count(FAKE_TAKE_BACK), 1);
+	cr_expect_eq(fake_count(FAKE_REQUEUE), 1);
 	fake_end(core);
 }
 
@@ -386,7 +386,7 @@ Test(leases, an_idle_worker_is_looked_at_now_and_then_only)
 		struct store_heartbeat *given = beat(&op, ++seq);
 		given->renewed = true;
 		fake_ok(given);
-		struct store_take_back *taken = fake_take(FAKE_TAKE_BACK);
+		struct store_requeue *taken = fake_take(FAKE_REQUEUE);
 		cr_assert_not_null(taken, "late claims of older Fetches are looked for so often");
 		cr_expect_eq(taken->lowest_fetch, 0);
 		taken->count = 0;
@@ -395,7 +395,7 @@ Test(leases, an_idle_worker_is_looked_at_now_and_then_only)
 		given = beat(&op, ++seq);
 		given->renewed = true;
 		fake_ok(given);
-		taken = fake_take(FAKE_TAKE_BACK);
+		taken = fake_take(FAKE_REQUEUE);
 		cr_assert_not_null(taken);
 		cr_expect_eq(taken->lowest_fetch, 3);
 		taken->count = 0;
@@ -405,7 +405,7 @@ Test(leases, an_idle_worker_is_looked_at_now_and_then_only)
 			given = beat(&op, ++seq);
 			given->renewed = true;
 			fake_ok(given);
-			cr_expect_eq(fake_count(FAKE_TAKE_BACK), 0);
+			cr_expect_eq(fake_count(FAKE_REQUEUE), 0);
 		}
 		fake_pass(core, 15000);
 	}

@@ -148,7 +148,7 @@ Test(maintenance, nor_when_the_process_was_stopped)
 /* Short leases and heartbeats, as in other tests. */
 Test(maintenance, short_leases_expire_too)
 {
-	core = fake_core_with(&(struct core_options){.lease_ms = 500, .heartbeat_ms = 100, .buffer_ms = 600});
+	core = fake_core_with(&(struct core_options){.lease_ms = 500, .heartbeat_ms = 100, .expiry_grace_ms = 600});
 	fake_pass(core, 2000);
 	cr_expect_gt(fake.expired_polls, 0);
 	fake_end(core);

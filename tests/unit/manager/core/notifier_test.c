@@ -251,14 +251,14 @@ Test(notifier, one_notification_names_many_streams)
 Test(notifier, each_stream_of_a_notification_is_read)
 {
 	struct fake_fetch fetch;
-	char wake[96];
+	char payload[96];
 
 	begin(true);
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	fake_stream(route, 0);
 	fake_page(fake_page_taken(route, 0), 0, NULL, 0);
-	snprintf(wake, sizeof wake, "%d %d 5 1000;%d 3 2000;%d 1 3000", FAKE_MANAGER + 1, route, route, route);
-	core_notified(core, wake);
+	snprintf(payload, sizeof payload, "%d %d 5 1000;%d 3 2000;%d 1 3000", FAKE_MANAGER + 1, route, route, route);
+	core_notified(core, payload);
 	for (int i = 0; i < 3; i++)
 		cr_expect_eq(fake_page_taken(route, 5 - 2 * i)->after_run_at_us, STORE_TIME_BEGIN, "it is new here");
 	cr_expect_eq(fake_count(FAKE_PAGE), 0);
@@ -269,20 +269,20 @@ Test(notifier, each_stream_of_a_notification_is_read)
 Test(notifier, a_flood_is_bounded)
 {
 	struct fake_fetch fetch;
-	char wake[96];
+	char payload[96];
 
 	begin(true);
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	fake_stream(route, 0);
 	for (int i = 0; i < 30000; i++) {
-		snprintf(wake, sizeof wake, "%d %d %d 0", FAKE_MANAGER + 1, route, i);
-		core_notified(core, wake);
+		snprintf(payload, sizeof payload, "%d %d %d 0", FAKE_MANAGER + 1, route, i);
+		core_notified(core, payload);
 	}
 	cr_expect_lt(window_streams(core->window), 11000);
 	int looks = 0;
 	for (int i = 0; i < 1000; i++) {
-		snprintf(wake, sizeof wake, "%d 0 0 0", FAKE_MANAGER + 1);
-		core_notified(core, wake);
+		snprintf(payload, sizeof payload, "%d 0 0 0", FAKE_MANAGER + 1);
+		core_notified(core, payload);
 		core_turn(core);
 		for (void *look; (look = fake_take(FAKE_STREAMS)); looks++)
 			fake_fail(look, STATUS(UNAVAILABLE));
@@ -324,10 +324,10 @@ Test(notifier, notifications_that_name_no_stream_read_each_once_a_second)
 	fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 	answer_reads(streams, STREAMS);
 	for (int ms = 0; ms < SECONDS * 1000; ms += EVERY_MS) {
-		char wake[96];
+		char payload[96];
 
-		snprintf(wake, sizeof wake, "%d 0 0 %lld", FAKE_MANAGER + 1, (long long)fake_db_us());
-		core_notified(core, wake);
+		snprintf(payload, sizeof payload, "%d 0 0 %lld", FAKE_MANAGER + 1, (long long)fake_db_us());
+		core_notified(core, payload);
 		fake_pass(core, EVERY_MS);
 		pages += answer_reads(streams, STREAMS);
 	}
@@ -360,10 +360,10 @@ Test(notifier, too_many_are_told_of_as_any)
 
 static void hear(int manager, int about, int64_t run_at_us)
 {
-	char wake[96];
+	char payload[96];
 
-	snprintf(wake, sizeof wake, "%d %d 0 %lld", manager, about, (long long)run_at_us);
-	core_notified(core, wake);
+	snprintf(payload, sizeof payload, "%d %d 0 %lld", manager, about, (long long)run_at_us);
+	core_notified(core, payload);
 }
 
 Test(notifier, a_stream_that_is_told_of_is_read_from_that_time_on)
@@ -438,16 +438,16 @@ Test(notifier, a_time_that_the_database_does_not_know_is_not_asked_for)
 
 	for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
 		struct fake_fetch fetch;
-		char wake[96];
+		char payload[96];
 
 		begin(true);
 		fake_fetch(core, &fetch, (struct fetch_request){.incarnation = 1, .fetch_id = 1});
 		fake_stream(route, 0);
 		fake_page(fake_page_taken(route, 0), 0, NULL, 0);
-		snprintf(wake, sizeof wake, said[i], route);
-		core_notified(core, wake);
+		snprintf(payload, sizeof payload, said[i], route);
+		core_notified(core, payload);
 		core_turn(core);
-		cr_expect_eq(fake_page_taken(route, 0)->after_run_at_us, STORE_TIME_BEGIN, "%s", wake);
+		cr_expect_eq(fake_page_taken(route, 0)->after_run_at_us, STORE_TIME_BEGIN, "%s", payload);
 		fake_end(core);
 	}
 }

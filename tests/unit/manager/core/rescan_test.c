@@ -27,9 +27,9 @@ static void begin(void)
 
 static void hear(int64_t from_us, int64_t until_us)
 {
-	char wake[120];
-	snprintf(wake, sizeof wake, "0 %d 0 %lld %lld", route, (long long)from_us, (long long)until_us);
-	core_notified(core, wake);
+	char payload[120];
+	snprintf(payload, sizeof payload, "0 %d 0 %lld %lld", route, (long long)from_us, (long long)until_us);
+	core_notified(core, payload);
 }
 
 static void answer(struct store_rescan *late, int64_t first, int count, int64_t due_us)

@@ -244,7 +244,7 @@ Test(report, what_ended_is_told_and_what_waits_again_is_a_candidate)
 	op->results[1].version = op->results[1].due_us = now;
 	op->results[2].version = now;
 	op->results[2].due_us = now + 1000000;
-	op->results[3].verdict = STORE_LATE;
+	op->results[3].ack = STORE_LATE;
 	op->results[3].ended = true;
 	op->results[3].becomes = "completed";
 	fake_ok(op);
@@ -269,7 +269,7 @@ Test(report, after_an_unknown_try_everything_is_read)
 	struct store_report report = {.op.done = on_reported, .incarnation = 1, .count = 1, .results = results};
 	report_results(core->reports, &report);
 	struct store_report *op = fake_take(FAKE_REPORT);
-	op->results[0].verdict = STORE_REPEATED;
+	op->results[0].ack = STORE_REPEATED;
 	op->results[0].ended = true;
 	op->results[0].becomes = "completed";
 	op->op.again = true;
@@ -333,7 +333,7 @@ Test(edit, the_worker_of_a_running_task_is_told)
 	begin();
 	edit(STORE_CANCEL, &task, 1);
 	cr_expect_eq(fetch.answered, 1);
-	cr_expect_eq(fetch.orders, 1);
+	cr_expect_eq(fetch.commands, 1);
 	fake_end(core);
 }
 

@@ -325,9 +325,9 @@ Test(role, what_one_statement_has_ended_stays_so_if_the_next_is_blocked)
 	cr_assert(eq(int, (int)running, SQL_ATTEMPTS_LOCK));
 	answer_with(CONN_OK, "", locked);
 	cr_expect(eq(int, ended, 1));
-	cr_expect(eq(int, (int)results[0].verdict, STORE_ACCEPTED));
+	cr_expect(eq(int, (int)results[0].ack, STORE_ACCEPTED));
 	cr_expect(results[0].ended);
-	cr_expect(eq(int, (int)results[1].verdict, STORE_LATER));
+	cr_expect(eq(int, (int)results[1].ack, STORE_LATER));
 	PQclear(completed);
 	PQclear(locked);
 	end();

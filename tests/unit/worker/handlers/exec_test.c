@@ -342,7 +342,7 @@ Test(exec, cancel_stops_it)
 	stage_go(&stage);
 	leader = read_pid("leader");
 	child = read_pid("child");
-	script_command(&stage.script, ORDER(CANCEL), id, 0);
+	script_command(&stage.script, COMMAND(CANCEL), id, 0);
 	stage_await(&stage, id);
 	expect(&stage.script.tasks[id], OUTCOME(CANCELLED), "cancelled", "cancelled");
 	cr_expect(gone_soon(leader));
@@ -360,7 +360,7 @@ Test(exec, abandon_and_lost_know_no_grace)
 	stage_go(&stage);
 	leader = read_pid("leader");
 	child = read_pid("child");
-	script_command(&stage.script, ORDER(ABANDON), id, 0);
+	script_command(&stage.script, COMMAND(ABANDON), id, 0);
 	cr_assert(script_wait(&stage.script, stage.script.beat.held == 0));
 	cr_expect(gone_soon(leader));
 	cr_expect(gone_soon(child));
@@ -639,7 +639,7 @@ static pid_t parent_of(pid_t pid)
 	return process_parent(pid);
 }
 
-Test(exec, the_spawners_death_is_the_workers_end)
+Test(exec, the_supervisors_death_is_the_workers_end)
 {
 	pid_t leader, child, supervisor;
 
@@ -658,22 +658,22 @@ Test(exec, the_spawners_death_is_the_workers_end)
 	cr_expect(gone_soon(leader));
 	cr_expect(gone_soon(child));
 	/* The handler may have caused it, so the attempt has failed. */
-	expect(&stage.script.tasks[1], OUTCOME(FAILED), "spawner",
-	    "the worker's spawner process has died, and this with it");
+	expect(&stage.script.tasks[1], OUTCOME(FAILED), "supervisor",
+	    "the worker's supervisor process has died, and this with it");
 	cr_expect_eq(stage.script.tasks[2].outcome, OUTCOME(RETURNED)); /* it had not begun */
 	cr_expect_str_eq(
-	    reeve_worker_error(stage.worker), "the spawner process has died, and every exec handler with it");
+	    reeve_worker_error(stage.worker), "the supervisor process has died, and every exec handler with it");
 	close_stage();
 }
 
-Test(exec, a_program_that_kills_the_spawner_has_failed)
+Test(exec, a_program_that_kills_the_supervisor_has_failed)
 {
 	open_stage((struct reeve_worker_options){0}, "[handler t]\nexec = sh -c 'kill -9 $PPID; sleep 1000'\n");
 	script_add(&stage.script, "t", "");
 	stage_go(&stage);
 	cr_expect_eq(stage_join(&stage), 1);
-	expect(&stage.script.tasks[1], OUTCOME(FAILED), "spawner",
-	    "the worker's spawner process has died, and this with it");
+	expect(&stage.script.tasks[1], OUTCOME(FAILED), "supervisor",
+	    "the worker's supervisor process has died, and this with it");
 	close_stage();
 }
 
@@ -703,7 +703,7 @@ Test(exec, the_workers_death_is_the_handlers_end)
 	script_free(&stage.script);
 }
 
-Test(exec, a_worker_without_a_spawner_refuses_programs)
+Test(exec, a_worker_without_a_supervisor_refuses_programs)
 {
 	struct reeve_worker *worker = reeve_worker_create(&(struct reeve_worker_options){.no_supervisor = true});
 	char path[] = "/tmp/reeve-handlers-XXXXXX";
@@ -714,7 +714,7 @@ Test(exec, a_worker_without_a_spawner_refuses_programs)
 	cr_assert(reeve_worker_handle_file(worker, path));
 	cr_expect_eq(reeve_worker_run(worker), 2);
 	cr_expect_str_eq(
-	    reeve_worker_error(worker), "the handler of type t starts processes, but the worker has no spawner");
+	    reeve_worker_error(worker), "the handler of type t starts processes, but the worker has no supervisor");
 	reeve_worker_destroy(worker);
 	unlink(path);
 }

@@ -96,11 +96,11 @@ Test(handlers_file, what_is_wrong_is_named_with_its_line)
 	refuse("[handler a]\nexec = 'x\n", ":1: [handler a]: exec: the command has a quote without its end");
 	refuse("[handler a]\nexec =\n", ":1: [handler a]: exec: the command is empty");
 	refuse("[handler a]\nexec = true\ntimeout = soon\n",
-	    ":3: [handler a]: timeout: soon is no duration (30s, 5m, 1h30m)");
+	    ":3: [handler a]: timeout: soon is not a duration (30s, 5m, 1h30m)");
 	refuse(
-	    "[handler a]\nexec = true\ntimeout = 0\n", ":3: [handler a]: timeout: 0 is no duration (30s, 5m, 1h30m)");
+	    "[handler a]\nexec = true\ntimeout = 0\n", ":3: [handler a]: timeout: 0 is not a duration (30s, 5m, 1h30m)");
 	refuse("[handler a]\nexec = true\nmax-output = 0\n",
-	    ":3: [handler a]: max-output: 0 is no size from 1 byte to 256MiB (64KiB, 4MiB)");
+	    ":3: [handler a]: max-output: 0 is not a size from 1 byte to 256MiB (64KiB, 4MiB)");
 	refuse("[handler a]\nexec = true\ndirectory = /no/such\n",
 	    ":1: [handler a]: directory: /no/such is not there or no directory");
 	refuse("[handler a]\nexec = true\n[handler a]\nexec = true\n", ":3: [handler a]: type a has two handlers");

@@ -1,7 +1,7 @@
 -- Executes due firings of up to `most` schedules, those that have been due longest first. Returns the outcome of each,
 -- and how late it was, then a row without a name: when the next one is due (null: never). The lock timeout is short
 -- (100 ms), so that a deadlock with sessions that lock in another order ends soon.
-create or replace function schedules_tick(most int)
+create or replace function schedules_fire(most int)
 returns table (schedule_id bigint, schedule text, planned timestamptz, outcome text, task_id bigint, note text, late_us bigint)
 language plpgsql as $$
 #variable_conflict use_column
@@ -32,7 +32,7 @@ begin
       return query
         select (due.seen).id, (due.seen).name, t.planned, t.outcome, t.task_id, t.note,
           (extract(epoch from clock_timestamp() - t.planned) * 1000000)::bigint
-        from schedule_tick(due.seen, clock_timestamp()) t;
+        from schedule_fire(due.seen, clock_timestamp()) t;
     exception when others then -- for example, the database no longer has its zone
       schedule_id := (due.seen).id;
       schedule := (due.seen).name;

@@ -1,5 +1,5 @@
 /* The thread and the loop share the struct; the last one to release it frees it. */
-#include "manager/store/errand.h"
+#include "manager/store/background.h"
 
 #include "common/mem.h"
 
@@ -10,16 +10,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-struct errand {
+struct background {
 	atomic_int holders; /* references: of the thread and the loop */
 	int wake;           /* eventfd: the thread has finished */
 	bool started;
 	struct event *event;
-	const struct errand_kind *kind;
+	const struct background_kind *kind;
 	void *data;
 };
 
-static void let_go(struct errand *e)
+static void let_go(struct background *e)
 {
 	if (atomic_fetch_sub(&e->holders, 1) > 1)
 		return;
@@ -30,7 +30,7 @@ static void let_go(struct errand *e)
 
 static void *run(void *arg)
 {
-	struct errand *e = arg;
+	struct background *e = arg;
 	e->kind->work(e->data);
 	uint64_t one = 1;
 	if (write(e->wake, &one, sizeof one) < 0)
@@ -41,16 +41,16 @@ static void *run(void *arg)
 
 static void on_wake(evutil_socket_t fd, short what, void *arg)
 {
-	struct errand *e = arg;
+	struct background *e = arg;
 	(void)fd, (void)what;
 	event_free(e->event);
 	e->kind->done(e->data, e->started);
 	let_go(e);
 }
 
-struct errand *errand_start(struct event_base *base, const struct errand_kind *kind, void *data)
+struct background *background_start(struct event_base *base, const struct background_kind *kind, void *data)
 {
-	struct errand *e = mem_calloc(1, sizeof *e);
+	struct background *e = mem_calloc(1, sizeof *e);
 	atomic_init(&e->holders, 2);
 	e->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	e->kind = kind;
@@ -69,7 +69,7 @@ struct errand *errand_start(struct event_base *base, const struct errand_kind *k
 	return e;
 }
 
-void errand_abandon(struct errand *e)
+void background_abandon(struct background *e)
 {
 	event_free(e->event);
 	let_go(e);

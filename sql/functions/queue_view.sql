@@ -1,6 +1,6 @@
 -- Returns the state of a queue for display (see docs/queues.md), and how many of its live tasks wait and run, from the
 -- counts.
-create or replace function queue_shown(wanted text) returns table (state text, since timestamptz, waiting bigint, running bigint,
+create or replace function queue_view(wanted text) returns table (state text, since timestamptz, waiting bigint, running bigint,
   batch_id bigint) language sql stable as $$
   with q as (select * from queues where name = wanted),
    ways as materialized (select id from routes where queue = wanted),

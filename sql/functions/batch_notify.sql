@@ -1,5 +1,5 @@
 -- Notifies the opener of a batch of its begin or end, by HTTP, a callback task, or both.
-create or replace function batch_tell(b batches, of_event text) returns void language plpgsql as $$
+create or replace function batch_notify(b batches, of_event text) returns void language plpgsql as $$
 begin
   if b.callback_url is not null then
     insert into callbacks (batch_id, event, url, secret) values (b.id, of_event, b.callback_url, b.callback_secret);

@@ -1,5 +1,5 @@
 -- Returns the retry delay after the n-th failed attempt, in ms, before the random part is subtracted.
-create or replace function retry_rest_ms(policy jsonb, base bigint, longest bigint, n int) returns float8
+create or replace function retry_delay_ms(policy jsonb, base bigint, longest bigint, n int) returns float8
 language sql immutable parallel safe as $$
   select least(longest::float8, case coalesce(policy ->> 'kind', 'exponential')
     when 'fixed' then base::float8

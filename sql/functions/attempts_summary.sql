@@ -4,7 +4,7 @@
 --   processing_ms  how long the latest ended attempt took, from claim to end
 -- The attempt that ended a task is not in task_attempts: `task_started` is its token, unless task_attempts has that
 -- token, too.
-create or replace function attempts_told(of_task bigint, task_status text, task_error text, task_recoverable boolean, task_started timestamptz,
+create or replace function attempts_summary(of_task bigint, task_status text, task_error text, task_recoverable boolean, task_started timestamptz,
   task_ended timestamptz) returns table (error_count int, recoverable boolean, processing_ms bigint)
 language sql stable as $$
   select (coalesce(a.bad, 0) + (task_status = 'dead' and by_attempt)::int)::int,
@@ -15,10 +15,10 @@ language sql stable as $$
     select count(*) filter (where bad) as bad, coalesce(bool_or(token = task_started), false) as known,
       (array_agg(outcome order by token desc) filter (where bad))[1] as last_bad,
       (array_agg(extract(epoch from last_updated - token) * 1000 order by token desc)
-        filter (where outcome <> 'taken_back'))[1] as took
+        filter (where outcome <> 'requeued'))[1] as took
     from (
       select *, outcome in ('failed', 'fatal', 'expired', 'lost', 'dead')
-        or outcome in ('lease_ended', 'taken_back') and status in ('failed', 'dead') as bad
+        or outcome in ('lease_ended', 'requeued') and status in ('failed', 'dead') as bad
       from task_attempts where task_id = of_task order by token desc limit 1000) b) a
   cross join lateral (select task_ended is not null and task_started is not null and not a.known as by_attempt) e
 $$;

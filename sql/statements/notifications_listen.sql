@@ -1,2 +1,2 @@
 -- Subscribes to the notifications of the other managers.
-listen reeve_wake
+listen reeve_notify

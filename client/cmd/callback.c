@@ -1,10 +1,9 @@
-/* `reeve batch callbacks`: HTTP calls about batches, sent and pending. */
+/* `reeve callback list`: HTTP calls about batches, sent and pending. */
 #include "client/cmd/command.h"
 #include "client/cmd/listing.h"
 #include "client/cmd/table.h"
 #include "client/cmd/terminal.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -15,16 +14,24 @@ enum { LONGEST_LIST = 10000000 };
 
 struct callbacks_options {
 	const char *state;
-	int64_t limit;
+	int64_t batch, limit;
 };
 
 static const struct option_spec specs[] = {
+    {.name = "batch",
+        .type = OPTION_INTEGER,
+        .offset = offsetof(struct callbacks_options, batch),
+        .min = 1,
+        .max = INT64_MAX,
+        .argument = "ID",
+        .letter = 'b',
+        .help = "only callbacks of this batch"},
     {.name = "state",
         .type = OPTION_TEXT,
         .offset = offsetof(struct callbacks_options, state),
         .argument = "STATE",
         .letter = 's',
-        .help = "only these: waiting, delivered or given_up"},
+        .help = "only callbacks in this state: waiting, delivered or given_up"},
     {.name = "limit",
         .type = OPTION_INTEGER,
         .offset = offsetof(struct callbacks_options, limit),
@@ -33,16 +40,16 @@ static const struct option_spec specs[] = {
         .max = LONGEST_LIST,
         .argument = "N",
         .letter = 'n',
-        .help = "at most so many"},
+        .help = "maximum number of callbacks"},
     {.name = NULL},
 };
 
 static const struct option_table table = {
-    .program = "reeve batch callbacks",
-    .usage = "[ID] [--state STATE] [--limit N] [--json]",
-    .summary = "Lists the HTTP callbacks of a batch, or of all, newest first: what was received, what is still tried, and "
-               "what was given up.",
-    .epilogue = "Example: reeve batch callbacks --state given_up",
+    .program = "reeve callback list",
+    .usage = "[--batch ID] [--state STATE] [--limit N] [--json]",
+    .summary = "Lists HTTP callbacks, newest first: delivered ones, those that are still tried, and those that "
+               "were given up.",
+    .epilogue = "Example: reeve callback list --state given_up",
     .specs = specs,
 };
 
@@ -142,7 +149,7 @@ static void release_callbacks(void *items)
 static const struct listing listing = {
     .columns = columns,
     .name = "callbacks",
-    .hint = "--limit and --state choose",
+    .hint = "--batch, --state and --limit select",
     .read = read_callbacks,
     .add_row = add_callback,
     .wire = callback_wire,
@@ -159,30 +166,22 @@ static int list(struct reeve_client *client, struct reeve_callback_filter *filte
 	return code;
 }
 
-int command_batch_callbacks(int argc, char **argv)
+int callback_list(int argc, char **argv)
 {
 	struct callbacks_options options = {0};
 	struct shared_options shared = {0};
 	struct reeve_callback_filter filter = {0};
 	struct reeve_client *client;
-	int operands, code;
+	int code;
 
-	if (!command_options(&table, &options, &shared, argc, argv, &operands, &code))
+	if (!command_only_options(&table, &options, &shared, argc, argv, &code))
 		return code;
-	if (operands > 1)
-		return command_usage(&table, "one batch at a time");
-	if (operands == 1) {
-		char *end;
-
-		errno = 0;
-		filter.batch_id = strtoll(argv[1], &end, 10);
-		if (errno || end == argv[1] || *end || filter.batch_id <= 0)
-			return command_usage(&table, "\"%s\" is no batch's id", argv[1]);
-	}
+	filter.batch_id = options.batch;
 	filter.state = options.state;
 	if (options.state && strcmp(options.state, "waiting") != 0 && strcmp(options.state, "delivered") != 0 &&
 	    strcmp(options.state, "given_up") != 0)
-		return command_usage(&table, "--state: \"%s\" is none; it takes waiting, delivered or given_up", options.state);
+		return command_usage(
+		    &table, "--state: \"%s\" is not a state; use waiting, delivered or given_up", options.state);
 	client = command_connect(&shared, &code);
 	if (!client)
 		return code;

@@ -31,14 +31,21 @@ insert into locks (name)
 select unnest(array['history', 'metrics', 'archive', 'counts']) union all select 'worker ' || n from generate_series(0, 63) n;
 
 -- Workers.
+alter table workers rename column by_hand to manual;
+alter index workers_by_hand rename to workers_manual;
 create index workers_here on workers (id) where gone_at is null and registered is not null;
 create index workers_gone on workers (gone_at) where gone_at is not null;
 alter table assignments add column plain_route int;
 drop index assignments_expiry;
 create index assignments_expiry on assignments (next_expiry, id) where closed_at is null and next_expiry is not null;
-alter table orders drop column at;
+alter table orders rename to worker_commands;
+alter table worker_commands rename constraint orders_pkey to worker_commands_pkey;
+alter table worker_commands drop column at;
 
--- Tasks. Of the events of an attempt whose result came too late, one stays.
+alter table arrivals rename to inbox;
+alter table inbox rename constraint arrivals_pkey to inbox_pkey;
+
+-- Tasks. Of the events of an attempt whose result came too late, one stays. Events and outcomes get their new names.
 alter table tasks add column retrying boolean;
 create type task_end as (id bigint, status text, ended timestamptz, by_report boolean, result text, error text,
   error_code text, remark text, stack text, recoverable boolean);
@@ -51,6 +58,13 @@ drop index task_events_task;
 create index task_events_task on task_events (task_id, id);
 delete from task_events e using task_events o
 where e.event = 'late_result' and o.event = 'late_result' and e.task_id = o.task_id and e.version = o.version and o.id < e.id;
+update task_events set event = case event when 'taken_back' then 'requeued' else 'discard_requested' end
+where event in ('taken_back', 'kill_requested');
+update task_attempts set outcome = 'requeued' where outcome = 'taken_back';
+update tasks set stop_code = 'discarded' where stop_code = 'killed';
+update worker_events set event = case event when 'drain_ordered' then 'drain_requested' else 'stop_requested' end
+where event in ('drain_ordered', 'stop_ordered');
+update queue_events set event = 'queue_stop_requested' where event = 'queue_stop_ordered';
 create unique index task_events_late on task_events (task_id, version) where event = 'late_result';
 
 -- History.

@@ -2,7 +2,7 @@
 -- `most`. Takes the locks that any submit takes; skips tasks that another manager is ingesting. Returns the id up to
 -- which it came (null: there are no more), how many tasks it ingested, and if their batch refuses them, which tasks the
 -- caller must end in the same transaction, with the code and the reason.
-create or replace function arrivals_admit_next(beyond bigint, most int, out walked bigint, out admitted int, out refused bigint[], out code text,
+create or replace function inbox_ingest_next(beyond bigint, most int, out walked bigint, out admitted int, out refused bigint[], out code text,
   out reason text)
 language plpgsql as $$
 #variable_conflict use_column
@@ -16,20 +16,20 @@ declare
 begin
   admitted := 0;
   select x.task_id, x.batch_id, t.id, t.queue, t.type into a
-  from arrivals x left join tasks t on t.id = x.task_id and t.held_run_at is not null and t.batch_id is null
+  from inbox x left join tasks t on t.id = x.task_id and t.held_run_at is not null and t.batch_id is null
   where x.task_id > beyond and not exists (select from queues s where s.name = t.queue and s.state = 'stopping')
   order by x.task_id limit 1 for update of x skip locked;
   walked := a.task_id;
   if a.id is null then
-    delete from arrivals where task_id = a.task_id;
+    delete from inbox where task_id = a.task_id;
     return;
   end if;
   -- Only the next `most` tasks are searched: if each task has its own type or batch, the others are not all read for
   -- each.
   ids := array(
-    select x.task_id from arrivals x join tasks t on t.id = x.task_id
+    select x.task_id from inbox x join tasks t on t.id = x.task_id
     where x.task_id between a.task_id and (
-        select max(task_id) from (select task_id from arrivals where task_id >= a.task_id order by task_id limit most) n)
+        select max(task_id) from (select task_id from inbox where task_id >= a.task_id order by task_id limit most) n)
       and t.queue = a.queue and t.type = a.type and x.batch_id is not distinct from a.batch_id
     order by x.task_id for update of x skip locked);
   ids := array(
@@ -45,7 +45,7 @@ begin
     perform tasks_counted(late, -1);
     update tasks set route_id = way, run_at = held_run_at, held_run_at = null where id = any(late);
     perform tasks_counted(late, 1);
-    delete from arrivals where task_id = any(late);
+    delete from inbox where task_id = any(late);
     ids := array(select i from unnest(ids) i where i <> all(late));
   end if;
   if ids = '{}' then
@@ -60,7 +60,7 @@ begin
       perform tasks_counted(ids, -1);
     update tasks set route_id = way where id = any(ids);
     perform tasks_counted(ids, 1);
-      delete from arrivals where task_id = any(ids);
+      delete from inbox where task_id = any(ids);
       refused := ids;
       code := case sqlstate when 'RV409' then 'batch_closed' when 'RV404' then 'batch_gone' else 'batch_wrong' end;
       reason := sqlerrm;
@@ -74,7 +74,7 @@ begin
   where id = any(ids);
     perform tasks_counted(ids, 1);
   admitted := cardinality(ids);
-  delete from arrivals where task_id = any(ids);
+  delete from inbox where task_id = any(ids);
   if b.batch_id is not null then
     update batches x set submitted = x.submitted + admitted, pending = x.pending + admitted where x.id = b.batch_id;
     if b.begins then
@@ -82,7 +82,7 @@ begin
     end if;
   end if;
   if not b.held then
-    perform pg_notify('reeve_wake', format('0 %s %s %s', way, priority, (extract(epoch from min(run_at)) * 1000000)::bigint))
+    perform pg_notify('reeve_notify', format('0 %s %s %s', way, priority, (extract(epoch from min(run_at)) * 1000000)::bigint))
     from tasks where id = any(ids) group by priority;
   end if;
 end $$;

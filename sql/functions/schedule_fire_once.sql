@@ -1,13 +1,13 @@
 -- Executes one firing of a schedule, whose row is locked. The outcome is "later" if something temporary prevents it,
 -- and null if it was executed before.
-create or replace function schedule_make(s schedules, planned timestamptz, out outcome text, out task_id bigint, out note text)
+create or replace function schedule_fire_once(s schedules, planned timestamptz, out outcome text, out task_id bigint, out note text)
 language plpgsql as $$
 declare
   run bigint;
 begin
   if s.overlap = 'skip' and exists (select from tasks t where t.id = s.last_task_id) then
     outcome := 'overlapped';
-    note := format('task %s of an earlier tick had not ended', s.last_task_id);
+    note := format('task %s of an earlier run had not ended', s.last_task_id);
   end if;
   insert into schedule_runs (schedule_id, planned_at, outcome, note)
   values (s.id, planned, coalesce(outcome, 'refused'), coalesce(note, ''))
@@ -28,7 +28,7 @@ begin
     if outcome = 'later' then
       delete from schedule_runs where id = run;
     else
-      update schedule_runs r set outcome = schedule_make.outcome, task_id = schedule_make.task_id, note = schedule_make.note
+      update schedule_runs r set outcome = schedule_fire_once.outcome, task_id = schedule_fire_once.task_id, note = schedule_fire_once.note
       where r.id = run;
     end if;
   end if;

@@ -2,8 +2,8 @@
 -- report that they leave.
 with gone as (
   update workers w set lost = true, gone_at = clock_timestamp()
-  where w.gone_at is null and not w.lost and w.by_hand and w.registered < statement_timestamp() - interval '1 day'
+  where w.gone_at is null and not w.lost and w.manual and w.registered < statement_timestamp() - interval '1 day'
     and not exists (select from assignments a where a.worker_id = w.id and a.closed_at is null)
   returning w.id)
 insert into worker_events (worker_id, event, note)
-select id, 'left', 'it pulled by hand, a day ago, and holds nothing' from gone
+select id, 'left', 'a pull client without tasks for a day' from gone

@@ -1,6 +1,6 @@
 -- Executes the due firings of a schedule; `seen` is its row as it was read. The session that changes the row first
 -- executes them; all others find it changed. Returns the outcome of each.
-create or replace function schedule_tick(seen schedules, now timestamptz)
+create or replace function schedule_fire(seen schedules, now timestamptz)
 returns table (planned timestamptz, outcome text, task_id bigint, note text) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -61,7 +61,7 @@ begin
       s.overlap = 'queue' and exists (select from tasks t where t.id = s.last_task_id)
       or exists (select from schedules o where not o.paused and o.next_at is not null
         and greatest(o.next_at, o.retry_at) <= now and o.id <> s.id));
-    select m.* into outcome, task_id, note from schedule_make(s, planned) m;
+    select m.* into outcome, task_id, note from schedule_fire_once(s, planned) m;
     if outcome = 'later' then
       s.retry_at := clock_timestamp() + interval '1s';
       return next;

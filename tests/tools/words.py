@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Finds retired words in the product, its contract and its documentation.
+
+	tests/tools/words.py [FOLDER]
+
+FOLDER is a work tree (default: this project). tests/tools/retired_words has the words. Prints FILE:LINE: WORD ->
+REPLACEMENT for each. The exit code is 1 if there are any.
+"""
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PLACES = ("manager", "common", "client", "worker", "proto", "sql", "docs", "examples", "deploy", "README.md")
+MIGRATION = re.compile(r"^sql/migrations/")  # it names what earlier versions had
+TEST_NAME = re.compile(r"`[a-z_]+/[^`]*`")
+
+
+def retired():
+	with open(os.path.join(HERE, "retired_words"), encoding="utf-8") as lines:
+		return dict(line.rstrip("\n").split("|") for line in lines if not line.startswith("#"))
+
+
+def files(top):
+	for place in PLACES:
+		path = os.path.join(top, place)
+		if os.path.isfile(path):
+			yield path
+		for folder, _, names in os.walk(path):
+			yield from (os.path.join(folder, name) for name in sorted(names))
+
+
+def main():
+	top = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.dirname(HERE))
+	words = retired()
+	longest_first = sorted(words, key=len, reverse=True)
+	pattern = re.compile("(?<![A-Za-z])(" + "|".join(map(re.escape, longest_first)) + ")(?![A-Za-z])", re.I)
+	found = 0
+	for path in files(top):
+		name = os.path.relpath(path, top)
+		if MIGRATION.match(name):
+			continue
+		with open(path, encoding="utf-8", errors="replace") as lines:
+			for number, line in enumerate(lines, 1):
+				for match in pattern.finditer(TEST_NAME.sub("", line)):
+					found += 1
+					print(f"{name}:{number}: {match.group()} -> {words[match.group().lower()]}")
+	return 1 if found else 0
+
+
+if __name__ == "__main__":
+	sys.exit(main())
