@@ -314,7 +314,7 @@ story_what_is_wrong_is_said() {
 	expect_fail 2 reeve submit echo --batch 0
 	expect_fail 4 reeve batch open x --callback ftp://host/
 	expect_match 'callback_url' "$OUTPUT"
-	expect_match 'open\|close\|list\|report\|wait' "$(reeve batch --help)"
+	expect_match '  close +close a batch' "$(reeve batch --help)"
 	for word in open close list report wait; do expect_match "reeve batch $word" "$(reeve batch $word --help)"; done
 }
 

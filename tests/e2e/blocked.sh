@@ -557,7 +557,7 @@ story_an_interrupted_change_says_that_it_may_still_be_made() {
 	start_manager manager "${SHORT[@]}"
 	id=$(reeve submit nothing --delay 1h)
 	hold holder 60 "select from tasks where id = $id for update"
-	interrupt kill "$id"
+	interrupt discard "$id"
 	expect_eq "$said" "$OUTPUT"
 	let_go holder
 	wait_status 30 "$id" dead
@@ -601,7 +601,7 @@ story_a_dry_run_locks_nothing_and_waits_for_no_row() {
 	sql 'vacuum full tasks, task_history'
 	for round in free locked; do
 		[ $round = free ] || hold others 60 'select from tasks for update; select from task_history for update'
-		for command in cancel kill 'update --priority 3'; do
+		for command in cancel discard 'update --priority 3'; do
 			expect_eq "$waiting" "$(dry_run "$command" queue=due)" "$command, $round"
 		done
 		expect_eq "$ended cancelled" "$(dry_run retry status=cancelled)" "retry, $round"

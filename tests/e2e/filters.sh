@@ -335,7 +335,7 @@ story_conditions_that_do_not_parse() {
 	start_worker worker --queue none
 	reeve submit nothing --delay 1h >/dev/null
 	before=$(counts)
-	for command in list cancel kill retry 'update --priority 1'; do
+	for command in list cancel discard retry 'update --priority 1'; do
 		expect_fail 2 reeve $command --where 'status=dead colour=red'
 		expect_match '--where: there is no such condition; there are status, queue.*colour=red.*\^' "$OUTPUT"
 		expect_fail 2 reeve $command --where ''
@@ -343,7 +343,7 @@ story_conditions_that_do_not_parse() {
 		expect_match 'filter.queue: there is no task in queue "nosuch", and none in the history' "$OUTPUT"
 		expect_fail 4 reeve $command --where 'type=nosuch'
 	done
-	for command in cancel kill retry 'update --priority 1'; do
+	for command in cancel discard retry 'update --priority 1'; do
 		expect_fail 2 reeve $command --where 'type=nothing' 1
 		expect_match 'instead of ids' "$OUTPUT"
 		expect_fail 2 reeve $command --dry-run 1

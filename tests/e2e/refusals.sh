@@ -91,7 +91,7 @@ story_ids_are_numbers_of_tasks_that_are_there() {
 	for command in show wait audit; do
 		refused 4 'there is no task 999999999' reeve $command 999999999
 	done
-	for command in cancel kill retry 'update --priority 1'; do # that the call was answered so is remembered, nothing else
+	for command in cancel discard retry 'update --priority 1'; do # that the call was answered so is remembered, nothing else
 		before=$(rows | cut -d'|' -f1-4,6-)
 		expect_fail 4 reeve $command 999999999
 		expect_match 'there is no task 999999999' "$OUTPUT"
@@ -99,7 +99,7 @@ story_ids_are_numbers_of_tasks_that_are_there() {
 	done
 	refused 2 'which task' reeve cancel
 	id=$(reeve submit nothing --delay 1h)
-	for command in cancel kill retry 'update --priority 1'; do # those that are there are changed all the same
+	for command in cancel discard retry 'update --priority 1'; do # those that are there are changed all the same
 		expect_fail 4 reeve $command 999999999 "$id"
 		expect_match 'there is no task 999999999' "$OUTPUT"
 	done
