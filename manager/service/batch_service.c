@@ -9,7 +9,7 @@
 
 /* Up to 2,000 callbacks are counted for each batch of an answer. So an answer holds no more batches than
  * BATCHES_PAGE. */
-enum { LIST_DEFAULT = 100, LIST_MAX = 1000, BATCHES_PAGE = 250, REPORT_MAX = 10000, REPORT_PAGE = 5000 };
+enum { LIST_DEFAULT = 100, LIST_MAX = 1000, BATCHES_PAGE = 250, REPORT_MAX = 10000, REPORT_PAGE = 250 };
 
 static const char *text_or_null(const char *text)
 {
