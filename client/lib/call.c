@@ -12,7 +12,10 @@
 #include <time.h>
 #include <utlist.h>
 
-enum { REFUSED_MS = 2000, WAITING_MS = 1000 }; /* how long it takes until the program is notified */
+enum {
+	REFUSED_MS = 2000, WAITING_MS = 1000, /* how long it takes until the program is notified */
+	LAST_TRY_MS = 250, /* with less time than this a refused call is not tried again: the outcome might stay unknown */
+};
 
 static void take_answer(void *arg, struct rpc_answer *answer)
 {
@@ -182,6 +185,7 @@ ProtobufCMessage *client_call(struct reeve_client *client, const ProtobufCServic
 	int64_t budget = timeout_ms ? timeout_ms : client->call_timeout_ms;
 	uint8_t own_id[UUID_BYTES];
 	struct rpc_answer answer;
+	char refusal[sizeof answer.message] = "";
 	int64_t end;
 
 	if (!reeve_client_ready(client, failure))
@@ -201,13 +205,17 @@ ProtobufCMessage *client_call(struct reeve_client *client, const ProtobufCServic
 		bool again = worth_another_try(client, &answer);
 		if (answer.code == STATUS(OK))
 			return answer.response;
-		if (!again || rest >= end - clock_monotonic_ms())
+		if (!again || rest + LAST_TRY_MS >= end - clock_monotonic_ms())
 			break;
+		snprintf(refusal, sizeof refusal, "%s", answer.message);
 		if (!client_rest(client, rest)) {
 			fail(failure, STATUS(CANCELLED), "interrupted");
 			return NULL;
 		}
 	}
-	fail(failure, answer.code, "%s", answer.message);
+	if (answer.code == STATUS(DEADLINE_EXCEEDED) && *refusal)
+		fail(failure, answer.code, "%s; before that it was refused: %s", answer.message, refusal);
+	else
+		fail(failure, answer.code, "%s", answer.message);
 	return NULL;
 }

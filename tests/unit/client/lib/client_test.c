@@ -279,6 +279,28 @@ Test(client, a_full_manager_is_asked_again_with_the_same_id, .init = begin, .fin
 	cr_assert(eq(str, failure.message, "as the test wants it"));
 }
 
+/* A call that is refused until its time is over fails with the refusal; only a try without an answer leaves open what
+ * became of it, and then the error has both. */
+Test(client, a_call_that_runs_out_of_time_names_the_refusal, .init = begin, .fini = finish)
+{
+	const struct reeve_client_options options = {.managers = standin_url(standin), .call_timeout_ms = 1000};
+	struct reeve_client *brief = reeve_client_create(&options, &failure);
+	struct reeve_submitted submitted;
+
+	cr_assert(ne(ptr, brief, NULL), "%s", failure.message);
+	standin_fail_submits(standin, 0, 1000, STATUS(RESOURCE_EXHAUSTED));
+	cr_assert(not(reeve_submit(brief, &WITH(0), 1, NULL, &submitted, &failure)));
+	cr_assert(eq(int, failure.code, REEVE_RESOURCE_EXHAUSTED));
+	cr_assert(eq(str, failure.message, "as the test wants it"));
+	standin_fail_submits(standin, 0, 2, STATUS(RESOURCE_EXHAUSTED));
+	standin_hold_submits(standin, 2);
+	cr_assert(not(reeve_submit(brief, &WITH(0), 1, NULL, &submitted, &failure)));
+	cr_assert(eq(int, failure.code, REEVE_DEADLINE_EXCEEDED));
+	cr_assert(strstr(failure.message, " in time; before that it was refused: as the test wants it"), "%s", failure.message);
+	standin_hold_submits(standin, 0);
+	reeve_client_destroy(brief);
+}
+
 static void *submit_many(void *arg)
 {
 	atomic_int *n_failed = arg;
