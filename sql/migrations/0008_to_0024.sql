@@ -2,6 +2,20 @@
 -- lives and what has ended, while nobody else writes.
 lock table tasks, task_history in share row exclusive mode;
 
+-- Functions with new names or parameters; the new ones are created after this.
+do $$
+declare
+  old regprocedure;
+begin
+  for old in
+    select oid from pg_proc where pronamespace = 'reeve'::regnamespace and proname in ('arrivals_admit', 'arrivals_admit_next',
+      'attempts_told', 'batch_tell', 'details_most', 'queue_shown', 'queue_told', 'retry_rest_ms', 'schedule_key_problem',
+      'schedule_make', 'schedule_tick', 'schedule_told', 'schedules_tick')
+  loop
+    execute format('drop function %s', old);
+  end loop;
+end $$;
+
 create table schema_definitions (
   name text primary key,
   hash text not null,
