@@ -255,7 +255,7 @@ static bool read_attempt(
 	bool good = false;
 
 	if (operands < 2)
-		*code = command_usage(table, "which task, and its token? (`reeve fetch` told both)");
+		*code = command_usage(table, "the task's id and its token are missing; `reeve fetch` prints both");
 	else if (!read_number(argv[1], id))
 		*code = command_usage(table, "\"%s\" is not a task id; ids are whole numbers from 1", argv[1]);
 	else if (!read_number(argv[2], token))

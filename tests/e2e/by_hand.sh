@@ -194,7 +194,7 @@ story_what_does_not_go_together_is_refused() {
 	done <<-'END'
 		2|how did it end\? Give one of --completed, --failed, --fatal and --returned|report 1 2
 		2|only one can be true of|report 1 2 --completed --returned
-		2|which task, and its token|report 1 --completed
+		2|the task's id and its token are missing|report 1 --completed
 		2|"x" is not a task id|report x 2 --completed
 		2|"0" is not a token|report 1 0 --completed
 		2|unexpected argument "more"|report 1 2 --completed result more

@@ -97,7 +97,7 @@ story_ids_are_numbers_of_tasks_that_are_there() {
 		expect_match 'there is no task 999999999' "$OUTPUT"
 		expect_eq "$before" "$(rows | cut -d'|' -f1-4,6-)"
 	done
-	refused 2 'which task' reeve cancel
+	refused 2 "the tasks' ids are missing" reeve cancel
 	id=$(reeve submit nothing --delay 1h)
 	for command in cancel discard retry 'update --priority 1'; do # those that are there are changed all the same
 		expect_fail 4 reeve $command 999999999 "$id"
