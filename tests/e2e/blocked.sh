@@ -5,6 +5,7 @@
 # long
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tasks.bash"
+. "$(dirname "$0")/faults.bash"
 
 SHORT=(--lease 4s --heartbeat 800ms --expiry-grace 6s)
 
@@ -116,7 +117,11 @@ story_a_manager_freezes_within_a_transaction_and_the_others_go_on() {
 	local good=0 round batch beside pace least
 	start_postgres
 	start_manager one "${SHORT[@]}"
-	start_manager two "${SHORT[@]}"
+	# With its database 4 ms away a manager is within a transaction for much of its time.
+	start_proxy away postgres
+	tell away delay up 2
+	tell away delay down 2
+	start_manager two --database "${PROXY[away]}" "${SHORT[@]}"
 	REEVE_MANAGER=${URL[one]}
 	reeve queue set grouped --batches yes >/dev/null
 	start_worker worker --concurrency 8
