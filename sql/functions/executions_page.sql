@@ -1,4 +1,4 @@
--- Returns ended attempts since a time, as executions.sql reports them: a part of them, read in about 50 ms. The rows of
+-- Returns ended attempts since a time, as executions.sql reports them: a part of them, read in about 40 ms. The rows of
 -- one hour, queue and type may come several times, and must be added up. The last row has no count; its next_page is
 -- where the next page begins (null: there is no more). First come the hour that is being counted and what is not
 -- counted yet (raw), then the hours before (hours), then the rest of the hour that contains the start time (first).
@@ -11,7 +11,7 @@ language plpgsql stable set enable_seqscan = off set plan_cache_mode = force_gen
 #variable_conflict use_column
 declare
   now_at constant timestamptz := statement_timestamp();
-  over_at constant timestamptz := clock_timestamp() + interval '50 ms';
+  over_at constant timestamptz := clock_timestamp() + interval '40 ms';
   place constant text[] := string_to_array(coalesce(substring(page from '^(?:raw|hours|first)(?:\|-?\d{1,18}){4}$'),
     'new|0|0|4000000|' || time_us(since_at)), '|');
   since constant timestamptz := us_time(place[5]::bigint);
@@ -54,8 +54,8 @@ begin
       behind := case part when 'raw' then 'infinity' else least(whole, until_at) end;
       upto := case when from_at + step >= least(behind, now_at) then behind else from_at + step end;
       if step > interval '1 ms' then
-        select count(*) into looked from (select from executions_raw(from_at, upto, kept_from, false) limit 20001) x;
-        if looked > 20000 then -- too many ended in this span for one page
+        select count(*) into looked from (select from executions_raw(from_at, upto, kept_from, false) limit 10001) x;
+        if looked > 10000 then -- too many ended in this span for one page
           step := greatest(least(step, least(behind, now_at) - from_at) / 8, interval '1 ms');
           continue;
         end if;
