@@ -22,7 +22,8 @@ static bool take_id(const struct option_table *table, int operands, char **argv,
 	char *end;
 
 	if (operands != 1) {
-		*code = command_usage(table, operands ? "one batch at a time" : "the batch's id is missing; `reeve batch list` lists the ids");
+		*code = command_usage(
+		    table, operands ? "one batch at a time" : "the batch's id is missing; `reeve batch list` lists the ids");
 		return false;
 	}
 	errno = 0;

@@ -509,6 +509,6 @@ int command_update(int argc, char **argv)
 		return command_usage(&update_table, "--at lies before 1970");
 	if (options.priority == NOT_GIVEN && options.at_us == NOT_GIVEN && options.delay_ms == NOT_GIVEN &&
 	    options.max_attempts == NOT_GIVEN)
-		return command_usage(&update_table, "no change is given; use --priority, --delay or another option");
+		return command_usage(&update_table, "the change is missing; use --priority, --delay or another option");
 	return run_change(&shared, &change, &options.selecting, operands, argv);
 }

@@ -166,7 +166,7 @@ static void show_help(void)
 	fprintf(out, "Tasks (`reeve task VERB` is the same):\n");
 	write_verbs("task", out);
 	fprintf(out, "\nOther nouns (`reeve help queue` lists the verbs of queues):\n");
-	for (const struct noun *noun = nouns + 1; noun->name; noun++) {
+	for (const struct noun *noun = nouns + 1; noun->name; noun++) { /* without the first, task */
 		int column = fprintf(out, "  %-9s ", noun->name);
 		for (const struct command *command = commands; command->verb; command++) {
 			if (!same(command->noun, noun->name))

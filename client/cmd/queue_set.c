@@ -268,7 +268,7 @@ int queue_set(int argc, char **argv)
 	if (!take_options(&options, &change, &error))
 		return command_usage(&table, "%s", error.message);
 	if (!change.fields)
-		return command_usage(&table, "no setting is given");
+		return command_usage(&table, "the setting is missing");
 	client = command_connect_to_change(&shared, &code);
 	if (!client)
 		return code;

@@ -374,7 +374,7 @@ static int define(const struct option_table *table, bool is_new, int argc, char 
 		return code;
 	if (!take_definition(&definition, &options, operands, argv, &error))
 		return command_usage(table, "%s", error.message);
-	problem = is_new ? addition_problem(&definition) : definition.fields ? NULL : "no change is given";
+	problem = is_new ? addition_problem(&definition) : definition.fields ? NULL : "the change is missing";
 	if (problem)
 		return command_usage(table, "%s", problem);
 	interrupts_hold();

@@ -14,8 +14,8 @@
 
 struct core_options {
 	int64_t lease_ms, heartbeat_ms;
-	int64_t expiry_grace_ms;          /* expiry grace: from an attempt's timeout to its expiry; longer than a lease */
-	int64_t max_runtime_ms;         /* maximum runtime of an attempt, with all extensions */
+	int64_t expiry_grace_ms;    /* expiry grace: from an attempt's timeout to its expiry; longer than a lease */
+	int64_t max_runtime_ms;     /* maximum runtime of an attempt, with all extensions */
 	int64_t fetch_wait_ms;      /* maximum fetch wait */
 	int64_t max_details_bytes, max_result_bytes, max_answer_bytes;
 	int64_t max_sent_bytes;     /* maximum details of an assigned task; tasks with longer ones wait. 0: no limit */

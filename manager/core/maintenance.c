@@ -19,7 +19,7 @@ struct maintenance {
 	struct maintenance_neighbours to;
 	int64_t heartbeat_every_ms;
 	int64_t stable_ms;              /* since when heartbeats have succeeded without a gap */
-	int64_t heartbeat_ok_ms;                /* when the last one succeeded */
+	int64_t heartbeat_ok_ms;        /* when the last one succeeded */
 	int64_t sent_ms;                /* when the one in flight was sent */
 	/* Attempts up to this journal row were assigned before the last jump of the clock, or before this manager started.
 	 * It has observed them since watched_ms. */

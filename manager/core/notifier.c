@@ -104,7 +104,7 @@ static void wake_add(struct notifier *w, int route, int32_t priority, int64_t ru
 }
 
 /* Adds a task to the notification about its stream. */
-static void wake_extend(const struct notifier *w, struct notice *notice, int64_t run_at_us)
+static void notice_extend(const struct notifier *w, struct notice *notice, int64_t run_at_us)
 {
 	notice->run_at_us = run_at_us < notice->run_at_us ? run_at_us : notice->run_at_us;
 	notice->latest_us = run_at_us > notice->latest_us ? run_at_us : notice->latest_us;
@@ -113,12 +113,12 @@ static void wake_extend(const struct notifier *w, struct notice *notice, int64_t
 
 void notifier_send(struct notifier *w, int route, int32_t priority, int64_t run_at_us)
 {
-	struct notice *notice, look = {.key = {route, priority}};
+	struct notice *notice, sought = {.key = {route, priority}};
 	if (!w->others || !route)
 		return;
-	HASH_FIND(hh, w->waiting, &look.key, sizeof look.key, notice);
+	HASH_FIND(hh, w->waiting, &sought.key, sizeof sought.key, notice);
 	if (notice)
-		wake_extend(w, notice, run_at_us);
+		notice_extend(w, notice, run_at_us);
 	else if (HASH_COUNT(w->waiting) == STREAMS_MAX)
 		w->any_us = run_at_us < w->any_us ? run_at_us : w->any_us;
 	else

@@ -313,10 +313,10 @@ static void report_answer(struct report_call *c)
 			reeve__v1__result_ack__init(ack);
 			ack->task_id = r->id;
 			ack->token = r->token;
-			ack->status = r->ack == STORE_LATE  ? REEVE__V1__RESULT_STATUS__RESULT_LOST
-			    : r->ack == STORE_LATER       ? REEVE__V1__RESULT_STATUS__RESULT_LATER
-			    : c->too_long[i]                  ? REEVE__V1__RESULT_STATUS__RESULT_REFUSED
-			                                      : REEVE__V1__RESULT_STATUS__RESULT_ACCEPTED;
+			ack->status = r->ack == STORE_LATE ? REEVE__V1__RESULT_STATUS__RESULT_LOST
+			    : r->ack == STORE_LATER    ? REEVE__V1__RESULT_STATUS__RESULT_LATER
+			    : c->too_long[i]           ? REEVE__V1__RESULT_STATUS__RESULT_REFUSED
+			                               : REEVE__V1__RESULT_STATUS__RESULT_ACCEPTED;
 			if (r->ack == STORE_LATER)
 				ack->note = (char *)"another transaction has locked the task, or its batch; report it again";
 			else if (r->ack == STORE_LATE)

@@ -442,7 +442,7 @@ story_what_is_wrong_is_said() {
 		2|takes no options of a task but --queue|add x --manual --queue-action stop --queue q --priority 3
 		2|unknown option --sometimes|add x --sometimes nothing
 		2|--start is for --every|edit acting --cron '0 0 * * *' --zone UTC --start +1h
-		2|no change is given|edit there
+		2|the change is missing|edit there
 		4|there is no schedule "nobody"|edit nobody --priority 3
 		4|schedule.task is given, and the schedule acts on a queue|edit acting --priority 3
 		4|there is no schedule "nobody"|show nobody

@@ -322,7 +322,7 @@ Test(reeve, changes_tell_what_they_did)
 	    " 2  completed  no       it has ended\n");
 	ERR("reeve: there is no task 77\n");
 	RUN(EXIT_USAGE, "update", "1");
-	ERR_HAS("no change is given");
+	ERR_HAS("the change is missing");
 	RUN(EXIT_USAGE, "update", "1", "--delay", "1s", "--at", "now");
 	RUN(EXIT_USAGE, "update", "--priority", "1");
 	RUN(EXIT_REFUSED, "update", "77", "--priority", "1", "--json");
